@@ -1,0 +1,238 @@
+/* base: what every other part stands on: arenas, text buffers, growable arrays, hash maps, diagnostics with source
+ * spans, numbers of every element type, and a thread pool. Uses libc only.
+ *
+ * A compilation is one Context. Everything it allocates lies in the context's arena and goes with it. A function that
+ * cannot go on calls fail(), which records a diagnostic and unwinds to the nearest context_try(); callers in between
+ * need no clean-up, since nothing of theirs lives outside the arena.
+ *
+ *     Context *cx = context_create();
+ *     if (context_try(cx)) { ... compile, may call fail(cx, span, ...) ...; context_end_try(cx); }
+ *     else { ... cx->diags holds what went wrong ... }
+ *     context_destroy(cx);
+ */
+#ifndef NEREID_BASE_H
+#define NEREID_BASE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
+#define NORETURN __attribute__((noreturn))
+#else
+#define PRINTF_LIKE(f, a)
+#define NORETURN
+#endif
+
+/* ---- arena.c: memory that goes all at once ------------------------------------------------------------------- */
+
+typedef struct Arena Arena;
+struct Context;
+
+/* `owner` (may be NULL) gets a fail() when memory runs out; without an owner the process's malloc failure yields NULL. */
+Arena *arena_create(struct Context *owner);
+void arena_destroy(Arena *a);
+void *arena_alloc(Arena *a, size_t bytes); /* zeroed, aligned to 16 bytes */
+void *arena_copy(Arena *a, const void *p, size_t bytes);
+char *arena_strdup(Arena *a, const char *s);
+char *arena_strndup(Arena *a, const char *s, size_t n);
+char *arena_printf(Arena *a, const char *format, ...) PRINTF_LIKE(2, 3);
+size_t arena_used(const Arena *a); /* bytes taken from the system so far */
+
+#define NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
+#define NEW_N(arena, T, n) ((T *)arena_alloc((arena), sizeof(T) * (size_t)(n)))
+
+/* ---- growable arrays in an arena: VEC(int) v = {0}; vec_push(arena, &v, 3); v.at[0]; v.n --------------------- */
+
+#define VEC(T) struct { T *at; int n, cap; }
+#define vec_push(arena, v, ...) \
+  (vec_reserve((arena), (void **)&(v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at), (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
+void vec_reserve(Arena *a, void **at, int *cap, int need, size_t elem_size);
+
+/* ---- buf.c: text under construction, malloc'ed; destroy it or take its text ---------------------------------- */
+
+typedef struct Buf { char *at; size_t n, cap; bool failed; } Buf; /* at is always NUL-terminated once non-NULL */
+
+void buf_write(Buf *b, const void *bytes, size_t n);
+void buf_puts(Buf *b, const char *s);
+void buf_putc(Buf *b, char c);
+void buf_printf(Buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
+void buf_vprintf(Buf *b, const char *format, va_list ap);
+void buf_destroy(Buf *b);
+/* Shortest decimal text that reads back as the same double ("1e-05", "inf", "nan", "2.0"). */
+void buf_double(Buf *b, double v);
+
+/* ---- map.c: strings or pointers to pointers ------------------------------------------------------------------ */
+
+typedef struct Map Map; /* keys are compared by content when strings, else by address */
+Map *map_create(Arena *a, bool string_keys);
+void *map_get(const Map *m, const void *key); /* NULL when absent */
+bool map_has(const Map *m, const void *key);
+void map_put(Map *m, const void *key, void *value); /* the key must live as long as the map */
+int map_count(const Map *m);
+/* Entries in order of first insertion: for (int i = 0; i < map_count(m); i++) map_entry(m, i, &key, &value). */
+void map_entry(const Map *m, int i, const void **key, void **value);
+
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
+/* A 128-bit content hash as 32 hex digits and NUL, for cache keys. */
+void hash_hex(const void *p, size_t n, char out[33]);
+
+/* ---- source.c, diag.c: places and messages ------------------------------------------------------------------- */
+
+typedef struct Source { /* one file or string that was read */
+  const char *path;     /* as the user named it */
+  const char *text;     /* NUL-terminated, without a byte-order mark */
+  size_t size;
+  int line_count;
+  const uint32_t *line_start; /* byte offset of line 1, 2, ... */
+} Source;
+
+/* A place in a source: lines count from 1, columns from 0 in bytes (as Python's ast does). A span with source NULL is
+ * "no place". `inlined_at` is the call through which this code was reached, innermost first; NULL at the top. */
+typedef struct Span {
+  const Source *source;
+  int line, col, end_line, end_col;
+  const struct Span *inlined_at;
+} Span;
+
+typedef enum { DIAG_ERROR, DIAG_WARNING, DIAG_NOTE } DiagKind;
+
+typedef struct Diag {
+  DiagKind kind;
+  Span span;
+  const char *message; /* one sentence, no final newline: what is wrong */
+  const char *hint;    /* what to do about it, or NULL */
+} Diag;
+
+typedef struct Context {
+  Arena *arena;
+  VEC(Diag) diags;
+  Map *interned;
+  Map *types;            /* the tile IR's type table (tile/type.c) */
+  jmp_buf *unwind;       /* innermost context_try */
+  bool out_of_memory;
+  Map *sources;          /* path -> Source */
+} Context;
+
+Context *context_create(void); /* NULL when out of memory */
+void context_destroy(Context *cx);
+
+/* `if (context_try(cx)) { work; context_end_try(cx); } else { it failed; the diagnostics say why }`. Nests. A macro,
+ * since setjmp must be called in the frame that stays. Locals changed inside must be volatile if read after failure. */
+#define context_try(cx) (context_push_try((cx), &(struct ContextTry){0}), setjmp((cx)->unwind[0]) == 0)
+struct ContextTry { jmp_buf here; jmp_buf *outer; };
+void context_push_try(Context *cx, struct ContextTry *t);
+void context_end_try(Context *cx);
+
+const char *intern(Context *cx, const char *s, size_t n); /* equal strings get equal pointers within one context */
+const char *intern_z(Context *cx, const char *s);
+
+Source *source_from_text(Context *cx, const char *path, const char *text, size_t size); /* copies text */
+/* Reads a whole file; NULL with errno set when it cannot be read. Registered in cx->sources. */
+Source *source_from_file(Context *cx, const char *path);
+
+NORETURN void fail(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
+/* The same with a hint: a second sentence that says the way out. */
+NORETURN void fail_hint(Context *cx, Span span, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
+void warn(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
+void note(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
+/* Unwinds with what has been recorded (after several diagnostics, say). */
+NORETURN void fail_now(Context *cx);
+
+/* "k.py:12:7: error: message", the source line, a caret line, the hint, then "called from k.py:30:5" for each
+ * inlined_at. `color` writes ANSI colours. */
+void diag_print(Buf *out, const Diag *d, bool color);
+void diags_print(Buf *out, const Context *cx, bool color);
+
+/* The name in `names` (NULL-terminated) nearest to `name` by edit distance, or NULL when none is near. */
+const char *nearest_name(const char *name, const char *const *names);
+
+/* ---- number.c: the element types and their bits --------------------------------------------------------------- */
+
+/* One row a type: enumerator, Triton's name, name in PyTorch/NumPy style, bits, kind, C type of storage. */
+#define DTYPE_TABLE(X)                                             \
+  X(I1, "int1", "i1", "bool", 1, 'u')                              \
+  X(I8, "int8", "i8", "int8", 8, 's')                              \
+  X(I16, "int16", "i16", "int16", 16, 's')                         \
+  X(I32, "int32", "i32", "int32", 32, 's')                         \
+  X(I64, "int64", "i64", "int64", 64, 's')                         \
+  X(U8, "uint8", "u8", "uint8", 8, 'u')                            \
+  X(U16, "uint16", "u16", "uint16", 16, 'u')                       \
+  X(U32, "uint32", "u32", "uint32", 32, 'u')                       \
+  X(U64, "uint64", "u64", "uint64", 64, 'u')                       \
+  X(F8E5, "fp8e5", "fp8e5", "float8_e5m2", 8, 'f')                 \
+  X(F8E4NV, "fp8e4nv", "fp8e4nv", "float8_e4m3fn", 8, 'f')         \
+  X(F8E4B15, "fp8e4b15", "fp8e4b15", "float8_e4m3b15", 8, 'f')     \
+  X(F8E4B8, "fp8e4b8", "fp8e4b8", "float8_e4m3fnuz", 8, 'f')       \
+  X(F8E5B16, "fp8e5b16", "fp8e5b16", "float8_e5m2fnuz", 8, 'f')    \
+  X(F16, "fp16", "f16", "float16", 16, 'f')                        \
+  X(BF16, "bf16", "bf16", "bfloat16", 16, 'f')                     \
+  X(F32, "fp32", "f32", "float32", 32, 'f')                        \
+  X(F64, "fp64", "f64", "float64", 64, 'f')
+
+typedef enum {
+#define X(id, triton, ir, torch, bits, kind) DT_##id,
+  DTYPE_TABLE(X)
+#undef X
+  DT_COUNT
+} Dtype;
+
+const char *dtype_triton_name(Dtype t); /* "fp32", "int1" */
+const char *dtype_name(Dtype t);        /* the IR's and the shell's: "f32", "i1" */
+const char *dtype_torch_name(Dtype t);  /* "float32", "bool" */
+bool dtype_parse(const char *name, Dtype *out); /* any of the three names, also "half", "float", "double", "long", "int" */
+int dtype_bits(Dtype t);                /* i1: 1 */
+int dtype_bytes(Dtype t);               /* in memory; i1: 1 */
+bool dtype_is_float(Dtype t);
+bool dtype_is_int(Dtype t);             /* i1 included */
+bool dtype_is_signed(Dtype t);          /* signed integers only */
+bool dtype_is_fp8(Dtype t);
+
+/* Reads or writes one element of memory as a number, converting as the language does (fp -> narrower fp: nearest even;
+ * fp8 saturates; integers wrap; i1 is one byte, != 0). */
+double dtype_load_float(Dtype t, const void *p);
+int64_t dtype_load_int(Dtype t, const void *p); /* u64 comes back as the same 64 bits; floats truncate */
+void dtype_store_float(Dtype t, void *p, double v);
+void dtype_store_int(Dtype t, void *p, int64_t v);
+uint16_t f32_to_f16(float v);
+float f16_to_f32(uint16_t bits);
+uint16_t f32_to_bf16(float v);
+float bf16_to_f32(uint16_t bits);
+uint8_t f32_to_f8(Dtype t, float v); /* rounds to nearest even, saturates, keeps NaN */
+float f8_to_f32(Dtype t, uint8_t bits);
+uint16_t f64_to_f16(double v);       /* one rounding */
+/* Round towards zero, for fp_downcast_rounding="rtz". */
+uint16_t f32_to_f16_rtz(float v);
+uint16_t f32_to_bf16_rtz(float v);
+
+/* ---- thread.c: a pool that runs one function over a range of work items ---------------------------------------- */
+
+typedef struct Pool Pool;
+Pool *pool_create(int threads); /* 0: one a processor that this process may use; the caller's thread works too */
+void pool_destroy(Pool *p);
+int pool_threads(const Pool *p);
+/* Calls fn(arg, begin, end, worker) so that [0, n) is covered once, in chunks taken by free workers; returns when all is
+ * done. worker is in [0, pool_threads). Any thread may call; calls on one pool take turns. */
+void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t begin, int64_t end, int worker), void *arg);
+/* True once a worker's fn called pool_cancel in this run: remaining chunks are skipped. */
+void pool_cancel(Pool *p);
+
+/* ---- os.c: files and processes -------------------------------------------------------------------------------- */
+
+bool file_write_atomic(const char *path, const void *bytes, size_t n); /* temporary file, fsync, rename; errno on false */
+bool dir_create_all(const char *path);
+/* Runs argv[0] with argv without a shell, its stdout+stderr gathered in `output`; returns the exit status, 128+signal when
+ * killed, -1 with errno when it could not be started. */
+int process_run(const char *const *argv, Buf *output);
+/* Full path of `name` in PATH, or NULL. */
+char *find_program(Arena *a, const char *name);
+int64_t clock_ns(void); /* monotonic */
+/* Where caches live: $NEREID_CACHE_DIR, else $XDG_CACHE_HOME/nereid, else ~/.cache/nereid; NULL when none is known. */
+char *cache_dir(Arena *a);
+
+#endif

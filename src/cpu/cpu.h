@@ -1,0 +1,48 @@
+/* cpu: tile IR -> loop nests -> C text -> shared object.
+ *
+ * cpu_emit_c turns an optimised Func into one C file that any gcc or clang compiles. Chains of elementwise work, loads,
+ * stores and the reductions that end them become one loop nest over vector registers; tiles that must be kept (operands of
+ * dot, values that two nests need) stand in small arrays in a scratch area that the caller hands in.
+ *
+ * The C text's contract with the runtime (repeated in the emitted text, support/nereid_cpu.h):
+ *
+ *     int nereid_kernel(const uint64_t *args, const int32_t grid[3], int64_t begin, int64_t end,
+ *                       void *scratch, const NereidHost *host);
+ *     const uint64_t nereid_scratch_bytes;   // what each thread must provide, aligned to 64
+ *
+ * runs the programs with linear ids [begin, end) (x fastest). args as for interp_run. Returns 0, or 1 after a failed
+ * device_assert, which host->fault has been told of. It is reentrant: one call a thread.
+ */
+#ifndef NEREID_CPU_H
+#define NEREID_CPU_H
+
+#include "tile/tile.h"
+
+/* What a running kernel may ask of its host. */
+typedef struct NereidHost {
+  void (*print)(void *arg, const char *line);                                   /* device_print, one line without newline */
+  void (*fault)(void *arg, const char *message, const int32_t program[3], int line); /* device_assert failed */
+  void *arg;
+  int64_t stream_bytes; /* total bytes of the launch's arrays: large ones are stored past the caches */
+} NereidHost;
+typedef int (*NereidKernelFn)(const uint64_t *args, const int32_t grid[3], int64_t begin, int64_t end, void *scratch,
+                              const NereidHost *host);
+
+/* Appends the C text; fails with a diagnostic for what a CPU cannot run (inline PTX). The text is self-contained: it begins with
+ * the support headers it uses. f is optimised (tile_optimize) and may be changed. */
+void cpu_emit_c(Func *f, Buf *out);
+
+/* ---- cc.c: C text -> loaded code ------------------------------------------------------------------------------------ */
+
+typedef struct CpuCode CpuCode; /* a loaded shared object, counted by references */
+typedef struct CpuCompileInfo { bool from_cache; double cc_ms; const char *path; } CpuCompileInfo;
+/* Compiles with $NEREID_CC, else `cc`, `gcc` or `clang` in PATH, without a shell, into the cache folder under a name made of
+ * the text's, the compiler's and the flags' hash; a file already there is used after its own check (size and hash at its end),
+ * and rebuilt when damaged. fail()s with the compiler's output, or a hint to install one. Where the cache folder cannot be written
+ * (read-only, full) a temporary one is used. */
+CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *info);
+NereidKernelFn cpu_code_entry(const CpuCode *code);
+uint64_t cpu_code_scratch(const CpuCode *code);
+void cpu_code_release(CpuCode *code);
+
+#endif

@@ -1,0 +1,93 @@
+/* front: AST + one specialization -> tile IR.
+ *
+ * A Module is a parsed Python file whose host side is evaluated on demand: module constants, imports of sibling files,
+ * decorators, heuristics. front_compile evaluates one kernel's body symbolically, as Triton's code generator does
+ * (shared notes in docs/language.md): constexprs and Python values now, tensors as operations.
+ */
+#ifndef NEREID_FRONT_H
+#define NEREID_FRONT_H
+
+#include "syntax/syntax.h"
+#include "tile/tile.h"
+
+typedef struct Module Module;
+typedef struct Kernel Kernel; /* a @triton.jit function of a Module */
+
+Module *front_load_file(Context *cx, const char *path);                              /* fails with a diagnostic */
+Module *front_load_text(Context *cx, const char *path_for_messages, const char *text, size_t n);
+
+/* jit functions of the file in order. */
+int front_kernel_count(Module *m);
+Kernel *front_kernel_at(Module *m, int i);
+Kernel *front_kernel(Module *m, const char *name); /* fails, naming the nearest */
+
+typedef struct KernelParam {
+  const char *name;
+  bool is_constexpr;
+  bool has_default;
+  bool no_specialize;     /* do_not_specialize */
+  bool no_align;          /* do_not_specialize_on_alignment */
+  const char *annotation; /* "i64", "*fp16", ... when a type is forced, else NULL */
+  const char *default_text; /* source text of the default, or NULL */
+} KernelParam;
+const char *kernel_name(const Kernel *k);
+int kernel_line(const Kernel *k); /* first line, decorators not counted */
+int kernel_param_count(const Kernel *k);
+const KernelParam *kernel_param(const Kernel *k, int i);
+
+/* One argument of a launch, as far as a specialization depends on it. */
+typedef enum { ARG_MISSING, ARG_POINTER, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_NONE, ARG_CONSTEXPR, ARG_DESCRIPTOR, ARG_TUPLE } ArgKind;
+typedef struct ArgSpec {
+  ArgKind kind;
+  Dtype dtype;             /* POINTER, DESCRIPTOR: element type */
+  bool aligned;            /* POINTER, DESCRIPTOR: address divisible by 16 */
+  bool has_value;          /* INT: value is known (else: any int32 not specialised) */
+  bool is_unsigned;        /* INT: value is a uint64 above INT64_MAX */
+  int64_t int_value;       /* INT, BOOL */
+  double float_value;      /* FLOAT */
+  const char *text;        /* CONSTEXPR: a Python expression: "128", "'relu'", "tl.float16", "None", "(1, 2)", a jit function's name */
+  int rank;                /* DESCRIPTOR */
+  int32_t block_shape[MAX_RANK]; /* DESCRIPTOR */
+  bool nan_padding;        /* DESCRIPTOR */
+  int item_count;          /* TUPLE */
+  const struct ArgSpec *items;
+} ArgSpec;
+
+typedef struct CompileOptions {
+  int num_warps, num_stages, num_ctas; /* 0: by autotune's first fitting configuration, else Triton's defaults */
+  bool debug;                          /* device_assert is compiled */
+  bool no_autotune;                    /* do not take missing constexprs from autotune/heuristics */
+  Buf *print;                          /* static_print's output; NULL: stderr */
+} CompileOptions;
+
+/* How a run-time argument slot of the Func is filled from the launch's arguments. */
+typedef enum { SLOT_ARG, SLOT_DESC_BASE, SLOT_DESC_SHAPE, SLOT_DESC_STRIDE } SlotKind;
+typedef struct Slot {
+  SlotKind kind;
+  int param;        /* the kernel's parameter */
+  int path[4], depth; /* into nested tuples */
+  int dim;          /* SHAPE, STRIDE */
+  const Type *type; /* of the Func's argument */
+} Slot;
+
+typedef struct Compiled {
+  Func *func;     /* not optimised yet */
+  int slot_count; /* = func->body->arg_count */
+  Slot *slots;
+  int num_warps, num_stages, num_ctas;
+  const char **constexpr_names; const char **constexpr_values; int constexpr_count; /* what was chosen, as text: for messages and grid functions */
+} Compiled;
+
+/* args: one per parameter. Missing ones take their default, a heuristic's value or the autotune configuration's. Fails with
+ * diagnostics that carry the chain of calls. */
+Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options);
+
+/* Evaluates a Python expression such as "cdiv(n, BLOCK)" over named integers and floats (triton.cdiv, next_power_of_2, min, max
+ * are known without a prefix): grids of the command line. Fails with a diagnostic. */
+int64_t front_eval_int(Context *cx, const char *expression, int n, const char *const *names, const double *values);
+
+/* The table behind docs/language.md: every library name and who supports it. */
+typedef struct LanguageName { const char *group, *name; bool interp, cpu; const char *remark; } LanguageName;
+const LanguageName *front_language_table(int *count);
+
+#endif

@@ -1,0 +1,244 @@
+/* tile: the IR in which a kernel is a program over tiles.
+ *
+ * A Func is one specialization of one kernel with all calls inlined: SSA values of static shape (scalars, tensors of
+ * numbers, tensors of pointers) and structured control flow. A region is one Block; values of an outer block are visible
+ * in inner ones. Signedness is in the type (i32, u32), not in the operation.
+ *
+ *     kernel @add(%x: *f32 {divisible=16}, %y: *f32, %n: i32) {
+ *       %0 = program_id {axis=0} : i32
+ *       %1 = const {value=1024} : i32
+ *       %2 = mul %0, %1 : i32
+ *       %3 = arange {start=0, end=1024} : i32[1024]
+ *       %4 = splat %2 : i32[1024]
+ *       %5 = add %4, %3 : i32[1024]
+ *       %6 = splat %n : i32[1024]
+ *       %7 = cmp %5, %6 {pred=lt} : i1[1024]
+ *       %8 = splat %x : *f32[1024]
+ *       %9 = addptr %8, %5 : *f32[1024]
+ *       %10 = load %9, %7 : f32[1024]
+ *       ...
+ *       %20 = for %lb, %ub, %step, %init {num_stages=3} : f32[1024] do (%i: i32, %acc: f32[1024]) {
+ *         %21 = add %acc, %10 : f32[1024]
+ *         yield %21
+ *       }
+ *       %30 = reduce %20 {axis=0} : f32 do (%a: f32, %b: f32) {
+ *         %31 = add %a, %b : f32
+ *         yield %31
+ *       }
+ *     }
+ *
+ * Everything lies in the Context's arena.
+ */
+#ifndef NEREID_TILE_H
+#define NEREID_TILE_H
+
+#include "base/base.h"
+
+/* ---- types (type.c): interned in the Context, so equal types are the same pointer -------------------------------- */
+
+enum { MAX_RANK = 8, MAX_TILE_ELEMENTS = 1 << 20 };
+
+typedef struct Type {
+  Dtype dtype;  /* of the element, or of what the element points to */
+  uint8_t ptr;  /* 0: numbers; 1: pointers to dtype; 2: pointers to pointers ... */
+  uint8_t rank; /* 0: scalar */
+  bool is_const; /* pointers that must not be stored through */
+  int32_t shape[MAX_RANK];
+} Type;
+
+const Type *type_number(Context *cx, Dtype d);
+const Type *type_pointer(Context *cx, Dtype d);
+const Type *type_make(Context *cx, Type t);                      /* any */
+const Type *type_tensor(Context *cx, const Type *elem, int rank, const int32_t *shape); /* elem scalar; rank 0 gives elem */
+const Type *type_elem(Context *cx, const Type *t);               /* the scalar type of an element */
+const Type *type_with_elem(Context *cx, const Type *t, const Type *elem);  /* same shape, other element */
+const Type *type_with_dtype(Context *cx, const Type *t, Dtype d);          /* same shape, numbers of d */
+int64_t type_numel(const Type *t);                               /* scalars: 1 */
+int type_elem_bytes(const Type *t);                              /* pointers: 8 */
+bool type_same_shape(const Type *a, const Type *b);
+void type_print(Buf *out, const Type *t);                        /* "f32", "*bf16[64,32]", "i1[8]" */
+
+/* ---- the IR ---------------------------------------------------------------------------------------------------- */
+
+typedef enum {
+#define OP(id, name, in, out, regions, effects, attrs) OP_##id,
+#include "tile/ops.def"
+#undef OP
+  OP_COUNT
+} OpCode;
+
+typedef enum { EFFECT_PURE, EFFECT_READ, EFFECT_WRITE, EFFECT_SIDE, EFFECT_CONTROL, EFFECT_END } Effect;
+
+typedef struct OpInfo {
+  const char *name;
+  int min_in, max_in, min_out, max_out; /* max -1: any */
+  int regions;
+  Effect effect;
+  const char *attrs; /* as in ops.def */
+} OpInfo;
+extern const OpInfo op_info[OP_COUNT];
+
+/* Functions of the `math` operation. Row: MATH(id, name, arity, signature), see math.def. */
+typedef enum {
+#define MATH(id, name, arity, sig) MATH_##id,
+#include "tile/math.def"
+#undef MATH
+  MATH_COUNT
+} MathFn;
+typedef struct MathInfo { const char *name; int arity; const char *sig; } MathInfo;
+extern const MathInfo math_info[MATH_COUNT];
+
+typedef enum { CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE } CmpPred;
+typedef enum { RMW_ADD, RMW_MAX, RMW_MIN, RMW_AND, RMW_OR, RMW_XOR, RMW_XCHG } RmwKind; /* max/min: by the type's sign; floats too */
+typedef enum { SEM_ACQ_REL, SEM_ACQUIRE, SEM_RELEASE, SEM_RELAXED } MemSem;
+typedef enum { SCOPE_GPU, SCOPE_CTA, SCOPE_SYS } MemScope;
+typedef enum { CACHE_NONE, CACHE_CA, CACHE_CG, CACHE_CS, CACHE_CV, CACHE_WB, CACHE_WT } CacheHint;
+typedef enum { EVICT_NORMAL, EVICT_FIRST, EVICT_LAST } EvictHint;
+typedef enum { PRECISION_TF32, PRECISION_TF32X3, PRECISION_IEEE, PRECISION_BF16X3, PRECISION_BF16X6 } DotPrecision;
+typedef enum { HINT_DIVISIBLE, HINT_CONTIGUOUS, HINT_CONSTANT } HintKind;
+enum { LOOP_FLATTEN = 1, LOOP_WARP_SPECIALIZE = 2, LOOP_NO_LICM = 4, LOOP_NO_MULTI_BUFFER = 8 }; /* for's attr `flags` */
+
+typedef struct Value Value;
+typedef struct Op Op;
+typedef struct Block Block;
+
+/* What the analysis (facts.c) knows of an integer or pointer value, per dim: the value is a multiple of `divisible` (of the
+ * first element of each contiguous run; for pointers in bytes); runs of `contiguous` consecutive elements grow by one
+ * element; groups of `constant` elements are equal. Scalars have rank 1 here. */
+typedef struct Facts { int64_t divisible[MAX_RANK]; int64_t contiguous[MAX_RANK]; int64_t constant[MAX_RANK]; } Facts;
+
+struct Value {
+  const Type *type;
+  Op *def;          /* NULL for arguments of a Func or of a block */
+  Block *block;     /* of a block argument: that block; else NULL */
+  int index;        /* among its op's results, or its block's arguments */
+  int id;           /* unique within the Func: index for side tables, [0, func->value_count) */
+  const char *name; /* a name from the source, or NULL; for readers only */
+  Facts *facts;     /* NULL until tile_facts() */
+  Value *forward;   /* set by value_replace: this value stands for that one; resolved by tile_resolve() */
+  void *note;       /* scratch of the pass or back end that is running */
+};
+
+struct Op {
+  OpCode code;
+  Block *block;
+  Op *prev, *next;
+  int in_count, out_count;
+  Value **in;
+  Value **out;
+  Block *body[2];   /* regions */
+  int64_t attr[4];  /* by the order of names in ops.def */
+  double number;    /* "number" */
+  const char *text; /* "text" */
+  int64_t *dims;    /* "dims" */
+  int dim_count;
+  const Span *span; /* where in the source; with the chain of inlined calls */
+  void *note;
+};
+
+struct Block {
+  Op *first, *last;
+  int arg_count;
+  Value **args;
+  Op *parent; /* NULL for the Func's body */
+};
+
+typedef struct Func {
+  Context *cx;
+  const char *name;
+  Block *body;      /* its args are the kernel's run-time parameters */
+  int64_t *arg_divisible; /* per argument: 16 when promised, else 1 (pointers: bytes of the address) */
+  int value_count;
+  int num_warps, num_stages, num_ctas; /* launch options, for back ends that care */
+  bool debug;
+} Func;
+
+/* ---- build.c: making operations -------------------------------------------------------------------------------- */
+
+typedef struct Builder {
+  Func *func;
+  Block *block;
+  Op *before;       /* insert before this; NULL: at the end of block */
+  const Span *span; /* given to each new operation */
+} Builder;
+
+Func *func_create(Context *cx, const char *name);
+Value *func_add_arg(Func *f, const Type *type, const char *name, int64_t divisible);
+Block *block_create(Func *f, Op *parent);
+Value *block_add_arg(Func *f, Block *b, const Type *type, const char *name);
+
+/* The general form: out_types has out_count entries. The op is inserted; attributes are set by the caller afterwards. */
+Op *build_op(Builder *b, OpCode code, int in_count, Value *const *in, int out_count, const Type *const *out_types);
+/* Shorthands; result types are inferred. Operands must already agree (no broadcasting here). */
+Value *build_int(Builder *b, const Type *t, int64_t v);      /* const; t may be a tensor, any number type */
+Value *build_float(Builder *b, const Type *t, double v);
+Value *build_unary(Builder *b, OpCode code, Value *x);
+Value *build_binary(Builder *b, OpCode code, Value *x, Value *y);
+Value *build_cmp(Builder *b, CmpPred p, Value *x, Value *y);
+Value *build_select(Builder *b, Value *c, Value *x, Value *y);
+Value *build_math(Builder *b, MathFn fn, int n, Value *const *in);
+Value *build_convert(Builder *b, Value *x, Dtype to);        /* no-op when equal */
+Value *build_bitcast(Builder *b, Value *x, const Type *to_elem);
+Value *build_addptr(Builder *b, Value *ptr, Value *offset);
+Value *build_splat(Builder *b, Value *scalar, int rank, const int32_t *shape);
+Value *build_broadcast(Builder *b, Value *x, int rank, const int32_t *shape); /* same rank; no-op when equal */
+Value *build_expand_dims(Builder *b, Value *x, int axis);
+Value *build_reshape(Builder *b, Value *x, int rank, const int32_t *shape);
+Value *build_trans(Builder *b, Value *x, const int64_t *perm);
+Value *build_load(Builder *b, Value *ptr, Value *mask, Value *other); /* mask, other may be NULL */
+Op *build_store(Builder *b, Value *ptr, Value *value, Value *mask);
+Value *build_dot(Builder *b, Value *a, Value *x, Value *acc, DotPrecision precision);
+Value *build_arange(Builder *b, int64_t start, int64_t end);
+void build_yield(Builder *b, int n, Value *const *values);
+
+bool value_is_const(const Value *v, int64_t *out); /* an integer const (scalar, tensor or splat of one) */
+void op_remove(Op *op);                            /* unlinks; its results must have no users left */
+void value_replace(Value *old, Value *new_value);  /* all users of old will see new_value after tile_resolve(f) */
+void tile_resolve(Func *f);
+Op *op_clone(Builder *b, const Op *op, Map *value_map); /* deep; operands mapped where the map has them */
+/* Calls fn for every op, outer before inner, in order; fn may remove the op it is given. */
+void tile_walk(Block *b, void (*fn)(Op *op, void *arg), void *arg);
+
+/* ---- print.c, parse.c: text that reads back -------------------------------------------------------------------- */
+
+enum { PRINT_SPANS = 1, PRINT_FACTS = 2 }; /* "@line:col" after each op; facts as comments */
+void tile_print(Buf *out, const Func *f, int flags);
+void tile_print_op(Buf *out, const Op *op, int indent, int flags);
+Func *tile_parse(Context *cx, const Source *text); /* fails with a diagnostic */
+
+/* ---- verify.c --------------------------------------------------------------------------------------------------- */
+
+/* Checks structure, dominance and every operation's type rule; fails with a diagnostic that names the op and the pass. */
+void tile_verify(Func *f, const char *after);
+
+/* ---- passes, one file each; pipeline.c lists them in order ------------------------------------------------------- */
+
+void tile_fold(Func *f);            /* constants, identities, if/for on constants, splat and broadcast of constants */
+void tile_cse(Func *f);             /* pure ops; loads are left alone */
+void tile_dce(Func *f);
+void tile_licm(Func *f);            /* pure ops out of loops */
+void tile_canonical_loops(Func *f); /* carried pointer/int tensors that grow by a splat become init + splat(carried scalar) */
+void tile_facts(Func *f);           /* fills Value.facts */
+void tile_drop_hints(Func *f);      /* removes hint and assume, after facts */
+
+typedef struct PassInfo { const char *name; void (*run)(Func *f); } PassInfo;
+extern const PassInfo tile_passes[]; /* ends with name NULL */
+/* Runs tile_passes in order. dump_after: a pass's name or "all" (may be NULL); the text goes to dump. Verifies between
+ * passes when `verify`. */
+void tile_optimize(Func *f, const char *dump_after, Buf *dump, bool verify);
+
+/* ---- scalar.c: the meaning of one element; used by folding and by the interpreter --------------------------------- */
+
+/* A number in a register: floats as double (an f32 value is exactly representable), ints sign- or zero-extended by type. */
+typedef union Scalar { double f; int64_t i; } Scalar;
+Scalar scalar_load(Dtype t, const void *p);
+void scalar_store(Dtype t, void *p, Scalar v);
+Scalar scalar_binary(OpCode code, Dtype t, Scalar x, Scalar y, int64_t attr); /* add..mulhi; rounds to t */
+Scalar scalar_unary(OpCode code, Dtype t, Scalar x);
+bool scalar_cmp(CmpPred p, Dtype t, Scalar x, Scalar y);
+Scalar scalar_fma(Dtype t, Scalar x, Scalar y, Scalar z);
+Scalar scalar_math(MathFn fn, const Dtype *in_types, Dtype out_type, const Scalar *in);
+Scalar scalar_convert(Dtype from, Dtype to, int rounding, Scalar x);
+Scalar scalar_bitcast(Dtype from, Dtype to, Scalar x);
+
+#endif
