@@ -6,7 +6,7 @@
  *     y = x + 1          is      n->kind == NODE_ASSIGN
  *                                n->Assign.targets.at[0]->Name.id     "y", interned
  *                                n->Assign.value->kind == NODE_BIN_OP
- *                                n->Assign.value->BinOp.op == OP_ADD
+ *                                n->Assign.value->BinOp.op == PYOP_ADD
  *                                n->Assign.value->BinOp.right->Constant.value.i == 1
  *
  * Everything lies in the context's arena. Identifiers are interned in the context: compare them by pointer with
@@ -115,8 +115,10 @@ typedef enum {
   NODE_KIND_COUNT
 } NodeKind;
 
-/* One row an operator: enumerator OP_..., Python's name, how it is written. */
-#define OP_TABLE(X)             \
+/* (Names begin with PyOp/PYOP_: Op and OP_ are the tile IR's, and front/ includes both headers.)
+ *
+ * One row an operator: enumerator PYOP_... (OP_... are the tile IR's operations), Python's name, how it is written. */
+#define PYOP_TABLE(X)             \
   /* BinOp and AugAssign */     \
   X(ADD, Add, "+")              \
   X(SUB, Sub, "-")              \
@@ -152,13 +154,13 @@ typedef enum {
   X(NOT_IN, NotIn, "not in")
 
 typedef enum {
-#define X(id, name, symbol) OP_##id,
-  OP_TABLE(X)
+#define X(id, name, symbol) PYOP_##id,
+  PYOP_TABLE(X)
 #undef X
-  OP_COUNT
-} Op;
+  PYOP_COUNT
+} PyOp;
 
-typedef struct OpList { Op *at; int n; } OpList;
+typedef struct PyOpList { PyOp *at; int n; } PyOpList;
 
 typedef enum { CTX_LOAD, CTX_STORE, CTX_DEL } ExprContext; /* is the expression read, assigned to, or deleted */
 
@@ -200,7 +202,7 @@ struct Node {
     struct { NodeList targets; } Delete;
     struct { NodeList targets; Node *value; } Assign; /* a = b = value: two targets */
     struct { Node *name; NodeList type_params; Node *value; } TypeAlias;
-    struct { Node *target; Op op; Node *value; } AugAssign;
+    struct { Node *target; PyOp op; Node *value; } AugAssign;
     struct { Node *target, *annotation, *value; int simple; } AnnAssign; /* value or NULL; simple: a bare name */
     struct { Node *target, *iter; NodeList body, orelse; } For, AsyncFor;
     struct { Node *test; NodeList body, orelse; } While, If; /* elif: orelse holds one If */
@@ -215,10 +217,10 @@ struct Node {
     struct { Node *value; } Expr;
     struct { char none; } Pass, Break, Continue;
 
-    struct { Op op; NodeList values; } BoolOp; /* a and b and c: three values */
+    struct { PyOp op; NodeList values; } BoolOp; /* a and b and c: three values */
     struct { Node *target, *value; } NamedExpr;
-    struct { Node *left; Op op; Node *right; } BinOp;
-    struct { Op op; Node *operand; } UnaryOp;
+    struct { Node *left; PyOp op; Node *right; } BinOp;
+    struct { PyOp op; Node *operand; } UnaryOp;
     struct { Node *args, *body; } Lambda;
     struct { Node *test, *body, *orelse; } IfExp;
     struct { NodeList keys, values; } Dict; /* a key is NULL for **value */
@@ -227,7 +229,7 @@ struct Node {
     struct { Node *key, *value; NodeList generators; } DictComp;
     struct { Node *value; } Await, YieldFrom;
     struct { Node *value; } Yield; /* value or NULL */
-    struct { Node *left; OpList ops; NodeList comparators; } Compare; /* a < b < c: two ops, two comparators */
+    struct { Node *left; PyOpList ops; NodeList comparators; } Compare; /* a < b < c: two ops, two comparators */
     struct { Node *func; NodeList args, keywords; } Call;             /* f(*a): args hold a Starred */
     struct { Node *value; int conversion; Node *format_spec; } FormattedValue; /* -1, 's', 'r', 'a'; JoinedStr or NULL */
     struct { NodeList values; } JoinedStr; /* Constant and FormattedValue */
@@ -281,8 +283,8 @@ Node *parse_expression(Context *cx, const Source *src);
 enum { MAX_TREE_DEPTH = 1000 };
 
 const char *node_name(NodeKind k); /* "FunctionDef" */
-const char *op_name(Op op);        /* "FloorDiv" */
-const char *op_symbol(Op op);      /* "//" */
+const char *pyop_name(PyOp op);        /* "FloorDiv" */
+const char *pyop_symbol(PyOp op);      /* "//" */
 
 /* Calls visit for each child that is there, in the order of Python's fields. */
 void node_children(const Node *n, void (*visit)(void *arg, Node *child), void *arg);
