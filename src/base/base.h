@@ -74,6 +74,9 @@ Map *map_create(Arena *a, bool string_keys);
 void *map_get(const Map *m, const void *key); /* NULL when absent */
 bool map_has(const Map *m, const void *key);
 void map_put(Map *m, const void *key, void *value); /* the key must live as long as the map */
+/* The same for a string key of n bytes, which need not end in NUL and may contain it (maps with string keys only). */
+void *map_get_n(const Map *m, const char *key, size_t n);
+void map_put_n(Map *m, const char *key, size_t n, void *value);
 int map_count(const Map *m);
 /* Entries in order of first insertion: for (int i = 0; i < map_count(m); i++) map_entry(m, i, &key, &value). */
 void map_entry(const Map *m, int i, const void **key, void **value);
@@ -143,6 +146,9 @@ void warn(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 void note(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Unwinds with what has been recorded (after several diagnostics, say). */
 NORETURN void fail_now(Context *cx);
+/* For memory that malloc refused: records "out of memory" without allocating, sets cx->out_of_memory, and unwinds when a
+ * context_try is active; returns when none is. arena_alloc calls it for its owner. */
+void context_out_of_memory(Context *cx);
 
 /* "k.py:12:7: error: message", the source line, a caret line, the hint, then "called from k.py:30:5" for each
  * inlined_at. `color` writes ANSI colours. */

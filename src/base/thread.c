@@ -1,0 +1,174 @@
+/* Pool: threads that share the work items of one call at a time.
+ *
+ * pool_run publishes a job under the lock, wakes the workers and works along with them; each takes the next chunk by
+ * one atomic addition until none is left. A worker enters a job only while it is open, and the caller closes it once
+ * the chunks are gone and then waits for those who entered: a worker that slept through a short job delays nobody.
+ *
+ * A function that runs in the pool may call pool_run on the same pool: the inner range then runs at once on that
+ * thread, under its own worker number, since waiting for the others could never end.
+ */
+#define _GNU_SOURCE
+#include "base/base.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct Job {
+  void (*fn)(void *arg, int64_t begin, int64_t end, int worker);
+  void *arg;
+  int64_t n, chunk;
+} Job;
+
+typedef struct Worker {
+  Pool *pool;
+  pthread_t thread;
+  int index; /* 1, 2, ...; 0 is whoever calls pool_run */
+} Worker;
+
+struct Pool {
+  pthread_mutex_t turn;  /* held through a whole pool_run */
+  pthread_mutex_t lock;  /* of everything below but the atomics */
+  pthread_cond_t opened; /* a job was opened, or the pool ends */
+  pthread_cond_t left;   /* the last worker left a closed job */
+  Job job;
+  uint64_t generation; /* of the job, so that a worker enters each once */
+  bool open, ending;
+  int inside; /* workers in the job */
+  bool has_caller;
+  pthread_t caller;
+  _Alignas(64) _Atomic int64_t next;
+  _Alignas(64) atomic_bool cancelled;
+  int worker_count;
+  Worker *workers;
+};
+
+static void take_chunks(Pool *p, const Job *job, int worker) {
+  while (!atomic_load_explicit(&p->cancelled, memory_order_relaxed)) {
+    int64_t begin = atomic_fetch_add_explicit(&p->next, job->chunk, memory_order_relaxed);
+    if (begin >= job->n) return;
+    int64_t end = job->n - begin < job->chunk ? job->n : begin + job->chunk;
+    job->fn(job->arg, begin, end, worker);
+  }
+}
+
+static void *worker_main(void *arg) {
+  Worker *w = arg;
+  Pool *p = w->pool;
+  uint64_t seen = 0;
+  pthread_mutex_lock(&p->lock);
+  for (;;) {
+    while (!p->ending && !(p->open && p->generation != seen)) pthread_cond_wait(&p->opened, &p->lock);
+    if (p->ending) break;
+    seen = p->generation;
+    p->inside++;
+    Job job = p->job;
+    pthread_mutex_unlock(&p->lock);
+    take_chunks(p, &job, w->index);
+    pthread_mutex_lock(&p->lock);
+    if (--p->inside == 0 && !p->open) pthread_cond_signal(&p->left);
+  }
+  pthread_mutex_unlock(&p->lock);
+  return NULL;
+}
+
+static int usable_processors(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+  long n = sysconf(_SC_NPROCESSORS_ONLN); /* a machine with more processors than a cpu_set_t holds */
+  return n > 0 ? (int)n : 1;
+}
+
+Pool *pool_create(int threads) {
+  if (threads <= 0) threads = usable_processors();
+  Pool *p = NULL;
+  if (posix_memalign((void **)&p, 64, sizeof *p) != 0) return NULL;
+  memset(p, 0, sizeof *p);
+  p->workers = calloc((size_t)threads, sizeof *p->workers);
+  if (!p->workers) return free(p), NULL;
+  pthread_mutex_init(&p->turn, NULL);
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->opened, NULL);
+  pthread_cond_init(&p->left, NULL);
+
+  /* The process's signals are its own threads' business. */
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (int i = 1; i < threads; i++) {
+    Worker *w = &p->workers[p->worker_count];
+    *w = (Worker){.pool = p, .index = i};
+    if (pthread_create(&w->thread, NULL, worker_main, w) != 0) break; /* fewer threads do the same work */
+    p->worker_count++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return p;
+}
+
+void pool_destroy(Pool *p) {
+  if (!p) return;
+  pthread_mutex_lock(&p->lock);
+  p->ending = true;
+  pthread_cond_broadcast(&p->opened);
+  pthread_mutex_unlock(&p->lock);
+  for (int i = 0; i < p->worker_count; i++) pthread_join(p->workers[i].thread, NULL);
+  pthread_cond_destroy(&p->left);
+  pthread_cond_destroy(&p->opened);
+  pthread_mutex_destroy(&p->lock);
+  pthread_mutex_destroy(&p->turn);
+  free(p->workers);
+  free(p);
+}
+
+int pool_threads(const Pool *p) { return p->worker_count + 1; }
+
+void pool_cancel(Pool *p) { atomic_store_explicit(&p->cancelled, true, memory_order_relaxed); }
+
+/* The worker number of the calling thread when it is inside this pool's job, else -1. */
+static int worker_of_this_thread(Pool *p) {
+  pthread_t self = pthread_self();
+  for (int i = 0; i < p->worker_count; i++)
+    if (pthread_equal(p->workers[i].thread, self)) return p->workers[i].index;
+  pthread_mutex_lock(&p->lock);
+  bool is_caller = p->has_caller && pthread_equal(p->caller, self);
+  pthread_mutex_unlock(&p->lock);
+  return is_caller ? 0 : -1;
+}
+
+void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t begin, int64_t end, int worker),
+              void *arg) {
+  if (n <= 0) return;
+  if (chunk <= 0) chunk = 1;
+  if (chunk > n) chunk = n;
+  int inside = worker_of_this_thread(p);
+  if (inside >= 0) {
+    for (int64_t i = 0; i < n && !atomic_load(&p->cancelled); i += chunk)
+      fn(arg, i, n - i < chunk ? n : i + chunk, inside);
+    return;
+  }
+
+  pthread_mutex_lock(&p->turn);
+  Job job = {fn, arg, n, chunk};
+  pthread_mutex_lock(&p->lock);
+  atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+  atomic_store_explicit(&p->cancelled, false, memory_order_relaxed);
+  p->job = job;
+  p->generation++;
+  p->has_caller = true;
+  p->caller = pthread_self();
+  p->open = n > chunk; /* one chunk is the caller's */
+  if (p->open && p->worker_count) pthread_cond_broadcast(&p->opened);
+  pthread_mutex_unlock(&p->lock);
+
+  take_chunks(p, &job, 0);
+
+  pthread_mutex_lock(&p->lock);
+  p->open = false;
+  while (p->inside) pthread_cond_wait(&p->left, &p->lock);
+  p->has_caller = false;
+  pthread_mutex_unlock(&p->lock);
+  pthread_mutex_unlock(&p->turn);
+}
