@@ -1,0 +1,220 @@
+/* Nereid: tile kernels in the Triton language, compiled and run from C.
+ *
+ *     nereid_device *dev;  nereid_module *mod;  nereid_error *err = NULL;
+ *     nereid_device_open("cpu", &dev, &err);
+ *     nereid_module_load("add.py", &mod, &err);
+ *     nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(y, NEREID_F32), nereid_pointer(out, NEREID_F32),
+ *                          nereid_int(n), nereid_named(nereid_constexpr_int(1024), "BLOCK")};
+ *     int64_t grid[3] = {(n + 1023) / 1024, 1, 1};
+ *     nereid_launch(dev, NULL, mod, "add_kernel", grid, args, 5, NULL, &err);
+ *     if (err) fputs(nereid_error_text(err), stderr), nereid_error_free(err);
+ *
+ * Rules that hold everywhere:
+ * - A function that can fail returns a nereid_status. When it is not NEREID_OK and `error` is not NULL, *error is set to a
+ *   new nereid_error that the caller frees; else *error is left alone. Nothing is changed by a call that failed, unless said.
+ * - Objects have a create/open/load and a free/close; freeing NULL does nothing. An object must outlive what was made from it.
+ * - Any thread may call anything on any object, several at once, unless said.
+ * - The library never exits, aborts, prints (device_print apart) or changes the process's state.
+ * - Sizes are bytes when called `bytes`, elements when called `count`; times are nanoseconds.
+ */
+#ifndef NEREID_H
+#define NEREID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define NEREID_API __attribute__((visibility("default")))
+#else
+#define NEREID_API
+#endif
+
+#define NEREID_VERSION "0.1.0"
+NEREID_API const char *nereid_version(void);
+
+/* ---- errors ---------------------------------------------------------------------------------------------------------- */
+
+typedef enum {
+  NEREID_OK = 0,
+  NEREID_BAD_ARGUMENT,  /* a call of this interface that makes no sense: NULL, a size below zero, an unknown name */
+  NEREID_BAD_SOURCE,    /* the kernel's file: syntax, types, shapes; nereid_error_text has the place and the reason */
+  NEREID_BAD_FILE,      /* missing, unreadable, truncated */
+  NEREID_UNSUPPORTED,   /* right, but not on this device (inline PTX on a CPU) */
+  NEREID_NO_DEVICE,
+  NEREID_NO_COMPILER,   /* the CPU device needs a C compiler, or ptxas is missing */
+  NEREID_OUT_OF_MEMORY,
+  NEREID_KERNEL_FAULT,  /* a device_assert, an access out of bounds, a race (`interp`) while running */
+  NEREID_INTERNAL       /* a defect of Nereid; please report it */
+} nereid_status;
+
+typedef struct nereid_error nereid_error;
+NEREID_API nereid_status nereid_error_status(const nereid_error *e);
+NEREID_API const char *nereid_error_message(const nereid_error *e); /* the first message, one line, without the place */
+NEREID_API const char *nereid_error_text(const nereid_error *e);    /* all of it, several lines: places, source lines, hints */
+/* The place of the first message; file is NULL and line 0 when there is none. Lines and columns count from 1. */
+NEREID_API void nereid_error_place(const nereid_error *e, const char **file, int *line, int *column);
+NEREID_API void nereid_error_free(nereid_error *e);
+
+/* ---- element types ---------------------------------------------------------------------------------------------------- */
+
+typedef enum {
+  NEREID_I1, NEREID_I8, NEREID_I16, NEREID_I32, NEREID_I64, NEREID_U8, NEREID_U16, NEREID_U32, NEREID_U64,
+  NEREID_F8E5, NEREID_F8E4NV, NEREID_F8E4B15, NEREID_F8E4B8, NEREID_F8E5B16, NEREID_F16, NEREID_BF16, NEREID_F32, NEREID_F64
+} nereid_dtype;
+NEREID_API const char *nereid_dtype_name(nereid_dtype t);  /* "f32" */
+NEREID_API bool nereid_dtype_parse(const char *name, nereid_dtype *out); /* "f32", "fp32", "float32", ... */
+NEREID_API size_t nereid_dtype_bytes(nereid_dtype t);      /* in memory */
+NEREID_API double nereid_dtype_load(nereid_dtype t, const void *p);    /* one element, as a double */
+NEREID_API void nereid_dtype_store(nereid_dtype t, void *p, double v); /* nearest even; fp8 saturates; integers truncate */
+
+/* ---- devices and memory -------------------------------------------------------------------------------------------------- */
+
+typedef struct nereid_device nereid_device;
+/* "cpu" (all processors), "cpu:N" (N threads), "interp" (the checking interpreter). "cuda:N" once it is there. */
+NEREID_API nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_error **error);
+NEREID_API void nereid_device_close(nereid_device *d);
+typedef struct nereid_device_info {
+  char name[32], description[256]; /* "cpu", "AMD EPYC, 2 threads, AVX-512; gcc 12.2" */
+  int threads;
+  int64_t memory_bytes;
+  bool available;                  /* false: `description` says what is missing */
+} nereid_device_info;
+/* Fills up to `max` entries, returns how many devices there are (those that are not available included). */
+NEREID_API int nereid_devices(nereid_device_info *out, int max);
+
+/* Memory of a device, aligned to 64 bytes; of `interp` it counts as unwritten until copied to or stored. */
+NEREID_API nereid_status nereid_alloc(nereid_device *d, int64_t bytes, void **out, nereid_error **error);
+NEREID_API void nereid_free(nereid_device *d, void *p);
+NEREID_API nereid_status nereid_copy_to_device(nereid_device *d, void *dst, const void *host, int64_t bytes, nereid_error **error);
+NEREID_API nereid_status nereid_copy_to_host(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error);
+/* The caller's own memory. `cpu` takes any pointer as it is; `interp` must be told of it first, since it checks every access. */
+NEREID_API nereid_status nereid_register(nereid_device *d, void *p, int64_t bytes, const char *name, nereid_error **error);
+NEREID_API void nereid_unregister(nereid_device *d, void *p);
+
+/* An order of launches; launches in one stream follow each other. NULL is the device's default stream, and on cpu and interp a
+ * launch there has ended when the call returns. */
+typedef struct nereid_stream nereid_stream;
+NEREID_API nereid_status nereid_synchronize(nereid_device *d, nereid_error **error);
+
+/* ---- kernels ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct nereid_module nereid_module; /* one Python file with kernels */
+NEREID_API nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_error **error);
+/* `name` stands for the path in messages; text is copied. */
+NEREID_API nereid_status nereid_module_load_string(const char *name, const char *text, nereid_module **out, nereid_error **error);
+NEREID_API void nereid_module_free(nereid_module *m);
+
+typedef struct nereid_param { const char *name, *annotation, *default_text; bool is_constexpr; } nereid_param; /* texts may be NULL */
+typedef struct nereid_kernel_info { const char *name; int line; int param_count; const nereid_param *params; } nereid_kernel_info;
+NEREID_API int nereid_kernel_count(const nereid_module *m);
+NEREID_API const nereid_kernel_info *nereid_kernel_at(const nereid_module *m, int i);             /* lives as long as m */
+NEREID_API const nereid_kernel_info *nereid_kernel_find(const nereid_module *m, const char *name); /* NULL when absent */
+
+/* One argument. Build it with the functions below. Arguments are matched by position until the first named one. */
+typedef enum { NEREID_ARG_POINTER, NEREID_ARG_INT, NEREID_ARG_FLOAT, NEREID_ARG_BOOL, NEREID_ARG_NONE, NEREID_ARG_CONSTEXPR,
+               NEREID_ARG_DESCRIPTOR, NEREID_ARG_TUPLE } nereid_arg_kind;
+typedef struct nereid_arg {
+  nereid_arg_kind kind;
+  const char *name;       /* of the parameter, or NULL: by position */
+  nereid_dtype dtype;     /* pointers and descriptors: of an element */
+  void *pointer;
+  int64_t i;              /* int, bool */
+  bool is_unsigned;       /* i is the bits of a uint64 */
+  double f;
+  const char *text;       /* constexpr: a Python expression, "128", "'relu'", "tl.float16", "None" */
+  int rank;               /* descriptor: up to 5 dims */
+  int64_t shape[5], strides[5]; /* descriptor: elements */
+  int32_t block_shape[5];
+  bool nan_padding;
+  int item_count;         /* tuple */
+  const struct nereid_arg *items;
+} nereid_arg;
+NEREID_API nereid_arg nereid_pointer(const void *p, nereid_dtype t);
+NEREID_API nereid_arg nereid_int(int64_t v);
+NEREID_API nereid_arg nereid_float(double v);
+NEREID_API nereid_arg nereid_bool(bool v);
+NEREID_API nereid_arg nereid_none(void);
+NEREID_API nereid_arg nereid_constexpr(const char *python_text); /* the text must live until the call returns */
+NEREID_API nereid_arg nereid_constexpr_int(int64_t v);
+NEREID_API nereid_arg nereid_named(nereid_arg a, const char *parameter);
+
+typedef struct nereid_options {
+  int num_warps, num_stages, num_ctas; /* 0: from the file's autotune configuration, else Triton's defaults */
+  bool debug;                          /* device_assert checks */
+  bool check_races;                    /* interp: report conflicting accesses of different programs */
+  bool allow_unwritten;                /* interp: reads of memory nobody wrote are no fault */
+  const int64_t *programs;             /* run only these programs (linear ids, x fastest); NULL: all */
+  int64_t program_count;
+  const char *dump_after;              /* a pass's name or "all": its IR goes to `dump` (see nereid_inspect) */
+  void (*print)(void *arg, const char *line); /* device_print; NULL: stderr */
+  void *print_arg;
+} nereid_options;
+
+/* Compiles what is not in the caches yet, and runs grid[0] * grid[1] * grid[2] programs; any of them zero: none. */
+NEREID_API nereid_status nereid_launch(nereid_device *d, nereid_stream *s, nereid_module *m, const char *kernel, const int64_t grid[3],
+                                       const nereid_arg *args, int arg_count, const nereid_options *options, nereid_error **error);
+
+/* One specialization, compiled: for launches that must cost nothing but the call. The values of pointers, and of numbers that are not
+ * constexpr, may differ from launch to launch as long as they specialise alike (divisibility by 16, equality to 1, int32 or int64); if
+ * they do not, nereid_run fails with NEREID_BAD_ARGUMENT. */
+typedef struct nereid_function nereid_function;
+NEREID_API nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
+                                        const nereid_options *options, nereid_function **out, nereid_error **error);
+NEREID_API nereid_status nereid_run(nereid_function *f, nereid_stream *s, const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                    nereid_error **error);
+NEREID_API void nereid_function_free(nereid_function *f);
+typedef struct nereid_function_info {
+  double front_ms, backend_ms, compiler_ms; /* source -> tile IR; tile IR -> text; cc or ptxas (0 from a cache) */
+  bool from_cache;
+  int64_t peak_bytes;                       /* memory that compiling took */
+  int num_warps, num_stages;
+} nereid_function_info;
+NEREID_API void nereid_function_get_info(const nereid_function *f, nereid_function_info *out);
+
+/* ---- looking inside --------------------------------------------------------------------------------------------------------- */
+
+/* The text of a stage: "ast" (of the whole file; args may be NULL), "tile" (optimised), "tile-raw", "c". `target` is a device's name.
+ * *text is malloc'ed; free it with free(). */
+NEREID_API nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
+                                        const nereid_options *options, const char *stage, const char *target, char **text,
+                                        nereid_error **error);
+
+/* ---- small services ------------------------------------------------------------------------------------------------------------ */
+
+/* Evaluates "cdiv(n, BLOCK)" over named numbers. */
+NEREID_API nereid_status nereid_eval(const char *expression, int count, const char *const *names, const double *values, int64_t *out,
+                                     nereid_error **error);
+
+/* A .npy file (NumPy format 1.0 to 3.0; C order, little-endian or one byte). */
+typedef struct nereid_array {
+  nereid_dtype dtype;
+  int rank;
+  int64_t shape[8];
+  int64_t bytes;
+  void *data;     /* malloc'ed */
+} nereid_array;
+NEREID_API nereid_status nereid_npy_read(const char *path, nereid_array *out, nereid_error **error);
+/* Written whole or not at all. bf16 and fp8 are written as their bits (u2, u1). */
+NEREID_API nereid_status nereid_npy_write(const char *path, const nereid_array *a, nereid_error **error);
+NEREID_API void nereid_array_free(nereid_array *a);
+
+/* Walks a kernel on the interpreter statement by statement; `nereid run --device interp --step` is made of this. The callback gets the
+ * place of the next statement and may print values by name; returning false stops the launch. */
+typedef struct nereid_step nereid_step;
+typedef bool (*nereid_step_fn)(void *arg, nereid_step *step, const char *file, int line, const int32_t program[3]);
+NEREID_API nereid_status nereid_launch_stepped(nereid_device *interp, nereid_module *m, const char *kernel, const int64_t grid[3],
+                                               const nereid_arg *args, int arg_count, const nereid_options *options,
+                                               nereid_step_fn fn, void *fn_arg, nereid_error **error);
+NEREID_API int nereid_step_value_count(nereid_step *s);                       /* named values known so far, newest last */
+NEREID_API const char *nereid_step_value_name(nereid_step *s, int i);
+NEREID_API char *nereid_step_value_text(nereid_step *s, int i, int max_elements); /* "f32[4,8] [[0.1, ...], ...]"; free() it */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
