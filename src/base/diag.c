@@ -180,7 +180,7 @@ void diag_print(Buf *out, const Diag *d, bool color) {
   if (d->span.source) {
     buf_puts(out, color ? BOLD : "");
     put_place(out, &d->span);
-    buf_printf(out, "%s: ", reset);
+    buf_printf(out, ": %s", reset);
   }
   buf_printf(out, "%s%s:%s %s\n", color ? kinds[d->kind].color : "", kinds[d->kind].name, reset, d->message);
   if (d->span.source) put_source_line(out, &d->span, "  ", color);
