@@ -637,6 +637,12 @@ static void cancel_early(void *arg, int64_t begin, int64_t end, int worker) {
   if (w->calls++ == 10) pool_cancel(w->pool);
 }
 
+static void slow(void *arg, int64_t begin, int64_t end, int worker) {
+  Work *w = arg;
+  if (worker != 0) usleep(2000); /* the caller runs out of chunks first */
+  w->calls += end - begin;
+}
+
 static void *run_often(void *arg) {
   Work *shared = arg;
   static _Thread_local atomic_uchar seen[100];
@@ -663,6 +669,12 @@ static void pool_nests_cancels_and_is_shared(void **state) {
   Work after = {.pool = p, .seen = seen}; /* a cancelled run does not cancel the next */
   pool_run(p, 1000, 10, mark, &after);
   assert_int_equal(after.calls, 100);
+
+  for (int i = 0; i < 20; i++) { /* nobody is left working when pool_run returns */
+    Work late = {.pool = p};
+    pool_run(p, 1000, 1, slow, &late);
+    assert_int_equal(late.calls, 1000);
+  }
 
   pthread_t threads[4];
   for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, run_often, &w);
