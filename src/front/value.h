@@ -22,6 +22,7 @@
 typedef struct Py Py;
 typedef struct Front Front;     /* one compilation of one kernel */
 typedef struct Builtin Builtin;
+typedef struct Namespace Namespace; /* names of a file, a class or a function around others: module.c */
 typedef __int128 PyInt;         /* Python's ints, bounded; overflow is an error */
 
 typedef enum {
@@ -41,6 +42,7 @@ typedef enum {
   PY_RANGE,      /* range, tl.range, tl.static_range with its arguments */
   PY_SLICE,
   PY_CONSTEXPR_TYPE, /* the name tl.constexpr itself */
+  PY_METHOD,     /* x.append, "a".join, obj.f: a method of a Python value or of a class of a file, bound to it */
   PY_UNKNOWN,    /* a host value that is not at hand (torch.cuda...., an import that is missing): an error once a kernel needs it */
 } PyKind;
 
@@ -61,6 +63,7 @@ typedef struct Function {
   Node *def;                   /* NODE_FUNCTION_DEF or NODE_LAMBDA */
   Module *module;              /* where its globals are */
   Map *closure;                /* name -> Py, for nested host functions; or NULL */
+  Namespace *around;           /* where names that are neither local nor in closure are looked up; NULL: the module's globals */
   Py **defaults;               /* evaluated on first use, aligned with args; entries may be NULL */
   bool is_kernel_wrapper;      /* autotune/heuristics stand above jit: may be launched, may not be called in a kernel */
 } Function;
@@ -69,6 +72,7 @@ typedef struct PyClass { const char *name; Node *def; Module *module; bool is_na
 
 struct Py {
   PyKind kind;
+  bool is_constexpr; /* made by tl.constexpr(...): kernels may read it as a global */
   union {
     PyInt i;                   /* BOOL, INT */
     double f;
@@ -86,6 +90,7 @@ struct Py {
     struct { PyClass *cls; const char *cls_name; Map *fields; } object; /* cls NULL for library objects such as triton.Config */
     struct { Py *start, *stop, *step; Py *hints; bool is_static, is_tl; } range; /* hints: DICT of keyword arguments */
     struct { Py *start, *stop, *step; } slice;
+    struct { Py *self; const char *name; Function *fn; } method; /* fn NULL: a method of str, int, list, ... */
   };
 };
 
@@ -142,6 +147,8 @@ typedef struct Call {
 Py *front_call(Front *fr, Py *callee, const Call *call);
 /* The same for a callback of values, as reduce's combine function: its body is built at fr->b. */
 Py *front_call_values(Front *fr, Py *callee, Span at, int n, Py *const *args);
+/* x.attr as a kernel's getattr sees it; NULL when there is no such attribute. */
+Py *front_attribute(Front *fr, Span at, Py *x, const char *attr);
 /* A function of prelude.py, by name. */
 Py *front_call_prelude(Front *fr, const char *name, Span at, int n, Py *const *args);
 
@@ -172,8 +179,9 @@ struct Builtin {
   const char *name;
   const char *signature; /* as Python writes it: "input, mask=None, other=None, *shape" */
   BuiltinFn call;
-  const char *group;     /* heading in docs/language.md */
+  const char *group;     /* heading in docs/language.md; NULL: not listed there */
   unsigned flags;
+  const char *remark;    /* for docs/language.md, or NULL */
 };
 enum { BUILTIN_MEMBER = 1 /* also a method of tensors */, BUILTIN_HOST = 2 /* also works in host code, on constexprs */, BUILTIN_MUST_USE = 4, BUILTIN_NO_CPU = 8 };
 
