@@ -56,6 +56,7 @@ const Type *type_with_dtype(Context *cx, const Type *t, Dtype d);          /* sa
 int64_t type_numel(const Type *t);                               /* scalars: 1 */
 int type_elem_bytes(const Type *t);                              /* pointers: 8 */
 bool type_same_shape(const Type *a, const Type *b);
+const Type *type_pointee(Context *cx, const Type *t);            /* of pointers: same shape, one star less */
 void type_print(Buf *out, const Type *t);                        /* "f32", "*bf16[64,32]", "i1[8]" */
 
 /* ---- the IR ---------------------------------------------------------------------------------------------------- */
@@ -87,6 +88,23 @@ typedef enum {
 } MathFn;
 typedef struct MathInfo { const char *name; int arity; const char *sig; } MathInfo;
 extern const MathInfo math_info[MATH_COUNT];
+/* The result's type of the signature that takes exactly these types; false when none does. */
+bool math_signature(MathFn fn, int n, const Dtype *in, Dtype *out);
+
+/* An attribute as ops.def names it (attr.c); for the printer, the parser and the verifier. */
+typedef enum { ATTR_INT, ATTR_WORD, ATTR_MATH, ATTR_NUMBER, ATTR_DIMS, ATTR_TEXT } AttrKind;
+enum { MAX_ATTRS = 8 };
+typedef struct AttrInfo {
+  const char *name; /* not NUL-terminated */
+  int name_length;
+  AttrKind kind;
+  int slot;                 /* in attr[], or -1 */
+  const char *const *words; /* of an ATTR_WORD */
+  bool always_shown;        /* printed also when 0 */
+} AttrInfo;
+int op_attrs(OpCode code, AttrInfo out[MAX_ATTRS]);
+const char *attr_word(const AttrInfo *a, int64_t value); /* NULL when there is none */
+int attr_word_value(const AttrInfo *a, const char *word, size_t n); /* -1 when unknown */
 
 typedef enum { CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE } CmpPred;
 typedef enum { RMW_ADD, RMW_MAX, RMW_MIN, RMW_AND, RMW_OR, RMW_XOR, RMW_XCHG } RmwKind; /* max/min: by the type's sign; floats too */
@@ -164,7 +182,7 @@ typedef struct Builder {
 
 Func *func_create(Context *cx, const char *name);
 Value *func_add_arg(Func *f, const Type *type, const char *name, int64_t divisible);
-Block *block_create(Func *f, Op *parent);
+Block *block_create(Func *f, Op *parent); /* and makes it the first body of `parent` that is still NULL */
 Value *block_add_arg(Func *f, Block *b, const Type *type, const char *name);
 
 /* The general form: out_types has out_count entries. The op is inserted; attributes are set by the caller afterwards. */
@@ -192,8 +210,11 @@ Value *build_arange(Builder *b, int64_t start, int64_t end);
 void build_yield(Builder *b, int n, Value *const *values);
 
 bool value_is_const(const Value *v, int64_t *out); /* an integer const (scalar, tensor or splat of one) */
+int64_t int_wrap(Dtype t, int64_t v);              /* v cut to an integer type's bits and extended by its sign */
 void op_remove(Op *op);                            /* unlinks; its results must have no users left */
+void op_move_before(Op *op, Op *place);            /* into place's block */
 void value_replace(Value *old, Value *new_value);  /* all users of old will see new_value after tile_resolve(f) */
+Value *value_resolve(Value *v);                    /* what stands for v now */
 void tile_resolve(Func *f);
 Op *op_clone(Builder *b, const Op *op, Map *value_map); /* deep; operands mapped where the map has them */
 /* Calls fn for every op, outer before inner, in order; fn may remove the op it is given. */
