@@ -121,7 +121,8 @@ typedef enum { NEREID_ARG_POINTER, NEREID_ARG_INT, NEREID_ARG_FLOAT, NEREID_ARG_
 typedef struct nereid_arg {
   nereid_arg_kind kind;
   const char *name;       /* of the parameter, or NULL: by position */
-  nereid_dtype dtype;     /* pointers and descriptors: of an element */
+  nereid_dtype dtype;     /* pointers and descriptors: of an element; numbers: see has_dtype */
+  bool has_dtype;         /* a number is of exactly this type (as a parameter annotated with it), not of the type its value suggests */
   void *pointer;
   int64_t i;              /* int, bool */
   bool is_unsigned;       /* i is the bits of a uint64 */
@@ -183,6 +184,11 @@ NEREID_API void nereid_function_get_info(const nereid_function *f, nereid_functi
 NEREID_API nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
                                         const nereid_options *options, const char *stage, const char *target, char **text,
                                         nereid_error **error);
+
+/* What is supported: every name of the language, and whether each device has it. docs/language.md is made from this. */
+typedef struct nereid_language_name { const char *group, *name; bool interp, cpu; const char *remark; } nereid_language_name;
+NEREID_API int nereid_language_count(void);
+NEREID_API nereid_language_name nereid_language_at(int i);
 
 /* ---- small services ------------------------------------------------------------------------------------------------------------ */
 

@@ -40,6 +40,7 @@ typedef enum { ARG_MISSING, ARG_POINTER, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_NONE,
 typedef struct ArgSpec {
   ArgKind kind;
   Dtype dtype;             /* POINTER, DESCRIPTOR: element type */
+  bool has_dtype;          /* INT, FLOAT: a number of exactly type `dtype` (as if the parameter were annotated), not of what its value suggests */
   bool aligned;            /* POINTER, DESCRIPTOR: address divisible by 16 */
   bool has_value;          /* INT: value is known (else: any int32 not specialised) */
   bool is_unsigned;        /* INT: value is a uint64 above INT64_MAX */

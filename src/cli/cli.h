@@ -1,0 +1,102 @@
+/* cli: `nereid VERB ...`. One file a verb; what verbs share is declared here. Uses nereid.h and libc alone, so that nothing is done
+ * here that a C caller could not do. Here, unlike in the library, main() may exit; but verbs return their exit status. */
+#ifndef NEREID_CLI_H
+#define NEREID_CLI_H
+
+#include <nereid.h>
+#include <stdio.h>
+
+/* ---- verbs: argv[0] is the verb's name; the result is the exit status, 0 only on success -------------------------------- */
+
+typedef struct Verb {
+  const char *name, *synopsis, *summary;
+  int (*run)(int argc, char **argv);
+  const char *help; /* the rest of --help: options, examples */
+} Verb;
+extern const Verb verb_run, verb_inspect, verb_replay, verb_devices, verb_language;
+
+/* ---- text.c: messages, tables, JSON, progress --------------------------------------------------------------------------- */
+
+/* "nereid VERB: message" on stderr; returns 2, the status of a wrong command line. */
+int usage_error(const Verb *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints and frees err; returns 1. */
+int report_error(nereid_error *err);
+void json_string(FILE *out, const char *s); /* quoted and escaped */
+/* A line on stderr that is written over, only on a terminal, and only a second after `start_ns`. */
+void progress(int64_t start_ns, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void progress_clear(void);
+int64_t now_ns(void);
+char *format_string(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'ed; NULL when out of memory */
+
+/* ---- arrays.c: an array in host memory, contiguous or strided -------------------------------------------------------------- */
+
+typedef struct Array {
+  nereid_dtype dtype;
+  int rank;
+  int64_t shape[8], strides[8]; /* elements */
+  int64_t bytes;                /* from the first to the end of the last element */
+  void *data;                   /* malloc'ed */
+} Array;
+enum { MAX_DIMS = 8 };
+
+typedef struct Random { uint64_t s[4]; double spare; bool has_spare; } Random;
+void random_seed(Random *r, uint64_t seed);
+uint64_t random_bits(Random *r);
+double random_uniform(Random *r); /* [0, 1) */
+double random_normal(Random *r);
+
+typedef enum { FILL_RANDN, FILL_RAND, FILL_ZEROS, FILL_ONES, FILL_FULL, FILL_ARANGE, FILL_RANDINT, FILL_EMPTY } Fill;
+/* Sets strides (row-major when `strides` is NULL) and bytes, allocates and fills. Returns NULL, or a static message of what failed. */
+const char *array_make(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill, double lo, double hi,
+                       Random *r);
+void array_free(Array *a);
+int64_t array_count(const Array *a);                    /* elements by shape */
+int64_t array_offset(const Array *a, int64_t linear);   /* of the linear-th element (row-major), in elements */
+double array_get(const Array *a, int64_t linear);
+const char *array_read_npy(Array *a, const char *path, nereid_error **err); /* NULL, or "" with err set */
+int array_write_npy(const Array *a, const char *path, nereid_error **err);  /* 0 on success; strided arrays are packed */
+
+typedef struct Difference {
+  int64_t count, mismatches, worst_at; /* elements; beyond tolerance; linear index of the worst */
+  double worst_error, worst_got, worst_want, max_abs_error;
+} Difference;
+/* |got - want| <= atol + rtol * |want| for each element; NaN agrees with NaN, infinities with themselves. */
+Difference array_compare(const Array *got, const Array *want, double rtol, double atol);
+/* What rounding alone explains for one result of this type: 2^-mantissa bits times a small factor. */
+double dtype_tolerance(nereid_dtype t);
+
+/* ---- launch.c: FILE.py[:KERNEL] ARG=SPEC ... as run and inspect take them ---------------------------------------------------- */
+
+typedef struct LaunchArg {
+  const char *name;     /* of the parameter */
+  const char *spec;     /* as typed */
+  nereid_arg arg;
+  bool is_array;
+  Array array;          /* host copy: the input, then the output */
+  void *device_pointer;
+} LaunchArg;
+
+typedef struct Launch {
+  const Verb *verb;
+  char *path, *kernel_name;
+  nereid_module *module;
+  const nereid_kernel_info *kernel;
+  LaunchArg *args;
+  int arg_count;
+  nereid_options options;
+  uint64_t seed;
+  bool shapes_only;     /* inspect: arrays are not filled, only a stand-in address is given */
+} Launch;
+
+/* Splits argv into FILE, ARG=SPEC and options; options the verb knows itself are handed to `option` (which returns how many words it
+ * took, 0 for "unknown", -1 for "wrong, said so"). Loads the file, finds the kernel and makes the arguments. 0, or an exit status. */
+int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv), void *option_arg);
+int launch_make_args(Launch *l);             /* after launch_parse: evaluates the specs */
+void launch_free(Launch *l);
+int launch_eval(const Launch *l, const char *expression, int64_t *out); /* over the launch's numbers; prints what is wrong */
+LaunchArg *launch_arg(Launch *l, const char *name);
+nereid_arg *launch_arg_list(const Launch *l); /* malloc'ed, arg_count entries */
+/* "cdiv(n, BLOCK), 4" -> grid[3]; the comma inside brackets does not split. */
+int launch_grid(const Launch *l, const char *text, int64_t grid[3]);
+
+#endif

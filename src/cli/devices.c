@@ -1,0 +1,25 @@
+/* devices: what this machine can run kernels on. */
+#include "cli.h"
+#include <string.h>
+
+static int devices(int argc, char **argv) {
+  bool json = argc == 2 && !strcmp(argv[1], "--json");
+  if (argc > 1 && !json) return usage_error(&verb_devices, "unknown word '%s'", argv[1]);
+  nereid_device_info info[16];
+  int n = nereid_devices(info, 16);
+  if (json) printf("[");
+  for (int i = 0; i < n; i++) {
+    if (json) {
+      printf("%s{\"name\":\"%s\",\"available\":%s,\"threads\":%d,\"memory_bytes\":%ld,\"description\":", i ? "," : "", info[i].name,
+             info[i].available ? "true" : "false", info[i].threads, (long)info[i].memory_bytes);
+      json_string(stdout, info[i].description);
+      printf("}");
+    } else {
+      printf("%-8s %-4s %s\n", info[i].name, info[i].available ? "yes" : "no", info[i].description);
+    }
+  }
+  if (json) printf("]\n");
+  return 0;
+}
+
+const Verb verb_devices = {"devices", "devices [--json]", "lists the devices of this machine", devices, "  --json  as JSON\n"};

@@ -1,0 +1,368 @@
+/* launch: the part of a command line that names a kernel and its arguments.
+ *
+ *     FILE.py[:KERNEL] ARG=SPEC ...
+ *
+ *     4096  -3  0x10  2^20  1e-5  inf  true  none     a number as it is; with a type before it (i64:7, f64:0.5) of that type
+ *     randn:f32[4096,781]                             an array: also rand zeros ones empty arange full(V) randint(LO,HI);
+ *                                                     a dimension may be an expression over the numbers given so far
+ *     randn:f32[64,32|128,1]                          with strides, in elements
+ *     like:NAME                                       zeros, shaped and typed as that array
+ *     @FILE.npy   @FILE.npy:bf16                      an array from a file; the second form reads the bits as that type
+ *     desc[64,32]:ARRAY                               a tensor descriptor over the array with blocks of that shape
+ *     anything else, for a constexpr parameter        a Python expression: 'relu', tl.float16, (1, 2)
+ */
+#include "cli.h"
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int wrong(const Launch *l, const LaunchArg *a, const char *why) {
+  return usage_error(l->verb, "%s=%s: %s", a->name, a->spec, why);
+}
+
+LaunchArg *launch_arg(Launch *l, const char *name) {
+  for (int i = 0; i < l->arg_count; i++)
+    if (!strcmp(l->args[i].name, name)) return &l->args[i];
+  return NULL;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------------------------------------- */
+
+static bool parse_integer(const char *s, int64_t *out, bool *is_unsigned) {
+  char *end;
+  *is_unsigned = false;
+  errno = 0;
+  bool negative = *s == '-';
+  const char *digits = s + negative;
+  if (!isdigit((unsigned char)*digits)) return false;
+  unsigned long long v = strtoull(digits, &end, 0);
+  if (errno) return false;
+  if (*end == '^' && isdigit((unsigned char)end[1])) { /* 2^20 */
+    unsigned long long base = v, power = strtoull(end + 1, &end, 10);
+    for (v = 1; power; power--)
+      if (__builtin_mul_overflow(v, base, &v)) return false;
+  }
+  if (*end) return false;
+  if (v > (unsigned long long)INT64_MAX + negative) {
+    if (negative) return false;
+    *is_unsigned = true;
+  }
+  *out = negative ? (int64_t)(0 - v) : (int64_t)v;
+  return true;
+}
+
+static bool parse_float(const char *s, double *out) {
+  char *end;
+  if (!*s || isspace((unsigned char)*s)) return false;
+  *out = strtod(s, &end);
+  return *end == 0;
+}
+
+static int eval_numbers(const Launch *l, const char *text, int64_t *out, nereid_error **err) {
+  const char **names = malloc(sizeof *names * (size_t)(l->arg_count + 1));
+  double *values = malloc(sizeof *values * (size_t)(l->arg_count + 1));
+  int n = 0;
+  for (int i = 0; names && values && i < l->arg_count; i++) {
+    const nereid_arg *a = &l->args[i].arg;
+    double v;
+    int64_t iv;
+    bool u;
+    if (l->args[i].is_array) continue;
+    if (a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL) v = (double)a->i;
+    else if (a->kind == NEREID_ARG_FLOAT) v = a->f;
+    else if (a->kind == NEREID_ARG_CONSTEXPR && parse_integer(a->text, &iv, &u)) v = (double)iv;
+    else if (a->kind == NEREID_ARG_CONSTEXPR && parse_float(a->text, &v)) (void)0;
+    else continue;
+    names[n] = l->args[i].name, values[n++] = v;
+  }
+  int failed = names && values ? nereid_eval(text, n, names, values, out, err) != NEREID_OK : 1;
+  free(names), free(values);
+  return failed;
+}
+
+int launch_eval(const Launch *l, const char *text, int64_t *out) {
+  nereid_error *err = NULL;
+  return eval_numbers(l, text, out, &err) ? report_error(err) : 0;
+}
+
+/* Calls each(arg, i, text) for the parts of `text` between commas that stand outside brackets. Returns how many, or -1. */
+static int split_commas(const char *text, char *parts[], int max) {
+  int depth = 0, n = 0;
+  const char *start = text;
+  for (const char *p = text;; p++) {
+    if (*p == '(' || *p == '[') depth++;
+    if (*p == ')' || *p == ']') depth--;
+    if (*p && !(*p == ',' && depth == 0)) continue;
+    if (n == max) return -1;
+    parts[n++] = format_string("%.*s", (int)(p - start), start);
+    if (!*p) return n;
+    start = p + 1;
+  }
+}
+
+int launch_grid(const Launch *l, const char *text, int64_t grid[3]) {
+  char *parts[3] = {0};
+  int n = split_commas(text, parts, 3), status = 0;
+  if (n < 0) status = usage_error(l->verb, "--grid %s: a grid has at most three dimensions", text);
+  grid[0] = grid[1] = grid[2] = 1;
+  for (int i = 0; i < n && !status; i++) status = launch_eval(l, parts[i], &grid[i]);
+  for (int i = 0; i < 3; i++) free(parts[i]);
+  return status;
+}
+
+/* ---- arrays ---------------------------------------------------------------------------------------------------------------- */
+
+/* "4,n,8" -> dims; returns their number or -1 after a message. */
+static int parse_dims(Launch *l, LaunchArg *a, const char *text, size_t n, int64_t *dims) {
+  char *copy = format_string("%.*s", (int)n, text), *parts[MAX_DIMS] = {0};
+  int count = copy && *copy ? split_commas(copy, parts, MAX_DIMS) : 0;
+  if (count < 0) wrong(l, a, "more than eight dimensions");
+  for (int i = 0; i < count; i++) {
+    nereid_error *err = NULL;
+    if (eval_numbers(l, parts[i], &dims[i], &err)) {
+      report_error(err);
+      wrong(l, a, "this dimension is no number");
+      count = -1;
+    }
+  }
+  for (int i = 0; i < MAX_DIMS; i++) free(parts[i]);
+  free(copy);
+  return count;
+}
+
+static const struct { const char *name; Fill fill; int numbers; } fills[] = {
+    {"randn", FILL_RANDN, 0}, {"rand", FILL_RAND, 0}, {"zeros", FILL_ZEROS, 0}, {"ones", FILL_ONES, 0},
+    {"full", FILL_FULL, 1},   {"arange", FILL_ARANGE, 0}, {"randint", FILL_RANDINT, 2}, {"empty", FILL_EMPTY, 0},
+};
+
+/* "randn:f32[4,8]": 0 done, 1 wrong and said so, -1 not of this form. */
+static int parse_generated(Launch *l, LaunchArg *a, const char *spec) {
+  for (size_t k = 0; k < sizeof fills / sizeof fills[0]; k++) {
+    size_t n = strlen(fills[k].name);
+    if (strncmp(spec, fills[k].name, n) || (spec[n] != ':' && spec[n] != '(')) continue;
+    const char *p = spec + n;
+    double v[2] = {0, 0};
+    if (fills[k].numbers) {
+      if (*p++ != '(') return wrong(l, a, "this kind of array takes its numbers in brackets: full(0.5):f32[8], randint(0,10):i32[8]");
+      for (int i = 0; i < fills[k].numbers; i++) {
+        char *end;
+        v[i] = strtod(p, &end);
+        if (end == p || *end != (i + 1 < fills[k].numbers ? ',' : ')')) return wrong(l, a, "a number is missing in the brackets");
+        p = end + 1;
+      }
+    }
+    if (*p++ != ':') return wrong(l, a, "after the kind of array stand a colon, a type and a shape, as in randn:f32[64,32]");
+    const char *open = strchr(p, '['), *close = open ? strrchr(open, ']') : NULL, *bar = open ? strchr(open, '|') : NULL;
+    if (!open || !close || close[1]) return wrong(l, a, "the shape stands in square brackets, as in randn:f32[64,32]");
+    nereid_dtype t;
+    char *type = format_string("%.*s", (int)(open - p), p);
+    bool known = type && nereid_dtype_parse(type, &t);
+    free(type);
+    if (!known) return wrong(l, a, "unknown type; there are i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 fp8e5 fp8e4nv");
+    int64_t shape[MAX_DIMS], strides[MAX_DIMS];
+    const char *shape_end = bar ? bar : close;
+    int rank = parse_dims(l, a, open + 1, (size_t)(shape_end - open - 1), shape);
+    if (rank < 0) return 2;
+    if (bar) {
+      int given = parse_dims(l, a, bar + 1, (size_t)(close - bar - 1), strides);
+      if (given < 0) return 2;
+      if (given != rank) return wrong(l, a, "there must be as many strides as dimensions");
+    }
+    Random r;
+    uint64_t mix = l->seed;
+    for (const char *c = a->name; *c; c++) mix = mix * 31 + (unsigned char)*c; /* an argument's data does not depend on the others */
+    random_seed(&r, mix);
+    const char *why = array_make(&a->array, t, rank, shape, bar ? strides : NULL, l->shapes_only ? FILL_ZEROS : fills[k].fill, v[0], v[1], &r);
+    if (why) return usage_error(l->verb, "%s=%s: the array %s", a->name, a->spec, why);
+    return a->is_array = true, 0;
+  }
+  return -1;
+}
+
+static int parse_file(Launch *l, LaunchArg *a, const char *spec) {
+  char *path = format_string("%s", spec + 1), *colon = path ? strrchr(path, ':') : NULL;
+  nereid_dtype t;
+  bool retype = colon && nereid_dtype_parse(colon + 1, &t);
+  if (retype) *colon = 0;
+  nereid_error *err = NULL;
+  if (!path || array_read_npy(&a->array, path, &err)) return free(path), report_error(err);
+  free(path);
+  a->is_array = true;
+  if (!retype) return 0;
+  if (nereid_dtype_bytes(t) != nereid_dtype_bytes(a->array.dtype)) return wrong(l, a, "the file's elements have another size than this type");
+  return a->array.dtype = t, 0;
+}
+
+static int parse_array(Launch *l, LaunchArg *a, const char *spec) {
+  if (*spec == '@') return parse_file(l, a, spec);
+  if (!strncmp(spec, "like:", 5)) {
+    LaunchArg *other = launch_arg(l, spec + 5);
+    if (!other || !other->is_array || other == a) return wrong(l, a, "no array of that name stands before it");
+    const char *why = array_make(&a->array, other->array.dtype, other->array.rank, other->array.shape, other->array.strides, FILL_ZEROS, 0, 0, NULL);
+    if (why) return usage_error(l->verb, "%s=%s: the array %s", a->name, a->spec, why);
+    return a->is_array = true, 0;
+  }
+  return parse_generated(l, a, spec);
+}
+
+static int parse_descriptor(Launch *l, LaunchArg *a) {
+  const char *close = strchr(a->spec, ']');
+  int64_t block[MAX_DIMS];
+  if (!close || close[1] != ':') return wrong(l, a, "a descriptor is written desc[64,32]:ARRAY");
+  int rank = parse_dims(l, a, a->spec + 5, (size_t)(close - a->spec - 5), block);
+  if (rank < 0) return 2;
+  int status = parse_array(l, a, close + 2);
+  if (status < 0) return wrong(l, a, "what follows desc[...]: is no array");
+  if (status) return status;
+  if (rank != a->array.rank || rank > 5) return wrong(l, a, "a block has as many dimensions as its array, at most five");
+  a->arg = (nereid_arg){.kind = NEREID_ARG_DESCRIPTOR, .dtype = a->array.dtype, .rank = rank};
+  for (int d = 0; d < rank; d++)
+    a->arg.shape[d] = a->array.shape[d], a->arg.strides[d] = a->array.strides[d], a->arg.block_shape[d] = (int32_t)block[d];
+  return 0;
+}
+
+/* ---- one argument ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_constexpr(const Launch *l, const char *name) {
+  for (int i = 0; i < l->kernel->param_count; i++)
+    if (!strcmp(l->kernel->params[i].name, name)) return l->kernel->params[i].is_constexpr;
+  return false;
+}
+
+static int parse_spec(Launch *l, LaunchArg *a) {
+  const char *s = a->spec;
+  int64_t i;
+  double f;
+  bool is_unsigned;
+  if (!strncmp(s, "desc[", 5)) return parse_descriptor(l, a);
+  int status = parse_array(l, a, s);
+  if (status == 0) return a->arg = nereid_pointer(NULL, a->array.dtype), 0;
+  if (status > 0) return status;
+  if (is_constexpr(l, a->name)) {
+    const char *python = !strcmp(s, "true") ? "True" : !strcmp(s, "false") ? "False" : !strcmp(s, "none") ? "None" : s;
+    if (strchr(s, '^') && parse_integer(s, &i, &is_unsigned)) return a->arg = nereid_constexpr_int(i), 0;
+    return a->arg = nereid_constexpr(python), 0;
+  }
+  if (!strcmp(s, "true") || !strcmp(s, "True")) return a->arg = nereid_bool(true), 0;
+  if (!strcmp(s, "false") || !strcmp(s, "False")) return a->arg = nereid_bool(false), 0;
+  if (!strcmp(s, "none") || !strcmp(s, "None")) return a->arg = nereid_none(), 0;
+  const char *colon = strchr(s, ':');
+  nereid_dtype t = NEREID_I32;
+  if (colon) {
+    char *type = format_string("%.*s", (int)(colon - s), s);
+    bool known = type && nereid_dtype_parse(type, &t);
+    free(type);
+    if (!known) return wrong(l, a, "neither a number, an array (randn:f32[64]), like:NAME nor @FILE.npy");
+    s = colon + 1;
+  }
+  bool whole = parse_integer(s, &i, &is_unsigned);
+  if (whole && (!colon || (t < NEREID_F8E5))) {
+    a->arg = nereid_int(i);
+    a->arg.is_unsigned = is_unsigned;
+    if (colon) a->arg.dtype = t, a->arg.has_dtype = true;
+    return 0;
+  }
+  if (!whole && !parse_float(s, &f)) {
+    nereid_error *err = NULL; /* an expression over the numbers so far: cdiv(n, 4) */
+    if (!colon && !eval_numbers(l, s, &i, &err)) return a->arg = nereid_int(i), 0;
+    nereid_error_free(err);
+    return wrong(l, a, "neither a number, an array (randn:f32[64]), like:NAME nor @FILE.npy");
+  }
+  if (whole) f = (double)i;
+  if (colon && (t < NEREID_F8E5)) return wrong(l, a, "a whole number is needed for this type");
+  a->arg = nereid_float(f);
+  if (colon) a->arg.dtype = t, a->arg.has_dtype = true;
+  return 0;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------------------- */
+
+static int common_option(Launch *l, int argc, char **argv) {
+  static const struct { const char *name; int which; } options[] = {{"--warps", 0}, {"--stages", 1}, {"--seed", 2}};
+  if (!strcmp(argv[0], "--debug")) return l->options.debug = true, 1;
+  for (int k = 0; k < 3; k++) {
+    if (strcmp(argv[0], options[k].name)) continue;
+    int64_t v;
+    bool u;
+    if (argc < 2 || !parse_integer(argv[1], &v, &u)) return usage_error(l->verb, "%s needs a number", argv[0]), -1;
+    if (k == 0) l->options.num_warps = (int)v;
+    if (k == 1) l->options.num_stages = (int)v;
+    if (k == 2) l->seed = (uint64_t)v;
+    return 2;
+  }
+  return 0;
+}
+
+static int find_kernel(Launch *l) {
+  int n = nereid_kernel_count(l->module);
+  if (n == 0) return usage_error(l->verb, "%s holds no @triton.jit function", l->path);
+  if (!l->kernel_name && n == 1) return l->kernel = nereid_kernel_at(l->module, 0), 0;
+  if (l->kernel_name && (l->kernel = nereid_kernel_find(l->module, l->kernel_name))) return 0;
+  if (l->kernel_name) usage_error(l->verb, "%s has no kernel '%s'; it has:", l->path, l->kernel_name);
+  else usage_error(l->verb, "%s has several kernels; name one, as in %s:%s:", l->path, l->path, nereid_kernel_at(l->module, 0)->name);
+  for (int i = 0; i < n; i++) fprintf(stderr, "  %s\n", nereid_kernel_at(l->module, i)->name);
+  return 2;
+}
+
+int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv), void *option_arg) {
+  l->verb = v;
+  l->args = calloc((size_t)argc + 1, sizeof *l->args);
+  if (!l->args) return report_error(NULL);
+  for (int i = 1; i < argc;) {
+    char *equals = strchr(argv[i], '=');
+    if (argv[i][0] == '-') {
+      int took = option ? option(option_arg, argc - i, argv + i) : 0;
+      if (!took) took = common_option(l, argc - i, argv + i);
+      if (took < 0) return 2;
+      if (!took) return usage_error(v, "unknown option %s; see nereid %s --help", argv[i], v->name);
+      i += took;
+    } else if (!l->path) {
+      l->path = format_string("%s", argv[i++]);
+      char *colon = l->path ? strrchr(l->path, ':') : NULL;
+      if (colon && colon[1] && !strchr(colon, '/')) *colon = 0, l->kernel_name = colon + 1;
+    } else if (equals && equals > argv[i]) {
+      LaunchArg *a = &l->args[l->arg_count];
+      a->name = format_string("%.*s", (int)(equals - argv[i]), argv[i]);
+      a->spec = equals + 1;
+      if (!a->name) return report_error(NULL);
+      if (launch_arg(l, a->name)) return usage_error(v, "the argument '%s' is given twice", a->name);
+      l->arg_count++, i++;
+    } else {
+      return usage_error(v, "'%s' is neither an option nor ARG=SPEC", argv[i]);
+    }
+  }
+  if (!l->path) return usage_error(v, "which file? usage: nereid %s", v->synopsis);
+  nereid_error *err = NULL;
+  if (nereid_module_load(l->path, &l->module, &err)) return report_error(err);
+  return 0;
+}
+
+int launch_make_args(Launch *l) {
+  int status = find_kernel(l);
+  for (int i = 0; i < l->arg_count && !status; i++) {
+    status = parse_spec(l, &l->args[i]);
+    l->args[i].arg.name = l->args[i].name;
+  }
+  return status;
+}
+
+nereid_arg *launch_arg_list(const Launch *l) {
+  nereid_arg *list = calloc((size_t)l->arg_count + 1, sizeof *list);
+  for (int i = 0; list && i < l->arg_count; i++) {
+    list[i] = l->args[i].arg;
+    if (l->args[i].is_array) list[i].pointer = l->args[i].device_pointer ? l->args[i].device_pointer : l->args[i].array.data;
+  }
+  return list;
+}
+
+void launch_free(Launch *l) {
+  for (int i = 0; l->args && i < l->arg_count; i++) {
+    free((char *)l->args[i].name);
+    array_free(&l->args[i].array);
+  }
+  free(l->args);
+  free(l->path);
+  nereid_module_free(l->module);
+}

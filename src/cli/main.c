@@ -1,0 +1,30 @@
+/* main: finds the verb and hands over. */
+#include "cli.h"
+#include <string.h>
+
+static const Verb *const verbs[] = {&verb_run, &verb_inspect, &verb_replay, &verb_devices, &verb_language};
+enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
+
+static void print_help(FILE *out) {
+  fprintf(out, "Nereid %s: compiles and runs Triton kernels with no Python.\n\n", nereid_version());
+  for (int i = 0; i < VERB_COUNT; i++) fprintf(out, "  nereid %-9s %s\n", verbs[i]->name, verbs[i]->summary);
+  fprintf(out, "\n`nereid VERB --help` says what a verb takes. Exit status: 0 success, 1 failure, 2 a wrong command line.\n");
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return print_help(stderr), 2;
+  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return print_help(stdout), 0;
+  if (!strcmp(argv[1], "--version")) return printf("nereid %s\n", nereid_version()), 0;
+  for (int i = 0; i < VERB_COUNT; i++) {
+    const Verb *v = verbs[i];
+    if (strcmp(argv[1], v->name)) continue;
+    for (int k = 2; k < argc; k++)
+      if (!strcmp(argv[k], "--help") || !strcmp(argv[k], "-h"))
+        return printf("usage: nereid %s\n\n%s\n\n%s", v->synopsis, v->summary, v->help), 0;
+    int status = v->run(argc - 1, argv + 1);
+    if (fflush(stdout) || ferror(stdout)) return fprintf(stderr, "nereid: cannot write to standard output\n"), 1;
+    return status;
+  }
+  fprintf(stderr, "nereid: there is no verb '%s'\n", argv[1]);
+  return print_help(stderr), 2;
+}

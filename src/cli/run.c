@@ -1,0 +1,322 @@
+/* run: compiles a kernel, launches it once on the given arguments, checks and saves its outputs, and prints a table of what the arrays
+ * hold afterwards. `--step` walks through one program on the interpreter. */
+#include "cli.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CHECKS = 16 };
+typedef struct Pair { char *name, *value; } Pair; /* ARG=TEXT */
+typedef struct Run {
+  Launch launch;
+  const char *grid, *device;
+  Pair checks[MAX_CHECKS], outputs[MAX_CHECKS];
+  int check_count, output_count;
+  double rtol, atol; /* negative: from the type */
+  bool json, step, races, unwritten_ok;
+  int64_t programs[3];
+  bool one_program;
+} Run;
+
+static int pair_option(const Verb *v, Pair *list, int *n, int argc, char **argv) {
+  char *equals = argc > 1 ? strchr(argv[1], '=') : NULL;
+  if (!equals || equals == argv[1] || !equals[1]) return usage_error(v, "%s needs ARG=...", argv[0]), -1;
+  if (*n == MAX_CHECKS) return usage_error(v, "too many %s", argv[0]), -1;
+  list[*n] = (Pair){format_string("%.*s", (int)(equals - argv[1]), argv[1]), equals + 1};
+  return list[(*n)++].name ? 2 : -1;
+}
+
+static int run_option(void *arg, int argc, char **argv) {
+  Run *r = arg;
+  const Verb *v = &verb_run;
+  const char *o = argv[0];
+  if (!strcmp(o, "--json")) return r->json = true, 1;
+  if (!strcmp(o, "--step")) return r->step = true, 1;
+  if (!strcmp(o, "--races")) return r->races = true, 1;
+  if (!strcmp(o, "--allow-unwritten")) return r->unwritten_ok = true, 1;
+  if (!strcmp(o, "--check")) return pair_option(v, r->checks, &r->check_count, argc, argv);
+  if (!strcmp(o, "-o")) return pair_option(v, r->outputs, &r->output_count, argc, argv);
+  const char **text = !strcmp(o, "--grid") ? &r->grid : !strcmp(o, "--device") ? &r->device : NULL;
+  double *number = !strcmp(o, "--rtol") ? &r->rtol : !strcmp(o, "--atol") ? &r->atol : NULL;
+  if (strcmp(o, "--program") && !text && !number) return 0;
+  if (argc < 2) return usage_error(v, "%s needs a value", o), -1;
+  if (text) return *text = argv[1], 2;
+  if (number) {
+    char *end;
+    *number = strtod(argv[1], &end);
+    return *end || end == argv[1] || *number < 0 ? (usage_error(v, "%s needs a number", o), -1) : 2;
+  }
+  int n = sscanf(argv[1], "%ld,%ld,%ld", &r->programs[0], &r->programs[1], &r->programs[2]);
+  return n < 1 ? (usage_error(v, "--program needs X[,Y[,Z]]"), -1) : (r->one_program = true, 2);
+}
+
+/* ---- on one device --------------------------------------------------------------------------------------------------------- */
+
+static int upload(nereid_device *d, LaunchArg *a, nereid_error **err) {
+  if (!a->is_array) return 0;
+  if (nereid_alloc(d, a->array.bytes, &a->device_pointer, err)) return 1;
+  if (!strncmp(a->spec, "empty", 5)) return 0; /* stays unwritten, for the interpreter to watch */
+  return nereid_copy_to_device(d, a->device_pointer, a->array.data, a->array.bytes, err) != NEREID_OK;
+}
+
+static void release(nereid_device *d, Launch *l) {
+  for (int i = 0; i < l->arg_count; i++) {
+    if (l->args[i].device_pointer) nereid_free(d, l->args[i].device_pointer);
+    l->args[i].device_pointer = NULL;
+  }
+}
+
+static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, const int32_t program[3]);
+
+/* Uploads, launches, downloads into the host arrays. */
+static int launch_on(Run *r, nereid_device *d, const int64_t grid[3], double *compile_ms, double *launch_ms) {
+  Launch *l = &r->launch;
+  nereid_error *err = NULL;
+  for (int i = 0; i < l->arg_count; i++)
+    if (upload(d, &l->args[i], &err)) return release(d, l), report_error(err);
+  nereid_arg *args = launch_arg_list(l);
+  if (!args) return release(d, l), report_error(NULL);
+  int64_t program = (r->programs[2] * grid[1] + r->programs[1]) * grid[0] + r->programs[0];
+  nereid_options options = l->options;
+  options.check_races = r->races, options.allow_unwritten = r->unwritten_ok;
+  if (r->one_program) options.programs = &program, options.program_count = 1;
+  int64_t start = now_ns();
+  nereid_status status;
+  if (r->step) {
+    status = nereid_launch_stepped(d, l->module, l->kernel->name, grid, args, l->arg_count, &options, step_prompt, r, &err);
+    *compile_ms = 0, *launch_ms = (double)(now_ns() - start) / 1e6;
+  } else {
+    nereid_function *f = NULL;
+    status = nereid_compile(d, l->module, l->kernel->name, args, l->arg_count, &options, &f, &err);
+    *compile_ms = (double)(now_ns() - start) / 1e6;
+    start = now_ns();
+    if (!status) status = nereid_run(f, NULL, grid, args, l->arg_count, &err);
+    if (!status) status = nereid_synchronize(d, &err);
+    *launch_ms = (double)(now_ns() - start) / 1e6;
+    nereid_function_free(f);
+  }
+  for (int i = 0; i < l->arg_count && !status; i++)
+    if (l->args[i].is_array)
+      status = nereid_copy_to_host(d, l->args[i].array.data, l->args[i].device_pointer, l->args[i].array.bytes, &err);
+  free(args);
+  release(d, l);
+  return status ? report_error(err) : 0;
+}
+
+/* ---- the debugger: --step ------------------------------------------------------------------------------------------------------ */
+
+static void print_value(nereid_step *s, const char *name, int max) {
+  for (int i = nereid_step_value_count(s) - 1; i >= 0; i--) {
+    if (strcmp(nereid_step_value_name(s, i), name)) continue;
+    char *text = nereid_step_value_text(s, i, max);
+    printf("%s = %s\n", name, text ? text : "?");
+    free(text);
+    return;
+  }
+  printf("there is no value '%s' yet; `v` lists those there are\n", name);
+}
+
+static void print_source_line(const char *path, int line) {
+  FILE *f = fopen(path, "r");
+  char text[1024] = "";
+  for (int i = 0; f && i < line; i++)
+    if (!fgets(text, sizeof text, f)) break;
+  if (f) fclose(f);
+  text[strcspn(text, "\n")] = 0;
+  printf("%5d  %s\n", line, text);
+}
+
+static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, const int32_t program[3]) {
+  (void)arg;
+  static bool going; /* the command `c`; the CLI debugs one launch a process */
+  if (going) return true;
+  printf("[program %d,%d,%d] %s\n", program[0], program[1], program[2], file);
+  print_source_line(file, line);
+  char command[256];
+  for (;;) {
+    printf("(n)ext (v)alues (p NAME) (c)ontinue (q)uit> ");
+    fflush(stdout);
+    if (!fgets(command, sizeof command, stdin)) return going = true;
+    command[strcspn(command, "\n")] = 0;
+    if (!*command || !strcmp(command, "n")) return true;
+    if (!strcmp(command, "c")) return going = true;
+    if (!strcmp(command, "q")) return false;
+    if (!strcmp(command, "v"))
+      for (int i = 0; i < nereid_step_value_count(s); i++) print_value(s, nereid_step_value_name(s, i), 6);
+    else if (!strncmp(command, "p ", 2)) print_value(s, command + 2, 64);
+    else printf("unknown command '%s'\n", command);
+  }
+}
+
+/* ---- checks and the table ---------------------------------------------------------------------------------------------------------- */
+
+static void summary(const LaunchArg *a, bool json) {
+  int64_t n = array_count(&a->array), nans = 0;
+  double low = INFINITY, high = -INFINITY, total = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double v = array_get(&a->array, i);
+    if (isnan(v)) { nans++; continue; }
+    if (v < low) low = v;
+    if (v > high) high = v;
+    total += v;
+  }
+  double mean = n > nans ? total / (double)(n - nans) : NAN;
+  char shape[160] = "";
+  for (int d = 0, at = 0; d < a->array.rank; d++) at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%ld", d ? "," : "", (long)a->array.shape[d]);
+  if (json) {
+    printf("{\"name\":");
+    json_string(stdout, a->name);
+    printf(",\"dtype\":\"%s\",\"shape\":[%s],\"nan\":%ld", nereid_dtype_name(a->array.dtype), shape, (long)nans);
+    if (isfinite(low) && isfinite(high)) printf(",\"min\":%.9g,\"max\":%.9g,\"mean\":%.9g", low, high, mean);
+    printf("}");
+    return;
+  }
+  printf("  %-16s %s[%s]", a->name, nereid_dtype_name(a->array.dtype), shape);
+  if (n > nans) printf("  min %.6g  mean %.6g  max %.6g", low, mean, high);
+  if (nans) printf("  NaN: %ld", (long)nans);
+  printf("  [");
+  for (int64_t i = 0; i < n && i < 4; i++) printf("%s%.6g", i ? ", " : "", array_get(&a->array, i));
+  printf("%s]\n", n > 4 ? ", ..." : "");
+}
+
+/* Compares argument c->name with c->value: @FILE.npy, or `interp`, whose result stands in `reference`. */
+static int check_one(Run *r, const Pair *c, const Launch *reference, bool first) {
+  LaunchArg *a = launch_arg(&r->launch, c->name);
+  nereid_error *err = NULL;
+  Array file = {0};
+  const Array *want;
+  if (!strcmp(c->value, "interp")) {
+    want = &launch_arg((Launch *)reference, c->name)->array;
+  } else {
+    if (array_read_npy(&file, c->value + 1, &err)) return report_error(err);
+    if (nereid_dtype_bytes(file.dtype) == 2 && a->array.dtype == NEREID_BF16 && file.dtype == NEREID_U16) file.dtype = NEREID_BF16;
+    want = &file;
+  }
+  int status = 0;
+  if (array_count(want) != array_count(&a->array)) {
+    fprintf(stderr, "nereid run: --check %s: the reference has %ld elements, the argument %ld\n", c->name, (long)array_count(want), (long)array_count(&a->array));
+    status = 1;
+  } else {
+    double rtol = r->rtol >= 0 ? r->rtol : dtype_tolerance(a->array.dtype), atol = r->atol >= 0 ? r->atol : rtol;
+    Difference d = array_compare(&a->array, want, rtol, atol);
+    status = d.mismatches != 0;
+    if (r->json) {
+      printf("%s{\"name\":", first ? "" : ",");
+      json_string(stdout, c->name);
+      printf(",\"elements\":%ld,\"mismatches\":%ld,\"rtol\":%g,\"atol\":%g,\"agrees\":%s}", (long)d.count, (long)d.mismatches, rtol, atol, status ? "false" : "true");
+    } else if (status) {
+      printf("  check %s against %s: %ld of %ld differ; worst at %ld: %.9g, wanted %.9g (rtol %.2g, atol %.2g)\n", c->name, c->value,
+             (long)d.mismatches, (long)d.count, (long)d.worst_at, d.worst_got, d.worst_want, rtol, atol);
+    } else {
+      printf("  check %s against %s: agrees (largest difference %.3g; rtol %.2g, atol %.2g)\n", c->name, c->value, d.max_abs_error, rtol, atol);
+    }
+  }
+  array_free(&file);
+  return status;
+}
+
+/* The same launch on the interpreter, on the same inputs. */
+static int run_reference(Run *r, Launch *copy, const int64_t grid[3]) {
+  nereid_device *d = NULL;
+  nereid_error *err = NULL;
+  if (nereid_device_open("interp", &d, &err)) return report_error(err);
+  Run second = *r;
+  second.launch = *copy;
+  double a, b;
+  int status = launch_on(&second, d, grid, &a, &b);
+  nereid_device_close(d);
+  return status;
+}
+
+static int run_checked(Run *r) {
+  Launch *l = &r->launch, reference = {0};
+  int64_t grid[3];
+  int status = launch_make_args(l);
+  if (status) return status;
+  if (!r->grid) return usage_error(&verb_run, "--grid says how many programs to run, as in --grid 'cdiv(n, BLOCK)'");
+  if ((status = launch_grid(l, r->grid, grid))) return status;
+  for (int i = 0; i < r->check_count + r->output_count; i++) {
+    const Pair *p = i < r->check_count ? &r->checks[i] : &r->outputs[i - r->check_count];
+    LaunchArg *a = launch_arg(l, p->name);
+    if (!a || !a->is_array) return usage_error(&verb_run, "there is no array argument '%s'", p->name);
+    if (i < r->check_count && strcmp(p->value, "interp") && p->value[0] != '@')
+      return usage_error(&verb_run, "--check %s=%s: give @FILE.npy, or interp to compare with the interpreter", p->name, p->value);
+  }
+  bool with_interp = false;
+  for (int i = 0; i < r->check_count; i++) with_interp |= !strcmp(r->checks[i].value, "interp");
+  if (with_interp) { /* its own copy of the arguments, made before the launch changes them: the same seed gives the same data */
+    reference = *l;
+    reference.args = calloc((size_t)l->arg_count + 1, sizeof *l->args);
+    if (!reference.args) return report_error(NULL);
+    for (int i = 0; i < l->arg_count; i++) {
+      LaunchArg *a = &reference.args[i];
+      *a = l->args[i];
+      if (!a->is_array) continue;
+      a->array.data = malloc((size_t)a->array.bytes + 64);
+      if (!a->array.data) return report_error(NULL);
+      memcpy(a->array.data, l->args[i].array.data, (size_t)a->array.bytes);
+    }
+  }
+  nereid_device *d = NULL;
+  nereid_error *err = NULL;
+  if (nereid_device_open(r->device, &d, &err)) return report_error(err);
+  double compile_ms = 0, launch_ms = 0;
+  status = launch_on(r, d, grid, &compile_ms, &launch_ms);
+  nereid_device_close(d);
+  if (!status && with_interp) status = run_reference(r, &reference, grid);
+  if (!status && r->json) {
+    printf("{\"kernel\":");
+    json_string(stdout, l->kernel->name);
+    printf(",\"device\":\"%s\",\"grid\":[%ld,%ld,%ld],\"compile_ms\":%.3f,\"launch_ms\":%.4f,\"arrays\":[", r->device, (long)grid[0], (long)grid[1],
+           (long)grid[2], compile_ms, launch_ms);
+  } else if (!status) {
+    printf("%s on %s: grid %ld x %ld x %ld, compiled in %.1f ms, ran in %.3f ms\n", l->kernel->name, r->device, (long)grid[0], (long)grid[1],
+           (long)grid[2], compile_ms, launch_ms);
+  }
+  bool first = true;
+  for (int i = 0; i < l->arg_count && !status; i++) {
+    if (!l->args[i].is_array) continue;
+    if (r->json && !first) printf(",");
+    first = false;
+    summary(&l->args[i], r->json);
+  }
+  if (!status && r->json) printf("],\"checks\":[");
+  int failed = status;
+  for (int i = 0; i < r->check_count && !status; i++) failed |= check_one(r, &r->checks[i], &reference, i == 0);
+  if (!status && r->json) printf("]}\n");
+  for (int i = 0; i < r->output_count && !status; i++)
+    if (array_write_npy(&launch_arg(l, r->outputs[i].name)->array, r->outputs[i].value, &err)) failed |= report_error(err);
+  for (int i = 0; reference.args && i < reference.arg_count; i++)
+    if (reference.args[i].is_array) array_free(&reference.args[i].array);
+  free(reference.args);
+  return failed;
+}
+
+static int run(int argc, char **argv) {
+  Run r = {.device = "cpu", .rtol = -1, .atol = -1};
+  int status = launch_parse(&r.launch, &verb_run, argc, argv, run_option, &r);
+  if (!status && r.step && strcmp(r.device, "interp")) status = usage_error(&verb_run, "--step needs --device interp");
+  if (!status) status = run_checked(&r);
+  for (int i = 0; i < r.check_count; i++) free(r.checks[i].name);
+  for (int i = 0; i < r.output_count; i++) free(r.outputs[i].name);
+  launch_free(&r.launch);
+  return status;
+}
+
+const Verb verb_run = {
+    "run", "run FILE.py[:KERNEL] ARG=SPEC ... --grid EXPR[,EXPR[,EXPR]] [options]", "compiles a kernel and launches it once", run,
+    "  SPEC           4096, 2^20, 1e-5, true, none, i64:7: a number; randn:f32[4096,n]: an array (also rand, zeros, ones, empty,\n"
+    "                 arange, full(V), randint(LO,HI)), with strides randn:f32[64,32|128,1]; like:NAME; @FILE.npy; desc[64,32]:ARRAY;\n"
+    "                 for a constexpr parameter any Python expression\n"
+    "  --grid G       programs along x, y, z; expressions over the arguments: 'cdiv(n, BLOCK)'\n"
+    "  --device D     cpu (default), cpu:THREADS, interp\n"
+    "  --check A=REF  compare array A after the launch with @FILE.npy, or with the interpreter's result: A=interp\n"
+    "  --rtol, --atol R  tolerance of --check; by default what rounding of the type explains\n"
+    "  -o A=FILE.npy  save array A after the launch\n"
+    "  --warps N, --stages N, --debug (device_assert checks), --seed N\n"
+    "  --program X[,Y[,Z]]  run only this program\n"
+    "  --races, --allow-unwritten  interp: report races between programs; let reads of unwritten memory pass\n"
+    "  --step         interp: walk through the kernel statement by statement\n"
+    "  --json         the result as JSON\n\n"
+    "example: nereid run kernels/vector_add.py x_ptr=randn:f32[1000] y_ptr=randn:f32[1000] out_ptr=empty:f32[1000] n=1000 \\\n"
+    "           BLOCK=256 --grid 'cdiv(n, BLOCK)' --check out_ptr=interp\n"};

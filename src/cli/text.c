@@ -1,0 +1,77 @@
+/* text: messages, JSON strings, the progress line. */
+#include "cli.h"
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+int usage_error(const Verb *v, const char *format, ...) {
+  va_list ap;
+  progress_clear();
+  fprintf(stderr, "nereid %s: ", v->name);
+  va_start(ap, format);
+  vfprintf(stderr, format, ap);
+  va_end(ap);
+  fprintf(stderr, "\n");
+  return 2;
+}
+
+int report_error(nereid_error *err) {
+  progress_clear();
+  const char *text = err ? nereid_error_text(err) : "out of memory";
+  size_t n = strlen(text);
+  fprintf(stderr, "%s%s", text, n && text[n - 1] == '\n' ? "" : "\n");
+  nereid_error_free(err);
+  return 1;
+}
+
+void json_string(FILE *out, const char *s) {
+  fputc('"', out);
+  for (; *s; s++) {
+    unsigned char c = (unsigned char)*s;
+    if (c == '"' || c == '\\') fprintf(out, "\\%c", c);
+    else if (c == '\n') fputs("\\n", out);
+    else if (c == '\t') fputs("\\t", out);
+    else if (c < 0x20) fprintf(out, "\\u%04x", c);
+    else fputc(c, out);
+  }
+  fputc('"', out);
+}
+
+static bool progress_shown;
+
+void progress(int64_t start_ns, const char *format, ...) {
+  if (!isatty(2) || now_ns() - start_ns < 1000000000) return;
+  va_list ap;
+  fputs("\r\033[K", stderr);
+  va_start(ap, format);
+  vfprintf(stderr, format, ap);
+  va_end(ap);
+  fflush(stderr);
+  progress_shown = true;
+}
+
+void progress_clear(void) {
+  if (progress_shown) fputs("\r\033[K", stderr);
+  progress_shown = false;
+}
+
+int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+char *format_string(const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  int n = vsnprintf(NULL, 0, format, ap);
+  va_end(ap);
+  char *s = n < 0 ? NULL : malloc((size_t)n + 1);
+  if (!s) return NULL;
+  va_start(ap, format);
+  vsnprintf(s, (size_t)n + 1, format, ap);
+  va_end(ap);
+  return s;
+}
