@@ -77,8 +77,8 @@ struct Py {
     PyInt i;                   /* BOOL, INT */
     double f;
     struct { const char *s; size_t n; } str;
-    struct { int n; Py **at; bool is_list; const PyClass *cls; } tuple;
-    struct { int n; Py **keys, **values; } dict;
+    struct { int n, cap; Py **at; bool is_list; const PyClass *cls; } tuple; /* cap: room that py_append knows of */
+    struct { int n, cap; Py **keys, **values; } dict;
     const Type *type;
     Value *value;              /* TENSOR */
     BlockPtr *bp;              /* BLOCK_PTR, DESC */
@@ -183,7 +183,7 @@ struct Builtin {
   unsigned flags;
   const char *remark;    /* for docs/language.md, or NULL */
 };
-enum { BUILTIN_MEMBER = 1 /* also a method of tensors */, BUILTIN_HOST = 2 /* also works in host code, on constexprs */, BUILTIN_MUST_USE = 4, BUILTIN_NO_CPU = 8 };
+enum { BUILTIN_MEMBER = 1 /* also a method of tensors */, BUILTIN_HOST = 2 /* also works in host code, on constexprs */, BUILTIN_MUST_USE = 4, BUILTIN_NO_CPU = 8, BUILTIN_HOST_ONLY = 16 /* not in kernels */ };
 
 /* What `dotted.attr` is, for a PY_LIBRARY path ("triton.language", "triton.language.math", "math", "torch", ...): a builtin, dtype,
  * constant, deeper library, or NULL when there is no such name. Knows aliases (tl.extra.cuda.libdevice, TorchInductor's

@@ -1,0 +1,220 @@
+/* front/core.h: what the files of the front end's core share and the library side does not need.
+ *
+ *   pyvalue.c    values: see value.h            module.c     files and their names, found and evaluated on demand
+ *   pyops.c      Python's operators             imports.c    which file an import names
+ *   pymethod.c   methods of str, list, dict     kernels.c    jit functions, their decorators and parameters
+ *   hostexpr.c   host expressions               kernel.c     one compilation; calls inlined
+ *   hoststmt.c   host statements, calls         stmt.c, control.c, flow.c, expr.c, class.c: a kernel's body
+ *   hostlib.c    functions host code calls      specialize.c, autotune.c: arguments and configurations
+ *
+ * Host evaluation never fails: what it cannot know is a PY_UNKNOWN that says why, and the kernel that needs it complains. */
+#ifndef NEREID_FRONT_CORE_H
+#define NEREID_FRONT_CORE_H
+
+#include "front/value.h"
+
+/* ---- pyvalue.c ---------------------------------------------------------------------------------------------------------- */
+
+Py *py_str_n(Front *fr, const char *s, size_t n);
+Py *py_list(Front *fr, int n, Py *const *items);
+Py *py_dict(Front *fr);
+Py *py_function(Front *fr, Function *fn);
+Py *py_library(Front *fr, const char *path);
+Py *py_module(Front *fr, Module *m);
+Py *py_method_of(Front *fr, Py *self, const char *name, Function *fn);
+Py *py_object(Front *fr, PyClass *cls, const char *cls_name);
+Py *py_unknown(Front *fr, const char *format, ...) PRINTF_LIKE(2, 3);
+void py_append(Front *fr, Py *list, Py *item);
+Py *py_dict_get(const Py *d, const Py *key);
+Py *py_dict_get_name(const Py *d, const char *key);
+void py_dict_put(Front *fr, Py *d, Py *key, Py *value);
+bool py_is_runtime(const Py *p);                    /* has run-time parts */
+int py_number_order(const Py *a, const Py *b);      /* -1, 0, 1; 2: unordered */
+int py_truth_known(const Py *p);                    /* 0, 1, or -1: a tensor or unknown */
+void py_write_int(Buf *out, PyInt v);
+void py_write(Buf *out, const Py *p, bool repr);
+const char *py_text(Front *fr, const Py *p);        /* as Python's str() */
+
+/* ---- pyops.c: NULL and a reason in *why when Python would raise ------------------------------------------------------------ */
+
+Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why);
+Py *py_unary(Front *fr, PyOp op, Py *x, const char **why);
+Py *py_compare(Front *fr, PyOp op, Py *a, Py *b, const char **why);
+Py *py_subscript(Front *fr, Py *x, Py *index, const char **why);
+Py *py_constant(Front *fr, const Node *n, const char **why);
+Py *py_to_int(Front *fr, const Py *x, const char **why);
+bool py_slice_bounds(const Py *slice, int n, int *start, int *stop, int *step);
+Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **why);
+
+/* ---- pymethod.c --------------------------------------------------------------------------------------------------------------- */
+
+bool py_has_method(const Py *self, const char *name);
+const char *const *py_method_names(const Py *self);
+Py *py_call_method(Front *fr, Py *self, const char *name, const Call *call, const char **why);
+void py_sort(Front *fr, Py *list, Py *keys, bool reverse); /* both are reordered */
+/* The items of a list, tuple, dict (keys), str or range, as a tuple; NULL when it cannot be iterated. */
+Py *py_items(Front *fr, Py *x);
+
+/* ---- module.c, imports.c -------------------------------------------------------------------------------------------------------- */
+
+typedef struct Project Project;     /* all files that one front_load_* has reached */
+
+struct Module {
+  Context *cx;
+  Project *project;
+  const char *path;
+  const char *name;                 /* "__main__", or the dotted name it was imported by */
+  Source *source;
+  Node *tree;
+  Namespace *globals;
+  VEC(Kernel *) kernels;
+};
+
+struct Project {
+  Context *cx;
+  Map *modules;                     /* path -> Module */
+  Front *fr;                        /* for host evaluation outside any compilation */
+  int64_t steps;                    /* host evaluation's budget: what is left */
+  int host_depth;
+  Map *jit_of;                      /* Node of a def -> Kernel */
+};
+
+const char *module_path(const Module *m);
+/* The value of a name of a namespace, without looking further out; NULL when it does not have it. */
+Py *namespace_get(Front *fr, Namespace *ns, const char *name);
+/* The same, looking outwards to the file's globals. */
+Py *namespace_lookup(Front *fr, Namespace *ns, const char *name);
+/* How a decorator or annotation is called by its full name: "triton.jit" for `t.jit` after `import triton as t`; NULL if not a name. */
+const char *namespace_dotted(Front *fr, Namespace *ns, const Node *n);
+void namespace_names(Front *fr, Namespace *ns, Py *list); /* appends all names, outwards, as str */
+Namespace *namespace_create(Module *m, Namespace *parent, const NodeList *body, Node *owner);
+Module *namespace_module(const Namespace *ns);
+Module *module_load(Project *p, const char *path, const char *name);
+/* What `import a.b` of a file names: a PY_LIBRARY, PY_MODULE or PY_UNKNOWN. */
+Py *import_module(Front *fr, Module *from, const char *dotted, int level);
+Py *import_name(Front *fr, Module *from, Py *module, const char *dotted, const char *name);
+Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure);
+
+/* ---- kernels.c ---------------------------------------------------------------------------------------------------------------------- */
+
+struct Kernel {
+  Module *module;
+  Function *fn;
+  int param_count;
+  KernelParam *params;
+  Node **param_nodes;               /* of arg */
+  Node **default_nodes;             /* or NULL */
+  const Type **forced;              /* the type an annotation asks for, or NULL */
+  bool *is_const;                   /* tl.const */
+  Node **decorators;                /* autotune and heuristics above jit, outermost first */
+  int decorator_count;
+  bool debug;
+  bool prepared;
+};
+
+typedef enum { DECO_OTHER, DECO_JIT, DECO_AUTOTUNE, DECO_HEURISTICS, DECO_CONSTEXPR_FUNCTION, DECO_AGGREGATE } DecoratorKind;
+DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *decorator);
+void kernels_find(Front *fr, Module *m);
+Kernel *kernel_of(Front *fr, Function *fn);
+void kernel_prepare(Front *fr, Kernel *k);
+
+/* ---- host*.c ---------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct HostScope { Map *names; struct HostScope *up; Namespace *ns; } HostScope; /* locals, then enclosing locals, then ns */
+Py *host_eval(Front *fr, HostScope *sc, Node *n);
+Py *host_eval_in(Front *fr, Namespace *ns, Node *n);
+void host_exec(Front *fr, HostScope *sc, Node *stmt);      /* a top-level statement, for its effects */
+Py *host_call(Front *fr, Py *callee, const Call *call);
+Py *host_attribute(Front *fr, Py *x, const char *attr);
+Py *host_binary(Front *fr, PyOp op, Py *a, Py *b);
+Py *host_iterate(Front *fr, Py *x);                        /* a tuple of the items, or PY_UNKNOWN */
+void host_assign(Front *fr, HostScope *sc, Node *target, Py *value);
+bool host_step(Front *fr);                                 /* counts; false: the budget is used up */
+Py *host_library(Front *fr, const char *path);             /* hostlib.c: what host code sees under a library's name; NULL: not here */
+Py *host_library_call(Front *fr, const char *path, const Call *call, bool *known);
+bool host_python(const char *name);                        /* is it one of Python's functions that host code may call? */
+Py *host_python_call(Front *fr, const char *name, const Call *call);
+Project *front_project(Front *fr);
+
+/* ---- the core's state in one compilation ------------------------------------------------------------------------------------------------- */
+
+typedef struct Binding {
+  const char *name;
+  Py *value;         /* NULL: undefined again (`why` says how) */
+  const Node *where; /* of the last assignment */
+  uint32_t stamp;    /* grows with every assignment: tells whether a branch assigned it */
+  bool is_declared;  /* x: tl.constexpr = ... */
+  const char *why;
+} Binding;
+typedef struct Scope { Binding *at; int n, cap; } Scope;
+
+typedef struct Frame {        /* one inlined call */
+  struct Frame *up;
+  Function *fn;
+  Namespace *ns;
+  Scope scope;
+  const Span *site;           /* of the call, with its own chain; NULL for the kernel */
+  Py **args; int arg_count;   /* as bound: to find recursion */
+  int loop_depth;             /* run-time loops around the current statement */
+  VEC(const char *) pending;  /* names announced by a bare `x: tl.constexpr` */
+  bool no_return;
+} Frame;
+
+typedef struct Core {
+  Frame *frame;
+  uint32_t stamp;
+  Kernel *kernel;
+  bool debug;
+} Core;
+
+static inline Core *core_of(Front *fr) { return fr->core; }
+Span core_span(Front *fr, const Node *n);        /* with the chain of calls */
+void core_at(Front *fr, const Node *n);          /* the builder's span from now on */
+
+/* kernel.c */
+Py *core_call_function(Front *fr, Function *fn, Py *self, const Call *call);
+Scope scope_copy(Front *fr, const Scope *s);
+Binding *scope_find(Scope *s, const char *name);
+void scope_set(Front *fr, const char *name, Py *value, const Node *where);
+void scope_undefine(Front *fr, const char *name, const char *why);
+NORETURN void fail_unknown_name(Front *fr, Span at, const char *name);
+
+/* expr.c */
+Py *core_eval(Front *fr, Node *n);
+void core_assign(Front *fr, Node *target, Py *value);
+Py *core_lookup(Front *fr, Node *name);
+Call *core_make_call(Front *fr, Node *call);
+bool core_is_constexpr_annotation(Front *fr, Node *annotation);
+
+/* stmt.c: how a list of statements ended. MAYBE: it returned where `flag` holds. */
+typedef enum { FLOW_FALLS, FLOW_RETURNS, FLOW_MAYBE } FlowKind;
+typedef struct Flow { FlowKind kind; Value *flag; Py *value; const Node *where; } Flow;
+Flow core_exec(Front *fr, const NodeList *list, int from, bool tail);
+/* control.c, flow.c */
+typedef struct Rest Rest;    /* what runs after a statement that may have returned */
+struct Rest { Flow (*run)(Front *fr, Rest *rest, bool tail); bool empty; };
+Flow core_if(Front *fr, Node *n, Rest *rest, bool tail);
+Flow core_guard(Front *fr, Flow flow, Rest *rest, bool tail);
+Flow core_for(Front *fr, Node *n, Rest *rest, bool tail);
+void core_while(Front *fr, Node *n);
+Py *core_ternary(Front *fr, Node *n);
+bool contains_return(const Node *n);
+int constexpr_condition(Front *fr, Span at, Py *cond);
+
+/* class.c */
+Py *core_construct(Front *fr, PyClass *cls, const Call *call);
+Py *class_value(Front *fr, Node *def, Namespace *around);
+Py *class_member(Front *fr, PyClass *cls, const char *name);
+/* fields bound to a call's arguments; unknown or missing: *why */
+Py *class_bind(Front *fr, PyClass *cls, const Call *call, const char **why);
+
+/* specialize.c */
+typedef struct Arguments { Py **values; VEC(Slot) slots; } Arguments;
+Arguments *specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen);
+Py *spec_constexpr(Front *fr, Kernel *k, const char *text, const char *what);
+
+/* autotune.c: fills chosen[] (Py of parameters that the caller left open) and the launch options. */
+typedef struct Launch { int num_warps, num_stages, num_ctas; } Launch;
+void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen, Launch *launch);
+
+#endif
