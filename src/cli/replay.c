@@ -1,0 +1,319 @@
+/* replay: compiles and runs launches that were recorded from real programs, and says how many went well and why the others did not.
+ *
+ * Rows are handed one by one to worker processes: a kernel that runs wild or for ever then costs its row and a new worker, not the run.
+ * A worker reads row numbers from its pipe and answers each with one line of JSON (replay_row.c).
+ */
+#include "replay.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_JOBS = 64 };
+
+typedef struct Worker {
+  pid_t pid;
+  int to, from;      /* pipes */
+  int64_t row;       /* what it works on, or -1 */
+  int64_t since;     /* ns */
+  char *line;        /* the answer so far */
+  size_t n;
+} Worker;
+
+typedef struct Log { char *text; char **lines; int64_t count; } Log;
+
+static bool read_log(const char *path, Log *log) {
+  FILE *f = fopen(path, "rb");
+  if (!f) return false;
+  size_t n = 0, cap = 1 << 20;
+  bool good = (log->text = malloc(cap)) != NULL;
+  while (good) {
+    size_t got = fread(log->text + n, 1, cap - n - 1, f);
+    n += got;
+    if (!got) break;
+    if (n + 1 < cap) continue;
+    char *more = realloc(log->text, cap *= 2);
+    if (more) log->text = more;
+    else good = false;
+  }
+  if (good && ferror(f)) good = false;
+  fclose(f);
+  if (!good) return false;
+  log->text[n] = 0;
+  int64_t lines = 1;
+  for (char *p = log->text; *p; p++) lines += *p == '\n';
+  log->lines = malloc(sizeof *log->lines * (size_t)lines);
+  if (!log->lines) return false;
+  for (char *p = log->text; *p;) {
+    char *end = p + strcspn(p, "\n"), *next = *end ? end + 1 : end;
+    *end = 0;
+    if (p[strspn(p, " \t\r")]) log->lines[log->count++] = p;
+    p = next;
+  }
+  return true;
+}
+
+/* ---- the worker's side ------------------------------------------------------------------------------------------------------ */
+
+static void work(const ReplayOptions *o, const Log *log, int from_parent, int to_parent) {
+  nereid_error *err = NULL;
+  Replayer r = {.options = o};
+  FILE *out = fdopen(to_parent, "w");
+  if (!out || nereid_device_open(o->device, &r.device, &err) || nereid_device_open("interp", &r.interp, &err)) _exit(report_error(err));
+  int64_t row;
+  while (read(from_parent, &row, sizeof row) == (ssize_t)sizeof row) {
+    const char *why = NULL;
+    Json *json = json_parse(log->lines[row], &why);
+    if (json) replay_row(&r, json, row + 1, out);
+    else fprintf(out, "{\"row\":%ld,\"state\":\"compile failed\",\"detail\":\"the log's line is no JSON: %s\"}\n", (long)row + 1, why ? why : "?"), fflush(out);
+    json_free(json);
+  }
+  _exit(0);
+}
+
+static bool start_worker(Worker *w, const ReplayOptions *o, const Log *log) {
+  int down[2], up[2];
+  if (pipe(down)) return false;
+  if (pipe(up)) return close(down[0]), close(down[1]), false;
+  w->pid = fork();
+  if (w->pid == 0) {
+    close(down[1]), close(up[0]);
+    work(o, log, down[0], up[1]);
+  }
+  close(down[0]), close(up[1]);
+  w->to = down[1], w->from = up[0], w->row = -1, w->n = 0;
+  return w->pid > 0;
+}
+
+static void stop_worker(Worker *w) {
+  close(w->to), close(w->from);
+  kill(w->pid, SIGKILL);
+  waitpid(w->pid, NULL, 0);
+  free(w->line);
+  *w = (Worker){.row = -1};
+}
+
+/* ---- the summary ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Cause { char *text; ReplayState state; int count; int64_t first_row; } Cause;
+typedef struct Summary {
+  int total[REPLAY_STATE_COUNT], built[REPLAY_STATE_COUNT]; /* all rows; those that Triton builds */
+  Cause *causes;
+  int cause_count;
+  double worst_text_ms, worst_compiler_ms;
+  int64_t worst_text_row, peak_bytes;
+} Summary;
+
+static ReplayState state_of(const char *name) {
+  for (int s = 0; s < REPLAY_STATE_COUNT; s++)
+    if (!strcmp(name, replay_state_names[s])) return (ReplayState)s;
+  return REPLAY_CRASH;
+}
+
+static double number_of(const Json *j, const char *key) {
+  const Json *m = json_get(j, key);
+  return m ? m->f : 0;
+}
+
+static void count_result(Summary *s, const Json *j) {
+  ReplayState state = state_of(json_text(j, "state", "crash"));
+  s->total[state]++;
+  if (json_int(j, "triton_builds", 1)) s->built[state]++;
+  double text_ms = number_of(j, "front_ms") + number_of(j, "backend_ms");
+  if (text_ms > s->worst_text_ms) s->worst_text_ms = text_ms, s->worst_text_row = json_int(j, "row", 0);
+  if (number_of(j, "compiler_ms") > s->worst_compiler_ms) s->worst_compiler_ms = number_of(j, "compiler_ms");
+  if (json_int(j, "peak_bytes", 0) > s->peak_bytes) s->peak_bytes = json_int(j, "peak_bytes", 0);
+  if (state == REPLAY_AGREES || state == REPLAY_COMPILED) return;
+  char *text = format_string("%s%s: %s", json_int(j, "triton_builds", 1) ? "" : "(Triton does not build it) ", json_text(j, "kernel", "?"), json_text(j, "detail", ""));
+  char *key = state == REPLAY_COMPILE_FAILED && text ? strchr(text, ':') : NULL; /* same reason, other kernel: one cause */
+  for (int i = 0; i < s->cause_count && text; i++) {
+    const char *other = s->causes[i].text;
+    const char *other_key = key ? strchr(other, ':') : NULL;
+    if (s->causes[i].state != state || strcmp(other_key ? other_key : other, key ? key : text)) continue;
+    s->causes[i].count++;
+    free(text);
+    return;
+  }
+  Cause *more = realloc(s->causes, sizeof *more * (size_t)(s->cause_count + 1));
+  if (!more || !text) return free(text);
+  s->causes = more;
+  s->causes[s->cause_count++] = (Cause){text, state, 1, json_int(j, "row", 0)};
+}
+
+static int by_count(const void *a, const void *b) {
+  const Cause *x = a, *y = b;
+  return x->state != y->state ? (int)x->state - (int)y->state : y->count - x->count;
+}
+
+static void print_summary(Summary *s, int64_t start) {
+  int total = 0, built = 0, compiled = 0, ran = 0, agreed = 0;
+  for (int i = 0; i < REPLAY_STATE_COUNT; i++) {
+    total += s->total[i], built += s->built[i];
+    if (i != REPLAY_COMPILE_FAILED) compiled += s->built[i];
+  }
+  agreed = s->built[REPLAY_AGREES];
+  ran = compiled - s->built[REPLAY_COMPILED] - s->built[REPLAY_NO_INPUTS];
+  if (s->cause_count) qsort(s->causes, (size_t)s->cause_count, sizeof *s->causes, by_count);
+  ReplayState last = REPLAY_AGREES;
+  for (int i = 0; i < s->cause_count; i++) {
+    if (s->causes[i].state != last) printf("%s:\n", replay_state_names[last = s->causes[i].state]);
+    printf("  %4d  from row %-5ld %s\n", s->causes[i].count, (long)s->causes[i].first_row, s->causes[i].text);
+  }
+  printf("\n%d launches, %d that Triton builds: %d compiled (%.1f%%); inputs could be generated for %d, of which %d ran and agreed (%.1f%%)\n", total,
+         built, compiled, built ? 100.0 * compiled / built : 0, ran, agreed, ran ? 100.0 * agreed / ran : 0);
+  printf("source to C text: at most %.1f ms (row %ld); C compiler: at most %.0f ms; memory of a compilation: at most %.1f MiB; %.0f s in all\n",
+         s->worst_text_ms, (long)s->worst_text_row, s->worst_compiler_ms, (double)s->peak_bytes / 0x1p20, (double)(now_ns() - start) / 1e9);
+}
+
+/* ---- the parent's loop ------------------------------------------------------------------------------------------------------------ */
+
+static void take_result(Summary *s, const ReplayOptions *o, const char *line) {
+  Json *j = json_parse(line, NULL);
+  if (o->json) printf("%s\n", line);
+  if (j) count_result(s, j);
+  json_free(j);
+}
+
+/* A row whose worker died or was stopped. */
+static void take_loss(Summary *s, const ReplayOptions *o, const Log *log, int64_t row, ReplayState state, const char *why) {
+  Json *json = json_parse(log->lines[row], NULL);
+  char *line = format_string("{\"row\":%ld,\"file\":\"%s\",\"kernel\":\"%s\",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":\"%s\"}", (long)row + 1,
+                             json_text(json, "file", ""), json_text(json, "kernel", ""), json_get(json, "triton_error") ? "false" : "true",
+                             replay_state_names[state], why);
+  json_free(json);
+  if (line) take_result(s, o, line);
+  free(line);
+}
+
+/* Reads what the worker says; true when its row has ended, one way or the other. */
+static bool hear(Worker *w, Summary *s, const ReplayOptions *o, const Log *log) {
+  char chunk[4096];
+  ssize_t n = read(w->from, chunk, sizeof chunk);
+  if (n <= 0) {
+    int status = 0;
+    waitpid(w->pid, &status, WNOHANG);
+    char why[64];
+    snprintf(why, sizeof why, WIFSIGNALED(status) ? "stopped by signal %d" : "ended with status %d", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (w->row >= 0) take_loss(s, o, log, w->row, REPLAY_CRASH, why);
+    stop_worker(w);
+    return true;
+  }
+  char *more = realloc(w->line, w->n + (size_t)n + 1);
+  if (!more) return false;
+  w->line = more;
+  memcpy(w->line + w->n, chunk, (size_t)n);
+  w->n += (size_t)n, w->line[w->n] = 0;
+  char *end = strchr(w->line, '\n');
+  if (!end) return false;
+  *end = 0;
+  take_result(s, o, w->line);
+  w->n = 0, w->row = -1;
+  return true;
+}
+
+static bool wanted(const ReplayOptions *o, const Log *log, int64_t row) {
+  if (o->first_row && (row + 1 < o->first_row || row + 1 > o->last_row)) return false;
+  return !o->filter || strstr(log->lines[row], o->filter);
+}
+
+static int replay_rows(const ReplayOptions *o, const Log *log, Summary *s) {
+  Worker workers[MAX_JOBS] = {0};
+  int64_t next = 0, todo = 0, done = 0, start = now_ns();
+  for (int64_t i = 0; i < log->count; i++) todo += wanted(o, log, i);
+  signal(SIGPIPE, SIG_IGN);
+  for (int i = 0; i < o->jobs; i++) workers[i].row = -1;
+  while (done < todo) {
+    struct pollfd fds[MAX_JOBS];
+    for (int i = 0; i < o->jobs; i++) {
+      Worker *w = &workers[i];
+      while (next < log->count && !wanted(o, log, next)) next++;
+      if (w->row < 0 && next < log->count) {
+        if (!w->pid && !start_worker(w, o, log)) return fprintf(stderr, "nereid replay: cannot start a worker: %s\n", strerror(errno)), 1;
+        w->row = next, w->since = now_ns();
+        if (write(w->to, &next, sizeof next) == (ssize_t)sizeof next) next++;
+        else w->row = -1, stop_worker(w);
+      }
+      fds[i] = (struct pollfd){.fd = w->row >= 0 ? w->from : -1, .events = POLLIN};
+    }
+    poll(fds, (nfds_t)o->jobs, 500);
+    for (int i = 0; i < o->jobs; i++) {
+      Worker *w = &workers[i];
+      if (w->row < 0) continue;
+      if (fds[i].revents) done += hear(w, s, o, log);
+      else if (now_ns() - w->since > (int64_t)o->timeout_s * 1000000000) {
+        take_loss(s, o, log, w->row, REPLAY_TIMEOUT, "took too long");
+        stop_worker(w), done++;
+      }
+    }
+    progress(start, "%ld of %ld launches, %d agree, %d failed to compile", (long)done, (long)todo, s->total[REPLAY_AGREES], s->total[REPLAY_COMPILE_FAILED]);
+  }
+  progress_clear();
+  for (int i = 0; i < o->jobs; i++)
+    if (workers[i].pid) stop_worker(&workers[i]);
+  return 0;
+}
+
+static int parse_options(ReplayOptions *o, int argc, char **argv) {
+  const Verb *v = &verb_replay;
+  for (int i = 1; i < argc; i++) {
+    const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+    if (a[0] != '-') {
+      if (o->log) return usage_error(v, "one log at a time; '%s' is a second", a);
+      o->log = a;
+    } else if (!strcmp(a, "--json")) o->json = true;
+    else if (!strcmp(a, "--compile-only")) o->compile_only = true;
+    else if (strcmp(a, "--root") && strcmp(a, "--device") && strcmp(a, "--filter") && strcmp(a, "--jobs") && strcmp(a, "--timeout") &&
+             strcmp(a, "--programs") && strcmp(a, "--rows"))
+      return usage_error(v, "unknown option %s", a);
+    else if (!value) return usage_error(v, "%s needs a value", a);
+    else {
+      i++;
+      long n = strtol(value, NULL, 10);
+      if (!strcmp(a, "--root")) o->root = value;
+      else if (!strcmp(a, "--device")) o->device = value;
+      else if (!strcmp(a, "--filter")) o->filter = value;
+      else if (!strcmp(a, "--rows")) {
+        if (sscanf(value, "%ld..%ld", &o->first_row, &o->last_row) == 1) o->last_row = o->first_row;
+        if (o->first_row < 1) return usage_error(v, "--rows takes FIRST..LAST, counted from 1");
+      } else if (n < 1) return usage_error(v, "%s needs a number above zero", a);
+      else if (!strcmp(a, "--jobs")) o->jobs = n > MAX_JOBS ? MAX_JOBS : (int)n;
+      else if (!strcmp(a, "--timeout")) o->timeout_s = (int)n;
+      else o->max_programs = n < 2 ? 2 : n;
+    }
+  }
+  if (!o->log) return usage_error(v, "which log? usage: nereid %s", v->synopsis);
+  if (!o->root) return usage_error(v, "--root says where the log's files are");
+  return 0;
+}
+
+static int replay(int argc, char **argv) {
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  ReplayOptions o = {.device = "cpu:1", .jobs = processors < 1 ? 1 : processors > MAX_JOBS ? MAX_JOBS : (int)processors, .timeout_s = 120, .max_programs = 12};
+  int status = parse_options(&o, argc, argv);
+  if (status) return status;
+  Log log = {0};
+  if (!read_log(o.log, &log)) return fprintf(stderr, "nereid replay: cannot read %s: %s\n", o.log, strerror(errno)), 1;
+  Summary s = {0};
+  int64_t start = now_ns();
+  status = replay_rows(&o, &log, &s);
+  if (!o.json && !status) print_summary(&s, start);
+  for (int i = 0; i < REPLAY_STATE_COUNT; i++)
+    if (i != REPLAY_AGREES && i != REPLAY_COMPILED && i != REPLAY_NO_INPUTS && s.built[i]) status = 1;
+  for (int i = 0; i < s.cause_count; i++) free(s.causes[i].text);
+  free(s.causes), free(log.lines), free(log.text);
+  return status;
+}
+
+const Verb verb_replay = {"replay", "replay LOG.jsonl --root DIR [options]", "compiles and runs recorded launches, and compares with the interpreter", replay,
+                          "  --root DIR      where the files named in the log are\n"
+                          "  --device D      cpu:1 (default): one thread a worker\n"
+                          "  --jobs N        worker processes; default: one a processor\n"
+                          "  --programs N    run at most N programs of a grid: the first, the last, some at random (default 12)\n"
+                          "  --timeout S     seconds a row may take (default 120)\n"
+                          "  --rows A..B     only these rows;  --filter TEXT  only rows that contain TEXT\n"
+                          "  --compile-only  to C text, nothing is run\n"
+                          "  --json          one line a row instead of the summary\n\n"
+                          "Exit status 1 when a row that Triton builds failed, differed, crashed or took too long.\n"};

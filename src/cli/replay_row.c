@@ -1,0 +1,397 @@
+/* replay_row: one recorded launch: its arguments made anew, compiled, run on the device and on the interpreter, compared.
+ *
+ * A log says shapes and types, not contents. Floats are random normal numbers. Integers may be data or may be indices into another
+ * array, and only the kernel knows: so several fills are tried in turn, until the interpreter, which sees every access, stays within
+ * the arrays. Where none does, the row's inputs cannot be generated.
+ *
+ * Results agree when |device - interp| <= rtol * (|interp| + rms of the array): rtol is the unit roundoff of the narrowest float type
+ * in the row times what chains of roundings in another order may add (4 for narrow types, whose sums are fp32; 2^11 for fp32 and
+ * fp64, whose sums are as long as the arrays).
+ */
+#include "replay.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { INTS_SMALL, INTS_RISING, INTS_ONES, INTS_ZEROS, INT_FILLS } IntFill;
+
+typedef struct RowArray { Array host, result; void *on_device, *on_interp; } RowArray;
+typedef struct Row {
+  const Json *json;
+  int64_t number, grid[3];
+  nereid_module *module;
+  nereid_arg *args;
+  RowArray *arrays; /* parallel to args; host.data NULL for what is no array */
+  char **texts;     /* constexpr texts owned here */
+  int count;
+  double rtol;
+  int64_t *programs;
+  int64_t program_count;
+  double front_ms, backend_ms, compiler_ms, run_ms;
+  int64_t peak_bytes;
+  char detail[1024];
+} Row;
+
+const char *const replay_state_names[REPLAY_STATE_COUNT] = {"agrees", "compiled", "no inputs", "differs", "race", "run failed",
+                                                            "compile failed", "timeout", "crash"};
+
+/* ---- arguments ------------------------------------------------------------------------------------------------------------- */
+
+/* The Python text of a recorded constexpr value. */
+static char *constexpr_text(const Json *v) {
+  const char *name;
+  switch (v->kind) {
+  case JSON_NULL: return format_string("None");
+  case JSON_BOOL: return format_string(v->i ? "True" : "False");
+  case JSON_INT: return v->is_unsigned ? format_string("%lu", (unsigned long)v->i) : format_string("%ld", (long)v->i);
+  case JSON_DOUBLE:
+    if (isnan(v->f)) return format_string("float('nan')");
+    if (isinf(v->f)) return format_string(v->f > 0 ? "float('inf')" : "float('-inf')");
+    return format_string(v->f == floor(v->f) && fabs(v->f) < 1e15 ? "%.1f" : "%.17g", v->f);
+  case JSON_STRING: {
+    char *out = format_string("'%s'", v->text);
+    for (char *p = out ? out + 1 : NULL; p && *p && p[1]; p++)
+      if (*p == '\'' || *p == '\\' || *p == '\n') *p = '_'; /* no recorded value has any */
+    return out;
+  }
+  case JSON_ARRAY: {
+    char *out = format_string("(");
+    for (const Json *m = v->first; m && out; m = m->next) {
+      char *item = constexpr_text(m), *longer = format_string("%s%s, ", out, item ? item : "None");
+      free(out), free(item);
+      out = longer;
+    }
+    char *closed = out ? format_string("%s)", out) : NULL;
+    return free(out), closed;
+  }
+  case JSON_OBJECT:
+    if ((name = json_text(v, "dtype", NULL))) return format_string("triton_dtype:%s", name);
+    if ((name = json_text(v, "jit", NULL))) return format_string("%s", name);
+    return NULL;
+  }
+  return NULL;
+}
+
+/* Type names stand in a log as Triton's short ("fp16") or long ("float16") names; in Python text they are triton.language's. */
+static char *dtype_text(const char *name) {
+  static const char *const table[][2] = {{"fp16", "float16"}, {"bf16", "bfloat16"}, {"fp32", "float32"}, {"fp64", "float64"},
+                                         {"i1", "int1"}, {"i8", "int8"}, {"i16", "int16"}, {"i32", "int32"}, {"i64", "int64"},
+                                         {"u8", "uint8"}, {"u16", "uint16"}, {"u32", "uint32"}, {"u64", "uint64"},
+                                         {"fp8e5", "float8e5"}, {"fp8e4nv", "float8e4nv"}};
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+    if (!strcmp(name, table[i][0])) name = table[i][1];
+  return format_string("triton.language.%s", name);
+}
+
+static bool read_dims(const Json *list, int64_t *out, int *rank) {
+  *rank = 0;
+  for (const Json *d = list ? list->first : NULL; d; d = d->next) {
+    if (*rank == MAX_DIMS) return false;
+    out[(*rank)++] = d->i;
+  }
+  return list != NULL;
+}
+
+static const char *make_array(Row *row, int i, const Json *a, nereid_dtype t) {
+  int64_t shape[MAX_DIMS], strides[MAX_DIMS];
+  int rank, stride_rank;
+  if (!read_dims(json_get(a, "shape"), shape, &rank) || !read_dims(json_get(a, "strides"), strides, &stride_rank) || rank != stride_rank)
+    return "has no shape or strides";
+  return array_make(&row->arrays[i].host, t, rank, shape, strides, FILL_ZEROS, 0, 0, NULL);
+}
+
+static bool make_arg(Row *row, int i, const Json *a) {
+  const Json *v;
+  nereid_arg *arg = &row->args[i];
+  const char *why = NULL, *type = json_text(a, "ptr", json_text(a, "desc", NULL));
+  if (type) {
+    nereid_dtype t;
+    if (!nereid_dtype_parse(type, &t)) return snprintf(row->detail, sizeof row->detail, "unknown type %s in the log", type), false;
+    if ((why = make_array(row, i, a, t))) return snprintf(row->detail, sizeof row->detail, "argument %d %s", i, why), false;
+    *arg = nereid_pointer(NULL, t);
+    if (json_get(a, "desc")) {
+      int64_t block[MAX_DIMS];
+      arg->kind = NEREID_ARG_DESCRIPTOR;
+      if (!read_dims(json_get(a, "block"), block, &arg->rank) || arg->rank > 5) return false;
+      for (int d = 0; d < arg->rank; d++)
+        arg->shape[d] = row->arrays[i].host.shape[d], arg->strides[d] = row->arrays[i].host.strides[d], arg->block_shape[d] = (int32_t)block[d];
+    }
+  } else if ((v = json_get(a, "int"))) {
+    *arg = nereid_int(v->i), arg->is_unsigned = v->is_unsigned;
+  } else if ((v = json_get(a, "float"))) {
+    *arg = nereid_float(v->f);
+  } else if ((v = json_get(a, "bool"))) {
+    *arg = nereid_bool(v->i != 0);
+  } else if (json_get(a, "none")) {
+    *arg = nereid_none();
+  } else if ((v = json_get(a, "constexpr"))) {
+    row->texts[i] = constexpr_text(v);
+    if (row->texts[i] && !strncmp(row->texts[i], "triton_dtype:", 13)) {
+      char *text = dtype_text(row->texts[i] + 13);
+      free(row->texts[i]);
+      row->texts[i] = text;
+    }
+    if (!row->texts[i]) return snprintf(row->detail, sizeof row->detail, "argument %d: a constexpr of an unknown form", i), false;
+    *arg = nereid_constexpr(row->texts[i]);
+  } else {
+    return snprintf(row->detail, sizeof row->detail, "argument %d is of an unknown form", i), false;
+  }
+  arg->name = json_text(a, "name", NULL);
+  return true;
+}
+
+/* ---- contents ---------------------------------------------------------------------------------------------------------------- */
+
+static bool is_float(nereid_dtype t) { return t >= NEREID_F8E5; }
+
+/* Large arrays repeat a block of random elements: making the numbers must not take longer than using them. */
+enum { PATTERN = 1 << 16 };
+
+static void fill_array(Array *a, IntFill ints, uint64_t seed) {
+  Random r;
+  random_seed(&r, seed);
+  int64_t item = (int64_t)nereid_dtype_bytes(a->dtype), n = a->bytes / item, head = n < PATTERN ? n : PATTERN;
+  bool small_int = !is_float(a->dtype) && item == 1;
+  for (int64_t i = 0; i < head; i++) {
+    double v;
+    if (is_float(a->dtype)) v = random_normal(&r);
+    else if (a->dtype == NEREID_I1) v = (double)(random_bits(&r) >> 63);
+    else if (ints == INTS_ZEROS) v = 0;
+    else if (ints == INTS_ONES) v = 1;
+    else if (small_int) v = floor(random_uniform(&r) * 256) - (a->dtype == NEREID_I8 ? 128 : 0);
+    else if (ints == INTS_SMALL) v = floor(random_uniform(&r) * 8);
+    else v = (double)i;
+    nereid_dtype_store(a->dtype, (char *)a->data + i * item, v);
+  }
+  for (int64_t done = head; done < n; done += head)
+    memcpy((char *)a->data + done * item, a->data, (size_t)((n - done < head ? n - done : head) * item));
+}
+
+static bool has_int_arrays(const Row *row) {
+  for (int i = 0; i < row->count; i++)
+    if (row->arrays[i].host.data && !is_float(row->arrays[i].host.dtype) && row->arrays[i].host.dtype != NEREID_I1) return true;
+  return false;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------------ */
+
+static void free_on(nereid_device *d, Row *row, bool interp) {
+  for (int i = 0; i < row->count; i++) {
+    void **p = interp ? &row->arrays[i].on_interp : &row->arrays[i].on_device;
+    if (*p) nereid_free(d, *p);
+    *p = NULL;
+  }
+}
+
+/* Copies the arrays to the device and runs the row's programs there. */
+static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races, nereid_error **err) {
+  nereid_arg *args = malloc(sizeof *args * (size_t)(row->count + 1));
+  if (!args) return NEREID_OUT_OF_MEMORY;
+  nereid_status status = NEREID_OK;
+  for (int i = 0; i < row->count && !status; i++) {
+    RowArray *a = &row->arrays[i];
+    void **p = interp ? &a->on_interp : &a->on_device;
+    args[i] = row->args[i];
+    if (!a->host.data) continue;
+    status = nereid_alloc(d, a->host.bytes, p, err);
+    if (!status) status = nereid_copy_to_device(d, *p, a->host.data, a->host.bytes, err);
+    args[i].pointer = *p;
+  }
+  const Json *meta = json_get(row->json, "meta");
+  nereid_options options = {.num_warps = (int)json_int(meta, "num_warps", 0), .num_stages = (int)json_int(meta, "num_stages", 0),
+                            .num_ctas = (int)json_int(meta, "num_ctas", 0), .check_races = races, .allow_unwritten = true,
+                            .programs = row->programs, .program_count = row->program_count};
+  nereid_function *f = NULL;
+  if (!status) status = nereid_compile(d, row->module, json_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
+  if (!status && !interp) {
+    nereid_function_info info;
+    nereid_function_get_info(f, &info);
+    row->front_ms = info.front_ms, row->backend_ms = info.backend_ms, row->compiler_ms = info.compiler_ms, row->peak_bytes = info.peak_bytes;
+  }
+  int64_t start = now_ns();
+  if (!status) status = nereid_run(f, NULL, row->grid, args, row->count, err);
+  if (!status && !interp) row->run_ms = (double)(now_ns() - start) / 1e6;
+  nereid_function_free(f);
+  free(args);
+  return status;
+}
+
+static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
+  const Json *meta = json_get(row->json, "meta");
+  nereid_options options = {.num_warps = (int)json_int(meta, "num_warps", 0), .num_stages = (int)json_int(meta, "num_stages", 0),
+                            .num_ctas = (int)json_int(meta, "num_ctas", 0)};
+  nereid_arg *args = malloc(sizeof *args * (size_t)(row->count + 1));
+  if (!args) return NEREID_OUT_OF_MEMORY;
+  for (int i = 0; i < row->count; i++) {
+    args[i] = row->args[i];
+    if (row->arrays[i].host.data) args[i].pointer = row->arrays[i].host.data; /* aligned, as what is run later */
+  }
+  nereid_status status;
+  if (r->options->compile_only) {
+    char *text = NULL;
+    int64_t start = now_ns();
+    status = nereid_inspect(row->module, json_text(row->json, "kernel", ""), args, row->count, &options, "c", "host", &text, err);
+    row->front_ms = (double)(now_ns() - start) / 1e6;
+    free(text);
+  } else {
+    nereid_function *f = NULL;
+    status = nereid_compile(r->device, row->module, json_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
+    if (!status) {
+      nereid_function_info info;
+      nereid_function_get_info(f, &info);
+      row->front_ms = info.front_ms, row->backend_ms = info.backend_ms, row->compiler_ms = info.compiler_ms, row->peak_bytes = info.peak_bytes;
+    }
+    nereid_function_free(f);
+  }
+  free(args);
+  return status;
+}
+
+static void choose_programs(Row *row, int64_t max) {
+  int64_t total = row->grid[0] * row->grid[1] * row->grid[2];
+  row->programs = NULL, row->program_count = 0;
+  if (total <= max || !(row->programs = malloc(sizeof(int64_t) * (size_t)max))) return;
+  Random r;
+  random_seed(&r, (uint64_t)row->number);
+  row->programs[0] = 0, row->programs[1] = total - 1;
+  for (row->program_count = 2; row->program_count < max;) {
+    int64_t p = (int64_t)(random_bits(&r) % (uint64_t)total);
+    bool seen = false;
+    for (int64_t i = 0; i < row->program_count; i++) seen |= row->programs[i] == p;
+    if (!seen) row->programs[row->program_count++] = p;
+  }
+}
+
+/* ---- comparing ------------------------------------------------------------------------------------------------------------------ */
+
+static double unit_roundoff(nereid_dtype t) {
+  switch (t) {
+  case NEREID_F64: return 0x1p-53;
+  case NEREID_F32: return 0x1p-24;
+  case NEREID_F16: return 0x1p-11;
+  case NEREID_BF16: return 0x1p-8;
+  case NEREID_F8E5: case NEREID_F8E5B16: return 0x1p-3;
+  default: return is_float(t) ? 0x1p-4 : 0;
+  }
+}
+
+static double row_tolerance(const Row *row) {
+  double u = 0;
+  for (int i = 0; i < row->count; i++)
+    if (row->arrays[i].host.data && unit_roundoff(row->arrays[i].host.dtype) > u) u = unit_roundoff(row->arrays[i].host.dtype);
+  for (int i = 0; i < row->count; i++) { /* types the kernel is told to compute in */
+    if (!row->texts[i]) continue;
+    if (strstr(row->texts[i], "bfloat16") && u < 0x1p-8) u = 0x1p-8;
+    if (strstr(row->texts[i], "language.float16") && u < 0x1p-11) u = 0x1p-11;
+  }
+  if (u < 0x1p-24) u = 0x1p-24;
+  return u <= 0x1p-24 ? u * 0x1p11 : u * 4;
+}
+
+/* Compares what the two devices left in array i; true when they agree. */
+static bool compare_array(Replayer *r, Row *row, int i, nereid_error **err) {
+  RowArray *a = &row->arrays[i];
+  Array got = a->host, want = a->host;
+  got.data = malloc((size_t)a->host.bytes + 1), want.data = malloc((size_t)a->host.bytes + 1);
+  bool same = false;
+  if (!got.data || !want.data) snprintf(row->detail, sizeof row->detail, "out of memory");
+  else if (!nereid_copy_to_host(r->device, got.data, a->on_device, a->host.bytes, err) &&
+           !nereid_copy_to_host(r->interp, want.data, a->on_interp, a->host.bytes, err)) {
+    same = !memcmp(got.data, want.data, (size_t)a->host.bytes);
+    if (!same) {
+      double squares = 0, rms;
+      int64_t n = 0, count = array_count(&want);
+      for (int64_t k = 0; k < count; k++) {
+        double v = array_get(&want, k);
+        if (isfinite(v)) squares += v * v, n++;
+      }
+      rms = n ? sqrt(squares / (double)n) : 0;
+      double rtol = is_float(a->host.dtype) ? row->rtol : 0;
+      Difference d = array_compare(&got, &want, rtol, rtol * rms + 1e-300);
+      same = d.mismatches == 0;
+      if (!same)
+        snprintf(row->detail, sizeof row->detail, "%s: %ld of %ld elements differ, worst at %ld: %.9g, interp %.9g (rtol %.2g, rms %.3g)",
+                 row->args[i].name, (long)d.mismatches, (long)d.count, (long)d.worst_at, d.worst_got, d.worst_want, rtol, rms);
+    }
+  }
+  free(got.data), free(want.data);
+  return same;
+}
+
+static void keep_error(Row *row, nereid_error *err) {
+  const char *file = NULL, *text = err ? nereid_error_message(err) : "out of memory";
+  int line = 0, column = 0;
+  if (err) nereid_error_place(err, &file, &line, &column);
+  const char *base = file && strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+  if (file) snprintf(row->detail, sizeof row->detail, "%s (%s:%d)", text, base, line);
+  else snprintf(row->detail, sizeof row->detail, "%s", text);
+  nereid_error_free(err);
+}
+
+static ReplayState do_row(Replayer *r, Row *row) {
+  nereid_error *err = NULL;
+  const Json *args = json_get(row->json, "args"), *grid = json_get(row->json, "grid");
+  row->count = args ? args->count : 0;
+  row->args = calloc((size_t)row->count + 1, sizeof *row->args);
+  row->arrays = calloc((size_t)row->count + 1, sizeof *row->arrays);
+  row->texts = calloc((size_t)row->count + 1, sizeof *row->texts);
+  if (!row->args || !row->arrays || !row->texts) return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
+  int i = 0;
+  for (const Json *a = args ? args->first : NULL; a; a = a->next, i++)
+    if (!make_arg(row, i, a)) return REPLAY_COMPILE_FAILED;
+  row->grid[0] = row->grid[1] = row->grid[2] = 1, i = 0;
+  for (const Json *g = grid ? grid->first : NULL; g && i < 3; g = g->next) row->grid[i++] = g->i;
+  char *path = format_string("%s/%s", r->options->root, json_text(row->json, "file", ""));
+  nereid_status status = path ? nereid_module_load(path, &row->module, &err) : NEREID_OUT_OF_MEMORY;
+  free(path);
+  if (!status) status = compile_row(r, row, &err);
+  if (status) return keep_error(row, err), REPLAY_COMPILE_FAILED;
+  if (r->options->compile_only) return REPLAY_COMPILED;
+  choose_programs(row, r->options->max_programs);
+  row->rtol = row_tolerance(row);
+  IntFill fill = INTS_SMALL;
+  for (int fills = has_int_arrays(row) ? INT_FILLS : 1;; fill++) { /* a fill that stays in bounds */
+    for (i = 0; i < row->count; i++)
+      if (row->arrays[i].host.data) fill_array(&row->arrays[i].host, fill, (uint64_t)(row->number * 100 + i));
+    status = run_on(r->interp, row, true, false, &err);
+    if (!status) break;
+    bool fault = status == NEREID_KERNEL_FAULT;
+    free_on(r->interp, row, true);
+    if (!fault || (int)fill + 1 == fills) return keep_error(row, err), fault ? REPLAY_NO_INPUTS : REPLAY_RUN_FAILED;
+    nereid_error_free(err), err = NULL;
+  }
+  status = run_on(r->device, row, false, false, &err);
+  if (status) return keep_error(row, err), REPLAY_RUN_FAILED;
+  bool same = true;
+  for (i = 0; i < row->count && same; i++)
+    if (row->arrays[i].host.data) same = compare_array(r, row, i, &err);
+  free_on(r->interp, row, true), free_on(r->device, row, false);
+  if (err) return keep_error(row, err), REPLAY_RUN_FAILED;
+  if (same) return REPLAY_AGREES;
+  status = run_on(r->interp, row, true, true, &err);
+  if (status == NEREID_KERNEL_FAULT) return keep_error(row, err), REPLAY_RACE;
+  nereid_error_free(err);
+  return REPLAY_DIFFERS;
+}
+
+void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
+  Row row = {.json = json, .number = number};
+  int64_t start = now_ns();
+  ReplayState state = do_row(r, &row);
+  free_on(r->interp, &row, true), free_on(r->device, &row, false);
+  fprintf(out, "{\"row\":%ld,\"file\":", (long)number);
+  json_string(out, json_text(json, "file", ""));
+  fprintf(out, ",\"kernel\":");
+  json_string(out, json_text(json, "kernel", ""));
+  fprintf(out, ",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":", json_get(json, "triton_error") ? "false" : "true", replay_state_names[state]);
+  json_string(out, state == REPLAY_AGREES || state == REPLAY_COMPILED ? "" : row.detail);
+  fprintf(out, ",\"front_ms\":%.3f,\"backend_ms\":%.3f,\"compiler_ms\":%.1f,\"peak_bytes\":%ld,\"run_ms\":%.3f,\"seconds\":%.2f}\n",
+          row.front_ms, row.backend_ms, row.compiler_ms, (long)row.peak_bytes, row.run_ms, (double)(now_ns() - start) / 1e9);
+  fflush(out);
+  for (int i = 0; i < row.count && row.arrays; i++) {
+    array_free(&row.arrays[i].host);
+    if (row.texts) free(row.texts[i]);
+  }
+  free(row.args), free(row.arrays), free(row.texts), free(row.programs);
+  nereid_module_free(row.module);
+}
