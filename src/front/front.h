@@ -33,13 +33,16 @@ typedef struct KernelParam {
 const char *kernel_name(const Kernel *k);
 int kernel_line(const Kernel *k); /* first line, decorators not counted */
 int kernel_param_count(const Kernel *k);
+/* Decorators (heuristics, autotune) may look at arguments' values: then a specialization holds for exactly these values. */
+bool kernel_reads_values(const Kernel *k);
 const KernelParam *kernel_param(const Kernel *k, int i);
 
 /* One argument of a launch, as far as a specialization depends on it. */
 typedef enum { ARG_MISSING, ARG_POINTER, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_NONE, ARG_CONSTEXPR, ARG_DESCRIPTOR, ARG_TUPLE } ArgKind;
 typedef struct ArgSpec {
   ArgKind kind;
-  Dtype dtype;             /* POINTER, DESCRIPTOR: element type */
+  Dtype dtype;             /* POINTER, DESCRIPTOR: element type; INT, FLOAT: see has_dtype */
+  bool has_dtype;          /* INT, FLOAT: of exactly `dtype`, as if the parameter were annotated with it */
   bool has_dtype;          /* INT, FLOAT: a number of exactly type `dtype` (as if the parameter were annotated), not of what its value suggests */
   bool aligned;            /* POINTER, DESCRIPTOR: address divisible by 16 */
   bool has_value;          /* INT: value is known (else: any int32 not specialised) */
@@ -69,6 +72,9 @@ typedef struct Slot {
   int path[4], depth; /* into nested tuples */
   int dim;          /* SHAPE, STRIDE */
   const Type *type; /* of the Func's argument */
+  bool is_default;  /* the argument was missing and its default is a run-time number: that is its value (int_value or, for floats, */
+  int64_t int_value; /* float_value) */
+  double float_value;
 } Slot;
 
 typedef struct Compiled {
