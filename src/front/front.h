@@ -42,7 +42,6 @@ typedef enum { ARG_MISSING, ARG_POINTER, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_NONE,
 typedef struct ArgSpec {
   ArgKind kind;
   Dtype dtype;             /* POINTER, DESCRIPTOR: element type; INT, FLOAT: see has_dtype */
-  bool has_dtype;          /* INT, FLOAT: of exactly `dtype`, as if the parameter were annotated with it */
   bool has_dtype;          /* INT, FLOAT: a number of exactly type `dtype` (as if the parameter were annotated), not of what its value suggests */
   bool aligned;            /* POINTER, DESCRIPTOR: address divisible by 16 */
   bool has_value;          /* INT: value is known (else: any int32 not specialised) */
