@@ -1,0 +1,88 @@
+/* print, assert, assume, and inline assembly, which cannot run here.
+ *
+ * device_print writes a line an element, in the order of operands, then of elements:
+ *
+ *     pid (x, y, z) idx (i, j) prefix: (operand 1) value
+ *
+ * with the prefix as the front end normalised it (" prefix: "), "(operand n) " only where there are several. Without
+ * operands it is one line: pid (x, y, z) prefix.
+ */
+#include "interp/run.h"
+
+#include <inttypes.h>
+
+static void emit(Run *run, const Buf *b) {
+  if (!b->at) return;
+  if (run->options->print) run->options->print(run->options->print_arg, b->at);
+  else fprintf(stderr, "%s\n", b->at);
+}
+
+static void put_element(Buf *b, const Type *t, const void *p, bool hex) {
+  uint64_t bits = 0;
+  int bytes = plan_elem_bytes(t);
+  memcpy(&bits, p, (size_t)bytes);
+  if (t->ptr) buf_printf(b, "0x%" PRIx64, bits);
+  else if (hex) buf_printf(b, "0x%0*" PRIx64, t->dtype == DT_I1 ? 1 : 2 * bytes, bits);
+  else if (dtype_is_float(t->dtype)) buf_printf(b, "%f", dtype_load_float(t->dtype, p));
+  else if (dtype_is_signed(t->dtype)) buf_printf(b, "%" PRId64, scalar_load(t->dtype, p).i);
+  else buf_printf(b, "%" PRIu64, bits);
+}
+
+bool run_print(Run *run, const Node *node, int64_t n) {
+  const Op *op = node->op;
+  const char *text = op->text ? op->text : "";
+  Buf b = {0};
+  if (op->in_count == 0) {
+    buf_printf(&b, "pid (%d, %d, %d)%s", run->program[0], run->program[1], run->program[2], text);
+    emit(run, &b);
+  }
+  for (int k = 0; k < op->in_count; k++) {
+    const Type *t = op->in[k]->type;
+    int64_t count = type_numel(t);
+    int32_t index[MAX_RANK] = {0};
+    for (int64_t i = 0; i < count; i++) {
+      b.n = 0;
+      buf_printf(&b, "pid (%d, %d, %d) idx (", run->program[0], run->program[1], run->program[2]);
+      for (int d = 0; d < t->rank; d++) buf_printf(&b, "%s%d", d ? ", " : "", index[d]);
+      buf_printf(&b, ")%s", text);
+      if (op->in_count > 1) buf_printf(&b, "(operand %d) ", k);
+      put_element(&b, t, node->in[k] + i * plan_elem_bytes(t), op->attr[0] != 0);
+      emit(run, &b);
+      for (int d = t->rank - 1; d >= 0 && ++index[d] == t->shape[d]; d--) index[d] = 0;
+    }
+  }
+  bool failed = b.failed;
+  buf_destroy(&b);
+  return failed ? run_out_of_memory(run, op) : true;
+}
+
+static bool is_zero(const char *p, int bytes) {
+  for (int i = 0; i < bytes; i++)
+    if (p[i]) return false;
+  return true;
+}
+
+bool run_assert(Run *run, const Node *node, int64_t n) {
+  const Op *op = node->op;
+  const Type *t = op->in[0]->type;
+  const uint8_t *mask = op->in_count > 1 ? (const uint8_t *)node->in[1] : NULL;
+  int bytes = plan_elem_bytes(t);
+  for (int64_t i = 0; i < n; i++)
+    if ((!mask || mask[i]) && is_zero(node->in[0] + i * bytes, bytes)) {
+      if (op->text && *op->text) return run_fault(run, op, t, i, "assertion failed: %s", op->text);
+      return run_fault(run, op, t, i, "assertion failed");
+    }
+  return true;
+}
+
+bool run_assume(Run *run, const Node *node, int64_t n) {
+  const Type *t = node->op->in[0]->type;
+  int bytes = plan_elem_bytes(t);
+  for (int64_t i = 0; i < n; i++)
+    if (is_zero(node->in[0] + i * bytes, bytes)) return run_fault(run, node->op, t, i, "assumption does not hold");
+  return true;
+}
+
+bool run_asm(Run *run, const Node *node, int64_t n) {
+  return run_fault(run, node->op, NULL, -1, "inline assembly cannot run on the interpreter; use a CUDA device");
+}
