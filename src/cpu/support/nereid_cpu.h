@@ -23,6 +23,8 @@
  * which runs the programs with linear ids [begin, end), x fastest; args holds one 64-bit word an argument. It returns 0,
  * or 1 after a failed device_assert that host->fault was told of. One call a thread, any number of threads.
  *
+ * Compile it with -O2 or -O3, -march=native, -fwrapv (signed integers wrap) and -fno-math-errno; never -ffast-math.
+ *
  * Names. T is an element type as the IR prints it: i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 fp8e5 fp8e4nv
  * fp8e4b15 fp8e4b8 fp8e5b16. nd_T is the C type that holds one in a register, nd_Tv the vector of ND_VL of them:
  *
@@ -117,7 +119,6 @@
 #include <string.h>
 
 #ifdef __GNUC__
-#pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wpsabi" /* vectors wider than a register are passed to functions that are inlined */
 #endif
 
@@ -130,5 +131,95 @@ typedef struct NereidHost {
   int64_t stream_bytes; /* total bytes of the launch's arrays */
 } NereidHost;
 #endif
+
+#define ND_INLINE static inline __attribute__((always_inline, unused))
+#define ND_NOINLINE static __attribute__((noinline, unused))
+
+/* ---- element types in a register ---- */
+
+typedef int nd_i1;
+typedef int8_t nd_i8;
+typedef int16_t nd_i16;
+typedef int32_t nd_i32;
+typedef int64_t nd_i64;
+typedef uint8_t nd_u8;
+typedef uint16_t nd_u16;
+typedef uint32_t nd_u32;
+typedef uint64_t nd_u64;
+typedef float nd_f32, nd_f16, nd_bf16, nd_fp8e5, nd_fp8e4nv, nd_fp8e4b15, nd_fp8e4b8, nd_fp8e5b16;
+typedef double nd_f64;
+
+#define ND_SIGNED(X) X(i8) X(i16) X(i32) X(i64)
+#define ND_UNSIGNED(X) X(u8) X(u16) X(u32) X(u64)
+#define ND_INTS(X) ND_SIGNED(X) ND_UNSIGNED(X)
+
+/* ---- scalars: what C leaves undefined is defined here, or any value, but never a trap ---- */
+
+#define ND_SCALAR(T)                                                                                     \
+  ND_INLINE nd_##T nd_select_##T(int c, nd_##T a, nd_##T b) { return c ? a : b; }
+#define ND_SCALAR_INT(T)                                                                                 \
+  ND_SCALAR(T)                                                                                           \
+  ND_INLINE nd_##T nd_min_##T(nd_##T a, nd_##T b) { return a < b ? a : b; }                              \
+  ND_INLINE nd_##T nd_max_##T(nd_##T a, nd_##T b) { return a > b ? a : b; }                              \
+  ND_INLINE nd_##T nd_neg_##T(nd_##T a) { return (nd_##T)(0 - (uint64_t)a); }                            \
+  ND_INLINE nd_##T nd_abs_##T(nd_##T a) { return a > 0 ? a : (nd_##T)(0 - (uint64_t)a); }                \
+  ND_INLINE nd_##T nd_shl_##T(nd_##T a, nd_##T n) {                                                      \
+    return (nd_##T)((uint64_t)a << ((uint64_t)n & (8 * sizeof a - 1)));                                  \
+  }                                                                                                      \
+  ND_INLINE nd_##T nd_shr_##T(nd_##T a, nd_##T n) { return (nd_##T)(a >> ((uint64_t)n & (8 * sizeof a - 1))); }
+ND_INTS(ND_SCALAR_INT)
+#undef ND_SCALAR_INT
+
+#define ND_SCALAR_SIGNED(T)                                                                                        \
+  ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return b == -1 ? nd_neg_##T(a) : (nd_##T)(a / (b ? b : 1)); }  \
+  ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return b == -1 ? 0 : (nd_##T)(a % (b ? b : 1)); }
+#define ND_SCALAR_UNSIGNED(T)                                                                        \
+  ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return (nd_##T)(a / (b ? b : 1)); }              \
+  ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return (nd_##T)(a % (b ? b : 1)); }
+ND_SIGNED(ND_SCALAR_SIGNED)
+ND_UNSIGNED(ND_SCALAR_UNSIGNED)
+#undef ND_SCALAR_SIGNED
+#undef ND_SCALAR_UNSIGNED
+
+#define ND_SCALAR_MULHI(T, wide) \
+  ND_INLINE nd_##T nd_mulhi_##T(nd_##T a, nd_##T b) { return (nd_##T)((wide)a * (wide)b >> 8 * sizeof a); }
+ND_SCALAR_MULHI(i8, int)
+ND_SCALAR_MULHI(i16, int)
+ND_SCALAR_MULHI(i32, int64_t)
+ND_SCALAR_MULHI(i64, __int128)
+ND_SCALAR_MULHI(u8, unsigned)
+ND_SCALAR_MULHI(u16, unsigned)
+ND_SCALAR_MULHI(u32, uint64_t)
+ND_SCALAR_MULHI(u64, unsigned __int128)
+#undef ND_SCALAR_MULHI
+
+#define ND_SCALAR_FLOAT(T, f)                                                                                      \
+  ND_SCALAR(T)                                                                                                     \
+  ND_INLINE nd_##T nd_min_##T(nd_##T a, nd_##T b) { return a < b || b != b ? a : b; }                              \
+  ND_INLINE nd_##T nd_max_##T(nd_##T a, nd_##T b) { return a > b || b != b ? a : b; }                              \
+  ND_INLINE nd_##T nd_minnan_##T(nd_##T a, nd_##T b) { return a < b || a != a ? a : b; }                           \
+  ND_INLINE nd_##T nd_maxnan_##T(nd_##T a, nd_##T b) { return a > b || a != a ? a : b; }                           \
+  ND_INLINE nd_##T nd_neg_##T(nd_##T a) { return -a; }                                                             \
+  ND_INLINE nd_##T nd_abs_##T(nd_##T a) { return __builtin_fabs##f(a); }                                           \
+  ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return a / b; }                                                \
+  ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return fmod##f(a, b); }                                        \
+  ND_INLINE nd_##T nd_fma_##T(nd_##T a, nd_##T b, nd_##T c) { return fma##f(a, b, c); }
+ND_SCALAR_FLOAT(f32, f)
+ND_SCALAR_FLOAT(f64, )
+#undef ND_SCALAR_FLOAT
+ND_SCALAR(i1)
+#undef ND_SCALAR
+
+#define ND_SCALAR_CAST(to, from) \
+  ND_INLINE nd_##to nd_cast_##to##_##from(nd_##from x) { nd_##to y; memcpy(&y, &x, sizeof y); return y; }
+ND_SCALAR_CAST(i32, f32)
+ND_SCALAR_CAST(u32, f32)
+ND_SCALAR_CAST(f32, i32)
+ND_SCALAR_CAST(f32, u32)
+ND_SCALAR_CAST(i64, f64)
+ND_SCALAR_CAST(u64, f64)
+ND_SCALAR_CAST(f64, i64)
+ND_SCALAR_CAST(f64, u64)
+#undef ND_SCALAR_CAST
 
 #endif

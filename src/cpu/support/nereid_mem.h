@@ -1,0 +1,315 @@
+/* nereid_mem: loads and stores. Needs nereid_cpu.h, nereid_vec.h and nereid_convert.h; nereid_cpu.h lists the functions.
+ *
+ * Everything is written once for each width of element in memory (b1, b2, b4, b8 below: bits in an unsigned vector) and
+ * then given the element types. A masked lane's memory is never touched. Where a machine has no masked instruction for a
+ * width, lanes go one by one, through an address of their own on the stack where they are masked, so that no branch
+ * depends on the mask.
+ */
+#ifndef NEREID_MEM_H
+#define NEREID_MEM_H
+
+typedef nd_u8v nd_b1v;
+typedef nd_u16v nd_b2v;
+typedef nd_u32v nd_b4v;
+typedef nd_u64v nd_b8v;
+typedef nd_u8 nd_b1 __attribute__((aligned(1), may_alias));
+typedef nd_u16 nd_b2 __attribute__((aligned(1), may_alias));
+typedef nd_u32 nd_b4 __attribute__((aligned(1), may_alias));
+typedef nd_u64 nd_b8 __attribute__((aligned(1), may_alias));
+
+/* ---- contiguous ---- */
+
+#define ND_RAW(B, U) \
+  ND_INLINE nd_##B##v nd_load_##B(const void *p) { return *(const nd_##U##vu *)p; } \
+  ND_INLINE void nd_store_##B(void *p, nd_##B##v x) { *(nd_##U##vu *)p = x; }
+ND_RAW(b1, u8)
+ND_RAW(b2, u16)
+ND_RAW(b4, u32)
+ND_RAW(b8, u64)
+#undef ND_RAW
+
+/* Lane i's address where the mask has it, else that of its own place in `spare`. */
+#define ND_SAFE(m, address, spare) ((m)[i] ? (char *)(address) : (char *)&(spare)[i])
+
+#define ND_RAW_LANES(B) \
+  ND_INLINE nd_##B##v nd_lanes_mload_##B(const void *p, nd_mask m, nd_##B##v other) { \
+    union { nd_##B##v v; nd_##B x[ND_VL]; } r = {other}; \
+    if (nd_all(m)) return nd_load_##B(p); \
+    for (int i = 0; i < ND_VL; i++) r.x[i] = *(const nd_##B *)ND_SAFE(m, (uintptr_t)p + i * sizeof(nd_##B), r.x); \
+    return r.v; \
+  } \
+  ND_INLINE void nd_lanes_mstore_##B(void *p, nd_##B##v x, nd_mask m) { \
+    nd_##B spare[ND_VL]; \
+    if (nd_all(m)) { nd_store_##B(p, x); return; } \
+    for (int i = 0; i < ND_VL; i++) *(nd_##B *)ND_SAFE(m, (uintptr_t)p + i * sizeof(nd_##B), spare) = x[i]; \
+  }
+
+#if defined(ND_AVX512)
+#define ND_RAW_MASKED(B, low, I, load, store) \
+  ND_INLINE nd_##B##v nd_mload_##B(const void *p, nd_mask m, nd_##B##v other) { \
+    return (nd_##B##v)load((I)other, nd_mask_bits(m), p); \
+  } \
+  ND_INLINE void nd_mstore_##B(void *p, nd_##B##v x, nd_mask m) { store(p, nd_mask_bits(m), (I)x); }
+ND_RAW_MASKED(b4, 0, ND_MI, ND_MM(mask_loadu_epi32), ND_MM(mask_storeu_epi32))
+ND_INLINE nd_b8v nd_mload_b8(const void *p, nd_mask m, nd_b8v other) {
+  nd_u64u r = {other};
+  uint32_t bits = nd_mask_bits(m);
+  ND_EACH_PART(r.p[k] = (nd_u64p)_mm512_mask_loadu_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k), (const char *)p + 64 * k))
+  return r.v;
+}
+ND_INLINE void nd_mstore_b8(void *p, nd_b8v x, nd_mask m) {
+  nd_u64u r = {x};
+  uint32_t bits = nd_mask_bits(m);
+  ND_EACH_PART(_mm512_mask_storeu_epi64((char *)p + 64 * k, (__mmask8)(bits >> 8 * k), (__m512i)r.p[k]))
+}
+#if ND_VL == 16
+ND_RAW_MASKED(b1, 0, __m128i, _mm_mask_loadu_epi8, _mm_mask_storeu_epi8)
+ND_RAW_MASKED(b2, 0, __m256i, _mm256_mask_loadu_epi16, _mm256_mask_storeu_epi16)
+#else
+ND_RAW_LANES(b1)
+ND_RAW_MASKED(b2, 0, __m128i, _mm_mask_loadu_epi16, _mm_mask_storeu_epi16)
+#define nd_mload_b1 nd_lanes_mload_b1
+#define nd_mstore_b1 nd_lanes_mstore_b1
+#endif
+#undef ND_RAW_MASKED
+#else
+ND_RAW_LANES(b1)
+ND_RAW_LANES(b2)
+#define nd_mload_b1 nd_lanes_mload_b1
+#define nd_mload_b2 nd_lanes_mload_b2
+#define nd_mstore_b1 nd_lanes_mstore_b1
+#define nd_mstore_b2 nd_lanes_mstore_b2
+#if defined(ND_AVX2)
+ND_INLINE nd_b4v nd_mload_b4(const void *p, nd_mask m, nd_b4v other) {
+  return nd_select_u32v(m, (nd_b4v)ND_MM(maskload_epi32)((const int *)p, (ND_MI)m), other);
+}
+ND_INLINE void nd_mstore_b4(void *p, nd_b4v x, nd_mask m) { ND_MM(maskstore_epi32)((int *)p, (ND_MI)m, (ND_MI)x); }
+ND_INLINE nd_b8v nd_mload_b8(const void *p, nd_mask m, nd_b8v other) {
+  nd_i32u n = {m};
+  nd_u64u r = {other};
+  ND_EACH_PART(nd_i64p w = __builtin_convertvector(n.p[k], nd_i64p);
+               nd_u64p x = (nd_u64p)_mm256_maskload_epi64((const long long *)p + 4 * k, (__m256i)w);
+               r.p[k] = ((nd_u64p)w & x) | (~(nd_u64p)w & r.p[k]))
+  return r.v;
+}
+ND_INLINE void nd_mstore_b8(void *p, nd_b8v x, nd_mask m) {
+  nd_i32u n = {m};
+  nd_u64u r = {x};
+  ND_EACH_PART(nd_i64p w = __builtin_convertvector(n.p[k], nd_i64p);
+               _mm256_maskstore_epi64((long long *)p + 4 * k, (__m256i)w, (__m256i)r.p[k]))
+}
+#else
+ND_RAW_LANES(b4)
+ND_RAW_LANES(b8)
+#define nd_mload_b4 nd_lanes_mload_b4
+#define nd_mload_b8 nd_lanes_mload_b8
+#define nd_mstore_b4 nd_lanes_mstore_b4
+#define nd_mstore_b8 nd_lanes_mstore_b8
+#endif
+#endif
+
+/* ---- strided, gathered, scattered ---- */
+
+#define ND_RAW_FAR_APART(B) \
+  ND_INLINE nd_##B##v nd_sload_##B(const void *p, int64_t stride) { \
+    nd_##B##v r; \
+    for (int i = 0; i < ND_VL; i++) r[i] = *(const nd_##B *)((const char *)p + i * stride); \
+    return r; \
+  } \
+  ND_INLINE nd_##B##v nd_smload_##B(const void *p, int64_t stride, nd_mask m, nd_##B##v other) { \
+    union { nd_##B##v v; nd_##B x[ND_VL]; } r = {other}; \
+    nd_##B##v out; \
+    for (int i = 0; i < ND_VL; i++) out[i] = *(const nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)(i * stride), r.x); \
+    return out; \
+  } \
+  ND_INLINE void nd_sstore_##B(void *p, int64_t stride, nd_##B##v x) { \
+    for (int i = 0; i < ND_VL; i++) *(nd_##B *)((char *)p + i * stride) = x[i]; \
+  } \
+  ND_INLINE void nd_smstore_##B(void *p, int64_t stride, nd_##B##v x, nd_mask m) { \
+    nd_##B spare[ND_VL]; \
+    for (int i = 0; i < ND_VL; i++) *(nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)(i * stride), spare) = x[i]; \
+  } \
+  ND_INLINE nd_##B##v nd_lanes_gather_##B(nd_i64v address, nd_mask m, nd_##B##v other) { \
+    union { nd_##B##v v; nd_##B x[ND_VL]; } r = {other}; \
+    nd_##B##v out; \
+    for (int i = 0; i < ND_VL; i++) out[i] = *(const nd_##B *)ND_SAFE(m, (uintptr_t)address[i], r.x); \
+    return out; \
+  } \
+  ND_INLINE nd_##B##v nd_lanes_xgather_##B(const void *p, nd_i32v index, nd_mask m, nd_##B##v other) { \
+    union { nd_##B##v v; nd_##B x[ND_VL]; } r = {other}; \
+    nd_##B##v out; \
+    for (int i = 0; i < ND_VL; i++) \
+      out[i] = *(const nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)((int64_t)index[i] * (int64_t)sizeof(nd_##B)), r.x); \
+    return out; \
+  } \
+  ND_INLINE void nd_scatter_##B(nd_i64v address, nd_##B##v x, nd_mask m) { \
+    nd_##B spare[ND_VL]; \
+    for (int i = 0; i < ND_VL; i++) *(nd_##B *)ND_SAFE(m, (uintptr_t)address[i], spare) = x[i]; \
+  } \
+  ND_INLINE void nd_xscatter_##B(void *p, nd_i32v index, nd_##B##v x, nd_mask m) { \
+    nd_##B spare[ND_VL]; \
+    for (int i = 0; i < ND_VL; i++) \
+      *(nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)((int64_t)index[i] * (int64_t)sizeof(nd_##B)), spare) = x[i]; \
+  }
+ND_RAW_FAR_APART(b1)
+ND_RAW_FAR_APART(b2)
+ND_RAW_FAR_APART(b4)
+ND_RAW_FAR_APART(b8)
+#undef ND_RAW_FAR_APART
+#undef ND_RAW_LANES
+
+#if defined(ND_AVX512)
+ND_INLINE nd_b4v nd_gather_b4(nd_i64v address, nd_mask m, nd_b4v other) {
+  nd_i64u a = {address};
+  nd_i32u r = {(nd_i32v)other};
+  uint32_t bits = nd_mask_bits(m);
+  ND_EACH_PART(r.p[k] = (nd_i32p)_mm512_mask_i64gather_epi32((__m256i)r.p[k], (__mmask8)(bits >> 8 * k), (__m512i)a.p[k], (void *)0, 1))
+  return (nd_b4v)r.v;
+}
+ND_INLINE nd_b8v nd_gather_b8(nd_i64v address, nd_mask m, nd_b8v other) {
+  nd_i64u a = {address};
+  nd_u64u r = {other};
+  uint32_t bits = nd_mask_bits(m);
+  ND_EACH_PART(r.p[k] = (nd_u64p)_mm512_mask_i64gather_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k), (__m512i)a.p[k], (void *)0, 1))
+  return r.v;
+}
+ND_INLINE nd_b4v nd_xgather_b4(const void *p, nd_i32v index, nd_mask m, nd_b4v other) {
+#if ND_VL == 16
+  return (nd_b4v)_mm512_mask_i32gather_epi32((__m512i)other, (__mmask16)nd_mask_bits(m), (__m512i)index, p, 4);
+#else
+  return (nd_b4v)_mm256_mmask_i32gather_epi32((__m256i)other, (__mmask8)nd_mask_bits(m), (__m256i)index, p, 4);
+#endif
+}
+ND_INLINE nd_b8v nd_xgather_b8(const void *p, nd_i32v index, nd_mask m, nd_b8v other) {
+  nd_i32u a = {index};
+  nd_u64u r = {other};
+  uint32_t bits = nd_mask_bits(m);
+  ND_EACH_PART(r.p[k] = (nd_u64p)_mm512_mask_i32gather_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k), (__m256i)a.p[k], p, 8))
+  return r.v;
+}
+#else
+#define nd_gather_b4 nd_lanes_gather_b4
+#define nd_gather_b8 nd_lanes_gather_b8
+#define nd_xgather_b8 nd_lanes_xgather_b8
+#if defined(ND_AVX2)
+ND_INLINE nd_b4v nd_xgather_b4(const void *p, nd_i32v index, nd_mask m, nd_b4v other) {
+  return (nd_b4v)ND_MM(mask_i32gather_epi32)((ND_MI)other, (const int *)p, (ND_MI)index, (ND_MI)m, 4);
+}
+#else
+#define nd_xgather_b4 nd_lanes_xgather_b4
+#endif
+#endif
+#define nd_gather_b1 nd_lanes_gather_b1
+#define nd_gather_b2 nd_lanes_gather_b2
+#define nd_xgather_b1 nd_lanes_xgather_b1
+#define nd_xgather_b2 nd_lanes_xgather_b2
+
+/* ---- past the caches ---- */
+
+/* A write that fills a line of its own need not read that line first: a copy moves two bytes a byte instead of three.
+ * It pays when the line would have left the caches before its next use, so for arrays much larger than a cache. */
+#define ND_FAR_BYTES (INT64_C(48) << 20)
+ND_INLINE int nd_far(const NereidHost *host) { return host->stream_bytes >= ND_FAR_BYTES; }
+ND_INLINE void nd_far_end(int far) { /* such stores are ordered with others only by this */
+#if defined(ND_X86)
+  if (far) _mm_sfence();
+#else
+  (void)far;
+#endif
+}
+#define ND_RAW_FAR(B) \
+  ND_INLINE void nd_nstore_##B(void *p, nd_##B##v x, int far) { \
+    if (ND_FAR_STORE_OK(sizeof x) && far && ((uintptr_t)p & (sizeof x - 1)) == 0) { ND_FAR_STORE(p, x); } \
+    else nd_store_##B(p, x); \
+  }
+#if defined(ND_X86)
+#define ND_FAR_STORE_OK(n) ((n) >= 16)
+#define ND_FAR_STORE(p, x) nd_far_store(p, &x, sizeof x)
+ND_INLINE void nd_far_store(void *p, const void *x, size_t n) {
+  size_t i = 0;
+#if defined(ND_AVX512)
+  for (; i + 64 <= n; i += 64) _mm512_stream_si512((void *)((char *)p + i), _mm512_loadu_si512((const char *)x + i));
+#endif
+#if defined(ND_AVX512) || defined(ND_AVX2)
+  for (; i + 32 <= n; i += 32) _mm256_stream_si256((__m256i *)(void *)((char *)p + i), _mm256_loadu_si256((const __m256i *)(const void *)((const char *)x + i)));
+#endif
+  for (; i + 16 <= n; i += 16) _mm_stream_si128((__m128i *)(void *)((char *)p + i), _mm_loadu_si128((const __m128i *)(const void *)((const char *)x + i)));
+}
+#elif defined(__clang__)
+#define ND_FAR_STORE_OK(n) ((n) >= 16)
+#define ND_FAR_STORE(p, x) __builtin_nontemporal_store(x, (__typeof__(x) *)p)
+#else
+#define ND_FAR_STORE_OK(n) 0
+#define ND_FAR_STORE(p, x) (void)0
+#endif
+ND_RAW_FAR(b1)
+ND_RAW_FAR(b2)
+ND_RAW_FAR(b4)
+ND_RAW_FAR(b8)
+#undef ND_RAW_FAR
+
+/* ---- the element types ---- */
+
+/* T: element, V: its vector in registers, B: its width in memory, IN(bits): value, OUT(value): bits,
+ * KEEP(m, loaded, other): what a masked lane becomes where the raw load gave it 0 or, for plain types, already `other`. */
+#define ND_MEM(T, V, B, IN, OUT, RAWOTHER, KEEP) \
+  ND_INLINE V nd_load_##T##v(const void *p) { return IN(nd_load_##B(p)); } \
+  ND_INLINE V nd_mload_##T##v(const void *p, nd_mask m, V other) { return KEEP(m, IN(nd_mload_##B(p, m, RAWOTHER(B))), other); } \
+  ND_INLINE V nd_sload_##T##v(const void *p, int64_t stride) { return IN(nd_sload_##B(p, stride)); } \
+  ND_INLINE V nd_smload_##T##v(const void *p, int64_t stride, nd_mask m, V other) { \
+    return KEEP(m, IN(nd_smload_##B(p, stride, m, RAWOTHER(B))), other); \
+  } \
+  ND_INLINE V nd_gather_##T##v(nd_i64v address, nd_mask m, V other) { \
+    return KEEP(m, IN(nd_gather_##B(address, m, RAWOTHER(B))), other); \
+  } \
+  ND_INLINE V nd_xgather_##T##v(const void *p, nd_i32v index, nd_mask m, V other) { \
+    return KEEP(m, IN(nd_xgather_##B(p, index, m, RAWOTHER(B))), other); \
+  } \
+  ND_INLINE void nd_store_##T##v(void *p, V x) { nd_store_##B(p, OUT(x)); } \
+  ND_INLINE void nd_mstore_##T##v(void *p, V x, nd_mask m) { nd_mstore_##B(p, OUT(x), m); } \
+  ND_INLINE void nd_sstore_##T##v(void *p, int64_t stride, V x) { nd_sstore_##B(p, stride, OUT(x)); } \
+  ND_INLINE void nd_smstore_##T##v(void *p, int64_t stride, V x, nd_mask m) { nd_smstore_##B(p, stride, OUT(x), m); } \
+  ND_INLINE void nd_scatter_##T##v(nd_i64v address, V x, nd_mask m) { nd_scatter_##B(address, OUT(x), m); } \
+  ND_INLINE void nd_xscatter_##T##v(void *p, nd_i32v index, V x, nd_mask m) { nd_xscatter_##B(p, index, OUT(x), m); } \
+  ND_INLINE void nd_nstore_##T##v(void *p, V x, int far) { nd_nstore_##B(p, OUT(x), far); }
+
+#define ND_OTHER_RAW(B) (nd_##B##v)other
+#define ND_OTHER_ZERO(B) (nd_##B##v){0}
+#define ND_KEEP_LOADED(m, x, other) (x)
+#define ND_MEM_PLAIN(T, B) \
+  ND_MEM(T, nd_##T##v, B, (nd_##T##v), (nd_##B##v), ND_OTHER_RAW, ND_KEEP_LOADED) \
+  ND_INLINE nd_##T nd_load_##T(const void *p) { nd_##T x; memcpy(&x, p, sizeof x); return x; } \
+  ND_INLINE void nd_store_##T(void *p, nd_##T x) { memcpy(p, &x, sizeof x); }
+ND_MEM_PLAIN(i8, b1)
+ND_MEM_PLAIN(u8, b1)
+ND_MEM_PLAIN(i16, b2)
+ND_MEM_PLAIN(u16, b2)
+ND_MEM_PLAIN(i32, b4)
+ND_MEM_PLAIN(u32, b4)
+ND_MEM_PLAIN(f32, b4)
+ND_MEM_PLAIN(i64, b8)
+ND_MEM_PLAIN(u64, b8)
+ND_MEM_PLAIN(f64, b8)
+
+#define ND_MEM_NARROW(T, U, B) \
+  ND_MEM(T, nd_f32v, B, nd_from_bits_##T##v, nd_bits_##T##v, ND_OTHER_ZERO, nd_select_f32v) \
+  ND_INLINE nd_##T nd_load_##T(const void *p) { return nd_from_bits_##T(nd_load_##U(p)); } \
+  ND_INLINE void nd_store_##T(void *p, nd_##T x) { nd_store_##U(p, nd_bits_##T(x)); }
+ND_MEM_NARROW(f16, u16, b2)
+ND_MEM_NARROW(bf16, u16, b2)
+ND_MEM_NARROW(fp8e5, u8, b1)
+ND_MEM_NARROW(fp8e4nv, u8, b1)
+ND_MEM_NARROW(fp8e4b15, u8, b1)
+ND_MEM_NARROW(fp8e4b8, u8, b1)
+ND_MEM_NARROW(fp8e5b16, u8, b1)
+
+ND_INLINE nd_mask nd_mask_of_b1(nd_b1v x) { return nd_ne_u8v(x, (nd_u8v){0}); }
+ND_INLINE nd_b1v nd_b1_of_mask(nd_mask m) { return nd_cvt_u8_i1v(m); }
+ND_MEM(i1, nd_mask, b1, nd_mask_of_b1, nd_b1_of_mask, ND_OTHER_ZERO, nd_select_i1v)
+ND_INLINE nd_i1 nd_load_i1(const void *p) { return *(const nd_b1 *)p != 0; }
+ND_INLINE void nd_store_i1(void *p, nd_i1 x) { *(nd_b1 *)p = x != 0; }
+#undef ND_MEM
+#undef ND_MEM_PLAIN
+#undef ND_MEM_NARROW
+
+#endif

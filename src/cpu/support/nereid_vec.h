@@ -1,0 +1,510 @@
+/* nereid_vec: vectors of ND_VL lanes, whatever the element's width. Needs nereid_cpu.h, whose table lists the functions.
+ *
+ * An f32v or i32v is one register. Narrower elements leave a register part empty. A vector of 64-bit elements is
+ * ND_PARTS registers, as a GNU vector type twice as wide as the machine's: gcc adds and multiplies those well but takes
+ * comparisons lane by lane, which is why comparing and choosing go part by part here.
+ */
+#ifndef NEREID_VEC_H
+#define NEREID_VEC_H
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define ND_AVX512 1
+#define ND_REG 64 /* bytes of a register */
+#elif defined(__AVX2__)
+#define ND_AVX2 1
+#define ND_REG 32
+#else
+#define ND_REG 16
+#endif
+#if defined(__SSE2__)
+#define ND_X86 1
+#include <immintrin.h>
+#endif
+#if defined(ND_WIDE) && ND_REG > 16
+#define ND_VL (ND_REG / 8)
+#else
+#define ND_VL (ND_REG / 4)
+#endif
+#define ND_PARTS (ND_VL * 8 / ND_REG)
+#define ND_PL (ND_REG / 8) /* 64-bit lanes in a register */
+
+/* ND_MM(op): the intrinsic op on an f32v or i32v; ND_MM64(op): on one part of an f64v or i64v. */
+#if ND_VL == 16
+#define ND_MM(op) _mm512_##op
+#define ND_MI __m512i
+#elif ND_VL == 8
+#define ND_MM(op) _mm256_##op
+#define ND_MI __m256i
+#else
+#define ND_MM(op) _mm_##op
+#define ND_MI __m128i
+#endif
+#if ND_REG == 64
+#define ND_MM64(op) _mm512_##op
+#define ND_MI64 __m512i
+#elif ND_REG == 32
+#define ND_MM64(op) _mm256_##op
+#define ND_MI64 __m256i
+#else
+#define ND_MM64(op) _mm_##op
+#define ND_MI64 __m128i
+#endif
+
+/* ---- types ---- */
+
+/* nd_Tv, and nd_Tvu for one anywhere in memory. */
+#define ND_VECTOR(T) \
+  typedef nd_##T nd_##T##v __attribute__((vector_size(ND_VL * sizeof(nd_##T)))); \
+  typedef nd_##T##v nd_##T##vu __attribute__((aligned(1), may_alias));
+ND_INTS(ND_VECTOR)
+ND_VECTOR(f32)
+ND_VECTOR(f64)
+#undef ND_VECTOR
+typedef nd_i32v nd_mask, nd_i1v;
+typedef nd_f32v nd_f16v, nd_bf16v, nd_fp8e5v, nd_fp8e4nvv, nd_fp8e4b15v, nd_fp8e4b8v, nd_fp8e5b16v;
+
+/* One register of 64-bit elements, and as many 32-bit ones. */
+typedef nd_f64 nd_f64p __attribute__((vector_size(ND_REG)));
+typedef nd_i64 nd_i64p __attribute__((vector_size(ND_REG)));
+typedef nd_u64 nd_u64p __attribute__((vector_size(ND_REG)));
+typedef nd_i32 nd_i32p __attribute__((vector_size(ND_REG / 2)));
+typedef union { nd_f64v v; nd_f64p p[ND_PARTS]; } nd_f64u;
+typedef union { nd_i64v v; nd_i64p p[ND_PARTS]; } nd_i64u;
+typedef union { nd_u64v v; nd_u64p p[ND_PARTS]; } nd_u64u;
+typedef union { nd_i32v v; nd_i32p p[ND_PARTS]; } nd_i32u;
+
+/* An expression that holds part k, for each part. */
+#if ND_PARTS == 2
+#define ND_EACH_PART(...) { enum { k = 0 }; __VA_ARGS__; } { enum { k = 1 }; __VA_ARGS__; }
+#else
+#define ND_EACH_PART(...) { enum { k = 0 }; __VA_ARGS__; }
+#endif
+
+/* F(0), F(1), ... F(ND_VL - 1) */
+#if ND_VL == 16
+#define ND_SEQ(F) F(0), F(1), F(2), F(3), F(4), F(5), F(6), F(7), F(8), F(9), F(10), F(11), F(12), F(13), F(14), F(15)
+#elif ND_VL == 8
+#define ND_SEQ(F) F(0), F(1), F(2), F(3), F(4), F(5), F(6), F(7)
+#else
+#define ND_SEQ(F) F(0), F(1), F(2), F(3)
+#endif
+
+#define ND_SELF(i) (i)
+ND_INLINE nd_i32v nd_iota_i32v(void) { return (nd_i32v){ND_SEQ(ND_SELF)}; }
+ND_INLINE nd_i64v nd_iota_i64v(void) { return (nd_i64v){ND_SEQ(ND_SELF)}; }
+
+/* Lane by lane through a scalar function; R: the result's vector type. The operands are evaluated once. */
+#define ND_MAP1(R, f, x)                                                                                              \
+  (__extension__({ R nd_r; __typeof__(x) nd_x = (x);                                                                  \
+    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i]);                                              \
+    nd_r; }))
+#define ND_MAP2(R, f, x, y)                                                                                           \
+  (__extension__({ R nd_r; __typeof__(x) nd_x = (x); __typeof__(y) nd_y = (y);                                        \
+    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i]);                                  \
+    nd_r; }))
+#define ND_MAP3(R, f, x, y, z)                                                                                        \
+  (__extension__({ R nd_r; __typeof__(x) nd_x = (x); __typeof__(y) nd_y = (y); __typeof__(z) nd_z = (z);              \
+    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i], nd_z[nd_i]);                      \
+    nd_r; }))
+#define ND_MAP4(R, f, x, y, z, w)                                                                                     \
+  (__extension__({ R nd_r; __typeof__(x) nd_x = (x); __typeof__(y) nd_y = (y); __typeof__(z) nd_z = (z);              \
+    __typeof__(w) nd_w = (w);                                                                                         \
+    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i], nd_z[nd_i], nd_w[nd_i]);          \
+    nd_r; }))
+
+/* ---- masks ---- */
+
+ND_INLINE uint32_t nd_mask_bits(nd_mask m) { /* bit i: lane i */
+#if defined(ND_AVX512)
+  return (uint32_t)ND_MM(movepi32_mask)((ND_MI)m);
+#elif defined(ND_X86)
+#if ND_VL == 8
+  return (uint32_t)_mm256_movemask_ps((__m256)m);
+#else
+  return (uint32_t)_mm_movemask_ps((__m128)m);
+#endif
+#else
+  uint32_t bits = 0;
+  for (int i = 0; i < ND_VL; i++) bits |= (uint32_t)(m[i] & 1) << i;
+  return bits;
+#endif
+}
+#define ND_ALL_LANES ((1u << ND_VL) - 1)
+ND_INLINE int nd_all(nd_mask m) { return nd_mask_bits(m) == ND_ALL_LANES; }
+ND_INLINE int nd_any(nd_mask m) { return nd_mask_bits(m) != 0; }
+ND_INLINE int nd_none(nd_mask m) { return nd_mask_bits(m) == 0; }
+ND_INLINE int nd_count(nd_mask m) { return __builtin_popcount(nd_mask_bits(m)); }
+
+/* ---- splat, select ---- */
+
+#define ND_SPLAT(T) ND_INLINE nd_##T##v nd_splat_##T##v(nd_##T x) { return x - (nd_##T##v){0}; }
+ND_INTS(ND_SPLAT)
+#undef ND_SPLAT
+/* not x - 0, which a signalling NaN or a compiler with strict traps would mind */
+ND_INLINE nd_f32v nd_splat_f32v(float x) { return (nd_f32v)nd_splat_i32v(nd_cast_i32_f32(x)); }
+ND_INLINE nd_f64v nd_splat_f64v(double x) { return (nd_f64v)nd_splat_i64v(nd_cast_i64_f64(x)); }
+ND_INLINE nd_mask nd_splat_i1v(int x) { return nd_splat_i32v(x ? -1 : 0); }
+
+ND_INLINE nd_mask nd_first(int64_t n) {
+  return nd_iota_i32v() < nd_splat_i32v((int32_t)(n > ND_VL ? ND_VL : n < 0 ? 0 : n));
+}
+
+ND_INLINE nd_i32v nd_select_i32v(nd_mask m, nd_i32v a, nd_i32v b) {
+#if defined(ND_AVX512)
+  return (nd_i32v)ND_MM(mask_blend_epi32)(ND_MM(movepi32_mask)((ND_MI)m), (ND_MI)b, (ND_MI)a);
+#else
+  return (m & a) | (~m & b);
+#endif
+}
+ND_INLINE nd_i64v nd_select_i64v(nd_mask m, nd_i64v a, nd_i64v b) {
+  nd_i64u x = {a}, y = {b}, r;
+#if defined(ND_AVX512)
+  uint32_t bits = nd_mask_bits(m);
+  ND_EACH_PART(r.p[k] = (nd_i64p)_mm512_mask_blend_epi64((__mmask8)(bits >> 8 * k), (__m512i)y.p[k], (__m512i)x.p[k]))
+#else
+  nd_i32u n = {m};
+  ND_EACH_PART(nd_i64p w = __builtin_convertvector(n.p[k], nd_i64p); r.p[k] = (w & x.p[k]) | (~w & y.p[k]))
+#endif
+  return r.v;
+}
+#define ND_SELECT_NARROW(T) \
+  ND_INLINE nd_##T##v nd_select_##T##v(nd_mask m, nd_##T##v a, nd_##T##v b) { \
+    nd_##T##v n = __builtin_convertvector(m, nd_##T##v); \
+    return (n & a) | (~n & b); \
+  }
+ND_SELECT_NARROW(i8)
+ND_SELECT_NARROW(i16)
+#undef ND_SELECT_NARROW
+#define ND_SELECT_AS(T, I) \
+  ND_INLINE nd_##T##v nd_select_##T##v(nd_mask m, nd_##T##v a, nd_##T##v b) { \
+    return (nd_##T##v)nd_select_##I##v(m, (nd_##I##v)a, (nd_##I##v)b); \
+  }
+ND_SELECT_AS(u8, i8)
+ND_SELECT_AS(u16, i16)
+ND_SELECT_AS(u32, i32)
+ND_SELECT_AS(u64, i64)
+ND_SELECT_AS(f32, i32)
+ND_SELECT_AS(f64, i64)
+#undef ND_SELECT_AS
+ND_INLINE nd_mask nd_select_i1v(nd_mask m, nd_mask a, nd_mask b) { return (m & a) | (~m & b); }
+
+/* ---- comparisons ---- */
+
+#define ND_COMPARES(X, T) X(T, eq, ==) X(T, ne, !=) X(T, lt, <) X(T, le, <=) X(T, gt, >) X(T, ge, >=)
+#define ND_COMPARE32(T, name, op) \
+  ND_INLINE nd_mask nd_##name##_##T##v(nd_##T##v a, nd_##T##v b) { return (nd_mask)(a op b); }
+#define ND_COMPARE_NARROW(T, name, op) \
+  ND_INLINE nd_mask nd_##name##_##T##v(nd_##T##v a, nd_##T##v b) { return __builtin_convertvector(a op b, nd_mask); }
+#define ND_COMPARE64(T, name, op) \
+  ND_INLINE nd_mask nd_##name##_##T##v(nd_##T##v a, nd_##T##v b) { \
+    nd_##T##u x = {a}, y = {b}; \
+    nd_i32u r; \
+    ND_EACH_PART(r.p[k] = __builtin_convertvector(x.p[k] op y.p[k], nd_i32p)) \
+    return r.v; \
+  }
+ND_COMPARES(ND_COMPARE32, i32)
+ND_COMPARES(ND_COMPARE32, u32)
+ND_COMPARES(ND_COMPARE32, f32)
+ND_COMPARES(ND_COMPARE_NARROW, i8)
+ND_COMPARES(ND_COMPARE_NARROW, u8)
+ND_COMPARES(ND_COMPARE_NARROW, i16)
+ND_COMPARES(ND_COMPARE_NARROW, u16)
+ND_COMPARES(ND_COMPARE64, i64)
+ND_COMPARES(ND_COMPARE64, u64)
+ND_COMPARES(ND_COMPARE64, f64)
+ND_INLINE nd_mask nd_eq_i1v(nd_mask a, nd_mask b) { return ~(a ^ b); }
+ND_INLINE nd_mask nd_ne_i1v(nd_mask a, nd_mask b) { return a ^ b; }
+ND_INLINE nd_mask nd_lt_i1v(nd_mask a, nd_mask b) { return ~a & b; }
+ND_INLINE nd_mask nd_le_i1v(nd_mask a, nd_mask b) { return ~a | b; }
+ND_INLINE nd_mask nd_gt_i1v(nd_mask a, nd_mask b) { return a & ~b; }
+ND_INLINE nd_mask nd_ge_i1v(nd_mask a, nd_mask b) { return a | ~b; }
+
+/* ---- integers ---- */
+
+#define ND_INT_OPS(T) \
+  ND_INLINE nd_##T##v nd_min_##T##v(nd_##T##v a, nd_##T##v b) { return nd_select_##T##v(nd_lt_##T##v(a, b), a, b); } \
+  ND_INLINE nd_##T##v nd_max_##T##v(nd_##T##v a, nd_##T##v b) { return nd_select_##T##v(nd_gt_##T##v(a, b), a, b); } \
+  ND_INLINE nd_##T##v nd_neg_##T##v(nd_##T##v a) { return -a; } \
+  ND_INLINE nd_##T##v nd_lanes_div_##T##v(nd_##T##v a, nd_##T##v b) { return ND_MAP2(nd_##T##v, nd_div_##T, a, b); } \
+  ND_INLINE nd_##T##v nd_lanes_mulhi_##T##v(nd_##T##v a, nd_##T##v b) { return ND_MAP2(nd_##T##v, nd_mulhi_##T, a, b); }
+ND_INTS(ND_INT_OPS)
+#undef ND_INT_OPS
+
+#define ND_ABS_SIGNED(T) ND_INLINE nd_##T##v nd_abs_##T##v(nd_##T##v a) { return nd_max_##T##v(a, -a); }
+#define ND_ABS_UNSIGNED(T) ND_INLINE nd_##T##v nd_abs_##T##v(nd_##T##v a) { return a; }
+ND_SIGNED(ND_ABS_SIGNED)
+ND_UNSIGNED(ND_ABS_UNSIGNED)
+#undef ND_ABS_SIGNED
+#undef ND_ABS_UNSIGNED
+
+/* 32-bit quotients by way of doubles, exact since a quotient of 32-bit integers is never so near to the next integer that
+ * rounding to 53 bits would reach it. 0 as a divisor becomes 1. INT_MIN / -1 leaves the range: the conversion then gives
+ * what the instruction gives. */
+#if defined(ND_AVX512)
+#define ND_DIV_PART(a, b, from, to) (nd_i32p)_mm512_##to##_epi32(_mm512_div_pd(_mm512_##from##_pd((__m256i)a), _mm512_##from##_pd((__m256i)b)))
+ND_INLINE nd_i32v nd_div_i32v(nd_i32v a, nd_i32v b) {
+  nd_i32u x = {a}, y = {b - (b == 0)}, r;
+  ND_EACH_PART(r.p[k] = ND_DIV_PART(x.p[k], y.p[k], cvtepi32, cvttpd))
+  return r.v;
+}
+ND_INLINE nd_u32v nd_div_u32v(nd_u32v a, nd_u32v b) {
+  nd_i32u x = {(nd_i32v)a}, y = {(nd_i32v)b - ((nd_i32v)b == 0)}, r;
+  ND_EACH_PART(r.p[k] = (nd_i32p)_mm512_cvttpd_epu32(_mm512_div_pd(_mm512_cvtepu32_pd((__m256i)x.p[k]), _mm512_cvtepu32_pd((__m256i)y.p[k]))))
+  return (nd_u32v)r.v;
+}
+#undef ND_DIV_PART
+#elif defined(ND_AVX2)
+ND_INLINE nd_i32v nd_div_i32v(nd_i32v a, nd_i32v b) {
+  nd_i32u x = {a}, y = {b - (b == 0)}, r;
+  ND_EACH_PART(r.p[k] = (nd_i32p)_mm256_cvttpd_epi32(_mm256_div_pd(_mm256_cvtepi32_pd((__m128i)x.p[k]), _mm256_cvtepi32_pd((__m128i)y.p[k]))))
+  return r.v;
+}
+ND_INLINE nd_u32v nd_div_u32v(nd_u32v a, nd_u32v b) { return nd_lanes_div_u32v(a, b); }
+#else
+ND_INLINE nd_i32v nd_div_i32v(nd_i32v a, nd_i32v b) { return nd_lanes_div_i32v(a, b); }
+ND_INLINE nd_u32v nd_div_u32v(nd_u32v a, nd_u32v b) { return nd_lanes_div_u32v(a, b); }
+#endif
+ND_INLINE nd_i64v nd_div_i64v(nd_i64v a, nd_i64v b) { return nd_lanes_div_i64v(a, b); }
+ND_INLINE nd_u64v nd_div_u64v(nd_u64v a, nd_u64v b) { return nd_lanes_div_u64v(a, b); }
+#define ND_DIV_NARROW(T) \
+  ND_INLINE nd_##T##v nd_div_##T##v(nd_##T##v a, nd_##T##v b) { \
+    return __builtin_convertvector(nd_div_i32v(__builtin_convertvector(a, nd_i32v), __builtin_convertvector(b, nd_i32v)), nd_##T##v); \
+  }
+ND_DIV_NARROW(i8)
+ND_DIV_NARROW(i16)
+ND_DIV_NARROW(u8)
+ND_DIV_NARROW(u16)
+#undef ND_DIV_NARROW
+#define ND_REM(T) ND_INLINE nd_##T##v nd_rem_##T##v(nd_##T##v a, nd_##T##v b) { return a - nd_div_##T##v(a, b) * b; }
+ND_INTS(ND_REM)
+#undef ND_REM
+
+#define ND_SHIFT(T, U, bits) \
+  ND_INLINE nd_##T##v nd_shl_##T##v(nd_##T##v a, nd_##T##v n) { return (nd_##T##v)((nd_##U##v)a << ((nd_##U##v)n & (bits - 1))); } \
+  ND_INLINE nd_##T##v nd_shr_##T##v(nd_##T##v a, nd_##T##v n) { return a >> (n & (bits - 1)); }
+ND_SHIFT(i32, u32, 32)
+ND_SHIFT(u32, u32, 32)
+ND_SHIFT(i64, u64, 64)
+ND_SHIFT(u64, u64, 64)
+#undef ND_SHIFT
+#define ND_SHIFT_NARROW(T, W, bits) \
+  ND_INLINE nd_##T##v nd_shl_##T##v(nd_##T##v a, nd_##T##v n) { \
+    return __builtin_convertvector(__builtin_convertvector(a, nd_u32v) << (__builtin_convertvector(n, nd_u32v) & (bits - 1)), nd_##T##v); \
+  } \
+  ND_INLINE nd_##T##v nd_shr_##T##v(nd_##T##v a, nd_##T##v n) { \
+    return __builtin_convertvector(__builtin_convertvector(a, nd_##W##v) >> (__builtin_convertvector(n, nd_##W##v) & (bits - 1)), nd_##T##v); \
+  }
+ND_SHIFT_NARROW(i8, i32, 8)
+ND_SHIFT_NARROW(u8, u32, 8)
+ND_SHIFT_NARROW(i16, i32, 16)
+ND_SHIFT_NARROW(u16, u32, 16)
+#undef ND_SHIFT_NARROW
+
+ND_INLINE nd_u32v nd_mulhi_u32v(nd_u32v a, nd_u32v b) {
+#if defined(ND_X86) /* the products of the even lanes and of the odd ones, then interleaved */
+  nd_u32v even = (nd_u32v)ND_MM(mul_epu32)((ND_MI)a, (ND_MI)b);
+  nd_u32v odd = (nd_u32v)ND_MM(mul_epu32)(ND_MM(srli_epi64)((ND_MI)a, 32), ND_MM(srli_epi64)((ND_MI)b, 32));
+#define ND_ODD_OF_BOTH(i) (((i) | 1) + ((i) & 1) * ND_VL)
+  return __builtin_shufflevector(even, odd, ND_SEQ(ND_ODD_OF_BOTH));
+#else
+  return nd_lanes_mulhi_u32v(a, b);
+#endif
+}
+ND_INLINE nd_i32v nd_mulhi_i32v(nd_i32v a, nd_i32v b) { /* a negative factor a counts as a + 2^32 above: b too much */
+  return (nd_i32v)nd_mulhi_u32v((nd_u32v)a, (nd_u32v)b) - ((a < 0) & b) - ((b < 0) & a);
+}
+ND_INLINE nd_i64v nd_mulhi_i64v(nd_i64v a, nd_i64v b) { return nd_lanes_mulhi_i64v(a, b); }
+ND_INLINE nd_u64v nd_mulhi_u64v(nd_u64v a, nd_u64v b) { return nd_lanes_mulhi_u64v(a, b); }
+#define ND_MULHI_NARROW(T, bits) \
+  ND_INLINE nd_##T##v nd_mulhi_##T##v(nd_##T##v a, nd_##T##v b) { \
+    return __builtin_convertvector((__builtin_convertvector(a, nd_i32v) * __builtin_convertvector(b, nd_i32v)) >> bits, nd_##T##v); \
+  }
+ND_MULHI_NARROW(i8, 8)
+ND_MULHI_NARROW(u8, 8)
+ND_MULHI_NARROW(i16, 16)
+ND_MULHI_NARROW(u16, 16)
+#undef ND_MULHI_NARROW
+
+ND_INLINE nd_i32v nd_popc_i32v(nd_i32v a) {
+  nd_u32v x = (nd_u32v)a;
+  x -= x >> 1 & 0x55555555u;
+  x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
+  x = (x + (x >> 4)) & 0x0f0f0f0fu;
+  return (nd_i32v)(x * 0x01010101u >> 24);
+}
+ND_INLINE nd_i32v nd_popc_i64v(nd_i64v a) {
+  nd_u64v x = (nd_u64v)a;
+  x -= x >> 1 & 0x5555555555555555u;
+  x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return __builtin_convertvector(x * 0x0101010101010101u >> 56, nd_i32v);
+}
+ND_INLINE nd_i32v nd_clz_i32v(nd_i32v a) { /* the first one spreads downwards */
+  nd_u32v x = (nd_u32v)a;
+  x |= x >> 1, x |= x >> 2, x |= x >> 4, x |= x >> 8, x |= x >> 16;
+  return nd_popc_i32v((nd_i32v)~x);
+}
+ND_INLINE nd_i32v nd_clz_i64v(nd_i64v a) {
+  nd_u64v x = (nd_u64v)a;
+  x |= x >> 1, x |= x >> 2, x |= x >> 4, x |= x >> 8, x |= x >> 16, x |= x >> 32;
+  return nd_popc_i64v((nd_i64v)~x);
+}
+/* Where the last one stands, from 1; the bits up to it are x ^ (x - 1). */
+ND_INLINE nd_i32v nd_ffs_i32v(nd_i32v a) { return nd_popc_i32v(a ^ (a - 1)) & ~(a == 0); }
+ND_INLINE nd_i32v nd_ffs_i64v(nd_i64v a) { return nd_popc_i64v(a ^ (a - 1)) & nd_ne_i64v(a, nd_splat_i64v(0)); }
+ND_INLINE nd_i32v nd_brev_i32v(nd_i32v a) {
+  nd_u32v x = (nd_u32v)a;
+  x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
+  x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
+  x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
+  x = (x >> 8 & 0x00ff00ffu) | (x & 0x00ff00ffu) << 8;
+  return (nd_i32v)(x >> 16 | x << 16);
+}
+ND_INLINE nd_i64v nd_brev_i64v(nd_i64v a) {
+  nd_u64v x = (nd_u64v)a;
+  x = (x >> 1 & 0x5555555555555555u) | (x & 0x5555555555555555u) << 1;
+  x = (x >> 2 & 0x3333333333333333u) | (x & 0x3333333333333333u) << 2;
+  x = (x >> 4 & 0x0f0f0f0f0f0f0f0fu) | (x & 0x0f0f0f0f0f0f0f0fu) << 4;
+  x = (x >> 8 & 0x00ff00ff00ff00ffu) | (x & 0x00ff00ff00ff00ffu) << 8;
+  x = (x >> 16 & 0x0000ffff0000ffffu) | (x & 0x0000ffff0000ffffu) << 16;
+  return (nd_i64v)(x >> 32 | x << 32);
+}
+
+/* ---- floats ---- */
+
+ND_INLINE nd_f32v nd_neg_f32v(nd_f32v a) { return (nd_f32v)((nd_i32v)a ^ INT32_MIN); }
+ND_INLINE nd_f64v nd_neg_f64v(nd_f64v a) { return (nd_f64v)((nd_i64v)a ^ INT64_MIN); }
+ND_INLINE nd_f32v nd_abs_f32v(nd_f32v a) { return (nd_f32v)((nd_i32v)a & INT32_MAX); }
+ND_INLINE nd_f64v nd_abs_f64v(nd_f64v a) { return (nd_f64v)((nd_i64v)a & INT64_MAX); }
+ND_INLINE nd_f32v nd_div_f32v(nd_f32v a, nd_f32v b) { return a / b; }
+ND_INLINE nd_f64v nd_div_f64v(nd_f64v a, nd_f64v b) { return a / b; }
+ND_INLINE nd_f32v nd_rem_f32v(nd_f32v a, nd_f32v b) { return ND_MAP2(nd_f32v, fmodf, a, b); }
+ND_INLINE nd_f64v nd_rem_f64v(nd_f64v a, nd_f64v b) { return ND_MAP2(nd_f64v, fmod, a, b); }
+
+/* x86's minps(b, a) is a when either is NaN; one more select finds the NaN that minimum wants or does not want.
+ * on(x, y, z): where x is NaN y, else z. */
+#if defined(ND_AVX512)
+#define ND_IF_NAN(x, y, z) ND_MM(mask_mov_ps)(z, ND_MM(cmp_ps_mask)(x, x, _CMP_UNORD_Q), y)
+#define ND_IF_NAN64(x, y, z) _mm512_mask_mov_pd(z, _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q), y)
+#elif defined(ND_AVX2)
+#define ND_IF_NAN(x, y, z) ND_MM(blendv_ps)(z, y, ND_MM(cmp_ps)(x, x, _CMP_UNORD_Q))
+#define ND_IF_NAN64(x, y, z) _mm256_blendv_pd(z, y, _mm256_cmp_pd(x, x, _CMP_UNORD_Q))
+#endif
+#define ND_MINMAX(name, cmp) \
+  ND_INLINE nd_f32v nd_##name##_f32v(nd_f32v a, nd_f32v b) { return ND_NANLESS(name, cmp, a, b, a, b); } \
+  ND_INLINE nd_f32v nd_##name##nan_f32v(nd_f32v a, nd_f32v b) { return ND_NANLESS(name, cmp, a, b, b, b); } \
+  ND_INLINE nd_f64v nd_##name##_f64v(nd_f64v a, nd_f64v b) { \
+    nd_f64u x = {a}, y = {b}, r; \
+    ND_EACH_PART(r.p[k] = ND_NANLESS64(name, cmp, x.p[k], y.p[k], x.p[k], y.p[k])) \
+    return r.v; \
+  } \
+  ND_INLINE nd_f64v nd_##name##nan_f64v(nd_f64v a, nd_f64v b) { \
+    nd_f64u x = {a}, y = {b}, r; \
+    ND_EACH_PART(r.p[k] = ND_NANLESS64(name, cmp, x.p[k], y.p[k], y.p[k], y.p[k])) \
+    return r.v; \
+  }
+#if defined(ND_IF_NAN)
+#define ND_NANLESS(name, cmp, a, b, x, y) (nd_f32v)ND_IF_NAN(x, y, ND_MM(name##_ps)(b, a))
+#define ND_NANLESS64(name, cmp, a, b, x, y) (nd_f64p)ND_IF_NAN64(x, y, ND_MM64(name##_pd)(b, a))
+#else
+ND_INLINE nd_f32v nd_blend_f32(nd_i32v m, nd_f32v a, nd_f32v b) { return (nd_f32v)((m & (nd_i32v)a) | (~m & (nd_i32v)b)); }
+ND_INLINE nd_f64p nd_blend_f64(nd_i64p m, nd_f64p a, nd_f64p b) { return (nd_f64p)((m & (nd_i64p)a) | (~m & (nd_i64p)b)); }
+#define ND_NANLESS(name, cmp, a, b, x, y) nd_blend_f32(x != x, y, nd_blend_f32(b cmp a, b, a))
+#define ND_NANLESS64(name, cmp, a, b, x, y) nd_blend_f64(x != x, y, nd_blend_f64(b cmp a, b, a))
+#endif
+ND_MINMAX(min, <)
+ND_MINMAX(max, >)
+#undef ND_MINMAX
+
+ND_INLINE nd_f32v nd_fma_f32v(nd_f32v a, nd_f32v b, nd_f32v c) {
+#if defined(ND_X86) && defined(__FMA__)
+  return (nd_f32v)ND_MM(fmadd_ps)(a, b, c);
+#else
+  return ND_MAP3(nd_f32v, fmaf, a, b, c);
+#endif
+}
+ND_INLINE nd_f64v nd_fma_f64v(nd_f64v a, nd_f64v b, nd_f64v c) {
+#if defined(ND_X86) && defined(__FMA__)
+  nd_f64u x = {a}, y = {b}, z = {c}, r;
+  ND_EACH_PART(r.p[k] = (nd_f64p)ND_MM64(fmadd_pd)(x.p[k], y.p[k], z.p[k]))
+  return r.v;
+#else
+  return ND_MAP3(nd_f64v, fma, a, b, c);
+#endif
+}
+
+/* ---- across the lanes ---- */
+
+#define ND_X1(i) ((i) ^ 1)
+#define ND_X2(i) ((i) ^ 2)
+#define ND_X4(i) ((i) ^ 4)
+#define ND_X8(i) ((i) ^ 8)
+#define ND_U1(i) ((i) < 1 ? ND_VL : (i) - 1)
+#define ND_U2(i) ((i) < 2 ? ND_VL : (i) - 2)
+#define ND_U4(i) ((i) < 4 ? ND_VL : (i) - 4)
+#define ND_U8(i) ((i) < 8 ? ND_VL : (i) - 8)
+#define ND_D1(i) ((i) + 1 < ND_VL ? (i) + 1 : ND_VL)
+#define ND_D2(i) ((i) + 2 < ND_VL ? (i) + 2 : ND_VL)
+#define ND_D4(i) ((i) + 4 < ND_VL ? (i) + 4 : ND_VL)
+#define ND_D8(i) ((i) + 8 < ND_VL ? (i) + 8 : ND_VL)
+#if ND_VL == 16
+#define ND_CASE8(x, y, F) case 8: return __builtin_shufflevector(x, y, ND_SEQ(F##8));
+#else
+#define ND_CASE8(x, y, F)
+#endif
+#if ND_VL >= 8
+#define ND_CASE4(x, y, F) case 4: return __builtin_shufflevector(x, y, ND_SEQ(F##4));
+#else
+#define ND_CASE4(x, y, F)
+#endif
+/* k: 1, 2, 4, ... ND_VL / 2, a constant */
+#define ND_SHUFFLE_BY(k, x, y, F) \
+  switch (k) { \
+  case 1: return __builtin_shufflevector(x, y, ND_SEQ(F##1)); \
+  case 2: return __builtin_shufflevector(x, y, ND_SEQ(F##2)); \
+    ND_CASE4(x, y, F) \
+    ND_CASE8(x, y, F) \
+  } \
+  return x;
+#define ND_FOLD(T, name, f) \
+  ND_INLINE nd_##T nd_##name##_##T##v(nd_##T##v x) { \
+    if (ND_VL > 8) x = f(x, nd_xor_lanes_##T##v(x, 8)); \
+    if (ND_VL > 4) x = f(x, nd_xor_lanes_##T##v(x, 4)); \
+    x = f(x, nd_xor_lanes_##T##v(x, 2)); \
+    x = f(x, nd_xor_lanes_##T##v(x, 1)); \
+    return x[0]; \
+  }
+#define ND_PLUS(a, b) ((a) + (b))
+#define ND_TIMES(a, b) ((a) * (b))
+#define ND_BITAND(a, b) ((a) & (b))
+#define ND_BITOR(a, b) ((a) | (b))
+#define ND_BITXOR(a, b) ((a) ^ (b))
+#define ND_LANES(T) \
+  ND_INLINE nd_##T##v nd_xor_lanes_##T##v(nd_##T##v x, int k) { ND_SHUFFLE_BY(k, x, x, ND_X) } \
+  ND_INLINE nd_##T##v nd_up_lanes_##T##v(nd_##T##v x, int k, nd_##T fill) { \
+    nd_##T##v y = nd_splat_##T##v(fill); \
+    ND_SHUFFLE_BY(k, x, y, ND_U) \
+  } \
+  ND_INLINE nd_##T##v nd_down_lanes_##T##v(nd_##T##v x, int k, nd_##T fill) { \
+    nd_##T##v y = nd_splat_##T##v(fill); \
+    ND_SHUFFLE_BY(k, x, y, ND_D) \
+  } \
+  ND_FOLD(T, sum, ND_PLUS) \
+  ND_FOLD(T, prod, ND_TIMES) \
+  ND_FOLD(T, hmin, nd_min_##T##v) \
+  ND_FOLD(T, hmax, nd_max_##T##v)
+#define ND_LANES_INT(T) ND_LANES(T) ND_FOLD(T, hand, ND_BITAND) ND_FOLD(T, hor, ND_BITOR) ND_FOLD(T, hxor, ND_BITXOR)
+ND_INTS(ND_LANES_INT)
+ND_LANES(f32)
+ND_LANES(f64)
+ND_FOLD(f32, hminnan, nd_minnan_f32v)
+ND_FOLD(f32, hmaxnan, nd_maxnan_f32v)
+ND_FOLD(f64, hminnan, nd_minnan_f64v)
+ND_FOLD(f64, hmaxnan, nd_maxnan_f64v)
+#undef ND_LANES
+#undef ND_LANES_INT
+ND_INLINE nd_mask nd_xor_lanes_i1v(nd_mask x, int k) { return nd_xor_lanes_i32v(x, k); }
+ND_INLINE nd_mask nd_up_lanes_i1v(nd_mask x, int k, int fill) { return nd_up_lanes_i32v(x, k, fill ? -1 : 0); }
+ND_INLINE nd_mask nd_down_lanes_i1v(nd_mask x, int k, int fill) { return nd_down_lanes_i32v(x, k, fill ? -1 : 0); }
+
+#endif
