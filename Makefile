@@ -14,7 +14,7 @@ CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 # Text files that the library carries inside: each becomes $(BUILD)/gen/NAME.inc, a C string literal.
 EMBED    = $(BUILD)/gen/prelude.py.inc $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
 
-.PHONY: all lib clean help
+.PHONY: all lib unit test demo bench clean help
 all: $(BUILD)/nereid $(BUILD)/libnereid.a
 lib: $(BUILD)/libnereid.a
 
@@ -42,7 +42,30 @@ UNIT     = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
-unit: $(UNIT)
+$(BUILD)/tests/kernels/test_%: tests/kernels/test_%.c tests/kernels/harness.c tests/kernels/harness.h $(BUILD)/libnereid.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -DKERNELS_DIR='"$(CURDIR)/kernels"' -o $@ $< tests/kernels/harness.c $(BUILD)/libnereid.a -lcmocka $(LIBS)
+KERNEL_TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernels/test_*.c))
+unit: $(UNIT) $(KERNEL_TESTS)
+
+test:
+	@tests/run
+
+# The main job: fused and unfused kernels and a matmul, checked and measured on this machine.
+$(BUILD)/bench/%: bench/%.c $(BUILD)/libnereid.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -O2 -o $@ $< $(BUILD)/libnereid.a $(LIBS)
+demo: $(BUILD)/nereid $(BUILD)/bench/cpu
+	@$(BUILD)/bench/cpu --quick
+bench: $(BUILD)/bench/cpu
+	$(BUILD)/bench/cpu
+
+help:
+	@echo "make            the command build/nereid and build/libnereid.a"
+	@echo "make demo       build, run and measure the main kernels on this machine"
+	@echo "make test       every test; make unit only builds them"
+	@echo "make bench      the figures of bench/RESULTS.md"
+	@echo "make clean      remove build/"
 
 clean:
 	rm -rf $(BUILD)
