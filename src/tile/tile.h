@@ -259,6 +259,8 @@ Scalar scalar_unary(OpCode code, Dtype t, Scalar x);
 bool scalar_cmp(CmpPred p, Dtype t, Scalar x, Scalar y);
 Scalar scalar_fma(Dtype t, Scalar x, Scalar y, Scalar z);
 Scalar scalar_math(MathFn fn, const Dtype *in_types, Dtype out_type, const Scalar *in);
+/* The C function of base/mathfn.h for fn on these types: "nd_erfinvf". */
+void math_c_name(MathFn fn, int n, const Dtype *in, char out[48]);
 Scalar scalar_convert(Dtype from, Dtype to, int rounding, Scalar x);
 Scalar scalar_bitcast(Dtype from, Dtype to, Scalar x);
 
