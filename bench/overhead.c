@@ -1,0 +1,175 @@
+/* bench/overhead: what Nereid itself costs: source to C text and the C compiler for every kernel of kernels/, memory of a compilation, a warm
+ * launch, the command's start and size.
+ *
+ *     build/bench/overhead [--kernels DIR] [--command build/nereid] [--json]
+ *
+ * The cache is a fresh folder, so that the C compiler runs; times are one cold compilation each, as a user meets it, and the best of three
+ * for our own part (first runs pay for page faults).
+ */
+#include <fcntl.h>
+#include <nereid.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static double now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static void die(nereid_error *err) {
+  fprintf(stderr, "%s\n", err ? nereid_error_text(err) : "out of memory");
+  exit(1);
+}
+
+/* One letter an argument: p pointer, i integer, f float; then constexprs. */
+static const struct { const char *file, *kernel, *args, *constexprs; } kernels[] = {
+    {"vector_add.py", "vector_add", "pppi", "BLOCK=1024"},
+    {"gelu.py", "gelu", "ppi", "BLOCK=1024"},
+    {"unfused.py", "pow3", "ppi", "BLOCK=1024"},
+    {"unfused.py", "tanh_op", "ppi", "BLOCK=1024"},
+    {"unfused.py", "row_max", "ppi", "BLOCK=1024"},
+    {"softmax.py", "softmax", "ppiii", "BLOCK=4096"},
+    {"softmax.py", "softmax_three_pass", "ppiii", "BLOCK=4096"},
+    {"softmax.py", "softmax_online", "ppiii", "BLOCK=4096"},
+    {"dot_product.py", "dot_product", "pppi", "BLOCK=1024"},
+    {"cos_cos.py", "triton_poi_fused_cos_0", "ppi", "XBLOCK=1024"},
+    {"reduce.py", "row_sum", "ppii", "BLOCK=1024"},
+    {"reduce.py", "row_mean", "ppii", "BLOCK=1024"},
+    {"reduce.py", "row_argmax", "ppii", "BLOCK=1024"},
+    {"layer_norm.py", "layer_norm", "ppppppiif", "BLOCK=4096"},
+    {"layer_norm.py", "layer_norm_backward", "ppppppppiii", "BLOCK=4096"},
+    {"layer_norm.py", "column_sum", "ppii", "BLOCK_ROWS=16 BLOCK_COLS=64"},
+    {"rms_norm.py", "rms_norm", "pppiif", "BLOCK=4096"},
+    {"dropout.py", "dropout", "ppifi", "BLOCK=1024"},
+    {"cross_entropy.py", "cross_entropy", "ppppiii", "BLOCK=4096"},
+    {"transpose.py", "transpose", "ppiiii", "BLOCK_R=32 BLOCK_C=32"},
+    {"cumsum.py", "cumsum", "ppii", "BLOCK=1024"},
+    {"matmul.py", "matmul", "pppiiiiiiiii", "BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 GROUP_M=8"},
+    {"matmul.py", "matmul_bias_relu", "ppppiiiiiiiii", "BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 GROUP_M=8"},
+    {"attention.py", "attention", "pppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True"},
+    {"attention.py", "attention_delta", "pppi", "D=64 BLOCK_M=64"},
+    {"attention.py", "attention_backward_kv", "ppppppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True"},
+    {"attention.py", "attention_backward_q", "pppppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True"},
+};
+enum { KERNELS = sizeof kernels / sizeof kernels[0] };
+
+static float memory[64] __attribute__((aligned(64)));
+
+static int make_args(int k, nereid_arg *args, char *text) {
+  int n = 0;
+  for (const char *p = kernels[k].args; *p; p++)
+    args[n++] = *p == 'p' ? nereid_pointer(memory, NEREID_F32) : *p == 'i' ? nereid_int(4096) : nereid_float(0.5);
+  strcpy(text, kernels[k].constexprs);
+  for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
+    char *equals = strchr(word, '=');
+    *equals = 0;
+    args[n++] = nereid_named(nereid_constexpr(equals + 1), word);
+  }
+  return n;
+}
+
+static double start_us(const char *command) { /* the command's start to its end, printing its version */
+  double best = 1e9;
+  for (int i = 0; i < 20; i++) {
+    char *argv[] = {(char *)command, "--version", NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+    int status;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    double start = now_us();
+    if (posix_spawn(&pid, command, &actions, NULL, argv, environ)) return -1;
+    waitpid(pid, &status, 0);
+    double t = now_us() - start;
+    posix_spawn_file_actions_destroy(&actions);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && t < best) best = t;
+  }
+  return best;
+}
+
+static double warm_launch_us(nereid_device *d, const char *dir) {
+  char path[512];
+  nereid_error *err = NULL;
+  nereid_module *m;
+  nereid_function *f;
+  snprintf(path, sizeof path, "%s/vector_add.py", dir);
+  nereid_arg args[] = {nereid_pointer(memory, NEREID_F32), nereid_pointer(memory, NEREID_F32), nereid_pointer(memory, NEREID_F32), nereid_int(0), nereid_constexpr_int(16)};
+  args[4].name = "BLOCK";
+  if (nereid_module_load(path, &m, &err) || nereid_compile(d, m, "vector_add", args, 5, NULL, &f, &err)) die(err);
+  int64_t grid[3] = {1, 1, 1};
+  enum { LAUNCHES = 20000 };
+  double best = 1e9;
+  for (int round = 0; round < 5; round++) {
+    double start = now_us();
+    for (int i = 0; i < LAUNCHES; i++)
+      if (nereid_run(f, NULL, grid, args, 5, &err)) die(err);
+    double t = (now_us() - start) / LAUNCHES;
+    if (t < best) best = t;
+  }
+  nereid_function_free(f), nereid_module_free(m);
+  return best;
+}
+
+int main(int argc, char **argv) {
+  const char *dir = "kernels", *command = "build/nereid";
+  bool json = false;
+  for (int i = 1; i < argc; i++) {
+    if (!strcmp(argv[i], "--json")) json = true;
+    else if (!strcmp(argv[i], "--kernels") && i + 1 < argc) dir = argv[++i];
+    else if (!strcmp(argv[i], "--command") && i + 1 < argc) command = argv[++i];
+    else return fprintf(stderr, "usage: %s [--kernels DIR] [--command build/nereid] [--json]\n", argv[0]), 2;
+  }
+  char cache[] = "/tmp/nereid-overhead-XXXXXX";
+  if (!mkdtemp(cache) || setenv("NEREID_CACHE_DIR", cache, 1)) die(NULL);
+  nereid_error *err = NULL;
+  nereid_device *d;
+  if (nereid_device_open("cpu", &d, &err)) die(err);
+  if (!json) printf("%-24s %12s %10s %12s\n", "kernel", "source->C ms", "cc ms", "peak KiB");
+  else printf("{\"kernels\":[");
+  double worst_text = 0, worst_cc = 0, worst_peak = 0;
+  for (int k = 0; k < KERNELS; k++) {
+    char path[512], text[256];
+    nereid_arg args[24];
+    snprintf(path, sizeof path, "%s/%s", dir, kernels[k].file);
+    int n = make_args(k, args, text);
+    double text_ms = 1e9, cc_ms = 0, peak = 0;
+    for (int round = 0; round < 3; round++) {
+      nereid_module *m;
+      nereid_function *f;
+      nereid_function_info info;
+      if (nereid_module_load(path, &m, &err) || nereid_compile(d, m, kernels[k].kernel, args, n, NULL, &f, &err)) die(err);
+      nereid_function_get_info(f, &info);
+      if (info.front_ms + info.backend_ms < text_ms) text_ms = info.front_ms + info.backend_ms;
+      if (round == 0) cc_ms = info.compiler_ms;
+      peak = (double)info.peak_bytes / 1024;
+      nereid_function_free(f), nereid_module_free(m);
+    }
+    if (json) printf("%s{\"kernel\":\"%s\",\"text_ms\":%.3f,\"cc_ms\":%.1f,\"peak_kib\":%.0f}", k ? ",\n" : "", kernels[k].kernel, text_ms, cc_ms, peak);
+    else printf("%-24s %12.2f %10.0f %12.0f\n", kernels[k].kernel, text_ms, cc_ms, peak), fflush(stdout);
+    if (text_ms > worst_text) worst_text = text_ms;
+    if (cc_ms > worst_cc) worst_cc = cc_ms;
+    if (peak > worst_peak) worst_peak = peak;
+  }
+  double launch = warm_launch_us(d, dir), start = start_us(command);
+  struct stat st = {0};
+  stat(command, &st);
+  if (json) printf("],\"warm_launch_us\":%.3f,\"start_ms\":%.3f,\"command_bytes\":%ld}\n", launch, start / 1e3, (long)st.st_size);
+  else {
+    printf("%-24s %12.2f %10.0f %12.0f\n", "worst", worst_text, worst_cc, worst_peak);
+    printf("\nwarm launch of one program: %.2f us; `nereid --version` takes %.2f ms; the command is %.2f MiB\n", launch, start / 1e3, (double)st.st_size / 0x1p20);
+  }
+  nereid_device_close(d);
+  char *rm[] = {"rm", "-rf", cache, NULL};
+  pid_t pid;
+  if (!posix_spawnp(&pid, "rm", NULL, NULL, rm, environ)) waitpid(pid, NULL, 0);
+  return 0;
+}
