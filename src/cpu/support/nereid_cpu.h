@@ -23,7 +23,8 @@
  * which runs the programs with linear ids [begin, end), x fastest; args holds one 64-bit word an argument. It returns 0,
  * or 1 after a failed device_assert that host->fault was told of. One call a thread, any number of threads.
  *
- * Compile it with -O2 or -O3, -march=native, -fwrapv (signed integers wrap) and -fno-math-errno; never -ffast-math.
+ * Compile it with -O2 or -O3, -march=native, -fwrapv (signed integers wrap), -fno-math-errno and
+ * -Wno-psabi (gcc remarks that vectors wider than a register are passed in memory; here they are not); never -ffast-math.
  *
  * Names. T is an element type as the IR prints it: i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 fp8e5 fp8e4nv
  * fp8e4b15 fp8e4b8 fp8e5b16. nd_T is the C type that holds one in a register, nd_Tv the vector of ND_VL of them:

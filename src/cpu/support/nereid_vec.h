@@ -52,9 +52,10 @@
 
 /* ---- types ---- */
 
-/* nd_Tv, and nd_Tvu for one anywhere in memory. */
+/* nd_Tv, and nd_Tvu for one anywhere in memory. None is aligned to more than a register. */
+#define ND_ALIGN(bytes) (ND_VL * (bytes) < ND_REG ? ND_VL * (bytes) : ND_REG)
 #define ND_VECTOR(T) \
-  typedef nd_##T nd_##T##v __attribute__((vector_size(ND_VL * sizeof(nd_##T)))); \
+  typedef nd_##T nd_##T##v __attribute__((vector_size(ND_VL * sizeof(nd_##T)), aligned(ND_ALIGN(sizeof(nd_##T))))); \
   typedef nd_##T##v nd_##T##vu __attribute__((aligned(1), may_alias));
 ND_INTS(ND_VECTOR)
 ND_VECTOR(f32)
