@@ -1,0 +1,101 @@
+/* Compiling one specialization: text -> AST -> tile IR -> what the device runs.
+ *
+ * All of it happens in one Context, which goes at the end, but for the interpreter's: it runs the tile IR itself. Only the
+ * slots and the loaded code outlive it.
+ */
+#include <stdlib.h>
+
+#include "runtime/runtime.h"
+
+const nereid_options options_default = {0};
+
+void print_lines(const Buf *text, const nereid_options *o) {
+  for (size_t i = 0; i < text->n;) {
+    size_t n = strcspn(text->at + i, "\n");
+    if (o->print) {
+      char *line = strndup(text->at + i, n);
+      if (line) o->print(o->print_arg, line);
+      free(line);
+    } else {
+      fprintf(stderr, "%.*s\n", (int)n, text->at + i);
+    }
+    i += n + (text->at[i + n] != 0);
+    if (i < text->n && !text->at[i]) break;
+  }
+}
+
+Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o, Context *cx, Buf *print) {
+  const CompileOptions options = {.num_warps = o->num_warps, .num_stages = o->num_stages, .num_ctas = o->num_ctas, .debug = o->debug,
+                                  .print = print};
+  Module *front = front_load_text(cx, m->path, m->text, m->size);
+  return front_compile(front, front_kernel_at(front, c->kernel->index), call_specs(c, cx), &options);
+}
+
+static void keep_slots(Specialization *s, const Compiled *from, Context *cx) {
+  s->slots = calloc((size_t)from->slot_count + 1, sizeof *s->slots);
+  if (!s->slots) context_out_of_memory(cx);
+  s->slot_count = from->slot_count;
+  for (int i = 0; i < from->slot_count; i++) {
+    const Slot *f = &from->slots[i];
+    ArgSlot *t = &s->slots[i];
+    *t = (ArgSlot){.kind = f->kind, .param = f->param, .depth = f->depth, .dim = f->dim, .dtype = f->type->dtype,
+                   .is_pointer = f->type->ptr > 0, .is_default = f->is_default, .int_value = f->int_value, .float_value = f->float_value};
+    memcpy(t->path, f->path, sizeof t->path);
+    s->pointer_count += t->is_pointer;
+  }
+}
+
+/* Buffers that must not be lost when the compilation unwinds. */
+typedef struct Texts { Buf print, c; } Texts;
+
+static bool compile(Specialization *s, const Call *c, const nereid_options *o, Context *cx, Texts *texts, nereid_error **error) {
+  volatile nereid_status phase = NEREID_BAD_SOURCE; /* what a failure here is called */
+  if (!context_try(cx)) return error_from_context(error, phase, cx), false;
+  int64_t start = clock_ns();
+  Compiled *front = compile_front(s->module, c, o, cx, &texts->print);
+  keep_slots(s, front, cx);
+  phase = NEREID_INTERNAL;
+  if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
+  s->info.front_ms = (double)(clock_ns() - start) / 1e6;
+  s->info.num_warps = front->num_warps;
+  s->info.num_stages = front->num_stages;
+  s->kind->compile(s, front->func, cx, &texts->c, &phase);
+  s->info.peak_bytes = (int64_t)(arena_used(cx->arena) + texts->c.cap);
+  context_end_try(cx);
+  return true;
+}
+
+Specialization *specialization_create(nereid_module *m, const Call *c, const DeviceKind *kind, const nereid_options *o,
+                                      nereid_error **error) {
+  Specialization *s = calloc(1, sizeof *s);
+  Context *cx = context_create();
+  unsigned char *key = malloc(c->key_size + 1);
+  if (!s || !cx || !key) {
+    free(s);
+    free(key);
+    context_destroy(cx);
+    error_out_of_memory(error);
+    return NULL;
+  }
+  memcpy(key, c->key, c->key_size);
+  *s = (Specialization){.hash = c->hash, .key = key, .key_size = c->key_size, .module = m, .kernel = c->kernel, .kind = kind};
+  Texts texts = {0};
+  bool done = compile(s, c, o, cx, &texts, error);
+  print_lines(&texts.print, o);
+  buf_destroy(&texts.print);
+  buf_destroy(&texts.c);
+  if (done && s->keeps_context) s->cx = cx;
+  else context_destroy(cx);
+  if (done) return s;
+  specialization_destroy(s);
+  return NULL;
+}
+
+void specialization_destroy(Specialization *s) {
+  if (!s) return;
+  s->kind->discard(s);
+  context_destroy(s->cx);
+  free(s->slots);
+  free(s->key);
+  free(s);
+}

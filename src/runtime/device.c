@@ -1,0 +1,204 @@
+/* Devices: opening them by name, their memory, and the copies in and out.
+ *
+ * Every device keeps a list of the memory it knows, its own and what the caller registered, ordered by address. It serves
+ * to free only what was allocated here, to keep a copy within its array, and to tell the kernels how much memory a launch
+ * touches. Launches only read it.
+ */
+#include <stdlib.h>
+
+#include "runtime/runtime.h"
+
+static const DeviceKind *const kinds[] = {&device_cpu, &device_interp};
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+const DeviceKind *device_kind_find(const char *name, size_t n) {
+  for (int i = 0; i < KIND_COUNT; i++)
+    if (strlen(kinds[i]->name) == n && !strncmp(kinds[i]->name, name, n)) return kinds[i];
+  return NULL;
+}
+
+int nereid_devices(nereid_device_info *out, int max) {
+  for (int i = 0; i < KIND_COUNT && i < max && out; i++) {
+    out[i] = (nereid_device_info){0};
+    snprintf(out[i].name, sizeof out[i].name, "%s", kinds[i]->name);
+    kinds[i]->describe(&out[i]);
+  }
+  return KIND_COUNT;
+}
+
+nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_error **error) {
+  if (!name) return error_null(error, "nereid_device_open", "name");
+  if (!out) return error_null(error, "nereid_device_open", "out");
+  size_t n = strcspn(name, ":");
+  const DeviceKind *kind = device_kind_find(name, n);
+  if (!kind && n == 4 && !strncmp(name, "cuda", n))
+    return error_set(error, NEREID_NO_DEVICE, "use cpu, cpu:THREADS or interp", "there is no device '%s': this version of Nereid does not drive NVIDIA GPUs yet", name);
+  if (!kind) return error_set(error, NEREID_NO_DEVICE, "there are cpu, cpu:THREADS and interp", "there is no device '%s'", name);
+  nereid_device *d = calloc(1, sizeof *d);
+  if (!d) return error_out_of_memory(error);
+  d->kind = kind;
+  snprintf(d->name, sizeof d->name, "%s", name);
+  pthread_rwlock_init(&d->lock, NULL);
+  nereid_status status = kind->open(d, name[n] ? name + n + 1 : NULL, error);
+  if (status) {
+    pthread_rwlock_destroy(&d->lock);
+    free(d);
+    return status;
+  }
+  *out = d;
+  return NEREID_OK;
+}
+
+void nereid_device_close(nereid_device *d) {
+  if (!d) return;
+  for (int i = 0; i < d->allocation_count; i++)
+    if (d->allocations[i].owned) d->kind->free(d, (void *)d->allocations[i].base, d->allocations[i].bytes);
+  d->kind->close(d);
+  pthread_rwlock_destroy(&d->lock);
+  free(d->allocations);
+  free(d);
+}
+
+/* ---- the list of known memory ---- */
+
+/* Index of the first allocation whose base is above p. Under the lock. */
+static int first_above(const nereid_device *d, uintptr_t p) {
+  int low = 0, high = d->allocation_count;
+  while (low < high) {
+    int mid = (low + high) / 2;
+    if (d->allocations[mid].base > p) high = mid;
+    else low = mid + 1;
+  }
+  return low;
+}
+
+static const Allocation *allocation_of(const nereid_device *d, uintptr_t p) {
+  int i = first_above(d, p);
+  if (!i) return NULL;
+  const Allocation *a = &d->allocations[i - 1];
+  return p - a->base < (uintptr_t)a->bytes || p == a->base ? a : NULL;
+}
+
+static bool add_allocation(nereid_device *d, Allocation a) {
+  bool ok = true;
+  pthread_rwlock_wrlock(&d->lock);
+  if (d->allocation_count == d->allocation_cap) {
+    int cap = d->allocation_cap ? 2 * d->allocation_cap : 16;
+    Allocation *grown = realloc(d->allocations, sizeof *grown * (size_t)cap);
+    ok = grown != NULL;
+    if (ok) d->allocations = grown, d->allocation_cap = cap;
+  }
+  if (ok) {
+    int at = first_above(d, a.base);
+    memmove(&d->allocations[at + 1], &d->allocations[at], sizeof a * (size_t)(d->allocation_count - at));
+    d->allocations[at] = a;
+    d->allocation_count++;
+  }
+  pthread_rwlock_unlock(&d->lock);
+  return ok;
+}
+
+/* Takes the entry that begins at p off the list. */
+static bool take_allocation(nereid_device *d, const void *p, bool owned, Allocation *out) {
+  bool found = false;
+  pthread_rwlock_wrlock(&d->lock);
+  for (int i = first_above(d, (uintptr_t)p); i-- && d->allocations[i].base == (uintptr_t)p;) {
+    if (d->allocations[i].owned != owned) continue;
+    *out = d->allocations[i];
+    memmove(&d->allocations[i], &d->allocations[i + 1], sizeof *out * (size_t)(d->allocation_count - i - 1));
+    d->allocation_count--;
+    found = true;
+    break;
+  }
+  pthread_rwlock_unlock(&d->lock);
+  return found;
+}
+
+int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n) {
+  enum { MOST = 64 };
+  const Allocation *seen[MOST];
+  int count = 0;
+  int64_t total = 0;
+  pthread_rwlock_rdlock(&d->lock);
+  for (int i = 0; i < n && count < MOST && d->allocation_count; i++) {
+    const Allocation *a = allocation_of(d, (uintptr_t)pointers[i]);
+    int k = 0;
+    while (k < count && seen[k] != a) k++;
+    if (!a || k < count) continue;
+    seen[count++] = a;
+    total += a->bytes;
+  }
+  pthread_rwlock_unlock(&d->lock);
+  return total;
+}
+
+/* ---- memory ---- */
+
+nereid_status nereid_alloc(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {
+  if (!d) return error_null(error, "nereid_alloc", "the device");
+  if (!out) return error_null(error, "nereid_alloc", "out");
+  if (bytes < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_alloc: %lld bytes", (long long)bytes);
+  void *p = bytes <= PTRDIFF_MAX - 4096 ? d->kind->alloc(d, bytes) : NULL;
+  if (!p) return error_set(error, NEREID_OUT_OF_MEMORY, NULL, "out of memory: %s has no %lld bytes", d->name, (long long)bytes);
+  if (!add_allocation(d, (Allocation){(uintptr_t)p, bytes, true})) {
+    d->kind->free(d, p, bytes);
+    return error_out_of_memory(error);
+  }
+  *out = p;
+  return NEREID_OK;
+}
+
+void nereid_free(nereid_device *d, void *p) {
+  Allocation a;
+  if (d && p && take_allocation(d, p, true, &a)) d->kind->free(d, p, a.bytes);
+}
+
+nereid_status nereid_register(nereid_device *d, void *p, int64_t bytes, const char *name, nereid_error **error) {
+  if (!d) return error_null(error, "nereid_register", "the device");
+  if (!p) return error_null(error, "nereid_register", "the pointer");
+  if (bytes < 0 || (uintptr_t)p + (uintptr_t)bytes < (uintptr_t)p)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_register: %lld bytes", (long long)bytes);
+  if (!d->kind->attach(d, p, bytes, name ? name : "registered memory")) return error_out_of_memory(error);
+  if (!add_allocation(d, (Allocation){(uintptr_t)p, bytes, false})) {
+    d->kind->detach(d, p);
+    return error_out_of_memory(error);
+  }
+  return NEREID_OK;
+}
+
+void nereid_unregister(nereid_device *d, void *p) {
+  Allocation a;
+  if (d && p && take_allocation(d, p, false, &a)) d->kind->detach(d, p);
+}
+
+/* ---- copies ---- */
+
+/* A copy must not leave the array it begins in. */
+static nereid_status check_copy(nereid_device *d, const char *function, const void *device, const void *host, int64_t bytes,
+                                nereid_error **error) {
+  if (!d) return error_null(error, function, "the device");
+  if (bytes < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: %lld bytes", function, (long long)bytes);
+  if (bytes && (!device || !host)) return error_null(error, function, device ? "the host's pointer" : "the device's pointer");
+  pthread_rwlock_rdlock(&d->lock);
+  const Allocation *a = allocation_of(d, (uintptr_t)device);
+  int64_t room = a ? a->bytes - (int64_t)((uintptr_t)device - a->base) : INT64_MAX;
+  pthread_rwlock_unlock(&d->lock);
+  if (bytes > room)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: %lld bytes do not fit the %lld that the array has there", function, (long long)bytes, (long long)room);
+  return NEREID_OK;
+}
+
+nereid_status nereid_copy_to_device(nereid_device *d, void *dst, const void *host, int64_t bytes, nereid_error **error) {
+  nereid_status s = check_copy(d, "nereid_copy_to_device", dst, host, bytes, error);
+  return s || !bytes ? s : d->kind->copy_in(d, dst, host, bytes, error);
+}
+
+nereid_status nereid_copy_to_host(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error) {
+  nereid_status s = check_copy(d, "nereid_copy_to_host", src, host, bytes, error);
+  return s || !bytes ? s : d->kind->copy_out(d, host, src, bytes, error);
+}
+
+nereid_status nereid_synchronize(nereid_device *d, nereid_error **error) {
+  if (!d) return error_null(error, "nereid_synchronize", "the device");
+  return d->kind->synchronize(d, error);
+}

@@ -1,0 +1,366 @@
+/* The cpu device: compiled C, run by a pool of threads.
+ *
+ * A grid is cut into chunks, several for each thread, which the pool's threads take one after another. Waking the pool
+ * costs some microseconds; a launch that is done sooner on the calling thread runs there. What a program takes is
+ * measured as launches go: the chunk that holds program 0 is timed.
+ *
+ * Kernels ask for scratch memory, one piece a running thread. Pieces lie in a small table and are taken and given back
+ * with one atomic operation each, so a warm launch allocates nothing.
+ *
+ * Memory is the process's own. A kernel that runs past its arrays does what C code does then: it may crash the process.
+ * The interpreter finds such accesses.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+enum {
+  PIECES = 64,
+  ALIGN = 64,
+  HUGE_PAGE = 2 << 20,
+  MOST_THREADS = 1024,
+  CHUNKS_PER_THREAD = 16,
+  DIRECT_NS = 12000, /* work below this is done before a pool has woken up */
+};
+
+typedef struct Piece {
+  _Alignas(64) atomic_bool taken;
+  void *at;
+  size_t bytes;
+} Piece;
+
+typedef struct Cpu {
+  Pool *pool;
+  Piece pieces[PIECES];
+} Cpu;
+
+/* ---- memory ---- */
+
+/* Large arrays begin on a huge page and ask for such: their kernels stream, and misses of the TLB would show. */
+static void *aligned_memory(size_t bytes) {
+  bool large = bytes >= 2 * HUGE_PAGE;
+  void *p = NULL;
+  if (posix_memalign(&p, large ? HUGE_PAGE : ALIGN, bytes ? bytes : 1) != 0) return NULL;
+  if (large) madvise(p, bytes, MADV_HUGEPAGE);
+  return p;
+}
+
+static void *cpu_alloc(nereid_device *d, int64_t bytes) { return aligned_memory((size_t)bytes); }
+static void cpu_free(nereid_device *d, void *p, int64_t bytes) { free(p); }
+static bool cpu_attach(nereid_device *d, void *p, int64_t bytes, const char *name) { return true; }
+static void cpu_detach(nereid_device *d, void *p) {}
+
+static nereid_status cpu_copy(nereid_device *d, void *to, const void *from, int64_t bytes, nereid_error **error) {
+  memmove(to, from, (size_t)bytes);
+  return NEREID_OK;
+}
+
+/* ---- scratch ---- */
+
+/* A piece of at least `bytes`, beginning the search at `hint`; when all are taken, `own` is filled and serves as one. */
+static Piece *piece_take(Cpu *cpu, size_t bytes, unsigned hint, Piece *own) {
+  Piece *p = own;
+  for (unsigned i = 0; i < PIECES; i++) {
+    Piece *at = &cpu->pieces[(hint + i) % PIECES];
+    if (atomic_load_explicit(&at->taken, memory_order_relaxed)) continue;
+    if (atomic_exchange_explicit(&at->taken, true, memory_order_acquire)) continue;
+    p = at;
+    break;
+  }
+  if (p->bytes < bytes) {
+    free(p->at);
+    p->at = aligned_memory(bytes);
+    p->bytes = p->at ? bytes : 0;
+  }
+  return p;
+}
+
+static void piece_give(Piece *p, Piece *own) {
+  if (p == own) free(p->at), *own = (Piece){0};
+  else atomic_store_explicit(&p->taken, false, memory_order_release);
+}
+
+/* A number that differs between threads, to begin a search with. */
+static unsigned thread_hint(void) {
+  static _Thread_local char here;
+  return (unsigned)((uintptr_t)&here >> 12) * 2654435761u >> 16;
+}
+
+/* ---- one launch ---- */
+
+typedef struct CpuRun {
+  const Launch *launch;
+  Cpu *cpu;
+  bool in_pool;
+  atomic_bool stopped;
+  pthread_mutex_t lock; /* of the rest, and of the caller's print function */
+  bool has_fault, no_memory;
+  char message[512];
+  int32_t program[3];
+  int line;
+} CpuRun;
+
+static void on_print(void *arg, const char *line) {
+  CpuRun *r = arg;
+  const nereid_options *o = r->launch->options;
+  pthread_mutex_lock(&r->lock);
+  if (o->print) o->print(o->print_arg, line);
+  else fprintf(stderr, "%s\n", line);
+  pthread_mutex_unlock(&r->lock);
+}
+
+static void stop(CpuRun *r) {
+  atomic_store(&r->stopped, true);
+  if (r->in_pool) pool_cancel(r->cpu->pool);
+}
+
+static void on_fault(void *arg, const char *message, const int32_t program[3], int line) {
+  CpuRun *r = arg;
+  pthread_mutex_lock(&r->lock);
+  if (!r->has_fault) {
+    r->has_fault = true;
+    snprintf(r->message, sizeof r->message, "%s", message);
+    memcpy(r->program, program, sizeof r->program);
+    r->line = line;
+  }
+  pthread_mutex_unlock(&r->lock);
+}
+
+typedef struct CpuWork { /* what pool_run hands to its threads */
+  CpuRun *run;
+  NereidHost host;
+} CpuWork;
+
+static bool run_programs(CpuWork *w, int64_t begin, int64_t end, void *scratch) {
+  const Launch *l = w->run->launch;
+  return l->spec->entry(l->args, l->grid, begin, end, scratch, &w->host) == 0;
+}
+
+/* Items are programs, or places in options->programs; of those, runs of neighbours go together. */
+static void run_items(void *arg, int64_t begin, int64_t end, int worker) {
+  CpuWork *w = arg;
+  CpuRun *r = w->run;
+  const Launch *l = r->launch;
+  if (atomic_load_explicit(&r->stopped, memory_order_relaxed)) return;
+  Piece own = {0}, *piece = NULL;
+  if (l->spec->scratch_bytes) {
+    piece = piece_take(r->cpu, l->spec->scratch_bytes, worker < 0 ? thread_hint() : (unsigned)worker, &own);
+    if (!piece->at) {
+      piece_give(piece, &own);
+      pthread_mutex_lock(&r->lock);
+      r->no_memory = true;
+      pthread_mutex_unlock(&r->lock);
+      stop(r);
+      return;
+    }
+  }
+  void *scratch = piece ? piece->at : NULL;
+  int64_t start = begin == 0 ? clock_ns() : 0;
+  bool ok = true;
+  const int64_t *programs = l->options->programs;
+  if (!programs) {
+    ok = run_programs(w, begin, end, scratch);
+  } else {
+    for (int64_t i = begin, n; i < end && ok; i += n) {
+      for (n = 1; i + n < end && programs[i + n] == programs[i] + n;) n++;
+      ok = run_programs(w, programs[i], programs[i] + n, scratch);
+    }
+  }
+  if (begin == 0) {
+    int64_t now = (clock_ns() - start) / end + 1, before = atomic_load_explicit(&l->spec->program_ns, memory_order_relaxed);
+    atomic_store_explicit(&l->spec->program_ns, before ? (before + now) / 2 : now, memory_order_relaxed);
+  }
+  if (piece) piece_give(piece, &own);
+  if (!ok) stop(r);
+}
+
+/* Where line `line` of the module stands. */
+static nereid_status fault_error(const CpuRun *r, nereid_error **error) {
+  const nereid_module *m = r->launch->spec->module;
+  Context *cx = context_create();
+  if (!cx) return error_out_of_memory(error);
+  volatile nereid_status status = NEREID_OUT_OF_MEMORY;
+  if (context_try(cx)) {
+    const Source *src = source_from_text(cx, m->path, m->text, m->size);
+    Span span = {0};
+    if (src && r->line >= 1 && r->line <= src->line_count) {
+      const char *line = src->text + src->line_start[r->line - 1];
+      int first = (int)strspn(line, " \t"), n = (int)strcspn(line, "\r\n");
+      span = (Span){.source = src, .line = r->line, .col = first, .end_line = r->line, .end_col = n};
+    }
+    status = error_fault(error, span, r->message, r->program, 0, NULL);
+    context_end_try(cx);
+  } else {
+    error_out_of_memory(error);
+  }
+  context_destroy(cx);
+  return status;
+}
+
+static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error **error) {
+  Cpu *cpu = d->state;
+  Specialization *s = l->spec;
+  int64_t count = l->options->programs ? l->options->program_count : l->total;
+  if (!count) return NEREID_OK;
+  CpuRun r = {.launch = l, .cpu = cpu, .lock = PTHREAD_MUTEX_INITIALIZER};
+  CpuWork w = {&r, {on_print, on_fault, &r, 0}};
+  if (s->pointer_count) {
+    uint64_t pointers[32]; /* of more arguments the first ones are enough for an estimate */
+    int n = 0;
+    for (int i = 0; i < s->slot_count && n < 32; i++)
+      if (s->slots[i].is_pointer) pointers[n++] = l->args[i];
+    w.host.stream_bytes = device_bytes_behind(d, pointers, n);
+  }
+  int64_t each = atomic_load_explicit(&s->program_ns, memory_order_relaxed);
+  bool direct = count == 1 || d->threads == 1 || (each && count <= DIRECT_NS / each);
+  if (direct) {
+    run_items(&w, 0, count, -1);
+  } else {
+    int64_t chunk = count / ((int64_t)d->threads * CHUNKS_PER_THREAD);
+    r.in_pool = true;
+    pool_run(cpu->pool, count, chunk ? chunk : 1, run_items, &w);
+  }
+  if (r.has_fault) return fault_error(&r, error);
+  if (r.no_memory)
+    return error_set(error, NEREID_OUT_OF_MEMORY, NULL, "out of memory: kernel '%s' needs %llu bytes of scratch a thread", s->kernel->info.name, (unsigned long long)s->scratch_bytes);
+  if (atomic_load(&r.stopped)) return error_set(error, NEREID_KERNEL_FAULT, NULL, "kernel '%s' stopped without saying why", s->kernel->info.name);
+  return NEREID_OK;
+}
+
+static nereid_status cpu_synchronize(nereid_device *d, nereid_error **error) { return NEREID_OK; }
+
+/* ---- compiling ---- */
+
+static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
+  *phase = NEREID_UNSUPPORTED;
+  int64_t start = clock_ns();
+  cpu_emit_c(func, text);
+  if (text->failed) context_out_of_memory(cx);
+  s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
+  *phase = NEREID_NO_COMPILER;
+  CpuCompileInfo info = {0};
+  s->code = cpu_compile(cx, text->at, text->n, &info);
+  s->entry = cpu_code_entry(s->code);
+  s->scratch_bytes = cpu_code_scratch(s->code);
+  s->info.compiler_ms = info.from_cache ? 0 : info.cc_ms;
+  s->info.from_cache = info.from_cache;
+}
+
+static void cpu_discard(Specialization *s) {
+  if (s->code) cpu_code_release(s->code);
+}
+
+/* ---- what the machine is ---- */
+
+/* The value of the first line "KEY : VALUE" of /proc/cpuinfo. */
+static bool cpuinfo(const char *key, char *out, size_t size) {
+  FILE *f = fopen("/proc/cpuinfo", "re");
+  if (!f) return false;
+  char *line = NULL;
+  size_t cap = 0;
+  bool found = false;
+  while (!found && getline(&line, &cap, f) > 0) {
+    size_t n = strlen(key);
+    if (strncmp(line, key, n) || !strchr(" \t:", line[n])) continue;
+    const char *v = strchr(line, ':');
+    if (!v) continue;
+    v += 1 + strspn(v + 1, " \t");
+    snprintf(out, size, "%.*s", (int)strcspn(v, "\n"), v);
+    found = true;
+  }
+  free(line);
+  fclose(f);
+  return found;
+}
+
+static const char *instruction_set(void) {
+  static const struct { const char *flag, *name; } sets[] = {
+      {"amx_tile", "AMX, AVX-512"}, {"avx512f", "AVX-512"}, {"avx2", "AVX2"}, {"avx", "AVX"}, {"sse4_2", "SSE4.2"}, {"sve", "SVE"}, {"asimd", "NEON"}};
+  char flags[8192];
+  if (!cpuinfo("flags", flags, sizeof flags) && !cpuinfo("Features", flags, sizeof flags)) return NULL;
+  for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+    size_t n = strlen(sets[i].flag);
+    for (const char *p = flags; (p = strstr(p, sets[i].flag)); p++)
+      if ((p == flags || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return sets[i].name;
+  }
+  return NULL;
+}
+
+/* The first line of the C compiler's --version: "gcc (Debian 12.2.0-14) 12.2.0". False when there is no compiler. */
+static bool compiler_version(char *out, size_t size) {
+  Context *cx = context_create();
+  if (!cx) return false;
+  Buf text = {0};
+  volatile bool found = false;
+  if (context_try(cx)) {
+    const char *chosen = getenv("NEREID_CC");
+    const char *const names[] = {chosen && *chosen ? chosen : "cc", "gcc", "clang"};
+    for (int i = 0; i < (chosen && *chosen ? 1 : 3) && !found; i++) {
+      const char *path = find_program(cx->arena, names[i]);
+      if (!path) continue;
+      const char *argv[] = {path, "--version", NULL};
+      found = process_run(argv, &text) == 0 && text.at;
+    }
+    context_end_try(cx);
+  }
+  context_destroy(cx);
+  if (found) snprintf(out, size, "%.*s", (int)strcspn(text.at, "\n"), text.at);
+  buf_destroy(&text);
+  return found;
+}
+
+static void cpu_describe(nereid_device_info *out) {
+  char model[100] = "", compiler[100] = "";
+  struct utsname u;
+  if (!cpuinfo("model name", model, sizeof model)) snprintf(model, sizeof model, "%s", uname(&u) == 0 ? u.machine : "unknown processor");
+  const char *isa = instruction_set();
+  Pool *pool = pool_create(0);
+  out->threads = pool ? pool_threads(pool) : 1;
+  pool_destroy(pool);
+  out->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  out->available = compiler_version(compiler, sizeof compiler);
+  snprintf(out->description, sizeof out->description, "%s, %d thread%s%s%s; %s", model, out->threads, out->threads == 1 ? "" : "s", isa ? ", " : "", isa ? isa : "",
+           out->available ? compiler : "no C compiler was found: install gcc or clang, or name one in NEREID_CC");
+}
+
+/* ---- opening ---- */
+
+static nereid_status cpu_open(nereid_device *d, const char *suffix, nereid_error **error) {
+  long threads = 0;
+  if (suffix) {
+    char *end = NULL;
+    if (isdigit((unsigned char)*suffix)) threads = strtol(suffix, &end, 10);
+    if (!end || *end || threads < 1 || threads > MOST_THREADS)
+      return error_set(error, NEREID_BAD_ARGUMENT, "cpu alone takes all processors", "device 'cpu:%s': after the colon stands a number of threads from 1 to %d", suffix, MOST_THREADS);
+  }
+  Cpu *cpu = NULL;
+  if (posix_memalign((void **)&cpu, 64, sizeof *cpu) != 0) return error_out_of_memory(error);
+  memset(cpu, 0, sizeof *cpu);
+  cpu->pool = pool_create((int)threads);
+  if (!cpu->pool) {
+    free(cpu);
+    return error_out_of_memory(error);
+  }
+  d->state = cpu;
+  d->threads = pool_threads(cpu->pool);
+  return NEREID_OK;
+}
+
+static void cpu_close(nereid_device *d) {
+  Cpu *cpu = d->state;
+  pool_destroy(cpu->pool);
+  for (int i = 0; i < PIECES; i++) free(cpu->pieces[i].at);
+  free(cpu);
+}
+
+const DeviceKind device_cpu = {
+    .name = "cpu", .open = cpu_open, .close = cpu_close, .describe = cpu_describe,
+    .alloc = cpu_alloc, .free = cpu_free, .attach = cpu_attach, .detach = cpu_detach, .copy_in = cpu_copy, .copy_out = cpu_copy,
+    .optimizes = true, .compile = cpu_compile_kernel, .discard = cpu_discard, .launch = cpu_launch, .synchronize = cpu_synchronize,
+};

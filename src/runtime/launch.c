@@ -1,0 +1,171 @@
+/* Launches: nereid_launch, and nereid_compile with nereid_run, which is the same with the search done before. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "runtime/runtime.h"
+
+/* CUDA's limits of a grid, which every device keeps, so that a launch that works on one works on all. */
+static const int64_t grid_limit[3] = {INT32_MAX, 65535, 65535};
+
+nereid_status grid_check(const int64_t grid[3], const nereid_options *o, int32_t out[3], int64_t *total, nereid_error **error) {
+  if (!grid) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the grid is NULL");
+  *total = 1;
+  for (int i = 0; i < 3; i++) {
+    if (grid[i] < 0 || grid[i] > grid_limit[i])
+      return error_set(error, NEREID_BAD_ARGUMENT, grid[i] < 0 ? NULL : i ? "put the largest dimension first: x may have 2147483647 programs" : NULL,
+                       "the grid (%lld, %lld, %lld) has %lld programs along %c; 0 to %lld are possible", (long long)grid[0], (long long)grid[1],
+                       (long long)grid[2], (long long)grid[i], "xyz"[i], (long long)grid_limit[i]);
+    out[i] = (int32_t)grid[i];
+    *total *= grid[i]; /* below 2^63 by the limits */
+  }
+  for (int64_t i = 0; o->programs && i < o->program_count; i++)
+    if (o->programs[i] < 0 || o->programs[i] >= *total)
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "options.programs[%lld] is %lld, but the grid (%d, %d, %d) has %lld programs", (long long)i,
+                       (long long)o->programs[i], out[0], out[1], out[2], (long long)*total);
+  return NEREID_OK;
+}
+
+/* ---- finding the specialization ---- */
+
+typedef struct Make {
+  nereid_module *module;
+  const Call *call;
+  const DeviceKind *kind;
+  const nereid_options *options;
+} Make;
+
+static Specialization *make(void *arg, nereid_error **error) {
+  const Make *m = arg;
+  return specialization_create(m->module, m->call, m->kind, m->options, error);
+}
+
+nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, const Call *c, const nereid_options *o, Specialization **out,
+                                    nereid_error **error) {
+  nereid_error *why = NULL;
+  *out = cache_get(m->cache, c->hash, c->key, c->key_size, make, &(Make){m, c, kind, o}, &why);
+  if (*out) return NEREID_OK;
+  nereid_status status = nereid_error_status(why);
+  if (error) *error = why;
+  else nereid_error_free(why);
+  return status;
+}
+
+nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3], const nereid_options *o,
+                          bool (*step)(void *, InterpFrame *, const Op *), void *step_arg, nereid_error **error) {
+  Launch l = {.spec = s, .options = o, .step = step, .step_arg = step_arg};
+  nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
+  if (status) return status;
+  uint64_t on_stack[64], *args = on_stack;
+  if (s->slot_count > 64) {
+    args = malloc(sizeof *args * (size_t)s->slot_count);
+    if (!args) return error_out_of_memory(error);
+  }
+  status = call_pack(c, s, args, error);
+  l.args = args;
+  if (!status && l.total) status = d->kind->launch(d, &l, error);
+  if (args != on_stack) free(args);
+  return status;
+}
+
+static nereid_status check_stream(nereid_stream *s, nereid_error **error) {
+  if (!s) return NEREID_OK;
+  return error_set(error, NEREID_BAD_ARGUMENT, NULL, "this device has no streams but its default one: pass NULL");
+}
+
+nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_module *m, const char *kernel, const int64_t grid[3],
+                            const nereid_arg *args, int arg_count, const nereid_options *o, nereid_error **error) {
+  if (!d) return error_null(error, "nereid_launch", "the device");
+  if (!m) return error_null(error, "nereid_launch", "the module");
+  if (!kernel) return error_null(error, "nereid_launch", "the kernel's name");
+  nereid_status status = check_stream(stream, error);
+  if (status) return status;
+  if (!o) o = &options_default;
+  const KernelInfo *k = module_kernel(m, kernel, error);
+  if (!k) return NEREID_BAD_ARGUMENT;
+  Call c;
+  status = call_bind(&c, k, d->kind, args, arg_count, o, error);
+  if (!status) {
+    int32_t checked[3];
+    int64_t total;
+    status = grid_check(grid, o, checked, &total, error); /* before a compilation that may take long */
+    Specialization *s = NULL;
+    if (!status) status = launch_specialization(d->kind, m, &c, o, &s, error);
+    if (!status) status = launch_call(d, &c, s, grid, o, NULL, NULL, error);
+  }
+  call_free(&c);
+  return status;
+}
+
+/* ---- a specialization in the caller's hands ---- */
+
+struct nereid_function {
+  nereid_device *device;
+  Specialization *spec;
+  nereid_options options;
+  int64_t *programs; /* options.programs, our copy */
+};
+
+nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
+                             const nereid_options *o, nereid_function **out, nereid_error **error) {
+  if (!d) return error_null(error, "nereid_compile", "the device");
+  if (!m) return error_null(error, "nereid_compile", "the module");
+  if (!kernel) return error_null(error, "nereid_compile", "the kernel's name");
+  if (!out) return error_null(error, "nereid_compile", "out");
+  if (!o) o = &options_default;
+  const KernelInfo *k = module_kernel(m, kernel, error);
+  if (!k) return NEREID_BAD_ARGUMENT;
+  Call c;
+  Specialization *s = NULL;
+  nereid_status status = call_bind(&c, k, d->kind, args, arg_count, o, error);
+  if (!status) status = launch_specialization(d->kind, m, &c, o, &s, error);
+  call_free(&c);
+  if (status) return status;
+  nereid_function *f = calloc(1, sizeof *f);
+  size_t list = o->programs ? sizeof *o->programs * (size_t)o->program_count : 0;
+  int64_t *programs = o->programs ? malloc(list + 1) : NULL;
+  if (!f || (o->programs && !programs)) {
+    free(f);
+    free(programs);
+    return error_out_of_memory(error);
+  }
+  if (programs) memcpy(programs, o->programs, list);
+  *f = (nereid_function){d, s, *o, programs};
+  f->options.programs = programs;
+  *out = f;
+  return NEREID_OK;
+}
+
+/* Names the first parameter by which the call specialises otherwise than the function. */
+static nereid_status differs(const nereid_function *f, const Call *c, nereid_error **error) {
+  size_t same = 0;
+  while (same < c->key_size && same < f->spec->key_size && c->key[same] == f->spec->key[same]) same++;
+  return error_set(error, NEREID_BAD_ARGUMENT,
+                   "compile one function for each case, or use nereid_launch. A function holds for one element type and alignment to 16 bytes of a "
+                   "pointer, one value of a constexpr, and for integers that are alike in being 1, multiples of 16, and 32 bits wide",
+                   "parameter '%s' of kernel '%s' does not specialise as it did when the function was compiled",
+                   call_param_at(c, same), f->spec->kernel->info.name);
+}
+
+nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_t grid[3], const nereid_arg *args, int arg_count,
+                         nereid_error **error) {
+  if (!f) return error_null(error, "nereid_run", "the function");
+  nereid_status status = check_stream(stream, error);
+  if (status) return status;
+  const Specialization *s = f->spec;
+  Call c;
+  status = call_bind(&c, s->kernel, s->kind, args, arg_count, &f->options, error);
+  if (!status && (c.key_size != s->key_size || memcmp(c.key, s->key, s->key_size))) status = differs(f, &c, error);
+  if (!status) status = launch_call(f->device, &c, f->spec, grid, &f->options, NULL, NULL, error);
+  call_free(&c);
+  return status;
+}
+
+void nereid_function_free(nereid_function *f) {
+  if (!f) return;
+  free(f->programs);
+  free(f);
+}
+
+void nereid_function_get_info(const nereid_function *f, nereid_function_info *out) {
+  if (f && out) *out = f->spec->info;
+}

@@ -1,0 +1,159 @@
+/* Modules: the text of one Python file, as it was when it was loaded, and what its kernels look like from outside.
+ *
+ * The front end's own Module belongs to one compilation and is made again for each (parsing takes a fraction of a
+ * millisecond); here are kept the text, and copies of the kernels' names and parameters. So a file that is edited while a
+ * program runs does not change the kernels that were loaded from it. Files that it imports are read when a kernel is
+ * compiled.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "runtime/runtime.h"
+
+static const char *keep(Arena *a, const char *s) { return s ? arena_strdup(a, s) : NULL; }
+
+/* An annotation that forces a type, "i64" or "*fp16": what it asks of an argument. */
+static void read_forced(ParamRule *r, const char *annotation) {
+  if (!annotation) return;
+  if (annotation[0] == '*') r->forced_pointer = true;
+  else r->forced_number = dtype_parse(annotation, &r->dtype);
+}
+
+/* Copies what the front end's k says. False: out of memory. */
+static bool keep_kernel(nereid_module *m, KernelInfo *out, int index, const Kernel *k) {
+  int n = kernel_param_count(k);
+  nereid_param *params = NEW_N(m->arena, nereid_param, n);
+  ParamRule *rules = NEW_N(m->arena, ParamRule, n);
+  const char **names = NEW_N(m->arena, const char *, n + 1);
+  const char *name = keep(m->arena, kernel_name(k));
+  if (!params || !rules || !names || !name) return false;
+  for (int i = 0; i < n; i++) {
+    const KernelParam *p = kernel_param(k, i);
+    names[i] = keep(m->arena, p->name);
+    if (!names[i]) return false;
+    params[i] = (nereid_param){names[i], keep(m->arena, p->annotation), keep(m->arena, p->default_text), p->is_constexpr};
+    if ((p->annotation && !params[i].annotation) || (p->default_text && !params[i].default_text)) return false;
+    rules[i] = (ParamRule){.name = names[i], .annotation = params[i].annotation, .is_constexpr = p->is_constexpr, .has_default = p->has_default,
+                           .no_specialize = p->no_specialize, .no_align = p->no_align};
+    if (!p->is_constexpr) read_forced(&rules[i], p->annotation);
+  }
+  *out = (KernelInfo){.info = {name, kernel_line(k), n, params}, .index = index, .rules = rules, .names = names,
+                      .reads_values = kernel_reads_values(k)};
+  return true;
+}
+
+/* Parses the text and fills m->kernels. */
+static nereid_status find_kernels(nereid_module *m, nereid_error **error) {
+  Context *cx = context_create();
+  if (!cx) return error_out_of_memory(error);
+  nereid_status status = NEREID_OK;
+  if (context_try(cx)) {
+    Module *front = front_load_text(cx, m->path, m->text, m->size);
+    int n = front_kernel_count(front);
+    m->kernels = NEW_N(m->arena, KernelInfo, n);
+    m->kernel_names = NEW_N(m->arena, const char *, n + 1);
+    bool ok = m->kernels && m->kernel_names;
+    for (int i = 0; ok && i < n; i++) {
+      ok = keep_kernel(m, &m->kernels[i], i, front_kernel_at(front, i));
+      if (ok) m->kernel_names[i] = m->kernels[i].info.name, m->kernel_count = i + 1;
+    }
+    if (!ok) context_out_of_memory(cx);
+    context_end_try(cx);
+  } else {
+    status = error_from_context(error, NEREID_BAD_SOURCE, cx);
+  }
+  context_destroy(cx);
+  return status;
+}
+
+static nereid_status module_create(const char *path, const char *text, size_t size, nereid_module **out, nereid_error **error) {
+  nereid_module *m = calloc(1, sizeof *m);
+  if (!m) return error_out_of_memory(error);
+  m->arena = arena_create(NULL);
+  m->cache = cache_create();
+  m->path = strdup(path);
+  m->text = malloc(size + 1);
+  m->size = size;
+  nereid_status status;
+  if (!m->arena || !m->cache || !m->path || !m->text) {
+    status = error_out_of_memory(error);
+  } else {
+    memcpy(m->text, text, size);
+    m->text[size] = 0;
+    status = find_kernels(m, error);
+  }
+  if (status) nereid_module_free(m);
+  else *out = m;
+  return status;
+}
+
+nereid_status nereid_module_load_string(const char *name, const char *text, nereid_module **out, nereid_error **error) {
+  if (!name) return error_null(error, "nereid_module_load_string", "name");
+  if (!text) return error_null(error, "nereid_module_load_string", "text");
+  if (!out) return error_null(error, "nereid_module_load_string", "out");
+  return module_create(name, text, strlen(text), out, error);
+}
+
+nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_error **error) {
+  if (!path) return error_null(error, "nereid_module_load", "path");
+  if (!out) return error_null(error, "nereid_module_load", "out");
+  Context *cx = context_create();
+  if (!cx) return error_out_of_memory(error);
+  nereid_status status;
+  if (context_try(cx)) {
+    errno = 0;
+    const Source *s = source_from_file(cx, path);
+    status = s ? module_create(path, s->text, s->size, out, error)
+               : error_errno(error, NEREID_BAD_FILE, errno ? errno : EIO, "cannot read %s", path);
+    context_end_try(cx);
+  } else {
+    status = error_from_context(error, NEREID_BAD_FILE, cx);
+  }
+  context_destroy(cx);
+  return status;
+}
+
+void nereid_module_free(nereid_module *m) {
+  if (!m) return;
+  cache_destroy(m->cache);
+  arena_destroy(m->arena);
+  free(m->path);
+  free(m->text);
+  free(m);
+}
+
+int nereid_kernel_count(const nereid_module *m) { return m ? m->kernel_count : 0; }
+
+const nereid_kernel_info *nereid_kernel_at(const nereid_module *m, int i) {
+  return m && i >= 0 && i < m->kernel_count ? &m->kernels[i].info : NULL;
+}
+
+static const KernelInfo *find(const nereid_module *m, const char *name) {
+  for (int i = m->kernel_count - 1; i >= 0; i--) /* of two with one name Python keeps the last */
+    if (!strcmp(m->kernels[i].info.name, name)) return &m->kernels[i];
+  return NULL;
+}
+
+const nereid_kernel_info *nereid_kernel_find(const nereid_module *m, const char *name) {
+  const KernelInfo *k = m && name ? find(m, name) : NULL;
+  return k ? &k->info : NULL;
+}
+
+const KernelInfo *module_kernel(const nereid_module *m, const char *name, nereid_error **error) {
+  const KernelInfo *k = find(m, name);
+  if (k) return k;
+  const char *near = nearest_name(name, m->kernel_names);
+  Buf hint = {0};
+  if (near) {
+    buf_printf(&hint, "did you mean '%s'?", near);
+  } else if (m->kernel_count) {
+    buf_puts(&hint, "it has ");
+    for (int i = 0; i < m->kernel_count && i < 8; i++) buf_printf(&hint, "%s%s", i ? ", " : "", m->kernel_names[i]);
+    if (m->kernel_count > 8) buf_printf(&hint, " and %d more", m->kernel_count - 8);
+  } else {
+    buf_puts(&hint, "it has no @triton.jit function");
+  }
+  error_set(error, NEREID_BAD_ARGUMENT, hint.at, "%s has no kernel '%s'", m->path, name);
+  buf_destroy(&hint);
+  return NULL;
+}

@@ -1,0 +1,211 @@
+/* runtime: what include/nereid.h promises, over the compilers. Private to src/runtime.
+ *
+ * A launch goes this way:
+ *
+ *     nereid_launch ──bind.c──▶ Call: every parameter's argument, checked, and the key of its specialization
+ *                   ──cache.c─▶ Specialization: found without a lock, or compiled once (compile.c)
+ *                   ──pack.c──▶ one 8-byte slot per argument of the Func
+ *                   ──launch.c▶ DeviceKind.launch: cpu, interp (later cuda)
+ *
+ * A device kind is one table of functions; device.c is what all kinds share. A module owns its specializations, of all
+ * device kinds; none goes before the module does, so that whoever found one may keep it.
+ */
+#ifndef NEREID_RUNTIME_H
+#define NEREID_RUNTIME_H
+
+#include <nereid.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cpu/cpu.h"
+#include "front/front.h"
+#include "interp/interp.h"
+
+/* ---- error.c: all return the status, so that `return error_set(...)` ends a function; `out` may be NULL ------------ */
+
+/* hint may be NULL. */
+nereid_status error_set(nereid_error **out, nereid_status status, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
+/* "cannot open PATH: REASON" and the like, with errno's text: format says all but the reason. */
+nereid_status error_errno(nereid_error **out, nereid_status status, int number, const char *format, ...) PRINTF_LIKE(4, 5);
+nereid_status error_out_of_memory(nereid_error **out);
+nereid_status error_null(nereid_error **out, const char *function, const char *what);
+/* From a failed compilation's diagnostics. `otherwise` is the status unless memory ran out. */
+nereid_status error_from_context(nereid_error **out, nereid_status otherwise, const Context *cx);
+/* With a place in a source. */
+nereid_status error_at(nereid_error **out, nereid_status status, Span span, const char *hint, const char *message);
+nereid_error *error_copy(const nereid_error *e);
+
+/* ---- device.c ------------------------------------------------------------------------------------------------------ */
+
+typedef struct DeviceKind DeviceKind;
+typedef struct Specialization Specialization;
+typedef struct Launch Launch;
+
+typedef struct Allocation {
+  uintptr_t base;
+  int64_t bytes;
+  bool owned; /* by nereid_alloc; else registered */
+} Allocation;
+
+struct nereid_device {
+  const DeviceKind *kind;
+  char name[32];
+  int threads;
+  void *state; /* the kind's own */
+  pthread_rwlock_t lock; /* of the allocations; launches only read */
+  Allocation *allocations; /* by base */
+  int allocation_count, allocation_cap;
+};
+
+struct DeviceKind {
+  const char *name;
+  /* `suffix` is what follows the colon of "cpu:2", or NULL. Sets d->threads and d->state. */
+  nereid_status (*open)(nereid_device *d, const char *suffix, nereid_error **error);
+  void (*close)(nereid_device *d);
+  void (*describe)(nereid_device_info *out); /* threads, memory_bytes, available, description */
+
+  void *(*alloc)(nereid_device *d, int64_t bytes); /* NULL: out of memory */
+  void (*free)(nereid_device *d, void *p, int64_t bytes);
+  bool (*attach)(nereid_device *d, void *p, int64_t bytes, const char *name); /* false: out of memory */
+  void (*detach)(nereid_device *d, void *p);
+  nereid_status (*copy_in)(nereid_device *d, void *dst, const void *host, int64_t bytes, nereid_error **error);
+  nereid_status (*copy_out)(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error);
+
+  bool optimizes; /* wants the Func after tile_optimize */
+  /* Makes s runnable from func; may fail(). *phase says what a failure is called. Sets s->keeps_context when func must live. */
+  void (*compile)(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase);
+  void (*discard)(Specialization *s); /* what compile made */
+  nereid_status (*launch)(nereid_device *d, const Launch *l, nereid_error **error);
+  nereid_status (*synchronize)(nereid_device *d, nereid_error **error);
+};
+extern const DeviceKind device_cpu, device_interp;
+const DeviceKind *device_kind_find(const char *name, size_t n); /* NULL when there is none */
+/* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts nothing. */
+int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n);
+
+/* ---- module.c ------------------------------------------------------------------------------------------------------ */
+
+typedef struct ParamRule {
+  const char *name, *annotation;
+  bool is_constexpr, has_default, no_specialize, no_align;
+  bool forced_pointer, forced_number; /* an annotation says so; the number's type is dtype */
+  Dtype dtype;
+} ParamRule;
+
+typedef struct KernelInfo {
+  nereid_kernel_info info; /* the first member: nereid_kernel_at's result */
+  int index;               /* in its module */
+  const ParamRule *rules;
+  const char **names;      /* of the parameters, NULL-terminated */
+  bool reads_values;
+} KernelInfo;
+
+/* Text of a module, and of what decides on a specialization. */
+struct nereid_module {
+  char *path, *text;
+  size_t size;
+  Arena *arena; /* of what follows, down to the cache */
+  KernelInfo *kernels;
+  const char **kernel_names; /* NULL-terminated */
+  int kernel_count;
+  struct Cache *cache;
+};
+const KernelInfo *module_kernel(const nereid_module *m, const char *name, nereid_error **error); /* NULL: error is set */
+
+/* ---- bind.c -------------------------------------------------------------------------------------------------------- */
+
+/* The arguments of one launch, one per parameter, and the key of the specialization they need. Equal keys give equal ArgSpecs.
+ * Lies on the stack; call_free gives back what did not fit. */
+typedef struct Call {
+  const KernelInfo *kernel;
+  const nereid_arg **args; /* per parameter; NULL: missing */
+  unsigned char *key;
+  size_t key_size, key_cap;
+  uint64_t hash;
+  bool failed; /* out of memory */
+  const nereid_arg *args_inline[48];
+  unsigned char key_inline[640];
+} Call;
+nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, const nereid_arg *args, int n,
+                        const nereid_options *options, nereid_error **error);
+void call_free(Call *c); /* also after call_bind failed */
+/* What the front end is told of the arguments; in cx's arena. */
+ArgSpec *call_specs(const Call *c, Context *cx);
+/* The parameter whose part of the key holds byte `offset`. */
+const char *call_param_at(const Call *c, size_t offset);
+nereid_status options_check(const nereid_options *options, nereid_error **error);
+
+/* ---- pack.c -------------------------------------------------------------------------------------------------------- */
+
+typedef struct ArgSlot { /* a front Slot without its compilation */
+  SlotKind kind;
+  int param, path[4], depth, dim;
+  Dtype dtype;
+  bool is_pointer, is_default;
+  int64_t int_value;
+  double float_value;
+} ArgSlot;
+/* Fills out[s->slot_count]. */
+nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, nereid_error **error);
+
+/* ---- compile.c ----------------------------------------------------------------------------------------------------- */
+
+struct Specialization {
+  uint64_t hash;
+  unsigned char *key;
+  size_t key_size;
+  nereid_module *module;
+  const KernelInfo *kernel;
+  const DeviceKind *kind;
+  ArgSlot *slots;
+  int slot_count, pointer_count;
+  nereid_function_info info;
+  Context *cx; /* interp: where func lies */
+  const Func *func;
+  bool keeps_context;
+  CpuCode *code; /* cpu */
+  NereidKernelFn entry;
+  uint64_t scratch_bytes;
+  _Atomic int64_t program_ns; /* cpu: what one program took lately, 0: not known */
+};
+/* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. */
+Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *options, Context *cx, Buf *print);
+/* NULL: error is set. */
+Specialization *specialization_create(nereid_module *m, const Call *c, const DeviceKind *kind, const nereid_options *options,
+                                      nereid_error **error);
+void specialization_destroy(Specialization *s);
+/* Hands the lines of `text` to options->print, or stderr. */
+void print_lines(const Buf *text, const nereid_options *options);
+
+/* ---- cache.c ------------------------------------------------------------------------------------------------------- */
+
+typedef struct Cache Cache;
+Cache *cache_create(void);
+void cache_destroy(Cache *c); /* with all specializations */
+Specialization *cache_find(Cache *c, uint64_t hash, const void *key, size_t n); /* takes no lock; NULL when absent */
+/* Finds, or calls make once however many threads ask at a time; the others wait and get its result or a copy of its error. */
+Specialization *cache_get(Cache *c, uint64_t hash, const void *key, size_t n,
+                          Specialization *(*make)(void *arg, nereid_error **error), void *arg, nereid_error **error);
+
+/* ---- launch.c ------------------------------------------------------------------------------------------------------ */
+
+struct Launch {
+  Specialization *spec;
+  const uint64_t *args;
+  int32_t grid[3];
+  int64_t total;               /* programs of the grid */
+  const nereid_options *options; /* never NULL */
+  bool (*step)(void *arg, InterpFrame *frame, const Op *next); /* interp only */
+  void *step_arg;
+};
+extern const nereid_options options_default;
+nereid_status grid_check(const int64_t grid[3], const nereid_options *options, int32_t out[3], int64_t *total, nereid_error **error);
+/* Finds or compiles. */
+nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, const Call *c, const nereid_options *options,
+                                    Specialization **out, nereid_error **error);
+nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3], const nereid_options *options,
+                          bool (*step)(void *, InterpFrame *, const Op *), void *step_arg, nereid_error **error);
+/* A KERNEL_FAULT's message. */
+nereid_status error_fault(nereid_error **out, Span span, const char *message, const int32_t program[3], int rank, const int32_t *index);
+
+#endif
