@@ -1,0 +1,556 @@
+/* Checks that IR is what tile.h and ops.def say: links, what is visible where, counts, types, attributes.
+ *
+ * Wrong IR is a mistake of Nereid's own (or of a person who wrote IR text), so the message speaks of operations:
+ *
+ *     k.py:12:9: error: wrong IR after licm: 'add': operand 1 is f32[64], not f32[32]
+ *       hint: %7 = add %5, %6 : f32[32]
+ *
+ * Values are visible from their definition to the end of their block, and in the bodies between. `visible` holds a byte
+ * a value, set when the walk passes its definition and cleared when it leaves the block, so the whole is linear.
+ */
+#include "tile/tile.h"
+
+enum { MAX_DEPTH = 512 };
+
+typedef struct Verifier {
+  Func *func;
+  const char *after;
+  uint8_t *visible; /* by value id */
+  int scalars_only; /* > 0 inside the body of reduce, scan or map */
+  int depth;
+} Verifier;
+
+/* ---- messages ---- */
+
+static NORETURN PRINTF_LIKE(3, 4) void bad(Verifier *v, const Op *op, const char *format, ...) {
+  Context *cx = v->func->cx;
+  char what[400];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(what, sizeof what, format, ap);
+  va_end(ap);
+  Buf text = {0};
+  bool printable = op->in_count >= 0 && op->out_count >= 0;
+  for (int i = 0; i < op->in_count; i++) printable = printable && op->in[i];
+  if (printable) tile_print_op(&text, op, 0, 0);
+  const char *line = text.at ? arena_strndup(cx->arena, text.at, strcspn(text.at, "\n")) : NULL;
+  buf_destroy(&text);
+  Span span = op->span ? *op->span : (Span){0};
+  if (line) fail_hint(cx, span, line, "wrong IR after %s: '%s': %s", v->after, op_info[op->code].name, what);
+  fail(cx, span, "wrong IR after %s: '%s': %s", v->after, op_info[op->code].name, what);
+}
+
+/* A type as text that lives as long as the compilation. */
+static const char *show(Verifier *v, const Type *t) {
+  Buf text = {0};
+  type_print(&text, t);
+  const char *kept = arena_strdup(v->func->cx->arena, text.at ? text.at : "?");
+  buf_destroy(&text);
+  return kept;
+}
+
+static void need_type(Verifier *v, const Op *op, const char *what, int i, const Type *is, const Type *want) {
+  if (is != want) bad(v, op, "%s %d is %s, not %s", what, i, show(v, is), show(v, want));
+}
+
+static const Type *in(const Op *op, int i) { return op->in[i]->type; }
+static const Type *out(const Op *op, int i) { return op->out[i]->type; }
+
+static void need_in(Verifier *v, const Op *op, int i, const Type *want) { need_type(v, op, "operand", i, in(op, i), want); }
+static void need_out(Verifier *v, const Op *op, int i, const Type *want) { need_type(v, op, "result", i, out(op, i), want); }
+
+static void need_shape(Verifier *v, const Op *op, const char *what, int i, const Type *is, const Type *like) {
+  if (!type_same_shape(is, like)) bad(v, op, "%s %d is %s, whose shape is not that of %s", what, i, show(v, is), show(v, like));
+}
+
+static void need_same_elem(Verifier *v, const Op *op, const Type *a, const Type *b) {
+  Context *cx = v->func->cx;
+  if (type_elem(cx, a) != type_elem(cx, b)) bad(v, op, "the element changes from %s to %s", show(v, a), show(v, b));
+}
+
+static bool is_number(const Type *t) { return !t->ptr; }
+static bool is_int(const Type *t) { return !t->ptr && dtype_is_int(t->dtype); }
+static bool is_float(const Type *t) { return !t->ptr && dtype_is_float(t->dtype); }
+static bool is_bool(const Type *t) { return !t->ptr && t->dtype == DT_I1; }
+
+static void need_int(Verifier *v, const Op *op, int i) {
+  if (!is_int(in(op, i))) bad(v, op, "operand %d is %s, not integers", i, show(v, in(op, i)));
+}
+
+/* Operand i, an i1 of the shape of `like`. */
+static void need_mask(Verifier *v, const Op *op, int i, const Type *like) {
+  need_in(v, op, i, type_with_dtype(v->func->cx, like, DT_I1));
+}
+
+static int need_axis(Verifier *v, const Op *op, int64_t axis, int rank) {
+  if (axis < 0 || axis >= rank) bad(v, op, "axis %lld is not below the rank %d", (long long)axis, rank);
+  return (int)axis;
+}
+
+/* ---- shape ---- */
+
+static const Type *without_dim(Verifier *v, const Type *t, int axis) {
+  int32_t shape[MAX_RANK];
+  for (int d = 0, n = 0; d < t->rank; d++)
+    if (d != axis) shape[n++] = t->shape[d];
+  return type_tensor(v->func->cx, type_elem(v->func->cx, t), t->rank - 1, shape);
+}
+
+static void check_trans(Verifier *v, const Op *op) {
+  const Type *from = in(op, 0), *to = out(op, 0);
+  need_same_elem(v, op, from, to);
+  if (op->dim_count != from->rank || to->rank != from->rank)
+    bad(v, op, "dims has %d entries for a tensor of rank %d", op->dim_count, from->rank);
+  unsigned seen = 0;
+  for (int d = 0; d < op->dim_count; d++) {
+    int64_t dim = op->dims[d];
+    if (dim < 0 || dim >= from->rank || seen >> dim & 1) bad(v, op, "dims is not a permutation");
+    seen |= 1u << dim;
+    if (to->shape[d] != from->shape[dim]) bad(v, op, "dim %d of the result is %d, not %d", d, to->shape[d], from->shape[dim]);
+  }
+}
+
+static void check_cat(Verifier *v, const Op *op) {
+  const Type *a = in(op, 0), *b = in(op, 1), *to = out(op, 0);
+  need_same_elem(v, op, a, b);
+  need_same_elem(v, op, a, to);
+  if (a->rank != b->rank || a->rank != to->rank) bad(v, op, "the ranks differ");
+  int axis = need_axis(v, op, op->attr[0], a->rank);
+  for (int d = 0; d < a->rank; d++)
+    if (d == axis ? to->shape[d] != a->shape[d] + b->shape[d] : to->shape[d] != a->shape[d] || to->shape[d] != b->shape[d])
+      bad(v, op, "dim %d is %d and %d, and of the result %d", d, a->shape[d], b->shape[d], to->shape[d]);
+}
+
+static void check_shape_op(Verifier *v, const Op *op) {
+  const Type *from = in(op, 0), *to = out(op, 0);
+  if (op->code != OP_GATHER) need_same_elem(v, op, from, to);
+  switch (op->code) {
+  case OP_SPLAT:
+    if (from->rank) bad(v, op, "the operand is %s, not a scalar", show(v, from));
+    if (!to->rank) bad(v, op, "the result is a scalar");
+    break;
+  case OP_BROADCAST:
+    if (from->rank != to->rank) bad(v, op, "the rank changes from %d to %d", from->rank, to->rank);
+    for (int d = 0; d < to->rank; d++)
+      if (from->shape[d] != to->shape[d] && from->shape[d] != 1)
+        bad(v, op, "dim %d grows from %d to %d; only 1 can", d, from->shape[d], to->shape[d]);
+    break;
+  case OP_EXPAND_DIMS: {
+    if (to->rank != from->rank + 1) bad(v, op, "the result's rank is %d, not %d", to->rank, from->rank + 1);
+    int axis = need_axis(v, op, op->attr[0], to->rank);
+    for (int d = 0; d < to->rank; d++) {
+      int32_t want = d == axis ? 1 : from->shape[d - (d > axis)];
+      if (to->shape[d] != want) bad(v, op, "dim %d of the result is %d, not %d", d, to->shape[d], want);
+    }
+    break;
+  }
+  case OP_RESHAPE:
+    if (type_numel(from) != type_numel(to)) bad(v, op, "%s and %s differ in size", show(v, from), show(v, to));
+    break;
+  case OP_JOIN:
+    need_in(v, op, 1, from);
+    if (to->rank != from->rank + 1 || to->shape[to->rank - 1] != 2) bad(v, op, "the result needs a new last dim of 2");
+    need_type(v, op, "half of result", 0, without_dim(v, to, to->rank - 1), from);
+    break;
+  case OP_SPLIT:
+    if (!from->rank || from->shape[from->rank - 1] != 2) bad(v, op, "the last dim of %s is not 2", show(v, from));
+    for (int i = 0; i < 2; i++) need_out(v, op, i, without_dim(v, from, from->rank - 1));
+    break;
+  default: { /* gather */
+    const Type *index = in(op, 1);
+    need_int(v, op, 1);
+    if (index->rank != from->rank) bad(v, op, "the index has rank %d, the source %d", index->rank, from->rank);
+    int axis = need_axis(v, op, op->attr[0], from->rank);
+    for (int d = 0; d < from->rank; d++)
+      if (d != axis && index->shape[d] != from->shape[d])
+        bad(v, op, "dim %d of the index is %d, of the source %d", d, index->shape[d], from->shape[d]);
+    need_out(v, op, 0, type_with_elem(v->func->cx, index, type_elem(v->func->cx, from)));
+  }
+  }
+}
+
+/* ---- elementwise ---- */
+
+static void check_arithmetic(Verifier *v, const Op *op) {
+  const Type *t = out(op, 0);
+  bool ints_only = op->code == OP_AND || op->code == OP_OR || op->code == OP_XOR || op->code == OP_SHL ||
+                   op->code == OP_SHR || op->code == OP_MULHI || op->code == OP_NOT;
+  if (!is_number(t)) bad(v, op, "the result is %s, not numbers", show(v, t));
+  if (ints_only && !is_int(t)) bad(v, op, "the result is %s, not integers", show(v, t));
+  for (int i = 0; i < op->in_count; i++) need_in(v, op, i, t);
+}
+
+static void check_math(Verifier *v, const Op *op) {
+  if (op->attr[0] < 0 || op->attr[0] >= MATH_COUNT) bad(v, op, "there is no function %lld", (long long)op->attr[0]);
+  const MathInfo *info = &math_info[op->attr[0]];
+  if (op->in_count != info->arity) bad(v, op, "%s takes %d operands, not %d", info->name, info->arity, op->in_count);
+  Dtype types[4], result;
+  for (int i = 0; i < op->in_count; i++) {
+    if (!is_number(in(op, i))) bad(v, op, "operand %d is %s, not numbers", i, show(v, in(op, i)));
+    need_shape(v, op, "operand", i, in(op, i), out(op, 0));
+    types[i] = in(op, i)->dtype;
+  }
+  if (!math_signature((MathFn)op->attr[0], op->in_count, types, &result))
+    bad(v, op, "%s takes %s, not operands of these types", info->name, info->sig);
+  need_out(v, op, 0, type_with_dtype(v->func->cx, in(op, 0), result));
+}
+
+static int width(const Type *t) { return t->ptr ? 64 : dtype_bits(t->dtype); }
+
+static void check_elementwise(Verifier *v, const Op *op) {
+  const Type *x = in(op, 0), *to = out(op, 0);
+  switch (op->code) {
+  case OP_MATH: check_math(v, op); break;
+  case OP_CMP:
+    need_in(v, op, 1, x);
+    if (x->ptr && op->attr[0] != CMP_EQ && op->attr[0] != CMP_NE) bad(v, op, "pointers compare by eq and ne only");
+    need_out(v, op, 0, type_with_dtype(v->func->cx, x, DT_I1));
+    break;
+  case OP_SELECT:
+    need_mask(v, op, 0, to);
+    need_in(v, op, 1, to);
+    need_in(v, op, 2, to);
+    break;
+  case OP_CONVERT:
+    if (!is_number(x) || !is_number(to)) bad(v, op, "converts numbers, not pointers");
+    need_shape(v, op, "result", 0, to, x);
+    if (op->attr[0] < 0 || op->attr[0] > 1) bad(v, op, "rounding is 0 or 1");
+    if (op->attr[0] && (!is_float(x) || !is_float(to))) bad(v, op, "rounding is for floats to floats");
+    break;
+  case OP_BITCAST:
+    need_shape(v, op, "result", 0, to, x);
+    if (width(x) != width(to)) bad(v, op, "%s has %d bits, %s has %d", show(v, x), width(x), show(v, to), width(to));
+    if (x->ptr ? is_float(to) : to->ptr && is_float(x)) bad(v, op, "pointers are no floats");
+    break;
+  case OP_ADDPTR:
+    if (!x->ptr) bad(v, op, "operand 0 is %s, not pointers", show(v, x));
+    need_int(v, op, 1);
+    need_shape(v, op, "operand", 1, in(op, 1), x);
+    need_out(v, op, 0, x);
+    break;
+  default: check_arithmetic(v, op);
+  }
+}
+
+/* ---- memory ---- */
+
+static void check_memory(Verifier *v, const Op *op) {
+  const Type *p = in(op, 0);
+  if (!p->ptr) bad(v, op, "operand 0 is %s, not pointers", show(v, p));
+  const Type *pointee = type_pointee(v->func->cx, p);
+  if (op->code == OP_LOAD) {
+    if (op->in_count > 1) need_mask(v, op, 1, p);
+    if (op->in_count > 2) need_in(v, op, 2, pointee);
+    need_out(v, op, 0, pointee);
+    return;
+  }
+  if (p->is_const) bad(v, op, "writes through %s", show(v, p));
+  need_in(v, op, 1, pointee);
+  if (op->code == OP_ATOMIC_CAS) need_in(v, op, 2, pointee);
+  else if (op->in_count > 2) need_mask(v, op, 2, p);
+  if (op->code == OP_STORE) return;
+  need_out(v, op, 0, pointee);
+  int64_t kind = op->attr[0];
+  bool bitwise = op->code == OP_ATOMIC_RMW && (kind == RMW_AND || kind == RMW_OR || kind == RMW_XOR);
+  if (bitwise && !is_int(pointee)) bad(v, op, "the bitwise kinds are for integers, not %s", show(v, pointee));
+  if (op->code == OP_ATOMIC_RMW && kind != RMW_XCHG && pointee->ptr) bad(v, op, "arithmetic on pointers");
+}
+
+/* ---- whole tiles ---- */
+
+static void check_dot(Verifier *v, const Op *op) {
+  const Type *a = in(op, 0), *b = in(op, 1), *acc = in(op, 2);
+  int r = a->rank;
+  if (r != b->rank || r != acc->rank || r < 2 || r > 3) bad(v, op, "the ranks must be all 2 or all 3");
+  if (!is_number(a) || !is_number(b) || !is_number(acc)) bad(v, op, "pointers have no product");
+  bool both_fp8 = dtype_is_fp8(a->dtype) && dtype_is_fp8(b->dtype);
+  if (a->dtype != b->dtype && !both_fp8) bad(v, op, "the operands are %s and %s", show(v, a), show(v, b));
+  if (is_float(a) != is_float(acc)) bad(v, op, "%s cannot be summed as %s", show(v, a), show(v, acc));
+  bool fits = a->shape[r - 1] == b->shape[r - 2] && a->shape[r - 2] == acc->shape[r - 2] && b->shape[r - 1] == acc->shape[r - 1];
+  if (r == 3) fits = fits && a->shape[0] == b->shape[0] && a->shape[0] == acc->shape[0];
+  if (!fits) bad(v, op, "%s times %s is not %s", show(v, a), show(v, b), show(v, acc));
+  need_out(v, op, 0, acc);
+}
+
+/* A body whose arguments are `types` and that ends by yielding `results`. */
+static void check_body(Verifier *v, const Op *op, int which, int arg_count, const Type *const *types) {
+  const Block *b = op->body[which];
+  if (b->arg_count != arg_count) bad(v, op, "body %d has %d arguments, not %d", which, b->arg_count, arg_count);
+  for (int i = 0; i < arg_count; i++) need_type(v, op, "argument of the body", i, b->args[i]->type, types[i]);
+}
+
+/* Whether the body's last operation, past its first `skip` operands, hands on these types. */
+static void check_end(Verifier *v, const Op *op, int which, OpCode end, int skip, int count, const Type *const *types) {
+  const Op *last = op->body[which]->last;
+  if (!last || last->code != end) bad(v, op, "body %d does not end in %s", which, op_info[end].name);
+  if (last->in_count != count + skip)
+    bad(v, op, "body %d ends with %d values, not %d", which, last->in_count - skip, count);
+  for (int i = 0; i < count; i++) need_type(v, op, "value at the end of the body,", i, in(last, i + skip), types[i]);
+}
+
+static const Type **value_types(Verifier *v, Value *const *values, int n) {
+  const Type **types = NEW_N(v->func->cx->arena, const Type *, n + 1);
+  for (int i = 0; i < n; i++) types[i] = values[i]->type;
+  return types;
+}
+
+static void check_combine(Verifier *v, const Op *op) { /* reduce, scan */
+  int k = op->in_count;
+  const Type *first = in(op, 0);
+  if (op->out_count != k) bad(v, op, "%d operands but %d results", k, op->out_count);
+  int axis = need_axis(v, op, op->attr[0], first->rank);
+  const Type **types = NEW_N(v->func->cx->arena, const Type *, 2 * k);
+  for (int i = 0; i < k; i++) {
+    need_shape(v, op, "operand", i, in(op, i), first);
+    need_out(v, op, i, op->code == OP_SCAN ? in(op, i) : without_dim(v, in(op, i), axis));
+    types[i] = types[i + k] = type_elem(v->func->cx, in(op, i));
+  }
+  check_body(v, op, 0, 2 * k, types);
+  check_end(v, op, 0, OP_YIELD, 0, k, types);
+}
+
+static void check_map(Verifier *v, const Op *op) {
+  int64_t pack = op->attr[0];
+  if (pack < 1 || pack > 1024) bad(v, op, "pack is %lld", (long long)pack);
+  if (type_numel(in(op, 0)) % pack) bad(v, op, "pack does not divide the size");
+  int n_in = op->in_count * (int)pack, n_out = op->out_count * (int)pack;
+  const Type **args = NEW_N(v->func->cx->arena, const Type *, n_in), **results = NEW_N(v->func->cx->arena, const Type *, n_out);
+  for (int i = 0; i < n_in; i++) args[i] = type_elem(v->func->cx, in(op, i / (int)pack));
+  for (int i = 0; i < n_out; i++) results[i] = type_elem(v->func->cx, out(op, i / (int)pack));
+  for (int i = 0; i < op->in_count; i++) need_shape(v, op, "operand", i, in(op, i), in(op, 0));
+  for (int i = 0; i < op->out_count; i++) need_shape(v, op, "result", i, out(op, i), in(op, 0));
+  check_body(v, op, 0, n_in, args);
+  check_end(v, op, 0, OP_YIELD, 0, n_out, results);
+}
+
+static void check_tile(Verifier *v, const Op *op) {
+  const Type *x = in(op, 0), *to = out(op, 0);
+  switch (op->code) {
+  case OP_DOT: check_dot(v, op); break;
+  case OP_MAP: check_map(v, op); break;
+  case OP_SORT:
+    need_out(v, op, 0, x);
+    if (!x->rank || !is_number(x)) bad(v, op, "sorts a tensor of numbers, not %s", show(v, x));
+    break;
+  case OP_HISTOGRAM:
+    need_int(v, op, 0);
+    if (x->rank != 1) bad(v, op, "counts a tensor of rank 1, not %s", show(v, x));
+    if (op->in_count > 1) need_mask(v, op, 1, x);
+    if (to->rank != 1 || to->ptr || to->dtype != DT_I32) bad(v, op, "the result is %s, not i32 of rank 1", show(v, to));
+    break;
+  default: check_combine(v, op);
+  }
+}
+
+/* ---- control, creation, hints ---- */
+
+static void check_control(Verifier *v, const Op *op) {
+  const Type **results = value_types(v, op->out, op->out_count);
+  Context *cx = v->func->cx;
+  int skip = op->code == OP_FOR ? 3 : op->code == OP_IF ? 1 : 0, carried = op->in_count - skip;
+  if (op->code == OP_IF) {
+    need_in(v, op, 0, type_number(cx, DT_I1));
+    for (int i = 0; i < 2; i++) {
+      check_body(v, op, i, 0, NULL);
+      check_end(v, op, i, OP_YIELD, 0, op->out_count, results);
+    }
+    return;
+  }
+  if (carried != op->out_count) bad(v, op, "carries %d values but has %d results", carried, op->out_count);
+  for (int i = 0; i < carried; i++) need_in(v, op, i + skip, results[i]);
+  if (op->code == OP_WHILE) {
+    for (int i = 0; i < 2; i++) check_body(v, op, i, carried, results);
+    check_end(v, op, 0, OP_CONDITION, 1, carried, results);
+    if (in(op->body[0]->last, 0) != type_number(cx, DT_I1)) bad(v, op, "the condition is not one i1");
+    check_end(v, op, 1, OP_YIELD, 0, carried, results);
+    return;
+  }
+  const Type *counter = in(op, 0);
+  if (!is_int(counter) || counter->rank) bad(v, op, "counts in %s, not an integer", show(v, counter));
+  need_in(v, op, 1, counter);
+  need_in(v, op, 2, counter);
+  const Type **args = NEW_N(cx->arena, const Type *, carried + 1);
+  args[0] = counter;
+  for (int i = 0; i < carried; i++) args[i + 1] = results[i];
+  check_body(v, op, 0, carried + 1, args);
+  check_end(v, op, 0, OP_YIELD, 0, carried, results);
+}
+
+static void check_creation(Verifier *v, const Op *op) {
+  const Type *t = out(op, 0);
+  if (op->code == OP_CONST) {
+    if (!is_number(t)) bad(v, op, "a constant is a number, not %s", show(v, t));
+    if (is_int(t) && int_wrap(t->dtype, op->attr[0]) != op->attr[0])
+      bad(v, op, "%lld does not fit into %s", (long long)op->attr[0], show(v, t));
+    return;
+  }
+  if (op->code == OP_ARANGE) {
+    int64_t start = op->attr[0], end = op->attr[1];
+    if (start < INT32_MIN || end > INT32_MAX || start >= end) bad(v, op, "the range is empty or not of i32");
+    if (t->ptr || t->dtype != DT_I32 || t->rank != 1 || t->shape[0] != end - start)
+      bad(v, op, "the result is %s, not i32[%lld]", show(v, t), (long long)(end - start));
+    return;
+  }
+  need_out(v, op, 0, type_number(v->func->cx, DT_I32));
+  need_axis(v, op, op->attr[0], 3);
+}
+
+static void check_debug(Verifier *v, const Op *op) {
+  switch (op->code) {
+  case OP_HINT: {
+    need_out(v, op, 0, in(op, 0));
+    int want = in(op, 0)->rank ? in(op, 0)->rank : 1;
+    if (op->dim_count != want) bad(v, op, "dims has %d entries, not %d", op->dim_count, want);
+    for (int d = 0; d < op->dim_count; d++)
+      if (op->dims[d] < 1) bad(v, op, "dims holds %lld", (long long)op->dims[d]);
+    break;
+  }
+  case OP_ASSUME:
+    if (!is_bool(in(op, 0))) bad(v, op, "operand 0 is %s, not i1", show(v, in(op, 0)));
+    break;
+  case OP_ASSERT:
+    need_int(v, op, 0);
+    if (op->in_count > 1) need_mask(v, op, 1, in(op, 0));
+    break;
+  case OP_ASM:
+    if (!op->text) bad(v, op, "has no text");
+    for (int i = 0; i < op->in_count; i++) need_shape(v, op, "operand", i, in(op, i), out(op, 0));
+    for (int i = 0; i < op->out_count; i++) need_shape(v, op, "result", i, out(op, i), out(op, 0));
+    break;
+  default: break;
+  }
+}
+
+static void check_types(Verifier *v, const Op *op) {
+  switch (op->code) {
+  case OP_CONST:
+  case OP_PROGRAM_ID:
+  case OP_NUM_PROGRAMS:
+  case OP_ARANGE: check_creation(v, op); break;
+  case OP_TRANS: check_trans(v, op); break;
+  case OP_CAT: check_cat(v, op); break;
+  case OP_SPLAT:
+  case OP_BROADCAST:
+  case OP_EXPAND_DIMS:
+  case OP_RESHAPE:
+  case OP_JOIN:
+  case OP_SPLIT:
+  case OP_GATHER: check_shape_op(v, op); break;
+  case OP_LOAD:
+  case OP_STORE:
+  case OP_ATOMIC_RMW:
+  case OP_ATOMIC_CAS: check_memory(v, op); break;
+  case OP_DOT:
+  case OP_REDUCE:
+  case OP_SCAN:
+  case OP_MAP:
+  case OP_SORT:
+  case OP_HISTOGRAM: check_tile(v, op); break;
+  case OP_FOR:
+  case OP_WHILE:
+  case OP_IF: check_control(v, op); break;
+  case OP_HINT:
+  case OP_ASSUME:
+  case OP_PRINT:
+  case OP_ASSERT:
+  case OP_ASM: check_debug(v, op); break;
+  case OP_YIELD:
+  case OP_CONDITION:
+  case OP_BARRIER:
+  case OP_COUNT: break;
+  default: check_elementwise(v, op);
+  }
+}
+
+/* ---- structure ---- */
+
+static void check_counts(Verifier *v, const Op *op) {
+  const OpInfo *info = &op_info[op->code];
+  if (op->in_count < info->min_in || (info->max_in >= 0 && op->in_count > info->max_in))
+    bad(v, op, "has %d operands", op->in_count);
+  if (op->out_count < info->min_out || (info->max_out >= 0 && op->out_count > info->max_out))
+    bad(v, op, "has %d results", op->out_count);
+  for (int i = 0; i < 2; i++)
+    if ((i < info->regions) != (op->body[i] != NULL)) bad(v, op, i < info->regions ? "lacks a body" : "has a body too many");
+}
+
+static void check_operands(Verifier *v, const Op *op) {
+  for (int i = 0; i < op->in_count; i++) {
+    const Value *x = op->in[i];
+    if (!x) bad(v, op, "operand %d is missing", i);
+    if (x->forward) bad(v, op, "operand %d was replaced and not resolved", i);
+    if (x->id < 0 || x->id >= v->func->value_count) bad(v, op, "operand %d has the id %d", i, x->id);
+    if (!v->visible[x->id]) bad(v, op, "operand %d is not defined where it is used", i);
+  }
+}
+
+static void check_attrs(Verifier *v, const Op *op) {
+  AttrInfo attrs[MAX_ATTRS];
+  int n = op_attrs(op->code, attrs);
+  for (int i = 0; i < n; i++)
+    if (attrs[i].kind == ATTR_WORD && !attr_word(&attrs[i], op->attr[attrs[i].slot]))
+      bad(v, op, "%.*s has no meaning %lld", attrs[i].name_length, attrs[i].name, (long long)op->attr[attrs[i].slot]);
+}
+
+static void define(Verifier *v, const Op *op, const Value *x) {
+  if (x->id < 0 || x->id >= v->func->value_count || v->visible[x->id]) bad(v, op, "a value's id %d is not its own", x->id);
+  const Type *t = x->type;
+  int64_t numel = 1;
+  for (int d = 0; d < t->rank && numel <= MAX_TILE_ELEMENTS; d++) {
+    if (t->shape[d] < 1) bad(v, op, "a dim is %d", t->shape[d]);
+    numel *= t->shape[d];
+  }
+  if (numel > MAX_TILE_ELEMENTS) bad(v, op, "%s has more than %d elements", show(v, t), MAX_TILE_ELEMENTS);
+  if (v->scalars_only && t->rank) bad(v, op, "%s inside a body that works on scalars", show(v, t));
+  v->visible[x->id] = 1;
+}
+
+static void check_block(Verifier *v, const Op *parent, const Block *b);
+
+static void check_op(Verifier *v, const Op *op) {
+  check_counts(v, op);
+  check_operands(v, op);
+  check_attrs(v, op);
+  check_types(v, op);
+  bool scalars = op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_MAP;
+  v->scalars_only += scalars;
+  if (++v->depth > MAX_DEPTH) bad(v, op, "bodies are nested more than %d deep", MAX_DEPTH);
+  for (int i = 0; i < 2; i++)
+    if (op->body[i]) check_block(v, op, op->body[i]);
+  v->depth--;
+  v->scalars_only -= scalars;
+  for (int i = 0; i < op->out_count; i++) {
+    const Value *x = op->out[i];
+    if (x->def != op || x->index != i) bad(v, op, "result %d does not know its place", i);
+    define(v, op, x);
+  }
+}
+
+static void check_block(Verifier *v, const Op *parent, const Block *b) {
+  static const Op kernel = {.code = OP_YIELD}; /* to speak of when the block is the kernel's */
+  const Op *speaker = parent ? parent : b->first ? b->first : &kernel;
+  if (b->parent != parent) bad(v, speaker, "a body does not know where it belongs");
+  for (int i = 0; i < b->arg_count; i++) {
+    if (b->args[i]->block != b || b->args[i]->index != i) bad(v, speaker, "argument %d does not know its place", i);
+    define(v, speaker, b->args[i]);
+  }
+  const Op *before = NULL;
+  for (const Op *op = b->first; op; before = op, op = op->next) {
+    if (op->block != b || op->prev != before) bad(v, op, "the links between operations are broken");
+    if (op_info[op->code].effect == EFFECT_END && (!parent || op->next)) bad(v, op, "ends a block that goes on");
+    check_op(v, op);
+  }
+  if (b->last != before) bad(v, speaker, "the links between operations are broken");
+  for (int i = 0; i < b->arg_count; i++) v->visible[b->args[i]->id] = 0;
+  for (const Op *op = b->first; op; op = op->next)
+    for (int i = 0; i < op->out_count; i++) v->visible[op->out[i]->id] = 0;
+}
+
+void tile_verify(Func *f, const char *after) {
+  Verifier v = {.func = f, .after = after ? after : "building"};
+  v.visible = NEW_N(f->cx->arena, uint8_t, f->value_count);
+  for (int i = 0; i < f->body->arg_count; i++)
+    if (f->body->args[i]->type->rank)
+      fail(f->cx, (Span){0}, "wrong IR after %s: argument %d of the kernel is a tensor", v.after, i);
+  check_block(&v, NULL, f->body);
+}
