@@ -42,6 +42,7 @@ Py *py_unary(Front *fr, PyOp op, Py *x, const char **why);
 Py *py_compare(Front *fr, PyOp op, Py *a, Py *b, const char **why);
 Py *py_subscript(Front *fr, Py *x, Py *index, const char **why);
 Py *py_constant(Front *fr, const Node *n, const char **why);
+const char *py_find(const char *s, size_t n, const char *what, size_t what_n); /* memmem */
 Py *py_to_int(Front *fr, const Py *x, const char **why);
 bool py_slice_bounds(const Py *slice, int n, int *start, int *stop, int *step);
 Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **why);
@@ -181,6 +182,7 @@ NORETURN void fail_unknown_name(Front *fr, Span at, const char *name);
 
 /* expr.c */
 Py *core_eval(Front *fr, Node *n);
+Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b);
 void core_assign(Front *fr, Node *target, Py *value);
 Py *core_lookup(Front *fr, Node *name);
 Call *core_make_call(Front *fr, Node *call);
@@ -188,7 +190,7 @@ bool core_is_constexpr_annotation(Front *fr, Node *annotation);
 
 /* stmt.c: how a list of statements ended. MAYBE: it returned where `flag` holds. */
 typedef enum { FLOW_FALLS, FLOW_RETURNS, FLOW_MAYBE } FlowKind;
-typedef struct Flow { FlowKind kind; Value *flag; Py *value; const Node *where; } Flow;
+typedef struct Flow { FlowKind kind; Value *flag; Py *value; const Node *where; bool rest_done; /* what follows was run too */ } Flow;
 Flow core_exec(Front *fr, const NodeList *list, int from, bool tail);
 /* control.c, flow.c */
 typedef struct Rest Rest;    /* what runs after a statement that may have returned */

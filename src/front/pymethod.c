@@ -217,7 +217,7 @@ static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, cons
     if (sa && a->str.n) {
       int64_t limit = b && b->kind == PY_INT ? (int64_t)b->i : -1;
       const char *p = s, *end = s + n, *hit;
-      while (limit-- != 0 && (hit = memmem(p, (size_t)(end - p), a->str.s, a->str.n))) {
+      while (limit-- != 0 && (hit = py_find(p, (size_t)(end - p), a->str.s, a->str.n))) {
         py_append(fr, r, py_str_n(fr, p, (size_t)(hit - p)));
         p = hit + a->str.n;
       }
@@ -252,7 +252,7 @@ static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, cons
   if (!strcmp(name, "replace") && sa && b && b->kind == PY_STR && a->str.n) {
     Buf out = {0};
     const char *p = s, *end = s + n, *hit;
-    while ((hit = memmem(p, (size_t)(end - p), a->str.s, a->str.n))) {
+    while ((hit = py_find(p, (size_t)(end - p), a->str.s, a->str.n))) {
       buf_write(&out, p, (size_t)(hit - p));
       buf_write(&out, b->str.s, b->str.n);
       p = hit + a->str.n;
@@ -263,7 +263,7 @@ static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, cons
     return r;
   }
   if ((!strcmp(name, "find") || !strcmp(name, "index")) && sa) {
-    const char *hit = a->str.n ? memmem(s, n, a->str.s, a->str.n) : s;
+    const char *hit = a->str.n ? py_find(s, n, a->str.s, a->str.n) : s;
     if (hit) return py_int(fr, hit - s);
     if (name[0] == 'f') return py_int(fr, -1);
     *why = "substring not found";
@@ -272,7 +272,7 @@ static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, cons
   if (!strcmp(name, "count") && sa && a->str.n) {
     int count = 0;
     const char *p = s, *end = s + n, *hit;
-    while ((hit = memmem(p, (size_t)(end - p), a->str.s, a->str.n))) count++, p = hit + a->str.n;
+    while ((hit = py_find(p, (size_t)(end - p), a->str.s, a->str.n))) count++, p = hit + a->str.n;
     return py_int(fr, count);
   }
   if (!strcmp(name, "isdigit")) {

@@ -18,6 +18,12 @@ static const char *explain(Front *fr, const char *format, ...) {
   return s;
 }
 
+const char *py_find(const char *s, size_t n, const char *what, size_t what_n) {
+  for (size_t i = 0; i + what_n <= n; i++)
+    if (!memcmp(s + i, what, what_n)) return s + i;
+  return NULL;
+}
+
 static Py *bad_operands(Front *fr, PyOp op, const Py *a, const Py *b, const char **why) {
   *why = explain(fr, "'%s' does not work between %s (%s) and %s (%s)", pyop_symbol(op), py_describe(fr, a), py_kind_name(a),
                  py_describe(fr, b), py_kind_name(b));
@@ -256,7 +262,7 @@ Py *py_compare(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
     case PYOP_NOT_EQ: return py_bool(fr, !py_equal(a, b));
     case PYOP_IN: case PYOP_NOT_IN: {
       bool found = false;
-      if (b->kind == PY_STR && a->kind == PY_STR) found = a->str.n == 0 || memmem(b->str.s, b->str.n, a->str.s, a->str.n);
+      if (b->kind == PY_STR && a->kind == PY_STR) found = a->str.n == 0 || py_find(b->str.s, b->str.n, a->str.s, a->str.n);
       else if (b->kind == PY_DICT) found = py_dict_get(b, a) != NULL;
       else {
         Py *items = py_items(fr, b);

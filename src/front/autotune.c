@@ -1,0 +1,186 @@
+/* What @triton.autotune and @triton.heuristics decide when the caller leaves parameters open, and the launch options.
+ *
+ * Decorators act from the outermost inwards, each seeing what was decided before it. Of autotune's configurations the first that
+ * agrees with the given arguments is taken. A heuristic is a function of the arguments so far; the caller's own value stands. */
+#include "front/core.h"
+
+/* The arguments as heuristics see them: values where known; arrays as objects with a dtype. */
+static Py *argument_value(Front *fr, Kernel *k, int i, const ArgSpec *arg) {
+  switch (arg->kind) {
+    case ARG_INT:
+      if (!arg->has_value) break;
+      return py_int(fr, arg->is_unsigned ? (PyInt)(uint64_t)arg->int_value : (PyInt)arg->int_value);
+    case ARG_BOOL: return py_bool(fr, arg->int_value != 0);
+    case ARG_FLOAT: return py_float(fr, arg->float_value);
+    case ARG_NONE: return py_none(fr);
+    case ARG_CONSTEXPR: return spec_constexpr(fr, k, arg->text, k->params[i].name);
+    case ARG_POINTER: {
+      Py *o = py_object(fr, NULL, "torch.Tensor");
+      map_put(o->object.fields, "dtype", py_dtype(fr, arg->dtype));
+      return o;
+    }
+    case ARG_TUPLE: {
+      Py *t = py_tuple(fr, 0, NULL);
+      for (int n = 0; n < arg->item_count; n++) py_append(fr, t, argument_value(fr, k, i, &arg->items[n]));
+      return t;
+    }
+    default: break;
+  }
+  return py_unknown(fr, "the value of '%s'", k->params[i].name);
+}
+
+static int param_index(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->param_count; i++)
+    if (!strcmp(k->params[i].name, name)) return i;
+  return -1;
+}
+
+static Node *argument_node(Node *call, int position, const char *name) {
+  if (call->kind != NODE_CALL) return NULL;
+  if (position < call->Call.args.n) return call->Call.args.at[position];
+  for (int i = 0; i < call->Call.keywords.n; i++)
+    if (call->Call.keywords.at[i]->keyword.arg && !strcmp(call->Call.keywords.at[i]->keyword.arg, name)) return call->Call.keywords.at[i]->keyword.value;
+  return NULL;
+}
+
+static int option(const Py *config, const char *name) {
+  Py *v = map_get(config->object.fields, name);
+  return v && v->kind == PY_INT && v->i > 0 && v->i < 1000 ? (int)v->i : 0;
+}
+
+typedef struct Choice { Front *fr; Kernel *k; const ArgSpec *args; Py **known; /* values so far, or NULL */ Py **chosen; Launch *config; } Choice;
+
+static bool fits(Choice *c, const Py *kwargs) {
+  for (int i = 0; i < kwargs->dict.n; i++) {
+    int p = kwargs->dict.keys[i]->kind == PY_STR ? param_index(c->k, kwargs->dict.keys[i]->str.s) : -1;
+    if (p < 0) continue;
+    if (c->known[p] && c->known[p]->kind != PY_UNKNOWN && !py_equal(c->known[p], kwargs->dict.values[i])) return false;
+  }
+  return true;
+}
+
+static void take(Choice *c, int p, Py *v) {
+  if (c->args[p].kind != ARG_MISSING || (c->chosen[p] && c->chosen[p]->kind != PY_UNKNOWN)) return;
+  c->chosen[p] = c->known[p] = v;
+}
+
+static void apply_autotune(Choice *c, Namespace *ns, Node *decorator) {
+  Front *fr = c->fr;
+  Node *node = argument_node(decorator, 0, "configs");
+  Py *configs = node ? host_iterate(fr, host_eval_in(fr, ns, node)) : NULL;
+  if (!configs) return;
+  if (configs->kind == PY_UNKNOWN) { /* no name is known to be tuned: let every open constexpr say why it has no value */
+    for (int i = 0; i < c->k->param_count; i++)
+      if (c->k->params[i].is_constexpr && !c->k->params[i].has_default && !c->known[i]) take(c, i, configs);
+    return;
+  }
+  const Py *best = NULL, *first = NULL;
+  for (int i = 0; i < configs->tuple.n && !best; i++) {
+    Py *config = configs->tuple.at[i], *kwargs = config->kind == PY_OBJECT ? map_get(config->object.fields, "kwargs") : NULL;
+    if (!kwargs || kwargs->kind != PY_DICT) continue;
+    if (!first) first = config;
+    if (fits(c, kwargs)) best = config;
+  }
+  if (!best) best = first; /* what is given stands; the rest comes from the first */
+  if (!best) return;
+  Py *kwargs = map_get(best->object.fields, "kwargs");
+  for (int i = 0; i < kwargs->dict.n; i++) {
+    if (kwargs->dict.keys[i]->kind != PY_STR) continue;
+    const char *name = kwargs->dict.keys[i]->str.s;
+    int p = param_index(c->k, name);
+    if (p >= 0) take(c, p, kwargs->dict.values[i]);
+    const Py *v = kwargs->dict.values[i];
+    if (p < 0 && v->kind == PY_INT && !strcmp(name, "num_warps")) c->config->num_warps = (int)v->i;
+    if (p < 0 && v->kind == PY_INT && !strcmp(name, "num_stages")) c->config->num_stages = (int)v->i;
+  }
+  if (!c->config->num_warps) c->config->num_warps = option(best, "num_warps");
+  if (!c->config->num_stages) c->config->num_stages = option(best, "num_stages");
+  if (!c->config->num_ctas) c->config->num_ctas = option(best, "num_ctas");
+}
+
+static void apply_heuristics(Choice *c, Namespace *ns, Node *decorator) {
+  Front *fr = c->fr;
+  Node *node = argument_node(decorator, 0, "values");
+  Py *values = node ? host_eval_in(fr, ns, node) : NULL;
+  if (!values || values->kind != PY_DICT) return;
+  for (int i = 0; i < values->dict.n; i++) {
+    int p = values->dict.keys[i]->kind == PY_STR ? param_index(c->k, values->dict.keys[i]->str.s) : -1;
+    if (p < 0 || c->args[p].kind != ARG_MISSING) continue;
+    Py *dict = py_dict(fr);
+    for (int k = 0; k < c->k->param_count; k++)
+      if (c->known[k]) py_dict_put(fr, dict, py_str(fr, c->k->params[k].name), c->known[k]);
+    Call call = {.span = decorator->span, .arg_spans = NEW_N(fr->cx->arena, Span, 1), .n = 1, .args = &dict};
+    Py *v = host_call(fr, values->dict.values[i], &call);
+    c->chosen[p] = c->known[p] = v;
+  }
+}
+
+static void launch_parameter(Choice *c, const char *name, int *value) { /* num_warps: tl.constexpr is option and parameter at once */
+  int p = param_index(c->k, name);
+  if (p < 0 || !c->k->params[p].is_constexpr) return;
+  if (c->known[p] && c->known[p]->kind == PY_INT && c->known[p]->i > 0 && c->known[p]->i < 1000) {
+    if (!*value) *value = (int)c->known[p]->i;
+  }
+}
+
+void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen, Launch *launch) {
+  Namespace *ns = k->fn->around ? k->fn->around : k->module->globals;
+  Launch config = {0};
+  *launch = (Launch){options->num_warps, options->num_stages, options->num_ctas};
+  Choice c = {.fr = fr, .k = k, .args = args, .chosen = chosen, .config = &config};
+  c.known = NEW_N(fr->cx->arena, Py *, k->param_count + 1);
+  for (int i = 0; i < k->param_count; i++)
+    if (args[i].kind != ARG_MISSING) c.known[i] = argument_value(fr, k, i, &args[i]);
+  launch_parameter(&c, "num_warps", &launch->num_warps);
+  launch_parameter(&c, "num_stages", &launch->num_stages);
+  launch_parameter(&c, "num_ctas", &launch->num_ctas);
+  for (int i = 0; i < k->decorator_count && !options->no_autotune; i++) {
+    DecoratorKind kind = decorator_kind(fr, ns, k->decorators[i]);
+    if (kind == DECO_AUTOTUNE) apply_autotune(&c, ns, k->decorators[i]);
+    else if (kind == DECO_HEURISTICS) apply_heuristics(&c, ns, k->decorators[i]);
+  }
+  launch_parameter(&c, "num_warps", &config.num_warps);
+  launch_parameter(&c, "num_stages", &config.num_stages);
+  launch_parameter(&c, "num_ctas", &config.num_ctas);
+  if (!launch->num_warps) launch->num_warps = config.num_warps ? config.num_warps : 4;
+  if (!launch->num_stages) launch->num_stages = config.num_stages ? config.num_stages : 3;
+  if (!launch->num_ctas) launch->num_ctas = config.num_ctas ? config.num_ctas : 1;
+  static const char *const names[] = {"num_warps", "num_stages", "num_ctas"};
+  int values[] = {launch->num_warps, launch->num_stages, launch->num_ctas};
+  for (int i = 0; i < 3; i++) {
+    int p = param_index(k, names[i]);
+    if (p >= 0 && k->params[p].is_constexpr && args[p].kind == ARG_MISSING && !chosen[p] && !k->params[p].has_default) chosen[p] = py_int(fr, values[i]);
+  }
+}
+
+/* ---- grids of the command line -------------------------------------------------------------------------------------------------------- */
+
+int64_t front_eval_int(Context *cx, const char *expression, int n, const char *const *names, const double *values) {
+  static const char around[] = "import math\nimport triton\nimport triton.language as tl\nfrom triton import cdiv, next_power_of_2\n";
+  Module *m = front_load_text(cx, "<expression>", around, sizeof around - 1);
+  Front *fr = m->project->fr;
+  Source *src = source_from_text(cx, "<expression>", expression, strlen(expression));
+  Node *e = parse_expression(cx, src);
+  HostScope sc = {.names = map_create(cx->arena, false), .ns = m->globals};
+  for (int i = 0; i < n; i++) {
+    double v = values[i];
+    bool whole = v >= -0x1p62 && v <= 0x1p62 && (double)(int64_t)v == v;
+    map_put(sc.names, intern_z(cx, names[i]), whole ? py_int(fr, (int64_t)v) : py_float(fr, v));
+  }
+  Py *v = host_eval(fr, &sc, e);
+  if (v->kind == PY_UNKNOWN) {
+    const char *near = NULL;
+    if (v->library[0] == '\'') {
+      const char **known = NEW_N(cx->arena, const char *, n + 5);
+      for (int i = 0; i < n; i++) known[i] = names[i];
+      known[n] = "cdiv", known[n + 1] = "next_power_of_2", known[n + 2] = "min", known[n + 3] = "max";
+      near = nearest_name(arena_strndup(cx->arena, v->library + 1, strlen(v->library) - 2), known);
+    }
+    if (near) fail_hint(cx, e->span, arena_printf(cx->arena, "did you mean `%s`?", near), "%s is not known", v->library);
+    fail(cx, e->span, "%s is not known", v->library);
+  }
+  if (v->kind == PY_FLOAT) fail_hint(cx, e->span, "divide with // or cdiv", "%s is a float, and an integer is needed", py_describe(fr, v));
+  if (v->kind != PY_INT && v->kind != PY_BOOL) fail(cx, e->span, "%s (%s) is not an integer", py_describe(fr, v), py_kind_name(v));
+  if (v->i > INT64_MAX || v->i < INT64_MIN) fail(cx, e->span, "%s does not fit in 64 bits", py_describe(fr, v));
+  return (int64_t)v->i;
+}

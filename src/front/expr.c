@@ -1,0 +1,404 @@
+/* Expressions of a kernel's body. An operand that is a run-time tensor goes to semantic.c; everything else is Python now. */
+#include "front/core.h"
+
+static NORETURN void unsupported(Front *fr, const Node *n, const char *what, const char *hint) {
+  if (hint) fail_hint(fr->cx, core_span(fr, n), hint, "%s cannot be used in a kernel", what);
+  fail(fr->cx, core_span(fr, n), "%s cannot be used in a kernel", what);
+}
+
+/* ---- names --------------------------------------------------------------------------------------------------------------------------- */
+
+static void check_global(Front *fr, Span at, const char *name, const Py *v) {
+  Context *cx = fr->cx;
+  switch (v->kind) {
+    case PY_BOOL: case PY_INT: case PY_FLOAT: case PY_STR: case PY_DICT: break;
+    case PY_TUPLE: if (!v->tuple.n) return; break;
+    case PY_UNKNOWN: {
+      bool module = !strncmp(v->library, "module ", 7);
+      fail_hint(cx, at, module ? "put the file where the import finds it, beside this one or above it" : "a kernel needs values that do not depend on the machine or on what runs around it",
+                "`%s` comes from %s", name, module ? v->library : arena_printf(cx->arena, "something that is not known here: %s", v->library));
+    }
+    default: return;
+  }
+  if (v->is_constexpr) return;
+  fail_hint(cx, at, arena_printf(cx->arena, "write %s = tl.constexpr(%s) where it is defined, or pass it as a tl.constexpr parameter", name, py_describe(fr, v)),
+            "a kernel cannot read the global `%s`, which is a plain %s", name, py_kind_name(v));
+}
+
+Py *core_lookup(Front *fr, Node *n) {
+  Frame *f = core_of(fr)->frame;
+  const char *name = n->Name.id;
+  Binding *b = scope_find(&f->scope, name);
+  if (b && b->value) return b->value;
+  Py *v = f->fn->closure ? map_get(f->fn->closure, name) : NULL;
+  if (!v) v = namespace_lookup(fr, f->ns, name);
+  if (v) {
+    if (v->kind != PY_FUNCTION && v->kind != PY_LIBRARY) check_global(fr, core_span(fr, n), name, v);
+    return v;
+  }
+  v = builtin_python(fr, name, false);
+  if (v) return v;
+  if (b) fail_hint(fr->cx, core_span(fr, n), "give it a value before", "`%s` is not defined here: %s", name, b->why ? b->why : "it has lost its value");
+  fail_unknown_name(fr, core_span(fr, n), name);
+}
+
+/* ---- attributes -------------------------------------------------------------------------------------------------------------------------- */
+
+Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
+  switch (x->kind) {
+    case PY_TENSOR: case PY_TYPE: case PY_BLOCK_PTR: case PY_DESC: return sem_attribute(fr, at, x, attr);
+    case PY_LIBRARY: {
+      Py *v = builtin_lookup(fr, x->library, attr);
+      if (v && v->kind != PY_UNKNOWN) return v;
+      Py *host = host_library(fr, arena_printf(fr->cx->arena, "%s.%s", x->library, attr));
+      return host ? host : v;
+    }
+    case PY_MODULE: {
+      Py *v = import_name(fr, x->module, x, NULL, intern_z(fr->cx, attr));
+      return v->kind == PY_UNKNOWN && strstr(v->library, "without a name") ? NULL : v;
+    }
+    case PY_OBJECT: {
+      Py *v = map_get(x->object.fields, attr);
+      if (v) return v;
+      Py *m = x->object.cls ? class_member(fr, x->object.cls, attr) : NULL;
+      if (m && m->kind == PY_FUNCTION) return py_method_of(fr, x, attr, m->fn);
+      return m;
+    }
+    case PY_CLASS: return class_member(fr, x->cls, attr);
+    case PY_TUPLE:
+      if (x->tuple.cls)
+        for (int i = 0; i < x->tuple.cls->field_count; i++)
+          if (!strcmp(x->tuple.cls->fields[i], attr)) return x->tuple.at[i];
+      if (!strcmp(attr, "values")) return x;
+      break;
+    case PY_FUNCTION:
+      if (!strcmp(attr, "__name__")) return py_str(fr, x->fn->name);
+      if (!strcmp(attr, "fn")) return x;
+      return NULL;
+    default: break;
+  }
+  if (!strcmp(attr, "value") && (py_is_number(x) || x->kind == PY_STR || x->kind == PY_NONE || x->kind == PY_TUPLE)) return x;
+  return py_has_method(x, attr) ? py_method_of(fr, x, intern_z(fr->cx, attr), NULL) : NULL;
+}
+
+static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr) {
+  Context *cx = fr->cx;
+  const char *near = NULL, *hint = NULL;
+  switch (x->kind) {
+    case PY_LIBRARY: near = nearest_name(attr, builtin_names(fr, x->library)); break;
+    case PY_TENSOR: {
+      static const char *const own[] = {"dtype", "type", "shape", "numel", "T", "to", NULL};
+      near = nearest_name(attr, own);
+      if (!near) near = nearest_name(attr, builtin_names(fr, "triton.language"));
+      break;
+    }
+    case PY_MODULE: {
+      Py *list = py_list(fr, 0, NULL);
+      namespace_names(fr, x->module->globals, list);
+      const char **names = NEW_N(cx->arena, const char *, list->tuple.n + 1);
+      for (int i = 0; i < list->tuple.n; i++) names[i] = list->tuple.at[i]->str.s;
+      near = nearest_name(attr, names);
+      break;
+    }
+    case PY_OBJECT: case PY_CLASS: break;
+    case PY_TUPLE:
+      if (x->tuple.cls) near = nearest_name(attr, x->tuple.cls->fields);
+      break;
+    case PY_INT: case PY_BOOL: case PY_FLOAT:
+      if (py_is_number(x) && (!strcmp(attr, "to") || !strcmp(attr, "dtype") || !strcmp(attr, "type") || !strcmp(attr, "shape") || !strcmp(attr, "cast"))) {
+        hint = x->kind == PY_INT && x->i == 1
+                   ? "an integer argument that equals 1 is a constexpr: use tl.cast(x, dtype), which takes both, annotate the parameter with its type, or list it in do_not_specialize"
+                   : "tl.cast(x, dtype) takes constants and tensors alike";
+        fail_hint(cx, at, hint, "the constexpr %s is no tensor and has no attribute `%s`", py_describe(fr, x), attr);
+      }
+      near = nearest_name(attr, py_method_names(x));
+      break;
+    case PY_NONE: hint = "test `is not None` first"; break;
+    default: near = nearest_name(attr, py_method_names(x)); break;
+  }
+  if (near) hint = arena_printf(cx->arena, "did you mean `%s`?", near);
+  const char *what = x->kind == PY_LIBRARY ? arena_printf(cx->arena, "%s", x->library) : py_describe(fr, x);
+  if (hint) fail_hint(cx, at, hint, "%s has no attribute `%s`", what, attr);
+  fail(cx, at, "%s has no attribute `%s`", what, attr);
+}
+
+static Py *eval_attribute(Front *fr, Node *n) {
+  Py *x = core_eval(fr, n->Attribute.value);
+  core_at(fr, n);
+  Py *v = front_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
+  if (!v) fail_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
+  return v;
+}
+
+/* ---- operators --------------------------------------------------------------------------------------------------------------------------- */
+
+/* A method such as __add__ or __getitem__ of an aggregate, or NULL. */
+static Py *operator_method(Front *fr, Py *x, const char *name) {
+  if (x->kind != PY_OBJECT || !x->object.cls) return NULL;
+  Py *m = class_member(fr, x->object.cls, intern_z(fr->cx, name));
+  return m && m->kind == PY_FUNCTION ? py_method_of(fr, x, name, m->fn) : NULL;
+}
+
+Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b) {
+  if (op == PYOP_MAT_MULT) fail_hint(fr->cx, at, "use tl.dot(a, b)", "`@` cannot be used in a kernel");
+  bool ta = a->kind == PY_TENSOR, tb = b->kind == PY_TENSOR;
+  if (ta || tb) {
+    if (op == PYOP_POW) fail_hint(fr->cx, at, "multiply, or use libdevice.pow", "`**` does not work on tensors");
+    return sem_binary(fr, at, op, a, b);
+  }
+  static const char *const methods[] = {[PYOP_ADD] = "__add__", [PYOP_SUB] = "__sub__", [PYOP_MULT] = "__mul__", [PYOP_DIV] = "__truediv__", [PYOP_FLOOR_DIV] = "__floordiv__", [PYOP_MOD] = "__mod__"};
+  if (op < sizeof methods / sizeof *methods && methods[op]) {
+    Py *m = operator_method(fr, a, methods[op]);
+    if (m) return front_call_values(fr, m, at, 1, &b);
+  }
+  const char *why = NULL;
+  Py *v = py_binary(fr, op, a, b, &why);
+  if (!v) fail(fr->cx, at, "%s", why);
+  return v;
+}
+
+static Py *eval_unary(Front *fr, Node *n) {
+  Py *x = core_eval(fr, n->UnaryOp.operand);
+  core_at(fr, n);
+  Span at = core_span(fr, n);
+  if (x->kind == PY_TENSOR) {
+    if (n->UnaryOp.op == PYOP_U_ADD) fail(fr->cx, at, "unary `+` does not work on tensors");
+    return sem_unary(fr, at, n->UnaryOp.op, x);
+  }
+  const char *why = NULL;
+  Py *v = py_unary(fr, n->UnaryOp.op, x, &why);
+  if (!v) fail(fr->cx, at, "%s", why);
+  return v;
+}
+
+static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
+  if (op == PYOP_IS || op == PYOP_IS_NOT) {
+    const char *why = NULL;
+    return py_compare(fr, op, a, b, &why);
+  }
+  if (op != PYOP_IN && op != PYOP_NOT_IN && (a->kind == PY_TENSOR || b->kind == PY_TENSOR)) {
+    if (a->kind == PY_NONE || b->kind == PY_NONE) fail_hint(fr->cx, at, "write `is None` or `is not None`", "a tensor cannot be compared with None");
+    return sem_compare(fr, at, op, a, b);
+  }
+  if ((op == PYOP_IN || op == PYOP_NOT_IN) && (py_is_runtime(a) || py_is_runtime(b))) fail(fr->cx, at, "`%s` works on values known at compile time only", pyop_symbol(op));
+  const char *why = NULL;
+  Py *v = py_compare(fr, op, a, b, &why);
+  if (!v) fail(fr->cx, at, "%s", why);
+  return v;
+}
+
+static Py *eval_compare(Front *fr, Node *n) {
+  Span at = core_span(fr, n);
+  Py *left = core_eval(fr, n->Compare.left), *result = NULL;
+  for (int i = 0; i < n->Compare.ops.n; i++) {
+    Py *right = core_eval(fr, n->Compare.comparators.at[i]);
+    core_at(fr, n);
+    result = compare_pair(fr, at, n->Compare.ops.at[i], left, right);
+    if (n->Compare.ops.n > 1) {
+      if (result->kind == PY_TENSOR) fail_hint(fr->cx, at, "write (a < b) & (b < c)", "a chain of comparisons needs values known at compile time");
+      if (py_truth_known(result) == 0) return result;
+    }
+    left = right;
+  }
+  return result;
+}
+
+/* Constants short-circuit; of run-time operands all are evaluated. */
+static Py *eval_bool_op(Front *fr, Node *n) {
+  bool is_and = n->BoolOp.op == PYOP_AND;
+  Py *result = NULL, *last = NULL;
+  for (int i = 0; i < n->BoolOp.values.n; i++) {
+    Py *v = last = core_eval(fr, n->BoolOp.values.at[i]);
+    core_at(fr, n);
+    if (v->kind != PY_TENSOR) {
+      bool truth = py_truth(fr, core_span(fr, n->BoolOp.values.at[i]), v);
+      if (truth != is_and) return v;
+      continue;
+    }
+    result = result ? sem_logical(fr, core_span(fr, n), n->BoolOp.op, result, v) : v;
+  }
+  return result ? result : last;
+}
+
+/* ---- subscripts ------------------------------------------------------------------------------------------------------------------------------- */
+
+static Py *eval_slice(Front *fr, Node *n) {
+  Py *p = NEW(fr->cx->arena, Py);
+  p->kind = PY_SLICE;
+  p->slice.start = n->Slice.lower ? core_eval(fr, n->Slice.lower) : py_none(fr);
+  p->slice.stop = n->Slice.upper ? core_eval(fr, n->Slice.upper) : py_none(fr);
+  p->slice.step = n->Slice.step ? core_eval(fr, n->Slice.step) : py_none(fr);
+  return p;
+}
+
+static Py *eval_subscript(Front *fr, Node *n) {
+  Py *x = core_eval(fr, n->Subscript.value), *index = core_eval(fr, n->Subscript.slice);
+  core_at(fr, n);
+  Span at = core_span(fr, n);
+  if (x->kind == PY_TENSOR) return sem_subscript(fr, at, x, index);
+  Py *m = operator_method(fr, x, "__getitem__");
+  if (m) return front_call_values(fr, m, at, 1, &index);
+  const char *why = NULL;
+  Py *v = py_subscript(fr, x, index, &why);
+  if (!v) fail(fr->cx, at, "%s", why);
+  return v;
+}
+
+/* ---- calls, displays ------------------------------------------------------------------------------------------------------------------------ */
+
+Call *core_make_call(Front *fr, Node *n) {
+  Arena *a = fr->cx->arena;
+  Call *call = NEW(a, Call);
+  VEC(Py *) args = {0};
+  VEC(Span) spans = {0};
+  call->span = core_span(fr, n);
+  for (int i = 0; i < n->Call.args.n; i++) {
+    Node *arg = n->Call.args.at[i];
+    if (arg->kind == NODE_STARRED) {
+      Py *items = core_eval(fr, arg->Starred.value);
+      if (items->kind != PY_TUPLE) fail(fr->cx, core_span(fr, arg), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
+      for (int k = 0; k < items->tuple.n; k++) {
+        vec_push(a, &args, items->tuple.at[k]);
+        vec_push(a, &spans, core_span(fr, arg));
+      }
+    } else {
+      vec_push(a, &args, core_eval(fr, arg));
+      vec_push(a, &spans, core_span(fr, arg));
+    }
+  }
+  call->n = args.n;
+  VEC(const char *) names = {0};
+  for (int i = 0; i < n->Call.keywords.n; i++) {
+    Node *k = n->Call.keywords.at[i];
+    Py *v = core_eval(fr, k->keyword.value);
+    if (k->keyword.arg) {
+      vec_push(a, &names, k->keyword.arg);
+      vec_push(a, &args, v);
+      vec_push(a, &spans, core_span(fr, k));
+      continue;
+    }
+    if (v->kind != PY_DICT) fail(fr->cx, core_span(fr, k), "only a dict can be spread with `**`");
+    for (int d = 0; d < v->dict.n; d++)
+      if (v->dict.keys[d]->kind == PY_STR) {
+        vec_push(a, &names, intern_z(fr->cx, v->dict.keys[d]->str.s));
+        vec_push(a, &args, v->dict.values[d]);
+        vec_push(a, &spans, core_span(fr, k));
+      }
+  }
+  call->args = args.at;
+  call->kw_n = names.n;
+  call->kw_names = names.at;
+  call->kw_values = args.at + call->n;
+  call->arg_spans = spans.at;
+  return call;
+}
+
+static Py *eval_call(Front *fr, Node *n) {
+  Py *callee = core_eval(fr, n->Call.func);
+  Call *call = core_make_call(fr, n);
+  core_at(fr, n);
+  return front_call(fr, callee, call);
+}
+
+static Py *eval_display(Front *fr, Node *n) {
+  Py *t = py_tuple(fr, 0, NULL);
+  for (int i = 0; i < n->Tuple.elts.n; i++) {
+    Node *e = n->Tuple.elts.at[i];
+    if (e->kind != NODE_STARRED) {
+      py_append(fr, t, core_eval(fr, e));
+      continue;
+    }
+    Py *items = core_eval(fr, e->Starred.value);
+    if (items->kind != PY_TUPLE) fail(fr->cx, core_span(fr, e), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
+    for (int k = 0; k < items->tuple.n; k++) py_append(fr, t, items->tuple.at[k]);
+  }
+  t->tuple.is_list = n->kind == NODE_LIST;
+  return t;
+}
+
+static Py *eval_comprehension(Front *fr, Node *n) {
+  if (n->ListComp.generators.n != 1) unsupported(fr, n, "a comprehension with several `for`", NULL);
+  Node *g = n->ListComp.generators.at[0];
+  if (g->comprehension.ifs.n) fail_hint(fr->cx, core_span(fr, g->comprehension.ifs.at[0]), "build the tuple without the elements", "a comprehension's `if` cannot be used in a kernel: Triton ignores it");
+  Py *over = core_eval(fr, g->comprehension.iter);
+  Py *items = py_is_runtime(over) && over->kind != PY_TUPLE ? NULL : py_items(fr, over);
+  if (!items) fail(fr->cx, core_span(fr, g->comprehension.iter), "a comprehension in a kernel runs over a tuple, not %s", py_describe(fr, over));
+  Py *out = py_tuple(fr, 0, NULL);
+  for (int i = 0; i < items->tuple.n; i++) {
+    Node *t = g->comprehension.target;
+    if (t->kind == NODE_NAME) scope_set(fr, t->Name.id, items->tuple.at[i], t);
+    else core_assign(fr, t, items->tuple.at[i]);
+    py_append(fr, out, core_eval(fr, n->ListComp.elt));
+  }
+  return out;
+}
+
+static Py *eval_f_string(Front *fr, Node *n) {
+  Buf out = {0};
+  for (int i = 0; i < n->JoinedStr.values.n; i++) {
+    Node *v = n->JoinedStr.values.at[i];
+    if (v->kind == NODE_CONSTANT) {
+      buf_write(&out, v->Constant.value.text, v->Constant.value.size);
+      continue;
+    }
+    char *so_far = arena_strndup(fr->cx->arena, out.at ? out.at : "", out.n); /* evaluation may unwind: keep nothing malloc'ed */
+    size_t n_so_far = out.n;
+    buf_destroy(&out);
+    Py *x = core_eval(fr, v->FormattedValue.value);
+    if (py_is_runtime(x)) fail_hint(fr->cx, core_span(fr, v), "use tl.device_print for run-time values", "an f-string in a kernel takes values known at compile time, not %s", py_describe(fr, x));
+    Py *spec = v->FormattedValue.format_spec ? core_eval(fr, v->FormattedValue.format_spec) : NULL;
+    const char *why = NULL;
+    Py *text = py_format(fr, x, v->FormattedValue.conversion, spec ? spec->str.s : NULL, &why);
+    if (!text) fail(fr->cx, core_span(fr, v), "%s", why);
+    out = (Buf){0};
+    buf_write(&out, so_far, n_so_far);
+    buf_write(&out, text->str.s, text->str.n);
+  }
+  Py *r = py_str_n(fr, out.at ? out.at : "", out.n);
+  buf_destroy(&out);
+  return r;
+}
+
+static Py *eval_walrus(Front *fr, Node *n) {
+  Py *v = core_eval(fr, n->NamedExpr.value);
+  core_at(fr, n);
+  core_assign(fr, n->NamedExpr.target, v);
+  return core_lookup(fr, n->NamedExpr.target);
+}
+
+Py *core_eval(Front *fr, Node *n) {
+  switch (n->kind) {
+    case NODE_NAME: return core_lookup(fr, n);
+    case NODE_CONSTANT: {
+      const char *why = NULL;
+      Py *v = py_constant(fr, n, &why);
+      if (!v) fail(fr->cx, core_span(fr, n), "%s", why);
+      return v;
+    }
+    case NODE_BIN_OP: {
+      Py *a = core_eval(fr, n->BinOp.left), *b = core_eval(fr, n->BinOp.right);
+      core_at(fr, n);
+      return core_binary(fr, core_span(fr, n), n->BinOp.op, a, b);
+    }
+    case NODE_UNARY_OP: return eval_unary(fr, n);
+    case NODE_BOOL_OP: return eval_bool_op(fr, n);
+    case NODE_COMPARE: return eval_compare(fr, n);
+    case NODE_CALL: return eval_call(fr, n);
+    case NODE_ATTRIBUTE: return eval_attribute(fr, n);
+    case NODE_SUBSCRIPT: return eval_subscript(fr, n);
+    case NODE_SLICE: return eval_slice(fr, n);
+    case NODE_TUPLE: case NODE_LIST: return eval_display(fr, n);
+    case NODE_IF_EXP: return core_ternary(fr, n);
+    case NODE_NAMED_EXPR: return eval_walrus(fr, n);
+    case NODE_JOINED_STR: return eval_f_string(fr, n);
+    case NODE_LIST_COMP: return eval_comprehension(fr, n);
+    case NODE_LAMBDA: unsupported(fr, n, "`lambda`", "define the function outside, under @triton.jit");
+    case NODE_DICT: unsupported(fr, n, "a dict", "use a tuple");
+    case NODE_SET: unsupported(fr, n, "a set", "use a tuple");
+    case NODE_GENERATOR_EXP: unsupported(fr, n, "a generator", "use a list comprehension over a tuple");
+    case NODE_SET_COMP: case NODE_DICT_COMP: unsupported(fr, n, "a set or dict comprehension", NULL);
+    case NODE_STARRED: unsupported(fr, n, "`*` here", NULL);
+    case NODE_AWAIT: case NODE_YIELD: case NODE_YIELD_FROM: unsupported(fr, n, "`await` and `yield`", NULL);
+    default: unsupported(fr, n, node_name(n->kind), NULL);
+  }
+}

@@ -1,0 +1,306 @@
+/* Host expressions: Python evaluated now, for module constants, decorators' arguments, heuristics and constexpr functions.
+ *
+ * What is not at hand (torch.cuda..., an argument nobody gave) is a PY_UNKNOWN, and so is everything computed from it; nothing here
+ * fails. A budget of steps for a whole file keeps endless loops out. */
+#include "front/core.h"
+
+bool host_step(Front *fr) { return --front_project(fr)->steps > 0; }
+
+static Py *lookup(Front *fr, HostScope *sc, const char *name) {
+  for (HostScope *s = sc; s; s = s->up) {
+    Py *v = map_get(s->names, name);
+    if (v) return v;
+  }
+  Py *v = sc->ns ? namespace_lookup(fr, sc->ns, name) : NULL;
+  if (!v && host_python(name)) v = py_unknown(fr, "python.%s", name);
+  if (!v) v = builtin_python(fr, name, true);
+  return v ? v : py_unknown(fr, "'%s'", name);
+}
+
+Py *host_binary(Front *fr, PyOp op, Py *a, Py *b) {
+  if (a->kind == PY_UNKNOWN) return a;
+  if (b->kind == PY_UNKNOWN) return b;
+  const char *why = NULL;
+  Py *v = py_binary(fr, op, a, b, &why);
+  return v ? v : py_unknown(fr, "%s", why);
+}
+
+Py *host_iterate(Front *fr, Py *x) {
+  if (x->kind == PY_UNKNOWN) return x;
+  Py *items = py_items(fr, x);
+  return items ? items : py_unknown(fr, "%s, which cannot be iterated", py_describe(fr, x));
+}
+
+Py *host_attribute(Front *fr, Py *x, const char *attr) {
+  if (x->kind == PY_UNKNOWN || x->kind == PY_LIBRARY) {
+    const char *path = arena_printf(fr->cx->arena, "%s.%s", x->library, attr);
+    Py *v = host_library(fr, path);
+    if (v) return v;
+    if (x->kind == PY_LIBRARY) {
+      v = builtin_lookup(fr, x->library, attr);
+      if (v) return v;
+      const char *deeper = builtin_library(fr, path);
+      if (deeper) return py_library(fr, deeper);
+    }
+    return py_unknown(fr, "%s", path);
+  }
+  Py *v = front_attribute(fr, (Span){0}, x, intern_z(fr->cx, attr));
+  return v ? v : py_unknown(fr, "%s.%s", py_describe(fr, x), attr);
+}
+
+/* ---- comprehensions --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct Comprehension { Node *n; const NodeList *generators; Py *out; Py *unknown; } Comprehension;
+
+static void run_generators(Front *fr, HostScope *sc, Comprehension *c, int level) {
+  if (c->unknown) return;
+  if (level == c->generators->n) {
+    Node *n = c->n;
+    if (n->kind == NODE_DICT_COMP) {
+      Py *key = host_eval(fr, sc, n->DictComp.key);
+      if (key->kind == PY_UNKNOWN) c->unknown = key;
+      else py_dict_put(fr, c->out, key, host_eval(fr, sc, n->DictComp.value));
+    } else {
+      py_append(fr, c->out, host_eval(fr, sc, n->ListComp.elt));
+    }
+    return;
+  }
+  Node *g = c->generators->at[level];
+  Py *items = host_iterate(fr, host_eval(fr, sc, g->comprehension.iter));
+  if (items->kind == PY_UNKNOWN) {
+    c->unknown = items;
+    return;
+  }
+  for (int i = 0; i < items->tuple.n && !c->unknown; i++) {
+    if (!host_step(fr)) {
+      c->unknown = py_unknown(fr, "a computation that takes too long");
+      return;
+    }
+    host_assign(fr, sc, g->comprehension.target, items->tuple.at[i]);
+    bool keep = true;
+    for (int k = 0; k < g->comprehension.ifs.n && keep; k++) {
+      Py *test = host_eval(fr, sc, g->comprehension.ifs.at[k]);
+      int truth = py_truth_known(test);
+      if (truth < 0) {
+        c->unknown = test;
+        return;
+      }
+      keep = truth;
+    }
+    if (keep) run_generators(fr, sc, c, level + 1);
+  }
+}
+
+static Py *comprehension(Front *fr, HostScope *sc, Node *n) {
+  HostScope inner = {.names = map_create(fr->cx->arena, false), .up = sc, .ns = sc->ns};
+  Comprehension c = {.n = n};
+  c.generators = n->kind == NODE_DICT_COMP ? &n->DictComp.generators : &n->ListComp.generators;
+  c.out = n->kind == NODE_DICT_COMP ? py_dict(fr) : py_list(fr, 0, NULL);
+  run_generators(fr, &inner, &c, 0);
+  return c.unknown ? c.unknown : c.out;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------------------------------------------- */
+
+static Py *bool_op(Front *fr, HostScope *sc, Node *n) {
+  bool is_and = n->BoolOp.op == PYOP_AND;
+  Py *last = NULL, *unknown = NULL;
+  for (int i = 0; i < n->BoolOp.values.n; i++) {
+    last = host_eval(fr, sc, n->BoolOp.values.at[i]);
+    int truth = py_truth_known(last);
+    if (truth < 0) unknown = last;
+    else if (truth != is_and) return last; /* decides whatever the unknown ones are, but for its exact value */
+  }
+  return unknown ? unknown : last;
+}
+
+static Py *compare(Front *fr, HostScope *sc, Node *n) {
+  Py *left = host_eval(fr, sc, n->Compare.left), *result = NULL;
+  for (int i = 0; i < n->Compare.ops.n; i++) {
+    Py *right = host_eval(fr, sc, n->Compare.comparators.at[i]);
+    if (left->kind == PY_UNKNOWN) return left;
+    if (right->kind == PY_UNKNOWN) return right;
+    const char *why = NULL;
+    result = py_compare(fr, n->Compare.ops.at[i], left, right, &why);
+    if (!result) return py_unknown(fr, "%s", why);
+    if (!result->i) return result;
+    left = right;
+  }
+  return result;
+}
+
+static Py *call(Front *fr, HostScope *sc, Node *n) {
+  Arena *a = fr->cx->arena;
+  Py *callee = host_eval(fr, sc, n->Call.func);
+  Call c = {.span = n->span};
+  VEC(Py *) args = {0};
+  VEC(const char *) names = {0};
+  for (int i = 0; i < n->Call.args.n; i++) {
+    Node *arg = n->Call.args.at[i];
+    if (arg->kind != NODE_STARRED) {
+      vec_push(a, &args, host_eval(fr, sc, arg));
+      continue;
+    }
+    Py *items = host_iterate(fr, host_eval(fr, sc, arg->Starred.value));
+    if (items->kind == PY_UNKNOWN) return items;
+    for (int k = 0; k < items->tuple.n; k++) vec_push(a, &args, items->tuple.at[k]);
+  }
+  c.n = args.n;
+  for (int i = 0; i < n->Call.keywords.n; i++) {
+    Node *k = n->Call.keywords.at[i];
+    Py *v = host_eval(fr, sc, k->keyword.value);
+    if (k->keyword.arg) {
+      vec_push(a, &names, k->keyword.arg);
+      vec_push(a, &args, v);
+      continue;
+    }
+    if (v->kind != PY_DICT) return v->kind == PY_UNKNOWN ? v : py_unknown(fr, "** of %s", py_describe(fr, v));
+    for (int d = 0; d < v->dict.n; d++) {
+      if (v->dict.keys[d]->kind != PY_STR) continue;
+      vec_push(a, &names, intern_z(fr->cx, v->dict.keys[d]->str.s));
+      vec_push(a, &args, v->dict.values[d]);
+    }
+  }
+  c.args = args.at;
+  c.kw_n = names.n;
+  c.kw_names = names.at;
+  c.kw_values = args.at + c.n;
+  c.arg_spans = NEW_N(a, Span, args.n + 1);
+  for (int i = 0; i < args.n; i++) c.arg_spans[i] = n->span;
+  return host_call(fr, callee, &c);
+}
+
+static Py *display(Front *fr, HostScope *sc, const NodeList *elts, bool is_list) {
+  Py *t = is_list ? py_list(fr, 0, NULL) : py_tuple(fr, 0, NULL);
+  for (int i = 0; i < elts->n; i++) {
+    Node *e = elts->at[i];
+    Py *v = host_eval(fr, sc, e->kind == NODE_STARRED ? e->Starred.value : e);
+    if (e->kind != NODE_STARRED) {
+      py_append(fr, t, v);
+      continue;
+    }
+    v = host_iterate(fr, v);
+    if (v->kind == PY_UNKNOWN) return v;
+    for (int k = 0; k < v->tuple.n; k++) py_append(fr, t, v->tuple.at[k]);
+  }
+  return t;
+}
+
+static Py *dict_display(Front *fr, HostScope *sc, Node *n) {
+  Py *d = py_dict(fr);
+  for (int i = 0; i < n->Dict.values.n; i++) {
+    Py *v = host_eval(fr, sc, n->Dict.values.at[i]);
+    if (n->Dict.keys.at[i]) {
+      Py *k = host_eval(fr, sc, n->Dict.keys.at[i]);
+      if (k->kind != PY_UNKNOWN) py_dict_put(fr, d, k, v);
+      continue;
+    }
+    if (v->kind != PY_DICT) return v->kind == PY_UNKNOWN ? v : py_unknown(fr, "** of %s", py_describe(fr, v));
+    for (int k = 0; k < v->dict.n; k++) py_dict_put(fr, d, v->dict.keys[k], v->dict.values[k]);
+  }
+  return d;
+}
+
+static Py *f_string(Front *fr, HostScope *sc, Node *n) {
+  Py *text = py_str(fr, "");
+  for (int i = 0; i < n->JoinedStr.values.n; i++) {
+    Node *v = n->JoinedStr.values.at[i];
+    Py *part;
+    if (v->kind == NODE_CONSTANT) part = py_str_n(fr, v->Constant.value.text, v->Constant.value.size);
+    else {
+      Py *x = host_eval(fr, sc, v->FormattedValue.value);
+      Py *spec = v->FormattedValue.format_spec ? host_eval(fr, sc, v->FormattedValue.format_spec) : NULL;
+      if (x->kind == PY_UNKNOWN) return x;
+      if (spec && spec->kind != PY_STR) return spec;
+      const char *why = NULL;
+      part = py_format(fr, x, v->FormattedValue.conversion, spec ? spec->str.s : NULL, &why);
+      if (!part) return py_unknown(fr, "%s", why);
+    }
+    text = host_binary(fr, PYOP_ADD, text, part);
+  }
+  return text;
+}
+
+static Py *slice(Front *fr, HostScope *sc, Node *n) {
+  Py *p = NEW(fr->cx->arena, Py);
+  p->kind = PY_SLICE;
+  p->slice.start = n->Slice.lower ? host_eval(fr, sc, n->Slice.lower) : py_none(fr);
+  p->slice.stop = n->Slice.upper ? host_eval(fr, sc, n->Slice.upper) : py_none(fr);
+  p->slice.step = n->Slice.step ? host_eval(fr, sc, n->Slice.step) : py_none(fr);
+  return p;
+}
+
+/* The locals that a nested function sees. */
+static Map *closure_of(Front *fr, HostScope *sc) {
+  if (!sc->up) return sc->names;
+  Map *all = map_create(fr->cx->arena, false);
+  VEC(HostScope *) chain = {0};
+  for (HostScope *s = sc; s; s = s->up) vec_push(fr->cx->arena, &chain, s);
+  for (int i = chain.n - 1; i >= 0; i--)
+    for (int k = 0; k < map_count(chain.at[i]->names); k++) {
+      const void *name;
+      void *v;
+      map_entry(chain.at[i]->names, k, &name, &v);
+      map_put(all, name, v);
+    }
+  return all;
+}
+
+Py *host_function(Front *fr, HostScope *sc, Node *def) { return function_value(fr, def, sc->ns, closure_of(fr, sc)); }
+
+Py *host_eval(Front *fr, HostScope *sc, Node *n) {
+  if (!host_step(fr)) return py_unknown(fr, "a computation that takes too long");
+  switch (n->kind) {
+    case NODE_NAME: return lookup(fr, sc, n->Name.id);
+    case NODE_CONSTANT: {
+      const char *why = NULL;
+      Py *v = py_constant(fr, n, &why);
+      return v ? v : py_unknown(fr, "%s", why);
+    }
+    case NODE_BIN_OP: return host_binary(fr, n->BinOp.op, host_eval(fr, sc, n->BinOp.left), host_eval(fr, sc, n->BinOp.right));
+    case NODE_UNARY_OP: {
+      Py *x = host_eval(fr, sc, n->UnaryOp.operand);
+      if (x->kind == PY_UNKNOWN) return x;
+      const char *why = NULL;
+      Py *v = py_unary(fr, n->UnaryOp.op, x, &why);
+      return v ? v : py_unknown(fr, "%s", why);
+    }
+    case NODE_BOOL_OP: return bool_op(fr, sc, n);
+    case NODE_COMPARE: return compare(fr, sc, n);
+    case NODE_CALL: return call(fr, sc, n);
+    case NODE_ATTRIBUTE: return host_attribute(fr, host_eval(fr, sc, n->Attribute.value), n->Attribute.attr);
+    case NODE_SUBSCRIPT: {
+      Py *x = host_eval(fr, sc, n->Subscript.value), *index = host_eval(fr, sc, n->Subscript.slice);
+      if (x->kind == PY_UNKNOWN) return x;
+      if (index->kind == PY_UNKNOWN) return index;
+      if (x->kind == PY_CLASS && x->cls->is_enum && index->kind == PY_STR) return host_attribute(fr, x, index->str.s);
+      const char *why = NULL;
+      Py *v = py_subscript(fr, x, index, &why);
+      return v ? v : py_unknown(fr, "%s", why);
+    }
+    case NODE_SLICE: return slice(fr, sc, n);
+    case NODE_TUPLE: return display(fr, sc, &n->Tuple.elts, false);
+    case NODE_LIST: return display(fr, sc, &n->List.elts, true);
+    case NODE_SET: return display(fr, sc, &n->Set.elts, true);
+    case NODE_DICT: return dict_display(fr, sc, n);
+    case NODE_IF_EXP: {
+      Py *test = host_eval(fr, sc, n->IfExp.test);
+      int truth = py_truth_known(test);
+      return truth < 0 ? test : host_eval(fr, sc, truth ? n->IfExp.body : n->IfExp.orelse);
+    }
+    case NODE_NAMED_EXPR: {
+      Py *v = host_eval(fr, sc, n->NamedExpr.value);
+      host_assign(fr, sc, n->NamedExpr.target, v);
+      return v;
+    }
+    case NODE_JOINED_STR: return f_string(fr, sc, n);
+    case NODE_LIST_COMP: case NODE_GENERATOR_EXP: case NODE_SET_COMP: case NODE_DICT_COMP: return comprehension(fr, sc, n);
+    case NODE_LAMBDA: return host_function(fr, sc, n);
+    default: return py_unknown(fr, "Python's %s", node_name(n->kind));
+  }
+}
+
+Py *host_eval_in(Front *fr, Namespace *ns, Node *n) {
+  HostScope sc = {.names = map_create(fr->cx->arena, false), .ns = ns};
+  return host_eval(fr, &sc, n);
+}

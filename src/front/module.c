@@ -1,0 +1,522 @@
+/* Files and their names.
+ *
+ * A file is parsed whole and nothing of it is run. Every name that its top level binds gets an entry with the statements that may
+ * bind it, in order; asking for the name evaluates the last one that counts, once:
+ *
+ *     try:                                    rsqrt   from ... import   counts unless an import of the `try` body is missing
+ *         from libdevice import rsqrt                 from ... import   counts if one is
+ *     except ImportError:
+ *         from math import rsqrt
+ *     if torch.version.hip: W = 64            W       = 64              counts if the test is true, or cannot be known
+ *     else: W = 32                                    = 32              counts if the test is false
+ *     CONFIGS = []                            CONFIGS = []              the last binding, then the statements after it that change
+ *     for b in (64, 128): CONFIGS.append(b)           for ...           what it is bound to are run
+ *
+ * While a binding is being evaluated its own name means the binding before it (x = x + 1). The same machinery serves functions
+ * around a kernel (their parameters are known if they have defaults) and class bodies. */
+#include "front/core.h"
+
+#include <errno.h>
+
+typedef struct Guard { Node *stmt; int branch; const struct Guard *up; } Guard; /* If: 0 body, 1 else; Try: 0 body, 1 handlers */
+
+typedef enum { DEF_FUNCTION, DEF_CLASS, DEF_ASSIGN, DEF_AUG, DEF_IMPORT, DEF_FROM, DEF_PARAM, DEF_EFFECT } DefKind;
+
+typedef struct Def {
+  DefKind kind;
+  Node *stmt;    /* ASSIGN: Assign or AnnAssign; PARAM: the default, or NULL */
+  Node *alias;   /* imports */
+  const Guard *guard;
+  Py *value;     /* once evaluated */
+  bool ran;      /* EFFECT */
+} Def;
+
+typedef struct Entry { const char *name; VEC(Def *) defs; int limit; bool busy, done; Py *value, *current; } Entry;
+
+struct Namespace {
+  Module *module;
+  Namespace *parent;
+  Node *owner; /* FunctionDef, ClassDef; NULL: the file */
+  Map *entries;
+  VEC(Def *) stars; /* from x import * */
+  Map *tests;   /* If or Try statement -> (void *)1 no, (void *)2 yes */
+  Map *values;  /* statement -> Py of its right side */
+};
+
+const char *module_path(const Module *m) { return m->path; }
+Module *namespace_module(const Namespace *ns) { return ns->module; }
+
+/* ---- collecting ---------------------------------------------------------------------------------------------------------------- */
+
+static Arena *arena_of(const Namespace *ns) { return ns->module->cx->arena; }
+
+static Def *add(Namespace *ns, const char *name, DefKind kind, Node *stmt, Node *alias, const Guard *guard) {
+  Entry *e = map_get(ns->entries, name);
+  if (!e) {
+    e = NEW(arena_of(ns), Entry);
+    e->name = name;
+    map_put(ns->entries, name, e);
+  }
+  Def *d = NEW(arena_of(ns), Def);
+  *d = (Def){.kind = kind, .stmt = stmt, .alias = alias, .guard = guard};
+  vec_push(arena_of(ns), &e->defs, d);
+  return d;
+}
+
+static void add_targets(Namespace *ns, Node *target, Node *stmt, const Guard *guard) {
+  switch (target->kind) {
+    case NODE_NAME: add(ns, target->Name.id, DEF_ASSIGN, stmt, NULL, guard); break;
+    case NODE_TUPLE: case NODE_LIST: /* one layout for both */
+      for (int i = 0; i < target->Tuple.elts.n; i++) add_targets(ns, target->Tuple.elts.at[i], stmt, guard);
+      break;
+    case NODE_STARRED: add_targets(ns, target->Starred.value, stmt, guard); break;
+    case NODE_SUBSCRIPT: case NODE_ATTRIBUTE: {
+      Node *root = target;
+      while (root->kind == NODE_SUBSCRIPT || root->kind == NODE_ATTRIBUTE)
+        root = root->kind == NODE_SUBSCRIPT ? root->Subscript.value : root->Attribute.value;
+      if (root->kind == NODE_NAME) add(ns, root->Name.id, DEF_EFFECT, stmt, NULL, guard);
+      break;
+    }
+    default: break;
+  }
+}
+
+static const char *mutated_by(const Node *n) { /* CONFIGS.append(x): "CONFIGS" */
+  if (n->kind != NODE_CALL || n->Call.func->kind != NODE_ATTRIBUTE || n->Call.func->Attribute.value->kind != NODE_NAME) return NULL;
+  static const char *const mutators[] = {"append", "extend", "insert", "update", "pop", "setdefault", "remove", "clear", "sort", "reverse", "add"};
+  for (size_t i = 0; i < sizeof mutators / sizeof *mutators; i++)
+    if (!strcmp(n->Call.func->Attribute.attr, mutators[i])) return n->Call.func->Attribute.value->Name.id;
+  return NULL;
+}
+
+typedef struct EffectWalk { Namespace *ns; Node *stmt; const Guard *guard; } EffectWalk;
+
+static void find_effects(void *arg, Node *n) { /* every name that a loop binds or changes */
+  EffectWalk *w = arg;
+  const char *name = mutated_by(n);
+  if (n->kind == NODE_NAME && n->Name.ctx == CTX_STORE) name = n->Name.id;
+  if (n->kind == NODE_SUBSCRIPT && n->Subscript.ctx == CTX_STORE && n->Subscript.value->kind == NODE_NAME) name = n->Subscript.value->Name.id;
+  if (name) {
+    Entry *e = map_get(w->ns->entries, name);
+    if (!e || e->defs.at[e->defs.n - 1]->stmt != w->stmt) add(w->ns, name, DEF_EFFECT, w->stmt, NULL, w->guard);
+  }
+  if (n->kind == NODE_FUNCTION_DEF || n->kind == NODE_CLASS_DEF || n->kind == NODE_LAMBDA) return;
+  node_children(n, find_effects, arg);
+}
+
+static const Guard *guarded(Namespace *ns, Node *stmt, int branch, const Guard *up) {
+  Guard *g = NEW(arena_of(ns), Guard);
+  *g = (Guard){stmt, branch, up};
+  return g;
+}
+
+static void collect(Namespace *ns, const NodeList *body, const Guard *guard);
+
+static void collect_statement(Namespace *ns, Node *s, const Guard *guard) {
+  Context *cx = ns->module->cx;
+  switch (s->kind) {
+    case NODE_FUNCTION_DEF: case NODE_ASYNC_FUNCTION_DEF: add(ns, s->FunctionDef.name, DEF_FUNCTION, s, NULL, guard); break;
+    case NODE_CLASS_DEF: add(ns, s->ClassDef.name, DEF_CLASS, s, NULL, guard); break;
+    case NODE_ASSIGN:
+      for (int i = 0; i < s->Assign.targets.n; i++) add_targets(ns, s->Assign.targets.at[i], s, guard);
+      break;
+    case NODE_ANN_ASSIGN:
+      if (s->AnnAssign.value) add_targets(ns, s->AnnAssign.target, s, guard);
+      break;
+    case NODE_AUG_ASSIGN:
+      if (s->AugAssign.target->kind == NODE_NAME) add(ns, s->AugAssign.target->Name.id, DEF_AUG, s, NULL, guard);
+      else add_targets(ns, s->AugAssign.target, s, guard);
+      break;
+    case NODE_IMPORT:
+      for (int i = 0; i < s->Import.names.n; i++) {
+        Node *a = s->Import.names.at[i];
+        const char *name = a->alias.asname ? a->alias.asname : intern(cx, a->alias.name, strcspn(a->alias.name, "."));
+        add(ns, name, DEF_IMPORT, s, a, guard);
+      }
+      break;
+    case NODE_IMPORT_FROM:
+      for (int i = 0; i < s->ImportFrom.names.n; i++) {
+        Node *a = s->ImportFrom.names.at[i];
+        if (!strcmp(a->alias.name, "*")) {
+          Def *d = NEW(arena_of(ns), Def);
+          *d = (Def){.kind = DEF_FROM, .stmt = s, .alias = a, .guard = guard};
+          vec_push(arena_of(ns), &ns->stars, d);
+        } else add(ns, a->alias.asname ? a->alias.asname : a->alias.name, DEF_FROM, s, a, guard);
+      }
+      break;
+    case NODE_IF:
+      collect(ns, &s->If.body, guarded(ns, s, 0, guard));
+      collect(ns, &s->If.orelse, guarded(ns, s, 1, guard));
+      break;
+    case NODE_TRY: case NODE_TRY_STAR:
+      collect(ns, &s->Try.body, guarded(ns, s, 0, guard));
+      collect(ns, &s->Try.orelse, guarded(ns, s, 0, guard));
+      for (int i = 0; i < s->Try.handlers.n; i++) collect(ns, &s->Try.handlers.at[i]->ExceptHandler.body, guarded(ns, s, 1, guard));
+      collect(ns, &s->Try.finalbody, guard);
+      break;
+    case NODE_WITH: case NODE_ASYNC_WITH: collect(ns, &s->With.body, guard); break;
+    case NODE_FOR: case NODE_WHILE: find_effects(&(EffectWalk){ns, s, guard}, s); break;
+    case NODE_EXPR: {
+      const char *name = mutated_by(s->Expr.value);
+      if (name) add(ns, name, DEF_EFFECT, s, NULL, guard);
+      break;
+    }
+    default: break;
+  }
+}
+
+static void collect(Namespace *ns, const NodeList *body, const Guard *guard) {
+  for (int i = 0; i < body->n; i++) collect_statement(ns, body->at[i], guard);
+}
+
+static void add_parameter(Namespace *ns, Node *arg, Node *def) {
+  if (arg) add(ns, arg->arg.arg, DEF_PARAM, def, NULL, NULL);
+}
+
+Namespace *namespace_create(Module *m, Namespace *parent, const NodeList *body, Node *owner) {
+  Namespace *ns = NEW(m->cx->arena, Namespace);
+  ns->module = m;
+  ns->parent = parent;
+  ns->owner = owner;
+  ns->entries = map_create(m->cx->arena, false);
+  ns->tests = map_create(m->cx->arena, false);
+  ns->values = map_create(m->cx->arena, false);
+  if (owner && owner->kind == NODE_FUNCTION_DEF) {
+    Node *a = owner->FunctionDef.args;
+    int positional = a->arguments.posonlyargs.n + a->arguments.args.n, first = positional - a->arguments.defaults.n;
+    for (int i = 0; i < positional; i++) {
+      int p = i - a->arguments.posonlyargs.n;
+      add_parameter(ns, p < 0 ? a->arguments.posonlyargs.at[i] : a->arguments.args.at[p], i >= first ? a->arguments.defaults.at[i - first] : NULL);
+    }
+    for (int i = 0; i < a->arguments.kwonlyargs.n; i++) add_parameter(ns, a->arguments.kwonlyargs.at[i], a->arguments.kw_defaults.at[i]);
+    add_parameter(ns, a->arguments.vararg, NULL);
+    add_parameter(ns, a->arguments.kwarg, NULL);
+  }
+  collect(ns, body, NULL);
+  return ns;
+}
+
+/* ---- evaluating ------------------------------------------------------------------------------------------------------------------ */
+
+static Py *import_of(Front *fr, Namespace *ns, const Def *d) {
+  Module *m = ns->module;
+  if (d->kind == DEF_IMPORT) {
+    const char *dotted = d->alias->alias.name;
+    if (!d->alias->alias.asname && strchr(dotted, '.')) { /* import a.b binds a */
+      Py *whole = import_module(fr, m, dotted, 0);
+      if (whole->kind == PY_UNKNOWN) return whole;
+      return import_module(fr, m, intern(m->cx, dotted, strcspn(dotted, ".")), 0);
+    }
+    return import_module(fr, m, dotted, 0);
+  }
+  Py *from = import_module(fr, m, d->stmt->ImportFrom.module, d->stmt->ImportFrom.level);
+  return import_name(fr, m, from, d->stmt->ImportFrom.module, d->alias->alias.name);
+}
+
+/* Do all imports at the top of a `try` body find what they name? */
+static bool imports_found(Front *fr, Namespace *ns, const NodeList *body) {
+  for (int i = 0; i < body->n; i++) {
+    Node *s = body->at[i];
+    if (s->kind != NODE_IMPORT && s->kind != NODE_IMPORT_FROM) continue;
+    const NodeList *names = s->kind == NODE_IMPORT ? &s->Import.names : &s->ImportFrom.names;
+    for (int k = 0; k < names->n; k++) {
+      Def d = {.kind = s->kind == NODE_IMPORT ? DEF_IMPORT : DEF_FROM, .stmt = s, .alias = names->at[k]};
+      if (!strcmp(d.alias->alias.name, "*")) {
+        if (import_module(fr, ns->module, s->ImportFrom.module, s->ImportFrom.level)->kind == PY_UNKNOWN) return false;
+      } else {
+        Py *v = import_of(fr, ns, &d);
+        if (v->kind == PY_UNKNOWN && !strncmp(v->library, "module ", 7)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+static bool branch_counts(Front *fr, Namespace *ns, const Guard *g) {
+  void *memo = map_get(ns->tests, g->stmt);
+  if (!memo) {
+    map_put(ns->tests, g->stmt, (void *)2); /* while it is being evaluated: as if it were true */
+    bool yes;
+    if (g->stmt->kind == NODE_IF) yes = py_truth_known(host_eval_in(fr, ns, g->stmt->If.test)) != 0; /* unknown counts as true */
+    else yes = imports_found(fr, ns, &g->stmt->Try.body);
+    memo = yes ? (void *)2 : (void *)1;
+    map_put(ns->tests, g->stmt, memo);
+  }
+  return (memo == (void *)2) == (g->branch == 0);
+}
+
+static bool counts(Front *fr, Namespace *ns, const Guard *g) {
+  for (; g; g = g->up)
+    if (!branch_counts(fr, ns, g)) return false;
+  return true;
+}
+
+/* Hands the parts of a value to the defs that `stmt` made for the names in `target`. */
+static void spread(Front *fr, Namespace *ns, Node *target, Node *stmt, Py *value) {
+  switch (target->kind) {
+    case NODE_NAME: {
+      Entry *e = map_get(ns->entries, target->Name.id);
+      for (int i = 0; e && i < e->defs.n; i++)
+        if (e->defs.at[i]->stmt == stmt) e->defs.at[i]->value = value;
+      break;
+    }
+    case NODE_TUPLE: case NODE_LIST: {
+      Py *items = value->kind == PY_UNKNOWN ? value : host_iterate(fr, value);
+      int n = target->Tuple.elts.n, star = -1, have = items->kind == PY_TUPLE ? items->tuple.n : 0;
+      for (int i = 0; i < n; i++)
+        if (target->Tuple.elts.at[i]->kind == NODE_STARRED) star = i;
+      for (int i = 0; i < n; i++) {
+        Py *part;
+        if (items->kind != PY_TUPLE || have < (star < 0 ? n : n - 1)) part = py_unknown(fr, "part of %s", py_describe(fr, value));
+        else if (i == star) part = py_list(fr, have - (n - 1), items->tuple.at + i);
+        else part = items->tuple.at[star >= 0 && i > star ? i + have - n : i];
+        Node *t = target->Tuple.elts.at[i];
+        spread(fr, ns, t->kind == NODE_STARRED ? t->Starred.value : t, stmt, part);
+      }
+      break;
+    }
+    default: break;
+  }
+}
+
+static Py *before(Front *fr, Namespace *ns, Entry *e, int limit);
+
+static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
+  Def *d = e->defs.at[index];
+  if (d->value) return d->value;
+  int limit = e->limit;
+  bool busy = e->busy;
+  Py *current = e->current;
+  e->limit = index;
+  e->busy = true;
+  e->current = NULL;
+  Py *v = NULL;
+  switch (d->kind) {
+    case DEF_FUNCTION: v = function_value(fr, d->stmt, ns, NULL); break;
+    case DEF_CLASS: v = class_value(fr, d->stmt, ns); break;
+    case DEF_IMPORT: case DEF_FROM: v = import_of(fr, ns, d); break;
+    case DEF_PARAM: v = d->stmt ? host_eval_in(fr, ns->parent ? ns->parent : ns, d->stmt) : py_unknown(fr, "the argument '%s'", e->name); break;
+    case DEF_AUG: {
+      Py *old = before(fr, ns, e, index);
+      v = host_binary(fr, d->stmt->AugAssign.op, old ? old : py_unknown(fr, "'%s'", e->name), host_eval_in(fr, ns, d->stmt->AugAssign.value));
+      break;
+    }
+    case DEF_ASSIGN: {
+      Node *s = d->stmt;
+      Py *value = map_get(ns->values, s);
+      if (!value) {
+        value = host_eval_in(fr, ns, s->kind == NODE_ASSIGN ? s->Assign.value : s->AnnAssign.value);
+        if (s->kind == NODE_ANN_ASSIGN && value->kind != PY_UNKNOWN) {
+          const char *annotation = namespace_dotted(fr, ns, s->AnnAssign.annotation);
+          size_t n = annotation ? strlen(annotation) : 0;
+          if (n >= 9 && !strcmp(annotation + n - 9, "constexpr")) {
+            value = arena_copy(fr->cx->arena, value, sizeof *value);
+            value->is_constexpr = true;
+          }
+        }
+        map_put(ns->values, s, value);
+      }
+      if (s->kind == NODE_ASSIGN) for (int i = 0; i < s->Assign.targets.n; i++) spread(fr, ns, s->Assign.targets.at[i], s, value);
+      else spread(fr, ns, s->AnnAssign.target, s, value);
+      v = d->value;
+      break;
+    }
+    case DEF_EFFECT: break;
+  }
+  e->limit = limit;
+  e->busy = busy;
+  e->current = current;
+  return d->value = v ? v : py_unknown(fr, "'%s'", e->name);
+}
+
+/* The name's value as the statements before `limit` leave it. */
+static Py *before(Front *fr, Namespace *ns, Entry *e, int limit) {
+  int base = limit - 1;
+  while (base >= 0 && (e->defs.at[base]->kind == DEF_EFFECT || !counts(fr, ns, e->defs.at[base]->guard))) base--;
+  Py *value = base >= 0 ? evaluate(fr, ns, e, base) : NULL;
+  if (value && value->kind == PY_UNKNOWN && e->defs.at[base]->guard && e->defs.at[base]->guard->stmt->kind == NODE_TRY) {
+    const Guard *g = e->defs.at[base]->guard; /* what `try` could not give, a handler may */
+    for (int i = base + 1; i < limit && g->branch == 0; i++)
+      if (e->defs.at[i]->kind != DEF_EFFECT && e->defs.at[i]->guard && e->defs.at[i]->guard->stmt == g->stmt) {
+        Py *other = evaluate(fr, ns, e, i);
+        if (other->kind != PY_UNKNOWN) return other;
+      }
+  }
+  for (int i = base + 1; i < limit; i++) {
+    Def *d = e->defs.at[i];
+    if (d->kind != DEF_EFFECT || d->ran || !counts(fr, ns, d->guard)) continue;
+    bool busy = e->busy;
+    e->busy = true;
+    e->limit = i;
+    e->current = value;
+    d->ran = true;
+    HostScope sc = {.names = map_create(fr->cx->arena, false), .ns = ns};
+    host_exec(fr, &sc, d->stmt);
+    Py *assigned = map_get(sc.names, e->name);
+    if (assigned) value = assigned;
+    for (int k = 0; k < map_count(sc.names); k++) { /* the loop's other names: their entries see it ran */
+      const void *name;
+      void *v;
+      map_entry(sc.names, k, &name, &v);
+      Entry *other = map_get(ns->entries, name);
+      for (int j = 0; other && j < other->defs.n; j++)
+        if (other->defs.at[j]->stmt == d->stmt && other->defs.at[j]->kind == DEF_EFFECT) {
+          other->defs.at[j]->kind = DEF_ASSIGN;
+          other->defs.at[j]->value = v;
+        }
+    }
+    e->busy = busy;
+    e->current = NULL;
+  }
+  return value;
+}
+
+static Py *from_stars(Front *fr, Namespace *ns, const char *name) {
+  for (int i = ns->stars.n - 1; i >= 0; i--) {
+    Def *d = ns->stars.at[i];
+    if (d->ran || !counts(fr, ns, d->guard)) continue; /* ran: being searched already, a cycle of files */
+    d->ran = true;
+    Py *from = import_module(fr, ns->module, d->stmt->ImportFrom.module, d->stmt->ImportFrom.level), *v = NULL;
+    if (from->kind == PY_MODULE) v = namespace_get(fr, from->module->globals, name);
+    else if (from->kind == PY_LIBRARY) v = builtin_lookup(fr, from->library, name);
+    d->ran = false;
+    if (v && v->kind != PY_UNKNOWN) return v;
+  }
+  return NULL;
+}
+
+Py *namespace_get(Front *fr, Namespace *ns, const char *name) {
+  Entry *e = map_get(ns->entries, name);
+  if (!e) return from_stars(fr, ns, name);
+  if (e->done) return e->value;
+  if (e->busy) return e->current ? e->current : before(fr, ns, e, e->limit);
+  Py *v = before(fr, ns, e, e->defs.n);
+  e->done = true;
+  return e->value = v;
+}
+
+Py *namespace_lookup(Front *fr, Namespace *ns, const char *name) {
+  for (Namespace *at = ns; at; at = at->parent) {
+    if (at != ns && at->owner && at->owner->kind == NODE_CLASS_DEF) continue; /* class bodies are not seen from methods */
+    Py *v = namespace_get(fr, at, name);
+    if (v) return v;
+  }
+  if (ns && !strcmp(name, "__name__")) return py_str(fr, ns->module->name);
+  if (ns && !strcmp(name, "__file__")) return py_str(fr, ns->module->path);
+  return NULL;
+}
+
+void namespace_names(Front *fr, Namespace *ns, Py *list) {
+  for (; ns; ns = ns->parent)
+    for (int i = 0; i < map_count(ns->entries); i++) {
+      const void *name;
+      void *e;
+      map_entry(ns->entries, i, &name, &e);
+      py_append(fr, list, py_str(fr, name));
+    }
+}
+
+/* ---- full names -------------------------------------------------------------------------------------------------------------------- */
+
+static const char *dotted_within(Front *fr, Namespace *ns, const Node *n, int depth) {
+  Arena *a = fr->cx->arena;
+  if (depth > 20) return NULL;
+  if (n->kind == NODE_CONSTANT && n->Constant.value.kind == CONST_STR) return n->Constant.value.text;
+  if (n->kind == NODE_ATTRIBUTE) {
+    const char *base = dotted_within(fr, ns, n->Attribute.value, depth + 1);
+    return base ? arena_printf(a, "%s.%s", base, n->Attribute.attr) : NULL;
+  }
+  if (n->kind != NODE_NAME) return NULL;
+  Entry *e = NULL;
+  Namespace *at = ns;
+  for (; at && !e; at = e ? at : at->parent) e = map_get(at->entries, n->Name.id);
+  if (!e) {
+    for (at = ns; at; at = at->parent) {
+      Py *v = from_stars(fr, at, n->Name.id);
+      if (v && v->kind == PY_BUILTIN) return arena_printf(a, "%s.%s", v->builtin.b->library, v->builtin.b->name);
+      if (v && v->kind == PY_CONSTEXPR_TYPE) return "triton.language.constexpr";
+    }
+    return n->Name.id;
+  }
+  Def *d = e->defs.at[e->defs.n - 1];
+  for (int i = e->defs.n - 1; i >= 0; i--)
+    if (counts(fr, at, e->defs.at[i]->guard)) {
+      d = e->defs.at[i];
+      break;
+    }
+  if (d->kind == DEF_IMPORT) return d->alias->alias.asname ? d->alias->alias.name : n->Name.id;
+  if (d->kind == DEF_FROM) {
+    Node *s = d->stmt;
+    if (!s->ImportFrom.level && s->ImportFrom.module && builtin_library(fr, s->ImportFrom.module))
+      return arena_printf(a, "%s.%s", s->ImportFrom.module, d->alias->alias.name);
+    Py *from = import_module(fr, ns->module, s->ImportFrom.module, s->ImportFrom.level);
+    if (from->kind == PY_MODULE) {
+      Node name = {.kind = NODE_NAME};
+      name.Name.id = d->alias->alias.name;
+      return dotted_within(fr, from->module->globals, &name, depth + 1);
+    }
+    return arena_printf(a, "%s.%s", s->ImportFrom.module ? s->ImportFrom.module : "", d->alias->alias.name);
+  }
+  if (d->kind == DEF_ASSIGN && d->stmt->kind == NODE_ASSIGN && d->stmt->Assign.targets.n == 1 && d->stmt->Assign.targets.at[0]->kind == NODE_NAME) {
+    Node *value = d->stmt->Assign.value;
+    if (value->kind == NODE_NAME && value->Name.id == n->Name.id) return n->Name.id;
+    if (value->kind == NODE_NAME || value->kind == NODE_ATTRIBUTE) return dotted_within(fr, at, value, depth + 1);
+  }
+  return n->Name.id;
+}
+
+const char *namespace_dotted(Front *fr, Namespace *ns, const Node *n) { return dotted_within(fr, ns, n, 0); }
+
+/* ---- files -------------------------------------------------------------------------------------------------------------------------- */
+
+static Module *module_from_source(Project *p, Source *src, const char *path, const char *name) {
+  Module *m = NEW(p->cx->arena, Module);
+  m->cx = p->cx;
+  m->project = p;
+  m->path = arena_strdup(p->cx->arena, path);
+  m->name = arena_strdup(p->cx->arena, name);
+  m->source = src;
+  m->tree = parse_module(p->cx, src);
+  m->globals = namespace_create(m, NULL, &m->tree->Module.body, NULL);
+  map_put(p->modules, m->path, m);
+  return m;
+}
+
+Module *module_load(Project *p, const char *path, const char *name) {
+  Module *m = map_get(p->modules, path);
+  if (m) return m;
+  Source *src = source_from_file(p->cx, path);
+  return src ? module_from_source(p, src, path, name) : NULL;
+}
+
+static Project *project_create(Context *cx) {
+  Project *p = NEW(cx->arena, Project);
+  p->cx = cx;
+  p->modules = map_create(cx->arena, true);
+  p->jit_of = map_create(cx->arena, false);
+  p->fr = NEW(cx->arena, Front);
+  p->fr->cx = cx;
+  p->fr->options = NEW(cx->arena, CompileOptions);
+  p->steps = 4000000;
+  return p;
+}
+
+Project *front_project(Front *fr) { return fr->module->project; }
+
+static Module *finish(Module *m) {
+  Project *p = m->project;
+  if (!p->fr->module) p->fr->module = m;
+  kernels_find(p->fr, m);
+  return m;
+}
+
+Module *front_load_file(Context *cx, const char *path) {
+  Source *src = source_from_file(cx, path);
+  if (!src) fail(cx, (Span){0}, "cannot read %s: %s", path, strerror(errno));
+  return finish(module_from_source(project_create(cx), src, path, "__main__"));
+}
+
+Module *front_load_text(Context *cx, const char *path_for_messages, const char *text, size_t n) {
+  Source *src = source_from_text(cx, path_for_messages, text, n);
+  return finish(module_from_source(project_create(cx), src, path_for_messages, "__main__"));
+}
