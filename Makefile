@@ -14,8 +14,8 @@ CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 # Text files that the library carries inside: each becomes $(BUILD)/gen/NAME.inc, a C string literal.
 EMBED    = $(BUILD)/gen/prelude.py.inc $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
 
-.PHONY: all lib unit test demo bench clean help
-all: $(BUILD)/nereid $(BUILD)/libnereid.a
+.PHONY: all lib unit test demo bench clean help shared examples install uninstall
+all: $(BUILD)/nereid $(BUILD)/libnereid.a shared
 lib: $(BUILD)/libnereid.a
 
 $(BUILD)/nereid: $(CLI_OBJ) $(BUILD)/libnereid.a
@@ -60,10 +60,57 @@ demo: $(BUILD)/nereid $(BUILD)/bench/cpu
 bench: $(BUILD)/bench/cpu
 	$(BUILD)/bench/cpu
 
+# The three programs of examples/, as a user of the library would build them.
+EXAMPLES = $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
+$(BUILD)/examples/%: examples/%.c include/nereid.h $(BUILD)/libnereid.a
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(WARN) $(CFLAGS) -Iinclude -pthread -o $@ $< $(BUILD)/libnereid.a $(LIBS)
+examples: $(EXAMPLES)
+
+# What is installed. The shared library exports what nereid.h declares; so does the static one, whose inner names are made
+# local (build/libnereid.a keeps them, for the tests).
+VERSION  = $(shell sed -n 's/^.define NEREID_VERSION "\(.*\)"/\1/p' include/nereid.h)
+SO_MAJOR = 0
+LD      ?= ld
+OBJCOPY ?= objcopy
+shared: $(BUILD)/lib/libnereid.so
+$(BUILD)/lib/libnereid.so: $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -shared -Wl,-soname,libnereid.so.$(SO_MAJOR) -o $@ $^ $(LIBS)
+	@ln -sf libnereid.so $(@D)/libnereid.so.$(SO_MAJOR)
+$(BUILD)/lib/libnereid.a: $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(LD) -r -o $(BUILD)/lib/nereid.o $^
+	$(OBJCOPY) --localize-hidden $(BUILD)/lib/nereid.o
+	rm -f $@ && $(AR) rcs $@ $(BUILD)/lib/nereid.o
+$(BUILD)/lib/%: packaging/%.in include/nereid.h Makefile
+	@mkdir -p $(@D)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+
+ROOT     = $(DESTDIR)$(PREFIX)
+PACKAGE  = nereid.pc nereid-config.cmake nereid-config-version.cmake
+install: $(BUILD)/nereid $(BUILD)/lib/libnereid.so $(BUILD)/lib/libnereid.a $(PACKAGE:%=$(BUILD)/lib/%)
+	install -d $(ROOT)/bin $(ROOT)/include $(ROOT)/lib/pkgconfig $(ROOT)/lib/cmake/nereid
+	install -m 755 $(BUILD)/nereid $(ROOT)/bin/nereid
+	install -m 644 include/nereid.h $(ROOT)/include/nereid.h
+	install -m 644 $(BUILD)/lib/libnereid.a $(ROOT)/lib/libnereid.a
+	install -m 755 $(BUILD)/lib/libnereid.so $(ROOT)/lib/libnereid.so.$(VERSION)
+	ln -sf libnereid.so.$(VERSION) $(ROOT)/lib/libnereid.so.$(SO_MAJOR)
+	ln -sf libnereid.so.$(SO_MAJOR) $(ROOT)/lib/libnereid.so
+	install -m 644 $(BUILD)/lib/nereid.pc $(ROOT)/lib/pkgconfig/nereid.pc
+	install -m 644 $(BUILD)/lib/nereid-config.cmake $(BUILD)/lib/nereid-config-version.cmake $(ROOT)/lib/cmake/nereid/
+
+uninstall:
+	rm -f $(ROOT)/bin/nereid $(ROOT)/include/nereid.h $(ROOT)/lib/libnereid.a $(ROOT)/lib/libnereid.so*
+	rm -f $(ROOT)/lib/pkgconfig/nereid.pc
+	rm -rf $(ROOT)/lib/cmake/nereid
+
 help:
 	@echo "make            the command build/nereid and build/libnereid.a"
 	@echo "make demo       build, run and measure the main kernels on this machine"
 	@echo "make test       every test; make unit only builds them"
+	@echo "make examples   the programs of examples/"
+	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR when set; make uninstall takes it away"
 	@echo "make bench      the figures of bench/RESULTS.md"
 	@echo "make clean      remove build/"
 
