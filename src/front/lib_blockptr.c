@@ -86,7 +86,7 @@ Py *lib_load_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, const
   bool nan = !strcmp(padding, "nan");
   if (padding[0] && !nan && strcmp(padding, "zero")) lib_fail(fr, at, b, NULL, "`padding_option` must be \"\", \"zero\" or \"nan\", but it is \"%s\"", padding);
   if (nan && (elem->ptr || !dtype_is_float(elem->dtype))) lib_fail(fr, at, b, "use \"zero\"", "`padding_option` \"nan\" needs float elements, but they are %s", type_text(fr, elem));
-  Value *coords[MAX_RANK];
+  Value *coords[MAX_RANK] = {0};
   block_coordinates(fr, bp, coords);
   Value *mask = bounds(fr, bp, coords, read_boundary(fr, b, at, bp, boundary_check));
   Value *r = build_load(&fr->b, addresses(fr, bp, coords), mask, mask ? padding_value(fr, elem, bp, nan) : NULL);
@@ -100,7 +100,7 @@ void lib_store_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, Py 
   Value *v = lib_value(fr, at, b, "value", value);
   v = sem_broadcast_to(fr, at, v, bp->rank, bp->block_shape);
   v = sem_cast_value(fr, at, v, elem, 0, false);
-  Value *coords[MAX_RANK];
+  Value *coords[MAX_RANK] = {0};
   block_coordinates(fr, bp, coords);
   Value *mask = bounds(fr, bp, coords, read_boundary(fr, b, at, bp, boundary_check));
   Op *op = build_store(&fr->b, addresses(fr, bp, coords), v, mask);
@@ -217,7 +217,7 @@ static void no_int64(Front *fr, const Builtin *b, Span at, const char *name, con
 typedef struct DescAccess { Value *ptr, *mask; } DescAccess;
 
 static DescAccess access_at(Front *fr, const Builtin *b, Span at, const BlockPtr *d, const Py *offsets) {
-  Value *by[MAX_RANK], *coords[MAX_RANK];
+  Value *by[MAX_RANK] = {0}, *coords[MAX_RANK] = {0};
   no_int64(fr, b, at, "offsets", offsets);
   int n = scalars(fr, b, at, "offsets", offsets, DT_I32, by);
   if (n != d->rank) lib_fail(fr, at, b, NULL, "`offsets` has %d entries, but the descriptor has %d dims", n, d->rank);

@@ -33,7 +33,8 @@ static Value *number_as(Front *fr, const Builtin *b, Span at, Py *number, const 
     PyInt v = number->kind == PY_FLOAT ? 0 : number->i, one = 1;
     int bits = dtype_bits(elem->dtype);
     bool is_signed = dtype_is_signed(elem->dtype);
-    if (bits > 1 && (v < (is_signed ? -(one << (bits - 1)) : 0) || v >= one << (bits - is_signed)))
+    /* The bits of an unsigned number are fine for a signed type, as in full(..., 0xFF, tl.int8). */
+    if (bits > 1 && (v < (is_signed ? -(one << (bits - 1)) : 0) || v >= one << bits))
       lib_fail(fr, at, b, NULL, "`value` %s is out of range for %s", py_describe(fr, number), type_text(fr, elem));
     if (bits == 1) return build_int(&fr->b, elem, v != 0);
   }
