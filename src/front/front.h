@@ -71,9 +71,6 @@ typedef struct Slot {
   int path[4], depth; /* into nested tuples */
   int dim;          /* SHAPE, STRIDE */
   const Type *type; /* of the Func's argument */
-  bool is_default;  /* the argument was missing and its default is a run-time number: that is its value (int_value or, for floats, */
-  int64_t int_value; /* float_value) */
-  double float_value;
 } Slot;
 
 typedef struct Compiled {

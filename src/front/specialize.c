@@ -69,6 +69,7 @@ static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
   Context *cx = fr->cx;
   const KernelParam *p = &s->k->params[s->param];
   const Type *forced = s->depth ? NULL : s->k->forced[s->param];
+  if (!forced && arg->has_dtype && (arg->kind == ARG_INT || arg->kind == ARG_FLOAT)) forced = type_number(cx, arg->dtype);
   bool specialize = !p->no_specialize || s->depth, align = specialize && !p->no_align;
   switch (arg->kind) {
     case ARG_NONE: return py_none(fr);

@@ -39,7 +39,7 @@ static void keep_slots(Specialization *s, const Compiled *from, Context *cx) {
     const Slot *f = &from->slots[i];
     ArgSlot *t = &s->slots[i];
     *t = (ArgSlot){.kind = f->kind, .param = f->param, .depth = f->depth, .dim = f->dim, .dtype = f->type->dtype,
-                   .is_pointer = f->type->ptr > 0, .is_default = f->is_default, .int_value = f->int_value, .float_value = f->float_value};
+                   .is_pointer = f->type->ptr > 0};
     memcpy(t->path, f->path, sizeof t->path);
     s->pointer_count += t->is_pointer;
   }

@@ -15,7 +15,7 @@ static const char *keep(Arena *a, const char *s) { return s ? arena_strdup(a, s)
 /* An annotation that forces a type, "i64" or "*fp16": what it asks of an argument. */
 static void read_forced(ParamRule *r, const char *annotation) {
   if (!annotation) return;
-  if (annotation[0] == '*') r->forced_pointer = true;
+  if (strchr(annotation, '*')) r->forced_pointer = true;
   else r->forced_number = dtype_parse(annotation, &r->dtype);
 }
 

@@ -1,7 +1,7 @@
 /* Packing: a launch's arguments as the 8-byte slots that compiled code reads.
  *
- * A slot says where its value comes from: an argument, an item of a (nested) tuple, a part of a tensor descriptor, or the
- * parameter's default. Integers are extended by their sign, floats stand as the bits of their type in the low bytes.
+ * A slot says where its value comes from: an argument, an item of a (nested) tuple, or a part of a tensor descriptor (a
+ * parameter's default is a constant of the compiled code). Integers are extended by their sign, floats stand as the bits of their type in the low bytes.
  */
 #include "runtime/runtime.h"
 
@@ -45,10 +45,6 @@ static nereid_status pack_number(const Call *c, const ArgSlot *s, const nereid_a
 
 static nereid_status pack_slot(const Call *c, const ArgSlot *s, uint64_t *out, nereid_error **error) {
   const nereid_arg *a = c->args[s->param];
-  if (s->is_default) {
-    *out = dtype_is_float(s->dtype) ? float_bits(s->dtype, s->float_value) : (uint64_t)s->int_value;
-    return NEREID_OK;
-  }
   for (int i = 0; i < s->depth && a; i++) {
     bool there = a->kind == NEREID_ARG_TUPLE && s->path[i] < a->item_count;
     a = there ? &a->items[s->path[i]] : NULL;

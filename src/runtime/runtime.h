@@ -141,9 +141,7 @@ typedef struct ArgSlot { /* a front Slot without its compilation */
   SlotKind kind;
   int param, path[4], depth, dim;
   Dtype dtype;
-  bool is_pointer, is_default;
-  int64_t int_value;
-  double float_value;
+  bool is_pointer;
 } ArgSlot;
 /* Fills out[s->slot_count]. */
 nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, nereid_error **error);
