@@ -213,19 +213,22 @@ static int size_class(int64_t bytes) {
   return c;
 }
 
-static int64_t take_place(Planner *pl, int64_t bytes) {
+static int64_t take_new_place(Planner *pl, int64_t bytes) {
   int c = size_class(bytes);
-  FreePlace *p = pl->free[c];
-  if (p && !pl->plan->keep_values) {
-    pl->free[c] = p->next;
-    p->next = pl->spare;
-    pl->spare = p;
-    return p->offset;
-  }
   int64_t offset = pl->end;
   if (1LL << c > INT64_MAX / 4 - pl->end) pl->failed = true;
   else pl->end += 1LL << c;
   return offset;
+}
+
+static int64_t take_place(Planner *pl, int64_t bytes) {
+  int c = size_class(bytes);
+  FreePlace *p = pl->free[c];
+  if (!p || pl->plan->keep_values) return take_new_place(pl, bytes);
+  pl->free[c] = p->next;
+  p->next = pl->spare;
+  pl->spare = p;
+  return p->offset;
 }
 
 static void free_place(Planner *pl, int64_t offset, int64_t bytes) {
@@ -320,7 +323,7 @@ static void make_node(Planner *pl, Code *code, const Op *op) {
   if (op->code == OP_CONST) {
     Const *c = plan_alloc(p, sizeof *c);
     if (!c) return;
-    place_value(pl, op->out[0], lanes);
+    p->offset[op->out[0]->id] = take_new_place(pl, place_bytes(op->out[0], lanes)); /* nothing else may ever lie there */
     *c = (Const){op, p->offset[op->out[0]->id], lanes ? LANES : type_numel(op->out[0]->type), pl->consts};
     pl->consts = c;
   }
