@@ -208,14 +208,18 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   const char *iv_name = n->For.target->Name.id;
   const Span *span = fr->b.span;
   Py *step_py = range->range.step;
-  bool negative = step_py && (step_py->kind == PY_INT) && step_py->i < 0;
   if (step_py && (step_py->kind == PY_INT || step_py->kind == PY_BOOL) && step_py->i == 0) fail(cx, core_span(fr, n->For.iter), "the step of a loop cannot be 0");
-  Value *lb = bound(fr, n->For.iter, range->range.start, 0, "start"), *ub = bound(fr, n->For.iter, range->range.stop, 0, "end"), *step = bound(fr, n->For.iter, step_py, 1, "step");
-  Dtype dt = promote_int(promote_int(lb->type->dtype, ub->type->dtype), step->type->dtype);
-  if (negative && !dtype_is_signed(dt)) fail_hint(cx, core_span(fr, n->For.iter), "cast the bounds: x.to(tl.int32)", "a loop with a negative step needs signed bounds, not %s", dtype_name(dt));
+  Value *lb = bound(fr, n->For.iter, range->range.start, 0, "start"), *ub = bound(fr, n->For.iter, range->range.stop, 0, "end");
+  bool known_step = !step_py || step_py->kind != PY_TENSOR;
+  Value *step = known_step ? NULL : bound(fr, n->For.iter, step_py, 1, "step");
+  if (known_step && step_py && step_py->kind != PY_NONE && step_py->kind != PY_INT && step_py->kind != PY_BOOL) bound(fr, n->For.iter, step_py, 1, "step"); /* says why not */
+  PyInt step_value = step_py && (step_py->kind == PY_INT || step_py->kind == PY_BOOL) ? step_py->i : 1;
+  Dtype step_type = !known_step ? step->type->dtype : step_value >= INT32_MIN && step_value <= INT32_MAX ? DT_I32 : DT_I64;
+  Dtype dt = promote_int(promote_int(lb->type->dtype, ub->type->dtype), step_type);
+  if (step_value < 0 && !dtype_is_signed(dt)) fail_hint(cx, core_span(fr, n->For.iter), "cast the bounds: x.to(tl.int32)", "a loop with a negative step needs signed bounds, not %s", dtype_name(dt));
   lb = build_convert(&fr->b, lb, dt);
   ub = build_convert(&fr->b, ub, dt);
-  step = step_py && step_py->kind == PY_INT ? build_int(&fr->b, type_number(cx, dt), (int64_t)step_py->i) : build_convert(&fr->b, step, dt);
+  step = known_step ? build_int(&fr->b, type_number(cx, dt), (int64_t)step_value) : build_convert(&fr->b, step, dt);
 
   Names names = assigned_names(fr, &n->For.body, NULL);
   for (int i = 0; i < names.n; i++) /* the variable itself is not carried: assigning it lasts until the turn ends */
@@ -260,6 +264,7 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   for (int i = 0; i < count; i++) results[i] = keep[i] < 0 ? original[i] : op->out[keep[i]];
   end_of_loop(fr, n, before, &carried, results);
   scope_undefine(fr, iv_name, arena_printf(cx->arena, "it is the variable of the loop in line %d, which has ended", n->span.line));
+  scope_find(&f->scope, iv_name)->ended = type_number(cx, dt);
 }
 
 /* The turns of a static_range that are left, then what follows the loop. */

@@ -145,6 +145,7 @@ typedef struct Binding {
   const Node *where; /* of the last assignment */
   uint32_t stamp;    /* grows with every assignment: tells whether a branch assigned it */
   bool is_declared;  /* x: tl.constexpr = ... */
+  const Type *ended; /* was a loop's variable: reading it is allowed, its value is undefined */
   const char *why;
 } Binding;
 typedef struct Scope { Binding *at; int n, cap; } Scope;

@@ -38,6 +38,11 @@ Py *core_lookup(Front *fr, Node *n) {
   }
   v = builtin_python(fr, name, false);
   if (v) return v;
+  if (b && b->ended) { /* Triton allows it and promises no value */
+    core_at(fr, n);
+    warn(fr->cx, core_span(fr, n), "`%s` has no defined value here: %s", name, b->why);
+    return py_tensor(fr, build_int(&fr->b, b->ended, 0));
+  }
   if (b) fail_hint(fr->cx, core_span(fr, n), "give it a value before", "`%s` is not defined here: %s", name, b->why ? b->why : "it has lost its value");
   fail_unknown_name(fr, core_span(fr, n), name);
 }

@@ -39,7 +39,7 @@ Py *host_attribute(Front *fr, Py *x, const char *attr) {
     if (x->kind == PY_LIBRARY) {
       v = builtin_lookup(fr, x->library, attr);
       if (v) return v;
-      const char *deeper = builtin_library(fr, path);
+      const char *deeper = strncmp(path, "triton.language.", 16) ? builtin_library(fr, path) : NULL;
       if (deeper) return py_library(fr, deeper);
     }
     return py_unknown(fr, "%s", path);

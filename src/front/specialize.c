@@ -133,7 +133,7 @@ Py *spec_constexpr(Front *fr, Kernel *k, const char *text, const char *what) {
   Py *v = host_eval_in(fr, k->fn->around ? k->fn->around : k->module->globals, n);
   if (v->kind != PY_UNKNOWN) return v;
   const char *last = NULL;
-  if (n->kind == NODE_ATTRIBUTE && n->Attribute.value->kind == NODE_NAME) last = n->Attribute.attr; /* tl.float16 in a file that calls it otherwise */
+  if (n->kind == NODE_ATTRIBUTE && n->Attribute.value->kind == NODE_NAME) last = n->Attribute.attr; /* tl.float16 in a file that calls it otherwise; tl.fp16 */
   if (n->kind == NODE_NAME) last = n->Name.id;
   Dtype d;
   if (last && dtype_parse(last, &d)) return py_dtype(fr, d);
