@@ -12,7 +12,7 @@ LIB_SRC  = $(sort $(foreach p,$(PARTS),$(wildcard src/$(p)/*.c)))
 LIB_OBJ  = $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 # Text files that the library carries inside: each becomes $(BUILD)/gen/NAME.inc, a C string literal.
-EMBED    = $(BUILD)/gen/prelude.py.inc $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
+EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
 
 .PHONY: all lib unit test demo bench clean help shared examples install uninstall
 all: $(BUILD)/nereid $(BUILD)/libnereid.a shared
@@ -33,6 +33,8 @@ define embed
 	sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
 endef
 $(BUILD)/gen/prelude.py.inc: src/front/prelude.py
+	$(embed)
+$(BUILD)/gen/mathfn.h.inc: src/base/mathfn.h
 	$(embed)
 $(BUILD)/gen/%.inc: src/cpu/support/%
 	$(embed)

@@ -1,0 +1,442 @@
+/* Loads, stores and masks of a nest.
+ *
+ * An address is an Index: a scalar part, known at some outer level, and what the vector dim adds. Adding the element's size is
+ * one vector access; adding nothing a scalar one, shared by all lanes; adding something else a strided one; a term that runs with the
+ * vector dim makes a gather.
+ *
+ * A mask is taken apart the same way. `offs < n` along the vector dim is a range of indices: whole vectors inside it need no
+ * mask at all, and the nest runs them in a loop of their own. What does not run with the vector dim becomes a scalar
+ * condition, which is the range 0..0 where it fails. What remains is a vector of lanes.
+ */
+#include "cpu/nest.h"
+
+static int max_int(int a, int b) { return a > b ? a : b; }
+
+const char *index_base(Nest *n, const Index *x, int rank, const int8_t *map, int *level, Sym **step, const NestText **terms,
+                       Sym **scales, int *term_count) {
+  Emit *e = n->e;
+  const char *at = sym_text(n, x->base);
+  *level = 0;
+  *step = sym_const(e, 0);
+  for (int d = 0; d < rank; d++)
+    if (map[d] >= 0 && map[d] == n->vector_dim) *step = sym_add(e, *step, x->coef[d]);
+  for (int l = 1; l <= n->loops; l++) {
+    Sym *coef = sym_const(e, 0);
+    for (int d = 0; d < rank; d++)
+      if (map[d] == n->loop_dim[l - 1]) coef = sym_add(e, coef, x->coef[d]);
+    if (sym_is(coef, 0)) continue;
+    const char *c = sym_text(n, coef), *i = index_name(n, n->loop_dim[l - 1]);
+    const char *name = fresh_name(e, NULL);
+    put(n, &n->at[l], l, "const int64_t %s = %s + %s * %s;", name, at, i, c);
+    at = name;
+    *level = l;
+  }
+  *term_count = 0;
+  for (int i = 0; i < x->term_count; i++) {
+    int8_t inner[MAX_RANK];
+    for (int k = 0; k < MAX_RANK; k++) inner[k] = x->term[i].dim[k] < 0 ? -1 : map[x->term[i].dim[k]];
+    const NestText *t = demand(n, x->term[i].value, inner);
+    if (t->level >= n->vector_level) {
+      terms[*term_count] = t;
+      scales[(*term_count)++] = x->term[i].scale;
+      continue;
+    }
+    *level = max_int(*level, t->level);
+    const char *name = fresh_name(e, NULL);
+    put(n, &n->at[*level], *level, "const int64_t %s = %s + (int64_t)%s * %s;", name, at, t->name, sym_text(n, x->term[i].scale));
+    at = name;
+  }
+  return at;
+}
+
+/* ---- masks ---- */
+
+static bool is_signed_index(const Value *v) { return !v->type->ptr && dtype_is_signed(v->type->dtype); }
+
+static void narrow(Nest *n, Mask *m, const char *lo, const char *hi, int level) {
+  const char **mine = lo ? &m->lo : &m->hi, *more = lo ? lo : hi;
+  m->range_level = max_int(m->range_level, level);
+  if (*mine && strcmp(*mine, more) != 0) {
+    const char *both = fresh_name(n->e, NULL);
+    put(n, &n->at[m->range_level], m->range_level, "const int64_t %s = nd_%s_i64(%s, %s);", both, lo ? "max" : "min", *mine, more);
+    more = both;
+  }
+  *mine = more;
+}
+
+/* x - y < 0 (or <= 0 when `equal`) along the vector dim, as a bound of its index. */
+static bool range_of(Nest *n, Mask *m, Value *v, const Index *x, const Index *y, int rank, const int8_t *map, bool equal) {
+  Emit *e = n->e;
+  for (int i = 0; i < n->range_count; i++) {
+    if (n->ranges[i].value != v || memcmp(n->ranges[i].map, map, (size_t)rank) != 0) continue;
+    narrow(n, m, n->ranges[i].lo, n->ranges[i].hi, n->ranges[i].level);
+    return true;
+  }
+  Index diff = {.base = sym_add(e, x->base, sym_mul(e, y->base, sym_const(e, -1)))};
+  for (int d = 0; d < MAX_RANK; d++) diff.coef[d] = sym_add(e, x->coef[d], sym_mul(e, y->coef[d], sym_const(e, -1)));
+  if (equal) diff.base = sym_add(e, diff.base, sym_const(e, -1));
+  Sym *step = sym_const(e, 0);
+  for (int d = 0; d < rank; d++)
+    if (map[d] >= 0 && map[d] == n->vector_dim) step = sym_add(e, step, diff.coef[d]);
+  if (step->kind != SYM_CONST || step->number == 0 || step->number > 1024 || step->number < -1024) return false;
+  int level, count;
+  const char *b = index_base(n, &diff, rank, map, &level, &step, NULL, NULL, &count);
+  int64_t c = step->number;
+  const char *name = fresh_name(e, NULL);
+  Buf *at = &n->at[level];
+  if (c == 1) put(n, at, level, "const int64_t %s = -%s;", name, b);
+  else if (c > 0) put(n, at, level, "const int64_t %s = (%lld - %s) / %lld;", name, (long long)(c - 1), b, (long long)c);
+  else put(n, at, level, "const int64_t %s = (%s + %lld) / %lld;", name, b, (long long)-c, (long long)-c);
+  if (n->range_count < 32) {
+    n->ranges[n->range_count] = (struct Range){.value = v, .lo = c < 0 ? name : NULL, .hi = c > 0 ? name : NULL, .level = level};
+    memcpy(n->ranges[n->range_count++].map, map, MAX_RANK);
+  }
+  narrow(n, m, c < 0 ? name : NULL, c > 0 ? name : NULL, level);
+  return true;
+}
+
+void mask_add(Nest *n, Mask *m, Value *v, const int8_t *map) {
+  Emit *e = n->e;
+  Op *op = v->def;
+  if (op && v->type->rank > 0 && (value_is_virtual(e, v) || !info_of(e, v)->view)) {
+    if (op->code == OP_AND) {
+      mask_add(n, m, op->in[0], map);
+      mask_add(n, m, op->in[1], map);
+      return;
+    }
+    if (op_is_view(op)) {
+      int8_t vm[MAX_RANK], inner[MAX_RANK];
+      view_map(op, vm);
+      for (int k = 0; k < MAX_RANK; k++) inner[k] = vm[k] < 0 ? -1 : map[vm[k]];
+      mask_add(n, m, op->in[0], inner);
+      return;
+    }
+    if (op->code == OP_CONST) {
+      if (!op->attr[0]) m->never = true;
+      return;
+    }
+    if (op->code == OP_CMP && is_signed_index(op->in[0]) && index_is_plain(e, op->in[0]) && index_is_plain(e, op->in[1])) {
+      Index *x = index_of(e, op->in[0]), *y = index_of(e, op->in[1]);
+      int rank = v->type->rank;
+      CmpPred p = (CmpPred)op->attr[0];
+      if ((p == CMP_LT || p == CMP_LE) && range_of(n, m, v, x, y, rank, map, p == CMP_LE)) return;
+      if ((p == CMP_GT || p == CMP_GE) && range_of(n, m, v, y, x, rank, map, p == CMP_GE)) return;
+    }
+  }
+  int64_t c;
+  if (value_is_const(v, &c)) {
+    if (!c) m->never = true;
+    return;
+  }
+  const NestText *t = demand(n, v, map);
+  if (t->level >= n->vector_level) {
+    m->vector = m->vector ? text(e, "(%s & %s)", m->vector, t->name) : t->name;
+  } else {
+    m->cond = m->cond ? text(e, "(%s & %s)", m->cond, t->name) : t->name;
+    m->cond_level = max_int(m->cond_level, t->level);
+  }
+}
+
+bool mask_is_scalar(const Mask *m) { return !m->vector && !m->hi && !m->lo; }
+
+static const char *first_mask(Nest *n, const char *hi) {
+  for (int i = 0; i < n->first_count; i++)
+    if (!strcmp(n->first[i].hi, hi)) return n->first[i].name;
+  const char *name = fresh_name(n->e, NULL);
+  put(n, &n->body, n->vector_level, "const nd_mask %s = nd_first(%s - %s);", name, hi, index_name(n, n->vector_dim));
+  if (n->first_count < 32) n->first[n->first_count++] = (struct FirstMask){hi, name};
+  return name;
+}
+
+const char *mask_vector(Nest *n, Mask *m) {
+  Emit *e = n->e;
+  const char *all = NULL;
+  if (m->never) return "nd_first(0)";
+  if (m->cond) {
+    /* Part of the range: nothing of it where the condition fails. */
+    int level = m->hi ? max_int(m->cond_level, m->range_level) : m->cond_level;
+    const char *name = fresh_name(e, NULL);
+    put(n, &n->at[level], level, "const int64_t %s = %s ? %s : 0;", name, m->cond,
+        m->hi ? m->hi : text(e, "%lld", (long long)n->width));
+    m->hi = name;
+    m->cond = NULL;
+    m->range_level = max_int(m->range_level, level);
+  }
+  if (m->hi && !m->lo && n->whole) {
+    bool known = false;
+    for (int i = 0; i < n->bounds.n; i++) known |= n->bounds.at[i] == m->hi;
+    if (!known) vec_push(e->arena, &n->bounds, m->hi);
+  } else if (m->hi) {
+    all = first_mask(n, m->hi);
+  }
+  if (m->lo) {
+    const char *low = text(e, "~%s", first_mask(n, m->lo));
+    all = all ? text(e, "(%s & %s)", all, low) : text(e, "(%s)", low);
+  }
+  if (m->vector) all = all ? text(e, "(%s & %s)", all, m->vector) : m->vector;
+  return all;
+}
+
+/* Lanes past the end of a short dim never touch memory. */
+static const char *with_width(Nest *n, const char *mask) {
+  if (n->width >= 16) return mask;
+  const char *short_mask = first_mask(n, text(n->e, "%lld", (long long)n->width));
+  return mask ? text(n->e, "(%s & %s)", mask, short_mask) : short_mask;
+}
+
+/* ---- where an access goes ---- */
+
+typedef struct Place {
+  const char *base; /* int64_t without the vector dim */
+  int level;
+  Sym *step;        /* bytes an index of the vector dim */
+  int term_count;
+  const NestText *terms[MAX_TERMS];
+  Sym *scales[MAX_TERMS];
+} Place;
+
+static Place place_of(Nest *n, Value *ptr, const int8_t *map) {
+  Place p;
+  p.base = index_base(n, index_of(n->e, ptr), ptr->type->rank, map, &p.level, &p.step, p.terms, p.scales, &p.term_count);
+  return p;
+}
+
+static bool runs_with_vector(const Place *p) { return p->term_count > 0 || !sym_is(p->step, 0); }
+
+static const char *lane_address(Nest *n, const Place *p) {
+  if (sym_is(p->step, 0)) return text(n->e, "(void *)(%s)", p->base);
+  const char *iv = index_name(n, n->vector_dim);
+  if (sym_is(p->step, 1)) return text(n->e, "(void *)(%s + %s)", p->base, iv);
+  return text(n->e, "(void *)(%s + %s * %s)", p->base, iv, sym_text(n, p->step));
+}
+
+/* All lanes' addresses, for gathers. */
+static const char *lane_addresses(Nest *n, const Place *p) {
+  Emit *e = n->e;
+  const char *base = sym_is(p->step, 0) ? p->base
+                                        : text(e, "%s + %s * %s", p->base, index_name(n, n->vector_dim), sym_text(n, p->step));
+  const char *sum = text(e, "nd_splat_i64v(%s)", base);
+  if (!sym_is(p->step, 0)) sum = text(e, "%s + nd_iota_i64v() * nd_splat_i64v(%s)", sum, sym_text(n, p->step));
+  for (int i = 0; i < p->term_count; i++) {
+    const NestText *t = p->terms[i];
+    const char *wide = t->dtype == DT_I64 ? t->name : text(e, "nd_cvt_i64_%sv(%s)", dtype_name(t->dtype), t->name);
+    sum = text(e, "%s + %s * nd_splat_i64v(%s)", sum, wide, sym_text(n, p->scales[i]));
+  }
+  return sum;
+}
+
+static int elem_bytes(Dtype d) { return dtype_bytes(d); }
+
+static bool one_index(const Place *p, int bytes) {
+  return p->term_count == 1 && sym_is(p->step, 0) && p->terms[0]->dtype == DT_I32 && sym_is(p->scales[0], bytes);
+}
+
+/* ---- loads ---- */
+
+static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask *m, const NestText *other) {
+  Emit *e = n->e;
+  const char *t = dtype_name(d);
+  NestText r = {.dtype = d};
+  bool vector = runs_with_vector(p) || (m && !mask_is_scalar(m)) || (other && other->level >= n->vector_level);
+  if (m && m->never && !other) {
+    r.name = literal(e, d, 0, 0);
+    return r;
+  }
+  if (!vector) {
+    r.level = p->level;
+    const char *value = text(e, "nd_load_%s((void *)(%s))", t, p->base);
+    if (m && m->never) value = other->name;
+    else if (m && m->cond) {
+      r.level = max_int(r.level, m->cond_level);
+      value = text(e, "%s ? %s : %s", m->cond, value, other ? other->name : literal(e, d, 0, 0));
+    }
+    if (other) r.level = max_int(r.level, other->level);
+    r.name = declare(n, r.level, d, v, value);
+    return r;
+  }
+  r.level = n->vector_level;
+  const char *mask = m ? mask_vector(n, m) : NULL;
+  int bytes = elem_bytes(d);
+  const char *value;
+  if (!runs_with_vector(p)) { /* one element, wanted by some lanes */
+    const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, d, 0, 0));
+    if (!mask) value = splat_text(e, d, text(e, "nd_load_%s((void *)(%s))", t, p->base));
+    else
+      value = text(e, "nd_select_%sv(%s, %s, %s)", dtype_name(held_dtype(d)), mask,
+                   splat_text(e, d, text(e, "nd_any(%s) ? nd_load_%s((void *)(%s)) : %s", mask, t, p->base, literal(e, d, 0, 0))),
+                   none);
+    r.name = declare(n, r.level, d, v, value);
+    return r;
+  }
+  mask = with_width(n, mask);
+  const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, d, 0, 0));
+  if (p->term_count) {
+    const char *all = mask ? mask : "nd_splat_i1v(1)";
+    if (one_index(p, bytes)) value = text(e, "nd_xgather_%sv((void *)(%s), %s, %s, %s)", t, p->base, p->terms[0]->name, all, none);
+    else value = text(e, "nd_gather_%sv(%s, %s, %s)", t, lane_addresses(n, p), all, none);
+  } else if (sym_is(p->step, bytes)) {
+    if (mask) value = text(e, "nd_mload_%sv(%s, %s, %s)", t, lane_address(n, p), mask, none);
+    else value = text(e, "nd_load_%sv(%s)", t, lane_address(n, p));
+  } else {
+    if (mask) value = text(e, "nd_smload_%sv(%s, %s, %s, %s)", t, lane_address(n, p), sym_text(n, p->step), mask, none);
+    else value = text(e, "nd_sload_%sv(%s, %s)", t, lane_address(n, p), sym_text(n, p->step));
+  }
+  r.name = declare(n, r.level, d, v, value);
+  return r;
+}
+
+NestText load_value(Nest *n, Op *op, const int8_t *map) {
+  Mask m = {0};
+  const NestText *other = NULL;
+  if (op->in_count > 1) mask_add(n, &m, op->in[1], map);
+  if (op->in_count > 2) other = demand(n, op->in[2], map);
+  Place p = place_of(n, op->in[0], map);
+  return load_from(n, op->out[0], type_dtype(op->out[0]->type), &p, op->in_count > 1 ? &m : NULL, other);
+}
+
+/* The Index of a kept element's address. */
+static Place view_place(Nest *n, const View *v, const Type *t, const int8_t *map) {
+  Emit *e = n->e;
+  int bytes = elem_bytes(v->buffer->dtype);
+  Index x = {.base = sym_const(e, 0)};
+  for (int d = 0; d < MAX_RANK; d++) x.coef[d] = sym_const(e, d < t->rank ? v->stride[d] * bytes : 0);
+  Place p;
+  x.base = sym_const(e, v->buffer->place + v->offset * bytes);
+  p.base = index_base(n, &x, t->rank, map, &p.level, &p.step, p.terms, p.scales, &p.term_count);
+  p.base = text(e, "scratch + %s", p.base);
+  return p;
+}
+
+void view_address(Nest *n, const View *v, const Type *t, const int8_t *map, const char **base, int *level, int64_t *step) {
+  Place p = view_place(n, v, t, map);
+  *base = p.base;
+  *level = p.level;
+  *step = p.step->number;
+}
+
+NestText load_view(Nest *n, const View *v, const Type *t, const int8_t *map) {
+  Place p = view_place(n, v, t, map);
+  return load_from(n, NULL, v->buffer->dtype, &p, NULL, NULL);
+}
+
+/* ---- stores ---- */
+
+static void store_to(Nest *n, Dtype d, const Place *p, Mask *m, const NestText *x, bool far) {
+  Emit *e = n->e;
+  const char *t = dtype_name(d);
+  Buf *sinks = &n->sinks;
+  int bytes = elem_bytes(d);
+  if (m && m->never) return;
+  if (n->vector_dim < 0) {
+    const char *store = text(e, "nd_store_%s((void *)(%s), %s);", t, p->base, x->name);
+    if (m && m->cond) put(n, sinks, 0, "if (%s) %s", m->cond, store);
+    else put(n, sinks, 0, "%s", store);
+    return;
+  }
+  const char *mask = with_width(n, m ? mask_vector(n, m) : NULL);
+  const char *value = as_vector(n, x);
+  int level = n->vector_level;
+  if (!runs_with_vector(p) || p->term_count) {
+    const char *all = mask ? mask : "nd_splat_i1v(1)";
+    if (p->term_count && one_index(p, bytes))
+      put(n, sinks, level, "nd_xscatter_%sv((void *)(%s), %s, %s, %s);", t, p->base, p->terms[0]->name, value, all);
+    else put(n, sinks, level, "nd_scatter_%sv(%s, %s, %s);", t, lane_addresses(n, p), value, all);
+  } else if (sym_is(p->step, bytes)) {
+    if (mask) put(n, sinks, level, "nd_mstore_%sv(%s, %s, %s);", t, lane_address(n, p), value, mask);
+    else if (far) put(n, sinks, level, "nd_nstore_%sv(%s, %s, far);", t, lane_address(n, p), value);
+    else put(n, sinks, level, "nd_store_%sv(%s, %s);", t, lane_address(n, p), value);
+  } else if (mask) {
+    put(n, sinks, level, "nd_smstore_%sv(%s, %s, %s, %s);", t, lane_address(n, p), sym_text(n, p->step), value, mask);
+  } else {
+    put(n, sinks, level, "nd_sstore_%sv(%s, %s, %s);", t, lane_address(n, p), sym_text(n, p->step), value);
+  }
+}
+
+/* What memory holds for a pointer's pointee. */
+static Dtype pointee_dtype(const Type *t) { return t->ptr > 1 ? DT_I64 : t->dtype; }
+
+void store_root(Nest *n, Root *r) {
+  Op *op = r->op;
+  Mask m = {0};
+  if (op->in_count > 2) mask_add(n, &m, op->in[2], r->map);
+  const NestText *x = demand(n, op->in[1], r->map);
+  Place p = place_of(n, op->in[0], r->map);
+  if (n->pass == 0) quote_source(n->e, &n->sinks, n->e->indent + 1 + n->vector_level, op->span);
+  store_to(n, pointee_dtype(op->in[0]->type), &p, op->in_count > 2 ? &m : NULL, x, true);
+}
+
+void keep_root(Nest *n, Root *r) {
+  Emit *e = n->e;
+  const NestText *x = demand(n, r->value, r->map);
+  Place p = view_place(n, r->view, r->value->type, r->map);
+  Dtype d = r->view->buffer->dtype;
+  bool with_vector = false;
+  for (int k = 0; k < r->value->type->rank; k++) with_vector |= r->map[k] >= 0 && r->map[k] == n->vector_dim;
+  if (with_vector) {
+    store_to(n, d, &p, NULL, x, false);
+    return;
+  }
+  if (n->vector_dim < 0) {
+    put(n, &n->sinks, 0, "nd_store_%s((void *)(%s), %s);", dtype_name(d), p.base, x->name);
+    return;
+  }
+  if (n->pass > 0) return; /* written once, by the first pass */
+  int level = max_int(p.level, x->level);
+  for (int k = 0; k < r->value->type->rank; k++)
+    if (r->map[k] >= 0) level = max_int(level, n->dim_level[r->map[k]]);
+  put(n, &n->at[level], level, "nd_store_%s((void *)(%s), %s);", dtype_name(d), p.base, x->name);
+  (void)e;
+}
+
+/* ---- atomics: lane by lane, in the library's functions ---- */
+
+void atomic_root(Nest *n, Root *r) {
+  static const char *const kinds[] = {"add", "max", "min", "and", "or", "xor", "xchg"};
+  Emit *e = n->e;
+  Op *op = r->op;
+  bool cas = op->code == OP_ATOMIC_CAS;
+  const char *kind = cas ? "cas" : kinds[op->attr[0]];
+  Mask m = {0};
+  bool masked = !cas && op->in_count > 2;
+  if (masked) mask_add(n, &m, op->in[2], r->map);
+  const NestText *x = demand(n, op->in[1], r->map), *y = cas ? demand(n, op->in[2], r->map) : NULL;
+  Place p = place_of(n, op->in[0], r->map);
+  Dtype d = pointee_dtype(op->in[0]->type);
+  const char *t = dtype_name(d);
+  const View *keep = ((OpPlan *)op->note)->out[0];
+  NestText old = {.dtype = d};
+  if (n->pass == 0) quote_source(e, n->vector_dim < 0 ? &n->sinks : &n->body, e->indent + 1 + n->vector_level, op->span);
+  if (n->vector_dim < 0) {
+    const char *call = cas ? text(e, "nd_atomic_cas_%s((void *)(%s), %s, %s)", t, p.base, x->name, y->name)
+                           : text(e, "nd_atomic_%s_%s((void *)(%s), %s)", kind, t, p.base, x->name);
+    if (m.never) call = literal(e, d, 0, 0);
+    else if (m.cond) call = text(e, "%s ? %s : %s", m.cond, call, literal(e, d, 0, 0));
+    old.name = fresh_name(e, NULL);
+    put(n, &n->sinks, 0, "const nd_%s %s = %s;", t, old.name, call);
+  } else {
+    const char *mask = with_width(n, masked ? mask_vector(n, &m) : NULL);
+    if (!mask) mask = "nd_splat_i1v(1)";
+    const char *addresses = lane_addresses(n, &p);
+    old.name = fresh_name(e, NULL);
+    old.level = n->vector_level;
+    if (cas) {
+      /* Lane by lane: the library has the scalar one. */
+      const char *c = fresh_name(e, NULL), *v = fresh_name(e, NULL), *a = fresh_name(e, NULL), *k = fresh_name(e, NULL);
+      Buf *b = &n->body;
+      int l = n->vector_level;
+      put(n, b, l, "const nd_%sv %s = %s, %s = %s;", t, c, as_vector(n, x), v, as_vector(n, y));
+      put(n, b, l, "const nd_i64v %s = %s;", a, addresses);
+      put(n, b, l, "const nd_mask %s = %s;", k, mask);
+      put(n, b, l, "nd_%sv %s = {0};", t, old.name);
+      put(n, b, l, "for (int j = 0; j < ND_VL; j++)");
+      put(n, b, l + 1, "if (%s[j]) %s[j] = nd_atomic_cas_%s((void *)%s[j], %s[j], %s[j]);", k, old.name, t, a, c, v);
+    } else {
+      put(n, &n->body, n->vector_level, "const nd_%sv %s = nd_atomic_%s_%sv(%s, %s, %s);", t, old.name, kind, t, addresses,
+          as_vector(n, x), mask);
+    }
+  }
+  if (keep) {
+    Place at = view_place(n, keep, op->out[0]->type, r->map);
+    store_to(n, keep->buffer->dtype, &at, NULL, &old, false);
+  }
+}

@@ -1,0 +1,208 @@
+/* One elementwise operation as a C expression: on scalars (nd_T) or on vectors (nd_Tv), by support/nereid_cpu.h's names.
+ *
+ * Narrow floats are held as f32 and rounded after each operation, as the interpreter does. i1 is 0 or 1 as a scalar and a
+ * mask of 0 or -1 as a vector. Integer + - * wrap: the text is compiled with -fwrapv.
+ */
+#include "cpu/emit.h"
+
+#include <stdio.h>
+
+const char *splat_text(Emit *e, Dtype d, const char *scalar) {
+  return text(e, "nd_splat_%sv(%s)", dtype_name(held_dtype(d)), scalar);
+}
+
+static bool is_narrow(Dtype d) { return dtype_is_float(d) && held_dtype(d) != d; }
+
+/* x rounded to d where d is a narrow float; small scalar integers are cut, which C's promotion has made ints. */
+static const char *rounded(Emit *e, Dtype d, const char *x, bool vector) {
+  if (is_narrow(d)) return text(e, "nd_cvt_%s_f32%s(%s)", dtype_name(d), vector ? "v" : "", x);
+  if (!vector && dtype_is_int(d) && dtype_bits(d) < 32 && d != DT_I1) return text(e, "(nd_%s)(%s)", dtype_name(d), x);
+  return x;
+}
+
+static const char *call(Emit *e, const char *name, Dtype d, bool vector, int n, const char *const *in) {
+  const char *t = dtype_name(held_dtype(d)), *v = vector ? "v" : "";
+  if (n == 1) return text(e, "nd_%s_%s%s(%s)", name, t, v, in[0]);
+  if (n == 2) return text(e, "nd_%s_%s%s(%s, %s)", name, t, v, in[0], in[1]);
+  return text(e, "nd_%s_%s%s(%s, %s, %s)", name, t, v, in[0], in[1], in[2]);
+}
+
+static const char *binary(Emit *e, const char *op, Dtype d, bool vector, const char *const *in) {
+  return rounded(e, d, text(e, "%s %s %s", in[0], op, in[1]), vector);
+}
+
+static const char *compare(Emit *e, CmpPred pred, Dtype d, bool vector, const char *const *in) {
+  static const char *const names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+  static const char *const ops[] = {"==", "!=", "<", "<=", ">", ">="};
+  if (!vector) return text(e, "%s %s %s", in[0], ops[pred], in[1]);
+  if (d == DT_I1) {
+    static const char *const masks[] = {"~(%s ^ %s)", "%s ^ %s", "~%s & %s", "~%s | %s", "%s & ~%s", "%s | ~%s"};
+    char s[512];
+    snprintf(s, sizeof s, masks[pred], in[0], in[1]); /* names of variables: short */
+    return text(e, "%s", s);
+  }
+  return call(e, names[pred], d, true, 2, in);
+}
+
+static const char *convert(Emit *e, Dtype from, Dtype to, bool towards_zero, bool vector, const char *x) {
+  const char *v = vector ? "v" : "";
+  if (from == to || (to == DT_F32 && is_narrow(from))) return x;
+  if (towards_zero && dtype_is_float(from) && dtype_is_float(to) && dtype_bits(to) < dtype_bits(from))
+    return text(e, "nd_cvtz_%s_%s%s(%s)", dtype_name(to), dtype_name(held_dtype(from)), v, x);
+  return text(e, "nd_cvt_%s_%s%s(%s)", dtype_name(to), dtype_name(held_dtype(from)), v, x);
+}
+
+static const char *bitcast(Emit *e, Dtype from, Dtype to, bool vector, const char *x) {
+  const char *v = vector ? "v" : "";
+  if (from == to) return x;
+  if (is_narrow(from) || is_narrow(to)) {
+    const char *bits = x;
+    Dtype raw = dtype_bits(from) == 16 ? DT_U16 : DT_U8;
+    if (is_narrow(from)) bits = text(e, "nd_bits_%s%s(%s)", dtype_name(from), v, x);
+    else if (from != raw) bits = text(e, "(nd_%s%s)(%s)", dtype_name(raw), v, x);
+    if (is_narrow(to)) return text(e, "nd_from_bits_%s%s(%s)", dtype_name(to), v, bits);
+    return to == raw ? bits : text(e, "(nd_%s%s)(%s)", dtype_name(to), v, bits);
+  }
+  if (vector || (dtype_is_int(from) && dtype_is_int(to))) return text(e, "(nd_%s%s)(%s)", dtype_name(to), v, x);
+  return text(e, "nd_cast_%s_%s(%s)", dtype_name(to), dtype_name(from), x);
+}
+
+/* Rows of math.def that nereid_math.h has as vectors, under the name beside them. */
+static const char *vector_math(MathFn fn) {
+  switch ((int)fn) {
+    case MATH_EXP: case MATH_FAST_EXPF: return "exp";
+    case MATH_EXP2: return "exp2";
+    case MATH_EXP10: case MATH_FAST_EXP10F: return "exp10";
+    case MATH_EXPM1: return "expm1";
+    case MATH_LOG: case MATH_FAST_LOGF: return "log";
+    case MATH_LOG2: case MATH_FAST_LOG2F: return "log2";
+    case MATH_LOG10: case MATH_FAST_LOG10F: return "log10";
+    case MATH_LOG1P: return "log1p";
+    case MATH_SIN: case MATH_FAST_SINF: return "sin";
+    case MATH_COS: case MATH_FAST_COSF: return "cos";
+    case MATH_TAN: case MATH_FAST_TANF: return "tan";
+    case MATH_ASIN: return "asin";
+    case MATH_ACOS: return "acos";
+    case MATH_ATAN: return "atan";
+    case MATH_SINH: return "sinh";
+    case MATH_COSH: return "cosh";
+    case MATH_TANH: return "tanh";
+    case MATH_ASINH: return "asinh";
+    case MATH_ACOSH: return "acosh";
+    case MATH_ATANH: return "atanh";
+    case MATH_ERF: return "erf";
+    case MATH_ERFC: return "erfc";
+    case MATH_CBRT: return "cbrt";
+    case MATH_SQRT: case MATH_SQRT_RN: return "sqrt";
+    case MATH_RSQRT: return "rsqrt";
+    case MATH_FLOOR: return "floor";
+    case MATH_CEIL: return "ceil";
+    case MATH_TRUNC: return "trunc";
+    case MATH_RINT: return "rint";
+    case MATH_NEARBYINT: return "nearbyint";
+    case MATH_ROUND: return "round";
+    case MATH_POW: case MATH_FAST_POWF: return "pow";
+    case MATH_ATAN2: return "atan2";
+    case MATH_HYPOT: return "hypot";
+    case MATH_COPYSIGN: return "copysign";
+    case MATH_FMOD: return "fmod";
+    case MATH_FDIM: return "fdim";
+    case MATH_ISNAN: return "isnan";
+    case MATH_ISINF: return "isinf";
+    case MATH_FINITEF: case MATH_ISFINITED: return "finite";
+    case MATH_FMA: case MATH_FMA_RN: return "fma";
+    default: return NULL;
+  }
+}
+
+static const char *math_text(Emit *e, const Op *op, const char *const *in, bool vector) {
+  MathFn fn = (MathFn)op->attr[0];
+  Dtype types[4];
+  for (int i = 0; i < op->in_count; i++) types[i] = op->in[i]->type->dtype;
+  Dtype out = op->out[0]->type->dtype;
+  if (vector) {
+    bool floats = true;
+    for (int i = 0; i < op->in_count; i++) floats = floats && (types[i] == DT_F32 || types[i] == DT_F64);
+    const char *name = floats ? vector_math(fn) : NULL;
+    if (name) return call(e, name, types[0], true, op->in_count, in);
+    if (floats && fn == MATH_ABS) return call(e, "abs", types[0], true, 1, in);
+    if (floats && (fn == MATH_ADD_RN || fn == MATH_SUB_RN || fn == MATH_MUL_RN || fn == MATH_DIV_RN || fn == MATH_FAST_DIVIDEF))
+      return text(e, "%s %s %s", in[0], fn == MATH_ADD_RN ? "+" : fn == MATH_SUB_RN ? "-" : fn == MATH_MUL_RN ? "*" : "/", in[1]);
+  }
+  char name[48];
+  math_c_name(fn, op->in_count, types, name);
+  if (!vector) {
+    if (op->in_count == 1) return text(e, "%s(%s)", name, in[0]);
+    if (op->in_count == 2) return text(e, "%s(%s, %s)", name, in[0], in[1]);
+    if (op->in_count == 3) return text(e, "%s(%s, %s, %s)", name, in[0], in[1], in[2]);
+    return text(e, "%s(%s, %s, %s, %s)", name, in[0], in[1], in[2], in[3]);
+  }
+  const char *type = out == DT_I1 ? "i32" : dtype_name(held_dtype(out));
+  const char *args = in[0];
+  for (int i = 1; i < op->in_count; i++) args = text(e, "%s, %s", args, in[i]);
+  const char *mapped = text(e, "ND_MAP%d(nd_%sv, %s, %s)", op->in_count, type, name, args);
+  return out == DT_I1 ? text(e, "-%s", mapped) : mapped; /* 0 and 1 become a mask */
+}
+
+const char *element_text(Emit *e, const Op *op, const char *const *in, bool vector) {
+  const Type *it = op->in[0]->type;
+  Dtype d = type_dtype(it);
+  bool i1 = d == DT_I1;
+  switch (op->code) {
+    case OP_ADD: return binary(e, i1 ? "^" : "+", d, vector, in);
+    case OP_SUB: return binary(e, i1 ? "^" : "-", d, vector, in);
+    case OP_MUL: return binary(e, i1 ? "&" : "*", d, vector, in);
+    case OP_DIV:
+      if (i1) return in[0];
+      return dtype_is_float(d) ? binary(e, "/", d, vector, in) : call(e, "div", d, vector, 2, in);
+    case OP_REM:
+      if (i1) return text(e, "%s ^ %s", in[0], in[0]);
+      return rounded(e, d, call(e, "rem", d, vector, 2, in), vector);
+    case OP_AND: return binary(e, "&", d, vector, in);
+    case OP_OR: return binary(e, "|", d, vector, in);
+    case OP_XOR: return binary(e, "^", d, vector, in);
+    case OP_SHL: return i1 ? in[0] : call(e, "shl", d, vector, 2, in);
+    case OP_SHR: return i1 ? in[0] : call(e, "shr", d, vector, 2, in);
+    case OP_MIN: case OP_MAX: {
+      bool max = op->code == OP_MAX;
+      if (i1) return text(e, "%s %s %s", in[0], max ? "|" : "&", in[1]);
+      if (dtype_is_float(d) && op->attr[0]) return call(e, max ? "maxnan" : "minnan", d, vector, 2, in);
+      return call(e, max ? "max" : "min", d, vector, 2, in);
+    }
+    case OP_MULHI: return i1 ? text(e, "%s ^ %s", in[0], in[0]) : call(e, "mulhi", d, vector, 2, in);
+    case OP_NEG:
+      if (i1) return in[0];
+      return dtype_is_float(d) ? text(e, "-%s", in[0]) : rounded(e, d, text(e, "-%s", in[0]), vector);
+    case OP_NOT: return i1 && !vector ? text(e, "!%s", in[0]) : rounded(e, d, text(e, "~%s", in[0]), vector);
+    case OP_ABS: return dtype_is_int(d) && !dtype_is_signed(d) ? in[0] : rounded(e, d, call(e, "abs", d, vector, 1, in), vector);
+    case OP_FMA:
+      if (dtype_is_int(d)) return rounded(e, d, text(e, "%s * %s + %s", in[0], in[1], in[2]), vector);
+      return rounded(e, d, call(e, "fma", d, vector, 3, in), vector);
+    case OP_MATH: return math_text(e, op, in, vector);
+    case OP_CMP: return compare(e, (CmpPred)op->attr[0], d, vector, in);
+    case OP_SELECT: {
+      if (!vector) return text(e, "%s ? %s : %s", in[0], in[1], in[2]);
+      return call(e, "select", type_dtype(op->in[1]->type), true, 3, in);
+    }
+    case OP_CONVERT: return convert(e, d, type_dtype(op->out[0]->type), op->attr[0] == 1, vector, in[0]);
+    case OP_BITCAST: return bitcast(e, d, type_dtype(op->out[0]->type), vector, in[0]);
+    case OP_ADDPTR: {
+      Dtype od = type_dtype(op->in[1]->type);
+      int bytes = it->ptr > 1 ? 8 : dtype_bytes(it->dtype);
+      const char *offset = od == DT_I64 ? in[1]
+                           : vector     ? text(e, "nd_cvt_i64_%sv(%s)", dtype_name(od), in[1])
+                                        : text(e, "(int64_t)%s", in[1]);
+      if (bytes == 1) return text(e, "%s + %s", in[0], offset);
+      return text(e, "%s + %s * %d", in[0], offset, bytes);
+    }
+    default: return in[0];
+  }
+}
+
+static bool is_element(const Op *op) { return op->code == OP_CONST || op_is_elementwise(op); }
+
+bool body_is_elementwise(const Block *b) {
+  for (const Op *op = b->first; op; op = op->next)
+    if (op->code != OP_YIELD && !is_element(op)) return false;
+  return true;
+}

@@ -1,0 +1,152 @@
+/* cpu_emit_c: the frame of the C text, and the order of the back end's steps.
+ *
+ *   plan_function   groups, kept values, order
+ *   place_buffers   the scratch area
+ *   emit_block      the text of one program
+ *
+ * The text begins with the support files that it uses (src/cpu/support, embedded in the library).
+ */
+#include "cpu/emit.h"
+
+static const char text_cpu[] =
+#include "nereid_cpu.h.inc"
+    ;
+static const char text_mathfn[] =
+#include "mathfn.h.inc"
+    ;
+static const char text_vec[] =
+#include "nereid_vec.h.inc"
+    ;
+static const char text_convert[] =
+#include "nereid_convert.h.inc"
+    ;
+static const char text_mem[] =
+#include "nereid_mem.h.inc"
+    ;
+static const char text_math[] =
+#include "nereid_math.h.inc"
+    ;
+static const char text_dot[] =
+#include "nereid_dot.h.inc"
+    ;
+static const char text_tile[] =
+#if __has_include("nereid_tile.h.inc")
+#include "nereid_tile.h.inc"
+#else
+    ""
+#endif
+    ;
+static const char text_atomic[] =
+#if __has_include("nereid_atomic.h.inc")
+#include "nereid_atomic.h.inc"
+#else
+    ""
+#endif
+    ;
+static const char text_print[] =
+#if __has_include("nereid_print.h.inc")
+#include "nereid_print.h.inc"
+#else
+    ""
+#endif
+    ;
+
+typedef struct Uses { bool math, scalar_math, dot, tile, atomic, print, vector; int wide, narrow; } Uses;
+
+static void note_use(Op *op, void *arg) {
+  Uses *u = arg;
+  bool vector = op->out_count && op->out[0]->type->rank > 0;
+  u->vector |= vector;
+  switch (op->code) {
+    case OP_MATH: u->math |= vector; u->scalar_math = true; break;
+    case OP_DOT: u->dot = true; break;
+    case OP_SORT: case OP_HISTOGRAM: u->tile = true; break;
+    case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: u->atomic = true; break;
+    case OP_PRINT: u->print = true; break;
+    case OP_REDUCE: case OP_SCAN: case OP_MAP: u->math |= true; break;
+    default: break;
+  }
+  if (vector && (op_is_elementwise(op) || op->code == OP_LOAD) && !op->out[0]->type->ptr) {
+    int bits = dtype_bits(op->out[0]->type->dtype);
+    if (op->out[0]->type->dtype == DT_F64) u->wide += 2;
+    else if (bits == 64) u->wide += 0;
+    else if (bits > 1) u->narrow++;
+  }
+}
+
+static void write_argument(Emit *e, int k, Value *v) {
+  Dtype d = type_dtype(v->type);
+  const char *name = value_name(e, v), *from = text(e, "args[%d]", k);
+  if (v->type->ptr || d == DT_I64) line(e, "const int64_t %s = (int64_t)%s;", name, from);
+  else if (d == DT_I1) line(e, "const nd_i1 %s = (%s & 255) != 0;", name, from);
+  else if (d == DT_F32) line(e, "const nd_f32 %s = nd_cast_f32_u32((uint32_t)%s);", name, from);
+  else if (d == DT_F64) line(e, "const nd_f64 %s = nd_cast_f64_u64(%s);", name, from);
+  else if (dtype_is_float(d))
+    line(e, "const nd_%s %s = nd_from_bits_%s((nd_u%d)%s);", dtype_name(d), name, dtype_name(d), dtype_bits(d), from);
+  else line(e, "const nd_%s %s = (nd_%s)%s;", dtype_name(d), name, dtype_name(d), from);
+}
+
+static void write_program(Emit *e, const Func *f) {
+  buf_printf(e->out, "\n/* One program of the kernel `%s`. */\n", f->name ? f->name : "kernel");
+  buf_puts(e->out, "static int nd_program(const uint64_t *args, const int32_t program[3], const int32_t grid[3], int64_t scratch,\n"
+                   "                      const NereidHost *host, int far) {\n");
+  e->indent = 1;
+  for (int k = 0; k < f->body->arg_count; k++) write_argument(e, k, f->body->args[k]);
+  emit_block(e, f->body);
+  line(e, "return 0;");
+  buf_puts(e->out, "}\n");
+}
+
+static void write_entry(Emit *e) {
+  buf_printf(e->out,
+             "\n__attribute__((visibility(\"default\"))) const uint64_t nereid_scratch_bytes = %lld;\n\n"
+             "__attribute__((visibility(\"default\"))) int nereid_kernel(const uint64_t *args, const int32_t grid[3], int64_t begin, "
+             "int64_t end,\n                  void *scratch, const NereidHost *host) {\n"
+             "  const int far = nd_far(host);\n"
+             "  int status = 0;\n"
+             "  int32_t program[3] = {(int32_t)(begin %% grid[0]), (int32_t)(begin / grid[0] %% grid[1]),\n"
+             "                        (int32_t)(begin / grid[0] / grid[1])};\n"
+             "  for (int64_t at = begin; at < end && !status; at++) {\n"
+             "    status = nd_program(args, program, grid, (int64_t)scratch, host, far);\n"
+             "    if (++program[0] < grid[0]) continue;\n"
+             "    program[0] = 0;\n"
+             "    if (++program[1] < grid[1]) continue;\n"
+             "    program[1] = 0;\n"
+             "    program[2]++;\n"
+             "  }\n"
+             "  nd_far_end(far);\n"
+             "  return status;\n"
+             "}\n",
+             (long long)(e->scratch + 64));
+}
+
+void cpu_emit_c(Func *f, Buf *out) {
+  Context *cx = f->cx;
+  Emit *e = NEW(cx->arena, Emit);
+  e->f = f;
+  e->cx = cx;
+  e->arena = cx->arena;
+  e->info_count = f->value_count;
+  e->info = NEW_N(cx->arena, Info, f->value_count + 1);
+  e->plans = map_create(cx->arena, false);
+  e->out = out;
+  plan_function(e);
+  place_buffers(e);
+
+  Uses u = {0};
+  tile_walk(f->body, note_use, &u);
+  buf_printf(out, "/* The kernel `%s`, written by Nereid. Compile with -O2 -fwrapv -fno-strict-aliasing. */\n", f->name ? f->name : "kernel");
+  if (u.wide > u.narrow) buf_puts(out, "#define ND_WIDE 1\n");
+  buf_puts(out, text_cpu);
+  if (u.scalar_math || u.math) buf_puts(out, text_mathfn);
+  buf_puts(out, text_vec);
+  buf_puts(out, text_convert);
+  buf_puts(out, text_mem);
+  if (u.math) buf_puts(out, text_math);
+  if (u.dot) buf_puts(out, text_dot);
+  if (u.tile) buf_puts(out, text_tile);
+  if (u.atomic) buf_puts(out, text_atomic);
+  if (u.print) buf_puts(out, text_print);
+  write_program(e, f);
+  write_entry(e);
+}

@@ -1,0 +1,210 @@
+/* emit: what the files of src/cpu share while one Func becomes C text. Private to the folder.
+ *
+ * The way of a Func:
+ *
+ *   index.c    what of it is index arithmetic: an integer or pointer tensor as base + sum of coefficient * index
+ *   plan.c     which operations share a loop nest (Group), which values must be kept (Buffer, View), in what order
+ *   buffer.c   where each buffer stands in the scratch area
+ *   emit.c     the frame of the text; control.c: scalars and control flow; nest.c: a Group's loops;
+ *   element.c  one elementwise operation; access.c: loads, stores, masks; reduce.c; special.c: dot, sort, scan, ...
+ *
+ * A tensor value is one of
+ *   virtual    index arithmetic, constants, masks made of them: written anew wherever it is needed, never kept;
+ *   inline     computed in the loop nest of the one Group that needs it, in vector registers;
+ *   kept       written to a Buffer by a Group or a special operation, and read through its View.
+ */
+#ifndef NEREID_CPU_EMIT_H
+#define NEREID_CPU_EMIT_H
+
+#include "cpu/cpu.h"
+
+/* ---- index.c ------------------------------------------------------------------------------------------------------- */
+
+/* A scalar 64-bit expression; equal ones are the same pointer. */
+typedef struct Sym Sym;
+typedef enum { SYM_CONST, SYM_VALUE, SYM_ADD, SYM_MUL } SymKind;
+struct Sym {
+  SymKind kind;
+  int64_t number; /* SYM_CONST */
+  Value *value;   /* SYM_VALUE: a scalar of the IR, sign- or zero-extended by its type */
+  Sym *l, *r;
+  Sym *chain;     /* of the hash table */
+  const char *local; /* the C variable that holds it in the nest being written, or NULL */
+};
+
+/* A tensor that index arithmetic does not explain, times a factor: part of an Index. */
+typedef struct Term {
+  Value *value;          /* an integer or pointer tensor */
+  int8_t dim[MAX_RANK];  /* value's dim k is this dim of the whole, or -1: always index 0 */
+  Sym *scale;
+} Term;
+
+/* element [i0, i1, ...] = base + sum_d coef[d] * i_d + sum_t scale_t * term_t[...]; pointers count bytes. */
+enum { MAX_TERMS = 4 };
+typedef struct Index {
+  Sym *base;
+  Sym *coef[MAX_RANK];
+  int term_count;
+  Term term[MAX_TERMS];
+} Index;
+
+/* ---- plan.c -------------------------------------------------------------------------------------------------------- */
+
+typedef struct Group Group;
+
+typedef struct Buffer {
+  int id;
+  Dtype dtype;     /* of an element as it stands in memory; pointers: I64 */
+  int64_t count;
+  int64_t place;   /* byte offset in the scratch area */
+  int first, last; /* the steps between which it is alive */
+} Buffer;
+
+/* Where a kept value stands: element [i0, ...] is at offset + sum stride[d] * i_d, in elements. */
+typedef struct View {
+  Buffer *buffer;
+  int64_t offset;
+  int64_t stride[MAX_RANK];
+} View;
+
+typedef enum { ROOT_KEEP, ROOT_STORE, ROOT_REDUCE, ROOT_ATOMIC } RootKind;
+/* What a Group is for. Everything else in its nest is there because a root needs it. */
+typedef struct Root {
+  RootKind kind;
+  Op *op;
+  Value *value;         /* ROOT_KEEP: the value to write ... */
+  int8_t map[MAX_RANK]; /* ... its dim k runs with this dim of the nest, or -1 */
+  View *view;           /* ... and where */
+} Root;
+
+struct Group {
+  int id;
+  int rank;
+  int32_t shape[MAX_RANK];
+  VEC(Root *) roots;
+  VEC(Op *) loads;         /* that run in it */
+  VEC(Buffer *) reads;
+  VEC(Buffer *) skewed;    /* of reads, those at another index than the nest's own */
+  int step;                /* when it runs, for buffer.c */
+};
+
+typedef struct Item { /* one of: a nest, an operation, a copy from buffer to buffer of the same size */
+  Group *group;
+  Op *op;
+  Buffer *copy_to, *copy_from;
+} Item;
+typedef VEC(Item) Plan; /* of one Block */
+
+/* What plan.c tells of an operation that is no part of a nest (Op.note): its operands and results as they are kept. */
+typedef struct OpPlan {
+  View **in, **out;       /* NULL for scalars */
+  Buffer **carry;         /* loops: of carried tensor k; `if`: of result k */
+  Buffer **carry2;        /* while: of the value k handed from the condition to the body, where not the same */
+} OpPlan;
+
+typedef struct NestText NestText;
+/* What the back end knows of a Value (Value.note). */
+typedef struct Info {
+  Index *index;          /* integers and pointers */
+  bool index_known;
+  int8_t is_virtual;     /* 0 not asked, 1 yes, -1 no */
+  int16_t cost;          /* of computing it anew, when virtual */
+  int uses;              /* by operations, all blocks */
+  View *view;            /* where it is kept, or NULL */
+  Group *owner;          /* the group that computes it inline, or that made the scalar */
+  bool sealed;           /* kept, and not to be read inside owner's nest */
+  int epoch;             /* loads: the memory's age where the load stands */
+  int8_t map[MAX_RANK];  /* in owner's nest */
+  int visit, visit_ok;   /* stamps of plan.c */
+  const char *name;      /* its C variable (scalars) */
+  NestText *text;        /* what the nest being written has of it */
+} Info;
+
+typedef struct Emit {
+  Func *f;
+  Context *cx;
+  Arena *arena;
+  Info *info;        /* by Value.id */
+  int info_count;
+  Sym *sym_table[256];
+  Map *plans;        /* Block -> Plan */
+  int stamp;
+  VEC(Buffer *) buffers;
+  int group_count;
+  int step;
+  int64_t scratch;
+  Buf *out;
+  int indent;
+  int serial;        /* for fresh names */
+  int last_line;     /* of the source, already quoted */
+  const Source *last_source;
+  bool uses_status;
+} Emit;
+
+static inline Info *info_of(Emit *e, const Value *v) { return &e->info[v->id]; }
+
+/* index.c */
+Sym *sym_const(Emit *e, int64_t n);
+Sym *sym_value(Emit *e, Value *v);
+Sym *sym_add(Emit *e, Sym *a, Sym *b);
+Sym *sym_mul(Emit *e, Sym *a, Sym *b);
+bool sym_is(const Sym *s, int64_t n);
+Index *index_of(Emit *e, Value *v);       /* NULL: not an integer or pointer */
+bool index_is_plain(Emit *e, Value *v);   /* an Index without terms */
+bool index_equal(const Index *a, const Index *b, int rank);
+bool value_is_virtual(Emit *e, Value *v);
+Value *pointer_root(Emit *e, Value *ptr); /* the argument it comes from, or NULL */
+bool op_is_view(const Op *op);            /* only renames dims: hint, expand_dims, broadcast, trans, reshapes over 1s */
+/* For a view operation: operand dim k is result dim map[k], or -1 (index 0). */
+void view_map(const Op *op, int8_t map[MAX_RANK]);
+bool op_is_elementwise(const Op *op);
+
+/* plan.c */
+void plan_function(Emit *e);
+Buffer *buffer_new(Emit *e, const Type *t);
+View *view_row_major(Emit *e, Buffer *b, const Type *t);
+bool view_is_compact(const View *v, const Type *t);
+
+/* buffer.c */
+void place_buffers(Emit *e);
+
+/* ---- text.c: the small pieces of C text ---------------------------------------------------------------------------- */
+
+Dtype type_dtype(const Type *t);             /* pointers: I64 */
+Dtype held_dtype(Dtype d);                   /* what a register holds: narrow floats are f32 */
+void line(Emit *e, const char *format, ...) PRINTF_LIKE(2, 3); /* an indented line to e->out */
+void quote_source(Emit *e, Buf *out, int indent, const Span *span); /* the source line as a comment, once */
+char *text(Emit *e, const char *format, ...) PRINTF_LIKE(2, 3);
+const char *value_name(Emit *e, Value *v);   /* of a scalar's C variable */
+const char *fresh_name(Emit *e, const Value *v); /* for a variable in a nest */
+const char *literal(Emit *e, Dtype d, int64_t i, double f);
+const char *const_text(Emit *e, const Op *op); /* of a CONST, as a scalar */
+const char *scalar_text(Emit *e, Value *v);  /* a literal or a variable */
+/* The scratch address of a buffer's first byte, an int64_t. */
+const char *buffer_text(Emit *e, const Buffer *b);
+
+/* ---- element.c ----------------------------------------------------------------------------------------------------- */
+
+/* The C expression of an elementwise operation, on scalars or on vectors; in: its operands. */
+const char *element_text(Emit *e, const Op *op, const char *const *in, bool vector);
+/* Vector text of a scalar variable or literal. */
+const char *splat_text(Emit *e, Dtype d, const char *scalar);
+/* Whether a body has only elementwise operations and constants, so that vectors can run it. */
+bool body_is_elementwise(const Block *b);
+
+/* ---- control.c ----------------------------------------------------------------------------------------------------- */
+
+void emit_block(Emit *e, const Block *b);    /* its items, without its last operation */
+/* A body on scalars (of reduce, scan, map): args are bound to the names given; the yielded names are returned. */
+void emit_body(Emit *e, const Block *b, const char *const *args, const char **out);
+/* The same on vectors. */
+void emit_vector_body(Emit *e, const Block *b, const char *const *args, const char **out);
+
+/* ---- nest.c, special.c --------------------------------------------------------------------------------------------- */
+
+void emit_group(Emit *e, Group *g);
+void emit_special(Emit *e, Op *op);
+typedef enum { DOT_F32, DOT_F64, DOT_I32, DOT_BF16, DOT_I8 } DotKind; /* the micro-kernel; other types are widened to it */
+DotKind dot_kind(const Op *op);
+
+#endif

@@ -1,0 +1,259 @@
+/* A Group's loop nest. Nothing is placed in advance: each root asks for the values it needs at its own index (demand), those
+ * ask for theirs, and each is written once, at the outermost level where its indices are known.
+ *
+ * View operations (splat, expand_dims, broadcast, trans) write nothing: they ask for their operand at another index. An index
+ * is a map: dim k of the value runs with dim map[k] of the nest, or stands at 0 (-1).
+ */
+#include "cpu/nest.h"
+
+Buf *nest_at(Nest *n, int level) { return level >= n->vector_level ? &n->body : &n->at[level]; }
+
+void put(Nest *n, Buf *b, int level, const char *format, ...) {
+  for (int i = 0; i < n->e->indent + 1 + level; i++) buf_puts(b, "  ");
+  va_list ap;
+  va_start(ap, format);
+  buf_vprintf(b, format, ap);
+  va_end(ap);
+  buf_putc(b, '\n');
+}
+
+const char *declare(Nest *n, int level, Dtype d, const Value *v, const char *value) {
+  bool vector = level >= n->vector_level;
+  const char *name = fresh_name(n->e, v);
+  Buf *b = nest_at(n, level);
+  if (v && v->def && n->pass == 0) quote_source(n->e, b, n->e->indent + 1 + level, v->def->span);
+  put(n, b, level, "const nd_%s%s %s = %s;", dtype_name(held_dtype(d)), vector ? "v" : "", name, value);
+  return name;
+}
+
+const char *as_vector(Nest *n, const NestText *t) {
+  return t->level >= n->vector_level ? t->name : splat_text(n->e, t->dtype, t->name);
+}
+const char *as_form(Nest *n, const NestText *t, bool vector) { return vector ? as_vector(n, t) : t->name; }
+
+const char *index_name(Nest *n, int dim) { return text(n->e, "i%d", dim); }
+
+/* A 64-bit scalar expression; sums and products get a variable before the nest. */
+const char *sym_text(Nest *n, Sym *s) {
+  Emit *e = n->e;
+  if (s->local) return s->local;
+  const char *t;
+  switch (s->kind) {
+    case SYM_CONST: return literal(e, DT_I64, s->number, 0);
+    case SYM_VALUE: {
+      const char *name = scalar_text(e, s->value);
+      return type_dtype(s->value->type) == DT_I64 ? name : text(e, "(int64_t)%s", name);
+    }
+    case SYM_ADD: t = text(e, "%s + %s", sym_text(n, s->l), sym_text(n, s->r)); break;
+    default: t = text(e, "%s * %s", sym_text(n, s->l), sym_text(n, s->r)); break;
+  }
+  const char *name = fresh_name(e, NULL);
+  put(n, &n->at[0], 0, "const int64_t %s = %s;", name, t);
+  s->local = name;
+  vec_push(e->arena, &n->syms, s);
+  return name;
+}
+
+static bool same_map(const int8_t *a, const int8_t *b, int rank) {
+  for (int k = 0; k < rank; k++)
+    if (a[k] != b[k]) return false;
+  return true;
+}
+
+/* Index arithmetic as numbers: a vector of base + i * step. */
+static NestText index_value(Nest *n, Value *v, const Index *x, const int8_t *map) {
+  Emit *e = n->e;
+  Dtype d = type_dtype(v->type);
+  int level, term_count;
+  Sym *step, *scales[MAX_TERMS];
+  const NestText *terms[MAX_TERMS];
+  const char *base = index_base(n, x, v->type->rank, map, &level, &step, terms, scales, &term_count);
+  const char *cast = d == DT_I64 ? "" : "(nd_i32)";
+  NestText t = {.dtype = d};
+  if (sym_is(step, 0)) {
+    t.level = level;
+    t.name = d == DT_I64 ? base : text(e, "((nd_i32)%s)", base);
+    return t;
+  }
+  t.level = n->vector_level;
+  const char *iv = index_name(n, n->vector_dim), *tn = dtype_name(d);
+  const char *value;
+  if (sym_is(step, 1))
+    value = text(e, "nd_splat_%sv(%s(%s + %s)) + nd_iota_%sv()", tn, cast, base, iv, tn);
+  else
+    value = text(e, "nd_splat_%sv(%s(%s + %s * %s)) + nd_iota_%sv() * nd_splat_%sv(%s%s)", tn, cast, base, iv, sym_text(n, step),
+                 tn, tn, cast, sym_text(n, step));
+  t.name = declare(n, t.level, d, v, value);
+  return t;
+}
+
+static NestText element_value(Nest *n, Value *v, const int8_t *map) {
+  Emit *e = n->e;
+  Op *op = v->def;
+  NestText t = {.dtype = type_dtype(v->type)};
+  if (op->code == OP_SELECT) { /* on a mask that holds for all lanes here, its first operand */
+    Mask m = {0};
+    mask_add(n, &m, op->in[0], map);
+    if (!m.cond && !m.never && !m.vector && (!m.hi || n->whole) && !m.lo) {
+      mask_vector(n, &m);
+      return *demand(n, op->in[1], map);
+    }
+  }
+  const NestText *in[4];
+  for (int i = 0; i < op->in_count; i++) {
+    in[i] = demand(n, op->in[i], map);
+    if (in[i]->level > t.level) t.level = in[i]->level;
+  }
+  bool vector = t.level >= n->vector_level;
+  const char *names[4];
+  for (int i = 0; i < op->in_count; i++) names[i] = as_form(n, in[i], vector);
+  t.name = declare(n, t.level, t.dtype, v, element_text(e, op, names, vector));
+  return t;
+}
+
+static NestText value_text(Nest *n, Value *v, const int8_t *map) {
+  Emit *e = n->e;
+  Info *info = info_of(e, v);
+  Op *op = v->def;
+  Dtype d = type_dtype(v->type);
+  if (v->type->rank == 0) return (NestText){.name = scalar_text(e, v), .dtype = d};
+  bool virtual = value_is_virtual(e, v);
+  if (info->view && !virtual && (info->owner != n->g || info->sealed)) return load_view(n, info->view, v->type, map);
+  if (op_is_view(op)) {
+    int8_t m[MAX_RANK], inner[MAX_RANK];
+    view_map(op, m);
+    for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : map[m[k]];
+    return *demand(n, op->in[0], inner);
+  }
+  if (op->code == OP_CONST) return (NestText){.name = const_text(e, op), .dtype = d};
+  if (virtual && index_is_plain(e, v)) return index_value(n, v, index_of(e, v), map);
+  if (op->code == OP_LOAD) return load_value(n, op, map);
+  return element_value(n, v, map);
+}
+
+const NestText *demand(Nest *n, Value *v, const int8_t *map) {
+  Info *info = info_of(n->e, v);
+  for (NestText *t = info->text; t; t = t->next)
+    if (same_map(t->map, map, v->type->rank)) return t;
+  NestText made = value_text(n, v, map);
+  NestText *t = NEW(n->e->arena, NestText);
+  *t = made;
+  memcpy(t->map, map, sizeof t->map);
+  if (!info->text) vec_push(n->e->arena, &n->touched, info);
+  t->next = info->text;
+  info->text = t;
+  return t;
+}
+
+/* ---- the frame ---- */
+
+static void run_roots(Nest *n) {
+  for (int i = 0; i < n->g->roots.n; i++) {
+    Root *r = n->g->roots.at[i];
+    switch (r->kind) {
+      case ROOT_KEEP: keep_root(n, r); break;
+      case ROOT_STORE: store_root(n, r); break;
+      case ROOT_ATOMIC: atomic_root(n, r); break;
+      case ROOT_REDUCE: reduce_root(n, r); break;
+    }
+  }
+}
+
+static void forget_vectors(Nest *n) {
+  for (int i = 0; i < n->touched.n; i++) {
+    NestText **at = &n->touched.at[i]->text;
+    while (*at) {
+      if ((*at)->level >= n->vector_level) *at = (*at)->next;
+      else at = &(*at)->next;
+    }
+  }
+  n->first_count = 0;
+}
+
+static void take(Emit *e, Buf *b) {
+  if (b->n) buf_write(e->out, b->at, b->n);
+  buf_destroy(b);
+  *b = (Buf){0};
+}
+
+/* A vector loop from `from` to `to`. */
+static void vector_loop(Nest *n, Buf *body, Buf *sinks, const char *from, const char *to) {
+  Emit *e = n->e;
+  const char *iv = index_name(n, n->vector_dim);
+  line(e, "for (int64_t %s = %s; %s < %s; %s += ND_VL) {", iv, from, iv, to, iv);
+  take(e, body);
+  take(e, sinks);
+  line(e, "}");
+}
+
+void emit_group(Emit *e, Group *g) {
+  Nest nest = {.e = e, .g = g, .vector_dim = -1}, *n = &nest;
+  for (int d = 0; d < g->rank; d++) {
+    n->dim_level[d] = 0;
+    if (g->shape[d] > 1) n->vector_dim = d;
+  }
+  for (int d = 0; d < g->rank; d++) {
+    if (g->shape[d] == 1 || d == n->vector_dim) continue;
+    n->loop_dim[n->loops++] = d;
+    n->dim_level[d] = n->loops;
+  }
+  n->vector_level = n->loops + 1;
+  if (n->vector_dim >= 0) {
+    n->width = g->shape[n->vector_dim];
+    n->dim_level[n->vector_dim] = n->vector_level;
+  }
+  /* Scalar results are declared outside. */
+  for (int i = 0; i < g->roots.n; i++) {
+    Root *r = g->roots.at[i];
+    if (r->kind != ROOT_REDUCE) continue;
+    for (int k = 0; k < r->op->out_count; k++) {
+      Value *v = r->op->out[k];
+      if (v->type->rank == 0) line(e, "nd_%s %s;", dtype_name(held_dtype(type_dtype(v->type))), value_name(e, v));
+    }
+  }
+  n->whole = n->width >= 16; /* no machine has longer vectors */
+  run_roots(n);
+  Buf body = n->body, sinks = n->sinks;
+  n->body = n->sinks = (Buf){0};
+  bool tail = n->bounds.n > 0;
+  if (tail) {
+    n->whole = false;
+    n->pass = 1;
+    forget_vectors(n);
+    run_roots(n);
+  }
+  line(e, "{");
+  take(e, &n->at[0]);
+  int indent = e->indent++;
+  for (int l = 0; l < n->loops; l++) {
+    const char *i = index_name(n, n->loop_dim[l]);
+    line(e, "for (int64_t %s = 0; %s < %d; %s++) {", i, i, g->shape[n->loop_dim[l]], i);
+    take(e, &n->at[l + 1]);
+    e->indent++;
+  }
+  if (n->vector_dim < 0) {
+    take(e, &body);
+    take(e, &sinks);
+  } else {
+    const char *width = text(e, "%lld", (long long)n->width);
+    if (tail) {
+      const char *bound = n->bounds.at[0];
+      for (int i = 1; i < n->bounds.n; i++) bound = text(e, "nd_min_i64(%s, %s)", bound, n->bounds.at[i]);
+      line(e, "const int64_t whole = nd_min_i64(nd_max_i64(%s, 0), %s) / ND_VL * ND_VL;", bound, width);
+      vector_loop(n, &body, &sinks, "0", "whole");
+      vector_loop(n, &n->body, &n->sinks, "whole", width);
+    } else {
+      vector_loop(n, &body, &sinks, "0", width);
+    }
+  }
+  for (int l = n->loops; l > 0; l--) {
+    take(e, &n->after[l]);
+    e->indent--;
+    line(e, "}");
+  }
+  take(e, &n->after[0]);
+  e->indent = indent;
+  line(e, "}");
+  for (int i = 0; i < n->touched.n; i++) n->touched.at[i]->text = NULL;
+  for (int i = 0; i < n->syms.n; i++) n->syms.at[i]->local = NULL;
+}

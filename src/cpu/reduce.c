@@ -1,0 +1,309 @@
+/* Reductions in a nest.
+ *
+ *   along the vector dim     one vector accumulator a result, combined across its lanes after the loop
+ *   along an outer dim       the result's tile is the accumulator: its first turn writes, the others combine
+ *   along a dim of size 1    the value itself
+ *
+ * A body of one known operation starts from its identity. Any other elementwise body (argmax: value and index) runs on
+ * vectors as well, its first vector being the start; bodies with control flow go lane by lane.
+ */
+#include "cpu/nest.h"
+
+#include <math.h>
+
+static const Op *simple_body(const Op *op) {
+  const Block *b = op->body[0];
+  const Op *f = b->first;
+  if (op->out_count != 1 || !f || f->next != b->last || b->last->in[0]->def != f || f->in_count != 2) return NULL;
+  if (!((f->in[0] == b->args[0] && f->in[1] == b->args[1]) || (f->in[0] == b->args[1] && f->in[1] == b->args[0]))) return NULL;
+  return f;
+}
+
+static int64_t lowest(Dtype d) {
+  if (!dtype_is_signed(d)) return 0;
+  return dtype_bits(d) == 64 ? INT64_MIN : -((int64_t)1 << (dtype_bits(d) - 1));
+}
+static int64_t highest(Dtype d) {
+  int bits = dtype_bits(d);
+  if (dtype_is_signed(d)) return bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
+  return bits == 64 ? -1 : ((int64_t)1 << bits) - 1;
+}
+
+/* The identity of a known operation, or NULL. */
+static const char *identity_of(Emit *e, const Op *f, Dtype d) {
+  if (!f) return NULL;
+  bool floats = dtype_is_float(d);
+  switch (f->code) {
+    case OP_ADD: return d == DT_I1 ? "0" : literal(e, held_dtype(d), 0, floats ? -0.0 : 0);
+    case OP_MUL: return literal(e, held_dtype(d), 1, 1);
+    case OP_MAX: return floats ? literal(e, held_dtype(d), 0, -INFINITY) : literal(e, d, lowest(d), 0);
+    case OP_MIN: return floats ? literal(e, held_dtype(d), 0, INFINITY) : literal(e, d, highest(d), 0);
+    case OP_AND: return literal(e, d, d == DT_I1 ? 1 : -1, 0);
+    case OP_OR: case OP_XOR: return literal(e, d, 0, 0);
+    default: return NULL;
+  }
+}
+
+/* nereid_vec.h's reduction over the lanes, where it rounds as the operation does. */
+static const char *lanes_function(const Op *f, Dtype d) {
+  if (d == DT_I1 || held_dtype(d) != d) return NULL;
+  bool floats = dtype_is_float(d);
+  switch (f->code) {
+    case OP_ADD: return "sum";
+    case OP_MAX: return floats && f->attr[0] ? NULL : "hmax";
+    case OP_MIN: return floats && f->attr[0] ? NULL : "hmin";
+    default: return NULL;
+  }
+}
+
+static const char *held_name(Dtype d) { return dtype_name(held_dtype(d)); }
+static const char *lane_name(Dtype d) { return d == DT_I1 ? "i32" : held_name(d); } /* masks are i32v */
+
+/* Text of the combine function at an indentation, into b; acc and x are names, new values come in out. */
+static void combine(Nest *n, Buf *b, int level, const Op *op, const char *const *acc, const char *const *x, bool vector,
+                    const char **out) {
+  Emit *e = n->e;
+  const char **args = NEW_N(e->arena, const char *, 2 * op->in_count);
+  for (int k = 0; k < op->in_count; k++) args[k] = acc[k], args[op->in_count + k] = x[k];
+  Buf *saved = e->out;
+  int indent = e->indent;
+  e->out = b;
+  e->indent = indent + 1 + level;
+  if (vector) emit_vector_body(e, op->body[0], args, out);
+  else emit_body(e, op->body[0], args, out);
+  e->out = saved;
+  e->indent = indent;
+}
+
+enum { MAX_PARTS = 16 };
+
+static void assign_all(Nest *n, Buf *b, int level, int k, const char *const *to, const char *const *from) {
+  for (int i = 0; i < k; i++) put(n, b, level, "%s = %s;", to[i], from[i]);
+}
+
+/* The result of a reduction along the vector dim: a scalar, or an element of the kept tile. */
+static void write_result(Nest *n, const Op *op, int k, const int8_t *map, const char *value) {
+  Emit *e = n->e;
+  Value *v = op->out[k];
+  Buf *b = &n->after[n->loops];
+  if (v->type->rank == 0) {
+    put(n, b, n->loops, "%s = %s;", value_name(e, v), value);
+    return;
+  }
+  const char *base;
+  int level;
+  int64_t step;
+  view_address(n, ((OpPlan *)op->note)->out[k], v->type, map, &base, &level, &step);
+  put(n, b, n->loops, "nd_store_%s((void *)(%s), %s);", dtype_name(type_dtype(v->type)), base, value);
+}
+
+static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_t *map) {
+  Emit *e = n->e;
+  Op *op = r->op;
+  int parts = op->in_count, outer = n->loops, level = n->vector_level;
+  const Op *f = simple_body(op);
+  Dtype d[MAX_PARTS];
+  const char *acc[MAX_PARTS], *in[MAX_PARTS], *out[MAX_PARTS];
+  for (int k = 0; k < parts; k++) d[k] = type_dtype(op->in[k]->type);
+  const char *identity = identity_of(e, f, d[0]);
+  bool vectors = body_is_elementwise(op->body[0]);
+  const char *iv = index_name(n, n->vector_dim), *width = text(e, "%lld", (long long)n->width);
+  Buf *b = &n->sinks;
+  if (!vectors) {
+    /* Scalars, a lane at a time. */
+    for (int k = 0; k < parts; k++) {
+      acc[k] = text(e, "r%d_%d", op->out[0]->id, k);
+      if (n->pass == 0) put(n, &n->at[outer], outer, "nd_%s %s = 0;", held_name(d[k]), acc[k]);
+    }
+    for (int k = 0; k < parts; k++) {
+      const char *all = fresh_name(e, NULL);
+      put(n, b, level, "const nd_%sv %s = %s;", held_name(d[k]), all, as_vector(n, x[k]));
+      in[k] = text(e, "%s%s[j]", d[k] == DT_I1 ? "-" : "", all);
+    }
+    put(n, b, level, "for (int j = 0; j < ND_VL && %s + j < %s; j++) {", iv, width);
+    put(n, b, level + 1, "if (%s + j == 0) {", iv);
+    assign_all(n, b, level + 2, parts, acc, in);
+    put(n, b, level + 1, "} else {");
+    const char *lane[MAX_PARTS];
+    for (int k = 0; k < parts; k++) {
+      lane[k] = fresh_name(e, NULL);
+      put(n, b, level + 2, "const nd_%s %s = %s;", held_name(d[k]), lane[k], in[k]);
+    }
+    combine(n, b, level + 2, op, acc, lane, false, out);
+    assign_all(n, b, level + 2, parts, acc, out);
+    put(n, b, level + 1, "}");
+    put(n, b, level, "}");
+    if (n->pass == 0)
+      for (int k = 0; k < parts; k++) write_result(n, op, k, map, acc[k]);
+    return;
+  }
+  for (int k = 0; k < parts; k++) {
+    acc[k] = text(e, "r%d_%d", op->out[0]->id, k);
+    in[k] = as_vector(n, x[k]);
+    if (n->pass == 0) {
+      quote_source(e, &n->at[outer], e->indent + 1 + outer, op->span);
+      put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d[k]), acc[k],
+          identity ? splat_text(e, d[k], identity) : "{0}");
+    }
+  }
+  if (n->width < 16 && identity) /* lanes past the end count for nothing */
+    in[0] = text(e, "nd_select_%sv(nd_first(%s - %s), %s, %s)", held_name(d[0]), width, iv, in[0], splat_text(e, d[0], identity));
+  if (identity) {
+    combine(n, b, level, op, acc, in, true, out);
+    assign_all(n, b, level, parts, acc, out);
+  } else {
+    put(n, b, level, "if (%s == 0) {", iv);
+    assign_all(n, b, level + 1, parts, acc, in);
+    put(n, b, level, "} else {");
+    combine(n, b, level + 1, op, acc, in, true, out);
+    if (parts == 1) {
+      assign_all(n, b, level + 1, parts, acc, out);
+    } else {
+      const char *next[MAX_PARTS];
+      for (int k = 0; k < parts; k++) {
+        next[k] = fresh_name(e, NULL);
+        put(n, b, level + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
+      }
+      assign_all(n, b, level + 1, parts, acc, next);
+    }
+    put(n, b, level, "}");
+  }
+  if (n->pass > 0) return;
+  /* Across the lanes. */
+  Buf *after = &n->after[outer];
+  const char *lanes = f && identity ? lanes_function(f, d[0]) : NULL;
+  if (lanes) {
+    write_result(n, op, 0, map, text(e, "nd_%s_%sv(%s)", lanes, dtype_name(d[0]), acc[0]));
+    return;
+  }
+  if (n->width >= 16 || identity) {
+    put(n, after, outer, "for (int k = ND_VL / 2; k > 0; k /= 2) {");
+    const char *other[MAX_PARTS], *next[MAX_PARTS];
+    for (int k = 0; k < parts; k++) {
+      other[k] = fresh_name(e, NULL);
+      put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k], lane_name(d[k]), acc[k]);
+    }
+    combine(n, after, outer + 1, op, acc, other, true, out);
+    for (int k = 0; k < parts; k++) {
+      next[k] = fresh_name(e, NULL);
+      put(n, after, outer + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
+    }
+    assign_all(n, after, outer + 1, parts, acc, next);
+    put(n, after, outer, "}");
+    for (int k = 0; k < parts; k++) write_result(n, op, k, map, text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
+    return;
+  }
+  /* A short dim: only its own lanes, as scalars. */
+  const char *sum[MAX_PARTS], *lane[MAX_PARTS], *next[MAX_PARTS];
+  for (int k = 0; k < parts; k++) {
+    sum[k] = fresh_name(e, NULL);
+    put(n, after, outer, "nd_%s %s = %s%s[0];", held_name(d[k]), sum[k], d[k] == DT_I1 ? "-" : "", acc[k]);
+  }
+  put(n, after, outer, "for (int j = 1; j < ND_VL && j < %s; j++) {", width);
+  for (int k = 0; k < parts; k++) {
+    lane[k] = fresh_name(e, NULL);
+    put(n, after, outer + 1, "const nd_%s %s = %s%s[j];", held_name(d[k]), lane[k], d[k] == DT_I1 ? "-" : "", acc[k]);
+  }
+  combine(n, after, outer + 1, op, sum, lane, false, out);
+  for (int k = 0; k < parts; k++) {
+    next[k] = fresh_name(e, NULL);
+    put(n, after, outer + 1, "const nd_%s %s = %s;", held_name(d[k]), next[k], out[k]);
+  }
+  assign_all(n, after, outer + 1, parts, sum, next);
+  put(n, after, outer, "}");
+  for (int k = 0; k < parts; k++) write_result(n, op, k, map, sum[k]);
+}
+
+/* Along a dim that is not the vector's: through the result's tile. */
+static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t *map, int axis) {
+  Emit *e = n->e;
+  Op *op = r->op;
+  OpPlan *o = op->note;
+  int parts = op->in_count, level = n->vector_level;
+  Buf *b = &n->sinks;
+  const char *now[MAX_PARTS], *in[MAX_PARTS], *acc[MAX_PARTS], *out[MAX_PARTS], *base[MAX_PARTS];
+  bool vectors = body_is_elementwise(op->body[0]);
+  const char *iv = index_name(n, n->vector_dim), *width = text(e, "%lld", (long long)n->width);
+  bool turns = n->g->shape[axis] > 1;
+  const char *short_mask = n->width < 16 ? text(e, "nd_first(%s - %s)", width, iv) : NULL;
+  Dtype d[MAX_PARTS];
+  for (int k = 0; k < parts; k++) {
+    d[k] = type_dtype(op->in[k]->type);
+    int base_level;
+    int64_t step;
+    view_address(n, o->out[k], op->out[k]->type, map, &base[k], &base_level, &step);
+    base[k] = text(e, "(void *)(%s + %s * %lld)", base[k], iv, (long long)step);
+    in[k] = as_vector(n, x[k]);
+    now[k] = fresh_name(e, NULL);
+    put(n, b, level, "nd_%sv %s = %s;", held_name(d[k]), now[k], in[k]);
+  }
+  if (turns) {
+    put(n, b, level, "if (%s > 0) {", index_name(n, axis));
+    for (int k = 0; k < parts; k++) {
+      acc[k] = fresh_name(e, NULL);
+      const char *t = dtype_name(d[k]);
+      if (short_mask)
+        put(n, b, level + 1, "const nd_%sv %s = nd_mload_%sv(%s, %s, %s);", held_name(d[k]), acc[k], t, base[k], short_mask,
+            splat_text(e, d[k], literal(e, d[k], 0, 0)));
+      else
+        put(n, b, level + 1, "const nd_%sv %s = nd_load_%sv(%s);", held_name(d[k]), acc[k], t, base[k]);
+    }
+    if (vectors) {
+      combine(n, b, level + 1, op, acc, now, true, out);
+      const char *next[MAX_PARTS];
+      for (int k = 0; k < parts; k++) {
+        next[k] = fresh_name(e, NULL);
+        put(n, b, level + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
+      }
+      assign_all(n, b, level + 1, parts, now, next);
+    } else {
+      const char *l[MAX_PARTS], *r2[MAX_PARTS];
+      put(n, b, level + 1, "for (int j = 0; j < ND_VL && %s + j < %s; j++) {", iv, width);
+      for (int k = 0; k < parts; k++) {
+        const char *sign = d[k] == DT_I1 ? "-" : "";
+        l[k] = fresh_name(e, NULL), r2[k] = fresh_name(e, NULL);
+        put(n, b, level + 2, "const nd_%s %s = %s%s[j], %s = %s%s[j];", held_name(d[k]), l[k], sign, acc[k], r2[k], sign, now[k]);
+      }
+      combine(n, b, level + 2, op, l, r2, false, out);
+      for (int k = 0; k < parts; k++) put(n, b, level + 2, "%s[j] = %s%s;", now[k], d[k] == DT_I1 ? "-" : "", out[k]);
+      put(n, b, level + 1, "}");
+    }
+    put(n, b, level, "}");
+  }
+  for (int k = 0; k < parts; k++) {
+    const char *t = dtype_name(d[k]);
+    if (short_mask) put(n, b, level, "nd_mstore_%sv(%s, %s, %s);", t, base[k], now[k], short_mask);
+    else put(n, b, level, "nd_store_%sv(%s, %s);", t, base[k], now[k]);
+  }
+}
+
+void reduce_root(Nest *n, Root *r) {
+  Emit *e = n->e;
+  Op *op = r->op;
+  int axis = (int)op->attr[0];
+  int8_t map[MAX_RANK]; /* of the result's dims */
+  for (int k = 0, d = 0; d < MAX_RANK; d++)
+    if (d != axis) map[k++] = r->map[d];
+  map[MAX_RANK - 1] = -1;
+  if (op->in_count > MAX_PARTS)
+    fail(e->cx, op->span ? *op->span : (Span){0}, "a reduction of more than %d tensors at once is not supported", MAX_PARTS);
+  const NestText *x[MAX_PARTS];
+  for (int k = 0; k < op->in_count; k++) x[k] = demand(n, op->in[k], r->map);
+  if (n->vector_dim < 0) { /* one element */
+    for (int k = 0; k < op->in_count; k++) {
+      Value *v = op->out[k];
+      if (v->type->rank == 0) {
+        put(n, &n->sinks, 0, "%s = %s;", value_name(e, v), x[k]->name);
+        continue;
+      }
+      const char *base;
+      int level;
+      int64_t step;
+      view_address(n, ((OpPlan *)op->note)->out[k], v->type, map, &base, &level, &step);
+      put(n, &n->sinks, 0, "nd_store_%s((void *)(%s), %s);", dtype_name(type_dtype(v->type)), base, x[k]->name);
+    }
+    return;
+  }
+  if (axis == n->vector_dim) along_vector(n, r, x, map);
+  else along_outer(n, r, x, map, axis);
+}
