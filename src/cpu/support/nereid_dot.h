@@ -1,0 +1,271 @@
+/* nereid_dot: acc[m,n] += a[m,k] b[k,n] on row-major arrays. Needs nereid_cpu.h, nereid_vec.h and nereid_convert.h.
+ *
+ * The heart is a block of rows x 2 vectors of the result that stays in registers while k runs: two vectors of b are loaded
+ * for all rows, one element of a is spread over a vector for both columns.
+ *
+ *                     +----------+----------+
+ *         a[i][k] --> |          |          |          AVX-512   8x2 of 32 registers
+ *      i: `mr` rows   |          |          |          AVX2      6x2 of 16
+ *                     +----------+----------+          else      4x2 of 16, 8x2 where there are 32
+ *                        j: `nv` vectors
+ *
+ * Around it: columns in panels as wide as a block, so that a panel of b, ND_DOT_K rows of it, stays in the first cache for
+ * all rows of a, of which ND_DOT_M at a time stay in the second. Rows that lie far apart are copied together first, since
+ * at distances of powers of two they fall on the same few lines of a cache. (Goto and van de Geijn, "Anatomy of
+ * High-Performance Matrix Multiplication".)
+ *
+ * Narrow elements are always copied: bf16 in pairs where the machine has vdpbf16ps (rows 2k and 2k + 1 of b side by side),
+ * int8 in pairs of 16 bits on x86, the others as f32. The copies are on the stack, 80 KiB.
+ */
+#ifndef NEREID_DOT_H
+#define NEREID_DOT_H
+
+#define ND_DOT_K 128 /* rows of b in a panel */
+#define ND_DOT_M 128 /* rows of a that one panel serves */
+#define ND_DOT_NV 2  /* vectors in a panel */
+#if ND_REG == 64 || defined(__aarch64__)
+#define ND_DOT_ROWS 8
+#elif ND_REG == 32
+#define ND_DOT_ROWS 6
+#else
+#define ND_DOT_ROWS 4
+#endif
+#define nd_dot_pack_bytes(n, k) 64 /* of room that callers still hand in and nobody needs */
+
+/* One register of each accumulator, and one anywhere in memory. */
+#define ND_DOT_TYPES(T) \
+  typedef nd_##T nd_dot_v_##T __attribute__((vector_size(ND_REG))); \
+  typedef nd_dot_v_##T nd_dot_v_##T##u __attribute__((aligned(4), may_alias));
+ND_DOT_TYPES(f32)
+ND_DOT_TYPES(f64)
+ND_DOT_TYPES(i32)
+#undef ND_DOT_TYPES
+
+/* Keeps a vector that was loaded for all rows from being loaded again as an operand in memory of each. */
+#if ND_REG == 64
+#define ND_DOT_HOLD(x) __asm__("" : "+v"(x))
+#elif defined(ND_X86)
+#define ND_DOT_HOLD(x) __asm__("" : "+x"(x))
+#else
+#define ND_DOT_HOLD(x) (void)0
+#endif
+
+#if defined(ND_X86) && defined(__FMA__)
+ND_INLINE nd_dot_v_f32 nd_dot_step_f32(nd_dot_v_f32 c, float a, nd_dot_v_f32 b) {
+  return (nd_dot_v_f32)ND_MM64(fmadd_ps)(ND_MM64(set1_ps)(a), b, c);
+}
+ND_INLINE nd_dot_v_f64 nd_dot_step_f64(nd_dot_v_f64 c, double a, nd_dot_v_f64 b) {
+  return (nd_dot_v_f64)ND_MM64(fmadd_pd)(ND_MM64(set1_pd)(a), b, c);
+}
+#else
+ND_INLINE nd_dot_v_f32 nd_dot_step_f32(nd_dot_v_f32 c, float a, nd_dot_v_f32 b) { return c + a * b; }
+ND_INLINE nd_dot_v_f64 nd_dot_step_f64(nd_dot_v_f64 c, double a, nd_dot_v_f64 b) { return c + a * b; }
+#endif
+ND_INLINE nd_dot_v_i32 nd_dot_step_i32(nd_dot_v_i32 c, int32_t a, nd_dot_v_i32 b) { return c + a * b; }
+
+/* Pairs: a holds two elements in 32 bits, and so does each lane of b. */
+#if defined(ND_X86)
+#define ND_DOT_PAIRS_I16 1
+ND_INLINE nd_dot_v_i32 nd_dot_step_i16(nd_dot_v_i32 c, int32_t a, nd_dot_v_i32 b) {
+#if defined(__AVX512VNNI__) && ND_REG == 64
+  return (nd_dot_v_i32)_mm512_dpwssd_epi32((__m512i)c, _mm512_set1_epi32(a), (__m512i)b);
+#else
+  return c + (nd_dot_v_i32)ND_MM64(madd_epi16)(ND_MM64(set1_epi32)(a), (ND_MI64)b);
+#endif
+}
+#endif
+#if defined(__AVX512BF16__) && ND_REG == 64
+#define ND_DOT_PAIRS_BF16 1
+ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 b) {
+  return (nd_dot_v_f32)_mm512_dpbf16_ps(c, (__m512bh)_mm512_set1_epi32(a), (__m512bh)b);
+}
+#endif
+
+/* NAME: suffix of the functions. E: element of acc, A: of a as a step takes it, V: vector, L: its lanes, STEP.
+ * panel: rows of nv * L elements of b at distance ldb. */
+#define ND_DOT_KERNEL(NAME, E, A, V, STEP) \
+  ND_INLINE void nd_dot_block_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, \
+                                     int64_t ldb, int k) { \
+    enum { L = ND_REG / sizeof(E) }; \
+    V c[ND_DOT_ROWS][ND_DOT_NV]; \
+    ND_UNROLL for (int i = 0; i < mr; i++) \
+      ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = *(const V##u *)(acc + i * ldc + j * L); \
+    for (int p = 0; p < k; p++, b += ldb) { \
+      V row[ND_DOT_NV]; \
+      ND_UNROLL for (int j = 0; j < nv; j++) { row[j] = *(const V##u *)(b + j * L); ND_DOT_HOLD(row[j]); } \
+      ND_UNROLL for (int i = 0; i < mr; i++) \
+        ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = STEP(c[i][j], a[i * lda + p], row[j]); \
+    } \
+    ND_UNROLL for (int i = 0; i < mr; i++) \
+      ND_UNROLL for (int j = 0; j < nv; j++) *(V##u *)(acc + i * ldc + j * L) = c[i][j]; \
+  } \
+  /* a panel of nv vectors: all rows, in blocks of mr */ \
+  ND_INLINE void nd_dot_panel_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, \
+                                     int64_t ldb, int m, int k) { \
+    int i = 0; \
+    for (; i + mr <= m; i += mr) nd_dot_block_##NAME(mr, nv, acc + i * ldc, ldc, a + i * lda, lda, b, ldb, k); \
+    for (; i + 2 <= m; i += 2) nd_dot_block_##NAME(2, nv, acc + i * ldc, ldc, a + i * lda, lda, b, ldb, k); \
+    if (i < m) nd_dot_block_##NAME(1, nv, acc + i * ldc, ldc, a + i * lda, lda, b, ldb, k); \
+  }
+ND_DOT_KERNEL(f32, float, float, nd_dot_v_f32, nd_dot_step_f32)
+ND_DOT_KERNEL(f64, double, double, nd_dot_v_f64, nd_dot_step_f64)
+ND_DOT_KERNEL(i32, int32_t, int32_t, nd_dot_v_i32, nd_dot_step_i32)
+#ifdef ND_DOT_PAIRS_I16
+ND_DOT_KERNEL(i16, int32_t, int32_t, nd_dot_v_i32, nd_dot_step_i16)
+#endif
+#ifdef ND_DOT_PAIRS_BF16
+ND_DOT_KERNEL(bf16, float, int32_t, nd_dot_v_f32, nd_dot_step_bf16)
+#endif
+
+/* One row of acc with w < 2 vectors: by way of the stack, since a block reads and writes whole vectors. */
+#define ND_DOT_EDGE(NAME, E, A) \
+  ND_INLINE void nd_dot_edge_##NAME(E *acc, int w, const A *a, const E *b, int k) { \
+    enum { W = ND_DOT_NV * ND_REG / sizeof(E) }; \
+    E row[W]; \
+    for (int j = 0; j < W; j++) row[j] = j < w ? acc[j] : 0; \
+    nd_dot_block_##NAME(1, ND_DOT_NV, row, 0, a, 0, b, W, k); \
+    for (int j = 0; j < w; j++) acc[j] = row[j]; \
+  }
+
+/* ---- copies: a row of a panel of b, w columns of it, `there` = how many of `per` rows exist; a piece of a row of a ---- */
+
+#define ND_DOT_COPY(T) \
+  ND_INLINE void nd_dot_row_##T(nd_##T *dst, const nd_##T *b, int64_t ldb, int w, int there) { \
+    enum { L = ND_REG / sizeof(nd_##T), W = ND_DOT_NV * L }; \
+    (void)ldb, (void)there; \
+    if (w == W) for (int v = 0; v < W; v += L) *(nd_dot_v_##T *)(dst + v) = *(const nd_dot_v_##T##u *)(b + v); \
+    else for (int v = 0; v < W; v++) dst[v] = v < w ? b[v] : 0; \
+  } \
+  ND_INLINE void nd_dot_piece_##T(nd_##T *dst, const nd_##T *a, int k) { memcpy(dst, a, (size_t)k * sizeof *dst); }
+
+#define ND_DOT_WIDEN(T, U) \
+  ND_INLINE void nd_dot_row_##T(float *dst, const nd_##U *b, int64_t ldb, int w, int there) { \
+    enum { W = ND_DOT_NV * ND_REG / 4 }; \
+    (void)ldb, (void)there; \
+    if (w == W) for (int v = 0; v < W; v += ND_VL) *(nd_f32vu *)(dst + v) = nd_from_bits_##T##v(*(const nd_##U##vu *)(b + v)); \
+    else for (int v = 0; v < W; v++) dst[v] = v < w ? nd_from_bits_##T(b[v]) : 0; \
+  } \
+  ND_INLINE void nd_dot_piece_##T(float *dst, const nd_##U *a, int k) { nd_widen_##T(dst, a, k); }
+
+/* Two elements in 32 bits, the first one low. */
+#define ND_DOT_PAIR(x, y) ((uint32_t)(uint16_t)(x) | (uint32_t)(uint16_t)(y) << 16)
+#define ND_DOT_PAIRS(T, D, U) \
+  ND_INLINE void nd_dot_row_##T(D *dst, const nd_##U *b, int64_t ldb, int w, int there) { \
+    enum { W = ND_DOT_NV * ND_REG / 4 }; \
+    const nd_##U *c = there == 2 ? b + ldb : b; \
+    if (w == W && there == 2) \
+      for (int v = 0; v < W; v += ND_VL) \
+        *(nd_u32vu *)(void *)(dst + v) = (__builtin_convertvector(*(const nd_##U##vu *)(b + v), nd_u32v) & 0xffff) | \
+                                         __builtin_convertvector(*(const nd_##U##vu *)(c + v), nd_u32v) << 16; \
+    else \
+      for (int v = 0; v < W; v++) { \
+        uint32_t x = v < w ? ND_DOT_PAIR(b[v], there == 2 ? c[v] : 0) : 0; \
+        memcpy(dst + v, &x, 4); \
+      } \
+  }
+/* A row of a has its pairs side by side already. */
+#ifdef ND_DOT_PAIRS_BF16
+ND_INLINE void nd_dot_piece_bf16(int32_t *dst, const nd_u16 *a, int k) {
+  dst[(k - 1) / 2] = 0;
+  memcpy(dst, a, (size_t)k * 2);
+}
+#endif
+#ifdef ND_DOT_PAIRS_I16
+ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
+  int p = 0;
+  for (; p + ND_VL <= k; p += ND_VL) *(nd_i16vu *)(void *)((char *)dst + 2 * p) = __builtin_convertvector(*(const nd_i8vu *)(a + p), nd_i16v);
+  for (; p < k; p += 2) dst[p / 2] = (int32_t)ND_DOT_PAIR(a[p], p + 1 < k ? a[p + 1] : 0);
+}
+#endif
+
+/* ---- the whole product ---- */
+
+/* T: name and source type S; KERNEL with elements E of b and acc, A of a; `per` elements of k in a step.
+ * far_a, far_b: whether rows at that distance must be copied. */
+#define ND_DOT_PRODUCT(T, S, KERNEL, E, A, per, far_a, far_b) \
+  ND_INLINE void nd_dot_product_##T(E *acc, int64_t ldc, const S *a, int64_t lda, const S *b, int64_t ldb, int m, int n, int k) { \
+    enum { L = ND_REG / sizeof(E), W = ND_DOT_NV * L, K = ND_DOT_K }; \
+    A rows[ND_DOT_M * K] __attribute__((aligned(64))); \
+    E panel[K * W] __attribute__((aligned(64))); \
+    for (int i = 0; i < m; i += ND_DOT_M) \
+      for (int p = 0; p < k; p += K * per) { \
+        int ms = m - i < ND_DOT_M ? m - i : ND_DOT_M, ks = k - p < K * per ? k - p : K * per, steps = (ks + per - 1) / per; \
+        const S *from_a = a + i * lda + p; \
+        const A *at = (const A *)(const void *)from_a; \
+        int64_t at_apart = lda; \
+        if (far_a) { \
+          for (int r = 0; r < ms; r++) nd_dot_piece_##T(rows + r * K, from_a + r * lda, ks); \
+          at = rows, at_apart = K; \
+        } \
+        for (int j = 0; j < n; j += W) { \
+          int w = n - j < W ? n - j : W; \
+          const S *from_b = b + p * ldb + j; \
+          const E *bt = (const E *)(const void *)from_b; \
+          int64_t bt_apart = ldb; \
+          if ((far_b) || w % L) { \
+            for (int r = 0; r < steps; r++) nd_dot_row_##T(panel + r * W, from_b + r * per * ldb, ldb, w, ks - r * per < per ? 1 : per); \
+            bt = panel, bt_apart = W; \
+          } \
+          E *c = acc + i * ldc + j; \
+          if (w == W) nd_dot_panel_##KERNEL(ND_DOT_ROWS, 2, c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
+          else if (w == L) nd_dot_panel_##KERNEL(ND_DOT_ROWS, 1, c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
+          else for (int r = 0; r < ms; r++) nd_dot_edge_##KERNEL(c + r * ldc, w, at + r * at_apart, bt, steps); \
+        } \
+      } \
+  }
+
+#define ND_DOT(T) \
+  ND_DOT_EDGE(T, nd_##T, nd_##T) \
+  ND_DOT_COPY(T) \
+  ND_DOT_PRODUCT(T, nd_##T, T, nd_##T, nd_##T, 1, n > W && lda * (int64_t)sizeof(nd_##T) >= 2048, m >= 32 && ldb * (int64_t)sizeof(nd_##T) >= 1024) \
+  ND_NOINLINE void nd_dot_##T(nd_##T *acc, int64_t ldc, const nd_##T *a, int64_t lda, const nd_##T *b, int64_t ldb, int m, int n, int k) { \
+    nd_dot_product_##T(acc, ldc, a, lda, b, ldb, m, n, k); \
+  }
+ND_DOT(f32)
+ND_DOT(f64)
+ND_DOT(i32)
+
+#define ND_DOT_NARROW(T, U, KERNEL, E, A, per) \
+  ND_DOT_PRODUCT(T, nd_##U, KERNEL, E, A, per, 1, 1) \
+  ND_NOINLINE void nd_dot_##T(E *acc, int64_t ldc, const void *a, int64_t lda, const void *b, int64_t ldb, int m, int n, int k, \
+                              void *pack) { \
+    (void)pack; \
+    nd_dot_product_##T(acc, ldc, (const nd_##U *)a, lda, (const nd_##U *)b, ldb, m, n, k); \
+  }
+#define ND_DOT_AS_F32(T, U) ND_DOT_WIDEN(T, U) ND_DOT_NARROW(T, U, f32, float, float, 1)
+ND_DOT_AS_F32(f16, u16)
+ND_DOT_AS_F32(fp8e5, u8)
+ND_DOT_AS_F32(fp8e4nv, u8)
+ND_DOT_AS_F32(fp8e4b15, u8)
+ND_DOT_AS_F32(fp8e4b8, u8)
+ND_DOT_AS_F32(fp8e5b16, u8)
+#ifdef ND_DOT_PAIRS_BF16
+ND_DOT_EDGE(bf16, float, int32_t)
+ND_DOT_PAIRS(bf16, float, u16)
+ND_DOT_NARROW(bf16, u16, bf16, float, int32_t, 2)
+#else
+ND_DOT_AS_F32(bf16, u16)
+#endif
+#ifdef ND_DOT_PAIRS_I16
+ND_DOT_EDGE(i16, int32_t, int32_t)
+ND_DOT_PAIRS(i8, int32_t, i8)
+ND_DOT_NARROW(i8, i8, i16, int32_t, int32_t, 2)
+#else
+ND_INLINE void nd_dot_row_i8(int32_t *dst, const nd_i8 *b, int64_t ldb, int w, int there) {
+  (void)ldb, (void)there;
+  for (int v = 0; v < ND_DOT_NV * ND_REG / 4; v++) dst[v] = v < w ? b[v] : 0;
+}
+ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) { for (int p = 0; p < k; p++) dst[p] = a[p]; }
+ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
+#endif
+#undef ND_DOT
+#undef ND_DOT_COPY
+#undef ND_DOT_PRODUCT
+#undef ND_DOT_KERNEL
+#undef ND_DOT_EDGE
+#undef ND_DOT_WIDEN
+#undef ND_DOT_PAIRS
+#undef ND_DOT_NARROW
+#undef ND_DOT_AS_F32
+
+#endif
