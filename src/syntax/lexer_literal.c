@@ -157,17 +157,18 @@ bool lex_fstring(Lexer *lx, uint32_t start, bool raw) {
   if (lx->fstrings >= MAX_FSTRINGS) return lex_error_at(lx, span_of(lx->src, lx->line, start, lx->at + 1), NULL, "too many nested f-strings");
   char quote = lx->text[lx->at];
   int quotes = count_quotes(lx, quote);
-  /* f"" is one quote twice, not the start of three */
   lx->at += (uint32_t)quotes;
   lx->fstring[lx->fstrings++] = (FString){.quote = quote, .quotes = quotes, .raw = raw, .start = start, .line = lx->line};
   emit(lx, T_FSTRING_START, start, lx->at, lx->line);
   return lex_fstring_text(lx);
 }
 
-static void emit_text(Lexer *lx, uint32_t start, uint32_t end, uint32_t line) {
+static void emit_text(Lexer *lx, uint32_t start, uint32_t end, uint32_t line, bool doubled) {
   if (start == end) return;
   emit(lx, T_FSTRING_MIDDLE, start, end, line);
-  lx->out->at[lx->out->n - 1].raw = lx->fstring[lx->fstrings - 1].raw;
+  Token *t = &lx->out->at[lx->out->n - 1];
+  t->raw = lx->fstring[lx->fstrings - 1].raw;
+  t->doubled = doubled;
 }
 
 static bool unterminated_fstring(Lexer *lx, const FString *f) {
@@ -189,7 +190,7 @@ bool lex_fstring_text(Lexer *lx) {
         lx->at++;
         continue;
       }
-      emit_text(lx, start, lx->at, line);
+      emit_text(lx, start, lx->at, line, false);
       if (in_format) return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + (uint32_t)f->quotes), NULL, "f-string: expecting '}'");
       uint32_t quote = lx->at;
       lx->at += (uint32_t)f->quotes;
@@ -200,23 +201,23 @@ bool lex_fstring_text(Lexer *lx) {
     switch (c) {
     case '{':
       if (text[lx->at + 1] == '{' && !in_format) {
-        emit_text(lx, start, lx->at + 1, line);
+        emit_text(lx, start, lx->at + 1, line, true);
         start = lx->at += 2;
         line = lx->line;
         break;
       }
-      emit_text(lx, start, lx->at, line);
+      emit_text(lx, start, lx->at, line, false);
       if (++f->fields >= MAX_FIELDS + 1)
         return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL, "f-string: expressions nested too deeply");
       return true;
     case '}':
       if (text[lx->at + 1] == '}' && !in_format) {
-        emit_text(lx, start, lx->at + 1, line);
+        emit_text(lx, start, lx->at + 1, line, true);
         start = lx->at += 2;
         line = lx->line;
         break;
       }
-      emit_text(lx, start, lx->at, line);
+      emit_text(lx, start, lx->at, line, false);
       return true; /* of a format; else close_bracket says that it stands alone */
     case '\\': {
       char d = text[++lx->at];
@@ -235,7 +236,7 @@ bool lex_fstring_text(Lexer *lx) {
     case '\r':
       if (f->quotes == 1) {
         if (!in_format) return unterminated_fstring(lx, f);
-        emit_text(lx, start, lx->at, line);
+        emit_text(lx, start, lx->at, line, false);
         return true; /* a line's end ends the format; only blanks and "}" may follow */
       }
       pass_newline(lx);

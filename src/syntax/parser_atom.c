@@ -218,8 +218,9 @@ static Node *braces(Parser *p) {
     return node_at(p, NODE_DICT, open);
   }
   if (at(p, T_DOUBLE_STAR)) return dict(p, open, NULL);
+  bool walrus = at(p, T_NAME) && peek(p, 1) == T_COLON_EQUAL;
   Node *one = star_named_expression(p);
-  if (at(p, T_COLON) && one->kind != NODE_STARRED && one->kind != NODE_NAMED_EXPR) return dict(p, open, one);
+  if (at(p, T_COLON) && one->kind != NODE_STARRED && !walrus) return dict(p, open, one);
   if (at_for(p)) {
     no_unpacking(p, one);
     NodeList generators = for_if_clauses(p);

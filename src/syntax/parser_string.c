@@ -155,7 +155,9 @@ static void fstring_parts(Parser *p, Pieces *pieces) {
   for (;;) {
     if (at(p, T_FSTRING_MIDDLE)) {
       const Token *t = advance(p);
-      add_text(p, pieces, fstring_text(p->cx, p->src, t), token_span(p->src, t), false);
+      Span span = token_span(p->src, t);
+      span.end_col += t->doubled;
+      add_text(p, pieces, fstring_text(p->cx, p->src, t), span, false);
     } else if (at(p, T_LBRACE)) replacement_field(p, pieces);
     else return;
   }

@@ -54,6 +54,7 @@ enum { T_FIRST_KEYWORD = T_FALSE, T_LAST_KEYWORD = T_YIELD };
 typedef struct Token {
   uint8_t kind;            /* TokenKind */
   bool raw;                /* FSTRING_MIDDLE of an rf"..." */
+  bool doubled;            /* FSTRING_MIDDLE that ends in the first of "{{" or "}}" */
   uint32_t start, end;     /* bytes of the source */
   uint32_t line, end_line; /* from 1 */
 } Token;
