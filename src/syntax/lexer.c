@@ -97,8 +97,10 @@ static void skip_comment(Lexer *lx) {
   while (lx->at < lx->size && !at_newline(lx)) lx->at++;
 }
 
-static bool inconsistent_tabs(Lexer *lx, uint32_t line_start) {
-  return lex_error_at(lx, span_of(lx->src, lx->line, line_start, lx->at), "indent with blanks only, or with tabs only",
+static Span indentation_span(const Lexer *lx) { return span_of(lx->src, lx->line, lx->src->line_start[lx->line - 1], lx->at); }
+
+static bool inconsistent_tabs(Lexer *lx) {
+  return lex_error_at(lx, indentation_span(lx), "indent with blanks only, or with tabs only",
                       "inconsistent use of tabs and spaces in indentation");
 }
 
@@ -106,7 +108,6 @@ static bool inconsistent_tabs(Lexer *lx, uint32_t line_start) {
  * line with something on it asks. */
 static bool indentation(Lexer *lx) {
   for (;;) {
-    uint32_t line_start = lx->at;
     int col = 0, alt = 0, first_col = 0; /* first_col: of the first of several lines joined by backslashes */
     for (;; lx->at++) {
       char c = lx->text[lx->at];
@@ -127,11 +128,11 @@ static bool indentation(Lexer *lx) {
     }
     if (first_col) col = alt = first_col;
     Indent *top = &lx->indents[lx->indent];
-    if (col == top->col) return alt == top->alt || inconsistent_tabs(lx, line_start);
+    if (col == top->col) return alt == top->alt || inconsistent_tabs(lx);
     if (col > top->col) {
       if (lx->indent + 1 >= MAX_INDENTS)
         return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL, "too many levels of indentation");
-      if (alt <= top->alt) return inconsistent_tabs(lx, line_start);
+      if (alt <= top->alt) return inconsistent_tabs(lx);
       lx->indents[++lx->indent] = (Indent){col, alt};
       emit(lx, T_INDENT, lx->at, lx->at, lx->line);
       return true;
@@ -141,10 +142,10 @@ static bool indentation(Lexer *lx) {
       emit(lx, T_DEDENT, lx->at, lx->at, lx->line);
     }
     if (col != lx->indents[lx->indent].col)
-      return lex_error_at(lx, span_of(lx->src, lx->line, line_start, lx->at),
+      return lex_error_at(lx, indentation_span(lx),
                           "give it the indentation of the block it belongs to",
                           "unindent does not match any outer indentation level");
-    return alt == lx->indents[lx->indent].alt || inconsistent_tabs(lx, line_start);
+    return alt == lx->indents[lx->indent].alt || inconsistent_tabs(lx);
   }
 }
 

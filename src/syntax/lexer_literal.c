@@ -112,6 +112,11 @@ bool lex_number(Lexer *lx) {
 
 /* ---- strings ------------------------------------------------------------------------------------------------------ */
 
+/* The last line that has something on it, for "detected at line". */
+static uint32_t last_line(const Lexer *lx) {
+  return lx->at >= lx->size && lx->line > 1 && lx->src->line_start[lx->line - 1] == lx->at ? lx->line - 1 : lx->line;
+}
+
 static int count_quotes(const Lexer *lx, char quote) {
   return lx->text[lx->at + 1] == quote && lx->text[lx->at + 2] == quote ? 3 : 1;
 }
@@ -143,7 +148,7 @@ bool lex_string(Lexer *lx, uint32_t start) {
       if (f && f->quote == quote && f->quotes == quotes) return lex_error_at(lx, span, NULL, "f-string: expecting '}'");
       const char *hint = quotes == 1 && opening + 1 < lx->at && text[lx->at - 1] == quote && text[lx->at - 2] == '\\'
                              ? "perhaps the closing quote is escaped by the backslash before it" : NULL;
-      return lex_error_at(lx, span, hint, "unterminated %sstring literal (detected at line %u)", quotes == 3 ? "triple-quoted " : "", lx->line);
+      return lex_error_at(lx, span, hint, "unterminated %sstring literal (detected at line %u)", quotes == 3 ? "triple-quoted " : "", last_line(lx));
     } else lx->at++;
   }
   lx->at += (uint32_t)quotes;
@@ -174,7 +179,7 @@ static void emit_text(Lexer *lx, uint32_t start, uint32_t end, uint32_t line, bo
 static bool unterminated_fstring(Lexer *lx, const FString *f) {
   Span span = span_of(lx->src, f->line, f->start, f->start + 1);
   while (lx->text[f->start + (uint32_t)(span.end_col - span.col) - 1] != f->quote) span.end_col++;
-  return lex_error_at(lx, span, NULL, "unterminated %sf-string literal (detected at line %u)", f->quotes == 3 ? "triple-quoted " : "", lx->line);
+  return lex_error_at(lx, span, NULL, "unterminated %sf-string literal (detected at line %u)", f->quotes == 3 ? "triple-quoted " : "", last_line(lx));
 }
 
 /* Ends before a replacement field's "{", before the "}" that closes a format, or after the string's closing quotes. */

@@ -1,21 +1,22 @@
 /* The parser's entries, and what every rule uses: tokens, nodes, lists, messages.
  *
  * Messages follow CPython's where CPython has one for the case, since people know them and search for them. When both
- * lexer and parser have something to say, the lexer speaks if its error is on the same line or is an open bracket above:
- * a bracket left open makes the lines below it look wrong, not itself. */
+ * lexer and parser have something to say, the lexer speaks if its error is on the same line (it is the likelier cause) or
+ * is an open bracket above: a bracket left open makes the lines below it look wrong, not itself. */
 #include "syntax/parser.h"
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
 
-static bool lexer_first(const Parser *p, Span span, bool vague) {
+static bool lexer_first(const Parser *p, Span span) {
   const LexError *e = &p->tokens.error;
+  if (p->tok->kind == T_ERROR) return true;
   if (p->tokens.at[p->tokens.n - 1].kind != T_ERROR) return false;
-  if (e->unclosed) return span.line > e->span.line || p->tok->kind == T_ERROR;
-  return vague || p->tok->kind == T_ERROR || span.line == e->span.line;
+  if (e->unclosed) return span.line > e->span.line || p->tok[1].kind == T_ERROR;
+  return span.line == e->span.line;
 }
 
 void syntax_error(Parser *p, Span span, const char *format, ...) {
-  if (lexer_first(p, span, false)) fail_lex(p->cx, &p->tokens.error);
+  if (lexer_first(p, span)) fail_lex(p->cx, &p->tokens.error);
   va_list ap;
   va_start(ap, format);
   char text[512];
@@ -46,8 +47,8 @@ bool starts_expression(TokenKind k) {
 void unexpected(Parser *p) {
   const Token *t = p->tok;
   Span span = next_span(p);
-  if (lexer_first(p, span, true)) fail_lex(p->cx, &p->tokens.error);
   if (t->kind == T_INDENT) fail(p->cx, span, "unexpected indent");
+  if (lexer_first(p, span)) fail_lex(p->cx, &p->tokens.error);
   if (t->kind == T_DEDENT) fail(p->cx, span, "unexpected unindent");
   const Token *before = t > p->tokens.at ? t - 1 : NULL;
   if (before && p->brackets && ends_operand(before) && starts_expression(t->kind) &&
@@ -63,6 +64,18 @@ Span span_between(const Node *first, const Node *last) {
   Span s = first->span;
   s.end_line = last->span.end_line;
   s.end_col = last->span.end_col;
+  return s;
+}
+
+Span next_span(const Parser *p) {
+  Span s = token_span(p->src, p->tok);
+  const Token *last = p->tok;
+  if (last->start < p->src->size || last->kind == T_ERROR) return s;
+  while (last > p->tokens.at && last->start == last->end) last--; /* END, DEDENT, NEWLINE without text */
+  if (last > p->tokens.at && last->kind == T_NEWLINE) last--;
+  s = token_span(p->src, last);
+  s.line = s.end_line;
+  s.col = s.end_col;
   return s;
 }
 

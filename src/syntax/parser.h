@@ -70,7 +70,7 @@ static inline void push(Parser *p, Node *n) { vec_push(p->arena, &p->stack, n); 
 NORETURN void syntax_error(Parser *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 NORETURN void unexpected(Parser *p); /* the next token cannot stand here */
 Span span_between(const Node *first, const Node *last);
-static inline Span next_span(const Parser *p) { return token_span(p->src, p->tok); }
+Span next_span(const Parser *p); /* of the next token; at the end of the file, right after the last one */
 /* From token a to token b, both included. */
 Span tokens_span(const Parser *p, const Token *a, const Token *b);
 

@@ -107,22 +107,23 @@ static Node *with_item(Parser *p) {
 }
 
 /* At "(" after 'with': do these brackets hold the items, as in `with (open(a) as f, open(b) as g):`, or do they belong to
- * the first item's expression, as in `with (yield x):` and `with (a, b) as c:`? They hold the items when ':' follows and
- * nothing within, outside inner brackets, is what only an expression has: a walrus, a yield, a generator, a starred
- * element, emptiness. (`with (a, b):` is two items: Python decides so too.) */
+ * the first item's expression, as in `with (yield x):` and `with (a, b) as c:`? They hold the items when they hold an 'as'
+ * outside inner brackets, or when ':' follows and nothing within is what only an expression has: a walrus, a yield, a
+ * generator, a starred element, emptiness. (`with (a, b):` is two items: Python decides so too.) */
 static bool items_in_brackets(const Parser *p) {
   int level = 0, lambdas = 0;
-  bool expression_only = p->tok[1].kind == T_RPAR;
+  bool expression_only = p->tok[1].kind == T_RPAR, as = false;
   for (const Token *t = p->tok;; t++) {
     switch (t->kind) {
     case T_LPAR: case T_LSQB: case T_LBRACE: level++; break;
     case T_RPAR: case T_RSQB: case T_RBRACE:
-      if (--level == 0) return !expression_only && t[1].kind == T_COLON; /* END or ERROR comes after it, if nothing else */
+      if (--level == 0) return as || (!expression_only && t[1].kind == T_COLON); /* END or ERROR follows, if nothing else */
       break;
     case T_END: case T_ERROR: case T_NEWLINE: return false;
     default:
       if (level != 1) break;
-      if (t->kind == T_LAMBDA) lambdas++;
+      if (t->kind == T_AS) as = true;
+      else if (t->kind == T_LAMBDA) lambdas++;
       else if (t->kind == T_COLON && lambdas) lambdas--;
       else if (t->kind == T_COLON_EQUAL || t->kind == T_YIELD || t->kind == T_FOR) expression_only = true;
       else if (t->kind == T_STAR && !lambdas && (t[-1].kind == T_LPAR || t[-1].kind == T_COMMA)) expression_only = true;

@@ -93,6 +93,7 @@ static Node *lambdef(Parser *p) {
   enter(p);
   Node *args = parameters(p, T_COLON, false);
   expect(p, T_COLON);
+  if (at(p, T_FSTRING_MIDDLE)) syntax_error(p, tokens_span(p, first, p->tok - 1), "f-string: lambda expressions are not allowed without parentheses");
   Node *body = expression(p);
   leave(p);
   Node *n = node_at(p, NODE_LAMBDA, first);
@@ -340,10 +341,12 @@ static void argument(Parser *p, const Token *open, bool *keyword, bool *unpacked
   if (at(p, T_STAR)) {
     if (*unpacked) syntax_error(p, next_span(p), "iterable argument unpacking follows keyword argument unpacking");
     push(p, starred(p, expression));
+    if (at(p, T_EQUAL)) syntax_error(p, tokens_span(p, first, p->tok), "cannot assign to iterable argument unpacking");
     return;
   }
   if (accept(p, T_DOUBLE_STAR)) {
     Node *value = expression(p);
+    if (at(p, T_EQUAL)) syntax_error(p, tokens_span(p, first, p->tok), "cannot assign to keyword argument unpacking");
     Node *n = node_at(p, NODE_KEYWORD, first);
     n->keyword.value = value;
     *unpacked = true;

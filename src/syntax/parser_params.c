@@ -49,6 +49,7 @@ Node *parameters(Parser *p, TokenKind end, bool annotated) {
       if (slash) syntax_error(p, token_span(p->src, t), "/ may appear only once");
       if (star) syntax_error(p, token_span(p->src, t), "/ must be ahead of *");
       if (!l.params.n) syntax_error(p, token_span(p->src, t), "at least one argument must precede /");
+      if (at(p, T_STAR)) syntax_error(p, next_span(p), "expected comma between / and *");
       slash = true;
       positional_only = l.params.n;
     } else if (accept(p, T_STAR)) {

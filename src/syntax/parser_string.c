@@ -52,9 +52,10 @@ static void flush(Parser *p, Pieces *pieces) {
 
 static void fstring_parts(Parser *p, Pieces *pieces);
 
+/* Not syntax_error: here the lexer's error on this line is most often that it took the closing quote for an opening one. */
 static NORETURN void field_error(Parser *p, const char *what) {
   if (at(p, T_ERROR)) unexpected(p);
-  syntax_error(p, next_span(p), "f-string: %s", what);
+  fail(p->cx, next_span(p), "f-string: %s", what);
 }
 
 /* The expression of a field. */
@@ -65,11 +66,11 @@ static Node *field_expression(Parser *p) {
     snprintf(what, sizeof what, "valid expression required before '%s'", token_text(p->tok->kind));
     field_error(p, what);
   }
-  case T_LAMBDA: {
-    /* the ":" was taken for the start of a format */
-    field_error(p, "lambda expressions are not allowed without parentheses");
-  }
-  default: return yield_or_star_expressions(p);
+  case T_LAMBDA: field_error(p, "lambda expressions are not allowed without parentheses"); /* its ":" starts a format */
+  case T_YIELD: return yield_expr(p);
+  default:
+    if (!starts_expression(p->tok->kind) && !at(p, T_STAR)) field_error(p, "expecting a valid expression after '{'");
+    return star_expressions(p);
   }
 }
 
