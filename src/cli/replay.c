@@ -148,11 +148,12 @@ static int by_count(const void *a, const void *b) {
   return x->state != y->state ? (int)x->state - (int)y->state : y->count - x->count;
 }
 
-static void print_summary(Summary *s, int64_t start) {
+static void print_summary(Summary *s, const ReplayOptions *o, int64_t start) {
   int total = 0, built = 0, compiled = 0, ran = 0, agreed = 0;
   for (int i = 0; i < REPLAY_STATE_COUNT; i++) {
     total += s->total[i], built += s->built[i];
-    if (i != REPLAY_COMPILE_FAILED) compiled += s->built[i];
+    bool lost = i == REPLAY_TIMEOUT || i == REPLAY_CRASH; /* while compiling, when nothing is run */
+    if (i != REPLAY_COMPILE_FAILED && !(lost && o->compile_only)) compiled += s->built[i];
   }
   agreed = s->built[REPLAY_AGREES];
   ran = compiled - s->built[REPLAY_COMPILED] - s->built[REPLAY_NO_INPUTS];
@@ -299,7 +300,7 @@ static int replay(int argc, char **argv) {
   Summary s = {0};
   int64_t start = now_ns();
   status = replay_rows(&o, &log, &s);
-  if (!o.json && !status) print_summary(&s, start);
+  if (!o.json && !status) print_summary(&s, &o, start);
   for (int i = 0; i < REPLAY_STATE_COUNT; i++)
     if (i != REPLAY_AGREES && i != REPLAY_COMPILED && i != REPLAY_NO_INPUTS && s.built[i]) status = 1;
   for (int i = 0; i < s.cause_count; i++) free(s.causes[i].text);
