@@ -72,7 +72,7 @@ ND_INLINE nd_f32v nd_decode(nd_u32v b, int bits, int fraction, int bias, uint32_
 /* ---- bits of narrow floats ---- */
 
 ND_INLINE nd_u16v nd_bits_rtz_f16v(nd_f32v x) {
-  return __builtin_convertvector(nd_encode(x, ND_F16_ROW, ND_TOZERO), nd_u16v);
+  return nd_from32_u16v((nd_i32v)nd_encode(x, ND_F16_ROW, ND_TOZERO));
 }
 #if defined(ND_X86) && defined(__F16C__) && (ND_VL < 16 || defined(ND_AVX512))
 /* vcvtps2ph keeps a NaN's payload; the one NaN that number.c writes is put in its place. */
@@ -97,28 +97,28 @@ ND_INLINE nd_f32v nd_from_bits_f16v(nd_u16v b) {
 }
 #else
 ND_INLINE nd_u16v nd_bits_f16v(nd_f32v x) {
-  return __builtin_convertvector(nd_encode(x, ND_F16_ROW, ND_NEAREST), nd_u16v);
+  return nd_from32_u16v((nd_i32v)nd_encode(x, ND_F16_ROW, ND_NEAREST));
 }
 ND_INLINE nd_f32v nd_from_bits_f16v(nd_u16v b) {
-  return nd_decode(__builtin_convertvector(b, nd_u32v), 16, 10, 15, 0x7c00, 0, 0);
+  return nd_decode(nd_to32_u16v(b), 16, 10, 15, 0x7c00, 0, 0);
 }
 #endif
 
 ND_INLINE nd_u16v nd_bits_bf16v(nd_f32v x) {
   nd_u32v u = (nd_u32v)x;
   nd_u32v r = (u + 0x7fffu + (u >> 16 & 1)) >> 16;
-  return __builtin_convertvector(nd_pick_u32(x != x, (u >> 16 & 0x8000u) | 0x7fc0u, r), nd_u16v);
+  return nd_from32_u16v((nd_i32v)nd_pick_u32(x != x, (u >> 16 & 0x8000u) | 0x7fc0u, r));
 }
 ND_INLINE nd_u16v nd_bits_rtz_bf16v(nd_f32v x) {
   nd_u32v u = (nd_u32v)x;
-  return __builtin_convertvector(nd_pick_u32(x != x, (u >> 16 & 0x8000u) | 0x7fc0u, u >> 16), nd_u16v);
+  return nd_from32_u16v((nd_i32v)nd_pick_u32(x != x, (u >> 16 & 0x8000u) | 0x7fc0u, u >> 16));
 }
-ND_INLINE nd_f32v nd_from_bits_bf16v(nd_u16v b) { return (nd_f32v)(__builtin_convertvector(b, nd_u32v) << 16); }
+ND_INLINE nd_f32v nd_from_bits_bf16v(nd_u16v b) { return (nd_f32v)(nd_to32_u16v(b) << 16); }
 
 #define ND_BITS_FP8(T, row, rounding, infinity, nan, fnuz, fraction, bias) \
-  ND_INLINE nd_u8v nd_bits_##T##v(nd_f32v x) { return __builtin_convertvector(nd_encode(x, row, rounding), nd_u8v); } \
+  ND_INLINE nd_u8v nd_bits_##T##v(nd_f32v x) { return nd_from32_u8v((nd_i32v)nd_encode(x, row, rounding)); } \
   ND_INLINE nd_f32v nd_from_bits_##T##v(nd_u8v b) { \
-    return nd_decode(__builtin_convertvector(b, nd_u32v), 8, fraction, bias, infinity, nan, fnuz); \
+    return nd_decode(nd_to32_u8v(b), 8, fraction, bias, infinity, nan, fnuz); \
   }
 ND_BITS_FP8(fp8e5, ND_FP8E5_ROW, ND_NEAREST, 0x7c, 0, 0, 2, 15)
 ND_BITS_FP8(fp8e4nv, ND_FP8E4NV_ROW, ND_NEAREST, 0, 0x7f, 0, 3, 7)
@@ -147,20 +147,27 @@ ND_INLINE nd_f32v nd_cvtz_f32_f64v(nd_f64v x) {
 
 /* ---- numbers: integers from and to integers and floats ---- */
 
+/* All pairs by way of 32 bits (nereid_vec.h has those of 8 and 16), so that no step changes the width more than twice. */
+#define nd_to32_i32v(x) (x)
+#define nd_to32_u32v(x) (x)
+#define nd_to32_i64v(x) (x)
+#define nd_to32_u64v(x) (x)
+#define nd_to32_f32v(x) (x)
+#define nd_to32_f64v(x) (x)
+
 #define ND_CVT(to, from) \
-  ND_INLINE nd_##to##v nd_cvt_##to##_##from##v(nd_##from##v x) { return __builtin_convertvector(x, nd_##to##v); } \
+  ND_INLINE nd_##to##v nd_cvt_##to##_##from##v(nd_##from##v x) { return __builtin_convertvector(nd_to32_##from##v(x), nd_##to##v); } \
+  ND_INLINE nd_##to nd_cvt_##to##_##from(nd_##from x) { return (nd_##to)x; }
+#define ND_CVT_LOW(to, from) /* to 8 and 16 bits */ \
+  ND_INLINE nd_##to##v nd_cvt_##to##_##from##v(nd_##from##v x) { return nd_from32_##to##v(__builtin_convertvector(nd_to32_##from##v(x), nd_i32v)); } \
   ND_INLINE nd_##to nd_cvt_##to##_##from(nd_##from x) { return (nd_##to)x; }
 #define ND_CVT_SELF(T) \
   ND_INLINE nd_##T##v nd_cvt_##T##_##T##v(nd_##T##v x) { return x; } \
   ND_INLINE nd_##T nd_cvt_##T##_##T(nd_##T x) { return x; }
 #define ND_CVT_OTHERS(from) /* from an integer */ \
-  ND_CVT(i8, from) ND_CVT(i16, from) ND_CVT(i32, from) ND_CVT(i64, from) \
-  ND_CVT(u8, from) ND_CVT(u16, from) ND_CVT(u32, from) ND_CVT(u64, from) \
-  ND_CVT(f32, from) ND_CVT(f64, from) \
-  ND_INLINE nd_mask nd_cvt_i1_##from##v(nd_##from##v x) { return nd_ne_##from##v(x, (nd_##from##v){0}); } \
-  ND_INLINE nd_##from##v nd_cvt_##from##_i1v(nd_mask m) { return __builtin_convertvector(-m, nd_##from##v); } \
-  ND_INLINE nd_i1 nd_cvt_i1_##from(nd_##from x) { return x != 0; } \
-  ND_INLINE nd_##from nd_cvt_##from##_i1(nd_i1 x) { return (nd_##from)(x != 0); }
+  ND_CVT_LOW(i8, from) ND_CVT_LOW(i16, from) ND_CVT(i32, from) ND_CVT(i64, from) \
+  ND_CVT_LOW(u8, from) ND_CVT_LOW(u16, from) ND_CVT(u32, from) ND_CVT(u64, from) \
+  ND_CVT(f32, from) ND_CVT(f64, from)
 ND_INTS(ND_CVT_OTHERS)
 ND_CVT_SELF(f32)
 ND_CVT_SELF(f64)
@@ -171,11 +178,13 @@ ND_INLINE nd_i1 nd_cvt_i1_i1(nd_i1 x) { return x != 0; }
 #define ND_CVT_I1(T) \
   ND_INLINE nd_mask nd_cvt_i1_##T##v(nd_##T##v x) { return nd_ne_##T##v(x, (nd_##T##v){0}); } \
   ND_INLINE nd_i1 nd_cvt_i1_##T(nd_##T x) { return x != 0; } \
-  ND_INLINE nd_##T##v nd_cvt_##T##_i1v(nd_mask m) { return __builtin_convertvector(-m, nd_##T##v); } \
+  ND_INLINE nd_##T##v nd_cvt_##T##_i1v(nd_mask m) { return nd_cvt_##T##_i32v(-m); } \
   ND_INLINE nd_##T nd_cvt_##T##_i1(nd_i1 x) { return (nd_##T)(x != 0); }
+ND_INTS(ND_CVT_I1)
 ND_CVT_I1(f32)
 ND_CVT_I1(f64)
 #undef ND_CVT
+#undef ND_CVT_LOW
 #undef ND_CVT_SELF
 #undef ND_CVT_OTHERS
 #undef ND_CVT_I1
@@ -209,7 +218,7 @@ ND_INLINE nd_u64v nd_cvt_u64_f32v(nd_f32v x) { return nd_cvt_u64_f64v(nd_cvt_f64
   ND_INLINE nd_##to##v nd_cvt_##to##_##from##v(nd_##from##v x) { \
     nd_##wide##v w = nd_cvt_##wide##_##from##v(x); \
     w = nd_max_##wide##v(nd_min_##wide##v(w, nd_splat_##wide##v(last)), nd_splat_##wide##v(first)); \
-    return __builtin_convertvector(w, nd_##to##v); \
+    return nd_cvt_##to##_##wide##v(w); \
   }
 ND_CVT_NARROW(i8, f32, i32, INT8_MIN, INT8_MAX)
 ND_CVT_NARROW(u8, f32, i32, 0, UINT8_MAX)

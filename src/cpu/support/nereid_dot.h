@@ -88,24 +88,31 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
                                      int64_t ldb, int k) { \
     enum { L = ND_REG / sizeof(E) }; \
     V c[ND_DOT_ROWS][ND_DOT_NV]; \
-    ND_UNROLL for (int i = 0; i < mr; i++) \
-      ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = *(const V##u *)(acc + i * ldc + j * L); \
+    E *at = acc; \
+    ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) \
+      ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = *(const V##u *)(at + j * L); \
     for (int p = 0; p < k; p++, b += ldb) { \
       V row[ND_DOT_NV]; \
       ND_UNROLL for (int j = 0; j < nv; j++) { row[j] = *(const V##u *)(b + j * L); ND_DOT_HOLD(row[j]); } \
       ND_UNROLL for (int i = 0; i < mr; i++) \
         ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = STEP(c[i][j], a[i * lda + p], row[j]); \
     } \
-    ND_UNROLL for (int i = 0; i < mr; i++) \
-      ND_UNROLL for (int j = 0; j < nv; j++) *(V##u *)(acc + i * ldc + j * L) = c[i][j]; \
+    at = acc; \
+    ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) \
+      ND_UNROLL for (int j = 0; j < nv; j++) *(V##u *)(at + j * L) = c[i][j]; \
   } \
-  /* a panel of nv vectors: all rows, in blocks of mr */ \
+  /* a panel of nv vectors: all rows, in blocks of mr; by itself, so that addresses stay in registers */ \
   ND_INLINE void nd_dot_panel_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, \
                                      int64_t ldb, int m, int k) { \
-    int i = 0; \
-    for (; i + mr <= m; i += mr) nd_dot_block_##NAME(mr, nv, acc + i * ldc, ldc, a + i * lda, lda, b, ldb, k); \
-    for (; i + 2 <= m; i += 2) nd_dot_block_##NAME(2, nv, acc + i * ldc, ldc, a + i * lda, lda, b, ldb, k); \
-    if (i < m) nd_dot_block_##NAME(1, nv, acc + i * ldc, ldc, a + i * lda, lda, b, ldb, k); \
+    for (; m >= mr; m -= mr, acc += mr * ldc, a += mr * lda) nd_dot_block_##NAME(mr, nv, acc, ldc, a, lda, b, ldb, k); \
+    for (; m >= 2; m -= 2, acc += 2 * ldc, a += 2 * lda) nd_dot_block_##NAME(2, nv, acc, ldc, a, lda, b, ldb, k); \
+    if (m) nd_dot_block_##NAME(1, nv, acc, ldc, a, lda, b, ldb, k); \
+  } \
+  ND_NOINLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, int k) { \
+    nd_dot_panel_##NAME(ND_DOT_ROWS, 2, acc, ldc, a, lda, b, ldb, m, k); \
+  } \
+  ND_NOINLINE void nd_dot_panel1_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, int k) { \
+    nd_dot_panel_##NAME(ND_DOT_ROWS, 1, acc, ldc, a, lda, b, ldb, m, k); \
   }
 ND_DOT_KERNEL(f32, float, float, nd_dot_v_f32, nd_dot_step_f32)
 ND_DOT_KERNEL(f64, double, double, nd_dot_v_f64, nd_dot_step_f64)
@@ -155,8 +162,8 @@ ND_DOT_KERNEL(bf16, float, int32_t, nd_dot_v_f32, nd_dot_step_bf16)
     const nd_##U *c = there == 2 ? b + ldb : b; \
     if (w == W && there == 2) \
       for (int v = 0; v < W; v += ND_VL) \
-        *(nd_u32vu *)(void *)(dst + v) = (__builtin_convertvector(*(const nd_##U##vu *)(b + v), nd_u32v) & 0xffff) | \
-                                         __builtin_convertvector(*(const nd_##U##vu *)(c + v), nd_u32v) << 16; \
+        *(nd_u32vu *)(void *)(dst + v) = ((nd_u32v)nd_to32_##U##v(*(const nd_##U##vu *)(b + v)) & 0xffff) | \
+                                         (nd_u32v)nd_to32_##U##v(*(const nd_##U##vu *)(c + v)) << 16; \
     else \
       for (int v = 0; v < W; v++) { \
         uint32_t x = v < w ? ND_DOT_PAIR(b[v], there == 2 ? c[v] : 0) : 0; \
@@ -207,8 +214,8 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
             bt = panel, bt_apart = W; \
           } \
           E *c = acc + i * ldc + j; \
-          if (w == W) nd_dot_panel_##KERNEL(ND_DOT_ROWS, 2, c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
-          else if (w == L) nd_dot_panel_##KERNEL(ND_DOT_ROWS, 1, c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
+          if (w == W) nd_dot_panel2_##KERNEL(c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
+          else if (w == L) nd_dot_panel1_##KERNEL(c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
           else for (int r = 0; r < ms; r++) nd_dot_edge_##KERNEL(c + r * ldc, w, at + r * at_apart, bt, steps); \
         } \
       } \

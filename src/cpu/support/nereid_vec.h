@@ -32,9 +32,11 @@
 #if ND_VL == 16
 #define ND_MM(op) _mm512_##op
 #define ND_MI __m512i
+#define ND_MH __m256i /* half of it: as many 16-bit lanes */
 #elif ND_VL == 8
 #define ND_MM(op) _mm256_##op
 #define ND_MI __m256i
+#define ND_MH __m128i
 #else
 #define ND_MM(op) _mm_##op
 #define ND_MI __m128i
@@ -113,6 +115,39 @@ ND_INLINE nd_i64v nd_iota_i64v(void) { return (nd_i64v){ND_SEQ(ND_SELF)}; }
     for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i], nd_z[nd_i], nd_w[nd_i]);          \
     nd_r; }))
 
+/* ---- widths ---- */
+
+/* nd_to32_Tv: 8 and 16 bits as 32, by the type's sign; nd_from32_Tv: back, dropping what is above. gcc takes a step of more
+ * than a factor of two lane by lane, so there are two steps where there is no instruction for one. */
+#define ND_TO32(T, W, U, way) \
+  ND_INLINE nd_##W##v nd_to32_##T##v(nd_##T##v x) { return way(T, W, U); }
+#define ND_ONE_STEP(T, W, U) __builtin_convertvector(x, nd_##W##v)
+#define ND_TWO_STEPS(T, W, U) __builtin_convertvector(__builtin_convertvector(x, nd_##U##v), nd_##W##v)
+#if ND_VL == 16
+ND_INLINE nd_i32v nd_to32_i8v(nd_i8v x) { return (nd_i32v)_mm512_cvtepi8_epi32((__m128i)x); }
+ND_INLINE nd_u32v nd_to32_u8v(nd_u8v x) { return (nd_u32v)_mm512_cvtepu8_epi32((__m128i)x); }
+ND_INLINE nd_i8v nd_from32_i8v(nd_i32v x) { return (nd_i8v)_mm512_cvtepi32_epi8((__m512i)x); }
+#else
+ND_TO32(i8, i32, i16, ND_TWO_STEPS)
+ND_TO32(u8, u32, u16, ND_TWO_STEPS)
+ND_INLINE nd_i8v nd_from32_i8v(nd_i32v x) { return __builtin_convertvector(__builtin_convertvector(x, nd_i16v), nd_i8v); }
+#endif
+#if ND_VL > 4
+ND_INLINE nd_i32v nd_to32_i16v(nd_i16v x) { return (nd_i32v)ND_MM(cvtepi16_epi32)((ND_MH)x); }
+ND_INLINE nd_u32v nd_to32_u16v(nd_u16v x) { return (nd_u32v)ND_MM(cvtepu16_epi32)((ND_MH)x); }
+#else
+ND_TO32(i16, i32, , ND_ONE_STEP)
+ND_TO32(u16, u32, , ND_ONE_STEP)
+#endif
+#if ND_VL > 4 && defined(ND_AVX512)
+ND_INLINE nd_i16v nd_from32_i16v(nd_i32v x) { return (nd_i16v)ND_MM(cvtepi32_epi16)((ND_MI)x); }
+#else
+ND_INLINE nd_i16v nd_from32_i16v(nd_i32v x) { return __builtin_convertvector(x, nd_i16v); }
+#endif
+ND_INLINE nd_u8v nd_from32_u8v(nd_i32v x) { return (nd_u8v)nd_from32_i8v(x); }
+ND_INLINE nd_u16v nd_from32_u16v(nd_i32v x) { return (nd_u16v)nd_from32_i16v(x); }
+#undef ND_TO32
+
 /* ---- masks ---- */
 
 ND_INLINE uint32_t nd_mask_bits(nd_mask m) { /* bit i: lane i */
@@ -170,7 +205,7 @@ ND_INLINE nd_i64v nd_select_i64v(nd_mask m, nd_i64v a, nd_i64v b) {
 }
 #define ND_SELECT_NARROW(T) \
   ND_INLINE nd_##T##v nd_select_##T##v(nd_mask m, nd_##T##v a, nd_##T##v b) { \
-    nd_##T##v n = __builtin_convertvector(m, nd_##T##v); \
+    nd_##T##v n = nd_from32_##T##v(m); \
     return (n & a) | (~n & b); \
   }
 ND_SELECT_NARROW(i8)
@@ -194,8 +229,10 @@ ND_INLINE nd_mask nd_select_i1v(nd_mask m, nd_mask a, nd_mask b) { return (m & a
 #define ND_COMPARES(X, T) X(T, eq, ==) X(T, ne, !=) X(T, lt, <) X(T, le, <=) X(T, gt, >) X(T, ge, >=)
 #define ND_COMPARE32(T, name, op) \
   ND_INLINE nd_mask nd_##name##_##T##v(nd_##T##v a, nd_##T##v b) { return (nd_mask)(a op b); }
-#define ND_COMPARE_NARROW(T, name, op) \
-  ND_INLINE nd_mask nd_##name##_##T##v(nd_##T##v a, nd_##T##v b) { return __builtin_convertvector(a op b, nd_mask); }
+#define ND_COMPARE8(T, name, op) \
+  ND_INLINE nd_mask nd_##name##_##T##v(nd_##T##v a, nd_##T##v b) { return nd_to32_i8v((nd_i8v)(a op b)); }
+#define ND_COMPARE16(T, name, op) \
+  ND_INLINE nd_mask nd_##name##_##T##v(nd_##T##v a, nd_##T##v b) { return nd_to32_i16v((nd_i16v)(a op b)); }
 #define ND_COMPARE64(T, name, op) \
   ND_INLINE nd_mask nd_##name##_##T##v(nd_##T##v a, nd_##T##v b) { \
     nd_##T##u x = {a}, y = {b}; \
@@ -206,10 +243,10 @@ ND_INLINE nd_mask nd_select_i1v(nd_mask m, nd_mask a, nd_mask b) { return (m & a
 ND_COMPARES(ND_COMPARE32, i32)
 ND_COMPARES(ND_COMPARE32, u32)
 ND_COMPARES(ND_COMPARE32, f32)
-ND_COMPARES(ND_COMPARE_NARROW, i8)
-ND_COMPARES(ND_COMPARE_NARROW, u8)
-ND_COMPARES(ND_COMPARE_NARROW, i16)
-ND_COMPARES(ND_COMPARE_NARROW, u16)
+ND_COMPARES(ND_COMPARE8, i8)
+ND_COMPARES(ND_COMPARE8, u8)
+ND_COMPARES(ND_COMPARE16, i16)
+ND_COMPARES(ND_COMPARE16, u16)
 ND_COMPARES(ND_COMPARE64, i64)
 ND_COMPARES(ND_COMPARE64, u64)
 ND_COMPARES(ND_COMPARE64, f64)
@@ -269,7 +306,7 @@ ND_INLINE nd_i64v nd_div_i64v(nd_i64v a, nd_i64v b) { return nd_lanes_div_i64v(a
 ND_INLINE nd_u64v nd_div_u64v(nd_u64v a, nd_u64v b) { return nd_lanes_div_u64v(a, b); }
 #define ND_DIV_NARROW(T) \
   ND_INLINE nd_##T##v nd_div_##T##v(nd_##T##v a, nd_##T##v b) { \
-    return __builtin_convertvector(nd_div_i32v(__builtin_convertvector(a, nd_i32v), __builtin_convertvector(b, nd_i32v)), nd_##T##v); \
+    return nd_from32_##T##v(nd_div_i32v((nd_i32v)nd_to32_##T##v(a), (nd_i32v)nd_to32_##T##v(b))); \
   }
 ND_DIV_NARROW(i8)
 ND_DIV_NARROW(i16)
@@ -288,17 +325,17 @@ ND_SHIFT(u32, u32, 32)
 ND_SHIFT(i64, u64, 64)
 ND_SHIFT(u64, u64, 64)
 #undef ND_SHIFT
-#define ND_SHIFT_NARROW(T, W, bits) \
+#define ND_SHIFT_NARROW(T, bits) \
   ND_INLINE nd_##T##v nd_shl_##T##v(nd_##T##v a, nd_##T##v n) { \
-    return __builtin_convertvector(__builtin_convertvector(a, nd_u32v) << (__builtin_convertvector(n, nd_u32v) & (bits - 1)), nd_##T##v); \
+    return nd_from32_##T##v((nd_i32v)((nd_u32v)nd_to32_##T##v(a) << ((nd_u32v)nd_to32_##T##v(n) & (bits - 1)))); \
   } \
   ND_INLINE nd_##T##v nd_shr_##T##v(nd_##T##v a, nd_##T##v n) { \
-    return __builtin_convertvector(__builtin_convertvector(a, nd_##W##v) >> (__builtin_convertvector(n, nd_##W##v) & (bits - 1)), nd_##T##v); \
+    return nd_from32_##T##v((nd_i32v)(nd_to32_##T##v(a) >> (nd_to32_##T##v(n) & (bits - 1)))); \
   }
-ND_SHIFT_NARROW(i8, i32, 8)
-ND_SHIFT_NARROW(u8, u32, 8)
-ND_SHIFT_NARROW(i16, i32, 16)
-ND_SHIFT_NARROW(u16, u32, 16)
+ND_SHIFT_NARROW(i8, 8)
+ND_SHIFT_NARROW(u8, 8)
+ND_SHIFT_NARROW(i16, 16)
+ND_SHIFT_NARROW(u16, 16)
 #undef ND_SHIFT_NARROW
 
 ND_INLINE nd_u32v nd_mulhi_u32v(nd_u32v a, nd_u32v b) {
@@ -318,7 +355,7 @@ ND_INLINE nd_i64v nd_mulhi_i64v(nd_i64v a, nd_i64v b) { return nd_lanes_mulhi_i6
 ND_INLINE nd_u64v nd_mulhi_u64v(nd_u64v a, nd_u64v b) { return nd_lanes_mulhi_u64v(a, b); }
 #define ND_MULHI_NARROW(T, bits) \
   ND_INLINE nd_##T##v nd_mulhi_##T##v(nd_##T##v a, nd_##T##v b) { \
-    return __builtin_convertvector((__builtin_convertvector(a, nd_i32v) * __builtin_convertvector(b, nd_i32v)) >> bits, nd_##T##v); \
+    return nd_from32_##T##v((nd_i32v)(nd_to32_##T##v(a) * nd_to32_##T##v(b)) >> bits); \
   }
 ND_MULHI_NARROW(i8, 8)
 ND_MULHI_NARROW(u8, 8)
