@@ -221,13 +221,14 @@ static CpuCode *load(const char *path) {
 }
 
 CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *info) {
-  const char *words[MAX_CC_WORDS];
-  int word_count = find_compiler(cx, words);
-  char key[33];
-  key_of(cx, words, word_count, c_text, n, key);
   CpuCompileInfo unwanted;
   if (!info) info = &unwanted;
   *info = (CpuCompileInfo){0};
+  const char *words[MAX_CC_WORDS];
+  int word_count = find_compiler(cx, words);
+  info->step = CC_BUILDING;
+  char key[33];
+  key_of(cx, words, word_count, c_text, n, key);
 
   char *cache = cache_dir(cx->arena), *path = NULL;
   if (cache) cache = arena_printf(cx->arena, "%s/cpu", cache);
@@ -274,11 +275,13 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
       code = load(object);
       info->path = object;
     }
-    const char *said = code ? NULL : arena_strdup(cx->arena, dlerror());
+    const char *said = code ? NULL : dlerror();
+    if (said) said = arena_strdup(cx->arena, said);
     remove_folder(folder);
     if (code) return code;
     if (i == 1) fail_cc(cx, "set TMPDIR to a folder from which code may be loaded", arena_printf(cx->arena, "the compiled kernel could not be loaded: %s", said ? said : "out of memory"));
   }
+  info->step = CC_STORING;
   fail_cc(cx, "set TMPDIR to a folder that can be written",
           arena_printf(cx->arena, "there is no place for compiled kernels: neither the cache folder nor %s can be written (%s)", temporary,
                        strerror(error)));

@@ -35,7 +35,9 @@ void cpu_emit_c(Func *f, Buf *out);
 /* ---- cc.c: C text -> loaded code ------------------------------------------------------------------------------------ */
 
 typedef struct CpuCode CpuCode; /* a loaded shared object, counted by references */
-typedef struct CpuCompileInfo { bool from_cache; double cc_ms; const char *path; } CpuCompileInfo;
+typedef enum { CC_FINDING, CC_BUILDING, CC_STORING } CcStep; /* the compiler; the object; a place for it */
+/* step: how far it got, also when it failed. */
+typedef struct CpuCompileInfo { bool from_cache; double cc_ms; const char *path; CcStep step; } CpuCompileInfo;
 /* Compiles with $NEREID_CC, else `cc`, `gcc` or `clang` in PATH, without a shell, into the cache folder under a name made of
  * the text's, the compiler's and the flags' hash; a file already there is used after its own check (size and hash at its end),
  * and rebuilt when damaged. fail()s with the compiler's output, or a hint to install one. Where the cache folder cannot be written

@@ -243,9 +243,15 @@ static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *
   cpu_emit_c(func, text);
   if (text->failed) context_out_of_memory(cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
-  *phase = NEREID_NO_COMPILER;
+  *phase = NEREID_INTERNAL;
   CpuCompileInfo info = {0};
+  if (!context_try(cx)) {
+    if (info.step == CC_FINDING) *phase = NEREID_NO_COMPILER;
+    if (info.step == CC_STORING) *phase = NEREID_BAD_FILE;
+    fail_now(cx);
+  }
   s->code = cpu_compile(cx, text->at, text->n, &info);
+  context_end_try(cx);
   s->entry = cpu_code_entry(s->code);
   s->scratch_bytes = cpu_code_scratch(s->code);
   s->info.compiler_ms = info.from_cache ? 0 : info.cc_ms;
