@@ -125,6 +125,7 @@ static const char *math_text(Emit *e, const Op *op, const char *const *in, bool 
     for (int i = 0; i < op->in_count; i++) floats = floats && (types[i] == DT_F32 || types[i] == DT_F64);
     const char *name = floats ? vector_math(fn) : NULL;
     if (name) return call(e, name, types[0], true, op->in_count, in);
+    if (floats && fn == MATH_SIGNBIT) return text(e, "-nd_signbit_%sv(%s)", dtype_name(types[0]), in[0]); /* of a mask: 0 or 1 */
     if (floats && fn == MATH_ABS) return call(e, "abs", types[0], true, 1, in);
     if (floats && (fn == MATH_ADD_RN || fn == MATH_SUB_RN || fn == MATH_MUL_RN || fn == MATH_DIV_RN || fn == MATH_FAST_DIVIDEF))
       return text(e, "%s %s %s", in[0], fn == MATH_ADD_RN ? "+" : fn == MATH_SUB_RN ? "-" : fn == MATH_MUL_RN ? "*" : "/", in[1]);
