@@ -118,6 +118,25 @@ static uint32_t compose(uint32_t first, uint32_t second) { /* 0: they do not */
   return 0;
 }
 
+/* Stable, by combining class. A run is short, unless somebody wants to see how long a quadratic sort takes. */
+static void sort_marks(Arena *a, uint32_t *c, int n) {
+  if (n > 32) {
+    uint32_t *sorted = NEW_N(a, uint32_t, n);
+    int start[257] = {0}; /* counting sort */
+    for (int i = 0; i < n; i++) start[combining_class(c[i]) + 1]++;
+    for (int class = 0; class < 256; class++) start[class + 1] += start[class];
+    for (int i = 0; i < n; i++) sorted[start[combining_class(c[i])]++] = c[i];
+    memcpy(c, sorted, sizeof *c * (size_t)n);
+    return;
+  }
+  for (int i = 1; i < n; i++)
+    for (int j = i; j > 0 && combining_class(c[j - 1]) > combining_class(c[j]); j--) {
+      uint32_t t = c[j];
+      c[j] = c[j - 1];
+      c[j - 1] = t;
+    }
+}
+
 const char *intern_identifier(Context *cx, const char *s, size_t n) {
   bool ascii = true;
   for (size_t i = 0; i < n; i++) ascii &= (unsigned char)s[i] < 0x80;
@@ -132,13 +151,10 @@ const char *intern_identifier(Context *cx, const char *s, size_t n) {
     i += (size_t)k;
   }
   uint32_t *c = codes.at;
-  for (int i = 1; i < codes.n; i++) { /* insertion sort: it is stable, and runs of marks are short */
-    uint8_t class = combining_class(c[i]);
-    for (int j = i; class && j > 0 && combining_class(c[j - 1]) > class; j--) {
-      uint32_t t = c[j];
-      c[j] = c[j - 1];
-      c[j - 1] = t;
-    }
+  for (int i = 0, end; i < codes.n; i = end) {
+    for (end = i; end < codes.n && combining_class(c[end]); end++) {}
+    sort_marks(cx->arena, c + i, end - i);
+    end += end < codes.n;
   }
   int kept = 0, base = -1; /* base: of the present run, in what is kept */
   uint8_t last_class = 0;

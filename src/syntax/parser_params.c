@@ -85,6 +85,10 @@ Node *parameters(Parser *p, TokenKind end, bool annotated) {
     unexpected(p);
   }
   Node *n = node_at(p, NODE_ARGUMENTS, first);
+  if (p->tok == first) { /* none: an empty place before the end */
+    n->span.end_line = n->span.line;
+    n->span.end_col = n->span.col;
+  }
   n->arguments.posonlyargs = keep(p, l.params.at, 0, positional_only);
   n->arguments.args = keep(p, l.params.at, positional_only, l.params.n);
   n->arguments.vararg = vararg;
