@@ -21,7 +21,7 @@ Func *func_create(Context *cx, const char *name) {
   return f;
 }
 
-static Value *value_create(Func *f, const Type *type, int index) {
+Value *value_create(Func *f, const Type *type, int index) {
   Value *v = NEW(f->cx->arena, Value);
   v->type = type;
   v->index = index;

@@ -123,7 +123,16 @@ typedef struct Block Block;
 /* What the analysis (facts.c) knows of an integer or pointer value, per dim: the value is a multiple of `divisible` (of the
  * first element of each contiguous run; for pointers in bytes); runs of `contiguous` consecutive elements grow by one
  * element; groups of `constant` elements are equal. Scalars have rank 1 here. */
-typedef struct Facts { int64_t divisible[MAX_RANK]; int64_t contiguous[MAX_RANK]; int64_t constant[MAX_RANK]; } Facts;
+typedef struct Facts {
+  int64_t divisible[MAX_RANK]; /* powers of two, at most FACTS_MOST */
+  int64_t contiguous[MAX_RANK];
+  int64_t constant[MAX_RANK];
+  int non_negative; /* of an integer's elements: whether they are, SIGN_* */
+} Facts;
+/* Nothing is known; taken to be so because arguments of kernels are sizes, strides and offsets (what Triton takes all integers for
+ * where it divides runs); shown from constants, arange and program_id, overflow aside. */
+enum { SIGN_UNKNOWN, SIGN_ASSUMED, SIGN_KNOWN };
+#define FACTS_MOST ((int64_t)1 << 30)
 
 struct Value {
   const Type *type;
@@ -209,6 +218,7 @@ Value *build_dot(Builder *b, Value *a, Value *x, Value *acc, DotPrecision precis
 Value *build_arange(Builder *b, int64_t start, int64_t end);
 void build_yield(Builder *b, int n, Value *const *values);
 
+Value *value_create(Func *f, const Type *type, int index); /* for passes that give an op or block another result or argument */
 bool value_is_const(const Value *v, int64_t *out); /* an integer const (scalar, tensor or splat of one) */
 int64_t int_wrap(Dtype t, int64_t v);              /* v cut to an integer type's bits and extended by its sign */
 void op_remove(Op *op);                            /* unlinks; its results must have no users left */
@@ -219,6 +229,21 @@ void tile_resolve(Func *f);
 Op *op_clone(Builder *b, const Op *op, Map *value_map); /* deep; operands mapped where the map has them */
 /* Calls fn for every op, outer before inner, in order; fn may remove the op it is given. */
 void tile_walk(Block *b, void (*fn)(Op *op, void *arg), void *arg);
+
+/* ---- edit.c: larger changes that keep the IR whole; for passes ---------------------------------------------------- */
+
+/* Moves the body's operations, without the one that ends it, before `place`, and sees to it that the body's arguments stand for
+ * `args` (arg_count values). Returns the operation that ended the body; its operands are what the body hands on. */
+Op *block_splice(Block *body, Value *const *args, Op *place);
+/* Takes carried value i out of a `for` or `while`, or result i out of an `if`: operand, result, arguments, and the operands of what
+ * ends the bodies. Nothing may use them any more. */
+void control_drop(Op *op, int i);
+int control_skip(const Op *op); /* operands before the carried ones: for 3, if 1, while 0 */
+/* Gives carried value i of a `for` or `while` another type: fresh values for the result and the bodies' arguments. The caller sets
+ * the operands, and value_replace()s the old ones, which *result and args[0..1] (of body 0, 1) return. */
+void control_retype(Func *f, Op *op, int i, const Type *type, Value **result, Value *args[2]);
+bool op_is_pure(const Op *op);        /* no effect at all, bodies included: may be moved, merged, dropped */
+const Block *value_block(const Value *v); /* in which v is defined */
 
 /* ---- print.c, parse.c: text that reads back -------------------------------------------------------------------- */
 

@@ -1,0 +1,113 @@
+/* Common subexpressions: of two pure operations that compute the same, the later one is replaced by the earlier.
+ *
+ * A hash table holds the operations seen so far that are visible here. Bodies nest like scopes: what was entered inside
+ * one is taken out when the walk leaves it, so an operation never stands for one that it does not dominate. Loads are
+ * left alone (a store may lie between), and so are operations with bodies.
+ */
+#include "tile/tile.h"
+
+typedef struct Entry {
+  Op *op;
+  uint64_t hash;
+  struct Entry *next; /* in its bucket */
+} Entry;
+
+typedef struct Table {
+  Func *func;
+  Entry **buckets;
+  uint64_t mask;
+  VEC(Entry *) scope; /* all entries, in the order they came */
+} Table;
+
+static bool commutes(const Op *op) {
+  switch (op->code) {
+  case OP_ADD:
+  case OP_MUL:
+  case OP_AND:
+  case OP_OR:
+  case OP_XOR:
+  case OP_MIN:
+  case OP_MAX:
+  case OP_MULHI: return true;
+  case OP_CMP: return op->attr[0] == CMP_EQ || op->attr[0] == CMP_NE;
+  default: return false;
+  }
+}
+
+static bool is_candidate(const Op *op) {
+  if (op->body[0] || op->out_count == 0) return false;
+  return op_info[op->code].effect == EFFECT_PURE || (op->code == OP_ASM && op->attr[0]);
+}
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0x9fb21c651e98df25ull;
+  return h ^ h >> 29;
+}
+
+static uint64_t hash_op(const Op *op) {
+  uint64_t h = mix((uint64_t)op->code, (uint64_t)op->in_count << 32 | (uint64_t)op->out_count), number;
+  for (int i = 0; i < 4; i++) h = mix(h, (uint64_t)op->attr[i]);
+  memcpy(&number, &op->number, 8);
+  h = mix(h, number);
+  for (int i = 0; i < op->dim_count; i++) h = mix(h, (uint64_t)op->dims[i]);
+  if (op->in_count == 2 && commutes(op)) {
+    uint64_t a = (uint64_t)op->in[0]->id, b = (uint64_t)op->in[1]->id;
+    h = mix(mix(h, a + b), a ^ b);
+  } else {
+    for (int i = 0; i < op->in_count; i++) h = mix(h, (uint64_t)op->in[i]->id);
+  }
+  for (int i = 0; i < op->out_count; i++) h = mix(h, (uint64_t)(uintptr_t)op->out[i]->type);
+  return h;
+}
+
+static bool same_op(const Op *a, const Op *b) {
+  if (a->code != b->code || a->in_count != b->in_count || a->out_count != b->out_count || a->dim_count != b->dim_count)
+    return false;
+  if (memcmp(a->attr, b->attr, sizeof a->attr) || memcmp(&a->number, &b->number, sizeof a->number)) return false;
+  if (a->dim_count && memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->dim_count)) return false;
+  if (a->text != b->text && (!a->text || !b->text || strcmp(a->text, b->text))) return false;
+  for (int i = 0; i < a->out_count; i++)
+    if (a->out[i]->type != b->out[i]->type) return false;
+  if (a->in_count == 2 && commutes(a) && a->in[0] == b->in[1] && a->in[1] == b->in[0]) return true;
+  for (int i = 0; i < a->in_count; i++)
+    if (a->in[i] != b->in[i]) return false;
+  return true;
+}
+
+static void visit_block(Table *t, Block *block) {
+  int scope_start = t->scope.n;
+  for (Op *op = block->first, *next; op; op = next) {
+    next = op->next;
+    for (int i = 0; i < op->in_count; i++) op->in[i] = value_resolve(op->in[i]);
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) visit_block(t, op->body[i]);
+    if (!is_candidate(op)) continue;
+    uint64_t hash = hash_op(op);
+    Entry *e = t->buckets[hash & t->mask];
+    while (e && !(e->hash == hash && same_op(e->op, op))) e = e->next;
+    if (e) {
+      for (int i = 0; i < op->out_count; i++) {
+        if (!e->op->out[i]->name) e->op->out[i]->name = op->out[i]->name;
+        value_replace(op->out[i], e->op->out[i]);
+      }
+      op_remove(op);
+      continue;
+    }
+    e = NEW(t->func->cx->arena, Entry);
+    *e = (Entry){op, hash, t->buckets[hash & t->mask]};
+    t->buckets[hash & t->mask] = e;
+    vec_push(t->func->cx->arena, &t->scope, e);
+  }
+  while (t->scope.n > scope_start) { /* newest first, so each is the head of its bucket */
+    Entry *e = t->scope.at[--t->scope.n];
+    t->buckets[e->hash & t->mask] = e->next;
+  }
+}
+
+void tile_cse(Func *f) {
+  Table t = {.func = f, .mask = 63};
+  while ((int64_t)t.mask < f->value_count) t.mask = t.mask * 2 + 1;
+  t.buckets = NEW_N(f->cx->arena, Entry *, t.mask + 1);
+  visit_block(&t, f->body);
+  tile_resolve(f);
+}
