@@ -95,8 +95,15 @@ static NestText element_value(Nest *n, Value *v, const int8_t *map) {
     Mask m = {0};
     mask_add(n, &m, op->in[0], map);
     if (!m.cond && !m.never && !m.vector && (!m.hi || n->whole) && !m.lo) {
+      bool whole_only = m.hi != NULL;
       mask_vector(n, &m);
-      return *demand(n, op->in[1], map);
+      const NestText *held = demand(n, op->in[1], map);
+      if (!whole_only) return *held;
+      /* True of whole vectors only: what is made of it, a constant too, must not be found again by the tail. */
+      t = *held;
+      t.name = as_form(n, held, true);
+      t.level = n->vector_level;
+      return t;
     }
   }
   const NestText *in[4];
