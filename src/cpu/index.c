@@ -44,7 +44,8 @@ Sym *sym_add(Emit *e, Sym *a, Sym *b) {
   if (sym_is(b, 0)) return a;
   if (a->kind == SYM_CONST) { Sym *t = a; a = b; b = t; }
   /* (x + 1) + 2 is x + 3; (x + 1) + y is (x + y) + 1, so that constants meet. */
-  if (a->kind == SYM_ADD && a->r->kind == SYM_CONST) return sym_add(e, sym_add(e, a->l, b), a->r);
+  if (a->kind == SYM_ADD && a->r->kind == SYM_CONST)
+    return b->kind == SYM_CONST ? sym_add(e, a->l, sym_add(e, a->r, b)) : sym_add(e, sym_add(e, a->l, b), a->r);
   if (b->kind == SYM_ADD && b->r->kind == SYM_CONST) return sym_add(e, sym_add(e, a, b->l), b->r);
   return sym_make(e, SYM_ADD, 0, NULL, a, b);
 }
