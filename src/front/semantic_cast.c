@@ -136,32 +136,23 @@ void sem_broadcast_all(Front *fr, Span at, int n, Value **v) {
 
 /* ---- subscripts ---------------------------------------------------------------------------------------------------------- */
 
-static Value *subscript_one(Front *fr, Span at, Value *v, const Py *index, int *dim) {
+static bool absent(const Py *p) { return !p || p->kind == PY_NONE; }
+
+/* None inserts a dim at its place among the subscripts; a full slice stands for a dim that stays (also for one more than there are, as
+ * Triton has it). */
+static Value *subscript_one(Front *fr, Span at, Value *v, const Py *index, int dim) {
   if (index->kind == PY_NONE) {
     if (v->type->rank == MAX_RANK) fail(fr->cx, at, "a tensor has at most %d dims", MAX_RANK);
-    return sem_expand_dims(fr, v, (*dim)++);
+    return sem_expand_dims(fr, v, dim < v->type->rank ? dim : v->type->rank);
   }
-  if (index->kind == PY_SLICE && (!index->slice.start || index->slice.start->kind == PY_NONE) && (!index->slice.stop || index->slice.stop->kind == PY_NONE) &&
-      (!index->slice.step || index->slice.step->kind == PY_NONE)) {
-    if (v->type->rank && *dim >= v->type->rank) fail(fr->cx, at, "too many `:` in the subscript of a tensor of type %s", type_text(fr, v->type));
-    (*dim)++;
-    return v;
-  }
+  if (index->kind == PY_SLICE && absent(index->slice.start) && absent(index->slice.stop) && absent(index->slice.step)) return v;
   fail_hint(fr->cx, at, "to pick elements use tl.gather, tl.split, a reduction, or load them from memory",
             "a tensor takes only `:` and `None` as subscripts, but got %s", index->kind == PY_SLICE ? "a slice with bounds" : py_describe(fr, index));
 }
 
 Py *sem_subscript(Front *fr, Span at, Py *tensor, Py *index) {
   Value *v = sem_to_value(fr, at, tensor, "what is subscripted");
-  int dim = 0;
-  if (index->kind == PY_TUPLE) {
-    for (int i = 0; i < index->tuple.n; i++) {
-      /* On a scalar `:` stands for nothing until a None has made a dim. */
-      if (v->type->rank == 0 && index->tuple.at[i]->kind == PY_SLICE) continue;
-      v = subscript_one(fr, at, v, index->tuple.at[i], &dim);
-    }
-  } else if (!(v->type->rank == 0 && index->kind == PY_SLICE)) {
-    v = subscript_one(fr, at, v, index, &dim);
-  }
+  if (index->kind != PY_TUPLE) return py_tensor(fr, subscript_one(fr, at, v, index, 0));
+  for (int i = 0; i < index->tuple.n; i++) v = subscript_one(fr, at, v, index->tuple.at[i], i);
   return py_tensor(fr, v);
 }
