@@ -10,8 +10,8 @@
  *     nereid_mem.h       cpu vec convert  loads, stores: contiguous, strided, gathered, masked, past the caches
  *     nereid_math.h      cpu vec          vector exp, log, sin, tanh, erf, pow, ...
  *     nereid_dot.h       cpu vec convert  products of matrices
- *     nereid_tile.h      cpu              sort, histogram, transposes, copies
- *     nereid_atomic.h    cpu              atomic_rmw, atomic_cas
+ *     nereid_tile.h      cpu vec          sort, histogram, transposes, copies
+ *     nereid_atomic.h    cpu vec convert  atomic_rmw, atomic_cas
  *     nereid_print.h     cpu              device_print
  *
  * Contract: the kernel's text defines
@@ -89,24 +89,23 @@
  *
  * ---- nereid_dot.h (row-major, strides in elements, dims any positive; acc is read, added to and written) ----
  *   nd_dot_f32(float *acc, int64_t ldc, const float *a, int64_t lda, const float *b, int64_t ldb, int m, int n, int k)
- *   nd_dot_f64 (double)
- *   nd_dot_bf16(float *acc, ldc, const uint16_t *a, lda, const uint16_t *b, ldb, m, n, k, void *pack)
- *   nd_dot_i8(int32_t *acc, ldc, const int8_t *a, lda, const int8_t *b, ldb, m, n, k, void *pack)
- *                              pack: nd_dot_pack_bytes(n, k) bytes aligned to 64 (a macro, constant for constants)
- *   nd_dot_i32 (int32_t; wraps)   others: widen with nd_widen_T first
+ *   nd_dot_f64 (double)   nd_dot_i32 (int32_t; wraps)
+ *   nd_dot_T(float *acc, ldc, const void *a, lda, const void *b, ldb, m, n, k, void *pack)   T: f16, bf16, any fp8, as in memory
+ *   nd_dot_i8(int32_t *acc, the same)
+ *                              pack is not used any more and may be NULL. All use up to 84 KiB of stack.
  *
  * ---- nereid_tile.h ----
- *   nd_sort_T(T *x, int64_t n, int descending)           in place, bits as in memory; NaN last ascending, first descending
- *   nd_histogram_T(int32_t *bins, int64_t bin_count, const T *x, const uint8_t *mask or NULL, int64_t n)   T: ints
+ *   nd_sort_T(T *x, int64_t n, int descending)           in place, bits as in memory; n a power of two; NaN last ascending,
+ *                              first descending
+ *   nd_histogram_T(int32_t *bins, int64_t bin_count, const T *x, const uint8_t *mask or NULL, int64_t n)   ints; adds to bins
  *   nd_transpose_B(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t rows, int64_t columns)
  *                              dst[c][r] = src[r][c]; B: element bytes 1 2 4 8; strides in elements
  *   nd_copy2d(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t rows, int64_t row_bytes)  bytes
  *
  * ---- nereid_atomic.h (scalars, a lane each) ----
- *   nd_atomic_KIND_T(void *p, T x) -> old   KIND: add max min and or xor xchg; T as triton has them: ints of 32 and 64
- *                              bits, f32, f64; add and xchg also f16, bf16; xchg also i8..u16
- *   nd_atomic_cas_T(void *p, T compare, T x) -> old      16 to 64 bits; floats compare by their bits
- *   nd_atomic_KIND_Tv(nd_i64v addr, nd_Tv x, nd_mask m) -> old, masked lanes 0     (needs vec too)
+ *   nd_atomic_KIND_T(void *p, T x) -> old   KIND: add max min and or xor xchg; T: the integers, f16, bf16, f32, f64
+ *   nd_atomic_cas_T(void *p, T compare, T x) -> old      floats compare by their bits
+ *   nd_atomic_KIND_Tv(nd_i64v addr, nd_Tv x, nd_mask m) -> old, masked lanes 0; nd_atomic_cas_Tv(addr, compare, x, m)
  *
  * ---- nereid_print.h ----
  *   nd_print(host, program[3], prefix, operand, operand_count, rank, index[], kind, bits)   one line; see there

@@ -30,7 +30,7 @@
 #else
 #define ND_DOT_ROWS 4
 #endif
-#define nd_dot_pack_bytes(n, k) 64 /* of room that callers still hand in and nobody needs */
+#define nd_dot_pack_bytes(n, k) 64 /* room that callers hand in and nobody needs any more */
 
 /* One register of each accumulator, and one anywhere in memory. */
 #define ND_DOT_TYPES(T) \
