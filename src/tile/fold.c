@@ -32,15 +32,18 @@ static Value *fold_memory(Builder *b, Op *op, bool *gone) {
   return op->out[0]->type->ptr ? NULL : build_int(b, op->out[0]->type, 0);
 }
 
-/* Combining one element gives that element. */
-static void fold_combine(Builder *b, Op *op) {
+/* Combining one element gives that element. Returns the operation to go on with. */
+static Op *fold_combine(Builder *b, Op *op) {
   const Type *t = op->in[0]->type;
-  if (t->shape[op->attr[0]] != 1) return;
+  Op *before = op->prev, *next = op->next;
+  Block *block = op->block;
+  if (t->shape[op->attr[0]] != 1) return next;
   for (int i = 0; i < op->out_count; i++) {
     const Type *to = op->out[i]->type;
     value_replace(op->out[i], build_reshape(b, op->in[i], to->rank, to->shape));
   }
   op_remove(op);
+  return before ? before->next : block->first;
 }
 
 Value *fold_op(Builder *b, Op *op) {
@@ -161,10 +164,8 @@ static Op *fold_one(Func *f, Op *op) {
   case OP_IF: return fold_if(f, op);
   case OP_REDUCE:
   case OP_SCAN:
-    next = op->next;
     fold_block(f, op->body[0]);
-    fold_combine(&b, op);
-    return next;
+    return fold_combine(&b, op);
   case OP_MAP: fold_block(f, op->body[0]); return op->next;
   case OP_LOAD:
   case OP_STORE:

@@ -7,8 +7,8 @@ const PassInfo tile_passes[] = {
     {"licm", tile_licm},
     {"canonical_loops", tile_canonical_loops},
     {"fold", tile_fold}, /* what the loops' new form shows */
-    {"cse", tile_cse},
     {"licm", tile_licm},
+    {"cse", tile_cse},
     {"dce", tile_dce},
     {"facts", tile_facts},
     {"drop_hints", tile_drop_hints}, /* the facts say what the hints said */
