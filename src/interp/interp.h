@@ -16,7 +16,8 @@
 typedef struct InterpMemory InterpMemory;
 InterpMemory *interp_memory_create(void);
 void interp_memory_destroy(InterpMemory *m); /* frees what it allocated */
-/* `written`: whether the bytes count as initialised. NULL when out of memory. */
+/* The bytes are zero but count as unwritten; aligned to 256. NULL when out of memory. Messages call memory by `name` (copied); by
+ * the kernel's argument that points to it when NULL. */
 void *interp_memory_alloc(InterpMemory *m, size_t bytes, const char *name);
 /* Memory of the caller (name is copied); counts as wholly written. */
 bool interp_memory_add(InterpMemory *m, void *p, size_t bytes, const char *name);

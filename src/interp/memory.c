@@ -94,7 +94,7 @@ static Region *region_create(const char *name) {
   Region *r = calloc(1, sizeof *r);
   if (!r) return NULL;
   r->uses = 1;
-  if (!name || !*name) name = "unnamed memory";
+  if (!name) name = "";
   size_t n = strlen(name) + 1;
   r->name = malloc(n);
   if (!r->name) {

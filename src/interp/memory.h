@@ -11,7 +11,7 @@
 typedef struct Region {
   uintptr_t base;
   size_t size;
-  char *name;        /* never NULL */
+  char *name;        /* "" when it has none */
   uint64_t *written; /* a bit a byte; NULL: every byte counts as written */
   void *block;       /* what to free, or NULL when the memory is the caller's */
   int uses;          /* how often it was added */

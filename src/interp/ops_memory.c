@@ -39,6 +39,15 @@ static void say_element(Buf *b, const Node *node, int64_t element, AccessKind ki
   buf_printf(b, " %s %d byte%s at ", verb[kind], bytes, bytes > 1 ? "s" : "");
 }
 
+/* A region without a name is called after the kernel argument that points into it. */
+static const char *name_of(const Run *run, const RegionSpan *s) {
+  const Block *body = run->func->body;
+  if (*s->region->name) return s->region->name;
+  for (int i = 0; i < body->arg_count; i++)
+    if (run->arg_regions[i] && run->arg_regions[i]->region == s->region && body->args[i]->name) return body->args[i]->name;
+  return "unnamed memory";
+}
+
 /* "x+4096", "x-4", or the bare address when no region is near. */
 static const RegionSpan *say_address(Buf *b, Run *run, const RegionSpan *from, uintptr_t addr) {
   enum { NEAR = 1 << 24 };
@@ -52,7 +61,7 @@ static const RegionSpan *say_address(Buf *b, Run *run, const RegionSpan *from, u
     return NULL;
   }
   bool before = addr < from->base;
-  buf_printf(b, "%s%c%llu", from->region->name, before ? '-' : '+',
+  buf_printf(b, "%s%c%llu", name_of(run, from), before ? '-' : '+',
              (unsigned long long)(before ? from->base - addr : addr - from->base));
   return from;
 }
@@ -74,7 +83,7 @@ static bool fault_bounds(Run *run, const Node *node, const RegionSpan *from, uin
     buf_puts(&b, ", which is ");
     say_address(&b, run, in, addr);
   }
-  if (near) buf_printf(&b, " (%s has %llu bytes)", near->region->name, (unsigned long long)(near->end - near->base));
+  if (near) buf_printf(&b, " (%s has %llu bytes)", name_of(run, near), (unsigned long long)(near->end - near->base));
   else buf_puts(&b, ", where no allocation is");
   return fault_with(run, node, element, &b);
 }

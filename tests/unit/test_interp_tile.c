@@ -364,7 +364,8 @@ static void histograms(void **state) {
 
 static void dot_of(const char *a_type, const char *c_type, int batch, int m, int n, int k_size, double tolerance) {
   Dtype ta, tc;
-  assert_true(dtype_parse(a_type, &ta) && dtype_parse(c_type, &tc));
+  assert_true(dtype_parse(a_type, &ta));
+  assert_true(dtype_parse(c_type, &tc));
   int ab = dtype_bytes(ta), cb = dtype_bytes(tc);
   uint8_t *a = malloc((size_t)(batch * m * k_size * ab)), *b = malloc((size_t)(batch * k_size * n * ab));
   uint8_t *c = malloc((size_t)(batch * m * n * cb));
