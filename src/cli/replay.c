@@ -63,6 +63,7 @@ static void work(const ReplayOptions *o, const Log *log, int from_parent, int to
   Replayer r = {.options = o};
   FILE *out = fdopen(to_parent, "w");
   if (!out || nereid_device_open(o->device, &r.device, &err) || nereid_device_open("interp", &r.interp, &err)) _exit(report_error(err));
+  if (!freopen("/dev/null", "w", stderr)) _exit(1); /* what kernels print while they compile and run is not this program's */
   int64_t row;
   while (read(from_parent, &row, sizeof row) == (ssize_t)sizeof row) {
     const char *why = NULL;
