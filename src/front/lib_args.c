@@ -7,7 +7,7 @@
 
 const char *lib_full_name(Front *fr, const Builtin *b) {
   static const struct { const char *library, *prefix; } names[] = {
-      {"tl", "tl."}, {"tl.math", "tl."}, {"tl.extra.cuda", "tl.extra.cuda."}, {"libdevice", "libdevice."}, {"helpers", "triton_helpers."}, {"triton", "triton."}, {"math", "math."}, {"operator", "operator."},
+      {"tl", "tl."}, {"tl.math", "tl."}, {"tl.extra.cuda", "tl.extra.cuda."}, {"libdevice", "libdevice."}, {"helpers", "triton_helpers."}, {"triton", "triton."}, {"math", "math."}, {"operator", "operator."}, {"tl.target_info", "tl.target_info."}, {"tensor", "x."}, {"dtype", "dtype."}, {"desc", "desc."}, {"block_ptr", "block_ptr."},
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i].library, b->library)) return arena_printf(fr->cx->arena, "%s%s", names[i].prefix, b->name);

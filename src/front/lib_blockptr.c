@@ -260,7 +260,7 @@ static Py *call_desc_atomic(Front *fr, const Builtin *b, Span at, Py **args) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (strcmp(kinds[i].name, b->name)) continue;
     if (elem->ptr || !strstr(kinds[i].types, arena_printf(fr->cx->arena, " %s ", dtype_name(elem->dtype))))
-      lib_fail(fr, at, b, NULL, "the descriptor's elements must be one of%sbut they are %s", kinds[i].types, type_text(fr, elem));
+      lib_fail(fr, at, b, NULL, "the descriptor's elements must be one of%s, but they are %s", arena_strndup(fr->cx->arena, kinds[i].types, strlen(kinds[i].types) - 1), type_text(fr, elem));
     Value *v = desc_value(fr, b, at, d, args[2]);
     if (type_elem(fr->cx, v->type) != elem) lib_fail(fr, at, b, "cast it with .to(desc.dtype)", "`value` must be of type %s, but it is %s", type_text(fr, elem), type_text(fr, v->type));
     DescAccess a = access_at(fr, b, at, d, args[1]);
@@ -305,6 +305,11 @@ static Py *call_desc_scatter(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_none(fr);
 }
 
+/* Triton 3.0's form took a pointer to a descriptor that the CUDA driver had encoded. */
+static Py *call_raw_descriptor(Front *fr, const Builtin *b, Span at, Py **args) {
+  lib_fail(fr, at, b, "pass a tensor descriptor, or make one with tl.make_tensor_descriptor", "a descriptor encoded by the CUDA driver is bound to a GPU");
+}
+
 static const char BLOCK[] = "Block pointers and descriptors";
 #define DESC_ATOMIC(name) {"desc", name, "desc, offsets, value", call_desc_atomic, NULL, 0, NULL}
 const Builtin lib_blockptr_table[] = {
@@ -319,6 +324,8 @@ const Builtin lib_blockptr_table[] = {
     {"desc", "store", "desc, offsets, value", call_desc_store, NULL, 0, NULL},
     {"desc", "gather", "desc, x_offsets, y_offset", call_desc_gather, NULL, 0, NULL},
     {"desc", "scatter", "desc, value, x_offsets, y_offset", call_desc_scatter, NULL, 0, NULL},
+    {"tl", "_experimental_descriptor_load", "desc_pointer, offsets, shape, dtype", call_raw_descriptor, NULL, BUILTIN_NO_CPU, NULL},
+    {"tl", "_experimental_descriptor_store", "desc_pointer, value, offsets", call_raw_descriptor, NULL, BUILTIN_NO_CPU, NULL},
     DESC_ATOMIC("atomic_add"), DESC_ATOMIC("atomic_min"), DESC_ATOMIC("atomic_max"), DESC_ATOMIC("atomic_and"), DESC_ATOMIC("atomic_or"), DESC_ATOMIC("atomic_xor"),
     {0},
 };
