@@ -112,7 +112,7 @@ static Value **end_of_body(Front *fr, const Node *loop, const CarriedList *list,
     Binding *now = scope_find(s, old->name);
     if (!now || now->stamp == old->stamp || !now->value || now->is_declared || py_same_type(now->value, old->value)) continue;
     if (!py_is_runtime(now->value)) continue; /* a static_range's variable */
-    const char *hint = py_is_number(old->value) ? arena_printf(fr->cx->arena, "make it a run-time value before the loop, as a plain assignment does: x = %s", old->name)
+    const char *hint = py_is_number(old->value) ? arena_printf(fr->cx->arena, "a plain assignment before the loop makes it a run-time value: %s = %s", old->name, old->name)
                                                 : "give it a tensor before the loop";
     fail_hint(fr->cx, core_span(fr, now->where ? now->where : loop), hint, "`%s` is the constexpr %s before the loop and cannot be changed in it", old->name, py_describe(fr, old->value));
   }

@@ -95,7 +95,7 @@ static NORETURN void fail_redefined(Front *fr, const Node *n, const Binding *bef
   const char *name = before->name;
   Span at = binding_span(fr, now, n);
   if (!py_is_runtime(before->value))
-    fail_hint(cx, at, arena_printf(cx->arena, "make it a run-time value before the `if`: %s = %s + 0 does not do; assign it under another name", name, name),
+    fail_hint(cx, at, arena_printf(cx->arena, "a plain assignment before the `if` makes it a run-time value: %s = %s", name, name),
               "`%s` is the constexpr %s and cannot be changed inside a run-time `if`", name, py_describe(fr, before->value));
   fail_hint(cx, at, "both branches must leave the type that the name had before", "`%s` is %s before the `if`, but the %s branch makes it %s", name, py_describe(fr, before->value), branch,
             now->value ? py_describe(fr, now->value) : "undefined");

@@ -186,6 +186,17 @@ static Py *display(Front *fr, HostScope *sc, const NodeList *elts, bool is_list)
   return t;
 }
 
+static Py *set_of(Front *fr, Py *list) { /* a set is a list without doubles here */
+  if (list->kind != PY_TUPLE) return list;
+  Py *out = py_list(fr, 0, NULL);
+  for (int i = 0; i < list->tuple.n; i++) {
+    bool seen = false;
+    for (int k = 0; k < out->tuple.n && !seen; k++) seen = py_equal(out->tuple.at[k], list->tuple.at[i]);
+    if (!seen) py_append(fr, out, list->tuple.at[i]);
+  }
+  return out;
+}
+
 static Py *dict_display(Front *fr, HostScope *sc, Node *n) {
   Py *d = py_dict(fr);
   for (int i = 0; i < n->Dict.values.n; i++) {
@@ -281,7 +292,7 @@ Py *host_eval(Front *fr, HostScope *sc, Node *n) {
     case NODE_SLICE: return slice(fr, sc, n);
     case NODE_TUPLE: return display(fr, sc, &n->Tuple.elts, false);
     case NODE_LIST: return display(fr, sc, &n->List.elts, true);
-    case NODE_SET: return display(fr, sc, &n->Set.elts, true);
+    case NODE_SET: return set_of(fr, display(fr, sc, &n->Set.elts, true));
     case NODE_DICT: return dict_display(fr, sc, n);
     case NODE_IF_EXP: {
       Py *test = host_eval(fr, sc, n->IfExp.test);
@@ -294,7 +305,8 @@ Py *host_eval(Front *fr, HostScope *sc, Node *n) {
       return v;
     }
     case NODE_JOINED_STR: return f_string(fr, sc, n);
-    case NODE_LIST_COMP: case NODE_GENERATOR_EXP: case NODE_SET_COMP: case NODE_DICT_COMP: return comprehension(fr, sc, n);
+    case NODE_LIST_COMP: case NODE_GENERATOR_EXP: case NODE_DICT_COMP: return comprehension(fr, sc, n);
+    case NODE_SET_COMP: return set_of(fr, comprehension(fr, sc, n));
     case NODE_LAMBDA: return host_function(fr, sc, n);
     default: return py_unknown(fr, "Python's %s", node_name(n->kind));
   }
