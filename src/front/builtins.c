@@ -268,26 +268,65 @@ const char *const *builtin_names(Front *fr, const char *library) {
   return names.at;
 }
 
-/* The table of docs/language.md is the same for everyone and never freed: made once, under pthread_once. */
+/* What is not a function: constants and types of triton.language, and attributes. */
+static const LanguageName plain_names[] = {
+    {"Types", "tl.void", true, true, NULL},
+    {"Types", "tl.pi32_t", true, true, NULL},
+    {"Types", "tl.constexpr", true, true, NULL},
+    {"Types", "tl.PropagateNan", true, true, "NONE, ALL"},
+    {"Types", "tl.TRITON_MAX_TENSOR_NUMEL", true, true, NULL},
+    {"Types", "dtype.name", true, true, "also .primitive_bitwidth .itemsize .int_bitwidth .int_signedness .scalar .element_ty .fp_mantissa_width .exponent_bias"},
+    {"Types", "dtype.is_floating", true, true, "also .is_int() .is_int_signed() .is_ptr() .is_block() .is_fp16() ... and .with_element_ty()"},
+    {"Types", "block_type.shape", true, true, "also .numel .nbytes"},
+    {"Shape manipulation", "x.T", true, true, "also x.shape x.numel x.dtype x.type, and x[:, None]"},
+};
+
+/* The order of docs/language.md. */
+static const char *const groups[] = {
+    "Types", "Programming model", "Creation", "Shape manipulation", "Indexing", "Memory", "Block pointers and descriptors", "Atomics", "Linear algebra", "Math", "Reduction", "Scan and sort",
+    "Random numbers", "Iterators", "Compiler hints", "Debugging", "Inline assembly and map", "libdevice", "triton.language.extra.cuda", "triton.language.target_info", "triton", "Python",
+    "Python's math module", "TorchInductor's triton_helpers",
+};
+
+static char *qualified(const char *library, const char *name) {
+  static const struct { const char *library, *prefix; } prefixes[] = {{"tl.math", "tl."}, {"helpers", "triton_helpers."}, {"python", ""}, {"tensor", "x."}};
+  size_t room = strlen(library) + strlen(name) + 20;
+  char *s = calloc(1, room);
+  if (!s) return NULL;
+  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+    if (!strcmp(prefixes[i].library, library)) {
+      snprintf(s, room, "%s%s", prefixes[i].prefix, name);
+      return s;
+    }
+  snprintf(s, room, "%s.%s", library, name);
+  return s;
+}
+
+/* The table is the same for everyone and never freed: made once, under pthread_once. */
 static LanguageName *language_rows;
 static int language_count;
 static pthread_once_t language_once = PTHREAD_ONCE_INIT;
 
+static void add_language_row(const char *group, const char *library, const char *name, bool here, const char *remark) {
+  char *full = qualified(library, name);
+  if (full) language_rows[language_count++] = (LanguageName){group, full, here, here, remark};
+}
+
 static void make_language_rows(void) {
-  int n = 0;
+  size_t n = sizeof tl_dtypes / sizeof *tl_dtypes + sizeof plain_names / sizeof *plain_names;
   for (int t = 0; t < TABLE_COUNT; t++)
     for (const Builtin *b = tables[t]; b->name; b++) n++;
-  n += sizeof tl_dtypes / sizeof *tl_dtypes;
-  LanguageName *rows = calloc((size_t)n, sizeof *rows);
-  if (!rows) return;
-  int k = 0;
-  for (size_t i = 0; i < sizeof tl_dtypes / sizeof *tl_dtypes; i++)
-    if (strcmp(tl_dtypes[i].name, "float8e4")) rows[k++] = (LanguageName){"Types", tl_dtypes[i].name, true, true, NULL};
-  for (int t = 0; t < TABLE_COUNT; t++)
-    for (const Builtin *b = tables[t]; b->name; b++)
-      if (b->group) rows[k++] = (LanguageName){b->group, b->name, !(b->flags & BUILTIN_NO_CPU), !(b->flags & BUILTIN_NO_CPU), b->remark};
-  language_rows = rows;
-  language_count = k;
+  language_rows = calloc(n, sizeof *language_rows);
+  if (!language_rows) return;
+  for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+    for (size_t i = 0; g == 0 && i < sizeof tl_dtypes / sizeof *tl_dtypes; i++)
+      if (strcmp(tl_dtypes[i].name, "float8e4")) add_language_row(groups[0], "tl", tl_dtypes[i].name, true, NULL);
+    for (int t = 0; t < TABLE_COUNT; t++)
+      for (const Builtin *b = tables[t]; b->name; b++)
+        if (b->group && !strcmp(b->group, groups[g])) add_language_row(groups[g], b->library, b->name, !(b->flags & BUILTIN_NO_CPU), b->remark);
+    for (size_t i = 0; i < sizeof plain_names / sizeof *plain_names; i++)
+      if (!strcmp(plain_names[i].group, groups[g])) language_rows[language_count++] = plain_names[i];
+  }
 }
 
 const LanguageName *front_language_table(int *count) {

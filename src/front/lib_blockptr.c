@@ -311,7 +311,7 @@ static Py *call_raw_descriptor(Front *fr, const Builtin *b, Span at, Py **args) 
 }
 
 static const char BLOCK[] = "Block pointers and descriptors";
-#define DESC_ATOMIC(name) {"desc", name, "desc, offsets, value", call_desc_atomic, NULL, 0, NULL}
+#define DESC_ATOMIC(name) {"desc", name, "desc, offsets, value", call_desc_atomic, BLOCK, 0, NULL}
 const Builtin lib_blockptr_table[] = {
     {"tl", "make_block_ptr", "base, shape, strides, offsets, block_shape, order", call_make_block_ptr, BLOCK, 0, NULL},
     {"tl", "advance", "base, offsets", call_advance, BLOCK, BUILTIN_MEMBER | BUILTIN_MUST_USE, NULL},
@@ -320,10 +320,10 @@ const Builtin lib_blockptr_table[] = {
     {"tl", "_experimental_make_tensor_descriptor", "base, shape, strides, block_shape, padding_option=\"zero\"", call_make_descriptor, NULL, 0, NULL},
     {"tl", "load_tensor_descriptor", "desc, offsets, cache_modifier=\"\", eviction_policy=\"\"", call_desc_load, BLOCK, 0, NULL},
     {"tl", "store_tensor_descriptor", "desc, offsets, value", call_desc_store, BLOCK, 0, NULL},
-    {"desc", "load", "desc, offsets, cache_modifier=\"\", eviction_policy=\"\"", call_desc_load, NULL, 0, NULL},
-    {"desc", "store", "desc, offsets, value", call_desc_store, NULL, 0, NULL},
-    {"desc", "gather", "desc, x_offsets, y_offset", call_desc_gather, NULL, 0, NULL},
-    {"desc", "scatter", "desc, value, x_offsets, y_offset", call_desc_scatter, NULL, 0, NULL},
+    {"desc", "load", "desc, offsets, cache_modifier=\"\", eviction_policy=\"\"", call_desc_load, BLOCK, 0, NULL},
+    {"desc", "store", "desc, offsets, value", call_desc_store, BLOCK, 0, NULL},
+    {"desc", "gather", "desc, x_offsets, y_offset", call_desc_gather, BLOCK, 0, NULL},
+    {"desc", "scatter", "desc, value, x_offsets, y_offset", call_desc_scatter, BLOCK, 0, NULL},
     {"tl", "_experimental_descriptor_load", "desc_pointer, offsets, shape, dtype", call_raw_descriptor, NULL, BUILTIN_NO_CPU, NULL},
     {"tl", "_experimental_descriptor_store", "desc_pointer, value, offsets", call_raw_descriptor, NULL, BUILTIN_NO_CPU, NULL},
     DESC_ATOMIC("atomic_add"), DESC_ATOMIC("atomic_min"), DESC_ATOMIC("atomic_max"), DESC_ATOMIC("atomic_and"), DESC_ATOMIC("atomic_or"), DESC_ATOMIC("atomic_xor"),

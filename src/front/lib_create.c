@@ -121,6 +121,6 @@ const Builtin lib_create_table[] = {
     {"tl", "cat", "input, other, can_reorder=False, dim=0", call_cat, CREATION, 0, "keeps the order"},
     {"tl", "to_tensor", "x", call_to_tensor, CREATION, 0, NULL},
     {"tl", "cast", "input, dtype, fp_downcast_rounding=None, bitcast=False", call_cast, CREATION, BUILTIN_MEMBER, NULL},
-    {"tensor", "to", "input, dtype, fp_downcast_rounding=None, bitcast=False", call_cast, CREATION, 0, "a method"},
+    {"tensor", "to", "input, dtype, fp_downcast_rounding=None, bitcast=False", call_cast, CREATION, 0, NULL},
     {0},
 };
