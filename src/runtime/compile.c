@@ -50,19 +50,22 @@ typedef struct Texts { Buf print, c; } Texts;
 
 static bool compile(Specialization *s, const Call *c, const nereid_options *o, Context *cx, Texts *texts, nereid_error **error) {
   volatile nereid_status phase = NEREID_BAD_SOURCE; /* what a failure here is called */
-  if (!context_try(cx)) return error_from_context(error, phase, cx), false;
-  int64_t start = clock_ns();
-  Compiled *front = compile_front(s->module, c, o, cx, &texts->print);
-  keep_slots(s, front, cx);
-  phase = NEREID_INTERNAL;
-  if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
-  s->info.front_ms = (double)(clock_ns() - start) / 1e6;
-  s->info.num_warps = front->num_warps;
-  s->info.num_stages = front->num_stages;
-  s->kind->compile(s, front->func, cx, &texts->c, &phase);
-  s->info.peak_bytes = (int64_t)(arena_used(cx->arena) + texts->c.cap);
-  context_end_try(cx);
-  return true;
+  if (context_try(cx)) {
+    int64_t start = clock_ns();
+    Compiled *front = compile_front(s->module, c, o, cx, &texts->print);
+    keep_slots(s, front, cx);
+    phase = NEREID_INTERNAL;
+    if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
+    s->info.front_ms = (double)(clock_ns() - start) / 1e6;
+    s->info.num_warps = front->num_warps;
+    s->info.num_stages = front->num_stages;
+    s->kind->compile(s, front->func, cx, &texts->c, &phase);
+    s->info.peak_bytes = (int64_t)(arena_used(cx->arena) + texts->c.cap);
+    context_end_try(cx);
+    return true;
+  }
+  error_from_context(error, phase, cx);
+  return false;
 }
 
 Specialization *specialization_create(nereid_module *m, const Call *c, const DeviceKind *kind, const nereid_options *o,

@@ -125,7 +125,7 @@ static void on_fault(void *arg, const char *message, const int32_t program[3], i
   pthread_mutex_lock(&r->lock);
   if (!r->has_fault) {
     r->has_fault = true;
-    snprintf(r->message, sizeof r->message, "%s", message);
+    snprintf(r->message, sizeof r->message, "assertion failed%s%s", *message ? ": " : "", message);
     memcpy(r->program, program, sizeof r->program);
     r->line = line;
   }
@@ -245,13 +245,14 @@ static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
   *phase = NEREID_INTERNAL;
   CpuCompileInfo info = {0};
-  if (!context_try(cx)) {
+  if (context_try(cx)) {
+    s->code = cpu_compile(cx, text->at, text->n, &info);
+    context_end_try(cx);
+  } else {
     if (info.step == CC_FINDING) *phase = NEREID_NO_COMPILER;
     if (info.step == CC_STORING) *phase = NEREID_BAD_FILE;
     fail_now(cx);
   }
-  s->code = cpu_compile(cx, text->at, text->n, &info);
-  context_end_try(cx);
   s->entry = cpu_code_entry(s->code);
   s->scratch_bytes = cpu_code_scratch(s->code);
   s->info.compiler_ms = info.from_cache ? 0 : info.cc_ms;

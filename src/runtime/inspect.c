@@ -71,7 +71,9 @@ static nereid_status check_pass(const char *name, nereid_error **error) {
   buf_puts(&hint, "there are ");
   for (const PassInfo *p = tile_passes; p->name; p++) {
     if (!strcmp(p->name, name)) return buf_destroy(&hint), NEREID_OK;
-    buf_printf(&hint, "%s, ", p->name);
+    const PassInfo *first = tile_passes; /* some run twice */
+    while (strcmp(first->name, p->name)) first++;
+    if (first == p) buf_printf(&hint, "%s, ", p->name);
   }
   buf_puts(&hint, "and all");
   nereid_status s = error_set(error, NEREID_BAD_ARGUMENT, hint.at, "there is no pass '%s'", name);

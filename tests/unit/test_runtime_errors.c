@@ -217,10 +217,12 @@ static void test_faults(void **state) {
   nereid_error_free(error);
 }
 
+static bool never(void *arg, nereid_step *s, const char *file, int line, const int32_t program[3]) { return false; }
+
 static void test_stepping(void **state) {
   nereid_device *d = kit_device("cpu:1");
   nereid_module *m = kit_module();
-  assert_error(nereid_launch_stepped(d, m, "nothing", ONE, NULL, 0, NULL, (nereid_step_fn)test_faults, NULL, &error), NEREID_UNSUPPORTED,
+  assert_error(nereid_launch_stepped(d, m, "nothing", ONE, NULL, 0, NULL, never, NULL, &error), NEREID_UNSUPPORTED,
                "error: device 'cpu:1' cannot be stepped through; the interpreter can\n  hint: open the device \"interp\"\n");
   BAD(nereid_launch_stepped(d, m, "nothing", ONE, NULL, 0, NULL, NULL, NULL, &error), "error: nereid_launch_stepped: the function is NULL\n");
   nereid_module_free(m);
@@ -276,7 +278,8 @@ static int launch_add(const char *want) {
   float x[64], out[64];
   for (int i = 0; i < 64; i++) x[i] = (float)i;
   nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(x, NEREID_F32), nereid_pointer(out, NEREID_F32), nereid_int(64), nereid_int(64)};
-  nereid_options quiet = {.print = lines_print, .print_arg = &(Lines){0}};
+  Lines lines = {.n = 0};
+  nereid_options quiet = {.print = lines_print, .print_arg = &lines};
   nereid_status s = nereid_device_open("cpu:2", &d, &error);
   if (!s) s = nereid_module_load_string("kit.py", kernels_text, &m, &error);
   if (!s) s = nereid_launch(d, NULL, m, "add", (int64_t[]){1, 1, 1}, args, 5, &quiet, &error);
@@ -369,7 +372,8 @@ static int little_memory(void) {
     nereid_function *f = NULL;
     void *p = NULL;
     float x[64] = {0};
-    nereid_options quiet = {.print = lines_print, .print_arg = &(Lines){0}};
+    Lines lines = {.n = 0};
+  nereid_options quiet = {.print = lines_print, .print_arg = &lines};
     nereid_status s = nereid_device_open("interp", &d, &error);
     if (!s) s = nereid_module_load_string("kit.py", kernels_text, &m, &error);
     if (!s) s = nereid_register(d, x, sizeof x, "x", &error);
@@ -391,8 +395,17 @@ static int little_memory(void) {
   return worked && failed ? 0 : 94;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#define CLANG_HAS(x) __has_feature(x)
+#else
+#define CLANG_HAS(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || CLANG_HAS(address_sanitizer) || CLANG_HAS(thread_sanitizer)
 enum { SANITIZED = 1 };
+NEREID_API const char *__asan_default_options(void); /* visible to the sanitizer */
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; } /* as malloc does */
+NEREID_API const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
 #else
 enum { SANITIZED = 0 };
 #endif
