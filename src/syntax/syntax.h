@@ -271,8 +271,9 @@ struct Node {
 
 /* ---- parser.c ------------------------------------------------------------------------------------------------- */
 
-/* The Module of a whole file. Fails (diag) at the first syntax error. Spans refer to `src`, or, where its text had to be
- * rewritten first (carriage returns, a "coding:" line), to a Source of the same path with that text. */
+/* The Module of a whole file. Fails (diag) at the first syntax error. Spans refer to `src`, or, where a "coding:" line
+ * says that it is not UTF-8, to a Source of the same path and lines with its text in UTF-8. What Python finds only when
+ * it compiles a tree ("'return' outside function") is not looked for. */
 Node *parse_module(Context *cx, const Source *src);
 /* One expression (Python's `eval` input): leading blanks are allowed, several lines only in brackets. */
 Node *parse_expression(Context *cx, const Source *src);

@@ -5,7 +5,7 @@
 
 AST_DUMP is the program of ast_dump_main.c. Without paths, the standard library of the running Python is read, its tests
 included. Every file that Python's ast.parse takes must give the identical dump; every file that it refuses must be
-refused. Needs Python 3.9 or later; the grammar compared is 3.12's, so under an older Python:
+refused. Needs Python 3.10 or later (earlier ones lack positions and `match`); the grammar compared is 3.12's, so under an older Python:
 
 - positions inside f-strings are left out (before 3.12 Python gave wrong ones);
 - a file that only the older grammar refuses, or takes, is no failure when its message says so (see OLDER below).
@@ -96,6 +96,9 @@ ODD = re.compile("utf8 with BOM")  # Python wants the cookie after a byte-order 
 
 
 def main():
+    if sys.version_info < (3, 10):
+        print("skipped: needs Python 3.10 or later")
+        return 0
     program, paths = sys.argv[1], sys.argv[2:] or [sysconfig.get_paths()["stdlib"]]
     sys.setrecursionlimit(20000)
     if hasattr(sys, "set_int_max_str_digits"): sys.set_int_max_str_digits(0)
