@@ -75,6 +75,7 @@ VERSION  = $(shell sed -n 's/^.define NEREID_VERSION "\(.*\)"/\1/p' include/nere
 SO_MAJOR = 0
 LD      ?= ld
 OBJCOPY ?= objcopy
+STRIP   ?= strip
 shared: $(BUILD)/lib/libnereid.so
 $(BUILD)/lib/libnereid.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
@@ -85,22 +86,22 @@ $(BUILD)/lib/libnereid.a: $(LIB_OBJ)
 	$(LD) -r -o $(BUILD)/lib/nereid.o $^
 	$(OBJCOPY) --localize-hidden $(BUILD)/lib/nereid.o
 	rm -f $@ && $(AR) rcs $@ $(BUILD)/lib/nereid.o
-$(BUILD)/lib/%: packaging/%.in include/nereid.h Makefile
-	@mkdir -p $(@D)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
 
 ROOT     = $(DESTDIR)$(PREFIX)
-PACKAGE  = nereid.pc nereid-config.cmake nereid-config-version.cmake
-install: $(BUILD)/nereid $(BUILD)/lib/libnereid.so $(BUILD)/lib/libnereid.a $(PACKAGE:%=$(BUILD)/lib/%)
+FILL     = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|'
+install: $(BUILD)/nereid $(BUILD)/lib/libnereid.so $(BUILD)/lib/libnereid.a
 	install -d $(ROOT)/bin $(ROOT)/include $(ROOT)/lib/pkgconfig $(ROOT)/lib/cmake/nereid
 	install -m 755 $(BUILD)/nereid $(ROOT)/bin/nereid
+	$(STRIP) $(ROOT)/bin/nereid
 	install -m 644 include/nereid.h $(ROOT)/include/nereid.h
 	install -m 644 $(BUILD)/lib/libnereid.a $(ROOT)/lib/libnereid.a
 	install -m 755 $(BUILD)/lib/libnereid.so $(ROOT)/lib/libnereid.so.$(VERSION)
+	$(STRIP) --strip-debug $(ROOT)/lib/libnereid.a $(ROOT)/lib/libnereid.so.$(VERSION)
 	ln -sf libnereid.so.$(VERSION) $(ROOT)/lib/libnereid.so.$(SO_MAJOR)
 	ln -sf libnereid.so.$(SO_MAJOR) $(ROOT)/lib/libnereid.so
-	install -m 644 $(BUILD)/lib/nereid.pc $(ROOT)/lib/pkgconfig/nereid.pc
-	install -m 644 $(BUILD)/lib/nereid-config.cmake $(BUILD)/lib/nereid-config-version.cmake $(ROOT)/lib/cmake/nereid/
+	$(FILL) packaging/nereid.pc.in > $(ROOT)/lib/pkgconfig/nereid.pc
+	$(FILL) packaging/nereid-config.cmake.in > $(ROOT)/lib/cmake/nereid/nereid-config.cmake
+	$(FILL) packaging/nereid-config-version.cmake.in > $(ROOT)/lib/cmake/nereid/nereid-config-version.cmake
 
 uninstall:
 	rm -f $(ROOT)/bin/nereid $(ROOT)/include/nereid.h $(ROOT)/lib/libnereid.a $(ROOT)/lib/libnereid.so*
