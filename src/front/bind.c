@@ -1,8 +1,8 @@
 /* bind.c: calls of library functions: arguments bound to a row's signature as Python binds them.
  *
- * A signature is text as in Python: "input, *shape, can_reorder=False". It is read at each call; the parts are a name, an
- * optional default (None, True, False, a number, a string, or ()), `*name` for the remaining positional arguments, a lone `*`
- * before keyword-only ones, and `**name` for keywords that no parameter bears.
+ * A signature is text as in Python: "input, *shape, can_reorder=False". It is read at each call; the parts are a name,
+ * an optional default (None, True, False, a number, a string, or ()), `*name` for the remaining positional arguments, a
+ * lone `*` before keyword-only ones, and `**name` for keywords that no parameter bears.
  */
 #include "front/core.h"
 #include "front/lib.h"
@@ -11,7 +11,12 @@
 
 enum { MAX_PARAMS = 24 };
 typedef enum { PARAM_PLAIN, PARAM_KEYWORD_ONLY, PARAM_REST, PARAM_KEYWORDS } ParamKind;
-typedef struct Param { ParamKind kind; char name[40]; const char *def; size_t def_size; } Param;
+typedef struct Param {
+  ParamKind kind;
+  char name[40];
+  const char *def;
+  size_t def_size;
+} Param;
 
 static int read_signature(const char *s, Param *params) {
   int n = 0;
@@ -54,15 +59,18 @@ static bool ignored_keyword(const char *name) { /* what Triton's own code genera
   return !strcmp(name, "_semantic") || !strcmp(name, "_builder") || !strcmp(name, "_generator");
 }
 
-static NORETURN void unexpected_keyword(Front *fr, const Builtin *b, Span at, const char *name, const Param *params, int n) {
+static NORETURN void unexpected_keyword(Front *fr, const Builtin *b, Span at, const char *name, const Param *params,
+                                        int n) {
   const char *names[MAX_PARAMS + 1];
   int k = 0;
   for (int i = 0; i < n; i++)
     if (params[i].kind == PARAM_PLAIN || params[i].kind == PARAM_KEYWORD_ONLY) names[k++] = params[i].name;
   names[k] = NULL;
   const char *near = nearest_name(name, names);
-  if (near) lib_fail(fr, at, b, arena_printf(fr->cx->arena, "did you mean `%s`?", near), "there is no parameter `%s`", name);
-  lib_fail(fr, at, b, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature), "there is no parameter `%s`", name);
+  if (near)
+    lib_fail(fr, at, b, arena_printf(fr->cx->arena, "did you mean `%s`?", near), "there is no parameter `%s`", name);
+  lib_fail(fr, at, b, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
+           "there is no parameter `%s`", name);
 }
 
 Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
@@ -81,14 +89,17 @@ Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
     int extra = given - taken;
     args[rest] = py_tuple(fr, extra, call->args + (taken - self_n < 0 ? 0 : taken - self_n));
   } else if (given > taken) {
-    lib_fail(fr, call->span, b, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature), "takes at most %d positional arguments, but %d are given", positional - self_n, given - self_n);
+    lib_fail(fr, call->span, b, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
+             "takes at most %d positional arguments, but %d are given", positional - self_n, given - self_n);
   }
   Py *extra_keys[64], *extra_values[64];
   int extra_n = 0;
   for (int k = 0; k < call->kw_n; k++) {
     const char *name = call->kw_names[k];
     int i = 0;
-    while (i < n && !((params[i].kind == PARAM_PLAIN || params[i].kind == PARAM_KEYWORD_ONLY) && !strcmp(params[i].name, name))) i++;
+    while (i < n &&
+           !((params[i].kind == PARAM_PLAIN || params[i].kind == PARAM_KEYWORD_ONLY) && !strcmp(params[i].name, name)))
+      i++;
     if (i < n) {
       if (args[i]) lib_fail(fr, call->span, b, NULL, "`%s` is given twice, by position and by name", name);
       args[i] = call->kw_values[k];
@@ -109,7 +120,9 @@ Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
       continue;
     }
     args[i] = default_value(fr, &params[i]);
-    if (!args[i]) lib_fail(fr, call->span, b, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature), "the argument `%s` is missing", params[i].name);
+    if (!args[i])
+      lib_fail(fr, call->span, b, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
+               "the argument `%s` is missing", params[i].name);
   }
   return b->call(fr, b, call->span, args);
 }

@@ -1,14 +1,15 @@
 /* builtins.c: the library's names.
  *
- * All library functions are rows of tables (lib_*.c). This file finds a row for a dotted name under any of its aliases, binds a
- * call's arguments to the row's signature, and lists the rows for docs/language.md.
+ * All library functions are rows of tables (lib_*.c). This file finds a row for a dotted name under any of its aliases,
+ * binds a call's arguments to the row's signature, and lists the rows for docs/language.md.
  *
  *     triton.language.load, tl.load, x.load      library "tl"
  *     tl.math.exp, tl.exp                        library "tl.math"
  *     libdevice.tanh, tl.extra.cuda.libdevice.tanh, tl.math.tanh (as in Triton 2)   library "libdevice"
  *     triton_helpers.max2 (TorchInductor)        library "helpers"
  *     len, math.sqrt, triton.cdiv, operator.ge   libraries "python", "math", "triton", "operator"
- *     tl.float32.is_floating()                   library "dtype"; methods of tensors only: "tensor"; of descriptors: "desc"
+ *     tl.float32.is_floating()                   library "dtype"; methods of tensors only: "tensor"; of descriptors:
+ * "desc"
  */
 #include "front/lib.h"
 
@@ -17,8 +18,9 @@
 #include <stdlib.h>
 
 static const Builtin *const tables[] = {
-    lib_create_table, lib_shape_table, lib_dot_table, lib_memory_table, lib_blockptr_table, lib_math_table, lib_reduce_table, lib_atomic_table,
-    lib_prelude_table, lib_debug_table, lib_types_table, lib_gpu_table, lib_host_table, lib_pymath_table, lib_triton_table, lib_libdevice_table,
+    lib_create_table, lib_shape_table,  lib_dot_table,     lib_memory_table,    lib_blockptr_table, lib_math_table,
+    lib_reduce_table, lib_atomic_table, lib_prelude_table, lib_debug_table,     lib_types_table,    lib_gpu_table,
+    lib_host_table,   lib_pymath_table, lib_triton_table,  lib_libdevice_table,
 };
 enum { TABLE_COUNT = sizeof tables / sizeof *tables };
 
@@ -51,11 +53,14 @@ static Py *unknown_value(Front *fr, const char *library, const char *attr) {
   return p;
 }
 
-/* ---- dotted paths ---------------------------------------------------------------------------------------------------------------- */
+/* ---- dotted paths --------------------------------------------------------------------------------------------- */
 
-static const char TL[] = "triton.language", TL_MATH[] = "triton.language.math", LIBDEVICE[] = "triton.language.extra.libdevice", HELPERS[] = "triton_helpers";
+static const char TL[] = "triton.language", TL_MATH[] = "triton.language.math",
+                  LIBDEVICE[] = "triton.language.extra.libdevice", HELPERS[] = "triton_helpers";
 
-static const struct { const char *path, *canonical; } aliases[] = {
+static const struct {
+  const char *path, *canonical;
+} aliases[] = {
     {"triton", "triton"},
     {"triton.language", TL},
     {"triton.language.core", TL},
@@ -91,9 +96,17 @@ static const struct { const char *path, *canonical; } aliases[] = {
     {"copy", "copy"},
 };
 
-/* Libraries of the host that a file may import; whatever a kernel takes from them and is not in a table is not at hand. */
-static const char *const host_libraries[] = {"torch",  "typing", "typing_extensions", "collections", "enum",    "functools", "dataclasses", "abc",     "os",   "sys",
-                                             "warnings", "inspect", "itertools",       "contextlib",  "__future__", "logging", "numbers",     "types", "time", "re", "random", "string", "pathlib", "json", "builtins"};
+/* Libraries of the host that a file may import; whatever a kernel takes from them and is not in a table is not at hand.
+ */
+static const char *const host_libraries[] = {"torch",       "typing",     "typing_extensions",
+                                             "collections", "enum",       "functools",
+                                             "dataclasses", "abc",        "os",
+                                             "sys",         "warnings",   "inspect",
+                                             "itertools",   "contextlib", "__future__",
+                                             "logging",     "numbers",    "types",
+                                             "time",        "re",         "random",
+                                             "string",      "pathlib",    "json",
+                                             "builtins"};
 
 const char *builtin_library(Front *fr, const char *path) {
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
@@ -105,12 +118,22 @@ const char *builtin_library(Front *fr, const char *path) {
   return NULL;
 }
 
-/* ---- constants and types by name --------------------------------------------------------------------------------------------------- */
+/* ---- constants and types by name ------------------------------------------------------------------------------ */
 
-static const struct { const char *name; Dtype dtype; } tl_dtypes[] = {
-    {"int1", DT_I1},     {"int8", DT_I8},     {"int16", DT_I16},   {"int32", DT_I32},       {"int64", DT_I64},         {"uint8", DT_U8},           {"uint16", DT_U16},
-    {"uint32", DT_U32},  {"uint64", DT_U64},  {"float16", DT_F16}, {"bfloat16", DT_BF16},   {"float32", DT_F32},       {"float64", DT_F64},        {"float8e5", DT_F8E5},
-    {"float8e4nv", DT_F8E4NV}, {"float8e4b15", DT_F8E4B15}, {"float8e4b8", DT_F8E4B8}, {"float8e5b16", DT_F8E5B16}, {"float8e4", DT_F8E4NV},
+static const struct {
+  const char *name;
+  Dtype dtype;
+} tl_dtypes[] = {
+    {"int1", DT_I1},           {"int8", DT_I8},
+    {"int16", DT_I16},         {"int32", DT_I32},
+    {"int64", DT_I64},         {"uint8", DT_U8},
+    {"uint16", DT_U16},        {"uint32", DT_U32},
+    {"uint64", DT_U64},        {"float16", DT_F16},
+    {"bfloat16", DT_BF16},     {"float32", DT_F32},
+    {"float64", DT_F64},       {"float8e5", DT_F8E5},
+    {"float8e4nv", DT_F8E4NV}, {"float8e4b15", DT_F8E4B15},
+    {"float8e4b8", DT_F8E4B8}, {"float8e5b16", DT_F8E5B16},
+    {"float8e4", DT_F8E4NV},
 };
 
 static Py *language_constant(Front *fr, const char *attr) {
@@ -125,14 +148,20 @@ static Py *language_constant(Front *fr, const char *attr) {
   if (!strcmp(attr, "pi32_t")) return py_type(fr, type_pointer(fr->cx, DT_I32));
   if (!strcmp(attr, "void")) return py_none(fr);
   if (!strcmp(attr, "N_ROUNDS_DEFAULT")) return py_int(fr, 10);
-  static const char *const deeper[] = {"math", "extra", "core", "standard", "semantic", "random", "target_info", "libdevice", "PropagateNan"};
+  static const char *const deeper[] = {"math",   "extra",       "core",      "standard",    "semantic",
+                                       "random", "target_info", "libdevice", "PropagateNan"};
   for (size_t i = 0; i < sizeof deeper / sizeof *deeper; i++)
-    if (!strcmp(deeper[i], attr)) return library_value(fr, builtin_library(fr, arena_printf(fr->cx->arena, "%s.%s", TL, attr)));
+    if (!strcmp(deeper[i], attr))
+      return library_value(fr, builtin_library(fr, arena_printf(fr->cx->arena, "%s.%s", TL, attr)));
   return NULL;
 }
 
 static Py *torch_constant(Front *fr, const char *attr) {
-  static const struct { const char *name; Dtype dtype; } more[] = {{"half", DT_F16}, {"float", DT_F32}, {"double", DT_F64}, {"short", DT_I16}, {"int", DT_I32}, {"long", DT_I64}};
+  static const struct {
+    const char *name;
+    Dtype dtype;
+  } more[] = {{"half", DT_F16},  {"float", DT_F32}, {"double", DT_F64},
+              {"short", DT_I16}, {"int", DT_I32},   {"long", DT_I64}};
   for (size_t i = 0; i < sizeof more / sizeof *more; i++)
     if (!strcmp(more[i].name, attr)) return py_dtype(fr, more[i].dtype);
   for (Dtype d = 0; d < DT_COUNT; d++)
@@ -187,7 +216,9 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
   }
   if (!strcmp(path, "triton.language.target_info")) return first_row(fr, attr, "tl.target_info", NULL, NULL);
   if (!strcmp(path, "triton.language.PropagateNan"))
-    return !strcmp(attr, "NONE") ? py_str(fr, "PropagateNan.NONE") : !strcmp(attr, "ALL") ? py_str(fr, "PropagateNan.ALL") : NULL;
+    return !strcmp(attr, "NONE")  ? py_str(fr, "PropagateNan.NONE")
+           : !strcmp(attr, "ALL") ? py_str(fr, "PropagateNan.ALL")
+                                  : NULL;
   if (!strcmp(path, HELPERS)) {
     if (!strcmp(attr, "libdevice")) return library_value(fr, LIBDEVICE);
     if (!strcmp(attr, "math")) return library_value(fr, TL_MATH);
@@ -205,7 +236,8 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
     if (!strcmp(attr, "__version__")) return py_str(fr, "3.6.0");
     Py *p = first_row(fr, attr, "triton", NULL, NULL);
     if (p) return p;
-    static const char *const deeper[] = {"runtime", "testing", "compiler", "tools", "backends", "ops", "knobs", "experimental"};
+    static const char *const deeper[] = {"runtime",  "testing", "compiler", "tools",
+                                         "backends", "ops",     "knobs",    "experimental"};
     for (size_t i = 0; i < sizeof deeper / sizeof *deeper; i++)
       if (!strcmp(deeper[i], attr)) return library_value(fr, arena_printf(fr->cx->arena, "triton.%s", attr));
     return NULL;
@@ -218,7 +250,8 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
   const char *dotted = arena_printf(fr->cx->arena, "%s.%s", path, attr);
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
     if (!strcmp(aliases[i].path, dotted)) return library_value(fr, aliases[i].canonical);
-  if (!strncmp(path, "triton.runtime", 14) || !strncmp(path, "triton.compiler", 15)) { /* triton.runtime.jit.JITFunction, ... */
+  if (!strncmp(path, "triton.runtime", 14) ||
+      !strncmp(path, "triton.compiler", 15)) { /* triton.runtime.jit.JITFunction, ... */
     Py *p = first_row(fr, attr, "triton", NULL, NULL);
     if (p) return p;
   }
@@ -231,7 +264,7 @@ Py *builtin_python(Front *fr, const char *name, bool host) {
   return row_value(fr, b, NULL);
 }
 
-/* ---- members ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- members -------------------------------------------------------------------------------------------------- */
 
 Py *lib_member(Front *fr, const char *library, const char *attr, Py *self) {
   const Builtin *b = find_row(library, attr);
@@ -243,7 +276,7 @@ Py *lib_member(Front *fr, const char *library, const char *attr, Py *self) {
   return NULL;
 }
 
-/* ---- names, for messages and for the table ------------------------------------------------------------------------------------------ */
+/* ---- names, for messages and for the table -------------------------------------------------------------------- */
 
 const char *const *builtin_names(Front *fr, const char *library) {
   const char *path = builtin_library(fr, library);
@@ -258,9 +291,11 @@ const char *const *builtin_names(Front *fr, const char *library) {
   VEC(const char *) names = {0};
   for (int t = 0; t < TABLE_COUNT; t++)
     for (const Builtin *b = tables[t]; b->name; b++)
-      if (!strcmp(b->library, want[0]) || (want[1] && !strcmp(b->library, want[1]))) vec_push(fr->cx->arena, &names, b->name);
+      if (!strcmp(b->library, want[0]) || (want[1] && !strcmp(b->library, want[1])))
+        vec_push(fr->cx->arena, &names, b->name);
   if (!strcmp(path, TL)) {
-    for (size_t i = 0; i < sizeof tl_dtypes / sizeof *tl_dtypes; i++) vec_push(fr->cx->arena, &names, tl_dtypes[i].name);
+    for (size_t i = 0; i < sizeof tl_dtypes / sizeof *tl_dtypes; i++)
+      vec_push(fr->cx->arena, &names, tl_dtypes[i].name);
     vec_push(fr->cx->arena, &names, "constexpr");
     vec_push(fr->cx->arena, &names, "math");
   }
@@ -275,21 +310,47 @@ static const LanguageName plain_names[] = {
     {"Types", "tl.constexpr", true, true, NULL},
     {"Types", "tl.PropagateNan", true, true, "NONE, ALL"},
     {"Types", "tl.TRITON_MAX_TENSOR_NUMEL", true, true, NULL},
-    {"Types", "dtype.name", true, true, "also .primitive_bitwidth .itemsize .int_bitwidth .int_signedness .scalar .element_ty .fp_mantissa_width .exponent_bias"},
-    {"Types", "dtype.is_floating", true, true, "also .is_int() .is_int_signed() .is_ptr() .is_block() .is_fp16() ... and .with_element_ty()"},
+    {"Types", "dtype.name", true, true,
+     "also .primitive_bitwidth .itemsize .int_bitwidth .int_signedness .scalar .element_ty .fp_mantissa_width "
+     ".exponent_bias"},
+    {"Types", "dtype.is_floating", true, true,
+     "also .is_int() .is_int_signed() .is_ptr() .is_block() .is_fp16() ... and .with_element_ty()"},
     {"Types", "block_type.shape", true, true, "also .numel .nbytes"},
     {"Shape manipulation", "x.T", true, true, "also x.shape x.numel x.dtype x.type, and x[:, None]"},
 };
 
 /* The order of docs/language.md. */
 static const char *const groups[] = {
-    "Types", "Programming model", "Creation", "Shape manipulation", "Indexing", "Memory", "Block pointers and descriptors", "Atomics", "Linear algebra", "Math", "Reduction", "Scan and sort",
-    "Random numbers", "Iterators", "Compiler hints", "Debugging", "Inline assembly and map", "libdevice", "triton.language.extra.cuda", "triton.language.target_info", "triton", "Python",
-    "Python's math module", "TorchInductor's triton_helpers",
+    "Types",
+    "Programming model",
+    "Creation",
+    "Shape manipulation",
+    "Indexing",
+    "Memory",
+    "Block pointers and descriptors",
+    "Atomics",
+    "Linear algebra",
+    "Math",
+    "Reduction",
+    "Scan and sort",
+    "Random numbers",
+    "Iterators",
+    "Compiler hints",
+    "Debugging",
+    "Inline assembly and map",
+    "libdevice",
+    "triton.language.extra.cuda",
+    "triton.language.target_info",
+    "triton",
+    "Python",
+    "Python's math module",
+    "TorchInductor's triton_helpers",
 };
 
 static char *qualified(const char *library, const char *name) {
-  static const struct { const char *library, *prefix; } prefixes[] = {{"tl.math", "tl."}, {"helpers", "triton_helpers."}, {"python", ""}, {"tensor", "x."}};
+  static const struct {
+    const char *library, *prefix;
+  } prefixes[] = {{"tl.math", "tl."}, {"helpers", "triton_helpers."}, {"python", ""}, {"tensor", "x."}};
   size_t room = strlen(library) + strlen(name) + 20;
   char *s = calloc(1, room);
   if (!s) return NULL;
@@ -323,7 +384,8 @@ static void make_language_rows(void) {
       if (strcmp(tl_dtypes[i].name, "float8e4")) add_language_row(groups[0], "tl", tl_dtypes[i].name, true, NULL);
     for (int t = 0; t < TABLE_COUNT; t++)
       for (const Builtin *b = tables[t]; b->name; b++)
-        if (b->group && !strcmp(b->group, groups[g])) add_language_row(groups[g], b->library, b->name, !(b->flags & BUILTIN_NO_CPU), b->remark);
+        if (b->group && !strcmp(b->group, groups[g]))
+          add_language_row(groups[g], b->library, b->name, !(b->flags & BUILTIN_NO_CPU), b->remark);
     for (size_t i = 0; i < sizeof plain_names / sizeof *plain_names; i++)
       if (!strcmp(plain_names[i].group, groups[g])) language_rows[language_count++] = plain_names[i];
   }

@@ -1,4 +1,5 @@
-/* lib_args.c: reading the arguments of a library function, with one kind of message for each way in which one can be wrong.
+/* lib_args.c: reading the arguments of a library function, with one kind of message for each way in which one can be
+ * wrong.
  *
  *     tl.arange: `end` must be known while compiling, but it is a run-time value (i32)
  *     hint: `n` was assigned a plain value: annotate it, `n: tl.constexpr = ...`
@@ -6,8 +7,22 @@
 #include "front/lib.h"
 
 const char *lib_full_name(Front *fr, const Builtin *b) {
-  static const struct { const char *library, *prefix; } names[] = {
-      {"tl", "tl."}, {"tl.math", "tl."}, {"tl.extra.cuda", "tl.extra.cuda."}, {"libdevice", "libdevice."}, {"helpers", "triton_helpers."}, {"triton", "triton."}, {"math", "math."}, {"operator", "operator."}, {"tl.target_info", "tl.target_info."}, {"tensor", "x."}, {"dtype", "dtype."}, {"desc", "desc."}, {"block_ptr", "block_ptr."},
+  static const struct {
+    const char *library, *prefix;
+  } names[] = {
+      {"tl", "tl."},
+      {"tl.math", "tl."},
+      {"tl.extra.cuda", "tl.extra.cuda."},
+      {"libdevice", "libdevice."},
+      {"helpers", "triton_helpers."},
+      {"triton", "triton."},
+      {"math", "math."},
+      {"operator", "operator."},
+      {"tl.target_info", "tl.target_info."},
+      {"tensor", "x."},
+      {"dtype", "dtype."},
+      {"desc", "desc."},
+      {"block_ptr", "block_ptr."},
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i].library, b->library)) return arena_printf(fr->cx->arena, "%s%s", names[i].prefix, b->name);
@@ -28,16 +43,18 @@ NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, c
 
 bool lib_none(const Py *p) { return !p || p->kind == PY_NONE; }
 
-/* ---- compile-time arguments ------------------------------------------------------------------------------------------------ */
+/* ---- compile-time arguments ----------------------------------------------------------------------------------- */
 
 /* A run-time value stands where a constexpr is wanted: say which and how to repair it. */
 static NORETURN void not_constexpr(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
   Value *v = p->value;
   const char *hint = "pass a literal or a value annotated tl.constexpr";
   if (v->name && v->def && v->def->code == OP_CONST)
-    hint = arena_printf(fr->cx->arena, "`%s` was assigned a plain value, which makes it a run-time one: annotate it, `%s: tl.constexpr = ...`", v->name, v->name);
-  else if (v->name && !v->def)
-    hint = arena_printf(fr->cx->arena, "declare the parameter `%s: tl.constexpr`", v->name);
+    hint = arena_printf(
+        fr->cx->arena,
+        "`%s` was assigned a plain value, which makes it a run-time one: annotate it, `%s: tl.constexpr = ...`",
+        v->name, v->name);
+  else if (v->name && !v->def) hint = arena_printf(fr->cx->arena, "declare the parameter `%s: tl.constexpr`", v->name);
   else if (v->def && v->def->code == OP_CONST)
     hint = "a plain assignment makes a run-time value: annotate the variable, `n: tl.constexpr = ...`";
   lib_fail(fr, at, b, hint, "`%s` must be constexpr, but it is a run-time value (%s)", name, type_text(fr, v->type));
@@ -51,7 +68,8 @@ PyInt lib_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *
 
 int lib_small_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
   PyInt v = lib_int(fr, at, b, name, p);
-  if (v < INT32_MIN || v > INT32_MAX) lib_fail(fr, at, b, NULL, "`%s` must fit in 32 bits, but it is %s", name, py_describe(fr, p));
+  if (v < INT32_MIN || v > INT32_MAX)
+    lib_fail(fr, at, b, NULL, "`%s` must fit in 32 bits, but it is %s", name, py_describe(fr, p));
   return (int)v;
 }
 
@@ -72,17 +90,23 @@ const char *lib_str(Front *fr, Span at, const Builtin *b, const char *name, cons
 const Type *lib_dtype(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
   if (p->kind == PY_TYPE) return type_elem(fr->cx, p->type);
   Dtype d;
-  if (p->kind == PY_STR && dtype_parse(p->str.s, &d)) lib_fail(fr, at, b, arena_printf(fr->cx->arena, "write tl.%s", dtype_torch_name(d)), "`%s` must be a dtype, not a string", name);
-  if (p->kind == PY_TENSOR) lib_fail(fr, at, b, "use the tensor's `.dtype`", "`%s` must be a dtype such as tl.float32, but it is a tensor (%s)", name, type_text(fr, p->value->type));
+  if (p->kind == PY_STR && dtype_parse(p->str.s, &d))
+    lib_fail(fr, at, b, arena_printf(fr->cx->arena, "write tl.%s", dtype_torch_name(d)),
+             "`%s` must be a dtype, not a string", name);
+  if (p->kind == PY_TENSOR)
+    lib_fail(fr, at, b, "use the tensor's `.dtype`", "`%s` must be a dtype such as tl.float32, but it is a tensor (%s)",
+             name, type_text(fr, p->value->type));
   lib_fail(fr, at, b, NULL, "`%s` must be a dtype such as tl.float32, but it is %s", name, py_describe(fr, p));
 }
 
-/* ---- run-time arguments ------------------------------------------------------------------------------------------------------ */
+/* ---- run-time arguments --------------------------------------------------------------------------------------- */
 
 Value *lib_value(Front *fr, Span at, const Builtin *b, const char *name, Py *p) {
   if (p->kind == PY_TENSOR) return p->value;
   if (!py_is_number(p)) {
-    const char *hint = p->kind == PY_BLOCK_PTR ? "tl.load gives a block pointer's elements" : p->kind == PY_DESC ? "use the descriptor's .load(offsets)" : NULL;
+    const char *hint = p->kind == PY_BLOCK_PTR ? "tl.load gives a block pointer's elements"
+                       : p->kind == PY_DESC    ? "use the descriptor's .load(offsets)"
+                                               : NULL;
     lib_fail(fr, at, b, hint, "`%s` must be a tensor or a number, but it is %s", name, py_describe(fr, p));
   }
   return sem_to_value(fr, at, p, name);
@@ -90,27 +114,36 @@ Value *lib_value(Front *fr, Span at, const Builtin *b, const char *name, Py *p) 
 
 Value *lib_tensor(Front *fr, Span at, const Builtin *b, const char *name, Py *p) {
   if (p->kind == PY_TENSOR) return p->value;
-  lib_fail(fr, at, b, py_is_number(p) ? "tl.full((...), value, dtype) or tl.to_tensor(value) makes a tensor of a number" : NULL, "`%s` must be a tensor, but it is %s", name, py_describe(fr, p));
+  lib_fail(fr, at, b,
+           py_is_number(p) ? "tl.full((...), value, dtype) or tl.to_tensor(value) makes a tensor of a number" : NULL,
+           "`%s` must be a tensor, but it is %s", name, py_describe(fr, p));
 }
 
 Value *lib_block(Front *fr, Span at, const Builtin *b, const char *name, Py *p) {
   Value *v = lib_tensor(fr, at, b, name, p);
-  if (v->type->rank == 0) lib_fail(fr, at, b, NULL, "`%s` must be a block, but it is a scalar (%s)", name, type_text(fr, v->type));
+  if (v->type->rank == 0)
+    lib_fail(fr, at, b, NULL, "`%s` must be a block, but it is a scalar (%s)", name, type_text(fr, v->type));
   return v;
 }
 
-/* ---- shapes and axes ----------------------------------------------------------------------------------------------------------- */
+/* ---- shapes and axes ------------------------------------------------------------------------------------------ */
 
 int lib_axis(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int rank) {
   int axis = lib_small_int(fr, at, b, name, p);
-  if (axis < -rank || axis >= rank) lib_fail(fr, at, b, NULL, "`%s` must be in [%d, %d) for a tensor of rank %d, but it is %d", name, -rank, rank, rank, axis);
+  if (axis < -rank || axis >= rank)
+    lib_fail(fr, at, b, NULL, "`%s` must be in [%d, %d) for a tensor of rank %d, but it is %d", name, -rank, rank, rank,
+             axis);
   return axis < 0 ? axis + rank : axis;
 }
 
-/* The items of a list-like argument: one value stands for a list of itself; a *args tuple that holds one tuple is that. */
+/* The items of a list-like argument: one value stands for a list of itself; a *args tuple that holds one tuple is that.
+ */
 static void items_of(const Py *p, int *n, Py *const **items, const Py **single) {
   if (p->kind == PY_TUPLE && p->tuple.n == 1 && p->tuple.at[0]->kind == PY_TUPLE) p = p->tuple.at[0];
-  if (p->kind == PY_TUPLE) { *n = p->tuple.n, *items = p->tuple.at; return; }
+  if (p->kind == PY_TUPLE) {
+    *n = p->tuple.n, *items = p->tuple.at;
+    return;
+  }
   *single = p, *n = 1, *items = (Py *const *)single;
 }
 
@@ -130,20 +163,23 @@ int lib_ints(Front *fr, Span at, const Builtin *b, const char *name, const Py *p
 
 int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int32_t *shape) {
   if (p->kind != PY_TUPLE && p->kind != PY_INT && p->kind != PY_BOOL && p->kind != PY_TENSOR)
-    lib_fail(fr, at, b, "write it as a tuple or list of constexpr ints", "`%s` must be a shape, but it is %s", name, py_describe(fr, p));
+    lib_fail(fr, at, b, "write it as a tuple or list of constexpr ints", "`%s` must be a shape, but it is %s", name,
+             py_describe(fr, p));
   int64_t dims[MAX_RANK], numel = 1;
   int n = lib_ints(fr, at, b, name, p, dims, MAX_RANK);
   for (int i = 0; i < n; i++) {
     if (dims[i] <= 0 || (dims[i] & (dims[i] - 1)))
-      lib_fail(fr, at, b, "round it up with triton.next_power_of_2 and mask what is too much", "`%s[%d]` must be a power of 2, but it is %lld", name, i, (long long)dims[i]);
+      lib_fail(fr, at, b, "round it up with triton.next_power_of_2 and mask what is too much",
+               "`%s[%d]` must be a power of 2, but it is %lld", name, i, (long long)dims[i]);
     if (dims[i] > MAX_TILE_ELEMENTS || (numel *= dims[i]) > MAX_TILE_ELEMENTS)
-      lib_fail(fr, at, b, "use smaller blocks and more programs", "the shape has more than %d elements, the most a tensor may have", MAX_TILE_ELEMENTS);
+      lib_fail(fr, at, b, "use smaller blocks and more programs",
+               "the shape has more than %d elements, the most a tensor may have", MAX_TILE_ELEMENTS);
     shape[i] = (int32_t)dims[i];
   }
   return n;
 }
 
-/* ---- regions -------------------------------------------------------------------------------------------------------------------- */
+/* ---- regions -------------------------------------------------------------------------------------------------- */
 
 Builder lib_enter(Front *fr, Block *block) {
   Builder keep = fr->b;

@@ -1,8 +1,10 @@
-/* lib_gpu.c: what triton.language.extra.cuda and target_info hold: facts of the target, and functions that only a GPU has. */
+/* lib_gpu.c: what triton.language.extra.cuda and target_info hold: facts of the target, and functions that only a GPU
+ * has. */
 #include "front/lib.h"
 
 static Py *call_gpu_only(Front *fr, const Builtin *b, Span at, Py **args) {
-  lib_fail(fr, at, b, "guard it with a constexpr parameter and leave it out here", "this is bound to a GPU and cannot run on this device");
+  lib_fail(fr, at, b, "guard it with a constexpr parameter and leave it out here",
+           "this is bound to a GPU and cannot run on this device");
 }
 
 /* Launches are ordered here, so waiting for the one before, or announcing the next, is done already. */
@@ -19,8 +21,10 @@ static const char GPU[] = "triton.language.extra.cuda", TARGET[] = "triton.langu
 const Builtin lib_gpu_table[] = {
     {"tl.extra.cuda", "globaltimer", "", call_gpu_only, GPU, BUILTIN_NO_CPU, "bound to a GPU"},
     {"tl.extra.cuda", "smid", "", call_gpu_only, GPU, BUILTIN_NO_CPU, "bound to a GPU"},
-    {"tl.extra.cuda", "convert_custom_float8_sm70", "arg, dst_ty, fp_downcast_rounding=None", call_gpu_only, GPU, BUILTIN_NO_CPU, "use .to(...)"},
-    {"tl.extra.cuda", "convert_custom_float8_sm80", "arg, dst_ty, fp_downcast_rounding=None", call_gpu_only, GPU, BUILTIN_NO_CPU, "use .to(...)"},
+    {"tl.extra.cuda", "convert_custom_float8_sm70", "arg, dst_ty, fp_downcast_rounding=None", call_gpu_only, GPU,
+     BUILTIN_NO_CPU, "use .to(...)"},
+    {"tl.extra.cuda", "convert_custom_float8_sm80", "arg, dst_ty, fp_downcast_rounding=None", call_gpu_only, GPU,
+     BUILTIN_NO_CPU, "use .to(...)"},
     {"tl.extra.cuda", "num_warps", "", call_warps, GPU, 0, NULL},
     {"tl.extra.cuda", "num_threads", "", call_warps, GPU, 0, NULL},
     {"tl.extra.cuda", "gdc_wait", "", call_ordered, GPU, 0, "launches are ordered here"},

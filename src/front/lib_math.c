@@ -1,32 +1,39 @@
 /* lib_math.c: elementwise functions: tl.where, minimum, clamp, exp, ..., and libdevice.
  *
- * tl.math's functions take f32 and f64 only, as Triton's do; libdevice's take exactly the signatures that math.def lists,
- * without promotion. Numbers become scalars of their natural type first.
+ * tl.math's functions take f32 and f64 only, as Triton's do; libdevice's take exactly the signatures that math.def
+ * lists, without promotion. Numbers become scalars of their natural type first.
  */
 #include "front/lib.h"
 
 static const char MATH[] = "Math", INDEXING[] = "Indexing";
 
-/* ---- one-argument functions of floats ------------------------------------------------------------------------------------------------- */
+/* ---- one-argument functions of floats ------------------------------------------------------------------------- */
 
 static Value *float_arg(Front *fr, const Builtin *b, Span at, const char *name, Py *p, bool f32_only) {
   Value *v = lib_value(fr, at, b, name, p);
   if (py_is_number(p) && dtype_is_int(v->type->dtype)) v = sem_constant(fr, at, p, type_number(fr->cx, DT_F32));
   if (v->type->ptr || !(v->type->dtype == DT_F32 || (v->type->dtype == DT_F64 && !f32_only)))
-    lib_fail(fr, at, b, "cast with .to(tl.float32)", "`%s` must be of type f32%s, but it is of type %s", name, f32_only ? "" : " or f64", type_text(fr, v->type));
+    lib_fail(fr, at, b, "cast with .to(tl.float32)", "`%s` must be of type f32%s, but it is of type %s", name,
+             f32_only ? "" : " or f64", type_text(fr, v->type));
   return v;
 }
 
-static const struct { const char *name; MathFn fn; } unary_fns[] = {
-    {"exp", MATH_EXP}, {"exp2", MATH_EXP2}, {"log", MATH_LOG}, {"log2", MATH_LOG2}, {"sin", MATH_SIN}, {"cos", MATH_COS}, {"sqrt", MATH_SQRT},
-    {"rsqrt", MATH_RSQRT}, {"erf", MATH_ERF}, {"floor", MATH_FLOOR}, {"ceil", MATH_CEIL}, {"sqrt_rn", MATH_SQRT_RN},
+static const struct {
+  const char *name;
+  MathFn fn;
+} unary_fns[] = {
+    {"exp", MATH_EXP}, {"exp2", MATH_EXP2},   {"log", MATH_LOG},   {"log2", MATH_LOG2},
+    {"sin", MATH_SIN}, {"cos", MATH_COS},     {"sqrt", MATH_SQRT}, {"rsqrt", MATH_RSQRT},
+    {"erf", MATH_ERF}, {"floor", MATH_FLOOR}, {"ceil", MATH_CEIL}, {"sqrt_rn", MATH_SQRT_RN},
 };
 
 static Value *apply(Front *fr, MathFn fn, Value *v) { return build_math(&fr->b, fn, 1, &v); }
 
 static Py *call_unary(Front *fr, const Builtin *b, Span at, Py **args) {
   for (size_t i = 0; i < sizeof unary_fns / sizeof *unary_fns; i++)
-    if (!strcmp(unary_fns[i].name, b->name)) return py_tensor(fr, apply(fr, unary_fns[i].fn, float_arg(fr, b, at, "x", args[0], unary_fns[i].fn == MATH_SQRT_RN)));
+    if (!strcmp(unary_fns[i].name, b->name))
+      return py_tensor(fr,
+                       apply(fr, unary_fns[i].fn, float_arg(fr, b, at, "x", args[0], unary_fns[i].fn == MATH_SQRT_RN)));
   lib_fail(fr, at, b, NULL, "this function is not in the table");
 }
 
@@ -44,13 +51,14 @@ static Py *call_sigmoid(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, build_binary(&fr->b, OP_DIV, one, build_binary(&fr->b, OP_ADD, one, e)));
 }
 
-/* ---- two and three arguments ------------------------------------------------------------------------------------------------------------ */
+/* ---- two and three arguments ---------------------------------------------------------------------------------- */
 
 static bool nan_arg(Front *fr, const Builtin *b, Span at, const Py *p) {
   if (lib_none(p)) return false;
   if (p->kind == PY_STR && !strcmp(p->str.s, "PropagateNan.ALL")) return true;
   if (p->kind == PY_STR && !strcmp(p->str.s, "PropagateNan.NONE")) return false;
-  lib_fail(fr, at, b, NULL, "`propagate_nan` must be tl.PropagateNan.NONE or tl.PropagateNan.ALL, but it is %s", py_describe(fr, p));
+  lib_fail(fr, at, b, NULL, "`propagate_nan` must be tl.PropagateNan.NONE or tl.PropagateNan.ALL, but it is %s",
+           py_describe(fr, p));
 }
 
 /* Operands that are not weak, with bf16 widened: what minimum, maximum and clamp begin with. */
@@ -74,12 +82,15 @@ static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_clamp(Front *fr, const Builtin *b, Span at, Py **args) {
-  Value *x = lib_value(fr, at, b, "x", args[0]), *lo = lib_value(fr, at, b, "min", args[1]), *hi = lib_value(fr, at, b, "max", args[2]);
+  Value *x = lib_value(fr, at, b, "x", args[0]), *lo = lib_value(fr, at, b, "min", args[1]),
+        *hi = lib_value(fr, at, b, "max", args[2]);
   bool nan = nan_arg(fr, b, at, args[3]);
   wide_pair(fr, b, at, &lo, &hi);
   wide_pair(fr, b, at, &x, &lo);
   wide_pair(fr, b, at, &x, &hi);
-  if (!dtype_is_float(x->type->dtype)) lib_fail(fr, at, b, "use tl.minimum(tl.maximum(x, min), max)", "only floats can be clamped, but the type is %s", type_text(fr, x->type));
+  if (!dtype_is_float(x->type->dtype))
+    lib_fail(fr, at, b, "use tl.minimum(tl.maximum(x, min), max)", "only floats can be clamped, but the type is %s",
+             type_text(fr, x->type));
   lo = sem_cast_value(fr, at, lo, type_elem(fr->cx, x->type), 0, false);
   sem_broadcast_pair(fr, at, &x, &lo);
   return py_tensor(fr, min_max(fr, OP_MIN, min_max(fr, OP_MAX, x, lo, nan), hi, nan));
@@ -90,7 +101,8 @@ static Py *call_where(Front *fr, const Builtin *b, Span at, Py **args) {
   c = sem_cast_value(fr, at, c, type_number(fr->cx, DT_I1), 0, false);
   sem_pair(fr, at, "tl.where", PAIR_PTR_X | PAIR_PTR_Y, args[1], args[2], &x, &y);
   if (type_elem(fr->cx, x->type) != type_elem(fr->cx, y->type))
-    lib_fail(fr, at, b, NULL, "`x` and `y` must both be pointers of one type, but they are %s and %s", type_text(fr, x->type), type_text(fr, y->type));
+    lib_fail(fr, at, b, NULL, "`x` and `y` must both be pointers of one type, but they are %s and %s",
+             type_text(fr, x->type), type_text(fr, y->type));
   Value *all[3] = {c, x, y};
   sem_broadcast_all(fr, at, 3, all);
   return py_tensor(fr, build_select(&fr->b, all[0], all[1], all[2]));
@@ -106,9 +118,12 @@ static Py *call_operator(Front *fr, const Builtin *b, Span at, Py **args) {
 static Py *call_fdiv(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = lib_value(fr, at, b, "x", args[0]), *y = lib_value(fr, at, b, "y", args[1]);
   if (x->type->ptr || y->type->ptr || !dtype_is_float(x->type->dtype) || !dtype_is_float(y->type->dtype))
-    lib_fail(fr, at, b, "cast with .to(tl.float32), or use /", "`x` and `y` must be floats, but they are of type %s and %s", type_text(fr, x->type), type_text(fr, y->type));
+    lib_fail(fr, at, b, "cast with .to(tl.float32), or use /",
+             "`x` and `y` must be floats, but they are of type %s and %s", type_text(fr, x->type),
+             type_text(fr, y->type));
   if (x->type->dtype != y->type->dtype)
-    lib_fail(fr, at, b, "cast one of them, or use /", "`x` and `y` must be of one type, but they are of type %s and %s", type_text(fr, x->type), type_text(fr, y->type));
+    lib_fail(fr, at, b, "cast one of them, or use /", "`x` and `y` must be of one type, but they are of type %s and %s",
+             type_text(fr, x->type), type_text(fr, y->type));
   sem_broadcast_pair(fr, at, &x, &y);
   Value *r = build_binary(&fr->b, OP_DIV, x, y);
   r->def->attr[0] = lib_bool(fr, at, b, "ieee_rounding", args[2]);
@@ -124,11 +139,14 @@ static Py *call_div_rn(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_fma(Front *fr, const Builtin *b, Span at, Py **args) {
-  Value *x = lib_value(fr, at, b, "x", args[0]), *y = lib_value(fr, at, b, "y", args[1]), *z = lib_value(fr, at, b, "z", args[2]);
+  Value *x = lib_value(fr, at, b, "x", args[0]), *y = lib_value(fr, at, b, "y", args[1]),
+        *z = lib_value(fr, at, b, "z", args[2]);
   sem_pair(fr, at, "tl.fma", 0, py_tensor(fr, x), py_tensor(fr, y), &x, &y);
   sem_pair(fr, at, "tl.fma", 0, py_tensor(fr, x), py_tensor(fr, z), &x, &z);
   sem_pair(fr, at, "tl.fma", 0, py_tensor(fr, z), py_tensor(fr, y), &z, &y);
-  if (!dtype_is_float(x->type->dtype)) lib_fail(fr, at, b, "use x * y + z", "the operands must be floats, but they are of type %s", type_text(fr, x->type));
+  if (!dtype_is_float(x->type->dtype))
+    lib_fail(fr, at, b, "use x * y + z", "the operands must be floats, but they are of type %s",
+             type_text(fr, x->type));
   Value *in[3] = {x, y, z};
   return py_tensor(fr, build_op(&fr->b, OP_FMA, 3, in, 1, &x->type)->out[0]);
 }
@@ -137,26 +155,33 @@ static Py *call_umulhi(Front *fr, const Builtin *b, Span at, Py **args) {
   for (int i = 0; i < 2; i++) {
     Value *v = lib_value(fr, at, b, i ? "y" : "x", args[i]);
     if (v->type->ptr || !dtype_is_int(v->type->dtype) || dtype_bits(v->type->dtype) < 32)
-      lib_fail(fr, at, b, NULL, "`%s` must be an integer of 32 or 64 bits, but it is of type %s", i ? "y" : "x", type_text(fr, v->type));
+      lib_fail(fr, at, b, NULL, "`%s` must be an integer of 32 or 64 bits, but it is of type %s", i ? "y" : "x",
+               type_text(fr, v->type));
   }
   Value *x = lib_value(fr, at, b, "x", args[0]), *y = lib_value(fr, at, b, "y", args[1]);
   sem_pair(fr, at, "tl.umulhi", 0, py_tensor(fr, x), py_tensor(fr, y), &x, &y);
-  const Type *elem = type_elem(fr->cx, x->type), *u = type_number(fr->cx, dtype_bits(elem->dtype) == 64 ? DT_U64 : DT_U32);
-  Value *r = build_binary(&fr->b, OP_MULHI, build_bitcast(&fr->b, x, u), build_bitcast(&fr->b, y, u)); /* the product is unsigned whatever the type */
+  const Type *elem = type_elem(fr->cx, x->type),
+             *u = type_number(fr->cx, dtype_bits(elem->dtype) == 64 ? DT_U64 : DT_U32);
+  Value *r = build_binary(&fr->b, OP_MULHI, build_bitcast(&fr->b, x, u),
+                          build_bitcast(&fr->b, y, u)); /* the product is unsigned whatever the type */
   return py_tensor(fr, build_bitcast(&fr->b, r, elem));
 }
 
 static Py *call_cdiv(Front *fr, const Builtin *b, Span at, Py **args) {
   Py *x = args[0], *d = args[1];
   if (py_is_number(x) && py_is_number(d)) {
-    if (x->kind == PY_FLOAT || d->kind == PY_FLOAT) lib_fail(fr, at, b, NULL, "`x` and `div` must be integers, but they are %s and %s", py_describe(fr, x), py_describe(fr, d));
+    if (x->kind == PY_FLOAT || d->kind == PY_FLOAT)
+      lib_fail(fr, at, b, NULL, "`x` and `div` must be integers, but they are %s and %s", py_describe(fr, x),
+               py_describe(fr, d));
     if (d->i == 0) lib_fail(fr, at, b, NULL, "division by zero");
     PyInt n = x->i + (d->i - 1), q = n / d->i;
     if (n % d->i != 0 && (n < 0) != (d->i < 0)) q--;
     return py_int(fr, q);
   }
-  Py *less = py_is_number(d) && d->kind != PY_FLOAT ? py_int(fr, d->i - 1) : sem_binary(fr, at, PYOP_SUB, d, py_int(fr, 1));
-  Py *sum = py_is_number(x) && py_is_number(less) ? py_tensor(fr, lib_value(fr, at, b, "x", x)) : sem_binary(fr, at, PYOP_ADD, x, less);
+  Py *less =
+      py_is_number(d) && d->kind != PY_FLOAT ? py_int(fr, d->i - 1) : sem_binary(fr, at, PYOP_SUB, d, py_int(fr, 1));
+  Py *sum = py_is_number(x) && py_is_number(less) ? py_tensor(fr, lib_value(fr, at, b, "x", x))
+                                                  : sem_binary(fr, at, PYOP_ADD, x, less);
   return sem_binary(fr, at, PYOP_FLOOR_DIV, sum, d);
 }
 
@@ -164,9 +189,21 @@ static Py *call_logical(Front *fr, const Builtin *b, Span at, Py **args) {
   return sem_logical(fr, at, !strcmp(b->name, "logical_and") ? PYOP_AND : PYOP_OR, args[0], args[1]);
 }
 
-#define UNARY(name) {"tl.math", name, "x", call_unary, MATH, BUILTIN_MEMBER, NULL}
+#define UNARY(name)                                                                                                    \
+  { "tl.math", name, "x", call_unary, MATH, BUILTIN_MEMBER, NULL }
 const Builtin lib_math_table[] = {
-    UNARY("exp"), UNARY("exp2"), UNARY("log"), UNARY("log2"), UNARY("sin"), UNARY("cos"), UNARY("sqrt"), UNARY("rsqrt"), UNARY("erf"), UNARY("floor"), UNARY("ceil"), UNARY("sqrt_rn"),
+    UNARY("exp"),
+    UNARY("exp2"),
+    UNARY("log"),
+    UNARY("log2"),
+    UNARY("sin"),
+    UNARY("cos"),
+    UNARY("sqrt"),
+    UNARY("rsqrt"),
+    UNARY("erf"),
+    UNARY("floor"),
+    UNARY("ceil"),
+    UNARY("sqrt_rn"),
     {"tl.math", "abs", "x", call_abs, MATH, BUILTIN_MEMBER, NULL},
     {"tl", "sigmoid", "x", call_sigmoid, MATH, BUILTIN_MEMBER, NULL},
     {"tl", "cdiv", "x, div", call_cdiv, MATH, BUILTIN_MEMBER | BUILTIN_HOST, NULL},
@@ -186,7 +223,7 @@ const Builtin lib_math_table[] = {
     {0},
 };
 
-/* ---- libdevice: one row a row of math.def --------------------------------------------------------------------------------------------------- */
+/* ---- libdevice: one row a row of math.def --------------------------------------------------------------------- */
 
 /* "f32,i32:f32 f64,i32:f64" as a reader would say it. */
 static const char *signatures_text(Front *fr, const char *sig) {
@@ -223,14 +260,17 @@ static Py *call_libdevice(Front *fr, const Builtin *b, Span at, Py **args) {
     given = arena_printf(fr->cx->arena, "%s%s%s", given, i ? ", " : "", type_text(fr, type_elem(fr->cx, in[i]->type)));
   }
   if (pointer || !math_signature(fn, n, types, &out))
-    lib_fail(fr, at, b, "libdevice does not promote: cast with .to(...)", "it takes arguments of type %s, but these are (%s)", signatures_text(fr, math_info[fn].sig), given);
+    lib_fail(fr, at, b, "libdevice does not promote: cast with .to(...)",
+             "it takes arguments of type %s, but these are (%s)", signatures_text(fr, math_info[fn].sig), given);
   sem_broadcast_all(fr, at, n, in);
   return py_tensor(fr, build_math(&fr->b, fn, n, in));
 }
 
-#define LIBDEVICE_SIGNATURE(arity) ((arity) == 1 ? "arg0" : (arity) == 2 ? "arg0, arg1" : (arity) == 3 ? "arg0, arg1, arg2" : "arg0, arg1, arg2, arg3")
+#define LIBDEVICE_SIGNATURE(arity)                                                                                     \
+  ((arity) == 1 ? "arg0" : (arity) == 2 ? "arg0, arg1" : (arity) == 3 ? "arg0, arg1, arg2" : "arg0, arg1, arg2, arg3")
 const Builtin lib_libdevice_table[] = {
-#define MATH(id, name, arity, sig) {"libdevice", name, LIBDEVICE_SIGNATURE(arity), call_libdevice, "libdevice", 0, NULL},
+#define MATH(id, name, arity, sig)                                                                                     \
+  {"libdevice", name, LIBDEVICE_SIGNATURE(arity), call_libdevice, "libdevice", 0, NULL},
 #include "tile/math.def"
 #undef MATH
     {0},

@@ -1,9 +1,10 @@
-/* lib_prelude.c: library functions that are written in Triton (prelude.py), and TorchInductor's triton_helpers: what is one
- * operation of the tile IR is built here, the rest stands in prelude.py under the prefix "inductor_".
+/* lib_prelude.c: library functions that are written in Triton (prelude.py), and TorchInductor's triton_helpers: what is
+ * one operation of the tile IR is built here, the rest stands in prelude.py under the prefix "inductor_".
  */
 #include "front/lib.h"
 
-static const char RANDOM[] = "Random numbers", MATH[] = "Math", INDEXING[] = "Indexing", HELPERS[] = "TorchInductor's triton_helpers";
+static const char RANDOM[] = "Random numbers", MATH[] = "Math", INDEXING[] = "Indexing",
+                  HELPERS[] = "TorchInductor's triton_helpers";
 
 Py *lib_call_prelude(Front *fr, const Builtin *b, Span at, Py **args) {
   int n = b->signature[0] ? 1 : 0; /* parameters: commas outside defaults; defaults here hold none */
@@ -12,7 +13,7 @@ Py *lib_call_prelude(Front *fr, const Builtin *b, Span at, Py **args) {
   return front_call_prelude(fr, name, at, n, args);
 }
 
-/* ---- TorchInductor ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- TorchInductor -------------------------------------------------------------------------------------------- */
 
 static Py *call_nothing(Front *fr, const Builtin *b, Span at, Py **args) { return py_none(fr); }
 
@@ -32,7 +33,8 @@ static Py *call_is_floating(Front *fr, const Builtin *b, Span at, Py **args) {
 /* NaN wins, unlike in tl.minimum. */
 static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x, *y;
-  Py *first = py_is_number(args[0]) && py_is_number(args[1]) ? py_tensor(fr, lib_value(fr, at, b, "a", args[0])) : args[0];
+  Py *first =
+      py_is_number(args[0]) && py_is_number(args[1]) ? py_tensor(fr, lib_value(fr, at, b, "a", args[0])) : args[0];
   sem_pair(fr, at, lib_full_name(fr, b), 0, first, args[1], &x, &y);
   Value *r = build_binary(&fr->b, !strcmp(b->name, "minimum") ? OP_MIN : OP_MAX, x, y);
   r->def->attr[0] = 1;
@@ -40,12 +42,16 @@ static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_reduction(Front *fr, const Builtin *b, Span at, Py **args) {
-  static const struct { const char *name; Combine how; } table[] = {{"min2", COMBINE_MIN}, {"max2", COMBINE_MAX}, {"any", COMBINE_OR}, {"prod", COMBINE_MUL}};
+  static const struct {
+    const char *name;
+    Combine how;
+  } table[] = {{"min2", COMBINE_MIN}, {"max2", COMBINE_MAX}, {"any", COMBINE_OR}, {"prod", COMBINE_MUL}};
   Value *x = lib_block(fr, at, b, "a", args[0]);
   int axis = lib_axis(fr, at, b, "dim", args[1], x->type->rank);
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     if (strcmp(table[i].name, b->name)) continue;
-    if (table[i].how == COMBINE_OR && !dtype_is_int(x->type->dtype)) lib_fail(fr, at, b, NULL, "`a` must hold conditions, but it is %s", type_text(fr, x->type));
+    if (table[i].how == COMBINE_OR && !dtype_is_int(x->type->dtype))
+      lib_fail(fr, at, b, NULL, "`a` must hold conditions, but it is %s", type_text(fr, x->type));
     Value *r = lib_reduce_with(fr, x, axis, table[i].how);
     if (i < 2) r->def->body[0]->first->attr[0] = 1; /* NaN wins */
     return py_tensor(fr, r);
@@ -54,12 +60,16 @@ static Py *call_reduction(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_gpu_only(Front *fr, const Builtin *b, Span at, Py **args) {
-  lib_fail(fr, at, b, NULL, "it makes programs wait for each other, which only a GPU that runs them all at once can do");
+  lib_fail(fr, at, b, NULL,
+           "it makes programs wait for each other, which only a GPU that runs them all at once can do");
 }
 
-#define PRELUDE(name, signature, group, flags) {"tl", name, signature, lib_call_prelude, group, flags, NULL}
-#define HELPER(name, signature, fn) {"helpers", name, signature, fn, HELPERS, 0, NULL}
-#define HELPER_HOST(name) {"helpers", name, "", call_nothing, NULL, BUILTIN_HOST, NULL}
+#define PRELUDE(name, signature, group, flags)                                                                         \
+  { "tl", name, signature, lib_call_prelude, group, flags, NULL }
+#define HELPER(name, signature, fn)                                                                                    \
+  { "helpers", name, signature, fn, HELPERS, 0, NULL }
+#define HELPER_HOST(name)                                                                                              \
+  { "helpers", name, "", call_nothing, NULL, BUILTIN_HOST, NULL }
 const Builtin lib_prelude_table[] = {
     PRELUDE("philox_impl", "c0, c1, c2, c3, k0, k1, n_rounds=10", RANDOM, 0),
     PRELUDE("philox", "seed, c0, c1, c2, c3, n_rounds=10", RANDOM, 0),
@@ -73,7 +83,9 @@ const Builtin lib_prelude_table[] = {
     PRELUDE("randn4x", "seed, offset, n_rounds=10", RANDOM, 0),
     PRELUDE("softmax", "x, dim=None, keep_dims=False, ieee_rounding=False", MATH, BUILTIN_MEMBER),
     PRELUDE("swizzle2d", "i, j, size_i, size_j, size_g", INDEXING, 0),
-    HELPER_HOST("set_driver_to_cpu"), HELPER_HOST("set_driver_to_gpu"), HELPER_HOST("get_backend_options"),
+    HELPER_HOST("set_driver_to_cpu"),
+    HELPER_HOST("set_driver_to_gpu"),
+    HELPER_HOST("get_backend_options"),
     HELPER("promote_to_tensor", "x", call_promote),
     HELPER("is_floating", "x", call_is_floating),
     HELPER("minimum", "a, b", call_min_max),
@@ -97,14 +109,18 @@ const Builtin lib_prelude_table[] = {
     HELPER("device_assert_then", "cond, msg, r", lib_call_prelude),
     HELPER("randint64", "seed, offset, low, high", lib_call_prelude),
     HELPER("bucketize_binary_search",
-           "values, boundaries_ptr, BOUNDARIES_SIZE, BOUNDARIES_UNDERLYING_NUMEL, BOUNDARIES_STRIDE, boundary_indices, indexing_dtype, right, sorter_ptr=None, SORTER_STRIDE=None, sorter_indices=None",
+           "values, boundaries_ptr, BOUNDARIES_SIZE, BOUNDARIES_UNDERLYING_NUMEL, BOUNDARIES_STRIDE, boundary_indices, "
+           "indexing_dtype, right, sorter_ptr=None, SORTER_STRIDE=None, sorter_indices=None",
            lib_call_prelude),
     HELPER("frexp", "x", lib_call_prelude),
     HELPER("select_one", "x, mask, dim, keep_dims=False", lib_call_prelude),
     HELPER("if_mask", "mask, val", lib_call_prelude),
     HELPER("sort_with_index", "x, idxs, rnumel, dim=None, stable=False, descending=False", lib_call_prelude),
     {"helpers", "x_grid_barrier", "sem", call_gpu_only, HELPERS, BUILTIN_NO_CPU, "bound to a GPU"},
-    {"helpers", "exclusive_scan_decoupled_lookback", "scratch_base, block_value, index, combine_fn, DTYPE_VALUE_AS_UINT, DTYPE_PACK", call_gpu_only, HELPERS, BUILTIN_NO_CPU, "bound to a GPU"},
-    {"helpers", "exclusive_scan_decoupled_lookback_64", "scratch_base, block_value, index, combine_fn", call_gpu_only, HELPERS, BUILTIN_NO_CPU, "bound to a GPU"},
+    {"helpers", "exclusive_scan_decoupled_lookback",
+     "scratch_base, block_value, index, combine_fn, DTYPE_VALUE_AS_UINT, DTYPE_PACK", call_gpu_only, HELPERS,
+     BUILTIN_NO_CPU, "bound to a GPU"},
+    {"helpers", "exclusive_scan_decoupled_lookback_64", "scratch_base, block_value, index, combine_fn", call_gpu_only,
+     HELPERS, BUILTIN_NO_CPU, "bound to a GPU"},
     {0},
 };

@@ -6,15 +6,27 @@
 typedef double (*Fn1)(double);
 typedef double (*Fn2)(double, double);
 
-static const struct { const char *name; Fn1 fn; } fns1[] = {
-    {"sqrt", sqrt},   {"exp", exp},     {"exp2", exp2},   {"expm1", expm1}, {"log2", log2},   {"log10", log10}, {"log1p", log1p}, {"sin", sin},     {"cos", cos},     {"tan", tan},
-    {"asin", asin},   {"acos", acos},   {"atan", atan},   {"sinh", sinh},   {"cosh", cosh},   {"tanh", tanh},   {"asinh", asinh}, {"acosh", acosh}, {"atanh", atanh}, {"fabs", fabs},
+static const struct {
+  const char *name;
+  Fn1 fn;
+} fns1[] = {
+    {"sqrt", sqrt},   {"exp", exp},     {"exp2", exp2},    {"expm1", expm1},   {"log2", log2},
+    {"log10", log10}, {"log1p", log1p}, {"sin", sin},      {"cos", cos},       {"tan", tan},
+    {"asin", asin},   {"acos", acos},   {"atan", atan},    {"sinh", sinh},     {"cosh", cosh},
+    {"tanh", tanh},   {"asinh", asinh}, {"acosh", acosh},  {"atanh", atanh},   {"fabs", fabs},
     {"erf", erf},     {"erfc", erfc},   {"gamma", tgamma}, {"lgamma", lgamma}, {"cbrt", cbrt},
 };
-static const struct { const char *name; Fn2 fn; } fns2[] = {{"pow", pow}, {"fmod", fmod}, {"atan2", atan2}, {"hypot", hypot}, {"copysign", copysign}, {"remainder", remainder}, {"nextafter", nextafter}};
+static const struct {
+  const char *name;
+  Fn2 fn;
+} fns2[] = {{"pow", pow},           {"fmod", fmod},           {"atan2", atan2},        {"hypot", hypot},
+            {"copysign", copysign}, {"remainder", remainder}, {"nextafter", nextafter}};
 
 static double number(Front *fr, const Builtin *b, Span at, const Py *p) {
-  if (p->kind == PY_TENSOR) lib_fail(fr, at, b, "use tl.math or libdevice for tensors", "the argument must be known while compiling, but it is a run-time value (%s)", type_text(fr, p->value->type));
+  if (p->kind == PY_TENSOR)
+    lib_fail(fr, at, b, "use tl.math or libdevice for tensors",
+             "the argument must be known while compiling, but it is a run-time value (%s)",
+             type_text(fr, p->value->type));
   if (!py_is_number(p)) lib_fail(fr, at, b, NULL, "the argument must be a number, but it is %s", py_describe(fr, p));
   return py_as_double(p);
 }
@@ -71,14 +83,19 @@ static Py *call_gcd(Front *fr, const Builtin *b, Span at, Py **args) {
     PyInt x = lib_int(fr, at, b, "an argument", args[0]->tuple.at[i]), y = r;
     if (x < 0) x = -x;
     PyInt product = x * y;
-    while (y) { PyInt t = x % y; x = y; y = t; }
+    while (y) {
+      PyInt t = x % y;
+      x = y;
+      y = t;
+    }
     r = lcm ? (x ? product / x : 0) : x;
   }
   return py_int(fr, r);
 }
 
 static Py *call_prod(Front *fr, const Builtin *b, Span at, Py **args) {
-  if (args[0]->kind != PY_TUPLE) lib_fail(fr, at, b, NULL, "the argument must be a sequence, but it is %s", py_describe(fr, args[0]));
+  if (args[0]->kind != PY_TUPLE)
+    lib_fail(fr, at, b, NULL, "the argument must be a sequence, but it is %s", py_describe(fr, args[0]));
   PyInt r = 1;
   double f = 1;
   bool is_float = false;
@@ -101,12 +118,43 @@ static Py *call_isqrt(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static const char PYMATH[] = "Python's math module";
-#define ONE(name) {"math", name, "x", call_one, PYMATH, BUILTIN_HOST, NULL}
-#define TWO(name) {"math", name, "x, y", call_two, PYMATH, BUILTIN_HOST, NULL}
+#define ONE(name)                                                                                                      \
+  { "math", name, "x", call_one, PYMATH, BUILTIN_HOST, NULL }
+#define TWO(name)                                                                                                      \
+  { "math", name, "x, y", call_two, PYMATH, BUILTIN_HOST, NULL }
 const Builtin lib_pymath_table[] = {
-    ONE("sqrt"), ONE("exp"), ONE("exp2"), ONE("expm1"), ONE("log2"), ONE("log10"), ONE("log1p"), ONE("sin"), ONE("cos"), ONE("tan"), ONE("asin"), ONE("acos"), ONE("atan"), ONE("sinh"), ONE("cosh"),
-    ONE("tanh"), ONE("asinh"), ONE("acosh"), ONE("atanh"), ONE("fabs"), ONE("erf"), ONE("erfc"), ONE("gamma"), ONE("lgamma"), ONE("cbrt"),
-    TWO("pow"), TWO("fmod"), TWO("atan2"), TWO("hypot"), TWO("copysign"), TWO("remainder"), TWO("nextafter"),
+    ONE("sqrt"),
+    ONE("exp"),
+    ONE("exp2"),
+    ONE("expm1"),
+    ONE("log2"),
+    ONE("log10"),
+    ONE("log1p"),
+    ONE("sin"),
+    ONE("cos"),
+    ONE("tan"),
+    ONE("asin"),
+    ONE("acos"),
+    ONE("atan"),
+    ONE("sinh"),
+    ONE("cosh"),
+    ONE("tanh"),
+    ONE("asinh"),
+    ONE("acosh"),
+    ONE("atanh"),
+    ONE("fabs"),
+    ONE("erf"),
+    ONE("erfc"),
+    ONE("gamma"),
+    ONE("lgamma"),
+    ONE("cbrt"),
+    TWO("pow"),
+    TWO("fmod"),
+    TWO("atan2"),
+    TWO("hypot"),
+    TWO("copysign"),
+    TWO("remainder"),
+    TWO("nextafter"),
     {"math", "log", "x, base=None", call_log, PYMATH, BUILTIN_HOST, NULL},
     {"math", "floor", "x", call_round, PYMATH, BUILTIN_HOST, NULL},
     {"math", "ceil", "x", call_round, PYMATH, BUILTIN_HOST, NULL},

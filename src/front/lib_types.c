@@ -15,12 +15,20 @@ static bool is_fp8(const Type *t) { return is_number(t) && dtype_is_fp8(t->dtype
 
 /* x.is_floating(), x.is_fp16(), ...: the row's name says which. */
 static Py *call_is(Front *fr, const Builtin *b, Span at, Py **args) {
-  static const struct { const char *name; DtypeTest test; } tests[] = {
-      {"is_floating", is_floating}, {"is_standard_floating", is_standard_floating}, {"is_int", is_int}, {"is_int_signed", is_int_signed}, {"is_int_unsigned", is_int_unsigned}, {"is_fp8", is_fp8}};
-  static const struct { const char *name; Dtype d; } kinds[] = {{"is_fp8e4nv", DT_F8E4NV}, {"is_fp8e4b8", DT_F8E4B8}, {"is_fp8e4b15", DT_F8E4B15}, {"is_fp8e5", DT_F8E5}, {"is_fp8e5b16", DT_F8E5B16},
-                                                                {"is_fp16", DT_F16}, {"is_bf16", DT_BF16}, {"is_fp32", DT_F32}, {"is_fp64", DT_F64}, {"is_int1", DT_I1}, {"is_bool", DT_I1},
-                                                                {"is_int8", DT_I8}, {"is_int16", DT_I16}, {"is_int32", DT_I32}, {"is_int64", DT_I64}, {"is_uint8", DT_U8}, {"is_uint16", DT_U16},
-                                                                {"is_uint32", DT_U32}, {"is_uint64", DT_U64}};
+  static const struct {
+    const char *name;
+    DtypeTest test;
+  } tests[] = {{"is_floating", is_floating},     {"is_standard_floating", is_standard_floating}, {"is_int", is_int},
+               {"is_int_signed", is_int_signed}, {"is_int_unsigned", is_int_unsigned},           {"is_fp8", is_fp8}};
+  static const struct {
+    const char *name;
+    Dtype d;
+  } kinds[] = {
+      {"is_fp8e4nv", DT_F8E4NV},   {"is_fp8e4b8", DT_F8E4B8}, {"is_fp8e4b15", DT_F8E4B15}, {"is_fp8e5", DT_F8E5},
+      {"is_fp8e5b16", DT_F8E5B16}, {"is_fp16", DT_F16},       {"is_bf16", DT_BF16},        {"is_fp32", DT_F32},
+      {"is_fp64", DT_F64},         {"is_int1", DT_I1},        {"is_bool", DT_I1},          {"is_int8", DT_I8},
+      {"is_int16", DT_I16},        {"is_int32", DT_I32},      {"is_int64", DT_I64},        {"is_uint8", DT_U8},
+      {"is_uint16", DT_U16},       {"is_uint32", DT_U32},     {"is_uint64", DT_U64}};
   const Type *t = args[0]->type, *elem = type_elem(fr->cx, t);
   if (!strcmp(b->name, "is_ptr")) return py_bool(fr, t->ptr && !t->rank);
   if (!strcmp(b->name, "is_block")) return py_bool(fr, t->rank > 0);
@@ -78,7 +86,10 @@ static Py *call_dtype(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_get_int_dtype(Front *fr, const Builtin *b, Span at, Py **args) {
-  static const struct { int bits; Dtype s, u; } ints[] = {{1, DT_I1, DT_I1}, {8, DT_I8, DT_U8}, {16, DT_I16, DT_U16}, {32, DT_I32, DT_U32}, {64, DT_I64, DT_U64}};
+  static const struct {
+    int bits;
+    Dtype s, u;
+  } ints[] = {{1, DT_I1, DT_I1}, {8, DT_I8, DT_U8}, {16, DT_I16, DT_U16}, {32, DT_I32, DT_U32}, {64, DT_I64, DT_U64}};
   int bits = lib_small_int(fr, at, b, "bitwidth", args[0]);
   bool is_signed = lib_bool(fr, at, b, "signed", args[1]);
   for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
@@ -91,11 +102,13 @@ static Py *call_tuple_type(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_tl_tuple(Front *fr, const Builtin *b, Span at, Py **args) {
-  if (args[0]->kind != PY_TUPLE) lib_fail(fr, at, b, NULL, "`args` must be a tuple or list, but it is %s", py_describe(fr, args[0]));
+  if (args[0]->kind != PY_TUPLE)
+    lib_fail(fr, at, b, NULL, "`args` must be a tuple or list, but it is %s", py_describe(fr, args[0]));
   return py_tuple(fr, args[0]->tuple.n, args[0]->tuple.at);
 }
 
-#define IS(name) {"dtype", name, "self", call_is, NULL, BUILTIN_HOST, NULL}
+#define IS(name)                                                                                                       \
+  { "dtype", name, "self", call_is, NULL, BUILTIN_HOST, NULL }
 const Builtin lib_types_table[] = {
     {"tl", "pointer_type", "element_ty, address_space=1, const=False", call_pointer_type, "Types", BUILTIN_HOST, NULL},
     {"tl", "block_type", "element_ty, shape", call_block_type, "Types", BUILTIN_HOST, NULL},
@@ -110,9 +123,36 @@ const Builtin lib_types_table[] = {
     {"tl", "const", "", call_tuple_type, "Types", 0, "in annotations of parameters"},
     {"tl", "slice", "start, stop, step", call_tuple_type, NULL, 0, NULL},
     {"tl", "tuple", "args", call_tl_tuple, "Types", BUILTIN_HOST, NULL},
-    IS("is_floating"), IS("is_standard_floating"), IS("is_int"), IS("is_int_signed"), IS("is_int_unsigned"), IS("is_fp8"), IS("is_fp8e4nv"), IS("is_fp8e4b8"), IS("is_fp8e4b15"), IS("is_fp8e5"),
-    IS("is_fp8e5b16"), IS("is_fp16"), IS("is_bf16"), IS("is_fp32"), IS("is_fp64"), IS("is_int1"), IS("is_bool"), IS("is_int8"), IS("is_int16"), IS("is_int32"), IS("is_int64"), IS("is_uint8"),
-    IS("is_uint16"), IS("is_uint32"), IS("is_uint64"), IS("is_ptr"), IS("is_block"), IS("is_const"), IS("is_void"), IS("is_tuple"),
+    IS("is_floating"),
+    IS("is_standard_floating"),
+    IS("is_int"),
+    IS("is_int_signed"),
+    IS("is_int_unsigned"),
+    IS("is_fp8"),
+    IS("is_fp8e4nv"),
+    IS("is_fp8e4b8"),
+    IS("is_fp8e4b15"),
+    IS("is_fp8e5"),
+    IS("is_fp8e5b16"),
+    IS("is_fp16"),
+    IS("is_bf16"),
+    IS("is_fp32"),
+    IS("is_fp64"),
+    IS("is_int1"),
+    IS("is_bool"),
+    IS("is_int8"),
+    IS("is_int16"),
+    IS("is_int32"),
+    IS("is_int64"),
+    IS("is_uint8"),
+    IS("is_uint16"),
+    IS("is_uint32"),
+    IS("is_uint64"),
+    IS("is_ptr"),
+    IS("is_block"),
+    IS("is_const"),
+    IS("is_void"),
+    IS("is_tuple"),
     {"dtype", "kind", "self", call_kind, NULL, BUILTIN_HOST, NULL},
     {"dtype", "get_int_max_value", "self", call_int_limit, NULL, BUILTIN_HOST, NULL},
     {"dtype", "get_int_min_value", "self", call_int_limit, NULL, BUILTIN_HOST, NULL},

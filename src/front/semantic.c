@@ -1,8 +1,8 @@
 /* semantic.c: the types of operators on tensors.
  *
- * Triton's rule for x op y (docs/language.md, "Result types"): a Python number is weak, so it takes the tensor's type when its
- * kind (bool < int < float) is not above the tensor's; two tensors promote by dtype alone, block or scalar alike. Then both
- * sides get one shape (semantic_cast.c), and one operation of the tile IR is built.
+ * Triton's rule for x op y (docs/language.md, "Result types"): a Python number is weak, so it takes the tensor's type
+ * when its kind (bool < int < float) is not above the tensor's; two tensors promote by dtype alone, block or scalar
+ * alike. Then both sides get one shape (semantic_cast.c), and one operation of the tile IR is built.
  *
  *     int8 block + 1          -> int8          fp16 block * fp32 scalar argument -> fp32
  *     int1 block + 1          -> int32         bf16 block * int32 scalar         -> fp32
@@ -12,8 +12,7 @@
 
 #include <math.h>
 
-/* ---- constants ---------------------------------------------------------------------------------------------------------- */
-
+/* ---- constants ------------------------------------------------------------------------------------------------ */
 
 const Type *sem_natural_type(Front *fr, Span at, const Py *number) {
   Dtype d = DT_I1;
@@ -41,11 +40,12 @@ Value *sem_to_value(Front *fr, Span at, Py *x, const char *what) {
   if (x->kind == PY_TENSOR) return x->value;
   if (py_is_number(x)) return sem_constant(fr, at, x, sem_natural_type(fr, at, x));
   if (x->kind == PY_BLOCK_PTR || x->kind == PY_DESC)
-    fail_hint(fr->cx, at, "tl.load gives its elements", "%s must be a tensor or a number, but it is a %s", what, py_kind_name(x));
+    fail_hint(fr->cx, at, "tl.load gives its elements", "%s must be a tensor or a number, but it is a %s", what,
+              py_kind_name(x));
   fail(fr->cx, at, "%s must be a tensor or a number, but it is %s", what, py_describe(fr, x));
 }
 
-/* ---- promotion ---------------------------------------------------------------------------------------------------------- */
+/* ---- promotion ------------------------------------------------------------------------------------------------ */
 
 static int kind_rank(Dtype d) { return d == DT_I1 ? 0 : dtype_is_float(d) ? 2 : 1; }
 
@@ -66,9 +66,11 @@ static Dtype promote_dtypes(Front *fr, Span at, const char *what, Dtype x, Dtype
   if (x == DT_BF16 || y == DT_BF16) return DT_F32;
   if (dtype_is_fp8(x) && dtype_is_fp8(y)) return x == y ? x : DT_F16;
   if (!dtype_is_int(x) || !dtype_is_int(y))
-    fail_hint(fr->cx, at, "cast one side with .to(...)", "operator %s has no common type for %s and %s", what, dtype_name(x), dtype_name(y));
+    fail_hint(fr->cx, at, "cast one side with .to(...)", "operator %s has no common type for %s and %s", what,
+              dtype_name(x), dtype_name(y));
   if (div && dtype_is_signed(x) != dtype_is_signed(y))
-    fail_hint(fr->cx, at, "cast both sides to the same signedness", "operator %s cannot take %s and %s, whose signedness differs", what, dtype_name(x), dtype_name(y));
+    fail_hint(fr->cx, at, "cast both sides to the same signedness",
+              "operator %s cannot take %s and %s, whose signedness differs", what, dtype_name(x), dtype_name(y));
   return promote_ints(x, y);
 }
 
@@ -83,10 +85,13 @@ static void check_weak_range(Front *fr, Span at, const Py *number, Dtype to) {
   int bits = dtype_bits(to);
   if (v < 0 && !dtype_is_signed(to))
     fail_hint(fr->cx, at, "cast the tensor to a signed type, or write the number as an unsigned one",
-              "the negative number %s cannot be combined with a tensor of unsigned type %s", py_describe(fr, number), dtype_name(to));
-  PyInt one = 1, lo = dtype_is_signed(to) ? -(one << (bits - 1)) : 0, hi = dtype_is_signed(to) ? (one << (bits - 1)) - 1 : (one << bits) - 1;
+              "the negative number %s cannot be combined with a tensor of unsigned type %s", py_describe(fr, number),
+              dtype_name(to));
+  PyInt one = 1, lo = dtype_is_signed(to) ? -(one << (bits - 1)) : 0,
+        hi = dtype_is_signed(to) ? (one << (bits - 1)) - 1 : (one << bits) - 1;
   if (v < lo || v > hi)
-    fail_hint(fr->cx, at, "cast the tensor to a wider type first", "the number %s is out of range for type %s", py_describe(fr, number), dtype_name(to));
+    fail_hint(fr->cx, at, "cast the tensor to a wider type first", "the number %s is out of range for type %s",
+              py_describe(fr, number), dtype_name(to));
 }
 
 void sem_pair(Front *fr, Span at, const char *what, unsigned flags, Py *x, Py *y, Value **vx, Value **vy) {
@@ -96,10 +101,13 @@ void sem_pair(Front *fr, Span at, const char *what, unsigned flags, Py *x, Py *y
   const Type *tx = nx ? sem_natural_type(fr, at, x) : type_elem(fr->cx, x->value->type);
   const Type *ty = ny ? sem_natural_type(fr, at, y) : type_elem(fr->cx, y->value->type);
   bool px = sem_is_ptr(tx), py = sem_is_ptr(ty);
-  if ((px && !(flags & PAIR_PTR_X)) || (py && !(flags & PAIR_PTR_Y)) || (px && py && tx != ty) || (px && dtype_is_float(ty->dtype) && !py) ||
-      (py && dtype_is_float(tx->dtype) && !px))
-    fail_hint(fr->cx, at, px && py ? "pointers can be compared with `is None` only, and not be added" : "a pointer takes an integer offset by + and -",
-              "operator %s has no meaning for operands of type %s and %s", what, type_text(fr, nx ? tx : x->value->type), type_text(fr, ny ? ty : y->value->type));
+  if ((px && !(flags & PAIR_PTR_X)) || (py && !(flags & PAIR_PTR_Y)) || (px && py && tx != ty) ||
+      (px && dtype_is_float(ty->dtype) && !py) || (py && dtype_is_float(tx->dtype) && !px))
+    fail_hint(fr->cx, at,
+              px && py ? "pointers can be compared with `is None` only, and not be added"
+                       : "a pointer takes an integer offset by + and -",
+              "operator %s has no meaning for operands of type %s and %s", what,
+              type_text(fr, nx ? tx : x->value->type), type_text(fr, ny ? ty : y->value->type));
   Value *a, *b;
   if (!(flags & PAIR_NO_PROMOTION) && !px && !py) {
     const Type *to = NULL;
@@ -126,7 +134,7 @@ Value *sem_bf16_to_f32(Front *fr, Value *v) {
   return build_convert(&fr->b, v, DT_F32);
 }
 
-/* ---- binary operators --------------------------------------------------------------------------------------------------- */
+/* ---- binary operators ----------------------------------------------------------------------------------------- */
 
 static Value *add_to_pointer(Front *fr, Value *ptr, Value *offset) { return build_addptr(&fr->b, ptr, offset); }
 
@@ -135,7 +143,8 @@ static Value *floor_div(Front *fr, Span at, Py *x, Py *y) {
   Value *a, *b;
   sem_pair(fr, at, "//", PAIR_DIV, x, y, &a, &b);
   if (!dtype_is_int(a->type->dtype))
-    fail_hint(fr->cx, at, "tl.floor(x / y) is the same for floats", "operator // wants integers, but its operands are of type %s", type_text(fr, a->type));
+    fail_hint(fr->cx, at, "tl.floor(x / y) is the same for floats",
+              "operator // wants integers, but its operands are of type %s", type_text(fr, a->type));
   return build_binary(&fr->b, OP_DIV, a, b);
 }
 
@@ -154,14 +163,16 @@ static Value *bitwise(Front *fr, Span at, PyOp op, OpCode code, Py *x, Py *y) {
   Value *a, *b;
   sem_pair(fr, at, pyop_symbol(op), 0, x, y, &a, &b);
   if (!dtype_is_int(a->type->dtype))
-    fail_hint(fr->cx, at, "cast to an integer type, or reinterpret the bits with .to(tl.int32, bitcast=True)", "operator %s wants integers, but its operands are of type %s and %s",
-              pyop_symbol(op), py_describe(fr, x), py_describe(fr, y));
+    fail_hint(fr->cx, at, "cast to an integer type, or reinterpret the bits with .to(tl.int32, bitcast=True)",
+              "operator %s wants integers, but its operands are of type %s and %s", pyop_symbol(op), py_describe(fr, x),
+              py_describe(fr, y));
   /* >> is arithmetic when the left operand's own type is signed, whatever the common type is. */
   if (code == OP_SHR) {
     bool wants_signed = x->kind == PY_TENSOR ? dtype_is_signed(x->value->type->dtype) : dtype_is_signed(a->type->dtype);
     Dtype d = a->type->dtype;
     if (wants_signed != dtype_is_signed(d) && d != DT_I1) {
-      static const Dtype flip[DT_COUNT] = {[DT_I8] = DT_U8, [DT_I16] = DT_U16, [DT_I32] = DT_U32, [DT_I64] = DT_U64, [DT_U8] = DT_I8, [DT_U16] = DT_I16, [DT_U32] = DT_I32, [DT_U64] = DT_I64};
+      static const Dtype flip[DT_COUNT] = {[DT_I8] = DT_U8, [DT_I16] = DT_U16, [DT_I32] = DT_U32, [DT_I64] = DT_U64,
+                                           [DT_U8] = DT_I8, [DT_U16] = DT_I16, [DT_U32] = DT_I32, [DT_U64] = DT_I64};
       const Type *other = type_number(fr->cx, flip[d]), *back = type_elem(fr->cx, a->type);
       Value *r = build_binary(&fr->b, code, build_bitcast(&fr->b, a, other), build_bitcast(&fr->b, b, other));
       return build_bitcast(&fr->b, r, back);
@@ -175,7 +186,8 @@ Py *sem_binary(Front *fr, Span at, PyOp op, Py *x, Py *y) {
   switch (op) {
   case PYOP_ADD:
     sem_pair(fr, at, "+", PAIR_PTR_X | PAIR_PTR_Y, x, y, &a, &b);
-    if (a->type->ptr && b->type->ptr) fail_hint(fr->cx, at, "a pointer takes an integer offset", "two pointers cannot be added");
+    if (a->type->ptr && b->type->ptr)
+      fail_hint(fr->cx, at, "a pointer takes an integer offset", "two pointers cannot be added");
     if (a->type->ptr) return py_tensor(fr, add_to_pointer(fr, a, b));
     if (b->type->ptr) return py_tensor(fr, add_to_pointer(fr, b, a));
     return py_tensor(fr, build_binary(&fr->b, OP_ADD, a, b));
@@ -187,9 +199,7 @@ Py *sem_binary(Front *fr, Span at, PyOp op, Py *x, Py *y) {
       return py_tensor(fr, add_to_pointer(fr, a, build_unary(&fr->b, OP_NEG, b)));
     }
     return py_tensor(fr, build_binary(&fr->b, OP_SUB, a, b));
-  case PYOP_MULT:
-    sem_pair(fr, at, "*", 0, x, y, &a, &b);
-    return py_tensor(fr, build_binary(&fr->b, OP_MUL, a, b));
+  case PYOP_MULT: sem_pair(fr, at, "*", 0, x, y, &a, &b); return py_tensor(fr, build_binary(&fr->b, OP_MUL, a, b));
   case PYOP_DIV: return py_tensor(fr, true_div(fr, at, x, y));
   case PYOP_FLOOR_DIV: return py_tensor(fr, floor_div(fr, at, x, y));
   case PYOP_MOD:
@@ -201,11 +211,10 @@ Py *sem_binary(Front *fr, Span at, PyOp op, Py *x, Py *y) {
   case PYOP_L_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHL, x, y));
   case PYOP_R_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHR, x, y));
   case PYOP_POW:
-    fail_hint(fr->cx, at, "multiply it out, or use tl.exp2(y * tl.log2(x)) or libdevice.pow(x, y)", "operator ** does not take tensors");
-  case PYOP_MAT_MULT:
-    fail_hint(fr->cx, at, "use tl.dot(a, b)", "operator @ does not take tensors");
-  default:
-    fail(fr->cx, at, "operator %s does not take tensors", pyop_symbol(op));
+    fail_hint(fr->cx, at, "multiply it out, or use tl.exp2(y * tl.log2(x)) or libdevice.pow(x, y)",
+              "operator ** does not take tensors");
+  case PYOP_MAT_MULT: fail_hint(fr->cx, at, "use tl.dot(a, b)", "operator @ does not take tensors");
+  default: fail(fr->cx, at, "operator %s does not take tensors", pyop_symbol(op));
   }
 }
 
@@ -218,7 +227,8 @@ Py *sem_compare(Front *fr, Span at, PyOp op, Py *x, Py *y) {
   case PYOP_LT_E: pred = CMP_LE; break;
   case PYOP_GT: pred = CMP_GT; break;
   case PYOP_GT_E: pred = CMP_GE; break;
-  default: fail_hint(fr->cx, at, "compare the elements instead", "operator `%s` does not take tensors", pyop_symbol(op));
+  default:
+    fail_hint(fr->cx, at, "compare the elements instead", "operator `%s` does not take tensors", pyop_symbol(op));
   }
   const char *symbol = pyop_symbol(op);
   if (x->kind == PY_NONE || y->kind == PY_NONE)
@@ -227,18 +237,21 @@ Py *sem_compare(Front *fr, Span at, PyOp op, Py *x, Py *y) {
   Value *a = sem_to_value(fr, at, x, arena_printf(fr->cx->arena, "the left side of %s", symbol));
   Value *b = sem_to_value(fr, at, y, arena_printf(fr->cx->arena, "the right side of %s", symbol));
   if (a->type->ptr || b->type->ptr)
-    fail_hint(fr->cx, at, "cast pointers to tl.int64 to compare addresses; `is None` tests for an argument that was not given",
-              "pointers cannot be compared: the operands of %s are of type %s and %s", symbol, type_text(fr, a->type), type_text(fr, b->type));
+    fail_hint(fr->cx, at,
+              "cast pointers to tl.int64 to compare addresses; `is None` tests for an argument that was not given",
+              "pointers cannot be compared: the operands of %s are of type %s and %s", symbol, type_text(fr, a->type),
+              type_text(fr, b->type));
   sem_pair(fr, at, symbol, 0, py_tensor(fr, a), py_tensor(fr, b), &a, &b);
   return py_tensor(fr, build_cmp(&fr->b, pred, a, b));
 }
 
-/* ---- unary and logical operators ---------------------------------------------------------------------------------------- */
+/* ---- unary and logical operators ------------------------------------------------------------------------------ */
 
 static Value *as_int1(Front *fr, Span at, const char *op, Py *x) {
   Value *v = sem_to_value(fr, at, x, arena_printf(fr->cx->arena, "the operand of `%s`", op));
   if (v->type->ptr || v->type->dtype != DT_I1)
-    fail_hint(fr->cx, at, "compare first, as in `x != 0`", "`%s` wants conditions (int1), but its operand is of type %s", op, type_text(fr, v->type));
+    fail_hint(fr->cx, at, "compare first, as in `x != 0`",
+              "`%s` wants conditions (int1), but its operand is of type %s", op, type_text(fr, v->type));
   return v;
 }
 
@@ -252,7 +265,8 @@ Py *sem_unary(Front *fr, Span at, PyOp op, Py *x) {
     return py_tensor(fr, build_unary(&fr->b, OP_NEG, v));
   case PYOP_INVERT:
     if (v->type->ptr || !dtype_is_int(v->type->dtype))
-      fail(fr->cx, at, "operator ~ wants integers or conditions, but its operand is of type %s", type_text(fr, v->type));
+      fail(fr->cx, at, "operator ~ wants integers or conditions, but its operand is of type %s",
+           type_text(fr, v->type));
     return py_tensor(fr, build_unary(&fr->b, OP_NOT, v));
   default: return py_tensor(fr, v); /* unary +: Triton refuses it; it changes nothing */
   }

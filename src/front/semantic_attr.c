@@ -1,7 +1,8 @@
-/* semantic_attr.c: attributes of tensors, dtypes, block pointers and descriptors: x.shape, x.dtype.element_ty, desc.load, ...
+/* semantic_attr.c: attributes of tensors, dtypes, block pointers and descriptors: x.shape, x.dtype.element_ty,
+ * desc.load, ...
  *
- * For a pointer (or a tensor of pointers) `.dtype` is the pointer type, whose `.element_ty` is what it points to; for a tensor
- * of numbers it is the element's type. A block pointer's `.dtype` is its base's pointer type.
+ * For a pointer (or a tensor of pointers) `.dtype` is the pointer type, whose `.element_ty` is what it points to; for a
+ * tensor of numbers it is the element's type. A block pointer's `.dtype` is its base's pointer type.
  */
 #include "front/lib.h"
 
@@ -19,7 +20,9 @@ static Py *tensor_attribute(Front *fr, Span at, Py *x, const char *attr) {
   if (!strcmp(attr, "shape")) return shape_tuple(fr, t->rank, t->shape);
   if (!strcmp(attr, "numel")) return py_int(fr, type_numel(t));
   if (!strcmp(attr, "T")) {
-    if (t->rank != 2) fail_hint(fr->cx, at, "use tl.permute or tl.trans(x, ...) with the dims in their new order", ".T wants a tensor of rank 2, but its operand is of type %s", type_text(fr, t));
+    if (t->rank != 2)
+      fail_hint(fr->cx, at, "use tl.permute or tl.trans(x, ...) with the dims in their new order",
+                ".T wants a tensor of rank 2, but its operand is of type %s", type_text(fr, t));
     return py_tensor(fr, build_trans(&fr->b, v, (int64_t[]){1, 0}));
   }
   return lib_member(fr, "tensor", attr, x);
@@ -49,7 +52,11 @@ static Py *type_attribute(Front *fr, Py *x, const char *attr) {
     if (!strcmp(attr, "int_signedness")) return py_str(fr, signedness(elem->dtype));
   }
   if (!elem->ptr && dtype_is_float(elem->dtype)) {
-    static const struct { Dtype d; int mantissa, bias; } floats[] = {{DT_F8E5, 2, 15}, {DT_F8E4NV, 3, 7}, {DT_F8E4B15, 3, 15}, {DT_F8E4B8, 3, 8}, {DT_F8E5B16, 2, 16}, {DT_F16, 10, 15}, {DT_BF16, 7, 127}, {DT_F32, 23, 127}, {DT_F64, 52, 1023}};
+    static const struct {
+      Dtype d;
+      int mantissa, bias;
+    } floats[] = {{DT_F8E5, 2, 15}, {DT_F8E4NV, 3, 7}, {DT_F8E4B15, 3, 15}, {DT_F8E4B8, 3, 8}, {DT_F8E5B16, 2, 16},
+                  {DT_F16, 10, 15}, {DT_BF16, 7, 127}, {DT_F32, 23, 127},   {DT_F64, 52, 1023}};
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
       if (floats[i].d != elem->dtype) continue;
       if (!strcmp(attr, "fp_mantissa_width")) return py_int(fr, floats[i].mantissa);
@@ -76,7 +83,8 @@ static Py *descriptor_attribute(Front *fr, Py *x, const char *attr) {
   }
   if (!strcmp(attr, "block_shape")) return shape_tuple(fr, d->rank, d->block_shape);
   if (!strcmp(attr, "dtype")) return py_type(fr, sem_pointee(fr->cx, d->base->type));
-  if (!strcmp(attr, "block_type")) return py_type(fr, type_tensor(fr->cx, sem_pointee(fr->cx, d->base->type), d->rank, d->block_shape));
+  if (!strcmp(attr, "block_type"))
+    return py_type(fr, type_tensor(fr->cx, sem_pointee(fr->cx, d->base->type), d->rank, d->block_shape));
   return lib_member(fr, "desc", attr, x);
 }
 

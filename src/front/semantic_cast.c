@@ -1,14 +1,14 @@
 /* semantic_cast.c: casts, broadcasting and subscripts of tensors.
  *
- * Broadcasting is numpy's: the operand of lower rank gets leading dims of size 1, then dims of size 1 grow; scalars splat.
+ * Broadcasting is numpy's: the operand of lower rank gets leading dims of size 1, then dims of size 1 grow; scalars
+ * splat.
  *
  *     i32[128] with i32[64,1]  ->  [1,128] and [64,1]  ->  both [64,128]
  *
- * Casts follow the table in docs/language.md: floats to narrower floats round to nearest even, fp8 saturates, anything to int1
- * is `!= 0`, and a float reaches an fp8 type or leaves it only by way of floats.
+ * Casts follow the table in docs/language.md: floats to narrower floats round to nearest even, fp8 saturates, anything
+ * to int1 is `!= 0`, and a float reaches an fp8 type or leaves it only by way of floats.
  */
 #include "front/lib.h"
-
 
 bool sem_is_ptr(const Type *t) { return t->ptr > 0; }
 
@@ -28,7 +28,7 @@ const char *shape_text(Front *fr, int rank, const int32_t *shape) {
   return arena_printf(fr->cx->arena, "%s]", s);
 }
 
-/* ---- casts --------------------------------------------------------------------------------------------------------------- */
+/* ---- casts ---------------------------------------------------------------------------------------------------- */
 
 static NORETURN void cannot_cast(Front *fr, Span at, Value *v, const Type *to, const char *hint) {
   if (hint) fail_hint(fr->cx, at, hint, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
@@ -66,7 +66,8 @@ Value *sem_cast_value(Front *fr, Span at, Value *v, const Type *to, int rounding
   Dtype f = from->dtype, t = to->dtype;
   if (bitcast) {
     if (dtype_bits(f) != dtype_bits(t))
-      fail(fr->cx, at, "cannot bitcast %s, of %d bits, to %s, of %d bits", type_text(fr, v->type), dtype_bits(f), dtype_name(t), dtype_bits(t));
+      fail(fr->cx, at, "cannot bitcast %s, of %d bits, to %s, of %d bits", type_text(fr, v->type), dtype_bits(f),
+           dtype_name(t), dtype_bits(t));
     return build_bitcast(b, v, to);
   }
   if ((dtype_is_fp8(f) && dtype_is_int(t)) || (dtype_is_fp8(t) && dtype_is_int(f)))
@@ -81,9 +82,11 @@ Py *sem_cast(Front *fr, Span at, Py *x, const Type *to_elem, int rounding, bool 
   return py_tensor(fr, sem_cast_value(fr, at, sem_to_value(fr, at, x, "what is cast"), to_elem, rounding, bitcast));
 }
 
-/* ---- broadcasting -------------------------------------------------------------------------------------------------------- */
+/* ---- broadcasting --------------------------------------------------------------------------------------------- */
 
-Value *sem_splat(Front *fr, Value *v, int rank, const int32_t *shape) { return rank ? build_splat(&fr->b, v, rank, shape) : v; }
+Value *sem_splat(Front *fr, Value *v, int rank, const int32_t *shape) {
+  return rank ? build_splat(&fr->b, v, rank, shape) : v;
+}
 
 Value *sem_expand_dims(Front *fr, Value *v, int axis) {
   if (v->type->rank == 0) return build_splat(&fr->b, v, 1, (int32_t[]){1});
@@ -93,13 +96,16 @@ Value *sem_expand_dims(Front *fr, Value *v, int axis) {
 Value *sem_broadcast_to(Front *fr, Span at, Value *v, int rank, const int32_t *shape) {
   if (v->type->rank == 0) return sem_splat(fr, v, rank, shape);
   if (v->type->rank != rank)
-    fail_hint(fr->cx, at, "add dims with [:, None] or tl.expand_dims first", "cannot broadcast %s to shape %s: the ranks %d and %d differ", type_text(fr, v->type),
+    fail_hint(fr->cx, at, "add dims with [:, None] or tl.expand_dims first",
+              "cannot broadcast %s to shape %s: the ranks %d and %d differ", type_text(fr, v->type),
               shape_text(fr, rank, shape), v->type->rank, rank);
   bool same = true;
   for (int i = 0; i < rank; i++) {
     if (v->type->shape[i] == shape[i]) continue;
     same = false;
-    if (v->type->shape[i] != 1) fail(fr->cx, at, "cannot broadcast %s to shape %s: dim %d is %d, not 1", type_text(fr, v->type), shape_text(fr, rank, shape), i, v->type->shape[i]);
+    if (v->type->shape[i] != 1)
+      fail(fr->cx, at, "cannot broadcast %s to shape %s: dim %d is %d, not 1", type_text(fr, v->type),
+           shape_text(fr, rank, shape), i, v->type->shape[i]);
   }
   return same ? v : build_broadcast(&fr->b, v, rank, shape);
 }
@@ -107,8 +113,14 @@ Value *sem_broadcast_to(Front *fr, Span at, Value *v, int rank, const int32_t *s
 void sem_broadcast_pair(Front *fr, Span at, Value **pa, Value **pb) {
   Value *a = *pa, *b = *pb;
   if (a->type->rank == 0 && b->type->rank == 0) return;
-  if (a->type->rank == 0) { *pa = sem_splat(fr, a, b->type->rank, b->type->shape); return; }
-  if (b->type->rank == 0) { *pb = sem_splat(fr, b, a->type->rank, a->type->shape); return; }
+  if (a->type->rank == 0) {
+    *pa = sem_splat(fr, a, b->type->rank, b->type->shape);
+    return;
+  }
+  if (b->type->rank == 0) {
+    *pb = sem_splat(fr, b, a->type->rank, a->type->shape);
+    return;
+  }
   const Type *ta = a->type, *tb = b->type;
   while (a->type->rank < b->type->rank) a = build_expand_dims(&fr->b, a, 0);
   while (b->type->rank < a->type->rank) b = build_expand_dims(&fr->b, b, 0);
@@ -118,13 +130,14 @@ void sem_broadcast_pair(Front *fr, Span at, Value **pa, Value **pb) {
   for (int i = 0; i < rank; i++) {
     int32_t x = a->type->shape[i], y = b->type->shape[i];
     if (x != y && x != 1 && y != 1)
-      fail(fr->cx, at, "incompatible shapes: %s and %s do not broadcast, since dim %d is %d and %d", type_text(fr, ta), type_text(fr, tb), i, x, y);
+      fail(fr->cx, at, "incompatible shapes: %s and %s do not broadcast, since dim %d is %d and %d", type_text(fr, ta),
+           type_text(fr, tb), i, x, y);
     shape[i] = x == 1 ? y : x;
     numel *= shape[i];
   }
   if (numel > MAX_TILE_ELEMENTS)
-    fail_hint(fr->cx, at, "use smaller blocks", "%s and %s broadcast to %s, of %lld elements; a tensor may have %d", type_text(fr, ta), type_text(fr, tb),
-              shape_text(fr, rank, shape), (long long)numel, MAX_TILE_ELEMENTS);
+    fail_hint(fr->cx, at, "use smaller blocks", "%s and %s broadcast to %s, of %lld elements; a tensor may have %d",
+              type_text(fr, ta), type_text(fr, tb), shape_text(fr, rank, shape), (long long)numel, MAX_TILE_ELEMENTS);
   *pa = sem_broadcast_to(fr, at, a, rank, shape);
   *pb = sem_broadcast_to(fr, at, b, rank, shape);
 }
@@ -134,20 +147,22 @@ void sem_broadcast_all(Front *fr, Span at, int n, Value **v) {
   for (int i = 1; i < n; i++) sem_broadcast_pair(fr, at, &v[0], &v[i]);
 }
 
-/* ---- subscripts ---------------------------------------------------------------------------------------------------------- */
+/* ---- subscripts ----------------------------------------------------------------------------------------------- */
 
 static bool absent(const Py *p) { return !p || p->kind == PY_NONE; }
 
-/* None inserts a dim at its place among the subscripts; a full slice stands for a dim that stays (also for one more than there are, as
- * Triton has it). */
+/* None inserts a dim at its place among the subscripts; a full slice stands for a dim that stays (also for one more
+ * than there are, as Triton has it). */
 static Value *subscript_one(Front *fr, Span at, Value *v, const Py *index, int dim) {
   if (index->kind == PY_NONE) {
     if (v->type->rank == MAX_RANK) fail(fr->cx, at, "a tensor has at most %d dims", MAX_RANK);
     return sem_expand_dims(fr, v, dim < v->type->rank ? dim : v->type->rank);
   }
-  if (index->kind == PY_SLICE && absent(index->slice.start) && absent(index->slice.stop) && absent(index->slice.step)) return v;
+  if (index->kind == PY_SLICE && absent(index->slice.start) && absent(index->slice.stop) && absent(index->slice.step))
+    return v;
   fail_hint(fr->cx, at, "to pick elements use tl.gather, tl.split, a reduction, or load them from memory",
-            "a tensor takes only `:` and `None` as subscripts, but got %s", index->kind == PY_SLICE ? "a slice with bounds" : py_describe(fr, index));
+            "a tensor takes only `:` and `None` as subscripts, but got %s",
+            index->kind == PY_SLICE ? "a slice with bounds" : py_describe(fr, index));
 }
 
 Py *sem_subscript(Front *fr, Span at, Py *tensor, Py *index) {

@@ -1,7 +1,8 @@
 /* Tests of the library side of src/front: result types of operators and library functions, what they lower to, and the
  * messages of wrong calls.
  *
- * A row is an expression over variables of every type (i8, s_f16, ...: a block of 16 and a scalar) and the type it must have
+ * A row is an expression over variables of every type (i8, s_f16, ...: a block of 16 and a scalar) and the type it must
+ * have
  * ("f32[16]"), or "!" and a part of the message. The types are those of Triton 3.6's own front end. */
 #include "front/front.h"
 
@@ -12,15 +13,18 @@
 
 #include <cmocka.h>
 
-static const char *const dtypes[][2] = {{"i1", "int1"},   {"i8", "int8"},   {"i16", "int16"}, {"i32", "int32"},    {"i64", "int64"},   {"u8", "uint8"},    {"u16", "uint16"},     {"u32", "uint32"},
-                                        {"u64", "uint64"}, {"f16", "float16"}, {"bf16", "bfloat16"}, {"f32", "float32"}, {"f64", "float64"}, {"e5", "float8e5"}, {"e4", "float8e4nv"}};
+static const char *const dtypes[][2] = {
+    {"i1", "int1"},       {"i8", "int8"},     {"i16", "int16"},   {"i32", "int32"},   {"i64", "int64"},
+    {"u8", "uint8"},      {"u16", "uint16"},  {"u32", "uint32"},  {"u64", "uint64"},  {"f16", "float16"},
+    {"bf16", "bfloat16"}, {"f32", "float32"}, {"f64", "float64"}, {"e5", "float8e5"}, {"e4", "float8e4nv"}};
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 static bool mentions(const char *expr, const char *name) {
   size_t n = strlen(name);
   for (const char *p = expr; (p = strstr(p, name)); p++) {
     char before = p == expr ? ' ' : p[-1], after = p[n];
-#define WORD(c) ((c) == '_' || (c) == '.' || ((c) >= '0' && (c) <= '9') || ((c) >= 'a' && (c) <= 'z') || ((c) >= 'A' && (c) <= 'Z'))
+#define WORD(c)                                                                                                        \
+  ((c) == '_' || (c) == '.' || ((c) >= '0' && (c) <= '9') || ((c) >= 'a' && (c) <= 'z') || ((c) >= 'A' && (c) <= 'Z'))
     if (!WORD(before) && !(WORD(after) && after != '.')) return true;
   }
   return false;
@@ -35,7 +39,8 @@ static void write_kernel(Buf *b, const char *statement) {
               "@triton.jit\ndef _pair(a, b, c, d):\n    return a + c, b + d\n"
               "@triton.jit\ndef _relu(a):\n    if a > 0:\n        r = a\n    else:\n        r = a * 0\n    return r\n"
               "@triton.jit\ndef kernel(P, S):\n"
-              "    ar = tl.arange(0, 16)\n    m = ar < 8\n    a2 = tl.reshape(ar, (4, 4))\n    Pi = P.to(tl.pointer_type(tl.int32))\n");
+              "    ar = tl.arange(0, 16)\n    m = ar < 8\n    a2 = tl.reshape(ar, (4, 4))\n    Pi = "
+              "P.to(tl.pointer_type(tl.int32))\n");
   for (int i = 0; i < DTYPES; i++) {
     const char *n = dtypes[i][0], *t = dtypes[i][1], *via = i >= DTYPES - 2 ? ".to(tl.float32)" : "";
     char scalar[16];
@@ -78,7 +83,9 @@ static Value *printed(Func *f) {
   return NULL;
 }
 
-typedef struct Row { const char *expr, *want; } Row;
+typedef struct Row {
+  const char *expr, *want;
+} Row;
 
 static int check_row(const char *expr, const char *want) {
   Context *cx = context_create();
@@ -101,30 +108,47 @@ static void check(const Row *rows) {
   assert_int_equal(bad, 0);
 }
 
-/* ---- promotion ---- */
+/* ---- promotion ------------------------------------------------------------------------------------------------ */
 
 /* Rows and columns: i1 i8 i16 i32 i64 u8 u32 u64 f16 bf16 f32 f64 e5 e4; "-" is an error. */
-static const char *const order[] = {"i1", "i8", "i16", "i32", "i64", "u8", "u32", "u64", "f16", "bf16", "f32", "f64", "e5", "e4"};
-static const struct { const char *op, *rows[14]; } matrices[] = {
+static const char *const order[] = {"i1",  "i8",  "i16",  "i32", "i64", "u8", "u32",
+                                    "u64", "f16", "bf16", "f32", "f64", "e5", "e4"};
+static const struct {
+  const char *op, *rows[14];
+} matrices[] = {
     {"+",
-     {"i1 i8 i16 i32 i64 u8 u32 u64 f16 f32 f32 f64 - -", "i8 i8 i16 i32 i64 u8 u32 u64 f16 f32 f32 f64 - -", "i16 i16 i16 i32 i64 i16 u32 u64 f16 f32 f32 f64 - -",
-      "i32 i32 i32 i32 i64 i32 u32 u64 f16 f32 f32 f64 - -", "i64 i64 i64 i64 i64 i64 i64 u64 f16 f32 f32 f64 - -", "u8 u8 i16 i32 i64 u8 u32 u64 f16 f32 f32 f64 - -",
-      "u32 u32 u32 u32 i64 u32 u32 u64 f16 f32 f32 f64 - -", "u64 u64 u64 u64 u64 u64 u64 u64 f16 f32 f32 f64 - -", "f16 f16 f16 f16 f16 f16 f16 f16 f16 f16 f32 f64 f16 f16",
-      "f32 f32 f32 f32 f32 f32 f32 f32 f16 bf16 f32 f64 f32 f32", "f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 f32 f32", "f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64",
-      "- - - - - - - - f16 f32 f32 f64 fp8e5 f16", "- - - - - - - - f16 f32 f32 f64 f16 fp8e4nv"}},
+     {"i1 i8 i16 i32 i64 u8 u32 u64 f16 f32 f32 f64 - -", "i8 i8 i16 i32 i64 u8 u32 u64 f16 f32 f32 f64 - -",
+      "i16 i16 i16 i32 i64 i16 u32 u64 f16 f32 f32 f64 - -", "i32 i32 i32 i32 i64 i32 u32 u64 f16 f32 f32 f64 - -",
+      "i64 i64 i64 i64 i64 i64 i64 u64 f16 f32 f32 f64 - -", "u8 u8 i16 i32 i64 u8 u32 u64 f16 f32 f32 f64 - -",
+      "u32 u32 u32 u32 i64 u32 u32 u64 f16 f32 f32 f64 - -", "u64 u64 u64 u64 u64 u64 u64 u64 f16 f32 f32 f64 - -",
+      "f16 f16 f16 f16 f16 f16 f16 f16 f16 f16 f32 f64 f16 f16",
+      "f32 f32 f32 f32 f32 f32 f32 f32 f16 bf16 f32 f64 f32 f32",
+      "f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 f32 f32",
+      "f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64", "- - - - - - - - f16 f32 f32 f64 fp8e5 f16",
+      "- - - - - - - - f16 f32 f32 f64 f16 fp8e4nv"}},
     {"/",
-     {"f32 - - - - f32 f32 f32 f32 f32 f32 f64 - -", "- f32 f32 f32 f32 - - - f32 f32 f32 f64 - -", "- f32 f32 f32 f32 - - - f32 f32 f32 f64 - -", "- f32 f32 f32 f32 - - - f32 f32 f32 f64 - -",
-      "- f32 f32 f32 f32 - - - f32 f32 f32 f64 - -", "f32 - - - - f32 f32 f32 f32 f32 f32 f64 - -", "f32 - - - - f32 f32 f32 f32 f32 f32 f64 - -", "f32 - - - - f32 f32 f32 f32 f32 f32 f64 - -",
-      "f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 f32 f32", "f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 f32 f32", "f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 f32 f32",
-      "f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64", "- - - - - - - - f32 f32 f32 f64 fp8e5 f16", "- - - - - - - - f32 f32 f32 f64 f16 fp8e4nv"}},
+     {"f32 - - - - f32 f32 f32 f32 f32 f32 f64 - -", "- f32 f32 f32 f32 - - - f32 f32 f32 f64 - -",
+      "- f32 f32 f32 f32 - - - f32 f32 f32 f64 - -", "- f32 f32 f32 f32 - - - f32 f32 f32 f64 - -",
+      "- f32 f32 f32 f32 - - - f32 f32 f32 f64 - -", "f32 - - - - f32 f32 f32 f32 f32 f32 f64 - -",
+      "f32 - - - - f32 f32 f32 f32 f32 f32 f64 - -", "f32 - - - - f32 f32 f32 f32 f32 f32 f64 - -",
+      "f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 f32 f32",
+      "f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 f32 f32",
+      "f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 f32 f32",
+      "f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64 f64", "- - - - - - - - f32 f32 f32 f64 fp8e5 f16",
+      "- - - - - - - - f32 f32 f32 f64 f16 fp8e4nv"}},
     {"//",
-     {"i1 - - - - u8 u32 u64 - - - - - -", "- i8 i16 i32 i64 - - - - - - - - -", "- i16 i16 i32 i64 - - - - - - - - -", "- i32 i32 i32 i64 - - - - - - - - -", "- i64 i64 i64 i64 - - - - - - - - -",
-      "u8 - - - - u8 u32 u64 - - - - - -", "u32 - - - - u32 u32 u64 - - - - - -", "u64 - - - - u64 u64 u64 - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -",
-      "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -"}},
+     {"i1 - - - - u8 u32 u64 - - - - - -", "- i8 i16 i32 i64 - - - - - - - - -", "- i16 i16 i32 i64 - - - - - - - - -",
+      "- i32 i32 i32 i64 - - - - - - - - -", "- i64 i64 i64 i64 - - - - - - - - -", "u8 - - - - u8 u32 u64 - - - - - -",
+      "u32 - - - - u32 u32 u64 - - - - - -", "u64 - - - - u64 u64 u64 - - - - - -", "- - - - - - - - - - - - - -",
+      "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -",
+      "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -"}},
     {"&",
-     {"i1 i8 i16 i32 i64 u8 u32 u64 - - - - - -", "i8 i8 i16 i32 i64 u8 u32 u64 - - - - - -", "i16 i16 i16 i32 i64 i16 u32 u64 - - - - - -", "i32 i32 i32 i32 i64 i32 u32 u64 - - - - - -",
-      "i64 i64 i64 i64 i64 i64 i64 u64 - - - - - -", "u8 u8 i16 i32 i64 u8 u32 u64 - - - - - -", "u32 u32 u32 u32 i64 u32 u32 u64 - - - - - -", "u64 u64 u64 u64 u64 u64 u64 u64 - - - - - -",
-      "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -"}},
+     {"i1 i8 i16 i32 i64 u8 u32 u64 - - - - - -", "i8 i8 i16 i32 i64 u8 u32 u64 - - - - - -",
+      "i16 i16 i16 i32 i64 i16 u32 u64 - - - - - -", "i32 i32 i32 i32 i64 i32 u32 u64 - - - - - -",
+      "i64 i64 i64 i64 i64 i64 i64 u64 - - - - - -", "u8 u8 i16 i32 i64 u8 u32 u64 - - - - - -",
+      "u32 u32 u32 u32 i64 u32 u32 u64 - - - - - -", "u64 u64 u64 u64 u64 u64 u64 u64 - - - - - -",
+      "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -",
+      "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -", "- - - - - - - - - - - - - -"}},
 };
 
 static void promotion(void **state) {
@@ -145,18 +169,71 @@ static void promotion(void **state) {
 static void operators(void **state) {
   static const Row rows[] = {
       /* a Python number is weak ... */
-      {"i8 + 1", "i8[16]"}, {"i1 + 1", "i32[16]"}, {"i1 & 1", "i32[16]"}, {"i1 & True", "i1[16]"}, {"i8 + 200", "!out of range for type i8"}, {"u8 + -1", "!negative number -1"}, {"u8 + 200", "u8[16]"},
-      {"i32 + 1.5", "f32[16]"}, {"i64 * 1.5", "f32[16]"}, {"i32 + 2**31", "!out of range"}, {"f16 * 2", "f16[16]"}, {"f16 * 2.5", "f16[16]"}, {"bf16 * 2.5", "bf16[16]"}, {"f16 / 2", "f32[16]"}, {"bf16 % 2", "f32[16]"},
-      {"2 / i64", "f32[16]"}, {"f32 * 1e-40", "f32[16]"}, {"i32 * 1e-40", "f64[16]"}, {"3 - i8", "i8[16]"}, {"u64 + 2**63", "u64[16]"}, {"tl.where(m, f16, 0.0)", "f16[16]"}, {"tl.where(m, i32, 0.5)", "f32[16]"},
+      {"i8 + 1", "i8[16]"},
+      {"i1 + 1", "i32[16]"},
+      {"i1 & 1", "i32[16]"},
+      {"i1 & True", "i1[16]"},
+      {"i8 + 200", "!out of range for type i8"},
+      {"u8 + -1", "!negative number -1"},
+      {"u8 + 200", "u8[16]"},
+      {"i32 + 1.5", "f32[16]"},
+      {"i64 * 1.5", "f32[16]"},
+      {"i32 + 2**31", "!out of range"},
+      {"f16 * 2", "f16[16]"},
+      {"f16 * 2.5", "f16[16]"},
+      {"bf16 * 2.5", "bf16[16]"},
+      {"f16 / 2", "f32[16]"},
+      {"bf16 % 2", "f32[16]"},
+      {"2 / i64", "f32[16]"},
+      {"f32 * 1e-40", "f32[16]"},
+      {"i32 * 1e-40", "f64[16]"},
+      {"3 - i8", "i8[16]"},
+      {"u64 + 2**63", "u64[16]"},
+      {"tl.where(m, f16, 0.0)", "f16[16]"},
+      {"tl.where(m, i32, 0.5)", "f32[16]"},
       /* ... but run-time scalars are not, and neither is a number where it is compared */
-      {"f16 * s_f32", "f32[16]"}, {"bf16 * s_i32", "f32[16]"}, {"f16 < 0.1", "i1[16]"}, {"i8 == 300", "i1[16]"}, {"u32 > -1", "i1[16]"}, {"tl.maximum(f16, 0.0)", "f32[16]"}, {"tl.maximum(f16, 0)", "f16[16]"},
-      {"tl.maximum(i8, 0)", "i32[16]"}, {"tl.maximum(bf16, bf16)", "f32[16]"}, {"tl.minimum(1, 2.0)", "f32"}, {"min(s_f16, 1.0)", "f32"}, {"max(3, s_i64)", "i64"},
+      {"f16 * s_f32", "f32[16]"},
+      {"bf16 * s_i32", "f32[16]"},
+      {"f16 < 0.1", "i1[16]"},
+      {"i8 == 300", "i1[16]"},
+      {"u32 > -1", "i1[16]"},
+      {"tl.maximum(f16, 0.0)", "f32[16]"},
+      {"tl.maximum(f16, 0)", "f16[16]"},
+      {"tl.maximum(i8, 0)", "i32[16]"},
+      {"tl.maximum(bf16, bf16)", "f32[16]"},
+      {"tl.minimum(1, 2.0)", "f32"},
+      {"min(s_f16, 1.0)", "f32"},
+      {"max(3, s_i64)", "i64"},
       /* the rest */
-      {"-f16", "f16[16]"}, {"-u8", "u8[16]"}, {"~i1", "i1[16]"}, {"~f32", "!operator ~"}, {"not i1", "i1[16]"}, {"not s_i32", "!`not` wants conditions"}, {"m and i1", "i1[16]"}, {"s_i32 and s_i1", "!`and` wants conditions"},
-      {"i32 ** 2", "!**"}, {"i32 @ i32", "!@"}, {"f32 & 1", "!operator & wants integers"}, {"f32 // 2", "!operator // wants integers"},
-      {"i32 // u32", "!whose signedness differs"}, {"u8 >> 1", "u8[16]"}, {"i32 << i8", "i32[16]"}, {"i32 > P", "!pointers cannot be compared"}, {"P == 0", "!pointers cannot be compared"}, {"P == None", "!compared with None"},
-      {"P + ar", "*f32[16]"}, {"ar + P", "*f32[16]"}, {"P - u8", "*f32[16]"}, {"P + s_i64", "*f32"}, {"P + 1.5", "!no meaning for operands of type *f32 and f32"}, {"P + P", "!cannot be added"}, {"P * 2", "!no meaning"}, {"-P", "!cannot be negated"},
-      {"ar - P", "!no meaning"}, {"tl.where(m, P + ar, P)", "*f32[16]"}, {"tl.where(m, P + ar, 0)", "!both be pointers"},
+      {"-f16", "f16[16]"},
+      {"-u8", "u8[16]"},
+      {"~i1", "i1[16]"},
+      {"~f32", "!operator ~"},
+      {"not i1", "i1[16]"},
+      {"not s_i32", "!`not` wants conditions"},
+      {"m and i1", "i1[16]"},
+      {"s_i32 and s_i1", "!`and` wants conditions"},
+      {"i32 ** 2", "!**"},
+      {"i32 @ i32", "!@"},
+      {"f32 & 1", "!operator & wants integers"},
+      {"f32 // 2", "!operator // wants integers"},
+      {"i32 // u32", "!whose signedness differs"},
+      {"u8 >> 1", "u8[16]"},
+      {"i32 << i8", "i32[16]"},
+      {"i32 > P", "!pointers cannot be compared"},
+      {"P == 0", "!pointers cannot be compared"},
+      {"P == None", "!compared with None"},
+      {"P + ar", "*f32[16]"},
+      {"ar + P", "*f32[16]"},
+      {"P - u8", "*f32[16]"},
+      {"P + s_i64", "*f32"},
+      {"P + 1.5", "!no meaning for operands of type *f32 and f32"},
+      {"P + P", "!cannot be added"},
+      {"P * 2", "!no meaning"},
+      {"-P", "!cannot be negated"},
+      {"ar - P", "!no meaning"},
+      {"tl.where(m, P + ar, P)", "*f32[16]"},
+      {"tl.where(m, P + ar, 0)", "!both be pointers"},
       {0},
   };
   check(rows);
@@ -164,34 +241,118 @@ static void operators(void **state) {
 
 static void broadcasting_and_casts(void **state) {
   static const Row rows[] = {
-      {"ar[:, None] + ar[None, :]", "i32[16,16]"}, {"ar[:, None] + ar", "i32[16,16]"}, {"a2 + ar", "!do not broadcast"}, {"a2 + ar[:4]", "!only `:` and `None`"}, {"ar[0]", "!only `:` and `None`"}, {"ar[None]", "i32[1,16]"},
-      {"ar[:, None, None]", "i32[16,1,1]"}, {"ar[:, :]", "i32[16]"}, {"s_i32[:, None]", "i32[1]"}, {"s_i32[3:]", "!only `:` and `None`"}, {"s_i32[None]", "i32[1]"}, {"tl.broadcast_to(ar, (4, 16))", "!ranks 1 and 2 differ"}, {"tl.broadcast_to(ar[None, :], 4, 16)", "i32[4,16]"},
-      {"tl.broadcast_to(s_f16, 4, 4)", "f16[4,4]"}, {"tl.broadcast_to(a2, 8, 4)", "!dim 0 is 4, not 1"}, {"tl.broadcast(ar[:, None], ar)[1]", "i32[16,16]"}, {"tl.broadcast(ar, s_f32)[1]", "f32[16]"},
-      {"f32.to(tl.float16)", "f16[16]"}, {"f32.to(tl.int1)", "i1[16]"}, {"f32.to(tl.int32, bitcast=True)", "i32[16]"}, {"f32.to(tl.int64, bitcast=True)", "!cannot bitcast"}, {"f32.to(tl.float16, 'rtz')", "f16[16]"},
-      {"f16.to(tl.float32, fp_downcast_rounding='rtz')", "!narrower float type only"}, {"f32.to(tl.float16, True)", "!must be \"rtne\" or \"rtz\""}, {"f32.to(tl.float8e5)", "fp8e5[16]"}, {"e4.to(tl.float32)", "f32[16]"},
-      {"i32.to(tl.float8e5)", "!cannot cast"}, {"e5.to(tl.int32)", "!cannot cast"}, {"i32.to('float32')", "!must be a dtype, not a string"}, {"P.to(tl.int64)", "i64"}, {"P.to(tl.int32)", "!cannot cast"}, {"P.to(tl.float32)", "!cannot cast"},
-      {"s_i64.to(tl.pointer_type(tl.float16))", "*f16"}, {"tl.cast(3, tl.float16)", "f16"}, {"tl.cast(P, tl.int1)", "i1"}, {"i32.to(f32.dtype)", "f32[16]"}, {"i32.to(P.dtype.element_ty)", "f32[16]"}, {"i32.cast(tl.int8)", "i8[16]"},
+      {"ar[:, None] + ar[None, :]", "i32[16,16]"},
+      {"ar[:, None] + ar", "i32[16,16]"},
+      {"a2 + ar", "!do not broadcast"},
+      {"a2 + ar[:4]", "!only `:` and `None`"},
+      {"ar[0]", "!only `:` and `None`"},
+      {"ar[None]", "i32[1,16]"},
+      {"ar[:, None, None]", "i32[16,1,1]"},
+      {"ar[:, :]", "i32[16]"},
+      {"s_i32[:, None]", "i32[1]"},
+      {"s_i32[3:]", "!only `:` and `None`"},
+      {"s_i32[None]", "i32[1]"},
+      {"tl.broadcast_to(ar, (4, 16))", "!ranks 1 and 2 differ"},
+      {"tl.broadcast_to(ar[None, :], 4, 16)", "i32[4,16]"},
+      {"tl.broadcast_to(s_f16, 4, 4)", "f16[4,4]"},
+      {"tl.broadcast_to(a2, 8, 4)", "!dim 0 is 4, not 1"},
+      {"tl.broadcast(ar[:, None], ar)[1]", "i32[16,16]"},
+      {"tl.broadcast(ar, s_f32)[1]", "f32[16]"},
+      {"f32.to(tl.float16)", "f16[16]"},
+      {"f32.to(tl.int1)", "i1[16]"},
+      {"f32.to(tl.int32, bitcast=True)", "i32[16]"},
+      {"f32.to(tl.int64, bitcast=True)", "!cannot bitcast"},
+      {"f32.to(tl.float16, 'rtz')", "f16[16]"},
+      {"f16.to(tl.float32, fp_downcast_rounding='rtz')", "!narrower float type only"},
+      {"f32.to(tl.float16, True)", "!must be \"rtne\" or \"rtz\""},
+      {"f32.to(tl.float8e5)", "fp8e5[16]"},
+      {"e4.to(tl.float32)", "f32[16]"},
+      {"i32.to(tl.float8e5)", "!cannot cast"},
+      {"e5.to(tl.int32)", "!cannot cast"},
+      {"i32.to('float32')", "!must be a dtype, not a string"},
+      {"P.to(tl.int64)", "i64"},
+      {"P.to(tl.int32)", "!cannot cast"},
+      {"P.to(tl.float32)", "!cannot cast"},
+      {"s_i64.to(tl.pointer_type(tl.float16))", "*f16"},
+      {"tl.cast(3, tl.float16)", "f16"},
+      {"tl.cast(P, tl.int1)", "i1"},
+      {"i32.to(f32.dtype)", "f32[16]"},
+      {"i32.to(P.dtype.element_ty)", "f32[16]"},
+      {"i32.cast(tl.int8)", "i8[16]"},
       {0},
   };
   check(rows);
 }
 
-/* ---- the library, group by group ---- */
+/* ---- the library, group by group ------------------------------------------------------------------------------ */
 
 static void creation_and_shape(void **state) {
   static const Row rows[] = {
-      {"tl.program_id(0)", "i32"}, {"tl.num_programs(axis=1)", "i32"}, {"tl.program_id(3)", "!`axis` must be 0, 1 or 2"}, {"tl.program_id(S)", "!`axis` must be constexpr"}, {"tl.arange(3, 19)", "i32[16]"},
-      {"tl.arange(0, 17)", "!must be a power of 2"}, {"tl.arange(4, 4)", "!must be greater than `start`"}, {"tl.arange(0, S)", "!`end` must be constexpr"}, {"tl.arange(16)", "!`end` is missing"}, {"tl.arange(0, 2.0)", "!constexpr int"},
-      {"tl.zeros((4, 4), tl.int1)", "i1[4,4]"}, {"tl.zeros([], tl.float32)", "f32"}, {"tl.full((3,), 0, tl.int32)", "!power of 2"}, {"tl.full((2048, 1024), 0, tl.int32)", "!more than 1048576 elements"}, {"tl.full((4,), s_f32, tl.float16)", "f16[4]"},
-      {"tl.full((4,), ar, tl.float16)", "!must be a number or a scalar"}, {"tl.full((4,), 1.5, tl.int32)", "!is the float 1.5"}, {"tl.full((4,), 255, tl.int8)", "i8[4]"}, {"tl.full((4,), 300, tl.int8)", "!out of range"}, {"tl.full((4,), -1, tl.uint8)", "!out of range"}, {"tl.full(4, 1.0, tl.float32)", "!must be a tuple or list"},
-      {"tl.zeros((4,), 'float32')", "!must be a dtype, not a string"}, {"tl.zeros((S,), tl.float32)", "!must be constexpr"}, {"tl.zeros_like(f16)", "f16[16]"}, {"tl.cat(i8, i8)", "i8[32]"}, {"tl.cat(i8, i32)", "!one shape and type"},
-      {"tl.to_tensor(2**31)", "u32"}, {"tl.to_tensor(2**33)", "i64"}, {"tl.to_tensor(1e-40)", "f64"}, {"tl.to_tensor(True)", "i1"},
-      {"tl.reshape(a2, 16)", "i32[16]"}, {"tl.reshape(a2, (2, 2, 4))", "i32[2,2,4]"}, {"tl.reshape(a2, 8)", "!number of elements"}, {"tl.reshape(a2, -1)", "!is -1"}, {"a2.reshape(16)", "i32[16]"}, {"a2.view([16])", "i32[16]"},
-      {"tl.trans(a2)", "i32[4,4]"}, {"tl.trans(ar)", "!at least two dims"}, {"tl.permute(a2, (1, 0))", "i32[4,4]"}, {"tl.permute(a2, 0, 0)", "!must be a permutation"}, {"a2.T", "i32[4,4]"}, {"ar.T", "!rank 2"}, {"tl.ravel(a2)", "i32[16]"},
-      {"tl.join(ar, ar)", "i32[16,2]"}, {"tl.join(s_i32, s_i32)", "i32[2]"}, {"tl.join(i32, f32)", "!one element type"}, {"tl.split(tl.join(i8, i8))[0]", "i8[16]"}, {"tl.split(tl.join(s_i8, s_i8))[1]", "i8"}, {"tl.split(ar)", "!must be 2"},
-      {"tl.interleave(f16, f16)", "f16[32]"}, {"tl.interleave(s_f16, s_f16)", "f16[2]"}, {"tl.expand_dims(a2, (0, 1))", "i32[1,1,4,4]"}, {"tl.expand_dims(a2, -1)", "i32[4,4,1]"}, {"tl.expand_dims(a2, 5)", "!`axis` must be in"},
-      {"tl.squeeze(ar[None, :], 0)", "i32[16]"}, {"tl.unsqueeze(ar, 1)", "i32[16,1]"}, {"tl.item(tl.sum(a2, keep_dims=True))", "i32"}, {"tl.gather(f32, i8, 0)", "f32[16]"}, {"tl.gather(f32, f32, 0)", "!must hold integers"},
-      {"tl.gather(a2, ar, 0)", "!equal ranks"}, {"tl.flip(a2, -1)", "i32[4,4]"}, {"tl.flip(a2, 2)", "!`dim` must be in"}, {"len(a2.shape)", "i32"}, {"a2.numel", "i32"}, {"tl.swizzle2d(s_i32, 2, s_i32, 8, 4)[1]", "i32"},
+      {"tl.program_id(0)", "i32"},
+      {"tl.num_programs(axis=1)", "i32"},
+      {"tl.program_id(3)", "!`axis` must be 0, 1 or 2"},
+      {"tl.program_id(S)", "!`axis` must be constexpr"},
+      {"tl.arange(3, 19)", "i32[16]"},
+      {"tl.arange(0, 17)", "!must be a power of 2"},
+      {"tl.arange(4, 4)", "!must be greater than `start`"},
+      {"tl.arange(0, S)", "!`end` must be constexpr"},
+      {"tl.arange(16)", "!`end` is missing"},
+      {"tl.arange(0, 2.0)", "!constexpr int"},
+      {"tl.zeros((4, 4), tl.int1)", "i1[4,4]"},
+      {"tl.zeros([], tl.float32)", "f32"},
+      {"tl.full((3,), 0, tl.int32)", "!power of 2"},
+      {"tl.full((2048, 1024), 0, tl.int32)", "!more than 1048576 elements"},
+      {"tl.full((4,), s_f32, tl.float16)", "f16[4]"},
+      {"tl.full((4,), ar, tl.float16)", "!must be a number or a scalar"},
+      {"tl.full((4,), 1.5, tl.int32)", "!is the float 1.5"},
+      {"tl.full((4,), 255, tl.int8)", "i8[4]"},
+      {"tl.full((4,), 300, tl.int8)", "!out of range"},
+      {"tl.full((4,), -1, tl.uint8)", "!out of range"},
+      {"tl.full(4, 1.0, tl.float32)", "!must be a tuple or list"},
+      {"tl.zeros((4,), 'float32')", "!must be a dtype, not a string"},
+      {"tl.zeros((S,), tl.float32)", "!must be constexpr"},
+      {"tl.zeros_like(f16)", "f16[16]"},
+      {"tl.cat(i8, i8)", "i8[32]"},
+      {"tl.cat(i8, i32)", "!one shape and type"},
+      {"tl.to_tensor(2**31)", "u32"},
+      {"tl.to_tensor(2**33)", "i64"},
+      {"tl.to_tensor(1e-40)", "f64"},
+      {"tl.to_tensor(True)", "i1"},
+      {"tl.reshape(a2, 16)", "i32[16]"},
+      {"tl.reshape(a2, (2, 2, 4))", "i32[2,2,4]"},
+      {"tl.reshape(a2, 8)", "!number of elements"},
+      {"tl.reshape(a2, -1)", "!is -1"},
+      {"a2.reshape(16)", "i32[16]"},
+      {"a2.view([16])", "i32[16]"},
+      {"tl.trans(a2)", "i32[4,4]"},
+      {"tl.trans(ar)", "!at least two dims"},
+      {"tl.permute(a2, (1, 0))", "i32[4,4]"},
+      {"tl.permute(a2, 0, 0)", "!must be a permutation"},
+      {"a2.T", "i32[4,4]"},
+      {"ar.T", "!rank 2"},
+      {"tl.ravel(a2)", "i32[16]"},
+      {"tl.join(ar, ar)", "i32[16,2]"},
+      {"tl.join(s_i32, s_i32)", "i32[2]"},
+      {"tl.join(i32, f32)", "!one element type"},
+      {"tl.split(tl.join(i8, i8))[0]", "i8[16]"},
+      {"tl.split(tl.join(s_i8, s_i8))[1]", "i8"},
+      {"tl.split(ar)", "!must be 2"},
+      {"tl.interleave(f16, f16)", "f16[32]"},
+      {"tl.interleave(s_f16, s_f16)", "f16[2]"},
+      {"tl.expand_dims(a2, (0, 1))", "i32[1,1,4,4]"},
+      {"tl.expand_dims(a2, -1)", "i32[4,4,1]"},
+      {"tl.expand_dims(a2, 5)", "!`axis` must be in"},
+      {"tl.squeeze(ar[None, :], 0)", "i32[16]"},
+      {"tl.unsqueeze(ar, 1)", "i32[16,1]"},
+      {"tl.item(tl.sum(a2, keep_dims=True))", "i32"},
+      {"tl.gather(f32, i8, 0)", "f32[16]"},
+      {"tl.gather(f32, f32, 0)", "!must hold integers"},
+      {"tl.gather(a2, ar, 0)", "!equal ranks"},
+      {"tl.flip(a2, -1)", "i32[4,4]"},
+      {"tl.flip(a2, 2)", "!`dim` must be in"},
+      {"len(a2.shape)", "i32"},
+      {"a2.numel", "i32"},
+      {"tl.swizzle2d(s_i32, 2, s_i32, 8, 4)[1]", "i32"},
       {0},
   };
   check(rows);
@@ -199,22 +360,56 @@ static void creation_and_shape(void **state) {
 
 static void memory(void **state) {
   static const Row rows[] = {
-      {"tl.load(P)", "f32"}, {"tl.load(P + ar)", "f32[16]"}, {"tl.load(P + ar, mask=m[None, :])", "f32[1,16]"}, {"tl.load(P + ar, mask=m, other=S)", "f32[16]"}, {"tl.load(P + ar, mask=True)", "f32[16]"},
-      {"tl.load(P + ar, other=1)", "!without `mask`"}, {"tl.load(P + ar, mask=ar)", "!must be of type i1"}, {"tl.load(P, mask=m)", "!but `pointer` is a scalar"}, {"tl.load(S)", "!must be a pointer"}, {"tl.load(f32)", "!must be a pointer"},
-      {"tl.load(P + ar, cache_modifier='.xx')", "!`cache_modifier` must be"}, {"tl.load(P + ar, eviction_policy='evict')", "!`eviction_policy` must be"}, {"tl.load(P + ar, boundary_check=(0,))", "!needs a block pointer"},
-      {"tl.load((P + ar).to(tl.pointer_type(tl.int1)))", "i1[16]"}, {"tl.load((P + ar).to(tl.pointer_type(tl.float8e5)), mask=m, other=0.0)", "fp8e5[16]"}, {"tl.load(P, foo=1)", "!no parameter `foo`"}, {"tl.load(P, maks=m)", "!no parameter `maks`"},
-      {"tl.load()", "!`pointer` is missing"}, {"tl.load(P, pointer=P)", "!given twice"},
-      {"tl.load(tl.make_block_ptr(P, (S, 8), (8, 1), (0, 0), (4, 8), (1, 0)))", "f32[4,8]"}, {"tl.load(tl.advance(tl.make_block_ptr(P, (S, s_i64), (8, 1), (0, 0), (4, 8), (1, 0)), (4, S)), boundary_check=(0, 1), padding_option='zero')", "f32[4,8]"},
-      {"tl.load(tl.make_block_ptr(P, (S, 8), (8, 1), (0, 0), (4, 8), (0, 0)))", "!permutation"}, {"tl.load(tl.make_block_ptr(P, (S, 8), (8,), (0, 0), (4, 8), (1, 0)))", "!`strides` has 1 entries"},
-      {"tl.load(tl.make_block_ptr(P, (S, 8), (8, 1), (0, 0), (4, 8), (1, 0)), boundary_check=(2,))", "!names dim 2"}, {"tl.load(tl.make_block_ptr(P, (S, 8), (8, 1), (0, 0), (4, 8), (1, 0)), mask=m)", "!do not apply to a block pointer"},
-      {"tl.load(tl.make_block_ptr(Pi, (S, 8), (8, 1), (0, 0), (4, 8), (1, 0)), padding_option='nan')", "!needs float elements"}, {"tl.make_block_ptr(P, (S,), (1,), (0,), (4,), (0,)).dtype.element_ty.primitive_bitwidth", "i32"},
-      {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]).load([0, S])", "f32[4,8]"}, {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]).load([S, s_i64])", "!must be int32"},
-      {"tl.make_tensor_descriptor(P, [S, 8], [8, S], [4, 8]).load([0, 0])", "!must be the constant 1"}, {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 2]).load([0, 0])", "!at least 16 bytes"},
-      {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [1, 8]).gather(ar, 0)", "f32[16,8]"}, {"tl.load(tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]))", "!is a tensor descriptor"},
-      {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]).shape[0]", "i32"}, {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]).strides[0]", "i64"},
-      {"tl.atomic_add(P, 1.0)", "f32"}, {"tl.atomic_add(P + ar, 1, mask=m, sem='relaxed', scope='cta')", "f32[16]"}, {"tl.atomic_add(P, f32)", "!`val` is a block"}, {"tl.atomic_add(P, 1.0, sem='foo')", "!`sem` must be"},
-      {"tl.atomic_add((P + ar).to(tl.pointer_type(tl.int16)), 1)", "!not supported"}, {"tl.atomic_and(P, 1)", "!not supported"}, {"tl.atomic_max((P + ar).to(tl.pointer_type(tl.float16)), 1.0)", "!not supported"}, {"tl.atomic_cas(Pi, 0, 1)", "i32"},
-      {"tl.atomic_cas(Pi, s_i64, 1)", "!`cmp` must be of the type"}, {"tl.atomic_xchg(Pi + ar, 3)", "i32[16]"}, {"(P + ar).atomic_add(f32)", "f32[16]"},
+      {"tl.load(P)", "f32"},
+      {"tl.load(P + ar)", "f32[16]"},
+      {"tl.load(P + ar, mask=m[None, :])", "f32[1,16]"},
+      {"tl.load(P + ar, mask=m, other=S)", "f32[16]"},
+      {"tl.load(P + ar, mask=True)", "f32[16]"},
+      {"tl.load(P + ar, other=1)", "!without `mask`"},
+      {"tl.load(P + ar, mask=ar)", "!must be of type i1"},
+      {"tl.load(P, mask=m)", "!but `pointer` is a scalar"},
+      {"tl.load(S)", "!must be a pointer"},
+      {"tl.load(f32)", "!must be a pointer"},
+      {"tl.load(P + ar, cache_modifier='.xx')", "!`cache_modifier` must be"},
+      {"tl.load(P + ar, eviction_policy='evict')", "!`eviction_policy` must be"},
+      {"tl.load(P + ar, boundary_check=(0,))", "!needs a block pointer"},
+      {"tl.load((P + ar).to(tl.pointer_type(tl.int1)))", "i1[16]"},
+      {"tl.load((P + ar).to(tl.pointer_type(tl.float8e5)), mask=m, other=0.0)", "fp8e5[16]"},
+      {"tl.load(P, foo=1)", "!no parameter `foo`"},
+      {"tl.load(P, maks=m)", "!no parameter `maks`"},
+      {"tl.load()", "!`pointer` is missing"},
+      {"tl.load(P, pointer=P)", "!given twice"},
+      {"tl.load(tl.make_block_ptr(P, (S, 8), (8, 1), (0, 0), (4, 8), (1, 0)))", "f32[4,8]"},
+      {"tl.load(tl.advance(tl.make_block_ptr(P, (S, s_i64), (8, 1), (0, 0), (4, 8), (1, 0)), (4, S)), "
+       "boundary_check=(0, 1), padding_option='zero')",
+       "f32[4,8]"},
+      {"tl.load(tl.make_block_ptr(P, (S, 8), (8, 1), (0, 0), (4, 8), (0, 0)))", "!permutation"},
+      {"tl.load(tl.make_block_ptr(P, (S, 8), (8,), (0, 0), (4, 8), (1, 0)))", "!`strides` has 1 entries"},
+      {"tl.load(tl.make_block_ptr(P, (S, 8), (8, 1), (0, 0), (4, 8), (1, 0)), boundary_check=(2,))", "!names dim 2"},
+      {"tl.load(tl.make_block_ptr(P, (S, 8), (8, 1), (0, 0), (4, 8), (1, 0)), mask=m)",
+       "!do not apply to a block pointer"},
+      {"tl.load(tl.make_block_ptr(Pi, (S, 8), (8, 1), (0, 0), (4, 8), (1, 0)), padding_option='nan')",
+       "!needs float elements"},
+      {"tl.make_block_ptr(P, (S,), (1,), (0,), (4,), (0,)).dtype.element_ty.primitive_bitwidth", "i32"},
+      {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]).load([0, S])", "f32[4,8]"},
+      {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]).load([S, s_i64])", "!must be int32"},
+      {"tl.make_tensor_descriptor(P, [S, 8], [8, S], [4, 8]).load([0, 0])", "!must be the constant 1"},
+      {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 2]).load([0, 0])", "!at least 16 bytes"},
+      {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [1, 8]).gather(ar, 0)", "f32[16,8]"},
+      {"tl.load(tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]))", "!is a tensor descriptor"},
+      {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]).shape[0]", "i32"},
+      {"tl.make_tensor_descriptor(P, [S, 8], [8, 1], [4, 8]).strides[0]", "i64"},
+      {"tl.atomic_add(P, 1.0)", "f32"},
+      {"tl.atomic_add(P + ar, 1, mask=m, sem='relaxed', scope='cta')", "f32[16]"},
+      {"tl.atomic_add(P, f32)", "!`val` is a block"},
+      {"tl.atomic_add(P, 1.0, sem='foo')", "!`sem` must be"},
+      {"tl.atomic_add((P + ar).to(tl.pointer_type(tl.int16)), 1)", "!not supported"},
+      {"tl.atomic_and(P, 1)", "!not supported"},
+      {"tl.atomic_max((P + ar).to(tl.pointer_type(tl.float16)), 1.0)", "!not supported"},
+      {"tl.atomic_cas(Pi, 0, 1)", "i32"},
+      {"tl.atomic_cas(Pi, s_i64, 1)", "!`cmp` must be of the type"},
+      {"tl.atomic_xchg(Pi + ar, 3)", "i32[16]"},
+      {"(P + ar).atomic_add(f32)", "f32[16]"},
       {0},
   };
   check(rows);
@@ -223,16 +418,30 @@ static void memory(void **state) {
 static void products(void **state) {
 #define Z(m, n, t) "tl.zeros((" #m ", " #n "), tl." #t ")"
   static const Row rows[] = {
-      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ")", "f32[16,8]"}, {"tl.dot(" Z(16, 32, bfloat16) ", " Z(32, 8, bfloat16) ", out_dtype=tl.float16)", "f32[16,8]"},
-      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", out_dtype=tl.float16)", "f16[16,8]"}, {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", acc=" Z(16, 8, float16) ")", "f16[16,8]"},
-      {"tl.dot(" Z(16, 32, int8) ", " Z(32, 8, int8) ")", "i32[16,8]"}, {"tl.dot(" Z(16, 32, float64) ", " Z(32, 8, float64) ")", "f64[16,8]"}, {"tl.dot(" Z(16, 32, float8e5) ", " Z(32, 8, float8e4nv) ")", "f32[16,8]"},
-      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float32) ")", "!must be of one type"}, {"tl.dot(" Z(16, 32, int32) ", " Z(32, 8, int32) ")", "!among int8"}, {"tl.dot(" Z(16, 32, uint8) ", " Z(32, 8, uint8) ")", "!u8"},
-      {"tl.dot(" Z(16, 32, float16) ", " Z(16, 8, float16) ")", "!second to last"}, {"tl.dot(ar, ar)", "!equal ranks"}, {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", " Z(16, 16, float32) ")", "!`acc` must be f32[16,8]"},
-      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", 0.0)", "!`acc` must be a tensor"}, {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", out_dtype=tl.bfloat16)", "!cannot be bfloat16"},
-      {"tl.dot(" Z(16, 32, float32) ", " Z(32, 8, float32) ", input_precision='IEEE')", "f32[16,8]"}, {"tl.dot(" Z(16, 32, float32) ", " Z(32, 8, float32) ", input_precision='foo')", "!`input_precision` must be"},
-      {"tl.dot(tl.zeros((4, 16, 16), tl.float16), tl.zeros((4, 16, 32), tl.float16))", "f32[4,16,32]"}, {"tl.dot(tl.zeros((2, 2, 16, 16), tl.float16), tl.zeros((2, 2, 16, 32), tl.float16))", "f32[2,2,16,32]"},
-      {"tl.dot_scaled(" Z(16, 32, uint8) ", " Z(16, 2, uint8) ", 'e2m1', " Z(64, 16, uint8) ", " Z(16, 2, uint8) ", 'e5m2')", "f32[16,16]"},
-      {"tl.dot_scaled(" Z(16, 64, float16) ", None, 'fp16', " Z(64, 16, float8e4nv) ", " Z(16, 2, uint8) ", 'e4m3')", "f32[16,16]"},
+      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ")", "f32[16,8]"},
+      {"tl.dot(" Z(16, 32, bfloat16) ", " Z(32, 8, bfloat16) ", out_dtype=tl.float16)", "f32[16,8]"},
+      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", out_dtype=tl.float16)", "f16[16,8]"},
+      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", acc=" Z(16, 8, float16) ")", "f16[16,8]"},
+      {"tl.dot(" Z(16, 32, int8) ", " Z(32, 8, int8) ")", "i32[16,8]"},
+      {"tl.dot(" Z(16, 32, float64) ", " Z(32, 8, float64) ")", "f64[16,8]"},
+      {"tl.dot(" Z(16, 32, float8e5) ", " Z(32, 8, float8e4nv) ")", "f32[16,8]"},
+      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float32) ")", "!must be of one type"},
+      {"tl.dot(" Z(16, 32, int32) ", " Z(32, 8, int32) ")", "!among int8"},
+      {"tl.dot(" Z(16, 32, uint8) ", " Z(32, 8, uint8) ")", "!u8"},
+      {"tl.dot(" Z(16, 32, float16) ", " Z(16, 8, float16) ")", "!second to last"},
+      {"tl.dot(ar, ar)", "!equal ranks"},
+      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", " Z(16, 16, float32) ")", "!`acc` must be f32[16,8]"},
+      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", 0.0)", "!`acc` must be a tensor"},
+      {"tl.dot(" Z(16, 32, float16) ", " Z(32, 8, float16) ", out_dtype=tl.bfloat16)", "!cannot be bfloat16"},
+      {"tl.dot(" Z(16, 32, float32) ", " Z(32, 8, float32) ", input_precision='IEEE')", "f32[16,8]"},
+      {"tl.dot(" Z(16, 32, float32) ", " Z(32, 8, float32) ", input_precision='foo')", "!`input_precision` must be"},
+      {"tl.dot(tl.zeros((4, 16, 16), tl.float16), tl.zeros((4, 16, 32), tl.float16))", "f32[4,16,32]"},
+      {"tl.dot(tl.zeros((2, 2, 16, 16), tl.float16), tl.zeros((2, 2, 16, 32), tl.float16))", "f32[2,2,16,32]"},
+      {"tl.dot_scaled(" Z(16, 32, uint8) ", " Z(16, 2, uint8) ", 'e2m1', " Z(64, 16, uint8) ", " Z(16, 2,
+                                                                                                   uint8) ", 'e5m2')",
+       "f32[16,16]"},
+      {"tl.dot_scaled(" Z(16, 64, float16) ", None, 'fp16', " Z(64, 16, float8e4nv) ", " Z(16, 2, uint8) ", 'e4m3')",
+       "f32[16,16]"},
       {"tl.dot_scaled(" Z(16, 64, float16) ", None, 'fp32', " Z(64, 16, float8e4nv) ", None, 'e4m3')", "!formats are"},
       {0},
   };
@@ -241,15 +450,53 @@ static void products(void **state) {
 
 static void math(void **state) {
   static const Row rows[] = {
-      {"tl.exp(f32)", "f32[16]"}, {"tl.exp(f64)", "f64[16]"}, {"tl.exp(f16)", "!must be of type f32 or f64"}, {"tl.math.rsqrt(i32)", "!must be of type f32 or f64"}, {"tl.exp(1.0)", "f32"}, {"f32.sigmoid()", "f32[16]"},
-      {"tl.sqrt_rn(f64)", "!must be of type f32,"}, {"tl.abs(i8)", "i8[16]"}, {"tl.abs(-1)", "i32"}, {"tl.fdiv(f16, f16)", "f16[16]"}, {"tl.fdiv(f16, f32)", "!of one type"}, {"tl.fdiv(i32, f32)", "!must be floats"}, {"tl.div_rn(f32, 3.0)", "f32[16]"},
-      {"tl.fma(f32, f16, 1.0)", "f32[16]"}, {"tl.fma(i32, i32, i32)", "!must be floats"}, {"tl.umulhi(u32, 7)", "u32[16]"}, {"tl.umulhi(i8, i8)", "!32 or 64 bits"}, {"tl.clamp(f16, 0.0, 1.0)", "f32[16]"}, {"tl.clamp(i32, 0, 1)", "!only floats"},
-      {"tl.clamp(f32, 0.0, 1.0, propagate_nan=tl.PropagateNan.ALL)", "f32[16]"}, {"tl.cdiv(i8, 3)", "i8[16]"}, {"tl.cdiv(S, 16)", "i32"}, {"tl.zeros((tl.cdiv(7, 2),), tl.int8)", "i8[4]"}, {"tl.where(i32, 1, 2)", "i32[16]"},
-      {"tl.where(m[:, None], ar[None, :], 0.0)", "f32[16,16]"}, {"tl.softmax(f16)", "f32[16]"}, {"tl.softmax(bf16)", "f32[16]"}, {"libdevice.tanh(f32)", "f32[16]"}, {"libdevice.tanh(f16)", "!takes arguments of type (f32) or (f64)"},
-      {"libdevice.pow(f32, 2)", "f32[16]"}, {"libdevice.pow(f32, 2.0)", "f32[16]"}, {"libdevice.pow(2, f32)", "!these are (i32, f32)"}, {"libdevice.isnan(f32)", "i1[16]"}, {"libdevice.llrint(f32)", "i64[16]"}, {"tl.extra.cuda.libdevice.erf(f64)", "f64[16]"},
-      {"tl.math.tanh(f32)", "f32[16]"}, {"tl.exq(f32)", "!exq"}, {"tl.add(i32, 1)", "i32[16]"}, {"tl.mul(u32, 0xCD9E8D57)", "u32[16]"},
-      {"triton_helpers.maximum(i32, 0)", "i32[16]"}, {"triton_helpers.max2(f32[None, :], 1)", "f32[1]"}, {"triton_helpers.any(m, 0)", "i1"}, {"triton_helpers.div_floor_integer(i32, 3)", "i32[16]"},
-      {"triton_helpers.max_with_index(f32, ar, 0)[1]", "i32"}, {"triton_helpers.welford(f32, f32, f32, 0)[2]", "f32"}, {"triton_helpers.promote_to_tensor(3)", "i32[1]"}, {"triton_helpers.sort_with_index(f32, ar, None, 0)[1]", "i32[16]"},
+      {"tl.exp(f32)", "f32[16]"},
+      {"tl.exp(f64)", "f64[16]"},
+      {"tl.exp(f16)", "!must be of type f32 or f64"},
+      {"tl.math.rsqrt(i32)", "!must be of type f32 or f64"},
+      {"tl.exp(1.0)", "f32"},
+      {"f32.sigmoid()", "f32[16]"},
+      {"tl.sqrt_rn(f64)", "!must be of type f32,"},
+      {"tl.abs(i8)", "i8[16]"},
+      {"tl.abs(-1)", "i32"},
+      {"tl.fdiv(f16, f16)", "f16[16]"},
+      {"tl.fdiv(f16, f32)", "!of one type"},
+      {"tl.fdiv(i32, f32)", "!must be floats"},
+      {"tl.div_rn(f32, 3.0)", "f32[16]"},
+      {"tl.fma(f32, f16, 1.0)", "f32[16]"},
+      {"tl.fma(i32, i32, i32)", "!must be floats"},
+      {"tl.umulhi(u32, 7)", "u32[16]"},
+      {"tl.umulhi(i8, i8)", "!32 or 64 bits"},
+      {"tl.clamp(f16, 0.0, 1.0)", "f32[16]"},
+      {"tl.clamp(i32, 0, 1)", "!only floats"},
+      {"tl.clamp(f32, 0.0, 1.0, propagate_nan=tl.PropagateNan.ALL)", "f32[16]"},
+      {"tl.cdiv(i8, 3)", "i8[16]"},
+      {"tl.cdiv(S, 16)", "i32"},
+      {"tl.zeros((tl.cdiv(7, 2),), tl.int8)", "i8[4]"},
+      {"tl.where(i32, 1, 2)", "i32[16]"},
+      {"tl.where(m[:, None], ar[None, :], 0.0)", "f32[16,16]"},
+      {"tl.softmax(f16)", "f32[16]"},
+      {"tl.softmax(bf16)", "f32[16]"},
+      {"libdevice.tanh(f32)", "f32[16]"},
+      {"libdevice.tanh(f16)", "!takes arguments of type (f32) or (f64)"},
+      {"libdevice.pow(f32, 2)", "f32[16]"},
+      {"libdevice.pow(f32, 2.0)", "f32[16]"},
+      {"libdevice.pow(2, f32)", "!these are (i32, f32)"},
+      {"libdevice.isnan(f32)", "i1[16]"},
+      {"libdevice.llrint(f32)", "i64[16]"},
+      {"tl.extra.cuda.libdevice.erf(f64)", "f64[16]"},
+      {"tl.math.tanh(f32)", "f32[16]"},
+      {"tl.exq(f32)", "!exq"},
+      {"tl.add(i32, 1)", "i32[16]"},
+      {"tl.mul(u32, 0xCD9E8D57)", "u32[16]"},
+      {"triton_helpers.maximum(i32, 0)", "i32[16]"},
+      {"triton_helpers.max2(f32[None, :], 1)", "f32[1]"},
+      {"triton_helpers.any(m, 0)", "i1"},
+      {"triton_helpers.div_floor_integer(i32, 3)", "i32[16]"},
+      {"triton_helpers.max_with_index(f32, ar, 0)[1]", "i32"},
+      {"triton_helpers.welford(f32, f32, f32, 0)[2]", "f32"},
+      {"triton_helpers.promote_to_tensor(3)", "i32[1]"},
+      {"triton_helpers.sort_with_index(f32, ar, None, 0)[1]", "i32[16]"},
       {0},
   };
   check(rows);
@@ -257,22 +504,69 @@ static void math(void **state) {
 
 static void reductions_and_scans(void **state) {
   static const Row rows[] = {
-      {"tl.sum(i1)", "u32"}, {"tl.sum(i8, 0)", "i32"}, {"tl.sum(u16, 0)", "u32"}, {"tl.sum(f16, 0)", "f16"}, {"tl.sum(bf16, 0)", "bf16"}, {"tl.sum(i64, 0)", "i64"}, {"tl.sum(i1, dtype=tl.int1)", "i1"}, {"tl.sum(f16, 0, dtype=tl.float32)", "f32"},
-      {"tl.max(f16, 0)", "f32"}, {"tl.max(bf16, 0)", "f32"}, {"tl.min(u8, 0)", "i32"}, {"tl.max(f16, 0, return_indices=True)[0]", "f16"}, {"tl.max(bf16, 0, return_indices=True)[0]", "f32"}, {"tl.max(i8, 0, return_indices=True)[1]", "i32"},
-      {"tl.max(ar, return_indices=True)[1]", "!`axis` must be given"}, {"tl.argmax(a2, axis=1, keep_dims=True)", "i32[4,1]"}, {"tl.argmin(f64, 0)", "i32"}, {"tl.argmax(a2)", "!`axis` is missing"}, {"tl.xor_sum(f32, 0)", "!must hold integers"},
-      {"tl.reduce_or(i8, 0)", "i8"}, {"tl.sum(a2, axis=-1)", "i32[4]"}, {"tl.sum(a2, axis=2)", "!`axis` must be in [-2, 2)"}, {"tl.sum(a2, keep_dims=True)", "i32[1,1]"}, {"tl.sum(a2, axis=S)", "!`axis` must be constexpr"}, {"tl.sum(S)", "!is a scalar"},
-      {"tl.reduce(f32, 0, _add)", "f32"}, {"tl.reduce((i32, f32), 0, _pair)[1]", "f32"}, {"tl.reduce((i32, i32), 0, _add)", "!"}, {"tl.reduce(bf16, 0, _max)", "!must return what it gets"}, {"tl.reduce(f32, 0, 3)", "!must be a function"},
-      {"tl.associative_scan((i32, f32), 0, _pair)[0]", "i32[16]"}, {"tl.associative_scan(a2, 1, _add, reverse=True)", "i32[4,4]"}, {"tl.cumsum(i8)", "i32[16]"}, {"tl.cumsum(bf16)", "f32[16]"}, {"tl.cumsum(f16)", "f16[16]"}, {"tl.cumprod(i8)", "i8[16]"},
-      {"tl.cumprod(bf16)", "f32[16]"}, {"tl.sort(f16)", "f16[16]"}, {"tl.sort(a2, 0)", "!only the last dim"}, {"tl.topk(f16, 4)", "f32[4]"}, {"tl.topk(f16, 16)", "f16[16]"}, {"tl.topk(ar, 3)", "!power of 2"}, {"tl.topk(ar, 32)", "!power of 2 from 1 to 16"},
-      {"tl.histogram(i8, 32)", "i32[32]"}, {"tl.histogram(i32, 16, mask=m)", "i32[16]"}, {"tl.histogram(i32, 17)", "!`num_bins` must be a power of 2"}, {"tl.histogram(f32, 16)", "!block of integers"},
-      {"tl.rand(0, ar)", "f32[16]"}, {"tl.randint(s_i64, i64)", "u32[16]"}, {"tl.randn4x(42, ar)[2]", "f32[16]"}, {"tl.rand(0, 5)", "!must be a tensor"}, {"tl.rand(s_f32, ar)", "!seed must be an integer"}, {"tl.philox(1, u64, u64, u64, u64)[3]", "u64[16]"},
-      {"tl.map_elementwise(_relu, f32)", "f32[16]"}, {"tl.multiple_of(ar, 4)", "i32[16]"}, {"tl.max_contiguous(a2, 4)", "!one entry a dim"}, {"tl.multiple_of(ar, S)", "!must be constexpr"},
+      {"tl.sum(i1)", "u32"},
+      {"tl.sum(i8, 0)", "i32"},
+      {"tl.sum(u16, 0)", "u32"},
+      {"tl.sum(f16, 0)", "f16"},
+      {"tl.sum(bf16, 0)", "bf16"},
+      {"tl.sum(i64, 0)", "i64"},
+      {"tl.sum(i1, dtype=tl.int1)", "i1"},
+      {"tl.sum(f16, 0, dtype=tl.float32)", "f32"},
+      {"tl.max(f16, 0)", "f32"},
+      {"tl.max(bf16, 0)", "f32"},
+      {"tl.min(u8, 0)", "i32"},
+      {"tl.max(f16, 0, return_indices=True)[0]", "f16"},
+      {"tl.max(bf16, 0, return_indices=True)[0]", "f32"},
+      {"tl.max(i8, 0, return_indices=True)[1]", "i32"},
+      {"tl.max(ar, return_indices=True)[1]", "!`axis` must be given"},
+      {"tl.argmax(a2, axis=1, keep_dims=True)", "i32[4,1]"},
+      {"tl.argmin(f64, 0)", "i32"},
+      {"tl.argmax(a2)", "!`axis` is missing"},
+      {"tl.xor_sum(f32, 0)", "!must hold integers"},
+      {"tl.reduce_or(i8, 0)", "i8"},
+      {"tl.sum(a2, axis=-1)", "i32[4]"},
+      {"tl.sum(a2, axis=2)", "!`axis` must be in [-2, 2)"},
+      {"tl.sum(a2, keep_dims=True)", "i32[1,1]"},
+      {"tl.sum(a2, axis=S)", "!`axis` must be constexpr"},
+      {"tl.sum(S)", "!is a scalar"},
+      {"tl.reduce(f32, 0, _add)", "f32"},
+      {"tl.reduce((i32, f32), 0, _pair)[1]", "f32"},
+      {"tl.reduce((i32, i32), 0, _add)", "!"},
+      {"tl.reduce(bf16, 0, _max)", "!must return what it gets"},
+      {"tl.reduce(f32, 0, 3)", "!must be a function"},
+      {"tl.associative_scan((i32, f32), 0, _pair)[0]", "i32[16]"},
+      {"tl.associative_scan(a2, 1, _add, reverse=True)", "i32[4,4]"},
+      {"tl.cumsum(i8)", "i32[16]"},
+      {"tl.cumsum(bf16)", "f32[16]"},
+      {"tl.cumsum(f16)", "f16[16]"},
+      {"tl.cumprod(i8)", "i8[16]"},
+      {"tl.cumprod(bf16)", "f32[16]"},
+      {"tl.sort(f16)", "f16[16]"},
+      {"tl.sort(a2, 0)", "!only the last dim"},
+      {"tl.topk(f16, 4)", "f32[4]"},
+      {"tl.topk(f16, 16)", "f16[16]"},
+      {"tl.topk(ar, 3)", "!power of 2"},
+      {"tl.topk(ar, 32)", "!power of 2 from 1 to 16"},
+      {"tl.histogram(i8, 32)", "i32[32]"},
+      {"tl.histogram(i32, 16, mask=m)", "i32[16]"},
+      {"tl.histogram(i32, 17)", "!`num_bins` must be a power of 2"},
+      {"tl.histogram(f32, 16)", "!block of integers"},
+      {"tl.rand(0, ar)", "f32[16]"},
+      {"tl.randint(s_i64, i64)", "u32[16]"},
+      {"tl.randn4x(42, ar)[2]", "f32[16]"},
+      {"tl.rand(0, 5)", "!must be a tensor"},
+      {"tl.rand(s_f32, ar)", "!seed must be an integer"},
+      {"tl.philox(1, u64, u64, u64, u64)[3]", "u64[16]"},
+      {"tl.map_elementwise(_relu, f32)", "f32[16]"},
+      {"tl.multiple_of(ar, 4)", "i32[16]"},
+      {"tl.max_contiguous(a2, 4)", "!one entry a dim"},
+      {"tl.multiple_of(ar, S)", "!must be constexpr"},
       {0},
   };
   check(rows);
 }
 
-/* ---- what it lowers to ---- */
+/* ---- what it lowers to ---------------------------------------------------------------------------------------- */
 
 static int count_ops(Block *b, OpCode code) {
   int n = 0;
@@ -298,9 +592,16 @@ static Func *must_compile(Context *cx, const char *statement, bool debug) {
 }
 
 static void builtin_combines_are_one_operation(void **state) {
-  static const struct { const char *statement; OpCode reduce, body; } rows[] = {
-      {"tl.device_print('r', tl.sum(f32, 0))", OP_REDUCE, OP_ADD}, {"tl.device_print('r', tl.max(f32, 0))", OP_REDUCE, OP_MAX}, {"tl.device_print('r', tl.min(i32, 0))", OP_REDUCE, OP_MIN},
-      {"tl.device_print('r', tl.xor_sum(i32, 0))", OP_REDUCE, OP_XOR}, {"tl.device_print('r', tl.cumsum(f32, 0))", OP_SCAN, OP_ADD}, {"tl.device_print('r', tl.cumprod(f32, 0))", OP_SCAN, OP_MUL},
+  static const struct {
+    const char *statement;
+    OpCode reduce, body;
+  } rows[] = {
+      {"tl.device_print('r', tl.sum(f32, 0))", OP_REDUCE, OP_ADD},
+      {"tl.device_print('r', tl.max(f32, 0))", OP_REDUCE, OP_MAX},
+      {"tl.device_print('r', tl.min(i32, 0))", OP_REDUCE, OP_MIN},
+      {"tl.device_print('r', tl.xor_sum(i32, 0))", OP_REDUCE, OP_XOR},
+      {"tl.device_print('r', tl.cumsum(f32, 0))", OP_SCAN, OP_ADD},
+      {"tl.device_print('r', tl.cumprod(f32, 0))", OP_SCAN, OP_MUL},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     Context *cx = context_create();
@@ -315,7 +616,10 @@ static void builtin_combines_are_one_operation(void **state) {
 
 static void stores_and_asserts(void **state) {
   Context *cx = context_create();
-  Op *store = find_op(must_compile(cx, "tl.store(P + ar, i32, mask=S > 3, cache_modifier='.cs', eviction_policy='evict_first')", false)->body, OP_STORE);
+  Op *store = find_op(
+      must_compile(cx, "tl.store(P + ar, i32, mask=S > 3, cache_modifier='.cs', eviction_policy='evict_first')", false)
+          ->body,
+      OP_STORE);
   assert_non_null(store);
   assert_int_equal(store->in_count, 3);
   assert_int_equal(store->in[1]->type->dtype, DT_F32);
@@ -329,14 +633,25 @@ static void stores_and_asserts(void **state) {
   assert_int_equal(store->in[1]->type->dtype, DT_I8);
   context_destroy(cx);
 
-  static const Row wrong[] = {{"tl.store(P, f32)", "but `pointer` is a scalar"}, {"tl.store(P + ar, a2)", "do not broadcast"}, {"tl.store(P + ar[:, None], ar[None, :])", "`pointer` must have shape [16, 16]"},
-                              {"tl.store(P + ar, f32, mask=i32)", "must be of type i1"}, {"tl.store(P + ar, f32, boundary_check=(0,))", "needs a block pointer"}, {"tl.static_assert(S > 1)", "known while compiling"},
-                              {"tl.static_assert(1 > 2, 'one is not greater')", "static assertion failed: one is not greater"}, {"tl.device_print(3)", "must be a string"}, {"tl.device_print('a', 'b')", "only the first argument"},
-                              {"x = tl.inline_asm_elementwise('mov', '=r,r', 3, tl.int32, True, 1)", "must be a list of tensors"}, {"tl.extra.cuda.globaltimer()", "bound to a GPU"}, {"tl.storr(P, 1)", "storr"}, {"len(ar)", "run-time value"}};
+  static const Row wrong[] = {
+      {"tl.store(P, f32)", "but `pointer` is a scalar"},
+      {"tl.store(P + ar, a2)", "do not broadcast"},
+      {"tl.store(P + ar[:, None], ar[None, :])", "`pointer` must have shape [16, 16]"},
+      {"tl.store(P + ar, f32, mask=i32)", "must be of type i1"},
+      {"tl.store(P + ar, f32, boundary_check=(0,))", "needs a block pointer"},
+      {"tl.static_assert(S > 1)", "known while compiling"},
+      {"tl.static_assert(1 > 2, 'one is not greater')", "static assertion failed: one is not greater"},
+      {"tl.device_print(3)", "must be a string"},
+      {"tl.device_print('a', 'b')", "only the first argument"},
+      {"x = tl.inline_asm_elementwise('mov', '=r,r', 3, tl.int32, True, 1)", "must be a list of tensors"},
+      {"tl.extra.cuda.globaltimer()", "bound to a GPU"},
+      {"tl.storr(P, 1)", "storr"},
+      {"len(ar)", "run-time value"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     cx = context_create();
     Func *f = compile(cx, wrong[i].expr, false);
-    if (f || !strstr(first_error(cx), wrong[i].want)) fprintf(stderr, "%s\n  wanted %s\n  got    %s\n", wrong[i].expr, wrong[i].want, first_error(cx));
+    if (f || !strstr(first_error(cx), wrong[i].want))
+      fprintf(stderr, "%s\n  wanted %s\n  got    %s\n", wrong[i].expr, wrong[i].want, first_error(cx));
     assert_null(f);
     assert_non_null(strstr(first_error(cx), wrong[i].want));
     context_destroy(cx);
@@ -344,13 +659,17 @@ static void stores_and_asserts(void **state) {
 
   for (int debug = 0; debug < 2; debug++) {
     cx = context_create();
-    assert_int_equal(count_ops(must_compile(cx, "tl.device_assert(ar < S, 'in range', mask=m)", debug)->body, OP_ASSERT), debug);
+    assert_int_equal(
+        count_ops(must_compile(cx, "tl.device_assert(ar < S, 'in range', mask=m)", debug)->body, OP_ASSERT), debug);
     context_destroy(cx);
   }
 }
 
 static void prints_in_triton_form(void **state) {
-  static const Row rows[] = {{"tl.device_print('pid', S)", " pid: "}, {"tl.device_print('pid: ', S)", " pid: "}, {"tl.device_print('hello')", " hello"}, {"print('x', S, f32)", " x: "}};
+  static const Row rows[] = {{"tl.device_print('pid', S)", " pid: "},
+                             {"tl.device_print('pid: ', S)", " pid: "},
+                             {"tl.device_print('hello')", " hello"},
+                             {"print('x', S, f32)", " x: "}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     Context *cx = context_create();
     Op *op = find_op(must_compile(cx, rows[i].expr, false)->body, OP_PRINT);
@@ -366,7 +685,8 @@ static void block_pointers_check_what_is_asked(void **state) {
     Context *cx = context_create();
     const char *check = checked == 0 ? "" : checked == 1 ? ", boundary_check=(1,)" : ", boundary_check=(0, 1)";
     char statement[256];
-    snprintf(statement, sizeof statement, "tl.device_print('r', tl.load(tl.make_block_ptr(P, (S, S), (S, 1), (S, 0), (4, 8), (1, 0))%s))", check);
+    snprintf(statement, sizeof statement,
+             "tl.device_print('r', tl.load(tl.make_block_ptr(P, (S, S), (S, 1), (S, 0), (4, 8), (1, 0))%s))", check);
     Func *f = must_compile(cx, statement, false);
     Op *load = find_op(f->body, OP_LOAD);
     assert_int_equal(load->in_count, checked ? 2 : 1);
