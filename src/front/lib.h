@@ -24,6 +24,8 @@ void sem_pair(Front *fr, Span at, const char *what, unsigned flags, Py *x, Py *y
 /* The element type of x op y for two tensors. */
 const Type *sem_common_type(Front *fr, Span at, const char *what, const Type *x, const Type *y, bool div);
 Value *sem_bf16_to_f32(Front *fr, Value *v);
+/* + - or *; `check`: with debug, assert that integers do not overflow. */
+Py *sem_arithmetic(Front *fr, Span at, PyOp op, Py *x, Py *y, bool check);
 
 /* ---- semantic_cast.c ------------------------------------------------------------------------------------------ */
 

@@ -112,7 +112,7 @@ static Py *call_operator(Front *fr, const Builtin *b, Span at, Py **args) {
   PyOp op = b->name[0] == 'a' ? PYOP_ADD : b->name[0] == 's' ? PYOP_SUB : PYOP_MULT;
   /* With two numbers Triton makes tensors of them. */
   Py *x = py_is_number(args[0]) && py_is_number(args[1]) ? py_tensor(fr, lib_value(fr, at, b, "x", args[0])) : args[0];
-  return sem_binary(fr, at, op, x, args[1]);
+  return sem_arithmetic(fr, at, op, x, args[1], lib_bool(fr, at, b, "sanitize_overflow", args[2]));
 }
 
 static Py *call_fdiv(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -214,9 +214,9 @@ const Builtin lib_math_table[] = {
     {"tl", "minimum", "x, y, propagate_nan=None", call_min_max, MATH, 0, NULL},
     {"tl", "maximum", "x, y, propagate_nan=None", call_min_max, MATH, 0, NULL},
     {"tl", "clamp", "x, min, max, propagate_nan=None", call_clamp, MATH, 0, NULL},
-    {"tl", "add", "x, y, sanitize_overflow=True", call_operator, MATH, 0, "overflow is not checked"},
-    {"tl", "sub", "x, y, sanitize_overflow=True", call_operator, MATH, 0, "overflow is not checked"},
-    {"tl", "mul", "x, y, sanitize_overflow=True", call_operator, MATH, 0, "overflow is not checked"},
+    {"tl", "add", "x, y, sanitize_overflow=True", call_operator, MATH, 0, "overflow is checked with debug"},
+    {"tl", "sub", "x, y, sanitize_overflow=True", call_operator, MATH, 0, "overflow is checked with debug"},
+    {"tl", "mul", "x, y, sanitize_overflow=True", call_operator, MATH, 0, "overflow is checked with debug"},
     {"tl", "where", "condition, x, y", call_where, INDEXING, 0, NULL},
     {"tensor", "logical_and", "self, other", call_logical, NULL, 0, NULL},
     {"tensor", "logical_or", "self, other", call_logical, NULL, 0, NULL},

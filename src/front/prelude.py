@@ -27,15 +27,15 @@ def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds: tl.constexpr):
     step_1: tl.constexpr = 0xBB67AE8584CAA73B if wide else 0xBB67AE85
     for _ in tl.static_range(n_rounds):
         high_a = tl.umulhi(mul_a, c0)
-        low_a = mul_a * c0
+        low_a = tl.mul(c0, mul_a, sanitize_overflow=False)
         high_b = tl.umulhi(mul_b, c2)
-        low_b = mul_b * c2
+        low_b = tl.mul(c2, mul_b, sanitize_overflow=False)
         c0 = high_b ^ c1 ^ k0
         c1 = low_b
         c2 = high_a ^ c3 ^ k1
         c3 = low_a
-        k0 = k0 + step_0
-        k1 = k1 + step_1
+        k0 = tl.add(k0, step_0, sanitize_overflow=False)
+        k1 = tl.add(k1, step_1, sanitize_overflow=False)
     return c0, c1, c2, c3
 
 
@@ -77,11 +77,12 @@ def randint(seed, offset, n_rounds: tl.constexpr):
 @triton.jit
 def uint_to_uniform_float(x):
     wide: tl.constexpr = x.dtype.primitive_bitwidth == 64
-    tl.static_assert(x.dtype.is_int() and (wide or x.dtype.primitive_bitwidth == 32), "uint_to_uniform_float: `x` must be an integer of 32 or 64 bits")
+    tl.static_assert(x.dtype.is_int() and (wide or x.dtype.primitive_bitwidth == 32),
+                     "uint_to_uniform_float: `x` must be an integer of 32 or 64 bits")
     # The largest scale for which no value rounds up to 1.
     scale: tl.constexpr = 1.0842020432385337e-19 if wide else 4.6566127342e-10
     x = x.to(tl.int64 if wide else tl.int32, bitcast=True)
-    return tl.where(x < 0, -x - 1, x) * scale
+    return tl.where(x < 0, ~x, x) * scale  # ~x is -x - 1
 
 
 @triton.jit
@@ -92,7 +93,8 @@ def rand(seed, offset, n_rounds: tl.constexpr):
 @triton.jit
 def rand4x(seed, offsets, n_rounds: tl.constexpr):
     r0, r1, r2, r3 = randint4x(seed, offsets, n_rounds)
-    return uint_to_uniform_float(r0), uint_to_uniform_float(r1), uint_to_uniform_float(r2), uint_to_uniform_float(r3)
+    return (uint_to_uniform_float(r0), uint_to_uniform_float(r1), uint_to_uniform_float(r2),
+            uint_to_uniform_float(r3))
 
 
 @triton.jit
@@ -140,7 +142,7 @@ def swizzle2d(i, j, size_i, size_j, size_g):
     return first_row + linear % rows, linear // rows
 
 
-# ---- dot_scaled: microscaling formats, upcast to bf16 (to f32 where fp16 takes part, whose mantissa bf16 could not hold) ----
+# ---- dot_scaled: microscaling formats, upcast to bf16 (to f32 where fp16 takes part, whose mantissa it could not hold) ----
 
 
 @triton.jit
@@ -190,21 +192,24 @@ def _apply_scale(x, scale, compute: tl.constexpr):
     if scale.dtype == tl.float8e4nv:
         factor = scale.to(compute)
     else:
-        tl.static_assert(scale.dtype == tl.uint8 or scale.dtype == tl.int8, "dot_scaled: scales are uint8 (e8m0) or float8e4nv")
+        tl.static_assert(scale.dtype == tl.uint8 or scale.dtype == tl.int8,
+                         "dot_scaled: scales are uint8 (e8m0) or float8e4nv")
         code = scale.to(tl.uint8, bitcast=True).to(tl.uint16)
         bits = tl.where(code == 0, 0x0040, tl.where(code == 255, 0x7FC0, code << 7)).to(tl.uint16)
         factor = bits.to(tl.bfloat16, bitcast=True).to(compute)
     group: tl.constexpr = x.shape[-1] // scale.shape[-1]
-    tl.static_assert(scale.shape[-1] * group == x.shape[-1] and (group == 32 or group == 16), "dot_scaled: a scale must stand for 16 or 32 elements along K")
+    tl.static_assert(scale.shape[-1] * group == x.shape[-1] and (group == 32 or group == 16),
+                     "dot_scaled: a scale must stand for 16 or 32 elements along K")
     wide = tl.broadcast_to(tl.expand_dims(factor, -1), list(scale.shape) + [group])
     return x * tl.reshape(wide, x.shape)
 
 
 @triton.jit
-def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_format: tl.constexpr, acc, fast_math: tl.constexpr, lhs_k_pack: tl.constexpr,
-               rhs_k_pack: tl.constexpr, out_dtype: tl.constexpr):
+def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_format: tl.constexpr, acc,
+               fast_math: tl.constexpr, lhs_k_pack: tl.constexpr, rhs_k_pack: tl.constexpr, out_dtype: tl.constexpr):
     tl.static_assert(out_dtype is None or out_dtype == tl.float32, "dot_scaled: `out_dtype` must be float32")
-    tl.static_assert((lhs_k_pack or lhs_format == "e2m1") and (rhs_k_pack or rhs_format == "e2m1"), "dot_scaled: only e2m1 can be packed along another dim than K")
+    tl.static_assert((lhs_k_pack or lhs_format == "e2m1") and (rhs_k_pack or rhs_format == "e2m1"),
+                     "dot_scaled: only e2m1 can be packed along another dim than K")
     compute: tl.constexpr = tl.float32 if lhs_format == "fp16" or rhs_format == "fp16" else tl.bfloat16
     a = _from_format(lhs, lhs_format, lhs_k_pack, compute)
     b = _from_format(rhs, rhs_format, not rhs_k_pack, compute)
@@ -327,8 +332,9 @@ def inductor_randint64(seed, offset, low, high):
 
 
 @triton.jit
-def inductor_bucketize_binary_search(values, boundaries_ptr, BOUNDARIES_SIZE, BOUNDARIES_UNDERLYING_NUMEL, BOUNDARIES_STRIDE, boundary_indices,
-                                     indexing_dtype: tl.constexpr, right: tl.constexpr, sorter_ptr, SORTER_STRIDE, sorter_indices):
+def inductor_bucketize_binary_search(values, boundaries_ptr, BOUNDARIES_SIZE, BOUNDARIES_UNDERLYING_NUMEL,
+                                     BOUNDARIES_STRIDE, boundary_indices, indexing_dtype: tl.constexpr,
+                                     right: tl.constexpr, sorter_ptr, SORTER_STRIDE, sorter_indices):
     # How many boundaries lie below each value (with right=True: not above it).
     low = tl.zeros(values.shape, dtype=indexing_dtype)
     high = tl.full(values.shape, 0, dtype=indexing_dtype) + tl.cast(BOUNDARIES_SIZE, indexing_dtype)
@@ -368,8 +374,8 @@ def inductor_if_mask(mask, val):
 
 @triton.jit
 def inductor_sort_with_index(x, idxs, rnumel, dim, stable: tl.constexpr, descending: tl.constexpr):
-    # A bitonic network over (value, index): the partner of a lane differs from it in one bit. NaN sorts as the greatest; lanes past
-    # rnumel go last; ties keep the order of the indices, which makes the sort stable.
+    # A bitonic network over (value, index): the partner of a lane differs from it in one bit. NaN sorts as the
+    # greatest; lanes past rnumel go last; ties keep the order of the indices, which makes the sort stable.
     axis: tl.constexpr = len(x.shape) - 1 if dim is None else dim
     tl.static_assert(axis == len(x.shape) - 1 or axis == -1, "sort_with_index: only the last dim can be sorted")
     n: tl.constexpr = x.shape[-1]

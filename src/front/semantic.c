@@ -136,8 +136,6 @@ Value *sem_bf16_to_f32(Front *fr, Value *v) {
 
 /* ---- binary operators ----------------------------------------------------------------------------------------- */
 
-static Value *add_to_pointer(Front *fr, Value *ptr, Value *offset) { return build_addptr(&fr->b, ptr, offset); }
-
 /* // and % want integers of one signedness; sem_pair has brought them to one type, unless a weak number decided it. */
 static Value *floor_div(Front *fr, Span at, Py *x, Py *y) {
   Value *a, *b;
@@ -181,25 +179,46 @@ static Value *bitwise(Front *fr, Span at, PyOp op, OpCode code, Py *x, Py *y) {
   return build_binary(&fr->b, code, a, b);
 }
 
+/* With debug, an integer sum, difference or product that its type of less than 64 bits does not hold fails an
+ * assertion: the same is computed in 64 bits and compared. */
+static void check_overflow(Front *fr, OpCode code, Value *x, Value *y) {
+  Dtype d = x->type->dtype;
+  if (!fr->func || !fr->func->debug || !dtype_is_int(d) || dtype_bits(d) >= 64) return;
+  Builder *b = &fr->b;
+  int bits = dtype_bits(d), value_bits = bits - dtype_is_signed(d);
+  int64_t max = ((int64_t)1 << value_bits) - 1, min = dtype_is_signed(d) ? -max - 1 : 0;
+  Value *wide = build_binary(b, code, build_convert(b, x, DT_I64), build_convert(b, y, DT_I64));
+  Value *fits = build_binary(b, OP_AND, build_cmp(b, CMP_LE, wide, build_int(b, wide->type, max)),
+                             build_cmp(b, CMP_GE, wide, build_int(b, wide->type, min)));
+  Op *op = build_op(b, OP_ASSERT, 1, &fits, 0, NULL);
+  const char *name = code == OP_ADD ? "add" : code == OP_SUB ? "sub" : "mul";
+  op->text = intern_z(fr->cx, arena_printf(fr->cx->arena, "int%d overflow detected for operation %s", bits, name));
+}
+
+Py *sem_arithmetic(Front *fr, Span at, PyOp op, Py *x, Py *y, bool check) {
+  OpCode code = op == PYOP_ADD ? OP_ADD : op == PYOP_SUB ? OP_SUB : OP_MUL;
+  unsigned pointers = op == PYOP_ADD ? PAIR_PTR_X | PAIR_PTR_Y : op == PYOP_SUB ? PAIR_PTR_X : 0;
+  Value *a, *b;
+  sem_pair(fr, at, pyop_symbol(op), pointers, x, y, &a, &b);
+  if (a->type->ptr && b->type->ptr)
+    fail_hint(fr->cx, at, "a pointer takes an integer offset", "two pointers cannot be added");
+  if (b->type->ptr) return py_tensor(fr, build_addptr(&fr->b, b, a));
+  if (a->type->ptr && op == PYOP_SUB) {
+    /* An unsigned offset would wrap when negated in its own width. */
+    if (!dtype_is_signed(b->type->dtype)) b = build_convert(&fr->b, b, DT_I64);
+    b = build_unary(&fr->b, OP_NEG, b);
+  }
+  if (a->type->ptr) return py_tensor(fr, build_addptr(&fr->b, a, b));
+  if (check) check_overflow(fr, code, a, b);
+  return py_tensor(fr, build_binary(&fr->b, code, a, b));
+}
+
 Py *sem_binary(Front *fr, Span at, PyOp op, Py *x, Py *y) {
   Value *a, *b;
   switch (op) {
   case PYOP_ADD:
-    sem_pair(fr, at, "+", PAIR_PTR_X | PAIR_PTR_Y, x, y, &a, &b);
-    if (a->type->ptr && b->type->ptr)
-      fail_hint(fr->cx, at, "a pointer takes an integer offset", "two pointers cannot be added");
-    if (a->type->ptr) return py_tensor(fr, add_to_pointer(fr, a, b));
-    if (b->type->ptr) return py_tensor(fr, add_to_pointer(fr, b, a));
-    return py_tensor(fr, build_binary(&fr->b, OP_ADD, a, b));
   case PYOP_SUB:
-    sem_pair(fr, at, "-", PAIR_PTR_X, x, y, &a, &b);
-    if (a->type->ptr) {
-      /* An unsigned offset would wrap when negated in its own width. */
-      if (!dtype_is_signed(b->type->dtype)) b = build_convert(&fr->b, b, DT_I64);
-      return py_tensor(fr, add_to_pointer(fr, a, build_unary(&fr->b, OP_NEG, b)));
-    }
-    return py_tensor(fr, build_binary(&fr->b, OP_SUB, a, b));
-  case PYOP_MULT: sem_pair(fr, at, "*", 0, x, y, &a, &b); return py_tensor(fr, build_binary(&fr->b, OP_MUL, a, b));
+  case PYOP_MULT: return sem_arithmetic(fr, at, op, x, y, true);
   case PYOP_DIV: return py_tensor(fr, true_div(fr, at, x, y));
   case PYOP_FLOOR_DIV: return py_tensor(fr, floor_div(fr, at, x, y));
   case PYOP_MOD:

@@ -665,6 +665,25 @@ static void stores_and_asserts(void **state) {
   }
 }
 
+static void debug_checks_for_overflow(void **state) {
+  static const struct {
+    const char *statement;
+    int asserts;
+  } rows[] = {{"x = i32 * 3 + s_i8", 2}, {"x = i64 * 3", 0},        {"x = f32 + 1", 0},
+              {"x = P + i32", 0},        {"x = u8 - 1", 1},         {"x = -i32", 0},
+              {"x = i32 // 3 & 5", 0},   {"x = tl.add(i32, 1)", 1}, {"x = tl.mul(i32, 3, sanitize_overflow=False)", 0},
+              {"x = tl.randn(7, ar)", 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (int debug = 0; debug < 2; debug++) {
+      Context *cx = context_create();
+      Func *f = must_compile(cx, rows[i].statement, debug);
+      int preamble = 0; /* "ar + S", once for each block that is made */
+      for (int d = 0; d < DTYPES; d++) preamble += mentions(rows[i].statement, dtypes[d][0]);
+      assert_int_equal(count_ops(f->body, OP_ASSERT), debug ? rows[i].asserts + preamble : 0);
+      context_destroy(cx);
+    }
+}
+
 static void prints_in_triton_form(void **state) {
   static const Row rows[] = {{"tl.device_print('pid', S)", " pid: "},
                              {"tl.device_print('pid: ', S)", " pid: "},
@@ -726,6 +745,7 @@ int main(void) {
       cmocka_unit_test(reductions_and_scans),
       cmocka_unit_test(builtin_combines_are_one_operation),
       cmocka_unit_test(stores_and_asserts),
+      cmocka_unit_test(debug_checks_for_overflow),
       cmocka_unit_test(prints_in_triton_form),
       cmocka_unit_test(block_pointers_check_what_is_asked),
       cmocka_unit_test(the_table_lists_the_library),
