@@ -25,10 +25,11 @@ const char *index_base(Nest *n, const Index *x, int rank, const int8_t *map, int
     for (int d = 0; d < rank; d++)
       if (map[d] == n->loop_dim[l - 1]) coef = sym_add(e, coef, x->coef[d]);
     if (sym_is(coef, 0)) continue;
-    const char *c = sym_text(n, coef), *i = index_name(n, n->loop_dim[l - 1]);
-    const char *name = fresh_name(e, NULL);
-    put(n, &n->at[l], l, "const int64_t %s = %s + %s * %s;", name, at, i, c);
-    at = name;
+    const char *i = index_name(n, n->loop_dim[l - 1]);
+    if (!sym_is(coef, 1)) i = text(e, "%s * %s", i, sym_text(n, coef));
+    if (strcmp(at, "0") != 0) i = text(e, "%s + %s", at, i);
+    at = fresh_name(e, NULL);
+    put(n, &n->at[l], l, "const int64_t %s = %s;", at, i);
     *level = l;
   }
   *term_count = 0;
@@ -162,16 +163,19 @@ const char *mask_vector(Nest *n, Mask *m) {
     m->cond = NULL;
     m->range_level = max_int(m->range_level, level);
   }
-  if (m->hi && !m->lo && n->whole) {
+  if ((m->hi || m->lo) && n->whole) {
+    /* The whole vectors end at hi, and there are none when the range does not begin at 0. */
+    const char *bound = m->hi ? m->hi : text(e, "%lld", (long long)n->width);
+    if (m->lo) bound = text(e, "(%s > 0 ? 0 : %s)", m->lo, bound);
     bool known = false;
-    for (int i = 0; i < n->bounds.n; i++) known |= n->bounds.at[i] == m->hi;
-    if (!known) vec_push(e->arena, &n->bounds, m->hi);
-  } else if (m->hi) {
-    all = first_mask(n, m->hi);
-  }
-  if (m->lo) {
-    const char *low = text(e, "~%s", first_mask(n, m->lo));
-    all = all ? text(e, "(%s & %s)", all, low) : text(e, "(%s)", low);
+    for (int i = 0; i < n->bounds.n; i++) known |= !strcmp(n->bounds.at[i], bound);
+    if (!known) vec_push(e->arena, &n->bounds, bound);
+  } else {
+    if (m->hi) all = first_mask(n, m->hi);
+    if (m->lo) {
+      const char *low = text(e, "~%s", first_mask(n, m->lo));
+      all = all ? text(e, "(%s & %s)", all, low) : text(e, "(%s)", low);
+    }
   }
   if (m->vector) all = all ? text(e, "(%s & %s)", all, m->vector) : m->vector;
   return all;
