@@ -1,8 +1,8 @@
 /* Interp: runs a launch: the programs of a grid one after the other, each a walk over the plan's Code.
  *
- * Control flow copies values between the places that the plan gave them. A for loop's carried values stay where they are
- * (body arguments and results share a place) and a yield copies into them; where a yield permutes them (`yield %b, %a`)
- * it goes through scratch space. The copy of a while loop needs none: its two bodies' arguments lie apart.
+ * Control flow copies values between the places that the plan gave them. A for loop's carried values stay where they
+ * are (body arguments and results share a place) and a yield copies into them; where a yield permutes them (`yield %b,
+ * %a`) it goes through scratch space. The copy of a while loop needs none: its two bodies' arguments lie apart.
  *
  * A fault ends the launch. It is written where it is found (run_fault) and every caller returns false.
  */
@@ -127,14 +127,16 @@ bool run_for(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   const Code *body = node->body[0];
   Dtype t = op->body[0]->args[0]->type->dtype;
-  int64_t i = scalar_load(t, node->in[0]).i, end = scalar_load(t, node->in[1]).i, stride = scalar_load(t, node->in[2]).i;
+  int64_t i = scalar_load(t, node->in[0]).i, end = scalar_load(t, node->in[1]).i,
+          stride = scalar_load(t, node->in[2]).i;
   bool is_unsigned = !dtype_is_signed(t);
   for (int k = 0; k < op->out_count; k++) copy_value(body->args[k + 1], node->in[k + 3], op->out[k]);
 
   int64_t constant;
   bool down = !is_unsigned && stride < 0;
   if (stride == 0 || (down && !value_is_const(op->in[2], &constant)))
-    return run_fault(run, op, NULL, -1, "the step of this loop is %lld, and a step computed at run time must be positive",
+    return run_fault(run, op, NULL, -1,
+                     "the step of this loop is %lld, and a step computed at run time must be positive",
                      (long long)stride);
   char *scratch = run->scratch;
   run->scratch += node->scratch;
@@ -210,8 +212,8 @@ static uint64_t mix(uint64_t x) { /* splitmix64's finalizer */
   return x ^ x >> 31;
 }
 
-/* The i-th of n numbers in an order drawn from seed, without a table: a Feistel network permutes [0, 4^k), and what lies at n
- * or above goes through it again until it comes out below. */
+/* The i-th of n numbers in an order drawn from seed, without a table: a Feistel network permutes [0, 4^k), and what
+ * lies at n or above goes through it again until it comes out below. */
 static int64_t shuffled(int64_t i, int64_t n, uint64_t seed) {
   int half = 1;
   while (half < 31 && 1LL << 2 * half < n) half++;
@@ -264,15 +266,16 @@ static bool run_launch(Run *run, InterpMemory *m, const uint64_t *args, int64_t 
   return run_grid(run, total);
 }
 
-bool interp_run(const Func *f, InterpMemory *m, const uint64_t *args, const int32_t grid[3], const InterpOptions *options,
-                InterpFault *fault) {
+bool interp_run(const Func *f, InterpMemory *m, const uint64_t *args, const int32_t grid[3],
+                const InterpOptions *options, InterpFault *fault) {
   static const InterpOptions defaults;
   *fault = (InterpFault){0};
   Run run = {.func = f, .options = options ? options : &defaults, .fault = fault};
   memcpy(run.grid, grid, sizeof run.grid);
   __int128 total = 1;
   for (int d = 0; d < 3; d++) {
-    if (grid[d] < 0) return run_fault(&run, NULL, NULL, -1, "the grid (%d, %d, %d) has a negative size", grid[0], grid[1], grid[2]);
+    if (grid[d] < 0)
+      return run_fault(&run, NULL, NULL, -1, "the grid (%d, %d, %d) has a negative size", grid[0], grid[1], grid[2]);
     total *= grid[d];
   }
   if (total == 0) return true;

@@ -1,11 +1,12 @@
 /* Memory: the allocations that launches may touch.
  *
- * The registry is an array of Regions sorted by address. Each region that the interpreter allocated has a bitmap with one
- * bit a byte, set when the byte is written; memory and bitmap come from calloc, so the system gives pages of them only
- * where something was written. The caller's own memory has no bitmap: it counts as written.
+ * The registry is an array of Regions sorted by address. Each region that the interpreter allocated has a bitmap with
+ * one bit a byte, set when the byte is written; memory and bitmap come from calloc, so the system gives pages of them
+ * only where something was written. The caller's own memory has no bitmap: it counts as written.
  *
- * Memory that the interpreter allocates has a gap before and after it, so that an access just past its end meets no other
- * allocation. Accesses are checked against the region that the kernel's argument points into, not merely against any.
+ * Memory that the interpreter allocates has a gap before and after it, so that an access just past its end meets no
+ * other allocation. Accesses are checked against the region that the kernel's argument points into, not merely against
+ * any.
  *
  * Bitmaps are updated with relaxed atomics, for two launches may write neighbouring bytes of one region at once.
  */

@@ -1,7 +1,8 @@
 /* memory: what the interpreter's files know of allocations and of who touched what. Inside src/interp only.
  *
- * A Region is one allocation. A launch works on a MemoryView, a copy of the registry's table taken when it starts, so that
- * other threads may add and remove regions meanwhile. A Shadow belongs to one launch and finds races between its programs.
+ * A Region is one allocation. A launch works on a MemoryView, a copy of the registry's table taken when it starts, so
+ * that other threads may add and remove regions meanwhile. A Shadow belongs to one launch and finds races between its
+ * programs.
  */
 #ifndef NEREID_INTERP_MEMORY_H
 #define NEREID_INTERP_MEMORY_H
@@ -40,7 +41,8 @@ RegionSpan *memory_view_nearest(const MemoryView *v, uintptr_t addr);
 bool region_is_written(const Region *r, size_t offset, size_t n, size_t *first);
 void region_set_written(Region *r, size_t offset, size_t n);
 
-/* ---- shadow.c ------------------------------------------------------------------------------------------------------ */
+/* ---- shadow.c ------------------------------------------------------------------------------------------------------
+ */
 
 typedef enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ATOMIC = 4 } Access;
 
@@ -57,8 +59,8 @@ void shadow_destroy(Shadow *s);
 bool shadow_begin_program(Shadow *s, int64_t program); /* programs run one after the other; false when out of memory */
 /* Notes an access by the running program; false when it conflicts with another program's. */
 bool shadow_access(Shadow *s, uintptr_t addr, size_t n, Access kind, Conflict *out);
-/* A scalar atomic on addr: acquire orders everything that other programs did before their release on addr before what this
- * program does from now on. False when out of memory. */
+/* A scalar atomic on addr: acquire orders everything that other programs did before their release on addr before what
+ * this program does from now on. False when out of memory. */
 bool shadow_sync(Shadow *s, uintptr_t addr, bool acquire, bool release);
 
 #endif

@@ -1,9 +1,10 @@
 /* Conversions between element types, as loops over whole arrays.
  *
- * What an element becomes is said by scalar_convert; the loops here give the same bits faster. f32 stands in the middle:
- * types whose every value f32 holds exactly (f16, bf16, fp8, integers of at most 16 bits) go to any other type by way of
- * it, a chunk at a time, with one rounding in all. Integers convert among themselves and to f32 and f64 directly.
- * The rest (a wide integer to f16, f64 to integers, rounding towards zero) takes the slow path through scalar_convert.
+ * What an element becomes is said by scalar_convert; the loops here give the same bits faster. f32 stands in the
+ * middle: types whose every value f32 holds exactly (f16, bf16, fp8, integers of at most 16 bits) go to any other type
+ * by way of it, a chunk at a time, with one rounding in all. Integers convert among themselves and to f32 and f64
+ * directly. The rest (a wide integer to f16, f64 to integers, rounding towards zero) takes the slow path through
+ * scalar_convert.
  *
  * f16's two loops are branch-free so that they vectorise:
  *
@@ -64,8 +65,8 @@ static void float_to_f8(Dtype t, uint8_t *o, const float *x, int64_t n) {
 }
 
 #define F8(X) X(F8E5) X(F8E4NV) X(F8E4B15) X(F8E4B8) X(F8E5B16)
-#define LOOPS(T)                                                                                                                   \
-  static void T##_to_float(void *out, void *const *in, int64_t n) { f8_to_float(DT_##T, out, in[0], n); }                          \
+#define LOOPS(T)                                                                                                       \
+  static void T##_to_float(void *out, void *const *in, int64_t n) { f8_to_float(DT_##T, out, in[0], n); }              \
   static void float_to_##T(void *out, void *const *in, int64_t n) { float_to_f8(DT_##T, out, in[0], n); }
 F8(LOOPS)
 #undef LOOPS
@@ -97,14 +98,14 @@ static void float_to_bf16(void *out, void *const *in, int64_t n) {
 }
 
 /* Out of range gives the nearest end, NaN gives 0. */
-#define FLOAT_TO_INT(name, T, low, high, end)                                                                                      \
-  static void float_to_##name(void *out, void *const *in, int64_t n) {                                                             \
-    const float *x = in[0];                                                                                                        \
-    T *o = out;                                                                                                                    \
-    for (int64_t i = 0; i < n; i++) {                                                                                              \
-      float v = x[i];                                                                                                              \
-      o[i] = v >= end ? high : v > (float)low ? (T)v : v <= (float)low ? low : 0;                                                  \
-    }                                                                                                                              \
+#define FLOAT_TO_INT(name, T, low, high, end)                                                                          \
+  static void float_to_##name(void *out, void *const *in, int64_t n) {                                                 \
+    const float *x = in[0];                                                                                            \
+    T *o = out;                                                                                                        \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+      float v = x[i];                                                                                                  \
+      o[i] = v >= end ? high : v > (float)low ? (T)v : v <= (float)low ? low : 0;                                      \
+    }                                                                                                                  \
   }
 FLOAT_TO_INT(i8, int8_t, INT8_MIN, INT8_MAX, 0x1p7f)
 FLOAT_TO_INT(i16, int16_t, INT16_MIN, INT16_MAX, 0x1p15f)
@@ -116,11 +117,11 @@ FLOAT_TO_INT(u32, uint32_t, 0, UINT32_MAX, 0x1p32f)
 FLOAT_TO_INT(u64, uint64_t, 0, UINT64_MAX, 0x1p64f)
 #undef FLOAT_TO_INT
 
-#define LOOP(name, To, From, value)                                                                                                \
-  static void name(void *out, void *const *in, int64_t n) {                                                                        \
-    const From *x = in[0];                                                                                                         \
-    To *o = out;                                                                                                                   \
-    for (int64_t i = 0; i < n; i++) o[i] = (To)(value);                                                                            \
+#define LOOP(name, To, From, value)                                                                                    \
+  static void name(void *out, void *const *in, int64_t n) {                                                            \
+    const From *x = in[0];                                                                                             \
+    To *o = out;                                                                                                       \
+    for (int64_t i = 0; i < n; i++) o[i] = (To)(value);                                                                \
   }
 LOOP(float_to_double, double, float, x[i])
 LOOP(double_to_float, float, double, x[i])
@@ -129,13 +130,15 @@ LOOP(double_to_bool, uint8_t, double, x[i] != 0)
 
 /* ---- integers ---- */
 
-#define INTS(X) X(i8, int8_t) X(i16, int16_t) X(i32, int32_t) X(i64, int64_t) X(u8, uint8_t) X(u16, uint16_t) X(u32, uint32_t) X(u64, uint64_t)
-#define FROM_INT(name, T)                                                                                                          \
-  LOOP(name##_to_float, float, T, x[i])                                                                                            \
-  LOOP(name##_to_double, double, T, x[i])                                                                                          \
-  LOOP(name##_to_8, uint8_t, T, x[i])                                                                                              \
-  LOOP(name##_to_16, uint16_t, T, x[i])                                                                                            \
-  LOOP(name##_to_32, uint32_t, T, x[i])                                                                                            \
+#define INTS(X)                                                                                                        \
+  X(i8, int8_t)                                                                                                        \
+  X(i16, int16_t) X(i32, int32_t) X(i64, int64_t) X(u8, uint8_t) X(u16, uint16_t) X(u32, uint32_t) X(u64, uint64_t)
+#define FROM_INT(name, T)                                                                                              \
+  LOOP(name##_to_float, float, T, x[i])                                                                                \
+  LOOP(name##_to_double, double, T, x[i])                                                                              \
+  LOOP(name##_to_8, uint8_t, T, x[i])                                                                                  \
+  LOOP(name##_to_16, uint16_t, T, x[i])                                                                                \
+  LOOP(name##_to_32, uint32_t, T, x[i])                                                                                \
   LOOP(name##_to_64, uint64_t, T, x[i])
 INTS(FROM_INT)
 #undef FROM_INT
@@ -146,37 +149,37 @@ LOOP(any64_to_bool, uint8_t, uint64_t, x[i] != 0)
 
 static const Kernel int_to_bits[DT_COUNT][4] = {
 #define ROW(id, name) [DT_##id] = {name##_to_8, name##_to_16, name##_to_32, name##_to_64}
-    ROW(I1, u8), ROW(I8, i8), ROW(I16, i16), ROW(I32, i32), ROW(I64, i64), ROW(U8, u8), ROW(U16, u16), ROW(U32, u32), ROW(U64, u64)
+    ROW(I1, u8), ROW(I8, i8),   ROW(I16, i16), ROW(I32, i32), ROW(I64, i64),
+    ROW(U8, u8), ROW(U16, u16), ROW(U32, u32), ROW(U64, u64)
 #undef ROW
 };
 static const Kernel int_to_bool[DT_COUNT] = {
     [DT_I8] = any8_to_bool, [DT_I16] = any16_to_bool, [DT_I32] = any32_to_bool, [DT_I64] = any64_to_bool,
     [DT_U8] = any8_to_bool, [DT_U16] = any16_to_bool, [DT_U32] = any32_to_bool, [DT_U64] = any64_to_bool};
-static const Kernel to_float[DT_COUNT] = { /* rounds once for wide integers and f64 */
-    [DT_I1] = u8_to_float,         [DT_I8] = i8_to_float,       [DT_I16] = i16_to_float,     [DT_I32] = i32_to_float,
-    [DT_I64] = i64_to_float,       [DT_U8] = u8_to_float,       [DT_U16] = u16_to_float,     [DT_U32] = u32_to_float,
-    [DT_U64] = u64_to_float,       [DT_F8E5] = F8E5_to_float,   [DT_F8E4NV] = F8E4NV_to_float, [DT_F8E4B15] = F8E4B15_to_float,
-    [DT_F8E4B8] = F8E4B8_to_float, [DT_F8E5B16] = F8E5B16_to_float, [DT_F16] = f16_to_float, [DT_BF16] = bf16_to_float,
-    [DT_F64] = double_to_float};
+static const Kernel to_float[DT_COUNT] =
+    {/* rounds once for wide integers and f64 */
+     [DT_I1] = u8_to_float,         [DT_I8] = i8_to_float,           [DT_I16] = i16_to_float,
+     [DT_I32] = i32_to_float,       [DT_I64] = i64_to_float,         [DT_U8] = u8_to_float,
+     [DT_U16] = u16_to_float,       [DT_U32] = u32_to_float,         [DT_U64] = u64_to_float,
+     [DT_F8E5] = F8E5_to_float,     [DT_F8E4NV] = F8E4NV_to_float,   [DT_F8E4B15] = F8E4B15_to_float,
+     [DT_F8E4B8] = F8E4B8_to_float, [DT_F8E5B16] = F8E5B16_to_float, [DT_F16] = f16_to_float,
+     [DT_BF16] = bf16_to_float,     [DT_F64] = double_to_float};
 static const Kernel to_double[DT_COUNT] = {
-    [DT_I1] = u8_to_double,  [DT_I8] = i8_to_double,  [DT_I16] = i16_to_double, [DT_I32] = i32_to_double, [DT_I64] = i64_to_double,
-    [DT_U8] = u8_to_double,  [DT_U16] = u16_to_double, [DT_U32] = u32_to_double, [DT_U64] = u64_to_double, [DT_F32] = float_to_double};
+    [DT_I1] = u8_to_double,   [DT_I8] = i8_to_double,    [DT_I16] = i16_to_double, [DT_I32] = i32_to_double,
+    [DT_I64] = i64_to_double, [DT_U8] = u8_to_double,    [DT_U16] = u16_to_double, [DT_U32] = u32_to_double,
+    [DT_U64] = u64_to_double, [DT_F32] = float_to_double};
 static const Kernel from_float[DT_COUNT] = {
-    [DT_I1] = float_to_bool,       [DT_I8] = float_to_i8,       [DT_I16] = float_to_i16,     [DT_I32] = float_to_i32,
-    [DT_I64] = float_to_i64,       [DT_U8] = float_to_u8,       [DT_U16] = float_to_u16,     [DT_U32] = float_to_u32,
-    [DT_U64] = float_to_u64,       [DT_F8E5] = float_to_F8E5,   [DT_F8E4NV] = float_to_F8E4NV, [DT_F8E4B15] = float_to_F8E4B15,
-    [DT_F8E4B8] = float_to_F8E4B8, [DT_F8E5B16] = float_to_F8E5B16, [DT_F16] = float_to_f16, [DT_BF16] = float_to_bf16,
-    [DT_F64] = float_to_double};
+    [DT_I1] = float_to_bool,       [DT_I8] = float_to_i8,           [DT_I16] = float_to_i16,
+    [DT_I32] = float_to_i32,       [DT_I64] = float_to_i64,         [DT_U8] = float_to_u8,
+    [DT_U16] = float_to_u16,       [DT_U32] = float_to_u32,         [DT_U64] = float_to_u64,
+    [DT_F8E5] = float_to_F8E5,     [DT_F8E4NV] = float_to_F8E4NV,   [DT_F8E4B15] = float_to_F8E4B15,
+    [DT_F8E4B8] = float_to_F8E4B8, [DT_F8E5B16] = float_to_F8E5B16, [DT_F16] = float_to_f16,
+    [DT_BF16] = float_to_bf16,     [DT_F64] = float_to_double};
 
 Kernel widen_kernel(Dtype t) { return to_float[t]; }
 Kernel narrow_kernel(Dtype t) { return from_float[t]; }
 
 /* ---- the operations ---- */
-
-static bool run_kernel(Run *run, const Node *node, int64_t n) {
-  node->kernel(node->out[0], (void *const *)node->in, n);
-  return true;
-}
 
 static bool run_through_float(Run *run, const Node *node, int64_t n) {
   Dtype from = node->op->in[0]->type->dtype, to = node->op->out[0]->type->dtype;

@@ -1,11 +1,11 @@
 /* Loads, stores and atomics, every access checked.
  *
- * Lanes whose addresses follow each other form a run, and a run is checked and copied as one: it must lie in one region, be
- * aligned, have been written before it is read, and conflict with no other program. A row of a tile costs about what one
- * element costs. Masked lanes are never looked at.
+ * Lanes whose addresses follow each other form a run, and a run is checked and copied as one: it must lie in one
+ * region, be aligned, have been written before it is read, and conflict with no other program. A row of a tile costs
+ * about what one element costs. Masked lanes are never looked at.
  *
- * A pointer that comes from one kernel argument may touch only the region which that argument points into; another one any
- * region. i1 in memory is a byte: any value but 0 reads as 1.
+ * A pointer that comes from one kernel argument may touch only the region which that argument points into; another one
+ * any region. i1 in memory is a byte: any value but 0 reads as 1.
  */
 #include "interp/run.h"
 
@@ -44,7 +44,8 @@ static const char *name_of(const Run *run, const RegionSpan *s) {
   const Block *body = run->func->body;
   if (*s->region->name) return s->region->name;
   for (int i = 0; i < body->arg_count; i++)
-    if (run->arg_regions[i] && run->arg_regions[i]->region == s->region && body->args[i]->name) return body->args[i]->name;
+    if (run->arg_regions[i] && run->arg_regions[i]->region == s->region && body->args[i]->name)
+      return body->args[i]->name;
   return "unnamed memory";
 }
 
@@ -72,8 +73,8 @@ static bool fault_with(Run *run, const Node *node, int64_t element, Buf *b) {
   return false;
 }
 
-static bool fault_bounds(Run *run, const Node *node, const RegionSpan *from, uintptr_t addr, int64_t element, AccessKind kind,
-                         int bytes) {
+static bool fault_bounds(Run *run, const Node *node, const RegionSpan *from, uintptr_t addr, int64_t element,
+                         AccessKind kind, int bytes) {
   Buf b = {0};
   buf_printf(&b, "%s out of bounds: ", kind_name[kind]);
   say_element(&b, node, element, kind, bytes);
@@ -88,8 +89,10 @@ static bool fault_bounds(Run *run, const Node *node, const RegionSpan *from, uin
   return fault_with(run, node, element, &b);
 }
 
-static bool fault_race(Run *run, const Node *node, const RegionSpan *in, const Conflict *c, int64_t element, AccessKind kind) {
-  static const char *const did[] = {[ACCESS_READ] = "read", [ACCESS_WRITE] = "wrote", [ACCESS_ATOMIC] = "updated atomically"};
+static bool fault_race(Run *run, const Node *node, const RegionSpan *in, const Conflict *c, int64_t element,
+                       AccessKind kind) {
+  static const char *const did[] = {
+      [ACCESS_READ] = "read", [ACCESS_WRITE] = "wrote", [ACCESS_ATOMIC] = "updated atomically"};
   static const Access same[] = {[LOAD] = ACCESS_READ, [STORE] = ACCESS_WRITE, [ATOMIC] = ACCESS_ATOMIC};
   if (c->out_of_memory) return run_out_of_memory(run, node->op);
   Buf b = {0};
@@ -111,10 +114,10 @@ static RegionSpan *region_of(Run *run, const Node *node, uintptr_t addr) {
   return s ? s : memory_view_find(&run->view, addr);
 }
 
-/* Checks the elements of a run that begins at lane `element`, as far as they lie in one region: returns how many (at least
- * one), or 0 after a fault. `bytes` is an element's size; `reads`: the bytes must have been written before. */
-static int64_t check(Run *run, const Node *node, uintptr_t addr, int64_t count, int bytes, int64_t element, AccessKind kind,
-                     bool reads) {
+/* Checks the elements of a run that begins at lane `element`, as far as they lie in one region: returns how many (at
+ * least one), or 0 after a fault. `bytes` is an element's size; `reads`: the bytes must have been written before. */
+static int64_t check(Run *run, const Node *node, uintptr_t addr, int64_t count, int bytes, int64_t element,
+                     AccessKind kind, bool reads) {
   RegionSpan *s = region_of(run, node, addr);
   if (!s || addr < s->base || addr >= s->end || s->end - addr < (uintptr_t)bytes) {
     fault_bounds(run, node, s, addr, element, kind, bytes);
@@ -228,8 +231,8 @@ bool run_store(Run *run, const Node *node, int64_t n) {
 
 /* ---- atomics ---- */
 
-/* max and min of floats go through integers, as on NVIDIA: with the sign clear a signed comparison of the bits, with the
- * sign set an unsigned one the other way round. So -0.0 is below 0.0 and a positive NaN above everything. */
+/* max and min of floats go through integers, as on NVIDIA: with the sign clear a signed comparison of the bits, with
+ * the sign set an unsigned one the other way round. So -0.0 is below 0.0 and a positive NaN above everything. */
 static uint64_t float_extreme(RmwKind kind, uint64_t old, uint64_t value, int bits) {
   int unused = 64 - bits;
   int64_t so = (int64_t)(old << unused), sv = (int64_t)(value << unused);
@@ -257,8 +260,8 @@ static uint64_t rmw(RmwKind kind, Dtype t, uint64_t old, uint64_t value) {
   return out;
 }
 
-/* Only scalar atomics order programs: locks and counters are scalars, and a tile's million lanes would be dear. Called after
- * the access, so that a release covers it. */
+/* Only scalar atomics order programs: locks and counters are scalars, and a tile's million lanes would be dear. Called
+ * after the access, so that a release covers it. */
 static bool synchronize(Run *run, const Op *op, uintptr_t addr, MemSem sem) {
   if (!run->shadow || op->in[0]->type->rank) return true;
   bool acquire = sem == SEM_ACQ_REL || sem == SEM_ACQUIRE, release = sem == SEM_ACQ_REL || sem == SEM_RELEASE;

@@ -1,16 +1,16 @@
 /* reduce, scan and map: operations whose body says what happens to scalars.
  *
- * A tensor is seen as [outer, length, inner] around the axis. Where the body is elementwise (any combine function without
- * control flow), one walk over it serves up to LANES elements at once; else it runs once for each element.
+ * A tensor is seen as [outer, length, inner] around the axis. Where the body is elementwise (any combine function
+ * without control flow), one walk over it serves up to LANES elements at once; else it runs once for each element.
  *
- * reduce combines neighbours, then neighbours of the results, and so on: a balanced tree, which keeps the order of operands
- * (an associative body is enough), gives float sums a small error, and is the same for every LANES. Each partial result has
- * the body's type:
+ * reduce combines neighbours, then neighbours of the results, and so on: a balanced tree, which keeps the order of
+ * operands (an associative body is enough), gives float sums a small error, and is the same for every LANES. Each
+ * partial result has the body's type:
  *
  *     length 8:  (((0 1) (2 3)) ((4 5) (6 7)))
  *
- * scan goes along the axis one step at a time, all lines at once: result[i] = body(result[i - 1], x[i]); reversed from the
- * end. map takes `pack` neighbours at a time, in row-major order.
+ * scan goes along the axis one step at a time, all lines at once: result[i] = body(result[i - 1], x[i]); reversed from
+ * the end. map takes `pack` neighbours at a time, in row-major order.
  */
 #include "interp/run.h"
 
@@ -40,9 +40,9 @@ static int64_t most_lanes(const Node *node) { return node->body[0]->lanes ? LANE
 /* Copies n elements that lie `stride` elements apart, from or to. */
 static void take_lanes(char *lanes, const char *from, int64_t n, int64_t stride, int bytes) {
   switch (bytes) {
-#define TAKE(size, T)                                                                                                              \
-  case size:                                                                                                                       \
-    for (int64_t i = 0; i < n; i++) ((T *)lanes)[i] = ((const T *)from)[i * stride];                                               \
+#define TAKE(size, T)                                                                                                  \
+  case size:                                                                                                           \
+    for (int64_t i = 0; i < n; i++) ((T *)lanes)[i] = ((const T *)from)[i * stride];                                   \
     break;
     TAKE(1, uint8_t)
     TAKE(2, uint16_t)
@@ -54,9 +54,9 @@ static void take_lanes(char *lanes, const char *from, int64_t n, int64_t stride,
 
 static void put_lanes(char *to, const char *lanes, int64_t n, int64_t stride, int bytes) {
   switch (bytes) {
-#define PUT(size, T)                                                                                                               \
-  case size:                                                                                                                       \
-    for (int64_t i = 0; i < n; i++) ((T *)to)[i * stride] = ((const T *)lanes)[i];                                                 \
+#define PUT(size, T)                                                                                                   \
+  case size:                                                                                                           \
+    for (int64_t i = 0; i < n; i++) ((T *)to)[i * stride] = ((const T *)lanes)[i];                                     \
     break;
     PUT(1, uint8_t)
     PUT(2, uint16_t)
@@ -75,9 +75,9 @@ int64_t scratch_reduce(const Op *op) {
   return bytes;
 }
 
-/* Combines pairs [first, first + n) of the operands in `work`. Pair p is of rows 2p and 2p + 1, which have `inner` elements
- * each; its result becomes row p. Elements of results count row by row: element e is made of elements that lie at e or
- * later, so going front to back nothing is overwritten that is still to be read. */
+/* Combines pairs [first, first + n) of the operands in `work`. Pair p is of rows 2p and 2p + 1, which have `inner`
+ * elements each; its result becomes row p. Elements of results count row by row: element e is made of elements that lie
+ * at e or later, so going front to back nothing is overwritten that is still to be read. */
 static bool combine(Run *run, const Node *node, char *const *work, int64_t first, int64_t n, int64_t inner) {
   const Op *op = node->op;
   const Code *body = node->body[0];
@@ -112,7 +112,8 @@ bool run_reduce(Run *run, const Node *node, int64_t unused) {
   const Op *op = node->op;
   Lines l = lines_of(op);
   char *scratch = run->scratch, *at = scratch, *work[MOST_OPERANDS];
-  if (op->in_count > MOST_OPERANDS) return run_fault(run, op, NULL, -1, "a reduction of more than %d tensors", MOST_OPERANDS);
+  if (op->in_count > MOST_OPERANDS)
+    return run_fault(run, op, NULL, -1, "a reduction of more than %d tensors", MOST_OPERANDS);
   for (int k = 0; k < op->in_count; k++) {
     int64_t bytes = plan_type_bytes(op->in[k]->type);
     work[k] = at;
@@ -180,7 +181,8 @@ bool run_scan(Run *run, const Node *node, int64_t unused) {
 bool run_map(Run *run, const Node *node, int64_t unused) {
   const Op *op = node->op;
   const Code *body = node->body[0];
-  int64_t pack = op->attr[0] > 1 ? op->attr[0] : 1, groups = type_numel(op->out[0]->type) / pack, step = most_lanes(node);
+  int64_t pack = op->attr[0] > 1 ? op->attr[0] : 1, groups = type_numel(op->out[0]->type) / pack,
+          step = most_lanes(node);
   if (body->lanes) run_captures(body);
   for (int64_t g = 0; g < groups; g += step) {
     int64_t n = groups - g < step ? groups - g : step;

@@ -1,8 +1,8 @@
 /* Creation and shape: operations that only put elements in other places.
  *
  * broadcast and trans are one loop: the result is walked in order while the operand is read with a stride for each
- * dimension, 0 where it is broadcast. Neighbouring dimensions that can be walked as one are merged when the plan is made,
- * so most cases end as a few long rows:
+ * dimension, 0 where it is broadcast. Neighbouring dimensions that can be walked as one are merged when the plan is
+ * made, so most cases end as a few long rows:
  *
  *     broadcast f32[64,1] -> f32[64,128]   shape (64, 128), strides (1, 0): 64 fills
  *     broadcast f32[1,128] -> f32[64,128]  shape (64, 128), strides (0, 1): 64 copies
@@ -14,12 +14,12 @@
 void fill_elements(void *out, const void *from, int bytes, int64_t n) {
   switch (bytes) {
   case 1: memset(out, *(const uint8_t *)from, (size_t)n); break;
-#define FILL(size, T)                                                                                                              \
-  case size: {                                                                                                                     \
-    T v, *o = out;                                                                                                                 \
-    memcpy(&v, from, sizeof v);                                                                                                    \
-    for (int64_t i = 0; i < n; i++) o[i] = v;                                                                                      \
-    break;                                                                                                                         \
+#define FILL(size, T)                                                                                                  \
+  case size: {                                                                                                         \
+    T v, *o = out;                                                                                                     \
+    memcpy(&v, from, sizeof v);                                                                                        \
+    for (int64_t i = 0; i < n; i++) o[i] = v;                                                                          \
+    break;                                                                                                             \
   }
     FILL(2, uint16_t)
     FILL(4, uint32_t)
@@ -64,12 +64,12 @@ static void copy_row(char *out, const char *in, int64_t n, int64_t stride, int b
     return;
   }
   switch (bytes) {
-#define ROW(size, T)                                                                                                               \
-  case size: {                                                                                                                     \
-    T *o = (T *)out;                                                                                                               \
-    const T *x = (const T *)in;                                                                                                    \
-    for (int64_t i = 0; i < n; i++) o[i] = x[i * stride];                                                                          \
-    break;                                                                                                                         \
+#define ROW(size, T)                                                                                                   \
+  case size: {                                                                                                         \
+    T *o = (T *)out;                                                                                                   \
+    const T *x = (const T *)in;                                                                                        \
+    for (int64_t i = 0; i < n; i++) o[i] = x[i * stride];                                                              \
+    break;                                                                                                             \
   }
     ROW(1, uint8_t)
     ROW(2, uint16_t)
@@ -130,12 +130,12 @@ bool run_join(Run *run, const Node *node, int64_t n) {
   int bytes = plan_elem_bytes(node->op->out[0]->type);
   for (int k = 0; k < 2; k++) {
     switch (bytes) {
-#define INTERLEAVE(size, T)                                                                                                        \
-  case size: {                                                                                                                     \
-    T *o = (T *)node->out[0] + k;                                                                                                  \
-    const T *x = (const T *)node->in[k];                                                                                           \
-    for (int64_t i = 0; i < n / 2; i++) o[2 * i] = x[i];                                                                           \
-    break;                                                                                                                         \
+#define INTERLEAVE(size, T)                                                                                            \
+  case size: {                                                                                                         \
+    T *o = (T *)node->out[0] + k;                                                                                      \
+    const T *x = (const T *)node->in[k];                                                                               \
+    for (int64_t i = 0; i < n / 2; i++) o[2 * i] = x[i];                                                               \
+    break;                                                                                                             \
   }
       INTERLEAVE(1, uint8_t)
       INTERLEAVE(2, uint16_t)
@@ -183,8 +183,8 @@ bool run_gather(Run *run, const Node *node, int64_t n) {
     int64_t outer = i / (length * index_inner), inner = i % index_inner;
     int64_t at = scalar_load(index->dtype, node->in[1] + i * index_bytes).i;
     if (at < 0 || at >= size)
-      return run_fault(run, op, op->out[0]->type, i, "gather out of range: index %lld along axis %d of size %lld", (long long)at, axis,
-                       (long long)size);
+      return run_fault(run, op, op->out[0]->type, i, "gather out of range: index %lld along axis %d of size %lld",
+                       (long long)at, axis, (long long)size);
     memcpy(node->out[0] + i * bytes, node->in[0] + ((outer * size + at) * src_inner + inner) * bytes, (size_t)bytes);
   }
   return true;

@@ -1,18 +1,15 @@
 /* Plan: from a Func to Code, once a launch.
  *
- * Every value gets a fixed place in one block of memory. Places are reused: a value's place is free again after the last
- * operation that uses it, counted in the block that defines it, so a value from outside a loop lives through all of the
- * loop. Tiles have power-of-two sizes, hence a list of free places per power of two is all the allocator there is.
+ * Every value gets a fixed place in one block of memory. Places are reused: a value's place is free again after the
+ * last operation that uses it, counted in the block that defines it, so a value from outside a loop lives through all
+ * of the loop. Tiles have power-of-two sizes, hence a list of free places per power of two is all the allocator there
+ * is.
  *
  *     for's results      lie where its carried arguments lie
  *     reshape, hint, ... lie where their operand lies: nothing moves
  *     const              is written once, before the first program
  *
  * While Code is being made, places are offsets; when all are known, memory is taken and the offsets become addresses.
- *
- * The plan also finds which kernel argument each pointer comes from (arg_of), so that an access which leaves the array it
- * started from is caught even where it lands in another one. A pointer that may come from two arguments, or from memory,
- * has none and is looked up by its address.
  */
 #include "interp/run.h"
 
@@ -39,16 +36,16 @@ typedef struct Scope { /* a block being walked, and the number of the operation 
 
 typedef struct Planner {
   Plan *plan;
-  const Block **home;   /* per value id: the block that defines it */
-  int *last_use;        /* per value id: number of the operation after which it is dead */
+  const Block **home; /* per value id: the block that defines it */
+  int *last_use;      /* per value id: number of the operation after which it is dead */
   int op_count;
-  const Value **dying;  /* per operation number: the values that die after it, linked by dying_next */
+  const Value **dying; /* per operation number: the values that die after it, linked by dying_next */
   const Value **dying_next;
   FreePlace *free[CLASSES], *spare;
-  int64_t end;          /* bytes used so far */
+  int64_t end; /* bytes used so far */
   int64_t scratch_now, scratch_most;
   Const *consts;
-  Capture *captures;    /* of the lane body being made */
+  Capture *captures; /* of the lane body being made */
   int capture_count;
   bool failed;
 } Planner;
@@ -190,8 +187,8 @@ static int count_ops(const Block *block) {
   return n;
 }
 
-/* Files each value under the operation after which it dies. Block arguments are freed by the operation that owns the block,
- * constants never. */
+/* Files each value under the operation after which it dies. Block arguments are freed by the operation that owns the
+ * block, constants never. */
 static void list_dying(Planner *pl, const Block *block) {
   for (const Op *op = block->first; op; op = op->next) {
     for (int r = 0; r < op_info[op->code].regions; r++) list_dying(pl, op->body[r]);
@@ -263,8 +260,7 @@ static bool elementwise(const Op *op) {
   case OP_HINT:
   case OP_BARRIER:
   case OP_YIELD: return true;
-  default:
-    return (op->code >= OP_ADD && op->code <= OP_ADDPTR) || (same_elements(op) && op->code == OP_RESHAPE);
+  default: return (op->code >= OP_ADD && op->code <= OP_ADDPTR) || (same_elements(op) && op->code == OP_RESHAPE);
   }
 }
 
@@ -308,8 +304,10 @@ static void make_captures(Planner *pl, Code *code) {
       for (int c = 0; c < code->capture_count; c++) known |= code->captures[c].value == v;
       if (known) continue;
       int bytes = plan_elem_bytes(v->type);
-      code->captures[code->capture_count++] = (Capture){
-          .value = v, .bytes = bytes, .from = place_of(pl, v), .lanes = (char *)(intptr_t)take_place(pl, LANES * bytes)};
+      code->captures[code->capture_count++] = (Capture){.value = v,
+                                                        .bytes = bytes,
+                                                        .from = place_of(pl, v),
+                                                        .lanes = (char *)(intptr_t)take_place(pl, LANES * bytes)};
     }
 }
 
@@ -323,7 +321,8 @@ static void make_node(Planner *pl, Code *code, const Op *op) {
   if (op->code == OP_CONST) {
     Const *c = plan_alloc(p, sizeof *c);
     if (!c) return;
-    p->offset[op->out[0]->id] = take_new_place(pl, place_bytes(op->out[0], lanes)); /* nothing else may ever lie there */
+    p->offset[op->out[0]->id] =
+        take_new_place(pl, place_bytes(op->out[0], lanes)); /* nothing else may ever lie there */
     *c = (Const){op, p->offset[op->out[0]->id], lanes ? LANES : type_numel(op->out[0]->type), pl->consts};
     pl->consts = c;
   }
@@ -350,7 +349,8 @@ static void make_node(Planner *pl, Code *code, const Op *op) {
       int regions = op_info[op->code].regions;
       for (int r = 0; r < regions; r++)
         for (int i = 0; i < op->body[r]->arg_count; i++) place_value(pl, op->body[r]->args[i], body_lanes);
-      for (int i = 0; i < op->out_count && shared; i++) p->offset[op->out[i]->id] = p->offset[op->body[0]->args[i + 1]->id];
+      for (int i = 0; i < op->out_count && shared; i++)
+        p->offset[op->out[i]->id] = p->offset[op->body[0]->args[i + 1]->id];
       node->out = places_of(pl, op->out, op->out_count);
       for (int r = 0; r < regions && !pl->failed; r++) node->body[r] = make_code(pl, op->body[r], body_lanes);
       for (int r = 0; r < regions; r++)
@@ -385,7 +385,8 @@ static Code *make_code(Planner *pl, const Block *block, bool lanes) {
   code->args = places_of(pl, block->args, block->arg_count);
   for (const Op *op = block->first; op && !pl->failed; op = op->next) make_node(pl, code, op);
   const Op *end = block->last;
-  if (!pl->failed && end && op_info[end->code].effect == EFFECT_END) code->results = places_of(pl, end->in, end->in_count);
+  if (!pl->failed && end && op_info[end->code].effect == EFFECT_END)
+    code->results = places_of(pl, end->in, end->in_count);
   pl->captures = outer;
   pl->capture_count = outer_count;
   for (int i = 0; i < code->capture_count; i++)
@@ -424,70 +425,6 @@ static void write_const(Plan *p, const Const *c) {
   fill_elements(p->values + c->offset, element, plan_elem_bytes(t), c->count);
 }
 
-/* ---- where pointers come from ---- */
-
-enum { FROM_UNSET = -2, FROM_UNKNOWN = -1 };
-
-static bool join_arg(int *into, int from) {
-  int joined = *into == FROM_UNSET ? from : from == FROM_UNSET || from == *into ? *into : FROM_UNKNOWN;
-  bool changed = joined != *into;
-  *into = joined;
-  return changed;
-}
-
-static bool trace_pointers(Plan *p, const Block *block) {
-  int *arg_of = p->arg_of;
-  bool changed = false;
-#define JOIN(to, from) (changed |= join_arg(&arg_of[(to)->id], arg_of[resolve(from)->id]))
-  for (const Op *op = block->first; op; op = op->next) {
-    const Op *end0 = op_info[op->code].regions ? op->body[0]->last : NULL;
-    const Op *end1 = op_info[op->code].regions > 1 ? op->body[1]->last : NULL;
-    switch (op->code) {
-    case OP_SPLAT: case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_GATHER:
-    case OP_HINT: case OP_ADDPTR: JOIN(op->out[0], op->in[0]); break;
-    case OP_BITCAST:
-      if (op->in[0]->type->ptr) JOIN(op->out[0], op->in[0]);
-      else changed |= join_arg(&arg_of[op->out[0]->id], FROM_UNKNOWN);
-      break;
-    case OP_SPLIT: JOIN(op->out[0], op->in[0]), JOIN(op->out[1], op->in[0]); break;
-    case OP_JOIN:
-    case OP_CAT: JOIN(op->out[0], op->in[0]), JOIN(op->out[0], op->in[1]); break;
-    case OP_SELECT: JOIN(op->out[0], op->in[1]), JOIN(op->out[0], op->in[2]); break;
-    case OP_FOR:
-      for (int i = 0; i < op->out_count; i++) {
-        JOIN(op->body[0]->args[i + 1], op->in[i + 3]);
-        JOIN(op->body[0]->args[i + 1], end0->in[i]);
-        JOIN(op->out[i], op->body[0]->args[i + 1]);
-      }
-      break;
-    case OP_WHILE:
-      for (int i = 0; i < op->in_count; i++) {
-        JOIN(op->body[0]->args[i], op->in[i]);
-        JOIN(op->body[0]->args[i], end1->in[i]);
-      }
-      for (int i = 0; i < op->out_count; i++) {
-        JOIN(op->body[1]->args[i], end0->in[i + 1]);
-        JOIN(op->out[i], end0->in[i + 1]);
-      }
-      break;
-    case OP_IF:
-      for (int i = 0; i < op->out_count; i++) {
-        JOIN(op->out[i], end0->in[i]);
-        JOIN(op->out[i], end1->in[i]);
-      }
-      break;
-    default: /* loads and the rest: a pointer from anywhere */
-      for (int i = 0; i < op->out_count; i++) changed |= join_arg(&arg_of[op->out[i]->id], FROM_UNKNOWN);
-      for (int r = 0; r < op_info[op->code].regions; r++)
-        for (int i = 0; i < op->body[r]->arg_count; i++)
-          changed |= join_arg(&arg_of[op->body[r]->args[i]->id], FROM_UNKNOWN);
-    }
-    for (int r = 0; r < op_info[op->code].regions; r++) changed |= trace_pointers(p, op->body[r]);
-  }
-#undef JOIN
-  return changed;
-}
-
 /* ---- the whole ---- */
 
 static bool plan_fill(Plan *p) {
@@ -502,10 +439,8 @@ static bool plan_fill(Plan *p) {
   pl->dying = plan_alloc(p, ops * sizeof *pl->dying);
   pl->dying_next = plan_alloc(p, values * sizeof *pl->dying_next);
   if (!pl->failed) {
-    for (size_t i = 0; i < values; i++) p->offset[i] = -1, p->arg_of[i] = FROM_UNSET;
-    for (int i = 0; i < f->body->arg_count; i++) p->arg_of[f->body->args[i]->id] = i;
-    while (trace_pointers(p, f->body)) {}
-
+    for (size_t i = 0; i < values; i++) p->offset[i] = -1;
+    plan_trace_pointers(p);
     find_last_uses(pl, f->body, NULL);
     list_dying(pl, f->body);
     pl->op_count = 0;
@@ -513,15 +448,14 @@ static bool plan_fill(Plan *p) {
     p->code = make_code(pl, f->body, false);
   }
   if (!pl->failed) {
-    if (posix_memalign((void **)&p->values, PLACE_ALIGN, (size_t)(pl->end + pl->scratch_most + PLACE_ALIGN))) p->values = NULL;
+    if (posix_memalign((void **)&p->values, PLACE_ALIGN, (size_t)(pl->end + pl->scratch_most + PLACE_ALIGN)))
+      p->values = NULL;
     if (!p->values) pl->failed = true;
   }
   if (!pl->failed) {
     p->scratch = p->values + pl->end;
     move_code(p->code, p->values);
     for (const Const *c = pl->consts; c; c = c->next) write_const(p, c);
-    for (size_t i = 0; i < values; i++)
-      if (p->arg_of[i] < 0) p->arg_of[i] = -1;
   }
   p->planner = NULL;
   return !pl->failed;

@@ -1,14 +1,16 @@
 /* run: what the interpreter's own files share. Inside src/interp only.
  *
- * A launch first turns the Func into Code (plan.c): one Node an operation that does something, with the function that runs it
- * and the addresses of its operands and results, which are fixed for the launch. Running a program is then a walk over arrays
- * of Nodes; nothing is allocated and nothing looked up by name.
+ * A launch first turns the Func into Code (plan.c): one Node an operation that does something, with the function that
+ * runs it and the addresses of its operands and results, which are fixed for the launch. Running a program is then a
+ * walk over arrays of Nodes; nothing is allocated and nothing looked up by name.
  *
- * A value is an array of its type's elements, row-major, as interp_value shows it: i1 is a byte 0 or 1, a pointer 8 bytes.
+ * A value is an array of its type's elements, row-major, as interp_value shows it: i1 is a byte 0 or 1, a pointer 8
+ * bytes.
  *
- * The body of a reduce, scan or map is a block over scalars. When it holds elementwise operations only, it is compiled in
- * lane form: each of its values is an array of up to LANES elements, and one walk over the body serves that many elements.
- * Hence a NodeFn is told the number of elements: node->n in ordinary code, the number of lanes in a lane body.
+ * The body of a reduce, scan or map is a block over scalars. When it holds elementwise operations only, it is compiled
+ * in lane form: each of its values is an array of up to LANES elements, and one walk over the body serves that many
+ * elements. Hence a NodeFn is told the number of elements: node->n in ordinary code, the number of lanes in a lane
+ * body.
  */
 #ifndef NEREID_INTERP_RUN_H
 #define NEREID_INTERP_RUN_H
@@ -27,12 +29,12 @@ typedef void (*Kernel)(void *out, void *const *in, int64_t n); /* an elementwise
 
 struct Node {
   NodeFn fn;
-  Kernel kernel;       /* for fn of elementwise operations */
+  Kernel kernel; /* for fn of elementwise operations */
   const Op *op;
-  char **in, **out;    /* where the operands and results lie */
-  int64_t n;           /* elements of the first result; without results, of the first operand */
-  int64_t scratch;     /* bytes at run->scratch that fn uses */
-  const void *extra;   /* what prepare made for fn */
+  char **in, **out;  /* where the operands and results lie */
+  int64_t n;         /* elements of the first result; without results, of the first operand */
+  int64_t scratch;   /* bytes at run->scratch that fn uses */
+  const void *extra; /* what prepare made for fn */
   Code *body[2];
 };
 
@@ -63,20 +65,21 @@ struct InterpFrame {
   Shadow *shadow;           /* NULL: races are not looked for */
   RegionSpan **arg_regions; /* per Func argument that points into a region */
   int32_t program[3], grid[3];
-  char *scratch;            /* free from here on */
-  bool *computed;           /* per value id; only with a step hook */
+  char *scratch;  /* free from here on */
+  bool *computed; /* per value id; only with a step hook */
   const Source *step_source;
   int step_line;
 };
 
-/* ---- interp.c -------------------------------------------------------------------------------------------------------- */
+/* ---- interp.c
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Records a fault at op and returns false. `element` counts row-major in `type`'s shape; -1: no element. */
 bool run_fault(Run *run, const Op *op, const Type *type, int64_t element, const char *format, ...) PRINTF_LIKE(5, 6);
 bool run_out_of_memory(Run *run, const Op *op);
 bool run_code(Run *run, const Code *code);
-/* Runs a lane body over n <= LANES lanes; code->args hold the lanes. run_captures must have been called since the values
- * outside last changed. */
+/* Runs a lane body over n <= LANES lanes; code->args hold the lanes. run_captures must have been called since the
+ * values outside last changed. */
 bool run_lanes(Run *run, const Code *code, int64_t n);
 void run_captures(const Code *code);
 
@@ -84,16 +87,17 @@ bool run_for(Run *run, const Node *node, int64_t n);
 bool run_while(Run *run, const Node *node, int64_t n);
 bool run_if(Run *run, const Node *node, int64_t n);
 
-/* ---- plan.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- plan.c
+ * ---------------------------------------------------------------------------------------------------------- */
 
 struct Plan {
   Arena *arena;
   const Func *func;
   bool keep_values; /* every value keeps a place of its own, for interp_value */
   Code *code;
-  int64_t *offset;  /* per value id: where it lies in `values`; -1: nowhere */
-  int *arg_of;      /* per value id of pointers: index of the Func argument they come from; -1: not known */
-  char *values;     /* the values of the running program, then scratch space */
+  int64_t *offset; /* per value id: where it lies in `values`; -1: nowhere */
+  int *arg_of;     /* per value id of pointers: index of the Func argument they come from; -1: not known */
+  char *values;    /* the values of the running program, then scratch space */
   char *scratch;
   struct Planner *planner; /* while it is being made */
 };
@@ -101,7 +105,8 @@ struct Plan {
 /* Returns NULL when out of memory. */
 Plan *plan_create(const Func *f, bool keep_values);
 void plan_destroy(Plan *p);
-const Value *plan_root(const Value *v); /* the value whose place v shares, after resolving forwards */
+const Value *plan_root(const Value *v);  /* the value whose place v shares, after resolving forwards */
+void plan_trace_pointers(Plan *p);       /* origin.c: fills arg_of */
 void *plan_alloc(Plan *p, size_t bytes); /* zeroed, lives as long as the plan; NULL when out of memory */
 int64_t plan_type_bytes(const Type *t);  /* of a whole value */
 int plan_elem_bytes(const Type *t);
@@ -143,9 +148,11 @@ bool run_assume(Run *run, const Node *node, int64_t n);
 bool run_print(Run *run, const Node *node, int64_t n);
 bool run_assert(Run *run, const Node *node, int64_t n);
 bool run_asm(Run *run, const Node *node, int64_t n);
+bool run_kernel(Run *run, const Node *node, int64_t n); /* node->kernel over the operands */
 bool run_nothing(Run *run, const Node *node, int64_t n);
 
-/* ---- elements -------------------------------------------------------------------------------------------------------- */
+/* ---- elements
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Writes n copies of the element at `from`. */
 void fill_elements(void *out, const void *from, int bytes, int64_t n);

@@ -1,9 +1,9 @@
 /* Shadow: who touched which byte during a launch, to find races between programs.
  *
  * Memory is watched in pages of 4 KiB, kept in a hash table and made when first touched. A page is an array of cells; a
- * cell stands for 1 to 64 bytes, as coarse as the accesses so far allow: a page written only in runs that begin and end at
- * multiples of 64 has 64 cells, and when a finer access comes its cells are split. So a launch over large arrays costs a
- * fraction of their size.
+ * cell stands for 1 to 64 bytes, as coarse as the accesses so far allow: a page written only in runs that begin and end
+ * at multiples of 64 has 64 cells, and when a finer access comes its cells are split. So a launch over large arrays
+ * costs a fraction of their size.
  *
  * A cell says what happened to its bytes:
  *
@@ -18,9 +18,9 @@
  *
  * Therefore a cell names not programs but segments. A program begins a new segment after each release; an acquire of an
  * address adds an edge from the running segment to the one that last released that address. An access is ordered before
- * the running segment when a path of edges leads to a segment of the same program that is not older. Paths are looked for
- * only when there would be a conflict. Programs run one after the other, so edges always lead back in time. A read that is
- * ordered after a write leaves the cell to the writer: some races with that read go unseen, none is invented.
+ * the running segment when a path of edges leads to a segment of the same program that is not older. Paths are looked
+ * for only when there would be a conflict. Programs run one after the other, so edges always lead back in time. A read
+ * that is ordered after a write leaves the cell to the writer: some races with that read go unseen, none is invented.
  */
 #include "interp/memory.h"
 
@@ -69,8 +69,8 @@ struct Shadow {
   size_t release_count, release_capacity;
 
   uint32_t known_before, known_at, known_edges; /* the last path found: known_before is ordered before known_at */
-  uint32_t *stack;  /* for the search: segments to visit */
-  uint32_t *marks;  /* per segment: the search that saw it last */
+  uint32_t *stack;                              /* for the search: segments to visit */
+  uint32_t *marks;                              /* per segment: the search that saw it last */
   uint32_t search, search_capacity;
 };
 

@@ -1,4 +1,5 @@
-/* The interpreter's elementwise operations give, for every type, the bits that tile/scalar.c says, whatever loop runs them. */
+/* The interpreter's elementwise operations give, for every type, the bits that tile/scalar.c says, whatever loop runs
+ * them. */
 #include "test_interp_kit.h"
 
 #include <math.h>
@@ -9,13 +10,16 @@ static bool is_nan_of(Dtype t, const void *p) { return dtype_is_float(t) && isna
 
 /* Random bits, with zeros, extremes, infinities and NaN among them. */
 static void fill(Dtype t, uint8_t *p, int64_t n, uint64_t *seed) {
-  static const double floats[] = {0, -0.0, 1, -1, 2, 0.5, -1.5, 3, 1e-5, 65504, -65504, 1e-40, 448, 3e38, INFINITY, -INFINITY, NAN, 2147483648.0, 255.5};
-  static const int64_t ints[] = {0, 1, -1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63, 64, 127, -128, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 255, 65535};
+  static const double floats[] = {0,     -0.0, 1,    -1,       2,         0.5, -1.5,         3,    1e-5, 65504, -65504,
+                                  1e-40, 448,  3e38, INFINITY, -INFINITY, NAN, 2147483648.0, 255.5};
+  static const int64_t ints[] = {0,  1,  -1, 2,   3,    7,         8,         15,        16,        31,  32,
+                                 33, 63, 64, 127, -128, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 255, 65535};
   int bytes = dtype_bytes(t);
   for (int64_t i = 0; i < n; i++) {
     uint64_t r = kit_random(seed);
     if (t == DT_I1) p[i] = r & 1;
-    else if (r % 3 == 0 && dtype_is_float(t)) dtype_store_float(t, p + i * bytes, floats[kit_random(seed) % (sizeof floats / 8)]);
+    else if (r % 3 == 0 && dtype_is_float(t))
+      dtype_store_float(t, p + i * bytes, floats[kit_random(seed) % (sizeof floats / 8)]);
     else if (r % 3 == 0) dtype_store_int(t, p + i * bytes, ints[kit_random(seed) % (sizeof ints / 8)]);
     else if (r % 3 == 1 && dtype_is_float(t)) dtype_store_float(t, p + i * bytes, kit_uniform(seed) * 10);
     else {
@@ -25,7 +29,8 @@ static void fill(Dtype t, uint8_t *p, int64_t n, uint64_t *seed) {
   }
 }
 
-/* A kernel that loads `n` elements of each input, applies `op` ("add %a0, %a1 {..}") and stores the result; scalars for n 0. */
+/* A kernel that loads `n` elements of each input, applies `op` ("add %a0, %a1 {..}") and stores the result; scalars for
+ * n 0. */
 static char *kernel_text(const char *op, int in_count, const Dtype *in, Dtype out, int n) {
   static char text[4096];
   char dims[16] = "", *at = text;
@@ -38,7 +43,9 @@ static char *kernel_text(const char *op, int in_count, const Dtype *in, Dtype ou
     char p[16] = "q";
     const char *t = dtype_name(i < in_count ? in[i] : out);
     if (i < in_count) snprintf(p, sizeof p, "p%d", i);
-    if (n) at += sprintf(at, "%%s%s = splat %%%s : *%s%s\n%%x%s = addptr %%s%s, %%i : *%s%s\n", p, p, t, dims, p, p, t, dims);
+    if (n)
+      at +=
+          sprintf(at, "%%s%s = splat %%%s : *%s%s\n%%x%s = addptr %%s%s, %%i : *%s%s\n", p, p, t, dims, p, p, t, dims);
     else at += sprintf(at, "%%x%s = hint %%%s {kind=divisible, dims=[1]} : *%s\n", p, p, t);
     if (i < in_count) at += sprintf(at, "%%a%d = load %%x%s : %s%s\n", i, p, t, dims);
   }
@@ -175,14 +182,15 @@ static void conversions(void **state) {
 
 /* Every half there is to f32, and f32 around every half back. */
 static void halves_exhaustively(void **state) {
-  static const char *const text = "kernel @k(%x: *T, %y: *f32, %z: *T) {\n"
-                                  "%i = arange {start=0, end=65536} : i32[65536]\n"
-                                  "%xs = splat %x : *T[65536]\n%xp = addptr %xs, %i : *T[65536]\n%a = load %xp : T[65536]\n"
-                                  "%b = convert %a : f32[65536]\n"
-                                  "%ys = splat %y : *f32[65536]\n%yp = addptr %ys, %i : *f32[65536]\n%c = load %yp : f32[65536]\n"
-                                  "%d = convert %c : T[65536]\n"
-                                  "%zs = splat %z : *T[65536]\n%zp = addptr %zs, %i : *T[65536]\n"
-                                  "store %yp, %b\nstore %zp, %d\n}\n";
+  static const char *const text =
+      "kernel @k(%x: *T, %y: *f32, %z: *T) {\n"
+      "%i = arange {start=0, end=65536} : i32[65536]\n"
+      "%xs = splat %x : *T[65536]\n%xp = addptr %xs, %i : *T[65536]\n%a = load %xp : T[65536]\n"
+      "%b = convert %a : f32[65536]\n"
+      "%ys = splat %y : *f32[65536]\n%yp = addptr %ys, %i : *f32[65536]\n%c = load %yp : f32[65536]\n"
+      "%d = convert %c : T[65536]\n"
+      "%zs = splat %z : *T[65536]\n%zp = addptr %zs, %i : *T[65536]\n"
+      "store %yp, %b\nstore %zp, %d\n}\n";
   for (int t = DT_F16; t <= DT_BF16; t++) {
     char ir[1024], *to = ir;
     for (const char *s = text; *s; s++) {
@@ -253,18 +261,19 @@ static void math_functions(void **state) {
 
 static void pointers(void **state) {
   /* Offsets are extended by their sign and count elements: i1 one byte, pointers eight. */
-  Kit *k = kit_open("kernel @k(%p: *f32, %q: *i1, %r: **f32, %o: *i64) {\n"
-                    "%i = arange {start=0, end=4} : i32[4]\n"
-                    "%minus = const {value=-2} : i8[4]\n%big = const {value=200} : u8[4]\n%w = const {value=-3} : i64[4]\n"
-                    "%ps = splat %p : *f32[4]\n%qs = splat %q : *i1[4]\n%rs = splat %r : **f32[4]\n"
-                    "%a = addptr %ps, %minus : *f32[4]\n%b = addptr %qs, %big : *i1[4]\n%c = addptr %rs, %w : **f32[4]\n"
-                    "%d = addptr %ps, %i : *f32[4]\n%eq = cmp %d, %ps {pred=eq} : i1[4]\n"
-                    "%ai = bitcast %a : i64[4]\n%bi = bitcast %b : i64[4]\n%ci = bitcast %c : i64[4]\n%di = bitcast %d : i64[4]\n"
-                    "%sel = select %eq, %d, %a : *f32[4]\n%si = bitcast %sel : i64[4]\n"
-                    "%os = splat %o : *i64[4]\n%o0 = addptr %os, %i : *i64[4]\n%four = const {value=4} : i32[4]\n"
-                    "%o1 = addptr %o0, %four : *i64[4]\n%o2 = addptr %o1, %four : *i64[4]\n%o3 = addptr %o2, %four : *i64[4]\n"
-                    "%o4 = addptr %o3, %four : *i64[4]\n"
-                    "store %o0, %ai\nstore %o1, %bi\nstore %o2, %ci\nstore %o3, %di\nstore %o4, %si\n}\n");
+  Kit *k = kit_open(
+      "kernel @k(%p: *f32, %q: *i1, %r: **f32, %o: *i64) {\n"
+      "%i = arange {start=0, end=4} : i32[4]\n"
+      "%minus = const {value=-2} : i8[4]\n%big = const {value=200} : u8[4]\n%w = const {value=-3} : i64[4]\n"
+      "%ps = splat %p : *f32[4]\n%qs = splat %q : *i1[4]\n%rs = splat %r : **f32[4]\n"
+      "%a = addptr %ps, %minus : *f32[4]\n%b = addptr %qs, %big : *i1[4]\n%c = addptr %rs, %w : **f32[4]\n"
+      "%d = addptr %ps, %i : *f32[4]\n%eq = cmp %d, %ps {pred=eq} : i1[4]\n"
+      "%ai = bitcast %a : i64[4]\n%bi = bitcast %b : i64[4]\n%ci = bitcast %c : i64[4]\n%di = bitcast %d : i64[4]\n"
+      "%sel = select %eq, %d, %a : *f32[4]\n%si = bitcast %sel : i64[4]\n"
+      "%os = splat %o : *i64[4]\n%o0 = addptr %os, %i : *i64[4]\n%four = const {value=4} : i32[4]\n"
+      "%o1 = addptr %o0, %four : *i64[4]\n%o2 = addptr %o1, %four : *i64[4]\n%o3 = addptr %o2, %four : *i64[4]\n"
+      "%o4 = addptr %o3, %four : *i64[4]\n"
+      "store %o0, %ai\nstore %o1, %bi\nstore %o2, %ci\nstore %o3, %di\nstore %o4, %si\n}\n");
   int64_t p = (int64_t)(uintptr_t)kit_array(k, "p", 16, NULL), q = (int64_t)(uintptr_t)kit_array(k, "q", 16, NULL);
   int64_t r = (int64_t)(uintptr_t)kit_array(k, "r", 16, NULL);
   int64_t *o = kit_array(k, "o", 20 * 8, NULL);

@@ -42,7 +42,8 @@ static void masks_guard_memory(void **state) {
   kit_close(k);
 
   k = kit_open("kernel @k(%x: *f32) {\n"
-               "%zero = const {value=0} : i64[4]\n%null = bitcast %zero : *f32[4]\n%no = const {value=0} : i1[4]\n%other = const {value=2.5} : f32[4]\n"
+               "%zero = const {value=0} : i64[4]\n%null = bitcast %zero : *f32[4]\n%no = const {value=0} : "
+               "i1[4]\n%other = const {value=2.5} : f32[4]\n"
                "%v = load %null, %no, %other : f32[4]\nstore %null, %v, %no\n"
                "%one = const {value=1} : i32[4]\n%ip = bitcast %null : *i32[4]\n"
                "%old = atomic_rmw %ip, %one, %no {kind=add} : i32[4]\n"
@@ -68,7 +69,8 @@ static void bounds(void **state) {
   kit_faults(k, "load out of bounds: element 0 of %xp reads 4 bytes at x-4 (x has 32 bytes)");
   kit_close(k);
 
-  k = kit_open("kernel @k(%x: *i64, %n: i32) {\n%p = addptr %x, %n : *i64\n%c = const {value=1} : i64\nstore %p, %c\n}\n");
+  k = kit_open(
+      "kernel @k(%x: *i64, %n: i32) {\n%p = addptr %x, %n : *i64\n%c = const {value=1} : i64\nstore %p, %c\n}\n");
   kit_array(k, "out", 16, NULL);
   kit_int(k, 2);
   kit_faults(k, "store out of bounds: %p writes 8 bytes at out+16 (out has 16 bytes)");
@@ -82,8 +84,9 @@ static void bounds(void **state) {
   kit_faults(k, "store out of bounds: %p writes 8 bytes at 0x100008, where no allocation is");
   kit_close(k);
 
-  k = kit_open("kernel @k(%x: *i8) {\n%i = arange {start=0, end=8} : i32[8]\n%j = reshape %i : i32[2,4]\n"
-               "%xs = splat %x : *i8[2,4]\n%0 = addptr %xs, %j : *i8[2,4]\n%c = const {value=1} : i8[2,4]\nstore %0, %c\n}\n");
+  k = kit_open(
+      "kernel @k(%x: *i8) {\n%i = arange {start=0, end=8} : i32[8]\n%j = reshape %i : i32[2,4]\n"
+      "%xs = splat %x : *i8[2,4]\n%0 = addptr %xs, %j : *i8[2,4]\n%c = const {value=1} : i8[2,4]\nstore %0, %c\n}\n");
   kit_array(k, NULL, 6, NULL);
   kit_faults(k, "store out of bounds: element (1, 2) writes 1 byte at x+6 (x has 6 bytes)");
   assert_int_equal(k->fault.rank, 2);
@@ -124,7 +127,8 @@ static void into_another_array(void **state) {
 
   k = kit_open("kernel @k(%x: *f32, %n: i32) {\n%zero = const {value=0} : i32\n%one = const {value=1} : i32\n"
                "%c = const {value=1.0} : f32\n"
-               "%end = for %zero, %n, %one, %x : *f32 do (%i: i32, %p: *f32) {\nstore %p, %c\n%next = addptr %p, %one : *f32\nyield %next\n}\n"
+               "%end = for %zero, %n, %one, %x : *f32 do (%i: i32, %p: *f32) {\nstore %p, %c\n%next = addptr %p, %one "
+               ": *f32\nyield %next\n}\n"
                "store %end, %c\n}\n");
   kit_array(k, "x", 16, NULL);
   kit_int(k, 3);
@@ -220,17 +224,20 @@ static void atomic_kinds(void **state) {
     const char *kind, *type;
     double old, value, expected;
   } cases[] = {
-      {"add", "i32", 5, -7, -2},    {"add", "i64", 5, 1e12, 5 + 1e12},  {"add", "f32", 1.5, 2, 3.5},       {"add", "f64", 1, 2, 3},
-      {"add", "f16", 2048, 1, 2048}, {"add", "bf16", 256, 1, 256},      {"max", "i32", -5, 3, 3},          {"min", "i32", -5, 3, -5},
-      {"max", "u32", 5, 4e9, 4e9},  {"min", "u32", 5, 4e9, 5},          {"max", "f32", -5, -3, -3},        {"min", "f32", -5, -3, -5},
-      {"max", "f32", 5, -3, 5},     {"min", "f32", 5, -3, -3},          {"max", "f64", -1, 2, 2},          {"min", "f64", 1, 2, 1},
-      {"max", "f32", -1, -0.0, -0.0}, {"and", "i32", 12, 10, 8},        {"or", "i32", 12, 10, 14},         {"xor", "u64", 12, 10, 6},
-      {"xchg", "f32", 1, 2, 2},     {"xchg", "i64", 1, 2, 2},
+      {"add", "i32", 5, -7, -2}, {"add", "i64", 5, 1e12, 5 + 1e12}, {"add", "f32", 1.5, 2, 3.5},
+      {"add", "f64", 1, 2, 3},   {"add", "f16", 2048, 1, 2048},     {"add", "bf16", 256, 1, 256},
+      {"max", "i32", -5, 3, 3},  {"min", "i32", -5, 3, -5},         {"max", "u32", 5, 4e9, 4e9},
+      {"min", "u32", 5, 4e9, 5}, {"max", "f32", -5, -3, -3},        {"min", "f32", -5, -3, -5},
+      {"max", "f32", 5, -3, 5},  {"min", "f32", 5, -3, -3},         {"max", "f64", -1, 2, 2},
+      {"min", "f64", 1, 2, 1},   {"max", "f32", -1, -0.0, -0.0},    {"and", "i32", 12, 10, 8},
+      {"or", "i32", 12, 10, 14}, {"xor", "u64", 12, 10, 6},         {"xchg", "f32", 1, 2, 2},
+      {"xchg", "i64", 1, 2, 2},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char ir[512];
     snprintf(ir, sizeof ir,
-             "kernel @k(%%x: *%s, %%v: *%s, %%o: *%s) {\n%%a = load %%v : %s\n%%old = atomic_rmw %%x, %%a {kind=%s} : %s\nstore %%o, %%old\n}\n",
+             "kernel @k(%%x: *%s, %%v: *%s, %%o: *%s) {\n%%a = load %%v : %s\n%%old = atomic_rmw %%x, %%a {kind=%s} : "
+             "%s\nstore %%o, %%old\n}\n",
              cases[i].type, cases[i].type, cases[i].type, cases[i].type, cases[i].kind, cases[i].type);
     Dtype t;
     assert_true(dtype_parse(cases[i].type, &t));
@@ -252,9 +259,11 @@ static void atomic_kinds(void **state) {
 
 /* Each lane is its own atomic: duplicates all count. Programs add to one array without a race. */
 static void atomics_count(void **state) {
-  Kit *k = kit_open("kernel @k(%x: *i32) {\n%pid = program_id {axis=0} : i32\n%i = arange {start=0, end=16} : i32[16]\n"
-                    "%four = const {value=4} : i32[16]\n%j = rem %i, %four : i32[16]\n%one = const {value=1} : i32[16]\n"
-                    "%xs = splat %x : *i32[16]\n%p = addptr %xs, %j : *i32[16]\n%old = atomic_rmw %p, %one {kind=add} : i32[16]\n}\n");
+  Kit *k =
+      kit_open("kernel @k(%x: *i32) {\n%pid = program_id {axis=0} : i32\n%i = arange {start=0, end=16} : i32[16]\n"
+               "%four = const {value=4} : i32[16]\n%j = rem %i, %four : i32[16]\n%one = const {value=1} : i32[16]\n"
+               "%xs = splat %x : *i32[16]\n%p = addptr %xs, %j : *i32[16]\n%old = atomic_rmw %p, %one {kind=add} : "
+               "i32[16]\n}\n");
   int32_t zero[4] = {0}, *x = kit_array(k, "x", 16, zero);
   k->grid[0] = 5;
   kit_succeeds(k);
@@ -272,7 +281,8 @@ static void atomics_count(void **state) {
 }
 
 static void atomic_faults(void **state) {
-  Kit *k = kit_open("kernel @k(%x: *i32) {\n%one = const {value=1} : i32\n%old = atomic_rmw %x, %one {kind=add} : i32\n}\n");
+  Kit *k =
+      kit_open("kernel @k(%x: *i32) {\n%one = const {value=1} : i32\n%old = atomic_rmw %x, %one {kind=add} : i32\n}\n");
   kit_array(k, "x", 8, NULL);
   kit_faults(k, "atomic of unwritten memory: %x updates 4 bytes at x+0, which nobody has written");
   k->args[0] += 8;
@@ -340,9 +350,10 @@ static void races(void **state) {
 
 /* Overlapping tiles: the element and the coordinates of a three-dimensional grid. */
 static void races_between_tiles(void **state) {
-  Kit *k = kit_open("kernel @k(%x: *i8, %step: i32) {\n%pid = program_id {axis=1} : i32\n%o = mul %pid, %step : i32\n"
-                    "%i = arange {start=0, end=64} : i32[64]\n%os = splat %o : i32[64]\n%j = add %i, %os : i32[64]\n"
-                    "%xs = splat %x : *i8[64]\n%p = addptr %xs, %j : *i8[64]\n%c = const {value=1} : i8[64]\nstore %p, %c\n}\n");
+  Kit *k = kit_open(
+      "kernel @k(%x: *i8, %step: i32) {\n%pid = program_id {axis=1} : i32\n%o = mul %pid, %step : i32\n"
+      "%i = arange {start=0, end=64} : i32[64]\n%os = splat %o : i32[64]\n%j = add %i, %os : i32[64]\n"
+      "%xs = splat %x : *i8[64]\n%p = addptr %xs, %j : *i8[64]\n%c = const {value=1} : i8[64]\nstore %p, %c\n}\n");
   kit_array(k, "x", 1 << 16, NULL);
   kit_int(k, 64);
   k->grid[1] = 1000;
@@ -366,15 +377,16 @@ static void races_between_tiles(void **state) {
 /* Odd sizes and offsets against a model with one entry a byte. */
 static void races_match_a_model(void **state) {
   enum { BYTES = 12000, PROGRAMS = 40 };
-  static const char *const ir = "kernel @k(%x: *i8, %plan: *i32) {\n%pid = program_id {axis=0} : i32\n%three = const {value=3} : i32\n"
-                                "%one = const {value=1} : i32\n%m = mul %pid, %three : i32\n%q = addptr %plan, %m : *i32\n"
-                                "%begin = load %q : i32\n%q1 = addptr %q, %one : *i32\n%count = load %q1 : i32\n"
-                                "%q2 = addptr %q1, %one : *i32\n%kind = load %q2 : i32\n%zero = const {value=0} : i32\n"
-                                "%i = arange {start=0, end=8192} : i32[8192]\n%cs = splat %count : i32[8192]\n"
-                                "%mask = cmp %i, %cs {pred=lt} : i1[8192]\n%bs = splat %begin : i32[8192]\n"
-                                "%j = add %i, %bs : i32[8192]\n%xs = splat %x : *i8[8192]\n%p = addptr %xs, %j : *i8[8192]\n"
-                                "%w = cmp %kind, %zero {pred=ne} : i1\n%c = const {value=1} : i8[8192]\n"
-                                "if %w do () {\nstore %p, %c, %mask\nyield\n} do () {\n%v = load %p, %mask : i8[8192]\nyield\n}\n}\n";
+  static const char *const ir =
+      "kernel @k(%x: *i8, %plan: *i32) {\n%pid = program_id {axis=0} : i32\n%three = const {value=3} : i32\n"
+      "%one = const {value=1} : i32\n%m = mul %pid, %three : i32\n%q = addptr %plan, %m : *i32\n"
+      "%begin = load %q : i32\n%q1 = addptr %q, %one : *i32\n%count = load %q1 : i32\n"
+      "%q2 = addptr %q1, %one : *i32\n%kind = load %q2 : i32\n%zero = const {value=0} : i32\n"
+      "%i = arange {start=0, end=8192} : i32[8192]\n%cs = splat %count : i32[8192]\n"
+      "%mask = cmp %i, %cs {pred=lt} : i1[8192]\n%bs = splat %begin : i32[8192]\n"
+      "%j = add %i, %bs : i32[8192]\n%xs = splat %x : *i8[8192]\n%p = addptr %xs, %j : *i8[8192]\n"
+      "%w = cmp %kind, %zero {pred=ne} : i1\n%c = const {value=1} : i8[8192]\n"
+      "if %w do () {\nstore %p, %c, %mask\nyield\n} do () {\n%v = load %p, %mask : i8[8192]\nyield\n}\n}\n";
   uint64_t seed = 3;
   int raced = 0;
   for (int round = 0; round < 60; round++) {
@@ -385,7 +397,8 @@ static void races_match_a_model(void **state) {
     memset(readers, -1, sizeof readers);
     for (int i = 0; i < programs; i++) {
       int align = 1 << kit_random(&seed) % 8;
-      int begin = (int)(kit_random(&seed) % 4000) / align * align, count = (int)(kit_random(&seed) % 300) / align * align;
+      int begin = (int)(kit_random(&seed) % 4000) / align * align,
+          count = (int)(kit_random(&seed) % 300) / align * align;
       int kind = kit_random(&seed) % 4 == 0;
       memcpy(plan[i], ((int32_t[]){begin, count, kind}), 12);
       for (int b = begin; b < begin + count && first_race < 0; b++) {
@@ -421,15 +434,18 @@ static void races_match_a_model(void **state) {
 static void locks_order_programs(void **state) {
   static const char *const ir =
       "kernel @k(%%lock: *i32, %%sum: *i32) {\n%%zero = const {value=0} : i32\n%%one = const {value=1} : i32\n"
-      "while  do () {\n%%old = atomic_cas %%lock, %%zero, %%one {sem=%s} : i32\n%%busy = cmp %%old, %%one {pred=eq} : i1\ncondition %%busy\n} do () {\nyield\n}\n"
+      "while  do () {\n%%old = atomic_cas %%lock, %%zero, %%one {sem=%s} : i32\n%%busy = cmp %%old, %%one {pred=eq} : "
+      "i1\ncondition %%busy\n} do () {\nyield\n}\n"
       "%%s = load %%sum : i32\n%%t = add %%s, %%one : i32\nstore %%sum, %%t\n"
       "%%x = atomic_rmw %%lock, %%zero {kind=xchg, sem=%s} : i32\n%s\n}\n";
   static const struct {
     const char *acquire, *release, *after;
     bool races;
   } cases[] = {
-      {"acq_rel", "acq_rel", "", false},    {"acquire", "release", "", false},
-      {"relaxed", "release", "", true},     {"acquire", "relaxed", "", true},
+      {"acq_rel", "acq_rel", "", false},
+      {"acquire", "release", "", false},
+      {"relaxed", "release", "", true},
+      {"acquire", "relaxed", "", true},
       {"acq_rel", "acq_rel", "store %sum, %t", true}, /* after the lock was given back */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -450,12 +466,15 @@ static void locks_order_programs(void **state) {
 
 /* The last program to arrive reads what all others stored: ordered by the counter they all add to. */
 static void counters_order_programs(void **state) {
-  Kit *k = kit_open("kernel @k(%count: *i32, %part: *i32, %out: *i32) {\n%pid = program_id {axis=0} : i32\n%one = const {value=1} : i32\n"
-                    "%p = addptr %part, %pid : *i32\nstore %p, %pid\n%old = atomic_rmw %count, %one {kind=add} : i32\n"
-                    "%last = const {value=31} : i32\n%is = cmp %old, %last {pred=eq} : i1\nif %is do () {\n"
-                    "%i = arange {start=0, end=32} : i32[32]\n%ps = splat %part : *i32[32]\n%q = addptr %ps, %i : *i32[32]\n"
-                    "%v = load %q : i32[32]\n%s = reduce %v {axis=0} : i32 do (%a: i32, %b: i32) {\n%c = add %a, %b : i32\nyield %c\n}\n"
-                    "store %out, %s\nyield\n} do () {\nyield\n}\n}\n");
+  Kit *k =
+      kit_open("kernel @k(%count: *i32, %part: *i32, %out: *i32) {\n%pid = program_id {axis=0} : i32\n%one = const "
+               "{value=1} : i32\n"
+               "%p = addptr %part, %pid : *i32\nstore %p, %pid\n%old = atomic_rmw %count, %one {kind=add} : i32\n"
+               "%last = const {value=31} : i32\n%is = cmp %old, %last {pred=eq} : i1\nif %is do () {\n"
+               "%i = arange {start=0, end=32} : i32[32]\n%ps = splat %part : *i32[32]\n%q = addptr %ps, %i : *i32[32]\n"
+               "%v = load %q : i32[32]\n%s = reduce %v {axis=0} : i32 do (%a: i32, %b: i32) {\n%c = add %a, %b : "
+               "i32\nyield %c\n}\n"
+               "store %out, %s\nyield\n} do () {\nyield\n}\n}\n");
   int32_t zero = 0;
   kit_array(k, "count", 4, &zero);
   kit_array(k, "part", 128, NULL);
@@ -545,15 +564,24 @@ static void launches_at_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(masks_guard_memory),   cmocka_unit_test(bounds),
-      cmocka_unit_test(into_another_array),   cmocka_unit_test(pointers_in_memory),
-      cmocka_unit_test(unwritten),            cmocka_unit_test(misaligned),
-      cmocka_unit_test(bools),                cmocka_unit_test(any_order),
-      cmocka_unit_test(atomic_kinds),         cmocka_unit_test(atomics_count),
-      cmocka_unit_test(atomic_faults),        cmocka_unit_test(races),
-      cmocka_unit_test(races_between_tiles),  cmocka_unit_test(races_match_a_model),
-      cmocka_unit_test(locks_order_programs), cmocka_unit_test(counters_order_programs),
-      cmocka_unit_test(registry),             cmocka_unit_test(launches_at_once),
+      cmocka_unit_test(masks_guard_memory),
+      cmocka_unit_test(bounds),
+      cmocka_unit_test(into_another_array),
+      cmocka_unit_test(pointers_in_memory),
+      cmocka_unit_test(unwritten),
+      cmocka_unit_test(misaligned),
+      cmocka_unit_test(bools),
+      cmocka_unit_test(any_order),
+      cmocka_unit_test(atomic_kinds),
+      cmocka_unit_test(atomics_count),
+      cmocka_unit_test(atomic_faults),
+      cmocka_unit_test(races),
+      cmocka_unit_test(races_between_tiles),
+      cmocka_unit_test(races_match_a_model),
+      cmocka_unit_test(locks_order_programs),
+      cmocka_unit_test(counters_order_programs),
+      cmocka_unit_test(registry),
+      cmocka_unit_test(launches_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

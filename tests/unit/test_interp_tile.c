@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* A kernel that loads %x0 (and %x1, %x2) of the given types, runs `body`, and stores %r at %o. Types like "f32[8,4]". */
+/* A kernel that loads %x0 (and %x1, %x2) of the given types, runs `body`, and stores %r at %o. Types like "f32[8,4]".
+ */
 static char *kernel_of(const char *body, int n, const char *const *types, const char *result) {
   static char text[1 << 14];
   char *at = text;
@@ -21,8 +22,10 @@ static char *kernel_of(const char *body, int n, const char *const *types, const 
       int64_t numel = 1;
       for (const char *d = dims; *d; d++)
         if (*d == '[' || *d == ',') numel *= atoi(d + 1);
-      at += sprintf(at, "%%l%d = arange {start=0, end=%d} : i32[%d]\n%%i%d = reshape %%l%d : i32%s\n", i, (int)numel, (int)numel, i, i, dims);
-      at += sprintf(at, "%%s%d = splat %%p%d : *%s\n%%q%d = addptr %%s%d, %%i%d : *%s\n", i, i, all[i], i, i, i, all[i]);
+      at += sprintf(at, "%%l%d = arange {start=0, end=%d} : i32[%d]\n%%i%d = reshape %%l%d : i32%s\n", i, (int)numel,
+                    (int)numel, i, i, dims);
+      at +=
+          sprintf(at, "%%s%d = splat %%p%d : *%s\n%%q%d = addptr %%s%d, %%i%d : *%s\n", i, i, all[i], i, i, i, all[i]);
     } else {
       at += sprintf(at, "%%q%d = hint %%p%d {kind=divisible, dims=[1]} : *%s\n", i, i, all[i]);
     }
@@ -33,8 +36,8 @@ static char *kernel_of(const char *body, int n, const char *const *types, const 
 }
 
 /* Runs it; returns the result, which lives until the kit is closed. */
-static void *run_of(Kit **kit, const char *body, int n, const char *const *types, const void *const *x, const size_t *bytes,
-                    const char *result, size_t result_bytes) {
+static void *run_of(Kit **kit, const char *body, int n, const char *const *types, const void *const *x,
+                    const size_t *bytes, const char *result, size_t result_bytes) {
   Kit *k = *kit = kit_open(kernel_of(body, n, types, result));
   for (int i = 0; i < n; i++) kit_array(k, "x", bytes[i], x[i]);
   void *o = kit_array(k, "o", result_bytes, NULL);
@@ -42,8 +45,8 @@ static void *run_of(Kit **kit, const char *body, int n, const char *const *types
   return o;
 }
 
-static void check1(const char *body, const char *type, const void *x, size_t bytes, const char *result, const void *expected,
-                   size_t result_bytes) {
+static void check1(const char *body, const char *type, const void *x, size_t bytes, const char *result,
+                   const void *expected, size_t result_bytes) {
   Kit *k;
   void *o = run_of(&k, body, 1, (const char *[]){type}, (const void *[]){x}, (size_t[]){bytes}, result, result_bytes);
   assert_memory_equal(o, expected, result_bytes);
@@ -83,8 +86,8 @@ static void shapes(void **state) {
   for (int i = 0; i < 4; i++) y[2 * i] = x[i], y[2 * i + 1] = -x[i];
   check1("%n = neg %x0 : i32[2,2]\n%r = join %x0, %n : i32[2,2,2]", "i32[2,2]", x, 16, "i32[2,2,2]", y, 32);
   for (int i = 0; i < 4; i++) y[i] = x[2 * i] - x[2 * i + 1] * 2;
-  check1("%a, %b = split %x0 : i32[2,2], i32[2,2]\n%c = add %b, %b : i32[2,2]\n%r = sub %a, %c : i32[2,2]", "i32[2,2,2]", x, 32,
-         "i32[2,2]", y, 16);
+  check1("%a, %b = split %x0 : i32[2,2], i32[2,2]\n%c = add %b, %b : i32[2,2]\n%r = sub %a, %c : i32[2,2]",
+         "i32[2,2,2]", x, 32, "i32[2,2]", y, 16);
   y[0] = x[1];
   check1("%a, %r = split %x0 : i32, i32", "i32[2]", x, 8, "i32", y, 4);
   memcpy(y, ((int32_t[]){0, 10, 0, -10, 20, 30, -20, -30}), 32);
@@ -92,13 +95,17 @@ static void shapes(void **state) {
   memcpy(y, ((int32_t[]){0, 10, 20, 30, 0, -10, -20, -30}), 32);
   check1("%n = neg %x0 : i32[2,2]\n%r = cat %x0, %n {axis=0} : i32[4,2]", "i32[2,2]", x, 16, "i32[4,2]", y, 32);
   for (int i = 0; i < 8; i++) y[i] = 5 + i;
-  check1("%a = arange {start=5, end=13} : i32[8]\n%z = sub %x0, %x0 : i32[8]\n%r = add %a, %z : i32[8]", "i32[8]", x, 32, "i32[8]", y, 32);
+  check1("%a = arange {start=5, end=13} : i32[8]\n%z = sub %x0, %x0 : i32[8]\n%r = add %a, %z : i32[8]", "i32[8]", x,
+         32, "i32[8]", y, 32);
   /* Narrow and wide elements go the same ways. */
-  check1("%a = trans %x0 {dims=[1,0]} : i8[2,2]\n%b = join %a, %a : i8[2,2,2]\n%c, %d = split %b : i8[2,2], i8[2,2]\n%r = trans %d {dims=[1,0]} : i8[2,2]",
+  check1("%a = trans %x0 {dims=[1,0]} : i8[2,2]\n%b = join %a, %a : i8[2,2,2]\n%c, %d = split %b : i8[2,2], "
+         "i8[2,2]\n%r = trans %d {dims=[1,0]} : i8[2,2]",
          "i8[2,2]", "\1\2\3\4", 4, "i8[2,2]", "\1\2\3\4", 4);
-  check1("%a = trans %x0 {dims=[1,0]} : i64[2,2]\n%b = join %a, %a : i64[2,2,2]\n%c, %d = split %b : i64[2,2], i64[2,2]\n%r = trans %d {dims=[1,0]} : i64[2,2]",
+  check1("%a = trans %x0 {dims=[1,0]} : i64[2,2]\n%b = join %a, %a : i64[2,2,2]\n%c, %d = split %b : i64[2,2], "
+         "i64[2,2]\n%r = trans %d {dims=[1,0]} : i64[2,2]",
          "i64[2,2]", x, 32, "i64[2,2]", x, 32);
-  check1("%a = trans %x0 {dims=[1,0]} : f16[2,2]\n%b = join %a, %a : f16[2,2,2]\n%c, %d = split %b : f16[2,2], f16[2,2]\n%r = trans %d {dims=[1,0]} : f16[2,2]",
+  check1("%a = trans %x0 {dims=[1,0]} : f16[2,2]\n%b = join %a, %a : f16[2,2,2]\n%c, %d = split %b : f16[2,2], "
+         "f16[2,2]\n%r = trans %d {dims=[1,0]} : f16[2,2]",
          "f16[2,2]", x, 8, "f16[2,2]", x, 8);
 }
 
@@ -162,20 +169,22 @@ static void sums(void **state) {
   static uint16_t ones[512], all;
   for (int i = 0; i < 512; i++) ones[i] = f32_to_bf16(1);
   all = f32_to_bf16(512);
-  check1("%r = reduce %x0 {axis=0} : bf16 do (%a: bf16, %b: bf16) {\n%c = add %a, %b : bf16\nyield %c\n}", "bf16[512]", ones, sizeof ones,
-         "bf16", &all, 2);
+  check1("%r = reduce %x0 {axis=0} : bf16 do (%a: bf16, %b: bf16) {\n%c = add %a, %b : bf16\nyield %c\n}", "bf16[512]",
+         ones, sizeof ones, "bf16", &all, 2);
   /* NaN is skipped by max, and wins with nan=1. */
   float with_nan[4] = {1, NAN, 3, 2}, three = 3;
-  check1("%r = reduce %x0 {axis=0} : f32 do (%a: f32, %b: f32) {\n%c = max %a, %b : f32\nyield %c\n}", "f32[4]", with_nan, 16, "f32", &three, 4);
+  check1("%r = reduce %x0 {axis=0} : f32 do (%a: f32, %b: f32) {\n%c = max %a, %b : f32\nyield %c\n}", "f32[4]",
+         with_nan, 16, "f32", &three, 4);
   Kit *k;
-  float *o = run_of(&k, "%r = reduce %x0 {axis=0} : f32 do (%a: f32, %b: f32) {\n%c = max %a, %b {nan=1} : f32\nyield %c\n}", 1,
-                    (const char *[]){"f32[4]"}, (const void *[]){with_nan}, (size_t[]){16}, "f32", 4);
+  float *o =
+      run_of(&k, "%r = reduce %x0 {axis=0} : f32 do (%a: f32, %b: f32) {\n%c = max %a, %b {nan=1} : f32\nyield %c\n}",
+             1, (const char *[]){"f32[4]"}, (const void *[]){with_nan}, (size_t[]){16}, "f32", 4);
   assert_true(isnan(*o));
   kit_close(k);
 }
 
-/* Order of operands is kept: digits joined by a*shift(b)+b stand in order. Two tensors, a constant and an outer value in the
- * body; the same with control flow in it, which runs element by element. */
+/* Order of operands is kept: digits joined by a*shift(b)+b stand in order. Two tensors, a constant and an outer value
+ * in the body; the same with control flow in it, which runs element by element. */
 static void combine_functions(void **state) {
   int64_t digits[8] = {1, 2, 3, 4, 5, 6, 7, 8}, joined = 12345678;
   check1("%ten = const {value=10} : i64\n%tens = const {value=10} : i64[8]\n"
@@ -184,16 +193,19 @@ static void combine_functions(void **state) {
          "i64[8]", digits, 64, "i64", &joined, 8);
   check1("%one = const {value=1} : i64\n%tens = const {value=10} : i64[8]\n"
          "%r, %s = reduce %x0, %tens {axis=0} : i64, i64 do (%a: i64, %w: i64, %b: i64, %v: i64) {\n"
-         "%yes = cmp %one, %one {pred=eq} : i1\n%t = if %yes : i64 do () {\n%m = mul %a, %v : i64\nyield %m\n} do () {\nyield %a\n}\n"
+         "%yes = cmp %one, %one {pred=eq} : i1\n%t = if %yes : i64 do () {\n%m = mul %a, %v : i64\nyield %m\n} do () "
+         "{\nyield %a\n}\n"
          "%n = add %t, %b : i64\n%u = mul %w, %v : i64\nyield %n, %u\n}",
          "i64[8]", digits, 64, "i64", &joined, 8);
 
   /* argmax with ties to the left, along both axes; one result alone is used. */
   static const char *const body =
-      "%%l = arange {start=0, end=%d} : i32[%d]\n%%e = expand_dims %%l {axis=%d} : i32[%s]\n%%i = broadcast %%e : i32[64,32]\n"
+      "%%l = arange {start=0, end=%d} : i32[%d]\n%%e = expand_dims %%l {axis=%d} : i32[%s]\n%%i = broadcast %%e : "
+      "i32[64,32]\n"
       "%%v, %%r = reduce %%x0, %%i {axis=%d} : f32[%d], i32[%d] do (%%a: f32, %%j: i32, %%b: f32, %%k: i32) {\n"
       "%%gt = cmp %%a, %%b {pred=gt} : i1\n%%eq = cmp %%a, %%b {pred=eq} : i1\n%%lt = cmp %%j, %%k {pred=lt} : i1\n"
-      "%%tie = and %%eq, %%lt : i1\n%%left = or %%gt, %%tie : i1\n%%c = select %%left, %%a, %%b : f32\n%%d = select %%left, %%j, %%k : i32\nyield %%c, %%d\n}";
+      "%%tie = and %%eq, %%lt : i1\n%%left = or %%gt, %%tie : i1\n%%c = select %%left, %%a, %%b : f32\n%%d = select "
+      "%%left, %%j, %%k : i32\nyield %%c, %%d\n}";
   static float x[64 * 32];
   uint64_t seed = 5;
   for (int i = 0; i < 64 * 32; i++) x[i] = (float)(kit_random(&seed) % 20);
@@ -221,7 +233,8 @@ static void captured_values(void **state) {
   for (int i = 0; i < 3; i++) sum += 1 + 2 + 3 + 4 + 3 * i;
   check1("%zero = const {value=0} : i32\n%one = const {value=1} : i32\n%three = const {value=3} : i32\n"
          "%r = for %zero, %three, %one, %zero : i32 do (%i: i32, %s: i32) {\n"
-         "%t = reduce %x0 {axis=0} : i32 do (%a: i32, %b: i32) {\n%c = add %a, %b : i32\n%d = add %c, %i : i32\nyield %d\n}\n"
+         "%t = reduce %x0 {axis=0} : i32 do (%a: i32, %b: i32) {\n%c = add %a, %b : i32\n%d = add %c, %i : i32\nyield "
+         "%d\n}\n"
          "%u = add %s, %t : i32\nyield %u\n}",
          "i32[4]", x, 16, "i32", &sum, 4);
 }
@@ -252,40 +265,46 @@ static void scans(void **state) {
     }
   /* Not commutative: the last non-zero so far; with a body that yields its operands crosswise. */
   int32_t v[8] = {0, 3, 0, 0, 7, 0, 1, 0}, last[8] = {0, 3, 3, 3, 7, 7, 1, 1}, back[8] = {3, 3, 7, 7, 7, 1, 1, 0};
-  const char *keep = "%%zero = const {value=0} : i32\n%%r = scan %%x0 {axis=0, reverse=%d} : i32[8] do (%%a: i32, %%b: i32) {\n"
-                     "%%z = cmp %%b, %%zero {pred=eq} : i1\n%%c = select %%z, %%a, %%b : i32\nyield %%c\n}";
+  const char *keep =
+      "%%zero = const {value=0} : i32\n%%r = scan %%x0 {axis=0, reverse=%d} : i32[8] do (%%a: i32, %%b: i32) {\n"
+      "%%z = cmp %%b, %%zero {pred=eq} : i1\n%%c = select %%z, %%a, %%b : i32\nyield %%c\n}";
   char body[512];
   snprintf(body, sizeof body, keep, 0);
   check1(body, "i32[8]", v, 32, "i32[8]", last, 32);
   snprintf(body, sizeof body, keep, 1);
   check1(body, "i32[8]", v, 32, "i32[8]", back, 32);
   int32_t ones[4] = {1, 1, 1, 1}, fibonacci[4] = {1, 2, 3, 5};
-  check1("%n = neg %x0 : i32[4]\n%s, %r = scan %n, %x0 {axis=0} : i32[4], i32[4] do (%a: i32, %b: i32, %c: i32, %d: i32) {\n"
+  check1("%n = neg %x0 : i32[4]\n%s, %r = scan %n, %x0 {axis=0} : i32[4], i32[4] do (%a: i32, %b: i32, %c: i32, %d: "
+         "i32) {\n"
          "%t = add %a, %b : i32\n%nb = neg %b : i32\n%nt = sub %b, %a : i32\nyield %nb, %nt\n}",
          "i32[4]", ones, 16, "i32[4]", fibonacci, 16);
   /* Longer than the lanes that are run at once. */
   static int32_t many[1024 * 2], sums[1024 * 2];
   for (int i = 0; i < 2048; i++) many[i] = i;
   for (int i = 0; i < 2048; i++) sums[i] = i < 1024 ? i : i + i - 1024;
-  check1("%r = scan %x0 {axis=0} : i32[2,1024] do (%a: i32, %b: i32) {\n%c = add %a, %b : i32\nyield %c\n}", "i32[2,1024]", many, sizeof many,
-         "i32[2,1024]", sums, sizeof sums);
+  check1("%r = scan %x0 {axis=0} : i32[2,1024] do (%a: i32, %b: i32) {\n%c = add %a, %b : i32\nyield %c\n}",
+         "i32[2,1024]", many, sizeof many, "i32[2,1024]", sums, sizeof sums);
   for (int i = 0; i < 2048; i++) sums[i] = i % 2 ? 2 * i - 1 : i;
-  check1("%r = scan %x0 {axis=1} : i32[1024,2] do (%a: i32, %b: i32) {\n%c = add %a, %b : i32\nyield %c\n}", "i32[1024,2]", many, sizeof many,
-         "i32[1024,2]", sums, sizeof sums);
+  check1("%r = scan %x0 {axis=1} : i32[1024,2] do (%a: i32, %b: i32) {\n%c = add %a, %b : i32\nyield %c\n}",
+         "i32[1024,2]", many, sizeof many, "i32[1024,2]", sums, sizeof sums);
 }
 
 static void maps(void **state) {
   static int32_t x[1024], y[1024];
   for (int i = 0; i < 1024; i++) x[i] = i - 512, y[i] = x[i] < 0 ? -x[i] * 3 : x[i] + 1;
-  check1("%r = map %x0 {pack=1} : i32[1024] do (%a: i32) {\n%zero = const {value=0} : i32\n%neg = cmp %a, %zero {pred=lt} : i1\n"
-         "%v = if %neg : i32 do () {\n%m = const {value=-3} : i32\n%p = mul %a, %m : i32\nyield %p\n} do () {\n%one = const {value=1} : i32\n%q = add %a, %one : i32\nyield %q\n}\nyield %v\n}",
+  check1("%r = map %x0 {pack=1} : i32[1024] do (%a: i32) {\n%zero = const {value=0} : i32\n%neg = cmp %a, %zero "
+         "{pred=lt} : i1\n"
+         "%v = if %neg : i32 do () {\n%m = const {value=-3} : i32\n%p = mul %a, %m : i32\nyield %p\n} do () {\n%one = "
+         "const {value=1} : i32\n%q = add %a, %one : i32\nyield %q\n}\nyield %v\n}",
          "i32[1024]", x, sizeof x, "i32[1024]", y, sizeof y);
   for (int i = 0; i < 1024; i++) y[i] = x[i ^ 1] * 2;
-  check1("%r = map %x0 {pack=2} : i32[1024] do (%a: i32, %b: i32) {\n%c = add %a, %a : i32\n%d = add %b, %b : i32\nyield %d, %c\n}", "i32[1024]", x,
-         sizeof x, "i32[1024]", y, sizeof y);
+  check1("%r = map %x0 {pack=2} : i32[1024] do (%a: i32, %b: i32) {\n%c = add %a, %a : i32\n%d = add %b, %b : "
+         "i32\nyield %d, %c\n}",
+         "i32[1024]", x, sizeof x, "i32[1024]", y, sizeof y);
   /* Two operands of two types, two results, grouped by operand. */
   for (int i = 0; i < 1024; i++) y[i] = x[i] + (i % 2 ? -100 : 100);
-  check1("%f = convert %x0 : f32[1024]\n%s, %r = map %x0, %f {pack=2} : f32[1024], i32[1024] do (%a0: i32, %a1: i32, %b0: f32, %b1: f32) {\n"
+  check1("%f = convert %x0 : f32[1024]\n%s, %r = map %x0, %f {pack=2} : f32[1024], i32[1024] do (%a0: i32, %a1: i32, "
+         "%b0: f32, %b1: f32) {\n"
          "%h = const {value=100} : i32\n%c0 = add %a0, %h : i32\n%c1 = sub %a1, %h : i32\nyield %b0, %b1, %c0, %c1\n}",
          "i32[1024]", x, sizeof x, "i32[1024]", y, sizeof y);
 }
@@ -306,7 +325,12 @@ static void sorts(void **state) {
       uint64_t seed = (uint64_t)n;
       for (int i = 0; i < 4 * n; i++) {
         uint64_t r = kit_random(&seed) % 10;
-        y[i] = x[i] = r == 0 ? -0.0f : r == 1 ? 0 : r == 2 ? INFINITY : r == 3 ? -INFINITY : r == 4 ? NAN : kit_uniform(&seed);
+        y[i] = x[i] = r == 0   ? -0.0f
+                      : r == 1 ? 0
+                      : r == 2 ? INFINITY
+                      : r == 3 ? -INFINITY
+                      : r == 4 ? NAN
+                               : kit_uniform(&seed);
       }
       for (int row = 0; row < 4; row++) {
         qsort(y + row * n, (size_t)n, 4, compare_floats);
@@ -319,7 +343,8 @@ static void sorts(void **state) {
       snprintf(type, sizeof type, "f32[4,%d]", n);
       snprintf(body, sizeof body, "%%r = sort %%x0 {descending=%d} : %s", descending, type);
       Kit *k;
-      float *o = run_of(&k, body, 1, (const char *[]){type}, (const void *[]){x}, (size_t[]){(size_t)n * 16}, type, (size_t)n * 16);
+      float *o = run_of(&k, body, 1, (const char *[]){type}, (const void *[]){x}, (size_t[]){(size_t)n * 16}, type,
+                        (size_t)n * 16);
       for (int i = 0; i < 4 * n; i++) {
         if (isnan(y[i])) assert_true(isnan(o[i]));
         else assert_memory_equal(&o[i], &y[i], 4);
@@ -340,7 +365,8 @@ static void sorts(void **state) {
     snprintf(type, sizeof type, "%s[128]", dtype_name((Dtype)t));
     snprintf(body, sizeof body, "%%r = sort %%x0 : %s", type);
     Kit *k;
-    uint8_t *o = run_of(&k, body, 1, (const char *[]){type}, (const void *[]){x}, (size_t[]){128u * (size_t)bytes}, type, 128u * (size_t)bytes);
+    uint8_t *o = run_of(&k, body, 1, (const char *[]){type}, (const void *[]){x}, (size_t[]){128u * (size_t)bytes},
+                        type, 128u * (size_t)bytes);
     double after = 0;
     for (int i = 0; i < 128; i++) {
       after += dtype_load_float((Dtype)t, o + i * bytes);
@@ -356,7 +382,8 @@ static void histograms(void **state) {
   int32_t all[4] = {4, 3, 2, 4}, some[4] = {0, 2, 0, 3};
   check1("%r = histogram %x0 : i32[4]", "i16[16]", x, 32, "i32[4]", all, 16);
   check1("%i = arange {start=0, end=16} : i32[16]\n%a = const {value=8} : i32[16]\n%m = cmp %i, %a {pred=lt} : i1[16]\n"
-         "%z = const {value=0} : i16[16]\n%p = cmp %x0, %z {pred=ne} : i1[16]\n%b = and %m, %p : i1[16]\n%r = histogram %x0, %b : i32[4]",
+         "%z = const {value=0} : i16[16]\n%p = cmp %x0, %z {pred=ne} : i1[16]\n%b = and %m, %p : i1[16]\n%r = "
+         "histogram %x0, %b : i32[4]",
          "i16[16]", x, 32, "i32[4]", some, 16);
 }
 
@@ -381,13 +408,16 @@ static void dot_of(const char *a_type, const char *c_type, int batch, int m, int
   snprintf(types[2], 32, "%s[%s%d,%d]", c_type, batches, m, n);
   snprintf(body, sizeof body, "%%r = dot %%x0, %%x1, %%x2 {precision=ieee} : %s", types[2]);
   Kit *k;
-  size_t bytes[3] = {(size_t)(batch * m * k_size * ab), (size_t)(batch * k_size * n * ab), (size_t)(batch * m * n * cb)};
-  uint8_t *o = run_of(&k, body, 3, (const char *[]){types[0], types[1], types[2]}, (const void *[]){a, b, c}, bytes, types[2], bytes[2]);
+  size_t bytes[3] = {(size_t)(batch * m * k_size * ab), (size_t)(batch * k_size * n * ab),
+                     (size_t)(batch * m * n * cb)};
+  uint8_t *o = run_of(&k, body, 3, (const char *[]){types[0], types[1], types[2]}, (const void *[]){a, b, c}, bytes,
+                      types[2], bytes[2]);
   for (int e = 0; e < batch * m * n; e++) {
     int z = e / (m * n), i = e / n % m, j = e % n;
     double sum = dtype_load_float(tc, c + e * cb);
     for (int p = 0; p < k_size; p++)
-      sum += dtype_load_float(ta, a + ((z * m + i) * k_size + p) * ab) * dtype_load_float(ta, b + ((z * k_size + p) * n + j) * ab);
+      sum += dtype_load_float(ta, a + ((z * m + i) * k_size + p) * ab) *
+             dtype_load_float(ta, b + ((z * k_size + p) * n + j) * ab);
     double got = dtype_load_float(tc, o + e * cb);
     if (fabs(got - sum) > tolerance * (1 + fabs(sum)))
       fail_msg("dot %s %s %dx%dx%d, element (%d, %d): %g, not %g", a_type, c_type, m, n, k_size, i, j, got, sum);
@@ -399,7 +429,8 @@ static void dot_of(const char *a_type, const char *c_type, int batch, int m, int
 }
 
 static void dots(void **state) {
-  int sizes[][3] = {{16, 16, 16}, {1, 1, 1}, {1, 64, 32}, {64, 1, 8}, {2, 2, 64}, {4, 8, 4}, {8, 4, 2}, {32, 64, 16}, {64, 128, 32}, {2, 32, 8}};
+  int sizes[][3] = {{16, 16, 16}, {1, 1, 1}, {1, 64, 32},  {64, 1, 8},    {2, 2, 64},
+                    {4, 8, 4},    {8, 4, 2}, {32, 64, 16}, {64, 128, 32}, {2, 32, 8}};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     int *d = sizes[s];
     dot_of("f32", "f32", 1, d[0], d[1], d[2], 1e-5);
@@ -416,8 +447,9 @@ static void dots(void **state) {
   uint16_t a[16], b[16], c = f32_to_f16(2048), right = f32_to_f16(2052);
   for (int i = 0; i < 16; i++) a[i] = f32_to_f16(0.5), b[i] = f32_to_f16(0.5);
   Kit *k;
-  uint16_t *o = run_of(&k, "%r = dot %x0, %x1, %x2 : f16[1,1]", 3, (const char *[]){"f16[1,16]", "f16[16,1]", "f16[1,1]"},
-                       (const void *[]){a, b, &c}, (size_t[]){32, 32, 2}, "f16[1,1]", 2);
+  uint16_t *o =
+      run_of(&k, "%r = dot %x0, %x1, %x2 : f16[1,1]", 3, (const char *[]){"f16[1,16]", "f16[16,1]", "f16[1,1]"},
+             (const void *[]){a, b, &c}, (size_t[]){32, 32, 2}, "f16[1,1]", 2);
   assert_int_equal(*o, right);
   kit_close(k);
   /* NaN and infinity spread as they should. */
@@ -430,9 +462,16 @@ static void dots(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(shapes), cmocka_unit_test(gather), cmocka_unit_test(sums),  cmocka_unit_test(combine_functions),
-      cmocka_unit_test(captured_values), cmocka_unit_test(scans),  cmocka_unit_test(maps),  cmocka_unit_test(sorts),
-      cmocka_unit_test(histograms), cmocka_unit_test(dots),
+      cmocka_unit_test(shapes),
+      cmocka_unit_test(gather),
+      cmocka_unit_test(sums),
+      cmocka_unit_test(combine_functions),
+      cmocka_unit_test(captured_values),
+      cmocka_unit_test(scans),
+      cmocka_unit_test(maps),
+      cmocka_unit_test(sorts),
+      cmocka_unit_test(histograms),
+      cmocka_unit_test(dots),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
