@@ -127,7 +127,7 @@ typedef struct nereid_arg {
   int64_t i;              /* int, bool */
   bool is_unsigned;       /* i is the bits of a uint64 */
   double f;
-  const char *text;       /* constexpr: a Python expression, "128", "'relu'", "tl.float16", "None" */
+  const char *text;       /* constexpr: a Python expression, "128", "'relu'", "tl.float16", "None"; NULL: the integer i */
   int rank;               /* descriptor: up to 5 dims */
   int64_t shape[5], strides[5]; /* descriptor: elements */
   int32_t block_shape[5];
@@ -156,11 +156,13 @@ typedef struct nereid_options {
   void *print_arg;
 } nereid_options;
 
-/* Compiles what is not in the caches yet, and runs grid[0] * grid[1] * grid[2] programs; any of them zero: none. */
+/* Compiles what is not in the caches yet, and runs grid[0] * grid[1] * grid[2] programs; any of them zero: none. The limits of a grid
+ * are CUDA's on every device: 2^31 - 1 along x, 65535 along y and z. A device_assert that fails, and on `interp` any wrong access, is
+ * NEREID_KERNEL_FAULT; on `cpu` a kernel is C code, and one that runs past its arrays may crash the process: `interp` finds such. */
 NEREID_API nereid_status nereid_launch(nereid_device *d, nereid_stream *s, nereid_module *m, const char *kernel, const int64_t grid[3],
                                        const nereid_arg *args, int arg_count, const nereid_options *options, nereid_error **error);
 
-/* One specialization, compiled: for launches that must cost nothing but the call. The values of pointers, and of numbers that are not
+/* One specialization, compiled: for launches that must cost nothing but the call. `options` holds for all its runs. The values of pointers, and of numbers that are not
  * constexpr, may differ from launch to launch as long as they specialise alike (divisibility by 16, equality to 1, int32 or int64); if
  * they do not, nereid_run fails with NEREID_BAD_ARGUMENT. */
 typedef struct nereid_function nereid_function;

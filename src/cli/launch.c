@@ -72,6 +72,7 @@ static int eval_numbers(const Launch *l, const char *text, int64_t *out, nereid_
     if (l->args[i].is_array) continue;
     if (a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL) v = (double)a->i;
     else if (a->kind == NEREID_ARG_FLOAT) v = a->f;
+    else if (a->kind == NEREID_ARG_CONSTEXPR && !a->text) v = (double)a->i;
     else if (a->kind == NEREID_ARG_CONSTEXPR && parse_integer(a->text, &iv, &u)) v = (double)iv;
     else if (a->kind == NEREID_ARG_CONSTEXPR && parse_float(a->text, &v)) (void)0;
     else continue;
