@@ -26,7 +26,7 @@ static void walk_group(Emit *e, Group *g) {
     touch_view(r->view, step);
     if (r->kind != ROOT_REDUCE && r->kind != ROOT_ATOMIC) continue;
     OpPlan *o = r->op->note;
-    for (int k = 0; k < r->op->out_count; k++) touch_view(o->out[k], step);
+    for (int k = 0; k < r->op->out_count; k++) touch_view(o->out[k], step), touch(o->carry[k], step);
   }
 }
 

@@ -30,25 +30,13 @@ static const char text_dot[] =
 #include "nereid_dot.h.inc"
     ;
 static const char text_tile[] =
-#if __has_include("nereid_tile.h.inc")
 #include "nereid_tile.h.inc"
-#else
-    ""
-#endif
     ;
 static const char text_atomic[] =
-#if __has_include("nereid_atomic.h.inc")
 #include "nereid_atomic.h.inc"
-#else
-    ""
-#endif
     ;
 static const char text_print[] =
-#if __has_include("nereid_print.h.inc")
 #include "nereid_print.h.inc"
-#else
-    ""
-#endif
     ;
 
 typedef struct Uses { bool math, scalar_math, dot, tile, atomic, print, vector; int wide, narrow; } Uses;

@@ -204,6 +204,7 @@ void emit_vector_body(Emit *e, const Block *b, const char *const *args, const ch
 
 void emit_group(Emit *e, Group *g);
 void emit_special(Emit *e, Op *op);
+bool reduces_wide(const Op *op); /* reduce.c: a sum of narrow floats, kept in f32 */
 typedef enum { DOT_F32, DOT_F64, DOT_I32, DOT_BF16, DOT_I8 } DotKind; /* the micro-kernel; other types are widened to it */
 DotKind dot_kind(const Op *op);
 

@@ -437,8 +437,8 @@ static void plan_reduce(Planner *p, Op *op) {
     new_result(p, op, k);
     info->owner = g;
     info->sealed = true;
+    if (op->out[k]->type->rank && reduces_wide(op)) o->carry[k] = buffer_new(e, type_with_dtype(e->cx, op->out[k]->type, DT_F32));
   }
-  (void)o;
 }
 
 static void plan_store(Planner *p, Op *op) {

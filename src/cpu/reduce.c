@@ -46,14 +46,21 @@ static const char *identity_of(Emit *e, const Op *f, Dtype d) {
 
 /* nereid_vec.h's reduction over the lanes, where it rounds as the operation does. */
 static const char *lanes_function(const Op *f, Dtype d) {
-  if (d == DT_I1 || held_dtype(d) != d) return NULL;
+  if (d == DT_I1) return NULL;
   bool floats = dtype_is_float(d);
-  switch (f->code) {
+  switch (f->code) { /* of narrow floats, only sums are not exact; they are kept wide */
     case OP_ADD: return "sum";
     case OP_MAX: return floats && f->attr[0] ? NULL : "hmax";
     case OP_MIN: return floats && f->attr[0] ? NULL : "hmin";
     default: return NULL;
   }
+}
+
+/* Sums of narrow floats are kept in f32 and rounded once. */
+bool reduces_wide(const Op *op) {
+  const Op *f = simple_body(op);
+  Dtype d = op->in[0]->type->dtype;
+  return f && f->code == OP_ADD && dtype_is_float(d) && held_dtype(d) != d;
 }
 
 static const char *held_name(Dtype d) { return dtype_name(held_dtype(d)); }
@@ -65,6 +72,10 @@ static void combine(Nest *n, Buf *b, int level, const Op *op, const char *const 
   Emit *e = n->e;
   const char **args = NEW_N(e->arena, const char *, 2 * op->in_count);
   for (int k = 0; k < op->in_count; k++) args[k] = acc[k], args[op->in_count + k] = x[k];
+  if (reduces_wide(op)) {
+    out[0] = text(e, "%s + %s", acc[0], x[0]);
+    return;
+  }
   Buf *saved = e->out;
   int indent = e->indent;
   e->out = b;
@@ -86,6 +97,7 @@ static void write_result(Nest *n, const Op *op, int k, const int8_t *map, const 
   Emit *e = n->e;
   Value *v = op->out[k];
   Buf *b = &n->after[n->loops];
+  if (reduces_wide(op)) value = text(e, "nd_cvt_%s_f32(%s)", dtype_name(v->type->dtype), value);
   if (v->type->rank == 0) {
     put(n, b, n->loops, "%s = %s;", value_name(e, v), value);
     return;
@@ -102,8 +114,8 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
   Op *op = r->op;
   int parts = op->in_count, outer = n->loops, level = n->vector_level;
   const Op *f = simple_body(op);
-  Dtype d[MAX_PARTS];
-  const char *acc[MAX_PARTS], *in[MAX_PARTS], *out[MAX_PARTS];
+  Dtype d[MAX_PARTS] = {0};
+  const char *acc[MAX_PARTS] = {0}, *in[MAX_PARTS] = {0}, *out[MAX_PARTS] = {0};
   for (int k = 0; k < parts; k++) d[k] = type_dtype(op->in[k]->type);
   const char *identity = identity_of(e, f, d[0]);
   bool vectors = body_is_elementwise(op->body[0]);
@@ -124,7 +136,7 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
     put(n, b, level + 1, "if (%s + j == 0) {", iv);
     assign_all(n, b, level + 2, parts, acc, in);
     put(n, b, level + 1, "} else {");
-    const char *lane[MAX_PARTS];
+    const char *lane[MAX_PARTS] = {0};
     for (int k = 0; k < parts; k++) {
       lane[k] = fresh_name(e, NULL);
       put(n, b, level + 2, "const nd_%s %s = %s;", held_name(d[k]), lane[k], in[k]);
@@ -159,7 +171,7 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
     if (parts == 1) {
       assign_all(n, b, level + 1, parts, acc, out);
     } else {
-      const char *next[MAX_PARTS];
+      const char *next[MAX_PARTS] = {0};
       for (int k = 0; k < parts; k++) {
         next[k] = fresh_name(e, NULL);
         put(n, b, level + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
@@ -173,12 +185,12 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
   Buf *after = &n->after[outer];
   const char *lanes = f && identity ? lanes_function(f, d[0]) : NULL;
   if (lanes) {
-    write_result(n, op, 0, map, text(e, "nd_%s_%sv(%s)", lanes, dtype_name(d[0]), acc[0]));
+    write_result(n, op, 0, map, text(e, "nd_%s_%sv(%s)", lanes, held_name(d[0]), acc[0]));
     return;
   }
   if (n->width >= 16 || identity) {
     put(n, after, outer, "for (int k = ND_VL / 2; k > 0; k /= 2) {");
-    const char *other[MAX_PARTS], *next[MAX_PARTS];
+    const char *other[MAX_PARTS] = {0}, *next[MAX_PARTS] = {0};
     for (int k = 0; k < parts; k++) {
       other[k] = fresh_name(e, NULL);
       put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k], lane_name(d[k]), acc[k]);
@@ -194,7 +206,7 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
     return;
   }
   /* A short dim: only its own lanes, as scalars. */
-  const char *sum[MAX_PARTS], *lane[MAX_PARTS], *next[MAX_PARTS];
+  const char *sum[MAX_PARTS] = {0}, *lane[MAX_PARTS] = {0}, *next[MAX_PARTS] = {0};
   for (int k = 0; k < parts; k++) {
     sum[k] = fresh_name(e, NULL);
     put(n, after, outer, "nd_%s %s = %s%s[0];", held_name(d[k]), sum[k], d[k] == DT_I1 ? "-" : "", acc[k]);
@@ -221,17 +233,26 @@ static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t
   OpPlan *o = op->note;
   int parts = op->in_count, level = n->vector_level;
   Buf *b = &n->sinks;
-  const char *now[MAX_PARTS], *in[MAX_PARTS], *acc[MAX_PARTS], *out[MAX_PARTS], *base[MAX_PARTS];
+  const char *now[MAX_PARTS] = {0}, *in[MAX_PARTS] = {0}, *acc[MAX_PARTS] = {0}, *out[MAX_PARTS] = {0}, *base[MAX_PARTS] = {0};
   bool vectors = body_is_elementwise(op->body[0]);
   const char *iv = index_name(n, n->vector_dim), *width = text(e, "%lld", (long long)n->width);
   bool turns = n->g->shape[axis] > 1;
   const char *short_mask = n->width < 16 ? text(e, "nd_first(%s - %s)", width, iv) : NULL;
-  Dtype d[MAX_PARTS];
+  Dtype d[MAX_PARTS] = {0};
   for (int k = 0; k < parts; k++) {
     d[k] = type_dtype(op->in[k]->type);
     int base_level;
     int64_t step;
-    view_address(n, o->out[k], op->out[k]->type, map, &base[k], &base_level, &step);
+    const View *to = o->out[k];
+    if (turns && reduces_wide(op)) {
+      d[k] = DT_F32;
+      to = view_row_major(e, o->carry[k], op->out[k]->type);
+      if (n->pass == 0)
+        put(n, &n->after[0], 0, "nd_narrow_%s((void *)(scratch + %lld), (float *)(scratch + %lld), %lld);",
+            dtype_name(op->in[k]->type->dtype), (long long)o->out[k]->buffer->place, (long long)o->carry[k]->place,
+            (long long)type_numel(op->out[k]->type));
+    }
+    view_address(n, to, op->out[k]->type, map, &base[k], &base_level, &step);
     base[k] = text(e, "(void *)(%s + %s * %lld)", base[k], iv, (long long)step);
     in[k] = as_vector(n, x[k]);
     now[k] = fresh_name(e, NULL);
@@ -250,14 +271,14 @@ static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t
     }
     if (vectors) {
       combine(n, b, level + 1, op, acc, now, true, out);
-      const char *next[MAX_PARTS];
+      const char *next[MAX_PARTS] = {0};
       for (int k = 0; k < parts; k++) {
         next[k] = fresh_name(e, NULL);
         put(n, b, level + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
       }
       assign_all(n, b, level + 1, parts, now, next);
     } else {
-      const char *l[MAX_PARTS], *r2[MAX_PARTS];
+      const char *l[MAX_PARTS] = {0}, *r2[MAX_PARTS] = {0};
       put(n, b, level + 1, "for (int j = 0; j < ND_VL && %s + j < %s; j++) {", iv, width);
       for (int k = 0; k < parts; k++) {
         const char *sign = d[k] == DT_I1 ? "-" : "";
