@@ -14,7 +14,7 @@
  *   new nereid_error that the caller frees; else *error is left alone. Nothing is changed by a call that failed, unless said.
  * - Objects have a create/open/load and a free/close; freeing NULL does nothing. An object must outlive what was made from it.
  * - Any thread may call anything on any object, several at once, unless said.
- * - The library never exits, aborts, prints (device_print apart) or changes the process's state.
+ * - The library never exits, aborts, prints (device_print and static_print apart) or changes the process's state.
  * - Sizes are bytes when called `bytes`, elements when called `count`; times are nanoseconds.
  */
 #ifndef NEREID_H
@@ -152,7 +152,7 @@ typedef struct nereid_options {
   const int64_t *programs;             /* run only these programs (linear ids, x fastest); NULL: all */
   int64_t program_count;
   const char *dump_after;              /* a pass's name or "all": its IR goes to `dump` (see nereid_inspect) */
-  void (*print)(void *arg, const char *line); /* device_print; NULL: stderr */
+  void (*print)(void *arg, const char *line); /* device_print and static_print, a line without its end; NULL: stderr */
   void *print_arg;
 } nereid_options;
 
