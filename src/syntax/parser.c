@@ -52,7 +52,7 @@ void unexpected(Parser *p) {
   if (t->kind == T_DEDENT) fail(p->cx, span, "unexpected unindent");
   const Token *before = t > p->tokens.at ? t - 1 : NULL;
   if (before && p->brackets && ends_operand(before) && starts_expression(t->kind) &&
-      !(before->kind == T_NAME && (t->kind == T_STRING || t->kind == T_FSTRING_START)))
+      !(before->kind == T_NAME && before[-1].kind != T_DOT && (t->kind == T_STRING || t->kind == T_FSTRING_START))) /* kf"..." */
     fail(p->cx, tokens_span(p, before, t), "invalid syntax. Perhaps you forgot a comma?");
   if (t->kind == T_NEWLINE || t->kind == T_END) fail(p->cx, span, "invalid syntax: the line ends too early");
   if (t->kind == T_NUMBER || t->kind == T_NAME || t->kind == T_STRING)

@@ -271,11 +271,15 @@ static Node *closed_pattern(Parser *p) {
   const Token *first = p->tok;
   switch (first->kind) {
   case T_NAME: {
+    if (at_word(p, p->underscore)) { /* not the head of _.a or _(a) either */
+      advance(p);
+      return node_at(p, NODE_MATCH_AS, first);
+    }
     Node *name = name_or_attr(p);
     if (at(p, T_LPAR)) return class_pattern(p, first, name);
     if (name->kind == NODE_ATTRIBUTE) return match_value(p, first, name);
     Node *n = node_at(p, NODE_MATCH_AS, first);
-    n->MatchAs.name = name->Name.id == p->underscore ? NULL : name->Name.id;
+    n->MatchAs.name = name->Name.id;
     return n;
   }
   case T_NUMBER: case T_MINUS: return match_value(p, first, signed_or_complex_number(p));

@@ -9,7 +9,9 @@ static Node *annotated_assignment(Parser *p, const Token *first, Node *target) {
   case NODE_NAME: case NODE_ATTRIBUTE: case NODE_SUBSCRIPT: break;
   case NODE_LIST: syntax_error(p, target->span, "only single target (not list) can be annotated");
   case NODE_TUPLE: syntax_error(p, target->span, "only single target (not tuple) can be annotated");
-  default: syntax_error(p, target->span, "illegal target for annotation");
+  default:
+    if (!starts_expression(peek(p, 1))) unexpected(p); /* deff(x): ... */
+    syntax_error(p, target->span, "illegal target for annotation");
   }
   expect(p, T_COLON);
   make_target(p, target, STAR_TARGETS);

@@ -401,6 +401,9 @@ static void messages_of_the_parser(void **state) {
   message_is("match x:\n case a.b as c.d: pass\n", "2:13-2:14: invalid pattern target");
   message_is("match x:\n case {a: 1}: pass\n", "2:7-2:8: mapping pattern keys may only match literals and attribute lookups");
   message_is("match x:\n y\n", "2:1-2:2: expected 'case' in a 'match' statement");
+  message_is("match x:\n case _.a: pass\n", "2:7-2:8: expected ':'");
+  message_is("deff(x): pass", "1:7-1:8: invalid syntax: ':' cannot stand here");
+  message_is("f(): 1", "1:0-1:3: illegal target for annotation");
   message_is("class = 1", "1:6-1:7: invalid syntax: '=' cannot stand here");
   message_is("x = ", "1:3-1:3: invalid syntax: the line ends too early");
   message_is("x y", "1:2-1:3: invalid syntax: a name cannot stand here");
