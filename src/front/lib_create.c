@@ -42,9 +42,12 @@ static Value *number_as(Front *fr, const Builtin *b, Span at, Py *number, const 
     PyInt v = number->kind == PY_FLOAT ? 0 : number->i, one = 1;
     int bits = dtype_bits(elem->dtype);
     bool is_signed = dtype_is_signed(elem->dtype);
-    /* The bits of an unsigned number are fine for a signed type, as in full(..., 0xFF, tl.int8). */
-    if (bits > 1 && (v < (is_signed ? -(one << (bits - 1)) : 0) || v >= one << bits))
+    if (v < 0 && !is_signed)
       lib_fail(fr, at, b, NULL, "`value` %s is out of range for %s", py_describe(fr, number), type_text(fr, elem));
+    /* Triton keeps the low bits. Those of an unsigned number are fine for a signed type: full(..., 0xFF, tl.int8). */
+    if (bits > 1 && (v < -(one << (bits - 1)) || v >= one << bits))
+      warn(fr->cx, at, "%s: only the low bits of `value` %s fit in %s", lib_full_name(fr, b), py_describe(fr, number),
+           type_text(fr, elem));
     if (bits == 1) return build_int(&fr->b, elem, v != 0);
   }
   return sem_constant(fr, at, number, elem);
