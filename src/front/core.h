@@ -24,6 +24,7 @@ Py *py_module(Front *fr, Module *m);
 Py *py_method_of(Front *fr, Py *self, const char *name, Function *fn);
 Py *py_object(Front *fr, PyClass *cls, const char *cls_name);
 Py *py_unknown(Front *fr, const char *format, ...) PRINTF_LIKE(2, 3);
+bool py_contains(const Py *x, const Py *needle);
 void py_append(Front *fr, Py *list, Py *item);
 Py *py_dict_get(const Py *d, const Py *key);
 Py *py_dict_get_name(const Py *d, const char *key);
@@ -71,6 +72,7 @@ struct Module {
   VEC(Kernel *) kernels;
 };
 
+enum { HOST_STEPS = 4000000, MAX_HOST_ITEMS = 1000000 };
 struct Project {
   Context *cx;
   Map *modules;                     /* path -> Module */
@@ -165,6 +167,7 @@ typedef struct Frame {        /* one inlined call */
 typedef struct Core {
   Frame *frame;
   uint32_t stamp;
+  uint32_t statements; /* walked so far: unrolling has an end */
   Kernel *kernel;
   bool debug;
 } Core;

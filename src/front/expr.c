@@ -132,6 +132,7 @@ static Py *eval_attribute(Front *fr, Node *n) {
   core_at(fr, n);
   Py *v = front_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
   if (!v) fail_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
+  if (v->kind == PY_UNKNOWN) fail(fr->cx, core_span(fr, n), "`%s` is not known to a kernel: %s", n->Attribute.attr, v->library);
   return v;
 }
 

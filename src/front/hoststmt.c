@@ -26,6 +26,7 @@ void host_assign(Front *fr, HostScope *sc, Node *target, Py *value) {
     }
     case NODE_SUBSCRIPT: {
       Py *x = host_eval(fr, sc, target->Subscript.value), *index = host_eval(fr, sc, target->Subscript.slice);
+      if (py_contains(value, x)) break;
       if (x->kind == PY_DICT && index->kind != PY_UNKNOWN) py_dict_put(fr, x, index, value);
       if (x->kind == PY_TUPLE && x->tuple.is_list && index->kind == PY_INT) {
         PyInt i = index->i < 0 ? index->i + x->tuple.n : index->i;
@@ -35,7 +36,7 @@ void host_assign(Front *fr, HostScope *sc, Node *target, Py *value) {
     }
     case NODE_ATTRIBUTE: {
       Py *x = host_eval(fr, sc, target->Attribute.value);
-      if (x->kind == PY_OBJECT) map_put(x->object.fields, target->Attribute.attr, value);
+      if (x->kind == PY_OBJECT && !py_contains(value, x)) map_put(x->object.fields, target->Attribute.attr, value);
       break;
     }
     default: break;
@@ -127,7 +128,7 @@ static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
       Py *old = host_eval(fr, sc, n->AugAssign.target), *v = host_eval(fr, sc, n->AugAssign.value);
       if (old->kind == PY_TUPLE && old->tuple.is_list && n->AugAssign.op == PYOP_ADD) { /* in place */
         Py *items = host_iterate(fr, v);
-        for (int i = 0, m = items->kind == PY_TUPLE ? items->tuple.n : 0; i < m; i++) py_append(fr, old, items->tuple.at[i]);
+        for (int i = 0, m = items->kind == PY_TUPLE && (items == old || !py_contains(items, old)) && items->tuple.n + old->tuple.n < MAX_HOST_ITEMS ? items->tuple.n : 0; i < m; i++) py_append(fr, old, items->tuple.at[i]);
         v = old;
       } else v = host_binary(fr, n->AugAssign.op, old, v);
       host_assign(fr, sc, n->AugAssign.target, v);

@@ -73,16 +73,22 @@ NORETURN void fail_unknown_name(Front *fr, Span at, const char *name) {
 
 /* ---- spans ------------------------------------------------------------------------------------------------------------------------ */
 
+/* What prelude.py does is told at the call that uses it: its lines mean nothing to a reader. */
+static bool in_prelude(Front *fr, const Frame *f) { return fr->prelude && f->fn->module == fr->prelude && f->site; }
+
 Span core_span(Front *fr, const Node *n) {
   Span s = n->span;
   Core *core = core_of(fr);
-  if (core && core->frame) s.inlined_at = core->frame->site;
+  if (!core || !core->frame) return s;
+  if (in_prelude(fr, core->frame)) return *core->frame->site;
+  s.inlined_at = core->frame->site;
   return s;
 }
 
 void core_at(Front *fr, const Node *n) {
   Core *core = core_of(fr);
   if (!core->frame->site) fr->b.span = &n->span;
+  else if (in_prelude(fr, core->frame)) fr->b.span = core->frame->site;
   else {
     Span s = core_span(fr, n);
     fr->b.span = arena_copy(fr->cx->arena, &s, sizeof s);
@@ -258,6 +264,8 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   fr->module = k->module;
   fr->options = options ? options : NEW(a, CompileOptions);
   fr->core = core;
+  m->project->steps = HOST_STEPS;
+  m->project->host_depth = 0;
   core->kernel = k;
   kernel_prepare(fr, k);
   core->debug = fr->options->debug || k->debug;

@@ -17,7 +17,7 @@ DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *d) {
   const char *name = namespace_dotted(fr, ns, d);
   if (!name) return DECO_OTHER;
   bool ours = !strncmp(name, "triton.", 7) || !strncmp(name, "torch._inductor.runtime.triton_compat.", 38) || !strncmp(name, "tl.", 3) || !strchr(name, '.');
-  if (!ours) return DECO_OTHER;
+  if (!ours || strstr(name, "gluon")) return DECO_OTHER; /* Gluon is another language */
   const char *last = strrchr(name, '.');
   last = last ? last + 1 : name;
   bool qualified = last != name;
@@ -219,7 +219,7 @@ static void read_annotation(Front *fr, Kernel *k, int i, Node *annotation) {
   Namespace *ns = k->fn->around ? k->fn->around : k->module->globals;
   KernelParam *p = &k->params[i];
   const char *dotted = namespace_dotted(fr, ns, annotation);
-  if (dotted && strstr(dotted, "constexpr")) {
+  if (strstr(dotted ? dotted : source_text(cx, annotation), "constexpr")) {
     p->is_constexpr = true;
     return;
   }

@@ -497,7 +497,7 @@ static Project *project_create(Context *cx) {
   p->fr = NEW(cx->arena, Front);
   p->fr->cx = cx;
   p->fr->options = NEW(cx->arena, CompileOptions);
-  p->steps = 4000000;
+  p->steps = HOST_STEPS;
   return p;
 }
 

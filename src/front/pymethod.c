@@ -354,11 +354,13 @@ void py_sort(Front *fr, Py *list, Py *keys, bool reverse) { /* by insertion: sta
 static Py *list_method(Front *fr, Py *self, const char *name, const Call *c, const char **why) {
   Py *a = c->n > 0 ? c->args[0] : NULL, *b = c->n > 1 ? c->args[1] : NULL;
   int n = self->tuple.n;
+  if ((!strcmp(name, "append") && a && py_contains(a, self)) || (b && py_contains(b, self))) goto bad;
   if (!strcmp(name, "append") && a) return py_append(fr, self, a), py_none(fr);
   if (!strcmp(name, "extend") && a) {
     Py *items = py_items(fr, a);
     if (!items) goto bad;
     int m = items->tuple.n;
+    if (n + m > MAX_HOST_ITEMS || (items != self && py_contains(items, self))) goto bad;
     for (int i = 0; i < m; i++) py_append(fr, self, items->tuple.at[i]);
     return py_none(fr);
   }
@@ -442,6 +444,7 @@ bad:
 
 static Py *dict_method(Front *fr, Py *self, const char *name, const Call *c, const char **why) {
   Py *a = c->n > 0 ? c->args[0] : NULL, *b = c->n > 1 ? c->args[1] : NULL;
+  if (b && py_contains(b, self)) goto bad;
   if (!strcmp(name, "get") && a) {
     Py *v = py_dict_get(self, a);
     return v ? v : b ? b : py_none(fr);
@@ -457,6 +460,9 @@ static Py *dict_method(Front *fr, Py *self, const char *name, const Call *c, con
     return r;
   }
   if (!strcmp(name, "update")) {
+    if (a && a != self && py_contains(a, self)) goto bad;
+    for (int k = 0; k < c->kw_n; k++)
+      if (py_contains(c->kw_values[k], self)) goto bad;
     if (a && a->kind == PY_DICT)
       for (int i = 0; i < a->dict.n; i++) py_dict_put(fr, self, a->dict.keys[i], a->dict.values[i]);
     else if (a) goto bad;

@@ -35,6 +35,11 @@ static Py *too_large(const char **why) {
   return NULL;
 }
 
+static Py *too_long(const char **why) {
+  *why = "the sequence is too long";
+  return NULL;
+}
+
 static PyInt floor_div(PyInt a, PyInt b) {
   PyInt q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
@@ -123,10 +128,7 @@ static Py *float_binary(Front *fr, PyOp op, const Py *a, const Py *b, const char
 static Py *repeat(Front *fr, const Py *x, PyInt times, const char **why) {
   if (times < 0) times = 0;
   size_t n = x->kind == PY_STR ? x->str.n : (size_t)x->tuple.n;
-  if (times > 100000 || n * (size_t)times > 1000000) {
-    *why = "the repeated sequence is too long";
-    return NULL;
-  }
+  if (times > MAX_HOST_ITEMS || n * (size_t)times > MAX_HOST_ITEMS) return too_long(why);
   if (x->kind == PY_STR) {
     Buf b = {0};
     for (PyInt i = 0; i < times; i++) buf_write(&b, x->str.s, x->str.n);
@@ -155,7 +157,7 @@ static Py *percent_format(Front *fr, const Py *format, Py *args, const char **wh
     size_t n = 0;
     spec[n++] = '%';
     i++;
-    while (i < format->str.n && strchr("-+ #0123456789.", format->str.s[i]) && n < 20) spec[n++] = format->str.s[i++];
+    while (i < format->str.n && strchr("-+ #0123456789.", format->str.s[i]) && n < 6) spec[n++] = format->str.s[i++];
     if (i >= format->str.n) break;
     char kind = format->str.s[i];
     if (kind == '%') {
@@ -195,6 +197,8 @@ Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
   if (py_is_number(a) && py_is_number(b))
     return a->kind == PY_FLOAT || b->kind == PY_FLOAT ? float_binary(fr, op, a, b, why) : int_binary(fr, op, a, b, why);
   bool int_a = a->kind == PY_INT || a->kind == PY_BOOL, int_b = b->kind == PY_INT || b->kind == PY_BOOL;
+  if (op == PYOP_ADD && a->kind == PY_STR && b->kind == PY_STR && a->str.n + b->str.n > MAX_HOST_ITEMS) return too_long(why);
+  if (op == PYOP_ADD && a->kind == PY_TUPLE && b->kind == PY_TUPLE && a->tuple.n + b->tuple.n > MAX_HOST_ITEMS) return too_long(why);
   if (op == PYOP_ADD && a->kind == PY_STR && b->kind == PY_STR) {
     char *s = arena_alloc(fr->cx->arena, a->str.n + b->str.n + 1);
     memcpy(s, a->str.s, a->str.n);

@@ -124,6 +124,26 @@ Py *py_unknown(Front *fr, const char *format, ...) {
   return p;
 }
 
+/* Is `needle` x or a part of it? Values must not come to contain themselves: everything that walks them relies on it. */
+bool py_contains(const Py *x, const Py *needle) {
+  if (x == needle) return true;
+  if (x->kind == PY_TUPLE) {
+    for (int i = 0; i < x->tuple.n; i++)
+      if (py_contains(x->tuple.at[i], needle)) return true;
+  } else if (x->kind == PY_DICT) {
+    for (int i = 0; i < x->dict.n; i++)
+      if (py_contains(x->dict.values[i], needle)) return true;
+  } else if (x->kind == PY_OBJECT) {
+    for (int i = 0; i < map_count(x->object.fields); i++) {
+      const void *k;
+      void *v;
+      map_entry(x->object.fields, i, &k, &v);
+      if (py_contains(v, needle)) return true;
+    }
+  }
+  return false;
+}
+
 void py_append(Front *fr, Py *list, Py *item) {
   if (list->tuple.n >= list->tuple.cap) {
     int cap = list->tuple.n < 4 ? 4 : 2 * list->tuple.n;

@@ -4,6 +4,8 @@
  * itself, inside a region: such statements get the rest of the list as a `Rest` (control.c). */
 #include "front/core.h"
 
+enum { MAX_STATEMENTS = 200000 };
+
 typedef struct ListRest { Rest rest; const NodeList *list; int from; } ListRest;
 
 static Flow run_list(Front *fr, Rest *rest, bool tail) {
@@ -147,6 +149,7 @@ static Flow exec_with(Front *fr, Node *n) {
 static Flow exec_statement(Front *fr, Node *n, Rest *rest, bool tail) {
   Flow falls = {.kind = FLOW_FALLS};
   core_at(fr, n);
+  if (++core_of(fr)->statements > MAX_STATEMENTS) fail_hint(fr->cx, core_span(fr, n), "use range instead of tl.static_range", "the kernel unrolls to more than %d statements", MAX_STATEMENTS);
   switch (n->kind) {
     case NODE_EXPR: exec_expression(fr, n); return falls;
     case NODE_ASSIGN: exec_assign(fr, n); return falls;

@@ -60,6 +60,9 @@ static void conditions_and_tries_at_the_top(void **state) {
 static void endless_host_code_ends(void **state) {
   kit_refuses(HEAD "def f():\n    while True:\n        pass\nV = tl.constexpr(f())\n@triton.jit\ndef k(out):\n    tl.store(out, V)\n", "takes too long");
   kit_refuses(HEAD "def f(n):\n    return f(n + 1)\nV = tl.constexpr(f(0))\n@triton.jit\ndef k(out):\n    tl.store(out, V)\n", "a recursion without end");
+  host_gives("L = [1]\nL.append(L)\nL += L\nD = {}\nD['d'] = D\nD.update(e=D)\nv = len(L) + len(D)", 2); /* no value may contain itself */
+  kit_refuses(HEAD "S = 'ab'\nfor i in range(60):\n    S = S + S\nV = tl.constexpr(S)\n@triton.jit\ndef k(out):\n    tl.store(out, len(V))\n", "too long");
+  kit_refuses(HEAD "@triton.jit\ndef k(out):\n    for i in tl.static_range(1000):\n        for j in tl.static_range(1000):\n            tl.store(out + j, i)\n", "unrolls to more than 200000 statements");
   kit_refuses(HEAD "V = W\nW = V\n@triton.jit\ndef k(out):\n    tl.store(out, V)\n", "not known here");
 }
 
