@@ -12,7 +12,7 @@
  */
 #define _GNU_SOURCE
 #include <ctype.h>
-#include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
@@ -180,26 +180,12 @@ static void run_items(void *arg, int64_t begin, int64_t end, int worker) {
   if (!ok) stop(r);
 }
 
-/* Where line `line` of the module stands. */
 static nereid_status fault_error(const CpuRun *r, nereid_error **error) {
-  const nereid_module *m = r->launch->spec->module;
-  Context *cx = context_create();
-  if (!cx) return error_out_of_memory(error);
-  volatile nereid_status status = NEREID_OUT_OF_MEMORY;
-  if (context_try(cx)) {
-    const Source *src = source_from_text(cx, m->path, m->text, m->size);
-    Span span = {0};
-    if (src && r->line >= 1 && r->line <= src->line_count) {
-      const char *line = src->text + src->line_start[r->line - 1];
-      int first = (int)strspn(line, " \t"), n = (int)strcspn(line, "\r\n");
-      span = (Span){.source = src, .line = r->line, .col = first, .end_line = r->line, .end_col = n};
-    }
-    status = error_fault(error, span, r->message, r->program, 0, NULL);
-    context_end_try(cx);
-  } else {
-    error_out_of_memory(error);
-  }
-  context_destroy(cx);
+  const Specialization *s = r->launch->spec;
+  Buf message = {0};
+  fault_message(&message, r->message, r->program, 0, NULL);
+  nereid_status status = message.failed ? error_out_of_memory(error) : fault_places_error(error, s->places, s->module->path, message.at, r->line);
+  buf_destroy(&message);
   return status;
 }
 
@@ -239,6 +225,7 @@ static nereid_status cpu_synchronize(nereid_device *d, nereid_error **error) { r
 
 static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   *phase = NEREID_UNSUPPORTED;
+  if (!fault_places_keep(func, &s->places)) context_out_of_memory(cx);
   int64_t start = clock_ns();
   cpu_emit_c(func, text);
   if (text->failed) context_out_of_memory(cx);
@@ -261,6 +248,7 @@ static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *
 
 static void cpu_discard(Specialization *s) {
   if (s->code) cpu_code_release(s->code);
+  fault_places_free(s->places);
 }
 
 /* ---- what the machine is ---- */
@@ -327,9 +315,8 @@ static void cpu_describe(nereid_device_info *out) {
   struct utsname u;
   if (!cpuinfo("model name", model, sizeof model)) snprintf(model, sizeof model, "%s", uname(&u) == 0 ? u.machine : "unknown processor");
   const char *isa = instruction_set();
-  Pool *pool = pool_create(0);
-  out->threads = pool ? pool_threads(pool) : 1;
-  pool_destroy(pool);
+  cpu_set_t usable;
+  out->threads = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : (int)sysconf(_SC_NPROCESSORS_ONLN);
   out->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   out->available = compiler_version(compiler, sizeof compiler);
   snprintf(out->description, sizeof out->description, "%s, %d thread%s%s%s; %s", model, out->threads, out->threads == 1 ? "" : "s", isa ? ", " : "", isa ? isa : "",

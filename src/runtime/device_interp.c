@@ -44,7 +44,11 @@ static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_err
   InterpFault fault = {0};
   if (interp_run(l->spec->func, d->state, l->args, l->grid, &options, &fault)) return NEREID_OK;
   if (!strcmp(fault.message, "out of memory")) return error_out_of_memory(error);
-  return error_fault(error, fault.span, fault.message, fault.program, fault.rank, fault.index);
+  Buf message = {0};
+  fault_message(&message, fault.message, fault.program, fault.rank, fault.index);
+  nereid_status status = message.failed ? error_out_of_memory(error) : error_at(error, NEREID_KERNEL_FAULT, fault.span, NULL, message.at);
+  buf_destroy(&message);
+  return status;
 }
 
 static nereid_status interp_synchronize(nereid_device *d, nereid_error **error) { return NEREID_OK; }

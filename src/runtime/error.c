@@ -57,6 +57,14 @@ static nereid_status give(nereid_error **out, nereid_status status, char *messag
   return status;
 }
 
+nereid_status error_rendered(nereid_error **out, nereid_status status, const char *message, char *text, const char *path, int line, int column) {
+  const Source source = {.path = path};
+  const Span span = {.source = &source, .line = line, .col = column - 1};
+  if (out) return give(out, status, strdup(message), text, &span);
+  free(text);
+  return status;
+}
+
 static nereid_status from_diag(nereid_error **out, nereid_status status, const Diag *d) {
   Buf text = {0};
   diag_print(&text, d, false);
@@ -134,13 +142,8 @@ nereid_error *error_copy(const nereid_error *e) {
   return copy;
 }
 
-nereid_status error_fault(nereid_error **out, Span span, const char *message, const int32_t program[3], int rank,
-                          const int32_t *index) {
-  Buf b = {0};
-  buf_printf(&b, "%s, in program (%d, %d, %d)", message, program[0], program[1], program[2]);
-  for (int i = 0; i < rank; i++) buf_printf(&b, "%s%d", i ? ", " : ", element [", index[i]);
-  if (rank) buf_putc(&b, ']');
-  nereid_status s = b.failed || !b.at ? error_out_of_memory(out) : error_at(out, NEREID_KERNEL_FAULT, span, NULL, b.at);
-  buf_destroy(&b);
-  return s;
+void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index) {
+  buf_printf(out, "%s, in program (%d, %d, %d)", message, program[0], program[1], program[2]);
+  for (int i = 0; i < rank; i++) buf_printf(out, "%s%d", i ? ", " : ", element [", index[i]);
+  if (rank) buf_putc(out, ']');
 }

@@ -33,6 +33,8 @@ nereid_status error_null(nereid_error **out, const char *function, const char *w
 nereid_status error_from_context(nereid_error **out, nereid_status otherwise, const Context *cx);
 /* With a place in a source. */
 nereid_status error_at(nereid_error **out, nereid_status status, Span span, const char *hint, const char *message);
+/* Takes text, malloc'ed, which is all that there is to print. */
+nereid_status error_rendered(nereid_error **out, nereid_status status, const char *message, char *text, const char *path, int line, int column);
 nereid_error *error_copy(const nereid_error *e);
 
 /* ---- device.c ------------------------------------------------------------------------------------------------------ */
@@ -164,6 +166,7 @@ struct Specialization {
   CpuCode *code; /* cpu */
   NereidKernelFn entry;
   uint64_t scratch_bytes;
+  struct FaultPlace *places; /* of its asserts */
   _Atomic int64_t program_ns; /* cpu: what one program took lately, 0: not known */
 };
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. */
@@ -203,7 +206,15 @@ nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, co
                                     Specialization **out, nereid_error **error);
 nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3], const nereid_options *options,
                           bool (*step)(void *, InterpFrame *, const Op *), void *step_arg, nereid_error **error);
-/* A KERNEL_FAULT's message. */
-nereid_status error_fault(nereid_error **out, Span span, const char *message, const int32_t program[3], int rank, const int32_t *index);
+/* "message, in program (0, 0, 0), element [3, 4]" */
+void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index);
+
+/* ---- fault.c ------------------------------------------------------------------------------------------------------- */
+
+typedef struct FaultPlace FaultPlace; /* a list of the places of a Func's asserts */
+bool fault_places_keep(const Func *f, FaultPlace **out); /* false: out of memory; *out holds what there is */
+void fault_places_free(FaultPlace *p);
+/* line is what compiled code told; of several files main_path is meant first. */
+nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path, const char *message, int line);
 
 #endif

@@ -354,6 +354,31 @@ static void test_print_and_assert(void **state) {
   }
 }
 
+/* An assert in a helper is told with the call; when the helper is called from two places, without. */
+static void test_assert_in_helper(void **state) {
+  static const char text[] = "import triton\nimport triton.language as tl\n\n"
+                             "@triton.jit\ndef check(x):\n    tl.device_assert(x < 2)\n\n"
+                             "@triton.jit\ndef once(n):\n    check(n + 0)\n\n"
+                             "@triton.jit\ndef twice(n):\n    check(n + 0)\n    check(n * 2)\n";
+  static const char head[] = "h.py:6:5: error: assertion failed, in program (0, 0, 0)\n      tl.device_assert(x < 2)\n      ^~~~~~~~~~~~~~~~~~~~~~~\n";
+  char with_call[400];
+  snprintf(with_call, sizeof with_call, "%s  called from h.py:10:5\n        check(n + 0)\n        ^~~~~~~~~~~~\n", head);
+  nereid_module *m = NULL;
+  assert_ok(nereid_module_load_string("h.py", text, &m, &error));
+  nereid_device *cpu = kit_device("cpu"), *interp = kit_device("interp");
+  nereid_options options = {.debug = true};
+  nereid_arg args[] = {nereid_int(7)};
+  assert_error(nereid_launch(interp, NULL, m, "once", (int64_t[]){1, 1, 1}, args, 1, &options, &error), NEREID_KERNEL_FAULT, with_call);
+  assert_error(nereid_launch(cpu, NULL, m, "once", (int64_t[]){1, 1, 1}, args, 1, &options, &error), NEREID_KERNEL_FAULT, with_call);
+  assert_error(nereid_launch(interp, NULL, m, "twice", (int64_t[]){1, 1, 1}, args, 1, &options, &error), NEREID_KERNEL_FAULT,
+               "h.py:6:5: error: assertion failed, in program (0, 0, 0)\n      tl.device_assert(x < 2)\n      ^~~~~~~~~~~~~~~~~~~~~~~\n"
+               "  called from h.py:14:5\n        check(n + 0)\n        ^~~~~~~~~~~~\n");
+  assert_error(nereid_launch(cpu, NULL, m, "twice", (int64_t[]){1, 1, 1}, args, 1, &options, &error), NEREID_KERNEL_FAULT, head);
+  nereid_module_free(m);
+  nereid_device_close(cpu);
+  nereid_device_close(interp);
+}
+
 /* ---- looking inside ---- */
 
 static void test_inspect(void **state) {
@@ -443,7 +468,7 @@ int main(void) {
       cmocka_unit_test(test_descriptor), cmocka_unit_test(test_specializations), cmocka_unit_test(test_function),
       cmocka_unit_test(test_heuristics), cmocka_unit_test(test_grids),           cmocka_unit_test(test_print_and_assert),
       cmocka_unit_test(test_inspect),    cmocka_unit_test(test_eval),            cmocka_unit_test(test_step),
-      cmocka_unit_test(test_language),
+      cmocka_unit_test(test_language),   cmocka_unit_test(test_assert_in_helper),
   };
   return cmocka_run_group_tests_name("runtime", tests, NULL, NULL);
 }

@@ -1,0 +1,92 @@
+/* Where the device_asserts of compiled code stand.
+ *
+ * Compiled code says only the line of an assert that failed. While the Func is at hand, each assert's place is kept as the
+ * text that a diagnostic there has, with a mark in the message's stead; so a failure is told with the source line and the
+ * chain of inlined calls, long after the compilation has gone. Where one line was inlined from several places, nobody can
+ * tell which it was: then the chain is left out.
+ */
+#include <stdlib.h>
+
+#include "runtime/runtime.h"
+
+static const char mark[] = "\001";
+
+struct FaultPlace {
+  FaultPlace *next;
+  int line, column;
+  char *path, *text;
+};
+
+typedef struct Keep {
+  FaultPlace *first;
+  bool failed;
+} Keep;
+
+static char *place_text(Span span) {
+  Buf b = {0};
+  diag_print(&b, &(Diag){.kind = DIAG_ERROR, .span = span, .message = mark}, false);
+  if (!b.failed) return b.at;
+  buf_destroy(&b);
+  return NULL;
+}
+
+static FaultPlace *find(FaultPlace *list, const char *path, int line) {
+  for (; list; list = list->next)
+    if (list->line == line && (!path || !strcmp(list->path, path))) return list;
+  return NULL;
+}
+
+static void keep_place(Op *op, void *arg) {
+  Keep *k = arg;
+  if (op->code != OP_ASSERT || !op->span || !op->span->source || k->failed) return;
+  Span span = *op->span;
+  FaultPlace *known = find(k->first, span.source->path, span.line);
+  if (known) {
+    span.inlined_at = NULL;
+    char *text = place_text(span);
+    if (!text) return;
+    free(known->text);
+    known->text = text;
+    return;
+  }
+  FaultPlace *p = calloc(1, sizeof *p);
+  if (p) *p = (FaultPlace){.line = span.line, .column = span.col + 1, .path = strdup(span.source->path), .text = place_text(span), .next = k->first};
+  if (p && p->path && p->text) {
+    k->first = p;
+    return;
+  }
+  k->failed = true;
+  if (p) p->next = NULL, fault_places_free(p);
+}
+
+bool fault_places_keep(const Func *f, FaultPlace **out) {
+  Keep k = {0};
+  tile_walk(f->body, keep_place, &k);
+  *out = k.first;
+  return !k.failed;
+}
+
+void fault_places_free(FaultPlace *p) {
+  for (FaultPlace *next; p; p = next) {
+    next = p->next;
+    free(p->path);
+    free(p->text);
+    free(p);
+  }
+}
+
+nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path, const char *message, int line) {
+  const FaultPlace *p = find((FaultPlace *)places, main_path, line);
+  if (!p) p = find((FaultPlace *)places, NULL, line);
+  if (!p) return error_set(out, NEREID_KERNEL_FAULT, NULL, "%s, at line %d of %s", message, line, main_path);
+  const char *at = strstr(p->text, mark);
+  Buf text = {0};
+  buf_write(&text, p->text, (size_t)(at - p->text));
+  buf_puts(&text, message);
+  buf_puts(&text, at + 1);
+  if (text.failed) {
+    buf_destroy(&text);
+    return error_out_of_memory(out);
+  }
+  return error_rendered(out, NEREID_KERNEL_FAULT, message, text.at, p->path, p->line, p->column);
+}
