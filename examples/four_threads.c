@@ -1,5 +1,5 @@
-/* One device and one kernel, used by four threads at once: each with its own rows and its own number of columns, so that two of
- * them need one compilation between them and the others one each.
+/* One device and one kernel, used by four threads at once: each with its own rows and its own number of columns, so
+ * that two of them need one compilation between them and the others one each.
  *
  *     four_threads kernels/rms_norm.py [DEVICE]
  */
@@ -35,7 +35,8 @@ static void *work(void *arg) {
   size_t bytes = sizeof(float) * ROWS * (size_t)cols;
   float *memory[3] = {malloc(bytes), malloc(bytes), malloc(bytes)}, *x = memory[0], *w = memory[1], *y = memory[2];
   self->failed = !x || !w || !y;
-  for (int i = 0; i < 3 && !self->failed; i++) self->failed = nereid_register(self->device, memory[i], (int64_t)bytes, "row data", &self->error) != NEREID_OK;
+  for (int i = 0; i < 3 && !self->failed; i++)
+    self->failed = nereid_register(self->device, memory[i], (int64_t)bytes, "row data", &self->error) != NEREID_OK;
   unsigned random = (unsigned)self->seed;
   for (int turn = 0; turn < LAUNCHES && !self->failed; turn++) {
     for (int i = 0; i < ROWS * cols; i++) {
@@ -43,12 +44,16 @@ static void *work(void *arg) {
       x[i] = (float)(random >> 8) / (1 << 23) - 1;
       w[i % cols] = 1 + (float)(i % 7);
     }
-    nereid_arg args[] = {nereid_named(nereid_pointer(x, NEREID_F32), "x_ptr"),   nereid_named(nereid_pointer(w, NEREID_F32), "weight_ptr"),
-                         nereid_named(nereid_pointer(y, NEREID_F32), "out_ptr"), nereid_named(nereid_int(cols), "stride"),
-                         nereid_named(nereid_int(cols), "n_cols"),               nereid_named(nereid_float(1e-5), "eps"),
+    nereid_arg args[] = {nereid_named(nereid_pointer(x, NEREID_F32), "x_ptr"),
+                         nereid_named(nereid_pointer(w, NEREID_F32), "weight_ptr"),
+                         nereid_named(nereid_pointer(y, NEREID_F32), "out_ptr"),
+                         nereid_named(nereid_int(cols), "stride"),
+                         nereid_named(nereid_int(cols), "n_cols"),
+                         nereid_named(nereid_float(1e-5), "eps"),
                          nereid_named(nereid_constexpr_int(block), "BLOCK")};
     int64_t grid[3] = {ROWS, 1, 1};
-    self->failed = nereid_launch(self->device, NULL, self->module, "rms_norm", grid, args, 7, NULL, &self->error) != NEREID_OK;
+    self->failed =
+        nereid_launch(self->device, NULL, self->module, "rms_norm", grid, args, 7, NULL, &self->error) != NEREID_OK;
     for (int r = 0; r < ROWS && !self->failed; r++)
       self->worst = fmax(self->worst, reference_difference(x + r * cols, w, y + r * cols, cols));
   }
@@ -81,7 +86,8 @@ int main(int argc, char **argv) {
     if (workers[i].error) fputs(nereid_error_text(workers[i].error), stderr);
     nereid_error_free(workers[i].error);
     int bad = workers[i].failed || !(workers[i].worst < 1e-4);
-    printf("thread %d: %d launches of %d rows of %d, largest difference %.2g%s\n", i, LAUNCHES, ROWS, workers[i].cols, workers[i].worst, bad ? " FAILED" : "");
+    printf("thread %d: %d launches of %d rows of %d, largest difference %.2g%s\n", i, LAUNCHES, ROWS, workers[i].cols,
+           workers[i].worst, bad ? " FAILED" : "");
     failed |= bad;
   }
   nereid_module_free(module);

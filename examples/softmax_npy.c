@@ -2,7 +2,8 @@
  *
  *     softmax_npy kernels/softmax.py IN.npy OUT.npy [DEVICE]
  *
- * Here the arrays lie in the device's own memory and are copied there and back, as a device with memory of its own needs it.
+ * Here the arrays lie in the device's own memory and are copied there and back, as a device with memory of its own
+ * needs it.
  */
 #include <math.h>
 #include <nereid.h>
@@ -25,7 +26,8 @@ static double check(const float *x, const float *y, int64_t rows, int64_t cols) 
 }
 
 /* data: rows x cols, replaced by its softmax. */
-static nereid_status softmax(nereid_device *device, nereid_module *module, float *data, int64_t rows, int64_t cols, nereid_error **error) {
+static nereid_status softmax(nereid_device *device, nereid_module *module, float *data, int64_t rows, int64_t cols,
+                             nereid_error **error) {
   int64_t bytes = rows * cols * (int64_t)sizeof *data, block = 1;
   while (block < cols) block *= 2;
   void *x = NULL, *y = NULL;
@@ -33,7 +35,11 @@ static nereid_status softmax(nereid_device *device, nereid_module *module, float
   if (!status) status = nereid_alloc(device, bytes, &y, error);
   if (!status) status = nereid_copy_to_device(device, x, data, bytes, error);
   if (!status) {
-    nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(y, NEREID_F32), nereid_int(cols), nereid_int(cols), nereid_int(cols),
+    nereid_arg args[] = {nereid_pointer(x, NEREID_F32),
+                         nereid_pointer(y, NEREID_F32),
+                         nereid_int(cols),
+                         nereid_int(cols),
+                         nereid_int(cols),
                          nereid_constexpr_int(block)};
     int64_t grid[3] = {rows, 1, 1}; /* a program takes one row */
     status = nereid_launch(device, NULL, module, "softmax", grid, args, 6, NULL, error);
@@ -55,8 +61,10 @@ int main(int argc, char **argv) {
       nereid_npy_read(argv[2], &in, &error) || nereid_npy_read(argv[2], &out, &error)) {
     fputs(nereid_error_text(error), stderr);
   } else if (in.dtype != NEREID_F32 || in.rank != 2 || in.bytes == 0) {
-    fprintf(stderr, "%s: an f32 array of two dimensions is wanted, not %s of %d\n", argv[2], nereid_dtype_name(in.dtype), in.rank);
-  } else if (softmax(device, module, out.data, in.shape[0], in.shape[1], &error) || nereid_npy_write(argv[3], &out, &error)) {
+    fprintf(stderr, "%s: an f32 array of two dimensions is wanted, not %s of %d\n", argv[2],
+            nereid_dtype_name(in.dtype), in.rank);
+  } else if (softmax(device, module, out.data, in.shape[0], in.shape[1], &error) ||
+             nereid_npy_write(argv[3], &out, &error)) {
     fputs(nereid_error_text(error), stderr);
   } else {
     double worst = check(in.data, out.data, in.shape[0], in.shape[1]);

@@ -15,10 +15,11 @@ int main(int argc, char **argv) {
   nereid_device *device = NULL;
   nereid_module *module = NULL;
   nereid_error *error = NULL;
-  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(y, NEREID_F32), nereid_pointer(out, NEREID_F32), nereid_int(N),
-                       nereid_named(nereid_constexpr_int(BLOCK), "BLOCK")};
+  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(y, NEREID_F32), nereid_pointer(out, NEREID_F32),
+                       nereid_int(N), nereid_named(nereid_constexpr_int(BLOCK), "BLOCK")};
   int64_t grid[3] = {(N + BLOCK - 1) / BLOCK, 1, 1};
-  int failed = nereid_device_open(argc > 2 ? argv[2] : "cpu", &device, &error) || nereid_module_load(path, &module, &error) ||
+  int failed = nereid_device_open(argc > 2 ? argv[2] : "cpu", &device, &error) ||
+               nereid_module_load(path, &module, &error) ||
                /* The interpreter checks every access, so it is told of the arrays; the CPU takes any pointer. */
                nereid_register(device, x, sizeof x, "x", &error) || nereid_register(device, y, sizeof y, "y", &error) ||
                nereid_register(device, out, sizeof out, "out", &error) ||

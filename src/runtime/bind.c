@@ -2,8 +2,8 @@
  *
  * Triton's rules (jit): a pointer specialises on its element type and on whether its address is divisible by 16; an
  * integer on being 1 (it is then a constant), on being divisible by 16, and on whether it is an int32, int64 or uint64;
- * a constexpr on its value. do_not_specialize drops the first two of the integer's and the pointer's; an annotation with a
- * type fixes the type and drops the rule of 1.
+ * a constexpr on its value. do_not_specialize drops the first two of the integer's and the pointer's; an annotation
+ * with a type fixes the type and drops the rule of 1.
  *
  * The key spells exactly that, byte by byte, and the front end is told no more than the key says: of all integers that
  * specialise alike it gets one representative. So two launches with one key cannot mean two different kernels. Only
@@ -59,7 +59,8 @@ static nereid_status wrong(const Place *at, const char *hint, const char *format
 }
 
 static const char *kind_text(const nereid_arg *a) {
-  static const char *const names[] = {"a pointer", "an integer", "a float", "a bool", "None", "a constexpr", "a tensor descriptor", "a tuple"};
+  static const char *const names[] = {"a pointer",   "an integer",          "a float", "a bool", "None",
+                                      "a constexpr", "a tensor descriptor", "a tuple"};
   return (unsigned)a->kind < sizeof names / sizeof names[0] ? names[a->kind] : "an argument of an unknown kind";
 }
 
@@ -95,7 +96,8 @@ static Seen see(const ParamRule *r, const nereid_arg *a) {
   case NEREID_ARG_FLOAT:
   case NEREID_ARG_BOOL: return see_number(r, a);
   case NEREID_ARG_POINTER:
-    return (Seen){.kind = ARG_POINTER, .type = (Dtype)a->dtype,
+    return (Seen){.kind = ARG_POINTER,
+                  .type = (Dtype)a->dtype,
                   .is_divisible = ((uintptr_t)a->pointer & 15) == 0 && !r->no_specialize && !r->no_align};
   case NEREID_ARG_NONE: return (Seen){.kind = ARG_NONE};
   case NEREID_ARG_CONSTEXPR: return (Seen){.kind = ARG_CONSTEXPR};
@@ -106,7 +108,9 @@ static Seen see(const ParamRule *r, const nereid_arg *a) {
 
 /* ---- constexprs: an argument as Python's text of its value ---- */
 
-static bool constexpr_text(Buf *out, const nereid_arg *a) {
+enum { MOST_NESTING = 4 }; /* of tuples: as long as a Slot's path */
+
+static bool constexpr_text(Buf *out, const nereid_arg *a, int depth) {
   switch (a->kind) {
   case NEREID_ARG_CONSTEXPR:
     if (a->text) buf_puts(out, a->text);
@@ -123,9 +127,10 @@ static bool constexpr_text(Buf *out, const nereid_arg *a) {
   case NEREID_ARG_BOOL: return buf_puts(out, a->i ? "True" : "False"), true;
   case NEREID_ARG_NONE: return buf_puts(out, "None"), true;
   case NEREID_ARG_TUPLE:
+    if (depth == MOST_NESTING || a->item_count < 0 || (a->item_count && !a->items)) return false;
     buf_putc(out, '(');
     for (int i = 0; i < a->item_count; i++) {
-      if (!constexpr_text(out, &a->items[i])) return false;
+      if (!constexpr_text(out, &a->items[i], depth + 1)) return false;
       buf_puts(out, ", ");
     }
     buf_putc(out, ')');
@@ -156,7 +161,7 @@ static nereid_status key_constexpr(Call *c, const Place *at, const nereid_arg *a
     return NEREID_OK;
   }
   Buf text = {0};
-  bool ok = constexpr_text(&text, a);
+  bool ok = constexpr_text(&text, a, 0);
   if (text.failed) c->failed = true;
   else if (ok) key_text(c, text.at, text.n);
   buf_destroy(&text);
@@ -170,18 +175,25 @@ static nereid_status key_constexpr(Call *c, const Place *at, const nereid_arg *a
 
 static nereid_status check_descriptor(const Place *at, const nereid_arg *a) {
   int64_t bytes = (int64_t)nereid_dtype_bytes(a->dtype);
-  if (a->rank < 1 || a->rank > 5) return wrong(at, NULL, "is given a tensor descriptor of rank %d; 1 to 5 are possible", a->rank);
-  if ((uintptr_t)a->pointer & 15) return wrong(at, NULL, "is given a tensor descriptor whose base is not aligned to 16 bytes");
+  if (a->rank < 1 || a->rank > 5)
+    return wrong(at, NULL, "is given a tensor descriptor of rank %d; 1 to 5 are possible", a->rank);
+  if ((uintptr_t)a->pointer & 15)
+    return wrong(at, NULL, "is given a tensor descriptor whose base is not aligned to 16 bytes");
   if (a->strides[a->rank - 1] != 1)
     return wrong(at, "copy the array so that its last dimension is contiguous",
-                 "is given a tensor descriptor whose last stride is %lld; it must be 1", (long long)a->strides[a->rank - 1]);
+                 "is given a tensor descriptor whose last stride is %lld; it must be 1",
+                 (long long)a->strides[a->rank - 1]);
   for (int d = 0; d < a->rank; d++) {
     if (a->shape[d] < 1 || a->shape[d] > INT32_MAX)
-      return wrong(at, NULL, "is given a tensor descriptor whose dimension %d is %lld; 1 to 2147483647 are possible", d, (long long)a->shape[d]);
-    if (d < a->rank - 1 && a->strides[d] * bytes % 16)
-      return wrong(at, NULL, "is given a tensor descriptor whose stride %d is %lld elements, which is not a multiple of 16 bytes", d, (long long)a->strides[d]);
+      return wrong(at, NULL, "is given a tensor descriptor whose dimension %d is %lld; 1 to 2147483647 are possible", d,
+                   (long long)a->shape[d]);
+    if (d < a->rank - 1 && a->strides[d] % 16 * bytes % 16)
+      return wrong(at, NULL,
+                   "is given a tensor descriptor whose stride %d is %lld elements, which is not a multiple of 16 bytes",
+                   d, (long long)a->strides[d]);
     if (a->block_shape[d] < 1 || (a->block_shape[d] & (a->block_shape[d] - 1)))
-      return wrong(at, NULL, "is given a tensor descriptor whose block shape %d is %d; it must be a power of two", d, (int)a->block_shape[d]);
+      return wrong(at, NULL, "is given a tensor descriptor whose block shape %d is %d; it must be a power of two", d,
+                   (int)a->block_shape[d]);
   }
   return NEREID_OK;
 }
@@ -189,25 +201,29 @@ static nereid_status check_descriptor(const Place *at, const nereid_arg *a) {
 /* What an annotation with a type lets through. */
 static nereid_status check_forced(const Place *at, const nereid_arg *a) {
   const ParamRule *r = at->rule;
-  if (r->forced_pointer && a->kind != NEREID_ARG_POINTER && a->kind != NEREID_ARG_NONE && a->kind != NEREID_ARG_CONSTEXPR)
+  if (r->forced_pointer && a->kind != NEREID_ARG_POINTER && a->kind != NEREID_ARG_NONE &&
+      a->kind != NEREID_ARG_CONSTEXPR)
     return wrong(at, NULL, "is annotated %s, but %s is given", r->annotation, kind_text(a));
   if (!r->forced_number || a->kind == NEREID_ARG_NONE || a->kind == NEREID_ARG_CONSTEXPR) return NEREID_OK;
-  bool number = a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL || (a->kind == NEREID_ARG_FLOAT && dtype_is_float(r->dtype));
+  bool number = a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL ||
+                (a->kind == NEREID_ARG_FLOAT && dtype_is_float(r->dtype));
   if (!number) return wrong(at, NULL, "is annotated %s, but %s is given", r->annotation, kind_text(a));
   return NEREID_OK;
 }
 
 static nereid_status check_arg(const Place *at, const nereid_arg *a, int depth) {
   if ((unsigned)a->kind > NEREID_ARG_TUPLE)
-    return wrong(at, "build arguments with nereid_pointer, nereid_int, ...", "is given an argument of the unknown kind %d", (int)a->kind);
+    return wrong(at, "build arguments with nereid_pointer, nereid_int, ...",
+                 "is given an argument of the unknown kind %d", (int)a->kind);
   bool typed = a->kind == NEREID_ARG_POINTER || a->kind == NEREID_ARG_DESCRIPTOR || a->has_dtype;
-  if (typed && (unsigned)a->dtype >= DT_COUNT) return wrong(at, NULL, "is given the unknown element type %d", (int)a->dtype);
+  if (typed && (unsigned)a->dtype >= DT_COUNT)
+    return wrong(at, NULL, "is given the unknown element type %d", (int)a->dtype);
   if (a->has_dtype && a->kind == NEREID_ARG_FLOAT && !dtype_is_float((Dtype)a->dtype))
     return wrong(at, NULL, "is given a float that is to be of type %s", nereid_dtype_name(a->dtype));
   if (a->kind == NEREID_ARG_DESCRIPTOR) return check_descriptor(at, a);
   if (a->kind == NEREID_ARG_TUPLE) {
     if (a->item_count < 0 || (a->item_count && !a->items)) return wrong(at, NULL, "is given a tuple without items");
-    if (depth == 4) return wrong(at, NULL, "is given tuples nested deeper than four levels");
+    if (depth == MOST_NESTING) return wrong(at, NULL, "is given tuples nested deeper than four levels");
   }
   return check_forced(at, a);
 }
@@ -248,8 +264,9 @@ static nereid_status count_error(const KernelInfo *k, int n, nereid_error **erro
   Buf list = {0};
   buf_puts(&list, "its parameters are ");
   for (int i = 0; i < k->info.param_count; i++) buf_printf(&list, "%s%s", i ? ", " : "", k->names[i]);
-  nereid_status s = error_set(error, NEREID_BAD_ARGUMENT, k->info.param_count ? list.at : NULL, "kernel '%s' takes %d argument%s, but %d are given",
-                              k->info.name, k->info.param_count, k->info.param_count == 1 ? "" : "s", n);
+  nereid_status s = error_set(error, NEREID_BAD_ARGUMENT, k->info.param_count ? list.at : NULL,
+                              "kernel '%s' takes %d argument%s, but %d are given", k->info.name, k->info.param_count,
+                              k->info.param_count == 1 ? "" : "s", n);
   buf_destroy(&list);
   return s;
 }
@@ -263,7 +280,8 @@ static nereid_status unknown_name(const KernelInfo *k, const char *name, nereid_
     buf_puts(&hint, "its parameters are ");
     for (int i = 0; i < k->info.param_count; i++) buf_printf(&hint, "%s%s", i ? ", " : "", k->names[i]);
   }
-  nereid_status s = error_set(error, NEREID_BAD_ARGUMENT, hint.at, "kernel '%s' has no parameter '%s'", k->info.name, name);
+  nereid_status s =
+      error_set(error, NEREID_BAD_ARGUMENT, hint.at, "kernel '%s' has no parameter '%s'", k->info.name, name);
   buf_destroy(&hint);
   return s;
 }
@@ -285,20 +303,25 @@ static nereid_status match(Call *c, const nereid_arg *args, int n, nereid_error 
       at = find_param(k, args[i].name, i);
       if (at < 0) return unknown_name(k, args[i].name, error);
     } else if (named) {
-      return error_set(error, NEREID_BAD_ARGUMENT, "name it with nereid_named", "argument %d of kernel '%s' has no name, but follows one that has", i, k->info.name);
+      return error_set(error, NEREID_BAD_ARGUMENT, "name it with nereid_named",
+                       "argument %d of kernel '%s' has no name, but follows one that has", i, k->info.name);
     } else if (at >= k->info.param_count) {
       return count_error(k, n, error);
     }
-    if (c->args[at]) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "parameter '%s' of kernel '%s' is given twice", k->names[at], k->info.name);
+    if (c->args[at])
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "parameter '%s' of kernel '%s' is given twice", k->names[at],
+                       k->info.name);
     c->args[at] = &args[i];
   }
   return NEREID_OK;
 }
 
 static nereid_status missing(const KernelInfo *k, int i, nereid_error **error) {
-  const char *hint = k->rules[i].is_constexpr ? "it is a constexpr: pass a number, or nereid_constexpr with a Python expression" : NULL;
-  return error_set(error, NEREID_BAD_ARGUMENT, hint, "parameter '%s' of kernel '%s' (%d of %d) is missing", k->names[i], k->info.name, i + 1,
-                   k->info.param_count);
+  const char *hint = k->rules[i].is_constexpr
+                         ? "it is a constexpr: pass a number, or nereid_constexpr with a Python expression"
+                         : NULL;
+  return error_set(error, NEREID_BAD_ARGUMENT, hint, "parameter '%s' of kernel '%s' (%d of %d) is missing", k->names[i],
+                   k->info.name, i + 1, k->info.param_count);
 }
 
 enum { HEAD_BYTES = sizeof(const DeviceKind *) + 5 * sizeof(int) };
@@ -313,15 +336,21 @@ static nereid_status key_param(Call *c, int i, nereid_error **error) {
 }
 
 nereid_status options_check(const nereid_options *o, nereid_error **error) {
-  const struct { const char *name; int value; } counts[] = {{"num_warps", o->num_warps}, {"num_stages", o->num_stages}, {"num_ctas", o->num_ctas}};
+  const struct {
+    const char *name;
+    int value;
+  } counts[] = {{"num_warps", o->num_warps}, {"num_stages", o->num_stages}, {"num_ctas", o->num_ctas}};
   for (int i = 0; i < 3; i++) {
     if (counts[i].value < 0 || counts[i].value > 1024)
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s is %d; give 0 for the usual one, or a count up to 1024", counts[i].name, counts[i].value);
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s is %d; give 0 for the usual one, or a count up to 1024",
+                       counts[i].name, counts[i].value);
     if (i != 1 && counts[i].value & (counts[i].value - 1))
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s is %d; it must be a power of two", counts[i].name, counts[i].value);
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s is %d; it must be a power of two", counts[i].name,
+                       counts[i].value);
   }
   if (o->programs ? o->program_count < 0 : o->program_count != 0)
-    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "program_count is %lld, but programs is %s", (long long)o->program_count, o->programs ? "a list" : "NULL");
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "program_count is %lld, but programs is %s",
+                     (long long)o->program_count, o->programs ? "a list" : "NULL");
   return NEREID_OK;
 }
 
@@ -342,7 +371,8 @@ nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, co
     }
   }
   memset(c->args, 0, count * sizeof *c->args);
-  if (n < 0 || (n && !args)) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "kernel '%s': %d arguments at NULL", k->info.name, n);
+  if (n < 0 || (n && !args))
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "kernel '%s': %d arguments at NULL", k->info.name, n);
   nereid_status status = options_check(o, error);
   if (!status) status = match(c, args, n, error);
   if (status) return status;
@@ -388,7 +418,7 @@ static int64_t representative(const Seen *s) {
 /* constexpr_text into the arena. The Buf must not be lost when the arena unwinds. */
 static const char *constexpr_copy(Context *cx, const nereid_arg *a) {
   Buf text = {0};
-  constexpr_text(&text, a); /* call_bind has seen that it can be done */
+  constexpr_text(&text, a, 0); /* call_bind has seen that it can be done */
   const char *volatile copy = NULL;
   if (!text.failed && context_try(cx)) {
     copy = arena_strdup(cx->arena, text.at);
@@ -402,7 +432,8 @@ static const char *constexpr_copy(Context *cx, const nereid_arg *a) {
 static ArgSpec spec_of(const Call *c, const ParamRule *r, const nereid_arg *a, Context *cx) {
   if (!a) return (ArgSpec){.kind = ARG_MISSING};
   if (r->is_constexpr || a->kind == NEREID_ARG_CONSTEXPR) {
-    if (a->kind == NEREID_ARG_CONSTEXPR && a->text) return (ArgSpec){.kind = ARG_CONSTEXPR, .text = arena_strdup(cx->arena, a->text)};
+    if (a->kind == NEREID_ARG_CONSTEXPR && a->text)
+      return (ArgSpec){.kind = ARG_CONSTEXPR, .text = arena_strdup(cx->arena, a->text)};
     return (ArgSpec){.kind = ARG_CONSTEXPR, .text = constexpr_copy(cx, a)};
   }
   Seen s = see(r, a);
@@ -440,11 +471,15 @@ ArgSpec *call_specs(const Call *c, Context *cx) {
 
 /* ---- building arguments ---- */
 
-nereid_arg nereid_pointer(const void *p, nereid_dtype t) { return (nereid_arg){.kind = NEREID_ARG_POINTER, .pointer = (void *)(uintptr_t)p, .dtype = t}; }
+nereid_arg nereid_pointer(const void *p, nereid_dtype t) {
+  return (nereid_arg){.kind = NEREID_ARG_POINTER, .pointer = (void *)(uintptr_t)p, .dtype = t};
+}
 nereid_arg nereid_int(int64_t v) { return (nereid_arg){.kind = NEREID_ARG_INT, .i = v}; }
 nereid_arg nereid_float(double v) { return (nereid_arg){.kind = NEREID_ARG_FLOAT, .f = v}; }
 nereid_arg nereid_bool(bool v) { return (nereid_arg){.kind = NEREID_ARG_BOOL, .i = v}; }
 nereid_arg nereid_none(void) { return (nereid_arg){.kind = NEREID_ARG_NONE}; }
-nereid_arg nereid_constexpr(const char *python_text) { return (nereid_arg){.kind = NEREID_ARG_CONSTEXPR, .text = python_text ? python_text : "None"}; }
+nereid_arg nereid_constexpr(const char *python_text) {
+  return (nereid_arg){.kind = NEREID_ARG_CONSTEXPR, .text = python_text ? python_text : "None"};
+}
 nereid_arg nereid_constexpr_int(int64_t v) { return (nereid_arg){.kind = NEREID_ARG_CONSTEXPR, .i = v}; }
 nereid_arg nereid_named(nereid_arg a, const char *parameter) { return a.name = parameter, a; }

@@ -1,7 +1,7 @@
 /* Compiling one specialization: text -> AST -> tile IR -> what the device runs.
  *
- * All of it happens in one Context, which goes at the end, but for the interpreter's: it runs the tile IR itself. Only the
- * slots and the loaded code outlive it.
+ * All of it happens in one Context, which goes at the end, but for the interpreter's: it runs the tile IR itself. Only
+ * the slots and the loaded code outlive it.
  */
 #include <stdlib.h>
 
@@ -25,7 +25,10 @@ void print_lines(const Buf *text, const nereid_options *o) {
 }
 
 Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o, Context *cx, Buf *print) {
-  const CompileOptions options = {.num_warps = o->num_warps, .num_stages = o->num_stages, .num_ctas = o->num_ctas, .debug = o->debug,
+  const CompileOptions options = {.num_warps = o->num_warps,
+                                  .num_stages = o->num_stages,
+                                  .num_ctas = o->num_ctas,
+                                  .debug = o->debug,
                                   .print = print};
   Module *front = front_load_text(cx, m->path, m->text, m->size);
   return front_compile(front, front_kernel_at(front, c->kernel->index), call_specs(c, cx), &options);
@@ -38,7 +41,11 @@ static void keep_slots(Specialization *s, const Compiled *from, Context *cx) {
   for (int i = 0; i < from->slot_count; i++) {
     const Slot *f = &from->slots[i];
     ArgSlot *t = &s->slots[i];
-    *t = (ArgSlot){.kind = f->kind, .param = f->param, .depth = f->depth, .dim = f->dim, .dtype = f->type->dtype,
+    *t = (ArgSlot){.kind = f->kind,
+                   .param = f->param,
+                   .depth = f->depth,
+                   .dim = f->dim,
+                   .dtype = f->type->dtype,
                    .is_pointer = f->type->ptr > 0};
     memcpy(t->path, f->path, sizeof t->path);
     s->pointer_count += t->is_pointer;
@@ -46,9 +53,12 @@ static void keep_slots(Specialization *s, const Compiled *from, Context *cx) {
 }
 
 /* Buffers that must not be lost when the compilation unwinds. */
-typedef struct Texts { Buf print, c; } Texts;
+typedef struct Texts {
+  Buf print, c;
+} Texts;
 
-static bool compile(Specialization *s, const Call *c, const nereid_options *o, Context *cx, Texts *texts, nereid_error **error) {
+static bool compile(Specialization *s, const Call *c, const nereid_options *o, Context *cx, Texts *texts,
+                    nereid_error **error) {
   volatile nereid_status phase = NEREID_BAD_SOURCE; /* what a failure here is called */
   if (context_try(cx)) {
     int64_t start = clock_ns();
@@ -81,7 +91,8 @@ Specialization *specialization_create(nereid_module *m, const Call *c, const Dev
     return NULL;
   }
   memcpy(key, c->key, c->key_size);
-  *s = (Specialization){.hash = c->hash, .key = key, .key_size = c->key_size, .module = m, .kernel = c->kernel, .kind = kind};
+  *s = (Specialization){
+      .hash = c->hash, .key = key, .key_size = c->key_size, .module = m, .kernel = c->kernel, .kind = kind};
   Texts texts = {0};
   bool done = compile(s, c, o, cx, &texts, error);
   print_lines(&texts.print, o);

@@ -1,8 +1,8 @@
 /* Devices: opening them by name, their memory, and the copies in and out.
  *
- * Every device keeps a list of the memory it knows, its own and what the caller registered, ordered by address. It serves
- * to free only what was allocated here, to keep a copy within its array, and to tell the kernels how much memory a launch
- * touches. Launches only read it.
+ * Every device keeps a list of the memory it knows, its own and what the caller registered, ordered by address. It
+ * serves to free only what was allocated here, to keep a copy within its array, and to tell the kernels how much memory
+ * a launch touches. Launches only read it.
  */
 #include <stdlib.h>
 
@@ -32,8 +32,10 @@ nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_e
   size_t n = strcspn(name, ":");
   const DeviceKind *kind = device_kind_find(name, n);
   if (!kind && n == 4 && !strncmp(name, "cuda", n))
-    return error_set(error, NEREID_NO_DEVICE, "use cpu, cpu:THREADS or interp", "there is no device '%s': this version of Nereid does not drive NVIDIA GPUs yet", name);
-  if (!kind) return error_set(error, NEREID_NO_DEVICE, "there are cpu, cpu:THREADS and interp", "there is no device '%s'", name);
+    return error_set(error, NEREID_NO_DEVICE, "use cpu, cpu:THREADS or interp",
+                     "there is no device '%s': this version of Nereid does not drive NVIDIA GPUs yet", name);
+  if (!kind)
+    return error_set(error, NEREID_NO_DEVICE, "there are cpu, cpu:THREADS and interp", "there is no device '%s'", name);
   nereid_device *d = calloc(1, sizeof *d);
   if (!d) return error_out_of_memory(error);
   d->kind = kind;
@@ -139,7 +141,9 @@ nereid_status nereid_alloc(nereid_device *d, int64_t bytes, void **out, nereid_e
   if (!out) return error_null(error, "nereid_alloc", "out");
   if (bytes < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_alloc: %lld bytes", (long long)bytes);
   void *p = bytes <= PTRDIFF_MAX - 4096 ? d->kind->alloc(d, bytes) : NULL;
-  if (!p) return error_set(error, NEREID_OUT_OF_MEMORY, NULL, "out of memory: %s has no %lld bytes", d->name, (long long)bytes);
+  if (!p)
+    return error_set(error, NEREID_OUT_OF_MEMORY, NULL, "out of memory: %s has no %lld bytes", d->name,
+                     (long long)bytes);
   if (!add_allocation(d, (Allocation){(uintptr_t)p, bytes, true})) {
     d->kind->free(d, p, bytes);
     return error_out_of_memory(error);
@@ -174,21 +178,24 @@ void nereid_unregister(nereid_device *d, void *p) {
 /* ---- copies ---- */
 
 /* A copy must not leave the array it begins in. */
-static nereid_status check_copy(nereid_device *d, const char *function, const void *device, const void *host, int64_t bytes,
-                                nereid_error **error) {
+static nereid_status check_copy(nereid_device *d, const char *function, const void *device, const void *host,
+                                int64_t bytes, nereid_error **error) {
   if (!d) return error_null(error, function, "the device");
   if (bytes < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: %lld bytes", function, (long long)bytes);
-  if (bytes && (!device || !host)) return error_null(error, function, device ? "the host's pointer" : "the device's pointer");
+  if (bytes && (!device || !host))
+    return error_null(error, function, device ? "the host's pointer" : "the device's pointer");
   pthread_rwlock_rdlock(&d->lock);
   const Allocation *a = allocation_of(d, (uintptr_t)device);
   int64_t room = a ? a->bytes - (int64_t)((uintptr_t)device - a->base) : INT64_MAX;
   pthread_rwlock_unlock(&d->lock);
   if (bytes > room)
-    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: %lld bytes do not fit the %lld that the array has there", function, (long long)bytes, (long long)room);
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: %lld bytes do not fit the %lld that the array has there",
+                     function, (long long)bytes, (long long)room);
   return NEREID_OK;
 }
 
-nereid_status nereid_copy_to_device(nereid_device *d, void *dst, const void *host, int64_t bytes, nereid_error **error) {
+nereid_status nereid_copy_to_device(nereid_device *d, void *dst, const void *host, int64_t bytes,
+                                    nereid_error **error) {
   nereid_status s = check_copy(d, "nereid_copy_to_device", dst, host, bytes, error);
   return s || !bytes ? s : d->kind->copy_in(d, dst, host, bytes, error);
 }

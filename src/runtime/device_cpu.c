@@ -63,7 +63,8 @@ static nereid_status cpu_copy(nereid_device *d, void *to, const void *from, int6
 
 /* ---- scratch ---- */
 
-/* A piece of at least `bytes`, beginning the search at `hint`; when all are taken, `own` is filled and serves as one. */
+/* A piece of at least `bytes`, beginning the search at `hint`; when all are taken, `own` is filled and serves as one.
+ */
 static Piece *piece_take(Cpu *cpu, size_t bytes, unsigned hint, Piece *own) {
   Piece *p = own;
   for (unsigned i = 0; i < PIECES; i++) {
@@ -173,7 +174,8 @@ static void run_items(void *arg, int64_t begin, int64_t end, int worker) {
     }
   }
   if (begin == 0) {
-    int64_t now = (clock_ns() - start) / end + 1, before = atomic_load_explicit(&l->spec->program_ns, memory_order_relaxed);
+    int64_t now = (clock_ns() - start) / end + 1,
+            before = atomic_load_explicit(&l->spec->program_ns, memory_order_relaxed);
     atomic_store_explicit(&l->spec->program_ns, before ? (before + now) / 2 : now, memory_order_relaxed);
   }
   if (piece) piece_give(piece, &own);
@@ -184,7 +186,8 @@ static nereid_status fault_error(const CpuRun *r, nereid_error **error) {
   const Specialization *s = r->launch->spec;
   Buf message = {0};
   fault_message(&message, r->message, r->program, 0, NULL);
-  nereid_status status = message.failed ? error_out_of_memory(error) : fault_places_error(error, s->places, s->module->path, message.at, r->line);
+  nereid_status status = message.failed ? error_out_of_memory(error)
+                                        : fault_places_error(error, s->places, s->module->path, message.at, r->line);
   buf_destroy(&message);
   return status;
 }
@@ -214,8 +217,11 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
   }
   if (r.has_fault) return fault_error(&r, error);
   if (r.no_memory)
-    return error_set(error, NEREID_OUT_OF_MEMORY, NULL, "out of memory: kernel '%s' needs %llu bytes of scratch a thread", s->kernel->info.name, (unsigned long long)s->scratch_bytes);
-  if (atomic_load(&r.stopped)) return error_set(error, NEREID_KERNEL_FAULT, NULL, "kernel '%s' stopped without saying why", s->kernel->info.name);
+    return error_set(error, NEREID_OUT_OF_MEMORY, NULL,
+                     "out of memory: kernel '%s' needs %llu bytes of scratch a thread", s->kernel->info.name,
+                     (unsigned long long)s->scratch_bytes);
+  if (atomic_load(&r.stopped))
+    return error_set(error, NEREID_KERNEL_FAULT, NULL, "kernel '%s' stopped without saying why", s->kernel->info.name);
   return NEREID_OK;
 }
 
@@ -275,8 +281,10 @@ static bool cpuinfo(const char *key, char *out, size_t size) {
 }
 
 static const char *instruction_set(void) {
-  static const struct { const char *flag, *name; } sets[] = {
-      {"amx_tile", "AMX, AVX-512"}, {"avx512f", "AVX-512"}, {"avx2", "AVX2"}, {"avx", "AVX"}, {"sse4_2", "SSE4.2"}, {"sve", "SVE"}, {"asimd", "NEON"}};
+  static const struct {
+    const char *flag, *name;
+  } sets[] = {{"amx_tile", "AMX, AVX-512"}, {"avx512f", "AVX-512"}, {"avx2", "AVX2"}, {"avx", "AVX"},
+              {"sse4_2", "SSE4.2"},         {"sve", "SVE"},         {"asimd", "NEON"}};
   char flags[8192];
   if (!cpuinfo("flags", flags, sizeof flags) && !cpuinfo("Features", flags, sizeof flags)) return NULL;
   for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
@@ -313,13 +321,16 @@ static bool compiler_version(char *out, size_t size) {
 static void cpu_describe(nereid_device_info *out) {
   char model[100] = "", compiler[100] = "";
   struct utsname u;
-  if (!cpuinfo("model name", model, sizeof model)) snprintf(model, sizeof model, "%s", uname(&u) == 0 ? u.machine : "unknown processor");
+  if (!cpuinfo("model name", model, sizeof model))
+    snprintf(model, sizeof model, "%s", uname(&u) == 0 ? u.machine : "unknown processor");
   const char *isa = instruction_set();
   cpu_set_t usable;
-  out->threads = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+  out->threads =
+      sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : (int)sysconf(_SC_NPROCESSORS_ONLN);
   out->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   out->available = compiler_version(compiler, sizeof compiler);
-  snprintf(out->description, sizeof out->description, "%s, %d thread%s%s%s; %s", model, out->threads, out->threads == 1 ? "" : "s", isa ? ", " : "", isa ? isa : "",
+  snprintf(out->description, sizeof out->description, "%s, %d thread%s%s%s; %s", model, out->threads,
+           out->threads == 1 ? "" : "s", isa ? ", " : "", isa ? isa : "",
            out->available ? compiler : "no C compiler was found: install gcc or clang, or name one in NEREID_CC");
 }
 
@@ -331,7 +342,9 @@ static nereid_status cpu_open(nereid_device *d, const char *suffix, nereid_error
     char *end = NULL;
     if (isdigit((unsigned char)*suffix)) threads = strtol(suffix, &end, 10);
     if (!end || *end || threads < 1 || threads > MOST_THREADS)
-      return error_set(error, NEREID_BAD_ARGUMENT, "cpu alone takes all processors", "device 'cpu:%s': after the colon stands a number of threads from 1 to %d", suffix, MOST_THREADS);
+      return error_set(error, NEREID_BAD_ARGUMENT, "cpu alone takes all processors",
+                       "device 'cpu:%s': after the colon stands a number of threads from 1 to %d", suffix,
+                       MOST_THREADS);
   }
   Cpu *cpu = NULL;
   if (posix_memalign((void **)&cpu, 64, sizeof *cpu) != 0) return error_out_of_memory(error);
@@ -354,7 +367,19 @@ static void cpu_close(nereid_device *d) {
 }
 
 const DeviceKind device_cpu = {
-    .name = "cpu", .open = cpu_open, .close = cpu_close, .describe = cpu_describe,
-    .alloc = cpu_alloc, .free = cpu_free, .attach = cpu_attach, .detach = cpu_detach, .copy_in = cpu_copy, .copy_out = cpu_copy,
-    .optimizes = true, .compile = cpu_compile_kernel, .discard = cpu_discard, .launch = cpu_launch, .synchronize = cpu_synchronize,
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .describe = cpu_describe,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .attach = cpu_attach,
+    .detach = cpu_detach,
+    .copy_in = cpu_copy,
+    .copy_out = cpu_copy,
+    .optimizes = true,
+    .compile = cpu_compile_kernel,
+    .discard = cpu_discard,
+    .launch = cpu_launch,
+    .synchronize = cpu_synchronize,
 };

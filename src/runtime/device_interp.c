@@ -5,7 +5,9 @@
 #include "runtime/runtime.h"
 
 static nereid_status interp_open(nereid_device *d, const char *suffix, nereid_error **error) {
-  if (suffix) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "device 'interp:%s': interp has one thread, and nothing stands after its name", suffix);
+  if (suffix)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                     "device 'interp:%s': interp has one thread, and nothing stands after its name", suffix);
   d->threads = 1;
   d->state = interp_memory_create();
   return d->state ? NEREID_OK : error_out_of_memory(error);
@@ -17,12 +19,17 @@ static void interp_describe(nereid_device_info *out) {
   out->threads = 1;
   out->available = true;
   out->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  snprintf(out->description, sizeof out->description, "the checking interpreter: slow, finds accesses out of bounds, unwritten memory and races");
+  snprintf(out->description, sizeof out->description,
+           "the checking interpreter: slow, finds accesses out of bounds, unwritten memory and races");
 }
 
-static void *interp_alloc(nereid_device *d, int64_t bytes) { return interp_memory_alloc(d->state, (size_t)bytes, NULL); }
+static void *interp_alloc(nereid_device *d, int64_t bytes) {
+  return interp_memory_alloc(d->state, (size_t)bytes, NULL);
+}
 static void interp_free(nereid_device *d, void *p, int64_t bytes) { interp_memory_remove(d->state, p); }
-static bool interp_attach(nereid_device *d, void *p, int64_t bytes, const char *name) { return interp_memory_add(d->state, p, (size_t)bytes, name); }
+static bool interp_attach(nereid_device *d, void *p, int64_t bytes, const char *name) {
+  return interp_memory_add(d->state, p, (size_t)bytes, name);
+}
 static void interp_detach(nereid_device *d, void *p) { interp_memory_remove(d->state, p); }
 
 static nereid_status interp_copy_in(nereid_device *d, void *to, const void *from, int64_t bytes, nereid_error **error) {
@@ -31,22 +38,29 @@ static nereid_status interp_copy_in(nereid_device *d, void *to, const void *from
   return NEREID_OK;
 }
 
-static nereid_status interp_copy_out(nereid_device *d, void *to, const void *from, int64_t bytes, nereid_error **error) {
+static nereid_status interp_copy_out(nereid_device *d, void *to, const void *from, int64_t bytes,
+                                     nereid_error **error) {
   memmove(to, from, (size_t)bytes);
   return NEREID_OK;
 }
 
 static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_error **error) {
   const nereid_options *o = l->options;
-  InterpOptions options = {.programs = o->programs, .program_count = o->program_count, .check_races = o->check_races,
-                           .allow_unwritten = o->allow_unwritten, .print = o->print, .print_arg = o->print_arg,
-                           .step = l->step, .step_arg = l->step_arg};
+  InterpOptions options = {.programs = o->programs,
+                           .program_count = o->program_count,
+                           .check_races = o->check_races,
+                           .allow_unwritten = o->allow_unwritten,
+                           .print = o->print,
+                           .print_arg = o->print_arg,
+                           .step = l->step,
+                           .step_arg = l->step_arg};
   InterpFault fault = {0};
   if (interp_run(l->spec->func, d->state, l->args, l->grid, &options, &fault)) return NEREID_OK;
   if (!strcmp(fault.message, "out of memory")) return error_out_of_memory(error);
   Buf message = {0};
   fault_message(&message, fault.message, fault.program, fault.rank, fault.index);
-  nereid_status status = message.failed ? error_out_of_memory(error) : error_at(error, NEREID_KERNEL_FAULT, fault.span, NULL, message.at);
+  nereid_status status =
+      message.failed ? error_out_of_memory(error) : error_at(error, NEREID_KERNEL_FAULT, fault.span, NULL, message.at);
   buf_destroy(&message);
   return status;
 }
@@ -62,8 +76,18 @@ static void interp_compile(Specialization *s, Func *func, Context *cx, Buf *text
 static void interp_discard(Specialization *s) {}
 
 const DeviceKind device_interp = {
-    .name = "interp", .open = interp_open, .close = interp_close, .describe = interp_describe,
-    .alloc = interp_alloc, .free = interp_free, .attach = interp_attach, .detach = interp_detach,
-    .copy_in = interp_copy_in, .copy_out = interp_copy_out,
-    .compile = interp_compile, .discard = interp_discard, .launch = interp_launch, .synchronize = interp_synchronize,
+    .name = "interp",
+    .open = interp_open,
+    .close = interp_close,
+    .describe = interp_describe,
+    .alloc = interp_alloc,
+    .free = interp_free,
+    .attach = interp_attach,
+    .detach = interp_detach,
+    .copy_in = interp_copy_in,
+    .copy_out = interp_copy_out,
+    .compile = interp_compile,
+    .discard = interp_discard,
+    .launch = interp_launch,
+    .synchronize = interp_synchronize,
 };

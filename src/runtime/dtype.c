@@ -1,4 +1,5 @@
-/* The element types as the public header numbers them: the same order as base's Dtype, which the compiler checks below. */
+/* The element types as the public header numbers them: the same order as base's Dtype, which the compiler checks below.
+ */
 #include <nereid.h>
 
 #include "base/base.h"
@@ -38,7 +39,8 @@ static int64_t nearest_int(Dtype t, double v) {
   bool is_signed = dtype_is_signed(t);
   double high = is_signed ? (double)(1ull << (bits - 1)) : bits == 64 ? 18446744073709551616.0 : (double)(1ull << bits);
   double low = is_signed ? -high : 0;
-  if (v >= high) return is_signed ? (int64_t)((1ull << (bits - 1)) - 1) : bits == 64 ? -1 : (int64_t)((1ull << bits) - 1);
+  if (v >= high)
+    return is_signed ? (int64_t)((1ull << (bits - 1)) - 1) : bits == 64 ? -1 : (int64_t)((1ull << bits) - 1);
   if (v <= low) return is_signed ? (int64_t)(0 - (1ull << (bits - 1))) : 0;
   return is_signed ? (int64_t)v : (int64_t)(uint64_t)v;
 }

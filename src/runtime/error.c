@@ -14,8 +14,8 @@ struct nereid_error {
   int line, column;
 };
 
-static const struct nereid_error no_memory = {NEREID_OUT_OF_MEMORY, (char *)"out of memory", (char *)"error: out of memory\n",
-                                              NULL, 0, 0};
+static const struct nereid_error no_memory = {
+    NEREID_OUT_OF_MEMORY, (char *)"out of memory", (char *)"error: out of memory\n", NULL, 0, 0};
 
 nereid_status nereid_error_status(const nereid_error *e) { return e ? e->status : NEREID_OK; }
 const char *nereid_error_message(const nereid_error *e) { return e ? e->message : ""; }
@@ -57,7 +57,8 @@ static nereid_status give(nereid_error **out, nereid_status status, char *messag
   return status;
 }
 
-nereid_status error_rendered(nereid_error **out, nereid_status status, const char *message, char *text, const char *path, int line, int column) {
+nereid_status error_rendered(nereid_error **out, nereid_status status, const char *message, char *text,
+                             const char *path, int line, int column) {
   const Source source = {.path = path};
   const Span span = {.source = &source, .line = line, .col = column - 1};
   if (out) return give(out, status, strdup(message), text, &span);
@@ -119,8 +120,7 @@ nereid_status error_from_context(nereid_error **out, nereid_status otherwise, co
   const Diag *first = NULL;
   for (int i = 0; i < cx->diags.n && !first; i++)
     if (cx->diags.at[i].kind == DIAG_ERROR) first = &cx->diags.at[i];
-  if (!first)
-    return error_set(out, NEREID_INTERNAL, "please report it", "a compilation failed without saying why");
+  if (!first) return error_set(out, NEREID_INTERNAL, "please report it", "a compilation failed without saying why");
   Buf text = {0};
   diags_print(&text, cx, false);
   if (text.failed) buf_destroy(&text), text.at = NULL;

@@ -1,9 +1,9 @@
 /* Where the device_asserts of compiled code stand.
  *
- * Compiled code says only the line of an assert that failed. While the Func is at hand, each assert's place is kept as the
- * text that a diagnostic there has, with a mark in the message's stead; so a failure is told with the source line and the
- * chain of inlined calls, long after the compilation has gone. Where one line was inlined from several places, nobody can
- * tell which it was: then the chain is left out.
+ * Compiled code says only the line of an assert that failed. While the Func is at hand, each assert's place is kept as
+ * the text that a diagnostic there has, with a mark in the message's stead; so a failure is told with the source line
+ * and the chain of inlined calls, long after the compilation has gone. Where one line was inlined from several places,
+ * nobody can tell which it was: then the chain is left out.
  */
 #include <stdlib.h>
 
@@ -50,7 +50,12 @@ static void keep_place(Op *op, void *arg) {
     return;
   }
   FaultPlace *p = calloc(1, sizeof *p);
-  if (p) *p = (FaultPlace){.line = span.line, .column = span.col + 1, .path = strdup(span.source->path), .text = place_text(span), .next = k->first};
+  if (p)
+    *p = (FaultPlace){.line = span.line,
+                      .column = span.col + 1,
+                      .path = strdup(span.source->path),
+                      .text = place_text(span),
+                      .next = k->first};
   if (p && p->path && p->text) {
     k->first = p;
     return;
@@ -75,7 +80,8 @@ void fault_places_free(FaultPlace *p) {
   }
 }
 
-nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path, const char *message, int line) {
+nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path,
+                                 const char *message, int line) {
   const FaultPlace *p = find((FaultPlace *)places, main_path, line);
   if (!p) p = find((FaultPlace *)places, NULL, line);
   if (!p) return error_set(out, NEREID_KERNEL_FAULT, NULL, "%s, at line %d of %s", message, line, main_path);

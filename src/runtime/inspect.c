@@ -81,18 +81,22 @@ static nereid_status check_pass(const char *name, nereid_error **error) {
   return s;
 }
 
-nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count, const nereid_options *o,
-                             const char *stage, const char *target, char **text, nereid_error **error) {
+nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
+                             const nereid_options *o, const char *stage, const char *target, char **text,
+                             nereid_error **error) {
   if (!m) return error_null(error, "nereid_inspect", "the module");
   if (!stage) return error_null(error, "nereid_inspect", "the stage");
   if (!text) return error_null(error, "nereid_inspect", "text");
   if (!o) o = &options_default;
   Inspection in = {.module = m, .options = o};
   while (stage_names[in.stage] && strcmp(stage_names[in.stage], stage)) in.stage++;
-  if (in.stage == STAGE_COUNT) return error_set(error, NEREID_BAD_ARGUMENT, "there are ast, tile-raw, tile and c", "there is no stage '%s'", stage);
+  if (in.stage == STAGE_COUNT)
+    return error_set(error, NEREID_BAD_ARGUMENT, "there are ast, tile-raw, tile and c", "there is no stage '%s'",
+                     stage);
   const DeviceKind *kind = &device_cpu;
   if (target && strcmp(target, "host")) kind = device_kind_find(target, strcspn(target, ":"));
-  if (!kind) return error_set(error, NEREID_NO_DEVICE, "there are host, cpu and interp", "there is no target '%s'", target);
+  if (!kind)
+    return error_set(error, NEREID_NO_DEVICE, "there are host, cpu and interp", "there is no target '%s'", target);
   nereid_status status = check_pass(o->dump_after, error);
   if (status) return status;
   if (in.stage == STAGE_AST) return run_inspection(&in, text, error);
@@ -107,10 +111,12 @@ nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_
   return status;
 }
 
-nereid_status nereid_eval(const char *expression, int count, const char *const *names, const double *values, int64_t *out, nereid_error **error) {
+nereid_status nereid_eval(const char *expression, int count, const char *const *names, const double *values,
+                          int64_t *out, nereid_error **error) {
   if (!expression) return error_null(error, "nereid_eval", "the expression");
   if (!out) return error_null(error, "nereid_eval", "out");
-  if (count < 0 || (count && (!names || !values))) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_eval: %d names at NULL", count);
+  if (count < 0 || (count && (!names || !values)))
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_eval: %d names at NULL", count);
   for (int i = 0; i < count; i++)
     if (!names[i]) return error_null(error, "nereid_eval", "a name");
   Context *cx = context_create();

@@ -7,20 +7,26 @@
 /* CUDA's limits of a grid, which every device keeps, so that a launch that works on one works on all. */
 static const int64_t grid_limit[3] = {INT32_MAX, 65535, 65535};
 
-nereid_status grid_check(const int64_t grid[3], const nereid_options *o, int32_t out[3], int64_t *total, nereid_error **error) {
+nereid_status grid_check(const int64_t grid[3], const nereid_options *o, int32_t out[3], int64_t *total,
+                         nereid_error **error) {
   if (!grid) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the grid is NULL");
   *total = 1;
   for (int i = 0; i < 3; i++) {
     if (grid[i] < 0 || grid[i] > grid_limit[i])
-      return error_set(error, NEREID_BAD_ARGUMENT, grid[i] < 0 ? NULL : i ? "put the largest dimension first: x may have 2147483647 programs" : NULL,
-                       "the grid (%lld, %lld, %lld) has %lld programs along %c; 0 to %lld are possible", (long long)grid[0], (long long)grid[1],
-                       (long long)grid[2], (long long)grid[i], "xyz"[i], (long long)grid_limit[i]);
+      return error_set(error, NEREID_BAD_ARGUMENT,
+                       grid[i] < 0 ? NULL
+                       : i         ? "put the largest dimension first: x may have 2147483647 programs"
+                                   : NULL,
+                       "the grid (%lld, %lld, %lld) has %lld programs along %c; 0 to %lld are possible",
+                       (long long)grid[0], (long long)grid[1], (long long)grid[2], (long long)grid[i], "xyz"[i],
+                       (long long)grid_limit[i]);
     out[i] = (int32_t)grid[i];
     *total *= grid[i]; /* below 2^63 by the limits */
   }
   for (int64_t i = 0; o->programs && i < o->program_count; i++)
     if (o->programs[i] < 0 || o->programs[i] >= *total)
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "options.programs[%lld] is %lld, but the grid (%d, %d, %d) has %lld programs", (long long)i,
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                       "options.programs[%lld] is %lld, but the grid (%d, %d, %d) has %lld programs", (long long)i,
                        (long long)o->programs[i], out[0], out[1], out[2], (long long)*total);
   return NEREID_OK;
 }
@@ -39,8 +45,8 @@ static Specialization *make(void *arg, nereid_error **error) {
   return specialization_create(m->module, m->call, m->kind, m->options, error);
 }
 
-nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, const Call *c, const nereid_options *o, Specialization **out,
-                                    nereid_error **error) {
+nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, const Call *c, const nereid_options *o,
+                                    Specialization **out, nereid_error **error) {
   nereid_error *why = NULL;
   *out = cache_get(m->cache, c->hash, c->key, c->key_size, make, &(Make){m, c, kind, o}, &why);
   if (*out) return NEREID_OK;
@@ -50,8 +56,9 @@ nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, co
   return status;
 }
 
-nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3], const nereid_options *o,
-                          bool (*step)(void *, InterpFrame *, const Op *), void *step_arg, nereid_error **error) {
+nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3],
+                          const nereid_options *o, bool (*step)(void *, InterpFrame *, const Op *), void *step_arg,
+                          nereid_error **error) {
   Launch l = {.spec = s, .options = o, .step = step, .step_arg = step_arg};
   nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
   if (status) return status;
@@ -72,8 +79,9 @@ static nereid_status check_stream(nereid_stream *s, nereid_error **error) {
   return error_set(error, NEREID_BAD_ARGUMENT, NULL, "this device has no streams but its default one: pass NULL");
 }
 
-nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_module *m, const char *kernel, const int64_t grid[3],
-                            const nereid_arg *args, int arg_count, const nereid_options *o, nereid_error **error) {
+nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_module *m, const char *kernel,
+                            const int64_t grid[3], const nereid_arg *args, int arg_count, const nereid_options *o,
+                            nereid_error **error) {
   if (!d) return error_null(error, "nereid_launch", "the device");
   if (!m) return error_null(error, "nereid_launch", "the module");
   if (!kernel) return error_null(error, "nereid_launch", "the kernel's name");
@@ -105,8 +113,8 @@ struct nereid_function {
   int64_t *programs; /* options.programs, our copy */
 };
 
-nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
-                             const nereid_options *o, nereid_function **out, nereid_error **error) {
+nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args,
+                             int arg_count, const nereid_options *o, nereid_function **out, nereid_error **error) {
   if (!d) return error_null(error, "nereid_compile", "the device");
   if (!m) return error_null(error, "nereid_compile", "the module");
   if (!kernel) return error_null(error, "nereid_compile", "the kernel's name");
@@ -140,14 +148,16 @@ static nereid_status differs(const nereid_function *f, const Call *c, nereid_err
   size_t same = 0;
   while (same < c->key_size && same < f->spec->key_size && c->key[same] == f->spec->key[same]) same++;
   return error_set(error, NEREID_BAD_ARGUMENT,
-                   "compile one function for each case, or use nereid_launch. A function holds for one element type and alignment to 16 bytes of a "
-                   "pointer, one value of a constexpr, and for integers that are alike in being 1, multiples of 16, and 32 bits wide",
+                   "compile one function for each case, or use nereid_launch. A function holds for one element type "
+                   "and alignment to 16 bytes of a "
+                   "pointer, one value of a constexpr, and for integers that are alike in being 1, multiples of 16, "
+                   "and 32 bits wide",
                    "parameter '%s' of kernel '%s' does not specialise as it did when the function was compiled",
                    call_param_at(c, same), f->spec->kernel->info.name);
 }
 
-nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_t grid[3], const nereid_arg *args, int arg_count,
-                         nereid_error **error) {
+nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_t grid[3], const nereid_arg *args,
+                         int arg_count, nereid_error **error) {
   if (!f) return error_null(error, "nereid_run", "the function");
   nereid_status status = check_stream(stream, error);
   if (status) return status;

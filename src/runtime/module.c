@@ -1,8 +1,8 @@
 /* Modules: the text of one Python file, as it was when it was loaded, and what its kernels look like from outside.
  *
  * The front end's own Module belongs to one compilation and is made again for each (parsing takes a fraction of a
- * millisecond); here are kept the text, and copies of the kernels' names and parameters. So a file that is edited while a
- * program runs does not change the kernels that were loaded from it. Files that it imports are read when a kernel is
+ * millisecond); here are kept the text, and copies of the kernels' names and parameters. So a file that is edited while
+ * a program runs does not change the kernels that were loaded from it. Files that it imports are read when a kernel is
  * compiled.
  */
 #include <errno.h>
@@ -31,13 +31,21 @@ static bool keep_kernel(nereid_module *m, KernelInfo *out, int index, const Kern
     const KernelParam *p = kernel_param(k, i);
     names[i] = keep(m->arena, p->name);
     if (!names[i]) return false;
-    params[i] = (nereid_param){names[i], keep(m->arena, p->annotation), keep(m->arena, p->default_text), p->is_constexpr};
+    params[i] =
+        (nereid_param){names[i], keep(m->arena, p->annotation), keep(m->arena, p->default_text), p->is_constexpr};
     if ((p->annotation && !params[i].annotation) || (p->default_text && !params[i].default_text)) return false;
-    rules[i] = (ParamRule){.name = names[i], .annotation = params[i].annotation, .is_constexpr = p->is_constexpr, .has_default = p->has_default,
-                           .no_specialize = p->no_specialize, .no_align = p->no_align};
+    rules[i] = (ParamRule){.name = names[i],
+                           .annotation = params[i].annotation,
+                           .is_constexpr = p->is_constexpr,
+                           .has_default = p->has_default,
+                           .no_specialize = p->no_specialize,
+                           .no_align = p->no_align};
     if (!p->is_constexpr) read_forced(&rules[i], p->annotation);
   }
-  *out = (KernelInfo){.info = {name, kernel_line(k), n, params}, .index = index, .rules = rules, .names = names,
+  *out = (KernelInfo){.info = {name, kernel_line(k), n, params},
+                      .index = index,
+                      .rules = rules,
+                      .names = names,
                       .reads_values = kernel_reads_values(k)};
   return true;
 }
@@ -66,7 +74,8 @@ static nereid_status find_kernels(nereid_module *m, nereid_error **error) {
   return status;
 }
 
-static nereid_status module_create(const char *path, const char *text, size_t size, nereid_module **out, nereid_error **error) {
+static nereid_status module_create(const char *path, const char *text, size_t size, nereid_module **out,
+                                   nereid_error **error) {
   nereid_module *m = calloc(1, sizeof *m);
   if (!m) return error_out_of_memory(error);
   m->arena = arena_create(NULL);

@@ -1,12 +1,13 @@
 /* .npy files: one array, as NumPy saves it.
  *
  *     "\x93NUMPY" major minor   header length: 2 bytes (format 1), 4 bytes (2 and 3), little-endian
- *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }      a Python dict, padded with blanks, ending in "\n"
- *     the elements, row-major
+ *     {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }      a Python dict, padded with blanks, ending in
+ * "\n" the elements, row-major
  *
- * (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.) The header is read by a small parser for what
- * such dicts hold: strings, booleans, integers, tuples and lists. A file may come from anywhere, so nothing in it is
- * believed: sizes are computed with overflow checked, and memory is taken as data arrives, not as a header promises it.
+ * (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.) The header is read by a small parser for
+ * what such dicts hold: strings, booleans, integers, tuples and lists. A file may come from anywhere, so nothing in it
+ * is believed: sizes are computed with overflow checked, and memory is taken as data arrives, not as a header promises
+ * it.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -105,7 +106,8 @@ static bool read_header(Npy *f) {
     if (!read_string(f, key, sizeof key) || !take(f, ':')) return malformed(f);
     if (!strcmp(key, "descr")) {
       f->has_descr = true;
-      if (!read_string(f, f->descr, sizeof f->descr)) return bad(f, NULL, "its elements are records; an array of one number type is wanted");
+      if (!read_string(f, f->descr, sizeof f->descr))
+        return bad(f, NULL, "its elements are records; an array of one number type is wanted");
     } else if (!strcmp(key, "fortran_order")) {
       f->has_order = true;
       if (read_word(f, "True")) f->fortran = true;
@@ -129,10 +131,13 @@ static bool read_header(Npy *f) {
 
 /* ---- element types ---- */
 
-static const struct { const char *descr; nereid_dtype dtype; } types[] = {
-    {"b1", NEREID_I1},  {"i1", NEREID_I8},  {"i2", NEREID_I16}, {"i4", NEREID_I32}, {"i8", NEREID_I64}, {"u1", NEREID_U8},
-    {"u2", NEREID_U16}, {"u4", NEREID_U32}, {"u8", NEREID_U64}, {"f2", NEREID_F16}, {"f4", NEREID_F32}, {"f8", NEREID_F64},
-    {"V2", NEREID_BF16}, /* ml_dtypes' bfloat16, as NumPy saves it */
+static const struct {
+  const char *descr;
+  nereid_dtype dtype;
+} types[] = {
+    {"b1", NEREID_I1},  {"i1", NEREID_I8},  {"i2", NEREID_I16},  {"i4", NEREID_I32}, {"i8", NEREID_I64},
+    {"u1", NEREID_U8},  {"u2", NEREID_U16}, {"u4", NEREID_U32},  {"u8", NEREID_U64}, {"f2", NEREID_F16},
+    {"f4", NEREID_F32}, {"f8", NEREID_F64}, {"V2", NEREID_BF16}, /* ml_dtypes' bfloat16, as NumPy saves it */
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
@@ -142,11 +147,17 @@ static bool read_type(Npy *f, nereid_dtype *out) {
   if (*d && strchr("<>=|", *d)) order = *d++;
   for (int i = 0; i < TYPE_COUNT; i++) {
     if (strcmp(types[i].descr, d)) continue;
-    if (order == '>' && d[1] != '1') return bad(f, "in NumPy: a.astype(a.dtype.newbyteorder('<'))", "it is big-endian ('%s'); little-endian is wanted", f->descr);
+    if (order == '>' && d[1] != '1')
+      return bad(f, "in NumPy: a.astype(a.dtype.newbyteorder('<'))", "it is big-endian ('%s'); little-endian is wanted",
+                 f->descr);
     *out = types[i].dtype;
     return true;
   }
-  const char *what = *d == 'O' ? "Python objects" : *d == 'c' ? "complex numbers" : *d == 'U' || *d == 'S' ? "strings" : *d == 'M' || *d == 'm' ? "times" : NULL;
+  const char *what = *d == 'O'                ? "Python objects"
+                     : *d == 'c'              ? "complex numbers"
+                     : *d == 'U' || *d == 'S' ? "strings"
+                     : *d == 'M' || *d == 'm' ? "times"
+                                              : NULL;
   const char *hint = "there are b1, i1 to i8, u1 to u8, f2, f4, f8, and V2 for bfloat16";
   if (what) return bad(f, hint, "its elements are %s ('%s')", what, f->descr);
   return bad(f, hint, "its element type '%s' is none of a kernel's", f->descr);
@@ -186,7 +197,8 @@ static void *read_data(Npy *f, FILE *file, int64_t n) {
     size_t k = fread(data + got, 1, (size_t)(cap - got), file);
     got += (int64_t)k;
     if (k) continue;
-    if (ferror(file)) f->status = error_errno(f->error, NEREID_BAD_FILE, errno ? errno : EIO, "cannot read %s", f->path);
+    if (ferror(file))
+      f->status = error_errno(f->error, NEREID_BAD_FILE, errno ? errno : EIO, "cannot read %s", f->path);
     else bad(f, NULL, "it is truncated: %lld bytes of data instead of %lld", (long long)got, (long long)n);
     free(data);
     return NULL;
@@ -198,12 +210,15 @@ static void *read_data(Npy *f, FILE *file, int64_t n) {
 static bool read_file(Npy *f, FILE *file, nereid_array *out) {
   unsigned char head[12] = {0};
   if (fread(head, 1, 8, file) != 8 || memcmp(head, "\x93NUMPY", 6)) {
-    if (ferror(file)) return f->status = error_errno(f->error, NEREID_BAD_FILE, errno ? errno : EIO, "cannot read %s", f->path), false;
+    if (ferror(file))
+      return f->status = error_errno(f->error, NEREID_BAD_FILE, errno ? errno : EIO, "cannot read %s", f->path), false;
     return bad(f, NULL, "it is no .npy file");
   }
   int major = head[6], length_bytes = major == 1 ? 2 : 4;
-  if (major < 1 || major > 3) return bad(f, NULL, "it has the NumPy format %d.%d; 1.0 to 3.0 can be read", major, head[7]);
-  if (fread(head + 8, 1, (size_t)length_bytes, file) != (size_t)length_bytes) return bad(f, NULL, "it is truncated in its header");
+  if (major < 1 || major > 3)
+    return bad(f, NULL, "it has the NumPy format %d.%d; 1.0 to 3.0 can be read", major, head[7]);
+  if (fread(head + 8, 1, (size_t)length_bytes, file) != (size_t)length_bytes)
+    return bad(f, NULL, "it is truncated in its header");
   uint32_t length = head[8] | head[9] << 8 | head[10] << 16 | (uint32_t)head[11] << 24;
   if (length > MOST_HEADER) return bad(f, NULL, "its header has %u bytes, more than any array needs", length);
   char *header = malloc(length + 1);
@@ -217,7 +232,8 @@ static bool read_file(Npy *f, FILE *file, nereid_array *out) {
   ok = ok && read_header(f) && read_type(f, &a.dtype);
   free(header);
   if (!ok) return false;
-  if (f->fortran && f->rank > 1) return bad(f, "in NumPy: numpy.ascontiguousarray(a)", "it is in Fortran order; row-major (C) order is wanted");
+  if (f->fortran && f->rank > 1)
+    return bad(f, "in NumPy: numpy.ascontiguousarray(a)", "it is in Fortran order; row-major (C) order is wanted");
   if (!element_bytes(f, a.dtype, &a.bytes)) return bad(f, NULL, "its shape is larger than any memory");
   a.rank = f->rank;
   memcpy(a.shape, f->shape, sizeof a.shape);
@@ -246,7 +262,8 @@ static const char *written_type(nereid_dtype t) {
   if (t == NEREID_BF16) return "<u2";
   if (dtype_is_fp8((Dtype)t)) return "|u1";
   for (int i = 0; i < TYPE_COUNT; i++) {
-    static const char *const little[] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8"};
+    static const char *const little[] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1",
+                                         "<u2", "<u4", "<u8", "<f2", "<f4", "<f8"};
     if (types[i].dtype == t) return little[i];
   }
   return NULL;
@@ -255,21 +272,29 @@ static const char *written_type(nereid_dtype t) {
 nereid_status nereid_npy_write(const char *path, const nereid_array *a, nereid_error **error) {
   if (!path) return error_null(error, "nereid_npy_write", "path");
   if (!a) return error_null(error, "nereid_npy_write", "the array");
-  if ((unsigned)a->dtype >= DT_COUNT) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_npy_write: unknown element type %d", (int)a->dtype);
-  if (a->rank < 0 || a->rank > MOST_DIMS) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_npy_write: rank %d; 0 to %d are possible", a->rank, MOST_DIMS);
+  if ((unsigned)a->dtype >= DT_COUNT)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_npy_write: unknown element type %d", (int)a->dtype);
+  if (a->rank < 0 || a->rank > MOST_DIMS)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_npy_write: rank %d; 0 to %d are possible", a->rank,
+                     MOST_DIMS);
   Npy f = {.rank = a->rank};
   for (int i = 0; i < a->rank; i++) {
-    if (a->shape[i] < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_npy_write: dimension %d is %lld", i, (long long)a->shape[i]);
+    if (a->shape[i] < 0)
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_npy_write: dimension %d is %lld", i,
+                       (long long)a->shape[i]);
     f.shape[i] = a->shape[i];
   }
   int64_t bytes;
   if (!element_bytes(&f, a->dtype, &bytes) || bytes != a->bytes)
-    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_npy_write: the array's bytes (%lld) are not those of its shape", (long long)a->bytes);
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                     "nereid_npy_write: the array's bytes (%lld) are not those of its shape", (long long)a->bytes);
   if (bytes && !a->data) return error_null(error, "nereid_npy_write", "the array's data");
 
   char header[512];
-  int n = snprintf(header, sizeof header, "\x93NUMPY\x01%c%c%c{'descr': '%s', 'fortran_order': False, 'shape': (", 0, 0, 0, written_type(a->dtype));
-  for (int i = 0; i < a->rank; i++) n += snprintf(header + n, sizeof header - (size_t)n, "%s%lld", i ? ", " : "", (long long)a->shape[i]);
+  int n = snprintf(header, sizeof header, "\x93NUMPY\x01%c%c%c{'descr': '%s', 'fortran_order': False, 'shape': (", 0, 0,
+                   0, written_type(a->dtype));
+  for (int i = 0; i < a->rank; i++)
+    n += snprintf(header + n, sizeof header - (size_t)n, "%s%lld", i ? ", " : "", (long long)a->shape[i]);
   n += snprintf(header + n, sizeof header - (size_t)n, "%s), }", a->rank == 1 ? "," : "");
   int size = (n + 1 + 63) / 64 * 64; /* data is aligned for whoever maps the file */
   memset(header + n, ' ', (size_t)(size - n - 1));

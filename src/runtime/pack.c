@@ -1,18 +1,20 @@
 /* Packing: a launch's arguments as the 8-byte slots that compiled code reads.
  *
  * A slot says where its value comes from: an argument, an item of a (nested) tuple, or a part of a tensor descriptor (a
- * parameter's default is a constant of the compiled code). Integers are extended by their sign, floats stand as the bits of their type in the low bytes.
+ * parameter's default is a constant of the compiled code). Integers are extended by their sign, floats stand as the
+ * bits of their type in the low bytes.
  */
 #include "runtime/runtime.h"
 
-static nereid_status wrong(const Call *c, const ArgSlot *s, const char *what, const nereid_arg *a, nereid_error **error) {
+static nereid_status wrong(const Call *c, const ArgSlot *s, const char *what, const nereid_arg *a,
+                           nereid_error **error) {
   char value[40] = "";
   if (a && a->kind == NEREID_ARG_INT) {
     if (a->is_unsigned) snprintf(value, sizeof value, "%llu ", (unsigned long long)a->i);
     else snprintf(value, sizeof value, "%lld ", (long long)a->i);
   }
-  return error_set(error, NEREID_BAD_ARGUMENT, NULL, "parameter '%s' of kernel '%s' is %s%s %s", c->kernel->names[s->param],
-                   c->kernel->info.name, value, what, dtype_name(s->dtype));
+  return error_set(error, NEREID_BAD_ARGUMENT, NULL, "parameter '%s' of kernel '%s' is %s%s %s",
+                   c->kernel->names[s->param], c->kernel->info.name, value, what, dtype_name(s->dtype));
 }
 
 static uint64_t float_bits(Dtype t, double v) {
@@ -25,14 +27,17 @@ static bool int_fits(Dtype t, int64_t v, bool is_unsigned) {
   int bits = dtype_bits(t);
   bool above = is_unsigned && v < 0; /* beyond INT64_MAX */
   if (t == DT_I1) return true;
-  if (dtype_is_signed(t)) return !above && (bits == 64 || (v >= -((int64_t)1 << (bits - 1)) && v < (int64_t)1 << (bits - 1)));
+  if (dtype_is_signed(t))
+    return !above && (bits == 64 || (v >= -((int64_t)1 << (bits - 1)) && v < (int64_t)1 << (bits - 1)));
   if (bits == 64) return above || v >= 0;
   return !above && v >= 0 && v < (int64_t)1 << bits;
 }
 
-static nereid_status pack_number(const Call *c, const ArgSlot *s, const nereid_arg *a, uint64_t *out, nereid_error **error) {
+static nereid_status pack_number(const Call *c, const ArgSlot *s, const nereid_arg *a, uint64_t *out,
+                                 nereid_error **error) {
   bool is_float = a->kind == NEREID_ARG_FLOAT;
-  if (!is_float && a->kind != NEREID_ARG_INT && a->kind != NEREID_ARG_BOOL) return wrong(c, s, "not a number, but must be", a, error);
+  if (!is_float && a->kind != NEREID_ARG_INT && a->kind != NEREID_ARG_BOOL)
+    return wrong(c, s, "not a number, but must be", a, error);
   if (dtype_is_float(s->dtype)) {
     *out = float_bits(s->dtype, is_float ? a->f : a->is_unsigned ? (double)(uint64_t)a->i : (double)a->i);
     return NEREID_OK;
@@ -50,8 +55,8 @@ static nereid_status pack_slot(const Call *c, const ArgSlot *s, uint64_t *out, n
     a = there ? &a->items[s->path[i]] : NULL;
   }
   if (!a)
-    return error_set(error, NEREID_INTERNAL, "please report it", "parameter '%s' of kernel '%s' has no value to pass", c->kernel->names[s->param],
-                     c->kernel->info.name);
+    return error_set(error, NEREID_INTERNAL, "please report it", "parameter '%s' of kernel '%s' has no value to pass",
+                     c->kernel->names[s->param], c->kernel->info.name);
   switch (s->kind) {
   case SLOT_DESC_SHAPE: return *out = (uint64_t)a->shape[s->dim], NEREID_OK;
   case SLOT_DESC_STRIDE: return *out = (uint64_t)a->strides[s->dim], NEREID_OK;

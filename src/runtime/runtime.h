@@ -21,12 +21,15 @@
 #include "front/front.h"
 #include "interp/interp.h"
 
-/* ---- error.c: all return the status, so that `return error_set(...)` ends a function; `out` may be NULL ------------ */
+/* ---- error.c: all return the status, so that `return error_set(...)` ends a function; `out` may be NULL ------------
+ */
 
 /* hint may be NULL. */
-nereid_status error_set(nereid_error **out, nereid_status status, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
+nereid_status error_set(nereid_error **out, nereid_status status, const char *hint, const char *format, ...)
+    PRINTF_LIKE(4, 5);
 /* "cannot open PATH: REASON" and the like, with errno's text: format says all but the reason. */
-nereid_status error_errno(nereid_error **out, nereid_status status, int number, const char *format, ...) PRINTF_LIKE(4, 5);
+nereid_status error_errno(nereid_error **out, nereid_status status, int number, const char *format, ...)
+    PRINTF_LIKE(4, 5);
 nereid_status error_out_of_memory(nereid_error **out);
 nereid_status error_null(nereid_error **out, const char *function, const char *what);
 /* From a failed compilation's diagnostics. `otherwise` is the status unless memory ran out. */
@@ -34,10 +37,12 @@ nereid_status error_from_context(nereid_error **out, nereid_status otherwise, co
 /* With a place in a source. */
 nereid_status error_at(nereid_error **out, nereid_status status, Span span, const char *hint, const char *message);
 /* Takes text, malloc'ed, which is all that there is to print. */
-nereid_status error_rendered(nereid_error **out, nereid_status status, const char *message, char *text, const char *path, int line, int column);
+nereid_status error_rendered(nereid_error **out, nereid_status status, const char *message, char *text,
+                             const char *path, int line, int column);
 nereid_error *error_copy(const nereid_error *e);
 
-/* ---- device.c ------------------------------------------------------------------------------------------------------ */
+/* ---- device.c ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct DeviceKind DeviceKind;
 typedef struct Specialization Specialization;
@@ -53,8 +58,8 @@ struct nereid_device {
   const DeviceKind *kind;
   char name[32];
   int threads;
-  void *state; /* the kind's own */
-  pthread_rwlock_t lock; /* of the allocations; launches only read */
+  void *state;             /* the kind's own */
+  pthread_rwlock_t lock;   /* of the allocations; launches only read */
   Allocation *allocations; /* by base */
   int allocation_count, allocation_cap;
 };
@@ -74,7 +79,8 @@ struct DeviceKind {
   nereid_status (*copy_out)(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error);
 
   bool optimizes; /* wants the Func after tile_optimize */
-  /* Makes s runnable from func; may fail(). *phase says what a failure is called. Sets s->keeps_context when func must live. */
+  /* Makes s runnable from func; may fail(). *phase says what a failure is called. Sets s->keeps_context when func must
+   * live. */
   void (*compile)(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase);
   void (*discard)(Specialization *s); /* what compile made */
   nereid_status (*launch)(nereid_device *d, const Launch *l, nereid_error **error);
@@ -82,10 +88,12 @@ struct DeviceKind {
 };
 extern const DeviceKind device_cpu, device_interp;
 const DeviceKind *device_kind_find(const char *name, size_t n); /* NULL when there is none */
-/* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts nothing. */
+/* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts
+ * nothing. */
 int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n);
 
-/* ---- module.c ------------------------------------------------------------------------------------------------------ */
+/* ---- module.c ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct ParamRule {
   const char *name, *annotation;
@@ -98,7 +106,7 @@ typedef struct KernelInfo {
   nereid_kernel_info info; /* the first member: nereid_kernel_at's result */
   int index;               /* in its module */
   const ParamRule *rules;
-  const char **names;      /* of the parameters, NULL-terminated */
+  const char **names; /* of the parameters, NULL-terminated */
   bool reads_values;
 } KernelInfo;
 
@@ -112,12 +120,14 @@ struct nereid_module {
   int kernel_count;
   struct Cache *cache;
 };
-const KernelInfo *module_kernel(const nereid_module *m, const char *name, nereid_error **error); /* NULL: error is set */
+const KernelInfo *module_kernel(const nereid_module *m, const char *name,
+                                nereid_error **error); /* NULL: error is set */
 
-/* ---- bind.c -------------------------------------------------------------------------------------------------------- */
+/* ---- bind.c --------------------------------------------------------------------------------------------------------
+ */
 
-/* The arguments of one launch, one per parameter, and the key of the specialization they need. Equal keys give equal ArgSpecs.
- * Lies on the stack; call_free gives back what did not fit. */
+/* The arguments of one launch, one per parameter, and the key of the specialization they need. Equal keys give equal
+ * ArgSpecs. Lies on the stack; call_free gives back what did not fit. */
 typedef struct Call {
   const KernelInfo *kernel;
   const nereid_arg **args; /* per parameter; NULL: missing */
@@ -137,7 +147,8 @@ ArgSpec *call_specs(const Call *c, Context *cx);
 const char *call_param_at(const Call *c, size_t offset);
 nereid_status options_check(const nereid_options *options, nereid_error **error);
 
-/* ---- pack.c -------------------------------------------------------------------------------------------------------- */
+/* ---- pack.c --------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct ArgSlot { /* a front Slot without its compilation */
   SlotKind kind;
@@ -148,7 +159,8 @@ typedef struct ArgSlot { /* a front Slot without its compilation */
 /* Fills out[s->slot_count]. */
 nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, nereid_error **error);
 
-/* ---- compile.c ----------------------------------------------------------------------------------------------------- */
+/* ---- compile.c -----------------------------------------------------------------------------------------------------
+ */
 
 struct Specialization {
   uint64_t hash;
@@ -166,55 +178,62 @@ struct Specialization {
   CpuCode *code; /* cpu */
   NereidKernelFn entry;
   uint64_t scratch_bytes;
-  struct FaultPlace *places; /* of its asserts */
+  struct FaultPlace *places;  /* of its asserts */
   _Atomic int64_t program_ns; /* cpu: what one program took lately, 0: not known */
 };
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. */
 Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *options, Context *cx, Buf *print);
 /* NULL: error is set. */
-Specialization *specialization_create(nereid_module *m, const Call *c, const DeviceKind *kind, const nereid_options *options,
-                                      nereid_error **error);
+Specialization *specialization_create(nereid_module *m, const Call *c, const DeviceKind *kind,
+                                      const nereid_options *options, nereid_error **error);
 void specialization_destroy(Specialization *s);
 /* Hands the lines of `text` to options->print, or stderr. */
 void print_lines(const Buf *text, const nereid_options *options);
 
-/* ---- cache.c ------------------------------------------------------------------------------------------------------- */
+/* ---- cache.c -------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Cache Cache;
 Cache *cache_create(void);
-void cache_destroy(Cache *c); /* with all specializations */
+void cache_destroy(Cache *c);                                                   /* with all specializations */
 Specialization *cache_find(Cache *c, uint64_t hash, const void *key, size_t n); /* takes no lock; NULL when absent */
-/* Finds, or calls make once however many threads ask at a time; the others wait and get its result or a copy of its error. */
+/* Finds, or calls make once however many threads ask at a time; the others wait and get its result or a copy of its
+ * error. */
 Specialization *cache_get(Cache *c, uint64_t hash, const void *key, size_t n,
                           Specialization *(*make)(void *arg, nereid_error **error), void *arg, nereid_error **error);
 
-/* ---- launch.c ------------------------------------------------------------------------------------------------------ */
+/* ---- launch.c ------------------------------------------------------------------------------------------------------
+ */
 
 struct Launch {
   Specialization *spec;
   const uint64_t *args;
   int32_t grid[3];
-  int64_t total;               /* programs of the grid */
-  const nereid_options *options; /* never NULL */
+  int64_t total;                                               /* programs of the grid */
+  const nereid_options *options;                               /* never NULL */
   bool (*step)(void *arg, InterpFrame *frame, const Op *next); /* interp only */
   void *step_arg;
 };
 extern const nereid_options options_default;
-nereid_status grid_check(const int64_t grid[3], const nereid_options *options, int32_t out[3], int64_t *total, nereid_error **error);
+nereid_status grid_check(const int64_t grid[3], const nereid_options *options, int32_t out[3], int64_t *total,
+                         nereid_error **error);
 /* Finds or compiles. */
-nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, const Call *c, const nereid_options *options,
-                                    Specialization **out, nereid_error **error);
-nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3], const nereid_options *options,
-                          bool (*step)(void *, InterpFrame *, const Op *), void *step_arg, nereid_error **error);
+nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, const Call *c,
+                                    const nereid_options *options, Specialization **out, nereid_error **error);
+nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3],
+                          const nereid_options *options, bool (*step)(void *, InterpFrame *, const Op *),
+                          void *step_arg, nereid_error **error);
 /* "message, in program (0, 0, 0), element [3, 4]" */
 void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index);
 
-/* ---- fault.c ------------------------------------------------------------------------------------------------------- */
+/* ---- fault.c -------------------------------------------------------------------------------------------------------
+ */
 
-typedef struct FaultPlace FaultPlace; /* a list of the places of a Func's asserts */
+typedef struct FaultPlace FaultPlace;                    /* a list of the places of a Func's asserts */
 bool fault_places_keep(const Func *f, FaultPlace **out); /* false: out of memory; *out holds what there is */
 void fault_places_free(FaultPlace *p);
 /* line is what compiled code told; of several files main_path is meant first. */
-nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path, const char *message, int line);
+nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path,
+                                 const char *message, int line);
 
 #endif

@@ -11,7 +11,7 @@
 struct nereid_step {
   nereid_step_fn fn;
   void *fn_arg;
-  InterpFrame *frame; /* while fn runs */
+  InterpFrame *frame;  /* while fn runs */
   const Value **named; /* all named values of the Func, in the order of the text */
   int named_count;
   const Value **shown; /* the last computed of each name; by the order of the text */
@@ -36,7 +36,8 @@ static void collect_block(Collect *c, const Block *b) {
   for (int i = 0; i < b->arg_count; i++) collect_value(c, b->args[i]);
   for (const Op *op = b->first; op; op = op->next) {
     for (int i = 0; i < 2; i++)
-      if (op->body[i] && op->code != OP_REDUCE && op->code != OP_SCAN && op->code != OP_MAP) collect_block(c, op->body[i]);
+      if (op->body[i] && op->code != OP_REDUCE && op->code != OP_SCAN && op->code != OP_MAP)
+        collect_block(c, op->body[i]);
     for (int i = 0; i < op->out_count; i++) collect_value(c, op->out[i]);
   }
 }
@@ -131,7 +132,8 @@ char *nereid_step_value_text(nereid_step *s, int i, int max_elements) {
   if (type_numel(v->type) > max_elements) { /* as many at each end as make no more than max_elements, at least one */
     for (edge = 1;; edge++) {
       int64_t n = 1;
-      for (int d = 0; d < v->type->rank; d++) n *= v->type->shape[d] < 2 * (edge + 1) ? v->type->shape[d] : 2 * (edge + 1);
+      for (int d = 0; d < v->type->rank; d++)
+        n *= v->type->shape[d] < 2 * (edge + 1) ? v->type->shape[d] : 2 * (edge + 1);
       if (n > max_elements) break;
     }
   }
@@ -142,7 +144,9 @@ char *nereid_step_value_text(nereid_step *s, int i, int max_elements) {
 }
 
 int nereid_step_value_count(nereid_step *s) { return s ? s->shown_count : 0; }
-const char *nereid_step_value_name(nereid_step *s, int i) { return s && i >= 0 && i < s->shown_count ? s->shown[i]->name : NULL; }
+const char *nereid_step_value_name(nereid_step *s, int i) {
+  return s && i >= 0 && i < s->shown_count ? s->shown[i]->name : NULL;
+}
 
 /* ---- the launch ---- */
 
@@ -157,8 +161,8 @@ static bool on_step(void *arg, InterpFrame *frame, const Op *next) {
   return go;
 }
 
-static nereid_status launch_stepped(nereid_device *d, const Call *c, Specialization *spec, const int64_t grid[3], const nereid_options *o,
-                                    nereid_step_fn fn, void *fn_arg, nereid_error **error) {
+static nereid_status launch_stepped(nereid_device *d, const Call *c, Specialization *spec, const int64_t grid[3],
+                                    const nereid_options *o, nereid_step_fn fn, void *fn_arg, nereid_error **error) {
   Collect all = {0};
   collect_block(&all, spec->func->body);
   nereid_step s = {.fn = fn, .fn_arg = fn_arg, .named_count = all.n};
@@ -181,14 +185,16 @@ static nereid_status launch_stepped(nereid_device *d, const Call *c, Specializat
   return status;
 }
 
-nereid_status nereid_launch_stepped(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args,
-                                    int arg_count, const nereid_options *o, nereid_step_fn fn, void *fn_arg, nereid_error **error) {
+nereid_status nereid_launch_stepped(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
+                                    const nereid_arg *args, int arg_count, const nereid_options *o, nereid_step_fn fn,
+                                    void *fn_arg, nereid_error **error) {
   if (!d) return error_null(error, "nereid_launch_stepped", "the device");
   if (!m) return error_null(error, "nereid_launch_stepped", "the module");
   if (!kernel) return error_null(error, "nereid_launch_stepped", "the kernel's name");
   if (!fn) return error_null(error, "nereid_launch_stepped", "the function");
   if (d->kind != &device_interp)
-    return error_set(error, NEREID_UNSUPPORTED, "open the device \"interp\"", "device '%s' cannot be stepped through; the interpreter can", d->name);
+    return error_set(error, NEREID_UNSUPPORTED, "open the device \"interp\"",
+                     "device '%s' cannot be stepped through; the interpreter can", d->name);
   if (!o) o = &options_default;
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;

@@ -167,6 +167,10 @@ static void test_argument_kinds(void **state) {
   for (int i = 0; i < 6; i++) nested[i] = i ? (nereid_arg){.kind = NEREID_ARG_TUPLE, .item_count = 1, .items = &nested[i - 1]} : nereid_int(3);
   BAD(WITH(3, nested[5]), "error: item 0 of parameter 'n' of kernel 'add' is given tuples nested deeper than four levels\n");
 
+  BAD(WITH(4, nested[5]),
+      "error: parameter 'BLOCK' of kernel 'add' is a constexpr: its value must be known when the kernel is compiled, but a tuple is given\n"
+      "  hint: pass nereid_constexpr(\"...\") with a Python expression, or a number\n");
+
   nereid_arg typed[] = {nereid_pointer(f->x, NEREID_F16), nereid_float(1), nereid_int(1)};
   assert_ok(LAUNCH("typed", ONE, typed, 3));
   typed[1] = nereid_int(1); /* becomes a float */
