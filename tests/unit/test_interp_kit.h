@@ -39,9 +39,7 @@ static inline Kit *kit_open(const char *ir) {
   k->cx = context_create();
   if (context_try(k->cx)) {
     k->f = tile_parse(k->cx, source_from_text(k->cx, "k.ir", ir, strlen(ir)));
-#ifndef KIT_NO_VERIFY
     tile_verify(k->f, "parse");
-#endif
     context_end_try(k->cx);
   } else {
     Buf b = {0};
