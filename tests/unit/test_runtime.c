@@ -324,6 +324,30 @@ static void test_grids(void **state) {
   }
 }
 
+/* An array of more than 2^31 elements, of which only the end is touched. */
+static void test_large_array(void **state) {
+  static const char text[] = "import triton\nimport triton.language as tl\n\n"
+                             "@triton.jit\ndef fill(out, n, B: tl.constexpr):\n"
+                             "    i = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)\n"
+                             "    tl.store(out + i, (i % 100).to(tl.int8), mask=i < n)\n";
+  const int64_t n = ((int64_t)1 << 31) + 1000, programs = (n + 255) / 256;
+  nereid_module *m = NULL;
+  assert_ok(nereid_module_load_string("large.py", text, &m, &error));
+  for (int k = 0; k < 2; k++) {
+    nereid_device *d = kit_device(devices[k]);
+    char *out = NULL, end[1000];
+    assert_ok(nereid_alloc(d, n, (void **)&out, &error));
+    int64_t last[] = {programs - 1, programs - 2, programs - 3, programs - 4};
+    nereid_options options = {.programs = last, .program_count = 4};
+    nereid_arg args[] = {nereid_pointer(out, NEREID_I8), nereid_int(n), nereid_constexpr_int(256)};
+    assert_ok(nereid_launch(d, NULL, m, "fill", (int64_t[]){programs, 1, 1}, args, 3, &options, &error));
+    assert_ok(nereid_copy_to_host(d, end, out + n - 1000, 1000, &error));
+    for (int i = 0; i < 1000; i++) assert_int_equal(end[i], (n - 1000 + i) % 100);
+    nereid_device_close(d);
+  }
+  nereid_module_free(m);
+}
+
 /* ---- print and assert ---- */
 
 static void test_print_and_assert(void **state) {
@@ -469,6 +493,7 @@ int main(void) {
       cmocka_unit_test(test_heuristics), cmocka_unit_test(test_grids),           cmocka_unit_test(test_print_and_assert),
       cmocka_unit_test(test_inspect),    cmocka_unit_test(test_eval),            cmocka_unit_test(test_step),
       cmocka_unit_test(test_language),   cmocka_unit_test(test_assert_in_helper),
+      cmocka_unit_test(test_large_array),
   };
   return cmocka_run_group_tests_name("runtime", tests, NULL, NULL);
 }
