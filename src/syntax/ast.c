@@ -4,6 +4,7 @@
  * printing a tree are loops over it. */
 #include "syntax/fields.h"
 
+/* clang-format off */
 #define F(kind, field, what) {#field, FIELD_##what, offsetof(Node, kind.field)}
 #define FUNCTION(kind)                                                                                         \
   {F(kind, name, IDENT), F(kind, args, NODE), F(kind, body, NODES), F(kind, decorator_list, NODES),            \
@@ -89,6 +90,7 @@ const Field node_fields[NODE_KIND_COUNT][MAX_FIELDS_OF_NODE + 1] = {
     [NODE_PARAM_SPEC] = {F(ParamSpec, name, IDENT)},
     [NODE_TYPE_VAR_TUPLE] = {F(TypeVarTuple, name, IDENT)},
 };
+/* clang-format on */
 
 const char *node_name(NodeKind k) {
   static const char *const names[] = {

@@ -51,7 +51,8 @@ static void value(Buf *out, const ConstValue *v) {
 static void number(Buf *out, int v) {
   char digits[12], *p = digits + sizeof digits;
   unsigned u = v < 0 ? -(unsigned)v : (unsigned)v;
-  do *--p = (char)('0' + u % 10); while (u /= 10);
+  do *--p = (char)('0' + u % 10);
+  while (u /= 10);
   if (v < 0) *--p = '-';
   buf_write(out, p, (size_t)(digits + sizeof digits - p));
 }
@@ -78,7 +79,8 @@ static void plain_field(Buf *out, const Node *n, const Field *f) {
   static const char *const contexts[] = {"Load", "Store", "Del"};
   const void *at = field_at(n, f);
   switch (f->kind) {
-  case FIELD_NODE: case FIELD_NODES: break;
+  case FIELD_NODE:
+  case FIELD_NODES: break;
   case FIELD_IDENT: {
     const char *s = *(const char *const *)at;
     if (!s) break;

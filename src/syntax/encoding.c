@@ -4,6 +4,7 @@
  * one form. Text that claims to be UTF-8 is checked here, once, and nobody has to look again. */
 #include "syntax/token.h"
 
+/* clang-format off */
 /* The characters of the bytes 0x80-0xFF; 0 where a byte has none. */
 static const uint16_t koi8_r[128] = {
     0x2500, 0x2502, 0x250C, 0x2510, 0x2514, 0x2518, 0x251C, 0x2524, 0x252C, 0x2534, 0x253C, 0x2580, 0x2584, 0x2588, 0x258C, 0x2590,
@@ -25,16 +26,20 @@ static const struct { const char *name; Encoding encoding; } names[] = {
     {"ascii", ENC_ASCII}, {"us-ascii", ENC_ASCII}, {"646", ENC_ASCII}, {"latin-1", ENC_LATIN1}, {"latin1", ENC_LATIN1}, {"latin", ENC_LATIN1},
     {"iso-8859-1", ENC_LATIN1}, {"iso8859-1", ENC_LATIN1}, {"8859", ENC_LATIN1}, {"l1", ENC_LATIN1}, {"iso-latin-1", ENC_LATIN1},
     {"cp1252", ENC_CP1252}, {"windows-1252", ENC_CP1252}, {"1252", ENC_CP1252}, {"koi8-r", ENC_KOI8_R}};
+/* clang-format on */
 
 static Encoding encoding_of(const char *name, size_t n) {
   char plain[32];
   if (n >= sizeof plain) return ENC_UNKNOWN;
-  for (size_t i = 0; i < n; i++) plain[i] = name[i] == '_' ? '-' : name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] + 32) : name[i];
+  for (size_t i = 0; i < n; i++)
+    plain[i] = name[i] == '_' ? '-' : name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] + 32) : name[i];
   plain[n] = 0;
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (strcmp(plain, names[i].name) == 0) return names[i].encoding;
   if (strncmp(plain, "utf-8-", 6) == 0) return ENC_UTF8;
-  if (strncmp(plain, "latin-1-", 8) == 0 || strncmp(plain, "iso-8859-1-", 11) == 0 || strncmp(plain, "iso-latin-1-", 12) == 0) return ENC_LATIN1;
+  if (strncmp(plain, "latin-1-", 8) == 0 || strncmp(plain, "iso-8859-1-", 11) == 0 ||
+      strncmp(plain, "iso-latin-1-", 12) == 0)
+    return ENC_LATIN1;
   return ENC_UNKNOWN;
 }
 
@@ -82,8 +87,10 @@ static void check_utf8(Context *cx, const Source *src, bool ascii) {
     if (!n) {
       uint32_t at = (uint32_t)(s - src->text);
       while (line < src->line_count && src->line_start[line] <= at) line++;
-      fail_hint(cx, span_of(src, (uint32_t)line, at, at + 1), "save the file as UTF-8, or name its encoding in its first line: \"# coding: latin-1\"",
-                "byte 0x%02x is not %s", (unsigned char)*s, ascii ? "ASCII, which the \"coding:\" line asks for" : "UTF-8 text");
+      fail_hint(cx, span_of(src, (uint32_t)line, at, at + 1),
+                "save the file as UTF-8, or name its encoding in its first line: \"# coding: latin-1\"",
+                "byte 0x%02x is not %s", (unsigned char)*s,
+                ascii ? "ASCII, which the \"coding:\" line asks for" : "UTF-8 text");
     }
     s += n;
   }
@@ -99,8 +106,8 @@ static const Source *rewrite(Context *cx, const Source *src, Encoding encoding) 
     if (!c && src->text[i]) {
       int line = 1;
       while (line < src->line_count && src->line_start[line] <= i) line++;
-      fail(cx, span_of(src, (uint32_t)line, (uint32_t)i, (uint32_t)i + 1), "byte 0x%02x has no meaning in the encoding that the \"coding:\" line names",
-           (unsigned char)src->text[i]);
+      fail(cx, span_of(src, (uint32_t)line, (uint32_t)i, (uint32_t)i + 1),
+           "byte 0x%02x has no meaning in the encoding that the \"coding:\" line names", (unsigned char)src->text[i]);
     }
     size += (size_t)utf8_encode(c, text + size);
   }
@@ -115,7 +122,8 @@ static const Source *rewrite(Context *cx, const Source *src, Encoding encoding) 
 }
 
 const Source *source_as_utf8(Context *cx, const Source *src) {
-  if (src->size > UINT32_MAX / 4) fail(cx, (Span){.source = src, .line = 1, .end_line = 1}, "the source has %zu bytes: too large", src->size);
+  if (src->size > UINT32_MAX / 4)
+    fail(cx, (Span){.source = src, .line = 1, .end_line = 1}, "the source has %zu bytes: too large", src->size);
   Span place;
   const char *name;
   size_t n;
@@ -123,7 +131,8 @@ const Source *source_as_utf8(Context *cx, const Source *src) {
   if (find_cookie(src, &place, &name, &n)) {
     encoding = encoding_of(name, n);
     if (encoding == ENC_UNKNOWN)
-      fail_hint(cx, place, "save the file as UTF-8", "unknown encoding: %.*s (UTF-8, ASCII, Latin-1, cp1252 and koi8-r are read)", (int)n, name);
+      fail_hint(cx, place, "save the file as UTF-8",
+                "unknown encoding: %.*s (UTF-8, ASCII, Latin-1, cp1252 and koi8-r are read)", (int)n, name);
   }
   if (encoding > ENC_ASCII) return rewrite(cx, src, encoding);
   check_utf8(cx, src, encoding == ENC_ASCII);

@@ -9,18 +9,31 @@
  * taken for a right one once in 100,000, which only a wrong program can notice. */
 #include "syntax/token.h"
 
-typedef struct Range { uint32_t first, last; } Range;
-typedef struct Decomposition { uint32_t code; uint16_t at, n; } Decomposition;
-typedef struct CombiningClass { uint32_t first, last; uint8_t class; } CombiningClass;
-typedef struct Composition { uint32_t first, second, code; } Composition;
-typedef struct NameAlias { uint32_t hash, code; } NameAlias;
+typedef struct Range {
+  uint32_t first, last;
+} Range;
+typedef struct Decomposition {
+  uint32_t code;
+  uint16_t at, n;
+} Decomposition;
+typedef struct CombiningClass {
+  uint32_t first, last;
+  uint8_t class;
+} CombiningClass;
+typedef struct Composition {
+  uint32_t first, second, code;
+} Composition;
+typedef struct NameAlias {
+  uint32_t hash, code;
+} NameAlias;
 
 #include "syntax/unicode_tables.h"
 #include "syntax/unicode_names.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
-/* ---- UTF-8 -------------------------------------------------------------------------------------------------------- */
+/* ---- UTF-8 --------------------------------------------------------------------------------------------------------
+ */
 
 int utf8_decode(const char *s, const char *end, uint32_t *code) {
   const unsigned char *p = (const unsigned char *)s;
@@ -34,7 +47,8 @@ int utf8_decode(const char *s, const char *end, uint32_t *code) {
     return *code >= 0x800 && !(*code >= 0xD800 && *code <= 0xDFFF) ? 3 : 0;
   }
   if ((p[0] & 0xF8) == 0xF0 && TAIL(1) && TAIL(2) && TAIL(3)) {
-    *code = (uint32_t)(p[0] & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
+    *code =
+        (uint32_t)(p[0] & 0x07) << 18 | (uint32_t)(p[1] & 0x3F) << 12 | (uint32_t)(p[2] & 0x3F) << 6 | (p[3] & 0x3F);
     return *code >= 0x10000 && *code <= 0x10FFFF ? 4 : 0;
   }
 #undef TAIL
@@ -77,8 +91,16 @@ static uint8_t combining_class(uint32_t code) {
 }
 
 /* Hangul: a syllable is a leading consonant, a vowel and perhaps a trailing consonant. */
-enum { L_BASE = 0x1100, V_BASE = 0x1161, T_BASE = 0x11A7, S_BASE = 0xAC00, L_COUNT = 19, V_COUNT = 21, T_COUNT = 28,
-       S_COUNT = L_COUNT * V_COUNT * T_COUNT };
+enum {
+  L_BASE = 0x1100,
+  V_BASE = 0x1161,
+  T_BASE = 0x11A7,
+  S_BASE = 0xAC00,
+  L_COUNT = 19,
+  V_COUNT = 21,
+  T_COUNT = 28,
+  S_COUNT = L_COUNT * V_COUNT * T_COUNT
+};
 
 typedef VEC(uint32_t) Codes;
 
@@ -106,7 +128,8 @@ static void decompose(Arena *a, Codes *out, uint32_t code) {
 static uint32_t compose(uint32_t first, uint32_t second) { /* 0: they do not */
   if (first >= L_BASE && first < L_BASE + L_COUNT && second >= V_BASE && second < V_BASE + V_COUNT)
     return S_BASE + ((first - L_BASE) * V_COUNT + (second - V_BASE)) * T_COUNT;
-  if (first >= S_BASE && first < S_BASE + S_COUNT && (first - S_BASE) % T_COUNT == 0 && second > T_BASE && second < T_BASE + T_COUNT)
+  if (first >= S_BASE && first < S_BASE + S_COUNT && (first - S_BASE) % T_COUNT == 0 && second > T_BASE &&
+      second < T_BASE + T_COUNT)
     return first + (second - T_BASE);
   for (size_t low = 0, high = LENGTH(compositions); low < high;) {
     size_t mid = (low + high) / 2;
@@ -124,7 +147,7 @@ static void sort_marks(Arena *a, uint32_t *c, int n) {
     uint32_t *sorted = NEW_N(a, uint32_t, n);
     int start[257] = {0}; /* counting sort */
     for (int i = 0; i < n; i++) start[combining_class(c[i]) + 1]++;
-    for (int class = 0; class < 256; class++) start[class + 1] += start[class];
+    for (int class = 0; class < 256; class ++) start[class + 1] += start[class];
     for (int i = 0; i < n; i++) sorted[start[combining_class(c[i])]++] = c[i];
     memcpy(c, sorted, sizeof *c * (size_t)n);
     return;
@@ -201,9 +224,12 @@ static int longest_part(const char *s, size_t n, const char *const *parts, int c
 
 /* "HANGUL SYLLABLE GAG": the short names of the three parts (Unicode 4.8). */
 static uint32_t hangul_by_name(const char *s, size_t n) {
-  static const char *const leads[] = {"G", "GG", "N", "D", "DD", "R", "M", "B", "BB", "S", "SS", "", "J", "JJ", "C", "K", "T", "P", "H"};
-  static const char *const vowels[] = {"A", "AE", "YA", "YAE", "EO", "E", "YEO", "YE", "O", "WA", "WAE", "OE", "YO", "U", "WEO", "WE", "WI", "YU", "EU", "YI", "I"};
-  static const char *const tails[] = {"", "G", "GG", "GS", "N", "NJ", "NH", "D", "L", "LG", "LM", "LB", "LS", "LT", "LP", "LH", "M", "B", "BS", "S", "SS", "NG", "J", "C", "K", "T", "P", "H"};
+  static const char *const leads[] = {"G",  "GG", "N", "D",  "DD", "R", "M", "B", "BB", "S",
+                                      "SS", "",   "J", "JJ", "C",  "K", "T", "P", "H"};
+  static const char *const vowels[] = {"A",  "AE", "YA", "YAE", "EO", "E",  "YEO", "YE", "O",  "WA", "WAE",
+                                       "OE", "YO", "U",  "WEO", "WE", "WI", "YU",  "EU", "YI", "I"};
+  static const char *const tails[] = {"",   "G",  "GG", "GS", "N",  "NJ", "NH", "D",  "L", "LG", "LM", "LB", "LS", "LT",
+                                      "LP", "LH", "M",  "B",  "BS", "S",  "SS", "NG", "J", "C",  "K",  "T",  "P",  "H"};
   size_t k = 0;
   int l = longest_part(s, n, leads, L_COUNT, &k);
   if (l < 0) return UINT32_MAX;
@@ -227,22 +253,26 @@ uint32_t unicode_by_name(const char *name, size_t n) {
   upper[n] = 0;
 
   /* Names that end in the character's own code, and where such characters are. */
-  static const struct { const char *prefix; Range range; } rules[] = {
-      {"CJK UNIFIED IDEOGRAPH-", {0x3400, 0x4DBF}}, {"CJK UNIFIED IDEOGRAPH-", {0x4E00, 0x9FFF}},
-      {"CJK UNIFIED IDEOGRAPH-", {0x20000, 0x2A6DF}}, {"CJK UNIFIED IDEOGRAPH-", {0x2A700, 0x2B739}},
-      {"CJK UNIFIED IDEOGRAPH-", {0x2B740, 0x2B81D}}, {"CJK UNIFIED IDEOGRAPH-", {0x2B820, 0x2CEA1}},
-      {"CJK UNIFIED IDEOGRAPH-", {0x2CEB0, 0x2EBE0}}, {"CJK UNIFIED IDEOGRAPH-", {0x30000, 0x3134A}},
-      {"CJK UNIFIED IDEOGRAPH-", {0x31350, 0x323AF}}, {"CJK UNIFIED IDEOGRAPH-", {0xFA0E, 0xFA0F}},
-      {"CJK UNIFIED IDEOGRAPH-", {0xFA11, 0xFA11}}, {"CJK UNIFIED IDEOGRAPH-", {0xFA13, 0xFA14}},
-      {"CJK UNIFIED IDEOGRAPH-", {0xFA1F, 0xFA1F}}, {"CJK UNIFIED IDEOGRAPH-", {0xFA21, 0xFA21}},
-      {"CJK UNIFIED IDEOGRAPH-", {0xFA23, 0xFA24}}, {"CJK UNIFIED IDEOGRAPH-", {0xFA27, 0xFA29}},
+  static const struct {
+    const char *prefix;
+    Range range;
+  } rules[] = {
+      {"CJK UNIFIED IDEOGRAPH-", {0x3400, 0x4DBF}},       {"CJK UNIFIED IDEOGRAPH-", {0x4E00, 0x9FFF}},
+      {"CJK UNIFIED IDEOGRAPH-", {0x20000, 0x2A6DF}},     {"CJK UNIFIED IDEOGRAPH-", {0x2A700, 0x2B739}},
+      {"CJK UNIFIED IDEOGRAPH-", {0x2B740, 0x2B81D}},     {"CJK UNIFIED IDEOGRAPH-", {0x2B820, 0x2CEA1}},
+      {"CJK UNIFIED IDEOGRAPH-", {0x2CEB0, 0x2EBE0}},     {"CJK UNIFIED IDEOGRAPH-", {0x30000, 0x3134A}},
+      {"CJK UNIFIED IDEOGRAPH-", {0x31350, 0x323AF}},     {"CJK UNIFIED IDEOGRAPH-", {0xFA0E, 0xFA0F}},
+      {"CJK UNIFIED IDEOGRAPH-", {0xFA11, 0xFA11}},       {"CJK UNIFIED IDEOGRAPH-", {0xFA13, 0xFA14}},
+      {"CJK UNIFIED IDEOGRAPH-", {0xFA1F, 0xFA1F}},       {"CJK UNIFIED IDEOGRAPH-", {0xFA21, 0xFA21}},
+      {"CJK UNIFIED IDEOGRAPH-", {0xFA23, 0xFA24}},       {"CJK UNIFIED IDEOGRAPH-", {0xFA27, 0xFA29}},
       {"CJK COMPATIBILITY IDEOGRAPH-", {0xF900, 0xFAD9}}, {"CJK COMPATIBILITY IDEOGRAPH-", {0x2F800, 0x2FA1D}},
-      {"TANGUT IDEOGRAPH-", {0x17000, 0x187F7}}, {"TANGUT IDEOGRAPH-", {0x18D00, 0x18D08}},
-      {"NUSHU CHARACTER-", {0x1B170, 0x1B2FB}}, {"KHITAN SMALL SCRIPT CHARACTER-", {0x18B00, 0x18CD5}}};
+      {"TANGUT IDEOGRAPH-", {0x17000, 0x187F7}},          {"TANGUT IDEOGRAPH-", {0x18D00, 0x18D08}},
+      {"NUSHU CHARACTER-", {0x1B170, 0x1B2FB}},           {"KHITAN SMALL SCRIPT CHARACTER-", {0x18B00, 0x18CD5}}};
   for (size_t i = 0; i < LENGTH(rules); i++) {
     size_t k = strlen(rules[i].prefix);
     uint32_t code;
-    if (n > k && memcmp(upper, rules[i].prefix, k) == 0 && hex_code(upper + k, n - k, &code) && in_ranges(&rules[i].range, 1, code))
+    if (n > k && memcmp(upper, rules[i].prefix, k) == 0 && hex_code(upper + k, n - k, &code) &&
+        in_ranges(&rules[i].range, 1, code))
       return code;
   }
   static const char hangul[] = "HANGUL SYLLABLE ";

@@ -24,14 +24,20 @@ const char *token_text(TokenKind k) {
 }
 
 const uint8_t char_class[256] = {
-    ['\t'] = CC_BLANK, [' '] = CC_BLANK, ['\f'] = CC_BLANK,
-    ['0' ... '9'] = CC_DIGIT | CC_WORD, ['a' ... 'z'] = CC_START | CC_WORD, ['A' ... 'Z'] = CC_START | CC_WORD,
-    ['_'] = CC_START | CC_WORD, [0x80 ... 0xFF] = CC_START | CC_WORD,
+    ['\t'] = CC_BLANK,
+    [' '] = CC_BLANK,
+    ['\f'] = CC_BLANK,
+    ['0' ... '9'] = CC_DIGIT | CC_WORD,
+    ['a' ... 'z'] = CC_START | CC_WORD,
+    ['A' ... 'Z'] = CC_START | CC_WORD,
+    ['_'] = CC_START | CC_WORD,
+    [0x80 ... 0xFF] = CC_START | CC_WORD,
 };
 
 Span span_of(const Source *src, uint32_t line, uint32_t start, uint32_t end) {
   int col = (int)(start - src->line_start[line - 1]);
-  return (Span){.source = src, .line = (int)line, .col = col, .end_line = (int)line, .end_col = col + (int)(end - start)};
+  return (Span){
+      .source = src, .line = (int)line, .col = col, .end_line = (int)line, .end_col = col + (int)(end - start)};
 }
 
 Span token_span(const Source *src, const Token *t) {
@@ -54,7 +60,8 @@ void emit(Lexer *lx, TokenKind kind, uint32_t start, uint32_t end, uint32_t line
     lx->out->at = more;
     lx->cap = cap;
   }
-  lx->out->at[lx->out->n++] = (Token){.kind = (uint8_t)kind, .start = start, .end = end, .line = line, .end_line = lx->line};
+  lx->out->at[lx->out->n++] =
+      (Token){.kind = (uint8_t)kind, .start = start, .end = end, .line = line, .end_line = lx->line};
 }
 
 bool lex_error_at(Lexer *lx, Span span, const char *hint, const char *format, ...) {
@@ -82,14 +89,16 @@ static bool at_newline(const Lexer *lx) { return lx->text[lx->at] == '\n' || lx-
 static bool continuation_line(Lexer *lx) {
   uint32_t slash = lx->at++;
   if (lx->at >= lx->size)
-    return lex_error_at(lx, span_of(lx->src, lx->line, slash, slash + 1), NULL, "unexpected end of file after a line continuation character '\\'");
+    return lex_error_at(lx, span_of(lx->src, lx->line, slash, slash + 1), NULL,
+                        "unexpected end of file after a line continuation character '\\'");
   if (!at_newline(lx))
     return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1),
                         "a backslash outside a string must be the last character of its line",
                         "unexpected character after line continuation character");
   pass_newline(lx);
   if (lx->at >= lx->size)
-    return lex_error_at(lx, span_of(lx->src, lx->line - 1, slash, slash + 1), NULL, "unexpected end of file after a line continuation character '\\'");
+    return lex_error_at(lx, span_of(lx->src, lx->line - 1, slash, slash + 1), NULL,
+                        "unexpected end of file after a line continuation character '\\'");
   return true;
 }
 
@@ -97,7 +106,9 @@ static void skip_comment(Lexer *lx) {
   while (lx->at < lx->size && !at_newline(lx)) lx->at++;
 }
 
-static Span indentation_span(const Lexer *lx) { return span_of(lx->src, lx->line, lx->src->line_start[lx->line - 1], lx->at); }
+static Span indentation_span(const Lexer *lx) {
+  return span_of(lx->src, lx->line, lx->src->line_start[lx->line - 1], lx->at);
+}
 
 static bool inconsistent_tabs(Lexer *lx) {
   return lex_error_at(lx, indentation_span(lx), "indent with blanks only, or with tabs only",
@@ -142,8 +153,7 @@ static bool indentation(Lexer *lx) {
       emit(lx, T_DEDENT, lx->at, lx->at, lx->line);
     }
     if (col != lx->indents[lx->indent].col)
-      return lex_error_at(lx, indentation_span(lx),
-                          "give it the indentation of the block it belongs to",
+      return lex_error_at(lx, indentation_span(lx), "give it the indentation of the block it belongs to",
                           "unindent does not match any outer indentation level");
     return alt == lx->indents[lx->indent].alt || inconsistent_tabs(lx);
   }
@@ -152,28 +162,61 @@ static bool indentation(Lexer *lx) {
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
 static TokenKind keyword(const char *s, uint32_t n) {
-#define KEYWORD(text, id) if (n == sizeof text - 1 && memcmp(s, text, sizeof text - 1) == 0) return T_##id
+#define KEYWORD(text, id)                                                                                              \
+  if (n == sizeof text - 1 && memcmp(s, text, sizeof text - 1) == 0) return T_##id
   switch (s[0]) {
   case 'F': KEYWORD("False", FALSE); break;
   case 'N': KEYWORD("None", NONE); break;
   case 'T': KEYWORD("True", TRUE); break;
   case 'a':
-    KEYWORD("as", AS); KEYWORD("and", AND); KEYWORD("assert", ASSERT); KEYWORD("async", ASYNC); KEYWORD("await", AWAIT);
+    KEYWORD("as", AS);
+    KEYWORD("and", AND);
+    KEYWORD("assert", ASSERT);
+    KEYWORD("async", ASYNC);
+    KEYWORD("await", AWAIT);
     break;
   case 'b': KEYWORD("break", BREAK); break;
-  case 'c': KEYWORD("class", CLASS); KEYWORD("continue", CONTINUE); break;
-  case 'd': KEYWORD("def", DEF); KEYWORD("del", DEL); break;
-  case 'e': KEYWORD("else", ELSE); KEYWORD("elif", ELIF); KEYWORD("except", EXCEPT); break;
-  case 'f': KEYWORD("for", FOR); KEYWORD("from", FROM); KEYWORD("finally", FINALLY); break;
+  case 'c':
+    KEYWORD("class", CLASS);
+    KEYWORD("continue", CONTINUE);
+    break;
+  case 'd':
+    KEYWORD("def", DEF);
+    KEYWORD("del", DEL);
+    break;
+  case 'e':
+    KEYWORD("else", ELSE);
+    KEYWORD("elif", ELIF);
+    KEYWORD("except", EXCEPT);
+    break;
+  case 'f':
+    KEYWORD("for", FOR);
+    KEYWORD("from", FROM);
+    KEYWORD("finally", FINALLY);
+    break;
   case 'g': KEYWORD("global", GLOBAL); break;
-  case 'i': KEYWORD("if", IF); KEYWORD("in", IN); KEYWORD("is", IS); KEYWORD("import", IMPORT); break;
+  case 'i':
+    KEYWORD("if", IF);
+    KEYWORD("in", IN);
+    KEYWORD("is", IS);
+    KEYWORD("import", IMPORT);
+    break;
   case 'l': KEYWORD("lambda", LAMBDA); break;
-  case 'n': KEYWORD("not", NOT); KEYWORD("nonlocal", NONLOCAL); break;
+  case 'n':
+    KEYWORD("not", NOT);
+    KEYWORD("nonlocal", NONLOCAL);
+    break;
   case 'o': KEYWORD("or", OR); break;
   case 'p': KEYWORD("pass", PASS); break;
-  case 'r': KEYWORD("return", RETURN); KEYWORD("raise", RAISE); break;
+  case 'r':
+    KEYWORD("return", RETURN);
+    KEYWORD("raise", RAISE);
+    break;
   case 't': KEYWORD("try", TRY); break;
-  case 'w': KEYWORD("with", WITH); KEYWORD("while", WHILE); break;
+  case 'w':
+    KEYWORD("with", WITH);
+    KEYWORD("while", WHILE);
+    break;
   case 'y': KEYWORD("yield", YIELD); break;
   }
 #undef KEYWORD
@@ -191,8 +234,11 @@ static bool check_identifier(Lexer *lx, uint32_t start) {
     if (code >= 0x80 && !(first ? identifier_start(code) : identifier_continue(code))) {
       Span span = span_of(lx->src, lx->line, at, at + (uint32_t)n);
       bool invisible = code < 0xA1 || code == 0xAD || (code >= 0x2000 && code <= 0x200F) ||
-                       (code >= 0x2028 && code <= 0x202F) || (code >= 0x205F && code <= 0x206F) || code == 0x3000 || code == 0xFEFF;
-      if (invisible) return lex_error_at(lx, span, "delete it, or put a plain blank in its place", "invalid non-printable character U+%04X", code);
+                       (code >= 0x2028 && code <= 0x202F) || (code >= 0x205F && code <= 0x206F) || code == 0x3000 ||
+                       code == 0xFEFF;
+      if (invisible)
+        return lex_error_at(lx, span, "delete it, or put a plain blank in its place",
+                            "invalid non-printable character U+%04X", code);
       return lex_error_at(lx, span, NULL, "invalid character '%.*s' (U+%04X)", n, s, code);
     }
     s += n;
@@ -242,14 +288,16 @@ static bool close_bracket(Lexer *lx, TokenKind kind) {
   char c = lx->text[lx->at];
   Span span = span_of(lx->src, lx->line, lx->at, lx->at + 1);
   FString *f = lx->fstrings ? &lx->fstring[lx->fstrings - 1] : NULL;
-  if (f && !f->depth && c == '}') return lex_error_at(lx, span, "write '}}' for a brace in the text", "f-string: single '}' is not allowed");
+  if (f && !f->depth && c == '}')
+    return lex_error_at(lx, span, "write '}}' for a brace in the text", "f-string: single '}' is not allowed");
   if (lx->level == 0) return lex_error_at(lx, span, NULL, "unmatched '%c'", c);
   Bracket open = lx->brackets[--lx->level];
   bool pair = (open.c == '(' && c == ')') || (open.c == '[' && c == ']') || (open.c == '{' && c == '}');
   if (!pair) {
     if (f && open.c == '{' && f->depth == f->fields) return lex_error_at(lx, span, NULL, "f-string: unmatched '%c'", c);
     if (open.line != lx->line)
-      return lex_error_at(lx, span, NULL, "closing parenthesis '%c' does not match opening parenthesis '%c' on line %u", c, open.c, open.line);
+      return lex_error_at(lx, span, NULL, "closing parenthesis '%c' does not match opening parenthesis '%c' on line %u",
+                          c, open.c, open.line);
     return lex_error_at(lx, span, NULL, "closing parenthesis '%c' does not match opening parenthesis '%c'", c, open.c);
   }
   emit(lx, kind, lx->at, lx->at + 1, lx->line);
@@ -268,7 +316,8 @@ static bool invalid_character(Lexer *lx) {
   char c = lx->text[lx->at];
   Span span = span_of(lx->src, lx->line, lx->at, lx->at + 1);
   if (!c) return lex_error_at(lx, span, NULL, "source code cannot contain null bytes");
-  if (c < ' ' || c == 127) return lex_error_at(lx, span, "delete it", "invalid non-printable character U+%04X", (unsigned)c);
+  if (c < ' ' || c == 127)
+    return lex_error_at(lx, span, "delete it", "invalid non-printable character U+%04X", (unsigned)c);
   return lex_error_at(lx, span, NULL, "invalid character '%c'", c);
 }
 
@@ -289,7 +338,8 @@ static bool punctuation(Lexer *lx) {
   case '}': return close_bracket(lx, T_RBRACE);
   case ':':
     /* The colon of f"{x:spec}" ends the expression; "=" after it is part of the format. */
-    if (lx->fstrings && lx->fstring[lx->fstrings - 1].fields && lx->fstring[lx->fstrings - 1].depth == lx->fstring[lx->fstrings - 1].fields) {
+    if (lx->fstrings && lx->fstring[lx->fstrings - 1].fields &&
+        lx->fstring[lx->fstrings - 1].depth == lx->fstring[lx->fstrings - 1].fields) {
       emit(lx, T_COLON, lx->at, lx->at + 1, lx->line);
       lx->at++;
       return lex_fstring_text(lx);
@@ -335,7 +385,8 @@ static bool end_of_file(Lexer *lx) {
     return false;
   }
   int n = lx->out->n;
-  if (n && lx->out->at[n - 1].kind != T_NEWLINE && lx->out->at[n - 1].kind != T_DEDENT) emit(lx, T_NEWLINE, lx->at, lx->at, lx->line);
+  if (n && lx->out->at[n - 1].kind != T_NEWLINE && lx->out->at[n - 1].kind != T_DEDENT)
+    emit(lx, T_NEWLINE, lx->at, lx->at, lx->line);
   while (lx->indent > 0) {
     lx->indent--;
     emit(lx, T_DEDENT, lx->at, lx->at, lx->line);

@@ -4,7 +4,8 @@
  * string's is not: its escapes are looked at when its value is computed (literal.c). */
 #include "syntax/lexer.h"
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
@@ -104,13 +105,16 @@ bool lex_number(Lexer *lx) {
     for (uint32_t i = start; i < whole_end; i++)
       if (text[i] != '0' && text[i] != '_') {
         Span span = span_of(lx->src, lx->line, start, whole_end);
-        return lex_error_at(lx, span, NULL, "leading zeros in decimal integer literals are not permitted; use an 0o prefix for octal integers");
+        return lex_error_at(
+            lx, span, NULL,
+            "leading zeros in decimal integer literals are not permitted; use an 0o prefix for octal integers");
       }
   }
   return number_end(lx, start, "decimal");
 }
 
-/* ---- strings ------------------------------------------------------------------------------------------------------ */
+/* ---- strings ------------------------------------------------------------------------------------------------------
+ */
 
 /* The last line that has something on it, for "detected at line". */
 static uint32_t last_line(const Lexer *lx) {
@@ -138,7 +142,9 @@ bool lex_string(Lexer *lx, uint32_t start) {
       else if (lx->at < lx->size) lx->at++;
     } else if (c == '\n' || c == '\r' || !c) {
       bool end = lx->at >= lx->size;
-      if (!c && !end) return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL, "source code cannot contain null bytes");
+      if (!c && !end)
+        return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL,
+                            "source code cannot contain null bytes");
       if (!end && quotes == 3) {
         pass_newline(lx);
         continue;
@@ -147,8 +153,10 @@ bool lex_string(Lexer *lx, uint32_t start) {
       const FString *f = lx->fstrings ? &lx->fstring[lx->fstrings - 1] : NULL;
       if (f && f->quote == quote && f->quotes == quotes) return lex_error_at(lx, span, NULL, "f-string: expecting '}'");
       const char *hint = quotes == 1 && opening + 1 < lx->at && text[lx->at - 1] == quote && text[lx->at - 2] == '\\'
-                             ? "perhaps the closing quote is escaped by the backslash before it" : NULL;
-      return lex_error_at(lx, span, hint, "unterminated %sstring literal (detected at line %u)", quotes == 3 ? "triple-quoted " : "", last_line(lx));
+                             ? "perhaps the closing quote is escaped by the backslash before it"
+                             : NULL;
+      return lex_error_at(lx, span, hint, "unterminated %sstring literal (detected at line %u)",
+                          quotes == 3 ? "triple-quoted " : "", last_line(lx));
     } else lx->at++;
   }
   lx->at += (uint32_t)quotes;
@@ -156,14 +164,17 @@ bool lex_string(Lexer *lx, uint32_t start) {
   return true;
 }
 
-/* ---- f-strings ---------------------------------------------------------------------------------------------------- */
+/* ---- f-strings ----------------------------------------------------------------------------------------------------
+ */
 
 bool lex_fstring(Lexer *lx, uint32_t start, bool raw) {
-  if (lx->fstrings >= MAX_FSTRINGS) return lex_error_at(lx, span_of(lx->src, lx->line, start, lx->at + 1), NULL, "too many nested f-strings");
+  if (lx->fstrings >= MAX_FSTRINGS)
+    return lex_error_at(lx, span_of(lx->src, lx->line, start, lx->at + 1), NULL, "too many nested f-strings");
   char quote = lx->text[lx->at];
   int quotes = count_quotes(lx, quote);
   lx->at += (uint32_t)quotes;
-  lx->fstring[lx->fstrings++] = (FString){.quote = quote, .quotes = quotes, .raw = raw, .start = start, .line = lx->line};
+  lx->fstring[lx->fstrings++] =
+      (FString){.quote = quote, .quotes = quotes, .raw = raw, .start = start, .line = lx->line};
   emit(lx, T_FSTRING_START, start, lx->at, lx->line);
   return lex_fstring_text(lx);
 }
@@ -179,7 +190,8 @@ static void emit_text(Lexer *lx, uint32_t start, uint32_t end, uint32_t line, bo
 static bool unterminated_fstring(Lexer *lx, const FString *f) {
   Span span = span_of(lx->src, f->line, f->start, f->start + 1);
   while (lx->text[f->start + (uint32_t)(span.end_col - span.col) - 1] != f->quote) span.end_col++;
-  return lex_error_at(lx, span, NULL, "unterminated %sf-string literal (detected at line %u)", f->quotes == 3 ? "triple-quoted " : "", last_line(lx));
+  return lex_error_at(lx, span, NULL, "unterminated %sf-string literal (detected at line %u)",
+                      f->quotes == 3 ? "triple-quoted " : "", last_line(lx));
 }
 
 /* Ends before a replacement field's "{", before the "}" that closes a format, or after the string's closing quotes. */
@@ -196,7 +208,9 @@ bool lex_fstring_text(Lexer *lx) {
         continue;
       }
       emit_text(lx, start, lx->at, line, false);
-      if (in_format) return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + (uint32_t)f->quotes), NULL, "f-string: expecting '}'");
+      if (in_format)
+        return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + (uint32_t)f->quotes), NULL,
+                            "f-string: expecting '}'");
       uint32_t quote = lx->at;
       lx->at += (uint32_t)f->quotes;
       emit(lx, T_FSTRING_END, quote, lx->at, lx->line);
@@ -213,7 +227,8 @@ bool lex_fstring_text(Lexer *lx) {
       }
       emit_text(lx, start, lx->at, line, false);
       if (++f->fields >= MAX_FIELDS + 1)
-        return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL, "f-string: expressions nested too deeply");
+        return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL,
+                            "f-string: expressions nested too deeply");
       return true;
     case '}':
       if (text[lx->at + 1] == '}' && !in_format) {
@@ -226,10 +241,12 @@ bool lex_fstring_text(Lexer *lx) {
       return true; /* of a format; else close_bracket says that it stands alone */
     case '\\': {
       char d = text[++lx->at];
-      if (d == '{' || d == '}') break; /* the backslash stands for itself */
+      if (d == '{' || d == '}') break;                      /* the backslash stands for itself */
       if (d == 'N' && !f->raw && text[lx->at + 1] == '{') { /* \N{BULLET}: these braces are text */
         uint32_t close = lx->at + 2;
-        while (text[close] && text[close] != '}' && text[close] != '\n' && text[close] != '\r' && text[close] != f->quote) close++;
+        while (text[close] && text[close] != '}' && text[close] != '\n' && text[close] != '\r' &&
+               text[close] != f->quote)
+          close++;
         lx->at = text[close] == '}' ? close + 1 : close;
         break;
       }
@@ -248,7 +265,8 @@ bool lex_fstring_text(Lexer *lx) {
       break;
     case 0:
       if (lx->at >= lx->size) return unterminated_fstring(lx, f);
-      return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL, "source code cannot contain null bytes");
+      return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL,
+                          "source code cannot contain null bytes");
     default: lx->at++;
     }
   }

@@ -1,16 +1,17 @@
 /* Literals: the value of a number, of a string, of a stretch of an f-string.
  *
- * An int that does not fit in 64 bits keeps its value as hex text: the compiler never computes with such, and hex is what
- * all four bases turn into with no more than shifts, but for decimal, where Python's own limit of 4300 digits bounds the
- * quadratic conversion. A float goes the exact short way when its digits fit in 53 bits and its power of ten is exact
- * (Clinger 1990); else strtod in the C locale, for a host program may have set one that expects a comma. */
+ * An int that does not fit in 64 bits keeps its value as hex text: the compiler never computes with such, and hex is
+ * what all four bases turn into with no more than shifts, but for decimal, where Python's own limit of 4300 digits
+ * bounds the quadratic conversion. A float goes the exact short way when its digits fit in 53 bits and its power of ten
+ * is exact (Clinger 1990); else strtod in the C locale, for a host program may have set one that expects a comma. */
 #define _GNU_SOURCE /* strtod_l */
 #include "syntax/token.h"
 
 #include <locale.h>
 #include <stdlib.h>
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------------------------
+ */
 
 enum { MAX_DECIMAL_DIGITS = 4300 }; /* sys.int_info.default_max_str_digits */
 
@@ -19,7 +20,8 @@ static int digit_of(char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
 static ConstValue small_int(Context *cx, uint64_t v) {
   char digits[24], *p = digits + sizeof digits;
   ConstValue c = {.kind = CONST_INT, .fits = true, .i = (int64_t)v};
-  do *--p = (char)('0' + v % 10); while (v /= 10);
+  do *--p = (char)('0' + v % 10);
+  while (v /= 10);
   c.size = (size_t)(digits + sizeof digits - p);
   c.text = arena_strndup(cx->arena, p, c.size);
   return c;
@@ -56,8 +58,8 @@ static ConstValue int_value(Context *cx, const Source *src, const Token *t, cons
 
   while (n > 1 && s[0] == '0') s++, n--;
   if (base == 10 && n > MAX_DECIMAL_DIGITS)
-    fail_hint(cx, token_span(src, t), "write it in hexadecimal", "exceeds the limit (%d digits) for a decimal integer: it has %zu digits",
-              MAX_DECIMAL_DIGITS, n);
+    fail_hint(cx, token_span(src, t), "write it in hexadecimal",
+              "exceeds the limit (%d digits) for a decimal integer: it has %zu digits", MAX_DECIMAL_DIGITS, n);
   size_t count = n / 8 + 2; /* 4 bits a digit are enough for any base */
   uint32_t *words = NEW_N(cx->arena, uint32_t, count);
   if (base == 10) {
@@ -136,14 +138,16 @@ ConstValue number_value(Context *cx, const Source *src, const Token *t) {
     s = plain, n = k;
   }
   bool based = s[0] == '0' && n > 1 && strchr("xXoObB", s[1]);
-  if (!based && (s[n - 1] | 0x20) == 'j') return (ConstValue){.kind = CONST_IMAGINARY, .f = float_value(cx, src, t, s, n - 1)};
+  if (!based && (s[n - 1] | 0x20) == 'j')
+    return (ConstValue){.kind = CONST_IMAGINARY, .f = float_value(cx, src, t, s, n - 1)};
   bool real = false;
   for (size_t i = 0; i < n && !based; i++) real |= s[i] == '.' || (s[i] | 0x20) == 'e';
   if (real) return (ConstValue){.kind = CONST_FLOAT, .f = float_value(cx, src, t, s, n)};
   return int_value(cx, src, t, s, n);
 }
 
-/* ---- strings ------------------------------------------------------------------------------------------------------ */
+/* ---- strings ------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Unescape {
   Context *cx;
@@ -177,10 +181,12 @@ static uint32_t hex_escape(Unescape *u, const char *slash, int n) {
 static uint32_t named_escape(Unescape *u, const char *slash) {
   const char *close = u->s < u->end && *u->s == '{' ? memchr(u->s, '}', (size_t)(u->end - u->s)) : NULL;
   if (!close || close == u->s + 1)
-    fail_hint(u->cx, place_in(u, slash, u->s), "write '\\\\' for a backslash, or put r before the string", "malformed '\\N{NAME}' escape");
+    fail_hint(u->cx, place_in(u, slash, u->s), "write '\\\\' for a backslash, or put r before the string",
+              "malformed '\\N{NAME}' escape");
   uint32_t code = unicode_by_name(u->s + 1, (size_t)(close - u->s - 1));
   if (code == UINT32_MAX)
-    fail(u->cx, place_in(u, slash, close + 1), "unknown Unicode character name '%.*s'", (int)(close - u->s - 1), u->s + 1);
+    fail(u->cx, place_in(u, slash, close + 1), "unknown Unicode character name '%.*s'", (int)(close - u->s - 1),
+         u->s + 1);
   u->s = close + 1;
   return code;
 }
@@ -199,7 +205,9 @@ static void escape(Unescape *u, bool bytes) {
     if (u->s < u->end && *u->s == '\n') u->s++;
     return;
   case '\n': return;
-  case '\\': case '\'': case '"': *u->out++ = c; return;
+  case '\\':
+  case '\'':
+  case '"': *u->out++ = c; return;
   case 'a': *u->out++ = '\a'; return;
   case 'b': *u->out++ = '\b'; return;
   case 'f': *u->out++ = '\f'; return;
@@ -207,7 +215,14 @@ static void escape(Unescape *u, bool bytes) {
   case 'r': *u->out++ = '\r'; return;
   case 't': *u->out++ = '\t'; return;
   case 'v': *u->out++ = '\v'; return;
-  case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': {
+  case '0':
+  case '1':
+  case '2':
+  case '3':
+  case '4':
+  case '5':
+  case '6':
+  case '7': {
     uint32_t v = (uint32_t)(c - '0');
     for (int i = 0; i < 2 && u->s < u->end && *u->s >= '0' && *u->s <= '7'; i++) v = v * 8 + (uint32_t)(*u->s++ - '0');
     if (bytes) *u->out++ = (char)v;
@@ -227,7 +242,8 @@ static void escape(Unescape *u, bool bytes) {
   case 'U': {
     if (bytes) break;
     uint32_t v = hex_escape(u, slash, 8);
-    if (v > 0x10FFFF) fail(u->cx, place_in(u, slash, u->s), "'\\U%08x' is beyond the last Unicode character, U+10FFFF", v);
+    if (v > 0x10FFFF)
+      fail(u->cx, place_in(u, slash, u->s), "'\\U%08x' is beyond the last Unicode character, U+10FFFF", v);
     put_code(u, v);
     return;
   }
@@ -240,8 +256,10 @@ static void escape(Unescape *u, bool bytes) {
   *u->out++ = c;
 }
 
-/* No escape is shorter than what it stands for but "\N{...}" and "\UXXXXXXXX", so the text's own length is room enough. */
-static ConstValue text_value(Context *cx, const Source *src, const Token *t, const char *s, const char *end, bool raw, bool bytes) {
+/* No escape is shorter than what it stands for but "\N{...}" and "\UXXXXXXXX", so the text's own length is room enough.
+ */
+static ConstValue text_value(Context *cx, const Source *src, const Token *t, const char *s, const char *end, bool raw,
+                             bool bytes) {
   size_t n = (size_t)(end - s);
   ConstValue v = {.kind = bytes ? CONST_BYTES : CONST_STR};
   char *out = arena_alloc(cx->arena, n + 1);
@@ -250,7 +268,8 @@ static ConstValue text_value(Context *cx, const Source *src, const Token *t, con
   if (bytes)
     for (const char *p = s; p < end; p++)
       if ((unsigned char)*p >= 0x80)
-        fail_hint(cx, place_in(&u, p, p + 1), "write it as '\\x..' escapes", "bytes can only contain ASCII literal characters");
+        fail_hint(cx, place_in(&u, p, p + 1), "write it as '\\x..' escapes",
+                  "bytes can only contain ASCII literal characters");
   if (plain) {
     if (n) memcpy(out, s, n);
     v.text = out, v.size = n;
@@ -259,8 +278,7 @@ static ConstValue text_value(Context *cx, const Source *src, const Token *t, con
   while (u.s < u.end) {
     char c = *u.s;
     if (c == '\\' && !raw) escape(&u, bytes);
-    else if (c == '\r') { /* every line's end is "\n" in a value */
-      *u.out++ = '\n';
+    else if (c == '\r') { /* every line's end is "\n" in a value */ *u.out++ = '\n';
       u.s += u.s + 1 < u.end && u.s[1] == '\n' ? 2 : 1;
     } else *u.out++ = c, u.s++;
   }

@@ -1,11 +1,12 @@
 /* The parser's entries, and what every rule uses: tokens, nodes, lists, messages.
  *
  * Messages follow CPython's where CPython has one for the case, since people know them and search for them. When both
- * lexer and parser have something to say, the lexer speaks if its error is on the same line (it is the likelier cause) or
- * is an open bracket above: a bracket left open makes the lines below it look wrong, not itself. */
+ * lexer and parser have something to say, the lexer speaks if its error is on the same line (it is the likelier cause)
+ * or is an open bracket above: a bracket left open makes the lines below it look wrong, not itself. */
 #include "syntax/parser.h"
 
-/* ---- messages ------------------------------------------------------------------------------------------------------ */
+/* ---- messages ------------------------------------------------------------------------------------------------------
+ */
 
 static bool lexer_first(const Parser *p, Span span) {
   const LexError *e = &p->tokens.error;
@@ -27,19 +28,40 @@ void syntax_error(Parser *p, Span span, const char *format, ...) {
 
 bool ends_operand(const Token *t) {
   switch (t->kind) {
-  case T_NAME: case T_NUMBER: case T_STRING: case T_FSTRING_END: case T_RPAR: case T_RSQB: case T_RBRACE:
-  case T_NONE: case T_TRUE: case T_FALSE: case T_ELLIPSIS:
-    return true;
+  case T_NAME:
+  case T_NUMBER:
+  case T_STRING:
+  case T_FSTRING_END:
+  case T_RPAR:
+  case T_RSQB:
+  case T_RBRACE:
+  case T_NONE:
+  case T_TRUE:
+  case T_FALSE:
+  case T_ELLIPSIS: return true;
   }
   return false;
 }
 
 bool starts_expression(TokenKind k) {
   switch (k) {
-  case T_NAME: case T_NUMBER: case T_STRING: case T_FSTRING_START: case T_LPAR: case T_LSQB: case T_LBRACE:
-  case T_NONE: case T_TRUE: case T_FALSE: case T_ELLIPSIS: case T_MINUS: case T_PLUS: case T_TILDE: case T_NOT:
-  case T_LAMBDA: case T_AWAIT:
-    return true;
+  case T_NAME:
+  case T_NUMBER:
+  case T_STRING:
+  case T_FSTRING_START:
+  case T_LPAR:
+  case T_LSQB:
+  case T_LBRACE:
+  case T_NONE:
+  case T_TRUE:
+  case T_FALSE:
+  case T_ELLIPSIS:
+  case T_MINUS:
+  case T_PLUS:
+  case T_TILDE:
+  case T_NOT:
+  case T_LAMBDA:
+  case T_AWAIT: return true;
   default: return false;
   }
 }
@@ -52,7 +74,8 @@ void unexpected(Parser *p) {
   if (t->kind == T_DEDENT) fail(p->cx, span, "unexpected unindent");
   const Token *before = t > p->tokens.at ? t - 1 : NULL;
   if (before && p->brackets && ends_operand(before) && starts_expression(t->kind) &&
-      !(before->kind == T_NAME && before[-1].kind != T_DOT && (t->kind == T_STRING || t->kind == T_FSTRING_START))) /* kf"..." */
+      !(before->kind == T_NAME && before[-1].kind != T_DOT &&
+        (t->kind == T_STRING || t->kind == T_FSTRING_START))) /* kf"..." */
     fail(p->cx, tokens_span(p, before, t), "invalid syntax. Perhaps you forgot a comma?");
   if (t->kind == T_NEWLINE || t->kind == T_END) fail(p->cx, span, "invalid syntax: the line ends too early");
   if (t->kind == T_NUMBER || t->kind == T_NAME || t->kind == T_STRING)
@@ -86,12 +109,18 @@ Span tokens_span(const Parser *p, const Token *a, const Token *b) {
   return s;
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------------------------------- */
+/* ---- tokens
+ * ---------------------------------------------------------------------------------------------------------- */
 
 const Token *expect(Parser *p, TokenKind k) {
   if (p->tok->kind != k) {
     switch (k) {
-    case T_RPAR: case T_RSQB: case T_RBRACE: case T_NEWLINE: case T_NAME: case T_END: unexpected(p);
+    case T_RPAR:
+    case T_RSQB:
+    case T_RBRACE:
+    case T_NEWLINE:
+    case T_NAME:
+    case T_END: unexpected(p);
     default: break;
     }
     if (p->tok->kind == T_ERROR || p->tok->kind == T_INDENT) unexpected(p);
@@ -138,7 +167,8 @@ void check_shape(Parser *p) {
   p->deepest = p->links = 0;
 }
 
-/* ---- nodes and lists ------------------------------------------------------------------------------------------------- */
+/* ---- nodes and lists
+ * ------------------------------------------------------------------------------------------------- */
 
 /* Nodes differ fivefold in size, and most are of the small kinds. */
 static const uint16_t node_size[NODE_KIND_COUNT] = {
@@ -171,10 +201,18 @@ NodeList list_from(Parser *p, int mark) {
   return l;
 }
 
-/* ---- the depth of the tree --------------------------------------------------------------------------------------------- */
+/* ---- the depth of the tree
+ * --------------------------------------------------------------------------------------------- */
 
-typedef struct Level { const Node *node; int depth; } Level;
-typedef struct Walk { Arena *arena; VEC(Level) left; int depth; } Walk;
+typedef struct Level {
+  const Node *node;
+  int depth;
+} Level;
+typedef struct Walk {
+  Arena *arena;
+  VEC(Level) left;
+  int depth;
+} Walk;
 
 static void push_child(void *arg, Node *child) {
   Walk *w = arg;
@@ -192,7 +230,8 @@ static void measure(Parser *p, const Node *root) {
   }
 }
 
-/* ---- entries ------------------------------------------------------------------------------------------------------------ */
+/* ---- entries
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static Parser *start(Context *cx, const Source *src) {
   Parser *p = NEW(cx->arena, Parser);

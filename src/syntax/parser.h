@@ -96,12 +96,10 @@ Node *yield_expr(Parser *p);
 Node *yield_or_star_expressions(Parser *p);
 Node *disjunction(Parser *p);
 Node *bitwise_or(Parser *p);
-Node *sum(Parser *p); /* patterns: -1 + 2j */
 void call_arguments(Parser *p, const Token *open, NodeList *args, NodeList *keywords); /* after "(", takes the ")" */
 
 /* ---- parser_atom.c, parser_string.c ---- */
 Node *atom(Parser *p);
-NodeList for_if_clauses(Parser *p);
 Node *genexp_after(Parser *p, Node *element, const Token *open);
 Node *strings(Parser *p);
 Node *number(Parser *p);

@@ -15,13 +15,14 @@ Node *number(Parser *p) {
   return n;
 }
 
-/* ---- comprehensions ------------------------------------------------------------------------------------------------ */
+/* ---- comprehensions ------------------------------------------------------------------------------------------------
+ */
 
 static bool at_for(const Parser *p) { return at(p, T_FOR) || (at(p, T_ASYNC) && peek(p, 1) == T_FOR); }
 
 /* for_if_clauses: for_if_clause+
  * for_if_clause:  ['async'] 'for' star_targets 'in' disjunction ('if' disjunction)* */
-NodeList for_if_clauses(Parser *p) {
+static NodeList for_if_clauses(Parser *p) {
   int mark = p->stack.n;
   while (at_for(p)) {
     const Token *first = p->tok;
@@ -29,7 +30,8 @@ NodeList for_if_clauses(Parser *p) {
     advance(p);
     Node *target = star_targets(p);
     if (!accept(p, T_IN)) {
-      if (at(p, T_RPAR) || at(p, T_RSQB) || at(p, T_RBRACE)) syntax_error(p, next_span(p), "'in' expected after for-loop variables");
+      if (at(p, T_RPAR) || at(p, T_RSQB) || at(p, T_RBRACE))
+        syntax_error(p, next_span(p), "'in' expected after for-loop variables");
       unexpected(p);
     }
     Node *iter = disjunction(p);
@@ -47,7 +49,8 @@ NodeList for_if_clauses(Parser *p) {
 }
 
 static void no_unpacking(Parser *p, const Node *element) {
-  if (element->kind == NODE_STARRED) syntax_error(p, element->span, "iterable unpacking cannot be used in comprehension");
+  if (element->kind == NODE_STARRED)
+    syntax_error(p, element->span, "iterable unpacking cannot be used in comprehension");
 }
 
 /* genexp: '(' (assignment_expression | expression !':=') for_if_clauses ')'
@@ -66,7 +69,8 @@ Node *genexp_after(Parser *p, Node *element, const Token *open) {
   return n;
 }
 
-/* ---- ( ) [ ] ----------------------------------------------------------------------------------------------------------- */
+/* ---- ( ) [ ]
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* star_named_expression (',' star_named_expression)* [','], the first having been parsed; up to `close`. */
 static NodeList elements(Parser *p, Node *first, TokenKind close) {
@@ -79,7 +83,8 @@ static NodeList elements(Parser *p, Node *first, TokenKind close) {
 /* [a, b for a, b in c]: the target's brackets were forgotten */
 static void parenthesize_target(Parser *p, const NodeList *elts) {
   if (at_for(p) && elts->n > 1)
-    syntax_error(p, span_between(elts->at[0], elts->at[elts->n - 1]), "did you forget parentheses around the comprehension target?");
+    syntax_error(p, span_between(elts->at[0], elts->at[elts->n - 1]),
+                 "did you forget parentheses around the comprehension target?");
 }
 
 static void close_bracket(Parser *p, TokenKind close) {
@@ -151,11 +156,13 @@ static Node *list(Parser *p) {
   return n;
 }
 
-/* ---- { } ----------------------------------------------------------------------------------------------------------------- */
+/* ---- { }
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 /* After the ":" of a pair. */
 static Node *dict_value(Parser *p) {
-  if (at(p, T_RBRACE) || at(p, T_COMMA)) syntax_error(p, tokens_span(p, p->tok - 1, p->tok - 1), "expression expected after dictionary key and ':'");
+  if (at(p, T_RBRACE) || at(p, T_COMMA))
+    syntax_error(p, tokens_span(p, p->tok - 1, p->tok - 1), "expression expected after dictionary key and ':'");
   if (at(p, T_STAR)) syntax_error(p, next_span(p), "cannot use a starred expression in a dictionary value");
   return expression(p);
 }
@@ -173,12 +180,14 @@ static Node *dict(Parser *p, const Token *open, Node *first_key) {
       const Token *stars = advance(p);
       push(p, NULL);
       push(p, bitwise_or(p));
-      if (at_for(p)) syntax_error(p, tokens_span(p, stars, stars), "dict unpacking cannot be used in dict comprehension");
+      if (at_for(p))
+        syntax_error(p, tokens_span(p, stars, stars), "dict unpacking cannot be used in dict comprehension");
     } else {
       if (!key) key = expression(p);
       push(p, key);
       if (!at(p, T_COLON)) {
-        if (at(p, T_RBRACE) || at(p, T_COMMA)) syntax_error(p, tokens_span(p, p->tok - 1, p->tok - 1), "':' expected after dictionary key");
+        if (at(p, T_RBRACE) || at(p, T_COMMA))
+          syntax_error(p, tokens_span(p, p->tok - 1, p->tok - 1), "':' expected after dictionary key");
         unexpected(p);
       }
       advance(p);
@@ -238,7 +247,8 @@ static Node *braces(Parser *p) {
   return n;
 }
 
-/* ---- atom ----------------------------------------------------------------------------------------------------------------- */
+/* ---- atom
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 /* atom: NAME | 'True' | 'False' | 'None' | strings | NUMBER | tuple | group | genexp | list | listcomp | dict | set |
  *       dictcomp | setcomp | '...' */
@@ -251,7 +261,8 @@ Node *atom(Parser *p) {
     return n;
   }
   case T_NUMBER: return number(p);
-  case T_STRING: case T_FSTRING_START: return strings(p);
+  case T_STRING:
+  case T_FSTRING_START: return strings(p);
   case T_LPAR: return parenthesized(p);
   case T_LSQB: return list(p);
   case T_LBRACE: return braces(p);

@@ -38,7 +38,8 @@ static NodeList else_block(Parser *p) {
   return accept(p, T_ELSE) ? colon_block(p, head, "'else' statement") : (NodeList){0};
 }
 
-/* ---- if, while, for ---------------------------------------------------------------------------------------------------- */
+/* ---- if, while, for
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* if_stmt:   'if' named_expression ':' block (elif_stmt | [else_block])
  * elif_stmt: 'elif' named_expression ':' block (elif_stmt | [else_block]) */
@@ -90,7 +91,8 @@ static Node *for_stmt(Parser *p, const Token *first, NodeKind kind) {
   return n;
 }
 
-/* ---- with ----------------------------------------------------------------------------------------------------------------- */
+/* ---- with
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 /* with_item: expression 'as' star_target &(',' | ')' | ':') | expression */
 static Node *with_item(Parser *p) {
@@ -106,20 +108,27 @@ static Node *with_item(Parser *p) {
   return n;
 }
 
-/* At "(" after 'with': do these brackets hold the items, as in `with (open(a) as f, open(b) as g):`, or do they belong to
- * the first item's expression, as in `with (yield x):` and `with (a, b) as c:`? They hold the items when they hold an 'as'
- * outside inner brackets, or when ':' follows and nothing within is what only an expression has: a walrus, a yield, a
- * generator, a starred element, emptiness. (`with (a, b):` is two items: Python decides so too.) */
+/* At "(" after 'with': do these brackets hold the items, as in `with (open(a) as f, open(b) as g):`, or do they belong
+ * to the first item's expression, as in `with (yield x):` and `with (a, b) as c:`? They hold the items when they hold
+ * an 'as' outside inner brackets, or when ':' follows and nothing within is what only an expression has: a walrus, a
+ * yield, a generator, a starred element, emptiness. (`with (a, b):` is two items: Python decides so too.) */
 static bool items_in_brackets(const Parser *p) {
   int level = 0, lambdas = 0;
   bool expression_only = p->tok[1].kind == T_RPAR, as = false;
   for (const Token *t = p->tok;; t++) {
     switch (t->kind) {
-    case T_LPAR: case T_LSQB: case T_LBRACE: level++; break;
-    case T_RPAR: case T_RSQB: case T_RBRACE:
-      if (--level == 0) return as || (!expression_only && t[1].kind == T_COLON); /* END or ERROR follows, if nothing else */
+    case T_LPAR:
+    case T_LSQB:
+    case T_LBRACE: level++; break;
+    case T_RPAR:
+    case T_RSQB:
+    case T_RBRACE:
+      if (--level == 0)
+        return as || (!expression_only && t[1].kind == T_COLON); /* END or ERROR follows, if nothing else */
       break;
-    case T_END: case T_ERROR: case T_NEWLINE: return false;
+    case T_END:
+    case T_ERROR:
+    case T_NEWLINE: return false;
     default:
       if (level != 1) break;
       if (t->kind == T_AS) as = true;
@@ -156,7 +165,9 @@ static Node *with_stmt(Parser *p, const Token *first, NodeKind kind) {
   return n;
 }
 
-/* ---- try -------------------------------------------------------------------------------------------------------------------- */
+/* ---- try
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* except_block: 'except' ['*'] expression ['as' NAME] ':' block | 'except' ':' block */
 static Node *except_block(Parser *p, bool *star) {
@@ -165,11 +176,13 @@ static Node *except_block(Parser *p, bool *star) {
   const char *name = NULL;
   *star = accept(p, T_STAR);
   const char *what = *star ? "'except*' statement" : "'except' statement";
-  if (*star && (at(p, T_COLON) || at(p, T_NEWLINE))) syntax_error(p, next_span(p), "expected one or more exception types");
+  if (*star && (at(p, T_COLON) || at(p, T_NEWLINE)))
+    syntax_error(p, next_span(p), "expected one or more exception types");
   if (!at(p, T_COLON)) {
     if (at(p, T_NEWLINE)) expect_colon(p);
     type = expression(p);
-    if (at(p, T_COMMA)) syntax_error(p, tokens_span(p, first + 1 + *star, p->tok), "multiple exception types must be parenthesized");
+    if (at(p, T_COMMA))
+      syntax_error(p, tokens_span(p, first + 1 + *star, p->tok), "multiple exception types must be parenthesized");
     if (accept(p, T_AS)) {
       const Token *t = p->tok;
       name = identifier(p);
@@ -217,7 +230,8 @@ static Node *try_stmt(Parser *p) {
   return n;
 }
 
-/* ---- def, class ---------------------------------------------------------------------------------------------------------------- */
+/* ---- def, class
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* function_def_raw: ['async'] 'def' NAME [type_params] '(' [params] ')' ['->' expression] ':' block */
 static Node *function_def(Parser *p, const Token *first, NodeKind kind, NodeList decorators) {
@@ -253,7 +267,8 @@ static Node *class_def(Parser *p, NodeList decorators) {
     call_arguments(p, open, &bases, &keywords);
     if (bases.n == 1 && bases.at[0]->kind == NODE_GENERATOR_EXP && bases.at[0]->span.line == (int)open->line &&
         bases.at[0]->span.col == token_span(p->src, open).col)
-      syntax_error(p, bases.at[0]->span, "invalid syntax: a generator expression as a base class must be parenthesized");
+      syntax_error(p, bases.at[0]->span,
+                   "invalid syntax: a generator expression as a base class must be parenthesized");
   }
   NodeList body = colon_block(p, first, "class definition");
   Node *n = node_at(p, NODE_CLASS_DEF, first);
@@ -286,7 +301,8 @@ static Node *decorated(Parser *p) {
   syntax_error(p, next_span(p), "expected 'def' or 'class' after a decorator");
 }
 
-/* ---- compound_stmt -------------------------------------------------------------------------------------------------------------- */
+/* ---- compound_stmt
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static Node *async_stmt(Parser *p) {
   const Token *first = advance(p);

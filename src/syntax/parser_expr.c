@@ -1,11 +1,12 @@
 /* Expressions: operators from the loosest to the tightest, conditional expressions, lambda, calls, subscripts.
  *
  * The binary operators of arithmetic are one loop over a table of precedences ("precedence climbing") in place of the
- * grammar's six rules: bitwise_or, bitwise_xor, bitwise_and, shift_expr, sum, term. Chains such as a.b().c and a + b + c
- * lean to the left; they are loops here, and `links` counts them, since the tree they make is deep all the same. */
+ * grammar's six rules: bitwise_or, bitwise_xor, bitwise_and, shift_expr, sum, term. Chains such as a.b().c and a + b +
+ * c lean to the left; they are loops here, and `links` counts them, since the tree they make is deep all the same. */
 #include "syntax/parser.h"
 
-/* ---- tuples without brackets ---------------------------------------------------------------------------------------- */
+/* ---- tuples without brackets ----------------------------------------------------------------------------------------
+ */
 
 /* element (',' element)* [','] where a comma makes a tuple */
 static Node *comma_list(Parser *p, Node *(*element)(Parser *)) {
@@ -56,7 +57,8 @@ Node *yield_expr(Parser *p) {
 
 Node *yield_or_star_expressions(Parser *p) { return at(p, T_YIELD) ? yield_expr(p) : star_expressions(p); }
 
-/* ---- expression -------------------------------------------------------------------------------------------------------- */
+/* ---- expression
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* NAME ':=' expression, the name having been seen */
 static Node *assignment_expression(Parser *p) {
@@ -80,7 +82,8 @@ Node *named_expression(Parser *p) {
   if (at(p, T_COLON_EQUAL)) syntax_error(p, e->span, "cannot use assignment expressions with %s", expression_kind(e));
   if (at(p, T_EQUAL)) {
     if (e->kind == NODE_NAME)
-      syntax_error(p, tokens_span(p, p->tok - 1, p->tok), "invalid syntax. Maybe you meant '==' or ':=' instead of '='?");
+      syntax_error(p, tokens_span(p, p->tok - 1, p->tok),
+                   "invalid syntax. Maybe you meant '==' or ':=' instead of '='?");
     if (e->kind != NODE_LIST && e->kind != NODE_TUPLE && e->kind != NODE_GENERATOR_EXP)
       syntax_error(p, e->span, "cannot assign to %s here. Maybe you meant '==' instead of '='?", expression_kind(e));
   }
@@ -93,7 +96,9 @@ static Node *lambdef(Parser *p) {
   enter(p);
   Node *args = parameters(p, T_COLON, false);
   expect(p, T_COLON);
-  if (at(p, T_FSTRING_MIDDLE)) syntax_error(p, tokens_span(p, first, p->tok - 1), "f-string: lambda expressions are not allowed without parentheses");
+  if (at(p, T_FSTRING_MIDDLE))
+    syntax_error(p, tokens_span(p, first, p->tok - 1),
+                 "f-string: lambda expressions are not allowed without parentheses");
   Node *body = expression(p);
   leave(p);
   Node *n = node_at(p, NODE_LAMBDA, first);
@@ -125,7 +130,8 @@ Node *expression(Parser *p) {
   return n;
 }
 
-/* ---- and, or, not -------------------------------------------------------------------------------------------------------- */
+/* ---- and, or, not
+ * -------------------------------------------------------------------------------------------------------- */
 
 static Node *bool_op(Parser *p, TokenKind token, PyOp op, Node *(*operand)(Parser *)) {
   const Token *first = p->tok;
@@ -162,7 +168,8 @@ static Node *conjunction(Parser *p) { return bool_op(p, T_AND, PYOP_AND, inversi
 /* disjunction: conjunction ('or' conjunction)* */
 Node *disjunction(Parser *p) { return bool_op(p, T_OR, PYOP_OR, conjunction); }
 
-/* ---- comparisons ---------------------------------------------------------------------------------------------------------- */
+/* ---- comparisons
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Takes the operator, if one is there. */
 static bool comparison_operator(Parser *p, PyOp *op) {
@@ -214,19 +221,23 @@ static Node *comparison(Parser *p) {
   return n;
 }
 
-/* ---- arithmetic ----------------------------------------------------------------------------------------------------------- */
+/* ---- arithmetic
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static Node *factor(Parser *p);
 
 /* How tightly a binary operator binds, 0 for other tokens. */
 static const uint8_t precedence[TOKEN_KIND_COUNT] = {
-    [T_VBAR] = 1, [T_CIRCUMFLEX] = 2, [T_AMPER] = 3, [T_LEFT_SHIFT] = 4, [T_RIGHT_SHIFT] = 4, [T_PLUS] = 5, [T_MINUS] = 5,
-    [T_STAR] = 6, [T_SLASH] = 6, [T_DOUBLE_SLASH] = 6, [T_PERCENT] = 6, [T_AT] = 6,
+    [T_VBAR] = 1,  [T_CIRCUMFLEX] = 2, [T_AMPER] = 3, [T_LEFT_SHIFT] = 4,   [T_RIGHT_SHIFT] = 4, [T_PLUS] = 5,
+    [T_MINUS] = 5, [T_STAR] = 6,       [T_SLASH] = 6, [T_DOUBLE_SLASH] = 6, [T_PERCENT] = 6,     [T_AT] = 6,
 };
 static const uint8_t operator[TOKEN_KIND_COUNT] = {
-    [T_VBAR] = PYOP_BIT_OR, [T_CIRCUMFLEX] = PYOP_BIT_XOR, [T_AMPER] = PYOP_BIT_AND, [T_LEFT_SHIFT] = PYOP_L_SHIFT,
-    [T_RIGHT_SHIFT] = PYOP_R_SHIFT, [T_PLUS] = PYOP_ADD, [T_MINUS] = PYOP_SUB, [T_STAR] = PYOP_MULT, [T_SLASH] = PYOP_DIV,
-    [T_DOUBLE_SLASH] = PYOP_FLOOR_DIV, [T_PERCENT] = PYOP_MOD, [T_AT] = PYOP_MAT_MULT,
+    [T_VBAR] = PYOP_BIT_OR,         [T_CIRCUMFLEX] = PYOP_BIT_XOR,
+    [T_AMPER] = PYOP_BIT_AND,       [T_LEFT_SHIFT] = PYOP_L_SHIFT,
+    [T_RIGHT_SHIFT] = PYOP_R_SHIFT, [T_PLUS] = PYOP_ADD,
+    [T_MINUS] = PYOP_SUB,           [T_STAR] = PYOP_MULT,
+    [T_SLASH] = PYOP_DIV,           [T_DOUBLE_SLASH] = PYOP_FLOOR_DIV,
+    [T_PERCENT] = PYOP_MOD,         [T_AT] = PYOP_MAT_MULT,
 };
 
 /* Operators that bind at least as tightly as `least`; equal ones group to the left. */
@@ -242,7 +253,7 @@ static Node *binary(Parser *p, int least) {
     Node *right = binary(p, binds + 1);
     Node *n = node_at(p, NODE_BIN_OP, first);
     n->BinOp.left = left;
-    n->BinOp.op = (PyOp)operator[k];
+    n->BinOp.op = (PyOp) operator[k];
     n->BinOp.right = right;
     left = n;
   }
@@ -255,7 +266,6 @@ static Node *binary(Parser *p, int least) {
  * sum:         sum ('+' | '-') term | term
  * term:        term ('*' | '/' | '//' | '%' | '@') factor | factor */
 Node *bitwise_or(Parser *p) { return binary(p, 1); }
-Node *sum(Parser *p) { return binary(p, 5); }
 
 static Node *primary(Parser *p);
 
@@ -295,7 +305,8 @@ static Node *factor(Parser *p) {
   return n;
 }
 
-/* ---- attributes, calls, subscripts ------------------------------------------------------------------------------------------ */
+/* ---- attributes, calls, subscripts
+ * ------------------------------------------------------------------------------------------ */
 
 /* slice: [expression] ':' [expression] [':' [expression]] | named_expression | starred_expression */
 static Node *slice(Parser *p) {
@@ -356,7 +367,8 @@ static void argument(Parser *p, const Token *open, bool *keyword, bool *unpacked
   if (at(p, T_NAME) && peek(p, 1) == T_EQUAL) {
     const char *arg = identifier(p);
     advance(p);
-    if (at(p, T_COMMA) || at(p, T_RPAR)) syntax_error(p, tokens_span(p, first, p->tok - 1), "expected argument value expression");
+    if (at(p, T_COMMA) || at(p, T_RPAR))
+      syntax_error(p, tokens_span(p, first, p->tok - 1), "expected argument value expression");
     Node *value = expression(p);
     if (at(p, T_FOR) || at(p, T_ASYNC))
       syntax_error(p, tokens_span(p, first, p->tok), "invalid syntax. Maybe you meant '==' or ':=' instead of '='?");
@@ -379,8 +391,10 @@ static void argument(Parser *p, const Token *open, bool *keyword, bool *unpacked
       syntax_error(p, tokens_span(p, first, p->tok), "cannot assign to %s", expression_kind(value));
     syntax_error(p, tokens_span(p, first, p->tok), "expression cannot contain assignment, perhaps you meant \"==\"?");
   }
-  if (at(p, T_COLON_EQUAL)) syntax_error(p, value->span, "cannot use assignment expressions with %s", expression_kind(value));
-  if (*unpacked) syntax_error(p, tokens_span(p, first, p->tok - 1), "positional argument follows keyword argument unpacking");
+  if (at(p, T_COLON_EQUAL))
+    syntax_error(p, value->span, "cannot use assignment expressions with %s", expression_kind(value));
+  if (*unpacked)
+    syntax_error(p, tokens_span(p, first, p->tok - 1), "positional argument follows keyword argument unpacking");
   if (*keyword) syntax_error(p, tokens_span(p, first, p->tok - 1), "positional argument follows keyword argument");
   push(p, value);
 }

@@ -1,7 +1,7 @@
 /* The match statement and its patterns (PEP 634).
  *
- * `match` and `case` are ordinary names elsewhere, so whether a line starts a match statement is found by looking at its
- * last token: only a compound statement's head ends in ':'. */
+ * `match` and `case` are ordinary names elsewhere, so whether a line starts a match statement is found by looking at
+ * its last token: only a compound statement's head ends in ':'. */
 #include "syntax/parser.h"
 
 static Node *patterns(Parser *p);
@@ -11,7 +11,7 @@ static Node *pattern(Parser *p);
 bool at_match_stmt(Parser *p) {
   if (!at_word(p, p->match)) return false;
   TokenKind next = peek(p, 1);
-  if (!starts_expression(next) && next != T_STAR) return false; /* match = 1, match.group() */
+  if (!starts_expression(next) && next != T_STAR) return false;            /* match = 1, match.group() */
   if (next == T_NAME || next == T_NUMBER || next == T_STRING) return true; /* two operands: nothing else it could be */
   const Token *t = p->tok;
   while (t->kind != T_NEWLINE && t->kind != T_END && t->kind != T_ERROR && t->kind != T_SEMI) t++;
@@ -73,11 +73,14 @@ Node *match_stmt(Parser *p) {
   return n;
 }
 
-/* ---- literals, names ----------------------------------------------------------------------------------------------- */
+/* ---- literals, names -----------------------------------------------------------------------------------------------
+ */
 
 static bool is_number(const Node *n, bool imaginary) {
-  return n->kind == NODE_CONSTANT && (n->Constant.value.kind == CONST_IMAGINARY ? imaginary
-                                      : !imaginary && (n->Constant.value.kind == CONST_INT || n->Constant.value.kind == CONST_FLOAT));
+  return n->kind == NODE_CONSTANT &&
+         (n->Constant.value.kind == CONST_IMAGINARY
+              ? imaginary
+              : !imaginary && (n->Constant.value.kind == CONST_INT || n->Constant.value.kind == CONST_FLOAT));
 }
 
 /* signed_number:  NUMBER | '-' NUMBER
@@ -136,7 +139,8 @@ static const char *capture_target(Parser *p) {
   return identifier(p);
 }
 
-/* ---- sequences, mappings, classes ------------------------------------------------------------------------------------- */
+/* ---- sequences, mappings, classes
+ * ------------------------------------------------------------------------------------- */
 
 /* maybe_star_pattern: '*' (pattern_capture_target | "_") | pattern */
 static Node *maybe_star_pattern(Parser *p) {
@@ -206,10 +210,15 @@ static Node *mapping_pattern(Parser *p) {
       switch (t->kind) {
       case T_NAME:
         key = name_or_attr(p);
-        if (key->kind == NODE_NAME) syntax_error(p, key->span, "mapping pattern keys may only match literals and attribute lookups");
+        if (key->kind == NODE_NAME)
+          syntax_error(p, key->span, "mapping pattern keys may only match literals and attribute lookups");
         break;
-      case T_NUMBER: case T_MINUS: key = signed_or_complex_number(p); break;
-      case T_STRING: case T_NONE: case T_TRUE: case T_FALSE: key = atom(p); break;
+      case T_NUMBER:
+      case T_MINUS: key = signed_or_complex_number(p); break;
+      case T_STRING:
+      case T_NONE:
+      case T_TRUE:
+      case T_FALSE: key = atom(p); break;
       case T_FSTRING_START: syntax_error(p, next_span(p), "patterns may only match literals and attribute lookups");
       default: unexpected(p);
       }
@@ -263,10 +272,11 @@ static Node *class_pattern(Parser *p, const Token *first, Node *cls) {
   return n;
 }
 
-/* ---- patterns -------------------------------------------------------------------------------------------------------------- */
+/* ---- patterns
+ * -------------------------------------------------------------------------------------------------------------- */
 
-/* closed_pattern: literal_pattern | capture_pattern | wildcard_pattern | value_pattern | group_pattern | sequence_pattern |
- *                 mapping_pattern | class_pattern */
+/* closed_pattern: literal_pattern | capture_pattern | wildcard_pattern | value_pattern | group_pattern |
+ * sequence_pattern | mapping_pattern | class_pattern */
 static Node *closed_pattern(Parser *p) {
   const Token *first = p->tok;
   switch (first->kind) {
@@ -282,19 +292,25 @@ static Node *closed_pattern(Parser *p) {
     n->MatchAs.name = name->Name.id;
     return n;
   }
-  case T_NUMBER: case T_MINUS: return match_value(p, first, signed_or_complex_number(p));
-  case T_STRING: case T_FSTRING_START: {
+  case T_NUMBER:
+  case T_MINUS: return match_value(p, first, signed_or_complex_number(p));
+  case T_STRING:
+  case T_FSTRING_START: {
     Node *value = strings(p);
-    if (value->kind != NODE_CONSTANT) syntax_error(p, value->span, "patterns may only match literals and attribute lookups");
+    if (value->kind != NODE_CONSTANT)
+      syntax_error(p, value->span, "patterns may only match literals and attribute lookups");
     return match_value(p, first, value);
   }
-  case T_NONE: case T_TRUE: case T_FALSE: {
+  case T_NONE:
+  case T_TRUE:
+  case T_FALSE: {
     advance(p);
     Node *n = node_at(p, NODE_MATCH_SINGLETON, first);
     n->MatchSingleton.value = first->kind == T_NONE ? CONST_NONE : first->kind == T_TRUE ? CONST_TRUE : CONST_FALSE;
     return n;
   }
-  case T_LPAR: case T_LSQB: return bracket_pattern(p);
+  case T_LPAR:
+  case T_LSQB: return bracket_pattern(p);
   case T_LBRACE: return mapping_pattern(p);
   default: unexpected(p);
   }
@@ -322,7 +338,8 @@ static Node *pattern(Parser *p) {
   Node *left = or_pattern(p);
   leave(p);
   if (!accept(p, T_AS)) return left;
-  if (!at(p, T_NAME) || peek(p, 1) == T_DOT || peek(p, 1) == T_LPAR) syntax_error(p, next_span(p), "invalid pattern target");
+  if (!at(p, T_NAME) || peek(p, 1) == T_DOT || peek(p, 1) == T_LPAR)
+    syntax_error(p, next_span(p), "invalid pattern target");
   const char *name = capture_target(p);
   Node *n = node_at(p, NODE_MATCH_AS, first);
   n->MatchAs.pattern = left;

@@ -9,7 +9,9 @@
 static Node *param(Parser *p, bool annotated, bool starred) {
   const Token *first = p->tok;
   if (at(p, T_LPAR))
-    syntax_error(p, next_span(p), annotated ? "Function parameters cannot be parenthesized" : "Lambda expression parameters cannot be parenthesized");
+    syntax_error(p, next_span(p),
+                 annotated ? "Function parameters cannot be parenthesized"
+                           : "Lambda expression parameters cannot be parenthesized");
   const char *name = identifier(p);
   Node *annotation = NULL;
   if (annotated && accept(p, T_COLON)) annotation = starred ? star_expression(p) : expression(p);
@@ -22,11 +24,14 @@ static Node *param(Parser *p, bool annotated, bool starred) {
 /* default: '=' expression */
 static Node *default_value(Parser *p, TokenKind end) {
   if (!accept(p, T_EQUAL)) return NULL;
-  if (at(p, end) || at(p, T_COMMA)) syntax_error(p, tokens_span(p, p->tok - 1, p->tok - 1), "expected default value expression");
+  if (at(p, end) || at(p, T_COMMA))
+    syntax_error(p, tokens_span(p, p->tok - 1, p->tok - 1), "expected default value expression");
   return expression(p);
 }
 
-typedef struct Lists { VEC(Node *) params, defaults, kwonly, kw_defaults; } Lists;
+typedef struct Lists {
+  VEC(Node *) params, defaults, kwonly, kw_defaults;
+} Lists;
 
 static NodeList keep(Parser *p, Node *const *at, int from, int to) {
   int n = to - from;
@@ -57,7 +62,8 @@ Node *parameters(Parser *p, TokenKind end, bool annotated) {
       star = true;
       if (at(p, T_COMMA)) {
         TokenKind next = peek(p, 1);
-        if (next == end || next == T_DOUBLE_STAR) syntax_error(p, token_span(p->src, t), "named arguments must follow bare *");
+        if (next == end || next == T_DOUBLE_STAR)
+          syntax_error(p, token_span(p->src, t), "named arguments must follow bare *");
       } else if (at(p, end)) syntax_error(p, token_span(p->src, t), "named arguments must follow bare *");
       else {
         vararg = param(p, annotated, true);
@@ -73,7 +79,8 @@ Node *parameters(Parser *p, TokenKind end, bool annotated) {
         vec_push(p->arena, &l.kwonly, n);
         vec_push(p->arena, &l.kw_defaults, value);
       } else {
-        if (!value && l.defaults.n) syntax_error(p, n->span, "parameter without a default follows parameter with a default");
+        if (!value && l.defaults.n)
+          syntax_error(p, n->span, "parameter without a default follows parameter with a default");
         vec_push(p->arena, &l.params, n);
         if (value) vec_push(p->arena, &l.defaults, value);
       }
@@ -110,7 +117,9 @@ NodeList type_params(Parser *p) {
   do {
     if (at(p, T_RSQB)) break;
     const Token *first = p->tok;
-    NodeKind kind = accept(p, T_STAR) ? NODE_TYPE_VAR_TUPLE : accept(p, T_DOUBLE_STAR) ? NODE_PARAM_SPEC : NODE_TYPE_VAR;
+    NodeKind kind = accept(p, T_STAR)          ? NODE_TYPE_VAR_TUPLE
+                    : accept(p, T_DOUBLE_STAR) ? NODE_PARAM_SPEC
+                                               : NODE_TYPE_VAR;
     const char *name = identifier(p);
     Node *bound = NULL;
     if (at(p, T_COLON)) {

@@ -1,12 +1,16 @@
 /* Simple statements: those of one line, several of which may stand on it with ";" between. */
 #include "syntax/parser.h"
 
-/* ---- assignments and expressions -------------------------------------------------------------------------------------- */
+/* ---- assignments and expressions
+ * -------------------------------------------------------------------------------------- */
 
-/* annotated: NAME ':' ... | '(' single_target ')' ':' ... | single_subscript_attribute_target ':' expression ['=' annotated_rhs] */
+/* annotated: NAME ':' ... | '(' single_target ')' ':' ... | single_subscript_attribute_target ':' expression ['='
+ * annotated_rhs] */
 static Node *annotated_assignment(Parser *p, const Token *first, Node *target) {
   switch (target->kind) {
-  case NODE_NAME: case NODE_ATTRIBUTE: case NODE_SUBSCRIPT: break;
+  case NODE_NAME:
+  case NODE_ATTRIBUTE:
+  case NODE_SUBSCRIPT: break;
   case NODE_LIST: syntax_error(p, target->span, "only single target (not list) can be annotated");
   case NODE_TUPLE: syntax_error(p, target->span, "only single target (not tuple) can be annotated");
   default:
@@ -28,8 +32,9 @@ static Node *annotated_assignment(Parser *p, const Token *first, Node *target) {
 static Node *augmented_assignment(Parser *p, const Token *first, Node *target) {
   if (target->kind != NODE_NAME && target->kind != NODE_ATTRIBUTE && target->kind != NODE_SUBSCRIPT)
     syntax_error(p, target->span, "'%s' is an illegal expression for augmented assignment", expression_kind(target));
-  static const PyOp op[] = {PYOP_ADD, PYOP_SUB, PYOP_MULT, PYOP_MAT_MULT, PYOP_DIV, PYOP_MOD, PYOP_POW,
-                            PYOP_L_SHIFT, PYOP_R_SHIFT, PYOP_BIT_OR, PYOP_BIT_XOR, PYOP_BIT_AND, PYOP_FLOOR_DIV};
+  static const PyOp op[] = {PYOP_ADD,     PYOP_SUB,     PYOP_MULT,     PYOP_MAT_MULT, PYOP_DIV,
+                            PYOP_MOD,     PYOP_POW,     PYOP_L_SHIFT,  PYOP_R_SHIFT,  PYOP_BIT_OR,
+                            PYOP_BIT_XOR, PYOP_BIT_AND, PYOP_FLOOR_DIV};
   PyOp o = op[advance(p)->kind - T_PLUS_EQUAL];
   make_target(p, target, STAR_TARGETS);
   Node *value = yield_or_star_expressions(p);
@@ -41,7 +46,8 @@ static Node *augmented_assignment(Parser *p, const Token *first, Node *target) {
 }
 
 static void assignment_target(Parser *p, Node *e) {
-  if (e->kind == NODE_YIELD || e->kind == NODE_YIELD_FROM) syntax_error(p, e->span, "assignment to yield expression not possible");
+  if (e->kind == NODE_YIELD || e->kind == NODE_YIELD_FROM)
+    syntax_error(p, e->span, "assignment to yield expression not possible");
   const Node *bad = invalid_target(e, STAR_TARGETS);
   bool whole = bad == e && e->kind != NODE_GENERATOR_EXP;
   if (whole && !(e->kind == NODE_CONSTANT && e->Constant.value.kind <= CONST_FALSE))
@@ -55,7 +61,8 @@ static void legacy_statement(Parser *p, const Token *first, const Node *e) {
   if (!starts_expression(p->tok->kind)) return;
   while (!at(p, T_NEWLINE) && !at(p, T_SEMI) && !at(p, T_END) && !at(p, T_ERROR)) advance(p);
   if (at(p, T_ERROR)) unexpected(p);
-  syntax_error(p, tokens_span(p, first, p->tok - 1), "Missing parentheses in call to '%s'. Did you mean %s(...)?", e->Name.id, e->Name.id);
+  syntax_error(p, tokens_span(p, first, p->tok - 1), "Missing parentheses in call to '%s'. Did you mean %s(...)?",
+               e->Name.id, e->Name.id);
 }
 
 /* assignment: annotated | (star_targets '=')+ (yield_expr | star_expressions) !'=' | single_target augassign ...
@@ -84,7 +91,8 @@ static Node *assignment_or_expression(Parser *p) {
   return n;
 }
 
-/* ---- imports -------------------------------------------------------------------------------------------------------------- */
+/* ---- imports
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* dotted_name: NAME ('.' NAME)*, as one identifier */
 static const char *dotted_name(Parser *p) {
@@ -105,7 +113,8 @@ static Node *alias(Parser *p, const Token *first, const char *name) {
   const char *asname = NULL;
   if (accept(p, T_AS)) {
     asname = identifier(p);
-    if (at(p, T_DOT) || at(p, T_LPAR) || at(p, T_LSQB)) syntax_error(p, tokens_span(p, p->tok - 1, p->tok), "cannot use anything but a name as import target");
+    if (at(p, T_DOT) || at(p, T_LPAR) || at(p, T_LSQB))
+      syntax_error(p, tokens_span(p, p->tok - 1, p->tok), "cannot use anything but a name as import target");
   }
   Node *n = node_at(p, NODE_ALIAS, first);
   n->alias.name = name;
@@ -122,7 +131,8 @@ static Node *import_name(Parser *p) {
     const char *name = dotted_name(p);
     push(p, alias(p, t, name));
   } while (accept(p, T_COMMA));
-  if (at(p, T_FROM)) syntax_error(p, tokens_span(p, first, p->tok), "Did you mean to use 'from ... import ...' instead?");
+  if (at(p, T_FROM))
+    syntax_error(p, tokens_span(p, first, p->tok), "Did you mean to use 'from ... import ...' instead?");
   NodeList names = list_from(p, mark);
   Node *n = node_at(p, NODE_IMPORT, first);
   n->Import.names = names;
@@ -150,7 +160,9 @@ static Node *import_from(Parser *p) {
     if (at(p, T_NEWLINE)) syntax_error(p, next_span(p), "Expected one or more names after 'import'");
     do {
       if (brackets && at(p, T_RPAR) && p->stack.n > mark) break;
-      if (at(p, T_NEWLINE) && p->stack.n > mark) syntax_error(p, tokens_span(p, p->tok - 1, p->tok - 1), "trailing comma not allowed without surrounding parentheses");
+      if (at(p, T_NEWLINE) && p->stack.n > mark)
+        syntax_error(p, tokens_span(p, p->tok - 1, p->tok - 1),
+                     "trailing comma not allowed without surrounding parentheses");
       t = p->tok;
       const char *name = identifier(p);
       push(p, alias(p, t, name));
@@ -166,7 +178,8 @@ static Node *import_from(Parser *p) {
   return n;
 }
 
-/* ---- statements of one keyword --------------------------------------------------------------------------------------------- */
+/* ---- statements of one keyword
+ * --------------------------------------------------------------------------------------------- */
 
 /* return_stmt: 'return' [star_expressions] */
 static Node *return_stmt(Parser *p) {
@@ -251,8 +264,8 @@ static Node *type_alias(Parser *p) {
   return n;
 }
 
-/* simple_stmt: assignment | star_expressions | return_stmt | import_stmt | raise_stmt | 'pass' | del_stmt | yield_stmt |
- *              assert_stmt | 'break' | 'continue' | global_stmt | nonlocal_stmt | type_alias */
+/* simple_stmt: assignment | star_expressions | return_stmt | import_stmt | raise_stmt | 'pass' | del_stmt | yield_stmt
+ * | assert_stmt | 'break' | 'continue' | global_stmt | nonlocal_stmt | type_alias */
 static Node *simple_stmt(Parser *p) {
   switch (p->tok->kind) {
   case T_RETURN: return return_stmt(p);

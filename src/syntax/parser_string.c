@@ -52,7 +52,8 @@ static void flush(Parser *p, Pieces *pieces) {
 
 static void fstring_parts(Parser *p, Pieces *pieces);
 
-/* Not syntax_error: here the lexer's error on this line is most often that it took the closing quote for an opening one. */
+/* Not syntax_error: here the lexer's error on this line is most often that it took the closing quote for an opening
+ * one. */
 static NORETURN void field_error(Parser *p, const char *what) {
   if (at(p, T_ERROR)) unexpected(p);
   fail(p->cx, next_span(p), "f-string: %s", what);
@@ -61,7 +62,10 @@ static NORETURN void field_error(Parser *p, const char *what) {
 /* The expression of a field. */
 static Node *field_expression(Parser *p) {
   switch (p->tok->kind) {
-  case T_RBRACE: case T_EXCLAMATION: case T_COLON: case T_EQUAL: {
+  case T_RBRACE:
+  case T_EXCLAMATION:
+  case T_COLON:
+  case T_EQUAL: {
     char what[64];
     snprintf(what, sizeof what, "valid expression required before '%s'", token_text(p->tok->kind));
     field_error(p, what);
@@ -121,8 +125,8 @@ static void replacement_field(Parser *p, Pieces *pieces) {
       syntax_error(p, tokens_span(p, mark, t), "f-string: conversion type must come right after the exclamation mark");
     char c = p->src->text[t->start];
     if (t->end - t->start != 1 || (c != 's' && c != 'r' && c != 'a'))
-      syntax_error(p, token_span(p->src, t), "f-string: invalid conversion character '%.*s': expected 's', 'r', or 'a'", (int)(t->end - t->start),
-                   p->src->text + t->start);
+      syntax_error(p, token_span(p->src, t), "f-string: invalid conversion character '%.*s': expected 's', 'r', or 'a'",
+                   (int)(t->end - t->start), p->src->text + t->start);
     conversion = c;
   }
   flush(p, pieces);
@@ -185,7 +189,8 @@ Node *strings(Parser *p) {
       if (!at(p, T_FSTRING_END)) unexpected(p);
       advance(p);
     }
-    if (any_bytes && any_text) syntax_error(p, tokens_span(p, first, p->tok - 1), "cannot mix bytes and nonbytes literals");
+    if (any_bytes && any_text)
+      syntax_error(p, tokens_span(p, first, p->tok - 1), "cannot mix bytes and nonbytes literals");
   }
   if (!any_f) return take_text(p, &pieces, first);
   flush(p, &pieces);

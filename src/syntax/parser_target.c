@@ -15,16 +15,20 @@ const char *expression_kind(const Node *e) {
   case NODE_TUPLE: return "tuple";
   case NODE_LAMBDA: return "lambda";
   case NODE_CALL: return "function call";
-  case NODE_BOOL_OP: case NODE_BIN_OP: case NODE_UNARY_OP: return "expression";
+  case NODE_BOOL_OP:
+  case NODE_BIN_OP:
+  case NODE_UNARY_OP: return "expression";
   case NODE_GENERATOR_EXP: return "generator expression";
-  case NODE_YIELD: case NODE_YIELD_FROM: return "yield expression";
+  case NODE_YIELD:
+  case NODE_YIELD_FROM: return "yield expression";
   case NODE_AWAIT: return "await expression";
   case NODE_LIST_COMP: return "list comprehension";
   case NODE_SET_COMP: return "set comprehension";
   case NODE_DICT_COMP: return "dict comprehension";
   case NODE_DICT: return "dict literal";
   case NODE_SET: return "set display";
-  case NODE_JOINED_STR: case NODE_FORMATTED_VALUE: return "f-string expression";
+  case NODE_JOINED_STR:
+  case NODE_FORMATTED_VALUE: return "f-string expression";
   case NODE_CONSTANT:
     switch (e->Constant.value.kind) {
     case CONST_NONE: return "None";
@@ -52,7 +56,9 @@ const Node *invalid_target(const Node *e, TargetKind kind) {
     return NULL;
   }
   case NODE_STARRED: return kind == DEL_TARGETS ? e : invalid_target(e->Starred.value, kind);
-  case NODE_NAME: case NODE_ATTRIBUTE: case NODE_SUBSCRIPT: return NULL;
+  case NODE_NAME:
+  case NODE_ATTRIBUTE:
+  case NODE_SUBSCRIPT: return NULL;
   default: return e;
   }
 }
@@ -80,7 +86,8 @@ static void set_context(Node *e, ExprContext ctx) {
 
 void make_target(Parser *p, Node *e, TargetKind kind) {
   const Node *bad = invalid_target(e, kind);
-  if (bad) syntax_error(p, bad->span, "cannot %s %s", kind == DEL_TARGETS ? "delete" : "assign to", expression_kind(bad));
+  if (bad)
+    syntax_error(p, bad->span, "cannot %s %s", kind == DEL_TARGETS ? "delete" : "assign to", expression_kind(bad));
   set_context(e, kind == DEL_TARGETS ? CTX_DEL : CTX_STORE);
 }
 

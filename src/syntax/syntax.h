@@ -115,9 +115,8 @@ typedef enum {
   NODE_KIND_COUNT
 } NodeKind;
 
-/* (Names begin with PyOp/PYOP_: Op and OP_ are the tile IR's, and front/ includes both headers.)
- *
- * One row an operator: enumerator PYOP_... (OP_... are the tile IR's operations), Python's name, how it is written. */
+/* One row an operator: enumerator PYOP_..., Python's name, how it is written. (Op and OP_... are the tile IR's operations,
+ * and front/ includes both headers.) */
 #define PYOP_TABLE(X)             \
   /* BinOp and AugAssign */     \
   X(ADD, Add, "+")              \
@@ -284,8 +283,8 @@ Node *parse_expression(Context *cx, const Source *src);
 enum { MAX_TREE_DEPTH = 1000 };
 
 const char *node_name(NodeKind k); /* "FunctionDef" */
-const char *pyop_name(PyOp op);        /* "FloorDiv" */
-const char *pyop_symbol(PyOp op);      /* "//" */
+const char *pyop_name(PyOp op);    /* "FloorDiv" */
+const char *pyop_symbol(PyOp op);  /* "//" */
 
 /* Calls visit for each child that is there, in the order of Python's fields. */
 void node_children(const Node *n, void (*visit)(void *arg, Node *child), void *arg);

@@ -49,8 +49,6 @@ typedef enum {
   TOKEN_KIND_COUNT
 } TokenKind;
 
-enum { T_FIRST_KEYWORD = T_FALSE, T_LAST_KEYWORD = T_YIELD };
-
 typedef struct Token {
   uint8_t kind;            /* TokenKind */
   bool raw;                /* FSTRING_MIDDLE of an rf"..." */

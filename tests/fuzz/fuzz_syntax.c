@@ -1,6 +1,7 @@
 /* libFuzzer target of the lexer and the parser: any bytes get a tree or a diagnostic.
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Isrc tests/fuzz/fuzz_syntax.c src/base/?*.c src/syntax/?*.c -lm -pthread
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Isrc tests/fuzz/fuzz_syntax.c src/base/?*.c src/syntax/?*.c -lm
+ * -pthread
  *     ./a.out -dict=tests/fuzz/syntax.dict -max_len=4096 CORPUS
  *
  * The input is parsed as a module and as an expression. Of a tree it is checked that every node lies within its source,
@@ -10,21 +11,24 @@
 
 #include <stdlib.h>
 
-#define CHECK(condition) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      abort(); \
-    } \
+#define CHECK(condition)                                                                                               \
+  do {                                                                                                                 \
+    if (!(condition)) {                                                                                                \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                  \
+      abort();                                                                                                         \
+    }                                                                                                                  \
   } while (0)
 
-typedef struct Check { int depth; } Check;
+typedef struct Check {
+  int depth;
+} Check;
 
 static void check_span(Span s) {
   const Source *src = s.source;
   CHECK(src && s.line >= 1 && s.line <= s.end_line && s.end_line <= src->line_count);
   CHECK(s.col >= 0 && s.end_col >= 0 && (s.line < s.end_line || s.col <= s.end_col));
-  CHECK(src->line_start[s.line - 1] + (size_t)s.col <= src->size && src->line_start[s.end_line - 1] + (size_t)s.end_col <= src->size);
+  CHECK(src->line_start[s.line - 1] + (size_t)s.col <= src->size &&
+        src->line_start[s.end_line - 1] + (size_t)s.end_col <= src->size);
 }
 
 static void check_node(void *arg, Node *n) {
