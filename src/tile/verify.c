@@ -276,7 +276,7 @@ static void check_dot(Verifier *v, const Op *op) {
 static void check_body(Verifier *v, const Op *op, int which, int arg_count, const Type *const *types) {
   const Block *b = op->body[which];
   if (b->arg_count != arg_count) bad(v, op, "body %d has %d arguments, not %d", which, b->arg_count, arg_count);
-  for (int i = 0; i < arg_count; i++) need_type(v, op, "argument of the body", i, b->args[i]->type, types[i]);
+  for (int i = 0; i < arg_count; i++) need_type(v, op, "body argument", i, b->args[i]->type, types[i]);
 }
 
 /* Whether the body's last operation, past its first `skip` operands, hands on these types. */
@@ -285,7 +285,7 @@ static void check_end(Verifier *v, const Op *op, int which, OpCode end, int skip
   if (!last || last->code != end) bad(v, op, "body %d does not end in %s", which, op_info[end].name);
   if (last->in_count != count + skip)
     bad(v, op, "body %d ends with %d values, not %d", which, last->in_count - skip, count);
-  for (int i = 0; i < count; i++) need_type(v, op, "value at the end of the body,", i, in(last, i + skip), types[i]);
+  for (int i = 0; i < count; i++) need_type(v, op, "yielded value", i, in(last, i + skip), types[i]);
 }
 
 static const Type **value_types(Verifier *v, Value *const *values, int n) {
