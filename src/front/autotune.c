@@ -134,11 +134,14 @@ void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOpt
   launch_parameter(&c, "num_warps", &launch->num_warps);
   launch_parameter(&c, "num_stages", &launch->num_stages);
   launch_parameter(&c, "num_ctas", &launch->num_ctas);
+  int now = k->module->now;
+  k->module->now = k->decorated_at;
   for (int i = 0; i < k->decorator_count && !options->no_autotune; i++) {
     DecoratorKind kind = decorator_kind(fr, ns, k->decorators[i]);
     if (kind == DECO_AUTOTUNE) apply_autotune(&c, ns, k->decorators[i]);
     else if (kind == DECO_HEURISTICS) apply_heuristics(&c, ns, k->decorators[i]);
   }
+  k->module->now = now;
   launch_parameter(&c, "num_warps", &config.num_warps);
   launch_parameter(&c, "num_stages", &config.num_stages);
   launch_parameter(&c, "num_ctas", &config.num_ctas);

@@ -69,6 +69,7 @@ struct Module {
   Source *source;
   Node *tree;
   Namespace *globals;
+  int now;                          /* the line of the top-level statement being evaluated: names bound later are not seen; 0: the end */
   VEC(Kernel *) kernels;
 };
 
@@ -109,6 +110,7 @@ struct Kernel {
   Node **default_nodes;             /* or NULL */
   const Type **forced;              /* the type an annotation asks for, or NULL */
   bool *is_const;                   /* tl.const */
+  int decorated_at;                 /* line of the def, or of k = triton.jit(f) */
   Node **decorators;                /* autotune and heuristics above jit, outermost first */
   int decorator_count;
   bool debug;
@@ -126,6 +128,7 @@ void kernel_prepare(Front *fr, Kernel *k);
 typedef struct HostScope { Map *names; struct HostScope *up; Namespace *ns; } HostScope; /* locals, then enclosing locals, then ns */
 Py *host_eval(Front *fr, HostScope *sc, Node *n);
 Py *host_eval_in(Front *fr, Namespace *ns, Node *n);
+Py *host_eval_at(Front *fr, Namespace *ns, Node *n, int line); /* seeing what stands above the line: defaults, decorators' arguments */
 void host_exec(Front *fr, HostScope *sc, Node *stmt);      /* a top-level statement, for its effects */
 Py *host_call(Front *fr, Py *callee, const Call *call);
 Py *host_attribute(Front *fr, Py *x, const char *attr);

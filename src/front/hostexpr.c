@@ -312,6 +312,15 @@ Py *host_eval(Front *fr, HostScope *sc, Node *n) {
   }
 }
 
+Py *host_eval_at(Front *fr, Namespace *ns, Node *n, int line) {
+  Module *m = namespace_module(ns);
+  int now = m->now;
+  m->now = line;
+  Py *v = host_eval_in(fr, ns, n);
+  m->now = now;
+  return v;
+}
+
 Py *host_eval_in(Front *fr, Namespace *ns, Node *n) {
   HostScope sc = {.names = map_create(fr->cx->arena, false), .ns = ns};
   return host_eval(fr, &sc, n);

@@ -16,9 +16,10 @@ Py *host_library(Front *fr, const char *path) {
     Py *parts[] = {py_int(fr, 3), py_int(fr, 12), py_int(fr, 0)};
     return py_tuple(fr, 3, parts);
   }
+  if (!strcmp(path, "os.environ")) return py_dict(fr); /* as if nothing were set: a kernel must not depend on it */
   if (!strcmp(path, "sys.maxsize")) return py_int(fr, INT64_MAX);
   static const char *const functions[] = {"functools.partial", "functools.reduce", "itertools.product", "itertools.chain", "collections.namedtuple", "collections.OrderedDict",
-    "collections.defaultdict", "copy.deepcopy", "copy.copy", "os.environ.get", "os.getenv", "packaging.version.parse", "packaging.version.Version", "torch.finfo", "torch.iinfo"};
+    "collections.defaultdict", "copy.deepcopy", "copy.copy", "os.getenv", "packaging.version.parse", "packaging.version.Version", "torch.finfo", "torch.iinfo"};
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
     if (!strcmp(path, functions[i])) return py_unknown(fr, "%s", path);
   return NULL;
@@ -262,7 +263,7 @@ Py *host_library_call(Front *fr, const char *path, const Call *c, bool *known) {
   if (!strcmp(path, "collections.namedtuple")) return named_tuple(fr, c);
   if (!strcmp(path, "collections.OrderedDict") || !strcmp(path, "collections.defaultdict")) return py_dict(fr);
   if ((!strcmp(path, "copy.deepcopy") || !strcmp(path, "copy.copy")) && first) return copy_of(fr, first, path[5] == 'd');
-  if ((!strcmp(path, "os.environ.get") || !strcmp(path, "os.getenv")) && first) return c->n > 1 ? c->args[1] : py_none(fr); /* as if nothing were set */
+  if (!strcmp(path, "os.getenv") && first) return c->n > 1 ? c->args[1] : py_none(fr);
   if ((!strcmp(path, "packaging.version.parse") || !strcmp(path, "packaging.version.Version")) && first) return version(fr, first);
   if ((!strcmp(path, "torch.finfo") || !strcmp(path, "torch.iinfo")) && first) return type_info(fr, first, path[6] == 'i');
   if (ends_with(path, "get_current_target")) { /* kernels choose by it between vendors */

@@ -192,7 +192,11 @@ static Py *bind(Front *fr, Function *fn, HostScope *sc, Py *self, const Call *ca
     if (!v) {
       Node *def = i >= positional ? a->arguments.kw_defaults.at[i - positional] : i >= first_default ? a->arguments.defaults.at[i - first_default] : NULL;
       if (!def) return py_unknown(fr, "%s without an argument for '%s'", fn->name, p->arg.arg);
+      Module *m = outside.ns ? namespace_module(outside.ns) : fn->module;
+      int now = m->now;
+      m->now = fn->def->span.line;
       v = host_eval(fr, &outside, def);
+      m->now = now;
     }
     map_put(sc->names, p->arg.arg, v);
   }

@@ -100,7 +100,7 @@ void core_at(Front *fr, const Node *n) {
 static Py *default_of(Front *fr, Function *fn, int index, Node *node) {
   Node *args = fn->def->FunctionDef.args;
   if (!fn->defaults) fn->defaults = NEW_N(fr->cx->arena, Py *, args->arguments.posonlyargs.n + args->arguments.args.n + args->arguments.kwonlyargs.n + 1);
-  if (!fn->defaults[index]) fn->defaults[index] = host_eval_in(fr, fn->around ? fn->around : fn->module->globals, node);
+  if (!fn->defaults[index]) fn->defaults[index] = host_eval_at(fr, fn->around ? fn->around : fn->module->globals, node, fn->def->span.line);
   return fn->defaults[index];
 }
 
@@ -264,6 +264,7 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   fr->module = k->module;
   fr->options = options ? options : NEW(a, CompileOptions);
   fr->core = core;
+  k->module->now = 0;
   m->project->steps = HOST_STEPS;
   m->project->host_depth = 0;
   core->kernel = k;

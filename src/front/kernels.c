@@ -69,6 +69,7 @@ static Kernel *add_kernel(Front *fr, Module *m, Function *fn) {
   Kernel *k = NEW(fr->cx->arena, Kernel);
   k->module = m;
   k->fn = fn;
+  k->decorated_at = fn->def->span.line;
   vec_push(fr->cx->arena, &m->kernels, k);
   map_put(m->project->jit_of, fn->def, k);
   return k;
@@ -122,6 +123,7 @@ static void find_in(void *arg, Node *n) {
       Kernel *k = add_kernel(s->fr, s->m, copy);
       k->decorators = wrappers.at;
       k->decorator_count = wrappers.n;
+      k->decorated_at = n->span.line;
     }
     return;
   }
@@ -229,7 +231,7 @@ static void read_annotation(Front *fr, Kernel *k, int i, Node *annotation) {
   }
   const Type *t = dotted ? parse_annotation(cx, dotted, &k->is_const[i]) : NULL;
   if (!t && annotation->kind != NODE_CONSTANT) {
-    Py *v = host_eval_in(fr, ns, annotation);
+    Py *v = host_eval_at(fr, ns, annotation, k->fn->def->span.line);
     if (v->kind == PY_CONSTEXPR_TYPE) p->is_constexpr = true;
     if (v->kind == PY_TYPE && v->type->rank == 0 && dotted && strncmp(dotted, "torch.", 6)) t = v->type;
   }
@@ -267,18 +269,19 @@ void kernel_prepare(Front *fr, Kernel *k) {
     if (k->param_nodes[i]->arg.annotation) read_annotation(fr, k, i, k->param_nodes[i]->arg.annotation);
   }
   VEC(Node *) wrappers = {0};
+  int line = def->span.line;
   for (int i = 0; i < def->FunctionDef.decorator_list.n; i++) {
     Node *d = def->FunctionDef.decorator_list.at[i];
     DecoratorKind kind = decorator_kind(fr, ns, d);
     if (kind == DECO_AUTOTUNE || kind == DECO_HEURISTICS) vec_push(a, &wrappers, d);
     if (kind != DECO_JIT || d->kind != NODE_CALL) continue;
     const Node *no_spec = keyword_of(d, "do_not_specialize"), *no_align = keyword_of(d, "do_not_specialize_on_alignment"), *debug = keyword_of(d, "debug");
-    Py *spec_list = no_spec ? host_eval_in(fr, ns, (Node *)no_spec) : NULL, *align_list = no_align ? host_eval_in(fr, ns, (Node *)no_align) : NULL;
+    Py *spec_list = no_spec ? host_eval_at(fr, ns, (Node *)no_spec, line) : NULL, *align_list = no_align ? host_eval_at(fr, ns, (Node *)no_align, line) : NULL;
     for (int p = 0; p < total; p++) {
       k->params[p].no_specialize = listed(fr, spec_list, k->params[p].name, p);
       k->params[p].no_align = listed(fr, align_list, k->params[p].name, p);
     }
-    k->debug = debug && py_truth_known(host_eval_in(fr, ns, (Node *)debug)) == 1;
+    k->debug = debug && py_truth_known(host_eval_at(fr, ns, (Node *)debug, line)) == 1;
   }
   if (!k->decorators) {
     k->decorators = wrappers.at;

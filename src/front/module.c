@@ -12,6 +12,7 @@
  *     CONFIGS = []                            CONFIGS = []              the last binding, then the statements after it that change
  *     for b in (64, 128): CONFIGS.append(b)           for ...           what it is bound to are run
  *
+ * A statement sees the bindings above it: evaluating one sets the file's `now` to its line. Functions see what their caller sees.
  * While a binding is being evaluated its own name means the binding before it (x = x + 1). The same machinery serves functions
  * around a kernel (their parameters are known if they have defaults) and class bodies. */
 #include "front/core.h"
@@ -237,7 +238,7 @@ static bool branch_counts(Front *fr, Namespace *ns, const Guard *g) {
   if (!memo) {
     map_put(ns->tests, g->stmt, (void *)2); /* while it is being evaluated: as if it were true */
     bool yes;
-    if (g->stmt->kind == NODE_IF) yes = py_truth_known(host_eval_in(fr, ns, g->stmt->If.test)) != 0; /* unknown counts as true */
+    if (g->stmt->kind == NODE_IF) yes = py_truth_known(host_eval_at(fr, ns, g->stmt->If.test, g->stmt->span.line)) != 0; /* unknown counts as true */
     else yes = imports_found(fr, ns, &g->stmt->Try.body);
     memo = yes ? (void *)2 : (void *)1;
     map_put(ns->tests, g->stmt, memo);
@@ -284,9 +285,10 @@ static Py *before(Front *fr, Namespace *ns, Entry *e, int limit);
 static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
   Def *d = e->defs.at[index];
   if (d->value) return d->value;
-  int limit = e->limit;
+  int limit = e->limit, now = ns->module->now;
   bool busy = e->busy;
   Py *current = e->current;
+  if (d->stmt && d->kind != DEF_PARAM) ns->module->now = d->stmt->span.line;
   e->limit = index;
   e->busy = true;
   e->current = NULL;
@@ -323,6 +325,7 @@ static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
     }
     case DEF_EFFECT: break;
   }
+  ns->module->now = now;
   e->limit = limit;
   e->busy = busy;
   e->current = current;
@@ -346,6 +349,8 @@ static Py *before(Front *fr, Namespace *ns, Entry *e, int limit) {
     Def *d = e->defs.at[i];
     if (d->kind != DEF_EFFECT || d->ran || !counts(fr, ns, d->guard)) continue;
     bool busy = e->busy;
+    int now = ns->module->now;
+    ns->module->now = d->stmt->span.line;
     e->busy = true;
     e->limit = i;
     e->current = value;
@@ -365,6 +370,7 @@ static Py *before(Front *fr, Namespace *ns, Entry *e, int limit) {
           other->defs.at[j]->value = v;
         }
     }
+    ns->module->now = now;
     e->busy = busy;
     e->current = NULL;
   }
@@ -388,8 +394,14 @@ static Py *from_stars(Front *fr, Namespace *ns, const char *name) {
 Py *namespace_get(Front *fr, Namespace *ns, const char *name) {
   Entry *e = map_get(ns->entries, name);
   if (!e) return from_stars(fr, ns, name);
+  int limit = e->defs.n, now = ns->module->now;
+  if (now) {
+    while (limit > 0 && e->defs.at[limit - 1]->stmt && e->defs.at[limit - 1]->kind != DEF_PARAM && e->defs.at[limit - 1]->stmt->span.line >= now) limit--;
+    if (limit == 0) limit = e->defs.n; /* Python would raise; be helpful */
+  }
+  if (e->busy) return e->current ? e->current : before(fr, ns, e, limit < e->limit ? limit : e->limit);
+  if (limit < e->defs.n) return before(fr, ns, e, limit);
   if (e->done) return e->value;
-  if (e->busy) return e->current ? e->current : before(fr, ns, e, e->limit);
   Py *v = before(fr, ns, e, e->defs.n);
   e->done = true;
   return e->value = v;

@@ -164,7 +164,7 @@ Arguments *specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen) {
       continue;
     }
     Py *v = chosen[i];
-    if (!v && p->has_default) v = host_eval_in(fr, k->fn->around ? k->fn->around : k->module->globals, k->default_nodes[i]);
+    if (!v && p->has_default) v = host_eval_at(fr, k->fn->around ? k->fn->around : k->module->globals, k->default_nodes[i], k->fn->def->span.line);
     if (v && v->kind == PY_UNKNOWN)
       fail_hint(cx, at, "pass it", "argument `%s` of %s is missing, and its %s is not known here: %s", p->name, k->fn->name, chosen[i] ? "autotune or heuristics value" : "default", v->library);
     if (!v) bad_argument(&s, p->is_constexpr ? arena_printf(cx->arena, "it is a tl.constexpr: pass a value, as in %s=128", p->name) : NULL, "is missing");

@@ -18,6 +18,9 @@ static void host_gives(const char *host, int32_t value) {
 static void module_constants(void **state) {
   host_gives("v = 3", 3);
   host_gives("v = 3\nv = v + 1", 4);
+  host_gives("C = [1, 2]\nw = len(C)\nC = []\nv = w", 2); /* a statement sees what stands above it */
+  host_gives("C = 5\ndef f(a=C):\n    return a\nC = 7\nv = f()", 5);
+  host_gives("def f():\n    return C\nC = 5\nw = f()\nC = 7\nv = w * 10 + f()", 57);
   host_gives("a, (b, *c) = 1, (2, 3, 4)\nv = a * 100 + b * 10 + c[-1]", 124);
   host_gives("v = 1\nv += 5", 6);
   host_gives("v = later()\ndef later():\n    return 9", 9);
