@@ -133,10 +133,18 @@ static Value *widen_for_sum(Front *fr, const Builtin *b, Span at, Value *x, cons
   return sem_cast_value(fr, at, x, type_number(fr->cx, dtype_is_signed(d) ? DT_I32 : DT_U32), 0, false);
 }
 
+/* Narrow floats are added up in f32 and rounded once: a sum's order is free, so this is the best of the results that
+ * Triton may give, and every back end gives it. */
+static Value *wide_for_sum(Front *fr, Value *x) {
+  Dtype d = x->type->dtype;
+  return dtype_is_float(d) && dtype_bits(d) < 32 ? build_convert(&fr->b, x, DT_F32) : x;
+}
+
 static Py *call_sum(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = widen_for_sum(fr, b, at, number_block(fr, b, at, "input", args[0]), args[3]);
   Line l = read_line(fr, b, at, 1, &x, args[1], args[2]);
-  return py_tensor(fr, finish_line(fr, &l, lib_reduce_with(fr, x, l.axis, COMBINE_ADD)));
+  Value *sum = lib_reduce_with(fr, wide_for_sum(fr, x), l.axis, COMBINE_ADD);
+  return py_tensor(fr, finish_line(fr, &l, build_convert(&fr->b, sum, x->type->dtype)));
 }
 
 static Py *call_bit_reduce(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -248,9 +256,9 @@ static Py *call_cumulative(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = sem_bf16_to_f32(fr, number_block(fr, b, at, "input", args[0]));
   if (sum) x = widen_for_sum(fr, b, at, x, args[3]);
   int axis = lib_axis(fr, at, b, "axis", args[1], x->type->rank);
-  Op *op = combine_with(fr, OP_SCAN, x, axis, sum ? COMBINE_ADD : COMBINE_MUL);
+  Op *op = combine_with(fr, OP_SCAN, wide_for_sum(fr, x), axis, sum ? COMBINE_ADD : COMBINE_MUL);
   op->attr[1] = lib_bool(fr, at, b, "reverse", args[2]);
-  return py_tensor(fr, op->out[0]);
+  return py_tensor(fr, build_convert(&fr->b, op->out[0], x->type->dtype));
 }
 
 /* ---- sort, topk, histogram ------------------------------------------------------------------------------------ */

@@ -68,13 +68,13 @@ LOOP1(not_bool, uint8_t, uint8_t, x ^ 1)
   LOOP2(max_##name, T, T, x > y ? x : y)
 #define SIGNED_LOOPS(w, T, U)                                                                                          \
   INT_LOOPS(i##w, T)                                                                                                   \
-  LOOP2(div_i##w, T, T, y == 0 ? 0 : y == -1 ? (T)(0 - (U)x) : x / y)                                                  \
+  LOOP2(div_i##w, T, T, y == 0 ? x : y == -1 ? (T)(0 - (U)x) : x / y)                                                  \
   LOOP2(rem_i##w, T, T, y == 0 || y == -1 ? 0 : x % y)                                                                 \
   LOOP2(shr_i##w, T, T, x >> ((U)y < w ? (U)y : w - 1))                                                                \
   LOOP1(abs_i##w, T, T, x < 0 ? (T)(0 - (U)x) : x)
 #define UNSIGNED_LOOPS(w, T)                                                                                           \
   INT_LOOPS(u##w, T)                                                                                                   \
-  LOOP2(div_u##w, T, T, y == 0 ? 0 : x / y)                                                                            \
+  LOOP2(div_u##w, T, T, y == 0 ? x : x / y)                                                                            \
   LOOP2(rem_u##w, T, T, y == 0 ? 0 : x % y)                                                                            \
   LOOP2(shr_u##w, T, T, y < w ? x >> (y & (w - 1)) : 0)
 SIGNED_LOOPS(8, int8_t, uint8_t)
