@@ -5,11 +5,11 @@
  * result, known at run time. A `Py` is either. A plain assignment demotes a number to a run-time scalar (front_demote); that is the
  * only place where one becomes the other silently.
  *
- *   module.c     files, imports, module globals evaluated on demand, decorators
- *   host.c       Python evaluated now: module constants, constexpr_functions, heuristics' lambdas, autotune's lists
- *   kernel.c     one specialization: parameters, scopes, inlining of calls
- *   stmt.c       statements of a kernel's body; control.c: run-time if/for/while and their merge rules
- *   expr.c       expressions of a kernel's body
+ *   pyvalue.c, pyops.c, pymethod.c   values; Python's operators and methods on those known now
+ *   module.c, imports.c, kernels.c   files, imports, module globals evaluated on demand; kernels, decorators, parameters
+ *   hostexpr.c, hoststmt.c, hostlib.c, class.c   Python evaluated now: module constants, constexpr_functions, heuristics' lambdas, autotune's lists
+ *   kernel.c, specialize.c, autotune.c   one specialization: arguments, configuration, scopes, inlining of calls
+ *   stmt.c, expr.c   statements and expressions of a kernel's body; flow.c: run-time if and return; control.c: loops
  *   semantic.c   Triton's types: promotion, broadcasting, casts, operators on tensors
  *   builtins.c   the table of library functions; lib_*.c: their lowering, by group as in Triton's reference
  *   prelude.py   library functions written in Triton
