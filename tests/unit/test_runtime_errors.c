@@ -217,7 +217,8 @@ static void test_faults(void **state) {
   nereid_error_place(error, &file, &line, &column);
   assert_string_equal(file, "kit.py");
   assert_int_equal(line, 8);
-  assert_non_null(strstr(nereid_error_message(error), "in program (0, 0, 0), element [64]"));
+  assert_non_null(strstr(nereid_error_message(error), "element 64 reads"));
+  assert_non_null(strstr(nereid_error_message(error), ", in program (0, 0, 0)"));
   nereid_error_free(error);
 }
 
