@@ -149,10 +149,12 @@ static const char *first_mask(Nest *n, const char *hi) {
   return name;
 }
 
+const char NO_LANES[] = "nd_first(0)";
+
 const char *mask_vector(Nest *n, Mask *m) {
   Emit *e = n->e;
   const char *all = NULL;
-  if (m->never) return "nd_first(0)";
+  if (m->never) return NO_LANES;
   if (m->cond) {
     /* Part of the range: nothing of it where the condition fails. */
     int level = m->hi ? max_int(m->cond_level, m->range_level) : m->cond_level;
@@ -163,28 +165,36 @@ const char *mask_vector(Nest *n, Mask *m) {
     m->cond = NULL;
     m->range_level = max_int(m->range_level, level);
   }
-  if ((m->hi || m->lo) && n->whole) {
+  if (m->hi || m->lo) {
     /* The whole vectors end at hi, and there are none when the range does not begin at 0. */
-    const char *bound = m->hi ? m->hi : text(e, "%lld", (long long)n->width);
-    if (m->lo) bound = text(e, "(%s > 0 ? 0 : %s)", m->lo, bound);
+    const char *end = m->hi ? m->hi : text(e, "%lld", (long long)n->width);
+    const char *bound = m->lo ? text(e, "(%s > 0 ? 0 : %s)", m->lo, end) : end;
     bool known = false;
     for (int i = 0; i < n->bounds.n; i++) known |= !strcmp(n->bounds.at[i], bound);
-    if (!known) vec_push(e->arena, &n->bounds, bound);
-  } else {
-    if (m->hi) all = first_mask(n, m->hi);
-    if (m->lo) {
-      const char *low = text(e, "~%s", first_mask(n, m->lo));
-      all = all ? text(e, "(%s & %s)", all, low) : text(e, "(%s)", low);
+    if (n->mode == WHOLE) {
+      if (!known) {
+        vec_push(e->arena, &n->bounds, bound);
+        vec_push(e->arena, &n->ends, end);
+      }
+    } else if (n->mode == REST && known) {
+      return NO_LANES;
+    } else {
+      if (m->hi) all = first_mask(n, m->hi);
+      if (m->lo) {
+        const char *low = text(e, "~%s", first_mask(n, m->lo));
+        all = all ? text(e, "(%s & %s)", all, low) : text(e, "(%s)", low);
+      }
     }
   }
   if (m->vector) all = all ? text(e, "(%s & %s)", all, m->vector) : m->vector;
   return all;
 }
 
-/* Lanes past the end of a short dim never touch memory. */
+/* Lanes past the end of a short dim never touch memory, nor those past the end of a pass whose vectors begin anywhere. */
 static const char *with_width(Nest *n, const char *mask) {
-  if (n->width >= 16) return mask;
-  const char *short_mask = first_mask(n, text(n->e, "%lld", (long long)n->width));
+  bool limited = n->align && n->mode == MASKED;
+  if (n->width >= 16 && !limited) return mask;
+  const char *short_mask = first_mask(n, limited ? "limit" : text(n->e, "%lld", (long long)n->width));
   return mask ? text(n->e, "(%s & %s)", mask, short_mask) : short_mask;
 }
 
@@ -243,7 +253,7 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   NestText r = {.dtype = d};
   bool vector = runs_with_vector(p) || (m && !mask_is_scalar(m)) || (other && other->level >= n->vector_level);
   if (m && m->never && !other) {
-    r.name = literal(e, d, 0, 0);
+    r.name = literal(e, held_dtype(d), 0, 0);
     return r;
   }
   if (!vector) {
@@ -252,7 +262,7 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
     if (m && m->never) value = other->name;
     else if (m && m->cond) {
       r.level = max_int(r.level, m->cond_level);
-      value = text(e, "%s ? %s : %s", m->cond, value, other ? other->name : literal(e, d, 0, 0));
+      value = text(e, "%s ? %s : %s", m->cond, value, other ? other->name : literal(e, held_dtype(d), 0, 0));
     }
     if (other) r.level = max_int(r.level, other->level);
     r.name = declare(n, r.level, d, v, value);
@@ -260,20 +270,24 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   }
   r.level = n->vector_level;
   const char *mask = m ? mask_vector(n, m) : NULL;
+  if (mask == NO_LANES) {
+    if (other) return *other;
+    return (NestText){.name = literal(e, held_dtype(d), 0, 0), .dtype = d};
+  }
   int bytes = elem_bytes(d);
   const char *value;
   if (!runs_with_vector(p)) { /* one element, wanted by some lanes */
-    const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, d, 0, 0));
+    const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, held_dtype(d), 0, 0));
     if (!mask) value = splat_text(e, d, text(e, "nd_load_%s((void *)(%s))", t, p->base));
     else
       value = text(e, "nd_select_%sv(%s, %s, %s)", dtype_name(held_dtype(d)), mask,
-                   splat_text(e, d, text(e, "nd_any(%s) ? nd_load_%s((void *)(%s)) : %s", mask, t, p->base, literal(e, d, 0, 0))),
+                   splat_text(e, d, text(e, "nd_any(%s) ? nd_load_%s((void *)(%s)) : %s", mask, t, p->base, literal(e, held_dtype(d), 0, 0))),
                    none);
     r.name = declare(n, r.level, d, v, value);
     return r;
   }
   mask = with_width(n, mask);
-  const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, d, 0, 0));
+  const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, held_dtype(d), 0, 0));
   if (p->term_count) {
     const char *all = mask ? mask : "nd_splat_i1v(1)";
     if (one_index(p, bytes)) value = text(e, "nd_xgather_%sv((void *)(%s), %s, %s, %s)", t, p->base, p->terms[0]->name, all, none);
@@ -281,6 +295,8 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   } else if (sym_is(p->step, bytes)) {
     if (mask) value = text(e, "nd_mload_%sv(%s, %s, %s)", t, lane_address(n, p), mask, none);
     else value = text(e, "nd_load_%sv(%s)", t, lane_address(n, p));
+    if (n->mode == WHOLE && n->prefetch)
+      put(n, &n->body, n->vector_level, "__builtin_prefetch((char *)%s + %s, 0, 2);", lane_address(n, p), n->prefetch);
   } else {
     if (mask) value = text(e, "nd_smload_%sv(%s, %s, %s, %s)", t, lane_address(n, p), sym_text(n, p->step), mask, none);
     else value = text(e, "nd_sload_%sv(%s, %s)", t, lane_address(n, p), sym_text(n, p->step));
@@ -289,13 +305,77 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   return r;
 }
 
+/* ---- the next program's data ---- */
+
+/* What v gains from one program to the next along x, as C text of bytes; NULL when that is not known. */
+static const char *growth(Emit *e, Value *v, int depth) {
+  if (depth > 24 || v->type->rank) return NULL;
+  if (!v->def) return v->block && !v->block->parent ? "0" : NULL;
+  Op *op = v->def;
+  const char *a = NULL, *b = NULL;
+  switch (op->code) {
+    case OP_CONST: return "0";
+    case OP_PROGRAM_ID: return op->attr[0] == 0 ? "1" : "0";
+    case OP_NUM_PROGRAMS: return "0";
+    case OP_CONVERT: case OP_HINT: return dtype_is_float(v->type->dtype) ? NULL : growth(e, op->in[0], depth + 1);
+    case OP_ADD: case OP_SUB: case OP_MUL: case OP_ADDPTR:
+      a = growth(e, op->in[0], depth + 1);
+      b = a ? growth(e, op->in[1], depth + 1) : NULL;
+      break;
+    default: return NULL;
+  }
+  if (!a || !b || (!v->type->ptr && dtype_is_float(v->type->dtype))) return NULL;
+  bool none_a = !strcmp(a, "0"), none_b = !strcmp(b, "0");
+  if (op->code == OP_MUL) {
+    if (none_a && none_b) return "0";
+    if (none_a) return text(e, "%s * (int64_t)%s", b, scalar_text(e, op->in[0]));
+    if (none_b) return text(e, "%s * (int64_t)%s", a, scalar_text(e, op->in[1]));
+    return NULL;
+  }
+  if (op->code == OP_ADDPTR && !none_b)
+    b = text(e, "(%s) * %d", b, v->type->ptr > 1 ? 8 : dtype_bytes(v->type->dtype));
+  if (none_b) return a;
+  if (op->code == OP_SUB) return text(e, "(%s - (%s))", a, b);
+  return none_a ? b : text(e, "(%s + %s)", a, b);
+}
+
+static const char *sym_growth(Emit *e, const Sym *s) {
+  const char *a, *b;
+  switch (s->kind) {
+    case SYM_CONST: return "0";
+    case SYM_VALUE: return growth(e, s->value, 0);
+    case SYM_ADD:
+      a = sym_growth(e, s->l);
+      b = a ? sym_growth(e, s->r) : NULL;
+      if (!b) return NULL;
+      return !strcmp(a, "0") ? b : !strcmp(b, "0") ? a : text(e, "(%s + %s)", a, b);
+    default:
+      a = sym_growth(e, s->l);
+      if (!a || s->r->kind != SYM_CONST) return NULL;
+      return !strcmp(a, "0") ? a : text(e, "(%s) * %lld", a, (long long)s->r->number);
+  }
+}
+
+/* A load that this nest repeats has its data in cache: the time goes to bringing in what the next program will load. Bytes
+ * ahead, or NULL. */
+static const char *again_in_next_program(Nest *n, Op *op) {
+  bool repeated = false;
+  for (int i = 0; i < n->g->repeats.n; i++) repeated |= n->g->repeats.at[i] == op;
+  if (!repeated || n->mode != WHOLE) return NULL;
+  const char *bytes = sym_growth(n->e, index_of(n->e, op->in[0])->base);
+  return bytes && strcmp(bytes, "0") != 0 ? bytes : NULL;
+}
+
 NestText load_value(Nest *n, Op *op, const int8_t *map) {
   Mask m = {0};
   const NestText *other = NULL;
   if (op->in_count > 1) mask_add(n, &m, op->in[1], map);
   if (op->in_count > 2) other = demand(n, op->in[2], map);
   Place p = place_of(n, op->in[0], map);
-  return load_from(n, op->out[0], type_dtype(op->out[0]->type), &p, op->in_count > 1 ? &m : NULL, other);
+  n->prefetch = again_in_next_program(n, op);
+  NestText r = load_from(n, op->out[0], type_dtype(op->out[0]->type), &p, op->in_count > 1 ? &m : NULL, other);
+  n->prefetch = NULL;
+  return r;
 }
 
 /* The Index of a kept element's address. */
@@ -337,7 +417,9 @@ static void store_to(Nest *n, Dtype d, const Place *p, Mask *m, const NestText *
     else put(n, sinks, 0, "%s", store);
     return;
   }
-  const char *mask = with_width(n, m ? mask_vector(n, m) : NULL);
+  const char *mask = m ? mask_vector(n, m) : NULL;
+  if (mask == NO_LANES) return;
+  mask = with_width(n, mask);
   const char *value = as_vector(n, x);
   int level = n->vector_level;
   if (!runs_with_vector(p) || p->term_count) {
@@ -366,6 +448,11 @@ void store_root(Nest *n, Root *r) {
   const NestText *x = demand(n, op->in[1], r->map);
   Place p = place_of(n, op->in[0], r->map);
   if (n->pass == 0) quote_source(n->e, &n->sinks, n->e->indent + 1 + n->vector_level, op->span);
+  int bytes = elem_bytes(pointee_dtype(op->in[0]->type));
+  if (n->only_stores && !n->align && n->mode == WHOLE && !p.term_count && sym_is(p.step, bytes)) {
+    n->align = p.base;
+    n->align_bytes = bytes;
+  }
   store_to(n, pointee_dtype(op->in[0]->type), &p, op->in_count > 2 ? &m : NULL, x, true);
 }
 
@@ -413,8 +500,8 @@ void atomic_root(Nest *n, Root *r) {
   if (n->vector_dim < 0) {
     const char *call = cas ? text(e, "nd_atomic_cas_%s((void *)(%s), %s, %s)", t, p.base, x->name, y->name)
                            : text(e, "nd_atomic_%s_%s((void *)(%s), %s)", kind, t, p.base, x->name);
-    if (m.never) call = literal(e, d, 0, 0);
-    else if (m.cond) call = text(e, "%s ? %s : %s", m.cond, call, literal(e, d, 0, 0));
+    if (m.never) call = literal(e, held_dtype(d), 0, 0);
+    else if (m.cond) call = text(e, "%s ? %s : %s", m.cond, call, literal(e, held_dtype(d), 0, 0));
     old.name = fresh_name(e, NULL);
     put(n, &n->sinks, 0, "const nd_%s %s = %s;", t, old.name, call);
   } else {

@@ -23,6 +23,9 @@ static const char text_convert[] =
 static const char text_mem[] =
 #include "nereid_mem.h.inc"
     ;
+static const char text_nest[] =
+#include "nereid_nest.h.inc"
+    ;
 static const char text_math[] =
 #include "nereid_math.h.inc"
     ;
@@ -130,6 +133,7 @@ void cpu_emit_c(Func *f, Buf *out) {
   buf_puts(out, text_vec);
   buf_puts(out, text_convert);
   buf_puts(out, text_mem);
+  buf_puts(out, text_nest);
   if (u.math) buf_puts(out, text_math);
   if (u.dot) buf_puts(out, text_dot);
   if (u.tile) buf_puts(out, text_tile);

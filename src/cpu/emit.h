@@ -83,6 +83,7 @@ struct Group {
   int32_t shape[MAX_RANK];
   VEC(Root *) roots;
   VEC(Op *) loads;         /* that run in it */
+  VEC(Op *) repeats;       /* of these, those that an earlier group has loaded before */
   VEC(Buffer *) reads;
   VEC(Buffer *) skewed;    /* of reads, those at another index than the nest's own */
   int step;                /* when it runs, for buffer.c */

@@ -6,7 +6,10 @@
  */
 #include "cpu/nest.h"
 
-Buf *nest_at(Nest *n, int level) { return level >= n->vector_level ? &n->body : &n->at[level]; }
+Buf *nest_at(Nest *n, int level) {
+  if (level >= n->vector_level) return &n->body;
+  return n->mode == REST && level == n->loops ? &n->rest : &n->at[level];
+}
 
 void put(Nest *n, Buf *b, int level, const char *format, ...) {
   for (int i = 0; i < n->e->indent + 1 + level; i++) buf_puts(b, "  ");
@@ -91,19 +94,21 @@ static NestText element_value(Nest *n, Value *v, const int8_t *map) {
   Emit *e = n->e;
   Op *op = v->def;
   NestText t = {.dtype = type_dtype(v->type)};
-  if (op->code == OP_SELECT) { /* on a mask that holds for all lanes here, its first operand */
+  if (op->code == OP_SELECT) { /* on a mask that holds for all lanes of this pass, or for none */
     Mask m = {0};
     mask_add(n, &m, op->in[0], map);
-    if (!m.cond && !m.never && !m.vector && (!m.hi || n->whole) && !m.lo) {
-      bool whole_only = m.hi != NULL;
-      mask_vector(n, &m);
-      const NestText *held = demand(n, op->in[1], map);
-      if (!whole_only) return *held;
-      /* True of whole vectors only: what is made of it, a constant too, must not be found again by the tail. */
-      t = *held;
-      t.name = as_form(n, held, true);
-      t.level = n->vector_level;
-      return t;
+    if (!m.cond && !m.never && !m.vector && (n->mode != MASKED || (!m.hi && !m.lo))) {
+      bool always = !m.hi && !m.lo;
+      const char *mask = mask_vector(n, &m);
+      if (!mask || mask == NO_LANES) {
+        t = *demand(n, op->in[mask ? 2 : 1], map);
+        /* True in this pass only: what is made of it, a constant too, must not be found again by the next. */
+        if (!always && n->mode == WHOLE && t.level < n->vector_level) {
+          t.name = as_vector(n, &t);
+          t.level = n->vector_level;
+        }
+        return t;
+      }
     }
   }
   const NestText *in[4];
@@ -183,14 +188,69 @@ static void take(Emit *e, Buf *b) {
   *b = (Buf){0};
 }
 
-/* A vector loop from `from` to `to`. */
-static void vector_loop(Nest *n, Buf *body, Buf *sinks, const char *from, const char *to) {
+/* A vector loop: `for (HEAD)` around body and sinks. */
+static void vector_loop(Nest *n, Buf *body, Buf *sinks, const char *head) {
   Emit *e = n->e;
-  const char *iv = index_name(n, n->vector_dim);
-  line(e, "for (int64_t %s = %s; %s < %s; %s += ND_VL) {", iv, from, iv, to, iv);
+  line(e, "for (int64_t %s) {", head);
   take(e, body);
   take(e, sinks);
   line(e, "}");
+}
+
+static const char *upwards(Nest *n, const char *from, const char *to) {
+  const char *i = index_name(n, n->vector_dim);
+  return text(n->e, "%s = %s; %s < %s; %s += ND_VL", i, from, i, to, i);
+}
+
+/* min or max of the texts. */
+static const char *fold_text(Emit *e, const char *fn, const char *const *at, int count) {
+  const char *t = at[0];
+  for (int i = 1; i < count; i++) {
+    bool seen = false;
+    for (int k = 0; k < i; k++) seen |= !strcmp(at[k], at[i]);
+    if (!seen) t = text(e, "nd_%s_i64(%s, %s)", fn, t, at[i]);
+  }
+  return t;
+}
+
+/* The vector loops of the passes. */
+static void write_vector_loops(Nest *n, Buf *body, Buf *sinks) {
+  Emit *e = n->e;
+  const char *width = text(e, "%lld", (long long)n->width), *i = index_name(n, n->vector_dim);
+  if (!n->bounds.n && !n->align) {
+    vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, "0", width));
+    return;
+  }
+  const char *end = n->bounds.n ? fold_text(e, "min", n->bounds.at, n->bounds.n) : width;
+  if (n->bounds.n) end = text(e, "nd_min_i64(nd_max_i64(%s, 0), %s)", end, width);
+  const char *first = "0";
+  if (n->align) {
+    /* Stores past the caches want whole lines: the first vectors go up to an aligned address. */
+    line(e, "const int64_t end = %s, head = nd_head(%s, %d, far, end), whole = head + (end - head) / ND_VL * ND_VL;", end, n->align,
+         n->align_bytes);
+    first = "head";
+  } else {
+    line(e, "const int64_t whole = %s / ND_VL * ND_VL;", end);
+  }
+  vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, first, "whole"));
+  bool rest = n->bounds.n && (body[REST].n || sinks[REST].n);
+  if (n->bounds.n) {
+    const char *last = fold_text(e, "max", n->ends.at, n->ends.n);
+    line(e, "const int64_t rest = nd_max_i64(whole, nd_min_i64((%s + ND_VL - 1) / ND_VL * ND_VL, %s));", last, width);
+  }
+  const char *masked_end = n->bounds.n ? "rest" : width;
+  if (n->align)
+    vector_loop(n, &body[MASKED], &sinks[MASKED],
+                text(e, "limit = head ? head : %s, %s = head ? 0 : whole; %s < %s; %s = limit < %s ? whole : %s + ND_VL, limit = %s", width, i, i,
+                     masked_end, i, width, i, width));
+  else
+    vector_loop(n, &body[MASKED], &sinks[MASKED], upwards(n, "whole", masked_end));
+  if (rest) {
+    line(e, "if (rest < %s) {", width);
+    take(e, &n->rest);
+    vector_loop(n, &body[REST], &sinks[REST], upwards(n, "rest", width));
+    line(e, "}");
+  }
 }
 
 void emit_group(Emit *e, Group *g) {
@@ -218,16 +278,18 @@ void emit_group(Emit *e, Group *g) {
       if (v->type->rank == 0) line(e, "nd_%s %s;", dtype_name(held_dtype(type_dtype(v->type))), value_name(e, v));
     }
   }
-  n->whole = n->width >= 16; /* no machine has longer vectors */
-  run_roots(n);
-  Buf body = n->body, sinks = n->sinks;
-  n->body = n->sinks = (Buf){0};
-  bool tail = n->bounds.n > 0;
-  if (tail) {
-    n->whole = false;
-    n->pass = 1;
+  Buf body[3] = {0}, sinks[3] = {0};
+  n->only_stores = n->width >= 16;
+  for (int i = 0; i < g->roots.n; i++) n->only_stores &= g->roots.at[i]->kind == ROOT_STORE;
+  n->mode = n->width >= 16 ? WHOLE : MASKED; /* no machine has longer vectors */
+  for (bool more = true; more; n->pass++) {
     forget_vectors(n);
     run_roots(n);
+    int k = n->pass == 0 ? WHOLE : (int)n->mode;
+    body[k] = n->body, sinks[k] = n->sinks;
+    n->body = n->sinks = (Buf){0};
+    more = n->mode != REST && (n->bounds.n > 0 || (n->align && n->mode == WHOLE));
+    n->mode = n->mode == WHOLE ? MASKED : REST;
   }
   line(e, "{");
   take(e, &n->at[0]);
@@ -239,19 +301,10 @@ void emit_group(Emit *e, Group *g) {
     e->indent++;
   }
   if (n->vector_dim < 0) {
-    take(e, &body);
-    take(e, &sinks);
+    take(e, &body[WHOLE]);
+    take(e, &sinks[WHOLE]);
   } else {
-    const char *width = text(e, "%lld", (long long)n->width);
-    if (tail) {
-      const char *bound = n->bounds.at[0];
-      for (int i = 1; i < n->bounds.n; i++) bound = text(e, "nd_min_i64(%s, %s)", bound, n->bounds.at[i]);
-      line(e, "const int64_t whole = nd_min_i64(nd_max_i64(%s, 0), %s) / ND_VL * ND_VL;", bound, width);
-      vector_loop(n, &body, &sinks, "0", "whole");
-      vector_loop(n, &n->body, &n->sinks, "whole", width);
-    } else {
-      vector_loop(n, &body, &sinks, "0", width);
-    }
+    write_vector_loops(n, body, sinks);
   }
   for (int l = n->loops; l > 0; l--) {
     take(e, &n->after[l]);
@@ -259,6 +312,8 @@ void emit_group(Emit *e, Group *g) {
     line(e, "}");
   }
   take(e, &n->after[0]);
+  buf_destroy(&n->rest);
+  for (int k = 0; k < 3; k++) buf_destroy(&body[k]), buf_destroy(&sinks[k]);
   e->indent = indent;
   line(e, "}");
   for (int i = 0; i < n->touched.n; i++) n->touched.at[i]->text = NULL;

@@ -4,8 +4,9 @@
  *       at[0]                                   level 0: what no index changes
  *       for (i0) {
  *         at[1]                                 level 1: what i0 changes
- *         for (i1 = 0; i1 < full; i1 += ND_VL) { body; sinks }       the vector level, whole vectors
- *         for (i1 = full; i1 < 781; ..) { .. }                       the same once more, with masks
+ *         for (i1 = 0; i1 < whole; i1 += ND_VL) { body; sinks }      the vector level, whole vectors
+ *         for (i1 = whole; i1 < rest; ..) { .. }                     the same once more, with masks
+ *         for (i1 = rest; i1 < 1024; ..) { .. }                      and where no mask holds: what reductions still want
  *         after[1]
  *       }
  *       after[0]
@@ -17,6 +18,10 @@
 #define NEREID_CPU_NEST_H
 
 #include "cpu/emit.h"
+
+/* The three passes over a nest's body. WHOLE: range masks hold for all lanes. MASKED: some lanes. REST: for none, so that loads
+ * are their `other` and stores nothing. */
+typedef enum { WHOLE, MASKED, REST } Mode;
 
 /* A value as the nest has it at one index. */
 struct NestText {
@@ -38,8 +43,14 @@ typedef struct Nest {
   int vector_level;        /* loops + 1 */
   Buf at[MAX_RANK + 1], after[MAX_RANK + 1];
   Buf body, sinks;
-  bool whole;              /* this pass has whole vectors: range masks hold for all lanes */
-  VEC(const char *) bounds; /* of the range masks met in that pass */
+  Buf rest;                /* the REST pass's own scalars */
+  Mode mode;
+  VEC(const char *) bounds; /* of the range masks met in the first pass: where whole vectors end ... */
+  VEC(const char *) ends;  /* ... and from where on no lane holds */
+  const char *align;       /* a store's address at the nest's first index: whole vectors begin where it is aligned */
+  int align_bytes;
+  bool only_stores;        /* all roots are stores */
+  const char *prefetch;    /* bytes from what is loaded now to what the next program loads */
   VEC(Info *) touched;
   VEC(Sym *) syms;
   struct FirstMask { const char *hi, *name; } first[32];
@@ -67,7 +78,8 @@ typedef struct Mask {
   bool never;
 } Mask;
 void mask_add(Nest *n, Mask *m, Value *v, const int8_t *map);
-/* The mask as a vector, NULL when all lanes of this pass hold. */
+/* The mask as a vector: NULL when all lanes of this pass hold, NO_LANES when none does. */
+extern const char NO_LANES[];
 const char *mask_vector(Nest *n, Mask *m);
 bool mask_is_scalar(const Mask *m);
 /* base without the vector dim's part, an int64_t, and what the vector dim adds an index. */

@@ -159,9 +159,12 @@ static void pull(Planner *p, Value *v, Group *g, const int8_t map[MAX_RANK]) {
       note_read(p, g, v, map);
       return;
     }
+    if (op->code == OP_LOAD) {
+      vec_push(e->arena, &g->loads, op);
+      if (info->owner) vec_push(e->arena, &g->repeats, op);
+    }
     info->owner = g;
     memcpy(info->map, map, sizeof info->map);
-    if (op->code == OP_LOAD) vec_push(e->arena, &g->loads, op);
   } else {
     return; /* made of scalars and virtual values only */
   }

@@ -68,12 +68,19 @@ static const char *lane_name(Dtype d) { return d == DT_I1 ? "i32" : held_name(d)
 
 /* Text of the combine function at an indentation, into b; acc and x are names, new values come in out. */
 static void combine(Nest *n, Buf *b, int level, const Op *op, const char *const *acc, const char *const *x, bool vector,
-                    const char **out) {
+                    bool from_identity, const char **out) {
   Emit *e = n->e;
   const char **args = NEW_N(e->arena, const char *, 2 * op->in_count);
   for (int k = 0; k < op->in_count; k++) args[k] = acc[k], args[op->in_count + k] = x[k];
   if (reduces_wide(op)) {
     out[0] = text(e, "%s + %s", acc[0], x[0]);
+    return;
+  }
+  const Op *f = simple_body(op);
+  Dtype d = held_dtype(type_dtype(op->in[0]->type));
+  if (vector && from_identity && f && (f->code == OP_MAX || f->code == OP_MIN) && dtype_is_float(d) && !f->attr[0]) {
+    /* The accumulator began as an infinity and is no NaN. */
+    out[0] = text(e, "nd_%s_%sv(%s, %s)", f->code == OP_MAX ? "grow" : "shrink", dtype_name(d), acc[0], x[0]);
     return;
   }
   Buf *saved = e->out;
@@ -141,7 +148,7 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
       lane[k] = fresh_name(e, NULL);
       put(n, b, level + 2, "const nd_%s %s = %s;", held_name(d[k]), lane[k], in[k]);
     }
-    combine(n, b, level + 2, op, acc, lane, false, out);
+    combine(n, b, level + 2, op, acc, lane, false, false, out);
     assign_all(n, b, level + 2, parts, acc, out);
     put(n, b, level + 1, "}");
     put(n, b, level, "}");
@@ -161,13 +168,13 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
   if (n->width < 16 && identity) /* lanes past the end count for nothing */
     in[0] = text(e, "nd_select_%sv(nd_first(%s - %s), %s, %s)", held_name(d[0]), width, iv, in[0], splat_text(e, d[0], identity));
   if (identity) {
-    combine(n, b, level, op, acc, in, true, out);
+    combine(n, b, level, op, acc, in, true, true, out);
     assign_all(n, b, level, parts, acc, out);
   } else {
     put(n, b, level, "if (%s == 0) {", iv);
     assign_all(n, b, level + 1, parts, acc, in);
     put(n, b, level, "} else {");
-    combine(n, b, level + 1, op, acc, in, true, out);
+    combine(n, b, level + 1, op, acc, in, true, false, out);
     if (parts == 1) {
       assign_all(n, b, level + 1, parts, acc, out);
     } else {
@@ -195,7 +202,7 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
       other[k] = fresh_name(e, NULL);
       put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k], lane_name(d[k]), acc[k]);
     }
-    combine(n, after, outer + 1, op, acc, other, true, out);
+    combine(n, after, outer + 1, op, acc, other, true, false, out);
     for (int k = 0; k < parts; k++) {
       next[k] = fresh_name(e, NULL);
       put(n, after, outer + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
@@ -216,7 +223,7 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
     lane[k] = fresh_name(e, NULL);
     put(n, after, outer + 1, "const nd_%s %s = %s%s[j];", held_name(d[k]), lane[k], d[k] == DT_I1 ? "-" : "", acc[k]);
   }
-  combine(n, after, outer + 1, op, sum, lane, false, out);
+  combine(n, after, outer + 1, op, sum, lane, false, false, out);
   for (int k = 0; k < parts; k++) {
     next[k] = fresh_name(e, NULL);
     put(n, after, outer + 1, "const nd_%s %s = %s;", held_name(d[k]), next[k], out[k]);
@@ -270,7 +277,7 @@ static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t
         put(n, b, level + 1, "const nd_%sv %s = nd_load_%sv(%s);", held_name(d[k]), acc[k], t, base[k]);
     }
     if (vectors) {
-      combine(n, b, level + 1, op, acc, now, true, out);
+      combine(n, b, level + 1, op, acc, now, true, false, out);
       const char *next[MAX_PARTS] = {0};
       for (int k = 0; k < parts; k++) {
         next[k] = fresh_name(e, NULL);
@@ -285,7 +292,7 @@ static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t
         l[k] = fresh_name(e, NULL), r2[k] = fresh_name(e, NULL);
         put(n, b, level + 2, "const nd_%s %s = %s%s[j], %s = %s%s[j];", held_name(d[k]), l[k], sign, acc[k], r2[k], sign, now[k]);
       }
-      combine(n, b, level + 2, op, l, r2, false, out);
+      combine(n, b, level + 2, op, l, r2, false, false, out);
       for (int k = 0; k < parts; k++) put(n, b, level + 2, "%s[j] = %s%s;", now[k], d[k] == DT_I1 ? "-" : "", out[k]);
       put(n, b, level + 1, "}");
     }

@@ -3,6 +3,9 @@
  * On x86-64 with glibc they are libmvec's: within 4 units of the last place, and right for NaN, infinities and zeros. Its
  * names say register class, lanes and parameters: _ZGVeN16v_expf is AVX-512, 16 lanes, one vector ("Vector Function
  * ABI for x86-64"). Elsewhere they are libm's, lane by lane.
+ *
+ * exp and exp2 of f32 alone are written out here: softmax and attention live on them, a call keeps everything else of a loop
+ * out of registers, and libmvec takes arguments below -87 a lane at a time, which is what masked lanes are (-inf).
  */
 #ifndef NEREID_MATH_H
 #define NEREID_MATH_H
@@ -33,8 +36,10 @@
 
 #define ND_MATH1_LIBMVEC(name) \
   extern nd_f32v ND_MVEC_F32(name, v)(nd_f32v) __attribute__((const)); \
-  extern nd_f64p ND_MVEC_F64(name, v)(nd_f64p) __attribute__((const)); \
   ND_INLINE nd_f32v nd_##name##_f32v(nd_f32v x) { return ND_MVEC_F32(name, v)(x); } \
+  ND_MATH1_LIBMVEC_F64(name)
+#define ND_MATH1_LIBMVEC_F64(name) \
+  extern nd_f64p ND_MVEC_F64(name, v)(nd_f64p) __attribute__((const)); \
   ND_INLINE nd_f64v nd_##name##_f64v(nd_f64v x) { \
     nd_f64u a = {x}, r; \
     ND_EACH_PART(r.p[k] = ND_MVEC_F64(name, v)(a.p[k])) \
@@ -51,6 +56,8 @@
   }
 #define ND_MATH1_LIBM(name) \
   ND_INLINE nd_f32v nd_##name##_f32v(nd_f32v x) { return ND_MAP1(nd_f32v, name##f, x); } \
+  ND_MATH1_LIBM_F64(name)
+#define ND_MATH1_LIBM_F64(name) \
   ND_INLINE nd_f64v nd_##name##_f64v(nd_f64v x) { return ND_MAP1(nd_f64v, name, x); }
 #define ND_MATH2_LIBM(name) \
   ND_INLINE nd_f32v nd_##name##_f32v(nd_f32v x, nd_f32v y) { return ND_MAP2(nd_f32v, name##f, x, y); } \
@@ -58,23 +65,31 @@
 
 #ifdef ND_MVEC
 #define ND_MATH1 ND_MATH1_LIBMVEC
+#define ND_MATH1_F64 ND_MATH1_LIBMVEC_F64
 #define ND_MATH2 ND_MATH2_LIBMVEC
 #else
 #define ND_MATH1 ND_MATH1_LIBM
+#define ND_MATH1_F64 ND_MATH1_LIBM_F64
 #define ND_MATH2 ND_MATH2_LIBM
 #endif
-ND_MATH1(exp)
+#define nd_exp_f32v nd_exp_libmvec_f32v /* see below */
+ND_MATH1_F64(exp)
+#undef nd_exp_f32v
 ND_MATH1(log)
 ND_MATH1(sin)
 ND_MATH1(cos)
 ND_MATH2(pow)
 #ifndef ND_MVEC_ALL
 #undef ND_MATH1
+#undef ND_MATH1_F64
 #undef ND_MATH2
 #define ND_MATH1 ND_MATH1_LIBM
+#define ND_MATH1_F64 ND_MATH1_LIBM_F64
 #define ND_MATH2 ND_MATH2_LIBM
 #endif
-ND_MATH1(exp2)
+#define nd_exp2_f32v nd_exp2_libmvec_f32v
+ND_MATH1_F64(exp2)
+#undef nd_exp2_f32v
 ND_MATH1(expm1)
 ND_MATH1(log2)
 ND_MATH1(log10)
@@ -85,7 +100,7 @@ ND_MATH1(acos)
 ND_MATH1(atan)
 ND_MATH1(sinh)
 ND_MATH1(cosh)
-ND_MATH1(tanh)
+ND_MATH1_F64(tanh)
 ND_MATH1(asinh)
 ND_MATH1(acosh)
 ND_MATH1(atanh)
@@ -102,6 +117,53 @@ ND_INLINE nd_f64v nd_exp10_f64v(nd_f64v x) { return nd_pow_f64v(nd_splat_f64v(10
 #endif
 #undef ND_MATH1
 #undef ND_MATH2
+
+/* ---- exp and exp2 of f32 ---- */
+
+/* 2^n (1 + r + r^2 p(r)), |r| <= ln 2 / 2: the polynomial of the Cephes library's expf (Moshier), within 1 ulp or so. n is in
+ * [-160, 129], so that results may be subnormal, zero or infinity. */
+ND_INLINE nd_f32v nd_exp_scale(nd_f32v r, nd_f32v n) {
+  nd_f32v p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + (r + 1.0f);
+#if defined(ND_AVX512)
+  return (nd_f32v)ND_MM(scalef_ps)(p, n);
+#else
+  nd_i32v whole = __builtin_convertvector(n, nd_i32v), half = whole >> 1; /* 2^n is no float at either end: in two steps */
+  return p * (nd_f32v)((half + 127) << 23) * (nd_f32v)((whole - half + 127) << 23);
+#endif
+}
+/* The nearest whole number, |x| < 2^22. */
+ND_INLINE nd_f32v nd_exp_round(nd_f32v x) {
+#if defined(ND_AVX512)
+  return (nd_f32v)ND_MM(roundscale_ps)(x, 8);
+#else
+  return x + 12582912.0f - 12582912.0f;
+#endif
+}
+/* To where the result does not change any more; NaN stays. */
+ND_INLINE nd_f32v nd_exp_clamp(nd_f32v x, float low, float high) {
+#if defined(ND_X86)
+  return (nd_f32v)ND_MM(min_ps)((nd_f32v)nd_splat_f32v(high), (nd_f32v)ND_MM(max_ps)((nd_f32v)nd_splat_f32v(low), x));
+#else
+  x = nd_select_f32v(nd_lt_f32v(x, nd_splat_f32v(low)), nd_splat_f32v(low), x);
+  return nd_select_f32v(nd_gt_f32v(x, nd_splat_f32v(high)), nd_splat_f32v(high), x);
+#endif
+}
+ND_INLINE nd_f32v nd_exp_f32v(nd_f32v x) {
+  x = nd_exp_clamp(x, -110.0f, 89.0f);
+  nd_f32v n = nd_exp_round(x * 1.44269504088896341f);
+  nd_f32v r = x - n * 0.693359375f;
+  return nd_exp_scale(r - n * -2.12194440e-4f, n);
+}
+ND_INLINE nd_f32v nd_exp2_f32v(nd_f32v x) {
+  x = nd_exp_clamp(x, -160.0f, 129.0f);
+  nd_f32v n = nd_exp_round(x);
+  return nd_exp_scale((x - n) * 0.693147180559945309f, n);
+}
 
 /* ---- what the machine has instructions for ---- */
 
