@@ -28,8 +28,7 @@ const char *index_base(Nest *n, const Index *x, int rank, const int8_t *map, int
     const char *i = index_name(n, n->loop_dim[l - 1]);
     if (!sym_is(coef, 1)) i = text(e, "%s * %s", i, sym_text(n, coef));
     if (strcmp(at, "0") != 0) i = text(e, "%s + %s", at, i);
-    at = fresh_name(e, NULL);
-    put(n, &n->at[l], l, "const int64_t %s = %s;", at, i);
+    at = named(n, l, i);
     *level = l;
   }
   *term_count = 0;
@@ -43,9 +42,7 @@ const char *index_base(Nest *n, const Index *x, int rank, const int8_t *map, int
       continue;
     }
     *level = max_int(*level, t->level);
-    const char *name = fresh_name(e, NULL);
-    put(n, &n->at[*level], *level, "const int64_t %s = %s + (int64_t)%s * %s;", name, at, t->name, sym_text(n, x->term[i].scale));
-    at = name;
+    at = named(n, *level, text(e, "%s + (int64_t)%s * %s", at, t->name, sym_text(n, x->term[i].scale)));
   }
   return at;
 }
@@ -57,11 +54,8 @@ static bool is_signed_index(const Value *v) { return !v->type->ptr && dtype_is_s
 static void narrow(Nest *n, Mask *m, const char *lo, const char *hi, int level) {
   const char **mine = lo ? &m->lo : &m->hi, *more = lo ? lo : hi;
   m->range_level = max_int(m->range_level, level);
-  if (*mine && strcmp(*mine, more) != 0) {
-    const char *both = fresh_name(n->e, NULL);
-    put(n, &n->at[m->range_level], m->range_level, "const int64_t %s = nd_%s_i64(%s, %s);", both, lo ? "max" : "min", *mine, more);
-    more = both;
-  }
+  if (*mine && strcmp(*mine, more) != 0)
+    more = named(n, m->range_level, text(n->e, "nd_%s_i64(%s, %s)", lo ? "max" : "min", *mine, more));
   *mine = more;
 }
 
@@ -73,21 +67,24 @@ static bool range_of(Nest *n, Mask *m, Value *v, const Index *x, const Index *y,
     narrow(n, m, n->ranges[i].lo, n->ranges[i].hi, n->ranges[i].level);
     return true;
   }
-  Index diff = {.base = sym_add(e, x->base, sym_mul(e, y->base, sym_const(e, -1)))};
-  for (int d = 0; d < MAX_RANK; d++) diff.coef[d] = sym_add(e, x->coef[d], sym_mul(e, y->coef[d], sym_const(e, -1)));
-  if (equal) diff.base = sym_add(e, diff.base, sym_const(e, -1));
+  /* sign: +1 for x - y, -1 for y - x. */
+  Sym *plus = sym_const(e, 1), *minus = sym_const(e, -1);
   Sym *step = sym_const(e, 0);
   for (int d = 0; d < rank; d++)
-    if (map[d] >= 0 && map[d] == n->vector_dim) step = sym_add(e, step, diff.coef[d]);
+    if (map[d] >= 0 && map[d] == n->vector_dim)
+      step = sym_add(e, step, sym_add(e, x->coef[d], sym_mul(e, y->coef[d], minus)));
   if (step->kind != SYM_CONST || step->number == 0 || step->number > 1024 || step->number < -1024) return false;
-  int level, count;
-  const char *b = index_base(n, &diff, rank, map, &level, &step, NULL, NULL, &count);
   int64_t c = step->number;
-  const char *name = fresh_name(e, NULL);
-  Buf *at = &n->at[level];
-  if (c == 1) put(n, at, level, "const int64_t %s = -%s;", name, b);
-  else if (c > 0) put(n, at, level, "const int64_t %s = (%lld - %s) / %lld;", name, (long long)(c - 1), b, (long long)c);
-  else put(n, at, level, "const int64_t %s = (%s + %lld) / %lld;", name, b, (long long)-c, (long long)-c);
+  bool flip = c == 1; /* i < y - x */
+  Index diff = {.base = sym_add(e, sym_mul(e, x->base, flip ? minus : plus), sym_mul(e, y->base, flip ? plus : minus))};
+  for (int d = 0; d < MAX_RANK; d++)
+    diff.coef[d] = sym_add(e, sym_mul(e, x->coef[d], flip ? minus : plus), sym_mul(e, y->coef[d], flip ? plus : minus));
+  if (equal) diff.base = sym_add(e, diff.base, flip ? plus : minus);
+  int level, count;
+  const char *b = index_base(n, &diff, rank, map, &level, &step, NULL, NULL, &count), *name;
+  if (flip) name = b;
+  else if (c > 0) name = named(n, level, text(e, "(%lld - %s) / %lld", (long long)(c - 1), b, (long long)c));
+  else name = named(n, level, text(e, c == -1 ? "%s + 1" : "(%s + %lld) / %lld", b, (long long)-c, (long long)-c));
   if (n->range_count < 32) {
     n->ranges[n->range_count] = (struct Range){.value = v, .lo = c < 0 ? name : NULL, .hi = c > 0 ? name : NULL, .level = level};
     memcpy(n->ranges[n->range_count++].map, map, MAX_RANK);
@@ -158,10 +155,7 @@ const char *mask_vector(Nest *n, Mask *m) {
   if (m->cond) {
     /* Part of the range: nothing of it where the condition fails. */
     int level = m->hi ? max_int(m->cond_level, m->range_level) : m->cond_level;
-    const char *name = fresh_name(e, NULL);
-    put(n, &n->at[level], level, "const int64_t %s = %s ? %s : 0;", name, m->cond,
-        m->hi ? m->hi : text(e, "%lld", (long long)n->width));
-    m->hi = name;
+    m->hi = named(n, level, text(e, "%s ? %s : 0", m->cond, m->hi ? m->hi : text(e, "%lld", (long long)n->width)));
     m->cond = NULL;
     m->range_level = max_int(m->range_level, level);
   }

@@ -36,6 +36,15 @@ const char *as_form(Nest *n, const NestText *t, bool vector) { return vector ? a
 
 const char *index_name(Nest *n, int dim) { return text(n->e, "i%d", dim); }
 
+const char *named(Nest *n, int level, const char *value) {
+  for (int i = 0; i < n->names.n; i++)
+    if (n->names.at[i].level == level && !strcmp(n->names.at[i].value, value)) return n->names.at[i].name;
+  const char *name = fresh_name(n->e, NULL);
+  put(n, &n->at[level], level, "const int64_t %s = %s;", name, value);
+  vec_push(n->e->arena, &n->names, (NamedText){level, value, name});
+  return name;
+}
+
 /* A 64-bit scalar expression; sums and products get a variable before the nest. */
 const char *sym_text(Nest *n, Sym *s) {
   Emit *e = n->e;
@@ -50,8 +59,7 @@ const char *sym_text(Nest *n, Sym *s) {
     case SYM_ADD: t = text(e, "%s + %s", sym_text(n, s->l), sym_text(n, s->r)); break;
     default: t = text(e, "%s * %s", sym_text(n, s->l), sym_text(n, s->r)); break;
   }
-  const char *name = fresh_name(e, NULL);
-  put(n, &n->at[0], 0, "const int64_t %s = %s;", name, t);
+  const char *name = named(n, 0, t);
   s->local = name;
   vec_push(e->arena, &n->syms, s);
   return name;

@@ -32,6 +32,8 @@ struct NestText {
   NestText *next;
 };
 
+typedef struct NamedText { int level; const char *value, *name; } NamedText;
+
 typedef struct Nest {
   Emit *e;
   Group *g;
@@ -53,6 +55,7 @@ typedef struct Nest {
   const char *prefetch;    /* bytes from what is loaded now to what the next program loads */
   VEC(Info *) touched;
   VEC(Sym *) syms;
+  VEC(NamedText) names;    /* int64_t variables of the scalar levels, each expression once */
   struct FirstMask { const char *hi, *name; } first[32];
   int first_count;
   struct Range { Value *value; int8_t map[MAX_RANK]; const char *lo, *hi; int level; } ranges[32]; /* masks already understood */
@@ -63,6 +66,7 @@ typedef struct Nest {
 /* nest.c */
 Buf *nest_at(Nest *n, int level);
 void put(Nest *n, Buf *b, int level, const char *format, ...) PRINTF_LIKE(4, 5);
+const char *named(Nest *n, int level, const char *value);
 const char *declare(Nest *n, int level, Dtype d, const Value *v, const char *value);
 const NestText *demand(Nest *n, Value *v, const int8_t *map);
 const char *as_vector(Nest *n, const NestText *t);

@@ -4,8 +4,9 @@
  * names say register class, lanes and parameters: _ZGVeN16v_expf is AVX-512, 16 lanes, one vector ("Vector Function
  * ABI for x86-64"). Elsewhere they are libm's, lane by lane.
  *
- * exp and exp2 of f32 alone are written out here: softmax and attention live on them, a call keeps everything else of a loop
- * out of registers, and libmvec takes arguments below -87 a lane at a time, which is what masked lanes are (-inf).
+ * Three are written out, exp, exp2 and tanh of f32: softmax, GELU and attention live by them, a call costs more than their
+ * arithmetic and keeps everything else of a loop out of registers, and libmvec takes arguments below -87 a lane at a time,
+ * which is what masked lanes are (-inf). They are within 2 units of the last place, subnormal results included.
  */
 #ifndef NEREID_MATH_H
 #define NEREID_MATH_H
@@ -72,9 +73,7 @@
 #define ND_MATH1_F64 ND_MATH1_LIBM_F64
 #define ND_MATH2 ND_MATH2_LIBM
 #endif
-#define nd_exp_f32v nd_exp_libmvec_f32v /* see below */
 ND_MATH1_F64(exp)
-#undef nd_exp_f32v
 ND_MATH1(log)
 ND_MATH1(sin)
 ND_MATH1(cos)
@@ -87,9 +86,7 @@ ND_MATH2(pow)
 #define ND_MATH1_F64 ND_MATH1_LIBM_F64
 #define ND_MATH2 ND_MATH2_LIBM
 #endif
-#define nd_exp2_f32v nd_exp2_libmvec_f32v
 ND_MATH1_F64(exp2)
-#undef nd_exp2_f32v
 ND_MATH1(expm1)
 ND_MATH1(log2)
 ND_MATH1(log10)
@@ -116,53 +113,79 @@ ND_INLINE nd_f32v nd_exp10_f32v(nd_f32v x) { return nd_pow_f32v(nd_splat_f32v(10
 ND_INLINE nd_f64v nd_exp10_f64v(nd_f64v x) { return nd_pow_f64v(nd_splat_f64v(10), x); }
 #endif
 #undef ND_MATH1
+#undef ND_MATH1_F64
 #undef ND_MATH2
 
-/* ---- exp and exp2 of f32 ---- */
+/* ---- exp, exp2, tanh of f32 ---- */
 
-/* 2^n (1 + r + r^2 p(r)), |r| <= ln 2 / 2: the polynomial of the Cephes library's expf (Moshier), within 1 ulp or so. n is in
- * [-160, 129], so that results may be subnormal, zero or infinity. */
-ND_INLINE nd_f32v nd_exp_scale(nd_f32v r, nd_f32v n) {
-  nd_f32v p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + (r + 1.0f);
-#if defined(ND_AVX512)
-  return (nd_f32v)ND_MM(scalef_ps)(p, n);
+#if defined(ND_X86) && defined(__FMA__)
+#define ND_FMADD nd_fma_f32v
 #else
-  nd_i32v whole = __builtin_convertvector(n, nd_i32v), half = whole >> 1; /* 2^n is no float at either end: in two steps */
-  return p * (nd_f32v)((half + 127) << 23) * (nd_f32v)((whole - half + 127) << 23);
+#define ND_FMADD(a, b, c) ((a) * (b) + (c))
 #endif
-}
-/* The nearest whole number, |x| < 2^22. */
-ND_INLINE nd_f32v nd_exp_round(nd_f32v x) {
-#if defined(ND_AVX512)
-  return (nd_f32v)ND_MM(roundscale_ps)(x, 8);
-#else
-  return x + 12582912.0f - 12582912.0f;
-#endif
-}
-/* To where the result does not change any more; NaN stays. */
-ND_INLINE nd_f32v nd_exp_clamp(nd_f32v x, float low, float high) {
+#define ND_F(c) nd_splat_f32v(c)
+
+/* x kept between two numbers; NaN stays. */
+ND_INLINE nd_f32v nd_clamp_f32v(nd_f32v x, float low, float high) {
 #if defined(ND_X86)
-  return (nd_f32v)ND_MM(min_ps)((nd_f32v)nd_splat_f32v(high), (nd_f32v)ND_MM(max_ps)((nd_f32v)nd_splat_f32v(low), x));
+  return (nd_f32v)ND_MM(max_ps)(ND_F(low), (nd_f32v)ND_MM(min_ps)(ND_F(high), x)); /* for NaN these give the second operand */
 #else
-  x = nd_select_f32v(nd_lt_f32v(x, nd_splat_f32v(low)), nd_splat_f32v(low), x);
-  return nd_select_f32v(nd_gt_f32v(x, nd_splat_f32v(high)), nd_splat_f32v(high), x);
+  x = nd_select_f32v(x > high, ND_F(high), x);
+  return nd_select_f32v(x < low, ND_F(low), x);
 #endif
 }
-ND_INLINE nd_f32v nd_exp_f32v(nd_f32v x) {
-  x = nd_exp_clamp(x, -110.0f, 89.0f);
-  nd_f32v n = nd_exp_round(x * 1.44269504088896341f);
-  nd_f32v r = x - n * 0.693359375f;
-  return nd_exp_scale(r - n * -2.12194440e-4f, n);
+
+/* ND_NEAREST_WHOLE(n, x) declares n, the whole number nearest to x; ND_SCALE(p, n) is p * 2^n for |n| <= 160, p near 1.
+ * Where there are no instructions for it: adding 1.5 * 2^23 leaves n in the low bits of the sum. */
+#if defined(ND_AVX512)
+#define ND_NEAREST_WHOLE(n, x) nd_f32v n = (nd_f32v)ND_MM(roundscale_ps)(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define ND_SCALE(p, n) (nd_f32v)ND_MM(scalef_ps)(p, n)
+#else
+#define ND_NEAREST_WHOLE(n, x) nd_f32v n##_sum = (x) + 12582912.f, n = n##_sum - 12582912.f
+#define ND_SCALE(p, n) nd_scale_f32v(p, (nd_i32v)n##_sum - 0x4b400000)
+ND_INLINE nd_f32v nd_scale_f32v(nd_f32v p, nd_i32v n) { /* in two steps, since 2^n itself may be out of range */
+  nd_i32v half = n >> 1;
+  return p * (nd_f32v)((half + 127) << 23) * (nd_f32v)((n - half + 127) << 23);
 }
+#endif
+
+/* e^x = 2^n e^r with |r| <= ln(2) / 2; e^r by the polynomial of degree 6 with the least relative error, 2^-28. */
+ND_INLINE nd_f32v nd_exp_f32v(nd_f32v x) {
+  x = nd_clamp_f32v(x, -105, 90);
+  ND_NEAREST_WHOLE(n, x * 1.44269504f);
+  nd_f32v r = ND_FMADD(n, ND_F(-0.693359375f), x); /* ln 2 in two parts; n times the first is exact */
+  r = ND_FMADD(n, ND_F(2.12194440e-4f), r);
+  nd_f32v p = ND_FMADD(ND_F(1.3814602e-3f), r, ND_F(8.3687156e-3f));
+  p = ND_FMADD(p, r, ND_F(4.1668389e-2f));
+  p = ND_FMADD(p, r, ND_F(1.6666521e-1f));
+  p = ND_FMADD(p, r, ND_F(4.9999994e-1f));
+  p = ND_FMADD(p * r, r, r) + 1;
+  return ND_SCALE(p, n);
+}
+
+/* 2^x = 2^n 2^r with |r| <= 1/2; least relative error 2^-28.9. */
 ND_INLINE nd_f32v nd_exp2_f32v(nd_f32v x) {
-  x = nd_exp_clamp(x, -160.0f, 129.0f);
-  nd_f32v n = nd_exp_round(x);
-  return nd_exp_scale((x - n) * 0.693147180559945309f, n);
+  x = nd_clamp_f32v(x, -152, 130);
+  ND_NEAREST_WHOLE(n, x);
+  nd_f32v r = x - n;
+  nd_f32v p = ND_FMADD(ND_F(1.53533620e-4f), r, ND_F(1.33988739e-3f));
+  p = ND_FMADD(p, r, ND_F(9.61843692e-3f));
+  p = ND_FMADD(p, r, ND_F(5.55033237e-2f));
+  p = ND_FMADD(p, r, ND_F(2.40226477e-1f));
+  p = ND_FMADD(p, r, ND_F(6.93147182e-1f));
+  p = ND_FMADD(p, r, ND_F(1));
+  return ND_SCALE(p, n);
+}
+
+/* x P(x^2) / Q(x^2), least relative error 2^-25.5 up to where tanh is 1 in 24 bits. */
+ND_INLINE nd_f32v nd_tanh_f32v(nd_f32v x) {
+  x = nd_clamp_f32v(x, -9.02f, 9.02f);
+  nd_f32v t = x * x;
+  nd_f32v p = ND_FMADD(ND_F(1.33188989e-8f), t, ND_F(2.05833435e-5f)), q = ND_FMADD(ND_F(7.76194725e-7f), t, ND_F(3.28308000e-4f));
+  p = ND_FMADD(p, t, ND_F(3.49402684e-3f)), q = ND_FMADD(q, t, ND_F(2.58710440e-2f));
+  p = ND_FMADD(p, t, ND_F(1.33797109e-1f)), q = ND_FMADD(q, t, ND_F(4.67130274e-1f));
+  p = ND_FMADD(p, t, ND_F(1)), q = ND_FMADD(q, t, ND_F(1));
+  return nd_clamp_f32v(x * p / q, -1, 1);
 }
 
 /* ---- what the machine has instructions for ---- */
