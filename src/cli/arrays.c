@@ -92,8 +92,7 @@ static void fill_one(Array *a, void *p, Fill fill, double lo, double hi, int64_t
   nereid_dtype_store(a->dtype, p, v);
 }
 
-const char *array_make(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill, double lo, double hi,
-                       Random *r) {
+const char *array_describe(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides) {
   memset(a, 0, sizeof *a);
   a->dtype = t, a->rank = rank;
   for (int d = rank - 1; d >= 0; d--) {
@@ -103,7 +102,13 @@ const char *array_make(Array *a, nereid_dtype t, int rank, const int64_t *shape,
     else if (__builtin_mul_overflow(a->strides[d + 1], a->shape[d + 1] ? a->shape[d + 1] : 1, &a->strides[d])) return "is too large";
   }
   a->bytes = span_bytes(a);
-  if (a->bytes < 0) return "is too large, or has a negative size or stride";
+  return a->bytes < 0 ? "is too large, or has a negative size or stride" : NULL;
+}
+
+const char *array_make(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill, double lo, double hi,
+                       Random *r) {
+  const char *why = array_describe(a, t, rank, shape, strides);
+  if (why) return why;
   size_t room = ((size_t)a->bytes + 127) / 64 * 64;
   a->data = fill == FILL_ZEROS ? calloc(room, 1) : aligned_alloc(64, room);
   if (!a->data) return "does not fit in memory";

@@ -46,7 +46,9 @@ double random_uniform(Random *r); /* [0, 1) */
 double random_normal(Random *r);
 
 typedef enum { FILL_RANDN, FILL_RAND, FILL_ZEROS, FILL_ONES, FILL_FULL, FILL_ARANGE, FILL_RANDINT, FILL_EMPTY } Fill;
-/* Sets strides (row-major when `strides` is NULL) and bytes, allocates and fills. Returns NULL, or a static message of what failed. */
+/* Sets shape, strides (row-major when `strides` is NULL) and bytes. Returns NULL, or a static message of what is wrong. */
+const char *array_describe(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides);
+/* The same, then allocates and fills. */
 const char *array_make(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill, double lo, double hi,
                        Random *r);
 void array_free(Array *a);

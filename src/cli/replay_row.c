@@ -4,7 +4,11 @@
  * array, and only the kernel knows: so several fills are tried in turn, until the interpreter, which sees every access, stays within
  * the arrays. Where none does, the row's inputs cannot be generated.
  *
- * Results agree when |device - interp| <= rtol * (|interp| + rms of the array): rtol is the unit roundoff of the narrowest float type
+ * Arrays may be gigabytes of which a few programs touch little: each stands only on the two devices, filled with a repeated block of
+ * random elements and compared through a small buffer.
+ *
+ * Results agree when |device - interp| <= rtol * (|interp| + rms): rms is that of the interpreter's elements in the parts of the array
+ * (CHUNK bytes) in which any bit differs, rtol is the unit roundoff of the narrowest float type
  * in the row times what chains of roundings in another order may add (4 for narrow types, whose sums are fp32; 2^11 for fp32 and
  * fp64, whose sums are as long as the arrays).
  */
@@ -15,13 +19,20 @@
 
 typedef enum { INTS_SMALL, INTS_RISING, INTS_ONES, INTS_ZEROS, INT_FILLS } IntFill;
 
-typedef struct RowArray { Array host, result; void *on_device, *on_interp; } RowArray;
+enum { PATTERN = 1 << 16, CHUNK = 1 << 20 }; /* elements that are repeated; bytes compared at a time */
+typedef struct RowArray {
+  bool is_array;
+  Array shape;   /* no data */
+  char *pattern; /* up to PATTERN elements */
+  int64_t pattern_bytes;
+  void *on_device, *on_interp;
+} RowArray;
 typedef struct Row {
   const Json *json;
   int64_t number, grid[3];
   nereid_module *module;
   nereid_arg *args;
-  RowArray *arrays; /* parallel to args; host.data NULL for what is no array */
+  RowArray *arrays; /* parallel to args */
   char **texts;     /* constexpr texts owned here */
   int count;
   double rtol;
@@ -97,7 +108,8 @@ static const char *make_array(Row *row, int i, const Json *a, nereid_dtype t) {
   int rank, stride_rank;
   if (!read_dims(json_get(a, "shape"), shape, &rank) || !read_dims(json_get(a, "strides"), strides, &stride_rank) || rank != stride_rank)
     return "has no shape or strides";
-  return array_make(&row->arrays[i].host, t, rank, shape, strides, FILL_ZEROS, 0, 0, NULL);
+  row->arrays[i].is_array = true;
+  return array_describe(&row->arrays[i].shape, t, rank, shape, strides);
 }
 
 static bool make_arg(Row *row, int i, const Json *a) {
@@ -114,7 +126,7 @@ static bool make_arg(Row *row, int i, const Json *a) {
       arg->kind = NEREID_ARG_DESCRIPTOR;
       if (!read_dims(json_get(a, "block"), block, &arg->rank) || arg->rank > 5) return false;
       for (int d = 0; d < arg->rank; d++)
-        arg->shape[d] = row->arrays[i].host.shape[d], arg->strides[d] = row->arrays[i].host.strides[d], arg->block_shape[d] = (int32_t)block[d];
+        arg->shape[d] = row->arrays[i].shape.shape[d], arg->strides[d] = row->arrays[i].shape.strides[d], arg->block_shape[d] = (int32_t)block[d];
     }
   } else if ((v = json_get(a, "int"))) {
     *arg = nereid_int(v->i), arg->is_unsigned = v->is_unsigned;
@@ -144,32 +156,40 @@ static bool make_arg(Row *row, int i, const Json *a) {
 
 static bool is_float(nereid_dtype t) { return t >= NEREID_F8E5; }
 
-/* Large arrays repeat a block of random elements: making the numbers must not take longer than using them. */
-enum { PATTERN = 1 << 16 };
-
-static void fill_array(Array *a, IntFill ints, uint64_t seed) {
+static bool fill_pattern(RowArray *a, IntFill ints, uint64_t seed) {
   Random r;
   random_seed(&r, seed);
-  int64_t item = (int64_t)nereid_dtype_bytes(a->dtype), n = a->bytes / item, head = n < PATTERN ? n : PATTERN;
-  bool small_int = !is_float(a->dtype) && item == 1;
-  for (int64_t i = 0; i < head; i++) {
+  nereid_dtype t = a->shape.dtype;
+  int64_t item = (int64_t)nereid_dtype_bytes(t), n = a->shape.bytes / item, count = n < PATTERN ? n : PATTERN;
+  bool small_int = !is_float(t) && item == 1;
+  a->pattern_bytes = count * item;
+  if (!a->pattern && !(a->pattern = malloc((size_t)a->pattern_bytes + 1))) return false;
+  for (int64_t i = 0; i < count; i++) {
     double v;
-    if (is_float(a->dtype)) v = random_normal(&r);
-    else if (a->dtype == NEREID_I1) v = (double)(random_bits(&r) >> 63);
+    if (is_float(t)) v = random_normal(&r);
+    else if (t == NEREID_I1) v = (double)(random_bits(&r) >> 63);
     else if (ints == INTS_ZEROS) v = 0;
     else if (ints == INTS_ONES) v = 1;
-    else if (small_int) v = floor(random_uniform(&r) * 256) - (a->dtype == NEREID_I8 ? 128 : 0);
+    else if (small_int) v = floor(random_uniform(&r) * 256) - (t == NEREID_I8 ? 128 : 0);
     else if (ints == INTS_SMALL) v = floor(random_uniform(&r) * 8);
     else v = (double)i;
-    nereid_dtype_store(a->dtype, (char *)a->data + i * item, v);
+    nereid_dtype_store(t, a->pattern + i * item, v);
   }
-  for (int64_t done = head; done < n; done += head)
-    memcpy((char *)a->data + done * item, a->data, (size_t)((n - done < head ? n - done : head) * item));
+  return true;
+}
+
+static nereid_status upload(nereid_device *d, const RowArray *a, void **p, nereid_error **err) {
+  nereid_status status = nereid_alloc(d, a->shape.bytes, p, err);
+  for (int64_t at = 0; at < a->shape.bytes && !status; at += a->pattern_bytes) {
+    int64_t left = a->shape.bytes - at;
+    status = nereid_copy_to_device(d, (char *)*p + at, a->pattern, left < a->pattern_bytes ? left : a->pattern_bytes, err);
+  }
+  return status;
 }
 
 static bool has_int_arrays(const Row *row) {
   for (int i = 0; i < row->count; i++)
-    if (row->arrays[i].host.data && !is_float(row->arrays[i].host.dtype) && row->arrays[i].host.dtype != NEREID_I1) return true;
+    if (row->arrays[i].is_array && !is_float(row->arrays[i].shape.dtype) && row->arrays[i].shape.dtype != NEREID_I1) return true;
   return false;
 }
 
@@ -192,9 +212,8 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
     RowArray *a = &row->arrays[i];
     void **p = interp ? &a->on_interp : &a->on_device;
     args[i] = row->args[i];
-    if (!a->host.data) continue;
-    status = nereid_alloc(d, a->host.bytes, p, err);
-    if (!status) status = nereid_copy_to_device(d, *p, a->host.data, a->host.bytes, err);
+    if (!a->is_array) continue;
+    status = upload(d, a, p, err);
     args[i].pointer = *p;
   }
   const Json *meta = json_get(row->json, "meta");
@@ -224,7 +243,8 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
   if (!args) return NEREID_OUT_OF_MEMORY;
   for (int i = 0; i < row->count; i++) {
     args[i] = row->args[i];
-    if (row->arrays[i].host.data) args[i].pointer = row->arrays[i].host.data; /* aligned, as what is run later */
+    static char aligned[64] __attribute__((aligned(64)));
+    if (row->arrays[i].is_array) args[i].pointer = aligned; /* as what is run later will be */
   }
   nereid_status status;
   if (r->options->compile_only) {
@@ -278,7 +298,7 @@ static double unit_roundoff(nereid_dtype t) {
 static double row_tolerance(const Row *row) {
   double u = 0;
   for (int i = 0; i < row->count; i++)
-    if (row->arrays[i].host.data && unit_roundoff(row->arrays[i].host.dtype) > u) u = unit_roundoff(row->arrays[i].host.dtype);
+    if (row->arrays[i].is_array && unit_roundoff(row->arrays[i].shape.dtype) > u) u = unit_roundoff(row->arrays[i].shape.dtype);
   for (int i = 0; i < row->count; i++) { /* types the kernel is told to compute in */
     if (!row->texts[i]) continue;
     if (strstr(row->texts[i], "bfloat16") && u < 0x1p-8) u = 0x1p-8;
@@ -288,34 +308,56 @@ static double row_tolerance(const Row *row) {
   return u <= 0x1p-24 ? u * 0x1p11 : u * 4;
 }
 
-/* Compares what the two devices left in array i; true when they agree. */
-static bool compare_array(Replayer *r, Row *row, int i, nereid_error **err) {
-  RowArray *a = &row->arrays[i];
-  Array got = a->host, want = a->host;
-  got.data = malloc((size_t)a->host.bytes + 1), want.data = malloc((size_t)a->host.bytes + 1);
-  bool same = false;
-  if (!got.data || !want.data) snprintf(row->detail, sizeof row->detail, "out of memory");
-  else if (!nereid_copy_to_host(r->device, got.data, a->on_device, a->host.bytes, err) &&
-           !nereid_copy_to_host(r->interp, want.data, a->on_interp, a->host.bytes, err)) {
-    same = !memcmp(got.data, want.data, (size_t)a->host.bytes);
-    if (!same) {
-      double squares = 0, rms;
-      int64_t n = 0, count = array_count(&want);
-      for (int64_t k = 0; k < count; k++) {
-        double v = array_get(&want, k);
-        if (isfinite(v)) squares += v * v, n++;
-      }
-      rms = n ? sqrt(squares / (double)n) : 0;
-      double rtol = is_float(a->host.dtype) ? row->rtol : 0;
-      Difference d = array_compare(&got, &want, rtol, rtol * rms + 1e-300);
-      same = d.mismatches == 0;
-      if (!same)
-        snprintf(row->detail, sizeof row->detail, "%s: %ld of %ld elements differ, worst at %ld: %.9g, interp %.9g (rtol %.2g, rms %.3g)",
-                 row->args[i].name, (long)d.mismatches, (long)d.count, (long)d.worst_at, d.worst_got, d.worst_want, rtol, rms);
-    }
+/* One pass over what the devices left in an array. */
+typedef struct Comparison {
+  bool differs;                        /* in any bit */
+  double squares;                      /* of the interpreter's finite elements */
+  int64_t finite, elements, mismatches, worst_at; /* elements: in the parts that differ */
+  double worst, got, want;             /* excess over the tolerance, and the two values there */
+} Comparison;
+
+static void compare_chunk(Comparison *c, nereid_dtype t, const char *got, const char *want, int64_t first, int64_t n, double rtol, double atol) {
+  int64_t item = (int64_t)nereid_dtype_bytes(t);
+  c->elements += n;
+  for (int64_t i = 0; i < n; i++) {
+    double g = nereid_dtype_load(t, got + i * item), w = nereid_dtype_load(t, want + i * item);
+    if (isfinite(w)) c->squares += w * w, c->finite++;
+    if (g == w || (isnan(g) && isnan(w)) || atol < 0) continue;
+    double excess = fabs(g - w) / (atol + rtol * fabs(w));
+    if (!isfinite(g) || !isfinite(w)) excess = INFINITY;
+    c->mismatches += !(excess <= 1);
+    if (c->worst_at < 0 || excess > c->worst) c->worst_at = first + i, c->worst = excess, c->got = g, c->want = w;
   }
-  free(got.data), free(want.data);
-  return same;
+}
+
+/* atol below zero: only whether bits differ, and the sum of squares where they do. */
+static bool compare_pass(Replayer *r, const RowArray *a, double rtol, double atol, char *buffer, Comparison *c, nereid_error **err) {
+  int64_t item = (int64_t)nereid_dtype_bytes(a->shape.dtype);
+  *c = (Comparison){.worst_at = -1};
+  for (int64_t at = 0; at < a->shape.bytes; at += CHUNK) {
+    int64_t n = a->shape.bytes - at < CHUNK ? a->shape.bytes - at : CHUNK;
+    if (nereid_copy_to_host(r->device, buffer, (char *)a->on_device + at, n, err) ||
+        nereid_copy_to_host(r->interp, buffer + CHUNK, (char *)a->on_interp + at, n, err))
+      return false;
+    if (!memcmp(buffer, buffer + CHUNK, (size_t)n)) continue;
+    c->differs = true;
+    compare_chunk(c, a->shape.dtype, buffer, buffer + CHUNK, at / item, n / item, rtol, atol);
+  }
+  return true;
+}
+
+/* Compares what the two devices left in array i; true when they agree. */
+static bool compare_array(Replayer *r, Row *row, int i, char *buffer, nereid_error **err) {
+  RowArray *a = &row->arrays[i];
+  Comparison c;
+  if (!compare_pass(r, a, 0, -1, buffer, &c, err)) return false;
+  if (!c.differs) return true;
+  double rms = c.finite ? sqrt(c.squares / (double)c.finite) : 0, rtol = is_float(a->shape.dtype) ? row->rtol : 0;
+  if (!compare_pass(r, a, rtol, rtol * rms + 1e-300, buffer, &c, err)) return false;
+  if (!c.mismatches) return true;
+  snprintf(row->detail, sizeof row->detail, "%s: %ld of %ld elements looked at differ, worst at %ld: %.9g, interp %.9g (rtol %.2g, rms %.3g)", row->args[i].name,
+           (long)c.mismatches, (long)c.elements, (long)c.worst_at, c.got, c.want, rtol, rms);
+  return false;
 }
 
 static void keep_error(Row *row, nereid_error *err) {
@@ -352,7 +394,8 @@ static ReplayState do_row(Replayer *r, Row *row) {
   IntFill fill = INTS_SMALL;
   for (int fills = has_int_arrays(row) ? INT_FILLS : 1;; fill++) { /* a fill that stays in bounds */
     for (i = 0; i < row->count; i++)
-      if (row->arrays[i].host.data) fill_array(&row->arrays[i].host, fill, (uint64_t)(row->number * 100 + i));
+      if (row->arrays[i].is_array && !fill_pattern(&row->arrays[i], fill, (uint64_t)(row->number * 100 + i)))
+        return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
     status = run_on(r->interp, row, true, false, &err);
     if (!status) break;
     bool fault = status == NEREID_KERNEL_FAULT;
@@ -362,9 +405,11 @@ static ReplayState do_row(Replayer *r, Row *row) {
   }
   status = run_on(r->device, row, false, false, &err);
   if (status) return keep_error(row, err), REPLAY_RUN_FAILED;
-  bool same = true;
+  char *buffer = malloc(2 * CHUNK);
+  bool same = buffer != NULL;
   for (i = 0; i < row->count && same; i++)
-    if (row->arrays[i].host.data) same = compare_array(r, row, i, &err);
+    if (row->arrays[i].is_array) same = compare_array(r, row, i, buffer, &err);
+  free(buffer);
   free_on(r->interp, row, true), free_on(r->device, row, false);
   if (err) return keep_error(row, err), REPLAY_RUN_FAILED;
   if (same) return REPLAY_AGREES;
@@ -389,7 +434,7 @@ void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
           row.front_ms, row.backend_ms, row.compiler_ms, (long)row.peak_bytes, row.run_ms, (double)(now_ns() - start) / 1e9);
   fflush(out);
   for (int i = 0; i < row.count && row.arrays; i++) {
-    array_free(&row.arrays[i].host);
+    free(row.arrays[i].pattern);
     if (row.texts) free(row.texts[i]);
   }
   free(row.args), free(row.arrays), free(row.texts), free(row.programs);
