@@ -1,6 +1,6 @@
 # Nereid. `make demo` builds and runs the main job, `make test` passes the tests; `make help` lists the rest.
 CC      ?= cc
-CFLAGS  ?= -O2 -g
+CFLAGS  ?= -O2
 BUILD   ?= build
 PREFIX  ?= /usr/local
 WARN     = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers

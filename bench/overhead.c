@@ -30,7 +30,7 @@ static void die(nereid_error *err) {
   exit(1);
 }
 
-/* One letter an argument: p pointer, i integer, f float; then constexprs. */
+/* One letter an argument: p pointer to f32, q to i64, i integer, f float; then constexprs. */
 static const struct { const char *file, *kernel, *args, *constexprs; } kernels[] = {
     {"vector_add.py", "vector_add", "pppi", "BLOCK=1024"},
     {"gelu.py", "gelu", "ppi", "BLOCK=1024"},
@@ -50,7 +50,7 @@ static const struct { const char *file, *kernel, *args, *constexprs; } kernels[]
     {"layer_norm.py", "column_sum", "ppii", "BLOCK_ROWS=16 BLOCK_COLS=64"},
     {"rms_norm.py", "rms_norm", "pppiif", "BLOCK=4096"},
     {"dropout.py", "dropout", "ppifi", "BLOCK=1024"},
-    {"cross_entropy.py", "cross_entropy", "ppppiii", "BLOCK=4096"},
+    {"cross_entropy.py", "cross_entropy", "pqppiii", "BLOCK=4096"},
     {"transpose.py", "transpose", "ppiiii", "BLOCK_R=32 BLOCK_C=32"},
     {"cumsum.py", "cumsum", "ppii", "BLOCK=1024"},
     {"matmul.py", "matmul", "pppiiiiiiiii", "BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 GROUP_M=8"},
@@ -67,7 +67,7 @@ static float memory[64] __attribute__((aligned(64)));
 static int make_args(int k, nereid_arg *args, char *text) {
   int n = 0;
   for (const char *p = kernels[k].args; *p; p++)
-    args[n++] = *p == 'p' ? nereid_pointer(memory, NEREID_F32) : *p == 'i' ? nereid_int(4096) : nereid_float(0.5);
+    args[n++] = *p == 'p' ? nereid_pointer(memory, NEREID_F32) : *p == 'q' ? nereid_pointer(memory, NEREID_I64) : *p == 'i' ? nereid_int(4096) : nereid_float(0.5);
   strcpy(text, kernels[k].constexprs);
   for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
     char *equals = strchr(word, '=');

@@ -60,6 +60,17 @@ static bool parse_float(const char *s, double *out) {
   return *end == 0;
 }
 
+/* Here 2^20 is a power, as people write it in a shell; in Python's expressions that is 2**20. */
+static char *power_signs(const char *text) {
+  char *out = malloc(2 * strlen(text) + 1), *o = out;
+  for (; out && *text; text++) {
+    if (*text == '^') *o++ = '*', *o++ = '*';
+    else *o++ = *text;
+  }
+  if (out) *o = 0;
+  return out;
+}
+
 static int eval_numbers(const Launch *l, const char *text, int64_t *out, nereid_error **err) {
   const char **names = malloc(sizeof *names * (size_t)(l->arg_count + 1));
   double *values = malloc(sizeof *values * (size_t)(l->arg_count + 1));
@@ -78,8 +89,9 @@ static int eval_numbers(const Launch *l, const char *text, int64_t *out, nereid_
     else continue;
     names[n] = l->args[i].name, values[n++] = v;
   }
-  int failed = names && values ? nereid_eval(text, n, names, values, out, err) != NEREID_OK : 1;
-  free(names), free(values);
+  char *python = power_signs(text);
+  int failed = names && values && python ? nereid_eval(python, n, names, values, out, err) != NEREID_OK : 1;
+  free(names), free(values), free(python);
   return failed;
 }
 

@@ -485,12 +485,38 @@ static void attention_on(const char *device) {
 }
 static void test_attention(void **s) { (void)s; on_every_device(attention_on); }
 
+/* ---- sizes --------------------------------------------------------------------------------------------------------------------------- */
+
+/* More than 2^31 elements: the last programs of the grid reach past what 32 bits count. Only the pages they touch are real. */
+static void large_array_on(const char *name) {
+  static const char source[] = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef fill(x_ptr, n, BLOCK: tl.constexpr):\n"
+                               "    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)\n"
+                               "    tl.store(x_ptr + at, (at % 100).to(tl.int8), mask=at < n)\n";
+  nereid_device *d = test_device(name);
+  nereid_error *err = NULL;
+  nereid_module *m = NULL;
+  void *x = NULL;
+  int64_t n = ((int64_t)1 << 31) + 4321, block = 1024, last = cdiv(n, block) - 1, programs[] = {0, last - 1, last};
+  assert_int_equal(nereid_alloc(d, n, &x, &err), NEREID_OK);
+  assert_int_equal(nereid_module_load_string("fill.py", source, &m, &err), NEREID_OK);
+  nereid_arg args[] = {nereid_pointer(x, NEREID_I8), nereid_int(n), nereid_named(nereid_constexpr_int(block), "BLOCK")};
+  nereid_options options = {.programs = programs, .program_count = 3};
+  int64_t grid[3] = {last + 1, 1, 1};
+  if (nereid_launch(d, NULL, m, "fill", grid, args, 3, &options, &err)) fail_msg("%s", nereid_error_text(err));
+  int64_t first = (last - 1) * block;
+  int8_t tail[2048];
+  assert_int_equal(nereid_copy_to_host(d, tail, (char *)x + first, n - first, &err), NEREID_OK);
+  for (int64_t i = 0; i < n - first; i++) assert_int_equal(tail[i], (first + i) % 100);
+  nereid_module_free(m), nereid_free(d, x);
+}
+static void test_large_array(void **s) { (void)s; on_every_device(large_array_on); }
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_vector_add), cmocka_unit_test(test_gelu), cmocka_unit_test(test_unfused_gelu), cmocka_unit_test(test_cos_cos),
       cmocka_unit_test(test_dropout), cmocka_unit_test(test_softmax), cmocka_unit_test(test_unfused_softmax), cmocka_unit_test(test_reduce),
       cmocka_unit_test(test_dot_product), cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_rms_norm), cmocka_unit_test(test_cross_entropy),
-      cmocka_unit_test(test_transpose), cmocka_unit_test(test_cumsum), cmocka_unit_test(test_matmul), cmocka_unit_test(test_attention)};
+      cmocka_unit_test(test_transpose), cmocka_unit_test(test_cumsum), cmocka_unit_test(test_matmul), cmocka_unit_test(test_attention), cmocka_unit_test(test_large_array)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   test_devices_close();
   return failed;
