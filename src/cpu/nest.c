@@ -131,6 +131,13 @@ static NestText element_value(Nest *n, Value *v, const int8_t *map) {
   return t;
 }
 
+/* A load may be repeated by a later group, which may then keep it; this one has its own. */
+static bool loads_here(const Group *g, const Op *op) {
+  for (int i = 0; op && op->code == OP_LOAD && i < g->loads.n; i++)
+    if (g->loads.at[i] == op) return true;
+  return false;
+}
+
 static NestText value_text(Nest *n, Value *v, const int8_t *map) {
   Emit *e = n->e;
   Info *info = info_of(e, v);
@@ -138,7 +145,7 @@ static NestText value_text(Nest *n, Value *v, const int8_t *map) {
   Dtype d = type_dtype(v->type);
   if (v->type->rank == 0) return (NestText){.name = scalar_text(e, v), .dtype = d};
   bool virtual = value_is_virtual(e, v);
-  if (info->view && !virtual && (info->owner != n->g || info->sealed)) return load_view(n, info->view, v->type, map);
+  if (info->view && !virtual && (info->owner != n->g || info->sealed) && !loads_here(n->g, op)) return load_view(n, info->view, v->type, map);
   if (op_is_view(op)) {
     int8_t m[MAX_RANK], inner[MAX_RANK];
     view_map(op, m);
