@@ -5,7 +5,7 @@
  * double and then round to f32 or narrower gives the same as computing in the narrow type for add, sub, mul, div and
  * sqrt, since a double has more than twice the bits (Figueroa, "When is double rounding innocuous?", 1995).
  *
- * No operation traps: x / 0 and x % 0 give 0 for integers, the least integer over -1 wraps, a shift by the width or
+ * No operation traps: for integers x / 0 gives x and x % 0 gives 0, the least integer over -1 wraps, a shift by the width or
  * more shifts everything out.
  */
 #include "tile/tile.h"
