@@ -321,7 +321,7 @@ static void grids(void **state) {
     context_end_try(cx);
   }
   static const struct { const char *text, *message; } bad[] = {{"cdiv(n, BLOK)", "'BLOK' is not known"}, {"n / 4", "250.0 is a float, and an integer is needed"}, {"'a'", "is not an integer"}, {"n //", "error"}, {"n // 0", "division by zero"}};
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+  for (volatile size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     if (context_try(cx)) {
       front_eval_int(cx, bad[i].text, 3, names, values);
       context_end_try(cx);
