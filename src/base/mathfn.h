@@ -23,20 +23,38 @@
 
 #define ND_FN static inline __attribute__((unused))
 
-ND_FN uint64_t nd_bits(double v) { uint64_t b; memcpy(&b, &v, 8); return b; }
-ND_FN double nd_from_bits(uint64_t b) { double v; memcpy(&v, &b, 8); return v; }
-ND_FN uint32_t nd_bitsf(float v) { uint32_t b; memcpy(&b, &v, 4); return b; }
-ND_FN float nd_from_bitsf(uint32_t b) { float v; memcpy(&v, &b, 4); return v; }
+ND_FN uint64_t nd_bits(double v) {
+  uint64_t b;
+  memcpy(&b, &v, 8);
+  return b;
+}
+ND_FN double nd_from_bits(uint64_t b) {
+  double v;
+  memcpy(&v, &b, 8);
+  return v;
+}
+ND_FN uint32_t nd_bitsf(float v) {
+  uint32_t b;
+  memcpy(&b, &v, 4);
+  return b;
+}
+ND_FN float nd_from_bitsf(uint32_t b) {
+  float v;
+  memcpy(&v, &b, 4);
+  return v;
+}
 
 /* A function of libm under our name, in both types; and a float function that is the double one, rounded. */
-#define ND_LIBM1(name, c) \
-  ND_FN double nd_##name(double x) { return c(x); } \
+#define ND_LIBM1(name, c)                                                                                              \
+  ND_FN double nd_##name(double x) { return c(x); }                                                                    \
   ND_FN float nd_##name##f(float x) { return c##f(x); }
-#define ND_LIBM2(name, c) \
-  ND_FN double nd_##name(double x, double y) { return c(x, y); } \
+#define ND_LIBM2(name, c)                                                                                              \
+  ND_FN double nd_##name(double x, double y) { return c(x, y); }                                                       \
   ND_FN float nd_##name##f(float x, float y) { return c##f(x, y); }
-#define ND_FLOAT1(name) ND_FN float nd_##name##f(float x) { return (float)nd_##name((double)x); }
-#define ND_FLOAT2(name) ND_FN float nd_##name##f(float x, float y) { return (float)nd_##name((double)x, (double)y); }
+#define ND_FLOAT1(name)                                                                                                \
+  ND_FN float nd_##name##f(float x) { return (float)nd_##name((double)x); }
+#define ND_FLOAT2(name)                                                                                                \
+  ND_FN float nd_##name##f(float x, float y) { return (float)nd_##name((double)x, (double)y); }
 
 /* ---- integers ---- */
 
@@ -164,8 +182,12 @@ ND_FN double nd_fma_dir(double x, double y, double z, int mode, int precision) {
   m <<= shift, ze -= shift;
   int negative = product_negative, other_negative = z_negative;
   if (ze > pe || (ze == pe && m > p)) {
-    nd_wide t = p; p = m; m = t;
-    int e = pe; pe = ze; ze = e;
+    nd_wide t = p;
+    p = m;
+    m = t;
+    int e = pe;
+    pe = ze;
+    ze = e;
     negative = z_negative, other_negative = product_negative;
   }
   int apart = pe - ze, sticky = 0;
@@ -272,7 +294,8 @@ ND_FN float nd_ull2float_rn(uint64_t x) { return (float)x; }
 ND_FN double nd_ll2double_rn(int64_t x) { return (double)x; }
 ND_FN double nd_ull2double_rn(uint64_t x) { return (double)x; }
 
-/* ---- floats to integers: out of range gives the nearest end; NaN as PTX's cvt (0 for f32 to 32 bits, else 1 << top) ---- */
+/* ---- floats to integers: out of range gives the nearest end; NaN as PTX's cvt (0 for f32 to 32 bits, else 1 << top)
+ * ---- */
 
 ND_FN int32_t nd_to_i32(double v) { return v >= 0x1p31 ? INT32_MAX : v < -0x1p31 ? INT32_MIN : (int32_t)v; }
 ND_FN int32_t nd_to_u32(double v) { return (int32_t)(v >= 0x1p32 ? UINT32_MAX : v <= 0 ? 0 : (uint32_t)v); }
@@ -463,7 +486,8 @@ ND_FN double nd_erfcinv(double z) {
 }
 ND_FN double nd_normcdfinv(double p) { return -M_SQRT2 * nd_erfcinv(2 * p); }
 ND_FN double nd_normcdf(double x) {
-  /* erfc(-x / sqrt 2) / 2; far out, an error in the last bit of the argument would be thousands of bits of the result */
+  /* erfc(-x / sqrt 2) / 2; far out, an error in the last bit of the argument would be thousands of bits of the result
+   */
   double t = -x * M_SQRT1_2;
   if (!isfinite(t) || fabs(t) > 40) return 0.5 * erfc(t);
   double lack = fma(-x, M_SQRT1_2, -t) - x * -4.8336466567264567e-17; /* 1/sqrt 2 itself is not exact */

@@ -34,8 +34,8 @@ static const char *const hint_kinds[] = {"divisible", "contiguous", "constant", 
 static const struct {
   const char *name;
   const char *const *words;
-} enumerations[] = {{"pred", preds},   {"kind", rmw_kinds}, {"sem", sems},     {"scope", scopes},
-                    {"cache", caches}, {"evict", evicts},   {"precision", precisions}};
+} enumerations[] = {{"pred", preds},   {"kind", rmw_kinds},      {"sem", sems}, {"scope", scopes}, {"cache", caches},
+                    {"evict", evicts}, {"precision", precisions}};
 
 /* Printed even when 0, since a reader would ask. */
 static const char *const always_shown[] = {"pred", "kind", "fn", "axis", "start", "end"};

@@ -7,7 +7,8 @@
  *                                                      yield %next
  *
  * The facts about %ptrs (contiguous runs, alignment) then hold in the loop, the back ends see one scalar per turn where
- * there was a tensor to be kept, and addresses are a base and an offset. Scalar pointers that move are treated likewise.
+ * there was a tensor to be kept, and addresses are a base and an offset. Scalar pointers that move are treated
+ * likewise.
  *
  * Offsets of pointers are counted in elements, as i64 whatever the increment's type, since their sum may pass what the
  * increment's type holds. For tensors of integers the offset has the element's type: wrapping commutes with adding.
@@ -17,7 +18,8 @@
 
 enum { MAX_CHAIN = 16, MAX_DEPTH = 32 };
 
-/* The scalar that the tensor (or scalar) v is everywhere; constants and conversions are built. For what is_uniform(). */
+/* The scalar that the tensor (or scalar) v is everywhere; constants and conversions are built. For what is_uniform().
+ */
 static Value *uniform(Builder *b, Value *v) {
   v = value_resolve(v);
   if (!v->type->rank) return v;

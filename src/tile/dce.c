@@ -1,8 +1,9 @@
 /* Dead code: what no effect depends on goes.
  *
- * An operation is wanted when it writes, has another effect, or computes a wanted value; a body's end wants what it hands
- * on for a wanted result. So a value that a loop carries round and round without anyone else looking at it is dead
- * although it is "used": marking starts from the effects, and what is not reached is dropped, carried values one by one.
+ * An operation is wanted when it writes, has another effect, or computes a wanted value; a body's end wants what it
+ * hands on for a wanted result. So a value that a loop carries round and round without anyone else looking at it is
+ * dead although it is "used": marking starts from the effects, and what is not reached is dropped, carried values one
+ * by one.
  *
  * A volatile load stays. A loop without effects is dropped when nobody wants its results, whether or not it would end.
  */

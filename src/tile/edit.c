@@ -1,7 +1,7 @@
 /* Changes to structured control flow that several passes make: inlining a body, dropping or retyping a carried value.
  *
- * A carried value of a loop lives in up to seven places (operand, result, arguments of the bodies, operands of what ends
- * them); these functions are the only ones that know the list.
+ * A carried value of a loop lives in up to seven places (operand, result, arguments of the bodies, operands of what
+ * ends them); these functions are the only ones that know the list.
  */
 #include "tile/tile.h"
 

@@ -1,21 +1,21 @@
 /* What is known of integers, pointers and masks: Value.facts.
  *
- * Along each dim, on its own: the elements fall into runs of `contiguous`, each element one more than the last; the first
- * of each run is a multiple of `divisible`; they also fall into groups of `constant` equal elements. For pointers one more
- * means one element further, and divisible counts bytes. So
+ * Along each dim, on its own: the elements fall into runs of `contiguous`, each element one more than the last; the
+ * first of each run is a multiple of `divisible`; they also fall into groups of `constant` equal elements. For pointers
+ * one more means one element further, and divisible counts bytes. So
  *
  *     arange {start=0, end=64}                    divisible [2^30]  contiguous [64]  constant [1]
  *     splat %n, where %n is divisible by 16       divisible [16]    contiguous [1]   constant [64]
  *     their sum                                   divisible [16]    contiguous [64]  constant [1]
  *     sum < splat %m, %m divisible by 16          constant [16]: the mask changes only every 16 elements
  *
- * The idea is Triton's (lib/Analysis/AxisInfo.cpp). Two things are stricter here. A run may be cut into shorter ones of c
- * elements, and then its `divisible` holds for multiples of c only (starts()). And what truncating division does to a run
- * is known only when no element is negative, so that is tracked too (arguments are taken not to be). As in Triton, index arithmetic is taken not to
- * overflow, and all divisors are powers of two, which survive wrapping.
+ * The idea is Triton's (lib/Analysis/AxisInfo.cpp). Two things are stricter here. A run may be cut into shorter ones of
+ * c elements, and then its `divisible` holds for multiples of c only (starts()). And what truncating division does to a
+ * run is known only when no element is negative, so that is tracked too (arguments are taken not to be). As in Triton,
+ * index arithmetic is taken not to overflow, and all divisors are powers of two, which survive wrapping.
  *
- * Loops are solved by iteration from what their values start with: facts only get weaker, each turn halves something, and
- * after a few turns whatever still changes is taken to be unknown.
+ * Loops are solved by iteration from what their values start with: facts only get weaker, each turn halves something,
+ * and after a few turns whatever still changes is taken to be unknown.
  */
 #include "tile/tile.h"
 
@@ -44,9 +44,7 @@ static bool is_int(const Type *t) { return !t->ptr && dtype_is_int(t->dtype); }
 static bool has_facts(const Type *t) { return t->ptr || dtype_is_int(t->dtype); }
 
 /* How far apart in value neighbours of a run are. */
-static int64_t unit_of(const Type *t) {
-  return !t->ptr ? 1 : t->ptr > 1 ? 8 : dtype_bytes(t->dtype);
-}
+static int64_t unit_of(const Type *t) { return !t->ptr ? 1 : t->ptr > 1 ? 8 : dtype_bytes(t->dtype); }
 
 static Facts unknown(const Type *t) {
   Facts f = {.non_negative = is_int(t) && !dtype_is_signed(t->dtype) ? SIGN_KNOWN : SIGN_UNKNOWN};
@@ -125,8 +123,8 @@ static Facts of_product(const Type *t, const Facts *x, const Facts *y) {
   return f;
 }
 
-/* x / y. A run that starts at a multiple of g and is divided by multiples of g stays equal for g elements: 8..11 / 4. That
- * is so for flooring division (shr), and for truncating division of what is not negative. */
+/* x / y. A run that starts at a multiple of g and is divided by multiples of g stays equal for g elements: 8..11 / 4.
+ * That is so for flooring division (shr), and for truncating division of what is not negative. */
 static Facts of_quotient(const Type *t, const Facts *x, const Facts *y, bool floors, const int64_t *divisor) {
   Facts f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
@@ -264,9 +262,7 @@ static Facts of_elementwise(const Op *op) {
   case OP_MIN:
   case OP_MAX: return of_extreme(op, &x, &y);
   case OP_CMP: return of_cmp(op, &x, &y);
-  case OP_SELECT:
-    z = facts_of(op->in[2]);
-    return of_select(op, &x, &y, &z);
+  case OP_SELECT: z = facts_of(op->in[2]); return of_select(op, &x, &y, &z);
   case OP_CONVERT:
   case OP_BITCAST: return of_convert(op, &x);
   default: break;
@@ -294,8 +290,8 @@ static Facts of_uniform(const Type *t, const Facts *x, int64_t divisible) {
   return f;
 }
 
-/* Row-major. The last dim keeps runs and groups that fit into the new last dim; dims of size 1 may come and go; of other
- * dims only what holds for all elements. */
+/* Row-major. The last dim keeps runs and groups that fit into the new last dim; dims of size 1 may come and go; of
+ * other dims only what holds for all elements. */
 static Facts of_reshape(const Op *op, const Facts *x) {
   const Type *from = op->in[0]->type, *to = op->out[0]->type;
   int64_t all = divides_all(from, x);
@@ -517,7 +513,8 @@ static void visit_op(Walker *w, Op *op) {
     if (!has_facts(t)) continue;
     Facts f = unknown(t);
     if (op->code == OP_CONST) f = of_const(t, op->attr[0]);
-    else if (op->code == OP_PROGRAM_ID || op->code == OP_NUM_PROGRAMS || op->code == OP_HISTOGRAM) f.non_negative = SIGN_KNOWN;
+    else if (op->code == OP_PROGRAM_ID || op->code == OP_NUM_PROGRAMS || op->code == OP_HISTOGRAM)
+      f.non_negative = SIGN_KNOWN;
     else if (op->code == OP_ARANGE) {
       f.divisible[0] = power_in(op->attr[0]);
       f.contiguous[0] = t->shape[0];
@@ -559,7 +556,8 @@ static bool speaks_for(const Op *hint, const Value *v) {
 /* Adds what `more` says; of two lengths of runs the longer stays. */
 static void strengthen(const Type *t, Facts *f, const Facts *more) {
   for (int d = 0; d < rank_of(t); d++) {
-    if (more->contiguous[d] > f->contiguous[d]) f->contiguous[d] = more->contiguous[d], f->divisible[d] = more->divisible[d];
+    if (more->contiguous[d] > f->contiguous[d])
+      f->contiguous[d] = more->contiguous[d], f->divisible[d] = more->divisible[d];
     else if (more->contiguous[d] == f->contiguous[d]) f->divisible[d] = most(f->divisible[d], more->divisible[d]);
     f->constant[d] = most(f->constant[d], more->constant[d]);
   }

@@ -163,9 +163,7 @@ static Op *fold_one(Func *f, Op *op) {
   case OP_WHILE: return fold_while(f, op);
   case OP_IF: return fold_if(f, op);
   case OP_REDUCE:
-  case OP_SCAN:
-    fold_block(f, op->body[0]);
-    return fold_combine(&b, op);
+  case OP_SCAN: fold_block(f, op->body[0]); return fold_combine(&b, op);
   case OP_MAP: fold_block(f, op->body[0]); return op->next;
   case OP_LOAD:
   case OP_STORE:
@@ -179,7 +177,8 @@ static Op *fold_one(Func *f, Op *op) {
   }
   default: break;
   }
-  /* What it becomes may fold again (x + 1 + 2 with x = 0); the bound only guards against rules that chase each other. */
+  /* What it becomes may fold again (x + 1 + 2 with x = 0); the bound only guards against rules that chase each other.
+   */
   Op *now = op;
   for (int turn = 0; turn < 8; turn++) {
     Value *v = fold_op(&b, now);

@@ -174,8 +174,10 @@ static Value *int_identity(Builder *b, Op *op, Value *x, Value *y) {
     break;
   default: break;
   }
-  bool regroups = op->code == OP_ADD || op->code == OP_MUL || op->code == OP_AND || op->code == OP_OR || op->code == OP_XOR;
-  if (regroups && x->def && x->def->code == op->code && int_const(y, &c) && int_const(value_resolve(x->def->in[1]), &c2)) {
+  bool regroups =
+      op->code == OP_ADD || op->code == OP_MUL || op->code == OP_AND || op->code == OP_OR || op->code == OP_XOR;
+  if (regroups && x->def && x->def->code == op->code && int_const(y, &c) &&
+      int_const(value_resolve(x->def->in[1]), &c2)) {
     Scalar both = scalar_binary(op->code, t->dtype, (Scalar){.i = c2}, (Scalar){.i = c}, 0);
     return build_binary(b, op->code, value_resolve(x->def->in[0]), build_int(b, t, both.i));
   }
@@ -223,7 +225,7 @@ static Value *fold_cmp(Builder *b, Op *op) {
   if (x->type->dtype == DT_I1 && int_const(y, &c) && (p == CMP_EQ || p == CMP_NE))
     return (p == CMP_NE) == (c == 0) ? x : build_unary(b, OP_NOT, x);
   if (!int_range(x, MAX_RANGE_DEPTH, &xl, &xh) || !int_range(y, MAX_RANGE_DEPTH, &yl, &yh)) return NULL;
-  bool below = xh < yl, above = xl > yh, at_most = xh <= yl, at_least = xl >= yh;
+  bool below = xh<yl, above = xl> yh, at_most = xh <= yl, at_least = xl >= yh;
   switch (p) {
   case CMP_EQ: return below || above ? build_int(b, t, 0) : NULL;
   case CMP_NE: return below || above ? build_int(b, t, 1) : NULL;
@@ -282,7 +284,8 @@ static Value *fold_convert(Builder *b, Op *op) {
   if (holds(from, middle)) {
     if (from == to) return first;
     /* Widened and widened again, or to an integer's bits: one step does it. */
-    if (dtype_is_int(from) || holds(middle, to)) return dtype_is_int(to) == dtype_is_int(from) ? build_convert(b, first, to) : NULL;
+    if (dtype_is_int(from) || holds(middle, to))
+      return dtype_is_int(to) == dtype_is_int(from) ? build_convert(b, first, to) : NULL;
     return NULL;
   }
   /* An integer cut and cut again keeps its low bits. */
@@ -330,7 +333,8 @@ Value *fold_elementwise(Builder *b, Op *op) {
   case OP_ADDPTR: return fold_addptr(b, op);
   case OP_NOT: return fold_not(b, x);
   case OP_NEG: return x->def && x->def->code == OP_NEG ? value_resolve(x->def->in[0]) : NULL;
-  case OP_ABS: return x->def && x->def->code == OP_ABS ? x : is_int(x->type) && !dtype_is_signed(x->type->dtype) ? x : NULL;
+  case OP_ABS:
+    return x->def && x->def->code == OP_ABS ? x : is_int(x->type) && !dtype_is_signed(x->type->dtype) ? x : NULL;
   case OP_MATH:
   case OP_FMA: return NULL;
   default: return is_float(op->out[0]->type) ? float_identity(op, x, y) : int_identity(b, op, x, y);

@@ -1,6 +1,6 @@
 /* Folding of operations that only move elements about: of constants and splats they are constants and splats of the new
- * shape, and pairs of them make one or none. An elementwise operation whose operands are all splats is done once, on the
- * scalars.
+ * shape, and pairs of them make one or none. An elementwise operation whose operands are all splats is done once, on
+ * the scalars.
  */
 #include "tile/fold.h"
 

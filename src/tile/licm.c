@@ -1,8 +1,8 @@
 /* Loop-invariant code: pure operations of a loop's body whose operands come from outside move before the loop.
  *
  * Inner loops first, so that what leaves an inner loop may go on and leave the outer one. Only operations directly in a
- * loop's body move: those under an `if` in it stay, since they may be dear and rarely reached. Loads stay, as a store in
- * the loop may change what they read. A loop that forbids it (disable_licm) keeps its code.
+ * loop's body move: those under an `if` in it stay, since they may be dear and rarely reached. Loads stay, as a store
+ * in the loop may change what they read. A loop that forbids it (disable_licm) keeps its code.
  */
 #include "tile/tile.h"
 

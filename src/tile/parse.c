@@ -331,7 +331,8 @@ static void parse_block(Parser *p, Block *b);
 
 static void parse_region(Parser *p, Op *op, int index) {
   const char *where = p->at;
-  if (index >= op_info[op->code].regions) fail(p->cx, span_at(p, where), "'%s' has no body here", op_info[op->code].name);
+  if (index >= op_info[op->code].regions)
+    fail(p->cx, span_at(p, where), "'%s' has no body here", op_info[op->code].name);
   if (++p->depth > MAX_DEPTH) fail(p->cx, span_at(p, where), "bodies are nested more than %d deep", MAX_DEPTH);
   Block *b = block_create(p->func, op);
   expect(p, '(');
@@ -375,8 +376,7 @@ static void parse_op(Parser *p, Block *block) {
   }
   OpCode code = parse_op_name(p);
   Values in = {0};
-  if (peek(p) == '%')
-    do {
+  if (peek(p) == '%') do {
       if (in.n >= MAX_LIST) wrong(p, "fewer operands");
       vec_push(arena, &in, parse_use(p));
     } while (take(p, ','));

@@ -5,8 +5,8 @@
  * double and then round to f32 or narrower gives the same as computing in the narrow type for add, sub, mul, div and
  * sqrt, since a double has more than twice the bits (Figueroa, "When is double rounding innocuous?", 1995).
  *
- * No operation traps: for integers x / 0 gives x and x % 0 gives 0, the least integer over -1 wraps, a shift by the width or
- * more shifts everything out.
+ * No operation traps: for integers x / 0 gives x and x % 0 gives 0, the least integer over -1 wraps, a shift by the
+ * width or more shifts everything out.
  */
 #include "tile/tile.h"
 
@@ -88,9 +88,7 @@ static double float_binary(OpCode code, double x, double y, int64_t attr) {
   }
 }
 
-static int64_t signed_high(int bits, int64_t x, int64_t y) {
-  return (int64_t)(((__int128)x * y) >> bits);
-}
+static int64_t signed_high(int bits, int64_t x, int64_t y) { return (int64_t)(((__int128)x * y) >> bits); }
 
 static int64_t unsigned_high(int bits, uint64_t x, uint64_t y) {
   return (int64_t)(uint64_t)(((unsigned __int128)x * y) >> bits);

@@ -56,11 +56,16 @@ static void need_type(Verifier *v, const Op *op, const char *what, int i, const 
 static const Type *in(const Op *op, int i) { return op->in[i]->type; }
 static const Type *out(const Op *op, int i) { return op->out[i]->type; }
 
-static void need_in(Verifier *v, const Op *op, int i, const Type *want) { need_type(v, op, "operand", i, in(op, i), want); }
-static void need_out(Verifier *v, const Op *op, int i, const Type *want) { need_type(v, op, "result", i, out(op, i), want); }
+static void need_in(Verifier *v, const Op *op, int i, const Type *want) {
+  need_type(v, op, "operand", i, in(op, i), want);
+}
+static void need_out(Verifier *v, const Op *op, int i, const Type *want) {
+  need_type(v, op, "result", i, out(op, i), want);
+}
 
 static void need_shape(Verifier *v, const Op *op, const char *what, int i, const Type *is, const Type *like) {
-  if (!type_same_shape(is, like)) bad(v, op, "%s %d is %s, whose shape is not that of %s", what, i, show(v, is), show(v, like));
+  if (!type_same_shape(is, like))
+    bad(v, op, "%s %d is %s, whose shape is not that of %s", what, i, show(v, is), show(v, like));
 }
 
 static void need_same_elem(Verifier *v, const Op *op, const Type *a, const Type *b) {
@@ -106,7 +111,8 @@ static void check_trans(Verifier *v, const Op *op) {
     int64_t dim = op->dims[d];
     if (dim < 0 || dim >= from->rank || seen >> dim & 1) bad(v, op, "dims is not a permutation");
     seen |= 1u << dim;
-    if (to->shape[d] != from->shape[dim]) bad(v, op, "dim %d of the result is %d, not %d", d, to->shape[d], from->shape[dim]);
+    if (to->shape[d] != from->shape[dim])
+      bad(v, op, "dim %d of the result is %d, not %d", d, to->shape[d], from->shape[dim]);
   }
 }
 
@@ -117,7 +123,8 @@ static void check_cat(Verifier *v, const Op *op) {
   if (a->rank != b->rank || a->rank != to->rank) bad(v, op, "the ranks differ");
   int axis = need_axis(v, op, op->attr[0], a->rank);
   for (int d = 0; d < a->rank; d++)
-    if (d == axis ? to->shape[d] != a->shape[d] + b->shape[d] : to->shape[d] != a->shape[d] || to->shape[d] != b->shape[d])
+    if (d == axis ? to->shape[d] != a->shape[d] + b->shape[d]
+                  : to->shape[d] != a->shape[d] || to->shape[d] != b->shape[d])
       bad(v, op, "dim %d is %d and %d, and of the result %d", d, a->shape[d], b->shape[d], to->shape[d]);
 }
 
@@ -266,7 +273,8 @@ static void check_dot(Verifier *v, const Op *op) {
   bool both_fp8 = dtype_is_fp8(a->dtype) && dtype_is_fp8(b->dtype);
   if (a->dtype != b->dtype && !both_fp8) bad(v, op, "the operands are %s and %s", show(v, a), show(v, b));
   if (is_float(a) != is_float(acc)) bad(v, op, "%s cannot be summed as %s", show(v, a), show(v, acc));
-  bool fits = a->shape[r - 1] == b->shape[r - 2] && a->shape[r - 2] == acc->shape[r - 2] && b->shape[r - 1] == acc->shape[r - 1];
+  bool fits = a->shape[r - 1] == b->shape[r - 2] && a->shape[r - 2] == acc->shape[r - 2] &&
+              b->shape[r - 1] == acc->shape[r - 1];
   if (r == 3) fits = fits && a->shape[0] == b->shape[0] && a->shape[0] == acc->shape[0];
   if (!fits) bad(v, op, "%s times %s is not %s", show(v, a), show(v, b), show(v, acc));
   need_out(v, op, 0, acc);
@@ -314,7 +322,8 @@ static void check_map(Verifier *v, const Op *op) {
   if (pack < 1 || pack > 1024) bad(v, op, "pack is %lld", (long long)pack);
   if (type_numel(in(op, 0)) % pack) bad(v, op, "pack does not divide the size");
   int n_in = op->in_count * (int)pack, n_out = op->out_count * (int)pack;
-  const Type **args = NEW_N(v->func->cx->arena, const Type *, n_in), **results = NEW_N(v->func->cx->arena, const Type *, n_out);
+  const Type **args = NEW_N(v->func->cx->arena, const Type *, n_in),
+             **results = NEW_N(v->func->cx->arena, const Type *, n_out);
   for (int i = 0; i < n_in; i++) args[i] = type_elem(v->func->cx, in(op, i / (int)pack));
   for (int i = 0; i < n_out; i++) results[i] = type_elem(v->func->cx, out(op, i / (int)pack));
   for (int i = 0; i < op->in_count; i++) need_shape(v, op, "operand", i, in(op, i), in(op, 0));
@@ -471,7 +480,8 @@ static void check_counts(Verifier *v, const Op *op) {
   if (op->out_count < info->min_out || (info->max_out >= 0 && op->out_count > info->max_out))
     bad(v, op, "has %d results", op->out_count);
   for (int i = 0; i < 2; i++)
-    if ((i < info->regions) != (op->body[i] != NULL)) bad(v, op, i < info->regions ? "lacks a body" : "has a body too many");
+    if ((i < info->regions) != (op->body[i] != NULL))
+      bad(v, op, i < info->regions ? "lacks a body" : "has a body too many");
 }
 
 static void check_operands(Verifier *v, const Op *op) {
@@ -493,7 +503,8 @@ static void check_attrs(Verifier *v, const Op *op) {
 }
 
 static void define(Verifier *v, const Op *op, const Value *x) {
-  if (x->id < 0 || x->id >= v->func->value_count || v->visible[x->id]) bad(v, op, "a value's id %d is not its own", x->id);
+  if (x->id < 0 || x->id >= v->func->value_count || v->visible[x->id])
+    bad(v, op, "a value's id %d is not its own", x->id);
   const Type *t = x->type;
   int64_t numel = 1;
   for (int d = 0; d < t->rank && numel <= MAX_TILE_ELEMENTS; d++) {

@@ -1,7 +1,8 @@
-/* libFuzzer target of the tile IR's text: any bytes get a function or a diagnostic, any function a verdict, and what the
- * verifier lets through goes through every pass, is right after each, and reads back from its own text.
+/* libFuzzer target of the tile IR's text: any bytes get a function or a diagnostic, any function a verdict, and what
+ * the verifier lets through goes through every pass, is right after each, and reads back from its own text.
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Isrc tests/fuzz/fuzz_tile.c src/base/?*.c src/tile/?*.c -lm -pthread
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Isrc tests/fuzz/fuzz_tile.c src/base/?*.c src/tile/?*.c -lm
+ * -pthread
  *     ./a.out -dict=tests/fuzz/tile.dict -max_len=8192 CORPUS
  *
  * tests/golden is a good corpus to start from: of a golden file the part before its line "// ----" counts. */

@@ -55,7 +55,8 @@ static void types_are_interned(void **state) {
   assert_ptr_equal(type_with_elem(cx, t, p), type_tensor(cx, p, 2, (int32_t[]){4, 8}));
   assert_ptr_equal(type_with_dtype(cx, type_tensor(cx, p, 1, (int32_t[]){4}), DT_I1),
                    type_tensor(cx, type_number(cx, DT_I1), 1, (int32_t[]){4}));
-  Type junk = {.dtype = DT_F32, .rank = 0, .shape = {7, 7}, .is_const = true}; /* what lies past the rank does not count */
+  Type junk = {
+      .dtype = DT_F32, .rank = 0, .shape = {7, 7}, .is_const = true}; /* what lies past the rank does not count */
   assert_ptr_equal(type_make(cx, junk), f32);
   Type constant = {.dtype = DT_F32, .ptr = 1, .is_const = true};
   assert_ptr_not_equal(type_make(cx, constant), p);
@@ -163,7 +164,8 @@ static void builder_infers_types(void **state) {
     type_print(&text, shown[i]->type);
     buf_putc(&text, ' ');
   }
-  assert_string_equal(text.at, "i32[16] i1[16] *f32[16] f32[16] f32[4,16] f32[16,4] f16[16,4] i1[16] f32[4,4] i32[16] f32[64] ");
+  assert_string_equal(text.at,
+                      "i32[16] i1[16] *f32[16] f32[16] f32[4,16] f32[16,4] f16[16,4] i1[16] f32[4,4] i32[16] f32[64] ");
   buf_destroy(&text);
   assert_ptr_equal(build_convert(&b, v, DT_F32), v);
   assert_ptr_equal(build_bitcast(&b, v, f32), v);
@@ -253,7 +255,8 @@ static void operations_are_removed_replaced_cloned(void **state) {
 /* ---- text ---- */
 
 static const char *const all_syntax =
-    "kernel @every.thing(%x: *f32 {divisible=16}, %y: *const f16, %z: **i8, %n: i32) warps=8 stages=2 ctas=2 debug=1 {\n"
+    "kernel @every.thing(%x: *f32 {divisible=16}, %y: *const f16, %z: **i8, %n: i32) warps=8 stages=2 ctas=2 debug=1 "
+    "{\n"
     "  %0 = const {value=-3} : i32\n"
     "  %1 = const {value=18446744073709551615} : u64\n"
     "  %2 = const {value=0.1} : f32[16]\n"
@@ -354,14 +357,14 @@ static void names_are_made_unique(void **state) {
 static void spans_print_and_read_back(void **state) {
   Context *cx = context_create();
   const char *text = "kernel @k(%c: i1) {\n"
-         "  %0 = const {value=0} : i32 @12:4\n"
-         "  if %c @13:0 do () {\n"
-         "    yield @14:8\n"
-         "  } do () {\n"
-         "    yield @15:8\n"
-         "  }\n"
-         "  barrier\n"
-         "}\n";
+                     "  %0 = const {value=0} : i32 @12:4\n"
+                     "  if %c @13:0 do () {\n"
+                     "    yield @14:8\n"
+                     "  } do () {\n"
+                     "    yield @15:8\n"
+                     "  }\n"
+                     "  barrier\n"
+                     "}\n";
   Func *f = parse(cx, text);
   assert_int_equal(f->body->first->span->line, 12);
   assert_int_equal(f->body->last->span->line, 8); /* where its text stands */
@@ -428,12 +431,14 @@ static void wrong_text_is_told(void **state) {
   parse_fails("kernel @k(%a: f32[0]) {}", 1, 19, "a dimension must lie between 1 and 1048576");
   parse_fails("kernel @k(%a: f32[2048,1024]) {}", 1, 15, "a tensor has at most 1048576 elements");
   parse_fails("kernel @k(%a: f32[1,1,1,1,1,1,1,1,1]) {}", 1, 15, "a tensor has at most 8 dimensions");
-  parse_fails("kernel @k() {\n  %a = const {value=18446744073709551616} : u64\n}", 2, 40, "the integer does not fit into 64 bits");
+  parse_fails("kernel @k() {\n  %a = const {value=18446744073709551616} : u64\n}", 2, 40,
+              "the integer does not fit into 64 bits");
   parse_fails("kernel @k() {\n  %a = const {value=1.5.2} : f32\n}", 2, 21, "expected a number, found '1'");
   parse_fails("kernel @k() {\n  %a = const {value=x} : i32\n}", 2, 21, "expected an integer, found 'x'");
   parse_fails("kernel @k() {\n  print {text=\"abc}\n}", 2, 16, "the text has no closing quote on its line");
   parse_fails("kernel @k() {\n  barrier do () { }\n}", 2, 13, "'barrier' has no body here");
-  parse_fails("kernel @k() {\n  print {text=\"\\q\"}\n}", 2, 17, "expected one of n t x \" \\ after a backslash, found 'q'");
+  parse_fails("kernel @k() {\n  print {text=\"\\q\"}\n}", 2, 17,
+              "expected one of n t x \" \\ after a backslash, found 'q'");
   Buf deep = {0};
   buf_puts(&deep, "kernel @k(%c: i1) {\n");
   for (int i = 0; i < 1000; i++) buf_puts(&deep, "if %c do () {");

@@ -8,7 +8,8 @@
  *
  * The IR is verified before, between and after the passes; its text after the last must be the part below the line, to
  * the letter (with facts as comments when "facts" is among the passes), and that text must read back as itself. With
- * NEREID_UPDATE_GOLDEN=1 in the environment the files are rewritten instead; read the difference before committing it. */
+ * NEREID_UPDATE_GOLDEN=1 in the environment the files are rewritten instead; read the difference before committing it.
+ */
 #include "tile/tile.h"
 
 #include <dirent.h>

@@ -11,7 +11,7 @@
 enum { ELEMENTS = 16384, OUT = 65536, POOL = 400 };
 
 typedef enum { T_I32, T_I64, T_I1, T_V32, T_V64, T_V1, T_M32, T_M1, T_VF, T_VP, T_P, T_COUNT } Kind;
-static const char *const type_text[T_COUNT] = {"i32",        "i64",      "i1",      "i32[16]",  "i64[16]", "i1[16]",
+static const char *const type_text[T_COUNT] = {"i32",      "i64",     "i1",      "i32[16]",  "i64[16]", "i1[16]",
                                                "i32[4,8]", "i1[4,8]", "f32[16]", "*i32[16]", "*i32"};
 
 typedef struct Gen {
@@ -63,7 +63,8 @@ static int constant(Gen *g, Kind k) {
 }
 
 static int arithmetic(Gen *g, Kind k) {
-  static const char *const ops[] = {"add", "mul", "div", "rem", "add", "sub", "min", "max", "and", "or", "xor", "mulhi"};
+  static const char *const ops[] = {"add", "mul", "div", "rem", "add", "sub",
+                                    "min", "max", "and", "or",  "xor", "mulhi"};
   int x = pick(g, k), y = pick(g, k), id;
   uint32_t which = draw(g, g->small ? 9 : 12);
   if (g->small && which == 1) y = constant(g, k);
@@ -135,8 +136,8 @@ static int load(Gen *g) {
 
 /* [4,8] from vectors of 4 and 8 */
 static int matrix(Gen *g) {
-  int start = (int)draw(g, 3) * 4, scale = pick(g, T_I32), a = g->next_id++, s = g->next_id++, m = g->next_id++, e = g->next_id++,
-      b = g->next_id++;
+  int start = (int)draw(g, 3) * 4, scale = pick(g, T_I32), a = g->next_id++, s = g->next_id++, m = g->next_id++,
+      e = g->next_id++, b = g->next_id++;
   bool rows = draw(g, 2);
   int n = rows ? 4 : 8;
   line(g, "%%%d = arange {start=%d, end=%d} : i32[%d]", a, start, start + n, n);
@@ -220,7 +221,9 @@ static int make(Gen *g, Kind k) {
 
 /* ---- control ---- */
 
-typedef struct Scope { int count[T_COUNT]; } Scope;
+typedef struct Scope {
+  int count[T_COUNT];
+} Scope;
 
 static Scope enter(Gen *g) {
   Scope s;
@@ -349,7 +352,8 @@ static void loop(Gen *g) {
     buf_putc(&g->text, '}');
   }
   buf_putc(&g->text, '\n');
-  /* A pointer that has moved may be moved further by the next loop, and further still: let it be read, not handed on. */
+  /* A pointer that has moved may be moved further by the next loop, and further still: let it be read, not handed on.
+   */
   for (int i = 0; i < n; i++)
     if (kinds[i] != T_VP && kinds[i] != T_P) add(g, kinds[i], ids[i]);
 }
@@ -374,7 +378,9 @@ static void write_out(Gen *g) {
         line(g, "%%%d = load %%%d : %s", l, v, k == T_P ? "i32" : "i32[16]");
         v = l;
       }
-      const char *shape = k == T_M32 || k == T_M1 ? "[32]" : k == T_I32 || k == T_I64 || k == T_I1 || k == T_P ? "" : "[16]";
+      const char *shape = k == T_M32 || k == T_M1                             ? "[32]"
+                          : k == T_I32 || k == T_I64 || k == T_I1 || k == T_P ? ""
+                                                                              : "[16]";
       if (k == T_M32 || k == T_M1) {
         int r = g->next_id++;
         line(g, "%%%d = reshape %%%d : %s[32]", r, v, k == T_M32 ? "i32" : "i1");
@@ -501,7 +507,8 @@ static void check_value(Watch *w, const InterpFrame *frame, const Value *v) {
     int64_t size = t->rank ? t->shape[d] : 1;
     stride /= size;
     for (int64_t i = 0; i < numel && !wrong; i++) {
-      int64_t at = i / stride % size, x = element(t, p, i), run = v->facts->contiguous[d], group = v->facts->constant[d];
+      int64_t at = i / stride % size, x = element(t, p, i), run = v->facts->contiguous[d],
+              group = v->facts->constant[d];
       if (size % run || size % group) wrong = "a length that does not divide the dim";
       else if (at % run == 0 && x % v->facts->divisible[d]) wrong = "divisible";
       else if (at % run && x != element(t, p, i - stride) + unit) wrong = "contiguous";

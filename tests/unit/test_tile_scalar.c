@@ -92,7 +92,8 @@ static void floats_round_once(void **state) {
 
 static void nan_and_zero(void **state) {
   assert_true(fbin(OP_MIN, DT_F32, NAN, 1) == 1 && fbin(OP_MAX, DT_F32, 1, NAN) == 1);
-  assert_true(isnan(scalar_binary(OP_MIN, DT_F32, F(NAN), F(1), 1).f) && isnan(scalar_binary(OP_MAX, DT_F32, F(1), F(NAN), 1).f));
+  assert_true(isnan(scalar_binary(OP_MIN, DT_F32, F(NAN), F(1), 1).f) &&
+              isnan(scalar_binary(OP_MAX, DT_F32, F(1), F(NAN), 1).f));
   assert_true(isnan(fbin(OP_MIN, DT_F32, NAN, NAN)));
   assert_true(signbit(fbin(OP_MIN, DT_F32, 0.0, -0.0)) && !signbit(fbin(OP_MAX, DT_F32, -0.0, 0.0)));
   assert_true(signbit(scalar_unary(OP_NEG, DT_F32, F(0)).f) && !signbit(scalar_unary(OP_ABS, DT_F16, F(-0.0)).f));
@@ -123,7 +124,8 @@ static void conversions(void **state) {
   assert_int_equal(scalar_convert(DT_F64, DT_U64, 0, F(1e30)).i, -1);
   assert_true(scalar_convert(DT_I32, DT_F32, 0, I(16777217)).f == 16777216);
   assert_true(scalar_convert(DT_U64, DT_F64, 0, I(-1)).f == 0x1p64);
-  assert_true(scalar_convert(DT_U64, DT_F32, 0, I((int64_t)0x8000008000000001)).f == 0x1.000002p63); /* just past a tie */
+  assert_true(scalar_convert(DT_U64, DT_F32, 0, I((int64_t)0x8000008000000001)).f ==
+              0x1.000002p63); /* just past a tie */
   assert_true(scalar_convert(DT_U64, DT_F32, 0, I((int64_t)0x8000008000000000)).f == 0x1p63);
   assert_true(scalar_convert(DT_U64, DT_BF16, 0, I((int64_t)0x8080000000000001)).f == 0x1.02p63);
   assert_true(scalar_convert(DT_U64, DT_BF16, 0, I((int64_t)0x8080000000000000)).f == 0x1p63);
@@ -242,19 +244,23 @@ static void directed_rounding_is_exact(void **state) {
   for (int i = 0; i < 200000; i++) {
     bool single = i & 1;
     int mode = 1 + (int)(next_random(&random) >> 33) % 3, precision = single ? 24 : 53;
-    volatile double x = some(&random, single), y = some(&random, single), z = i % 8 ? some(&random, single) : -x * y, want[6];
+    volatile double x = some(&random, single), y = some(&random, single), z = i % 8 ? some(&random, single) : -x * y,
+                    want[6];
     volatile int64_t n = (int64_t)next_random(&random) >> (next_random(&random) >> 40 & 63);
     if (single) z = (float)z;
     volatile float xf = (float)x, yf = (float)y, zf = (float)z, narrow, nf;
     fesetround(modes[mode]);
-    if (single) want[0] = xf + yf, want[1] = xf * yf, want[2] = xf / yf, want[3] = sqrtf(xf), want[4] = fmaf(xf, yf, zf);
+    if (single)
+      want[0] = xf + yf, want[1] = xf * yf, want[2] = xf / yf, want[3] = sqrtf(xf), want[4] = fmaf(xf, yf, zf);
     else want[0] = x + y, want[1] = x * y, want[2] = x / y, want[3] = sqrt(x), want[4] = fma(x, y, z);
     narrow = (float)x, nf = (float)n, want[5] = (double)n;
     fesetround(FE_TONEAREST);
-    double got[] = {nd_add_dir(x, y, mode, precision), nd_mul_dir(x, y, mode, precision), nd_div_dir(x, y, mode, precision),
-                    nd_sqrt_dir(x, mode, precision), nd_fma_dir(x, y, z, mode, precision)};
+    double got[] = {nd_add_dir(x, y, mode, precision), nd_mul_dir(x, y, mode, precision),
+                    nd_div_dir(x, y, mode, precision), nd_sqrt_dir(x, mode, precision),
+                    nd_fma_dir(x, y, z, mode, precision)};
     for (int k = 0; k < 5; k++)
-      if (!same(got[k], want[k])) fail_msg("operation %d mode %d of %a %a %a gives %a, not %a", k, mode, x, y, z, got[k], want[k]);
+      if (!same(got[k], want[k]))
+        fail_msg("operation %d mode %d of %a %a %a gives %a, not %a", k, mode, x, y, z, got[k], want[k]);
     double cut = mode == ND_RZ ? nd_double2float_rz(x) : mode == ND_RD ? nd_double2float_rd(x) : nd_double2float_ru(x);
     assert_true(same(cut, narrow));
     double from = mode == ND_RZ ? nd_ll2float_rz(n) : mode == ND_RD ? nd_ll2float_rd(n) : nd_ll2float_ru(n);
@@ -296,7 +302,8 @@ static void special_functions(void **state) {
   NEAR(nd_cyl_bessel_i1(1), 0.56515910399248502721);
   NEAR(nd_cyl_bessel_i1(-1), -0.56515910399248502721);
   NEAR(nd_cyl_bessel_i0(INFINITY), INFINITY);
-  near(nd_cyl_bessel_i0(29.99999999), nd_cyl_bessel_i0(30.00000001), 3e-8, "I0 around 30"); /* where the series change */
+  near(nd_cyl_bessel_i0(29.99999999), nd_cyl_bessel_i0(30.00000001), 3e-8,
+       "I0 around 30"); /* where the series change */
   near(nd_cyl_bessel_i1(29.99999999), nd_cyl_bessel_i1(30.00000001), 3e-8, "I1 around 30");
   near(nd_erfcx(9.99999999), nd_erfcx(10.00000001), 3e-9, "erfcx around 10");
   NEAR(nd_sinpi(1e15 + 0.5), 1);
@@ -331,11 +338,16 @@ static void c_names(void **state) {
     int n;
     Dtype in[2];
     const char *want;
-  } cases[] = {{MATH_ERFINV, 1, {DT_F32}, "nd_erfinvf"},      {MATH_ERFINV, 1, {DT_F64}, "nd_erfinv"},
-               {MATH_CLZ, 1, {DT_I32}, "nd_clzi"},            {MATH_CLZ, 1, {DT_I64}, "nd_clzll"},
-               {MATH_MULHI, 2, {DT_U64, DT_U64}, "nd_mulhiull"}, {MATH_POW, 2, {DT_F32, DT_I32}, "nd_powif"},
-               {MATH_POW, 2, {DT_F64, DT_F64}, "nd_pow"},     {MATH_JN, 2, {DT_I32, DT_F32}, "nd_jnf"},
-               {MATH_SATURATEF, 1, {DT_F32}, "nd_saturatef"}, {MATH_UINT2FLOAT_RZ, 1, {DT_U32}, "nd_uint2float_rz"}};
+  } cases[] = {{MATH_ERFINV, 1, {DT_F32}, "nd_erfinvf"},
+               {MATH_ERFINV, 1, {DT_F64}, "nd_erfinv"},
+               {MATH_CLZ, 1, {DT_I32}, "nd_clzi"},
+               {MATH_CLZ, 1, {DT_I64}, "nd_clzll"},
+               {MATH_MULHI, 2, {DT_U64, DT_U64}, "nd_mulhiull"},
+               {MATH_POW, 2, {DT_F32, DT_I32}, "nd_powif"},
+               {MATH_POW, 2, {DT_F64, DT_F64}, "nd_pow"},
+               {MATH_JN, 2, {DT_I32, DT_F32}, "nd_jnf"},
+               {MATH_SATURATEF, 1, {DT_F32}, "nd_saturatef"},
+               {MATH_UINT2FLOAT_RZ, 1, {DT_U32}, "nd_uint2float_rz"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     math_c_name(cases[i].fn, cases[i].n, cases[i].in, name);
     assert_string_equal(name, cases[i].want);
@@ -344,11 +356,11 @@ static void c_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(integers_wrap),     cmocka_unit_test(nothing_traps),
-      cmocka_unit_test(floats_round_once), cmocka_unit_test(nan_and_zero),
-      cmocka_unit_test(conversions),       cmocka_unit_test(integer_functions),
+      cmocka_unit_test(integers_wrap),         cmocka_unit_test(nothing_traps),
+      cmocka_unit_test(floats_round_once),     cmocka_unit_test(nan_and_zero),
+      cmocka_unit_test(conversions),           cmocka_unit_test(integer_functions),
       cmocka_unit_test(roundings_to_integers), cmocka_unit_test(directed_rounding_is_exact),
-      cmocka_unit_test(special_functions), cmocka_unit_test(c_names),
+      cmocka_unit_test(special_functions),     cmocka_unit_test(c_names),
   };
   return cmocka_run_group_tests_name("scalars", tests, NULL, NULL);
 }

@@ -7,13 +7,14 @@
 
 #include <cmocka.h>
 
-static const char *const header = "kernel @k(%p: *f32, %cp: *const f32, %q: *i32, %n: i32, %l: i64, %c: i1, %x: f32, %u: u32) {\n"
-                                  "  %i = const {value=1} : i32\n"
-                                  "  %t = const {value=1.0} : f32[4,8]\n"
-                                  "  %v = const {value=1} : i32[4]\n"
-                                  "  %f = const {value=1.0} : f32[4]\n"
-                                  "  %m = const {value=1} : i1[4]\n"
-                                  "  %w = splat %p : *f32[4]\n";
+static const char *const header =
+    "kernel @k(%p: *f32, %cp: *const f32, %q: *i32, %n: i32, %l: i64, %c: i1, %x: f32, %u: u32) {\n"
+    "  %i = const {value=1} : i32\n"
+    "  %t = const {value=1.0} : f32[4,8]\n"
+    "  %v = const {value=1} : i32[4]\n"
+    "  %f = const {value=1.0} : f32[4]\n"
+    "  %m = const {value=1} : i1[4]\n"
+    "  %w = splat %p : *f32[4]\n";
 
 /* The message for a kernel whose body is `header` and `ops`, or "" when it is right. */
 static void verify(const char *ops, char out[512]) {
@@ -121,7 +122,8 @@ static void elementwise(void **state) {
   wrong("%a = addptr %p, %x : *f32", "'addptr': operand 1 is f32, not integers");
   wrong("%a = addptr %w, %i : *f32[4]", "'addptr': operand 1 is i32, whose shape is not that of *f32[4]");
   wrong("%a = addptr %cp, %i : *f32", "'addptr': result 0 is *f32, not *const f32");
-  wrong("%h = convert %x : f16 %a = math %h {fn=exp} : f16", "'math': exp takes f32:f32 f64:f64, not operands of these types");
+  wrong("%h = convert %x : f16 %a = math %h {fn=exp} : f16",
+        "'math': exp takes f32:f32 f64:f64, not operands of these types");
   wrong("%a = math %x, %x {fn=exp} : f32", "'math': exp takes 1 operands, not 2");
   wrong("%a = math %x {fn=isnan} : f32", "'math': result 0 is f32, not i1");
   wrong("%a = math %f, %x {fn=pow} : f32[4]", "'math': operand 1 is f32, whose shape is not that of f32[4]");
@@ -151,8 +153,10 @@ static void tiles(void **state) {
   wrong("%s = trans %t {dims=[1, 0]} : f32[8,4] %z = const {value=0} : i32[4,4] %a = dot %t, %s, %z : i32[4,4]",
         "'dot': f32[4,8] cannot be summed as i32[4,4]");
   right("%s = trans %t {dims=[1, 0]} : f32[8,4] %z = const {value=0.0} : f32[4,4] %a = dot %t, %s, %z : f32[4,4]");
-  wrong("%a = reduce %t {axis=2} : f32[4] do (%y: f32, %z: f32) { yield %y }", "'reduce': axis 2 is not below the rank 2");
-  wrong("%a = reduce %t {axis=1} : f32[8] do (%y: f32, %z: f32) { yield %y }", "'reduce': result 0 is f32[8], not f32[4]");
+  wrong("%a = reduce %t {axis=2} : f32[4] do (%y: f32, %z: f32) { yield %y }",
+        "'reduce': axis 2 is not below the rank 2");
+  wrong("%a = reduce %t {axis=1} : f32[8] do (%y: f32, %z: f32) { yield %y }",
+        "'reduce': result 0 is f32[8], not f32[4]");
   wrong("%a = reduce %t {axis=1} : f32[4] do (%y: f32) { yield %y }", "'reduce': body 0 has 1 arguments, not 2");
   wrong("%a = reduce %t {axis=1} : f32[4] do (%y: f32, %z: i32) { yield %y }",
         "'reduce': body argument 1 is i32, not f32");
@@ -160,10 +164,12 @@ static void tiles(void **state) {
         "'reduce': yielded value 0 is i32, not f32");
   wrong("%a = reduce %t {axis=1} : f32[4] do (%y: f32, %z: f32) { yield %y, %z }",
         "'reduce': body 0 ends with 2 values, not 1");
-  wrong("%a = reduce %t, %v {axis=0} : f32[8] do (%y: f32, %z: f32) { yield %y }", "'reduce': 2 operands but 1 results");
+  wrong("%a = reduce %t, %v {axis=0} : f32[8] do (%y: f32, %z: f32) { yield %y }",
+        "'reduce': 2 operands but 1 results");
   wrong("%a = reduce %f {axis=0} : f32 do (%y: f32, %z: f32) { %s = splat %y : f32[4] yield %y }",
         "'splat': f32[4] inside a body that works on scalars");
-  wrong("%a = scan %t {axis=1} : f32[4] do (%y: f32, %z: f32) { yield %y }", "'scan': result 0 is f32[4], not f32[4,8]");
+  wrong("%a = scan %t {axis=1} : f32[4] do (%y: f32, %z: f32) { yield %y }",
+        "'scan': result 0 is f32[4], not f32[4,8]");
   wrong("%a = map %f {pack=0} : f32[4] do (%y: f32) { yield %y }", "'map': pack is 0");
   wrong("%a = map %f {pack=3} : f32[4] do (%y: f32) { yield %y }", "'map': pack does not divide the size");
   wrong("%a = map %f {pack=2} : f32[4] do (%y: f32) { yield %y }", "'map': body 0 has 1 arguments, not 2");
@@ -183,8 +189,7 @@ static void control(void **state) {
   wrong("for %x, %x, %x do (%k: f32) { yield }", "'for': counts in f32, not an integer");
   wrong("for %i, %n, %i, %x do (%k: i32) { yield }", "'for': carries 1 values but has 0 results");
   wrong("%a = for %i, %n, %i, %x : f32 do (%k: i32) { yield %x }", "'for': body 0 has 1 arguments, not 2");
-  wrong("%a = for %i, %n, %i, %x : f32 do (%k: i32, %y: f32) { yield %k }",
-        "'for': yielded value 0 is i32, not f32");
+  wrong("%a = for %i, %n, %i, %x : f32 do (%k: i32, %y: f32) { yield %k }", "'for': yielded value 0 is i32, not f32");
   wrong("%a = for %i, %n, %i, %x : f64 do (%k: i32, %y: f64) { yield %y }", "'for': operand 3 is f32, not f64");
   wrong("%a = while %i : i32 do (%k: i32) { yield %k } do (%j: i32) { yield %j }",
         "'while': body 0 does not end in condition");
@@ -229,13 +234,23 @@ static void broken_links(void **state) {
     switch (kind) {
     case 0: break;
     case 1: y->def->in[1] = NULL, want = "wrong IR after test: 'add': operand 1 is missing"; break;
-    case 2: value_replace(x, build_int(&b, i32, 2)), want = "wrong IR after test: 'add': operand 0 was replaced and not resolved"; break;
-    case 3: y->def->in[0] = build_int(&b, i32, 2), want = "wrong IR after test: 'add': operand 0 is not defined where it is used"; break;
+    case 2:
+      value_replace(x, build_int(&b, i32, 2)),
+          want = "wrong IR after test: 'add': operand 0 was replaced and not resolved";
+      break;
+    case 3:
+      y->def->in[0] = build_int(&b, i32, 2),
+      want = "wrong IR after test: 'add': operand 0 is not defined where it is used";
+      break;
     case 4: y->def->prev = NULL, want = "wrong IR after test: 'add': the links between operations are broken"; break;
     case 5: y->id = x->id, want = "wrong IR after test: 'add': a value's id 0 is not its own"; break;
     case 6: y->index = 1, want = "wrong IR after test: 'add': result 0 does not know its place"; break;
-    case 7: f->body->last = x->def, want = "wrong IR after test: 'const': the links between operations are broken"; break;
-    case 8: x->def->attr[0] = 1ll << 40, want = "wrong IR after test: 'const': 1099511627776 does not fit into i32"; break;
+    case 7:
+      f->body->last = x->def, want = "wrong IR after test: 'const': the links between operations are broken";
+      break;
+    case 8:
+      x->def->attr[0] = 1ll << 40, want = "wrong IR after test: 'const': 1099511627776 does not fit into i32";
+      break;
     }
     assert_string_equal(verify_func(cx, f), want);
     context_destroy(cx);
