@@ -7,13 +7,16 @@
 
 #include "base/mathfn.h"
 
+/* clang-format off: it breaks macros that paste a case label. */
 /* How a row finds its C function. "d": the double version for both types. "f": a float version of its own. */
 #define BOTH1(ID, fn)                                                                                                  \
-  case MATH_##ID: return (Scalar){.f = single ? (float)nd_##fn(x.f) : nd_##fn(x.f)}; #define BOTH2(ID, fn)             \
-  case MATH_##ID: return (Scalar){.f = single ? (float)nd_##fn(x.f, y.f) : nd_##fn(x.f, y.f)}; #define OWN1(ID, fn)    \
-  case MATH_##ID: return (Scalar){.f = single ? nd_##fn##f((float)x.f) : nd_##fn(x.f)}; #define OWN2(ID, fn)           \
-  case MATH_##ID:                                                                                                      \
-    return (Scalar){.f = single ? nd_##fn##f((float)x.f, (float)y.f) : nd_##fn(x.f, y.f)};
+  case MATH_##ID: return (Scalar){.f = single ? (float)nd_##fn(x.f) : nd_##fn(x.f)};
+#define BOTH2(ID, fn)                                                                                                  \
+  case MATH_##ID: return (Scalar){.f = single ? (float)nd_##fn(x.f, y.f) : nd_##fn(x.f, y.f)};
+#define OWN1(ID, fn)                                                                                                   \
+  case MATH_##ID: return (Scalar){.f = single ? nd_##fn##f((float)x.f) : nd_##fn(x.f)};
+#define OWN2(ID, fn)                                                                                                   \
+  case MATH_##ID: return (Scalar){.f = single ? nd_##fn##f((float)x.f, (float)y.f) : nd_##fn(x.f, y.f)};
 #define OWN3(ID, fn)                                                                                                   \
   case MATH_##ID:                                                                                                      \
     return (Scalar){.f = single ? nd_##fn##f((float)x.f, (float)y.f, (float)z.f) : nd_##fn(x.f, y.f, z.f)};
@@ -21,17 +24,24 @@
   case MATH_##ID: return (Scalar){.i = single ? nd_##fn##f((float)x.f) : nd_##fn(x.f)};
 /* Rows with one signature: of a float, of an int, giving a float or an int. */
 #define F_F(ID, fn)                                                                                                    \
-  case MATH_##ID: return (Scalar){.f = nd_##fn((float)x.f)}; #define F_D(ID, fn)                                       \
-  case MATH_##ID: return (Scalar){.f = nd_##fn(x.f)}; #define I_D(ID, fn)                                              \
-  case MATH_##ID: return (Scalar){.i = nd_##fn(x.f)}; #define I_F(ID, fn)                                              \
-  case MATH_##ID: return (Scalar){.i = nd_##fn((float)x.f)}; #define F_I(ID, fn, type)                                 \
-  case MATH_##ID: return (Scalar){.f = nd_##fn((type)x.i)}; #define INT2(ID, fn, type)                                 \
+  case MATH_##ID: return (Scalar){.f = nd_##fn((float)x.f)};
+#define F_D(ID, fn)                                                                                                    \
+  case MATH_##ID: return (Scalar){.f = nd_##fn(x.f)};
+#define I_D(ID, fn)                                                                                                    \
+  case MATH_##ID: return (Scalar){.i = nd_##fn(x.f)};
+#define I_F(ID, fn)                                                                                                    \
+  case MATH_##ID: return (Scalar){.i = nd_##fn((float)x.f)};
+#define F_I(ID, fn, type)                                                                                              \
+  case MATH_##ID: return (Scalar){.f = nd_##fn((type)x.i)};
+#define INT2(ID, fn, type)                                                                                             \
   case MATH_##ID: return (Scalar){.i = (int64_t)nd_##fn((type)x.i, (type)y.i)};
 
 /* The four roundings of a function. */
 #define ROUNDINGS(M, ID, fn) M(ID##_RN, fn##_rn) M(ID##_RZ, fn##_rz) M(ID##_RD, fn##_rd) M(ID##_RU, fn##_ru)
 #define ROUNDINGS_OF(M, ID, fn, type)                                                                                  \
   M(ID##_RN, fn##_rn, type) M(ID##_RZ, fn##_rz, type) M(ID##_RD, fn##_rd, type) M(ID##_RU, fn##_ru, type)
+
+/* clang-format on */
 
 /* Integer functions of more than one type. */
 static Scalar int_math(MathFn fn, Dtype t, const Scalar *in) {
