@@ -7,7 +7,8 @@
 
 #include "base/mathfn.h"
 
-/* clang-format off: it breaks macros that paste a case label. */
+/* clang-format breaks macros that paste a case label. */
+/* clang-format off */
 /* How a row finds its C function. "d": the double version for both types. "f": a float version of its own. */
 #define BOTH1(ID, fn)                                                                                                  \
   case MATH_##ID: return (Scalar){.f = single ? (float)nd_##fn(x.f) : nd_##fn(x.f)};
