@@ -15,8 +15,9 @@ char *text(Emit *e, const char *format, ...) {
   va_copy(again, ap);
   int n = vsnprintf(NULL, 0, format, ap);
   va_end(ap);
-  char *s = arena_alloc(e->arena, (size_t)n + 1);
-  vsnprintf(s, (size_t)n + 1, format, again);
+  size_t size = n < 0 ? 1 : (size_t)n + 1;
+  char *s = arena_alloc(e->arena, size);
+  vsnprintf(s, size, format, again);
   va_end(again);
   return s;
 }

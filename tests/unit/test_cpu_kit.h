@@ -85,23 +85,12 @@ static inline bool kit_agree(Dtype d, const void *x, const void *y, double toler
   return fabs(a - b) <= relative * fmax(fabs(a), fabs(b)) + absolute;
 }
 
-static inline void cpu_check(const CpuCase *c) {
-  Context *cx = context_create();
-  Func *volatile f = NULL;
-  Buf text = {0};
-  CpuCode *volatile code = NULL;
+static inline void cpu_check_in(Context *cx, const CpuCase *c, Buf *text) {
   InterpMemory *m = interp_memory_create();
   uint64_t args[32] = {0}, cpu_args[32] = {0};
   enum { GUARD = 256 };
   char *copies[32] = {0};
-  if (!context_try(cx)) {
-    Buf b = {0};
-    diags_print(&b, cx, false);
-    if (text.at) fprintf(stderr, "%s\n", strstr(text.at, "static int nd_program") ? strstr(text.at, "static int nd_program") : "");
-    fprintf(stderr, "%s\n%s\n", c->ir, b.at);
-    fail_msg("it does not compile");
-  }
-  f = tile_parse(cx, source_from_text(cx, "k.ir", c->ir, strlen(c->ir)));
+  Func *f = tile_parse(cx, source_from_text(cx, "k.ir", c->ir, strlen(c->ir)));
   tile_verify(f, "parse");
 #ifndef KIT_NO_OPTIMIZE
   if (c->optimize) tile_optimize(f, NULL, NULL, true);
@@ -138,15 +127,15 @@ static inline void cpu_check(const CpuCase *c) {
     fail_msg("interp: %s", fault.message);
   }
 
-  cpu_emit_c(f, &text);
-  code = cpu_compile(cx, text.at, text.n, NULL);
+  cpu_emit_c(f, text);
+  CpuCode *code = cpu_compile(cx, text->at, text->n, NULL);
   void *scratch = aligned_alloc(64, (cpu_code_scratch(code) + 63) / 64 * 64 + 64);
   memset(scratch, 0x5A, (cpu_code_scratch(code) + 63) / 64 * 64 + 64);
   NereidHost host = {.print = kit_host_print, .fault = kit_host_fault, .arg = &cpu_said};
   int64_t programs = (int64_t)grid[0] * grid[1] * grid[2];
   int status = cpu_code_entry(code)(cpu_args, grid, 0, programs / 2, scratch, &host);
   if (!status) status = cpu_code_entry(code)(cpu_args, grid, programs / 2, programs, scratch, &host);
-  const char *body = strstr(text.at, "static int nd_program");
+  const char *body = strstr(text->at, "static int nd_program");
   if ((status != 0) != c->expect_fault) fail_msg("status %d\n%s", status, c->ir);
   if (c->expect_print && strcmp(cpu_said.at ? cpu_said.at : "", c->expect_print) != 0)
     fail_msg("printed:\n%s\nnot:\n%s\n", cpu_said.at ? cpu_said.at : "", c->expect_print);
@@ -179,14 +168,28 @@ static inline void cpu_check(const CpuCase *c) {
       fail_msg("%d elements of argument %d differ", wrong, k);
     }
   }
-  context_end_try(cx);
   cpu_code_release(code);
   for (int k = 0; k < n; k++) free(copies[k]);
   free(scratch);
-  buf_destroy(&text);
   buf_destroy(&interp_said);
   buf_destroy(&cpu_said);
   interp_memory_destroy(m);
+}
+
+static inline void cpu_check(const CpuCase *c) {
+  Context *cx = context_create();
+  Buf text = {0};
+  if (context_try(cx)) {
+    cpu_check_in(cx, c, &text);
+    context_end_try(cx);
+  } else {
+    Buf b = {0};
+    diags_print(&b, cx, false);
+    const char *body = text.at ? strstr(text.at, "static int nd_program") : NULL;
+    fprintf(stderr, "%s\n%s\n%s\n", body ? body : "", c->ir, b.at);
+    fail_msg("it does not compile");
+  }
+  buf_destroy(&text);
   context_destroy(cx);
 }
 

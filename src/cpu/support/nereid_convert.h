@@ -120,7 +120,15 @@ ND_INLINE nd_f32v nd_from_bits_bf16v(nd_u16v b) { return (nd_f32v)(nd_to32_u16v(
   ND_INLINE nd_f32v nd_from_bits_##T##v(nd_u8v b) { \
     return nd_decode(nd_to32_u8v(b), 8, fraction, bias, infinity, nan, fnuz); \
   }
+#define nd_bits_fp8e5v nd_bits_sat_fp8e5v
 ND_BITS_FP8(fp8e5, ND_FP8E5_ROW, ND_NEAREST, 0x7c, 0, 0, 2, 15)
+#undef nd_bits_fp8e5v
+/* A conversion saturates; an infinity that was read, or made of bits, is one of the type's numbers and stays. */
+ND_INLINE nd_u8v nd_bits_fp8e5v(nd_f32v x) {
+  nd_i32v infinite = nd_abs_f32v(x) == nd_splat_f32v(__builtin_inff());
+  nd_i32v sign = (nd_i32v)((nd_u32v)x >> 24) & 0x80;
+  return nd_from32_u8v(nd_select_i32v(infinite, sign | 0x7c, (nd_i32v)nd_to32_u8v(nd_bits_sat_fp8e5v(x))));
+}
 ND_BITS_FP8(fp8e4nv, ND_FP8E4NV_ROW, ND_NEAREST, 0, 0x7f, 0, 3, 7)
 ND_BITS_FP8(fp8e4b15, ND_FP8E4B15_ROW, ND_AWAY, 0, 0, 0, 3, 15)
 ND_BITS_FP8(fp8e4b8, ND_FP8E4B8_ROW, ND_NEAREST, 0, 0, 1, 3, 8)
@@ -250,10 +258,17 @@ ND_INLINE nd_u64v nd_sticky_u64v(nd_u64v x) {
   nd_u64v low = x & 1023, sticky = (x & ~(uint64_t)1023) | ((low + 1023) & 1024);
   return nd_select_u64v(nd_gt_u64v(x, nd_splat_u64v(UINT64_C(1) << 53)), sticky, x);
 }
+#define nd_round_f16 nd_bits_f16v
+#define nd_round_bf16 nd_bits_bf16v
+#define nd_round_fp8e5 nd_bits_sat_fp8e5v
+#define nd_round_fp8e4nv nd_bits_fp8e4nvv
+#define nd_round_fp8e4b15 nd_bits_fp8e4b15v
+#define nd_round_fp8e4b8 nd_bits_fp8e4b8v
+#define nd_round_fp8e5b16 nd_bits_fp8e5b16v
 #define ND_CVT_ROUND(T, U) \
   ND_INLINE nd_##U nd_bits_##T(nd_##T x) { return nd_bits_##T##v(nd_splat_f32v(x))[0]; } \
   ND_INLINE nd_##T nd_from_bits_##T(nd_##U b) { return nd_from_bits_##T##v(nd_splat_##U##v(b))[0]; } \
-  ND_INLINE nd_f32v nd_cvt_##T##_f32v(nd_f32v x) { return nd_from_bits_##T##v(nd_bits_##T##v(x)); } \
+  ND_INLINE nd_f32v nd_cvt_##T##_f32v(nd_f32v x) { return nd_from_bits_##T##v(nd_round_##T(x)); } \
   ND_INLINE nd_f32v nd_cvt_##T##_f64v(nd_f64v x) { return nd_cvt_##T##_f32v(nd_odd_f64v(x)); } \
   ND_INLINE nd_f32v nd_cvt_##T##_i1v(nd_mask x) { return nd_cvt_f32_i1v(x); } \
   ND_CVT_SCALAR(T, f32) ND_CVT_SCALAR(T, f64) \
