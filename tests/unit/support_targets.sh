@@ -19,6 +19,7 @@ targets() {
     echo "avx2-without-fma -mavx2 avx2"
     echo "sse4 -march=nehalem sse4_2"
     echo "sse2 -march=x86-64 sse2"
+    echo "portable -march=x86-64:-U__SSE2__ sse2" # what other processors get
     ;;
   *) echo "native -O2 -" ;;
   esac

@@ -89,6 +89,7 @@ static int same(float a, float b) { return a != a ? b != b : a == b && !signbit(
         if (!same(v[i], want)) fail_msg("%s %x: %g, not %g", #T, (unsigned)bits[i], (double)v[i], (double)want); \
         nd_##U again; \
         dtype_store_float(dtype, &again, want); \
+        if (dtype == DT_F8E5 && isinf(want)) again = bits[i]; /* what was read stays; only a conversion saturates */ \
         if (back[i] != again) fail_msg("%s %g: %x, not %x", #T, (double)want, (unsigned)back[i], (unsigned)again); \
         assert_true(same(nd_from_bits_##T(bits[i]), want)); \
       } \
@@ -102,8 +103,10 @@ static int same(float a, float b) { return a != a ? b != b : a == b && !signbit(
       for (int i = 0; i < ND_VL; i++) { \
         nd_##U want; \
         dtype_store_float(dtype, &want, v[i]); \
+        assert_true(same(single[i], (float)dtype_load_float(dtype, &want))); \
+        if (dtype == DT_F8E5 && isinf(v[i])) want = (nd_##U)(v[i] < 0 ? 0xfc : 0x7c); \
         if (bits[i] != want) fail_msg("%s from %.9g: %x, not %x", #T, (double)v[i], (unsigned)bits[i], (unsigned)want); \
-        assert_true(same(single[i], (float)dtype_load_float(dtype, &want)) && nd_bits_##T(v[i]) == want); \
+        assert_true(nd_bits_##T(v[i]) == want); \
         dtype_store_float(dtype, &want, d[i]); \
         float number = (float)dtype_load_float(dtype, &want); \
         if (!same(twice[i], number)) fail_msg("%s from %.17g: %g, not %g", #T, d[i], (double)twice[i], (double)number); \
