@@ -184,11 +184,10 @@ const char *mask_vector(Nest *n, Mask *m) {
   return all;
 }
 
-/* Lanes past the end of a short dim never touch memory, nor those past the end of a pass whose vectors begin anywhere. */
+/* Lanes past the end of a short dim never touch memory. */
 static const char *with_width(Nest *n, const char *mask) {
-  bool limited = n->align && n->mode == MASKED;
-  if (n->width >= 16 && !limited) return mask;
-  const char *short_mask = first_mask(n, limited ? "limit" : text(n->e, "%lld", (long long)n->width));
+  if (n->width >= 16) return mask;
+  const char *short_mask = first_mask(n, text(n->e, "%lld", (long long)n->width));
   return mask ? text(n->e, "(%s & %s)", mask, short_mask) : short_mask;
 }
 
@@ -442,11 +441,6 @@ void store_root(Nest *n, Root *r) {
   const NestText *x = demand(n, op->in[1], r->map);
   Place p = place_of(n, op->in[0], r->map);
   if (n->pass == 0) quote_source(n->e, &n->sinks, n->e->indent + 1 + n->vector_level, op->span);
-  int bytes = elem_bytes(pointee_dtype(op->in[0]->type));
-  if (n->only_stores && !n->align && n->mode == WHOLE && !p.term_count && sym_is(p.step, bytes)) {
-    n->align = p.base;
-    n->align_bytes = bytes;
-  }
   store_to(n, pointee_dtype(op->in[0]->type), &p, op->in_count > 2 ? &m : NULL, x, true);
 }
 

@@ -49,7 +49,7 @@ static void note_use(Op *op, void *arg) {
   bool vector = op->out_count && op->out[0]->type->rank > 0;
   u->vector |= vector;
   switch (op->code) {
-    case OP_MATH: u->math |= vector; u->scalar_math = true; break;
+    case OP_MATH: u->math = u->scalar_math = true; break;
     case OP_DOT: u->dot = true; break;
     case OP_SORT: case OP_HISTOGRAM: u->tile = true; break;
     case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: u->atomic = true; break;

@@ -231,36 +231,19 @@ static const char *fold_text(Emit *e, const char *fn, const char *const *at, int
 /* The vector loops of the passes. */
 static void write_vector_loops(Nest *n, Buf *body, Buf *sinks) {
   Emit *e = n->e;
-  const char *width = text(e, "%lld", (long long)n->width), *i = index_name(n, n->vector_dim);
-  if (!n->bounds.n && !n->align) {
+  const char *width = text(e, "%lld", (long long)n->width);
+  if (!n->bounds.n) {
     vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, "0", width));
     return;
   }
-  const char *end = n->bounds.n ? fold_text(e, "min", n->bounds.at, n->bounds.n) : width;
-  if (n->bounds.n) end = text(e, "nd_min_i64(nd_max_i64(%s, 0), %s)", end, width);
-  const char *first = "0";
-  if (n->align) {
-    /* Stores past the caches want whole lines: the first vectors go up to an aligned address. */
-    line(e, "const int64_t end = %s, head = nd_head(%s, %d, far, end), whole = head + (end - head) / ND_VL * ND_VL;", end, n->align,
-         n->align_bytes);
-    first = "head";
-  } else {
-    line(e, "const int64_t whole = %s / ND_VL * ND_VL;", end);
-  }
-  vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, first, "whole"));
-  bool rest = n->bounds.n && (body[REST].n || sinks[REST].n);
-  if (n->bounds.n) {
-    const char *last = fold_text(e, "max", n->ends.at, n->ends.n);
-    line(e, "const int64_t rest = nd_max_i64(whole, nd_min_i64((%s + ND_VL - 1) / ND_VL * ND_VL, %s));", last, width);
-  }
-  const char *masked_end = n->bounds.n ? "rest" : width;
-  if (n->align)
-    vector_loop(n, &body[MASKED], &sinks[MASKED],
-                text(e, "limit = head ? head : %s, %s = head ? 0 : whole; %s < %s; %s = limit < %s ? whole : %s + ND_VL, limit = %s", width, i, i,
-                     masked_end, i, width, i, width));
-  else
-    vector_loop(n, &body[MASKED], &sinks[MASKED], upwards(n, "whole", masked_end));
-  if (rest) {
+  const char *end = fold_text(e, "min", n->bounds.at, n->bounds.n);
+  end = text(e, "nd_min_i64(nd_max_i64(%s, 0), %s)", end, width);
+  line(e, "const int64_t whole = %s / ND_VL * ND_VL;", end);
+  vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, "0", "whole"));
+  const char *last = fold_text(e, "max", n->ends.at, n->ends.n);
+  line(e, "const int64_t rest = nd_max_i64(whole, nd_min_i64((%s + ND_VL - 1) / ND_VL * ND_VL, %s));", last, width);
+  vector_loop(n, &body[MASKED], &sinks[MASKED], upwards(n, "whole", "rest"));
+  if (sinks[REST].n) { /* what nothing is done with is not computed */
     line(e, "if (rest < %s) {", width);
     take(e, &n->rest);
     vector_loop(n, &body[REST], &sinks[REST], upwards(n, "rest", width));
@@ -294,8 +277,6 @@ void emit_group(Emit *e, Group *g) {
     }
   }
   Buf body[3] = {0}, sinks[3] = {0};
-  n->only_stores = n->width >= 16;
-  for (int i = 0; i < g->roots.n; i++) n->only_stores &= g->roots.at[i]->kind == ROOT_STORE;
   n->mode = n->width >= 16 ? WHOLE : MASKED; /* no machine has longer vectors */
   for (bool more = true; more; n->pass++) {
     forget_vectors(n);
@@ -303,7 +284,7 @@ void emit_group(Emit *e, Group *g) {
     int k = n->pass == 0 ? WHOLE : (int)n->mode;
     body[k] = n->body, sinks[k] = n->sinks;
     n->body = n->sinks = (Buf){0};
-    more = n->mode != REST && (n->bounds.n > 0 || (n->align && n->mode == WHOLE));
+    more = n->mode != REST && n->bounds.n > 0;
     n->mode = n->mode == WHOLE ? MASKED : REST;
   }
   line(e, "{");

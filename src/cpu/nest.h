@@ -49,9 +49,6 @@ typedef struct Nest {
   Mode mode;
   VEC(const char *) bounds; /* of the range masks met in the first pass: where whole vectors end ... */
   VEC(const char *) ends;  /* ... and from where on no lane holds */
-  const char *align;       /* a store's address at the nest's first index: whole vectors begin where it is aligned */
-  int align_bytes;
-  bool only_stores;        /* all roots are stores */
   const char *prefetch;    /* bytes from what is loaded now to what the next program loads */
   VEC(Info *) touched;
   VEC(Sym *) syms;

@@ -80,6 +80,21 @@ static bool same_address(Emit *e, Value *p, Value *q) {
   return a && b && index_equal(a, b, p->type->rank);
 }
 
+/* ---- addresses ---- */
+
+static bool is_access(const Op *op) {
+  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS;
+}
+
+/* A nest writes an address out of its Index (access.c), so it reads the terms of that, also where the pointers themselves are
+ * kept. How many terms operand i of op has; 0 when it is read as it stands. */
+static int address_terms(Emit *e, const Op *op, int i, const Term **terms) {
+  if (i > 0 || !is_access(op) || op->in[0]->type->rank == 0) return 0;
+  Index *x = index_of(e, op->in[0]);
+  *terms = x->term;
+  return x->term_count;
+}
+
 /* ---- pulling ---- */
 
 static View *need_view(Planner *p, Value *v);
@@ -87,6 +102,8 @@ static View *need_view(Planner *p, Value *v);
 static bool load_may_repeat(Planner *p, Value *v) {
   return v->def->code == OP_LOAD && !v->def->attr[2] && info_of(p->e, v)->epoch == p->epoch && v->def->block;
 }
+
+static bool inputs_fit(Planner *p, Op *op, Group *g);
 
 /* Whether v can be had, at its own index, in the nest of g. Call with a fresh stamp. */
 static bool fits(Planner *p, Value *v, Group *g) {
@@ -107,9 +124,18 @@ static bool fits(Planner *p, Value *v, Group *g) {
   if (!v->def) return true;
   Op *op = v->def;
   if (!virtual && !op_is_view(op) && info->owner && info->owner != g && !load_may_repeat(p, v)) return true;
-  for (int i = 0; i < op->in_count; i++)
-    info->visit_ok = info->visit_ok && fits(p, op->in[i], g);
+  info->visit_ok = inputs_fit(p, op, g);
   return info->visit_ok;
+}
+
+static bool inputs_fit(Planner *p, Op *op, Group *g) {
+  const Term *terms;
+  for (int i = 0; i < op->in_count; i++) {
+    if (!fits(p, op->in[i], g)) return false;
+    for (int k = address_terms(p->e, op, i, &terms) - 1; k >= 0; k--)
+      if (!fits(p, terms[k].value, g)) return false;
+  }
+  return true;
 }
 
 static void note_read(Planner *p, Group *g, Value *v, const int8_t map[MAX_RANK]) {
@@ -134,6 +160,8 @@ static void keep_in(Planner *p, Group *g, Value *v) {
   memcpy(r->map, info->map, sizeof r->map);
   vec_push(e->arena, &g->roots, r);
 }
+
+static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]);
 
 static void pull(Planner *p, Value *v, Group *g, const int8_t map[MAX_RANK]) {
   Emit *e = p->e;
@@ -168,27 +196,33 @@ static void pull(Planner *p, Value *v, Group *g, const int8_t map[MAX_RANK]) {
   } else {
     return; /* made of scalars and virtual values only */
   }
-  for (int i = 0; i < op->in_count; i++) pull(p, op->in[i], g, map);
+  pull_inputs(p, op, g, map);
+}
+
+static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]) {
+  for (int i = 0; i < op->in_count; i++) {
+    const Term *terms;
+    int n = address_terms(p->e, op, i, &terms);
+    if (i > 0 || !is_access(op)) pull(p, op->in[i], g, map);
+    for (int t = 0; t < n; t++) {
+      int8_t inner[MAX_RANK];
+      for (int k = 0; k < MAX_RANK; k++) inner[k] = terms[t].dim[k] < 0 ? -1 : map[terms[t].dim[k]];
+      pull(p, terms[t].value, g, inner);
+    }
+  }
 }
 
 static const Type *root_shape(const Root *r) {
   return r->kind == ROOT_KEEP ? r->value->type : r->op->in[0]->type;
 }
 
-static int root_inputs(Root *r, Value ***out) {
-  *out = r->kind == ROOT_KEEP ? &r->value : r->op->in;
-  return r->kind == ROOT_KEEP ? 1 : r->op->in_count;
-}
-
 static Group *add_root(Planner *p, Root *r) {
   Emit *e = p->e;
   const Type *t = root_shape(r);
-  Value **in;
-  int n = root_inputs(r, &in);
   if (p->open) {
     bool ok = p->open->rank == t->rank && memcmp(p->open->shape, t->shape, sizeof(int32_t) * (size_t)t->rank) == 0;
     e->stamp++;
-    for (int i = 0; ok && i < n; i++) ok = fits(p, in[i], p->open);
+    if (ok) ok = r->kind == ROOT_KEEP ? fits(p, r->value, p->open) : inputs_fit(p, r->op, p->open);
     if (!ok) close_group(p);
   }
   if (!p->open) {
@@ -198,7 +232,8 @@ static Group *add_root(Planner *p, Root *r) {
     memcpy(p->open->shape, t->shape, sizeof p->open->shape);
   }
   for (int k = 0; k < MAX_RANK; k++) r->map[k] = k < t->rank && t->shape[k] > 1 ? (int8_t)k : -1;
-  for (int i = 0; i < n; i++) pull(p, in[i], p->open, r->map);
+  if (r->kind == ROOT_KEEP) pull(p, r->value, p->open, r->map);
+  else pull_inputs(p, r->op, p->open, r->map);
   vec_push(e->arena, &p->open->roots, r);
   return p->open;
 }
@@ -504,17 +539,22 @@ static bool is_inside(const Block *b, const Op *control) {
   return false;
 }
 
+static void keep_from_outside(Nested *n, Value *v) {
+  if (v->type->rank == 0) return;
+  Block *home = v->block ? v->block : v->def->block;
+  if (!is_inside(home, n->control) && !value_is_virtual(n->p->e, v)) need_view(n->p, v);
+}
+
 static void keep_operands_of(Op *op, void *arg) {
   Nested *n = arg;
   Emit *e = n->p->e;
   Effect effect = op_info[op->code].effect;
   if (effect == EFFECT_WRITE || op->code == OP_BARRIER) n->writes = true;
   for (int i = 0; i < op->in_count; i++) {
-    Value *v = op->in[i];
-    if (v->type->rank == 0) continue;
-    Block *home = v->block ? v->block : v->def->block;
-    if (is_inside(home, n->control) || value_is_virtual(e, v)) continue;
-    need_view(n->p, v);
+    const Term *terms;
+    int count = address_terms(e, op, i, &terms);
+    if (i > 0 || !is_access(op)) keep_from_outside(n, op->in[i]);
+    for (int k = 0; k < count; k++) keep_from_outside(n, terms[k].value);
   }
 }
 
@@ -539,8 +579,13 @@ static bool reads_buffer(Emit *e, Value *v, Buffer *b) {
   info->visit = e->stamp;
   if (info->view && !value_is_virtual(e, v)) return info->view->buffer == b;
   if (!v->def) return false;
-  for (int i = 0; i < v->def->in_count; i++)
+  for (int i = 0; i < v->def->in_count; i++) {
+    const Term *terms;
+    int n = address_terms(e, v->def, i, &terms);
     if (reads_buffer(e, v->def->in[i], b)) return true;
+    for (int k = 0; k < n; k++)
+      if (reads_buffer(e, terms[k].value, b)) return true;
+  }
   return false;
 }
 
