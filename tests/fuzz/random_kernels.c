@@ -1,0 +1,324 @@
+/* random_kernels: runs random valid kernels on the interpreter and on the CPU device and compares what they leave in memory.
+ *
+ *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print]
+ *
+ * Kernel number i of a seed is always the same one; `random_kernels 1 SEED i` runs it alone, `--print` shows it. gen.h says how kernels
+ * are made and why their results must agree. Each runs in a process of its own, so that one that crashes or hangs costs itself only. On
+ * the CPU each array stands against a page that nobody may touch, so an access past its end ends in a signal; the bytes on the other
+ * side are checked. What disagrees is cut down, line by line, as long as it still does, and printed with the first differing element.
+ * Exit status 0: all agreed.
+ *
+ * Build: cc -O1 -Iinclude tests/fuzz/random_kernels.c tests/fuzz/gen_?*.c build/libnereid.a -lm -ldl -pthread
+ */
+#define _GNU_SOURCE
+#include "gen.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_JOBS = 64, PAGE = 4096, TIMEOUT_S = 60, CANARY = 0xA5 };
+typedef enum { AGREES, DIFFERS, REFUSED, FAILED, CRASHED, STATE_COUNT } State;
+static const char *const state_names[] = {"agrees", "differs", "is refused by the interpreter", "fails on cpu", "crashed or hung"};
+enum { DETAIL = 4000 };
+static char (*details)[DETAIL]; /* one a job, shared with the children */
+
+/* ---- memory against a forbidden page ------------------------------------------------------------------------------------------ */
+
+typedef struct Guarded { char *map, *data; size_t bytes, map_bytes; bool at_end; } Guarded;
+
+static Guarded guarded(size_t bytes, bool at_end) {
+  size_t inner = (bytes + PAGE - 1) / PAGE * PAGE;
+  Guarded m = {.bytes = bytes, .map_bytes = inner + 2 * PAGE, .at_end = at_end};
+  m.map = mmap(NULL, m.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (m.map == MAP_FAILED || mprotect(m.map, PAGE, PROT_NONE) || mprotect(m.map + PAGE + inner, PAGE, PROT_NONE)) exit(FAILED);
+  memset(m.map + PAGE, CANARY, inner);
+  m.data = m.map + PAGE + (at_end ? inner - bytes : 0);
+  return m;
+}
+
+static bool untouched(const Guarded *m) {
+  const char *end = m->map + m->map_bytes - PAGE;
+  for (const char *p = m->map + PAGE; p < end; p++)
+    if ((p < m->data || p >= m->data + m->bytes) && (unsigned char)*p != CANARY) return false;
+  return true;
+}
+
+/* ---- one kernel ------------------------------------------------------------------------------------------------------------------ */
+
+static int64_t param_bytes(const Param *p) { return (p->count < 1 ? 1 : p->count) * (int64_t)nereid_dtype_bytes(p->t); }
+static bool is_array(const Param *p) { return p->kind == PARAM_IN || p->kind == PARAM_OUT; }
+
+static nereid_arg argument(const Param *p, void *memory) {
+  switch (p->kind) {
+  case PARAM_INT: return nereid_int(p->i);
+  case PARAM_FLOAT: return nereid_float(p->f);
+  case PARAM_BOOL: return nereid_bool(p->i != 0);
+  case PARAM_CONSTEXPR: return nereid_constexpr_int(p->i);
+  default: return nereid_pointer(memory, p->t);
+  }
+}
+
+/* The first element that differs by more than it may, or -1. */
+static int64_t first_difference(const Param *p, const char *got, const char *want) {
+  int64_t item = (int64_t)nereid_dtype_bytes(p->t);
+  for (int64_t i = 0; i * item < param_bytes(p); i++) {
+    const char *a = got + i * item, *b = want + i * item;
+    if (!memcmp(a, b, (size_t)item)) continue;
+    if (!is_float(p->t)) return i;
+    double x = nereid_dtype_load(p->t, a), y = nereid_dtype_load(p->t, b);
+    if (x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= p->tolerance + p->relative * fabs(y)) continue;
+    return i;
+  }
+  return -1;
+}
+
+static void print_element(char *out, size_t n, const Param *p, const char *data, int64_t i) {
+  const char *at = data + i * (int64_t)nereid_dtype_bytes(p->t);
+  if (is_float(p->t)) {
+    snprintf(out, n, "%.17g", nereid_dtype_load(p->t, at));
+    return;
+  }
+  int64_t v = 0;
+  memcpy(&v, at, nereid_dtype_bytes(p->t));
+  int shift = 64 - 8 * (int)nereid_dtype_bytes(p->t);
+  if (is_signed(p->t)) snprintf(out, n, "%ld", (long)((int64_t)((uint64_t)v << shift) >> shift));
+  else snprintf(out, n, "%lu", (unsigned long)v);
+}
+
+static State refuse(State s, char *detail, nereid_error *err) {
+  snprintf(detail, DETAIL, "%s", err ? nereid_error_text(err) : "out of memory");
+  nereid_error_free(err);
+  return s;
+}
+
+static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, char *detail) {
+  nereid_error *err = NULL;
+  nereid_module *module = NULL;
+  nereid_device *interp = NULL, *cpu = NULL;
+  if (nereid_module_load_string("kernel.py", text, &module, &err)) return refuse(REFUSED, detail, err);
+  if (nereid_device_open("interp", &interp, &err) || nereid_device_open("cpu:1", &cpu, &err)) return refuse(FAILED, detail, err);
+  nereid_arg args[MAX_PARAMS];
+  void *on_interp[MAX_PARAMS] = {0};
+  Guarded on_cpu[MAX_PARAMS] = {0};
+  char *want[MAX_PARAMS] = {0};
+  for (int i = 0; i < k->param_count; i++) {
+    const Param *p = &k->params[i];
+    if (is_array(p)) {
+      on_cpu[i] = guarded((size_t)param_bytes(p), p->place_at_end);
+      random_fill(p, on_cpu[i].data, seed * 1000 + (uint64_t)i);
+      want[i] = malloc((size_t)param_bytes(p));
+      if (!want[i] || nereid_alloc(interp, param_bytes(p), &on_interp[i], &err) ||
+          nereid_copy_to_device(interp, on_interp[i], on_cpu[i].data, param_bytes(p), &err))
+        return refuse(FAILED, detail, err);
+    }
+    args[i] = argument(p, on_interp[i]);
+  }
+  if (nereid_launch(interp, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err)) return refuse(REFUSED, detail, err);
+  for (int i = 0; i < k->param_count; i++) {
+    if (!is_array(&k->params[i])) continue;
+    if (nereid_copy_to_host(interp, want[i], on_interp[i], param_bytes(&k->params[i]), &err)) return refuse(FAILED, detail, err);
+    args[i] = argument(&k->params[i], on_cpu[i].data);
+  }
+  if (nereid_launch(cpu, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err)) return refuse(FAILED, detail, err);
+  State state = AGREES;
+  for (int i = 0; i < k->param_count; i++) {
+    const Param *p = &k->params[i];
+    if (!is_array(p)) continue;
+    int64_t at = first_difference(p, on_cpu[i].data, want[i]);
+    if (state == AGREES && at >= 0) {
+      char x[40], y[40];
+      print_element(x, sizeof x, p, on_cpu[i].data, at), print_element(y, sizeof y, p, want[i], at);
+      snprintf(detail, DETAIL, "%s (%s, %ld elements): element %ld is %s on cpu and %s on interp; tolerance %g + %g relative\n", p->name, nereid_dtype_name(p->t),
+               (long)p->count, (long)at, x, y, p->tolerance, p->relative);
+      state = DIFFERS;
+    }
+    if (state == AGREES && !untouched(&on_cpu[i])) {
+      snprintf(detail, DETAIL, "%s: the kernel wrote beside the array on cpu\n", p->name);
+      state = DIFFERS;
+    }
+    munmap(on_cpu[i].map, on_cpu[i].map_bytes);
+    free(want[i]), nereid_free(interp, on_interp[i]);
+  }
+  nereid_module_free(module);
+  nereid_device_close(interp), nereid_device_close(cpu);
+  return state;
+}
+
+static pid_t start(const RandomKernel *k, const char *text, uint64_t seed, char *detail) {
+  *detail = 0;
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    alarm(TIMEOUT_S);
+    exit(run_kernel(k, text, seed, detail)); /* not _exit: the sanitizers report leaks here */
+  }
+  return pid;
+}
+
+static State state_of(int status, char *detail) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) < CRASHED) return (State)WEXITSTATUS(status);
+  size_t n = strlen(detail);
+  if (WIFSIGNALED(status)) snprintf(detail + n, DETAIL - n, "ended by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  else snprintf(detail + n, DETAIL - n, "ended with status %d\n", WEXITSTATUS(status));
+  return CRASHED;
+}
+
+static State run_apart(const RandomKernel *k, const char *text, uint64_t seed, char *detail) {
+  int status = 0;
+  pid_t pid = start(k, text, seed, detail);
+  if (pid < 0 || waitpid(pid, &status, 0) < 0) return FAILED;
+  return state_of(status, detail);
+}
+
+/* ---- cutting down -------------------------------------------------------------------------------------------------------------------- */
+
+static int indent_of(const char *line) { return *line == '\n' ? 1000 : (int)strspn(line, " "); }
+
+/* The text without the statement that begins at `from`: its line and the deeper ones that follow. */
+static char *without(const char *text, const char *from) {
+  const char *end = strchr(from, '\n');
+  int indent = indent_of(from);
+  for (end = end ? end + 1 : from + strlen(from); *end && indent_of(end) > indent; end = strchr(end, '\n') + 1) {}
+  char *out = malloc(strlen(text) + 1);
+  if (!out) return NULL;
+  memcpy(out, text, (size_t)(from - text));
+  strcpy(out + (from - text), end);
+  return out;
+}
+
+/* Takes statements away from the end on while the kernel still does the same. */
+static char *minimise(const RandomKernel *k, uint64_t seed, State state, char *detail) {
+  char *text = strdup(k->text), *said = malloc(DETAIL);
+  int tries = 300;
+  for (bool changed = true; changed && tries > 0 && text && said;) {
+    changed = false;
+    size_t n = strlen(text);
+    for (size_t at = n; at-- > 0 && tries > 0;) {
+      if (at && text[at - 1] != '\n') continue;
+      const char *from = text + at;
+      if (!strncmp(from, "import", 6) || !strncmp(from, "from", 4) || !strncmp(from, "@", 1) || !strncmp(from, "def kernel", 10) || *from == '\n' || !*from) continue;
+      char *less = without(text, from);
+      if (!less) break;
+      tries--;
+      snprintf(said, DETAIL, "%s", detail);
+      State s = run_apart(k, less, seed, detail);
+      bool same = s == state && (state != REFUSED || !strncmp(said, detail, 40));
+      if (same) free(text), text = less, changed = true, at = at < strlen(text) ? at : strlen(text);
+      else free(less), snprintf(detail, DETAIL, "%s", said);
+    }
+  }
+  free(said);
+  return text;
+}
+
+static void print_kernel(const RandomKernel *k, const char *text) {
+  printf("%s", text);
+  printf("# grid %ld x %ld x %ld;", (long)k->grid[0], (long)k->grid[1], (long)k->grid[2]);
+  for (int i = 0; i < k->param_count; i++) {
+    const Param *p = &k->params[i];
+    char name[16];
+    snprintf(name, sizeof name, "%s", p->name);
+    if (!strstr(strstr(text, "):\n    ") ? strstr(text, "def kernel(") : text, name)) continue;
+    if (is_array(p)) printf(" %s: %s[%ld]%s", p->name, nereid_dtype_name(p->t), (long)p->count, p->place_at_end ? " at the end of a page" : "");
+    else if (p->kind == PARAM_FLOAT) printf(" %s = %g", p->name, p->f);
+    else printf(" %s = %ld", p->name, (long)p->i);
+    printf("%s", i + 1 < k->param_count ? "," : "");
+  }
+  printf("\n");
+}
+
+/* ---- many ------------------------------------------------------------------------------------------------------------------------------ */
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static uint64_t kernel_seed(uint64_t seed, int64_t i) { return seed * 1000003 + (uint64_t)i; }
+
+static void report(uint64_t seed, int64_t i, State state, char *detail, bool whole) {
+  RandomKernel k;
+  random_kernel_make(&k, kernel_seed(seed, i));
+  printf("\nkernel %ld of seed %lu %s: %s", (long)i, (unsigned long)seed, state_names[state], detail);
+  char *text = whole ? NULL : minimise(&k, kernel_seed(seed, i), state, detail);
+  if (text) printf("cut down: %s", detail);
+  print_kernel(&k, text ? text : k.text);
+  printf("again: random_kernels 1 %lu %ld\n", (unsigned long)seed, (long)i);
+  free(text);
+  random_kernel_free(&k);
+}
+
+int main(int argc, char **argv) {
+  int64_t numbers[3] = {60, 1, 0};
+  int given = 0, jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), reported = 0;
+  bool print = false, whole = false;
+  for (int i = 1; i < argc; i++) {
+    char *end = "";
+    if (!strcmp(argv[i], "--print")) print = true;
+    else if (!strcmp(argv[i], "--whole")) whole = true;
+    else if (!strcmp(argv[i], "-j") && i + 1 < argc) jobs = (int)strtol(argv[++i], &end, 10);
+    else if (given < 3) numbers[given++] = strtoll(argv[i], &end, 10);
+    else end = argv[i];
+    if (*end) return fprintf(stderr, "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print] [--whole]\n"), 2;
+  }
+  int64_t count = numbers[0], first = numbers[2], next = 0, done = 0;
+  uint64_t seed = (uint64_t)numbers[1];
+  if (jobs < 1) jobs = 1;
+  if (jobs > MAX_JOBS) jobs = MAX_JOBS;
+  details = mmap(NULL, DETAIL * MAX_JOBS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (details == MAP_FAILED) return fprintf(stderr, "out of memory\n"), 2;
+  setenv("NEREID_CACHE_DIR", "/dev/null/none", 1); /* nothing is kept: every kernel is new */
+  struct { pid_t pid; int64_t i; RandomKernel k; } running[MAX_JOBS] = {0};
+  int64_t states[STATE_COUNT] = {0};
+  struct { int64_t i; State state; char *detail; } *bad = NULL;
+  int bad_count = 0;
+  double begin = seconds(), said = begin;
+  while (done < count) {
+    for (int j = 0; j < jobs && next < count; j++) {
+      if (running[j].pid) continue;
+      running[j].i = first + next++;
+      random_kernel_make(&running[j].k, kernel_seed(seed, running[j].i));
+      if (print) print_kernel(&running[j].k, running[j].k.text);
+      running[j].pid = start(&running[j].k, running[j].k.text, kernel_seed(seed, running[j].i), details[j]);
+      if (running[j].pid < 0) return perror("fork"), 2;
+    }
+    int status;
+    pid_t pid = wait(&status);
+    for (int j = 0; j < jobs; j++) {
+      if (running[j].pid != pid) continue;
+      State s = state_of(status, details[j]);
+      states[s]++, done++;
+      if (s != AGREES) {
+        bad = realloc(bad, sizeof *bad * (size_t)(bad_count + 1));
+        if (!bad) return fprintf(stderr, "out of memory\n"), 2;
+        bad[bad_count].i = running[j].i, bad[bad_count].state = s, bad[bad_count++].detail = strdup(details[j]);
+        printf("kernel %ld %s: %.*s\n", (long)running[j].i, state_names[s], (int)strcspn(details[j], "\n"), details[j]);
+      }
+      random_kernel_free(&running[j].k);
+      running[j].pid = 0;
+    }
+    if (seconds() - said > 10) {
+      said = seconds();
+      printf("%ld of %ld kernels, %ld agree, %.0f s\n", (long)done, (long)count, (long)states[AGREES], said - begin);
+      fflush(stdout);
+    }
+  }
+  for (int i = 0; i < bad_count; i++) {
+    if (reported++ < 8) {
+      snprintf(details[0], DETAIL, "%s", bad[i].detail ? bad[i].detail : "");
+      report(seed, bad[i].i, bad[i].state, details[0], whole);
+    }
+    free(bad[i].detail);
+  }
+  free(bad);
+  printf("%ld random kernels of seed %lu: %ld agree, %ld differ, %ld refused by the interpreter, %ld fail on cpu, %ld crashed or hung; %.0f s\n", (long)count,
+         (unsigned long)seed, (long)states[AGREES], (long)states[DIFFERS], (long)states[REFUSED], (long)states[FAILED], (long)states[CRASHED], seconds() - begin);
+  return states[AGREES] == count ? 0 : 1;
+}
