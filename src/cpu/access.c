@@ -148,10 +148,27 @@ static const char *first_mask(Nest *n, const char *hi) {
 
 const char NO_LANES[] = "nd_first(0)";
 
+/* Where the mask's range ends; *bound, where whole vectors inside it do: there are none when it does not begin at 0. */
+static const char *range_end(const Nest *n, const Mask *m, const char **bound) {
+  const char *end = m->hi ? m->hi : text(n->e, "%lld", (long long)n->width);
+  *bound = m->lo ? text(n->e, "(%s > 0 ? 0 : %s)", m->lo, end) : end;
+  return end;
+}
+
+static bool bound_is_known(const Nest *n, const char *bound) {
+  for (int i = 0; i < n->bounds.n; i++)
+    if (!strcmp(n->bounds.at[i], bound)) return true;
+  return false;
+}
+
 const char *mask_vector(Nest *n, Mask *m) {
   Emit *e = n->e;
-  const char *all = NULL;
+  const char *all = NULL, *bound;
   if (m->never) return NO_LANES;
+  if (n->mode == REST && (m->hi || m->lo)) { /* past the range, whatever else the mask asks */
+    range_end(n, m, &bound);
+    if (bound_is_known(n, bound)) return NO_LANES;
+  }
   if (m->cond) {
     /* Part of the range: nothing of it where the condition fails. */
     int level = m->hi ? max_int(m->cond_level, m->range_level) : m->cond_level;
@@ -160,11 +177,8 @@ const char *mask_vector(Nest *n, Mask *m) {
     m->range_level = max_int(m->range_level, level);
   }
   if (m->hi || m->lo) {
-    /* The whole vectors end at hi, and there are none when the range does not begin at 0. */
-    const char *end = m->hi ? m->hi : text(e, "%lld", (long long)n->width);
-    const char *bound = m->lo ? text(e, "(%s > 0 ? 0 : %s)", m->lo, end) : end;
-    bool known = false;
-    for (int i = 0; i < n->bounds.n; i++) known |= !strcmp(n->bounds.at[i], bound);
+    const char *end = range_end(n, m, &bound);
+    bool known = bound_is_known(n, bound);
     if (n->mode == WHOLE) {
       if (!known) {
         vec_push(e->arena, &n->bounds, bound);
@@ -398,7 +412,7 @@ NestText load_view(Nest *n, const View *v, const Type *t, const int8_t *map) {
 
 /* ---- stores ---- */
 
-static void store_to(Nest *n, Dtype d, const Place *p, Mask *m, const NestText *x, bool far) {
+static void store_to(Nest *n, Dtype d, const Place *p, Mask *m, const NestText *x, const char *far) {
   Emit *e = n->e;
   const char *t = dtype_name(d);
   Buf *sinks = &n->sinks;
@@ -422,7 +436,7 @@ static void store_to(Nest *n, Dtype d, const Place *p, Mask *m, const NestText *
     else put(n, sinks, level, "nd_scatter_%sv(%s, %s, %s);", t, lane_addresses(n, p), value, all);
   } else if (sym_is(p->step, bytes)) {
     if (mask) put(n, sinks, level, "nd_mstore_%sv(%s, %s, %s);", t, lane_address(n, p), value, mask);
-    else if (far) put(n, sinks, level, "nd_nstore_%sv(%s, %s, far);", t, lane_address(n, p), value);
+    else if (far) put(n, sinks, level, "nd_nstore_%sv(%s, %s, %s);", t, lane_address(n, p), value, far);
     else put(n, sinks, level, "nd_store_%sv(%s, %s);", t, lane_address(n, p), value);
   } else if (mask) {
     put(n, sinks, level, "nd_smstore_%sv(%s, %s, %s, %s);", t, lane_address(n, p), sym_text(n, p->step), value, mask);
@@ -441,7 +455,10 @@ void store_root(Nest *n, Root *r) {
   const NestText *x = demand(n, op->in[1], r->map);
   Place p = place_of(n, op->in[0], r->map);
   if (n->pass == 0) quote_source(n->e, &n->sinks, n->e->indent + 1 + n->vector_level, op->span);
-  store_to(n, pointee_dtype(op->in[0]->type), &p, op->in_count > 2 ? &m : NULL, x, true);
+  /* Past the caches where the launch is large, unless programs begin their rows within each other's lines. */
+  const char *far = "far", *bytes = n->mode == WHOLE ? sym_growth(n->e, index_of(n->e, op->in[0])->base) : NULL;
+  if (bytes && strcmp(bytes, "0") != 0) far = named(n, 0, text(n->e, "far && ((%s) & 63) == 0", bytes));
+  store_to(n, pointee_dtype(op->in[0]->type), &p, op->in_count > 2 ? &m : NULL, x, far);
 }
 
 void keep_root(Nest *n, Root *r) {
@@ -452,7 +469,7 @@ void keep_root(Nest *n, Root *r) {
   bool with_vector = false;
   for (int k = 0; k < r->value->type->rank; k++) with_vector |= r->map[k] >= 0 && r->map[k] == n->vector_dim;
   if (with_vector) {
-    store_to(n, d, &p, NULL, x, false);
+    store_to(n, d, &p, NULL, x, NULL);
     return;
   }
   if (n->vector_dim < 0) {
@@ -516,6 +533,6 @@ void atomic_root(Nest *n, Root *r) {
   }
   if (keep) {
     Place at = view_place(n, keep, op->out[0]->type, r->map);
-    store_to(n, keep->buffer->dtype, &at, NULL, &old, false);
+    store_to(n, keep->buffer->dtype, &at, NULL, &old, NULL);
   }
 }
