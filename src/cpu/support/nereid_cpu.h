@@ -8,7 +8,7 @@
  *     nereid_vec.h       cpu              vector types, masks, compare, select, integer and float arithmetic, lanes
  *     nereid_convert.h   cpu vec          numbers of one type to another, f16, bf16 and fp8 included
  *     nereid_mem.h       cpu vec convert  loads, stores: contiguous, strided, gathered, masked, past the caches
- *     nereid_nest.h      cpu              what loop nests ask for besides: see there
+ *     nereid_nest.h      cpu vec mem      what the emitted loop nests use beside these: see there
  *     nereid_math.h      cpu vec          vector exp, log, sin, tanh, erf, pow, ...
  *     nereid_dot.h       cpu vec convert  products of matrices
  *     nereid_tile.h      cpu vec          sort, histogram, transposes, copies
