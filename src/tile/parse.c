@@ -7,9 +7,9 @@
  *     attr   = name "=" (int | number | word | "[" ints "]" | text)
  *     type   = {"*"} ["const"] dtype ["[" int {"," int} "]"]
  *
- * "//" begins a comment. White space, line ends included, only separates. A value must be defined above its use, and
- * once; everything else that makes IR right is the verifier's business. An operation without "@line:col" is said to
- * stand where its text stands.
+ * "//" begins a comment. White space, line ends included, only separates, but that an operation's first operand
+ * stands on the line of its name. A value must be defined above its use, and once; everything else that makes IR right
+ * is the verifier's business. An operation without "@line:col" is said to stand where its text stands.
  */
 #include "tile/tile.h"
 
@@ -167,6 +167,7 @@ static const char *parse_text(Parser *p) {
     if (p->at >= p->end || *p->at == '\n') fail(p->cx, span_at(p, start), "the text has no closing quote on its line");
     if (*p->at == '"') break;
     char c = *p->at;
+    if (c == 0) wrong(p, "no NUL in a text");
     if (c == '\\' && p->at + 1 < p->end) {
       c = *++p->at;
       if (c == 'n') c = '\n';
@@ -376,10 +377,13 @@ static void parse_op(Parser *p, Block *block) {
   }
   OpCode code = parse_op_name(p);
   Values in = {0};
-  if (peek(p) == '%') do {
-      if (in.n >= MAX_LIST) wrong(p, "fewer operands");
-      vec_push(arena, &in, parse_use(p));
-    } while (take(p, ','));
+  while (p->at < p->end && (*p->at == ' ' || *p->at == '\t')) p->at++; /* after "barrier", "%x = ..." may follow */
+  bool more = p->at < p->end && *p->at == '%';
+  while (more) {
+    if (in.n >= MAX_LIST) wrong(p, "fewer operands");
+    vec_push(arena, &in, parse_use(p));
+    more = take(p, ',');
+  }
 
   /* The attributes stand before the types, but the operation is made with its types: read over them first. */
   const char *attrs = NULL, *after_attrs = NULL;

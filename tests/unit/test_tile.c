@@ -306,6 +306,7 @@ static const char *const all_syntax =
     "  }\n"
     "  %35 = hint %10 {kind=contiguous, dims=[16]} : i32[16]\n"
     "  print %10, %14 {hex=1, text=\" a \\\"b\\\" \\\\ {\\n\\t\\x1f\\x80} é: \"}\n"
+    "  barrier\n"
     "  %36 = asm %14 {pure=1, pack=2, text=\"mov\\x1f=r,r\"} : f32[16]\n"
     "}\n";
 
