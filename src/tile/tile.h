@@ -265,7 +265,7 @@ void tile_dce(Func *f);
 void tile_licm(Func *f);            /* pure ops out of loops */
 void tile_canonical_loops(Func *f); /* carried pointer/int tensors that grow by a splat become init + splat(carried scalar) */
 void tile_facts(Func *f);           /* fills Value.facts */
-void tile_drop_hints(Func *f);      /* removes hint and assume, after facts */
+void tile_drop_hints(Func *f);      /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 
 typedef struct PassInfo { const char *name; void (*run)(Func *f); } PassInfo;
 extern const PassInfo tile_passes[]; /* ends with name NULL */

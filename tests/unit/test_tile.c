@@ -415,6 +415,34 @@ static void another_locale_changes_nothing(void **state) {
   setlocale(LC_NUMERIC, "C");
 }
 
+static void passes_are_dumped(void **state) {
+  Context *cx = context_create();
+  Buf fold = {0}, all = {0}, none = {0};
+  if (context_try(cx)) {
+    tile_optimize(parse(cx, loop_text), "fold", &fold, true);
+    tile_optimize(parse(cx, loop_text), "all", &all, true);
+    tile_optimize(parse(cx, loop_text), "no such pass", &none, true);
+    context_end_try(cx);
+  } else {
+    fail_msg("%s", cx->diags.at[0].message);
+  }
+  int folds = 0, passes = 0;
+  for (const PassInfo *p = tile_passes; p->name; p++, passes++) folds += !strcmp(p->name, "fold");
+  const char *const heads[] = {fold.at, all.at};
+  int found[2] = {0, 0};
+  for (int i = 0; i < 2; i++)
+    for (const char *s = heads[i]; (s = strstr(s, "// after ")); s++) found[i]++;
+  assert_int_equal(found[0], folds);
+  assert_int_equal(found[1], passes);
+  assert_non_null(strstr(all.at, "// after facts\n"));
+  assert_non_null(strstr(all.at, "// divisible="));
+  assert_int_equal(none.n, 0);
+  buf_destroy(&fold);
+  buf_destroy(&all);
+  buf_destroy(&none);
+  context_destroy(cx);
+}
+
 static void wrong_text_is_told(void **state) {
   parse_fails("", 1, 1, "expected 'kernel', found the end of the text");
   parse_fails("kernel k", 1, 8, "expected '@', found 'k'");
@@ -460,6 +488,7 @@ int main(void) {
       cmocka_unit_test(one_operation_prints),
       cmocka_unit_test(floats_keep_every_bit),
       cmocka_unit_test(another_locale_changes_nothing),
+      cmocka_unit_test(passes_are_dumped),
       cmocka_unit_test(wrong_text_is_told),
   };
   return cmocka_run_group_tests_name("tile", tests, NULL, NULL);
