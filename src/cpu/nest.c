@@ -40,7 +40,7 @@ const char *named(Nest *n, int level, const char *value) {
   for (int i = 0; i < n->names.n; i++)
     if (n->names.at[i].level == level && !strcmp(n->names.at[i].value, value)) return n->names.at[i].name;
   const char *name = fresh_name(n->e, NULL);
-  put(n, &n->at[level], level, "const int64_t %s = %s;", name, value);
+  put(n, nest_at(n, level), level, "const int64_t %s = %s;", name, value);
   vec_push(n->e->arena, &n->names, (NamedText){level, value, name});
   return name;
 }
