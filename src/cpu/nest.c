@@ -34,7 +34,9 @@ const char *as_vector(Nest *n, const NestText *t) {
 }
 const char *as_form(Nest *n, const NestText *t, bool vector) { return vector ? as_vector(n, t) : t->name; }
 
-const char *index_name(Nest *n, int dim) { return text(n->e, "i%d", dim); }
+const char *index_name(Nest *n, int dim) {
+  return n->copy && dim == n->vector_dim ? text(n->e, "(i%d + %d * ND_VL)", dim, n->copy) : text(n->e, "i%d", dim);
+}
 
 const char *named(Nest *n, int level, const char *value) {
   for (int i = 0; i < n->names.n; i++)
@@ -228,18 +230,66 @@ static const char *fold_text(Emit *e, const char *fn, const char *const *at, int
   return t;
 }
 
-/* The vector loops of the passes. */
-static void write_vector_loops(Nest *n, Buf *body, Buf *sinks) {
+enum { MAX_COPIES = 4 };
+
+/* The copies' statements in turn, so that neighbours do not wait for each other. They are the same but for their names. */
+static void interleave(Buf *out, Buf *each, int copies) {
+  size_t at[MAX_COPIES] = {0};
+  for (bool more = true; more;) {
+    more = false;
+    for (int i = 0; i < copies; i++) {
+      const char *end = at[i] < each[i].n ? memchr(each[i].at + at[i], '\n', each[i].n - at[i]) : NULL;
+      if (!end) continue;
+      size_t n = (size_t)(end - each[i].at) + 1 - at[i];
+      buf_write(out, each[i].at + at[i], n);
+      at[i] += n;
+      more = true;
+    }
+  }
+  for (int i = 0; i < copies; i++) buf_destroy(&each[i]);
+}
+
+/* How many vectors a turn of the loop over whole vectors takes. One sum or maximum after another waits for the last, and so does a
+ * chain like exp(..) / ..: several at once keep the machine busy where the body is short enough. */
+static int copies_of(Nest *n, const Buf *body, const Buf *sinks) {
   Emit *e = n->e;
-  const char *width = text(e, "%lld", (long long)n->width);
+  if (n->vector_dim < 0 || n->width < 256) return 1;
+  bool reduces = false;
+  for (int i = 0; i < n->g->roots.n; i++) {
+    const Root *r = n->g->roots.at[i];
+    if (r->kind == ROOT_ATOMIC) return 1;
+    if (r->kind != ROOT_REDUCE) continue;
+    if ((int)r->op->attr[0] != n->vector_dim || !reduce_splits(e, r->op)) return 1;
+    reduces = true;
+  }
+  bool slow = body->at && (strstr(body->at, "= nd_exp") || strstr(body->at, "= nd_tanh") || strstr(body->at, " / "));
+  if (!reduces && !slow) return 1;
+  int lines = 0;
+  for (size_t i = 0; i < body->n; i++) lines += body->at[i] == ';';
+  for (size_t i = 0; i < sinks->n; i++) lines += sinks->at[i] == ';';
+  return lines <= 8 ? MAX_COPIES : lines <= 20 ? 2 : 1;
+}
+
+/* The vector loops of the passes. */
+static void write_vector_loops(Nest *n, Buf *body, Buf *sinks, int copies, Buf *many, Buf *many_sinks) {
+  Emit *e = n->e;
+  const char *width = text(e, "%lld", (long long)n->width), *i = index_name(n, n->vector_dim), *from = "0";
+  if (n->bounds.n) {
+    const char *end = fold_text(e, "min", n->bounds.at, n->bounds.n);
+    line(e, "const int64_t whole = nd_min_i64(nd_max_i64(%s, 0), %s) / ND_VL * ND_VL;", end, width);
+  }
+  if (copies > 1) {
+    const char *end = n->bounds.n ? "whole" : width;
+    line(e, "const int64_t many = %s / (%d * ND_VL) * (%d * ND_VL);", end, copies, copies);
+    vector_loop(n, many, many_sinks, text(e, "%s = 0; %s < many; %s += %d * ND_VL", i, i, i, copies));
+    take(e, &n->merge);
+    from = "many";
+  }
   if (!n->bounds.n) {
-    vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, "0", width));
+    vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, from, width));
     return;
   }
-  const char *end = fold_text(e, "min", n->bounds.at, n->bounds.n);
-  end = text(e, "nd_min_i64(nd_max_i64(%s, 0), %s)", end, width);
-  line(e, "const int64_t whole = %s / ND_VL * ND_VL;", end);
-  vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, "0", "whole"));
+  vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, from, "whole"));
   const char *last = fold_text(e, "max", n->ends.at, n->ends.n);
   line(e, "const int64_t rest = nd_max_i64(whole, nd_min_i64((%s + ND_VL - 1) / ND_VL * ND_VL, %s));", last, width);
   vector_loop(n, &body[MASKED], &sinks[MASKED], upwards(n, "whole", "rest"));
@@ -276,7 +326,8 @@ void emit_group(Emit *e, Group *g) {
       if (v->type->rank == 0) line(e, "nd_%s %s;", dtype_name(held_dtype(type_dtype(v->type))), value_name(e, v));
     }
   }
-  Buf body[3] = {0}, sinks[3] = {0};
+  Buf body[3] = {0}, sinks[3] = {0}, many = {0}, many_sinks = {0};
+  int copies = 1;
   n->mode = n->width >= 16 ? WHOLE : MASKED; /* no machine has longer vectors */
   for (bool more = true; more; n->pass++) {
     forget_vectors(n);
@@ -284,6 +335,21 @@ void emit_group(Emit *e, Group *g) {
     int k = n->pass == 0 ? WHOLE : (int)n->mode;
     body[k] = n->body, sinks[k] = n->sinks;
     n->body = n->sinks = (Buf){0};
+    if (n->pass == 0 && n->mode == WHOLE) copies = copies_of(n, &body[WHOLE], &sinks[WHOLE]);
+    if (n->pass == 0 && copies > 1) {
+      n->pass = 1;
+      Buf each[MAX_COPIES] = {0};
+      for (n->copy = 0; n->copy < copies; n->copy++) {
+        forget_vectors(n);
+        run_roots(n);
+        each[n->copy] = n->body;
+        n->body = (Buf){0};
+      }
+      n->copy = 0;
+      interleave(&many, each, copies);
+      many_sinks = n->sinks;
+      n->sinks = (Buf){0};
+    }
     more = n->mode != REST && n->bounds.n > 0;
     n->mode = n->mode == WHOLE ? MASKED : REST;
   }
@@ -300,7 +366,7 @@ void emit_group(Emit *e, Group *g) {
     take(e, &body[WHOLE]);
     take(e, &sinks[WHOLE]);
   } else {
-    write_vector_loops(n, body, sinks);
+    write_vector_loops(n, body, sinks, copies, &many, &many_sinks);
   }
   for (int l = n->loops; l > 0; l--) {
     take(e, &n->after[l]);
@@ -309,6 +375,7 @@ void emit_group(Emit *e, Group *g) {
   }
   take(e, &n->after[0]);
   buf_destroy(&n->rest);
+  buf_destroy(&n->merge);
   for (int k = 0; k < 3; k++) buf_destroy(&body[k]), buf_destroy(&sinks[k]);
   e->indent = indent;
   line(e, "}");

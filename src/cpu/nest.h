@@ -4,7 +4,8 @@
  *       at[0]                                   level 0: what no index changes
  *       for (i0) {
  *         at[1]                                 level 1: what i0 changes
- *         for (i1 = 0; i1 < whole; i1 += ND_VL) { body; sinks }      the vector level, whole vectors
+ *         for (i1 = 0; i1 < whole; i1 += ND_VL) { body; sinks }      the vector level, whole vectors (perhaps after a loop
+ *                                                                    of several vectors a turn, to hide latencies)
  *         for (i1 = whole; i1 < rest; ..) { .. }                     the same once more, with masks
  *         for (i1 = rest; i1 < 1024; ..) { .. }                      and where no mask holds: what reductions still want
  *         after[1]
@@ -58,6 +59,8 @@ typedef struct Nest {
   struct Range { Value *value; int8_t map[MAX_RANK]; const char *lo, *hi; int level; } ranges[32]; /* masks already understood */
   int range_count;
   int pass;
+  int copy;                /* of the body in an unrolled loop: which vector it works on; else 0 */
+  Buf merge;               /* what joins the copies' accumulators after that loop */
 } Nest;
 
 /* nest.c */
@@ -96,5 +99,6 @@ void view_address(Nest *n, const View *v, const Type *t, const int8_t *map, cons
 
 /* reduce.c */
 void reduce_root(Nest *n, Root *r);
+bool reduce_splits(Emit *e, const Op *op);
 
 #endif

@@ -63,6 +63,11 @@ bool reduces_wide(const Op *op) {
   return f && f->code == OP_ADD && dtype_is_float(d) && held_dtype(d) != d;
 }
 
+/* Whether several accumulators may share the work of a reduction along the vector dim. */
+bool reduce_splits(Emit *e, const Op *op) {
+  return identity_of(e, simple_body(op), type_dtype(op->in[0]->type)) != NULL;
+}
+
 static const char *held_name(Dtype d) { return dtype_name(held_dtype(d)); }
 static const char *lane_name(Dtype d) { return d == DT_I1 ? "i32" : held_name(d); } /* masks are i32v */
 
@@ -81,6 +86,11 @@ static void combine(Nest *n, Buf *b, int level, const Op *op, const char *const 
   if (vector && from_identity && f && (f->code == OP_MAX || f->code == OP_MIN) && dtype_is_float(d) && !f->attr[0]) {
     /* The accumulator began as an infinity and is no NaN. */
     out[0] = text(e, "nd_%s_%sv(%s, %s)", f->code == OP_MAX ? "grow" : "shrink", dtype_name(d), acc[0], x[0]);
+    return;
+  }
+  if (vector && f) { /* one operation */
+    const char *in[2] = {f->in[0] == op->body[0]->args[0] ? acc[0] : x[0], f->in[1] == op->body[0]->args[1] ? x[0] : acc[0]};
+    out[0] = element_text(e, f, in, true);
     return;
   }
   Buf *saved = e->out;
@@ -154,6 +164,22 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
     put(n, b, level, "}");
     if (n->pass == 0)
       for (int k = 0; k < parts; k++) write_result(n, op, k, map, acc[k]);
+    return;
+  }
+  /* Where no mask holds, what all lanes add is often nothing. */
+  if (n->mode == REST && identity && parts == 1 && x[0]->level == 0) {
+    const char *zero = literal(e, held_dtype(d[0]), 0, 0);
+    if (!strcmp(x[0]->name, identity) || (f->code == OP_ADD && !strcmp(x[0]->name, zero))) return;
+  }
+  if (n->copy > 0) { /* an accumulator of its own, added to the first at the end */
+    const char *own = text(e, "r%d_0_%d", op->out[0]->id, n->copy);
+    acc[0] = text(e, "r%d_0", op->out[0]->id);
+    in[0] = as_vector(n, x[0]);
+    put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d[0]), own, splat_text(e, d[0], identity));
+    combine(n, b, level, op, &own, in, true, true, out);
+    assign_all(n, b, level, 1, &own, out);
+    combine(n, &n->merge, outer, op, acc, &own, true, true, out);
+    assign_all(n, &n->merge, outer, 1, acc, out);
     return;
   }
   for (int k = 0; k < parts; k++) {
