@@ -166,6 +166,22 @@ static void emit_op(Emit *e, Op *op) {
   emit_special(e, op);
 }
 
+static void emit_copy(Emit *e, const Item *item) {
+  const char *to = buffer_text(e, item->copy_to), *from = buffer_text(e, item->copy_from);
+  int bytes = dtype_bytes(item->copy_to->dtype);
+  if (!item->matrices) {
+    line(e, "memcpy((void *)%s, (void *)%s, %lld);", to, from, (long long)(item->copy_to->count * bytes));
+    return;
+  }
+  long long rows = item->rows, columns = item->columns;
+  if (item->matrices > 1) {
+    line(e, "for (int64_t at = 0; at < %lld; at += %lld)", (long long)(item->matrices * rows * columns * bytes), rows * columns * bytes);
+    line(e, "  nd_transpose_%d((void *)(%s + at), %lld, (void *)(%s + at), %lld, %lld, %lld);", bytes, to, rows, from, columns, rows, columns);
+  } else {
+    line(e, "nd_transpose_%d((void *)%s, %lld, (void *)%s, %lld, %lld, %lld);", bytes, to, rows, from, columns, rows, columns);
+  }
+}
+
 void emit_block(Emit *e, const Block *b) {
   Plan *p = map_get(e->plans, b);
   if (!p) { /* the body of a reduce, scan or map: scalars */
@@ -176,9 +192,7 @@ void emit_block(Emit *e, const Block *b) {
     Item *item = &p->at[i];
     if (item->group) emit_group(e, item->group);
     else if (item->op) emit_op(e, item->op);
-    else
-      line(e, "memcpy((void *)%s, (void *)%s, %lld);", buffer_text(e, item->copy_to), buffer_text(e, item->copy_from),
-           (long long)(item->copy_to->count * dtype_bytes(item->copy_to->dtype)));
+    else emit_copy(e, item);
   }
 }
 

@@ -111,6 +111,18 @@ static void write_entry(Emit *e) {
              (long long)(e->scratch + 64));
 }
 
+/* Whether some tile is turned on its way from buffer to buffer. */
+static bool copies_turned(Emit *e) {
+  for (int i = 0; i < map_count(e->plans); i++) {
+    const void *block;
+    void *plan;
+    map_entry(e->plans, i, &block, &plan);
+    for (int k = 0; k < ((Plan *)plan)->n; k++)
+      if (((Plan *)plan)->at[k].matrices) return true;
+  }
+  return false;
+}
+
 void cpu_emit_c(Func *f, Buf *out) {
   Context *cx = f->cx;
   Emit *e = NEW(cx->arena, Emit);
@@ -136,7 +148,7 @@ void cpu_emit_c(Func *f, Buf *out) {
   buf_puts(out, text_nest);
   if (u.math) buf_puts(out, text_math);
   if (u.dot) buf_puts(out, text_dot);
-  if (u.tile) buf_puts(out, text_tile);
+  if (u.tile || copies_turned(e)) buf_puts(out, text_tile);
   if (u.atomic) buf_puts(out, text_atomic);
   if (u.print) buf_puts(out, text_print);
   write_program(e, f);

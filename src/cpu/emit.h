@@ -81,6 +81,7 @@ struct Group {
   int id;
   int rank;
   int32_t shape[MAX_RANK];
+  int vector_dim;          /* or -1: one element */
   VEC(Root *) roots;
   VEC(Op *) loads;         /* that run in it */
   VEC(Op *) repeats;       /* of these, those that an earlier group has loaded before */
@@ -89,10 +90,11 @@ struct Group {
   int step;                /* when it runs, for buffer.c */
 };
 
-typedef struct Item { /* one of: a nest, an operation, a copy from buffer to buffer of the same size */
+typedef struct Item { /* one of: a nest, an operation, a copy from buffer to buffer: as it is, or of matrices turned */
   Group *group;
   Op *op;
   Buffer *copy_to, *copy_from;
+  int64_t matrices, rows, columns; /* of copy_from; 0: plain */
 } Item;
 typedef VEC(Item) Plan; /* of one Block */
 
@@ -116,6 +118,7 @@ typedef struct Info {
   bool sealed;           /* kept, and not to be read inside owner's nest */
   int epoch;             /* loads: the memory's age where the load stands */
   int8_t map[MAX_RANK];  /* in owner's nest */
+  int8_t turn_asked;     /* plan.c: whether a load was looked at, for vectors along which dim + 1 */
   int visit, visit_ok;   /* stamps of plan.c */
   const char *name;      /* its C variable (scalars) */
   NestText *text;        /* what the nest being written has of it */

@@ -302,11 +302,7 @@ static void write_vector_loops(Nest *n, Buf *body, Buf *sinks, int copies, Buf *
 }
 
 void emit_group(Emit *e, Group *g) {
-  Nest nest = {.e = e, .g = g, .vector_dim = -1}, *n = &nest;
-  for (int d = 0; d < g->rank; d++) {
-    n->dim_level[d] = 0;
-    if (g->shape[d] > 1) n->vector_dim = d;
-  }
+  Nest nest = {.e = e, .g = g, .vector_dim = g->vector_dim}, *n = &nest;
   for (int d = 0; d < g->rank; d++) {
     if (g->shape[d] == 1 || d == n->vector_dim) continue;
     n->loop_dim[n->loops++] = d;

@@ -216,11 +216,117 @@ static const Type *root_shape(const Root *r) {
   return r->kind == ROOT_KEEP ? r->value->type : r->op->in[0]->type;
 }
 
+/* ---- which dim vectors run along ---- */
+
+static int last_dim(const Type *t) {
+  for (int d = t->rank - 1; d >= 0; d--)
+    if (t->shape[d] > 1) return d;
+  return -1;
+}
+
+/* The dim along which neighbours of a tensor of pointers are neighbours in memory, or -1. */
+static int contiguous_dim(Emit *e, Value *ptr) {
+  const Type *t = ptr->type;
+  Index *x = index_of(e, ptr);
+  int bytes = t->ptr > 1 ? 8 : dtype_bytes(t->dtype);
+  for (int d = t->rank - 1; d >= 0; d--) {
+    if (t->shape[d] < 8 || !sym_is(x->coef[d], bytes)) continue;
+    bool other = false;
+    for (int i = 0; i < x->term_count; i++)
+      for (int k = 0; k < MAX_RANK; k++) other |= x->term[i].dim[k] == d;
+    if (!other) return d;
+  }
+  return -1;
+}
+
+static int root_vector_dim(Emit *e, const Root *r) {
+  const Type *t = root_shape(r);
+  int d = r->kind == ROOT_STORE ? contiguous_dim(e, r->op->in[0]) : -1;
+  return d >= 0 ? d : last_dim(t);
+}
+
+/* The nest's own index: dim k runs with dim k. */
+static void own_map(const Type *t, int8_t map[MAX_RANK]) {
+  for (int k = 0; k < MAX_RANK; k++) map[k] = k < t->rank && t->shape[k] > 1 ? (int8_t)k : -1;
+}
+
+static Group *add_root_along(Planner *p, Root *r, int vector_dim);
+
+/* Keeps a load, contiguous along its dim k, so that dim t is: it is written along k, and then turned. */
+static void keep_turned(Planner *p, Value *v, int k, int t) {
+  Emit *e = p->e;
+  const Type *type = v->type;
+  View *along_k = view_row_major(e, buffer_new(e, type), type), *along_t = view_row_major(e, buffer_new(e, type), type);
+  along_k->stride[k] = along_t->stride[t] = 1;
+  along_k->stride[t] = type->shape[k];
+  along_t->stride[k] = type->shape[t];
+  Root *r = NEW(e->arena, Root);
+  r->kind = ROOT_KEEP;
+  r->value = v;
+  r->view = along_k;
+  add_root_along(p, r, k);
+  close_group(p);
+  Item item = {.copy_to = along_t->buffer, .copy_from = along_k->buffer, .rows = type->shape[t], .columns = type->shape[k]};
+  item.matrices = type_numel(type) / (item.rows * item.columns);
+  push_item(p, item);
+  Info *info = info_of(e, v);
+  info->view = along_t;
+  info->owner = NULL;
+}
+
+/* Whether load v is contiguous along its dim k while vectors run along t: of matrices large enough for it to matter. */
+static bool is_turned(Planner *p, Value *v, const int8_t map[MAX_RANK], int vector_dim, int *k, int *t) {
+  Emit *e = p->e;
+  const Type *type = v->type;
+  if (type->rank < 2 || type_numel(type) < 256) return false;
+  *k = contiguous_dim(e, v->def->in[0]);
+  if (*k < type->rank - 2 || map[*k] == vector_dim) return false;
+  *t = *k == type->rank - 1 ? type->rank - 2 : type->rank - 1;
+  return map[*t] == vector_dim && type->shape[*t] >= 8 && !sym_is(index_of(e, v->def->in[0])->coef[*t], 0);
+}
+
+/* Turns the loads that v needs and that lie across the vectors. */
+static void turn_loads(Planner *p, Value *v, const int8_t map[MAX_RANK], int vector_dim) {
+  Emit *e = p->e;
+  Info *info = info_of(e, v);
+  Op *op = v->def;
+  if (v->type->rank == 0 || !op || info->view || value_is_virtual(e, v)) return;
+  if (op_is_view(op)) {
+    int8_t m[MAX_RANK], inner[MAX_RANK];
+    view_map(op, m);
+    for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : map[m[k]];
+    turn_loads(p, op->in[0], inner, vector_dim);
+    return;
+  }
+  if (info->owner || info->turn_asked == vector_dim + 1) return;
+  info->turn_asked = (int8_t)(vector_dim + 1);
+  int k, t;
+  if (op->code == OP_LOAD && is_turned(p, v, map, vector_dim, &k, &t)) {
+    keep_turned(p, v, k, t);
+    return;
+  }
+  for (int i = 0; i < op->in_count; i++) turn_loads(p, op->in[i], map, vector_dim);
+}
+
 static Group *add_root(Planner *p, Root *r) {
+  const Type *t = root_shape(r);
+  int vector_dim = root_vector_dim(p->e, r);
+  if (t->rank >= 2) {
+    int8_t map[MAX_RANK];
+    own_map(t, map);
+    if (r->kind == ROOT_KEEP) turn_loads(p, r->value, map, vector_dim);
+    else
+      for (int i = 0; i < r->op->in_count; i++) turn_loads(p, r->op->in[i], map, vector_dim);
+  }
+  return add_root_along(p, r, vector_dim);
+}
+
+static Group *add_root_along(Planner *p, Root *r, int vector_dim) {
   Emit *e = p->e;
   const Type *t = root_shape(r);
   if (p->open) {
-    bool ok = p->open->rank == t->rank && memcmp(p->open->shape, t->shape, sizeof(int32_t) * (size_t)t->rank) == 0;
+    bool ok = p->open->rank == t->rank && p->open->vector_dim == vector_dim &&
+              memcmp(p->open->shape, t->shape, sizeof(int32_t) * (size_t)t->rank) == 0;
     e->stamp++;
     if (ok) ok = r->kind == ROOT_KEEP ? fits(p, r->value, p->open) : inputs_fit(p, r->op, p->open);
     if (!ok) close_group(p);
@@ -229,9 +335,10 @@ static Group *add_root(Planner *p, Root *r) {
     p->open = NEW(e->arena, Group);
     p->open->id = ++e->group_count;
     p->open->rank = t->rank;
+    p->open->vector_dim = vector_dim;
     memcpy(p->open->shape, t->shape, sizeof p->open->shape);
   }
-  for (int k = 0; k < MAX_RANK; k++) r->map[k] = k < t->rank && t->shape[k] > 1 ? (int8_t)k : -1;
+  own_map(t, r->map);
   if (r->kind == ROOT_KEEP) pull(p, r->value, p->open, r->map);
   else pull_inputs(p, r->op, p->open, r->map);
   vec_push(e->arena, &p->open->roots, r);
@@ -276,6 +383,15 @@ static View *need_view(Planner *p, Value *v) {
     keep_in(p, info->owner, v);
     return info->view;
   }
+  if (!virtual && op->code == OP_LOAD) {
+    int8_t map[MAX_RANK];
+    own_map(v->type, map);
+    int k, t;
+    if (is_turned(p, v, map, last_dim(v->type), &k, &t)) {
+      keep_turned(p, v, k, t);
+      return info->view;
+    }
+  }
   View *view = view_row_major(e, buffer_new(e, v->type), v->type);
   Group *g = keep_at(p, v, view);
   info->view = view;
@@ -287,11 +403,24 @@ static View *need_view(Planner *p, Value *v) {
 static View *need_compact(Planner *p, Value *v) {
   View *view = need_view(p, v);
   if (view_is_compact(view, v->type)) return view;
-  Info *info = info_of(p->e, v);
+  Emit *e = p->e;
+  const Type *t = v->type;
+  Info *info = info_of(e, v);
   if (info->owner == p->open) close_group(p);
-  view = view_row_major(p->e, buffer_new(p->e, v->type), v->type);
-  keep_at(p, v, view);
-  return view;
+  View *compact = view_row_major(e, buffer_new(e, t), t);
+  /* Whole matrices that lie the other way round. */
+  int a = t->rank - 2, b = t->rank - 1;
+  bool turned = t->rank >= 2 && view->offset == 0 && view->stride[a] == 1 && view->stride[b] == t->shape[a] && view->buffer->count == type_numel(t);
+  for (int d = 0; d < a; d++) turned = turned && (t->shape[d] == 1 || view->stride[d] == compact->stride[d]);
+  if (turned && type_numel(t) >= 256) {
+    close_group(p);
+    Item item = {.copy_to = compact->buffer, .copy_from = view->buffer, .rows = t->shape[b], .columns = t->shape[a]};
+    item.matrices = type_numel(t) / (item.rows * item.columns);
+    push_item(p, item);
+    return compact;
+  }
+  keep_at(p, v, compact);
+  return compact;
 }
 
 /* Runs the loads that wait and may conflict with a write through ptr (NULL: any); `together` is the store that may take

@@ -77,6 +77,42 @@ static void test_views(void **state) {
         "  %s1 = sub %a, %rb : f32[2,32]\n  %s2 = mul %s1, %cb : f32[2,32]\n  store %po, %s2\n}\n", 64);
 }
 
+/* Loads and stores that are contiguous along another dim than the last: tiles are turned on the way. */
+static void test_turned(void **state) {
+  (void)state;
+  static const char ir[] =
+      "kernel @k(%x: *T, %y: *T, %o: *T, %q: *T, %n: i32) {\n"
+      "  %im = arange {start=0, end=32} : i32[32]\n  %in = arange {start=0, end=16} : i32[16]\n"
+      "  %im1 = expand_dims %im {axis=1} : i32[32,1]\n  %in1 = expand_dims %in {axis=0} : i32[1,16]\n"
+      "  %ib = broadcast %im1 : i32[32,16]\n  %jb = broadcast %in1 : i32[32,16]\n"
+      "  %w = const {value=32} : i32[32,16]\n  %c = const {value=16} : i32[32,16]\n"
+      "  %jw = mul %jb, %w : i32[32,16]\n  %col = add %ib, %jw : i32[32,16]\n  %iw = mul %ib, %c : i32[32,16]\n  %row = add %iw, %jb : i32[32,16]\n"
+      "  %ns = splat %n : i32[32,16]\n  %m = cmp %ib, %ns {pred=lt} : i1[32,16]\n"
+      "  %sx = splat %x : *T[32,16]\n  %px = addptr %sx, %col : *T[32,16]\n  %a = load %px, %m : T[32,16]\n"
+      "  %sy = splat %y : *T[32,16]\n  %py = addptr %sy, %row : *T[32,16]\n  %b = load %py : T[32,16]\n"
+      "  %s = add %a, %b : T[32,16]\n  %so = splat %o : *T[32,16]\n  %po = addptr %so, %row : *T[32,16]\n  store %po, %s, %m\n"
+      "  %d = sub %a, %b : T[32,16]\n  %sq = splat %q : *T[32,16]\n  %pq = addptr %sq, %col : *T[32,16]\n  store %pq, %d, %m\n"
+      "  %r = reduce %a {axis=1} : T[32] do (%u: T, %v: T) {\n    %g = max %u, %v : T\n    yield %g\n  }\n"
+      "  %sq1 = splat %q : *T[32]\n  %pr = addptr %sq1, %im : *T[32]\n  %old = load %pr : T[32]\n  %z = mul %old, %r : T[32]\n  store %pr, %z\n}\n";
+  static const char *const types[] = {"f32", "bf16", "i8", "f64", "i1"};
+  for (int i = 0; i < 4; i++) {
+    Buf b = {0};
+    for (const char *c = ir; *c; c++) {
+      if (*c == 'T') buf_puts(&b, types[i]);
+      else buf_putc(&b, *c);
+    }
+    for (int n = 20; n <= 32; n += 12)
+      for (int optimize = 0; optimize < 2; optimize++)
+        cpu_check(&(CpuCase){.ir = b.at, .count = 512, .ints = (int64_t[]){n}, .optimize = optimize});
+    buf_destroy(&b);
+  }
+  check("kernel @k(%x: *f32, %o: *f32) {\n"
+        "  %n = arange {start=0, end=512} : i32[512]\n  %i = reshape %n : i32[2,16,16]\n  %t = trans %i {dims=[0,2,1]} : i32[2,16,16]\n"
+        "  %s = splat %x : *f32[2,16,16]\n  %p = addptr %s, %t : *f32[2,16,16]\n  %a = load %p : f32[2,16,16]\n  %q = addptr %s, %i : *f32[2,16,16]\n  %b = load %q : f32[2,16,16]\n"
+        "  %z = const {value=0.0} : f32[2,16,16]\n  %c = dot %a, %b, %z {precision=ieee} : f32[2,16,16]\n  %bt = trans %b {dims=[0,2,1]} : f32[2,16,16]\n"
+        "  %d = dot %c, %bt, %c {precision=ieee} : f32[2,16,16]\n  %so = splat %o : *f32[2,16,16]\n  %po = addptr %so, %i : *f32[2,16,16]\n  store %po, %d\n}\n", 512);
+}
+
 #define ONE(N, T) \
   "kernel @k(%x: *" T ", %y: *" T ", %o: *" T ", %oi: *i32) {\n" \
   "  %i = arange {start=0, end=" #N "} : i32[" #N "]\n" \
@@ -385,6 +421,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_softmax),
       cmocka_unit_test(test_views),
+      cmocka_unit_test(test_turned),
       cmocka_unit_test(test_simple_reduces),
       cmocka_unit_test(test_pair_reduces),
       cmocka_unit_test(test_axes),
