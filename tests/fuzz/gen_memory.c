@@ -290,10 +290,28 @@ bool make_load(Gen *g) {
 
 /* ---- stores --------------------------------------------------------------------------------------------------------------------- */
 
+/* Through a block pointer, partly outside; each program has its own matrix. */
+static bool block_store(Gen *g, Val *v) {
+  if (v->rank != 2 || v->t == NEREID_I1 || v->terminal) return false;
+  int rows = (int)draw_between(g, 1, v->shape[0] + 3), columns = (int)draw_between(g, 1, v->shape[1] + 3), stride = columns + (int)draw(g, 4);
+  int y = (int)draw_between(g, -2, 2), x = (int)draw_between(g, -2, 2);
+  char where[240];
+  int64_t count = place(g, where, sizeof where) * rows * stride;
+  Param *p = count < 1 << 20 ? add_param(g, PARAM_OUT, "o") : NULL;
+  if (!p) return false;
+  p->t = v->t, p->count = count, p->place_at_end = chance(g, 50), p->fill = is_float(v->t) ? FILL_QUANTIZED : FILL_INTS;
+  p->lo = 1, p->hi = is_float(v->t) ? 3 : 0, p->tolerance = v->err;
+  line(g, "tl.store(tl.make_block_ptr(%s + %s * %d, (%d, %d), (%d, 1), (%d, %d), (%d, %d), (1, 0)), %s, boundary_check=(0, 1))", p->name, where, rows * stride, rows,
+       columns, stride, y, x, v->shape[0], v->shape[1], v->name);
+  v->uses++;
+  return true;
+}
+
 /* To an array of its own; sometimes cast by the store, sometimes spread by it. */
 bool store_value(Gen *g, Val *v) {
   if (g->in_helper) return false;
   Val stored = *v, tile = *v;
+  if (chance(g, 8) && block_store(g, v)) return true;
   if (!v->terminal && chance(g, 15)) {
     nereid_dtype t = random_dtype(g);
     if (t != NEREID_I1 && !(is_fp8(t) && !is_float(v->t)) && !(is_fp8(v->t) && t != v->t && (is_fp8(t) || !is_float(t)))) {

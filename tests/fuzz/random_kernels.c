@@ -1,14 +1,15 @@
 /* random_kernels: runs random valid kernels on the interpreter and on the CPU device and compares what they leave in memory.
  *
- *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print]
+ *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print | --whole]
  *
- * Kernel number i of a seed is always the same one; `random_kernels 1 SEED i` runs it alone, `--print` shows it. gen.h says how kernels
- * are made and why their results must agree. Each runs in a process of its own, so that one that crashes or hangs costs itself only. On
+ * Kernel number i of a seed is always the same one; `random_kernels 1 SEED i` runs it alone, `--print` only shows it. gen.h says how
+ * kernels are made and why their results must agree. Each runs in a process of its own, so that one that crashes or hangs costs itself only. On
  * the CPU each array stands against a page that nobody may touch, so an access past its end ends in a signal; the bytes on the other
- * side are checked. What disagrees is cut down, line by line, as long as it still does, and printed with the first differing element.
+ * side are checked. What disagrees is cut down, statement by statement, as long as it still does (`--whole`: not), and printed with the first differing element.
  * Exit status 0: all agreed.
  *
- * Build: cc -O1 -Iinclude tests/fuzz/random_kernels.c tests/fuzz/gen_?*.c build/libnereid.a -lm -ldl -pthread
+ * Build: cc -O1 -Iinclude tests/fuzz/random_kernels.c tests/fuzz/gen_?*.c -Lbuild/lib -lnereid -Wl,-rpath,$PWD/build/lib -lm
+ * With NEREID_CC="gcc -mno-avx512f", "gcc -mno-avx" or "clang" the same kernels become other code.
  */
 #define _GNU_SOURCE
 #include "gen.h"
@@ -180,11 +181,11 @@ static State run_apart(const RandomKernel *k, const char *text, uint64_t seed, c
 
 static int indent_of(const char *line) { return *line == '\n' ? 1000 : (int)strspn(line, " "); }
 
-/* The text without the statement that begins at `from`: its line and the deeper ones that follow. */
-static char *without(const char *text, const char *from) {
-  const char *end = strchr(from, '\n');
-  int indent = indent_of(from);
-  for (end = end ? end + 1 : from + strlen(from); *end && indent_of(end) > indent; end = strchr(end, '\n') + 1) {}
+/* The text without `count` statements (each its line and the deeper ones that follow) from `from` on. */
+static char *without(const char *text, const char *from, int count) {
+  const char *end = from;
+  for (int indent = indent_of(from); count > 0 && *end && indent_of(end) >= indent; count--)
+    for (end = strchr(end, '\n') + 1; *end && indent_of(end) > indent; end = strchr(end, '\n') + 1) {}
   char *out = malloc(strlen(text) + 1);
   if (!out) return NULL;
   memcpy(out, text, (size_t)(from - text));
@@ -192,43 +193,39 @@ static char *without(const char *text, const char *from) {
   return out;
 }
 
-/* Takes statements away from the end on while the kernel still does the same. */
+static bool is_statement(const char *line) { return *line == ' ' || !strncmp(line, "def helper", 10); }
+
+/* Takes statements away, from the end on and many at a time first, while the kernel still does the same. */
 static char *minimise(const RandomKernel *k, uint64_t seed, State state, char *detail) {
   char *text = strdup(k->text), *said = malloc(DETAIL);
-  int tries = 300;
-  for (bool changed = true; changed && tries > 0 && text && said;) {
-    changed = false;
-    size_t n = strlen(text);
-    for (size_t at = n; at-- > 0 && tries > 0;) {
-      if (at && text[at - 1] != '\n') continue;
-      const char *from = text + at;
-      if (!strncmp(from, "import", 6) || !strncmp(from, "from", 4) || !strncmp(from, "@", 1) || !strncmp(from, "def kernel", 10) || *from == '\n' || !*from) continue;
-      char *less = without(text, from);
+  int tries = 200;
+  for (int count = 16; count > 0 && text && said; count /= 2)
+    for (size_t at = strlen(text); at-- > 0 && tries > 0;) {
+      if (at > strlen(text) || (at && text[at - 1] != '\n') || !is_statement(text + at)) continue;
+      char *less = without(text, text + at, count);
       if (!less) break;
       tries--;
       snprintf(said, DETAIL, "%s", detail);
       State s = run_apart(k, less, seed, detail);
-      bool same = s == state && (state != REFUSED || !strncmp(said, detail, 40));
-      if (same) free(text), text = less, changed = true, at = at < strlen(text) ? at : strlen(text);
+      if (s == state && (state != REFUSED || !strncmp(said, detail, 40))) free(text), text = less;
       else free(less), snprintf(detail, DETAIL, "%s", said);
     }
-  }
   free(said);
   return text;
 }
 
 static void print_kernel(const RandomKernel *k, const char *text) {
+  const char *body = strstr(text, "def kernel(");
+  body = body ? strchr(body, '\n') : NULL;
   printf("%s", text);
   printf("# grid %ld x %ld x %ld;", (long)k->grid[0], (long)k->grid[1], (long)k->grid[2]);
   for (int i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
-    char name[16];
-    snprintf(name, sizeof name, "%s", p->name);
-    if (!strstr(strstr(text, "):\n    ") ? strstr(text, "def kernel(") : text, name)) continue;
+    if (!body || !strstr(body, p->name)) continue;
     if (is_array(p)) printf(" %s: %s[%ld]%s", p->name, nereid_dtype_name(p->t), (long)p->count, p->place_at_end ? " at the end of a page" : "");
     else if (p->kind == PARAM_FLOAT) printf(" %s = %g", p->name, p->f);
     else printf(" %s = %ld", p->name, (long)p->i);
-    printf("%s", i + 1 < k->param_count ? "," : "");
+    printf(",");
   }
   printf("\n");
 }
@@ -266,12 +263,19 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "-j") && i + 1 < argc) jobs = (int)strtol(argv[++i], &end, 10);
     else if (given < 3) numbers[given++] = strtoll(argv[i], &end, 10);
     else end = argv[i];
-    if (*end) return fprintf(stderr, "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print] [--whole]\n"), 2;
+    if (*end) return fprintf(stderr, "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print | --whole]\n"), 2;
   }
   int64_t count = numbers[0], first = numbers[2], next = 0, done = 0;
   uint64_t seed = (uint64_t)numbers[1];
   if (jobs < 1) jobs = 1;
   if (jobs > MAX_JOBS) jobs = MAX_JOBS;
+  for (int64_t i = first; print && i < first + count; i++) {
+    RandomKernel k;
+    random_kernel_make(&k, kernel_seed(seed, i));
+    print_kernel(&k, k.text);
+    random_kernel_free(&k);
+  }
+  if (print) return 0;
   details = mmap(NULL, DETAIL * MAX_JOBS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (details == MAP_FAILED) return fprintf(stderr, "out of memory\n"), 2;
   setenv("NEREID_CACHE_DIR", "/dev/null/none", 1); /* nothing is kept: every kernel is new */
@@ -285,7 +289,6 @@ int main(int argc, char **argv) {
       if (running[j].pid) continue;
       running[j].i = first + next++;
       random_kernel_make(&running[j].k, kernel_seed(seed, running[j].i));
-      if (print) print_kernel(&running[j].k, running[j].k.text);
       running[j].pid = start(&running[j].k, running[j].k.text, kernel_seed(seed, running[j].i), details[j]);
       if (running[j].pid < 0) return perror("fork"), 2;
     }
