@@ -297,7 +297,7 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, held_dtype(d), 0, 0));
   if (p->term_count) {
     const char *all = mask ? mask : "nd_splat_i1v(1)";
-    if (one_index(p, bytes)) value = text(e, "nd_xgather_%sv((void *)(%s), %s, %s, %s)", t, p->base, p->terms[0]->name, all, none);
+    if (one_index(p, bytes)) value = text(e, "nd_xload_%sv((void *)(%s), %s, %d, %s, %s)", t, p->base, p->terms[0]->name, bytes, all, none);
     else value = text(e, "nd_gather_%sv(%s, %s, %s)", t, lane_addresses(n, p), all, none);
   } else if (sym_is(p->step, bytes)) {
     if (mask) value = text(e, "nd_mload_%sv(%s, %s, %s)", t, lane_address(n, p), mask, none);
@@ -448,24 +448,68 @@ static void store_to(Nest *n, Dtype d, const Place *p, Mask *m, const NestText *
 /* What memory holds for a pointer's pointee. */
 static Dtype pointee_dtype(const Type *t) { return t->ptr > 1 ? DT_I64 : t->dtype; }
 
+/* A narrow float that is only copied need not pass through f32: its bits, when v is no more than a load of them. */
+static bool raw_bits(Nest *n, Value *v, Dtype to, const int8_t *map, NestText *bits) {
+  Emit *e = n->e;
+  int8_t at[MAX_RANK];
+  memcpy(at, map, sizeof at);
+  while (v->def && op_is_view(v->def) && v->type->rank > 0 && !info_of(e, v)->view) {
+    int8_t m[MAX_RANK], inner[MAX_RANK];
+    view_map(v->def, m);
+    for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : at[m[k]];
+    memcpy(at, inner, sizeof at);
+    v = v->def->in[0];
+  }
+  Dtype d = type_dtype(v->type);
+  if (d != to || held_dtype(d) == d || !dtype_is_float(d) || n->vector_dim < 0 || v->type->rank == 0 || info_of(e, v)->text) return false;
+  Dtype raw = dtype_bits(d) == 16 ? DT_U16 : DT_U8;
+  Op *op = v->def;
+  bool runs = false; /* with the vectors */
+  for (int k = 0; k < v->type->rank; k++) runs |= at[k] == n->vector_dim;
+  if (!runs) return false;
+  if (loads_here(n->g, op)) {
+    Mask m = {0};
+    if (op->in_count > 2) {
+      Op *other = op->in[2]->def;
+      if (!other || other->code != OP_CONST || other->number != 0 || 1 / other->number < 0) return false;
+    }
+    if (op->in_count > 1) mask_add(n, &m, op->in[1], at);
+    Place p = place_of(n, op->in[0], at);
+    *bits = load_from(n, v, raw, &p, op->in_count > 1 ? &m : NULL, NULL);
+    return true;
+  }
+  const Info *info = info_of(e, v);
+  if (!info->view || info->view->buffer->dtype != d || (info->owner == n->g && !info->sealed) || value_is_virtual(e, v)) return false;
+  Place p = view_place(n, info->view, v->type, at);
+  *bits = load_from(n, NULL, raw, &p, NULL, NULL);
+  return true;
+}
+
 void store_root(Nest *n, Root *r) {
   Op *op = r->op;
   Mask m = {0};
   if (op->in_count > 2) mask_add(n, &m, op->in[2], r->map);
-  const NestText *x = demand(n, op->in[1], r->map);
+  Dtype d = pointee_dtype(op->in[0]->type);
+  NestText bits;
+  bool raw = raw_bits(n, op->in[1], d, r->map, &bits);
+  const NestText *x = raw ? &bits : demand(n, op->in[1], r->map);
+  if (raw) d = bits.dtype;
   Place p = place_of(n, op->in[0], r->map);
   if (n->pass == 0) quote_source(n->e, &n->sinks, n->e->indent + 1 + n->vector_level, op->span);
   /* Past the caches where the launch is large, unless programs begin their rows within each other's lines. */
   const char *far = "far", *bytes = n->mode == WHOLE ? sym_growth(n->e, index_of(n->e, op->in[0])->base) : NULL;
   if (bytes && strcmp(bytes, "0") != 0) far = named(n, 0, text(n->e, "far && ((%s) & 63) == 0", bytes));
-  store_to(n, pointee_dtype(op->in[0]->type), &p, op->in_count > 2 ? &m : NULL, x, far);
+  store_to(n, d, &p, op->in_count > 2 ? &m : NULL, x, far);
 }
 
 void keep_root(Nest *n, Root *r) {
   Emit *e = n->e;
-  const NestText *x = demand(n, r->value, r->map);
-  Place p = view_place(n, r->view, r->value->type, r->map);
   Dtype d = r->view->buffer->dtype;
+  NestText bits;
+  bool raw = raw_bits(n, r->value, d, r->map, &bits);
+  const NestText *x = raw ? &bits : demand(n, r->value, r->map);
+  if (raw) d = bits.dtype;
+  Place p = view_place(n, r->view, r->value->type, r->map);
   bool with_vector = false;
   for (int k = 0; k < r->value->type->rank; k++) with_vector |= r->map[k] >= 0 && r->map[k] == n->vector_dim;
   if (with_vector) {

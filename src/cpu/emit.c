@@ -42,7 +42,7 @@ static const char text_print[] =
 #include "nereid_print.h.inc"
     ;
 
-typedef struct Uses { bool math, scalar_math, dot, tile, atomic, print, vector; int wide, narrow; } Uses;
+typedef struct Uses { Emit *e; bool math, scalar_math, dot, tile, atomic, print, vector; int wide, narrow; } Uses;
 
 static void note_use(Op *op, void *arg) {
   Uses *u = arg;
@@ -57,11 +57,12 @@ static void note_use(Op *op, void *arg) {
     case OP_REDUCE: case OP_SCAN: case OP_MAP: u->math |= true; break;
     default: break;
   }
-  if (vector && (op_is_elementwise(op) || op->code == OP_LOAD) && !op->out[0]->type->ptr) {
-    int bits = dtype_bits(op->out[0]->type->dtype);
-    if (op->out[0]->type->dtype == DT_F64) u->wide += 2;
-    else if (bits == 64) u->wide += 0;
-    else if (bits > 1) u->narrow++;
+  if (vector && (op_is_elementwise(op) || op->code == OP_LOAD) && !value_is_virtual(u->e, op->out[0])) {
+    Dtype d = type_dtype(op->out[0]->type);
+    bool address = op->out[0]->type->ptr && index_of(u->e, op->out[0])->term_count == 0;
+    if (d == DT_F64) u->wide += 2;
+    else if (dtype_bits(d) == 64) u->wide += !address && !op->out[0]->type->ptr;
+    else if (d != DT_I1) u->narrow++;
   }
 }
 
@@ -136,7 +137,7 @@ void cpu_emit_c(Func *f, Buf *out) {
   plan_function(e);
   place_buffers(e);
 
-  Uses u = {0};
+  Uses u = {.e = e};
   tile_walk(f->body, note_use, &u);
   buf_printf(out, "/* The kernel `%s`, written by Nereid. Compile with -O2 -fwrapv -fno-strict-aliasing. */\n", f->name ? f->name : "kernel");
   if (u.wide > u.narrow) buf_puts(out, "#define ND_WIDE 1\n");

@@ -119,7 +119,7 @@ typedef struct Info {
   int epoch;             /* loads: the memory's age where the load stands */
   int8_t map[MAX_RANK];  /* in owner's nest */
   int8_t turn_asked;     /* plan.c: whether a load was looked at, for vectors along which dim + 1 */
-  int visit, visit_ok;   /* stamps of plan.c */
+  int visit, visit_ok, demanded; /* stamps of plan.c */
   const char *name;      /* its C variable (scalars) */
   NestText *text;        /* what the nest being written has of it */
 } Info;

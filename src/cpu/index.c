@@ -309,7 +309,7 @@ enum { VIRTUAL_COST = 12 };
 
 static int op_cost(const Op *op) {
   switch (op->code) {
-    case OP_DIV: case OP_REM: return 5;
+    case OP_DIV: case OP_REM: return dtype_is_int(type_dtype(op->out[0]->type)) ? 20 : 5; /* a lane at a time */
     case OP_MATH: return 20;
     case OP_MUL: case OP_MULHI: return 2;
     default: return 1;

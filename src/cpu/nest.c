@@ -134,7 +134,7 @@ static NestText element_value(Nest *n, Value *v, const int8_t *map) {
 }
 
 /* A load may be repeated by a later group, which may then keep it; this one has its own, also where it reads a view of it. */
-static bool loads_here(const Group *g, const Op *op) {
+bool loads_here(const Group *g, const Op *op) {
   while (op && op_is_view(op)) op = op->in[0]->def;
   for (int i = 0; op && op->code == OP_LOAD && i < g->loads.n; i++)
     if (g->loads.at[i] == op) return true;

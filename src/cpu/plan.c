@@ -505,10 +505,20 @@ static void plan_dot(Planner *p, Op *op) {
   OpPlan *o = op_plan(p, op);
   Emit *e = p->e;
   Value *out = op->out[0];
-  for (int i = 0; i < 2; i++) o->in[i] = need_compact(p, op->in[i]);
   /* Room for what special.c widens or packs: a, b, the accumulator. */
   const Type *room[3];
   dot_room(e, op, room);
+  for (int i = 0; i < 2; i++) {
+    Value *v = op->in[i];
+    if (room[i] && room[i]->dtype == DT_F32 && dtype_is_float(v->type->dtype) && v->type->dtype != DT_F64 && !info_of(e, v)->view) {
+      /* A register holds it as f32 anyway: so it is kept. */
+      o->in[i] = view_row_major(e, buffer_new(e, room[i]), room[i]);
+      keep_at(p, v, o->in[i]);
+      room[i] = NULL;
+    } else {
+      o->in[i] = need_compact(p, v);
+    }
+  }
   for (int i = 0; i < 3; i++)
     if (room[i]) o->carry[i] = buffer_new(e, room[i]);
   Info *info = info_of(e, out);
@@ -660,7 +670,7 @@ static bool group_stores(const Group *g) {
 static void plan_block(Emit *e, Block *b, Planner *p);
 static void plan_body(Emit *e, Block *b, Planner *p);
 
-typedef struct Nested { Planner *p; Op *control; bool writes; } Nested;
+typedef struct Nested { Planner *p; Op *control; bool writes; int serial; } Nested;
 
 static bool is_inside(const Block *b, const Op *control) {
   for (; b && b->parent; b = b->parent->block)
@@ -668,10 +678,18 @@ static bool is_inside(const Block *b, const Op *control) {
   return false;
 }
 
+static bool is_deferred(const Op *op) { return op_is_elementwise(op) || op_is_view(op); }
+
+/* A nest inside needs v: if v comes from outside it must be kept; what is computed inside needs its own operands. */
 static void keep_from_outside(Nested *n, Value *v) {
-  if (v->type->rank == 0) return;
+  Emit *e = n->p->e;
+  Info *info = info_of(e, v);
+  if (v->type->rank == 0 || info->demanded == n->serial || value_is_virtual(e, v)) return;
+  info->demanded = n->serial;
   Block *home = v->block ? v->block : v->def->block;
-  if (!is_inside(home, n->control) && !value_is_virtual(n->p->e, v)) need_view(n->p, v);
+  if (!is_inside(home, n->control)) need_view(n->p, v);
+  else if (v->def && is_deferred(v->def))
+    for (int i = 0; i < v->def->in_count; i++) keep_from_outside(n, v->def->in[i]);
 }
 
 static void keep_operands_of(Op *op, void *arg) {
@@ -679,6 +697,7 @@ static void keep_operands_of(Op *op, void *arg) {
   Emit *e = n->p->e;
   Effect effect = op_info[op->code].effect;
   if (effect == EFFECT_WRITE || op->code == OP_BARRIER) n->writes = true;
+  if (is_deferred(op)) return; /* runs where it is needed, if it is */
   for (int i = 0; i < op->in_count; i++) {
     const Term *terms;
     int count = address_terms(e, op, i, &terms);
@@ -688,7 +707,7 @@ static void keep_operands_of(Op *op, void *arg) {
 }
 
 static void keep_for_bodies(Planner *p, Op *op) {
-  Nested n = {.p = p, .control = op};
+  Nested n = {.p = p, .control = op, .serial = ++p->e->serial};
   for (int r = 0; r < 2; r++)
     if (op->body[r]) tile_walk(op->body[r], keep_operands_of, &n);
   if (n.writes) {

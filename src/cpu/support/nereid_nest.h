@@ -13,4 +13,19 @@ ND_INLINE nd_f32v nd_shrink_f32v(nd_f32v acc, nd_f32v x) { return nd_select_f32v
 ND_INLINE nd_f64v nd_grow_f64v(nd_f64v acc, nd_f64v x) { return nd_select_f64v(nd_gt_f64v(x, acc), x, acc); }
 ND_INLINE nd_f64v nd_shrink_f64v(nd_f64v acc, nd_f64v x) { return nd_select_f64v(nd_lt_f64v(x, acc), x, acc); }
 
+/* A gather by indices that are often neighbours after all (`offs % N`): then one load. */
+#define ND_XLOAD(T, ...)                                                                                             \
+  ND_INLINE nd_##T##v nd_xload_##T##v(const void *p, nd_i32v index, int bytes, nd_mask m, nd_##T##v other) {         \
+    int32_t first = index[0];                                                                                        \
+    if (nd_all(index == nd_splat_i32v(first) + nd_iota_i32v()))                                                      \
+      return nd_mload_##T##v((const char *)p + (int64_t)first * bytes, m, other);                                    \
+    return nd_xgather_##T##v(p, index, m, other);                                                                    \
+  }
+ND_INTS(ND_XLOAD)
+ND_NARROW(ND_XLOAD)
+ND_XLOAD(i1)
+ND_XLOAD(f32)
+ND_XLOAD(f64)
+#undef ND_XLOAD
+
 #endif
