@@ -150,6 +150,15 @@ static const struct { const char *name; Fill fill; int numbers; } fills[] = {
     {"full", FILL_FULL, 1},   {"arange", FILL_ARANGE, 0}, {"randint", FILL_RANDINT, 2}, {"empty", FILL_EMPTY, 0},
 };
 
+/* For `inspect` an array of any size is a type, a shape and an aligned address that nobody reads. */
+static const char *make_array(const Launch *l, Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill, double lo,
+                              double hi, Random *r) {
+  if (!l->shapes_only) return array_make(a, t, rank, shape, strides, fill, lo, hi, r);
+  const char *why = array_describe(a, t, rank, shape, strides);
+  if (!why && !(a->data = aligned_alloc(64, 64))) why = "does not fit in memory";
+  return why;
+}
+
 /* "randn:f32[4,8]": 0 done, 1 wrong and said so, -1 not of this form. */
 static int parse_generated(Launch *l, LaunchArg *a, const char *spec) {
   for (size_t k = 0; k < sizeof fills / sizeof fills[0]; k++) {
@@ -187,7 +196,7 @@ static int parse_generated(Launch *l, LaunchArg *a, const char *spec) {
     uint64_t mix = l->seed;
     for (const char *c = a->name; *c; c++) mix = mix * 31 + (unsigned char)*c; /* an argument's data does not depend on the others */
     random_seed(&r, mix);
-    const char *why = array_make(&a->array, t, rank, shape, bar ? strides : NULL, l->shapes_only ? FILL_ZEROS : fills[k].fill, v[0], v[1], &r);
+    const char *why = make_array(l, &a->array, t, rank, shape, bar ? strides : NULL, fills[k].fill, v[0], v[1], &r);
     if (why) return usage_error(l->verb, "%s=%s: the array %s", a->name, a->spec, why);
     return a->is_array = true, 0;
   }
@@ -213,7 +222,8 @@ static int parse_array(Launch *l, LaunchArg *a, const char *spec) {
   if (!strncmp(spec, "like:", 5)) {
     LaunchArg *other = launch_arg(l, spec + 5);
     if (!other || !other->is_array || other == a) return wrong(l, a, "no array of that name stands before it");
-    const char *why = array_make(&a->array, other->array.dtype, other->array.rank, other->array.shape, other->array.strides, FILL_ZEROS, 0, 0, NULL);
+    const Array *o = &other->array;
+    const char *why = make_array(l, &a->array, o->dtype, o->rank, o->shape, o->strides, FILL_ZEROS, 0, 0, NULL);
     if (why) return usage_error(l->verb, "%s=%s: the array %s", a->name, a->spec, why);
     return a->is_array = true, 0;
   }

@@ -99,7 +99,7 @@ static void stop_worker(Worker *w) {
 
 /* ---- the summary ---------------------------------------------------------------------------------------------------------------- */
 
-typedef struct Cause { char *text; ReplayState state; int count; int64_t first_row; } Cause;
+typedef struct Cause { char *text; ReplayState state; bool built; int count; int64_t first_row; } Cause;
 typedef struct Summary {
   int total[REPLAY_STATE_COUNT], built[REPLAY_STATE_COUNT]; /* all rows; those that Triton builds */
   Cause *causes;
@@ -128,12 +128,13 @@ static void count_result(Summary *s, const Json *j) {
   if (number_of(j, "compiler_ms") > s->worst_compiler_ms) s->worst_compiler_ms = number_of(j, "compiler_ms");
   if (json_int(j, "peak_bytes", 0) > s->peak_bytes) s->peak_bytes = json_int(j, "peak_bytes", 0);
   if (state == REPLAY_AGREES || state == REPLAY_COMPILED) return;
-  char *text = format_string("%s%s: %s", json_int(j, "triton_builds", 1) ? "" : "(Triton does not build it) ", json_text(j, "kernel", "?"), json_text(j, "detail", ""));
+  bool built = json_int(j, "triton_builds", 1) != 0;
+  char *text = format_string("%s%s: %s", built ? "" : "(Triton does not build it) ", json_text(j, "kernel", "?"), json_text(j, "detail", ""));
   char *key = state == REPLAY_COMPILE_FAILED && text ? strchr(text, ':') : NULL; /* same reason, other kernel: one cause */
   for (int i = 0; i < s->cause_count && text; i++) {
     const char *other = s->causes[i].text;
     const char *other_key = key ? strchr(other, ':') : NULL;
-    if (s->causes[i].state != state || strcmp(other_key ? other_key : other, key ? key : text)) continue;
+    if (s->causes[i].state != state || s->causes[i].built != built || strcmp(other_key ? other_key : other, key ? key : text)) continue;
     s->causes[i].count++;
     free(text);
     return;
@@ -141,7 +142,7 @@ static void count_result(Summary *s, const Json *j) {
   Cause *more = realloc(s->causes, sizeof *more * (size_t)(s->cause_count + 1));
   if (!more || !text) return free(text);
   s->causes = more;
-  s->causes[s->cause_count++] = (Cause){text, state, 1, json_int(j, "row", 0)};
+  s->causes[s->cause_count++] = (Cause){text, state, built, 1, json_int(j, "row", 0)};
 }
 
 static int by_count(const void *a, const void *b) {
