@@ -49,6 +49,8 @@ $(BUILD)/tests/kernels/test_%: tests/kernels/test_%.c tests/kernels/harness.c te
 	$(CC) $(ALL_CFLAGS) -DKERNELS_DIR='"$(CURDIR)/kernels"' -o $@ $< tests/kernels/harness.c $(BUILD)/libnereid.a -lcmocka $(LIBS)
 KERNEL_TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernels/test_*.c))
 unit: $(UNIT) $(KERNEL_TESTS)
+# The support text is always compiled so (src/cpu/cc.c): its integers wrap.
+$(BUILD)/tests/unit/test_support_%: ALL_CFLAGS += -fwrapv -fno-strict-aliasing
 
 test:
 	@tests/run
