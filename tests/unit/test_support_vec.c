@@ -1,5 +1,5 @@
 /* The vector arithmetic of the emitted kernels (src/cpu/support/nereid_vec.h, nereid_cpu.h) against plain C, lane by lane,
- * on edge values and random ones. tests/unit/support_targets.sh builds this for every instruction set. */
+ * on edge values and random ones. tests/unit/check_support_targets builds this for every instruction set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
