@@ -312,64 +312,17 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   return r;
 }
 
-/* ---- the next program's data ---- */
-
-/* What v gains from one program to the next along x, as C text of bytes; NULL when that is not known. */
-static const char *growth(Emit *e, Value *v, int depth) {
-  if (depth > 24 || v->type->rank) return NULL;
-  if (!v->def) return v->block && !v->block->parent ? "0" : NULL;
-  Op *op = v->def;
-  const char *a = NULL, *b = NULL;
-  switch (op->code) {
-    case OP_CONST: return "0";
-    case OP_PROGRAM_ID: return op->attr[0] == 0 ? "1" : "0";
-    case OP_NUM_PROGRAMS: return "0";
-    case OP_CONVERT: case OP_HINT: return dtype_is_float(v->type->dtype) ? NULL : growth(e, op->in[0], depth + 1);
-    case OP_ADD: case OP_SUB: case OP_MUL: case OP_ADDPTR:
-      a = growth(e, op->in[0], depth + 1);
-      b = a ? growth(e, op->in[1], depth + 1) : NULL;
-      break;
-    default: return NULL;
-  }
-  if (!a || !b || (!v->type->ptr && dtype_is_float(v->type->dtype))) return NULL;
-  bool none_a = !strcmp(a, "0"), none_b = !strcmp(b, "0");
-  if (op->code == OP_MUL) {
-    if (none_a && none_b) return "0";
-    if (none_a) return text(e, "%s * (int64_t)%s", b, scalar_text(e, op->in[0]));
-    if (none_b) return text(e, "%s * (int64_t)%s", a, scalar_text(e, op->in[1]));
-    return NULL;
-  }
-  if (op->code == OP_ADDPTR && !none_b)
-    b = text(e, "(%s) * %d", b, v->type->ptr > 1 ? 8 : dtype_bytes(v->type->dtype));
-  if (none_b) return a;
-  if (op->code == OP_SUB) return text(e, "(%s - (%s))", a, b);
-  return none_a ? b : text(e, "(%s + %s)", a, b);
-}
-
-static const char *sym_growth(Emit *e, const Sym *s) {
-  const char *a, *b;
-  switch (s->kind) {
-    case SYM_CONST: return "0";
-    case SYM_VALUE: return growth(e, s->value, 0);
-    case SYM_ADD:
-      a = sym_growth(e, s->l);
-      b = a ? sym_growth(e, s->r) : NULL;
-      if (!b) return NULL;
-      return !strcmp(a, "0") ? b : !strcmp(b, "0") ? a : text(e, "(%s + %s)", a, b);
-    default:
-      a = sym_growth(e, s->l);
-      if (!a || s->r->kind != SYM_CONST) return NULL;
-      return !strcmp(a, "0") ? a : text(e, "(%s) * %lld", a, (long long)s->r->number);
-  }
-}
-
-/* A load that this nest repeats has its data in cache: the time goes to bringing in what the next program will load. Bytes
- * ahead, or NULL. */
-static const char *again_in_next_program(Nest *n, Op *op) {
+/* A load that this nest repeats has its data in cache: the time goes to bringing in what the loop's next turn will load, or the
+ * next program. Bytes ahead, or NULL. */
+static const char *what_comes_next(Nest *n, Op *op) {
   bool repeated = false;
   for (int i = 0; i < n->g->repeats.n; i++) repeated |= n->g->repeats.at[i] == op;
-  if (!repeated || n->mode != WHOLE) return NULL;
-  const char *bytes = sym_growth(n->e, index_of(n->e, op->in[0])->base);
+  enum { CACHED_BYTES = 128 << 10 }; /* larger tiles would push each other out */
+  if (!repeated || n->mode != WHOLE || type_numel(op->out[0]->type) * type_elem_bytes(op->out[0]->type) > CACHED_BYTES) return NULL;
+  const Sym *base = index_of(n->e, op->in[0])->base;
+  const Op *loop = op->block->parent;
+  const char *bytes = loop && loop->code == OP_FOR ? growth_of(n->e, base, loop) : NULL;
+  if (!bytes || !strcmp(bytes, "0")) bytes = growth_of(n->e, base, NULL);
   return bytes && strcmp(bytes, "0") != 0 ? bytes : NULL;
 }
 
@@ -379,7 +332,7 @@ NestText load_value(Nest *n, Op *op, const int8_t *map) {
   if (op->in_count > 1) mask_add(n, &m, op->in[1], map);
   if (op->in_count > 2) other = demand(n, op->in[2], map);
   Place p = place_of(n, op->in[0], map);
-  n->prefetch = again_in_next_program(n, op);
+  n->prefetch = what_comes_next(n, op);
   NestText r = load_from(n, op->out[0], type_dtype(op->out[0]->type), &p, op->in_count > 1 ? &m : NULL, other);
   n->prefetch = NULL;
   return r;
@@ -497,7 +450,7 @@ void store_root(Nest *n, Root *r) {
   Place p = place_of(n, op->in[0], r->map);
   if (n->pass == 0) quote_source(n->e, &n->sinks, n->e->indent + 1 + n->vector_level, op->span);
   /* Past the caches where the launch is large, unless programs begin their rows within each other's lines. */
-  const char *far = "far", *bytes = n->mode == WHOLE ? sym_growth(n->e, index_of(n->e, op->in[0])->base) : NULL;
+  const char *far = "far", *bytes = n->mode == WHOLE ? growth_of(n->e, index_of(n->e, op->in[0])->base, NULL) : NULL;
   if (bytes && strcmp(bytes, "0") != 0) far = named(n, 0, text(n->e, "far && ((%s) & 63) == 0", bytes));
   store_to(n, d, &p, op->in_count > 2 ? &m : NULL, x, far);
 }

@@ -204,6 +204,11 @@ void emit_body(Emit *e, const Block *b, const char *const *args, const char **ou
 /* The same on vectors. */
 void emit_vector_body(Emit *e, const Block *b, const char *const *args, const char **out);
 
+/* ---- growth.c ------------------------------------------------------------------------------------------------------ */
+
+/* What s gains from one program to the next along x, or from one turn of `loop` to the next, as C text; NULL: not known. */
+const char *growth_of(Emit *e, const Sym *s, const Op *loop);
+
 /* ---- nest.c, special.c --------------------------------------------------------------------------------------------- */
 
 void emit_group(Emit *e, Group *g);
