@@ -177,6 +177,27 @@ static void test_converts(void **state) {
   }
 }
 
+/* Narrowing towards zero, from f32 and f64. */
+static void test_towards_zero(void **state) {
+  (void)state;
+  static const Dtype to[] = {DT_F16, DT_BF16, DT_F8E5, DT_F8E4NV, DT_F8E4B15, DT_F8E4B8, DT_F8E5B16};
+  for (int wide = 0; wide < 2; wide++) {
+    const char *t = wide ? "f64" : "f32";
+    begin("kernel @k(%%x: *%s", t);
+    for (int d = 0; d < 7; d++) ADD(", %%o%d: *%s", d, dtype_name(to[d]));
+    ADD(") {\n  %%i = arange {start=0, end=64} : i32[64]\n  %%p = splat %%x : *%s[64]\n  %%q = addptr %%p, %%i : *%s[64]\n  %%xx = load %%q : %s[64]\n  %%one = load %%x : %s\n",
+        t, t, t, t);
+    for (int d = 0; d < 7; d++) {
+      const char *n = dtype_name(to[d]);
+      ADD("  %%v%d = convert %%xx {rounding=1} : %s[64]\n  %%s%d = splat %%o%d : *%s[64]\n  %%a%d = addptr %%s%d, %%i : *%s[64]\n  store %%a%d, %%v%d\n", d, n, d, d, n, d, d, n,
+          d, d);
+      ADD("  %%w%d = convert %%one {rounding=1} : %s\n  %%c%d = const {value=64} : i32\n  %%b%d = addptr %%o%d, %%c%d : *%s\n  store %%b%d, %%w%d\n", d, n, d, d, d, d, n, d, d);
+    }
+    ADD("}\n");
+    cpu_check(&(CpuCase){.ir = ir.at, .count = 65});
+  }
+}
+
 /* Every function of math.def, every signature, on numbers in [0.1, 1]. */
 static void test_math(void **state) {
   (void)state;
@@ -231,7 +252,7 @@ static void test_math(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_arithmetic), cmocka_unit_test(test_scalars), cmocka_unit_test(test_short),
-      cmocka_unit_test(test_converts),   cmocka_unit_test(test_math),
+      cmocka_unit_test(test_converts),   cmocka_unit_test(test_math),   cmocka_unit_test(test_towards_zero),
   };
   int failed = cmocka_run_group_tests(tests, kit_setup, kit_teardown);
   buf_destroy(&ir);

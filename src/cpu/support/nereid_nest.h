@@ -1,4 +1,5 @@
-/* nereid_nest: what the loop nests that cpu/nest.c writes use beside the library. Needs nereid_cpu.h, nereid_vec.h and nereid_mem.h. */
+/* nereid_nest: what the loop nests that cpu/nest.c writes use beside the library. Needs nereid_cpu.h, nereid_vec.h,
+ * nereid_convert.h and nereid_mem.h. */
 #ifndef NEREID_NEST_H
 #define NEREID_NEST_H
 
@@ -27,5 +28,21 @@ ND_XLOAD(i1)
 ND_XLOAD(f32)
 ND_XLOAD(f64)
 #undef ND_XLOAD
+
+/* To 8 bits towards zero: the nearest, and one step back where that is further out. */
+#define ND_CVTZ8(T)                                                                                                  \
+  ND_INLINE nd_f32v nd_cvtz_##T##_f32v(nd_f32v x) {                                                                  \
+    nd_f32v near = nd_cvt_##T##_f32v(x);                                                                             \
+    return nd_select_f32v(nd_gt_f32v(nd_abs_f32v(near), nd_abs_f32v(x)), nd_from_bits_##T##v(nd_bits_##T##v(near) - 1), near); \
+  }                                                                                                                  \
+  ND_INLINE nd_f32 nd_cvtz_##T##_f32(nd_f32 x) { return nd_cvtz_##T##_f32v(nd_splat_f32v(x))[0]; }                   \
+  ND_INLINE nd_f32v nd_cvtz_##T##_f64v(nd_f64v x) { return nd_cvtz_##T##_f32v(nd_cvtz_f32_f64v(x)); }                \
+  ND_INLINE nd_f32 nd_cvtz_##T##_f64(nd_f64 x) { return nd_cvtz_##T##_f32(nd_cvtz_f32_f64(x)); }
+ND_CVTZ8(fp8e5)
+ND_CVTZ8(fp8e4nv)
+ND_CVTZ8(fp8e4b15)
+ND_CVTZ8(fp8e4b8)
+ND_CVTZ8(fp8e5b16)
+#undef ND_CVTZ8
 
 #endif
