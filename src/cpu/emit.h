@@ -6,7 +6,8 @@
  *   plan.c     which operations share a loop nest (Group), which values must be kept (Buffer, View), in what order
  *   buffer.c   where each buffer stands in the scratch area
  *   emit.c     the frame of the text; control.c: scalars and control flow; nest.c: a Group's loops;
- *   element.c  one elementwise operation; access.c: loads, stores, masks; reduce.c; special.c: dot, sort, scan, ...
+ *   element.c  one elementwise operation; access.c: loads, stores, masks; growth.c: where the next ones are; reduce.c;
+ *   special.c  dot, sort, scan, ...; text.c: small pieces of C text; cc.c: that text to loaded code
  *
  * A tensor value is one of
  *   virtual    index arithmetic, constants, masks made of them: written anew wherever it is needed, never kept;

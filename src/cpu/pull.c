@@ -1,0 +1,381 @@
+/* Which nest computes what, and which values are kept.
+ *
+ * A root (a store, a reduction, a value to keep) joins the open group when it runs over the same dims along the same vectors and all it
+ * needs can be had at its own index there (fits). Then what it needs runs in that group (pull); what an earlier group computes is
+ * kept by that group after all (keep_in), unless it is a load that may be repeated.
+ *
+ * Vectors run along the last dim, or along the one in which a store is contiguous. A load that is contiguous along another
+ * is kept along that one and turned (transposed) in memory, which costs less than gathering single elements.
+ */
+#include "cpu/plan.h"
+
+/* ---- what may conflict ---- */
+
+bool may_alias(Emit *e, Value *p, Value *q) {
+  Value *a = pointer_root(e, p), *b = pointer_root(e, q);
+  return !a || !b || a == b;
+}
+
+bool same_address(Emit *e, Value *p, Value *q) {
+  if (p == q) return true;
+  if (!type_same_shape(p->type, q->type) || p->type->dtype != q->type->dtype) return false;
+  Index *a = index_of(e, p), *b = index_of(e, q);
+  return a && b && index_equal(a, b, p->type->rank);
+}
+
+/* ---- addresses ---- */
+
+bool is_access(const Op *op) {
+  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS;
+}
+
+int address_terms(Emit *e, const Op *op, int i, const Term **terms) {
+  if (i > 0 || !is_access(op) || op->in[0]->type->rank == 0) return 0;
+  Index *x = index_of(e, op->in[0]);
+  *terms = x->term;
+  return x->term_count;
+}
+
+/* ---- pulling ---- */
+
+static bool load_may_repeat(Planner *p, Value *v) {
+  return v->def->code == OP_LOAD && !v->def->attr[2] && info_of(p->e, v)->epoch == p->epoch && v->def->block;
+}
+
+static bool inputs_fit(Planner *p, Op *op, Group *g);
+
+/* Whether v can be had, at its own index, in the nest of g. Call with a fresh stamp. */
+bool fits(Planner *p, Value *v, Group *g) {
+  Emit *e = p->e;
+  Info *info = info_of(e, v);
+  if (v->type->rank == 0) return !g || info->owner != g;
+  if (info->visit == e->stamp) return info->visit_ok;
+  info->visit = e->stamp;
+  info->visit_ok = true;
+  bool virtual = value_is_virtual(e, v);
+  if (info->view && !virtual) {
+    if (info->owner != g) return true;
+    if (info->sealed) {
+      info->visit_ok = false;
+      return false;
+    }
+  }
+  if (!v->def) return true;
+  Op *op = v->def;
+  if (!virtual && !op_is_view(op) && info->owner && info->owner != g && !load_may_repeat(p, v)) return true;
+  info->visit_ok = inputs_fit(p, op, g);
+  return info->visit_ok;
+}
+
+static bool inputs_fit(Planner *p, Op *op, Group *g) {
+  const Term *terms;
+  for (int i = 0; i < op->in_count; i++) {
+    if (!fits(p, op->in[i], g)) return false;
+    for (int k = address_terms(p->e, op, i, &terms) - 1; k >= 0; k--)
+      if (!fits(p, terms[k].value, g)) return false;
+  }
+  return true;
+}
+
+static void note_read(Planner *p, Group *g, Value *v, const int8_t map[MAX_RANK]) {
+  Emit *e = p->e;
+  View *view = info_of(e, v)->view;
+  vec_push(e->arena, &g->reads, view->buffer);
+  bool straight = v->type->rank == g->rank && view_is_compact(view, v->type);
+  for (int k = 0; straight && k < v->type->rank; k++)
+    straight = map[k] == k || (v->type->shape[k] == 1 && g->shape[k] == 1);
+  if (!straight) vec_push(e->arena, &g->skewed, view->buffer);
+}
+
+/* g already computes v: it writes it down as well. */
+static void keep_in(Planner *p, Group *g, Value *v) {
+  Emit *e = p->e;
+  Info *info = info_of(e, v);
+  info->view = view_row_major(e, buffer_new(e, v->type), v->type);
+  Root *r = NEW(e->arena, Root);
+  r->kind = ROOT_KEEP;
+  r->value = v;
+  r->view = info->view;
+  memcpy(r->map, info->map, sizeof r->map);
+  vec_push(e->arena, &g->roots, r);
+}
+
+static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]);
+
+static void pull(Planner *p, Value *v, Group *g, const int8_t map[MAX_RANK]) {
+  Emit *e = p->e;
+  Info *info = info_of(e, v);
+  if (v->type->rank == 0) return;
+  Op *op = v->def;
+  bool virtual = value_is_virtual(e, v);
+  if (!virtual && info->view && info->owner != g) {
+    note_read(p, g, v, map);
+    return;
+  }
+  if (op_is_view(op)) {
+    int8_t m[MAX_RANK], inner[MAX_RANK];
+    view_map(op, m);
+    for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : map[m[k]];
+    pull(p, op->in[0], g, inner);
+    return;
+  }
+  if (!virtual) {
+    if (info->owner == g) return;
+    if (info->owner && !load_may_repeat(p, v)) {
+      keep_in(p, info->owner, v);
+      note_read(p, g, v, map);
+      return;
+    }
+    if (op->code == OP_LOAD) {
+      vec_push(e->arena, &g->loads, op);
+      if (info->owner) vec_push(e->arena, &g->repeats, op);
+    }
+    info->owner = g;
+    memcpy(info->map, map, sizeof info->map);
+  } else {
+    return; /* made of scalars and virtual values only */
+  }
+  pull_inputs(p, op, g, map);
+}
+
+static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]) {
+  for (int i = 0; i < op->in_count; i++) {
+    const Term *terms;
+    int n = address_terms(p->e, op, i, &terms);
+    if (i > 0 || !is_access(op)) pull(p, op->in[i], g, map);
+    for (int t = 0; t < n; t++) {
+      int8_t inner[MAX_RANK];
+      for (int k = 0; k < MAX_RANK; k++) inner[k] = terms[t].dim[k] < 0 ? -1 : map[terms[t].dim[k]];
+      pull(p, terms[t].value, g, inner);
+    }
+  }
+}
+
+static const Type *root_shape(const Root *r) {
+  return r->kind == ROOT_KEEP ? r->value->type : r->op->in[0]->type;
+}
+
+/* ---- which dim vectors run along ---- */
+
+static int last_dim(const Type *t) {
+  for (int d = t->rank - 1; d >= 0; d--)
+    if (t->shape[d] > 1) return d;
+  return -1;
+}
+
+/* The dim along which neighbours of a tensor of pointers are neighbours in memory, or -1. */
+static int contiguous_dim(Emit *e, Value *ptr) {
+  const Type *t = ptr->type;
+  Index *x = index_of(e, ptr);
+  int bytes = t->ptr > 1 ? 8 : dtype_bytes(t->dtype);
+  for (int d = t->rank - 1; d >= 0; d--) {
+    if (t->shape[d] < 8 || !sym_is(x->coef[d], bytes)) continue;
+    bool other = false;
+    for (int i = 0; i < x->term_count; i++)
+      for (int k = 0; k < MAX_RANK; k++) other |= x->term[i].dim[k] == d;
+    if (!other) return d;
+  }
+  return -1;
+}
+
+static int root_vector_dim(Emit *e, const Root *r) {
+  const Type *t = root_shape(r);
+  int d = r->kind == ROOT_STORE ? contiguous_dim(e, r->op->in[0]) : -1;
+  return d >= 0 ? d : last_dim(t);
+}
+
+/* The nest's own index: dim k runs with dim k. */
+static void own_map(const Type *t, int8_t map[MAX_RANK]) {
+  for (int k = 0; k < MAX_RANK; k++) map[k] = k < t->rank && t->shape[k] > 1 ? (int8_t)k : -1;
+}
+
+static Group *add_root_along(Planner *p, Root *r, int vector_dim);
+
+/* Keeps a load, contiguous along its dim k, so that dim t is: it is written along k, and then turned. */
+static void keep_turned(Planner *p, Value *v, int k, int t) {
+  Emit *e = p->e;
+  const Type *type = v->type;
+  View *along_k = view_row_major(e, buffer_new(e, type), type), *along_t = view_row_major(e, buffer_new(e, type), type);
+  along_k->stride[k] = along_t->stride[t] = 1;
+  along_k->stride[t] = type->shape[k];
+  along_t->stride[k] = type->shape[t];
+  Root *r = NEW(e->arena, Root);
+  r->kind = ROOT_KEEP;
+  r->value = v;
+  r->view = along_k;
+  add_root_along(p, r, k);
+  close_group(p);
+  Item item = {.copy_to = along_t->buffer, .copy_from = along_k->buffer, .rows = type->shape[t], .columns = type->shape[k]};
+  item.matrices = type_numel(type) / (item.rows * item.columns);
+  push_item(p, item);
+  Info *info = info_of(e, v);
+  info->view = along_t;
+  info->owner = NULL;
+}
+
+/* Whether load v is contiguous along its dim k while vectors run along t: of matrices large enough for it to matter. */
+static bool is_turned(Planner *p, Value *v, const int8_t map[MAX_RANK], int vector_dim, int *k, int *t) {
+  Emit *e = p->e;
+  const Type *type = v->type;
+  if (type->rank < 2 || type_numel(type) < 256) return false;
+  *k = contiguous_dim(e, v->def->in[0]);
+  if (*k < type->rank - 2 || map[*k] == vector_dim) return false;
+  *t = *k == type->rank - 1 ? type->rank - 2 : type->rank - 1;
+  return map[*t] == vector_dim && type->shape[*t] >= 8 && !sym_is(index_of(e, v->def->in[0])->coef[*t], 0);
+}
+
+/* Turns the loads that v needs and that lie across the vectors. */
+static void turn_loads(Planner *p, Value *v, const int8_t map[MAX_RANK], int vector_dim) {
+  Emit *e = p->e;
+  Info *info = info_of(e, v);
+  Op *op = v->def;
+  if (v->type->rank == 0 || !op || info->view || value_is_virtual(e, v)) return;
+  if (op_is_view(op)) {
+    int8_t m[MAX_RANK], inner[MAX_RANK];
+    view_map(op, m);
+    for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : map[m[k]];
+    turn_loads(p, op->in[0], inner, vector_dim);
+    return;
+  }
+  if (info->owner || info->turn_asked == vector_dim + 1) return;
+  info->turn_asked = (int8_t)(vector_dim + 1);
+  int k, t;
+  if (op->code == OP_LOAD && is_turned(p, v, map, vector_dim, &k, &t)) {
+    keep_turned(p, v, k, t);
+    return;
+  }
+  for (int i = 0; i < op->in_count; i++) turn_loads(p, op->in[i], map, vector_dim);
+}
+
+Group *add_root(Planner *p, Root *r) {
+  const Type *t = root_shape(r);
+  int vector_dim = root_vector_dim(p->e, r);
+  if (t->rank >= 2) {
+    int8_t map[MAX_RANK];
+    own_map(t, map);
+    if (r->kind == ROOT_KEEP) turn_loads(p, r->value, map, vector_dim);
+    else
+      for (int i = 0; i < r->op->in_count; i++) turn_loads(p, r->op->in[i], map, vector_dim);
+  }
+  return add_root_along(p, r, vector_dim);
+}
+
+static Group *add_root_along(Planner *p, Root *r, int vector_dim) {
+  Emit *e = p->e;
+  const Type *t = root_shape(r);
+  if (p->open) {
+    bool ok = p->open->rank == t->rank && p->open->vector_dim == vector_dim &&
+              memcmp(p->open->shape, t->shape, sizeof(int32_t) * (size_t)t->rank) == 0;
+    e->stamp++;
+    if (ok) ok = r->kind == ROOT_KEEP ? fits(p, r->value, p->open) : inputs_fit(p, r->op, p->open);
+    if (!ok) close_group(p);
+  }
+  if (!p->open) {
+    p->open = NEW(e->arena, Group);
+    p->open->id = ++e->group_count;
+    p->open->rank = t->rank;
+    p->open->vector_dim = vector_dim;
+    memcpy(p->open->shape, t->shape, sizeof p->open->shape);
+  }
+  own_map(t, r->map);
+  if (r->kind == ROOT_KEEP) pull(p, r->value, p->open, r->map);
+  else pull_inputs(p, r->op, p->open, r->map);
+  vec_push(e->arena, &p->open->roots, r);
+  return p->open;
+}
+
+Group *keep_at(Planner *p, Value *v, View *view) {
+  Root *r = NEW(p->e->arena, Root);
+  r->kind = ROOT_KEEP;
+  r->value = v;
+  r->view = view;
+  return add_root(p, r);
+}
+
+/* ---- kept values ---- */
+
+static View *derived_view(Emit *e, const Op *op, const View *from) {
+  int8_t map[MAX_RANK];
+  view_map(op, map);
+  View *v = NEW(e->arena, View);
+  v->buffer = from->buffer;
+  v->offset = from->offset;
+  for (int k = 0; k < op->in[0]->type->rank; k++)
+    if (map[k] >= 0) v->stride[map[k]] = from->stride[k];
+  return v;
+}
+
+View *need_view(Planner *p, Value *v) {
+  Emit *e = p->e;
+  Info *info = info_of(e, v);
+  if (info->view) return info->view;
+  Op *op = v->def;
+  bool virtual = value_is_virtual(e, v);
+  if (!virtual && op_is_view(op) && op->in[0]->type->rank > 0) {
+    View *from = need_view(p, op->in[0]);
+    Info *of = info_of(e, op->in[0]);
+    info->owner = of->owner;
+    info->sealed = of->sealed;
+    return info->view = derived_view(e, op, from);
+  }
+  if (!virtual && info->owner && !op_is_view(op)) {
+    keep_in(p, info->owner, v);
+    return info->view;
+  }
+  if (!virtual && op->code == OP_LOAD) {
+    int8_t map[MAX_RANK];
+    own_map(v->type, map);
+    int k, t;
+    if (is_turned(p, v, map, last_dim(v->type), &k, &t)) {
+      keep_turned(p, v, k, t);
+      return info->view;
+    }
+  }
+  View *view = view_row_major(e, buffer_new(e, v->type), v->type);
+  Group *g = keep_at(p, v, view);
+  info->view = view;
+  if (virtual || op_is_view(op)) info->owner = g;
+  return view;
+}
+
+/* The same, as rows one after the other. */
+View *need_compact(Planner *p, Value *v) {
+  View *view = need_view(p, v);
+  if (view_is_compact(view, v->type)) return view;
+  Emit *e = p->e;
+  const Type *t = v->type;
+  Info *info = info_of(e, v);
+  if (info->owner == p->open) close_group(p);
+  View *compact = view_row_major(e, buffer_new(e, t), t);
+  /* Whole matrices that lie the other way round. */
+  int a = t->rank - 2, b = t->rank - 1;
+  bool turned = t->rank >= 2 && view->offset == 0 && view->stride[a] == 1 && view->stride[b] == t->shape[a] && view->buffer->count == type_numel(t);
+  for (int d = 0; d < a; d++) turned = turned && (t->shape[d] == 1 || view->stride[d] == compact->stride[d]);
+  if (turned && type_numel(t) >= 256) {
+    close_group(p);
+    Item item = {.copy_to = compact->buffer, .copy_from = view->buffer, .rows = t->shape[b], .columns = t->shape[a]};
+    item.matrices = type_numel(t) / (item.rows * item.columns);
+    push_item(p, item);
+    return compact;
+  }
+  keep_at(p, v, compact);
+  return compact;
+}
+
+void force_loads(Planner *p, Value *ptr, Op *together) {
+  Emit *e = p->e;
+  for (int i = 0; i < p->loads.n; i++) {
+    Op *load = p->loads.at[i];
+    Info *info = info_of(e, load->out[0]);
+    if (info->owner || info->view || !info->uses) continue;
+    if (ptr && !may_alias(e, ptr, load->in[0])) continue;
+    if (together && same_address(e, together->in[0], load->in[0])) {
+      /* Does the store need it? Then they go together. */
+      e->stamp++;
+      for (int k = 0; k < together->in_count; k++) fits(p, together->in[k], NULL);
+      if (info->visit == e->stamp) continue;
+    }
+    need_view(p, load->out[0]);
+  }
+}
+
