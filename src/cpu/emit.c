@@ -89,12 +89,13 @@ static void write_program(Emit *e, const Func *f) {
   buf_puts(e->out, "}\n");
 }
 
-static void write_entry(Emit *e) {
+/* Stores past the caches are not ordered with atomics, by which programs may hand each other what they stored. */
+static void write_entry(Emit *e, bool atomics) {
   buf_printf(e->out,
              "\n__attribute__((visibility(\"default\"))) const uint64_t nereid_scratch_bytes = %lld;\n\n"
              "__attribute__((visibility(\"default\"))) int nereid_kernel(const uint64_t *args, const int32_t grid[3], int64_t begin, "
              "int64_t end,\n                  void *scratch, const NereidHost *host) {\n"
-             "  const int far = nd_far(host);\n"
+             "  const int far = %s;\n"
              "  int status = 0;\n"
              "  int32_t program[3] = {(int32_t)(begin %% grid[0]), (int32_t)(begin / grid[0] %% grid[1]),\n"
              "                        (int32_t)(begin / grid[0] / grid[1])};\n"
@@ -109,7 +110,7 @@ static void write_entry(Emit *e) {
              "  nd_far_end(far);\n"
              "  return status;\n"
              "}\n",
-             (long long)(e->scratch + 64));
+             (long long)(e->scratch + 64), atomics ? "0" : "nd_far(host)");
 }
 
 /* Whether some tile is turned on its way from buffer to buffer. */
@@ -153,5 +154,5 @@ void cpu_emit_c(Func *f, Buf *out) {
   if (u.atomic) buf_puts(out, text_atomic);
   if (u.print) buf_puts(out, text_print);
   write_program(e, f);
-  write_entry(e);
+  write_entry(e, u.atomic);
 }
