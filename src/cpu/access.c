@@ -406,7 +406,7 @@ static bool raw_bits(Nest *n, Value *v, Dtype to, const int8_t *map, NestText *b
   Emit *e = n->e;
   int8_t at[MAX_RANK];
   memcpy(at, map, sizeof at);
-  while (v->def && op_is_view(v->def) && v->type->rank > 0 && !info_of(e, v)->view) {
+  while (v->def && op_is_view(v->def) && v->type->rank > 0 && (!info_of(e, v)->view || loads_here(n->g, v->def))) {
     int8_t m[MAX_RANK], inner[MAX_RANK];
     view_map(v->def, m);
     for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : at[m[k]];
@@ -420,7 +420,7 @@ static bool raw_bits(Nest *n, Value *v, Dtype to, const int8_t *map, NestText *b
   bool runs = false; /* with the vectors */
   for (int k = 0; k < v->type->rank; k++) runs |= at[k] == n->vector_dim;
   if (!runs) return false;
-  if (loads_here(n->g, op)) {
+  if (op && op->code == OP_LOAD && loads_here(n->g, op)) {
     Mask m = {0};
     if (op->in_count > 2) {
       Op *other = op->in[2]->def;
