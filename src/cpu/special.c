@@ -1,20 +1,20 @@
 /* Operations on whole tiles, which read and write kept tiles (plan.c has put them there, rows one after the other):
- * dot, scan, sort, histogram, gather, map, device_print, device_assert, and tiles that become scalars.
+ * dot, sort, histogram, gather, map, device_print, device_assert, and tiles that become scalars.
  */
-#include "cpu/emit.h"
+#include "cpu/special.h"
 
-static Dtype kept(const Value *v) { return type_dtype(v->type); }
+Dtype kept(const Value *v) { return type_dtype(v->type); }
 
-static const char *view_text(Emit *e, const View *v) {
+const char *view_text(Emit *e, const View *v) {
   return text(e, "scratch + %lld", (long long)(v->buffer->place + v->offset * dtype_bytes(v->buffer->dtype)));
 }
 
 /* "(const void *)(scratch + 128)" and the like, to element [at] (text). */
-static const char *element_at(Emit *e, const View *v, const char *at) {
+const char *element_at(Emit *e, const View *v, const char *at) {
   return text(e, "(void *)(%s + (%s) * %d)", view_text(e, v), at, dtype_bytes(v->buffer->dtype));
 }
 
-static void open_scope(Emit *e, const char *format, ...) {
+void open_scope(Emit *e, const char *format, ...) {
   for (int i = 0; i < e->indent; i++) buf_puts(e->out, "  ");
   va_list ap;
   va_start(ap, format);
@@ -24,7 +24,7 @@ static void open_scope(Emit *e, const char *format, ...) {
   e->indent++;
 }
 
-static void close_scope(Emit *e) {
+void close_scope(Emit *e) {
   e->indent--;
   line(e, "}");
 }
@@ -103,56 +103,7 @@ static void emit_dot(Emit *e, Op *op) {
   if (!packs && o->carry[2]) convert_tile(e, at, c->dtype, acc, wide, type_numel(c));
 }
 
-/* ---- scan, map: the body on scalars ---- */
-
-enum { MAX_PARTS = 16 };
-
-static void check_parts(Emit *e, const Op *op, int n) {
-  if (n > MAX_PARTS)
-    fail(e->cx, op->span ? *op->span : (Span){0}, "%s of more than %d tensors at once is not supported", op_info[op->code].name,
-         MAX_PARTS);
-}
-
-static void emit_scan(Emit *e, Op *op) {
-  OpPlan *o = op->note;
-  const Type *t = op->in[0]->type;
-  int axis = (int)op->attr[0], parts = op->in_count;
-  bool reverse = op->attr[1];
-  long long outer = 1, inner = 1, n = t->shape[axis];
-  for (int d = 0; d < axis; d++) outer *= t->shape[d];
-  for (int d = axis + 1; d < t->rank; d++) inner *= t->shape[d];
-  check_parts(e, op, parts);
-  const char *acc[MAX_PARTS], *cur[MAX_PARTS], *args[2 * MAX_PARTS], *out[MAX_PARTS];
-  open_scope(e, "for (int64_t at = 0; at < %lld; at++)", outer * inner);
-  line(e, "const int64_t first = at / %lld * %lld + at %% %lld;", inner, inner * n, inner);
-  for (int k = 0; k < parts; k++) {
-    acc[k] = fresh_name(e, NULL), cur[k] = fresh_name(e, NULL);
-    line(e, "nd_%s %s = 0;", dtype_name(held_dtype(kept(op->in[k]))), acc[k]);
-    args[k] = acc[k], args[parts + k] = cur[k];
-  }
-  open_scope(e, "for (int64_t j = 0; j < %lld; j++)", n);
-  if (reverse) line(e, "const int64_t i = first + (%lld - j) * %lld;", n - 1, inner);
-  else line(e, "const int64_t i = first + j * %lld;", inner);
-  for (int k = 0; k < parts; k++)
-    line(e, "const nd_%s %s = nd_load_%s(%s);", dtype_name(held_dtype(kept(op->in[k]))), cur[k], dtype_name(kept(op->in[k])),
-         element_at(e, o->in[k], "i"));
-  open_scope(e, "if (j == 0)");
-  for (int k = 0; k < parts; k++) line(e, "%s = %s;", acc[k], cur[k]);
-  close_scope(e);
-  open_scope(e, "else");
-  emit_body(e, op->body[0], args, out);
-  const char *next[MAX_PARTS];
-  for (int k = 0; k < parts; k++) {
-    next[k] = fresh_name(e, NULL);
-    line(e, "const nd_%s %s = %s;", dtype_name(held_dtype(kept(op->in[k]))), next[k], out[k]);
-  }
-  for (int k = 0; k < parts; k++) line(e, "%s = %s;", acc[k], next[k]);
-  close_scope(e);
-  for (int k = 0; k < parts; k++)
-    line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[k])), element_at(e, o->out[k], "i"), acc[k]);
-  close_scope(e);
-  close_scope(e);
-}
+/* ---- map: the body on scalars ---- */
 
 static void emit_map(Emit *e, Op *op) {
   OpPlan *o = op->note;
@@ -314,7 +265,7 @@ void emit_special(Emit *e, Op *op) {
   quote_source(e, e->out, e->indent, op->span);
   switch (op->code) {
     case OP_DOT: emit_dot(e, op); break;
-    case OP_SCAN: emit_scan(e, op); break;
+    case OP_SCAN: emit_scan(e, op); break; /* scan.c */
     case OP_MAP: emit_map(e, op); break;
     case OP_SORT: emit_sort(e, op); break;
     case OP_HISTOGRAM: emit_histogram(e, op); break;

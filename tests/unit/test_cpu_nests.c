@@ -382,6 +382,36 @@ static void test_shapes(void **state) {
         "  %u, %v = split %a : f32, f32\n  %d = sub %u, %v : f32\n  %j = join %d, %v : f32[2]\n  %so = splat %o : *f32[2]\n  %po = addptr %so, %n : *f32[2]\n  store %po, %j\n}\n", 2);
 }
 
+/* Sums forwards and backwards, along either dim, and the composition of linear functions, which does not commute. */
+static void test_scans(void **state) {
+  (void)state;
+  static const char *const types[] = {"f32", "i32", "i64", "f64", "bf16", "i8", "i1"};
+  static const int sizes[][2] = {{2, 64}, {4, 16}, {16, 8}, {64, 32}, {8, 2}, {1, 128}, {32, 1}};
+  for (int i = 0; i < 7; i++)
+    for (int z = 0; z < 7; z++) {
+      const char *t = types[i];
+      int m = sizes[z][0], n = sizes[z][1];
+      Buf b = {0};
+      buf_printf(&b, "kernel @k(%%x: *%s, %%o: *%s, %%q: *%s) {\n  %%n = arange {start=0, end=%d} : i32[%d]\n  %%i = reshape %%n : i32[%d,%d]\n  %%s = splat %%x : *%s[%d,%d]\n  %%p = addptr %%s, %%i : *%s[%d,%d]\n  %%a = load %%p : %s[%d,%d]\n", t, t, t, m * n,
+                 m * n, m, n, t, m, n, t, m, n, t, m, n);
+      for (int k = 0; k < 2; k++)
+        buf_printf(&b, "  %%c%d = scan %%a {axis=%d%s} : %s[%d,%d] do (%%u%d: %s, %%v%d: %s) {\n    %%w%d = %s %%u%d, %%v%d : %s\n    yield %%w%d\n  }\n  %%s%d = splat %%%c : *%s[%d,%d]\n  %%p%d = addptr %%s%d, %%i : *%s[%d,%d]\n  store %%p%d, %%c%d\n", k, k,
+                   (i + z + k) % 2 ? ", reverse=1" : "", t, m, n, k, t, k, t, k, i == 6 ? "xor" : "add", k, k, t, k, k, k ? 'q' : 'o', t, m, n, k, k, t, m, n, k, k);
+      buf_puts(&b, "}\n");
+      cpu_check(&(CpuCase){.ir = b.at, .count = m * n, .fill = FILL_UNIT, .tolerance = 1e-4});
+      buf_destroy(&b);
+    }
+  for (int reverse = 0; reverse < 2; reverse++) {
+    Buf b = {0};
+    buf_puts(&b, ONE(64, "f32"));
+    buf_printf(&b, "  %%r, %%q = scan %%a, %%b {axis=0%s} : f32[64], f32[64] do (%%a1: f32, %%b1: f32, %%a2: f32, %%b2: f32) {\n"
+               "    %%m = mul %%a1, %%a2 : f32\n    %%t = mul %%b1, %%a2 : f32\n    %%w = add %%t, %%b2 : f32\n    yield %%m, %%w\n  }\n"
+               "  store %%po, %%q\n}\n", reverse ? ", reverse=1" : "");
+    cpu_check(&(CpuCase){.ir = b.at, .count = 64, .fill = FILL_UNIT, .tolerance = 1e-4});
+    buf_destroy(&b);
+  }
+}
+
 static void test_map(void **state) {
   (void)state;
   check(ONE(16, "f32")
@@ -432,6 +462,7 @@ int main(void) {
       cmocka_unit_test(test_memory_order),
       cmocka_unit_test(test_gather_scatter),
       cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_scans),
       cmocka_unit_test(test_map),
       cmocka_unit_test(test_atomics),
       cmocka_unit_test(test_print_and_assert),
