@@ -188,7 +188,13 @@ NEREID_API nereid_status nereid_inspect(nereid_module *m, const char *kernel, co
                                         nereid_error **error);
 
 /* What is supported: every name of the language, and whether each device has it. docs/language.md is made from this. */
-typedef struct nereid_language_name { const char *group, *name; bool interp, cpu; const char *remark; } nereid_language_name;
+typedef struct nereid_language_name {
+  const char *group, *name;
+  bool interp, cpu;
+  const char *remark;    /* or NULL */
+  const char *arguments; /* "x, y, ieee_rounding=False"; NULL: not called */
+  bool is_method;        /* of tensors too: x.sum() */
+} nereid_language_name;
 NEREID_API int nereid_language_count(void);
 NEREID_API nereid_language_name nereid_language_at(int i);
 

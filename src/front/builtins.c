@@ -368,9 +368,10 @@ static LanguageName *language_rows;
 static int language_count;
 static pthread_once_t language_once = PTHREAD_ONCE_INIT;
 
-static void add_language_row(const char *group, const char *library, const char *name, bool here, const char *remark) {
+static void add_language_row(const char *group, const char *library, const char *name, bool here, const char *remark,
+                             const char *arguments, bool is_method) {
   char *full = qualified(library, name);
-  if (full) language_rows[language_count++] = (LanguageName){group, full, here, here, remark};
+  if (full) language_rows[language_count++] = (LanguageName){group, full, here, here, remark, arguments, is_method};
 }
 
 static void make_language_rows(void) {
@@ -381,11 +382,12 @@ static void make_language_rows(void) {
   if (!language_rows) return;
   for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
     for (size_t i = 0; g == 0 && i < sizeof tl_dtypes / sizeof *tl_dtypes; i++)
-      if (strcmp(tl_dtypes[i].name, "float8e4")) add_language_row(groups[0], "tl", tl_dtypes[i].name, true, NULL);
+      if (strcmp(tl_dtypes[i].name, "float8e4")) add_language_row(groups[0], "tl", tl_dtypes[i].name, true, NULL, NULL, false);
     for (int t = 0; t < TABLE_COUNT; t++)
       for (const Builtin *b = tables[t]; b->name; b++)
         if (b->group && !strcmp(b->group, groups[g]))
-          add_language_row(groups[g], b->library, b->name, !(b->flags & BUILTIN_NO_CPU), b->remark);
+          add_language_row(groups[g], b->library, b->name, !(b->flags & BUILTIN_NO_CPU), b->remark, b->signature,
+                           b->flags & BUILTIN_MEMBER);
     for (size_t i = 0; i < sizeof plain_names / sizeof *plain_names; i++)
       if (!strcmp(plain_names[i].group, groups[g])) language_rows[language_count++] = plain_names[i];
   }

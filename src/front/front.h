@@ -90,7 +90,12 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
 int64_t front_eval_int(Context *cx, const char *expression, int n, const char *const *names, const double *values);
 
 /* The table behind docs/language.md: every library name and who supports it. */
-typedef struct LanguageName { const char *group, *name; bool interp, cpu; const char *remark; } LanguageName;
+typedef struct LanguageName {
+  const char *group, *name;
+  bool interp, cpu;
+  const char *remark, *arguments; /* either may be NULL */
+  bool is_method;                 /* of tensors too */
+} LanguageName;
 const LanguageName *front_language_table(int *count);
 
 #endif

@@ -270,7 +270,7 @@ static Py *call_libdevice(Front *fr, const Builtin *b, Span at, Py **args) {
   ((arity) == 1 ? "arg0" : (arity) == 2 ? "arg0, arg1" : (arity) == 3 ? "arg0, arg1, arg2" : "arg0, arg1, arg2, arg3")
 const Builtin lib_libdevice_table[] = {
 #define MATH(id, name, arity, sig)                                                                                     \
-  {"libdevice", name, LIBDEVICE_SIGNATURE(arity), call_libdevice, "libdevice", 0, NULL},
+  {"libdevice", name, LIBDEVICE_SIGNATURE(arity), call_libdevice, "libdevice", 0, sig},
 #include "tile/math.def"
 #undef MATH
     {0},
