@@ -45,11 +45,18 @@ ND_RAW(b8, u64)
   }
 
 #if defined(ND_AVX512)
+/* gcc makes one vextracti32x8 of taking the low half of a register and storing it under a mask; unlike a masked store that one
+ * faults for lanes that the mask leaves out (SDM, exception type E6NF). */
+#define ND_HOLD_STORED(x) __asm__("" : "+v"(x))
 #define ND_RAW_MASKED(B, low, I, load, store) \
   ND_INLINE nd_##B##v nd_mload_##B(const void *p, nd_mask m, nd_##B##v other) { \
     return (nd_##B##v)load((I)other, nd_mask_bits(m), p); \
   } \
-  ND_INLINE void nd_mstore_##B(void *p, nd_##B##v x, nd_mask m) { store(p, nd_mask_bits(m), (I)x); }
+  ND_INLINE void nd_mstore_##B(void *p, nd_##B##v x, nd_mask m) { \
+    I held = (I)x; \
+    ND_HOLD_STORED(held); \
+    store(p, nd_mask_bits(m), held); \
+  }
 ND_RAW_MASKED(b4, 0, ND_MI, ND_MM(mask_loadu_epi32), ND_MM(mask_storeu_epi32))
 ND_INLINE nd_b8v nd_mload_b8(const void *p, nd_mask m, nd_b8v other) {
   nd_u64u r = {other};
