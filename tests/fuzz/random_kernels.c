@@ -1,8 +1,9 @@
 /* random_kernels: runs random valid kernels on the interpreter and on the CPU device and compares what they leave in memory.
  *
- *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print | --whole]
+ *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print | --here | --whole]
  *
- * Kernel number i of a seed is always the same one; `random_kernels 1 SEED i` runs it alone, `--print` only shows it. gen.h says how
+ * Kernel number i of a seed is always the same one; `random_kernels 1 SEED i` runs it alone, `--print` only shows it, `--here` runs it in this
+ * process, for a debugger. gen.h says how
  * kernels are made and why their results must agree. Each runs in a process of its own, so that one that crashes or hangs costs itself only. On
  * the CPU each array stands against a page that nobody may touch, so an access past its end ends in a signal; the bytes on the other
  * side are checked. What disagrees is cut down, statement by statement, as long as it still does (`--whole`: not), and printed with the first differing element.
@@ -255,30 +256,33 @@ static void report(uint64_t seed, int64_t i, State state, char *detail, bool who
 int main(int argc, char **argv) {
   int64_t numbers[3] = {60, 1, 0};
   int given = 0, jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), reported = 0;
-  bool print = false, whole = false;
+  bool print = false, here = false, whole = false;
   for (int i = 1; i < argc; i++) {
     char *end = "";
     if (!strcmp(argv[i], "--print")) print = true;
+    else if (!strcmp(argv[i], "--here")) here = true;
     else if (!strcmp(argv[i], "--whole")) whole = true;
     else if (!strcmp(argv[i], "-j") && i + 1 < argc) jobs = (int)strtol(argv[++i], &end, 10);
     else if (given < 3) numbers[given++] = strtoll(argv[i], &end, 10);
     else end = argv[i];
-    if (*end) return fprintf(stderr, "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print | --whole]\n"), 2;
+    if (*end) return fprintf(stderr, "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print | --here | --whole]\n"), 2;
   }
   int64_t count = numbers[0], first = numbers[2], next = 0, done = 0;
   uint64_t seed = (uint64_t)numbers[1];
   if (jobs < 1) jobs = 1;
   if (jobs > MAX_JOBS) jobs = MAX_JOBS;
-  for (int64_t i = first; print && i < first + count; i++) {
+  setenv("NEREID_CACHE_DIR", "/dev/null/none", 1); /* nothing is kept: every kernel is new */
+  for (int64_t i = first; (print || here) && i < first + count; i++) {
     RandomKernel k;
+    char detail[DETAIL] = "";
     random_kernel_make(&k, kernel_seed(seed, i));
-    print_kernel(&k, k.text);
+    if (print) print_kernel(&k, k.text);
+    if (here) printf("%s %s\n", state_names[run_kernel(&k, k.text, kernel_seed(seed, i), detail)], detail);
     random_kernel_free(&k);
   }
-  if (print) return 0;
+  if (print || here) return 0;
   details = mmap(NULL, DETAIL * MAX_JOBS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (details == MAP_FAILED) return fprintf(stderr, "out of memory\n"), 2;
-  setenv("NEREID_CACHE_DIR", "/dev/null/none", 1); /* nothing is kept: every kernel is new */
   struct { pid_t pid; int64_t i; RandomKernel k; } running[MAX_JOBS] = {0};
   int64_t states[STATE_COUNT] = {0};
   struct { int64_t i; State state; char *detail; } *bad = NULL;
