@@ -8,7 +8,8 @@ static const char opening[] =
     "Made by `nereid language` from the tables that the compiler itself uses; do not edit. It is Triton 3.6's language. A name that is not\n"
     "here is an error with the nearest name that is; \"no\" means an error that says why.\n\n"
     "Names may be reached as Triton allows: `tl.exp`, `tl.math.exp`; `libdevice.tanh` as `tl.extra.libdevice`, `tl.extra.cuda.libdevice` or\n"
-    "`tl.math.tanh`; under any name given by `import ... as`. \"method\" means that a tensor has it too: `x.sum(axis=0)`.\n\n"
+    "`tl.math.tanh`; under any name given by `import ... as`. \"method\" means that a tensor has it too: `x.sum(axis=0)`. Functions of libdevice\n"
+    "take exactly the types that stand beside them, before the colon.\n\n"
     "## Statements and expressions\n\n"
     "| in a kernel | |\n| --- | --- |\n"
     "| `if`, `elif`, `else`, `a if c else b` | on constexprs: resolved while compiling; on scalars: both sides compiled, with values of one type |\n"
@@ -18,17 +19,28 @@ static const char opening[] =
     "| calls of `@triton.jit` functions | positional, keyword, default and `*args` arguments; functions, types, strings, tuples, `None` as arguments |\n"
     "| `x = ...`, `x: tl.constexpr = ...`, `x += ...`, `a, b = ...`, `(a, b), c = ...`, `:=` | |\n"
     "| tuples and lists, named tuples, `@triton.aggregate` classes, comprehensions over tuples | |\n"
-    "| `+ - * / // % & | ^ << >> ~`, comparisons, `and or not`, `is`, `is not` | Triton's promotion: numbers in the text are weak, scalars are not |\n"
+    "| `+ - * / // %`, bit operations, shifts, comparisons, `and or not`, `is`, `is not` | Triton's promotion: numbers in the text are weak, scalars are not |\n"
     "| `in`, `not in`, `**`, chains like `0 < K < 8` | on constexprs |\n"
     "| `x[:, None]`, `t[0]`, `t[1:]` | tensors take `:` and `None`; tuples constexpr indices and slices |\n"
     "| `assert`, f-strings, `pass`, docstrings, annotations | f-strings of constexprs |\n"
     "| `break`, `continue`, `try`, `lambda`, nested `def`, `del`, `global`, `import`, `yield`, `match`, dicts, sets, generators | errors, as in Triton |\n\n"
     "Around the kernels any Python 3.12 may stand; what a kernel needs of it is evaluated: constants, imports of files beside it, decorators.\n";
 
+/* Inside a table: a bar would end the cell, a newline the row. */
+static void print_cell(const char *s) {
+  for (; *s; s++) {
+    if (*s == '\n') fputs("\\n", stdout);
+    else printf("%s%c", *s == '|' ? "\\" : "", *s);
+  }
+}
+
 static void print_row(const nereid_language_name *e) {
   const char *remark = e->remark ? e->remark : "";
-  printf("| `%s%s%s%s` | %s | %s | %s%s%s |\n", e->name, e->arguments ? "(" : "", e->arguments ? e->arguments : "", e->arguments ? ")" : "",
-         e->interp ? "yes" : "no", e->cpu ? "yes" : "no", e->is_method ? "method" : "", e->is_method && *remark ? "; " : "", remark);
+  printf("| `%s", e->name);
+  if (e->arguments) printf("("), print_cell(e->arguments), printf(")");
+  printf("` | %s | %s | %s%s", e->interp ? "yes" : "no", e->cpu ? "yes" : "no", e->is_method ? "method" : "", e->is_method && *remark ? "; " : "");
+  print_cell(remark);
+  printf(" |\n");
 }
 
 static int language(int argc, char **argv) {

@@ -86,7 +86,7 @@ static const char *vector_math(MathFn fn) {
     case MATH_ATAN: return "atan";
     case MATH_SINH: return "sinh";
     case MATH_COSH: return "cosh";
-    case MATH_TANH: return "tanh";
+    case MATH_TANH: case MATH_FAST_TANHF: return "tanh";
     case MATH_ASINH: return "asinh";
     case MATH_ACOSH: return "acosh";
     case MATH_ATANH: return "atanh";

@@ -374,6 +374,14 @@ static void add_language_row(const char *group, const char *library, const char 
   if (full) language_rows[language_count++] = (LanguageName){group, full, here, here, remark, arguments, is_method};
 }
 
+/* As a caller writes them: methods without their first; none for libdevice, whose remark has the types, and for types. */
+static const char *arguments_of(const Builtin *b) {
+  if (!strcmp(b->library, "libdevice") || (b->remark && strstr(b->remark, "annotations"))) return NULL;
+  if (strcmp(b->library, "tensor") && strcmp(b->library, "desc")) return b->signature;
+  const char *comma = strchr(b->signature, ',');
+  return comma ? comma + 2 : "";
+}
+
 static void make_language_rows(void) {
   size_t n = sizeof tl_dtypes / sizeof *tl_dtypes + sizeof plain_names / sizeof *plain_names;
   for (int t = 0; t < TABLE_COUNT; t++)
@@ -386,7 +394,7 @@ static void make_language_rows(void) {
     for (int t = 0; t < TABLE_COUNT; t++)
       for (const Builtin *b = tables[t]; b->name; b++)
         if (b->group && !strcmp(b->group, groups[g]))
-          add_language_row(groups[g], b->library, b->name, !(b->flags & BUILTIN_NO_CPU), b->remark, b->signature,
+          add_language_row(groups[g], b->library, b->name, !(b->flags & BUILTIN_NO_CPU), b->remark, arguments_of(b),
                            b->flags & BUILTIN_MEMBER);
     for (size_t i = 0; i < sizeof plain_names / sizeof *plain_names; i++)
       if (!strcmp(plain_names[i].group, groups[g])) language_rows[language_count++] = plain_names[i];

@@ -182,6 +182,7 @@ static Scalar float_math(MathFn fn, bool single, const Dtype *types, const Scala
     BOTH1(FAST_SINF, sin)
     BOTH1(FAST_COSF, cos)
     BOTH1(FAST_TANF, tan)
+    BOTH1(FAST_TANHF, tanh)
     BOTH1(FAST_EXPF, exp)
     BOTH1(FAST_EXP10F, exp10)
     BOTH1(FAST_LOGF, log)
