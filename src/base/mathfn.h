@@ -542,6 +542,7 @@ ND_FN float nd_fast_sinf(float x) { return sinf(x); }
 ND_FN float nd_fast_cosf(float x) { return cosf(x); }
 ND_FN float nd_fast_tanf(float x) { return tanf(x); }
 ND_FN float nd_fast_expf(float x) { return expf(x); }
+ND_FN float nd_fast_tanhf(float x) { return tanhf(x); }
 ND_FN float nd_fast_exp10f(float x) { return nd_exp10f(x); }
 ND_FN float nd_fast_logf(float x) { return logf(x); }
 ND_FN float nd_fast_log2f(float x) { return log2f(x); }
