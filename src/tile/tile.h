@@ -142,6 +142,7 @@ struct Value {
   int id;           /* unique within the Func: index for side tables, [0, func->value_count) */
   const char *name; /* a name from the source, or NULL; for readers only */
   Facts *facts;     /* NULL until tile_facts() */
+  const struct Layout *layout; /* which thread holds which element: NULL until layout_choose() (layout/layout.h), and of scalars */
   Value *forward;   /* set by value_replace: this value stands for that one; resolved by tile_resolve() */
   void *note;       /* scratch of the pass or back end that is running */
 };

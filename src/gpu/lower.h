@@ -1,0 +1,74 @@
+/* lower: from a Func with layouts to lane IR. Private to src/gpu.
+ *
+ * One walk over the tile IR. Each tile value becomes an array of lane values: a scalar one, a tensor one for each register of its layout, in
+ * the order of the register's number. Values with a zero warp or lane vector are held alike by several threads; what must happen once
+ * (stores, atomics, prints) is guarded by lower_first_holder. Files of lower_*.c each take a group of operations (the table in lower.c).
+ */
+#ifndef NEREID_LOWER_H
+#define NEREID_LOWER_H
+
+#include "gpu/gpu.h"
+#include "layout/layout.h"
+
+typedef struct Lower {
+  Context *cx;
+  Func *f;
+  const GpuTarget *target;
+  LaneFunc *out;
+  LaneBuilder b;
+  LaneValue *tid, *lane, *warp;    /* thread in the block; lane in the warp; warp in the block (zero for one warp) */
+  LaneValue *program[3], *programs[3];
+  LaneValue *diag, *list;          /* hidden parameters, or NULL */
+} Lower;
+
+/* ---- lower.c ---- */
+LaneValue **lower_get(Lower *l, const Value *v);            /* its registers */
+void lower_set(Lower *l, const Value *v, LaneValue **regs); /* the array must live in the arena */
+int lower_count(const Value *v);                            /* 1 for scalars */
+LaneValue **lower_array(Lower *l, int n);
+void lower_block(Lower *l, Block *block);                   /* its operations but the last (yield, condition), which is returned by: */
+Op *lower_body(Lower *l, Block *block);                     /* likewise, and returns the op that ends it */
+/* A body on scalars (reduce, scan, map) with these values for its arguments; out gets what it yields. May be called again and again. */
+void lower_inline(Lower *l, Block *body, LaneValue *const *args, LaneValue **out);
+/* Flat element index held by this thread in register 0, and by register r: thread part xor register part, where xor is an addition
+ * whenever the bits are disjoint (then a plain `or`/`add` with a constant that folds into addresses). */
+LaneValue *lower_thread_part(Lower *l, const Layout *layout);
+LaneValue *lower_element(Lower *l, const Layout *layout, int reg);
+/* The index along dim d of that element. */
+LaneValue *lower_index(Lower *l, const Type *t, const Layout *layout, int reg, int d);
+LaneValue *lower_linear(Lower *l, int bits, const uint32_t *columns, LaneValue *x); /* xor of columns[i] over the set bits i of x; as few operations as it can */
+LaneValue *lower_first_holder(Lower *l, const Layout *layout); /* pred, or NULL when every thread holds its own; layout NULL: a scalar */
+LaneValue *lower_and(Lower *l, LaneValue *p, LaneValue *q);    /* of predicates; NULL means true */
+
+/* ---- by group; each sets the op's results ---- */
+void lower_element_op(Lower *l, Op *op);   /* lower_element.c: arithmetic, cmp, select, addptr, fma; packed halves */
+void lower_convert(Lower *l, Op *op);      /* lower_convert.c: convert, bitcast */
+void lower_math(Lower *l, Op *op);         /* math.c */
+void lower_shape(Lower *l, Op *op);        /* lower_shape.c: const, arange, splat, broadcast, expand_dims, reshape, trans, join, split, cat */
+void lower_load(Lower *l, Op *op);         /* lower_memory.c */
+void lower_store(Lower *l, Op *op);
+void lower_atomic(Lower *l, Op *op);       /* lower_atomic.c */
+void lower_control(Lower *l, Op *op);      /* lower_control.c: for, while, if */
+void lower_relayout(Lower *l, Op *op);     /* lower_relayout.c */
+void lower_reduce(Lower *l, Op *op);       /* lower_reduce.c */
+void lower_scan(Lower *l, Op *op);         /* lower_scan.c */
+void lower_map(Lower *l, Op *op);          /* lower_scan.c */
+void lower_sort(Lower *l, Op *op);         /* lower_sort.c */
+void lower_gather(Lower *l, Op *op);       /* lower_gather.c: gather, histogram */
+void lower_dot(Lower *l, Op *op);          /* lower_dot.c */
+void lower_debug(Lower *l, Op *op);        /* lower_debug.c: print, assert, barrier, assume */
+void lower_asm(Lower *l, Op *op);          /* lower_debug.c */
+
+/* Moves registers in layout `from` into `to` (lower_relayout.c); bits is the element's register type. */
+LaneValue **lower_convert_layout(Lower *l, LaneValue **regs, LaneType type, int elem_bytes, const Layout *from, const Layout *to);
+/* One element in shared memory: its bytes, and the kind that loads and stores it (pred as u8). */
+int lower_shared_bytes(LaneType t);
+LaneValue *lower_shared_load(Lower *l, LaneType t, LaneValue *address, int64_t imm, int buffer);
+void lower_shared_store(Lower *l, LaneType t, LaneValue *address, int64_t imm, int buffer, LaneValue *v, LaneValue *guard);
+
+/* math.c and its files math_*.c: out[i] = fn(in[0][i], in[1][i], ...) for i < n, all elements of one type each. A rare slow path is one
+ * branch for all n. fails for what is not there. */
+void gpu_math(LaneBuilder *b, const GpuTarget *t, MathFn fn, int arity, const Dtype *types, Dtype out_type, int n, LaneValue *const *const *in,
+              LaneValue **out);
+
+#endif

@@ -1,0 +1,138 @@
+/* layout: which thread holds which element of a tensor, as linear maps over F2.
+ *
+ * After Zhou et al., "Linear Layouts" (arXiv 2505.23819). All sizes are powers of two, so an element of a tensor is a string
+ * of bits: its flat row-major index, where dim d owns the bits [layout_dim_shift(t, d), + log2 shape[d]) and the last dim
+ * the lowest. A place in the machine is a string of bits too: register, lane, warp. A layout maps places to elements, and is
+ * linear: the element of (a xor b) is the element of a xor that of b. So one vector per input bit says all:
+ *
+ *     f32[8,32], 4 warps, each thread 4 columns, 8 lanes along a row, 4 rows a warp ...
+ *         reg  0: 1      reg  1: 2                       (columns 0..3)
+ *         lane 0: 4      lane 1: 8     lane 2: 16        (columns 0, 4, 8, ..., 28)
+ *         lane 3: 32     lane 4: 64                      (rows 0..3)
+ *         warp 0: 128    warp 1: 0                       (rows 4..7; warps 2, 3 hold copies of warps 0, 1)
+ *
+ *     thread (register 1, lane 9, warp 0) = vectors reg 0 ^ lane 0 ^ lane 3 = 1 ^ 4 ^ 32 = row 1, column 5.
+ *
+ * A zero vector means copies: threads that differ in that bit alone hold the same element. Register vectors are never zero
+ * and always independent, so that no thread holds an element twice. Reshape leaves the vectors as they are; transposing
+ * permutes the bits of each; a slice (what a reduction leaves, what a broadcast starts from) clears the bits of the dim.
+ *
+ * Layouts are interned in the Context: equal layouts are the same pointer.
+ */
+#ifndef NEREID_LAYOUT_H
+#define NEREID_LAYOUT_H
+
+#include "tile/tile.h"
+
+/* ---- f2.c: maps over F2 ------------------------------------------------------------------------------------------- */
+
+enum { F2_MAX = 32 };
+/* Column i is the image of input bit i. */
+typedef struct F2Map { int in_bits, out_bits; uint32_t column[F2_MAX]; } F2Map;
+uint32_t f2_apply(const F2Map *m, uint32_t x);
+F2Map f2_identity(int bits);
+F2Map f2_compose(const F2Map *outer, const F2Map *inner); /* outer(inner(x)) */
+F2Map f2_product(const F2Map *low, const F2Map *high);    /* inputs and outputs side by side, low's first */
+F2Map f2_columns(const F2Map *m, int first, int count);   /* the sub-map of some inputs */
+int f2_rank(const F2Map *m);
+int f2_kernel(const F2Map *m, uint32_t basis[F2_MAX]);    /* of what maps to 0; returns its dimension */
+int f2_image(const F2Map *m, uint32_t basis[F2_MAX]);     /* reduced: each vector has a leading bit that no other has */
+bool f2_solve(const F2Map *m, uint32_t y, uint32_t *x);   /* one x with m(x) = y (free inputs 0); false when there is none */
+bool f2_invert(const F2Map *m, F2Map *out);               /* a right inverse (free inputs 0); false unless m is onto */
+
+/* ---- layout.c ----------------------------------------------------------------------------------------------------- */
+
+typedef struct Layout {
+  int reg_bits, lane_bits, warp_bits; /* lane_bits is 5 */
+  int out_bits;                       /* log2 of the tensor's elements */
+  uint32_t basis[F2_MAX];             /* registers' vectors, then the lanes', then the warps' */
+} Layout;
+
+/* Interned; drops register vectors that are zero or depend on earlier ones (lanes and warps are kept). */
+const Layout *layout_make(Context *cx, const Layout *l);
+F2Map layout_map(const Layout *l);
+uint32_t layout_element(const Layout *l, int reg, int lane, int warp);
+uint32_t layout_register_part(const Layout *l, int reg); /* layout_element(l, reg, 0, 0) */
+int layout_find_register(const Layout *l, uint32_t part); /* the register with that part, -1 when there is none */
+static inline int layout_registers(const Layout *l) { return 1 << l->reg_bits; }
+/* Bits of the thread id (lane, then warp) in which holders of one element differ: a mask, for layouts whose zero vectors are the only
+ * dependent ones of lanes and warps. "The first holder" has these bits 0. */
+uint32_t layout_copies(const Layout *l);
+
+int layout_dim_shift(const Type *t, int d);
+uint32_t layout_dim_mask(const Type *t, int d); /* the bits of dim d in a flat index */
+
+/* Blocked: `vector[d]` consecutive elements of each dim a thread, then lanes, then warps, then more registers, dims in `order`
+ * (order[0] fastest). Lanes and warps that are left over when the tensor is covered hold copies. */
+const Layout *layout_blocked(Context *cx, const Type *t, const int *vector, const int *order, int num_warps);
+const Layout *layout_default(Context *cx, const Type *t, int num_warps); /* row-major, up to 4 elements a thread */
+
+/* What a shape operation makes of a layout, forward (operand -> result) and back. NULL where it is not determined. Covers expand_dims,
+ * reshape, trans, broadcast (backward only), splat's absence of one, reduce (forward only: the slice), join, split (where the last dim
+ * lies in a register bit), and every operation whose operands and results share a layout. */
+const Layout *layout_forward(Context *cx, const Op *op, int operand, const Layout *l);
+const Layout *layout_backward(Context *cx, const Op *op, int operand, const Layout *l);
+const Layout *layout_slice(Context *cx, const Type *t, const Layout *l, int axis); /* for t without that axis (not kept as 1) */
+
+/* ---- picture.c: for people ------------------------------------------------------------------------------------------ */
+
+/* "reg 1 2 | lane 4 8 16 32 64 | warp 128 0" and, below, a small picture: which thread (and register) holds the corner of the tensor. */
+void layout_print(Buf *out, const Layout *l);                 /* one line */
+void layout_draw(Buf *out, const Type *t, const Layout *l);   /* several lines, at most 16 rows by 100 columns */
+/* The optimised Func's text with each tensor's layout, conversions with how they are done and what they cost, and pictures. */
+void layout_print_func(Buf *out, const Func *f);
+
+/* ---- convert.c: from one layout to another --------------------------------------------------------------------------- */
+
+/* The cheapest that suffices. REGISTERS: each thread has what it needs. SHUFFLE: each warp has; `rounds` of shuffles. SHARED: through
+ * shared memory, element e at word swizzle(e). */
+typedef enum { CONVERT_NONE, CONVERT_REGISTERS, CONVERT_SHUFFLE, CONVERT_SHARED } ConvertKind;
+
+/* One shuffle: lane l sends the register send(l) and receives, from lane source(l), into register receive(l). All three are linear in the
+ * lane's bits plus a constant: value(l) = constant ^ xor of column[i] over the bits i of l. */
+typedef struct LaneMap { uint32_t constant, column[5]; } LaneMap;
+typedef struct ConvertRound { LaneMap send, source, receive; } ConvertRound;
+
+typedef struct Convert {
+  ConvertKind kind;
+  const Layout *from, *to;
+  int *source;            /* REGISTERS: for each register of `to`, the one of `from` */
+  ConvertRound *rounds;   /* SHUFFLE */
+  int round_count;
+  F2Map swizzle;          /* SHARED: flat element index -> element offset in shared memory (a bijection) */
+  int write_vector, read_vector; /* SHARED: elements an access, powers of two; consecutive in registers and in shared memory */
+  int passes;             /* SHARED: 2^n: the tensor goes through in n parts, when it is larger than `shared_limit`; 1 mostly */
+  bool within_warp;       /* SHARED: a warp reads only what it wrote: bar.warp.sync suffices */
+} Convert;
+Convert *convert_plan(Context *cx, const Layout *from, const Layout *to, int elem_bytes);
+/* Wavefronts (32 banks of 4 bytes) that one warp's worst write or read takes over the fewest possible: 1.0 is free of conflicts. */
+double convert_conflicts(const Convert *c, int elem_bytes, bool write);
+/* A rough cost, in issue slots of a warp, for choosing. */
+int convert_cost(const Convert *c, int elem_bytes);
+
+/* ---- choose.c: a layout for every tensor ------------------------------------------------------------------------------ */
+
+typedef struct LayoutOptions { int num_warps; bool dump; } LayoutOptions;
+/* Gives every tensor value its `layout` and inserts `relayout` operations where an operation wants an operand in another. f is optimised and
+ * has facts. Afterwards:
+ * - elementwise operations, select, load, store, atomics, print, assert, map: tensor operands and results share one layout;
+ * - broadcast: the operand's layout is layout_backward of the result's; expand_dims, reshape, trans, join, split, cat likewise;
+ * - reduce, scan: operands share a layout in which every vector lies in the axis or outside it; reduce's results have its slice;
+ * - dot: see below; gather, histogram: index (x) and result as they like; sort: vectors as for reduce, one bit each along the axis;
+ * - loops and ifs: operand, argument, yielded value and result of one carried value share a layout.
+ * Values that are cheap to compute again (arange, splat, const and pure arithmetic on them) are cloned rather than converted.
+ * dot: acc and result share a blocked layout; a and b have any layout (they go through shared memory). */
+void layout_choose(Func *f, const LayoutOptions *options);
+void layout_verify(const Func *f); /* the rules above; fails with the operation */
+
+/* ---- access.c: how a load or store meets memory ------------------------------------------------------------------------ */
+
+/* How many consecutive registers of `l` may go in one access of at most `max_bytes` bytes: a power of two, at least 1. From the pointer's
+ * facts (contiguity, alignment) and the mask's (constancy). *dim is the dim along which they run. */
+int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_bytes, int *dim);
+/* The layout in which this access is widest and coalesced. */
+const Layout *access_layout(Context *cx, const Value *ptr, const Value *mask, int num_warps);
+/* Sectors (32 bytes) that one warp's access touches, over the fewest that its bytes need; 1.0 is perfect. Where facts do not tell, apart. */
+double access_sectors(const Value *ptr, const Layout *l, int vector);
+
+#endif
