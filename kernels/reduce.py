@@ -1,6 +1,20 @@
-"""Sum, mean and argmax over rows."""
+"""Sums of a whole array; sum, mean and argmax over rows."""
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def array_sum(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[0] += sum of x[i], one atomic addition a program; out[0] must be zero before.
+
+    x: [n] any float type; out: [1] fp32. Grid: any (G,): program g takes tiles g, g + G, g + 2G, ...
+    """
+    total = tl.zeros([BLOCK], tl.float32)
+    step = tl.num_programs(0) * BLOCK
+    for start in range(tl.program_id(0) * BLOCK, n, step):
+        offsets = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + offsets, mask=offsets < n, other=0.0).to(tl.float32)
+    tl.atomic_add(out_ptr, tl.sum(total, axis=0))
 
 
 @triton.jit

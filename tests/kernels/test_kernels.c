@@ -232,6 +232,73 @@ static void dot_product_on(const char *device) {
 }
 static void test_dot_product(void **s) { (void)s; on_every_device(dot_product_on); }
 
+static void array_sum_on(const char *device) {
+  int64_t n = 10007;
+  Tensor x = tensor_random(NEREID_F32, n, 31), out = tensor_full(NEREID_F32, 1, 0);
+  double want = 0, size = 0, bound;
+  for (int64_t i = 0; i < n; i++) want += x.values[i], size += fabs(x.values[i]);
+  bound = (double)n * U * size;
+  Call c = {0};
+  arg_tensor(&c, &x), arg_tensor(&c, &out), arg_int(&c, n), arg_const(&c, "BLOCK", 256);
+  launch(device, "reduce.py", "array_sum", &c, 7, 1);
+  check_close("array sum", &out, &want, &bound, 1);
+  tensor_free(&x), tensor_free(&out);
+}
+static void test_array_sum(void **s) { (void)s; on_every_device(array_sum_on); }
+
+static void embedding_on(const char *device) {
+  enum { ROWS = 11, N = 40, WIDTH = 50 };
+  static const nereid_dtype types[] = {NEREID_F32, NEREID_BF16};
+  for (int k = 0; k < 2; k++) {
+    Tensor table = tensor_random(types[k], ROWS * WIDTH, 32), grad = tensor_random(types[k], N * WIDTH, 33);
+    Tensor index = tensor_full(NEREID_I64, N, 0), out = tensor_full(types[k], N * WIDTH, 7), dtable = tensor_full(NEREID_F32, ROWS * WIDTH, 0);
+    Work w = work(N * WIDTH), d = work(ROWS * WIDTH);
+    for (int64_t i = 0; i < N; i++) {
+      int64_t row = i * i % ROWS; /* some rows often, some never */
+      tensor_set(&index, i, (double)row);
+      for (int64_t c = 0; c < WIDTH; c++) {
+        w.want[i * WIDTH + c] = table.values[row * WIDTH + c];
+        d.want[row * WIDTH + c] += grad.values[i * WIDTH + c];
+        d.bound[row * WIDTH + c] += N * U * fabs(grad.values[i * WIDTH + c]);
+      }
+    }
+    Call c = {0};
+    arg_tensor(&c, &table), arg_tensor(&c, &index), arg_tensor(&c, &out), arg_int(&c, WIDTH), arg_const(&c, "BLOCK", 64);
+    launch(device, "embedding.py", "embedding", &c, N, 1);
+    check_close("embedding", &out, w.want, w.bound, N * WIDTH);
+    c = (Call){0};
+    arg_tensor(&c, &grad), arg_tensor(&c, &index), arg_tensor(&c, &dtable), arg_int(&c, WIDTH), arg_const(&c, "BLOCK", 64);
+    launch(device, "embedding.py", "embedding_backward", &c, N, 1);
+    check_close("embedding's gradient", &dtable, d.want, d.bound, ROWS * WIDTH);
+    done(&w), done(&d), tensor_free(&table), tensor_free(&grad), tensor_free(&index), tensor_free(&out), tensor_free(&dtable);
+  }
+}
+static void test_embedding(void **s) { (void)s; on_every_device(embedding_on); }
+
+static void quantize_on(const char *device) {
+  enum { ROWS = 5, N = 70, STRIDE = 72 };
+  Tensor x = tensor_random(NEREID_F32, ROWS * STRIDE, 34), out = tensor_full(NEREID_F8E4NV, ROWS * STRIDE, 1), scale = tensor_full(NEREID_F32, ROWS, 0);
+  for (int64_t c = 0; c < STRIDE; c++) tensor_set(&x, 3 * STRIDE + c, 0);
+  Work w = work(ROWS * STRIDE), v = work(ROWS);
+  for (int64_t i = 0; i < ROWS * STRIDE; i++) w.want[i] = 1;
+  for (int64_t r = 0; r < ROWS; r++) {
+    double top = 0;
+    for (int64_t c = 0; c < N; c++) top = fmax(top, fabs(x.values[r * STRIDE + c]));
+    v.want[r] = top > 0 ? top / 448 : 1, v.bound[r] = 4 * U * v.want[r];
+    for (int64_t c = 0; c < N; c++) { /* half a step of e4m3 (three bits behind the point; 2^-9 is the least), and the scale's error may tip a tie */
+      double y = x.values[r * STRIDE + c] / v.want[r];
+      w.want[r * STRIDE + c] = y, w.bound[r * STRIDE + c] = fmax(fabs(y) * 0x1p-4, 0x1p-10) * (1 + 16 * U);
+    }
+  }
+  Call c = {0};
+  arg_tensor(&c, &x), arg_tensor(&c, &out), arg_tensor(&c, &scale), arg_int(&c, STRIDE), arg_int(&c, N), arg_const(&c, "BLOCK", 128);
+  launch(device, "quantize.py", "quantize_rows", &c, ROWS, 1);
+  check_close("scales", &scale, v.want, v.bound, ROWS);
+  check_close("quantized", &out, w.want, w.bound, ROWS * STRIDE);
+  done(&w), done(&v), tensor_free(&x), tensor_free(&out), tensor_free(&scale);
+}
+static void test_quantize(void **s) { (void)s; on_every_device(quantize_on); }
+
 static void layer_norm_on(const char *device) {
   int64_t rows = 7, n = 250, stride = 256, groups = 3;
   double eps = 1e-5;
@@ -515,7 +582,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_vector_add), cmocka_unit_test(test_gelu), cmocka_unit_test(test_unfused_gelu), cmocka_unit_test(test_cos_cos),
       cmocka_unit_test(test_dropout), cmocka_unit_test(test_softmax), cmocka_unit_test(test_unfused_softmax), cmocka_unit_test(test_reduce),
-      cmocka_unit_test(test_dot_product), cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_rms_norm), cmocka_unit_test(test_cross_entropy),
+      cmocka_unit_test(test_dot_product), cmocka_unit_test(test_array_sum), cmocka_unit_test(test_embedding), cmocka_unit_test(test_quantize), cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_rms_norm), cmocka_unit_test(test_cross_entropy),
       cmocka_unit_test(test_transpose), cmocka_unit_test(test_cumsum), cmocka_unit_test(test_matmul), cmocka_unit_test(test_attention), cmocka_unit_test(test_large_array)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   test_devices_close();
