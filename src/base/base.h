@@ -117,6 +117,7 @@ typedef struct Context {
   VEC(Diag) diags;
   Map *interned;
   Map *types;            /* the tile IR's type table (tile/type.c) */
+  Map *layouts;          /* the layouts in use (layout/layout.c) */
   jmp_buf *unwind;       /* innermost context_try */
   bool out_of_memory;
   Map *sources;          /* path -> Source */

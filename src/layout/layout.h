@@ -46,6 +46,7 @@ typedef struct Layout {
   int reg_bits, lane_bits, warp_bits; /* lane_bits is 5 */
   int out_bits;                       /* log2 of the tensor's elements */
   uint32_t basis[F2_MAX];             /* registers' vectors, then the lanes', then the warps' */
+  const struct LayoutIndex *index;    /* layout.c's own, for finding registers; set by layout_make */
 } Layout;
 
 /* Interned; drops register vectors that are zero or depend on earlier ones (lanes and warps are kept). */
