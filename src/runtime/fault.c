@@ -22,7 +22,7 @@ typedef struct Keep {
   bool failed;
 } Keep;
 
-static char *place_text(Span span) {
+char *fault_place_text(Span span) {
   Buf b = {0};
   diag_print(&b, &(Diag){.kind = DIAG_ERROR, .span = span, .message = mark}, false);
   if (!b.failed) return b.at;
@@ -43,7 +43,7 @@ static void keep_place(Op *op, void *arg) {
   FaultPlace *known = find(k->first, span.source->path, span.line);
   if (known) {
     span.inlined_at = NULL;
-    char *text = place_text(span);
+    char *text = fault_place_text(span);
     if (!text) return;
     free(known->text);
     known->text = text;
@@ -54,7 +54,7 @@ static void keep_place(Op *op, void *arg) {
     *p = (FaultPlace){.line = span.line,
                       .column = span.col + 1,
                       .path = strdup(span.source->path),
-                      .text = place_text(span),
+                      .text = fault_place_text(span),
                       .next = k->first};
   if (p && p->path && p->text) {
     k->first = p;
@@ -85,14 +85,19 @@ nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, c
   const FaultPlace *p = find((FaultPlace *)places, main_path, line);
   if (!p) p = find((FaultPlace *)places, NULL, line);
   if (!p) return error_set(out, NEREID_KERNEL_FAULT, NULL, "%s, at line %d of %s", message, line, main_path);
-  const char *at = strstr(p->text, mark);
+  return fault_place_error(out, p->text, message, p->path, p->line, p->column);
+}
+
+nereid_status fault_place_error(nereid_error **out, const char *place, const char *message, const char *path, int line,
+                                int column) {
+  const char *at = strstr(place, mark);
   Buf text = {0};
-  buf_write(&text, p->text, (size_t)(at - p->text));
+  buf_write(&text, place, (size_t)(at - place));
   buf_puts(&text, message);
   buf_puts(&text, at + 1);
   if (text.failed) {
     buf_destroy(&text);
     return error_out_of_memory(out);
   }
-  return error_rendered(out, NEREID_KERNEL_FAULT, message, text.at, p->path, p->line, p->column);
+  return error_rendered(out, NEREID_KERNEL_FAULT, message, text.at, path, line, column);
 }

@@ -5,7 +5,7 @@
  *     nereid_launch ──bind.c──▶ Call: every parameter's argument, checked, and the key of its specialization
  *                   ──cache.c─▶ Specialization: found without a lock, or compiled once (compile.c)
  *                   ──pack.c──▶ one 8-byte slot per argument of the Func
- *                   ──launch.c▶ DeviceKind.launch: cpu, interp (later cuda)
+ *                   ──launch.c▶ DeviceKind.launch: cpu, interp, cuda
  *
  * A device kind is one table of functions; device.c is what all kinds share. A module owns its specializations, of all
  * device kinds; none goes before the module does, so that whoever found one may keep it.
@@ -19,6 +19,7 @@
 
 #include "cpu/cpu.h"
 #include "front/front.h"
+#include "gpu/gpu.h"
 #include "interp/interp.h"
 
 /* ---- error.c: all return the status, so that `return error_set(...)` ends a function; `out` may be NULL ------------
@@ -59,10 +60,30 @@ struct nereid_device {
   char name[32];
   int threads;
   void *state;             /* the kind's own */
+  uint64_t identity;       /* part of every key: devices whose specializations cannot be shared differ in it */
   pthread_rwlock_t lock;   /* of the allocations; launches only read */
   Allocation *allocations; /* by base */
   int allocation_count, allocation_cap;
 };
+
+/* Streams and events of a device that works while the host goes on; handles are the kind's own, NULL is the default stream. */
+typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
+typedef struct AsyncKind {
+  nereid_status (*stream_create)(nereid_device *d, void **out, nereid_error **error);
+  void (*stream_destroy)(nereid_device *d, void *stream);
+  nereid_status (*stream_synchronize)(nereid_device *d, void *stream, nereid_error **error);
+  nereid_status (*stream_wait)(nereid_device *d, void *stream, void *event, nereid_error **error);
+  nereid_status (*event_create)(nereid_device *d, void **out, nereid_error **error);
+  void (*event_destroy)(nereid_device *d, void *event);
+  nereid_status (*event_record)(nereid_device *d, void *event, void *stream, nereid_error **error);
+  nereid_status (*event_synchronize)(nereid_device *d, void *event, nereid_error **error);
+  nereid_status (*event_elapsed)(nereid_device *d, void *start, void *end, double *ms, nereid_error **error);
+  nereid_status (*copy)(nereid_device *d, void *stream, void *dst, const void *src, int64_t bytes, CopyKind kind,
+                        nereid_error **error);
+  nereid_status (*fill)(nereid_device *d, void *stream, void *dst, int value, int64_t bytes, nereid_error **error);
+  nereid_status (*host_alloc)(nereid_device *d, int64_t bytes, void **out, nereid_error **error);
+  void (*host_free)(nereid_device *d, void *p);
+} AsyncKind;
 
 struct DeviceKind {
   const char *name;
@@ -70,8 +91,12 @@ struct DeviceKind {
   nereid_status (*open)(nereid_device *d, const char *suffix, nereid_error **error);
   void (*close)(nereid_device *d);
   void (*describe)(nereid_device_info *out); /* threads, memory_bytes, available, description */
+  /* Instead, for a kind of which the machine may have several: fills up to max rows, returns how many there are. */
+  int (*enumerate)(nereid_device_info *out, int max);
 
   void *(*alloc)(nereid_device *d, int64_t bytes); /* NULL: out of memory */
+  /* Instead of alloc, for a kind that has more to say about a failure. */
+  nereid_status (*allocate)(nereid_device *d, int64_t bytes, void **out, nereid_error **error);
   void (*free)(nereid_device *d, void *p, int64_t bytes);
   bool (*attach)(nereid_device *d, void *p, int64_t bytes, const char *name); /* false: out of memory */
   void (*detach)(nereid_device *d, void *p);
@@ -85,9 +110,16 @@ struct DeviceKind {
   void (*discard)(Specialization *s); /* what compile made */
   nereid_status (*launch)(nereid_device *d, const Launch *l, nereid_error **error);
   nereid_status (*synchronize)(nereid_device *d, nereid_error **error);
+
+  const AsyncKind *async; /* NULL: what is asked of the device has been done when the call returns */
+  bool lists_programs;    /* options.programs needs a specialization of its own */
 };
-extern const DeviceKind device_cpu, device_interp;
+extern const DeviceKind device_cpu, device_interp, device_cuda;
 const DeviceKind *device_kind_find(const char *name, size_t n); /* NULL when there is none */
+/* The rest of opening: a device of this kind whose `open` is given. */
+nereid_status device_create(const DeviceKind *kind, const char *name, nereid_device **out,
+                            nereid_status (*open)(nereid_device *d, const void *arg, nereid_error **error),
+                            const void *arg, nereid_error **error);
 /* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts
  * nothing. */
 int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n);
@@ -140,6 +172,9 @@ typedef struct Call {
 } Call;
 nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, const nereid_arg *args, int n,
                         const nereid_options *options, nereid_error **error);
+/* The same for a launch on d. */
+nereid_status call_bind_on(Call *c, const KernelInfo *k, const nereid_device *d, const nereid_arg *args, int n,
+                           const nereid_options *options, nereid_error **error);
 void call_free(Call *c); /* also after call_bind failed */
 /* What the front end is told of the arguments; in cx's arena. */
 ArgSpec *call_specs(const Call *c, Context *cx);
@@ -180,12 +215,15 @@ struct Specialization {
   uint64_t scratch_bytes;
   struct FaultPlace *places;  /* of its asserts */
   _Atomic int64_t program_ns; /* cpu: what one program took lately, 0: not known */
+  nereid_device *device;      /* which asked for it; only while it is compiled */
+  bool lists_programs;        /* compiled for options.programs */
+  struct CudaKernel *cuda;
 };
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. */
 Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *options, Context *cx, Buf *print);
 /* NULL: error is set. */
-Specialization *specialization_create(nereid_module *m, const Call *c, const DeviceKind *kind,
-                                      const nereid_options *options, nereid_error **error);
+Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *options,
+                                      nereid_error **error);
 void specialization_destroy(Specialization *s);
 /* Hands the lines of `text` to options->print, or stderr. */
 void print_lines(const Buf *text, const nereid_options *options);
@@ -211,6 +249,7 @@ struct Launch {
   int32_t grid[3];
   int64_t total;                                               /* programs of the grid */
   const nereid_options *options;                               /* never NULL */
+  void *stream;                                                /* the kind's handle; NULL: the default stream */
   bool (*step)(void *arg, InterpFrame *frame, const Op *next); /* interp only */
   void *step_arg;
 };
@@ -218,11 +257,17 @@ extern const nereid_options options_default;
 nereid_status grid_check(const int64_t grid[3], const nereid_options *options, int32_t out[3], int64_t *total,
                          nereid_error **error);
 /* Finds or compiles. */
-nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, const Call *c,
+nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c,
                                     const nereid_options *options, Specialization **out, nereid_error **error);
-nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3],
+nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Specialization *s, const int64_t grid[3],
                           const nereid_options *options, bool (*step)(void *, InterpFrame *, const Op *),
                           void *step_arg, nereid_error **error);
+/* ---- stream.c ------------------------------------------------------------------------------------------------------
+ */
+
+/* The handle of a stream that d's launches may go to; s may be NULL. */
+nereid_status stream_handle(const nereid_device *d, const nereid_stream *s, void **out, nereid_error **error);
+
 /* "message, in program (0, 0, 0), element [3, 4]" */
 void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index);
 
@@ -235,5 +280,25 @@ void fault_places_free(FaultPlace *p);
 /* line is what compiled code told; of several files main_path is meant first. */
 nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path,
                                  const char *message, int line);
+/* The two halves of it for one place: what a diagnostic there says, with a mark in the message's stead (malloc'ed; NULL:
+ * out of memory), and the error that it makes with a message. */
+char *fault_place_text(Span span);
+nereid_status fault_place_error(nereid_error **out, const char *place_text, const char *message, const char *path,
+                                int line, int column);
+
+/* ---- diag.c: what device_print and device_assert of a GPU's kernel left in a GpuDiag -------------------------------
+ */
+
+typedef struct DiagSites DiagSites;                     /* a LaneFunc's sites, apart from its compilation */
+bool diag_sites_keep(const LaneFunc *f, DiagSites **out); /* false: out of memory. NULL in *out: it has none */
+void diag_sites_free(DiagSites *s);
+enum { DIAG_BYTES = 4 << 20 }; /* a good size of a GpuDiag and its words */
+/* Makes d, of `bytes` bytes, ready for a launch: all zeros but the capacity. (Of a device: copy such a header there, and zero the
+ * rest, or all that an earlier launch used.) */
+void diag_clear(GpuDiag *d, size_t bytes);
+/* Prints the lines of the records in d, ordered by program, through options->print or to stderr. When an assert failed, makes the
+ * error of the first one. `kernel` serves a message that has no record. Any number of threads may call. */
+nereid_status diag_report(const DiagSites *sites, const GpuDiag *d, const char *kernel, const nereid_options *options,
+                          nereid_error **error);
 
 #endif
