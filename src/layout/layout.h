@@ -83,33 +83,49 @@ void layout_draw(Buf *out, const Type *t, const Layout *l);   /* several lines, 
 /* The optimised Func's text with each tensor's layout, conversions with how they are done and what they cost, and pictures. */
 void layout_print_func(Buf *out, const Func *f);
 
-/* ---- convert.c: from one layout to another --------------------------------------------------------------------------- */
+/* ---- convert.c, swizzle.c: from one layout to another --------------------------------------------------------------------------- */
 
 /* The cheapest that suffices. REGISTERS: each thread has what it needs. SHUFFLE: each warp has; `rounds` of shuffles. SHARED: through
  * shared memory, element e at word swizzle(e). */
 typedef enum { CONVERT_NONE, CONVERT_REGISTERS, CONVERT_SHUFFLE, CONVERT_SHARED } ConvertKind;
 
 /* One shuffle: lane l sends the register send(l) and receives, from lane source(l), into register receive(l). All three are linear in the
- * lane's bits plus a constant: value(l) = constant ^ xor of column[i] over the bits i of l. */
+ * lane's bits plus a constant: value(l) = constant ^ xor of column[i] over the bits i of l. The columns are the same in every round, so
+ * registers that depend on the lane cost one exchange for all rounds: before them, new[r] = bit i of l ? old[r ^ send.column[i]] : old[r]
+ * for each i, after which round k sends register send.constant; likewise after them with receive. All lanes of a warp take part; the
+ * sources exist in every lane. Where source is the lane itself, no shuffle is needed. */
 typedef struct LaneMap { uint32_t constant, column[5]; } LaneMap;
 typedef struct ConvertRound { LaneMap send, source, receive; } ConvertRound;
+uint32_t lane_map_apply(const LaneMap *m, uint32_t lane);
 
 typedef struct Convert {
   ConvertKind kind;
   const Layout *from, *to;
   int *source;            /* REGISTERS: for each register of `to`, the one of `from` */
-  ConvertRound *rounds;   /* SHUFFLE */
+  ConvertRound *rounds;   /* SHUFFLE: as many as `to` has registers */
   int round_count;
   F2Map swizzle;          /* SHARED: flat element index -> element offset in shared memory (a bijection) */
-  int write_vector, read_vector; /* SHARED: elements an access, powers of two; consecutive in registers and in shared memory */
-  int passes;             /* SHARED: 2^n: the tensor goes through in n parts, when it is larger than `shared_limit`; 1 mostly */
+  int write_vector, read_vector; /* SHARED: elements an access, powers of two, at most 16 bytes */
+  int *write_order, *read_order; /* SHARED: all registers of `from` and of `to`; each `vector` of them in a row are one access: in every thread
+                                    their offsets are consecutive, in this order, the first a multiple of `vector`. Mostly 0, 1, 2, ... */
+  int passes;             /* SHARED: 2^n: the tensor goes through in n parts, when it is larger than `shared_limit`; 1 mostly. Part p has the
+                             elements whose offset has p in its top n bits (which registers those are is the same in all threads where
+                             that can be had); an access lies in one part */
   bool within_warp;       /* SHARED: a warp reads only what it wrote: bar.warp.sync suffices */
 } Convert;
+/* Only the first holders of an element in `from` (layout_copies) need to write it; all threads read. */
 Convert *convert_plan(Context *cx, const Layout *from, const Layout *to, int elem_bytes);
-/* Wavefronts (32 banks of 4 bytes) that one warp's worst write or read takes over the fewest possible: 1.0 is free of conflicts. */
+enum { CONVERT_SHARED_LIMIT = 96 << 10 }; /* what convert_plan takes */
+Convert *convert_plan_within(Context *cx, const Layout *from, const Layout *to, int elem_bytes, int shared_limit);
+int convert_shared_bytes(const Convert *c, int elem_bytes); /* of one pass; 0 when not SHARED */
+/* Wavefronts (32 banks of 4 bytes) that one warp's worst write or read takes over the fewest possible: 1.0 is free of conflicts. An access
+ * of 8 or 16 bytes a lane goes by half or quarter warps. */
 double convert_conflicts(const Convert *c, int elem_bytes, bool write);
 /* A rough cost, in issue slots of a warp, for choosing. */
 int convert_cost(const Convert *c, int elem_bytes);
+
+/* swizzle.c, for convert.c: fills the SHARED fields of c. */
+void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_limit);
 
 /* ---- choose.c: a layout for every tensor ------------------------------------------------------------------------------ */
 
