@@ -19,6 +19,8 @@ typedef struct Lower {
   LaneValue *tid, *lane, *warp;    /* thread in the block; lane in the warp; warp in the block (zero for one warp) */
   LaneValue *program[3], *programs[3];
   LaneValue *diag, *list;          /* hidden parameters, or NULL */
+  LaneValue ***values;             /* by Value.id */
+  int divergent;                   /* depth of bodies on scalars: there threads go their own ways */
 } Lower;
 
 /* ---- lower.c ---- */
@@ -26,8 +28,8 @@ LaneValue **lower_get(Lower *l, const Value *v);            /* its registers */
 void lower_set(Lower *l, const Value *v, LaneValue **regs); /* the array must live in the arena */
 int lower_count(const Value *v);                            /* 1 for scalars */
 LaneValue **lower_array(Lower *l, int n);
-void lower_block(Lower *l, Block *block);                   /* its operations but the last (yield, condition), which is returned by: */
-Op *lower_body(Lower *l, Block *block);                     /* likewise, and returns the op that ends it */
+void lower_block(Lower *l, Block *block);                   /* its operations but the one that ends it (yield, condition) */
+Op *lower_body(Lower *l, Block *block);                     /* likewise, and returns that one */
 /* A body on scalars (reduce, scan, map) with these values for its arguments; out gets what it yields. May be called again and again. */
 void lower_inline(Lower *l, Block *body, LaneValue *const *args, LaneValue **out);
 /* Flat element index held by this thread in register 0, and by register r: thread part xor register part, where xor is an addition
@@ -37,6 +39,8 @@ LaneValue *lower_element(Lower *l, const Layout *layout, int reg);
 /* The index along dim d of that element. */
 LaneValue *lower_index(Lower *l, const Type *t, const Layout *layout, int reg, int d);
 LaneValue *lower_linear(Lower *l, int bits, const uint32_t *columns, LaneValue *x); /* xor of columns[i] over the set bits i of x; as few operations as it can */
+/* The bits of the thread's id that are 0 for exactly one holder of each element. */
+uint32_t lower_copies(const Layout *layout);
 LaneValue *lower_first_holder(Lower *l, const Layout *layout); /* pred, or NULL when every thread holds its own; layout NULL: a scalar */
 LaneValue *lower_and(Lower *l, LaneValue *p, LaneValue *q);    /* of predicates; NULL means true */
 
