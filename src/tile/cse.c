@@ -2,7 +2,8 @@
  *
  * A hash table holds the operations seen so far that are visible here. Bodies nest like scopes: what was entered inside
  * one is taken out when the walk leaves it, so an operation never stands for one that it does not dominate. Loads are
- * left alone (a store may lie between), and so are operations with bodies.
+ * left alone (a store may lie between), and so are operations with bodies. Not for use once layouts are chosen: what is held
+ * by other threads is not the same.
  */
 #include "tile/tile.h"
 

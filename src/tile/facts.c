@@ -522,6 +522,7 @@ static void visit_op(Walker *w, Op *op) {
     } else if (op->code >= OP_SPLAT && op->code <= OP_GATHER) f = of_shape(op, i);
     else if (op->code >= OP_ADD && op->code <= OP_ADDPTR) f = of_elementwise(op);
     else if (op->code == OP_HINT) f = of_hint(op);
+    else if (op->code == OP_RELAYOUT) f = facts_of(op->in[0]);
     else if (op->code == OP_LOAD) f = of_load(op);
     set(w, op->out[i], f);
   }

@@ -445,6 +445,7 @@ static void check_types(Verifier *v, const Op *op) {
   case OP_JOIN:
   case OP_SPLIT:
   case OP_GATHER: check_shape_op(v, op); break;
+  case OP_RELAYOUT: need_out(v, op, 0, in(op, 0)); break;
   case OP_LOAD:
   case OP_STORE:
   case OP_ATOMIC_RMW:
