@@ -29,6 +29,9 @@ static const char text_nest[] =
 static const char text_math[] =
 #include "nereid_math.h.inc"
     ;
+static const char text_amx[] =
+#include "nereid_amx.h.inc"
+    ;
 static const char text_dot[] =
 #include "nereid_dot.h.inc"
     ;
@@ -149,7 +152,7 @@ void cpu_emit_c(Func *f, Buf *out) {
   buf_puts(out, text_mem);
   buf_puts(out, text_nest);
   if (u.math) buf_puts(out, text_math);
-  if (u.dot) buf_puts(out, text_dot);
+  if (u.dot) buf_puts(out, text_amx), buf_puts(out, text_dot);
   if (u.tile || copies_turned(e)) buf_puts(out, text_tile);
   if (u.atomic) buf_puts(out, text_atomic);
   if (u.print) buf_puts(out, text_print);

@@ -15,6 +15,7 @@
 #include "cpu/support/nereid_cpu.h"
 #include "cpu/support/nereid_vec.h"
 #include "cpu/support/nereid_convert.h"
+#include "cpu/support/nereid_amx.h"
 #include "cpu/support/nereid_dot.h"
 #include "cpu/support/nereid_tile.h"
 #include "cpu/support/nereid_atomic.h"

@@ -1,4 +1,4 @@
-/* nereid_dot: acc[m,n] += a[m,k] b[k,n] on row-major arrays. Needs nereid_cpu.h, nereid_vec.h and nereid_convert.h.
+/* nereid_dot: acc[m,n] += a[m,k] b[k,n] on row-major arrays. Needs nereid_cpu.h, nereid_vec.h, nereid_convert.h and nereid_amx.h.
  *
  * The heart is a block of rows x 2 vectors of the result that stays in registers while k runs: two vectors of b are loaded
  * for all rows, one element of a is spread over a vector for both columns.
@@ -14,7 +14,7 @@
  * at distances of powers of two they fall on the same few lines of a cache. (Goto and van de Geijn, "Anatomy of
  * High-Performance Matrix Multiplication".)
  *
- * Narrow elements are always copied: bf16 in pairs where the machine has vdpbf16ps (rows 2k and 2k + 1 of b side by side),
+ * Narrow elements are always copied: bf16 in pairs where the machine has vdpbf16ps (rows 2k and 2k + 1 of b side by side), or AMX,
  * int8 in pairs of 16 bits on x86, the others as f32. The copies are on the stack, 80 KiB.
  */
 #ifndef NEREID_DOT_H
@@ -247,9 +247,21 @@ ND_DOT_AS_F32(fp8e4b15, u8)
 ND_DOT_AS_F32(fp8e4b8, u8)
 ND_DOT_AS_F32(fp8e5b16, u8)
 #ifdef ND_DOT_PAIRS_BF16
+#ifdef ND_AMX
+/* Whole tiles first; then what is left of k for their rows, and the rows below them. */
+ND_NOINLINE void nd_dot_panel2_tiles(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb, int m, int k) {
+  int pairs, rows = nd_amx_panel(acc, ldc, a, lda, b, ldb, m, k, &pairs);
+  if (rows && pairs < k) nd_dot_panel2_bf16(acc, ldc, a + pairs, lda, b + pairs * ldb, ldb, rows, k - pairs);
+  if (rows < m) nd_dot_panel2_bf16(acc + rows * ldc, ldc, a + rows * lda, lda, b, ldb, m - rows, k);
+}
+#else
+#define nd_dot_panel2_tiles nd_dot_panel2_bf16
+#endif
+#define nd_dot_panel1_tiles nd_dot_panel1_bf16
+#define nd_dot_edge_tiles nd_dot_edge_bf16
 ND_DOT_EDGE(bf16, float, int32_t)
 ND_DOT_PAIRS(bf16, float, u16)
-ND_DOT_NARROW(bf16, u16, bf16, float, int32_t, 2)
+ND_DOT_NARROW(bf16, u16, tiles, float, int32_t, 2)
 #else
 ND_DOT_AS_F32(bf16, u16)
 #endif

@@ -1,0 +1,85 @@
+/* bf16 products on AMX's tiles (nereid_amx.h), with the tile instructions emulated, so that the way they are used is tested where there is
+ * no AMX: every shape around the sizes of tiles, against plain loops. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include <cmocka.h>
+
+#define ND_AMX_EMULATE
+#include "cpu/support/nereid_cpu.h"
+#include "cpu/support/nereid_vec.h"
+#include "cpu/support/nereid_convert.h"
+#include "cpu/support/nereid_amx.h"
+#include "cpu/support/nereid_dot.h"
+
+static uint64_t state = 88172645463325252u;
+static uint64_t random_bits(void) {
+  state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+  return state;
+}
+
+/* Small whole numbers, so that every order of adding gives the same. */
+static void one_product(int m, int n, int k, int beyond) {
+  int64_t lda = k + beyond, ldb = n + beyond, ldc = n + beyond % 7;
+  uint16_t *a = malloc((size_t)(m * lda) * 2), *b = malloc((size_t)(k * ldb) * 2);
+  float *c = malloc((size_t)(m * ldc) * 4), *was = malloc((size_t)(m * ldc) * 4);
+  assert_true(a && b && c && was);
+  for (int64_t i = 0; i < m * lda; i++) a[i] = f32_to_bf16((float)(random_bits() % 7) - 3);
+  for (int64_t i = 0; i < k * ldb; i++) b[i] = f32_to_bf16((float)(random_bits() % 7) - 3);
+  for (int64_t i = 0; i < m * ldc; i++) was[i] = c[i] = (float)(random_bits() % 100) - 50;
+  nd_dot_bf16(c, ldc, a, lda, b, ldb, m, n, k, NULL);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < ldc; j++) {
+      float want = was[i * ldc + j];
+      for (int64_t p = 0; j < n && p < k; p++) want += bf16_to_f32(a[i * lda + p]) * bf16_to_f32(b[p * ldb + j]);
+      if (c[i * ldc + j] != want) fail_msg("%dx%dx%d: [%d, %d] is %g, not %g", m, n, k, (int)i, (int)j, (double)c[i * ldc + j], (double)want);
+    }
+  free(a), free(b), free(c), free(was);
+}
+
+static void test_shapes(void **unused) {
+  (void)unused;
+  static const int ms[] = {1, 15, 16, 17, 31, 32, 33, 48, 64, 130}, ns[] = {1, 16, 31, 32, 33, 64, 100}, ks[] = {1, 31, 32, 33, 64, 65, 256, 300};
+  for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
+    for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
+      for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) one_product(ms[i], ns[j], ks[k], (int)(i + j + k) % 3 * 500);
+}
+
+/* What the tiles compute by themselves: a block of 48 rows, 32 pairs. */
+static void test_tiles(void **unused) {
+  (void)unused;
+  enum { M = 48, PAIRS = 32 };
+  int32_t a[M * PAIRS];
+  float b[PAIRS * 32], c[M * 32] = {0};
+  for (int i = 0; i < M * PAIRS; i++) a[i] = (int32_t)(f32_to_bf16((float)(random_bits() % 7)) | (uint32_t)f32_to_bf16((float)(random_bits() % 7)) << 16);
+  for (int i = 0; i < PAIRS * 32; i++) {
+    uint32_t pair = f32_to_bf16((float)(random_bits() % 7)) | (uint32_t)f32_to_bf16((float)(random_bits() % 7)) << 16;
+    memcpy(&b[i], &pair, 4);
+  }
+  int pairs;
+  assert_int_equal(nd_amx_panel(c, 32, a, PAIRS, b, 32, M, PAIRS, &pairs), M);
+  assert_int_equal(pairs, PAIRS);
+  assert_false(nd_amx_state.configured);
+  for (int i = 0; i < M; i++)
+    for (int j = 0; j < 32; j++) {
+      float want = 0;
+      for (int p = 0; p < PAIRS; p++) {
+        uint32_t x = (uint32_t)a[i * PAIRS + p], y;
+        memcpy(&y, &b[p * 32 + j], 4);
+        want += bf16_to_f32((uint16_t)x) * bf16_to_f32((uint16_t)y) + bf16_to_f32((uint16_t)(x >> 16)) * bf16_to_f32((uint16_t)(y >> 16));
+      }
+      assert_true(c[i * 32 + j] == want);
+    }
+  assert_int_equal(nd_amx_panel(c, 32, a, PAIRS, b, 32, 15, PAIRS, &pairs), 0);
+  assert_int_equal(pairs, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles), cmocka_unit_test(test_shapes)};
+  return cmocka_run_group_tests_name("support_amx", tests, NULL, NULL);
+}
