@@ -1,6 +1,6 @@
-/* random_kernels: runs random valid kernels on the interpreter and on the CPU device and compares what they leave in memory.
+/* random_kernels: runs random valid kernels on the interpreter and on the CPU (or another) device and compares what they leave in memory.
  *
- *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print | --here | --whole]
+ *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--device D] [--print | --here | --whole]
  *
  * Kernel number i of a seed is always the same one; `random_kernels 1 SEED i` runs it alone, `--print` only shows it, `--here` runs it in this
  * process, for a debugger. gen.h says how
@@ -99,24 +99,28 @@ static State refuse(State s, char *detail, nereid_error *err) {
   return s;
 }
 
+static const char *device_name = "cpu:1"; /* what is compared with the interpreter */
+
 static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, char *detail) {
   nereid_error *err = NULL;
   nereid_module *module = NULL;
-  nereid_device *interp = NULL, *cpu = NULL;
+  nereid_device *interp = NULL, *device = NULL;
   if (nereid_module_load_string("kernel.py", text, &module, &err)) return refuse(REFUSED, detail, err);
-  if (nereid_device_open("interp", &interp, &err) || nereid_device_open("cpu:1", &cpu, &err)) return refuse(FAILED, detail, err);
+  if (nereid_device_open("interp", &interp, &err) || nereid_device_open(device_name, &device, &err)) return refuse(FAILED, detail, err);
   nereid_arg args[MAX_PARAMS];
   void *on_interp[MAX_PARAMS] = {0};
-  Guarded on_cpu[MAX_PARAMS] = {0};
+  void *on_device[MAX_PARAMS] = {0};
+  Guarded host[MAX_PARAMS] = {0}; /* what `cpu` works on; other devices get copies */
+  bool is_cpu = !strncmp(device_name, "cpu", 3);
   char *want[MAX_PARAMS] = {0};
   for (int i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
     if (is_array(p)) {
-      on_cpu[i] = guarded((size_t)param_bytes(p), p->place_at_end);
-      random_fill(p, on_cpu[i].data, seed * 1000 + (uint64_t)i);
+      host[i] = guarded((size_t)param_bytes(p), p->place_at_end);
+      random_fill(p, host[i].data, seed * 1000 + (uint64_t)i);
       want[i] = malloc((size_t)param_bytes(p));
       if (!want[i] || nereid_alloc(interp, param_bytes(p), &on_interp[i], &err) ||
-          nereid_copy_to_device(interp, on_interp[i], on_cpu[i].data, param_bytes(p), &err))
+          nereid_copy_to_device(interp, on_interp[i], host[i].data, param_bytes(p), &err))
         return refuse(FAILED, detail, err);
     }
     args[i] = argument(p, on_interp[i]);
@@ -125,30 +129,37 @@ static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, 
   for (int i = 0; i < k->param_count; i++) {
     if (!is_array(&k->params[i])) continue;
     if (nereid_copy_to_host(interp, want[i], on_interp[i], param_bytes(&k->params[i]), &err)) return refuse(FAILED, detail, err);
-    args[i] = argument(&k->params[i], on_cpu[i].data);
+    int64_t bytes = param_bytes(&k->params[i]);
+    on_device[i] = host[i].data;
+    if (!is_cpu && (nereid_alloc(device, bytes, &on_device[i], &err) || nereid_copy_to_device(device, on_device[i], host[i].data, bytes, &err)))
+      return refuse(FAILED, detail, err);
+    args[i] = argument(&k->params[i], on_device[i]);
   }
-  if (nereid_launch(cpu, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err)) return refuse(FAILED, detail, err);
+  if (nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err) || nereid_synchronize(device, &err))
+    return refuse(FAILED, detail, err);
   State state = AGREES;
   for (int i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
     if (!is_array(p)) continue;
-    int64_t at = first_difference(p, on_cpu[i].data, want[i]);
+    if (!is_cpu && nereid_copy_to_host(device, host[i].data, on_device[i], param_bytes(p), &err)) return refuse(FAILED, detail, err);
+    if (!is_cpu) nereid_free(device, on_device[i]);
+    int64_t at = first_difference(p, host[i].data, want[i]);
     if (state == AGREES && at >= 0) {
       char x[40], y[40];
-      print_element(x, sizeof x, p, on_cpu[i].data, at), print_element(y, sizeof y, p, want[i], at);
-      snprintf(detail, DETAIL, "%s (%s, %ld elements): element %ld is %s on cpu and %s on interp; tolerance %g + %g relative\n", p->name, nereid_dtype_name(p->t),
-               (long)p->count, (long)at, x, y, p->tolerance, p->relative);
+      print_element(x, sizeof x, p, host[i].data, at), print_element(y, sizeof y, p, want[i], at);
+      snprintf(detail, DETAIL, "%s (%s, %ld elements): element %ld is %s on %s and %s on interp; tolerance %g + %g relative\n", p->name, nereid_dtype_name(p->t),
+               (long)p->count, (long)at, x, device_name, y, p->tolerance, p->relative);
       state = DIFFERS;
     }
-    if (state == AGREES && !untouched(&on_cpu[i])) {
-      snprintf(detail, DETAIL, "%s: the kernel wrote beside the array on cpu\n", p->name);
+    if (state == AGREES && !untouched(&host[i])) {
+      snprintf(detail, DETAIL, "%s: the kernel wrote beside the array on %s\n", p->name, device_name);
       state = DIFFERS;
     }
-    munmap(on_cpu[i].map, on_cpu[i].map_bytes);
+    munmap(host[i].map, host[i].map_bytes);
     free(want[i]), nereid_free(interp, on_interp[i]);
   }
   nereid_module_free(module);
-  nereid_device_close(interp), nereid_device_close(cpu);
+  nereid_device_close(interp), nereid_device_close(device);
   return state;
 }
 
@@ -262,24 +273,28 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[i], "--print")) print = true;
     else if (!strcmp(argv[i], "--here")) here = true;
     else if (!strcmp(argv[i], "--whole")) whole = true;
+    else if (!strcmp(argv[i], "--device") && i + 1 < argc) device_name = argv[++i];
     else if (!strcmp(argv[i], "-j") && i + 1 < argc) jobs = (int)strtol(argv[++i], &end, 10);
     else if (given < 3) numbers[given++] = strtoll(argv[i], &end, 10);
     else end = argv[i];
-    if (*end) return fprintf(stderr, "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--print | --here | --whole]\n"), 2;
+    if (*end) return fprintf(stderr, "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--device D] [--print | --here | --whole]\n"), 2;
   }
   int64_t count = numbers[0], first = numbers[2], next = 0, done = 0;
   uint64_t seed = (uint64_t)numbers[1];
   if (jobs < 1) jobs = 1;
   if (jobs > MAX_JOBS) jobs = MAX_JOBS;
   setenv("NEREID_CACHE_DIR", "/dev/null/none", 1); /* nothing is kept: every kernel is new */
+  nereid_device *held = NULL; /* one kernel after the other in this process: what the device costs to open is paid once */
+  if (here && nereid_device_open(device_name, &held, NULL)) return fprintf(stderr, "there is no device %s\n", device_name), 2;
   for (int64_t i = first; (print || here) && i < first + count; i++) {
     RandomKernel k;
     char detail[DETAIL] = "";
     random_kernel_make(&k, kernel_seed(seed, i));
     if (print) print_kernel(&k, k.text);
-    if (here) printf("%s %s\n", state_names[run_kernel(&k, k.text, kernel_seed(seed, i), detail)], detail);
+    if (here) printf("%ld %s %s\n", (long)i, state_names[run_kernel(&k, k.text, kernel_seed(seed, i), detail)], detail);
     random_kernel_free(&k);
   }
+  nereid_device_close(held);
   if (print || here) return 0;
   details = mmap(NULL, DETAIL * MAX_JOBS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (details == MAP_FAILED) return fprintf(stderr, "out of memory\n"), 2;

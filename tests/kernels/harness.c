@@ -5,8 +5,22 @@
 #define KERNELS_DIR "kernels"
 #endif
 
-const char *const test_devices[] = {"interp", "cpu", NULL};
 static nereid_device *opened[8];
+
+/* $NEREID_TEST_DEVICES names them with spaces between; else all that this machine has. */
+const char *test_devices[8];
+__attribute__((constructor)) static void find_devices(void) {
+  static char names[8][32];
+  const char *wanted = getenv("NEREID_TEST_DEVICES");
+  nereid_device_info info[16];
+  int n = nereid_devices(info, 16), count = 0;
+  for (int i = 0; i < n && count < 7; i++) {
+    if (wanted ? !strstr(wanted, info[i].name) : !info[i].available) continue;
+    memcpy(names[count], info[i].name, sizeof names[count]);
+    test_devices[count] = names[count];
+    count++;
+  }
+}
 
 nereid_device *test_device(const char *name) {
   for (int i = 0; test_devices[i]; i++) {

@@ -27,7 +27,7 @@ typedef struct Tensor {
 } Tensor;
 
 double unit_roundoff(nereid_dtype t);
-extern const char *const test_devices[]; /* ends with NULL */
+extern const char *test_devices[]; /* ends with NULL */
 nereid_device *test_device(const char *name); /* opened once */
 void test_devices_close(void);
 
