@@ -14,7 +14,7 @@ CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 # Text files that the library carries inside: each becomes $(BUILD)/gen/NAME.inc, a C string literal.
 EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
 
-.PHONY: all lib unit test demo bench clean help shared examples install uninstall
+.PHONY: all lib unit test gpu-tests demo bench clean help shared examples install uninstall
 all: $(BUILD)/nereid $(BUILD)/libnereid.a shared
 lib: $(BUILD)/libnereid.a
 
@@ -54,6 +54,17 @@ $(BUILD)/tests/unit/test_support_%: ALL_CFLAGS += -fwrapv -fno-strict-aliasing
 
 test:
 	@tests/run
+
+# What tests/gpu/run runs on a machine with a GPU, which may have neither cmocka nor a compiler: all of it lies in $(BUILD).
+gpu-tests: all unit $(BUILD)/tests/random_kernels $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(wildcard tests/gpu/cases_*.c))
+	@mkdir -p $(BUILD)/tests/lib
+	cp -L $$($(CC) -print-file-name=libcmocka.so.0) $(BUILD)/tests/lib/
+$(BUILD)/tests/random_kernels: tests/fuzz/random_kernels.c $(wildcard tests/fuzz/gen*) shared
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O1 -g -Wall -Wextra -Iinclude -o $@ tests/fuzz/random_kernels.c tests/fuzz/gen_*.c -L$(BUILD)/lib -lnereid -Wl,-rpath,'$$ORIGIN/../lib' -lm
+$(BUILD)/tests/gpu/%: tests/gpu/%.c $(BUILD)/libnereid.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
 
 # The main job: fused and unfused kernels and a matmul, checked and measured on this machine.
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libnereid.a
