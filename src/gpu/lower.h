@@ -63,6 +63,16 @@ void lower_dot(Lower *l, Op *op);          /* lower_dot.c */
 void lower_debug(Lower *l, Op *op);        /* lower_debug.c: print, assert, barrier, assume */
 void lower_asm(Lower *l, Op *op);          /* lower_debug.c */
 
+/* Parts of these that others use. n registers of one type become n of another, as `convert` does (rounding 1: towards zero). */
+void lower_cast(Lower *l, Dtype from, Dtype to, int rounding, int n, LaneValue *const *in, LaneValue **out);
+/* lower_divide.c. k: S32 U32 S64 U64, of the registers; op: for its type and what is known of its operands. */
+LaneValue *lower_divide(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y);
+LaneValue *lower_remainder(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y);
+LaneValue *lower_fdiv(Lower *l, LaneKind k, bool correct, LaneValue *x, LaneValue *y);
+/* Elements of one byte or two (kind S8 to U16, F16, BF16 by their register type) in a b32 as in memory, lowest first, and apart again. */
+LaneValue *lower_pack_word(Lower *l, int elem_bytes, LaneType type, LaneValue *const *regs, int n); /* n elements that fill at most a word */
+void lower_unpack_word(Lower *l, LaneKind kind, LaneValue *word, int n, LaneValue **regs);          /* the canonical registers */
+
 /* Moves registers in layout `from` into `to` (lower_relayout.c); bits is the element's register type. */
 LaneValue **lower_convert_layout(Lower *l, LaneValue **regs, LaneType type, int elem_bytes, const Layout *from, const Layout *to);
 /* One element in shared memory: its bytes, and the kind that loads and stores it (pred as u8). */
