@@ -65,6 +65,8 @@ void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o); /* shared.c: offsets
 
 /* `.loc` lines for every source file that spans name, when lines. */
 void gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines);
+/* What the kernel is called in PTX and cubin: its name, with _ for what is not a letter or digit of ASCII. */
+const char *gpu_entry_name(Context *cx, const LaneFunc *f);
 
 /* ---- ptxas.c: PTX -> cubin through the system's ptxas ------------------------------------------------------------------------- */
 
