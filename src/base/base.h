@@ -242,4 +242,14 @@ int64_t clock_ns(void); /* monotonic */
 /* Where caches live: $NEREID_CACHE_DIR, else $XDG_CACHE_HOME/nereid, else ~/.cache/nereid; NULL when none is known. */
 char *cache_dir(Arena *a);
 
+/* ---- store.c: what a cache on disk is made of -------------------------------------------------------------------- */
+
+bool file_read(const char *path, Buf *out); /* the whole of it, appended; false with errno when it cannot be read */
+bool file_write_new(const char *path, const void *bytes, size_t n); /* for its owner only; false with errno, also when it exists */
+void seal_add(Buf *content);  /* appends what tells whether all of it is there */
+bool seal_take(Buf *content); /* takes that away again; false: the content is damaged */
+/* A new folder below parent, for its owner only; NULL with errno. */
+char *folder_private(Context *cx, const char *parent);
+void folder_remove(const char *folder, const char *const *names); /* with these files in it; names ends with NULL */
+
 #endif

@@ -1,9 +1,9 @@
 /* C text -> loaded code, by way of the system's compiler and a cache on disk.
  *
  * A cached object is named by the hash of all that decides it: the text, the flags, the compiler (its file's path, size and
- * time) and the processor. Behind the ELF image stand 48 bytes: a magic word, the image's size and its hash; a file that does not
- * agree with them was damaged or half copied, and is built anew. It appears whole under its name (a rename), so any number of
- * processes may build the same kernel at once: the last one wins, with the same bytes.
+ * time) and the processor. The ELF image is sealed (base/store.c): a file that was damaged or half copied is built anew. It appears
+ * whole under its name (a rename), so any number of processes may build the same kernel at once: the last one wins, with the
+ * same bytes.
  *
  * Where the cache folder is missing, read-only or full, or the file system does not let code be mapped from it, the object is
  * loaded from a private temporary folder that is removed at once (the mapping stays).
@@ -14,7 +14,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,8 +24,7 @@ struct CpuCode {
   uint64_t scratch;
 };
 
-enum { TRAILER_BYTES = 48, MAX_CC_WORDS = 16 };
-static const char trailer_magic[8] = "NEREIDso";
+enum { MAX_CC_WORDS = 16 };
 
 static const char *const compile_flags[] = {
     "-std=gnu11", "-O2",
@@ -105,72 +103,13 @@ static void key_of(Context *cx, const char *const *words, int word_count, const 
 
 /* ---- files ---- */
 
-/* The whole of a file; false when it cannot be read. */
-static bool read_file(const char *path, Buf *out) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  char chunk[1 << 15];
-  ssize_t n;
-  while ((n = read(fd, chunk, sizeof chunk)) != 0) {
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) break;
-    buf_write(out, chunk, (size_t)n);
-  }
-  close(fd);
-  return n == 0 && !out->failed;
-}
-
-static void add_trailer(Buf *image) {
-  char hash[33];
-  hash_hex(image->at, image->n, hash);
-  uint64_t size = image->n;
-  buf_write(image, trailer_magic, 8);
-  buf_write(image, (const char *)&size, 8);
-  buf_write(image, hash, 32);
-}
+static const char *const build_files[] = {"kernel.c", "kernel.so", NULL};
 
 static bool is_sound(const char *path) {
   Buf b = {0};
-  bool ok = read_file(path, &b) && b.n > TRAILER_BYTES;
-  if (ok) {
-    const char *trailer = b.at + b.n - TRAILER_BYTES;
-    uint64_t size;
-    char hash[33];
-    memcpy(&size, trailer + 8, 8);
-    hash_hex(b.at, b.n - TRAILER_BYTES, hash);
-    ok = !memcmp(trailer, trailer_magic, 8) && size == b.n - TRAILER_BYTES && !memcmp(trailer + 16, hash, 32);
-  }
+  bool ok = file_read(path, &b) && seal_take(&b) && b.n > 0;
   buf_destroy(&b);
   return ok;
-}
-
-static bool write_plain(const char *path, const char *bytes, size_t n) {
-  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
-  bool ok = true;
-  while (n && ok) {
-    ssize_t w = write(fd, bytes, n);
-    if (w < 0 && errno == EINTR) continue;
-    ok = w > 0;
-    if (ok) bytes += w, n -= (size_t)w;
-  }
-  return close(fd) == 0 && ok;
-}
-
-/* A new private folder in which a build takes place; NULL when there is no place at all. */
-static char *private_folder(Context *cx, const char *parent) {
-  char *path = arena_printf(cx->arena, "%s/nereid-build-XXXXXX", parent);
-  return mkdtemp(path);
-}
-
-static void remove_folder(const char *folder) {
-  static const char *const names[] = {"kernel.c", "kernel.so"};
-  char path[PATH_MAX];
-  for (int i = 0; i < 2; i++) {
-    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-    unlink(path);
-  }
-  rmdir(folder);
 }
 
 /* ---- building ---- */
@@ -178,7 +117,7 @@ static void remove_folder(const char *folder) {
 /* Builds text in `folder`; the object's path, or NULL with errno when the folder takes no files. Compiler errors fail(). */
 static char *build_in(Context *cx, const char *folder, const char *const *words, int word_count, const char *text, size_t n) {
   char *source = arena_printf(cx->arena, "%s/kernel.c", folder), *object = arena_printf(cx->arena, "%s/kernel.so", folder);
-  if (!write_plain(source, text, n)) return NULL;
+  if (!file_write_new(source, text, n)) return NULL;
   const char *argv[MAX_CC_WORDS + FLAG_COUNT + 6];
   int argc = 0;
   for (int i = 0; i < word_count; i++) argv[argc++] = words[i];
@@ -199,7 +138,7 @@ static char *build_in(Context *cx, const char *folder, const char *const *words,
   char *said = status < 0 ? arena_strdup(cx->arena, strerror(error)) : arena_strndup(cx->arena, output.at ? output.at : "", output.n > 4000 ? 4000 : output.n);
   buf_destroy(&output);
   if (full) return errno = ENOSPC, NULL;
-  remove_folder(folder);
+  folder_remove(folder, build_files);
   if (status < 0) fail_cc(cx, "set NEREID_CC to a working gcc or clang", arena_printf(cx->arena, "%s could not be started: %s", words[0], said));
   fail_cc(cx, "this is a fault of Nereid or of the compiler; gcc 12 or clang 14 and newer are known to work",
           arena_printf(cx->arena, "%s failed on the kernel's C text with status %d:\n%s", words[0], status, said));
@@ -249,7 +188,7 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
   const char *parents[] = {cache, temporary};
   int error = ENOENT;
   for (int i = 0; i < 2; i++) {
-    char *folder = parents[i] ? private_folder(cx, parents[i]) : NULL;
+    char *folder = parents[i] ? folder_private(cx, parents[i]) : NULL;
     if (!folder) {
       error = parents[i] ? errno : error;
       continue;
@@ -257,14 +196,14 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
     char *object = build_in(cx, folder, words, word_count, c_text, n);
     if (!object) {
       error = errno;
-      remove_folder(folder);
+      folder_remove(folder, build_files);
       continue;
     }
     info->cc_ms = (double)(clock_ns() - start) / 1e6;
     CpuCode *code = NULL;
     Buf image = {0};
-    if (cache && read_file(object, &image)) {
-      add_trailer(&image);
+    if (cache && file_read(object, &image)) {
+      seal_add(&image);
       if (!image.failed && file_write_atomic(path, image.at, image.n)) {
         code = load(path);
         info->path = path;
@@ -277,7 +216,7 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
     }
     const char *said = code ? NULL : dlerror();
     if (said) said = arena_strdup(cx->arena, said);
-    remove_folder(folder);
+    folder_remove(folder, build_files);
     if (code) return code;
     if (i == 1) fail_cc(cx, "set TMPDIR to a folder from which code may be loaded", arena_printf(cx->arena, "the compiled kernel could not be loaded: %s", said ? said : "out of memory"));
   }

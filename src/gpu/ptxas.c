@@ -1,0 +1,218 @@
+/* PTX text -> cubin, by way of the system's ptxas and a cache on disk.
+ *
+ * A cached cubin is named by the hash of all that decides it: the text, the target, the flags, and the assembler (its path, size and time).
+ * The file is sealed (base/store.c): one that was damaged is made anew, and it appears whole under its name. It begins with the cubin, so that
+ * tools read it as it stands; behind it stand what ptxas said and the figures, then their sizes:
+ *
+ *     cubin | log | Figures
+ *
+ * Where the cache folder is missing, read-only or full, ptxas works in a private temporary folder, and nothing is kept.
+ *
+ * ptxas -v tells registers, stack and spills. What else it tells even on success (lines with a C75xx number, warnings) is lost performance
+ * or worse, so it is kept in the log.
+ */
+#define _GNU_SOURCE
+#include "gpu/gpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct Figures {
+  uint64_t cubin_bytes, log_bytes;
+  int32_t registers, spill_bytes, stack_bytes, reserved;
+} Figures;
+
+static const char *const build_files[] = {"kernel.ptx", "kernel.cubin", NULL};
+static const char *const usual_place = "/usr/local/cuda/bin/ptxas";
+
+const char *gpu_find_ptxas(Context *cx) {
+  const char *chosen = getenv("NEREID_PTXAS");
+  if (chosen && !strcmp(chosen, "none")) return NULL;
+  if (chosen && *chosen) {
+    const char *path = find_program(cx->arena, chosen);
+    if (!path)
+      fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a ptxas, or to none, or unset it", "the assembler that NEREID_PTXAS names, `%s`, was not found",
+                chosen);
+    return path;
+  }
+  const char *path = find_program(cx->arena, "ptxas");
+  return path ? path : access(usual_place, X_OK) == 0 ? usual_place : NULL;
+}
+
+static bool has_lines(const char *ptx) { return strstr(ptx, "\n\t.loc ") != NULL; }
+
+static void key_of(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, char out[33]) {
+  Buf key = {0};
+  struct stat st = {0};
+  stat(ptxas, &st);
+  buf_printf(&key, "%s %lld %lld %s %d ", ptxas, (long long)st.st_size, (long long)st.st_mtime, t->name, (int)sizeof(Figures));
+  buf_write(&key, ptx, n);
+  if (key.failed) {
+    buf_destroy(&key);
+    context_out_of_memory(cx);
+  }
+  hash_hex(key.at, key.n, out);
+  buf_destroy(&key);
+}
+
+/* ---- what ptxas says ---- */
+
+/* The number that stands before `words` in a line of text; 0 when it does not. */
+static int number_before(const char *text, const char *words) {
+  const char *at = text ? strstr(text, words) : NULL;
+  if (!at) return 0;
+  while (at > text && at[-1] >= '0' && at[-1] <= '9') at--;
+  return atoi(at);
+}
+
+static void read_figures(const char *text, Figures *f) {
+  const char *used = text ? strstr(text, "Used ") : NULL;
+  f->registers = used ? atoi(used + 5) : 0;
+  f->stack_bytes = number_before(text, " bytes stack frame");
+  f->spill_bytes = number_before(text, " bytes spill stores") + number_before(text, " bytes spill loads");
+}
+
+static bool is_usual(const char *line) {
+  static const char *const usual[] = {"bytes gmem", "Compiling entry function", "Function properties for", "bytes stack frame", ": Used "};
+  size_t n = strcspn(line, "\n");
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+    if (memmem(line, n, usual[i], strlen(usual[i]))) return true;
+  return n == 0;
+}
+
+/* The lines that a person should see. */
+static void keep_unusual(const char *text, Buf *out) {
+  for (const char *at = text ? text : ""; *at;) {
+    size_t n = strcspn(at, "\n");
+    if (!is_usual(at)) {
+      buf_write(out, at, n);
+      buf_putc(out, '\n');
+    }
+    at += n + (at[n] != 0);
+  }
+}
+
+/* ---- the cache ---- */
+
+/* Fills *out from a file's content; false when it makes no sense or memory ran out. */
+static bool unpack(const Buf *b, GpuCubin *out) {
+  Figures f;
+  if (b->n < sizeof f) return false;
+  memcpy(&f, b->at + b->n - sizeof f, sizeof f);
+  size_t rest = b->n - sizeof f;
+  if (!f.cubin_bytes || f.cubin_bytes > rest || f.log_bytes != rest - f.cubin_bytes) return false;
+  *out = (GpuCubin){.bytes = malloc(f.cubin_bytes),
+                    .size = f.cubin_bytes,
+                    .registers = f.registers,
+                    .spill_bytes = f.spill_bytes,
+                    .stack_bytes = f.stack_bytes,
+                    .log = malloc(f.log_bytes + 1)};
+  if (!out->bytes || !out->log) {
+    gpu_cubin_free(out);
+    return false;
+  }
+  memcpy(out->bytes, b->at, f.cubin_bytes);
+  memcpy(out->log, b->at + f.cubin_bytes, f.log_bytes);
+  out->log[f.log_bytes] = 0;
+  return true;
+}
+
+static bool find_cached(const char *path, GpuCubin *out) {
+  Buf b = {0};
+  bool ok = path && file_read(path, &b) && seal_take(&b) && unpack(&b, out);
+  if (ok) out->from_cache = true;
+  buf_destroy(&b);
+  return ok;
+}
+
+/* ---- assembling ---- */
+
+/* Builds in `folder`; *content gets what a cache file holds. False with errno when the folder takes no files. ptxas's errors fail(). */
+static bool build_in(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, Buf *content) {
+  const char *text = arena_printf(cx->arena, "%s/kernel.ptx", folder), *cubin = arena_printf(cx->arena, "%s/kernel.cubin", folder);
+  if (!file_write_new(text, ptx, n)) return false;
+  const char *arch = arena_printf(cx->arena, "-arch=%s", t->name);
+  const char *argv[] = {ptxas, arch, "-v", text, "-o", cubin, has_lines(ptx) ? "-lineinfo" : NULL, NULL};
+  Buf said = {0};
+  int status = process_run(argv, &said);
+  int error = errno;
+  if (status == 0 && file_read(cubin, content)) {
+    Figures f = {.cubin_bytes = content->n};
+    read_figures(said.at, &f);
+    keep_unusual(said.at, content);
+    f.log_bytes = content->n - f.cubin_bytes;
+    buf_write(content, &f, sizeof f);
+    buf_destroy(&said);
+    if (content->failed) context_out_of_memory(cx);
+    return true;
+  }
+  bool full = said.at && strstr(said.at, "No space left on device");
+  const char *words = status < 0 ? arena_strdup(cx->arena, strerror(error)) : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 4000 ? 4000 : said.n);
+  buf_destroy(&said);
+  if (status == 0 || full) return errno = status == 0 ? error : ENOSPC, false;
+  folder_remove(folder, build_files);
+  if (status < 0) fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s could not be started: %s", ptxas, words);
+  fail_hint(cx, (Span){0}, "this is a fault of Nereid, of inline assembly in the kernel, or of an assembler too old for the target (CUDA 12.9 and newer know all)",
+            "%s failed on the kernel's PTX for %s with status %d:\n%s", ptxas, t->name, status, words);
+}
+
+static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, const char *cache, const char *path, Buf *content) {
+  const char *temporary = getenv("TMPDIR");
+  if (!temporary || !*temporary) temporary = "/tmp";
+  const char *parents[] = {cache, temporary};
+  int error = ENOENT;
+  for (int i = 0; i < 2; i++) {
+    char *folder = parents[i] ? folder_private(cx, parents[i]) : NULL;
+    if (!folder) {
+      error = parents[i] ? errno : error;
+      continue;
+    }
+    content->n = 0;
+    bool built = build_in(cx, folder, ptxas, ptx, n, t, content);
+    error = errno;
+    folder_remove(folder, build_files);
+    if (!built) continue;
+    size_t size = content->n;
+    seal_add(content);
+    if (cache && !content->failed) file_write_atomic(path, content->at, content->n); /* where it cannot be kept, it is made again */
+    content->n = size;
+    return;
+  }
+  fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written",
+            "there is no place to assemble a kernel in: neither the cache folder nor %s can be written (%s)", temporary, strerror(error));
+}
+
+void gpu_ptxas(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out) {
+  *out = (GpuCubin){0};
+  const char *ptxas = gpu_find_ptxas(cx);
+  if (!ptxas)
+    fail_hint(cx, (Span){0}, "install CUDA's ptxas (it is in the package cuda-nvcc, and in PyTorch's and Triton's wheels), or name one in NEREID_PTXAS",
+              "no ptxas was found: neither in PATH nor at %s", usual_place);
+  char key[33];
+  key_of(cx, ptxas, ptx, n, t, key);
+  char *cache = cache_dir(cx->arena), *path = NULL;
+  if (cache) cache = arena_printf(cx->arena, "%s/cubin", cache);
+  if (cache) path = arena_printf(cx->arena, "%s/%s.cubin", cache, key);
+  if (find_cached(path, out)) return;
+  if (cache && !dir_create_all(cache)) cache = NULL;
+  Buf *content = NEW(cx->arena, Buf);
+  volatile bool done = false;
+  int64_t start = clock_ns();
+  if (context_try(cx)) {
+    assemble(cx, ptxas, ptx, n, t, cache, path, content);
+    if (!unpack(content, out)) context_out_of_memory(cx);
+    context_end_try(cx);
+    done = true;
+  }
+  buf_destroy(content);
+  if (!done) fail_now(cx);
+  out->ptxas_ms = (double)(clock_ns() - start) / 1e6;
+}
+
+void gpu_cubin_free(GpuCubin *c) {
+  free(c->bytes);
+  free(c->log);
+  *c = (GpuCubin){0};
+}
