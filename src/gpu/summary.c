@@ -1,0 +1,145 @@
+/* What a person wants to know of a kernel first, before any listing:
+ *
+ *     softmax for sm_90a: 4 warps of 32 threads a block
+ *     registers 40 a thread, nothing spilled
+ *     shared memory 64 bytes a block: reduce 16 at 0, reduce 16 at 16
+ *     barriers 2 of the block, 0 of a warp; 20 shuffles
+ *     global memory, each thread:
+ *       line  access   count  bytes  remarks
+ *         12  load         2     16  masked               x = tl.load(x_ptr + offsets, mask=mask)
+ *         19  store        2     16  masked .cs           tl.store(out_ptr + offsets, y, mask=mask)
+ *
+ * Accesses of one source line that are alike share a row; those in a loop say so, since they count once a turn.
+ */
+#include <stdlib.h>
+
+#include "gpu/gpu.h"
+
+typedef struct Row {
+  const Span *span;
+  LaneCode code;
+  int count, bytes;
+  bool masked, in_loop, is_volatile, result;
+  uint8_t cache, evict, rmw;
+} Row;
+
+typedef struct Summary {
+  Context *cx;
+  VEC(Row) rows;
+  int block_barriers, warp_barriers, shuffles, shared_loads, shared_stores, asms;
+} Summary;
+
+static bool in_loop(const LaneOp *op) {
+  for (const LaneOp *p = op->block->parent; p; p = p->block->parent)
+    if (p->code == LANE_FOR || p->code == LANE_WHILE) return true;
+  return false;
+}
+
+static int access_bytes(const LaneOp *op) {
+  int n = op->code == LANE_LD ? op->out_count : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1 : op->in_count - 1;
+  return n * lane_kind_info[op->kind].bits / 8;
+}
+
+static bool same_line(const Span *a, const Span *b) {
+  return a == b || (a && b && a->source == b->source && a->line == b->line);
+}
+
+static void count_op(LaneOp *op, void *arg) {
+  Summary *s = arg;
+  switch (op->code) {
+  case LANE_BARRIER: ++*(op->warp ? &s->warp_barriers : &s->block_barriers); return;
+  case LANE_SHFL: s->shuffles++; return;
+  case LANE_ASM: s->asms++; return;
+  case LANE_LD:
+  case LANE_ST:
+  case LANE_ATOM: break;
+  default: return;
+  }
+  if (op->space == SPACE_SHARED) {
+    ++*(op->code == LANE_LD ? &s->shared_loads : &s->shared_stores);
+    return;
+  }
+  Row r = {.span = op->span, .code = op->code, .count = 1, .bytes = access_bytes(op), .masked = op->guard != NULL, .in_loop = in_loop(op),
+           .is_volatile = op->is_volatile, .cache = op->cache, .evict = op->evict, .rmw = op->code == LANE_ATOM ? op->rmw : 0,
+           .result = op->out_count > 0};
+  for (int i = s->rows.n - 1; i >= 0 && i >= s->rows.n - 8; i--) { /* alike ones come close together */
+    Row *o = &s->rows.at[i];
+    if (!same_line(o->span, r.span) || o->code != r.code || o->bytes != r.bytes || o->masked != r.masked || o->in_loop != r.in_loop ||
+        o->is_volatile != r.is_volatile || o->cache != r.cache || o->evict != r.evict || o->rmw != r.rmw || o->result != r.result)
+      continue;
+    o->count++;
+    return;
+  }
+  vec_push(s->cx->arena, &s->rows, r);
+}
+
+static void put_source(Buf *out, const Span *span) {
+  if (!span || !span->source || span->line < 1 || span->line > span->source->line_count) return;
+  const char *text = span->source->text + span->source->line_start[span->line - 1];
+  text += strspn(text, " \t");
+  int n = (int)strcspn(text, "\r\n");
+  buf_printf(out, "%.*s", n > 100 ? 100 : n, text);
+}
+
+static void put_row(Buf *out, const Row *r) {
+  static const char *const caches[] = {"", " .ca", " .cg", " .cs", " .cv", " .wb", " .wt"};
+  static const char *const priorities[] = {"", " evict_first", " evict_last"};
+  static const char *const rmw[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
+  char remarks[64], what[16];
+  snprintf(remarks, sizeof remarks, "%s%s%s%s%s", r->in_loop ? " in loop" : "", r->masked ? " masked" : "", r->is_volatile ? " volatile" : "",
+           caches[r->cache], priorities[r->evict]);
+  if (r->code == LANE_ATOM) snprintf(what, sizeof what, "%s %s", r->result ? "atom" : "red", rmw[r->rmw]);
+  else snprintf(what, sizeof what, "%s", r->code == LANE_LD ? "load" : "store");
+  Buf line = {0};
+  buf_printf(&line, "  %4d  %-9s %5d  %5d  %-22s ", r->span && r->span->source ? r->span->line : 0, what, r->count, r->bytes, remarks[0] ? remarks + 1 : "");
+  put_source(&line, r->span);
+  while (line.n && line.at[line.n - 1] == ' ') line.n--;
+  buf_write(out, line.at ? line.at : "", line.n);
+  buf_putc(out, '\n');
+  if (line.failed) out->failed = true;
+  buf_destroy(&line);
+}
+
+/* In order of the source's lines; those without one last. */
+static int by_line(const void *x, const void *y) {
+  const Row *a = x, *b = y;
+  int la = a->span && a->span->source ? a->span->line : INT32_MAX, lb = b->span && b->span->source ? b->span->line : INT32_MAX;
+  return la != lb ? (la < lb ? -1 : 1) : (a->code > b->code) - (a->code < b->code);
+}
+
+static void put_shared(Buf *out, const LaneFunc *f) {
+  buf_printf(out, "shared memory %d bytes a block", f->shared_bytes);
+  int n = 0;
+  for (int i = 0; i < f->buffers.n; i++)
+    if (f->buffers.at[i].offset >= 0) {
+      const LaneBuffer *b = &f->buffers.at[i];
+      buf_printf(out, "%s%s %d at %d", n++ ? ", " : ": ", b->name ? b->name : "buffer", b->bytes, b->offset);
+    }
+  buf_putc(out, '\n');
+}
+
+void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin *cubin) {
+  Summary *s = NEW(f->cx->arena, Summary);
+  s->cx = f->cx;
+  lane_walk(f->body, count_op, s);
+  buf_printf(out, "%s for %s: %d warp%s of 32 threads a block\n", f->name, t->name, f->num_warps, f->num_warps == 1 ? "" : "s");
+  if (cubin) {
+    buf_printf(out, "registers %d a thread, ", cubin->registers);
+    if (cubin->spill_bytes) buf_printf(out, "%d bytes of spill stores and loads", cubin->spill_bytes);
+    else buf_puts(out, "nothing spilled");
+    if (cubin->stack_bytes) buf_printf(out, ", stack %d bytes", cubin->stack_bytes);
+    buf_putc(out, '\n');
+  } else {
+    buf_puts(out, "registers not known: no ptxas was found\n");
+  }
+  put_shared(out, f);
+  buf_printf(out, "barriers %d of the block, %d of a warp; %d shuffle%s\n", s->block_barriers, s->warp_barriers, s->shuffles, s->shuffles == 1 ? "" : "s");
+  if (s->rows.n) {
+    buf_puts(out, "global memory, each thread:\n  line  access    count  bytes  remarks\n");
+    qsort(s->rows.at, (size_t)s->rows.n, sizeof *s->rows.at, by_line);
+    for (int i = 0; i < s->rows.n; i++) put_row(out, &s->rows.at[i]);
+  } else {
+    buf_puts(out, "global memory: not touched\n");
+  }
+  if (cubin && cubin->log && *cubin->log) buf_printf(out, "ptxas says:\n%s", cubin->log);
+}
