@@ -48,7 +48,7 @@ typedef enum {
   NEREID_NO_DEVICE,
   NEREID_NO_COMPILER,   /* the CPU device needs a C compiler, or ptxas is missing */
   NEREID_OUT_OF_MEMORY,
-  NEREID_KERNEL_FAULT,  /* a device_assert, an access out of bounds, a race (`interp`) while running */
+  NEREID_KERNEL_FAULT,  /* a device_assert, an access out of bounds, a race (`interp`) while running; on a GPU also an illegal address */
   NEREID_INTERNAL       /* a defect of Nereid; please report it */
 } nereid_status;
 
@@ -75,14 +75,23 @@ NEREID_API void nereid_dtype_store(nereid_dtype t, void *p, double v); /* neares
 /* ---- devices and memory -------------------------------------------------------------------------------------------------- */
 
 typedef struct nereid_device nereid_device;
-/* "cpu" (all processors), "cpu:N" (N threads), "interp" (the checking interpreter). "cuda:N" once it is there. */
+/* "cpu" (all processors), "cpu:N" (N threads), "interp" (the checking interpreter), "cuda" or "cuda:N" (an NVIDIA GPU, counted from 0, in
+ * its primary context, which is also the CUDA runtime's: pointers and streams of cudart and PyTorch serve as they are). */
 NEREID_API nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_error **error);
+/* An NVIDIA GPU in a context of the caller's: a CUcontext, or NULL for the one that is current in the calling thread. It must outlive the
+ * device and the modules whose kernels ran there; it is neither made current for good in a thread that has another, nor destroyed. */
+NEREID_API nereid_status nereid_device_open_cuda(void *context, nereid_device **out, nereid_error **error);
+/* The CUcontext that the device works in; NULL on other devices. */
+NEREID_API void *nereid_device_native(const nereid_device *d);
 NEREID_API void nereid_device_close(nereid_device *d);
 typedef struct nereid_device_info {
   char name[32], description[256]; /* "cpu", "AMD EPYC, 2 threads, AVX-512; gcc 12.2" */
   int threads;
   int64_t memory_bytes;
   bool available;                  /* false: `description` says what is missing */
+  int compute_capability;          /* of a GPU: 90 for 9.0; else 0 */
+  int multiprocessors;             /* of a GPU */
+  int driver_version;              /* of a GPU: the CUDA version of its driver, 12080 for 12.8 */
 } nereid_device_info;
 /* Fills up to `max` entries, returns how many devices there are (those that are not available included). */
 NEREID_API int nereid_devices(nereid_device_info *out, int max);
@@ -96,17 +105,61 @@ NEREID_API nereid_status nereid_copy_to_host(nereid_device *d, void *host, const
 NEREID_API nereid_status nereid_register(nereid_device *d, void *p, int64_t bytes, const char *name, nereid_error **error);
 NEREID_API void nereid_unregister(nereid_device *d, void *p);
 
-/* An order of launches; launches in one stream follow each other. NULL is the device's default stream, and on cpu and interp a
- * launch there has ended when the call returns. */
-typedef struct nereid_stream nereid_stream;
+/* Waits for all that was asked of the device, on every stream. On a GPU, what went wrong in a launch since the last synchronize is said
+ * here: the error names the kernel when it can only be one; device_print's lines of these launches are handed out here too. After an
+ * illegal address and the like the CUDA context is lost: every later call on it fails, and says so. With options.blocking, or the
+ * environment variable NEREID_CUDA_BLOCKING=1, each launch waits for its end and has its own errors. */
 NEREID_API nereid_status nereid_synchronize(nereid_device *d, nereid_error **error);
+
+/* ---- streams and events ---------------------------------------------------------------------------------------------------
+ *
+ * An order of launches and copies: those in one stream follow each other, those in different streams may run side by side. NULL is the
+ * device's default stream (of CUDA: the legacy one). On cpu and interp whatever is asked has been done when the call returns, so
+ * that a program with streams runs there too. */
+typedef struct nereid_stream nereid_stream;
+NEREID_API nereid_status nereid_stream_create(nereid_device *d, nereid_stream **out, nereid_error **error);
+/* The caller's own CUstream (a cudaStream_t is one), which must outlive it; nereid_stream_destroy leaves that stream alone. It may be
+ * capturing a CUDA graph: a warm launch (see nereid_run) is captured as one kernel node. cpu and interp take any handle for nothing. */
+NEREID_API nereid_status nereid_stream_wrap(nereid_device *d, void *native, nereid_stream **out, nereid_error **error);
+NEREID_API void *nereid_stream_native(const nereid_stream *s); /* the CUstream; NULL on other devices */
+NEREID_API void nereid_stream_destroy(nereid_stream *s);       /* what is in it still runs */
+/* Waits for what is in the stream; else as nereid_synchronize. s NULL: the device's default stream. */
+NEREID_API nereid_status nereid_stream_synchronize(nereid_device *d, nereid_stream *s, nereid_error **error);
+
+/* A point in a stream, with its time. */
+typedef struct nereid_event nereid_event;
+NEREID_API nereid_status nereid_event_create(nereid_device *d, nereid_event **out, nereid_error **error);
+NEREID_API void nereid_event_destroy(nereid_event *e);
+NEREID_API nereid_status nereid_event_record(nereid_event *e, nereid_stream *s, nereid_error **error); /* s NULL: the default stream */
+NEREID_API nereid_status nereid_event_synchronize(nereid_event *e, nereid_error **error);              /* waits until it has passed */
+/* Milliseconds from start to end, both recorded and passed; a GPU measures about half a microsecond. */
+NEREID_API nereid_status nereid_event_elapsed(nereid_event *start, nereid_event *end, double *ms, nereid_error **error);
+/* What comes into s from now on waits until e has passed. */
+NEREID_API nereid_status nereid_stream_wait(nereid_device *d, nereid_stream *s, nereid_event *e, nereid_error **error);
+
+/* Copies in a stream. The host's memory must stay as it is until the stream has come so far; from memory of nereid_alloc_host the host goes
+ * on at once, from other memory the call may take as long as the copy. */
+NEREID_API nereid_status nereid_copy_to_device_async(nereid_device *d, nereid_stream *s, void *dst, const void *host, int64_t bytes,
+                                                     nereid_error **error);
+NEREID_API nereid_status nereid_copy_to_host_async(nereid_device *d, nereid_stream *s, void *host, const void *src, int64_t bytes,
+                                                   nereid_error **error);
+/* Between two arrays of the device, which do not overlap. */
+NEREID_API nereid_status nereid_copy_async(nereid_device *d, nereid_stream *s, void *dst, const void *src, int64_t bytes,
+                                           nereid_error **error);
+NEREID_API nereid_status nereid_fill_async(nereid_device *d, nereid_stream *s, void *dst, unsigned char value, int64_t bytes,
+                                           nereid_error **error); /* every byte becomes value */
+/* Memory of the host that the device copies from and to fastest (page-locked; a GPU's kernels reach it as well). Elsewhere plain memory. */
+NEREID_API nereid_status nereid_alloc_host(nereid_device *d, int64_t bytes, void **out, nereid_error **error);
+NEREID_API void nereid_free_host(nereid_device *d, void *p);
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------------- */
 
-typedef struct nereid_module nereid_module; /* one Python file with kernels */
+typedef struct nereid_module nereid_module; /* one file with kernels: Triton's Python, or CUDA C when its name ends in .cu */
 NEREID_API nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_error **error);
-/* `name` stands for the path in messages; text is copied. */
+/* `name` stands for the path in messages, and says by its end which language it is; text is copied. */
 NEREID_API nereid_status nereid_module_load_string(const char *name, const char *text, nereid_module **out, nereid_error **error);
+/* Waits for launches of its kernels that are still running on a GPU; a fault of theirs is said at the device's next synchronize. CUDA
+ * graphs that captured its kernels must not be launched any more. */
 NEREID_API void nereid_module_free(nereid_module *m);
 
 typedef struct nereid_param { const char *name, *annotation, *default_text; bool is_constexpr; } nereid_param; /* texts may be NULL */
@@ -153,7 +206,10 @@ typedef struct nereid_options {
   int64_t program_count;
   const char *dump_after;              /* a pass's name or "all": its IR goes to `dump` (see nereid_inspect) */
   void (*print)(void *arg, const char *line); /* device_print and static_print, a line without its end; NULL: stderr */
-  void *print_arg;
+  void *print_arg;                     /* on a GPU, print is called when the device is next synchronized */
+  bool blocking;                       /* cuda: each launch waits for its end, so that an error names it (NEREID_CUDA_BLOCKING=1: all do) */
+  int block[3];                        /* a kernel of CUDA C: threads of a block along x, y, z; zeros count as 1, but x must be given */
+  int shared_bytes;                    /* a kernel of CUDA C: its dynamic shared memory */
 } nereid_options;
 
 /* Compiles what is not in the caches yet, and runs grid[0] * grid[1] * grid[2] programs; any of them zero: none. The limits of a grid
@@ -164,7 +220,8 @@ NEREID_API nereid_status nereid_launch(nereid_device *d, nereid_stream *s, nerei
 
 /* One specialization, compiled: for launches that must cost nothing but the call. `options` holds for all its runs. The values of pointers, and of numbers that are not
  * constexpr, may differ from launch to launch as long as they specialise alike (divisibility by 16, equality to 1, int32 or int64); if
- * they do not, nereid_run fails with NEREID_BAD_ARGUMENT. */
+ * they do not, nereid_run fails with NEREID_BAD_ARGUMENT. On a GPU nereid_run is one call of the driver: nothing is allocated, loaded or waited for,
+ * so that a stream may be captured meanwhile. (Kernels that print or assert excepted under capture: their reports need a synchronize.) */
 typedef struct nereid_function nereid_function;
 NEREID_API nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
                                         const nereid_options *options, nereid_function **out, nereid_error **error);
@@ -176,6 +233,7 @@ typedef struct nereid_function_info {
   bool from_cache;
   int64_t peak_bytes;                       /* memory that compiling took */
   int num_warps, num_stages;
+  int registers, spill_bytes, shared_bytes; /* GPU: registers of a thread, bytes of them that ptxas spills (0 without ptxas); shared memory of a block */
 } nereid_function_info;
 NEREID_API void nereid_function_get_info(const nereid_function *f, nereid_function_info *out);
 

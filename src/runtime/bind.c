@@ -324,7 +324,7 @@ static nereid_status missing(const KernelInfo *k, int i, nereid_error **error) {
                    k->info.name, i + 1, k->info.param_count);
 }
 
-enum { HEAD_BYTES = sizeof(const DeviceKind *) + 5 * sizeof(int) };
+enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 6 * sizeof(int) };
 
 static nereid_status key_param(Call *c, int i, nereid_error **error) {
   const ParamRule *r = &c->kernel->rules[i];
@@ -354,8 +354,8 @@ nereid_status options_check(const nereid_options *o, nereid_error **error) {
   return NEREID_OK;
 }
 
-nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, const nereid_arg *args, int n,
-                        const nereid_options *o, nereid_error **error) {
+static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, uint64_t identity,
+                          const nereid_arg *args, int n, const nereid_options *o, nereid_error **error) {
   c->kernel = k;
   c->key = c->key_inline;
   c->key_size = 0;
@@ -377,14 +377,26 @@ nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, co
   if (!status) status = match(c, args, n, error);
   if (status) return status;
 
-  const int head[] = {k->index, o->num_warps, o->num_stages, o->num_ctas, o->debug};
+  const int head[] = {k->index,    o->num_warps, o->num_stages,
+                      o->num_ctas, o->debug,     kind->lists_programs && o->programs};
   key_bytes(c, &kind, sizeof kind);
+  key_bytes(c, &identity, sizeof identity);
   key_bytes(c, head, sizeof head);
   for (int i = 0; i < k->info.param_count && !status; i++) status = key_param(c, i, error);
   if (status) return status;
   if (c->failed) return error_out_of_memory(error);
   c->hash = hash_bytes(c->key, c->key_size, 0);
   return NEREID_OK;
+}
+
+nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, const nereid_arg *args, int n,
+                        const nereid_options *o, nereid_error **error) {
+  return bind(c, k, kind, 0, args, n, o, error);
+}
+
+nereid_status call_bind_on(Call *c, const KernelInfo *k, const nereid_device *d, const nereid_arg *args, int n,
+                           const nereid_options *o, nereid_error **error) {
+  return bind(c, k, d->kind, d->identity, args, n, o, error);
 }
 
 const char *call_param_at(const Call *c, size_t offset) {

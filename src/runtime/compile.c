@@ -78,7 +78,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, C
   return false;
 }
 
-Specialization *specialization_create(nereid_module *m, const Call *c, const DeviceKind *kind, const nereid_options *o,
+Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *o,
                                       nereid_error **error) {
   Specialization *s = calloc(1, sizeof *s);
   Context *cx = context_create();
@@ -91,10 +91,17 @@ Specialization *specialization_create(nereid_module *m, const Call *c, const Dev
     return NULL;
   }
   memcpy(key, c->key, c->key_size);
-  *s = (Specialization){
-      .hash = c->hash, .key = key, .key_size = c->key_size, .module = m, .kernel = c->kernel, .kind = kind};
+  *s = (Specialization){.hash = c->hash,
+                        .key = key,
+                        .key_size = c->key_size,
+                        .module = m,
+                        .kernel = c->kernel,
+                        .kind = d->kind,
+                        .device = d,
+                        .lists_programs = d->kind->lists_programs && o->programs};
   Texts texts = {0};
   bool done = compile(s, c, o, cx, &texts, error);
+  s->device = NULL;
   print_lines(&texts.print, o);
   buf_destroy(&texts.print);
   buf_destroy(&texts.c);

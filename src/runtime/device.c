@@ -8,7 +8,7 @@
 
 #include "runtime/runtime.h"
 
-static const DeviceKind *const kinds[] = {&device_cpu, &device_interp};
+static const DeviceKind *const kinds[] = {&device_cpu, &device_interp, &device_cuda};
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
 const DeviceKind *device_kind_find(const char *name, size_t n) {
@@ -18,30 +18,32 @@ const DeviceKind *device_kind_find(const char *name, size_t n) {
 }
 
 int nereid_devices(nereid_device_info *out, int max) {
-  for (int i = 0; i < KIND_COUNT && i < max && out; i++) {
-    out[i] = (nereid_device_info){0};
-    snprintf(out[i].name, sizeof out[i].name, "%s", kinds[i]->name);
-    kinds[i]->describe(&out[i]);
+  int n = 0;
+  for (int i = 0; i < KIND_COUNT; i++) {
+    int room = out && n < max ? max - n : 0;
+    if (kinds[i]->enumerate) {
+      n += kinds[i]->enumerate(out ? out + n : NULL, room);
+      continue;
+    }
+    if (room) {
+      out[n] = (nereid_device_info){0};
+      snprintf(out[n].name, sizeof out[n].name, "%s", kinds[i]->name);
+      kinds[i]->describe(&out[n]);
+    }
+    n++;
   }
-  return KIND_COUNT;
+  return n;
 }
 
-nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_error **error) {
-  if (!name) return error_null(error, "nereid_device_open", "name");
-  if (!out) return error_null(error, "nereid_device_open", "out");
-  size_t n = strcspn(name, ":");
-  const DeviceKind *kind = device_kind_find(name, n);
-  if (!kind && n == 4 && !strncmp(name, "cuda", n))
-    return error_set(error, NEREID_NO_DEVICE, "use cpu, cpu:THREADS or interp",
-                     "there is no device '%s': this version of Nereid does not drive NVIDIA GPUs yet", name);
-  if (!kind)
-    return error_set(error, NEREID_NO_DEVICE, "there are cpu, cpu:THREADS and interp", "there is no device '%s'", name);
+nereid_status device_create(const DeviceKind *kind, const char *name, nereid_device **out,
+                            nereid_status (*open)(nereid_device *d, const void *arg, nereid_error **error),
+                            const void *arg, nereid_error **error) {
   nereid_device *d = calloc(1, sizeof *d);
   if (!d) return error_out_of_memory(error);
   d->kind = kind;
   snprintf(d->name, sizeof d->name, "%s", name);
   pthread_rwlock_init(&d->lock, NULL);
-  nereid_status status = kind->open(d, name[n] ? name + n + 1 : NULL, error);
+  nereid_status status = open(d, arg, error);
   if (status) {
     pthread_rwlock_destroy(&d->lock);
     free(d);
@@ -49,6 +51,21 @@ nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_e
   }
   *out = d;
   return NEREID_OK;
+}
+
+static nereid_status open_by_name(nereid_device *d, const void *suffix, nereid_error **error) {
+  return d->kind->open(d, suffix, error);
+}
+
+nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_error **error) {
+  if (!name) return error_null(error, "nereid_device_open", "name");
+  if (!out) return error_null(error, "nereid_device_open", "out");
+  size_t n = strcspn(name, ":");
+  const DeviceKind *kind = device_kind_find(name, n);
+  if (!kind)
+    return error_set(error, NEREID_NO_DEVICE, "there are cpu, cpu:THREADS, interp and cuda:N",
+                     "there is no device '%s'", name);
+  return device_create(kind, name, out, open_by_name, name[n] ? name + n + 1 : NULL, error);
 }
 
 void nereid_device_close(nereid_device *d) {
@@ -140,7 +157,13 @@ nereid_status nereid_alloc(nereid_device *d, int64_t bytes, void **out, nereid_e
   if (!d) return error_null(error, "nereid_alloc", "the device");
   if (!out) return error_null(error, "nereid_alloc", "out");
   if (bytes < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_alloc: %lld bytes", (long long)bytes);
-  void *p = bytes <= PTRDIFF_MAX - 4096 ? d->kind->alloc(d, bytes) : NULL;
+  void *p = NULL;
+  if (d->kind->allocate) {
+    nereid_status status = d->kind->allocate(d, bytes, &p, error);
+    if (status) return status;
+  } else if (bytes <= PTRDIFF_MAX - 4096) {
+    p = d->kind->alloc(d, bytes);
+  }
   if (!p)
     return error_set(error, NEREID_OUT_OF_MEMORY, NULL, "out of memory: %s has no %lld bytes", d->name,
                      (long long)bytes);
@@ -162,7 +185,12 @@ nereid_status nereid_register(nereid_device *d, void *p, int64_t bytes, const ch
   if (!p) return error_null(error, "nereid_register", "the pointer");
   if (bytes < 0 || (uintptr_t)p + (uintptr_t)bytes < (uintptr_t)p)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_register: %lld bytes", (long long)bytes);
-  if (!d->kind->attach(d, p, bytes, name ? name : "registered memory")) return error_out_of_memory(error);
+  if (d->kind->adopt) {
+    nereid_status status = d->kind->adopt(d, p, bytes, error);
+    if (status) return status;
+  } else if (!d->kind->attach(d, p, bytes, name ? name : "registered memory")) {
+    return error_out_of_memory(error);
+  }
   if (!add_allocation(d, (Allocation){(uintptr_t)p, bytes, false})) {
     d->kind->detach(d, p);
     return error_out_of_memory(error);
@@ -178,7 +206,7 @@ void nereid_unregister(nereid_device *d, void *p) {
 /* ---- copies ---- */
 
 /* A copy must not leave the array it begins in. */
-static nereid_status check_copy(nereid_device *d, const char *function, const void *device, const void *host,
+nereid_status device_check_copy(nereid_device *d, const char *function, const void *device, const void *host,
                                 int64_t bytes, nereid_error **error) {
   if (!d) return error_null(error, function, "the device");
   if (bytes < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: %lld bytes", function, (long long)bytes);
@@ -196,12 +224,12 @@ static nereid_status check_copy(nereid_device *d, const char *function, const vo
 
 nereid_status nereid_copy_to_device(nereid_device *d, void *dst, const void *host, int64_t bytes,
                                     nereid_error **error) {
-  nereid_status s = check_copy(d, "nereid_copy_to_device", dst, host, bytes, error);
+  nereid_status s = device_check_copy(d, "nereid_copy_to_device", dst, host, bytes, error);
   return s || !bytes ? s : d->kind->copy_in(d, dst, host, bytes, error);
 }
 
 nereid_status nereid_copy_to_host(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error) {
-  nereid_status s = check_copy(d, "nereid_copy_to_host", src, host, bytes, error);
+  nereid_status s = device_check_copy(d, "nereid_copy_to_host", src, host, bytes, error);
   return s || !bytes ? s : d->kind->copy_out(d, host, src, bytes, error);
 }
 

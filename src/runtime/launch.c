@@ -36,19 +36,19 @@ nereid_status grid_check(const int64_t grid[3], const nereid_options *o, int32_t
 typedef struct Make {
   nereid_module *module;
   const Call *call;
-  const DeviceKind *kind;
+  nereid_device *device;
   const nereid_options *options;
 } Make;
 
 static Specialization *make(void *arg, nereid_error **error) {
   const Make *m = arg;
-  return specialization_create(m->module, m->call, m->kind, m->options, error);
+  return specialization_create(m->module, m->call, m->device, m->options, error);
 }
 
-nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, const Call *c, const nereid_options *o,
+nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o,
                                     Specialization **out, nereid_error **error) {
   nereid_error *why = NULL;
-  *out = cache_get(m->cache, c->hash, c->key, c->key_size, make, &(Make){m, c, kind, o}, &why);
+  *out = cache_get(m->cache, c->hash, c->key, c->key_size, make, &(Make){m, c, d, o}, &why);
   if (*out) return NEREID_OK;
   nereid_status status = nereid_error_status(why);
   if (error) *error = why;
@@ -56,10 +56,10 @@ nereid_status launch_specialization(const DeviceKind *kind, nereid_module *m, co
   return status;
 }
 
-nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3],
+nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Specialization *s, const int64_t grid[3],
                           const nereid_options *o, bool (*step)(void *, InterpFrame *, const Op *), void *step_arg,
                           nereid_error **error) {
-  Launch l = {.spec = s, .options = o, .step = step, .step_arg = step_arg};
+  Launch l = {.spec = s, .options = o, .step = step, .step_arg = step_arg, .stream = stream};
   nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
   if (status) return status;
   uint64_t on_stack[64], *args = on_stack;
@@ -74,31 +74,27 @@ nereid_status launch_call(nereid_device *d, const Call *c, Specialization *s, co
   return status;
 }
 
-static nereid_status check_stream(nereid_stream *s, nereid_error **error) {
-  if (!s) return NEREID_OK;
-  return error_set(error, NEREID_BAD_ARGUMENT, NULL, "this device has no streams but its default one: pass NULL");
-}
-
 nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_module *m, const char *kernel,
                             const int64_t grid[3], const nereid_arg *args, int arg_count, const nereid_options *o,
                             nereid_error **error) {
   if (!d) return error_null(error, "nereid_launch", "the device");
   if (!m) return error_null(error, "nereid_launch", "the module");
   if (!kernel) return error_null(error, "nereid_launch", "the kernel's name");
-  nereid_status status = check_stream(stream, error);
+  void *handle = NULL;
+  nereid_status status = stream_handle(d, stream, &handle, error);
   if (status) return status;
   if (!o) o = &options_default;
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
   Call c;
-  status = call_bind(&c, k, d->kind, args, arg_count, o, error);
+  status = call_bind_on(&c, k, d, args, arg_count, o, error);
   if (!status) {
     int32_t checked[3];
     int64_t total;
     status = grid_check(grid, o, checked, &total, error); /* before a compilation that may take long */
     Specialization *s = NULL;
-    if (!status) status = launch_specialization(d->kind, m, &c, o, &s, error);
-    if (!status) status = launch_call(d, &c, s, grid, o, NULL, NULL, error);
+    if (!status) status = launch_specialization(d, m, &c, o, &s, error);
+    if (!status) status = launch_call(d, handle, &c, s, grid, o, NULL, NULL, error);
   }
   call_free(&c);
   return status;
@@ -124,8 +120,8 @@ nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *ker
   if (!k) return NEREID_BAD_ARGUMENT;
   Call c;
   Specialization *s = NULL;
-  nereid_status status = call_bind(&c, k, d->kind, args, arg_count, o, error);
-  if (!status) status = launch_specialization(d->kind, m, &c, o, &s, error);
+  nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
+  if (!status) status = launch_specialization(d, m, &c, o, &s, error);
   call_free(&c);
   if (status) return status;
   nereid_function *f = calloc(1, sizeof *f);
@@ -159,13 +155,14 @@ static nereid_status differs(const nereid_function *f, const Call *c, nereid_err
 nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_t grid[3], const nereid_arg *args,
                          int arg_count, nereid_error **error) {
   if (!f) return error_null(error, "nereid_run", "the function");
-  nereid_status status = check_stream(stream, error);
+  void *handle = NULL;
+  nereid_status status = stream_handle(f->device, stream, &handle, error);
   if (status) return status;
   const Specialization *s = f->spec;
   Call c;
-  status = call_bind(&c, s->kernel, s->kind, args, arg_count, &f->options, error);
+  status = call_bind_on(&c, s->kernel, f->device, args, arg_count, &f->options, error);
   if (!status && (c.key_size != s->key_size || memcmp(c.key, s->key, s->key_size))) status = differs(f, &c, error);
-  if (!status) status = launch_call(f->device, &c, f->spec, grid, &f->options, NULL, NULL, error);
+  if (!status) status = launch_call(f->device, handle, &c, f->spec, grid, &f->options, NULL, NULL, error);
   call_free(&c);
   return status;
 }

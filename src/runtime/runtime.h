@@ -99,6 +99,7 @@ struct DeviceKind {
   nereid_status (*allocate)(nereid_device *d, int64_t bytes, void **out, nereid_error **error);
   void (*free)(nereid_device *d, void *p, int64_t bytes);
   bool (*attach)(nereid_device *d, void *p, int64_t bytes, const char *name); /* false: out of memory */
+  nereid_status (*adopt)(nereid_device *d, void *p, int64_t bytes, nereid_error **error); /* instead of attach, likewise */
   void (*detach)(nereid_device *d, void *p);
   nereid_status (*copy_in)(nereid_device *d, void *dst, const void *host, int64_t bytes, nereid_error **error);
   nereid_status (*copy_out)(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error);
@@ -120,6 +121,9 @@ const DeviceKind *device_kind_find(const char *name, size_t n); /* NULL when the
 nereid_status device_create(const DeviceKind *kind, const char *name, nereid_device **out,
                             nereid_status (*open)(nereid_device *d, const void *arg, nereid_error **error),
                             const void *arg, nereid_error **error);
+/* A copy of so many bytes must not leave the array that `device` lies in. */
+nereid_status device_check_copy(nereid_device *d, const char *function, const void *device, const void *host,
+                                int64_t bytes, nereid_error **error);
 /* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts
  * nothing. */
 int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n);
@@ -190,6 +194,7 @@ typedef struct ArgSlot { /* a front Slot without its compilation */
   int param, path[4], depth, dim;
   Dtype dtype;
   bool is_pointer;
+  int align; /* of a pointer of CUDA C; 0: the size of dtype */
 } ArgSlot;
 /* Fills out[s->slot_count]. */
 nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, nereid_error **error);

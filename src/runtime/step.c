@@ -175,7 +175,7 @@ static nereid_status launch_stepped(nereid_device *d, const Call *c, Specializat
     all = (Collect){.at = s.named};
     collect_block(&all, spec->func->body);
     nereid_error *why = NULL;
-    status = launch_call(d, c, spec, grid, o, on_step, &s, &why);
+    status = launch_call(d, NULL, c, spec, grid, o, on_step, &s, &why);
     if (s.stopped) status = NEREID_OK; /* the caller's wish */
     if (status && error) *error = why;
     else nereid_error_free(why);
@@ -199,9 +199,9 @@ nereid_status nereid_launch_stepped(nereid_device *d, nereid_module *m, const ch
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
   Call c;
-  nereid_status status = call_bind(&c, k, d->kind, args, arg_count, o, error);
+  nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
   Specialization *spec = NULL;
-  if (!status) status = launch_specialization(d->kind, m, &c, o, &spec, error);
+  if (!status) status = launch_specialization(d, m, &c, o, &spec, error);
   if (!status) status = launch_stepped(d, &c, spec, grid, o, fn, fn_arg, error);
   call_free(&c);
   return status;

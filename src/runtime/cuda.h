@@ -1,0 +1,116 @@
+/* cuda: what the files of the CUDA device share. Private to them.
+ *
+ *     device_cuda.c   opening, memory, the table
+ *     cuda_stream.c   streams, events, asynchronous copies
+ *     cuda_compile.c  tile IR -> PTX -> cubin -> a loaded function
+ *     nvrtc.c         CUDA C -> PTX and cubin
+ *     cuda_launch.c   launches, what they leave behind, synchronizing
+ *
+ * One Cuda serves one nereid_device. The kernels compiled for it hold references on it, so that a module may be freed after its
+ * device was closed.
+ */
+#ifndef NEREID_CUDA_H
+#define NEREID_CUDA_H
+
+#include "runtime/cuda_api.h"
+#include "runtime/runtime.h"
+
+typedef struct CudaKernel CudaKernel;
+typedef struct CudaList CudaList;
+typedef struct CudaLocked { /* memory of the host that we page-locked */
+  struct CudaLocked *next;
+  void *p;
+} CudaLocked;
+
+enum { CUDA_PAGES = 256, CUDA_PAGE_SHIFT = 21 };
+
+typedef struct Cuda {
+  CudaApi api;
+  atomic_int references;
+  CuContext context;
+  bool primary; /* the context is the device's primary one, and retained */
+  CuDevice device;
+  char name[32]; /* as the device was opened: "cuda:0" */
+  int sm;        /* compute capability: 90 */
+  int driver_version;
+  int max_threads, max_block[3], shared_per_block;
+  bool pageable;  /* kernels reach all of the host's memory */
+  bool blocking;  /* NEREID_CUDA_BLOCKING */
+  /* What was launched since the last synchronize: the first kernel, and whether there was another. Written without a lock. */
+  _Atomic(CudaKernel *) suspect;
+  atomic_bool several;
+  _Atomic(void *) suspect_stream; /* the first one's, and whether there was another */
+  atomic_bool several_streams;
+  /* 2 MiB pages that pointers of the device's memory were found in; a hash table whose entries push each other out. */
+  _Atomic uint64_t pages[CUDA_PAGES];
+  pthread_mutex_t lock; /* of the rest, and of a kernel's being freed; no warm launch takes it, but of kernels that print or assert */
+  char *lost;           /* the context is lost: what was said then */
+  nereid_error *pending; /* a fault found where it could not be said */
+  CudaKernel *reporting; /* kernels with a GpuDiag that were launched since it was read */
+  CudaList *lists;       /* program lists that running kernels may read */
+  int list_count;
+  CudaLocked *locked;
+} Cuda;
+
+/* Which kernels a fault may be of; name "": none that we launched. */
+typedef struct CudaBlame {
+  char name[128];
+  bool several;
+} CudaBlame;
+
+struct CudaKernel {
+  Cuda *cuda;
+  const char *name; /* of the KernelInfo */
+  CuModule module;
+  CuFunction function;
+  unsigned threads;      /* of a block; CUDA C: the most */
+  unsigned shared_bytes; /* dynamic; CUDA C: so many are allowed so far */
+  bool is_cuda_c;        /* the launch says block and shared memory */
+  int registers, local_bytes;
+  bool uses_list;
+  atomic_bool launched; /* since a synchronize: the module must not be unloaded */
+  /* device_print and device_assert */
+  DiagSites *sites;
+  GpuDiag *diag; /* page-locked memory of the host that the kernel writes to */
+  CuStream diag_stream;
+  bool diag_streams; /* several */
+  bool is_reporting;
+  CudaKernel *next_reporting;
+  nereid_options diag_options; /* of the last launch: print, print_arg */
+};
+
+/* ---- device_cuda.c ---- */
+void cuda_unref(Cuda *c);
+typedef enum { CUDA_WAS_CURRENT, CUDA_PUSHED, CUDA_NOT_CURRENT } CudaEntered;
+/* Makes the context current if it is not. A thread that had none keeps it; one with another gets that back from cuda_leave. */
+CuResult cuda_enter(Cuda *c, CudaEntered *entered);
+void cuda_leave(Cuda *c, CudaEntered entered);
+/* "WHAT: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)", with the way out. Errors that end the context name the
+ * kernels that may be meant. */
+nereid_status cuda_error(Cuda *c, CuResult r, nereid_error **error, const char *format, ...) PRINTF_LIKE(4, 5);
+/* The same under the lock, when a fault would be blame's. */
+nereid_status cuda_error_blaming(Cuda *c, CuResult r, const CudaBlame *blame, nereid_error **error, const char *format, ...)
+    PRINTF_LIKE(5, 6);
+
+/* ---- cuda_compile.c ---- */
+void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase);
+void cuda_discard(Specialization *s);
+/* A cubin or PTX, loaded; fails with both logs of the driver. ptx may be NULL where there is a cubin. */
+void cuda_load(CudaKernel *k, Context *cx, const void *cubin, const char *ptx, const char *function,
+               volatile nereid_status *phase);
+CudaKernel *cuda_kernel_create(Specialization *s, Context *cx); /* s->cuda, with nothing loaded */
+/* Lets k's blocks have so many bytes of dynamic shared memory. In the context. */
+nereid_status cuda_allow_shared(CudaKernel *k, unsigned bytes, nereid_error **error);
+
+/* ---- cuda_launch.c ---- */
+nereid_status cuda_launch(nereid_device *d, const Launch *l, nereid_error **error);
+nereid_status cuda_synchronize(nereid_device *d, nereid_error **error);
+nereid_status cuda_synchronize_stream(nereid_device *d, void *stream, nereid_error **error);
+/* Waits for k, if it was launched, and takes it out of all lists; a fault is kept for the next synchronize. */
+void cuda_retire(CudaKernel *k);
+void cuda_free_lists(Cuda *c);
+
+/* ---- cuda_stream.c ---- */
+extern const AsyncKind cuda_async;
+
+#endif

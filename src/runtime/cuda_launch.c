@@ -1,0 +1,342 @@
+/* Launches on a GPU, and what comes of them later.
+ *
+ * A warm launch is one call of the driver. Before it: the context is made current if it is not; pointers are looked at (aligned
+ * to their elements; memory that the device reaches, which costs a question to the driver only for a page not seen before); the
+ * kernel is noted as one that may be meant when a fault shows up. No lock is taken and nothing allocated.
+ *
+ * Not so for two kinds of kernels that debugging needs: those that print or assert own a GpuDiag, which is put on the list of
+ * what the next synchronize must read; and launches of listed programs, whose lists live until then.
+ */
+#include <stdlib.h>
+
+#include "runtime/cuda.h"
+
+enum { MOST_LISTS = 64 }; /* that wait for a synchronize */
+
+/* ---- pointers ---- */
+
+static const char *param_name(const Specialization *s, const ArgSlot *slot) {
+  return s->kernel->names[slot->param];
+}
+
+static nereid_status host_pointer(const Cuda *c, const Specialization *s, const ArgSlot *slot, uint64_t p,
+                                  nereid_error **error) {
+  return error_set(error, NEREID_BAD_ARGUMENT,
+                   "allocate it with nereid_alloc and copy with nereid_copy_to_device; or nereid_alloc_host or nereid_register, for memory of "
+                   "the host that kernels reach",
+                   "parameter '%s' of kernel '%s' points to the host's memory (0x%llx), which %s does not reach",
+                   param_name(s, slot), s->kernel->info.name, (unsigned long long)p, c->name);
+}
+
+/* True when the driver knows the address. Pages of the device's own memory are remembered; the host's may hold both kinds. */
+static bool known_to_driver(Cuda *c, uint64_t p) {
+  _Atomic uint64_t *entry = &c->pages[(p >> CUDA_PAGE_SHIFT) % CUDA_PAGES];
+  uint64_t page = p >> CUDA_PAGE_SHIFT;
+  if (atomic_load_explicit(entry, memory_order_relaxed) == page) return true;
+  int type = 0;
+  CuResult r = c->api.pointer_attribute(&type, CU_POINTER_MEMORY_TYPE, p);
+  if (!r && type == CU_MEMORY_DEVICE) atomic_store_explicit(entry, page, memory_order_relaxed);
+  return r != CU_INVALID_VALUE;
+}
+
+static nereid_status check_pointers(Cuda *c, const Launch *l, nereid_error **error) {
+  const Specialization *s = l->spec;
+  for (int i = 0, left = s->pointer_count; left && i < s->slot_count; i++) {
+    const ArgSlot *slot = &s->slots[i];
+    if (!slot->is_pointer) continue;
+    left--;
+    uint64_t p = l->args[i], align = (uint64_t)(slot->align ? slot->align : dtype_bytes(slot->dtype));
+    if (!p) continue; /* fine where a mask keeps the kernel off it */
+    if (p & (align - 1))
+      return error_set(error, NEREID_BAD_ARGUMENT, "a GPU reads and writes elements at multiples of their size",
+                       "parameter '%s' of kernel '%s' is the address 0x%llx, which is not aligned to the %d bytes of %s",
+                       param_name(s, slot), s->kernel->info.name, (unsigned long long)p, (int)align,
+                       slot->align ? "an element" : dtype_name(slot->dtype));
+    if (!c->pageable && !known_to_driver(c, p)) return host_pointer(c, s, slot, p, error);
+  }
+  return NEREID_OK;
+}
+
+/* ---- lists of programs ---- */
+
+struct CudaList {
+  CudaList *next;
+  GpuProgramList *at;
+};
+
+/* All kernels that may read them have ended. */
+void cuda_free_lists(Cuda *c) {
+  pthread_mutex_lock(&c->lock);
+  CudaList *list = c->lists;
+  c->lists = NULL;
+  c->list_count = 0;
+  pthread_mutex_unlock(&c->lock);
+  for (CudaList *next; list; list = next) {
+    next = list->next;
+    c->api.host_free(list->at);
+    free(list);
+  }
+}
+
+static nereid_status make_list(Cuda *c, nereid_device *d, const Launch *l, uint64_t *out, nereid_error **error) {
+  if (c->list_count >= MOST_LISTS) {
+    nereid_status status = cuda_synchronize(d, error);
+    if (status) return status;
+  }
+  const nereid_options *o = l->options;
+  CudaList *list = malloc(sizeof *list);
+  if (!list) return error_out_of_memory(error);
+  size_t bytes = sizeof *list->at + sizeof list->at->programs[0] * (size_t)o->program_count;
+  CuResult r = c->api.host_alloc((void **)&list->at, bytes, CU_HOST_PORTABLE | CU_HOST_MAPPED);
+  if (r) {
+    free(list);
+    return cuda_error(c, r, error, "the list of programs for kernel '%s'", l->spec->kernel->info.name);
+  }
+  memcpy(list->at->grid, l->grid, sizeof l->grid);
+  list->at->reserved = 0;
+  memcpy(list->at->programs, o->programs, sizeof *o->programs * (size_t)o->program_count);
+  pthread_mutex_lock(&c->lock);
+  list->next = c->lists;
+  c->lists = list;
+  c->list_count++;
+  pthread_mutex_unlock(&c->lock);
+  *out = (uint64_t)(uintptr_t)list->at;
+  return NEREID_OK;
+}
+
+/* ---- kernels that print or assert ---- */
+
+static void note_reporting(Cuda *c, CudaKernel *k, const Launch *l) {
+  pthread_mutex_lock(&c->lock);
+  if (!k->is_reporting) {
+    k->is_reporting = true;
+    k->next_reporting = c->reporting;
+    c->reporting = k;
+    k->diag_stream = l->stream;
+    k->diag_streams = false;
+  } else if (k->diag_stream != l->stream) {
+    k->diag_streams = true;
+  }
+  k->diag_options.print = l->options->print;
+  k->diag_options.print_arg = l->options->print_arg;
+  pthread_mutex_unlock(&c->lock);
+}
+
+/* Under the lock, with k's launches ended: hands out its lines; the first failed assert becomes *error. */
+static nereid_status read_reports(CudaKernel *k, nereid_error **error) {
+  nereid_status status = diag_report(k->sites, k->diag, k->name, &k->diag_options, error);
+  diag_clear(k->diag, DIAG_BYTES);
+  k->is_reporting = false;
+  return status;
+}
+
+/* Reads the reports of kernels whose launches have ended: all (`stream` does not count), or those that ran in one stream alone. */
+static nereid_status read_all_reports(Cuda *c, bool all, CuStream stream, nereid_error **error) {
+  nereid_status first = NEREID_OK;
+  CudaKernel **at = &c->reporting;
+  for (CudaKernel *k; (k = *at);) {
+    if (!all && (k->diag_streams || k->diag_stream != stream)) {
+      at = &k->next_reporting;
+      continue;
+    }
+    *at = k->next_reporting;
+    nereid_status status = read_reports(k, first ? NULL : error);
+    if (!first) first = status;
+  }
+  return first;
+}
+
+/* ---- launching ---- */
+
+static void note_launch(Cuda *c, CudaKernel *k, void *stream) {
+  CudaKernel *first = atomic_load_explicit(&c->suspect, memory_order_relaxed);
+  if (!first && atomic_compare_exchange_strong(&c->suspect, &first, k)) {
+    atomic_store_explicit(&c->suspect_stream, stream, memory_order_relaxed);
+    first = k;
+  }
+  if (first != k && !atomic_load_explicit(&c->several, memory_order_relaxed)) atomic_store(&c->several, true);
+  if (atomic_load_explicit(&c->suspect_stream, memory_order_relaxed) != stream &&
+      !atomic_load_explicit(&c->several_streams, memory_order_relaxed))
+    atomic_store(&c->several_streams, true);
+  if (!atomic_load_explicit(&k->launched, memory_order_relaxed)) atomic_store(&k->launched, true);
+}
+
+static nereid_status launch_failed(Cuda *c, const CudaKernel *k, CuResult r, const unsigned grid[3],
+                                   const unsigned block[3], unsigned shared, nereid_error **error) {
+  return cuda_error(c, r, error,
+                    "kernel '%s' cannot be launched with grid (%u, %u, %u), block (%u, %u, %u), %u bytes of shared memory and %d "
+                    "registers a thread",
+                    k->name, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, k->registers);
+}
+
+/* The block of a CUDA C kernel, which the launch says. */
+static nereid_status block_of(const Cuda *c, const CudaKernel *k, const nereid_options *o, unsigned block[3],
+                              nereid_error **error) {
+  int64_t total = 1;
+  if (o->block[0] < 1)
+    return error_set(error, NEREID_BAD_ARGUMENT, "set options.block, or --block X[,Y[,Z]]",
+                     "kernel '%s' is CUDA C: its launch must say how many threads a block has", k->name);
+  for (int i = 0; i < 3; i++) {
+    int n = i && !o->block[i] ? 1 : o->block[i];
+    if (n < 1 || n > c->max_block[i])
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the block has %d threads along %c; 1 to %d are possible", n, "xyz"[i],
+                       c->max_block[i]);
+    block[i] = (unsigned)n;
+    total *= n;
+  }
+  if (total > (int64_t)k->threads)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                     "the block (%u, %u, %u) has %lld threads; %u are possible for kernel '%s' (%d registers a thread)", block[0], block[1],
+                     block[2], (long long)total, k->threads, k->name, k->registers);
+  return NEREID_OK;
+}
+
+static nereid_status wait_for_launch(nereid_device *d, const Launch *l, nereid_error **error) {
+  Cuda *c = d->state;
+  int capturing = 0;
+  CuResult r = c->api.stream_capturing(l->stream, &capturing);
+  if (r) return cuda_error(c, r, error, "kernel '%s'", l->spec->kernel->info.name);
+  return capturing ? NEREID_OK : cuda_synchronize_stream(d, l->stream, error);
+}
+
+static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **error) {
+  Cuda *c = d->state;
+  const Specialization *s = l->spec;
+  CudaKernel *k = s->cuda;
+  unsigned grid[3] = {(unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2]};
+  unsigned block[3] = {k->threads, 1, 1}, shared = k->shared_bytes;
+  nereid_status status = check_pointers(c, l, error);
+  if (!status && k->is_cuda_c) {
+    status = block_of(c, k, l->options, block, error);
+    shared = (unsigned)l->options->shared_bytes;
+    if (!status && shared > k->shared_bytes) status = cuda_allow_shared(k, shared, error);
+  }
+  if (status) return status;
+
+  uint64_t hidden[2];
+  void *on_stack[66], **params = on_stack;
+  int n = s->slot_count, extra = 0;
+  if (n > 64) {
+    params = malloc(sizeof *params * (size_t)(n + 2));
+    if (!params) return error_out_of_memory(error);
+  }
+  for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&l->args[i];
+  if (k->diag) {
+    hidden[extra] = (uint64_t)(uintptr_t)k->diag;
+    params[n + extra] = &hidden[extra];
+    extra++;
+    note_reporting(c, k, l);
+  }
+  if (k->uses_list) {
+    status = make_list(c, d, l, &hidden[extra], error);
+    params[n + extra] = &hidden[extra];
+    grid[0] = (unsigned)l->options->program_count, grid[1] = grid[2] = 1;
+  }
+  if (!status) {
+    CuResult r = c->api.launch(k->function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, l->stream,
+                               params, NULL);
+    if (r) {
+      status = launch_failed(c, k, r, grid, block, shared, error);
+    } else {
+      note_launch(c, k, l->stream);
+    }
+  }
+  if (params != on_stack) free(params);
+  if (!status && (c->blocking || l->options->blocking)) status = wait_for_launch(d, l, error);
+  return status;
+}
+
+nereid_status cuda_launch(nereid_device *d, const Launch *l, nereid_error **error) {
+  Cuda *c = d->state;
+  if (l->options->programs && !l->options->program_count) return NEREID_OK;
+  if (l->options->program_count > INT32_MAX)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "options.programs has %lld entries; %d are possible on %s",
+                     (long long)l->options->program_count, INT32_MAX, c->name);
+  CudaEntered entered;
+  CuResult r = cuda_enter(c, &entered);
+  nereid_status status = r ? cuda_error(c, r, error, "kernel '%s' cannot be launched", l->spec->kernel->info.name)
+                           : launch(d, l, error);
+  cuda_leave(c, entered);
+  return status;
+}
+
+/* ---- synchronizing ---- */
+
+/* What may be meant when a wait fails: noted before the wait, since others go on launching meanwhile. Under the lock. */
+static CudaBlame take_blame(Cuda *c) {
+  CudaBlame b = {.several = atomic_exchange(&c->several, false)};
+  const CudaKernel *k = atomic_exchange(&c->suspect, NULL);
+  atomic_store(&c->several_streams, false);
+  if (k) snprintf(b.name, sizeof b.name, "%s", k->name);
+  return b;
+}
+
+/* A fault that was found where it could not be said. Under the lock. */
+static nereid_status take_pending(Cuda *c, nereid_error **error) {
+  nereid_error *e = c->pending;
+  c->pending = NULL;
+  nereid_status status = nereid_error_status(e);
+  if (error && e) *error = e;
+  else nereid_error_free(e);
+  return status;
+}
+
+static void keep_pending(Cuda *c, nereid_error *e) {
+  if (c->pending) nereid_error_free(e);
+  else c->pending = e;
+}
+
+/* What is said after waiting for all, or for one stream. The reports come first, also of a context that is lost: they lie in the host's
+ * memory, and may say why. Under the lock. */
+static nereid_status after_wait(Cuda *c, CuResult r, const CudaBlame *blame, bool all, CuStream stream, nereid_error **error) {
+  nereid_status status = take_pending(c, error), report = read_all_reports(c, all || r, stream, status ? NULL : error);
+  if (!status) status = report;
+  if (!r) return status;
+  nereid_status failed = cuda_error_blaming(c, r, blame, status ? NULL : error, "waiting for %s", c->name);
+  return status ? status : failed;
+}
+
+nereid_status cuda_synchronize(nereid_device *d, nereid_error **error) {
+  Cuda *c = d->state;
+  CudaEntered entered;
+  pthread_mutex_lock(&c->lock);
+  CudaBlame blame = take_blame(c);
+  pthread_mutex_unlock(&c->lock);
+  CuResult r = cuda_enter(c, &entered);
+  if (!r) r = c->api.context_synchronize();
+  pthread_mutex_lock(&c->lock);
+  nereid_status status = after_wait(c, r, &blame, true, NULL, error);
+  pthread_mutex_unlock(&c->lock);
+  if (!r) cuda_free_lists(c);
+  cuda_leave(c, entered);
+  return status;
+}
+
+nereid_status cuda_synchronize_stream(nereid_device *d, void *stream, nereid_error **error) {
+  Cuda *c = d->state;
+  CudaEntered entered;
+  CuResult r = cuda_enter(c, &entered);
+  if (!r) r = c->api.stream_synchronize(stream);
+  pthread_mutex_lock(&c->lock);
+  /* When nothing was launched elsewhere, all that was noted has ended. */
+  bool all = atomic_load(&c->suspect_stream) == stream && !atomic_load(&c->several_streams);
+  CudaBlame blame = {0};
+  if (r || all) blame = take_blame(c);
+  nereid_status status = after_wait(c, r, &blame, false, stream, error);
+  pthread_mutex_unlock(&c->lock);
+  cuda_leave(c, entered);
+  return status;
+}
+
+void cuda_retire(CudaKernel *k) {
+  Cuda *c = k->cuda;
+  pthread_mutex_lock(&c->lock);
+  if (atomic_load(&k->launched)) {
+    CuResult r = c->api.context_synchronize();
+    CudaBlame blame = take_blame(c);
+    nereid_error *e = NULL;
+    after_wait(c, r, &blame, true, NULL, &e);
+    if (e) keep_pending(c, e);
+  }
+  pthread_mutex_unlock(&c->lock);
+}
