@@ -19,10 +19,14 @@
  *
  *     i1 pred | i8 u8 i16 u16 fp8: b32, extended by the sign of the type (fp8: zeros) | f16 bf16 b16 | i32 u32 f32 b32 | 64 bits, pointers b64
  *
- * The builder (build.c) folds as it goes (fold.c): constants; x + 0; address arithmetic, so that the constant part of an offset comes last:
- * (x + 1) * 4 + y becomes (x * 4 + y) + 4, and memory operations take such a constant into `imm`; pack of an unpack. And it finds a pure
- * operation that is already there, in this block or one around it, instead of making it twice. So lowering may say plainly what each
+ * The builder (lane_build.c) folds as it goes (lane_fold.c): constants; x + 0; address arithmetic, so that the constant part of an offset
+ * comes last: (x + 1) * 4 + y becomes (x * 4 + y) + 4, and memory operations take such a constant into `imm`; pack of an unpack. And it finds
+ * a pure operation that is already there, in this block or one around it, instead of making it twice. So lowering may say plainly what each
  * register holds; what the registers of a thread have in common is computed once.
+ *
+ * Within one width moving a constant outwards is exact, since integers wrap. From 32 to 64 bits it is not: mulwide.s32 of a sum is index
+ * arithmetic, whose sum is taken not to overflow 32 bits, so mulwide(x + 1, 4) becomes mulwide(x, 4) + 4. cvt s32 -> s64 makes no such
+ * assumption (a user's .to(int64) of a sum that wraps must wrap): extend an index by mulwide, with a factor of 1 if need be.
  *
  * Everything lies in the Context's arena.
  */
@@ -112,7 +116,8 @@ struct LaneBlock {
   LaneOp *parent; /* NULL for the func's body */
 };
 
-typedef struct LaneBuffer { const char *name; int bytes, align, offset; } LaneBuffer; /* offset: -1 until shared.c has run */
+/* offset: -1 until shared.c has run. warp_local: each warp touches bytes of its own alone, and orders its accesses by warp barriers. */
+typedef struct LaneBuffer { const char *name; int bytes, align, offset; bool warp_local; } LaneBuffer;
 
 /* A device_print or device_assert: what the host needs to write its message. See gpu.h for the records. */
 typedef struct LaneSite {
@@ -142,13 +147,13 @@ typedef struct LaneFunc {
   VEC(LaneSite) sites;
 } LaneFunc;
 
-/* ---- build.c: making operations ----------------------------------------------------------------------------------- */
+/* ---- lane_build.c, lane_control.c: making operations ----------------------------------------------------------------------------------- */
 
 typedef struct LaneBuilder {
   LaneFunc *f;
   LaneBlock *block;      /* operations go to its end */
   const Span *span;
-  struct LaneScope *scope; /* what has been computed, for finding it again; private to build.c */
+  struct LaneScope *scope; /* what has been computed, for finding it again; private to lane_build.c */
 } LaneBuilder;
 
 LaneFunc *lane_func_create(Context *cx, const char *name);
@@ -202,14 +207,15 @@ void lane_yield(LaneBuilder *b, int n, LaneValue *const *values);
 void lane_condition(LaneBuilder *b, LaneValue *pred, int n, LaneValue *const *values);
 void lane_leave(LaneBuilder *b, LaneOp *op);
 
+bool lane_op_is_pure(const LaneOp *op); /* may be merged, moved, dropped: no effect, no guard, no clock */
 void lane_remove(LaneOp *op);
 void lane_insert_before(LaneOp *op, LaneOp *place); /* op is unlinked */
 void lane_walk(LaneBlock *block, void (*fn)(LaneOp *op, void *arg), void *arg); /* outer before inner, in order; fn may remove op */
 
-/* ---- fold.c -------------------------------------------------------------------------------------------------------- */
+/* ---- lane_fold.c -------------------------------------------------------------------------------------------------------- */
 LaneValue *lane_fold(LaneBuilder *b, const LaneOp *proto, int n, LaneValue *const *in); /* NULL: nothing simpler */
 
-/* ---- print.c, parse.c, verify.c, dce.c -------------------------------------------------------------------------------- */
+/* ---- lane_print.c, lane_parse.c, lane_verify.c, lane_dce.c -------------------------------------------------------------------------------- */
 void lane_print(Buf *out, const LaneFunc *f, bool spans);
 LaneFunc *lane_parse(Context *cx, const Source *text);
 void lane_verify(LaneFunc *f, const char *after); /* types, dominance, converged operations outside divergent control; fails */
