@@ -234,6 +234,10 @@ static void check_shapes(Op *op, void *arg) {
   for (int i = 0; i < op->out_count; i++) check_shape(arg, op->out[i], op);
 }
 
+static void mark_used(Op *op, void *arg) {
+  for (int i = 0; i < op->in_count; i++) ((bool *)arg)[op->in[i]->id] = true;
+}
+
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
   Lower l = {.cx = f->cx, .f = f, .target = o->target};
   l.out = lane_func_create(f->cx, f->name);
@@ -242,6 +246,8 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
   tile_walk(f->body, find_diag, &l.out->uses_diag);
   tile_walk(f->body, check_shapes, &l);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
+  l.used = NEW_N(f->cx->arena, bool, f->value_count + 1);
+  tile_walk(f->body, mark_used, l.used);
   add_params(&l, o);
   l.b = lane_builder(l.out);
   LaneBuilder *b = &l.b;

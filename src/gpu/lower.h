@@ -20,6 +20,7 @@ typedef struct Lower {
   LaneValue *program[3], *programs[3];
   LaneValue *diag, *list;          /* hidden parameters, or NULL */
   LaneValue ***values;             /* by Value.id */
+  bool *used;                      /* by Value.id: some operation takes it */
   int divergent;                   /* depth of bodies on scalars: there threads go their own ways */
 } Lower;
 

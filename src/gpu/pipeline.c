@@ -1,0 +1,54 @@
+/* The passes that make lane IR of an optimised Func, in order; each can be dumped after. */
+#include "gpu/lower.h"
+
+static void choose(Func *f, const GpuOptions *o) {
+  LayoutOptions options = {.num_warps = f->num_warps};
+  layout_choose(f, &options);
+}
+
+static void clean_tile(Func *f, const GpuOptions *o) { tile_dce(f); }
+static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
+
+const GpuPass gpu_passes[] = {
+    {"layout", choose, NULL},   /* which thread holds which element */
+    {"dce", clean_tile, NULL},
+    {"lower", NULL, NULL},      /* what one thread does */
+    {"lane-dce", NULL, clean},
+    {"shared", NULL, gpu_allocate_shared}, /* where buffers lie in shared memory */
+    {NULL},
+};
+
+static void check_options(Func *f) {
+  int n = f->num_warps;
+  if (n < 1 || n > 32 || (n & (n - 1)))
+    fail_hint(f->cx, (Span){0}, "use 1, 2, 4, 8, 16 or 32", "num_warps is %d, but a program on a GPU runs on a power of two of at most 32 warps", n);
+  if (f->num_ctas > 1)
+    fail_hint(f->cx, (Span){0}, "leave num_ctas out", "num_ctas is %d, but programs that span several blocks are not supported", f->num_ctas);
+}
+
+static bool wanted(const GpuOptions *o, const GpuPass *p) {
+  return o->dump && o->dump_after && (!strcmp(o->dump_after, "all") || !strcmp(o->dump_after, p->name));
+}
+
+LaneFunc *gpu_compile(Func *f, const GpuOptions *o) {
+  LaneFunc *lane = NULL;
+  check_options(f);
+  for (const GpuPass *p = gpu_passes; p->name; p++) {
+    if (p->tile) p->tile(f, o);
+    else if (p->lane) p->lane(lane, o);
+    else lane = gpu_lower(f, o);
+    if (o->verify) {
+      if (lane) {
+        lane_verify(lane, p->name);
+      } else {
+        tile_verify(f, p->name);
+        layout_verify(f);
+      }
+    }
+    if (!wanted(o, p)) continue;
+    buf_printf(o->dump, "// after %s\n", p->name);
+    if (lane) lane_print(o->dump, lane, false);
+    else layout_print_func(o->dump, f);
+  }
+  return lane;
+}
