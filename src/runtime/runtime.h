@@ -115,7 +115,7 @@ struct DeviceKind {
   const AsyncKind *async; /* NULL: what is asked of the device has been done when the call returns */
   bool lists_programs;    /* options.programs needs a specialization of its own */
 };
-extern const DeviceKind device_cpu, device_interp, device_cuda;
+extern const DeviceKind device_cpu, device_interp, device_sim, device_cuda;
 const DeviceKind *device_kind_find(const char *name, size_t n); /* NULL when there is none */
 /* The rest of opening: a device of this kind whose `open` is given. */
 nereid_status device_create(const DeviceKind *kind, const char *name, nereid_device **out,
@@ -223,6 +223,8 @@ struct Specialization {
   nereid_device *device;      /* which asked for it; only while it is compiled */
   bool lists_programs;        /* compiled for options.programs */
   struct CudaKernel *cuda;
+  const LaneFunc *lane;    /* sim; in cx */
+  struct DiagSites *sites; /* sim */
 };
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. */
 Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *options, Context *cx, Buf *print);

@@ -1,0 +1,254 @@
+/* The sim device: a GPU's kernel, thread by thread, on this machine. "sim" compiles as for sm_90a, "sim:sm_80" as for that target; what runs is the
+ * lane IR, from which PTX is only a print. So it shows without a GPU whether layouts, shuffles, shared memory and barriers are right: races on
+ * shared memory, barriers that not all threads reach and wrong addresses are faults with the kernel's source line.
+ *
+ * Memory is the process's own, and every access is looked up among the device's allocations as they were when the launch began. Around
+ * each one lies a gap that belongs to none. Blocks of a grid run on a pool of threads, each block on one.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "runtime/runtime.h"
+
+enum { GAP = 256, CHUNKS_PER_THREAD = 16 };
+static const char *const default_target = "sm_90a";
+
+typedef struct Sim {
+  Pool *pool;
+  const GpuTarget *target;
+} Sim;
+
+/* ---- memory ---- */
+
+static void *sim_alloc(nereid_device *d, int64_t bytes) {
+  char *p = NULL;
+  if (posix_memalign((void **)&p, GAP, (size_t)bytes + 2 * GAP) != 0) return NULL;
+  return p + GAP;
+}
+static void sim_free(nereid_device *d, void *p, int64_t bytes) { free((char *)p - GAP); }
+static bool sim_attach(nereid_device *d, void *p, int64_t bytes, const char *name) { return true; }
+static void sim_detach(nereid_device *d, void *p) {}
+
+static nereid_status sim_copy(nereid_device *d, void *to, const void *from, int64_t bytes, nereid_error **error) {
+  memmove(to, from, (size_t)bytes);
+  return NEREID_OK;
+}
+
+/* ---- which addresses a launch may touch ---- */
+
+typedef struct Extent { uint64_t base, end; } Extent;
+typedef struct Extents {
+  Extent *at; /* by base; overlapping ones are one */
+  int count;
+} Extents;
+
+static int by_base(const void *x, const void *y) {
+  const Extent *a = x, *b = y;
+  return a->base < b->base ? -1 : a->base > b->base;
+}
+
+/* The device's allocations, and memory of the launch itself. */
+static bool extents_take(nereid_device *d, Extent own, Extents *out) {
+  pthread_rwlock_rdlock(&d->lock);
+  int n = 0;
+  Extent *at = malloc(sizeof *at * (size_t)(d->allocation_count + 1));
+  for (int i = 0; at && i < d->allocation_count; i++) {
+    const Allocation *a = &d->allocations[i];
+    at[n++] = (Extent){a->base, a->base + (uint64_t)a->bytes};
+  }
+  pthread_rwlock_unlock(&d->lock);
+  if (!at) return false;
+  if (own.end > own.base) at[n++] = own;
+  qsort(at, (size_t)n, sizeof *at, by_base);
+  int kept = 0;
+  for (int i = 0; i < n; i++) {
+    if (kept && at[i].base < at[kept - 1].end) {
+      if (at[i].end > at[kept - 1].end) at[kept - 1].end = at[i].end;
+    } else {
+      at[kept++] = at[i];
+    }
+  }
+  *out = (Extents){at, kept};
+  return true;
+}
+
+typedef struct Checker { /* of one worker */
+  const Extents *extents;
+  Extent last;
+} Checker;
+
+static bool check(void *arg, uint64_t address, int bytes, bool write) {
+  Checker *c = arg;
+  if (address >= c->last.base && address + (uint64_t)bytes <= c->last.end) return true;
+  int low = 0, high = c->extents->count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (c->extents->at[middle].base <= address) low = middle + 1;
+    else high = middle;
+  }
+  if (!low) return false;
+  const Extent *e = &c->extents->at[low - 1];
+  if (address + (uint64_t)bytes > e->end) return false;
+  c->last = *e;
+  return true;
+}
+
+/* ---- one launch ---- */
+
+typedef struct SimRun {
+  const Launch *launch;
+  const Extents *extents;
+  const uint64_t *args;
+  Pool *pool;
+  pthread_mutex_t lock; /* of the rest */
+  bool has_fault;
+  LaneSimFault fault;
+} SimRun;
+
+static void run_blocks(void *arg, int64_t begin, int64_t end, int worker) {
+  SimRun *r = arg;
+  const Launch *l = r->launch;
+  Checker checker = {.extents = r->extents};
+  LaneSimOptions o = {.grid = l->grid, .begin = begin, .end = end, .programs = l->options->programs, .check = check, .check_arg = &checker};
+  LaneSimFault fault = {0};
+  if (lane_sim_run(l->spec->lane, r->args, &o, &fault)) return;
+  pthread_mutex_lock(&r->lock);
+  if (!r->has_fault) r->fault = fault;
+  r->has_fault = true;
+  pthread_mutex_unlock(&r->lock);
+  pool_cancel(r->pool);
+}
+
+static nereid_status fault_error(const LaneSimFault *f, nereid_error **error) {
+  if (!strcmp(f->message, "out of memory")) return error_out_of_memory(error);
+  Buf message = {0};
+  fault_message(&message, f->message, f->program, 0, NULL);
+  buf_printf(&message, ", thread %d", f->thread);
+  nereid_status status = message.failed ? error_out_of_memory(error)
+                                        : error_at(error, NEREID_KERNEL_FAULT, f->span ? *f->span : (Span){0}, NULL, message.at);
+  buf_destroy(&message);
+  return status;
+}
+
+static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t *args, Extent diag, nereid_error **error) {
+  const Sim *sim = d->state;
+  Extents extents;
+  if (!extents_take(d, diag, &extents)) return error_out_of_memory(error);
+  SimRun r = {.launch = l, .extents = &extents, .args = args, .pool = sim->pool, .lock = PTHREAD_MUTEX_INITIALIZER};
+  int64_t count = l->options->programs ? l->options->program_count : l->total;
+  int64_t chunk = count / ((int64_t)pool_threads(sim->pool) * CHUNKS_PER_THREAD);
+  pool_run(sim->pool, count, chunk ? chunk : 1, run_blocks, &r);
+  pthread_mutex_destroy(&r.lock);
+  free(extents.at);
+  return r.has_fault ? fault_error(&r.fault, error) : NEREID_OK;
+}
+
+static nereid_status sim_launch(nereid_device *d, const Launch *l, nereid_error **error) {
+  const Specialization *s = l->spec;
+  const LaneFunc *f = s->lane;
+  uint64_t *args = calloc((size_t)f->param_count + 1, sizeof *args);
+  GpuDiag *diag = f->uses_diag ? malloc(DIAG_BYTES) : NULL;
+  if (!args || (f->uses_diag && !diag)) {
+    free(args), free(diag);
+    return error_out_of_memory(error);
+  }
+  memcpy(args, l->args, sizeof *args * (size_t)s->slot_count);
+  Extent own = {0};
+  if (diag) {
+    diag_clear(diag, DIAG_BYTES);
+    own = (Extent){(uintptr_t)diag, (uintptr_t)diag + DIAG_BYTES};
+    args[s->slot_count] = (uintptr_t)diag;
+  }
+  nereid_error *why = NULL;
+  nereid_status status = run_grid(d, l, args, own, &why);
+  /* What was printed before a fault is printed; a failed assertion comes before what it led to. */
+  nereid_error *said = NULL;
+  nereid_status reported = diag ? diag_report(s->sites, diag, s->kernel->info.name, l->options, &said) : NEREID_OK;
+  if (reported) {
+    nereid_error_free(why);
+    why = said, status = reported;
+  }
+  if (error) *error = status ? why : *error;
+  else nereid_error_free(why);
+  free(args), free(diag);
+  return status;
+}
+
+static nereid_status sim_synchronize(nereid_device *d, nereid_error **error) { return NEREID_OK; }
+
+/* ---- compiling ---- */
+
+static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
+  const Sim *sim = s->device->state;
+  GpuOptions o = {.target = sim->target, .verify = true};
+  *phase = NEREID_UNSUPPORTED;
+  int64_t start = clock_ns();
+  LaneFunc *f = gpu_compile(func, &o);
+  s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
+  s->info.shared_bytes = f->shared_bytes;
+  if (!diag_sites_keep(f, &s->sites)) context_out_of_memory(cx);
+  s->lane = f;
+  s->keeps_context = true;
+}
+
+static void sim_discard(Specialization *s) { diag_sites_free(s->sites); }
+
+/* ---- opening ---- */
+
+static void sim_describe(nereid_device_info *out) {
+  cpu_set_t usable;
+  out->threads = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+  out->available = true;
+  out->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  snprintf(out->description, sizeof out->description, "a GPU's threads one by one, as compiled for %s: slow, finds races and wrong accesses",
+           default_target);
+}
+
+static nereid_status sim_open(nereid_device *d, const char *suffix, nereid_error **error) {
+  const GpuTarget *target = gpu_target_find(suffix ? suffix : default_target);
+  if (!target) {
+    Buf hint = {0};
+    buf_puts(&hint, "there are");
+    for (const GpuTarget *t = gpu_targets; t->name; t++) buf_printf(&hint, "%s %s", t == gpu_targets ? "" : ",", t->name);
+    nereid_status status = error_set(error, NEREID_BAD_ARGUMENT, hint.at, "device 'sim:%s': after the colon stands a target", suffix);
+    buf_destroy(&hint);
+    return status;
+  }
+  Sim *sim = calloc(1, sizeof *sim);
+  if (sim) sim->pool = pool_create(0);
+  if (!sim || !sim->pool) {
+    free(sim);
+    return error_out_of_memory(error);
+  }
+  sim->target = target;
+  d->identity = (uint64_t)target->sm;
+  d->state = sim;
+  d->threads = pool_threads(sim->pool);
+  return NEREID_OK;
+}
+
+static void sim_close(nereid_device *d) {
+  Sim *sim = d->state;
+  pool_destroy(sim->pool);
+  free(sim);
+}
+
+const DeviceKind device_sim = {
+    .name = "sim",
+    .open = sim_open,
+    .close = sim_close,
+    .describe = sim_describe,
+    .alloc = sim_alloc,
+    .free = sim_free,
+    .attach = sim_attach,
+    .detach = sim_detach,
+    .copy_in = sim_copy,
+    .copy_out = sim_copy,
+    .optimizes = true,
+    .compile = sim_compile,
+    .discard = sim_discard,
+    .launch = sim_launch,
+    .synchronize = sim_synchronize,
+};
