@@ -1,0 +1,151 @@
+/* How a load or store meets memory.
+ *
+ * What is known of addresses are the pointers' facts (tile/facts.c), dim by dim: runs in which each element lies behind the
+ * last, what divides a run's first address, groups of equal addresses. So each vector of a layout, a bit of the flat index,
+ * either moves within a run (by so many bytes), or stays at the same address, or goes who knows where:
+ *
+ *     *f32[8,64], rows far apart:   bits 0..5  4 8 16 32 64 128 bytes      bits 6..8  far
+ *     lanes 1 2 4 8 16 (columns 0..31), vector 1     128 bytes: 4 sectors of the 4 that 32 floats need       1.0
+ *     lanes 64 128 256 1 2,             vector 1     8 rows of 16 bytes: 8 sectors of 4                      2.0
+ *     lanes 4 8 16 32 64,               vector 4     2 rows of 256 bytes: 16 sectors of 16                   1.0
+ */
+#include "layout/choose.h"
+
+static int64_t power_in(int64_t n) { return n & -n; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static int pointee_bytes(const Type *t) { return t->ptr > 1 ? 8 : dtype_bytes(t->dtype); }
+
+/* The most elements along dim d that one access may take, as far as addresses and mask go. */
+static int64_t widest(const Value *ptr, const Value *mask, int d, int max_bytes) {
+  if (!ptr->facts) return 1;
+  int bytes = pointee_bytes(ptr->type);
+  int64_t n = least(power_in(ptr->facts->contiguous[d]), ptr->facts->divisible[d] / bytes);
+  n = least(n, max_bytes / bytes);
+  if (mask && mask->type->rank) n = least(n, mask->facts ? power_in(mask->facts->constant[d]) : 1);
+  return n < 1 ? 1 : n;
+}
+
+int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_bytes, int *dim) {
+  const Type *t = ptr->type;
+  *dim = t->rank ? t->rank - 1 : 0;
+  if (!l || !l->reg_bits) return 1;
+  int d = t->rank - 1, shift = 0;
+  for (; d >= 0; d--) {
+    shift = layout_dim_shift(t, d);
+    if (t->shape[d] > 1 && l->basis[0] == UINT32_C(1) << shift) break;
+  }
+  if (d < 0) return 1;
+  *dim = d;
+  int64_t most = least(widest(ptr, mask, d, max_bytes), t->shape[d]);
+  int n = 0;
+  while (n < l->reg_bits && ((int64_t)2 << n) <= most && l->basis[n] == UINT32_C(1) << (shift + n)) n++;
+  /* What other registers and threads add must leave the run in order and aligned. */
+  for (int i = n; i < layout_inputs(l); i++)
+    while (i >= n && n && l->basis[i] >> shift & (((uint32_t)1 << n) - 1)) n--;
+  return 1 << n;
+}
+
+/* ---- where a bit of the index leads ---- */
+
+typedef struct Step { bool far; int64_t bytes; } Step; /* bytes 0, not far: the same address */
+
+static Step step_of(const Value *ptr, uint32_t vector) {
+  const Type *t = ptr->type;
+  Step s = {0};
+  for (int d = 0; d < t->rank && vector; d++) {
+    int shift = layout_dim_shift(t, d);
+    uint32_t index = (vector & layout_dim_mask(t, d)) >> shift;
+    for (; index; index &= index - 1) {
+      int64_t at = index & -index;
+      if (!ptr->facts) s.far = true;
+      else if (at < power_in(ptr->facts->constant[d])) continue;
+      else if (at < power_in(ptr->facts->contiguous[d])) s.bytes += at * pointee_bytes(t);
+      else s.far = true;
+    }
+  }
+  return s;
+}
+
+enum { SECTOR = 32 };
+
+/* Sectors that one access of a warp touches; *bytes: how many distinct bytes it wants. */
+static double touched(const Value *ptr, const Layout *l, int vector, double *bytes) {
+  int64_t own = (int64_t)vector * pointee_bytes(ptr->type);
+  double sectors = own > SECTOR ? (double)own / SECTOR : 1, wanted = (double)own;
+  for (int i = 0; i < l->lane_bits; i++) {
+    Step s = step_of(ptr, l->basis[l->reg_bits + i]);
+    if (!s.far && s.bytes == 0) continue;
+    if (s.far || s.bytes >= SECTOR) sectors *= 2;
+    wanted *= 2;
+  }
+  *bytes = wanted;
+  return sectors;
+}
+
+double access_sectors(const Value *ptr, const Layout *l, int vector) {
+  double bytes, sectors = touched(ptr, l, vector, &bytes), fewest = bytes > SECTOR ? bytes / SECTOR : 1;
+  return sectors / fewest;
+}
+
+/* A load's sectors count once, since what one register fetched too much of is in L1 when the next one asks; a store's count
+ * each time. Two slots for the instruction and its share of address arithmetic. */
+double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is_store) {
+  int dim, vector = access_vector(ptr, mask, l, 16, &dim);
+  double bytes, each = touched(ptr, l, vector, &bytes), count = (double)(layout_registers(l) / vector);
+  if (is_store) return 2 * count + each * count;
+  double all = 1;
+  for (int i = 0; i < l->reg_bits + l->lane_bits; i++) {
+    Step s = step_of(ptr, l->basis[i]);
+    if (s.far || s.bytes >= SECTOR) all *= 2;
+  }
+  return 2 * count + 0.05 * each * count + all;
+}
+
+/* ---- the best layout ---- */
+
+/* Dims from the one with the longest runs; those without any from the last. */
+static void order_dims(const Value *ptr, int *order) {
+  const Type *t = ptr->type;
+  int64_t run[MAX_RANK];
+  for (int i = 0; i < t->rank; i++) {
+    int d = t->rank - 1 - i, at = i;
+    run[d] = ptr->facts ? power_in(ptr->facts->contiguous[d]) : 1;
+    for (; at > 0 && run[order[at - 1]] < run[d]; at--) order[at] = order[at - 1];
+    order[at] = d;
+  }
+}
+
+typedef struct Deal { int next[MAX_RANK], end[MAX_RANK]; } Deal;
+
+static int deal(Deal *from, int d, int want, uint32_t *to) {
+  int n = 0;
+  while (n < want && from->next[d] < from->end[d]) to[n++] = UINT32_C(1) << from->next[d]++;
+  return n;
+}
+
+const Layout *access_layout_with(Context *cx, const Value *ptr, const Value *mask, int num_warps, int vector, bool slow_warps) {
+  const Type *t = ptr->type;
+  int order[MAX_RANK] = {0}, rank = t->rank, n = 0;
+  order_dims(ptr, order);
+  int64_t share = type_numel(t) / (32 * (int64_t)num_warps), wide = rank ? widest(ptr, mask, order[0], 16) : 1;
+  wide = least(least(wide, vector), share < 1 ? 1 : share);
+  Layout l = {.lane_bits = 5, .warp_bits = bits_of(num_warps), .out_bits = bits_of(type_numel(t))};
+  Deal left = {{0}, {0}};
+  for (int d = 0; d < rank; d++) {
+    left.next[d] = layout_dim_shift(t, d);
+    left.end[d] = left.next[d] + bits_of(t->shape[d]);
+  }
+  uint32_t threads[F2_MAX] = {0};
+  if (rank) l.reg_bits = deal(&left, order[0], bits_of(wide), l.basis);
+  for (int i = 0; i < rank; i++) n += deal(&left, order[i], l.lane_bits - n, threads + n);
+  for (int i = 0, warps = 0; i < rank; i++)
+    warps += deal(&left, order[slow_warps ? rank - 1 - i : i], l.warp_bits - warps, threads + l.lane_bits + warps);
+  for (int i = 0; i < rank; i++) l.reg_bits += deal(&left, order[i], F2_MAX, l.basis + l.reg_bits);
+  memcpy(l.basis + l.reg_bits, threads, sizeof *threads * (size_t)(l.lane_bits + l.warp_bits));
+  return layout_make(cx, &l);
+}
+
+const Layout *access_layout(Context *cx, const Value *ptr, const Value *mask, int num_warps) {
+  return access_layout_with(cx, ptr, mask, num_warps, 16, false);
+}

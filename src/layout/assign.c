@@ -1,0 +1,286 @@
+/* Writes the choice of layouts into the IR.
+ *
+ * One walk in program order. Each operation is given its results' layouts (the choice, unless the operation cannot make them so), and
+ * from these follow those it wants its operands in. An operand that is held otherwise is
+ *
+ *     cheap:  made again, right behind the first making; its operands, cheap too, in the layouts that this needs
+ *     else:   converted, once, in the block in which it is defined, before whatever there uses it first
+ *
+ * so a conversion of what a loop does not change stands before the loop, and nothing is made or converted twice.
+ */
+#include "layout/choose.h"
+
+/* ---- prices ---- */
+
+int relayout_price(Chooser *c, const Layout *from, const Layout *to, const Type *t) {
+  if (from == to || !from || !to) return 0;
+  int bytes = type_elem_bytes(t);
+  Price *p = &c->prices[((uintptr_t)from / 16 * 31 + (uintptr_t)to / 16 * 7 + (uintptr_t)bytes) % PRICES];
+  if (p->from != from || p->to != to || p->bytes != bytes)
+    *p = (Price){from, to, bytes, convert_cost(convert_plan(c->cx, from, to, bytes), bytes)};
+  return p->cost;
+}
+
+/* ---- a value in a layout ---- */
+
+static Held *find_held(const Node *n, const Layout *l) {
+  Held *h = n->held;
+  while (h && h->layout != l) h = h->next;
+  return h;
+}
+
+static void hold(Chooser *c, Node *n, Value *v, const Layout *l) {
+  Held *h = NEW(c->cx->arena, Held);
+  *h = (Held){l, v, n->held};
+  n->held = h;
+  v->layout = l;
+}
+
+static Value *made_in(Chooser *c, Value *v, const Layout *l);
+
+/* Operand k of a cheap operation whose result is to have layout l. */
+static Value *cheap_operand(Chooser *c, const Op *op, int k, Value *x, const Layout *l) {
+  return is_tensor(x) ? made_in(c, x, layout_backward(c->cx, op, k, l)) : x;
+}
+
+/* A cheap value in layout l. Its depth of recursion is bounded by the work that a cheap value may be, but for operations that are
+ * no work; chains of those are short, since folding merges them. */
+static Value *made_in(Chooser *c, Value *v, const Layout *l) {
+  Node *n = &c->node[v->id];
+  Held *h = find_held(n, l);
+  if (h) return h->value;
+  Op *op = v->def;
+  if (!v->layout) {
+    n->operands = op->in_count ? arena_copy(c->cx->arena, op->in, sizeof *op->in * (size_t)op->in_count) : NULL;
+    for (int i = 0; i < op->in_count; i++) op->in[i] = cheap_operand(c, op, i, n->operands[i], l);
+    hold(c, n, v, l);
+    return v;
+  }
+  Builder b = {.func = c->f, .block = op->block, .before = op->next, .span = op->span};
+  Op *copy = op_clone(&b, op, c->cloned);
+  for (int i = 0; i < op->in_count; i++) copy->in[i] = cheap_operand(c, op, i, n->operands[i], l);
+  copy->out[0]->facts = v->facts;
+  hold(c, n, copy->out[0], l);
+  return copy->out[0];
+}
+
+/* The operation in `block` that op is or lies in. */
+static Op *ancestor_in(Op *op, const Block *block) {
+  while (op->block != block) op = op->block->parent;
+  return op;
+}
+
+/* v in layout l, for op to use. */
+static Value *held_in(Chooser *c, Value *v, const Layout *l, Op *op) {
+  if (!is_tensor(v) || v->id >= c->node_count) return v;
+  Node *n = &c->node[v->id];
+  if (n->cheap) return made_in(c, v, l);
+  if (v->layout == l) return v;
+  Held *h = find_held(n, l);
+  if (h) return h->value;
+  Block *block = v->def ? v->def->block : v->block;
+  Op *place = ancestor_in(op, block);
+  Builder b = {.func = c->f, .block = block, .before = place, .span = op->span};
+  Value *moved = build_op(&b, OP_RELAYOUT, 1, &v, 1, &v->type)->out[0];
+  moved->facts = v->facts;
+  moved->name = v->name;
+  hold(c, n, moved, l);
+  return moved;
+}
+
+/* ---- operation by operation ---- */
+
+static bool is_node(const Chooser *c, const Value *v) { return is_tensor(v) && v->id < c->node_count && !c->node[v->id].cheap; }
+
+static const Layout *wanted(Chooser *c, const Value *v) {
+  return !is_tensor(v) ? NULL : c->node[v->id].want ? c->node[v->id].want : layout_default(c->cx, v->type, c->num_warps);
+}
+
+static void take(Chooser *c, Op *op, int i, const Layout *l) { op->in[i] = held_in(c, op->in[i], l, op); }
+
+static void take_all(Chooser *c, Op *op, const Layout *l) {
+  for (int i = 0; i < op->in_count; i++) take(c, op, i, l);
+}
+
+static void give_all(Op *op, const Layout *l) {
+  for (int i = 0; i < op->out_count; i++)
+    if (is_tensor(op->out[i])) op->out[i]->layout = l;
+}
+
+/* The layout of the first operand that has one (of the shape of `like`, unless NULL). */
+static const Layout *first_held(const Chooser *c, const Op *op, const Type *like) {
+  for (int i = 0; i < op->in_count; i++)
+    if (is_node(c, op->in[i]) && (!like || type_same_shape(op->in[i]->type, like))) return op->in[i]->layout;
+  return NULL;
+}
+
+static void assign_memory(Chooser *c, Op *op) {
+  const Client *k = op->note;
+  if (!k) return; /* of scalars */
+  const Value *mask = op->code == OP_ATOMIC_CAS ? NULL : op->code == OP_LOAD ? (op->in_count > 1 ? op->in[1] : NULL) : op->in_count > 2 ? op->in[2] : NULL;
+  const Layout *options[6] = {0}, *best = NULL;
+  int n = 0;
+  double least = 0;
+  if (op->out_count) options[n++] = wanted(c, op->out[0]);
+  for (int i = 0; i < op->in_count; i++)
+    if (is_node(c, op->in[i])) options[n++] = op->in[i]->layout;
+  options[n++] = k->best;
+  for (int o = 0; o < n; o++) {
+    double cost = access_cost(op->in[0], mask, options[o], op->code != OP_LOAD);
+    for (int i = 0; i < op->in_count; i++)
+      if (is_node(c, op->in[i])) cost += relayout_price(c, op->in[i]->layout, options[o], op->in[i]->type);
+    if (op->out_count) cost += relayout_price(c, options[o], wanted(c, op->out[0]), op->out[0]->type);
+    if (!best || cost < least) least = cost, best = options[o];
+  }
+  take_all(c, op, best);
+  give_all(op, best);
+}
+
+/* Where several operands come in one layout and the result is wanted in another, convert the result. */
+static const Layout *agreed(Chooser *c, const Op *op, const Layout *want) {
+  const Layout *common = NULL;
+  const Value *first = NULL;
+  bool several = false;
+  int64_t narrowest = 8;
+  for (int i = 0; i < op->in_count; i++) {
+    const Value *x = op->in[i];
+    if (!is_node(c, x)) continue;
+    if (x->layout == want || find_held(&c->node[x->id], want) || (common && common != x->layout)) return want;
+    common = x->layout;
+    several |= first && first != x;
+    first = x;
+    if (type_elem_bytes(x->type) < narrowest) narrowest = type_elem_bytes(x->type);
+  }
+  if (!common || op->out_count != 1) return want;
+  return several || type_elem_bytes(op->out[0]->type) < narrowest ? common : want;
+}
+
+static void assign_elementwise(Chooser *c, Op *op) {
+  const Layout *want = op->out_count ? wanted(c, op->out[0]) : NULL;
+  if (!want) want = first_held(c, op, NULL);
+  if (!want) /* asserts of what is cheap */
+    for (int i = 0; i < op->in_count && !want; i++) want = wanted(c, op->in[i]);
+  if (!want) return;
+  if (op->code >= OP_ADD && op->code <= OP_ADDPTR) want = agreed(c, op, want);
+  if (op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_MAP) want = layout_suitable(c, op, want);
+  take_all(c, op, want);
+  give_all(op, want);
+}
+
+/* Operations that rename elements. Where the result cannot have the layout wanted, it has what becomes of the operand's. */
+static void assign_shape(Chooser *c, Op *op) {
+  const Layout *want = wanted(c, op->out[0]);
+  if (!want) { /* split of [2], reshape of [1] */
+    want = first_held(c, op, NULL);
+    if (op->code == OP_SPLIT) want = layout_suitable(c, op, want);
+    else if (!want) want = layout_default(c->cx, op->in[0]->type, c->num_warps);
+    if (is_tensor(op->in[0])) take_all(c, op, want);
+    return;
+  }
+  if (!is_tensor(op->in[0])) { /* splat, and what else may begin with a scalar */
+    give_all(op, want);
+    return;
+  }
+  const Layout *from = layout_backward(c->cx, op, 0, want);
+  if (!from) {
+    from = first_held(c, op, NULL);
+    if (!from) from = layout_default(c->cx, op->in[0]->type, c->num_warps);
+    want = layout_forward(c->cx, op, 0, from);
+  }
+  take_all(c, op, from);
+  give_all(op, want);
+}
+
+static void assign_reduce(Chooser *c, Op *op) {
+  const Layout *l = first_held(c, op, NULL);
+  int axis = (int)op->attr[0];
+  if (!l && is_tensor(op->out[0])) l = layout_widened(c->cx, op->in[0]->type, wanted(c, op->out[0]), axis);
+  l = layout_suitable(c, op, l);
+  take_all(c, op, l);
+  if (is_tensor(op->out[0])) give_all(op, layout_slice(c->cx, op->in[0]->type, l, axis));
+}
+
+/* An operand that may be held in any way. */
+static void take_any(Chooser *c, Op *op, int i) {
+  Value *x = op->in[i];
+  if (is_tensor(x) && !is_node(c, x)) take(c, op, i, layout_default(c->cx, x->type, c->num_warps));
+}
+
+static void assign_print(Chooser *c, Op *op) {
+  Value **in = arena_copy(c->cx->arena, op->in, sizeof *op->in * (size_t)op->in_count);
+  for (int i = 0; i < op->in_count; i++) {
+    if (!is_tensor(in[i])) continue;
+    const Layout *l = NULL;
+    for (int k = 0; k < op->in_count && !l; k++)
+      if (is_node(c, in[k]) && type_same_shape(in[k]->type, in[i]->type)) l = in[k]->layout;
+    take(c, op, i, l ? l : layout_default(c->cx, in[i]->type, c->num_warps));
+  }
+}
+
+static void assign_control(Chooser *c, Op *op) {
+  int skip = control_skip(op);
+  for (int i = 0; i < op->out_count; i++) {
+    if (!is_tensor(op->out[i])) continue;
+    const Layout *l = op->out[i]->layout = wanted(c, op->out[i]);
+    if (op->code == OP_IF) continue;
+    take(c, op, i + skip, l);
+    for (int b = 0; b < op_info[op->code].regions; b++) op->body[b]->args[i + (op->code == OP_FOR)]->layout = l;
+  }
+}
+
+static void assign_end(Chooser *c, Op *op) {
+  int skip = op->code == OP_CONDITION;
+  for (int i = skip; i < op->in_count; i++)
+    if (is_tensor(op->in[i])) take(c, op, i, op->block->parent->out[i - skip]->layout);
+}
+
+static void assign_op(Chooser *c, Op *op) {
+  switch (op->code) {
+  case OP_LOAD: case OP_STORE: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: assign_memory(c, op); return;
+  case OP_CONST: case OP_ARANGE: case OP_SPLAT: case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN:
+  case OP_SPLIT: case OP_CAT: assign_shape(c, op); return;
+  case OP_REDUCE:
+    if (is_tensor(op->in[0])) assign_reduce(c, op);
+    return;
+  case OP_DOT: {
+    const Layout *l = layout_for_dot(c->cx, op->out[0]->type, c->num_warps);
+    take_any(c, op, 0), take_any(c, op, 1);
+    take(c, op, 2, l);
+    give_all(op, l);
+    return;
+  }
+  case OP_GATHER:
+    take_any(c, op, 0);
+    take(c, op, 1, wanted(c, op->out[0]));
+    give_all(op, wanted(c, op->out[0]));
+    return;
+  case OP_HISTOGRAM: {
+    const Layout *l = first_held(c, op, NULL);
+    take_all(c, op, l ? l : layout_default(c->cx, op->in[0]->type, c->num_warps));
+    give_all(op, wanted(c, op->out[0]));
+    return;
+  }
+  case OP_PRINT: assign_print(c, op); return;
+  case OP_FOR: case OP_WHILE: case OP_IF: assign_control(c, op); return;
+  case OP_YIELD: case OP_CONDITION: assign_end(c, op); return;
+  case OP_ASSUME: take_any(c, op, 0); return;
+  default: assign_elementwise(c, op);
+  }
+}
+
+static void assign_block(Chooser *c, Block *b) {
+  for (Op *op = b->first, *next; op; op = next) {
+    next = op->next;
+    bool cheap = op->out_count == 1 && is_tensor(op->out[0]) && (op->out[0]->id >= c->node_count || c->node[op->out[0]->id].cheap);
+    if (cheap) continue; /* made when somebody wants it */
+    assign_op(c, op);
+    if (op->code != OP_FOR && op->code != OP_WHILE && op->code != OP_IF) continue;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) assign_block(c, op->body[i]);
+  }
+}
+
+void assign_layouts(Chooser *c) {
+  c->cloned = map_create(c->cx->arena, false);
+  assign_block(c, c->f->body);
+}

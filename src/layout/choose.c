@@ -1,0 +1,229 @@
+/* A layout for every tensor.
+ *
+ * What has an opinion are the operations that meet memory (the widest, coalesced layout of each load and store), and dot,
+ * which has one layout only. The rest takes what comes:
+ *
+ *   1. links.c finds which values hang together, and which are cheap and stay out of it.
+ *   2. dot's layouts flood along the links, heaviest dot first (bytes x 10^depth of loops).
+ *   3. Then accesses, heaviest first: each floods to what has no layout yet. Of the layouts that the accesses so reached would
+ *      like best the one is taken with which the whole costs least: where an access is better off in a layout of its own and a
+ *      conversion than in this one, it counts so.
+ *   4. What is left (tiles that are computed from nothing) gets a layout from what it is summed to or broadcast from, else a default.
+ *   5. assign.c writes it down, and puts in copies and conversions.
+ *
+ * A row-wise softmax has one layout; a transpose has its load's or its store's, and one conversion; bf16 rows with f32 weights
+ * take 8 elements a thread, since two 16-byte loads of weights cost less than twice as many loads of rows.
+ *
+ * Each value is reached by a constant number of floods before it has its layout, so the whole is linear.
+ */
+#include "layout/choose.h"
+#include <stdlib.h>
+
+static double tens(int depth) {
+  double x = 1;
+  for (int i = 0; i < depth && i < 5; i++) x *= 10;
+  return x;
+}
+
+/* ---- floods ---- */
+
+static void reach(Chooser *c, Value *v, const Layout *l) {
+  if (!l || !is_tensor(v)) return;
+  Node *n = &c->node[v->id];
+  if (n->cheap || n->epoch == c->epoch) return;
+  n->epoch = c->epoch;
+  if (n->want) { /* settled by a heavier flood */
+    if (n->want != l) c->cost += relayout_price(c, n->want, l, v->type) * tens(n->depth);
+    return;
+  }
+  n->trial = l;
+  vec_push(c->cx->arena, &c->queue, v);
+}
+
+static double combine_cost(const Op *op, const Layout *l) { /* reduce, scan */
+  uint32_t axis = layout_dim_mask(op->in[0]->type, (int)op->attr[0]);
+  int regs = 0, lanes = 0, warps = 0;
+  for (int i = 0; i < layout_inputs(l); i++)
+    if (l->basis[i] & axis) (*(i < l->reg_bits ? &regs : i < l->reg_bits + l->lane_bits ? &lanes : &warps))++;
+  int results = (op->code == OP_SCAN ? layout_registers(l) : layout_registers(l) >> regs) * op->in_count;
+  return 2.0 * lanes * results + (warps ? 30 + 4.0 * results : 0);
+}
+
+static const Value *mask_of(const Op *op) {
+  int at = op->code == OP_LOAD ? 1 : op->code == OP_ATOMIC_CAS ? 99 : 2;
+  return op->in_count > at ? op->in[at] : NULL;
+}
+
+/* What the operation costs when v, one of its values, has layout l. */
+static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
+  Client *k = op->note;
+  if (!k || k->epoch == c->epoch) return;
+  double cost = 0;
+  if (is_memory(op)) {
+    cost = access_cost(op->in[0], mask_of(op), l, op->code != OP_LOAD);
+    if (cost > k->best_cost) {
+      double apart = k->best_cost + relayout_price(c, k->best, l, op->code == OP_LOAD ? op->out[0]->type : op->in[1]->type);
+      if (apart < cost) cost = apart;
+    }
+  } else if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_MAP) {
+    if (v->def == op && op->code == OP_REDUCE) return; /* a result says nothing of the operand */
+    if (op->code == OP_REDUCE || op->code == OP_SCAN) cost = combine_cost(op, l);
+    if (!layout_suits(op, l)) cost += 60 + 4.0 * layout_registers(l);
+  } else if (op->code != OP_DOT) {
+    bool is_result = v->def == op;
+    if (!(is_result ? layout_backward(c->cx, op, 0, l) : layout_forward(c->cx, op, 0, l))) cost = 60 + 4.0 * layout_registers(l);
+  }
+  k->epoch = c->epoch;
+  c->cost += cost * tens(k->depth);
+}
+
+/* Floods from v; the values reached are in c->queue, their layouts in Node.trial. Returns the cost. */
+static double flood(Chooser *c, Value *v, const Layout *l) {
+  c->epoch++;
+  c->cost = 0;
+  c->queue.n = 0;
+  reach(c, v, l);
+  for (int i = 0; i < c->queue.n; i++) {
+    Value *x = c->queue.at[i];
+    const Layout *at = c->node[x->id].trial;
+    if (x->def) add_cost(c, x->def, x, at);
+    for (int k = 0; k < c->node[x->id].use_count; k++) add_cost(c, c->uses[c->node[x->id].first_use + k].op, x, at);
+    links_each(c, x, at, reach);
+  }
+  return c->cost;
+}
+
+static void commit(Chooser *c, Value *v, const Layout *l) {
+  flood(c, v, l);
+  for (int i = 0; i < c->queue.n; i++) c->node[c->queue.at[i]->id].want = c->node[c->queue.at[i]->id].trial;
+}
+
+/* ---- accesses ---- */
+
+enum { MOST_CANDIDATES = 6 };
+typedef struct Candidate { Value *seed; const Layout *layout; } Candidate;
+
+/* The value whose layout is the access's own; NULL when all its tensors are cheap. */
+static Value *seed_of(Chooser *c, const Op *op) {
+  if (op->code == OP_LOAD) return op->out[0];
+  static const int order[] = {1, 0, 2};
+  for (int i = 0; i < 3; i++)
+    if (order[i] < op->in_count && !c->node[op->in[order[i]]->id].cheap) return op->in[order[i]];
+  return op->out_count ? op->out[0] : NULL;
+}
+
+static void offer(Chooser *c, Candidate *list, int *n, Op *op, Value *v, int64_t numel) {
+  const Client *k = op->note;
+  if (!k || !is_memory(op) || *n >= MOST_CANDIDATES || k->best == c->node[v->id].trial || type_numel(v->type) != numel) return;
+  for (int i = 0; i < *n; i++)
+    if (list[i].layout == k->best) return; /* wanted already, here or as it is held elsewhere */
+  list[(*n)++] = (Candidate){v, k->best};
+}
+
+static void settle(Chooser *c, const Client *k) {
+  Value *seed = seed_of(c, k->op);
+  if (!seed || !is_tensor(seed) || c->node[seed->id].want) return;
+  Candidate list[MOST_CANDIDATES] = {{seed, k->best}};
+  int n = 1, best = 0;
+  double least = flood(c, seed, k->best);
+  int64_t numel = type_numel(seed->type);
+  if (seed->type->rank > 1) {
+    const Layout *slow = access_layout_with(c->cx, k->op->in[0], mask_of(k->op), c->num_warps, 16, true);
+    if (slow != k->best) list[n++] = (Candidate){seed, slow};
+  }
+  for (int i = 0; i < c->queue.n && n < MOST_CANDIDATES; i++) {
+    Value *v = c->queue.at[i];
+    const Node *node = &c->node[v->id];
+    if (v->def) offer(c, list, &n, v->def, v, numel);
+    for (int u = 0; u < node->use_count; u++) offer(c, list, &n, c->uses[node->first_use + u].op, v, numel);
+  }
+  for (int i = 1; i < n; i++) {
+    double cost = flood(c, list[i].seed, list[i].layout);
+    /* A layout that does not flood back to where we started is another matter. */
+    if (c->node[seed->id].epoch == c->epoch && cost < least) least = cost, best = i;
+  }
+  commit(c, list[best].seed, list[best].layout);
+}
+
+static int heavier(const void *a, const void *b) {
+  const Client *x = *(Client *const *)a, *y = *(Client *const *)b;
+  if ((x->op->code == OP_DOT) != (y->op->code == OP_DOT)) return x->op->code == OP_DOT ? -1 : 1;
+  return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->number - y->number;
+}
+
+/* ---- what is left ---- */
+
+static void settle_reduce(Chooser *c, Op *op) {
+  for (int i = 0; i < op->in_count; i++) {
+    Value *x = op->in[i];
+    if (!is_tensor(x) || c->node[x->id].cheap || c->node[x->id].want || !is_tensor(op->out[0])) continue;
+    const Layout *slice = c->node[op->out[0]->id].want;
+    if (slice) commit(c, x, layout_widened(c->cx, x->type, slice, (int)op->attr[0]));
+  }
+}
+
+static void settle_broadcast(Chooser *c, Op *op) {
+  Value *x = op->in[0], *y = op->out[0];
+  const Layout *l = c->node[x->id].want;
+  if (c->node[y->id].cheap || c->node[y->id].want || !l) return;
+  Type t = *x->type;
+  for (int d = 0; d < t.rank; d++)
+    if (t.shape[d] != y->type->shape[d]) {
+      t.shape[d] = y->type->shape[d];
+      l = layout_widened(c->cx, &t, l, d);
+    }
+  commit(c, y, l);
+}
+
+static void settle_value(Chooser *c, Value *v) {
+  if (!is_tensor(v) || c->node[v->id].cheap || c->node[v->id].want) return;
+  commit(c, v, layout_default(c->cx, v->type, c->num_warps));
+}
+
+static void settle_rest(Chooser *c, const Block *b, int stage) {
+  for (int i = 0; i < b->arg_count && stage == 2; i++) settle_value(c, b->args[i]);
+  for (Op *op = b->first; op; op = op->next) {
+    if (stage == 0 && op->code == OP_REDUCE) settle_reduce(c, op);
+    if (stage == 1 && op->code == OP_BROADCAST) settle_broadcast(c, op);
+    for (int i = 0; i < op->out_count && stage == 2; i++) settle_value(c, op->out[i]);
+    if (op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_IF)
+      for (int i = 0; i < 2; i++)
+        if (op->body[i]) settle_rest(c, op->body[i], stage);
+  }
+}
+
+/* ---- the pass ---- */
+
+static void check_op(Op *op, void *arg) {
+  const Func *f = arg;
+  for (int i = 0; i < op->out_count; i++) {
+    const Type *t = op->out[i]->type;
+    for (int d = 0; d < t->rank; d++)
+      if (t->shape[d] & (t->shape[d] - 1))
+        fail_hint(f->cx, op->span ? *op->span : (Span){0}, "round it up and mask what is too much",
+                  "dim %d of a tensor is %d; a GPU's tensors have dims that are powers of 2", d, t->shape[d]);
+  }
+}
+
+void layout_choose(Func *f, const LayoutOptions *options) {
+  int warps = options->num_warps;
+  if (warps < 1 || warps > 32 || (warps & (warps - 1)))
+    fail(f->cx, (Span){0}, "`num_warps` must be a power of 2 from 1 to 32, but it is %d", warps);
+  tile_resolve(f);
+  tile_walk(f->body, check_op, f);
+  Chooser c = {.cx = f->cx, .f = f, .num_warps = warps};
+  c.prices = NEW_N(f->cx->arena, Price, PRICES);
+  links_build(&c);
+  Client **order = NEW_N(f->cx->arena, Client *, c.clients.n + 1);
+  for (int i = 0; i < c.clients.n; i++) order[i] = c.clients.at[i], order[i]->number = i;
+  if (c.clients.n) qsort(order, (size_t)c.clients.n, sizeof *order, heavier);
+  for (int i = 0; i < c.clients.n; i++) {
+    Op *op = order[i]->op;
+    if (op->code == OP_DOT) {
+      if (!c.node[op->out[0]->id].want) commit(&c, op->out[0], layout_for_dot(f->cx, op->out[0]->type, warps));
+    } else if (is_memory(op)) settle(&c, order[i]);
+  }
+  for (int stage = 0; stage < 3; stage++) settle_rest(&c, f->body, stage);
+  assign_layouts(&c);
+  tile_dce(f);
+}

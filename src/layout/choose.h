@@ -1,0 +1,89 @@
+/* choose: what the files that choose layouts share. Private to src/layout; the contract is in layout.h.
+ *
+ *     choose.c   the order of events: anchors, floods, what is left
+ *     links.c    which values want the same layout, and how a layout goes from one to the next
+ *     assign.c   writes the choice into the IR: Value.layout, copies of cheap values, relayout
+ *     access.c   what a load or store costs in a layout
+ *     verify_layout.c  the rules, checked
+ */
+#ifndef NEREID_LAYOUT_CHOOSE_H
+#define NEREID_LAYOUT_CHOOSE_H
+
+#include "layout/layout.h"
+
+typedef struct Use { Op *op; int operand; } Use;
+typedef struct Held { const Layout *layout; Value *value; struct Held *next; } Held; /* a value that has been made again in another layout */
+
+/* What is known of a tensor value of the Func as it came, by id. */
+typedef struct Node {
+  bool cheap;            /* computed again rather than converted; never has a layout of its own choice */
+  float work;            /* cheap: about how many instructions an element takes */
+  int depth;             /* loops around it */
+  int first_use, use_count;
+  const Layout *want;    /* the choice */
+  const Layout *trial;   /* in the flood numbered `epoch` */
+  int epoch;
+  Value **operands;      /* cheap: as they were before the first copy */
+  Held *held;
+} Node;
+
+/* An operation that cares which layout it gets; at op->note while the pass runs. */
+typedef struct Client {
+  Op *op;
+  int depth, epoch;
+  int number;            /* in program order */
+  double weight;         /* bytes x 10^depth */
+  const Layout *best;    /* loads, stores, atomics: access_layout */
+  double best_cost;
+} Client;
+
+typedef struct Price { const Layout *from, *to; int bytes, cost; } Price;
+
+typedef struct Chooser {
+  Context *cx;
+  Func *f;
+  int num_warps;
+  Node *node;
+  int node_count;        /* values that the pass makes have ids from here on */
+  Use *uses;
+  VEC(Client *) clients; /* in program order */
+  VEC(Value *) queue;    /* of the flood */
+  int epoch;
+  double cost;           /* of the flood so far */
+  Price *prices;         /* a small cache: PRICES entries */
+  Map *cloned;           /* what op_clone asks for */
+} Chooser;
+enum { PRICES = 256 };
+
+static inline bool is_tensor(const Value *v) { return v->type->rank > 0; }
+static inline bool is_memory(const Op *op) {
+  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS;
+}
+static inline int bits_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
+static inline int layout_inputs(const Layout *l) { return l->reg_bits + l->lane_bits + l->warp_bits; }
+
+/* ---- links.c ---- */
+void links_build(Chooser *c); /* nodes, uses, clients */
+/* Calls reach(c, neighbour, its layout) for what v is linked to. The layout may be NULL, the neighbour a scalar or cheap. */
+void links_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c, Value *v, const Layout *l));
+/* Whether all tensor operands and results of such an operation share a layout. */
+bool op_shares_layout(const Op *op);
+
+/* ---- rules.c: what some operations ask of a layout ---- */
+bool layout_suits(const Op *op, const Layout *l); /* l: of the operands of reduce, scan, sort, map; else of the result (split: operand) */
+const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near); /* one that does */
+const Layout *layout_for_dot(Context *cx, const Type *acc, int num_warps);
+/* A layout of t, one dim larger than l's tensor by `axis` (or that has size 1 there): l, with the bits of the axis in what is free. */
+const Layout *layout_widened(Context *cx, const Type *t, const Layout *l, int axis);
+
+/* ---- assign.c ---- */
+void assign_layouts(Chooser *c);
+int relayout_price(Chooser *c, const Layout *from, const Layout *to, const Type *t);
+
+/* ---- access.c ---- */
+/* What an access costs a warp, in issue slots and sectors, all its registers together. */
+double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is_store);
+/* access_layout with at most `vector` elements a thread, and, `slow_warps`, with warps along the slowest dims first. */
+const Layout *access_layout_with(Context *cx, const Value *ptr, const Value *mask, int num_warps, int vector, bool slow_warps);
+
+#endif

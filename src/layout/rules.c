@@ -1,0 +1,174 @@
+/* What some operations ask of a layout, and layouts made for them.
+ *
+ * Reductions, scans and sorts work along an axis: first what a thread holds, then across lanes, then across warps. So each
+ * vector must lie in the axis or outside it. A scan goes on from there in order: of the axis' bits the lowest in registers,
+ * then in lanes, then in warps, the highest in registers again:
+ *
+ *     f32[1024], 4 warps      reg 1 2   lane 4 8 16 32 64   warp 128 256   reg 512
+ */
+#include "layout/choose.h"
+
+static bool is_bit(uint32_t x) { return x && !(x & (x - 1)); }
+
+/* The axis that the operation works along, as a mask of index bits. */
+static uint32_t axis_of(const Op *op) {
+  const Type *t = op->in[0]->type;
+  return layout_dim_mask(t, op->code == OP_SORT ? t->rank - 1 : (int)op->attr[0]);
+}
+
+static bool in_or_out(const Layout *l, uint32_t axis, bool bits) {
+  for (int i = 0; i < layout_inputs(l); i++) {
+    uint32_t in = l->basis[i] & axis;
+    if (in && (in != l->basis[i] || (bits && !is_bit(in)))) return false;
+  }
+  return true;
+}
+
+/* Low registers, lanes, warps, high registers: ascending. */
+static bool ascending(const Layout *l, uint32_t axis) {
+  uint32_t lowest_thread = 0, last = 0;
+  for (int i = l->reg_bits; i < layout_inputs(l); i++) {
+    uint32_t v = l->basis[i] & axis;
+    if (!v) continue;
+    if (!lowest_thread) lowest_thread = v;
+    if (v < last) return false;
+    last = v;
+  }
+  uint32_t low = 0, high = last;
+  for (int i = 0; i < l->reg_bits; i++) {
+    uint32_t v = l->basis[i] & axis;
+    if (!v) continue;
+    uint32_t *side = lowest_thread && v < lowest_thread ? &low : &high;
+    if (!lowest_thread) side = &low;
+    if (v < *side) return false;
+    *side = v;
+  }
+  return true;
+}
+
+static bool holds_low_bits(const Layout *l, int count) {
+  int found = 0;
+  for (int i = 0; i < layout_inputs(l); i++) {
+    uint32_t low = l->basis[i] & ((UINT32_C(1) << count) - 1);
+    if (!low) continue;
+    if (i >= l->reg_bits || low != l->basis[i] || !is_bit(low)) return false;
+    found++;
+  }
+  return found == count;
+}
+
+/* How many of the lowest bits of the index must lie in registers: those of elements that one thread needs together. */
+static int together(const Op *op) { return op->code == OP_MAP ? bits_of(op->attr[0]) : op->code == OP_SPLIT ? 1 : 0; }
+
+bool layout_suits(const Op *op, const Layout *l) {
+  switch (op->code) {
+  case OP_REDUCE: return in_or_out(l, axis_of(op), false);
+  case OP_SORT: return in_or_out(l, axis_of(op), true);
+  case OP_SCAN: return in_or_out(l, axis_of(op), true) && ascending(l, axis_of(op));
+  case OP_MAP:
+  case OP_SPLIT: return holds_low_bits(l, together(op));
+  default: return true;
+  }
+}
+
+/* The axis' places in `near`, in the order that a scan wants; NULL when they are not single bits. */
+static const Layout *in_order(Chooser *c, const Layout *near, uint32_t axis) {
+  if (!in_or_out(near, axis, true)) return NULL;
+  Layout l = *near;
+  int places[F2_MAX], n = 0, low = 0;
+  uint32_t lowest_thread = 0;
+  for (int i = l.reg_bits; i < layout_inputs(&l); i++) {
+    uint32_t v = l.basis[i] & axis;
+    if (v && (!lowest_thread || v < lowest_thread)) lowest_thread = v;
+  }
+  for (int i = 0; i < l.reg_bits; i++)
+    if (l.basis[i] & axis && (!lowest_thread || l.basis[i] < lowest_thread)) places[n++] = i;
+  low = n;
+  for (int i = l.reg_bits; i < layout_inputs(&l); i++)
+    if (l.basis[i] & axis) places[n++] = i;
+  for (int i = 0; i < l.reg_bits; i++) {
+    bool is_low = false;
+    for (int k = 0; k < low; k++) is_low |= places[k] == i;
+    if (l.basis[i] & axis && !is_low) places[n++] = i;
+  }
+  uint32_t bit = axis & -axis;
+  for (int k = 0; k < n; k++, bit <<= 1) l.basis[places[k]] = bit;
+  return layout_make(c->cx, &l);
+}
+
+const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near) {
+  const Type *t = op->in[0]->type;
+  if (near && layout_suits(op, near)) return near;
+  if (near && op->code == OP_SCAN) {
+    const Layout *l = in_order(c, near, axis_of(op));
+    if (l && layout_suits(op, l)) return l;
+  }
+  const Layout *l = layout_default(c->cx, t, c->num_warps);
+  if (layout_suits(op, l)) return l;
+  /* More elements together than threads get: those first. */
+  Layout packed = {.lane_bits = 5, .warp_bits = bits_of(c->num_warps), .out_bits = bits_of(type_numel(t))};
+  int bit = 0;
+  while (bit < together(op) && bit < packed.out_bits) packed.basis[packed.reg_bits++] = UINT32_C(1) << bit++;
+  int threads = packed.lane_bits + packed.warp_bits;
+  for (int i = 0; i < threads; i++, bit++) packed.basis[packed.reg_bits + i] = bit < packed.out_bits ? UINT32_C(1) << bit : 0;
+  if (bit < packed.out_bits) {
+    int more = packed.out_bits - bit;
+    memmove(packed.basis + packed.reg_bits + more, packed.basis + packed.reg_bits, sizeof *packed.basis * (size_t)threads);
+    for (; bit < packed.out_bits; bit++) packed.basis[packed.reg_bits++] = UINT32_C(1) << bit;
+  }
+  return layout_make(c->cx, &packed);
+}
+
+/* ---- dot ---- */
+
+typedef struct Deal { int next[MAX_RANK], end[MAX_RANK]; } Deal;
+
+static int deal(Deal *from, int d, int want, uint32_t *to) {
+  int n = 0;
+  while (n < want && from->next[d] < from->end[d]) to[n++] = UINT32_C(1) << from->next[d]++;
+  return n;
+}
+
+/* Each thread takes a small square of the product, up to 4 by 4 together: it then reads 8 numbers for 16 multiply-adds. Lanes are 4 by 8,
+ * warps go along the batch and then down the rows, so that layouts of products with the same rows have the same slices. What is
+ * left over goes to registers. */
+const Layout *layout_for_dot(Context *cx, const Type *acc, int num_warps) {
+  int rank = acc->rank, m = rank - 2, n = rank - 1;
+  Layout l = {.lane_bits = 5, .warp_bits = bits_of(num_warps), .out_bits = bits_of(type_numel(acc))};
+  int each = l.out_bits - l.lane_bits - l.warp_bits;
+  int along_n = each >= 3 ? 2 : each >= 1 ? 1 : 0, along_m = each >= 4 ? 2 : each >= 2 ? 1 : 0;
+  Deal left = {{0}, {0}};
+  for (int d = 0; d < rank; d++) {
+    left.next[d] = layout_dim_shift(acc, d);
+    left.end[d] = left.next[d] + bits_of(acc->shape[d]);
+  }
+  uint32_t threads[F2_MAX] = {0};
+  int lanes = 0, warps = 0;
+  l.reg_bits += deal(&left, n, along_n, l.basis);
+  l.reg_bits += deal(&left, m, along_m, l.basis + l.reg_bits);
+  lanes += deal(&left, n, 3, threads);
+  lanes += deal(&left, m, l.lane_bits - lanes, threads + lanes);
+  lanes += deal(&left, n, l.lane_bits - lanes, threads + lanes);
+  if (rank == 3) lanes += deal(&left, 0, l.lane_bits - lanes, threads + lanes);
+  for (int d = 0; d < rank; d++) warps += deal(&left, d, l.warp_bits - warps, threads + l.lane_bits + warps);
+  for (int d = rank - 1; d >= 0; d--) l.reg_bits += deal(&left, d, F2_MAX, l.basis + l.reg_bits);
+  memcpy(l.basis + l.reg_bits, threads, sizeof *threads * (size_t)(l.lane_bits + l.warp_bits));
+  return layout_make(cx, &l);
+}
+
+/* ---- the other way through reduce and broadcast ---- */
+
+/* The bits of the axis go to lanes and warps that hold copies, else to registers, where they are added up without talking to anyone. */
+const Layout *layout_widened(Context *cx, const Type *t, const Layout *l, int axis) {
+  int first = layout_dim_shift(t, axis), count = bits_of(t->shape[axis]), bit = first;
+  Layout w = *l;
+  w.out_bits = bits_of(type_numel(t));
+  uint32_t low = (UINT32_C(1) << first) - 1;
+  for (int i = 0; i < layout_inputs(&w); i++) w.basis[i] = (w.basis[i] & low) | (w.basis[i] & ~low) << count;
+  for (int i = w.reg_bits; i < layout_inputs(&w) && bit < first + count; i++)
+    if (!w.basis[i]) w.basis[i] = UINT32_C(1) << bit++;
+  int more = first + count - bit;
+  memmove(w.basis + w.reg_bits + more, w.basis + w.reg_bits, sizeof *w.basis * (size_t)(w.lane_bits + w.warp_bits));
+  for (; bit < first + count; bit++) w.basis[w.reg_bits++] = UINT32_C(1) << bit;
+  return layout_make(cx, &w);
+}
