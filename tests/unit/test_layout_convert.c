@@ -318,13 +318,14 @@ static void large_tensors_go_in_parts(void **state) {
   const Type *t = type_tensor(cx, type_number(cx, DT_F32), 2, (int32_t[]){128, 64});
   const Layout *a = layout_blocked(cx, t, (int[]){1, 4}, (int[]){1, 0}, 1);
   const Layout *b = layout_blocked(cx, t, (int[]){4, 1}, (int[]){0, 1}, 1);
-  /* lanes of a: columns 4 8 16 32, row 1; of b: rows 4 8 16 32 64. So columns 1 2, row 2 are in registers on both sides. */
+  /* lanes of a: columns 4 8 16 32, row 1; of b: rows 4 8 16 32 64. So columns 1 2, row 2 are in registers on both sides:
+   * two make the vector, one is left to say the part. */
   for (int limit = 1 << 12; limit <= 1 << 16; limit *= 2) {
     Convert *c = check_within(cx, a, b, 4, limit);
     assert_int_equal(c->kind, CONVERT_SHARED);
     assert_int_equal(c->passes, limit >= 1 << 15 ? 1 : (1 << 15) / limit);
     int part = (1 << 13) / c->passes;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 5 && c->passes <= 2; i++) {
       assert_true((int)f2_apply(&c->swizzle, a->basis[a->reg_bits + i]) < part);
       assert_true((int)f2_apply(&c->swizzle, b->basis[b->reg_bits + i]) < part);
     }
