@@ -150,8 +150,8 @@ static void make_diag(CudaKernel *k, Context *cx, const LaneFunc *f, volatile ne
 }
 
 /* Until all parts of src/gpu are there. */
-#if !__has_include("gpu/pipeline.c") || !__has_include("gpu/ptxas.c") || !__has_include("gpu/ptx.c") || \
-    !__has_include("gpu/target.c")
+#if !__has_include("gpu/shared.c") || !__has_include("gpu/sim.c") || !__has_include("gpu/lane_verify.c") || \
+    !__has_include("gpu/lower_dot.c")
 void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   (void)check_shared, (void)make_diag;
   *phase = NEREID_UNSUPPORTED;
@@ -187,7 +187,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
     s->info.spill_bytes = cubin.spill_bytes;
   }
   if (context_try(cx)) {
-    cuda_load(k, cx, cubin.bytes, text->at, f->name, phase);
+    cuda_load(k, cx, cubin.bytes, text->at, gpu_entry_name(cx, f), phase);
     context_end_try(cx);
     gpu_cubin_free(&cubin);
   } else {
