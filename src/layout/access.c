@@ -70,7 +70,7 @@ static Step step_of(const Value *ptr, uint32_t vector) {
 enum { SECTOR = 32 };
 
 /* Sectors that one access of a warp touches; *bytes: how many distinct bytes it wants. */
-static double touched(const Value *ptr, const Layout *l, int vector, double *bytes) {
+static double sectors_touched(const Value *ptr, const Layout *l, int vector, double *bytes) {
   int64_t own = (int64_t)vector * pointee_bytes(ptr->type);
   double sectors = own > SECTOR ? (double)own / SECTOR : 1, wanted = (double)own;
   for (int i = 0; i < l->lane_bits; i++) {
@@ -84,22 +84,25 @@ static double touched(const Value *ptr, const Layout *l, int vector, double *byt
 }
 
 double access_sectors(const Value *ptr, const Layout *l, int vector) {
-  double bytes, sectors = touched(ptr, l, vector, &bytes), fewest = bytes > SECTOR ? bytes / SECTOR : 1;
+  double bytes, sectors = sectors_touched(ptr, l, vector, &bytes), fewest = bytes > SECTOR ? bytes / SECTOR : 1;
   return sectors / fewest;
 }
 
-/* A load's sectors count once, since what one register fetched too much of is in L1 when the next one asks; a store's count
- * each time. Two slots for the instruction and its share of address arithmetic. */
+/* In the unit of convert_cost, issue slots of a warp: an SM issues four a cycle, and its way to L2 carries about two sectors. A load's
+ * sectors count once, since what one register fetched too much of is in L1 when the next one asks; a store's count each time. Two
+ * slots for the instruction and its share of address arithmetic. */
+enum { COST_ACCESS = 2, COST_SECTOR = 3 };
+#define COST_SECTOR_L1 0.15
 double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is_store) {
   int dim, vector = access_vector(ptr, mask, l, 16, &dim);
-  double bytes, each = touched(ptr, l, vector, &bytes), count = (double)(layout_registers(l) / vector);
-  if (is_store) return 2 * count + each * count;
+  double bytes, each = sectors_touched(ptr, l, vector, &bytes), count = (double)(layout_registers(l) / vector);
+  if (is_store) return COST_ACCESS * count + COST_SECTOR * each * count;
   double all = 1;
   for (int i = 0; i < l->reg_bits + l->lane_bits; i++) {
     Step s = step_of(ptr, l->basis[i]);
     if (s.far || s.bytes >= SECTOR) all *= 2;
   }
-  return 2 * count + 0.05 * each * count + all;
+  return COST_ACCESS * count + COST_SECTOR_L1 * each * count + COST_SECTOR * all;
 }
 
 /* ---- the best layout ---- */

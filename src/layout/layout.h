@@ -132,10 +132,16 @@ void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_li
 typedef struct LayoutOptions { int num_warps; bool dump; } LayoutOptions;
 /* Gives every tensor value its `layout` and inserts `relayout` operations where an operation wants an operand in another. f is optimised and
  * has facts. Afterwards:
- * - elementwise operations, select, load, store, atomics, print, assert, map: tensor operands and results share one layout;
- * - broadcast: the operand's layout is layout_backward of the result's; expand_dims, reshape, trans, join, split, cat likewise;
- * - reduce, scan: operands share a layout in which every vector lies in the axis or outside it; reduce's results have its slice;
- * - dot: see below; gather, histogram: index (x) and result as they like; sort: vectors as for reduce, one bit each along the axis;
+ * - elementwise operations, select, load, store, atomics, assert, map, asm: tensor operands and results share one layout; print: operands
+ *   of one shape do;
+ * - broadcast: the operand's layout is layout_backward of the result's; expand_dims, reshape, trans, join, cat likewise. So bit 0 of join's
+ *   result, and the axis' top bit of cat's, is the vector of one register and in no other vector: a result's register whose number has that
+ *   bit 0 is operand 0's, with 1 operand 1's. split: the results' layout is layout_forward of the operand's, whose bit 0 is likewise;
+ * - reduce, scan: operands share a layout in which every vector lies in the axis or outside it; reduce's results have its slice. scan: one
+ *   bit each along the axis, ascending from low registers over lanes and warps to high registers; sort: one bit each along the last axis;
+ * - map with a pack of p: vectors 1, 2, .. p/2 are registers', and no other vector has these bits. asm with a pack of p: nothing more; packed
+ *   are registers p*i .. p*i+p-1, and where there are fewer the last is repeated;
+ * - dot: see below; gather: index and result share a layout, the source has any; histogram: x and mask share one, the result has any;
  * - loops and ifs: operand, argument, yielded value and result of one carried value share a layout.
  * Values that are cheap to compute again (arange, splat, const and pure arithmetic on them) are cloned rather than converted.
  * dot: acc and result share a blocked layout; a and b have any layout (they go through shared memory). */

@@ -105,18 +105,8 @@ const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near) {
   }
   const Layout *l = layout_default(c->cx, t, c->num_warps);
   if (layout_suits(op, l)) return l;
-  /* More elements together than threads get: those first. */
-  Layout packed = {.lane_bits = 5, .warp_bits = bits_of(c->num_warps), .out_bits = bits_of(type_numel(t))};
-  int bit = 0;
-  while (bit < together(op) && bit < packed.out_bits) packed.basis[packed.reg_bits++] = UINT32_C(1) << bit++;
-  int threads = packed.lane_bits + packed.warp_bits;
-  for (int i = 0; i < threads; i++, bit++) packed.basis[packed.reg_bits + i] = bit < packed.out_bits ? UINT32_C(1) << bit : 0;
-  if (bit < packed.out_bits) {
-    int more = packed.out_bits - bit;
-    memmove(packed.basis + packed.reg_bits + more, packed.basis + packed.reg_bits, sizeof *packed.basis * (size_t)threads);
-    for (; bit < packed.out_bits; bit++) packed.basis[packed.reg_bits++] = UINT32_C(1) << bit;
-  }
-  return layout_make(c->cx, &packed);
+  Type flat = {.dtype = t->dtype, .rank = 1, .shape = {(int32_t)type_numel(t)}};
+  return layout_blocked(c->cx, &flat, &(int){1 << together(op)}, &(int){0}, c->num_warps);
 }
 
 /* ---- dot ---- */
