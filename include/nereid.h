@@ -75,7 +75,8 @@ NEREID_API void nereid_dtype_store(nereid_dtype t, void *p, double v); /* neares
 /* ---- devices and memory -------------------------------------------------------------------------------------------------- */
 
 typedef struct nereid_device nereid_device;
-/* "cpu" (all processors), "cpu:N" (N threads), "interp" (the checking interpreter), "cuda" or "cuda:N" (an NVIDIA GPU, counted from 0, in
+/* "cpu" (all processors), "cpu:N" (N threads), "interp" (the checking interpreter), "sim" or "sim:TARGET" (a GPU's threads,
+ * one by one, on this machine, as compiled for sm_90a or the TARGET), "cuda" or "cuda:N" (an NVIDIA GPU, counted from 0, in
  * its primary context, which is also the CUDA runtime's: pointers and streams of cudart and PyTorch serve as they are). */
 NEREID_API nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_error **error);
 /* An NVIDIA GPU in a context of the caller's: a CUcontext, or NULL for the one that is current in the calling thread. It must outlive the
@@ -239,8 +240,11 @@ NEREID_API void nereid_function_get_info(const nereid_function *f, nereid_functi
 
 /* ---- looking inside --------------------------------------------------------------------------------------------------------- */
 
-/* The text of a stage: "ast" (of the whole file; args may be NULL), "tile" (optimised), "tile-raw", "c". `target` is a device's name.
- * *text is malloc'ed; free it with free(). */
+/* The text of a stage. Of the whole file (args may be NULL): "ast". Of the kernel: "tile-raw" (as the front end made it), "tile" (optimised);
+ * for this machine "c"; for a GPU, which need not be there, "layout" (which thread holds which element), "lane" (what one thread does), "ptx",
+ * "sass" (needs ptxas and a disassembler of CUDA), "summary" (registers, spills, shared memory, barriers, the width of each load and store).
+ * Behind ptx and sass stands the summary, as comments. `target`: "host" or NULL, a device's name, or a GPU's: "sm_80", "sm_90a", "sm_100a",
+ * "sm_120a", ...; a GPU's stages take "host" for "sm_90a". *text is malloc'ed; free it with free(). */
 NEREID_API nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
                                         const nereid_options *options, const char *stage, const char *target, char **text,
                                         nereid_error **error);

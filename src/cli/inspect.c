@@ -32,11 +32,13 @@ static int inspect(int argc, char **argv) {
   return status;
 }
 
-const Verb verb_inspect = {"inspect", "inspect FILE.py[:KERNEL] [ARG=SPEC ...] --stage ast|tile-raw|tile|c [options]",
+const Verb verb_inspect = {"inspect", "inspect FILE.py[:KERNEL] [ARG=SPEC ...] --stage STAGE [--target T] [options]",
                            "shows what a kernel becomes, stage by stage", inspect,
-                           "  --stage S       ast (of the whole file), tile-raw (as the front end made it), tile (after all passes; default), c\n"
-                           "  --target T      host (default)\n"
-                           "  --dump-after P  the tile IR after pass P: fold cse licm canonical_loops dce facts, or all\n"
+                           "  --stage S       ast (of the whole file), tile-raw (as the front end made it), tile (after all passes; default), c;\n"
+                           "                  for a GPU, which need not be there: layout, lane, ptx, sass (these two with a summary), summary\n"
+                           "  --target T      host (default); sm_80 sm_86 sm_89 sm_90a (default of a GPU's stages) sm_100a sm_103a sm_120a ...\n"
+                           "  --dump-after P  the IR after pass P: fold cse licm canonical_loops dce facts drop_hints; for a GPU layout dce lower\n"
+                           "                  lane-dce shared; or all\n"
                            "  ARG=SPEC as for nereid run; arrays give type, shape and alignment, and are not filled\n\n"
                            "example: nereid inspect kernels/softmax.py:softmax x_ptr=randn:f32[8,781] out_ptr=like:x_ptr x_stride=781 \\\n"
-                           "           out_stride=781 n_cols=781 BLOCK=1024 --stage c\n"};
+                           "           out_stride=781 n_cols=781 BLOCK=1024 --stage ptx\n"};

@@ -127,7 +127,6 @@ typedef struct LaneSite {
   const Span *span;
   int value_count;   /* prints: of one record */
   const Type **types; /* the operands' (their shapes say what a flat index is); of an assert: of its condition, for the same reason */
-  int operand, operands; /* of a print that is several sites: the first value's number among all, and how many those are; else zeros */
 } LaneSite;
 
 typedef struct LaneFunc {

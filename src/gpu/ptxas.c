@@ -75,7 +75,7 @@ static void read_figures(const char *text, Figures *f) {
 }
 
 static bool is_usual(const char *line) {
-  static const char *const usual[] = {"bytes gmem", "Compiling entry function", "Function properties for", "bytes stack frame", ": Used "};
+  static const char *const usual[] = {"bytes gmem", "Compiling entry function", "Function properties for", "bytes stack frame", ": Used ", "Compile time = "};
   size_t n = strcspn(line, "\n");
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
     if (memmem(line, n, usual[i], strlen(usual[i]))) return true;

@@ -24,11 +24,13 @@ void print_lines(const Buf *text, const nereid_options *o) {
   }
 }
 
-Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o, Context *cx, Buf *print) {
+Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o, int cuda_sm, Context *cx,
+                        Buf *print) {
   const CompileOptions options = {.num_warps = o->num_warps,
                                   .num_stages = o->num_stages,
                                   .num_ctas = o->num_ctas,
                                   .debug = o->debug,
+                                  .cuda_sm = cuda_sm,
                                   .print = print};
   Module *front = front_load_text(cx, m->path, m->text, m->size);
   return front_compile(front, front_kernel_at(front, c->kernel->index), call_specs(c, cx), &options);
@@ -62,7 +64,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, C
   volatile nereid_status phase = NEREID_BAD_SOURCE; /* what a failure here is called */
   if (context_try(cx)) {
     int64_t start = clock_ns();
-    Compiled *front = compile_front(s->module, c, o, cx, &texts->print);
+    Compiled *front = compile_front(s->module, c, o, s->device->cuda_sm, cx, &texts->print);
     keep_slots(s, front, cx);
     phase = NEREID_INTERNAL;
     if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);

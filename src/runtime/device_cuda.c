@@ -162,6 +162,7 @@ static nereid_status finish_open(nereid_device *d, Cuda *c, nereid_error **error
                      "device '%s' (%s) is too old: its compute capability is %d.%d", c->name, model, c->sm / 10, c->sm % 10);
   }
   d->threads = attribute(c, CU_MULTIPROCESSORS);
+  d->cuda_sm = c->sm;
   d->identity = (uint64_t)(uintptr_t)c; /* unique as long as a kernel compiled for it lives, since that holds a reference */
   snprintf(d->name, sizeof d->name, "%s", c->name);
   d->state = c;

@@ -224,6 +224,7 @@ static nereid_status sim_open(nereid_device *d, const char *suffix, nereid_error
   }
   sim->target = target;
   d->identity = (uint64_t)target->sm;
+  d->cuda_sm = target->sm;
   d->state = sim;
   d->threads = pool_threads(sim->pool);
   return NEREID_OK;

@@ -19,7 +19,7 @@
 
 typedef struct KeptSite {
   bool is_assert, hex;
-  int value_count, operand, operands;
+  int value_count;
   Type *types; /* value_count of them; of an assert one, when it is known */
   int type_count;
   char *text;  /* the prefix, or the assert's message */
@@ -48,8 +48,6 @@ static bool keep(const LaneSite *from, KeptSite *to) {
   *to = (KeptSite){.is_assert = from->is_assert,
                    .hex = from->hex,
                    .value_count = from->value_count,
-                   .operand = from->operand,
-                   .operands = from->operands,
                    .type_count = from->value_count};
   if (from->is_assert && from->types && from->types[0]) to->type_count = 1;
   to->types = calloc((size_t)to->type_count + 1, sizeof *to->types);
@@ -192,7 +190,6 @@ static void emit(Buf *b, const nereid_options *o) {
 /* The lines of the records [r, r + n), which are of one statement's turn: operand by operand. */
 static void print_turn(Buf *b, const Record *r, size_t n, const nereid_options *o) {
   const KeptSite *site = r->site;
-  int operands = site->operands ? site->operands : site->value_count;
   for (int k = 0; k < (site->value_count ? site->value_count : 1); k++)
     for (size_t i = 0; i < n; i++) {
       b->n = 0;
@@ -202,7 +199,7 @@ static void print_turn(Buf *b, const Record *r, size_t n, const nereid_options *
         put_index(b, &site->types[k], r[i].words[3]);
       }
       buf_puts(b, site->text);
-      if (operands > 1) buf_printf(b, "(operand %d) ", site->operand + k);
+      if (site->value_count > 1) buf_printf(b, "(operand %d) ", k);
       if (site->value_count) put_value(b, &site->types[k], r[i].words + 4 + 2 * k, site->hex);
       emit(b, o);
       if (!site->value_count) break; /* without operands it is one line */

@@ -1,19 +1,112 @@
-/* Looking inside: the text of each stage of one kernel's compilation; and nereid_eval. Nothing here is cached. */
+/* Looking inside: the text of each stage of one kernel's compilation; and nereid_eval. Nothing here is cached, but for
+ * what ptxas made.
+ *
+ *     ast ─ tile-raw ─ tile ─┬─ c                                    for this machine
+ *                            └─ layout ─ lane ─ ptx ─ sass, summary  for a GPU, which need not be there
+ */
 #include <stdlib.h>
 
+#include "layout/layout.h"
 #include "runtime/runtime.h"
 #include "syntax/syntax.h"
 
-typedef enum { STAGE_AST, STAGE_TILE_RAW, STAGE_TILE, STAGE_C, STAGE_COUNT } Stage;
-static const char *const stage_names[] = {"ast", "tile-raw", "tile", "c", NULL};
+typedef enum { STAGE_AST, STAGE_TILE_RAW, STAGE_TILE, STAGE_C, STAGE_LAYOUT, STAGE_LANE, STAGE_PTX, STAGE_SASS, STAGE_SUMMARY, STAGE_COUNT } Stage;
+static const char *const stage_names[] = {"ast", "tile-raw", "tile", "c", "layout", "lane", "ptx", "sass", "summary", NULL};
+static const char *const default_target = "sm_90a";
 
 typedef struct Inspection {
   nereid_module *module;
   const Call *call; /* NULL for the AST */
   const nereid_options *options;
   Stage stage;
+  const GpuTarget *target; /* NULL: this machine */
   Buf text, print;
 } Inspection;
+
+static bool is_gpu_pass(const char *name) {
+  for (const GpuPass *p = gpu_passes; name && p->name; p++)
+    if (!strcmp(p->name, name)) return true;
+  return false;
+}
+
+/* ---- a GPU's stages ---- */
+
+/* Every line of text as a comment. */
+static void put_comment(Buf *out, const char *text, const char *mark) {
+  for (size_t n; *text; text += n + (text[n] != 0)) {
+    n = strcspn(text, "\n");
+    buf_puts(out, mark);
+    buf_write(out, text, n);
+    buf_putc(out, '\n');
+  }
+}
+
+static void put_summary(Inspection *in, const LaneFunc *f, const GpuCubin *cubin, const char *mark) {
+  Buf *b = &in->print; /* freed with the inspection, also when this fails */
+  size_t before = b->n;
+  gpu_summary(b, f, in->target, cubin);
+  if (b->failed) return;
+  if (mark) put_comment(&in->text, b->at + before, mark);
+  else buf_puts(&in->text, b->at + before);
+  b->n = before;
+  b->at[before] = 0;
+}
+
+static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubin *cubin, volatile nereid_status *phase) {
+  if (in->stage == STAGE_LANE) {
+    lane_print(&in->text, f, false);
+    return;
+  }
+  Buf *ptx = &in->text;
+  gpu_print_ptx(ptx, f, in->target, true);
+  if (ptx->failed) context_out_of_memory(cx);
+  *phase = NEREID_INTERNAL;
+  bool has_ptxas = gpu_find_ptxas(cx) != NULL;
+  if (has_ptxas) gpu_ptxas(cx, ptx->at, ptx->n, in->target, cubin);
+  if (in->stage == STAGE_PTX) {
+    put_summary(in, f, has_ptxas ? cubin : NULL, "// ");
+    return;
+  }
+  *phase = NEREID_NO_COMPILER;
+  if (in->stage == STAGE_SASS && !has_ptxas)
+    fail_hint(cx, (Span){0}, "install CUDA's ptxas (in the package cuda-nvcc), or name one in NEREID_PTXAS; the stage ptx needs none",
+              "no ptxas was found: neither in PATH nor at /usr/local/cuda/bin/ptxas");
+  in->text.n = 0;
+  if (in->stage == STAGE_SASS) {
+    gpu_sass(cx, cubin, &in->text);
+    put_summary(in, f, cubin, "// ");
+  } else {
+    put_summary(in, f, has_ptxas ? cubin : NULL, NULL);
+  }
+}
+
+static void inspect_gpu(Inspection *in, Context *cx, Func *f, volatile nereid_status *phase) {
+  GpuOptions o = {.target = in->target, .verify = true};
+  if (in->options->dump_after) {
+    o.dump_after = in->options->dump_after;
+    o.dump = &in->text;
+  }
+  if (in->stage == STAGE_LAYOUT) {
+    layout_choose(f, &(LayoutOptions){.num_warps = f->num_warps});
+    tile_dce(f);
+    layout_print_func(&in->text, f);
+    return;
+  }
+  *phase = NEREID_UNSUPPORTED;
+  LaneFunc *lane = gpu_compile(f, &o);
+  if (in->options->dump_after) return;
+  GpuCubin cubin = {0};
+  volatile bool done = false;
+  if (context_try(cx)) {
+    inspect_lane(in, cx, lane, &cubin, phase);
+    context_end_try(cx);
+    done = true;
+  }
+  gpu_cubin_free(&cubin);
+  if (!done) fail_now(cx);
+}
+
+/* ---- all stages ---- */
 
 static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) {
   nereid_module *m = in->module;
@@ -23,7 +116,7 @@ static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) 
     ast_dump(&in->text, parse_module(cx, src), false);
     return;
   }
-  Compiled *front = compile_front(m, in->call, in->options, cx, &in->print);
+  Compiled *front = compile_front(m, in->call, in->options, in->target ? in->target->sm : 0, cx, &in->print);
   Func *f = front->func;
   const char *dump_after = in->options->dump_after;
   *phase = NEREID_INTERNAL;
@@ -32,7 +125,12 @@ static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) 
     return;
   }
   tile_optimize(f, dump_after, dump_after ? &in->text : NULL, true);
-  if (dump_after) return;
+  bool gpu = in->target && (in->stage > STAGE_C || is_gpu_pass(dump_after));
+  if (dump_after && !gpu) return;
+  if (gpu) {
+    inspect_gpu(in, cx, f, phase);
+    return;
+  }
   if (in->stage == STAGE_TILE) {
     tile_print(&in->text, f, 0);
     return;
@@ -66,7 +164,7 @@ static nereid_status run_inspection(Inspection *in, char **text, nereid_error **
 }
 
 static nereid_status check_pass(const char *name, nereid_error **error) {
-  if (!name || !strcmp(name, "all")) return NEREID_OK;
+  if (!name || !strcmp(name, "all") || is_gpu_pass(name)) return NEREID_OK;
   Buf hint = {0};
   buf_puts(&hint, "there are ");
   for (const PassInfo *p = tile_passes; p->name; p++) {
@@ -75,10 +173,37 @@ static nereid_status check_pass(const char *name, nereid_error **error) {
     while (strcmp(first->name, p->name)) first++;
     if (first == p) buf_printf(&hint, "%s, ", p->name);
   }
+  buf_puts(&hint, "for a GPU ");
+  for (const GpuPass *p = gpu_passes; p->name; p++) buf_printf(&hint, "%s, ", p->name);
   buf_puts(&hint, "and all");
   nereid_status s = error_set(error, NEREID_BAD_ARGUMENT, hint.at, "there is no pass '%s'", name);
   buf_destroy(&hint);
   return s;
+}
+
+/* Whose code it is: a GPU's by its name; of the GPU's stages sm_90a's otherwise. */
+static nereid_status choose_target(Inspection *in, const char *name, const DeviceKind **kind, nereid_error **error) {
+  bool gpu_stage = in->stage > STAGE_C || is_gpu_pass(in->options->dump_after), host = !name || !strcmp(name, "host");
+  *kind = &device_cpu;
+  if (!host) in->target = gpu_target_find(name);
+  else if (gpu_stage) in->target = gpu_target_find(default_target);
+  if (!host && !in->target) {
+    *kind = device_kind_find(name, strcspn(name, ":"));
+    if (!*kind) {
+      Buf hint = {0};
+      buf_puts(&hint, "there are host, cpu and interp; for GPUs");
+      for (const GpuTarget *t = gpu_targets; t->name; t++) buf_printf(&hint, "%s %s", t == gpu_targets ? "" : ",", t->name);
+      nereid_status s = error_set(error, NEREID_NO_DEVICE, hint.at, "there is no target '%s'", name);
+      buf_destroy(&hint);
+      return s;
+    }
+    if (gpu_stage)
+      return error_set(error, NEREID_BAD_ARGUMENT, "name a GPU's target, such as --target sm_90a", "%s has no stage '%s'", name,
+                       stage_names[in->stage]);
+  }
+  if (in->target && in->stage == STAGE_C)
+    return error_set(error, NEREID_BAD_ARGUMENT, "there are layout, lane, ptx, sass and summary", "%s has no stage 'c'", name);
+  return NEREID_OK;
 }
 
 nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
@@ -91,13 +216,12 @@ nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_
   Inspection in = {.module = m, .options = o};
   while (stage_names[in.stage] && strcmp(stage_names[in.stage], stage)) in.stage++;
   if (in.stage == STAGE_COUNT)
-    return error_set(error, NEREID_BAD_ARGUMENT, "there are ast, tile-raw, tile and c", "there is no stage '%s'",
-                     stage);
-  const DeviceKind *kind = &device_cpu;
-  if (target && strcmp(target, "host")) kind = device_kind_find(target, strcspn(target, ":"));
-  if (!kind)
-    return error_set(error, NEREID_NO_DEVICE, "there are host, cpu and interp", "there is no target '%s'", target);
-  nereid_status status = check_pass(o->dump_after, error);
+    return error_set(error, NEREID_BAD_ARGUMENT,
+                     "there are ast, tile-raw, tile and c; for a GPU layout, lane, ptx, sass and summary",
+                     "there is no stage '%s'", stage);
+  const DeviceKind *kind;
+  nereid_status status = choose_target(&in, target, &kind, error);
+  if (!status) status = check_pass(o->dump_after, error);
   if (status) return status;
   if (in.stage == STAGE_AST) return run_inspection(&in, text, error);
   if (!kernel) return error_null(error, "nereid_inspect", "the kernel's name");

@@ -61,6 +61,7 @@ struct nereid_device {
   int threads;
   void *state;             /* the kind's own */
   uint64_t identity;       /* part of every key: devices whose specializations cannot be shared differ in it */
+  int cuda_sm;             /* 90: what is compiled for it is for a GPU of compute capability 9.0; else 0 */
   pthread_rwlock_t lock;   /* of the allocations; launches only read */
   Allocation *allocations; /* by base */
   int allocation_count, allocation_cap;
@@ -226,8 +227,9 @@ struct Specialization {
   const LaneFunc *lane;    /* sim; in cx */
   struct DiagSites *sites; /* sim */
 };
-/* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. */
-Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *options, Context *cx, Buf *print);
+/* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. cuda_sm as of a device. */
+Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *options, int cuda_sm, Context *cx,
+                        Buf *print);
 /* NULL: error is set. */
 Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *options,
                                       nereid_error **error);
