@@ -1,0 +1,337 @@
+/* shared: where each shared buffer lies, and the barriers that sharing of memory needs.
+ *
+ * Lives. A buffer is live from its first access to its last, in program order. A loop that it is used in but does not begin its life in
+ * anew each time round is part of its life as a whole:
+ *
+ *     store x                  x: from the store to the end of the loop
+ *     for { load x             y: the two lines; its first access in the loop's body is a store on every path,
+ *           store y  load y }     so nothing of it is needed in the next round
+ *
+ * Places. The largest first, each at the lowest offset that no live neighbour covers. While the whole stays small enough to cost no
+ * occupancy, buffers get memory of their own: that saves barriers.
+ *
+ * Barriers. Whoever wrote the lowering has put a barrier between the writes of a buffer and their reads. What is left is reuse: the first
+ * write over bytes that another warp may still be reading, or writing, for an earlier purpose: another buffer's, or the same buffer's in
+ * the last round of a loop. The walk carries which buffers may have been read and written since the last barrier on some path; a write over
+ * bytes of any of these gets a barrier before it. Loops are walked until nothing changes, as what stands at the end of the body is also
+ * what stands at its beginning.
+ */
+#include "gpu/gpu.h"
+
+/* Bytes a thread may take before shared memory limits how many blocks an SM holds: 2048 threads share at least 128 KiB. */
+enum { FREE_BYTES_PER_THREAD = 64 };
+
+typedef struct User {
+  int first, last;       /* positions of accesses; -1 when there are none */
+  const LaneOp *first_op;
+  const LaneBlock *home; /* the innermost block around all accesses */
+} User;
+
+/* Sets of buffers since the last barrier on some path. */
+typedef struct State { uint64_t *read, *written, *warp_read; } State; /* warp_read: since the last barrier of any kind */
+
+typedef struct Shared {
+  LaneFunc *f;
+  Arena *arena;
+  User *users;
+  int n, words, position;
+  uint64_t *overlaps;    /* n rows of `words`: buffers of common bytes */
+} Shared;
+
+static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code == LANE_WHILE; }
+
+static bool is_access(const LaneOp *op) { return op->buffer >= 0 && op->code != LANE_SHARED; }
+
+static bool only_reads(const LaneOp *op) { return op->code == LANE_LD; }
+
+/* ---- lives ---- */
+
+static int depth_of(const LaneBlock *b) {
+  int depth = 0;
+  while (b->parent) b = b->parent->block, depth++;
+  return depth;
+}
+
+static const LaneBlock *common_block(const LaneBlock *a, const LaneBlock *b) {
+  int da = depth_of(a), db = depth_of(b);
+  for (; da > db; da--) a = a->parent->block;
+  for (; db > da; db--) b = b->parent->block;
+  while (a != b) a = a->parent->block, b = b->parent->block;
+  return a;
+}
+
+/* Where a loop begins and ends, kept in its note while lives are found. */
+typedef struct LoopRange { int first, last; } LoopRange;
+
+static void number_block(Shared *s, const LaneBlock *block) {
+  for (LaneOp *op = block->first; op; op = op->next) {
+    int at = s->position++;
+    if (is_access(op)) {
+      User *u = &s->users[op->buffer];
+      if (u->first < 0) {
+        u->first = at;
+        u->first_op = op;
+        u->home = block;
+      }
+      u->last = at;
+      u->home = common_block(u->home, block);
+    }
+    if (!op->body[0]) continue;
+    LoopRange *range = is_loop(op) ? NEW(s->arena, LoopRange) : NULL;
+    for (int i = 0; i < 2 && op->body[i]; i++) number_block(s, op->body[i]);
+    if (!range) continue;
+    *range = (LoopRange){at, s->position++};
+    op->note = range;
+  }
+}
+
+static void cover(User *u, const LaneOp *loop) {
+  const LoopRange *r = loop->note;
+  if (r->first < u->first) u->first = r->first;
+  if (r->last > u->last) u->last = r->last;
+}
+
+/* Loops inside the home that hold some of the accesses but not all. */
+static void cover_inner_loops(Shared *s, const LaneBlock *block) {
+  for (const LaneOp *op = block->first; op; op = op->next) {
+    if (is_access(op)) {
+      User *u = &s->users[op->buffer];
+      for (const LaneBlock *b = block; b != u->home; b = b->parent->block)
+        if (is_loop(b->parent)) cover(u, b->parent);
+    }
+    for (int i = 0; i < 2 && op->body[i]; i++) cover_inner_loops(s, op->body[i]);
+  }
+}
+
+static void find_lives(Shared *s) {
+  s->users = NEW_N(s->arena, User, s->n);
+  for (int i = 0; i < s->n; i++) s->users[i].first = s->users[i].last = -1;
+  number_block(s, s->f->body);
+  cover_inner_loops(s, s->f->body);
+  for (int i = 0; i < s->n; i++) {
+    User *u = &s->users[i];
+    if (u->first < 0 || (u->first_op->code == LANE_ST && u->first_op->block == u->home)) continue;
+    for (const LaneBlock *b = u->home; b->parent; b = b->parent->block) /* what an earlier round left may be read */
+      if (is_loop(b->parent)) cover(u, b->parent);
+  }
+}
+
+/* ---- places ---- */
+
+static int align_up(int x, int align) { return (x + align - 1) / align * align; }
+
+/* The lowest offset for buffer b beside those of placed[], which is in the order of offsets; only those alive with it count, or all. */
+static int lowest_offset(const Shared *s, int b, const int *placed, int count, bool all) {
+  const LaneBuffer *buffer = &s->f->buffers.at[b];
+  const User *u = &s->users[b];
+  int at = 0;
+  for (int i = 0; i < count; i++) {
+    const LaneBuffer *other = &s->f->buffers.at[placed[i]];
+    const User *v = &s->users[placed[i]];
+    if (!all && (v->last < u->first || u->last < v->first)) continue;
+    if (other->offset + other->bytes <= at || at + buffer->bytes <= other->offset) continue;
+    at = align_up(other->offset + other->bytes, buffer->align);
+    i = -1; /* the gap may be used by one that stands before in the list */
+  }
+  return at;
+}
+
+static void place_buffers(Shared *s) {
+  int *order = NEW_N(s->arena, int, s->n), *placed = NEW_N(s->arena, int, s->n), count = 0;
+  int budget = FREE_BYTES_PER_THREAD * 32 * s->f->num_warps, total = 0, n = 0;
+  for (int i = 0; i < s->n; i++) {
+    if (s->users[i].first < 0) {
+      s->f->buffers.at[i].offset = 0; /* nobody uses it */
+      continue;
+    }
+    int j = n++;
+    for (; j > 0 && s->f->buffers.at[order[j - 1]].bytes < s->f->buffers.at[i].bytes; j--) order[j] = order[j - 1];
+    order[j] = i;
+  }
+  for (int i = 0; i < n; i++) {
+    int b = order[i];
+    LaneBuffer *buffer = &s->f->buffers.at[b];
+    int fresh = lowest_offset(s, b, placed, count, true), limit = total > budget ? total : budget;
+    buffer->offset = fresh + buffer->bytes <= limit ? fresh : lowest_offset(s, b, placed, count, false);
+    if (buffer->offset + buffer->bytes > total) total = buffer->offset + buffer->bytes;
+    int j = count++;
+    for (; j > 0 && s->f->buffers.at[placed[j - 1]].offset > buffer->offset; j--) placed[j] = placed[j - 1];
+    placed[j] = b;
+  }
+  s->f->shared_bytes = align_up(total, 16);
+}
+
+/* ---- barriers ---- */
+
+static bool has(const uint64_t *set, int i) { return set[i / 64] >> (i % 64) & 1; }
+static void add(uint64_t *set, int i) { set[i / 64] |= 1ull << (i % 64); }
+
+static State state_make(Shared *s) {
+  uint64_t *bits = NEW_N(s->arena, uint64_t, 3 * s->words);
+  return (State){bits, bits + s->words, bits + 2 * s->words};
+}
+
+static void state_clear(const Shared *s, State *x) { memset(x->read, 0, sizeof(uint64_t) * 3 * (size_t)s->words); }
+
+static State state_copy(Shared *s, const State *x) {
+  State y = state_make(s);
+  memcpy(y.read, x->read, sizeof(uint64_t) * 3 * (size_t)s->words);
+  return y;
+}
+
+/* x becomes the union; whether that changed it. */
+static bool state_join(const Shared *s, State *x, const State *y) {
+  bool changed = false;
+  for (int i = 0; i < 3 * s->words; i++) {
+    changed |= (y->read[i] & ~x->read[i]) != 0;
+    x->read[i] |= y->read[i];
+  }
+  return changed;
+}
+
+static void find_overlaps(Shared *s) {
+  s->overlaps = NEW_N(s->arena, uint64_t, s->n * s->words);
+  for (int i = 0; i < s->n; i++)
+    for (int j = 0; j < i; j++) {
+      const LaneBuffer *a = &s->f->buffers.at[i], *b = &s->f->buffers.at[j];
+      if (s->users[i].first < 0 || s->users[j].first < 0) continue;
+      if (a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset) continue;
+      add(s->overlaps + (size_t)i * s->words, j);
+      add(s->overlaps + (size_t)j * s->words, i);
+    }
+}
+
+static void insert_barrier(Shared *s, LaneOp *before, bool warp) {
+  LaneOp *op = NEW(s->arena, LaneOp);
+  op->code = LANE_BARRIER;
+  op->kind = LK_NONE;
+  op->buffer = -1;
+  op->warp = warp;
+  op->span = before->span;
+  lane_insert_before(op, before);
+}
+
+/* A write of buffer b, by `op` or somewhere inside it. */
+static void before_write(Shared *s, LaneOp *op, int b, State *x) {
+  const uint64_t *overlaps = s->overlaps + (size_t)b * s->words;
+  bool own = s->f->buffers.at[b].warp_local, hazard = has(x->read, b) && !own;
+  for (int i = 0; i < s->words; i++) hazard |= ((x->read[i] | x->written[i]) & overlaps[i]) != 0;
+  if (hazard) {
+    insert_barrier(s, op, false);
+    state_clear(s, x);
+  } else if (own && has(x->warp_read, b)) {
+    insert_barrier(s, op, true);
+    memset(x->warp_read, 0, sizeof(uint64_t) * (size_t)s->words);
+  }
+}
+
+static void after_access(const LaneOp *op, State *x) {
+  if (only_reads(op)) {
+    add(x->read, op->buffer);
+    add(x->warp_read, op->buffer);
+  } else {
+    add(x->written, op->buffer);
+  }
+}
+
+static bool has_barrier(const LaneOp *op) {
+  for (int i = 0; i < 2 && op->body[i]; i++)
+    for (const LaneOp *o = op->body[i]->first; o; o = o->next)
+      if ((o->code == LANE_BARRIER && !o->warp) || has_barrier(o)) return true;
+  return false;
+}
+
+/* Where threads go their own ways there can be no barrier: what happens inside happens at `at`. */
+static void walk_divergent(Shared *s, LaneOp *at, const LaneOp *op, State *x, bool writes) {
+  for (int i = 0; i < 2 && op->body[i]; i++)
+    for (const LaneOp *o = op->body[i]->first; o; o = o->next) {
+      if (is_access(o)) {
+        if (!writes) after_access(o, x);
+        else if (!only_reads(o)) before_write(s, at, o->buffer, x);
+      }
+      walk_divergent(s, at, o, x, writes);
+    }
+}
+
+static void walk(Shared *s, LaneBlock *block, State *x);
+
+static void walk_loop(Shared *s, LaneOp *op, State *x) {
+  State begin = state_copy(s, x), end;
+  do {
+    end = state_copy(s, &begin);
+    walk(s, op->body[0], &end);
+    *x = state_copy(s, &end); /* of a while: it is left at the end of body 0 */
+    if (op->code == LANE_WHILE) walk(s, op->body[1], &end);
+  } while (state_join(s, &begin, &end));
+  if (op->code == LANE_FOR) state_join(s, x, &begin);
+}
+
+static void walk(Shared *s, LaneBlock *block, State *x) {
+  for (LaneOp *op = block->first; op; op = op->next) {
+    if (op->code == LANE_BARRIER) {
+      if (op->warp) memset(x->warp_read, 0, sizeof(uint64_t) * (size_t)s->words);
+      else state_clear(s, x);
+    } else if (is_access(op)) {
+      if (!only_reads(op)) before_write(s, op, op->buffer, x);
+      after_access(op, x);
+    } else if (op->body[0] && !op->uniform && !has_barrier(op)) {
+      walk_divergent(s, op, op, x, true);
+      walk_divergent(s, op, op, x, false);
+    } else if (is_loop(op)) {
+      walk_loop(s, op, x);
+    } else if (op->body[0]) {
+      State other = state_copy(s, x);
+      walk(s, op->body[0], x);
+      if (op->body[1]) walk(s, op->body[1], &other);
+      state_join(s, x, &other);
+    }
+  }
+}
+
+/* One warp alone has no others to wait for. */
+static void weaken(LaneOp *op, void *arg) {
+  if (op->code == LANE_BARRIER) op->warp = 1;
+}
+
+/* ---- the pass ---- */
+
+static void check_size(const Shared *s, const GpuTarget *t) {
+  if (s->f->shared_bytes <= t->shared_bytes) return;
+  int most[3] = {-1, -1, -1};
+  for (int i = 0; i < s->n; i++) {
+    if (s->users[i].first < 0) continue;
+    int b = i;
+    for (int k = 0; k < 3; k++)
+      if (most[k] < 0 || s->f->buffers.at[b].bytes > s->f->buffers.at[most[k]].bytes) {
+        int swap = most[k];
+        most[k] = b;
+        if (swap < 0) break;
+        b = swap;
+      }
+  }
+  char text[256] = "";
+  size_t n = 0;
+  for (int k = 0; k < 3 && most[k] >= 0 && n < sizeof text - 64; k++) {
+    const LaneBuffer *b = &s->f->buffers.at[most[k]];
+    const Span *span = s->users[most[k]].first_op->span;
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%d for `%.24s`", k ? ", " : "", b->bytes, b->name ? b->name : "a buffer");
+    if (span && span->source && n < sizeof text - 32) n += (size_t)snprintf(text + n, sizeof text - n, " in line %d", span->line);
+  }
+  const Span *span = s->users[most[0]].first_op->span;
+  fail_hint(s->f->cx, span ? *span : (Span){0}, "use smaller blocks, or a smaller num_stages",
+            "the kernel needs %d bytes of shared memory in a block, but %s has %d: %s", s->f->shared_bytes, t->name, t->shared_bytes, text);
+}
+
+void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o) {
+  Shared s = {.f = f, .arena = f->cx->arena, .n = f->buffers.n, .words = (f->buffers.n + 63) / 64};
+  f->shared_bytes = 0;
+  if (s.n) {
+    find_lives(&s);
+    place_buffers(&s);
+    check_size(&s, o->target);
+    find_overlaps(&s);
+    State x = state_make(&s);
+    walk(&s, f->body, &x);
+  }
+  if (f->num_warps == 1) lane_walk(f->body, weaken, NULL);
+}
