@@ -10,6 +10,7 @@ static void clean_tile(Func *f, const GpuOptions *o) { tile_dce(f); }
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
 const GpuPass gpu_passes[] = {
+    {"prefetch", gpu_prefetch, NULL}, /* loads a turn ahead */
     {"layout", choose, NULL},   /* which thread holds which element */
     {"dce", clean_tile, NULL},
     {"lower", NULL, NULL},      /* what one thread does */

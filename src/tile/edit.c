@@ -56,6 +56,24 @@ void control_retype(Func *f, Op *op, int i, const Type *type, Value **result, Va
   }
 }
 
+static void add_operand(Func *f, Op *op, Value *v) {
+  Value **in = NEW_N(f->cx->arena, Value *, op->in_count + 1);
+  if (op->in_count) memcpy(in, op->in, (size_t)op->in_count * sizeof *in);
+  in[op->in_count++] = v;
+  op->in = in;
+}
+
+Value *control_carry(Func *f, Op *loop, Value *init, Value *next) {
+  add_operand(f, loop, init);
+  add_operand(f, loop->body[0]->last, next);
+  Value **out = NEW_N(f->cx->arena, Value *, loop->out_count + 1);
+  if (loop->out_count) memcpy(out, loop->out, (size_t)loop->out_count * sizeof *out);
+  out[loop->out_count] = value_create(f, init->type, loop->out_count);
+  out[loop->out_count++]->def = loop;
+  loop->out = out;
+  return block_add_arg(f, loop->body[0], init->type, NULL);
+}
+
 bool op_is_pure(const Op *op) {
   Effect e = op_info[op->code].effect;
   if (e != EFFECT_PURE && e != EFFECT_CONTROL && !(op->code == OP_ASM && op->attr[0])) return false;

@@ -243,6 +243,9 @@ int control_skip(const Op *op); /* operands before the carried ones: for 3, if 1
 /* Gives carried value i of a `for` or `while` another type: fresh values for the result and the bodies' arguments. The caller sets
  * the operands, and value_replace()s the old ones, which *result and args[0..1] (of body 0, 1) return. */
 void control_retype(Func *f, Op *op, int i, const Type *type, Value **result, Value *args[2]);
+/* Gives a `for` one more carried value, last: `init` before the loop, `next` (visible where the body ends) after each turn. Returns the
+ * body's argument. */
+Value *control_carry(Func *f, Op *loop, Value *init, Value *next);
 bool op_is_pure(const Op *op);        /* no effect at all, bodies included: may be moved, merged, dropped */
 const Block *value_block(const Value *v); /* in which v is defined */
 
@@ -251,6 +254,9 @@ const Block *value_block(const Value *v); /* in which v is defined */
 enum { PRINT_SPANS = 1, PRINT_FACTS = 2 }; /* "@line:col" after each op; facts as comments */
 void tile_print(Buf *out, const Func *f, int flags);
 void tile_print_op(Buf *out, const Op *op, int indent, int flags);
+/* tile_print with a remark at the end of each operation's first line, if note() writes one. */
+typedef void (*TileNote)(Buf *out, const Op *op, void *arg);
+void tile_print_noted(Buf *out, const Func *f, int flags, TileNote note, void *arg);
 Func *tile_parse(Context *cx, const Source *text); /* fails with a diagnostic */
 
 /* ---- verify.c --------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,175 @@
+/* Prefetch: a loop's loads are issued one turn ahead, into registers.
+ *
+ *     for %i = %lb to %ub step %s                      %x0 = load(%lb), masked by %lb < %ub
+ *       %x = load(%i)                         ->       for %i ... carrying %x
+ *       ... reduce %x ...                                %next = load(%i + %s), masked by %i + %s < %ub
+ *                                                        ... reduce %x ...
+ *                                                        yield %next
+ *
+ * A reduction over a tile ends in shuffles and a barrier, in which a block has nothing in flight; the next tile's loads fill that time.
+ * Done for loops that hold such work, store nothing (what a store may change must not be read ahead), and have loads whose
+ * addresses and masks are known a turn ahead: pure arithmetic on the loop's variable, on what comes from outside, and on carried values
+ * that advance by such arithmetic themselves. What is carried must fit PREFETCH_BYTES of each thread's registers. num_stages=1, of the
+ * loop or the launch, forbids it.
+ */
+#include "gpu/lower.h"
+
+enum { PREFETCH_BYTES = 128, MAX_COPIED = 96 };
+
+typedef struct Prefetch {
+  Func *f;
+  Op *loop;
+  Block *body;
+  Builder ahead, before;    /* at the top of the body; before the loop */
+  Value *next_iv;
+  Map *copies[3];           /* by turn: what stands for a value of the body */
+  int copied;
+} Prefetch;
+
+/* Turns: of the turn that runs, but computed at its top; of the one after it; of the first, computed before the loop. */
+enum { TURN_THIS, TURN_NEXT, TURN_FIRST };
+
+static bool in_body(const Prefetch *p, const Value *v) { return value_block(v) == p->body; }
+static Value *yielded(const Prefetch *p, const Value *arg) { return p->body->last->in[arg->index - 1]; }
+
+/* Whether copy() can make v: arithmetic all the way down, and not too much of it. */
+static bool can_copy(const Prefetch *p, const Value *v, int turn, int *left) {
+  if (!in_body(p, v)) return true;
+  if (--*left < 0) return false;
+  if (!v->def) return v->index == 0 || turn != TURN_NEXT || can_copy(p, yielded(p, v), TURN_THIS, left);
+  const Op *op = v->def;
+  if (op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
+  for (int i = 0; i < op->in_count; i++)
+    if (!can_copy(p, op->in[i], turn, left)) return false;
+  return true;
+}
+
+static Value *copy(Prefetch *p, Value *v, int turn) {
+  if (!in_body(p, v)) return v;
+  if (!v->def) {
+    int carried = v->index - 1;
+    if (turn == TURN_THIS) return v;
+    if (turn == TURN_FIRST) return p->loop->in[carried < 0 ? 0 : 3 + carried];
+    return carried < 0 ? p->next_iv : copy(p, yielded(p, v), TURN_THIS);
+  }
+  Value *known = map_get(p->copies[turn], v);
+  if (known) return known;
+  Op *op = v->def;
+  for (int i = 0; i < op->in_count; i++) copy(p, op->in[i], turn);
+  Map *operands = map_create(p->f->cx->arena, false);
+  for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], copy(p, op->in[i], turn));
+  Op *twin = op_clone(turn == TURN_FIRST ? &p->before : &p->ahead, op, operands);
+  for (int i = 0; i < op->out_count; i++) {
+    twin->out[i]->facts = op->out[i]->facts; /* they hold in every turn */
+    map_put(p->copies[turn], op->out[i], twin->out[i]);
+  }
+  return map_get(p->copies[turn], v);
+}
+
+/* Whether anything in the block writes, prints, asserts or waits. */
+static bool has_effects(const Block *b) {
+  for (const Op *op = b->first; op; op = op->next) {
+    Effect e = op_info[op->code].effect;
+    if (e == EFFECT_WRITE || e == EFFECT_SIDE) return true;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i] && has_effects(op->body[i])) return true;
+  }
+  return false;
+}
+
+static bool has_exchange(const Block *b) {
+  for (const Op *op = b->first; op; op = op->next) {
+    if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_DOT) return true;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i] && has_exchange(op->body[i])) return true;
+  }
+  return false;
+}
+
+/* Whether the loop has a turn at iv + by (by may be NULL); in 64 bits, where the sum does not wrap. Where step is a constant its sign says
+ * which comparison keeps the loop going; else it is positive, as for `range`. */
+static Value *goes_on(Prefetch *p, Builder *b, Value *iv, Value *by) {
+  int64_t step;
+  bool down = value_is_const(p->loop->in[2], &step) && step < 0;
+  Value *end = p->loop->in[1];
+  Dtype wide = dtype_bits(iv->type->dtype) < 64 ? DT_I64 : iv->type->dtype;
+  if (by) iv = build_binary(b, OP_ADD, build_convert(b, iv, wide), build_convert(b, by, wide)), end = build_convert(b, end, wide);
+  return build_cmp(b, down ? CMP_GT : CMP_LT, iv, end);
+}
+
+static Facts *constant_facts(Context *cx, const Type *t) {
+  Facts *facts = NEW(cx->arena, Facts);
+  for (int d = 0; d < MAX_RANK; d++) facts->divisible[d] = facts->contiguous[d] = 1, facts->constant[d] = d < t->rank ? t->shape[d] : 1;
+  return facts;
+}
+
+/* The load of that turn, which reads nothing when there is no such turn. */
+static Value *load_of(Prefetch *p, Op *load, int turn, Value *valid) {
+  Context *cx = p->f->cx;
+  Builder *b = turn == TURN_FIRST ? &p->before : &p->ahead;
+  b->span = load->span;
+  const Type *t = load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
+  Value *all = build_splat(b, valid, t->rank, t->shape), *mask = all;
+  all->facts = constant_facts(cx, mask_type);
+  if (load->in_count > 1) {
+    mask = build_binary(b, OP_AND, copy(p, load->in[1], turn), all);
+    mask->facts = load->in[1]->facts;
+  }
+  Value *out = build_load(b, copy(p, load->in[0], turn), mask, load->in_count > 2 ? copy(p, load->in[2], turn) : NULL);
+  memcpy(out->def->attr, load->attr, sizeof load->attr);
+  out->facts = load->out[0]->facts;
+  return out;
+}
+
+static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
+  if (op->code != OP_LOAD || op->attr[2] || !op->out[0]->type->rank) return false;
+  int left = MAX_COPIED;
+  for (int i = 0; i < op->in_count; i++)
+    if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], TURN_NEXT, &left) || !can_copy(p, op->in[i], TURN_FIRST, &left)) return false;
+  int64_t threads = p->f->num_warps * 32, each = (type_numel(op->out[0]->type) + threads - 1) / threads * type_elem_bytes(op->out[0]->type);
+  if (each > *room) return false;
+  *room -= each;
+  return true;
+}
+
+static void visit_loop(Func *f, Op *loop) {
+  Block *body = loop->body[0];
+  int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
+  if (stages == 1 || !has_exchange(body) || has_effects(body)) return;
+  Prefetch p = {.f = f, .loop = loop, .body = body};
+  int64_t room = PREFETCH_BYTES;
+  VEC(Op *) loads = {0};
+  for (Op *op = body->first; op; op = op->next)
+    if (is_wanted(&p, op, &room)) vec_push(f->cx->arena, &loads, op);
+  if (!loads.n) return;
+  for (int i = 0; i < 3; i++) p.copies[i] = map_create(f->cx->arena, false);
+  p.ahead = (Builder){.func = f, .block = body, .before = body->first, .span = loop->span};
+  p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
+  Value *iv = body->args[0];
+  p.next_iv = build_binary(&p.ahead, OP_ADD, iv, loop->in[2]);
+  p.next_iv->facts = iv->facts;
+  Value *first_valid = goes_on(&p, &p.before, loop->in[0], NULL), *next_valid = goes_on(&p, &p.ahead, iv, loop->in[2]);
+  for (int i = 0; i < loads.n; i++) {
+    Op *load = loads.at[i];
+    Value *first = load_of(&p, load, TURN_FIRST, first_valid), *next = load_of(&p, load, TURN_NEXT, next_valid);
+    Value *now = control_carry(f, loop, first, next);
+    now->name = load->out[0]->name;
+    now->facts = load->out[0]->facts;
+    value_replace(load->out[0], now);
+    op_remove(load);
+  }
+}
+
+static void visit_block(Func *f, Block *block) {
+  for (Op *op = block->first; op; op = op->next) {
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) visit_block(f, op->body[i]);
+    if (op->code == OP_FOR) visit_loop(f, op);
+  }
+}
+
+void gpu_prefetch(Func *f, const GpuOptions *o) {
+  tile_resolve(f);
+  visit_block(f, f->body);
+  tile_resolve(f);
+}
