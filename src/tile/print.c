@@ -19,6 +19,8 @@ typedef struct Printer {
   const char **names; /* by value id; NULL when single operations are printed */
   int name_count;
   Arena *arena;
+  TileNote note; /* or NULL */
+  void *note_arg;
 } Printer;
 
 /* ---- names of values ---- */
@@ -195,12 +197,15 @@ static void put_op(Printer *p, const Op *op, int indent) {
     if (!op->body[i]) continue;
     buf_puts(out, " do ");
     put_typed_values(p, op->body[i]);
-    buf_puts(out, " {\n");
+    buf_puts(out, " {");
+    if (p->note && i == 0) p->note(out, op, p->note_arg);
+    buf_putc(out, '\n');
     for (const Op *inner = op->body[i]->first; inner; inner = inner->next) put_op(p, inner, indent + 1);
     put_indent(out, indent);
     buf_putc(out, '}');
   }
   if (p->flags & PRINT_FACTS && op->out_count == 1 && op->out[0]->facts) put_facts(out, op->out[0]);
+  if (p->note && !op->body[0]) p->note(out, op, p->note_arg);
   buf_putc(out, '\n');
 }
 
@@ -208,8 +213,10 @@ void tile_print_op(Buf *out, const Op *op, int indent, int flags) {
   put_op(&(Printer){.out = out, .flags = flags}, op, indent);
 }
 
-void tile_print(Buf *out, const Func *f, int flags) {
-  Printer p = {.out = out, .flags = flags, .arena = arena_create(NULL)};
+void tile_print(Buf *out, const Func *f, int flags) { tile_print_noted(out, f, flags, NULL, NULL); }
+
+void tile_print_noted(Buf *out, const Func *f, int flags, TileNote note, void *arg) {
+  Printer p = {.out = out, .flags = flags, .arena = arena_create(NULL), .note = note, .note_arg = arg};
   if (p.arena) p.names = NEW_N(p.arena, const char *, f->value_count + 1);
   if (p.names) {
     p.name_count = f->value_count;
