@@ -8,7 +8,8 @@
  *   3. Then accesses, heaviest first: each floods to what has no layout yet. Of the layouts that the accesses so reached would
  *      like best the one is taken with which the whole costs least: where an access is better off in a layout of its own and a
  *      conversion than in this one, it counts so.
- *   4. What is left (tiles that are computed from nothing) gets a layout from what it is summed to or broadcast from, else a default.
+ *   4. What is left (row maxima; tiles that are computed from nothing) gets the layout with which least is converted of what it is reduced
+ *      from and broadcast to, else a default.
  *   5. assign.c writes it down, and puts in copies and conversions.
  *
  * A row-wise softmax has one layout; a transpose has its load's or its store's, and one conversion; bf16 rows with f32 weights
@@ -77,8 +78,52 @@ static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
   c->cost += cost * tens(k->depth);
 }
 
-/* Floods from v; the values reached are in c->queue, their layouts in Node.trial. Returns the cost. */
-static double flood(Chooser *c, Value *v, const Layout *l) {
+enum { MOST_CANDIDATES = 8 };
+typedef struct Candidate { Value *seed; const Layout *layout; } Candidate;
+typedef struct Candidates { int n; Candidate at[MOST_CANDIDATES]; } Candidates;
+
+static void offer(Candidates *list, Value *v, const Layout *l) {
+  if (!list || list->n == MOST_CANDIDATES) return;
+  for (int i = 0; i < list->n; i++)
+    if (list->at[i].layout == l) return; /* here, or as it is held elsewhere */
+  list->at[list->n++] = (Candidate){v, l};
+}
+
+/* Where v, held as `has`, meets something that is settled and that has, or wants, `wants`. */
+static void meet(Chooser *c, Candidates *list, Value *v, const Layout *has, const Layout *wants, int depth) {
+  if (has == wants) return;
+  c->cost += relayout_price(c, has, wants, v->type) * tens(depth);
+  offer(list, v, wants);
+}
+
+static const Layout *settled(const Chooser *c, const Value *v) { return is_tensor(v) ? c->node[v->id].want : NULL; } /* NULL of cheap ones */
+
+static const Layout *settled_operand(const Chooser *c, const Op *reduce) {
+  for (int i = 0; i < reduce->in_count; i++)
+    if (settled(c, reduce->in[i])) return settled(c, reduce->in[i]);
+  return NULL;
+}
+
+/* Reductions and broadcasts from and to values that are settled. */
+static void meet_neighbours(Chooser *c, Candidates *list, Value *v, const Layout *l) {
+  const Node *n = &c->node[v->id];
+  const Layout *other;
+  if (v->def && v->def->code == OP_REDUCE && (other = settled_operand(c, v->def)))
+    meet(c, list, v, l, layout_slice(c->cx, v->def->in[0]->type, other, (int)v->def->attr[0]), n->depth);
+  if (v->def && v->def->code == OP_BROADCAST && (other = settled(c, v->def->in[0])))
+    meet(c, NULL, v->def->in[0], other, layout_backward(c->cx, v->def, 0, l), n->depth);
+  for (int i = 0; i < n->use_count; i++) {
+    Op *op = c->uses[n->first_use + i].op;
+    if (op->code == OP_REDUCE && (other = settled(c, op->out[0])))
+      meet(c, NULL, op->out[0], layout_forward(c->cx, op, 0, l), other, c->node[op->out[0]->id].depth);
+    if (op->code == OP_BROADCAST && (other = settled(c, op->out[0])))
+      meet(c, list, v, l, layout_backward(c->cx, op, 0, other), c->node[op->out[0]->id].depth);
+  }
+}
+
+/* Floods from v; the values reached are in c->queue, their layouts in Node.trial. Returns the cost; adds to `list` what settled neighbours
+ * would like better. */
+static double flood(Chooser *c, Value *v, const Layout *l, Candidates *list) {
   c->epoch++;
   c->cost = 0;
   c->queue.n = 0;
@@ -88,20 +133,29 @@ static double flood(Chooser *c, Value *v, const Layout *l) {
     const Layout *at = c->node[x->id].trial;
     if (x->def) add_cost(c, x->def, x, at);
     for (int k = 0; k < c->node[x->id].use_count; k++) add_cost(c, c->uses[c->node[x->id].first_use + k].op, x, at);
+    meet_neighbours(c, list, x, at);
     links_each(c, x, at, reach);
   }
   return c->cost;
 }
 
 static void commit(Chooser *c, Value *v, const Layout *l) {
-  flood(c, v, l);
+  flood(c, v, l, NULL);
   for (int i = 0; i < c->queue.n; i++) c->node[c->queue.at[i]->id].want = c->node[c->queue.at[i]->id].trial;
 }
 
-/* ---- accesses ---- */
+/* Takes the candidate with the least cost, of those that flood back to the first one's seed (others are of other matters). `least` is the
+ * first one's cost. */
+static void commit_best(Chooser *c, const Candidates *list, double least) {
+  int best = 0;
+  for (int i = 1; i < list->n; i++) {
+    double cost = flood(c, list->at[i].seed, list->at[i].layout, NULL);
+    if (c->node[list->at[0].seed->id].epoch == c->epoch && cost < least) least = cost, best = i;
+  }
+  commit(c, list->at[best].seed, list->at[best].layout);
+}
 
-enum { MOST_CANDIDATES = 6 };
-typedef struct Candidate { Value *seed; const Layout *layout; } Candidate;
+/* ---- accesses ---- */
 
 /* The value whose layout is the access's own; NULL when all its tensors are cheap. */
 static Value *seed_of(Chooser *c, const Op *op) {
@@ -112,37 +166,25 @@ static Value *seed_of(Chooser *c, const Op *op) {
   return op->out_count ? op->out[0] : NULL;
 }
 
-static void offer(Chooser *c, Candidate *list, int *n, Op *op, Value *v, int64_t numel) {
+static void offer_best(Chooser *c, Candidates *list, const Op *op, Value *v, int64_t numel) {
   const Client *k = op->note;
-  if (!k || !is_memory(op) || *n >= MOST_CANDIDATES || k->best == c->node[v->id].trial || type_numel(v->type) != numel) return;
-  for (int i = 0; i < *n; i++)
-    if (list[i].layout == k->best) return; /* wanted already, here or as it is held elsewhere */
-  list[(*n)++] = (Candidate){v, k->best};
+  if (k && is_memory(op) && k->best != c->node[v->id].trial && type_numel(v->type) == numel) offer(list, v, k->best);
 }
 
 static void settle(Chooser *c, const Client *k) {
   Value *seed = seed_of(c, k->op);
   if (!seed || !is_tensor(seed) || c->node[seed->id].want) return;
-  Candidate list[MOST_CANDIDATES] = {{seed, k->best}};
-  int n = 1, best = 0;
-  double least = flood(c, seed, k->best);
+  Candidates list = {1, {{seed, k->best}}};
+  if (seed->type->rank > 1) offer(&list, seed, access_layout_with(c->cx, k->op->in[0], mask_of(k->op), c->num_warps, 16, true));
+  double least = flood(c, seed, k->best, &list);
   int64_t numel = type_numel(seed->type);
-  if (seed->type->rank > 1) {
-    const Layout *slow = access_layout_with(c->cx, k->op->in[0], mask_of(k->op), c->num_warps, 16, true);
-    if (slow != k->best) list[n++] = (Candidate){seed, slow};
-  }
-  for (int i = 0; i < c->queue.n && n < MOST_CANDIDATES; i++) {
+  for (int i = 0; i < c->queue.n && list.n < MOST_CANDIDATES; i++) {
     Value *v = c->queue.at[i];
     const Node *node = &c->node[v->id];
-    if (v->def) offer(c, list, &n, v->def, v, numel);
-    for (int u = 0; u < node->use_count; u++) offer(c, list, &n, c->uses[node->first_use + u].op, v, numel);
+    if (v->def) offer_best(c, &list, v->def, v, numel);
+    for (int u = 0; u < node->use_count; u++) offer_best(c, &list, c->uses[node->first_use + u].op, v, numel);
   }
-  for (int i = 1; i < n; i++) {
-    double cost = flood(c, list[i].seed, list[i].layout);
-    /* A layout that does not flood back to where we started is another matter. */
-    if (c->node[seed->id].epoch == c->epoch && cost < least) least = cost, best = i;
-  }
-  commit(c, list[best].seed, list[best].layout);
+  commit_best(c, &list, least);
 }
 
 static int heavier(const void *a, const void *b) {
@@ -153,39 +195,47 @@ static int heavier(const void *a, const void *b) {
 
 /* ---- what is left ---- */
 
-static void settle_reduce(Chooser *c, Op *op) {
-  for (int i = 0; i < op->in_count; i++) {
-    Value *x = op->in[i];
-    if (!is_tensor(x) || c->node[x->id].cheap || c->node[x->id].want || !is_tensor(op->out[0])) continue;
-    const Layout *slice = c->node[op->out[0]->id].want;
-    if (slice) commit(c, x, layout_widened(c->cx, x->type, slice, (int)op->attr[0]));
-  }
+static bool is_open(const Chooser *c, const Value *v) { return is_tensor(v) && !c->node[v->id].cheap && !c->node[v->id].want; }
+
+/* What a settled neighbour would have v in; NULL when there is none. */
+static const Layout *suggestion(Chooser *c, Value *v) {
+  Candidates list = {0};
+  meet_neighbours(c, &list, v, NULL);
+  return list.n ? list.at[0].layout : NULL;
 }
 
-static void settle_broadcast(Chooser *c, Op *op) {
-  Value *x = op->in[0], *y = op->out[0];
-  const Layout *l = c->node[x->id].want;
-  if (c->node[y->id].cheap || c->node[y->id].want || !l) return;
-  Type t = *x->type;
+/* The other way through reduce and broadcast: there are many, and this is one in which little moves. */
+static const Layout *widened(Chooser *c, Value *v) {
+  const Node *n = &c->node[v->id];
+  const Layout *l;
+  for (int i = 0; i < n->use_count; i++) {
+    const Op *op = c->uses[n->first_use + i].op;
+    if (op->code == OP_REDUCE && (l = settled(c, op->out[0]))) return layout_widened(c->cx, v->type, l, (int)op->attr[0]);
+  }
+  if (!v->def || v->def->code != OP_BROADCAST || !(l = settled(c, v->def->in[0]))) return NULL;
+  Type t = *v->def->in[0]->type;
   for (int d = 0; d < t.rank; d++)
-    if (t.shape[d] != y->type->shape[d]) {
-      t.shape[d] = y->type->shape[d];
+    if (t.shape[d] != v->type->shape[d]) {
+      t.shape[d] = v->type->shape[d];
       l = layout_widened(c->cx, &t, l, d);
     }
-  commit(c, y, l);
+  return l;
 }
 
-static void settle_value(Chooser *c, Value *v) {
-  if (!is_tensor(v) || c->node[v->id].cheap || c->node[v->id].want) return;
-  commit(c, v, layout_default(c->cx, v->type, c->num_warps));
+static void settle_value(Chooser *c, Value *v, int stage) {
+  if (!is_open(c, v)) return;
+  const Layout *l = suggestion(c, v);
+  if (!l && stage >= 1) l = widened(c, v);
+  if (!l && stage >= 2) l = layout_default(c->cx, v->type, c->num_warps);
+  if (!l) return;
+  Candidates list = {1, {{v, l}}};
+  commit_best(c, &list, flood(c, v, l, &list));
 }
 
 static void settle_rest(Chooser *c, const Block *b, int stage) {
-  for (int i = 0; i < b->arg_count && stage == 2; i++) settle_value(c, b->args[i]);
+  for (int i = 0; i < b->arg_count; i++) settle_value(c, b->args[i], stage);
   for (Op *op = b->first; op; op = op->next) {
-    if (stage == 0 && op->code == OP_REDUCE) settle_reduce(c, op);
-    if (stage == 1 && op->code == OP_BROADCAST) settle_broadcast(c, op);
-    for (int i = 0; i < op->out_count && stage == 2; i++) settle_value(c, op->out[i]);
+    for (int i = 0; i < op->out_count; i++) settle_value(c, op->out[i], stage);
     if (op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_IF)
       for (int i = 0; i < 2; i++)
         if (op->body[i]) settle_rest(c, op->body[i], stage);

@@ -2,8 +2,8 @@
  *
  * Values are linked through operations: the operands and results of an addition should be held alike, so should a loop's
  * carried value in all its places; what trans makes of a value should be held as trans makes of its layout. A layout given
- * to one value floods along the links to all that hang together. Some links lead one way only: a sum over an axis gets the
- * slice of its operand's layout, but many layouts of the operand have that slice.
+ * to one value floods along the links to all that hang together. Not linked are the operand and result of reduce and of
+ * broadcast: there the smaller one has the slice of the larger one's layout, or is converted (choose.c weighs that).
  *
  * Not linked, but left out of all floods, are cheap values: index arithmetic, masks, constants. They are made in whatever
  * layout is asked for, in several if need be (assign.c).
@@ -162,7 +162,7 @@ static void reach_all(Chooser *c, Op *op, const Layout *l, Reach *reach) {
 
 static void from_result(Chooser *c, Op *op, int index, const Layout *l, Reach *reach) {
   switch (op->code) {
-  case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN: case OP_CAT: case OP_SPLIT:
+  case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN: case OP_CAT: case OP_SPLIT:
     for (int i = 0; i < op->in_count; i++) reach(c, op->in[i], layout_backward(c->cx, op, i, l));
     break;
   case OP_DOT: reach(c, op->in[2], l); return;
@@ -179,8 +179,10 @@ static void from_result(Chooser *c, Op *op, int index, const Layout *l, Reach *r
 static void from_operand(Chooser *c, Op *op, int k, const Layout *l, Reach *reach) {
   Op *parent = op->block->parent;
   switch (op->code) {
-  case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN: case OP_CAT: case OP_SPLIT: case OP_REDUCE:
+  case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN: case OP_CAT: case OP_SPLIT:
     for (int i = 0; i < op->out_count; i++) reach(c, op->out[i], layout_forward(c->cx, op, k, l));
+    /* fall through */
+  case OP_REDUCE:
     for (int i = 0; i < op->in_count; i++) reach(c, op->in[i], l);
     return;
   case OP_DOT:

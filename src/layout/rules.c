@@ -120,13 +120,15 @@ static int deal(Deal *from, int d, int want, uint32_t *to) {
 }
 
 /* Each thread takes a small square of the product, up to 4 by 4 together: it then reads 8 numbers for 16 multiply-adds. Lanes are 4 by 8,
- * warps go along the batch and then down the rows, so that layouts of products with the same rows have the same slices. What is
- * left over goes to registers. */
+ * warps go along the batch and then down the rows. What is left over goes to registers. How rows are dealt depends on their number
+ * only (as if there were 64 columns), so that products with the same rows, as in attention, have the same slices. */
 const Layout *layout_for_dot(Context *cx, const Type *acc, int num_warps) {
   int rank = acc->rank, m = rank - 2, n = rank - 1;
   Layout l = {.lane_bits = 5, .warp_bits = bits_of(num_warps), .out_bits = bits_of(type_numel(acc))};
   int each = l.out_bits - l.lane_bits - l.warp_bits;
-  int along_n = each >= 3 ? 2 : each >= 1 ? 1 : 0, along_m = each >= 4 ? 2 : each >= 2 ? 1 : 0;
+  int wide = bits_of(acc->shape[m]) + 6 - l.lane_bits - l.warp_bits, along_m = wide >= 4 ? 2 : wide >= 2 ? 1 : 0;
+  if (along_m > each) along_m = each < 0 ? 0 : each;
+  int along_n = each - along_m > 2 ? 2 : each - along_m < 0 ? 0 : each - along_m;
   Deal left = {{0}, {0}};
   for (int d = 0; d < rank; d++) {
     left.next[d] = layout_dim_shift(acc, d);
