@@ -269,7 +269,7 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
     } else if (!strcmp(a, "--json")) o->json = true;
     else if (!strcmp(a, "--compile-only")) o->compile_only = true;
     else if (strcmp(a, "--root") && strcmp(a, "--device") && strcmp(a, "--filter") && strcmp(a, "--jobs") && strcmp(a, "--timeout") &&
-             strcmp(a, "--programs") && strcmp(a, "--rows"))
+             strcmp(a, "--programs") && strcmp(a, "--rows") && strcmp(a, "--target"))
       return usage_error(v, "unknown option %s", a);
     else if (!value) return usage_error(v, "%s needs a value", a);
     else {
@@ -278,6 +278,7 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
       if (!strcmp(a, "--root")) o->root = value;
       else if (!strcmp(a, "--device")) o->device = value;
       else if (!strcmp(a, "--filter")) o->filter = value;
+      else if (!strcmp(a, "--target")) o->target = value, o->compile_only = true;
       else if (!strcmp(a, "--rows")) {
         if (sscanf(value, "%ld..%ld", &o->first_row, &o->last_row) == 1) o->last_row = o->first_row;
         if (o->first_row < 1) return usage_error(v, "--rows takes FIRST..LAST, counted from 1");
@@ -318,5 +319,6 @@ const Verb verb_replay = {"replay", "replay LOG.jsonl --root DIR [options]", "co
                           "  --timeout S     seconds a row may take (default 120)\n"
                           "  --rows A..B     only these rows;  --filter TEXT  only rows that contain TEXT\n"
                           "  --compile-only  to C text, nothing is run\n"
+                          "  --target T      to a GPU's machine code (sm_90a, ...), nothing is run; with --json its registers and spills beside Triton's\n"
                           "  --json          one line a row instead of the summary\n\n"
                           "Exit status 1 when a row that Triton builds failed, differed, crashed or took too long.\n"};

@@ -7,6 +7,7 @@
 
 typedef struct ReplayOptions {
   const char *log, *root, *device, *filter;
+  const char *target;            /* a GPU's, with compile_only: to machine code, as far as ptxas is there */
   int jobs, timeout_s;
   int64_t first_row, last_row;   /* of the log, counted from 1; 0: all */
   int64_t max_programs;          /* more are sampled: the first, the last and some at random */

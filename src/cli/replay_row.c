@@ -40,6 +40,7 @@ typedef struct Row {
   int64_t program_count;
   double front_ms, backend_ms, compiler_ms, run_ms;
   int64_t peak_bytes;
+  int registers, spill_bytes, shared_bytes; /* for a GPU's target */
   char detail[1024];
 } Row;
 
@@ -235,6 +236,12 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
   return status;
 }
 
+/* The number that follows some words of a summary; 0 when none does. */
+static int number_after(const char *text, const char *words) {
+  const char *at = strstr(text, words);
+  return at ? atoi(at + strlen(words)) : 0;
+}
+
 static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
   const Json *meta = json_get(row->json, "meta");
   nereid_options options = {.num_warps = (int)json_int(meta, "num_warps", 0), .num_stages = (int)json_int(meta, "num_stages", 0),
@@ -248,10 +255,16 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
   }
   nereid_status status;
   if (r->options->compile_only) {
+    const char *target = r->options->target;
     char *text = NULL;
     int64_t start = now_ns();
-    status = nereid_inspect(row->module, json_text(row->json, "kernel", ""), args, row->count, &options, "c", "host", &text, err);
+    status = nereid_inspect(row->module, json_text(row->json, "kernel", ""), args, row->count, &options, target ? "summary" : "c",
+                            target ? target : "host", &text, err);
     row->front_ms = (double)(now_ns() - start) / 1e6;
+    if (!status && target) {
+      row->registers = number_after(text, "registers "), row->shared_bytes = number_after(text, "shared memory ");
+      row->spill_bytes = number_after(text, "a thread, ");
+    }
     free(text);
   } else {
     nereid_function *f = NULL;
@@ -430,6 +443,11 @@ void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
   json_string(out, json_text(json, "kernel", ""));
   fprintf(out, ",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":", json_get(json, "triton_error") ? "false" : "true", replay_state_names[state]);
   json_string(out, state == REPLAY_AGREES || state == REPLAY_COMPILED ? "" : row.detail);
+  if (r->options->target && state == REPLAY_COMPILED) {
+    const Json *triton = json_get(json, "triton");
+    fprintf(out, ",\"registers\":%d,\"spill_bytes\":%d,\"shared_bytes\":%d,\"triton_registers\":%ld,\"triton_spills\":%ld", row.registers,
+            row.spill_bytes, row.shared_bytes, (long)json_int(triton, "regs", 0), (long)json_int(triton, "spills", 0));
+  }
   fprintf(out, ",\"front_ms\":%.3f,\"backend_ms\":%.3f,\"compiler_ms\":%.1f,\"peak_bytes\":%ld,\"run_ms\":%.3f,\"seconds\":%.2f}\n",
           row.front_ms, row.backend_ms, row.compiler_ms, (long)row.peak_bytes, row.run_ms, (double)(now_ns() - start) / 1e9);
   fflush(out);

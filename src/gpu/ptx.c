@@ -160,7 +160,10 @@ static int source_number(Ptx *p, const Source *s) {
   return p->sources.n;
 }
 
-/* ".loc 1 14 4  // x = tl.load(...)" where the line changes. */
+/* PTX is ASCII, comments too. */
+static char printable(char c) { return c >= 0x20 && c < 0x7f ? c : c == '\t' ? ' ' : '?'; }
+
+/* ".loc 1 14 4 // x = tl.load(...)" where the line changes. */
 static void put_line(Ptx *p, const Span *span) {
   if (!span || !span->source || span->line < 1) return;
   if (p->span && p->span->source == span->source && p->span->line == span->line) return;
@@ -176,7 +179,7 @@ static void put_line(Ptx *p, const Span *span) {
     const char *text = s->text + s->line_start[span->line - 1];
     text += strspn(text, " \t");
     put(p, " // ");
-    for (size_t i = 0; text[i] && text[i] != '\n' && i < 120; i++) buf_putc(p->out, (unsigned char)text[i] < 0x20 ? ' ' : text[i]);
+    for (size_t i = 0; text[i] && !strchr("\r\n", text[i]) && i < 120; i++) buf_putc(p->out, printable(text[i]));
   }
   put(p, "\n");
 }
@@ -310,7 +313,7 @@ static void put_text(Buf *out, const Buf *text) { buf_write(out, text->at ? text
 static void put_path(Buf *out, const char *path) {
   for (; *path; path++) {
     if (*path == '"' || *path == '\\') buf_putc(out, '\\');
-    buf_putc(out, *path);
+    buf_putc(out, printable(*path));
   }
 }
 
