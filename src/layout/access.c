@@ -97,10 +97,14 @@ double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is
   int dim, vector = access_vector(ptr, mask, l, 16, &dim);
   double bytes, each = sectors_touched(ptr, l, vector, &bytes), count = (double)(layout_registers(l) / vector);
   if (is_store) return COST_ACCESS * count + COST_SECTOR * each * count;
-  double all = 1;
+  double all = 1; /* warps that load the same share what it costs to fetch that */
   for (int i = 0; i < l->reg_bits + l->lane_bits; i++) {
     Step s = step_of(ptr, l->basis[i]);
     if (s.far || s.bytes >= SECTOR) all *= 2;
+  }
+  for (int i = l->reg_bits + l->lane_bits; i < layout_inputs(l); i++) {
+    Step s = step_of(ptr, l->basis[i]);
+    if (!s.far && !s.bytes) all /= 2;
   }
   return COST_ACCESS * count + COST_SECTOR_L1 * each * count + COST_SECTOR * all;
 }
