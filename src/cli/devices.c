@@ -10,8 +10,12 @@ static int devices(int argc, char **argv) {
   if (json) printf("[");
   for (int i = 0; i < n; i++) {
     if (json) {
-      printf("%s{\"name\":\"%s\",\"available\":%s,\"threads\":%d,\"memory_bytes\":%ld,\"description\":", i ? "," : "", info[i].name,
+      printf("%s{\"name\":\"%s\",\"available\":%s,\"threads\":%d,\"memory_bytes\":%ld,", i ? "," : "", info[i].name,
              info[i].available ? "true" : "false", info[i].threads, (long)info[i].memory_bytes);
+      if (info[i].compute_capability)
+        printf("\"compute_capability\":\"%d.%d\",\"multiprocessors\":%d,\"driver_version\":\"%d.%d\",", info[i].compute_capability / 10,
+               info[i].compute_capability % 10, info[i].multiprocessors, info[i].driver_version / 1000, info[i].driver_version % 1000 / 10);
+      printf("\"description\":");
       json_string(stdout, info[i].description);
       printf("}");
     } else {

@@ -1,6 +1,6 @@
 /* launch: the part of a command line that names a kernel and its arguments.
  *
- *     FILE.py[:KERNEL] ARG=SPEC ...
+ *     FILE.py[:KERNEL] ARG=SPEC ...                   or FILE.cu[:KERNEL], a kernel of CUDA C; of a template FILE.cu:KERNEL<float>
  *
  *     4096  -3  0x10  2^20  1e-5  inf  true  none     a number as it is; with a type before it (i64:7, f64:0.5) of that type
  *     randn:f32[4096,781]                             an array: also rand zeros ones empty arange full(V) randint(LO,HI);
@@ -318,9 +318,22 @@ static int common_option(Launch *l, int argc, char **argv) {
   return 0;
 }
 
+static bool is_cuda_c(const char *path) {
+  size_t n = strlen(path);
+  return n > 3 && !strcmp(path + n - 3, ".cu");
+}
+
+/* FILE:KERNEL is split at the last colon, but a C++ name may have colons of its own: k.cu:ns::add<float>. */
+static char *split_kernel(char *path) {
+  char *cu = strstr(path, ".cu:"), *colon = cu ? cu + 3 : strrchr(path, ':');
+  if (!colon || !colon[1] || (!cu && strchr(colon, '/'))) return NULL;
+  *colon = 0;
+  return colon + 1;
+}
+
 static int find_kernel(Launch *l) {
   int n = nereid_kernel_count(l->module);
-  if (n == 0) return usage_error(l->verb, "%s holds no @triton.jit function", l->path);
+  if (n == 0) return usage_error(l->verb, "%s holds no %s function", l->path, is_cuda_c(l->path) ? "__global__" : "@triton.jit");
   if (!l->kernel_name && n == 1) return l->kernel = nereid_kernel_at(l->module, 0), 0;
   if (l->kernel_name && (l->kernel = nereid_kernel_find(l->module, l->kernel_name))) return 0;
   if (l->kernel_name) usage_error(l->verb, "%s has no kernel '%s'; it has:", l->path, l->kernel_name);
@@ -343,8 +356,7 @@ int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(
       i += took;
     } else if (!l->path) {
       l->path = format_string("%s", argv[i++]);
-      char *colon = l->path ? strrchr(l->path, ':') : NULL;
-      if (colon && colon[1] && !strchr(colon, '/')) *colon = 0, l->kernel_name = colon + 1;
+      if (l->path) l->kernel_name = split_kernel(l->path);
     } else if (equals && equals > argv[i]) {
       LaunchArg *a = &l->args[l->arg_count];
       a->name = format_string("%.*s", (int)(equals - argv[i]), argv[i]);

@@ -38,13 +38,21 @@ static int run_option(void *arg, int argc, char **argv) {
   if (!strcmp(o, "-o")) return pair_option(v, r->outputs, &r->output_count, argc, argv);
   const char **text = !strcmp(o, "--grid") ? &r->grid : !strcmp(o, "--device") ? &r->device : NULL;
   double *number = !strcmp(o, "--rtol") ? &r->rtol : !strcmp(o, "--atol") ? &r->atol : NULL;
-  if (strcmp(o, "--program") && !text && !number) return 0;
+  bool block = !strcmp(o, "--block"), shared = !strcmp(o, "--shared");
+  if (strcmp(o, "--program") && !text && !number && !block && !shared) return 0;
   if (argc < 2) return usage_error(v, "%s needs a value", o), -1;
   if (text) return *text = argv[1], 2;
   if (number) {
     char *end;
     *number = strtod(argv[1], &end);
     return *end || end == argv[1] || *number < 0 ? (usage_error(v, "%s needs a number", o), -1) : 2;
+  }
+  if (block || shared) {
+    int *to = block ? r->launch.options.block : &r->launch.options.shared_bytes;
+    char end;
+    int n = block ? sscanf(argv[1], "%d,%d,%d%c", &to[0], &to[1], &to[2], &end) : sscanf(argv[1], "%d%c", to, &end);
+    bool good = n >= 1 && n <= (block ? 3 : 1) && (block ? to[0] > 0 && (n < 2 || to[1] > 0) && (n < 3 || to[2] > 0) : *to >= 0);
+    return good ? 2 : (usage_error(v, block ? "--block needs X[,Y[,Z]], numbers of threads" : "--shared needs a number of bytes"), -1);
   }
   int n = sscanf(argv[1], "%ld,%ld,%ld", &r->programs[0], &r->programs[1], &r->programs[2]);
   return n < 1 ? (usage_error(v, "--program needs X[,Y[,Z]]"), -1) : (r->one_program = true, 2);
@@ -304,12 +312,13 @@ static int run(int argc, char **argv) {
 }
 
 const Verb verb_run = {
-    "run", "run FILE.py[:KERNEL] ARG=SPEC ... --grid EXPR[,EXPR[,EXPR]] [options]", "compiles a kernel and launches it once", run,
+    "run", "run FILE[:KERNEL] ARG=SPEC ... --grid EXPR[,EXPR[,EXPR]] [options]", "compiles a kernel and launches it once", run,
     "  SPEC           4096, 2^20, 1e-5, true, none, i64:7: a number; randn:f32[4096,n]: an array (also rand, zeros, ones, empty,\n"
     "                 arange, full(V), randint(LO,HI)), with strides randn:f32[64,32|128,1]; like:NAME; @FILE.npy; desc[64,32]:ARRAY;\n"
     "                 for a constexpr parameter any Python expression\n"
     "  --grid G       programs along x, y, z; expressions over the arguments: 'cdiv(n, BLOCK)'\n"
-    "  --device D     cpu (default), cpu:THREADS, interp\n"
+    "  --device D     cpu (default), cpu:THREADS, interp, cuda, cuda:N\n"
+    "  --block X[,Y[,Z]], --shared BYTES  FILE.cu: threads of a block, dynamic shared memory; a kernel of CUDA C runs on cuda only\n"
     "  --check A=REF  compare array A after the launch with @FILE.npy, or with the interpreter's result: A=interp\n"
     "  --rtol, --atol R  tolerance of --check; by default what rounding of the type explains\n"
     "  -o A=FILE.npy  save array A after the launch\n"

@@ -198,9 +198,26 @@ static nereid_status check_descriptor(const Place *at, const nereid_arg *a) {
   return NEREID_OK;
 }
 
+/* What the type of a CUDA C parameter lets through: for a pointer, one to elements of the same kind and size; None is NULL. */
+static nereid_status check_c(const Place *at, const nereid_arg *a) {
+  const ParamRule *r = at->rule;
+  if (r->cannot_pass)
+    return wrong(at, "numbers and pointers can be passed; put the rest into memory", "is of type %s, which cannot be passed", r->annotation);
+  if (!r->forced_pointer) {
+    bool fits = a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL || (a->kind == NEREID_ARG_FLOAT && dtype_is_float(r->dtype));
+    return fits ? NEREID_OK : wrong(at, NULL, "is of type %s, but %s is given", r->annotation, kind_text(a));
+  }
+  if (a->kind == NEREID_ARG_NONE) return NEREID_OK;
+  if (a->kind != NEREID_ARG_POINTER) return wrong(at, NULL, "is of type %s, but %s is given", r->annotation, kind_text(a));
+  Dtype t = (Dtype)a->dtype;
+  bool fits = !r->forced_target || t == r->dtype || (dtype_bytes(t) == dtype_bytes(r->dtype) && dtype_is_int(t) && dtype_is_int(r->dtype));
+  return fits ? NEREID_OK : wrong(at, NULL, "is of type %s, but a pointer to %s is given", r->annotation, dtype_name(t));
+}
+
 /* What an annotation with a type lets through. */
 static nereid_status check_forced(const Place *at, const nereid_arg *a) {
   const ParamRule *r = at->rule;
+  if (r->is_c) return check_c(at, a);
   if (r->forced_pointer && a->kind != NEREID_ARG_POINTER && a->kind != NEREID_ARG_NONE &&
       a->kind != NEREID_ARG_CONSTEXPR)
     return wrong(at, NULL, "is annotated %s, but %s is given", r->annotation, kind_text(a));

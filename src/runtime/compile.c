@@ -54,6 +54,28 @@ static void keep_slots(Specialization *s, const Compiled *from, Context *cx) {
   }
 }
 
+/* Of CUDA C every parameter is one slot. */
+static void keep_c_slots(Specialization *s, Context *cx) {
+  int n = s->kernel->info.param_count;
+  s->slots = calloc((size_t)n + 1, sizeof *s->slots);
+  if (!s->slots) context_out_of_memory(cx);
+  s->slot_count = n;
+  for (int i = 0; i < n; i++) {
+    const ParamRule *r = &s->kernel->rules[i];
+    s->slots[i] = (ArgSlot){.kind = SLOT_ARG, .param = i, .dtype = r->dtype, .is_pointer = r->forced_pointer, .align = r->align};
+    s->pointer_count += r->forced_pointer;
+  }
+}
+
+static void compile_cuda_c(Specialization *s, Context *cx, volatile nereid_status *phase) {
+  *phase = NEREID_UNSUPPORTED;
+  if (!s->kind->compile_cuda_c)
+    fail_hint(cx, (Span){0}, "open the device \"cuda\"", "kernel '%s' is CUDA C, which the device %s does not run", s->kernel->info.name,
+              s->device->name);
+  keep_c_slots(s, cx);
+  s->kind->compile_cuda_c(s, cx, phase);
+}
+
 /* Buffers that must not be lost when the compilation unwinds. */
 typedef struct Texts {
   Buf print, c;
@@ -62,7 +84,13 @@ typedef struct Texts {
 static bool compile(Specialization *s, const Call *c, const nereid_options *o, Context *cx, Texts *texts,
                     nereid_error **error) {
   volatile nereid_status phase = NEREID_BAD_SOURCE; /* what a failure here is called */
-  if (context_try(cx)) {
+  if (s->module->is_cuda_c && context_try(cx)) {
+    compile_cuda_c(s, cx, &phase);
+    s->info.peak_bytes = (int64_t)arena_used(cx->arena);
+    context_end_try(cx);
+    return true;
+  }
+  if (!s->module->is_cuda_c && context_try(cx)) {
     int64_t start = clock_ns();
     Compiled *front = compile_front(s->module, c, o, s->device->cuda_sm, cx, &texts->print);
     keep_slots(s, front, cx);

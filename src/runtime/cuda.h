@@ -94,6 +94,7 @@ nereid_status cuda_error_blaming(Cuda *c, CuResult r, const CudaBlame *blame, ne
 
 /* ---- cuda_compile.c ---- */
 void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase);
+void cuda_compile_c(Specialization *s, Context *cx, volatile nereid_status *phase);
 void cuda_discard(Specialization *s);
 /* A cubin or PTX, loaded; fails with both logs of the driver. ptx may be NULL where there is a cubin. */
 void cuda_load(CudaKernel *k, Context *cx, const void *cubin, const char *ptx, const char *function,

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "runtime/cuda.h"
+#include "runtime/cuda_c.h"
 
 enum { LOG_BYTES = 16384, FREE_SHARED = 48 << 10 };
 
@@ -199,6 +200,21 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   s->info.shared_bytes = (int)k->shared_bytes;
 }
 #endif
+
+/* The machine code is for this very GPU: sm_90a rather than sm_90 from Hopper on, as kernels that use its own instructions want. */
+void cuda_compile_c(Specialization *s, Context *cx, volatile nereid_status *phase) {
+  CudaKernel *k = cuda_kernel_create(s, cx);
+  int sm = k->cuda->sm;
+  const char *arch = arena_printf(cx->arena, "sm_%d%s", sm, sm >= 90 ? "a" : "");
+  NvrtcResult r;
+  k->is_cuda_c = true;
+  int64_t start = clock_ns();
+  nvrtc_compile(cx, s->module->path, s->module->text, k->name, arch, &r, phase);
+  *phase = NEREID_INTERNAL;
+  cuda_load(k, cx, r.cubin, r.ptx, r.lowered, phase);
+  s->info.compiler_ms = (double)(clock_ns() - start) / 1e6;
+  s->info.registers = k->registers;
+}
 
 void cuda_discard(Specialization *s) {
   CudaKernel *k = s->cuda;

@@ -401,6 +401,7 @@ const DeviceKind device_cuda = {
     .copy_out = cuda_copy_out,
     .optimizes = true,
     .compile = cuda_compile,
+    .compile_cuda_c = cuda_compile_c,
     .discard = cuda_discard,
     .launch = cuda_launch,
     .synchronize = cuda_synchronize,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "layout/layout.h"
-#include "runtime/runtime.h"
+#include "runtime/cuda_c.h"
 #include "syntax/syntax.h"
 
 typedef enum { STAGE_AST, STAGE_TILE_RAW, STAGE_TILE, STAGE_C, STAGE_LAYOUT, STAGE_LANE, STAGE_PTX, STAGE_SASS, STAGE_SUMMARY, STAGE_COUNT } Stage;
@@ -17,6 +17,7 @@ static const char *const default_target = "sm_90a";
 typedef struct Inspection {
   nereid_module *module;
   const Call *call; /* NULL for the AST */
+  const KernelInfo *kernel; /* of CUDA C */
   const nereid_options *options;
   Stage stage;
   const GpuTarget *target; /* NULL: this machine */
@@ -106,10 +107,24 @@ static void inspect_gpu(Inspection *in, Context *cx, Func *f, volatile nereid_st
   if (!done) fail_now(cx);
 }
 
+static void inspect_cuda_c(Inspection *in, Context *cx, volatile nereid_status *phase) {
+  const nereid_module *m = in->module;
+  NvrtcResult r;
+  nvrtc_compile(cx, m->path, m->text, in->kernel->info.name, in->target->name, &r, phase);
+  *phase = NEREID_NO_COMPILER;
+  GpuCubin cubin = {.bytes = (void *)r.cubin, .size = r.cubin_size};
+  if (in->stage == STAGE_PTX) buf_puts(&in->text, r.ptx);
+  else gpu_sass(cx, &cubin, &in->text);
+}
+
 /* ---- all stages ---- */
 
 static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) {
   nereid_module *m = in->module;
+  if (m->is_cuda_c) {
+    inspect_cuda_c(in, cx, phase);
+    return;
+  }
   if (in->stage == STAGE_AST) {
     const Source *src = source_from_text(cx, m->path, m->text, m->size);
     if (!src) context_out_of_memory(cx);
@@ -223,10 +238,14 @@ nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_
   nereid_status status = choose_target(&in, target, &kind, error);
   if (!status) status = check_pass(o->dump_after, error);
   if (status) return status;
+  if (m->is_cuda_c && ((in.stage != STAGE_PTX && in.stage != STAGE_SASS) || !in.target))
+    return error_set(error, NEREID_BAD_ARGUMENT, "there are ptx and sass, for a GPU's target", "CUDA C has no stage '%s'", stage);
   if (in.stage == STAGE_AST) return run_inspection(&in, text, error);
   if (!kernel) return error_null(error, "nereid_inspect", "the kernel's name");
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
+  in.kernel = k;
+  if (m->is_cuda_c) return run_inspection(&in, text, error);
   Call c;
   in.call = &c;
   status = call_bind(&c, k, kind, args, arg_count, o, error);

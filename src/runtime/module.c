@@ -1,4 +1,4 @@
-/* Modules: the text of one Python file, as it was when it was loaded, and what its kernels look like from outside.
+/* Modules: the text of one file of Python, or of CUDA C, as it was when it was loaded, and what its kernels look like from outside.
  *
  * The front end's own Module belongs to one compilation and is made again for each (parsing takes a fraction of a
  * millisecond); here are kept the text, and copies of the kernels' names and parameters. So a file that is edited while
@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/cuda_c.h"
 
 static const char *keep(Arena *a, const char *s) { return s ? arena_strdup(a, s) : NULL; }
 
@@ -50,12 +50,103 @@ static bool keep_kernel(nereid_module *m, KernelInfo *out, int index, const Kern
   return true;
 }
 
+/* ---- CUDA C ---- */
+
+static bool keep_cuda_c(nereid_module *m, KernelInfo *out, int index, const char *name, const CudaCKernel *k) {
+  int n = k->param_count;
+  nereid_param *params = NEW_N(m->arena, nereid_param, n);
+  ParamRule *rules = NEW_N(m->arena, ParamRule, n);
+  const char **names = NEW_N(m->arena, const char *, n + 1);
+  name = keep(m->arena, name);
+  if (!params || !rules || !names || !name) return false;
+  for (int i = 0; i < n; i++) {
+    const CudaCParam *p = &k->params[i];
+    names[i] = keep(m->arena, p->name);
+    params[i] = (nereid_param){.name = names[i], .annotation = keep(m->arena, p->type)};
+    if (!names[i] || !params[i].annotation) return false;
+    rules[i] = (ParamRule){.name = names[i],
+                           .annotation = params[i].annotation,
+                           .no_specialize = true,
+                           .no_align = true,
+                           .is_c = true,
+                           .dtype = p->dtype,
+                           .forced_pointer = p->is_pointer,
+                           .forced_target = p->is_pointer && p->known,
+                           .forced_number = !p->is_pointer && p->known,
+                           .cannot_pass = !p->is_pointer && !p->known,
+                           .align = p->align};
+  }
+  *out = (KernelInfo){.info = {name, k->line, n, params}, .index = index, .rules = rules, .names = names, .is_template = k->is_template};
+  return true;
+}
+
+static void find_cuda_c(nereid_module *m, Context *cx) {
+  CudaCKernel *k;
+  int n = cuda_c_kernels(cx, source_from_text(cx, m->path, m->text, m->size), &k);
+  m->kernels = NEW_N(m->arena, KernelInfo, n);
+  m->kernel_names = NEW_N(m->arena, const char *, n + 1);
+  bool ok = m->kernels && m->kernel_names;
+  for (int i = 0; ok && i < n; i++) {
+    ok = keep_cuda_c(m, &m->kernels[i], i, k[i].name, &k[i]);
+    if (ok) m->kernel_names[i] = m->kernels[i].info.name, m->kernel_count = i + 1;
+  }
+  if (!ok) context_out_of_memory(cx);
+}
+
+/* "scale<float, 4>": the template with these arguments, read when it is first asked for. */
+typedef struct Instance {
+  struct Instance *next;
+  KernelInfo kernel;
+} Instance;
+
+static const KernelInfo *make_instance(nereid_module *m, const char *name, size_t base, nereid_error **error) {
+  Context *cx = context_create();
+  if (!cx) return error_out_of_memory(error), NULL;
+  const KernelInfo *volatile found = NULL;
+  if (context_try(cx)) {
+    const Source *src = source_from_text(cx, m->path, m->text, m->size);
+    const char *arguments = arena_printf(cx->arena, "%.*s", (int)(strlen(name) - base - 2), name + base + 1);
+    CudaCKernel *k = cuda_c_instance(cx, src, arena_printf(cx->arena, "%.*s", (int)base, name), arguments);
+    Instance *new = k && k->is_template ? NEW(m->arena, Instance) : NULL;
+    if (new && !keep_cuda_c(m, &new->kernel, m->instances ? m->instances->kernel.index + 1 : m->kernel_count, name, k))
+      context_out_of_memory(cx);
+    if (new) {
+      new->kernel.is_template = false;
+      new->next = m->instances;
+      m->instances = new;
+      found = &new->kernel;
+    }
+    context_end_try(cx);
+  } else {
+    error_from_context(error, NEREID_BAD_SOURCE, cx);
+  }
+  context_destroy(cx);
+  return found;
+}
+
+/* NULL without an error: there is no such template. */
+static const KernelInfo *find_instance(nereid_module *m, const char *name, nereid_error **error) {
+  size_t base = strcspn(name, "<"), n = strlen(name);
+  if (!m->is_cuda_c || !name[base] || name[n - 1] != '>') return NULL;
+  pthread_mutex_lock(&m->lock);
+  const Instance *i = m->instances;
+  while (i && strcmp(i->kernel.info.name, name)) i = i->next;
+  const KernelInfo *k = i ? &i->kernel : make_instance(m, name, base, error);
+  pthread_mutex_unlock(&m->lock);
+  return k;
+}
+
+/* ---- loading ---- */
+
 /* Parses the text and fills m->kernels. */
 static nereid_status find_kernels(nereid_module *m, nereid_error **error) {
   Context *cx = context_create();
   if (!cx) return error_out_of_memory(error);
   nereid_status status = NEREID_OK;
-  if (context_try(cx)) {
+  if (m->is_cuda_c && context_try(cx)) {
+    find_cuda_c(m, cx);
+    context_end_try(cx);
+  } else if (!m->is_cuda_c && context_try(cx)) {
     Module *front = front_load_text(cx, m->path, m->text, m->size);
     int n = front_kernel_count(front);
     m->kernels = NEW_N(m->arena, KernelInfo, n);
@@ -78,6 +169,9 @@ static nereid_status module_create(const char *path, const char *text, size_t si
                                    nereid_error **error) {
   nereid_module *m = calloc(1, sizeof *m);
   if (!m) return error_out_of_memory(error);
+  pthread_mutex_init(&m->lock, NULL);
+  size_t path_n = strlen(path);
+  m->is_cuda_c = path_n > 3 && !strcmp(path + path_n - 3, ".cu");
   m->arena = arena_create(NULL);
   m->cache = cache_create();
   m->path = strdup(path);
@@ -126,6 +220,7 @@ void nereid_module_free(nereid_module *m) {
   if (!m) return;
   cache_destroy(m->cache);
   arena_destroy(m->arena);
+  pthread_mutex_destroy(&m->lock);
   free(m->path);
   free(m->text);
   free(m);
@@ -145,12 +240,24 @@ static const KernelInfo *find(const nereid_module *m, const char *name) {
 
 const nereid_kernel_info *nereid_kernel_find(const nereid_module *m, const char *name) {
   const KernelInfo *k = m && name ? find(m, name) : NULL;
+  if (!k && m && name) k = find_instance((nereid_module *)m, name, NULL);
   return k ? &k->info : NULL;
 }
 
 const KernelInfo *module_kernel(const nereid_module *m, const char *name, nereid_error **error) {
   const KernelInfo *k = find(m, name);
+  if (k && k->is_template) {
+    error_set(error, NEREID_BAD_ARGUMENT, "name its arguments too, as in \"k<float, 4>\"", "kernel '%s' of %s is a template", name, m->path);
+    return NULL;
+  }
+  nereid_error *why = NULL;
+  if (!k) k = find_instance((nereid_module *)m, name, &why);
   if (k) return k;
+  if (why) {
+    if (error) *error = why;
+    else nereid_error_free(why);
+    return NULL;
+  }
   const char *near = nearest_name(name, m->kernel_names);
   Buf hint = {0};
   if (near) {
@@ -160,7 +267,7 @@ const KernelInfo *module_kernel(const nereid_module *m, const char *name, nereid
     for (int i = 0; i < m->kernel_count && i < 8; i++) buf_printf(&hint, "%s%s", i ? ", " : "", m->kernel_names[i]);
     if (m->kernel_count > 8) buf_printf(&hint, " and %d more", m->kernel_count - 8);
   } else {
-    buf_puts(&hint, "it has no @triton.jit function");
+    buf_puts(&hint, m->is_cuda_c ? "it has no __global__ function" : "it has no @triton.jit function");
   }
   error_set(error, NEREID_BAD_ARGUMENT, hint.at, "%s has no kernel '%s'", m->path, name);
   buf_destroy(&hint);

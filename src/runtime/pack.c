@@ -64,6 +64,7 @@ static nereid_status pack_slot(const Call *c, const ArgSlot *s, uint64_t *out, n
   case SLOT_ARG: break;
   }
   if (!s->is_pointer) return pack_number(c, s, a, out, error);
+  if (a->kind == NEREID_ARG_NONE) return *out = 0, NEREID_OK; /* CUDA C's NULL */
   if (a->kind != NEREID_ARG_POINTER) return wrong(c, s, "not a pointer, but must be one to", a, error);
   *out = (uint64_t)(uintptr_t)a->pointer;
   return NEREID_OK;

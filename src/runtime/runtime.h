@@ -109,6 +109,8 @@ struct DeviceKind {
   /* Makes s runnable from func; may fail(). *phase says what a failure is called. Sets s->keeps_context when func must
    * live. */
   void (*compile)(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase);
+  /* The same for a kernel of CUDA C, for kinds that have such; s->slots are there. */
+  void (*compile_cuda_c)(Specialization *s, Context *cx, volatile nereid_status *phase);
   void (*discard)(Specialization *s); /* what compile made */
   nereid_status (*launch)(nereid_device *d, const Launch *l, nereid_error **error);
   nereid_status (*synchronize)(nereid_device *d, nereid_error **error);
@@ -137,6 +139,10 @@ typedef struct ParamRule {
   bool is_constexpr, has_default, no_specialize, no_align;
   bool forced_pointer, forced_number; /* an annotation says so; the number's type is dtype */
   Dtype dtype;
+  bool is_c;          /* of a CUDA C kernel: annotation is its C type */
+  bool forced_target; /* is_c: a pointer to elements of type dtype */
+  bool cannot_pass;   /* is_c: neither a number nor a pointer */
+  int align;          /* is_c: of what it points to */
 } ParamRule;
 
 typedef struct KernelInfo {
@@ -145,6 +151,7 @@ typedef struct KernelInfo {
   const ParamRule *rules;
   const char **names; /* of the parameters, NULL-terminated */
   bool reads_values;
+  bool is_template; /* of CUDA C: must be named with its arguments */
 } KernelInfo;
 
 /* Text of a module, and of what decides on a specialization. */
@@ -156,6 +163,9 @@ struct nereid_module {
   const char **kernel_names; /* NULL-terminated */
   int kernel_count;
   struct Cache *cache;
+  bool is_cuda_c;
+  pthread_mutex_t lock; /* of the arena and the instances once the module is loaded */
+  struct Instance *instances; /* of a CUDA C file's templates */
 };
 const KernelInfo *module_kernel(const nereid_module *m, const char *name,
                                 nereid_error **error); /* NULL: error is set */
