@@ -405,7 +405,7 @@ static int buffer_of(const LaneValue *x, int depth) {
 }
 
 /* The address without its constant part, which goes into *imm while that still has 32 bits. */
-static LaneValue *split_address(LaneBuilder *b, LaneSpace space, LaneValue *address, int64_t *imm) {
+static LaneValue *split_address(LaneSpace space, LaneValue *address, int64_t *imm) {
   LaneValue *base;
   int64_t offset;
   lane_split_offset(space == SPACE_SHARED ? LK_S32 : LK_S64, address, &base, &offset);
@@ -419,7 +419,7 @@ LaneOp *lane_load(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneV
                   LaneValue *const *other) {
   LaneValue *in[17];
   LaneType out[16], type = lane_kind_info[k].type;
-  address = split_address(b, space, address, &imm);
+  address = split_address(space, address, &imm);
   if (vector > 16) vector = 16; /* the verifier says so */
   in[0] = address;
   for (int i = 0; i < vector; i++) {
@@ -434,7 +434,7 @@ LaneOp *lane_load(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneV
 LaneOp *lane_store(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneValue *address, int64_t imm, LaneValue *guard,
                    LaneValue *const *values) {
   LaneValue *in[17];
-  address = split_address(b, space, address, &imm);
+  address = split_address(space, address, &imm);
   if (vector > 16) vector = 16;
   in[0] = address;
   memcpy(in + 1, values, sizeof *values * (size_t)vector);

@@ -85,7 +85,7 @@ static LaneValue *fold_sub(LaneBuilder *b, LaneKind k, LaneValue *x, LaneValue *
   return NULL;
 }
 
-static LaneValue *fold_mul(LaneBuilder *b, LaneKind k, LaneValue *x, LaneValue *y, bool has_c, int64_t c) {
+static LaneValue *fold_mul(LaneBuilder *b, LaneKind k, LaneValue *x, bool has_c, int64_t c) {
   if (!has_c) return NULL;
   if (c == 0) return constant(b, k, 0);
   if (c == 1) return x;
@@ -443,7 +443,7 @@ LaneValue *lane_fold(LaneBuilder *b, const LaneOp *p, int n, LaneValue *const *i
   case LANE_PARAM: return p->imm >= 0 && p->imm < b->f->param_count ? b->f->params[p->imm] : NULL;
   case LANE_ADD: return ints ? fold_add(b, k, in[0], in[1], has_c, c) : fold_float(b, p, n, in);
   case LANE_SUB: return ints ? fold_sub(b, k, in[0], in[1], has_c, c) : fold_float(b, p, n, in);
-  case LANE_MUL: return ints ? fold_mul(b, k, in[0], in[1], has_c, c) : fold_float(b, p, n, in);
+  case LANE_MUL: return ints ? fold_mul(b, k, in[0], has_c, c) : fold_float(b, p, n, in);
   case LANE_FMA: return ints ? fold_int_fma(b, k, in) : NULL;
   case LANE_MULWIDE: return fold_mulwide(b, k, in[0], has_c, k == LK_U32 ? (int64_t)bits : c);
   case LANE_DIV: return ints ? fold_div(b, p, in[0], has_c, c) : fold_float(b, p, n, in);
