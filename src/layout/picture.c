@@ -37,13 +37,16 @@ typedef struct Picture {
   int row_shift, width, label_width;
 } Picture;
 
-static void put_cell(const Picture *p, uint32_t element, char cell[CELL]) {
+static void name_place(const Picture *p, uint32_t place, char cell[CELL]) {
   const Layout *l = p->layout;
-  uint32_t place = f2_apply(&p->holder, element);
   int reg = (int)(place & ((UINT32_C(1) << l->reg_bits) - 1)), lane = (int)(place >> l->reg_bits & 31);
   int warp = (int)(place >> (l->reg_bits + l->lane_bits)), n = 0;
   if (l->warp_bits) n += snprintf(cell + n, (size_t)(CELL - n), "w%d ", warp);
   snprintf(cell + n, (size_t)(CELL - n), "l%d r%d", lane, reg);
+}
+
+static void put_cell(const Picture *p, uint32_t element, char cell[CELL]) {
+  name_place(p, f2_apply(&p->holder, element), cell);
 }
 
 /* Which of n rows or columns to show, -1 for "...": all when they fit into `most`, else 0 .. 2^k, "...", 2^(k+1), ..., n / 2. */
@@ -100,14 +103,14 @@ static void put_other_dims(Buf *out, const Type *t, const Picture *p) {
   }
 }
 
-/* Of cells: the widest is at powers of two. */
+/* Of cells: no number in one is more than all bits of those at powers of two together. */
 static void find_width(Picture *p) {
+  const Layout *l = p->layout;
   char cell[CELL];
-  for (int c = 0; c < p->columns; c = c ? 2 * c : 1)
-    for (int r = 0; r < p->rows; r = r ? 2 * r : 1) {
-      put_cell(p, (uint32_t)(c * p->run) | (uint32_t)r << p->row_shift, cell);
-      if ((int)strlen(cell) > p->width) p->width = (int)strlen(cell);
-    }
+  uint32_t places = 0;
+  for (int i = 0; i < l->out_bits; i++) places |= p->holder.column[i];
+  name_place(p, places, cell);
+  p->width = (int)strlen(cell);
   int end = p->columns * p->run - 1, head = snprintf(cell, sizeof cell, p->run > 1 ? "%d-%d" : "%d", end, end);
   if (p->width < head) p->width = head;
   p->label_width = snprintf(cell, sizeof cell, "%d", p->rows - 1);
@@ -145,7 +148,7 @@ void layout_draw(Buf *out, const Type *t, const Layout *l) {
   int rows = choose_shown(p.rows, MAX_LINES - 2 - others, shown_rows);
   find_width(&p);
   int fit = (MAX_WIDTH - 2 - p.label_width) / (p.width + 2);
-  int columns = choose_shown(p.columns, t->rank > 1 ? fit : fit * MAX_LINES / 4, shown);
+  int columns = choose_shown(p.columns, t->rank > 1 ? fit : 2 * fit, shown);
   for (int first = 0; first < columns; first += fit) { /* a row too long for a line is folded, where it is the only one */
     int n = columns - first < fit ? columns - first : fit;
     put_row(out, &p, -1, shown + first, n);
