@@ -92,7 +92,7 @@ double access_sectors(const Value *ptr, const Layout *l, int vector) {
  * sectors count once, since what one register fetched too much of is in L1 when the next one asks; a store's count each time. Two
  * slots for the instruction and its share of address arithmetic. */
 enum { COST_ACCESS = 2, COST_SECTOR = 3 };
-#define COST_SECTOR_L1 0.15
+#define COST_SECTOR_L1 0.05
 double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is_store) {
   int dim, vector = access_vector(ptr, mask, l, 16, &dim);
   double bytes, each = sectors_touched(ptr, l, vector, &bytes), count = (double)(layout_registers(l) / vector);
