@@ -38,7 +38,26 @@ bool lower_axis(const Type *t, const Layout *layout, int axis, Axis *out) {
   return true;
 }
 
-const Layout *lower_axis_operands(Lower *l, Op *op, int axis, LaneValue ***regs, LaneKind *kinds, Axis *out) {
+/* The same places with other names along the axis: vectors of several bits, as long as they are independent, stand for one bit each. What
+ * combines elements in any order does not care which is which. NULL where that cannot be. */
+static const Layout *renamed(Lower *l, const Type *t, const Layout *layout, int axis) {
+  Layout names = *layout;
+  uint32_t mask = layout_dim_mask(t, axis), next = 1u << layout_dim_shift(t, axis), basis[F2_MAX];
+  int n = 0;
+  for (int i = 0; i < layout->reg_bits + layout->lane_bits + layout->warp_bits; i++) {
+    uint32_t v = layout->basis[i], rest = v;
+    if (!(v & mask)) continue;
+    for (int j = 0; j < n; j++)
+      if (rest & (1u << (31 - __builtin_clz(basis[j])))) rest ^= basis[j];
+    if ((v & ~mask) || !rest) return NULL;
+    basis[n++] = rest;
+    names.basis[i] = next;
+    next <<= 1;
+  }
+  return n == log2_of(t->shape[axis]) ? layout_make(l->cx, &names) : NULL;
+}
+
+const Layout *lower_axis_operands(Lower *l, Op *op, int axis, bool any_order, LaneValue ***regs, LaneKind *kinds, Axis *out) {
   const Value *first = op->in[0];
   const Layout *layout = first->layout;
   for (int i = 0; i < op->in_count; i++) {
@@ -46,6 +65,8 @@ const Layout *lower_axis_operands(Lower *l, Op *op, int axis, LaneValue ***regs,
     regs[i] = lower_get(l, op->in[i]);
   }
   if (!lower_axis(first->type, layout, axis, out)) {
+    const Layout *names = any_order ? renamed(l, first->type, layout, axis) : NULL;
+    if (names && lower_axis(first->type, names, axis, out)) return names;
     layout = layout_default(l->cx, first->type, l->out->num_warps);
     lower_axis(first->type, layout, axis, out);
   }

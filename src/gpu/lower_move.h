@@ -55,8 +55,9 @@ typedef struct Axis {
 } Axis;
 /* False unless each vector lies in the axis or outside it, and those in it are one bit each, no bit twice. */
 bool lower_axis(const Type *t, const Layout *layout, int axis, Axis *out);
-/* Operand layouts in which that holds: the operands' own, or another, to which the registers of all are moved. */
-const Layout *lower_axis_operands(Lower *l, Op *op, int axis, LaneValue ***regs, LaneKind *kinds, Axis *out);
+/* A layout in which that holds: the operands' own (any_order: perhaps with the axis's elements in another order), or another, to which the
+ * registers of all are moved. */
+const Layout *lower_axis_operands(Lower *l, Op *op, int axis, bool any_order, LaneValue ***regs, LaneKind *kinds, Axis *out);
 /* One operation's body on scalars: k values a, k values b. out may be a or b. */
 void lower_combine(Lower *l, Op *op, LaneValue *const *a, LaneValue *const *b, LaneValue **out);
 /* Totals that warps exchange. `layout` with the bits `done` of the index dropped is how they are held; on return each thread holds the

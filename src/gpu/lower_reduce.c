@@ -187,7 +187,7 @@ void lower_reduce(Lower *l, Op *op) {
   Axis axis;
   s.v = NEW_N(l->cx->arena, LaneValue **, k);
   s.kinds = NEW_N(l->cx->arena, LaneKind, k);
-  s.layout = lower_axis_operands(l, op, index, s.v, s.kinds, &axis);
+  s.layout = lower_axis_operands(l, op, index, s.commutes, s.v, s.kinds, &axis);
   int n = layout_registers(s.layout);
   s.gone = NEW_N(l->cx->arena, bool, n);
   for (int i = 0; i < k; i++) s.v[i] = arena_copy(l->cx->arena, s.v[i], sizeof(LaneValue *) * (size_t)n);

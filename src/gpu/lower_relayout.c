@@ -334,8 +334,9 @@ void lower_convert_many(Lower *l, int n, LaneValue **const *regs, const LaneKind
   Place *places = NEW_N(l->cx->arena, Place, n);
   int passes = 1;
   bool warp = true, any = false;
+  int limit = l->target->shared_bytes / 2 < CONVERT_SHARED_LIMIT ? l->target->shared_bytes / 2 : CONVERT_SHARED_LIMIT;
   for (int i = 0; i < n; i++) {
-    plans[i] = convert_plan(l->cx, from, to, 1 << lower_kind_shift(kinds[i]));
+    plans[i] = convert_plan_within(l->cx, from, to, 1 << lower_kind_shift(kinds[i]), limit / n);
     if (!is_shared(plans[i])) {
       out[i] = without_memory(l, regs[i], plans[i]);
       continue;

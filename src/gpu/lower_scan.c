@@ -172,7 +172,7 @@ void lower_scan(Lower *l, Op *op) {
   s.x = NEW_N(l->cx->arena, LaneValue **, k);
   s.total = NEW_N(l->cx->arena, LaneValue **, k);
   s.kinds = NEW_N(l->cx->arena, LaneKind, k);
-  s.layout = lower_axis_operands(l, op, index, s.x, s.kinds, &axis);
+  s.layout = lower_axis_operands(l, op, index, false, s.x, s.kinds, &axis);
   s.n = layout_registers(s.layout);
   for (int i = 0; i < k; i++) {
     s.x[i] = arena_copy(l->cx->arena, s.x[i], sizeof(LaneValue *) * (size_t)s.n);

@@ -197,7 +197,7 @@ void lower_sort(Lower *l, Op *op) {
   Sort s = {.descending = op->attr[0] != 0, .key = key_of(t)};
   LaneValue **regs;
   LaneKind kind;
-  s.layout = lower_axis_operands(l, op, t->rank - 1, &regs, &kind, &s.axis);
+  s.layout = lower_axis_operands(l, op, t->rank - 1, false, &regs, &kind, &s.axis);
   s.n = layout_registers(s.layout);
   s.v = lower_array(l, s.n);
   LaneValue **other = lower_array(l, s.n);

@@ -136,9 +136,10 @@ static int lowest_offset(const Shared *s, int b, const int *placed, int count, b
   return at;
 }
 
-static void place_buffers(Shared *s) {
+static void place_buffers(Shared *s, const GpuTarget *t) {
   int *order = NEW_N(s->arena, int, s->n), *placed = NEW_N(s->arena, int, s->n), count = 0;
   int budget = FREE_BYTES_PER_THREAD * 32 * s->f->num_warps, total = 0, n = 0;
+  if (budget > t->shared_bytes) budget = t->shared_bytes;
   for (int i = 0; i < s->n; i++) {
     if (s->users[i].first < 0) {
       s->f->buffers.at[i].offset = 0; /* nobody uses it */
@@ -327,7 +328,7 @@ void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o) {
   f->shared_bytes = 0;
   if (s.n) {
     find_lives(&s);
-    place_buffers(&s);
+    place_buffers(&s, o->target);
     check_size(&s, o->target);
     find_overlaps(&s);
     State x = state_make(&s);
