@@ -154,7 +154,7 @@ void ptx_for(Ptx *p, const LaneOp *op) {
   label(p, "loop", number);
   if (op->unroll == 1) put(p, "\t.pragma \"nounroll\";\n");
   ptx_block(p, body);
-  copy_all(p, n, body->args + 1, body->last->in);
+  if (n) copy_all(p, n, body->args + 1, body->last->in);
   ptx_open(p, NULL, "add.");
   put(p, lane_kind_info[k].name);
   ptx_args_of(p, ptx_reg(p, iv), ptx_reg(p, iv), ptx_arg(p, op->in[2], k));
@@ -178,7 +178,7 @@ void ptx_while(Ptx *p, const LaneOp *op) {
   Arg pred = ptx_reg(p, condition->in[0]);
   branch(p, &pred, true, op->uniform, "end", number);
   ptx_block(p, after);
-  copy_all(p, before->arg_count, before->args, after->last->in);
+  if (before->arg_count) copy_all(p, before->arg_count, before->args, after->last->in);
   branch(p, NULL, false, true, "loop", number);
   label(p, "end", number);
 }

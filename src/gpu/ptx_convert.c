@@ -29,12 +29,18 @@ static const char *rounding_name(const LaneOp *op, LaneKind from, LaneKind to) {
   return narrower ? floats[op->rounding] : "";
 }
 
+/* Whether an integer of kind `to` can hold every one of kind `from`. PTX rejects .sat there. */
+static bool holds(LaneKind to, LaneKind from) {
+  int room = lane_kind_info[to].bits - is_signed(to), need = lane_kind_info[from].bits - is_signed(from);
+  return room >= need && (is_signed(to) || !is_signed(from));
+}
+
 /* One instruction. Narrow integers as results: see extend. */
-static void convert(Ptx *p, const LaneOp *op, LaneKind from, LaneKind to, Arg d, Arg x) {
+static void convert(Ptx *p, const LaneOp *op, LaneKind from, LaneKind to, bool sat, Arg d, Arg x) {
   ptx_open(p, op, "cvt");
   put(p, rounding_name(op, from, to));
   if (op->ftz && (from == LK_F32 || to == LK_F32)) put(p, ".ftz");
-  if (op->sat) put(p, to == LK_BF16 ? ".satfinite" : ".sat");
+  if (sat && (is_float(from) || is_float(to) || !holds(to, from))) put(p, to == LK_BF16 ? ".satfinite" : ".sat");
   put(p, ".");
   put(p, lane_kind_info[to].name);
   put(p, ".");
@@ -73,7 +79,8 @@ static void to_pred(Ptx *p, const LaneOp *op, LaneKind from) {
   ptx_args_of(p, d, x, from == LK_F32 ? ptx_text("0f00000000") : from == LK_F64 ? ptx_text("0d0000000000000000") : ptx_int(0));
 }
 
-static bool needs_f32_between(const Ptx *p, LaneKind from, LaneKind to) {
+static bool needs_f32_between(const Ptx *p, const LaneOp *op, LaneKind from, LaneKind to) {
+  if (from == LK_BF16 && op->sat && !is_float(to)) return true; /* cvt.rzi.sat.s32.bf16 does not exist */
   if (p->target->sm >= 90 || (from != LK_BF16 && to != LK_BF16)) return false;
   return from != LK_F32 && to != LK_F32;
 }
@@ -87,33 +94,18 @@ void ptx_cvt(Ptx *p, const LaneOp *op) {
   if (from == LK_PRED) return from_pred(p, op, to);
   if (to == LK_PRED) return to_pred(p, op, from);
   Arg x = ptx_reg(p, op->in[0]), d = ptx_reg(p, op->out[0]);
-  if (needs_f32_between(p, from, to)) {
+  if (needs_f32_between(p, op, from, to)) {
     Arg wide = ptx_fresh(p, LT_B32);
-    convert(p, op, held_as(from), LK_F32, wide, x);
+    convert(p, op, held_as(from), LK_F32, false, wide, x);
     x = wide;
     from = LK_F32;
   }
   LaneKind source = held_as(from);
-  if (is_small(to)) {
-    if (lane_kind_info[source].bits == 64 || is_float(source)) { /* to 32 bits first */
-      LaneKind middle = is_signed(to) ? LK_S32 : LK_U32;
-      Arg wide = ptx_fresh(p, LT_B32);
-      if (op->sat && is_float(source)) { /* all the way at once */
-        ptx_open(p, op, "cvt");
-        put(p, rounding_name(op, source, to));
-        put(p, ".sat.");
-        put(p, lane_kind_info[to].name);
-        put(p, ".");
-        put(p, lane_kind_info[source].name);
-        ptx_args_of(p, wide, x);
-      } else {
-        convert(p, op, source, middle, wide, x);
-      }
-      x = wide;
-    } else if (op->sat) {
-      Arg cut = ptx_fresh(p, LT_B32);
-      convert(p, op, source, to, cut, x);
-      x = cut;
+  if (is_small(to)) { /* 64 bits and floats come to 32 bits first, or, with sat, to where they belong */
+    if (lane_kind_info[source].bits == 64 || is_float(source) || op->sat) {
+      Arg middle = ptx_fresh(p, LT_B32);
+      convert(p, op, source, op->sat ? to : is_signed(to) ? LK_S32 : LK_U32, op->sat, middle, x);
+      x = middle;
     }
     extend(p, op, to, d, x);
     return;
@@ -126,7 +118,7 @@ void ptx_cvt(Ptx *p, const LaneOp *op) {
     ptx_move(p, op->out[0]->type, op, d, x);
     return;
   }
-  convert(p, op, source, to, d, x);
+  convert(p, op, source, to, op->sat, d, x);
 }
 
 static bool is_fp8(LaneKind k) { return k == LK_E4M3X2 || k == LK_E5M2X2; }
