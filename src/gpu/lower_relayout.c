@@ -115,8 +115,8 @@ typedef struct Walk {
   bool threads_differ;                    /* in the part */
   LaneValue *thread;                      /* byte offset of the thread */
   uint32_t thread_bits;                   /* bits that it may have set */
-  int vector_bits;                        /* these many register bits go in one access: */
-  int vector[4];
+  int vector_bits;                        /* an access has 2^vector_bits registers: r, r ^ vector[0], r ^ vector[1], ... */
+  uint32_t vector[4];
 } Walk;
 
 static Walk walk_make(Lower *l, const Place *p, const Layout *layout) {
@@ -137,16 +137,14 @@ static Walk walk_make(Lower *l, const Place *p, const Layout *layout) {
     w.threads_differ |= w.thread_part[i] != 0;
   }
   w.thread = lower_linear(l, threads, columns, l->tid);
-  /* Register bits that move by 1, 2, 4, ... elements while nothing else does. */
-  for (int n = 0; n < 4 && (2 << n << p->shift) <= 16 && !(all >> n & 1); n++) {
-    int found = -1, users = 0;
-    for (int i = 0; i < w.reg_bits; i++) {
-      users += (int)(w.reg[i] >> n & 1);
-      if (w.reg[i] == 1u << n && !w.reg_part[i]) found = i;
+  /* Registers that move by 1, 2, 4, ... elements while nothing else does. */
+  F2Map regs = {.in_bits = layout->reg_bits, .out_bits = p->map.out_bits};
+  for (int i = 0; i < layout->reg_bits; i++) regs.column[i] = f2_apply(&p->map, layout->basis[i]);
+  for (int n = 0; n < 4 && (2 << n << p->shift) <= 16 && n < low_bits && !(all >> n & 1); n++)
+    if (!f2_solve(&regs, 1u << n, &w.vector[w.vector_bits++])) {
+      w.vector_bits--;
+      break;
     }
-    if (found < 0 || users != 1) break;
-    w.vector[w.vector_bits++] = found;
-  }
   return w;
 }
 
@@ -177,12 +175,8 @@ static bool walk_address(Lower *l, const Place *p, const Walk *w, const Layout *
 
 /* The registers of the access that begins with r; false when r is not the first of one. */
 static bool walk_group(const Walk *w, int r, int *group) {
-  for (int i = 0; i < w->vector_bits; i++)
-    if (r >> w->vector[i] & 1) return false;
-  for (int j = 0; j < 1 << w->vector_bits; j++) {
-    group[j] = r;
-    for (int i = 0; i < w->vector_bits; i++) group[j] |= (j >> i & 1) << w->vector[i];
-  }
+  if (sum_of(w->reg, w->reg_bits, r) & ((1u << w->vector_bits) - 1)) return false;
+  for (int j = 0; j < 1 << w->vector_bits; j++) group[j] = r ^ (int)sum_of(w->vector, w->vector_bits, j);
   return true;
 }
 
@@ -227,13 +221,13 @@ LaneValue *lower_lane_parity(Lower *l, uint32_t mask) {
   return lane_setp(b, CMP_NE, LK_U32, bits, lane_i32(b, 0));
 }
 
-/* The values that a LaneMap takes: constant ^ a sum of basis vectors, where vector j takes part in lanes with an odd number of the bits of
- * mask[j]. */
-typedef struct Span2 { int n; uint32_t vector[5], mask[5]; } Span2;
+/* The values that a LaneMap takes: constant ^ a sum of basis vectors, where vector j takes part in threads with an odd number of the bits
+ * of mask[j]. */
+typedef struct Span2 { int n; uint32_t vector[THREAD_BITS], mask[THREAD_BITS]; } Span2;
 
 static Span2 span_of(const uint32_t *column) {
   Span2 s = {0};
-  for (int i = 0; i < 5; i++) { /* Gauss and Jordan: each vector's leading bit is in no other */
+  for (int i = 0; i < THREAD_BITS; i++) { /* Gauss and Jordan: each vector's leading bit is in no other */
     uint32_t v = column[i];
     for (int j = 0; j < s.n; j++)
       if (v >> (31 - __builtin_clz(s.vector[j])) & 1) v ^= s.vector[j];
@@ -245,7 +239,7 @@ static Span2 span_of(const uint32_t *column) {
   }
   for (int j = 0; j < s.n; j++) {
     int lead = 31 - __builtin_clz(s.vector[j]);
-    for (int i = 0; i < 5; i++) s.mask[j] |= (column[i] >> lead & 1) << i;
+    for (int i = 0; i < THREAD_BITS; i++) s.mask[j] |= (column[i] >> lead & 1) << i;
   }
   return s;
 }
@@ -266,11 +260,16 @@ static LaneValue **shuffle_rounds(Lower *l, LaneValue **regs, const Convert *pla
     const ConvertRound *r = &plan->rounds[k];
     Span2 s = span_of(r->send.column);
     LaneValue *value = select_from(l, regs, &s, 0, r->send.constant);
-    LaneValue *source = lower_linear(l, 5, r->source.column, l->lane);
-    bool stays = r->source.constant == 0;
-    for (int i = 0; i < 5; i++) stays &= r->source.column[i] == 1u << i;
+    if (lane_map_is_lane(&r->source)) {
+      received[k] = value;
+      continue;
+    }
+    bool by_warp = false;
+    for (int i = 5; i < THREAD_BITS; i++) by_warp |= r->source.column[i] != 0;
+    LaneValue *source = by_warp ? lower_linear(l, 5 + plan->from->warp_bits, r->source.column, l->tid)
+                                : lower_linear(l, 5, r->source.column, l->lane);
     source = lane_2(b, LANE_XOR, LK_B32, source, lane_const(b, LT_B32, r->source.constant));
-    received[k] = stays ? value : lane_shfl(b, SHUFFLE_IDX, value, source);
+    received[k] = lane_shfl(b, SHUFFLE_IDX, value, source);
   }
   /* Rounds whose receiving registers differ in the constant alone fill registers together. */
   bool *done = NEW_N(l->cx->arena, bool, plan->round_count + 1);

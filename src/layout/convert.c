@@ -3,10 +3,10 @@
  * Both layouts map places to elements, A and B; element B(r', l', w') must come from some place (r, l, w) with A(r, l, w)
  * the same. What it takes is read off the vectors:
  *
- *     threads' vectors equal, B's registers within the span of A's     each thread has its own: REGISTERS
- *     warps' vectors equal, B's registers and lanes within the span
- *     of A's registers and lanes                                       each warp has its own: SHUFFLE
- *     else                                                             through shared memory: SHARED (swizzle.c)
+ *     threads' vectors equal, B's registers in the span of A's          each thread has its own: REGISTERS
+ *     B's registers and lanes, and what the warps' vectors differ by,
+ *     in the span of A's registers and lanes                            each warp has its own: SHUFFLE
+ *     else                                                              through shared memory: SHARED (swizzle.c)
  *
  * Shuffles. Solving A(M(r', l')) = B(r', l') gives, linearly, the register and lane that have what (r', l') wants:
  *
@@ -24,7 +24,8 @@
  *     to:   reg 4 8 | lane 1 2        round k: lane l sends register k ^ l, hears lane k ^ l, receives into register k ^ l
  *
  * Copies in `from` give M freedom: a lane's vector that is zero can be added to Ll at will, so that a lane hears itself
- * where it can. After "Linear Layouts" (arXiv 2505.23819), section 5.3, whose rounds come from a basis; these come from P.
+ * where it can. Where warps' vectors differ, M has columns for them too, a constant for each warp: all warps hold copies of
+ * a row's maximum, say, and each wants its own few of them. After "Linear Layouts" (arXiv 2505.23819), section 5.3, whose rounds come from a basis; these come from P.
  */
 #include "layout/layout.h"
 
@@ -51,9 +52,9 @@ static bool spans(const F2Map *a, const F2Map *b) {
   return true;
 }
 
-uint32_t lane_map_apply(const LaneMap *m, uint32_t lane) {
+uint32_t lane_map_apply(const LaneMap *m, uint32_t thread) {
   uint32_t y = m->constant;
-  for (int i = 0; i < LANES; i++) y ^= lane >> i & 1 ? m->column[i] : 0;
+  for (int i = 0; i < THREAD_BITS; i++) y ^= thread >> i & 1 ? m->column[i] : 0;
   return y;
 }
 
@@ -81,7 +82,7 @@ static bool independent(const uint32_t *chosen, int n, uint32_t x) {
 /* The search for P and S, with what they may be made of. Places are register bits, then lane bits, of `from`. */
 typedef struct Search {
   int regs_from, regs_to;
-  uint32_t m_reg[F2_MAX], m_lane[LANES]; /* M's columns */
+  uint32_t m_reg[F2_MAX], m_lane[LANES], m_warp[F2_MAX]; /* M's columns */
   uint32_t free[F2_MAX];                 /* kernel of A: places that may be added at will */
   int free_count;
   uint32_t column[LANES];                /* M's lane columns as used: + M P + kernel */
@@ -138,6 +139,10 @@ static bool find_exchange(const Convert *c, Search *f) {
     if (!f2_solve(&a, to->basis[j], &f->m_reg[j])) return false;
   for (int i = 0; i < LANES; i++)
     if (!f2_solve(&a, to->basis[to->reg_bits + i], &f->m_lane[i])) return false;
+  for (int i = 0; i < from->warp_bits; i++) {
+    uint32_t differ = to->basis[to->reg_bits + LANES + i] ^ from->basis[from->reg_bits + LANES + i];
+    if (!f2_solve(&a, differ, &f->m_warp[i])) return false;
+  }
   f->free_count = f2_kernel(&a, f->free);
 
   /* First the lanes that want something of their own; then copies, which hear themselves if they can, else the lane they copy. */
@@ -181,9 +186,15 @@ static void find_send(const Search *f, uint32_t send[LANES]) {
 
 static bool plan_shuffle(Context *cx, Convert *c) {
   Search f;
-  if (!same_vectors(c->from, c->to, c->from->lane_bits, c->from->warp_bits) || !find_exchange(c, &f)) return false;
-  LaneMap send = {0};
-  find_send(&f, send.column);
+  if (!find_exchange(c, &f)) return false;
+  ConvertRound all = {0}; /* what rounds have in common */
+  find_send(&f, all.send.column);
+  memcpy(all.receive.column, f.p, sizeof f.p);
+  memcpy(all.source.column, f.s, sizeof f.s);
+  for (int i = 0; i < c->from->warp_bits; i++) {
+    all.source.column[LANES + i] = lane_part(&f, f.m_warp[i]);
+    all.send.column[LANES + i] = reg_part(&f, f.m_warp[i]) ^ lane_map_apply(&all.send, lane_part(&f, f.m_warp[i]));
+  }
   c->kind = CONVERT_SHUFFLE;
   c->round_count = layout_registers(c->to);
   c->rounds = NEW_N(cx->arena, ConvertRound, c->round_count);
@@ -191,12 +202,10 @@ static bool plan_shuffle(Context *cx, Convert *c) {
     ConvertRound *round = &c->rounds[k];
     uint32_t place = 0;
     for (int j = 0; j < f.regs_to; j++) place ^= k >> j & 1 ? f.m_reg[j] : 0;
+    *round = all;
     round->receive.constant = (uint32_t)k;
     round->source.constant = lane_part(&f, place);
-    memcpy(round->receive.column, f.p, sizeof f.p);
-    memcpy(round->source.column, f.s, sizeof f.s);
-    round->send = send;
-    round->send.constant = reg_part(&f, place) ^ lane_map_apply(&send, lane_part(&f, place));
+    round->send.constant = reg_part(&f, place) ^ lane_map_apply(&all.send, lane_part(&f, place));
   }
   return true;
 }
@@ -238,25 +247,25 @@ int convert_shared_bytes(const Convert *c, int elem_bytes) {
  * arithmetic instructions. Barriers and the way through shared memory are waited for; other warps fill some of that. */
 enum { COST_SHUFFLE = 3, COST_WAVEFRONT = 3, COST_BARRIER = 12, COST_ROUND_TRIP = 24 };
 
-static int columns_used(const LaneMap *m) {
-  int n = 0;
-  for (int i = 0; i < LANES; i++) n += m->column[i] != 0;
-  return n;
+static int rank(const LaneMap *m) {
+  F2Map map = {.in_bits = THREAD_BITS, .out_bits = F2_MAX};
+  memcpy(map.column, m->column, sizeof m->column);
+  return f2_rank(&map);
+}
+
+bool lane_map_is_lane(const LaneMap *m) {
+  for (int i = 0; i < THREAD_BITS; i++)
+    if (m->column[i] != (i < LANES ? UINT32_C(1) << i : 0)) return false;
+  return m->constant == 0;
 }
 
 static int shuffle_cost(const Convert *c, int elem_bytes) {
   int words = elem_bytes > 4 ? elem_bytes / 4 : 1, cost = 0;
-  for (int k = 0; k < c->round_count; k++) {
-    const LaneMap *s = &c->rounds[k].source;
-    bool self = s->constant == 0;
-    for (int i = 0; i < LANES; i++) self &= s->column[i] == UINT32_C(1) << i;
-    cost += self ? 0 : COST_SHUFFLE * words;
-  }
+  for (int k = 0; k < c->round_count; k++) cost += lane_map_is_lane(&c->rounds[k].source) ? 0 : COST_SHUFFLE * words;
   /* Exchanges before: only what is sent in the end need be made. */
-  const ConvertRound *any = &c->rounds[0];
   int have = layout_registers(c->from), want = layout_registers(c->to);
-  cost += words * columns_used(&any->receive) * want;
-  for (int i = 0, sends = columns_used(&any->send); i < sends; i++) {
+  cost += words * rank(&c->rounds[0].receive) * want;
+  for (int i = rank(&c->rounds[0].send); i > 0; i--) {
     cost += words * (want < have ? want : have);
     if (want < have) want *= 2;
   }

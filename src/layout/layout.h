@@ -89,14 +89,16 @@ void layout_print_func(Buf *out, const Func *f);
  * shared memory, element e at word swizzle(e). */
 typedef enum { CONVERT_NONE, CONVERT_REGISTERS, CONVERT_SHUFFLE, CONVERT_SHARED } ConvertKind;
 
-/* One shuffle: lane l sends the register send(l) and receives, from lane source(l), into register receive(l). All three are linear in the
- * lane's bits plus a constant: value(l) = constant ^ xor of column[i] over the bits i of l. The columns are the same in every round, so
- * registers that depend on the lane cost one exchange for all rounds: before them, new[r] = bit i of l ? old[r ^ send.column[i]] : old[r]
- * for each i, after which round k sends register send.constant; likewise after them with receive. All lanes of a warp take part; the
- * sources exist in every lane. Where source is the lane itself, no shuffle is needed. */
-typedef struct LaneMap { uint32_t constant, column[5]; } LaneMap;
+/* One shuffle: thread t sends its register send(t) and receives, from lane source(t) of its warp, into register receive(t). All three are linear
+ * in the bits of the thread's id (lane, then warp) plus a constant: value(t) = constant ^ xor of column[i] over the bits i of t; most depend
+ * on the lane alone. The columns are the same in every round, so registers that depend on the thread cost one exchange for all rounds: before
+ * them, new[r] = bit i of t ? old[r ^ send.column[i]] : old[r] for each i, after which round k sends register send.constant; likewise after
+ * them with receive. All lanes of a warp take part; the sources exist in every lane. Where source is the lane itself, no shuffle is needed. */
+enum { THREAD_BITS = 10 };
+typedef struct LaneMap { uint32_t constant, column[THREAD_BITS]; } LaneMap;
 typedef struct ConvertRound { LaneMap send, source, receive; } ConvertRound;
-uint32_t lane_map_apply(const LaneMap *m, uint32_t lane);
+uint32_t lane_map_apply(const LaneMap *m, uint32_t thread);
+bool lane_map_is_lane(const LaneMap *m); /* the thread's own lane, whichever it is */
 
 typedef struct Convert {
   ConvertKind kind;

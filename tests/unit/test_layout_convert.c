@@ -44,13 +44,13 @@ static void run_shuffles(const Convert *c, const int *in, int *out) {
   for (int k = 0; k < c->round_count; k++) {
     const ConvertRound *round = &c->rounds[k];
     for (int t = 0; t < thread_count(c->to); t++) {
-      uint32_t lane = (uint32_t)t % LANES, source = lane_map_apply(&round->source, lane);
+      uint32_t first = (uint32_t)t / LANES * LANES, source = lane_map_apply(&round->source, (uint32_t)t);
       assert_true(source < LANES);
-      uint32_t send = lane_map_apply(&round->send, source), receive = lane_map_apply(&round->receive, lane);
+      uint32_t send = lane_map_apply(&round->send, first + source), receive = lane_map_apply(&round->receive, (uint32_t)t);
       assert_true(send < (uint32_t)from && receive < (uint32_t)to);
       int *at = &out[t * to + (int)receive];
       assert_int_equal(*at, EMPTY); /* each register is received once */
-      *at = in[(t / LANES * LANES + (int)source) * from + (int)send];
+      *at = in[(int)(first + source) * from + (int)send];
     }
   }
 }
@@ -276,6 +276,12 @@ static void copies_are_read_in_place(void **state) {
   assert_int_equal(c->round_count, 1);
   for (uint32_t l = 0; l < 32; l++) assert_int_equal(lane_map_apply(&c->rounds[0].source, l), l);
   check(cx, one, all, 4);
+  /* all warps have copies, and each wants its own: no warp needs another */
+  const Layout *rows = layout_of(cx, 7, 2, 2, (uint32_t[]){1, 2, 4, 8, 16, 32, 64, 0, 0});
+  c = check(cx, rows, layout_of(cx, 7, 2, 2, (uint32_t[]){1, 2, 0, 0, 4, 8, 16, 32, 64}), 4);
+  assert_int_equal(c->kind, CONVERT_SHUFFLE);
+  c = check(cx, rows, layout_of(cx, 7, 3, 2, (uint32_t[]){16, 32, 64, 0, 0, 0, 0, 4, 1, 2}), 4);
+  assert_int_equal(c->kind, CONVERT_SHUFFLE);
   context_destroy(cx);
 }
 
@@ -347,7 +353,13 @@ static void random_pairs(void **state) {
     Context *cx = context_create();
     int bits = (int)random_below(12), warps = (int)random_below(4), elem_bytes = 1 << random_below(4);
     const Layout *a, *b;
-    switch (random_below(6)) {
+    switch (random_below(7)) {
+    case 6: { /* reductions' results: copies in lanes and warps, on both sides */
+      int n = 5 + warps;
+      a = random_layout(cx, bits, warps, (int)random_below((uint32_t)n + 1), false);
+      b = random_layout(cx, bits, warps, (int)random_below((uint32_t)n + 1), random_below(2));
+      break;
+    }
     case 0: { /* blocked, of one tensor */
       const Type *type = random_type(cx, bits);
       a = random_blocked(cx, type, warps);
