@@ -8,7 +8,7 @@
 
 #include "runtime/runtime.h"
 
-static const DeviceKind *const kinds[] = {&device_cpu, &device_interp, &device_cuda};
+static const DeviceKind *const kinds[] = {&device_cpu, &device_interp, &device_sim, &device_cuda};
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
 const DeviceKind *device_kind_find(const char *name, size_t n) {
@@ -63,7 +63,7 @@ nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_e
   size_t n = strcspn(name, ":");
   const DeviceKind *kind = device_kind_find(name, n);
   if (!kind)
-    return error_set(error, NEREID_NO_DEVICE, "there are cpu, cpu:THREADS, interp and cuda:N",
+    return error_set(error, NEREID_NO_DEVICE, "there are cpu, cpu:THREADS, interp, sim and cuda:N",
                      "there is no device '%s'", name);
   return device_create(kind, name, out, open_by_name, name[n] ? name + n + 1 : NULL, error);
 }
