@@ -56,8 +56,8 @@ uint32_t layout_element(const Layout *l, int reg, int lane, int warp);
 uint32_t layout_register_part(const Layout *l, int reg); /* layout_element(l, reg, 0, 0) */
 int layout_find_register(const Layout *l, uint32_t part); /* the register with that part, -1 when there is none */
 static inline int layout_registers(const Layout *l) { return 1 << l->reg_bits; }
-/* Bits of the thread id (lane, then warp) in which holders of one element differ: a mask, for layouts whose zero vectors are the only
- * dependent ones of lanes and warps. "The first holder" has these bits 0. */
+/* Bits of the thread id (lane, then warp) whose vectors are zero or depend on vectors before them (registers' first): a mask. Threads that have
+ * these bits 0, the first holders, hold every element, each once. */
 uint32_t layout_copies(const Layout *l);
 
 int layout_dim_shift(const Type *t, int d);
