@@ -1,7 +1,8 @@
 /* Which bits of a value are surely zero, from the operations it is made by.
  *
- * What it is for: tid.x has ten bits, tid.x & 31 five; so (tid.x & 31) | 32 is an addition, which moves into an address, and tid.x >> 5 < 32
- * is always so. The walk goes a few operations deep and never far: it is asked about each operation that is made.
+ * What it is for: tid.x has ten bits, tid.x & 31 five; so (tid.x & 31) | 32 is an addition, which moves into an
+ * address, and tid.x >> 5 < 32 is always so. The walk goes a few operations deep and never far: it is asked about each
+ * operation that is made.
  */
 #include "gpu/lane_bits.h"
 

@@ -4,8 +4,9 @@
  *                                           fold: x is (y + 3)?  add y, 7
  *                                           find: is there an `add.s32 y, 7` in this block or one around it?
  *
- * What was made is remembered in a hash table. Blocks nest like scopes: leaving one takes out what was entered in it (LaneScope.marks), and
- * whatever is found must in any case stand in a block that is open here. Only pure operations without a guard are looked up.
+ * What was made is remembered in a hash table. Blocks nest like scopes: leaving one takes out what was entered in it
+ * (LaneScope.marks), and whatever is found must in any case stand in a block that is open here. Only pure operations
+ * without a guard are looked up.
  *
  * The shorthands trust their operands; what they build wrongly the verifier reports.
  */
@@ -82,7 +83,8 @@ void lane_scope_pop(LaneBuilder *b, const LaneOp *op) {
   if (i < 0) return; /* another builder's */
   while (s->entries.n > s->marks.at[i].first) {
     LaneEntry *e = s->entries.at[--s->entries.n];
-    s->buckets[e->hash & s->mask] = e->next; /* the newest of its bucket, since entries go in the reverse of their order */
+    s->buckets[e->hash & s->mask] =
+        e->next; /* the newest of its bucket, since entries go in the reverse of their order */
   }
   s->marks.n = i;
 }
@@ -107,7 +109,8 @@ static bool is_open(const LaneBuilder *b, const LaneOp *op) {
   return false;
 }
 
-static LaneOp *find(const LaneBuilder *b, uint64_t hash, const LaneOp *proto, int n, LaneValue *const *in, int out_count) {
+static LaneOp *find(const LaneBuilder *b, uint64_t hash, const LaneOp *proto, int n, LaneValue *const *in,
+                    int out_count) {
   const LaneScope *s = b->scope;
   for (LaneEntry *e = s->buckets[hash & s->mask]; e; e = e->next) {
     LaneOp *op = e->op;
@@ -177,7 +180,8 @@ LaneOp *lane_op_raw(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in, i
 }
 
 /* The operation as it is, found or made. */
-static LaneOp *find_or_make(LaneBuilder *b, LaneOp *proto, int n, LaneValue *const *in, int out_count, const LaneType *out) {
+static LaneOp *find_or_make(LaneBuilder *b, LaneOp *proto, int n, LaneValue *const *in, int out_count,
+                            const LaneType *out) {
   if (!has_buffer(proto)) proto->buffer = -1;
   if (!lane_op_is_pure(proto)) return lane_op_raw(b, *proto, n, in, out_count, out);
   uint64_t hash = hash_op(proto, n, in);
@@ -262,7 +266,8 @@ LaneValue *lane_op(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in) {
   }
   LaneType type;
   if (!lane_result_type(&proto, &type))
-    fail(b->f->cx, b->span ? *b->span : (Span){0}, "lane operation '%s' has no single result", lane_info[proto.code].name);
+    fail(b->f->cx, b->span ? *b->span : (Span){0}, "lane operation '%s' has no single result",
+         lane_info[proto.code].name);
   return find_or_make(b, &proto, n, in, 1, &type)->out[0];
 }
 
@@ -305,7 +310,9 @@ LaneValue *lane_shared(LaneBuilder *b, int buffer) {
   return lane_op(b, (LaneOp){.code = LANE_SHARED, .kind = LK_B32, .buffer = (int16_t)buffer}, 0, NULL);
 }
 
-LaneValue *lane_1(LaneBuilder *b, LaneCode c, LaneKind k, LaneValue *x) { return lane_op(b, (LaneOp){.code = c, .kind = k}, 1, &x); }
+LaneValue *lane_1(LaneBuilder *b, LaneCode c, LaneKind k, LaneValue *x) {
+  return lane_op(b, (LaneOp){.code = c, .kind = k}, 1, &x);
+}
 
 LaneValue *lane_2(LaneBuilder *b, LaneCode c, LaneKind k, LaneValue *x, LaneValue *y) {
   return lane_op(b, (LaneOp){.code = c, .kind = k}, 2, (LaneValue *[]){x, y});
@@ -381,7 +388,8 @@ LaneValue *lane_shfl(LaneBuilder *b, LaneShuffle s, LaneValue *x, LaneValue *lan
     high = lane_shfl(b, s, high, lane);
     return lane_pack(b, low, high);
   default:
-    return lane_op(b, (LaneOp){.code = LANE_SHFL, .kind = LK_B32, .shuffle = (uint8_t)s, .imm = 32}, 2, (LaneValue *[]){x, lane});
+    return lane_op(b, (LaneOp){.code = LANE_SHFL, .kind = LK_B32, .shuffle = (uint8_t)s, .imm = 32}, 2,
+                   (LaneValue *[]){x, lane});
   }
 }
 
@@ -396,7 +404,9 @@ static int buffer_of(const LaneValue *x, int depth) {
   const LaneOp *op = x->def;
   if (!op || depth == 0) return -1;
   if (op->code == LANE_SHARED) return op->buffer;
-  if (op->code != LANE_ADD && op->code != LANE_FMA && op->code != LANE_OR && op->code != LANE_XOR && op->code != LANE_SELECT) return -1;
+  if (op->code != LANE_ADD && op->code != LANE_FMA && op->code != LANE_OR && op->code != LANE_XOR &&
+      op->code != LANE_SELECT)
+    return -1;
   for (int i = op->in_count - 1; i >= 0; i--) {
     int found = buffer_of(op->in[i], depth - 1);
     if (found >= 0) return found;
@@ -410,13 +420,14 @@ static LaneValue *split_address(LaneSpace space, LaneValue *address, int64_t *im
   int64_t offset;
   lane_split_offset(space == SPACE_SHARED ? LK_S32 : LK_S64, address, &base, &offset);
   if (!base) return address;
-  if (offset > INT32_MAX || offset < INT32_MIN || *imm + offset > INT32_MAX || *imm + offset < INT32_MIN) return address;
+  if (offset > INT32_MAX || offset < INT32_MIN || *imm + offset > INT32_MAX || *imm + offset < INT32_MIN)
+    return address;
   *imm += offset;
   return base;
 }
 
-LaneOp *lane_load(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneValue *address, int64_t imm, LaneValue *guard,
-                  LaneValue *const *other) {
+LaneOp *lane_load(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneValue *address, int64_t imm,
+                  LaneValue *guard, LaneValue *const *other) {
   LaneValue *in[17];
   LaneType out[16], type = lane_kind_info[k].type;
   address = split_address(space, address, &imm);
@@ -431,8 +442,8 @@ LaneOp *lane_load(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneV
   return lane_op_raw(b, proto, guard ? vector + 1 : 1, in, vector, out);
 }
 
-LaneOp *lane_store(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneValue *address, int64_t imm, LaneValue *guard,
-                   LaneValue *const *values) {
+LaneOp *lane_store(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneValue *address, int64_t imm,
+                   LaneValue *guard, LaneValue *const *values) {
   LaneValue *in[17];
   address = split_address(space, address, &imm);
   if (vector > 16) vector = 16;

@@ -6,7 +6,8 @@
  *     lane_yield(b, 1, &next);
  *     lane_leave(b, loop);                                            b stands behind the loop; loop->out[0] is the sum
  *
- * A carried value keeps its type: a loop's operand, argument, yielded value and result. A body that carries nothing need not be ended.
+ * A carried value keeps its type: a loop's operand, argument, yielded value and result. A body that carries nothing
+ * need not be ended.
  */
 #include "gpu/lane_scope.h"
 
@@ -28,7 +29,8 @@ static void stand_in(LaneBuilder *b, LaneOp *op, int body) {
   b->block = op->body[body];
 }
 
-LaneOp *lane_for(LaneBuilder *b, LaneKind k, LaneValue *lb, LaneValue *ub, LaneValue *step, int n, LaneValue *const *init) {
+LaneOp *lane_for(LaneBuilder *b, LaneKind k, LaneValue *lb, LaneValue *ub, LaneValue *step, int n,
+                 LaneValue *const *init) {
   Arena *arena = b->f->cx->arena;
   LaneValue **in = NEW_N(arena, LaneValue *, n + 3);
   LaneType *types = NEW_N(arena, LaneType, n);

@@ -1,7 +1,8 @@
-/* Drops operations whose results nobody uses: pure ones, loads that are not volatile, reads of a clock, and control without effect.
+/* Drops operations whose results nobody uses: pure ones, loads that are not volatile, reads of a clock, and control
+ * without effect.
  *
- * From the end to the front: uses are counted, an operation without any goes, and takes its own uses with it. Carried values that nobody
- * uses stay; folding a loop's shape is not this pass's business.
+ * From the end to the front: uses are counted, an operation without any goes, and takes its own uses with it. Carried
+ * values that nobody uses stay; folding a loop's shape is not this pass's business.
  */
 #include "gpu/lane_table.h"
 

@@ -1,12 +1,14 @@
 /* What one pure operation gives: the lane IR's arithmetic on bits, after the PTX ISA (chapter "Instruction Set").
  *
- * Folding asks it for constants, the simulator for every thread. A float operation computes the exact result and rounds it once, to the
- * type and in the direction it asks for: f32 and f64 by the host's own arithmetic (to nearest) or base/mathfn.h's integers (directed). The
- * 16-bit types go by way of a double that holds the exact result or, where the sum of two numbers far apart does not fit into it, that
- * result rounded to odd, from which a second rounding gives the same as a single one.
+ * Folding asks it for constants, the simulator for every thread. A float operation computes the exact result and rounds
+ * it once, to the type and in the direction it asks for: f32 and f64 by the host's own arithmetic (to nearest) or
+ * base/mathfn.h's integers (directed). The 16-bit types go by way of a double that holds the exact result or, where the
+ * sum of two numbers far apart does not fit into it, that result rounded to odd, from which a second rounding gives the
+ * same as a single one.
  *
- * Approximations (ex2, lg2, sin, cos, tanh, rsqrt, and .approx) are computed in double and rounded: a GPU's differ in the last bits. A NaN
- * that arithmetic gives is the canonical one of a GPU: 7fffffff, 7fff; of f64, whose payloads the ISA leaves open, 7ff8000000000000.
+ * Approximations (ex2, lg2, sin, cos, tanh, rsqrt, and .approx) are computed in double and rounded: a GPU's differ in
+ * the last bits. A NaN that arithmetic gives is the canonical one of a GPU: 7fffffff, 7fff; of f64, whose payloads the
+ * ISA leaves open, 7ff8000000000000.
  */
 #include "gpu/lane_table.h"
 
@@ -39,7 +41,8 @@ static int64_t int_of(LaneKind k, uint64_t bits) {
 /* An integer as a register of kind k holds it. */
 static uint64_t bits_int(LaneKind k, int64_t v) {
   if (k == LK_PRED) return v & 1;
-  return (uint64_t)extend((uint64_t)v, lane_kind_info[k].bits, lane_kind_is_signed(k)) & lane_type_mask(lane_kind_info[k].type);
+  return (uint64_t)extend((uint64_t)v, lane_kind_info[k].bits, lane_kind_is_signed(k)) &
+         lane_type_mask(lane_kind_info[k].type);
 }
 
 static float flush_f32(float v) { return fabsf(v) < 0x1p-126f ? copysignf(0, v) : v; }
@@ -91,7 +94,9 @@ static uint64_t narrow(LaneKind k, double v, int rounding) {
     double up = float_of(k, magnitude + 1), away = fabs(v) - fabs(got);
     return isfinite(got) && away > 0 && fabs(v) - fabs(got) == up - fabs(v) ? sign | (magnitude + 1) : nearest;
   }
-  bool negative = signbit(v) != 0, outwards = rounding == ROUND_RM ? negative : rounding == ROUND_RP ? !negative : false;
+  bool negative = signbit(v) != 0, outwards = rounding == ROUND_RM   ? negative
+                                              : rounding == ROUND_RP ? !negative
+                                                                     : false;
   if (outwards && fabs(got) < fabs(v)) return sign | (magnitude + 1);
   if (!outwards && fabs(got) > fabs(v)) return sign | (magnitude - 1);
   return nearest;
@@ -225,9 +230,9 @@ static uint64_t eval_narrow(const LaneOp *op, LaneKind k, const uint64_t *in) {
   switch (op->code) {
   case LANE_ADD: v = add_odd(x, y); break;
   case LANE_SUB: v = add_odd(x, -y); break;
-  case LANE_MUL: v = x * y; break;             /* 22 bits at most */
+  case LANE_MUL: v = x * y; break; /* 22 bits at most */
   case LANE_FMA: v = add_odd(x * y, z); break;
-  case LANE_DIV: v = x / y; break;             /* 53 bits suffice: more than twice 11, plus 2 */
+  case LANE_DIV: v = x / y; break; /* 53 bits suffice: more than twice 11, plus 2 */
   case LANE_SQRT: v = sqrt(x); break;
   case LANE_RCP: v = 1 / x; break;
   case LANE_MIN: v = minimum(x, y, op->nan, false); break;
@@ -267,7 +272,8 @@ static uint64_t eval_float(const LaneOp *op, const uint64_t *in) {
 static uint64_t divide(LaneKind k, uint64_t a, uint64_t b, bool rem) {
   int64_t x = int_of(k, a), y = int_of(k, b);
   if (y == 0) return bits_int(k, rem ? x : -1); /* PTX leaves it open; this is no useful answer */
-  if (!lane_kind_is_signed(k)) return bits_int(k, (int64_t)(rem ? (uint64_t)x % (uint64_t)y : (uint64_t)x / (uint64_t)y));
+  if (!lane_kind_is_signed(k))
+    return bits_int(k, (int64_t)(rem ? (uint64_t)x % (uint64_t)y : (uint64_t)x / (uint64_t)y));
   if (y == -1) return bits_int(k, rem ? 0 : (int64_t)(0 - (uint64_t)x));
   return bits_int(k, rem ? x % y : x / y);
 }
@@ -343,7 +349,8 @@ static uint64_t eval_int(const LaneOp *op, const uint64_t *in) {
 static bool compare(const LaneOp *op, const uint64_t *in) {
   LaneKind k = op->kind;
   if (lane_kind_is_float(k)) {
-    double x = float_of(k, op->ftz ? flush_bits(k, in[0]) : in[0]), y = float_of(k, op->ftz ? flush_bits(k, in[1]) : in[1]);
+    double x = float_of(k, op->ftz ? flush_bits(k, in[0]) : in[0]),
+           y = float_of(k, op->ftz ? flush_bits(k, in[1]) : in[1]);
     if (isnan(x) || isnan(y)) return op->unordered || op->pred == CMP_NE;
     switch (op->pred) {
     case CMP_EQ: return x == y;
@@ -500,11 +507,14 @@ bool lane_eval_is_exact(const LaneOp *op, const uint64_t *in) {
   if (op->approx) return false;
   uint64_t out[2];
   if (!lane_eval(op, in, out)) return false;
-  bool moves_bits = op->code == LANE_SELECT || op->code == LANE_SETP || op->code == LANE_NEG || op->code == LANE_ABS || op->code == LANE_COPYSIGN;
+  bool moves_bits = op->code == LANE_SELECT || op->code == LANE_SETP || op->code == LANE_NEG || op->code == LANE_ABS ||
+                    op->code == LANE_COPYSIGN;
   if (moves_bits && op->code != LANE_SETP) return true;
   for (int i = 0; i < op->in_count && i < 3; i++)
     if (op->code != LANE_SETP && is_nan(op->kind, in[i])) return false;
-  return !is_nan(op->code == LANE_CVT || op->code == LANE_CVT2 || op->code == LANE_CVT1X2 ? op->to : op->kind, out[0]) || op->code == LANE_SETP;
+  return !is_nan(op->code == LANE_CVT || op->code == LANE_CVT2 || op->code == LANE_CVT1X2 ? op->to : op->kind,
+                 out[0]) ||
+         op->code == LANE_SETP;
 }
 
 uint64_t lane_eval_rmw(int rmw, LaneKind kind, uint64_t old, uint64_t y, uint64_t z) {

@@ -2,14 +2,14 @@
  *
  *   constants          lane_eval says what they give, where a GPU would give the same bits
  *   identities         x + 0, x * 1, x & 0, min(x, x), a select of a constant, an `and` of predicates, a double `not`
- *   offsets            the constant part of integer arithmetic moves outwards, so that what the registers of a thread have in common is one
- *                      value, and what sets them apart ends in the immediate of a load:
- *                          (x + 1) * 4 + y  ->  (x * 4 + y) + 4
- *                      "x + constant" is always an `add` whose second operand is the constant (lane_split_offset takes it apart).
+ *   offsets            the constant part of integer arithmetic moves outwards, so that what the registers of a thread
+ * have in common is one value, and what sets them apart ends in the immediate of a load: (x + 1) * 4 + y  ->  (x * 4 +
+ * y) + 4 "x + constant" is always an `add` whose second operand is the constant (lane_split_offset takes it apart).
  *   bits               pack of an unpack, extensions of what is extended, conversions there and back
  *
- * Operands come in canonical order (lane_build.c): of two that commute the constant is last. What a rule makes goes through lane_op again,
- * so rules see each other's results. Every rule makes something smaller, or moves a constant outwards: that ends.
+ * Operands come in canonical order (lane_build.c): of two that commute the constant is last. What a rule makes goes
+ * through lane_op again, so rules see each other's results. Every rule makes something smaller, or moves a constant
+ * outwards: that ends.
  */
 #include "gpu/lane_table.h"
 
@@ -19,7 +19,9 @@ static bool is_def(const LaneValue *v, LaneCode code) { return v->def && v->def-
 
 static bool is_int(LaneKind k) { return k >= LK_B16 && k <= LK_U64; }
 
-static int64_t as_int(LaneKind k, uint64_t bits) { return lane_kind_info[k].type == LT_B64 ? (int64_t)bits : (int32_t)(uint32_t)bits; }
+static int64_t as_int(LaneKind k, uint64_t bits) {
+  return lane_kind_info[k].type == LT_B64 ? (int64_t)bits : (int32_t)(uint32_t)bits;
+}
 
 void lane_split_offset(LaneKind k, LaneValue *x, LaneValue **base, int64_t *offset) {
   uint64_t bits;
@@ -28,7 +30,8 @@ void lane_split_offset(LaneKind k, LaneValue *x, LaneValue **base, int64_t *offs
   if (lane_is_const(x, &bits)) {
     *offset = as_int(k, bits);
     *base = NULL;
-  } else if (is_def(x, LANE_ADD) && (x->def->kind == LK_S32 || x->def->kind == LK_S64) && lane_is_const(x->def->in[1], &bits)) {
+  } else if (is_def(x, LANE_ADD) && (x->def->kind == LK_S32 || x->def->kind == LK_S64) &&
+             lane_is_const(x->def->in[1], &bits)) {
     *offset = as_int(x->def->kind, bits);
     *base = x->def->in[0];
   }
@@ -43,7 +46,9 @@ static LaneValue *split(LaneKind k, LaneValue *x, int64_t *offset) {
   return x;
 }
 
-static LaneValue *constant(LaneBuilder *b, LaneKind k, int64_t v) { return lane_const(b, lane_kind_info[k].type, (uint64_t)v); }
+static LaneValue *constant(LaneBuilder *b, LaneKind k, int64_t v) {
+  return lane_const(b, lane_kind_info[k].type, (uint64_t)v);
+}
 
 static LaneValue *plus(LaneBuilder *b, LaneKind k, LaneValue *x, int64_t offset) {
   return lane_2(b, LANE_ADD, k, x, constant(b, k, offset));
@@ -145,11 +150,13 @@ static LaneValue *fold_shift(LaneBuilder *b, const LaneOp *p, LaneValue *x, bool
     LaneKind sum = width == 64 ? LK_S64 : LK_S32;
     int64_t offset;
     LaneValue *base = split(sum, x, &offset);
-    if (base != x) return plus(b, sum, lane_2(b, LANE_SHL, k, base, lane_i32(b, (int32_t)n)), (int64_t)((uint64_t)offset << n));
+    if (base != x)
+      return plus(b, sum, lane_2(b, LANE_SHL, k, base, lane_i32(b, (int32_t)n)), (int64_t)((uint64_t)offset << n));
     if (is_def(x, LANE_MUL) && x->def->kind == sum && lane_is_const(x->def->in[1], &inner))
       return lane_2(b, LANE_MUL, sum, x->def->in[0], constant(b, sum, (int64_t)(inner << n)));
   } else if (!lane_kind_is_signed(k) && is_def(x, LANE_SHL) && lane_is_const(x->def->in[1], &inner) && inner == n) {
-    return lane_2(b, LANE_AND, k, x->def->in[0], constant(b, k, (int64_t)(lane_type_mask(lane_kind_info[k].type) >> n)));
+    return lane_2(b, LANE_AND, k, x->def->in[0],
+                  constant(b, k, (int64_t)(lane_type_mask(lane_kind_info[k].type) >> n)));
   }
   return NULL;
 }
@@ -171,10 +178,12 @@ static LaneValue *fold_div(LaneBuilder *b, const LaneOp *p, LaneValue *x, bool h
 /* ---- bits ---- */
 
 static LaneValue *inverted_setp(LaneBuilder *b, const LaneOp *s) {
-  static const CmpPred inverse[] = {[CMP_EQ] = CMP_NE, [CMP_NE] = CMP_EQ, [CMP_LT] = CMP_GE, [CMP_LE] = CMP_GT, [CMP_GT] = CMP_LE, [CMP_GE] = CMP_LT};
+  static const CmpPred inverse[] = {
+      [CMP_EQ] = CMP_NE, [CMP_NE] = CMP_EQ, [CMP_LT] = CMP_GE, [CMP_LE] = CMP_GT, [CMP_GT] = CMP_LE, [CMP_GE] = CMP_LT};
   LaneOp proto = {.code = LANE_SETP, .kind = s->kind, .pred = (uint8_t)inverse[s->pred], .ftz = s->ftz};
   proto.unordered = !s->unordered;
-  if (lane_kind_is_float(s->kind) && s->pred == CMP_EQ && s->unordered) return NULL; /* ordered and not equal: there is no such row */
+  if (lane_kind_is_float(s->kind) && s->pred == CMP_EQ && s->unordered)
+    return NULL; /* ordered and not equal: there is no such row */
   return lane_op(b, proto, 2, s->in);
 }
 
@@ -193,7 +202,8 @@ static LaneValue *fold_logic(LaneBuilder *b, const LaneOp *p, LaneValue *x, Lane
       if (is_def(of, p->code) && (of->def->in[0] == in || of->def->in[1] == in)) return of;
     }
   if (!has_c) {
-    if (p->code != LANE_AND && k != LK_PRED && (k == LK_B32 || k == LK_B64)) { /* disjoint bits: then it is an addition, which folds into addresses */
+    if (p->code != LANE_AND && k != LK_PRED &&
+        (k == LK_B32 || k == LK_B64)) { /* disjoint bits: then it is an addition, which folds into addresses */
       int64_t offset;
       uint64_t xz = lane_zero_bits(x), yz = lane_zero_bits(y);
       if (((xz | yz) & ones) == ones) {
@@ -214,8 +224,10 @@ static LaneValue *fold_logic(LaneBuilder *b, const LaneOp *p, LaneValue *x, Lane
   if (c == 0) return x;
   if (p->code == LANE_OR && c == ones) return y;
   if (p->code == LANE_XOR && c == ones) return lane_1(b, LANE_NOT, k, x);
-  if (again) return lane_2(b, p->code, k, x->def->in[0], constant(b, k, (int64_t)(p->code == LANE_OR ? c | inner : c ^ inner)));
-  if (k != LK_PRED && k != LK_B16 && (c & ~lane_zero_bits(x)) == 0) return plus(b, k == LK_B64 ? LK_S64 : LK_S32, x, as_int(k, c));
+  if (again)
+    return lane_2(b, p->code, k, x->def->in[0], constant(b, k, (int64_t)(p->code == LANE_OR ? c | inner : c ^ inner)));
+  if (k != LK_PRED && k != LK_B16 && (c & ~lane_zero_bits(x)) == 0)
+    return plus(b, k == LK_B64 ? LK_S64 : LK_S32, x, as_int(k, c));
   return NULL;
 }
 
@@ -232,10 +244,14 @@ static LaneValue *fold_bfe(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
     uint64_t may = ~lane_zero_bits(x) & lane_type_mask(type);
     if (may < 1ull << (bits - 1)) return x;
     if (is_def(x, LANE_BFE) && x->def->kind == k && x->def->bits <= bits) return x;
-    if (is_def(x, LANE_LD) && x->def->kind == (bits == 8 ? LK_S8 : LK_S16) && k == LK_S32 && (bits == 8 || bits == 16) && !x->def->guard) return x;
-    if (is_def(x, LANE_BFE) && x->def->kind == k && x->def->bits > bits) return lane_bfe(b, k, x->def->in[0], x->def->bit, bits);
+    if (is_def(x, LANE_LD) && x->def->kind == (bits == 8 ? LK_S8 : LK_S16) && k == LK_S32 &&
+        (bits == 8 || bits == 16) && !x->def->guard)
+      return x;
+    if (is_def(x, LANE_BFE) && x->def->kind == k && x->def->bits > bits)
+      return lane_bfe(b, k, x->def->in[0], x->def->bit, bits);
     uint64_t mask;
-    if (is_def(x, LANE_AND) && lane_is_const(x->def->in[1], &mask) && (mask & ((1ull << bits) - 1)) == (1ull << bits) - 1)
+    if (is_def(x, LANE_AND) && lane_is_const(x->def->in[1], &mask) &&
+        (mask & ((1ull << bits) - 1)) == (1ull << bits) - 1)
       return lane_bfe(b, k, x->def->in[0], 0, bits);
   }
   return NULL;
@@ -244,7 +260,8 @@ static LaneValue *fold_bfe(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
 /* ---- predicates ---- */
 
 static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneValue *y, bool has_c, uint64_t c) {
-  static const CmpPred swapped[] = {[CMP_EQ] = CMP_EQ, [CMP_NE] = CMP_NE, [CMP_LT] = CMP_GT, [CMP_LE] = CMP_GE, [CMP_GT] = CMP_LT, [CMP_GE] = CMP_LE};
+  static const CmpPred swapped[] = {
+      [CMP_EQ] = CMP_EQ, [CMP_NE] = CMP_NE, [CMP_LT] = CMP_GT, [CMP_LE] = CMP_GE, [CMP_GT] = CMP_LT, [CMP_GE] = CMP_LE};
   LaneKind k = p->kind;
   if (k == LK_PRED) { /* false < true */
     LaneValue *not_x = lane_1(b, LANE_NOT, k, x), *not_y = lane_1(b, LANE_NOT, k, y);
@@ -263,7 +280,8 @@ static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneV
     return lane_op(b, other, 2, (LaneValue *[]){y, x});
   }
   if (!is_int(k)) return NULL;
-  bool or_equal = p->pred == CMP_EQ || p->pred == CMP_LE || p->pred == CMP_GE, equality = p->pred == CMP_EQ || p->pred == CMP_NE;
+  bool or_equal = p->pred == CMP_EQ || p->pred == CMP_LE || p->pred == CMP_GE,
+       equality = p->pred == CMP_EQ || p->pred == CMP_NE;
   if (x == y) return lane_pred(b, or_equal);
   if (!has_c) return NULL;
   int64_t offset;
@@ -350,7 +368,8 @@ static LaneValue *fold_int_cvt(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
   LaneValue *base = split(LK_S32, x, &offset);
   if (source == LK_S32 && base != x && offset >= 0) { /* a sum that cannot overflow */
     uint64_t most = ~lane_zero_bits(base) & 0xffffffff;
-    if (most + (uint64_t)offset <= INT32_MAX) return plus(b, LK_S64, lane_cvt(b, source, target, ROUND_DEFAULT, base), offset);
+    if (most + (uint64_t)offset <= INT32_MAX)
+      return plus(b, LK_S64, lane_cvt(b, source, target, ROUND_DEFAULT, base), offset);
   }
   return source == from && target == to ? NULL : lane_cvt(b, source, target, ROUND_DEFAULT, x);
 }
@@ -378,8 +397,8 @@ static LaneValue *fold_cvt(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
   }
   /* There and back: what was widened exactly. */
   bool plain = !p->sat && !p->ftz;
-  if (float_out && plain && is_def(x, LANE_CVT) && x->def->kind == to && x->def->to == from && !x->def->sat && !x->def->ftz &&
-      lane_kind_info[from].bits > lane_kind_info[to].bits)
+  if (float_out && plain && is_def(x, LANE_CVT) && x->def->kind == to && x->def->to == from && !x->def->sat &&
+      !x->def->ftz && lane_kind_info[from].bits > lane_kind_info[to].bits)
     return x->def->in[0];
   return NULL;
 }
@@ -387,7 +406,8 @@ static LaneValue *fold_cvt(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
 static LaneValue *fold_pack(LaneBuilder *b, LaneValue *low, LaneValue *high) {
   if (is_def(low, LANE_UNPACK) && low->def == high->def && low->index == 0 && high->index == 1) return low->def->in[0];
   uint64_t zero;
-  if (low->type == LT_B32 && lane_is_const(high, &zero) && zero == 0) return lane_cvt(b, LK_U32, LK_U64, ROUND_DEFAULT, low);
+  if (low->type == LT_B32 && lane_is_const(high, &zero) && zero == 0)
+    return lane_cvt(b, LK_U32, LK_U64, ROUND_DEFAULT, low);
   return NULL;
 }
 
@@ -397,10 +417,11 @@ static LaneValue *fold_float(LaneBuilder *b, const LaneOp *p, int n, LaneValue *
   LaneKind k = p->kind;
   LaneValue *x = in[0], *y = n > 1 ? in[1] : NULL;
   uint64_t bits;
-  static const struct { uint64_t one, minus_zero; } known[LK_COUNT] = {
-      [LK_F16] = {0x3c00, 0x8000},           [LK_BF16] = {0x3f80, 0x8000},
-      [LK_F32] = {0x3f800000, 0x80000000},   [LK_F64] = {0x3ffull << 52, 1ull << 63},
-      [LK_F16X2] = {0x3c003c00, 0x80008000}, [LK_BF16X2] = {0x3f803f80, 0x80008000}};
+  static const struct {
+    uint64_t one, minus_zero;
+  } known[LK_COUNT] = {[LK_F16] = {0x3c00, 0x8000},           [LK_BF16] = {0x3f80, 0x8000},
+                       [LK_F32] = {0x3f800000, 0x80000000},   [LK_F64] = {0x3ffull << 52, 1ull << 63},
+                       [LK_F16X2] = {0x3c003c00, 0x80008000}, [LK_BF16X2] = {0x3f803f80, 0x80008000}};
   bool has_c = y && lane_is_const(y, &bits);
   if (p->ftz && p->code != LANE_MIN && p->code != LANE_MAX) return NULL;
   switch (p->code) {
@@ -457,7 +478,9 @@ LaneValue *lane_fold(LaneBuilder *b, const LaneOp *p, int n, LaneValue *const *i
   case LANE_NEG:
     if (!ints) return fold_float(b, p, n, in);
     if (is_def(in[0], LANE_NEG)) return in[0]->def->in[0];
-    return is_def(in[0], LANE_SUB) && in[0]->def->kind == k ? lane_2(b, LANE_SUB, k, in[0]->def->in[1], in[0]->def->in[0]) : NULL;
+    return is_def(in[0], LANE_SUB) && in[0]->def->kind == k
+               ? lane_2(b, LANE_SUB, k, in[0]->def->in[1], in[0]->def->in[0])
+               : NULL;
   case LANE_ABS: return ints ? NULL : fold_float(b, p, n, in);
   case LANE_SHL:
   case LANE_SHR: return fold_shift(b, p, in[0], has_c, bits);

@@ -76,7 +76,9 @@ static void put_attrs(Printer *p, const LaneOp *op) {
     case LANE_ATTR_TO: shown = true; break;
     case LANE_ATTR_BUFFER: shown = op->buffer >= 0; break;
     case LANE_ATTR_TEXT: shown = op->text != NULL; break;
-    case LANE_ATTR_IMM: shown = op->code == LANE_CONST || op->code == LANE_PARAM || op->code == LANE_SHFL || op->imm != 0; break;
+    case LANE_ATTR_IMM:
+      shown = op->code == LANE_CONST || op->code == LANE_PARAM || op->code == LANE_SHFL || op->imm != 0;
+      break;
     default: shown = a->always_shown || byte != 0;
     }
     if (!shown) continue;

@@ -1,6 +1,8 @@
-/* The tables of the lane IR as data: lane_info and lane_kind_info from lane.def and lane.h, and what each attribute is called.
+/* The tables of the lane IR as data: lane_info and lane_kind_info from lane.def and lane.h, and what each attribute is
+ * called.
  *
- * lane.def names an operation's attributes in one string. Each is a field of LaneOp; most are one byte, which may stand for a word.
+ * lane.def names an operation's attributes in one string. Each is a field of LaneOp; most are one byte, which may stand
+ * for a word.
  */
 #include "gpu/lane_table.h"
 
@@ -17,14 +19,15 @@ const LaneKindInfo lane_kind_info[LK_COUNT] = {
 #define HIGH(s) (sizeof(s) == 3 ? -1 : (s)[sizeof(s) - 2] - '0')
 
 const LaneInfo lane_info[LANE_COUNT] = {
-#define LANE(id, name, in, out, regions, effects, attrs)                                                                                  \
+#define LANE(id, name, in, out, regions, effects, attrs)                                                               \
   [LANE_##id] = {name, LOW(in), HIGH(in), LOW(out), HIGH(out), regions, LE_##effects, attrs},
 #include "gpu/lane.def"
 #undef LANE
 };
 
-const char *const lane_special_names[SP_COUNT] = {"tid.x",    "laneid",   "ctaid.x", "ctaid.y",     "ctaid.z", "nctaid.x",
-                                                  "nctaid.y", "nctaid.z", "clock64", "globaltimer", "smid"};
+const char *const lane_special_names[SP_COUNT] = {"tid.x",   "laneid",      "ctaid.x",  "ctaid.y",
+                                                  "ctaid.z", "nctaid.x",    "nctaid.y", "nctaid.z",
+                                                  "clock64", "globaltimer", "smid"};
 
 /* ---- kinds and types ---- */
 
@@ -121,10 +124,12 @@ static const char *const shuffles[] = {"bfly", "up", "down", "idx"};
 static const char *const votes[] = {"any", "all", "ballot"};
 static const char *const preds[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 
-#define FLAG(name, field) {name, LANE_ATTR_FLAG, offsetof(LaneOp, field), false, NULL, 0}
-#define WORD(name, field, words, always) \
-  {name, LANE_ATTR_WORD, offsetof(LaneOp, field), always, words, (int)(sizeof(words) / sizeof *(words))}
-#define NUMBER(name, field) {name, LANE_ATTR_NUMBER, offsetof(LaneOp, field), false, NULL, 0}
+#define FLAG(name, field)                                                                                              \
+  { name, LANE_ATTR_FLAG, offsetof(LaneOp, field), false, NULL, 0 }
+#define WORD(name, field, words, always)                                                                               \
+  { name, LANE_ATTR_WORD, offsetof(LaneOp, field), always, words, (int)(sizeof(words) / sizeof *(words)) }
+#define NUMBER(name, field)                                                                                            \
+  { name, LANE_ATTR_NUMBER, offsetof(LaneOp, field), false, NULL, 0 }
 
 static const LaneAttr attrs[] = {
     {"imm", LANE_ATTR_IMM, 0, false, NULL, 0},

@@ -1,14 +1,16 @@
 /* Running lane IR on a CPU: for tests, and as a device where there is no GPU.
  *
- * A block's threads go in step. Each operation is done for all threads before the next one; control keeps a mask of the threads it is for:
+ * A block's threads go in step. Each operation is done for all threads before the next one; control keeps a mask of the
+ * threads it is for:
  *
  *     if p     the mask and p, then the mask and not p
- *     for      round after round with those threads whose counter is not yet at its end; carried values are written under the mask
- *     while    likewise, with those for which the condition held
+ *     for      round after round with those threads whose counter is not yet at its end; carried values are written
+ * under the mask while    likewise, with those for which the condition held
  *
- * Operations without effect ignore the mask (sim_pure.c): SSA sees to it that nobody reads what an inactive thread computes. So threads
- * that diverge run one after the other, as on a GPU without forward progress between them: a thread must not wait for another of its block.
- * `uniform` is checked where it is claimed. Programs of one call run one after the other.
+ * Operations without effect ignore the mask (sim_pure.c): SSA sees to it that nobody reads what an inactive thread
+ * computes. So threads that diverge run one after the other, as on a GPU without forward progress between them: a
+ * thread must not wait for another of its block. `uniform` is checked where it is claimed. Programs of one call run one
+ * after the other.
  */
 #include "gpu/sim_plan.h"
 
@@ -66,7 +68,8 @@ static void drop_exited(const SimRun *r, SimMask *m) {
 }
 
 static bool not_uniform(SimRun *r, const SimOp *o, const SimMask *m) {
-  return sim_fault(r, o->op, -1, "a uniform '%s' on which threads differ: %d go on, others do not", lane_info[o->op->code].name, m->count);
+  return sim_fault(r, o->op, -1, "a uniform '%s' on which threads differ: %d go on, others do not",
+                   lane_info[o->op->code].name, m->count);
 }
 
 /* ---- control ---- */
@@ -92,7 +95,8 @@ static bool run_if(SimRun *r, const SimOp *o, SimMask *m, int depth) {
 static bool goes_on(const SimRun *r, const SimOp *o, int t) {
   const LaneOp *op = o->op;
   LaneType type = op->in[0]->type;
-  uint64_t iv = sim_get(r, o->body[0]->args[0], type, t), ub = sim_get(r, o->in[1], type, t), step = sim_get(r, o->in[2], type, t);
+  uint64_t iv = sim_get(r, o->body[0]->args[0], type, t), ub = sim_get(r, o->in[1], type, t),
+           step = sim_get(r, o->in[2], type, t);
   switch (op->kind) {
   case LK_U32:
   case LK_U64: return iv < ub;
@@ -108,7 +112,8 @@ static bool run_for(SimRun *r, const SimOp *o, SimMask *m, int depth) {
   SimMask on = {r->masks[2 * depth], m->count};
   memcpy(on.on, m->on, (size_t)r->threads);
   copy_value(r, r->regs + body->args[0], r->regs + o->in[0], type, m);
-  for (int i = 3; i < op->in_count; i++) copy_value(r, r->regs + body->args[i - 2], r->regs + o->in[i], op->in[i]->type, m);
+  for (int i = 3; i < op->in_count; i++)
+    copy_value(r, r->regs + body->args[i - 2], r->regs + o->in[i], op->in[i]->type, m);
   for (;;) {
     int before = on.count, count = 0;
     for (int t = 0; t < r->threads; t++)
@@ -119,9 +124,11 @@ static bool run_for(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     if (!run_block(r, body, &on, depth + 1)) return false;
     hand_on(r, body, 0, body->args + 1, &on);
     for (int t = 0; t < r->threads; t++)
-      if (on.on[t]) sim_set(r, body->args[0], type, t, sim_get(r, body->args[0], type, t) + sim_get(r, o->in[2], type, t));
+      if (on.on[t])
+        sim_set(r, body->args[0], type, t, sim_get(r, body->args[0], type, t) + sim_get(r, o->in[2], type, t));
   }
-  for (int i = 0; i < op->out_count; i++) copy_value(r, r->regs + o->out[i], r->regs + body->args[i + 1], op->out[i]->type, m);
+  for (int i = 0; i < op->out_count; i++)
+    copy_value(r, r->regs + o->out[i], r->regs + body->args[i + 1], op->out[i]->type, m);
   return true;
 }
 
@@ -129,7 +136,8 @@ static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
   const LaneOp *op = o->op;
   SimMask on = {r->masks[2 * depth], m->count}, leaving = {r->masks[2 * depth + 1], 0};
   memcpy(on.on, m->on, (size_t)r->threads);
-  for (int i = 0; i < op->in_count; i++) copy_value(r, r->regs + o->body[0]->args[i], r->regs + o->in[i], op->in[i]->type, m);
+  for (int i = 0; i < op->in_count; i++)
+    copy_value(r, r->regs + o->body[0]->args[i], r->regs + o->in[i], op->in[i]->type, m);
   while (on.count) {
     if (!run_block(r, o->body[0], &on, depth + 1)) return false;
     if (!on.count) break;
@@ -169,7 +177,10 @@ static void special(SimRun *r, const SimOp *o) {
   default: break;
   }
   for (int t = 0; t < r->threads; t++)
-    sim_set(r, o->out[0], type, t, o->op->special == SP_TID_X ? (uint64_t)t : o->op->special == SP_LANE ? (uint64_t)(t & 31) : v);
+    sim_set(r, o->out[0], type, t,
+            o->op->special == SP_TID_X  ? (uint64_t)t
+            : o->op->special == SP_LANE ? (uint64_t)(t & 31)
+                                        : v);
 }
 
 static void leave(SimRun *r, const SimOp *o, SimMask *m) {
@@ -232,7 +243,8 @@ static bool run_program(SimRun *r, int64_t program) {
   return run_block(r, r->plan->body, &all, 1);
 }
 
-static SimRun *prepare(Context *cx, const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault) {
+static SimRun *prepare(Context *cx, const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o,
+                       LaneSimFault *fault) {
   Arena *arena = cx->arena;
   SimRun *r = NEW(arena, SimRun);
   SimPlan *plan = sim_plan(cx, f);
@@ -257,7 +269,8 @@ static SimRun *prepare(Context *cx, const LaneFunc *f, const uint64_t *args, con
       sim_set(r, plan->params[i], type, t, bits & lane_type_mask(type));
     }
   for (int i = 0; i < plan->fixed.n; i++)
-    for (int t = 0; t < threads; t++) sim_set(r, plan->fixed.at[i].offset, plan->fixed.at[i].type, t, plan->fixed.at[i].bits);
+    for (int t = 0; t < threads; t++)
+      sim_set(r, plan->fixed.at[i].offset, plan->fixed.at[i].type, t, plan->fixed.at[i].bits);
   return r;
 }
 

@@ -1,8 +1,9 @@
 /* The simulator's loads, stores and atomics, of global memory (this process's own) and of a block's shared memory.
  *
- * Shared memory has a shadow: for each byte the thread that wrote it last and those that read it since, with the time, which counts
- * barriers. Two accesses by different threads, one of them a write, need a barrier between: one of the block, or of their warp when they are
- * of one. Two writes of the same bytes are let pass: copies that hold one element may all store it. Atomics go with atomics.
+ * Shared memory has a shadow: for each byte the thread that wrote it last and those that read it since, with the time,
+ * which counts barriers. Two accesses by different threads, one of them a write, need a barrier between: one of the
+ * block, or of their warp when they are of one. Two writes of the same bytes are let pass: copies that hold one element
+ * may all store it. Atomics go with atomics.
  */
 #include "gpu/sim_plan.h"
 
@@ -30,7 +31,8 @@ static const char *buffer_name(const Access *a) {
 static bool race(const Access *a, uint64_t byte, int other, const char *did) {
   char who[32] = "other threads";
   if (other >= 0) snprintf(who, sizeof who, "thread %d", other);
-  return sim_fault(a->r, a->o->op, a->thread, "race in shared memory: thread %d %s byte %llu (buffer '%s') that %s %s, without a barrier between",
+  return sim_fault(a->r, a->o->op, a->thread,
+                   "race in shared memory: thread %d %s byte %llu (buffer '%s') that %s %s, without a barrier between",
                    a->thread, a->write ? "writes" : "reads", (ull)byte, buffer_name(a), who, did);
 }
 
@@ -46,12 +48,17 @@ static bool note_read(const Access *a, uint64_t first) {
   for (int i = 0; i < a->bytes; i++) {
     SimShadow *s = &r->shadow[first + (uint64_t)i];
     if (s->written < r->block_start)
-      return sim_fault(r, a->o->op, t, "thread %d reads byte %llu of shared memory (buffer '%s'), which nobody has written", t, (ull)first + (ull)i, buffer_name(a));
+      return sim_fault(r, a->o->op, t,
+                       "thread %d reads byte %llu of shared memory (buffer '%s'), which nobody has written", t,
+                       (ull)first + (ull)i, buffer_name(a));
     if (a->o->op->buffer >= 0 && s->buffer >= 0 && s->buffer != a->o->op->buffer)
-      return sim_fault(r, a->o->op, t, "thread %d reads byte %llu of shared memory (buffer '%s'), which was written last as buffer '%s'", t,
-                       (ull)first + (ull)i, buffer_name(a), r->plan->f->buffers.at[s->buffer].name);
+      return sim_fault(
+          r, a->o->op, t,
+          "thread %d reads byte %llu of shared memory (buffer '%s'), which was written last as buffer '%s'", t,
+          (ull)first + (ull)i, buffer_name(a), r->plan->f->buffers.at[s->buffer].name);
     int writer = s->writer & ~SIM_ATOMIC;
-    if (writer != t && !(a->atomic && s->writer & SIM_ATOMIC) && is_recent(a, s->written, writer / 32)) return race(a, first + (uint64_t)i, writer, "wrote");
+    if (writer != t && !(a->atomic && s->writer & SIM_ATOMIC) && is_recent(a, s->written, writer / 32))
+      return race(a, first + (uint64_t)i, writer, "wrote");
     if (a->atomic) continue; /* noted as a write */
     bool fresh = s->read >= r->block_sync && s->read >= r->block_start;
     if (!fresh) s->reader = (uint16_t)t;
@@ -73,8 +80,10 @@ static bool note_write(const Access *a, uint64_t first, const void *new_bytes) {
     SimShadow *s = &r->shadow[first + (uint64_t)i];
     int writer = s->writer & ~SIM_ATOMIC;
     bool both_atomic = a->atomic && s->writer & SIM_ATOMIC;
-    bool same = !a->atomic && !(s->writer & SIM_ATOMIC) && r->shared[first + (uint64_t)i] == ((const char *)new_bytes)[i];
-    if (writer != t && !both_atomic && !same && is_recent(a, s->written, writer / 32)) return race(a, first + (uint64_t)i, writer, "wrote");
+    bool same =
+        !a->atomic && !(s->writer & SIM_ATOMIC) && r->shared[first + (uint64_t)i] == ((const char *)new_bytes)[i];
+    if (writer != t && !both_atomic && !same && is_recent(a, s->written, writer / 32))
+      return race(a, first + (uint64_t)i, writer, "wrote");
     if (s->read >= r->block_start) {
       if (s->reader == SIM_MANY) {
         if (s->read >= r->block_sync) return race(a, first + (uint64_t)i, -1, "read");
@@ -96,19 +105,27 @@ static char *reach(const Access *a) {
   SimRun *r = a->r;
   const LaneOp *op = a->o->op;
   if (a->address % (uint64_t)a->bytes)
-    return sim_fault(r, op, a->thread, "%s of %d bytes at address 0x%llx, which is not a multiple of %d", a->write ? "a store" : "a load", a->bytes, (ull)a->address, a->bytes), NULL;
+    return sim_fault(r, op, a->thread, "%s of %d bytes at address 0x%llx, which is not a multiple of %d",
+                     a->write ? "a store" : "a load", a->bytes, (ull)a->address, a->bytes),
+           NULL;
   if (op->space == SPACE_GLOBAL) {
     if (r->o->check && !r->o->check(r->o->check_arg, a->address, a->bytes, a->write))
-      return sim_fault(r, op, a->thread, "%s of %d bytes at address 0x%llx, which is no memory of the kernel's", a->write ? "a store" : "a load", a->bytes, (ull)a->address), NULL;
+      return sim_fault(r, op, a->thread, "%s of %d bytes at address 0x%llx, which is no memory of the kernel's",
+                       a->write ? "a store" : "a load", a->bytes, (ull)a->address),
+             NULL;
     return (char *)(uintptr_t)a->address;
   }
   uint64_t end = a->address + (uint64_t)a->bytes;
   if (end > (uint64_t)r->plan->shared_bytes)
-    return sim_fault(r, op, a->thread, "shared memory at byte %llu of %d", (ull)a->address, r->plan->shared_bytes), NULL;
+    return sim_fault(r, op, a->thread, "shared memory at byte %llu of %d", (ull)a->address, r->plan->shared_bytes),
+           NULL;
   if (op->buffer >= 0 && op->buffer < r->plan->f->buffers.n) {
-    uint64_t first = (uint64_t)r->plan->buffer_offset[op->buffer], bytes = (uint64_t)r->plan->f->buffers.at[op->buffer].bytes;
+    uint64_t first = (uint64_t)r->plan->buffer_offset[op->buffer],
+             bytes = (uint64_t)r->plan->f->buffers.at[op->buffer].bytes;
     if (a->address < first || end > first + bytes)
-      return sim_fault(r, op, a->thread, "byte %lld of shared buffer '%s', which has %llu", (long long)(a->address - first), buffer_name(a), (ull)bytes), NULL;
+      return sim_fault(r, op, a->thread, "byte %lld of shared buffer '%s', which has %llu",
+                       (long long)(a->address - first), buffer_name(a), (ull)bytes),
+             NULL;
   }
   return r->shared + a->address;
 }
@@ -127,7 +144,7 @@ static bool begin(SimRun *r, const SimOp *o, int t, int elements, bool write, Ac
 static uint64_t read_element(LaneKind k, const char *p) {
   switch (k) {
   case LK_PRED: return *(const uint8_t *)p != 0;
-  case LK_S8: return (uint32_t)(int32_t)*(const int8_t *)p;
+  case LK_S8: return (uint32_t)(int32_t) * (const int8_t *)p;
   case LK_U8: return *(const uint8_t *)p;
   case LK_S16: {
     int16_t v;
@@ -193,12 +210,12 @@ bool sim_store(SimRun *r, const SimOp *o, const SimMask *m) {
 
 /* ---- atomics: a loop of compare and exchange on the element ---- */
 
-#define EXCHANGE_LOOP(type)                                                                                                               \
-  {                                                                                                                                       \
-    type *at = (type *)(void *)p, old = __atomic_load_n(at, __ATOMIC_SEQ_CST), next;                                                      \
-    do next = (type)lane_eval_rmw(rmw, k, old, y, z);                                                                                     \
-    while (!__atomic_compare_exchange_n(at, &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));                                      \
-    return old;                                                                                                                           \
+#define EXCHANGE_LOOP(type)                                                                                            \
+  {                                                                                                                    \
+    type *at = (type *)(void *)p, old = __atomic_load_n(at, __ATOMIC_SEQ_CST), next;                                   \
+    do next = (type)lane_eval_rmw(rmw, k, old, y, z);                                                                  \
+    while (!__atomic_compare_exchange_n(at, &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));                   \
+    return old;                                                                                                        \
   }
 
 static uint64_t exchange(char *p, int rmw, LaneKind k, uint64_t y, uint64_t z) {
@@ -218,7 +235,8 @@ bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m) {
   for (int t = 0; t < r->threads; t++) {
     if (!m->on[t]) continue;
     if (!sim_guarded(r, o, t)) { /* no value: one that shows when it is used */
-      for (int i = 0; i < op->out_count; i++) sim_set(r, o->out[i], type, t, 0xdeadbeefdeadbeefull & lane_type_mask(type));
+      for (int i = 0; i < op->out_count; i++)
+        sim_set(r, o->out[i], type, t, 0xdeadbeefdeadbeefull & lane_type_mask(type));
       continue;
     }
     Access a;
@@ -235,7 +253,9 @@ bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m) {
     for (int i = 0; i < n; i++) {
       uint64_t y = sim_get(r, o->in[i + 1], type, t), z = cas ? sim_get(r, o->in[2], type, t) : 0;
       uint64_t old = exchange(p + i * bytes, op->rmw, op->kind, y, z);
-      if (i < op->out_count) sim_set(r, o->out[i], type, t, op->kind == LK_S8 || op->kind == LK_S16 ? read_element(op->kind, (const char *)&old) : old);
+      if (i < op->out_count)
+        sim_set(r, o->out[i], type, t,
+                op->kind == LK_S8 || op->kind == LK_S16 ? read_element(op->kind, (const char *)&old) : old);
     }
   }
   return true;

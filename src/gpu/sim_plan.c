@@ -1,20 +1,23 @@
 /* Making a LaneFunc ready for the simulator: once a call, not once a block.
  *
- * Each value gets a place in the register file, by a linear scan: operations are numbered in the order of the text, a value lives from its
- * definition to its last use, or to the end of every loop that uses it but does not contain its definition; what a loop carries lives as
- * long as the loop. Constants are merged and keep their places. A place freed at an operation is not given to that operation's own results,
- * so that what moves between lanes never writes over what it still reads.
+ * Each value gets a place in the register file, by a linear scan: operations are numbered in the order of the text, a
+ * value lives from its definition to its last use, or to the end of every loop that uses it but does not contain its
+ * definition; what a loop carries lives as long as the loop. Constants are merged and keep their places. A place freed
+ * at an operation is not given to that operation's own results, so that what moves between lanes never writes over what
+ * it still reads.
  */
 #include "gpu/sim_plan.h"
 
 static const int type_bytes[] = {[LT_PRED] = 1, [LT_B16] = 2, [LT_B32] = 4, [LT_B64] = 8};
 
-typedef struct Interval { int def, last, next_dying; } Interval; /* next_dying: the next value that dies at the same place, + 1 */
+typedef struct Interval {
+  int def, last, next_dying;
+} Interval; /* next_dying: the next value that dies at the same place, + 1 */
 
 typedef struct Planner {
   SimPlan *plan;
   Arena *arena;
-  Interval *live;          /* by value id */
+  Interval *live; /* by value id */
   int position;
   VEC(int) loop_first;     /* of the loops that are open: position */
   VEC(uint32_t) loop_uses; /* ids used in open loops and defined before them: extended when the loop closes */
@@ -22,20 +25,23 @@ typedef struct Planner {
   uint32_t *place;         /* by value id */
   bool *is_fixed;
   Map *constants;
-  VEC(uint32_t) free[4];   /* by type */
-  uint32_t units;          /* bytes a thread */
+  VEC(uint32_t) free[4]; /* by type */
+  uint32_t units;        /* bytes a thread */
   int depth;
 } Planner;
 
 /* ---- positions and uses ---- */
 
 /* Not run: their value is there from the start. */
-static bool is_constant(const LaneOp *op) { return op->code == LANE_CONST || op->code == LANE_SHARED || op->code == LANE_PARAM; }
+static bool is_constant(const LaneOp *op) {
+  return op->code == LANE_CONST || op->code == LANE_SHARED || op->code == LANE_PARAM;
+}
 
 static void use(Planner *p, const LaneValue *v) {
   Interval *i = &p->live[v->id];
   if (i->last < p->position) i->last = p->position;
-  if (p->loop_first.n && i->def < p->loop_first.at[p->loop_first.n - 1]) vec_push(p->arena, &p->loop_uses, (uint32_t)v->id);
+  if (p->loop_first.n && i->def < p->loop_first.at[p->loop_first.n - 1])
+    vec_push(p->arena, &p->loop_uses, (uint32_t)v->id);
 }
 
 static void define(Planner *p, const LaneValue *v) { p->live[v->id] = (Interval){p->position, p->position, 0}; }
@@ -65,7 +71,8 @@ static void number_block(Planner *p, const LaneBlock *block) {
     for (int i = 0; i < op->out_count; i++) p->live[op->out[i]->id].last = end;
     if (!loops) continue;
     p->loop_first.n--;
-    /* What was defined before the loop lives to its end; what was defined before the loop around it concerns that one too. */
+    /* What was defined before the loop lives to its end; what was defined before the loop around it concerns that one
+     * too. */
     int outer = p->loop_first.n ? p->loop_first.at[p->loop_first.n - 1] : -1, kept = uses_before;
     for (int i = uses_before; i < p->loop_uses.n; i++) {
       uint32_t id = p->loop_uses.at[i];
@@ -147,7 +154,9 @@ static void plan_op(Planner *p, SimOp *o, const LaneOp *op, const LaneType *type
       p->is_fixed[op->out[0]->id] = true;
     } else if (is_constant(op)) {
       bool known = op->buffer >= 0 && op->buffer < p->plan->f->buffers.n;
-      uint64_t bits = op->code == LANE_CONST ? (uint64_t)op->imm : known ? (uint64_t)p->plan->buffer_offset[op->buffer] : 0;
+      uint64_t bits = op->code == LANE_CONST ? (uint64_t)op->imm
+                      : known                ? (uint64_t)p->plan->buffer_offset[op->buffer]
+                                             : 0;
       p->place[op->out[0]->id] = constant_place(p, op->out[0]->type, bits);
       p->is_fixed[op->out[0]->id] = true;
     } else {

@@ -1,7 +1,7 @@
 /* sim_plan: a LaneFunc made ready to run on a CPU, and one block's state while it runs. Private to sim*.c.
  *
- * Every value is an array over the block's threads, of 1, 2, 4 or 8 bytes an element; `regs` holds them all, and a place is used again when
- * its value is dead. An operation runs for all threads before the next begins.
+ * Every value is an array over the block's threads, of 1, 2, 4 or 8 bytes an element; `regs` holds them all, and a
+ * place is used again when its value is dead. An operation runs for all threads before the next begins.
  */
 #ifndef NEREID_SIM_PLAN_H
 #define NEREID_SIM_PLAN_H
@@ -12,21 +12,26 @@ typedef struct SimOp SimOp;
 typedef struct SimBlock SimBlock;
 
 struct SimOp {
-  void (*pure)(const SimOp *o, char *regs, int threads); /* of operations without effect: for all threads, active or not */
+  void (*pure)(const SimOp *o, char *regs,
+               int threads); /* of operations without effect: for all threads, active or not */
   const LaneOp *op;
   uint32_t *in, *out, guard; /* offsets into regs */
   SimBlock *body[2];
 };
 
 struct SimBlock {
-  int count;        /* without what ends it */
+  int count; /* without what ends it */
   SimOp *ops;
   uint32_t *args;
-  SimOp *end;       /* yield or condition; NULL for the func's body */
+  SimOp *end;          /* yield or condition; NULL for the func's body */
   bool end_reads_args; /* what it hands on is in part its own block's arguments: copy in two steps */
 };
 
-typedef struct SimFixed { uint32_t offset; LaneType type; uint64_t bits; } SimFixed;
+typedef struct SimFixed {
+  uint32_t offset;
+  LaneType type;
+  uint64_t bits;
+} SimFixed;
 
 typedef struct SimPlan {
   Context *cx;
@@ -34,8 +39,8 @@ typedef struct SimPlan {
   int threads, warps, depth;    /* depth: of nested control, at most */
   size_t reg_bytes, copy_bytes; /* copy: for end_reads_args */
   SimBlock *body;
-  uint32_t *params;             /* offsets */
-  VEC(SimFixed) fixed;          /* constants: written once */
+  uint32_t *params;    /* offsets */
+  VEC(SimFixed) fixed; /* constants: written once */
   int *buffer_offset;
   int shared_bytes;
 } SimPlan;
@@ -44,12 +49,13 @@ SimPlan *sim_plan(Context *cx, const LaneFunc *f);
 /* sim_pure.c: how to run it; never NULL for a pure operation. */
 void (*sim_pure_function(const LaneOp *op))(const SimOp *, char *, int);
 
-/* What happened to a byte of shared memory last. Times count barriers; 0 in `written` and `read` is before every block. */
+/* What happened to a byte of shared memory last. Times count barriers; 0 in `written` and `read` is before every block.
+ */
 typedef struct SimShadow {
   uint32_t written, read;
-  uint16_t writer;  /* thread; SIM_ATOMIC with it */
-  uint16_t reader;  /* thread, SIM_WARP with a warp for several of one, or SIM_MANY */
-  int16_t buffer;   /* through which it was written */
+  uint16_t writer; /* thread; SIM_ATOMIC with it */
+  uint16_t reader; /* thread, SIM_WARP with a warp for several of one, or SIM_MANY */
+  int16_t buffer;  /* through which it was written */
   int16_t unused;
 } SimShadow;
 enum { SIM_ATOMIC = 0x8000, SIM_WARP = 0x4000, SIM_MANY = 0x7fff };
@@ -60,9 +66,9 @@ typedef struct SimRun {
   LaneSimFault *fault;
   int threads;
   char *regs, *copy;
-  uint8_t **masks;      /* two a level of control */
+  uint8_t **masks; /* two a level of control */
   uint8_t *exited;
-  int live;             /* threads that have not ended */
+  int live; /* threads that have not ended */
   int32_t program[3];
   char *shared;
   SimShadow *shadow;
@@ -71,7 +77,10 @@ typedef struct SimRun {
 } SimRun;
 
 /* Which threads an operation is for. */
-typedef struct SimMask { uint8_t *on; int count; } SimMask;
+typedef struct SimMask {
+  uint8_t *on;
+  int count;
+} SimMask;
 
 /* Records a fault of one thread (-1: of the block) and returns false. */
 bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...) PRINTF_LIKE(4, 5);

@@ -1,7 +1,8 @@
 /* Operations without effect, for all threads of a block at once.
  *
- * Inactive threads compute too: what they get nobody reads, and nothing here can fault. The common operations have a loop of their own that
- * the compiler turns into vector instructions; all others go through lane_eval thread by thread, which says what each means.
+ * Inactive threads compute too: what they get nobody reads, and nothing here can fault. The common operations have a
+ * loop of their own that the compiler turns into vector instructions; all others go through lane_eval thread by thread,
+ * which says what each means.
  */
 #include "gpu/sim_plan.h"
 
@@ -12,50 +13,50 @@ typedef void (*Pure)(const SimOp *o, char *regs, int threads);
 #define OUT(type) type *out = (type *)(void *)(regs + o->out[0])
 #define IN(type, i) ((const type *)(const void *)(regs + o->in[i]))
 
-#define LOOP1(name, to, from, expr)                                                                                                       \
-  static void name(const SimOp *o, char *regs, int threads) {                                                                             \
-    OUT(to);                                                                                                                              \
-    const from *a = IN(from, 0);                                                                                                          \
-    for (int t = 0; t < threads; t++) {                                                                                                   \
-      from x = a[t];                                                                                                                      \
-      out[t] = (to)(expr);                                                                                                                \
-    }                                                                                                                                     \
+#define LOOP1(name, to, from, expr)                                                                                    \
+  static void name(const SimOp *o, char *regs, int threads) {                                                          \
+    OUT(to);                                                                                                           \
+    const from *a = IN(from, 0);                                                                                       \
+    for (int t = 0; t < threads; t++) {                                                                                \
+      from x = a[t];                                                                                                   \
+      out[t] = (to)(expr);                                                                                             \
+    }                                                                                                                  \
   }
-#define LOOP2(name, to, from, expr)                                                                                                       \
-  static void name(const SimOp *o, char *regs, int threads) {                                                                             \
-    OUT(to);                                                                                                                              \
-    const from *a = IN(from, 0), *b = IN(from, 1);                                                                                        \
-    for (int t = 0; t < threads; t++) {                                                                                                   \
-      from x = a[t], y = b[t];                                                                                                            \
-      out[t] = (to)(expr);                                                                                                                \
-    }                                                                                                                                     \
+#define LOOP2(name, to, from, expr)                                                                                    \
+  static void name(const SimOp *o, char *regs, int threads) {                                                          \
+    OUT(to);                                                                                                           \
+    const from *a = IN(from, 0), *b = IN(from, 1);                                                                     \
+    for (int t = 0; t < threads; t++) {                                                                                \
+      from x = a[t], y = b[t];                                                                                         \
+      out[t] = (to)(expr);                                                                                             \
+    }                                                                                                                  \
   }
-#define LOOP3(name, to, from, expr)                                                                                                       \
-  static void name(const SimOp *o, char *regs, int threads) {                                                                             \
-    OUT(to);                                                                                                                              \
-    const from *a = IN(from, 0), *b = IN(from, 1), *c = IN(from, 2);                                                                      \
-    for (int t = 0; t < threads; t++) {                                                                                                   \
-      from x = a[t], y = b[t], z = c[t];                                                                                                  \
-      out[t] = (to)(expr);                                                                                                                \
-    }                                                                                                                                     \
+#define LOOP3(name, to, from, expr)                                                                                    \
+  static void name(const SimOp *o, char *regs, int threads) {                                                          \
+    OUT(to);                                                                                                           \
+    const from *a = IN(from, 0), *b = IN(from, 1), *c = IN(from, 2);                                                   \
+    for (int t = 0; t < threads; t++) {                                                                                \
+      from x = a[t], y = b[t], z = c[t];                                                                               \
+      out[t] = (to)(expr);                                                                                             \
+    }                                                                                                                  \
   }
-#define SHIFT(name, type, expr)                                                                                                           \
-  static void name(const SimOp *o, char *regs, int threads) {                                                                             \
-    OUT(type);                                                                                                                            \
-    const type *a = IN(type, 0);                                                                                                          \
-    const uint32_t *b = IN(uint32_t, 1);                                                                                                  \
-    for (int t = 0; t < threads; t++) {                                                                                                   \
-      type x = a[t];                                                                                                                      \
-      uint32_t n = b[t];                                                                                                                  \
-      out[t] = (type)(expr);                                                                                                              \
-    }                                                                                                                                     \
+#define SHIFT(name, type, expr)                                                                                        \
+  static void name(const SimOp *o, char *regs, int threads) {                                                          \
+    OUT(type);                                                                                                         \
+    const type *a = IN(type, 0);                                                                                       \
+    const uint32_t *b = IN(uint32_t, 1);                                                                               \
+    for (int t = 0; t < threads; t++) {                                                                                \
+      type x = a[t];                                                                                                   \
+      uint32_t n = b[t];                                                                                               \
+      out[t] = (type)(expr);                                                                                           \
+    }                                                                                                                  \
   }
-#define SELECT(name, type)                                                                                                                \
-  static void name(const SimOp *o, char *regs, int threads) {                                                                             \
-    OUT(type);                                                                                                                            \
-    const uint8_t *p = IN(uint8_t, 0);                                                                                                    \
-    const type *a = IN(type, 1), *b = IN(type, 2);                                                                                        \
-    for (int t = 0; t < threads; t++) out[t] = p[t] ? a[t] : b[t];                                                                        \
+#define SELECT(name, type)                                                                                             \
+  static void name(const SimOp *o, char *regs, int threads) {                                                          \
+    OUT(type);                                                                                                         \
+    const uint8_t *p = IN(uint8_t, 0);                                                                                 \
+    const type *a = IN(type, 1), *b = IN(type, 2);                                                                     \
+    for (int t = 0; t < threads; t++) out[t] = p[t] ? a[t] : b[t];                                                     \
   }
 
 /* ---- integers ---- */
@@ -124,14 +125,14 @@ static void unpack_64(const SimOp *o, char *regs, int threads) {
 
 /* ---- comparisons: one function a kind, the predicate chosen outside the loop ---- */
 
-#define COMPARE(name, type)                                                                                                               \
-  LOOP2(name##_eq, uint8_t, type, x == y)                                                                                                 \
-  LOOP2(name##_ne, uint8_t, type, x != y)                                                                                                 \
-  LOOP2(name##_lt, uint8_t, type, x < y)                                                                                                  \
-  LOOP2(name##_le, uint8_t, type, x <= y)                                                                                                 \
-  LOOP2(name##_gt, uint8_t, type, x > y)                                                                                                  \
-  LOOP2(name##_ge, uint8_t, type, x >= y)                                                                                                 \
-  static const Pure name[] = {[CMP_EQ] = name##_eq, [CMP_NE] = name##_ne, [CMP_LT] = name##_lt,                                           \
+#define COMPARE(name, type)                                                                                            \
+  LOOP2(name##_eq, uint8_t, type, x == y)                                                                              \
+  LOOP2(name##_ne, uint8_t, type, x != y)                                                                              \
+  LOOP2(name##_lt, uint8_t, type, x < y)                                                                               \
+  LOOP2(name##_le, uint8_t, type, x <= y)                                                                              \
+  LOOP2(name##_gt, uint8_t, type, x > y)                                                                               \
+  LOOP2(name##_ge, uint8_t, type, x >= y)                                                                              \
+  static const Pure name[] = {[CMP_EQ] = name##_eq, [CMP_NE] = name##_ne, [CMP_LT] = name##_lt,                        \
                               [CMP_LE] = name##_le, [CMP_GT] = name##_gt, [CMP_GE] = name##_ge};
 COMPARE(compare_s32, int32_t)
 COMPARE(compare_u32, uint32_t)
@@ -195,7 +196,8 @@ static Pure integer(const LaneOp *op) {
   case LANE_XOR: return by_width(k, xor_8, xor_32, xor_64);
   case LANE_NOT: return by_width(k, not_8, not_32, NULL);
   case LANE_SHL: return by_width(k, NULL, shl_32, shl_64);
-  case LANE_SHR: return lane_kind_is_signed(k) ? by_width(k, NULL, shr_s32, shr_s64) : by_width(k, NULL, shr_u32, shr_u64);
+  case LANE_SHR:
+    return lane_kind_is_signed(k) ? by_width(k, NULL, shr_s32, shr_s64) : by_width(k, NULL, shr_u32, shr_u64);
   case LANE_MULWIDE: return k == LK_S32 ? mulwide_s32 : k == LK_U32 ? mulwide_u32 : NULL;
   case LANE_MIN: return k == LK_S32 ? min_s32 : k == LK_U32 ? min_u32 : NULL;
   case LANE_MAX: return k == LK_S32 ? max_s32 : k == LK_U32 ? max_u32 : NULL;

@@ -1,7 +1,7 @@
 /* What the lanes of a warp, or the warps of a block, do together: shuffles, votes, reductions, barriers.
  *
- * All lanes of a warp must come to such an operation together. Here that means: of each warp all lanes that have not ended are active, or
- * none; for a barrier of the block, all threads that have not ended.
+ * All lanes of a warp must come to such an operation together. Here that means: of each warp all lanes that have not
+ * ended are active, or none; for a barrier of the block, all threads that have not ended.
  */
 #include "gpu/sim_plan.h"
 
@@ -15,7 +15,8 @@ static bool lanes_of(SimRun *r, const SimOp *o, const SimMask *m, int w, uint32_
     else if (!r->exited[t]) missing = t;
   }
   if (*lanes == 0 || missing < 0) return true;
-  return sim_fault(r, o->op, missing, "'%s' is reached by a part of warp %d only: thread %d is not there", lane_info[o->op->code].name, w, missing);
+  return sim_fault(r, o->op, missing, "'%s' is reached by a part of warp %d only: thread %d is not there",
+                   lane_info[o->op->code].name, w, missing);
 }
 
 /* The lane that lane `lane` reads from, as the PTX ISA says under shfl.sync. */
@@ -31,12 +32,14 @@ static int shuffle_source(const LaneOp *op, int lane, uint32_t b) {
 }
 
 static bool shuffle(SimRun *r, const SimOp *o, int w, uint32_t lanes) {
-  const uint32_t *value = (const uint32_t *)(void *)(r->regs + o->in[0]), *b = (const uint32_t *)(void *)(r->regs + o->in[1]);
+  const uint32_t *value = (const uint32_t *)(void *)(r->regs + o->in[0]),
+                 *b = (const uint32_t *)(void *)(r->regs + o->in[1]);
   uint32_t *out = (uint32_t *)(void *)(r->regs + o->out[0]);
   for (int lane = 0; lane < 32; lane++) {
     if (!(lanes >> lane & 1)) continue;
     int t = 32 * w + lane, source = shuffle_source(o->op, lane, b[t]);
-    if (!(lanes >> source & 1)) return sim_fault(r, o->op, t, "lane %d reads from lane %d, whose thread has ended", lane, source);
+    if (!(lanes >> source & 1))
+      return sim_fault(r, o->op, t, "lane %d reads from lane %d, whose thread has ended", lane, source);
     out[t] = value[32 * w + source];
   }
   return true;
