@@ -27,7 +27,8 @@ static float own_work(const Op *op) {
   int wide = t->ptr || dtype_bits(t->dtype) == 64 ? 2 : 1;
   int64_t c;
   switch (op->code) {
-  case OP_CONST: case OP_SPLAT: case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_HINT: return 0;
+  case OP_CONST: case OP_SPLAT: return 0;
+  case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_HINT: return 0.05f; /* so that chains of them end */
   case OP_DIV: case OP_REM:
     if (dtype_is_float(t->dtype)) return 10;
     if (value_is_const(op->in[1], &c)) return (float)((c & (c - 1)) ? 6 * wide : 2 * wide);
