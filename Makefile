@@ -49,6 +49,13 @@ $(BUILD)/tests/kernels/test_%: tests/kernels/test_%.c tests/kernels/harness.c te
 	$(CC) $(ALL_CFLAGS) -DKERNELS_DIR='"$(CURDIR)/kernels"' -o $@ $< tests/kernels/harness.c $(BUILD)/libnereid.a -lcmocka $(LIBS)
 KERNEL_TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernels/test_*.c))
 unit: $(UNIT) $(KERNEL_TESTS)
+# The CUDA device is tested against a driver of its own making.
+FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
+$(FAKE_CUDA): tests/unit/fake_cuda.c tests/unit/fake_cuda.h
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
+$(BUILD)/tests/unit/test_cuda: $(FAKE_CUDA) tests/unit/fake_cuda.h
+$(BUILD)/tests/unit/test_cuda: ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 # The support text is always compiled so (src/cpu/cc.c): its integers wrap.
 $(BUILD)/tests/unit/test_support_%: ALL_CFLAGS += -fwrapv -fno-strict-aliasing
 

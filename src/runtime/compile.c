@@ -62,7 +62,7 @@ static void keep_c_slots(Specialization *s, Context *cx) {
   s->slot_count = n;
   for (int i = 0; i < n; i++) {
     const ParamRule *r = &s->kernel->rules[i];
-    s->slots[i] = (ArgSlot){.kind = SLOT_ARG, .param = i, .dtype = r->dtype, .is_pointer = r->forced_pointer, .align = r->align};
+    s->slots[i] = (ArgSlot){.kind = SLOT_ARG, .param = i, .dtype = r->dtype, .is_pointer = r->forced_pointer, .align = r->forced_target ? 0 : r->align};
     s->pointer_count += r->forced_pointer;
   }
 }

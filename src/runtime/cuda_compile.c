@@ -150,15 +150,6 @@ static void make_diag(CudaKernel *k, Context *cx, const LaneFunc *f, volatile ne
   fail(cx, (Span){0}, "%d bytes of the host's memory, for what the kernel prints, cannot be page-locked: %s", DIAG_BYTES, text);
 }
 
-/* Until all parts of src/gpu are there. */
-#if !__has_include("gpu/shared.c") || !__has_include("gpu/sim.c") || !__has_include("gpu/lane_verify.c") || \
-    !__has_include("gpu/lower_dot.c")
-void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
-  (void)check_shared, (void)make_diag;
-  *phase = NEREID_UNSUPPORTED;
-  fail_hint(cx, (Span){0}, "use cpu or interp", "this version of Nereid does not compile Triton kernels for NVIDIA GPUs yet");
-}
-#else
 void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   CudaKernel *k = cuda_kernel_create(s, cx);
   Cuda *c = k->cuda;
@@ -199,7 +190,6 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   s->info.registers = k->registers;
   s->info.shared_bytes = (int)k->shared_bytes;
 }
-#endif
 
 /* The machine code is for this very GPU: sm_90a rather than sm_90 from Hopper on, as kernels that use its own instructions want. */
 void cuda_compile_c(Specialization *s, Context *cx, volatile nereid_status *phase) {

@@ -118,7 +118,7 @@ static const KernelInfo *make_instance(nereid_module *m, const char *name, size_
     }
     context_end_try(cx);
   } else {
-    error_from_context(error, NEREID_BAD_SOURCE, cx);
+    error_from_context(error, NEREID_BAD_ARGUMENT, cx);
   }
   context_destroy(cx);
   return found;
