@@ -528,7 +528,7 @@ static void test_cuda_c_arguments(void **state) {
   BAD(LAUNCH("a::b::scale", f->add, 4), "error: kernel 'a::b::scale' of k.cu is a template\n  hint: name its arguments too, as in \"k<float, 4>\"\n");
   assert_says(LAUNCH("a::b::scale<float, 1, 2>", f->add, 4), NEREID_BAD_ARGUMENT, "the template has fewer parameters than arguments are given");
   assert_says(LAUNCH("a::b::scale<>", f->add, 4), NEREID_BAD_ARGUMENT, "the template needs an argument for this parameter");
-  BAD(LAUNCH("ad", f->add, 4), "error: k.cu has no kernel 'ad'\n  hint: did you mean 'add'?\n");
+  BAD(LAUNCH("addd", f->add, 4), "error: k.cu has no kernel 'addd'\n  hint: did you mean 'add'?\n");
   nereid_arg scale[] = {nereid_pointer(f->p[0], NEREID_F16), nereid_pointer(f->p[1], NEREID_F16), nereid_float(0.5), nereid_int((int64_t)1 << 40)};
   assert_ok(LAUNCH("a::b::scale<__half>", scale, 4));
   assert_string_equal(fake->nvrtc_names, "a::b::scale<__half>");

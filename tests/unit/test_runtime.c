@@ -10,14 +10,19 @@ enum { DEVICE_COUNT = 3 };
 
 static void test_devices(void **state) {
   nereid_device_info info[8];
+  setenv("NEREID_LIBCUDA", "/nonexistent", 1);
   int n = nereid_devices(info, 8);
-  assert_int_equal(n, 2);
+  assert_int_equal(n, 4);
   assert_string_equal(info[0].name, "cpu");
   assert_true(info[0].available);
   assert_true(info[0].threads >= 1 && info[0].memory_bytes > 0);
   assert_non_null(strstr(info[0].description, "thread"));
   assert_string_equal(info[1].name, "interp");
-  assert_int_equal(nereid_devices(NULL, 0), 2);
+  assert_string_equal(info[2].name, "sim");
+  assert_string_equal(info[3].name, "cuda");
+  assert_false(info[3].available);
+  assert_int_equal(nereid_devices(NULL, 0), 4);
+  unsetenv("NEREID_LIBCUDA");
   nereid_device_close(NULL);
 }
 

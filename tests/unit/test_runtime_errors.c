@@ -37,7 +37,7 @@ static int teardown(void **state) {
 
 static void test_device_names(void **state) {
   nereid_device *d = NULL;
-  assert_error(nereid_device_open("gpu", &d, &error), NEREID_NO_DEVICE, "error: there is no device 'gpu'\n  hint: there are cpu, cpu:THREADS, interp and cuda:N\n");
+  assert_error(nereid_device_open("gpu", &d, &error), NEREID_NO_DEVICE, "error: there is no device 'gpu'\n  hint: there are cpu, cpu:THREADS, interp, sim and cuda:N\n");
   static const char *const bad[] = {"0", "-1", "1025", "x", "", "1x", "99999999999999999999"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     char name[64], want[256];
