@@ -294,7 +294,8 @@ static Tensor without_axis(Tensor t, int axis) {
 static int random_warps(void) { return 1 << below(6); }
 
 static const Dtype integers[] = {DT_I8, DT_U8, DT_I16, DT_U16, DT_I32, DT_U32, DT_I64, DT_U64};
-static const Dtype all_types[] = {DT_I1, DT_I8, DT_U8, DT_I16, DT_U16, DT_I32, DT_U32, DT_I64, DT_U64, DT_F8E5, DT_F8E4NV, DT_F16, DT_BF16, DT_F32, DT_F64};
+static const Dtype all_types[] = {DT_I1, DT_I8, DT_U8, DT_I16, DT_U16, DT_I32, DT_U32, DT_I64, DT_U64, DT_F8E5, DT_F8E4NV,
+                                  DT_F8E4B15, DT_F8E4B8, DT_F8E5B16, DT_F16, DT_BF16, DT_F32, DT_F64};
 #define ANY_OF(a) (a)[below(sizeof(a) / sizeof *(a))]
 
 /* ---- the tests ---- */
@@ -304,6 +305,7 @@ static void relayouts(void **state) {
     Kernel k = {.in_count = 1, .out_count = 1, .num_warps = random_warps(), .range = {0}, .out_name = {"r"}};
     Dtype d = i % 2 ? ANY_OF(integers) : DT_I1;
     k.in[0] = k.out[0] = random_tensor(d, i % 10 == 0 ? 14 : 10);
+    if (i % 5 == 0) k.shared_bytes = 8192;
     char text[64];
     buf_printf(&k.body, "  %%r = add %%x0, %%x0 : %s\n", type_text(&k.in[0], text)); /* moved before and after by randomize() */
     check(&k, 4);
@@ -347,8 +349,9 @@ static int write_body(Buf *b, Dtype d, int which) {
 static void reduce_or_scan(bool scan, int count) {
   for (int i = 0; i < count; i++) {
     Kernel k = {.num_warps = random_warps()};
-    Dtype d = i % 3 ? ANY_OF(integers) : i % 2 ? DT_F32 : DT_F64;
-    int which = (int)below(11);
+    Dtype d = i % 12 == 0 ? DT_I1 : i % 3 ? ANY_OF(integers) : i % 2 ? DT_F32 : DT_F64;
+    int which = (int)below(d == DT_I1 ? 8 : 11);
+    if (i % 5 == 0) k.shared_bytes = 16384;
     if (dtype_is_float(d) && ((which >= 3 && which <= 6) || which == 8 || which == 9)) which = 0;
     Tensor t = random_tensor(d, i % 10 == 0 ? 13 : 9);
     int axis = (int)below((uint32_t)t.rank);
@@ -420,8 +423,7 @@ static void gathers(void **state) {
     k.range[1] = -size;
     k.out[0] = k.in[1];
     k.out[0].dtype = k.in[0].dtype;
-    if (i % 7 == 0) k.shared_bytes = 2048;
-    if (k.shared_bytes && numel(&k.in[0]) > 256) k.shared_bytes = 0;
+    if (i % 5 == 0) k.shared_bytes = 16384;
     char text[64];
     buf_printf(&k.body, "  %%r = gather %%x0, %%x1 {axis=%d} : %s\n", axis, type_text(&k.out[0], text));
     check(&k, 2);
@@ -449,6 +451,7 @@ static void dots(void **state) {
                                    {DT_F8E5, DT_F32}, {DT_F8E4NV, DT_F16}, {DT_I32, DT_I64}};
   for (int i = 0; i < 120; i++) {
     Kernel k = {.in_count = 3, .out_count = 1, .num_warps = random_warps(), .range = {2, 2, 2}, .out_name = {"r"}};
+    if (i % 4 == 0) k.shared_bytes = 16384;
     int m = 1 << below(7), n = 1 << below(7), kk = 1 << below(7), batch = below(3) ? 0 : 1 << below(3);
     while (m * n > 1024) m > n ? (m /= 2) : (n /= 2);
     const Dtype *t = types[below(9)];
