@@ -27,7 +27,11 @@ static const struct {
     {"erf", MATH_ERF}, {"floor", MATH_FLOOR}, {"ceil", MATH_CEIL}, {"sqrt_rn", MATH_SQRT_RN},
 };
 
-static Value *apply(Front *fr, MathFn fn, Value *v) { return build_math(&fr->b, fn, 1, &v); }
+/* tl.exp of an f32 is exp2 of a rounded product, as in Triton (its error grows with |x|); libdevice.exp is the exact one. */
+static Value *apply(Front *fr, MathFn fn, Value *v) {
+  if (fn == MATH_EXP && v->type->dtype == DT_F32) fn = MATH_FAST_EXPF;
+  return build_math(&fr->b, fn, 1, &v);
+}
 
 static Py *call_unary(Front *fr, const Builtin *b, Span at, Py **args) {
   for (size_t i = 0; i < sizeof unary_fns / sizeof *unary_fns; i++)

@@ -97,7 +97,8 @@ void launch(const char *device, const char *file, const char *kernel, Call *c, i
   nereid_error *err = NULL;
   nereid_module *m = NULL;
   char path[512];
-  snprintf(path, sizeof path, "%s/%s", KERNELS_DIR, file);
+  const char *dir = getenv("NEREID_KERNELS_DIR"); /* where the program runs on another machine than built it */
+  snprintf(path, sizeof path, "%s/%s", dir ? dir : KERNELS_DIR, file);
   nereid_status status = nereid_module_load(path, &m, &err);
   for (int i = 0; i < c->n && !status; i++) {
     Tensor *t = c->tensors[i];
