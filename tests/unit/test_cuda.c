@@ -1,5 +1,7 @@
 /* The cuda device against a driver that is not there (fake_cuda.c): what is asked of the driver, and what is made of each way in which
  * it fails. What a kernel computes on a GPU is tests/gpu's business. */
+#include "gpu/gpu.h" /* before cmocka, whose `fail` is a macro */
+
 #include "fake_cuda.h"
 #include "runtime_kit.h"
 
@@ -485,6 +487,115 @@ static void test_loading(void **state) {
   assert_says(LAUNCH("crash", &f->add[0], 0), NEREID_BAD_ARGUMENT, "parameter 'p' of kernel 'crash' (1 of 1) is missing");
 }
 
+/* ---- Triton kernels: PTX of ours, and what comes back from kernels that print, assert, or run some programs only ---- */
+
+/* As the kernel `talk` of the kit does it for program 2: its print is the first site, its assert the second. */
+static int run_talk(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  int limit = *(int *)p[1];
+  GpuDiag *d = *(GpuDiag **)p[2];
+  const uint32_t print[7] = {1, 2, 0, 0, 0, 2, 0}, assert[5] = {2, 2, 0, 0, 0};
+  memcpy(d->words + d->used, print, sizeof print);
+  d->used += 7;
+  if (2 >= limit) {
+    memcpy(d->words + d->used, assert, sizeof assert);
+    d->used += 5;
+    d->failed++;
+  }
+  return 0;
+}
+
+static void test_reports(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = kit_module();
+  Lines lines = {0};
+  nereid_options o = {.debug = true, .print = lines_print, .print_arg = &lines};
+  nereid_arg args[] = {nereid_pointer(f->p[0], NEREID_F32), nereid_int(5)};
+  fake_kernel("talk", run_talk);
+  setenv("NEREID_PTXAS", "none", 1); /* the driver compiles */
+  assert_ok(nereid_launch(f->d, NULL, m, "talk", (int64_t[]){3, 1, 1}, args, 2, &o, &error));
+  assert_int_equal(fake->ptx_loaded, 1);
+  assert_int_equal(fake->last_params, 3);
+  assert_int_equal(lines.count, 0);
+  assert_ok(nereid_synchronize(f->d, &error));
+  assert_int_equal(lines.count, 1);
+  assert_non_null(strstr(lines.text, "(2, 0, 0)"));
+  assert_ok(nereid_synchronize(f->d, &error));
+  assert_int_equal(lines.count, 1); /* said once */
+  args[1] = nereid_int(2);
+  assert_ok(nereid_launch(f->d, NULL, m, "talk", (int64_t[]){3, 1, 1}, args, 2, &o, &error));
+  assert_says(nereid_stream_synchronize(f->d, NULL, &error), NEREID_KERNEL_FAULT, "p is too large");
+  assert_int_equal(lines.count, 2);
+  assert_ok(nereid_synchronize(f->d, &error)); /* a failed assert does not end the context */
+  assert_ok(nereid_launch(f->d, NULL, m, "talk", (int64_t[]){3, 1, 1}, args, 2, &o, &error));
+  nereid_module_free(m); /* what it said is kept */
+  assert_int_equal(lines.count, 3);
+  assert_says(nereid_synchronize(f->d, &error), NEREID_KERNEL_FAULT, "p is too large");
+  unsetenv("NEREID_PTXAS");
+}
+
+static int64_t listed[8];
+static int32_t listed_grid[3];
+static int run_mark(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  const GpuProgramList *list = *(GpuProgramList **)p[1];
+  memcpy(listed, list->programs, sizeof listed[0] * grid[0]);
+  memcpy(listed_grid, list->grid, sizeof listed_grid);
+  return 0;
+}
+
+static void test_program_list(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = kit_module();
+  const int64_t grid[3] = {3, 4, 2}, programs[] = {23, 0, 7};
+  nereid_options o = {.programs = programs, .program_count = 3};
+  nereid_arg args[] = {nereid_pointer(f->p[0], NEREID_I32)};
+  fake_kernel("mark", run_mark);
+  setenv("NEREID_PTXAS", "none", 1);
+  assert_ok(nereid_launch(f->d, NULL, m, "mark", grid, args, 1, &o, &error));
+  assert_int_equal(fake->last_grid[0], 3);
+  assert_int_equal(fake->last_grid[1], 1);
+  assert_memory_equal(listed, programs, sizeof programs);
+  for (int i = 0; i < 3; i++) assert_int_equal(listed_grid[i], grid[i]);
+  assert_int_equal(fake->host_allocations, 1); /* the list lives until the kernel has ended */
+  assert_ok(nereid_synchronize(f->d, &error));
+  assert_int_equal(fake->host_allocations, 0);
+  fake->kernel_count = 0;
+  assert_ok(nereid_launch(f->d, NULL, m, "mark", grid, args, 1, NULL, &error)); /* all: another specialization */
+  assert_int_equal(fake->last_grid[1], 4);
+  assert_int_equal(fake->last_params, 1);
+  o.program_count = 0;
+  assert_ok(nereid_launch(f->d, NULL, m, "mark", grid, args, 1, &o, &error));
+  fake_kernel("mark", run_mark);
+  o.program_count = 3;
+  for (int i = 0; i < 200; i++) assert_ok(nereid_launch(f->d, NULL, m, "mark", grid, args, 1, &o, &error));
+  assert_true(fake->host_allocations < 100);
+  nereid_module_free(m);
+  unsetenv("NEREID_PTXAS");
+}
+
+static const char big_text[] = "import triton\nimport triton.language as tl\n\n@triton.jit\ndef big(x, y, N: tl.constexpr):\n"
+                               "    i = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]\n"
+                               "    tl.store(y + tl.trans(i), tl.load(x + i))\n";
+
+/* A GPU of the target's generation may have less shared memory than the target stands for. */
+static void test_shared_memory(void **state) {
+  fake->shared_per_block = 1000;
+  nereid_device *d = kit_device("cuda");
+  nereid_module *m = NULL;
+  void *p = NULL;
+  assert_ok(nereid_module_load_string("big.py", big_text, &m, &error));
+  assert_ok(nereid_alloc(d, 1 << 16, &p, &error));
+  nereid_arg args[] = {nereid_pointer(p, NEREID_F32), nereid_pointer(p, NEREID_F32), nereid_constexpr_int(64)};
+  nereid_error *error = NULL;
+  nereid_status status = nereid_launch(d, NULL, m, "big", one, args, 3, NULL, &error);
+  if (status) { /* the layouts may come to need none */
+    assert_int_equal(status, NEREID_UNSUPPORTED);
+    assert_non_null(strstr(nereid_error_text(error), "bytes of shared memory a block; cuda:0 has 1000\n  hint: use smaller tiles or fewer stages; the largest buffers are "));
+    nereid_error_free(error);
+  }
+  nereid_module_free(m);
+  nereid_device_close(d);
+}
+
 /* ---- CUDA C ---- */
 
 static void assert_param(const nereid_kernel_info *k, int i, const char *name, const char *type) {
@@ -673,7 +784,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       ALONE(test_no_driver), ALONE(test_opening_fails), ALONE(test_rows), ALONE(test_callers_context), ALONE(test_pageable), ALONE(test_blocking_environment), ALONE(test_streams),
       OPEN(test_memory), OPEN(test_registered), OPEN(test_launch), OPEN(test_warm_launch), OPEN(test_pointers), OPEN(test_launch_fails), OPEN(test_illegal_address),
-      OPEN(test_fault_of_several), OPEN(test_fault_after_stream), OPEN(test_blocking), OPEN(test_free_in_flight), OPEN(test_loading), OPEN(test_signatures), OPEN(test_cuda_c_arguments),
+      OPEN(test_fault_of_several), OPEN(test_fault_after_stream), OPEN(test_blocking), OPEN(test_free_in_flight), OPEN(test_loading), OPEN(test_reports), OPEN(test_program_list), ALONE(test_shared_memory), OPEN(test_signatures), OPEN(test_cuda_c_arguments),
       OPEN(test_nvrtc_fails), OPEN(test_inspect), OPEN(test_wrapped_stream), OPEN(test_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
