@@ -25,7 +25,8 @@
  *
  * Copies in `from` give M freedom: a lane's vector that is zero can be added to Ll at will, so that a lane hears itself
  * where it can. Where warps' vectors differ, M has columns for them too, a constant for each warp: all warps hold copies of
- * a row's maximum, say, and each wants its own few of them. After "Linear Layouts" (arXiv 2505.23819), section 5.3, whose rounds come from a basis; these come from P.
+ * a row's maximum, say, and each wants its own few of them. After "Linear Layouts" (arXiv 2505.23819), section 5.3, whose
+ * rounds come from a basis; these come from P.
  */
 #include "layout/layout.h"
 
