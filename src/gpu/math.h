@@ -184,6 +184,9 @@ V d_expm1(B *b, V x);
 V d_log(B *b, V x);
 V d_log1p(B *b, V x);
 DD d_log_dd(B *b, V x);           /* x > 0, finite: about 2^-66 relative */
+/* 1/sqrt(x), x far from where squares overflow: one step of Newton's on the quotient that was rounded twice, with x y^2 - 1 from exact
+ * products. */
+V d_rsqrt_near_one(B *b, V x);
 V d_sinpi(B *b, V x);
 void d_sincos(B *b, int n, const V *x, V *sine, V *cosine); /* either may be NULL */
 V f_poly_log1p(B *b, V f);        /* log(1 + f), f in [-1/3, 1/3] */

@@ -45,21 +45,22 @@ static V copysign_f32(B *b, const V *in) { return f_copysign(b, in[0], in[1]); }
 static V copysign_f64(B *b, const V *in) { return d_copysign(b, in[0], in[1]); }
 static V saturate(B *b, const V *in) { return f_sat(b, in[0]); }
 
-/* The root's rounding and the quotient's add up to less than an ulp. */
 static V rsqrt_rn_f32(B *b, const V *in) {
   V x = d_from_f(b, in[0]);
   return f_from_d(b, d_rcp(b, d_sqrt(b, x)));
 }
-static V rsqrt_f64(B *b, const V *in) {
-  /* One step of Newton's on y = 1/sqrt(x) rounded twice, with x y^2 - 1 from exact products. x is brought near 1 by an even power of two. */
-  V x = in[0], tiny = d_lt(b, x, D(0x1p-1000)), huge = d_gt(b, x, D(0x1p1000));
-  V scaled = d_mul(b, x, p_select(b, tiny, D(0x1p100), p_select(b, huge, D(0x1p-100), D(1))));
-  V y = d_rcp(b, d_sqrt(b, scaled));
-  DD p = dd_product(b, scaled, y);
+V d_rsqrt_near_one(B *b, V x) {
+  V y = d_rcp(b, d_sqrt(b, x));
+  DD p = dd_product(b, x, y);
   V miss = d_fma(b, d_neg(b, p.lo), y, d_fma(b, d_neg(b, p.hi), y, D(1)));
   V better = d_fma(b, d_mul(b, y, D(0.5)), miss, y);
-  y = p_select(b, d_nan(b, better), y, better); /* 0 and infinity have no error to mend */
-  return d_mul(b, y, p_select(b, tiny, D(0x1p50), p_select(b, huge, D(0x1p-50), D(1))));
+  return p_select(b, d_nan(b, better), y, better); /* 0 and infinity have no error to mend */
+}
+static V rsqrt_f64(B *b, const V *in) {
+  V x = in[0], tiny = d_lt(b, x, D(0x1p-1000)), huge = d_gt(b, x, D(0x1p1000));
+  V scale = p_select(b, tiny, D(0x1p100), p_select(b, huge, D(0x1p-100), D(1)));
+  V back = p_select(b, tiny, D(0x1p50), p_select(b, huge, D(0x1p-50), D(1)));
+  return d_mul(b, d_rsqrt_near_one(b, d_mul(b, x, scale)), back);
 }
 
 static V rcp64h(B *b, const V *in) {

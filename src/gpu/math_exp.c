@@ -40,7 +40,7 @@ static V expm1_f32(B *b, const V *in) {
   y = f_add(b, y, y);
   y = p_select(b, f_gt(b, x, F(89)), F(__builtin_inff()), y);
   y = p_select(b, f_lt(b, x, F(-17.5f)), F(-1), y);
-  return p_select(b, f_eq(b, n, F(0)), p, y); /* and keeps -0 */
+  return f_copysign(b, p_select(b, f_eq(b, n, F(0)), p, y), x); /* -0 stays */
 }
 
 static const float tanh_c[] = {-0.333332956f, 0.133318484f, -0.0537767224f, 0.0207703281f, -0.00586366514f};
@@ -49,9 +49,9 @@ static const float tanh_c[] = {-0.333332956f, 0.133318484f, -0.0537767224f, 0.02
 static V tanh_f32(B *b, const V *in) {
   V x = in[0], a = f_abs(b, x);
   V e = f_ex2_approx(b, f_mul(b, a, F(2.88539008f)));
-  V far = f_copysign(b, f_fma(b, f_rcp_approx(b, f_add(b, e, F(1))), F(-2), F(1)), x);
-  V z = f_mul(b, x, x), near = f_fma(b, f_mul(b, z, F_POLY(z, tanh_c)), x, x);
-  return p_select(b, f_lt(b, a, F(0.6f)), near, far);
+  V far = f_fma(b, f_rcp_approx(b, f_add(b, e, F(1))), F(-2), F(1));
+  V z = f_mul(b, x, x), near = f_fma(b, f_mul(b, z, F_POLY(z, tanh_c)), a, a);
+  return f_copysign(b, p_select(b, f_lt(b, a, F(0.6f)), near, far), x);
 }
 
 /* exp(|x|)/2 in ex2's units; the -1 of the exponent keeps cosh finite up to its own end. */
@@ -161,7 +161,7 @@ V d_expm1(B *b, V x) {
   DD sum = dd_sum(b, d_sub(b, half, D(0.5)), d_mul(b, half, r.hi));
   V far = d_add(b, sum.hi, d_fma(b, half, tail, sum.lo));
   far = limit_f64(b, x, d_add(b, far, far), 710, -40, -1);
-  return p_select(b, d_eq(b, whole, D(0)), p_select(b, d_eq(b, x, D(0)), x, near), far);
+  return d_copysign(b, p_select(b, d_eq(b, whole, D(0)), near, far), x);
 }
 static V expm1_f64(B *b, const V *in) { return d_expm1(b, in[0]); }
 
@@ -185,9 +185,9 @@ static const double tanh64_c[] = {-0.333333333333333,     0.1333333333332658,   
 static V tanh_f64(B *b, const V *in) {
   V x = in[0], a = d_abs(b, x);
   V e = d_exp(b, d_add(b, a, a));
-  V far = d_copysign(b, d_fma(b, d_rcp(b, d_add(b, e, D(1))), D(-2), D(1)), x);
-  V z = d_mul(b, x, x), near = d_fma(b, d_mul(b, z, D_POLY(z, tanh64_c)), x, x);
-  return p_select(b, d_lt(b, a, D(0.55)), near, far);
+  V far = d_fma(b, d_rcp(b, d_add(b, e, D(1))), D(-2), D(1));
+  V z = d_mul(b, x, x), near = d_fma(b, d_mul(b, z, D_POLY(z, tanh64_c)), a, a);
+  return d_copysign(b, p_select(b, d_lt(b, a, D(0.55)), near, far), x);
 }
 
 #define ONE(FN, T, fn) {MATH_##FN, DT_##T, fn, NULL, {0}}
