@@ -63,7 +63,7 @@ test:
 	@tests/run
 
 # What tests/gpu/run runs on a machine with a GPU, which may have neither cmocka nor a compiler: all of it lies in $(BUILD).
-gpu-tests: all unit $(BUILD)/tests/random_kernels $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(wildcard tests/gpu/cases_*.c))
+gpu-tests: all unit examples $(BUILD)/tests/random_kernels $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(wildcard tests/gpu/cases_*.c))
 	@mkdir -p $(BUILD)/tests/lib
 	cp -L $$($(CC) -print-file-name=libcmocka.so.0) $(BUILD)/tests/lib/
 $(BUILD)/tests/random_kernels: tests/fuzz/random_kernels.c $(wildcard tests/fuzz/gen*) shared
@@ -82,7 +82,7 @@ demo: $(BUILD)/nereid $(BUILD)/bench/cpu
 bench: $(BUILD)/bench/cpu
 	$(BUILD)/bench/cpu
 
-# The three programs of examples/, as a user of the library would build them.
+# The programs of examples/, as a user of the library would build them.
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
 $(BUILD)/examples/%: examples/%.c include/nereid.h $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
