@@ -219,21 +219,6 @@ static void place_program(Lower *l) {
   }
 }
 
-static void check_shape(Lower *l, const Value *v, const Op *op) {
-  for (int d = 0; d < v->type->rank; d++)
-    if (v->type->shape[d] & (v->type->shape[d] - 1)) {
-      Buf b = {0};
-      type_print(&b, v->type);
-      const char *text = arena_strdup(l->cx->arena, b.at ? b.at : "a tensor");
-      buf_destroy(&b);
-      fail(l->cx, op && op->span ? *op->span : (Span){0}, "the CUDA device holds tensors whose sizes are powers of two, not %s", text);
-    }
-}
-
-static void check_shapes(Op *op, void *arg) {
-  for (int i = 0; i < op->out_count; i++) check_shape(arg, op->out[i], op);
-}
-
 static void mark_used(Op *op, void *arg) {
   for (int i = 0; i < op->in_count; i++) ((bool *)arg)[op->in[i]->id] = true;
 }
@@ -244,7 +229,6 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
   l.out->num_warps = f->num_warps;
   l.out->uses_list = o->list;
   tile_walk(f->body, find_diag, &l.out->uses_diag);
-  tile_walk(f->body, check_shapes, &l);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
   l.used = NEW_N(f->cx->arena, bool, f->value_count + 1);
   tile_walk(f->body, mark_used, l.used);

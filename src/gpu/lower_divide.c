@@ -95,7 +95,7 @@ static LaneValue *quotient(Lower *l, const Op *op, LaneKind k, LaneValue *x, Lan
   LaneBuilder *b = &l->b;
   int bits = lane_kind_info[k].bits, width = dtype_bits(op->out[0]->type->dtype);
   bool is_signed = dtype_is_signed(op->out[0]->type->dtype);
-  bool positive = known_non_negative(op->in[0]) || (!is_signed && width < bits); /* x lies in [0, 2^(bits-1)) */
+  bool positive = is_signed ? known_non_negative(op->in[0]) : width < bits; /* x lies in [0, 2^(bits-1)) */
   bool sign = is_signed && !positive;
   uint64_t d;
   if (!lane_is_const(y, &d))

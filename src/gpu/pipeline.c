@@ -4,16 +4,15 @@
 static void choose(Func *f, const GpuOptions *o) {
   LayoutOptions options = {.num_warps = f->num_warps};
   layout_choose(f, &options);
+  tile_dce(f); /* what was cloned for every use, nobody uses any more */
 }
 
-static void clean_tile(Func *f, const GpuOptions *o) { tile_dce(f); }
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
 const GpuPass gpu_passes[] = {
-    {"prefetch", gpu_prefetch, NULL}, /* loads a turn ahead */
-    {"layout", choose, NULL},   /* which thread holds which element */
-    {"dce", clean_tile, NULL},
-    {"lower", NULL, NULL},      /* what one thread does */
+    {"prefetch", gpu_prefetch, NULL},      /* loads a turn ahead */
+    {"layout", choose, NULL},              /* which thread holds which element */
+    {"lower", NULL, NULL},                 /* what one thread does */
     {"lane-dce", NULL, clean},
     {"shared", NULL, gpu_allocate_shared}, /* where buffers lie in shared memory */
     {NULL},
@@ -27,29 +26,28 @@ static void check_options(Func *f) {
     fail_hint(f->cx, (Span){0}, "leave num_ctas out", "num_ctas is %d, but programs that span several blocks are not supported", f->num_ctas);
 }
 
-static bool wanted(const GpuOptions *o, const GpuPass *p) {
-  return o->dump && o->dump_after && (!strcmp(o->dump_after, "all") || !strcmp(o->dump_after, p->name));
+static void dump(const GpuOptions *o, const GpuPass *p, const Func *f, bool laid_out, const LaneFunc *lane) {
+  if (!o->dump || !o->dump_after || (strcmp(o->dump_after, "all") && strcmp(o->dump_after, p->name))) return;
+  buf_printf(o->dump, "// after %s\n", p->name);
+  if (lane) lane_print(o->dump, lane, false);
+  else if (laid_out) layout_print_func(o->dump, f);
+  else tile_print(o->dump, f, 0);
 }
 
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o) {
   LaneFunc *lane = NULL;
+  bool laid_out = false;
   check_options(f);
   for (const GpuPass *p = gpu_passes; p->name; p++) {
     if (p->tile) p->tile(f, o);
     else if (p->lane) p->lane(lane, o);
     else lane = gpu_lower(f, o);
-    if (o->verify) {
-      if (lane) {
-        lane_verify(lane, p->name);
-      } else {
-        tile_verify(f, p->name);
-        layout_verify(f);
-      }
-    }
-    if (!wanted(o, p)) continue;
-    buf_printf(o->dump, "// after %s\n", p->name);
-    if (lane) lane_print(o->dump, lane, false);
-    else layout_print_func(o->dump, f);
+    laid_out |= p->tile == choose;
+    dump(o, p, f, laid_out, lane);
+    if (!o->verify) continue;
+    if (lane) lane_verify(lane, p->name);
+    else tile_verify(f, p->name);
+    if (!lane && laid_out) layout_verify(f);
   }
   return lane;
 }
