@@ -1,6 +1,6 @@
 // GELU in its tanh form, as kernels/gelu.py has it: one read and one write an element, by one thread each.
 //
-//     nereid run kernels/gelu.cu:gelu x=randn:f32[n] out=like:x n=... --grid 'cdiv(n, 256)' --block 256 --device cuda
+//     nereid run kernels/gelu.cu:gelu n=2^20 x=randn:f32[n] out=like:x --grid 'cdiv(n, 256)' --block 256 --device cuda
 
 extern "C" __global__ void gelu(const float *__restrict__ x, float *__restrict__ out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
