@@ -338,7 +338,15 @@ static int write_body(Buf *b, Dtype d, int which) {
                t, t, t, t, t, t, t);
     return 2;
   }
-  buf_printf(b, /* the largest and where it is, the first of equals, by a branch */
+  if (which == 10) { /* the largest and where it is, the first of equals */
+    buf_printf(b,
+               "do (%%a: %s, %%i: %s, %%b: %s, %%j: %s) {\n    %%gt = cmp %%a, %%b {pred=gt} : i1\n    %%eq = cmp %%a, %%b {pred=eq} : i1\n"
+               "    %%lt = cmp %%i, %%j {pred=lt} : i1\n    %%both = and %%eq, %%lt : i1\n    %%first = or %%gt, %%both : i1\n"
+               "    %%v = select %%first, %%a, %%b : %s\n    %%k = select %%first, %%i, %%j : %s\n    yield %%v, %%k\n  }\n",
+               t, t, t, t, t, t);
+    return 2;
+  }
+  buf_printf(b, /* the same by a branch */
              "do (%%a: %s, %%i: %s, %%b: %s, %%j: %s) {\n    %%gt = cmp %%a, %%b {pred=gt} : i1\n    %%eq = cmp %%a, %%b {pred=eq} : i1\n"
              "    %%lt = cmp %%i, %%j {pred=lt} : i1\n    %%both = and %%eq, %%lt : i1\n    %%first = or %%gt, %%both : i1\n"
              "    %%v, %%k = if %%first : %s, %s do () {\n      yield %%a, %%i\n    } do () {\n      yield %%b, %%j\n    }\n    yield %%v, %%k\n  }\n",
@@ -350,7 +358,7 @@ static void reduce_or_scan(bool scan, int count) {
   for (int i = 0; i < count; i++) {
     Kernel k = {.num_warps = random_warps()};
     Dtype d = i % 12 == 0 ? DT_I1 : i % 3 ? ANY_OF(integers) : i % 2 ? DT_F32 : DT_F64;
-    int which = (int)below(d == DT_I1 ? 8 : 11);
+    int which = (int)below(d == DT_I1 ? 8 : 12);
     if (i % 5 == 0) k.shared_bytes = 16384;
     if (dtype_is_float(d) && ((which >= 3 && which <= 6) || which == 8 || which == 9)) which = 0;
     Tensor t = random_tensor(d, i % 10 == 0 ? 13 : 9);
@@ -363,8 +371,8 @@ static void reduce_or_scan(bool scan, int count) {
     static const char *const names[] = {"r0", "r1"};
     for (int j = 0; j < n; j++) {
       k.in[j] = t;
-      k.range[j] = dtype_is_float(d) || which == 8 ? 2 : which == 10 ? 5 : 0;
-      if (which == 10 && j == 1) k.range[j] = -100;
+      k.range[j] = dtype_is_float(d) || which == 8 ? 2 : which >= 10 ? 5 : 0;
+      if (which >= 10 && j == 1) k.range[j] = -100;
       k.out[j] = scan ? t : without_axis(t, axis);
       k.out_name[j] = names[j];
       buf_printf(&k.body, "%s%s", j ? ", " : "", type_text(&k.out[j], text));
