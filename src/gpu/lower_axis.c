@@ -110,5 +110,5 @@ void lower_exchange_warps(Lower *l, int k, LaneValue ***totals, const LaneKind *
     to.basis[i] = *warp;
     *warp = 0;
   }
-  lower_convert_many(l, k, totals, kinds, layout_make(l->cx, &from), layout_make(l->cx, &to), out);
+  lower_convert_many(l, "scan", k, totals, kinds, layout_make(l->cx, &from), layout_make(l->cx, &to), out);
 }

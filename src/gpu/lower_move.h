@@ -35,9 +35,9 @@ void lower_vector_load(Lower *l, LaneKind kind, int n, LaneValue *address, int64
 int lower_kind_shift(LaneKind kind); /* log2 of its bytes in shared memory */
 LaneType lower_kind_type(LaneKind kind);
 
-/* n arrays of registers from one layout to another, with common barriers. */
-void lower_convert_many(Lower *l, int n, LaneValue **const *regs, const LaneKind *kinds, const Layout *from, const Layout *to,
-                        LaneValue ***out);
+/* n arrays of registers from one layout to another, with common barriers, through buffers of this name. */
+void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *regs, const LaneKind *kinds, const Layout *from,
+                        const Layout *to, LaneValue ***out);
 LaneValue **lower_convert_kind(Lower *l, LaneValue **regs, LaneKind kind, const Layout *from, const Layout *to);
 /* Whether an odd number of the lane's bits in `mask` are set. */
 LaneValue *lower_lane_parity(Lower *l, uint32_t mask);

@@ -183,7 +183,7 @@ static void take_warps(Lower *l, Reduce *s, const int *run, int count) {
   memcpy(to.basis, into, sizeof(uint32_t) * (size_t)front);
   to.reg_bits = regs + front;
   LaneValue ***moved = NEW_N(l->cx->arena, LaneValue **, s->k);
-  lower_convert_many(l, s->k, s->v, s->kinds, layout_make(l->cx, &s->layout), layout_make(l->cx, &to), moved);
+  lower_convert_many(l, "reduce", s->k, s->v, s->kinds, layout_make(l->cx, &s->layout), layout_make(l->cx, &to), moved);
   for (int i = 0; i < s->k; i++) s->v[i] = arena_copy(l->cx->arena, moved[i], sizeof(LaneValue *) << to.reg_bits);
   s->layout = to;
 }
@@ -252,7 +252,7 @@ void lower_reduce(Lower *l, Op *op) {
   LaneValue ***out = s.v;
   if (first->type->rank) {
     out = NEW_N(l->cx->arena, LaneValue **, k);
-    lower_convert_many(l, k, s.v, s.kinds, layout_make(l->cx, &s.layout), first->layout, out);
+    lower_convert_many(l, "reduce", k, s.v, s.kinds, layout_make(l->cx, &s.layout), first->layout, out);
   }
   for (int i = 0; i < k; i++) lower_set(l, op->out[i], out[i]);
 }

@@ -248,7 +248,6 @@ static Span2 span_of(const uint32_t *column) {
 static LaneValue *select_from(Lower *l, LaneValue *const *of, const Span2 *s, int j, uint32_t at) {
   if (j == s->n) return of[at];
   LaneValue *clear = select_from(l, of, s, j + 1, at), *set = select_from(l, of, s, j + 1, at ^ s->vector[j]);
-  if (!clear || !set) return clear ? clear : set; /* no lane goes the other way */
   return clear == set ? clear : lane_select(&l->b, lower_lane_parity(l, s->mask[j]), set, clear);
 }
 
@@ -264,6 +263,12 @@ static LaneValue **shuffle_rounds(Lower *l, LaneValue **regs, const Convert *pla
       received[k] = value;
       continue;
     }
+    LaneMap columns = r->source;
+    columns.constant = 0;
+    if (lane_map_is_lane(&columns)) { /* the lane and a constant */
+      received[k] = lane_shfl(b, SHUFFLE_XOR, value, lane_const(b, LT_B32, r->source.constant));
+      continue;
+    }
     bool by_warp = false;
     for (int i = 5; i < THREAD_BITS; i++) by_warp |= r->source.column[i] != 0;
     LaneValue *source = by_warp ? lower_linear(l, 5 + plan->from->warp_bits, r->source.column, l->tid)
@@ -271,39 +276,11 @@ static LaneValue **shuffle_rounds(Lower *l, LaneValue **regs, const Convert *pla
     source = lane_2(b, LANE_XOR, LK_B32, source, lane_const(b, LT_B32, r->source.constant));
     received[k] = lane_shfl(b, SHUFFLE_IDX, value, source);
   }
-  /* Rounds whose receiving registers differ in the constant alone fill registers together. */
-  bool *done = NEW_N(l->cx->arena, bool, plan->round_count + 1);
-  for (int k = 0; k < plan->round_count; k++) {
-    if (done[k]) continue;
-    const LaneMap *m = &plan->rounds[k].receive;
-    for (int i = 0; i < n; i++) by_constant[i] = NULL;
-    for (int j = k; j < plan->round_count; j++)
-      if (!done[j] && !memcmp(plan->rounds[j].receive.column, m->column, sizeof m->column)) {
-        by_constant[plan->rounds[j].receive.constant] = received[j];
-        done[j] = true;
-      }
-    Span2 s = span_of(m->column);
-    for (int i = 0; i < n; i++) {
-      /* Register i is received, in lanes with the vectors v, in the round of constant i ^ v. */
-      LaneValue *here = select_from(l, by_constant, &s, 0, (uint32_t)i);
-      if (!here) continue;
-      bool all = true;
-      for (int c = 0; c < 1 << s.n; c++) all &= by_constant[(uint32_t)i ^ sum_of(s.vector, s.n, c)] != NULL;
-      if (!out[i] || all) {
-        out[i] = here;
-        continue;
-      }
-      for (int c = 0; c < 1 << s.n; c++) { /* some lanes have it from rounds of other shapes */
-        LaneValue *one = by_constant[(uint32_t)i ^ sum_of(s.vector, s.n, c)], *is = NULL;
-        if (!one) continue;
-        for (int j = 0; j < s.n; j++) {
-          LaneValue *bit = lower_lane_parity(l, s.mask[j]);
-          is = lower_and(l, is, c >> j & 1 ? bit : lane_1(b, LANE_NOT, LK_PRED, bit));
-        }
-        out[i] = is ? lane_select(b, is, one, out[i]) : one;
-      }
-    }
-  }
+  /* What a thread receives in a round goes into register constant ^ v, v by the thread: so register i comes from the round of constant
+   * i ^ v. The vectors are the same in all rounds (layout.h). */
+  Span2 s = span_of(plan->rounds[0].receive.column);
+  for (int k = 0; k < plan->round_count; k++) by_constant[plan->rounds[k].receive.constant] = received[k];
+  for (int i = 0; i < n; i++) out[i] = select_from(l, by_constant, &s, 0, (uint32_t)i);
   return out;
 }
 
@@ -323,7 +300,7 @@ static LaneValue **without_memory(Lower *l, LaneValue **regs, const Convert *pla
   return out;
 }
 
-void lower_convert_many(Lower *l, int n, LaneValue **const *regs, const LaneKind *kinds, const Layout *from, const Layout *to,
+void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *regs, const LaneKind *kinds, const Layout *from, const Layout *to,
                         LaneValue ***out) {
   if (from == to) {
     for (int i = 0; i < n; i++) out[i] = regs[i];
@@ -348,7 +325,7 @@ void lower_convert_many(Lower *l, int n, LaneValue **const *regs, const LaneKind
   if (!any) return;
   for (int i = 0; i < n; i++) {
     if (!is_shared(plans[i])) continue;
-    places[i] = lower_place(l, "relayout", kinds[i], &plans[i]->swizzle, __builtin_ctz((unsigned)plans[i]->passes));
+    places[i] = lower_place(l, name, kinds[i], &plans[i]->swizzle, __builtin_ctz((unsigned)plans[i]->passes));
     l->out->buffers.at[places[i].buffer].warp_local = warp;
   }
   for (int part = 0; part < passes; part++) {
@@ -363,7 +340,7 @@ void lower_convert_many(Lower *l, int n, LaneValue **const *regs, const LaneKind
 
 LaneValue **lower_convert_kind(Lower *l, LaneValue **regs, LaneKind kind, const Layout *from, const Layout *to) {
   LaneValue **out;
-  lower_convert_many(l, 1, &regs, &kind, from, to, &out);
+  lower_convert_many(l, "relayout", 1, &regs, &kind, from, to, &out);
   return out;
 }
 
