@@ -50,10 +50,10 @@ static const char text_cu[] =
     "  if (i < n) y[i] = T(float(x[i]) * by);\n"
     "}\n"
     "extern \"C\" __global__ void reverse(float *x, int n) {\n"
-    "  extern __shared__ float all[];\n"
-    "  for (int i = threadIdx.x; i < n; i += blockDim.x) all[i] = x[i];\n"
+    "  extern __shared__ float line[];\n"
+    "  for (int i = threadIdx.x; i < n; i += blockDim.x) line[i] = x[i];\n"
     "  __syncthreads();\n"
-    "  for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = all[n - 1 - i];\n"
+    "  for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = line[n - 1 - i];\n"
     "}\n";
 
 static const int64_t one[3] = {1, 1, 1};
