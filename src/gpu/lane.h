@@ -213,6 +213,7 @@ void lane_walk(LaneBlock *block, void (*fn)(LaneOp *op, void *arg), void *arg); 
 
 /* ---- lane_fold.c -------------------------------------------------------------------------------------------------------- */
 LaneValue *lane_fold(LaneBuilder *b, const LaneOp *proto, int n, LaneValue *const *in); /* NULL: nothing simpler */
+LaneValue *lane_fold_bytes(LaneBuilder *b, LaneValue *const in[3]); /* of a prmt: lane_bytes.c */
 
 /* ---- lane_print.c, lane_parse.c, lane_verify.c, lane_dce.c -------------------------------------------------------------------------------- */
 void lane_print(Buf *out, const LaneFunc *f, bool spans);

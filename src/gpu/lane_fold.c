@@ -486,6 +486,7 @@ LaneValue *lane_fold(LaneBuilder *b, const LaneOp *p, int n, LaneValue *const *i
   case LANE_SHR: return fold_shift(b, p, in[0], has_c, bits);
   case LANE_BFE: return fold_bfe(b, p, in[0]);
   case LANE_PACK: return fold_pack(b, in[0], in[1]);
+  case LANE_PRMT: return lane_fold_bytes(b, in);
   case LANE_SETP: return fold_setp(b, p, in[0], in[1], has_c, bits);
   case LANE_SELECT: return fold_select(b, p, in);
   case LANE_CVT: return fold_cvt(b, p, in[0]);
