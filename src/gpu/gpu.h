@@ -58,6 +58,7 @@ extern const GpuPass gpu_passes[]; /* tile passes, then lowering (both NULL), th
 /* f is optimised and has facts; it is changed. Fails with a diagnostic (more shared memory than the target has: with what uses it). */
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
+void gpu_early_loads(Func *f, const GpuOptions *o); /* early.c: loads go before reductions that they do not need */
 void gpu_prefetch(Func *f, const GpuOptions *o); /* prefetch.c: loads of the next turn of a loop, issued before this turn's work */
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o);   /* lower.c */
 void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o); /* shared.c: offsets by liveness, and the barriers that reuse of memory needs */

@@ -10,6 +10,7 @@ static void choose(Func *f, const GpuOptions *o) {
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
 const GpuPass gpu_passes[] = {
+    {"early", gpu_early_loads, NULL}, /* loads before reductions */
     {"prefetch", gpu_prefetch, NULL},      /* loads a turn ahead */
     {"layout", choose, NULL},              /* which thread holds which element */
     {"lower", NULL, NULL},                 /* what one thread does */
