@@ -87,13 +87,12 @@ static void inspect_gpu(Inspection *in, Context *cx, Func *f, volatile nereid_st
     o.dump_after = in->options->dump_after;
     o.dump = &in->text;
   }
+  *phase = NEREID_UNSUPPORTED;
   if (in->stage == STAGE_LAYOUT) {
-    layout_choose(f, &(LayoutOptions){.num_warps = f->num_warps});
-    tile_dce(f);
+    for (const GpuPass *p = gpu_passes; p->tile; p++) p->tile(f, &o);
     layout_print_func(&in->text, f);
     return;
   }
-  *phase = NEREID_UNSUPPORTED;
   LaneFunc *lane = gpu_compile(f, &o);
   if (in->options->dump_after) return;
   GpuCubin cubin = {0};
@@ -178,7 +177,8 @@ static nereid_status run_inspection(Inspection *in, char **text, nereid_error **
   return NEREID_OK;
 }
 
-static nereid_status check_pass(const char *name, nereid_error **error) {
+static nereid_status check_pass(const Inspection *in, nereid_error **error) {
+  const char *name = in->options->dump_after;
   if (!name || !strcmp(name, "all") || is_gpu_pass(name)) return NEREID_OK;
   Buf hint = {0};
   buf_puts(&hint, "there are ");
@@ -188,12 +188,22 @@ static nereid_status check_pass(const char *name, nereid_error **error) {
     while (strcmp(first->name, p->name)) first++;
     if (first == p) buf_printf(&hint, "%s, ", p->name);
   }
-  buf_puts(&hint, "for a GPU ");
-  for (const GpuPass *p = gpu_passes; p->name; p++) buf_printf(&hint, "%s, ", p->name);
+  for (const GpuPass *p = gpu_passes; p->name && in->target; p++) buf_printf(&hint, "%s, ", p->name);
   buf_puts(&hint, "and all");
   nereid_status s = error_set(error, NEREID_BAD_ARGUMENT, hint.at, "there is no pass '%s'", name);
   buf_destroy(&hint);
   return s;
+}
+
+/* A device's name stands for the code that it runs: `sim` for sm_90a's, `sim:sm_80`, `cuda:1` for that of the GPU that is there. NULL: none. */
+static const GpuTarget *target_of_device(const char *name) {
+  if (!strcmp(name, "sim")) return gpu_target_find(default_target);
+  if (!strncmp(name, "sim:", 4)) return gpu_target_find(name + 4);
+  enum { MOST = 64 };
+  nereid_device_info info[MOST];
+  for (int i = 0, n = strncmp(name, "cuda", 4) ? 0 : nereid_devices(info, MOST); i < n && i < MOST; i++)
+    if (info[i].compute_capability && !strcmp(info[i].name, strcmp(name, "cuda") ? name : "cuda:0")) return gpu_target_for(info[i].compute_capability);
+  return NULL;
 }
 
 /* Whose code it is: a GPU's by its name; of the GPU's stages sm_90a's otherwise. */
@@ -201,10 +211,13 @@ static nereid_status choose_target(Inspection *in, const char *name, const Devic
   bool gpu_stage = in->stage > STAGE_C || is_gpu_pass(in->options->dump_after), host = !name || !strcmp(name, "host");
   *kind = &device_cpu;
   if (!host) in->target = gpu_target_find(name);
-  else if (gpu_stage) in->target = gpu_target_find(default_target);
+  if (!host && !in->target) in->target = target_of_device(name);
+  if (host && gpu_stage) in->target = gpu_target_find(default_target);
   if (!host && !in->target) {
     *kind = device_kind_find(name, strcspn(name, ":"));
-    if (!*kind) {
+    if (*kind == &device_cuda)
+      return error_set(error, NEREID_NO_DEVICE, "name a GPU's target, such as sm_90a: the GPU need not be there", "there is no GPU '%s' here", name);
+    if (!*kind || *kind == &device_sim) {
       Buf hint = {0};
       buf_puts(&hint, "there are host, cpu and interp; for GPUs");
       for (const GpuTarget *t = gpu_targets; t->name; t++) buf_printf(&hint, "%s %s", t == gpu_targets ? "" : ",", t->name);
@@ -236,7 +249,7 @@ nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_
                      "there is no stage '%s'", stage);
   const DeviceKind *kind;
   nereid_status status = choose_target(&in, target, &kind, error);
-  if (!status) status = check_pass(o->dump_after, error);
+  if (!status) status = check_pass(&in, error);
   if (status) return status;
   if (m->is_cuda_c && ((in.stage != STAGE_PTX && in.stage != STAGE_SASS) || !in.target))
     return error_set(error, NEREID_BAD_ARGUMENT, "there are ptx and sass, for a GPU's target", "CUDA C has no stage '%s'", stage);
