@@ -64,14 +64,6 @@ static const char *kind_text(const nereid_arg *a) {
   return (unsigned)a->kind < sizeof names / sizeof names[0] ? names[a->kind] : "an argument of an unknown kind";
 }
 
-/* An argument as the specialization sees it. For numbers, `type` is what it is passed as. */
-typedef struct Seen {
-  ArgKind kind;
-  Dtype type;
-  bool fixed;                /* the type is asked for, not suggested by the value */
-  bool is_one, is_divisible; /* ints; of pointers is_divisible alone */
-} Seen;
-
 static Seen see_number(const ParamRule *r, const nereid_arg *a) {
   bool forced = r->forced_number || a->has_dtype;
   Dtype type = r->forced_number ? r->dtype : (Dtype)a->dtype;
@@ -90,7 +82,7 @@ static Seen see_number(const ParamRule *r, const nereid_arg *a) {
   return s;
 }
 
-static Seen see(const ParamRule *r, const nereid_arg *a) {
+Seen arg_see(const ParamRule *r, const nereid_arg *a) {
   switch (a->kind) {
   case NEREID_ARG_INT:
   case NEREID_ARG_FLOAT:
@@ -252,7 +244,7 @@ static nereid_status key_arg(Call *c, const Place *at, const nereid_arg *a, int 
   nereid_status status = check_arg(at, a, depth);
   if (status) return status;
   if (r->is_constexpr || a->kind == NEREID_ARG_CONSTEXPR) return key_constexpr(c, at, a);
-  Seen s = see(r, a);
+  Seen s = arg_see(r, a);
   unsigned char head[] = {(unsigned char)('A' + s.kind), (unsigned char)s.type,
                           (unsigned char)(s.fixed | s.is_one << 1 | s.is_divisible << 2)};
   key_bytes(c, head, sizeof head);
@@ -465,7 +457,7 @@ static ArgSpec spec_of(const Call *c, const ParamRule *r, const nereid_arg *a, C
       return (ArgSpec){.kind = ARG_CONSTEXPR, .text = arena_strdup(cx->arena, a->text)};
     return (ArgSpec){.kind = ARG_CONSTEXPR, .text = constexpr_copy(cx, a)};
   }
-  Seen s = see(r, a);
+  Seen s = arg_see(r, a);
   ArgSpec spec = {.kind = s.kind, .dtype = s.type, .aligned = s.is_divisible};
   bool real = c->kernel->reads_values;
   if (s.kind == ARG_INT || s.kind == ARG_FLOAT) spec.has_dtype = s.fixed && !r->forced_number;

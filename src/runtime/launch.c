@@ -4,6 +4,8 @@
 
 #include "runtime/runtime.h"
 
+enum { PLAN_SLOTS = 64 };
+
 /* CUDA's limits of a grid, which every device keeps, so that a launch that works on one works on all. */
 static const int64_t grid_limit[3] = {INT32_MAX, 65535, 65535};
 
@@ -54,6 +56,14 @@ nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Ca
   if (error) *error = why;
   else nereid_error_free(why);
   return status;
+}
+
+/* With the slots filled. */
+static nereid_status launch_slots(nereid_device *d, void *stream, Specialization *s, const int64_t grid[3],
+                                  const uint64_t *slots, const nereid_options *o, nereid_error **error) {
+  Launch l = {.spec = s, .options = o, .stream = stream, .args = slots};
+  nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
+  return status || !l.total ? status : d->kind->launch(d, &l, error);
 }
 
 nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Specialization *s, const int64_t grid[3],
@@ -107,6 +117,7 @@ struct nereid_function {
   Specialization *spec;
   nereid_options options;
   int64_t *programs; /* options.programs, our copy */
+  ArgPlan *plan;     /* or NULL */
 };
 
 nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args,
@@ -122,6 +133,7 @@ nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *ker
   Specialization *s = NULL;
   nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
   if (!status) status = launch_specialization(d, m, &c, o, &s, error);
+  ArgPlan *plan = status ? NULL : arg_plan_create(&c, s, args, arg_count);
   call_free(&c);
   if (status) return status;
   nereid_function *f = calloc(1, sizeof *f);
@@ -130,10 +142,11 @@ nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *ker
   if (!f || (o->programs && !programs)) {
     free(f);
     free(programs);
+    arg_plan_free(plan);
     return error_out_of_memory(error);
   }
   if (programs) memcpy(programs, o->programs, list);
-  *f = (nereid_function){d, s, *o, programs};
+  *f = (nereid_function){d, s, *o, programs, plan};
   f->options.programs = programs;
   *out = f;
   return NEREID_OK;
@@ -159,6 +172,9 @@ nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_
   nereid_status status = stream_handle(f->device, stream, &handle, error);
   if (status) return status;
   const Specialization *s = f->spec;
+  uint64_t slots[PLAN_SLOTS];
+  if (f->plan && s->slot_count <= PLAN_SLOTS && arg_plan_pack(f->plan, args, arg_count, slots))
+    return launch_slots(f->device, handle, f->spec, grid, slots, &f->options, error);
   Call c;
   status = call_bind_on(&c, s->kernel, f->device, args, arg_count, &f->options, error);
   if (!status && (c.key_size != s->key_size || memcmp(c.key, s->key, s->key_size))) status = differs(f, &c, error);
@@ -170,6 +186,7 @@ nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_
 void nereid_function_free(nereid_function *f) {
   if (!f) return;
   free(f->programs);
+  arg_plan_free(f->plan);
   free(f);
 }
 

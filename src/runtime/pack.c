@@ -6,7 +6,7 @@
  */
 #include "runtime/runtime.h"
 
-static nereid_status wrong(const Call *c, const ArgSlot *s, const char *what, const nereid_arg *a,
+static nereid_status wrong(const KernelInfo *k, const ArgSlot *s, const char *what, const nereid_arg *a,
                            nereid_error **error) {
   char value[40] = "";
   if (a && a->kind == NEREID_ARG_INT) {
@@ -14,7 +14,7 @@ static nereid_status wrong(const Call *c, const ArgSlot *s, const char *what, co
     else snprintf(value, sizeof value, "%lld ", (long long)a->i);
   }
   return error_set(error, NEREID_BAD_ARGUMENT, NULL, "parameter '%s' of kernel '%s' is %s%s %s",
-                   c->kernel->names[s->param], c->kernel->info.name, value, what, dtype_name(s->dtype));
+                   k->names[s->param], k->info.name, value, what, dtype_name(s->dtype));
 }
 
 static uint64_t float_bits(Dtype t, double v) {
@@ -33,18 +33,26 @@ static bool int_fits(Dtype t, int64_t v, bool is_unsigned) {
   return !above && v >= 0 && v < (int64_t)1 << bits;
 }
 
-static nereid_status pack_number(const Call *c, const ArgSlot *s, const nereid_arg *a, uint64_t *out,
+static nereid_status pack_number(const KernelInfo *k, const ArgSlot *s, const nereid_arg *a, uint64_t *out,
                                  nereid_error **error) {
   bool is_float = a->kind == NEREID_ARG_FLOAT;
   if (!is_float && a->kind != NEREID_ARG_INT && a->kind != NEREID_ARG_BOOL)
-    return wrong(c, s, "not a number, but must be", a, error);
+    return wrong(k, s, "not a number, but must be", a, error);
   if (dtype_is_float(s->dtype)) {
     *out = float_bits(s->dtype, is_float ? a->f : a->is_unsigned ? (double)(uint64_t)a->i : (double)a->i);
     return NEREID_OK;
   }
-  if (is_float) return wrong(c, s, "a float, but must be", a, error);
-  if (!int_fits(s->dtype, a->i, a->is_unsigned)) return wrong(c, s, "which does not fit its type", a, error);
+  if (is_float) return wrong(k, s, "a float, but must be", a, error);
+  if (!int_fits(s->dtype, a->i, a->is_unsigned)) return wrong(k, s, "which does not fit its type", a, error);
   *out = s->dtype == DT_I1 ? a->i != 0 : (uint64_t)a->i;
+  return NEREID_OK;
+}
+
+nereid_status pack_arg(const KernelInfo *k, const ArgSlot *s, const nereid_arg *a, uint64_t *out, nereid_error **error) {
+  if (!s->is_pointer) return pack_number(k, s, a, out, error);
+  if (a->kind == NEREID_ARG_NONE) return *out = 0, NEREID_OK; /* CUDA C's NULL */
+  if (a->kind != NEREID_ARG_POINTER) return wrong(k, s, "not a pointer, but must be one to", a, error);
+  *out = (uint64_t)(uintptr_t)a->pointer;
   return NEREID_OK;
 }
 
@@ -63,11 +71,7 @@ static nereid_status pack_slot(const Call *c, const ArgSlot *s, uint64_t *out, n
   case SLOT_DESC_BASE: return *out = (uint64_t)(uintptr_t)a->pointer, NEREID_OK;
   case SLOT_ARG: break;
   }
-  if (!s->is_pointer) return pack_number(c, s, a, out, error);
-  if (a->kind == NEREID_ARG_NONE) return *out = 0, NEREID_OK; /* CUDA C's NULL */
-  if (a->kind != NEREID_ARG_POINTER) return wrong(c, s, "not a pointer, but must be one to", a, error);
-  *out = (uint64_t)(uintptr_t)a->pointer;
-  return NEREID_OK;
+  return pack_arg(c->kernel, s, a, out, error);
 }
 
 nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, nereid_error **error) {

@@ -191,6 +191,14 @@ nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, co
 nereid_status call_bind_on(Call *c, const KernelInfo *k, const nereid_device *d, const nereid_arg *args, int n,
                            const nereid_options *options, nereid_error **error);
 void call_free(Call *c); /* also after call_bind failed */
+/* An argument as the specialization sees it. For numbers, `type` is what it is passed as. */
+typedef struct Seen {
+  ArgKind kind;
+  Dtype type;
+  bool fixed;                /* the type is asked for, not suggested by the value */
+  bool is_one, is_divisible; /* ints; of pointers is_divisible alone */
+} Seen;
+Seen arg_see(const ParamRule *r, const nereid_arg *a);
 /* What the front end is told of the arguments; in cx's arena. */
 ArgSpec *call_specs(const Call *c, Context *cx);
 /* The parameter whose part of the key holds byte `offset`. */
@@ -209,6 +217,18 @@ typedef struct ArgSlot { /* a front Slot without its compilation */
 } ArgSlot;
 /* Fills out[s->slot_count]. */
 nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, nereid_error **error);
+/* One slot that is a whole argument. */
+nereid_status pack_arg(const KernelInfo *k, const ArgSlot *s, const nereid_arg *a, uint64_t *out, nereid_error **error);
+
+/* ---- plan.c --------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct ArgPlan ArgPlan; /* how arguments like those that a function was compiled with are checked and packed in one pass */
+/* NULL: they are not of the simple kind, or memory ran out; then each run binds and packs. */
+ArgPlan *arg_plan_create(const Call *c, const Specialization *s, const nereid_arg *args, int n);
+void arg_plan_free(ArgPlan *p);
+/* Fills the specialization's slots. False: something differs, which is for call_bind to name. */
+bool arg_plan_pack(const ArgPlan *p, const nereid_arg *args, int n, uint64_t *out);
 
 /* ---- compile.c -----------------------------------------------------------------------------------------------------
  */
@@ -281,6 +301,7 @@ nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Ca
 nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Specialization *s, const int64_t grid[3],
                           const nereid_options *options, bool (*step)(void *, InterpFrame *, const Op *),
                           void *step_arg, nereid_error **error);
+
 /* ---- stream.c ------------------------------------------------------------------------------------------------------
  */
 

@@ -306,6 +306,42 @@ static void test_warm_launch(void **state) {
   nereid_stream_destroy(s);
 }
 
+/* A function takes what specialises alike, named or not, and says what does not. */
+static void test_run_arguments(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = kit_module();
+  nereid_function *fn = NULL;
+  setenv("NEREID_PTXAS", "none", 1);
+  nereid_arg a[] = {nereid_pointer(f->p[0], NEREID_F32), nereid_pointer(f->p[1], NEREID_F32), nereid_pointer(f->p[2], NEREID_F32), nereid_int(32), nereid_named(nereid_constexpr("64"), "BLOCK")};
+  assert_ok(nereid_compile(f->d, m, "add", a, 5, NULL, &fn, &error));
+  unsetenv("NEREID_PTXAS");
+  assert_ok(nereid_run(fn, NULL, one, a, 5, &error));
+  const char *const hint = "does not specialise as it did when the function was compiled";
+  char name[] = "BLOCK", text[] = "64";
+  nereid_arg b[5];
+#define CHANGED(i, value) (memcpy(b, a, sizeof a), b[i] = (value), nereid_run(fn, NULL, one, b, 5, &error))
+  assert_ok(CHANGED(0, nereid_pointer((char *)f->p[0] + 16, NEREID_F32)));
+  assert_ok(CHANGED(3, nereid_int(48)));
+  assert_ok(CHANGED(4, nereid_named(nereid_constexpr(text), name)));
+  assert_ok(CHANGED(4, nereid_constexpr("64")));                         /* by position: the long way */
+  assert_ok(CHANGED(4, nereid_named(nereid_constexpr_int(64), "BLOCK"))); /* likewise */
+  assert_says(CHANGED(0, nereid_pointer((char *)f->p[0] + 4, NEREID_F32)), NEREID_BAD_ARGUMENT, hint);
+  assert_says(CHANGED(0, nereid_pointer(f->p[0], NEREID_I32)), NEREID_BAD_ARGUMENT, hint);
+  assert_says(CHANGED(3, nereid_int(33)), NEREID_BAD_ARGUMENT, hint);
+  assert_says(CHANGED(3, nereid_int(1)), NEREID_BAD_ARGUMENT, hint);
+  assert_says(CHANGED(3, nereid_int((int64_t)1 << 32)), NEREID_BAD_ARGUMENT, hint);
+  assert_says(CHANGED(3, nereid_float(32)), NEREID_BAD_ARGUMENT, hint);
+  text[0] = '3';
+  assert_says(CHANGED(4, nereid_named(nereid_constexpr(text), name)), NEREID_BAD_ARGUMENT, hint);
+  name[0] = 'b';
+  assert_says(CHANGED(4, nereid_named(nereid_constexpr("64"), name)), NEREID_BAD_ARGUMENT, "has no parameter 'bLOCK'");
+  assert_says(nereid_run(fn, NULL, one, a, 4, &error), NEREID_BAD_ARGUMENT, "parameter 'BLOCK' of kernel 'add' (5 of 5) is missing");
+  assert_says(nereid_run(fn, NULL, one, NULL, 5, &error), NEREID_BAD_ARGUMENT, "5 arguments at NULL");
+  assert_says(nereid_run(fn, NULL, (int64_t[]){1, -1, 1}, a, 5, &error), NEREID_BAD_ARGUMENT, "the grid (1, -1, 1)");
+  nereid_function_free(fn);
+  nereid_module_free(m);
+}
+
 static void test_pointers(void **state) {
   Fixture *f = *state;
   float host[8];
@@ -783,7 +819,7 @@ int main(void) {
 #define OPEN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
   const struct CMUnitTest tests[] = {
       ALONE(test_no_driver), ALONE(test_opening_fails), ALONE(test_rows), ALONE(test_callers_context), ALONE(test_pageable), ALONE(test_blocking_environment), ALONE(test_streams),
-      OPEN(test_memory), OPEN(test_registered), OPEN(test_launch), OPEN(test_warm_launch), OPEN(test_pointers), OPEN(test_launch_fails), OPEN(test_illegal_address),
+      OPEN(test_memory), OPEN(test_registered), OPEN(test_launch), OPEN(test_warm_launch), OPEN(test_run_arguments), OPEN(test_pointers), OPEN(test_launch_fails), OPEN(test_illegal_address),
       OPEN(test_fault_of_several), OPEN(test_fault_after_stream), OPEN(test_blocking), OPEN(test_free_in_flight), OPEN(test_loading), OPEN(test_reports), OPEN(test_program_list), ALONE(test_shared_memory), OPEN(test_signatures), OPEN(test_cuda_c_arguments),
       OPEN(test_nvrtc_fails), OPEN(test_inspect), OPEN(test_wrapped_stream), OPEN(test_threads),
   };
