@@ -93,8 +93,10 @@ static bool note_write(const Access *a, uint64_t first, const void *new_bytes) {
         return race(a, first + (uint64_t)i, s->reader, "read");
       }
     }
+    /* An atomic of the thread that stored before it leaves that store as it was for the others. */
+    bool plain = !a->atomic || (s->writer == t && s->written >= r->block_sync);
     s->written = r->time;
-    s->writer = (uint16_t)(t | (a->atomic ? SIM_ATOMIC : 0));
+    s->writer = (uint16_t)(t | (plain ? 0 : SIM_ATOMIC));
     s->buffer = a->o->op->buffer;
   }
   return true;
