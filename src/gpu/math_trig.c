@@ -63,10 +63,11 @@ static V reduce_slow_f32(B *b, V x, int quarter, V *q) {
   V y = f_from_d(b, p_select(b, negative, d_neg(b, r), r));
   return p_select(b, f_eq(b, f_abs(b, x), F(__builtin_inff())), F(__builtin_nanf("")), y);
 }
-static void reduce_f32(B *b, int n, const V *x, int quarter, V *r, V *q) {
+typedef V (*Reduction)(B *b, V x, int offset, V *turns);
+static void reduce_f32(B *b, int n, const V *x, int offset, Reduction near, Reduction far, V *r, V *q) {
   V any = NULL, *big = NEW_N(b->f->cx->arena, V, n);
   for (int i = 0; i < n; i++) {
-    r[i] = reduce_fast_f32(b, x[i], quarter, &q[i]);
+    r[i] = near(b, x[i], offset, &q[i]);
     big[i] = f_gt(b, f_abs(b, x[i]), F((float)FAST_LIMIT));
     any = any ? p_or(b, any, big[i]) : big[i];
   }
@@ -75,7 +76,7 @@ static void reduce_f32(B *b, int n, const V *x, int quarter, V *r, V *q) {
   for (int i = 0; i < 2 * n; i++) types[i] = LT_B32;
   LaneOp *slow = lane_if(b, any, false, 2 * n, types);
   for (int i = 0; i < n; i++) {
-    V turns, rest = reduce_slow_f32(b, x[i], quarter, &turns);
+    V turns, rest = far(b, x[i], offset, &turns);
     out[2 * i] = p_select(b, big[i], rest, r[i]);
     out[2 * i + 1] = p_select(b, big[i], turns, q[i]);
   }
@@ -98,18 +99,59 @@ static V sine_f32(B *b, V r, V q) {
   V y = p_select(b, i_ne(b, i_and(b, q, I(1)), I(0)), c, s);
   return i_xor(b, y, i_and(b, i_shl(b, q, I(30)), I(0x80000000u)));
 }
-static void sine_or_cosine_f32(B *b, int n, const V *x, int quarter, V *out) {
-  V *q = NEW_N(b->f->cx->arena, V, n), *r = NEW_N(b->f->cx->arena, V, n);
-  reduce_f32(b, n, x, quarter, r, q);
-  for (int i = 0; i < n; i++) out[i] = sine_f32(b, r[i], q[i]);
+/* sin and cos over half turns: x = h pi + r with |r| <= pi/2, and sin(x) = +-sin(r), where for cos h is whole and a half. One polynomial where
+ * quarter turns need two: these are what kernels call most. */
+static const float half_c[] = {-0.166666597f, 0.00833307765f, -0.000198099835f, 2.60548495e-06f}; /* (sin(r)/r - 1) / r^2; least error with its roundings */
+
+static V sine_half(B *b, V r) {
+  V z = f_mul(b, r, r);
+  return f_fma(b, F_POLY(z, half_c), f_fma(b, z, r, F(0)), r); /* + 0: r = -0 must not meet a +0 */
 }
-static void sin_f32(B *b, int n, V *const *in, V *out) { sine_or_cosine_f32(b, n, in[0], 0, out); }
-static void cos_f32(B *b, int n, V *const *in, V *out) { sine_or_cosine_f32(b, n, in[0], 1, out); }
+
+/* The last bit of *sign is the sign. */
+static V sine_near(B *b, V x, int unused, V *sign) {
+  V sum = f_fma(b, x, F(0.318309886f), F(12582912.0f)), turns = f_sub(b, sum, F(12582912.0f));
+  V r = f_fma(b, turns, F(-0x1.921fb4p+1f), x);
+  r = f_fma(b, turns, F(-0x1.4442d0p-23f), r);
+  *sign = sum;
+  return f_fma(b, turns, F(-0x1.846988p-47f), r);
+}
+/* The last but one: x in quarter turns, rounded down and then to the next odd number. */
+static V cosine_near(B *b, V x, int unused, V *sign) {
+  V factors[] = {x, F(0.636619772f), F(12582914.0f)};
+  V down = lane_op(b, (LaneOp){.code = LANE_FMA, .kind = LK_F32, .rounding = ROUND_RM, .buffer = -1}, 3, factors);
+  V sum = i_or(b, down, I(1)), turns = f_sub(b, sum, F(12582914.0f));
+  V r = f_fma(b, turns, F(-0x1.921fb4p+0f), x);
+  r = f_fma(b, turns, F(-0x1.4442d0p-24f), r);
+  *sign = sum;
+  return f_fma(b, turns, F(-0x1.846988p-48f), r);
+}
+static V half_turn_far(B *b, V x, int quarter, V *q) {
+  V r = reduce_slow_f32(b, x, quarter, q);
+  return p_select(b, i_ne(b, i_and(b, *q, I(1)), I(0)), f_sub(b, F(1.57079637f), f_abs(b, r)), r); /* cos(r) as a sine: at least 0.7 */
+}
+static V sine_far(B *b, V x, int unused, V *sign) {
+  V q, r = half_turn_far(b, x, 0, &q);
+  *sign = u_shr(b, q, I(1));
+  return r;
+}
+static V cosine_far(B *b, V x, int unused, V *sign) { return half_turn_far(b, x, 1, sign); }
+
+static void sin_f32(B *b, int n, V *const *in, V *out) {
+  V *sign = NEW_N(b->f->cx->arena, V, n), *r = NEW_N(b->f->cx->arena, V, n);
+  reduce_f32(b, n, in[0], 0, sine_near, sine_far, r, sign);
+  for (int i = 0; i < n; i++) out[i] = i_xor(b, sine_half(b, r[i]), i_shl(b, sign[i], I(31)));
+}
+static void cos_f32(B *b, int n, V *const *in, V *out) {
+  V *sign = NEW_N(b->f->cx->arena, V, n), *r = NEW_N(b->f->cx->arena, V, n);
+  reduce_f32(b, n, in[0], 0, cosine_near, cosine_far, r, sign);
+  for (int i = 0; i < n; i++) out[i] = i_xor(b, sine_half(b, r[i]), i_and(b, i_shl(b, sign[i], I(30)), I(0x80000000u)));
+}
 
 static const float tan_c[] = {0.333331525f, 0.133389145f, 0.0534015261f, 0.0244656838f, 0.00306210807f, 0.00941986684f};
 static void tan_f32(B *b, int n, V *const *in, V *out) {
   V *q = NEW_N(b->f->cx->arena, V, n), *r = NEW_N(b->f->cx->arena, V, n);
-  reduce_f32(b, n, in[0], 0, r, q);
+  reduce_f32(b, n, in[0], 0, reduce_fast_f32, reduce_slow_f32, r, q);
   for (int i = 0; i < n; i++) {
     V z = f_mul(b, r[i], r[i]), t = f_fma(b, f_mul(b, z, F_POLY(z, tan_c)), r[i], r[i]);
     out[i] = p_select(b, i_ne(b, i_and(b, q[i], I(1)), I(0)), f_neg(b, f_rcp_approx(b, t)), t);
