@@ -101,7 +101,7 @@ static V sine_f32(B *b, V r, V q) {
 }
 /* sin and cos over half turns: x = h pi + r with |r| <= pi/2, and sin(x) = +-sin(r), where for cos h is whole and a half. One polynomial where
  * quarter turns need two: these are what kernels call most. */
-static const float half_c[] = {-0.166666597f, 0.00833307765f, -0.000198099835f, 2.60548495e-06f}; /* (sin(r)/r - 1) / r^2; least error with its roundings */
+static const float half_c[] = {-0.166666627f, 0.00833310001f, -0.000198103298f, 2.60508159e-06f}; /* (sin(r)/r - 1) / r^2; least error with its roundings */
 
 static V sine_half(B *b, V r) {
   V z = f_mul(b, r, r);
