@@ -159,7 +159,10 @@ typedef struct CType {
   Dtype named;
   bool has_named, is_void;
   int align;
+  int words; /* looked at: aliases may name each other */
 } CType;
+
+enum { MOST_WORDS = 1000 };
 
 static void read_type(Reader *r, CType *t, const Token *at, int n, int depth);
 
@@ -174,8 +177,12 @@ static bool read_alias(Reader *r, CType *t, const Token *name, int depth) {
 }
 
 static void read_type(Reader *r, CType *t, const Token *at, int n, int depth) {
-  for (int i = 0; i < n && depth < 16; i++) {
+  for (int i = 0; i < n; i++) {
     const Token *w = &at[i];
+    if (++t->words > MOST_WORDS || depth > 16) {
+      t->others++;
+      return;
+    }
     if (is_one_of(w, qualifiers)) continue;
     if (is(w, "*")) t->pointers++;
     else if (is(w, "char")) t->chars++;

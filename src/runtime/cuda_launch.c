@@ -124,9 +124,10 @@ static void note_reporting(Cuda *c, CudaKernel *k, const Launch *l) {
 
 /* Under the lock, with k's launches ended: hands out its lines; the first failed assert becomes *error. */
 static nereid_status read_reports(CudaKernel *k, nereid_error **error) {
+  k->is_reporting = false;
+  if (!k->diag->used && !k->diag->failed) return NEREID_OK;
   nereid_status status = diag_report(k->sites, k->diag, k->name, &k->diag_options, error);
   diag_clear(k->diag, DIAG_BYTES);
-  k->is_reporting = false;
   return status;
 }
 

@@ -33,7 +33,9 @@ static const char text_cu[] =
     "                     double const &d, float4 *v, void **pp, struct Config config, bool b = true, int m[], std::size_t z = sizeof(int), const char *s = \"a,b)\");\n"
     "#if 0\n"
     "#endif\n"
-    "__global__ void nothing(void) {}\n";
+    "#define ROUND ROUND ROUND ROUND ROUND\n"
+    "__global__ void nothing(void) {}\n"
+    "__global__ void round(ROUND x) {}\n";
 
 static int run_add(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
   const float *x = *(float **)p[0], *y = *(float **)p[1];
@@ -641,7 +643,7 @@ static void assert_param(const nereid_kernel_info *k, int i, const char *name, c
 
 static void test_signatures(void **state) {
   Fixture *f = *state;
-  assert_int_equal(nereid_kernel_count(f->m), 6);
+  assert_int_equal(nereid_kernel_count(f->m), 7);
   const nereid_kernel_info *k = nereid_kernel_find(f->m, "add");
   assert_int_equal(k->line, 6);
   assert_int_equal(k->param_count, 4);
