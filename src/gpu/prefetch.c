@@ -7,7 +7,7 @@
  *                                                        yield %next
  *
  * A reduction over a tile ends in shuffles and a barrier, in which a block has nothing in flight; the next tile's loads fill that time.
- * Done for loops that hold such work, store nothing (what a store may change must not be read ahead), and have loads whose
+ * Done for loops that hold such work, store nothing (what a store may change must not be read ahead) and wait for nobody, and have loads whose
  * addresses and masks are known a turn ahead: pure arithmetic on the loop's variable, on what comes from outside, and on carried values
  * that advance by such arithmetic themselves. What is carried must fit PREFETCH_BYTES of each thread's registers. num_stages=1, of the
  * loop or the launch, forbids it.
@@ -66,11 +66,12 @@ static Value *copy(Prefetch *p, Value *v, int turn) {
   return map_get(p->copies[turn], v);
 }
 
-/* Whether anything in the block writes, prints, asserts or waits. */
+/* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they write. */
 static bool has_effects(const Block *b) {
   for (const Op *op = b->first; op; op = op->next) {
     Effect e = op_info[op->code].effect;
     if (e == EFFECT_WRITE || e == EFFECT_SIDE) return true;
+    if (op->code == OP_LOAD && (op->attr[2] || op->attr[0] == CACHE_CV)) return true;
     for (int i = 0; i < 2; i++)
       if (op->body[i] && has_effects(op->body[i])) return true;
   }
@@ -86,15 +87,29 @@ static bool has_exchange(const Block *b) {
   return false;
 }
 
-/* Whether the loop has a turn at iv + by (by may be NULL); in 64 bits, where the sum does not wrap. Where step is a constant its sign says
- * which comparison keeps the loop going; else it is positive, as for `range`. */
-static Value *goes_on(Prefetch *p, Builder *b, Value *iv, Value *by) {
+/* Whether the loop has a first turn. Only a constant step may lead down. */
+static bool leads_down(const Prefetch *p, int64_t *step) {
+  return value_is_const(p->loop->in[2], step) && *step < 0 && dtype_is_signed(p->loop->in[2]->type->dtype);
+}
+
+static Value *has_first(Prefetch *p) {
   int64_t step;
-  bool down = value_is_const(p->loop->in[2], &step) && step < 0;
+  return build_cmp(&p->before, leads_down(p, &step) ? CMP_GT : CMP_LT, p->loop->in[0], p->loop->in[1]);
+}
+
+/* Whether the loop has another turn after the one that runs: whether the way that is left, which is more than nothing, is longer than a
+ * step. As unsigned numbers both are exact, also where the next turn's variable would leave its type. */
+static Value *has_next(Prefetch *p, Value *iv) {
+  Builder *b = &p->ahead;
   Value *end = p->loop->in[1];
-  Dtype wide = dtype_bits(iv->type->dtype) < 64 ? DT_I64 : iv->type->dtype;
-  if (by) iv = build_binary(b, OP_ADD, build_convert(b, iv, wide), build_convert(b, by, wide)), end = build_convert(b, end, wide);
-  return build_cmp(b, down ? CMP_GT : CMP_LT, iv, end);
+  Dtype t = dtype_bits(iv->type->dtype) == 64 ? DT_I64 : DT_I32;
+  Dtype bits = t == DT_I64 ? DT_U64 : DT_U32;
+  int64_t step;
+  bool down = leads_down(p, &step);
+  Value *from = build_convert(b, iv, t), *to = build_convert(b, end, t);
+  Value *left = down ? build_binary(b, OP_SUB, from, to) : build_binary(b, OP_SUB, to, from);
+  Value *turn = down ? build_int(b, type_number(p->f->cx, bits), int_wrap(bits, (int64_t)(0 - (uint64_t)step))) : build_convert(b, build_convert(b, p->loop->in[2], t), bits);
+  return build_cmp(b, CMP_LT, turn, build_convert(b, left, bits));
 }
 
 static Facts *constant_facts(Context *cx, const Type *t) {
@@ -148,7 +163,7 @@ static void visit_loop(Func *f, Op *loop) {
   Value *iv = body->args[0];
   p.next_iv = build_binary(&p.ahead, OP_ADD, iv, loop->in[2]);
   p.next_iv->facts = iv->facts;
-  Value *first_valid = goes_on(&p, &p.before, loop->in[0], NULL), *next_valid = goes_on(&p, &p.ahead, iv, loop->in[2]);
+  Value *first_valid = has_first(&p), *next_valid = has_next(&p, iv);
   for (int i = 0; i < loads.n; i++) {
     Op *load = loads.at[i];
     Value *first = load_of(&p, load, TURN_FIRST, first_valid), *next = load_of(&p, load, TURN_NEXT, next_valid);
