@@ -7,7 +7,9 @@
 #include "gpu/math.h"
 
 static const MathTable *const tables[] = {&math_basic_table, &math_convert_table, &math_bits_table, &math_exp_table, &math_log_table,
-                                          &math_trig_table,  &math_pow_table,     &math_arc_table,  &math_root_table, &math_mod_table};
+                                          &math_trig_table,  &math_pow_table,     &math_arc_table,  &math_root_table, &math_mod_table,
+                                          &math_erf_table,   &math_erfinv_table,
+                                          &math_gamma_table, &math_bessel_table,  &math_bessel_i_table};
 
 static const MathRow *find(MathFn fn, Dtype about) {
   for (int i = 0; i < COUNT(tables); i++)
