@@ -93,6 +93,7 @@ typedef struct Launch {
 /* Splits argv into FILE, ARG=SPEC and options; options the verb knows itself are handed to `option` (which returns how many words it
  * took, 0 for "unknown", -1 for "wrong, said so"). Loads the file, finds the kernel and makes the arguments. 0, or an exit status. */
 int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv), void *option_arg);
+bool launch_is_cuda_c(const char *path);     /* its name ends in .cu */
 int launch_make_args(Launch *l);             /* after launch_parse: evaluates the specs */
 void launch_free(Launch *l);
 int launch_eval(const Launch *l, const char *expression, int64_t *out); /* over the launch's numbers; prints what is wrong */

@@ -15,9 +15,10 @@ static int inspect_option(void *arg, int argc, char **argv) {
 }
 
 static int inspect(int argc, char **argv) {
-  Inspect in = {.launch.shapes_only = true, .stage = "tile", .target = "host"};
+  Inspect in = {.launch.shapes_only = true, .target = "host"};
   Launch *l = &in.launch;
   int status = launch_parse(l, &verb_inspect, argc, argv, inspect_option, &in);
+  if (!in.stage) in.stage = l->path && launch_is_cuda_c(l->path) ? "ptx" : "tile";
   bool whole_file = !strcmp(in.stage, "ast");
   if (!status && !whole_file) status = launch_make_args(l);
   nereid_arg *args = status ? NULL : launch_arg_list(l);
@@ -32,13 +33,14 @@ static int inspect(int argc, char **argv) {
   return status;
 }
 
-const Verb verb_inspect = {"inspect", "inspect FILE.py[:KERNEL] [ARG=SPEC ...] --stage STAGE [--target T] [options]",
+const Verb verb_inspect = {"inspect", "inspect FILE[:KERNEL] [ARG=SPEC ...] --stage STAGE [--target T] [options]",
                            "shows what a kernel becomes, stage by stage", inspect,
                            "  --stage S       ast (of the whole file), tile-raw (as the front end made it), tile (after all passes; default), c;\n"
                            "                  for a GPU, which need not be there: layout, lane, ptx, sass (these two with a summary), summary\n"
                            "  --target T      host (default); sm_80 sm_86 sm_89 sm_90a (default of a GPU's stages) sm_100a sm_103a sm_120a ...\n"
                            "  --dump-after P  the IR after pass P: fold cse licm canonical_loops dce facts drop_hints; for a GPU layout dce lower\n"
                            "                  lane-dce shared; or all\n"
-                           "  ARG=SPEC as for nereid run; arrays give type, shape and alignment, and are not filled\n\n"
+                           "  ARG=SPEC as for nereid run; arrays give type, shape and alignment, and are not filled\n"
+                           "  FILE.cu         CUDA C, through NVRTC: ptx (default) and sass; no arguments are needed\n\n"
                            "example: nereid inspect kernels/softmax.py:softmax x_ptr=randn:f32[8,781] out_ptr=like:x_ptr x_stride=781 \\\n"
                            "           out_stride=781 n_cols=781 BLOCK=1024 --stage ptx\n"};

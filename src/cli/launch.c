@@ -318,7 +318,7 @@ static int common_option(Launch *l, int argc, char **argv) {
   return 0;
 }
 
-static bool is_cuda_c(const char *path) {
+bool launch_is_cuda_c(const char *path) {
   size_t n = strlen(path);
   return n > 3 && !strcmp(path + n - 3, ".cu");
 }
@@ -333,7 +333,7 @@ static char *split_kernel(char *path) {
 
 static int find_kernel(Launch *l) {
   int n = nereid_kernel_count(l->module);
-  if (n == 0) return usage_error(l->verb, "%s holds no %s function", l->path, is_cuda_c(l->path) ? "__global__" : "@triton.jit");
+  if (n == 0) return usage_error(l->verb, "%s holds no %s function", l->path, launch_is_cuda_c(l->path) ? "__global__" : "@triton.jit");
   if (!l->kernel_name && n == 1) return l->kernel = nereid_kernel_at(l->module, 0), 0;
   if (l->kernel_name && (l->kernel = nereid_kernel_find(l->module, l->kernel_name))) return 0;
   if (l->kernel_name) usage_error(l->verb, "%s has no kernel '%s'; it has:", l->path, l->kernel_name);

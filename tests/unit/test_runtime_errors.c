@@ -242,8 +242,10 @@ static void test_inspection(void **state) {
   Fixture *f = *state;
   char *text = NULL;
   nereid_options o = {.dump_after = "foldd"};
-  BAD(nereid_inspect(f->m, "add", f->add, 5, NULL, "ptx", NULL, &text, &error), "error: there is no stage 'ptx'\n  hint: there are ast, tile-raw, tile and c\n");
-  assert_error(nereid_inspect(f->m, "add", f->add, 5, NULL, "tile", "sm_90a", &text, &error), NEREID_NO_DEVICE, "error: there is no target 'sm_90a'\n  hint: there are host, cpu and interp\n");
+  BAD(nereid_inspect(f->m, "add", f->add, 5, NULL, "ptxx", NULL, &text, &error),
+      "error: there is no stage 'ptxx'\n  hint: there are ast, tile-raw, tile and c; for a GPU layout, lane, ptx, sass and summary\n");
+  assert_error(nereid_inspect(f->m, "add", f->add, 5, NULL, "tile", "sm_1", &text, &error), NEREID_NO_DEVICE,
+               "error: there is no target 'sm_1'\n  hint: there are host, cpu and interp; for GPUs sm_80, sm_86, sm_87, sm_89, sm_90a, sm_100a, sm_103a, sm_110a, sm_120a, sm_121a\n");
   nereid_error *error = NULL;
   assert_int_equal(nereid_inspect(f->m, "add", f->add, 5, &o, "tile", NULL, &text, &error), NEREID_BAD_ARGUMENT);
   assert_string_equal(nereid_error_message(error), "there is no pass 'foldd'");
