@@ -77,6 +77,9 @@ static bool extents_take(nereid_device *d, Extent own, Extents *out) {
 typedef struct Checker { /* of one worker */
   const Extents *extents;
   Extent last;
+  uint64_t address; /* of the access that was wrong */
+  int bytes;        /* 0: none was */
+  bool write;
 } Checker;
 
 static bool check(void *arg, uint64_t address, int bytes, bool write) {
@@ -88,11 +91,33 @@ static bool check(void *arg, uint64_t address, int bytes, bool write) {
     if (c->extents->at[middle].base <= address) low = middle + 1;
     else high = middle;
   }
-  if (!low) return false;
-  const Extent *e = &c->extents->at[low - 1];
-  if (address + (uint64_t)bytes > e->end) return false;
-  c->last = *e;
-  return true;
+  if (low && address + (uint64_t)bytes <= c->extents->at[low - 1].end) {
+    c->last = c->extents->at[low - 1];
+    return true;
+  }
+  c->address = address, c->bytes = bytes, c->write = write;
+  return false;
+}
+
+/* "store out of bounds: writes 4 bytes at out_ptr+400 (out_ptr has 400 bytes)", by the argument whose array is nearest. */
+static void describe_access(const Launch *l, const Checker *c, char *out, size_t size) {
+  const Specialization *s = l->spec;
+  const Extent *nearest = NULL;
+  uint64_t least = UINT64_MAX;
+  const char *name = NULL;
+  for (int i = 0; i < c->extents->count; i++) {
+    const Extent *e = &c->extents->at[i];
+    uint64_t away = c->address < e->base ? e->base - c->address : c->address >= e->end ? c->address - e->end : 0;
+    if (away < least) least = away, nearest = e;
+  }
+  for (int i = 0; i < s->slot_count && nearest && !name; i++)
+    if (s->slots[i].is_pointer && l->args[i] >= nearest->base && l->args[i] <= nearest->end && s->slots[i].depth == 0)
+      name = s->kernel->info.params[s->slots[i].param].name;
+  const char *what = c->write ? "store out of bounds: writes" : "load out of bounds: reads";
+  if (name && least < (uint64_t)1 << 40)
+    snprintf(out, size, "%s %d bytes at %s%+lld (%s has %lld bytes)", what, c->bytes, name, (long long)(c->address - nearest->base), name,
+             (long long)(nearest->end - nearest->base));
+  else snprintf(out, size, "%s %d bytes at %#llx, in no array that the device knows", what, c->bytes, (unsigned long long)c->address);
 }
 
 /* ---- one launch ---- */
@@ -114,6 +139,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker) {
   LaneSimOptions o = {.grid = l->grid, .begin = begin, .end = end, .programs = l->options->programs, .check = check, .check_arg = &checker};
   LaneSimFault fault = {0};
   if (lane_sim_run(l->spec->lane, r->args, &o, &fault)) return;
+  if (checker.bytes) describe_access(l, &checker, fault.message, sizeof fault.message);
   pthread_mutex_lock(&r->lock);
   if (!r->has_fault) r->fault = fault;
   r->has_fault = true;
