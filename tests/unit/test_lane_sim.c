@@ -361,7 +361,7 @@ typedef struct Twin {
 } Twin;
 typedef struct Twins {
   Twin at[CLASSES][POOL];
-  int n[CLASSES];
+  int n[CLASSES], last[CLASSES];
   uint64_t random;
   LaneBuilder raw, folded;
 } Twins;
@@ -377,8 +377,8 @@ static int class_of(LaneKind k) {
 }
 
 static void keep(Twins *w, int class, Twin v) {
-  if (w->n[class] < POOL) w->at[class][w->n[class]++] = v;
-  else w->at[class][below(w, POOL)] = v;
+  w->last[class] = w->n[class] < POOL ? w->n[class]++ : (w->last[class] + 1) % POOL;
+  w->at[class][w->last[class]] = v;
 }
 
 /* The same operation twice, on random values of these classes: as it is, and through the builder's folding. */
@@ -386,12 +386,20 @@ static void both(Twins *w, LaneOp op, int result, int n, const int *classes) {
   LaneValue *a[3], *b[3];
   LaneType type;
   for (int i = 0; i < n; i++) {
-    Twin t = w->at[classes[i]][below(w, w->n[classes[i]])];
+    int count = w->n[classes[i]], recent = count < 5 ? count : 5;
+    Twin t =
+        w->at[classes[i]][below(w, 4) ? (w->last[classes[i]] + count - below(w, recent)) % count : below(w, count)];
     a[i] = t.raw;
     b[i] = t.folded;
   }
   assert_true(lane_result_type(&op, &type));
   keep(w, result, (Twin){lane_op_raw(&w->raw, op, n, a, 1, &type)->out[0], lane_op(&w->folded, op, n, b)});
+}
+
+/* The last one but `back`, or so. */
+static Twin recent_value(Twins *w, int class, int back) {
+  int count = w->n[class];
+  return w->at[class][(w->last[class] + 2 * count - back - (back ? below(w, 4) : 0)) % count];
 }
 
 static void random_const(Twins *w, int class) {
@@ -415,7 +423,7 @@ static void random_twins(Twins *w) {
   static const LaneCode on_floats[] = {LANE_ADD, LANE_SUB, LANE_MUL, LANE_DIV, LANE_MIN, LANE_MAX};
   LaneOp op = {.kind = ints[below(w, 4)]};
   int c = class_of(op.kind), f = FLOAT_CLASS + below(w, 4), any = below(w, CLASSES);
-  switch (below(w, 18)) {
+  switch (below(w, 24)) {
   case 0:
   case 1:
   case 2: random_const(w, any); break;
@@ -479,6 +487,59 @@ static void random_twins(Twins *w) {
     c = class_of(op.kind);
     both(w, op, class_of(op.to), 1, &c);
     break;
+  case 18: { /* bytes: selectors that are known, and signs in them now and then */
+    op = OP(PRMT, B32, 0);
+    uint64_t selector = draw(&w->random) & (below(w, 3) ? 0x7777 : 0xffff);
+    keep(w, LT_B32, (Twin){lane_const(&w->raw, LT_B32, selector), lane_const(&w->folded, LT_B32, selector)});
+    Twin in[] = {recent_value(w, LT_B32, 1), recent_value(w, LT_B32, 1), recent_value(w, LT_B32, 0)};
+    LaneValue *raw[] = {in[0].raw, in[1].raw, in[2].raw}, *folded[] = {in[0].folded, in[1].folded, in[2].folded};
+    LaneType type = LT_B32;
+    keep(w, LT_B32, (Twin){lane_op_raw(&w->raw, op, 3, raw, 1, &type)->out[0], lane_op(&w->folded, op, 3, folded)});
+    break;
+  }
+  case 19: { /* fields of whole bytes */
+    op = OP(BFE, U32, .bit = (uint8_t)(8 * below(w, 4)), .bits = (uint8_t)(8 + 8 * below(w, 2)));
+    both(w, op, LT_B32, 1, (int[]){LT_B32});
+    break;
+  }
+  case 20:
+    op = below(w, 2) ? OP(PACK, B32, 0) : OP(PACK, B64, 0);
+    c = op.kind == LK_B32 ? LT_B16 : LT_B32;
+    both(w, op, c + 1, 2, (int[]){c, c});
+    break;
+  case 21: {
+    c = below(w, 2) ? LT_B32 : LT_B64;
+    Twin x = recent_value(w, c, 0), low, high;
+    LaneType half[2] = {(LaneType)(c - 1), (LaneType)(c - 1)};
+    LaneOp *raw = lane_op_raw(&w->raw, (LaneOp){.code = LANE_UNPACK, .kind = class_kinds[c]}, 1, &x.raw, 2, half);
+    low.raw = raw->out[0];
+    high.raw = raw->out[1];
+    lane_unpack(&w->folded, x.folded, &low.folded, &high.folded);
+    keep(w, c - 1, low);
+    keep(w, c - 1, high);
+    break;
+  }
+  case 22:
+    op.code = (LaneCode[]){LANE_POPC, LANE_CLZ, LANE_BREV, LANE_MOVE}[below(w, 4)];
+    c = LT_B32;
+    op.kind = LK_B32;
+    both(w, op, c, 1, &c);
+    break;
+  case 23: { /* an index: small, so that its sum with a constant does not overflow, as mulwide takes for granted */
+    LaneValue *mask[] = {lane_i32(&w->raw, 0xffff), lane_i32(&w->folded, 0xffff)};
+    int32_t by = below(w, 9) - 4, plus = below(w, 200) - 100;
+    Twin x = recent_value(w, LT_B32, 0);
+    LaneType narrow = LT_B32, wide = LT_B64;
+    LaneOp and = OP(AND, B32, 0), add = OP(ADD, S32, 0), mul = OP(MULWIDE, S32, 0);
+    LaneValue *a = lane_op_raw(&w->raw, and, 2, (LaneValue *[]){x.raw, mask[0]}, 1, &narrow)->out[0];
+    a = lane_op_raw(&w->raw, add, 2, (LaneValue *[]){a, lane_i32(&w->raw, plus)}, 1, &narrow)->out[0];
+    a = lane_op_raw(&w->raw, mul, 2, (LaneValue *[]){a, lane_i32(&w->raw, by)}, 1, &wide)->out[0];
+    LaneValue *b = lane_2(&w->folded, LANE_AND, LK_B32, x.folded, mask[1]);
+    b = lane_2(&w->folded, LANE_MULWIDE, LK_S32, lane_2(&w->folded, LANE_ADD, LK_S32, b, lane_i32(&w->folded, plus)),
+               lane_i32(&w->folded, by));
+    keep(w, LT_B64, (Twin){a, b});
+    break;
+  }
   case 16:
     op.code = below(w, 2) ? LANE_NEG : LANE_ABS;
     op.kind = class_kinds[f];
