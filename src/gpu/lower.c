@@ -108,6 +108,20 @@ uint32_t lower_copies(const Layout *layout) {
   return copies;
 }
 
+uint32_t lower_same(const Value *v) {
+  const Layout *layout = v->layout;
+  if (!v->type->rank || !v->facts) return 0;
+  uint32_t flat = 0, same = 0; /* flat: bits of the element's index that make no difference */
+  for (int d = 0; d < v->type->rank; d++) {
+    int64_t run = v->facts->constant[d] & -v->facts->constant[d];
+    if (run > v->type->shape[d]) run = v->type->shape[d];
+    flat |= (uint32_t)(run - 1) << layout_dim_shift(v->type, d);
+  }
+  for (int i = 0; i < layout->reg_bits; i++)
+    if (!(layout->basis[i] & ~flat)) same |= 1u << i;
+  return same;
+}
+
 LaneValue *lower_first_holder(Lower *l, const Layout *layout) {
   LaneBuilder *b = &l->b;
   if (l->divergent) return NULL; /* each thread works on an element of its own */

@@ -43,6 +43,8 @@ LaneValue *lower_linear(Lower *l, int bits, const uint32_t *columns, LaneValue *
 /* The bits of the thread's id that are 0 for exactly one holder of each element. */
 uint32_t lower_copies(const Layout *layout);
 LaneValue *lower_first_holder(Lower *l, const Layout *layout); /* pred, or NULL when every thread holds its own; layout NULL: a scalar */
+/* Bits of the register's number that make no difference to v, from what is known of its constancy: register r holds what r & ~bits holds. */
+uint32_t lower_same(const Value *v);
 LaneValue *lower_and(Lower *l, LaneValue *p, LaneValue *q);    /* of predicates; NULL means true */
 
 /* ---- by group; each sets the op's results ---- */

@@ -3,6 +3,8 @@
  * Integers of 8 and 16 bits live in 32-bit registers in canonical form, extended by their sign: operations that may leave it (add, shl, ...)
  * restore it, others (and, min, shr, ...) keep it. Division is lower_divide.c's.
  *
+ * Registers that are known to be equal are computed once: the mask `i < n` of 8 neighbours when n is divisible by 8 (lower_same).
+ *
  * Halves are computed in pairs where a thread holds an even number of them: two neighbouring registers are packed, and since packing what
  * has just been unpacked folds away, a chain of operations stays packed. bf16 has only fma, min, max, neg and abs before sm_90:
  *
@@ -196,7 +198,7 @@ static LaneValue *one_register(Lower *l, const Op *op, LaneValue *const *x) {
 
 /* ---- comparison and selection ---- */
 
-static void lower_cmp(Lower *l, const Op *op, int n, LaneValue **const *in, LaneValue **out) {
+static void lower_cmp(Lower *l, const Op *op, int n, uint32_t same, LaneValue **const *in, LaneValue **out) {
   const Type *t = op->in[0]->type;
   CmpPred p = (CmpPred)op->attr[0];
   LaneValue **x = in[0], **y = in[1];
@@ -208,7 +210,8 @@ static void lower_cmp(Lower *l, const Op *op, int n, LaneValue **const *in, Lane
     k = LK_F32;
   }
   bool preds = lane_type_of(t) == LT_PRED;
-  for (int r = 0; r < n; r++) out[r] = preds ? predicate_cmp(l, p, x[r], y[r]) : lane_setp(&l->b, p, k, x[r], y[r]);
+  for (int r = 0; r < n; r++)
+    out[r] = r & same ? out[r & ~same] : preds ? predicate_cmp(l, p, x[r], y[r]) : lane_setp(&l->b, p, k, x[r], y[r]);
 }
 
 static LaneValue *select_one(Lower *l, const Type *t, LaneValue *c, LaneValue *x, LaneValue *y) {
@@ -253,12 +256,13 @@ void lower_element_op(Lower *l, Op *op) {
   LaneValue **out = lower_array(l, n), **in[3] = {NULL};
   for (int i = 0; i < op->in_count; i++) in[i] = lower_get(l, op->in[i]);
   const Type *t = v->type;
+  uint32_t same = lower_same(v);
   if (op->code == OP_CMP) {
-    lower_cmp(l, op, n, in, out);
+    lower_cmp(l, op, n, same, in, out);
   } else if (op->code == OP_SELECT) {
-    for (int r = 0; r < n; r++) out[r] = select_one(l, t, in[0][r], in[1][r], in[2][r]);
+    for (int r = 0; r < n; r++) out[r] = r & same ? out[r & ~same] : select_one(l, t, in[0][r], in[1][r], in[2][r]);
   } else if (op->code == OP_ADDPTR) {
-    for (int r = 0; r < n; r++) out[r] = address(l, op, in[0][r], in[1][r]);
+    for (int r = 0; r < n; r++) out[r] = r & same ? out[r & ~same] : address(l, op, in[0][r], in[1][r]);
   } else if (is_half(t->dtype) && in_halves(op)) {
     lower_halves(l, op, n, in, out);
   } else if (is_half(t->dtype)) {
@@ -269,7 +273,7 @@ void lower_element_op(Lower *l, Op *op) {
     for (int r = 0; r < n; r++) {
       LaneValue *x[3];
       for (int i = 0; i < op->in_count; i++) x[i] = in[i][r];
-      out[r] = one_register(l, op, x);
+      out[r] = r & same ? out[r & ~same] : one_register(l, op, x);
     }
   }
   lower_set(l, v, out);

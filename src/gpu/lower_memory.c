@@ -62,15 +62,32 @@ static int vector_of(Lower *l, const Op *op, const Value *mask) {
 
 enum { MOST_WORDS = 8 };
 
+/* The registers before r that were loaded from the same address under the same mask: -1 when there are none. The last load of an address
+ * is found by its note, the register's number plus one. */
+static int loaded_before(LaneValue **ptr, LaneValue **m, LaneValue **other, int r, int vector) {
+  int before = (int)(intptr_t)ptr[r]->note - 1;
+  if (before >= 0 && m && m[before] != m[r]) before = -1;
+  for (int i = 0; i < vector && before >= 0 && m && other; i++)
+    if (other[before + i] != other[r + i]) before = -1;
+  if (before < 0) ptr[r]->note = (void *)(intptr_t)(r + 1);
+  return before;
+}
+
 void lower_load(Lower *l, Op *op) {
   const Value *v = op->out[0], *mask = op->in_count > 1 ? op->in[1] : NULL;
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
   LaneValue **ptr = lower_get(l, op->in[0]), **m = mask ? lower_get(l, mask) : NULL;
   LaneValue **other = op->in_count > 2 ? lower_get(l, op->in[2]) : NULL, **out = lower_array(l, n);
+  for (int r = 0; r < n; r += vector) ptr[r]->note = NULL;
   for (int r = 0; r < n; r += vector) {
     LaneValue *guard = m ? m[r] : NULL, *fill[MOST_WORDS];
     uint64_t bits;
+    int before = op->attr[2] ? -1 : loaded_before(ptr, m, other, r, vector);
+    if (before >= 0) {
+      memcpy(out + r, out + before, sizeof *out * (size_t)vector);
+      continue;
+    }
     if (guard && lane_is_const(guard, &bits)) {
       if (bits) guard = NULL;
     }

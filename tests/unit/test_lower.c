@@ -1,7 +1,8 @@
 /* Lowering: tile IR in, lane IR run by its simulator, compared with the interpreter (test_lower_kit.h). */
 #include "test_lower_kit.h"
 
-static const char *const targets[] = {"sm_80", "sm_90a"};
+static const char *const targets[] = {"sm_80", "sm_90a", "sm_100a"};
+enum { TARGETS = sizeof targets / sizeof *targets };
 
 /* ---- elementwise: one operation on arrays of a type ---- */
 
@@ -33,7 +34,7 @@ static void check_elementwise(const char *before, const char *line, const Dtype 
 /* Few and many registers, odd ones too, and copies. */
 static void check_op(const char *line, const Dtype *in, int n_in, Dtype out, double tolerance) {
   static const struct { int n, warps; } sizes[] = {{1024, 4}, {32, 1}, {16, 2}, {1, 1}};
-  for (int t = 0; t < 2; t++)
+  for (int t = 0; t < TARGETS; t++)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) check_elementwise("", line, in, n_in, out, sizes[i].n, sizes[i].warps, targets[t], tolerance, i + 1);
 }
 
@@ -166,7 +167,7 @@ static void test_convert_everything(void **state) {
                      "  %%s = splat %%p : *f16[2048]\n  %%a = addptr %%s, %%i : *f16[2048]\n  %%x = load %%a : f16[2048]\n  %%r = %s : %s[2048]\n"
                      "  %%so = splat %%o : *%s[2048]\n  %%ao = addptr %%so, %%i : *%s[2048]\n  store %%ao, %%r\n}\n", dtype_name((Dtype)to), line,
                  dtype_name((Dtype)to), dtype_name((Dtype)to), dtype_name((Dtype)to));
-      for (int t = 0; t < 2; t++) {
+      for (int t = 0; t < TARGETS; t++) {
         Kit k = kit_of(b.at);
         k.grid[0] = 32;
         k.target = targets[t];
@@ -391,7 +392,7 @@ static void check_atomic(const char *kind, Dtype t, bool apart, int warps, const
 static void test_atomics(void **state) {
   static const Dtype wide[] = {DT_I32, DT_U32, DT_I64, DT_U64, DT_F32, DT_F64};
   static const char *const kinds[] = {"add", "max", "min", "and", "or", "xor", "xchg"};
-  for (int target = 0; target < 2; target++)
+  for (int target = 0; target < TARGETS; target++)
     for (int warps = 1; warps <= 4; warps *= 4) {
       EACH(t, wide)
       for (int kind = 0; kind < 7; kind++) {
@@ -410,7 +411,7 @@ static void test_atomics(void **state) {
 static void test_vector_atomics(void **state) { /* no mask, no result: the widest forms */
   static const Dtype types[] = {DT_F32, DT_F16, DT_BF16};
   EACH(t, types)
-  for (int target = 0; target < 2; target++) {
+  for (int target = 0; target < TARGETS; target++) {
     char ir[900];
     const char *d = dtype_name(t);
     snprintf(ir, sizeof ir,
