@@ -252,7 +252,7 @@ NEREID_API nereid_status nereid_inspect(nereid_module *m, const char *kernel, co
 /* What is supported: every name of the language, and whether each device has it. docs/language.md is made from this. */
 typedef struct nereid_language_name {
   const char *group, *name;
-  bool interp, cpu;
+  bool interp, cpu, sim, cuda; /* sim and cuda: what a GPU's compiler has, and what the simulated GPU runs of it */
   const char *remark;    /* or NULL */
   const char *arguments; /* "x, y, ieee_rounding=False"; NULL: not called */
   bool is_method;        /* of tensors too: x.sum() */

@@ -6,7 +6,8 @@
 static const char opening[] =
     "# What of the Triton language is supported\n\n"
     "Made by `nereid language` from the tables that the compiler itself uses; do not edit. It is Triton 3.6's language. A name that is not\n"
-    "here is an error with the nearest name that is; \"no\" means an error that says why.\n\n"
+    "here is an error with the nearest name that is; \"no\" means an error that says why. The columns are the [devices](devices.md); `cuda`\n"
+    "stands for GPUs from compute capability 8.0 on.\n\n"
     "Names may be reached as Triton allows: `tl.exp`, `tl.math.exp`; `libdevice.tanh` as `tl.extra.libdevice`, `tl.extra.cuda.libdevice` or\n"
     "`tl.math.tanh`; under any name given by `import ... as`. \"method\" means that a tensor has it too: `x.sum(axis=0)`. Functions of libdevice\n"
     "take exactly the types that stand beside them, before the colon.\n\n"
@@ -34,11 +35,13 @@ static void print_cell(const char *s) {
   }
 }
 
+static const char *yes(bool is) { return is ? "yes" : "no"; }
+
 static void print_row(const nereid_language_name *e) {
   const char *remark = e->remark ? e->remark : "";
   printf("| `%s", e->name);
   if (e->arguments) printf("("), print_cell(e->arguments), printf(")");
-  printf("` | %s | %s | %s%s", e->interp ? "yes" : "no", e->cpu ? "yes" : "no", e->is_method ? "method" : "", e->is_method && *remark ? "; " : "");
+  printf("` | %s | %s | %s | %s | %s%s", yes(e->interp), yes(e->cpu), yes(e->sim), yes(e->cuda), e->is_method ? "method" : "", e->is_method && *remark ? "; " : "");
   print_cell(remark);
   printf(" |\n");
 }
@@ -49,7 +52,7 @@ static int language(int argc, char **argv) {
   const char *group = "";
   for (int i = 0, n = nereid_language_count(); i < n; i++) {
     nereid_language_name e = nereid_language_at(i);
-    if (strcmp(group, e.group)) printf("\n## %s\n\n| name | interp | cpu | remark |\n| --- | --- | --- | --- |\n", group = e.group);
+    if (strcmp(group, e.group)) printf("\n## %s\n\n| name | interp | cpu | sim | cuda | remark |\n| --- | --- | --- | --- | --- | --- |\n", group = e.group);
     print_row(&e);
   }
   return 0;

@@ -305,18 +305,18 @@ const char *const *builtin_names(Front *fr, const char *library) {
 
 /* What is not a function: constants and types of triton.language, and attributes. */
 static const LanguageName plain_names[] = {
-    {"Types", "tl.void", true, true, NULL},
-    {"Types", "tl.pi32_t", true, true, NULL},
-    {"Types", "tl.constexpr", true, true, NULL},
-    {"Types", "tl.PropagateNan", true, true, "NONE, ALL"},
-    {"Types", "tl.TRITON_MAX_TENSOR_NUMEL", true, true, NULL},
-    {"Types", "dtype.name", true, true,
+    {"Types", "tl.void", true, true, true, true, NULL},
+    {"Types", "tl.pi32_t", true, true, true, true, NULL},
+    {"Types", "tl.constexpr", true, true, true, true, NULL},
+    {"Types", "tl.PropagateNan", true, true, true, true, "NONE, ALL"},
+    {"Types", "tl.TRITON_MAX_TENSOR_NUMEL", true, true, true, true, NULL},
+    {"Types", "dtype.name", true, true, true, true,
      "also .primitive_bitwidth .itemsize .int_bitwidth .int_signedness .scalar .element_ty .fp_mantissa_width "
      ".exponent_bias"},
-    {"Types", "dtype.is_floating", true, true,
+    {"Types", "dtype.is_floating", true, true, true, true,
      "also .is_int() .is_int_signed() .is_ptr() .is_block() .is_fp16() ... and .with_element_ty()"},
-    {"Types", "block_type.shape", true, true, "also .numel .nbytes"},
-    {"Shape manipulation", "x.T", true, true, "also x.shape x.numel x.dtype x.type, and x[:, None]"},
+    {"Types", "block_type.shape", true, true, true, true, "also .numel .nbytes"},
+    {"Shape manipulation", "x.T", true, true, true, true, "also x.shape x.numel x.dtype x.type, and x[:, None]"},
 };
 
 /* The order of docs/language.md. */
@@ -368,10 +368,13 @@ static LanguageName *language_rows;
 static int language_count;
 static pthread_once_t language_once = PTHREAD_ONCE_INIT;
 
-static void add_language_row(const char *group, const char *library, const char *name, bool here, const char *remark,
-                             const char *arguments, bool is_method) {
+static void add_language_row(const char *group, const char *library, const char *name, unsigned flags,
+                             const char *remark, const char *arguments) {
   char *full = qualified(library, name);
-  if (full) language_rows[language_count++] = (LanguageName){group, full, here, here, remark, arguments, is_method};
+  bool cuda = !(flags & BUILTIN_NOWHERE), here = cuda && !(flags & BUILTIN_PTX);
+  if (full)
+    language_rows[language_count++] =
+        (LanguageName){group, full, here, here, here, cuda, remark, arguments, (flags & BUILTIN_MEMBER) != 0};
 }
 
 /* As a caller writes them: methods without their first; none for libdevice, whose remark has the types, and for types. */
@@ -390,12 +393,11 @@ static void make_language_rows(void) {
   if (!language_rows) return;
   for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
     for (size_t i = 0; g == 0 && i < sizeof tl_dtypes / sizeof *tl_dtypes; i++)
-      if (strcmp(tl_dtypes[i].name, "float8e4")) add_language_row(groups[0], "tl", tl_dtypes[i].name, true, NULL, NULL, false);
+      if (strcmp(tl_dtypes[i].name, "float8e4")) add_language_row(groups[0], "tl", tl_dtypes[i].name, 0, NULL, NULL);
     for (int t = 0; t < TABLE_COUNT; t++)
       for (const Builtin *b = tables[t]; b->name; b++)
         if (b->group && !strcmp(b->group, groups[g]))
-          add_language_row(groups[g], b->library, b->name, !(b->flags & BUILTIN_NO_CPU), b->remark, arguments_of(b),
-                           b->flags & BUILTIN_MEMBER);
+          add_language_row(groups[g], b->library, b->name, b->flags, b->remark, arguments_of(b));
     for (size_t i = 0; i < sizeof plain_names / sizeof *plain_names; i++)
       if (!strcmp(plain_names[i].group, groups[g])) language_rows[language_count++] = plain_names[i];
   }

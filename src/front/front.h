@@ -93,7 +93,7 @@ int64_t front_eval_int(Context *cx, const char *expression, int n, const char *c
 /* The table behind docs/language.md: every library name and who supports it. */
 typedef struct LanguageName {
   const char *group, *name;
-  bool interp, cpu;
+  bool interp, cpu, sim, cuda;
   const char *remark, *arguments; /* either may be NULL */
   bool is_method;                 /* of tensors too */
 } LanguageName;

@@ -357,7 +357,7 @@ static Py *call_desc_scatter(Front *fr, const Builtin *b, Span at, Py **args) {
 /* Triton 3.0's form took a pointer to a descriptor that the CUDA driver had encoded. */
 static Py *call_raw_descriptor(Front *fr, const Builtin *b, Span at, Py **args) {
   lib_fail(fr, at, b, "pass a tensor descriptor, or make one with tl.make_tensor_descriptor",
-           "a descriptor encoded by the CUDA driver is bound to a GPU");
+           "descriptors encoded by the CUDA driver are not supported");
 }
 
 static const char BLOCK[] = "Block pointers and descriptors";
@@ -379,8 +379,8 @@ const Builtin lib_blockptr_table[] = {
     {"desc", "gather", "desc, x_offsets, y_offset", call_desc_gather, BLOCK, 0, NULL},
     {"desc", "scatter", "desc, value, x_offsets, y_offset", call_desc_scatter, BLOCK, 0, NULL},
     {"tl", "_experimental_descriptor_load", "desc_pointer, offsets, shape, dtype", call_raw_descriptor, NULL,
-     BUILTIN_NO_CPU, NULL},
-    {"tl", "_experimental_descriptor_store", "desc_pointer, value, offsets", call_raw_descriptor, NULL, BUILTIN_NO_CPU,
+     BUILTIN_NOWHERE, NULL},
+    {"tl", "_experimental_descriptor_store", "desc_pointer, value, offsets", call_raw_descriptor, NULL, BUILTIN_NOWHERE,
      NULL},
     DESC_ATOMIC("atomic_add"),
     DESC_ATOMIC("atomic_min"),

@@ -2,9 +2,8 @@
  * has. */
 #include "front/lib.h"
 
-static Py *call_gpu_only(Front *fr, const Builtin *b, Span at, Py **args) {
-  lib_fail(fr, at, b, "guard it with a constexpr parameter and leave it out here",
-           "this is bound to a GPU and cannot run on this device");
+static Py *call_conversion(Front *fr, const Builtin *b, Span at, Py **args) {
+  lib_fail(fr, at, b, "use .to(...)", "this conversion of Triton's own library is not here by its name");
 }
 
 /* Launches are ordered here, so waiting for the one before, or announcing the next, is done already. */
@@ -34,12 +33,12 @@ static Py *call_special(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static const char GPU[] = "triton.language.extra.cuda", TARGET[] = "triton.language.target_info";
 const Builtin lib_gpu_table[] = {
-    {"tl.extra.cuda", "globaltimer", "", call_special, GPU, BUILTIN_NO_CPU, "bound to a GPU"},
-    {"tl.extra.cuda", "smid", "", call_special, GPU, BUILTIN_NO_CPU, "bound to a GPU"},
-    {"tl.extra.cuda", "convert_custom_float8_sm70", "arg, dst_ty, fp_downcast_rounding=None", call_gpu_only, GPU,
-     BUILTIN_NO_CPU, "use .to(...)"},
-    {"tl.extra.cuda", "convert_custom_float8_sm80", "arg, dst_ty, fp_downcast_rounding=None", call_gpu_only, GPU,
-     BUILTIN_NO_CPU, "use .to(...)"},
+    {"tl.extra.cuda", "globaltimer", "", call_special, GPU, BUILTIN_PTX, "a register of a GPU"},
+    {"tl.extra.cuda", "smid", "", call_special, GPU, BUILTIN_PTX, "a register of a GPU"},
+    {"tl.extra.cuda", "convert_custom_float8_sm70", "arg, dst_ty, fp_downcast_rounding=None", call_conversion, GPU,
+     BUILTIN_NOWHERE, "use .to(...)"},
+    {"tl.extra.cuda", "convert_custom_float8_sm80", "arg, dst_ty, fp_downcast_rounding=None", call_conversion, GPU,
+     BUILTIN_NOWHERE, "use .to(...)"},
     {"tl.extra.cuda", "num_warps", "", call_warps, GPU, 0, NULL},
     {"tl.extra.cuda", "num_threads", "", call_warps, GPU, 0, NULL},
     {"tl.extra.cuda", "gdc_wait", "", call_ordered, GPU, 0, "launches are ordered here"},

@@ -183,7 +183,7 @@ struct Builtin {
   unsigned flags;
   const char *remark;    /* for docs/language.md, or NULL */
 };
-enum { BUILTIN_MEMBER = 1 /* also a method of tensors */, BUILTIN_HOST = 2 /* also works in host code, on constexprs */, BUILTIN_MUST_USE = 4, BUILTIN_NO_CPU = 8, BUILTIN_HOST_ONLY = 16 /* not in kernels */ };
+enum { BUILTIN_MEMBER = 1 /* also a method of tensors */, BUILTIN_HOST = 2 /* also works in host code, on constexprs */, BUILTIN_MUST_USE = 4, BUILTIN_NOWHERE = 8 /* no device has it */, BUILTIN_PTX = 32 /* inline PTX: on cuda alone */, BUILTIN_HOST_ONLY = 16 /* not in kernels */ };
 
 /* What `dotted.attr` is, for a PY_LIBRARY path ("triton.language", "triton.language.math", "math", "torch", ...): a builtin, dtype,
  * constant, deeper library, or NULL when there is no such name. Knows aliases (tl.extra.cuda.libdevice, TorchInductor's

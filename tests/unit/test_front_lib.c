@@ -644,7 +644,7 @@ static void stores_and_asserts(void **state) {
       {"tl.device_print(3)", "must be a string"},
       {"tl.device_print('a', 'b')", "only the first argument"},
       {"x = tl.inline_asm_elementwise('mov', '=r,r', 3, tl.int32, True, 1)", "must be a list of tensors"},
-      {"tl.extra.cuda.globaltimer()", "bound to a GPU"},
+      {"tl.extra.cuda.convert_custom_float8_sm80(f32, tl.float8e5)", "not here by its name"},
       {"tl.storr(P, 1)", "storr"},
       {"len(ar)", "run-time value"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -718,18 +718,20 @@ static void block_pointers_check_what_is_asked(void **state) {
 static void the_table_lists_the_library(void **state) {
   int n;
   const LanguageName *rows = front_language_table(&n);
-  bool load = false, asm_ = false;
+  bool load = false, asm_ = false, nowhere = false;
   assert_true(n > 350);
   for (int i = 0; i < n; i++) {
     assert_non_null(rows[i].group);
     assert_non_null(rows[i].name);
     for (int k = i + 2; k < n; k++) /* a group stands together */
       if (strcmp(rows[i].group, rows[i + 1].group)) assert_string_not_equal(rows[i].group, rows[k].group);
-    load |= !strcmp(rows[i].name, "tl.load") && rows[i].cpu && rows[i].interp;
-    asm_ |= !strcmp(rows[i].name, "tl.inline_asm_elementwise") && !rows[i].cpu;
+    load |= !strcmp(rows[i].name, "tl.load") && rows[i].cpu && rows[i].interp && rows[i].sim && rows[i].cuda;
+    asm_ |= !strcmp(rows[i].name, "tl.inline_asm_elementwise") && !rows[i].cpu && !rows[i].interp && !rows[i].sim && rows[i].cuda;
+    nowhere |= !strcmp(rows[i].name, "triton_helpers.x_grid_barrier") && !rows[i].cuda;
   }
   assert_true(load);
   assert_true(asm_);
+  assert_true(nowhere);
   assert_ptr_equal(front_language_table(&n), rows);
 }
 
