@@ -213,7 +213,8 @@ static void ptx_special(Ptx *p, const LaneOp *op) {
 }
 
 static void ptx_shared(Ptx *p, const LaneOp *op) {
-  Arg at = numbered("$shared+", p->f->buffers.at[op->buffer].offset);
+  int offset = p->f->buffers.at[op->buffer].offset;
+  Arg at = offset ? numbered("$shared+", offset) : ptx_text("$shared");
   ptx_move(p, LT_B32, NULL, ptx_reg(p, op->out[0]), at);
 }
 
