@@ -13,11 +13,11 @@
 
 /* ---- f32 ---- */
 
-/* base^x = 2^(n + r), where r = x * high + x * low - n and high + low = log2(base). n is kept in [-127, 126] by saturating x / 252 log2(base)
- * + 0.5 to [0, 1]; what lies outside overflows or vanishes in ex2 or in the last product, which rounds subnormals once. */
+/* base^x = 2^(n + r), where r = x * high + x * low - n and high + low = log2(base). n is kept in [-126, 127] by saturating (x high + 126) / 253 to
+ * [0, 1]; what lies outside overflows or vanishes in ex2 or in the last product, which rounds subnormals once. */
 static V power_f32(B *b, V x, float high, float low) {
-  V unit = f_sat(b, f_fma(b, x, F(high / 252.0f), F(0.5f)));
-  V sum = f_fma(b, unit, F(252), F(12582913.0f)); /* 1.5 * 2^23 + 1 + rint(...): the low 8 bits are n + 127 */
+  V unit = f_sat(b, f_fma(b, x, F(high / 253.0f), F(126.0f / 253.0f)));
+  V sum = f_fma(b, unit, F(253), F(12582913.0f)); /* 1.5 * 2^23 + 1 + (n + 126): the low 8 bits are n + 127 */
   V n = f_sub(b, sum, F(12583039.0f));
   V r = f_fma(b, x, F(low), f_fma(b, x, F(high), f_neg(b, n)));
   return f_mul(b, f_ex2_approx(b, r), i_shl(b, sum, I(23)));
@@ -54,10 +54,10 @@ static V tanh_f32(B *b, const V *in) {
   return f_copysign(b, p_select(b, f_lt(b, a, F(0.6f)), near, far), x);
 }
 
-/* exp(|x|)/2 in ex2's units; the -1 of the exponent keeps cosh finite up to its own end. */
+/* exp(a)/2, a >= 0: the exponent is one less, n up to 128. */
 static V half_exp_f32(B *b, V a) {
-  V unit = f_sat(b, f_fma(b, a, F(1.44269504f / 252.0f), F(0.5f)));
-  V sum = f_fma(b, unit, F(252), F(12582912.0f));
+  V unit = f_sat(b, f_fma(b, a, F(1.44269504f / 254.0f), F(126.0f / 254.0f)));
+  V sum = f_fma(b, unit, F(254), F(12582912.0f));
   V n = f_sub(b, sum, F(12583038.0f));
   V r = f_fma(b, a, F(0x1.4ae0cp-26f), f_fma(b, a, F(0x1.715476p+0f), f_neg(b, n)));
   return f_mul(b, f_ex2_approx(b, r), i_shl(b, sum, I(23)));
@@ -66,12 +66,12 @@ static V cosh_f32(B *b, const V *in) {
   V h = half_exp_f32(b, f_abs(b, in[0]));
   return f_fma(b, f_rcp_approx(b, h), F(0.25f), h);
 }
-static const float sinh_c[] = {0.166666672f, 0.00833331048f, 0.000198428912f, 2.78227822e-06f};
+static const float sinh_c[] = {0.166666627f, 0.00833351631f, 0.000198157461f, 2.89354989e-06f};
 static V sinh_f32(B *b, const V *in) {
   V x = in[0], a = f_abs(b, x), h = half_exp_f32(b, a);
   V far = f_copysign(b, f_fma(b, f_rcp_approx(b, h), F(-0.25f), h), x);
   V z = f_mul(b, x, x), near = f_fma(b, f_mul(b, z, F_POLY(z, sinh_c)), x, x);
-  return p_select(b, f_lt(b, a, F(1)), near, far);
+  return p_select(b, f_lt(b, a, F(1.5f)), near, far);
 }
 
 /* ---- f64 ---- */

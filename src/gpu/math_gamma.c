@@ -52,7 +52,7 @@ static V lgamma_f64(B *b, const V *in) {
   V far_y = lgamma_far(b, a).hi;
   otherwise(b, far, far_y);
   V y = whichever(b, far, lgamma_near(b, a));
-  y = p_select(b, d_ge(b, a, D(0x1p1015)), inf, y); /* infinity too, and what overflows */
+  y = p_select(b, d_gt(b, a, D(0x1.74c5de97bb960p+1014)), inf, y); /* what overflows */
   y = d_add(b, y, D(0)); /* not -0 */
   LaneOp *below = when(b, d_lt(b, x, D(-0x1p-60)), LT_B64); /* nearer to 0 both sides are -log |x| */
   V sine = d_mul(b, a, d_abs(b, d_sinpi(b, a)));

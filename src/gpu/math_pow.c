@@ -5,8 +5,8 @@
  */
 #include "gpu/math.h"
 
-/* (atanh(s)/s - 1) / s^2 of z = s^2, s in [-0.1716, 0.1716]. */
-static const float atanh_c[] = {0.333333313f, 0.200004861f, 0.142493963f, 0.121394202f};
+/* (atanh(s)/s - 1 - z/3) / z^2 of z = s^2, s in [-0.1716, 0.1716]. */
+static const float atanh_c[] = {0.200000763f, 0.142735392f, 0.117100835f};
 
 /* log2(x) = hi + lo of a positive finite x. */
 static void log2_f32(B *b, V x, V *hi, V *lo) {
@@ -18,8 +18,12 @@ static void log2_f32(B *b, V x, V *hi, V *lo) {
   V g = f_add(b, m, F(1)), g_low = f_sub(b, m, f_sub(b, g, F(1))), inverse = f_rcp_approx(b, g);
   V s = f_mul(b, f, inverse), minus = f_neg(b, s);
   V s_low = f_mul(b, f_fma(b, minus, g_low, f_fma(b, minus, g, f)), inverse);
-  V z = f_mul(b, s, s), w = f_mul(b, z, F_POLY(z, atanh_c));
-  V low = f_fma(b, s, w, s_low), a = f_add(b, s, low), a_low = f_sub(b, low, f_sub(b, a, s)); /* atanh(s) = a + a_low */
+  /* atanh(s) = s + s (z/3 + z^2 q(z)); z/3 is in two parts as well. */
+  V z = f_mul(b, s, s), z_low = f_fma(b, f_add(b, s, s), s_low, f_fma(b, s, s, f_neg(b, z)));
+  V third = F(0.333333343f), t = f_mul(b, z, third);
+  V t_low = f_fma(b, z_low, third, f_fma(b, z, F(-9.93410776e-09f), f_fma(b, z, third, f_neg(b, t))));
+  V rest = f_fma(b, f_mul(b, z, z), F_POLY(z, atanh_c), t_low);
+  V low = f_fma(b, s, t, f_fma(b, s, rest, s_low)), a = f_add(b, s, low), a_low = f_sub(b, low, f_sub(b, a, s)); /* atanh(s) = a + a_low */
   /* times 2 / ln 2 */
   V c = F(0x1.715476p+1f), p = f_mul(b, a, c);
   V p_low = f_fma(b, a_low, c, f_fma(b, a, F(0x1.4ae0cp-25f), f_fma(b, a, c, f_neg(b, p))));

@@ -103,8 +103,9 @@ static V rnorm_f32(B *b, int n, const V *x) {
   y = p_select(b, f_eq(b, sum, F(0)), y, better);
   return p_select(b, any_inf, F(0), f_mul(b, y, i_sub(b, I(0x7f000000), field)));
 }
-static V squares_f64(B *b, int n, const V *x, V *up, V *down, V *any_inf) {
-  V sum = NULL, most = NULL;
+/* The sum in two parts: for 1/sqrt its rounding would be most of the error. */
+static DD squares_f64(B *b, int n, const V *x, V *up, V *down, V *any_inf) {
+  V most = NULL;
   for (int i = 0; i < n; i++) {
     V bits = i_and(b, l_high(b, x[i]), I(0x7fffffff)), inf = d_eq(b, d_abs(b, x[i]), D(__builtin_inf()));
     most = most ? i_max(b, most, bits) : bits;
@@ -113,19 +114,31 @@ static V squares_f64(B *b, int n, const V *x, V *up, V *down, V *any_inf) {
   V field = i_min(b, i_max(b, i_and(b, most, I(0x7ff00000)), I(1 << 20)), I(2044 << 20));
   *up = l_pack(b, I(0), i_sub(b, I(0x7fe00000), field));
   *down = l_pack(b, I(0), field);
+  DD sum = {NULL, NULL};
   for (int i = 0; i < n; i++) {
     V y = d_mul(b, x[i], *up);
-    sum = sum ? d_fma(b, y, y, sum) : d_mul(b, y, y);
+    DD square = dd_product(b, y, y);
+    if (i == 0) {
+      sum = square;
+      continue;
+    }
+    DD s = dd_sum(b, sum.hi, square.hi);
+    sum = (DD){s.hi, d_add(b, d_add(b, sum.lo, square.lo), s.lo)};
   }
   return sum;
 }
 static V norm_f64(B *b, int n, const V *x) {
-  V up, down, any_inf, sum = squares_f64(b, n, x, &up, &down, &any_inf);
-  return p_select(b, any_inf, D(__builtin_inf()), d_mul(b, d_sqrt(b, sum), down));
+  V up, down, any_inf;
+  DD sum = squares_f64(b, n, x, &up, &down, &any_inf);
+  return p_select(b, any_inf, D(__builtin_inf()), d_mul(b, d_sqrt(b, d_add(b, sum.hi, sum.lo)), down));
 }
 static V rnorm_f64(B *b, int n, const V *x) {
-  V up, down, any_inf, sum = squares_f64(b, n, x, &up, &down, &any_inf);
-  return p_select(b, any_inf, D(0), d_mul(b, d_rsqrt_near_one(b, sum), up));
+  V up, down, any_inf;
+  DD sum = squares_f64(b, n, x, &up, &down, &any_inf);
+  V y = d_rsqrt_near_one(b, sum.hi), third_order = d_mul(b, d_mul(b, y, y), y);
+  V better = d_fma(b, third_order, d_mul(b, sum.lo, D(-0.5)), y); /* the derivative times what sum.hi lacks */
+  y = p_select(b, d_eq(b, sum.hi, D(0)), y, better);
+  return p_select(b, any_inf, D(0), d_mul(b, y, up));
 }
 
 #define LENGTH(name, n)                                                                                                                   \
