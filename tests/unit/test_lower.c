@@ -507,6 +507,41 @@ static void test_assert(void **state) {
   kit_free(&k);
 }
 
+/* ---- inline assembly, which only a GPU runs: the text ---- */
+
+static void check_asm(const char *element, const char *line, const char *want) {
+  char ir[1000];
+  snprintf(ir, sizeof ir,
+           "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}) {\n  %%i = arange {start=0, end=512} : i32[512]\n  %%s = splat %%p : *%s[512]\n"
+           "  %%a = addptr %%s, %%i : *%s[512]\n  %%x = load %%a : %s[512]\n  %%r = %s\n  %%so = splat %%o : *%s[512]\n  %%ao = addptr %%so, %%i : *%s[512]\n"
+           "  store %%ao, %%r\n}\n", element, element, element, element, element, line, element, element);
+  Context *cx = context_create();
+  Buf text = {0};
+  if (context_try(cx)) {
+    Kit k = kit_of(ir);
+    GpuOptions o = {.target = gpu_target_find("sm_90a"), .verify = true};
+    LaneFunc *lane = gpu_compile(kit_parse(&k, cx), &o);
+    gpu_print_ptx(&text, lane, o.target, false);
+    context_end_try(cx);
+  } else {
+    diags_print(&text, cx, false);
+  }
+  if (!text.at || !strstr(text.at, want)) fail_msg("expected \"%s\" in:\n%s", want, text.at);
+  buf_destroy(&text);
+  context_destroy(cx);
+}
+
+static void test_asm(void **state) {
+  check_asm("i32", "asm %x {pure=1, pack=1, text=\"shl.b32 $0, $1, 3;\\x1f=r,r\"} : i32[512]", "shl.b32 %r");
+  check_asm("i8", "asm %x {pure=1, pack=4, text=\"not.b32 $0, $1;\\x1f=r,r\"} : i8[512]", "not.b32 %r4, %r3;"); /* the loaded word itself */
+  check_asm("f16", "asm %x {pure=1, pack=2, text=\"neg.f16x2 $0, $1;\\x1f=r,r\"} : f16[512]", "neg.f16x2 %r");
+  check_asm("f16", "asm %x {pure=1, pack=1, text=\"neg.f16 $0, $1;\\x1f=h,h\"} : f16[512]", "neg.f16 %h");
+  check_asm("f64", "asm %x, %x {pure=1, pack=1, text=\"add.f64 $0, $1, $2;\\x1f=d,d,d\"} : f64[512]", "add.f64 %rd");
+  check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=r,r,r\"} : i32[512]", "1 results and 1 operands need as many constraints");
+  check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=r,q\"} : i32[512]", "the constraint 'q' is not one of r, f, h, l, d");
+  check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=l,r\"} : i32[512]", "a register of another width");
+}
+
 /* ---- refusals ---- */
 
 static void test_refusals(void **state) {
@@ -530,7 +565,7 @@ int main(void) {
       cmocka_unit_test(test_convert_everything), cmocka_unit_test(test_bitcast), cmocka_unit_test(test_copies), cmocka_unit_test(test_scalars),
       cmocka_unit_test(test_offsets), cmocka_unit_test(test_shapes), cmocka_unit_test(test_control), cmocka_unit_test(test_programs),
       cmocka_unit_test(test_atomics), cmocka_unit_test(test_vector_atomics), cmocka_unit_test(test_scalar_atomics), cmocka_unit_test(test_cas),
-      cmocka_unit_test(test_print), cmocka_unit_test(test_assert), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_print), cmocka_unit_test(test_assert), cmocka_unit_test(test_asm), cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
