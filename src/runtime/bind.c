@@ -18,18 +18,19 @@
 
 /* ---- the key as it grows ---- */
 
-static void key_bytes(Call *c, const void *p, size_t n) {
-  if (c->key_cap - c->key_size < n) {
-    size_t cap = 2 * (c->key_cap + n);
-    unsigned char *grown = c->key == c->key_inline ? malloc(cap) : realloc(c->key, cap);
-    if (!grown) {
-      c->failed = true;
-      return;
-    }
-    if (c->key == c->key_inline) memcpy(grown, c->key_inline, c->key_size);
-    c->key = grown;
-    c->key_cap = cap;
-  }
+static bool key_grow(Call *c, size_t n) {
+  size_t cap = 2 * (c->key_cap + n);
+  unsigned char *grown = c->key == c->key_inline ? malloc(cap) : realloc(c->key, cap);
+  if (!grown) return c->failed = true, false;
+  if (c->key == c->key_inline) memcpy(grown, c->key_inline, c->key_size);
+  c->key = grown;
+  c->key_cap = cap;
+  return true;
+}
+
+/* Inlined, so that the copies of few bytes, which most are, become moves. */
+static inline void key_bytes(Call *c, const void *p, size_t n) {
+  if (__builtin_expect(c->key_cap - c->key_size < n, 0) && !key_grow(c, n)) return;
   memcpy(c->key + c->key_size, p, n);
   c->key_size += n;
 }
