@@ -93,7 +93,10 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
       break;
     case LANE_VOTE: vote(r, o, w, lanes); break;
     case LANE_REDUX: reduce(r, o, w, lanes); break;
-    default: r->warp_sync[w] = r->time; break;
+    default:
+      r->warp_sync[w] = r->time;
+      if (r->plan->warps == 1) r->block_sync = r->time; /* there are no others */
+      break;
     }
   }
   return true;
