@@ -31,7 +31,7 @@ static float own_work(const Op *op) {
   case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_HINT: return 0.05f; /* so that chains of them end */
   case OP_DIV: case OP_REM:
     if (dtype_is_float(t->dtype)) return 10;
-    if (value_is_const(op->in[1], &c)) return (float)((c & (c - 1)) ? 6 * wide : 2 * wide);
+    if (value_is_const(op->in[1], &c)) return (float)(((uint64_t)c & ((uint64_t)c - 1)) ? 6 * wide : 2 * wide);
     return (float)(20 * wide);
   case OP_MATH: return 20;
   default: return (float)wide;
