@@ -5,6 +5,7 @@
  */
 #include "replay.h"
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -97,15 +98,49 @@ static void stop_worker(Worker *w) {
   *w = (Worker){.row = -1};
 }
 
+/* Whether there is such a target: a kernel that does nothing compiles for it. */
+static int try_target(const char *target) {
+  nereid_error *err = NULL;
+  nereid_module *m = NULL;
+  char *text = NULL;
+  int status = 0;
+  if (nereid_module_load_string("empty.py", "import triton\n@triton.jit\ndef empty():\n    pass\n", &m, &err) ||
+      nereid_inspect(m, "empty", NULL, 0, NULL, "lane", target, &text, &err))
+    status = report_error(err);
+  free(text);
+  nereid_module_free(m);
+  return status;
+}
+
+/* Whether a worker could begin at all; asked in a process of its own, since a GPU's context does not outlive a fork. */
+static bool can_begin(const ReplayOptions *o) {
+  if (o->target) return !try_target(o->target);
+  if (o->compile_only) return true;
+  pid_t pid = fork();
+  if (pid == 0) {
+    nereid_error *err = NULL;
+    nereid_device *d = NULL;
+    _exit(nereid_device_open(o->device, &d, &err) ? report_error(err) : 0);
+  }
+  int status = 0;
+  return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
 /* ---- the summary ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct Cause { char *text; ReplayState state; bool built; int count; int64_t first_row; } Cause;
+/* A row's registers beside those that Triton's compiler used for it. */
+typedef struct Wide { char *kernel; int64_t row; long registers, spills, triton_registers, triton_spills; } Wide;
 typedef struct Summary {
   int total[REPLAY_STATE_COUNT], built[REPLAY_STATE_COUNT]; /* all rows; those that Triton builds */
   Cause *causes;
   int cause_count;
   double worst_text_ms, worst_compiler_ms;
   int64_t worst_text_row, peak_bytes;
+  int compared;            /* rows of which both registers are known */
+  double log_ratio;        /* sum of logarithms: ours over Triton's */
+  Wide *wide;              /* over 1.25 times Triton's, or spilled where Triton does not */
+  int wide_count, over, spilled;
 } Summary;
 
 static ReplayState state_of(const char *name) {
@@ -119,6 +154,22 @@ static double number_of(const Json *j, const char *key) {
   return m ? m->f : 0;
 }
 
+static void compare_registers(Summary *s, const Json *j) {
+  Wide w = {.row = json_int(j, "row", 0), .registers = (long)json_int(j, "registers", 0), .spills = (long)json_int(j, "spill_bytes", 0),
+            .triton_registers = (long)json_int(j, "triton_registers", 0), .triton_spills = (long)json_int(j, "triton_spills", 0)};
+  if (w.registers < 1 || w.triton_registers < 1) return;
+  s->compared++;
+  s->log_ratio += log((double)w.registers / (double)w.triton_registers);
+  bool over = 4 * w.registers > 5 * w.triton_registers, spilled = w.spills && !w.triton_spills;
+  s->over += over, s->spilled += spilled;
+  if (!over && !spilled) return;
+  Wide *more = realloc(s->wide, sizeof *more * (size_t)(s->wide_count + 1));
+  if (!more) return;
+  s->wide = more;
+  w.kernel = format_string("%s", json_text(j, "kernel", "?"));
+  s->wide[s->wide_count++] = w;
+}
+
 static void count_result(Summary *s, const Json *j) {
   ReplayState state = state_of(json_text(j, "state", "crash"));
   s->total[state]++;
@@ -127,6 +178,7 @@ static void count_result(Summary *s, const Json *j) {
   if (text_ms > s->worst_text_ms) s->worst_text_ms = text_ms, s->worst_text_row = json_int(j, "row", 0);
   if (number_of(j, "compiler_ms") > s->worst_compiler_ms) s->worst_compiler_ms = number_of(j, "compiler_ms");
   if (json_int(j, "peak_bytes", 0) > s->peak_bytes) s->peak_bytes = json_int(j, "peak_bytes", 0);
+  compare_registers(s, j);
   if (state == REPLAY_AGREES || state == REPLAY_COMPILED) return;
   bool built = json_int(j, "triton_builds", 1) != 0;
   char *text = format_string("%s%s: %s", built ? "" : "(Triton does not build it) ", json_text(j, "kernel", "?"), json_text(j, "detail", ""));
@@ -150,6 +202,28 @@ static int by_count(const void *a, const void *b) {
   return x->state != y->state ? (int)x->state - (int)y->state : y->count - x->count;
 }
 
+static int by_row(const void *a, const void *b) {
+  const Wide *x = a, *y = b;
+  return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static void print_registers(Summary *s) {
+  if (s->wide_count) qsort(s->wide, (size_t)s->wide_count, sizeof *s->wide, by_row);
+  for (int i = 0; i < s->wide_count; i++) {
+    const Wide *w = &s->wide[i];
+    if (!i) printf("more registers than Triton:\n");
+    printf("  row %-5ld %3ld registers, Triton's %3ld", (long)w->row, w->registers, w->triton_registers);
+    if (w->spills || w->triton_spills) printf("; %ld bytes spilled, Triton's %ld", w->spills, w->triton_spills);
+    printf("  %s\n", w->kernel ? w->kernel : "?");
+  }
+  if (!s->compared) {
+    printf("registers: none to compare (they need ptxas here, and Triton's in the log)\n");
+    return;
+  }
+  printf("registers: %d rows with Triton's beside them; %.2f times Triton's in the mean, over 1.25 times in %d, spilled where Triton's are not in %d\n",
+         s->compared, exp(s->log_ratio / s->compared), s->over, s->spilled);
+}
+
 static void print_summary(Summary *s, const ReplayOptions *o, int64_t start) {
   int total = 0, built = 0, compiled = 0, ran = 0, agreed = 0;
   for (int i = 0; i < REPLAY_STATE_COUNT; i++) {
@@ -165,19 +239,29 @@ static void print_summary(Summary *s, const ReplayOptions *o, int64_t start) {
     if (s->causes[i].state != last) printf("%s:\n", replay_state_names[last = s->causes[i].state]);
     printf("  %4d  from row %-5ld %s\n", s->causes[i].count, (long)s->causes[i].first_row, s->causes[i].text);
   }
-  printf("\n%d launches, %d that Triton builds: %d compiled (%.1f%%); inputs could be generated for %d, of which %d ran and agreed (%.1f%%)\n", total,
-         built, compiled, built ? 100.0 * compiled / built : 0, ran, agreed, ran ? 100.0 * agreed / ran : 0);
-  printf("source to C text: at most %.1f ms (row %ld); C compiler: at most %.0f ms; memory of a compilation: at most %.1f MiB; %.0f s in all\n",
-         s->worst_text_ms, (long)s->worst_text_row, s->worst_compiler_ms, (double)s->peak_bytes / 0x1p20, (double)(now_ns() - start) / 1e9);
+  double seconds = (double)(now_ns() - start) / 1e9;
+  printf("\n%d launches, %d that Triton builds: %d compiled (%.1f%%)", total, built, compiled, built ? 100.0 * compiled / built : 0);
+  if (o->compile_only) {
+    printf("\nsource to %s: at most %.1f ms (row %ld); %.0f s in all\n", o->target ? "machine code" : "C text", s->worst_text_ms, (long)s->worst_text_row, seconds);
+    if (o->target) print_registers(s);
+    return;
+  }
+  printf("; inputs could be generated for %d, of which %d ran and agreed (%.1f%%)\n", ran, agreed, ran ? 100.0 * agreed / ran : 0);
+  bool cpu = !strncmp(o->device, "cpu", 3), cuda = !strncmp(o->device, "cuda", 4), sim = !strncmp(o->device, "sim", 3);
+  printf("source to %s: at most %.1f ms (row %ld); ", cpu ? "C text" : cuda ? "PTX" : sim ? "lane IR" : "tile IR", s->worst_text_ms, (long)s->worst_text_row);
+  if (cpu || cuda) printf("%s: at most %.0f ms; ", cpu ? "C compiler" : "ptxas", s->worst_compiler_ms);
+  printf("memory of a compilation: at most %.1f MiB; %.0f s in all\n", (double)s->peak_bytes / 0x1p20, seconds);
 }
 
 /* ---- the parent's loop ------------------------------------------------------------------------------------------------------------ */
 
-static void take_result(Summary *s, const ReplayOptions *o, const char *line) {
+static ReplayState take_result(Summary *s, const ReplayOptions *o, const char *line) {
   Json *j = json_parse(line, NULL);
   if (o->json) printf("%s\n", line);
   if (j) count_result(s, j);
+  ReplayState state = state_of(json_text(j, "state", "crash"));
   json_free(j);
+  return state;
 }
 
 /* A row whose worker died or was stopped. */
@@ -212,8 +296,9 @@ static bool hear(Worker *w, Summary *s, const ReplayOptions *o, const Log *log) 
   char *end = strchr(w->line, '\n');
   if (!end) return false;
   *end = 0;
-  take_result(s, o, w->line);
+  ReplayState state = take_result(s, o, w->line);
   w->n = 0, w->row = -1;
+  if (state == REPLAY_RUN_FAILED) stop_worker(w); /* a fault costs a GPU's context, and all later rows of the process */
   return true;
 }
 
@@ -300,6 +385,7 @@ static int replay(int argc, char **argv) {
   if (status) return status;
   Log log = {0};
   if (!read_log(o.log, &log)) return fprintf(stderr, "nereid replay: cannot read %s: %s\n", o.log, strerror(errno)), 1;
+  if (!can_begin(&o)) return 1;
   Summary s = {0};
   int64_t start = now_ns();
   status = replay_rows(&o, &log, &s);
@@ -307,18 +393,19 @@ static int replay(int argc, char **argv) {
   for (int i = 0; i < REPLAY_STATE_COUNT; i++)
     if (i != REPLAY_AGREES && i != REPLAY_COMPILED && i != REPLAY_NO_INPUTS && s.built[i]) status = 1;
   for (int i = 0; i < s.cause_count; i++) free(s.causes[i].text);
-  free(s.causes), free(log.lines), free(log.text);
+  for (int i = 0; i < s.wide_count; i++) free(s.wide[i].kernel);
+  free(s.causes), free(s.wide), free(log.lines), free(log.text);
   return status;
 }
 
 const Verb verb_replay = {"replay", "replay LOG.jsonl --root DIR [options]", "compiles and runs recorded launches, and compares with the interpreter", replay,
                           "  --root DIR      where the files named in the log are\n"
-                          "  --device D      cpu:1 (default): one thread a worker\n"
+                          "  --device D      cpu:1 (default): one thread a worker; sim, cuda, cuda:N\n"
                           "  --jobs N        worker processes; default: one a processor\n"
                           "  --programs N    run at most N programs of a grid: the first, the last, some at random (default 12)\n"
                           "  --timeout S     seconds a row may take (default 120)\n"
                           "  --rows A..B     only these rows;  --filter TEXT  only rows that contain TEXT\n"
                           "  --compile-only  to C text, nothing is run\n"
-                          "  --target T      to a GPU's machine code (sm_90a, ...), nothing is run; with --json its registers and spills beside Triton's\n"
+                          "  --target T      to a GPU's machine code (sm_90a, ...), nothing is run; says registers and spills beside Triton's\n"
                           "  --json          one line a row instead of the summary\n\n"
                           "Exit status 1 when a row that Triton builds failed, differed, crashed or took too long.\n"};

@@ -317,7 +317,7 @@ const Verb verb_run = {
     "                 arange, full(V), randint(LO,HI)), with strides randn:f32[64,32|128,1]; like:NAME; @FILE.npy; desc[64,32]:ARRAY;\n"
     "                 for a constexpr parameter any Python expression\n"
     "  --grid G       programs along x, y, z; expressions over the arguments: 'cdiv(n, BLOCK)'\n"
-    "  --device D     cpu (default), cpu:THREADS, interp, cuda, cuda:N\n"
+    "  --device D     cpu (default), cpu:THREADS, interp, cuda, cuda:N, sim (a GPU simulated here), sim:sm_80\n"
     "  --block X[,Y[,Z]], --shared BYTES  FILE.cu: threads of a block, dynamic shared memory; a kernel of CUDA C runs on cuda only\n"
     "  --check A=REF  compare array A after the launch with @FILE.npy, or with the interpreter's result: A=interp\n"
     "  --rtol, --atol R  tolerance of --check; by default what rounding of the type explains\n"
