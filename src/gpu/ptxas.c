@@ -8,6 +8,9 @@
  *
  * Where the cache folder is missing, read-only or full, ptxas works in a private temporary folder, and nothing is kept.
  *
+ * ptxas aims at many blocks a multiprocessor, and now and then spills a little for that, below the registers that a thread may have. Then it is
+ * asked again with `.minnctapersm 1`: one block is enough. The text without spills is kept.
+ *
  * ptxas -v tells registers, stack and spills. What else it tells even on success (lines with a C75xx number, warnings) is lost performance
  * or worse, so it is kept in the log.
  */
@@ -18,6 +21,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { KEY_VERSION = 2 }; /* of what is built and how it is kept */
 
 typedef struct Figures {
   uint64_t cubin_bytes, log_bytes;
@@ -47,7 +52,7 @@ static void key_of(Context *cx, const char *ptxas, const char *ptx, size_t n, co
   Buf key = {0};
   struct stat st = {0};
   stat(ptxas, &st);
-  buf_printf(&key, "%s %lld %lld %s %d ", ptxas, (long long)st.st_size, (long long)st.st_mtime, t->name, (int)sizeof(Figures));
+  buf_printf(&key, "%s %lld %lld %s %d ", ptxas, (long long)st.st_size, (long long)st.st_mtime, t->name, KEY_VERSION);
   buf_write(&key, ptx, n);
   if (key.failed) {
     buf_destroy(&key);
@@ -129,21 +134,36 @@ static bool find_cached(const char *path, GpuCubin *out) {
 
 /* ---- assembling ---- */
 
-/* Builds in `folder`; *content gets what a cache file holds. False with errno when the folder takes no files. ptxas's errors fail(). */
-static bool build_in(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, Buf *content) {
+/* The registers that a thread of this kernel may have: of 65536, shared out among the warps in fours. */
+static int most_registers(const char *ptx) {
+  const char *at = strstr(ptx, "\n.reqntid ");
+  int threads = at ? atoi(at + 10) : 0, warps = (threads + 127) / 128 * 4;
+  int most = warps ? 65536 / (32 * warps) / 8 * 8 : 255;
+  return most > 255 ? 255 : most;
+}
+
+static const char *with_one_block(Context *cx, const char *ptx) {
+  const char *at = strstr(ptx, "\n.reqntid "), *end = at ? strchr(at + 1, '\n') : NULL;
+  return end ? arena_printf(cx->arena, "%.*s\n.minnctapersm 1%s", (int)(end - ptx), ptx, end) : NULL;
+}
+
+/* One run of ptxas in `folder`: *content gets what a cache file holds. False with errno when the folder takes no files. ptxas's errors fail(). */
+static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, Buf *content, Figures *f) {
   const char *text = arena_printf(cx->arena, "%s/kernel.ptx", folder), *cubin = arena_printf(cx->arena, "%s/kernel.cubin", folder);
+  unlink(text);
   if (!file_write_new(text, ptx, n)) return false;
   const char *arch = arena_printf(cx->arena, "-arch=%s", t->name);
   const char *argv[] = {ptxas, arch, "-v", text, "-o", cubin, has_lines(ptx) ? "-lineinfo" : NULL, NULL};
   Buf said = {0};
+  content->n = 0;
   int status = process_run(argv, &said);
   int error = errno;
   if (status == 0 && file_read(cubin, content)) {
-    Figures f = {.cubin_bytes = content->n};
-    read_figures(said.at, &f);
+    *f = (Figures){.cubin_bytes = content->n};
+    read_figures(said.at, f);
     keep_unusual(said.at, content);
-    f.log_bytes = content->n - f.cubin_bytes;
-    buf_write(content, &f, sizeof f);
+    f->log_bytes = content->n - f->cubin_bytes;
+    buf_write(content, f, sizeof *f);
     buf_destroy(&said);
     if (content->failed) context_out_of_memory(cx);
     return true;
@@ -158,6 +178,15 @@ static bool build_in(Context *cx, const char *folder, const char *ptxas, const c
             "%s failed on the kernel's PTX for %s with status %d:\n%s", ptxas, t->name, status, words);
 }
 
+static bool build_in(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, Buf *content) {
+  Figures f, other;
+  if (!run_ptxas(cx, folder, ptxas, ptx, n, t, content, &f)) return false;
+  const char *again = f.spill_bytes && f.registers < most_registers(ptx) ? with_one_block(cx, ptx) : NULL;
+  if (!again) return true;
+  return run_ptxas(cx, folder, ptxas, again, strlen(again), t, content, &other) &&
+         (other.spill_bytes < f.spill_bytes || run_ptxas(cx, folder, ptxas, ptx, n, t, content, &f));
+}
+
 static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, const char *cache, const char *path, Buf *content) {
   const char *temporary = getenv("TMPDIR");
   if (!temporary || !*temporary) temporary = "/tmp";
@@ -169,7 +198,6 @@ static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, 
       error = parents[i] ? errno : error;
       continue;
     }
-    content->n = 0;
     bool built = build_in(cx, folder, ptxas, ptx, n, t, content);
     error = errno;
     folder_remove(folder, build_files);
