@@ -171,9 +171,10 @@ static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const 
   bool full = said.at && strstr(said.at, "No space left on device");
   const char *words = status < 0 ? arena_strdup(cx->arena, strerror(error)) : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 4000 ? 4000 : said.n);
   buf_destroy(&said);
-  if (status == 0 || full) return errno = status == 0 ? error : ENOSPC, false;
+  if (full) return errno = ENOSPC, false;
   folder_remove(folder, build_files);
   if (status < 0) fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s could not be started: %s", ptxas, words);
+  if (status == 0) fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s reported success and left no cubin", ptxas);
   fail_hint(cx, (Span){0}, "this is a fault of Nereid, of inline assembly in the kernel, or of an assembler too old for the target (CUDA 12.9 and newer know all)",
             "%s failed on the kernel's PTX for %s with status %d:\n%s", ptxas, t->name, status, words);
 }

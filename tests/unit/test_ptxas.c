@@ -1,0 +1,255 @@
+/* ptxas's driver and its cache: hits, damage, folders that cannot be written, several processes, an assembler that is missing, fails or spills.
+ * The assembler is a script of ours, so that this runs where CUDA is not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpu/gpu.h"
+
+#include <cmocka.h> /* after base.h: it makes a macro of fail */
+
+static char folder[64], script[128], runs[128];
+
+/* Writes each run's text into the cubin, and says what `-v` says. A text with SPILL spills unless one block is enough, one with WRONG fails,
+ * one with SLOW has a word of advice. */
+static const char fake[] =
+    "#!/bin/sh\n"
+    "for a in \"$@\"; do case $a in *.ptx) ptx=$a;; *.cubin) out=$a;; -arch=*) arch=${a#-arch=};; esac; done\n"
+    "echo \"$*\" >> \"$RUNS\"\n"
+    "if grep -q WRONG \"$ptx\"; then echo \"ptxas $ptx, line 7; error : Unknown symbol\"; exit 255; fi\n"
+    "{ echo \"cubin of $arch\"; cat \"$ptx\"; } > \"$out\"\n"
+    "echo 'ptxas info    : 0 bytes gmem'\n"
+    "echo \"ptxas info    : Compiling entry function 'k' for '$arch'\"\n"
+    "if grep -q SLOW \"$ptx\"; then echo \"ptxas info    : (C7514) Potential Performance Loss: wgmma serialized\"; fi\n"
+    "echo 'ptxas info    : Function properties for k'\n"
+    "if grep -q SPILL \"$ptx\" && ! grep -q minnctapersm \"$ptx\"; then\n"
+    "  echo '    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads'; echo 'ptxas info    : Used 32 registers'\n"
+    "else\n"
+    "  echo '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'; echo 'ptxas info    : Used 40 registers, used 1 barriers'\n"
+    "fi\n";
+
+static const char *text(const char *words) {
+  static char out[300];
+  snprintf(out, sizeof out, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n{ // %s\n\tret;\n}\n", words);
+  return out;
+}
+
+/* 0 when it was assembled; else 1, and what the diagnostics say in *said. */
+static int assemble(const char *ptx, GpuCubin *out, Buf *said) {
+  Context *cx = context_create();
+  if (context_try(cx)) {
+    gpu_ptxas(cx, ptx, strlen(ptx), gpu_target_find("sm_90a"), out);
+    context_end_try(cx);
+    context_destroy(cx);
+    return 0;
+  }
+  diags_print(said, cx, false);
+  context_destroy(cx);
+  return 1;
+}
+
+static GpuCubin works(const char *words, bool from_cache) {
+  GpuCubin c;
+  Buf said = {0};
+  if (assemble(text(words), &c, &said)) fail_msg("%s", said.at);
+  assert_int_equal(c.from_cache, from_cache);
+  assert_true(c.size > 20 && !memcmp(c.bytes, "cubin of sm_90a\n.version", 24));
+  return c;
+}
+
+static void works_and_goes(const char *words, bool from_cache) {
+  GpuCubin c = works(words, from_cache);
+  assert_int_equal(c.registers, 40);
+  gpu_cubin_free(&c);
+}
+
+static void fails(const char *words, const char *with) {
+  GpuCubin c;
+  Buf said = {0};
+  assert_int_equal(assemble(text(words), &c, &said), 1);
+  if (!strstr(said.at, with)) fail_msg("'%s' is not in:\n%s", with, said.at);
+  buf_destroy(&said);
+}
+
+static int each_file(void (*fn)(const char *path)) {
+  char path[400], parent[80];
+  snprintf(parent, sizeof parent, "%s/cubin", folder);
+  DIR *dir = opendir(parent);
+  int n = 0;
+  for (struct dirent *d; dir && (d = readdir(dir));) {
+    if (d->d_name[0] == '.') continue;
+    n++;
+    snprintf(path, sizeof path, "%s/%s", parent, d->d_name);
+    if (fn) fn(path);
+  }
+  if (dir) closedir(dir);
+  return n;
+}
+
+static int run_count(void) {
+  Buf b = {0};
+  int n = 0;
+  if (file_read(runs, &b))
+    for (char *c = b.at; c && (c = strchr(c, '\n')); c++) n++;
+  buf_destroy(&b);
+  return n;
+}
+
+static int setup(void **state) {
+  (void)state;
+  strcpy(folder, "/tmp/nereid-test-ptxas-XXXXXX");
+  assert_non_null(mkdtemp(folder));
+  snprintf(script, sizeof script, "%s/fake-ptxas", folder);
+  snprintf(runs, sizeof runs, "%s/runs", folder);
+  assert_true(file_write_new(script, fake, sizeof fake - 1));
+  assert_int_equal(chmod(script, 0755), 0);
+  setenv("RUNS", runs, 1);
+  setenv("NEREID_CACHE_DIR", folder, 1);
+  setenv("NEREID_PTXAS", script, 1);
+  unsetenv("TMPDIR");
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  char command[200];
+  snprintf(command, sizeof command, "chmod -R u+w %s; rm -rf %s", folder, folder);
+  return system(command);
+}
+
+static void test_cached(void **state) {
+  (void)state;
+  works_and_goes("one", false);
+  works_and_goes("one", true);
+  works_and_goes("two", false);
+  works_and_goes("one", true);
+  assert_int_equal(run_count(), 2);
+  assert_int_equal(each_file(NULL), 2); /* nothing is left of the builds */
+}
+
+static void test_log_and_figures(void **state) {
+  (void)state;
+  for (int cached = 0; cached < 2; cached++) {
+    GpuCubin c = works("SLOW", cached);
+    assert_string_equal(c.log, "ptxas info    : (C7514) Potential Performance Loss: wgmma serialized\n");
+    assert_int_equal(c.registers, 40);
+    assert_int_equal(c.spill_bytes, 0);
+    gpu_cubin_free(&c);
+    c = works("plain", cached);
+    assert_string_equal(c.log, "");
+    assert_true(cached ? c.ptxas_ms == 0 : c.ptxas_ms > 0);
+    gpu_cubin_free(&c);
+  }
+}
+
+/* Spilled below what a thread may have: one block is enough. */
+static void test_spill(void **state) {
+  (void)state;
+  works_and_goes("SPILL", false);
+  assert_int_equal(run_count(), 2);
+  works_and_goes("SPILL", true);
+}
+
+static void flip(const char *path) {
+  FILE *f = fopen(path, "r+");
+  assert_non_null(f);
+  fseek(f, 10, SEEK_SET);
+  int c = fgetc(f);
+  fseek(f, 10, SEEK_SET);
+  fputc(c ^ 1, f);
+  fclose(f);
+}
+static void cut(const char *path) { assert_int_equal(truncate(path, 60), 0); }
+static void empty(const char *path) { assert_int_equal(truncate(path, 0), 0); }
+
+static void test_damage(void **state) {
+  (void)state;
+  static void (*const harms[])(const char *) = {flip, cut, empty};
+  works_and_goes("one", false);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(each_file(harms[i]), 1);
+    works_and_goes("one", false);
+    works_and_goes("one", true);
+  }
+}
+
+static void test_folders(void **state) {
+  (void)state;
+  char file[100];
+  snprintf(file, sizeof file, "%s/a-file", folder);
+  assert_true(file_write_new(file, "x", 1));
+  setenv("NEREID_CACHE_DIR", file, 1); /* no folder can be made there */
+  works_and_goes("one", false);
+  works_and_goes("one", false);
+  setenv("TMPDIR", "/nowhere/at/all", 1);
+  fails("one", "there is no place to assemble a kernel in: neither the cache folder nor /nowhere/at/all can be written (No such file or directory)");
+  setenv("NEREID_CACHE_DIR", folder, 1);
+  works_and_goes("one", false); /* the cache folder alone is enough */
+}
+
+static void test_missing(void **state) {
+  (void)state;
+  Context *cx = context_create();
+  assert_true(context_try(cx));
+  setenv("NEREID_PTXAS", "none", 1);
+  assert_null(gpu_find_ptxas(cx));
+  context_end_try(cx);
+  context_destroy(cx);
+  fails("one", "no ptxas was found");
+  setenv("NEREID_PTXAS", "/nowhere/ptxas", 1);
+  fails("one", "the assembler that NEREID_PTXAS names, `/nowhere/ptxas`, was not found");
+}
+
+static void test_errors(void **state) {
+  (void)state;
+  fails("WRONG", "line 7; error : Unknown symbol");
+  assert_int_equal(each_file(NULL), 0);
+  assert_true(file_write_atomic(script, "#!/bin/sh\nexit 0\n", 17)); /* says nothing, writes nothing */
+  chmod(script, 0755);
+  fails("one", "reported success and left no cubin");
+  assert_true(file_write_atomic(script, "#!/bin/sh\nkill -11 $$\n", 22));
+  chmod(script, 0755);
+  fails("one", "failed on the kernel's PTX for sm_90a with status 139");
+}
+
+static void test_processes(void **state) {
+  (void)state;
+  enum { N = 6 };
+  pid_t children[N];
+  for (int i = 0; i < N; i++) {
+    children[i] = fork();
+    if (children[i]) continue;
+    GpuCubin c;
+    Buf said = {0};
+    for (int k = 0; k < 4; k++) {
+      char words[8];
+      snprintf(words, sizeof words, "k%d", k);
+      if (assemble(text(words), &c, &said) || memcmp(c.bytes, "cubin of", 8) || c.registers != 40) _exit(1);
+      gpu_cubin_free(&c);
+    }
+    _exit(0);
+  }
+  for (int i = 0; i < N; i++) {
+    int status;
+    assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+    assert_int_equal(status, 0);
+  }
+  assert_int_equal(each_file(NULL), 4);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_cached, setup, teardown),    cmocka_unit_test_setup_teardown(test_log_and_figures, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_spill, setup, teardown),     cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_folders, setup, teardown),   cmocka_unit_test_setup_teardown(test_missing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_errors, setup, teardown),    cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
