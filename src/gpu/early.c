@@ -26,7 +26,7 @@ static bool is_passable(const Op *op) {
 static bool mark(Value *v, const Block *block, const Op *place, int *left) {
   Op *op = v->def;
   if (!op || op->block != block || op->note != (void *)place) return true; /* notes of what stands behind place are set */
-  if (--*left < 0 || op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
+  if (--*left < 0 || op == place || op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
   for (int i = 0; i < op->in_count; i++)
     if (!mark(op->in[i], block, place, left)) return false;
   return true;
