@@ -76,8 +76,6 @@ LaneValue *lower_fdiv(Lower *l, LaneKind k, bool correct, LaneValue *x, LaneValu
 LaneValue *lower_pack_word(Lower *l, int elem_bytes, LaneType type, LaneValue *const *regs, int n); /* n elements that fill at most a word */
 void lower_unpack_word(Lower *l, LaneKind kind, LaneValue *word, int n, LaneValue **regs);          /* the canonical registers */
 
-/* Moves registers in layout `from` into `to` (lower_relayout.c); bits is the element's register type. */
-LaneValue **lower_convert_layout(Lower *l, LaneValue **regs, LaneType type, int elem_bytes, const Layout *from, const Layout *to);
 /* One element in shared memory: its bytes, and the kind that loads and stores it (pred as u8). */
 int lower_shared_bytes(LaneType t);
 LaneValue *lower_shared_load(Lower *l, LaneType t, LaneValue *address, int64_t imm, int buffer);

@@ -288,8 +288,9 @@ static LaneValue **shuffle_rounds(Lower *l, LaneValue **regs, const Convert *pla
 
 static bool is_shared(const Convert *plan) { return plan->kind == CONVERT_SHARED; }
 
-/* A warp reads what it wrote itself: true only when no other warp holds, and writes in its place, what it has. */
-static bool within_warp(const Convert *plan) { return plan->within_warp && !(lower_copies(plan->from) & ~31u); }
+/* A warp reads what it wrote itself: true only when no other warp holds, and writes in its place, what it has; and when there is one pass,
+ * since the next one's bytes may be another warp's. */
+static bool within_warp(const Convert *plan) { return plan->within_warp && plan->passes == 1 && !(lower_copies(plan->from) & ~31u); }
 
 static LaneValue **without_memory(Lower *l, LaneValue **regs, const Convert *plan) {
   if (plan->kind == CONVERT_NONE) return regs;
@@ -342,11 +343,6 @@ LaneValue **lower_convert_kind(Lower *l, LaneValue **regs, LaneKind kind, const 
   LaneValue **out;
   lower_convert_many(l, "relayout", 1, &regs, &kind, from, to, &out);
   return out;
-}
-
-/* Registers of 32 bits do not say by which sign a narrower element is extended: those travel whole. */
-LaneValue **lower_convert_layout(Lower *l, LaneValue **regs, LaneType type, int elem_bytes, const Layout *from, const Layout *to) {
-  return lower_convert_kind(l, regs, kind_of_type(type), from, to);
 }
 
 void lower_relayout(Lower *l, Op *op) {

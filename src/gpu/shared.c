@@ -131,7 +131,6 @@ static int lowest_offset(const Shared *s, int b, const int *placed, int count, b
     if (!all && (v->last < u->first || u->last < v->first)) continue;
     if (other->offset + other->bytes <= at || at + buffer->bytes <= other->offset) continue;
     at = align_up(other->offset + other->bytes, buffer->align);
-    i = -1; /* the gap may be used by one that stands before in the list */
   }
   return at;
 }
