@@ -1,30 +1,41 @@
 /* lower_control: for, while, if.
  *
- * A carried tensor becomes as many carried registers as its layout has. What a condition or a bound says is the same for all threads of a
+ * A carried tensor becomes as many carried registers as its layout has, or half as many of 16-bit elements. What a condition or a bound says is the same for all threads of a
  * program, since it is a scalar of the tile IR; only inside bodies that work on single elements (`map`) threads go their own ways.
  */
 #include "gpu/lower.h"
 
 typedef struct Flat { LaneValue **at; int n; } Flat;
 
+/* Halves travel two in a register. */
+static bool is_paired(const Value *v) { return lane_type_of(v->type) == LT_B16 && lower_count(v) % 2 == 0; }
+static int carried_count(const Value *v) { return lower_count(v) >> is_paired(v); }
+
 /* The registers of all these values in a row. */
 static Flat flatten(Lower *l, Value *const *values, int n) {
   Flat f = {0};
-  for (int i = 0; i < n; i++) f.n += lower_count(values[i]);
+  for (int i = 0; i < n; i++) f.n += carried_count(values[i]);
   f.at = lower_array(l, f.n);
   for (int i = 0, k = 0; i < n; i++) {
-    int count = lower_count(values[i]);
-    memcpy(f.at + k, lower_get(l, values[i]), sizeof *f.at * (size_t)count);
-    k += count;
+    LaneValue **regs = lower_get(l, values[i]);
+    int count = carried_count(values[i]);
+    bool paired = is_paired(values[i]);
+    for (int r = 0; r < count; r++) f.at[k++] = paired ? lane_pack(&l->b, regs[2 * r], regs[2 * r + 1]) : regs[r];
   }
   return f;
 }
 
 /* Gives each value its share of the row. */
-static void unflatten(Lower *l, Value *const *values, int n, LaneValue **regs) {
+static void unflatten(Lower *l, Value *const *values, int n, LaneValue **row) {
   for (int i = 0; i < n; i++) {
+    int count = carried_count(values[i]);
+    LaneValue **regs = row;
+    if (is_paired(values[i])) {
+      regs = lower_array(l, 2 * count);
+      for (int r = 0; r < count; r++) lane_unpack(&l->b, row[r], &regs[2 * r], &regs[2 * r + 1]);
+    }
     lower_set(l, values[i], regs);
-    regs += lower_count(values[i]);
+    row += count;
   }
 }
 
@@ -70,10 +81,10 @@ static void lower_while(Lower *l, Op *op) {
 static void lower_if(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
   int n = 0, k = 0;
-  for (int i = 0; i < op->out_count; i++) n += lower_count(op->out[i]);
+  for (int i = 0; i < op->out_count; i++) n += carried_count(op->out[i]);
   LaneType *types = NEW_N(l->cx->arena, LaneType, n + 1);
   for (int i = 0; i < op->out_count; i++)
-    for (int r = lower_count(op->out[i]); r > 0; r--) types[k++] = lane_type_of(op->out[i]->type);
+    for (int r = carried_count(op->out[i]); r > 0; r--) types[k++] = is_paired(op->out[i]) ? LT_B32 : lane_type_of(op->out[i]->type);
   LaneOp *branch = lane_if(b, lower_get(l, op->in[0])[0], !l->divergent, n, types);
   for (int i = 0; i < 2; i++) {
     if (i) lane_enter(b, branch, 1);
