@@ -334,7 +334,8 @@ static bool extremes(Gen *g) {
   if (!two(g, WANT_INT | WANT_FLOAT, &x, &y, &r, false)) return false;
   Val a, b;
   if (!promote(&x.v, false, &y.v, false, false, false, &r.t)) return false;
-  if (r.t == NEREID_BF16) r.t = NEREID_F32;
+  bool brain = (!x.is_number && x.v.t == NEREID_BF16) || (!y.is_number && y.v.t == NEREID_BF16); /* each is made an f32 first */
+  if (r.t == NEREID_BF16 || (r.t == NEREID_F16 && brain)) r.t = NEREID_F32;
   if (!cast_val(&x.v, r.t, &a) || !cast_val(&y.v, r.t, &b)) return false;
   bool smaller = chance(g, 50);
   if (!join_ranges(&r, &a, &b)) return false;

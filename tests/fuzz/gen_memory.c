@@ -362,6 +362,7 @@ bool make_atomic(Gen *g) {
     p->count = 1 << bits;
     if (width(index->t) < 8) return false;
     Val *c = chance(g, 40) ? pick_into(g, &value, WANT_BOOL) : NULL;
+    if (c && c->rank && c->rank != value.rank) c = NULL; /* a mask takes no new dims */
     line(g, "tl.atomic_%s(%s + (%s & %d), %s%s%s%s)", kinds[kind], p->name, index->name, (1 << bits) - 1, value.name, c ? ", mask=" : "", c ? c->name : "", how[draw(g, 4)]);
     return true;
   }

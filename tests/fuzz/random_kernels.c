@@ -26,7 +26,7 @@
 
 enum { MAX_JOBS = 64, PAGE = 4096, TIMEOUT_S = 60, CANARY = 0xA5 };
 typedef enum { AGREES, DIFFERS, REFUSED, FAILED, CRASHED, STATE_COUNT } State;
-static const char *const state_names[] = {"agrees", "differs", "is refused by the interpreter", "fails on cpu", "crashed or hung"};
+static const char *const state_names[] = {"agrees", "differs", "is refused by the interpreter", "fails on the device", "crashed or hung"};
 enum { DETAIL = 4000 };
 static char (*details)[DETAIL]; /* one a job, shared with the children */
 
