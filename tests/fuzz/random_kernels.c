@@ -340,7 +340,7 @@ int main(int argc, char **argv) {
     free(bad[i].detail);
   }
   free(bad);
-  printf("%ld random kernels of seed %lu: %ld agree, %ld differ, %ld refused by the interpreter, %ld fail on cpu, %ld crashed or hung; %.0f s\n", (long)count,
+  printf("%ld random kernels of seed %lu: %ld agree, %ld differ, %ld refused by the interpreter, %ld fail on the device, %ld crashed or hung; %.0f s\n", (long)count,
          (unsigned long)seed, (long)states[AGREES], (long)states[DIFFERS], (long)states[REFUSED], (long)states[FAILED], (long)states[CRASHED], seconds() - begin);
   return states[AGREES] == count ? 0 : 1;
 }
