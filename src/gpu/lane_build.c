@@ -414,6 +414,12 @@ static int buffer_of(const LaneValue *x, int depth) {
   return -1;
 }
 
+/* NULL for a guard that always holds. */
+static LaneValue *real_guard(LaneValue *guard) {
+  uint64_t bits;
+  return guard && lane_is_const(guard, &bits) && bits ? NULL : guard;
+}
+
 /* The address without its constant part, which goes into *imm while that still has 32 bits. */
 static LaneValue *split_address(LaneSpace space, LaneValue *address, int64_t *imm) {
   LaneValue *base;
@@ -431,6 +437,7 @@ LaneOp *lane_load(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneV
   LaneValue *in[17];
   LaneType out[16], type = lane_kind_info[k].type;
   address = split_address(space, address, &imm);
+  guard = real_guard(guard);
   if (vector > 16) vector = 16; /* the verifier says so */
   in[0] = address;
   for (int i = 0; i < vector; i++) {
@@ -449,7 +456,8 @@ LaneOp *lane_store(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, Lane
   if (vector > 16) vector = 16;
   in[0] = address;
   memcpy(in + 1, values, sizeof *values * (size_t)vector);
-  LaneOp proto = {.code = LANE_ST, .kind = k, .space = (uint8_t)space, .imm = imm, .guard = guard, .buffer = -1};
+  LaneOp proto = {
+      .code = LANE_ST, .kind = k, .space = (uint8_t)space, .imm = imm, .guard = real_guard(guard), .buffer = -1};
   if (space == SPACE_SHARED) proto.buffer = (int16_t)buffer_of(address, 8);
   return lane_op_raw(b, proto, vector + 1, in, 0, NULL);
 }

@@ -171,6 +171,21 @@ static void keeps_offsets_in_32_bits(void **state) {
   finish(k);
 }
 
+static void guards_that_always_hold_go(void **state) {
+  Kit kit, *k = &kit;
+  start(k);
+  LaneValue *yes = lane_pred(k->b, true), *no = lane_pred(k->b, false);
+  assert_null(lane_load(k->b, SPACE_GLOBAL, LK_B32, 1, k->w, 0, yes, NULL)->guard);
+  assert_null(lane_store(k->b, SPACE_GLOBAL, LK_B32, 1, k->w, 0, yes, &k->x)->guard);
+  assert_ptr_equal(lane_store(k->b, SPACE_GLOBAL, LK_B32, 1, k->w, 0, no, &k->x)->guard, no);
+  LaneOp *load = lane_load(k->b, SPACE_GLOBAL, LK_B32, 2, k->w, 0, k->p, NULL); /* zeros where it does not hold */
+  assert_ptr_equal(load->guard, k->p);
+  assert_int_equal(load->in_count, 3);
+  is_const(load->in[2], 0);
+  lane_verify(k->f, NULL);
+  finish(k);
+}
+
 static void widens_only_sums_that_cannot_overflow(void **state) {
   Kit kit, *k = &kit;
   start(k);
@@ -703,15 +718,25 @@ static void random_functions_hold(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(finds_what_is_there),        cmocka_unit_test(never_merges_clocks_and_guards),
-      cmocka_unit_test(many_values_are_found),      cmocka_unit_test(moves_constants_outwards),
-      cmocka_unit_test(keeps_offsets_in_32_bits),   cmocka_unit_test(widens_only_sums_that_cannot_overflow),
-      cmocka_unit_test(sees_disjoint_bits),         cmocka_unit_test(folds_constants),
-      cmocka_unit_test(folds_identities),           cmocka_unit_test(folds_predicates),
-      cmocka_unit_test(folds_bits_and_conversions), cmocka_unit_test(shuffles_every_type),
-      cmocka_unit_test(finds_the_buffer),           cmocka_unit_test(text_reads_back),
-      cmocka_unit_test(wrong_text_is_named),        cmocka_unit_test(wrong_ir_is_named),
-      cmocka_unit_test(sweeps_what_is_not_used),    cmocka_unit_test(random_functions_hold),
+      cmocka_unit_test(finds_what_is_there),
+      cmocka_unit_test(never_merges_clocks_and_guards),
+      cmocka_unit_test(many_values_are_found),
+      cmocka_unit_test(moves_constants_outwards),
+      cmocka_unit_test(keeps_offsets_in_32_bits),
+      cmocka_unit_test(guards_that_always_hold_go),
+      cmocka_unit_test(widens_only_sums_that_cannot_overflow),
+      cmocka_unit_test(sees_disjoint_bits),
+      cmocka_unit_test(folds_constants),
+      cmocka_unit_test(folds_identities),
+      cmocka_unit_test(folds_predicates),
+      cmocka_unit_test(folds_bits_and_conversions),
+      cmocka_unit_test(shuffles_every_type),
+      cmocka_unit_test(finds_the_buffer),
+      cmocka_unit_test(text_reads_back),
+      cmocka_unit_test(wrong_text_is_named),
+      cmocka_unit_test(wrong_ir_is_named),
+      cmocka_unit_test(sweeps_what_is_not_used),
+      cmocka_unit_test(random_functions_hold),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
