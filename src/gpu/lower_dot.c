@@ -1,14 +1,17 @@
 /* dot without tensor cores: acc[b, m, n] + a[b, m, k] * x[b, k, n] by fused multiply-adds, in the order of k.
  *
  * The accumulator stays in registers, in a blocked layout: a thread holds some rows by some columns of it. a and x go to shared memory, in
- * the type that sums are formed in (f32, f64, or 32- or 64-bit integers; interp/ops_dot.c), a as [m][k] and x as [k][n]. A step takes a few
- * k's: each of the thread's rows reads them in one access along k, each k reads the thread's columns in accesses along n:
+ * the type that sums are formed in (f32, f64, or 32- or 64-bit integers; interp/ops_dot.c). Both are seen as lines along k: a's are rows of
+ * the product, x's its columns. A step takes a few k's of each of the thread's lines, and multiplies each row's with each column's:
  *
- *     acc 4 rows by 4 columns, 4 k's:     4 accesses of a (mostly the same address for many lanes), 4 of x, 64 multiply-adds
+ *     acc 4 rows by 4 columns, 4 k's:     4 accesses of 16 bytes of a, 4 of x, 64 multiply-adds
  *
- * Lanes that differ in the row read a at a distance of whole rows, which would fall on the same banks: an access's place in its row is
- * xor'ed with bits of the row, chosen so that the rows of a warp's lanes differ in them and those of one thread do not (then a thread's
- * rows are constants apart).
+ * An operand lies one of two ways, by what its registers have side by side, so that it is written in long accesses:
+ *
+ *     along k     [line][k]: an access reads some k's of one line. Lanes that differ in the line read at a distance of whole lines, which
+ *                 would fall on the same banks: an access's place in its line is xor'ed with bits of the line, chosen so that the lines of a
+ *                 warp's lanes differ in them and those of one thread do not (then a thread's lines are constants apart)
+ *     across      [k][line]: an access reads one k of some lines that lie side by side in the accumulator, too
  *
  * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
  */
@@ -47,44 +50,66 @@ static LaneValue **as_dtype(Lower *l, const Op *op, LaneValue **regs, const Type
   return lower_get(l, &out);
 }
 
-/* ---- where a and x lie ---- */
+/* ---- where an operand lies ---- */
 
 typedef struct Shape { int m, n, k, batch; } Shape; /* log2 */
 
-/* In each, the bits of k above the chunk's are the highest of the offset. */
-static F2Map place_of_a(const Shape *s, int chunk_bits, uint32_t *const swizzle) {
-  int total = s->batch + s->m + s->k;
-  F2Map map = {.in_bits = total, .out_bits = total};
-  for (int i = 0; i < total; i++) {
-    int to = i < chunk_bits ? i : i < s->k ? total - s->k + i : chunk_bits + i - s->k;
-    map.column[i] = 1u << to ^ (i >= s->k ? swizzle[i - s->k] : 0);
-  }
-  return map;
+/* One of a and x. A line's number is its row or column, with the batch above. */
+typedef struct Operand {
+  bool is_a, along;
+  int outer;            /* log2 of the lines of a batch */
+  Place place;
+  /* The distinct lines of a thread's registers: where they begin, in bytes. */
+  LaneValue *thread;
+  uint32_t thread_bits;
+  uint32_t *offset;
+  int count;
+  int *of;              /* for each register of the accumulator, which line */
+  int vector;           /* elements an access */
+  LaneValue **at;       /* at[line * step + u]: what the multiply-adds read */
+} Operand;
+
+/* The first element of a line as a flat index of the operand; the line of an element of the accumulator. */
+static uint32_t line_begin(const Shape *s, const Operand *o, uint32_t line) {
+  return o->is_a ? line << s->k : (line & ((1u << s->n) - 1)) | line >> s->n << (s->n + s->k);
+}
+static uint32_t line_of(const Shape *s, const Operand *o, uint32_t v) {
+  return o->is_a ? v >> s->n : (v & ((1u << s->n) - 1)) | v >> (s->n + s->m) << s->n;
 }
 
-static F2Map place_of_x(const Shape *s, int chunk_bits) {
-  int total = s->batch + s->k + s->n;
-  F2Map map = {.in_bits = total, .out_bits = total};
-  for (int i = 0; i < total; i++) {
-    int top = s->n + s->k, to = i < s->n + chunk_bits ? i : i < top ? total - top + i : i - s->k + chunk_bits;
-    map.column[i] = 1u << to;
-  }
-  return map;
-}
-
-/* A flat index of the accumulator as that of its row in a (k = 0), and of its column in x. */
-static uint32_t row_of(const Shape *s, uint32_t v) { return v >> s->n << s->k; }
-static uint32_t column_of(const Shape *s, uint32_t v) {
-  return (v & ((1u << s->n) - 1)) | v >> (s->n + s->m) << (s->n + s->k);
-}
-
-/* swizzle[i]: what bit i of the row (batch and m) puts onto the offset. The rows of a thread's registers get nothing; up to three bits by
- * which the lanes' rows differ get one bit each of an access's place. */
-static void choose_swizzle(const Shape *s, const Layout *layout, int chunk_bits, int access_bits, int bank_bits, uint32_t *swizzle) {
-  uint32_t basis[F2_MAX], lead[F2_MAX];
-  int n = 0, regs = 0;
+/* Whether neighbours along k come earlier in the registers and lanes than neighbours across. */
+static bool lies_along(const Shape *s, const Operand *o, const Layout *layout) {
+  uint32_t along = o->is_a ? 1 : 1u << s->n, across = o->is_a ? 1u << s->k : 1;
+  bool can_along = s->k > 0, can_across = o->outer > 0;
   for (int i = 0; i < layout->reg_bits + layout->lane_bits; i++) {
-    uint32_t v = row_of(s, layout->basis[i]) >> s->k;
+    if (can_along && layout->basis[i] == along) return true;
+    if (can_across && layout->basis[i] == across) return false;
+  }
+  return o->is_a;
+}
+
+/* The bits of k above the chunk's are the highest of the offset. */
+static F2Map place_of(const Shape *s, const Operand *o, int chunk_bits, const uint32_t *swizzle) {
+  int total = s->batch + o->outer + s->k, k_first = o->is_a ? 0 : o->outer;
+  F2Map map = {.in_bits = total, .out_bits = total};
+  for (int i = 0; i < s->k; i++) {
+    int to = i >= chunk_bits ? total - s->k + i : o->along ? i : o->outer + i;
+    map.column[k_first + i] = 1u << to;
+  }
+  for (int i = 0; i < o->outer + s->batch; i++) {
+    int from = __builtin_ctz(line_begin(s, o, 1u << i)), to = o->along || i >= o->outer ? chunk_bits + i : i;
+    map.column[from] = 1u << to ^ swizzle[i];
+  }
+  return map;
+}
+
+/* swizzle[i]: what bit i of the line puts onto the offset. The lines of a thread's registers get nothing; up to three bits by which the
+ * lanes' lines differ get one bit each of an access's place. */
+static void choose_swizzle(const Shape *s, const Operand *o, const Layout *layout, int chunk_bits, int access_bits, uint32_t *swizzle) {
+  uint32_t basis[F2_MAX], lead[F2_MAX];
+  int n = 0, regs = 0, bank_bits = access_bits + SWIZZLE_BITS;
+  for (int i = 0; i < layout->reg_bits + layout->lane_bits; i++) {
+    uint32_t v = line_of(s, o, layout->basis[i]);
     for (int j = 0; j < n; j++)
       if (v & lead[j]) v ^= basis[j];
     if (i == layout->reg_bits) regs = n;
@@ -101,59 +126,48 @@ static void choose_swizzle(const Shape *s, const Layout *layout, int chunk_bits,
   }
 }
 
-/* ---- one operand as the loop reads it ---- */
-
-/* The distinct places of a thread's registers: rows of a, columns of x. */
-typedef struct Side {
-  LaneValue *thread;   /* byte offset */
-  uint32_t thread_bits;
-  uint32_t *offset;    /* of each distinct one, in bytes */
-  int count;
-  int *of;             /* for each register, which */
-} Side;
-
-static Side side_make(Lower *l, const Shape *s, const Layout *layout, const Place *p, uint32_t (*index)(const Shape *, uint32_t)) {
-  Side side = {0};
-  int n = layout_registers(layout), threads = layout->lane_bits + layout->warp_bits;
-  uint32_t columns[F2_MAX] = {0};
-  for (int i = 0; i < threads; i++) {
-    columns[i] = f2_apply(&p->map, index(s, layout->basis[layout->reg_bits + i])) << p->shift;
-    side.thread_bits |= columns[i];
-  }
-  side.thread = lower_linear(l, threads, columns, l->tid);
-  side.offset = NEW_N(l->cx->arena, uint32_t, n);
-  side.of = NEW_N(l->cx->arena, int, n);
-  /* Register r is register r without its lowest bit, moved by that bit's vector: new, or, when the vector is zero here, the same. */
-  for (int r = 0; r < n; r++) {
-    uint32_t at = f2_apply(&p->map, index(s, layout_register_part(layout, r))) << p->shift;
-    int found = -1;
-    for (int i = 0; i < layout->reg_bits && found < 0; i++)
-      if ((r >> i & 1) && f2_apply(&p->map, index(s, layout->basis[i])) == 0) found = side.of[r ^ 1 << i];
-    for (int i = 0; i < side.count && found < 0; i++)
-      if (side.offset[i] == at) found = i;
-    if (found < 0) {
-      found = side.count++;
-      side.offset[found] = at;
-    }
-    side.of[r] = found;
-  }
-  return side;
-}
-
-static int side_find(const Side *s, uint32_t offset) {
-  for (int i = 0; i < s->count; i++)
-    if (s->offset[i] == offset) return i;
+static int find_offset(const Operand *o, uint32_t offset) {
+  for (int i = 0; i < o->count; i++)
+    if (o->offset[i] == offset) return i;
   return -1;
 }
 
-/* How many of x's columns go in one access. */
-static int side_vector(const Side *s, int shift) {
+static void find_lines(Lower *l, const Shape *s, Operand *o, const Layout *layout) {
+  int n = layout_registers(layout), threads = layout->lane_bits + layout->warp_bits;
+  uint32_t columns[F2_MAX] = {0}, of_bit[F2_MAX];
+  for (int i = 0; i < layout->reg_bits + threads; i++) {
+    uint32_t at = f2_apply(&o->place.map, line_begin(s, o, line_of(s, o, layout->basis[i]))) << o->place.shift;
+    if (i < layout->reg_bits) of_bit[i] = at;
+    else o->thread_bits |= columns[i - layout->reg_bits] = at;
+  }
+  o->thread = lower_linear(l, threads, columns, l->tid);
+  o->offset = NEW_N(l->cx->arena, uint32_t, n);
+  o->of = NEW_N(l->cx->arena, int, n);
+  for (int r = 0; r < n; r++) {
+    uint32_t at = 0;
+    int found = -1;
+    for (int i = 0; i < layout->reg_bits; i++) {
+      if (!(r >> i & 1)) continue;
+      at ^= of_bit[i];
+      if (!of_bit[i] && found < 0) found = o->of[r ^ 1 << i]; /* this bit does not change the line */
+    }
+    if (found < 0) found = find_offset(o, at);
+    if (found < 0) {
+      found = o->count++;
+      o->offset[found] = at;
+    }
+    o->of[r] = found;
+  }
+}
+
+/* How many lines that lie side by side go in one access. */
+static int lines_across(const Operand *o) {
   int vector = 1;
-  while (vector << shift < 16) {
-    uint32_t step = (uint32_t)vector << shift;
-    if ((s->thread_bits & step) || s->count < 2 * vector) return vector;
-    for (int i = 0; i < s->count; i++)
-      if (side_find(s, s->offset[i] ^ step) < 0) return vector;
+  while (vector << o->place.shift < 16) {
+    uint32_t step = (uint32_t)vector << o->place.shift;
+    if ((o->thread_bits & step) || o->count < 2 * vector) return vector;
+    for (int i = 0; i < o->count; i++)
+      if (find_offset(o, o->offset[i] ^ step) < 0) return vector;
     vector *= 2;
   }
   return vector;
@@ -164,55 +178,59 @@ static int side_vector(const Side *s, int shift) {
 typedef struct Dot {
   Shape shape;
   LaneKind kind;
-  Place a, x;
-  Side rows, columns;
+  Operand a, x;
   int n;          /* registers of the accumulator */
   int step;       /* k's taken at a time */
-  int vector;     /* columns an access */
   LaneValue **acc;
 } Dot;
 
-/* step k's from `at` on: at, a multiple of step, as bytes along a row of a (NULL: 0), or as k when it is known. */
-static void take_step(Lower *l, const Dot *d, LaneValue *at, uint32_t at_bits, int k, LaneValue **acc) {
+/* step k's from k + at on; at, a multiple of step, in bytes along a line (NULL: 0), may have these bits set. */
+static void load_along(Lower *l, const Dot *d, const Operand *o, LaneValue *at, uint32_t at_bits, int k) {
   LaneBuilder *b = &l->b;
-  int shift = d->a.shift, step = d->step, along = 16 >> shift < step ? 16 >> shift : step;
-  LaneValue **a = lower_array(l, d->rows.count * step), **x = lower_array(l, d->columns.count), *few[16];
-  uint32_t moving = d->rows.thread_bits | at_bits;
-  LaneValue *row = at ? lane_2(b, LANE_XOR, LK_B32, d->rows.thread, at) : d->rows.thread;
-  for (int i = 0; i < d->rows.count; i++)
-    for (int u = 0; u < step; u += along) {
-      uint32_t offset = d->rows.offset[i] ^ (uint32_t)(k + u) << shift, common = offset & moving;
-      LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, row, lane_const(b, LT_B32, common)) : row;
-      address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, d->a.buffer), address);
-      lower_vector_load(l, d->kind, along, address, offset ^ common, d->a.buffer, NULL, &a[i * step + u]);
+  uint32_t moving = o->thread_bits | at_bits;
+  LaneValue *line = at ? lane_2(b, LANE_XOR, LK_B32, o->thread, at) : o->thread;
+  for (int i = 0; i < o->count; i++)
+    for (int u = 0; u < d->step; u += o->vector) {
+      uint32_t offset = o->offset[i] ^ (uint32_t)(k + u) << o->place.shift, common = offset & moving;
+      LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, line, lane_const(b, LT_B32, common)) : line;
+      address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, o->place.buffer), address);
+      lower_vector_load(l, d->kind, o->vector, address, offset ^ common, o->place.buffer, NULL, &o->at[i * d->step + u]);
     }
-  LaneValue *column = d->columns.thread;
-  if (at) column = lane_2(b, LANE_ADD, LK_S32, column, lane_2(b, LANE_SHL, LK_B32, at, lane_i32(b, d->shape.n)));
-  column = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, d->x.buffer), column);
-  uint32_t inside = (uint32_t)(d->vector - 1) << shift;
-  for (int u = 0; u < step; u++) {
-    for (int i = 0; i < d->columns.count; i++) {
-      uint32_t offset = d->columns.offset[i];
-      if (offset & inside) continue;
-      uint32_t common = offset & d->columns.thread_bits;
-      LaneValue *address = column;
-      if (common) { /* a register's bit that the thread has too: the xor comes before the base */
-        address = lane_2(b, LANE_XOR, LK_B32, d->columns.thread, lane_const(b, LT_B32, common));
-        if (at) address = lane_2(b, LANE_ADD, LK_S32, address, lane_2(b, LANE_SHL, LK_B32, at, lane_i32(b, d->shape.n)));
-        address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, d->x.buffer), address);
-      }
-      int64_t imm = (int64_t)(offset ^ common) + ((int64_t)(k + u) << (d->shape.n + shift));
-      lower_vector_load(l, d->kind, d->vector, address, imm, d->x.buffer, NULL, few);
-      for (int v = 0; v < d->vector; v++) x[side_find(&d->columns, offset ^ (uint32_t)v << shift)] = few[v];
-    }
+}
+
+/* k number k + at + u of every line. */
+static void load_across(Lower *l, const Dot *d, const Operand *o, LaneValue *at, int k, int u) {
+  LaneBuilder *b = &l->b;
+  int shift = o->place.shift;
+  uint32_t inside = (uint32_t)(o->vector - 1) << shift;
+  LaneValue *few[16];
+  for (int i = 0; i < o->count; i++) {
+    uint32_t offset = o->offset[i], common = offset & o->thread_bits;
+    if (offset & inside) continue;
+    LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, o->thread, lane_const(b, LT_B32, common)) : o->thread;
+    if (at) address = lane_2(b, LANE_ADD, LK_S32, address, lane_2(b, LANE_SHL, LK_B32, at, lane_i32(b, o->outer)));
+    address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, o->place.buffer), address);
+    int64_t imm = (int64_t)(offset ^ common) + ((int64_t)(k + u) << (o->outer + shift));
+    lower_vector_load(l, d->kind, o->vector, address, imm, o->place.buffer, NULL, few);
+    for (int v = 0; v < o->vector; v++) o->at[find_offset(o, offset ^ (uint32_t)v << shift) * d->step + u] = few[v];
+  }
+}
+
+static void take_step(Lower *l, const Dot *d, LaneValue *at, uint32_t at_bits, int k, LaneValue **acc) {
+  const Operand *both[] = {&d->a, &d->x};
+  for (int i = 0; i < 2; i++)
+    if (both[i]->along) load_along(l, d, both[i], at, at_bits, k);
+  for (int u = 0; u < d->step; u++) {
+    for (int i = 0; i < 2; i++)
+      if (!both[i]->along) load_across(l, d, both[i], at, k, u);
     for (int r = 0; r < d->n; r++)
-      acc[r] = lane_3(b, LANE_FMA, d->kind, a[d->rows.of[r] * step + u], x[d->columns.of[r]], acc[r]);
+      acc[r] = lane_3(&l->b, LANE_FMA, d->kind, d->a.at[d->a.of[r] * d->step + u], d->x.at[d->x.of[r] * d->step + u], acc[r]);
   }
 }
 
 static void take_chunk(Lower *l, Dot *d, int chunk) {
   LaneBuilder *b = &l->b;
-  int steps = chunk / d->step, shift = d->a.shift;
+  int steps = chunk / d->step, shift = d->a.place.shift;
   if (steps == 1 || (int64_t)d->n * chunk <= 512) {
     for (int k = 0; k < chunk; k += d->step) take_step(l, d, NULL, 0, k, d->acc);
     return;
@@ -226,6 +244,21 @@ static void take_chunk(Lower *l, Dot *d, int chunk) {
   for (int r = 0; r < d->n; r++) d->acc[r] = loop->out[r];
 }
 
+static void prepare(Lower *l, Dot *d, Operand *o, const Value *v, const Layout *layout, int chunk_bits) {
+  const Shape *s = &d->shape;
+  int shift = lower_kind_shift(d->kind);
+  uint32_t swizzle[F2_MAX] = {0};
+  o->is_a = o == &d->a;
+  o->outer = o->is_a ? s->m : s->n;
+  o->along = lies_along(s, o, v->layout);
+  if (o->along) choose_swizzle(s, o, layout, chunk_bits, 4 - shift, swizzle);
+  F2Map map = place_of(s, o, chunk_bits, swizzle);
+  o->place = lower_place(l, o->is_a ? "dot a" : "dot b", d->kind, &map, s->k - chunk_bits);
+  find_lines(l, s, o, layout);
+  o->vector = !o->along ? lines_across(o) : 16 >> shift < d->step ? 16 >> shift : d->step;
+  o->at = lower_array(l, o->count * d->step);
+}
+
 void lower_dot(Lower *l, Op *op) {
   const Value *a = op->in[0], *x = op->in[1], *c = op->in[2], *out = op->out[0];
   const Type *ta = a->type, *tx = x->type;
@@ -233,7 +266,7 @@ void lower_dot(Lower *l, Op *op) {
   Shape s = {log2_of(ta->shape[rank - 2]), log2_of(tx->shape[rank - 1]), log2_of(ta->shape[rank - 1]), rank == 3 ? log2_of(ta->shape[0]) : 0};
   Dtype sum = sum_dtype(out->type->dtype);
   Dot d = {.shape = s, .kind = lane_kind_of(&(Type){.dtype = sum})};
-  int shift = lower_kind_shift(d.kind), chunk_bits = s.k, parts;
+  int shift = lower_kind_shift(d.kind), chunk_bits = s.k;
   const Layout *layout = out->layout;
 
   LaneValue **ra = as_dtype(l, op, lower_get(l, a), ta, a->layout, sum), **rx = as_dtype(l, op, lower_get(l, x), tx, x->layout, sum);
@@ -241,24 +274,16 @@ void lower_dot(Lower *l, Op *op) {
   d.n = layout_registers(layout);
   d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, layout, sum), sizeof(LaneValue *) * (size_t)d.n);
 
-  int64_t rows = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = l->target->shared_bytes / 2;
-  while (chunk_bits > 0 && rows << (chunk_bits + shift) > limit) chunk_bits--;
-  parts = s.k - chunk_bits;
+  int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = l->target->shared_bytes / 2;
+  while (chunk_bits > 0 && lines << (chunk_bits + shift) > limit) chunk_bits--;
   d.step = d.n <= 4 ? 16 : d.n <= 16 ? 8 : 4;
   if (d.step > 1 << chunk_bits) d.step = 1 << chunk_bits;
-
-  uint32_t swizzle[F2_MAX] = {0};
-  choose_swizzle(&s, layout, chunk_bits, 4 - shift, 4 - shift + SWIZZLE_BITS, swizzle);
-  F2Map of_a = place_of_a(&s, chunk_bits, swizzle), of_x = place_of_x(&s, chunk_bits);
-  d.a = lower_place(l, "dot a", d.kind, &of_a, parts);
-  d.x = lower_place(l, "dot b", d.kind, &of_x, parts);
-  d.rows = side_make(l, &s, layout, &d.a, row_of);
-  d.columns = side_make(l, &s, layout, &d.x, column_of);
-  d.vector = side_vector(&d.columns, shift);
-  for (int part = 0; part < 1 << parts; part++) {
+  prepare(l, &d, &d.a, a, layout, chunk_bits);
+  prepare(l, &d, &d.x, x, layout, chunk_bits);
+  for (int part = 0; part < 1 << (s.k - chunk_bits); part++) {
     if (part) lane_barrier(&l->b, false);
-    lower_place_write(l, &d.a, ra, a->layout, part);
-    lower_place_write(l, &d.x, rx, x->layout, part);
+    lower_place_write(l, &d.a.place, ra, a->layout, part);
+    lower_place_write(l, &d.x.place, rx, x->layout, part);
     lane_barrier(&l->b, false);
     take_chunk(l, &d, 1 << chunk_bits);
   }
