@@ -354,7 +354,7 @@ static LaneOp *rmw(Kernel *k, LaneOp proto, int values, bool result, LaneValue *
   proto.code = LANE_ATOM;
   proto.buffer = -1;
   int n = proto.rmw == RMW_CAS ? 1 : values;
-  LaneType types[8], t = lane_kind_info[proto.kind].type;
+  LaneType types[8] = {0}, t = lane_kind_info[proto.kind].type;
   for (int i = 0; i < values; i++) in[i + 1] = unknown(k, proto.kind);
   for (int i = 0; i < n; i++) types[i] = t;
   LaneOp *op = lane_op_raw(&k->b, proto, values + 1, in, result ? n : 0, types);
