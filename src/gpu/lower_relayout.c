@@ -347,9 +347,5 @@ LaneValue **lower_convert_kind(Lower *l, LaneValue **regs, LaneKind kind, const 
 
 void lower_relayout(Lower *l, Op *op) {
   const Value *in = op->in[0], *out = op->out[0];
-  if (!in->type->rank) {
-    lower_set(l, out, lower_get(l, in));
-    return;
-  }
   lower_set(l, out, lower_convert_kind(l, lower_get(l, in), lane_kind_of(in->type), in->layout, out->layout));
 }
