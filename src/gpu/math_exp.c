@@ -25,12 +25,15 @@ static V power_f32(B *b, V x, float high, float low) {
 static V exp_f32(B *b, const V *in) { return power_f32(b, in[0], 0x1.715476p+0f, 0x1.4ae0cp-26f); }
 static V exp10_f32(B *b, const V *in) { return power_f32(b, in[0], 0x1.a934fp+1f, 0x1.2f346ep-24f); }
 
-static const float expm1_c[] = {0.49999997f, 0.16666539f, 0.041667752f, 0.0083670998f, 0.00138368842f};
+/* (exp(r) - 1 - r) / r^2, |r| <= 0.416 */
+static const float expm1_c[] = {0.5f, 0.166666031f, 0.0416663475f, 0.00834514759f, 0.0013948424f, 0.000149982981f};
 
 /* 2^n (exp(r) - 1) + (2^n - 1). For n below -25 that is -1; n = 128 has no 2^n, so half of it is taken and doubled. */
 static V expm1_f32(B *b, const V *in) {
   V x = in[0];
-  V sum = f_fma(b, f_max(b, f_min(b, x, F(90)), F(-90)), F(1.44269504f), F(12582912.0f));
+  /* Up to log(1.5), n is 0: 2 (exp(r) - 1) + 1 would lose a place. */
+  V small = f_lt(b, f_abs(b, x), F(0.41f)), bounded = f_max(b, f_min(b, x, F(90)), F(-90));
+  V sum = f_fma(b, p_select(b, small, F(0), bounded), F(1.44269504f), F(12582912.0f));
   V n = f_sub(b, sum, F(12582912.0f));
   V r = f_fma(b, n, F(-0x1.62e430p-1f), x);
   r = f_fma(b, n, F(0x1.05c61p-29f), r);
@@ -40,7 +43,7 @@ static V expm1_f32(B *b, const V *in) {
   y = f_add(b, y, y);
   y = p_select(b, f_gt(b, x, F(89)), F(__builtin_inff()), y);
   y = p_select(b, f_lt(b, x, F(-17.5f)), F(-1), y);
-  return f_copysign(b, p_select(b, f_eq(b, n, F(0)), p, y), x); /* -0 stays */
+  return f_copysign(b, p_select(b, small, p, y), x); /* -0 stays */
 }
 
 static const float tanh_c[] = {-0.333332956f, 0.133318484f, -0.0537767224f, 0.0207703281f, -0.00586366514f};
@@ -184,7 +187,7 @@ static const double tanh64_c[] = {-0.333333333333333,     0.1333333333332658,   
                                   -0.000233372955403507,  8.330395967238855e-05, -1.9486897936720875e-05};
 static V tanh_f64(B *b, const V *in) {
   V x = in[0], a = d_abs(b, x);
-  V e = d_exp(b, d_add(b, a, a));
+  V e = d_exp_dd(b, (DD){d_add(b, a, a), D(0)});
   V far = d_fma(b, d_rcp(b, d_add(b, e, D(1))), D(-2), D(1));
   V z = d_mul(b, x, x), near = d_fma(b, d_mul(b, z, D_POLY(z, tanh64_c)), a, a);
   return d_copysign(b, p_select(b, d_lt(b, a, D(0.55)), near, far), x);
