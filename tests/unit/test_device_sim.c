@@ -72,12 +72,12 @@ static const char kernels[] = "import triton\n"
                               "def total(x, n):\n"
                               "    tl.atomic_add(x, tl.sum(tl.load(x + 1 + tl.arange(0, 32))))\n";
 
-typedef struct Lines { char *text; size_t n; } Lines;
+typedef struct Lines { char *text; size_t n, room; } Lines;
 
 static void take_line(void *arg, const char *line) {
   Lines *l = arg;
   size_t n = strlen(line);
-  l->text = realloc(l->text, l->n + n + 2);
+  if (l->n + n + 2 > l->room) l->text = realloc(l->text, l->room = 2 * (l->n + n + 2));
   memcpy(l->text + l->n, line, n);
   l->n += n;
   l->text[l->n++] = '\n';
