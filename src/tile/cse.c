@@ -4,6 +4,9 @@
  * one is taken out when the walk leaves it, so an operation never stands for one that it does not dominate. Loads are
  * left alone (a store may lie between), and so are operations with bodies. Not for use once layouts are chosen: what is held
  * by other threads is not the same.
+ *
+ * Two values that a `for` carries are one where they begin alike and every turn adds the same to them, as the offsets of several
+ * pointers do; and one that counts as the loop's variable does, from 0 in the same steps, is that variable.
  */
 #include "tile/tile.h"
 
@@ -75,11 +78,54 @@ static bool same_op(const Op *a, const Op *b) {
   return true;
 }
 
+/* What carried value i grows by in every turn, a value from outside the loop; NULL when it is anything else. */
+static Value *growth(const Op *loop, int i) {
+  const Block *body = loop->body[0];
+  const Value *arg = body->args[i + 1], *next = value_resolve(body->last->in[i]);
+  const Op *op = next->def;
+  if (!op || op->block != body || op->code != OP_ADD || dtype_is_float(arg->type->dtype)) return NULL;
+  for (int k = 0; k < 2; k++) {
+    Value *by = value_resolve(op->in[1 - k]);
+    if (value_resolve(op->in[k]) == arg && value_block(by) != body) return by;
+  }
+  return NULL;
+}
+
+static bool same_const(const Value *a, const Value *b) {
+  int64_t x, y;
+  return a == b || (value_is_const(a, &x) && value_is_const(b, &y) && x == y);
+}
+
+static void merge_carried(Func *f, Op *loop) {
+  Block *body = loop->body[0];
+  Value *iv = body->args[0];
+  int64_t first, turn;
+  bool counts = value_is_const(loop->in[0], &first) && first == 0 && value_is_const(loop->in[2], &turn) && turn > 0 && dtype_is_signed(iv->type->dtype);
+  for (int i = 0; i < loop->out_count; i++) {
+    Value *arg = body->args[i + 1], *by = growth(loop, i);
+    if (!by) continue;
+    for (int j = loop->out_count - 1; j > i; j--) {
+      if (loop->out[j]->type != loop->out[i]->type || !same_const(loop->in[3 + i], loop->in[3 + j])) continue;
+      Value *other = growth(loop, j);
+      if (!other || !same_const(by, other)) continue;
+      value_replace(body->args[j + 1], arg);
+      value_replace(loop->out[j], loop->out[i]);
+      control_drop(loop, j);
+    }
+    if (counts && !arg->type->rank && dtype_bits(arg->type->dtype) >= dtype_bits(iv->type->dtype) && same_const(loop->in[3 + i], loop->in[0]) &&
+        same_const(by, loop->in[2])) {
+      Builder b = {.func = f, .block = body, .before = body->first, .span = loop->span};
+      value_replace(arg, build_convert(&b, iv, arg->type->dtype));
+    }
+  }
+}
+
 static void visit_block(Table *t, Block *block) {
   int scope_start = t->scope.n;
   for (Op *op = block->first, *next; op; op = next) {
     next = op->next;
     for (int i = 0; i < op->in_count; i++) op->in[i] = value_resolve(op->in[i]);
+    if (op->code == OP_FOR) merge_carried(t->func, op);
     for (int i = 0; i < 2; i++)
       if (op->body[i]) visit_block(t, op->body[i]);
     if (!is_candidate(op)) continue;
