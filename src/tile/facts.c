@@ -137,6 +137,7 @@ static Facts of_quotient(const Type *t, const Facts *x, const Facts *y, bool flo
     if (divisor && *divisor > 0 && (*divisor & (*divisor - 1)) == 0 && all >= *divisor) f.divisible[d] = all / *divisor;
   }
   at_least(&f, both(x, y));
+  if (x->non_negative && !(divisor && *divisor < 0)) at_least(&f, SIGN_ASSUMED); /* a divisor is a number of tiles, groups, heads */
   return f;
 }
 
