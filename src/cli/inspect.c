@@ -38,7 +38,7 @@ const Verb verb_inspect = {"inspect", "inspect FILE[:KERNEL] [ARG=SPEC ...] --st
                            "  --stage S       ast (of the whole file), tile-raw (as the front end made it), tile (after all passes; default), c;\n"
                            "                  for a GPU, which need not be there: layout, lane, ptx, sass (these two with a summary), summary\n"
                            "  --target T      host (default); sm_80 sm_86 sm_89 sm_90a (default of a GPU's stages) sm_100a sm_103a sm_120a ...\n"
-                           "  --dump-after P  the IR after pass P: fold cse licm canonical_loops dce facts drop_hints; for a GPU layout dce lower\n"
+                           "  --dump-after P  the IR after pass P: fold cse licm canonical_loops dce facts drop_hints; for a GPU prefetch layout lower carry\n"
                            "                  lane-dce shared; or all\n"
                            "  ARG=SPEC as for nereid run; arrays give type, shape and alignment, and are not filled\n"
                            "  FILE.cu         CUDA C, through NVRTC: ptx (default) and sass; no arguments are needed\n\n"

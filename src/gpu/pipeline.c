@@ -7,6 +7,8 @@ static void choose(Func *f, const GpuOptions *o) {
   tile_dce(f); /* what was cloned for every use, nobody uses any more */
 }
 
+static void carry(LaneFunc *f, const GpuOptions *o) { lane_carry(f); }
+
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
 const GpuPass gpu_passes[] = {
@@ -14,6 +16,7 @@ const GpuPass gpu_passes[] = {
     {"prefetch", gpu_prefetch, NULL},      /* loads a turn ahead */
     {"layout", choose, NULL},              /* which thread holds which element */
     {"lower", NULL, NULL},                 /* what one thread does */
+    {"carry", NULL, carry},                /* loops carry words, not their halves and bytes */
     {"lane-dce", NULL, clean},
     {"shared", NULL, gpu_allocate_shared}, /* where buffers lie in shared memory */
     {NULL},
