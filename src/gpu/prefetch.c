@@ -9,12 +9,14 @@
  * A reduction over a tile ends in shuffles and a barrier, in which a block has nothing in flight; the next tile's loads fill that time.
  * Done for loops that hold such work, store nothing (what a store may change must not be read ahead) and wait for nobody, and have loads whose
  * addresses and masks are known a turn ahead: pure arithmetic on the loop's variable, on what comes from outside, and on carried values
- * that advance by such arithmetic themselves. What is carried must fit PREFETCH_BYTES of each thread's registers. num_stages=1, of the
- * loop or the launch, forbids it.
+ * that advance by such arithmetic themselves. num_stages=1, of the loop or the launch, forbids it.
+ *
+ * What is read ahead stays in registers for a turn, twice while the next comes in: it may take what the values that the loop carries leave of a
+ * thread's, PREFETCH_REGISTERS at most. Loops that hold loops are left alone: theirs would lie idle for all the turns of those.
  */
 #include "gpu/lower.h"
 
-enum { PREFETCH_BYTES = 128, MAX_COPIED = 96 };
+enum { PREFETCH_REGISTERS = 32, MAX_COPIED = 96 };
 
 typedef struct Prefetch {
   Func *f;
@@ -136,12 +138,44 @@ static Value *load_of(Prefetch *p, Op *load, int turn, Value *valid) {
   return out;
 }
 
+/* ---- registers ---- */
+
+static int64_t registers_of(const Func *f, const Value *v, bool packed) {
+  int64_t threads = f->num_warps * 32, bytes = v->type->ptr ? 8 : type_elem_bytes(v->type);
+  if (!packed && bytes < 4) bytes = 4;
+  return v->type->rank ? ((type_numel(v->type) + threads - 1) / threads * bytes + 3) / 4 : (bytes + 3) / 4;
+}
+
+/* Of a load's result. Elements narrower than a word come in whole words where some lie side by side. */
+static int64_t registers_loaded(const Func *f, const Op *load) {
+  const Value *ptr = load->in[0];
+  bool packed = false;
+  for (int d = 0; ptr->facts && d < ptr->type->rank; d++)
+    packed |= ptr->facts->contiguous[d] * type_elem_bytes(load->out[0]->type) >= 4 && ptr->facts->divisible[d] >= 4;
+  return registers_of(f, load->out[0], packed);
+}
+
+static bool holds(const Block *b, OpCode code) {
+  for (const Op *op = b->first; op; op = op->next)
+    if (op->code == code) return true;
+  return false;
+}
+
+/* What is left for tiles that come a turn early. A product wants its operands' parts beside the accumulator, and addresses of what is loaded for
+ * it. */
+static int64_t room_in(const Func *f, const Op *loop) {
+  int64_t most = 65536 / (f->num_warps * 32), taken = holds(loop->body[0], OP_DOT) ? 96 : 40;
+  for (int i = 3; i < loop->in_count; i++) taken += registers_of(f, loop->in[i], true);
+  int64_t room = ((most < 255 ? most : 255) - taken) / 2;
+  return room < PREFETCH_REGISTERS ? room : PREFETCH_REGISTERS;
+}
+
 static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
   if (op->code != OP_LOAD || op->attr[2] || !op->out[0]->type->rank) return false;
   int left = MAX_COPIED;
   for (int i = 0; i < op->in_count; i++)
     if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], TURN_NEXT, &left) || !can_copy(p, op->in[i], TURN_FIRST, &left)) return false;
-  int64_t threads = p->f->num_warps * 32, each = (type_numel(op->out[0]->type) + threads - 1) / threads * type_elem_bytes(op->out[0]->type);
+  int64_t each = registers_loaded(p->f, op);
   if (each > *room) return false;
   *room -= each;
   return true;
@@ -150,9 +184,9 @@ static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
 static void visit_loop(Func *f, Op *loop) {
   Block *body = loop->body[0];
   int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
-  if (stages == 1 || !has_exchange(body) || has_effects(body)) return;
+  if (stages == 1 || !has_exchange(body) || has_effects(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
-  int64_t room = PREFETCH_BYTES;
+  int64_t room = room_in(f, loop);
   VEC(Op *) loads = {0};
   for (Op *op = body->first; op; op = op->next)
     if (is_wanted(&p, op, &room)) vec_push(f->cx->arena, &loads, op);
