@@ -10,6 +10,7 @@
 #include "gpu/gpu.h"
 #include "layout/layout.h"
 
+typedef struct LowerPlaced LowerPlaced;
 typedef struct Lower {
   Context *cx;
   Func *f;
@@ -21,6 +22,8 @@ typedef struct Lower {
   LaneValue *diag, *list;          /* hidden parameters, or NULL */
   LaneValue ***values;             /* by Value.id */
   bool *used;                      /* by Value.id: some operation takes it */
+  LowerPlaced *placed;             /* operands of products in shared memory, for as long as a loop runs (lower_dot.c) */
+  int64_t placed_bytes;
   int divergent;                   /* depth of bodies on scalars: there threads go their own ways */
 } Lower;
 
@@ -63,6 +66,7 @@ void lower_map(Lower *l, Op *op);          /* lower_scan.c */
 void lower_sort(Lower *l, Op *op);         /* lower_sort.c */
 void lower_gather(Lower *l, Op *op);       /* lower_gather.c: gather, histogram */
 void lower_dot(Lower *l, Op *op);          /* lower_dot.c */
+void lower_dots_before(Lower *l, Op *loop); /* writes what the products in a loop take from outside; the caller takes it back behind the loop */
 void lower_debug(Lower *l, Op *op);        /* lower_debug.c: print, assert, barrier, assume */
 void lower_asm(Lower *l, Op *op);          /* lower_debug.c */
 

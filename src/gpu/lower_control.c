@@ -97,7 +97,15 @@ static void lower_if(Lower *l, Op *op) {
 }
 
 void lower_control(Lower *l, Op *op) {
+  if (op->code == OP_IF) {
+    lower_if(l, op);
+    return;
+  }
+  LowerPlaced *placed = l->placed;
+  int64_t placed_bytes = l->placed_bytes;
+  lower_dots_before(l, op);
   if (op->code == OP_FOR) lower_for(l, op);
-  else if (op->code == OP_WHILE) lower_while(l, op);
-  else lower_if(l, op);
+  else lower_while(l, op);
+  l->placed = placed;
+  l->placed_bytes = placed_bytes;
 }

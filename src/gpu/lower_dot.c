@@ -14,6 +14,8 @@
  *     across      [k][line]: an access reads one k of some lines that lie side by side in the accumulator, too
  *
  * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
+ *
+ * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes no registers in it.
  */
 #include "gpu/lower_move.h"
 
@@ -65,6 +67,7 @@ typedef struct Operand {
   uint32_t *offset;
   int count;
   int *of;              /* for each register of the accumulator, which line */
+  int *first, *by_line; /* those registers by line: by_line[first[i] .. first[i + 1] - 1] */
   int vector;           /* elements an access */
   LaneValue **at;       /* at[line * step + u]: what the multiply-adds read */
 } Operand;
@@ -158,6 +161,11 @@ static void find_lines(Lower *l, const Shape *s, Operand *o, const Layout *layou
     }
     o->of[r] = found;
   }
+  o->first = NEW_N(l->cx->arena, int, o->count + 2);
+  o->by_line = NEW_N(l->cx->arena, int, n);
+  for (int r = 0; r < n; r++) o->first[o->of[r] + 2]++;
+  for (int i = 0; i < o->count; i++) o->first[i + 2] += o->first[i + 1];
+  for (int r = 0; r < n; r++) o->by_line[o->first[o->of[r] + 1]++] = r;
 }
 
 /* How many lines that lie side by side go in one access. */
@@ -181,25 +189,25 @@ typedef struct Dot {
   Operand a, x;
   int n;          /* registers of the accumulator */
   int step;       /* k's taken at a time */
+  int chunk_bits; /* log2 of the k's that lie in shared memory at a time */
   LaneValue **acc;
 } Dot;
 
-/* step k's from k + at on; at, a multiple of step, in bytes along a line (NULL: 0), may have these bits set. */
-static void load_along(Lower *l, const Dot *d, const Operand *o, LaneValue *at, uint32_t at_bits, int k) {
+/* Where a step begins: k elements and, in a loop, `moved` bytes along a line (NULL: 0), which may have these bits set. */
+typedef struct Step { LaneValue *moved; uint32_t bits; int k; } Step;
+
+/* k's u to u + vector - 1 of line i. */
+static void load_along(Lower *l, const Dot *d, const Operand *o, const Step *s, int i, int u) {
   LaneBuilder *b = &l->b;
-  uint32_t moving = o->thread_bits | at_bits;
-  LaneValue *line = at ? lane_2(b, LANE_XOR, LK_B32, o->thread, at) : o->thread;
-  for (int i = 0; i < o->count; i++)
-    for (int u = 0; u < d->step; u += o->vector) {
-      uint32_t offset = o->offset[i] ^ (uint32_t)(k + u) << o->place.shift, common = offset & moving;
-      LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, line, lane_const(b, LT_B32, common)) : line;
-      address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, o->place.buffer), address);
-      lower_vector_load(l, d->kind, o->vector, address, offset ^ common, o->place.buffer, NULL, &o->at[i * d->step + u]);
-    }
+  LaneValue *line = s->moved ? lane_2(b, LANE_XOR, LK_B32, o->thread, s->moved) : o->thread;
+  uint32_t offset = o->offset[i] ^ (uint32_t)(s->k + u) << o->place.shift, common = offset & (o->thread_bits | s->bits);
+  LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, line, lane_const(b, LT_B32, common)) : line;
+  address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, o->place.buffer), address);
+  lower_vector_load(l, d->kind, o->vector, address, offset ^ common, o->place.buffer, NULL, &o->at[i * d->step + u]);
 }
 
-/* k number k + at + u of every line. */
-static void load_across(Lower *l, const Dot *d, const Operand *o, LaneValue *at, int k, int u) {
+/* k number u of every line. */
+static void load_across(Lower *l, const Dot *d, const Operand *o, const Step *s, int u) {
   LaneBuilder *b = &l->b;
   int shift = o->place.shift;
   uint32_t inside = (uint32_t)(o->vector - 1) << shift;
@@ -208,84 +216,207 @@ static void load_across(Lower *l, const Dot *d, const Operand *o, LaneValue *at,
     uint32_t offset = o->offset[i], common = offset & o->thread_bits;
     if (offset & inside) continue;
     LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, o->thread, lane_const(b, LT_B32, common)) : o->thread;
-    if (at) address = lane_2(b, LANE_ADD, LK_S32, address, lane_2(b, LANE_SHL, LK_B32, at, lane_i32(b, o->outer)));
+    if (s->moved) address = lane_2(b, LANE_ADD, LK_S32, address, lane_2(b, LANE_SHL, LK_B32, s->moved, lane_i32(b, o->outer)));
     address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, o->place.buffer), address);
-    int64_t imm = (int64_t)(offset ^ common) + ((int64_t)(k + u) << (o->outer + shift));
+    int64_t imm = (int64_t)(offset ^ common) + ((int64_t)(s->k + u) << (o->outer + shift));
     lower_vector_load(l, d->kind, o->vector, address, imm, o->place.buffer, NULL, few);
     for (int v = 0; v < o->vector; v++) o->at[find_offset(o, offset ^ (uint32_t)v << shift) * d->step + u] = few[v];
   }
 }
 
-static void take_step(Lower *l, const Dot *d, LaneValue *at, uint32_t at_bits, int k, LaneValue **acc) {
-  const Operand *both[] = {&d->a, &d->x};
-  for (int i = 0; i < 2; i++)
-    if (both[i]->along) load_along(l, d, both[i], at, at_bits, k);
-  for (int u = 0; u < d->step; u++) {
-    for (int i = 0; i < 2; i++)
-      if (!both[i]->along) load_across(l, d, both[i], at, k, u);
-    for (int r = 0; r < d->n; r++)
-      acc[r] = lane_3(&l->b, LANE_FMA, d->kind, d->a.at[d->a.of[r] * d->step + u], d->x.at[d->x.of[r] * d->step + u], acc[r]);
+static void multiply(Lower *l, const Dot *d, int r, int u, LaneValue **acc) {
+  acc[r] = lane_3(&l->b, LANE_FMA, d->kind, d->a.at[d->a.of[r] * d->step + u], d->x.at[d->x.of[r] * d->step + u], acc[r]);
+}
+
+/* How many registers it takes to hold some k's of every line of one operand, and what the other is read in. */
+static int registers_holding(const Operand *held, const Operand *other, int some) {
+  return held->count * some + (other->along ? some : other->count);
+}
+
+/* Some k's: those that an access along a line brings. One operand is read whole and held; of the other comes a line, or a k, at a time, and is used
+ * up at once, so that beside the accumulator few registers are taken. */
+static void take_some(Lower *l, const Dot *d, const Step *s, int from, int some, LaneValue **acc) {
+  const Operand *held = &d->a, *other = &d->x;
+  if (registers_holding(other, held, some) < registers_holding(held, other, some)) held = &d->x, other = &d->a;
+  if (other->along || held->along) {
+    if (held->along)
+      for (int i = 0; i < held->count; i++) load_along(l, d, held, s, i, from);
+    else
+      for (int u = from; u < from + some; u++) load_across(l, d, held, s, u);
+  }
+  if (other->along) {
+    for (int i = 0; i < other->count; i++) {
+      load_along(l, d, other, s, i, from);
+      for (int u = from; u < from + some; u++)
+        for (int j = other->first[i]; j < other->first[i + 1]; j++) multiply(l, d, other->by_line[j], u, acc);
+    }
+    return;
+  }
+  for (int u = from; u < from + some; u++) {
+    if (!held->along) load_across(l, d, held, s, u);
+    load_across(l, d, other, s, u);
+    for (int r = 0; r < d->n; r++) multiply(l, d, r, u, acc);
   }
 }
 
-static void take_chunk(Lower *l, Dot *d, int chunk) {
+static void take_step(Lower *l, const Dot *d, const Step *s, LaneValue **acc) {
+  int some = 16 >> d->a.place.shift < d->step ? 16 >> d->a.place.shift : d->step;
+  for (int u = 0; u < d->step; u += some) take_some(l, d, s, u, some, acc);
+}
+
+static void take_chunk(Lower *l, Dot *d) {
   LaneBuilder *b = &l->b;
-  int steps = chunk / d->step, shift = d->a.place.shift;
+  int chunk = 1 << d->chunk_bits, steps = chunk / d->step, shift = d->a.place.shift;
   if (steps == 1 || (int64_t)d->n * chunk <= 512) {
-    for (int k = 0; k < chunk; k += d->step) take_step(l, d, NULL, 0, k, d->acc);
+    for (int k = 0; k < chunk; k += d->step) take_step(l, d, &(Step){NULL, 0, k}, d->acc);
     return;
   }
   LaneOp *loop = lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk << shift), lane_i32(b, d->step << shift), d->n, d->acc);
   loop->uniform = 1;
+  loop->unroll = 1;
   LaneValue **acc = arena_copy(l->cx->arena, loop->body[0]->args + 1, sizeof(LaneValue *) * (size_t)d->n);
-  take_step(l, d, loop->body[0]->args[0], (uint32_t)(chunk - d->step) << shift, 0, acc);
+  take_step(l, d, &(Step){loop->body[0]->args[0], (uint32_t)(chunk - d->step) << shift, 0}, acc);
   lane_yield(b, d->n, acc);
   lane_leave(b, loop);
   for (int r = 0; r < d->n; r++) d->acc[r] = loop->out[r];
 }
 
-static void prepare(Lower *l, Dot *d, Operand *o, const Value *v, const Layout *layout, int chunk_bits) {
+/* ---- what is known before anything is emitted ---- */
+
+/* Bytes for a and x. What does not go in at once waits in registers for its turn; but two blocks should find room where a thread's registers let
+ * two run. What loops keep in shared memory (lower_dots_before) lies beside. */
+static int64_t room_for(const Lower *l, int registers) {
+  int64_t all = l->target->shared_bytes, two = 65536 / (l->out->num_warps * 32 * (registers + 96));
+  return two < 2 ? all * 5 / 8 : all / 2;
+}
+
+static Dot dot_make(Lower *l, const Op *op) {
+  const Type *ta = op->in[0]->type, *tx = op->in[1]->type;
+  int rank = ta->rank;
+  Shape s = {log2_of(ta->shape[rank - 2]), log2_of(tx->shape[rank - 1]), log2_of(ta->shape[rank - 1]), rank == 3 ? log2_of(ta->shape[0]) : 0};
+  Dot d = {.shape = s, .kind = lane_kind_of(&(Type){.dtype = sum_dtype(op->out[0]->type->dtype)}), .chunk_bits = s.k};
+  d.n = layout_registers(op->out[0]->layout);
+  int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, d.n);
+  while (d.chunk_bits > 0 && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit) d.chunk_bits--;
+  d.step = d.n <= 4 ? 16 : d.n <= 16 ? 8 : 4;
+  if (d.step > 1 << d.chunk_bits) d.step = 1 << d.chunk_bits;
+  return d;
+}
+
+/* Where the operand's elements lie. */
+static F2Map describe(const Dot *d, Operand *o, bool is_a, const Value *v, const Layout *layout) {
   const Shape *s = &d->shape;
-  int shift = lower_kind_shift(d->kind);
   uint32_t swizzle[F2_MAX] = {0};
-  o->is_a = o == &d->a;
-  o->outer = o->is_a ? s->m : s->n;
+  o->is_a = is_a;
+  o->outer = is_a ? s->m : s->n;
   o->along = lies_along(s, o, v->layout);
-  if (o->along) choose_swizzle(s, o, layout, chunk_bits, 4 - shift, swizzle);
-  F2Map map = place_of(s, o, chunk_bits, swizzle);
-  o->place = lower_place(l, o->is_a ? "dot a" : "dot b", d->kind, &map, s->k - chunk_bits);
-  find_lines(l, s, o, layout);
+  if (o->along) choose_swizzle(s, o, layout, d->chunk_bits, 4 - lower_kind_shift(d->kind), swizzle);
+  return place_of(s, o, d->chunk_bits, swizzle);
+}
+
+/* ---- operands that a loop does not change ---- */
+
+/* Operand k of the product stands in shared memory, all of it, while the loop runs. */
+struct LowerPlaced {
+  const Op *dot;
+  int k;
+  const Value *value;
+  Place place;
+  struct LowerPlaced *next;
+};
+
+static const LowerPlaced *placed(const Lower *l, const Op *dot, int k) {
+  for (const LowerPlaced *p = l->placed; p; p = p->next)
+    if (p->dot == dot && p->k == k) return p;
+  return NULL;
+}
+
+static const LowerPlaced *placed_alike(const Lower *l, const Value *v, LaneKind kind, const F2Map *map) {
+  for (const LowerPlaced *p = l->placed; p; p = p->next)
+    if (p->value == v && p->place.kind == kind && p->place.map.in_bits == map->in_bits &&
+        !memcmp(p->place.map.column, map->column, sizeof *map->column * (size_t)map->in_bits))
+      return p;
+  return NULL;
+}
+
+static bool stands_in(const Value *v, const Op *loop) {
+  for (const Block *b = value_block(v); b; b = b->parent ? b->parent->block : NULL)
+    if (b->parent == loop) return true;
+  return false;
+}
+
+static LaneValue **operand_registers(Lower *l, const Op *op, int k) {
+  const Value *v = op->in[k];
+  return as_dtype(l, op, lower_get(l, v), v->type, v->layout, sum_dtype(op->out[0]->type->dtype));
+}
+
+typedef struct Before { Lower *l; const Op *loop; bool any; } Before;
+
+static void place_before(Op *op, void *arg) {
+  Before *before = arg;
+  Lower *l = before->l;
+  if (op->code != OP_DOT) return;
+  for (int k = 0; k < 2; k++) {
+    const Value *v = op->in[k];
+    Dot d = dot_make(l, op);
+    if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k) continue;
+    Operand o = {0};
+    F2Map map = describe(&d, &o, k == 0, v, op->out[0]->layout);
+    const LowerPlaced *same = placed_alike(l, v, d.kind, &map);
+    int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
+    if (!same && l->placed_bytes + bytes > l->target->shared_bytes / 3) continue;
+    LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
+    *p = (LowerPlaced){op, k, v, {0}, l->placed};
+    if (same) p->place = same->place;
+    else {
+      p->place = lower_place(l, k ? "dot b" : "dot a", d.kind, &map, 0);
+      lower_place_write(l, &p->place, operand_registers(l, op, k), v->layout, 0);
+      l->placed_bytes += bytes;
+      before->any = true;
+    }
+    l->placed = p;
+  }
+}
+
+void lower_dots_before(Lower *l, Op *loop) {
+  Before before = {l, loop, false};
+  if (l->divergent) return;
+  for (int i = 0; i < 2; i++)
+    if (loop->body[i]) tile_walk(loop->body[i], place_before, &before);
+  if (before.any) lane_barrier(&l->b, false);
+}
+
+/* ---- the operation ---- */
+
+/* The operand's registers, or NULL when it stands in shared memory already. */
+static LaneValue **prepare(Lower *l, Dot *d, Operand *o, const Op *op, int k) {
+  const Value *v = op->in[k];
+  const Layout *layout = op->out[0]->layout;
+  F2Map map = describe(d, o, k == 0, v, layout);
+  const LowerPlaced *there = placed(l, op, k);
+  int shift = lower_kind_shift(d->kind);
+  LaneValue **regs = there ? NULL : operand_registers(l, op, k);
+  o->place = there ? there->place : lower_place(l, k ? "dot b" : "dot a", d->kind, &map, d->shape.k - d->chunk_bits);
+  find_lines(l, &d->shape, o, layout);
   o->vector = !o->along ? lines_across(o) : 16 >> shift < d->step ? 16 >> shift : d->step;
   o->at = lower_array(l, o->count * d->step);
+  return regs;
 }
 
 void lower_dot(Lower *l, Op *op) {
-  const Value *a = op->in[0], *x = op->in[1], *c = op->in[2], *out = op->out[0];
-  const Type *ta = a->type, *tx = x->type;
-  int rank = ta->rank;
-  Shape s = {log2_of(ta->shape[rank - 2]), log2_of(tx->shape[rank - 1]), log2_of(ta->shape[rank - 1]), rank == 3 ? log2_of(ta->shape[0]) : 0};
-  Dtype sum = sum_dtype(out->type->dtype);
-  Dot d = {.shape = s, .kind = lane_kind_of(&(Type){.dtype = sum})};
-  int shift = lower_kind_shift(d.kind), chunk_bits = s.k;
+  const Value *c = op->in[2], *out = op->out[0];
   const Layout *layout = out->layout;
-
-  LaneValue **ra = as_dtype(l, op, lower_get(l, a), ta, a->layout, sum), **rx = as_dtype(l, op, lower_get(l, x), tx, x->layout, sum);
+  Dtype sum = sum_dtype(out->type->dtype);
+  Dot d = dot_make(l, op);
+  LaneValue **ra = prepare(l, &d, &d.a, op, 0), **rx = prepare(l, &d, &d.x, op, 1);
   LaneValue **rc = lower_convert_kind(l, lower_get(l, c), lane_kind_of(c->type), c->layout, layout);
-  d.n = layout_registers(layout);
   d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, layout, sum), sizeof(LaneValue *) * (size_t)d.n);
-
-  int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = l->target->shared_bytes / 2;
-  while (chunk_bits > 0 && lines << (chunk_bits + shift) > limit) chunk_bits--;
-  d.step = d.n <= 4 ? 16 : d.n <= 16 ? 8 : 4;
-  if (d.step > 1 << chunk_bits) d.step = 1 << chunk_bits;
-  prepare(l, &d, &d.a, a, layout, chunk_bits);
-  prepare(l, &d, &d.x, x, layout, chunk_bits);
-  for (int part = 0; part < 1 << (s.k - chunk_bits); part++) {
+  for (int part = 0; part < 1 << (d.shape.k - d.chunk_bits); part++) {
     if (part) lane_barrier(&l->b, false);
-    lower_place_write(l, &d.a.place, ra, a->layout, part);
-    lower_place_write(l, &d.x.place, rx, x->layout, part);
-    lane_barrier(&l->b, false);
-    take_chunk(l, &d, 1 << chunk_bits);
+    if (ra) lower_place_write(l, &d.a.place, ra, op->in[0]->layout, part);
+    if (rx) lower_place_write(l, &d.x.place, rx, op->in[1]->layout, part);
+    if (ra || rx) lane_barrier(&l->b, false);
+    take_chunk(l, &d);
   }
   lower_set(l, out, as_dtype(l, op, d.acc, type_with_dtype(l->cx, out->type, sum), layout, out->type->dtype));
 }
