@@ -30,39 +30,41 @@ static void die(nereid_error *err) {
   exit(1);
 }
 
-/* One letter an argument: p pointer to f32, q to i64, i integer, f float; then constexprs. */
-static const struct { const char *file, *kernel, *args, *constexprs; } kernels[] = {
-    {"vector_add.py", "vector_add", "pppi", "BLOCK=1024"},
-    {"gelu.py", "gelu", "ppi", "BLOCK=1024"},
-    {"unfused.py", "pow3", "ppi", "BLOCK=1024"},
-    {"unfused.py", "tanh_op", "ppi", "BLOCK=1024"},
-    {"unfused.py", "row_max", "ppi", "BLOCK=1024"},
-    {"softmax.py", "softmax", "ppiii", "BLOCK=4096"},
-    {"softmax.py", "softmax_three_pass", "ppiii", "BLOCK=4096"},
-    {"softmax.py", "softmax_online", "ppiii", "BLOCK=4096"},
-    {"dot_product.py", "dot_product", "pppi", "BLOCK=1024"},
-    {"cos_cos.py", "triton_poi_fused_cos_0", "ppi", "XBLOCK=1024"},
-    {"reduce.py", "array_sum", "ppi", "BLOCK=1024"},
-    {"reduce.py", "row_sum", "ppii", "BLOCK=1024"},
-    {"reduce.py", "row_mean", "ppii", "BLOCK=1024"},
-    {"reduce.py", "row_argmax", "ppii", "BLOCK=1024"},
-    {"layer_norm.py", "layer_norm", "ppppppiif", "BLOCK=4096"},
-    {"layer_norm.py", "layer_norm_backward", "ppppppppiii", "BLOCK=4096"},
-    {"layer_norm.py", "column_sum", "ppii", "BLOCK_ROWS=16 BLOCK_COLS=64"},
-    {"rms_norm.py", "rms_norm", "pppiif", "BLOCK=4096"},
-    {"embedding.py", "embedding", "pqpi", "BLOCK=4096"},
-    {"embedding.py", "embedding_backward", "pqpi", "BLOCK=4096"},
-    {"quantize.py", "quantize_rows", "pppii", "BLOCK=4096"},
-    {"dropout.py", "dropout", "ppifi", "BLOCK=1024"},
-    {"cross_entropy.py", "cross_entropy", "pqppiii", "BLOCK=4096"},
-    {"transpose.py", "transpose", "ppiiii", "BLOCK_R=32 BLOCK_C=32"},
-    {"cumsum.py", "cumsum", "ppii", "BLOCK=1024"},
-    {"matmul.py", "matmul", "pppiiiiiiiii", "BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 GROUP_M=8"},
-    {"matmul.py", "matmul_bias_relu", "ppppiiiiiiiii", "BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 GROUP_M=8"},
-    {"attention.py", "attention", "pppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True"},
-    {"attention.py", "attention_delta", "pppi", "D=64 BLOCK_M=64"},
-    {"attention.py", "attention_backward_kv", "ppppppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True"},
-    {"attention.py", "attention_backward_q", "pppppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True"},
+/* One letter an argument: p pointer to f32, q to i64, i integer, 1 the integer 1 (the stride of elements side by side), f float; then constexprs and
+ * warps. */
+static const struct { const char *file, *kernel, *args, *constexprs; int warps; } kernels[] = {
+    {"vector_add.py", "vector_add", "pppi", "BLOCK=1024", 4},
+    {"gelu.py", "gelu", "ppi", "BLOCK=1024", 4},
+    {"unfused.py", "pow3", "ppi", "BLOCK=1024", 4},
+    {"unfused.py", "tanh_op", "ppi", "BLOCK=1024", 4},
+    {"unfused.py", "row_max", "ppi", "BLOCK=1024", 4},
+    {"softmax.py", "softmax", "ppiii", "BLOCK=4096", 8},
+    {"softmax.py", "softmax_three_pass", "ppiii", "BLOCK=4096", 8},
+    {"softmax.py", "softmax_online", "ppiii", "BLOCK=4096", 8},
+    {"dot_product.py", "dot_product", "pppi", "BLOCK=1024", 4},
+    {"cos_cos.py", "triton_poi_fused_cos_0", "ppi", "XBLOCK=1024", 4},
+    {"reduce.py", "array_sum", "ppi", "BLOCK=1024", 4},
+    {"reduce.py", "row_sum", "ppii", "BLOCK=1024", 4},
+    {"reduce.py", "row_mean", "ppii", "BLOCK=1024", 4},
+    {"reduce.py", "row_argmax", "ppii", "BLOCK=1024", 4},
+    {"layer_norm.py", "layer_norm", "ppppppiif", "BLOCK=4096", 8},
+    {"layer_norm.py", "layer_norm_backward", "ppppppppiii", "BLOCK=4096", 8},
+    {"layer_norm.py", "column_sum", "ppii", "BLOCK_ROWS=16 BLOCK_COLS=64", 4},
+    {"rms_norm.py", "rms_norm", "pppiif", "BLOCK=4096", 8},
+    {"embedding.py", "embedding", "pqpi", "BLOCK=4096", 8},
+    {"embedding.py", "embedding_backward", "pqpi", "BLOCK=4096", 8},
+    {"quantize.py", "quantize_rows", "pppii", "BLOCK=4096", 8},
+    {"dropout.py", "dropout", "ppifi", "BLOCK=1024", 4},
+    {"cross_entropy.py", "cross_entropy", "pqppiii", "BLOCK=4096", 8},
+    {"transpose.py", "transpose", "ppiiii", "BLOCK_R=32 BLOCK_C=32", 4},
+    {"cumsum.py", "cumsum", "ppii", "BLOCK=1024", 4},
+    {"matmul.py", "matmul", "pppiiii1i1i1", "BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 GROUP_M=8", 4},
+    {"matmul.py", "matmul", "pppiiii1i1i1", "BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 GROUP_M=8", 8},
+    {"matmul.py", "matmul_bias_relu", "ppppiiii1i1i1", "BLOCK_M=64 BLOCK_N=64 BLOCK_K=32 GROUP_M=8", 4},
+    {"attention.py", "attention", "pppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True", 4},
+    {"attention.py", "attention_delta", "pppi", "D=64 BLOCK_M=64", 4},
+    {"attention.py", "attention_backward_kv", "ppppppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True", 4},
+    {"attention.py", "attention_backward_q", "pppppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True", 4},
 };
 enum { KERNELS = sizeof kernels / sizeof kernels[0] };
 
@@ -71,7 +73,8 @@ static void *memory; /* of the device: 64 KiB */
 static int make_args(int k, nereid_arg *args, char *text) {
   int n = 0;
   for (const char *p = kernels[k].args; *p; p++)
-    args[n++] = *p == 'p' ? nereid_pointer(memory, NEREID_F32) : *p == 'q' ? nereid_pointer(memory, NEREID_I64) : *p == 'i' ? nereid_int(4096) : nereid_float(0.5);
+    args[n++] = *p == 'p' ? nereid_pointer(memory, NEREID_F32) : *p == 'q' ? nereid_pointer(memory, NEREID_I64) : *p == 'i' ? nereid_int(4096)
+                : *p == '1' ? nereid_int(1) : nereid_float(0.5);
   strcpy(text, kernels[k].constexprs);
   for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
     char *equals = strchr(word, '=');
@@ -152,13 +155,14 @@ int main(int argc, char **argv) {
     nereid_arg args[24];
     snprintf(path, sizeof path, "%s/%s", dir, kernels[k].file);
     int n = make_args(k, args, text);
+    nereid_options options = {.num_warps = kernels[k].warps};
     double text_ms = 1e9, cc_ms = 0, loaded_ms = 0, peak = 0;
     for (int round = 0; round < 3; round++) {
       nereid_module *m;
       nereid_function *f;
       nereid_function_info info;
       double start = now_us();
-      if (nereid_module_load(path, &m, &err) || nereid_compile(d, m, kernels[k].kernel, args, n, NULL, &f, &err)) die(err);
+      if (nereid_module_load(path, &m, &err) || nereid_compile(d, m, kernels[k].kernel, args, n, &options, &f, &err)) die(err);
       nereid_function_get_info(f, &info);
       if (info.front_ms + info.backend_ms < text_ms) text_ms = info.front_ms + info.backend_ms;
       if (round == 0) cc_ms = info.compiler_ms, loaded_ms = (now_us() - start) / 1e3;
