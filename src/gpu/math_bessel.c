@@ -205,8 +205,7 @@ static V d_j1(B *b, V x) {
   V small_y = j1_small(b, a);
   otherwise(b, small, small_y);
   V y = whichever(b, far, whichever(b, small, pieces(b, a, COUNT(j1_pieces), j1_pieces)));
-  y = p_select(b, l_lt(b, x, L(0)), d_neg(b, y), y);
-  return p_select(b, d_eq(b, a, D(__builtin_inf())), D(0), y);
+  return p_select(b, l_lt(b, x, L(0)), d_neg(b, y), y);
 }
 /* -inf at 0, NaN below. */
 static V second_ends(B *b, V x, V y) {
@@ -276,9 +275,9 @@ static V jn_f64(B *b, const V *in) {
   V lower = p_select(b, d_gt(b, a, D(0x1p-250)), downwards(b, n, a, j0, j1, runs), D(0));
   V y = p_select(b, up, upper, lower);
   y = p_select(b, i_eq(b, n, I(0)), j0, p_select(b, i_eq(b, n, I(1)), j1, y));
+  y = p_select(b, d_eq(b, a, D(__builtin_inf())), D(0), y);
   V odd = i_ne(b, i_and(b, n, I(1)), I(0));
   y = p_select(b, p_and(b, odd, l_lt(b, x, L(0))), d_neg(b, y), y);
-  y = p_select(b, d_eq(b, a, D(__builtin_inf())), D(0), y);
   return p_select(b, p_or(b, i_lt(b, n, I(0)), d_nan(b, x)), D(__builtin_nan("")), y);
 }
 static V yn_f64(B *b, const V *in) {
