@@ -2,7 +2,7 @@
  *
  * A log says shapes and types, not contents. Floats are random normal numbers. Integers may be data or may be indices into another
  * array, and only the kernel knows: so several fills are tried in turn, until the interpreter, which sees every access, stays within
- * the arrays. Where none does, the row's inputs cannot be generated.
+ * the arrays, and programs do not race. Where none does, the row's inputs cannot be generated.
  *
  * Arrays may be gigabytes of which a few programs touch little: each stands only on the two devices, filled with a repeated block of
  * random elements and compared through a small buffer.
@@ -325,7 +325,7 @@ static double row_tolerance(const Row *row) {
 typedef struct Comparison {
   bool differs;                        /* in any bit */
   double squares;                      /* of the interpreter's finite elements */
-  int64_t finite, elements, mismatches, worst_at; /* elements: in the parts that differ */
+  int64_t finite, elements, mismatches, one_off, worst_at; /* elements: in the parts that differ; one_off: mismatches of integers by one */
   double worst, got, want;             /* excess over the tolerance, and the two values there */
 } Comparison;
 
@@ -339,6 +339,7 @@ static void compare_chunk(Comparison *c, nereid_dtype t, const char *got, const 
     double excess = fabs(g - w) / (atol + rtol * fabs(w));
     if (!isfinite(g) || !isfinite(w)) excess = INFINITY;
     c->mismatches += !(excess <= 1);
+    c->one_off += !is_float(t) && fabs(g - w) == 1;
     if (c->worst_at < 0 || excess > c->worst) c->worst_at = first + i, c->worst = excess, c->got = g, c->want = w;
   }
 }
@@ -359,6 +360,12 @@ static bool compare_pass(Replayer *r, const RowArray *a, double rtol, double ato
   return true;
 }
 
+static bool has_float_arrays(const Row *row) {
+  for (int i = 0; i < row->count; i++)
+    if (row->arrays[i].is_array && is_float(row->arrays[i].shape.dtype)) return true;
+  return false;
+}
+
 /* Compares what the two devices left in array i; true when they agree. */
 static bool compare_array(Replayer *r, Row *row, int i, char *buffer, nereid_error **err) {
   RowArray *a = &row->arrays[i];
@@ -368,6 +375,9 @@ static bool compare_array(Replayer *r, Row *row, int i, char *buffer, nereid_err
   double rms = c.finite ? sqrt(c.squares / (double)c.finite) : 0, rtol = is_float(a->shape.dtype) ? row->rtol : 0;
   if (!compare_pass(r, a, rtol, rtol * rms + 1e-300, buffer, &c, err)) return false;
   if (!c.mismatches) return true;
+  /* A float that is cut to an integer may stand at a step's edge, and fall to its other side when it is an ulp off (a GPU's division is): of integers
+   * made from floats, one in fifty may be one off. */
+  if (c.mismatches == c.one_off && c.one_off * 50 <= c.elements && has_float_arrays(row)) return true;
   snprintf(row->detail, sizeof row->detail, "%s: %ld of %ld elements looked at differ, worst at %ld: %.9g, interp %.9g (rtol %.2g, rms %.3g)", row->args[i].name,
            (long)c.mismatches, (long)c.elements, (long)c.worst_at, c.got, c.want, rtol, rms);
   return false;
@@ -381,6 +391,30 @@ static void keep_error(Row *row, nereid_error *err) {
   if (file) snprintf(row->detail, sizeof row->detail, "%s (%s:%d)", text, base, line);
   else snprintf(row->detail, sizeof row->detail, "%s", text);
   nereid_error_free(err);
+}
+
+/* The row with its integers filled so. NO_INPUTS: the interpreter left the arrays; RACE: results depend on who is first. */
+static ReplayState try_fill(Replayer *r, Row *row, IntFill fill) {
+  nereid_error *err = NULL;
+  for (int i = 0; i < row->count; i++)
+    if (row->arrays[i].is_array && !fill_pattern(&row->arrays[i], fill, (uint64_t)(row->number * 100 + i)))
+      return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
+  nereid_status status = run_on(r->interp, row, true, false, &err);
+  if (status) return keep_error(row, err), status == NEREID_KERNEL_FAULT ? REPLAY_NO_INPUTS : REPLAY_RUN_FAILED;
+  status = run_on(r->device, row, false, false, &err);
+  if (status) return keep_error(row, err), REPLAY_RUN_FAILED;
+  char *buffer = malloc(2 * CHUNK);
+  bool same = buffer != NULL;
+  for (int i = 0; i < row->count && same; i++)
+    if (row->arrays[i].is_array) same = compare_array(r, row, i, buffer, &err);
+  free(buffer);
+  if (err) return keep_error(row, err), REPLAY_RUN_FAILED;
+  if (same) return REPLAY_AGREES;
+  free_on(r->interp, row, true);
+  status = run_on(r->interp, row, true, true, &err);
+  if (status == NEREID_KERNEL_FAULT) return keep_error(row, err), REPLAY_RACE;
+  nereid_error_free(err);
+  return REPLAY_DIFFERS;
 }
 
 static ReplayState do_row(Replayer *r, Row *row) {
@@ -404,32 +438,17 @@ static ReplayState do_row(Replayer *r, Row *row) {
   if (r->options->compile_only) return REPLAY_COMPILED;
   choose_programs(row, r->options->max_programs);
   row->rtol = row_tolerance(row);
-  IntFill fill = INTS_SMALL;
-  for (int fills = has_int_arrays(row) ? INT_FILLS : 1;; fill++) { /* a fill that stays in bounds */
-    for (i = 0; i < row->count; i++)
-      if (row->arrays[i].is_array && !fill_pattern(&row->arrays[i], fill, (uint64_t)(row->number * 100 + i)))
-        return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
-    status = run_on(r->interp, row, true, false, &err);
-    if (!status) break;
-    bool fault = status == NEREID_KERNEL_FAULT;
-    free_on(r->interp, row, true);
-    if (!fault || (int)fill + 1 == fills) return keep_error(row, err), fault ? REPLAY_NO_INPUTS : REPLAY_RUN_FAILED;
-    nereid_error_free(err), err = NULL;
+  ReplayState state = REPLAY_NO_INPUTS, best = REPLAY_NO_INPUTS;
+  int fills = has_int_arrays(row) ? INT_FILLS : 1;
+  for (int fill = 0; fill < fills && (state == REPLAY_NO_INPUTS || state == REPLAY_RACE); fill++) {
+    char detail[sizeof row->detail];
+    snprintf(detail, sizeof detail, "%s", row->detail);
+    state = try_fill(r, row, (IntFill)fill);
+    if (state == REPLAY_NO_INPUTS && best == REPLAY_RACE) snprintf(row->detail, sizeof row->detail, "%s", detail);
+    else best = state;
+    free_on(r->interp, row, true), free_on(r->device, row, false);
   }
-  status = run_on(r->device, row, false, false, &err);
-  if (status) return keep_error(row, err), REPLAY_RUN_FAILED;
-  char *buffer = malloc(2 * CHUNK);
-  bool same = buffer != NULL;
-  for (i = 0; i < row->count && same; i++)
-    if (row->arrays[i].is_array) same = compare_array(r, row, i, buffer, &err);
-  free(buffer);
-  free_on(r->interp, row, true), free_on(r->device, row, false);
-  if (err) return keep_error(row, err), REPLAY_RUN_FAILED;
-  if (same) return REPLAY_AGREES;
-  status = run_on(r->interp, row, true, true, &err);
-  if (status == NEREID_KERNEL_FAULT) return keep_error(row, err), REPLAY_RACE;
-  nereid_error_free(err);
-  return REPLAY_DIFFERS;
+  return best;
 }
 
 void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {

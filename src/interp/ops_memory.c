@@ -209,6 +209,21 @@ bool run_load(Run *run, const Node *node, int64_t n) {
   return true;
 }
 
+/* Elements of one store that meet at an address must agree on the value: threads store them in no order. */
+static bool check_elements_agree(Run *run, const Node *node, int64_t n, const uint8_t *mask, int bytes) {
+  const uint64_t *ptr = (const uint64_t *)node->in[0];
+  const char *value = node->in[1];
+  for (int64_t i = 0; i < n; i++) {
+    if ((mask && !mask[i]) || !memcmp((const char *)ptr[i], value + i * bytes, (size_t)bytes)) continue;
+    Buf b = {0};
+    buf_printf(&b, "race: program (%d,%d,%d) stores different values to ", run->program[0], run->program[1], run->program[2]);
+    say_address(&b, run, region_of(run, node, ptr[i]), ptr[i]);
+    buf_puts(&b, " at once");
+    return fault_with(run, node, i, &b);
+  }
+  return true;
+}
+
 bool run_store(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   const uint64_t *ptr = (const uint64_t *)node->in[0];
@@ -226,7 +241,7 @@ bool run_store(Run *run, const Node *node, int64_t n) {
     else memcpy((char *)ptr[i], value + i * bytes, (size_t)(count * bytes));
     i += count;
   }
-  return true;
+  return !run->shadow || check_elements_agree(run, node, n, mask, bytes);
 }
 
 /* ---- atomics ---- */
