@@ -24,6 +24,7 @@ typedef struct Lower {
   bool *used;                      /* by Value.id: some operation takes it */
   LowerPlaced *placed;             /* operands of products in shared memory, for as long as a loop runs (lower_dot.c) */
   int64_t placed_bytes;
+  struct LowerOrder *order;        /* of accesses to global memory (lower_order.c) */
   int divergent;                   /* depth of bodies on scalars: there threads go their own ways */
 } Lower;
 
@@ -69,6 +70,14 @@ void lower_dot(Lower *l, Op *op);          /* lower_dot.c */
 void lower_dots_before(Lower *l, Op *loop); /* writes what the products in a loop take from outside; the caller takes it back behind the loop */
 void lower_debug(Lower *l, Op *op);        /* lower_debug.c: print, assert, barrier, assume */
 void lower_asm(Lower *l, Op *op);          /* lower_debug.c */
+
+/* lower_order.c: called before an access is lowered, where the block has met, around loops and branches. */
+typedef struct LowerOrder LowerOrder;
+void lower_order(Lower *l, const Op *op);
+void lower_order_barrier(Lower *l);
+void lower_order_loop(Lower *l, const Op *loop);
+LowerOrder *lower_order_branch(Lower *l, LowerOrder *before); /* a copy of what is pending; then `before` is, unless NULL */
+void lower_order_join(Lower *l, const LowerOrder *other);
 
 /* Parts of these that others use. n registers of one type become n of another, as `convert` does (rounding 1: towards zero). */
 void lower_cast(Lower *l, Dtype from, Dtype to, int rounding, int n, LaneValue *const *in, LaneValue **out);

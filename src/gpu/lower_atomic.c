@@ -214,7 +214,11 @@ void lower_atomic(Lower *l, Op *op) {
   LaneValue **ptr = lower_get(l, op->in[0]), **x = lower_get(l, op->in[1]), **y = op->code == OP_ATOMIC_CAS ? lower_get(l, op->in[2]) : NULL;
   LaneValue **m = mask ? lower_get(l, mask) : NULL, **old = lower_array(l, n), *first = lower_first_holder(l, layout);
   bool one_warp = l->out->num_warps == 1, alone = layout || l->divergent; /* orders nothing */
-  if (!alone && (a.sem == SEM_ACQ_REL || a.sem == SEM_RELEASE)) lane_barrier(b, one_warp);
+  if (!alone && (a.sem == SEM_ACQ_REL || a.sem == SEM_RELEASE)) {
+    lane_barrier(b, one_warp);
+    lower_order_barrier(l);
+  }
+  lower_order(l, op);
   for (int r = 0; r < n; r += vector) {
     LaneValue *guard = lower_and(l, m ? m[r] : NULL, first);
     if (y) old[r] = cas_one(l, &a, ptr[r], x[r], y[r], guard);

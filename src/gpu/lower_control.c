@@ -47,6 +47,7 @@ static LaneKind counter_kind(const Type *t) {
 static void lower_for(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
   Block *body = op->body[0];
+  lower_order_loop(l, op);
   Flat init = flatten(l, op->in + 3, op->in_count - 3);
   LaneKind k = counter_kind(op->in[0]->type);
   LaneOp *loop = lane_for(b, k, lower_get(l, op->in[0])[0], lower_get(l, op->in[1])[0], lower_get(l, op->in[2])[0], init.n, init.at);
@@ -62,6 +63,7 @@ static void lower_for(Lower *l, Op *op) {
 
 static void lower_while(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
+  lower_order_loop(l, op);
   Flat init = flatten(l, op->in, op->in_count);
   LaneOp *loop = lane_while(b, init.n, init.at);
   loop->uniform = !l->divergent;
@@ -86,13 +88,16 @@ static void lower_if(Lower *l, Op *op) {
   for (int i = 0; i < op->out_count; i++)
     for (int r = carried_count(op->out[i]); r > 0; r--) types[k++] = is_paired(op->out[i]) ? LT_B32 : lane_type_of(op->out[i]->type);
   LaneOp *branch = lane_if(b, lower_get(l, op->in[0])[0], !l->divergent, n, types);
+  LowerOrder *before = lower_order_branch(l, NULL), *first = NULL;
   for (int i = 0; i < 2; i++) {
     if (i) lane_enter(b, branch, 1);
+    if (i) first = lower_order_branch(l, before);
     Op *end = lower_body(l, op->body[i]);
     Flat values = flatten(l, end->in, end->in_count);
     lane_yield(b, values.n, values.at);
   }
   lane_leave(b, branch);
+  lower_order_join(l, first);
   unflatten(l, op->out, op->out_count, branch->out);
 }
 

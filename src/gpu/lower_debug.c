@@ -106,6 +106,7 @@ void lower_debug(Lower *l, Op *op) {
   case OP_BARRIER:
     if (l->divergent) fail(l->cx, op->span ? *op->span : (Span){0}, "a barrier inside a function that works on single elements");
     lane_barrier(&l->b, l->out->num_warps == 1);
+    lower_order_barrier(l);
     break;
   default: break; /* a promise */
   }

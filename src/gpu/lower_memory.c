@@ -75,6 +75,7 @@ static int loaded_before(LaneValue **ptr, LaneValue **m, LaneValue **other, int 
 
 void lower_load(Lower *l, Op *op) {
   const Value *v = op->out[0], *mask = op->in_count > 1 ? op->in[1] : NULL;
+  lower_order(l, op);
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
   LaneValue **ptr = lower_get(l, op->in[0]), **m = mask ? lower_get(l, mask) : NULL;
@@ -103,6 +104,7 @@ void lower_load(Lower *l, Op *op) {
 
 void lower_store(Lower *l, Op *op) {
   const Value *v = op->in[1], *mask = op->in_count > 2 ? op->in[2] : NULL;
+  lower_order(l, op);
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
   LaneValue **ptr = lower_get(l, op->in[0]), **m = mask ? lower_get(l, mask) : NULL, **values = lower_get(l, v);

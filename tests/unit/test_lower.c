@@ -507,6 +507,52 @@ static void test_assert(void **state) {
   kit_free(&k);
 }
 
+/* ---- the order of accesses by different threads ---- */
+
+static int count_barriers(const char *ir) {
+  Context *cx = context_create();
+  Buf text = {0};
+  int n = 0;
+  if (context_try(cx)) {
+    Kit k = kit_of(ir);
+    GpuOptions o = {.target = gpu_target_find("sm_90a"), .verify = true};
+    lane_print(&text, gpu_compile(kit_parse(&k, cx), &o), false);
+    context_end_try(cx);
+  } else {
+    diags_print(&text, cx, false);
+    fail_msg("%s", text.at);
+  }
+  for (const char *p = text.at; (p = strstr(p, "barrier")); p++) n++;
+  buf_destroy(&text);
+  context_destroy(cx);
+  return n;
+}
+
+#define TILE(n) "  %i = arange {start=0, end=" #n "} : i32[" #n "]\n  %s = splat %p : *i32[" #n "]\n  %a = addptr %s, %i : *i32[" #n "]\n"
+
+static void test_order(void **state) {
+  /* Each thread its own elements. */
+  assert_int_equal(count_barriers("kernel @k(%p: *i32 {divisible=16}, %q: *i32) {\n" TILE(1024) "  %x = load %a : i32[1024]\n  %y = add %x, %x : i32[1024]\n  store %a, %y\n}\n"), 0);
+  /* All load a scalar, one stores it. */
+  assert_int_equal(count_barriers("kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  %y = add %x, %x : i32\n  store %p, %y\n}\n"), 1);
+  /* Into other memory. */
+  assert_int_equal(count_barriers("kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  %y = add %x, %x : i32\n  store %q, %y\n}\n"), 0);
+  /* Fewer elements than threads. */
+  assert_int_equal(count_barriers("kernel @k(%p: *i32 {divisible=16}, %q: *i32) {\n" TILE(16) "  %x = load %a : i32[16]\n  %y = add %x, %x : i32[16]\n  store %a, %y\n}\n"), 1);
+  assert_int_equal(count_barriers("kernel @k(%p: *i32 {divisible=16}, %q: *i32) {\n" TILE(16) "  store %a, %i\n  store %a, %i\n}\n"), 0);
+  /* A barrier that is there already. */
+  assert_int_equal(count_barriers("kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  barrier\n  store %p, %x\n}\n"), 1);
+  /* Turn after turn: before the load, and before the store; behind the loop once more. */
+  static const char loop[] = "kernel @k(%p: *i32, %n: i32) {\n  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n"
+                             "  for %zero, %n, %one do (%i: i32) {\n    %x = load %p : i32\n    %y = add %x, %one : i32\n    store %p, %y\n    yield\n  }\n"
+                             "  %z = load %p : i32\n  %q = addptr %p, %one : *i32\n  %w = addptr %q, %z : *i32\n  %t = load %w : i32\n  %v = add %t, %z : i32\n  store %w, %v\n}\n";
+  assert_int_equal(count_barriers(loop), 4);
+  /* In either branch, seen behind both. */
+  static const char branch[] = "kernel @k(%p: *i32, %n: i32) {\n  %zero = const {value=0} : i32\n  %c = cmp %n, %zero {pred=gt} : i1\n"
+                               "  if %c do () {\n    store %p, %n\n    yield\n  } do () {\n    %x = load %p : i32\n    assert %x {text=\"\"}\n    yield\n  }\n  %y = load %p : i32\n  assert %y {text=\"\"}\n}\n";
+  assert_int_equal(count_barriers(branch), 1);
+}
+
 /* ---- inline assembly, which only a GPU runs: the text ---- */
 
 static void check_asm(const char *element, const char *line, const char *want) {
@@ -565,7 +611,7 @@ int main(void) {
       cmocka_unit_test(test_convert_everything), cmocka_unit_test(test_bitcast), cmocka_unit_test(test_copies), cmocka_unit_test(test_scalars),
       cmocka_unit_test(test_offsets), cmocka_unit_test(test_shapes), cmocka_unit_test(test_control), cmocka_unit_test(test_programs),
       cmocka_unit_test(test_atomics), cmocka_unit_test(test_vector_atomics), cmocka_unit_test(test_scalar_atomics), cmocka_unit_test(test_cas),
-      cmocka_unit_test(test_print), cmocka_unit_test(test_assert), cmocka_unit_test(test_asm), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_print), cmocka_unit_test(test_assert), cmocka_unit_test(test_order), cmocka_unit_test(test_asm), cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
