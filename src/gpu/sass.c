@@ -1,5 +1,9 @@
 /* The machine code of a cubin as text, by the tools of the CUDA toolkit: nvdisasm, which shows source lines beside the instructions, else
  * cuobjdump. Both are looked for in PATH and where the toolkit installs itself.
+ *
+ *     //## File "softmax.py", line 16        nvdisasm gives the file and line; the text of the line is put behind
+ *
+ * when the file is one that this compilation has read. Warnings of the tool are left out.
  */
 #define _GNU_SOURCE
 #include "gpu/gpu.h"
@@ -15,6 +19,32 @@ static const char *find_tool(Context *cx, const char *name) {
   if (path) return path;
   path = arena_printf(cx->arena, "/usr/local/cuda/bin/%s", name);
   return access(path, X_OK) == 0 ? path : NULL;
+}
+
+/* The source line that `text` ("//## File "PATH", line N...") speaks of. */
+static void put_source(Context *cx, const char *text, size_t n, Buf *out) {
+  static const char before[] = "//## File \"", between[] = "\", line ";
+  const char *path = memmem(text, n, before, strlen(before));
+  if (!path) return;
+  path += strlen(before);
+  const char *end = memmem(path, n - (size_t)(path - text), between, strlen(between));
+  const Source *s = end ? map_get_n(cx->sources, path, (size_t)(end - path)) : NULL;
+  int line = end ? atoi(end + strlen(between)) : 0;
+  if (!s || line < 1 || line > s->line_count) return;
+  const char *at = s->text + s->line_start[line - 1];
+  at += strspn(at, " \t");
+  buf_puts(out, "   ");
+  buf_write(out, at, strcspn(at, "\r\n"));
+}
+
+static void put_listing(Context *cx, const char *text, Buf *out) {
+  for (size_t n; *text; text += n + (text[n] != 0)) {
+    n = strcspn(text, "\n");
+    if (!strncmp(text, "nvdisasm warning", 16) || !strncmp(text, "cuobjdump warning", 17)) continue;
+    buf_write(out, text, n);
+    put_source(cx, text, n, out);
+    buf_putc(out, '\n');
+  }
 }
 
 void gpu_sass(Context *cx, const GpuCubin *c, Buf *out) {
@@ -38,7 +68,7 @@ void gpu_sass(Context *cx, const GpuCubin *c, Buf *out) {
   folder_remove(folder, files);
   const char *tool = nvdisasm ? nvdisasm : cuobjdump;
   if (status == 0) {
-    buf_write(out, said.at ? said.at : "", said.n);
+    put_listing(cx, said.at ? said.at : "", out);
     if (said.failed) out->failed = true;
     buf_destroy(&said);
     return;

@@ -219,6 +219,45 @@ static void test_errors(void **state) {
   fails("one", "failed on the kernel's PTX for sm_90a with status 139");
 }
 
+/* nvdisasm's listing, with the source lines that this compilation knows. */
+static void test_sass(void **state) {
+  (void)state;
+  char path[2000], *before = strdup(getenv("PATH"));
+  snprintf(path, sizeof path, "%s/nvdisasm", folder);
+  static const char tool[] = "#!/bin/sh\n"
+                             "echo 'nvdisasm warning : something about ELF'\n"
+                             "echo '\t//## File \"k.py\", line 2'; echo '  IADD R1;'; echo '\t//## File \"other.py\", line 1'; echo '  EXIT;'\n"
+                             "cat \"$3\"\n";
+  Context *cx = context_create();
+  Buf out = {0};
+  GpuCubin c = {.bytes = "the cubin\n", .size = 10};
+  setenv("PATH", "/nowhere", 1);
+  if (access("/usr/local/cuda/bin/nvdisasm", X_OK) && access("/usr/local/cuda/bin/cuobjdump", X_OK)) {
+    if (context_try(cx)) {
+      gpu_sass(cx, &c, &out);
+      context_end_try(cx);
+      fail_msg("no error");
+    }
+    assert_non_null(strstr(cx->diags.at[0].message, "no disassembler was found"));
+  }
+  assert_true(file_write_atomic(path, tool, sizeof tool - 1));
+  chmod(path, 0755);
+  snprintf(path, sizeof path, "%s:%s", folder, before);
+  setenv("PATH", path, 1);
+  source_from_text(cx, "k.py", "one\n    two = 2\n", 16);
+  if (context_try(cx)) {
+    gpu_sass(cx, &c, &out);
+    context_end_try(cx);
+  } else {
+    fail_msg("%s", cx->diags.at[cx->diags.n - 1].message);
+  }
+  assert_string_equal(out.at, "\t//## File \"k.py\", line 2   two = 2\n  IADD R1;\n\t//## File \"other.py\", line 1\n  EXIT;\nthe cubin\n");
+  buf_destroy(&out);
+  context_destroy(cx);
+  setenv("PATH", before, 1);
+  free(before);
+}
+
 static void test_processes(void **state) {
   (void)state;
   enum { N = 6 };
@@ -249,7 +288,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_cached, setup, teardown),    cmocka_unit_test_setup_teardown(test_log_and_figures, setup, teardown),
       cmocka_unit_test_setup_teardown(test_spill, setup, teardown),     cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
       cmocka_unit_test_setup_teardown(test_folders, setup, teardown),   cmocka_unit_test_setup_teardown(test_missing, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_errors, setup, teardown),    cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_sass, setup, teardown),      cmocka_unit_test_setup_teardown(test_errors, setup, teardown),    cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
