@@ -42,6 +42,7 @@ void gpu_math(LaneBuilder *b, const GpuTarget *t, MathFn fn, int arity, const Dt
   (void)t;
   Arena *arena = b->f->cx->arena;
   Dtype about = about_of(arity, types);
+  if (fn == MATH_POW && arity == 2 && math_constant_power(b, about, types[1], n, in[0], in[1], out)) return;
   /* A whole power is the power of its number, which f64 holds exactly. */
   bool whole_power = fn == MATH_POW && arity == 2 && dtype_is_int(types[1]);
   const MathRow *row = whole_power ? NULL : find(fn, about);

@@ -175,6 +175,9 @@ DD dd_select(B *b, V p, DD x, DD y);
 DD dd_const(B *b, double hi, double lo);
 DD dd_neg(B *b, DD x);
 
+/* x^y for n elements of type t, where all y are one constant that has a shorter way (math_pow.c); false where not. */
+bool math_constant_power(B *b, Dtype t, Dtype power_type, int n, const V *x, const V *y, V *out);
+
 /* ---- functions that others are made of ---- */
 
 V d_exp(B *b, V x);

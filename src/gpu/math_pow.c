@@ -1,6 +1,8 @@
 /* math_pow: powers. x^y = 2^(y log2 |x|), where the logarithm must be known to more places than the result, since y multiplies its error: it is
  * computed in two parts, and so is the product. Signs and the many special cases of C (Annex F.9.4.4) are put on at the end.
  *
+ * Small whole powers and the square root, where the power is a constant, are what they say.
+ *
  * f32 needs log2 to about 2^-31; that is pairs of floats and a polynomial of four terms. f64 takes d_log_dd and d_exp_dd.
  */
 #include "gpu/math.h"
@@ -69,6 +71,44 @@ static V pow_f64(B *b, const V *in) {
   r = p_select(b, none, D(__builtin_nan("")), r);
   r = p_select(b, p_or(b, d_nan(b, x), d_nan(b, y)), d_add(b, x, y), r);
   return p_select(b, p_or(b, d_eq(b, y, D(0)), d_eq(b, x, D(1))), D(1), r);
+}
+
+/* ---- powers known while compiling ---- */
+
+/* What the powers are, if they are all one constant. */
+static bool constant_power(int n, const V *y, Dtype t, double *power) {
+  for (int i = 0; i < n; i++) {
+    uint64_t bits;
+    if (!lane_is_const(y[i], &bits)) return false;
+    double here = dtype_is_float(t) ? dtype_load_float(t, &bits) : (double)(int32_t)bits;
+    if (i && here != *power) return false;
+    *power = here;
+  }
+  return n > 0;
+}
+static V multiply(B *b, bool single, V x, V y) { return single ? f_mul(b, x, y) : d_mul(b, x, y); }
+
+bool math_constant_power(B *b, Dtype t, Dtype power_type, int n, const V *x, const V *y, V *out) {
+  static const double known[] = {1, 2, 3, 4, -1, 0.5};
+  double power = 0;
+  bool single = t == DT_F32, short_way = false;
+  if (!constant_power(n, y, power_type, &power)) return false;
+  for (int i = 0; i < COUNT(known); i++) short_way |= power == known[i];
+  for (int i = 0; i < n && short_way; i++) {
+    V z = x[i], square = power >= 2 ? multiply(b, single, z, z) : NULL;
+    if (power == 1) out[i] = z;
+    else if (power == 2) out[i] = square;
+    else if (power == 3) out[i] = multiply(b, single, square, z);
+    else if (power == 4) out[i] = multiply(b, single, square, square);
+    else if (power == -1) out[i] = single ? f_div(b, F(1), z) : d_rcp(b, z);
+    else { /* sqrt, but for -0 and -infinity */
+      V root = single ? f_sqrt(b, f_add(b, z, F(0))) : d_sqrt(b, d_add(b, z, D(0)));
+      V inf = single ? F(__builtin_inff()) : D(__builtin_inf());
+      V edge = single ? f_eq(b, z, F(-__builtin_inff())) : d_eq(b, z, D(-__builtin_inf()));
+      out[i] = p_select(b, edge, inf, root);
+    }
+  }
+  return short_way;
 }
 
 static const MathRow rows[] = {{MATH_POW, DT_F32, pow_f32, NULL, {0}}, {MATH_POW, DT_F64, pow_f64, NULL, {0}}};

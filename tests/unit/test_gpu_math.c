@@ -280,7 +280,7 @@ static int64_t random_int(uint64_t *state) {
   if (kind == 0) return (int64_t)v;
   if (kind == 1) return (int64_t)(v % 131) - 33;
   if (kind == 2) return (int64_t)(v >> (v & 63));
-  return (int64_t)(1ull << (v & 63)) - (int64_t)(v >> 63);
+  return (int64_t)((1ull << (v & 63)) - (v >> 63));
 }
 
 /* All pairs of special numbers first, then at random; operands of one call are mostly of one size. */
@@ -498,6 +498,62 @@ static void common_functions_are_short(void **state) {
   }
 }
 
+/* x^c for constants, built with the constant in place: like the general way, and short for small powers. */
+enum { POWERS = SPECIALS + 200 };
+static void power_of(Context *cx, bool wide, double power, int at_most, void *x, void *y) {
+  Dtype types[2] = {wide ? DT_F64 : DT_F32, wide ? DT_F64 : power == floor(power) ? DT_I32 : DT_F32};
+  int bytes = dtype_bytes(types[0]);
+  LaneFunc *f = lane_func_create(cx, "power");
+  LaneValue *in = lane_func_param(f, LT_B64, NULL, 8), *to = lane_func_param(f, LT_B64, NULL, 8);
+  LaneBuilder b = lane_builder(f);
+  LaneValue *offset = lane_2(&b, LANE_MULWIDE, LK_S32, lane_special(&b, SP_CTAID_X), lane_i32(&b, bytes));
+  LaneKind k = bytes == 8 ? LK_B64 : LK_B32;
+  LaneValue *v = lane_load(&b, SPACE_GLOBAL, k, 1, lane_2(&b, LANE_ADD, LK_S64, in, offset), 0, NULL, NULL)->out[0], *out;
+  LaneValue *constant = types[1] == DT_I32 ? lane_i32(&b, (int32_t)power) : wide ? lane_f64(&b, power) : lane_f32(&b, (float)power);
+  LaneValue **operands[] = {&v, &constant};
+  int before = straight_ops(f->body);
+  gpu_math(&b, gpu_target_find("sm_90a"), MATH_POW, 2, types, types[0], 1, (LaneValue *const *const *)operands, &out);
+  assert_true(straight_ops(f->body) - before <= at_most);
+  lane_store(&b, SPACE_GLOBAL, k, 1, lane_2(&b, LANE_ADD, LK_S64, to, offset), 0, NULL, &out);
+  lane_dce(f);
+  f->num_warps = 1;
+  int32_t grid[3] = {POWERS, 1, 1};
+  LaneSimFault fault;
+  const uint64_t args[] = {(uintptr_t)x, (uintptr_t)y};
+  if (!lane_sim_run(f, args, &(LaneSimOptions){.grid = grid, .end = POWERS}, &fault)) fail_msg("%s", fault.message);
+  for (int i = 0; i < POWERS; i++) {
+    double at = dtype_load_float(types[0], (char *)x + i * bytes), got = dtype_load_float(types[0], (char *)y + i * bytes);
+    double off = places_off(types[0], ref_pow(at, power), got, 0);
+    if (!(off <= (wide ? 2 : 4))) fail_msg("%g^%g is %.17g: off by %g", at, power, got, off);
+  }
+}
+static void check_power(bool wide, double power, int at_most) {
+  Context *cx = context_create();
+  double *x = calloc(POWERS, 8), *y = calloc(POWERS, 8);
+  uint64_t random = 1;
+  for (int i = 0; i < POWERS; i++) {
+    Dtype t = wide ? DT_F64 : DT_F32;
+    dtype_store_float(t, (char *)x + i * dtype_bytes(t), i < SPECIALS ? specials[i] : random_float(&random, !wide, i % 9));
+  }
+  if (context_try(cx)) {
+    power_of(cx, wide, power, at_most, x, y);
+    context_end_try(cx);
+  } else {
+    fail_msg("%s", cx->diags.at[0].message);
+  }
+  free(x);
+  free(y);
+  context_destroy(cx);
+}
+static void constant_powers(void **state) {
+  (void)state;
+  static const struct { double power; int at_most; } powers[] = {{1, 0}, {2, 1}, {3, 2}, {4, 2}, {-1, 1}, {0.5, 5}, {-0.5, 300}, {5, 300}, {0, 300}};
+  for (size_t c = 0; c < sizeof powers / sizeof *powers; c++) {
+    check_power(false, powers[c].power, powers[c].at_most);
+    check_power(true, powers[c].power, powers[c].at_most);
+  }
+}
+
 static void halves_have_no_functions(void **state) {
   (void)state;
   Context *cx = context_create();
@@ -518,6 +574,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_signature),
       cmocka_unit_test(common_functions_are_short),
+      cmocka_unit_test(constant_powers),
       cmocka_unit_test(halves_have_no_functions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
