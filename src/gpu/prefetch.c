@@ -12,7 +12,7 @@
  * that advance by such arithmetic themselves. num_stages=1, of the loop or the launch, forbids it.
  *
  * What is read ahead stays in registers for a turn, twice while the next comes in: it may take what the values that the loop carries leave of a
- * thread's, PREFETCH_REGISTERS at most. Loops that hold loops are left alone: theirs would lie idle for all the turns of those.
+ * thread's, PREFETCH_REGISTERS at most; where that is not enough for all, nothing is read ahead, since the turn would wait for the rest. Loops that hold loops are left alone: theirs would lie idle for all the turns of those.
  */
 #include "gpu/lower.h"
 
@@ -170,14 +170,13 @@ static int64_t room_in(const Func *f, const Op *loop) {
   return room < PREFETCH_REGISTERS ? room : PREFETCH_REGISTERS;
 }
 
+/* Takes what the load needs from *room, which may come out below nothing. */
 static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
   if (op->code != OP_LOAD || op->attr[2] || !op->out[0]->type->rank) return false;
   int left = MAX_COPIED;
   for (int i = 0; i < op->in_count; i++)
     if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], TURN_NEXT, &left) || !can_copy(p, op->in[i], TURN_FIRST, &left)) return false;
-  int64_t each = registers_loaded(p->f, op);
-  if (each > *room) return false;
-  *room -= each;
+  *room -= registers_loaded(p->f, op);
   return true;
 }
 
@@ -190,7 +189,7 @@ static void visit_loop(Func *f, Op *loop) {
   VEC(Op *) loads = {0};
   for (Op *op = body->first; op; op = op->next)
     if (is_wanted(&p, op, &room)) vec_push(f->cx->arena, &loads, op);
-  if (!loads.n) return;
+  if (!loads.n || room < 0) return;
   for (int i = 0; i < 3; i++) p.copies[i] = map_create(f->cx->arena, false);
   p.ahead = (Builder){.func = f, .block = body, .before = body->first, .span = loop->span};
   p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
