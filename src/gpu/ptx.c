@@ -350,6 +350,7 @@ void gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines) 
   p->same = NEW_N(f->cx->arena, const LaneValue *, f->value_count + 1);
   volatile bool done = false;
   if (context_try(f->cx)) {
+    ptx_share(p);
     p->out = &p->entry;
     for (int i = 0; i < f->param_count; i++) ptx_param(p, f->params[i], i);
     p->out = &p->body;

@@ -49,6 +49,9 @@ const char *ptx_type_name(LaneType t);                 /* "b32" */
 const LaneValue *ptx_value(const Ptx *p, const LaneValue *v); /* in whose register v lies */
 void ptx_op(Ptx *p, const LaneOp *op);                 /* any operation */
 
+/* ---- ptx_share.c ---- */
+void ptx_share(Ptx *p);                                /* before anything is printed: which values of loops share a register */
+
 /* ---- ptx_control.c ---- */
 void ptx_block(Ptx *p, const LaneBlock *b);            /* without what ends it */
 void ptx_for(Ptx *p, const LaneOp *op);

@@ -1,6 +1,6 @@
 /* Structured control into labels and branches.
  *
- * A carried value keeps one register through its loop: the body's argument, what the next turn gets, and the loop's result. So a turn ends
+ * A carried value keeps one register through its loop: the body's argument, what the next turn gets, and the loop's result (ptx_share.c). So a turn ends
  * with a parallel copy of what was yielded into those registers, in which one may be the source of another: a swap needs a third register.
  * The copies are put in an order in which nothing is overwritten before it is read; cycles are opened with one spare register each. The time
  * is linear in the number of values.
@@ -28,6 +28,7 @@ typedef struct PtxCopy { /* of the value with this id, while a parallel copy is 
 /* ---- parallel copies ---- */
 
 static void copy_one(Ptx *p, const LaneValue *to, const LaneValue *from) {
+  if (ptx_value(p, to) == ptx_value(p, from)) return;
   ptx_move(p, to->type, NULL, ptx_reg(p, to), ptx_arg(p, from, lane_bits_kind(to->type)));
 }
 
@@ -141,10 +142,7 @@ void ptx_for(Ptx *p, const LaneOp *op) {
   bool down = ptx_const(op->in[2], &step_bits) && (k == LK_S32 ? (int32_t)step_bits < 0 : k == LK_S64 && (int64_t)step_bits < 0);
   bool once = runs_once(k, op->in[0], op->in[1], down);
   LaneValue *iv = body->args[0];
-  for (int i = 0; i < n; i++) {
-    p->same[op->out[i]->id] = body->args[i + 1];
-    copy_one(p, body->args[i + 1], op->in[i + 3]);
-  }
+  for (int i = 0; i < n; i++) copy_one(p, body->args[i + 1], op->in[i + 3]);
   ptx_move(p, iv->type, NULL, ptx_reg(p, iv), ptx_arg(p, op->in[0], k));
   Arg pred = ptx_fresh(p, LT_PRED), ub = ptx_arg(p, op->in[1], k);
   if (!once) {

@@ -576,11 +576,11 @@ static void test_swap_reads(void **state) {
   lane_yield(&k.b, 2, (LaneValue *[]){args[2], args[1]});
   lane_leave(&k.b, loop);
   use(&k, loop->out[0]), use(&k, loop->out[1]);
-  contains(print(&k, "sm_90a"), "\tmov.b32 %r3, %r1;\n\tmov.b32 %r4, %r2;\n\tmov.b32 %r5, 0;\n"
+  contains(print(&k, "sm_90a"), "\tmov.b32 %r3, 0;\n"
                                 "$loop1:\n\t.pragma \"nounroll\";\n"
-                                "\tmov.b32 %r6, %r3;\n\tmov.b32 %r3, %r4;\n\tmov.b32 %r4, %r6;\n"
-                                "\tadd.s32 %r5, %r5, 3;\n\tsetp.lt.s32 %p1, %r5, 10;\n\t@%p1 bra.uni $loop1;\n"
-                                "\tst.global.b32 [%rd2+48], %r3;\n\tst.global.b32 [%rd2+64], %r4;\n");
+                                "\tmov.b32 %r4, %r1;\n\tmov.b32 %r1, %r2;\n\tmov.b32 %r2, %r4;\n"
+                                "\tadd.s32 %r3, %r3, 3;\n\tsetp.lt.s32 %p1, %r3, 10;\n\t@%p1 bra.uni $loop1;\n"
+                                "\tst.global.b32 [%rd2+48], %r1;\n\tst.global.b32 [%rd2+64], %r2;\n");
   assembles_all(&k, targets);
   end();
 }
