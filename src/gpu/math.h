@@ -191,7 +191,7 @@ DD d_log_dd(B *b, V x);           /* x > 0, finite: about 2^-66 relative */
  * products. */
 V d_rsqrt_near_one(B *b, V x);
 V d_sinpi(B *b, V x);
-void d_sincos(B *b, int n, const V *x, V *sine, V *cosine); /* either may be NULL */
+void d_sincos(B *b, V x, V *sine, V *cosine);
 V f_poly_log1p(B *b, V f);        /* log(1 + f), f in [-1/3, 1/3] */
 V d_erfcx(B *b, V x);             /* x >= 0 */
 V d_erfc(B *b, V x);

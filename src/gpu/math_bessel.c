@@ -176,7 +176,7 @@ static V hankel(B *b, int n, V x, V f, V g) {
 }
 static V far_bessel(B *b, bool second, int n, V x) {
   V s, c;
-  d_sincos(b, 1, &x, &s, &c);
+  d_sincos(b, x, &s, &c);
   V sum = d_add(b, c, s), difference = d_sub(b, s, c); /* sqrt 2 times cos and sin of x - pi/4 */
   V y;
   if (n == 0) y = second ? hankel(b, 0, x, difference, sum) : hankel(b, 0, x, sum, d_neg(b, difference));

@@ -8,7 +8,8 @@
  *   turns, those below nothing. M times the window is taken in integers; its first two bits are q, the rest is r. The window is
  *   chosen without memory: a shifter that moves the table's words left by 16, 8, 4, 2, 1 where the bit of the index says so.
  *
- * The second way is one branch for all elements of a call, taken by a warp in which any element is big.
+ * The second way is one branch for all elements of a call, taken by a warp in which any element is big. It is long, so there it stands once, in a
+ * loop over the elements: each turn takes the first of the values that the loop carries and puts its result behind the last.
  */
 #include "gpu/math.h"
 
@@ -30,7 +31,52 @@ static void shift_window(B *b, V *words, int n, V index, int bit) {
   }
 }
 
+/* ---- all elements of a call ---- */
+
+typedef V (*Reduction)(B *b, V x, V *turns);
+typedef struct Circle {
+  V (*is_big)(B *b, V x);
+  Reduction near, far;
+  V (*finish)(B *b, V r, V turns);
+} Circle;
+
+static V by_either_way(B *b, const Circle *c, V x) {
+  V near_turns, far_turns, near = c->near(b, x, &near_turns), far = c->far(b, x, &far_turns), big = c->is_big(b, x);
+  return c->finish(b, p_select(b, big, far, near), p_select(b, big, far_turns, near_turns));
+}
+static void circle(B *b, const Circle *c, int n, const V *x, V *out) {
+  LaneType *types = NEW_N(b->f->cx->arena, LaneType, n);
+  V any = NULL, turns;
+  for (int i = 0; i < n; i++) {
+    V big = c->is_big(b, x[i]);
+    any = any ? p_or(b, any, big) : big;
+    types[i] = x[i]->type;
+  }
+  LaneOp *slow = lane_if(b, any, false, n, types);
+  if (n == 1) lane_yield(b, 1, (V[]){by_either_way(b, c, x[0])});
+  else {
+    LaneOp *loop = lane_for(b, LK_S32, I(0), I(n), I(1), n, x);
+    loop->unroll = 1;
+    V *rest = NEW_N(b->f->cx->arena, V, n);
+    memcpy(rest, loop->body[0]->args + 2, sizeof *rest * (size_t)(n - 1));
+    rest[n - 1] = by_either_way(b, c, loop->body[0]->args[1]);
+    lane_yield(b, n, rest);
+    lane_leave(b, loop);
+    lane_yield(b, n, loop->out);
+  }
+  lane_enter(b, slow, 1);
+  for (int i = 0; i < n; i++) {
+    V r = c->near(b, x[i], &turns);
+    out[i] = c->finish(b, r, turns);
+  }
+  lane_yield(b, n, out);
+  lane_leave(b, slow);
+  for (int i = 0; i < n; i++) out[i] = slow->out[i];
+}
+
 /* ---- f32 ---- */
+
+static V is_big_f32(B *b, V x) { return f_gt(b, f_abs(b, x), F((float)FAST_LIMIT)); }
 
 /* quarter + q mod 4 in *q (its other bits are anything), and r. */
 static V reduce_fast_f32(B *b, V x, int quarter, V *q) {
@@ -63,30 +109,8 @@ static V reduce_slow_f32(B *b, V x, int quarter, V *q) {
   V y = f_from_d(b, p_select(b, negative, d_neg(b, r), r));
   return p_select(b, f_eq(b, f_abs(b, x), F(__builtin_inff())), F(__builtin_nanf("")), y);
 }
-typedef V (*Reduction)(B *b, V x, int offset, V *turns);
-static void reduce_f32(B *b, int n, const V *x, int offset, Reduction near, Reduction far, V *r, V *q) {
-  V any = NULL, *big = NEW_N(b->f->cx->arena, V, n);
-  for (int i = 0; i < n; i++) {
-    r[i] = near(b, x[i], offset, &q[i]);
-    big[i] = f_gt(b, f_abs(b, x[i]), F((float)FAST_LIMIT));
-    any = any ? p_or(b, any, big[i]) : big[i];
-  }
-  LaneType *types = NEW_N(b->f->cx->arena, LaneType, 2 * n);
-  V *out = NEW_N(b->f->cx->arena, V, 2 * n);
-  for (int i = 0; i < 2 * n; i++) types[i] = LT_B32;
-  LaneOp *slow = lane_if(b, any, false, 2 * n, types);
-  for (int i = 0; i < n; i++) {
-    V turns, rest = far(b, x[i], offset, &turns);
-    out[2 * i] = p_select(b, big[i], rest, r[i]);
-    out[2 * i + 1] = p_select(b, big[i], turns, q[i]);
-  }
-  lane_yield(b, 2 * n, out);
-  lane_enter(b, slow, 1);
-  for (int i = 0; i < n; i++) out[2 * i] = r[i], out[2 * i + 1] = q[i];
-  lane_yield(b, 2 * n, out);
-  lane_leave(b, slow);
-  for (int i = 0; i < n; i++) r[i] = slow->out[2 * i], q[i] = slow->out[2 * i + 1];
-}
+static V quarter_near(B *b, V x, V *q) { return reduce_fast_f32(b, x, 0, q); }
+static V quarter_far(B *b, V x, V *q) { return reduce_slow_f32(b, x, 0, q); }
 
 static const float sin_c[] = {-0.166666552f, 0.00833218731f, -0.000195178975f}; /* (sin(r)/r - 1) / r^2 */
 static const float cos_c[] = {-0.5f, 0.0416666456f, -0.00138873095f, 2.44323273e-05f}; /* (cos(r) - 1) / r^2 */
@@ -109,7 +133,7 @@ static V sine_half(B *b, V r) {
 }
 
 /* The last bit of *sign is the sign. */
-static V sine_near(B *b, V x, int unused, V *sign) {
+static V sine_near(B *b, V x, V *sign) {
   V sum = f_fma(b, x, F(0.318309886f), F(12582912.0f)), turns = f_sub(b, sum, F(12582912.0f));
   V r = f_fma(b, turns, F(-0x1.921fb4p+1f), x);
   r = f_fma(b, turns, F(-0x1.4442d0p-23f), r);
@@ -117,7 +141,7 @@ static V sine_near(B *b, V x, int unused, V *sign) {
   return f_fma(b, turns, F(-0x1.846988p-47f), r);
 }
 /* The last but one: x in quarter turns, rounded down and then to the next odd number. */
-static V cosine_near(B *b, V x, int unused, V *sign) {
+static V cosine_near(B *b, V x, V *sign) {
   V factors[] = {x, F(0.636619772f), F(12582914.0f)};
   V down = lane_op(b, (LaneOp){.code = LANE_FMA, .kind = LK_F32, .rounding = ROUND_RM, .buffer = -1}, 3, factors);
   V sum = i_or(b, down, I(1)), turns = f_sub(b, sum, F(12582914.0f));
@@ -130,33 +154,27 @@ static V half_turn_far(B *b, V x, int quarter, V *q) {
   V r = reduce_slow_f32(b, x, quarter, q);
   return p_select(b, i_ne(b, i_and(b, *q, I(1)), I(0)), f_sub(b, F(1.57079637f), f_abs(b, r)), r); /* cos(r) as a sine: at least 0.7 */
 }
-static V sine_far(B *b, V x, int unused, V *sign) {
+static V sine_far(B *b, V x, V *sign) {
   V q, r = half_turn_far(b, x, 0, &q);
   *sign = u_shr(b, q, I(1));
   return r;
 }
-static V cosine_far(B *b, V x, int unused, V *sign) { return half_turn_far(b, x, 1, sign); }
+static V cosine_far(B *b, V x, V *sign) { return half_turn_far(b, x, 1, sign); }
 
-static void sin_f32(B *b, int n, V *const *in, V *out) {
-  V *sign = NEW_N(b->f->cx->arena, V, n), *r = NEW_N(b->f->cx->arena, V, n);
-  reduce_f32(b, n, in[0], 0, sine_near, sine_far, r, sign);
-  for (int i = 0; i < n; i++) out[i] = i_xor(b, sine_half(b, r[i]), i_shl(b, sign[i], I(31)));
-}
-static void cos_f32(B *b, int n, V *const *in, V *out) {
-  V *sign = NEW_N(b->f->cx->arena, V, n), *r = NEW_N(b->f->cx->arena, V, n);
-  reduce_f32(b, n, in[0], 0, cosine_near, cosine_far, r, sign);
-  for (int i = 0; i < n; i++) out[i] = i_xor(b, sine_half(b, r[i]), i_and(b, i_shl(b, sign[i], I(30)), I(0x80000000u)));
-}
+static V sine_finish(B *b, V r, V sign) { return i_xor(b, sine_half(b, r), i_shl(b, sign, I(31))); }
+static V cosine_finish(B *b, V r, V sign) { return i_xor(b, sine_half(b, r), i_and(b, i_shl(b, sign, I(30)), I(0x80000000u))); }
 
 static const float tan_c[] = {0.333331525f, 0.133389145f, 0.0534015261f, 0.0244656838f, 0.00306210807f, 0.00941986684f};
-static void tan_f32(B *b, int n, V *const *in, V *out) {
-  V *q = NEW_N(b->f->cx->arena, V, n), *r = NEW_N(b->f->cx->arena, V, n);
-  reduce_f32(b, n, in[0], 0, reduce_fast_f32, reduce_slow_f32, r, q);
-  for (int i = 0; i < n; i++) {
-    V z = f_mul(b, r[i], r[i]), t = f_fma(b, f_mul(b, z, F_POLY(z, tan_c)), r[i], r[i]);
-    out[i] = p_select(b, i_ne(b, i_and(b, q[i], I(1)), I(0)), f_neg(b, f_rcp_approx(b, t)), t);
-  }
+static V tan_finish_f32(B *b, V r, V q) {
+  V z = f_mul(b, r, r), t = f_fma(b, f_mul(b, z, F_POLY(z, tan_c)), r, r);
+  return p_select(b, i_ne(b, i_and(b, q, I(1)), I(0)), f_neg(b, f_rcp_approx(b, t)), t);
 }
+
+static const Circle sine_circle = {is_big_f32, sine_near, sine_far, sine_finish}, cosine_circle = {is_big_f32, cosine_near, cosine_far, cosine_finish},
+                    tan_circle = {is_big_f32, quarter_near, quarter_far, tan_finish_f32};
+static void sin_f32(B *b, int n, V *const *in, V *out) { circle(b, &sine_circle, n, in[0], out); }
+static void cos_f32(B *b, int n, V *const *in, V *out) { circle(b, &cosine_circle, n, in[0], out); }
+static void tan_f32(B *b, int n, V *const *in, V *out) { circle(b, &tan_circle, n, in[0], out); }
 
 /* x modulo 2 is exact, and so is what remains of it over halves; then pi in two parts. */
 static V turn_pi_f32(B *b, V x, int quarter, V *q) {
@@ -219,29 +237,7 @@ static V reduce_slow_f64(B *b, V x, V *q) {
   y = p_select(b, p_xor(b, negative, past_half), d_neg(b, y), y);
   return p_select(b, d_eq(b, d_abs(b, x), D(__builtin_inf())), D(__builtin_nan("")), y);
 }
-static void reduce_f64(B *b, int n, const V *x, V *r, V *q) {
-  V any = NULL, *big = NEW_N(b->f->cx->arena, V, n);
-  for (int i = 0; i < n; i++) {
-    r[i] = reduce_fast_f64(b, x[i], &q[i]);
-    big[i] = d_gt(b, d_abs(b, x[i]), D(FAST_LIMIT));
-    any = any ? p_or(b, any, big[i]) : big[i];
-  }
-  LaneType *types = NEW_N(b->f->cx->arena, LaneType, 2 * n);
-  V *out = NEW_N(b->f->cx->arena, V, 2 * n);
-  for (int i = 0; i < n; i++) types[2 * i] = LT_B64, types[2 * i + 1] = LT_B32;
-  LaneOp *slow = lane_if(b, any, false, 2 * n, types);
-  for (int i = 0; i < n; i++) {
-    V turns, rest = reduce_slow_f64(b, x[i], &turns);
-    out[2 * i] = p_select(b, big[i], rest, r[i]);
-    out[2 * i + 1] = p_select(b, big[i], turns, q[i]);
-  }
-  lane_yield(b, 2 * n, out);
-  lane_enter(b, slow, 1);
-  for (int i = 0; i < n; i++) out[2 * i] = r[i], out[2 * i + 1] = q[i];
-  lane_yield(b, 2 * n, out);
-  lane_leave(b, slow);
-  for (int i = 0; i < n; i++) r[i] = slow->out[2 * i], q[i] = slow->out[2 * i + 1];
-}
+static V is_big_f64(B *b, V x) { return d_gt(b, d_abs(b, x), D(FAST_LIMIT)); }
 
 static const double sin64_c[] = {-0.16666666666666666,   0.008333333333333042,  -0.00019841269840962475, 2.7557319073985213e-06,
                                  -2.5052070921829183e-08, 1.605431052889121e-10, -7.389322058587221e-13};
@@ -259,29 +255,35 @@ static V sine_f64(B *b, V r, V q) {
   V y = p_select(b, i_ne(b, i_and(b, q, I(1)), I(0)), c, s);
   return p_select(b, i_ne(b, i_and(b, q, I(2)), I(0)), d_neg(b, y), y);
 }
-void d_sincos(B *b, int n, const V *x, V *sine, V *cosine) {
-  V *q = NEW_N(b->f->cx->arena, V, n), *r = NEW_N(b->f->cx->arena, V, n);
-  reduce_f64(b, n, x, r, q);
-  for (int i = 0; i < n; i++) {
-    if (sine) sine[i] = sine_f64(b, r[i], q[i]);
-    if (cosine) cosine[i] = sine_f64(b, r[i], i_add(b, q[i], I(1)));
-  }
+static V cosine_f64(B *b, V r, V q) { return sine_f64(b, r, i_add(b, q, I(1))); }
+
+static const Circle sine64_circle = {is_big_f64, reduce_fast_f64, reduce_slow_f64, sine_f64},
+                    cosine64_circle = {is_big_f64, reduce_fast_f64, reduce_slow_f64, cosine_f64};
+static void sin_f64(B *b, int n, V *const *in, V *out) { circle(b, &sine64_circle, n, in[0], out); }
+static void cos_f64(B *b, int n, V *const *in, V *out) { circle(b, &cosine64_circle, n, in[0], out); }
+
+void d_sincos(B *b, V x, V *sine, V *cosine) {
+  V turns, near = reduce_fast_f64(b, x, &turns);
+  LaneOp *slow = lane_if(b, is_big_f64(b, x), false, 2, (LaneType[]){LT_B64, LT_B32});
+  V far_turns, far = reduce_slow_f64(b, x, &far_turns);
+  lane_yield(b, 2, (V[]){far, far_turns});
+  lane_enter(b, slow, 1);
+  lane_yield(b, 2, (V[]){near, turns});
+  lane_leave(b, slow);
+  *sine = sine_f64(b, slow->out[0], slow->out[1]);
+  *cosine = cosine_f64(b, slow->out[0], slow->out[1]);
 }
-static void sin_f64(B *b, int n, V *const *in, V *out) { d_sincos(b, n, in[0], out, NULL); }
-static void cos_f64(B *b, int n, V *const *in, V *out) { d_sincos(b, n, in[0], NULL, out); }
 
 static const double tan64_c[] = {0.3333333333333338,     0.13333333333325342,   0.053968253972903155,   0.02186948839932315,
                                  0.008863237922031815,   0.00359210088875983,   0.00145604546131223,    0.0005888651365193868,
                                  0.0002437488604320621,  8.356502967346818e-05, 6.720984487572494e-05,  -2.5617010090630716e-05,
                                  4.862033874233689e-05,  -2.4265262256999123e-05, 9.79687389125505e-06};
-static void tan_f64(B *b, int n, V *const *in, V *out) {
-  V *q = NEW_N(b->f->cx->arena, V, n), *r = NEW_N(b->f->cx->arena, V, n);
-  reduce_f64(b, n, in[0], r, q);
-  for (int i = 0; i < n; i++) {
-    V z = d_mul(b, r[i], r[i]), t = d_fma(b, d_mul(b, z, D_POLY(z, tan64_c)), r[i], r[i]);
-    out[i] = p_select(b, i_ne(b, i_and(b, q[i], I(1)), I(0)), d_neg(b, d_rcp(b, t)), t);
-  }
+static V tan_finish_f64(B *b, V r, V q) {
+  V z = d_mul(b, r, r), t = d_fma(b, d_mul(b, z, D_POLY(z, tan64_c)), r, r);
+  return p_select(b, i_ne(b, i_and(b, q, I(1)), I(0)), d_neg(b, d_rcp(b, t)), t);
 }
+static const Circle tan64_circle = {is_big_f64, reduce_fast_f64, reduce_slow_f64, tan_finish_f64};
+static void tan_f64(B *b, int n, V *const *in, V *out) { circle(b, &tan64_circle, n, in[0], out); }
 
 static V turn_pi_f64(B *b, V x, V *q) {
   V t = d_fma(b, d_rint(b, d_mul(b, x, D(0.5))), D(-2), x);
