@@ -159,6 +159,30 @@ void diags_print(Buf *out, const Context *cx, bool color);
 /* The name in `names` (NULL-terminated) nearest to `name` by edit distance, or NULL when none is near. */
 const char *nearest_name(const char *name, const char *const *names);
 
+/* ---- cursor.c: the words, numbers and texts of an IR's text form ---------------------------------------------------- */
+
+/* A place in a text that is being read. White space and "//" comments are skipped before whatever is asked for; what is
+ * expected and not there fails with its place. `at` may be set back to a place that was read before. */
+typedef struct Cursor { Context *cx; const Source *source; const char *at, *end; } Cursor;
+Cursor cursor_source(Context *cx, const Source *text);
+Span cursor_span(const Cursor *c, const char *at);
+NORETURN void cursor_wrong(Cursor *c, const char *expected); /* "expected ..., found ..." */
+void cursor_space(Cursor *c);
+char cursor_peek(Cursor *c);                  /* the next character; 0 at the end */
+char cursor_peek_line(Cursor *c);             /* the same, but that a line's end is not skipped */
+bool cursor_take(Cursor *c, char sign);       /* whether it is next; then it is passed */
+void cursor_expect(Cursor *c, char sign);
+const char *cursor_peek_word(Cursor *c, size_t *n); /* as it stands in the text; *n is its length, 0 when there is none */
+const char *cursor_word(Cursor *c, const char *expected, size_t *n);
+bool cursor_take_word(Cursor *c, const char *wanted);
+bool cursor_same(const char *word, size_t n, const char *wanted);
+const char *cursor_value_name(Cursor *c);     /* of "%name", interned */
+int64_t cursor_int(Cursor *c);                /* decimal or 0x..., with a sign; up to 2^64 - 1, as its 64 bits */
+int cursor_int_between(Cursor *c, int low, int high, const char *what);
+const Span *cursor_place(Cursor *c, const char *start); /* "@line:col" where it is next, else the place of start; in the arena */
+const char *cursor_text(Cursor *c);           /* "...", in the arena; \n \t \xhh \" \\ stand for one byte */
+void buf_quote(Buf *out, const char *text); /* writes what cursor_text reads */
+
 /* ---- number.c: the element types and their bits --------------------------------------------------------------- */
 
 /* One row a type: enumerator, Triton's name, name in PyTorch/NumPy style, bits, kind, C type of storage. */

@@ -42,19 +42,6 @@ static void put_value(Printer *p, const LaneValue *v) {
 
 static const char *type_name(LaneType t) { return lane_kind_info[lane_bits_kind(t)].name; }
 
-static void put_text(Buf *out, const char *s) {
-  buf_putc(out, '"');
-  for (; *s; s++) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\') buf_printf(out, "\\%c", c);
-    else if (c == '\n') buf_puts(out, "\\n");
-    else if (c == '\t') buf_puts(out, "\\t");
-    else if (c < ' ' || c == 0x7f) buf_printf(out, "\\x%02x", c);
-    else buf_putc(out, (char)c);
-  }
-  buf_putc(out, '"');
-}
-
 /* Small numbers in decimal, negative ones by the sign of the width; others in hexadecimal. */
 static void put_const(Buf *out, LaneType t, uint64_t bits) {
   int64_t v = t == LT_B32 ? (int32_t)(uint32_t)bits : t == LT_B16 ? (int16_t)(uint16_t)bits : (int64_t)bits;
@@ -95,7 +82,7 @@ static void put_attrs(Printer *p, const LaneOp *op) {
     case LANE_ATTR_TO: buf_printf(out, "to=%s", lane_kind_info[op->to].name); break;
     case LANE_ATTR_TEXT:
       buf_puts(out, "text=");
-      put_text(out, op->text);
+      buf_quote(out, op->text);
       break;
     case LANE_ATTR_IMM:
       if (op->code == LANE_CONST) put_const(out, lane_kind_info[op->kind].type, (uint64_t)op->imm);
@@ -154,7 +141,7 @@ static void put_op(Printer *p, const LaneOp *op, int indent) {
 
 static void put_site(Printer *p, const LaneSite *s) {
   buf_puts(p->out, s->is_assert ? "  site assert " : "  site print ");
-  put_text(p->out, s->text ? s->text : "");
+  buf_quote(p->out, s->text ? s->text : "");
   if (s->hex) buf_puts(p->out, " hex");
   for (int i = 0; i < s->value_count; i++) {
     buf_puts(p->out, i ? ", " : " : ");
@@ -193,7 +180,7 @@ void lane_print(Buf *out, const LaneFunc *f, bool spans) {
   for (int i = 0; i < f->buffers.n; i++) {
     const LaneBuffer *b = &f->buffers.at[i];
     buf_puts(out, "  buffer ");
-    put_text(out, b->name);
+    buf_quote(out, b->name);
     buf_printf(out, " bytes=%d align=%d", b->bytes, b->align);
     if (b->offset >= 0) buf_printf(out, " offset=%d", b->offset);
     buf_putc(out, '\n');

@@ -96,19 +96,6 @@ static void put_number(Buf *out, Dtype t, double v) {
   buf_double(out, v);
 }
 
-static void put_text(Buf *out, const char *s) {
-  buf_putc(out, '"');
-  for (; *s; s++) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\') buf_printf(out, "\\%c", c);
-    else if (c == '\n') buf_puts(out, "\\n");
-    else if (c == '\t') buf_puts(out, "\\t");
-    else if (c < ' ' || c == 0x7f) buf_printf(out, "\\x%02x", c);
-    else buf_putc(out, (char)c);
-  }
-  buf_putc(out, '"');
-}
-
 static void put_dims(Buf *out, const int64_t *dims, int n) {
   for (int i = 0; i < n; i++) buf_printf(out, "%s%lld", i ? ", " : "[", (long long)dims[i]);
   buf_puts(out, n ? "]" : "[]");
@@ -136,7 +123,7 @@ static void put_attrs(Printer *p, const Op *op) {
     before = ", ";
     const char *word = a->kind == ATTR_WORD || a->kind == ATTR_MATH ? attr_word(a, value) : NULL;
     if (a->kind == ATTR_DIMS) put_dims(out, op->dims, op->dim_count);
-    else if (a->kind == ATTR_TEXT) put_text(out, op->text);
+    else if (a->kind == ATTR_TEXT) buf_quote(out, op->text);
     else if (a->kind == ATTR_NUMBER) put_number(out, type->dtype, op->number);
     else if (word) buf_puts(out, word);
     else if (is_const && type && type->dtype == DT_U64) buf_printf(out, "%llu", (unsigned long long)value);

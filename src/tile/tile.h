@@ -58,6 +58,7 @@ int type_elem_bytes(const Type *t);                              /* pointers: 8 
 bool type_same_shape(const Type *a, const Type *b);
 const Type *type_pointee(Context *cx, const Type *t);            /* of pointers: same shape, one star less */
 void type_print(Buf *out, const Type *t);                        /* "f32", "*bf16[64,32]", "i1[8]" */
+const Type *type_parse(Cursor *c);                               /* reads that, or fails; in parse.c */
 
 /* ---- the IR ---------------------------------------------------------------------------------------------------- */
 

@@ -755,6 +755,59 @@ static void places_are_found(void **state) {
   arena_destroy(a);
 }
 
+/* ---- text ---- */
+
+static void cursor_reads_words_numbers_and_texts(void **state) {
+  Context *cx = context_create();
+  static const char text[] = " %x.1 = f32 [ -0x10, +7 ] // seven\n \"a\\n\\\"\\x01\" @3:4";
+  Cursor c = cursor_source(cx, source_from_text(cx, "t", text, strlen(text)));
+  assert_string_equal(cursor_value_name(&c), "x.1");
+  assert_false(cursor_take(&c, '%'));
+  cursor_expect(&c, '=');
+  assert_false(cursor_take_word(&c, "f3"));
+  assert_true(cursor_take_word(&c, "f32"));
+  cursor_expect(&c, '[');
+  assert_int_equal(cursor_int(&c), -16);
+  cursor_expect(&c, ',');
+  assert_int_equal(cursor_int_between(&c, 0, 7, "it"), 7);
+  cursor_expect(&c, ']');
+  assert_int_equal(cursor_peek_line(&c), '/');
+  const char *read = cursor_text(&c);
+  assert_string_equal(read, "a\n\"\x01");
+  Buf quoted = {0};
+  buf_quote(&quoted, read);
+  assert_string_equal(quoted.at, "\"a\\n\\\"\\x01\"");
+  buf_destroy(&quoted);
+  const Span *place = cursor_place(&c, c.at);
+  assert_int_equal(place->line, 3);
+  assert_int_equal(place->col, 4);
+  assert_int_equal(cursor_peek(&c), 0);
+  context_destroy(cx);
+}
+
+static void cursor_says_where_it_fails(void **state) {
+  static const struct { const char *text, *message; int line, col; } cases[] = {
+      {"a\n b", "expected an integer, found 'b'", 2, 1},
+      {"a 18446744073709551616", "the integer does not fit into 64 bits", 1, 21},
+      {"a 8", "it must lie between 0 and 7", 1, 2},
+      {"a", "expected an integer, found the end of the text", 1, 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Context *cx = context_create();
+    Cursor c = cursor_source(cx, source_from_text(cx, "t", cases[i].text, strlen(cases[i].text)));
+    if (context_try(cx)) {
+      assert_true(cursor_take_word(&c, "a"));
+      cursor_int_between(&c, 0, 7, "it");
+      context_end_try(cx);
+      fail_msg("'%s' was read", cases[i].text);
+    }
+    assert_string_equal(cx->diags.at[0].message, cases[i].message);
+    assert_int_equal(cx->diags.at[0].span.line, cases[i].line);
+    assert_int_equal(cx->diags.at[0].span.col, cases[i].col);
+    context_destroy(cx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(arena_gives_zeroed_aligned_memory),
@@ -782,6 +835,8 @@ int main(void) {
       cmocka_unit_test(pool_nests_cancels_and_is_shared),
       cmocka_unit_test(files_are_written_whole),
       cmocka_unit_test(processes_run),
+      cmocka_unit_test(cursor_reads_words_numbers_and_texts),
+      cmocka_unit_test(cursor_says_where_it_fails),
       cmocka_unit_test(places_are_found),
   };
   return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -358,7 +358,7 @@ static const char *const sample =
     "shared=512 {\n"
     "  buffer \"acc\" bytes=512 align=16 offset=0\n"
     "  buffer \"b\\\"c\" bytes=64 align=4\n"
-    "  site print \"x = \" hex : f32, *i32\n"
+    "  site print \"x = \" hex : f32, *i32[4,8]\n"
     "  site assert \"i < n\"\n"
     "  %0 = special.b32 {tid.x} : b32\n"
     "  %1 = special.b64 {clock64} : b64\n"
