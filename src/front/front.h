@@ -51,6 +51,7 @@ typedef struct ArgSpec {
   const char *text;        /* CONSTEXPR: a Python expression: "128", "'relu'", "tl.float16", "None", "(1, 2)", a jit function's name */
   int rank;                /* DESCRIPTOR */
   int32_t block_shape[MAX_RANK]; /* DESCRIPTOR */
+  uint8_t divisible_shape; /* DESCRIPTOR: bit d: dim d of the array is divisible by 16 */
   bool nan_padding;        /* DESCRIPTOR */
   int item_count;          /* TUPLE */
   const struct ArgSpec *items;

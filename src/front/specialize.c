@@ -7,6 +7,7 @@
  *     2**40, 1e-5, True   n, eps, flag             i64, f32, i1
  *     None                bias                     the constexpr None
  *     128                 BLOCK: tl.constexpr      the constexpr 128
+ *     a descriptor        desc                     base, shape, strides: dims divisible by 16 where they are
  *     (missing)           eps=1e-5                 a run-time constant of the default's type
  *
  * A Slot says for each argument of the Func which part of which launch argument fills it. */
@@ -49,7 +50,8 @@ static Py *descriptor(Spec *s, const ArgSpec *arg) {
   memcpy(bp->block_shape, arg->block_shape, sizeof bp->block_shape);
   bp->base = add_slot(s, SLOT_DESC_BASE, 0, type_pointer(cx, arg->dtype), 16, "base");
   int64_t step = 16 / (dtype_bytes(arg->dtype) > 16 ? 16 : dtype_bytes(arg->dtype)); /* outer strides are multiples of 16 bytes */
-  for (int i = 0; i < bp->rank; i++) bp->shape[i] = add_slot(s, SLOT_DESC_SHAPE, i, type_number(cx, DT_I32), 1, arena_printf(cx->arena, "shape%d", i));
+  for (int i = 0; i < bp->rank; i++)
+    bp->shape[i] = add_slot(s, SLOT_DESC_SHAPE, i, type_number(cx, DT_I32), arg->divisible_shape >> i & 1 ? 16 : 1, arena_printf(cx->arena, "shape%d", i));
   for (int i = 0; i + 1 < bp->rank; i++) bp->strides[i] = add_slot(s, SLOT_DESC_STRIDE, i, type_number(cx, DT_I64), step, arena_printf(cx->arena, "stride%d", i));
   bp->strides[bp->rank - 1] = build_int(&fr->b, type_number(cx, DT_I64), 1); /* a descriptor's last stride is 1 */
   Py *p = NEW(cx->arena, Py);

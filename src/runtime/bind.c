@@ -99,6 +99,14 @@ Seen arg_see(const ParamRule *r, const nereid_arg *a) {
   }
 }
 
+/* Which dims of a descriptor's array are divisible by 16, a bit each. */
+static uint8_t divisible_shape(const ParamRule *r, const nereid_arg *a) {
+  uint8_t dims = 0;
+  for (int d = 0; d < a->rank && !r->no_specialize && !r->no_align; d++)
+    if (a->shape[d] % 16 == 0) dims |= (uint8_t)(1 << d);
+  return dims;
+}
+
 /* ---- constexprs: an argument as Python's text of its value ---- */
 
 enum { MOST_NESTING = 4 }; /* of tuples: as long as a Slot's path */
@@ -254,6 +262,7 @@ static nereid_status key_arg(Call *c, const Place *at, const nereid_arg *a, int 
   if (s.kind == ARG_DESCRIPTOR) {
     key_byte(c, (unsigned char)(a->rank | a->nan_padding << 3));
     key_bytes(c, a->block_shape, sizeof a->block_shape[0] * (size_t)a->rank);
+    key_byte(c, divisible_shape(r, a));
   }
   if (s.kind == ARG_TUPLE) {
     static const ParamRule plain = {0};
@@ -473,6 +482,7 @@ static ArgSpec spec_of(const Call *c, const ParamRule *r, const nereid_arg *a, C
     spec.rank = a->rank;
     spec.nan_padding = a->nan_padding;
     memcpy(spec.block_shape, a->block_shape, sizeof a->block_shape);
+    spec.divisible_shape = divisible_shape(r, a);
   }
   if (s.kind == ARG_TUPLE) {
     ArgSpec *items = NEW_N(cx->arena, ArgSpec, a->item_count);
