@@ -117,7 +117,6 @@ V i_min(B *b, V x, V y);
 V i_max(B *b, V x, V y);
 V i_lt(B *b, V x, V y);
 V i_gt(B *b, V x, V y);
-V i_ge(B *b, V x, V y);
 V i_eq(B *b, V x, V y);
 V i_ne(B *b, V x, V y);
 V u_lt(B *b, V x, V y);
@@ -146,8 +145,7 @@ V f_from_d(B *b, V x);
 V d_from_f(B *b, V x);
 V f_from_i(B *b, V x);
 V d_from_i(B *b, V x);
-V i_from_f(B *b, V x); /* rint, saturated */
-V i_from_d(B *b, V x);
+V i_from_d(B *b, V x); /* rint, saturated */
 
 /* ---- branches: V y = p ? one : other, where only the side that is taken is computed ----
  *
@@ -171,7 +169,6 @@ DD dd_add(B *b, DD x, DD y);
 DD dd_add1(B *b, DD x, V y);
 DD dd_mul(B *b, DD x, DD y);
 DD dd_mul1(B *b, DD x, V y);
-DD dd_select(B *b, V p, DD x, DD y);
 DD dd_const(B *b, double hi, double lo);
 DD dd_neg(B *b, DD x);
 
@@ -192,7 +189,6 @@ DD d_log_dd(B *b, V x);           /* x > 0, finite: about 2^-66 relative */
 V d_rsqrt_near_one(B *b, V x);
 V d_sinpi(B *b, V x);
 void d_sincos(B *b, V x, V *sine, V *cosine);
-V f_poly_log1p(B *b, V f);        /* log(1 + f), f in [-1/3, 1/3] */
 V d_erfcx(B *b, V x);             /* x >= 0 */
 V d_erfc(B *b, V x);
 

@@ -96,7 +96,6 @@ V i_min(B *b, V x, V y) { return make2(b, OP(MIN, S32, 0), x, y); }
 V i_max(B *b, V x, V y) { return make2(b, OP(MAX, S32, 0), x, y); }
 V i_lt(B *b, V x, V y) { return lane_setp(b, CMP_LT, LK_S32, x, y); }
 V i_gt(B *b, V x, V y) { return lane_setp(b, CMP_GT, LK_S32, x, y); }
-V i_ge(B *b, V x, V y) { return lane_setp(b, CMP_GE, LK_S32, x, y); }
 V i_eq(B *b, V x, V y) { return lane_setp(b, CMP_EQ, LK_S32, x, y); }
 V i_ne(B *b, V x, V y) { return lane_setp(b, CMP_NE, LK_S32, x, y); }
 V u_lt(B *b, V x, V y) { return lane_setp(b, CMP_LT, LK_U32, x, y); }
@@ -133,7 +132,6 @@ V f_from_d(B *b, V x) { return lane_cvt(b, LK_F64, LK_F32, ROUND_RN, x); }
 V d_from_f(B *b, V x) { return lane_cvt(b, LK_F32, LK_F64, ROUND_DEFAULT, x); }
 V f_from_i(B *b, V x) { return lane_cvt(b, LK_S32, LK_F32, ROUND_RN, x); }
 V d_from_i(B *b, V x) { return lane_cvt(b, LK_S32, LK_F64, ROUND_DEFAULT, x); }
-V i_from_f(B *b, V x) { return lane_cvt(b, LK_F32, LK_S32, ROUND_RN, x); }
 V i_from_d(B *b, V x) { return lane_cvt(b, LK_F64, LK_S32, ROUND_RN, x); }
 
 /* ---- branches ---- */
@@ -181,6 +179,5 @@ DD dd_mul1(B *b, DD x, V y) {
   DD p = dd_product(b, x.hi, y);
   return dd_fast_sum(b, p.hi, d_fma(b, x.lo, y, p.lo));
 }
-DD dd_select(B *b, V p, DD x, DD y) { return (DD){p_select(b, p, x.hi, y.hi), p_select(b, p, x.lo, y.lo)}; }
 DD dd_const(B *b, double hi, double lo) { return (DD){D(hi), D(lo)}; }
 DD dd_neg(B *b, DD x) { return (DD){d_neg(b, x.hi), d_neg(b, x.lo)}; }

@@ -23,7 +23,7 @@ static const float log_c[] = {-0.5f,         0.333331972f,  -0.249999195f, 0.200
 static const float log2_c[] = {-0.721347511f, 0.480896294f,  -0.360674173f, 0.2887097f, -0.240499586f,
                                0.201722831f,  -0.177934632f, 0.203479022f,  -0.176303566f};
 
-V f_poly_log1p(B *b, V f) { return f_fma(b, f_mul(b, f, F_POLY(f, log_c)), f, f); }
+static V f_poly_log1p(B *b, V f) { return f_fma(b, f_mul(b, f, F_POLY(f, log_c)), f, f); }
 
 /* f and k of a positive x, subnormals too. */
 static V reduce_f32(B *b, V x, V *k) {
