@@ -206,12 +206,19 @@ static nereid_status sim_synchronize(nereid_device *d, nereid_error **error) { r
 
 /* ---- compiling ---- */
 
+static void refuse_assembly(LaneOp *op, void *cx) {
+  if (op->code == LANE_ASM)
+    fail_hint(cx, op->span ? *op->span : (Span){0}, "write the same in Triton's own operations, or run it on a GPU",
+              "inline assembly is for a GPU; it cannot run on a simulated one");
+}
+
 static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   const Sim *sim = s->device->state;
   GpuOptions o = {.target = sim->target, .verify = true};
   *phase = NEREID_UNSUPPORTED;
   int64_t start = clock_ns();
   LaneFunc *f = gpu_compile(func, &o);
+  lane_walk(f->body, refuse_assembly, cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
   s->info.shared_bytes = f->shared_bytes;
   if (!diag_sites_keep(f, &s->sites)) context_out_of_memory(cx);
