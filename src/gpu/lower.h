@@ -24,6 +24,7 @@ typedef struct Lower {
   bool *used;                      /* by Value.id: some operation takes it */
   LowerPlaced *placed;             /* operands of products in shared memory, for as long as a loop runs (lower_dot.c) */
   int64_t placed_bytes;
+  LowerPlaced *last_placed[2];     /* those of the last product */
   struct LowerOrder *order;        /* of accesses to global memory (lower_order.c) */
   int divergent;                   /* depth of bodies on scalars: there threads go their own ways */
 } Lower;

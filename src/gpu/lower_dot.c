@@ -15,7 +15,8 @@
  *
  * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
  *
- * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes no registers in it.
+ * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes no registers in it; one that
+ * two products share, one after the other, is written once, too.
  */
 #include "gpu/lower_move.h"
 
@@ -283,11 +284,12 @@ static void take_chunk(Lower *l, Dot *d) {
 
 /* ---- what is known before anything is emitted ---- */
 
-/* Bytes for a and x. What does not go in at once waits in registers for its turn; but two blocks should find room where a thread's registers let
- * two run. What loops keep in shared memory (lower_dots_before) lies beside. */
-static int64_t room_for(const Lower *l, int registers) {
-  int64_t all = l->target->shared_bytes, two = 65536 / (l->out->num_warps * 32 * (registers + 96));
-  return two < 2 ? all * 5 / 8 : all / 2;
+/* Bytes for a and x. Two blocks should find room where registers let two run; but what does not go in at once waits for its turn in registers. What
+ * loops keep in shared memory (lower_dots_before) lies beside. */
+static int64_t room_for(const Lower *l, const Op *op, int registers) {
+  int64_t all = l->target->shared_bytes, threads = l->out->num_warps * 32, two = 65536 / (threads * (registers + 96)), bytes = 0;
+  for (int k = 0; k < 2; k++) bytes += type_numel(op->in[k]->type) * type_elem_bytes(op->in[k]->type);
+  return two < 2 || registers + bytes / (4 * threads) > 192 ? all * 5 / 8 : all / 2;
 }
 
 static Dot dot_make(Lower *l, const Op *op) {
@@ -296,7 +298,7 @@ static Dot dot_make(Lower *l, const Op *op) {
   Shape s = {log2_of(ta->shape[rank - 2]), log2_of(tx->shape[rank - 1]), log2_of(ta->shape[rank - 1]), rank == 3 ? log2_of(ta->shape[0]) : 0};
   Dot d = {.shape = s, .kind = lane_kind_of(&(Type){.dtype = sum_dtype(op->out[0]->type->dtype)}), .chunk_bits = s.k};
   d.n = layout_registers(op->out[0]->layout);
-  int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, d.n);
+  int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
   while (d.chunk_bits > 0 && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit) d.chunk_bits--;
   d.step = d.n <= 4 ? 16 : d.n <= 16 ? 8 : 4;
   if (d.step > 1 << d.chunk_bits) d.step = 1 << d.chunk_bits;
@@ -316,7 +318,7 @@ static F2Map describe(const Dot *d, Operand *o, bool is_a, const Value *v, const
 
 /* ---- operands that a loop does not change ---- */
 
-/* Operand k of the product stands in shared memory, all of it, while the loop runs. */
+/* Operand k of the product stands in shared memory, all of it: while a loop runs, or since the product before it in the block. */
 struct LowerPlaced {
   const Op *dot;
   int k;
@@ -331,11 +333,23 @@ static const LowerPlaced *placed(const Lower *l, const Op *dot, int k) {
   return NULL;
 }
 
+static bool is_alike(const LowerPlaced *p, const Value *v, LaneKind kind, const F2Map *map) {
+  return p->value == v && p->place.kind == kind && p->place.map.in_bits == map->in_bits &&
+         !memcmp(p->place.map.column, map->column, sizeof *map->column * (size_t)map->in_bits);
+}
+
 static const LowerPlaced *placed_alike(const Lower *l, const Value *v, LaneKind kind, const F2Map *map) {
-  for (const LowerPlaced *p = l->placed; p; p = p->next)
-    if (p->value == v && p->place.kind == kind && p->place.map.in_bits == map->in_bits &&
-        !memcmp(p->place.map.column, map->column, sizeof *map->column * (size_t)map->in_bits))
-      return p;
+  const LowerPlaced *p = l->placed;
+  while (p && !is_alike(p, v, kind, map)) p = p->next;
+  return p;
+}
+
+/* What the product before this one in its block took. Only of the last one, since until then nothing but this one's operands need room beside. */
+static const LowerPlaced *just_placed(const Lower *l, const Op *op, const Value *v, LaneKind kind, const F2Map *map) {
+  for (int k = 0; k < 2; k++) {
+    const LowerPlaced *p = l->last_placed[k];
+    if (p && p->dot->block == op->block && is_alike(p, v, kind, map)) return p;
+  }
   return NULL;
 }
 
@@ -394,6 +408,7 @@ static LaneValue **prepare(Lower *l, Dot *d, Operand *o, const Op *op, int k) {
   const Layout *layout = op->out[0]->layout;
   F2Map map = describe(d, o, k == 0, v, layout);
   const LowerPlaced *there = placed(l, op, k);
+  if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, op, v, d->kind, &map);
   int shift = lower_kind_shift(d->kind);
   LaneValue **regs = there ? NULL : operand_registers(l, op, k);
   o->place = there ? there->place : lower_place(l, k ? "dot b" : "dot a", d->kind, &map, d->shape.k - d->chunk_bits);
@@ -403,12 +418,23 @@ static LaneValue **prepare(Lower *l, Dot *d, Operand *o, const Op *op, int k) {
   return regs;
 }
 
+static void remember(Lower *l, const Dot *d, const Op *op) {
+  for (int k = 0; k < 2; k++) {
+    l->last_placed[k] = NULL;
+    if (d->chunk_bits < d->shape.k) continue;
+    LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
+    *p = (LowerPlaced){op, k, op->in[k], k ? d->x.place : d->a.place, NULL};
+    l->last_placed[k] = p;
+  }
+}
+
 void lower_dot(Lower *l, Op *op) {
   const Value *c = op->in[2], *out = op->out[0];
   const Layout *layout = out->layout;
   Dtype sum = sum_dtype(out->type->dtype);
   Dot d = dot_make(l, op);
   LaneValue **ra = prepare(l, &d, &d.a, op, 0), **rx = prepare(l, &d, &d.x, op, 1);
+  remember(l, &d, op);
   LaneValue **rc = lower_convert_kind(l, lower_get(l, c), lane_kind_of(c->type), c->layout, layout);
   d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, layout, sum), sizeof(LaneValue *) * (size_t)d.n);
   for (int part = 0; part < 1 << (d.shape.k - d.chunk_bits); part++) {

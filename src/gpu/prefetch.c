@@ -12,7 +12,8 @@
  * that advance by such arithmetic themselves. num_stages=1, of the loop or the launch, forbids it.
  *
  * What is read ahead stays in registers for a turn, twice while the next comes in: it may take what the values that the loop carries leave of a
- * thread's, PREFETCH_REGISTERS at most; where that is not enough for all, nothing is read ahead, since the turn would wait for the rest. Loops that hold loops are left alone: theirs would lie idle for all the turns of those.
+ * thread's, PREFETCH_REGISTERS at most; where that is not enough for all, nothing is read ahead, since the turn would wait for the rest. Loops
+ * that hold loops are left alone: theirs would lie idle for all the turns of those.
  */
 #include "gpu/lower.h"
 
@@ -161,12 +162,18 @@ static bool holds(const Block *b, OpCode code) {
   return false;
 }
 
-/* What is left for tiles that come a turn early. A product wants its operands' parts beside the accumulator, and addresses of what is loaded for
- * it. */
+/* What is left for tiles that come a turn early. A product wants its operands' parts beside the accumulator, which may be another than what the
+ * loop carries, and addresses of what is loaded for it. */
 static int64_t room_in(const Func *f, const Op *loop) {
-  int64_t most = 65536 / (f->num_warps * 32), taken = holds(loop->body[0], OP_DOT) ? 96 : 40;
+  const Block *body = loop->body[0];
+  int64_t most = 65536 / (f->num_warps * 32), taken = holds(body, OP_DOT) ? 96 : 40, other = 0;
   for (int i = 3; i < loop->in_count; i++) taken += registers_of(f, loop->in[i], true);
-  int64_t room = ((most < 255 ? most : 255) - taken) / 2;
+  for (const Op *op = body->first; op; op = op->next) {
+    if (op->code != OP_DOT || value_resolve(op->in[2])->block == body) continue;
+    int64_t sum = registers_of(f, op->out[0], false);
+    if (sum > other) other = sum;
+  }
+  int64_t room = ((most < 255 ? most : 255) - taken - other) / 2;
   return room < PREFETCH_REGISTERS ? room : PREFETCH_REGISTERS;
 }
 
