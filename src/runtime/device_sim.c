@@ -82,16 +82,22 @@ typedef struct Checker { /* of one worker */
   bool write;
 } Checker;
 
+/* address + n may pass 2^64. */
+static bool holds(const Extent *e, uint64_t address, uint64_t n) {
+  return address >= e->base && address <= e->end && n <= e->end - address;
+}
+
 static bool check(void *arg, uint64_t address, int bytes, bool write) {
   Checker *c = arg;
-  if (address >= c->last.base && address + (uint64_t)bytes <= c->last.end) return true;
+  uint64_t n = (uint64_t)bytes;
+  if (holds(&c->last, address, n)) return true;
   int low = 0, high = c->extents->count;
   while (low < high) {
     int middle = (low + high) / 2;
     if (c->extents->at[middle].base <= address) low = middle + 1;
     else high = middle;
   }
-  if (low && address + (uint64_t)bytes <= c->extents->at[low - 1].end) {
+  if (low && holds(&c->extents->at[low - 1], address, n)) {
     c->last = c->extents->at[low - 1];
     return true;
   }

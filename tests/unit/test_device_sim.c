@@ -65,6 +65,10 @@ static const char kernels[] = "import triton\n"
                               "    tl.store(x, tl.sum(tl.load(x + tl.arange(0, 16) - n)))\n"
                               "\n"
                               "@triton.jit\n"
+                              "def far(x, n):\n"
+                              "    tl.store(x, tl.load((-n.to(tl.int64)).to(tl.pointer_type(tl.float32))))\n"
+                              "\n"
+                              "@triton.jit\n"
                               "def mark(x, n):\n"
                               "    tl.store(x + tl.program_id(0) + 3 * tl.program_id(1), 1.0 + tl.program_id(0))\n"
                               "\n"
@@ -188,6 +192,7 @@ static void test_wrong_accesses(void **state) {
   (void)state;
   faults((Setup){.kernel = "past", .grid = {1, 1, 1}, .n = 49}, "store out of bounds: writes 4 bytes at x+256 (x has 256 bytes), in program (0, 0, 0), thread 15", NULL);
   faults((Setup){.kernel = "before", .grid = {1, 1, 1}, .n = 2}, "load out of bounds: reads 4 bytes at x-8 (x has 256 bytes), in program (0, 0, 0), thread 0", NULL);
+  faults((Setup){.kernel = "far", .grid = {1, 1, 1}, .n = 4}, "load out of bounds: reads 4 bytes at 0xfffffffffffffffc, in no array that the device knows", NULL);
 }
 
 static void test_programs(void **state) {
