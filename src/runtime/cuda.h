@@ -33,7 +33,7 @@ typedef struct Cuda {
   char name[32]; /* as the device was opened: "cuda:0" */
   int sm;        /* compute capability: 90 */
   int driver_version;
-  int max_threads, max_block[3], shared_per_block;
+  int max_block[3], shared_per_block;
   bool pageable;  /* kernels reach all of the host's memory */
   bool blocking;  /* NEREID_CUDA_BLOCKING */
   /* What was launched since the last synchronize: the first kernel, and whether there was another. Written without a lock. */
@@ -64,9 +64,9 @@ struct CudaKernel {
   CuModule module;
   CuFunction function;
   unsigned threads;      /* of a block; CUDA C: the most */
-  unsigned shared_bytes; /* dynamic; CUDA C: so many are allowed so far */
+  atomic_uint shared_bytes; /* dynamic; CUDA C: so many are allowed so far */
   bool is_cuda_c;        /* the launch says block and shared memory */
-  int registers, local_bytes;
+  int registers;
   bool uses_list;
   atomic_bool launched; /* since a synchronize: the module must not be unloaded */
   /* device_print and device_assert */
@@ -109,7 +109,8 @@ nereid_status cuda_synchronize(nereid_device *d, nereid_error **error);
 nereid_status cuda_synchronize_stream(nereid_device *d, void *stream, nereid_error **error);
 /* Waits for k, if it was launched, and takes it out of all lists; a fault is kept for the next synchronize. */
 void cuda_retire(CudaKernel *k);
-void cuda_free_lists(Cuda *c);
+CudaList *cuda_take_lists(Cuda *c); /* of kernels that were launched. Under the lock */
+void cuda_free_lists(Cuda *c, CudaList *list); /* when all kernels that may read them have ended. In the context */
 
 /* ---- cuda_stream.c ---- */
 extern const AsyncKind cuda_async;

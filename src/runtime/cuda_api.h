@@ -83,7 +83,6 @@ typedef struct CudaApi {
 } CudaApi;
 
 enum { /* CUdevice_attribute */
-  CU_MAX_THREADS_PER_BLOCK = 1,
   CU_MAX_BLOCK_X = 2, /* y and z follow */
   CU_MULTIPROCESSORS = 16,
   CU_COMPUTE_MODE = 20,

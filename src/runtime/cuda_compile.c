@@ -104,10 +104,12 @@ nereid_status cuda_allow_shared(CudaKernel *k, unsigned bytes, nereid_error **er
     return error_set(error, NEREID_BAD_ARGUMENT, NULL,
                      "kernel '%s' is to have %u bytes of dynamic shared memory beside %d of its own; %s has %d for a block", k->name, bytes,
                      fixed, c->name, c->shared_per_block);
-  CuResult r = c->api.function_set(k->function, CU_FUNCTION_DYNAMIC_SHARED, (int)bytes);
-  if (r) return cuda_error(c, r, error, "kernel '%s' cannot have %u bytes of shared memory", k->name, bytes);
-  k->shared_bytes = bytes;
-  return NEREID_OK;
+  CuResult r = 0;
+  pthread_mutex_lock(&c->lock); /* another thread's launch may ask for more at this moment, and must keep it */
+  if (bytes > k->shared_bytes) r = c->api.function_set(k->function, CU_FUNCTION_DYNAMIC_SHARED, (int)bytes);
+  if (!r && bytes > k->shared_bytes) k->shared_bytes = bytes;
+  pthread_mutex_unlock(&c->lock);
+  return r ? cuda_error(c, r, error, "kernel '%s' cannot have %u bytes of shared memory", k->name, bytes) : NEREID_OK;
 }
 
 /* ---- compiling ---- */

@@ -5,7 +5,9 @@
  * kernel is noted as one that may be meant when a fault shows up. No lock is taken and nothing allocated.
  *
  * Not so for two kinds of kernels that debugging needs: those that print or assert own a GpuDiag, which is put on the list of
- * what the next synchronize must read; and launches of listed programs, whose lists live until then.
+ * what the next synchronize must read; and launches of listed programs, whose lists live until then. Both are noted once the
+ * driver has taken the launch: what is noted has been launched, so that a synchronize which finds it and then waits has waited
+ * for it.
  */
 #include <stdlib.h>
 
@@ -64,13 +66,14 @@ struct CudaList {
   GpuProgramList *at;
 };
 
-/* All kernels that may read them have ended. */
-void cuda_free_lists(Cuda *c) {
-  pthread_mutex_lock(&c->lock);
+CudaList *cuda_take_lists(Cuda *c) {
   CudaList *list = c->lists;
   c->lists = NULL;
   c->list_count = 0;
-  pthread_mutex_unlock(&c->lock);
+  return list;
+}
+
+void cuda_free_lists(Cuda *c, CudaList *list) {
   for (CudaList *next; list; list = next) {
     next = list->next;
     c->api.host_free(list->at);
@@ -78,11 +81,23 @@ void cuda_free_lists(Cuda *c) {
   }
 }
 
-static nereid_status make_list(Cuda *c, nereid_device *d, const Launch *l, uint64_t *out, nereid_error **error) {
-  if (c->list_count >= MOST_LISTS) {
-    nereid_status status = cuda_synchronize(d, error);
-    if (status) return status;
+static void keep_lists(Cuda *c, CudaList *list) {
+  pthread_mutex_lock(&c->lock);
+  for (CudaList *next; list; list = next) {
+    next = list->next;
+    list->next = c->lists;
+    c->lists = list;
+    c->list_count++;
   }
+  pthread_mutex_unlock(&c->lock);
+}
+
+static nereid_status make_list(Cuda *c, nereid_device *d, const Launch *l, CudaList **out, nereid_error **error) {
+  pthread_mutex_lock(&c->lock);
+  bool many = c->list_count >= MOST_LISTS;
+  pthread_mutex_unlock(&c->lock);
+  nereid_status status = many ? cuda_synchronize(d, error) : NEREID_OK;
+  if (status) return status;
   const nereid_options *o = l->options;
   CudaList *list = malloc(sizeof *list);
   if (!list) return error_out_of_memory(error);
@@ -95,12 +110,8 @@ static nereid_status make_list(Cuda *c, nereid_device *d, const Launch *l, uint6
   memcpy(list->at->grid, l->grid, sizeof l->grid);
   list->at->reserved = 0;
   memcpy(list->at->programs, o->programs, sizeof *o->programs * (size_t)o->program_count);
-  pthread_mutex_lock(&c->lock);
-  list->next = c->lists;
-  c->lists = list;
-  c->list_count++;
-  pthread_mutex_unlock(&c->lock);
-  *out = (uint64_t)(uintptr_t)list->at;
+  list->next = NULL;
+  *out = list;
   return NEREID_OK;
 }
 
@@ -215,6 +226,7 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
   if (status) return status;
 
   uint64_t hidden[2];
+  CudaList *list = NULL;
   void *on_stack[66], **params = on_stack;
   int n = s->slot_count, extra = 0;
   if (n > 64) {
@@ -226,10 +238,10 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
     hidden[extra] = (uint64_t)(uintptr_t)k->diag;
     params[n + extra] = &hidden[extra];
     extra++;
-    note_reporting(c, k, l);
   }
   if (k->uses_list) {
-    status = make_list(c, d, l, &hidden[extra], error);
+    status = make_list(c, d, l, &list, error);
+    hidden[extra] = list ? (uint64_t)(uintptr_t)list->at : 0;
     params[n + extra] = &hidden[extra];
     grid[0] = (unsigned)l->options->program_count, grid[1] = grid[2] = 1;
   }
@@ -238,8 +250,11 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
                                params, NULL);
     if (r) {
       status = launch_failed(c, k, r, grid, block, shared, error);
+      cuda_free_lists(c, list);
     } else {
       note_launch(c, k, l->stream);
+      if (k->diag) note_reporting(c, k, l);
+      keep_lists(c, list);
     }
   }
   if (params != on_stack) free(params);
@@ -302,13 +317,15 @@ nereid_status cuda_synchronize(nereid_device *d, nereid_error **error) {
   CudaEntered entered;
   pthread_mutex_lock(&c->lock);
   CudaBlame blame = take_blame(c);
+  CudaList *lists = cuda_take_lists(c);
   pthread_mutex_unlock(&c->lock);
   CuResult r = cuda_enter(c, &entered);
   if (!r) r = c->api.context_synchronize();
   pthread_mutex_lock(&c->lock);
   nereid_status status = after_wait(c, r, &blame, true, NULL, error);
   pthread_mutex_unlock(&c->lock);
-  if (!r) cuda_free_lists(c);
+  if (r) keep_lists(c, lists); /* a kernel may run yet */
+  else cuda_free_lists(c, lists);
   cuda_leave(c, entered);
   return status;
 }

@@ -151,7 +151,6 @@ static Cuda *cuda_create(nereid_error **error, const char *name, nereid_status *
 static nereid_status finish_open(nereid_device *d, Cuda *c, nereid_error **error) {
   snprintf(c->name, sizeof c->name, "cuda:%d", c->device);
   c->sm = attribute(c, CU_MAJOR) * 10 + attribute(c, CU_MINOR);
-  c->max_threads = attribute(c, CU_MAX_THREADS_PER_BLOCK);
   for (int i = 0; i < 3; i++) c->max_block[i] = attribute(c, CU_MAX_BLOCK_X + i);
   c->shared_per_block = attribute(c, CU_SHARED_PER_BLOCK);
   c->pageable = attribute(c, CU_PAGEABLE_ACCESS) != 0;
@@ -383,7 +382,7 @@ static void cuda_close(nereid_device *d) {
   if (atomic_load(&c->suspect)) cuda_synchronize(d, NULL);
   CuResult r = cuda_enter(c, &entered);
   unlock_host(c, NULL);
-  cuda_free_lists(c);
+  cuda_free_lists(c, cuda_take_lists(c));
   if (!r) cuda_leave(c, entered);
   cuda_unref(c);
 }

@@ -568,6 +568,12 @@ static void test_reports(void **state) {
   nereid_module_free(m); /* what it said is kept */
   assert_int_equal(lines.count, 3);
   assert_says(nereid_synchronize(f->d, &error), NEREID_KERNEL_FAULT, "p is too large");
+  m = kit_module();
+  fake->fail.symbol = "cuLaunchKernel", fake->fail.result = 701;
+  assert_says(nereid_launch(f->d, NULL, m, "talk", (int64_t[]){3, 1, 1}, args, 2, &o, &error), NEREID_BAD_ARGUMENT, "cannot be launched");
+  nereid_module_free(m); /* a launch that failed leaves nothing to read */
+  assert_ok(nereid_synchronize(f->d, &error));
+  assert_int_equal(lines.count, 3);
   unsetenv("NEREID_PTXAS");
 }
 
@@ -606,6 +612,18 @@ static void test_program_list(void **state) {
   o.program_count = 3;
   for (int i = 0; i < 200; i++) assert_ok(nereid_launch(f->d, NULL, m, "mark", grid, args, 1, &o, &error));
   assert_true(fake->host_allocations < 100);
+  assert_ok(nereid_synchronize(f->d, &error));
+  Lines lines = {0}; /* now and then a launch waits for the lists of others; what it says itself is read later */
+  nereid_options talks = {.debug = true, .print = lines_print, .print_arg = &lines, .programs = (int64_t[]){2}, .program_count = 1};
+  fake_kernel("talk", run_talk);
+  for (int i = 0; i < 65; i++)
+    assert_ok(nereid_launch(f->d, NULL, m, "talk", (int64_t[]){3, 1, 1}, (nereid_arg[]){args[0], nereid_int(5)}, 2, &talks, &error));
+  assert_ok(nereid_synchronize(f->d, &error));
+  assert_int_equal(lines.count, 65);
+  fake->fail.symbol = "cuLaunchKernel", fake->fail.result = 701; /* its list goes with it */
+  int before = fake->host_allocations;
+  assert_int_equal(nereid_launch(f->d, NULL, m, "mark", grid, args, 1, &o, NULL), NEREID_BAD_ARGUMENT);
+  assert_int_equal(fake->host_allocations, before);
   nereid_module_free(m);
   unsetenv("NEREID_PTXAS");
 }
