@@ -9,6 +9,8 @@ static void choose(Func *f, const GpuOptions *o) {
 
 static void carry(LaneFunc *f, const GpuOptions *o) { lane_carry(f); }
 
+static void widen(LaneFunc *f, const GpuOptions *o) { lane_wide(f); }
+
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
 const GpuPass gpu_passes[] = {
@@ -17,6 +19,7 @@ const GpuPass gpu_passes[] = {
     {"layout", choose, NULL},              /* which thread holds which element */
     {"lower", NULL, NULL},                 /* what one thread does */
     {"carry", NULL, carry},                /* loops carry words, not their halves and bytes */
+    {"wide", NULL, widen},                 /* both halves of a product at once */
     {"lane-dce", NULL, clean},
     {"shared", NULL, gpu_allocate_shared}, /* where buffers lie in shared memory */
     {NULL},
