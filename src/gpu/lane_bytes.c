@@ -9,6 +9,8 @@
  */
 #include "gpu/lane.h"
 
+enum { MOST_STEPS = 64 };
+
 typedef struct Byte { LaneValue *word; int at; } Byte; /* word NULL: zero */
 
 static bool is_bytes(const LaneOp *op, int *bit, int *bits) {
@@ -16,37 +18,39 @@ static bool is_bytes(const LaneOp *op, int *bit, int *bits) {
   return op->bit % 8 == 0 && op->bits % 8 == 0 && op->bits > 0;
 }
 
-static Byte follow(LaneValue *v, int at, int depth) {
+/* `steps` are those left for this byte: an `or` is followed into both its operands, and where these share operands in turn, the
+ * paths are many more than the values. */
+static Byte follow(LaneValue *v, int at, int *steps) {
   uint64_t c;
   Byte here = {v, at};
   if (lane_is_const(v, &c)) return (c >> 8 * at & 255) == 0 ? (Byte){NULL, 0} : here;
-  if (!v->def || depth == 0) return here;
+  if (!v->def || --*steps < 0) return here;
   const LaneOp *op = v->def;
   int bit, bits;
   switch (op->code) {
   case LANE_BFE:
     if (op->in[0]->type != LT_B32 || !is_bytes(op, &bit, &bits)) return here;
-    if (8 * at < bits) return follow(op->in[0], at + bit / 8, depth - 1);
+    if (8 * at < bits) return follow(op->in[0], at + bit / 8, steps);
     return op->kind == LK_U32 ? (Byte){NULL, 0} : here;
   case LANE_AND:
     if (v->type != LT_B32 || !lane_is_const(op->in[1], &c)) return here;
     c = c >> 8 * at & 255;
-    return c == 255 ? follow(op->in[0], at, depth - 1) : c == 0 ? (Byte){NULL, 0} : here;
+    return c == 255 ? follow(op->in[0], at, steps) : c == 0 ? (Byte){NULL, 0} : here;
   case LANE_OR: {
     if (v->type != LT_B32) return here;
-    Byte x = follow(op->in[0], at, depth - 1), y = follow(op->in[1], at, depth - 1);
+    Byte x = follow(op->in[0], at, steps), y = follow(op->in[1], at, steps);
     return !x.word ? y : !y.word ? x : here;
   }
   case LANE_SHL:
     if (v->type != LT_B32 || !lane_is_const(op->in[1], &c) || c % 8 || c >= 32) return here;
-    return at < (int)c / 8 ? (Byte){NULL, 0} : follow(op->in[0], at - (int)c / 8, depth - 1);
+    return at < (int)c / 8 ? (Byte){NULL, 0} : follow(op->in[0], at - (int)c / 8, steps);
   case LANE_SHR:
     if (v->type != LT_B32 || op->kind != LK_U32 || !lane_is_const(op->in[1], &c) || c % 8 || c >= 32) return here;
-    return at + (int)c / 8 > 3 ? (Byte){NULL, 0} : follow(op->in[0], at + (int)c / 8, depth - 1);
+    return at + (int)c / 8 > 3 ? (Byte){NULL, 0} : follow(op->in[0], at + (int)c / 8, steps);
   case LANE_PRMT: {
     if (!lane_is_const(op->in[2], &c) || (c & 0x8888)) return here;
     int digit = (int)(c >> 4 * at & 7);
-    return follow(op->in[digit / 4], digit % 4, depth - 1);
+    return follow(op->in[digit / 4], digit % 4, steps);
   }
   case LANE_PACK:
     if (v->type == LT_B32 && lane_is_const(op->in[at / 2], &c)) return (c >> 8 * (at % 2) & 255) == 0 ? (Byte){NULL, 0} : here;
@@ -74,7 +78,8 @@ LaneValue *lane_fold_bytes(LaneBuilder *b, LaneValue *const in[3]) {
   uint32_t wanted = 0;
   for (int i = 0; i < 4; i++) {
     int digit = (int)(selector >> 4 * i & 7);
-    from[i] = follow(in[digit / 4], digit % 4, 12);
+    int steps = MOST_STEPS;
+    from[i] = follow(in[digit / 4], digit % 4, &steps);
     int k = 0;
     while (k < words && word[k] != from[i].word) k++;
     if (!from[i].word) {
