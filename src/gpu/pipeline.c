@@ -1,11 +1,7 @@
 /* The passes that make lane IR of an optimised Func, in order; each can be dumped after. */
 #include "gpu/lower.h"
 
-static void choose(Func *f, const GpuOptions *o) {
-  LayoutOptions options = {.num_warps = f->num_warps};
-  layout_choose(f, &options);
-  tile_dce(f); /* what was cloned for every use, nobody uses any more */
-}
+static void choose(Func *f, const GpuOptions *o) { layout_choose(f, f->num_warps); }
 
 static void carry(LaneFunc *f, const GpuOptions *o) { lane_carry(f); }
 
@@ -14,7 +10,7 @@ static void widen(LaneFunc *f, const GpuOptions *o) { lane_wide(f); }
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
 const GpuPass gpu_passes[] = {
-    {"early", gpu_early_loads, NULL}, /* loads before reductions */
+    {"early", gpu_early_loads, NULL},      /* loads before reductions */
     {"prefetch", gpu_prefetch, NULL},      /* loads a turn ahead */
     {"layout", choose, NULL},              /* which thread holds which element */
     {"lower", NULL, NULL},                 /* what one thread does */

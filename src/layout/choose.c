@@ -255,8 +255,7 @@ static void check_op(Op *op, void *arg) {
   }
 }
 
-void layout_choose(Func *f, const LayoutOptions *options) {
-  int warps = options->num_warps;
+void layout_choose(Func *f, int warps) {
   if (warps < 1 || warps > 32 || (warps & (warps - 1)))
     fail(f->cx, (Span){0}, "`num_warps` must be a power of 2 from 1 to 32, but it is %d", warps);
   tile_resolve(f);

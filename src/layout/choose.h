@@ -66,8 +66,6 @@ static inline int layout_inputs(const Layout *l) { return l->reg_bits + l->lane_
 void links_build(Chooser *c); /* nodes, uses, clients */
 /* Calls reach(c, neighbour, its layout) for what v is linked to. The layout may be NULL, the neighbour a scalar or cheap. */
 void links_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c, Value *v, const Layout *l));
-/* Whether all tensor operands and results of such an operation share a layout. */
-bool op_shares_layout(const Op *op);
 
 /* ---- rules.c: what some operations ask of a layout ---- */
 bool layout_suits(const Op *op, const Layout *l); /* l: of the operands of reduce, scan, sort, map; else of the result (split: operand) */

@@ -220,21 +220,18 @@ static int cat_bit(const Op *op) {
   return layout_dim_shift(op->out[0]->type, axis) + log2_of(op->in[0]->type->shape[axis]);
 }
 
-/* Operations whose tensor operands and results share one layout: element i of one goes with element i of the others. */
-static bool shares_layout(const Op *op) {
+bool op_shares_layout(const Op *op) {
   switch (op->code) {
-  case OP_CONST: case OP_PROGRAM_ID: case OP_NUM_PROGRAMS: case OP_ARANGE: case OP_SPLAT: case OP_BROADCAST:
-  case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN: case OP_SPLIT: case OP_CAT: case OP_GATHER:
-  case OP_RELAYOUT: case OP_DOT: case OP_REDUCE: case OP_HISTOGRAM: case OP_FOR: case OP_WHILE: case OP_IF: case OP_YIELD:
-  case OP_CONDITION: case OP_BARRIER: case OP_COUNT: return false;
-  default: return true;
+  case OP_LOAD: case OP_STORE: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS:
+  case OP_SCAN: case OP_MAP: case OP_SORT: case OP_HINT: case OP_ASSERT: case OP_ASM: return true;
+  default: return op->code >= OP_ADD && op->code <= OP_ADDPTR;
   }
 }
 
 const Layout *layout_forward(Context *cx, const Op *op, int operand, const Layout *l) {
   const Type *from = op->in[operand]->type, *to = op->out_count ? op->out[0]->type : from;
   if (!l || !from->rank || !to->rank) return NULL;
-  if (shares_layout(op)) return l;
+  if (op_shares_layout(op)) return l;
   switch (op->code) {
   case OP_EXPAND_DIMS:
   case OP_RESHAPE: return l;
@@ -250,7 +247,7 @@ const Layout *layout_forward(Context *cx, const Op *op, int operand, const Layou
 const Layout *layout_backward(Context *cx, const Op *op, int operand, const Layout *l) {
   const Type *from = op->in[operand]->type, *to = op->out_count ? op->out[0]->type : from;
   if (!l || !from->rank || !to->rank) return NULL;
-  if (shares_layout(op)) return l;
+  if (op_shares_layout(op)) return l;
   switch (op->code) {
   case OP_EXPAND_DIMS:
   case OP_RESHAPE: return l;

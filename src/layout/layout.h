@@ -73,6 +73,9 @@ const Layout *layout_default(Context *cx, const Type *t, int num_warps); /* row-
  * lies in a register bit), and every operation whose operands and results share a layout. */
 const Layout *layout_forward(Context *cx, const Op *op, int operand, const Layout *l);
 const Layout *layout_backward(Context *cx, const Op *op, int operand, const Layout *l);
+/* All tensor operands and results of such an operation share a layout: element i of one goes with element i of the others. (A print's do
+ * where they have one shape.) */
+bool op_shares_layout(const Op *op);
 const Layout *layout_slice(Context *cx, const Type *t, const Layout *l, int axis); /* for t without that axis (not kept as 1) */
 
 /* ---- picture.c: for people ------------------------------------------------------------------------------------------ */
@@ -131,7 +134,6 @@ void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_li
 
 /* ---- choose.c: a layout for every tensor ------------------------------------------------------------------------------ */
 
-typedef struct LayoutOptions { int num_warps; bool dump; } LayoutOptions;
 /* Gives every tensor value its `layout` and inserts `relayout` operations where an operation wants an operand in another. f is optimised and
  * has facts. Afterwards:
  * - elementwise operations, select, load, store, atomics, assert, map, asm: tensor operands and results share one layout; print: operands
@@ -147,7 +149,7 @@ typedef struct LayoutOptions { int num_warps; bool dump; } LayoutOptions;
  * - loops and ifs: operand, argument, yielded value and result of one carried value share a layout.
  * Values that are cheap to compute again (arange, splat, const and pure arithmetic on them) are cloned rather than converted.
  * dot: acc and result share a blocked layout; a and b have any layout (they go through shared memory). */
-void layout_choose(Func *f, const LayoutOptions *options);
+void layout_choose(Func *f, int num_warps);
 void layout_verify(const Func *f); /* the rules above; fails with the operation */
 
 /* ---- access.c: how a load or store meets memory ------------------------------------------------------------------------ */

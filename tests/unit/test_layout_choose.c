@@ -35,7 +35,7 @@ static Kit lay_out(const char *text, int num_warps) {
     f = tile_parse(k.cx, source_from_text(k.cx, "test.tile", text, strlen(text)));
     tile_verify(f, NULL);
     tile_facts(f);
-    layout_choose(f, &(LayoutOptions){.num_warps = num_warps});
+    layout_choose(f, num_warps);
     tile_verify(f, "layout_choose");
     layout_verify(f);
     context_end_try(k.cx);
@@ -106,7 +106,7 @@ static Kit lay_out_kernel(const char *file, const char *name, const char *args, 
     Compiled *c = front_compile(m, kernel, specs, &(CompileOptions){.num_warps = num_warps});
     f = c->func;
     tile_optimize(f, NULL, NULL, true);
-    layout_choose(f, &(LayoutOptions){.num_warps = num_warps});
+    layout_choose(f, num_warps);
     tile_verify(f, "layout_choose");
     layout_verify(f);
     context_end_try(k.cx);
