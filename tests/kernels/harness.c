@@ -7,18 +7,27 @@
 
 static nereid_device *opened[8];
 
-/* $NEREID_TEST_DEVICES names them with spaces between; else all that this machine has. */
-const char *test_devices[8];
+/* $NEREID_TEST_DEVICES names them with spaces between, as nereid_device_open takes them, and one that is not there fails; else all that
+ * this machine has. */
+enum { MOST_DEVICES = 7 };
+const char *test_devices[MOST_DEVICES + 1];
+static char names[MOST_DEVICES][32];
+
+static void add_device(int count, const char *name, size_t n) {
+  snprintf(names[count], sizeof names[count], "%.*s", (int)n, name);
+  test_devices[count] = names[count];
+}
+
 __attribute__((constructor)) static void find_devices(void) {
-  static char names[8][32];
   const char *wanted = getenv("NEREID_TEST_DEVICES");
   nereid_device_info info[16];
-  int n = nereid_devices(info, 16), count = 0;
-  for (int i = 0; i < n && count < 7; i++) {
-    if (wanted ? !strstr(wanted, info[i].name) : !info[i].available) continue;
-    memcpy(names[count], info[i].name, sizeof names[count]);
-    test_devices[count] = names[count];
-    count++;
+  int n = wanted ? 0 : nereid_devices(info, 16), count = 0;
+  for (int i = 0; i < n && i < 16 && count < MOST_DEVICES; i++)
+    if (info[i].available) add_device(count++, info[i].name, strlen(info[i].name));
+  for (size_t length; wanted && *wanted && count < MOST_DEVICES; wanted += length) {
+    wanted += strspn(wanted, " ");
+    length = strcspn(wanted, " ");
+    if (length) add_device(count++, wanted, length);
   }
 }
 

@@ -16,6 +16,7 @@ static void done(Work *w) { free(w->want), free(w->bound); }
 static int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static void on_every_device(void (*test)(const char *device)) {
+  assert_non_null(test_devices[0]); /* to test on no device is to test nothing */
   for (int i = 0; test_devices[i]; i++) test(test_devices[i]);
 }
 
