@@ -69,11 +69,6 @@ static LaneValue *with_register(Lower *l, LaneValue *thread, uint32_t image, uin
   return lane_2(&l->b, code, code == LANE_ADD ? LK_S32 : LK_B32, thread, lane_const(&l->b, LT_B32, part));
 }
 
-LaneValue *lower_thread_part(Lower *l, const Layout *layout) {
-  uint32_t image;
-  return thread_part(l, layout, ~0u, 0, &image);
-}
-
 LaneValue *lower_element(Lower *l, const Layout *layout, int reg) {
   uint32_t image;
   LaneValue *thread = thread_part(l, layout, ~0u, 0, &image);
@@ -86,26 +81,6 @@ LaneValue *lower_index(Lower *l, const Type *t, const Layout *layout, int reg, i
   if (!mask) return lane_i32(&l->b, 0);
   LaneValue *thread = thread_part(l, layout, mask, shift, &image);
   return with_register(l, thread, image, (layout_register_part(layout, reg) & mask) >> shift);
-}
-
-/* Bits of the thread's id whose vectors depend on the registers' and on earlier bits'. The others' are a basis with the registers', so
- * that each element has exactly one holder with these bits 0. */
-uint32_t lower_copies(const Layout *layout) {
-  uint32_t basis[32] = {0}, copies = 0; /* basis[i]: a vector with leading bit i */
-  int bits = layout->reg_bits + layout->lane_bits + layout->warp_bits;
-  for (int i = 0; i < bits; i++) {
-    uint32_t v = layout->basis[i];
-    while (v) {
-      int top = 31 - __builtin_clz(v);
-      if (!basis[top]) {
-        basis[top] = v;
-        break;
-      }
-      v ^= basis[top];
-    }
-    if (!v && i >= layout->reg_bits) copies |= 1u << (i - layout->reg_bits);
-  }
-  return copies;
 }
 
 uint32_t lower_same(const Value *v) {
@@ -125,7 +100,7 @@ uint32_t lower_same(const Value *v) {
 LaneValue *lower_first_holder(Lower *l, const Layout *layout) {
   LaneBuilder *b = &l->b;
   if (l->divergent) return NULL; /* each thread works on an element of its own */
-  uint32_t copies = layout ? lower_copies(layout) : (uint32_t)(32 * l->out->num_warps - 1);
+  uint32_t copies = layout ? layout_copies(layout) : (uint32_t)(32 * l->out->num_warps - 1);
   if (!copies) return NULL;
   LaneValue *bits = l->tid;
   if (copies != (uint32_t)(32 * l->out->num_warps - 1)) bits = lane_2(b, LANE_AND, LK_B32, bits, lane_const(b, LT_B32, copies));

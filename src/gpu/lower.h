@@ -38,15 +38,12 @@ void lower_block(Lower *l, Block *block);                   /* its operations bu
 Op *lower_body(Lower *l, Block *block);                     /* likewise, and returns that one */
 /* A body on scalars (reduce, scan, map) with these values for its arguments; out gets what it yields. May be called again and again. */
 void lower_inline(Lower *l, Block *body, LaneValue *const *args, LaneValue **out);
-/* Flat element index held by this thread in register 0, and by register r: thread part xor register part, where xor is an addition
- * whenever the bits are disjoint (then a plain `or`/`add` with a constant that folds into addresses). */
-LaneValue *lower_thread_part(Lower *l, const Layout *layout);
+/* Flat element index held by this thread in register r: thread part xor register part, where xor is an addition whenever the bits are
+ * disjoint (then a plain `add` of a constant, which folds into addresses). */
 LaneValue *lower_element(Lower *l, const Layout *layout, int reg);
 /* The index along dim d of that element. */
 LaneValue *lower_index(Lower *l, const Type *t, const Layout *layout, int reg, int d);
 LaneValue *lower_linear(Lower *l, int bits, const uint32_t *columns, LaneValue *x); /* xor of columns[i] over the set bits i of x; as few operations as it can */
-/* The bits of the thread's id that are 0 for exactly one holder of each element. */
-uint32_t lower_copies(const Layout *layout);
 LaneValue *lower_first_holder(Lower *l, const Layout *layout); /* pred, or NULL when every thread holds its own; layout NULL: a scalar */
 /* Bits of the register's number that make no difference to v, from what is known of its constancy: register r holds what r & ~bits holds. */
 uint32_t lower_same(const Value *v);

@@ -168,7 +168,7 @@ static LaneValue *zero_of(Lower *l, LaneType t) { return t == LT_PRED ? lane_pre
 static void hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneValue **regs) {
   LaneBuilder *b = &l->b;
   int warps = l->out->num_warps;
-  uint32_t copies = layout ? lower_copies(layout) : (uint32_t)(32 * warps - 1);
+  uint32_t copies = layout ? layout_copies(layout) : (uint32_t)(32 * warps - 1);
   if (!copies || l->divergent) return;
   bool plain = true; /* copies differ in these bits alone */
   for (int i = 0; layout && i < layout->lane_bits + layout->warp_bits; i++)

@@ -76,7 +76,7 @@ static bool access_of(const Op *op, Access *a) {
   const Value *p = op->in[0];
   a->root = root_of(p, 64);
   a->layout = p->type->rank ? p->layout : NULL;
-  a->shared = !a->layout || lower_copies(a->layout);
+  a->shared = !a->layout || layout_copies(a->layout);
   return true;
 }
 

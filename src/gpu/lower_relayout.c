@@ -290,7 +290,7 @@ static bool is_shared(const Convert *plan) { return plan->kind == CONVERT_SHARED
 
 /* A warp reads what it wrote itself: true only when no other warp holds, and writes in its place, what it has; and when there is one pass,
  * since the next one's bytes may be another warp's. */
-static bool within_warp(const Convert *plan) { return plan->within_warp && plan->passes == 1 && !(lower_copies(plan->from) & ~31u); }
+static bool within_warp(const Convert *plan) { return plan->within_warp && plan->passes == 1 && !(layout_copies(plan->from) & ~31u); }
 
 static LaneValue **without_memory(Lower *l, LaneValue **regs, const Convert *plan) {
   if (plan->kind == CONVERT_NONE) return regs;
