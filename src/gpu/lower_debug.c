@@ -47,7 +47,7 @@ static void record(Lower *l, int site, LaneValue *element, LaneValue *value, Lan
   }
   LaneValue *at = bump(l, offsetof(GpuDiag, used), n, guard, true);
   LaneValue *capacity = lane_load(b, SPACE_GLOBAL, LK_B32, 1, l->diag, offsetof(GpuDiag, capacity), NULL, NULL)->out[0];
-  LaneValue *fits = lane_setp(b, CMP_LE, LK_U32, lane_2(b, LANE_ADD, LK_S32, at, lane_i32(b, n)), capacity);
+  LaneValue *fits = lane_setp(b, CMP_LE, LK_U32, at, lane_2(b, LANE_SUB, LK_S32, capacity, lane_i32(b, n))); /* at + n may pass 2^32 */
   guard = lower_and(l, guard, fits);
   LaneValue *address = lane_2(b, LANE_ADD, LK_S64, l->diag, lane_2(b, LANE_MULWIDE, LK_U32, at, lane_i32(b, 4)));
   for (int i = 0; i < n; i++)

@@ -496,6 +496,17 @@ static void test_print(void **state) {
   kit_free(&k);
 }
 
+/* After 2^32 words the count begins again; the record at the seam is lost. */
+static void test_print_much(void **state) {
+  Kit k = kit_of("kernel @k(%o: *i32) {\n  %g = program_id {axis=0} : i32\n  print %g {hex=0, text=\"\"}\n}\n");
+  kit_array(&k, DT_I32, 1);
+  k.diag_used = UINT32_MAX - 1;
+  kit_check(&k);
+  assert_int_equal(k.diag->used, GPU_RECORD_WORDS);
+  for (int i = 0; i < GPU_RECORD_WORDS; i++) assert_int_equal(k.diag->words[i], 0);
+  kit_free(&k);
+}
+
 static void test_assert(void **state) {
   Kit k = kit_of("kernel @k(%o: *i32) {\n  %i = arange {start=0, end=256} : i32[256]\n  %c = const {value=77} : i32[256]\n  %t = cmp %i, %c {pred=ne} : i1[256]\n"
                  "  assert %t {text=\"not 77\"}\n}\n");
@@ -611,7 +622,7 @@ int main(void) {
       cmocka_unit_test(test_convert_everything), cmocka_unit_test(test_bitcast), cmocka_unit_test(test_copies), cmocka_unit_test(test_scalars),
       cmocka_unit_test(test_offsets), cmocka_unit_test(test_shapes), cmocka_unit_test(test_control), cmocka_unit_test(test_programs),
       cmocka_unit_test(test_atomics), cmocka_unit_test(test_vector_atomics), cmocka_unit_test(test_scalar_atomics), cmocka_unit_test(test_cas),
-      cmocka_unit_test(test_print), cmocka_unit_test(test_assert), cmocka_unit_test(test_order), cmocka_unit_test(test_asm), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_print), cmocka_unit_test(test_print_much), cmocka_unit_test(test_assert), cmocka_unit_test(test_order), cmocka_unit_test(test_asm), cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

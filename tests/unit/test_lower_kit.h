@@ -32,6 +32,7 @@ typedef struct Kit {
   bool list;            /* programs by list, in the reverse order */
   const char *fails;    /* compiling must fail with a message that holds this */
   bool show;
+  uint32_t diag_used;   /* words that others took before */
   GpuDiag *diag;        /* what prints and asserts left, after kit_check */
   Buf printed;          /* the interpreter's lines */
 } Kit;
@@ -188,6 +189,7 @@ static inline void kit_check(Kit *k) {
   GpuProgramList *list = calloc(1, sizeof *list + sizeof(int64_t) * (size_t)programs);
   k->diag = calloc(1, sizeof *k->diag + 4 * KIT_DIAG_WORDS);
   k->diag->capacity = KIT_DIAG_WORDS;
+  k->diag->used = k->diag_used;
   int slot = k->arg_count;
   if (lane->uses_diag) gpu_slots[slot++] = (uint64_t)(uintptr_t)k->diag;
   if (lane->uses_list) gpu_slots[slot++] = (uint64_t)(uintptr_t)list;
