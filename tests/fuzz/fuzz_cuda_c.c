@@ -6,15 +6,7 @@
  * kernels/gelu.cu and any toolkit's samples are a good corpus to start from. */
 #include "runtime/cuda_c.h"
 
-#include <stdlib.h>
-
-#define CHECK(condition)                                                              \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                 \
-      abort();                                                                        \
-    }                                                                                 \
-  } while (0)
+#include "check.h"
 
 static void check_kernel(const CudaCKernel *k) {
   CHECK(k->name && *k->name && k->line >= 1 && k->param_count >= 0);
@@ -41,10 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     context_end_try(cx);
   } else {
-    CHECK(cx->diags.n == 1 && cx->diags.at[0].message[0]);
-    Buf out = {0};
-    diags_print(&out, cx, true);
-    buf_destroy(&out);
+    check_one_error(cx);
   }
   if (name && context_try(cx)) {
     CudaCKernel *k = cuda_c_instance(cx, src, name, "float, 4");

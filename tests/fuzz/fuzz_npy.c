@@ -9,18 +9,10 @@
 #define _GNU_SOURCE
 #include <nereid.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include "check.h"
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define CHECK(condition) \
-  do { \
-    if (!(condition)) { \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      abort(); \
-    } \
-  } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
