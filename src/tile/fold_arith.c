@@ -206,6 +206,17 @@ static CmpPred mirrored(CmpPred p) {
   return other[p];
 }
 
+/* Narrow numbers widened to 64 bits, all against one: the one is cut, once, and where that changes it none of them is equal. */
+static Value *fold_wide_equality(Builder *b, CmpPred p, Value *x, Value *y) {
+  if (!x->type->rank || !x->def || x->def->code != OP_CONVERT || !is_splat(y) || dtype_bits(x->type->dtype) != 64) return NULL;
+  Value *narrow = value_resolve(x->def->in[0]), *one = value_resolve(y->def->in[0]);
+  Dtype t = narrow->type->dtype;
+  if (!is_int(narrow->type) || t == DT_I1 || dtype_bits(t) > 32 || !dtype_is_signed(t) || !dtype_is_signed(x->type->dtype)) return NULL;
+  Value *cut = build_convert(b, one, t), *fits = build_cmp(b, p, build_convert(b, cut, one->type->dtype), one);
+  Value *each = build_cmp(b, p, narrow, build_splat(b, cut, narrow->type->rank, narrow->type->shape));
+  return build_binary(b, p == CMP_EQ ? OP_AND : OP_OR, each, build_splat(b, fits, narrow->type->rank, narrow->type->shape));
+}
+
 static Value *fold_cmp(Builder *b, Op *op) {
   Value *x = op->in[0], *y = op->in[1];
   if (is_const(x) && !is_const(y)) { /* the constant goes to the right */
@@ -224,6 +235,11 @@ static Value *fold_cmp(Builder *b, Op *op) {
   }
   if (x->type->dtype == DT_I1 && int_const(y, &c) && (p == CMP_EQ || p == CMP_NE))
     return (p == CMP_NE) == (c == 0) ? x : build_unary(b, OP_NOT, x);
+  if (p == CMP_EQ || p == CMP_NE) {
+    Value *v = fold_wide_equality(b, p, x, y);
+    if (!v) v = fold_wide_equality(b, p, y, x);
+    if (v) return v;
+  }
   if (!int_range(x, MAX_RANGE_DEPTH, &xl, &xh) || !int_range(y, MAX_RANGE_DEPTH, &yl, &yh)) return NULL;
   bool below = xh<yl, above = xl> yh, at_most = xh <= yl, at_least = xl >= yh;
   switch (p) {
