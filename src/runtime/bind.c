@@ -367,6 +367,8 @@ nereid_status options_check(const nereid_options *o, nereid_error **error) {
       return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s is %d; it must be a power of two", counts[i].name,
                        counts[i].value);
   }
+  if (o->shared_bytes < 0)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "shared_bytes is %lld, below zero", (long long)o->shared_bytes);
   if (o->programs ? o->program_count < 0 : o->program_count != 0)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "program_count is %lld, but programs is %s",
                      (long long)o->program_count, o->programs ? "a list" : "NULL");

@@ -124,6 +124,8 @@ static void test_grids(void **state) {
   BAD(nereid_launch(f->d, NULL, f->m, "add", (int64_t[]){3, 4, 1}, f->add, 5, &o, &error), "error: options.programs[2] is 12, but the grid (3, 4, 1) has 12 programs\n");
   o = (nereid_options){.program_count = 3};
   BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error), "error: program_count is 3, but programs is NULL\n");
+  o = (nereid_options){.shared_bytes = -1};
+  BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error), "error: shared_bytes is -1, below zero\n");
   o = (nereid_options){.num_warps = 3};
   BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error), "error: num_warps is 3; it must be a power of two\n");
   o = (nereid_options){.num_stages = -1};
