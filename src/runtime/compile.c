@@ -96,6 +96,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, C
     keep_slots(s, front, cx);
     phase = NEREID_INTERNAL;
     if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
+    else tile_sum_dots(front->func); /* the order of sums is the same everywhere */
     s->info.front_ms = (double)(clock_ns() - start) / 1e6;
     s->info.num_warps = front->num_warps;
     s->info.num_stages = front->num_stages;

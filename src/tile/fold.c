@@ -202,6 +202,5 @@ static void fold_block(Func *f, Block *block) {
 
 void tile_fold(Func *f) {
   fold_block(f, f->body);
-  fold_dots(f);
   tile_resolve(f);
 }

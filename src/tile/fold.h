@@ -12,9 +12,6 @@ Value *fold_op(Builder *b, Op *op);
 Value *fold_elementwise(Builder *b, Op *op);
 /* fold_shape.c: splat, broadcast, reshape ... of constants, of splats and of each other. */
 Value *fold_shape(Builder *b, Op *op);
-/* fold_dot.c: sums of products and accumulators, in the whole kernel. */
-void fold_dots(Func *f);
-
 bool is_const(const Value *v); /* a const operation's result */
 bool is_splat(const Value *v); /* of a scalar that is no constant */
 Value *const_like(Builder *b, const Type *t,

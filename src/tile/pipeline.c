@@ -2,6 +2,7 @@
 #include "tile/tile.h"
 
 const PassInfo tile_passes[] = {
+    {"sum_dots", tile_sum_dots}, /* in which order sums are formed */
     {"fold", tile_fold},
     {"cse", tile_cse},
     {"licm", tile_licm},

@@ -267,6 +267,7 @@ void tile_verify(Func *f, const char *after);
 
 /* ---- passes, one file each; pipeline.c lists them in order ------------------------------------------------------- */
 
+void tile_sum_dots(Func *f);       /* acc + dot(a, b, 0) is dot(a, b, acc): first, and before the interpreter too */
 void tile_fold(Func *f);            /* constants, identities, if/for on constants, splat and broadcast of constants */
 void tile_cse(Func *f);             /* pure ops; loads are left alone */
 void tile_dce(Func *f);

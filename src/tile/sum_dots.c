@@ -3,11 +3,11 @@
  *     %p = dot %a, %b, %zero        ->        %sum = dot %a, %b, %acc
  *     %sum = add %acc, %p
  *
- * as kernels that say `acc += tl.dot(a, b)` mean it; beside the accumulator there is then no second tile. Only where nobody else wants the
- * product, and where an element of the sum has the type that products are summed in, so that nothing is rounded less or more often than an
- * addition's order makes of it.
+ * as kernels that say `acc += tl.dot(a, b)` mean it, and as Triton builds them; beside the accumulator there is then no second tile. Only where nobody
+ * else wants the product, and where an element of the sum has the type that products are summed in, so that nothing is rounded less or more
+ * often than an addition's order makes of it. That order is part of a kernel's meaning: this runs first, and before the interpreter, too.
  */
-#include "tile/fold.h"
+#include "tile/tile.h"
 
 static void count_uses(Op *op, void *arg) {
   int *uses = arg;
@@ -43,11 +43,12 @@ static void find_adds(Op *op, void *arg) {
   if (op->code == OP_ADD && op->out[0]->type->rank >= 2) vec_push(a->arena, &a->list, op);
 }
 
-void fold_dots(Func *f) {
+void tile_sum_dots(Func *f) {
   Adds adds = {.arena = f->cx->arena};
   tile_walk(f->body, find_adds, &adds);
   if (!adds.dots || !adds.list.n) return;
   int *uses = NEW_N(f->cx->arena, int, f->value_count + 1);
   tile_walk(f->body, count_uses, uses);
   for (int i = 0; i < adds.list.n; i++) visit(f, adds.list.at[i], uses);
+  tile_resolve(f);
 }
