@@ -260,6 +260,79 @@ typedef struct nereid_language_name {
 NEREID_API int nereid_language_count(void);
 NEREID_API nereid_language_name nereid_language_at(int i);
 
+/* ---- measuring ---------------------------------------------------------------------------------------------------------------
+ *
+ * What a launch asks of the machine, counted by the compiler from the kernel: nobody types operations or bytes. Loops and masks that the
+ * arguments decide are counted exactly: of a BLOCK of 1024 with n = 1000, 1000 elements. `at_least`: data decides on a branch or a loop, and
+ * only what is certain is counted. `remarks` names what was not exact and where, one line each; "" when all is. */
+typedef struct nereid_cost {
+  int64_t programs, programs_walked;     /* of the grid; those that were counted one by one: the others count as those around them */
+  double flops;                          /* floating-point operations: the next six, of which fma and dot count twice */
+  int64_t add, mul, fma, div;            /* additions and subtractions; products; fused multiply-adds; quotients */
+  int64_t transcendental;                /* exp, log, sqrt, sin, ... */
+  int64_t dot;                           /* multiply-adds of matrix products */
+  int64_t compare;                       /* min, max, comparisons of floats; not in flops */
+  int64_t integer;                       /* operations on integers and addresses; not in flops */
+  int64_t atomic;                        /* atomic operations, by element */
+  int64_t load_bytes, store_bytes;       /* that the programs ask for */
+  int64_t load_distinct, store_distinct; /* each byte of an argument once: what must come from and go to memory at least, if nothing of it
+                                            is in a cache. At most the span from an argument's first to its last byte touched, and no more
+                                            than what is asked for; atomics load and store */
+  bool exact, at_least;
+  char remarks[600];
+} nereid_cost;
+/* Nothing is run and no memory touched; takes milliseconds, under a second for the largest grids. d: whose code is meant (NULL: cpu). A
+ * kernel of CUDA C cannot be counted: NEREID_UNSUPPORTED. */
+NEREID_API nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
+                                            const nereid_arg *args, int arg_count, const nereid_options *options, nereid_cost *out,
+                                            nereid_error **error);
+
+/* Times of repeated trials, in nanoseconds. */
+typedef struct nereid_times {
+  int count;                               /* of trials; 0: not measured, and the rest is 0 */
+  double median, mean, min, max, deviation; /* deviation: the standard deviation of a trial */
+  double p10, p90;                         /* nine in ten trials took longer than p10; nine in ten less than p90 */
+} nereid_times;
+
+/* What is timed: one or more launches that follow each other. Pointed-to things must live until the call returns. */
+typedef struct nereid_bench_launch {
+  nereid_function *function; /* compiled for the device that measures */
+  int64_t grid[3];
+  const nereid_arg *args;
+  int arg_count;
+} nereid_bench_launch;
+typedef struct nereid_bench_case { const nereid_bench_launch *launches; int launch_count; } nereid_bench_case;
+
+typedef struct nereid_bench_options {
+  int warmup;          /* trials of each case before those that count; 0: 3 */
+  int repeat;          /* trials of each case; 0: until min_ms have gone into it, at least 5 and at most 1000; a case that has had them waits
+                          for the others */
+  double min_ms;       /* milliseconds; 0: 200 */
+  bool cold;           /* before each trial the caches are filled with other data */
+  bool copy;           /* measure a copy in memory in turn with the cases: the ceiling of the machine's bandwidth */
+  int64_t copy_bytes;  /* of each of its two arrays; 0: nereid_bench_bytes */
+  bool (*progress)(void *arg, int done, int of); /* after each round; false ends the measurement, as if all rounds had been done; may be NULL */
+  void *progress_arg;
+} nereid_bench_options;
+
+typedef struct nereid_bench_result {
+  nereid_times device; /* by events of the device; count 0 where it has none (cpu, interp, sim) */
+  nereid_times wall;   /* by the host's clock, from the first launch to the end of a synchronisation */
+  nereid_times launch; /* by the host's clock, until the launches' calls returned: what a launch costs the host, on a device that works
+                          meanwhile; count 0 on others */
+  double queued;       /* nanoseconds a trial of many launched without waiting in between, by the host's clock; 0: not measured (cold) */
+} nereid_bench_result;
+
+/* Runs the cases in turn (A B A B ...), so that all meet the same machine: a GPU's clock follows its temperature. results has an entry a case;
+ * `copy` (may be NULL) gets the copy's, *copy_bytes (may be NULL) the bytes that it reads and writes together. The copy is not measured on
+ * interp and sim. Cold or with a copy, memory for two arrays is taken while it runs. */
+NEREID_API nereid_status nereid_bench_run(nereid_device *d, const nereid_bench_case *cases, int case_count, const nereid_bench_options *options,
+                                          nereid_bench_result *results, nereid_bench_result *copy, int64_t *copy_bytes, nereid_error **error);
+/* Bytes of an array that leaves the device's caches: 2^29 on a GPU; on a CPU what its last cache holds, between 2^26 and 2^29. */
+NEREID_API int64_t nereid_bench_bytes(const nereid_device *d);
+/* The figures of `count` numbers, which are put in order. */
+NEREID_API nereid_times nereid_times_of(double *samples, int count);
+
 /* ---- small services ------------------------------------------------------------------------------------------------------------ */
 
 /* Evaluates "cdiv(n, BLOCK)" over named numbers. */

@@ -13,7 +13,7 @@ typedef struct Verb {
   int (*run)(int argc, char **argv);
   const char *help; /* the rest of --help: options, examples */
 } Verb;
-extern const Verb verb_run, verb_inspect, verb_replay, verb_devices, verb_language;
+extern const Verb verb_run, verb_inspect, verb_bench, verb_replay, verb_devices, verb_language;
 
 /* ---- text.c: messages, tables, JSON, progress --------------------------------------------------------------------------- */
 
@@ -76,6 +76,7 @@ typedef struct LaunchArg {
   bool is_array;
   Array array;          /* host copy: the input, then the output */
   void *device_pointer;
+  struct LaunchArg *shared; /* bench: the same array as this one, of an earlier launch; array.data is NULL */
 } LaunchArg;
 
 typedef struct Launch {
@@ -88,6 +89,8 @@ typedef struct Launch {
   nereid_options options;
   uint64_t seed;
   bool shapes_only;     /* inspect: arrays are not filled, only a stand-in address is given */
+  bool repeats_data;    /* bench: large random arrays repeat a part */
+  struct Launch *before; /* bench: of the same case, for ARG=same:NAME */
 } Launch;
 
 /* Splits argv into FILE, ARG=SPEC and options; options the verb knows itself are handed to `option` (which returns how many words it

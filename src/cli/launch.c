@@ -150,9 +150,25 @@ static const struct { const char *name; Fill fill; int numbers; } fills[] = {
     {"full", FILL_FULL, 1},   {"arange", FILL_ARANGE, 0}, {"randint", FILL_RANDINT, 2}, {"empty", FILL_EMPTY, 0},
 };
 
+/* For `bench` a large array repeats a million random numbers, which are made sooner than as many as a GPU's memory holds. */
+static const char *make_repeated(Array *a, nereid_dtype t, int rank, const int64_t *shape, Fill fill, double lo, double hi, Random *r) {
+  const int64_t most = 1 << 20;
+  const char *why = array_describe(a, t, rank, shape, NULL);
+  if (why || array_count(a) <= most) return why ? why : array_make(a, t, rank, shape, NULL, fill, lo, hi, r);
+  Array part = {0};
+  if ((why = array_make(&part, t, 1, &most, NULL, fill, lo, hi, r))) return why;
+  a->data = malloc((size_t)a->bytes + 64);
+  for (int64_t at = 0; a->data && at < a->bytes; at += part.bytes)
+    memcpy((char *)a->data + at, part.data, (size_t)(a->bytes - at < part.bytes ? a->bytes - at : part.bytes));
+  array_free(&part);
+  return a->data ? NULL : "does not fit in memory";
+}
+
 /* For `inspect` an array of any size is a type, a shape and an aligned address that nobody reads. */
 static const char *make_array(const Launch *l, Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill, double lo,
                               double hi, Random *r) {
+  bool random = fill == FILL_RANDN || fill == FILL_RAND || fill == FILL_RANDINT;
+  if (l->repeats_data && random && !strides && !l->shapes_only) return make_repeated(a, t, rank, shape, fill, lo, hi, r);
   if (!l->shapes_only) return array_make(a, t, rank, shape, strides, fill, lo, hi, r);
   const char *why = array_describe(a, t, rank, shape, strides);
   if (!why && !(a->data = aligned_alloc(64, 64))) why = "does not fit in memory";
@@ -219,6 +235,17 @@ static int parse_file(Launch *l, LaunchArg *a, const char *spec) {
 
 static int parse_array(Launch *l, LaunchArg *a, const char *spec) {
   if (*spec == '@') return parse_file(l, a, spec);
+  if (!strncmp(spec, "same:", 5) || !strncmp(spec, "made:", 5)) { /* the latest of that name, or the latest that was made for a launch */
+    LaunchArg *found = NULL;
+    for (Launch *b = l->before; b && !found; b = b->before) {
+      found = launch_arg(b, spec + 5);
+      if (found && (!found->is_array || (*spec == 'm' && found->shared))) found = NULL;
+    }
+    if (!found) return wrong(l, a, "no launch before this one has an array of that name");
+    a->array = found->array, a->array.data = NULL;
+    a->shared = found->shared ? found->shared : found;
+    return a->is_array = true, 0;
+  }
   if (!strncmp(spec, "like:", 5)) {
     LaunchArg *other = launch_arg(l, spec + 5);
     if (!other || !other->is_array || other == a) return wrong(l, a, "no array of that name stands before it");

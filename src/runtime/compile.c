@@ -36,7 +36,7 @@ Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o
   return front_compile(front, front_kernel_at(front, c->kernel->index), call_specs(c, cx), &options);
 }
 
-static void keep_slots(Specialization *s, const Compiled *from, Context *cx) {
+void specialization_keep_slots(Specialization *s, const Compiled *from, Context *cx) {
   s->slots = calloc((size_t)from->slot_count + 1, sizeof *s->slots);
   if (!s->slots) context_out_of_memory(cx);
   s->slot_count = from->slot_count;
@@ -93,7 +93,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, C
   if (!s->module->is_cuda_c && context_try(cx)) {
     int64_t start = clock_ns();
     Compiled *front = compile_front(s->module, c, o, s->device->cuda_sm, cx, &texts->print);
-    keep_slots(s, front, cx);
+    specialization_keep_slots(s, front, cx);
     phase = NEREID_INTERNAL;
     if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
     else tile_sum_dots(front->func); /* the order of sums is the same everywhere */

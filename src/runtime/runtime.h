@@ -260,6 +260,8 @@ struct Specialization {
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. cuda_sm as of a device. */
 Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *options, int cuda_sm, Context *cx,
                         Buf *print);
+/* What of `from` a launch packs its arguments by, into s->slots, malloc'ed. */
+void specialization_keep_slots(Specialization *s, const Compiled *from, Context *cx);
 /* NULL: error is set. */
 Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *options,
                                       nereid_error **error);

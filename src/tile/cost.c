@@ -268,10 +268,11 @@ static void walk_while(Walk *w, const Op *op) {
   const Block *head = op->body[0], *b = op->body[1];
   int n = op->in_count;
   int64_t go = 0;
+  bool known;
   set_all(w, head->args, n, op->in);
   for (;;) {
     walk_block(w, head);
-    bool known = known_scalar(known_of(&w->k, head->last->in[0]), head->last->in[0]->type, &go);
+    known = known_scalar(known_of(&w->k, head->last->in[0]), head->last->in[0]->type, &go);
     set_all(w, op->out, op->out_count, head->last->in + 1);
     if (known && !go) return;
     if (!known || w->k.steps >= w->k.budget) break;
@@ -281,7 +282,7 @@ static void walk_while(Walk *w, const Op *op) {
   }
   remark(w, COST_NOTE_LOOP, op);
   forget(w, op->out, op->out_count);
-  forget_addresses(w);
+  if (known) forget_addresses(w); /* it went on for too long */
 }
 
 static void walk_if(Walk *w, const Op *op) {

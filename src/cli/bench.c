@@ -1,0 +1,359 @@
+/* bench: times kernels beside each other and beside the machine's copy bandwidth, with operations and bytes counted by the compiler.
+ *
+ *     nereid bench FILE:KERNEL ARG=SPEC ... --grid G [--then FILE:KERNEL ...] [--vs FILE:KERNEL ...] --sweep n=2^20..2^24
+ *     nereid bench --all [TABLES.txt]
+ *
+ * A file of tables holds "[title]" lines, and after each the words of such a command line, over as many lines as it takes; '...' and "..."
+ * keep words together, # begins a comment. Files in it are named from where it lies. The variable `bytes` is the size of an array that
+ * leaves the caches of the device, so that a table fits every machine: n='bytes // 4'. A title that begins with "cpu: " or "cuda: " is for
+ * such a device only.
+ */
+#include "bench.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TABLES = 100, MAX_SIZES = 64 };
+
+typedef struct Bench {
+  Plan plans[MAX_TABLES];
+  int plan_count;
+  Words texts;                 /* titles and other strings of the plans */
+  nereid_bench_options options;
+  const char *device, *save, *against, *plot, *all, *only;
+  bool json, csv;
+  int64_t bytes;               /* the variable; 0: by the device */
+  int64_t started;
+  const char *now;             /* what is measured, for the progress line */
+} Bench;
+
+/* ---- the command line ---- */
+
+static bool whole(const char *text, const char **end, int64_t *out) { /* 4096, 2^20 */
+  char *e;
+  errno = 0;
+  long long v = strtoll(text, &e, 0);
+  if (e == text || errno) return false;
+  if (*e == '^') {
+    char *f;
+    long long power = strtoll(e + 1, &f, 10), base = v;
+    if (f == e + 1 || power < 0) return false;
+    for (v = 1; power; power--)
+      if (__builtin_mul_overflow(v, base, &v)) return false;
+    e = f;
+  }
+  return *out = v, *end = e, true;
+}
+
+static int sweep_option(Plan *p, const char *text) {
+  const char *equals = strchr(text, '='), *at = NULL;
+  bool good = equals && equals != text && whole(equals + 1, &at, &p->from);
+  if (good && !strncmp(at, "..", 2)) good = whole(at + 2, &at, &p->to);
+  else p->to = p->from;
+  if (!good || *at || p->from < 1 || p->to < p->from) return usage_error(&verb_bench, "--sweep %s: give NAME=FIRST..LAST, as in n=2^20..2^24", text);
+  free(p->sweep);
+  p->sweep = format_string("%.*s", (int)(equals - text), text);
+  return p->sweep ? 0 : report_error(NULL);
+}
+
+/* Options of the whole run: how many words, 0 for none of them, -1 for wrong. */
+static int run_option(Bench *b, int argc, char **argv) {
+  const char *o = argv[0];
+  if (!strcmp(o, "--cold")) return b->options.cold = true, 1;
+  if (!strcmp(o, "--json")) return b->json = true, 1;
+  if (!strcmp(o, "--csv")) return b->csv = true, 1;
+  if (!strcmp(o, "--all")) {
+    bool named = argc > 1 && argv[1][0] != '-' && !strchr(argv[1], '=');
+    return b->all = named ? argv[1] : "kernels/bench.txt", named ? 2 : 1;
+  }
+  const char **text = !strcmp(o, "--device") ? &b->device : !strcmp(o, "--save") ? &b->save : !strcmp(o, "--against") ? &b->against
+                      : !strcmp(o, "--plot") ? &b->plot : !strcmp(o, "--only") ? &b->only : NULL;
+  bool repeat = !strcmp(o, "--repeat"), warmup = !strcmp(o, "--warmup"), bytes = !strcmp(o, "--bytes"), time = !strcmp(o, "--time");
+  if (!text && !repeat && !warmup && !bytes && !time) return 0;
+  if (argc < 2) return usage_error(&verb_bench, "%s needs a value", o), -1;
+  if (text) return *text = argv[1], 2;
+  const char *end;
+  int64_t v;
+  if (!whole(argv[1], &end, &v) || *end || v < 1 || (v > 1000000 && !bytes)) return usage_error(&verb_bench, "%s %s: give a whole number above 0%s", o, argv[1], bytes ? "" : ", at most 1000000"), -1;
+  if (repeat) b->options.repeat = (int)v;
+  if (warmup) b->options.warmup = (int)v;
+  if (bytes) b->bytes = v;
+  if (time) b->options.min_ms = (double)v;
+  return 2;
+}
+
+/* The words of one table into a plan; options of the whole run only where `run` is set. */
+static int parse_words(Bench *b, Plan *p, int argc, char **argv, bool run) {
+  p->segment_count = 1;
+  for (int i = 0; i < argc;) {
+    Segment *s = &p->segments[p->segment_count - 1];
+    bool vs = !strcmp(argv[i], "--vs"), then = !strcmp(argv[i], "--then");
+    if (vs || then) {
+      if (p->segment_count == MAX_SEGMENTS) return usage_error(&verb_bench, "at most %d launches stand in a table", MAX_SEGMENTS);
+      if (!s->words.n) return usage_error(&verb_bench, "%s follows FILE[:KERNEL] ARG=SPEC ...", argv[i]);
+      p->segments[p->segment_count++].follows = then, i++;
+      continue;
+    }
+    if (!strcmp(argv[i], "--sweep")) {
+      if (i + 1 == argc) return usage_error(&verb_bench, "--sweep needs a value");
+      int status = sweep_option(p, argv[i + 1]);
+      if (status) return status;
+      i += 2;
+      continue;
+    }
+    int took = run ? run_option(b, argc - i, argv + i) : 0;
+    if (took < 0) return 2;
+    if (!took && !s->words.n && argv[i][0] == '-') return usage_error(&verb_bench, "unknown option %s before FILE; see nereid bench --help", argv[i]);
+    if (!took && !words_add(&s->words, argv[i])) return report_error(NULL);
+    i += took ? took : 1;
+  }
+  return 0;
+}
+
+/* ---- a file of tables ---- */
+
+static int table_words(Words *out, const char *text, const char *end) {
+  while (text < end) {
+    if (strchr(" \t\r\n", *text)) { text++; continue; }
+    if (*text == '#') { while (text < end && *text != '\n') text++; continue; }
+    char *word = malloc((size_t)(end - text) + 1), *o = word;
+    if (!word) return report_error(NULL);
+    char quote = 0;
+    for (; text < end && (quote || !strchr(" \t\r\n", *text)); text++) {
+      if (quote ? *text == quote : *text == '\'' || *text == '"') quote = quote ? 0 : *text;
+      else *o++ = *text;
+    }
+    *o = 0;
+    bool good = words_add(out, word);
+    free(word);
+    if (!good) return report_error(NULL);
+  }
+  return 0;
+}
+
+static const char *next_title(const char *p) { /* the next line that begins with [ */
+  for (; p && *p; p = strchr(p, '\n'), p = p ? p + 1 : NULL)
+    if (*p == '[') return p;
+  return NULL;
+}
+
+static int load_table(Bench *b, const char *path, const char *at, const char *end) {
+  const char *close = memchr(at, ']', strcspn(at, "\n"));
+  if (!close) return usage_error(&verb_bench, "%s: the title '%.*s' has no closing bracket", path, (int)strcspn(at, "\n"), at);
+  char *title = format_string("%.*s", (int)(close - at - 1), at + 1);
+  static const char *const devices[] = {"cpu: ", "cuda: "}; /* a table for one kind of device */
+  bool wanted = title && (!b->only || strstr(title, b->only)), good = title && words_add(&b->texts, title);
+  free(title);
+  if (!good) return report_error(NULL);
+  for (int i = 0; i < 2; i++) {
+    size_t n = strlen(devices[i]) - 2;
+    if (!strncmp(at + 1, devices[i], n + 2) && strncmp(b->device, devices[i], n)) return 0;
+  }
+  if (!wanted) return 0;
+  if (b->plan_count == MAX_TABLES) return usage_error(&verb_bench, "%s: more than %d tables", path, MAX_TABLES);
+  Plan *p = &b->plans[b->plan_count++];
+  p->title = b->texts.at[b->texts.n - 1];
+  Words words = {0};
+  int status = table_words(&words, close + 1, end);
+  if (!status) status = parse_words(b, p, words.n, words.at, false);
+  words_free(&words);
+  const char *slash = strrchr(path, '/');
+  for (int i = 0; i < p->segment_count && !status && slash; i++) { /* files are named from where the table lies */
+    Words *w = &p->segments[i].words;
+    char *full = w->n ? format_string("%.*s/%s", (int)(slash - path), path, w->at[0]) : NULL;
+    if (!full) return usage_error(&verb_bench, "%s: the table '%s' names no kernel", path, p->title);
+    free(w->at[0]);
+    w->at[0] = full;
+  }
+  return status;
+}
+
+static int load_tables(Bench *b) {
+  FILE *f = fopen(b->all, "rb");
+  if (!f) return fprintf(stderr, "nereid bench: cannot open %s: %s; --all FILE names the file of tables\n", b->all, strerror(errno)), 1;
+  enum { MOST = 1 << 20 };
+  char *text = calloc(1, MOST + 1);
+  size_t n = text ? fread(text, 1, MOST, f) : 0;
+  fclose(f);
+  if (!text) return report_error(NULL);
+  int status = 0, before = b->plan_count;
+  const char *at = memchr(text, 0, n) ? NULL : next_title(text);
+  while (at && !status) {
+    const char *line = strchr(at, '\n'), *next = line ? next_title(line + 1) : NULL;
+    status = load_table(b, b->all, at, next ? next : text + n);
+    at = next;
+  }
+  if (!status && b->plan_count == before)
+    status = b->only ? usage_error(&verb_bench, "%s has no table whose title holds '%s'", b->all, b->only) : usage_error(&verb_bench, "%s has no tables: lines [title], each with a command's words after it", b->all);
+  free(text);
+  return status;
+}
+
+/* ---- measuring ---- */
+
+static bool show_progress(void *arg, int done, int of) {
+  Bench *b = arg;
+  progress(b->started, "%s: trial %d of %d", b->now, done, of < done ? done : of);
+  return true;
+}
+
+static Row *new_row(Table *t) {
+  if (t->n == t->cap) {
+    int cap = t->cap ? 2 * t->cap : 16;
+    Row *rows = realloc(t->rows, sizeof *rows * (size_t)cap);
+    if (!rows) return NULL;
+    t->rows = rows, t->cap = cap;
+  }
+  t->rows[t->n] = (Row){0};
+  return &t->rows[t->n++];
+}
+
+static int measure(Bench *b, nereid_device *d, Case *cases, int n, const char *size, double x, Table *t) {
+  nereid_bench_case list[MAX_CASES];
+  nereid_bench_result results[MAX_CASES], copy;
+  int64_t copy_bytes;
+  nereid_error *err = NULL;
+  for (int i = 0; i < n; i++) list[i] = (nereid_bench_case){cases[i].bench, cases[i].count};
+  nereid_bench_options o = b->options;
+  o.copy = true, o.progress = show_progress, o.progress_arg = b;
+  b->now = *size ? size : cases[0].label;
+  if (nereid_bench_run(d, list, n, &o, results, &copy, &copy_bytes, &err)) return report_error(err);
+  progress_clear();
+  for (int i = 0; i < n; i++) {
+    Row *r = new_row(t);
+    if (!r) return report_error(NULL);
+    *r = (Row){.label = format_string("%s", cases[i].label), .size = format_string("%s", size), .x = x, .case_index = i, .counted = cases[i].counted,
+               .cost = cases[i].cost, .result = results[i], .copy = copy, .copy_bytes = copy_bytes};
+    if (!r->label || !r->size) return report_error(NULL);
+  }
+  return 0;
+}
+
+/* Two cases of one name are told apart by their numbers. */
+static bool number_labels(Case *cases, int n) {
+  for (int i = 1; i < n; i++)
+    for (int k = 0; k < i; k++) {
+      if (strcmp(cases[i].label, cases[k].label)) continue;
+      char *label = format_string("%s (%d)", cases[i].label, i + 1);
+      if (!label) return false;
+      free(cases[i].label);
+      cases[i].label = label;
+    }
+  return true;
+}
+
+static int run_size(Bench *b, nereid_device *d, const Plan *p, const char *size, double x, Table *t) {
+  Words variables = {0};
+  char *bytes = format_string("bytes=%lld", (long long)b->bytes);
+  bool good = bytes && words_add(&variables, bytes) && (!*size || words_add(&variables, size));
+  free(bytes);
+  Case *cases = calloc(MAX_CASES, sizeof *cases);
+  int n = 0, status = cases && good ? 0 : report_error(NULL);
+  bool has_cuda = !strncmp(b->device, "cuda", 4);
+  for (int i = 0; i < p->segment_count && !status; i++) {
+    if (p->segments[i].follows) continue;
+    if (n == MAX_CASES) status = usage_error(&verb_bench, "at most %d cases stand in a table", MAX_CASES);
+    else if (b->all && !has_cuda && segment_is_cuda_c(&p->segments[i])) continue; /* of the tables for all machines, what this one has */
+    else progress(b->started, "%s: preparing", *size ? size : p->segments[i].words.at[0]), status = case_open(&cases[n++], d, p, i, &variables);
+  }
+  if (!status && !number_labels(cases, n)) status = report_error(NULL);
+  if (!status && n) status = measure(b, d, cases, n, size, x, t);
+  for (int i = 0; i < n; i++) case_close(&cases[i], d);
+  free(cases);
+  words_free(&variables);
+  return status;
+}
+
+static int run_plan(Bench *b, nereid_device *d, const Plan *p, Table *t) {
+  *t = (Table){.title = p->title, .device = b->device, .sweep = p->sweep, .cold = b->options.cold};
+  if (!p->segments[0].words.n) return usage_error(&verb_bench, "which file? usage: nereid %s", verb_bench.synopsis);
+  if (!p->sweep) return run_size(b, d, p, "", 0, t);
+  int status = 0, sizes = 0;
+  for (int64_t v = p->from; v <= p->to && !status && sizes < MAX_SIZES; v *= 2, sizes++) {
+    char *size = format_string("%s=%lld", p->sweep, (long long)v);
+    status = size ? run_size(b, d, p, size, (double)v, t) : report_error(NULL);
+    free(size);
+    if (v > p->to / 2) break;
+  }
+  return status;
+}
+
+static int save(const Bench *b, const Table *tables, int n) {
+  FILE *f = fopen(b->save, "wb");
+  if (f) table_json(f, tables, n);
+  bool bad = !f || ferror(f);
+  if (f && fclose(f)) bad = true;
+  return bad ? fprintf(stderr, "nereid bench: --save %s: cannot be written: %s\n", b->save, strerror(errno)), 1 : 0;
+}
+
+static int run_all(Bench *b) {
+  nereid_device *d = NULL;
+  nereid_error *err = NULL;
+  if (nereid_device_open(b->device, &d, &err)) return report_error(err);
+  if (!b->bytes) b->bytes = nereid_bench_bytes(d);
+  Table *tables = calloc((size_t)b->plan_count + 1, sizeof *tables);
+  int status = tables ? 0 : report_error(NULL), n = 0;
+  bool plain = !b->json && !b->csv;
+  for (int i = 0; i < b->plan_count && !status; i++) {
+    status = run_plan(b, d, &b->plans[i], &tables[n++]);
+    if (!status && b->against) status = table_compare(&tables[i], 1, b->against);
+    if (!status && plain && tables[i].n) printf("%s", i ? "\n" : ""), table_print(&tables[i]);
+    if (!status && b->csv) table_csv(stdout, &tables[i], i == 0);
+  }
+  if (!status && b->json) table_json(stdout, tables, n);
+  if (!status && b->save) status = save(b, tables, n);
+  if (!status && b->plot) status = plot_svg(&tables[0], b->plot);
+  for (int i = 0; i < n; i++) {
+    for (int k = 0; k < tables[i].n; k++) free(tables[i].rows[k].label), free(tables[i].rows[k].size);
+    free(tables[i].rows);
+  }
+  free(tables);
+  nereid_device_close(d);
+  return status;
+}
+
+static int bench(int argc, char **argv) {
+  Bench *b = calloc(1, sizeof *b);
+  if (!b) return report_error(NULL);
+  b->device = "cpu", b->started = now_ns();
+  Plan typed = {0};
+  int status = parse_words(b, &typed, argc - 1, argv + 1, true);
+  if (!status && b->json && b->csv) status = usage_error(&verb_bench, "--json and --csv are two forms of the same; give one");
+  if (!status && b->only && !b->all) status = usage_error(&verb_bench, "--only chooses tables of --all");
+  if (!status && b->all && (typed.segments[0].words.n || typed.sweep)) status = usage_error(&verb_bench, "--all takes its kernels from %s; '%s' is too much", b->all, typed.sweep ? "--sweep" : typed.segments[0].words.at[0]);
+  if (!status && b->all) status = load_tables(b);
+  if (!status && !b->all) b->plans[b->plan_count++] = typed;
+  if (!status && b->plot && b->plan_count > 1) status = usage_error(&verb_bench, "--plot draws one table; choose it with --only");
+  if (!status) status = run_all(b);
+  Plan *used = &typed;
+  for (int i = b->all ? 0 : b->plan_count; i <= b->plan_count; i++) {
+    Plan *p = i < b->plan_count ? &b->plans[i] : used;
+    for (int k = 0; k < p->segment_count; k++) words_free(&p->segments[k].words);
+    free(p->sweep);
+  }
+  words_free(&b->texts);
+  free(b);
+  return status;
+}
+
+const Verb verb_bench = {
+    "bench", "bench FILE[:KERNEL] ARG=SPEC ... --grid G [--vs FILE:KERNEL ...] [options], or bench --all", "times kernels and says how fast that is", bench,
+    "  ARG=SPEC, --grid, --block, --shared, --warps, --stages, --seed  as for nereid run; expressions may use `bytes`, the size of an array that\n"
+    "                 leaves the device's caches: n='bytes // 4' 'x_ptr=randn:f32[n]'\n"
+    "  --vs FILE:KERNEL [ARG=SPEC ...] [--grid G]    another kernel in the same table, measured in turn; what it does not say it has from the first\n"
+    "  --then FILE:KERNEL [ARG=SPEC ...] [--grid G]  a launch that follows and is timed together with the one before; its arrays are the ones\n"
+    "                 of those before it, by name, or ARG=same:NAME\n"
+    "  --sweep n=2^20..2^24  a row for each size, doubled each step; a variable that is no parameter serves expressions: M=n N=n\n"
+    "  --device D     cpu (default), cpu:THREADS, cuda, cuda:N, interp, sim\n"
+    "  --cold         empty the caches before each trial\n"
+    "  --repeat N, --warmup N, --time MS  trials (default: until 200 ms are measured, at least 5), trials before (3), milliseconds to measure\n"
+    "  --save FILE, --against FILE  keep the results as JSON; compare with kept ones: the ratio (above 1: faster now; = where the spreads\n"
+    "                 overlap) and the times then\n"
+    "  --json, --csv  instead of the table\n"
+    "  --plot FILE.svg  draw it: over the sweep with logarithmic axes, else as bars\n"
+    "  --all [FILE]   the tables of kernels/bench.txt, or FILE; --only TEXT: those whose title holds TEXT\n"
+    "  --bytes N      another size for `bytes` (of the last cache, between 2^26 and 2^29; 2^29 on cuda)\n\n"
+    "Operations and bytes are counted by the compiler. GB/s: each byte of an argument counted once; of copy: that beside a copy in memory,\n"
+    "measured in turn; queued: time a launch of many that do not wait for each other; ~: not exact, with the reason below the table.\n\n"
+    "example: nereid bench kernels/softmax.py:softmax x_ptr=randn:f32[4096,781] out_ptr=like:x_ptr x_stride=781 out_stride=781 n_cols=781 \\\n"
+    "           BLOCK=1024 --grid 4096 --vs kernels/softmax.py:softmax_online\n"};

@@ -1,0 +1,239 @@
+/* bench_table: what `nereid bench` prints and saves, and how saved results are compared with new ones. */
+#include "bench.h"
+#include "json.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const nereid_times *row_times(const Row *r) { return r->result.device.count ? &r->result.device : &r->result.wall; }
+static double bytes_of(const Row *r) { return r->counted ? (double)r->cost.load_distinct + (double)r->cost.store_distinct : 0; }
+double row_gbs(const Row *r) { return bytes_of(r) / row_times(r)->median; } /* bytes a nanosecond */
+double row_tflops(const Row *r) { return r->counted ? r->cost.flops / row_times(r)->median / 1e3 : 0; }
+double row_intensity(const Row *r) { return bytes_of(r) > 0 ? r->cost.flops / bytes_of(r) : 0; }
+double row_share(const Row *r) {
+  const nereid_times *copy = r->result.device.count ? &r->copy.device : &r->copy.wall;
+  return copy->count && r->copy_bytes ? row_gbs(r) / ((double)r->copy_bytes / copy->median) : 0;
+}
+
+/* ---- the table ---- */
+
+/* 123 ns -> "123 ns", 45678 ns -> "45.7 us": three digits. */
+static void put_time(char out[24], double ns) {
+  static const char *const units[] = {"ns", "us", "ms", "s"};
+  int u = 0;
+  while (ns >= 999.5 && u < 3) ns /= 1000, u++;
+  snprintf(out, 24, "%.*f %s", ns < 9.995 ? 2 : ns < 99.95 ? 1 : 0, ns, units[u]);
+}
+
+static void put_number(char out[24], double v, const char *mark) {
+  if (v <= 0) snprintf(out, 24, "-");
+  else snprintf(out, 24, "%s%.*f", mark, v < 0.0995 ? 4 : v < 9.995 ? 2 : v < 999.5 ? 1 : 0, v);
+}
+
+static const Row *first_of_size(const Table *t, const Row *r) {
+  for (int i = 0; i < t->n; i++)
+    if (!strcmp(t->rows[i].size, r->size)) return &t->rows[i];
+  return r;
+}
+
+static void print_remarks(const Table *t) {
+  for (int i = 0; i < t->n; i++) {
+    const Row *r = &t->rows[i];
+    bool said = false;
+    for (int k = 0; k < i && !said; k++) said = !strcmp(t->rows[k].label, r->label) && !strcmp(t->rows[k].cost.remarks, r->cost.remarks);
+    if (said || !r->counted || r->cost.exact) continue;
+    for (const char *p = r->cost.remarks; *p; p += strcspn(p, "\n"), p += *p == '\n')
+      printf("~ %s: %.*s\n", r->label, (int)strcspn(p, "\n"), p);
+  }
+}
+
+void table_print(const Table *t) {
+  int name = 6, size = 0;
+  bool several = false, against = t->compared, host = false, queued = false;
+  for (int i = 0; i < t->n; i++) {
+    const Row *r = &t->rows[i];
+    if ((int)strlen(r->label) > name) name = (int)strlen(r->label);
+    if ((int)strlen(r->size) > size) size = (int)strlen(r->size);
+    several |= r->case_index > 0, host |= r->result.launch.count > 0, queued |= r->result.queued > 0;
+  }
+  if (t->title) printf("%s\n", t->title);
+  printf("%-*s", name, "kernel");
+  if (size) printf("  %-*s", size, "size");
+  printf("  %9s  %21s  %9s  %9s  %9s  %7s", "time", "10% .. 90%", "GB/s", "TFLOP/s", "flop/byte", "of copy");
+  if (several) printf("  %6s", "speed");
+  if (host) printf("  %9s", "wall");
+  if (host) printf("  %9s", "launch");
+  if (queued) printf("  %9s", "queued");
+  if (against) printf("  %7s  %9s  %21s", "against", "then", "10% .. 90%");
+  printf("\n");
+  for (int i = 0; i < t->n; i++) {
+    const Row *r = &t->rows[i];
+    const nereid_times *x = row_times(r);
+    char time[24], low[24], high[24], spread[56], gbs[24], tflops[24], intensity[24], share[24];
+    const char *mark = r->cost.exact ? "" : "~";
+    put_time(time, x->median), put_time(low, x->p10), put_time(high, x->p90);
+    snprintf(spread, sizeof spread, "%s .. %s", low, high);
+    put_number(gbs, row_gbs(r), mark), put_number(tflops, row_tflops(r), mark), put_number(intensity, row_intensity(r), mark);
+    if (row_share(r) > 0) snprintf(share, sizeof share, "%.0f%%", 100 * row_share(r));
+    else snprintf(share, sizeof share, "-");
+    printf("%-*s", name, r->label);
+    if (size) printf("  %-*s", size, r->size);
+    printf("  %9s  %21s  %9s  %9s  %9s  %7s", time, spread, gbs, tflops, intensity, share);
+    if (several) printf("  %5.2fx", row_times(first_of_size(t, r))->median / x->median);
+    if (host) put_time(time, r->result.wall.median), printf("  %9s", time);
+    if (host) put_time(time, r->result.launch.median), printf("  %9s", time);
+    if (queued) put_time(time, r->result.queued), printf("  %9s", r->result.queued > 0 ? time : "-");
+    if (against && r->before.count) {
+      put_time(time, r->before.median), put_time(low, r->before.p10), put_time(high, r->before.p90);
+      snprintf(spread, sizeof spread, "%s .. %s", low, high);
+      bool apart = r->before.p10 > x->p90 || r->before.p90 < x->p10;
+      printf("  %5.2fx%s  %9s  %21s", r->before_ratio, apart ? " " : "=", time, spread);
+    } else if (against) {
+      printf("  %7s", "new");
+    }
+    printf("\n");
+  }
+  const Row *last = t->n ? &t->rows[t->n - 1] : NULL;
+  if (last && last->copy_bytes) {
+    const nereid_times *c = last->result.device.count ? &last->copy.device : &last->copy.wall;
+    printf("copy: %.1f GB/s (%.0f MiB read, as much written), measured in turn with the kernels; times are medians of %d trials or more%s\n",
+           (double)last->copy_bytes / c->median, (double)last->copy_bytes / 2 / (1 << 20), row_times(last)->count, t->cold ? ", caches emptied before each" : "");
+  }
+  print_remarks(t);
+  fflush(stdout);
+}
+
+/* ---- JSON and CSV ---- */
+
+static void json_times(FILE *out, const char *name, const nereid_times *t) {
+  if (!t->count) return;
+  fprintf(out, ",\"%s\":{\"trials\":%d,\"median\":%.9g,\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g,\"deviation\":%.9g,\"p10\":%.9g,\"p90\":%.9g}", name, t->count,
+          t->median, t->mean, t->min, t->max, t->deviation, t->p10, t->p90);
+}
+
+static void json_row(FILE *out, const Row *r) {
+  fprintf(out, "  {\"kernel\":");
+  json_string(out, r->label);
+  fprintf(out, ",\"size\":");
+  json_string(out, r->size);
+  json_times(out, "device_ns", &r->result.device), json_times(out, "wall_ns", &r->result.wall), json_times(out, "launch_ns", &r->result.launch);
+  if (r->result.queued > 0) fprintf(out, ",\"queued_ns\":%.9g", r->result.queued);
+  if (r->counted) {
+    const nereid_cost *c = &r->cost;
+    fprintf(out, ",\"flops\":%.17g,\"add\":%lld,\"mul\":%lld,\"fma\":%lld,\"div\":%lld,\"transcendental\":%lld,\"dot\":%lld,\"compare\":%lld,\"integer\":%lld,\"atomic\":%lld", c->flops,
+            (long long)c->add, (long long)c->mul, (long long)c->fma, (long long)c->div, (long long)c->transcendental, (long long)c->dot, (long long)c->compare, (long long)c->integer, (long long)c->atomic);
+    fprintf(out, ",\"load_bytes\":%lld,\"store_bytes\":%lld,\"load_distinct\":%lld,\"store_distinct\":%lld,\"exact\":%s,\"at_least\":%s,\"remarks\":", (long long)c->load_bytes,
+            (long long)c->store_bytes, (long long)c->load_distinct, (long long)c->store_distinct, c->exact ? "true" : "false", c->at_least ? "true" : "false");
+    json_string(out, c->remarks);
+    fprintf(out, ",\"gb_per_s\":%.6g,\"tflop_per_s\":%.6g,\"flop_per_byte\":%.6g", row_gbs(r), row_tflops(r), row_intensity(r));
+  }
+  if (r->copy_bytes) {
+    fprintf(out, ",\"share_of_copy\":%.6g,\"copy_bytes\":%lld", row_share(r), (long long)r->copy_bytes);
+    json_times(out, "copy_ns", r->result.device.count ? &r->copy.device : &r->copy.wall);
+  }
+  if (r->before.count) fprintf(out, ",\"against\":{\"ratio\":%.6g,\"median\":%.9g,\"p10\":%.9g,\"p90\":%.9g}", r->before_ratio, r->before.median, r->before.p10, r->before.p90);
+  fprintf(out, "}");
+}
+
+void table_json(FILE *out, const Table *tables, int n) {
+  fprintf(out, "{\"nereid\":\"%s\",\"device\":", nereid_version());
+  json_string(out, n ? tables[0].device : "");
+  fprintf(out, ",\"tables\":[");
+  for (int i = 0; i < n; i++) {
+    const Table *t = &tables[i];
+    fprintf(out, "%s\n {\"title\":", i ? "," : "");
+    json_string(out, t->title ? t->title : "");
+    fprintf(out, ",\"cold\":%s,\"rows\":[\n", t->cold ? "true" : "false");
+    for (int k = 0; k < t->n; k++) json_row(out, &t->rows[k]), fprintf(out, k + 1 < t->n ? ",\n" : "\n");
+    fprintf(out, " ]}");
+  }
+  fprintf(out, "\n]}\n");
+}
+
+static void csv_text(FILE *out, const char *s) {
+  fputc('"', out);
+  for (; *s; s++) fprintf(out, *s == '"' ? "\"\"" : "%c", *s);
+  fputc('"', out);
+}
+
+void table_csv(FILE *out, const Table *t, bool header) {
+  if (header)
+    fprintf(out, "table,kernel,size,device,trials,median_ns,mean_ns,min_ns,max_ns,deviation_ns,p10_ns,p90_ns,wall_median_ns,launch_median_ns,queued_ns,flops,bytes,"
+                 "requested_bytes,exact,gb_per_s,tflop_per_s,flop_per_byte,share_of_copy\n");
+  for (int i = 0; i < t->n; i++) {
+    const Row *r = &t->rows[i];
+    const nereid_times *x = row_times(r);
+    csv_text(out, t->title ? t->title : ""), fputc(',', out), csv_text(out, r->label), fputc(',', out), csv_text(out, r->size), fputc(',', out), csv_text(out, t->device);
+    fprintf(out, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g", x->count, x->median, x->mean, x->min, x->max, x->deviation, x->p10, x->p90, r->result.wall.median);
+    fprintf(out, r->result.launch.count ? ",%.9g" : ",", r->result.launch.median);
+    fprintf(out, r->result.queued > 0 ? ",%.9g" : ",", r->result.queued);
+    if (r->counted) fprintf(out, ",%.17g,%.17g,%.17g,%d,%.6g,%.6g,%.6g", r->cost.flops, bytes_of(r), (double)r->cost.load_bytes + (double)r->cost.store_bytes, r->cost.exact, row_gbs(r), row_tflops(r), row_intensity(r));
+    else fprintf(out, ",,,,,,,");
+    fprintf(out, row_share(r) > 0 ? ",%.6g\n" : ",\n", row_share(r));
+  }
+}
+
+/* ---- comparing ---- */
+
+static double number(const Json *object, const char *key) {
+  const Json *v = json_get(object, key);
+  return v && (v->kind == JSON_INT || v->kind == JSON_DOUBLE) ? v->f : 0;
+}
+
+static char *read_file(const char *path) {
+  FILE *f = fopen(path, "rb");
+  char *text = NULL;
+  size_t n = 0, cap = 0;
+  while (f && !ferror(f)) {
+    if (n + 1 >= cap) {
+      char *more = realloc(text, cap = cap ? 2 * cap : 1 << 16);
+      if (!more) break;
+      text = more;
+    }
+    size_t got = fread(text + n, 1, cap - n - 1, f);
+    n += got;
+    if (!got) {
+      text[n] = 0;
+      fclose(f);
+      return text;
+    }
+  }
+  if (f) fclose(f);
+  free(text);
+  return NULL;
+}
+
+static void compare_row(Row *r, const Table *t, const Json *tables) {
+  for (const Json *table = tables->first; table; table = table->next) {
+    const Json *rows = json_get(table, "rows");
+    const Json *cold = json_get(table, "cold");
+    if (strcmp(json_text(table, "title", ""), t->title ? t->title : "") || !cold || (cold->i != 0) != t->cold) continue;
+    for (const Json *row = rows ? rows->first : NULL; row; row = row->next) {
+      if (strcmp(json_text(row, "kernel", ""), r->label) || strcmp(json_text(row, "size", ""), r->size)) continue;
+      const Json *x = json_get(row, r->result.device.count ? "device_ns" : "wall_ns");
+      if (!x || number(x, "median") <= 0) continue;
+      r->before = (nereid_times){.count = (int)number(x, "trials"), .median = number(x, "median"), .p10 = number(x, "p10"), .p90 = number(x, "p90")};
+      r->before_ratio = r->before.median / row_times(r)->median;
+      return;
+    }
+  }
+}
+
+int table_compare(Table *tables, int n, const char *path) {
+  char *text = read_file(path);
+  if (!text) return fprintf(stderr, "nereid bench: --against %s: cannot be read: %s\n", path, strerror(errno)), 1;
+  const char *why = NULL;
+  Json *j = json_parse(text, &why);
+  const Json *saved = j ? json_get(j, "tables") : NULL;
+  int status = !saved || saved->kind != JSON_ARRAY;
+  if (status) fprintf(stderr, "nereid bench: --against %s: %s; give a file that --save wrote\n", path, why ? why : "there are no results in it");
+  for (int i = 0; i < n; i++) tables[i].compared = true;
+  for (int i = 0; i < n && !status; i++)
+    for (int k = 0; k < tables[i].n; k++) compare_row(&tables[i].rows[k], &tables[i], saved);
+  if (!status && n && strcmp(json_text(j, "device", ""), tables[0].device))
+    fprintf(stderr, "nereid bench: --against %s: it was measured on %s, this is %s\n", path, json_text(j, "device", "?"), tables[0].device);
+  json_free(j);
+  free(text);
+  return status;
+}
