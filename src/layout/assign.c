@@ -197,7 +197,9 @@ static void assign_reduce(Chooser *c, Op *op) {
   if (!l && is_tensor(op->out[0])) l = layout_widened(c->cx, op->in[0]->type, wanted(c, op->out[0]), axis);
   l = layout_suitable(c, op, l);
   take_all(c, op, l);
-  if (is_tensor(op->out[0])) give_all(op, layout_slice(c->cx, op->in[0]->type, l, axis));
+  if (!is_tensor(op->out[0])) return;
+  const Layout *want = c->node[op->out[0]->id].want;
+  give_all(op, want ? want : layout_slice(c->cx, op->in[0]->type, l, axis));
 }
 
 /* An operand that may be held in any way. */

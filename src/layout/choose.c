@@ -79,14 +79,14 @@ static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
 }
 
 enum { MOST_CANDIDATES = 8 };
-typedef struct Candidate { Value *seed; const Layout *layout; } Candidate;
+typedef struct Candidate { Value *seed; const Layout *layout; double handicap; } Candidate; /* what its cost is multiplied by, where not 1 */
 typedef struct Candidates { int n; Candidate at[MOST_CANDIDATES]; } Candidates;
 
 static void offer(Candidates *list, Value *v, const Layout *l) {
   if (!list || list->n == MOST_CANDIDATES) return;
   for (int i = 0; i < list->n; i++)
     if (list->at[i].layout == l) return; /* here, or as it is held elsewhere */
-  list->at[list->n++] = (Candidate){v, l};
+  list->at[list->n++] = (Candidate){v, l, 1};
 }
 
 /* Where v, held as `has`, meets something that is settled and that has, or wants, `wants`. */
@@ -104,18 +104,28 @@ static const Layout *settled_operand(const Chooser *c, const Op *reduce) {
   return NULL;
 }
 
+static const Layout *reduced(Chooser *c, const Op *op, const Layout *l) {
+  return l ? layout_reduced(c->cx, op->in[0]->type, l, (int)op->attr[0]) : NULL;
+}
+
 /* Reductions and broadcasts from and to values that are settled. */
 static void meet_neighbours(Chooser *c, Candidates *list, Value *v, const Layout *l) {
   const Node *n = &c->node[v->id];
   const Layout *other;
-  if (v->def && v->def->code == OP_REDUCE && (other = settled_operand(c, v->def)))
-    meet(c, list, v, l, layout_slice(c->cx, v->def->in[0]->type, other, (int)v->def->attr[0]), n->depth);
+  if (v->def && v->def->code == OP_REDUCE && (other = settled_operand(c, v->def))) {
+    const Layout *left = reduced(c, v->def, other);
+    c->cost += relayout_price(c, left, l, v->type) * tens(n->depth);
+    offer(list, v, layout_slice(c->cx, v->def->in[0]->type, other, (int)v->def->attr[0]));
+    int count = list ? list->n : 0;
+    offer(list, v, left); /* where the choice is close, what is broadcast again is better off in the slice */
+    if (list && list->n > count) list->at[count].handicap = 1.25;
+  }
   if (v->def && v->def->code == OP_BROADCAST && (other = settled(c, v->def->in[0])))
     meet(c, NULL, v->def->in[0], other, layout_backward(c->cx, v->def, 0, l), n->depth);
   for (int i = 0; i < n->use_count; i++) {
     Op *op = c->uses[n->first_use + i].op;
     if (op->code == OP_REDUCE && (other = settled(c, op->out[0])))
-      meet(c, NULL, op->out[0], layout_forward(c->cx, op, 0, l), other, c->node[op->out[0]->id].depth);
+      meet(c, NULL, op->out[0], reduced(c, op, l), other, c->node[op->out[0]->id].depth);
     if (op->code == OP_BROADCAST && (other = settled(c, op->out[0])))
       meet(c, list, v, l, layout_backward(c->cx, op, 0, other), c->node[op->out[0]->id].depth);
   }
@@ -149,7 +159,7 @@ static void commit(Chooser *c, Value *v, const Layout *l) {
 static void commit_best(Chooser *c, const Candidates *list, double least) {
   int best = 0;
   for (int i = 1; i < list->n; i++) {
-    double cost = flood(c, list->at[i].seed, list->at[i].layout, NULL);
+    double cost = flood(c, list->at[i].seed, list->at[i].layout, NULL) * list->at[i].handicap;
     if (c->node[list->at[0].seed->id].epoch == c->epoch && cost < least) least = cost, best = i;
   }
   commit(c, list->at[best].seed, list->at[best].layout);
@@ -174,7 +184,7 @@ static void offer_best(Chooser *c, Candidates *list, const Op *op, Value *v, int
 static void settle(Chooser *c, const Client *k) {
   Value *seed = seed_of(c, k->op);
   if (!seed || !is_tensor(seed) || c->node[seed->id].want) return;
-  Candidates list = {1, {{seed, k->best}}};
+  Candidates list = {1, {{seed, k->best, 1}}};
   if (seed->type->rank > 1) offer(&list, seed, access_layout_with(c->cx, k->op->in[0], mask_of(k->op), c->num_warps, 16, true));
   double least = flood(c, seed, k->best, &list);
   int64_t numel = type_numel(seed->type);
@@ -228,7 +238,7 @@ static void settle_value(Chooser *c, Value *v, int stage) {
   if (!l && stage >= 1) l = widened(c, v);
   if (!l && stage >= 2) l = layout_default(c->cx, v->type, c->num_warps);
   if (!l) return;
-  Candidates list = {1, {{v, l}}};
+  Candidates list = {1, {{v, l, 1}}};
   commit_best(c, &list, flood(c, v, l, &list));
 }
 

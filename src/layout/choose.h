@@ -71,6 +71,8 @@ void links_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c,
 bool layout_suits(const Op *op, const Layout *l); /* l: of the operands of reduce, scan, sort, map; else of the result (split: operand) */
 const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near); /* one that does */
 const Layout *layout_for_dot(Context *cx, const Type *acc, int num_warps);
+/* Where a reduction's results lie before they are brought to where they are wanted; t, l: of its operands. */
+const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int axis);
 /* A layout of t, one dim larger than l's tensor by `axis` (or that has size 1 there): l, with the bits of the axis in what is free. */
 const Layout *layout_widened(Context *cx, const Type *t, const Layout *l, int axis);
 

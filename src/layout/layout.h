@@ -141,7 +141,7 @@ void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_li
  * - broadcast: the operand's layout is layout_backward of the result's; expand_dims, reshape, trans, join, cat likewise. So bit 0 of join's
  *   result, and the axis' top bit of cat's, is the vector of one register and in no other vector: a result's register whose number has that
  *   bit 0 is operand 0's, with 1 operand 1's. split: the results' layout is layout_forward of the operand's, whose bit 0 is likewise;
- * - reduce, scan: operands share a layout in which every vector lies in the axis or outside it; reduce's results have its slice. scan: one
+ * - reduce, scan: operands share a layout in which every vector lies in the axis or outside it; reduce's results share any. scan: one
  *   bit each along the axis, ascending from low registers over lanes and warps to high registers; sort: one bit each along the last axis;
  * - map with a pack of p: vectors 1, 2, .. p/2 are registers', and no other vector has these bits. asm with a pack of p: nothing more; packed
  *   are registers p*i .. p*i+p-1, and where there are fewer the last is repeated;

@@ -148,6 +148,24 @@ const Layout *layout_for_dot(Context *cx, const Type *acc, int num_warps) {
   return layout_make(cx, &l);
 }
 
+/* ---- what a reduction leaves ---- */
+
+/* Registers of the axis are combined in the thread. Across a lane of the axis, lanes share the lines that the thread's registers hold, each going
+ * on with half of them (gpu/lower_reduce.c): so the lines come to lie where the axis was. What warps hold is exchanged, and all get it. */
+const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int axis) {
+  const Layout *slice = layout_slice(cx, t, l, axis);
+  uint32_t mask = layout_dim_mask(t, axis);
+  Layout left = *slice;
+  if (slice->lane_bits != l->lane_bits || slice->warp_bits != l->warp_bits) return slice;
+  for (int i = 0; i < l->lane_bits && left.reg_bits; i++) {
+    if (!(l->basis[l->reg_bits + i] & mask) || left.basis[left.reg_bits + i]) continue;
+    uint32_t line = left.basis[--left.reg_bits];
+    memmove(left.basis + left.reg_bits, left.basis + left.reg_bits + 1, sizeof *left.basis * (size_t)(left.lane_bits + left.warp_bits));
+    left.basis[left.reg_bits + i] = line;
+  }
+  return layout_make(cx, &left);
+}
+
 /* ---- the other way through reduce and broadcast ---- */
 
 /* The bits of the axis go to lanes and warps that hold copies, else to registers, where they are added up without talking to anyone. */

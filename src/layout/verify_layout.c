@@ -89,8 +89,7 @@ static void check_op(const Check *k, const Op *op) {
     if (!l) return;
     for (int i = 0; i < op->in_count; i++) need(k, op, "operand", i, op->in[i], l);
     if (!layout_suits(op, l)) bad(k, op, "cannot work on \"%s\"", show(k, l));
-    for (int i = 0; i < op->out_count; i++)
-      need(k, op, "result", i, op->out[i], layout_slice(k->cx, op->in[0]->type, l, (int)op->attr[0]));
+    for (int i = 1; i < op->out_count; i++) need(k, op, "result", i, op->out[i], op->out[0]->layout);
     return;
   }
   case OP_DOT: need(k, op, "operand", 2, op->in[2], op->out[0]->layout); return;

@@ -148,6 +148,16 @@ static void rows_need_no_conversion(void **state) {
     }
 }
 
+/* Sums of rows that are stored and not broadcast again: each thread stores those that combining over lanes has left with it. */
+static void sums_are_stored_where_they_are(void **state) {
+  Kit k = lay_out_kernel("attention.py", "attention_delta", "n=4096 D=64 BLOCK_M=64", 4);
+  assert_int_equal(count_ops(k.f, OP_RELAYOUT), 0);
+  const Op *reduce = find_op(k.f, OP_REDUCE, 0);
+  assert_int_equal(layout_registers(reduce->out[0]->layout), 1);
+  assert_ptr_equal(find_op(k.f, OP_STORE, 0)->in[1]->layout, reduce->out[0]->layout);
+  kit_free(&k);
+}
+
 static void transpose_converts_once(void **state) {
   for (int bf16 = 0; bf16 < 2; bf16++) {
     Kit k = lay_out_kernel("transpose.py", "transpose",
@@ -433,6 +443,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_need_no_conversion),
       cmocka_unit_test(transpose_converts_once),
+      cmocka_unit_test(sums_are_stored_where_they_are),
       cmocka_unit_test(products_convert_nothing),
       cmocka_unit_test(sectors_are_counted),
       cmocka_unit_test(widths_follow_facts),
