@@ -1,7 +1,10 @@
 /* bench/overhead: what Nereid itself costs on a device: source to C text (or PTX) and the C compiler (or ptxas) for every kernel of kernels/, until it
  * is loaded; memory of a compilation; a warm launch; the command's start and size.
  *
- *     build/bench/overhead [--device cpu] [--kernels DIR] [--command build/nereid] [--json]
+ *     build/bench/overhead [--device cpu | --target sm_90a] [--kernels DIR] [--command build/nereid] [--json]
+ *
+ * With --target no GPU need be there: our own part and ptxas's, its time on the wall and on a processor (on a busy machine only the latter says
+ * something), registers of a thread and bytes that it spills.
  *
  * The cache is a fresh folder, so that the C compiler runs; times are one cold compilation each, as a user meets it, and the best of three
  * for our own part (first runs pay for page faults).
@@ -12,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -132,22 +136,79 @@ static double warm_launch_us(nereid_device *d, const char *dir, bool compiled) {
   return best;
 }
 
+static double children_ms(void) { /* on a processor */
+  struct rusage r;
+  getrusage(RUSAGE_CHILDREN, &r);
+  return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1e3 + (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1e-3;
+}
+
+static int number_after(const char *text, const char *words) {
+  const char *at = strstr(text, words);
+  return at ? atoi(at + strlen(words)) : 0;
+}
+
+/* The first summary asks ptxas, the others find what it made in the cache. */
+static void measure_target(const char *dir, const char *target, bool json) {
+  static char array[64] __attribute__((aligned(64)));
+  nereid_error *err = NULL;
+  memory = array;
+  if (!json) printf("%-24s %12s %12s %12s %10s %8s %6s\n", "kernel", "to text ms", "ptxas ms", "of a cpu", "registers", "spilled", "warps");
+  else printf("{\"target\":\"%s\",\"kernels\":[", target);
+  for (int k = 0; k < KERNELS; k++) {
+    char path[512], constexprs[256];
+    nereid_arg args[24];
+    nereid_options options = {.num_warps = kernels[k].warps};
+    double first = 0, again = 1e9, cpu = 0;
+    int registers = 0, spilled = 0, n = make_args(k, args, constexprs);
+    snprintf(path, sizeof path, "%s/%s", dir, kernels[k].file);
+    for (int round = 0; round < 4; round++) {
+      nereid_module *m;
+      char *text;
+      double start = now_us(), children = children_ms();
+      if (nereid_module_load(path, &m, &err) || nereid_inspect(m, kernels[k].kernel, args, n, &options, "summary", target, &text, &err)) die(err);
+      double ms = (now_us() - start) / 1e3;
+      if (!round) first = ms, cpu = children_ms() - children, registers = number_after(text, "registers "), spilled = number_after(text, "a thread, ");
+      else if (ms < again) again = ms;
+      free(text);
+      nereid_module_free(m);
+    }
+    if (json)
+      printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s\",\"warps\":%d,\"text_ms\":%.3f,\"ptxas_ms\":%.1f,\"ptxas_cpu_ms\":%.1f,\"registers\":%d,\"spill_bytes\":%d}", k ? ",\n" : "",
+             kernels[k].kernel, kernels[k].constexprs, kernels[k].warps, again, first - again, cpu, registers, spilled);
+    else
+      printf("%-24s %12.2f %12.1f %12.1f %10d %8d %6d  %s\n", kernels[k].kernel, again, first - again, cpu, registers, spilled, kernels[k].warps, kernels[k].constexprs), fflush(stdout);
+  }
+  if (json) printf("]}\n");
+}
+
+static void remove_folder(const char *path) {
+  char *rm[] = {"rm", "-rf", (char *)path, NULL};
+  pid_t pid;
+  if (!posix_spawnp(&pid, "rm", NULL, NULL, rm, environ)) waitpid(pid, NULL, 0);
+}
+
 int main(int argc, char **argv) {
-  const char *dir = "kernels", *command = "build/nereid", *device = "cpu";
+  const char *dir = "kernels", *command = "build/nereid", *device = "cpu", *target = NULL;
   bool json = false;
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--json")) json = true;
     else if (!strcmp(argv[i], "--device") && i + 1 < argc) device = argv[++i];
+    else if (!strcmp(argv[i], "--target") && i + 1 < argc) target = argv[++i];
     else if (!strcmp(argv[i], "--kernels") && i + 1 < argc) dir = argv[++i];
     else if (!strcmp(argv[i], "--command") && i + 1 < argc) command = argv[++i];
-    else return fprintf(stderr, "usage: %s [--device cpu] [--kernels DIR] [--command build/nereid] [--json]\n", argv[0]), 2;
+    else return fprintf(stderr, "usage: %s [--device cpu | --target sm_90a] [--kernels DIR] [--command build/nereid] [--json]\n", argv[0]), 2;
   }
   char cache[] = "/tmp/nereid-overhead-XXXXXX";
   if (!mkdtemp(cache) || setenv("NEREID_CACHE_DIR", cache, 1)) die(NULL);
+  if (target) {
+    measure_target(dir, target, json);
+    remove_folder(cache);
+    return 0;
+  }
   nereid_error *err = NULL;
   nereid_device *d;
   if (nereid_device_open(device, &d, &err) || nereid_alloc(d, 65536, &memory, &err)) die(err);
-  if (!json) printf("%-24s %12s %12s %12s %12s\n", "kernel", "to text ms", "compiler ms", "loaded ms", "peak KiB");
+  if (!json) printf("%-24s %12s %12s %12s %12s %6s\n", "kernel", "to text ms", "compiler ms", "loaded ms", "peak KiB", "warps");
   else printf("{\"kernels\":[");
   double worst_text = 0, worst_cc = 0, worst_loaded = 0, worst_peak = 0;
   for (int k = 0; k < KERNELS; k++) {
@@ -169,8 +230,8 @@ int main(int argc, char **argv) {
       peak = (double)info.peak_bytes / 1024;
       nereid_function_free(f), nereid_module_free(m);
     }
-    if (json) printf("%s{\"kernel\":\"%s\",\"text_ms\":%.3f,\"compiler_ms\":%.1f,\"loaded_ms\":%.1f,\"peak_kib\":%.0f}", k ? ",\n" : "", kernels[k].kernel, text_ms, cc_ms, loaded_ms, peak);
-    else printf("%-24s %12.2f %12.1f %12.1f %12.0f\n", kernels[k].kernel, text_ms, cc_ms, loaded_ms, peak), fflush(stdout);
+    if (json) printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s\",\"warps\":%d,\"text_ms\":%.3f,\"compiler_ms\":%.1f,\"loaded_ms\":%.1f,\"peak_kib\":%.0f}", k ? ",\n" : "", kernels[k].kernel, kernels[k].constexprs, kernels[k].warps, text_ms, cc_ms, loaded_ms, peak);
+    else printf("%-24s %12.2f %12.1f %12.1f %12.0f %6d  %s\n", kernels[k].kernel, text_ms, cc_ms, loaded_ms, peak, kernels[k].warps, kernels[k].constexprs), fflush(stdout);
     if (text_ms > worst_text) worst_text = text_ms;
     if (cc_ms > worst_cc) worst_cc = cc_ms;
     if (loaded_ms > worst_loaded) worst_loaded = loaded_ms;
@@ -186,8 +247,6 @@ int main(int argc, char **argv) {
   }
   nereid_free(d, memory);
   nereid_device_close(d);
-  char *rm[] = {"rm", "-rf", cache, NULL};
-  pid_t pid;
-  if (!posix_spawnp(&pid, "rm", NULL, NULL, rm, environ)) waitpid(pid, NULL, 0);
+  remove_folder(cache);
   return 0;
 }
