@@ -215,7 +215,7 @@ static int measure(Bench *b, nereid_device *d, Case *cases, int n, const char *s
   nereid_error *err = NULL;
   for (int i = 0; i < n; i++) list[i] = (nereid_bench_case){cases[i].bench, cases[i].count};
   nereid_bench_options o = b->options;
-  o.copy = true, o.progress = show_progress, o.progress_arg = b;
+  o.copy = true, o.copy_bytes = b->bytes, o.progress = show_progress, o.progress_arg = b;
   b->now = *size ? size : cases[0].label;
   if (nereid_bench_run(d, list, n, &o, results, &copy, &copy_bytes, &err)) return report_error(err);
   progress_clear();
@@ -352,7 +352,7 @@ const Verb verb_bench = {
     "  --json, --csv  instead of the table\n"
     "  --plot FILE.svg  draw it: over the sweep with logarithmic axes, else as bars\n"
     "  --all [FILE]   the tables of kernels/bench.txt, or FILE; --only TEXT: those whose title holds TEXT\n"
-    "  --bytes N      another size for `bytes` (of the last cache, between 2^26 and 2^29; 2^29 on cuda)\n\n"
+    "  --bytes N      another size for `bytes`, and for the copy's arrays (usual: the last cache's, between 2^26 and 2^29; 2^29 on cuda)\n\n"
     "Operations and bytes are counted by the compiler. GB/s: each byte of an argument counted once; of copy: that beside a copy in memory,\n"
     "measured in turn; queued: time a launch of many that do not wait for each other; ~: not exact, with the reason below the table.\n\n"
     "example: nereid bench kernels/softmax.py:softmax x_ptr=randn:f32[4096,781] out_ptr=like:x_ptr x_stride=781 out_stride=781 n_cols=781 \\\n"

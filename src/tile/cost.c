@@ -400,6 +400,46 @@ static void walk_axis_of_grid(Walk *w, int axis, int32_t at[3], int64_t *sum, bo
   walk_between(w, axis, at, 0, low, n - 1, high, sum);
 }
 
+/* ---- what addresses, masks and control depend on ---- */
+
+static void need(bool *needed, const Value *v) {
+  if (needed[v->id]) return;
+  needed[v->id] = true;
+  const Op *def = v->def, *parent = v->block ? v->block->parent : NULL;
+  int i = v->index;
+  if (def && def->code == OP_FOR) {
+    need(needed, def->in[3 + i]), need(needed, def->body[0]->last->in[i]);
+  } else if (def && def->code == OP_IF) {
+    for (int b = 0; b < 2; b++)
+      if (def->body[b]) need(needed, def->body[b]->last->in[i]);
+  } else if (def && def->code == OP_WHILE) {
+    need(needed, def->body[0]->last->in[1 + i]);
+  } else if (def && op_info[def->code].effect == EFFECT_PURE && !def->body[0] && def->code != OP_DOT) {
+    for (int k = 0; k < def->in_count; k++) need(needed, def->in[k]);
+  } else if (parent && parent->code == OP_FOR && i > 0) {
+    need(needed, parent->in[2 + i]), need(needed, parent->body[0]->last->in[i - 1]);
+  } else if (parent && parent->code == OP_WHILE) {
+    if (v->block == parent->body[1]) need(needed, parent->body[0]->last->in[1 + i]);
+    else need(needed, parent->in[i]), need(needed, parent->body[1]->last->in[i]);
+  }
+}
+
+static void need_operands(Op *op, void *needed) {
+  int count = 0, mask = -1;
+  switch (op->code) {
+  case OP_LOAD: count = 1, mask = 1; break;
+  case OP_STORE:
+  case OP_ATOMIC_RMW: count = 1, mask = 2; break;
+  case OP_ATOMIC_CAS:
+  case OP_IF:
+  case OP_CONDITION: count = 1; break;
+  case OP_FOR: count = 3; break;
+  default: break;
+  }
+  for (int i = 0; i < count; i++) need(needed, op->in[i]);
+  if (mask > 0 && mask < op->in_count) need(needed, op->in[mask]);
+}
+
 /* ---- the whole ---- */
 
 static void begin(Walk *w, const uint64_t *args) {
@@ -437,6 +477,9 @@ TileCost *tile_cost(Func *f, const uint64_t *args, const int32_t grid[3]) {
   Walk w = {.args = n, .width = COST_KINDS + 2 * (n + 1), .out = NEW(a, TileCost)};
   w.k.f = f;
   w.k.of = NEW_N(a, Known, f->value_count + 1);
+  bool *needed = NEW_N(a, bool, f->value_count + 1);
+  tile_walk(f->body, need_operands, needed);
+  w.k.needed = needed;
   w.k.room = NEW_N(a, int64_t *, f->value_count + 1);
   memcpy(w.k.grid, grid, sizeof w.k.grid);
   w.touched[0] = NEW_N(a, Touched, n + 1), w.touched[1] = NEW_N(a, Touched, n + 1);

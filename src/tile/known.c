@@ -62,7 +62,7 @@ void known_set(Knower *k, const Value *v, const Known *x) {
 const int64_t *known_elements(Knower *k, const Known *x, const Type *t, int slot) {
   int64_t n = type_numel(t);
   if (x->form == FORM_DENSE) return x->dense;
-  if (x->form == FORM_UNKNOWN || n > DENSE_MOST || k->steps > k->budget) return NULL;
+  if (x->form == FORM_UNKNOWN || n > DENSE_MOST || k->steps > k->budget || k->skips_elements) return NULL;
   k->steps += n / 4;
   int64_t *out = room_for(k, &k->scratch[slot], DENSE_MOST);
   int32_t at[MAX_RANK] = {0};
@@ -82,7 +82,7 @@ const int64_t *known_elements(Knower *k, const Known *x, const Type *t, int slot
 /* Where the elements of v's new dense form go; NULL when it may not have one. */
 static int64_t *dense_result(Knower *k, const Value *v, Known *x) {
   int64_t n = type_numel(v->type);
-  if (n > DENSE_MOST || k->steps > k->budget) return NULL;
+  if (n > DENSE_MOST || k->steps > k->budget || k->skips_elements) return NULL;
   k->steps += n;
   x->form = FORM_DENSE;
   return x->dense = room_for(k, &k->room[v->id], n);
@@ -354,6 +354,7 @@ void known_op(Knower *k, const Op *op) {
   const Type *t = op->out[0]->type;
   Known r = known_unknown(t);
   int from[MAX_RANK];
+  k->skips_elements = !k->needed[op->out[0]->id];
   switch (op->code) {
   case OP_CONST:
     if (is_int(t)) r = known_int(t, op->attr[0]);
@@ -380,7 +381,7 @@ void known_op(Knower *k, const Op *op) {
     break;
   case OP_RESHAPE: reshape(k, op, &r); break;
   case OP_HINT:
-  case OP_RELAYOUT: known_set(k, op->out[0], known_of(k, op->in[0])); return;
+  case OP_RELAYOUT: known_set(k, op->out[0], known_of(k, op->in[0])); k->skips_elements = false; return;
   case OP_CONVERT:
   case OP_BITCAST: convert(k, op, &r); break;
   case OP_ADDPTR: add_pointer(k, op, &r); break;
@@ -398,5 +399,6 @@ void known_op(Knower *k, const Op *op) {
         op->code == OP_MATH || op->code == OP_CMP)
       elementwise(k, op, &r);
   }
+  k->skips_elements = false;
   *known_of(k, op->out[0]) = r;
 }

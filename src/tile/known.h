@@ -30,6 +30,8 @@ typedef struct Knower { /* one walk */
   Known *of;               /* per value id */
   int64_t **room;          /* per value id: its dense elements' memory, kept */
   int64_t *scratch[3];     /* DENSE_MOST each, once needed */
+  const bool *needed;      /* per value id: an address, a mask or control depends on it; of others no elements are computed */
+  bool skips_elements;     /* what is computed now is not needed */
   int32_t program[3], grid[3];
   int64_t steps, budget;   /* elements computed or operations walked; dense tiles are given up beyond the budget */
 } Knower;
