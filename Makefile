@@ -12,7 +12,8 @@ LIB_SRC  = $(sort $(foreach p,$(PARTS),$(wildcard src/$(p)/*.c)))
 LIB_OBJ  = $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 # Text files that the library carries inside: each becomes $(BUILD)/gen/NAME.inc, a C string literal.
-EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
+SUPPORT  = $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
+EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(SUPPORT)
 
 .PHONY: all lib unit test gpu-tests demo bench clean help shared examples install uninstall
 all: $(BUILD)/nereid $(BUILD)/libnereid.a shared
@@ -36,7 +37,7 @@ $(BUILD)/gen/prelude.py.inc: src/front/prelude.py
 	$(embed)
 $(BUILD)/gen/mathfn.h.inc: src/base/mathfn.h
 	$(embed)
-$(BUILD)/gen/%.inc: src/cpu/support/%
+$(SUPPORT): $(BUILD)/gen/%.inc: src/cpu/support/%
 	$(embed)
 
 # Unit tests: tests/unit/test_X.c links with the library and cmocka.
