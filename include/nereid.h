@@ -115,12 +115,12 @@ NEREID_API nereid_status nereid_synchronize(nereid_device *d, nereid_error **err
 /* ---- streams and events ---------------------------------------------------------------------------------------------------
  *
  * An order of launches and copies: those in one stream follow each other, those in different streams may run side by side. NULL is the
- * device's default stream (of CUDA: the legacy one). On cpu and interp whatever is asked has been done when the call returns, so
+ * device's default stream (of CUDA: the legacy one). On cpu, interp and sim whatever is asked has been done when the call returns, so
  * that a program with streams runs there too. */
 typedef struct nereid_stream nereid_stream;
 NEREID_API nereid_status nereid_stream_create(nereid_device *d, nereid_stream **out, nereid_error **error);
 /* The caller's own CUstream (a cudaStream_t is one), which must outlive it; nereid_stream_destroy leaves that stream alone. It may be
- * capturing a CUDA graph: a warm launch (see nereid_run) is captured as one kernel node. cpu and interp take any handle for nothing. */
+ * capturing a CUDA graph: a warm launch (see nereid_run) is captured as one kernel node. cpu, interp and sim take any handle for nothing. */
 NEREID_API nereid_status nereid_stream_wrap(nereid_device *d, void *native, nereid_stream **out, nereid_error **error);
 NEREID_API void *nereid_stream_native(const nereid_stream *s); /* the CUstream; NULL on other devices */
 NEREID_API void nereid_stream_destroy(nereid_stream *s);       /* what is in it still runs */
