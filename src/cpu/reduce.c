@@ -166,15 +166,29 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
       for (int k = 0; k < parts; k++) write_result(n, op, k, map, acc[k]);
     return;
   }
+  /* An infinity to begin with hides that nothing but NaN came: lanes that saw a number are marked. */
+  bool marks = identity && (f->code == OP_MAX || f->code == OP_MIN) && dtype_is_float(d[0]) && !f->attr[0];
+  const char *seen = text(e, "r%d_seen", op->out[0]->id), *held = held_name(d[0]);
+  const char *lanes_there = n->width < 16 ? text(e, "nd_first(%s - %s)", width, iv) : NULL;
+  if (marks && n->pass == 0 && n->copy == 0) put(n, &n->at[outer], outer, "nd_mask %s = {0};", seen);
   /* Where no mask holds, what all lanes add is often nothing. */
   if (n->mode == REST && identity && parts == 1 && x[0]->level == 0) {
     const char *zero = literal(e, held_dtype(d[0]), 0, 0);
-    if (!strcmp(x[0]->name, identity) || (f->code == OP_ADD && !strcmp(x[0]->name, zero))) return;
+    if (!strcmp(x[0]->name, identity) || (f->code == OP_ADD && !strcmp(x[0]->name, zero))) {
+      if (marks) put(n, b, level, "%s |= %s;", seen, lanes_there ? lanes_there : "nd_first(ND_VL)");
+      return;
+    }
+  }
+  const char *marked = NULL;
+  if (marks) {
+    marked = fresh_name(e, NULL);
+    put(n, b, level, "const nd_%sv %s = %s;", held, marked, as_vector(n, x[0]));
+    put(n, b, level, lanes_there ? "%s |= nd_eq_%sv(%s, %s) & %s;" : "%s |= nd_eq_%sv(%s, %s);", seen, held, marked, marked, lanes_there);
   }
   if (n->copy > 0) { /* an accumulator of its own, added to the first at the end */
     const char *own = text(e, "r%d_0_%d", op->out[0]->id, n->copy);
     acc[0] = text(e, "r%d_0", op->out[0]->id);
-    in[0] = as_vector(n, x[0]);
+    in[0] = marked ? marked : as_vector(n, x[0]);
     put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d[0]), own, splat_text(e, d[0], identity));
     combine(n, b, level, op, &own, in, true, true, out);
     assign_all(n, b, level, 1, &own, out);
@@ -184,7 +198,7 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
   }
   for (int k = 0; k < parts; k++) {
     acc[k] = text(e, "r%d_%d", op->out[0]->id, k);
-    in[k] = as_vector(n, x[k]);
+    in[k] = marked ? marked : as_vector(n, x[k]);
     if (n->pass == 0) {
       quote_source(e, &n->at[outer], e->indent + 1 + outer, op->span);
       put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d[k]), acc[k],
@@ -218,7 +232,8 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
   Buf *after = &n->after[outer];
   const char *lanes = f && identity ? lanes_function(f, d[0]) : NULL;
   if (lanes) {
-    write_result(n, op, 0, map, text(e, "nd_%s_%sv(%s)", lanes, held_name(d[0]), acc[0]));
+    const char *all = text(e, "nd_%s_%sv(%s)", lanes, held_name(d[0]), acc[0]);
+    write_result(n, op, 0, map, marks ? text(e, "nd_any(%s) ? %s : %s", seen, all, literal(e, held_dtype(d[0]), 0, NAN)) : all);
     return;
   }
   if (n->width >= 16 || identity) {

@@ -149,6 +149,31 @@ static void test_simple_reduces(void **state) {
   }
 }
 
+/* max and min pass NaN over; of nothing but NaN they are NaN, not the infinity that they begin with. The first n elements are loaded or not, the
+ * rest is NaN or an infinity. */
+static void test_reduces_of_nan(void **state) {
+  (void)state;
+  static const int sizes[] = {2, 4, 16, 64, 256};
+  for (int w = 0; w < 5; w++)
+    for (int other = 0; other < 2; other++) {
+      int n = sizes[w];
+      Buf b = {0};
+      buf_printf(&b, "kernel @k(%%x: *f32, %%o: *f32, %%n: i32) {\n  %%i = arange {start=0, end=%d} : i32[%d]\n  %%sn = splat %%n : i32[%d]\n  %%m = cmp %%i, %%sn {pred=lt} : i1[%d]\n", n, n, n, n);
+      buf_printf(&b, "  %%s = splat %%x : *f32[%d]\n  %%p = addptr %%s, %%i : *f32[%d]\n  %%rest = const {value=%s} : f32[%d]\n  %%a = load %%p, %%m, %%rest : f32[%d]\n", n, n, other ? "-inf" : "nan", n, n);
+      buf_printf(&b, "  %%d = sub %%a, %%a : f32[%d]\n  %%z = div %%d, %%d : f32[%d]\n", n, n); /* NaN everywhere */
+      static const char *const what[] = {"a", "z"}, *const ops[] = {"max", "min"};
+      for (int k = 0; k < 4; k++)
+        buf_printf(&b, "  %%r%d = reduce %%%s {axis=0} : f32 do (%%u%d: f32, %%v%d: f32) {\n    %%w%d = %s %%u%d, %%v%d : f32\n    yield %%w%d\n  }\n"
+                       "  %%k%d = const {value=%d} : i32\n  %%q%d = addptr %%o, %%k%d : *f32\n  store %%q%d, %%r%d\n",
+                   k, what[k / 2], k, k, k, ops[k % 2], k, k, k, k, k, k, k, k, k);
+      buf_puts(&b, "}\n");
+      for (int64_t count = 0; count <= n; count += count ? n : 1)
+        for (int optimize = 0; optimize < 2; optimize++)
+          cpu_check(&(CpuCase){.ir = b.at, .count = 256, .ints = (int64_t[]){count}, .optimize = optimize});
+      buf_destroy(&b);
+    }
+}
+
 /* argmax with the lower index on ties: a body of six operations on pairs. */
 #define ARGMAX(N) \
   ONE(N, "f32") \
@@ -452,7 +477,7 @@ int main(void) {
       cmocka_unit_test(test_softmax),
       cmocka_unit_test(test_views),
       cmocka_unit_test(test_turned),
-      cmocka_unit_test(test_simple_reduces),
+      cmocka_unit_test(test_simple_reduces), cmocka_unit_test(test_reduces_of_nan),
       cmocka_unit_test(test_pair_reduces),
       cmocka_unit_test(test_axes),
       cmocka_unit_test(test_matmul),
