@@ -7,7 +7,7 @@ WARN     = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -Iinclude -Isrc -I$(BUILD)/gen -fPIC -fvisibility=hidden -MMD -MP -pthread
 LIBS     = -lm -ldl -pthread
 
-PARTS    = base syntax tile front interp cpu layout gpu runtime
+PARTS    = base prof syntax tile front interp cpu layout gpu runtime
 LIB_SRC  = $(sort $(foreach p,$(PARTS),$(wildcard src/$(p)/*.c)))
 LIB_OBJ  = $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))

@@ -1,0 +1,63 @@
+/* prof: what is made of a trace. One file a view; each reads the trace from its beginning, in one or two passes, and keeps in memory
+ * what it shows, not the trace. `out` is any stream; a view returns 0, or 1 with a message in `why` (a failed write is found by the caller
+ * with ferror). */
+#ifndef NEREID_PROF_PROF_H
+#define NEREID_PROF_PROF_H
+
+#include <stdio.h>
+
+#include "prof/trace.h"
+
+typedef struct ViewOptions {
+  const char *sort; /* table: "cuda_total", "self_cuda", "cpu_total", "self_cpu", "calls", "name"; NULL: self_cuda where a GPU ran, else self_cpu */
+  int rows;         /* table, tree: at most; 0: all */
+  int width;        /* of a name's column; 0: 60 */
+  bool json;        /* table, tree, advice: as JSON */
+  bool shapes;      /* table: kernels by shapes too */
+  const char *metrics; /* tree: "time/ms,tflop/s,gbyte/s"; NULL: these, where known */
+  const char *title;
+} ViewOptions;
+
+int view_table(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);    /* table.c: as PyTorch's profiler prints it */
+int view_tree(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);     /* tree.c: scopes, as Proton's viewer prints them */
+int view_hatchet(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);  /* tree.c: the JSON that Proton's viewer opens */
+int view_chrome(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);   /* chrome.c: Chrome's trace format, for Perfetto */
+int view_html(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);     /* page.c: one self-contained page with the timeline */
+int view_folded(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);   /* flame.c: "a;b;c weight" lines, of CPU samples */
+int view_flame(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);    /* flame.c: SVG; CPU time by stack */
+int view_folded_gpu(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);
+int view_flame_gpu(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]); /* flame.c: GPU time by scope and kernel */
+int view_advice(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);   /* advice.c: what is wrong, in words, with evidence */
+
+/* ---- names.c ---- */
+/* A function's name for people: demangled (libstdc++ or libc++abi where one is found, opened at run time, else as it is), template arguments and
+ * parameter lists shortened to `width` characters so that what differs stays. Into out; returns out. */
+char *name_legible(const char *name, int width, char *out, size_t size);
+
+/* ---- symbols.c: from addresses of samples to functions ---- */
+typedef struct Symbols Symbols;
+Symbols *symbols_create(void);
+void symbols_add(Symbols *s, uint32_t process, const char *path, uint64_t base, uint64_t size, uint64_t offset); /* of TRACE_MODULE events */
+/* The function at an address ("name", "python: f (file.py)" from /tmp/perf-PID.map, "[libfoo.so]", "[unknown]"); lives as long as s. */
+const char *symbols_name(Symbols *s, uint32_t process, uint64_t address);
+void symbols_free(Symbols *s);
+
+/* ---- cupti.c: CUDA's activity of this process, into a trace ------------------------------------------------------------------------ */
+typedef struct CuptiSession CuptiSession;
+typedef struct CuptiOptions {
+  bool runtime_api, driver_api; /* CALL events of either; launches are joined with kernels in any case */
+  bool memory, nvtx;
+} CuptiOptions;
+/* Opens libcupti: $NEREID_CUPTI, one that is in the process already, then where CUDA and PyTorch keep it. NULL: why says what is missing or that
+ * another profiler is attached, and what to do. One session a process. */
+CuptiSession *cupti_start(TraceWriter *w, const CuptiOptions *o, char why[500]);
+void cupti_pause(CuptiSession *c, bool paused);
+void cupti_flush(CuptiSession *c); /* waits until what has run is in the trace */
+void cupti_stop(CuptiSession *c);  /* flushes; CUPTI is left as it was found */
+
+/* ---- sampler.c: stacks of this process's threads, by CPU time, into a trace ----------------------------------------------------------- */
+typedef struct Sampler Sampler;
+Sampler *sampler_start(TraceWriter *w, int hz, char why[300]); /* NULL: why */
+void sampler_stop(Sampler *s);
+
+#endif
