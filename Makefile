@@ -78,10 +78,10 @@ $(BUILD)/tests/gpu/%: tests/gpu/%.c $(BUILD)/libnereid.a
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -O2 -o $@ $< $(BUILD)/libnereid.a $(LIBS)
-demo: $(BUILD)/nereid $(BUILD)/bench/cpu
-	@$(BUILD)/bench/cpu --quick
-bench: $(BUILD)/bench/cpu
-	$(BUILD)/bench/cpu
+demo: $(BUILD)/nereid $(BUILD)/bench/demo
+	@$(BUILD)/bench/demo --quick
+bench: $(BUILD)/bench/demo
+	$(BUILD)/bench/demo
 
 # The programs of examples/, as a user of the library would build them.
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
