@@ -138,6 +138,16 @@ NEREID_API nereid_status nereid_event_elapsed(nereid_event *start, nereid_event 
 /* What comes into s from now on waits until e has passed. */
 NEREID_API nereid_status nereid_stream_wait(nereid_device *d, nereid_stream *s, nereid_event *e, nereid_error **error);
 
+/* What goes into a stream, recorded once and launched as one: the device goes from one kernel to the next without the host. Between begin and end nothing
+ * is done; kernels must have been compiled before (nereid_compile), and pointers, numbers and grids are those of the recording. On CUDA a CUDA graph; on
+ * cpu, interp and sim a list that is gone through. s: not NULL. A graph may be launched in any stream of its device, any number of times, one at a time; it
+ * holds until the modules of its kernels are freed: synchronize before that. */
+typedef struct nereid_graph nereid_graph;
+NEREID_API nereid_status nereid_graph_begin(nereid_device *d, nereid_stream *s, nereid_error **error);
+NEREID_API nereid_status nereid_graph_end(nereid_device *d, nereid_stream *s, nereid_graph **out, nereid_error **error); /* also ends a recording that went wrong */
+NEREID_API nereid_status nereid_graph_launch(nereid_graph *g, nereid_stream *s, nereid_error **error);
+NEREID_API void nereid_graph_free(nereid_graph *g);
+
 /* Copies in a stream. The host's memory must stay as it is until the stream has come so far; from memory of nereid_alloc_host the host goes
  * on at once, from other memory the call may take as long as the copy. */
 NEREID_API nereid_status nereid_copy_to_device_async(nereid_device *d, nereid_stream *s, void *dst, const void *host, int64_t bytes,
@@ -332,6 +342,98 @@ NEREID_API nereid_status nereid_bench_run(nereid_device *d, const nereid_bench_c
 NEREID_API int64_t nereid_bench_bytes(const nereid_device *d);
 /* The figures of `count` numbers, which are put in order. */
 NEREID_API nereid_times nereid_times_of(double *samples, int count);
+
+/* ---- reports ------------------------------------------------------------------------------------------------------------------
+ *
+ * What a launch will ask of a GPU, found without one: from the compiled kernel and the rules of the target's multiprocessors. */
+
+/* How many blocks of a kernel a multiprocessor holds at once, and what keeps it from holding more (the rules of CUDA's occupancy calculator). */
+typedef struct nereid_occupancy {
+  int blocks;                  /* 0: not even one fits */
+  int by_registers, by_shared, by_warps, by_blocks; /* the blocks that each of these alone would allow */
+  const char *limit;           /* the scarcest: "registers", "shared memory", "warps" or "blocks"; static */
+  int warps, max_warps;        /* resident, and the most there can be */
+  double occupancy;            /* warps / max_warps */
+  int registers_granted;       /* registers of a block, as they are handed out */
+  int shared_granted;          /* bytes of a block, likewise: with what the driver reserves */
+} nereid_occupancy;
+/* Arithmetic alone: microseconds at most. target as for nereid_inspect. registers: of a thread; 0: not known, no limit. shared_bytes: of a
+ * block. A launch of a kernel that does not fit (blocks 0) fails; one whose warps or registers are past any block's is no error here. */
+NEREID_API nereid_status nereid_occupancy_of(const char *target, int registers, int shared_bytes, int num_warps, nereid_occupancy *out,
+                                             nereid_error **error);
+
+/* Accesses of one kind on one source line. Counts are of the whole launch. */
+typedef struct nereid_report_access {
+  const char *file, *text;     /* of the line; "" when there is none */
+  int line;                    /* 0: none */
+  const char *what;            /* "load", "store", "atomic"; static */
+  bool shared;                 /* of shared memory: its conversions of layouts, reductions and the like; else of global memory */
+  const char *buffer;          /* shared: what for; else "" */
+  int bytes;                   /* that one thread accesses at once */
+  int count;                   /* how often it stands in the kernel's code */
+  bool masked, in_loop;
+  bool known;                  /* false: data decides on addresses, masks or how often; then counted as if all data were zeros */
+  int64_t requests;            /* by a warp, with one thread of it at least */
+  int64_t lanes;               /* threads that took part, of all requests */
+  int64_t sectors, ideal_sectors; /* global: pieces of 32 bytes that are asked for; and that the same threads would need, had each bytes of its
+                                  own that lie side by side from a sector's beginning */
+  int64_t wavefronts, ideal_wavefronts; /* shared: passes over the 32 banks; and without conflicts. (wavefronts - ideal) are bank conflicts */
+} nereid_report_access;
+
+/* Instructions of one class, as warps issue them. */
+typedef struct nereid_report_class { const char *name; int64_t warps; } nereid_report_class;
+
+/* The least time that the launch takes by one measure. */
+typedef struct nereid_report_time {
+  const char *bound;           /* "memory", "L2", "L1 and shared memory", "fp32", "tensor", ..., "issue", "latency", "launch"; static */
+  double ns;
+  char why[96];                /* "201.3 MB at 4800 GB/s" */
+} nereid_report_time;
+
+typedef struct nereid_report {
+  const char *kernel, *target;
+  int num_warps, num_stages;
+  int registers, spill_bytes, stack_bytes; /* of a thread, from ptxas; registers 0: there is no ptxas */
+  int shared_bytes;                        /* of a block */
+  nereid_occupancy occupancy;
+  const char *machine;                     /* whose multiprocessors, clock and bandwidth: "H200", ... or "as given" */
+  int multiprocessors;
+  double clock_mhz, memory_gbs;
+  int64_t grid[3], programs;
+  double waves;                            /* programs over what all multiprocessors hold at once */
+  double tail_waste;                       /* the share of (waves rounded up) in which multiprocessors stand idle */
+  /* What follows is not filled with occupancy_only. */
+  bool counted;
+  int64_t programs_walked;                 /* of the grid; the others count as those between which they lie */
+  bool exact;                              /* no data decides on an address, mask or loop, and no program was counted for others that may differ */
+  int access_count, class_count, time_count;
+  const nereid_report_access *accesses;    /* by line; those of global memory first */
+  const nereid_report_class *classes;      /* of lane IR: ptxas makes about as many instructions of it */
+  int64_t warp_instructions;               /* all of them */
+  int64_t divergent;                       /* branches that not all threads of a warp took alike */
+  double active_lanes;                     /* of 32: the mean over all instructions */
+  nereid_cost cost;
+  double intensity;                        /* cost.flops over cost's distinct bytes */
+  const nereid_report_time *times;         /* the longest first: what bounds it */
+  const char *bound;                       /* times[0].bound */
+  const char *remarks;                     /* what was not exact and where, and what to do about what is bad; a line each; "" when there is none */
+} nereid_report;
+
+typedef struct nereid_report_options {
+  const char *target;          /* NULL: "sm_90a"; as for nereid_inspect */
+  bool occupancy_only;         /* compile, and leave out what needs the program's walk */
+  int multiprocessors;         /* 0: as many as a typical machine of the target has, or the device that target names */
+  double clock_mhz, memory_gbs; /* 0: likewise */
+} nereid_report_options;
+
+/* Nothing is run and no memory touched: pointers may be stand-ins, aligned as the real ones. *out is freed with nereid_report_free. A grid may be
+ * NULL with occupancy_only. A kernel of CUDA C has occupancy alone; with more asked: NEREID_UNSUPPORTED. */
+NEREID_API nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                              const nereid_options *options, const nereid_report_options *how, nereid_report **out,
+                                              nereid_error **error);
+NEREID_API void nereid_report_free(nereid_report *r);
+/* As `nereid inspect --report` prints it, or as one JSON object. *text is malloc'ed. */
+NEREID_API nereid_status nereid_report_text(const nereid_report *r, bool json, char **text, nereid_error **error);
 
 /* ---- profiles -----------------------------------------------------------------------------------------------------------------
  *

@@ -16,6 +16,20 @@
 
 /* ---- target.c: one table -------------------------------------------------------------------------------------------- */
 
+/* A multiprocessor of a target, and the machine that most have. Rates: multiply-adds a cycle. */
+typedef struct GpuMachine {
+  int max_warps, max_blocks; /* resident */
+  int shared_bytes;          /* of all blocks, with what is reserved */
+  int fp32, fp16, fp64, tensor;
+  const char *name;          /* "H200" */
+  int multiprocessors, clock_mhz, memory_gbs, l2_mib;
+} GpuMachine;
+/* The same on all: registers of a multiprocessor, of the most that a thread has, how they are handed out to a warp, and by how many
+ * partitions; of shared memory, how it is handed out, and what the driver takes of each block's; the warp schedulers; results a cycle of the
+ * special functions (exp2, rsqrt, ...); bytes a cycle from L1 or shared memory, and from L2. */
+enum { GPU_REGISTERS = 65536, GPU_MOST_REGISTERS = 255, GPU_REGISTER_UNIT = 256, GPU_PARTITIONS = 4, GPU_SHARED_UNIT = 128, GPU_SHARED_RESERVED = 1024,
+       GPU_SCHEDULERS = 4, GPU_SPECIAL_RATE = 16, GPU_L1_BYTES = 128, GPU_L2_BYTES = 64, GPU_MOST_WARPS = 32 };
+
 typedef struct GpuTarget {
   const char *name;          /* "sm_90a" */
   int sm;                    /* 90 */
@@ -27,10 +41,21 @@ typedef struct GpuTarget {
   bool has_fp8;              /* cvt to and from e4m3x2, e5m2x2 (sm_89) */
   bool has_bf16_atomics;     /* sm_90 */
   bool has_redux_f32;        /* sm_100a */
+  GpuMachine machine;
 } GpuTarget;
 extern const GpuTarget gpu_targets[]; /* ends with name NULL */
 const GpuTarget *gpu_target_find(const char *name); /* NULL when there is none */
 const GpuTarget *gpu_target_for(int sm);            /* the best for a device of compute capability sm/10; NULL: too old */
+
+/* ---- occupancy.c -------------------------------------------------------------------------------------------------------- */
+
+typedef struct GpuOccupancy {
+  int by_registers, by_shared, by_warps, by_blocks, blocks; /* of a multiprocessor */
+  const char *limit;
+  int registers, shared_bytes;                              /* a block's, as handed out */
+} GpuOccupancy;
+/* registers: of a thread; 0: not known. */
+GpuOccupancy gpu_occupancy(const GpuTarget *t, int registers, int shared_bytes, int num_warps);
 
 /* ---- what device_print and device_assert leave, and programs that are listed -------------------------------------------- */
 

@@ -196,7 +196,9 @@ static nereid_status check_pass(const Inspection *in, nereid_error **error) {
 }
 
 /* A device's name stands for the code that it runs: `sim` for sm_90a's, `sim:sm_80`, `cuda:1` for that of the GPU that is there. NULL: none. */
-static const GpuTarget *target_of_device(const char *name) {
+const GpuTarget *target_named(const char *name) {
+  const GpuTarget *t = gpu_target_find(name);
+  if (t) return t;
   if (!strcmp(name, "sim")) return gpu_target_find(default_target);
   if (!strncmp(name, "sim:", 4)) return gpu_target_find(name + 4);
   enum { MOST = 64 };
@@ -210,8 +212,7 @@ static const GpuTarget *target_of_device(const char *name) {
 static nereid_status choose_target(Inspection *in, const char *name, const DeviceKind **kind, nereid_error **error) {
   bool gpu_stage = in->stage > STAGE_C || is_gpu_pass(in->options->dump_after), host = !name || !strcmp(name, "host");
   *kind = &device_cpu;
-  if (!host) in->target = gpu_target_find(name);
-  if (!host && !in->target) in->target = target_of_device(name);
+  if (!host) in->target = target_named(name);
   if (host && gpu_stage) in->target = gpu_target_find(default_target);
   if (!host && !in->target) {
     *kind = device_kind_find(name, strcspn(name, ":"));

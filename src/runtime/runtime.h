@@ -84,6 +84,10 @@ typedef struct AsyncKind {
   nereid_status (*fill)(nereid_device *d, void *stream, void *dst, int value, int64_t bytes, nereid_error **error);
   nereid_status (*host_alloc)(nereid_device *d, int64_t bytes, void **out, nereid_error **error);
   void (*host_free)(nereid_device *d, void *p);
+  nereid_status (*graph_begin)(nereid_device *d, void *stream, nereid_error **error);
+  nereid_status (*graph_end)(nereid_device *d, void *stream, void **out, nereid_error **error);
+  nereid_status (*graph_launch)(nereid_device *d, void *graph, void *stream, nereid_error **error);
+  void (*graph_free)(nereid_device *d, void *graph);
 } AsyncKind;
 
 struct DeviceKind {
@@ -304,11 +308,25 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
                           const nereid_options *options, bool (*step)(void *, InterpFrame *, const Op *),
                           void *step_arg, nereid_error **error);
 
+/* ---- inspect.c -----------------------------------------------------------------------------------------------------
+ */
+
+const GpuTarget *target_named(const char *name); /* a target's name, or a GPU device's; NULL: there is none */
+
 /* ---- stream.c ------------------------------------------------------------------------------------------------------
  */
 
-/* The handle of a stream that d's launches may go to; s may be NULL. */
+/* The handle of a stream that d's launches may go to; s may be NULL. Of a device without an AsyncKind: its Recording, or NULL. */
 nereid_status stream_handle(const nereid_device *d, const nereid_stream *s, void **out, nereid_error **error);
+
+/* ---- graph.c -------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct Recording Recording; /* what goes into a stream of a device without an AsyncKind, while it is recorded */
+void stream_set_recording(nereid_stream *s, Recording *r); /* stream.c; NULL: none any more */
+nereid_status graph_record_launch(Recording *r, const Launch *l, nereid_error **error);
+nereid_status graph_record_copy(Recording *r, void *to, const void *from, int64_t bytes, bool to_host, nereid_error **error);
+nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int64_t bytes, nereid_error **error);
 
 /* "message, in program (0, 0, 0), element [3, 4]" */
 void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index);
