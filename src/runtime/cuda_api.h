@@ -21,6 +21,8 @@ typedef struct CUmod_st *CuModule;
 typedef struct CUfunc_st *CuFunction;
 typedef struct CUstream_st *CuStream;
 typedef struct CUevent_st *CuEvent;
+typedef struct CUgraph_st *CuGraph;
+typedef struct CUgraphExec_st *CuGraphExec;
 
 /* X(field, symbol, needed, arguments): a driver without a needed one is too old for us. */
 #define CUDA_FUNCTIONS(X)                                                                                              \
@@ -69,6 +71,12 @@ typedef struct CUevent_st *CuEvent;
   X(stream_synchronize, "cuStreamSynchronize", 1, (CuStream s))                                                        \
   X(stream_wait, "cuStreamWaitEvent", 1, (CuStream s, CuEvent e, unsigned flags))                                      \
   X(stream_capturing, "cuStreamIsCapturing", 1, (CuStream s, int *status))                                             \
+  X(capture_begin, "cuStreamBeginCapture_v2", 0, (CuStream s, int mode))                                               \
+  X(capture_end, "cuStreamEndCapture", 0, (CuStream s, CuGraph *out))                                                  \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags", 0, (CuGraphExec *out, CuGraph g, unsigned long long flags))      \
+  X(graph_launch, "cuGraphLaunch", 0, (CuGraphExec g, CuStream s))                                                     \
+  X(graph_destroy, "cuGraphDestroy", 0, (CuGraph g))                                                                   \
+  X(graph_exec_destroy, "cuGraphExecDestroy", 0, (CuGraphExec g))                                                      \
   X(event_create, "cuEventCreate", 1, (CuEvent *out, unsigned flags))                                                  \
   X(event_destroy, "cuEventDestroy_v2", 1, (CuEvent e))                                                                \
   X(event_record, "cuEventRecord", 1, (CuEvent e, CuStream s))                                                         \
@@ -96,6 +104,7 @@ enum { CU_POINTER_MEMORY_TYPE = 2 };
 enum { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE = 2 };
 enum { CU_JIT_INFO_LOG = 3, CU_JIT_INFO_SIZE = 4, CU_JIT_ERROR_LOG = 5, CU_JIT_ERROR_SIZE = 6 };
 enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };
+enum { CU_CAPTURE_RELAXED = 2 }; /* other threads, and calls of ours that touch no stream, go on */
 
 enum { /* CUresult */
   CU_INVALID_VALUE = 1,

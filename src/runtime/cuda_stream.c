@@ -95,6 +95,42 @@ static void host_free(nereid_device *d, void *p) {
   cuda_leave(c, entered);
 }
 
+/* ---- graphs ---- */
+
+static nereid_status graph_begin(nereid_device *d, void *stream, nereid_error **error) {
+  const CudaApi *api = &((Cuda *)d->state)->api;
+  if (!api->capture_begin || !api->capture_end || !api->graph_instantiate || !api->graph_launch || !api->graph_destroy || !api->graph_exec_destroy)
+    return error_set(error, NEREID_UNSUPPORTED, "it takes a driver of CUDA 11.4 or later", "this NVIDIA driver has no CUDA graphs");
+  IN_CONTEXT(d, c->api.capture_begin(stream, CU_CAPTURE_RELAXED), "the stream cannot be recorded");
+}
+
+/* A capture that something has made invalid ends here with the driver's reason. */
+static nereid_status graph_end(nereid_device *d, void *stream, void **out, nereid_error **error) {
+  Cuda *c = d->state;
+  CudaEntered entered;
+  CuGraph graph = NULL;
+  CuGraphExec exec = NULL;
+  CuResult r = cuda_enter(c, &entered);
+  if (!r && !c->api.capture_end) r = CU_NOT_SUPPORTED;
+  if (!r) r = c->api.capture_end(stream, &graph);
+  if (!r) r = c->api.graph_instantiate(&exec, graph, 0);
+  if (graph) c->api.graph_destroy(graph);
+  cuda_leave(c, entered);
+  *out = exec;
+  return r ? cuda_error(c, r, error, "what the stream recorded cannot be made a graph") : NEREID_OK;
+}
+
+static nereid_status graph_launch(nereid_device *d, void *graph, void *stream, nereid_error **error) {
+  IN_CONTEXT(d, c->api.graph_launch(graph, stream), "the graph cannot be launched");
+}
+
+static void graph_free(nereid_device *d, void *graph) {
+  Cuda *c = d->state;
+  CudaEntered entered;
+  if (!cuda_enter(c, &entered)) c->api.graph_exec_destroy(graph);
+  cuda_leave(c, entered);
+}
+
 const AsyncKind cuda_async = {
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
@@ -109,4 +145,8 @@ const AsyncKind cuda_async = {
     .fill = fill,
     .host_alloc = host_alloc,
     .host_free = host_free,
+    .graph_begin = graph_begin,
+    .graph_end = graph_end,
+    .graph_launch = graph_launch,
+    .graph_free = graph_free,
 };

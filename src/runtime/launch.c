@@ -58,12 +58,17 @@ nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Ca
   return status;
 }
 
+/* Done, or where a stream that is recorded has taken it. */
+static nereid_status launch_now(nereid_device *d, const Launch *l, nereid_error **error) {
+  return l->stream && !d->kind->async ? graph_record_launch(l->stream, l, error) : d->kind->launch(d, l, error);
+}
+
 /* With the slots filled. */
 static nereid_status launch_slots(nereid_device *d, void *stream, Specialization *s, const int64_t grid[3],
                                   const uint64_t *slots, const nereid_options *o, nereid_error **error) {
   Launch l = {.spec = s, .options = o, .stream = stream, .args = slots};
   nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
-  return status || !l.total ? status : d->kind->launch(d, &l, error);
+  return status || !l.total ? status : launch_now(d, &l, error);
 }
 
 nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Specialization *s, const int64_t grid[3],
@@ -79,7 +84,7 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
   }
   status = call_pack(c, s, args, error);
   l.args = args;
-  if (!status && l.total) status = d->kind->launch(d, &l, error);
+  if (!status && l.total) status = launch_now(d, &l, error);
   if (args != on_stack) free(args);
   return status;
 }

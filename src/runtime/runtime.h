@@ -324,6 +324,7 @@ nereid_status stream_handle(const nereid_device *d, const nereid_stream *s, void
 
 typedef struct Recording Recording; /* what goes into a stream of a device without an AsyncKind, while it is recorded */
 void stream_set_recording(nereid_stream *s, Recording *r); /* stream.c; NULL: none any more */
+void graph_recording_free(Recording *r);
 nereid_status graph_record_launch(Recording *r, const Launch *l, nereid_error **error);
 nereid_status graph_record_copy(Recording *r, void *to, const void *from, int64_t bytes, bool to_host, nereid_error **error);
 nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int64_t bytes, nereid_error **error);

@@ -59,11 +59,13 @@ nereid_status nereid_stream_wrap(nereid_device *d, void *native, nereid_stream *
   return stream_new(d, d->kind->async ? native : NULL, false, out, error);
 }
 
-void *nereid_stream_native(const nereid_stream *s) { return s ? s->native : NULL; }
+void *nereid_stream_native(const nereid_stream *s) { return s && s->device->kind->async ? s->native : NULL; }
+void stream_set_recording(nereid_stream *s, Recording *r) { s->native = r; }
 
 void nereid_stream_destroy(nereid_stream *s) {
   if (!s) return;
   if (s->owned) s->device->kind->async->stream_destroy(s->device, s->native);
+  if (!s->device->kind->async) graph_recording_free(s->native);
   free(s);
 }
 
@@ -149,6 +151,7 @@ nereid_status nereid_copy_to_device_async(nereid_device *d, nereid_stream *s, vo
   nereid_status status = device_check_copy(d, "nereid_copy_to_device_async", dst, host, bytes, error);
   if (!status) status = stream_handle(d, s, &native, error);
   if (status || !bytes) return status;
+  if (!d->kind->async && native) return graph_record_copy(native, dst, host, bytes, false, error);
   if (!d->kind->async) return d->kind->copy_in(d, dst, host, bytes, error);
   return d->kind->async->copy(d, native, dst, host, bytes, COPY_TO_DEVICE, error);
 }
@@ -159,6 +162,7 @@ nereid_status nereid_copy_to_host_async(nereid_device *d, nereid_stream *s, void
   nereid_status status = device_check_copy(d, "nereid_copy_to_host_async", src, host, bytes, error);
   if (!status) status = stream_handle(d, s, &native, error);
   if (status || !bytes) return status;
+  if (!d->kind->async && native) return graph_record_copy(native, host, src, bytes, true, error);
   if (!d->kind->async) return d->kind->copy_out(d, host, src, bytes, error);
   return d->kind->async->copy(d, native, host, src, bytes, COPY_TO_HOST, error);
 }
@@ -170,6 +174,7 @@ nereid_status nereid_copy_async(nereid_device *d, nereid_stream *s, void *dst, c
   if (!status) status = device_check_copy(d, "nereid_copy_async", src, dst, bytes, error);
   if (!status) status = stream_handle(d, s, &native, error);
   if (status || !bytes) return status;
+  if (!d->kind->async && native) return graph_record_copy(native, dst, src, bytes, false, error);
   if (!d->kind->async) return d->kind->copy_in(d, dst, src, bytes, error);
   return d->kind->async->copy(d, native, dst, src, bytes, COPY_ON_DEVICE, error);
 }
@@ -182,6 +187,7 @@ nereid_status nereid_fill_async(nereid_device *d, nereid_stream *s, void *dst, u
   if (!status) status = stream_handle(d, s, &native, error);
   if (status || !bytes) return status;
   if (d->kind->async) return d->kind->async->fill(d, native, dst, value, bytes, error);
+  if (native) return graph_record_fill(native, dst, value, bytes, error);
   memset(part, value, sizeof part);
   for (int64_t at = 0; at < bytes && !status; at += (int64_t)sizeof part) {
     int64_t n = bytes - at < (int64_t)sizeof part ? bytes - at : (int64_t)sizeof part;

@@ -201,6 +201,10 @@ API int cuFuncGetAttribute(int *out, int which, void *f) { ENTER(IN_CONTEXT); *o
 API int cuFuncSetAttribute(void *f, int which, int v) { ENTER(IN_CONTEXT); fake.last_function_shared = v; LEAVE(v > fake.shared_per_block ? 1 : 0); }
 API int cuFuncLoad(void *f) { ENTER(NOT_IN_CAPTURE); LEAVE(0); }
 
+typedef struct Node { Function *f; unsigned grid[3], block[3], shared; uint64_t values[16]; } Node;
+typedef struct Graph { Node nodes[256]; int n; } Graph;
+static Graph captured;
+
 API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params,
                        void **extra) {
   ENTER(IN_CONTEXT);
@@ -211,9 +215,53 @@ API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, un
   memcpy(fake.last_grid, grid, sizeof grid);
   memcpy(fake.last_block, block, sizeof block);
   fake.last_shared = shared, fake.last_stream = stream, fake.last_params = f->params;
-  if (fake.capturing && fake.capturing == stream) LEAVE((fake.captured++, 0));
+  if (fake.capturing && fake.capturing == stream) {
+    Node *node = captured.n < 256 ? &captured.nodes[captured.n++] : &captured.nodes[255];
+    *node = (Node){f, {gx, gy, gz}, {bx, by, bz}, shared, {0}};
+    for (int i = 0; i < fake.capture_params; i++) memcpy(&node->values[i], params[i], 8);
+    LEAVE((fake.captured++, 0));
+  }
   f->module->in_flight = true;
   if (f->run) fake.sticky = f->run(params, grid, block, shared); /* seen by the next call */
+  LEAVE(0);
+}
+
+/* ---- graphs ---- */
+
+API int cuStreamBeginCapture_v2(void *stream, int mode) {
+  ENTER(IN_CONTEXT);
+  if (!stream || fake.capturing) LEAVE(900);
+  fake.capturing = stream, captured.n = 0;
+  LEAVE(0);
+}
+API int cuStreamEndCapture(void *stream, void **out) {
+  ENTER(IN_CONTEXT);
+  *out = NULL;
+  if (!fake.capturing || fake.capturing != stream) LEAVE(1);
+  Graph *g = malloc(sizeof *g);
+  *g = captured, *out = g;
+  fake.capturing = NULL, fake.graphs++;
+  LEAVE(0);
+}
+API int cuGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags) {
+  ENTER(IN_CONTEXT);
+  Graph *g = malloc(sizeof *g);
+  *g = *(Graph *)graph, *out = g;
+  fake.graph_execs++;
+  LEAVE(0);
+}
+API int cuGraphDestroy(void *graph) { ENTER(IN_CONTEXT); free(graph); fake.graphs--; LEAVE(0); }
+API int cuGraphExecDestroy(void *exec) { ENTER(FREE); free(exec); fake.graph_execs--; LEAVE(0); }
+API int cuGraphLaunch(void *exec, void *stream) {
+  ENTER(IN_CONTEXT);
+  Graph *g = exec;
+  fake.graph_launches++, fake.last_stream = stream;
+  for (int i = 0; i < g->n && !fake.sticky; i++) {
+    Node *n = &g->nodes[i];
+    void *params[16];
+    for (int k = 0; k < 16; k++) params[k] = &n->values[k];
+    if (n->f->run) fake.sticky = n->f->run(params, n->grid, n->block, n->shared);
+  }
   LEAVE(0);
 }
 

@@ -42,6 +42,8 @@ typedef struct FakeCuda {
   char nvrtc_options[1024], nvrtc_names[256];
   void *capturing;                /* the stream that captures; NULL: none */
   int captured;                   /* launches in it */
+  int capture_params;             /* parameters of each kernel that is captured */
+  int graphs, graph_execs, graph_launches; /* alive, alive, calls */
 } FakeCuda;
 
 #endif

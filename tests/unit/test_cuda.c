@@ -86,6 +86,8 @@ static int teardown(void **state) {
   assert_int_equal(fake->registered, 0);
   assert_int_equal(fake->streams, 0);
   assert_int_equal(fake->events, 0);
+  assert_int_equal(fake->graphs, 0);
+  assert_int_equal(fake->graph_execs, 0);
   assert_int_equal(fake->contexts_retained, 0);
   assert_int_equal(fake->without_context, 0);
   assert_int_equal(fake->unloaded_in_flight, 0);
@@ -304,6 +306,51 @@ static void test_warm_launch(void **state) {
   assert_says(nereid_launch(f->d, s, f->m, "quiet", one, (nereid_arg[]){nereid_int(3)}, 1, &f->block, &error), NEREID_BAD_ARGUMENT,
               "operation not permitted when stream is capturing (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)\n  hint: a stream of this context is capturing");
   fake->capturing = NULL;
+  nereid_function_free(fn);
+  nereid_stream_destroy(s);
+}
+
+/* What a stream recorded runs as one, with the arguments of the recording, and only then. */
+static void test_graph(void **state) {
+  Fixture *f = *state;
+  nereid_function *fn = NULL;
+  nereid_stream *s = NULL;
+  nereid_graph *g = NULL;
+  float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, out[8] = {0};
+  assert_ok(nereid_copy_to_device(f->d, f->p[0], x, sizeof x, &error));
+  assert_ok(nereid_copy_to_device(f->d, f->p[1], x, sizeof x, &error));
+  assert_ok(nereid_stream_create(f->d, &s, &error));
+  assert_ok(nereid_compile(f->d, f->m, "add", f->add, 4, &f->block, &fn, &error));
+  assert_ok(nereid_run(fn, s, one, f->add, 4, &error));
+  assert_ok(nereid_stream_synchronize(f->d, s, &error));
+  assert_ok(nereid_fill_async(f->d, NULL, f->p[2], 0, sizeof out, &error));
+  fake->capture_params = 4;
+  assert_ok(nereid_graph_begin(f->d, s, &error));
+  nereid_arg second[4];
+  memcpy(second, f->add, sizeof second);
+  second[0] = f->add[2], second[1] = f->add[2]; /* out = out + out */
+  assert_ok(nereid_run(fn, s, one, f->add, 4, &error));
+  assert_ok(nereid_run(fn, s, one, second, 4, &error));
+  assert_ok(nereid_graph_end(f->d, s, &g, &error));
+  assert_ok(nereid_copy_to_host(f->d, out, f->p[2], sizeof out, &error));
+  assert_true(out[3] == 0);
+  assert_int_equal(fake->captured, 2);
+  assert_int_equal(fake->graphs, 0);
+  assert_int_equal(fake->graph_execs, 1);
+  for (int i = 0; i < 2; i++) assert_ok(nereid_graph_launch(g, s, &error));
+  assert_ok(nereid_stream_synchronize(f->d, s, &error));
+  assert_ok(nereid_copy_to_host(f->d, out, f->p[2], sizeof out, &error));
+  for (int i = 0; i < 8; i++) assert_true(out[i] == 4 * x[i]);
+  assert_int_equal(fake->graph_launches, 2);
+  nereid_graph_free(g), g = NULL;
+  assert_int_equal(fake->graph_execs, 0);
+  BAD(nereid_graph_begin(f->d, NULL, &error), "error: nereid_graph_begin: the default stream cannot be recorded\n  hint: make one with nereid_stream_create\n");
+  assert_says(nereid_graph_end(f->d, s, &g, &error), NEREID_BAD_ARGUMENT, "what the stream recorded cannot be made a graph: ");
+  fake->fail.symbol = "cuGraphInstantiateWithFlags", fake->fail.result = 2;
+  assert_ok(nereid_graph_begin(f->d, s, &error));
+  assert_says(nereid_graph_end(f->d, s, &g, &error), NEREID_OUT_OF_MEMORY, "what the stream recorded cannot be made a graph: out of memory");
+  assert_int_equal(fake->graphs, 0);
+  assert_null(fake->capturing);
   nereid_function_free(fn);
   nereid_stream_destroy(s);
 }
@@ -839,7 +886,7 @@ int main(void) {
 #define OPEN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
   const struct CMUnitTest tests[] = {
       ALONE(test_no_driver), ALONE(test_opening_fails), ALONE(test_rows), ALONE(test_callers_context), ALONE(test_pageable), ALONE(test_blocking_environment), ALONE(test_streams),
-      OPEN(test_memory), OPEN(test_registered), OPEN(test_launch), OPEN(test_warm_launch), OPEN(test_run_arguments), OPEN(test_pointers), OPEN(test_launch_fails), OPEN(test_illegal_address),
+      OPEN(test_memory), OPEN(test_registered), OPEN(test_launch), OPEN(test_warm_launch), OPEN(test_graph), OPEN(test_run_arguments), OPEN(test_pointers), OPEN(test_launch_fails), OPEN(test_illegal_address),
       OPEN(test_fault_of_several), OPEN(test_fault_after_stream), OPEN(test_blocking), OPEN(test_free_in_flight), OPEN(test_loading), OPEN(test_reports), OPEN(test_program_list), ALONE(test_shared_memory), OPEN(test_signatures), OPEN(test_cuda_c_arguments),
       OPEN(test_nvrtc_fails), OPEN(test_inspect), OPEN(test_wrapped_stream), OPEN(test_threads),
   };
