@@ -86,6 +86,9 @@ TraceWriter *trace_create(const char *path, const char *command);
 uint32_t trace_string(TraceWriter *w, const char *text); /* text may be NULL: 0 */
 void trace_event(TraceWriter *w, const TraceEvent *e);   /* process is filled in */
 void trace_flush(TraceWriter *w);                        /* to the file, as a chunk; before a fork or an exec, and from time to time */
+/* The same from the handler of a fatal signal, with any lock in any state; false: what was in memory is lost. */
+bool trace_flush_crashed(TraceWriter *w);
+void trace_mark_end(TraceWriter *w);                     /* as trace_close, but the writer goes on: before an exec, which may fail */
 /* The last PROCESS event, and the end. 0, or an errno when not all was written: *lost (may be NULL) events are not in the file. */
 int trace_close(TraceWriter *w, int64_t *lost);
 void trace_abandon(TraceWriter *w); /* in the child of a fork: forgets the writer; the parent's file is left alone */
@@ -99,7 +102,8 @@ TraceReader *trace_open(const char *path, const char **why, char buffer[300]);
 bool trace_next(TraceReader *r, TraceEvent *e);
 bool trace_rewind(TraceReader *r);                          /* to the first event */
 const char *trace_text(const TraceReader *r, uint32_t id);  /* lives as long as r */
-bool trace_truncated(const TraceReader *r);                 /* the process did not close its trace (it crashed, or the disk was full) */
+/* How many events there are is not known before the last. What is damaged is passed over, with a TRACE_LOST event or a TRACE_NOTE. */
+bool trace_truncated(const TraceReader *r);                 /* known from the opening on: a process did not close its trace (it crashed, or the disk was full) */
 void trace_reader_free(TraceReader *r);
 
 #endif
