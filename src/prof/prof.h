@@ -46,18 +46,25 @@ void symbols_free(Symbols *s);
 typedef struct CuptiSession CuptiSession;
 typedef struct CuptiOptions {
   bool runtime_api, driver_api; /* CALL events of either; launches are joined with kernels in any case */
-  bool memory, nvtx;
+  bool memory;
+  bool own_launches; /* cupti_last_launch is asked for: 0.1 us a launch */
 } CuptiOptions;
 /* Opens libcupti: $NEREID_CUPTI, one that is in the process already, then where CUDA and PyTorch keep it. NULL: why says what is missing or that
  * another profiler is attached, and what to do. One session a process. */
 CuptiSession *cupti_start(TraceWriter *w, const CuptiOptions *o, char why[500]);
 void cupti_pause(CuptiSession *c, bool paused);
-void cupti_flush(CuptiSession *c); /* waits until what has run is in the trace */
+void cupti_poll(CuptiSession *c);  /* what is known by now, without waiting: from time to time */
+void cupti_flush(CuptiSession *c); /* waits for the devices; then what has run is in the trace */
 void cupti_stop(CuptiSession *c);  /* flushes; CUPTI is left as it was found */
+/* The correlation number of this thread's last launch (cuLaunchKernel, ...), as the CALL and KERNEL events have it; 0: there was none. Whoever
+ * launches gives it to a TRACE_WORK (and CALL) of his own, so that they are joined with the kernel. */
+uint64_t cupti_last_launch(void);
+TraceCallKind cupti_call_kind(const char *name); /* of a function of CUDA's */
 
 /* ---- sampler.c: stacks of this process's threads, by CPU time, into a trace ----------------------------------------------------------- */
 typedef struct Sampler Sampler;
 Sampler *sampler_start(TraceWriter *w, int hz, char why[300]); /* NULL: why */
 void sampler_stop(Sampler *s);
+void sampler_abandon(Sampler *s); /* in the child of a fork, which has neither its thread nor its timers */
 
 #endif
