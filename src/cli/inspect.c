@@ -1,23 +1,63 @@
-/* inspect: prints what a kernel becomes at a stage of its compilation. */
+/* inspect: prints what a kernel becomes at a stage of its compilation, or what a launch of it will ask of a GPU. */
 #include "cli.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Inspect { Launch launch; const char *stage, *target; } Inspect;
+typedef struct Inspect { Launch launch; const char *stage, *target, *grid, *multiprocessors; bool report, json; } Inspect;
 
 static int inspect_option(void *arg, int argc, char **argv) {
   Inspect *in = arg;
+  bool *flag = !strcmp(argv[0], "--report") ? &in->report : !strcmp(argv[0], "--json") ? &in->json : NULL;
+  if (flag) return *flag = true, 1;
   const char **text = !strcmp(argv[0], "--stage") ? &in->stage : !strcmp(argv[0], "--target") ? &in->target
+                      : !strcmp(argv[0], "--grid") ? &in->grid : !strcmp(argv[0], "--multiprocessors") ? &in->multiprocessors
                       : !strcmp(argv[0], "--dump-after") ? &in->launch.options.dump_after : NULL;
   if (!text) return 0;
   if (argc < 2) return usage_error(&verb_inspect, "%s needs a value", argv[0]), -1;
   return *text = argv[1], 2;
 }
 
+static int check_options(const Inspect *in) {
+  if (in->report && in->stage) return usage_error(&verb_inspect, "--report is no stage of the compilation: leave --stage out, or --report");
+  if (!in->report && (in->grid || in->json || in->multiprocessors))
+    return usage_error(&verb_inspect, "%s goes with --report", in->grid ? "--grid" : in->json ? "--json" : "--multiprocessors");
+  return 0;
+}
+
+static int report(Inspect *in) {
+  Launch *l = &in->launch;
+  nereid_report_options how = {.target = strcmp(in->target, "host") ? in->target : NULL, .occupancy_only = !in->grid};
+  int64_t grid[3], multiprocessors = 0;
+  int status = launch_make_args(l);
+  if (!status && in->grid) status = launch_grid(l, in->grid, grid);
+  if (!status && in->multiprocessors) status = launch_eval(l, in->multiprocessors, &multiprocessors);
+  if (!status && in->multiprocessors && (multiprocessors < 1 || multiprocessors > 100000))
+    status = usage_error(&verb_inspect, "--multiprocessors %s: a GPU has at least one", in->multiprocessors);
+  how.multiprocessors = (int)multiprocessors;
+  nereid_arg *args = status ? NULL : launch_arg_list(l);
+  nereid_report *r = NULL;
+  nereid_error *err = NULL;
+  char *text = NULL;
+  if (!status && (nereid_report_launch(l->module, l->kernel->name, in->grid ? grid : NULL, args, l->arg_count, &l->options, &how, &r, &err) ||
+                  nereid_report_text(r, in->json, &text, &err)))
+    status = report_error(err);
+  if (!status) fputs(text, stdout);
+  if (!status && !in->grid && !in->json) fputs("(with --grid: waves, accesses, instructions and what bounds the launch)\n", stdout);
+  nereid_report_free(r);
+  free(text), free(args);
+  return status;
+}
+
 static int inspect(int argc, char **argv) {
   Inspect in = {.launch.shapes_only = true, .target = "host"};
   Launch *l = &in.launch;
   int status = launch_parse(l, &verb_inspect, argc, argv, inspect_option, &in);
+  if (!status) status = check_options(&in);
+  if (status || in.report) {
+    if (!status) status = report(&in);
+    launch_free(l);
+    return status;
+  }
   if (!in.stage) in.stage = l->path && launch_is_cuda_c(l->path) ? "ptx" : "tile";
   bool whole_file = !strcmp(in.stage, "ast");
   if (!status && !whole_file) status = launch_make_args(l);
@@ -33,10 +73,13 @@ static int inspect(int argc, char **argv) {
   return status;
 }
 
-const Verb verb_inspect = {"inspect", "inspect FILE[:KERNEL] [ARG=SPEC ...] --stage STAGE [--target T] [options]",
+const Verb verb_inspect = {"inspect", "inspect FILE[:KERNEL] [ARG=SPEC ...] --stage STAGE | --report [--target T] [options]",
                            "shows what a kernel becomes, stage by stage", inspect,
                            "  --stage S       ast (of the whole file), tile-raw (as the front end made it), tile (after all passes; default), c;\n"
                            "                  for a GPU, which need not be there: layout, lane, ptx, sass (these two with a summary), summary\n"
+                           "  --report        what a launch will ask of a GPU, which need not be there: registers, occupancy, waves, the sectors and bank\n"
+                           "                  conflicts of each access, instructions, and what bounds it; with --grid EXPR[,EXPR[,EXPR]]; --json for one object\n"
+                           "  --multiprocessors N  of the report's GPU; else those of a typical one (--target cuda:0: of the one that is there)\n"
                            "  --target T      host (default); sm_80 sm_86 sm_89 sm_90a (default of a GPU's stages) sm_100a sm_103a sm_120a ...\n"
                            "  --dump-after P  the IR after pass P: sum_dots fold cse licm canonical_loops dce facts drop_hints; for a GPU prefetch layout lower\n"
                            "                  carry wide lane-dce shared; or all\n"

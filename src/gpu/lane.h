@@ -232,12 +232,30 @@ typedef struct LaneSimOptions {
   const int32_t *grid;                       /* [3] */
   int64_t begin, end;                        /* programs, x fastest */
   const int64_t *programs;                   /* or NULL: all in [begin, end) */
+  const struct LaneWatch *watch;             /* or NULL */
   bool (*check)(void *arg, uint64_t address, int bytes, bool write);
   void *check_arg;
 } LaneSimOptions;
+/* Looking on instead of running: which addresses warps access, how often blocks of operations are entered. Global memory is not there: loads of it
+ * and atomics give zeros, stores go nowhere. Of operations without effect only those are done whose result is needed; races and barriers
+ * are not checked. */
+typedef struct LaneWatch {
+  const bool *values;  /* by id: needed */
+  const bool *buffers; /* by number: what is stored there is needed */
+  /* A block of `ops` operations is entered by so many threads, of so many warps. False ends the run; the fault's message is then "". */
+  bool (*enter)(void *arg, const LaneBlock *b, int ops, int warps, int threads);
+  void (*split)(void *arg, const LaneOp *op, int warps); /* an `if` or a loop at which threads of so many warps part */
+  /* A load, store or atomic by those of a warp's lanes whose bits are set, one at least; the addresses of others are not defined. */
+  void (*access)(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t lanes);
+  void *arg;
+} LaneWatch;
 typedef struct LaneSimFault { char message[256]; const Span *span; int32_t program[3]; int thread; } LaneSimFault;
 /* args: one slot of 8 bytes a parameter, hidden ones included. False: *fault says why (out of memory too). Thread-safe; blocks of one call run
  * one after the other. */
 bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault);
+/* The same in two steps, for one program at a time, in cx's arena, where it fail()s when memory runs out. All that is given must stay. */
+typedef struct SimRun LaneSim;
+LaneSim *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault);
+bool lane_sim_program(LaneSim *s, int64_t program);
 
 #endif

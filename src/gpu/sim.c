@@ -84,6 +84,7 @@ static bool run_if(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     sides[1].count += sides[1].on[t] = m->on[t] && !p[t];
   }
   if (o->op->uniform && sides[0].count && sides[1].count) return not_uniform(r, o, &sides[0]);
+  if (r->o->watch) sim_split(r, o, &sides[0], &sides[1]);
   for (int i = 0; i < 2; i++) {
     if (!sides[i].count || !o->body[i]) continue;
     if (!run_block(r, o->body[i], &sides[i], depth + 1)) return false;
@@ -116,11 +117,17 @@ static bool run_for(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     copy_value(r, r->regs + body->args[i - 2], r->regs + o->in[i], op->in[i]->type, m);
   for (;;) {
     int before = on.count, count = 0;
-    for (int t = 0; t < r->threads; t++)
-      if (on.on[t]) count += on.on[t] = goes_on(r, o, t);
+    SimMask off = {r->masks[2 * depth + 1], 0};
+    for (int t = 0; t < r->threads; t++) {
+      bool was = on.on[t];
+      if (was) count += on.on[t] = goes_on(r, o, t);
+      off.on[t] = was && !on.on[t];
+    }
     on.count = count;
+    off.count = before - count;
     if (!count) break;
     if (op->uniform && count != before) return not_uniform(r, o, &on);
+    if (off.count && r->o->watch) sim_split(r, o, &on, &off);
     if (!run_block(r, body, &on, depth + 1)) return false;
     hand_on(r, body, 0, body->args + 1, &on);
     for (int t = 0; t < r->threads; t++)
@@ -150,6 +157,7 @@ static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     }
     on.count = count;
     if (op->uniform && on.count && leaving.count) return not_uniform(r, o, &on);
+    if (leaving.count && r->o->watch) sim_split(r, o, &on, &leaving);
     if (leaving.count) hand_on(r, o->body[0], 1, o->out, &leaving);
     if (!on.count) break;
     hand_on(r, o->body[0], 1, o->body[1]->args, &on);
@@ -193,6 +201,7 @@ static void leave(SimRun *r, const SimOp *o, SimMask *m) {
 }
 
 static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
+  if (r->o->watch && !sim_enter(r, b, m)) return false;
   for (int i = 0; i < b->count; i++) {
     const SimOp *o = &b->ops[i];
     if (o->pure) {
@@ -203,9 +212,9 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
     int live = r->live;
     switch (o->op->code) {
     case LANE_SPECIAL: special(r, o); break;
-    case LANE_LD: ok = sim_load(r, o, m); break;
-    case LANE_ST: ok = sim_store(r, o, m); break;
-    case LANE_ATOM: ok = sim_atomic(r, o, m); break;
+    case LANE_LD: ok = r->o->watch ? sim_look(r, o, m) : sim_load(r, o, m); break;
+    case LANE_ST: ok = r->o->watch ? sim_look(r, o, m) : sim_store(r, o, m); break;
+    case LANE_ATOM: ok = r->o->watch ? sim_look(r, o, m) : sim_atomic(r, o, m); break;
     case LANE_SHFL:
     case LANE_VOTE:
     case LANE_REDUX:
@@ -215,7 +224,10 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
     case LANE_WHILE: ok = run_while(r, o, m, depth); break;
     case LANE_IF: ok = run_if(r, o, m, depth); break;
     case LANE_EXIT: leave(r, o, m); break;
-    case LANE_ASM: return sim_fault(r, o->op, -1, "the simulator does not run inline PTX");
+    case LANE_ASM:
+      if (r->o->watch) ok = sim_look(r, o, m);
+      else return sim_fault(r, o->op, -1, "the simulator does not run inline PTX");
+      break;
     default: return sim_fault(r, o->op, -1, "the simulator does not know '%s'", lane_info[o->op->code].name);
     }
     if (!ok) return false;
@@ -229,7 +241,7 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
 
 /* ---- blocks ---- */
 
-static bool run_program(SimRun *r, int64_t program) {
+bool lane_sim_program(SimRun *r, int64_t program) {
   const int32_t *grid = r->o->grid;
   r->program[0] = (int32_t)(program % grid[0]);
   r->program[1] = (int32_t)(program / grid[0] % grid[1]);
@@ -243,11 +255,11 @@ static bool run_program(SimRun *r, int64_t program) {
   return run_block(r, r->plan->body, &all, 1);
 }
 
-static SimRun *prepare(Context *cx, const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o,
-                       LaneSimFault *fault) {
+SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o,
+                         LaneSimFault *fault) {
   Arena *arena = cx->arena;
   SimRun *r = NEW(arena, SimRun);
-  SimPlan *plan = sim_plan(cx, f);
+  SimPlan *plan = sim_plan(cx, f, o->watch);
   int threads = plan->threads;
   *r = (SimRun){.plan = plan, .o = o, .fault = fault, .threads = threads};
   r->regs = arena_alloc(arena, plan->reg_bytes);
@@ -280,9 +292,9 @@ bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions 
   Context *cx = context_create();
   volatile bool ok = false;
   if (cx && context_try(cx)) {
-    SimRun *r = prepare(cx, f, args, o, fault);
+    SimRun *r = lane_sim_prepare(cx, f, args, o, fault);
     ok = true;
-    for (int64_t i = o->begin; i < o->end && ok; i++) ok = run_program(r, o->programs ? o->programs[i] : i);
+    for (int64_t i = o->begin; i < o->end && ok; i++) ok = lane_sim_program(r, o->programs ? o->programs[i] : i);
     context_end_try(cx);
   } else {
     ok = false;

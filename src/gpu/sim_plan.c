@@ -17,6 +17,7 @@ typedef struct Interval {
 typedef struct Planner {
   SimPlan *plan;
   Arena *arena;
+  const LaneWatch *watch;
   Interval *live; /* by value id */
   int position;
   VEC(int) loop_first;     /* of the loops that are open: position */
@@ -178,8 +179,18 @@ static void plan_op(Planner *p, SimOp *o, const LaneOp *op, const LaneType *type
   release(p, types);
 }
 
+/* Its results are not needed, and it does nothing else. */
+static bool is_idle(const Planner *p, const LaneOp *op) {
+  LaneEffect e = lane_info[op->code].effect;
+  if (!p->watch || op->body[0] || (e != LE_PURE && e != LE_CONVERGED && op->code != LANE_ASM)) return false;
+  for (int i = 0; i < op->out_count; i++)
+    if (p->watch->values[op->out[i]->id]) return false;
+  return true;
+}
+
 static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *types) {
   SimBlock *s = NEW(p->arena, SimBlock);
+  s->block = block;
   int n = 0;
   for (const LaneOp *op = block->first; op; op = op->next) n++;
   s->ops = NEW_N(p->arena, SimOp, n);
@@ -187,7 +198,7 @@ static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *
   for (int i = 0; i < block->arg_count; i++) s->args[i] = p->place[block->args[i]->id];
   for (const LaneOp *op = block->first; op; op = op->next) {
     plan_op(p, &s->ops[s->count], op, types);
-    if (!is_constant(op)) s->count++;
+    if (!is_constant(op) && !is_idle(p, op)) s->count++;
     else s->ops[s->count] = (SimOp){0};
     if (lane_info[op->code].effect != LE_END) continue;
     s->end = &s->ops[--s->count];
@@ -220,8 +231,8 @@ static void plan_shared(SimPlan *plan, const LaneFunc *f) {
   }
 }
 
-SimPlan *sim_plan(Context *cx, const LaneFunc *f) {
-  Planner planner = {.arena = cx->arena}, *p = &planner;
+SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneWatch *watch) {
+  Planner planner = {.arena = cx->arena, .watch = watch}, *p = &planner;
   SimPlan *plan = p->plan = NEW(cx->arena, SimPlan);
   plan->cx = cx;
   plan->f = f;

@@ -20,6 +20,7 @@ struct SimOp {
 };
 
 struct SimBlock {
+  const LaneBlock *block;
   int count; /* without what ends it */
   SimOp *ops;
   uint32_t *args;
@@ -45,9 +46,10 @@ typedef struct SimPlan {
   int shared_bytes;
 } SimPlan;
 
-SimPlan *sim_plan(Context *cx, const LaneFunc *f);
+SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneWatch *watch); /* watch: leaves out what is not needed; may be NULL */
 /* sim_pure.c: how to run it; never NULL for a pure operation. */
 void (*sim_pure_function(const LaneOp *op))(const SimOp *, char *, int);
+
 
 /* What happened to a byte of shared memory last. Times count barriers; 0 in `written` and `read` is before every block.
  */
@@ -89,6 +91,10 @@ bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...)
 bool sim_load(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_store(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m);
+/* sim_watch.c: the three of them when they are only looked at */
+bool sim_look(SimRun *r, const SimOp *o, const SimMask *m);
+bool sim_enter(SimRun *r, const SimBlock *b, const SimMask *m); /* false: the run ends */
+void sim_split(SimRun *r, const SimOp *o, const SimMask *on, const SimMask *off);
 /* sim_warp.c: between lanes */
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m);
 

@@ -1,8 +1,7 @@
 /* nereid_launch_cost: a launch's cost in the public interface's words; the counting is tile/cost.c's. */
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
-#include "tile/cost.h"
+#include "runtime/report.h"
 
 static void put_remarks(nereid_cost *out, const TileCost *c) {
   Buf text = {0};
@@ -18,7 +17,7 @@ static void put_remarks(nereid_cost *out, const TileCost *c) {
   buf_destroy(&text);
 }
 
-static void put_cost(nereid_cost *out, const TileCost *c) {
+void cost_put(nereid_cost *out, const TileCost *c) {
   const int64_t *n = c->count;
   *out = (nereid_cost){.programs = c->programs,
                        .programs_walked = c->walked,
@@ -62,7 +61,7 @@ static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_er
     tile_optimize(front->func, NULL, NULL, false);
     n->args = NEW_N(cx->arena, uint64_t, n->spec.slot_count + 1);
     status = call_pack(n->call, &n->spec, n->args, error);
-    if (!status) put_cost(out, tile_cost(front->func, n->args, n->grid));
+    if (!status) cost_put(out, tile_cost(front->func, n->args, n->grid));
     context_end_try(cx);
   } else {
     status = error_from_context(error, phase, cx);
