@@ -49,6 +49,7 @@ nereid_status device_create(const DeviceKind *kind, const char *name, nereid_dev
     free(d);
     return status;
   }
+  if (kind == &device_cuda) prof_cuda_opened();
   *out = d;
   return NEREID_OK;
 }
@@ -70,8 +71,13 @@ nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_e
 
 void nereid_device_close(nereid_device *d) {
   if (!d) return;
-  for (int i = 0; i < d->allocation_count; i++)
-    if (d->allocations[i].owned) d->kind->free(d, (void *)d->allocations[i].base, d->allocations[i].bytes);
+  for (int i = 0; i < d->allocation_count; i++) {
+    const Allocation *a = &d->allocations[i];
+    if (!a->owned) continue;
+    prof_memory(d, (void *)a->base, -a->bytes);
+    d->kind->free(d, (void *)a->base, a->bytes);
+  }
+  if (d->kind == &device_cuda) prof_cuda_closed();
   d->kind->close(d);
   pthread_rwlock_destroy(&d->lock);
   free(d->allocations);
@@ -151,9 +157,17 @@ int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n) {
   return total;
 }
 
+int64_t device_bytes_from(nereid_device *d, const void *p) {
+  pthread_rwlock_rdlock(&d->lock);
+  const Allocation *a = allocation_of(d, (uintptr_t)p);
+  int64_t bytes = a ? a->bytes - (int64_t)((uintptr_t)p - a->base) : -1;
+  pthread_rwlock_unlock(&d->lock);
+  return bytes;
+}
+
 /* ---- memory ---- */
 
-nereid_status nereid_alloc(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {
+static nereid_status allocate(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {
   if (!d) return error_null(error, "nereid_alloc", "the device");
   if (!out) return error_null(error, "nereid_alloc", "out");
   if (bytes < 0) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_alloc: %lld bytes", (long long)bytes);
@@ -171,13 +185,23 @@ nereid_status nereid_alloc(nereid_device *d, int64_t bytes, void **out, nereid_e
     d->kind->free(d, p, bytes);
     return error_out_of_memory(error);
   }
+  prof_memory(d, p, bytes);
   *out = p;
   return NEREID_OK;
 }
 
+nereid_status nereid_alloc(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {
+  int64_t start = prof_begin();
+  return prof_end(start, "nereid_alloc", CALL_ALLOC, allocate(d, bytes, out, error));
+}
+
 void nereid_free(nereid_device *d, void *p) {
+  int64_t start = prof_begin();
   Allocation a;
-  if (d && p && take_allocation(d, p, true, &a)) d->kind->free(d, p, a.bytes);
+  if (!d || !p || !take_allocation(d, p, true, &a)) return;
+  prof_memory(d, p, -a.bytes);
+  d->kind->free(d, p, a.bytes);
+  prof_end(start, "nereid_free", CALL_FREE, NEREID_OK);
 }
 
 nereid_status nereid_register(nereid_device *d, void *p, int64_t bytes, const char *name, nereid_error **error) {
@@ -224,16 +248,21 @@ nereid_status device_check_copy(nereid_device *d, const char *function, const vo
 
 nereid_status nereid_copy_to_device(nereid_device *d, void *dst, const void *host, int64_t bytes,
                                     nereid_error **error) {
+  int64_t start = prof_begin();
   nereid_status s = device_check_copy(d, "nereid_copy_to_device", dst, host, bytes, error);
-  return s || !bytes ? s : d->kind->copy_in(d, dst, host, bytes, error);
+  if (!s && bytes) s = d->kind->copy_in(d, dst, host, bytes, error);
+  return prof_end(start, "nereid_copy_to_device", CALL_COPY_SYNC, s);
 }
 
 nereid_status nereid_copy_to_host(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error) {
+  int64_t start = prof_begin();
   nereid_status s = device_check_copy(d, "nereid_copy_to_host", src, host, bytes, error);
-  return s || !bytes ? s : d->kind->copy_out(d, host, src, bytes, error);
+  if (!s && bytes) s = d->kind->copy_out(d, host, src, bytes, error);
+  return prof_end(start, "nereid_copy_to_host", CALL_COPY_SYNC, s);
 }
 
 nereid_status nereid_synchronize(nereid_device *d, nereid_error **error) {
   if (!d) return error_null(error, "nereid_synchronize", "the device");
-  return d->kind->synchronize(d, error);
+  int64_t start = prof_begin();
+  return prof_end(start, "nereid_synchronize", CALL_SYNC, d->kind->synchronize(d, error));
 }

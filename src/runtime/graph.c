@@ -84,10 +84,15 @@ nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int
   return add(r, s), NEREID_OK;
 }
 
+static nereid_status replay_launch(nereid_device *d, const Launch *l, nereid_error **error) {
+  const ProfCall profiled = {.start = prof_begin(), .function = "launch of a graph"};
+  return profiled.start ? prof_launch(&profiled, d, l, error) : d->kind->launch(d, l, error);
+}
+
 static nereid_status replay(nereid_device *d, const Recording *r, nereid_error **error) {
   nereid_status status = NEREID_OK;
   for (const Step *s = r->first; s && !status; s = s->next) {
-    if (s->kind == STEP_LAUNCH) status = d->kind->launch(d, &s->launch, error);
+    if (s->kind == STEP_LAUNCH) status = replay_launch(d, &s->launch, error);
     else if (s->kind == STEP_COPY_IN) status = d->kind->copy_in(d, s->to, s->from, s->bytes, error);
     else status = d->kind->copy_out(d, s->to, s->from, s->bytes, error);
   }
@@ -142,9 +147,10 @@ nereid_status nereid_graph_launch(nereid_graph *g, nereid_stream *s, nereid_erro
   void *handle = NULL;
   nereid_status status = stream_handle(g->device, s, &handle, error);
   if (status) return status;
-  if (g->device->kind->async) return g->device->kind->async->graph_launch(g->device, g->native, handle, error);
+  int64_t start = prof_begin();
+  if (g->device->kind->async) return prof_end(start, "nereid_graph_launch", CALL_LAUNCH, g->device->kind->async->graph_launch(g->device, g->native, handle, error));
   if (handle) return error_set(error, NEREID_UNSUPPORTED, "end the recording first", "nereid_graph_launch: a graph cannot be recorded into another on %s", g->device->name);
-  return replay(g->device, g->recording, error);
+  return prof_end(start, "nereid_graph_launch", CALL_LAUNCH, replay(g->device, g->recording, error));
 }
 
 void nereid_graph_free(nereid_graph *g) {

@@ -44,7 +44,10 @@ typedef struct Make {
 
 static Specialization *make(void *arg, nereid_error **error) {
   const Make *m = arg;
-  return specialization_create(m->module, m->call, m->device, m->options, error);
+  int64_t start = prof_begin();
+  Specialization *s = specialization_create(m->module, m->call, m->device, m->options, error);
+  if (start) prof_compiled(start, m->call->kernel->info.name, s ? NEREID_OK : NEREID_INTERNAL);
+  return s;
 }
 
 nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o,
@@ -59,21 +62,22 @@ nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Ca
 }
 
 /* Done, or where a stream that is recorded has taken it. */
-static nereid_status launch_now(nereid_device *d, const Launch *l, nereid_error **error) {
-  return l->stream && !d->kind->async ? graph_record_launch(l->stream, l, error) : d->kind->launch(d, l, error);
+static nereid_status launch_now(nereid_device *d, const Launch *l, const ProfCall *profiled, nereid_error **error) {
+  if (l->stream && !d->kind->async) return graph_record_launch(l->stream, l, error);
+  return profiled && profiled->start ? prof_launch(profiled, d, l, error) : d->kind->launch(d, l, error);
 }
 
 /* With the slots filled. */
 static nereid_status launch_slots(nereid_device *d, void *stream, Specialization *s, const int64_t grid[3],
-                                  const uint64_t *slots, const nereid_options *o, nereid_error **error) {
+                                  const uint64_t *slots, const nereid_options *o, const ProfCall *profiled, nereid_error **error) {
   Launch l = {.spec = s, .options = o, .stream = stream, .args = slots};
   nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
-  return status || !l.total ? status : launch_now(d, &l, error);
+  return status || !l.total ? status : launch_now(d, &l, profiled, error);
 }
 
 nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Specialization *s, const int64_t grid[3],
                           const nereid_options *o, bool (*step)(void *, InterpFrame *, const Op *), void *step_arg,
-                          nereid_error **error) {
+                          const ProfCall *profiled, nereid_error **error) {
   Launch l = {.spec = s, .options = o, .step = step, .step_arg = step_arg, .stream = stream};
   nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
   if (status) return status;
@@ -84,7 +88,7 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
   }
   status = call_pack(c, s, args, error);
   l.args = args;
-  if (!status && l.total) status = launch_now(d, &l, error);
+  if (!status && l.total) status = launch_now(d, &l, profiled, error);
   if (args != on_stack) free(args);
   return status;
 }
@@ -92,6 +96,7 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
 nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_module *m, const char *kernel,
                             const int64_t grid[3], const nereid_arg *args, int arg_count, const nereid_options *o,
                             nereid_error **error) {
+  const ProfCall profiled = {prof_begin(), "nereid_launch", args, arg_count};
   if (!d) return error_null(error, "nereid_launch", "the device");
   if (!m) return error_null(error, "nereid_launch", "the module");
   if (!kernel) return error_null(error, "nereid_launch", "the kernel's name");
@@ -109,7 +114,7 @@ nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_modu
     status = grid_check(grid, o, checked, &total, error); /* before a compilation that may take long */
     Specialization *s = NULL;
     if (!status) status = launch_specialization(d, m, &c, o, &s, error);
-    if (!status) status = launch_call(d, handle, &c, s, grid, o, NULL, NULL, error);
+    if (!status) status = launch_call(d, handle, &c, s, grid, o, NULL, NULL, &profiled, error);
   }
   call_free(&c);
   return status;
@@ -172,6 +177,7 @@ static nereid_status differs(const nereid_function *f, const Call *c, nereid_err
 
 nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_t grid[3], const nereid_arg *args,
                          int arg_count, nereid_error **error) {
+  const ProfCall profiled = {prof_begin(), "nereid_run", args, arg_count};
   if (!f) return error_null(error, "nereid_run", "the function");
   void *handle = NULL;
   nereid_status status = stream_handle(f->device, stream, &handle, error);
@@ -179,11 +185,11 @@ nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_
   const Specialization *s = f->spec;
   uint64_t slots[PLAN_SLOTS];
   if (f->plan && s->slot_count <= PLAN_SLOTS && arg_plan_pack(f->plan, args, arg_count, slots))
-    return launch_slots(f->device, handle, f->spec, grid, slots, &f->options, error);
+    return launch_slots(f->device, handle, f->spec, grid, slots, &f->options, &profiled, error);
   Call c;
   status = call_bind_on(&c, s->kernel, f->device, args, arg_count, &f->options, error);
   if (!status && (c.key_size != s->key_size || memcmp(c.key, s->key, s->key_size))) status = differs(f, &c, error);
-  if (!status) status = launch_call(f->device, handle, &c, f->spec, grid, &f->options, NULL, NULL, error);
+  if (!status) status = launch_call(f->device, handle, &c, f->spec, grid, &f->options, NULL, NULL, &profiled, error);
   call_free(&c);
   return status;
 }

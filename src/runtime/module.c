@@ -218,6 +218,7 @@ nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_e
 
 void nereid_module_free(nereid_module *m) {
   if (!m) return;
+  prof_work_clear();
   cache_destroy(m->cache);
   arena_destroy(m->arena);
   pthread_mutex_destroy(&m->lock);

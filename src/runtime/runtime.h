@@ -21,6 +21,7 @@
 #include "front/front.h"
 #include "gpu/gpu.h"
 #include "interp/interp.h"
+#include "prof/trace.h"
 
 /* ---- error.c: all return the status, so that `return error_set(...)` ends a function; `out` may be NULL ------------
  */
@@ -48,6 +49,7 @@ nereid_error *error_copy(const nereid_error *e);
 typedef struct DeviceKind DeviceKind;
 typedef struct Specialization Specialization;
 typedef struct Launch Launch;
+typedef struct ProfCall ProfCall;
 
 typedef struct Allocation {
   uintptr_t base;
@@ -134,6 +136,8 @@ nereid_status device_check_copy(nereid_device *d, const char *function, const vo
 /* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts
  * nothing. */
 int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n);
+/* From p to the end of the array that it lies in; -1: the device knows none. */
+int64_t device_bytes_from(nereid_device *d, const void *p);
 
 /* ---- module.c ------------------------------------------------------------------------------------------------------
  */
@@ -260,6 +264,7 @@ struct Specialization {
   struct CudaKernel *cuda;
   const LaneFunc *lane;    /* sim; in cx */
   struct DiagSites *sites; /* sim */
+  struct InsideNames *regions; /* inside.h: of an instrumented kernel, else NULL */
 };
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. cuda_sm as of a device. */
 Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *options, int cuda_sm, Context *cx,
@@ -304,14 +309,53 @@ nereid_status grid_check(const int64_t grid[3], const nereid_options *options, i
 /* Finds or compiles. */
 nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c,
                                     const nereid_options *options, Specialization **out, nereid_error **error);
+/* profiled: what a profile is told of the launch; NULL: nothing. */
 nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Specialization *s, const int64_t grid[3],
                           const nereid_options *options, bool (*step)(void *, InterpFrame *, const Op *),
-                          void *step_arg, nereid_error **error);
+                          void *step_arg, const ProfCall *profiled, nereid_error **error);
 
 /* ---- inspect.c -----------------------------------------------------------------------------------------------------
  */
 
 const GpuTarget *target_named(const char *name); /* a target's name, or a GPU device's; NULL: there is none */
+
+/* ---- prof.c: what the runtime tells the sessions of nereid_prof_start ------------------------------------------------
+ */
+
+extern atomic_int prof_sessions; /* that were started and not stopped */
+static inline bool prof_on(void) { return atomic_load_explicit(&prof_sessions, memory_order_relaxed) != 0; }
+/* When a call of the interface begins: the time, or 0 without a session. What follows is then nothing. */
+static inline int64_t prof_begin(void) { return prof_on() ? trace_clock() : 0; }
+void prof_call(int64_t start, const char *name, TraceCallKind kind, nereid_status result);
+static inline nereid_status prof_end(int64_t start, const char *name, TraceCallKind kind, nereid_status result) {
+  if (start) prof_call(start, name, kind, result);
+  return result;
+}
+void prof_compiled(int64_t start, const char *kernel, nereid_status result);
+void prof_memory(const nereid_device *d, const void *at, int64_t bytes); /* allocated; below 0: freed. Always, with a session or not */
+void prof_cuda_opened(void);                                             /* a device; and, afterwards, closed */
+void prof_cuda_closed(void);
+
+struct ProfCall {
+  int64_t start; /* of prof_begin */
+  const char *function;
+  const nereid_arg *args;
+  int arg_count;
+};
+/* The device's launch, with c->start not 0. */
+nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, nereid_error **error);
+
+/* ---- prof_work.c -----------------------------------------------------------------------------------------------------
+ */
+
+typedef struct ProfWork {
+  bool known, exact;
+  double flops, bytes;
+  char shapes[240];
+} ProfWork;
+/* What the launch asks of the machine; false: it had to be counted. !out->known: it cannot be. */
+bool prof_work_find(const ProfCall *c, nereid_device *d, const Launch *l, ProfWork *out);
+void prof_work_clear(void);
 
 /* ---- stream.c ------------------------------------------------------------------------------------------------------
  */

@@ -175,7 +175,7 @@ static nereid_status launch_stepped(nereid_device *d, const Call *c, Specializat
     all = (Collect){.at = s.named};
     collect_block(&all, spec->func->body);
     nereid_error *why = NULL;
-    status = launch_call(d, NULL, c, spec, grid, o, on_step, &s, &why);
+    status = launch_call(d, NULL, c, spec, grid, o, on_step, &s, NULL, &why);
     if (s.stopped) status = NEREID_OK; /* the caller's wish */
     if (status && error) *error = why;
     else nereid_error_free(why);

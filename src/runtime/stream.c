@@ -74,7 +74,8 @@ nereid_status nereid_stream_synchronize(nereid_device *d, nereid_stream *s, nere
   void *native = NULL;
   nereid_status status = stream_handle(d, s, &native, error);
   if (status || !d->kind->async) return status;
-  return d->kind->async->stream_synchronize(d, native, error);
+  int64_t start = prof_begin();
+  return prof_end(start, "nereid_stream_synchronize", CALL_SYNC, d->kind->async->stream_synchronize(d, native, error));
 }
 
 /* ---- events ---- */
@@ -116,7 +117,8 @@ static nereid_status recorded(const nereid_event *e, const char *function, nerei
 nereid_status nereid_event_synchronize(nereid_event *e, nereid_error **error) {
   if (!e) return error_null(error, "nereid_event_synchronize", "the event");
   if (!e->device->kind->async) return NEREID_OK;
-  return e->device->kind->async->event_synchronize(e->device, e->native, error);
+  int64_t start = prof_begin();
+  return prof_end(start, "nereid_event_synchronize", CALL_SYNC, e->device->kind->async->event_synchronize(e->device, e->native, error));
 }
 
 nereid_status nereid_event_elapsed(nereid_event *start, nereid_event *end, double *ms, nereid_error **error) {
@@ -151,9 +153,11 @@ nereid_status nereid_copy_to_device_async(nereid_device *d, nereid_stream *s, vo
   nereid_status status = device_check_copy(d, "nereid_copy_to_device_async", dst, host, bytes, error);
   if (!status) status = stream_handle(d, s, &native, error);
   if (status || !bytes) return status;
-  if (!d->kind->async && native) return graph_record_copy(native, dst, host, bytes, false, error);
-  if (!d->kind->async) return d->kind->copy_in(d, dst, host, bytes, error);
-  return d->kind->async->copy(d, native, dst, host, bytes, COPY_TO_DEVICE, error);
+  int64_t start = prof_begin();
+  if (d->kind->async) status = d->kind->async->copy(d, native, dst, host, bytes, COPY_TO_DEVICE, error);
+  else if (native) return graph_record_copy(native, dst, host, bytes, false, error);
+  else status = d->kind->copy_in(d, dst, host, bytes, error);
+  return prof_end(start, "nereid_copy_to_device_async", CALL_COPY, status);
 }
 
 nereid_status nereid_copy_to_host_async(nereid_device *d, nereid_stream *s, void *host, const void *src, int64_t bytes,
@@ -162,9 +166,11 @@ nereid_status nereid_copy_to_host_async(nereid_device *d, nereid_stream *s, void
   nereid_status status = device_check_copy(d, "nereid_copy_to_host_async", src, host, bytes, error);
   if (!status) status = stream_handle(d, s, &native, error);
   if (status || !bytes) return status;
-  if (!d->kind->async && native) return graph_record_copy(native, host, src, bytes, true, error);
-  if (!d->kind->async) return d->kind->copy_out(d, host, src, bytes, error);
-  return d->kind->async->copy(d, native, host, src, bytes, COPY_TO_HOST, error);
+  int64_t start = prof_begin();
+  if (d->kind->async) status = d->kind->async->copy(d, native, host, src, bytes, COPY_TO_HOST, error);
+  else if (native) return graph_record_copy(native, host, src, bytes, true, error);
+  else status = d->kind->copy_out(d, host, src, bytes, error);
+  return prof_end(start, "nereid_copy_to_host_async", CALL_COPY, status);
 }
 
 nereid_status nereid_copy_async(nereid_device *d, nereid_stream *s, void *dst, const void *src, int64_t bytes,
@@ -174,9 +180,11 @@ nereid_status nereid_copy_async(nereid_device *d, nereid_stream *s, void *dst, c
   if (!status) status = device_check_copy(d, "nereid_copy_async", src, dst, bytes, error);
   if (!status) status = stream_handle(d, s, &native, error);
   if (status || !bytes) return status;
-  if (!d->kind->async && native) return graph_record_copy(native, dst, src, bytes, false, error);
-  if (!d->kind->async) return d->kind->copy_in(d, dst, src, bytes, error);
-  return d->kind->async->copy(d, native, dst, src, bytes, COPY_ON_DEVICE, error);
+  int64_t start = prof_begin();
+  if (d->kind->async) status = d->kind->async->copy(d, native, dst, src, bytes, COPY_ON_DEVICE, error);
+  else if (native) return graph_record_copy(native, dst, src, bytes, false, error);
+  else status = d->kind->copy_in(d, dst, src, bytes, error);
+  return prof_end(start, "nereid_copy_async", CALL_COPY, status);
 }
 
 nereid_status nereid_fill_async(nereid_device *d, nereid_stream *s, void *dst, unsigned char value, int64_t bytes,
@@ -186,14 +194,15 @@ nereid_status nereid_fill_async(nereid_device *d, nereid_stream *s, void *dst, u
   nereid_status status = device_check_copy(d, "nereid_fill_async", dst, part, bytes, error);
   if (!status) status = stream_handle(d, s, &native, error);
   if (status || !bytes) return status;
-  if (d->kind->async) return d->kind->async->fill(d, native, dst, value, bytes, error);
+  int64_t start = prof_begin();
+  if (d->kind->async) return prof_end(start, "nereid_fill_async", CALL_FILL, d->kind->async->fill(d, native, dst, value, bytes, error));
   if (native) return graph_record_fill(native, dst, value, bytes, error);
   memset(part, value, sizeof part);
   for (int64_t at = 0; at < bytes && !status; at += (int64_t)sizeof part) {
     int64_t n = bytes - at < (int64_t)sizeof part ? bytes - at : (int64_t)sizeof part;
     status = d->kind->copy_in(d, (char *)dst + at, part, n, error);
   }
-  return status;
+  return prof_end(start, "nereid_fill_async", CALL_FILL, status);
 }
 
 /* ---- the host's memory ---- */
