@@ -208,9 +208,9 @@ static void compare_row(Row *r, const Table *t, const Json *tables) {
   for (const Json *table = tables->first; table; table = table->next) {
     const Json *rows = json_get(table, "rows");
     const Json *cold = json_get(table, "cold");
-    if (strcmp(json_text(table, "title", ""), t->title ? t->title : "") || !cold || (cold->i != 0) != t->cold) continue;
+    if (strcmp(json_get_text(table, "title", ""), t->title ? t->title : "") || !cold || (cold->i != 0) != t->cold) continue;
     for (const Json *row = rows ? rows->first : NULL; row; row = row->next) {
-      if (strcmp(json_text(row, "kernel", ""), r->label) || strcmp(json_text(row, "size", ""), r->size)) continue;
+      if (strcmp(json_get_text(row, "kernel", ""), r->label) || strcmp(json_get_text(row, "size", ""), r->size)) continue;
       const Json *x = json_get(row, r->result.device.count ? "device_ns" : "wall_ns");
       if (!x || number(x, "median") <= 0) continue;
       r->before = (nereid_times){.count = (int)number(x, "trials"), .median = number(x, "median"), .p10 = number(x, "p10"), .p90 = number(x, "p90")};
@@ -231,8 +231,8 @@ int table_compare(Table *tables, int n, const char *path) {
   for (int i = 0; i < n; i++) tables[i].compared = true;
   for (int i = 0; i < n && !status; i++)
     for (int k = 0; k < tables[i].n; k++) compare_row(&tables[i].rows[k], &tables[i], saved);
-  if (!status && n && strcmp(json_text(j, "device", ""), tables[0].device))
-    fprintf(stderr, "nereid bench: --against %s: it was measured on %s, this is %s\n", path, json_text(j, "device", "?"), tables[0].device);
+  if (!status && n && strcmp(json_get_text(j, "device", ""), tables[0].device))
+    fprintf(stderr, "nereid bench: --against %s: it was measured on %s, this is %s\n", path, json_get_text(j, "device", "?"), tables[0].device);
   json_free(j);
   free(text);
   return status;

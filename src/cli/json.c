@@ -149,7 +149,7 @@ const Json *json_get(const Json *object, const char *key) {
   return NULL;
 }
 
-const char *json_text(const Json *object, const char *key, const char *otherwise) {
+const char *json_get_text(const Json *object, const char *key, const char *otherwise) {
   const Json *m = json_get(object, key);
   return m && m->kind == JSON_STRING ? m->text : otherwise;
 }

@@ -22,7 +22,7 @@ typedef struct Json {
 Json *json_parse(const char *text, const char **why); /* NULL with a reason; free with json_free */
 void json_free(Json *j);
 const Json *json_get(const Json *object, const char *key); /* NULL when absent or no object */
-const char *json_text(const Json *object, const char *key, const char *otherwise);
+const char *json_get_text(const Json *object, const char *key, const char *otherwise);
 int64_t json_int(const Json *object, const char *key, int64_t otherwise);
 
 #endif

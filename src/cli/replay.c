@@ -166,12 +166,12 @@ static void compare_registers(Summary *s, const Json *j) {
   Wide *more = realloc(s->wide, sizeof *more * (size_t)(s->wide_count + 1));
   if (!more) return;
   s->wide = more;
-  w.kernel = format_string("%s", json_text(j, "kernel", "?"));
+  w.kernel = format_string("%s", json_get_text(j, "kernel", "?"));
   s->wide[s->wide_count++] = w;
 }
 
 static void count_result(Summary *s, const Json *j) {
-  ReplayState state = state_of(json_text(j, "state", "crash"));
+  ReplayState state = state_of(json_get_text(j, "state", "crash"));
   s->total[state]++;
   if (json_int(j, "triton_builds", 1)) s->built[state]++;
   double text_ms = number_of(j, "front_ms") + number_of(j, "backend_ms");
@@ -181,7 +181,7 @@ static void count_result(Summary *s, const Json *j) {
   compare_registers(s, j);
   if (state == REPLAY_AGREES || state == REPLAY_COMPILED) return;
   bool built = json_int(j, "triton_builds", 1) != 0;
-  char *text = format_string("%s%s: %s", built ? "" : "(Triton does not build it) ", json_text(j, "kernel", "?"), json_text(j, "detail", ""));
+  char *text = format_string("%s%s: %s", built ? "" : "(Triton does not build it) ", json_get_text(j, "kernel", "?"), json_get_text(j, "detail", ""));
   char *key = state == REPLAY_COMPILE_FAILED && text ? strchr(text, ':') : NULL; /* same reason, other kernel: one cause */
   for (int i = 0; i < s->cause_count && text; i++) {
     const char *other = s->causes[i].text;
@@ -259,7 +259,7 @@ static ReplayState take_result(Summary *s, const ReplayOptions *o, const char *l
   Json *j = json_parse(line, NULL);
   if (o->json) printf("%s\n", line);
   if (j) count_result(s, j);
-  ReplayState state = state_of(json_text(j, "state", "crash"));
+  ReplayState state = state_of(json_get_text(j, "state", "crash"));
   json_free(j);
   return state;
 }
@@ -268,7 +268,7 @@ static ReplayState take_result(Summary *s, const ReplayOptions *o, const char *l
 static void take_loss(Summary *s, const ReplayOptions *o, const Log *log, int64_t row, ReplayState state, const char *why) {
   Json *json = json_parse(log->lines[row], NULL);
   char *line = format_string("{\"row\":%ld,\"file\":\"%s\",\"kernel\":\"%s\",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":\"%s\"}", (long)row + 1,
-                             json_text(json, "file", ""), json_text(json, "kernel", ""), json_get(json, "triton_error") ? "false" : "true",
+                             json_get_text(json, "file", ""), json_get_text(json, "kernel", ""), json_get(json, "triton_error") ? "false" : "true",
                              replay_state_names[state], why);
   json_free(json);
   if (line) take_result(s, o, line);

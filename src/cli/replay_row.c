@@ -77,8 +77,8 @@ static char *constexpr_text(const Json *v) {
     return free(out), closed;
   }
   case JSON_OBJECT:
-    if ((name = json_text(v, "dtype", NULL))) return format_string("triton_dtype:%s", name);
-    if ((name = json_text(v, "jit", NULL))) return format_string("%s", name);
+    if ((name = json_get_text(v, "dtype", NULL))) return format_string("triton_dtype:%s", name);
+    if ((name = json_get_text(v, "jit", NULL))) return format_string("%s", name);
     return NULL;
   }
   return NULL;
@@ -116,7 +116,7 @@ static const char *make_array(Row *row, int i, const Json *a, nereid_dtype t) {
 static bool make_arg(Row *row, int i, const Json *a) {
   const Json *v;
   nereid_arg *arg = &row->args[i];
-  const char *why = NULL, *type = json_text(a, "ptr", json_text(a, "desc", NULL));
+  const char *why = NULL, *type = json_get_text(a, "ptr", json_get_text(a, "desc", NULL));
   if (type) {
     nereid_dtype t;
     if (!nereid_dtype_parse(type, &t)) return snprintf(row->detail, sizeof row->detail, "unknown type %s in the log", type), false;
@@ -149,7 +149,7 @@ static bool make_arg(Row *row, int i, const Json *a) {
   } else {
     return snprintf(row->detail, sizeof row->detail, "argument %d is of an unknown form", i), false;
   }
-  arg->name = json_text(a, "name", NULL);
+  arg->name = json_get_text(a, "name", NULL);
   return true;
 }
 
@@ -222,7 +222,7 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
                             .num_ctas = (int)json_int(meta, "num_ctas", 0), .check_races = races, .allow_unwritten = true,
                             .programs = row->programs, .program_count = row->program_count};
   nereid_function *f = NULL;
-  if (!status) status = nereid_compile(d, row->module, json_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
+  if (!status) status = nereid_compile(d, row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
   if (!status && !interp) {
     nereid_function_info info;
     nereid_function_get_info(f, &info);
@@ -258,7 +258,7 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
     const char *target = r->options->target;
     char *text = NULL;
     int64_t start = now_ns();
-    status = nereid_inspect(row->module, json_text(row->json, "kernel", ""), args, row->count, &options, target ? "summary" : "c",
+    status = nereid_inspect(row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, target ? "summary" : "c",
                             target ? target : "host", &text, err);
     row->front_ms = (double)(now_ns() - start) / 1e6;
     if (!status && target) {
@@ -268,7 +268,7 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
     free(text);
   } else {
     nereid_function *f = NULL;
-    status = nereid_compile(r->device, row->module, json_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
+    status = nereid_compile(r->device, row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
     if (!status) {
       nereid_function_info info;
       nereid_function_get_info(f, &info);
@@ -430,7 +430,7 @@ static ReplayState do_row(Replayer *r, Row *row) {
     if (!make_arg(row, i, a)) return REPLAY_COMPILE_FAILED;
   row->grid[0] = row->grid[1] = row->grid[2] = 1, i = 0;
   for (const Json *g = grid ? grid->first : NULL; g && i < 3; g = g->next) row->grid[i++] = g->i;
-  char *path = format_string("%s/%s", r->options->root, json_text(row->json, "file", ""));
+  char *path = format_string("%s/%s", r->options->root, json_get_text(row->json, "file", ""));
   nereid_status status = path ? nereid_module_load(path, &row->module, &err) : NEREID_OUT_OF_MEMORY;
   free(path);
   if (!status) status = compile_row(r, row, &err);
@@ -457,9 +457,9 @@ void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
   ReplayState state = do_row(r, &row);
   free_on(r->interp, &row, true), free_on(r->device, &row, false);
   fprintf(out, "{\"row\":%ld,\"file\":", (long)number);
-  json_string(out, json_text(json, "file", ""));
+  json_string(out, json_get_text(json, "file", ""));
   fprintf(out, ",\"kernel\":");
-  json_string(out, json_text(json, "kernel", ""));
+  json_string(out, json_get_text(json, "kernel", ""));
   fprintf(out, ",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":", json_get(json, "triton_error") ? "false" : "true", replay_state_names[state]);
   json_string(out, state == REPLAY_AGREES || state == REPLAY_COMPILED ? "" : row.detail);
   if (r->options->target && state == REPLAY_COMPILED) {
