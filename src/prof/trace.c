@@ -384,7 +384,81 @@ TraceWriter *trace_create(const char *path, const char *command) {
 
 failed:;
   int why = errno;
-  if (w->file >= 0) close(w->file), unlink(path);
+  if (w->file >= 0) {
+    if (!fstat(w->file, &s) && S_ISREG(s.st_mode)) unlink(path); /* not /dev/full */
+    close(w->file);
+  }
+  writer_free(w);
+  errno = why;
+  return NULL;
+}
+
+void trace_flush(TraceWriter *w) {
+  if (!w) return;
+  pthread_mutex_lock(&w->lock);
+  flush_unlock(w);
+}
+
+/* After chunks were lost: whether a string's own chunk is among them is not known, so it gets a new number. */
+static void strings_forget(TraceWriter *w) {
+  pthread_mutex_lock(&w->lock);
+  Map *fresh = map_create(w->arena, true);
+  if (fresh) w->strings = fresh;
+  pthread_mutex_unlock(&w->lock);
+}
+
+static void process_event(TraceWriter *w, int64_t end) {
+  trace_event(w, &(TraceEvent){.kind = TRACE_PROCESS, .name = w->command, .start = w->start, .end = end, .process = w->process, .process_.wall = w->wall});
+}
+
+static void writer_free(TraceWriter *w) {
+  if (!w) return;
+  if (w->arena) arena_destroy(w->arena);
+  free(w->path);
+  free(w->filling);
+  free(w->spare);
+  pthread_mutex_destroy(&w->lock);
+  pthread_mutex_destroy(&w->io);
+  free(w);
+}
+
+TraceWriter *trace_create(const char *path, const char *command) {
+  TraceWriter *w = calloc(1, sizeof *w);
+  if (!w) return NULL;
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_mutex_init(&w->io, NULL);
+  w->file = -1;
+  w->filling = calloc(1, sizeof *w->filling), w->spare = calloc(1, sizeof *w->spare);
+  if ((w->arena = arena_create(NULL))) w->strings = map_create(w->arena, true);
+  if (!w->filling || !w->spare || !w->strings) return writer_free(w), errno = ENOMEM, NULL;
+
+  struct stat s;
+  w->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_APPEND, 0666);
+  if (w->file < 0) goto failed;
+  w->file = high_number(w->file);
+  w->path = realpath(path, NULL);
+  if (!w->path || fstat(w->file, &s)) goto failed;
+  w->device = s.st_dev, w->inode = s.st_ino, w->process = (uint32_t)getpid();
+  uint8_t header[TRACE_HEADER] = TRACE_MAGIC;
+  put32(header + 8, TRACE_VERSION);
+  put32(header + 12, w->process);
+  if (!write_all(w->file, header, sizeof header)) goto failed;
+  w->size = TRACE_HEADER;
+
+  struct timespec wall;
+  clock_gettime(CLOCK_REALTIME, &wall);
+  w->start = trace_clock(), w->wall = wall.tv_sec * INT64_C(1000000000) + wall.tv_nsec - w->start;
+  w->command_text = arena_strdup(w->arena, command ? command : "");
+  w->command = trace_string(w, w->command_text);
+  process_event(w, w->start);
+  return w;
+
+failed:;
+  int why = errno;
+  if (w->file >= 0) {
+    if (!fstat(w->file, &s) && S_ISREG(s.st_mode)) unlink(path); /* not /dev/full */
+    close(w->file);
+  }
   writer_free(w);
   errno = why;
   return NULL;
