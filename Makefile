@@ -16,7 +16,7 @@ SUPPORT  = $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/su
 EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(SUPPORT)
 
 .PHONY: all lib unit test gpu-tests demo bench clean help shared examples install uninstall
-all: $(BUILD)/nereid $(BUILD)/libnereid.a shared
+all: $(BUILD)/nereid $(BUILD)/libnereid.a shared $(BUILD)/lib/libnereid-prof.so
 lib: $(BUILD)/libnereid.a
 
 $(BUILD)/nereid: $(CLI_OBJ) $(BUILD)/libnereid.a
@@ -108,16 +108,23 @@ $(BUILD)/lib/libnereid.a: $(LIB_OBJ)
 	$(OBJCOPY) --localize-hidden $(BUILD)/lib/nereid.o
 	rm -f $@ && $(AR) rcs $@ $(BUILD)/lib/nereid.o
 
+# What `nereid prof -- PROGRAM` puts into the program: exports its entry points and the functions that it stands before.
+INJECT_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/inject/*.c)))
+$(BUILD)/lib/libnereid-prof.so: $(INJECT_OBJ) $(BUILD)/libnereid.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -shared -static-libgcc -Wl,-soname,libnereid-prof.so -Wl,--exclude-libs,ALL -o $@ $(INJECT_OBJ) $(BUILD)/libnereid.a $(LIBS)
+
 ROOT     = $(DESTDIR)$(PREFIX)
 FILL     = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|'
-install: $(BUILD)/nereid $(BUILD)/lib/libnereid.so $(BUILD)/lib/libnereid.a
+install: $(BUILD)/nereid $(BUILD)/lib/libnereid.so $(BUILD)/lib/libnereid.a $(BUILD)/lib/libnereid-prof.so
 	install -d $(ROOT)/bin $(ROOT)/include $(ROOT)/lib/pkgconfig $(ROOT)/lib/cmake/nereid
 	install -m 755 $(BUILD)/nereid $(ROOT)/bin/nereid
 	$(STRIP) $(ROOT)/bin/nereid
 	install -m 644 include/nereid.h $(ROOT)/include/nereid.h
 	install -m 644 $(BUILD)/lib/libnereid.a $(ROOT)/lib/libnereid.a
 	install -m 755 $(BUILD)/lib/libnereid.so $(ROOT)/lib/libnereid.so.$(VERSION)
-	$(STRIP) --strip-debug $(ROOT)/lib/libnereid.a $(ROOT)/lib/libnereid.so.$(VERSION)
+	install -m 755 $(BUILD)/lib/libnereid-prof.so $(ROOT)/lib/libnereid-prof.so
+	$(STRIP) --strip-debug $(ROOT)/lib/libnereid.a $(ROOT)/lib/libnereid.so.$(VERSION) $(ROOT)/lib/libnereid-prof.so
 	ln -sf libnereid.so.$(VERSION) $(ROOT)/lib/libnereid.so.$(SO_MAJOR)
 	ln -sf libnereid.so.$(SO_MAJOR) $(ROOT)/lib/libnereid.so
 	$(FILL) packaging/nereid.pc.in > $(ROOT)/lib/pkgconfig/nereid.pc
@@ -125,7 +132,7 @@ install: $(BUILD)/nereid $(BUILD)/lib/libnereid.so $(BUILD)/lib/libnereid.a
 	$(FILL) packaging/nereid-config-version.cmake.in > $(ROOT)/lib/cmake/nereid/nereid-config-version.cmake
 
 uninstall:
-	rm -f $(ROOT)/bin/nereid $(ROOT)/include/nereid.h $(ROOT)/lib/libnereid.a $(ROOT)/lib/libnereid.so*
+	rm -f $(ROOT)/bin/nereid $(ROOT)/include/nereid.h $(ROOT)/lib/libnereid.a $(ROOT)/lib/libnereid.so* $(ROOT)/lib/libnereid-prof.so
 	rm -f $(ROOT)/lib/pkgconfig/nereid.pc
 	rm -rf $(ROOT)/lib/cmake/nereid
 

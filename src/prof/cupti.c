@@ -412,6 +412,12 @@ void cupti_pause(CuptiSession *c, bool paused) {
   pthread_mutex_unlock(&lock);
 }
 
+void cupti_abandon(CuptiSession *c) {
+  if (!c) return;
+  lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* perhaps held by a thread that this process does not have */
+  current = NULL;
+}
+
 void cupti_poll(CuptiSession *c) {
   c->api.flush(0);
 }

@@ -41,12 +41,19 @@ typedef struct Attempt {
   CuptiApi *api;
   CuptiSubscriber *subscriber;
   CuptiCallback on_call;
-  char *why;         /* of the last that was found, 500 characters */
+  char *why;         /* of the first that was found, 500 characters: it should have been the right one */
   bool found, stop;  /* no other will do */
 } Attempt;
 
+static bool has_driver(void) {
+  void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (cuda) dlclose(cuda);
+  return cuda != NULL;
+}
+
 /* Takes the library if it is one that works; else closes it and says why. */
 static bool use(Attempt *a, void *library, const char *path) {
+  char unused[500], *why = a->found ? unused : a->why;
   if (!library) return false;
   a->found = true;
   *a->api = (CuptiApi){.library = library};
@@ -57,9 +64,9 @@ static bool use(Attempt *a, void *library, const char *path) {
   CUPTI_FUNCTIONS(X)
 #undef X
   uint32_t version = 0;
-  if (missing) snprintf(a->why, 500, "%s is not a CUPTI that nereid can use: it has no %s (CUDA 11.6 or later is needed)", path, missing);
+  if (missing) snprintf(why, 500, "%s is not a CUPTI that nereid can use: it has no %s (CUDA 11.6 or later is needed)", path, missing);
   else if (a->api->version(&version) || version < CUPTI_OLDEST)
-    snprintf(a->why, 500, "%s is CUPTI's version %u, which is too old: CUDA 11.6 or later is needed", path, version);
+    snprintf(why, 500, "%s is CUPTI's version %u, which is too old: CUDA 11.6 or later is needed", path, version);
   else {
     CuptiResult r = a->api->subscribe(a->subscriber, a->on_call, NULL);
     if (!r) return true;
@@ -68,11 +75,13 @@ static bool use(Attempt *a, void *library, const char *path) {
     if (r == CUPTI_MULTIPLE_SUBSCRIBERS || r == CUPTI_MAX_LIMIT_REACHED) {
       snprintf(a->why, 500, "another profiler is attached to this process (Nsight, torch.profiler, Proton, a debugger), and CUPTI serves one at a time: run without it");
       a->stop = true;
-    } else if (r == CUPTI_NOT_INITIALIZED)
-      snprintf(a->why, 500, "%s does not start (%s): there is no NVIDIA driver here, or it is older than this CUPTI; NEREID_CUPTI names another libcupti", path, text ? text : "?");
+    } else if (!has_driver())
+      snprintf(why, 500, "%s does not start: there is no NVIDIA driver here (libcuda.so.1)", path);
+    else if (r == CUPTI_NOT_INITIALIZED)
+      snprintf(why, 500, "%s does not start (%s): the driver is older than this CUPTI, or refuses it; NEREID_CUPTI may name another libcupti", path, text ? text : "?");
     else if (r == CUPTI_INSUFFICIENT_PRIVILEGES)
-      snprintf(a->why, 500, "this user may not profile the GPU (%s): run as root, or ask for NVreg_RestrictProfilingToAdminUsers=0", text ? text : "?");
-    else snprintf(a->why, 500, "%s does not start: %s", path, text ? text : "unknown error");
+      snprintf(why, 500, "this user may not profile the GPU (%s): run as root, or ask for NVreg_RestrictProfilingToAdminUsers=0", text ? text : "?");
+    else snprintf(why, 500, "%s does not start: %s", path, text ? text : "unknown error");
   }
   dlclose(library);
   *a->api = (CuptiApi){0};
@@ -84,8 +93,8 @@ static bool use_path(Attempt *a, const char *folder, const char *rest, const cha
   if (!folder || a->stop || (size_t)snprintf(path, sizeof path, "%s%s%s", folder, rest, name) >= sizeof path || access(path, R_OK)) return false;
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
+    if (!a->found) snprintf(a->why, 500, "%.400s", dlerror());
     a->found = true;
-    snprintf(a->why, 500, "%.400s", dlerror());
   }
   return use(a, library, path);
 }

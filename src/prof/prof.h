@@ -56,6 +56,7 @@ void cupti_pause(CuptiSession *c, bool paused);
 void cupti_poll(CuptiSession *c);  /* what is known by now, without waiting: from time to time */
 void cupti_flush(CuptiSession *c); /* waits for the devices; then what has run is in the trace */
 void cupti_stop(CuptiSession *c);  /* flushes; CUPTI is left as it was found */
+void cupti_abandon(CuptiSession *c); /* in the child of a fork, where CUDA is not what it was */
 /* The correlation number of this thread's last launch (cuLaunchKernel, ...), as the CALL and KERNEL events have it; 0: there was none. Whoever
  * launches gives it to a TRACE_WORK (and CALL) of his own, so that they are joined with the kernel. */
 uint64_t cupti_last_launch(void);
@@ -66,5 +67,15 @@ typedef struct Sampler Sampler;
 Sampler *sampler_start(TraceWriter *w, int hz, char why[300]); /* NULL: why */
 void sampler_stop(Sampler *s);
 void sampler_abandon(Sampler *s); /* in the child of a fork, which has neither its thread nor its timers */
+
+/* ---- spawn.c: any program, with src/inject's library in it --------------------------------------------------------------------------- */
+typedef struct InjectOptions {
+  int sample_hz; /* stacks a second of CPU time, 0: none */
+  bool runtime_api, driver_api, memory, nvtx;
+  bool python;   /* CPython from 3.12 on names its functions in stacks (PYTHONPERFSUPPORT): they become a little slower */
+} InjectOptions;
+/* Runs argv with `library` (libnereid-prof.so) in it and in what it starts; each process leaves a trace in the folder trace_dir. Returns the
+ * program's exit status, 128 + signal when one ended it, or -1 when it could not be started: why. */
+int inject_run(const char *library, const char *trace_dir, const InjectOptions *o, char **argv, char why[500]);
 
 #endif

@@ -30,13 +30,14 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-enum { RING = 1 << 14, DRAIN_MS = 50, SCAN_NAMES = 20 }; /* words of a ring: 128 KiB */
+enum { RING = 1 << 14, DRAIN_MS = 50, SCAN_NAMES = 20, LOOKS = 8 }; /* words of a ring: 128 KiB */
 
 /* A sample in a ring: depth and timer's overrun; time; addresses. */
 typedef struct Ring {
   pid_t tid;
   timer_t timer;
   bool armed;
+  int looks; /* at whether it blocks the signal; a thread that starts another does so for a moment */
   char name[32];
   struct Ring *next;
   _Atomic uint32_t written, read; /* words since ever; the difference is what is in it */
@@ -112,7 +113,7 @@ static Ring *ring_take(void) {
   if (!r && (r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED) return NULL;
   atomic_store(&r->read, atomic_load(&r->written));
   atomic_store(&r->dropped, 0);
-  r->armed = false, r->name[0] = 0, r->next = NULL;
+  r->armed = false, r->looks = 0, r->name[0] = 0, r->next = NULL;
   return r;
 }
 static void ring_give(Ring *r) {
@@ -138,7 +139,7 @@ static bool thread_status(pid_t tid, char name[32], bool *blocks) {
 }
 
 static void write_name(Sampler *s, Ring *r, const char *name) {
-  if (!strcmp(r->name, name)) return;
+  if (!strcmp(r->name, name) || !strncmp(name, "nereid-", 7)) return; /* the profiler's own */
   snprintf(r->name, sizeof r->name, "%s", name);
   int64_t now = trace_clock();
   trace_event(s->trace, &(TraceEvent){.kind = TRACE_THREAD, .name = trace_string(s->trace, name), .start = now, .end = now, .thread = (uint32_t)r->tid});
@@ -189,11 +190,12 @@ static void scan_threads(Sampler *s) {
     if (r && r->armed && !names) continue;
     char name[32] = "";
     bool blocks;
-    if ((r && !r->armed && !names) || !thread_status(tid, name, &blocks)) continue;
+    if ((r && r->looks > LOOKS && !names) || !thread_status(tid, name, &blocks)) continue;
     if (!r) {
       if (!(r = ring_take())) continue;
       r->tid = tid, r->next = s->rings, s->rings = r;
     }
+    r->looks++;
     write_name(s, r, name);
     if (!r->armed && !blocks) arm(s, r);
   }

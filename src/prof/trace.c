@@ -399,23 +399,6 @@ void trace_flush(TraceWriter *w) {
   flush_unlock(w);
 }
 
-bool trace_flush_crashed(TraceWriter *w) {
-  for (int tries = 0; w && tries < 100; tries++) { /* whoever holds a lock needs microseconds, unless it is what crashed */
-    if (!pthread_mutex_trylock(&w->lock)) {
-      if (!pthread_mutex_trylock(&w->io)) {
-        if (w->filling->n) chunk_write(w, w->filling);
-        chunk_clear(w->filling);
-        pthread_mutex_unlock(&w->io);
-        pthread_mutex_unlock(&w->lock);
-        return true;
-      }
-      pthread_mutex_unlock(&w->lock);
-    }
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  }
-  return false;
-}
-
 /* The last event and the mark of the end. What could not be written is said in the file, if a few bytes of room are left. */
 static int write_end(TraceWriter *w) {
   trace_flush(w);

@@ -86,8 +86,6 @@ TraceWriter *trace_create(const char *path, const char *command);
 uint32_t trace_string(TraceWriter *w, const char *text); /* text may be NULL: 0 */
 void trace_event(TraceWriter *w, const TraceEvent *e);   /* process is filled in */
 void trace_flush(TraceWriter *w);                        /* to the file, as a chunk; before a fork or an exec, and from time to time */
-/* The same from the handler of a fatal signal, with any lock in any state; false: what was in memory is lost. */
-bool trace_flush_crashed(TraceWriter *w);
 void trace_mark_end(TraceWriter *w);                     /* as trace_close, but the writer goes on: before an exec, which may fail */
 /* The last PROCESS event, and the end. 0, or an errno when not all was written: *lost (may be NULL) events are not in the file. */
 int trace_close(TraceWriter *w, int64_t *lost);

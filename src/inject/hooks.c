@@ -1,0 +1,73 @@
+/* hooks: the ways out of a program that no atexit handler sees: _exit (Python's forked workers end so) and the exec family.
+ *
+ * libc's own callers of these (exit, system, popen, posix_spawn) do not come through here, and need not: exit runs our destructor, and the
+ * others start another process. A vfork's child does come through, in its parent's memory: inject_finish looks at its process number.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inject/inject.h"
+
+static struct {
+  int (*execve)(const char *, char *const[], char *const[]);
+  int (*execvpe)(const char *, char *const[], char *const[]);
+  int (*fexecve)(int, char *const[], char *const[]);
+} real;
+
+__attribute__((constructor(101))) static void resolve(void) { /* not at the first call: a vfork's child shall do as little as it can */
+  *(void **)&real.execve = dlsym(RTLD_NEXT, "execve");
+  *(void **)&real.execvpe = dlsym(RTLD_NEXT, "execvpe");
+  *(void **)&real.fexecve = dlsym(RTLD_NEXT, "fexecve");
+}
+
+#define EXEC(call)                   \
+  do {                               \
+    inject_finish(FINISH_EXEC);      \
+    int result = (call), why = errno; \
+    inject_finish_undo();            \
+    errno = why;                     \
+    return result;                   \
+  } while (0)
+
+ENTRY int execve(const char *path, char *const argv[], char *const envp[]) { EXEC(real.execve(path, argv, envp)); }
+ENTRY int execv(const char *path, char *const argv[]) { EXEC(real.execve(path, argv, environ)); }
+ENTRY int execvpe(const char *file, char *const argv[], char *const envp[]) { EXEC(real.execvpe(file, argv, envp)); }
+ENTRY int execvp(const char *file, char *const argv[]) { EXEC(real.execvpe(file, argv, environ)); }
+ENTRY int fexecve(int fd, char *const argv[], char *const envp[]) { EXEC(real.fexecve(fd, argv, envp)); }
+
+/* The arguments of execl and the like, on the stack; after the NULL comes execle's environment. */
+#define GATHER(first, argv, last)                                            \
+  va_list args;                                                              \
+  size_t count = 1;                                                          \
+  va_start(args, first);                                                     \
+  while (va_arg(args, const char *)) count++;                                \
+  va_end(args);                                                              \
+  char *argv[count + 1];                                                     \
+  va_start(args, first);                                                     \
+  argv[0] = (char *)first;                                                   \
+  for (size_t i = 1; i <= count; i++) argv[i] = va_arg(args, char *);        \
+  last;                                                                      \
+  va_end(args)
+
+ENTRY int execl(const char *path, const char *first, ...) {
+  GATHER(first, argv, (void)0);
+  return execv(path, argv);
+}
+ENTRY int execlp(const char *file, const char *first, ...) {
+  GATHER(first, argv, (void)0);
+  return execvp(file, argv);
+}
+ENTRY int execle(const char *path, const char *first, ...) {
+  GATHER(first, argv, char *const *envp = va_arg(args, char *const *));
+  return execve(path, argv, envp);
+}
+
+ENTRY __attribute__((noreturn)) void _exit(int status) {
+  inject_finish(FINISH_EXIT);
+  for (;;) syscall(SYS_exit_group, status);
+}
+ENTRY __attribute__((noreturn)) void _Exit(int status) { _exit(status); }

@@ -1,0 +1,313 @@
+/* inject: a profiled process from its first instruction to its last. See inject.h.
+ *
+ * NEREID_PROF_DIR says where traces go (PID.trace; after an exec PID.2.trace), NEREID_PROF_HZ how often a second of CPU time is sampled (0: not),
+ * NEREID_PROF_KINDS what of "runtime,driver,memory,nvtx" is recorded, NEREID_PROF_RUNNER the process that started the first of them. Without
+ * NEREID_PROF_DIR the library does nothing.
+ */
+#define _GNU_SOURCE
+#include "inject/inject.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FLUSH_MS = 250, POLLS = 4, IDLE_MS = 20 }; /* POLLS: CUPTI is asked at each so many flushes */
+
+static struct {
+  _Atomic(TraceWriter *) trace;
+  char *path;
+  Sampler *sampler;
+  CuptiSession *cupti;
+  int hz;
+  pid_t owner;
+  bool is_first; /* of the run: it always leaves a trace */
+  int64_t cpu_at_begin;
+  _Atomic bool used_cuda, has_ranges, has_keeper;
+  sem_t request, done;
+  _Atomic int asked;       /* a Finish; 0: none */
+  _Atomic int crash_signal;
+} own;
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;   /* one at a time */
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* CUPTI and the sampler, against their end */
+
+TraceWriter *inject_trace(void) { return atomic_load_explicit(&own.trace, memory_order_acquire); }
+
+bool inject_wants(const char *kind) {
+  const char *kinds = getenv("NEREID_PROF_KINDS");
+  size_t n = strlen(kind);
+  for (const char *at = kinds; at && *at; at = strchr(at, ','), at = at ? at + 1 : NULL)
+    if (!strncmp(at, kind, n) && (!at[n] || at[n] == ',')) return true;
+  return false;
+}
+
+static void note_down(const char *text) {
+  int64_t now = trace_clock();
+  TraceWriter *w = inject_trace();
+  trace_event(w, &(TraceEvent){.kind = TRACE_NOTE, .name = trace_string(w, text), .start = now, .end = now});
+}
+
+void inject_has_ranges(void) { atomic_store_explicit(&own.has_ranges, true, memory_order_relaxed); }
+
+static int64_t cpu_time(void) {
+  struct timespec t;
+  return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) ? 0 : t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* A process that did nothing to speak of: a shell on its way to what it shall run, a child between fork and exec. Its trace would be in the way. */
+static bool is_idle(void) {
+  return !atomic_load(&own.used_cuda) && !atomic_load(&own.has_ranges) && cpu_time() - own.cpu_at_begin < IDLE_MS * INT64_C(1000000);
+}
+
+/* ---- the keeper ----------------------------------------------------------------------------------------------------------------- */
+
+static void start_sampler(void) {
+  char why[300];
+  if (own.hz > 0 && !(own.sampler = sampler_start(inject_trace(), own.hz, why))) note_down(why);
+}
+
+static void stop_cuda(void) {
+  pthread_mutex_lock(&starting);
+  CuptiSession *c = own.cupti;
+  own.cupti = NULL;
+  pthread_mutex_unlock(&starting);
+  cupti_stop(c);
+}
+
+static void do_finish(Finish how) {
+  TraceWriter *w = inject_trace();
+  if (how == FINISH_CRASH) {
+    char text[100];
+    int number = atomic_load(&own.crash_signal);
+    snprintf(text, sizeof text, "the process was ended by signal %d (%s)", number, strsignal(number));
+    note_down(text);
+    trace_flush(w); /* first: what follows may hang with the crashed thread's locks */
+    sampler_stop(own.sampler);
+    trace_flush(w);
+    if (own.cupti) cupti_poll(own.cupti);
+    trace_flush(w);
+    return;
+  }
+  if (how == FINISH_EXEC) {
+    sampler_stop(own.sampler);
+    own.sampler = NULL;
+    if (own.cupti) cupti_flush(own.cupti);
+    trace_mark_end(w);
+    return;
+  }
+  if (how == FINISH_EXIT) {
+    sampler_stop(own.sampler);
+    own.sampler = NULL;
+  }
+  stop_cuda();
+  if (how == FINISH_CUDA) {
+    trace_flush(w);
+    return;
+  }
+  if (is_idle() && !own.is_first) unlink(own.path);
+  if (!atomic_load(&own.used_cuda)) note_down("this process did not use CUDA");
+  atomic_store(&own.trace, NULL);
+  trace_mark_end(w); /* not freed: another thread may be about to write */
+}
+
+static void *keep(void *unused) {
+  pthread_setname_np(pthread_self(), "nereid-keeper");
+  for (int round = 1;; round++) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += FLUSH_MS * 1000000;
+    if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
+    while (sem_timedwait(&own.request, &until) && errno == EINTR) {}
+    int asked = atomic_exchange(&own.asked, 0);
+    if (asked) {
+      do_finish((Finish)asked);
+      sem_post(&own.done);
+      if (asked == FINISH_EXIT) return NULL;
+      continue;
+    }
+    pthread_mutex_lock(&starting);
+    if (own.cupti && round % POLLS == 0) cupti_poll(own.cupti);
+    pthread_mutex_unlock(&starting);
+    trace_flush(inject_trace());
+  }
+}
+
+static bool wait_done(int ms) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += ms % 1000 * 1000000, until.tv_sec += ms / 1000;
+  if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
+  int wrong;
+  while ((wrong = sem_timedwait(&own.done, &until)) && errno == EINTR) {}
+  return !wrong;
+}
+
+void inject_finish(Finish how) {
+  if (!inject_trace() || getpid() != own.owner) return;
+  int before = errno;
+  if (how == FINISH_EXEC && is_idle()) {
+    unlink(own.path);
+    errno = before;
+    return;
+  }
+  if (how != FINISH_CRASH) pthread_mutex_lock(&asking);
+  if (inject_trace()) {
+    if (!atomic_load(&own.has_keeper)) do_finish(how);
+    else {
+      atomic_store(&own.asked, how);
+      sem_post(&own.request);
+      if (!wait_done(how == FINISH_CRASH ? 2000 : 15000)) atomic_store(&own.has_keeper, false), atomic_store(&own.trace, NULL); /* it hangs: leave it */
+    }
+  }
+  if (how != FINISH_CRASH) pthread_mutex_unlock(&asking);
+  errno = before;
+}
+
+void inject_finish_undo(void) {
+  if (!inject_trace() || getpid() != own.owner) return;
+  int before = errno;
+  pthread_mutex_lock(&starting);
+  if (!own.sampler) start_sampler();
+  pthread_mutex_unlock(&starting);
+  errno = before;
+}
+
+/* ---- the beginning ---------------------------------------------------------------------------------------------------------------- */
+
+static char *command_line(void) {
+  char buffer[4096];
+  FILE *f = fopen("/proc/self/cmdline", "re");
+  size_t n = f ? fread(buffer, 1, sizeof buffer - 1, f) : 0;
+  if (f) fclose(f);
+  while (n && !buffer[n - 1]) n--;
+  for (size_t i = 0; i < n; i++)
+    if (!buffer[i]) buffer[i] = ' ';
+  buffer[n] = 0;
+  return strdup(buffer);
+}
+
+static TraceWriter *create_trace(const char *folder) {
+  struct stat s;
+  char path[4200];
+  int n = snprintf(path, sizeof path, "%s/%ld.trace", folder, (long)getpid());
+  for (int i = 2; n < (int)sizeof path && !stat(path, &s) && i < 10000; i++) /* this process was another program before */
+    n = snprintf(path, sizeof path, "%s/%ld.%d.trace", folder, (long)getpid(), i);
+  char *command = command_line();
+  TraceWriter *w = n < (int)sizeof path ? trace_create(path, command) : NULL;
+  free(command);
+  free(own.path);
+  own.path = w ? strdup(path) : NULL;
+  return w;
+}
+
+static void begin(void) {
+  const char *folder = getenv("NEREID_PROF_DIR"), *hz = getenv("NEREID_PROF_HZ"), *runner = getenv("NEREID_PROF_RUNNER");
+  if (!folder || !*folder) return;
+  int before = errno;
+  TraceWriter *w = create_trace(folder);
+  if (!w) goto out; /* the folder is gone or full: whoever started the run finds nothing of this process, and says so */
+  own.owner = getpid();
+  own.hz = hz ? atoi(hz) : 0;
+  own.is_first = runner && atol(runner) == (long)getppid();
+  own.cpu_at_begin = cpu_time();
+  own.sampler = NULL, own.cupti = NULL;
+  atomic_store(&own.used_cuda, false), atomic_store(&own.has_ranges, false);
+  atomic_store(&own.asked, 0);
+  sem_init(&own.request, 0, 0);
+  sem_init(&own.done, 0, 0);
+  atomic_store(&own.trace, w);
+
+  sigset_t all, mask;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &mask);
+  pthread_t keeper;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  bool has_keeper = !pthread_create(&keeper, &attributes, keep, NULL);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &mask, NULL);
+  atomic_store(&own.has_keeper, has_keeper);
+  if (!has_keeper) note_down("no thread could be started: the trace is written at the end only");
+  start_sampler();
+out:
+  errno = before;
+}
+
+/* ---- forks and crashes ------------------------------------------------------------------------------------------------------------ */
+
+static void before_fork(void) { pthread_mutex_lock(&starting); } /* so that no half-made session is copied */
+static void after_fork_parent(void) { pthread_mutex_unlock(&starting); }
+static void after_fork_child(void) {
+  starting = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  asking = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  TraceWriter *parents = inject_trace();
+  atomic_store(&own.trace, NULL);
+  atomic_store(&own.has_keeper, false);
+  sampler_abandon(own.sampler);
+  cupti_abandon(own.cupti);
+  trace_abandon(parents);
+  nvtx_forget();
+  if (!parents) return;
+  begin();
+}
+
+static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+
+static void on_fatal(int number, siginfo_t *info, void *context) {
+  int none = 0;
+  if (atomic_compare_exchange_strong(&own.crash_signal, &none, number)) inject_finish(FINISH_CRASH);
+  signal(number, SIG_DFL);
+  if (info->si_code <= 0) syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number); /* sent: by itself it does not come again */
+}
+
+static void watch_crashes(void) {
+  for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
+    struct sigaction old, ours = {.sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&ours.sa_mask);
+    if (!sigaction(fatal[i], NULL, &old) && old.sa_handler == SIG_DFL) sigaction(fatal[i], &ours, NULL);
+  }
+}
+
+static void at_quick_exit_finish(void) { inject_finish(FINISH_EXIT); }
+
+__attribute__((constructor)) static void loaded(void) {
+  begin();
+  if (!inject_trace()) return;
+  pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+  watch_crashes();
+  at_quick_exit(at_quick_exit_finish);
+}
+
+__attribute__((destructor)) static void unloaded(void) { inject_finish(FINISH_EXIT); }
+
+/* ---- CUDA ------------------------------------------------------------------------------------------------------------------------- */
+
+static void at_exit_cuda(void) { inject_finish(FINISH_CUDA); }
+
+/* The driver calls this from cuInit. Whatever it returns, the program goes on. */
+ENTRY int InitializeInjection(void) {
+  if (!inject_trace() || getpid() != own.owner) return 1;
+  int before = errno;
+  atomic_store(&own.used_cuda, true);
+  pthread_mutex_lock(&starting);
+  if (!own.cupti) {
+    char why[500], text[600];
+    CuptiOptions o = {.runtime_api = inject_wants("runtime"), .driver_api = inject_wants("driver"), .memory = inject_wants("memory")};
+    own.cupti = cupti_start(inject_trace(), &o, why);
+    if (own.cupti) atexit(at_exit_cuda);
+    else {
+      snprintf(text, sizeof text, "the GPU was not recorded: %s", why);
+      note_down(text);
+    }
+  }
+  pthread_mutex_unlock(&starting);
+  errno = before;
+  return 1;
+}
