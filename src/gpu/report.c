@@ -13,22 +13,25 @@
 #include <stdlib.h>
 
 enum {
-  ALL_STEPS = 24000000,     /* a launch of so many is walked whole */
-  SOME_STEPS = 8000000,     /* else about so many */
+  ALL_STEPS = 12000000,     /* a launch of so many is walked whole */
+  SOME_STEPS = 6000000,     /* else about so many */
   PROGRAM_STEPS = 12000000, /* at most of one program */
   ACCESS_STEPS = 8,         /* an access in operations without effect */
   WINDOW = 32               /* programs among which a period is looked for */
 };
 
-enum { REQUESTS, LANES, SECTORS, IDEAL, NUMBERS }; /* of an access; of shared memory wavefronts in the place of sectors */
+enum { REQUESTS, LANES, NEEDS, IDEAL, NUMBERS }; /* of an access; it needs sectors, of shared memory passes */
 
 typedef struct Site { /* a load, store or atomic; its LaneOp.note */
   const LaneOp *op;
-  int at; /* in the row */
+  int at;                        /* in the row */
   int bytes;
+  uint64_t base, distance[32];   /* of the last request: the first lane's address, and how far the others lie from it */
+  uint32_t lanes;
+  int needs, ideal;              /* what it took */
 } Site;
 
-typedef struct Room { int at, parent_loop; } Room; /* a block of operations; its number of warps stands at `at`, its threads behind */
+typedef struct Room { int at; } Room; /* a block of operations; its number of warps stands at `at`, its threads behind */
 
 typedef struct Counter {
   LaneFunc *f;
@@ -65,7 +68,7 @@ static void number_op(LaneOp *op, void *arg) {
   op->note = NULL;
   if (op->code != LANE_LD && op->code != LANE_ST && op->code != LANE_ATOM) return;
   int n = op->code == LANE_LD ? op->out_count : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1 : op->in_count - 1;
-  vec_push(c->arena, &c->sites, ((Site){op, c->width, n * lane_kind_info[op->kind].bits / 8}));
+  vec_push(c->arena, &c->sites, ((Site){.op = op, .at = c->width, .bytes = n * lane_kind_info[op->kind].bits / 8}));
   c->width += NUMBERS;
 }
 
@@ -84,20 +87,33 @@ static void split(void *arg, const LaneOp *op, int warps) {
   c->row[c->splits] += warps;
 }
 
+/* A warp's requests mostly differ from the last one by a multiple of 128 bytes, by which neither sectors nor banks change. */
+static bool as_before(Site *s, const uint64_t at[32], uint32_t lanes) {
+  uint64_t base = at[__builtin_ctz(lanes)];
+  bool same = lanes == s->lanes && (base - s->base) % 128 == 0;
+  for (int i = 0; i < 32; i++) {
+    if (!(lanes >> i & 1)) continue;
+    uint64_t d = at[i] - base;
+    same &= d == s->distance[i];
+    s->distance[i] = d;
+  }
+  s->lanes = lanes, s->base = base;
+  return same;
+}
+
 static void access(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t lanes) {
   Counter *c = arg;
-  const Site *s = op->note;
+  Site *s = op->note;
+  if (!as_before(s, at, lanes)) {
+    bool shared = op->space == SPACE_SHARED;
+    s->needs = shared ? gpu_request_wavefronts(at, lanes, s->bytes, &s->ideal) : gpu_request_sectors(at, lanes, s->bytes);
+    if (!shared) s->ideal = gpu_request_ideal(at, lanes, s->bytes);
+  }
   int64_t *n = c->row + s->at;
   n[REQUESTS]++;
   n[LANES] += __builtin_popcount(lanes);
-  if (op->space == SPACE_SHARED) {
-    int ideal;
-    n[SECTORS] += gpu_request_wavefronts(at, lanes, s->bytes, &ideal);
-    n[IDEAL] += ideal;
-  } else {
-    n[SECTORS] += gpu_request_sectors(at, lanes, s->bytes);
-    n[IDEAL] += gpu_request_ideal(at, lanes, s->bytes);
-  }
+  n[NEEDS] += s->needs;
+  n[IDEAL] += s->ideal;
   c->program_steps += ACCESS_STEPS, c->steps += ACCESS_STEPS;
 }
 
@@ -138,23 +154,33 @@ typedef struct Series { int axis; int32_t *at, first, period; } Series;
 
 static void walk_kth(Counter *c, const Series *s, int32_t k, int64_t *row) { walk_at(c, s->axis, s->at, s->first + k * s->period, row, false); }
 
-/* Adds those strictly between lo and hi, whose rows are given. */
-static void sum_between(Counter *c, const Series *s, int32_t lo, const int64_t *low, int32_t hi, const int64_t *high, int64_t *sum) {
-  int64_t between = (int64_t)hi - lo - 1;
+typedef struct Known { int32_t k; const int64_t *row; } Known; /* of a series */
+
+static bool on_line(const Counter *c, Known low, Known middle, Known high) {
+  for (int i = 0; i < c->width; i++)
+    if (middle.row[i] * (high.k - low.k) != low.row[i] * (high.k - middle.k) + high.row[i] * (middle.k - low.k)) return false;
+  return true;
+}
+
+/* Adds those strictly between low and high. line: these lie on a line with one around them. */
+static void sum_between(Counter *c, const Series *s, Known low, Known high, bool line, int64_t *sum) {
+  int64_t between = (int64_t)high.k - low.k - 1;
   if (between <= 0) return;
   int64_t *row = new_row(c);
-  int32_t middle = lo + (hi - lo) / 2;
-  walk_kth(c, s, middle, row);
-  bool constant = alike(c, low, row) && alike(c, high, row);
+  Known middle = {low.k + (high.k - low.k) / 2, row};
+  walk_kth(c, s, middle.k, row);
+  bool constant = alike(c, low.row, row) && alike(c, high.row, row), here = on_line(c, low, middle, high);
   if (constant || between == 1) {
     add_rows(c, sum, row, between);
-  } else if (c->steps > c->budget) { /* a straight line through the three */
+  } else if (here && line) { /* as for causal attention: each program has a turn more than the one before */
+    for (int i = 0; i < c->width; i++) sum[i] += (low.row[i] + high.row[i]) * between / 2;
+  } else if (c->steps > c->budget) {
     c->out->sampled = true;
-    for (int i = 0; i < c->width; i++) sum[i] += (int64_t)(((double)low[i] + (double)high[i] + 2 * (double)row[i]) / 4 * (double)between + 0.5);
+    for (int i = 0; i < c->width; i++) sum[i] += (int64_t)(((double)low.row[i] + (double)high.row[i] + 2 * (double)row[i]) / 4 * (double)between + 0.5);
   } else {
     add_rows(c, sum, row, 1);
-    sum_between(c, s, lo, low, middle, row, sum);
-    sum_between(c, s, middle, row, hi, high, sum);
+    sum_between(c, s, low, middle, here, sum);
+    sum_between(c, s, middle, high, here, sum);
   }
   drop_row(c, row);
 }
@@ -173,35 +199,36 @@ static int period_of(const Counter *c, int64_t *const *rows, int n) {
 static void sum_axis(Counter *c, int axis, int32_t at[3], int64_t *sum, bool all) {
   int32_t n = c->grid[axis];
   memset(sum, 0, sizeof *sum * (size_t)c->width);
-  if (all || n <= WINDOW) {
+  int64_t *rows[WINDOW], start = c->steps;
+  int window = 0, most = n < WINDOW ? n : WINDOW;
+  while (!all && window < most && (window < 4 || c->steps - start <= c->budget / 2)) {
+    rows[window] = new_row(c);
+    walk_at(c, axis, at, window, rows[window], false);
+    window++;
+  }
+  int seen = window;
+  if (all) {
     int64_t *row = new_row(c);
     for (int32_t i = 0; i < n; i++) {
       walk_at(c, axis, at, i, row, all);
       add_rows(c, sum, row, 1);
     }
     drop_row(c, row);
-    return;
-  }
-  int64_t *rows[WINDOW], start = c->steps;
-  int window = 0;
-  while (window < WINDOW && (window < 4 || c->steps - start <= c->budget / 2)) {
-    rows[window] = new_row(c);
-    walk_at(c, axis, at, window, rows[window], false);
-    window++;
-  }
-  int seen = window;
-  while (window & (window - 1)) window--; /* a power of two */
-  int period = period_of(c, rows, window);
-  if (period == window) period = 1;
-  for (int r = 0; r < period; r++) {
-    Series s = {axis, at, r, period};
-    int32_t last = (n - 1 - r) / period;
-    int64_t *high = new_row(c);
-    walk_kth(c, &s, last, high);
-    add_rows(c, sum, rows[r], 1);
-    add_rows(c, sum, high, 1);
-    sum_between(c, &s, 0, rows[r], last, high, sum);
-    drop_row(c, high);
+  } else if (window == n) {
+    for (int i = 0; i < n; i++) add_rows(c, sum, rows[i], 1);
+  } else {
+    while (window & (window - 1)) window--; /* a power of two */
+    int period = period_of(c, rows, window);
+    if (period == window) period = 1;
+    for (int r = 0; r < period; r++) {
+      Series s = {axis, at, r, period};
+      int32_t last = (n - 1 - r) / period;
+      int64_t *high = new_row(c);
+      add_rows(c, sum, rows[r], 1);
+      if (last) walk_kth(c, &s, last, high), add_rows(c, sum, high, 1);
+      if (last) sum_between(c, &s, (Known){0, rows[r]}, (Known){last, high}, false, sum);
+      drop_row(c, high);
+    }
   }
   for (int i = 0; i < seen; i++) drop_row(c, rows[i]);
 }
@@ -237,6 +264,12 @@ static void count_op(LaneOp *op, void *arg) {
   if (map_get(t->c->slice->unknown, op)) r->data = true;
 }
 
+static double entered(void *arg, const LaneBlock *b) {
+  const Totals *t = arg;
+  const Room *room = map_get(t->c->rooms, b);
+  return (double)t->sum[room->at];
+}
+
 static bool in_loop(const LaneOp *op) {
   for (const LaneOp *p = op->block->parent; p; p = p->block->parent)
     if (p->code == LANE_FOR || p->code == LANE_WHILE) return true;
@@ -269,8 +302,8 @@ static void put_accesses(Counter *c, const int64_t *sum) {
     bool shared = op->space == SPACE_SHARED;
     GpuAccess a = {.span = op->span, .op = op, .count = 1, .bytes = s->bytes, .shared = shared, .masked = op->guard != NULL, .in_loop = in_loop(op),
                    .known = !map_get(c->slice->unknown, op), .requests = n[REQUESTS], .lanes = n[LANES]};
-    if (shared) a.wavefronts = n[SECTORS], a.ideal_wavefronts = n[IDEAL];
-    else a.sectors = n[SECTORS], a.ideal_sectors = n[IDEAL];
+    if (shared) a.wavefronts = n[NEEDS], a.ideal_wavefronts = n[IDEAL];
+    else a.sectors = n[NEEDS], a.ideal_sectors = n[IDEAL];
     int k = 0;
     while (k < r->access_count && !same_place(&r->accesses[k], &a)) k++;
     if (k == r->access_count) {
@@ -302,6 +335,7 @@ GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]) 
   Totals t = {&c, sum};
   lane_walk(f->body, count_op, &t);
   c.out->splits = sum[c.splits];
+  c.out->block_cycles = gpu_block_cycles(f, entered, &t);
   put_accesses(&c, sum);
   return c.out;
 }

@@ -60,12 +60,16 @@ typedef struct GpuReport {
   bool sampled;            /* programs count for others of which it is not certain that they are alike */
   bool cut;                /* a program did not come to its end within the budget */
   bool data;               /* data decide on something that was counted */
-  double block_cycles;     /* of the longest program walked: at least, by the latency of what depends on each other */
+  double block_cycles;     /* of a program: at least, by the latency of what waits for each other */
 } GpuReport;
 /* args as for lane_sim_run; pointers are only added to. */
 GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]);
+/* ---- report_class.c, report_path.c ------------------------------------------------------------------------------------------------ */
+
 /* ptxas makes about so many instructions of it. */
 int gpu_op_instructions(const LaneOp *op);
 GpuClass gpu_op_class(const LaneOp *op);
+typedef double (*GpuEntered)(void *arg, const LaneBlock *b); /* by how many warps in all */
+double gpu_block_cycles(const LaneFunc *f, GpuEntered entered, void *arg);
 
 #endif
