@@ -221,6 +221,8 @@ typedef struct nereid_options {
   bool blocking;                       /* cuda: each launch waits for its end, so that an error names it (NEREID_CUDA_BLOCKING=1: all do) */
   int block[3];                        /* a kernel of CUDA C: threads of a block along x, y, z; zeros count as 1, but x must be given */
   int shared_bytes;                    /* a kernel of CUDA C: its dynamic shared memory */
+  int inside;                          /* a nereid_inside_regions: the kernel is instrumented, for nereid_inspect to show. Launches: nereid_inside_run */
+  void *inside_buffer;                 /* set by nereid_inside_run; else NULL */
 } nereid_options;
 
 /* Compiles what is not in the caches yet, and runs grid[0] * grid[1] * grid[2] programs; any of them zero: none. The limits of a grid
@@ -467,6 +469,72 @@ NEREID_API void nereid_prof_metric(const char *name, double value); /* added to 
 typedef struct nereid_prof_view_options { const char *sort, *metrics, *title; int rows, width; bool json, shapes; } nereid_prof_view_options;
 NEREID_API nereid_status nereid_prof_view(const char *trace, const char *view, const char *out, const nereid_prof_view_options *options,
                                           nereid_error **error);
+
+/* ---- inside a kernel -----------------------------------------------------------------------------------------------------------
+ *
+ * Where the time of one launch goes, warp by warp: the kernel is compiled anew with a record at the beginning and the end of each of its regions,
+ * which a warp writes to memory of the device together with its clock. `nereid prof --inside` is made of this; docs/inside.md says how a source marks
+ * regions, and what a record can and cannot tell.
+ *
+ * Works on cuda; on sim, whose clock counts the operations that a warp executes; on cpu, where a program is one warp; on interp, whose clock counts
+ * operations of the tile IR. */
+typedef enum {
+  NEREID_INSIDE_OFF,
+  NEREID_INSIDE_DEFAULT,   /* those that the source marks; where it marks none, automatic ones */
+  NEREID_INSIDE_MARKED,    /* NEREID_BAD_SOURCE where there are none */
+  NEREID_INSIDE_AUTOMATIC, /* loops, their turns, products, reductions, scans, sorts, and on a GPU barriers */
+  NEREID_INSIDE_BOTH
+} nereid_inside_regions;
+
+typedef struct nereid_inside_options {
+  nereid_inside_regions regions; /* OFF counts as DEFAULT */
+  const int64_t *blocks;         /* which programs of the grid are recorded, by linear id (x fastest); NULL: program 0 */
+  int64_t block_count;
+  bool all_blocks;
+  int records;                   /* room for so many a warp, a region's beginning and end are two; 0: 16384, or what 256 MB have room for */
+  int trials;                    /* of the slowdown, instrumented and plain in turn; 0: enough for 100 ms; below 0: it is not measured */
+} nereid_inside_options;
+
+typedef struct nereid_inside nereid_inside;
+typedef struct nereid_inside_info {
+  const char *kernel, *device;
+  const char *unit;            /* of the clock: "cycles", "ns", "operations" */
+  double ns_per_unit;          /* 0: the clock is no time (sim, interp). A GPU's: by its timer, over the warps that were recorded */
+  int warps;                   /* of a block */
+  int64_t blocks;              /* recorded */
+  int64_t region_count, span_count;
+  int64_t records, lost;       /* kept; and those for which there was no room */
+  int64_t cut;                 /* beginnings whose end is not there, because records were lost or an assertion ended the program */
+  double warp_mean, warp_max;  /* of the recorded warps' times from beginning to end, in units */
+  double plain_ns, inside_ns;  /* medians of a launch without and with records; 0: not measured */
+} nereid_inside_info;
+typedef struct nereid_inside_region {
+  const char *name;
+  int line;                    /* 0: not known */
+  bool automatic;
+  int depth;                   /* regions around it, where it was met first */
+  int64_t count;               /* how often warps were in it */
+  double mean, min, max;       /* units */
+  double share;                /* of the recorded warps' time, regions within it included */
+} nereid_inside_region;
+typedef struct nereid_inside_span {
+  int region;                  /* or -1: the warp's whole time */
+  int64_t block;               /* linear id of the program */
+  int warp, sm, depth;         /* sm: the multiprocessor; on cpu the processor; else 0 */
+  double start, end;           /* units since the first recorded warp began; on a GPU multiprocessors' clocks are brought together by its timer */
+} nereid_inside_span;
+
+/* Compiles, measures the slowdown (so that the kernel runs many times; see trials), runs the kernel once more and reads what it recorded. Waits for
+ * the device. */
+NEREID_API nereid_status nereid_inside_run(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args,
+                                           int arg_count, const nereid_options *options, const nereid_inside_options *inside, nereid_inside **out,
+                                           nereid_error **error);
+NEREID_API void nereid_inside_get_info(const nereid_inside *in, nereid_inside_info *out);
+NEREID_API const nereid_inside_region *nereid_inside_region_at(const nereid_inside *in, int64_t i); /* in the order in which they were met */
+NEREID_API const nereid_inside_span *nereid_inside_span_at(const nereid_inside *in, int64_t i);     /* warp by warp, each by its start, outer ones first */
+/* As a trace for nereid_prof_view: each warp is a thread of its own ("block 0 warp 3, SM 17"), each region a range. */
+NEREID_API nereid_status nereid_inside_save(const nereid_inside *in, const char *path, nereid_error **error);
+NEREID_API void nereid_inside_free(nereid_inside *in);
 
 /* ---- small services ------------------------------------------------------------------------------------------------------------ */
 

@@ -4,6 +4,7 @@
  * buffer (plan.c), so nothing of it is left to do here.
  */
 #include "cpu/emit.h"
+#include "tile/inside.h"
 
 static void emit_op(Emit *e, Op *op);
 
@@ -148,6 +149,10 @@ static void emit_op(Emit *e, Op *op) {
   quote_source(e, e->out, e->indent, op->span);
   switch (op->code) {
     case OP_CONST: case OP_YIELD: case OP_CONDITION: case OP_ASSUME: case OP_BARRIER: return;
+    case OP_SCOPE:
+      line(e, "host->record(cursor, host->inside, program, grid, %uu);",
+           INSIDE_TAG(op->attr[1], op->attr[0]) | (inside_repeats(op) ? INSIDE_REPEATED : 0));
+      return;
     case OP_FOR: emit_for(e, op); return;
     case OP_WHILE: emit_while(e, op); return;
     case OP_IF: emit_if(e, op); return;

@@ -7,6 +7,7 @@
  * The text begins with the support files that it uses (src/cpu/support, embedded in the library).
  */
 #include "cpu/emit.h"
+#include "tile/inside.h"
 
 static const char text_cpu[] =
 #include "nereid_cpu.h.inc"
@@ -87,7 +88,10 @@ static void write_program(Emit *e, const Func *f) {
                    "                      const NereidHost *host, int far) {\n");
   e->indent = 1;
   for (int k = 0; k < f->body->arg_count; k++) write_argument(e, k, f->body->args[k]);
+  if (f->inside) line(e, "uint64_t cursor[%d];", (int)(sizeof(InsideCursor) + 7) / 8);
+  if (f->inside) line(e, "host->record(cursor, host->inside, program, grid, 0u);");
   emit_block(e, f->body);
+  if (f->inside) line(e, "host->record(cursor, host->inside, program, grid, ~0u);");
   line(e, "return 0;");
   buf_puts(e->out, "}\n");
 }

@@ -319,6 +319,11 @@ static void plan_op(Planner *p, Op *op) {
       close_group(p);
       p->epoch++;
       return;
+    case OP_SCOPE: /* what was computed stays before it */
+      if (is_last_mark(op)) return;
+      close_group(p);
+      push_op(p, op);
+      return;
     case OP_ASM:
       fail_hint(e->cx, op->span ? *op->span : (Span){0}, "write the same in Triton's own operations, or run it on a GPU",
                 "inline assembly is for a GPU; it cannot run on a CPU");

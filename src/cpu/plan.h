@@ -42,5 +42,6 @@ void force_loads(Planner *p, Value *ptr, Op *together);
 void plan_for(Planner *p, Op *op);
 void plan_while(Planner *p, Op *op);
 void plan_if(Planner *p, Op *op);
+bool is_last_mark(const Op *op); /* a `scope` with nothing but others between it and the end of a loop's or branch's body: planned behind what the body hands on */
 
 #endif

@@ -147,6 +147,16 @@ static void place_dots(Emit *e, Block *body, int n, Value **yielded, Value **arg
   }
 }
 
+bool is_last_mark(const Op *op) {
+  while (op && op->code == OP_SCOPE) op = op->next;
+  return op && (op->code == OP_YIELD || op->code == OP_CONDITION);
+}
+
+static void push_last_marks(Planner *p, const Block *b) {
+  for (Op *op = b->first; op; op = op->next)
+    if (op->code == OP_SCOPE && is_last_mark(op)) push_op(p, op);
+}
+
 void plan_for(Planner *p, Op *op) {
   Emit *e = p->e;
   OpPlan *o = op_plan(p, op);
@@ -167,6 +177,7 @@ void plan_for(Planner *p, Op *op) {
   place_dots(e, body, n, body->last->in, body->args + 1, o->carry);
   plan_body(e, body, &inner);
   write_carried(&inner, n, body->last->in, o->carry);
+  push_last_marks(&inner, body);
   map_put(e->plans, body, inner.plan);
 }
 
@@ -197,10 +208,12 @@ void plan_while(Planner *p, Op *op) {
     carried_view(e, op->out[k], b);
   }
   write_carried(&first, handed_count, handed, o->carry2);
+  push_last_marks(&first, before);
   map_put(e->plans, before, first.plan);
   Planner second = {.e = e};
   plan_body(e, body, &second);
   write_carried(&second, n, body->last->in, o->carry);
+  push_last_marks(&second, body);
   map_put(e->plans, body, second.plan);
 }
 
@@ -222,6 +235,7 @@ void plan_if(Planner *p, Op *op) {
     if (op->body[r]->last && op->body[r]->last->code == OP_YIELD)
       write_carried(&inner, op->out_count, op->body[r]->last->in, o->carry);
     close_group(&inner);
+    push_last_marks(&inner, op->body[r]);
     map_put(e->plans, op->body[r], inner.plan);
   }
 }

@@ -20,7 +20,7 @@
 static const Builtin *const tables[] = {
     lib_create_table, lib_shape_table,  lib_dot_table,     lib_memory_table,    lib_blockptr_table, lib_math_table,
     lib_reduce_table, lib_atomic_table, lib_prelude_table, lib_debug_table,     lib_types_table,    lib_gpu_table,
-    lib_host_table,   lib_pymath_table, lib_triton_table,  lib_libdevice_table,
+    lib_host_table,   lib_pymath_table, lib_triton_table,  lib_libdevice_table, lib_proton_table,
 };
 enum { TABLE_COUNT = sizeof tables / sizeof *tables };
 
@@ -56,7 +56,8 @@ static Py *unknown_value(Front *fr, const char *library, const char *attr) {
 /* ---- dotted paths --------------------------------------------------------------------------------------------- */
 
 static const char TL[] = "triton.language", TL_MATH[] = "triton.language.math",
-                  LIBDEVICE[] = "triton.language.extra.libdevice", HELPERS[] = "triton_helpers";
+                  LIBDEVICE[] = "triton.language.extra.libdevice", HELPERS[] = "triton_helpers",
+                  PROTON[] = "triton.profiler.language";
 
 static const struct {
   const char *path, *canonical;
@@ -91,6 +92,7 @@ static const struct {
     {"torch._inductor.runtime.triton_compat.tl", TL},
     {"triton_helpers.libdevice", LIBDEVICE},
     {"triton_helpers.math", TL_MATH},
+    {PROTON, PROTON},
     {"math", "math"},
     {"operator", "operator"},
     {"copy", "copy"},
@@ -214,6 +216,7 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
     if (!strcmp(attr, "libdevice")) return library_value(fr, LIBDEVICE);
     return first_row(fr, attr, "tl.extra.cuda", NULL, NULL);
   }
+  if (!strcmp(path, PROTON)) return first_row(fr, attr, PROTON, NULL, NULL);
   if (!strcmp(path, "triton.language.target_info")) return first_row(fr, attr, "tl.target_info", NULL, NULL);
   if (!strcmp(path, "triton.language.PropagateNan"))
     return !strcmp(attr, "NONE")  ? py_str(fr, "PropagateNan.NONE")
@@ -236,7 +239,7 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
     if (!strcmp(attr, "__version__")) return py_str(fr, "3.6.0");
     Py *p = first_row(fr, attr, "triton", NULL, NULL);
     if (p) return p;
-    static const char *const deeper[] = {"runtime",  "testing", "compiler", "tools",
+    static const char *const deeper[] = {"runtime",  "testing", "compiler", "tools", "profiler",
                                          "backends", "ops",     "knobs",    "experimental"};
     for (size_t i = 0; i < sizeof deeper / sizeof *deeper; i++)
       if (!strcmp(deeper[i], attr)) return library_value(fr, arena_printf(fr->cx->arena, "triton.%s", attr));

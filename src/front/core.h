@@ -167,8 +167,14 @@ typedef struct Frame {        /* one inlined call */
   bool no_return;
 } Frame;
 
+/* A region that is open where the builder stands; regions.c. */
+typedef struct OpenRegion { const char *name; Span span; bool marked; const struct OpenRegion *up; } OpenRegion; /* marked: by a comment */
+
 typedef struct Core {
   Frame *frame;
+  const OpenRegion *regions; /* innermost first */
+  Map *marks;          /* NodeList of statements -> its marks; NULL: the source's markers are not looked at */
+  Map *marked;         /* defs whose markers are in `marks` */
   uint32_t stamp;
   uint32_t statements; /* walked so far: unrolling has an end */
   Kernel *kernel;
@@ -209,6 +215,15 @@ void core_while(Front *fr, Node *n);
 Py *core_ternary(Front *fr, Node *n);
 bool contains_return(const Node *n);
 int constexpr_condition(Front *fr, Span at, Py *cond);
+
+/* regions.c: the kernel's regions, when they are asked for (options->inside) */
+void regions_begin(Front *fr, const Node *def);              /* before a function's body: places its markers; fails for wrong ones */
+void regions_at(Front *fr, const NodeList *list, int index); /* between statements: what stands before statement `index` */
+void regions_after(Front *fr, const NodeList *list, int index); /* what stands right behind it */
+bool regions_follow(Front *fr, const NodeList *list, int index); /* is there anything from there on? */
+void regions_end(Front *fr, const OpenRegion *outer);        /* behind a function's body: ends what a return left open */
+int regions_with(Front *fr, Node *with);                     /* enters the scopes of a `with`, and returns how many */
+void regions_leave(Front *fr, const Node *with, int count);
 
 /* class.c */
 Py *core_construct(Front *fr, PyClass *cls, const Call *call);

@@ -341,12 +341,16 @@ static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
   const Span *span = fr->b.span;
   Builder outer = fr->b;
   Scope before = f->scope;
+  const OpenRegion *regions = core->regions; /* each branch begins with those, and what follows has those of one that gets there */
   Branch a = begin_branch(fr, &before);
   a.flow = core_exec(fr, &n->If.body, 0, body_tail);
   a.scope = f->scope;
+  const OpenRegion *regions_a = core->regions;
+  core->regions = regions;
   Branch b = begin_branch(fr, &before);
   b.flow = core_exec(fr, &n->If.orelse, 0, body_tail);
   b.scope = f->scope;
+  if (a.flow.kind != FLOW_RETURNS) core->regions = regions_a;
   bool ra = a.flow.kind == FLOW_RETURNS, rb = b.flow.kind == FLOW_RETURNS;
   if (body_tail || (ra && rb) || (a.flow.kind == FLOW_FALLS && b.flow.kind == FLOW_FALLS)) {
     fr->b = outer;

@@ -4,6 +4,7 @@
  * that control.c can compare what the branches did. A binding's stamp grows with each assignment: equal stamps mean "not assigned
  * since". Every operation built while a frame is active carries the span of its expression with the chain of calls behind it. */
 #include "front/core.h"
+#include "tile/inside.h"
 
 enum { MAX_CALL_DEPTH = 80 };
 
@@ -177,7 +178,10 @@ Py *core_call_function(Front *fr, Function *fn, Py *self, const Call *call) {
   bind(fr, &f, fn, self, call);
   check_recursion(fr, &f, call);
   fr->depth++;
+  const OpenRegion *regions = core->regions;
+  regions_begin(fr, fn->def);
   Flow flow = core_exec(fr, &fn->def->FunctionDef.body, 0, true);
+  regions_end(fr, regions);
   fr->depth--;
   core->frame = f.up;
   fr->b.span = span;
@@ -278,6 +282,10 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   fr->func->num_stages = launch.num_stages;
   fr->func->num_ctas = launch.num_ctas;
   fr->func->debug = core->debug;
+  if (fr->options->inside) {
+    fr->func->inside = NEW(a, Inside);
+    fr->func->inside->mode = (InsideMode)fr->options->inside;
+  }
   fr->b = (Builder){.func = fr->func, .block = fr->func->body, .span = &k->fn->def->span};
   Frame f = {.fn = k->fn, .ns = k->fn->around ? k->fn->around : k->module->globals};
   core->frame = &f;
@@ -287,7 +295,9 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   if (rest[0]) scope_set(fr, rest[0]->arg.arg, py_tuple(fr, 0, NULL), rest[0]);
   f.args = bound->values;
   f.arg_count = k->param_count;
+  regions_begin(fr, k->fn->def);
   core_exec(fr, &k->fn->def->FunctionDef.body, 0, true);
+  regions_end(fr, NULL);
   core->frame = NULL;
   tile_resolve(fr->func);
 

@@ -10,6 +10,7 @@ typedef struct ListRest { Rest rest; const NodeList *list; int from; } ListRest;
 
 static Flow run_list(Front *fr, Rest *rest, bool tail) {
   ListRest *r = (ListRest *)rest;
+  regions_after(fr, r->list, r->from - 1);
   return core_exec(fr, r->list, r->from, tail);
 }
 
@@ -134,14 +135,16 @@ static void exec_assert(Front *fr, Node *n) {
 }
 
 static Flow exec_with(Front *fr, Node *n) {
-  for (int i = 0; i < n->With.items.n; i++) { /* profiler scopes: nothing to do on entry and exit */
+  for (int i = 0; i < n->With.items.n; i++) { /* profiler scopes: nothing else to do on entry and exit */
     Node *item = n->With.items.at[i];
     if (item->withitem.optional_vars) core_assign(fr, item->withitem.optional_vars, py_none(fr));
   }
   Frame *f = core_of(fr)->frame;
   bool outer = f->no_return;
   f->no_return = true;
+  int regions = regions_with(fr, n);
   Flow flow = core_exec(fr, &n->With.body, 0, false);
+  regions_leave(fr, n, regions);
   f->no_return = outer;
   return flow;
 }
@@ -178,9 +181,12 @@ static Flow exec_statement(Front *fr, Node *n, Rest *rest, bool tail) {
 
 Flow core_exec(Front *fr, const NodeList *list, int from, bool tail) {
   for (int i = from; i < list->n; i++) {
-    ListRest rest = {{run_list, i + 1 >= list->n}, list, i + 1};
+    ListRest rest = {{run_list, i + 1 >= list->n && !regions_follow(fr, list, i)}, list, i + 1};
+    regions_at(fr, list, i);
     Flow flow = exec_statement(fr, list->at[i], &rest.rest, tail);
     if (flow.kind != FLOW_FALLS || flow.rest_done) return flow;
+    regions_after(fr, list, i);
   }
+  regions_at(fr, list, list->n);
   return (Flow){.kind = FLOW_FALLS};
 }

@@ -7,7 +7,8 @@
  * - parameters: one for each of the Func's, by its type (pointers .u64; i1 i8 u8 fp8 .u8; 16-bit .u16; 32-bit .u32; 64-bit .u64), so that a
  *   launch may point each parameter at the first byte of its 8-byte slot; then the hidden ones, .u64 each, in this order:
  *     uses_diag: address of a GpuDiag in memory that both sides reach;
- *     uses_list: address of a GpuProgramList: only the listed programs run, one a block, the grid is (count, 1, 1).
+ *     uses_list: address of a GpuProgramList: only the listed programs run, one a block, the grid is (count, 1, 1);
+ *     inside: address of an InsideBuffer (tile/inside.h).
  */
 #ifndef NEREID_GPU_H
 #define NEREID_GPU_H
@@ -86,6 +87,7 @@ LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 void gpu_early_loads(Func *f, const GpuOptions *o); /* early.c: loads go before reductions that they do not need */
 void gpu_prefetch(Func *f, const GpuOptions *o); /* prefetch.c: loads of the next turn of a loop, issued before this turn's work */
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o);   /* lower.c */
+void gpu_record_barriers(LaneFunc *f, const GpuOptions *o); /* lower_scope.c: barriers as regions, where automatic ones are wanted; last */
 void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o); /* shared.c: offsets by liveness, and the barriers that reuse of memory needs */
 
 /* ---- ptx.c ----------------------------------------------------------------------------------------------------------------- */

@@ -138,6 +138,7 @@ typedef struct LaneFunc {
   int64_t *param_divisible;   /* as Func.arg_divisible; hidden ones 1 */
   int hidden_params;          /* how many at the end are hidden */
   bool uses_diag, uses_list;
+  struct Inside *inside;      /* it records its regions (tile/inside.h), and has the hidden parameter for that; NULL: not */
   LaneBlock *body;
   int value_count;
   int num_warps;

@@ -115,6 +115,9 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_IF] = {ANY, "p"},
     [LANE_YIELD] = {ANY, "*"},
     [LANE_CONDITION] = {ANY, "p*"},
+    [LANE_RECORD_OPEN] = {ANY, "aw"},
+    [LANE_RECORD] = {ANY, ""},
+    [LANE_RECORD_CLOSE] = {ANY, ""},
     [LANE_EXIT] = {ANY, ""},
     [LANE_ASM] = {ANY, "*"},
 };

@@ -129,7 +129,7 @@ static const LowerFn table[OP_COUNT] = {
     [OP_HISTOGRAM] = lower_gather,
     [OP_FOR] = lower_control, [OP_WHILE] = lower_control, [OP_IF] = lower_control,
     [OP_HINT] = lower_hint, [OP_ASSUME] = lower_debug, [OP_BARRIER] = lower_debug, [OP_PRINT] = lower_debug,
-    [OP_ASSERT] = lower_debug, [OP_ASM] = lower_asm,
+    [OP_ASSERT] = lower_debug, [OP_SCOPE] = lower_scope, [OP_ASM] = lower_asm,
 };
 
 static bool is_end(const Op *op) { return op_info[op->code].effect == EFFECT_END; }
@@ -174,7 +174,8 @@ static void add_params(Lower *l, const GpuOptions *o) {
   }
   if (l->out->uses_diag) l->diag = lane_func_param(l->out, LT_B64, NULL, 1);
   if (l->out->uses_list) l->list = lane_func_param(l->out, LT_B64, NULL, 1);
-  l->out->hidden_params = (l->diag != NULL) + (l->list != NULL);
+  if (l->out->inside) l->inside = lane_func_param(l->out, LT_B64, NULL, 1);
+  l->out->hidden_params = (l->diag != NULL) + (l->list != NULL) + (l->inside != NULL);
 }
 
 static void find_diag(Op *op, void *arg) {
@@ -217,6 +218,7 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
   l.out = lane_func_create(f->cx, f->name);
   l.out->num_warps = f->num_warps;
   l.out->uses_list = o->list;
+  l.out->inside = f->inside;
   tile_walk(f->body, find_diag, &l.out->uses_diag);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
   l.used = NEW_N(f->cx->arena, bool, f->value_count + 1);
@@ -228,6 +230,8 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
   l.lane = f->num_warps == 1 ? l.tid : lane_2(b, LANE_AND, LK_B32, l.tid, lane_i32(b, 31));
   l.warp = f->num_warps == 1 ? lane_i32(b, 0) : lane_2(b, LANE_SHR, LK_U32, l.tid, lane_i32(b, 5));
   place_program(&l);
+  lower_records_open(&l);
   lower_block(&l, f->body);
+  lower_records_close(&l);
   return l.out;
 }

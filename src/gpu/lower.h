@@ -19,7 +19,7 @@ typedef struct Lower {
   LaneBuilder b;
   LaneValue *tid, *lane, *warp;    /* thread in the block; lane in the warp; warp in the block (zero for one warp) */
   LaneValue *program[3], *programs[3];
-  LaneValue *diag, *list;          /* hidden parameters, or NULL */
+  LaneValue *diag, *list, *inside; /* hidden parameters, or NULL */
   LaneValue ***values;             /* by Value.id */
   bool *used;                      /* by Value.id: some operation takes it */
   LowerPlaced *placed;             /* operands of products in shared memory, for as long as a loop runs (lower_dot.c) */
@@ -68,6 +68,9 @@ void lower_dot(Lower *l, Op *op);          /* lower_dot.c */
 void lower_dots_before(Lower *l, Op *loop); /* writes what the products in a loop take from outside; the caller takes it back behind the loop */
 void lower_debug(Lower *l, Op *op);        /* lower_debug.c: print, assert, barrier, assume */
 void lower_asm(Lower *l, Op *op);          /* lower_debug.c */
+void lower_scope(Lower *l, Op *op);        /* lower_scope.c: regions of an instrumented kernel */
+void lower_records_open(Lower *l);         /* at the kernel's beginning and end; nothing in others */
+void lower_records_close(Lower *l);
 
 /* lower_order.c: called before an access is lowered, where the block has met, around loops and branches. */
 typedef struct LowerOrder LowerOrder;

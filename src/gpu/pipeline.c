@@ -1,7 +1,10 @@
 /* The passes that make lane IR of an optimised Func, in order; each can be dumped after. */
 #include "gpu/lower.h"
+#include "tile/inside.h"
 
 static void choose(Func *f, const GpuOptions *o) { layout_choose(f, f->num_warps); }
+
+static void regions(Func *f, const GpuOptions *o) { tile_inside(f); }
 
 static void carry(LaneFunc *f, const GpuOptions *o) { lane_carry(f); }
 
@@ -12,12 +15,14 @@ static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 const GpuPass gpu_passes[] = {
     {"early", gpu_early_loads, NULL},      /* loads before reductions */
     {"prefetch", gpu_prefetch, NULL},      /* loads a turn ahead */
+    {"regions", regions, NULL},            /* of instrumented kernels alone: what is timed */
     {"layout", choose, NULL},              /* which thread holds which element */
     {"lower", NULL, NULL},                 /* what one thread does */
     {"carry", NULL, carry},                /* loops carry words, not their halves and bytes */
     {"wide", NULL, widen},                 /* both halves of a product at once */
     {"lane-dce", NULL, clean},
     {"shared", NULL, gpu_allocate_shared}, /* where buffers lie in shared memory */
+    {"barriers", NULL, gpu_record_barriers}, /* of instrumented kernels alone: waits are timed */
     {NULL},
 };
 

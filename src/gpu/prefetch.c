@@ -73,7 +73,7 @@ static Value *copy(Prefetch *p, Value *v, int turn) {
 static bool has_effects(const Block *b) {
   for (const Op *op = b->first; op; op = op->next) {
     Effect e = op_info[op->code].effect;
-    if (e == EFFECT_WRITE || e == EFFECT_SIDE) return true;
+    if (e == EFFECT_WRITE || (e == EFFECT_SIDE && op->code != OP_SCOPE)) return true;
     if (op->code == OP_LOAD && (op->attr[2] || op->attr[0] == CACHE_CV)) return true;
     for (int i = 0; i < 2; i++)
       if (op->body[i] && has_effects(op->body[i])) return true;
@@ -198,7 +198,8 @@ static void visit_loop(Func *f, Op *loop) {
     if (is_wanted(&p, op, &room)) vec_push(f->cx->arena, &loads, op);
   if (!loads.n || room < 0) return;
   for (int i = 0; i < 3; i++) p.copies[i] = map_create(f->cx->arena, false);
-  p.ahead = (Builder){.func = f, .block = body, .before = body->first, .span = loop->span};
+  Op *place = holds(body, OP_SCOPE) ? loads.at[0] : body->first; /* where regions are marked the loads stay in theirs */
+  p.ahead = (Builder){.func = f, .block = body, .before = place, .span = loop->span};
   p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
   Value *iv = body->args[0];
   p.next_iv = build_binary(&p.ahead, OP_ADD, iv, loop->in[2]);
@@ -211,6 +212,7 @@ static void visit_loop(Func *f, Op *loop) {
     now->name = load->out[0]->name;
     now->facts = load->out[0]->facts;
     value_replace(load->out[0], now);
+    if (p.ahead.before == load) p.ahead.before = load->next;
     op_remove(load);
   }
 }

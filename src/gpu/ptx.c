@@ -274,6 +274,9 @@ void ptx_op(Ptx *p, const LaneOp *op) {
     ptx_open(p, op, "exit");
     ptx_args(p, 0, NULL);
     break;
+  case LANE_RECORD_OPEN:
+  case LANE_RECORD:
+  case LANE_RECORD_CLOSE: ptx_record(p, op); break;
   case LANE_ASM: ptx_asm(p, op); break;
   default: ptx_arith(p, op); break;
   }
@@ -337,6 +340,7 @@ static void put_module(Buf *out, const Ptx *p) {
   buf_printf(out, ")\n.reqntid %d\n{\n", 32 * f->num_warps);
   for (int i = 0; i < 4; i++)
     if (p->count[i]) buf_printf(out, "\t.reg .%s %s<%d>;\n", type_names[i], prefixes[i], p->count[i] + 1);
+  if (f->inside) ptx_record_registers(out);
   put_text(out, &p->entry);
   put_text(out, &p->body);
   buf_puts(out, "\tret;\n}\n");

@@ -75,4 +75,8 @@ void ptx_barrier(Ptx *p, const LaneOp *op);
 void ptx_fence(Ptx *p, const LaneOp *op);
 void ptx_asm(Ptx *p, const LaneOp *op);
 
+/* ---- ptx_record.c ---- */
+void ptx_record_registers(Buf *out);
+void ptx_record(Ptx *p, const LaneOp *op);
+
 #endif

@@ -204,6 +204,7 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
   if (r->o->watch && !sim_enter(r, b, m)) return false;
   for (int i = 0; i < b->count; i++) {
     const SimOp *o = &b->ops[i];
+    if (r->clocks) sim_tick(r, o, m);
     if (o->pure) {
       o->pure(o, r->regs, r->threads);
       continue;
@@ -224,6 +225,9 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
     case LANE_WHILE: ok = run_while(r, o, m, depth); break;
     case LANE_IF: ok = run_if(r, o, m, depth); break;
     case LANE_EXIT: leave(r, o, m); break;
+    case LANE_RECORD_OPEN:
+    case LANE_RECORD:
+    case LANE_RECORD_CLOSE: if (r->clocks) sim_record(r, o, m); break;
     case LANE_ASM:
       if (r->o->watch) ok = sim_look(r, o, m);
       else return sim_fault(r, o->op, -1, "the simulator does not run inline PTX");
@@ -251,6 +255,7 @@ bool lane_sim_program(SimRun *r, int64_t program) {
   r->live = r->threads;
   r->block_start = r->block_sync = ++r->time;
   for (int w = 0; w < r->plan->warps; w++) r->warp_sync[w] = r->time;
+  if (r->clocks) sim_clock_start(r);
   SimMask all = {r->masks[0], r->threads};
   return run_block(r, r->plan->body, &all, 1);
 }
@@ -270,6 +275,7 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
   r->shared = arena_alloc(arena, (size_t)plan->shared_bytes);
   r->shadow = NEW_N(arena, SimShadow, plan->shared_bytes);
   r->warp_sync = NEW_N(arena, uint32_t, plan->warps);
+  if (f->inside && !o->watch) r->clocks = sim_clock(cx, plan->warps);
   for (int i = 0; i < f->param_count; i++)
     for (int t = 0; t < threads; t++) {
       LaneType type = f->params[i]->type;

@@ -50,6 +50,7 @@ SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneWatch *watch); /* wa
 /* sim_pure.c: how to run it; never NULL for a pure operation. */
 void (*sim_pure_function(const LaneOp *op))(const SimOp *, char *, int);
 
+typedef struct SimClock SimClock; /* sim_record.c: of instrumented kernels */
 
 /* What happened to a byte of shared memory last. Times count barriers; 0 in `written` and `read` is before every block.
  */
@@ -76,6 +77,7 @@ typedef struct SimRun {
   SimShadow *shadow;
   uint32_t time, block_start, block_sync, *warp_sync;
   uint64_t clock;
+  SimClock *clocks; /* NULL: nothing is recorded */
 } SimRun;
 
 /* Which threads an operation is for. */
@@ -95,6 +97,12 @@ bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_look(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_enter(SimRun *r, const SimBlock *b, const SimMask *m); /* false: the run ends */
 void sim_split(SimRun *r, const SimOp *o, const SimMask *on, const SimMask *off);
+/* sim_record.c */
+SimClock *sim_clock(Context *cx, int warps);
+void sim_clock_start(SimRun *r);                 /* of a block */
+void sim_tick(SimRun *r, const SimOp *o, const SimMask *m); /* an operation is done */
+void sim_clock_meet(SimRun *r);                  /* at a barrier of the block */
+void sim_record(SimRun *r, const SimOp *o, const SimMask *m);
 /* sim_warp.c: between lanes */
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m);
 

@@ -79,6 +79,7 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
       return sim_fault(r, op, missing, "a barrier that thread %d does not reach", missing);
     }
     r->block_sync = ++r->time;
+    if (r->clocks) sim_clock_meet(r);
     for (int w = 0; w < r->plan->warps; w++) r->warp_sync[w] = r->time;
     return true;
   }

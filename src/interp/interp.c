@@ -82,6 +82,7 @@ bool run_code(Run *run, const Code *code) {
   if (run->computed) return run_code_stepping(run, code);
   for (int i = 0; i < code->count; i++) {
     const Node *node = &code->nodes[i];
+    run->operations++;
     if (!node->fn(run, node, node->n)) return false;
   }
   return true;
@@ -203,7 +204,12 @@ static bool run_program(Run *run, int64_t linear) {
   run->program[2] = (int32_t)(linear / x / y);
   run->step_source = NULL;
   if (run->shadow && !shadow_begin_program(run->shadow, linear)) return run_out_of_memory(run, NULL);
-  return run_code(run, run->plan->code);
+  if (!run->options->inside) return run_code(run, run->plan->code);
+  run->operations = 0;
+  inside_open(&run->cursor, run->options->inside, linear, 0, 0, 0);
+  bool ok = run_code(run, run->plan->code);
+  inside_close(&run->cursor, run->operations, run->operations);
+  return ok;
 }
 
 static uint64_t mix(uint64_t x) { /* splitmix64's finalizer */

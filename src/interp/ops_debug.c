@@ -86,3 +86,12 @@ bool run_assume(Run *run, const Node *node, int64_t n) {
 bool run_asm(Run *run, const Node *node, int64_t n) {
   return run_fault(run, node->op, NULL, -1, "inline assembly cannot run on the interpreter; use a CUDA device");
 }
+
+/* The record itself does not count. */
+bool run_scope(Run *run, const Node *node, int64_t n) {
+  const Op *op = node->op;
+  run->operations--;
+  if (run->options->inside)
+    inside_mark(&run->cursor, INSIDE_TAG(op->attr[1], op->attr[0]) | (inside_repeats(op) ? INSIDE_REPEATED : 0), run->operations);
+  return true;
+}

@@ -105,6 +105,7 @@ static const struct {
     [OP_IF] = {run_if},
     [OP_ASSUME] = {run_assume},
     [OP_BARRIER] = {run_nothing},
+    [OP_SCOPE] = {run_scope},
     [OP_PRINT] = {run_print},
     [OP_ASSERT] = {run_assert},
     [OP_ASM] = {run_asm},

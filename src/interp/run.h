@@ -16,6 +16,7 @@
 #define NEREID_INTERP_RUN_H
 
 #include "interp/memory.h"
+#include "tile/inside.h"
 
 enum { LANES = 512 };
 
@@ -67,6 +68,8 @@ struct InterpFrame {
   int32_t program[3], grid[3];
   char *scratch;  /* free from here on */
   bool *computed; /* per value id; only with a step hook */
+  InsideCursor cursor;
+  uint64_t operations; /* of this program so far, as records have them */
   const Source *step_source;
   int step_line;
 };
@@ -144,6 +147,7 @@ bool run_map(Run *run, const Node *node, int64_t n);
 bool run_dot(Run *run, const Node *node, int64_t n);
 bool run_sort(Run *run, const Node *node, int64_t n);
 bool run_histogram(Run *run, const Node *node, int64_t n);
+bool run_scope(Run *run, const Node *node, int64_t n);
 bool run_assume(Run *run, const Node *node, int64_t n);
 bool run_print(Run *run, const Node *node, int64_t n);
 bool run_assert(Run *run, const Node *node, int64_t n);

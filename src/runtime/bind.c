@@ -343,7 +343,7 @@ static nereid_status missing(const KernelInfo *k, int i, nereid_error **error) {
                    k->info.name, i + 1, k->info.param_count);
 }
 
-enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 6 * sizeof(int) };
+enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 7 * sizeof(int) };
 
 static nereid_status key_param(Call *c, int i, nereid_error **error) {
   const ParamRule *r = &c->kernel->rules[i];
@@ -369,6 +369,8 @@ nereid_status options_check(const nereid_options *o, nereid_error **error) {
   }
   if (o->shared_bytes < 0)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "shared_bytes is %lld, below zero", (long long)o->shared_bytes);
+  if (o->inside < 0 || o->inside > NEREID_INSIDE_BOTH)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "inside is %d, which is no nereid_inside_regions", o->inside);
   if (o->programs ? o->program_count < 0 : o->program_count != 0)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "program_count is %lld, but programs is %s",
                      (long long)o->program_count, o->programs ? "a list" : "NULL");
@@ -399,7 +401,7 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
   if (status) return status;
 
   const int head[] = {k->index,    o->num_warps, o->num_stages,
-                      o->num_ctas, o->debug,     kind->lists_programs && o->programs};
+                      o->num_ctas, o->debug,     kind->lists_programs && o->programs, o->inside};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
   key_bytes(c, head, sizeof head);

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/inside.h"
 
 const nereid_options options_default = {0};
 
@@ -31,6 +31,7 @@ Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o
                                   .num_ctas = o->num_ctas,
                                   .debug = o->debug,
                                   .cuda_sm = cuda_sm,
+                                  .inside = o->inside,
                                   .print = print};
   Module *front = front_load_text(cx, m->path, m->text, m->size);
   return front_compile(front, front_kernel_at(front, c->kernel->index), call_specs(c, cx), &options);
@@ -101,6 +102,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, C
     s->info.num_warps = front->num_warps;
     s->info.num_stages = front->num_stages;
     s->kind->compile(s, front->func, cx, &texts->c, &phase);
+    inside_keep_regions(s, front->func, cx);
     s->info.peak_bytes = (int64_t)(arena_used(cx->arena) + texts->c.cap);
     context_end_try(cx);
     return true;
@@ -146,6 +148,7 @@ Specialization *specialization_create(nereid_module *m, const Call *c, nereid_de
 void specialization_destroy(Specialization *s) {
   if (!s) return;
   s->kind->discard(s);
+  inside_free_regions(s->regions);
   context_destroy(s->cx);
   free(s->slots);
   free(s->key);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "runtime/cuda.h"
+#include "runtime/inside.h"
 
 enum { MOST_LISTS = 64 }; /* that wait for a synchronize */
 
@@ -217,7 +218,8 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
   CudaKernel *k = s->cuda;
   unsigned grid[3] = {(unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2]};
   unsigned block[3] = {k->threads, 1, 1}, shared = k->shared_bytes;
-  nereid_status status = check_pointers(c, l, error);
+  nereid_status status = inside_check(l, error);
+  if (!status) status = check_pointers(c, l, error);
   if (!status && k->is_cuda_c) {
     status = block_of(c, k, l->options, block, error);
     shared = (unsigned)l->options->shared_bytes;
@@ -225,12 +227,12 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
   }
   if (status) return status;
 
-  uint64_t hidden[2];
+  uint64_t hidden[3];
   CudaList *list = NULL;
-  void *on_stack[66], **params = on_stack;
+  void *on_stack[67], **params = on_stack;
   int n = s->slot_count, extra = 0;
   if (n > 64) {
-    params = malloc(sizeof *params * (size_t)(n + 2));
+    params = malloc(sizeof *params * (size_t)(n + 3));
     if (!params) return error_out_of_memory(error);
   }
   for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&l->args[i];
@@ -244,6 +246,11 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
     hidden[extra] = list ? (uint64_t)(uintptr_t)list->at : 0;
     params[n + extra] = &hidden[extra];
     grid[0] = (unsigned)l->options->program_count, grid[1] = grid[2] = 1;
+    extra++;
+  }
+  if (s->regions) {
+    hidden[extra] = (uint64_t)(uintptr_t)l->options->inside_buffer;
+    params[n + extra] = &hidden[extra];
   }
   if (!status) {
     CuResult r = c->api.launch(k->function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, l->stream,

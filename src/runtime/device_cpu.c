@@ -18,7 +18,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "runtime/runtime.h"
+#include "runtime/inside.h"
 
 enum {
   PIECES = 64,
@@ -198,7 +198,8 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
   int64_t count = l->options->programs ? l->options->program_count : l->total;
   if (!count) return NEREID_OK;
   CpuRun r = {.launch = l, .cpu = cpu, .lock = PTHREAD_MUTEX_INITIALIZER};
-  CpuWork w = {&r, {on_print, on_fault, &r, 0}};
+  if (inside_check(l, error)) return NEREID_BAD_ARGUMENT;
+  CpuWork w = {&r, {.print = on_print, .fault = on_fault, .arg = &r, .record = inside_host_record, .inside = l->options->inside_buffer}};
   if (s->pointer_count) {
     uint64_t pointers[32]; /* of more arguments the first ones are enough for an estimate */
     int n = 0;
@@ -233,6 +234,7 @@ static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *
   *phase = NEREID_UNSUPPORTED;
   if (!fault_places_keep(func, &s->places)) context_out_of_memory(cx);
   int64_t start = clock_ns();
+  tile_inside(func);
   cpu_emit_c(func, text);
   if (text->failed) context_out_of_memory(cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "runtime/runtime.h"
+#include "runtime/inside.h"
 
 static nereid_status interp_open(nereid_device *d, const char *suffix, nereid_error **error) {
   if (suffix)
@@ -52,8 +52,10 @@ static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_err
                            .allow_unwritten = o->allow_unwritten,
                            .print = o->print,
                            .print_arg = o->print_arg,
+                           .inside = o->inside_buffer,
                            .step = l->step,
                            .step_arg = l->step_arg};
+  if (inside_check(l, error)) return NEREID_BAD_ARGUMENT;
   InterpFault fault = {0};
   if (interp_run(l->spec->func, d->state, l->args, l->grid, &options, &fault)) return NEREID_OK;
   if (!strcmp(fault.message, "out of memory")) return error_out_of_memory(error);
@@ -68,6 +70,7 @@ static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_err
 static nereid_status interp_synchronize(nereid_device *d, nereid_error **error) { return NEREID_OK; }
 
 static void interp_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
+  tile_inside(func);
   tile_verify(func, "the front end");
   s->func = func;
   s->keeps_context = true;

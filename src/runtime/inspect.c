@@ -8,6 +8,7 @@
 
 #include "layout/layout.h"
 #include "runtime/cuda_c.h"
+#include "tile/inside.h"
 #include "syntax/syntax.h"
 
 typedef enum { STAGE_AST, STAGE_TILE_RAW, STAGE_TILE, STAGE_C, STAGE_LAYOUT, STAGE_LANE, STAGE_PTX, STAGE_SASS, STAGE_SUMMARY, STAGE_COUNT } Stage;
@@ -145,6 +146,7 @@ static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) 
     inspect_gpu(in, cx, f, phase);
     return;
   }
+  tile_inside(f);
   if (in->stage == STAGE_TILE) {
     tile_print(&in->text, f, 0);
     return;

@@ -102,8 +102,25 @@ static bool continuation_line(Lexer *lx) {
   return true;
 }
 
+/* "# nereid: begin load": kept for the front end. `start` is at the #. */
+static void keep_marker(Lexer *lx, uint32_t start) {
+  const char *text = lx->text + start + 1, *end = lx->text + lx->at, *line = lx->text + lx->src->line_start[lx->line - 1];
+  static const char word[] = "nereid:";
+  while (text < end && char_class[(unsigned char)*text] & CC_BLANK) text++;
+  if ((size_t)(end - text) < sizeof word - 1 || memcmp(text, word, sizeof word - 1)) return;
+  text += sizeof word - 1;
+  while (text < end && char_class[(unsigned char)*text] & CC_BLANK) text++;
+  while (end > text && char_class[(unsigned char)end[-1]] & CC_BLANK) end--;
+  while (char_class[(unsigned char)*line] & CC_BLANK) line++;
+  Marker m = {span_of(lx->src, lx->line, start, (uint32_t)(end - lx->text)), arena_strndup(lx->cx->arena, text, (size_t)(end - text)),
+              line == lx->text + start};
+  vec_push(lx->cx->arena, &lx->out->markers, m);
+}
+
 static void skip_comment(Lexer *lx) {
+  uint32_t start = lx->at;
   while (lx->at < lx->size && !at_newline(lx)) lx->at++;
+  keep_marker(lx, start);
 }
 
 static Span indentation_span(const Lexer *lx) {

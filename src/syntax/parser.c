@@ -255,6 +255,7 @@ Node *parse_module(Context *cx, const Source *src) {
   Node *n = node_at(p, NODE_MODULE, p->tok);
   statements(p, T_END);
   n->Module.body = list_from(p, 0);
+  n->Module.markers = (MarkerList){p->tokens.markers.at, p->tokens.markers.n};
   n->span.line = 1;
   n->span.col = 0;
   n->span.end_line = src->line_count;

@@ -181,13 +181,17 @@ typedef struct ConstValue {
   size_t size;      /* bytes of text, which may hold NULs */
 } ConstValue;
 
+/* A comment of the form "# nereid: WORDS", which means nothing to Python; the front end reads it (front/regions.c). */
+typedef struct Marker { Span span; const char *words; bool alone; } Marker; /* words: trimmed; alone: nothing else stands on its line */
+typedef struct MarkerList { Marker *at; int n; } MarkerList;
+
 /* Fields as in Python's ast. "or NULL" marks the optional ones; every other Node pointer is there. Type comments are
  * ignored, as Python does unless asked. */
 struct Node {
   NodeKind kind;
   Span span;
   union {
-    struct { NodeList body; } Module;
+    struct { NodeList body; MarkerList markers; } Module; /* markers: no field of Python's; in the order of the text */
 
     struct {
       const char *name;

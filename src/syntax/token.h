@@ -67,6 +67,7 @@ typedef struct Tokens {
   const Source *source;
   Token *at; /* ends with T_END or T_ERROR */
   int n;
+  VEC(Marker) markers;
   LexError error; /* of the T_ERROR */
 } Tokens;
 

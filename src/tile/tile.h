@@ -180,6 +180,7 @@ typedef struct Func {
   int value_count;
   int num_warps, num_stages, num_ctas; /* launch options, for back ends that care */
   bool debug;
+  struct Inside *inside; /* its regions are timed (tile/inside.h); NULL: not */
 } Func;
 
 /* ---- build.c: making operations -------------------------------------------------------------------------------- */

@@ -421,6 +421,10 @@ static void check_debug(Verifier *v, const Op *op) {
     need_int(v, op, 0);
     if (op->in_count > 1) need_mask(v, op, 1, in(op, 0));
     break;
+  case OP_SCOPE:
+    if (!op->text) bad(v, op, "has no text");
+    if (op->attr[0] & ~1) bad(v, op, "end is %lld", (long long)op->attr[0]);
+    break;
   case OP_ASM:
     if (!op->text) bad(v, op, "has no text");
     for (int i = 0; i < op->in_count; i++) need_shape(v, op, "operand", i, in(op, i), out(op, 0));
@@ -463,6 +467,7 @@ static void check_types(Verifier *v, const Op *op) {
   case OP_ASSUME:
   case OP_PRINT:
   case OP_ASSERT:
+  case OP_SCOPE:
   case OP_ASM: check_debug(v, op); break;
   case OP_YIELD:
   case OP_CONDITION:

@@ -130,6 +130,8 @@ typedef struct NereidHost {
   void (*fault)(void *arg, const char *message, const int32_t program[3], int line);
   void *arg;
   int64_t stream_bytes; /* total bytes of the launch's arrays */
+  void (*record)(void *cursor, void *inside, const int32_t program[3], const int32_t grid[3], uint32_t tag);
+  void *inside;
 } NereidHost;
 #endif
 
