@@ -13,7 +13,7 @@ LIB_OBJ  = $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 # Text files that the library carries inside: each becomes $(BUILD)/gen/NAME.inc, a C string literal.
 SUPPORT  = $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
-EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc $(SUPPORT)
+EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(BUILD)/gen/roofline.py.inc $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc $(SUPPORT)
 
 .PHONY: all lib unit test gpu-tests demo bench clean help shared examples install uninstall
 all: $(BUILD)/nereid $(BUILD)/libnereid.a shared $(BUILD)/lib/libnereid-prof.so
@@ -38,6 +38,8 @@ $(BUILD)/gen/prelude.py.inc: src/front/prelude.py
 $(BUILD)/gen/mathfn.h.inc: src/base/mathfn.h
 	$(embed)
 $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc: $(BUILD)/gen/%.inc: src/prof/%
+	$(embed)
+$(BUILD)/gen/roofline.py.inc: kernels/roofline.py
 	$(embed)
 $(SUPPORT): $(BUILD)/gen/%.inc: src/cpu/support/%
 	$(embed)

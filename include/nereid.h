@@ -277,6 +277,7 @@ NEREID_API nereid_language_name nereid_language_at(int i);
  * What a launch asks of the machine, counted by the compiler from the kernel: nobody types operations or bytes. Loops and masks that the
  * arguments decide are counted exactly: of a BLOCK of 1024 with n = 1000, 1000 elements. `at_least`: data decides on a branch or a loop, and
  * only what is certain is counted. `remarks` names what was not exact and where, one line each; "" when all is. */
+typedef struct nereid_typed_cost { int64_t add, mul, fma; } nereid_typed_cost;
 typedef struct nereid_cost {
   int64_t programs, programs_walked;     /* of the grid; those that were counted one by one: the others count as those around them */
   double flops;                          /* floating-point operations: the next six, of which fma and dot count twice */
@@ -290,6 +291,8 @@ typedef struct nereid_cost {
   int64_t load_distinct, store_distinct; /* each byte of an argument once: what must come from and go to memory at least, if nothing of it
                                             is in a cache. At most the span from an argument's first to its last byte touched, and no more
                                             than what is asked for; atomics load and store */
+  nereid_typed_cost typed[4];            /* of add, mul and fma: those in f64, f32, f16, bf16 */
+  int64_t dots[7];                       /* of dot: by its operands, f64, f32, f32 rounded to tf32, f16, bf16, fp8, integers */
   bool exact, at_least;
   char remarks[600];
 } nereid_cost;
@@ -313,7 +316,14 @@ typedef struct nereid_bench_launch {
   const nereid_arg *args;
   int arg_count;
 } nereid_bench_launch;
-typedef struct nereid_bench_case { const nereid_bench_launch *launches; int launch_count; } nereid_bench_case;
+typedef struct nereid_bench_case {
+  const nereid_bench_launch *launches;
+  int launch_count;
+  /* Instead of launches: something else that is timed in turn with them and measures itself, such as another process's kernel, in nanoseconds
+   * (*device_ns 0: it does not know). false ends the measurement with NEREID_BAD_ARGUMENT. */
+  bool (*trial)(void *arg, bool cold, double *device_ns, double *wall_ns);
+  void *trial_arg;
+} nereid_bench_case;
 
 typedef struct nereid_bench_options {
   int warmup;          /* trials of each case before those that count; 0: 3 */
@@ -321,6 +331,7 @@ typedef struct nereid_bench_options {
                           for the others */
   double min_ms;       /* milliseconds; 0: 200 */
   bool cold;           /* before each trial the caches are filled with other data */
+  bool trials_only;    /* neither `queued` nor `graph` is measured */
   bool copy;           /* measure a copy in memory in turn with the cases: the ceiling of the machine's bandwidth */
   int64_t copy_bytes;  /* of each of its two arrays; 0: nereid_bench_bytes */
   bool (*progress)(void *arg, int done, int of); /* after each round; false ends the measurement, as if all rounds had been done; may be NULL */
@@ -333,6 +344,8 @@ typedef struct nereid_bench_result {
   nereid_times launch; /* by the host's clock, until the launches' calls returned: what a launch costs the host, on a device that works
                           meanwhile; count 0 on others */
   double queued;       /* nanoseconds a trial of many launched without waiting in between, by the host's clock; 0: not measured (cold) */
+  nereid_times graph;  /* a trial of many replayed as a CUDA graph, by the device's events: the kernels' time alone, without launches; count 0: not
+                          measured (no graphs, cold, or so long that a launch does not show) */
 } nereid_bench_result;
 
 /* Runs the cases in turn (A B A B ...), so that all meet the same machine: a GPU's clock follows its temperature. results has an entry a case;
@@ -436,6 +449,70 @@ NEREID_API nereid_status nereid_report_launch(nereid_module *m, const char *kern
 NEREID_API void nereid_report_free(nereid_report *r);
 /* As `nereid inspect --report` prints it, or as one JSON object. *text is malloc'ed. */
 NEREID_API nereid_status nereid_report_text(const nereid_report *r, bool json, char **text, nereid_error **error);
+
+/* ---- ceilings -----------------------------------------------------------------------------------------------------------------
+ *
+ * What a machine can do at most: bandwidths by the size of what is touched, rates of arithmetic, what a launch of nothing takes; measured by kernels of
+ * ours (kernels/roofline.py) and, for products of matrices, by cuBLAS or OpenBLAS where one is found. And where a kernel stands under them. `nereid
+ * roofline` is made of this. Bandwidths are bytes a nanosecond (GB/s), rates operations a nanosecond (GFLOP/s); 0: not measured, or the machine has none. */
+typedef enum {
+  NEREID_RATE_F64, NEREID_RATE_F32, NEREID_RATE_F16, NEREID_RATE_BF16, /* multiply-adds, two operations each */
+  NEREID_RATE_I32,                                                     /* products and sums of integers, one each */
+  NEREID_RATE_EXP, NEREID_RATE_DIV,                                    /* in f32 */
+  NEREID_RATE_DOT_F64, NEREID_RATE_DOT_F32, NEREID_RATE_DOT_TF32, NEREID_RATE_DOT_F16, NEREID_RATE_DOT_BF16, NEREID_RATE_DOT_F8, NEREID_RATE_DOT_I8,
+  NEREID_RATE_COUNT
+} nereid_rate;
+NEREID_API const char *nereid_rate_name(nereid_rate r); /* "f32", "exp", "dot f16" */
+
+typedef struct nereid_bandwidth {
+  char name[12];            /* of a level: "L1", "L2", "L3", "memory"; of a size: "" */
+  double bytes;             /* a level: what it holds (memory: 0); a size: the working set, all arrays together */
+  double read, write, copy; /* copy: bytes read and written together */
+} nereid_bandwidth;
+/* One array of `elements`, read once and written once, with `operations` products on each element in between: the roofline's experiment. */
+typedef struct nereid_roofline_point { nereid_dtype dtype; int operations; double elements, ns; } nereid_roofline_point;
+enum { NEREID_MAX_LEVELS = 5, NEREID_MAX_SIZES = 40, NEREID_MAX_POINTS = 40 };
+typedef struct nereid_ceilings {
+  char device[32], description[256]; /* of which device, as nereid_devices has it */
+  char date[24];                     /* when: "2026-01-31 12:00:00" (UTC) */
+  bool quick;
+  int level_count, size_count;       /* levels: the nearest first, memory last; sizes: ascending */
+  nereid_bandwidth levels[NEREID_MAX_LEVELS], sizes[NEREID_MAX_SIZES];
+  double rates[NEREID_RATE_COUNT];
+  double launch_ns, replay_ns;       /* a kernel that does nothing: launched alone; as one of many in a graph (0: no graphs) */
+  char blas[160];                    /* the library that the dots' rates are from; "" where none was found */
+  int point_count;
+  nereid_roofline_point points[NEREID_MAX_POINTS]; /* by type, operations ascending */
+} nereid_ceilings;
+
+typedef struct nereid_ceilings_options {
+  bool quick;                        /* small arrays and short trials: seconds, and rough */
+  bool no_blas;
+  bool (*progress)(void *arg, const char *what, int done, int of); /* before each measurement; false ends it with NEREID_BAD_ARGUMENT; may be NULL */
+  void *progress_arg;
+} nereid_ceilings_options;
+/* Takes under a minute. On cpu and cuda alone. */
+NEREID_API nereid_status nereid_ceilings_measure(nereid_device *d, const nereid_ceilings_options *options, nereid_ceilings *out, nereid_error **error);
+/* In the cache folder, by device. load: NEREID_BAD_FILE when there are none of this device (or they were written by another version). */
+NEREID_API nereid_status nereid_ceilings_save(const nereid_ceilings *c, nereid_error **error);
+NEREID_API nereid_status nereid_ceilings_load(nereid_device *d, nereid_ceilings *out, nereid_error **error);
+
+typedef enum { NEREID_BOUND_MEMORY, NEREID_BOUND_REQUESTS, NEREID_BOUND_ARITHMETIC, NEREID_BOUND_LAUNCH, NEREID_BOUND_LATENCY } nereid_bound_kind;
+typedef struct nereid_bound {
+  nereid_bound_kind kind; /* memory: a level of it; requests: what the programs ask the nearest cache for; arithmetic: of `name`; launch: of the launch itself;
+                             latency: none of these explains half of the time */
+  char name[24];          /* "memory", "L2", "f32", "exp", "dot f16", "launch", "latency" */
+  double share;           /* of the time, that the nearest ceiling explains: 1 at the ceiling */
+  double least_ns;        /* what the launch would take at that ceiling */
+  double working_set;     /* bytes, each once */
+  char level[12];         /* where a working set of that size lies */
+  double bandwidth;       /* the ceiling there, for this mix of reads and writes; GB/s */
+  double memory_ns, requests_ns, launch_ns, rate_ns[NEREID_RATE_COUNT]; /* the time each would take alone */
+  char text[700];         /* all that in a sentence or two */
+} nereid_bound;
+/* Under which ceiling a launch stands that took ns. cold: its data was in no cache; replayed: ns is of a graph's replay. Touches no device. */
+NEREID_API nereid_status nereid_bound_of(const nereid_ceilings *c, const nereid_cost *cost, double ns, bool cold, bool replayed, nereid_bound *out,
+                                         nereid_error **error);
 
 /* ---- profiles -----------------------------------------------------------------------------------------------------------------
  *

@@ -50,14 +50,15 @@ static int sweep_option(Plan *p, const char *text) {
   bool good = equals && equals != text && whole(equals + 1, &at, &p->from);
   if (good && !strncmp(at, "..", 2)) good = whole(at + 2, &at, &p->to);
   else p->to = p->from;
-  if (!good || *at || p->from < 1 || p->to < p->from) return usage_error(&verb_bench, "--sweep %s: give NAME=FIRST..LAST, as in n=2^20..2^24", text);
+  if (!good || *at || p->from < 1 || p->to < p->from) return usage_error(p->verb, "--sweep %s: give NAME=FIRST..LAST, as in n=2^20..2^24", text);
   free(p->sweep);
   p->sweep = format_string("%.*s", (int)(equals - text), text);
   return p->sweep ? 0 : report_error(NULL);
 }
 
 /* Options of the whole run: how many words, 0 for none of them, -1 for wrong. */
-static int run_option(Bench *b, int argc, char **argv) {
+static int run_option(void *arg, int argc, char **argv) {
+  Bench *b = arg;
   const char *o = argv[0];
   if (!strcmp(o, "--cold")) return b->options.cold = true, 1;
   if (!strcmp(o, "--json")) return b->json = true, 1;
@@ -82,32 +83,36 @@ static int run_option(Bench *b, int argc, char **argv) {
   return 2;
 }
 
-/* The words of one table into a plan; options of the whole run only where `run` is set. */
-static int parse_words(Bench *b, Plan *p, int argc, char **argv, bool run) {
+int plan_words(Plan *p, int argc, char **argv, int (*option)(void *arg, int argc, char **argv), void *arg) {
   p->segment_count = 1;
   for (int i = 0; i < argc;) {
     Segment *s = &p->segments[p->segment_count - 1];
     bool vs = !strcmp(argv[i], "--vs"), then = !strcmp(argv[i], "--then");
     if (vs || then) {
-      if (p->segment_count == MAX_SEGMENTS) return usage_error(&verb_bench, "at most %d launches stand in a table", MAX_SEGMENTS);
-      if (!s->words.n) return usage_error(&verb_bench, "%s follows FILE[:KERNEL] ARG=SPEC ...", argv[i]);
+      if (p->segment_count == MAX_SEGMENTS) return usage_error(p->verb, "at most %d launches stand in a table", MAX_SEGMENTS);
+      if (!s->words.n) return usage_error(p->verb, "%s follows FILE[:KERNEL] ARG=SPEC ...", argv[i]);
       p->segments[p->segment_count++].follows = then, i++;
       continue;
     }
     if (!strcmp(argv[i], "--sweep")) {
-      if (i + 1 == argc) return usage_error(&verb_bench, "--sweep needs a value");
+      if (i + 1 == argc) return usage_error(p->verb, "--sweep needs a value");
       int status = sweep_option(p, argv[i + 1]);
       if (status) return status;
       i += 2;
       continue;
     }
-    int took = run ? run_option(b, argc - i, argv + i) : 0;
+    int took = option ? option(arg, argc - i, argv + i) : 0;
     if (took < 0) return 2;
-    if (!took && !s->words.n && argv[i][0] == '-') return usage_error(&verb_bench, "unknown option %s before FILE; see nereid bench --help", argv[i]);
+    if (!took && !s->words.n && argv[i][0] == '-') return usage_error(p->verb, "unknown option %s before FILE; see nereid %s --help", argv[i], p->verb->name);
     if (!took && !words_add(&s->words, argv[i])) return report_error(NULL);
     i += took ? took : 1;
   }
   return 0;
+}
+
+void plan_free(Plan *p) {
+  for (int k = 0; k < p->segment_count; k++) words_free(&p->segments[k].words);
+  free(p->sweep);
 }
 
 /* ---- a file of tables ---- */
@@ -152,10 +157,10 @@ static int load_table(Bench *b, const char *path, const char *at, const char *en
   if (!wanted) return 0;
   if (b->plan_count == MAX_TABLES) return usage_error(&verb_bench, "%s: more than %d tables", path, MAX_TABLES);
   Plan *p = &b->plans[b->plan_count++];
-  p->title = b->texts.at[b->texts.n - 1];
+  p->verb = &verb_bench, p->title = b->texts.at[b->texts.n - 1];
   Words words = {0};
   int status = table_words(&words, close + 1, end);
-  if (!status) status = parse_words(b, p, words.n, words.at, false);
+  if (!status) status = plan_words(p, words.n, words.at, NULL, NULL);
   words_free(&words);
   const char *slash = strrchr(path, '/');
   for (int i = 0; i < p->segment_count && !status && slash; i++) { /* files are named from where the table lies */
@@ -213,7 +218,7 @@ static int measure(Bench *b, nereid_device *d, Case *cases, int n, const char *s
   nereid_bench_result results[MAX_CASES], copy;
   int64_t copy_bytes;
   nereid_error *err = NULL;
-  for (int i = 0; i < n; i++) list[i] = (nereid_bench_case){cases[i].bench, cases[i].count};
+  for (int i = 0; i < n; i++) list[i] = (nereid_bench_case){.launches = cases[i].bench, .launch_count = cases[i].count};
   nereid_bench_options o = b->options;
   o.copy = true, o.copy_bytes = b->bytes, o.progress = show_progress, o.progress_arg = b;
   b->now = *size ? size : cases[0].label;
@@ -227,19 +232,6 @@ static int measure(Bench *b, nereid_device *d, Case *cases, int n, const char *s
     if (!r->label || !r->size) return report_error(NULL);
   }
   return 0;
-}
-
-/* Two cases of one name are told apart by their numbers. */
-static bool number_labels(Case *cases, int n) {
-  for (int i = 1; i < n; i++)
-    for (int k = 0; k < i; k++) {
-      if (strcmp(cases[i].label, cases[k].label)) continue;
-      char *label = format_string("%s (%d)", cases[i].label, i + 1);
-      if (!label) return false;
-      free(cases[i].label);
-      cases[i].label = label;
-    }
-  return true;
 }
 
 static int run_size(Bench *b, nereid_device *d, const Plan *p, const char *size, double x, Table *t) {
@@ -316,8 +308,8 @@ static int bench(int argc, char **argv) {
   Bench *b = calloc(1, sizeof *b);
   if (!b) return report_error(NULL);
   b->device = "cpu", b->started = now_ns();
-  Plan typed = {0};
-  int status = parse_words(b, &typed, argc - 1, argv + 1, true);
+  Plan typed = {.verb = &verb_bench};
+  int status = plan_words(&typed, argc - 1, argv + 1, run_option, b);
   if (!status && b->json && b->csv) status = usage_error(&verb_bench, "--json and --csv are two forms of the same; give one");
   if (!status && b->only && !b->all) status = usage_error(&verb_bench, "--only chooses tables of --all");
   if (!status && b->all && (typed.segments[0].words.n || typed.sweep)) status = usage_error(&verb_bench, "--all takes its kernels from %s; '%s' is too much", b->all, typed.sweep ? "--sweep" : typed.segments[0].words.at[0]);
@@ -325,12 +317,8 @@ static int bench(int argc, char **argv) {
   if (!status && !b->all) b->plans[b->plan_count++] = typed;
   if (!status && b->plot && b->plan_count > 1) status = usage_error(&verb_bench, "--plot draws one table; choose it with --only");
   if (!status) status = run_all(b);
-  Plan *used = &typed;
-  for (int i = b->all ? 0 : b->plan_count; i <= b->plan_count; i++) {
-    Plan *p = i < b->plan_count ? &b->plans[i] : used;
-    for (int k = 0; k < p->segment_count; k++) words_free(&p->segments[k].words);
-    free(p->sweep);
-  }
+  for (int i = 0; b->all && i < b->plan_count; i++) plan_free(&b->plans[i]);
+  plan_free(&typed);
   words_free(&b->texts);
   free(b);
   return status;

@@ -18,6 +18,7 @@ typedef struct Segment { Words words; bool follows; } Segment; /* one launch: FI
 
 enum { MAX_SEGMENTS = 40 };
 typedef struct Plan {
+  const Verb *verb;              /* whose command line it is */
   Segment segments[MAX_SEGMENTS];
   int segment_count;
   const char *title;             /* of a table of --all, or NULL */
@@ -25,8 +26,14 @@ typedef struct Plan {
   int64_t from, to;
 } Plan;
 
+/* The words of a table's command line. Options that are no launch's are handed to `option` (may be NULL), which returns how many words it took, 0 for
+ * "not mine", -1 for "wrong, said so". 0, or an exit status. */
+int plan_words(Plan *p, int argc, char **argv, int (*option)(void *arg, int argc, char **argv), void *arg);
+void plan_free(Plan *p);
+
 enum { MAX_LAUNCHES = 32, MAX_CASES = 16 };
 typedef struct Case {            /* at one size */
+  const Verb *verb;
   char *label;                   /* "softmax", of several launches the first with "..." */
   Words words[MAX_LAUNCHES];     /* which the launches point into */
   Launch launches[MAX_LAUNCHES];
@@ -39,6 +46,7 @@ typedef struct Case {            /* at one size */
 } Case;
 /* Words of the variables that every case knows: "bytes=...", and the swept one. 0, or an exit status. */
 int case_open(Case *c, nereid_device *d, const Plan *p, int first, const Words *variables);
+bool number_labels(Case *cases, int n); /* two cases of one name are told apart by their numbers; false: out of memory */
 void case_close(Case *c, nereid_device *d);
 bool segment_is_cuda_c(const Segment *s);
 
@@ -65,5 +73,8 @@ void table_json(FILE *out, const Table *tables, int n);
 void table_csv(FILE *out, const Table *t, bool header);
 int table_compare(Table *tables, int n, const char *path); /* fills `before` from a file that table_json wrote; 0, or 1 with a message */
 int plot_svg(const Table *t, const char *path);            /* 0, or 1 with a message */
+
+typedef struct Placed { char *label; nereid_cost cost; double ns; bool replayed; nereid_bound bound; } Placed; /* a kernel under the roofline */
+int plot_roofline(const nereid_ceilings *c, const Placed *kernels, int n, const char *path); /* plot_roofline.c; 0, or 1 with a message */
 
 #endif

@@ -71,7 +71,7 @@ static bool add_word(Words *out, const Words *from, int *k, bool inherits) {
  * what is said anew may use those. */
 static bool compose(Words *out, const Plan *p, int i, const Words *variables) {
   const Words *own = &p->segments[i].words, *from = &p->segments[0].words;
-  bool good = words_add(out, "bench") && own->n > 0 && words_add(out, own->at[0]);
+  bool good = words_add(out, p->verb->name) && own->n > 0 && words_add(out, own->at[0]);
   for (int k = 0; k < variables->n && good; k++) {
     const char *v = variables->at[k];
     bool swept = p->sweep && same_name(v, p->sweep);
@@ -104,13 +104,13 @@ static int launch_option(void *arg, int argc, char **argv) {
   const char *o = argv[0];
   bool block = !strcmp(o, "--block"), shared = !strcmp(o, "--shared"), grid = !strcmp(o, "--grid");
   if (!block && !shared && !grid) return 0;
-  if (argc < 2) return usage_error(&verb_bench, "%s needs a value", o), -1;
+  if (argc < 2) return usage_error(e->launch->verb, "%s needs a value", o), -1;
   if (grid) return e->grid = argv[1], 2;
   int *to = block ? e->launch->options.block : &e->launch->options.shared_bytes;
   char end;
   int n = block ? sscanf(argv[1], "%d,%d,%d%c", &to[0], &to[1], &to[2], &end) : sscanf(argv[1], "%d%c", to, &end);
   bool good = n >= 1 && n <= (block ? 3 : 1) && to[0] >= block;
-  return good ? 2 : (usage_error(&verb_bench, block ? "--block needs X[,Y[,Z]], numbers of threads" : "--shared needs a number of bytes"), -1);
+  return good ? 2 : (usage_error(e->launch->verb, block ? "--block needs X[,Y[,Z]], numbers of threads" : "--shared needs a number of bytes"), -1);
 }
 
 static bool has_param(const nereid_kernel_info *k, const char *name) {
@@ -169,24 +169,24 @@ static void add_cost(nereid_cost *to, const nereid_cost *c) {
   int64_t *a = &to->add;
   const int64_t *b = &c->add;
   to->programs += c->programs, to->programs_walked += c->programs_walked;
-  for (int i = 0; i < 13; i++) a[i] += b[i]; /* add .. store_distinct */
+  for (int i = 0; i < 32; i++) a[i] += b[i]; /* add .. dots */
   to->flops = flops;
   to->exact &= c->exact, to->at_least |= c->at_least;
   size_t n = strlen(to->remarks);
   if (*c->remarks && !strstr(to->remarks, c->remarks)) snprintf(to->remarks + n, sizeof to->remarks - n, "%s", c->remarks);
 }
-_Static_assert(offsetof(nereid_cost, store_distinct) - offsetof(nereid_cost, add) == 12 * sizeof(int64_t), "add_cost adds thirteen numbers");
+_Static_assert(offsetof(nereid_cost, exact) - offsetof(nereid_cost, add) == 32 * sizeof(int64_t), "add_cost adds 32 numbers");
 
 static int launch_open(Case *c, int i, nereid_device *d, const Words *words, const Words *own) {
   Launch *l = &c->launches[i];
   Extra extra = {.launch = l};
   l->repeats_data = true;
   l->before = i ? l - 1 : NULL;
-  int status = launch_parse(l, &verb_bench, words->n, words->at, launch_option, &extra);
+  int status = launch_parse(l, c->verb, words->n, words->at, launch_option, &extra);
   if (status) return status;
   drop_foreign_arrays(l, own);
   if ((status = launch_make_args(l))) return status;
-  if (!extra.grid) return usage_error(&verb_bench, "%s: --grid says how many programs to run, as in --grid 'cdiv(n, BLOCK)'", words->at[1]);
+  if (!extra.grid) return usage_error(c->verb, "%s: --grid says how many programs to run, as in --grid 'cdiv(n, BLOCK)'", words->at[1]);
   int64_t grid[3];
   if ((status = launch_grid(l, extra.grid, grid))) return status;
   for (int k = 0; k < l->arg_count && !status; k++) status = upload(d, &l->args[k]);
@@ -210,11 +210,11 @@ static int launch_open(Case *c, int i, nereid_device *d, const Words *words, con
 }
 
 int case_open(Case *c, nereid_device *d, const Plan *p, int first, const Words *variables) {
-  c->counted = true, c->cost.exact = true;
+  c->verb = p->verb, c->counted = true, c->cost.exact = true;
   for (int i = first; i < p->segment_count && (i == first || p->segments[i].follows); i++) {
-    if (c->count == MAX_LAUNCHES) return usage_error(&verb_bench, "a case has at most %d launches", MAX_LAUNCHES);
+    if (c->count == MAX_LAUNCHES) return usage_error(c->verb, "a case has at most %d launches", MAX_LAUNCHES);
     Words *words = &c->words[c->count];
-    int status = compose(words, p, i, variables) ? launch_open(c, c->count, d, words, &p->segments[i].words) : usage_error(&verb_bench, "which file? %s is followed by FILE[:KERNEL]", p->segments[i].follows ? "--then" : "--vs");
+    int status = compose(words, p, i, variables) ? launch_open(c, c->count, d, words, &p->segments[i].words) : usage_error(c->verb, "which file? %s is followed by FILE[:KERNEL]", p->segments[i].follows ? "--then" : "--vs");
     if (!status && !c->label) {
       const Launch *l = &c->launches[0];
       bool more = i + 1 < p->segment_count && p->segments[i + 1].follows;
@@ -225,6 +225,18 @@ int case_open(Case *c, nereid_device *d, const Plan *p, int first, const Words *
     if (status) return status;
   }
   return 0;
+}
+
+bool number_labels(Case *cases, int n) {
+  for (int i = 1; i < n; i++)
+    for (int k = 0; k < i; k++) {
+      if (strcmp(cases[i].label, cases[k].label)) continue;
+      char *label = format_string("%s (%d)", cases[i].label, i + 1);
+      if (!label) return false;
+      free(cases[i].label);
+      cases[i].label = label;
+    }
+  return true;
 }
 
 void case_close(Case *c, nereid_device *d) {

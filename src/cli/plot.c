@@ -2,21 +2,21 @@
  * spread of the times as bars and the copy's bandwidth as a dashed line; the rate is GB/s, TFLOP/s where a kernel does more than 30
  * operations a byte, and the time where neither is known. Without a sweep: the time of each kernel, as bars.
  */
+#include "plot.h"
 #include "bench.h"
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 860, HEIGHT = 500, LEFT = 80, RIGHT = 250, TOP = 60, BOTTOM = 60 };
-static const char *const colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933"}; /* Okabe and Ito's */
+enum { WIDTH = PLOT_WIDTH, HEIGHT = PLOT_HEIGHT, LEFT = PLOT_LEFT, RIGHT = PLOT_RIGHT, TOP = PLOT_TOP, BOTTOM = PLOT_BOTTOM };
+const char *const plot_colors[8] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933"};
 
 typedef enum { RATE_GBS, RATE_TFLOPS, RATE_TIME } Rate;
 static const char *const rate_names[] = {"GB/s", "TFLOP/s", "time in µs"};
 
-typedef struct Axis { double low, high; int from, to; } Axis; /* of log10 of a value; pixels */
-static double place(const Axis *a, double v) { return a->from + (log10(v) - a->low) / (a->high - a->low) * (a->to - a->from); }
+double plot_place(const Axis *a, double v) { return a->from + (log10(v) - a->low) / (a->high - a->low) * (a->to - a->from); }
 
-static void text(FILE *f, double x, double y, const char *anchor, const char *s) {
+void plot_text(FILE *f, double x, double y, const char *anchor, const char *s) {
   fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
   for (; *s; s++) {
     if (*s == '<') fputs("&lt;", f);
@@ -49,63 +49,68 @@ static int case_count(const Table *t) {
   return n;
 }
 
-static void number_text(char out[32], double v) {
+void plot_number(char out[32], double v) {
   if (v >= 10000 && v == floor(v) && v < 1e15 && log2(v) == floor(log2(v))) snprintf(out, 32, "2^%d", (int)log2(v));
   else snprintf(out, 32, v >= 0.01 && v < 1e5 ? "%g" : "%.0e", v);
 }
 
-static void begin(FILE *f, const Table *t, const char *y_name, int height) {
+void plot_begin(FILE *f, const char *title, const char *subtitle, int height) {
   fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n", WIDTH, height, WIDTH, height);
   fprintf(f, "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n", WIDTH, height);
-  char title[128];
+  char cut[128];
   fprintf(f, "<g font-size=\"16\">");
-  snprintf(title, sizeof title, t->title && strlen(t->title) > 95 ? "%.94s…" : "%s", t->title ? t->title : t->n ? t->rows[0].label : "");
-  text(f, LEFT, 24, "start", title);
+  snprintf(cut, sizeof cut, strlen(title) > 95 ? "%.94s…" : "%s", title);
+  plot_text(f, LEFT, 24, "start", cut);
   fprintf(f, "</g>\n");
-  snprintf(title, sizeof title, "%s, on %s%s", y_name, t->device, t->cold ? ", caches empty before each run" : "");
-  text(f, LEFT, 42, "start", title);
+  plot_text(f, LEFT, 42, "start", subtitle);
 }
 
-static void grid_line(FILE *f, double x1, double y1, double x2, double y2, const char *color) {
+static void begin(FILE *f, const Table *t, const char *y_name, int height) {
+  char subtitle[128];
+  snprintf(subtitle, sizeof subtitle, "%s, on %s%s", y_name, t->device, t->cold ? ", caches empty before each run" : "");
+  plot_begin(f, t->title ? t->title : t->n ? t->rows[0].label : "", subtitle, height);
+}
+
+void plot_line(FILE *f, double x1, double y1, double x2, double y2, const char *color) {
   fprintf(f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n", x1, y1, x2, y2, color);
 }
 
 /* Ticks at 1, 2, 5 times powers of ten. */
-static void y_ticks(FILE *f, const Axis *y) {
+void plot_y_ticks(FILE *f, const Axis *y) {
   static const double steps[] = {1, 2, 5};
   for (int e = (int)floor(y->low); e <= (int)ceil(y->high); e++)
     for (int s = 0; s < 3; s++) {
       double v = steps[s] * pow(10, e);
       if (log10(v) < y->low - 1e-9 || log10(v) > y->high + 1e-9 || (s && y->high - y->low > 3)) continue;
       char label[32];
-      number_text(label, v);
-      grid_line(f, LEFT, place(y, v), WIDTH - RIGHT, place(y, v), s ? "#eee" : "#ccc");
-      text(f, LEFT - 8, place(y, v) + 4, "end", label);
+      plot_number(label, v);
+      plot_line(f, LEFT, plot_place(y, v), WIDTH - RIGHT, plot_place(y, v), s ? "#eee" : "#ccc");
+      plot_text(f, LEFT - 8, plot_place(y, v) + 4, "end", label);
     }
 }
 
-static void legend(FILE *f, int line, const char *color, const char *name, bool dashed) {
+void plot_legend(FILE *f, int line, const char *color, const char *name, bool dashed) {
   double y = TOP + 14 + 22 * line;
   fprintf(f, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2.5\"%s/>\n", WIDTH - RIGHT + 14, y, WIDTH - RIGHT + 40, y, color, dashed ? " stroke-dasharray=\"6 4\"" : "");
   char cut[40];
   snprintf(cut, sizeof cut, strlen(name) > 27 ? "%.26s…" : "%s", name);
-  text(f, WIDTH - RIGHT + 46, y + 4, "start", cut);
+  plot_text(f, WIDTH - RIGHT + 46, y + 4, "start", cut);
 }
 
 static void line_of_case(FILE *f, const Table *t, int c, Rate rate, const Axis *x, const Axis *y, bool ceiling) {
-  const char *color = ceiling ? "#777" : colors[c % 8];
+  const char *color = ceiling ? "#777" : plot_colors[c % 8];
   fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s points=\"", color, ceiling ? " stroke-dasharray=\"6 4\"" : "");
   for (int i = 0; i < t->n; i++) {
     double v = ceiling ? ceiling_of(&t->rows[i], rate) : rate_of(&t->rows[i], rate);
-    if (t->rows[i].case_index == c && v > 0) fprintf(f, "%.1f,%.1f ", place(x, t->rows[i].x), place(y, v));
+    if (t->rows[i].case_index == c && v > 0) fprintf(f, "%.1f,%.1f ", plot_place(x, t->rows[i].x), plot_place(y, v));
   }
   fprintf(f, "\"/>\n");
   for (int i = 0; i < t->n && !ceiling; i++) {
     const Row *r = &t->rows[i];
     if (r->case_index != c) continue;
-    double px = place(x, r->x);
-    grid_line(f, px, place(y, rate_at(r, rate, row_times(r)->p90)), px, place(y, rate_at(r, rate, row_times(r)->p10)), color);
-    fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", px, place(y, rate_of(r, rate)), color);
+    double px = plot_place(x, r->x);
+    plot_line(f, px, plot_place(y, rate_at(r, rate, row_times(r)->p90)), px, plot_place(y, rate_at(r, rate, row_times(r)->p10)), color);
+    fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", px, plot_place(y, rate_of(r, rate)), color);
   }
 }
 
@@ -123,24 +128,24 @@ static void draw_sweep(FILE *f, const Table *t, Rate rate) {
   double middle = (y.low + y.high) / 2, half = fmax((y.high - y.low) / 2 * 1.08, 0.16); /* at least a factor of two */
   y.low = middle - half, y.high = middle + half;
   if (x.high - x.low < 1e-9) x.low -= 0.5, x.high += 0.5;
-  y_ticks(f, &y);
+  plot_y_ticks(f, &y);
   double last = -INFINITY;
   for (int i = 0; i < t->n; i++) {
     char label[32];
-    double px = place(&x, t->rows[i].x);
-    number_text(label, t->rows[i].x);
+    double px = plot_place(&x, t->rows[i].x);
+    plot_number(label, t->rows[i].x);
     if (px - last < 44) continue;
     last = px;
-    grid_line(f, px, TOP, px, HEIGHT - BOTTOM, "#eee");
-    text(f, px, HEIGHT - BOTTOM + 20, "middle", label);
+    plot_line(f, px, TOP, px, HEIGHT - BOTTOM, "#eee");
+    plot_text(f, px, HEIGHT - BOTTOM + 20, "middle", label);
   }
-  text(f, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 14, "middle", t->sweep);
+  plot_text(f, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 14, "middle", t->sweep);
   for (int c = 0, n = case_count(t); c < n; c++) {
     line_of_case(f, t, c, rate, &x, &y, false);
     for (int i = 0; i < t->n; i++)
-      if (t->rows[i].case_index == c) { legend(f, c, colors[c % 8], t->rows[i].label, false); break; }
+      if (t->rows[i].case_index == c) { plot_legend(f, c, plot_colors[c % 8], t->rows[i].label, false); break; }
   }
-  if (ceiling) line_of_case(f, t, 0, rate, &x, &y, true), legend(f, case_count(t), "#777", "copy in memory", true);
+  if (ceiling) line_of_case(f, t, 0, rate, &x, &y, true), plot_legend(f, case_count(t), "#777", "copy in memory", true);
 }
 
 enum { BAR_STEP = 40 };
@@ -155,10 +160,10 @@ static void draw_bars(FILE *f, const Table *t) {
     char value[32], label[48];
     snprintf(label, sizeof label, strlen(r->label) > 32 ? "%.31s…" : "%s", r->label);
     snprintf(value, sizeof value, x->median < 9.995e4 ? "%.1f µs" : "%.0f µs", x->median / 1000);
-    text(f, left - 10, middle + 5, "end", label);
-    fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", left, y, x->median / most * wide, BAR_STEP * 0.7, colors[r->case_index % 8]);
-    grid_line(f, left + x->p10 / most * wide, middle, left + x->p90 / most * wide, middle, "#000");
-    text(f, left + x->p90 / most * wide + 8, middle + 5, "start", value);
+    plot_text(f, left - 10, middle + 5, "end", label);
+    fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", left, y, x->median / most * wide, BAR_STEP * 0.7, plot_colors[r->case_index % 8]);
+    plot_line(f, left + x->p10 / most * wide, middle, left + x->p90 / most * wide, middle, "#000");
+    plot_text(f, left + x->p90 / most * wide + 8, middle + 5, "start", value);
   }
 }
 

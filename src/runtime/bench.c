@@ -1,7 +1,9 @@
 /* Measuring: trials of several cases in turn, and the figures of their times.
  *
  * A round runs each case once, and the copy where it is asked for. A trial is: caches filled with other data (cold), an event, the
- * launches, an event, a synchronisation; the host's clock stands around all but the first. What lies in the caches of a CPU's cores is
+ * launches, an event, a synchronisation; the host's clock stands around all but the first. A case that is another process's kernel
+ * measures itself; then each of ours is launched once before it is timed, for what the other has left in the caches is no concern of
+ * it. Last, on a device with graphs, each case is replayed many times as one graph: the kernels' time alone. What lies in the caches of a CPU's cores is
  * put there by a kernel that runs on them, so the caches are filled by the same copy that measures the ceiling, on arrays that no cache
  * holds.
  */
@@ -11,7 +13,7 @@
 
 #include "runtime/runtime.h"
 
-enum { LEAST_TRIALS = 5, MOST_TRIALS = 1000, WARMUP = 3, MANY_LAUNCHES = 20 };
+enum { LEAST_TRIALS = 5, FEW_TRIALS = 3, /* of what takes longer than all of a case's time */ MOST_TRIALS = 1000, WARMUP = 3, MANY_LAUNCHES = 20 };
 static const double min_ms_default = 200;
 
 static const char copy_text[] =
@@ -109,15 +111,16 @@ typedef struct Bench {
   nereid_device *device;
   const nereid_bench_options *options;
   nereid_event *start, *end; /* NULL: the device has none */
+  bool others;               /* a case is another process's */
   Copy copy;
   bool has_copy;
 } Bench;
 
-static nereid_status launch_all(const nereid_bench_case *c, nereid_error **error) {
+static nereid_status launch_all(const nereid_bench_case *c, nereid_stream *s, nereid_error **error) {
   nereid_status status = NEREID_OK;
   for (int i = 0; i < c->launch_count && !status; i++) {
     const nereid_bench_launch *l = &c->launches[i];
-    status = nereid_run(l->function, NULL, l->grid, l->args, l->arg_count, error);
+    status = nereid_run(l->function, s, l->grid, l->args, l->arg_count, error);
   }
   return status;
 }
@@ -125,11 +128,21 @@ static nereid_status launch_all(const nereid_bench_case *c, nereid_error **error
 static nereid_status trial(Bench *b, const nereid_bench_case *c, Samples *s, nereid_error **error) {
   nereid_status status = NEREID_OK;
   int64_t start = clock_ns();
-  if (b->options->cold && c != &b->copy.as_case) status = launch_all(&b->copy.as_case, error);
+  if (c->trial) {
+    double device = 0, wall = 0;
+    if (!c->trial(c->trial_arg, b->options->cold, &device, &wall)) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_bench_run: a case of the caller's own ended the measurement");
+    if (!s) return NEREID_OK;
+    s->device[s->count] = device, s->wall[s->count] = wall, s->launch[s->count] = 0;
+    s->spent += (double)(clock_ns() - start);
+    s->count++;
+    return NEREID_OK;
+  }
+  if (b->others && !b->options->cold) status = launch_all(c, NULL, error);
+  if (!status && b->options->cold && c != &b->copy.as_case) status = launch_all(&b->copy.as_case, NULL, error);
   if (!status) status = nereid_synchronize(b->device, error);
   if (!status && b->start) status = nereid_event_record(b->start, NULL, error);
   int64_t begin = clock_ns();
-  if (!status) status = launch_all(c, error);
+  if (!status) status = launch_all(c, NULL, error);
   int64_t launched = clock_ns();
   if (!status && b->end) status = nereid_event_record(b->end, NULL, error);
   if (!status) status = nereid_synchronize(b->device, error);
@@ -151,9 +164,55 @@ static nereid_status queued(Bench *b, const nereid_bench_case *c, double one, do
   if (n < 2) n = 2;
   nereid_status status = nereid_synchronize(b->device, error);
   int64_t begin = clock_ns();
-  for (int i = 0; i < n && !status; i++) status = launch_all(c, error);
+  for (int i = 0; i < n && !status; i++) status = launch_all(c, NULL, error);
   if (!status) status = nereid_synchronize(b->device, error);
   *out = (double)(clock_ns() - begin) / n;
+  return status;
+}
+
+/* ---- as a graph ---- */
+
+enum { GRAPH_TRIALS = 5, GRAPH_LAUNCHES = 100 };
+
+static nereid_status graph_of(Bench *b, nereid_stream *s, const nereid_bench_case *c, int times, nereid_graph **out, nereid_error **error) {
+  nereid_status status = nereid_graph_begin(b->device, s, error);
+  if (status) return status;
+  nereid_error *why = NULL;
+  for (int i = 0; i < times && !status; i++) status = launch_all(c, s, &why);
+  nereid_status ended = nereid_graph_end(b->device, s, out, status ? NULL : &why);
+  if (!status) status = ended;
+  else nereid_graph_free(ended ? NULL : *out), *out = NULL;
+  if (error && why) *error = why;
+  else nereid_error_free(why);
+  return status;
+}
+
+/* A trial's time when many are replayed as one graph. Nothing is said where the driver has no graphs. */
+static nereid_status replayed(Bench *b, const nereid_bench_case *c, double one, nereid_times *out, nereid_error **error) {
+  double want = (b->options->min_ms > 0 ? b->options->min_ms : min_ms_default) * 1e6 / GRAPH_TRIALS, samples[GRAPH_TRIALS];
+  int times = one * GRAPH_LAUNCHES < want ? GRAPH_LAUNCHES : (int)(want / one), n = 0;
+  if (times < 2) return NEREID_OK; /* so long that a launch does not show */
+  nereid_stream *s = NULL;
+  nereid_graph *g = NULL;
+  nereid_error *why = NULL;
+  nereid_status status = nereid_stream_create(b->device, &s, &why);
+  if (!status) status = graph_of(b, s, c, times, &g, &why);
+  if (!status) status = nereid_graph_launch(g, s, &why);
+  for (; n < GRAPH_TRIALS && !status; n++) {
+    double ms = 0;
+    status = nereid_event_record(b->start, s, &why);
+    if (!status) status = nereid_graph_launch(g, s, &why);
+    if (!status) status = nereid_event_record(b->end, s, &why);
+    if (!status) status = nereid_stream_synchronize(b->device, s, &why);
+    if (!status) status = nereid_event_elapsed(b->start, b->end, &ms, &why);
+    samples[n] = ms * 1e6 / times;
+  }
+  nereid_graph_free(g);
+  nereid_stream_destroy(s);
+  if (status == NEREID_UNSUPPORTED) status = NEREID_OK, nereid_error_free(why), why = NULL;
+  else if (!status) *out = nereid_times_of(samples, n);
+  if (error && why) *error = why;
+  else nereid_error_free(why);
   return status;
 }
 
@@ -162,12 +221,14 @@ static bool enough(const Bench *b, const Samples *s) {
   const nereid_bench_options *o = b->options;
   if (o->repeat > 0) return s->count >= o->repeat;
   double want = (o->min_ms > 0 ? o->min_ms : min_ms_default) * 1e6;
-  return s->count >= LEAST_TRIALS && (s->count >= MOST_TRIALS || s->spent >= want);
+  int least = s->count && s->spent / s->count > want ? FEW_TRIALS : LEAST_TRIALS;
+  return s->count >= least && (s->count >= MOST_TRIALS || s->spent >= want);
 }
 
-static nereid_bench_result result_of(const Bench *b, Samples *s) {
+static nereid_bench_result result_of(const Bench *b, const nereid_bench_case *c, Samples *s) {
   nereid_bench_result r = {.wall = nereid_times_of(s->wall, s->count)};
-  if (!b->start) return r;
+  if (c->trial && s->count && s->device[0] > 0) r.device = nereid_times_of(s->device, s->count);
+  if (!b->start || c->trial) return r;
   r.device = nereid_times_of(s->device, s->count);
   r.launch = nereid_times_of(s->launch, s->count);
   return r;
@@ -178,9 +239,15 @@ static nereid_status rounds(Bench *b, const nereid_bench_case *const *cases, Sam
   const nereid_bench_options *o = b->options;
   nereid_status status = NEREID_OK;
   int warmup = o->warmup > 0 ? o->warmup : WARMUP;
-  for (int w = 0; w < warmup && !status; w++)
-    for (int i = 0; i < n && !status; i++) status = trial(b, cases[i], NULL, error);
   double want = (o->min_ms > 0 ? o->min_ms : min_ms_default) * 1e6;
+  bool slow[n];
+  memset(slow, 0, sizeof slow);
+  for (int w = 0; w < warmup && !status; w++)
+    for (int i = 0; i < n && !status; i++) {
+      int64_t began = clock_ns();
+      if (!slow[i]) status = trial(b, cases[i], NULL, error);
+      slow[i] |= !o->warmup && (double)(clock_ns() - began) > want; /* warm after one */
+    }
   for (int round = 0; !status; round++) {
     bool all = true;
     for (int i = 0; i < n && !status; i++) {
@@ -214,8 +281,10 @@ static nereid_status measure(Bench *b, const nereid_bench_case *cases, int n, ne
   }
   if (!status) status = rounds(b, list, s, all, error);
   for (int i = 0; i < all && !status; i++) {
-    nereid_bench_result r = result_of(b, &s[i]);
-    if (i < n && !b->options->cold) status = queued(b, &cases[i], r.wall.median, &r.queued, error);
+    nereid_bench_result r = result_of(b, list[i], &s[i]);
+    bool ours = i < n && !cases[i].trial && !b->options->cold && !b->options->trials_only;
+    if (ours && r.wall.median < 0.5e6 * (b->options->min_ms > 0 ? b->options->min_ms : min_ms_default)) status = queued(b, &cases[i], r.wall.median, &r.queued, error);
+    if (ours && !status && b->start) status = replayed(b, &cases[i], r.device.median, &r.graph, error);
     if (i < n) results[i] = r;
     else *copy = r;
   }
@@ -228,6 +297,7 @@ static nereid_status check(const nereid_device *d, const nereid_bench_case *case
   if (!d) return error_null(error, "nereid_bench_run", "the device");
   if (n < 0 || (n && (!cases || !results))) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_bench_run: %d cases at NULL", n);
   for (int i = 0; i < n; i++) {
+    if (cases[i].trial) continue;
     if (cases[i].launch_count < 1 || !cases[i].launches)
       return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_bench_run: case %d has no launches", i);
     for (int k = 0; k < cases[i].launch_count; k++)
@@ -247,6 +317,7 @@ nereid_status nereid_bench_run(nereid_device *d, const nereid_bench_case *cases,
   Bench b = {.device = d, .options = o ? o : &usual};
   nereid_status status = check(d, cases, n, b.options, results, error);
   if (status) return status;
+  for (int i = 0; i < n; i++) b.others |= cases[i].trial != NULL;
   if (!copy) copy = &unused;
   *copy = (nereid_bench_result){0};
   if (copy_bytes) *copy_bytes = 0;

@@ -36,6 +36,8 @@ void cost_put(nereid_cost *out, const TileCost *c) {
                        .store_distinct = c->store.distinct,
                        .exact = true,
                        .at_least = c->noted[COST_NOTE_LOOP] || c->noted[COST_NOTE_BRANCH] || c->noted[COST_NOTE_ASM]};
+  for (int i = 0; i < COST_TYPES; i++) out->typed[i] = (nereid_typed_cost){c->typed[i][COST_ADD], c->typed[i][COST_MUL], c->typed[i][COST_FMA]};
+  memcpy(out->dots, c->dots, sizeof out->dots);
   out->flops = (double)out->add + (double)out->mul + 2.0 * (double)out->fma + (double)out->div + (double)out->transcendental + 2.0 * (double)out->dot;
   put_remarks(out, c);
 }

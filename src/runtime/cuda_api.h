@@ -94,6 +94,7 @@ enum { /* CUdevice_attribute */
   CU_MAX_BLOCK_X = 2, /* y and z follow */
   CU_MULTIPROCESSORS = 16,
   CU_COMPUTE_MODE = 20,
+  CU_L2_BYTES = 38,
   CU_MAJOR = 75,
   CU_MINOR = 76,
   CU_PAGEABLE_ACCESS = 88, /* kernels reach all of the host's memory */

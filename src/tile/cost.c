@@ -1,6 +1,6 @@
 /* cost: counts what a launch asks of the machine (cost.h), by walking its programs over the known values of known.h.
  *
- * The counters of a walk are one flat row of numbers: the kinds of operations, then the bytes loaded and stored through each
+ * The counters of a walk are one flat row of numbers: the kinds of operations, some of them by type, then the bytes loaded and stored through each
  * argument, and through none. Rows are added over the programs of a grid, compared to see which programs count alike, and of the two
  * sides of an undecided `if` the lesser of each number is taken. Beside them stands, per argument, the span of addresses touched.
  */
@@ -8,6 +8,7 @@
 #include "tile/known.h"
 
 enum { STEPS = 6000000, SOME_TURNS = 4, MANY = 64 };
+enum { TYPED = COST_KINDS, DOTS = TYPED + 3 * COST_TYPES, BYTES = DOTS + DOT_TYPES }; /* where in a row what begins */
 
 typedef struct Touched { int64_t low, high; bool any, unknown; } Touched;
 
@@ -40,11 +41,16 @@ static void remark(Walk *w, CostNote n, const Op *op) {
   w->out->place[n] = op ? op->span : NULL;
 }
 
-static void count(Walk *w, CostKind kind, int64_t n) { w->row[kind] += n * w->times; }
+static void count(Walk *w, int at, int64_t n) { w->row[at] += n * w->times; }
+static void count_arithmetic(Walk *w, CostKind kind, Dtype t, int64_t n) {
+  CostType type = t == DT_F64 ? COST_F64 : t == DT_F16 ? COST_F16 : t == DT_BF16 ? COST_BF16 : COST_F32;
+  count(w, kind, n);
+  if (kind <= COST_FMA) count(w, TYPED + 3 * (int)type + (int)kind, n);
+}
 
 /* ---- memory ---- */
 
-static int64_t *accessed(Walk *w, int which, int arg) { return &w->row[COST_KINDS + which * (w->args + 1) + (arg < 0 ? w->args : arg)]; }
+static int64_t *accessed(Walk *w, int which, int arg) { return &w->row[BYTES + which * (w->args + 1) + (arg < 0 ? w->args : arg)]; }
 
 static void touch(Touched *t, int64_t low, int64_t high) {
   if (!t->any || low < t->low) t->low = low;
@@ -175,7 +181,12 @@ static void walk_dot(Walk *w, const Op *op) {
   int r = t->rank;
   int64_t n = range_volume(known_of(&w->k, op->out[0])->live, op->out[0]->type);
   Range k = {a[r - 1].lo > b[r - 2].lo ? a[r - 1].lo : b[r - 2].lo, a[r - 1].hi < b[r - 2].hi ? a[r - 1].hi : b[r - 2].hi};
-  count(w, COST_DOT, k.hi > k.lo ? n * (k.hi - k.lo) : 0);
+  int64_t products = k.hi > k.lo ? n * (k.hi - k.lo) : 0;
+  Dtype d = t->dtype;
+  DotType type = d == DT_F64 ? DOT_F64 : d == DT_F16 ? DOT_F16 : d == DT_BF16 ? DOT_BF16 : dtype_is_fp8(d) ? DOT_F8 : dtype_is_int(d) ? DOT_I8
+                 : op->attr[0] == PRECISION_IEEE ? DOT_F32 : DOT_TF32;
+  count(w, COST_DOT, products);
+  count(w, DOTS + (int)type, products);
 }
 
 /* The body of a reduce, scan or map, for `times` elements or pairs. */
@@ -329,7 +340,7 @@ static void walk_op(Walk *w, const Op *op) {
   known_op(&w->k, op);
   if (op->code == OP_DOT) walk_dot(w, op);
   CostKind kind = kind_of(op);
-  if (kind != COST_KINDS && op->out_count) count(w, kind, range_volume(known_of(&w->k, op->out[0])->live, op->out[0]->type));
+  if (kind != COST_KINDS && op->out_count) count_arithmetic(w, kind, op->out[0]->type->dtype, range_volume(known_of(&w->k, op->out[0])->live, op->out[0]->type));
 }
 
 static void walk_block(Walk *w, const Block *b) {
@@ -456,10 +467,12 @@ static void begin(Walk *w, const uint64_t *args) {
 static void finish(Walk *w, const int64_t *sum) {
   TileCost *c = w->out;
   memcpy(c->count, sum, sizeof c->count);
+  memcpy(c->typed, sum + TYPED, sizeof c->typed);
+  memcpy(c->dots, sum + DOTS, sizeof c->dots);
   for (int which = 0; which < 2; which++) {
     CostAccess *each = which ? c->stores : c->loads, *total = which ? &c->store : &c->load;
     for (int i = 0; i <= w->args; i++) {
-      int64_t bytes = sum[COST_KINDS + which * (w->args + 1) + i], distinct = bytes;
+      int64_t bytes = sum[BYTES + which * (w->args + 1) + i], distinct = bytes;
       if (i < w->args) {
         const Touched *t = &w->touched[which][i];
         if (t->any && !t->unknown && t->high - t->low < distinct) distinct = t->high - t->low;
@@ -474,7 +487,7 @@ static void finish(Walk *w, const int64_t *sum) {
 TileCost *tile_cost(Func *f, const uint64_t *args, const int32_t grid[3]) {
   Arena *a = f->cx->arena;
   int n = f->body->arg_count;
-  Walk w = {.args = n, .width = COST_KINDS + 2 * (n + 1), .out = NEW(a, TileCost)};
+  Walk w = {.args = n, .width = BYTES + 2 * (n + 1), .out = NEW(a, TileCost)};
   w.k.f = f;
   w.k.of = NEW_N(a, Known, f->value_count + 1);
   bool *needed = NEW_N(a, bool, f->value_count + 1);

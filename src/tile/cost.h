@@ -29,6 +29,10 @@ typedef enum {
   COST_KINDS
 } CostKind;
 
+/* The same sums, products and multiply-adds once more by the type they are computed in, and dots by their operands'. */
+typedef enum { COST_F64, COST_F32, COST_F16, COST_BF16, COST_TYPES } CostType;
+typedef enum { DOT_F64, DOT_F32, DOT_TF32, DOT_F16, DOT_BF16, DOT_F8, DOT_I8, DOT_TYPES } DotType;
+
 typedef enum {
   COST_NOTE_MASK,    /* a mask that data decides: all its elements are counted */
   COST_NOTE_BRANCH,  /* an `if` that data decides: the lesser of its sides is counted */
@@ -47,6 +51,8 @@ typedef struct CostAccess { int64_t bytes, distinct; } CostAccess;
 
 typedef struct TileCost {
   int64_t count[COST_KINDS];
+  int64_t typed[COST_TYPES][3]; /* COST_ADD, COST_MUL, COST_FMA */
+  int64_t dots[DOT_TYPES];
   CostAccess *loads, *stores;  /* per argument of the Func; atomics are in both */
   CostAccess load, store;      /* their sums, with accesses through pointers of unknown origin */
   int64_t programs, walked;    /* of the grid; those that were walked */

@@ -1,0 +1,135 @@
+/* The roofline as a picture. */
+#include "plot.h"
+#include "bench.h"
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { LEFT = PLOT_LEFT, RIGHT = PLOT_RIGHT, TOP = PLOT_TOP, BOTTOM = PLOT_BOTTOM, WIDTH = PLOT_WIDTH, HEIGHT = 560 };
+
+typedef struct Picture {
+  FILE *f;
+  Axis x, y; /* operations a byte; GFLOP/s */
+  int lines; /* of the legend */
+  double right_labels[16]; /* heights that labels at the right edge take */
+  int right_count;
+} Picture;
+
+static void grow(Axis *a, double v) {
+  if (v > 0 && isfinite(v)) a->low = fmin(a->low, log10(v)), a->high = fmax(a->high, log10(v));
+}
+
+/* Where a slope or a flat roof is seen: from the left or lower edge to the right or upper one, as far as `flat`. */
+static void slope(Picture *p, double gbs, double flat, const char *color, const char *name) {
+  double first = pow(10, p->x.low), last = flat / gbs, bottom = pow(10, p->y.low);
+  if (first * gbs < bottom) first = bottom / gbs;
+  if (last > pow(10, p->x.high)) last = pow(10, p->x.high);
+  if (last <= first) return;
+  double x1 = plot_place(&p->x, first), y1 = plot_place(&p->y, first * gbs), x2 = plot_place(&p->x, last), y2 = plot_place(&p->y, last * gbs);
+  fprintf(p->f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"/>\n", x1, y1, x2, y2, color);
+  char label[64];
+  snprintf(label, sizeof label, "%s %.*f GB/s", name, gbs < 99.5 ? 1 : 0, gbs);
+  plot_legend(p->f, p->lines++, color, label, false);
+}
+
+static void flat(Picture *p, double rate, double from_gbs, const char *color, const char *name, bool dashed) {
+  if (rate <= 0) return;
+  double first = fmax(rate / from_gbs, pow(10, p->x.low)), y = plot_place(&p->y, rate), at = y - 5;
+  fprintf(p->f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"%s/>\n", plot_place(&p->x, first), y, WIDTH - RIGHT, y, color, dashed ? " stroke-dasharray=\"6 4\"" : "");
+  for (int i = 0; i < p->right_count; i++) /* a label that would stand on another goes below its line */
+    if (fabs(p->right_labels[i] - at) < 13) at = y + 14;
+  if (p->right_count < 16) p->right_labels[p->right_count++] = at;
+  char label[64];
+  if (rate >= 999.5) snprintf(label, sizeof label, "%s %.*f TFLOP/s", name, rate < 9995 ? 2 : rate < 99950 ? 1 : 0, rate / 1000);
+  else snprintf(label, sizeof label, "%s %.*f GFLOP/s", name, rate < 99.95 ? 1 : 0, rate);
+  plot_text(p->f, WIDTH - RIGHT - 4, at, "end", label);
+}
+
+static void ticks(Picture *p) {
+  plot_y_ticks(p->f, &p->y);
+  for (int e = (int)floor(p->x.low); e <= (int)ceil(p->x.high); e++) {
+    double v = pow(10, e), at = plot_place(&p->x, v);
+    char label[32];
+    if (log10(v) < p->x.low - 1e-9 || log10(v) > p->x.high + 1e-9) continue;
+    plot_number(label, v);
+    plot_line(p->f, at, TOP, at, HEIGHT - BOTTOM, "#ccc");
+    plot_text(p->f, at, HEIGHT - BOTTOM + 20, "middle", label);
+  }
+  plot_text(p->f, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 14, "middle", "operations a byte (arithmetic intensity)");
+}
+
+static void points_of(Picture *p, const nereid_ceilings *c, nereid_dtype t, const char *color) {
+  int n = 0;
+  fprintf(p->f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1\" points=\"", color);
+  for (int pass = 0; pass < 2; pass++) {
+    for (int i = 0; i < c->point_count; i++) {
+      const nereid_roofline_point *q = &c->points[i];
+      if (q->dtype != t) continue;
+      double flops = q->operations * q->elements, x = plot_place(&p->x, flops / (2 * q->elements * (double)nereid_dtype_bytes(t))), y = plot_place(&p->y, flops / q->ns);
+      if (!pass) fprintf(p->f, "%.1f,%.1f ", x, y), n++;
+      else fprintf(p->f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", x, y, color);
+    }
+    if (!pass) fprintf(p->f, "\"/>\n");
+  }
+  char name[64];
+  snprintf(name, sizeof name, "measured: %s products", nereid_dtype_name(t));
+  if (n) plot_legend(p->f, p->lines++, color, name, false);
+}
+
+static void kernels(Picture *p, const Placed *k, int n) {
+  for (int i = 0; i < n; i++) {
+    const char *color = plot_colors[(i + 3) % 8];
+    if (k[i].cost.flops <= 0 || k[i].bound.working_set <= 0) continue;
+    double x = plot_place(&p->x, k[i].cost.flops / k[i].bound.working_set), y = plot_place(&p->y, k[i].cost.flops / k[i].ns);
+    fprintf(p->f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"11\" height=\"11\" transform=\"rotate(45 %.1f %.1f)\" fill=\"%s\" stroke=\"#000\"/>\n", x - 5.5, y - 5.5, x, y, color);
+    plot_legend(p->f, p->lines++, color, k[i].label, false);
+  }
+}
+
+static void draw(Picture *p, const nereid_ceilings *c, const Placed *placed, int n) {
+  p->x = (Axis){log10(0.05), 1, LEFT, WIDTH - RIGHT}, p->y = (Axis){INFINITY, -INFINITY, HEIGHT - BOTTOM, TOP};
+  const nereid_bandwidth *memory = &c->levels[c->level_count - 1];
+  double slow = memory->copy, fast = slow, best = 0, plain = fmax(c->rates[NEREID_RATE_F32], c->rates[NEREID_RATE_F16]);
+  for (int i = 0; i < c->level_count; i++) fast = fmax(fast, fmax(c->levels[i].copy, c->levels[i].copy > 0 ? 0 : c->levels[i].read));
+  for (int i = 0; i < NEREID_RATE_COUNT; i++)
+    if (i != NEREID_RATE_I32 && i != NEREID_RATE_EXP && i != NEREID_RATE_DIV) best = fmax(best, c->rates[i]);
+  for (int i = 0; i < c->point_count; i++) {
+    const nereid_roofline_point *q = &c->points[i];
+    double flops = q->operations * q->elements;
+    grow(&p->x, flops / (2 * q->elements * (double)nereid_dtype_bytes(q->dtype))), grow(&p->y, flops / q->ns);
+  }
+  for (int i = 0; i < n; i++) grow(&p->x, placed[i].cost.flops / placed[i].bound.working_set), grow(&p->y, placed[i].cost.flops / placed[i].ns);
+  grow(&p->x, best / slow * 2), grow(&p->y, best), grow(&p->y, slow * 0.05);
+  p->x.high += 0.1, p->y.high += 0.15, p->y.low -= 0.1;
+  ticks(p);
+  for (int i = 0; i < c->level_count; i++) {
+    const nereid_bandwidth *l = &c->levels[i];
+    static const char *const greys[] = {"#bbb", "#999", "#777", "#555", "#333"};
+    bool last = i + 1 == c->level_count;
+    slope(p, l->copy > 0 ? l->copy : l->read, last ? best : plain > 0 ? plain : best, last ? "#000" : greys[i], l->name);
+  }
+  flat(p, c->rates[NEREID_RATE_F32], fast, plot_colors[0], "f32", false);
+  flat(p, c->rates[NEREID_RATE_F32] / 2, fast, plot_colors[0], "f32, products alone", true);
+  if (c->rates[NEREID_RATE_F16] > 1.2 * c->rates[NEREID_RATE_F32] || c->rates[NEREID_RATE_F16] < 0.8 * c->rates[NEREID_RATE_F32])
+    flat(p, c->rates[NEREID_RATE_F16], fast, plot_colors[1], "f16", false);
+  flat(p, c->rates[NEREID_RATE_DOT_F16], slow, plot_colors[2], "matrices, f16", false);
+  flat(p, c->rates[NEREID_RATE_DOT_F32], slow, plot_colors[2], "matrices, f32", true);
+  points_of(p, c, NEREID_F32, plot_colors[0]);
+  points_of(p, c, NEREID_F16, plot_colors[1]);
+  kernels(p, placed, n);
+}
+
+int plot_roofline(const nereid_ceilings *c, const Placed *placed, int n, const char *path) {
+  Picture p = {.f = fopen(path, "wb")};
+  char title[96], subtitle[160];
+  snprintf(title, sizeof title, "Roofline of %s", c->device);
+  snprintf(subtitle, sizeof subtitle, "GFLOP/s; %.120s, %.10s%s", c->description, c->date, c->quick ? " (rough)" : "");
+  if (p.f) {
+    plot_begin(p.f, title, subtitle, HEIGHT);
+    draw(&p, c, placed, n);
+    fputs("</svg>\n", p.f);
+  }
+  bool bad = !p.f || ferror(p.f);
+  if (p.f && fclose(p.f)) bad = true;
+  return bad ? fprintf(stderr, "nereid roofline: --plot %s: cannot be written: %s\n", path, strerror(errno)), 1 : 0;
+}

@@ -1,0 +1,261 @@
+/* roofline: what the machine can do at most, and where a kernel stands under it.
+ *
+ *     nereid roofline                        measures the ceilings, keeps them, prints them
+ *     nereid roofline FILE:KERNEL ...        times a kernel as `nereid bench` does, and says what bounds it and how far it is from that
+ *
+ * The picture (--plot) is the roofline: operations a byte to the right, operations a second upwards, both logarithmic. Bandwidths are
+ * slopes, rates are flat; below them stand the points of the experiment (one array, a growing number of products an element) and the
+ * kernels.
+ */
+#include "bench.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Roofline {
+  Plan plan;
+  const char *device, *plot;
+  bool json, quick, measure, kept, cold, no_blas;
+  nereid_bench_options bench;
+  int64_t started;
+  nereid_ceilings ceilings;
+  Placed placed[MAX_CASES];
+  int placed_count;
+} Roofline;
+
+static int run_option(void *arg, int argc, char **argv) {
+  Roofline *r = arg;
+  const char *o = argv[0];
+  bool *flag = !strcmp(o, "--json") ? &r->json : !strcmp(o, "--quick") ? &r->quick : !strcmp(o, "--measure") ? &r->measure : !strcmp(o, "--kept") ? &r->kept
+               : !strcmp(o, "--cold") ? &r->cold : !strcmp(o, "--no-blas") ? &r->no_blas : NULL;
+  if (flag) return *flag = true, 1;
+  const char **text = !strcmp(o, "--device") ? &r->device : !strcmp(o, "--plot") ? &r->plot : NULL;
+  bool repeat = !strcmp(o, "--repeat"), time = !strcmp(o, "--time");
+  if (!text && !repeat && !time) return 0;
+  if (argc < 2) return usage_error(&verb_roofline, "%s needs a value", o), -1;
+  if (text) return *text = argv[1], 2;
+  char *end;
+  long v = strtol(argv[1], &end, 10);
+  if (*end || end == argv[1] || v < 1 || v > 1000000) return usage_error(&verb_roofline, "%s %s: give a whole number above 0, at most 1000000", o, argv[1]), -1;
+  if (repeat) r->bench.repeat = (int)v;
+  else r->bench.min_ms = (double)v;
+  return 2;
+}
+
+/* ---- the ceilings ---- */
+
+static bool show_step(void *arg, const char *what, int done, int of) {
+  Roofline *r = arg;
+  progress(r->started, "measuring the ceilings, %d of %d: %s", done, of, what);
+  return true;
+}
+
+static int measure_ceilings(Roofline *r, nereid_device *d) {
+  nereid_error *err = NULL;
+  nereid_ceilings_options o = {.quick = r->quick, .no_blas = r->no_blas, .progress = show_step, .progress_arg = r};
+  if (nereid_ceilings_measure(d, &o, &r->ceilings, &err)) return report_error(err);
+  progress_clear();
+  return nereid_ceilings_save(&r->ceilings, &err) ? report_error(err) : 0;
+}
+
+static int get_ceilings(Roofline *r, nereid_device *d, bool has_kernel) {
+  nereid_error *err = NULL;
+  if (r->measure || (!has_kernel && !r->kept)) return measure_ceilings(r, d);
+  if (!nereid_ceilings_load(d, &r->ceilings, &err)) return 0;
+  if (r->kept) return report_error(err);
+  nereid_error_free(err);
+  return measure_ceilings(r, d); /* which this device does not have yet */
+}
+
+static void put(char out[24], double v) { snprintf(out, 24, v <= 0 ? "-" : v < 9.995 ? "%.2f" : v < 99.95 ? "%.1f" : "%.0f", v); }
+
+static void put_bytes(char out[24], double v) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int u = 0;
+  while (v >= 1024 && u < 4) v /= 1024, u++;
+  snprintf(out, 24, v == (int)v ? "%.0f %s" : "%.1f %s", v, units[u]);
+}
+
+static void print_bandwidth(const nereid_bandwidth *b, const char *name) {
+  char bytes[24], read[24], write[24], copy[24];
+  put_bytes(bytes, b->bytes), put(read, b->read), put(write, b->write), put(copy, b->copy);
+  printf("%-10s  %10s  %8s  %8s  %8s\n", name, b->bytes > 0 ? bytes : "", read, write, copy);
+}
+
+static void print_ceilings(const nereid_ceilings *c) {
+  printf("ceilings of %s: %s\nmeasured %s UTC%s; kept for bench, prof and inspect\n\n", c->device, c->description, c->date, c->quick ? ", quickly: they are rough" : "");
+  printf("GB/s             holds      read     write      copy\n");
+  for (int i = 0; i < c->level_count; i++) print_bandwidth(&c->levels[i], c->levels[i].name);
+  printf("\nGB/s      working set      read     write      copy\n");
+  for (int i = 0; i < c->size_count; i++) print_bandwidth(&c->sizes[i], "");
+  printf("\nGFLOP/s, a multiply-add as two; of i32, exp and div (f32) operations\n");
+  for (int i = 0; i < NEREID_RATE_COUNT; i++) {
+    char rate[24];
+    put(rate, c->rates[i]);
+    if (c->rates[i] > 0) printf("%-10s  %10s%s%s\n", nereid_rate_name((nereid_rate)i), rate, i >= NEREID_RATE_DOT_F64 ? "  " : "", i >= NEREID_RATE_DOT_F64 ? c->blas : "");
+  }
+  if (!*c->blas) printf("no rates of products of matrices: %s\n", !strncmp(c->device, "cuda", 4) ? "cuBLAS was not found (NEREID_LIBCUBLAS names its file)" : "OpenBLAS was not found (libopenblas0, or NEREID_LIBOPENBLAS names its file)");
+  printf("\na launch of nothing takes %.2f us%s", c->launch_ns / 1000, c->replay_ns > 0 ? "" : "\n");
+  if (c->replay_ns > 0) printf(", in a graph %.2f us\n", c->replay_ns / 1000);
+  printf("\none array, read and written once, with products on each element in between\ntype   products  flop/byte      GB/s   GFLOP/s\n");
+  for (int i = 0; i < c->point_count; i++) {
+    const nereid_roofline_point *p = &c->points[i];
+    double bytes = 2 * p->elements * (double)nereid_dtype_bytes(p->dtype), flops = p->operations * p->elements;
+    char intensity[24], gbs[24], rate[24];
+    snprintf(intensity, sizeof intensity, "%.4g", flops / bytes), put(gbs, bytes / p->ns), put(rate, flops / p->ns);
+    printf("%-5s  %8d  %9s  %8s  %8s\n", nereid_dtype_name(p->dtype), p->operations, intensity, gbs, rate);
+  }
+}
+
+/* ---- kernels ---- */
+
+static bool show_trial(void *arg, int done, int of) {
+  Roofline *r = arg;
+  progress(r->started, "trial %d of %d", done, of < done ? done : of);
+  return true;
+}
+
+static int place_case(Roofline *r, const Case *c, const nereid_bench_result *result) {
+  Placed *p = &r->placed[r->placed_count];
+  const nereid_times *plain = result->device.count ? &result->device : &result->wall;
+  bool replayed = result->graph.count > 0;
+  nereid_error *err = NULL;
+  *p = (Placed){.label = format_string("%s", c->label), .cost = c->cost, .ns = replayed ? result->graph.median : plain->median, .replayed = replayed};
+  if (!p->label) return report_error(NULL);
+  r->placed_count++;
+  if (!c->counted) return usage_error(&verb_roofline, "%s is a kernel of CUDA C: its operations cannot be counted", p->label);
+  return nereid_bound_of(&r->ceilings, &p->cost, p->ns, r->cold, replayed, &p->bound, &err) ? report_error(err) : 0;
+}
+
+static int place_kernels(Roofline *r, nereid_device *d) {
+  Case *cases = calloc(MAX_CASES, sizeof *cases);
+  Words variables = {0};
+  char *bytes = format_string("bytes=%lld", (long long)nereid_bench_bytes(d));
+  int n = 0, status = cases && bytes && words_add(&variables, bytes) ? 0 : report_error(NULL);
+  free(bytes);
+  nereid_bench_case list[MAX_CASES];
+  nereid_bench_result results[MAX_CASES];
+  nereid_error *err = NULL;
+  for (int i = 0; i < r->plan.segment_count && !status; i++) {
+    if (r->plan.segments[i].follows) continue;
+    if (n == MAX_CASES) status = usage_error(&verb_roofline, "at most %d kernels", MAX_CASES);
+    else status = case_open(&cases[n++], d, &r->plan, i, &variables);
+  }
+  if (!status && !number_labels(cases, n)) status = report_error(NULL);
+  for (int i = 0; i < n && !status; i++) list[i] = (nereid_bench_case){.launches = cases[i].bench, .launch_count = cases[i].count};
+  r->bench.cold = r->cold, r->bench.progress = show_trial, r->bench.progress_arg = r;
+  if (!status && nereid_bench_run(d, list, n, &r->bench, results, NULL, NULL, &err)) status = report_error(err);
+  progress_clear();
+  for (int i = 0; i < n && !status; i++) status = place_case(r, &cases[i], &results[i]);
+  for (int i = 0; i < n; i++) case_close(&cases[i], d);
+  free(cases);
+  words_free(&variables);
+  return status;
+}
+
+static void print_placed(const Roofline *r) {
+  const nereid_ceilings *c = &r->ceilings;
+  for (int i = 0; i < r->placed_count; i++) {
+    const Placed *p = &r->placed[i];
+    const nereid_bound *b = &p->bound;
+    double bytes = b->working_set;
+    char gbs[24], rate[24], intensity[24];
+    put(gbs, bytes / p->ns), put(rate, p->cost.flops / p->ns), put(intensity, bytes > 0 ? p->cost.flops / bytes : 0);
+    printf("%s: %.2f us%s, %s GB/s, %s GFLOP/s, %s operations a byte\n  %s\n", p->label, p->ns / 1000, p->replayed ? " (in a graph)" : "", gbs, rate, intensity, b->text);
+  }
+  printf("(ceilings of %s, measured %s UTC%s)\n", c->device, c->date, c->quick ? ", quickly: they are rough; nereid roofline measures them well" : "");
+}
+
+/* ---- JSON ---- */
+
+static void json_bandwidths(const char *name, const nereid_bandwidth *b, int n) {
+  printf(",\"%s\":[", name);
+  for (int i = 0; i < n; i++) {
+    printf("%s\n  {", i ? "," : "");
+    if (*b[i].name) printf("\"name\":\"%s\",", b[i].name);
+    printf("\"bytes\":%.9g,\"read\":%.6g,\"write\":%.6g,\"copy\":%.6g}", b[i].bytes, b[i].read, b[i].write, b[i].copy);
+  }
+  printf("]");
+}
+
+static void print_json(const Roofline *r, bool has_kernel) {
+  const nereid_ceilings *c = &r->ceilings;
+  printf("{\"nereid\":\"%s\",\"device\":", nereid_version());
+  json_string(stdout, c->device);
+  printf(",\"description\":"), json_string(stdout, c->description);
+  printf(",\"date\":\"%s\",\"quick\":%s", c->date, c->quick ? "true" : "false");
+  json_bandwidths("levels_gb_per_s", c->levels, c->level_count), json_bandwidths("sizes_gb_per_s", c->sizes, c->size_count);
+  printf(",\n \"rates_gflop_per_s\":{");
+  for (int i = 0, n = 0; i < NEREID_RATE_COUNT; i++)
+    if (c->rates[i] > 0) printf("%s\"%s\":%.6g", n++ ? "," : "", nereid_rate_name((nereid_rate)i), c->rates[i]);
+  printf("},\"blas\":"), json_string(stdout, c->blas);
+  printf(",\"launch_ns\":%.6g,\"replay_ns\":%.6g,\"points\":[", c->launch_ns, c->replay_ns);
+  for (int i = 0; i < c->point_count; i++) {
+    const nereid_roofline_point *p = &c->points[i];
+    printf("%s\n  {\"dtype\":\"%s\",\"operations\":%d,\"elements\":%.9g,\"ns\":%.9g}", i ? "," : "", nereid_dtype_name(p->dtype), p->operations, p->elements, p->ns);
+  }
+  printf("]");
+  if (has_kernel) printf(",\n \"kernels\":[");
+  for (int i = 0; i < r->placed_count; i++) {
+    static const char *const kinds[] = {"memory", "requests", "arithmetic", "launch", "latency"};
+    const Placed *p = &r->placed[i];
+    const nereid_bound *b = &p->bound;
+    printf("%s\n  {\"kernel\":", i ? "," : "");
+    json_string(stdout, p->label);
+    printf(",\"ns\":%.9g,\"replayed\":%s,\"flops\":%.17g,\"bytes\":%.17g,\"bound\":\"%s\",\"name\":\"%s\",\"share\":%.6g,\"least_ns\":%.6g,\"level\":\"%s\",\"bandwidth\":%.6g,"
+           "\"memory_ns\":%.6g,\"requests_ns\":%.6g,\"launch_ns\":%.6g,\"rates_ns\":{",
+           p->ns, p->replayed ? "true" : "false", p->cost.flops, b->working_set, kinds[b->kind], b->name, b->share, b->least_ns, b->level, b->bandwidth, b->memory_ns, b->requests_ns,
+           b->launch_ns);
+    for (int k = 0, n = 0; k < NEREID_RATE_COUNT; k++)
+      if (b->rate_ns[k] > 0) printf("%s\"%s\":%.6g", n++ ? "," : "", nereid_rate_name((nereid_rate)k), b->rate_ns[k]);
+    printf("},\"text\":"), json_string(stdout, b->text), printf("}");
+  }
+  printf(has_kernel ? "]}\n" : "}\n");
+}
+
+/* ---- the verb ---- */
+
+static int run_on(Roofline *r, nereid_device *d) {
+  bool has_kernel = r->plan.segments[0].words.n > 0;
+  int status = get_ceilings(r, d, has_kernel);
+  if (!status && has_kernel) status = place_kernels(r, d);
+  if (status) return status;
+  if (r->json) print_json(r, has_kernel);
+  else if (has_kernel) print_placed(r);
+  else print_ceilings(&r->ceilings);
+  return r->plot ? plot_roofline(&r->ceilings, r->placed, r->placed_count, r->plot) : 0;
+}
+
+static int roofline(int argc, char **argv) {
+  Roofline *r = calloc(1, sizeof *r);
+  if (!r) return report_error(NULL);
+  r->device = "cpu", r->started = now_ns(), r->plan.verb = &verb_roofline;
+  nereid_device *d = NULL;
+  nereid_error *err = NULL;
+  int status = plan_words(&r->plan, argc - 1, argv + 1, run_option, r);
+  if (!status && r->plan.sweep) status = usage_error(&verb_roofline, "--sweep is for nereid bench; here a kernel has one size, and --vs adds another");
+  if (!status && r->kept && r->measure) status = usage_error(&verb_roofline, "--kept takes the ceilings that are there, --measure measures them; give one");
+  if (!status && nereid_device_open(r->device, &d, &err)) status = report_error(err);
+  if (!status) status = run_on(r, d);
+  nereid_device_close(d);
+  for (int i = 0; i < r->placed_count; i++) free(r->placed[i].label);
+  plan_free(&r->plan);
+  free(r);
+  return status;
+}
+
+const Verb verb_roofline = {
+    "roofline", "roofline [options], or roofline FILE[:KERNEL] ARG=SPEC ... --grid G [--vs FILE:KERNEL ...] [options]",
+    "measures what the machine can do at most, and says what bounds a kernel", roofline,
+    "  Without FILE: bandwidth by size through the caches, rates of arithmetic by type, of exp and division, of products of matrices (by cuBLAS or\n"
+    "  OpenBLAS where one is found), what a launch takes, and the roofline's experiment: one array, a growing number of products an element. They\n"
+    "  are kept in the cache folder, by device, for bench, prof and inspect.\n"
+    "  With FILE: times the kernel as `nereid bench` does and says under which ceiling it stands; measures the ceilings first if they are not kept.\n\n"
+    "  ARG=SPEC, --grid, --then, --vs, --cold, --repeat N, --time MS  as for nereid bench\n"
+    "  --device D     cpu (default), cpu:THREADS, cuda, cuda:N\n"
+    "  --plot FILE.svg  the roofline with the measured points, and the kernels\n"
+    "  --measure      measure the ceilings anew, also with FILE; --kept: take those that are kept, also without FILE\n"
+    "  --quick        small arrays and short trials: seconds, and rough\n"
+    "  --no-blas      without products of matrices by a library\n"
+    "  --json         instead of the table\n\n"
+    "example: nereid roofline kernels/vector_add.py n=2^24 'x_ptr=randn:f32[n]' 'y_ptr=randn:f32[n]' 'out_ptr=empty:f32[n]' BLOCK=1024 --grid 'cdiv(n, BLOCK)' --plot roofline.svg\n"};
