@@ -148,16 +148,13 @@ bool items_begin(Items *t, ItemOrder order) {
   while (trace_next(t->reader, &e)) {
     if ((unsigned)e.kind >= TRACE_KINDS) continue;
     t->counts[e.kind]++;
-    if (e.kind != TRACE_PROCESS && e.kind != TRACE_THREAD && e.kind != TRACE_DEVICE && e.kind != TRACE_MODULE && e.kind != TRACE_WORK && e.start)
-      widen(t, e.start, e.end);
-    if (e.kind == TRACE_PROCESS) {
-      know_process(t, &e);
-      if (e.start) widen(t, e.start, e.end);
-    } else if (e.kind == TRACE_THREAD) know_thread(t, &e);
+    if (e.kind == TRACE_PROCESS) know_process(t, &e);
+    else if (e.kind == TRACE_THREAD) know_thread(t, &e);
     else if (e.kind == TRACE_DEVICE) know_device(t, &e);
     if (e.kind == TRACE_LOST) t->lost += e.lost.count;
     if (e.kind == TRACE_PROCESS || e.kind == TRACE_THREAD || e.kind == TRACE_DEVICE || e.kind == TRACE_SAMPLE || e.kind == TRACE_MODULE) continue;
     item_of(&e, &i);
+    if (i.kind != TRACE_WORK && i.start) widen(t, i.start, i.end);
     t->has_gpu |= i.on_gpu;
     bool ran = i.kind == TRACE_KERNEL || i.kind == TRACE_COPY || i.kind == TRACE_FILL;
     if (((ran || i.kind == TRACE_CALL) && i.correlation) || i.kind == TRACE_WORK)

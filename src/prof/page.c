@@ -9,7 +9,8 @@
 enum {
   MOST_EVENTS = 400000,
   MOST_DETAILS = 60000, /* different ones: kernels are launched in few shapes */
-  BUCKETS = 64 * 16
+  BUCKETS = 64 * 16,
+  NAME_WIDTH = 70       /* of kernels; a selected one's full name is shown beside */
 };
 
 typedef struct Numbering { /* texts by number, in the order in which they were met */
@@ -174,13 +175,13 @@ static void put_tables(Page *p) {
   for (int i = 0; i < p->names.texts.n; i++) {
     const char *name = p->names.texts.at[i];
     fputs(i ? ",\n" : "\n", out);
-    json_text(out, p->is_kernel.at[i] ? name_legible(name, 120, text, sizeof text) : name);
+    json_text(out, p->is_kernel.at[i] ? name_legible(name, NAME_WIDTH, text, sizeof text) : name);
   }
   fputs("],\n\"full\":{", out); /* of kernels: as the driver knows them */
   bool first = true;
   for (int i = 0; i < p->names.texts.n; i++) {
     const char *name = p->names.texts.at[i];
-    if (!p->is_kernel.at[i] || !strcmp(name, name_legible(name, 120, text, sizeof text))) continue;
+    if (!p->is_kernel.at[i] || !strcmp(name, name_legible(name, NAME_WIDTH, text, sizeof text))) continue;
     fprintf(out, first ? "\n\"%d\":" : ",\n\"%d\":", i), json_text(out, name), first = false;
   }
   fputs("},\n\"details\":[", out);

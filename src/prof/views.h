@@ -55,7 +55,7 @@ typedef struct Items {
   VEC(ProcessInfo) processes;
   VEC(ThreadInfo) threads;
   VEC(DeviceInfo) devices;
-  int64_t first, last;     /* times of the earliest start and the latest end; 0 when there is nothing */
+  int64_t first, last;     /* times of the earliest start and the latest end of an item; 0 when there is none */
   int64_t counts[TRACE_KINDS], lost;
   bool has_gpu, truncated;
   Sorter *sorted, *joined; /* inside */
