@@ -260,7 +260,7 @@ static void drain(Sampler *s, Ring *r) {
     e.sample.depth = depth;
     e.sample.weight = s->period * (1 + (int64_t)(head >> 32));
     for (uint32_t i = 0; i < depth; i++) {
-      uint64_t address = r->words[(at + 2 + i) % RING] - (i > 0); /* a caller's: inside of its call, not after it */
+      uint64_t address = r->words[(at + 2 + i) % RING];
       e.sample.stack[i] = address;
       if (!looked && !is_known(s, address)) looked = true, scan_modules(s);
     }
