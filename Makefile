@@ -59,8 +59,8 @@ FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
 $(FAKE_CUDA): tests/unit/fake_cuda.c tests/unit/fake_cuda.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
-$(BUILD)/tests/unit/test_cuda: $(FAKE_CUDA) tests/unit/fake_cuda.h
-$(BUILD)/tests/unit/test_cuda: ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
+$(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_prof: $(FAKE_CUDA) tests/unit/fake_cuda.h
+$(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_prof: ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 # The support text is always compiled so (src/cpu/cc.c): its integers wrap.
 $(BUILD)/tests/unit/test_support_%: ALL_CFLAGS += -fwrapv -fno-strict-aliasing
 

@@ -13,7 +13,7 @@ typedef struct Verb {
   int (*run)(int argc, char **argv);
   const char *help; /* the rest of --help: options, examples */
 } Verb;
-extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_replay, verb_devices, verb_language;
+extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_replay, verb_devices, verb_language;
 
 /* ---- text.c: messages, tables, JSON, progress --------------------------------------------------------------------------- */
 

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -146,14 +147,6 @@ static void init(void) {
   pthread_atfork(before_fork, in_parent, in_child);
 }
 
-/* What a session that nobody stopped knows is written when the process ends, or the library is unloaded. */
-__attribute__((destructor)) static void at_exit(void) {
-  if (!prof_on() || pthread_mutex_trylock(&control)) return;
-  for (int i = 0; i < MOST_SESSIONS; i++)
-    if (sessions[i]) trace_flush(sessions[i]->writer);
-  pthread_mutex_unlock(&control);
-}
-
 /* NULL: out of memory. */
 static Thread *this_thread(void) {
   if (self) return self;
@@ -261,10 +254,11 @@ void prof_memory(const nereid_device *d, const void *at, int64_t bytes) {
   pthread_rwlock_unlock(&lock);
 }
 
+/* A session that is paused wants it too: so a warm-up finds what the launches after it need. */
 static bool wants_work(void) {
   bool wanted = false;
   pthread_rwlock_rdlock(&lock);
-  for (int i = 0; i < MOST_SESSIONS; i++) wanted |= sessions[i] && sessions[i]->options.count_work && !sessions[i]->paused;
+  for (int i = 0; i < MOST_SESSIONS; i++) wanted |= sessions[i] && sessions[i]->options.count_work;
   pthread_rwlock_unlock(&lock);
   return wanted;
 }
@@ -283,15 +277,6 @@ static void write_device(nereid_prof *p, const nereid_device *d) {
 nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, nereid_error **error) {
   Thread *t = this_thread();
   if (!t) return d->kind->launch(d, l, error);
-  int64_t start = c->start;
-  ProfWork work = {0};
-  if (wants_work()) {
-    int64_t before = trace_clock();
-    if (!prof_work_find(c, d, l, &work)) { /* counted now, for the first of its like: not in the time of the launch, but seen */
-      prof_call(before, "nereid_launch_cost", CALL_OTHER, NEREID_OK);
-      start = trace_clock();
-    }
-  }
   bool on_cpu = d->kind != &device_cuda, by_cupti = !on_cpu && atomic_load(&cupti_runs), listed = l->options->programs;
   uint64_t before = by_cupti ? cupti_last_launch() : 0;
   int64_t began = trace_clock();
@@ -299,9 +284,11 @@ nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, 
   int64_t end = trace_clock();
   uint64_t id = by_cupti ? cupti_last_launch() : 0; /* so that the kernel is joined with this call and its work */
   if (id == before) id = OUR_CORRELATION | atomic_fetch_add_explicit(&last_launch, 1, memory_order_relaxed);
+  ProfWork work = {0}; /* counted for the first of its like: not in the time of the launch, but seen */
+  if (wants_work() && !prof_work_find(c, d, l, &work)) prof_call(end, "nereid_launch_cost", CALL_OTHER, NEREID_OK);
   const Specialization *s = l->spec;
   uint32_t lanes = d->cuda_sm && on_cpu ? (uint32_t)s->info.num_warps * 32 : 1;
-  TraceEvent call = {.kind = TRACE_CALL, .start = start, .end = end, .correlation = id, .call = {CALL_LAUNCH, (int32_t)status}};
+  TraceEvent call = {.kind = TRACE_CALL, .start = c->start, .end = end, .correlation = id, .call = {CALL_LAUNCH, (int32_t)status}};
   TraceEvent kernel = {.kind = TRACE_KERNEL, .start = began, .end = end, .correlation = id, .device = TRACE_CPU_DEVICE, .kernel.block = {lanes, 1, 1}};
   for (int i = 0; i < 3; i++) kernel.kernel.grid[i] = listed ? (i ? 1 : (uint32_t)l->options->program_count) : (uint32_t)l->grid[i];
   pthread_rwlock_rdlock(&lock);
@@ -312,7 +299,7 @@ nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, 
     if (on_cpu) write_device(p, d);
     if (!p->options.count_work || !work.known) continue;
     trace_event(p->writer, &(TraceEvent){.kind = TRACE_WORK,
-                                         .start = start,
+                                         .start = c->start,
                                          .end = end,
                                          .thread = t->tid,
                                          .correlation = id,
@@ -472,7 +459,9 @@ nereid_status nereid_prof_start(const char *path, const nereid_prof_options *opt
   if (!status && o.sample_hz && !(p->sampler = sampler_start(p->writer, o.sample_hz, why))) status = sampling_failed(error, why);
   if (status) {
     if (p->cupti) atomic_store(&cupti_runs, false), cupti_stop(p->cupti);
-    if (p->writer) trace_close(p->writer, NULL), unlink(path);
+    struct stat s;
+    if (p->writer) trace_close(p->writer, NULL);
+    if (p->writer && !lstat(path, &s) && S_ISREG(s.st_mode)) unlink(path);
     session_free(p);
   } else {
     pthread_rwlock_wrlock(&lock);
@@ -538,4 +527,28 @@ nereid_status nereid_prof_stop(nereid_prof *p, nereid_error **error) {
                                              "the trace %s is not whole: %s; %lld events are lost", p->path, strerror(failed), (long long)lost);
   session_free(p);
   return status;
+}
+
+/* ---- a program that nereid_prof_run runs --------------------------------------------------------------------------------------------------------
+ *
+ * What CUDA does there is recorded by the library that was put into it (src/inject), into a trace of its own beside this one; the two are read
+ * as one. */
+
+static nereid_prof *unasked;
+
+__attribute__((constructor)) static void start_unasked(void) {
+  const char *folder = getenv("NEREID_PROF_DIR");
+  char path[4096];
+  if (!folder || !*folder) return;
+  int n = snprintf(path, sizeof path, "%s/nereid-%ld.trace", folder, (long)getpid());
+  if (n < (int)sizeof path) nereid_prof_start(path, &(nereid_prof_options){.no_cuda = true}, &unasked, NULL); /* a failure is the profiler's, not the program's */
+}
+
+/* What a session that nobody stopped knows is written when the process ends, or the library is unloaded. */
+__attribute__((destructor)) static void at_exit(void) {
+  if (unasked) nereid_prof_stop(unasked, NULL);
+  if (!prof_on() || pthread_mutex_trylock(&control)) return;
+  for (int i = 0; i < MOST_SESSIONS; i++)
+    if (sessions[i]) trace_flush(sessions[i]->writer);
+  pthread_mutex_unlock(&control);
 }

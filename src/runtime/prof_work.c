@@ -79,11 +79,16 @@ static void put_arg(Buf *out, nereid_device *d, const nereid_arg *a) {
   }
 }
 
-static void put_shapes(ProfWork *w, nereid_device *d, const ProfCall *c) {
+/* In the order of the parameters; arguments are matched by position until the first named one. */
+static void put_shapes(ProfWork *w, nereid_device *d, const ProfCall *c, const KernelInfo *k) {
   Buf out = {0};
-  for (int i = 0; i < c->arg_count; i++) {
-    if (i) buf_puts(&out, ", ");
-    put_arg(&out, d, &c->args[i]);
+  for (int i = 0; i < k->info.param_count; i++) {
+    int named = 0;
+    while (named < c->arg_count && !(c->args[named].name && !strcmp(c->args[named].name, k->names[i]))) named++;
+    const nereid_arg *a = named < c->arg_count ? &c->args[named] : i < c->arg_count && !c->args[i].name ? &c->args[i] : NULL;
+    if (!a) continue; /* its default */
+    if (out.n) buf_puts(&out, ", ");
+    put_arg(&out, d, a);
   }
   if (out.at) snprintf(w->shapes, sizeof w->shapes, "%s", out.at);
   if (out.n >= sizeof w->shapes) memcpy(w->shapes + sizeof w->shapes - 4, "...", 4);
@@ -116,7 +121,7 @@ bool prof_work_find(const ProfCall *c, nereid_device *d, const Launch *l, ProfWo
     e->work.flops = cost.flops, e->work.bytes = (double)(cost.load_distinct + cost.store_distinct);
     e->work.exact = cost.exact;
   } /* else, CUDA C for one: shapes alone */
-  put_shapes(&e->work, d, c);
+  put_shapes(&e->work, d, c, l->spec->kernel);
   pthread_mutex_lock(&lock);
   known = find(&k, size, hash);
   *out = known ? known->work : e->work;
