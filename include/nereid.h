@@ -198,6 +198,7 @@ typedef struct nereid_arg {
   bool nan_padding;
   int item_count;         /* tuple */
   const struct nereid_arg *items;
+  int64_t bytes;          /* pointers, descriptors: from there to the array's end, for tuning, where the device was not told of that memory; 0: not said */
 } nereid_arg;
 NEREID_API nereid_arg nereid_pointer(const void *p, nereid_dtype t);
 NEREID_API nereid_arg nereid_int(int64_t v);
@@ -209,7 +210,7 @@ NEREID_API nereid_arg nereid_constexpr_int(int64_t v);
 NEREID_API nereid_arg nereid_named(nereid_arg a, const char *parameter);
 
 typedef struct nereid_options {
-  int num_warps, num_stages, num_ctas; /* 0: from the file's autotune configuration, else Triton's defaults */
+  int num_warps, num_stages, num_ctas; /* 0: what tuning found (see below), else from the file's autotune configuration, else Triton's defaults */
   bool debug;                          /* device_assert checks */
   bool check_races;                    /* interp: report conflicting accesses of different programs */
   bool allow_unwritten;                /* interp: reads of memory nobody wrote are no fault */
@@ -223,7 +224,19 @@ typedef struct nereid_options {
   int shared_bytes;                    /* a kernel of CUDA C: its dynamic shared memory */
   int inside;                          /* a nereid_inside_regions: the kernel is instrumented, for nereid_inspect to show. Launches: nereid_inside_run */
   void *inside_buffer;                 /* set by nereid_inside_run; else NULL */
+  /* Programs along x, y, z as Python expressions, "cdiv(n, BLOCK), heads", over the launch's numbers and what its configuration sets (constexprs,
+   * num_warps, num_stages); also cdiv, next_power_of_2, min, max. It serves where a launch's grid is NULL, so that the grid may follow the configuration. */
+  const char *grid;
+  bool no_autotune;                    /* take the first configuration that fits, and nothing that tuning found; NEREID_AUTOTUNE=0: all do */
+  const struct nereid_tune_options *tune; /* how a launch that has to measure does; NULL: as usual */
 } nereid_options;
+
+/* A launch may leave its configuration open: the parameters that @triton.autotune sets, warps and stages. On a device that measures (cpu, cuda) the first launch of a
+ * kind (the values that autotune's `key` names, the element types, the configurations, the device) then tries all configurations on its own arrays, as Triton does, and
+ * keeps the fastest, in memory and in the cache's folder; later ones take it from there. With options.grid all configurations are tried; with a numeric grid, which is
+ * made for one block size, only those that differ from the first in warps, stages and ctas. Who gives all the parameters has chosen, and nothing is tried. Arrays named in
+ * reset_to_zero are zeros after that first launch's trials, those of restore_value, and all that the kernel reads and writes and whose end is known, as before.
+ * interp and sim take the first configuration that fits. What nereid_tune has kept comes before autotune. */
 
 /* Compiles what is not in the caches yet, and runs grid[0] * grid[1] * grid[2] programs; any of them zero: none. The limits of a grid
  * are CUDA's on every device: 2^31 - 1 along x, 65535 along y and z. A device_assert that fails, and on `interp` any wrong access, is
@@ -238,6 +251,12 @@ NEREID_API nereid_status nereid_launch(nereid_device *d, nereid_stream *s, nerei
 typedef struct nereid_function nereid_function;
 NEREID_API nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
                                         const nereid_options *options, nereid_function **out, nereid_error **error);
+/* nereid_compile takes the configuration that tuning found. Where there is none yet and options.grid is given, it measures: then args must be those of a launch, whose arrays
+ * are there. Without options.grid it takes the first that fits. What was taken, "BLOCK=1024\nnum_warps=8\nnum_stages=3\nnum_ctas=1\n": */
+NEREID_API const char *nereid_function_config(const nereid_function *f); /* lives as long as the module */
+/* The grid of a launch by the options.grid that the function was compiled with. */
+NEREID_API nereid_status nereid_function_grid(const nereid_function *f, const nereid_arg *args, int arg_count, int64_t grid[3], nereid_error **error);
+/* grid may be NULL with options.grid. */
 NEREID_API nereid_status nereid_run(nereid_function *f, nereid_stream *s, const int64_t grid[3], const nereid_arg *args, int arg_count,
                                     nereid_error **error);
 NEREID_API void nereid_function_free(nereid_function *f);
@@ -357,6 +376,72 @@ NEREID_API nereid_status nereid_bench_run(nereid_device *d, const nereid_bench_c
 NEREID_API int64_t nereid_bench_bytes(const nereid_device *d);
 /* The figures of `count` numbers, which are put in order. */
 NEREID_API nereid_times nereid_times_of(double *samples, int count);
+
+/* ---- tuning ------------------------------------------------------------------------------------------------------------------
+ *
+ * Which configuration of a kernel is fastest for a launch, found by trying; `nereid tune` is made of this. */
+
+typedef struct nereid_config {
+  const nereid_arg *args; int arg_count;  /* named: what it sets, in addition to the launch's arguments or in their stead */
+  int num_warps, num_stages, num_ctas;    /* 0: the launch's options */
+} nereid_config;
+
+typedef enum {
+  NEREID_TUNE_NOT_REACHED, /* time was up, or the caller ended it */
+  NEREID_TUNE_MEASURED,    /* to the end */
+  NEREID_TUNE_DROPPED,     /* measured until it was known to lose */
+  NEREID_TUNE_SAME,        /* its code and grid are those of another, which stands for it */
+  NEREID_TUNE_SKIPPED,     /* not compiled: hopeless */
+  NEREID_TUNE_FAILED,      /* it does not compile, or faults */
+  NEREID_TUNE_WRONG        /* what it writes differs from what the first wrote */
+} nereid_tune_state;
+
+typedef struct nereid_tune_result {
+  nereid_tune_state state;
+  int same_as;             /* NEREID_TUNE_SAME: of which */
+  char why[240];           /* of all states but MEASURED: a line */
+  nereid_times times;      /* count 0: never measured. By the device's clock where it has one, else the host's */
+  int64_t grid[3];
+  nereid_function_info info;
+} nereid_tune_result;
+
+typedef struct nereid_tune_progress {
+  const char *phase;       /* "compiling", "checking", "measuring" */
+  int done, of;            /* configurations; trials of each */
+  int left;                /* configurations that may still win */
+  int best;                /* -1: not known yet */
+  double best_ns, seconds; /* the best's median; since the beginning */
+} nereid_tune_progress;
+
+typedef enum { NEREID_CACHES_USUAL, NEREID_CACHES_COLD, NEREID_CACHES_WARM } nereid_caches;
+
+typedef struct nereid_tune_options {
+  double budget_s;         /* 0: 60. What was not measured by then has lost */
+  int threads;             /* that compile; 0: one a processor */
+  int repeat;              /* most trials of a configuration; 0: 100, exhaustive 30; at most 1000 */
+  int caches;              /* a nereid_caches: whether they are emptied before each trial. USUAL: on cuda they are, as in Triton */
+  bool exhaustive;         /* nothing is skipped or dropped */
+  bool unchecked;          /* what configurations write is not compared */
+  const char *const *ignore; int ignore_count; /* arrays that are not compared, by parameter */
+  bool keep;               /* nereid_tune: launches that leave the configuration open take the winner from now on, in this process and others */
+  /* Between trials and compilations, by one thread at a time, which may be another than the caller's. False ends it with what is known then. */
+  bool (*progress)(void *arg, const nereid_tune_progress *p);
+  void *progress_arg;
+  /* The time of a trial, in ns, in the clock's stead: to test who uses this. The trial is run all the same. */
+  double (*measure)(void *arg, int config, int trial);
+  void *measure_arg;
+} nereid_tune_options;
+
+/* Measures the configurations on the launch's own arrays; options.grid says the grid (or grid, if the same serves all). results has an entry each. *best: the fastest. Fails
+ * when none could be measured: the results say why. Arrays that the kernel both reads and writes are given back what they held before each run and at the end; where an array
+ * ends must be known for that and for comparing (nereid_alloc, nereid_register, nereid_arg.bytes): others are left alone. options may be NULL.
+ *
+ * What is kept serves launches of the same kernel (by the text of its file) on the same kind of device that leave open what the configurations set, and that in the rest
+ * specialise alike: types, divisibility, other constexprs, other options; where a parameter without default is left open, the same numbers too. When the configurations set
+ * parameters, the launch needs options.grid. Launches like those that this process has made already stay with what they have. */
+NEREID_API nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                     const nereid_options *options, const nereid_config *configs, int config_count, const nereid_tune_options *how,
+                                     nereid_tune_result *results, int *best, nereid_error **error);
 
 /* ---- reports ------------------------------------------------------------------------------------------------------------------
  *

@@ -67,7 +67,7 @@ static bool add_word(Words *out, const Words *from, int *k, bool inherits) {
   return good && takes_value(w) && *k + 1 < from->n ? words_add(out, from->at[++*k]) : good;
 }
 
-/* bench FILE VARIABLES NUMBERS ARRAYS: numbers before arrays, since a shape may use them; of each the inherited ones before the others, since
+/* VERB FILE VARIABLES NUMBERS ARRAYS: numbers before arrays, since a shape may use them; of each the inherited ones before the others, since
  * what is said anew may use those. */
 static bool compose(Words *out, const Plan *p, int i, const Words *variables) {
   const Words *own = &p->segments[i].words, *from = &p->segments[0].words;
@@ -188,7 +188,9 @@ static int launch_open(Case *c, int i, nereid_device *d, const Words *words, con
   if ((status = launch_make_args(l))) return status;
   if (!extra.grid) return usage_error(c->verb, "%s: --grid says how many programs to run, as in --grid 'cdiv(n, BLOCK)'", words->at[1]);
   int64_t grid[3];
-  if ((status = launch_grid(l, extra.grid, grid))) return status;
+  char *text = NULL;
+  if ((status = launch_grid_text(l, extra.grid, &text))) return status;
+  l->options.grid = text;
   for (int k = 0; k < l->arg_count && !status; k++) status = upload(d, &l->args[k]);
   nereid_arg *all = status ? NULL : launch_arg_list(l);
   if (!all) return status ? status : report_error(NULL);
@@ -202,6 +204,7 @@ static int launch_open(Case *c, int i, nereid_device *d, const Words *words, con
   }
   nereid_error *err = NULL;
   if (nereid_compile(d, l->module, l->kernel->name, all, n, &l->options, &c->functions[i], &err)) return report_error(err);
+  if (nereid_function_grid(c->functions[i], all, n, grid, &err)) return report_error(err);
   c->bench[i] = (nereid_bench_launch){c->functions[i], {grid[0], grid[1], grid[2]}, all, n};
   if (launch_is_cuda_c(l->path)) return c->counted = false, 0;
   nereid_cost cost;
@@ -246,6 +249,7 @@ void case_close(Case *c, nereid_device *d) {
       if (l->args[k].device_pointer && !l->args[k].shared) nereid_free(d, l->args[k].device_pointer);
     nereid_function_free(c->functions[i]);
     free(c->args[i]);
+    free((char *)l->options.grid);
     launch_free(l);
     words_free(&c->words[i]);
   }

@@ -13,7 +13,7 @@ typedef struct Verb {
   int (*run)(int argc, char **argv);
   const char *help; /* the rest of --help: options, examples */
 } Verb;
-extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_replay, verb_devices, verb_language;
+extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_tune, verb_replay, verb_devices, verb_language;
 
 /* ---- text.c: messages, tables, JSON, progress --------------------------------------------------------------------------- */
 
@@ -104,5 +104,7 @@ LaunchArg *launch_arg(Launch *l, const char *name);
 nereid_arg *launch_arg_list(const Launch *l); /* malloc'ed, arg_count entries */
 /* "cdiv(n, BLOCK), 4" -> grid[3]; the comma inside brackets does not split. */
 int launch_grid(const Launch *l, const char *text, int64_t grid[3]);
+/* The same as nereid_options.grid takes it, malloc'ed. That knows the kernel's parameters alone: other numbers of the command line are put in. 0, or an exit status. */
+int launch_grid_text(const Launch *l, const char *text, char **out);
 
 #endif

@@ -125,6 +125,41 @@ int launch_grid(const Launch *l, const char *text, int64_t grid[3]) {
   return status;
 }
 
+static int grid_dims(const Launch *l, const char *text) { /* 0, or an exit status */
+  char *parts[3] = {0};
+  int n = split_commas(text, parts, 3);
+  for (int i = 0; i < 3; i++) free(parts[i]);
+  return n < 0 ? usage_error(l->verb, "--grid %s: a grid has at most three dimensions", text) : 0;
+}
+
+static bool is_param(const Launch *l, const char *name, size_t n) {
+  for (int i = 0; i < l->kernel->param_count; i++)
+    if (strlen(l->kernel->params[i].name) == n && !strncmp(l->kernel->params[i].name, name, n)) return true;
+  return false;
+}
+
+int launch_grid_text(const Launch *l, const char *text, char **out_text) {
+  int status = grid_dims(l, text);
+  char *python = status ? NULL : power_signs(text), *out = NULL;
+  size_t size = 0;
+  FILE *f = python ? open_memstream(&out, &size) : NULL;
+  for (const char *p = python; f && *p;) {
+    size_t n = 0;
+    while (isalnum((unsigned char)p[n]) || p[n] == '_') n++;
+    const LaunchArg *a = NULL;
+    for (int i = 0; i < l->arg_count && n && !is_param(l, p, n); i++)
+      if (strlen(l->args[i].name) == n && !strncmp(l->args[i].name, p, n) && !l->args[i].is_array) a = &l->args[i];
+    if (a && a->arg.kind == NEREID_ARG_FLOAT) fprintf(f, "(%.17g)", a->arg.f);
+    else if (a) fprintf(f, "(%lld)", (long long)a->arg.i);
+    else fwrite(p, 1, n ? n : 1, f);
+    p += n ? n : 1;
+  }
+  if (f && fclose(f)) free(out), out = NULL;
+  free(python);
+  *out_text = out;
+  return status ? status : out ? 0 : report_error(NULL);
+}
+
 /* ---- arrays ---------------------------------------------------------------------------------------------------------------- */
 
 /* "4,n,8" -> dims; returns their number or -1 after a message. */

@@ -2,7 +2,7 @@
 #include "cli.h"
 #include <string.h>
 
-static const Verb *const verbs[] = {&verb_run, &verb_inspect, &verb_bench, &verb_roofline, &verb_prof, &verb_replay, &verb_devices, &verb_language};
+static const Verb *const verbs[] = {&verb_run, &verb_inspect, &verb_bench, &verb_roofline, &verb_prof, &verb_tune, &verb_replay, &verb_devices, &verb_language};
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
 static void print_help(FILE *out) {

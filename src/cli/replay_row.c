@@ -218,7 +218,7 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
     args[i].pointer = *p;
   }
   const Json *meta = json_get(row->json, "meta");
-  nereid_options options = {.num_warps = (int)json_int(meta, "num_warps", 0), .num_stages = (int)json_int(meta, "num_stages", 0),
+  nereid_options options = {.no_autotune = true, .num_warps = (int)json_int(meta, "num_warps", 0), .num_stages = (int)json_int(meta, "num_stages", 0),
                             .num_ctas = (int)json_int(meta, "num_ctas", 0), .check_races = races, .allow_unwritten = true,
                             .programs = row->programs, .program_count = row->program_count};
   nereid_function *f = NULL;
@@ -244,7 +244,7 @@ static int number_after(const char *text, const char *words) {
 
 static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
   const Json *meta = json_get(row->json, "meta");
-  nereid_options options = {.num_warps = (int)json_int(meta, "num_warps", 0), .num_stages = (int)json_int(meta, "num_stages", 0),
+  nereid_options options = {.no_autotune = true, .num_warps = (int)json_int(meta, "num_warps", 0), .num_stages = (int)json_int(meta, "num_stages", 0),
                             .num_ctas = (int)json_int(meta, "num_ctas", 0)};
   nereid_arg *args = malloc(sizeof *args * (size_t)(row->count + 1));
   if (!args) return NEREID_OUT_OF_MEMORY;

@@ -16,6 +16,7 @@ typedef struct Run {
   bool json, step, races, unwritten_ok;
   int64_t programs[3];
   bool one_program;
+  char config[400];  /* what was launched */
 } Run;
 
 static int pair_option(const Verb *v, Pair *list, int *n, int argc, char **argv) {
@@ -76,33 +77,51 @@ static void release(nereid_device *d, Launch *l) {
 
 static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, const int32_t program[3]);
 
+static bool show_tuning(void *arg, const nereid_tune_progress *p) {
+  progress(*(int64_t *)arg, "tuning, %s: %d of %d", p->phase, p->done, p->of);
+  return true;
+}
+
 /* Uploads, launches, downloads into the host arrays. */
-static int launch_on(Run *r, nereid_device *d, const int64_t grid[3], double *compile_ms, double *launch_ms) {
+static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_ms, double *launch_ms) {
   Launch *l = &r->launch;
   nereid_error *err = NULL;
   for (int i = 0; i < l->arg_count; i++)
     if (upload(d, &l->args[i], &err)) return release(d, l), report_error(err);
   nereid_arg *args = launch_arg_list(l);
   if (!args) return release(d, l), report_error(NULL);
-  int64_t program = (r->programs[2] * grid[1] + r->programs[1]) * grid[0] + r->programs[0];
+  int64_t start = now_ns(), program;
   nereid_options options = l->options;
+  const nereid_tune_options how = {.progress = show_tuning, .progress_arg = &start};
+  char *text = NULL;
+  int wrong = launch_grid_text(l, r->grid, &text);
+  if (wrong) return free(args), release(d, l), wrong;
+  options.grid = text, options.tune = &how, options.no_autotune = r->one_program;
   options.check_races = r->races, options.allow_unwritten = r->unwritten_ok;
-  if (r->one_program) options.programs = &program, options.program_count = 1;
-  int64_t start = now_ns();
-  nereid_status status;
-  if (r->step) {
+  nereid_function *f = NULL; /* its configuration decides on the grid */
+  nereid_status status = nereid_compile(d, l->module, l->kernel->name, args, l->arg_count, &options, &f, &err);
+  progress_clear();
+  if (!status) status = nereid_function_grid(f, args, l->arg_count, grid, &err);
+  if (!status && r->one_program) {
+    nereid_function_free(f);
+    f = NULL;
+    program = (r->programs[2] * grid[1] + r->programs[1]) * grid[0] + r->programs[0];
+    options.programs = &program, options.program_count = 1;
+    status = nereid_compile(d, l->module, l->kernel->name, args, l->arg_count, &options, &f, &err);
+  }
+  *compile_ms = (double)(now_ns() - start) / 1e6;
+  if (!status && r->step) {
     status = nereid_launch_stepped(d, l->module, l->kernel->name, grid, args, l->arg_count, &options, step_prompt, r, &err);
     *compile_ms = 0, *launch_ms = (double)(now_ns() - start) / 1e6;
-  } else {
-    nereid_function *f = NULL;
-    status = nereid_compile(d, l->module, l->kernel->name, args, l->arg_count, &options, &f, &err);
-    *compile_ms = (double)(now_ns() - start) / 1e6;
+  } else if (!status) {
     start = now_ns();
-    if (!status) status = nereid_run(f, NULL, grid, args, l->arg_count, &err);
+    status = nereid_run(f, NULL, grid, args, l->arg_count, &err);
     if (!status) status = nereid_synchronize(d, &err);
     *launch_ms = (double)(now_ns() - start) / 1e6;
-    nereid_function_free(f);
   }
+  if (!status) snprintf(r->config, sizeof r->config, "%s", nereid_function_config(f));
+  nereid_function_free(f);
+  free(text);
   for (int i = 0; i < l->arg_count && !status; i++)
     if (l->args[i].is_array)
       status = nereid_copy_to_host(d, l->args[i].array.data, l->args[i].device_pointer, l->args[i].array.bytes, &err);
@@ -224,13 +243,14 @@ static int check_one(Run *r, const Pair *c, const Launch *reference, bool first)
 }
 
 /* The same launch on the interpreter, on the same inputs. */
-static int run_reference(Run *r, Launch *copy, const int64_t grid[3]) {
+static int run_reference(Run *r, Launch *copy) {
   nereid_device *d = NULL;
   nereid_error *err = NULL;
   if (nereid_device_open("interp", &d, &err)) return report_error(err);
   Run second = *r;
   second.launch = *copy;
   double a, b;
+  int64_t grid[3];
   int status = launch_on(&second, d, grid, &a, &b);
   nereid_device_close(d);
   return status;
@@ -242,7 +262,6 @@ static int run_checked(Run *r) {
   int status = launch_make_args(l);
   if (status) return status;
   if (!r->grid) return usage_error(&verb_run, "--grid says how many programs to run, as in --grid 'cdiv(n, BLOCK)'");
-  if ((status = launch_grid(l, r->grid, grid))) return status;
   for (int i = 0; i < r->check_count + r->output_count; i++) {
     const Pair *p = i < r->check_count ? &r->checks[i] : &r->outputs[i - r->check_count];
     LaunchArg *a = launch_arg(l, p->name);
@@ -271,7 +290,7 @@ static int run_checked(Run *r) {
   double compile_ms = 0, launch_ms = 0;
   status = launch_on(r, d, grid, &compile_ms, &launch_ms);
   nereid_device_close(d);
-  if (!status && with_interp) status = run_reference(r, &reference, grid);
+  if (!status && with_interp) status = run_reference(r, &reference);
   if (!status && r->json) {
     printf("{\"kernel\":");
     json_string(stdout, l->kernel->name);

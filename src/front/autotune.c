@@ -1,7 +1,8 @@
 /* What @triton.autotune and @triton.heuristics decide when the caller leaves parameters open, and the launch options.
  *
- * Decorators act from the outermost inwards, each seeing what was decided before it. Of autotune's configurations the first that
- * agrees with the given arguments is taken. A heuristic is a function of the arguments so far; the caller's own value stands. */
+ * Decorators act from the outermost inwards, each seeing what was decided before it. Of autotune's configurations the one that was found best is
+ * taken, else the first that agrees with the given arguments (tuning.c). A heuristic is a function of the arguments so far; the caller's own value
+ * stands. */
 #include "front/core.h"
 
 /* The arguments as heuristics see them: values where known; arrays as objects with a dtype. */
@@ -17,6 +18,16 @@ static Py *argument_value(Front *fr, Kernel *k, int i, const ArgSpec *arg) {
     case ARG_POINTER: {
       Py *o = py_object(fr, NULL, "torch.Tensor");
       map_put(o->object.fields, "dtype", py_dtype(fr, arg->dtype));
+      map_put(o->object.fields, "zero_", py_unknown(fr, "argument.zero_.%d", i)); /* called in hostlib.c */
+      map_put(o->object.fields, "element_size", py_unknown(fr, "argument.element_size.%d", dtype_bytes(arg->dtype)));
+      map_put(o->object.fields, "itemsize", py_int(fr, dtype_bytes(arg->dtype)));
+      return o;
+    }
+    case ARG_DESCRIPTOR: {
+      Py *o = py_object(fr, NULL, "TensorDescriptor"), *block = py_list(fr, 0, NULL);
+      for (int d = 0; d < arg->rank; d++) py_append(fr, block, py_int(fr, arg->block_shape[d]));
+      map_put(o->object.fields, "dtype", py_dtype(fr, arg->dtype));
+      map_put(o->object.fields, "block_shape", block);
       return o;
     }
     case ARG_TUPLE: {
@@ -29,13 +40,13 @@ static Py *argument_value(Front *fr, Kernel *k, int i, const ArgSpec *arg) {
   return py_unknown(fr, "the value of '%s'", k->params[i].name);
 }
 
-static int param_index(const Kernel *k, const char *name) {
+int choice_param(const Kernel *k, const char *name) {
   for (int i = 0; i < k->param_count; i++)
     if (!strcmp(k->params[i].name, name)) return i;
   return -1;
 }
 
-static Node *argument_node(Node *call, int position, const char *name) {
+Node *decorator_argument(Node *call, int position, const char *name) {
   if (call->kind != NODE_CALL) return NULL;
   if (position < call->Call.args.n) return call->Call.args.at[position];
   for (int i = 0; i < call->Call.keywords.n; i++)
@@ -43,68 +54,18 @@ static Node *argument_node(Node *call, int position, const char *name) {
   return NULL;
 }
 
-static int option(const Py *config, const char *name) {
-  Py *v = map_get(config->object.fields, name);
-  return v && v->kind == PY_INT && v->i > 0 && v->i < 1000 ? (int)v->i : 0;
-}
-
-typedef struct Choice { Front *fr; Kernel *k; const ArgSpec *args; Py **known; /* values so far, or NULL */ Py **chosen; Launch *config; } Choice;
-
-static bool fits(Choice *c, const Py *kwargs) {
-  for (int i = 0; i < kwargs->dict.n; i++) {
-    int p = kwargs->dict.keys[i]->kind == PY_STR ? param_index(c->k, kwargs->dict.keys[i]->str.s) : -1;
-    if (p < 0) continue;
-    if (c->known[p] && c->known[p]->kind != PY_UNKNOWN && !py_equal(c->known[p], kwargs->dict.values[i])) return false;
-  }
-  return true;
-}
-
-static void take(Choice *c, int p, Py *v) {
+void choice_take(Choice *c, int p, Py *v) {
   if (c->args[p].kind != ARG_MISSING || (c->chosen[p] && c->chosen[p]->kind != PY_UNKNOWN)) return;
   c->chosen[p] = c->known[p] = v;
 }
 
-static void apply_autotune(Choice *c, Namespace *ns, Node *decorator) {
-  Front *fr = c->fr;
-  Node *node = argument_node(decorator, 0, "configs");
-  Py *configs = node ? host_iterate(fr, host_eval_in(fr, ns, node)) : NULL;
-  if (!configs) return;
-  if (configs->kind == PY_UNKNOWN) { /* no name is known to be tuned: let every open constexpr say why it has no value */
-    for (int i = 0; i < c->k->param_count; i++)
-      if (c->k->params[i].is_constexpr && !c->k->params[i].has_default && !c->known[i]) take(c, i, configs);
-    return;
-  }
-  const Py *best = NULL, *first = NULL;
-  for (int i = 0; i < configs->tuple.n && !best; i++) {
-    Py *config = configs->tuple.at[i], *kwargs = config->kind == PY_OBJECT ? map_get(config->object.fields, "kwargs") : NULL;
-    if (!kwargs || kwargs->kind != PY_DICT) continue;
-    if (!first) first = config;
-    if (fits(c, kwargs)) best = config;
-  }
-  if (!best) best = first; /* what is given stands; the rest comes from the first */
-  if (!best) return;
-  Py *kwargs = map_get(best->object.fields, "kwargs");
-  for (int i = 0; i < kwargs->dict.n; i++) {
-    if (kwargs->dict.keys[i]->kind != PY_STR) continue;
-    const char *name = kwargs->dict.keys[i]->str.s;
-    int p = param_index(c->k, name);
-    if (p >= 0) take(c, p, kwargs->dict.values[i]);
-    const Py *v = kwargs->dict.values[i];
-    if (p < 0 && v->kind == PY_INT && !strcmp(name, "num_warps")) c->config->num_warps = (int)v->i;
-    if (p < 0 && v->kind == PY_INT && !strcmp(name, "num_stages")) c->config->num_stages = (int)v->i;
-  }
-  if (!c->config->num_warps) c->config->num_warps = option(best, "num_warps");
-  if (!c->config->num_stages) c->config->num_stages = option(best, "num_stages");
-  if (!c->config->num_ctas) c->config->num_ctas = option(best, "num_ctas");
-}
-
 static void apply_heuristics(Choice *c, Namespace *ns, Node *decorator) {
   Front *fr = c->fr;
-  Node *node = argument_node(decorator, 0, "values");
+  Node *node = decorator_argument(decorator, 0, "values");
   Py *values = node ? host_eval_in(fr, ns, node) : NULL;
   if (!values || values->kind != PY_DICT) return;
   for (int i = 0; i < values->dict.n; i++) {
-    int p = values->dict.keys[i]->kind == PY_STR ? param_index(c->k, values->dict.keys[i]->str.s) : -1;
+    int p = values->dict.keys[i]->kind == PY_STR ? choice_param(c->k, values->dict.keys[i]->str.s) : -1;
     if (p < 0 || c->args[p].kind != ARG_MISSING) continue;
     Py *dict = py_dict(fr);
     for (int k = 0; k < c->k->param_count; k++)
@@ -116,27 +77,36 @@ static void apply_heuristics(Choice *c, Namespace *ns, Node *decorator) {
 }
 
 static void launch_parameter(Choice *c, const char *name, int *value) { /* num_warps: tl.constexpr is option and parameter at once */
-  int p = param_index(c->k, name);
+  int p = choice_param(c->k, name);
   if (p < 0 || !c->k->params[p].is_constexpr) return;
   if (c->known[p] && c->known[p]->kind == PY_INT && c->known[p]->i > 0 && c->known[p]->i < 1000) {
     if (!*value) *value = (int)c->known[p]->i;
   }
 }
 
-void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen, Launch *launch) {
+static void take_found(Choice *c, const Chosen *found) { /* by `nereid tune` */
+  for (int i = 0; i < found->count; i++) {
+    int p = choice_param(c->k, found->names[i]);
+    if (p >= 0) choice_take(c, p, spec_constexpr(c->fr, c->k, found->texts[i], found->names[i]));
+  }
+  c->config->num_warps = found->num_warps, c->config->num_stages = found->num_stages, c->config->num_ctas = found->num_ctas;
+}
+
+void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen, Launch *launch, Tuning *list) {
   Namespace *ns = k->fn->around ? k->fn->around : k->module->globals;
-  Launch config = {0};
-  *launch = (Launch){options->num_warps, options->num_stages, options->num_ctas};
-  Choice c = {.fr = fr, .k = k, .args = args, .chosen = chosen, .config = &config};
+  Launch config = {.args = args};
+  *launch = (Launch){.num_warps = options->num_warps, .num_stages = options->num_stages, .num_ctas = options->num_ctas};
+  Choice c = {.fr = fr, .k = k, .args = args, .options = options, .chosen = chosen, .config = &config, .list = list};
   c.known = NEW_N(fr->cx->arena, Py *, k->param_count + 1);
   for (int i = 0; i < k->param_count; i++)
     if (args[i].kind != ARG_MISSING) c.known[i] = argument_value(fr, k, i, &args[i]);
+  if (options->chosen) take_found(&c, options->chosen);
   launch_parameter(&c, "num_warps", &launch->num_warps);
   launch_parameter(&c, "num_stages", &launch->num_stages);
   launch_parameter(&c, "num_ctas", &launch->num_ctas);
   int now = k->module->now;
   k->module->now = k->decorated_at;
-  for (int i = 0; i < k->decorator_count && !options->no_autotune; i++) {
+  for (int i = 0; i < k->decorator_count && !options->no_autotune && !(list && list->count); i++) {
     DecoratorKind kind = decorator_kind(fr, ns, k->decorators[i]);
     if (kind == DECO_AUTOTUNE) apply_autotune(&c, ns, k->decorators[i]);
     else if (kind == DECO_HEURISTICS) apply_heuristics(&c, ns, k->decorators[i]);
@@ -145,32 +115,21 @@ void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOpt
   launch_parameter(&c, "num_warps", &config.num_warps);
   launch_parameter(&c, "num_stages", &config.num_stages);
   launch_parameter(&c, "num_ctas", &config.num_ctas);
+  launch->args = config.args, launch->zeroed = config.zeroed, launch->zeroed_count = config.zeroed_count;
   if (!launch->num_warps) launch->num_warps = config.num_warps ? config.num_warps : 4;
   if (!launch->num_stages) launch->num_stages = config.num_stages ? config.num_stages : 3;
   if (!launch->num_ctas) launch->num_ctas = config.num_ctas ? config.num_ctas : 1;
   static const char *const names[] = {"num_warps", "num_stages", "num_ctas"};
   int values[] = {launch->num_warps, launch->num_stages, launch->num_ctas};
   for (int i = 0; i < 3; i++) {
-    int p = param_index(k, names[i]);
+    int p = choice_param(k, names[i]);
     if (p >= 0 && k->params[p].is_constexpr && args[p].kind == ARG_MISSING && !chosen[p] && !k->params[p].has_default) chosen[p] = py_int(fr, values[i]);
   }
 }
 
 /* ---- grids of the command line -------------------------------------------------------------------------------------------------------- */
 
-int64_t front_eval_int(Context *cx, const char *expression, int n, const char *const *names, const double *values) {
-  static const char around[] = "import math\nimport triton\nimport triton.language as tl\nfrom triton import cdiv, next_power_of_2\n";
-  Module *m = front_load_text(cx, "<expression>", around, sizeof around - 1);
-  Front *fr = m->project->fr;
-  Source *src = source_from_text(cx, "<expression>", expression, strlen(expression));
-  Node *e = parse_expression(cx, src);
-  HostScope sc = {.names = map_create(cx->arena, false), .ns = m->globals};
-  for (int i = 0; i < n; i++) {
-    double v = values[i];
-    bool whole = v >= -0x1p62 && v <= 0x1p62 && (double)(int64_t)v == v;
-    map_put(sc.names, intern_z(cx, names[i]), whole ? py_int(fr, (int64_t)v) : py_float(fr, v));
-  }
-  Py *v = host_eval(fr, &sc, e);
+static NORETURN void fail_eval(Context *cx, Node *e, Front *fr, Py *v, int n, const char *const *names) {
   if (v->kind == PY_UNKNOWN) {
     const char *near = NULL;
     if (v->library[0] == '\'') {
@@ -184,6 +143,40 @@ int64_t front_eval_int(Context *cx, const char *expression, int n, const char *c
   }
   if (v->kind == PY_FLOAT) fail_hint(cx, e->span, "divide with // or cdiv", "%s is a float, and an integer is needed", py_describe(fr, v));
   if (v->kind != PY_INT && v->kind != PY_BOOL) fail(cx, e->span, "%s (%s) is not an integer", py_describe(fr, v), py_kind_name(v));
-  if (v->i > INT64_MAX || v->i < INT64_MIN) fail(cx, e->span, "%s does not fit in 64 bits", py_describe(fr, v));
-  return (int64_t)v->i;
+  fail(cx, e->span, "%s does not fit in 64 bits", py_describe(fr, v));
+}
+
+/* Up to `most` expressions separated by commas; returns how many there are. */
+static int eval_ints(Context *cx, const char *expression, int n, const char *const *names, const double *values, int most, int64_t *out) {
+  static const char around[] = "import math\nimport triton\nimport triton.language as tl\nfrom triton import cdiv, next_power_of_2\n";
+  Module *m = front_load_text(cx, "<expression>", around, sizeof around - 1);
+  Front *fr = m->project->fr;
+  Source *src = source_from_text(cx, "<expression>", expression, strlen(expression));
+  Node *e = parse_expression(cx, src);
+  HostScope sc = {.names = map_create(cx->arena, false), .ns = m->globals};
+  for (int i = 0; i < n; i++) {
+    double v = values[i];
+    bool whole = v >= -0x1p62 && v <= 0x1p62 && (double)(int64_t)v == v;
+    map_put(sc.names, intern_z(cx, names[i]), whole ? py_int(fr, (int64_t)v) : py_float(fr, v));
+  }
+  bool several = most > 1 && e->kind == NODE_TUPLE;
+  int count = several ? e->Tuple.elts.n : 1;
+  if (count < 1 || count > most) fail(cx, e->span, "a grid has one to three dimensions, not %d", count);
+  for (int i = 0; i < count; i++) {
+    Node *part = several ? e->Tuple.elts.at[i] : e;
+    Py *v = host_eval(fr, &sc, part);
+    if ((v->kind != PY_INT && v->kind != PY_BOOL) || v->i > INT64_MAX || v->i < INT64_MIN) fail_eval(cx, part, fr, v, n, names);
+    out[i] = (int64_t)v->i;
+  }
+  return count;
+}
+
+int64_t front_eval_int(Context *cx, const char *expression, int n, const char *const *names, const double *values) {
+  int64_t out;
+  return eval_ints(cx, expression, n, names, values, 1, &out), out;
+}
+
+void front_eval_grid(Context *cx, const char *expressions, int n, const char *const *names, const double *values, int64_t out[3]) {
+  out[0] = out[1] = out[2] = 1;
+  eval_ints(cx, expressions, n, names, values, 3, out);
 }

@@ -81,6 +81,8 @@ struct Project {
   int64_t steps;                    /* host evaluation's budget: what is left */
   int host_depth;
   Map *jit_of;                      /* Node of a def -> Kernel */
+  const char *lost;                 /* the first statement whose effect could not be evaluated, since it was set to NULL: for hooks */
+  VEC(int) zeroed;                  /* parameters on whose arrays a hook called zero_() */
 };
 
 const char *module_path(const Module *m);
@@ -237,8 +239,26 @@ typedef struct Arguments { Py **values; VEC(Slot) slots; } Arguments;
 Arguments *specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen);
 Py *spec_constexpr(Front *fr, Kernel *k, const char *text, const char *what);
 
-/* autotune.c: fills chosen[] (Py of parameters that the caller left open) and the launch options. */
-typedef struct Launch { int num_warps, num_stages, num_ctas; } Launch;
-void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen, Launch *launch);
+/* autotune.c, tuning.c: fills chosen[] (Py of parameters that the caller left open) and the launch options. */
+typedef struct Launch {
+  int num_warps, num_stages, num_ctas;
+  const ArgSpec *args;        /* the caller's, with block shapes that the configuration's pre_hook sets */
+  const int *zeroed; int zeroed_count; /* parameters that it zeroes */
+} Launch;
+typedef struct Choice {
+  Front *fr; Kernel *k;
+  const ArgSpec *args;
+  const CompileOptions *options;
+  Py **known;                 /* per parameter: values so far, or NULL */
+  Py **chosen;
+  Launch *config;
+  Tuning *list;               /* filled instead of choosing; or NULL */
+} Choice;
+/* list may be NULL; else the configurations to try go there, and nothing is chosen. */
+void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen, Launch *launch, Tuning *list);
+void choice_take(Choice *c, int param, Py *v);      /* unless the caller or an outer decorator gave it a value */
+int choice_param(const Kernel *k, const char *name); /* -1: none */
+Node *decorator_argument(Node *call, int position, const char *name);
+void apply_autotune(Choice *c, Namespace *ns, Node *decorator);
 
 #endif

@@ -57,11 +57,20 @@ typedef struct ArgSpec {
   const struct ArgSpec *items;
 } ArgSpec;
 
+/* What a launch takes in the stead of autotune's first configuration that fits. */
+typedef struct Chosen {
+  int config;                    /* of @triton.autotune's list, counted from 1; 0: none of it */
+  int count;                     /* parameters that `nereid tune` found values for, as Python expressions */
+  const char *const *names, *const *texts;
+  int num_warps, num_stages, num_ctas; /* 0: open */
+} Chosen;
+
 typedef struct CompileOptions {
   int num_warps, num_stages, num_ctas; /* 0: by autotune's first fitting configuration, else Triton's defaults */
   bool debug;                          /* device_assert is compiled */
   int inside;                          /* InsideMode (tile/inside.h): regions become `scope` operations */
   bool no_autotune;                    /* do not take missing constexprs from autotune/heuristics */
+  const Chosen *chosen;                /* or NULL */
   int cuda_sm;                         /* 90: a CUDA device of compute capability 9.0; 0: another device */
   Buf *print;                          /* static_print's output; NULL: stderr */
 } CompileOptions;
@@ -82,15 +91,32 @@ typedef struct Compiled {
   Slot *slots;
   int num_warps, num_stages, num_ctas;
   const char **constexpr_names; const char **constexpr_values; int constexpr_count; /* what was chosen, as text: for messages and grid functions */
+  const int *zeroed; int zeroed_count; /* parameters whose arrays are to be filled with zeros before each launch: the configuration's pre_hook */
 } Compiled;
 
 /* args: one per parameter. Missing ones take their default, a heuristic's value or the autotune configuration's. Fails with
  * diagnostics that carry the chain of calls. */
 Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options);
 
+/* The configurations that autotune would try for a launch (tuning.c). */
+typedef struct TuneConfig { int config; const char *text; bool like_first; } TuneConfig; /* text: "BLOCK=128\nnum_warps=4\nnum_stages=3\nnum_ctas=1\n"; like_first: with all
+                                                                                            parameters as the first, only warps, stages and ctas may differ */
+typedef struct Tuning {
+  int count;
+  TuneConfig *configs;
+  const char *key;               /* values of the arguments that `key` names, element types of all arrays */
+  const int *reset, *restore;    /* parameters: reset_to_zero, restore_value */
+  int reset_count, restore_count;
+  double warmup_ms, rep_ms;      /* 0: not said */
+} Tuning;
+/* NULL: nothing is to be tried; the kernel is not autotuned, or the caller has decided. Evaluates prune_configs_by, and fails where that cannot be done. */
+Tuning *front_tuning(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options);
+
 /* Evaluates a Python expression such as "cdiv(n, BLOCK)" over named integers and floats (triton.cdiv, next_power_of_2, min, max
  * are known without a prefix): grids of the command line. Fails with a diagnostic. */
 int64_t front_eval_int(Context *cx, const char *expression, int n, const char *const *names, const double *values);
+/* The same for one to three of them, separated by commas: a grid. */
+void front_eval_grid(Context *cx, const char *expressions, int n, const char *const *names, const double *values, int64_t out[3]);
 
 /* The table behind docs/language.md: every library name and who supports it. */
 typedef struct LanguageName {

@@ -3,6 +3,7 @@
 #include "front/core.h"
 
 #include <float.h>
+#include <stdlib.h>
 
 /* ---- constants by full name ------------------------------------------------------------------------------------------------------ */
 
@@ -229,6 +230,11 @@ Py *host_library_call(Front *fr, const char *path, const Call *c, bool *known) {
     *known = false;
     return NULL;
   }
+  if (!strncmp(path, "argument.zero_.", 15)) { /* autotune.c's argument_value: what hooks ask of arrays */
+    vec_push(fr->cx->arena, &front_project(fr)->zeroed, atoi(path + 15));
+    return py_none(fr);
+  }
+  if (!strncmp(path, "argument.element_size.", 22)) return py_int(fr, atoi(path + 22));
   if (!strcmp(path, "functools.partial") && first) {
     Py *o = py_object(fr, NULL, "functools.partial"), *kw = py_dict(fr);
     for (int i = 0; i < c->kw_n; i++) py_dict_put(fr, kw, py_str(fr, c->kw_names[i]), c->kw_values[i]);

@@ -115,7 +115,11 @@ static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
     return GIVE_UP;
   }
   switch (n->kind) {
-    case NODE_EXPR: host_eval(fr, sc, n->Expr.value); return NEXT;
+    case NODE_EXPR: {
+      Py *v = host_eval(fr, sc, n->Expr.value);
+      if (v->kind == PY_UNKNOWN && !front_project(fr)->lost) front_project(fr)->lost = v->library;
+      return NEXT;
+    }
     case NODE_ASSIGN: {
       Py *v = host_eval(fr, sc, n->Assign.value);
       for (int i = 0; i < n->Assign.targets.n; i++) host_assign(fr, sc, n->Assign.targets.at[i], v);

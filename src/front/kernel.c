@@ -259,14 +259,13 @@ Py *front_call_prelude(Front *fr, const char *name, Span at, int n, Py *const *a
 
 /* ---- the entry ------------------------------------------------------------------------------------------------------------------------ */
 
-Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options) {
+static Front *begin(Module *m, Kernel *k, const CompileOptions *options) {
   Context *cx = m->cx;
-  Arena *a = cx->arena;
-  Front *fr = NEW(a, Front);
-  Core *core = NEW(a, Core);
+  Front *fr = NEW(cx->arena, Front);
+  Core *core = NEW(cx->arena, Core);
   fr->cx = cx;
   fr->module = k->module;
-  fr->options = options ? options : NEW(a, CompileOptions);
+  fr->options = options ? options : NEW(cx->arena, CompileOptions);
   fr->core = core;
   k->module->now = 0;
   m->project->steps = HOST_STEPS;
@@ -274,9 +273,25 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   core->kernel = k;
   kernel_prepare(fr, k);
   core->debug = fr->options->debug || k->debug;
+  return fr;
+}
+
+Tuning *front_tuning(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options) {
+  Front *fr = begin(m, k, options);
+  Tuning *t = NEW(m->cx->arena, Tuning);
+  Launch unused = {0};
+  autotune_choose(fr, k, args, fr->options, NEW_N(m->cx->arena, Py *, k->param_count + 1), &unused, t);
+  return t->count ? t : NULL;
+}
+
+Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options) {
+  Context *cx = m->cx;
+  Arena *a = cx->arena;
+  Front *fr = begin(m, k, options);
+  Core *core = core_of(fr);
   Py **chosen = NEW_N(a, Py *, k->param_count + 1);
   Launch launch = {0};
-  autotune_choose(fr, k, args, fr->options, chosen, &launch);
+  autotune_choose(fr, k, args, fr->options, chosen, &launch, NULL);
   fr->func = func_create(cx, k->fn->name);
   fr->func->num_warps = launch.num_warps;
   fr->func->num_stages = launch.num_stages;
@@ -289,7 +304,7 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   fr->b = (Builder){.func = fr->func, .block = fr->func->body, .span = &k->fn->def->span};
   Frame f = {.fn = k->fn, .ns = k->fn->around ? k->fn->around : k->module->globals};
   core->frame = &f;
-  Arguments *bound = specialize(fr, k, args, chosen);
+  Arguments *bound = specialize(fr, k, launch.args, chosen);
   for (int i = 0; i < k->param_count; i++) scope_set(fr, k->params[i].name, bound->values[i], k->param_nodes[i]);
   Node *rest[] = {k->fn->def->FunctionDef.args->arguments.vararg};
   if (rest[0]) scope_set(fr, rest[0]->arg.arg, py_tuple(fr, 0, NULL), rest[0]);
@@ -308,6 +323,8 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   c->num_warps = launch.num_warps;
   c->num_stages = launch.num_stages;
   c->num_ctas = launch.num_ctas;
+  c->zeroed = launch.zeroed;
+  c->zeroed_count = launch.zeroed_count;
   c->constexpr_names = NEW_N(a, const char *, k->param_count + 1);
   c->constexpr_values = NEW_N(a, const char *, k->param_count + 1);
   for (int i = 0; i < k->param_count; i++) {

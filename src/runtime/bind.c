@@ -257,8 +257,8 @@ static nereid_status key_arg(Call *c, const Place *at, const nereid_arg *a, int 
   unsigned char head[] = {(unsigned char)('A' + s.kind), (unsigned char)s.type,
                           (unsigned char)(s.fixed | s.is_one << 1 | s.is_divisible << 2)};
   key_bytes(c, head, sizeof head);
-  if (c->kernel->reads_values && (s.kind == ARG_INT || s.kind == ARG_BOOL)) key_bytes(c, &a->i, sizeof a->i);
-  if (c->kernel->reads_values && s.kind == ARG_FLOAT) key_bytes(c, &a->f, sizeof a->f);
+  if (c->reads_values && (s.kind == ARG_INT || s.kind == ARG_BOOL)) key_bytes(c, &a->i, sizeof a->i);
+  if (c->reads_values && s.kind == ARG_FLOAT) key_bytes(c, &a->f, sizeof a->f);
   if (s.kind == ARG_DESCRIPTOR) {
     key_byte(c, (unsigned char)(a->rank | a->nan_padding << 3));
     key_bytes(c, a->block_shape, sizeof a->block_shape[0] * (size_t)a->rank);
@@ -343,13 +343,13 @@ static nereid_status missing(const KernelInfo *k, int i, nereid_error **error) {
                    k->info.name, i + 1, k->info.param_count);
 }
 
-enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 7 * sizeof(int) };
+enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 8 * sizeof(int) };
 
 static nereid_status key_param(Call *c, int i, nereid_error **error) {
   const ParamRule *r = &c->kernel->rules[i];
   Place at = {c->kernel, r, -1, error};
   if (c->args[i]) return key_arg(c, &at, c->args[i], 0);
-  if (!r->has_default && !(r->is_constexpr && c->kernel->reads_values)) return missing(c->kernel, i, error);
+  if (!r->has_default && !(r->is_constexpr && c->reads_values)) return missing(c->kernel, i, error);
   key_byte(c, '-'); /* the front end finds a value, or says why not */
   return NEREID_OK;
 }
@@ -377,8 +377,28 @@ nereid_status options_check(const nereid_options *o, nereid_error **error) {
   return NEREID_OK;
 }
 
-static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, uint64_t identity,
+Tunes call_tunes(const nereid_device *d, const nereid_options *o) {
+  if (!d || !d->autotunes || !d->kind->signature || o->no_autotune || o->programs || o->inside) return TUNES_NOT;
+  return !o->grid ? TUNES_NUMERIC : *o->grid ? TUNES_ANY : TUNES_KNOWN;
+}
+
+nereid_status call_still_open(const Call *c, nereid_error **error) {
+  int i = 0;
+  while (c->args[i] || c->kernel->rules[i].has_default || !c->kernel->rules[i].is_constexpr) i++;
+  return missing(c->kernel, i, error);
+}
+
+const void *call_stable_key(const Call *c, size_t *size) {
+  enum { NOT_STABLE = sizeof(const DeviceKind *) + sizeof(uint64_t) + sizeof(int) };
+  *size = c->key_size - NOT_STABLE;
+  return c->key + NOT_STABLE;
+}
+
+static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, uint64_t identity, Tunes tunes,
                           const nereid_arg *args, int n, const nereid_options *o, nereid_error **error) {
+  c->chosen = NULL;
+  c->open = false;
+  c->reads_values = k->reads_values;
   c->kernel = k;
   c->key = c->key_inline;
   c->key_size = 0;
@@ -399,11 +419,15 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
   nereid_status status = options_check(o, error);
   if (!status) status = match(c, args, n, error);
   if (status) return status;
+  for (int i = 0; i < k->info.param_count && tunes && !k->reads_values; i++)
+    if (!c->args[i] && k->rules[i].is_constexpr && !k->rules[i].has_default) c->open = c->reads_values = true;
 
-  const int head[] = {k->index,    o->num_warps, o->num_stages,
+  if (tunes == TUNES_KNOWN && !c->reads_values) tunes = TUNES_NUMERIC; /* there is nothing to measure: a launch finds what was compiled */
+  const int head[] = {(int)tunes, k->index,    o->num_warps, o->num_stages,
                       o->num_ctas, o->debug,     kind->lists_programs && o->programs, o->inside};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
+  _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins behind it");
   key_bytes(c, head, sizeof head);
   for (int i = 0; i < k->info.param_count && !status; i++) status = key_param(c, i, error);
   if (status) return status;
@@ -414,12 +438,12 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
 
 nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, const nereid_arg *args, int n,
                         const nereid_options *o, nereid_error **error) {
-  return bind(c, k, kind, 0, args, n, o, error);
+  return bind(c, k, kind, 0, TUNES_NOT, args, n, o, error);
 }
 
 nereid_status call_bind_on(Call *c, const KernelInfo *k, const nereid_device *d, const nereid_arg *args, int n,
                            const nereid_options *o, nereid_error **error) {
-  return bind(c, k, d->kind, d->identity, args, n, o, error);
+  return bind(c, k, d->kind, d->identity, call_tunes(d, o), args, n, o, error);
 }
 
 const char *call_param_at(const Call *c, size_t offset) {
@@ -473,7 +497,7 @@ static ArgSpec spec_of(const Call *c, const ParamRule *r, const nereid_arg *a, C
   }
   Seen s = arg_see(r, a);
   ArgSpec spec = {.kind = s.kind, .dtype = s.type, .aligned = s.is_divisible};
-  bool real = c->kernel->reads_values;
+  bool real = c->reads_values;
   if (s.kind == ARG_INT || s.kind == ARG_FLOAT) spec.has_dtype = s.fixed && !r->forced_number;
   if (s.kind == ARG_INT) {
     spec.has_value = true;

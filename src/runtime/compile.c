@@ -32,6 +32,7 @@ Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o
                                   .debug = o->debug,
                                   .cuda_sm = cuda_sm,
                                   .inside = o->inside,
+                                  .chosen = c->chosen,
                                   .print = print};
   Module *front = front_load_text(cx, m->path, m->text, m->size);
   return front_compile(front, front_kernel_at(front, c->kernel->index), call_specs(c, cx), &options);
@@ -53,6 +54,61 @@ void specialization_keep_slots(Specialization *s, const Compiled *from, Context 
     memcpy(t->path, f->path, sizeof t->path);
     s->pointer_count += t->is_pointer;
   }
+}
+
+/* The configuration, for grids and for people; what it zeroes. */
+static void keep_config(Specialization *s, const Compiled *from, Context *cx) {
+  s->constants = calloc((size_t)from->constexpr_count + 1, sizeof *s->constants);
+  s->zeroed = calloc((size_t)from->zeroed_count + 1, sizeof *s->zeroed);
+  s->grid_memo = grid_memo_create();
+  if (!s->constants || !s->zeroed || !s->grid_memo) context_out_of_memory(cx);
+  Buf text = {0};
+  bool failed = false;
+  for (int i = 0; i < from->constexpr_count && !failed; i++) {
+    const char *value = from->constexpr_values[i];
+    char *end;
+    double v = !strcmp(value, "True") ? 1 : !strcmp(value, "False") ? 0 : strtod(value, &end);
+    bool number = !strcmp(value, "True") || !strcmp(value, "False") || (end != value && !*end);
+    buf_printf(&text, "%s=%s\n", from->constexpr_names[i], value);
+    if (!number) continue;
+    struct Constant *k = &s->constants[s->constant_count];
+    k->name = strdup(from->constexpr_names[i]), k->value = v;
+    failed = !k->name;
+    s->constant_count += !failed;
+  }
+  buf_printf(&text, "num_warps=%d\nnum_stages=%d\nnum_ctas=%d\n", from->num_warps, from->num_stages, from->num_ctas);
+  s->config = text.failed ? NULL : strdup(text.at);
+  buf_destroy(&text);
+  if (failed || !s->config) context_out_of_memory(cx);
+  if (from->zeroed_count) memcpy(s->zeroed, from->zeroed, sizeof *s->zeroed * (size_t)from->zeroed_count);
+  s->zeroed_count = from->zeroed_count;
+}
+
+static uint64_t by_param(const Specialization *s, uint64_t by_slot) {
+  uint64_t out = 0;
+  for (int i = 0; i < s->slot_count; i++)
+    if (by_slot >> (i < 63 ? i : 63) & 1) out |= (uint64_t)1 << (s->slots[i].param < 63 ? s->slots[i].param : 63);
+  return out;
+}
+
+/* The most bytes of one tile that a thread holds, when all threads share it. */
+typedef struct Widest { int64_t bytes; const Type *type; } Widest;
+static void find_widest(Op *op, void *arg) {
+  Widest *w = arg;
+  for (int i = 0; i < op->out_count; i++) {
+    const Type *t = op->out[i]->type;
+    if (op->code != OP_LOAD || t->ptr || type_numel(t) * dtype_bytes(t->dtype) <= w->bytes) continue;
+    w->bytes = type_numel(t) * dtype_bytes(t->dtype), w->type = t;
+  }
+}
+
+static void check_thread_bytes(const Compiled *front, int64_t most, Context *cx, volatile nereid_status *phase) {
+  Widest w = {0};
+  tile_walk(front->func->body, find_widest, &w);
+  int64_t each = w.bytes / (32 * front->num_warps);
+  *phase = NEREID_UNSUPPORTED;
+  if (most && each > most)
+    fail(cx, (Span){0}, "a thread would hold %lld bytes of a tile of %lld in its %lld bytes of registers", (long long)each, (long long)w.bytes, (long long)most);
 }
 
 /* Of CUDA C every parameter is one slot. */
@@ -82,8 +138,8 @@ typedef struct Texts {
   Buf print, c;
 } Texts;
 
-static bool compile(Specialization *s, const Call *c, const nereid_options *o, Context *cx, Texts *texts,
-                    nereid_error **error) {
+static bool compile(Specialization *s, const Call *c, const nereid_options *o, int64_t most_thread_bytes, Context *cx,
+                    Texts *texts, nereid_error **error) {
   volatile nereid_status phase = NEREID_BAD_SOURCE; /* what a failure here is called */
   if (s->module->is_cuda_c && context_try(cx)) {
     compile_cuda_c(s, cx, &phase);
@@ -95,13 +151,21 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, C
     int64_t start = clock_ns();
     Compiled *front = compile_front(s->module, c, o, s->device->cuda_sm, cx, &texts->print);
     specialization_keep_slots(s, front, cx);
+    keep_config(s, front, cx);
+    check_thread_bytes(front, most_thread_bytes, cx, &phase);
     phase = NEREID_INTERNAL;
     if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
     else tile_sum_dots(front->func); /* the order of sums is the same everywhere */
+    if (s->kind->signature) {
+      uint64_t reads, writes;
+      tile_uses(front->func, &reads, &writes);
+      s->reads = by_param(s, reads), s->writes = by_param(s, writes);
+    }
     s->info.front_ms = (double)(clock_ns() - start) / 1e6;
     s->info.num_warps = front->num_warps;
     s->info.num_stages = front->num_stages;
     s->kind->compile(s, front->func, cx, &texts->c, &phase);
+    if (texts->c.n) s->code_hash = hash_bytes(texts->c.at, texts->c.n, 0) | 1;
     inside_keep_regions(s, front->func, cx);
     s->info.peak_bytes = (int64_t)(arena_used(cx->arena) + texts->c.cap);
     context_end_try(cx);
@@ -113,6 +177,11 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, C
 
 Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *o,
                                       nereid_error **error) {
+  return specialization_create_within(m, c, d, o, 0, error);
+}
+
+Specialization *specialization_create_within(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *o,
+                                             int64_t most_thread_bytes, nereid_error **error) {
   Specialization *s = calloc(1, sizeof *s);
   Context *cx = context_create();
   unsigned char *key = malloc(c->key_size + 1);
@@ -133,7 +202,7 @@ Specialization *specialization_create(nereid_module *m, const Call *c, nereid_de
                         .device = d,
                         .lists_programs = d->kind->lists_programs && o->programs};
   Texts texts = {0};
-  bool done = compile(s, c, o, cx, &texts, error);
+  bool done = compile(s, c, o, most_thread_bytes, cx, &texts, error);
   s->device = NULL;
   print_lines(&texts.print, o);
   buf_destroy(&texts.print);
@@ -151,6 +220,11 @@ void specialization_destroy(Specialization *s) {
   inside_free_regions(s->regions);
   context_destroy(s->cx);
   free(s->slots);
+  for (int i = 0; i < s->constant_count; i++) free(s->constants[i].name);
+  free(s->constants);
+  free(s->config);
+  free(s->zeroed);
+  grid_memo_free(s->grid_memo);
   free(s->key);
   free(s);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "runtime/report.h"
+#include "runtime/tune.h"
 
 static void put_remarks(nereid_cost *out, const TileCost *c) {
   Buf text = {0};
@@ -82,17 +83,20 @@ nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char 
   if (m->is_cuda_c)
     return error_set(error, NEREID_UNSUPPORTED, NULL, "kernel '%s' is CUDA C, whose operations and bytes are not counted", kernel);
   Call c;
+  Found found = {0};
   nereid_status status = d ? call_bind_on(&c, k, d, args, arg_count, o, error) : call_bind(&c, k, &device_cpu, args, arg_count, o, error);
   Counting n = {.module = m, .call = &c, .options = o, .cuda_sm = d ? d->cuda_sm : 0};
   int64_t total;
   if (!status) status = grid_check(grid, o, n.grid, &total, error);
   if (!status && o->programs)
     status = error_set(error, NEREID_UNSUPPORTED, "count the whole grid", "the cost of a list of programs is not counted");
+  if (!status) status = autotune_find(d, m, &c, o, NULL, false, &found, NULL, error);
   Context *cx = status ? NULL : context_create();
   if (!status) status = cx ? count(&n, cx, out, error) : error_out_of_memory(error);
   context_destroy(cx);
   free(n.spec.slots);
   buf_destroy(&n.print);
+  found_free(&found);
   call_free(&c);
   return status;
 }

@@ -41,6 +41,8 @@ nereid_status device_create(const DeviceKind *kind, const char *name, nereid_dev
   nereid_device *d = calloc(1, sizeof *d);
   if (!d) return error_out_of_memory(error);
   d->kind = kind;
+  const char *autotune = getenv("NEREID_AUTOTUNE");
+  d->autotunes = !autotune || strcmp(autotune, "0");
   snprintf(d->name, sizeof d->name, "%s", name);
   pthread_rwlock_init(&d->lock, NULL);
   nereid_status status = open(d, arg, error);

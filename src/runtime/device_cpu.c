@@ -336,6 +336,13 @@ static void cpu_describe(nereid_device_info *out) {
            out->available ? compiler : "no C compiler was found: install gcc or clang, or name one in NEREID_CC");
 }
 
+static void cpu_signature(nereid_device *d, Buf *out) {
+  char model[100] = "a processor";
+  const char *isa = instruction_set();
+  cpuinfo("model name", model, sizeof model);
+  buf_printf(out, "cpu: %s, %d threads%s%s", model, d->threads, isa ? ", " : "", isa ? isa : "");
+}
+
 /* ---- opening ---- */
 
 static nereid_status cpu_open(nereid_device *d, const char *suffix, nereid_error **error) {
@@ -383,5 +390,6 @@ const DeviceKind device_cpu = {
     .compile = cpu_compile_kernel,
     .discard = cpu_discard,
     .launch = cpu_launch,
+    .signature = cpu_signature,
     .synchronize = cpu_synchronize,
 };

@@ -284,6 +284,13 @@ static int cuda_enumerate(nereid_device_info *out, int max) {
   return count;
 }
 
+static void cuda_signature(nereid_device *d, Buf *out) {
+  Cuda *c = d->state;
+  char model[100] = "a GPU";
+  c->api.device_name(model, sizeof model, c->device);
+  buf_printf(out, "cuda: %s, sm_%d, %d multiprocessors, driver for CUDA %d", model, c->sm, attribute(c, CU_MULTIPROCESSORS), c->driver_version);
+}
+
 /* ---- memory ---- */
 
 static nereid_status cuda_allocate(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {
@@ -403,6 +410,7 @@ const DeviceKind device_cuda = {
     .compile_cuda_c = cuda_compile_c,
     .discard = cuda_discard,
     .launch = cuda_launch,
+    .signature = cuda_signature,
     .synchronize = cuda_synchronize,
     .async = &cuda_async,
     .lists_programs = true,

@@ -2,7 +2,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/tune.h"
 
 enum { PLAN_SLOTS = 64 };
 
@@ -40,25 +40,37 @@ typedef struct Make {
   const Call *call;
   nereid_device *device;
   const nereid_options *options;
+  const int64_t *grid;
 } Make;
 
 static Specialization *make(void *arg, nereid_error **error) {
   const Make *m = arg;
   int64_t start = prof_begin();
-  Specialization *s = specialization_create(m->module, m->call, m->device, m->options, error);
+  Specialization *s = NULL;
+  Call c = *m->call; /* c.chosen is ours, the rest the caller's */
+  Found found = {0};
+  nereid_status status = autotune_find(m->device, m->module, &c, m->options, m->grid, m->grid || call_tunes(m->device, m->options) == TUNES_ANY, &found, &s, error);
+  if (!status && !s) s = specialization_create(m->module, &c, m->device, m->options, error);
+  found_free(&found);
   if (start) prof_compiled(start, m->call->kernel->info.name, s ? NEREID_OK : NEREID_INTERNAL);
   return s;
 }
 
-nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o,
-                                    Specialization **out, nereid_error **error) {
+/* grid: of the launch that may be measured; NULL: options->grid, or nothing is. */
+static nereid_status find_specialization(nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o,
+                                         const int64_t grid[3], Specialization **out, nereid_error **error) {
   nereid_error *why = NULL;
-  *out = cache_get(m->cache, c->hash, c->key, c->key_size, make, &(Make){m, c, d, o}, &why);
+  *out = cache_get(m->cache, c->hash, c->key, c->key_size, make, &(Make){m, c, d, o, grid}, &why);
   if (*out) return NEREID_OK;
   nereid_status status = nereid_error_status(why);
   if (error) *error = why;
   else nereid_error_free(why);
   return status;
+}
+
+nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o,
+                                    Specialization **out, nereid_error **error) {
+  return find_specialization(d, m, c, o, NULL, out, error);
 }
 
 /* Done, or where a stream that is recorded has taken it. */
@@ -87,6 +99,7 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
     if (!args) return error_out_of_memory(error);
   }
   status = call_pack(c, s, args, error);
+  if (!status && s->zeroed_count) status = autotune_zero(d, stream, c, s, error);
   l.args = args;
   if (!status && l.total) status = launch_now(d, &l, profiled, error);
   if (args != on_stack) free(args);
@@ -104,17 +117,20 @@ nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_modu
   nereid_status status = stream_handle(d, stream, &handle, error);
   if (status) return status;
   if (!o) o = &options_default;
+  nereid_options numeric;
+  if (grid && o->grid) numeric = *o, numeric.grid = NULL, o = &numeric;
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
   Call c;
   status = call_bind_on(&c, k, d, args, arg_count, o, error);
   if (!status) {
     int32_t checked[3];
-    int64_t total;
-    status = grid_check(grid, o, checked, &total, error); /* before a compilation that may take long */
+    int64_t total, found[3];
+    if (grid || !o->grid) status = grid_check(grid, o, checked, &total, error); /* before a compilation that may take long */
     Specialization *s = NULL;
-    if (!status) status = launch_specialization(d, m, &c, o, &s, error);
-    if (!status) status = launch_call(d, handle, &c, s, grid, o, NULL, NULL, &profiled, error);
+    if (!status) status = find_specialization(d, m, &c, o, grid, &s, error);
+    if (!status) status = grid_find(&c, s, grid, o, found, error);
+    if (!status) status = launch_call(d, handle, &c, s, found, o, NULL, NULL, &profiled, error);
   }
   call_free(&c);
   return status;
@@ -127,6 +143,7 @@ struct nereid_function {
   Specialization *spec;
   nereid_options options;
   int64_t *programs; /* options.programs, our copy */
+  char *grid;        /* options.grid, likewise */
   ArgPlan *plan;     /* or NULL */
 };
 
@@ -137,27 +154,33 @@ nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *ker
   if (!kernel) return error_null(error, "nereid_compile", "the kernel's name");
   if (!out) return error_null(error, "nereid_compile", "out");
   if (!o) o = &options_default;
+  nereid_options without = *o;
+  if (!o->grid) without.grid = "", o = &without;
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
   Call c;
   Specialization *s = NULL;
   nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
-  if (!status) status = launch_specialization(d, m, &c, o, &s, error);
+  if (!status) status = find_specialization(d, m, &c, o, NULL, &s, error);
   ArgPlan *plan = status ? NULL : arg_plan_create(&c, s, args, arg_count);
   call_free(&c);
   if (status) return status;
   nereid_function *f = calloc(1, sizeof *f);
   size_t list = o->programs ? sizeof *o->programs * (size_t)o->program_count : 0;
   int64_t *programs = o->programs ? malloc(list + 1) : NULL;
-  if (!f || (o->programs && !programs)) {
+  char *grid = o->grid ? strdup(o->grid) : NULL;
+  if (!f || (o->programs && !programs) || (o->grid && !grid)) {
     free(f);
     free(programs);
+    free(grid);
     arg_plan_free(plan);
     return error_out_of_memory(error);
   }
   if (programs) memcpy(programs, o->programs, list);
-  *f = (nereid_function){d, s, *o, programs, plan};
+  *f = (nereid_function){d, s, *o, programs, grid, plan};
   f->options.programs = programs;
+  f->options.grid = grid;
+  f->options.tune = NULL;
   *out = f;
   return NEREID_OK;
 }
@@ -165,6 +188,7 @@ nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *ker
 /* Names the first parameter by which the call specialises otherwise than the function. */
 static nereid_status differs(const nereid_function *f, const Call *c, nereid_error **error) {
   size_t same = 0;
+  if (c->open) return call_still_open(c, error);
   while (same < c->key_size && same < f->spec->key_size && c->key[same] == f->spec->key[same]) same++;
   return error_set(error, NEREID_BAD_ARGUMENT,
                    "compile one function for each case, or use nereid_launch. A function holds for one element type "
@@ -184,18 +208,33 @@ nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_
   if (status) return status;
   const Specialization *s = f->spec;
   uint64_t slots[PLAN_SLOTS];
-  if (f->plan && s->slot_count <= PLAN_SLOTS && arg_plan_pack(f->plan, args, arg_count, slots))
+  if (f->plan && grid && !s->zeroed_count && s->slot_count <= PLAN_SLOTS && arg_plan_pack(f->plan, args, arg_count, slots))
     return launch_slots(f->device, handle, f->spec, grid, slots, &f->options, &profiled, error);
   Call c;
   status = call_bind_on(&c, s->kernel, f->device, args, arg_count, &f->options, error);
   if (!status && (c.key_size != s->key_size || memcmp(c.key, s->key, s->key_size))) status = differs(f, &c, error);
-  if (!status) status = launch_call(f->device, handle, &c, f->spec, grid, &f->options, NULL, NULL, &profiled, error);
+  int64_t found[3];
+  if (!status) status = grid_find(&c, s, grid, &f->options, found, error);
+  if (!status) status = launch_call(f->device, handle, &c, f->spec, found, &f->options, NULL, NULL, &profiled, error);
   call_free(&c);
   return status;
 }
 
+nereid_status nereid_function_grid(const nereid_function *f, const nereid_arg *args, int arg_count, int64_t grid[3], nereid_error **error) {
+  if (!f) return error_null(error, "nereid_function_grid", "the function");
+  if (!grid) return error_null(error, "nereid_function_grid", "the grid");
+  Call c;
+  nereid_status status = call_bind_on(&c, f->spec->kernel, f->device, args, arg_count, &f->options, error);
+  if (!status) status = grid_find(&c, f->spec, NULL, &f->options, grid, error);
+  call_free(&c);
+  return status;
+}
+
+const char *nereid_function_config(const nereid_function *f) { return f && f->spec->config ? f->spec->config : ""; }
+
 void nereid_function_free(nereid_function *f) {
   if (!f) return;
+  free(f->grid);
   free(f->programs);
   arg_plan_free(f->plan);
   free(f);

@@ -170,6 +170,8 @@ static nereid_status module_create(const char *path, const char *text, size_t si
   nereid_module *m = calloc(1, sizeof *m);
   if (!m) return error_out_of_memory(error);
   pthread_mutex_init(&m->lock, NULL);
+  pthread_mutex_init(&m->winner_lock, NULL);
+  pthread_mutex_init(&m->tune_lock, NULL);
   size_t path_n = strlen(path);
   m->is_cuda_c = path_n > 3 && !strcmp(path + path_n - 3, ".cu");
   m->arena = arena_create(NULL);
@@ -220,8 +222,11 @@ void nereid_module_free(nereid_module *m) {
   if (!m) return;
   prof_work_clear();
   cache_destroy(m->cache);
+  winners_free(m);
   arena_destroy(m->arena);
   pthread_mutex_destroy(&m->lock);
+  pthread_mutex_destroy(&m->winner_lock);
+  pthread_mutex_destroy(&m->tune_lock);
   free(m->path);
   free(m->text);
   free(m);

@@ -59,7 +59,7 @@ static bool plan_one(PlannedArg *p, const Call *c, const nereid_arg *a) {
 }
 
 ArgPlan *arg_plan_create(const Call *c, const Specialization *s, const nereid_arg *args, int n) {
-  if (c->kernel->reads_values) return NULL;
+  if (c->reads_values) return NULL;
   ArgPlan *p = calloc(1, sizeof *p + sizeof p->args[0] * (size_t)n);
   bool good = p != NULL;
   if (good) p->kernel = c->kernel;

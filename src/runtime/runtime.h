@@ -63,6 +63,7 @@ struct nereid_device {
   int threads;
   void *state;             /* the kind's own */
   uint64_t identity;       /* part of every key: devices whose specializations cannot be shared differ in it */
+  bool autotunes;          /* NEREID_AUTOTUNE was not 0 when it was opened */
   int cuda_sm;             /* 90: what is compiled for it is for a GPU of compute capability 9.0; else 0 */
   pthread_rwlock_t lock;   /* of the allocations; launches only read */
   Allocation *allocations; /* by base */
@@ -123,6 +124,8 @@ struct DeviceKind {
 
   const AsyncKind *async; /* NULL: what is asked of the device has been done when the call returns */
   bool lists_programs;    /* options.programs needs a specialization of its own */
+  /* What decides on which configuration is fastest: model, threads or multiprocessors, driver. NULL: the device does not measure. */
+  void (*signature)(nereid_device *d, Buf *out);
 };
 extern const DeviceKind device_cpu, device_interp, device_sim, device_cuda;
 const DeviceKind *device_kind_find(const char *name, size_t n); /* NULL when there is none */
@@ -174,7 +177,10 @@ struct nereid_module {
   bool is_cuda_c;
   pthread_mutex_t lock; /* of the arena and the instances once the module is loaded */
   struct Instance *instances; /* of a CUDA C file's templates */
+  struct Winner *winners;     /* winner.c */
+  pthread_mutex_t winner_lock, tune_lock; /* of the winners; one kernel is measured at a time */
 };
+void winners_free(nereid_module *m);
 const KernelInfo *module_kernel(const nereid_module *m, const char *name,
                                 nereid_error **error); /* NULL: error is set */
 
@@ -190,6 +196,9 @@ typedef struct Call {
   size_t key_size, key_cap;
   uint64_t hash;
   bool failed; /* out of memory */
+  bool reads_values; /* they are in the key: decorators may look at them, or `open` */
+  bool open;         /* a constexpr without a value: tuning may have found one */
+  const Chosen *chosen; /* what tuning found; set after binding */
   const nereid_arg *args_inline[48];
   unsigned char key_inline[640];
 } Call;
@@ -199,6 +208,13 @@ nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, co
 nereid_status call_bind_on(Call *c, const KernelInfo *k, const nereid_device *d, const nereid_arg *args, int n,
                            const nereid_options *options, nereid_error **error);
 void call_free(Call *c); /* also after call_bind failed */
+/* What of the key is the same in every process. */
+const void *call_stable_key(const Call *c, size_t *size);
+/* How a launch's configuration is found, as the key has it. NUMERIC: with a grid of numbers, only what does not change parameters. */
+typedef enum { TUNES_NOT, TUNES_ANY, TUNES_NUMERIC, TUNES_KNOWN } Tunes; /* KNOWN: options.grid is "": compiled without a grid, so that nothing can be measured */
+Tunes call_tunes(const nereid_device *d, const nereid_options *o);
+/* The error for a call that is `open`, when nothing was found. */
+nereid_status call_still_open(const Call *c, nereid_error **error);
 /* An argument as the specialization sees it. For numbers, `type` is what it is passed as. */
 typedef struct Seen {
   ArgKind kind;
@@ -261,6 +277,13 @@ struct Specialization {
   _Atomic int64_t program_ns; /* cpu: what one program took lately, 0: not known */
   nereid_device *device;      /* which asked for it; only while it is compiled */
   bool lists_programs;        /* compiled for options.programs */
+  struct Constant { char *name; double value; } *constants; /* of constexprs that are numbers */
+  int constant_count;
+  char *config;               /* "BLOCK=1024\nnum_warps=4\n..." */
+  struct GridMemo *grid_memo;
+  int *zeroed, zeroed_count;  /* parameters: arrays that are zeroed before each launch */
+  uint64_t reads, writes;     /* parameters whose arrays may be; from the 64th on bit 63 */
+  uint64_t code_hash;         /* of the text that was compiled; 0: not known */
   struct CudaKernel *cuda;
   const LaneFunc *lane;    /* sim; in cx */
   struct DiagSites *sites; /* sim */
@@ -274,7 +297,13 @@ void specialization_keep_slots(Specialization *s, const Compiled *from, Context 
 /* NULL: error is set. */
 Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *options,
                                       nereid_error **error);
+/* The same, but for kernels that hold, on a GPU, more than so many bytes of one tile in a thread: NEREID_UNSUPPORTED. 0: no limit. */
+Specialization *specialization_create_within(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *options,
+                                             int64_t most_thread_bytes, nereid_error **error);
 void specialization_destroy(Specialization *s);
+struct GridMemo *grid_memo_create(void);
+void grid_memo_free(struct GridMemo *g);
+int64_t array_bytes(nereid_device *d, const nereid_arg *a); /* tune_array.c: to its end; below 1: not known */
 /* Hands the lines of `text` to options->print, or stderr. */
 void print_lines(const Buf *text, const nereid_options *options);
 
@@ -306,7 +335,7 @@ struct Launch {
 extern const nereid_options options_default;
 nereid_status grid_check(const int64_t grid[3], const nereid_options *options, int32_t out[3], int64_t *total,
                          nereid_error **error);
-/* Finds or compiles. */
+/* Finds or compiles; nothing is measured. */
 nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c,
                                     const nereid_options *options, Specialization **out, nereid_error **error);
 /* profiled: what a profile is told of the launch; NULL: nothing. */

@@ -277,6 +277,9 @@ void tile_canonical_loops(Func *f); /* carried pointer/int tensors that grow by 
 void tile_facts(Func *f);           /* fills Value.facts */
 void tile_drop_hints(Func *f);      /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 
+/* Arguments that accesses may read and may write: bit i for argument i, bit 63 for all from the 64th on (uses.c). */
+void tile_uses(Func *f, uint64_t *read, uint64_t *written);
+
 typedef struct PassInfo { const char *name; void (*run)(Func *f); } PassInfo;
 extern const PassInfo tile_passes[]; /* ends with name NULL */
 /* Runs tile_passes in order. dump_after: a pass's name or "all" (may be NULL); the text goes to dump. Verifies between
