@@ -61,6 +61,15 @@ $(FAKE_CUDA): tests/unit/fake_cuda.c tests/unit/fake_cuda.h
 	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
 $(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_prof: $(FAKE_CUDA) tests/unit/fake_cuda.h
 $(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_prof: ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
+# So is what records CUDA, against a CUPTI; and the injected library, in programs that it is put into.
+FAKE_CUPTI = $(BUILD)/tests/lib/libfake_cupti.so
+$(FAKE_CUPTI): tests/unit/fake_cupti.c tests/unit/fake_cupti.h src/prof/cupti_api.h
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
+$(BUILD)/tests/unit/test_cupti $(BUILD)/tests/unit/test_inject: $(FAKE_CUPTI) tests/unit/fake_cupti.h
+$(BUILD)/tests/unit/test_cupti $(BUILD)/tests/unit/test_inject: ALL_CFLAGS += -DFAKE_CUPTI='"$(abspath $(FAKE_CUPTI))"'
+$(BUILD)/tests/unit/test_inject: $(BUILD)/lib/libnereid-prof.so
+$(BUILD)/tests/unit/test_inject: ALL_CFLAGS += -DPROF_LIBRARY='"$(abspath $(BUILD)/lib/libnereid-prof.so)"'
 # The support text is always compiled so (src/cpu/cc.c): its integers wrap.
 $(BUILD)/tests/unit/test_support_%: ALL_CFLAGS += -fwrapv -fno-strict-aliasing
 

@@ -108,7 +108,7 @@ static void gather_gpu(Flame *f) {
       if (n->open[at].item.kind == TRACE_RANGE) x = child_of(f, x, trace_text(f->t->reader, n->open[at].item.name)), most--;
     const char *name = item_name(f->t, i), *known = i->kind == TRACE_KERNEL ? map_get(names, name) : name;
     if (!known) {
-      known = arena_strdup(f->t->arena, name_legible(name, 120, text, sizeof text));
+      known = arena_strdup(f->t->arena, name_legible(name, 70, text, sizeof text));
       map_put(names, arena_strdup(f->t->arena, name), (void *)known);
     }
     x = child_of(f, x, known);
