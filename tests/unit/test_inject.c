@@ -177,7 +177,8 @@ static int be(int argc, char **argv) {
     pthread_create(&t, NULL, leave_thread, NULL);
     pause();
   }
-  if (!strcmp(what, "segv")) burn(100), *(volatile int *)(uintptr_t)8 = 1;
+  int *volatile nowhere = NULL;
+  if (!strcmp(what, "segv")) burn(100), *nowhere = 1;
   if (!strcmp(what, "abort")) burn(100), abort();
   if (!strcmp(what, "own handler")) return signal(SIGSEGV, _exit), burn(100), raise(SIGSEGV), 1;
   if (!strcmp(what, "kill")) burn(900), kill(getpid(), SIGKILL);

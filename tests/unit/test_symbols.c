@@ -31,7 +31,7 @@ static void own_process(void **state) {
   Symbols *s = symbols_create();
   add_all(s, 42);
   assert_string_equal(symbols_name(s, 42, (uint64_t)(uintptr_t)&only_here), "only_here");
-  assert_string_equal(symbols_name(s, 42, (uint64_t)(uintptr_t)&only_here + 4), "only_here");
+  assert_string_equal(symbols_name(s, 42, (uint64_t)(uintptr_t)&only_here + 1), "only_here");
   assert_string_equal(symbols_name(s, 42, (uint64_t)(uintptr_t)&own_process + 1), "own_process");
   void *(*volatile f)(void *, size_t) = realloc;
   (void)f;
