@@ -109,7 +109,7 @@ static void say_gaps(Advice *a) {
   Finding *f = finding(a, "idle", m->idle);
   buf_printf(&f->what, "The GPU idled %.1f%% of the run: %s in %lld gaps, mean %s", percent(m->idle, m->span), TIME(m->idle), (long long)m->gaps, TIME((double)m->idle / (double)m->gaps));
   buf_printf(&f->evidence, "the longest: %s, %s into the run\n", TIME(m->longest_gap), TIME(m->longest_gap_at - m->t->first));
-  qsort(m->doing.at, (size_t)m->doing.n, sizeof *m->doing.at, by_ns);
+  if (m->doing.n) qsort(m->doing.at, (size_t)m->doing.n, sizeof *m->doing.at, by_ns);
   buf_printf(&f->figures, "\"gaps\": %lld, \"idle_ns\": %lld, \"longest_ns\": %lld, \"meanwhile\": [", (long long)m->gaps, (long long)m->idle, (long long)m->longest_gap);
   for (int i = 0; i < m->doing.n && i < 6; i++) {
     Doing *d = &m->doing.at[i];
@@ -163,9 +163,10 @@ static void say_small(Advice *a) {
 static void say_dominates(Advice *a) {
   Measured *m = &a->m;
   int64_t all = m->kernel_time;
+  if (m->kernel.n < 2) return;
   qsort(m->kernel.at, (size_t)m->kernel.n, sizeof *m->kernel.at, by_total);
   KernelSum *k = m->kernel.at;
-  if (m->kernel.n < 2 || part(k->total, all) < from.dominates || part(k->total, m->span) < 0.05) return;
+  if (part(k->total, all) < from.dominates || part(k->total, m->span) < 0.05) return;
   Finding *f = finding(a, "dominant_kernel", k->total);
   buf_printf(&f->what, "One kernel is %.0f%% of all kernels' time: %s", percent(k->total, all), legible(a, k->name));
   buf_printf(&f->evidence, "%lld times, %s in all, mean %s (%.1f%% of the run)\n", (long long)k->count, TIME(k->total), TIME((double)k->total / (double)k->count), percent(k->total, m->span));
@@ -304,7 +305,7 @@ static void advice(Items *t, FILE *out, const ViewOptions *o) {
   if (a.m.span > 0) say_waits(&a), say_gaps(&a), say_small(&a), say_copies(&a), say_dominates(&a);
   bool failed = false;
   for (int i = 0; i < a.findings.n; i++) failed |= a.findings.at[i].what.failed || a.findings.at[i].evidence.failed || a.findings.at[i].figures.failed || a.findings.at[i].advice.failed;
-  qsort(a.findings.at, (size_t)a.findings.n, sizeof *a.findings.at, by_cost);
+  if (a.findings.n) qsort(a.findings.at, (size_t)a.findings.n, sizeof *a.findings.at, by_cost);
   if (failed) snprintf(t->error, sizeof t->error, "out of memory");
   else (o->json ? print_json : print_text)(&a, out);
   for (int i = 0; i < a.findings.n; i++) buf_destroy(&a.findings.at[i].what), buf_destroy(&a.findings.at[i].evidence), buf_destroy(&a.findings.at[i].advice), buf_destroy(&a.findings.at[i].figures);
