@@ -315,6 +315,7 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   regions_end(fr, NULL);
   core->frame = NULL;
   tile_resolve(fr->func);
+  tile_inside_check(fr->func);
 
   Compiled *c = NEW(a, Compiled);
   c->func = fr->func;

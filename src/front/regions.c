@@ -189,12 +189,24 @@ static void sort_marks(Marks *m) { /* stable: few, and nearly in order */
   }
 }
 
+/* Whether the marker is the function's: among its lines, or behind its last statement with nothing but blank lines and comments between, all deeper
+ * than the def. */
+static bool belongs(const Node *def, const Marker *m) {
+  const Source *s = def->span.source;
+  if (m->span.line <= def->span.line || m->span.col <= def->span.col) return false;
+  for (int line = def->span.end_line + 1; line < m->span.line; line++) {
+    const char *text = s->text + s->line_start[line - 1];
+    size_t blank = strspn(text, " \t");
+    if (text[blank] && !strchr("\r\n", text[blank]) && (text[blank] != '#' || (int)blank <= def->span.col)) return false;
+  }
+  return true;
+}
+
 /* Defs that may hold markers: any function of the file. */
 static void inside_def(void *arg, Node *n) {
   Placing *p = arg;
   if (n->kind == NODE_FUNCTION_DEF || n->kind == NODE_ASYNC_FUNCTION_DEF)
-    for (int i = 0; i < p->n; i++)
-      if (p->at[i].span.line > n->span.line && p->at[i].span.line <= n->span.end_line + 1 && p->at[i].span.col > n->span.col) p->placed[i] = true;
+    for (int i = 0; i < p->n; i++) p->placed[i] |= belongs(n, &p->at[i]);
   if (n->kind == NODE_CLASS_DEF || n->kind == NODE_IF || n->kind == NODE_FUNCTION_DEF || n->kind == NODE_TRY) node_children(n, inside_def, arg);
 }
 
@@ -215,20 +227,11 @@ void regions_begin(Front *fr, const Node *def) {
   map_put(core->marked, def, core);
   const Module *m = core->frame->fn->module;
   if (!map_get(core->marked, m)) map_put(core->marked, m, core), check_outside(fr, m);
-  VEC(Marker) own = {0}; /* markers of this function: its lines, and those behind it that are as deep as its body */
+  VEC(Marker) own = {0};
   const NodeList *body = &def->FunctionDef.body;
   const MarkerList all = m->tree->Module.markers;
-  for (int i = 0; i < all.n; i++) {
-    int line = all.at[i].span.line;
-    bool behind = line > def->span.end_line && all.at[i].span.col >= body->at[0]->span.col;
-    for (int k = def->span.end_line + 1; k < line && behind; k++) { /* nothing but blank lines, comments deeper than the def */
-      const Source *s = def->span.source;
-      const char *text = s->text + s->line_start[k - 1];
-      size_t blank = strspn(text, " \t");
-      behind = !text[blank] || strchr("\r\n", text[blank]) || (text[blank] == '#' && (int)blank > def->span.col);
-    }
-    if (line > def->span.line && (line <= def->span.end_line || behind)) vec_push(cx->arena, &own, all.at[i]);
-  }
+  for (int i = 0; i < all.n; i++)
+    if (belongs(def, &all.at[i])) vec_push(cx->arena, &own, all.at[i]);
   if (!own.n) return;
   Placing p = {fr, own.at, own.n, NEW_N(cx->arena, bool, own.n)};
   int before = map_count(core->marks);
@@ -252,6 +255,7 @@ static void build(Front *fr, const char *name, bool end) {
   Op *op = build_op(&fr->b, OP_SCOPE, 0, NULL, 0, NULL);
   op->attr[0] = end;
   op->text = name;
+  fr->func->inside->marked = true;
 }
 
 static void enter(Front *fr, Span at, const char *name, bool marked) {

@@ -74,30 +74,34 @@ static void add_to(Func *f, Block *block) {
 
 /* ---- the pass ---- */
 
-typedef struct Numbering { Func *f; int marks; } Numbering;
+static void check(Op *op, void *arg) {
+  Func *f = arg;
+  for (const Op *up = op->code == OP_SCOPE ? op->block->parent : NULL; up; up = up->block->parent)
+    if (up->code == OP_REDUCE || up->code == OP_SCAN || up->code == OP_MAP)
+      fail_hint(f->cx, op->span ? *op->span : (Span){0}, "mark the call", "a region cannot stand in a function that works on single elements");
+}
+
+void tile_inside_check(Func *f) {
+  if (!f->inside) return;
+  tile_walk(f->body, check, f);
+  if (f->inside->mode == INSIDE_MARKED && !f->inside->marked)
+    fail_hint(f->cx, (Span){0}, "put lines `# nereid: begin NAME` and `# nereid: end NAME` around what is to be timed, or ask for automatic regions",
+              "kernel '%s' marks no regions", f->name);
+}
 
 static void number(Op *op, void *arg) {
-  Numbering *n = arg;
-  if (op->code != OP_SCOPE) return;
-  n->marks++;
-  for (const Op *up = op->block->parent; up; up = up->block->parent)
-    if (up->code == OP_REDUCE || up->code == OP_SCAN || up->code == OP_MAP)
-      fail_hint(n->f->cx, op->span ? *op->span : (Span){0}, "mark the call", "a region cannot stand in a function that works on single elements");
-  op->attr[1] = inside_region(n->f->cx, n->f->inside, op->text, op->span, false);
+  Func *f = arg;
+  if (op->code == OP_SCOPE) op->attr[1] = inside_region(f->cx, f->inside, op->text, op->span, false);
 }
 
 void tile_inside(Func *f) {
   Inside *in = f->inside;
   if (!in) return;
-  Numbering n = {.f = f};
-  tile_walk(f->body, number, &n);
-  if (!n.marks && in->mode == INSIDE_MARKED)
-    fail_hint(f->cx, (Span){0}, "put lines `# nereid: begin NAME` and `# nereid: end NAME` around what is to be timed, or ask for automatic regions",
-              "kernel '%s' marks no regions", f->name);
-  in->automatic = in->mode == INSIDE_AUTOMATIC || in->mode == INSIDE_BOTH || (in->mode == INSIDE_DEFAULT && !n.marks);
+  tile_walk(f->body, number, f);
+  in->automatic = in->mode == INSIDE_AUTOMATIC || in->mode == INSIDE_BOTH || (in->mode == INSIDE_DEFAULT && !in->marked);
   if (!in->automatic) return;
   add_to(f, f->body);
-  tile_walk(f->body, number, &n);
+  tile_walk(f->body, number, f);
 }
 
 /* ---- records of a warp written in C ---- */

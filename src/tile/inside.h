@@ -24,11 +24,13 @@ typedef enum { INSIDE_OFF, INSIDE_DEFAULT, INSIDE_MARKED, INSIDE_AUTOMATIC, INSI
 typedef struct InsideRegion { const char *name; const Span *span; bool automatic; } InsideRegion;
 typedef struct Inside {
   InsideMode mode;
+  bool marked;              /* the source marks some, and they are looked at */
   bool automatic;           /* set by tile_inside: regions of their own are looked for, barriers too */
   VEC(InsideRegion) regions; /* by number */
 } Inside;
-/* Adds the automatic regions, if they are wanted, and numbers all: by name, so that what bears one name is one region. Where nothing is marked and
- * the mode asks for marks it fails. Nothing without f->inside. */
+/* What the source marks can be recorded; fails else. */
+void tile_inside_check(Func *f);
+/* Adds the automatic regions, if they are wanted, and numbers all: by name, so that what bears one name is one region. Nothing without f->inside. */
 void tile_inside(Func *f);
 int inside_region(Context *cx, Inside *in, const char *name, const Span *span, bool automatic); /* its number, new or not */
 bool inside_repeats(const Op *op); /* whether op stands in a loop */

@@ -1,0 +1,217 @@
+/* prof --inside: where the time goes inside of one kernel, warp by warp.
+ *
+ *     nereid prof FILE.py[:KERNEL] ARG=SPEC ... --grid G --inside [--blocks 0,5 | all] [--regions marked|auto|both] [--html F.html]
+ *
+ * The kernel's regions are recorded in one more launch (nereid_inside_run); here they become a table, and files with the timeline.
+ */
+#include "cli.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_BLOCKS = 4096 };
+
+typedef struct Inside {
+  const Verb *verb;
+  Launch launch;
+  const char *grid, *device, *trace, *chrome, *html, *title;
+  int64_t blocks[MAX_BLOCKS];
+  nereid_inside_options options;
+  bool json;
+} Inside;
+
+/* ---- the command line ---- */
+
+static int wrong(const Inside *p, const char *option, const char *value, const char *why) { return usage_error(p->verb, "%s %s: %s", option, value, why), -1; }
+
+static int blocks_option(Inside *p, const char *text) {
+  if (!strcmp(text, "all")) return p->options.all_blocks = true, 2;
+  p->options.blocks = p->blocks;
+  for (const char *at = text;;) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(at, &end, 10);
+    if (end == at || errno || v < 0 || (*end && *end != ',')) return wrong(p, "--blocks", text, "give numbers of blocks with commas between, counted from 0, or all");
+    if (p->options.block_count == MAX_BLOCKS) return wrong(p, "--blocks", text, "too many; give all");
+    p->blocks[p->options.block_count++] = v;
+    if (!*end) return 2;
+    at = end + 1;
+  }
+}
+
+static int regions_option(Inside *p, const char *text) {
+  static const struct { const char *name; nereid_inside_regions regions; } names[] = {
+      {"marked", NEREID_INSIDE_MARKED}, {"auto", NEREID_INSIDE_AUTOMATIC}, {"both", NEREID_INSIDE_BOTH}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(names[i].name, text)) return p->options.regions = names[i].regions, 2;
+  return wrong(p, "--regions", text, "there are marked, auto and both");
+}
+
+static int option(void *arg, int argc, char **argv) {
+  Inside *p = arg;
+  const char *o = argv[0];
+  if (!strcmp(o, "--inside")) return 1;
+  if (!strcmp(o, "--json")) return p->json = true, 1;
+  const char **text = !strcmp(o, "--grid") ? &p->grid : !strcmp(o, "--device") ? &p->device : !strcmp(o, "--trace") ? &p->trace
+                      : !strcmp(o, "--chrome") ? &p->chrome : !strcmp(o, "--html") ? &p->html : !strcmp(o, "--title") ? &p->title : NULL;
+  int *n = !strcmp(o, "--records") ? &p->options.records : !strcmp(o, "--repeat") ? &p->options.trials : NULL;
+  bool blocks = !strcmp(o, "--blocks"), regions = !strcmp(o, "--regions");
+  if (!text && !n && !blocks && !regions) return 0;
+  if (argc < 2) return usage_error(p->verb, "%s needs a value", o), -1;
+  if (text) return *text = argv[1], 2;
+  if (blocks) return blocks_option(p, argv[1]);
+  if (regions) return regions_option(p, argv[1]);
+  char *end;
+  errno = 0;
+  long v = strtol(argv[1], &end, 10);
+  if (errno || end == argv[1] || *end || v < (n == &p->options.trials ? 0 : 1) || v > 100000000) return wrong(p, o, argv[1], "give a whole number");
+  *n = v ? (int)v : -1; /* --repeat 0: the slowdown is not measured */
+  return 2;
+}
+
+/* ---- what is printed ---- */
+
+static void put_time(double ns) {
+  static const char *const units[] = {"ns", "us", "ms", "s"};
+  int u = 0;
+  while (ns >= 999.5 && u < 3) ns /= 1000, u++;
+  printf("%.*f %s", ns < 9.995 ? 2 : ns < 99.95 ? 1 : 0, ns, units[u]);
+}
+
+/* Cycles in whole numbers; a mean of few with a digit behind. */
+static void put_units(double v) { printf(" %10.*f", v < 100 && v != (double)(int64_t)v ? 1 : 0, v); }
+
+static void print_table(const nereid_inside *in, const nereid_inside_info *i) {
+  int width = 6;
+  bool timed = i->ns_per_unit > 0 && strcmp(i->unit, "ns");
+  for (int64_t k = 0; k < i->region_count; k++) {
+    const nereid_inside_region *r = nereid_inside_region_at(in, k);
+    int n = (int)strlen(r->name) + 2 * r->depth;
+    if (n > width) width = n;
+  }
+  printf("%s on %s: %lld block%s, %d warp%s each; a warp takes %.0f %s", i->kernel, i->device, (long long)i->blocks, i->blocks == 1 ? "" : "s", i->warps,
+         i->warps == 1 ? "" : "s", i->warp_mean, i->unit);
+  if (timed) printf(" (%.3f ns each)", i->ns_per_unit);
+  printf("\n%-*s %9s %10s %10s %10s", width, "region", "count", "mean", "min", "max");
+  printf(timed ? " %10s %7s\n" : "%.0s %7s\n", "mean ns", "share");
+  for (int64_t k = 0; k < i->region_count; k++) {
+    const nereid_inside_region *r = nereid_inside_region_at(in, k);
+    printf("%*s%-*s %9lld", 2 * r->depth, "", width - 2 * r->depth, r->name, (long long)r->count);
+    put_units(r->mean), put_units(r->min), put_units(r->max);
+    if (timed) printf(" %10.1f", r->mean * i->ns_per_unit);
+    printf(" %6.1f%%\n", 100 * r->share);
+  }
+  if (!i->region_count) printf("(no region was met)\n");
+  if (i->lost)
+    printf("%lld of %lld records found no room%s; --records N makes more\n", (long long)i->lost, (long long)(i->lost + i->records),
+           i->cut ? ", and what they would have ended is left out" : "");
+  else if (i->cut) printf("%lld regions have no end and are left out\n", (long long)i->cut);
+  if (i->plain_ns > 0) {
+    printf("a launch takes ");
+    put_time(i->plain_ns);
+    printf(", with records ");
+    put_time(i->inside_ns);
+    printf(" (%+.1f%%)\n", 100 * (i->inside_ns / i->plain_ns - 1));
+  }
+}
+
+static void print_json(const nereid_inside *in, const nereid_inside_info *i) {
+  printf("{\"kernel\":");
+  json_string(stdout, i->kernel);
+  printf(",\"device\":");
+  json_string(stdout, i->device);
+  printf(",\"unit\":\"%s\",\"ns_per_unit\":%.6g,\"warps\":%d,\"blocks\":%lld,\"warp_mean\":%.9g,\"warp_max\":%.9g,\"records\":%lld,\"lost\":%lld,\"cut\":%lld", i->unit,
+         i->ns_per_unit, i->warps, (long long)i->blocks, i->warp_mean, i->warp_max, (long long)i->records, (long long)i->lost, (long long)i->cut);
+  if (i->plain_ns > 0) printf(",\"plain_ns\":%.9g,\"inside_ns\":%.9g", i->plain_ns, i->inside_ns);
+  printf(",\"regions\":[");
+  for (int64_t k = 0; k < i->region_count; k++) {
+    const nereid_inside_region *r = nereid_inside_region_at(in, k);
+    printf("%s{\"name\":", k ? "," : "");
+    json_string(stdout, r->name);
+    printf(",\"line\":%d,\"automatic\":%s,\"depth\":%d,\"count\":%lld,\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g,\"share\":%.6g}", r->line, r->automatic ? "true" : "false",
+           r->depth, (long long)r->count, r->mean, r->min, r->max, r->share);
+  }
+  printf("]}\n");
+}
+
+/* ---- files ---- */
+
+static int write_views(const Inside *p, const char *trace) {
+  nereid_error *err = NULL;
+  const nereid_prof_view_options o = {.title = p->title};
+  if (p->chrome && nereid_prof_view(trace, "chrome", p->chrome, &o, &err)) return report_error(err);
+  if (p->html && nereid_prof_view(trace, "html", p->html, &o, &err)) return report_error(err);
+  return 0;
+}
+
+static int write_files(const Inside *p, const nereid_inside *in) {
+  if (!p->trace && !p->chrome && !p->html) return 0;
+  const char *tmp = getenv("TMPDIR");
+  char *path = p->trace ? format_string("%s", p->trace) : format_string("%s/nereid-inside-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+  if (!path) return report_error(NULL);
+  int fd = p->trace ? -1 : mkstemp(path), status = 0;
+  if (!p->trace && fd < 0) status = (fprintf(stderr, "nereid prof: no temporary file can be made: %s; TMPDIR names another place\n", strerror(errno)), 1);
+  if (fd >= 0) close(fd);
+  nereid_error *err = NULL;
+  if (!status && nereid_inside_save(in, path, &err)) status = report_error(err);
+  if (!status) status = write_views(p, path);
+  if (fd >= 0) unlink(path);
+  free(path);
+  return status;
+}
+
+/* ---- the run ---- */
+
+static int upload(nereid_device *d, Launch *l) {
+  nereid_error *err = NULL;
+  for (int i = 0; i < l->arg_count; i++) {
+    LaunchArg *a = &l->args[i];
+    if (!a->is_array) continue;
+    if (nereid_alloc(d, a->array.bytes, &a->device_pointer, &err) || nereid_copy_to_device(d, a->device_pointer, a->array.data, a->array.bytes, &err))
+      return report_error(err);
+  }
+  return 0;
+}
+
+static int run_on(Inside *p, nereid_device *d, const int64_t grid[3]) {
+  Launch *l = &p->launch;
+  int status = upload(d, l);
+  nereid_arg *args = status ? NULL : launch_arg_list(l);
+  if (!args) return status ? status : report_error(NULL);
+  nereid_inside *in = NULL;
+  nereid_error *err = NULL;
+  if (nereid_inside_run(d, l->module, l->kernel->name, grid, args, l->arg_count, &l->options, &p->options, &in, &err)) status = report_error(err);
+  free(args);
+  if (!status) status = write_files(p, in);
+  if (!status) {
+    nereid_inside_info info;
+    nereid_inside_get_info(in, &info);
+    if (p->json) print_json(in, &info);
+    else print_table(in, &info);
+  }
+  nereid_inside_free(in);
+  return status;
+}
+
+int prof_inside(const Verb *v, int argc, char **argv) {
+  Inside *p = calloc(1, sizeof *p);
+  if (!p) return report_error(NULL);
+  p->verb = v;
+  p->device = "cpu";
+  nereid_device *d = NULL;
+  nereid_error *err = NULL;
+  int64_t grid[3];
+  int status = launch_parse(&p->launch, v, argc, argv, option, p);
+  if (!status) status = launch_make_args(&p->launch);
+  if (!status && !p->grid) status = usage_error(v, "--grid says how many programs to run, as in --grid 'cdiv(n, BLOCK)'");
+  if (!status) status = launch_grid(&p->launch, p->grid, grid);
+  if (!status && nereid_device_open(p->device, &d, &err)) status = report_error(err);
+  if (!status) status = run_on(p, d, grid);
+  for (int i = 0; d && i < p->launch.arg_count; i++)
+    if (p->launch.args[i].device_pointer) nereid_free(d, p->launch.args[i].device_pointer);
+  nereid_device_close(d);
+  launch_free(&p->launch);
+  free(p);
+  return status;
+}
