@@ -15,6 +15,9 @@ typedef struct Verb {
 } Verb;
 extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_tune, verb_replay, verb_devices, verb_language;
 
+/* nereid prof ... --inside (prof_inside.c): that verb's words. */
+int prof_inside(const Verb *v, int argc, char **argv);
+
 /* ---- text.c: messages, tables, JSON, progress --------------------------------------------------------------------------- */
 
 /* "nereid VERB: message" on stderr; returns 2, the status of a wrong command line. */

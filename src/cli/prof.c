@@ -208,6 +208,8 @@ static int profile_program(const Prof *p) {
 /* ---- the verb ---------------------------------------------------------------------------------------------------------------------------------- */
 
 static int prof(int argc, char **argv) {
+  for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+    if (!strcmp(argv[i], "--inside")) return prof_inside(&verb_prof, argc, argv);
   Prof *p = calloc(1, sizeof *p);
   if (!p) return report_error(NULL);
   static const FileView files[FILE_VIEWS] = {{"--chrome", "chrome", NULL}, {"--html", "html", NULL}, {"--flame", "flame", NULL}, {"--folded", "folded", NULL},
@@ -243,6 +245,9 @@ const Verb verb_prof = {
     "  --hz N         sample the stacks of threads that run, N times a second, for\n"
     "  --flame F.svg, --folded F.txt  the flame graph of CPU time, and its stacks as text\n"
     "  --flame-gpu F.svg, --folded-gpu F.txt  of GPU time, by scope and kernel\n"
-    "  --hatchet F.hatchet  the tree as Proton's viewer opens it\n\n"
+    "  --hatchet F.hatchet  the tree as Proton's viewer opens it\n"
+    "  --inside       instead of all this: where the time goes inside of one kernel, by its regions and its warps (docs/inside.md), with\n"
+    "    --blocks 0,5|all  which programs are recorded (0); --regions marked|auto|both; --records N a warp; --repeat N for the slowdown, 0: none;\n"
+    "    --json, --trace, --chrome, --html, --title as above\n\n"
     "example: nereid prof kernels/softmax.py:softmax x_ptr=randn:f32[4096,781] out_ptr=like:x_ptr x_stride=781 out_stride=781 n_cols=781 \\\n"
     "           BLOCK=1024 --grid 4096 --html softmax.html\n"};

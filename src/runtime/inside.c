@@ -168,7 +168,7 @@ static nereid_status measure(const Job *j, int trials, nereid_inside *in, nereid
     cases[i].launches = &launches[i];
     cases[i].launch_count = 1;
   }
-  const nereid_bench_options o = {.repeat = trials, .min_ms = 100};
+  const nereid_bench_options o = {.repeat = trials, .min_ms = 100, .trials_only = true};
   if (!status) status = nereid_bench_run(j->device, cases, 2, &o, results, NULL, NULL, error);
   for (int i = 0; i < 2 && !status; i++) {
     const nereid_times *t = results[i].device.count ? &results[i].device : &results[i].wall;
