@@ -475,8 +475,7 @@ typedef struct nereid_report_access {
   bool known;                  /* false: data decides on addresses, masks or how often; then counted as if all data were zeros */
   int64_t requests;            /* by a warp, with one thread of it at least */
   int64_t lanes;               /* threads that took part, of all requests */
-  int64_t sectors, ideal_sectors; /* global: pieces of 32 bytes that are asked for; and that the same threads would need, had each bytes of its
-                                  own that lie side by side from a sector's beginning */
+  int64_t sectors, ideal_sectors; /* global: pieces of 32 bytes that are asked for; and as many as a request's different bytes would fill */
   int64_t wavefronts, ideal_wavefronts; /* shared: passes over the 32 banks; and without conflicts. (wavefronts - ideal) are bank conflicts */
 } nereid_report_access;
 
@@ -513,7 +512,8 @@ typedef struct nereid_report {
   int64_t divergent;                       /* branches that not all threads of a warp took alike */
   double active_lanes;                     /* of 32: the mean over all instructions */
   nereid_cost cost;
-  double intensity;                        /* cost.flops over cost's distinct bytes */
+  int64_t load_bytes, store_bytes;         /* that memory gives and takes at least: cost's distinct bytes, but in whole sectors */
+  double intensity;                        /* cost.flops over these bytes */
   const nereid_report_time *times;         /* the longest first: what bounds it */
   const char *bound;                       /* times[0].bound */
   const char *remarks;                     /* what was not exact and where, and what to do about what is bad; a line each; "" when there is none */

@@ -27,9 +27,9 @@ typedef struct GpuMachine {
 } GpuMachine;
 /* The same on all: registers of a multiprocessor, of the most that a thread has, how they are handed out to a warp, and by how many
  * partitions; of shared memory, how it is handed out, and what the driver takes of each block's; the warp schedulers; results a cycle of the
- * special functions (exp2, rsqrt, ...); bytes a cycle from L1 or shared memory, and from L2. */
+ * special functions (exp2, rsqrt, ...); bytes a cycle from L1 or shared memory, and about as many from L2. */
 enum { GPU_REGISTERS = 65536, GPU_MOST_REGISTERS = 255, GPU_REGISTER_UNIT = 256, GPU_PARTITIONS = 4, GPU_SHARED_UNIT = 128, GPU_SHARED_RESERVED = 1024,
-       GPU_SCHEDULERS = 4, GPU_SPECIAL_RATE = 16, GPU_L1_BYTES = 128, GPU_L2_BYTES = 64, GPU_MOST_WARPS = 32 };
+       GPU_SCHEDULERS = 4, GPU_SPECIAL_RATE = 16, GPU_L1_BYTES = 128, GPU_L2_BYTES = 48, GPU_MOST_WARPS = 32 };
 
 typedef struct GpuTarget {
   const char *name;          /* "sm_90a" */

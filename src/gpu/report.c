@@ -29,6 +29,7 @@ typedef struct Site { /* a load, store or atomic; its LaneOp.note */
   uint64_t base, distance[32];   /* of the last request: the first lane's address, and how far the others lie from it */
   uint32_t lanes;
   int needs, ideal;              /* what it took */
+  uint64_t low, high;            /* of all requests so far */
 } Site;
 
 typedef struct Room { int at; } Room; /* a block of operations; its number of warps stands at `at`, its threads behind */
@@ -68,7 +69,7 @@ static void number_op(LaneOp *op, void *arg) {
   op->note = NULL;
   if (op->code != LANE_LD && op->code != LANE_ST && op->code != LANE_ATOM) return;
   int n = op->code == LANE_LD ? op->out_count : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1 : op->in_count - 1;
-  vec_push(c->arena, &c->sites, ((Site){.op = op, .at = c->width, .bytes = n * lane_kind_info[op->kind].bits / 8}));
+  vec_push(c->arena, &c->sites, ((Site){.op = op, .at = c->width, .bytes = n * lane_kind_info[op->kind].bits / 8, .low = UINT64_MAX}));
   c->width += NUMBERS;
 }
 
@@ -93,6 +94,8 @@ static bool as_before(Site *s, const uint64_t at[32], uint32_t lanes) {
   bool same = lanes == s->lanes && (base - s->base) % 128 == 0;
   for (int i = 0; i < 32; i++) {
     if (!(lanes >> i & 1)) continue;
+    if (at[i] < s->low) s->low = at[i];
+    if (at[i] > s->high) s->high = at[i];
     uint64_t d = at[i] - base;
     same &= d == s->distance[i];
     s->distance[i] = d;
@@ -318,6 +321,56 @@ static void put_accesses(Counter *c, const int64_t *sum) {
   qsort(r->accesses, (size_t)r->access_count, sizeof *r->accesses, by_place);
 }
 
+/* ---- what memory must give and take ---- */
+
+/* The parameter that a pointer is counted from; -1: none is seen. */
+static int base_of(const LaneFunc *f, const LaneValue *v, int depth) {
+  const LaneOp *parent = v->block ? v->block->parent : NULL;
+  if (!depth) return -1;
+  if (v->block && !parent) return v->index;
+  if (parent && parent->code == LANE_FOR) return v->index ? base_of(f, parent->in[2 + v->index], depth - 1) : -1;
+  if (!v->def) return -1;
+  if (v->def->code == LANE_PARAM) return (int)v->def->imm;
+  if (v->def->code != LANE_ADD && v->def->code != LANE_MOVE) return -1;
+  for (int i = 0; i < v->def->in_count; i++) {
+    int base = v->def->in[i]->type == LT_B64 ? base_of(f, v->def->in[i], depth - 1) : -1;
+    if (base >= 0) return base;
+  }
+  return -1;
+}
+
+typedef struct Region { uint64_t low, high; int64_t bytes; bool any; } Region; /* of one parameter's array */
+
+static int64_t least_bytes(const Region *r, int n) {
+  int64_t sum = 0;
+  for (int i = 0; i <= n; i++) { /* the last: of no parameter */
+    int64_t span = i < n && r[i].any ? (int64_t)(r[i].high - r[i].low) : INT64_MAX;
+    sum += span < r[i].bytes ? span : r[i].bytes;
+  }
+  return sum;
+}
+
+/* Each sector once, if nothing of it is in a cache: at most those from the first to the last of an array, and no more than are asked for. */
+static void put_memory(Counter *c, const int64_t *sum) {
+  int n = c->f->param_count;
+  Region *loads = NEW_N(c->arena, Region, n + 1), *stores = NEW_N(c->arena, Region, n + 1);
+  for (int i = 0; i < c->sites.n; i++) {
+    const Site *s = &c->sites.at[i];
+    if (s->op->space == SPACE_SHARED || !sum[s->at + REQUESTS]) continue;
+    int base = map_get(c->slice->unknown, s->op) ? -1 : base_of(c->f, s->op->in[0], 100);
+    for (int which = 0; which < 2; which++) {
+      if (which ? s->op->code == LANE_LD : s->op->code == LANE_ST) continue;
+      Region *r = (which ? stores : loads) + (base >= 0 && base < n ? base : n);
+      uint64_t low = s->low / 32 * 32, high = (s->high + (uint64_t)s->bytes + 31) / 32 * 32;
+      r->low = r->any && r->low < low ? r->low : low;
+      r->high = r->any && r->high > high ? r->high : high;
+      r->bytes += sum[s->at + NEEDS] * 32;
+      r->any = true;
+    }
+  }
+  c->out->memory_loads = least_bytes(loads, n), c->out->memory_stores = least_bytes(stores, n);
+}
+
 GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]) {
   Arena *a = f->cx->arena;
   Counter c = {.f = f, .arena = a, .slice = gpu_slice(f), .args = args, .grid = grid, .rooms = map_create(a, false), .out = NEW(a, GpuReport)};
@@ -337,5 +390,6 @@ GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]) 
   c.out->splits = sum[c.splits];
   c.out->block_cycles = gpu_block_cycles(f, entered, &t);
   put_accesses(&c, sum);
+  put_memory(&c, sum);
   return c.out;
 }

@@ -56,6 +56,7 @@ typedef struct GpuReport {
   int64_t classes[GC_COUNT], instructions; /* of warps */
   int64_t threads;         /* threads that took part, summed over instructions */
   int64_t splits;
+  int64_t memory_loads, memory_stores; /* bytes that memory gives and takes at least */
   int64_t walked;          /* programs */
   bool sampled;            /* programs count for others of which it is not certain that they are alike */
   bool cut;                /* a program did not come to its end within the budget */

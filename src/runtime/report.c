@@ -3,8 +3,8 @@
  *
  * Bounds. Each is the least time that one resource takes when nothing else holds it up; the longest is what bounds the launch:
  *
- *     memory               bytes that must come and go once, at the memory's bandwidth
- *     L2                   sectors asked for, 64 bytes a cycle a multiprocessor
+ *     memory               sectors that must come and go once, at the memory's bandwidth
+ *     L2                   sectors asked for, about 48 bytes a cycle a multiprocessor
  *     L1 and shared memory 128 bytes, or one pass over the banks, a cycle
  *     fp32, fp16, ...      operations of the class, at its rate
  *     issue                instructions, four a cycle: one a scheduler
@@ -121,7 +121,7 @@ static void put_times(Report *r) {
   const GpuReport *g = r->counted;
   const GpuMachine *m = &r->target->machine;
   nereid_report *p = &r->out;
-  double bytes = (double)p->cost.load_distinct + (double)p->cost.store_distinct, sectors = 0, passes = 0;
+  double bytes = (double)p->load_bytes + (double)p->store_bytes, sectors = 0, passes = 0;
   for (int i = 0; i < g->access_count; i++) {
     const GpuAccess *a = &g->accesses[i];
     sectors += (double)a->sectors;
@@ -195,7 +195,8 @@ static void put_counts(Report *r, const LaneFunc *f) {
     if (g->classes[i]) classes[p->class_count++] = (nereid_report_class){gpu_class_names[i], g->classes[i]};
   p->classes = classes;
   put_accesses(r, f);
-  double bytes = (double)p->cost.load_distinct + (double)p->cost.store_distinct;
+  p->load_bytes = g->memory_loads, p->store_bytes = g->memory_stores;
+  double bytes = (double)p->load_bytes + (double)p->store_bytes;
   p->intensity = bytes > 0 ? p->cost.flops / bytes : 0;
   if (p->programs) put_times(r);
   else p->bound = "launch";

@@ -76,7 +76,7 @@ static void put_duration(Buf *b, double ns) {
 static void put_bounds(Buf *b, const nereid_report *p) {
   const nereid_cost *c = &p->cost;
   buf_printf(b, "work          %.4g floating-point operations, %.4g MB that must be moved: %.3g flop/byte%s\n", c->flops,
-             ((double)c->load_distinct + (double)c->store_distinct) / 1e6, p->intensity, c->exact ? "" : " (about: see nereid bench)");
+             ((double)p->load_bytes + (double)p->store_bytes) / 1e6, p->intensity, c->exact ? "" : " (about: see nereid bench)");
   buf_printf(b, "bound         %s, at %.0f MHz: at least\n", p->bound, p->clock_mhz);
   for (int i = 0; i < p->time_count; i++) {
     buf_printf(b, "  %-22s", p->times[i].bound);
@@ -149,7 +149,7 @@ static void json_counts(Buf *b, const nereid_report *p) {
   const nereid_cost *c = &p->cost;
   whole(b, "programs_walked", p->programs_walked), truth(b, "exact", p->exact);
   whole(b, "warp_instructions", p->warp_instructions), whole(b, "divergent", p->divergent), real(b, "active_lanes", p->active_lanes);
-  real(b, "flops", c->flops), whole(b, "load_distinct", c->load_distinct), whole(b, "store_distinct", c->store_distinct);
+  real(b, "flops", c->flops), whole(b, "load_bytes", p->load_bytes), whole(b, "store_bytes", p->store_bytes);
   real(b, "intensity", p->intensity), text(b, "bound", p->bound);
   buf_puts(b, ",\"accesses\":[");
   for (int i = 0; i < p->access_count; i++) {
