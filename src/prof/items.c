@@ -10,6 +10,7 @@
  * counts. One call may start much (a graph).
  */
 #include <locale.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "prof/views.h"
@@ -50,8 +51,13 @@ static int by_correlation(const void *x, const void *y) {
 
 /* ---- from events ---- */
 
+enum { LATEST_BIT = 58 }; /* of a time in ns: nine years of running. What a damaged trace says beyond is no time */
+static int64_t within(int64_t t, int64_t least, int64_t most) { return t < least ? least : t > most ? most : t; }
+static double amount(double v) { return isfinite(v) && v > 0 ? v : 0; }
+
 static void item_of(const TraceEvent *e, Item *i) {
-  *i = (Item){.start = e->start, .end = e->end < e->start ? e->start : e->end, .correlation = e->correlation, .stream = e->stream,
+  int64_t start = within(e->start, 0, (int64_t)1 << LATEST_BIT);
+  *i = (Item){.start = start, .end = within(e->end, start, (int64_t)1 << LATEST_BIT), .correlation = e->correlation, .stream = e->stream,
               .kind = e->kind, .name = e->name, .process = e->process, .thread = e->thread, .device = e->device};
   switch (e->kind) {
   case TRACE_CALL: i->sub = (uint8_t)e->call.kind, i->result = e->call.result; break;
@@ -60,12 +66,12 @@ static void item_of(const TraceEvent *e, Item *i) {
     i->kernel.registers = e->kernel.registers, i->kernel.shared = e->kernel.shared, i->kernel.graph = e->kernel.graph;
     i->on_gpu = e->device != TRACE_CPU_DEVICE;
     break;
-  case TRACE_COPY: i->sub = (uint8_t)e->copy.kind, i->pageable = e->copy.pageable, i->moved = e->copy.bytes, i->on_gpu = e->device != TRACE_CPU_DEVICE; break;
-  case TRACE_FILL: i->moved = e->fill.bytes, i->on_gpu = e->device != TRACE_CPU_DEVICE; break;
+  case TRACE_COPY: i->sub = (uint8_t)e->copy.kind, i->pageable = e->copy.pageable, i->moved = within(e->copy.bytes, 0, INT64_MAX >> 8), i->on_gpu = e->device != TRACE_CPU_DEVICE; break;
+  case TRACE_FILL: i->moved = within(e->fill.bytes, 0, INT64_MAX >> 8), i->on_gpu = e->device != TRACE_CPU_DEVICE; break;
   case TRACE_RANGE: i->sub = (uint8_t)e->range.origin, i->id = e->range.id; break;
   case TRACE_METRIC: i->id = e->metric.range, i->value = e->metric.value; break;
-  case TRACE_WORK: i->flops = e->work.flops, i->bytes = e->work.bytes, i->shapes = e->work.shapes; break;
-  case TRACE_MEMORY: i->memory.bytes = e->memory.bytes, i->memory.in_use = e->memory.in_use, i->memory.address = e->memory.address, i->memory.pinned = e->memory.pinned_host; break;
+  case TRACE_WORK: i->flops = amount(e->work.flops), i->bytes = amount(e->work.bytes), i->shapes = e->work.shapes; break;
+  case TRACE_MEMORY: i->memory.bytes = within(e->memory.bytes, INT64_MIN >> 8, INT64_MAX >> 8), i->memory.in_use = e->memory.in_use, i->memory.address = e->memory.address, i->memory.pinned = e->memory.pinned_host; break;
   case TRACE_LOST: i->count = e->lost.count; break;
   default: break;
   }

@@ -9,6 +9,7 @@
 enum {
   MOST_EVENTS = 400000,
   MOST_DETAILS = 60000, /* different ones: kernels are launched in few shapes */
+  DEEPEST = 300,
   BUCKETS = 64 * 16,
   NAME_WIDTH = 70       /* of kernels; a selected one's full name is shown beside */
 };
@@ -30,7 +31,7 @@ typedef struct Page {
   VEC(int) is_kernel; /* by name */
   int64_t histogram[BUCKETS], last;
   int cut;            /* the bucket of which only some are kept */
-  double keep, credit;
+  uint64_t keep, random; /* of 2^32 */
   int64_t kept, dropped, dropped_ns;
   bool few_details;
 } Page;
@@ -60,7 +61,7 @@ static void choose_cut(Page *p) {
   p->cut = -1;
   for (int b = BUCKETS - 1; b >= 0; b--) {
     if (n + p->histogram[b] > MOST_EVENTS) {
-      p->cut = b, p->keep = (double)(MOST_EVENTS - n) / (double)p->histogram[b];
+      p->cut = b, p->keep = (uint64_t)((double)(MOST_EVENTS - n) * 0.99 / (double)p->histogram[b] * UINT32_MAX);
       return;
     }
     n += p->histogram[b];
@@ -70,8 +71,8 @@ static void choose_cut(Page *p) {
 static bool keeps(Page *p, const Item *i) {
   int b = bucket_of(i->end - i->start);
   if (b > p->cut) return true;
-  if (b == p->cut && (p->credit += p->keep) >= 1) return p->credit -= 1, true;
-  return false;
+  /* At random, and the same each time: every so-manieth would fall in step with what a program does again and again. */
+  return b == p->cut && (p->random = p->random * 6364136223846793005u + 1442695040888963407u) >> 32 < p->keep;
 }
 
 /* What hovering shows besides name and times. */
@@ -117,6 +118,10 @@ static uint64_t exact_in_double(uint64_t n) { return n >> 53 ? (n & 0xFFFFFFFFFF
 static void put_event(Page *p, const Item *i) {
   int64_t end;
   Track *k = tracks_place(&p->tracks, i, &end);
+  if (k->depth > DEEPEST) { /* nobody sees these */
+    p->dropped++, p->dropped_ns += end - i->start;
+    return;
+  }
   if (!k->announced) {
     k->announced = true;
     vec_push(p->t->arena, &p->all, k);
