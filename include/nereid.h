@@ -384,6 +384,7 @@ NEREID_API nereid_times nereid_times_of(double *samples, int count);
 typedef struct nereid_config {
   const nereid_arg *args; int arg_count;  /* named: what it sets, in addition to the launch's arguments or in their stead */
   int num_warps, num_stages, num_ctas;    /* 0: the launch's options */
+  const char *grid;                       /* in options.grid's stead, or NULL; what has its own grid cannot be kept for launches, which have theirs */
 } nereid_config;
 
 typedef enum {

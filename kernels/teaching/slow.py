@@ -41,7 +41,7 @@ def halve_or_triple(n):
 @triton.jit
 def collatz(out_ptr, SAME: tl.constexpr, BLOCK: tl.constexpr):
     """out[i] = steps until i + 1 comes to 1 (n / 2 when even, else 3 n + 1). out: [blocks * BLOCK] int32. Grid: (blocks,). Bad without SAME: each thread of a
-    warp has a loop of another length, and the warp takes as long as the longest. With SAME all threads of a program have one number."""
+    warp has a loop of another length, and the warp takes as long as the longest. With SAME the 32 threads of a warp have the number of the first."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    n = i * 0 + tl.program_id(0) + 1 if SAME else i + 1
+    n = i // 32 * 32 + 1 if SAME else i + 1
     tl.store(out_ptr + i, tl.map_elementwise(halve_or_triple, n))
