@@ -50,6 +50,7 @@ static int add_text(Prof *p, const char *name) {
 static int prof_option(Prof *p, int argc, char **argv) {
   const char *o = argv[0];
   if (!strcmp(o, "--json")) return p->view.json = true, 1;
+  if (!strcmp(o, "--work")) return p->session.count_work = true, 1;
   if (!strcmp(o, "--shapes")) return p->view.shapes = true, 1;
   if (!strcmp(o, "--table") || !strcmp(o, "--tree") || !strcmp(o, "--advice")) return add_text(p, o + 2);
   const char **text = !strcmp(o, "--device") ? &p->device : !strcmp(o, "--trace") ? &p->trace : !strcmp(o, "-o") ? &p->out
@@ -188,6 +189,17 @@ static int profile_launches(const Prof *p) {
 
 /* ---- any program --------------------------------------------------------------------------------------------------------------------------- */
 
+static bool has_traces(const char *folder) {
+  DIR *d = opendir(folder);
+  bool found = false;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    size_t n = strlen(e->d_name);
+    found |= n > 6 && !strcmp(e->d_name + n - 6, ".trace");
+  }
+  if (d) closedir(d);
+  return found;
+}
+
 /* The exit status is the program's; but when that is 0, and the report fails, it is 1. */
 static int profile_program(const Prof *p) {
   char *folder = p->trace ? format_string("%s", p->trace) : temporary_folder();
@@ -197,7 +209,7 @@ static int profile_program(const Prof *p) {
   if (nereid_prof_run(p->program, folder, &p->session, &result, &err)) {
     report_error(err);
   } else {
-    int failed = write_views(p, folder);
+    int failed = has_traces(folder) ? write_views(p, folder) : (fprintf(stderr, "nereid prof: %s ended with status %d and left no trace: it is linked statically, or may not load other libraries (set-user-ID)\n", p->program[0], result), 1);
     if (!result) result = failed;
   }
   if (!p->trace) remove_folder(folder);
@@ -239,6 +251,7 @@ const Verb verb_prof = {
     "  --rows N, --width N  at most N rows; columns of a name\n"
     "  --shapes       of the table: a row for each set of arguments\n"
     "  --metrics M    of the tree: time/ms,avg_time/us,cpu_time/ms,time/%,count,tflop/s,gbyte/s, or names given to nereid_prof_metric\n"
+    "  --work         of a program that uses Nereid: count the operations and bytes of its launches (of FILE they are in any case)\n"
     "  --json         instead of text\n"
     "  -o FILE        what is printed goes there\n"
     "  --chrome F.json, --html F.html  the timeline, for Perfetto, or as a page\n"

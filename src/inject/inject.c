@@ -1,7 +1,7 @@
 /* inject: a profiled process from its first instruction to its last. See inject.h.
  *
  * NEREID_PROF_DIR says where traces go (PID.trace; after an exec PID.2.trace), NEREID_PROF_HZ how often a second of CPU time is sampled (0: not),
- * NEREID_PROF_KINDS what of "runtime,driver,memory,nvtx" is recorded, NEREID_PROF_RUNNER the process that started the first of them. Without
+ * NEREID_PROF_KINDS what of "runtime,driver,memory,nvtx,work" is recorded, NEREID_PROF_RUNNER the process that started the first of them. Without
  * NEREID_PROF_DIR the library does nothing.
  */
 #define _GNU_SOURCE
@@ -299,7 +299,7 @@ ENTRY int InitializeInjection(void) {
   pthread_mutex_lock(&starting);
   if (!own.cupti) {
     char why[500], text[600];
-    CuptiOptions o = {.runtime_api = inject_wants("runtime"), .driver_api = inject_wants("driver"), .memory = inject_wants("memory")};
+    CuptiOptions o = {.runtime_api = inject_wants("runtime"), .driver_api = inject_wants("driver"), .memory = inject_wants("memory"), .own_launches = inject_wants("work")};
     own.cupti = cupti_start(inject_trace(), &o, why);
     if (own.cupti) atexit(at_exit_cuda);
     else {
@@ -311,3 +311,7 @@ ENTRY int InitializeInjection(void) {
   errno = before;
   return 1;
 }
+
+/* For the program's own Nereid, if it has one: see cupti_last_launch. */
+ENTRY uint64_t nereid_prof_last_launch(void);
+ENTRY uint64_t nereid_prof_last_launch(void) { return cupti_last_launch(); }

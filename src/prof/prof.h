@@ -72,6 +72,7 @@ void sampler_abandon(Sampler *s); /* in the child of a fork, which has neither i
 typedef struct InjectOptions {
   int sample_hz; /* stacks a second of CPU time, 0: none */
   bool runtime_api, driver_api, memory, nvtx;
+  bool work;     /* what launches of ours ask of the machine, where the program is one that uses Nereid */
   bool python;   /* CPython from 3.12 on names its functions in stacks (PYTHONPERFSUPPORT): they become a little slower */
 } InjectOptions;
 /* Runs argv with `library` (libnereid-prof.so) in it and in what it starts; each process leaves a trace in the folder trace_dir. Returns the

@@ -14,6 +14,7 @@
  * In the child of a fork there are no sessions: their files are the parent's. nereid_prof_stop there frees, and no more.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -25,6 +26,7 @@
 #include "runtime/runtime.h"
 
 enum { MOST_SESSIONS = 8, MOST_NOTES = 40, MOST_OPEN = 1000 };
+static const int64_t FLUSH_NS = 200000000;
 #define OUR_CORRELATION ((uint64_t)1 << 62) /* CUPTI counts in 32 bits */
 
 struct nereid_prof {
@@ -39,6 +41,7 @@ struct nereid_prof {
   int64_t started, paused_at, resumed; /* of the last pause; 0: none */
   atomic_int notes;
   atomic_bool has_device;
+  _Atomic int64_t flushed; /* when: of a process that crashes no more than FLUSH_NS is lost */
 };
 
 typedef struct Scope {
@@ -63,6 +66,8 @@ static nereid_prof *sessions[MOST_SESSIONS];
 static Thread *threads;
 static int cuda_devices; /* open ones; under control */
 static atomic_bool cupti_runs;
+static nereid_prof *unasked; /* of a program that nereid_prof_run runs; and there, cupti_last_launch of the library that records CUDA */
+static uint64_t (*unasked_launch_of)(void);
 static _Atomic uint64_t last_scope, last_launch;
 static _Atomic int64_t cpu_memory; /* bytes that devices whose memory is the process's have allocated */
 
@@ -189,6 +194,8 @@ static void record(Thread *t, TraceEvent *e, const char *name) {
   for (nereid_prof *p; (p = next_session(&i, t));) {
     e->name = trace_string(p->writer, name);
     trace_event(p->writer, e);
+    int64_t flushed = atomic_load_explicit(&p->flushed, memory_order_relaxed);
+    if (e->end - flushed > FLUSH_NS && atomic_compare_exchange_strong(&p->flushed, &flushed, e->end)) trace_flush(p->writer);
   }
 }
 
@@ -277,12 +284,13 @@ static void write_device(nereid_prof *p, const nereid_device *d) {
 nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, nereid_error **error) {
   Thread *t = this_thread();
   if (!t) return d->kind->launch(d, l, error);
-  bool on_cpu = d->kind != &device_cuda, by_cupti = !on_cpu && atomic_load(&cupti_runs), listed = l->options->programs;
-  uint64_t before = by_cupti ? cupti_last_launch() : 0;
+  bool on_cpu = d->kind != &device_cuda, listed = l->options->programs;
+  uint64_t (*launch_of)(void) = on_cpu ? NULL : atomic_load(&cupti_runs) ? cupti_last_launch : unasked_launch_of;
+  uint64_t before = launch_of ? launch_of() : 0;
   int64_t began = trace_clock();
   nereid_status status = d->kind->launch(d, l, error);
   int64_t end = trace_clock();
-  uint64_t id = by_cupti ? cupti_last_launch() : 0; /* so that the kernel is joined with this call and its work */
+  uint64_t id = launch_of ? launch_of() : 0; /* so that the kernel is joined with this call and its work */
   if (id == before) id = OUR_CORRELATION | atomic_fetch_add_explicit(&last_launch, 1, memory_order_relaxed);
   ProfWork work = {0}; /* counted for the first of its like: not in the time of the launch, but seen */
   if (wants_work() && !prof_work_find(c, d, l, &work)) prof_call(end, "nereid_launch_cost", CALL_OTHER, NEREID_OK);
@@ -453,7 +461,7 @@ nereid_status nereid_prof_start(const char *path, const nereid_prof_options *opt
     if (!p->writer) status = error_errno(error, NEREID_BAD_FILE, why, "cannot make the trace %s", path);
   }
   char why[600] = "";
-  p->options = o, p->serial = ++last_serial, p->started = trace_clock();
+  p->options = o, p->serial = ++last_serial, p->started = p->flushed = trace_clock();
   if (!status && !o.no_cuda && cuda_devices && !record_cuda(p, why))
     status = error_set(error, NEREID_UNSUPPORTED, "no_cuda in the options leaves CUDA out", "CUDA cannot be recorded: %s", why);
   if (!status && o.sample_hz && !(p->sampler = sampler_start(p->writer, o.sample_hz, why))) status = sampling_failed(error, why);
@@ -534,14 +542,17 @@ nereid_status nereid_prof_stop(nereid_prof *p, nereid_error **error) {
  * What CUDA does there is recorded by the library that was put into it (src/inject), into a trace of its own beside this one; the two are read
  * as one. */
 
-static nereid_prof *unasked;
-
 __attribute__((constructor)) static void start_unasked(void) {
   const char *folder = getenv("NEREID_PROF_DIR");
   char path[4096];
   if (!folder || !*folder) return;
   int n = snprintf(path, sizeof path, "%s/nereid-%ld.trace", folder, (long)getpid());
-  if (n < (int)sizeof path) nereid_prof_start(path, &(nereid_prof_options){.no_cuda = true}, &unasked, NULL); /* a failure is the profiler's, not the program's */
+  for (int i = 2; n < (int)sizeof path && !access(path, F_OK); i++) n = snprintf(path, sizeof path, "%s/nereid-%ld.%d.trace", folder, (long)getpid(), i); /* after an exec */
+  const char *kinds = getenv("NEREID_PROF_KINDS");
+  nereid_prof_options o = {.no_cuda = true, .count_work = kinds && strstr(kinds, "work")};
+  if (n >= (int)sizeof path || nereid_prof_start(path, &o, &unasked, NULL)) return; /* a failure is the profiler's, not the program's */
+  void *found = dlsym(RTLD_DEFAULT, "nereid_prof_last_launch");
+  memcpy(&unasked_launch_of, &found, sizeof found);
 }
 
 /* What a session that nobody stopped knows is written when the process ends, or the library is unloaded. */
