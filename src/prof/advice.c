@@ -221,7 +221,7 @@ static void bound_evidence(const Measured *m, int b, char *text, size_t size) {
   for (int i = 0; i < m->kernel.n; i++)
     if ((int)m->kernel.at[i].bound == b) kernels += m->kernel.at[i].count;
   switch (b) {
-  case BOUND_COMPUTE: snprintf(text, size, "%lld kernels that compute: matrix products, convolutions, attention", (long long)kernels); break;
+  case BOUND_COMPUTE: snprintf(text, size, "%lld kernels that compute%s", (long long)kernels, m->bound_by_names ? " (matrix products, convolutions, attention)" : ""); break;
   case BOUND_MEMORY: snprintf(text, size, "%lld kernels that move memory%s", (long long)kernels, m->gpu ? ", copies on the GPU, fills" : ""); break;
   case BOUND_OVERHEAD:
     if (m->gpu) snprintf(text, size, "no work for the GPU: %lld gaps; %lld launches, %s in the launching calls", (long long)m->gaps, (long long)m->launches, TIME(m->launch_time));
@@ -256,10 +256,10 @@ static void print_text(Advice *a, FILE *out) {
   int v = verdict(m);
   fprintf(out, "What bounds this run: %s (%.0f%% of %s%s)\n", bound_names[v], percent(m->bound[v], m->span), TIME(m->to - m->from), m->devices > 1 ? " on each GPU" : "");
   fprintf(out, "  %s\n", verdict_words[v]);
-  for (int b = 0; b < BOUNDS; b++) {
-    char text[300];
-    bound_evidence(m, b, text, sizeof text);
-    fprintf(out, "  %5.1f%%  %-17s %s\n", percent(m->bound[b], m->span), bound_names[b], text);
+  for (int b = 0; b < (m->gpu ? BOUNDS : BOUND_DATA); b++) {
+    char text[300] = "";
+    if (m->bound[b]) bound_evidence(m, b, text, sizeof text);
+    fprintf(out, "  %5.1f%%  %s%s%s\n", percent(m->bound[b], m->span), bound_names[b], *text ? ": " : "", text);
   }
   if (m->bound_by_names) fputs("  (compute and memory are told apart by kernels' names, where a launch's operations are not known)\n", out);
   if (m->startup) fprintf(out, "  (a start-up of %s is left out)\n", TIME(m->startup));

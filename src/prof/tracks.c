@@ -73,8 +73,12 @@ Track *tracks_place(Tracks *t, const Item *i, int64_t *end) {
 const char *track_group_name(const Items *t, const TrackGroup *g, char *text, size_t size) {
   const ProcessInfo *p = items_process(t, g->process);
   const char *command = p ? trace_text(t->reader, p->name) : "";
-  if (!g->gpu) snprintf(text, size, "%.*s", (int)size - 1, *command ? command : "process");
-  else {
+  if (!g->gpu) { /* "python3 train.py ...": without folders of the program, and not all of its arguments */
+    const char *space = strchr(command, ' '), *name = command;
+    for (const char *p = command; *p && p != space; p++)
+      if (*p == '/' && p[1] && p + 1 != space) name = p + 1;
+    snprintf(text, size, strlen(name) > 90 ? "%.88s ..." : "%s", *name ? name : "process");
+  } else {
     const DeviceInfo *d = items_device(t, g->process, g->device);
     int n = snprintf(text, size, "GPU %u%s%s", g->device, d ? " " : "", d ? trace_text(t->reader, d->name) : "");
     if (t->processes.n > 1 && n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, ", process %u", g->process);

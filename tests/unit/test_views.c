@@ -601,8 +601,8 @@ static void advice_names_the_print_in_the_training_loop(void **state) {
   char *text = show(&m, view_advice, NULL);
   /* From 0 to 9818: 200 kernels of 2 us and 10 copies of 2 us are 420 us; of each step 6 us to the first kernel, 19 times 38, and 48 to the copy. */
   expect(text, "What bounds this run: overhead (96% of 9.818ms)\n");
-  expect(text, "    2.0%  compute           100 kernels that compute");
-  expect(text, "    2.0%  memory bandwidth  100 kernels that move memory");
+  expect(text, "    2.0%  compute: 100 kernels that compute (matrix products, convolutions, attention)\n");
+  expect(text, "    2.0%  memory bandwidth: 100 kernels that move memory, copies on the GPU, fills\n");
   expect(text, "The CPU stood still for the GPU: cudaStreamSynchronize after cudaMemcpyAsync, 10 times, 100.000us in all\n");
   expect(text, "in range \"step\"\n");
   expect(text, "cudaMemcpyAsync copied device to host (4 B at most): a number read back, as print(tensor), tensor.item() or float(tensor) do\n");
@@ -655,7 +655,7 @@ static void advice_on_input_copies(void **state) {
   expect(text, "10 copies had host memory that is not page-locked: 28.6 MiB in 3.000ms\n");
   expect(text, "The CPU stood still for the GPU: cudaMemcpy, 10 times, 3.050ms in all\n");
   expect(text, "it copied host to device (2.9 MiB at most)\n");
-  expect(text, "    0.8%  overhead          no work for the GPU: 20 gaps; 10 launches, 40.000us in the launching calls\n");
+  expect(text, "    0.8%  overhead: no work for the GPU: 20 gaps; 10 launches, 40.000us in the launching calls\n");
   expect_no(text, "One kernel"); /* of one */
   free(text);
   done(&m);
