@@ -78,6 +78,7 @@ typedef struct GpuOptions {
   const char *dump_after;  /* a pass's name, or "all"; the text goes to dump */
   Buf *dump;
   bool verify;
+  bool frugal;               /* lower as where registers are short, for tests */
 } GpuOptions;
 typedef struct GpuPass { const char *name; void (*tile)(Func *f, const GpuOptions *o); void (*lane)(LaneFunc *f, const GpuOptions *o); } GpuPass;
 extern const GpuPass gpu_passes[]; /* tile passes, then lowering (both NULL), then lane passes; ends with name NULL */

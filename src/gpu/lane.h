@@ -216,11 +216,13 @@ void lane_walk(LaneBlock *block, void (*fn)(LaneOp *op, void *arg), void *arg); 
 LaneValue *lane_fold(LaneBuilder *b, const LaneOp *proto, int n, LaneValue *const *in); /* NULL: nothing simpler */
 LaneValue *lane_fold_bytes(LaneBuilder *b, LaneValue *const in[3]); /* of a prmt: lane_bytes.c */
 
-/* ---- lane_print.c, lane_parse.c, lane_verify.c, lane_dce.c, lane_carry.c, lane_wide.c -------------------------------------------------------------------------------- */
+/* ---- lane_print.c, lane_parse.c, lane_verify.c, lane_dce.c, lane_pressure.c, lane_again.c, lane_carry.c, lane_wide.c -------------------------------------------------------------------------------- */
 void lane_print(Buf *out, const LaneFunc *f, bool spans);
 LaneFunc *lane_parse(Context *cx, const Source *text);
 void lane_verify(LaneFunc *f, const char *after); /* types, dominance, converged operations outside divergent control; fails */
 void lane_dce(LaneFunc *f);
+int lane_pressure(const LaneFunc *f); /* registers of 32 bits that a thread needs at once, about */
+void lane_again(LaneFunc *f); /* cheap values are computed again where they are used, for fewer registers */
 void lane_carry(LaneFunc *f); /* loops carry words, not their parts */
 void lane_wide(LaneFunc *f);  /* both halves of a product at once */
 

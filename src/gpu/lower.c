@@ -134,13 +134,21 @@ static const LowerFn table[OP_COUNT] = {
 
 static bool is_end(const Op *op) { return op_info[op->code].effect == EFFECT_END; }
 
+void lower_op(Lower *l, Op *op) {
+  const Span *outer = l->b.span;
+  if (op->span) l->b.span = op->span;
+  if (!table[op->code])
+    fail(l->cx, op->span ? *op->span : (Span){0}, "the CUDA device does not support `%s` yet", op_info[op->code].name);
+  table[op->code](l, op);
+  l->b.span = outer;
+}
+
 void lower_block(Lower *l, Block *block) {
   const Span *outer = l->b.span;
+  lower_plan_later(l, block);
   for (Op *op = block->first; op && !is_end(op); op = op->next) {
     if (op->span) l->b.span = op->span;
-    if (!table[op->code])
-      fail(l->cx, op->span ? *op->span : (Span){0}, "the CUDA device does not support `%s` yet", op_info[op->code].name);
-    table[op->code](l, op);
+    if (!lower_is_later(l, op)) lower_op(l, op);
   }
   l->b.span = outer;
 }
@@ -209,20 +217,27 @@ static void place_program(Lower *l) {
   }
 }
 
-static void mark_used(Op *op, void *arg) {
-  for (int i = 0; i < op->in_count; i++) ((bool *)arg)[op->in[i]->id] = true;
+typedef struct Found { int *uses; bool dot; } Found;
+
+static void count_uses(Op *op, void *arg) {
+  Found *found = arg;
+  for (int i = 0; i < op->in_count; i++) found->uses[op->in[i]->id]++;
+  if (op->code == OP_DOT) found->dot = true;
 }
 
-LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
-  Lower l = {.cx = f->cx, .f = f, .target = o->target};
+static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, bool *has_dot) {
+  Lower l = {.cx = f->cx, .f = f, .target = o->target, .frugal = frugal};
   l.out = lane_func_create(f->cx, f->name);
   l.out->num_warps = f->num_warps;
   l.out->uses_list = o->list;
   l.out->inside = f->inside;
   tile_walk(f->body, find_diag, &l.out->uses_diag);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
-  l.used = NEW_N(f->cx->arena, bool, f->value_count + 1);
-  tile_walk(f->body, mark_used, l.used);
+  l.uses = NEW_N(f->cx->arena, int, f->value_count + 1);
+  l.later = lower_later_create(&l, f->value_count + 1);
+  Found found = {l.uses, false};
+  tile_walk(f->body, count_uses, &found);
+  *has_dot = found.dot;
   add_params(&l, o);
   l.b = lane_builder(l.out);
   LaneBuilder *b = &l.b;
@@ -234,4 +249,29 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
   lower_block(&l, f->body);
   lower_records_close(&l);
   return l.out;
+}
+
+/* Registers that a thread may have when one block runs on a multiprocessor. */
+static int most_registers(const Func *f) {
+  int most = 65536 / (32 * f->num_warps);
+  return most < 255 ? most : 255;
+}
+
+/* Products whose tiles take more registers than there are, less a few that the assembler wants, are lowered again, with fewer tiles in registers at
+ * a time, and if that is not enough, fewer addresses. */
+LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
+  bool has_dot;
+  int most = most_registers(f);
+  LaneFunc *usual = lower_func(f, o, false, &has_dot);
+  if (!has_dot && !o->frugal) return usual;
+  lane_dce(usual);
+  int needed = lane_pressure(usual);
+  if (needed <= most * 15 / 16 && !o->frugal) return usual;
+  LaneFunc *frugal = lower_func(f, o, true, &has_dot);
+  lane_dce(frugal);
+  if (lane_pressure(frugal) > most || o->frugal) {
+    lane_again(frugal);
+    lane_dce(frugal);
+  }
+  return lane_pressure(frugal) <= needed || o->frugal ? frugal : usual;
 }

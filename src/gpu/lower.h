@@ -11,6 +11,7 @@
 #include "layout/layout.h"
 
 typedef struct LowerPlaced LowerPlaced;
+typedef struct LowerLater LowerLater;
 typedef struct Lower {
   Context *cx;
   Func *f;
@@ -21,10 +22,14 @@ typedef struct Lower {
   LaneValue *program[3], *programs[3];
   LaneValue *diag, *list, *inside; /* hidden parameters, or NULL */
   LaneValue ***values;             /* by Value.id */
-  bool *used;                      /* by Value.id: some operation takes it */
+  int *uses;                       /* by Value.id: how many operands of operations it is */
+  LowerLater *later;               /* by Value.id: what is lowered at a product instead of where it stands (lower_later.c) */
+  bool frugal;                     /* registers are short */
   LowerPlaced *placed;             /* operands of products in shared memory, for as long as a loop runs (lower_dot.c) */
   int64_t placed_bytes;
   LowerPlaced *last_placed[2];     /* those of the last product */
+  LowerPlaced *standing;           /* what was written for earlier loops, or kept for later products */
+  int64_t standing_bytes;          /* of the latter */
   struct LowerOrder *order;        /* of accesses to global memory (lower_order.c) */
   int divergent;                   /* depth of bodies on scalars: there threads go their own ways */
 } Lower;
@@ -35,6 +40,7 @@ void lower_set(Lower *l, const Value *v, LaneValue **regs); /* the array must li
 int lower_count(const Value *v);                            /* 1 for scalars */
 LaneValue **lower_array(Lower *l, int n);
 void lower_block(Lower *l, Block *block);                   /* its operations but the one that ends it (yield, condition) */
+void lower_op(Lower *l, Op *op);
 Op *lower_body(Lower *l, Block *block);                     /* likewise, and returns that one */
 /* A body on scalars (reduce, scan, map) with these values for its arguments; out gets what it yields. May be called again and again. */
 void lower_inline(Lower *l, Block *body, LaneValue *const *args, LaneValue **out);
@@ -65,6 +71,14 @@ void lower_map(Lower *l, Op *op);          /* lower_scan.c */
 void lower_sort(Lower *l, Op *op);         /* lower_sort.c */
 void lower_gather(Lower *l, Op *op);       /* lower_gather.c: gather, histogram */
 void lower_dot(Lower *l, Op *op);          /* lower_dot.c */
+/* lower_later.c: what of a block waits for its products; then, from lower_dot, where operand k of the product is about to be written, and behind
+ * both writes. */
+void lower_plan_later(Lower *l, const Block *block);
+LowerLater *lower_later_create(Lower *l, int values);
+int lower_product_uses(const Op *from, const Value *v); /* of v as an operand of products in the block of `from`, there and behind */
+bool lower_is_later(const Lower *l, const Op *op);
+void lower_operand_now(Lower *l, const Op *dot, int k);
+void lower_next_now(Lower *l, const Op *dot);
 void lower_dots_before(Lower *l, Op *loop); /* writes what the products in a loop take from outside; the caller takes it back behind the loop */
 void lower_debug(Lower *l, Op *op);        /* lower_debug.c: print, assert, barrier, assume */
 void lower_asm(Lower *l, Op *op);          /* lower_debug.c */

@@ -199,7 +199,7 @@ static Atomic describe(Lower *l, const Op *op) {
   Atomic a = {.op = op, .type = op->in[1]->type, .rmw = rmw ? (RmwKind)op->attr[0] : RMW_XCHG};
   a.sem = (MemSem)op->attr[rmw ? 1 : 0];
   a.scope = (MemScope)op->attr[rmw ? 2 : 1];
-  a.used = l->used[op->out[0]->id];
+  a.used = l->uses[op->out[0]->id] > 0;
   if (a.type->rank) a.sem = SEM_RELAXED;
   else if (!a.used) a.sem = a.sem == SEM_ACQ_REL || a.sem == SEM_RELEASE ? SEM_RELEASE : SEM_RELAXED;
   return a;

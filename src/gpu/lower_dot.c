@@ -15,8 +15,9 @@
  *
  * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
  *
- * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes no registers in it; one that
- * two products share, one after the other, is written once, too.
+ * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes no registers in it; another
+ * loop behind finds it there. One that two products share, one after the other, is written once, too, and where registers are short
+ * (Lower.frugal) also one that a later product of the block takes.
  */
 #include "gpu/lower_move.h"
 
@@ -325,6 +326,7 @@ struct LowerPlaced {
   const Value *value;
   Place place;
   struct LowerPlaced *next;
+  const Block *block; /* in which it was written: it can be found there, behind, and in blocks inside */
 };
 
 static const LowerPlaced *placed(const Lower *l, const Op *dot, int k) {
@@ -353,6 +355,21 @@ static const LowerPlaced *just_placed(const Lower *l, const Op *op, const Value 
   return NULL;
 }
 
+/* What still stands from before. */
+static const LowerPlaced *left_standing(const Lower *l, const Block *block, const Value *v, LaneKind kind, const F2Map *map) {
+  for (const LowerPlaced *p = l->standing; p; p = p->next)
+    for (const Block *b = block; b && is_alike(p, v, kind, map); b = b->parent ? b->parent->block : NULL)
+      if (b == p->block) return p;
+  return NULL;
+}
+
+static void leave_standing(Lower *l, const LowerPlaced *p) {
+  LowerPlaced *copy = NEW(l->cx->arena, LowerPlaced);
+  *copy = *p;
+  copy->next = l->standing;
+  l->standing = copy;
+}
+
 static bool stands_in(const Value *v, const Op *loop) {
   for (const Block *b = value_block(v); b; b = b->parent ? b->parent->block : NULL)
     if (b->parent == loop) return true;
@@ -377,15 +394,17 @@ static void place_before(Op *op, void *arg) {
     Operand o = {0};
     F2Map map = describe(&d, &o, k == 0, v, op->out[0]->layout);
     const LowerPlaced *same = placed_alike(l, v, d.kind, &map);
+    if (!same) same = left_standing(l, before->loop->block, v, d.kind, &map);
     int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
     if (!same && l->placed_bytes + bytes > l->target->shared_bytes / 3) continue;
     LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
-    *p = (LowerPlaced){op, k, v, {0}, l->placed};
+    *p = (LowerPlaced){op, k, v, {0}, l->placed, before->loop->block};
     if (same) p->place = same->place;
     else {
       p->place = lower_place(l, k ? "dot b" : "dot a", d.kind, &map, 0);
       lower_place_write(l, &p->place, operand_registers(l, op, k), v->layout, 0);
       l->placed_bytes += bytes;
+      leave_standing(l, p);
       before->any = true;
     }
     l->placed = p;
@@ -402,20 +421,20 @@ void lower_dots_before(Lower *l, Op *loop) {
 
 /* ---- the operation ---- */
 
-/* The operand's registers, or NULL when it stands in shared memory already. */
-static LaneValue **prepare(Lower *l, Dot *d, Operand *o, const Op *op, int k) {
+/* False when the operand stands in shared memory already. */
+static bool prepare(Lower *l, Dot *d, Operand *o, const Op *op, int k) {
   const Value *v = op->in[k];
   const Layout *layout = op->out[0]->layout;
   F2Map map = describe(d, o, k == 0, v, layout);
   const LowerPlaced *there = placed(l, op, k);
   if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, op, v, d->kind, &map);
+  if (!there && d->chunk_bits == d->shape.k) there = left_standing(l, op->block, v, d->kind, &map);
   int shift = lower_kind_shift(d->kind);
-  LaneValue **regs = there ? NULL : operand_registers(l, op, k);
   o->place = there ? there->place : lower_place(l, k ? "dot b" : "dot a", d->kind, &map, d->shape.k - d->chunk_bits);
   find_lines(l, &d->shape, o, layout);
   o->vector = !o->along ? lines_across(o) : 16 >> shift < d->step ? 16 >> shift : d->step;
   o->at = lower_array(l, o->count * d->step);
-  return regs;
+  return !there;
 }
 
 static void remember(Lower *l, const Dot *d, const Op *op) {
@@ -423,8 +442,12 @@ static void remember(Lower *l, const Dot *d, const Op *op) {
     l->last_placed[k] = NULL;
     if (d->chunk_bits < d->shape.k) continue;
     LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
-    *p = (LowerPlaced){op, k, op->in[k], k ? d->x.place : d->a.place, NULL};
+    *p = (LowerPlaced){op, k, op->in[k], k ? d->x.place : d->a.place, NULL, op->block};
     l->last_placed[k] = p;
+    int64_t bytes = type_numel(op->in[k]->type) << lower_kind_shift(d->kind);
+    if (!l->frugal || lower_product_uses(op->next, op->in[k]) == 0 || l->standing_bytes + bytes > l->target->shared_bytes / 3) continue;
+    l->standing_bytes += bytes;
+    leave_standing(l, p);
   }
 }
 
@@ -433,15 +456,23 @@ void lower_dot(Lower *l, Op *op) {
   const Layout *layout = out->layout;
   Dtype sum = sum_dtype(out->type->dtype);
   Dot d = dot_make(l, op);
-  LaneValue **ra = prepare(l, &d, &d.a, op, 0), **rx = prepare(l, &d, &d.x, op, 1);
+  Operand *operands[] = {&d.a, &d.x};
+  bool wanted[2];
+  LaneValue **regs[2];
+  for (int k = 0; k < 2; k++) wanted[k] = prepare(l, &d, operands[k], op, k);
   remember(l, &d, op);
   LaneValue **rc = lower_convert_kind(l, lower_get(l, c), lane_kind_of(c->type), c->layout, layout);
   d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, layout, sum), sizeof(LaneValue *) * (size_t)d.n);
   for (int part = 0; part < 1 << (d.shape.k - d.chunk_bits); part++) {
     if (part) lane_barrier(&l->b, false);
-    if (ra) lower_place_write(l, &d.a.place, ra, op->in[0]->layout, part);
-    if (rx) lower_place_write(l, &d.x.place, rx, op->in[1]->layout, part);
-    if (ra || rx) lane_barrier(&l->b, false);
+    for (int k = 0; k < 2; k++) {
+      if (l->frugal && k && wanted[0]) lane_barrier(&l->b, true); /* or the assembler begins with the loads of both */
+      if (!part && wanted[k]) lower_operand_now(l, op, k);
+      if (!part && wanted[k]) regs[k] = operand_registers(l, op, k);
+      if (wanted[k]) lower_place_write(l, &operands[k]->place, regs[k], op->in[k]->layout, part);
+    }
+    if (wanted[0] || wanted[1]) lane_barrier(&l->b, false);
+    if (part == (1 << (d.shape.k - d.chunk_bits)) - 1) lower_next_now(l, op);
     take_chunk(l, &d);
   }
   lower_set(l, out, as_dtype(l, op, d.acc, type_with_dtype(l->cx, out->type, sum), layout, out->type->dtype));

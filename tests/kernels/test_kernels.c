@@ -450,9 +450,10 @@ static void test_cumsum(void **s) { (void)s; on_every_device(cumsum_on); }
 
 static void matmul_on(const char *device) {
   static const nereid_dtype types[] = {NEREID_F32, NEREID_F16, NEREID_BF16};
-  for (int variant = 0; variant < 6; variant++) {
+  for (int variant = 0; variant < 8; variant++) {
     nereid_dtype t = types[variant % 3];
-    bool fused = variant >= 3, transposed = variant & 1;
+    bool fused = variant >= 3, transposed = variant & 1, large = variant >= 6; /* more than a thread's registers */
+    int64_t block_m = large ? 64 : 32, block_n = large ? 64 : 16;
     int64_t M = 70, N = 51, K = 90;
     Tensor a = tensor_random(t, M * K, 21), b = tensor_random(t, K * N, 22), bias = tensor_random(t, N, 23), out = tensor_full(t, M * N, 0);
     int64_t bk = transposed ? 1 : N, bn = transposed ? K : 1;
@@ -471,8 +472,9 @@ static void matmul_on(const char *device) {
     arg_tensor(&c, &a), arg_tensor(&c, &b);
     if (fused) arg_tensor(&c, &bias);
     arg_tensor(&c, &out), arg_int(&c, M), arg_int(&c, N), arg_int(&c, K), arg_int(&c, K), arg_int(&c, 1), arg_int(&c, bk), arg_int(&c, bn), arg_int(&c, N), arg_int(&c, 1);
-    arg_const(&c, "BLOCK_M", 32), arg_const(&c, "BLOCK_N", 16), arg_const(&c, "BLOCK_K", 32), arg_const(&c, "GROUP_M", 2);
-    launch(device, "matmul.py", fused ? "matmul_bias_relu" : "matmul", &c, cdiv(M, 32) * cdiv(N, 16), 1);
+    arg_const(&c, "BLOCK_M", block_m), arg_const(&c, "BLOCK_N", block_n), arg_const(&c, "BLOCK_K", 32), arg_const(&c, "GROUP_M", 2);
+    if (large) c.options.num_warps = 1;
+    launch(device, "matmul.py", fused ? "matmul_bias_relu" : "matmul", &c, cdiv(M, block_m) * cdiv(N, block_n), 1);
     check_close("matmul", &out, w.want, w.bound, M * N);
     done(&w), tensor_free(&a), tensor_free(&b), tensor_free(&bias), tensor_free(&out);
   }
@@ -524,7 +526,8 @@ static void attention_reference(const double *q, const double *k, const double *
 }
 
 static void attention_on(const char *device) {
-  for (int causal = 0; causal < 2; causal++) {
+  for (int variant = 0; variant < 3; variant++) {
+    bool causal = variant & 1, large = variant == 2; /* more than a thread's registers */
     double scale = 0.17;
     Tensor q = tensor_random(NEREID_F32, SIZE, 24), k = tensor_random(NEREID_F32, SIZE, 25), v = tensor_random(NEREID_F32, SIZE, 26), grad = tensor_random(NEREID_F32, SIZE, 27);
     Tensor out = tensor_full(NEREID_F32, SIZE, 0), lse = tensor_full(NEREID_F32, HEADS * LENGTH, 0), delta = tensor_full(NEREID_F32, HEADS * LENGTH, 0);
@@ -533,8 +536,10 @@ static void attention_on(const char *device) {
     attention_reference(q.values, k.values, v.values, grad.values, causal, scale, &w[0], &w[1], &w[2], &w[3]);
     Call f = {0};
     arg_tensor(&f, &q), arg_tensor(&f, &k), arg_tensor(&f, &v), arg_tensor(&f, &out), arg_tensor(&f, &lse), arg_int(&f, LENGTH), arg_float(&f, scale);
-    arg_const(&f, "D", DIM), arg_const(&f, "BLOCK_M", 32), arg_const(&f, "BLOCK_N", 16), arg_const(&f, "CAUSAL", causal);
-    launch(device, "attention.py", "attention", &f, cdiv(LENGTH, 32), HEADS);
+    int64_t rows = large ? 64 : 32, columns = large ? 64 : 16, block = large ? 64 : 16;
+    arg_const(&f, "D", DIM), arg_const(&f, "BLOCK_M", rows), arg_const(&f, "BLOCK_N", columns), arg_const(&f, "CAUSAL", causal);
+    if (large) f.options.num_warps = 1;
+    launch(device, "attention.py", "attention", &f, cdiv(LENGTH, rows), HEADS);
     check_close("attention", &out, w[0].want, w[0].bound, SIZE);
     Call t = {0};
     arg_tensor(&t, &out), arg_tensor(&t, &grad), arg_tensor(&t, &delta), arg_int(&t, LENGTH), arg_const(&t, "D", DIM), arg_const(&t, "BLOCK_M", 32);
@@ -544,8 +549,9 @@ static void attention_on(const char *device) {
       arg_tensor(&b, &q), arg_tensor(&b, &k), arg_tensor(&b, &v), arg_tensor(&b, &grad), arg_tensor(&b, &lse), arg_tensor(&b, &delta);
       if (which) arg_tensor(&b, &dq);
       else arg_tensor(&b, &dk), arg_tensor(&b, &dv);
-      arg_int(&b, LENGTH), arg_float(&b, scale), arg_const(&b, "D", DIM), arg_const(&b, "BLOCK_M", 16), arg_const(&b, "BLOCK_N", 16), arg_const(&b, "CAUSAL", causal);
-      launch(device, "attention.py", which ? "attention_backward_q" : "attention_backward_kv", &b, cdiv(LENGTH, 16), HEADS);
+      arg_int(&b, LENGTH), arg_float(&b, scale), arg_const(&b, "D", DIM), arg_const(&b, "BLOCK_M", block), arg_const(&b, "BLOCK_N", block), arg_const(&b, "CAUSAL", causal);
+      if (large) b.options.num_warps = 1;
+      launch(device, "attention.py", which ? "attention_backward_q" : "attention_backward_kv", &b, cdiv(LENGTH, block), HEADS);
     }
     check_close("dq", &dq, w[1].want, w[1].bound, SIZE);
     check_close("dk", &dk, w[2].want, w[2].bound, SIZE);

@@ -210,7 +210,7 @@ static void compare(const Kernel *k, const char *ir, int layouts, char **expecte
   LaneFunc *volatile lane = NULL;
   GpuTarget target = *gpu_target_find("sm_90a");
   if (k->shared_bytes) target.shared_bytes = k->shared_bytes;
-  GpuOptions o = {.target = &target, .verify = true};
+  GpuOptions o = {.target = &target, .verify = true, .frugal = layouts % 2};
   if (context_try(cx)) {
     Func *f = tile_parse(cx, source_from_text(cx, "k.ir", ir, strlen(ir)));
     f->num_warps = k->num_warps;
