@@ -177,9 +177,19 @@ static void to_f8(Lower *l, Dtype t, bool towards_zero, int n, LaneValue *const 
 
 /* ---- numbers through f32 ---- */
 
+/* Whether x is an integer of so few bits that f32 holds it. */
+static bool is_small(const LaneValue *x) {
+  const LaneOp *op = x->def;
+  uint64_t bits;
+  if (!op) return false;
+  if (op->code == LANE_AND && op->kind == LK_B32) return (lane_is_const(op->in[0], &bits) || lane_is_const(op->in[1], &bits)) && bits < 1u << 24;
+  return op->code == LANE_BFE && op->bits <= 24;
+}
+
 /* An f32 that lies where x lies, rounded to odd; k: F64 S32 U32 S64 U64. */
 static LaneValue *to_odd_f32(Lower *l, LaneKind k, LaneValue *x) {
   LaneBuilder *b = &l->b;
+  if (k != LK_F64 && is_small(x)) return lane_cvt(b, k, LK_F32, ROUND_DEFAULT, x);
   LaneValue *f = lane_cvt(b, k, LK_F32, ROUND_RZ, x), *lost;
   if (k == LK_F64) lost = lane_setp(b, CMP_NE, LK_F64, lane_cvt(b, LK_F32, LK_F64, ROUND_DEFAULT, f), x);
   else lost = lane_setp(b, CMP_NE, k, lane_cvt(b, LK_F32, k, ROUND_RZ, f), x);
