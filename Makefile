@@ -13,7 +13,7 @@ LIB_OBJ  = $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 # Text files that the library carries inside: each becomes $(BUILD)/gen/NAME.inc, a C string literal.
 SUPPORT  = $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
-EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(BUILD)/gen/roofline.py.inc $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc $(SUPPORT)
+EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(BUILD)/gen/roofline.py.inc $(BUILD)/gen/triton_helper.py.inc $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc $(SUPPORT)
 
 .PHONY: all lib unit test gpu-tests demo bench clean help shared examples install uninstall
 all: $(BUILD)/nereid $(BUILD)/libnereid.a shared $(BUILD)/lib/libnereid-prof.so
@@ -37,9 +37,11 @@ $(BUILD)/gen/prelude.py.inc: src/front/prelude.py
 	$(embed)
 $(BUILD)/gen/mathfn.h.inc: src/base/mathfn.h
 	$(embed)
-$(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc: $(BUILD)/gen/%.inc: src/prof/%
-	$(embed)
 $(BUILD)/gen/roofline.py.inc: kernels/roofline.py
+	$(embed)
+$(BUILD)/gen/triton_helper.py.inc: src/cli/triton_helper.py
+	$(embed)
+$(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc: $(BUILD)/gen/%.inc: src/prof/%
 	$(embed)
 $(SUPPORT): $(BUILD)/gen/%.inc: src/cpu/support/%
 	$(embed)
@@ -66,8 +68,8 @@ FAKE_CUPTI = $(BUILD)/tests/lib/libfake_cupti.so
 $(FAKE_CUPTI): tests/unit/fake_cupti.c tests/unit/fake_cupti.h src/prof/cupti_api.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
-$(BUILD)/tests/unit/test_cupti $(BUILD)/tests/unit/test_inject: $(FAKE_CUPTI) tests/unit/fake_cupti.h
-$(BUILD)/tests/unit/test_cupti $(BUILD)/tests/unit/test_inject: ALL_CFLAGS += -DFAKE_CUPTI='"$(abspath $(FAKE_CUPTI))"'
+$(BUILD)/tests/unit/test_cupti $(BUILD)/tests/unit/test_inject $(BUILD)/tests/unit/test_prof: $(FAKE_CUPTI) tests/unit/fake_cupti.h
+$(BUILD)/tests/unit/test_cupti $(BUILD)/tests/unit/test_inject $(BUILD)/tests/unit/test_prof: ALL_CFLAGS += -DFAKE_CUPTI='"$(abspath $(FAKE_CUPTI))"'
 $(BUILD)/tests/unit/test_inject: $(BUILD)/lib/libnereid-prof.so
 $(BUILD)/tests/unit/test_inject: ALL_CFLAGS += -DPROF_LIBRARY='"$(abspath $(BUILD)/lib/libnereid-prof.so)"'
 # The support text is always compiled so (src/cpu/cc.c): its integers wrap.

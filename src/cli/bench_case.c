@@ -153,14 +153,13 @@ static void drop_foreign_arrays(Launch *l, const Words *own) {
   l->arg_count = n;
 }
 
-static int upload(nereid_device *d, LaunchArg *a) {
+static int upload(nereid_device *d, LaunchArg *a, bool keep) {
   nereid_error *err = NULL;
   if (!a->is_array) return 0;
   if (a->shared) return a->device_pointer = a->shared->device_pointer, 0;
   if (nereid_alloc(d, a->array.bytes, &a->device_pointer, &err)) return report_error(err);
   if (nereid_copy_to_device(d, a->device_pointer, a->array.data, a->array.bytes, &err)) return report_error(err);
-  free(a->array.data);
-  a->array.data = NULL;
+  if (!keep) free(a->array.data), a->array.data = NULL;
   return 0;
 }
 
@@ -191,7 +190,7 @@ static int launch_open(Case *c, int i, nereid_device *d, const Words *words, con
   char *text = NULL;
   if ((status = launch_grid_text(l, extra.grid, &text))) return status;
   l->options.grid = text;
-  for (int k = 0; k < l->arg_count && !status; k++) status = upload(d, &l->args[k]);
+  for (int k = 0; k < l->arg_count && !status; k++) status = upload(d, &l->args[k], c->keep_inputs);
   nereid_arg *all = status ? NULL : launch_arg_list(l);
   if (!all) return status ? status : report_error(NULL);
   c->args[i] = all;

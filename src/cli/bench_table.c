@@ -16,6 +16,20 @@ double row_share(const Row *r) {
   return copy->count && r->copy_bytes ? row_gbs(r) / ((double)r->copy_bytes / copy->median) : 0;
 }
 
+double row_kernel_ns(const Row *r) { return r->result.graph.count ? r->result.graph.median : row_times(r)->median; }
+double row_against_triton(const Row *r) {
+  if (!r->has_triton) return 0;
+  if (r->result.graph.count && r->triton.graph.count) return r->triton.graph.median / r->result.graph.median;
+  const nereid_times *theirs = r->triton.device.count ? &r->triton.device : &r->triton.wall;
+  return theirs->count ? theirs->median / row_times(r)->median : 0;
+}
+static bool is_wrong(const Row *r) { return r->verdict.state == VERDICT_DIFFERS || r->triton_verdict.state == VERDICT_DIFFERS; }
+bool table_is_wrong(const Table *t) {
+  for (int i = 0; i < t->n; i++)
+    if (is_wrong(&t->rows[i])) return true;
+  return false;
+}
+
 /* ---- the table ---- */
 
 /* 123 ns -> "123 ns", 45678 ns -> "45.7 us": three digits. */
@@ -48,20 +62,47 @@ static void print_remarks(const Table *t) {
   }
 }
 
+/* What was compared with what, in a line for all that agree, and one for each that does not. */
+static void print_checks(const Table *t) {
+  int agree = 0, most = 0;
+  double worst = 0;
+  const char *with = NULL;
+  for (int i = 0; i < t->n; i++) {
+    const Row *r = &t->rows[i];
+    if (r->verdict.state == VERDICT_NONE) continue;
+    if (r->verdict.state == VERDICT_AGREES) agree++, worst = fmax(worst, r->verdict.worst);
+    with = r->checked_with, most++;
+  }
+  if (with && agree == most) printf("results: all agree with %s's (largest difference %.2g)\n", with, worst);
+  else if (with) printf("results: %d of %d agree with %s's\n", agree, most, with);
+  for (int i = 0; i < t->n; i++) {
+    const Row *r = &t->rows[i];
+    const char *at = *r->size ? " " : "";
+    if (r->verdict.state == VERDICT_DIFFERS) printf("WRONG %s%s%s: %s\n", r->label, at, r->size, r->verdict.text);
+    if (r->triton_verdict.state == VERDICT_DIFFERS) printf("WRONG %s%s%s: Triton's %s\n", r->label, at, r->size, r->triton_verdict.text);
+    if (r->triton_why) printf("no Triton for %s%s%s: %s\n", r->label, at, r->size, r->triton_why);
+  }
+  if (t->triton) printf("%s; vs Triton: its time by ours, above 1 when ours is faster, of both in graphs where ours is\n", t->triton);
+}
+
 void table_print(const Table *t) {
   int name = 6, size = 0;
-  bool several = false, against = t->compared, host = false, queued = false;
+  bool several = false, against = t->compared, host = false, queued = false, graph = false, bounded = false, triton = t->triton != NULL;
   for (int i = 0; i < t->n; i++) {
     const Row *r = &t->rows[i];
     if ((int)strlen(r->label) > name) name = (int)strlen(r->label);
     if ((int)strlen(r->size) > size) size = (int)strlen(r->size);
     several |= r->case_index > 0, host |= r->result.launch.count > 0, queued |= r->result.queued > 0;
+    graph |= r->result.graph.count > 0, bounded |= r->bounded;
   }
   if (t->title) printf("%s\n", t->title);
   printf("%-*s", name, "kernel");
   if (size) printf("  %-*s", size, "size");
   printf("  %9s  %21s  %9s  %9s  %9s  %7s", "time", "10% .. 90%", "GB/s", "TFLOP/s", "flop/byte", "of copy");
+  if (bounded) printf("  %-15s", "ceiling");
   if (several) printf("  %6s", "speed");
+  if (graph) printf("  %9s", "graph");
+  if (triton) printf("  %9s  %9s", "Triton", "vs Triton");
   if (host) printf("  %9s", "wall");
   if (host) printf("  %9s", "launch");
   if (queued) printf("  %9s", "queued");
@@ -80,7 +121,18 @@ void table_print(const Table *t) {
     printf("%-*s", name, r->label);
     if (size) printf("  %-*s", size, r->size);
     printf("  %9s  %21s  %9s  %9s  %9s  %7s", time, spread, gbs, tflops, intensity, share);
+    if (bounded) {
+      char ceiling[48] = "-";
+      if (r->bounded) snprintf(ceiling, sizeof ceiling, "%s %.0f%%", r->bound.name, 100 * r->bound.share);
+      printf("  %-15s", ceiling);
+    }
     if (several) printf("  %5.2fx", row_times(first_of_size(t, r))->median / x->median);
+    if (graph) put_time(time, r->result.graph.median), printf("  %9s", r->result.graph.count ? time : "-");
+    if (triton) {
+      const nereid_times *theirs = r->triton.device.count ? &r->triton.device : &r->triton.wall;
+      if (r->has_triton) put_time(time, theirs->median), printf("  %9s  %8.2fx", time, row_against_triton(r));
+      else printf("  %9s  %9s", "-", "-");
+    }
     if (host) put_time(time, r->result.wall.median), printf("  %9s", time);
     if (host) put_time(time, r->result.launch.median), printf("  %9s", time);
     if (queued) put_time(time, r->result.queued), printf("  %9s", r->result.queued > 0 ? time : "-");
@@ -92,7 +144,7 @@ void table_print(const Table *t) {
     } else if (against) {
       printf("  %7s", "new");
     }
-    printf("\n");
+    printf(is_wrong(r) ? "  WRONG\n" : "\n");
   }
   const Row *last = t->n ? &t->rows[t->n - 1] : NULL;
   if (last && last->copy_bytes) {
@@ -100,6 +152,7 @@ void table_print(const Table *t) {
     printf("copy: %.1f GB/s (%.0f MiB read, as much written), measured in turn with the kernels; times are medians of %d trials or more%s\n",
            (double)last->copy_bytes / c->median, (double)last->copy_bytes / 2 / (1 << 20), row_times(last)->count, t->cold ? ", caches emptied before each" : "");
   }
+  print_checks(t);
   print_remarks(t);
   fflush(stdout);
 }
@@ -119,6 +172,19 @@ static void json_row(FILE *out, const Row *r) {
   json_string(out, r->size);
   json_times(out, "device_ns", &r->result.device), json_times(out, "wall_ns", &r->result.wall), json_times(out, "launch_ns", &r->result.launch);
   if (r->result.queued > 0) fprintf(out, ",\"queued_ns\":%.9g", r->result.queued);
+  json_times(out, "graph_ns", &r->result.graph);
+  if (r->has_triton) json_times(out, "triton_ns", r->triton.device.count ? &r->triton.device : &r->triton.wall);
+  if (r->triton.graph.count) fprintf(out, ",\"triton_graph_ns\":%.9g", r->triton.graph.median);
+  if (row_against_triton(r) > 0) fprintf(out, ",\"against_triton\":%.6g", row_against_triton(r));
+  if (r->triton_why) fprintf(out, ",\"no_triton\":"), json_string(out, r->triton_why);
+  for (int i = 0; i < 2; i++) {
+    const Verdict *v = i ? &r->triton_verdict : &r->verdict;
+    if (v->state == VERDICT_NONE) continue;
+    fprintf(out, ",\"%s\":{\"agrees\":%s,\"with\":", i ? "triton_result" : "result", v->state == VERDICT_AGREES ? "true" : "false");
+    json_string(out, i ? "Triton" : r->checked_with);
+    fprintf(out, ",\"largest_difference\":%.6g,\"text\":", isfinite(v->worst) ? v->worst : 1e300), json_string(out, v->text), fprintf(out, "}");
+  }
+  if (r->bounded) fprintf(out, ",\"bound\":\"%s\",\"share_of_ceiling\":%.6g", r->bound.name, r->bound.share);
   if (r->counted) {
     const nereid_cost *c = &r->cost;
     fprintf(out, ",\"flops\":%.17g,\"add\":%lld,\"mul\":%lld,\"fma\":%lld,\"div\":%lld,\"transcendental\":%lld,\"dot\":%lld,\"compare\":%lld,\"integer\":%lld,\"atomic\":%lld", c->flops,
@@ -160,7 +226,7 @@ static void csv_text(FILE *out, const char *s) {
 void table_csv(FILE *out, const Table *t, bool header) {
   if (header)
     fprintf(out, "table,kernel,size,device,trials,median_ns,mean_ns,min_ns,max_ns,deviation_ns,p10_ns,p90_ns,wall_median_ns,launch_median_ns,queued_ns,flops,bytes,"
-                 "requested_bytes,exact,gb_per_s,tflop_per_s,flop_per_byte,share_of_copy\n");
+                 "requested_bytes,exact,gb_per_s,tflop_per_s,flop_per_byte,share_of_copy,graph_ns,bound,share_of_ceiling,agrees,triton_ns,against_triton\n");
   for (int i = 0; i < t->n; i++) {
     const Row *r = &t->rows[i];
     const nereid_times *x = row_times(r);
@@ -170,7 +236,12 @@ void table_csv(FILE *out, const Table *t, bool header) {
     fprintf(out, r->result.queued > 0 ? ",%.9g" : ",", r->result.queued);
     if (r->counted) fprintf(out, ",%.17g,%.17g,%.17g,%d,%.6g,%.6g,%.6g", r->cost.flops, bytes_of(r), (double)r->cost.load_bytes + (double)r->cost.store_bytes, r->cost.exact, row_gbs(r), row_tflops(r), row_intensity(r));
     else fprintf(out, ",,,,,,,");
-    fprintf(out, row_share(r) > 0 ? ",%.6g\n" : ",\n", row_share(r));
+    fprintf(out, row_share(r) > 0 ? ",%.6g" : ",", row_share(r));
+    fprintf(out, r->result.graph.count ? ",%.9g" : ",", r->result.graph.median);
+    fprintf(out, r->bounded ? ",%s,%.6g" : ",,", r->bound.name, r->bound.share);
+    fprintf(out, ",%s", r->verdict.state == VERDICT_NONE ? "" : is_wrong(r) ? "no" : "yes");
+    if (r->has_triton) fprintf(out, ",%.9g,%.6g\n", (r->triton.device.count ? &r->triton.device : &r->triton.wall)->median, row_against_triton(r));
+    else fprintf(out, ",,\n");
   }
 }
 

@@ -1,0 +1,281 @@
+/* bench_triton: Triton beside Nereid, for `nereid bench --triton`.
+ *
+ * python3 runs triton_helper.py, which the command carries as text, in a process of its own; commands and replies are lines of JSON
+ * through pipes, arrays go through files in memory (/dev/shm, else the folder of temporary files) which are removed once they are read.
+ * So both have the same bytes, the same file, grid, constexprs, warps and stages, and are timed in turn: while one runs the other waits.
+ */
+#define _GNU_SOURCE
+#include "bench.h"
+#include "json.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char helper[] =
+#include "triton_helper.py.inc"
+    ;
+
+struct Triton {
+  pid_t pid;
+  FILE *to, *from;
+  char folder[64], version[200];
+  int arrays; /* ids given so far */
+  struct Known { const LaunchArg *owner; int id; } known[MAX_CASES * MAX_LAUNCHES];
+  int known_count;
+};
+
+const char *triton_version(const Triton *t) { return t->version; }
+
+/* ---- the process ---- */
+
+static pid_t start_python(const char *python, const char *device, int *to, int *from) {
+  int in[2], out[2];
+  if (pipe2(in, O_CLOEXEC)) return -1;
+  if (pipe2(out, O_CLOEXEC)) return close(in[0]), close(in[1]), -1;
+  pid_t pid = fork();
+  if (!pid) {
+    dup2(in[0], 0), dup2(out[1], 1);
+    signal(SIGPIPE, SIG_DFL);
+    execlp(python, python, "-u", "-c", helper, device, (char *)NULL);
+    _exit(127);
+  }
+  close(in[0]), close(out[1]);
+  if (pid < 0) close(in[1]), close(out[0]);
+  *to = in[1], *from = out[0];
+  return pid;
+}
+
+/* The reply to the last command: NULL when the process is gone or talks nonsense. */
+static Json *reply(Triton *t) {
+  char *line = NULL;
+  size_t size = 0;
+  const char *why = NULL;
+  Json *j = getline(&line, &size, t->from) > 0 ? json_parse(line, &why) : NULL;
+  free(line);
+  return j;
+}
+
+/* 0: done; -1: it could not, and why says so; 1: the process is gone, said so. *out (may be NULL) is the reply of a 0. */
+static int answer(Triton *t, char why[300], Json **out) {
+  Json *j = fflush(t->to) ? NULL : reply(t);
+  const Json *ok = j ? json_get(j, "ok") : NULL;
+  if (!ok) {
+    json_free(j);
+    progress_clear();
+    return fprintf(stderr, "nereid bench: --triton: python3 has ended\n"), 1;
+  }
+  if (!ok->i) {
+    snprintf(why, 300, "%s", json_get_text(j, "error", "no reason given"));
+    json_free(j);
+    return -1;
+  }
+  if (out) *out = j;
+  else json_free(j);
+  return 0;
+}
+
+int triton_start(Triton **out) {
+  const char *python = getenv("NEREID_PYTHON"), *temporary = getenv("TMPDIR");
+  if (!python || !*python) python = "python3";
+  Triton *t = calloc(1, sizeof *t);
+  if (!t) return report_error(NULL);
+  snprintf(t->folder, sizeof t->folder, "%s/nereid-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : temporary && strlen(temporary) < 40 ? temporary : "/tmp");
+  if (!mkdtemp(t->folder)) {
+    fprintf(stderr, "nereid bench: --triton: no folder can be made for its data: %s: %s\n", t->folder, strerror(errno));
+    return free(t), 1;
+  }
+  int to = -1, from = -1;
+  signal(SIGPIPE, SIG_IGN); /* its end is seen by what it does not reply */
+  t->pid = start_python(python, "0", &to, &from);
+  t->to = t->pid > 0 ? fdopen(to, "w") : NULL, t->from = t->pid > 0 ? fdopen(from, "r") : NULL;
+  Json *j = t->to && t->from ? reply(t) : NULL;
+  const Json *ok = j ? json_get(j, "ok") : NULL;
+  int status = !ok || !ok->i;
+  if (status) {
+    progress_clear();
+    fprintf(stderr, "nereid bench: --triton needs python3 with PyTorch and Triton, and a GPU they see: %s\n  hint: pip install torch triton, or name another Python in NEREID_PYTHON\n",
+            j ? json_get_text(j, "error", "it says nothing") : "it cannot be run");
+    triton_stop(t);
+  } else {
+    snprintf(t->version, sizeof t->version, "%s", json_get_text(j, "text", ""));
+    *out = t;
+  }
+  json_free(j);
+  return status;
+}
+
+void triton_stop(Triton *t) {
+  if (!t) return;
+  if (t->to) fclose(t->to);
+  if (t->from) fclose(t->from);
+  if (t->pid > 0) waitpid(t->pid, NULL, 0);
+  rmdir(t->folder);
+  free(t);
+}
+
+/* ---- arrays ---- */
+
+static const char *triton_type(nereid_dtype t) {
+  return t == NEREID_F8E5 ? "fp8e5" : t == NEREID_F8E4NV ? "fp8e4nv" : nereid_dtype_name(t);
+}
+
+static int id_of(Triton *t, const LaunchArg *owner) { /* 0: not sent yet */
+  for (int i = 0; i < t->known_count; i++)
+    if (t->known[i].owner == owner) return t->known[i].id;
+  return 0;
+}
+
+static int send_array(Triton *t, const LaunchArg *owner, char why[300]) {
+  if (id_of(t, owner)) return 0;
+  if (t->known_count == MAX_CASES * MAX_LAUNCHES) return snprintf(why, 300, "too many arrays"), -1;
+  int id = ++t->arrays;
+  char path[100];
+  snprintf(path, sizeof path, "%s/array%d", t->folder, id);
+  FILE *f = fopen(path, "wb");
+  bool bad = !f || fwrite(owner->array.data, 1, (size_t)owner->array.bytes, f) != (size_t)owner->array.bytes;
+  if (f && fclose(f)) bad = true;
+  int status = bad ? (snprintf(why, 300, "cannot write %s: %s", path, strerror(errno)), -1) : 0;
+  if (!status) {
+    fprintf(t->to, "{\"op\":\"array\",\"id\":%d,\"type\":\"%s\",\"bytes\":%lld,\"path\":\"%s\"}\n", id, triton_type(owner->array.dtype), (long long)owner->array.bytes, path);
+    status = answer(t, why, NULL);
+  }
+  unlink(path);
+  if (!status) t->known[t->known_count++] = (struct Known){owner, id};
+  return status;
+}
+
+/* ---- launches ---- */
+
+static void put_list(FILE *f, const char *name, const int64_t *v, int n) {
+  fprintf(f, ",\"%s\":[", name);
+  for (int i = 0; i < n; i++) fprintf(f, "%s%lld", i ? "," : "", (long long)v[i]);
+  fprintf(f, "]");
+}
+
+static void put_argument(Triton *t, const LaunchArg *a) {
+  FILE *f = t->to;
+  const nereid_arg *v = &a->arg;
+  int id = a->is_array ? id_of(t, a->shared ? a->shared : a) : 0;
+  fprintf(f, "{\"name\":");
+  json_string(f, a->name);
+  if (v->kind == NEREID_ARG_DESCRIPTOR) {
+    int64_t block[5];
+    for (int i = 0; i < v->rank; i++) block[i] = v->block_shape[i];
+    fprintf(f, ",\"kind\":\"descriptor\",\"id\":%d", id);
+    put_list(f, "shape", v->shape, v->rank), put_list(f, "strides", v->strides, v->rank), put_list(f, "block", block, v->rank);
+  } else if (a->is_array) {
+    fprintf(f, ",\"kind\":\"array\",\"id\":%d", id);
+  } else if (v->kind == NEREID_ARG_CONSTEXPR && v->text) {
+    fprintf(f, ",\"kind\":\"python\",\"text\":");
+    json_string(f, v->text);
+  } else if (v->kind == NEREID_ARG_NONE) {
+    fprintf(f, ",\"kind\":\"number\",\"value\":null");
+  } else if (v->kind == NEREID_ARG_BOOL) {
+    fprintf(f, ",\"kind\":\"number\",\"value\":%s", v->i ? "true" : "false");
+  } else if (v->kind == NEREID_ARG_FLOAT) {
+    fprintf(f, ",\"kind\":\"python\",\"text\":\"float('%.17g')\"", v->f);
+  } else if (v->is_unsigned) {
+    fprintf(f, ",\"kind\":\"number\",\"value\":%llu", (unsigned long long)v->i);
+  } else {
+    fprintf(f, ",\"kind\":\"number\",\"value\":%lld", (long long)v->i);
+  }
+  fprintf(f, "}");
+}
+
+static bool is_parameter(const nereid_kernel_info *k, const char *name) {
+  for (int i = 0; i < k->param_count; i++)
+    if (!strcmp(k->params[i].name, name)) return true;
+  return false;
+}
+
+static void put_launch(Triton *t, const Case *c, int i) {
+  const Launch *l = &c->launches[i];
+  FILE *f = t->to;
+  char *path = realpath(l->path, NULL);
+  fprintf(f, "%s{\"file\":", i ? "," : "");
+  json_string(f, path ? path : l->path);
+  fprintf(f, ",\"kernel\":"), json_string(f, l->kernel->name);
+  put_list(f, "grid", c->bench[i].grid, 3);
+  fprintf(f, ",\"options\":{\"num_warps\":%d,\"num_stages\":%d},\"args\":[", l->options.num_warps, l->options.num_stages);
+  for (int k = 0, n = 0; k < l->arg_count; k++) {
+    if (!is_parameter(l->kernel, l->args[k].name)) continue;
+    if (n++) fprintf(f, ",");
+    put_argument(t, &l->args[k]);
+  }
+  fprintf(f, "]}");
+  free(path);
+}
+
+int triton_open(Triton *t, const Case *c, int index, char why[300]) {
+  int status = 0;
+  for (int i = 0; i < c->count && !status; i++)
+    for (int k = 0; k < c->launches[i].arg_count && !status; k++) {
+      const LaunchArg *a = &c->launches[i].args[k];
+      if (a->is_array) status = send_array(t, a->shared ? a->shared : a, why);
+    }
+  if (status) return status;
+  fprintf(t->to, "{\"op\":\"case\",\"case\":%d,\"launches\":[", index);
+  for (int i = 0; i < c->count; i++) put_launch(t, c, i);
+  fprintf(t->to, "]}\n");
+  return answer(t, why, NULL);
+}
+
+typedef struct Fetch { Triton *triton; char *why; int status; } Fetch;
+
+static int fetch_theirs(void *arg, const LaunchArg *owner, void *to) {
+  Fetch *f = arg;
+  char path[100];
+  snprintf(path, sizeof path, "%s/result", f->triton->folder);
+  fprintf(f->triton->to, "{\"op\":\"read\",\"id\":%d,\"path\":\"%s\"}\n", id_of(f->triton, owner), path);
+  f->status = answer(f->triton, f->why, NULL);
+  FILE *in = f->status ? NULL : fopen(path, "rb");
+  if (!f->status && (!in || fread(to, 1, (size_t)owner->array.bytes, in) != (size_t)owner->array.bytes)) f->status = -1, snprintf(f->why, 300, "its results cannot be read from %s", path);
+  if (in) fclose(in);
+  unlink(path);
+  return f->status != 0;
+}
+
+int triton_outputs(Triton *t, const Case *c, int index, Outputs *out, char why[300]) {
+  fprintf(t->to, "{\"op\":\"run\",\"case\":%d}\n", index);
+  int status = answer(t, why, NULL);
+  if (status) return status;
+  Fetch f = {t, why, 0};
+  return case_outputs(c, out, fetch_theirs, &f) && !f.status ? 1 : f.status;
+}
+
+static double number(const Json *j, const char *key) {
+  const Json *v = json_get(j, key);
+  return v && (v->kind == JSON_INT || v->kind == JSON_DOUBLE) ? v->f : 0;
+}
+
+bool triton_trial(void *remote, bool cold, double *device_ns, double *wall_ns) {
+  const TritonCase *c = remote;
+  char why[300];
+  Json *j = NULL;
+  fprintf(c->triton->to, "{\"op\":\"trial\",\"case\":%d,\"cold\":%s}\n", c->index, cold ? "true" : "false");
+  int status = answer(c->triton, why, &j);
+  if (status < 0) progress_clear(), fprintf(stderr, "nereid bench: --triton: %s\n", why);
+  if (!status) *device_ns = number(j, "device"), *wall_ns = number(j, "wall");
+  json_free(j);
+  return !status;
+}
+
+double triton_graph(Triton *t, int index, int times) {
+  char why[300];
+  Json *j = NULL;
+  fprintf(t->to, "{\"op\":\"graph\",\"case\":%d,\"times\":%d}\n", index, times);
+  int status = answer(t, why, &j);
+  double ns = status ? 0 : number(j, "device");
+  json_free(j);
+  return ns;
+}
+
+void triton_clear(Triton *t) {
+  char why[300];
+  fprintf(t->to, "{\"op\":\"clear\"}\n");
+  if (answer(t, why, NULL) == 0) t->known_count = 0;
+}
