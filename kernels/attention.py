@@ -26,20 +26,20 @@ def attention(q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, n, scale, D: tl.constexpr, 
     end = n
     if CAUSAL:
         end = min(n, (tl.program_id(0) + 1) * BLOCK_M)
-    for start in range(0, end, BLOCK_N):
+    for start in range(0, end, BLOCK_N):  # nereid: scope loop
         cols = start + tl.arange(0, BLOCK_N)
-        k = tl.load(k_ptr + head + cols[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)
-        v = tl.load(v_ptr + head + cols[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)
-        s = tl.dot(q, tl.trans(k), input_precision="ieee") * qk_scale
+        k = tl.load(k_ptr + head + cols[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)  # nereid: scope load k
+        v = tl.load(v_ptr + head + cols[:, None] * D + d[None, :], mask=cols[:, None] < n, other=0.0)  # nereid: scope load v
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * qk_scale  # nereid: scope q k
         seen = cols[None, :] < n
         if CAUSAL:
             seen = seen & (cols[None, :] <= rows[:, None])
         s = tl.where(seen, s, -float("inf"))
-        new_max = tl.maximum(row_max, tl.max(s, axis=1))
-        p = tl.exp2(s - new_max[:, None])
+        new_max = tl.maximum(row_max, tl.max(s, axis=1))  # nereid: scope max
+        p = tl.exp2(s - new_max[:, None])  # nereid: scope exp
         grow = tl.exp2(row_max - new_max)
-        row_sum = row_sum * grow + tl.sum(p, axis=1)
-        acc = tl.dot(p.to(v.dtype), v, acc * grow[:, None], input_precision="ieee")
+        row_sum = row_sum * grow + tl.sum(p, axis=1)  # nereid: scope sum
+        acc = tl.dot(p.to(v.dtype), v, acc * grow[:, None], input_precision="ieee")  # nereid: scope p v
         row_max = new_max
     out = acc / row_sum[:, None]
     tl.store(out_ptr + head + rows[:, None] * D + d[None, :], out.to(out_ptr.dtype.element_ty), mask=rows[:, None] < n)

@@ -4,7 +4,7 @@
  *
  * The kernel's regions are recorded in one more launch (nereid_inside_run); here they become a table, and files with the timeline.
  */
-#include "cli.h"
+#include "bench.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@ enum { MAX_BLOCKS = 4096 };
 
 typedef struct Inside {
   const Verb *verb;
-  Launch launch;
-  const char *grid, *device, *trace, *chrome, *html, *title;
+  Plan plan; /* one launch, as bench takes it */
+  const char *device, *trace, *chrome, *html, *title;
   int64_t blocks[MAX_BLOCKS];
   nereid_inside_options options;
   bool json;
@@ -48,12 +48,12 @@ static int regions_option(Inside *p, const char *text) {
   return wrong(p, "--regions", text, "there are marked, auto and both");
 }
 
-static int option(void *arg, int argc, char **argv) {
-  Inside *p = arg;
+/* How many words, 0 for none of ours, -1 for wrong. */
+static int option(Inside *p, int argc, char **argv) {
   const char *o = argv[0];
   if (!strcmp(o, "--inside")) return 1;
   if (!strcmp(o, "--json")) return p->json = true, 1;
-  const char **text = !strcmp(o, "--grid") ? &p->grid : !strcmp(o, "--device") ? &p->device : !strcmp(o, "--trace") ? &p->trace
+  const char **text = !strcmp(o, "--device") ? &p->device : !strcmp(o, "--trace") ? &p->trace
                       : !strcmp(o, "--chrome") ? &p->chrome : !strcmp(o, "--html") ? &p->html : !strcmp(o, "--title") ? &p->title : NULL;
   int *n = !strcmp(o, "--records") ? &p->options.records : !strcmp(o, "--repeat") ? &p->options.trials : NULL;
   bool blocks = !strcmp(o, "--blocks"), regions = !strcmp(o, "--regions");
@@ -68,6 +68,20 @@ static int option(void *arg, int argc, char **argv) {
   if (errno || end == argv[1] || *end || v < (n == &p->options.trials ? 0 : 1) || v > 100000000) return wrong(p, o, argv[1], "give a whole number");
   *n = v ? (int)v : -1; /* --repeat 0: the slowdown is not measured */
   return 2;
+}
+
+static int parse(Inside *p, int argc, char **argv) {
+  Words *words = &p->plan.segments[0].words;
+  p->plan.segment_count = 1;
+  for (int i = 1; i < argc;) {
+    int took = option(p, argc - i, argv + i);
+    if (took < 0) return 2;
+    if (!took && !strcmp(argv[i], "--then")) return usage_error(p->verb, "--inside looks into one launch; leave --then out");
+    if (!took && !words->n && argv[i][0] == '-') return usage_error(p->verb, "unknown option %s; see nereid prof --help", argv[i]);
+    if (!took && !words_add(words, argv[i])) return report_error(NULL);
+    i += took ? took : 1;
+  }
+  return words->n ? 0 : usage_error(p->verb, "which file? usage: nereid prof FILE[:KERNEL] ARG=SPEC ... --grid G --inside");
 }
 
 /* ---- what is printed ---- */
@@ -163,26 +177,13 @@ static int write_files(const Inside *p, const nereid_inside *in) {
 
 /* ---- the run ---- */
 
-static int upload(nereid_device *d, Launch *l) {
-  nereid_error *err = NULL;
-  for (int i = 0; i < l->arg_count; i++) {
-    LaunchArg *a = &l->args[i];
-    if (!a->is_array) continue;
-    if (nereid_alloc(d, a->array.bytes, &a->device_pointer, &err) || nereid_copy_to_device(d, a->device_pointer, a->array.data, a->array.bytes, &err))
-      return report_error(err);
-  }
-  return 0;
-}
-
-static int run_on(Inside *p, nereid_device *d, const int64_t grid[3]) {
-  Launch *l = &p->launch;
-  int status = upload(d, l);
-  nereid_arg *args = status ? NULL : launch_arg_list(l);
-  if (!args) return status ? status : report_error(NULL);
+static int run_on(Inside *p, nereid_device *d, const Case *c) {
+  const Launch *l = &c->launches[0];
+  const nereid_bench_launch *b = &c->bench[0];
+  int status = 0;
   nereid_inside *in = NULL;
   nereid_error *err = NULL;
-  if (nereid_inside_run(d, l->module, l->kernel->name, grid, args, l->arg_count, &l->options, &p->options, &in, &err)) status = report_error(err);
-  free(args);
+  if (nereid_inside_run(d, l->module, l->kernel->name, b->grid, b->args, b->arg_count, &l->options, &p->options, &in, &err)) status = report_error(err);
   if (!status) status = write_files(p, in);
   if (!status) {
     nereid_inside_info info;
@@ -196,22 +197,23 @@ static int run_on(Inside *p, nereid_device *d, const int64_t grid[3]) {
 
 int prof_inside(const Verb *v, int argc, char **argv) {
   Inside *p = calloc(1, sizeof *p);
-  if (!p) return report_error(NULL);
-  p->verb = v;
-  p->device = "cpu";
+  Case *c = calloc(1, sizeof *c);
   nereid_device *d = NULL;
   nereid_error *err = NULL;
-  int64_t grid[3];
-  int status = launch_parse(&p->launch, v, argc, argv, option, p);
-  if (!status) status = launch_make_args(&p->launch);
-  if (!status && !p->grid) status = usage_error(v, "--grid says how many programs to run, as in --grid 'cdiv(n, BLOCK)'");
-  if (!status) status = launch_grid(&p->launch, p->grid, grid);
+  int status = p && c ? 0 : report_error(NULL);
+  if (!status) p->verb = p->plan.verb = v, p->device = "cpu", status = parse(p, argc, argv);
   if (!status && nereid_device_open(p->device, &d, &err)) status = report_error(err);
-  if (!status) status = run_on(p, d, grid);
-  for (int i = 0; d && i < p->launch.arg_count; i++)
-    if (p->launch.args[i].device_pointer) nereid_free(d, p->launch.args[i].device_pointer);
+  char *bytes = d ? format_string("bytes=%lld", (long long)nereid_bench_bytes(d)) : NULL;
+  Words variables = {0};
+  if (!status && (!bytes || !words_add(&variables, bytes))) status = report_error(NULL);
+  if (!status) {
+    status = case_open(c, d, &p->plan, 0, &variables);
+    if (!status) status = run_on(p, d, c);
+    case_close(c, d);
+  }
   nereid_device_close(d);
-  launch_free(&p->launch);
-  free(p);
+  words_free(&variables);
+  if (p) words_free(&p->plan.segments[0].words);
+  free(bytes), free(p), free(c);
   return status;
 }
