@@ -1,7 +1,7 @@
 /* inject: a profiled process from its first instruction to its last. See inject.h.
  *
  * NEREID_PROF_DIR says where traces go (PID.trace; after an exec PID.2.trace), NEREID_PROF_HZ how often a second of CPU time is sampled (0: not),
- * NEREID_PROF_KINDS what of "runtime,driver,memory,nvtx,work" is recorded, NEREID_PROF_RUNNER the process that started the first of them. Without
+ * NEREID_PROF_KINDS what of "runtime,driver,memory,nvtx,work,python" is recorded, NEREID_PROF_RUNNER the process that started the first of them. Without
  * NEREID_PROF_DIR the library does nothing.
  */
 #define _GNU_SOURCE
@@ -111,6 +111,11 @@ static void do_finish(Finish how) {
     return;
   }
   if (is_idle() && !own.is_first) unlink(own.path);
+  if (inject_wants("python")) { /* it was there for us, and what of it was needed is in the trace */
+    char map[64];
+    snprintf(map, sizeof map, "/tmp/perf-%ld.map", (long)own.owner);
+    unlink(map);
+  }
   if (!atomic_load(&own.used_cuda)) note_down("this process did not use CUDA");
   atomic_store(&own.trace, NULL);
   trace_mark_end(w); /* not freed: another thread may be about to write */

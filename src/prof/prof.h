@@ -37,6 +37,7 @@ char *name_legible(const char *name, int width, char *out, size_t size);
 /* ---- symbols.c: from addresses of samples to functions ---- */
 typedef struct Symbols Symbols;
 Symbols *symbols_create(void);
+/* path: of a file; "[vdso]"; or, without a slash in front, of code that was made at run time and lies in no file, its function's name. */
 void symbols_add(Symbols *s, uint32_t process, const char *path, uint64_t base, uint64_t size, uint64_t offset); /* of TRACE_MODULE events */
 /* The function at an address ("name", "python: f (file.py)" from /tmp/perf-PID.map, "[libfoo.so]", "[unknown]"); lives as long as s. */
 const char *symbols_name(Symbols *s, uint32_t process, uint64_t address);

@@ -45,7 +45,7 @@ typedef struct Ring {
   uint64_t words[RING];
 } Ring;
 
-typedef struct Region { uint64_t base, end; } Region;
+typedef struct Region { uint64_t base, end; bool in_file; } Region;
 
 struct Sampler {
   TraceWriter *trace;
@@ -59,6 +59,7 @@ struct Sampler {
   int region_count, region_cap;
   Arena *arena;
   Map *modules;         /* "path@base" that were written */
+  Map *made;            /* addresses of samples that lie in no file */
   int64_t dropped;
   int scans;
 };
@@ -204,14 +205,14 @@ static void scan_threads(Sampler *s) {
 
 /* ---- the address space ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_known(const Sampler *s, uint64_t address) {
+static const Region *region_of(const Sampler *s, uint64_t address) {
   int low = 0, high = s->region_count;
   while (low < high) {
     int middle = (low + high) / 2;
     if (s->regions[middle].end <= address) low = middle + 1;
     else high = middle;
   }
-  return low < s->region_count && s->regions[low].base <= address;
+  return low < s->region_count && s->regions[low].base <= address ? &s->regions[low] : NULL;
 }
 
 static void write_module(Sampler *s, const char *path, uint64_t base, uint64_t end, uint64_t offset) {
@@ -239,12 +240,28 @@ static void scan_modules(Sampler *s) {
       if (!regions) break;
       s->regions = regions, s->region_cap = more;
     }
-    s->regions[s->region_count++] = (Region){base, end};
     line[strcspn(line, "\n")] = 0;
-    if (at && (line[at] == '/' || !strcmp(line + at, "[vdso]"))) write_module(s, line + at, base, end, offset);
+    bool in_file = at && (line[at] == '/' || !strcmp(line + at, "[vdso]"));
+    s->regions[s->region_count++] = (Region){base, end, in_file};
+    if (in_file) write_module(s, line + at, base, end, offset);
   }
   free(line);
   fclose(f);
+}
+
+/* What was made at run time is named by a file that goes with the process (/tmp/perf-PID.map): the names that samples need go into the trace. A return
+ * address is looked up by the byte before it, hence two bytes each. */
+static void write_made(Sampler *s) {
+  Symbols *symbols = map_count(s->made) ? symbols_create() : NULL;
+  for (int i = 0; symbols && i < map_count(s->made); i++) {
+    const void *key;
+    void *unused;
+    map_entry(s->made, i, &key, &unused);
+    uint64_t address = (uint64_t)(uintptr_t)key;
+    const char *name = symbols_name(symbols, (uint32_t)getpid(), address - 1);
+    if (name[0] != '[') write_module(s, name, address - 1, address + 1, 0);
+  }
+  symbols_free(symbols);
 }
 
 /* ---- the helper -------------------------------------------------------------------------------------------------------------------- */
@@ -262,7 +279,9 @@ static void drain(Sampler *s, Ring *r) {
     for (uint32_t i = 0; i < depth; i++) {
       uint64_t address = r->words[(at + 2 + i) % RING];
       e.sample.stack[i] = address;
-      if (!looked && !is_known(s, address)) looked = true, scan_modules(s);
+      const Region *region = region_of(s, address);
+      if (!region && !looked) looked = true, scan_modules(s), region = region_of(s, address);
+      if (region && !region->in_file) map_put(s->made, (const void *)(uintptr_t)address, s);
     }
     trace_event(s->trace, &e);
     at += depth + 2;
@@ -311,7 +330,7 @@ Sampler *sampler_start(TraceWriter *w, int hz, char why[300]) {
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_cond_init(&s->wake, &clock);
   pthread_condattr_destroy(&clock);
-  if (!(s->arena = arena_create(NULL)) || !(s->modules = map_create(s->arena, true))) {
+  if (!(s->arena = arena_create(NULL)) || !(s->modules = map_create(s->arena, true)) || !(s->made = map_create(s->arena, false))) {
     snprintf(why, 300, "out of memory");
     goto failed;
   }
@@ -344,6 +363,7 @@ void sampler_stop(Sampler *s) {
     drain(s, r);
     ring_give(r);
   }
+  write_made(s);
   if (s->dropped) {
     int64_t now = trace_clock();
     trace_event(s->trace, &(TraceEvent){.kind = TRACE_LOST, .name = trace_string(s->trace, "samples that came faster than they were written"), .start = now, .end = now, .lost.count = s->dropped});

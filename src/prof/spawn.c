@@ -93,7 +93,7 @@ int inject_run(const char *library, const char *trace_dir, const InjectOptions *
     all &= asprintf(&more[n++], "NVTX_INJECTION64_PATH=%s", path) > 0;
     all &= asprintf(&more[n++], "NEREID_PROF_DIR=%s", folder) > 0;
     all &= asprintf(&more[n++], "NEREID_PROF_HZ=%d", o->sample_hz) > 0;
-    all &= asprintf(&more[n++], "NEREID_PROF_KINDS=%s%s%s%s%s", o->runtime_api ? "runtime," : "", o->driver_api ? "driver," : "", o->memory ? "memory," : "", o->nvtx ? "nvtx," : "", o->work ? "work," : "") > 0;
+    all &= asprintf(&more[n++], "NEREID_PROF_KINDS=%s%s%s%s%s%s", o->runtime_api ? "runtime," : "", o->driver_api ? "driver," : "", o->memory ? "memory," : "", o->nvtx ? "nvtx," : "", o->work ? "work," : "", o->python ? "python," : "") > 0;
     all &= asprintf(&more[n++], "NEREID_PROF_RUNNER=%ld", (long)getpid()) > 0;
     if (o->python) replaced[7] = "PYTHONPERFSUPPORT", all &= asprintf(&more[n++], "PYTHONPERFSUPPORT=1") > 0;
     if (!all || !(env = environment(replaced, more, n))) snprintf(why, 500, "out of memory");

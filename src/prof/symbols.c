@@ -38,7 +38,7 @@ struct Symbols {
   Arena *arena;
   Map *images; /* path -> Image */
   VEC(Module) modules;
-  int last; /* the module of the last address that was asked for; -1: none */
+  Map *names; /* what was asked for already: process and address -> name */
 };
 
 /* ---- ELF ------------------------------------------------------------------------------------------------------------------------ */
@@ -165,7 +165,7 @@ static void load_perf_map(Symbols *s, Image *m, const char *path) {
 
 Symbols *symbols_create(void) {
   Symbols *s = calloc(1, sizeof *s);
-  if (s && (s->arena = arena_create(NULL)) && (s->images = map_create(s->arena, true))) return s->last = -1, s;
+  if (s && (s->arena = arena_create(NULL)) && (s->images = map_create(s->arena, true))) return s;
   symbols_free(s);
   return NULL;
 }
@@ -186,7 +186,7 @@ void symbols_free(Symbols *s) {
 static Image *image_of(Symbols *s, const char *path, void (*load)(Symbols *s, Image *m, const char *path)) {
   Image *m = map_get(s->images, path);
   if (m || !(m = NEW(s->arena, Image))) return m;
-  m->unknown = path[0] == '[' ? arena_strdup(s->arena, path) : arena_printf(s->arena, "[%s]", file_name(path));
+  m->unknown = path[0] == '/' ? arena_printf(s->arena, "[%s]", file_name(path)) : arena_strdup(s->arena, path);
   map_put(s->images, arena_strdup(s->arena, path), m);
   if (path[0] == '/') load(s, m, path);
   return m;
@@ -195,7 +195,7 @@ static Image *image_of(Symbols *s, const char *path, void (*load)(Symbols *s, Im
 void symbols_add(Symbols *s, uint32_t process, const char *path, uint64_t base, uint64_t size, uint64_t offset) {
   Image *m = image_of(s, path, load_elf);
   if (m) vec_push(s->arena, &s->modules, (Module){process, base, base + size, offset, m});
-  s->last = -1;
+  if (s->names && map_count(s->names)) s->names = NULL;
 }
 
 /* The function around an address; of several with one start the largest. Sizes of 0 (written by hand) reach to the next. */
@@ -227,13 +227,22 @@ static const char *name_in(const Module *at, uint64_t address) {
   return m->unknown;
 }
 
-const char *symbols_name(Symbols *s, uint32_t process, uint64_t address) {
-  if (s->last < 0 || !covers(&s->modules.at[s->last], process, address))
-    for (s->last = s->modules.n - 1; s->last >= 0 && !covers(&s->modules.at[s->last], process, address); s->last--) {} /* what was mapped last is there now */
-  if (s->last >= 0) return name_in(&s->modules.at[s->last], address);
+static const char *find_name(Symbols *s, uint32_t process, uint64_t address) {
+  for (int i = s->modules.n - 1; i >= 0; i--) /* what was mapped last is there now */
+    if (covers(&s->modules.at[i], process, address)) return name_in(&s->modules.at[i], address);
   char path[64];
   snprintf(path, sizeof path, "/tmp/perf-%u.map", process);
   Image *m = image_of(s, path, load_perf_map);
   const char *name = m ? function_at(m, address) : NULL;
   return name ? name : "[unknown]";
+}
+
+const char *symbols_name(Symbols *s, uint32_t process, uint64_t address) {
+  const void *key = (const void *)(uintptr_t)(address ^ (uint64_t)process << 47); /* addresses of programs end there */
+  if (!s->names && !(s->names = map_create(s->arena, false))) return "[unknown]";
+  const char *name = map_get(s->names, key);
+  if (name) return name;
+  name = find_name(s, process, address);
+  map_put(s->names, key, (void *)name);
+  return name;
 }

@@ -51,6 +51,9 @@ static void stripped_and_gone(void **state) {
   assert_string_equal(symbols_name(s, 1, 0x5000), "[unknown]");
   symbols_add(s, 1, "/nonexistent/libnew.so", 0x1000, 0x1000, 0); /* where the other was */
   assert_string_equal(symbols_name(s, 1, 0x1234), "[libnew.so]");
+  symbols_add(s, 1, "python: f (f.py)", 0x8000, 2, 0); /* code that lies in no file, by its name */
+  assert_string_equal(symbols_name(s, 1, 0x8001), "python: f (f.py)");
+  assert_string_equal(symbols_name(s, 1, 0x8002), "[unknown]");
   symbols_free(s);
 }
 
