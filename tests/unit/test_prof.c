@@ -1,7 +1,9 @@
 /* nereid_prof_*: what sessions write to their traces, and what is made of them. Nothing depends on how long anything takes. */
-#include "prof/prof.h" /* before cmocka, whose `fail` is a macro */
+#include "prof/cupti_api.h" /* before cmocka, whose `fail` is a macro */
+#include "prof/prof.h"
 
 #include "fake_cuda.h"
+#include "fake_cupti.h"
 #include "runtime_kit.h"
 
 #include <dlfcn.h>
@@ -478,17 +480,71 @@ static void test_fork(void **state) {
 
 static int run_nothing(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) { return 0; }
 
+static void *symbol(const char *file, const char *name) {
+  void *library = dlopen(file, RTLD_NOW | RTLD_GLOBAL), *found = library ? dlsym(library, name) : NULL;
+  if (!found) fail_msg("%s", dlerror());
+  return found;
+}
+#define CALL(file, name, type) ((type)(uintptr_t)symbol(file, name))
+
+static FakeCuda *fake_driver(const char *kernel, FakeKernel run) {
+  setenv("NEREID_LIBCUDA", FAKE_CUDA, 1), setenv("NEREID_LIBNVRTC", FAKE_CUDA, 1);
+  CALL(FAKE_CUDA, "fake_reset", void (*)(void))();
+  CALL(FAKE_CUDA, "fake_kernel", void (*)(const char *, FakeKernel))(kernel, run);
+  return CALL(FAKE_CUDA, "fake_cuda", FakeCuda *(*)(void))();
+}
+
+/* What CUPTI says when a kernel is launched, in the launching thread. */
+static uint32_t correlation;
+static int run_recorded(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  CALL(FAKE_CUPTI, "fake_cupti_launch", void (*)(uint32_t, uint32_t))(3 /* its cuLaunchKernel */, ++correlation);
+  return 0;
+}
+
+static void test_cuda_recorded(void **state) {
+  const char *path = file_in(0, "gpu0.trace");
+  fake_driver("add", run_recorded);
+  setenv("NEREID_CUPTI", FAKE_CUPTI, 1);
+  CALL(FAKE_CUPTI, "fake_cupti_reset", void (*)(void))();
+  FakeCupti *cupti = CALL(FAKE_CUPTI, "fake_cupti", FakeCupti *(*)(void))();
+  nereid_prof *p = started(path, (nereid_prof_options){.count_work = true}), *second = NULL;
+  assert_int_equal(cupti->subscribers, 0);
+  Adder a = adder_open("cuda", 1000); /* opened later: recorded from then on */
+  assert_int_equal(cupti->subscribers, 1);
+  nereid_error *error = NULL;
+  assert_int_equal(nereid_prof_start(file_in(1, "gpu1.trace"), NULL, &second, &error), NEREID_UNSUPPORTED);
+  if (!strstr(nereid_error_text(error), "gpu0.trace records CUDA already")) fail_msg("%s", nereid_error_text(error));
+  nereid_error_free(error);
+  correlation = 40;
+  nereid_prof_enter("scope");
+  adder_launch(&a);
+  adder_launch(&a);
+  assert_true(nereid_prof_leave("scope"));
+  for (uint32_t i = 41; i < 43; i++) {
+    CuptiKernel k = {.kind = CUPTI_CONCURRENT_KERNEL, .start = 1000 * i, .end = 1000 * i + 500, .stream = 7, .grid = {8, 1, 1}, .block = {128, 1, 1}, .correlation = i, .name = "add"};
+    CALL(FAKE_CUPTI, "fake_cupti_record", void (*)(const void *, size_t))(&k, sizeof k);
+  }
+  assert_ok(nereid_prof_stop(p, &error));
+  assert_int_equal(cupti->subscribers, 0);
+  adder_close(&a);
+  Events all = events_of(path);
+  assert_int_equal(count(&all, TRACE_KERNEL, "add"), 2); /* the GPU's, by CUPTI; none of ours */
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(find(&all, TRACE_KERNEL, "add", i)->correlation, 41 + i);
+    assert_int_equal(find(&all, TRACE_WORK, "", i)->correlation, 41 + i);
+    assert_int_equal(find(&all, TRACE_CALL, "nereid_launch", i + 1)->correlation, 41 + i); /* after nereid_launch_cost */
+  }
+  events_free(&all);
+  char *text = view_text(path, "tree", (nereid_prof_view_options){.metrics = "count,time/ns,flops,bytes"});
+  assert_string_equal(text, "count time/ns flops bytes (scopes, and what was launched in them)\n"
+                            "2 1000.000 2000.000 24000.000 ROOT\n"
+                            "└─ 1 1000.000 2000.000 24000.000 scope\n"
+                            "   └─ 2 1000.000 2000.000 24000.000 add\n");
+}
+
 static void test_cuda(void **state) {
-  void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL);
-  if (!library) fail_msg("%s", dlerror());
-  FakeCuda *(*get)(void) = (FakeCuda * (*)(void)) dlsym(library, "fake_cuda");
-  void (*kernel)(const char *, FakeKernel) = (void (*)(const char *, FakeKernel))dlsym(library, "fake_kernel");
-  void (*reset)(void) = (void (*)(void))dlsym(library, "fake_reset");
-  assert_true(get && kernel && reset);
-  setenv("NEREID_LIBCUDA", FAKE_CUDA, 1), setenv("NEREID_LIBNVRTC", FAKE_CUDA, 1), setenv("NEREID_CUPTI", "/nonexistent/libcupti.so", 1);
-  reset();
-  kernel("quiet", run_nothing);
-  FakeCuda *fake = get();
+  FakeCuda *fake = fake_driver("quiet", run_nothing);
+  setenv("NEREID_CUPTI", "/nonexistent/libcupti.so", 1);
   const char *path = file_in(0, "cuda.trace");
   nereid_prof *early = started(file_in(1, "early.trace"), (nereid_prof_options){0});
   nereid_device *d = kit_device("cuda"); /* opened later: the session says what it lacks */
@@ -650,6 +706,7 @@ int main(void) {
       cmocka_unit_test(test_calls),    cmocka_unit_test(test_failed_calls),       cmocka_unit_test(test_graph),    cmocka_unit_test(test_scopes),
       cmocka_unit_test(test_mistakes_in_a_loop), cmocka_unit_test(test_threads),  cmocka_unit_test(test_sessions), cmocka_unit_test(test_session_errors),
       cmocka_unit_test(test_pause),    cmocka_unit_test(test_full_disk),          cmocka_unit_test(test_fork),     cmocka_unit_test(test_cuda),
+      cmocka_unit_test(test_cuda_recorded),
       cmocka_unit_test(test_tree),     cmocka_unit_test(test_hatchet),            cmocka_unit_test(test_view_targets),
   };
   return cmocka_run_group_tests(tests, open_folder, remove_folder);
