@@ -78,6 +78,7 @@ static void say_waits(Advice *a) {
     if (w->is_alloc) buf_printf(&f->what, "Memory is allocated or freed while the run goes on: %s, %lld times, %s in all", w->call, (long long)w->count, TIME(w->total));
     else buf_printf(&f->what, "The CPU stood still for the GPU: %s%s%s, %lld times, %s in all", w->call, reads_back && !own ? " after " : "", reads_back && !own ? w->copy_call : "", (long long)w->count, TIME(w->total));
     buf_printf(&f->evidence, "%.1f%% of the run; mean %s, longest %s\n", percent(w->total, m->span), TIME((double)w->total / (double)w->count), TIME(w->longest));
+    if (m->launches >= 2 * w->count && !w->is_alloc) buf_printf(&f->evidence, "once every %lld launches\n", (long long)(m->launches / w->count));
     if (*w->range) buf_printf(&f->evidence, "in range \"%s\"\n", w->range);
     if (w->copy_call && w->copy != COPY_UNKNOWN) {
       buf_printf(&f->evidence, "%s copied %s (%s at most)", own ? "it" : w->copy_call, directions[w->copy], BYTES(w->bytes));

@@ -604,7 +604,7 @@ static void advice_names_the_print_in_the_training_loop(void **state) {
   expect(text, "    2.0%  compute: 100 kernels that compute (matrix products, convolutions, attention)\n");
   expect(text, "    2.0%  memory bandwidth: 100 kernels that move memory, copies on the GPU, fills\n");
   expect(text, "The CPU stood still for the GPU: cudaStreamSynchronize after cudaMemcpyAsync, 10 times, 100.000us in all\n");
-  expect(text, "in range \"step\"\n");
+  expect(text, "once every 20 launches\n     in range \"step\"\n");
   expect(text, "cudaMemcpyAsync copied device to host (4 B at most): a number read back, as print(tensor), tensor.item() or float(tensor) do\n");
   /* The wait ends at 825, the next step's first kernel begins at 1006: 181 us nine times. */
   expect(text, "9 times the GPU had nothing left to do by then, and idled 1.629ms until it got work again (16.6% of the run)\n");
