@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -108,6 +109,8 @@ static int be_cuda(const char *end) { /* what cuInit does; then a launch */
   return 0;
 }
 
+static volatile char page[8192] __attribute__((aligned(4096)));
+
 static int be(int argc, char **argv) {
   const char *what = argv[2];
   if (!strcmp(what, "quiet")) return 0;
@@ -180,8 +183,7 @@ static int be(int argc, char **argv) {
     pthread_create(&t, NULL, leave_thread, NULL);
     pause();
   }
-  int *volatile nowhere = NULL;
-  if (!strcmp(what, "segv")) burn(100), *nowhere = 1;
+  if (!strcmp(what, "segv")) burn(100), mprotect((void *)(uintptr_t)page, 4096, PROT_NONE), page[0] = 1;
   if (!strcmp(what, "abort")) burn(100), abort();
   if (!strcmp(what, "own handler")) return signal(SIGSEGV, _exit), burn(100), raise(SIGSEGV), 1;
   if (!strcmp(what, "kill")) burn(900), kill(getpid(), SIGKILL);
