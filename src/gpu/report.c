@@ -90,17 +90,16 @@ static void split(void *arg, const LaneOp *op, int warps) {
 
 /* A warp's requests mostly differ from the last one by a multiple of 128 bytes, by which neither sectors nor banks change. */
 static bool as_before(Site *s, const uint64_t at[32], uint32_t lanes) {
-  uint64_t base = at[__builtin_ctz(lanes)];
-  bool same = lanes == s->lanes && (base - s->base) % 128 == 0;
+  uint64_t base = at[__builtin_ctz(lanes)], differs = 0, low = s->low, high = s->high;
   for (int i = 0; i < 32; i++) {
-    if (!(lanes >> i & 1)) continue;
-    if (at[i] < s->low) s->low = at[i];
-    if (at[i] > s->high) s->high = at[i];
-    uint64_t d = at[i] - base;
-    same &= d == s->distance[i];
-    s->distance[i] = d;
+    uint64_t on = -(uint64_t)(lanes >> i & 1), a = (at[i] & on) | (base & ~on);
+    differs |= s->distance[i] ^ (a - base);
+    s->distance[i] = a - base;
+    low = a < low ? a : low;
+    high = a > high ? a : high;
   }
-  s->lanes = lanes, s->base = base;
+  bool same = !differs && lanes == s->lanes && (base - s->base) % 128 == 0;
+  s->lanes = lanes, s->base = base, s->low = low, s->high = high;
   return same;
 }
 

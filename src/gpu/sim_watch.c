@@ -37,7 +37,6 @@ static void move(SimRun *r, const SimOp *o, int t, uint64_t at, bool needed) {
   const LaneOp *op = o->op;
   bool shared = op->space == SPACE_SHARED, load = op->code == LANE_LD;
   int n = load ? op->out_count : op->in_count - 1, bytes = lane_kind_info[op->kind].bits / 8;
-  if (op->code == LANE_ST && (!shared || op->buffer < 0 || !r->o->watch->buffers[op->buffer])) return;
   char *p = shared ? shared_at(r, at, n * bytes) : NULL;
   if (op->code == LANE_ST)
     for (int i = 0; p && i < n; i++) {
@@ -53,26 +52,40 @@ static void move(SimRun *r, const SimOp *o, int t, uint64_t at, bool needed) {
   }
 }
 
+/* Which of a warp's threads the operation is for, one bit each. */
+static uint32_t lanes_of(const SimRun *r, const SimOp *o, const SimMask *m, int first) {
+  const uint8_t *guard = o->op->guard ? (const uint8_t *)(r->regs + o->guard) + first : NULL;
+  uint32_t lanes = 0;
+  for (int lane = 0; lane < 32; lane++)
+    lanes |= (uint32_t)(m->on[first + lane] && (!guard || (guard[lane] != 0) != o->op->guard_not)) << lane;
+  return lanes;
+}
+
+static void addresses(const SimRun *r, const SimOp *o, int first, uint64_t at[32]) {
+  const char *p = r->regs + o->in[0];
+  uint64_t imm = (uint64_t)o->op->imm;
+  if (o->op->in[0]->type == LT_B64)
+    for (int lane = 0; lane < 32; lane++) at[lane] = ((const uint64_t *)(const void *)p)[first + lane] + imm;
+  else
+    for (int lane = 0; lane < 32; lane++) at[lane] = (uint32_t)(((const uint32_t *)(const void *)p)[first + lane] + (uint32_t)imm);
+}
+
 bool sim_look(SimRun *r, const SimOp *o, const SimMask *m) {
   const LaneWatch *w = r->o->watch;
   const LaneOp *op = o->op;
   bool needed = false, memory = op->code != LANE_ASM;
   for (int i = 0; i < op->out_count; i++) needed |= w->values[op->out[i]->id];
+  bool stores = op->code == LANE_ST && op->space == SPACE_SHARED && op->buffer >= 0 && w->buffers[op->buffer];
   for (int first = 0; first < r->threads; first += 32) {
     uint64_t at[32];
-    uint32_t lanes = 0;
-    for (int lane = 0; lane < 32; lane++) {
+    uint32_t lanes = memory ? lanes_of(r, o, m, first) : 0;
+    if (lanes) addresses(r, o, first, at);
+    for (int lane = 0; (needed || stores) && lane < 32; lane++) {
       int t = first + lane;
-      if (!m->on[t]) continue;
-      if (memory && sim_guarded(r, o, t)) {
-        lanes |= 1u << lane;
-        at[lane] = sim_get(r, o->in[0], op->in[0]->type, t) + (uint64_t)op->imm;
-        if (op->space == SPACE_SHARED) at[lane] &= 0xffffffff;
-        move(r, o, t, at[lane], needed);
-      } else if (needed) {
+      if (lanes >> lane & 1) move(r, o, t, at[lane], needed);
+      else if (needed && m->on[t])
         for (int i = 0; i < op->out_count; i++)
           sim_set(r, o->out[i], op->out[i]->type, t, op->code == LANE_LD ? sim_get(r, o->in[i + 1], op->out[i]->type, t) : 0);
-      }
     }
     if (lanes && w->access) w->access(w->arg, op, at, lanes);
   }
