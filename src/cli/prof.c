@@ -135,8 +135,8 @@ static void remove_folder(const char *path) {
 
 static nereid_status launch_all(const Case *c, nereid_device *d, int times, int64_t started, nereid_error **err) {
   nereid_status status = NEREID_OK;
-  for (int k = 0; k < times && !status; k++) {
-    progress(started, "%s: launch %d of %d", c->label, k + 1, times);
+  for (int64_t k = 0, shown = 0; k < times && !status; k++) {
+    if (now_ns() - shown > 100000000) shown = now_ns(), progress(started, "%s: %lld of %d times", c->label, (long long)k, times);
     for (int i = 0; i < c->count && !status; i++) status = nereid_run(c->functions[i], NULL, c->bench[i].grid, c->bench[i].args, c->bench[i].arg_count, err);
   }
   if (!status) status = nereid_synchronize(d, err);
@@ -153,7 +153,7 @@ static int profile_case(const Prof *p, const Case *c, nereid_device *d, const ch
   nereid_prof_options o = p->session;
   o.count_work = true;
   if (nereid_prof_start(trace, &o, &session, &err)) return report_error(err);
-  char *scope = format_string("%s, %d launch%s", c->label, repeat, repeat == 1 ? "" : "es");
+  char *scope = repeat == 1 ? format_string("%s, once", c->label) : format_string("%s, %d times", c->label, repeat);
   nereid_status status = nereid_prof_pause(session, &err); /* its work is counted in the warm-up already */
   if (!status) status = launch_all(c, d, slow ? 1 : WARMUP, started, &err);
   if (!status) status = nereid_prof_resume(session, &err);

@@ -27,7 +27,7 @@
 
 enum { MOST_SESSIONS = 8, MOST_NOTES = 40, MOST_OPEN = 1000 };
 static const int64_t FLUSH_NS = 200000000;
-#define OUR_CORRELATION ((uint64_t)1 << 62) /* CUPTI counts in 32 bits */
+#define OUR_CORRELATION ((uint64_t)1 << 34) /* CUPTI counts in 32 bits */
 
 struct nereid_prof {
   TraceWriter *writer;
@@ -291,7 +291,7 @@ nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, 
   nereid_status status = d->kind->launch(d, l, error);
   int64_t end = trace_clock();
   uint64_t id = launch_of ? launch_of() : 0; /* so that the kernel is joined with this call and its work */
-  if (id == before) id = OUR_CORRELATION | atomic_fetch_add_explicit(&last_launch, 1, memory_order_relaxed);
+  if (id == before) id = OUR_CORRELATION + atomic_fetch_add_explicit(&last_launch, 1, memory_order_relaxed);
   ProfWork work = {0}; /* counted for the first of its like: not in the time of the launch, but seen */
   if (wants_work() && !prof_work_find(c, d, l, &work)) prof_call(end, "nereid_launch_cost", CALL_OTHER, NEREID_OK);
   const Specialization *s = l->spec;
