@@ -260,6 +260,8 @@ bool dir_create_all(const char *path);
 /* Runs argv[0] with argv without a shell, its stdout+stderr gathered in `output`; returns the exit status, 128+signal when
  * killed, -1 with errno when it could not be started. */
 int process_run(const char *const *argv, Buf *output);
+/* Likewise, with `setting`, a "NAME=value", in its environment, unless NAME is there already. */
+int process_run_with(const char *const *argv, const char *setting, Buf *output);
 /* Full path of `name` in PATH, or NULL. */
 char *find_program(Arena *a, const char *name);
 int64_t clock_ns(void); /* monotonic */

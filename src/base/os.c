@@ -127,7 +127,22 @@ char *cache_dir(Arena *a) {
 /* ---- processes ---- */
 
 /* Starts argv with stdin empty and stdout, stderr going to fd. Returns an errno value. */
-static int spawn(const char *const *argv, int fd, pid_t *child) {
+/* The environment with a setting more, or as it is: where that has a value already, or memory ran out. *made is to be freed. */
+static char **environment_with(const char *setting, char ***made) {
+  size_t n = 0, name = setting ? strcspn(setting, "=") + 1 : 0;
+  *made = NULL;
+  if (!setting) return environ;
+  for (; environ[n]; n++)
+    if (!strncmp(environ[n], setting, name)) return environ;
+  *made = malloc((n + 2) * sizeof *environ);
+  if (!*made) return environ;
+  memcpy(*made, environ, n * sizeof *environ);
+  (*made)[n] = (char *)(uintptr_t)setting; /* posix_spawn does not write through it */
+  (*made)[n + 1] = NULL;
+  return *made;
+}
+
+static int spawn(const char *const *argv, const char *setting, int fd, pid_t *child) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   int error = posix_spawn_file_actions_init(&actions);
@@ -149,13 +164,17 @@ static int spawn(const char *const *argv, int fd, pid_t *child) {
   if (!error) error = posix_spawn_file_actions_adddup2(&actions, fd, 1);
   if (!error) error = posix_spawn_file_actions_adddup2(&actions, fd, 2);
   /* posix_spawn wants char *const *, but does not write through it. */
-  if (!error) error = posix_spawnp(child, argv[0], &actions, &attributes, (char *const *)(uintptr_t)argv, environ);
+  char **made, **environment = environment_with(setting, &made);
+  if (!error) error = posix_spawnp(child, argv[0], &actions, &attributes, (char *const *)(uintptr_t)argv, environment);
+  free(made);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }
 
-int process_run(const char *const *argv, Buf *output) {
+int process_run(const char *const *argv, Buf *output) { return process_run_with(argv, NULL, output); }
+
+int process_run_with(const char *const *argv, const char *setting, Buf *output) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
   /* Were stdout or stderr closed here, the pipe could have got their numbers, and dup2 of a descriptor onto itself
@@ -166,7 +185,7 @@ int process_run(const char *const *argv, Buf *output) {
     ends[1] = moved;
   }
   pid_t child = 0;
-  int error = ends[1] < 0 ? errno : spawn(argv, ends[1], &child);
+  int error = ends[1] < 0 ? errno : spawn(argv, setting, ends[1], &child);
   if (ends[1] >= 0) close(ends[1]);
   if (error) {
     close(ends[0]);
