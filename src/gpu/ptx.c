@@ -340,7 +340,7 @@ static void put_module(Buf *out, const Ptx *p) {
   buf_printf(out, ")\n.reqntid %d\n{\n", 32 * f->num_warps);
   for (int i = 0; i < 4; i++)
     if (p->count[i]) buf_printf(out, "\t.reg .%s %s<%d>;\n", type_names[i], prefixes[i], p->count[i] + 1);
-  if (f->inside) ptx_record_registers(out);
+  if (p->records) ptx_record_registers(out);
   put_text(out, &p->entry);
   put_text(out, &p->body);
   buf_puts(out, "\tret;\n}\n");

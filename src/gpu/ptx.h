@@ -26,6 +26,7 @@ typedef struct Ptx {
   int count[4];         /* registers of each LaneType so far; numbers begin at 1 */
   int labels;
   bool lines;
+  bool records;         /* ptx_record.c's registers are needed */
   const Span *span;     /* of the last .loc */
   VEC(const Source *) sources;
   struct PtxCopy *copies; /* scratch of parallel copies, by value id */

@@ -60,6 +60,7 @@ static void put_close(Ptx *p) {
 }
 
 void ptx_record(Ptx *p, const LaneOp *op) {
+  p->records = true;
   if (op->code == LANE_RECORD_OPEN) put_open(p, op);
   else if (op->code == LANE_RECORD) put_record(p, op);
   else put_close(p);
