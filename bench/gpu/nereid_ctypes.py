@@ -16,7 +16,7 @@ class Arg(C.Structure):
 Arg._fields_ = [("kind", C.c_int), ("name", C.c_char_p), ("dtype", C.c_int), ("has_dtype", C.c_bool), ("pointer", C.c_void_p),
                 ("i", C.c_int64), ("is_unsigned", C.c_bool), ("f", C.c_double), ("text", C.c_char_p), ("rank", C.c_int),
                 ("shape", C.c_int64 * 5), ("strides", C.c_int64 * 5), ("block_shape", C.c_int32 * 5), ("nan_padding", C.c_bool),
-                ("item_count", C.c_int), ("items", C.POINTER(Arg))]
+                ("item_count", C.c_int), ("items", C.POINTER(Arg)), ("bytes", C.c_int64)]
 POINTER, INT, FLOAT, BOOL, NONE, CONSTEXPR = range(6)
 
 

@@ -2,7 +2,8 @@
  *
  *     nereid tune FILE:KERNEL ARG=SPEC ... --grid 'cdiv(n, BLOCK)' BLOCK=256..8192 warps=1..16 stages=1..4
  *
- * NAME=A..B is a space: powers of two from A on; stages count by one. NAME=A,B,C lists values. All combinations are configurations. The launch is made as
+ * NAME=A..B is a space: powers of two from A on; stages count by one. NAME=A,B,C lists values. All combinations are configurations. A name that is no
+ * parameter may be one of the grid: --grid '132 * waves' waves=1..16. The launch is made as
  * `nereid bench` makes it, nereid_tune does the rest; Ctrl-C ends it with what is known then.
  */
 #include "tune.h"
@@ -92,13 +93,39 @@ static int parse_space(Search *s, const char *word) {
 
 /* ---- configurations ---- */
 
+/* Whether the grid speaks of the name. */
+static bool in_grid(const char *grid, const char *name) {
+  size_t n = strlen(name);
+  for (const char *p = grid; (p = strstr(p, name)); p += n)
+    if ((p == grid || (!isalnum((unsigned char)p[-1]) && p[-1] != '_')) && !isalnum((unsigned char)p[n]) && p[n] != '_') return true;
+  return false;
+}
+
+/* The grid with (value) in the stead of the name. Takes text. */
+static char *put_in(char *text, const char *name, const char *value) {
+  char *out = NULL;
+  size_t size = 0, n = strlen(name);
+  FILE *f = text ? open_memstream(&out, &size) : NULL;
+  for (const char *p = text; f && *p;) {
+    size_t word = 0;
+    while (isalnum((unsigned char)p[word]) || p[word] == '_') word++;
+    if (word == n && !strncmp(p, name, n)) fprintf(f, "(%s)", value);
+    else fwrite(p, 1, word ? word : 1, f);
+    p += word ? word : 1;
+  }
+  if (f && fclose(f)) free(out), out = NULL;
+  free(text);
+  return out;
+}
+
 static int make_configs(Search *s) {
   int64_t count = 1;
   for (int i = 0; i < s->space_count; i++) {
-    const Space *p = &s->spaces[i];
+    Space *p = &s->spaces[i];
     bool known = is_option_space(p->name);
     for (int k = 0; k < s->launch.kernel->param_count && !known; k++) known = !strcmp(s->launch.kernel->params[k].name, p->name);
-    if (!known) return usage_error(&verb_tune, "%s has no parameter '%s'; warps, stages and ctas are options", s->launch.kernel->name, p->name);
+    p->of_grid = !known && in_grid(s->grid, p->name);
+    if (!known && !p->of_grid) return usage_error(&verb_tune, "%s has no parameter '%s'; warps, stages and ctas are options", s->launch.kernel->name, p->name);
     if (launch_arg(&s->launch, p->name)) return usage_error(&verb_tune, "'%s' is given a value and a space", p->name);
     count *= p->count;
     if (count > MAX_CONFIGS) return usage_error(&verb_tune, "more than %d configurations; make the spaces smaller", MAX_CONFIGS);
@@ -107,8 +134,9 @@ static int make_configs(Search *s) {
   s->configs = calloc((size_t)count, sizeof *s->configs);
   s->args = calloc((size_t)count * MAX_SPACES, sizeof *s->args);
   s->labels = calloc((size_t)count, sizeof *s->labels);
+  s->grids = calloc((size_t)count, sizeof *s->grids);
   s->results = calloc((size_t)count, sizeof *s->results);
-  if (!s->configs || !s->args || !s->labels || !s->results) return report_error(NULL);
+  if (!s->configs || !s->args || !s->labels || !s->grids || !s->results) return report_error(NULL);
   for (; s->count < count; s->count++) {
     nereid_config *c = &s->configs[s->count];
     nereid_arg *args = s->args + (size_t)s->count * MAX_SPACES;
@@ -122,6 +150,12 @@ static int make_configs(Search *s) {
       if (!strcmp(p->name, "warps")) c->num_warps = atoi(value);
       else if (!strcmp(p->name, "stages")) c->num_stages = atoi(value);
       else if (!strcmp(p->name, "ctas")) c->num_ctas = atoi(value);
+      else if (p->of_grid) {
+        char **grid = &s->grids[s->count];
+        if (!*grid && launch_grid_text(&s->launch, s->grid, grid)) return 1;
+        c->grid = *grid = put_in(*grid, p->name, value);
+        if (!*grid) return report_error(NULL);
+      }
       else args[c->arg_count++] = nereid_named(nereid_constexpr(value), p->name);
     }
     c->args = args;
@@ -272,7 +306,7 @@ static int search(Search *s, nereid_device *d) {
   progress_clear();
   s->seconds = (double)(now_ns() - w.started) / 1e9;
   s->interrupted = interrupts > 0;
-  s->kept = s->options.keep && !status && !s->interrupted;
+  s->kept = s->options.keep && !status && !s->interrupted && !s->configs[s->best].grid;
   if (s->best >= 0) count_cost(s, d, args, n);
   if (!status && s->exhaustive && !s->interrupted) status = prove(s, d, args, n, &o, &w);
   if (!s->json && (s->best >= 0 || s->interrupted || status)) search_table(s);
@@ -314,8 +348,8 @@ static int tune(int argc, char **argv) {
     free(s->spaces[i].name);
     for (int k = 0; k < s->spaces[i].count; k++) free(s->spaces[i].values[k]);
   }
-  for (int i = 0; i < s->count; i++) free(s->labels[i]);
-  free(s->labels), free(s->configs), free(s->args), free(s->results), free(s->all);
+  for (int i = 0; i < s->count; i++) free(s->labels[i]), free(s->grids[i]);
+  free(s->grids), free(s->labels), free(s->configs), free(s->args), free(s->results), free(s->all);
   launch_free(&s->launch);
   free(s), free(rest);
   return status;
@@ -325,6 +359,7 @@ const Verb verb_tune = {
     "tune", "tune FILE[:KERNEL] ARG=SPEC ... --grid G NAME=A..B ... [options]", "finds a kernel's fastest configuration", tune,
     "  ARG=SPEC, --grid, --warps, --stages, --seed  as for nereid run; the grid follows the configuration\n"
     "  NAME=A..B      a parameter, or warps, stages, ctas: powers of two from A to B are tried (stages: every number); NAME=A,B,C: these values\n"
+    "                 a number that --grid alone speaks of may be one: --grid '132 * waves' waves=1..16\n"
     "  --budget S     seconds (60); what was not measured by then has lost\n"
     "  --device D     cpu (default), cpu:THREADS, cuda, cuda:N\n"
     "  --trials N     most trials of a configuration (100)\n"

@@ -14,6 +14,7 @@ typedef struct Space {
   char *name;
   char *values[MAX_CHOICES]; /* as Python expressions */
   int count;
+  bool of_grid;              /* no parameter, but a number that the grid speaks of */
 } Space;
 
 typedef struct Search {
@@ -27,6 +28,7 @@ typedef struct Search {
   nereid_config *configs;
   nereid_arg *args;          /* of all configurations: space_count each at most */
   char **labels;             /* "BLOCK=1024 warps=8" */
+  char **grids;              /* of those that have their own: with a variable of the grid put in; else NULL */
   int count;
   nereid_tune_result *results;
   int best;                  /* -1: none */

@@ -190,6 +190,7 @@ static nereid_options options_of(const nereid_options *o, const nereid_config *k
   if (k->num_warps) out.num_warps = k->num_warps;
   if (k->num_stages) out.num_stages = k->num_stages;
   if (k->num_ctas) out.num_ctas = k->num_ctas;
+  if (k->grid) out.grid = k->grid;
   return out;
 }
 
@@ -295,7 +296,7 @@ nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel
     status = tuner_run(&t, best, error);
     pthread_mutex_unlock(&m->tune_lock);
   }
-  if (!status && how->keep && !t.ended) status = keep(d, m, k, args, arg_count, o, configs, config_count, *best, &results[*best], error);
+  if (!status && how->keep && !t.ended && !configs[*best].grid) status = keep(d, m, k, args, arg_count, o, configs, config_count, *best, &results[*best], error);
   if (!t.at) t.count = 0;
   tuner_close(&t);
   free(t.at);

@@ -84,7 +84,7 @@ static void prepare_launch(Tuner *t, Candidate *c) {
 static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
   Tuner *t = arg;
   for (int64_t i = begin; i < end; i++) {
-    Candidate *c = &t->at[i];
+    Candidate *c = &t->at[t->order[i]];
     if (c->spec || c->result->state == NEREID_TUNE_FAILED) continue;
     if (!report_progress(t, t->count - atomic_load(&t->left), -1)) return;
     Call call = *c->call; /* the bound one may be the same for all */
@@ -106,7 +106,20 @@ static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
   }
 }
 
+/* By stages first: configurations that differ in these alone are often the same code, which the later ones find made. */
+static nereid_status order_compilations(Tuner *t, nereid_error **error) {
+  t->order = malloc(sizeof *t->order * (size_t)t->count);
+  if (!t->order) return error_out_of_memory(error);
+  int n = 0;
+  for (int stages = 0; n < t->count; stages++)
+    for (int i = 0; i < t->count; i++)
+      if (t->at[i].options.num_stages == stages) t->order[n++] = i;
+  return NEREID_OK;
+}
+
 static nereid_status compile_all(Tuner *t, nereid_error **error) {
+  nereid_status status = order_compilations(t, error);
+  if (status) return status;
   Pool *pool = pool_create(t->options->threads);
   if (!pool) return error_out_of_memory(error);
   t->phase = "compiling", t->of = t->count;
@@ -383,6 +396,7 @@ void tuner_close(Tuner *t) {
     free(c->slots);
     buf_destroy(&c->print);
   }
+  free(t->order);
   nereid_function_free(t->flush_function);
   nereid_module_free(t->flush);
   if (t->flush_memory) nereid_free(t->device, t->flush_memory);

@@ -78,6 +78,7 @@ typedef struct Tuner {
   const int64_t *grid;       /* the same for all; NULL: by candidate */
   Candidate *at;
   int count;
+  int *order;                /* in which they are compiled */
   TuneArrays arrays;
   bool checks;               /* outputs are compared */
   int64_t started, deadline;
