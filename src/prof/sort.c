@@ -15,11 +15,11 @@
 typedef struct Run { int64_t at, end; char *buffer; size_t have, next; } Run; /* offsets in the file; records in the buffer, and the next of them */
 
 struct Sorter {
-  size_t record, capacity; /* records in memory */
+  size_t record, capacity, room; /* records in memory: at most, and allocated so far */
   int (*compare)(const void *, const void *);
   char *memory;
   size_t n, next;
-  char *scratch;           /* of the merge sort: qsort of libc is not stable everywhere */
+  char *scratch;           /* of the merge sort (qsort of libc is not stable everywhere): as much again */
   int file;
   int64_t file_end;
   Run *runs;
@@ -96,13 +96,21 @@ static bool write_run(Sorter *s) {
   return true;
 }
 
+static bool make_room(Sorter *s) {
+  size_t room = s->room ? 2 * s->room : 64;
+  if (room > s->capacity) room = s->capacity;
+  char *more = realloc(s->memory, room * s->record);
+  if (more) s->memory = more;
+  char *scratch = more ? realloc(s->scratch, room * s->record) : NULL;
+  if (!scratch) return false;
+  s->scratch = scratch, s->room = room;
+  return true;
+}
+
 bool sorter_add(Sorter *s, const void *record) {
   if (s->error) return false;
-  if (!s->memory) {
-    s->memory = malloc(s->capacity * s->record), s->scratch = malloc(s->capacity * s->record);
-    if (!s->memory || !s->scratch) return failed(s, "sorting", ENOMEM);
-  }
   if (s->n == s->capacity && !write_run(s)) return false;
+  if (s->n == s->room && !make_room(s)) return failed(s, "sorting", ENOMEM);
   memcpy(s->memory + s->n++ * s->record, record, s->record);
   return true;
 }

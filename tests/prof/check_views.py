@@ -126,6 +126,16 @@ data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</s
 check("the page has all events", len(data["events"]) == 8 * data["kept"] and data["kept"] == sum(counted.values()) and data["dropped"] == 0)
 check("the page asks the network for nothing", not re.search(r"https?://|src=|@import|fetch\(|XMLHttpRequest|import\(", page.replace(data["title"], "")))
 
+# ---- traces full of odd names and figures: what is JSON stays JSON ----
+for path in sorted(directory.glob("random-*.json")) + sorted(directory.glob("random-*.html")):
+    text = path.read_bytes().decode("utf-8")
+    if path.suffix == ".html":
+        text = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1)
+    try:
+        json.loads(text, parse_constant=lambda name: failures.append(f"{path.name} has {name}, which is no JSON"))
+    except ValueError as error:
+        failures.append(f"{path.name}: {error}")
+
 # ---- flame graphs, as a browser will see them ----
 import xml.etree.ElementTree
 

@@ -689,6 +689,139 @@ static void advice_without_a_gpu(void **state) {
   done(&m);
 }
 
+static void advice_leaves_start_up_out(void **state) {
+  Maker m = make();
+  kernel(&m, "init", 0, 10, 0);
+  for (int i = 0; i < 20; i++) kernel(&m, i % 2 ? "relu" : "gelu", 50000 + 10 * i, 50010 + 10 * i, 0);
+  char *text = show(&m, view_advice, NULL);
+  expect(text, "What bounds this run: memory bandwidth (100% of 200.000us)\n");
+  expect(text, "(a start-up of 50.000ms is left out)\n");
+  free(text);
+  done(&m);
+}
+
+static void advice_says_what_the_cpu_did_in_gaps(void **state) {
+  Maker m = make();
+  /* Each 100 us: a kernel of 40, launched at 90 .. 96 while the GPU has been idle since 40; before that cudaFree from 50 to 80, in "cleanup". */
+  for (int i = 0; i < 20; i++) {
+    double t = 100.0 * i;
+    kernel(&m, i % 2 ? "a" : "b", t, t + 40, (uint64_t)i + 1);
+    call(&m, CALL_FREE, "cudaFree", t + 50, t + 80, 500 + (uint64_t)i);
+    range(&m, "cleanup", t + 45, t + 85); /* not open all the while */
+    launch(&m, t + 90, t + 96, (uint64_t)i + 2);
+  }
+  range(&m, "loop", -5, 2500);
+  char *text = show(&m, view_advice, &(ViewOptions){.json = true});
+  /* 19 gaps of 60: 30 in cudaFree, 6 in the launch, 4 until the GPU began, 20 in the program. */
+  expect(text, "\"gaps\": 19, \"idle_ns\": 1140000, \"longest_ns\": 60000, \"meanwhile\": [{\"what\": \"cudaFree\", \"range\": \"loop\", \"ns\": 570000}, "
+               "{\"what\": \"the program's own code, outside of CUDA calls\", \"range\": \"loop\", \"ns\": 380000}, {\"what\": \"cudaLaunchKernel\", \"range\": \"loop\", \"ns\": 114000}, "
+               "{\"what\": \"the work was launched, the GPU had not begun it\", \"range\": \"loop\", \"ns\": 76000}]");
+  expect(text, "\"kind\": \"allocation\", \"cost_ns\": 570000");
+  expect(text, "\"count\": 19, \"total_ns\": 570000, \"longest_ns\": 30000, \"idle_after_ns\": 380000"); /* 20 each until the next kernel */
+  free(text);
+  done(&m);
+}
+
+static void advice_over_several_gpus(void **state) {
+  Maker m = make();
+  kernel_on(&m, 0, 7, "gemm", 0, 100, 0); /* busy all the time */
+  kernel_on(&m, 1, 7, "relu", 0, 30, 0);  /* 30, then idle, then 20, then idle to the end */
+  kernel_on(&m, 1, 7, "relu", 60, 80, 0);
+  char *text = show(&m, view_advice, &(ViewOptions){.json = true});
+  expect(text, "\"span_ns\": 200000, \"devices\": 2");
+  expect(text, "\"busy_ns\": 150000, \"idle_ns\": 50000");
+  expect(text, "{\"compute_ns\": 100000, \"memory_ns\": 50000, \"overhead_ns\": 50000, \"data_ns\": 0, \"network_ns\": 0}");
+  free(text);
+  done(&m);
+}
+
+static void advice_uses_the_roofline_where_work_is_known(void **state) {
+  Maker m = make();
+  device(&m, "NVIDIA H200", 132); /* 67 Tflop/s by 4.8 TB/s: 14 flop a byte */
+  for (int i = 0; i < 2; i++) {
+    launch(&m, 100 * i, 100 * i + 5, (uint64_t)i + 1);
+    kernel(&m, i ? "my_gemm" : "my_norm", 100 * i + 10, 100 * i + 90, (uint64_t)i + 1);
+    TraceEvent work = {.kind = TRACE_WORK, .correlation = (uint64_t)i + 1, .work = {i ? 1e6 : 1e8, 1e6, true, 0}}; /* against what the names say */
+    trace_event(m.w, &work);
+  }
+  char *text = show(&m, view_advice, &(ViewOptions){.json = true});
+  expect(text, "\"by_name\": false, \"bounds\": {\"compute_ns\": 80000, \"memory_ns\": 80000,");
+  free(text);
+  done(&m);
+}
+
+/* ---- traces that nobody would write ---- */
+
+static uint64_t random_state = 1;
+static uint64_t random_bits(void) { return random_state = random_state * 6364136223846793005u + 1442695040888963407u, random_state >> 16 ^ random_state << 20; }
+static int64_t some(int64_t n) { return (int64_t)(random_bits() % (uint64_t)n); }
+
+static TraceEvent any_event(Maker *m, bool wild) {
+  static const char *const names[] = {"", "a", "void f<int>(float)", "<<<(((", "\xff\xfe\x80", "\"quoted\" \\ </script>", "ncclDevKernel", "gemm", "x;y\nz", "λ", "dataloader"};
+  TraceEvent e = {.kind = (TraceKind)(some(TRACE_KINDS - 2) + 2), .name = trace_string(m->w, names[some(11)])};
+  e.start = START + some(3000), e.end = e.start + (some(4) ? some(400) : 0), e.thread = (uint32_t)(MAIN + some(3));
+  e.correlation = (uint64_t)some(40), e.device = some(3) ? (uint32_t)some(2) : TRACE_CPU_DEVICE, e.stream = (uint64_t)(7 + some(3));
+  if (wild && !some(4)) e.start = (int64_t)random_bits(), e.end = (int64_t)random_bits();
+  if (wild && !some(8)) e.device = (uint32_t)random_bits(), e.stream = random_bits(), e.thread = (uint32_t)random_bits(), e.correlation = random_bits();
+  double value = wild && !some(3) ? (double[]){1e308, -1e308, 0.0 / 0.0, 1.0 / 0.0}[some(4)] : (double)some(1000000);
+  int64_t amount = wild && !some(3) ? (int64_t)random_bits() : some(100000);
+  switch (e.kind) {
+  case TRACE_CALL: e.call.kind = (TraceCallKind)some(wild ? 300 : 9); break;
+  case TRACE_KERNEL: e.kernel.grid[0] = e.kernel.block[0] = (uint32_t)random_bits(), e.kernel.grid[1] = e.kernel.grid[2] = (uint32_t)some(3); break;
+  case TRACE_COPY: e.copy.kind = (TraceCopyKind)some(wild ? 300 : 6), e.copy.pageable = some(2), e.copy.bytes = amount; break;
+  case TRACE_FILL: e.fill.bytes = amount; break;
+  case TRACE_RANGE: e.range.id = (uint64_t)some(1000), e.range.origin = (TraceRangeOrigin)some(3); break;
+  case TRACE_METRIC: e.metric.range = (uint64_t)some(1000), e.metric.value = value; break;
+  case TRACE_WORK: e.work.flops = value, e.work.bytes = value, e.work.shapes = e.name; break;
+  case TRACE_MEMORY: e.memory.bytes = amount - 50000, e.memory.in_use = some(2) ? -1 : amount, e.memory.pinned_host = some(2); break;
+  case TRACE_SAMPLE: e.sample.depth = (uint32_t)some(4), e.sample.is_symbolic = true, e.sample.weight = some(1000), e.sample.stack[0] = e.sample.stack[1] = e.sample.stack[2] = e.name; break;
+  case TRACE_LOST: e.lost.count = some(10); break;
+  case TRACE_DEVICE: e.device_.multiprocessors = (int)some(200), e.device_.bandwidth = e.device_.flops = value; break;
+  default: break;
+  }
+  return e;
+}
+
+static long long figure_of(const char *json, const char *key) {
+  const char *at = strstr(json, key);
+  return at ? atoll(at + strlen(key)) : -1;
+}
+
+static void any_trace_has_all_views(void **state) {
+  static View *const views[] = {view_table, view_chrome, view_html, view_folded_gpu, view_flame_gpu, view_folded, view_flame, view_advice, view_advice};
+  for (int round = 0; round < 120; round++) {
+    Maker m = make();
+    bool wild = round % 2;
+    for (int i = 0, n = (int)some(120); i < n; i++) {
+      TraceEvent e = any_event(&m, wild);
+      trace_event(m.w, &e);
+    }
+    assert_int_equal(trace_close(m.w, NULL), 0);
+    m.w = NULL;
+    for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
+      const char *reason = NULL;
+      char buffer[300], why[300] = "", *text = NULL;
+      size_t size = 0;
+      TraceReader *r = trace_open(m.path, &reason, buffer);
+      assert_non_null(r);
+      FILE *out = open_memstream(&text, &size);
+      int status = views[v](r, out, &(ViewOptions){.json = v != sizeof views / sizeof *views - 1, .shapes = true}, why);
+      fclose(out);
+      if (status) assert_true(strstr(why, "no GPU ran") || strstr(why, "no samples")); /* the only things that may be said against it */
+      if (v == 7 && !wild) { /* the shares make up the whole, whatever overlapped */
+        long long span = figure_of(text, "\"span_ns\": "), parts = figure_of(text, "\"compute_ns\": ") + figure_of(text, "\"memory_ns\": ") + figure_of(text, "\"overhead_ns\": ") + figure_of(text, "\"data_ns\": ") + figure_of(text, "\"network_ns\": ");
+        if (strstr(text, "\"gpu\": true")) {
+          assert_int_equal(parts, span);
+          assert_int_equal(figure_of(text, "\"busy_ns\": ") + figure_of(text, "\"idle_ns\": "), span);
+        }
+      }
+      free(text);
+      trace_reader_free(r);
+    }
+    done(&m);
+  }
+}
+
 /* ---- a larger run, for other programs to look at ---- */
 
 static void made_up_run(Maker *m) {
@@ -730,26 +863,46 @@ static void made_up_run(Maker *m) {
   note_at(m, 400000, "the clock of the GPU was changed while the run went on");
 }
 
-static int write_views(const char *dir) {
-  static const struct { const char *name; View *view; bool json; } views[] = {{"table.txt", view_table, false}, {"table.json", view_table, true}, {"chrome.json", view_chrome, false}, {"page.html", view_html, false},
-      {"cpu.folded", view_folded, false}, {"cpu.svg", view_flame, false}, {"gpu.folded", view_folded_gpu, false}, {"gpu.svg", view_flame_gpu, false}, {"advice.txt", view_advice, false}, {"advice.json", view_advice, true}};
+typedef struct Written { const char *name; View *view; bool json; } Written;
+static int write_trace(const char *dir, const char *prefix, void (*fill)(Maker *), const Written *views, size_t n) {
   Maker m = {0};
   char path[4096], why[300];
-  snprintf(path, sizeof path, "%s/run.trace", dir);
-  if (!(m.w = trace_create(path, "python3 train.py --epochs 3"))) return perror(path), 1;
-  made_up_run(&m);
-  trace_close(m.w, NULL);
   const char *reason = "";
+  snprintf(path, sizeof path, "%s/%srun.trace", dir, prefix);
+  if (!(m.w = trace_create(path, "python3 train.py --epochs 3"))) return perror(path), 1;
+  fill(&m);
+  trace_close(m.w, NULL);
   TraceReader *r = trace_open(path, &reason, why);
   if (!r) return fprintf(stderr, "%s\n", reason), 1;
-  for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
-    snprintf(path, sizeof path, "%s/%s", dir, views[i].name);
+  int status = 0;
+  for (size_t i = 0; i < n && !status; i++) {
+    snprintf(path, sizeof path, "%s/%s%s", dir, prefix, views[i].name);
     FILE *out = fopen(path, "w");
-    if (!out || views[i].view(r, out, &(ViewOptions){.json = views[i].json}, why)) return fprintf(stderr, "%s: %s\n", path, why), 1;
-    fclose(out);
+    if (!out || views[i].view(r, out, &(ViewOptions){.json = views[i].json}, why)) status = 1, fprintf(stderr, "%s: %s\n", path, why);
+    if (out) fclose(out);
   }
   trace_reader_free(r);
-  return 0;
+  return status;
+}
+
+static void random_run(Maker *m) {
+  for (int i = 0; i < 100; i++) {
+    TraceEvent e = any_event(m, true);
+    trace_event(m->w, &e);
+  }
+}
+
+static int write_views(const char *dir) {
+  static const Written views[] = {{"table.txt", view_table, false}, {"table.json", view_table, true}, {"chrome.json", view_chrome, false}, {"page.html", view_html, false},
+      {"cpu.folded", view_folded, false}, {"cpu.svg", view_flame, false}, {"gpu.folded", view_folded_gpu, false}, {"gpu.svg", view_flame_gpu, false}, {"advice.txt", view_advice, false}, {"advice.json", view_advice, true}};
+  static const Written random_views[] = {{"table.json", view_table, true}, {"chrome.json", view_chrome, false}, {"page.html", view_html, false}, {"advice.json", view_advice, true}};
+  int status = write_trace(dir, "", made_up_run, views, sizeof views / sizeof *views);
+  for (int i = 0; i < 20 && !status; i++) {
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "random-%d-", i);
+    status = write_trace(dir, prefix, random_run, random_views, sizeof random_views / sizeof *random_views);
+  }
+  return status;
 }
 
 int main(int argc, char **argv) {
@@ -761,6 +914,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(chrome_writes_intervals_arrows_counters), cmocka_unit_test(chrome_gives_what_overlaps_a_lane_of_its_own), cmocka_unit_test(chrome_streams_a_million_events), cmocka_unit_test(page_holds_the_events),
       cmocka_unit_test(page_leaves_out_the_shortest_and_says_so), cmocka_unit_test(folded_stacks_of_samples), cmocka_unit_test(folded_gpu_time_by_range), cmocka_unit_test(advice_names_the_print_in_the_training_loop),
       cmocka_unit_test(advice_leaves_a_good_run_alone), cmocka_unit_test(advice_on_input_copies), cmocka_unit_test(advice_on_network_and_overlap), cmocka_unit_test(advice_without_a_gpu),
+      cmocka_unit_test(advice_leaves_start_up_out), cmocka_unit_test(advice_says_what_the_cpu_did_in_gaps), cmocka_unit_test(advice_over_several_gpus), cmocka_unit_test(advice_uses_the_roofline_where_work_is_known),
+      cmocka_unit_test(any_trace_has_all_views),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
