@@ -355,6 +355,43 @@ static void test_graph(void **state) {
   nereid_stream_destroy(s);
 }
 
+static bool other_trial(void *arg, bool cold, double *device_ns, double *wall_ns) {
+  *device_ns = 7000, *wall_ns = 9000;
+  return ++*(int *)arg < 100;
+}
+
+/* A case is measured alone and as one of many in a graph; another process's kernel measures itself, and ours is warmed before each trial. */
+static void test_bench(void **state) {
+  Fixture *f = *state;
+  nereid_function *fn = NULL;
+  int trials = 0;
+  assert_ok(nereid_compile(f->d, f->m, "add", f->add, 4, &f->block, &fn, &error));
+  nereid_bench_launch launch = {fn, {1, 1, 1}, f->add, 4};
+  nereid_bench_case cases[2] = {{.launches = &launch, .launch_count = 1}, {.trial = other_trial, .trial_arg = &trials}};
+  nereid_bench_options o = {.repeat = 5, .warmup = 2, .min_ms = 1000};
+  nereid_bench_result r[2];
+  fake->capture_params = 4;
+  assert_ok(nereid_bench_run(f->d, cases, 1, &o, r, NULL, NULL, &error));
+  assert_int_equal(r[0].device.count, 5);
+  assert_int_equal(r[0].graph.count, 5);
+  assert_true(r[0].graph.median > 0 && r[0].graph.median < r[0].device.median);
+  assert_int_equal(fake->graph_launches, 6);
+  assert_true(fake->captured >= 2 && r[0].queued > 0);
+  assert_int_equal(fake->forbidden_in_capture, 0);
+  int before = fake->launches;
+  o.trials_only = true;
+  assert_ok(nereid_bench_run(f->d, cases, 2, &o, r, NULL, NULL, &error));
+  assert_int_equal(fake->launches - before, 2 * 7);
+  assert_int_equal(trials, 7);
+  assert_true(r[1].device.median == 7000 && r[1].wall.median == 9000 && r[1].launch.count == 0 && r[0].graph.count == 0 && r[0].queued == 0);
+  trials = 95; /* it gives up */
+  assert_says(nereid_bench_run(f->d, cases, 2, &o, r, NULL, NULL, &error), NEREID_BAD_ARGUMENT, "a case of the caller's own ended the measurement");
+  o.trials_only = false;
+  fake->fail.symbol = "cuGraphLaunch", fake->fail.result = 2, fake->fail.after = 1;
+  assert_says(nereid_bench_run(f->d, cases, 1, &o, r, NULL, NULL, &error), NEREID_OUT_OF_MEMORY, "the graph cannot be launched: out of memory");
+  nereid_function_free(fn);
+}
+
 /* A function takes what specialises alike, named or not, and says what does not. */
 static void test_run_arguments(void **state) {
   Fixture *f = *state;
@@ -886,7 +923,7 @@ int main(void) {
 #define OPEN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
   const struct CMUnitTest tests[] = {
       ALONE(test_no_driver), ALONE(test_opening_fails), ALONE(test_rows), ALONE(test_callers_context), ALONE(test_pageable), ALONE(test_blocking_environment), ALONE(test_streams),
-      OPEN(test_memory), OPEN(test_registered), OPEN(test_launch), OPEN(test_warm_launch), OPEN(test_graph), OPEN(test_run_arguments), OPEN(test_pointers), OPEN(test_launch_fails), OPEN(test_illegal_address),
+      OPEN(test_memory), OPEN(test_registered), OPEN(test_launch), OPEN(test_warm_launch), OPEN(test_graph), OPEN(test_bench), OPEN(test_run_arguments), OPEN(test_pointers), OPEN(test_launch_fails), OPEN(test_illegal_address),
       OPEN(test_fault_of_several), OPEN(test_fault_after_stream), OPEN(test_blocking), OPEN(test_free_in_flight), OPEN(test_loading), OPEN(test_reports), OPEN(test_program_list), ALONE(test_shared_memory), OPEN(test_signatures), OPEN(test_cuda_c_arguments),
       OPEN(test_nvrtc_fails), OPEN(test_inspect), OPEN(test_wrapped_stream), OPEN(test_threads),
   };
