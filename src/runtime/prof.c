@@ -461,7 +461,7 @@ nereid_status nereid_prof_start(const char *path, const nereid_prof_options *opt
     if (!p->writer) status = error_errno(error, NEREID_BAD_FILE, why, "cannot make the trace %s", path);
   }
   char why[600] = "";
-  p->options = o, p->serial = ++last_serial, p->started = p->flushed = trace_clock();
+  p->options = o, p->serial = ++last_serial, p->started = trace_clock(), p->flushed = p->started;
   if (!status && !o.no_cuda && cuda_devices && !record_cuda(p, why))
     status = error_set(error, NEREID_UNSUPPORTED, "no_cuda in the options leaves CUDA out", "CUDA cannot be recorded: %s", why);
   if (!status && o.sample_hz && !(p->sampler = sampler_start(p->writer, o.sample_hz, why))) status = sampling_failed(error, why);
