@@ -334,40 +334,53 @@ static GpuReport *shared_report(Context *cx, int by) {
   return gpu_report(f, (uint64_t[]){1 << 20}, (int32_t[]){3, 1, 1});
 }
 
-static void bank_conflicts_and_divergence_are_counted(void **state) {
-  static const struct { int by, passes; } cases[] = {{4, 1}, {8, 2}, {128, 32}, {132, 1}, {64, 16}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    Context *cx = context_create();
-    if (context_try(cx)) {
-      GpuReport *r = shared_report(cx, cases[i].by);
-      assert_int_equal(r->access_count, 4);
-      for (int k = 0; k < 4; k++) {
-        const GpuAccess *a = &r->accesses[k];
-        bool store = a->op->code == LANE_ST;
-        assert_int_equal(a->requests, 6);
-        assert_true(a->known);
-        if (a->shared) assert_int_equal(a->wavefronts, 6 * (store ? cases[i].passes : 1));
-        if (a->shared) assert_int_equal(a->ideal_wavefronts, 6);
-        if (!a->shared) assert_int_equal(a->lanes, a->op->imm ? 6 * 24 : 6 * 8);
-        if (!a->shared) assert_int_equal(a->sectors, a->op->imm ? 6 * 3 : 6);
-      }
-      assert_int_equal(r->splits, 6);
-      assert_int_equal(r->classes[GC_STORE_GLOBAL], 12);
-      assert_int_equal(r->classes[GC_BARRIER], 6);
-      assert_true(r->threads < 32 * r->instructions);
-      assert_false(r->data || r->cut || r->sampled);
-      context_end_try(cx);
-    } else {
-      fail_msg("%s", cx->diags.at[0].message);
-    }
-    context_destroy(cx);
+static void check_shared_report(const GpuReport *r, int passes) {
+  assert_int_equal(r->access_count, 4);
+  for (int k = 0; k < 4; k++) {
+    const GpuAccess *a = &r->accesses[k];
+    assert_int_equal(a->requests, 6);
+    assert_true(a->known);
+    if (a->shared) assert_int_equal(a->wavefronts, 6 * (a->op->code == LANE_ST ? passes : 1));
+    if (a->shared) assert_int_equal(a->ideal_wavefronts, 6);
+    if (!a->shared) assert_int_equal(a->lanes, a->op->imm ? 6 * 24 : 6 * 8);
+    if (!a->shared) assert_int_equal(a->sectors, a->op->imm ? 6 * 3 : 6);
   }
+  assert_int_equal(r->splits, 6);
+  assert_int_equal(r->classes[GC_STORE_GLOBAL], 12);
+  assert_int_equal(r->classes[GC_BARRIER], 6);
+  assert_true(r->threads < 32 * r->instructions);
+  assert_false(r->data || r->cut || r->sampled);
+}
+
+static void bank_conflicts_of(int by, int passes) {
+  Context *cx = context_create();
+  if (context_try(cx)) {
+    check_shared_report(shared_report(cx, by), passes);
+    context_end_try(cx);
+  } else {
+    fail_msg("%s", cx->diags.at[0].message);
+  }
+  context_destroy(cx);
+}
+
+static void bank_conflicts_and_divergence_are_counted(void **state) {
+  bank_conflicts_of(4, 1), bank_conflicts_of(8, 2), bank_conflicts_of(128, 32), bank_conflicts_of(132, 1), bank_conflicts_of(64, 16);
 }
 
 /* An address that went through shared memory is computed, and is no data unless what was stored there is. */
+static void check_address(const GpuReport *r, bool data) {
+  for (int k = 0; k < r->access_count; k++) {
+    const GpuAccess *a = &r->accesses[k];
+    if (a->shared || a->op->code != LANE_ST) continue;
+    assert_int_equal(a->known, !data);
+    assert_int_equal(a->sectors, data ? 1 : 8);
+  }
+  assert_int_equal(r->data, data);
+}
+
 static void addresses_go_through_shared_memory(void **state) {
   static const char *const values[] = {"%v = add.s32 %tid, %tid : b32\n", "%v = ld.b32 %p0 {global} : b32\n"};
-  for (int data = 0; data < 2; data++) {
+  for (volatile int data = 0; data < 2; data++) {
     Context *cx = context_create();
     char source[1000];
     snprintf(source, sizeof source,
@@ -378,14 +391,7 @@ static void addresses_go_through_shared_memory(void **state) {
              values[data]);
     if (context_try(cx)) {
       LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", source, strlen(source)));
-      GpuReport *r = gpu_report(f, (uint64_t[]){1 << 20}, (int32_t[]){1, 1, 1});
-      for (int k = 0; k < r->access_count; k++) {
-        const GpuAccess *a = &r->accesses[k];
-        if (a->shared || a->op->code != LANE_ST) continue;
-        assert_int_equal(a->known, !data);
-        assert_int_equal(a->sectors, data ? 1 : 8);
-      }
-      assert_int_equal(r->data, data);
+      check_address(gpu_report(f, (uint64_t[]){1 << 20}, (int32_t[]){1, 1, 1}), data);
       context_end_try(cx);
     } else {
       fail_msg("%s", cx->diags.at[0].message);
