@@ -24,20 +24,22 @@ __attribute__((constructor(101))) static void resolve(void) { /* not at the firs
   *(void **)&real.fexecve = dlsym(RTLD_NEXT, "fexecve");
 }
 
-#define EXEC(call)                   \
-  do {                               \
-    inject_finish(FINISH_EXEC);      \
+/* An exec that cannot work needs no end: who searches through PATH tries many. */
+#define EXEC(can_work, call)          \
+  do {                                \
+    if (!(can_work)) return (call);   \
+    inject_finish(FINISH_EXEC);       \
     int result = (call), why = errno; \
-    inject_finish_undo();            \
-    errno = why;                     \
-    return result;                   \
+    inject_finish_undo();             \
+    errno = why;                      \
+    return result;                    \
   } while (0)
 
-ENTRY int execve(const char *path, char *const argv[], char *const envp[]) { EXEC(real.execve(path, argv, envp)); }
-ENTRY int execv(const char *path, char *const argv[]) { EXEC(real.execve(path, argv, environ)); }
-ENTRY int execvpe(const char *file, char *const argv[], char *const envp[]) { EXEC(real.execvpe(file, argv, envp)); }
-ENTRY int execvp(const char *file, char *const argv[]) { EXEC(real.execvpe(file, argv, environ)); }
-ENTRY int fexecve(int fd, char *const argv[], char *const envp[]) { EXEC(real.fexecve(fd, argv, envp)); }
+ENTRY int execve(const char *path, char *const argv[], char *const envp[]) { EXEC(!access(path, X_OK), real.execve(path, argv, envp)); }
+ENTRY int execv(const char *path, char *const argv[]) { EXEC(!access(path, X_OK), real.execve(path, argv, environ)); }
+ENTRY int execvpe(const char *file, char *const argv[], char *const envp[]) { EXEC(true, real.execvpe(file, argv, envp)); }
+ENTRY int execvp(const char *file, char *const argv[]) { EXEC(true, real.execvpe(file, argv, environ)); }
+ENTRY int fexecve(int fd, char *const argv[], char *const envp[]) { EXEC(true, real.fexecve(fd, argv, envp)); }
 
 /* The arguments of execl and the like, on the stack; after the NULL comes execle's environment. */
 #define GATHER(first, argv, last)                                            \

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "inject/inject.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -80,6 +81,19 @@ static void stop_cuda(void) {
   cupti_stop(c);
 }
 
+/* Whether the folder holds another trace: of what a launcher (timeout, env, a shell) ran, which is what the run was about. */
+static bool others_left_traces(void) {
+  const char *slash = strrchr(own.path, '/'), *folder = getenv("NEREID_PROF_DIR");
+  DIR *d = folder && slash ? opendir(folder) : NULL;
+  bool found = false;
+  for (struct dirent *e; d && !found && (e = readdir(d));) {
+    const char *dot = strrchr(e->d_name, '.');
+    found = dot && !strcmp(dot, ".trace") && strcmp(e->d_name, slash + 1);
+  }
+  if (d) closedir(d);
+  return found;
+}
+
 static void do_finish(Finish how) {
   TraceWriter *w = inject_trace();
   if (how == FINISH_CRASH) {
@@ -110,7 +124,7 @@ static void do_finish(Finish how) {
     trace_flush(w);
     return;
   }
-  if (is_idle() && !own.is_first) unlink(own.path);
+  if (is_idle() && (!own.is_first || others_left_traces())) unlink(own.path);
   if (inject_wants("python")) { /* it was there for us, and what of it was needed is in the trace */
     char map[64];
     snprintf(map, sizeof map, "/tmp/perf-%ld.map", (long)own.owner);
@@ -304,7 +318,10 @@ ENTRY int InitializeInjection(void) {
   pthread_mutex_lock(&starting);
   if (!own.cupti) {
     char why[500], text[600];
-    CuptiOptions o = {.runtime_api = inject_wants("runtime"), .driver_api = inject_wants("driver"), .memory = inject_wants("memory"), .own_launches = inject_wants("work")};
+    CuptiOptions o = {.runtime_api = inject_wants("runtime"),
+                      .driver_api = inject_wants("driver"),
+                      .memory = inject_wants("memory"),
+                      .own_launches = inject_wants("work")};
     own.cupti = cupti_start(inject_trace(), &o, why);
     if (own.cupti) atexit(at_exit_cuda);
     else {

@@ -53,7 +53,10 @@ static uint32_t wide_string(TraceWriter *w, const wchar_t *text) { /* as UTF-8 *
     if (c < 0x80) out[n++] = (char)c;
     else if (c < 0x800) out[n++] = (char)(0xc0 | c >> 6), out[n++] = (char)(0x80 | (c & 63));
     else if (c < 0x10000) out[n++] = (char)(0xe0 | c >> 12), out[n++] = (char)(0x80 | (c >> 6 & 63)), out[n++] = (char)(0x80 | (c & 63));
-    else out[n++] = (char)(0xf0 | (c >> 18 & 7)), out[n++] = (char)(0x80 | (c >> 12 & 63)), out[n++] = (char)(0x80 | (c >> 6 & 63)), out[n++] = (char)(0x80 | (c & 63));
+    else {
+      out[n++] = (char)(0xf0 | (c >> 18 & 7)), out[n++] = (char)(0x80 | (c >> 12 & 63));
+      out[n++] = (char)(0x80 | (c >> 6 & 63)), out[n++] = (char)(0x80 | (c & 63));
+    }
   }
   out[n] = 0;
   return trace_string(w, out);
@@ -69,9 +72,14 @@ static uint32_t message_of(TraceWriter *w, const Attributes *a) {
 
 static uint32_t this_thread(void) { return (uint32_t)syscall(SYS_gettid); }
 
-static void write_range(TraceWriter *w, const Open *o) {
+static void write_range(TraceWriter *w, const Open *o, int64_t end) {
   inject_has_ranges();
-  trace_event(w, &(TraceEvent){.kind = TRACE_RANGE, .name = o->name, .start = o->start, .end = trace_clock(), .thread = o->thread, .range = {RANGE_NVTX, o->id, o->parent}});
+  trace_event(w, &(TraceEvent){.kind = TRACE_RANGE,
+                               .name = o->name,
+                               .start = o->start,
+                               .end = end,
+                               .thread = o->thread,
+                               .range = {RANGE_NVTX, o->id, o->parent}});
 }
 
 static int push(const void *domain, uint32_t name) {
@@ -87,7 +95,7 @@ static int pop(const void *domain) {
   while (at && mine.open[at - 1].domain != domain) at--;
   if (!at) return -2; /* as NVTX says that no tool is there: popped without a push */
   TraceWriter *w = inject_trace();
-  if (w) write_range(w, &mine.open[at - 1]);
+  if (w) write_range(w, &mine.open[at - 1], trace_clock());
   memmove(&mine.open[at - 1], &mine.open[at], sizeof(Open) * (size_t)(mine.n - at));
   return --mine.n;
 }
@@ -114,16 +122,15 @@ static void end(uint64_t id) {
   }
   pthread_mutex_unlock(&lock);
   TraceWriter *w = inject_trace();
-  if (found.id && w) write_range(w, &found);
+  if (found.id && w) write_range(w, &found, trace_clock());
 }
 
 static void mark(uint32_t name) {
   TraceWriter *w = inject_trace();
   if (!w) return;
-  inject_has_ranges();
   int64_t now = trace_clock();
   uint64_t id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
-  trace_event(w, &(TraceEvent){.kind = TRACE_RANGE, .name = name, .start = now, .end = now, .thread = this_thread(), .range = {RANGE_NVTX, id, mine.n ? mine.open[mine.n - 1].id : 0}});
+  write_range(w, &(Open){name, this_thread(), now, id, mine.n ? mine.open[mine.n - 1].id : 0}, now);
 }
 
 /* ---- NVTX's functions ----------------------------------------------------------------------------------------------------------------- */

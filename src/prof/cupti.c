@@ -17,6 +17,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "prof/cupti_api.h"
 #include "prof/cupti_find.h"
@@ -49,6 +51,8 @@ struct CuptiSession {
   int64_t *paused;       /* begin and end of each pause; the last may be open (INT64_MAX) */
   int paused_count, paused_cap;
   int64_t dropped;
+  uint32_t waiter;       /* a thread of ours that waits for the devices, from when and until when: its calls are not the program's */
+  int64_t wait_from, wait_to;
 };
 
 /* CUPTI's callbacks have no argument of ours, and may come when a session is over. */
@@ -80,7 +84,9 @@ TraceCallKind cupti_call_kind(const char *name) {
   const char *s = starts(name, "cuda") ? name + 4 : starts(name, "__cuda") ? name + 6 : starts(name, "cu") ? name + 2 : name;
   if (starts(s, "LaunchHostFunc")) return CALL_OTHER;
   if (starts(s, "Launch") || starts(s, "GraphLaunch")) return CALL_LAUNCH;
-  if (starts(s, "CtxSynchronize") || starts(s, "StreamSynchronize") || starts(s, "EventSynchronize") || starts(s, "DeviceSynchronize") || starts(s, "ThreadSynchronize")) return CALL_SYNC;
+  if (starts(s, "CtxSynchronize") || starts(s, "StreamSynchronize") || starts(s, "EventSynchronize") || starts(s, "DeviceSynchronize") ||
+      starts(s, "ThreadSynchronize"))
+    return CALL_SYNC;
   if (starts(s, "Memcpy")) return strstr(s, "Async") ? CALL_COPY : CALL_COPY_SYNC;
   if (starts(s, "Memset")) return CALL_FILL;
   if (starts(s, "Malloc") || starts(s, "HostAlloc") || starts(s, "MemAlloc") || starts(s, "MemHostAlloc") || starts(s, "MemCreate")) return CALL_ALLOC;
@@ -98,10 +104,11 @@ static bool driver_wanted(const char *name) {
 
 /* Of the runtime's: what a program asks between any two launches. */
 static bool runtime_unwanted(const char *name) {
-  static const char *const fast[] = {"cudaGetDevice_", "cudaSetDevice_", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceGetAttribute", "cudaFuncGetAttributes",
-                                     "cudaFuncSetAttribute", "cudaOccupancy", "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo", "cudaPointerGetAttributes",
-                                     "cudaGetDeviceCount", "__cudaPushCallConfiguration", "__cudaPopCallConfiguration", "cudaThreadExchangeStreamCaptureMode",
-                                     "cudaGetDriverEntryPoint", "cudaStreamGetPriority", "cudaGetFuncBySymbol", "cudaDriverGetVersion", "cudaRuntimeGetVersion"};
+  static const char *const fast[] = {
+      "cudaGetDevice_", "cudaSetDevice_", "cudaGetDeviceCount", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceGetAttribute",
+      "cudaFuncGetAttributes", "cudaFuncSetAttribute", "cudaOccupancy", "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo",
+      "cudaStreamGetPriority", "cudaThreadExchangeStreamCaptureMode", "cudaPointerGetAttributes", "cudaGetDriverEntryPoint",
+      "cudaGetFuncBySymbol", "cudaDriverGetVersion", "cudaRuntimeGetVersion", "__cudaPushCallConfiguration", "__cudaPopCallConfiguration"};
   for (size_t i = 0; i < sizeof fast / sizeof *fast; i++)
     if (starts(name, fast[i])) return true;
   return false;
@@ -153,6 +160,7 @@ static void waiting_write(CuptiSession *c, Waiting *w, const CuptiApiRecord *aro
 }
 
 static void call_read(CuptiSession *c, const CuptiApiRecord *r) {
+  if (r->thread == c->waiter && (int64_t)r->start >= c->wait_from && (int64_t)r->end <= c->wait_to) return;
   if (!c->options.runtime_api || !c->options.driver_api) {
     call_write(c, r);
     return;
@@ -185,7 +193,8 @@ static void all_waiting_write(CuptiSession *c) {
 static void kernel_read(CuptiSession *c, const CuptiKernel *r) {
   TraceEvent e = {.kind = TRACE_KERNEL, .name = trace_string(c->trace, r->name), .start = (int64_t)r->start, .end = (int64_t)r->end,
                   .correlation = r->correlation, .device = r->device, .stream = r->stream,
-                  .kernel = {.registers = r->registers, .shared = (uint32_t)(r->static_shared + r->dynamic_shared), .graph = r->graph == UINT32_MAX ? 0 : r->graph}};
+                  .kernel = {.registers = r->registers, .shared = (uint32_t)(r->static_shared + r->dynamic_shared)}};
+  if (r->graph != UINT32_MAX) e.kernel.graph = r->graph;
   for (int i = 0; i < 3; i++) e.kernel.grid[i] = (uint32_t)r->grid[i], e.kernel.block[i] = (uint32_t)r->block[i];
   trace_event(c->trace, &e);
 }
@@ -423,7 +432,11 @@ void cupti_poll(CuptiSession *c) {
 }
 
 void cupti_flush(CuptiSession *c) {
+  int64_t from = trace_clock();
   cupti_wait_for_devices();
+  pthread_mutex_lock(&lock);
+  c->waiter = (uint32_t)syscall(SYS_gettid), c->wait_from = from, c->wait_to = trace_clock();
+  pthread_mutex_unlock(&lock);
   c->api.flush(CUPTI_FLUSH_FORCED);
   pthread_mutex_lock(&lock);
   all_waiting_write(c);
@@ -441,7 +454,8 @@ void cupti_stop(CuptiSession *c) {
   all_waiting_write(c);
   if (c->dropped) {
     int64_t now = trace_clock();
-    trace_event(c->trace, &(TraceEvent){.kind = TRACE_LOST, .name = trace_string(c->trace, "records that CUPTI had no buffer for"), .start = now, .end = now, .lost.count = c->dropped});
+    uint32_t what = trace_string(c->trace, "records that CUPTI had no buffer for");
+    trace_event(c->trace, &(TraceEvent){.kind = TRACE_LOST, .name = what, .start = now, .end = now, .lost.count = c->dropped});
   }
   current = NULL;
   pthread_mutex_unlock(&lock);

@@ -73,12 +73,14 @@ static bool use(Attempt *a, void *library, const char *path) {
     const char *text = NULL;
     a->api->result_string(r, &text);
     if (r == CUPTI_MULTIPLE_SUBSCRIBERS || r == CUPTI_MAX_LIMIT_REACHED) {
-      snprintf(a->why, 500, "another profiler is attached to this process (Nsight, torch.profiler, Proton, a debugger), and CUPTI serves one at a time: run without it");
+      snprintf(a->why, 500, "another profiler is attached to this process (Nsight, torch.profiler, Proton, a debugger), and CUPTI serves one at a "
+                            "time: run without it");
       a->stop = true;
     } else if (!has_driver())
       snprintf(why, 500, "%s does not start: there is no NVIDIA driver here (libcuda.so.1)", path);
     else if (r == CUPTI_NOT_INITIALIZED)
-      snprintf(why, 500, "%s does not start (%s): the driver is older than this CUPTI, or refuses it; NEREID_CUPTI may name another libcupti", path, text ? text : "?");
+      snprintf(why, 500, "%s does not start (%s): the driver is older than this CUPTI, or refuses it; NEREID_CUPTI may name another libcupti",
+               path, text ? text : "?");
     else if (r == CUPTI_INSUFFICIENT_PRIVILEGES)
       snprintf(why, 500, "this user may not profile the GPU (%s): run as root, or ask for NVreg_RestrictProfilingToAdminUsers=0", text ? text : "?");
     else snprintf(why, 500, "%s does not start: %s", path, text ? text : "unknown error");
@@ -113,20 +115,22 @@ bool cupti_open(CuptiApi *api, CuptiSubscriber *subscriber, CuptiCallback on_cal
   if (!a.found) { /* one that is loaded and does not start is not mended by a second */
     Roots roots = {.n = 0};
     dl_iterate_phdr(find_root, &roots);
+    static const char *const packages[][2] = {{"nvidia/cu13/lib/", "libcupti.so.13"}, {"nvidia/cuda_cupti/lib/", "libcupti.so.12"},
+                                              {"triton/backends/nvidia/lib/cupti/", "libcupti.so.12"}, {"triton/backends/nvidia/lib/cupti/", "libcupti.so"}};
     for (int i = 0; i < roots.n; i++)
-      if (use_path(&a, roots.at[i], "nvidia/cu13/lib/", "libcupti.so.13") || use_path(&a, roots.at[i], "nvidia/cuda_cupti/lib/", "libcupti.so.12") ||
-          use_path(&a, roots.at[i], "triton/backends/nvidia/lib/cupti/", "libcupti.so.12") || use_path(&a, roots.at[i], "triton/backends/nvidia/lib/cupti/", "libcupti.so"))
-        return true;
+      for (int p = 0; p < 4; p++)
+        if (use_path(&a, roots.at[i], packages[p][0], packages[p][1])) return true;
     for (int i = 0; i < SONAMES && !a.stop; i++)
       if (use(&a, dlopen(sonames[i], RTLD_NOW | RTLD_LOCAL), sonames[i])) return true;
     const char *const homes[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
     for (int h = 0; h < 3; h++)
       for (int i = 0; i < SONAMES; i++)
-        if (use_path(&a, homes[h], "/extras/CUPTI/lib64/", sonames[i]) || use_path(&a, homes[h], "/lib64/", sonames[i]) || use_path(&a, homes[h], "/lib/", sonames[i])) return true;
+        for (int p = 0; p < 3; p++)
+          if (use_path(&a, homes[h], (const char *const[]){"/extras/CUPTI/lib64/", "/lib64/", "/lib/"}[p], sonames[i])) return true;
   }
   if (!a.found)
-    snprintf(why, 500, "libcupti was not found, without which the GPU cannot be recorded: it comes with the CUDA toolkit (extras/CUPTI) and with PyTorch (pip install "
-                       "nvidia-cuda-cupti); NEREID_CUPTI may name it");
+    snprintf(why, 500, "libcupti was not found, without which the GPU cannot be recorded: it comes with the CUDA toolkit (extras/CUPTI) and with "
+                       "PyTorch (pip install nvidia-cuda-cupti); NEREID_CUPTI may name it");
   return false;
 }
 

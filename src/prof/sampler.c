@@ -220,7 +220,8 @@ static void write_module(Sampler *s, const char *path, uint64_t base, uint64_t e
   if (!key || map_has(s->modules, key)) return;
   map_put(s->modules, key, s);
   int64_t now = trace_clock();
-  trace_event(s->trace, &(TraceEvent){.kind = TRACE_MODULE, .name = trace_string(s->trace, path), .start = now, .end = now, .module = {base, end - base, offset}});
+  uint32_t name = trace_string(s->trace, path);
+  trace_event(s->trace, &(TraceEvent){.kind = TRACE_MODULE, .name = name, .start = now, .end = now, .module = {base, end - base, offset}});
 }
 
 static void scan_modules(Sampler *s) {
@@ -366,7 +367,8 @@ void sampler_stop(Sampler *s) {
   write_made(s);
   if (s->dropped) {
     int64_t now = trace_clock();
-    trace_event(s->trace, &(TraceEvent){.kind = TRACE_LOST, .name = trace_string(s->trace, "samples that came faster than they were written"), .start = now, .end = now, .lost.count = s->dropped});
+    uint32_t what = trace_string(s->trace, "samples that came faster than they were written");
+    trace_event(s->trace, &(TraceEvent){.kind = TRACE_LOST, .name = what, .start = now, .end = now, .lost.count = s->dropped});
   }
   sampler_free(s);
 }

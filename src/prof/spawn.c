@@ -84,18 +84,18 @@ int inject_run(const char *library, const char *trace_dir, const InjectOptions *
     snprintf(why, 500, "%.300s is no folder that can be written", trace_dir);
   else if (o->sample_hz < 0 || o->sample_hz > 10000) snprintf(why, 500, "samples a second must be from 0 (none) to 10000, not %d", o->sample_hz);
   else {
-    static const char *const names[] = {"LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NEREID_PROF_DIR", "NEREID_PROF_HZ", "NEREID_PROF_KINDS", "NEREID_PROF_RUNNER", NULL, NULL};
-    const char *replaced[9];
-    memcpy(replaced, names, sizeof names);
+    const char *replaced[] = {"LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NEREID_PROF_DIR", "NEREID_PROF_HZ",
+                              "NEREID_PROF_KINDS", "NEREID_PROF_RUNNER", o->python ? "PYTHONPERFSUPPORT" : NULL, NULL};
     const char *preload = getenv("LD_PRELOAD");
     bool all = asprintf(&more[n++], "LD_PRELOAD=%s%s%s", path, preload && *preload ? ":" : "", preload ? preload : "") > 0;
     all &= asprintf(&more[n++], "CUDA_INJECTION64_PATH=%s", path) > 0;
     all &= asprintf(&more[n++], "NVTX_INJECTION64_PATH=%s", path) > 0;
     all &= asprintf(&more[n++], "NEREID_PROF_DIR=%s", folder) > 0;
     all &= asprintf(&more[n++], "NEREID_PROF_HZ=%d", o->sample_hz) > 0;
-    all &= asprintf(&more[n++], "NEREID_PROF_KINDS=%s%s%s%s%s%s", o->runtime_api ? "runtime," : "", o->driver_api ? "driver," : "", o->memory ? "memory," : "", o->nvtx ? "nvtx," : "", o->work ? "work," : "", o->python ? "python," : "") > 0;
+    all &= asprintf(&more[n++], "NEREID_PROF_KINDS=%s%s%s%s%s%s", o->runtime_api ? "runtime," : "", o->driver_api ? "driver," : "",
+                    o->memory ? "memory," : "", o->nvtx ? "nvtx," : "", o->work ? "work," : "", o->python ? "python," : "") > 0;
     all &= asprintf(&more[n++], "NEREID_PROF_RUNNER=%ld", (long)getpid()) > 0;
-    if (o->python) replaced[7] = "PYTHONPERFSUPPORT", all &= asprintf(&more[n++], "PYTHONPERFSUPPORT=1") > 0;
+    if (o->python) all &= asprintf(&more[n++], "PYTHONPERFSUPPORT=1") > 0;
     if (!all || !(env = environment(replaced, more, n))) snprintf(why, 500, "out of memory");
     else status = start_and_wait(argv, env, why);
   }

@@ -153,7 +153,9 @@ static void load_perf_map(Symbols *s, Image *m, const char *path) {
     line[strcspn(line, "\n")] = 0;
     if (sscanf(line, "%llx %llx %n", &start, &size, &at) < 2 || !at || !line[at]) continue;
     const char *name = line + at, *colon = strrchr(name, ':');
-    name = !strncmp(name, "py::", 4) && colon > name + 4 ? arena_printf(s->arena, "python: %.*s (%s)", (int)(colon - name - 4), name + 4, file_name(colon + 1)) : arena_strdup(s->arena, name);
+    bool is_python = !strncmp(name, "py::", 4) && colon > name + 4;
+    name = is_python ? arena_printf(s->arena, "python: %.*s (%s)", (int)(colon - name - 4), name + 4, file_name(colon + 1))
+                     : arena_strdup(s->arena, name);
     if (name) vec_push(s->arena, &m->functions, (Function){start, start + size, name});
   }
   free(line);

@@ -173,7 +173,8 @@ static bool find_entry(uint64_t pc, Entry *e) {
   if (!_dl_find_object || _dl_find_object((void *)(uintptr_t)pc, &o) || !o.dlfo_eh_frame) return false;
   const uint8_t *header = o.dlfo_eh_frame;
   uint64_t base = (uint64_t)(uintptr_t)header, end = (uint64_t)(uintptr_t)o.dlfo_map_end;
-  if (end - base < 12 || header[0] != 1 || header[2] != 0x03 || header[3] != 0x3b) return false; /* what every linker writes: 4 bytes, sorted, relative to the header */
+  /* What every linker writes: rows of 4 bytes and 4 bytes, sorted, relative to the header. */
+  if (end - base < 12 || header[0] != 1 || header[2] != 0x03 || header[3] != 0x3b) return false;
   Reader r = {header + 4, o.dlfo_map_end, false};
   take_pointer(&r, header[1]);
   uint32_t count = take32(&r);
@@ -400,7 +401,8 @@ static bool step_by_frame_pointer(Walk *w) {
 static bool begin(Walk *w, const void *context) {
   const ucontext_t *u = context;
 #if defined(__x86_64__)
-  static const uint8_t places[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+  static const uint8_t places[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
+                                   REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
   for (int i = 0; i < REGISTERS; i++) w->registers[i] = (uint64_t)u->uc_mcontext.gregs[places[i]];
   w->pc = w->registers[LINK];
 #elif defined(__aarch64__)
