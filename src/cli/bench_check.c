@@ -148,7 +148,8 @@ Verdict outputs_compare(const Outputs *got, const Outputs *want, const char *of,
     if (g) compare(&v, g, w, of, rtol, atol), compared++;
   }
   if (!compared && want->n) v.state = VERDICT_DIFFERS, snprintf(v.text, sizeof v.text, "it did not write '%s', as %s did", want->at[0].name, of);
-  if (!want->n) v.state = VERDICT_NONE;
+  if (!want->n) v.state = got->n ? VERDICT_DIFFERS : VERDICT_NONE; /* NONE: neither changed anything */
+  if (!want->n && got->n) snprintf(v.text, sizeof v.text, "it wrote '%s', which %s left as it was", got->at[0].name, of);
   return v;
 }
 

@@ -79,7 +79,7 @@ static void print_checks(const Table *t) {
     const Row *r = &t->rows[i];
     const char *at = *r->size ? " " : "";
     if (r->verdict.state == VERDICT_DIFFERS) printf("WRONG %s%s%s: %s\n", r->label, at, r->size, r->verdict.text);
-    if (r->triton_verdict.state == VERDICT_DIFFERS) printf("WRONG %s%s%s: Triton's %s\n", r->label, at, r->size, r->triton_verdict.text);
+    if (r->triton_verdict.state == VERDICT_DIFFERS) printf("WRONG %s%s%s: Triton's: %s\n", r->label, at, r->size, r->triton_verdict.text);
     if (r->triton_why) printf("no Triton for %s%s%s: %s\n", r->label, at, r->size, r->triton_why);
   }
   if (t->triton) printf("%s; vs Triton: its time by ours, above 1 when ours is faster, of both in graphs where ours is\n", t->triton);
