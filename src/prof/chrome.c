@@ -20,7 +20,7 @@ typedef struct Chrome {
   FILE *out;
   bool first;
   Tracks tracks;
-  Map *names; /* a kernel's name in the trace -> legible */
+  Map *names; /* a kernel's name in the trace -> KernelName */
 } Chrome;
 
 static void begin(Chrome *c) {
@@ -60,6 +60,20 @@ static void announce(Chrome *c, Track *k) {
   metadata(c, g->pid, k->tid, "thread_sort_index", "sort_index", NULL, k->sort);
 }
 
+typedef struct KernelName { const char *legible, *full; } KernelName;
+
+static const KernelName *kernel_name(Chrome *c, const Item *i) { /* demangled once */
+  const char *raw = item_name(c->t, i);
+  KernelName *known = map_get(c->names, raw);
+  if (known) return known;
+  char text[2048];
+  known = NEW(c->t->arena, KernelName);
+  known->legible = arena_strdup(c->t->arena, name_legible(raw, 80, text, sizeof text));
+  known->full = arena_strdup(c->t->arena, name_demangled(raw, text, sizeof text));
+  map_put(c->names, arena_strdup(c->t->arena, raw), known);
+  return known;
+}
+
 static void put_args(Chrome *c, const Item *i) {
   FILE *out = c->out;
   double seconds = (double)(i->end - i->start) / 1e9;
@@ -77,8 +91,7 @@ static void put_args(Chrome *c, const Item *i) {
     if (i->kernel.graph) ARG("\"graph\":%llu", (unsigned long long)i->kernel.graph);
     if (i->flops > 0) ARG("\"flops\":%.6g", i->flops);
     if (i->flops > 0 && seconds > 0) ARG("\"TFLOP/s\":%.4g", i->flops / seconds / 1e12);
-    const char *full = item_name(c->t, i);
-    if (full != trace_text(c->t->reader, i->name) || strlen(full) > 0) ARG("\"function\":"), json_text(out, full);
+    ARG("\"function\":"), json_text(out, kernel_name(c, i)->full);
     if (i->shapes) ARG("\"shapes\":"), json_text(out, trace_text(c->t->reader, i->shapes));
   }
   double bytes = i->kind == TRACE_KERNEL ? i->bytes : i->kind == TRACE_COPY || i->kind == TRACE_FILL ? (double)i->moved : 0;
@@ -99,21 +112,13 @@ static const char *category(const Item *i) {
   }
 }
 
-static const char *shown_name(Chrome *c, const Item *i) {
-  const char *full = item_name(c->t, i), *known = i->kind == TRACE_KERNEL ? map_get(c->names, full) : full;
-  if (known) return known;
-  char text[512];
-  known = arena_strdup(c->t->arena, name_legible(full, 80, text, sizeof text));
-  map_put(c->names, arena_strdup(c->t->arena, full), (void *)known);
-  return known;
-}
 
 static void interval(Chrome *c, const Item *i) {
   int64_t end;
   Track *k = tracks_place(&c->tracks, i, &end);
   announce(c, k);
   begin(c);
-  fputs("{\"ph\":\"X\",\"name\":", c->out), json_text(c->out, shown_name(c, i));
+  fputs("{\"ph\":\"X\",\"name\":", c->out), json_text(c->out, i->kind == TRACE_KERNEL ? kernel_name(c, i)->legible : item_name(c->t, i));
   fprintf(c->out, ",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":", category(i), k->group->pid, k->tid);
   put_us(c->out, i->start - c->t->first);
   fputs(",\"dur\":", c->out), put_us(c->out, end - i->start);

@@ -191,6 +191,14 @@ char *name_legible(const char *name, int width, char *out, size_t size) {
   return out;
 }
 
+char *name_demangled(const char *name, char *out, size_t size) {
+  Buf full = {0};
+  demangled(name, &full);
+  snprintf(out, size, "%s", full.at ? full.at : name);
+  buf_destroy(&full);
+  return out;
+}
+
 /* ---- several names that must stay apart ---- */
 
 /* Of names that came out equal: each as what is before its arguments, "…", and all from where it first differs from another of them. */

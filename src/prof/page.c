@@ -175,7 +175,7 @@ static void put_points(Page *p) {
 
 static void put_tables(Page *p) {
   FILE *out = p->out;
-  char text[700];
+  char text[2048];
   fputs("],\n\"names\":[", out);
   for (int i = 0; i < p->names.texts.n; i++) {
     const char *name = p->names.texts.at[i];
@@ -187,7 +187,7 @@ static void put_tables(Page *p) {
   for (int i = 0; i < p->names.texts.n; i++) {
     const char *name = p->names.texts.at[i];
     if (!p->is_kernel.at[i] || !strcmp(name, name_legible(name, NAME_WIDTH, text, sizeof text))) continue;
-    fprintf(out, first ? "\n\"%d\":" : ",\n\"%d\":", i), json_text(out, name), first = false;
+    fprintf(out, first ? "\n\"%d\":" : ",\n\"%d\":", i), json_text(out, name_demangled(name, text, sizeof text)), first = false;
   }
   fputs("},\n\"details\":[", out);
   for (int i = 0; i < p->details.texts.n; i++) fputs(i ? ",\n" : "\n", out), json_text(out, p->details.texts.at[i]);

@@ -173,6 +173,8 @@ static void print_json(Table *v, const Sorted *s, int n, FILE *out) {
     const Row *r = s[i].row;
     fputs(i ? ",\n  {\"name\": " : "\n  {\"name\": ", out), json_text(out, r->name);
     fputs(", \"short\": ", out), json_text(out, r->legible);
+    char full[4096];
+    if (r->kind == ROW_KERNEL) fputs(", \"demangled\": ", out), json_text(out, name_demangled(r->name, full, sizeof full));
     fprintf(out, ", \"kind\": \"%s\", \"calls\": %lld, \"self_cpu_ns\": %lld, \"cpu_ns\": %lld, \"self_cuda_ns\": %lld, \"cuda_ns\": %lld", row_kinds[r->kind],
             (long long)r->calls, (long long)r->self_cpu, (long long)r->cpu, (long long)r->self_cuda, (long long)r->cuda);
     if (*r->shapes) fputs(", \"shapes\": ", out), json_text(out, r->shapes);

@@ -111,6 +111,7 @@ void xml_text(FILE *out, const char *s);
 const char *time_text(char out[32], double ns);    /* "12.345us", as PyTorch writes it */
 const char *bytes_text(char out[32], double bytes);
 int utf8_columns(const char *s);                   /* how many columns it takes */
+char *name_demangled(const char *name, char *out, size_t size); /* whole, as C++ writes it; into out; returns out */
 /* Names of several functions, at most `width` columns each, so that different names stay different. */
 void names_legible(Arena *a, const char *const *names, int n, int width, const char **out);
 

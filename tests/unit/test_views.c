@@ -5,6 +5,7 @@
  * (Python reads the JSON, a browser opens the page). */
 #include "prof/views.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -346,7 +347,12 @@ static void names_lose_what_says_little_first(void **state) {
     char text[64];
     assert_true(utf8_columns(name_legible(*p, 8, text, sizeof text)) <= 8); /* no harm comes of what is no name */
   }
-  char small[6];
+  char small[6], full[200];
+  if (dlopen("libstdc++.so.6", RTLD_LAZY)) {
+    const char *mangled = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_";
+    expect_name(mangled, 80, "vectorized_elementwise_kernel<4, CUDAFunctor_add<float>, array<char*, 3>>");
+    assert_string_equal(name_demangled(mangled, full, 70), "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFun");
+  }
   assert_string_equal(name_legible("abcdefghij", 20, small, sizeof small), "abcde");
 }
 
