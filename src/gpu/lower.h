@@ -77,6 +77,7 @@ void lower_plan_later(Lower *l, const Block *block);
 LowerLater *lower_later_create(Lower *l, int values);
 int lower_product_uses(const Op *from, const Value *v); /* of v as an operand of products in the block of `from`, there and behind */
 bool lower_is_later(const Lower *l, const Op *op);
+void lower_given(Lower *l, const Value *v, LaneValue **regs); /* what an operation before v's has found out by the way: v's will not be lowered */
 void lower_operand_now(Lower *l, const Op *dot, int k);
 void lower_next_now(Lower *l, const Op *dot);
 void lower_dots_before(Lower *l, Op *loop); /* writes what the products in a loop take from outside; the caller takes it back behind the loop */

@@ -12,9 +12,9 @@
  */
 #include "gpu/lower.h"
 
-enum { AT_A, AT_X, BEHIND };
+enum { AT_A, AT_X, BEHIND, GIVEN };
 
-struct LowerLater { const Op *dot; int where; };
+struct LowerLater { const Op *dot; int where; }; /* GIVEN: dot is any operation */
 
 LowerLater *lower_later_create(Lower *l, int values) { return NEW_N(l->cx->arena, LowerLater, values); }
 
@@ -91,6 +91,11 @@ static void defer_next(Lower *l, const Block *block) {
 }
 
 /* ---- in the walk ---- */
+
+void lower_given(Lower *l, const Value *v, LaneValue **regs) {
+  lower_set(l, v, regs);
+  l->later[v->id] = (LowerLater){v->def, GIVEN};
+}
 
 void lower_plan_later(Lower *l, const Block *block) {
   if (l->divergent) return;

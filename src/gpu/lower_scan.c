@@ -12,6 +12,11 @@
  *     warps       totals of all warps are read from shared memory; each thread chains them and keeps the one before its warp
  *     registers   the second half's elements get the first half's total in front
  *
+ * What comes in front of neighbours that a thread holds is the same for all of them: it is gathered once, run after run, and put in front of each
+ * in the end. Where the body has an identity, that stands for "nothing before".
+ *
+ * A reduction of the same tensor by the same body, as in a row's sums tile by tile, takes its result from here (lower_given): the tile is not held for it.
+ *
  * A reverse scan is the same with every coordinate complemented: the last element comes first.
  */
 #include "gpu/lower_move.h"
@@ -29,6 +34,10 @@ typedef struct Scan {
   uint32_t done;       /* bits of the flat index that lie within a block */
   int regs;            /* bits of the register's number that do */
   bool across;         /* so do bits of lanes or warps: a block's last element is not always in this thread */
+  int near;            /* bits of the register's number that the first run took: neighbours */
+  LaneValue ***front;  /* front[i][r]: what comes before the neighbours at r; front[0][r] NULL: nothing */
+  LaneValue **has;     /* by r: where there is something; NULL: everywhere */
+  LaneValue *identity; /* of the body, or NULL */
 } Scan;
 
 static void get(const Scan *s, LaneValue ***from, int r, LaneValue **out) {
@@ -46,11 +55,65 @@ static int run_register(const Scan *s, const AxisBit *run, int count, int r, int
   return r;
 }
 
+static LaneValue *identity_of(Lower *l, const Op *op) {
+  Dtype t = op->in[0]->type->dtype;
+  OpCode code = lower_body_single(op);
+  char memory[8] = {0};
+  uint64_t bits = 0;
+  if (op->in_count != 1 || op->in[0]->type->ptr || t == DT_I1 || (code != OP_ADD && code != OP_OR && code != OP_XOR)) return NULL;
+  if (dtype_is_float(t)) {
+    dtype_store_float(t, memory, -0.0);
+    memcpy(&bits, memory, (size_t)dtype_bytes(t));
+  }
+  return dtype_is_fp8(t) ? NULL : lane_const(&l->b, lane_type_of(op->in[0]->type), bits);
+}
+
+/* before, in front of what comes before the neighbours at r, where `has`. */
+static void gather_before(Lower *l, Scan *s, int r, LaneValue *const *before, LaneValue *has) {
+  LaneBuilder *b = &l->b;
+  LaneValue *x[MOST], *y[MOST], *safe;
+  if (s->identity && has) {
+    safe = lane_select(b, has, before[0], s->identity);
+    before = &safe;
+    has = NULL;
+  }
+  if (!s->front[0][r]) {
+    put(s, s->front, r, before);
+    s->has[r] = has;
+    return;
+  }
+  get(s, s->front, r, x);
+  lower_combine(l, s->op, before, x, y);
+  for (int i = 0; i < s->k; i++) {
+    if (s->has[r]) y[i] = lane_select(b, s->has[r], y[i], before[i]);
+    if (has) y[i] = lane_select(b, has, y[i], x[i]);
+  }
+  put(s, s->front, r, y);
+  if (s->has[r]) s->has[r] = has ? lane_2(b, LANE_OR, LK_PRED, has, s->has[r]) : NULL;
+}
+
+/* What has been gathered, in front of each element. */
+static void finish(Lower *l, Scan *s) {
+  LaneValue *before[MOST], *x[MOST], *y[MOST];
+  for (int r = 0; r < s->n; r++) {
+    int first = r & ~s->near;
+    if (!s->near || !s->front[0][first]) continue;
+    get(s, s->front, first, before);
+    get(s, s->x, r, x);
+    lower_combine(l, s->op, before, x, y);
+    for (int i = 0; i < s->k; i++) s->x[i][r] = s->has[first] ? lane_select(&l->b, s->has[first], y[i], x[i]) : y[i];
+  }
+}
+
 /* before, in front of every element of the block at r that this thread holds, where `has`. When the block's last element is among them
  * and `last` is given, that is its value. */
 static void put_before(Lower *l, Scan *s, int r, LaneValue *const *before, LaneValue *has, LaneValue *const *last) {
   LaneValue *x[MOST], *y[MOST];
-  int last_at = s->reverse ? 0 : s->regs;
+  int last_at = s->reverse ? 0 : s->regs, others = s->regs & ~s->near;
+  for (int d = others; s->near; d = (d - 1) & others) {
+    gather_before(l, s, r | d, before, has);
+    if (!d) return;
+  }
   for (int d = s->regs;; d = (d - 1) & s->regs) {
     if (last && !s->across && d == last_at) {
       put(s, s->x, r | d, last);
@@ -164,6 +227,16 @@ static void scan_warps(Lower *l, Scan *s, const AxisBit *run, int count) {
   s->across = true;
 }
 
+/* A reduction behind the scan, of the same tensor, all of it, by the same body. */
+static const Op *reduction_of(const Op *op) {
+  if (lower_body_single(op) == OP_COUNT || op->in[0]->type->rank != 1) return NULL;
+  for (const Op *r = op->next; r; r = r->next)
+    if (r->code == OP_REDUCE && r->in[0] == op->in[0] && lower_body_single(r) == lower_body_single(op) &&
+        !memcmp(r->body[0]->first->attr, op->body[0]->first->attr, sizeof r->attr))
+      return r;
+  return NULL;
+}
+
 void lower_scan(Lower *l, Op *op) {
   int k = op->in_count, index = (int)op->attr[0];
   if (k > MOST) fail(l->cx, op->span ? *op->span : (Span){0}, "a scan of more than %d tensors", MOST);
@@ -178,16 +251,24 @@ void lower_scan(Lower *l, Op *op) {
     s.x[i] = arena_copy(l->cx->arena, s.x[i], sizeof(LaneValue *) * (size_t)s.n);
     s.total[i] = arena_copy(l->cx->arena, s.x[i], sizeof(LaneValue *) * (size_t)s.n);
   }
+  s.front = NEW_N(l->cx->arena, LaneValue **, k);
+  s.has = lower_array(l, s.n);
+  for (int i = 0; i < k; i++) s.front[i] = lower_array(l, s.n);
+  s.identity = identity_of(l, op);
+  const Op *reduction = reduction_of(op);
   for (int i = 0; i < axis.n;) {
     const AxisBit *run = &axis.at[i];
     int count = 1;
     while (i + count < axis.n && run[count].kind == run->kind && (run->kind != AXIS_LANE || run[count].bit > run[count - 1].bit)) count++;
     if (run->kind == AXIS_REG) scan_registers(l, &s, run, count);
-    else if (run->kind == AXIS_LANE) scan_lanes(l, &s, run, count, i + count == axis.n);
+    else if (run->kind == AXIS_LANE) scan_lanes(l, &s, run, count, i + count == axis.n && !reduction);
     else scan_warps(l, &s, run, count);
     for (int j = 0; j < count; j++) s.done |= 1u << (axis.shift + run[j].axis);
+    if (!i) s.near = s.regs;
     i += count;
   }
+  finish(l, &s);
+  if (reduction) lower_given(l, reduction->out[0], &s.total[0][0]);
   for (int i = 0; i < k; i++) lower_set(l, op->out[i], lower_convert_kind(l, s.x[i], s.kinds[i], s.layout, op->out[i]->layout));
 }
 

@@ -387,6 +387,23 @@ static void reduce_or_scan(bool scan, int count) {
 static void reduces(void **state) { reduce_or_scan(false, 300); }
 static void scans(void **state) { reduce_or_scan(true, 300); }
 
+/* A scan, and behind it a reduction of the same tensor: by the same body it takes the scan's total, by another it must not. */
+static void scans_with_totals(void **state) {
+  static const char *const bodies[] = {"add", "max", "xor", "mul"};
+  for (int i = 0; i < 60; i++) {
+    Kernel k = {.in_count = 1, .out_count = 2, .num_warps = random_warps(), .range = {0}, .out_name = {"s", "t"}};
+    int n = 1 << below(12);
+    k.in[0] = k.out[0] = k.out[1] = (Tensor){ANY_OF(integers), 1, {n}};
+    const char *t = dtype_name(k.in[0].dtype), *body = bodies[below(4)], *other = below(3) ? body : bodies[below(4)];
+    buf_printf(&k.body,
+               "  %%s = scan %%x0 {axis=0, reverse=%d} : %s[%d] do (%%a: %s, %%b: %s) {\n    %%c = %s %%a, %%b : %s\n    yield %%c\n  }\n"
+               "  %%r = reduce %%x0 {axis=0} : %s do (%%d: %s, %%e: %s) {\n    %%f = %s %%d, %%e : %s\n    yield %%f\n  }\n"
+               "  %%t = splat %%r : %s[%d]\n",
+               (int)below(2), t, n, t, t, body, t, t, t, t, other, t, t, n);
+    check(&k, 1);
+  }
+}
+
 static void maps(void **state) {
   for (int i = 0; i < 60; i++) {
     Kernel k = {.in_count = 1, .out_count = 1, .num_warps = random_warps(), .range = {50}, .out_name = {"r"}};
@@ -503,7 +520,7 @@ int main(void) {
   const char *s = getenv("NEREID_TEST_SEED");
   if (s) seed = strtoull(s, NULL, 10);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(relayouts), cmocka_unit_test(reduces),    cmocka_unit_test(scans), cmocka_unit_test(maps),  cmocka_unit_test(sorts),
+      cmocka_unit_test(relayouts), cmocka_unit_test(reduces),    cmocka_unit_test(scans), cmocka_unit_test(scans_with_totals), cmocka_unit_test(maps),  cmocka_unit_test(sorts),
       cmocka_unit_test(gathers),   cmocka_unit_test(histograms), cmocka_unit_test(dots),  cmocka_unit_test(reuse),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
