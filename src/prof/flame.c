@@ -3,7 +3,8 @@
  *     CPU     of each sample the stack of functions, outermost first, under its thread; weight: the CPU time that it stands for
  *     GPU     of each kernel, copy and fill the ranges that were open in the thread that launched it, then its name; weight: its time on the GPU
  *
- * A tree of stacks is all that is kept. In the picture a frame is as wide as its time and stands on its caller; what is narrower than a third of
+ * A tree of stacks is all that is kept. In the picture a frame is as wide as its time and hangs from its caller (stacks of Python are a hundred deep:
+ * so the picture begins with what holds most); what is narrower than a third of
  * a pixel is left out. A script in it zooms (click), searches (Ctrl-F or the corner) and shows figures; it needs no network.
  */
 #include <stdlib.h>
@@ -133,7 +134,7 @@ static void print_folded(FILE *out, const Frame **path, int depth, const Frame *
 
 /* ---- SVG ---- */
 
-enum { WIDTH = 1200, ROW = 18, TOP = 58, BOTTOM = 34, MARGIN = 10 };
+enum { WIDTH = 1200, ROW = 18, TOP = 68, BOTTOM = 12, MARGIN = 10 };
 
 static int depth_of(const Frame *x, double scale) {
   int most = 0;
@@ -153,7 +154,7 @@ static void color_of(const Frame *x, bool gpu, char out[32]) {
   else snprintf(out, 32, "hsl(%d,%d%%,%d%%)", 15 + (int)(h % 35), 70 + (int)(h >> 8) % 20, 62 + (int)(h >> 16) % 10);
 }
 
-static void draw(FILE *out, const Frame *x, const Frame *root, bool gpu, int64_t start, int level, int height, double scale) {
+static void draw(FILE *out, const Frame *x, const Frame *root, bool gpu, int64_t start, int level, double scale) {
   double left = (double)start * scale, width = (double)x->total * scale;
   if (width < 0.33) return;
   char color[32], took[32];
@@ -162,8 +163,8 @@ static void draw(FILE *out, const Frame *x, const Frame *root, bool gpu, int64_t
   xml_text(out, x->name);
   fprintf(out, "\n%s, %.2f%%", time_text(took, (double)x->total), 100.0 * (double)x->total / (double)root->total);
   if (x->child && x->self) fprintf(out, "; %s without what it calls", time_text(took, (double)x->self));
-  fprintf(out, "</title><rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" rx=\"2\" fill=\"%s\"/><text x=\"%.2f\" y=\"%d\">", MARGIN + left, height - BOTTOM - (level + 1) * ROW,
-          width < 0.5 ? 0.5 : width - 0.4, ROW - 1, color, MARGIN + left + 3, height - BOTTOM - level * ROW - 5);
+  fprintf(out, "</title><rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" rx=\"2\" fill=\"%s\"/><text x=\"%.2f\" y=\"%d\">", MARGIN + left, TOP + level * ROW,
+          width < 0.5 ? 0.5 : width - 0.4, ROW - 1, color, MARGIN + left + 3, TOP + (level + 1) * ROW - 6);
   int room = (int)((width - 6) / 6.7), columns = utf8_columns(x->name);
   if (room >= 3) {
     char *cut = strdup(x->name);
@@ -177,7 +178,7 @@ static void draw(FILE *out, const Frame *x, const Frame *root, bool gpu, int64_t
   }
   fputs("</text></g>\n", out);
   int64_t at = start;
-  for (const Frame *c = x->child; c && level < DEEPEST; c = c->next) draw(out, c, root, gpu, at, level + 1, height, scale), at += c->total;
+  for (const Frame *c = x->child; c && level < DEEPEST; c = c->next) draw(out, c, root, gpu, at, level + 1, scale), at += c->total;
 }
 
 static const char flame_script[] =
@@ -193,13 +194,15 @@ static void print_svg(Flame *f, FILE *out, const char *title, bool gpu) {
   fputs("<style>.bg{fill:#fff}.ink{fill:#222}.f text{fill:#111;pointer-events:none}.f:hover rect{stroke:#000;stroke-width:.7}.f.hit rect{fill:#e13bd0}.f.dim{opacity:.45}"
         ".b{cursor:pointer}.off{display:none}@media(prefers-color-scheme:dark){.bg{fill:#16181d}.ink{fill:#dde}.f:hover rect{stroke:#fff}}</style>\n", out);
   fprintf(out, "<rect class=\"bg\" width=\"%d\" height=\"%d\"/>\n<text class=\"ink\" x=\"%d\" y=\"24\" font-size=\"16\" font-family=\"sans-serif\">", WIDTH, height, MARGIN);
-  xml_text(out, title);
+  char short_title[120];
+  snprintf(short_title, sizeof short_title, strlen(title) > 110 ? "%.106s ..." : "%s", title);
+  xml_text(out, short_title);
   fprintf(out, "</text>\n<text class=\"ink\" x=\"%d\" y=\"42\" font-family=\"sans-serif\">%s of %s; a frame's width is its time</text>\n", MARGIN, time_text(took, (double)root->total),
           gpu ? "GPU time by range and kernel" : "CPU time by stack");
   fprintf(out, "<text id=\"reset\" class=\"ink b off\" x=\"%d\" y=\"24\" text-anchor=\"end\">reset zoom</text><text id=\"search\" class=\"ink b\" x=\"%d\" y=\"24\" text-anchor=\"end\">search</text>\n",
           WIDTH - MARGIN - 70, WIDTH - MARGIN);
-  fprintf(out, "<text id=\"info\" class=\"ink\" x=\"%d\" y=\"%d\"> </text><text id=\"found\" class=\"ink\" x=\"%d\" y=\"42\" text-anchor=\"end\"> </text>\n<g id=\"frames\">\n", MARGIN, height - 12, WIDTH - MARGIN);
-  if (root->total) draw(out, root, root, gpu, 0, 0, height, scale);
+  fprintf(out, "<text id=\"info\" class=\"ink\" x=\"%d\" y=\"60\"> </text><text id=\"found\" class=\"ink\" x=\"%d\" y=\"42\" text-anchor=\"end\"> </text>\n<g id=\"frames\">\n", MARGIN, WIDTH - MARGIN);
+  if (root->total) draw(out, root, root, gpu, 0, 0, scale);
   fputs("</g>\n<script><![CDATA[\n", out);
   fputs(flame_script, out);
   fputs("]]></script>\n</svg>\n", out);
