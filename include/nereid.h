@@ -606,7 +606,8 @@ NEREID_API nereid_status nereid_bound_of(const nereid_ceilings *c, const nereid_
  * CUDA did, ours or not, with device times (through CUPTI, opened at run time). The trace is a file that is written as the run goes;
  * nereid_prof_view makes tables, trees, timelines, flame graphs and advice of it, then or later, here or elsewhere. `nereid prof` is made of this.
  *
- * Scopes are of the thread that opens them and nest; a scope costs a load when no session runs. Several sessions may run at once, each with its file. */
+ * Scopes are of the thread that opens them and nest; a scope costs a load when no session runs. Up to eight sessions run at once, each with its
+ * file; CUPTI serves one of them. In the child of a fork there are none: nereid_prof_stop there frees, and no more. */
 typedef struct nereid_prof nereid_prof;
 typedef struct nereid_prof_options {
   bool no_cuda;        /* leave CUDA alone: only calls of ours and scopes */
@@ -616,22 +617,23 @@ typedef struct nereid_prof_options {
 /* path: of the trace file, which is made new. options may be NULL. NEREID_UNSUPPORTED when a CUDA device is open here but CUPTI is missing or another
  * profiler holds it (set no_cuda to go on without). */
 NEREID_API nereid_status nereid_prof_start(const char *path, const nereid_prof_options *options, nereid_prof **out, nereid_error **error);
-NEREID_API nereid_status nereid_prof_pause(nereid_prof *p, nereid_error **error);  /* what happens until resume is not recorded */
+NEREID_API nereid_status nereid_prof_pause(nereid_prof *p, nereid_error **error);  /* what happens until resume is not recorded; work is counted, so pause for a warm-up */
 NEREID_API nereid_status nereid_prof_resume(nereid_prof *p, nereid_error **error);
 /* Ends and frees the session, also when it fails: NEREID_BAD_FILE when not all could be written (the disk is full), with how much is lost; scopes
  * still open are closed with a note in the trace. */
 NEREID_API nereid_status nereid_prof_stop(nereid_prof *p, nereid_error **error);
 NEREID_API void nereid_prof_enter(const char *scope);
 /* scope: the name it was opened with, or NULL for the innermost. Closes those inside it that are still open (a note is made of it). A scope
- * that is not open: false, and a note. */
+ * that is not open: false, and a note. Without a session: false. */
 NEREID_API bool nereid_prof_leave(const char *scope);
 NEREID_API void nereid_prof_metric(const char *name, double value); /* added to the innermost open scope: "flops", "bytes", or any other */
 /* Runs any program with the profiler in it, and waits for its end; what it prints and reads is its own affair. It and what it starts leave a trace each in
  * `folder`, which is made if it is not there; nereid_prof_view takes the folder. *exit_status is the program's, or 128 + the signal that ended it. */
 NEREID_API nereid_status nereid_prof_run(char *const *argv, const char *folder, const nereid_prof_options *options, int *exit_status, nereid_error **error);
 /* What of a trace: "table", "tree", "advice" (text, or JSON with options.json), "hatchet" (JSON that Proton's viewer opens), "chrome" (for Perfetto),
- * "html" (a page with the timeline), "folded", "flame" (SVG; CPU samples), "folded-gpu", "flame-gpu" (GPU time by scope). trace: a file, or a
- * folder with one a process. out: a path, written whole or not at all, or NULL for standard output. */
+ * "html" (a page with the timeline), "folded", "flame" (SVG; CPU samples), "folded-gpu", "flame-gpu" (GPU time by scope); "report"
+ * is the table, the advice, and the tree where there are scopes; several texts may be asked for, as "table,advice". trace: a file, or a folder with
+ * one a process. out: a path, written whole or not at all, or NULL for standard output. */
 typedef struct nereid_prof_view_options { const char *sort, *metrics, *title; int rows, width; bool json, shapes; } nereid_prof_view_options;
 NEREID_API nereid_status nereid_prof_view(const char *trace, const char *view, const char *out, const nereid_prof_view_options *options,
                                           nereid_error **error);
