@@ -45,9 +45,9 @@ nereid_status nereid_ceilings_save(const nereid_ceilings *c, nereid_error **erro
              c->launch_ns, c->replay_ns);
   for (int i = 0; i < c->level_count; i++) {
     const nereid_bandwidth *l = &c->levels[i];
-    buf_printf(&b, "level %s %.9g %.6g %.6g %.6g\n", l->name, l->bytes, l->read, l->write, l->copy);
+    buf_printf(&b, "level %s %.17g %.6g %.6g %.6g\n", l->name, l->bytes, l->read, l->write, l->copy);
   }
-  for (int i = 0; i < c->size_count; i++) buf_printf(&b, "size %.9g %.6g %.6g %.6g\n", c->sizes[i].bytes, c->sizes[i].read, c->sizes[i].write, c->sizes[i].copy);
+  for (int i = 0; i < c->size_count; i++) buf_printf(&b, "size %.17g %.6g %.6g %.6g\n", c->sizes[i].bytes, c->sizes[i].read, c->sizes[i].write, c->sizes[i].copy);
   for (int i = 0; i < NEREID_RATE_COUNT; i++)
     if (c->rates[i] > 0) buf_printf(&b, "rate %.6g %s\n", c->rates[i], rate_names[i]);
   for (int i = 0; i < c->point_count; i++) {
