@@ -127,7 +127,7 @@ $(BUILD)/lib/libnereid.a: $(LIB_OBJ)
 INJECT_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/inject/*.c)))
 $(BUILD)/lib/libnereid-prof.so: $(INJECT_OBJ) $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -shared -static-libgcc -Wl,-soname,libnereid-prof.so -Wl,--exclude-libs,ALL -o $@ $(INJECT_OBJ) $(BUILD)/libnereid.a $(LIBS)
+	$(CC) $(CFLAGS) -shared -Wl,-soname,libnereid-prof.so -Wl,--exclude-libs,ALL -o $@ $(INJECT_OBJ) $(BUILD)/libnereid.a $(LIBS)
 
 ROOT     = $(DESTDIR)$(PREFIX)
 FILL     = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|'

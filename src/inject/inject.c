@@ -1,6 +1,6 @@
 /* inject: a profiled process from its first instruction to its last. See inject.h.
  *
- * NEREID_PROF_DIR says where traces go (PID.trace; after an exec PID.2.trace), NEREID_PROF_HZ how often a second of CPU time is sampled (0: not),
+ * NEREID_PROF_DIR says where traces go (PID.trace; after an exec PID_2.trace), NEREID_PROF_HZ how often a second of CPU time is sampled (0: not),
  * NEREID_PROF_KINDS what of "runtime,driver,memory,nvtx,work,python" is recorded, NEREID_PROF_RUNNER the process that started the first of them. Without
  * NEREID_PROF_DIR the library does nothing.
  */
@@ -216,7 +216,7 @@ static TraceWriter *create_trace(const char *folder) {
   char path[4200];
   int n = snprintf(path, sizeof path, "%s/%ld.trace", folder, (long)getpid());
   for (int i = 2; n < (int)sizeof path && !stat(path, &s) && i < 10000; i++) /* this process was another program before */
-    n = snprintf(path, sizeof path, "%s/%ld.%d.trace", folder, (long)getpid(), i);
+    n = snprintf(path, sizeof path, "%s/%ld_%d.trace", folder, (long)getpid(), i);
   char *command = command_line();
   TraceWriter *w = n < (int)sizeof path ? trace_create(path, command) : NULL;
   free(command);

@@ -263,7 +263,7 @@ typedef struct Left {
   int64_t weight;      /* of the samples, ns */
   long in_burn, around; /* samples with burn innermost, of them with burn_around above */
   int threads;         /* with samples */
-  char notes[2000], ranges[4000];
+  char notes[2000], ranges[4000], commands[2000];
 } Left;
 
 static Left left(void) {
@@ -283,6 +283,7 @@ static Left left(void) {
     if (e.process != process) l.processes++, process = e.process;
     l.kinds[e.kind]++;
     if (e.kind == TRACE_MODULE) symbols_add(s, e.process, trace_text(r, e.name), e.module.base, e.module.size, e.module.offset);
+    if (e.kind == TRACE_PROCESS && strlen(l.commands) < 1500) strncat(strncat(l.commands, trace_text(r, e.name), 300), ";", 2);
     if (e.kind == TRACE_NOTE) strncat(strncat(l.notes, trace_text(r, e.name), 300), ";", 2);
     if (e.kind == TRACE_RANGE && strlen(l.ranges) < 3000) {
       char text[200];
@@ -342,7 +343,9 @@ static void vforks(void **state) {
 static void execs(void **state) {
   Left l = after("exec", NULL, 11);
   assert_int_equal(l.files, 2);
-  assert_int_equal(l.processes, 1); /* one number */
+  assert_int_equal(l.processes, 1); /* one number, in the order of its programs */
+  const char *first = strstr(l.commands, "--be exec"), *second = strstr(l.commands, "--be environment");
+  assert_true(first && second && first < second);
   assert_false(l.truncated);
   assert_true(l.in_burn > 40); /* after an exec that failed as well */
 }
