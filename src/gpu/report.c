@@ -51,7 +51,8 @@ typedef struct Counter {
   const Room *last_room;
   int splits, width;       /* place of the splits; length of a row */
   int64_t *row;            /* of the program that is walked */
-  int64_t steps, program_steps, budget;
+  int64_t *longest;        /* of that which took the most steps */
+  int64_t steps, program_steps, longest_steps, budget;
   GpuReport *out;
 } Counter;
 
@@ -108,7 +109,7 @@ static void access(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t 
   Site *s = op->note;
   if (!as_before(s, at, lanes)) {
     bool shared = op->space == SPACE_SHARED;
-    s->needs = shared ? gpu_request_wavefronts(at, lanes, s->bytes, &s->ideal) : gpu_request_sectors(at, lanes, s->bytes);
+    s->needs = shared ? gpu_request_wavefronts(at, lanes, s->bytes, op->code == LANE_LD, &s->ideal) : gpu_request_sectors(at, lanes, s->bytes);
     if (!shared) s->ideal = gpu_request_ideal(at, lanes, s->bytes);
   }
   int64_t *n = c->row + s->at;
@@ -130,6 +131,10 @@ static void walk_program(Counter *c, const int32_t at[3], int64_t *row) {
     const LaneSimFault *fault = &c->fault;
     if (fault->message[0]) fail(c->f->cx, fault->span ? *fault->span : (Span){0}, "the kernel cannot be walked for a report: %s", fault->message);
     c->out->cut = true;
+  }
+  if (c->program_steps > c->longest_steps) {
+    c->longest_steps = c->program_steps;
+    memcpy(c->longest, row, sizeof *row * (size_t)c->width);
   }
   c->out->walked++;
 }
@@ -356,7 +361,7 @@ static void put_memory(Counter *c, const int64_t *sum) {
   for (int i = 0; i < c->sites.n; i++) {
     const Site *s = &c->sites.at[i];
     if (s->op->space == SPACE_SHARED || !sum[s->at + REQUESTS]) continue;
-    int base = map_get(c->slice->unknown, s->op) ? -1 : base_of(c->f, s->op->in[0], 100);
+    int base = c->slice->data[s->op->in[0]->id] ? -1 : base_of(c->f, s->op->in[0], 100);
     for (int which = 0; which < 2; which++) {
       if (which ? s->op->code == LANE_LD : s->op->code == LANE_ST) continue;
       Region *r = (which ? stores : loads) + (base >= 0 && base < n ? base : n);
@@ -383,11 +388,16 @@ GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]) 
   c.sim_options = (LaneSimOptions){.grid = grid, .watch = &c.watch};
   c.sim = lane_sim_prepare(f->cx, f, args, &c.sim_options, &c.fault);
   int64_t *sum = new_row(&c);
+  c.longest = new_row(&c);
   if (grid[0] && grid[1] && grid[2]) walk_grid(&c, sum);
-  Totals t = {&c, sum};
+  Totals t = {&c, sum}, longest = {&c, c.longest};
   lane_walk(f->body, count_op, &t);
+  c.out->classes[GC_CONTROL] += GPU_FRAME * sum[whole->at];
+  c.out->instructions += GPU_FRAME * sum[whole->at];
+  c.out->threads += GPU_FRAME * sum[whole->at + 1];
   c.out->splits = sum[c.splits];
   c.out->block_cycles = gpu_block_cycles(f, entered, &t);
+  c.out->longest_cycles = gpu_block_cycles(f, entered, &longest);
   put_accesses(&c, sum);
   put_memory(&c, sum);
   return c.out;

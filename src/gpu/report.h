@@ -15,7 +15,7 @@ int gpu_request_sectors(const uint64_t at[32], uint32_t lanes, int bytes);
 /* The least pieces that so many different bytes could lie in. */
 int gpu_request_ideal(const uint64_t at[32], uint32_t lanes, int bytes);
 /* Passes over the banks of shared memory; *ideal: without conflicts. */
-int gpu_request_wavefronts(const uint64_t at[32], uint32_t lanes, int bytes, int *ideal);
+int gpu_request_wavefronts(const uint64_t at[32], uint32_t lanes, int bytes, bool load, int *ideal);
 
 /* ---- report_slice.c: what decides on what ---------------------------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ typedef struct GpuReport {
   bool sampled;            /* programs count for others of which it is not certain that they are alike */
   bool cut;                /* a program did not come to its end within the budget */
   bool data;               /* data decide on something that was counted */
-  double block_cycles;     /* of a program: at least, by the latency of what waits for each other */
+  double block_cycles, longest_cycles; /* of a program, on the average and at most: at least, by the latency of what waits for each other */
 } GpuReport;
 /* args as for lane_sim_run; pointers are only added to. */
 GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]);
@@ -70,6 +70,7 @@ GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]);
 /* ptxas makes about so many instructions of it. */
 int gpu_op_instructions(const LaneOp *op);
 GpuClass gpu_op_class(const LaneOp *op);
+enum { GPU_FRAME = 7 }; /* instructions that a warp begins and ends with beside those of the lane IR */
 typedef double (*GpuEntered)(void *arg, const LaneBlock *b); /* by how many warps in all */
 double gpu_block_cycles(const LaneFunc *f, GpuEntered entered, void *arg);
 

@@ -1,10 +1,11 @@
 /* How long a block takes when nothing but waiting holds it up: the longest chain of operations of which each needs the one before.
  *
  * Each value is ready some cycles after the last of its operands. Operations that do not depend on each other overlap, as ptxas arranges
- * them, but for barriers: what comes behind one begins when all accesses to shared memory before it are done. Of a loop two turns are gone
+ * them, but for two things. What comes behind a barrier begins when all accesses to shared memory before it are done. And a warp issues its
+ * instructions in order: a turn of a loop begins when the last instruction of the turn before has its operands. Of a loop two turns are gone
  * through; what the second adds to the first, every further one adds. A warp issues one instruction a cycle, so it takes as many at least.
  *
- *     x = load(p); y = load(p + x); z = x * 2 + y        500 + 500 + 4: the second load waits for the first
+ *     x = load(p); y = load(p + x); z = x * 2 + y        600 + 600 + 4: the second load waits for the first
  *
  * Latencies are round numbers of what microbenchmarks find on sm_80 to sm_90; a load counts as one from memory.
  */
@@ -16,6 +17,7 @@ typedef struct Path {
   Arena *arena;
   double *ready;       /* by value id */
   double barrier;      /* what comes now begins no sooner */
+  double begun;        /* when the last instruction so far has its operands */
   double shared, last; /* when all accesses to shared memory, and everything, is done so far */
   double issued;       /* instructions of one warp so far */
 } Path;
@@ -23,7 +25,7 @@ typedef struct Path {
 static int latency(const LaneOp *op) {
   int n = gpu_op_instructions(op);
   switch (gpu_op_class(op)) {
-  case GC_LOAD_GLOBAL: return 500;
+  case GC_LOAD_GLOBAL: return 600;
   case GC_STORE_GLOBAL: return 0; /* nobody waits for it */
   case GC_LOAD_SHARED: return 30;
   case GC_STORE_SHARED: return 20;
@@ -58,17 +60,19 @@ static void turn(Path *p, const LaneOp *op) {
   go(p, op->body[0]);
   if (op->code == LANE_FOR) {
     hand_on(p, op->body[0], 0, op->body[0]->args + 1);
-    return;
+  } else {
+    hand_on(p, op->body[0], 1, op->body[1]->args);
+    go(p, op->body[1]);
+    hand_on(p, op->body[1], 0, op->body[0]->args);
   }
-  hand_on(p, op->body[0], 1, op->body[1]->args);
-  go(p, op->body[1]);
-  hand_on(p, op->body[1], 0, op->body[0]->args);
+  if (p->begun > p->barrier) p->barrier = p->begun;
 }
 
 /* As many turns more as the one before: everything moves on by what that one added. */
 static void repeat(Path *p, const LaneOp *op, const Path *before, const double *args, double turns) {
   const LaneBlock *b = op->body[0];
   p->barrier += (p->barrier - before->barrier) * turns;
+  p->begun += (p->begun - before->begun) * turns;
   p->shared += (p->shared - before->shared) * turns;
   p->last += (p->last - before->last) * turns;
   p->issued += (p->issued - before->issued) * turns;
@@ -120,6 +124,7 @@ static void go(Path *p, const LaneBlock *b) {
         if (p->ready[op->in[i]->id] > t) t = p->ready[op->in[i]->id];
       if (op->guard && p->ready[op->guard->id] > t) t = p->ready[op->guard->id];
       if (op->code == LANE_BARRIER && p->shared > t) t = p->shared;
+      if (t > p->begun) p->begun = t;
       t += latency(op);
       bool touches = op->space == SPACE_SHARED && (op->code == LANE_LD || op->code == LANE_ST || op->code == LANE_ATOM);
       if (touches && t > p->shared) p->shared = t;

@@ -100,28 +100,33 @@ static void mark(Slicer *s, const LaneOp *op) {
 
 static void flow(Slicer *s, const LaneBlock *block, bool decided);
 
+/* What a loop carries in a certain turn is data when what it is made of is; after the loop also when the number of turns is. */
 static void flow_control(Slicer *s, const LaneOp *op, bool decided) {
-  bool here = decided;
-  if (op->code == LANE_IF) here |= is_data(s, op->in[0]);
-  if (op->code == LANE_FOR) here |= is_data(s, op->in[0]) || is_data(s, op->in[1]) || is_data(s, op->in[2]);
-  if (op->code == LANE_WHILE) here |= is_data(s, end_of(op->body[0])->in[0]);
-  if (here && !decided) mark(s, op);
+  bool own = false;
   if (op->code == LANE_FOR) {
-    taint(s, op->body[0]->args[0], here);
+    const LaneBlock *b = op->body[0];
+    own = is_data(s, op->in[0]) || is_data(s, op->in[1]) || is_data(s, op->in[2]);
+    taint(s, b->args[0], is_data(s, op->in[0]) || is_data(s, op->in[2]));
     for (int i = 0; i < op->out_count; i++) {
-      bool data = here || is_data(s, op->in[3 + i]) || is_data(s, end_of(op->body[0])->in[i]);
-      taint(s, op->body[0]->args[i + 1], data), taint(s, op->out[i], data);
+      bool data = is_data(s, op->in[3 + i]) || is_data(s, end_of(b)->in[i]);
+      taint(s, b->args[i + 1], data), taint(s, op->out[i], own || data);
     }
   } else if (op->code == LANE_WHILE) {
     const LaneOp *go = end_of(op->body[0]), *end = end_of(op->body[1]);
-    for (int i = 0; i < op->in_count; i++) taint(s, op->body[0]->args[i], here || is_data(s, op->in[i]) || is_data(s, end->in[i]));
-    for (int i = 0; i < op->out_count; i++) taint(s, op->body[1]->args[i], here || is_data(s, go->in[i + 1])), taint(s, op->out[i], here || is_data(s, go->in[i + 1]));
+    own = is_data(s, go->in[0]);
+    for (int i = 0; i < op->in_count; i++) taint(s, op->body[0]->args[i], is_data(s, op->in[i]) || is_data(s, end->in[i]));
+    for (int i = 0; i < op->out_count; i++) {
+      bool data = is_data(s, go->in[i + 1]);
+      taint(s, op->body[1]->args[i], data), taint(s, op->out[i], own || data);
+    }
   } else {
+    own = is_data(s, op->in[0]);
     for (int i = 0; i < op->out_count; i++)
-      for (int b = 0; b < 2; b++) taint(s, op->out[i], here || (op->body[b] && is_data(s, end_of(op->body[b])->in[i])));
+      for (int b = 0; b < 2; b++) taint(s, op->out[i], own || (op->body[b] && is_data(s, end_of(op->body[b])->in[i])));
   }
+  if (own) mark(s, op);
   for (int b = 0; b < 2; b++)
-    if (op->body[b]) flow(s, op->body[b], here);
+    if (op->body[b]) flow(s, op->body[b], decided || own);
 }
 
 static void flow_memory(Slicer *s, const LaneOp *op, bool decided) {

@@ -8,7 +8,7 @@
  *     L1 and shared memory 128 bytes, or one pass over the banks, a cycle
  *     fp32, fp16, ...      operations of the class, at its rate
  *     issue                instructions, four a cycle: one a scheduler
- *     latency              waves, each as long as a block's longest chain of operations that wait for each other
+ *     latency              waves, each as long as a block's longest chain of operations that wait for each other; or the longest block
  *     launch               what an empty kernel takes
  *
  * What a multiprocessor does itself is done by the busiest one: with 133 programs on 132 of them one has two.
@@ -136,8 +136,11 @@ static void put_times(Report *r) {
   put_rate(r, "special functions", GC_SPECIAL, GPU_SPECIAL_RATE);
   put_time(r, "issue", ns_of(p, (double)g->instructions / GPU_SCHEDULERS), "%.4g instructions of warps, %d a cycle a multiprocessor",
            (double)g->instructions, GPU_SCHEDULERS);
-  double whole = p->waves > (double)(int64_t)p->waves ? (double)(int64_t)p->waves + 1 : p->waves;
-  put_time(r, "latency", whole * g->block_cycles * 1000 / p->clock_mhz, "%.0f wave%s of %.0f cycles", whole, whole == 1 ? "" : "s", g->block_cycles);
+  double whole = p->waves > (double)(int64_t)p->waves ? (double)(int64_t)p->waves + 1 : p->waves, cycles = whole * g->block_cycles;
+  if (g->longest_cycles > cycles)
+    put_time(r, "latency", g->longest_cycles * 1000 / p->clock_mhz, "%.0f cycles of the longest program", g->longest_cycles);
+  else
+    put_time(r, "latency", cycles * 1000 / p->clock_mhz, "%.0f wave%s of %.0f cycles", whole, whole == 1 ? "" : "s", g->block_cycles);
   put_time(r, "launch", LAUNCH_NS, "an empty kernel's");
   qsort(r->times.at, (size_t)r->times.n, sizeof *r->times.at, by_time);
   p->times = r->times.at, p->time_count = r->times.n;
