@@ -243,7 +243,7 @@ static int verdict(const Measured *m) {
 static const char *const verdict_words[] = {
     "it computes most of the time: lower precision, tensor cores or fewer operations would help, not better scheduling",
     "it moves memory most of the time: fusing kernels so that intermediate results stay in registers would help most",
-    "the processor that has the kernels is idle most of the time, waiting for the program to start more work",
+    "the GPU is idle most of the time, waiting for the program to start more work",
     "it waits for input most of the time: load and copy the next batch while this one is computed",
     "it communicates most of the time: overlap communication with computation, send less, or send it less often"};
 
@@ -256,7 +256,7 @@ static void print_text(Advice *a, FILE *out) {
   }
   int v = verdict(m);
   fprintf(out, "What bounds this run: %s (%.0f%% of %s%s)\n", bound_names[v], percent(m->bound[v], m->span), TIME(m->to - m->from), m->devices > 1 ? " on each GPU" : "");
-  fprintf(out, "  %s\n", verdict_words[v]);
+  fprintf(out, "  %s\n", v == BOUND_OVERHEAD && !m->gpu ? "most of the time goes into what is not a kernel" : verdict_words[v]);
   for (int b = 0; b < (m->gpu ? BOUNDS : BOUND_DATA); b++) {
     char text[300] = "";
     if (m->bound[b]) bound_evidence(m, b, text, sizeof text);

@@ -43,7 +43,9 @@ static void stretch(Measured *m) {
   Gap longest[KEPT_GAPS] = {0};
   int64_t until = 0, n = 0;
   bool seen[64] = {false};
+  VEC(Gap) loads = {0};
   for (const Item *i; (i = items_next(m->t));) {
+    if (m->gpu && i->kind == TRACE_CALL && strstr(trace_text(m->t->reader, i->name), "Load")) vec_push(m->t->arena, &loads, (Gap){i->start, i->end, n});
     bool counts = m->gpu ? item_is_activity(i) : i->kind == TRACE_KERNEL || (i->kind == TRACE_CALL && (i->sub == CALL_LAUNCH || i->sub == CALL_COMPILE));
     if (!counts) continue;
     if (m->gpu && !seen[i->device % 64]) seen[i->device % 64] = true, m->devices++;
@@ -65,6 +67,9 @@ static void stretch(Measured *m) {
   for (int again = 0; again < KEPT_GAPS; again++)
     for (int k = 0; k < KEPT_GAPS; k++)
       if (longest[k].end > m->from && longest[k].before * 10 <= n && (longest[k].end - longest[k].start) * 10 > m->to - m->from) m->from = longest[k].end;
+  /* So is all until libraries are loaded (cuLibraryLoadData, cuModuleLoad: at the first use of a kernel), as far as that comes in the first quarter. */
+  for (int k = 0; k < loads.n; k++)
+    if (loads.at[k].before && loads.at[k].before * 4 <= n && loads.at[k].end > m->from && loads.at[k].end < m->to) m->from = loads.at[k].end;
   m->startup = m->from - first;
   m->span = (m->to - m->from) * m->devices;
 }

@@ -706,6 +706,18 @@ static void advice_leaves_start_up_out(void **state) {
   done(&m);
 }
 
+static void advice_leaves_loading_of_libraries_out(void **state) {
+  Maker m = make();
+  for (int i = 0; i < 20; i++) {
+    if (i == 1 || i == 3 || i == 15) call(&m, CALL_OTHER, "cuLibraryLoadData", 10 * i, 10 * i + 2, 0); /* the third comes too late for start-up */
+    kernel(&m, i % 2 ? "relu" : "gelu", 10 * i + 2, 10 * i + 10, 0);
+  }
+  char *text = show(&m, view_advice, &(ViewOptions){.json = true});
+  expect(text, "\"span_ns\": 168000, \"devices\": 1, \"startup_ns\": 30000, \"busy_ns\": 136000, \"idle_ns\": 32000"); /* from 32 to 200: 16 gaps of 2 */
+  free(text);
+  done(&m);
+}
+
 static void advice_says_what_the_cpu_did_in_gaps(void **state) {
   Maker m = make();
   /* Each 100 us: a kernel of 40, launched at 90 .. 96 while the GPU has been idle since 40; before that cudaFree from 50 to 80, in "cleanup". */
@@ -920,7 +932,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(chrome_writes_intervals_arrows_counters), cmocka_unit_test(chrome_gives_what_overlaps_a_lane_of_its_own), cmocka_unit_test(chrome_streams_a_million_events), cmocka_unit_test(page_holds_the_events),
       cmocka_unit_test(page_leaves_out_the_shortest_and_says_so), cmocka_unit_test(folded_stacks_of_samples), cmocka_unit_test(folded_gpu_time_by_range), cmocka_unit_test(advice_names_the_print_in_the_training_loop),
       cmocka_unit_test(advice_leaves_a_good_run_alone), cmocka_unit_test(advice_on_input_copies), cmocka_unit_test(advice_on_network_and_overlap), cmocka_unit_test(advice_without_a_gpu),
-      cmocka_unit_test(advice_leaves_start_up_out), cmocka_unit_test(advice_says_what_the_cpu_did_in_gaps), cmocka_unit_test(advice_over_several_gpus), cmocka_unit_test(advice_uses_the_roofline_where_work_is_known),
+      cmocka_unit_test(advice_leaves_start_up_out), cmocka_unit_test(advice_leaves_loading_of_libraries_out), cmocka_unit_test(advice_says_what_the_cpu_did_in_gaps), cmocka_unit_test(advice_over_several_gpus), cmocka_unit_test(advice_uses_the_roofline_where_work_is_known),
       cmocka_unit_test(any_trace_has_all_views),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
