@@ -140,6 +140,7 @@ void host_assign(Front *fr, HostScope *sc, Node *target, Py *value);
 bool host_step(Front *fr);                                 /* counts; false: the budget is used up */
 Py *host_library(Front *fr, const char *path);             /* hostlib.c: what host code sees under a library's name; NULL: not here */
 Py *host_library_call(Front *fr, const char *path, const Call *call, bool *known);
+Py *perf_model_call(Front *fr, const char *name, const Call *call); /* perf_model.c: of triton.ops.matmul_perf_model; NULL: no such function */
 bool host_python(const char *name);                        /* is it one of Python's functions that host code may call? */
 Py *host_python_call(Front *fr, const char *name, const Call *call);
 Project *front_project(Front *fr);

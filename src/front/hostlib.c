@@ -235,6 +235,11 @@ Py *host_library_call(Front *fr, const char *path, const Call *c, bool *known) {
     return py_none(fr);
   }
   if (!strncmp(path, "argument.element_size.", 22)) return py_int(fr, atoi(path + 22));
+  if (!strncmp(path, "triton.ops.matmul_perf_model.", 29)) {
+    Py *v = perf_model_call(fr, path + 29, c);
+    *known = v != NULL;
+    return v;
+  }
   if (!strcmp(path, "functools.partial") && first) {
     Py *o = py_object(fr, NULL, "functools.partial"), *kw = py_dict(fr);
     for (int i = 0; i < c->kw_n; i++) py_dict_put(fr, kw, py_str(fr, c->kw_names[i]), c->kw_values[i]);

@@ -3,7 +3,7 @@
  *     compile     on all processors; one that fails, or whose tiles no registers can hold, is out
  *     twins       the same code on the same grid is measured once (stages where nothing is pipelined, warps on a CPU)
  *     check       each runs once, and what it writes must be what the first wrote
- *     race        rounds of 3, 6, 12, 25, ... trials in all; after each, out goes whose median is worse for certain, or by more than the
+ *     race        rounds of 3, 6, 12, 25, ... trials in all (twice as many by the host's clock, which hears of all that the machine does); after each, out goes whose median is worse for certain, or by more than the
  *                 round's slack, or who is not among the best so many
  *
  * What disturbs a trial makes it longer, never shorter: who is worse is judged by the tenth percentile, and the winner at the end by the median.
@@ -298,7 +298,8 @@ static bool trials_up_to(Tuner *t, int trials) {
 static nereid_status race(Tuner *t, nereid_error **error) {
   t->phase = "measuring";
   for (int r = 0; r < ROUNDS; r++) {
-    int trials = t->options->exhaustive || rounds[r].trials > t->most ? t->most : rounds[r].trials, racing = 0;
+    int trials = rounds[r].trials * (t->device->kind->async ? 1 : 2), racing = 0;
+    if (t->options->exhaustive || trials > t->most) trials = t->most;
     t->of = trials;
     bool on = trials_up_to(t, trials);
     int best = leader(t);

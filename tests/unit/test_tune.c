@@ -484,7 +484,7 @@ static void the_space_is_searched(void **state) {
   assert_ok(tune(f, m, &t, how_of(f), &error));
   assert_int_equal(t.best, 1);
   assert_int_equal(t.results[0].state, NEREID_TUNE_DROPPED);
-  assert_int_equal(t.results[0].times.count, 3);
+  assert_int_equal(t.results[0].times.count, 6);
   assert_int_equal(t.results[1].state, NEREID_TUNE_MEASURED);
   assert_int_equal(t.results[1].times.count, 100);
   assert_int_equal(t.results[2].state, NEREID_TUNE_WRONG);
