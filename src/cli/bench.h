@@ -110,11 +110,12 @@ double row_tflops(const Row *r);
 double row_intensity(const Row *r);             /* operations a byte; 0: not known */
 double row_share(const Row *r);                 /* of the copy's bandwidth; 0: not known */
 
-double row_kernel_ns(const Row *r);             /* in a graph where it was measured, else row_times' median */
+double row_kernel_ns(const Row *r);             /* the shortest trial, as ceilings are measured: in a graph where there is one, else of row_times */
 double row_against_triton(const Row *r);        /* Triton's time by ours, above 1: ours is faster; both in graphs, or both by events. 0: not known */
 
 typedef struct Table { Row *rows; int n, cap; const char *title, *device, *sweep, *triton; bool cold, compared; } Table;
 bool table_is_wrong(const Table *t);                       /* a result differs from what it was compared with */
+void time_text(char out[24], double ns);                    /* "45.7 us": three digits */
 void table_print(const Table *t);
 void table_json(FILE *out, const Table *tables, int n);
 void table_csv(FILE *out, const Table *t, bool header);

@@ -120,7 +120,7 @@ static int place_case(Roofline *r, const Case *c, const nereid_bench_result *res
   const nereid_times *plain = result->device.count ? &result->device : &result->wall;
   bool replayed = result->graph.count > 0;
   nereid_error *err = NULL;
-  *p = (Placed){.label = format_string("%s", c->label), .cost = c->cost, .ns = replayed ? result->graph.median : plain->median, .replayed = replayed};
+  *p = (Placed){.label = format_string("%s", c->label), .cost = c->cost, .ns = replayed ? result->graph.min : plain->min, .replayed = replayed}; /* as ceilings are measured */
   if (!p->label) return report_error(NULL);
   r->placed_count++;
   if (!c->counted) return usage_error(&verb_roofline, "%s is a kernel of CUDA C: its operations cannot be counted", p->label);
@@ -159,9 +159,9 @@ static void print_placed(const Roofline *r) {
     const Placed *p = &r->placed[i];
     const nereid_bound *b = &p->bound;
     double bytes = b->working_set;
-    char gbs[24], rate[24], intensity[24];
-    put(gbs, bytes / p->ns), put(rate, p->cost.flops / p->ns), put(intensity, bytes > 0 ? p->cost.flops / bytes : 0);
-    printf("%s: %.2f us%s, %s GB/s, %s GFLOP/s, %s operations a byte\n  %s\n", p->label, p->ns / 1000, p->replayed ? " (in a graph)" : "", gbs, rate, intensity, b->text);
+    char gbs[24], rate[24], intensity[24], time[24];
+    time_text(time, p->ns), put(gbs, bytes / p->ns), put(rate, p->cost.flops / p->ns), put(intensity, bytes > 0 ? p->cost.flops / bytes : 0);
+    printf("%s: %s%s, %s GB/s, %s GFLOP/s, %s operations a byte\n  %s\n", p->label, time, p->replayed ? " (in a graph)" : "", gbs, rate, intensity, b->text);
   }
   printf("(ceilings of %s, measured %s UTC%s)\n", c->device, c->date, c->quick ? ", quickly: they are rough; nereid roofline measures them well" : "");
 }

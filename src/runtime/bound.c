@@ -96,9 +96,7 @@ static void put_ns(nereid_bound *b, double ns) {
 
 static void put_percent(nereid_bound *b, double share) { put(b, share < 0.0995 ? "%.1f%%" : "%.0f%%", 100 * share); }
 
-static const char *level_name(const char *level) { return strcmp(level, "memory") ? level : "memory"; }
-
-/* "arithmetic in f32", "exponentials and the like", "dots of f16" */
+/* "f32 arithmetic", "products of matrices (f16)" */
 static void put_rate(nereid_bound *b, nereid_rate r) {
   const char *name = nereid_rate_name(r);
   if (r == NEREID_RATE_EXP) put(b, "special functions (exp and the like)");
@@ -108,12 +106,13 @@ static void put_rate(nereid_bound *b, nereid_rate r) {
   else put(b, "%s arithmetic", name);
 }
 
-static void say(nereid_bound *b, const nereid_ceilings *c, const nereid_cost *k, double ns, double memory, double requests, int rate, bool cold) {
+static void say(nereid_bound *b, const nereid_ceilings *c, const nereid_cost *k, double ns, int rate, bool cold) {
+  double memory = b->memory_ns;
   bool gpu = !strncmp(c->device, "cuda", 4);
   switch (b->kind) {
   case NEREID_BOUND_MEMORY:
     put(b, "bound by %s%s: ", !strcmp(b->level, "memory") ? "memory bandwidth" : "the bandwidth of ", !strcmp(b->level, "memory") ? "" : b->level);
-    put_amount(b, b->working_set, "B"), put(b, " that lie in %s%s, moved at ", level_name(b->level), cold ? " (cold)" : "");
+    put_amount(b, b->working_set, "B"), put(b, " that lie in %s%s, moved at ", b->level, cold ? " (cold)" : "");
     put_amount(b, b->working_set / ns * 1e9, "B/s"), put(b, ", "), put_percent(b, b->share), put(b, " of the "), put_amount(b, b->bandwidth * 1e9, "B/s");
     put(b, " that it gives.");
     break;
@@ -141,13 +140,17 @@ static void say(nereid_bound *b, const nereid_ceilings *c, const nereid_cost *k,
   int next = -1;
   for (int i = 0; i < NEREID_RATE_COUNT; i++)
     if ((b->kind != NEREID_BOUND_ARITHMETIC || i != rate) && b->rate_ns[i] > rest && i != NEREID_RATE_I32) rest = b->rate_ns[i], next = i;
-  if (b->kind == NEREID_BOUND_MEMORY && next >= 0) {
-    put(b, " "), put_rate(b, (nereid_rate)next), put(b, " would allow %.*f times the speed.", ns / rest < 9.95 ? 1 : 0, ns / rest);
+  if (b->share > 1.05) {
+    put(b, " That is more than was measured: the machine was busy then, or is faster now; measure the ceilings anew.");
+  } else if (b->kind == NEREID_BOUND_MEMORY && next >= 0) {
+    size_t begin = strlen(b->text) + 1;
+    put(b, " "), put_rate(b, (nereid_rate)next);
+    if (b->text[begin] >= 'a' && nereid_rate_name((nereid_rate)next)[0] != b->text[begin]) b->text[begin] -= 'a' - 'A'; /* of a word, not of "f32" */
+    put(b, " would allow %.*f times the speed.", ns / rest < 9.95 ? 1 : 0, ns / rest);
   } else if (b->kind == NEREID_BOUND_ARITHMETIC && memory > 0) {
     put(b, " %s would allow %.*f times the speed.", !strcmp(b->level, "memory") ? "Memory" : b->level, ns / memory < 9.95 ? 1 : 0, ns / memory);
   }
   if (k->at_least) put(b, " (Not all could be counted: at least so much.)");
-  (void)requests;
 }
 
 nereid_status nereid_bound_of(const nereid_ceilings *c, const nereid_cost *k, double ns, bool cold, bool replayed, nereid_bound *out, nereid_error **error) {
@@ -181,7 +184,7 @@ nereid_status nereid_bound_of(const nereid_ceilings *c, const nereid_cost *k, do
   snprintf(b->name, sizeof b->name, "%s", all[most].name);
   if (b->share >= 0.5) b->kind = all[most].kind;
   else if (b->launch_ns >= 0.4 * ns && b->launch_ns > all[most].ns) b->kind = NEREID_BOUND_LAUNCH, b->share = fmin(b->launch_ns / ns, 1), b->least_ns = b->launch_ns, snprintf(b->name, sizeof b->name, "launch");
-  say(b, c, k, ns, b->memory_ns, b->requests_ns, rate, cold);
+  say(b, c, k, ns, rate, cold);
   if (b->kind == NEREID_BOUND_LATENCY) snprintf(b->name, sizeof b->name, "latency");
   return NEREID_OK;
 }
