@@ -36,7 +36,8 @@ static struct {
   _Atomic int crash_signal;
 } own;
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;   /* one at a time */
-static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* CUPTI and the sampler, against their end */
+/* CUPTI and the sampler, against their end and forks; recursive, since CUDA starts nvidia-modprobe from within its initialisation. */
+static pthread_mutex_t starting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 TraceWriter *inject_trace(void) { return atomic_load_explicit(&own.trace, memory_order_acquire); }
 
@@ -264,7 +265,7 @@ out:
 static void before_fork(void) { pthread_mutex_lock(&starting); } /* so that no half-made session is copied */
 static void after_fork_parent(void) { pthread_mutex_unlock(&starting); }
 static void after_fork_child(void) {
-  starting = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  starting = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   asking = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   TraceWriter *parents = inject_trace();
   atomic_store(&own.trace, NULL);
