@@ -115,7 +115,7 @@ double row_against_triton(const Row *r);        /* Triton's time by ours, above 
 
 typedef struct Table { Row *rows; int n, cap; const char *title, *device, *sweep, *triton; bool cold, compared; } Table;
 bool table_is_wrong(const Table *t);                       /* a result differs from what it was compared with */
-void time_text(char out[24], double ns);                    /* "45.7 us": three digits */
+void put_row_time(char out[24], double ns);                    /* "45.7 us": three digits */
 void table_print(const Table *t);
 void table_json(FILE *out, const Table *tables, int n);
 void table_csv(FILE *out, const Table *t, bool header);

@@ -33,7 +33,7 @@ bool table_is_wrong(const Table *t) {
 /* ---- the table ---- */
 
 /* 123 ns -> "123 ns", 45678 ns -> "45.7 us": three digits. */
-void time_text(char out[24], double ns) {
+void put_row_time(char out[24], double ns) {
   static const char *const units[] = {"ns", "us", "ms", "s"};
   int u = 0;
   while (ns >= 999.5 && u < 3) ns /= 1000, u++;
@@ -113,7 +113,7 @@ void table_print(const Table *t) {
     const nereid_times *x = row_times(r);
     char time[24], low[24], high[24], spread[56], gbs[24], tflops[24], intensity[24], share[24];
     const char *mark = r->cost.exact ? "" : "~";
-    time_text(time, x->median), time_text(low, x->p10), time_text(high, x->p90);
+    put_row_time(time, x->median), put_row_time(low, x->p10), put_row_time(high, x->p90);
     snprintf(spread, sizeof spread, "%s .. %s", low, high);
     put_number(gbs, row_gbs(r), mark), put_number(tflops, row_tflops(r), mark), put_number(intensity, row_intensity(r), mark);
     if (row_share(r) > 0) snprintf(share, sizeof share, "%.0f%%", 100 * row_share(r));
@@ -127,17 +127,17 @@ void table_print(const Table *t) {
       printf("  %-15s", ceiling);
     }
     if (several) printf("  %5.2fx", row_times(first_of_size(t, r))->median / x->median);
-    if (graph) time_text(time, r->result.graph.median), printf("  %9s", r->result.graph.count ? time : "-");
+    if (graph) put_row_time(time, r->result.graph.median), printf("  %9s", r->result.graph.count ? time : "-");
     if (triton) {
       const nereid_times *theirs = r->triton.device.count ? &r->triton.device : &r->triton.wall;
-      if (r->has_triton) time_text(time, theirs->median), printf("  %9s  %8.2fx", time, row_against_triton(r));
+      if (r->has_triton) put_row_time(time, theirs->median), printf("  %9s  %8.2fx", time, row_against_triton(r));
       else printf("  %9s  %9s", "-", "-");
     }
-    if (host) time_text(time, r->result.wall.median), printf("  %9s", time);
-    if (host) time_text(time, r->result.launch.median), printf("  %9s", time);
-    if (queued) time_text(time, r->result.queued), printf("  %9s", r->result.queued > 0 ? time : "-");
+    if (host) put_row_time(time, r->result.wall.median), printf("  %9s", time);
+    if (host) put_row_time(time, r->result.launch.median), printf("  %9s", time);
+    if (queued) put_row_time(time, r->result.queued), printf("  %9s", r->result.queued > 0 ? time : "-");
     if (against && r->before.count) {
-      time_text(time, r->before.median), time_text(low, r->before.p10), time_text(high, r->before.p90);
+      put_row_time(time, r->before.median), put_row_time(low, r->before.p10), put_row_time(high, r->before.p90);
       snprintf(spread, sizeof spread, "%s .. %s", low, high);
       bool apart = r->before.p10 > x->p90 || r->before.p90 < x->p10;
       printf("  %5.2fx%s  %9s  %21s", r->before_ratio, apart ? " " : "=", time, spread);

@@ -160,7 +160,7 @@ static void print_placed(const Roofline *r) {
     const nereid_bound *b = &p->bound;
     double bytes = b->working_set;
     char gbs[24], rate[24], intensity[24], time[24];
-    time_text(time, p->ns), put(gbs, bytes / p->ns), put(rate, p->cost.flops / p->ns), put(intensity, bytes > 0 ? p->cost.flops / bytes : 0);
+    put_row_time(time, p->ns), put(gbs, bytes / p->ns), put(rate, p->cost.flops / p->ns), put(intensity, bytes > 0 ? p->cost.flops / bytes : 0);
     printf("%s: %s%s, %s GB/s, %s GFLOP/s, %s operations a byte\n  %s\n", p->label, time, p->replayed ? " (in a graph)" : "", gbs, rate, intensity, b->text);
   }
   printf("(ceilings of %s, measured %s UTC%s)\n", c->device, c->date, c->quick ? ", quickly: they are rough; nereid roofline measures them well" : "");
