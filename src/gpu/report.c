@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 enum {
-  ALL_STEPS = 12000000,     /* a launch of so many is walked whole */
-  SOME_STEPS = 6000000,     /* else about so many */
+  ALL_STEPS = 32000000,     /* a launch of so many is walked whole */
+  SOME_STEPS = 12000000,    /* else about so many */
   PROGRAM_STEPS = 12000000, /* at most of one program */
   ACCESS_STEPS = 8,         /* an access in operations without effect */
   WINDOW = 32               /* programs among which a period is looked for */

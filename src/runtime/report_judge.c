@@ -69,7 +69,7 @@ static void judge_residence(Judge *j) {
 static void judge_certainty(Judge *j) {
   const nereid_report *p = j->p;
   const GpuReport *g = ((const Report *)p)->counted;
-  int last = 0;
+  int last = 0; /* line; 0: no access is unknown */
   for (int i = 0; i < p->access_count; i++) {
     const nereid_report_access *a = &p->accesses[i];
     if (a->known || a->shared || a->line == last) continue;
@@ -77,6 +77,7 @@ static void judge_certainty(Judge *j) {
     buf_printf(&j->text, "data decide where or how often this %s is done: it is counted as if all data were zeros\n", a->what);
     last = a->line;
   }
+  if (g->data && !last) buf_puts(&j->text, "data decide on some branches or loops: their instructions are counted as if all data were zeros\n");
   if (g->cut) buf_puts(&j->text, "a program was not walked to its end, as it is too long: counts are of its beginning\n");
   if (g->sampled) buf_puts(&j->text, "some programs were counted for those between them\n");
 }
