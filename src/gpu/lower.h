@@ -101,6 +101,7 @@ void lower_cast(Lower *l, Dtype from, Dtype to, int rounding, int n, LaneValue *
 LaneValue *lower_divide(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y);
 LaneValue *lower_remainder(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y);
 LaneValue *lower_fdiv(Lower *l, LaneKind k, bool correct, LaneValue *x, LaneValue *y);
+LaneValue *lower_fdiv_shared(Lower *l, LaneValue *x, LaneValue *y); /* f32, as `approx`: two products, and a reciprocal for all with the same y */
 /* Elements of one byte or two (kind S8 to U16, F16, BF16 by their register type) in a b32 as in memory, lowest first, and apart again. */
 LaneValue *lower_pack_word(Lower *l, int elem_bytes, LaneType type, LaneValue *const *regs, int n); /* n elements that fill at most a word */
 void lower_unpack_word(Lower *l, LaneKind kind, LaneValue *word, int n, LaneValue **regs);          /* the canonical registers */

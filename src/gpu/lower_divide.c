@@ -28,6 +28,17 @@ LaneValue *lower_fdiv(Lower *l, LaneKind k, bool correct, LaneValue *x, LaneValu
   return lane_op(b, proto, 2, (LaneValue *[]){x, y});
 }
 
+/* 2^24 or 2^-24 brings y to where its reciprocal is no subnormal number, and x on with it. */
+LaneValue *lower_fdiv_shared(Lower *l, LaneValue *x, LaneValue *y) {
+  LaneBuilder *b = &l->b;
+  LaneValue *size = lane_1(b, LANE_ABS, LK_F32, y);
+  LaneValue *scale = lane_select(b, lane_setp(b, CMP_LT, LK_F32, size, lane_f32(b, 0x1p-126f)), lane_f32(b, 0x1p24f), lane_f32(b, 1));
+  scale = lane_select(b, lane_setp(b, CMP_GT, LK_F32, size, lane_f32(b, 0x1p126f)), lane_f32(b, 0x1p-24f), scale);
+  LaneOp rcp = {.code = LANE_RCP, .kind = LK_F32, .approx = 1, .ftz = 1};
+  LaneValue *inverse = lane_op(b, rcp, 1, (LaneValue *[]){lane_2(b, LANE_MUL, LK_F32, y, scale)});
+  return lane_2(b, LANE_MUL, LK_F32, lane_2(b, LANE_MUL, LK_F32, x, scale), inverse);
+}
+
 /* ---- integers ---- */
 
 static bool known_non_negative(const Value *v) { return v->facts && v->facts->non_negative == SIGN_KNOWN; }

@@ -250,6 +250,20 @@ static LaneValue *address(Lower *l, const Op *op, LaneValue *pointer, LaneValue 
 
 /* ---- the operation ---- */
 
+/* f32 / f32, where each divisor is one of several quotients': of rows by their sums, or of all by one number. */
+static bool shares_divisors(const Op *op, LaneValue *const *y, int n) {
+  uint64_t bits;
+  int distinct = 0;
+  if (op->code != OP_DIV || op->out[0]->type->dtype != DT_F32 || op->attr[0]) return false;
+  for (int r = 0; r < n; r++) {
+    int i = 0;
+    while (i < r && y[i] != y[r]) i++;
+    if (i == r && ++distinct * 4 > n) return false;
+    if (lane_is_const(y[r], &bits)) return false;
+  }
+  return true;
+}
+
 void lower_element_op(Lower *l, Op *op) {
   const Value *v = op->out[0];
   int n = lower_count(v);
@@ -269,6 +283,8 @@ void lower_element_op(Lower *l, Op *op) {
     lower_halves_wide(l, op, n, in, out);
   } else if (op->code == OP_REM && dtype_is_float(t->dtype)) {
     gpu_math(&l->b, l->target, MATH_FMOD, 2, (Dtype[]){t->dtype, t->dtype}, t->dtype, n, (LaneValue *const *const[]){in[0], in[1]}, out);
+  } else if (shares_divisors(op, in[1], n)) {
+    for (int r = 0; r < n; r++) out[r] = r & same ? out[r & ~same] : lower_fdiv_shared(l, in[0][r], in[1][r]);
   } else {
     for (int r = 0; r < n; r++) {
       LaneValue *x[3];

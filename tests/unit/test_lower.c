@@ -70,6 +70,27 @@ static void test_division(void **state) {
 }
 
 /* By constants: every small one, powers of two and their neighbours, the ends. */
+/* Many quotients by one number: of any size, and by what is none. */
+static void test_division_by_one(void **state) {
+  static const float by[] = {3, -0.7f, 1e-40f, -3e-39f, 0x1p-126f, 0x1p126f, 1e38f, -3e38f, 1e-30f, 0, -0.0f, INFINITY, NAN};
+  static const float special[] = {0, -0.0f, INFINITY, -INFINITY, NAN};
+  for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+    Kit k = kit_of("kernel @k(%p: *f32 {divisible=16}, %q: *f32 {divisible=16}, %o: *f32 {divisible=16}) {\n"
+                   "  %i = arange {start=0, end=512} : i32[512]\n  %s = splat %p : *f32[512]\n  %a = addptr %s, %i : *f32[512]\n"
+                   "  %x = load %a : f32[512]\n  %d = load %q : f32\n  %y = splat %d : f32[512]\n  %r = div %x, %y : f32[512]\n"
+                   "  %so = splat %o : *f32[512]\n  %ao = addptr %so, %i : *f32[512]\n  store %ao, %r\n}\n");
+    k.warps = 1;
+    k.tolerance = 2.5e-7; /* 2 units in the last place */
+    float *x = kit_array(&k, DT_F32, 512), size = isfinite(by[i]) && by[i] != 0 ? by[i] : 1;
+    uint64_t seed = i;
+    for (int e = 0; e < 512; e++) x[e] = e < 5 ? special[e] : (float)(0.5 * size * (1 + (double)(kit_random(&seed) >> 40) / 0x1p24));
+    *(float *)kit_array(&k, DT_F32, 1) = by[i];
+    kit_array(&k, DT_F32, 512);
+    kit_check(&k);
+    kit_free(&k);
+  }
+}
+
 static void test_division_by_constants(void **state) {
   static const int64_t by[] = {1, -1, 2, -2, 3, -3, 5, 6, 7, -7, 9, 10, 11, 12, 16, -16, 25, 100, 125, 127, -128, 255, 641, 1000, 32767, -32768, 65535,
                                1000003, 2147483647, -2147483648LL, 4294967295LL, 4294967297LL, 1000000007000LL, INT64_MAX, INT64_MIN};
@@ -616,7 +637,7 @@ static void test_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_int_arithmetic), cmocka_unit_test(test_division), cmocka_unit_test(test_division_by_constants),
+      cmocka_unit_test(test_int_arithmetic), cmocka_unit_test(test_division), cmocka_unit_test(test_division_by_one), cmocka_unit_test(test_division_by_constants),
       cmocka_unit_test(test_shifts), cmocka_unit_test(test_float_arithmetic), cmocka_unit_test(test_bools), cmocka_unit_test(test_compare),
       cmocka_unit_test(test_select), cmocka_unit_test(test_convert), cmocka_unit_test(test_convert_towards_zero),
       cmocka_unit_test(test_convert_everything), cmocka_unit_test(test_bitcast), cmocka_unit_test(test_copies), cmocka_unit_test(test_scalars),
