@@ -1,11 +1,12 @@
 """Checks the files that `test_views --write DIR` wrote: python3 check_views.py DIR. Also writes cpu.html and gpu.html, the flame graphs with a test
-of their script, for a browser."""
+of their script, for a browser. `python3 check_views.py --chrome FILE.json` holds any timeline against the rules of the format."""
 import json
 import re
 import sys
 from collections import defaultdict
 from pathlib import Path
 
+timeline = Path(sys.argv[2]) if sys.argv[1] == "--chrome" else None
 directory = Path(sys.argv[1])
 failures = []
 
@@ -20,7 +21,7 @@ def read(name):
 
 
 # ---- Chrome's trace format: "Trace Event Format", sections JSON Object Format, Complete, Flow, Counter, Instant, Metadata events ----
-chrome = json.loads(read("chrome.json"))
+chrome = json.loads(timeline.read_text(encoding="utf-8") if timeline else read("chrome.json"))
 events = chrome["traceEvents"]
 check("displayTimeUnit is ms or ns", chrome["displayTimeUnit"] in ("ms", "ns"))
 tracks, flows, counters, names, processes = defaultdict(list), defaultdict(dict), defaultdict(list), {}, {}
@@ -76,7 +77,7 @@ def surrounding(track, at):
     return [e for start, end, e in spans[track] if start <= at <= end]
 
 
-check("there are arrows", len(flows) > 1000)
+check("there are arrows", timeline or len(flows) > 1000)
 for n, (number, flow) in enumerate(flows.items()):
     check(f"an arrow has two ends: {flow}", set(flow) == {"s", "f"})
     check(f"no arrow goes back in time: {flow}", flow["s"]["ts"] <= flow["f"]["ts"])
@@ -85,7 +86,10 @@ for n, (number, flow) in enumerate(flows.items()):
         calls = [e for e in surrounding((s["pid"], s["tid"]), ns(s["ts"])) if e["cat"].startswith("call")]
         started = [e for e in surrounding((f["pid"], f["tid"]), ns(f["ts"])) if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
         check(f"an arrow joins what has one correlation: {flow}", {e["args"]["correlation"] for e in calls} & {e["args"]["correlation"] for e in started})
-check("memory in use is counted, in the order of time", all(sorted(c, key=lambda e: e["ts"]) == c for c in counters.values()) and counters)
+check("memory in use is counted, in the order of time", all(sorted(c, key=lambda e: e["ts"]) == c for c in counters.values()) and (timeline or counters))
+if timeline:
+    print("\n".join(f"FAIL {f}" for f in failures[:20]) or f"{len(events)} events on {len(tracks)} tracks, {len(flows)} arrows: as the format wants them")
+    sys.exit(bool(failures))
 check("the note is there", any(e["ph"] == "i" and "clock of the GPU" in e["name"] for e in events))
 
 # ---- the table says the same as the timeline ----
