@@ -105,7 +105,13 @@ static int be_cuda(const char *end) { /* what cuInit does; then a launch */
     waitpid(child, &status, 0);
     return status ? 7 : 0;
   }
-  if (!strcmp(end, "wait")) usleep(1500000), kill(getpid(), SIGKILL); /* what is a second old is in the file */
+  if (!strcmp(end, "wait")) { /* what is a second old is in the file; on a busy machine, some seconds */
+    char path[300];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%d.trace", getenv("NEREID_PROF_DIR"), getpid());
+    for (int i = 0; i < 600 && (stat(path, &st) || st.st_size < 2500); i++) usleep(50000);
+    kill(getpid(), SIGKILL);
+  }
   return 0;
 }
 

@@ -375,6 +375,38 @@ static void damaged(void **state) {
   buf_destroy(&whole);
 }
 
+/* A chunk whose checksum is right and whose content is not: of another program, or of a version to come. */
+static void nonsense(void **state) {
+  srand(2);
+  for (int trial = 0; trial < 3000; trial++) {
+    uint8_t bytes[16 + 2 * (16 + 600)], *at = bytes;
+    memcpy(at, "NEREIDTR\1\0\0\0\7\0\0\0", 16), at += 16;
+    for (int chunk = 0; chunk < 2; chunk++) {
+      uint32_t length = 1 + (uint32_t)rand() % 600, mark = 0x4b43524e;
+      uint8_t *payload = at + 16;
+      for (uint32_t i = 0; i < length; i++) payload[i] = (uint8_t)(rand() % 3 ? rand() % 16 : rand());
+      if (rand() % 2) payload[0] = (uint8_t)(rand() % TRACE_KINDS);
+      if (rand() % 4 == 0) payload[0] = 0xff; /* a string */
+      uint64_t hash = hash_bytes(payload, length, 0);
+      memcpy(at, &mark, 4), memcpy(at + 4, &length, 4), memcpy(at + 8, &hash, 8);
+      at = payload + length;
+    }
+    write_bytes(file, bytes, (size_t)(at - bytes));
+    TraceReader *r = open_good(file);
+    TraceEvent e;
+    long n = 0;
+    while (trace_next(r, &e)) {
+      n++;
+      assert_true((unsigned)e.kind < TRACE_KINDS && e.process == 7);
+      assert_non_null(trace_text(r, e.name));
+      assert_true(e.kind != TRACE_SAMPLE || e.sample.depth <= TRACE_STACK);
+      assert_true(e.kind != TRACE_CALL || (unsigned)e.call.kind <= CALL_COPY_SYNC);
+    }
+    assert_true(n <= 1300 && trace_truncated(r));
+    trace_reader_free(r);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(comes_back, fresh, clean),
@@ -387,6 +419,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(refused, fresh, clean),
       cmocka_unit_test_setup_teardown(with_a_bad_one, fresh, clean),
       cmocka_unit_test_setup_teardown(damaged, fresh, clean),
+      cmocka_unit_test_setup_teardown(nonsense, fresh, clean),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
