@@ -290,12 +290,13 @@ nereid_status nereid_ceilings_measure(nereid_device *d, const nereid_ceilings_op
   if (!d) return error_null(error, "nereid_ceilings_measure", "the device");
   if (!out) return error_null(error, "nereid_ceilings_measure", "out");
   if (!o) o = &usual;
-  Meter m = {.device = d, .options = o, .cuda = d->kind == &device_cuda, .enough = o->quick ? 1e5 : 1e6, .ms = o->quick ? 1 : 50, .of = o->quick ? 40 : 58};
+  Meter m = {.device = d, .options = o, .cuda = d->kind == &device_cuda, .ms = o->quick ? 1 : 60, .of = o->quick ? 40 : 58};
   if (!m.cuda && d->kind != &device_cpu)
     return error_set(error, NEREID_UNSUPPORTED, "measure cpu or cuda", "the device %s has no ceilings: it shows what a kernel does, not how fast", d->name);
   m.processors = m.cuda ? attribute_of(d, CU_MULTIPROCESSORS) : d->threads;
   if (m.processors < 1) m.processors = 1;
   m.l2_bytes = attribute_of(d, CU_L2_BYTES);
+  m.enough = o->quick ? 1e5 : m.cuda ? 1e6 : 2e5; /* on a busy CPU a short trial is likelier to have it whole */
   nereid_ceilings *c = calloc(1, sizeof *c);
   if (!c) return error_out_of_memory(error);
   c->quick = o->quick;
