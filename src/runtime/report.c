@@ -134,6 +134,9 @@ static void put_times(Report *r) {
   put_rate(r, "fp16", GC_FP16, m->fp16 / 2.0); /* two in each lane */
   put_rate(r, "fp64", GC_FP64, m->fp64);
   put_rate(r, "special functions", GC_SPECIAL, GPU_SPECIAL_RATE);
+  if (g->classes[GC_TENSOR])
+    put_time(r, "tensor", ns_of(p, (double)p->cost.dot / m->tensor), "%.4g multiply-adds, %d a cycle a multiprocessor (16 bits, sums of 32)", (double)p->cost.dot,
+             m->tensor);
   put_time(r, "issue", ns_of(p, (double)g->instructions / GPU_SCHEDULERS), "%.4g instructions of warps, %d a cycle a multiprocessor",
            (double)g->instructions, GPU_SCHEDULERS);
   double whole = p->waves > (double)(int64_t)p->waves ? (double)(int64_t)p->waves + 1 : p->waves, cycles = whole * g->block_cycles;
