@@ -81,6 +81,15 @@ static void prepare_launch(Tuner *t, Candidate *c) {
   if (status) failed(c, why);
 }
 
+/* On a GPU: a block that no multiprocessor holds. */
+static void check_fits(const Tuner *t, Candidate *c) {
+  const nereid_function_info *i = &c->spec->info;
+  const GpuTarget *target = t->device->cuda_sm ? gpu_target_for(t->device->cuda_sm) : NULL;
+  nereid_occupancy o;
+  if (!target || !i->registers || nereid_occupancy_of(target->name, i->registers, i->shared_bytes, i->num_warps, &o, NULL) || o.blocks) return;
+  out_of_race(c, NEREID_TUNE_SKIPPED, "no multiprocessor holds a block of it: %d registers in each of %d threads, %d bytes of shared memory", i->registers, 32 * i->num_warps, i->shared_bytes);
+}
+
 static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
   Tuner *t = arg;
   for (int64_t i = begin; i < end; i++) {
@@ -102,6 +111,7 @@ static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
       return;
     }
     if (c->spec) prepare_launch(t, c);
+    if (c->racing) check_fits(t, c);
     atomic_fetch_sub(&t->left, 1);
   }
 }
@@ -342,7 +352,12 @@ static nereid_status open_clock(Tuner *t, nereid_error **error) {
   nereid_status status = NEREID_OK;
   if (d->kind->async) status = nereid_event_create(d, &t->start, error);
   if (!status && d->kind->async) status = nereid_event_create(d, &t->end, error);
-  if (!status && cold && !t->options->measure) status = flush_open(t, error);
+  if (status || !cold || t->options->measure) return status;
+  nereid_error *why = NULL;
+  status = flush_open(t, &why);
+  if (status == NEREID_OUT_OF_MEMORY && caches == NEREID_CACHES_USUAL) status = NEREID_OK; /* nobody asked for it: a launch must not fail for it */
+  else if (status && error) *error = why, why = NULL;
+  nereid_error_free(why);
   return status;
 }
 
