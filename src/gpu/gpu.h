@@ -86,6 +86,7 @@ extern const GpuPass gpu_passes[]; /* tile passes, then lowering (both NULL), th
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
 void gpu_early_loads(Func *f, const GpuOptions *o); /* early.c: loads go before reductions that they do not need */
+void gpu_late_masks(Func *f, const GpuOptions *o); /* late.c: masks come behind products that they need not pass */
 void gpu_prefetch(Func *f, const GpuOptions *o); /* prefetch.c: loads of the next turn of a loop, issued before this turn's work */
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o);   /* lower.c */
 void gpu_record_barriers(LaneFunc *f, const GpuOptions *o); /* lower_scope.c: barriers as regions, where automatic ones are wanted; last */

@@ -15,6 +15,7 @@ static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 const GpuPass gpu_passes[] = {
     {"early", gpu_early_loads, NULL},      /* loads before reductions */
     {"prefetch", gpu_prefetch, NULL},      /* loads a turn ahead */
+    {"late", gpu_late_masks, NULL},        /* masks behind products */
     {"regions", regions, NULL},            /* of instrumented kernels alone: what is timed */
     {"layout", choose, NULL},              /* which thread holds which element */
     {"lower", NULL, NULL},                 /* what one thread does */
