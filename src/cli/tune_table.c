@@ -75,12 +75,11 @@ static void print_others(const Search *s, nereid_tune_state state, const char *w
 }
 
 void search_table(const Search *s) {
-  int width = 13, *order = sorted(s->results, s->count), measured = 0;
+  int width = 13, *order = sorted(s->results, s->count);
   bool gpu = false;
   for (int i = 0; i < s->count; i++) {
     if (is_row(&s->results[i]) && (int)strlen(s->labels[i]) > width) width = (int)strlen(s->labels[i]);
     gpu |= s->results[i].info.registers > 0;
-    measured += s->results[i].times.count > 0;
   }
   if (s->best >= 0 && order) {
     printf("%-*s  %9s  %21s  %6s", width, "configuration", "time", "10% .. 90%", "trials");
