@@ -229,6 +229,8 @@ static int prof(int argc, char **argv) {
   memcpy(p->files, files, sizeof files);
   p->device = "cpu", p->plan.verb = &verb_prof;
   int status = parse(p, argc, argv);
+  for (int i = 0; i < FILE_VIEWS && !p->session.sample_hz; i++) /* who asks for stacks wants them taken */
+    if (p->files[i].path && (!strcmp(p->files[i].view, "flame") || !strcmp(p->files[i].view, "folded"))) p->session.sample_hz = 1000;
   const Words *first = &p->plan.segments[0].words;
   if (status) (void)0;
   else if (p->program) status = first->n ? usage_error(&verb_prof, "'%s' before -- is neither an option nor its value", first->at[0]) : profile_program(p);
@@ -255,7 +257,7 @@ const Verb verb_prof = {
     "  --json         instead of text\n"
     "  -o FILE        what is printed goes there\n"
     "  --chrome F.json, --html F.html  the timeline, for Perfetto, or as a page\n"
-    "  --hz N         sample the stacks of threads that run, N times a second, for\n"
+    "  --hz N         sample the stacks of threads that run, N times a second (1000 where the next two ask for them)\n"
     "  --flame F.svg, --folded F.txt  the flame graph of CPU time, and its stacks as text\n"
     "  --flame-gpu F.svg, --folded-gpu F.txt  of GPU time, by scope and kernel\n"
     "  --hatchet F.hatchet  the tree as Proton's viewer opens it\n"

@@ -462,8 +462,11 @@ nereid_status nereid_prof_start(const char *path, const nereid_prof_options *opt
   }
   char why[600] = "";
   p->options = o, p->serial = ++last_serial, p->started = trace_clock(), p->flushed = p->started;
-  if (!status && !o.no_cuda && cuda_devices && !record_cuda(p, why))
-    status = error_set(error, NEREID_UNSUPPORTED, "no_cuda in the options leaves CUDA out", "CUDA cannot be recorded: %s", why);
+  bool elsewhere = unasked != NULL; /* nereid prof runs this program, which must go on as it would without: CUDA is in that one's trace */
+  if (!status && !o.no_cuda && cuda_devices && !record_cuda(p, why)) {
+    if (elsewhere) say(NULL, p, "CUDA is recorded by nereid prof, which runs this program, and not here: %s", why);
+    else status = error_set(error, NEREID_UNSUPPORTED, "no_cuda in the options leaves CUDA out", "CUDA cannot be recorded: %s", why);
+  }
   if (!status && o.sample_hz && !(p->sampler = sampler_start(p->writer, o.sample_hz, why))) status = sampling_failed(error, why);
   if (status) {
     if (p->cupti) atomic_store(&cupti_runs, false), cupti_stop(p->cupti);

@@ -73,9 +73,20 @@ def theirs(path):
     return out
 
 
+def join(a, b):
+    """Names on one side only, which another demangler wrote otherwise: by the template's name, where it is the only such on either side."""
+    here, there = set().union(*a), set().union(*b)
+    only_here, only_there = sorted(here - there), sorted(there - here)
+    for n in only_here:
+        alike = [m for m in only_there if m.split("<")[0] == n.split("<")[0]]
+        if len(alike) == 1 and sum(m.split("<")[0] == n.split("<")[0] for m in only_here) == 1:
+            for run in a: run[alike[0]] = run.pop(n, [0, 0])
+
+
 def compare(files):
     at = files.index("--")
     a, b = [ours(f) for f in files[:at]], [theirs(f) for f in files[at + 1:]]
+    join(a, b)
     names = sorted(set().union(*a, *b))
     bad = 0
     median = lambda runs, name: statistics.median(r.get(name, [0, 0])[1] for r in runs)
