@@ -15,7 +15,7 @@
 typedef struct Roofline {
   Plan plan;
   const char *device, *plot;
-  bool json, quick, measure, kept, cold, no_blas;
+  bool json, quick, measure, kept, cold, no_blas, not_kept;
   nereid_bench_options bench;
   int64_t started;
   nereid_ceilings ceilings;
@@ -55,7 +55,11 @@ static int measure_ceilings(Roofline *r, nereid_device *d) {
   nereid_ceilings_options o = {.quick = r->quick, .no_blas = r->no_blas, .progress = show_step, .progress_arg = r};
   if (nereid_ceilings_measure(d, &o, &r->ceilings, &err)) return report_error(err);
   progress_clear();
-  return nereid_ceilings_save(&r->ceilings, &err) ? report_error(err) : 0;
+  nereid_ceilings *kept = malloc(sizeof *kept);
+  if (!kept) return report_error(NULL);
+  r->not_kept = r->quick && !nereid_ceilings_load(d, kept, NULL) && !kept->quick; /* what is rough does not replace what is not */
+  free(kept);
+  return !r->not_kept && nereid_ceilings_save(&r->ceilings, &err) ? report_error(err) : 0;
 }
 
 static int get_ceilings(Roofline *r, nereid_device *d, bool has_kernel) {
@@ -82,8 +86,9 @@ static void print_bandwidth(const nereid_bandwidth *b, const char *name) {
   printf("%-10s  %10s  %8s  %8s  %8s\n", name, b->bytes > 0 ? bytes : "", read, write, copy);
 }
 
-static void print_ceilings(const nereid_ceilings *c) {
-  printf("ceilings of %s: %s\nmeasured %s UTC%s; kept for bench, prof and inspect\n\n", c->device, c->description, c->date, c->quick ? ", quickly: they are rough" : "");
+static void print_ceilings(const nereid_ceilings *c, bool not_kept) {
+  printf("ceilings of %s: %s\nmeasured %s UTC%s; %s\n\n", c->device, c->description, c->date, c->quick ? ", quickly: they are rough" : "",
+         not_kept ? "not kept, for better ones are" : "kept for bench and roofline");
   printf("GB/s             holds      read     write      copy\n");
   for (int i = 0; i < c->level_count; i++) print_bandwidth(&c->levels[i], c->levels[i].name);
   printf("\nGB/s      working set      read     write      copy\n");
@@ -222,7 +227,7 @@ static int run_on(Roofline *r, nereid_device *d) {
   if (status) return status;
   if (r->json) print_json(r, has_kernel);
   else if (has_kernel) print_placed(r);
-  else print_ceilings(&r->ceilings);
+  else print_ceilings(&r->ceilings, r->not_kept);
   return r->plot ? plot_roofline(&r->ceilings, r->placed, r->placed_count, r->plot) : 0;
 }
 
@@ -249,13 +254,13 @@ const Verb verb_roofline = {
     "measures what the machine can do at most, and says what bounds a kernel", roofline,
     "  Without FILE: bandwidth by size through the caches, rates of arithmetic by type, of exp and division, of products of matrices (by cuBLAS or\n"
     "  OpenBLAS where one is found), what a launch takes, and the roofline's experiment: one array, a growing number of products an element. They\n"
-    "  are kept in the cache folder, by device, for bench, prof and inspect.\n"
+    "  are kept in the cache folder, by device, for bench and for placing kernels.\n"
     "  With FILE: times the kernel as `nereid bench` does and says under which ceiling it stands; measures the ceilings first if they are not kept.\n\n"
     "  ARG=SPEC, --grid, --then, --vs, --cold, --repeat N, --time MS  as for nereid bench\n"
     "  --device D     cpu (default), cpu:THREADS, cuda, cuda:N\n"
     "  --plot FILE.svg  the roofline with the measured points, and the kernels\n"
     "  --measure      measure the ceilings anew, also with FILE; --kept: take those that are kept, also without FILE\n"
-    "  --quick        small arrays and short trials: seconds, and rough\n"
+    "  --quick        small arrays and short trials: seconds, and rough; they are kept unless better ones are\n"
     "  --no-blas      without products of matrices by a library\n"
     "  --json         instead of the table\n\n"
     "example: nereid roofline kernels/vector_add.py n=2^24 'x_ptr=randn:f32[n]' 'y_ptr=randn:f32[n]' 'out_ptr=empty:f32[n]' BLOCK=1024 --grid 'cdiv(n, BLOCK)' --plot roofline.svg\n"};
