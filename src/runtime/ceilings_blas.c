@@ -194,9 +194,9 @@ static int multiply_lt(Product *p) {
 #define SYMBOL(field, name) (*(void **)&c->field = dlsym(library, name), c->field != NULL)
 
 static double with_fp8(Product *p, Cublas *c, void *library) {
-  bool whole = SYMBOL(lt_create, "cublasLtCreate") & SYMBOL(lt_destroy, "cublasLtDestroy") & SYMBOL(desc_create, "cublasLtMatmulDescCreate") &
-               SYMBOL(desc_destroy, "cublasLtMatmulDescDestroy") & SYMBOL(desc_set, "cublasLtMatmulDescSetAttribute") &
-               SYMBOL(layout_create, "cublasLtMatrixLayoutCreate") & SYMBOL(layout_destroy, "cublasLtMatrixLayoutDestroy") & SYMBOL(matmul, "cublasLtMatmul");
+  bool whole = SYMBOL(lt_create, "cublasLtCreate") && SYMBOL(lt_destroy, "cublasLtDestroy") && SYMBOL(desc_create, "cublasLtMatmulDescCreate") &&
+               SYMBOL(desc_destroy, "cublasLtMatmulDescDestroy") && SYMBOL(desc_set, "cublasLtMatmulDescSetAttribute") &&
+               SYMBOL(layout_create, "cublasLtMatrixLayoutCreate") && SYMBOL(layout_destroy, "cublasLtMatrixLayoutDestroy") && SYMBOL(matmul, "cublasLtMatmul");
   uint64_t n = (uint64_t)p->n;
   int32_t transposed = OP_T;
   int8_t fast = 1;
@@ -224,7 +224,7 @@ static void with_cublas(Product *p, bool quick, nereid_ceilings *out) {
   Cublas cublas = {0}, *c = &cublas;
   void *lt = open_library("NEREID_LIBCUBLASLT", lt_names, lt_path, sizeof lt_path); /* which cuBLAS needs, from the same folder */
   void *library = open_library("NEREID_LIBCUBLAS", names, path, sizeof path);
-  if (!library || !(SYMBOL(create, "cublasCreate_v2") & SYMBOL(destroy, "cublasDestroy_v2") & SYMBOL(gemm, "cublasGemmEx"))) return;
+  if (!library || !(SYMBOL(create, "cublasCreate_v2") && SYMBOL(destroy, "cublasDestroy_v2") && SYMBOL(gemm, "cublasGemmEx"))) return;
   if (c->create(&c->handle)) return;
   p->arg = c, p->n = quick ? 1024 : 8192;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
