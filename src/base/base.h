@@ -256,6 +256,8 @@ void pool_cancel(Pool *p);
 /* ---- os.c: files and processes -------------------------------------------------------------------------------- */
 
 bool file_write_atomic(const char *path, const void *bytes, size_t n); /* temporary file, fsync, rename; errno on false */
+/* Without fsync, which takes milliseconds: for what its reader checks (store.c), and makes again when a crash of the machine has left it damaged. */
+bool file_write_checked(const char *path, const void *bytes, size_t n);
 bool dir_create_all(const char *path);
 /* Runs argv[0] with argv without a shell, its stdout+stderr gathered in `output`; returns the exit status, 128+signal when
  * killed, -1 with errno when it could not be started. */

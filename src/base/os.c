@@ -51,11 +51,11 @@ static int create_beside(const char *path, char *name, size_t size) {
   return -1;
 }
 
-bool file_write_atomic(const char *path, const void *bytes, size_t n) {
+static bool write_and_rename(const char *path, const void *bytes, size_t n, bool sync) {
   char temporary[PATH_MAX];
   int fd = create_beside(path, temporary, sizeof temporary);
   if (fd < 0) return false;
-  bool ok = write_all(fd, bytes, n) && fsync(fd) == 0;
+  bool ok = write_all(fd, bytes, n) && (!sync || fsync(fd) == 0);
   int error = errno;
   if (close(fd) != 0 && ok) ok = false, error = errno;
   if (ok && rename(temporary, path) != 0) ok = false, error = errno;
@@ -65,6 +65,10 @@ bool file_write_atomic(const char *path, const void *bytes, size_t n) {
   }
   return ok;
 }
+
+bool file_write_atomic(const char *path, const void *bytes, size_t n) { return write_and_rename(path, bytes, n, true); }
+
+bool file_write_checked(const char *path, const void *bytes, size_t n) { return write_and_rename(path, bytes, n, false); }
 
 static bool is_directory(const char *path) {
   struct stat st;

@@ -204,7 +204,7 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
     Buf image = {0};
     if (cache && file_read(object, &image)) {
       seal_add(&image);
-      if (!image.failed && file_write_atomic(path, image.at, image.n)) {
+      if (!image.failed && file_write_checked(path, image.at, image.n)) {
         code = load(path);
         info->path = path;
       }

@@ -208,7 +208,7 @@ static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, 
     if (!built) continue;
     size_t size = content->n;
     seal_add(content);
-    if (cache && !content->failed) file_write_atomic(path, content->at, content->n); /* where it cannot be kept, it is made again */
+    if (cache && !content->failed) file_write_checked(path, content->at, content->n); /* where it cannot be kept, it is made again */
     content->n = size;
     return;
   }

@@ -144,7 +144,7 @@ void winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const 
   d->kind->signature(d, &b);
   buf_printf(&b, ", %.0f ns\n", ns);
   seal_add(&b);
-  if (path && !b.failed) file_write_atomic(path, b.at, b.n); /* where it cannot be kept, it is found again */
+  if (path && !b.failed) file_write_checked(path, b.at, b.n); /* where it cannot be kept, it is found again */
   buf_destroy(&b);
   free(path);
 }
