@@ -5,6 +5,7 @@
  *     cuda_compile.c  tile IR -> PTX -> cubin -> a loaded function
  *     nvrtc.c         CUDA C -> PTX and cubin
  *     cuda_launch.c   launches, what they leave behind, synchronizing
+ *     cuda_report.c   what device_print and device_assert leave behind
  *
  * One Cuda serves one nereid_device. The kernels compiled for it hold references on it, so that a module may be freed after its
  * device was closed.
@@ -17,6 +18,7 @@
 
 typedef struct CudaKernel CudaKernel;
 typedef struct CudaList CudaList;
+typedef struct CudaReport CudaReport;
 typedef struct CudaLocked { /* memory of the host that we page-locked */
   struct CudaLocked *next;
   void *p;
@@ -43,10 +45,13 @@ typedef struct Cuda {
   atomic_bool several_streams;
   /* 2 MiB pages that pointers of the device's memory were found in; a hash table whose entries push each other out. */
   _Atomic uint64_t pages[CUDA_PAGES];
-  pthread_mutex_t lock; /* of the rest, and of a kernel's being freed; no warm launch takes it, but of kernels that print or assert */
+  /* Of the rest, and of a kernel's being freed. Nobody waits for the GPU under it, and no warm launch takes it, but of kernels that print,
+   * assert, or run listed programs. */
+  pthread_mutex_t lock;
+  pthread_cond_t changed; /* a CudaReport: no launch is entering, or it was handed back */
   char *lost;           /* the context is lost: what was said then */
   nereid_error *pending; /* a fault found where it could not be said */
-  CudaKernel *reporting; /* kernels with a GpuDiag that were launched since it was read */
+  CudaReport *reports;   /* the open ones */
   CudaList *lists;       /* program lists that running kernels may read */
   int list_count;
   CudaLocked *locked;
@@ -68,15 +73,13 @@ struct CudaKernel {
   bool is_cuda_c;        /* the launch says block and shared memory */
   int registers;
   bool uses_list;
+  CudaList *captured_lists; /* a graph may read them as long as the kernel lives */
   atomic_bool launched; /* since a synchronize: the module must not be unloaded */
   /* device_print and device_assert */
   DiagSites *sites;
-  GpuDiag *diag; /* page-locked memory of the host that the kernel writes to */
-  CuStream diag_stream;
-  bool diag_streams; /* several */
-  bool is_reporting;
-  CudaKernel *next_reporting;
-  nereid_options diag_options; /* of the last launch: print, print_arg */
+  bool reports;
+  CudaReport *spare;
+  int closed; /* of its reports: who synchronizes will read them */
 };
 
 /* ---- device_cuda.c ---- */
@@ -111,6 +114,20 @@ nereid_status cuda_synchronize_stream(nereid_device *d, void *stream, nereid_err
 void cuda_retire(CudaKernel *k);
 CudaList *cuda_take_lists(Cuda *c); /* of kernels that were launched. Under the lock */
 void cuda_free_lists(Cuda *c, CudaList *list); /* when all kernels that may read them have ended. In the context */
+
+/* ---- cuda_report.c: in the context, where it says no more ---- */
+CuResult cuda_reports_prepare(CudaKernel *k); /* a buffer, so that the first launch finds one */
+/* Around the driver's launch of a kernel that reports, which writes to *out's diag. */
+nereid_status cuda_report_enter(CudaKernel *k, CuStream stream, bool captured, const nereid_options *o, CudaReport **out,
+                                nereid_error **error);
+GpuDiag *cuda_report_diag(const CudaReport *report);
+void cuda_report_leave(CudaReport *report);
+void cuda_reports_graph(Cuda *c, CuStream stream); /* a graph of ours was launched there */
+/* Before a wait for all, or for a stream: closes what launches up to now write to. Under the lock, which it may let go for a moment. */
+CudaReport *cuda_reports_close(Cuda *c, bool all, CuStream stream);
+/* After the wait, without the lock: hands out the lines, if the launches have `ended`; the first failed assert becomes *error. */
+nereid_status cuda_reports_read(Cuda *c, CudaReport *closed, bool ended, nereid_error **error);
+void cuda_reports_discard(CudaKernel *k, bool in_context); /* once all launches have ended; without the context its memory has gone too */
 
 /* ---- cuda_stream.c ---- */
 extern const AsyncKind cuda_async;

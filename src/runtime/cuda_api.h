@@ -105,6 +105,7 @@ enum { CU_POINTER_MEMORY_TYPE = 2 };
 enum { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE = 2 };
 enum { CU_JIT_INFO_LOG = 3, CU_JIT_INFO_SIZE = 4, CU_JIT_ERROR_LOG = 5, CU_JIT_ERROR_SIZE = 6 };
 enum { CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2 };
+#define CU_STREAM_PER_THREAD ((CuStream)2) /* a handle that means another stream in each thread */
 enum { CU_CAPTURE_RELAXED = 2 }; /* other threads, and calls of ours that touch no stream, go on */
 
 enum { /* CUresult */

@@ -135,17 +135,15 @@ static void check_shared(const Cuda *c, Context *cx, const LaneFunc *f) {
             c->shared_per_block);
 }
 
-static void make_diag(CudaKernel *k, Context *cx, const LaneFunc *f, volatile nereid_status *phase) {
+static void prepare_reports(CudaKernel *k, Context *cx, const LaneFunc *f, volatile nereid_status *phase) {
   Cuda *c = k->cuda;
   if (!diag_sites_keep(f, &k->sites)) context_out_of_memory(cx);
+  k->reports = true;
   CudaEntered entered;
   CuResult r = cuda_enter(c, &entered);
-  if (!r) r = c->api.host_alloc((void **)&k->diag, DIAG_BYTES, CU_HOST_PORTABLE | CU_HOST_MAPPED);
+  if (!r) r = cuda_reports_prepare(k);
   cuda_leave(c, entered);
-  if (!r) {
-    diag_clear(k->diag, DIAG_BYTES);
-    return;
-  }
+  if (!r) return;
   char text[300];
   cuda_describe(&c->api, r, text, sizeof text);
   *phase = cuda_error(c, r, NULL, "%s", "");
@@ -169,7 +167,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   k->threads = (unsigned)f->num_warps * 32;
   k->shared_bytes = (unsigned)f->shared_bytes;
   k->uses_list = f->uses_list;
-  if (f->uses_diag) make_diag(k, cx, f, phase);
+  if (f->uses_diag) prepare_reports(k, cx, f, phase);
 
   GpuCubin cubin = {0};
   bool has_ptxas = gpu_find_ptxas(cx) != NULL;
@@ -213,11 +211,13 @@ void cuda_discard(Specialization *s) {
   if (!k) return;
   Cuda *c = k->cuda;
   CudaEntered entered;
-  if (!cuda_enter(c, &entered)) { /* else the context went before its modules, and took them along */
+  bool in_context = !cuda_enter(c, &entered); /* else the context went before its modules, and took them along */
+  if (in_context) {
     cuda_retire(k);
     if (k->module) c->api.module_unload(k->module);
-    if (k->diag) c->api.host_free(k->diag);
+    cuda_free_lists(c, k->captured_lists);
   }
+  cuda_reports_discard(k, in_context);
   cuda_leave(c, entered);
   diag_sites_free(k->sites);
   cuda_unref(c);

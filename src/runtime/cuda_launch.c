@@ -4,10 +4,9 @@
  * to their elements; memory that the device reaches, which costs a question to the driver only for a page not seen before); the
  * kernel is noted as one that may be meant when a fault shows up. No lock is taken and nothing allocated.
  *
- * Not so for two kinds of kernels that debugging needs: those that print or assert own a GpuDiag, which is put on the list of
- * what the next synchronize must read; and launches of listed programs, whose lists live until then. Both are noted once the
- * driver has taken the launch: what is noted has been launched, so that a synchronize which finds it and then waits has waited
- * for it.
+ * Not so for two kinds of kernels that debugging needs: those that print or assert write to a buffer that the next synchronize
+ * must read (cuda_report.c); and launches of listed programs have lists that live until then. A list is noted once the driver has
+ * taken the launch: what is noted has been launched, so that a synchronize which finds it and then waits has waited for it.
  */
 #include <stdlib.h>
 
@@ -82,6 +81,13 @@ void cuda_free_lists(Cuda *c, CudaList *list) {
   }
 }
 
+static void keep_captured(CudaKernel *k, CudaList *list) {
+  pthread_mutex_lock(&k->cuda->lock);
+  list->next = k->captured_lists;
+  k->captured_lists = list;
+  pthread_mutex_unlock(&k->cuda->lock);
+}
+
 static void keep_lists(Cuda *c, CudaList *list) {
   pthread_mutex_lock(&c->lock);
   for (CudaList *next; list; list = next) {
@@ -114,49 +120,6 @@ static nereid_status make_list(Cuda *c, nereid_device *d, const Launch *l, CudaL
   list->next = NULL;
   *out = list;
   return NEREID_OK;
-}
-
-/* ---- kernels that print or assert ---- */
-
-static void note_reporting(Cuda *c, CudaKernel *k, const Launch *l) {
-  pthread_mutex_lock(&c->lock);
-  if (!k->is_reporting) {
-    k->is_reporting = true;
-    k->next_reporting = c->reporting;
-    c->reporting = k;
-    k->diag_stream = l->stream;
-    k->diag_streams = false;
-  } else if (k->diag_stream != l->stream) {
-    k->diag_streams = true;
-  }
-  k->diag_options.print = l->options->print;
-  k->diag_options.print_arg = l->options->print_arg;
-  pthread_mutex_unlock(&c->lock);
-}
-
-/* Under the lock, with k's launches ended: hands out its lines; the first failed assert becomes *error. */
-static nereid_status read_reports(CudaKernel *k, nereid_error **error) {
-  k->is_reporting = false;
-  if (!k->diag->used && !k->diag->failed) return NEREID_OK;
-  nereid_status status = diag_report(k->sites, k->diag, k->name, &k->diag_options, error);
-  diag_clear(k->diag, DIAG_BYTES);
-  return status;
-}
-
-/* Reads the reports of kernels whose launches have ended: all (`stream` does not count), or those that ran in one stream alone. */
-static nereid_status read_all_reports(Cuda *c, bool all, CuStream stream, nereid_error **error) {
-  nereid_status first = NEREID_OK;
-  CudaKernel **at = &c->reporting;
-  for (CudaKernel *k; (k = *at);) {
-    if (!all && (k->diag_streams || k->diag_stream != stream)) {
-      at = &k->next_reporting;
-      continue;
-    }
-    *at = k->next_reporting;
-    nereid_status status = read_reports(k, first ? NULL : error);
-    if (!first) first = status;
-  }
-  return first;
 }
 
 /* ---- launching ---- */
@@ -204,12 +167,15 @@ static nereid_status block_of(const Cuda *c, const CudaKernel *k, const nereid_o
   return NEREID_OK;
 }
 
+static nereid_status ask_capturing(Cuda *c, const Launch *l, int *out, nereid_error **error) {
+  CuResult r = c->api.stream_capturing(l->stream, out);
+  return r ? cuda_error(c, r, error, "kernel '%s'", l->spec->kernel->info.name) : NEREID_OK;
+}
+
 static nereid_status wait_for_launch(nereid_device *d, const Launch *l, nereid_error **error) {
-  Cuda *c = d->state;
   int capturing = 0;
-  CuResult r = c->api.stream_capturing(l->stream, &capturing);
-  if (r) return cuda_error(c, r, error, "kernel '%s'", l->spec->kernel->info.name);
-  return capturing ? NEREID_OK : cuda_synchronize_stream(d, l->stream, error);
+  nereid_status status = ask_capturing(d->state, l, &capturing, error);
+  return status || capturing ? status : cuda_synchronize_stream(d, l->stream, error);
 }
 
 static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **error) {
@@ -229,21 +195,24 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
 
   uint64_t hidden[3];
   CudaList *list = NULL;
+  CudaReport *report = NULL;
   void *on_stack[67], **params = on_stack;
-  int n = s->slot_count, extra = 0;
+  int n = s->slot_count, extra = 0, capturing = 0;
   if (n > 64) {
     params = malloc(sizeof *params * (size_t)(n + 3));
     if (!params) return error_out_of_memory(error);
   }
   for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&l->args[i];
-  if (k->diag) {
-    hidden[extra] = (uint64_t)(uintptr_t)k->diag;
+  if (k->reports || k->uses_list) status = ask_capturing(c, l, &capturing, error);
+  if (k->uses_list && !status) status = make_list(c, d, l, &list, error); /* it may synchronize, and so comes before a report is entered */
+  if (k->reports && !status) status = cuda_report_enter(k, l->stream, capturing, l->options, &report, error);
+  if (report) {
+    hidden[extra] = (uint64_t)(uintptr_t)cuda_report_diag(report);
     params[n + extra] = &hidden[extra];
     extra++;
   }
-  if (k->uses_list) {
-    status = make_list(c, d, l, &list, error);
-    hidden[extra] = list ? (uint64_t)(uintptr_t)list->at : 0;
+  if (list) {
+    hidden[extra] = (uint64_t)(uintptr_t)list->at;
     params[n + extra] = &hidden[extra];
     grid[0] = (unsigned)l->options->program_count, grid[1] = grid[2] = 1;
     extra++;
@@ -260,10 +229,13 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
       cuda_free_lists(c, list);
     } else {
       note_launch(c, k, l->stream);
-      if (k->diag) note_reporting(c, k, l);
-      keep_lists(c, list);
+      if (list && capturing) keep_captured(k, list);
+      else if (list) keep_lists(c, list);
     }
+  } else {
+    cuda_free_lists(c, list);
   }
+  if (report) cuda_report_leave(report);
   if (params != on_stack) free(params);
   if (!status && (c->blocking || l->options->blocking)) status = wait_for_launch(d, l, error);
   return status;
@@ -309,59 +281,72 @@ static void keep_pending(Cuda *c, nereid_error *e) {
   else c->pending = e;
 }
 
-/* What is said after waiting for all, or for one stream. The reports come first, also of a context that is lost: they lie in the host's
- * memory, and may say why. Under the lock. */
-static nereid_status after_wait(Cuda *c, CuResult r, const CudaBlame *blame, bool all, CuStream stream, nereid_error **error) {
-  nereid_status status = take_pending(c, error), report = read_all_reports(c, all || r, stream, status ? NULL : error);
+/* What is to be looked at after a wait, taken before it: what launches that come meanwhile leave behind is not among it. */
+typedef struct Awaited {
+  CudaBlame blame;
+  CudaList *lists;
+  CudaReport *reports;
+} Awaited;
+
+/* What is said after a wait that returned r. The reports come first, also of a context that is lost: they lie in the host's memory, and may
+ * say why. */
+static nereid_status after_wait(Cuda *c, CuResult r, const Awaited *a, nereid_error **error) {
+  pthread_mutex_lock(&c->lock);
+  nereid_status status = take_pending(c, error);
+  pthread_mutex_unlock(&c->lock);
+  nereid_status report = cuda_reports_read(c, a->reports, !r || cuda_is_sticky(r), status ? NULL : error);
   if (!status) status = report;
-  if (!r) return status;
-  nereid_status failed = cuda_error_blaming(c, r, blame, status ? NULL : error, "waiting for %s", c->name);
-  return status ? status : failed;
+  if (r) {
+    pthread_mutex_lock(&c->lock);
+    nereid_status failed = cuda_error_blaming(c, r, &a->blame, status ? NULL : error, "waiting for %s", c->name);
+    if (!status) status = failed;
+    pthread_mutex_unlock(&c->lock);
+    keep_lists(c, a->lists); /* a kernel may run yet */
+  } else {
+    cuda_free_lists(c, a->lists);
+  }
+  return status;
 }
 
-nereid_status cuda_synchronize(nereid_device *d, nereid_error **error) {
-  Cuda *c = d->state;
+static nereid_status synchronize(Cuda *c, nereid_error **error) {
   CudaEntered entered;
   pthread_mutex_lock(&c->lock);
-  CudaBlame blame = take_blame(c);
-  CudaList *lists = cuda_take_lists(c);
+  Awaited a = {.lists = cuda_take_lists(c), .reports = cuda_reports_close(c, true, NULL)};
+  a.blame = take_blame(c);
   pthread_mutex_unlock(&c->lock);
   CuResult r = cuda_enter(c, &entered);
   if (!r) r = c->api.context_synchronize();
-  pthread_mutex_lock(&c->lock);
-  nereid_status status = after_wait(c, r, &blame, true, NULL, error);
-  pthread_mutex_unlock(&c->lock);
-  if (r) keep_lists(c, lists); /* a kernel may run yet */
-  else cuda_free_lists(c, lists);
+  nereid_status status = after_wait(c, r, &a, error);
   cuda_leave(c, entered);
   return status;
 }
 
+nereid_status cuda_synchronize(nereid_device *d, nereid_error **error) { return synchronize(d->state, error); }
+
 nereid_status cuda_synchronize_stream(nereid_device *d, void *stream, nereid_error **error) {
   Cuda *c = d->state;
   CudaEntered entered;
+  pthread_mutex_lock(&c->lock);
+  Awaited a = {.reports = cuda_reports_close(c, false, stream)};
+  pthread_mutex_unlock(&c->lock);
   CuResult r = cuda_enter(c, &entered);
   if (!r) r = c->api.stream_synchronize(stream);
   pthread_mutex_lock(&c->lock);
   /* When nothing was launched elsewhere, all that was noted has ended. */
-  bool all = atomic_load(&c->suspect_stream) == stream && !atomic_load(&c->several_streams);
-  CudaBlame blame = {0};
-  if (r || all) blame = take_blame(c);
-  nereid_status status = after_wait(c, r, &blame, false, stream, error);
+  if (r || (atomic_load(&c->suspect_stream) == stream && !atomic_load(&c->several_streams))) a.blame = take_blame(c);
   pthread_mutex_unlock(&c->lock);
+  nereid_status status = after_wait(c, r, &a, error);
   cuda_leave(c, entered);
   return status;
 }
 
 void cuda_retire(CudaKernel *k) {
   Cuda *c = k->cuda;
+  nereid_error *e = NULL;
+  if (!atomic_load(&k->launched)) return;
+  synchronize(c, &e);
+  if (!e) return;
   pthread_mutex_lock(&c->lock);
-  if (atomic_load(&k->launched)) {
-    CuResult r = c->api.context_synchronize();
-    CudaBlame blame = take_blame(c);
-    nereid_error *e = NULL;
-    after_wait(c, r, &blame, true, NULL, &e);
-    if (e) keep_pending(c, e);
-  }
+  keep_pending(c, e);
   pthread_mutex_unlock(&c->lock);
 }

@@ -121,6 +121,7 @@ static nereid_status graph_end(nereid_device *d, void *stream, void **out, nerei
 }
 
 static nereid_status graph_launch(nereid_device *d, void *graph, void *stream, nereid_error **error) {
+  cuda_reports_graph(d->state, stream);
   IN_CONTEXT(d, c->api.graph_launch(graph, stream), "the graph cannot be launched");
 }
 

@@ -34,6 +34,7 @@ void cuda_leave(Cuda *c, CudaEntered entered) {
 void cuda_unref(Cuda *c) {
   if (!c || atomic_fetch_sub(&c->references, 1) != 1) return;
   if (c->primary) c->api.primary_release(c->device);
+  pthread_cond_destroy(&c->changed);
   pthread_mutex_destroy(&c->lock);
   nereid_error_free(c->pending);
   free(c->lost);
@@ -140,6 +141,7 @@ static Cuda *cuda_create(nereid_error **error, const char *name, nereid_status *
     return NULL;
   }
   pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
   atomic_init(&c->references, 1);
   c->api.driver_version(&c->driver_version);
   const char *blocking = getenv("NEREID_CUDA_BLOCKING");

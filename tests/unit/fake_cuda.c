@@ -35,7 +35,8 @@ API void *fake_context(void) {
   return &own;
 }
 
-typedef enum { FREE, IN_CONTEXT, NOT_IN_CAPTURE } Need;
+typedef enum { FREE, IN_CONTEXT, NOT_IN_CAPTURE, NOT_IN_STRICT_CAPTURE } Need;
+static bool relaxed; /* the capture's mode: it allows to allocate meanwhile */
 static int enter(const char *symbol, Need need) {
   pthread_mutex_lock(&lock);
   fake.calls++;
@@ -43,7 +44,7 @@ static int enter(const char *symbol, Need need) {
   if (need == FREE) return 0;
   if (!depth || !stack[depth - 1]) return fake.without_context++, 201;
   if (fake.sticky) return fake.sticky;
-  if (need == NOT_IN_CAPTURE && fake.capturing) return fake.forbidden_in_capture++, 900;
+  if ((need == NOT_IN_CAPTURE || (need == NOT_IN_STRICT_CAPTURE && !relaxed)) && fake.capturing) return fake.forbidden_in_capture++, 900;
   return 0;
 }
 #define ENTER(need)                      \
@@ -231,7 +232,7 @@ API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, un
 API int cuStreamBeginCapture_v2(void *stream, int mode) {
   ENTER(IN_CONTEXT);
   if (!stream || fake.capturing) LEAVE(900);
-  fake.capturing = stream, captured.n = 0;
+  fake.capturing = stream, relaxed = mode == 2, captured.n = 0;
   LEAVE(0);
 }
 API int cuStreamEndCapture(void *stream, void **out) {
@@ -240,7 +241,7 @@ API int cuStreamEndCapture(void *stream, void **out) {
   if (!fake.capturing || fake.capturing != stream) LEAVE(1);
   Graph *g = malloc(sizeof *g);
   *g = captured, *out = g;
-  fake.capturing = NULL, fake.graphs++;
+  fake.capturing = NULL, relaxed = false, fake.graphs++;
   LEAVE(0);
 }
 API int cuGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags) {
@@ -267,12 +268,17 @@ API int cuGraphLaunch(void *exec, void *stream) {
 
 /* ---- waiting ---- */
 
-static int all_done(void) {
+static void all_done(void) {
   for (Module *m = modules; m; m = m->next) m->in_flight = false;
+}
+static int after_wait(void) { /* LEAVE has let the lock go */
+  void (*then)(void) = fake.on_wait;
+  fake.on_wait = NULL;
+  if (then) then();
   return 0;
 }
-API int cuCtxSynchronize(void) { ENTER(NOT_IN_CAPTURE); LEAVE(all_done()); }
-API int cuStreamSynchronize(void *s) { ENTER(NOT_IN_CAPTURE); LEAVE(all_done()); }
+API int cuCtxSynchronize(void) { ENTER(NOT_IN_CAPTURE); all_done(); LEAVE(after_wait()); }
+API int cuStreamSynchronize(void *s) { ENTER(NOT_IN_CAPTURE); all_done(); LEAVE(after_wait()); }
 
 /* ---- memory: addresses of the device lie in a range of their own, as CUDA's do ---- */
 
@@ -321,7 +327,7 @@ API int cuMemFree_v2(uint64_t p) {
 }
 API int cuMemGetInfo_v2(size_t *left, size_t *total) { ENTER(IN_CONTEXT); *left = fake.memory / 2, *total = fake.memory; LEAVE(0); }
 API int cuMemHostAlloc(void **out, size_t n, unsigned flags) {
-  ENTER(NOT_IN_CAPTURE);
+  ENTER(NOT_IN_STRICT_CAPTURE);
   *out = calloc(1, n);
   add_host(*out, n);
   fake.host_allocations++;

@@ -24,6 +24,7 @@ typedef struct FakeCuda {
   struct { const char *symbol; int result; int after; } fail; /* the call after `after` good ones fails, once; symbol NULL: none */
   struct { char name[64]; FakeKernel run; } kernels[16];
   int kernel_count;
+  void (*on_wait)(void); /* runs when a wait for the device or a stream is over, before its caller knows; no lock of the driver is held; once */
   const char *nvrtc_log; /* not NULL: NVRTC does not compile, and says this */
 
   /* what has happened */

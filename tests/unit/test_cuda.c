@@ -1,5 +1,6 @@
 /* The cuda device against a driver that is not there (fake_cuda.c): what is asked of the driver, and what is made of each way in which
  * it fails. What a kernel computes on a GPU is tests/gpu's business. */
+#define _GNU_SOURCE
 #include "gpu/gpu.h" /* before cmocka, whose `fail` is a macro */
 
 #include "fake_cuda.h"
@@ -7,6 +8,8 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 static FakeCuda *fake;
 static void (*fake_reset)(void);
@@ -661,6 +664,158 @@ static void test_reports(void **state) {
   unsetenv("NEREID_PTXAS");
 }
 
+/* A launch that comes while another thread's synchronize is on its way to read: it is still running then, and nothing of what it writes may
+ * get lost, or be read half written. */
+static struct { GpuDiag *of[8]; int n; } slow;
+static int run_slow(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  GpuDiag *d = slow.of[slow.n++ % 8] = *(GpuDiag **)p[2];
+  d->used += 7; /* taken, and not written yet */
+  return 0;
+}
+static void finish(GpuDiag *d, int at) { memcpy(d->words + at, (uint32_t[]){1, 2, 0, 0, 0, 2, 0}, 28); }
+
+static struct { Fixture *f; nereid_module *m; nereid_stream *s; Lines lines; nereid_options o; } talk;
+static nereid_status launch_talk(void) {
+  nereid_arg args[] = {nereid_pointer(talk.f->p[0], NEREID_F32), nereid_int(5)};
+  return nereid_launch(talk.f->d, talk.s, talk.m, "talk", (int64_t[]){3, 1, 1}, args, 2, &talk.o, NULL);
+}
+static void *launch_talk_thread(void *out) { return *(nereid_status *)out = launch_talk(), NULL; }
+
+static void start_talk(Fixture *f, FakeKernel run) {
+  memset(&talk, 0, sizeof talk), slow.n = 0;
+  talk.f = f, talk.m = kit_module();
+  talk.o = (nereid_options){.debug = true, .print = lines_print, .print_arg = &talk.lines};
+  fake_kernel("talk", run);
+  setenv("NEREID_PTXAS", "none", 1);
+}
+static void end_talk(void) {
+  nereid_module_free(talk.m);
+  unsetenv("NEREID_PTXAS");
+}
+
+static nereid_status from_beside;
+static void launch_beside(void) { from_beside = launch_talk(); }
+
+static void test_reports_while_running(void **state) {
+  start_talk(*state, run_slow);
+  nereid_device *d = talk.f->d;
+  assert_ok(launch_talk());
+  finish(slow.of[0], 0);
+  fake->on_wait = launch_beside;
+  assert_ok(nereid_synchronize(d, &error));
+  assert_ok(from_beside);
+  assert_int_equal(slow.n, 2);
+  assert_int_equal(talk.lines.count, 1);
+  assert_ok(launch_talk()); /* into the same buffer: both wait for the same synchronize */
+  assert_ptr_equal(slow.of[1], slow.of[2]);
+  assert_ptr_not_equal(slow.of[0], slow.of[1]);
+  finish(slow.of[1], 0), finish(slow.of[2], 7);
+  assert_ok(nereid_synchronize(d, &error));
+  assert_int_equal(talk.lines.count, 3);
+  /* What runs in another stream is left alone by waiting for this one. */
+  assert_ok(nereid_stream_create(d, &talk.s, &error));
+  assert_ok(launch_talk());
+  assert_ok(nereid_stream_synchronize(d, NULL, &error));
+  finish(slow.of[3], 0);
+  assert_int_equal(talk.lines.count, 3);
+  assert_ok(nereid_stream_synchronize(d, talk.s, &error));
+  assert_int_equal(talk.lines.count, 4);
+  /* A wait that the driver refuses has ended nothing. */
+  assert_ok(launch_talk());
+  fake->fail.symbol = "cuCtxSynchronize", fake->fail.result = 900;
+  assert_says(nereid_synchronize(d, &error), NEREID_BAD_ARGUMENT, "waiting for cuda:0");
+  finish(slow.of[4], 0);
+  assert_ok(nereid_synchronize(d, &error));
+  assert_int_equal(talk.lines.count, 5);
+  assert_int_equal(fake->host_allocations, 2); /* buffers are used again */
+  nereid_stream_destroy(talk.s);
+  end_talk();
+}
+
+/* A graph keeps the buffer that its kernels were captured with. */
+static void test_reports_of_graph(void **state) {
+  start_talk(*state, run_talk);
+  nereid_device *d = talk.f->d;
+  nereid_stream *other = NULL;
+  nereid_graph *g = NULL;
+  assert_ok(nereid_stream_create(d, &talk.s, &error));
+  assert_ok(nereid_stream_create(d, &other, &error));
+  assert_ok(launch_talk());
+  assert_ok(nereid_synchronize(d, &error));
+  assert_int_equal(talk.lines.count, 1);
+  fake->capture_params = 3;
+  assert_ok(nereid_graph_begin(d, talk.s, &error));
+  assert_ok(launch_talk());
+  assert_ok(nereid_graph_end(d, talk.s, &g, &error));
+  for (int i = 0; i < 3; i++) {
+    assert_ok(nereid_graph_launch(g, talk.s, &error));
+    assert_ok(nereid_stream_synchronize(d, talk.s, &error));
+    assert_int_equal(talk.lines.count, 3 * i + 2);
+    assert_ok(nereid_graph_launch(g, other, &error)); /* and a plain launch beside */
+    assert_ok(launch_talk());
+    assert_ok(nereid_stream_synchronize(d, talk.s, &error));
+    assert_int_equal(talk.lines.count, 3 * i + 3);
+    assert_ok(nereid_synchronize(d, &error));
+    assert_int_equal(talk.lines.count, 3 * i + 4);
+  }
+  nereid_graph_free(g);
+  nereid_stream_destroy(talk.s), nereid_stream_destroy(other);
+  end_talk();
+}
+
+/* Nobody waits for the GPU with a lock that another thread's launch needs. */
+static void launch_in_thread(void) {
+  pthread_t t;
+  struct timespec limit;
+  clock_gettime(CLOCK_REALTIME, &limit);
+  limit.tv_sec += 20; /* only where it hangs */
+  if (pthread_create(&t, NULL, launch_talk_thread, &from_beside)) return;
+  if (pthread_timedjoin_np(t, NULL, &limit)) pthread_detach(t), fake->launches = -1000;
+}
+
+static void test_waits_without_lock(void **state) {
+  Fixture *f = *state;
+  start_talk(f, run_talk);
+  assert_ok(launch_talk());
+  assert_ok(LAUNCH("add", f->add, 4));
+  from_beside = NEREID_INTERNAL;
+  fake->on_wait = launch_in_thread;
+  nereid_module_free(f->m); /* a kernel of it was launched */
+  f->m = NULL;
+  assert_null(fake->on_wait);
+  assert_int_equal(fake->launches, 3);
+  assert_ok(from_beside);
+  assert_ok(nereid_synchronize(f->d, &error));
+  assert_int_equal(talk.lines.count, 2);
+  end_talk();
+}
+
+static void *talk_work(void *arg) {
+  for (int i = 0; i < 100; i++) {
+    if (launch_talk()) return arg;
+    if (i % 3 == 0 && nereid_synchronize(talk.f->d, NULL)) return arg;
+    if (i % 5 == 0 && nereid_stream_synchronize(talk.f->d, NULL, NULL)) return arg;
+  }
+  return NULL;
+}
+static void count_line(void *arg, const char *line) { atomic_fetch_add((atomic_int *)arg, strstr(line, "(2, 0, 0)") != NULL); }
+
+static void test_threads_that_print(void **state) {
+  start_talk(*state, run_talk);
+  atomic_int count = 0;
+  talk.o.print = count_line, talk.o.print_arg = &count;
+  pthread_t t[4];
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&t[i], NULL, talk_work, talk.f), 0);
+  for (int i = 0; i < 4; i++) {
+    void *failed;
+    pthread_join(t[i], &failed);
+    assert_null(failed);
+  }
+  assert_ok(nereid_synchronize(talk.f->d, &error));
+  assert_int_equal(count, 400);
+  end_talk();
+}
+
 static int64_t listed[8];
 static int32_t listed_grid[3];
 static int run_mark(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
@@ -704,6 +859,21 @@ static void test_program_list(void **state) {
     assert_ok(nereid_launch(f->d, NULL, m, "talk", (int64_t[]){3, 1, 1}, (nereid_arg[]){args[0], nereid_int(5)}, 2, &talks, &error));
   assert_ok(nereid_synchronize(f->d, &error));
   assert_int_equal(lines.count, 65);
+  nereid_stream *s = NULL; /* a graph reads its list at every launch */
+  nereid_graph *g = NULL;
+  assert_ok(nereid_stream_create(f->d, &s, &error));
+  fake->capture_params = 2;
+  assert_ok(nereid_graph_begin(f->d, s, &error));
+  assert_ok(nereid_launch(f->d, s, m, "mark", grid, args, 1, &o, &error));
+  assert_ok(nereid_graph_end(f->d, s, &g, &error));
+  for (int i = 0; i < 2; i++) {
+    memset(listed, 0, sizeof listed);
+    assert_ok(nereid_graph_launch(g, s, &error));
+    assert_memory_equal(listed, programs, sizeof programs);
+    assert_ok(nereid_synchronize(f->d, &error));
+  }
+  nereid_graph_free(g);
+  nereid_stream_destroy(s);
   fake->fail.symbol = "cuLaunchKernel", fake->fail.result = 701; /* its list goes with it */
   int before = fake->host_allocations;
   assert_int_equal(nereid_launch(f->d, NULL, m, "mark", grid, args, 1, &o, NULL), NEREID_BAD_ARGUMENT);
@@ -924,7 +1094,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       ALONE(test_no_driver), ALONE(test_opening_fails), ALONE(test_rows), ALONE(test_callers_context), ALONE(test_pageable), ALONE(test_blocking_environment), ALONE(test_streams),
       OPEN(test_memory), OPEN(test_registered), OPEN(test_launch), OPEN(test_warm_launch), OPEN(test_graph), OPEN(test_bench), OPEN(test_run_arguments), OPEN(test_pointers), OPEN(test_launch_fails), OPEN(test_illegal_address),
-      OPEN(test_fault_of_several), OPEN(test_fault_after_stream), OPEN(test_blocking), OPEN(test_free_in_flight), OPEN(test_loading), OPEN(test_reports), OPEN(test_program_list), ALONE(test_shared_memory), OPEN(test_signatures), OPEN(test_cuda_c_arguments),
+      OPEN(test_fault_of_several), OPEN(test_fault_after_stream), OPEN(test_blocking), OPEN(test_free_in_flight), OPEN(test_loading), OPEN(test_reports), OPEN(test_reports_while_running), OPEN(test_reports_of_graph), OPEN(test_waits_without_lock), OPEN(test_threads_that_print), OPEN(test_program_list), ALONE(test_shared_memory), OPEN(test_signatures), OPEN(test_cuda_c_arguments),
       OPEN(test_nvrtc_fails), OPEN(test_inspect), OPEN(test_wrapped_stream), OPEN(test_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
