@@ -67,6 +67,13 @@ static bool is_idle(void) {
   return !atomic_load(&own.used_cuda) && !atomic_load(&own.has_ranges) && cpu_time() - own.cpu_at_begin < IDLE_MS * INT64_C(1000000);
 }
 
+/* Before an exec, which may fail: the trace of an idle process has a name that no reader looks at, and that the next program takes away. */
+static void set_aside(bool aside) {
+  char name[4300];
+  snprintf(name, sizeof name, "%s.idle", own.path);
+  rename(aside ? own.path : name, aside ? name : own.path);
+}
+
 /* ---- the keeper ----------------------------------------------------------------------------------------------------------------- */
 
 static void start_sampler(void) {
@@ -172,7 +179,7 @@ void inject_finish(Finish how) {
   if (!inject_trace() || getpid() != own.owner) return;
   int before = errno;
   if (how == FINISH_EXEC && is_idle()) {
-    unlink(own.path);
+    set_aside(true);
     errno = before;
     return;
   }
@@ -192,6 +199,7 @@ void inject_finish(Finish how) {
 void inject_finish_undo(void) {
   if (!inject_trace() || getpid() != own.owner) return;
   int before = errno;
+  set_aside(false);
   pthread_mutex_lock(&starting);
   if (!own.sampler) start_sampler();
   pthread_mutex_unlock(&starting);
@@ -223,6 +231,7 @@ static TraceWriter *create_trace(const char *folder) {
   free(command);
   free(own.path);
   own.path = w ? strdup(path) : NULL;
+  if (snprintf(path, sizeof path, "%s/%ld.trace.idle", folder, (long)getpid()) < (int)sizeof path) unlink(path);
   return w;
 }
 
