@@ -1,4 +1,5 @@
-/* hooks: the ways out of a program that no atexit handler sees: _exit (Python's forked workers end so) and the exec family.
+/* hooks: the ways out of a program that no atexit handler sees: _exit (Python's forked workers end so) and the exec family. And sigaction, so that
+ * a program that sets every signal to its default, as daemons do, is not ended by the next sample: see sampler_shares.
  *
  * libc's own callers of these (exit, system, popen, posix_spawn) do not come through here, and need not: exit runs our destructor, and the
  * others start another process. A vfork's child does come through, in its parent's memory: inject_finish looks at its process number.
@@ -6,6 +7,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,12 +18,16 @@ static struct {
   int (*execve)(const char *, char *const[], char *const[]);
   int (*execvpe)(const char *, char *const[], char *const[]);
   int (*fexecve)(int, char *const[], char *const[]);
+  int (*sigaction)(int, const struct sigaction *, struct sigaction *);
+  sighandler_t (*signal)(int, sighandler_t);
 } real;
 
 __attribute__((constructor(101))) static void resolve(void) { /* not at the first call: a vfork's child shall do as little as it can */
   *(void **)&real.execve = dlsym(RTLD_NEXT, "execve");
   *(void **)&real.execvpe = dlsym(RTLD_NEXT, "execvpe");
   *(void **)&real.fexecve = dlsym(RTLD_NEXT, "fexecve");
+  *(void **)&real.sigaction = dlsym(RTLD_NEXT, "sigaction");
+  *(void **)&real.signal = dlsym(RTLD_NEXT, "signal");
 }
 
 /* An exec that cannot work needs no end: who searches through PATH tries many. */
@@ -73,3 +79,15 @@ ENTRY __attribute__((noreturn)) void _exit(int status) {
   for (;;) syscall(SYS_exit_group, status);
 }
 ENTRY __attribute__((noreturn)) void _Exit(int status) { _exit(status); }
+
+ENTRY int sigaction(int number, const struct sigaction *act, struct sigaction *old) {
+  if (sampler_shares(number, act, old)) return 0;
+  if (!real.sigaction) resolve(); /* a library's constructor may come before ours */
+  return real.sigaction(number, act, old);
+}
+ENTRY sighandler_t signal(int number, sighandler_t handler) {
+  struct sigaction act = {.sa_handler = handler}, old;
+  if (sampler_shares(number, &act, &old)) return old.sa_handler;
+  if (!real.signal) resolve();
+  return real.signal(number, handler);
+}

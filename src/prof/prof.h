@@ -4,6 +4,7 @@
 #ifndef NEREID_PROF_PROF_H
 #define NEREID_PROF_PROF_H
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "prof/trace.h"
@@ -68,6 +69,9 @@ typedef struct Sampler Sampler;
 Sampler *sampler_start(TraceWriter *w, int hz, char why[300]); /* NULL: why */
 void sampler_stop(Sampler *s);
 void sampler_abandon(Sampler *s); /* in the child of a fork, which has neither its thread nor its timers */
+/* In the place of sigaction, of whoever can stand before it: true, and done, when it is the signal of samples that is asked for. The program gets
+ * its own signals of that number all the same, and samples go on. */
+bool sampler_shares(int number, const struct sigaction *act, struct sigaction *old);
 
 /* ---- spawn.c: any program, with src/inject's library in it --------------------------------------------------------------------------- */
 typedef struct InjectOptions {

@@ -68,12 +68,40 @@ static _Atomic int active; /* samples are wanted; a signal may come later than i
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static Ring *free_rings;   /* never unmapped, for the same reason */
 static int signal_number;  /* 0: none taken yet; ours for good then */
+static _Atomic(sighandler_t) their_handler; /* what the program itself wants of that signal */
+static struct sigaction their_action;
+static const uint64_t ours_tag = UINT64_C(0x4e52) << 48; /* in our timers' values, above all addresses */
 
 /* ---- in the thread that is sampled ------------------------------------------------------------------------------------------- */
 
+/* A signal of the program's own. */
+static void pass_on(int number, siginfo_t *info, void *context) {
+  sighandler_t theirs = atomic_load(&their_handler);
+  if (theirs == SIG_IGN) return;
+  if (theirs != SIG_DFL) ((void (*)(int, siginfo_t *, void *))(uintptr_t)theirs)(number, info, context);
+  else {
+    signal_number = 0;
+    sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    raise(number); /* it comes when this handler returns, and ends the process */
+  }
+}
+
+bool sampler_shares(int number, const struct sigaction *act, struct sigaction *old) {
+  if (!signal_number || number != signal_number) return false;
+  struct sigaction before = their_action; /* old may be act */
+  if (act) their_action = *act, atomic_store(&their_handler, act->sa_handler);
+  if (old) *old = before;
+  return true;
+}
+
 static void on_signal(int number, siginfo_t *info, void *context) {
-  if (info->si_code != SI_TIMER || !atomic_load_explicit(&active, memory_order_relaxed)) return;
-  Ring *r = info->si_value.sival_ptr;
+  uint64_t value = (uint64_t)(uintptr_t)info->si_value.sival_ptr;
+  if (info->si_code != SI_TIMER || value >> 48 != ours_tag >> 48) {
+    pass_on(number, info, context);
+    return;
+  }
+  if (!atomic_load_explicit(&active, memory_order_relaxed)) return;
+  Ring *r = (Ring *)(uintptr_t)(value ^ ours_tag);
   int before = errno;
   uint64_t stack[TRACE_STACK];
   int depth = unwind_interrupted(context, stack, TRACE_STACK);
@@ -147,7 +175,7 @@ static void write_name(Sampler *s, Ring *r, const char *name) {
 }
 
 static void arm(Sampler *s, Ring *r) {
-  struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signal_number, .sigev_value.sival_ptr = r};
+  struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signal_number, .sigev_value.sival_ptr = (void *)((uintptr_t)r ^ ours_tag)};
   e.sigev_notify_thread_id = r->tid;
   clockid_t clock = (clockid_t)((~(unsigned)r->tid) << 3 | 6); /* the thread's CPU clock (CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED) */
   if (timer_create(clock, &e, &r->timer)) return;
@@ -167,11 +195,10 @@ static bool is_dead(const Ring *r) { /* its number may be another thread's by no
 
 static void drain(Sampler *s, Ring *r);
 
-static void scan_threads(Sampler *s) {
+static void scan_threads(Sampler *s, pid_t helper) {
   DIR *d = opendir("/proc/self/task");
   if (!d) return;
   bool names = s->scans++ % SCAN_NAMES == 0;
-  pid_t own = (pid_t)syscall(SYS_gettid);
   for (Ring **at = &s->rings; *at;) {
     Ring *r = *at;
     if (!is_dead(r)) {
@@ -185,7 +212,7 @@ static void scan_threads(Sampler *s) {
   }
   for (struct dirent *e; (e = readdir(d));) {
     pid_t tid = atoi(e->d_name);
-    if (tid <= 0 || tid == own) continue;
+    if (tid <= 0 || tid == helper) continue;
     Ring *r = s->rings;
     while (r && r->tid != tid) r = r->next;
     if (r && r->armed && !names) continue;
@@ -293,11 +320,12 @@ static void drain(Sampler *s, Ring *r) {
 
 static void *help(void *p) {
   Sampler *s = p;
+  pid_t own = (pid_t)syscall(SYS_gettid);
   pthread_setname_np(pthread_self(), "nereid-sampler");
   pthread_mutex_lock(&s->lock);
   while (!s->stop) {
     pthread_mutex_unlock(&s->lock);
-    scan_threads(s);
+    scan_threads(s, own);
     for (Ring *r = s->rings; r; r = r->next) drain(s, r);
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -337,6 +365,7 @@ Sampler *sampler_start(TraceWriter *w, int hz, char why[300]) {
   }
   if (!take_signal(why)) goto failed;
   scan_modules(s);
+  scan_threads(s, 0); /* at once: the helper may be a while on a busy machine */
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -344,6 +373,7 @@ Sampler *sampler_start(TraceWriter *w, int hz, char why[300]) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!wrong) return s;
   snprintf(why, 300, "no thread can be started for sampling: %s", strerror(wrong));
+  for (Ring *r = s->rings; r; r = r->next) disarm(r);
 failed:
   sampler_free(s);
   atomic_store(&active, 0);

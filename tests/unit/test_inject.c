@@ -115,6 +115,30 @@ static int be_cuda(const char *end) { /* what cuInit does; then a launch */
   return 0;
 }
 
+/* A daemon sets every signal to its default; and a program may use any of them, that of samples too. */
+static volatile sig_atomic_t handled, ticks;
+static void count_signal(int number) { handled++; }
+static void count_tick(int number, siginfo_t *info, void *context) { ticks += info->si_value.sival_int == 77; }
+static int free_signal(void) { return SIGRTMAX - 4; } /* what the sampler takes, from the top */
+static int be_signals(void) {
+  for (int i = 1; i < 65; i++) signal(i, SIG_DFL);
+  burn(100);
+  for (int i = SIGRTMIN; i <= SIGRTMAX; i++) {
+    struct sigaction a = {.sa_handler = count_signal}, old;
+    if (sigaction(i, &a, &old) || old.sa_handler != SIG_DFL || signal(i, count_signal) != count_signal) return 1;
+    raise(i);
+    if (handled != i - SIGRTMIN + 1) return 2;
+  }
+  timer_t timer;
+  struct sigaction a = {.sa_sigaction = count_tick, .sa_flags = SA_SIGINFO};
+  if (sigaction(free_signal(), &a, NULL)) return 3;
+  if (timer_create(CLOCK_MONOTONIC, &(struct sigevent){.sigev_signo = free_signal(), .sigev_value.sival_int = 77}, &timer)) return 4;
+  timer_settime(timer, 0, &(struct itimerspec){{0, 1000000}, {0, 1000000}}, NULL);
+  while (ticks < 20) burn(10);
+  burn(200);
+  return handled == SIGRTMAX - SIGRTMIN + 1 ? 25 : 5;
+}
+
 static volatile char page[8192] __attribute__((aligned(4096)));
 
 static int be(int argc, char **argv) {
@@ -232,6 +256,12 @@ static int be(int argc, char **argv) {
   if (!strcmp(what, "sleep")) { /* a sleep is not cut short */
     struct timespec left = {0, 0};
     return burn(50), nanosleep(&(struct timespec){0, 300000000}, &left) ? 1 : 24;
+  }
+  if (!strcmp(what, "signals")) return be_signals();
+  if (!strcmp(what, "ended")) return signal(free_signal(), SIG_DFL), burn(50), raise(free_signal()), 0;
+  if (!strcmp(what, "no exec")) { /* before it did anything */
+    if (execlp("nereid-no-such-program", "program", (char *)NULL) != -1 || errno != ENOENT) return 1;
+    return burn(200), 26;
   }
   if (!strcmp(what, "nvtx")) return be_nvtx();
   if (!strcmp(what, "cuda")) return be_cuda(argv[3]);
@@ -385,6 +415,15 @@ static void unseen(void **state) {
   after("dispositions", NULL, 0);
   after("sleep", NULL, 24);
 }
+static void shared_signal(void **state) {
+  Left l = after("signals", NULL, 25);
+  assert_true(l.in_burn > 40 && !l.truncated);
+  after("ended", NULL, 128 + SIGRTMAX - 4);
+}
+static void no_exec(void **state) {
+  Left l = after("no exec", NULL, 26);
+  assert_true(l.files == 1 && l.in_burn > 20 && !l.truncated);
+}
 static void no_room(void **state) {
   Left l = after("limit", NULL, 21);
   assert_int_equal(l.files, 1);
@@ -443,7 +482,7 @@ int main(int argc, char **argv) {
   setenv("ASAN_OPTIONS", "verify_asan_link_order=0:handle_segv=0:handle_abort=0:detect_leaks=0", 1);
   setenv("UBSAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, clean)
-  const struct CMUnitTest tests[] = {T(samples), T(threads), T(short_threads), T(forks), T(fork_thread), T(vforks), T(execs), T(execle_too), T(ends), T(crashes), T(killed), T(unseen),
+  const struct CMUnitTest tests[] = {T(samples), T(threads), T(short_threads), T(forks), T(fork_thread), T(vforks), T(execs), T(execle_too), T(ends), T(crashes), T(killed), T(unseen), T(shared_signal), T(no_exec),
                                      T(no_room), T(closed), T(gone), T(nvtx), T(cuda), T(cuda_missing), T(not_started)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
