@@ -37,12 +37,14 @@ static bool read_whole(const char *text, const char **end, int64_t *out) { /* 40
 
 static bool is_option_space(const char *name) { return !strcmp(name, "warps") || !strcmp(name, "stages") || !strcmp(name, "ctas"); }
 
-/* Whether NAME=TEXT is a space: FIRST..LAST, or values without brackets and colons between commas. */
+/* Whether a value is meant as FIRST..LAST, right or wrong. */
+static bool is_range(const char *text) { return (isdigit((unsigned char)*text) || *text == '-') && strstr(text, ".."); }
+
+/* Whether NAME=TEXT is a space: a range, or values without brackets and colons between commas. */
 static bool is_space(const char *word) {
-  const char *equals = strchr(word, '='), *end;
-  int64_t v;
+  const char *equals = strchr(word, '=');
   if (word[0] == '-' || !equals || equals == word) return false;
-  if (read_whole(equals + 1, &end, &v) && !strncmp(end, "..", 2)) return true;
+  if (is_range(equals + 1)) return true;
   char name[8];
   snprintf(name, sizeof name, "%.*s", (int)(equals - word), word);
   return is_option_space(name) || (strchr(equals, ',') && !strpbrk(equals, ":[](){}"));
@@ -63,9 +65,11 @@ static int parse_space(Search *s, const char *word) {
   if (!p->name) return report_error(NULL);
   for (Space *o = s->spaces; o < p; o++)
     if (!strcmp(o->name, p->name)) return usage_error(&verb_tune, "%s: the space of '%s' is given twice", word, p->name);
-  if (read_whole(text, &end, &from) && !strncmp(end, "..", 2)) {
+  if (is_range(text)) {
     bool linear = !strcmp(p->name, "stages");
-    if (!read_whole(end + 2, &end, &to) || *end || from < 1 || to < from) return usage_error(&verb_tune, "%s: give NAME=FIRST..LAST, as in BLOCK=256..8192", word);
+    if (!read_whole(text, &end, &from) || strncmp(end, "..", 2) || !read_whole(end + 2, &end, &to) || *end)
+      return usage_error(&verb_tune, "%s: give NAME=FIRST..LAST, as in BLOCK=256..8192; numbers below 2^63", word);
+    if (from < 1 || to < from) return usage_error(&verb_tune, "%s: %s; give NAME=FIRST..LAST, as in BLOCK=256..8192", word, from < 1 ? "a range begins at 1 or above" : "the range is empty");
     for (int64_t v = from; v <= to; v = linear ? v + 1 : 2 * v) {
       char digits[24];
       if (!add_value(p, digits, (size_t)snprintf(digits, sizeof digits, "%lld", (long long)v))) return usage_error(&verb_tune, "%s: at most %d values", word, MAX_CHOICES);
@@ -194,11 +198,18 @@ static int tune_option(void *arg, int argc, char **argv) {
   return 2;
 }
 
+static bool is_flag(const char *option) {
+  static const char *const flags[] = {"--json", "--cold", "--warm", "--no-check", "--no-keep", "--exhaustive", "--debug"};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+    if (!strcmp(option, flags[i])) return true;
+  return false;
+}
+
 /* The words that are no spaces. */
 static int split_words(Search *s, int argc, char **argv, char **rest, int *rest_count) {
   int status = 0;
   for (int i = 0; i < argc && !status; i++) {
-    bool value = i && argv[i - 1][0] == '-'; /* of an option: --grid 'max(n,2)' is none either way */
+    bool value = i && argv[i - 1][0] == '-' && !is_flag(argv[i - 1]); /* of an option: --grid 'max(n,2)' is none either way */
     if (i && !value && is_space(argv[i])) status = parse_space(s, argv[i]);
     else rest[(*rest_count)++] = argv[i];
   }
