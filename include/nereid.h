@@ -628,7 +628,8 @@ NEREID_API void nereid_prof_enter(const char *scope);
 NEREID_API bool nereid_prof_leave(const char *scope);
 NEREID_API void nereid_prof_metric(const char *name, double value); /* added to the innermost open scope: "flops", "bytes", or any other */
 /* Runs any program with the profiler in it, and waits for its end; what it prints and reads is its own affair. It and what it starts leave a trace each in
- * `folder`, which is made if it is not there; nereid_prof_view takes the folder. *exit_status is the program's, or 128 + the signal that ended it. */
+ * `folder`, which is made if it is not there; nereid_prof_view takes the folder. *exit_status is the program's, or 128 + the signal that ended it;
+ * with NEREID_BAD_FILE because the program cannot be started 127 (there is none) or 126, as shells have it. */
 NEREID_API nereid_status nereid_prof_run(char *const *argv, const char *folder, const nereid_prof_options *options, int *exit_status, nereid_error **error);
 /* What of a trace: "table", "tree", "advice" (text, or JSON with options.json), "hatchet" (JSON that Proton's viewer opens), "chrome" (for Perfetto),
  * "html" (a page with the timeline), "folded", "flame" (SVG; CPU samples), "folded-gpu", "flame-gpu" (GPU time by scope); "report"

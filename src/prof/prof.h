@@ -81,7 +81,8 @@ typedef struct InjectOptions {
   bool python;   /* CPython from 3.12 on names its functions in stacks (PYTHONPERFSUPPORT): they become a little slower */
 } InjectOptions;
 /* Runs argv with `library` (libnereid-prof.so) in it and in what it starts; each process leaves a trace in the folder trace_dir. Returns the
- * program's exit status, 128 + signal when one ended it, or -1 when it could not be started: why. */
+ * program's exit status, or 128 + signal when one ended it. Negative: why; -127 where there is no such program and -126 where it cannot be executed,
+ * after what shells say of these, else -1. */
 int inject_run(const char *library, const char *trace_dir, const InjectOptions *o, char **argv, char why[500]);
 
 #endif

@@ -67,7 +67,7 @@ static int start_and_wait(char **argv, char **env, char why[500]) {
   }
   for (int i = 0; i < 4; i++)
     if (before[i].sa_handler != SIG_IGN) sigaction(numbers[i], &before[i], NULL);
-  if (wrong) return snprintf(why, 500, "%.300s cannot be started: %s", argv[0], strerror(wrong)), -1;
+  if (wrong) return snprintf(why, 500, "%.300s cannot be started: %s", argv[0], strerror(wrong)), wrong == ENOENT ? -127 : -126;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -465,7 +465,7 @@ static void not_started(void **state) {
   InjectOptions o = {.sample_hz = 100};
   assert_int_equal(inject_run(PROF_LIBRARY, folder, &o, none, why), -1);
   assert_string_equal(why, "no program was given");
-  assert_int_equal(inject_run(PROF_LIBRARY, folder, &o, missing, why), -1);
+  assert_int_equal(inject_run(PROF_LIBRARY, folder, &o, missing, why), -127);
   assert_string_equal(why, "nereid-no-such-program cannot be started: No such file or directory");
   assert_int_equal(inject_run("/nonexistent/lib.so", folder, &o, missing, why), -1);
   assert_non_null(strstr(why, "/nonexistent/lib.so is not there"));
