@@ -130,6 +130,8 @@ int plan_words(Plan *p, int argc, char **argv, int (*option)(void *arg, int argc
     if (!took && !words_add(&s->words, argv[i])) return report_error(NULL);
     i += took ? took : 1;
   }
+  const Segment *last = &p->segments[p->segment_count - 1];
+  if (p->segment_count > 1 && !last->words.n) return usage_error(p->verb, "which file? %s is followed by FILE[:KERNEL]", last->follows ? "--then" : last->other ? "--beside" : "--vs");
   return 0;
 }
 

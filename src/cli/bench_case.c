@@ -216,7 +216,7 @@ int case_open(Case *c, nereid_device *d, const Plan *p, int first, const Words *
   for (int i = first; i < p->segment_count && (i == first || p->segments[i].follows); i++) {
     if (c->count == MAX_LAUNCHES) return usage_error(c->verb, "a case has at most %d launches", MAX_LAUNCHES);
     Words *words = &c->words[c->count];
-    int status = compose(words, p, i, variables) ? launch_open(c, c->count, d, words, &p->segments[i].words) : usage_error(c->verb, "which file? %s is followed by FILE[:KERNEL]", p->segments[i].follows ? "--then" : "--vs");
+    int status = compose(words, p, i, variables) ? launch_open(c, c->count, d, words, &p->segments[i].words) : report_error(NULL);
     if (!status && !c->label) {
       const Launch *l = &c->launches[0];
       bool more = i + 1 < p->segment_count && p->segments[i + 1].follows;
