@@ -320,7 +320,8 @@ static int search(Search *s, nereid_device *d) {
   s->kept = s->options.keep && !status && !s->interrupted && !s->configs[s->best].grid;
   if (s->best >= 0) count_cost(s, d, args, n);
   if (!status && s->exhaustive && !s->interrupted) status = prove(s, d, args, n, &o, &w);
-  if (!s->json && (s->best >= 0 || s->interrupted || status)) search_table(s);
+  bool begun = s->results[0].state || *s->results[0].why; /* else nothing was tried, and the error says all */
+  if (!s->json && begun) search_table(s);
   if (s->json) search_json(stdout, s);
   if (status && err) report_error(err); /* behind the table, which says more */
   else if (s->save) status = save(s);

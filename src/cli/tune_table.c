@@ -65,7 +65,8 @@ static void print_others(const Search *s, nereid_tune_state state, const char *w
       said |= k < i, n++;
     }
     if (said) continue;
-    printf("%s, %d: %s\n", what, n, r->why);
+    if (strcmp(what, r->why)) printf("%s, %d: %s\n", what, n, r->why);
+    else printf("%s, %d\n", what, n);
     for (int k = i; k < s->count && state != NEREID_TUNE_NOT_REACHED; k++) {
       if (s->results[k].state != state || strcmp(s->results[k].why, r->why)) continue;
       if (shown++ < 4) printf("    %s\n", s->labels[k]);

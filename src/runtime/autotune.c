@@ -256,14 +256,21 @@ static nereid_status bind_all(Tuner *t, Tuned *u, const KernelInfo *k, const ner
   return status;
 }
 
-static void mark_outputs(Tuner *t, const KernelInfo *k) {
+static nereid_status mark_outputs(Tuner *t, const KernelInfo *k, nereid_error **error) {
   const nereid_tune_options *o = t->options;
+  for (int j = 0; j < o->ignore_count; j++) {
+    int p = 0;
+    while (o->ignore[j] && p < k->info.param_count && strcmp(o->ignore[j], k->names[p])) p++;
+    if (!o->ignore[j] || p == k->info.param_count)
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "what is not to be compared: kernel '%s' has no parameter '%s'", k->info.name, o->ignore[j] ? o->ignore[j] : "");
+  }
   for (int i = 0; i < t->arrays.count; i++) {
     TuneArray *a = &t->arrays.at[i];
     a->compared = t->checks && a->bytes > 0;
     for (int j = 0; j < o->ignore_count; j++)
-      if (o->ignore[j] && !strcmp(o->ignore[j], k->names[a->param])) a->compared = false;
+      if (!strcmp(o->ignore[j], k->names[a->param])) a->compared = false;
   }
+  return NEREID_OK;
 }
 
 nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args, int arg_count, const nereid_options *o,
@@ -290,7 +297,7 @@ nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel
   t.at = calloc((size_t)config_count, sizeof *t.at);
   status = u.args && u.calls && t.at ? bind_all(&t, &u, k, args, arg_count, o, configs, results, error) : error_out_of_memory(error);
   if (!status) status = arrays_open(&t.arrays, d, &u.calls[0], error);
-  if (!status) mark_outputs(&t, k);
+  if (!status) status = mark_outputs(&t, k, error);
   if (!status) {
     pthread_mutex_lock(&m->tune_lock);
     status = tuner_run(&t, best, error);
