@@ -23,7 +23,7 @@ enum { FLUSH_MS = 250, POLLS = 4, IDLE_MS = 20 }; /* POLLS: CUPTI is asked at ea
 
 static struct {
   _Atomic(TraceWriter *) trace;
-  char *path;
+  char *path, *aside; /* PID.trace; PID.idle */
   Sampler *sampler;
   CuptiSession *cupti;
   int hz;
@@ -69,9 +69,7 @@ static bool is_idle(void) {
 
 /* Before an exec, which may fail: the trace of an idle process has a name that no reader looks at, and that the next program takes away. */
 static void set_aside(bool aside) {
-  char name[4300];
-  snprintf(name, sizeof name, "%s.idle", own.path);
-  rename(aside ? own.path : name, aside ? name : own.path);
+  if (own.aside) rename(aside ? own.path : own.aside, aside ? own.aside : own.path);
 }
 
 /* ---- the keeper ----------------------------------------------------------------------------------------------------------------- */
@@ -229,9 +227,11 @@ static TraceWriter *create_trace(const char *folder) {
   char *command = command_line();
   TraceWriter *w = n < (int)sizeof path ? trace_create(path, command) : NULL;
   free(command);
-  free(own.path);
+  free(own.path), free(own.aside);
   own.path = w ? strdup(path) : NULL;
-  if (snprintf(path, sizeof path, "%s/%ld.trace.idle", folder, (long)getpid()) < (int)sizeof path) unlink(path);
+  snprintf(path, sizeof path, "%s/%ld.idle", folder, (long)getpid());
+  own.aside = w ? strdup(path) : NULL;
+  unlink(path);
   return w;
 }
 
