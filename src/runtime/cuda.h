@@ -3,7 +3,7 @@
  *     device_cuda.c   opening, memory, the table
  *     cuda_stream.c   streams, events, asynchronous copies
  *     cuda_compile.c  tile IR -> PTX -> cubin -> a loaded function
- *     nvrtc.c         CUDA C -> PTX and cubin
+ *     nvrtc.c         CUDA C -> PTX and cubin; nvrtc_cache.c keeps them on disk
  *     cuda_launch.c   launches, what they leave behind, synchronizing
  *     cuda_report.c   what device_print and device_assert leave behind
  *

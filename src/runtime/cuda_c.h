@@ -36,10 +36,19 @@ typedef struct NvrtcResult {
   const char *ptx, *lowered; /* the kernel's name in it */
   const void *cubin;
   size_t cubin_size;
+  bool from_cache;
 } NvrtcResult;
 /* name: as a name expression of C++, "gelu<float>". arch: "sm_90a". fails with NVRTC's words; *phase says what a failure is. All in cx's
  * arena. */
 void nvrtc_compile(Context *cx, const char *path, const char *text, const char *name, const char *arch, NvrtcResult *out,
                    volatile nereid_status *phase);
+
+/* ---- nvrtc_cache.c ---- */
+
+/* The file that keeps the result of such a compilation; NULL: it cannot be kept. library: a line that tells which NVRTC it is. */
+const char *nvrtc_place(Context *cx, const char *library, const char *path, const char *text, const char *name, int option_count,
+                        const char *const *options);
+bool nvrtc_find(Context *cx, const char *place, NvrtcResult *out);
+void nvrtc_keep(Context *cx, const char *place, const NvrtcResult *r);
 
 #endif

@@ -202,7 +202,8 @@ void cuda_compile_c(Specialization *s, Context *cx, volatile nereid_status *phas
   nvrtc_compile(cx, s->module->path, s->module->text, k->name, arch, &r, phase);
   *phase = NEREID_INTERNAL;
   cuda_load(k, cx, r.cubin, r.ptx, r.lowered, phase);
-  s->info.compiler_ms = (double)(clock_ns() - start) / 1e6;
+  s->info.compiler_ms = r.from_cache ? 0 : (double)(clock_ns() - start) / 1e6;
+  s->info.from_cache = r.from_cache;
   s->info.registers = k->registers;
 }
 

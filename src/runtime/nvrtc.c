@@ -2,18 +2,20 @@
  *
  * A kernel is asked for by its name expression ("gelu", "scale<float, 4>"), so that one need not be extern "C"; NVRTC tells the name
  * it has in the PTX. Headers (cuda_fp16.h and the like) come from the toolkit: $CUDA_HOME, the folder beside NVRTC's own, or
- * /usr/local/cuda.
+ * /usr/local/cuda. What it made is kept on disk (nvrtc_cache.c).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/cuda_c.h"
 
 typedef struct NvrtcProgram *Program;
 #define NVRTC_FUNCTIONS(X)                                                                                             \
+  X(version, "nvrtcVersion", int, (int *major, int *minor))                                                            \
   X(error_string, "nvrtcGetErrorString", const char *, (int r))                                                        \
   X(create, "nvrtcCreateProgram", int,                                                                                 \
     (Program * out, const char *text, const char *name, int n, const char *const *headers, const char *const *names))  \
@@ -33,6 +35,7 @@ typedef struct Nvrtc {
   NVRTC_FUNCTIONS(X)
 #undef X
   char folder[PATH_MAX]; /* that the library lies in */
+  const char *which;     /* path, size, time and version */
 } Nvrtc;
 
 static const struct {
@@ -83,6 +86,11 @@ static void load(Context *cx, Nvrtc *n) {
   }
   Dl_info where;
   if (dladdr(*(void **)(void *)&n->create, &where) && where.dli_fname && realpath(where.dli_fname, n->folder)) {
+    struct stat st = {0};
+    int major = 0, minor = 0;
+    stat(n->folder, &st);
+    n->version(&major, &minor);
+    n->which = arena_printf(cx->arena, "%s %lld %lld %d.%d", n->folder, (long long)st.st_size, (long long)st.st_mtime, major, minor);
     char *slash = strrchr(n->folder, '/');
     if (slash) *slash = 0;
   } else {
@@ -158,12 +166,11 @@ static NORETURN void failed(Context *cx, const Nvrtc *n, int r, const char *what
 /* ---- compiling ---- */
 
 static void use_program(Context *cx, const Nvrtc *n, Program p, const char *path, const char *text, const char *name, const char *arch,
-                        NvrtcResult *out, volatile nereid_status *phase) {
-  const char *options[MOST_OPTIONS], *lowered = NULL;
+                        int count, const char *const *options, NvrtcResult *out, volatile nereid_status *phase) {
+  const char *lowered = NULL;
   size_t size = 0;
   int r = n->add_name(p, name);
   if (r) failed(cx, n, r, name);
-  int count = make_options(cx, n, path, arch, options);
   r = n->compile(p, count, options);
   if (r == NVRTC_COMPILATION) {
     *phase = NEREID_BAD_SOURCE;
@@ -187,6 +194,21 @@ static void use_program(Context *cx, const Nvrtc *n, Program p, const char *path
   out->cubin = cubin;
 }
 
+static void compile(Context *cx, const Nvrtc *n, const char *path, const char *text, const char *name, const char *arch, int count,
+                    const char *const *options, NvrtcResult *out, volatile nereid_status *phase) {
+  Program p = NULL;
+  int r = n->create(&p, text, path, 0, NULL, NULL);
+  if (r) failed(cx, n, r, "a program");
+  if (context_try(cx)) {
+    use_program(cx, n, p, path, text, name, arch, count, options, out, phase);
+    context_end_try(cx);
+    n->destroy(&p);
+  } else {
+    n->destroy(&p);
+    fail_now(cx);
+  }
+}
+
 void nvrtc_compile(Context *cx, const char *path, const char *text, const char *name, const char *arch, NvrtcResult *out,
                    volatile nereid_status *phase) {
   Nvrtc *n = NEW(cx->arena, Nvrtc);
@@ -194,15 +216,10 @@ void nvrtc_compile(Context *cx, const char *path, const char *text, const char *
   load(cx, n);
   *phase = NEREID_INTERNAL;
   *out = (NvrtcResult){0};
-  Program p = NULL;
-  int r = n->create(&p, text, path, 0, NULL, NULL);
-  if (r) failed(cx, n, r, "a program");
-  if (context_try(cx)) {
-    use_program(cx, n, p, path, text, name, arch, out, phase);
-    context_end_try(cx);
-    n->destroy(&p);
-  } else {
-    n->destroy(&p);
-    fail_now(cx);
-  }
+  const char *options[MOST_OPTIONS];
+  int count = make_options(cx, n, path, arch, options);
+  const char *place = n->which ? nvrtc_place(cx, n->which, path, text, name, count, options) : NULL;
+  if (nvrtc_find(cx, place, out)) return;
+  compile(cx, n, path, text, name, arch, count, options, out, phase);
+  if (place) nvrtc_keep(cx, place, out);
 }

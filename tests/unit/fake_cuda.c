@@ -368,6 +368,7 @@ API int cuEventElapsedTime(float *ms, void *a, void *b) { ENTER(IN_CONTEXT); *ms
 
 typedef struct Program { char *text, *name; } Program;
 API const char *nvrtcGetErrorString(int r) { return r == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR"; }
+API int nvrtcVersion(int *major, int *minor) { return *major = 13, *minor = fake.nvrtc_minor, 0; }
 API int nvrtcCreateProgram(Program **out, const char *text, const char *name, int n, const char *const *h, const char *const *i) {
   *out = calloc(1, sizeof **out);
   (*out)->text = strdup(text);
@@ -383,6 +384,7 @@ API int nvrtcAddNameExpression(Program *p, const char *name) {
 }
 API int nvrtcCompileProgram(Program *p, int n, const char *const *options) {
   size_t at = 0;
+  fake.nvrtc_compiled++;
   for (int i = 0; i < n; i++) at += (size_t)snprintf(fake.nvrtc_options + at, sizeof fake.nvrtc_options - at, "%s ", options[i]);
   return fake.nvrtc_log ? 6 : 0;
 }

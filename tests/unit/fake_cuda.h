@@ -25,6 +25,7 @@ typedef struct FakeCuda {
   struct { char name[64]; FakeKernel run; } kernels[16];
   int kernel_count;
   void (*on_wait)(void); /* runs when a wait for the device or a stream is over, before its caller knows; no lock of the driver is held; once */
+  int nvrtc_minor;       /* of its version */
   const char *nvrtc_log; /* not NULL: NVRTC does not compile, and says this */
 
   /* what has happened */
@@ -41,6 +42,7 @@ typedef struct FakeCuda {
   int last_function_shared;       /* cuFuncSetAttribute's */
   void *last_stream;
   char nvrtc_options[1024], nvrtc_names[256];
+  int nvrtc_compiled;
   void *capturing;                /* the stream that captures; NULL: none */
   int captured;                   /* launches in it */
   int capture_params;             /* parameters of each kernel that is captured */

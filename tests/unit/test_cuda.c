@@ -51,7 +51,17 @@ static int run_crash(void **p, const unsigned grid[3], const unsigned block[3], 
 typedef struct Fixture { nereid_device *d; nereid_module *m; void *p[3]; nereid_arg add[4]; nereid_options block; } Fixture;
 static const int64_t one[3] = {1, 1, 1};
 
+/* A cache on disk for each test. */
+static char caches[] = "/tmp/nereid-test-XXXXXX";
+static void fresh_cache(void) {
+  static int n;
+  char folder[64];
+  snprintf(folder, sizeof folder, "%s/%d", caches, n++);
+  setenv("NEREID_CACHE_DIR", folder, 1);
+}
+
 static int fresh(void **state) {
+  fresh_cache();
   setenv("NEREID_LIBCUDA", FAKE_CUDA, 1);
   setenv("NEREID_LIBNVRTC", FAKE_CUDA, 1);
   unsetenv("NEREID_CUDA_BLOCKING");
@@ -973,12 +983,104 @@ static void test_nvrtc_fails(void **state) {
   setenv("NEREID_LIBNVRTC", "/nonexistent/libnvrtc.so", 1);
   assert_says(LAUNCH("add", f->add, 4), NEREID_NO_COMPILER, "CUDA C needs NVRTC, which was not found: /nonexistent/libnvrtc.so");
   setenv("NEREID_LIBNVRTC", "libm.so.6", 1);
-  assert_says(LAUNCH("add", f->add, 4), NEREID_NO_COMPILER, "this NVRTC is too old, or none: libm.so.6 has no nvrtcGetErrorString");
+  assert_says(LAUNCH("add", f->add, 4), NEREID_NO_COMPILER, "this NVRTC is too old, or none: libm.so.6 has no nvrtcVersion");
   nereid_module *m = NULL;
   assert_says(nereid_module_load_string("bad.cu", "__global__ void k(int a", &m, &error), NEREID_BAD_SOURCE, "bad.cu:1:18: error: this bracket is not closed");
   assert_ok(nereid_module_load_string("empty.cu", "", &m, &error));
   assert_int_equal(nereid_kernel_count(m), 0);
   nereid_module_free(m);
+}
+
+/* ---- what NVRTC made, on disk ---- */
+
+static void put_text(const char *folder, const char *name, const char *text) {
+  char path[200];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *f = fopen(path, "w");
+  assert_non_null(f);
+  fputs(text, f);
+  fclose(f);
+}
+
+/* How often NVRTC is asked when k.cu of the folder is compiled anew, as by another process. */
+static int compiles(const char *folder, const char *kernel, bool cached) {
+  char path[200];
+  snprintf(path, sizeof path, "%s/k.cu", folder);
+  nereid_device *d = kit_device("cuda");
+  nereid_module *m = NULL;
+  nereid_function *fn = NULL;
+  int before = fake->nvrtc_compiled;
+  assert_ok(nereid_module_load(path, &m, &error));
+  assert_ok(nereid_compile(d, m, kernel, (nereid_arg[]){nereid_int(1)}, 1, &(nereid_options){.block = {32}}, &fn, &error));
+  nereid_function_info info;
+  nereid_function_get_info(fn, &info);
+  if (info.from_cache != cached) fail_msg("%s: cached: %d", kernel, info.from_cache);
+  nereid_function_free(fn);
+  nereid_module_free(m);
+  nereid_device_close(d);
+  assert_int_equal(fake->modules, 0);
+  return fake->nvrtc_compiled - before;
+}
+#define assert_compiled() assert_int_equal(compiles(folder, "k", false), 1)
+#define assert_kept() assert_int_equal(compiles(folder, "k", true), 0)
+
+/* Every file of the cache loses its last byte, or has one changed in its middle. */
+static void damage(bool cut) {
+  char command[300];
+  snprintf(command, sizeof command, cut ? "for f in $NEREID_CACHE_DIR/nvrtc/*; do truncate -s -1 $f; done"
+                                        : "for f in $NEREID_CACHE_DIR/nvrtc/*; do printf X | dd of=$f bs=1 seek=20 conv=notrunc 2>/dev/null; done");
+  assert_int_equal(system(command), 0);
+}
+
+static void test_nvrtc_kept(void **state) {
+  char folder[] = "/tmp/nereid-test-XXXXXX", command[100];
+  assert_non_null(mkdtemp(folder));
+  put_text(folder, "k.cu", "#include <missing.h>\n # include \"a.h\"\n__global__ void k(int n) {}\ntemplate <int N> __global__ void t(int n) {}\n");
+  put_text(folder, "a.h", "#if 0 // include what?\n#include <sub.h>\n#endif\n#if defined(__has_include) && __has_include (\"b.h\")\n#endif\n");
+  put_text(folder, "sub.h", "");
+  assert_compiled();
+  assert_kept();
+  assert_int_equal(compiles(folder, "t<1>", false), 1);
+  assert_int_equal(compiles(folder, "t<2>", false), 1);
+  assert_int_equal(compiles(folder, "t<1>", true), 0);
+  fake->minor = 1; /* another GPU */
+  assert_compiled();
+  fake->minor = 0, fake->nvrtc_minor = 1; /* another NVRTC */
+  assert_compiled();
+  fake->nvrtc_minor = 0;
+  assert_kept();
+  /* Each file that the text may reach counts, and so does one that is not there yet. */
+  put_text(folder, "sub.h", "int x;");
+  assert_compiled();
+  assert_kept();
+  put_text(folder, "b.h", "");
+  assert_compiled();
+  put_text(folder, "missing.h", "#include \"k.cu\"\n");
+  assert_compiled();
+  assert_kept();
+  /* A file of the cache that was damaged is made again. */
+  damage(true);
+  assert_compiled();
+  assert_kept();
+  damage(false);
+  assert_compiled();
+  assert_kept();
+  /* What is not known is not kept. */
+  static const char *const open[] = {"#include NAME\n", "#include \\\n<a.h>\n", "#\\\ninclude <a.h>\n", "#/**/include <a.h>\n", "#if __has_include(NAME)\n#endif\n",
+                                     "const char *at = __TIME__;\n", "#include <a.h\n"};
+  for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+    put_text(folder, "b.h", open[i]);
+    assert_compiled();
+    assert_compiled();
+  }
+  put_text(folder, "b.h", "int include_of(int);\n");
+  assert_compiled();
+  assert_kept();
+  setenv("NEREID_CACHE_DIR", "/proc/nothing", 1); /* no place */
+  assert_compiled();
+  assert_compiled();
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
 }
 
 static void test_inspect(void **state) {
@@ -1092,10 +1194,14 @@ int main(void) {
 #define ALONE(test) cmocka_unit_test_setup(test, fresh)
 #define OPEN(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
   const struct CMUnitTest tests[] = {
-      ALONE(test_no_driver), ALONE(test_opening_fails), ALONE(test_rows), ALONE(test_callers_context), ALONE(test_pageable), ALONE(test_blocking_environment), ALONE(test_streams),
+      ALONE(test_no_driver), ALONE(test_opening_fails), ALONE(test_rows), ALONE(test_callers_context), ALONE(test_pageable), ALONE(test_blocking_environment), ALONE(test_streams), ALONE(test_nvrtc_kept),
       OPEN(test_memory), OPEN(test_registered), OPEN(test_launch), OPEN(test_warm_launch), OPEN(test_graph), OPEN(test_bench), OPEN(test_run_arguments), OPEN(test_pointers), OPEN(test_launch_fails), OPEN(test_illegal_address),
       OPEN(test_fault_of_several), OPEN(test_fault_after_stream), OPEN(test_blocking), OPEN(test_free_in_flight), OPEN(test_loading), OPEN(test_reports), OPEN(test_reports_while_running), OPEN(test_reports_of_graph), OPEN(test_waits_without_lock), OPEN(test_threads_that_print), OPEN(test_program_list), ALONE(test_shared_memory), OPEN(test_signatures), OPEN(test_cuda_c_arguments),
       OPEN(test_nvrtc_fails), OPEN(test_inspect), OPEN(test_wrapped_stream), OPEN(test_threads),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  if (!mkdtemp(caches)) return perror(caches), 1;
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  char command[64];
+  snprintf(command, sizeof command, "rm -r %s", caches);
+  return system(command) ? 1 : failed;
 }
