@@ -424,7 +424,8 @@ typedef struct nereid_tune_options {
   bool exhaustive;         /* nothing is skipped or dropped */
   bool unchecked;          /* what configurations write is not compared */
   const char *const *ignore; int ignore_count; /* arrays that are not compared, by parameter */
-  bool keep;               /* nereid_tune: launches that leave the configuration open take the winner from now on, in this process and others */
+  bool keep;               /* nereid_tune: launches that leave the configuration open take the winner from now on, in this process and others. NEREID_BAD_FILE where
+                              the cache's folder cannot be written: results and *best are there all the same, and this process takes the winner */
   /* Between trials and compilations, by one thread at a time, which may be another than the caller's. False ends it with what is known then. */
   bool (*progress)(void *arg, const nereid_tune_progress *p);
   void *progress_arg;
@@ -613,6 +614,8 @@ typedef struct nereid_prof_options {
   bool no_cuda;        /* leave CUDA alone: only calls of ours and scopes */
   bool count_work;     /* flops and bytes of each launch of ours, counted once for each kernel, grid and arguments (see nereid_launch_cost) */
   int sample_hz;       /* stacks of threads that run on a CPU, so many a second; 0: none */
+  bool python_names;   /* nereid_prof_run: Python (3.12 or later) names its functions in stacks. Its calls become slower, and recursion in it uses more of
+                          its stack */
 } nereid_prof_options;
 /* path: of the trace file, which is made new. options may be NULL. NEREID_UNSUPPORTED when a CUDA device is open here but CUPTI is missing or another
  * profiler holds it (set no_cuda to go on without). */
@@ -631,9 +634,9 @@ NEREID_API void nereid_prof_metric(const char *name, double value); /* added to 
  * `folder`, which is made if it is not there; nereid_prof_view takes the folder. *exit_status is the program's, or 128 + the signal that ended it;
  * with NEREID_BAD_FILE because the program cannot be started 127 (there is none) or 126, as shells have it. */
 NEREID_API nereid_status nereid_prof_run(char *const *argv, const char *folder, const nereid_prof_options *options, int *exit_status, nereid_error **error);
-/* What of a trace: "table", "tree", "advice" (text, or JSON with options.json), "hatchet" (JSON that Proton's viewer opens), "chrome" (for Perfetto),
+/* What of a trace: "table", "tree", "functions", "advice" (text, or JSON with options.json), "hatchet" (JSON that Proton's viewer opens), "chrome" (for Perfetto),
  * "html" (a page with the timeline), "folded", "flame" (SVG; CPU samples), "folded-gpu", "flame-gpu" (GPU time by scope); "report"
- * is the table, the advice, and the tree where there are scopes; several texts may be asked for, as "table,advice". trace: a file, or a folder with
+ * is the table, the advice, the tree where there are scopes, and CPU time by function where there are samples; several texts may be asked for, as "table,advice". trace: a file, or a folder with
  * one a process. out: a path, written whole or not at all, or NULL for standard output. */
 typedef struct nereid_prof_view_options { const char *sort, *metrics, *title; int rows, width; bool json, shapes; } nereid_prof_view_options;
 NEREID_API nereid_status nereid_prof_view(const char *trace, const char *view, const char *out, const nereid_prof_view_options *options,

@@ -319,12 +319,13 @@ static int search(Search *s, nereid_device *d) {
   s->interrupted = interrupts > 0;
   s->kept = s->options.keep && !status && !s->interrupted && !s->configs[s->best].grid;
   if (s->best >= 0) count_cost(s, d, args, n);
-  if (!status && s->exhaustive && !s->interrupted) status = prove(s, d, args, n, &o, &w);
+  bool found = s->best >= 0 && !s->interrupted; /* also when it cannot be kept */
+  if (found && s->exhaustive && prove(s, d, args, n, &o, &w)) status = 1;
   bool begun = s->results[0].state || *s->results[0].why; /* else nothing was tried, and the error says all */
   if (!s->json && begun) search_table(s);
   if (s->json) search_json(stdout, s);
-  if (status && err) report_error(err); /* behind the table, which says more */
-  else if (s->save) status = save(s);
+  if (err) report_error(err); /* behind the table, which says more */
+  if (s->save && found && save(s)) status = 1;
   free(args), free(grid);
   return s->interrupted ? 130 : status ? 1 : 0;
 }

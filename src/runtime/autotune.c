@@ -6,6 +6,7 @@
  * The key of autotune is Triton's (values of the arguments that `key` names, element types) with the list of the configurations itself: a file whose list changes
  * is tuned anew. One kernel of a module is measured at a time; who waited finds the winner.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "runtime/tune.h"
@@ -114,7 +115,7 @@ static nereid_status measure(nereid_device *d, nereid_module *m, const Call *c, 
   if (!status) status = tuner_run(&t, &best, error);
   if (!status) {
     Candidate *w = &t.at[best];
-    winner_keep(d, m, c->kernel, p->key.at, p->key.n, p->list->configs[p->chosen[best]].text, results[best].times.median);
+    winner_keep(d, m, c->kernel, p->key.at, p->key.n, p->list->configs[p->chosen[best]].text, results[best].times.median); /* else other processes find it again */
     print_lines(&w->print, o);
     *made = w->spec;
     w->spec = NULL;
@@ -234,7 +235,9 @@ static nereid_status keep(nereid_device *d, nereid_module *m, const KernelInfo *
   if (!status) {
     size_t size;
     const void *key = call_stable_key(&c, &size);
-    winner_keep(d, m, k, key, size, text.at, r->times.median);
+    if (!winner_keep(d, m, k, key, size, text.at, r->times.median))
+      status = error_set(error, NEREID_BAD_FILE, "name a folder that can be written with NEREID_CACHE_DIR; in this process the winner is known",
+                         "the winner of '%s' cannot be kept in the folder 'tune' of the cache: %s", k->info.name, strerror(errno));
   }
   buf_destroy(&text);
   call_free(&c);

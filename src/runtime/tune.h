@@ -19,8 +19,8 @@ void found_free(Found *f);
 bool found_parse(Found *f);
 /* Of the kernel on this device (or one like it), for the key; in memory, then on disk. */
 bool winner_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, Buf *text);
-/* In memory, and, where there is a place for it, on disk. ns: what it took. */
-void winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, const char *text, double ns);
+/* In memory, and on disk. ns: what it took. False: not on disk; errno says why. */
+bool winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, const char *text, double ns);
 
 /* ---- tune_array.c -------------------------------------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
  *     ...
  *     # vector_add on NVIDIA H200 ..., 73512 ns
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "runtime/tune.h"
@@ -133,10 +134,12 @@ bool winner_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const 
   return good;
 }
 
-void winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, const char *text, double ns) {
+bool winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, const char *text, double ns) {
   char id[33];
-  if (!winner_id(d, m, k, key, key_size, id)) return;
+  errno = ENOMEM;
+  if (!winner_id(d, m, k, key, key_size, id)) return false;
   remember(m, id, text);
+  errno = ENOENT; /* when there is no folder for caches at all */
   char *path = winner_path(id, true);
   Buf b = {0};
   buf_puts(&b, text);
@@ -144,7 +147,10 @@ void winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const 
   d->kind->signature(d, &b);
   buf_printf(&b, ", %.0f ns\n", ns);
   seal_add(&b);
-  if (path && !b.failed) file_write_checked(path, b.at, b.n); /* where it cannot be kept, it is found again */
+  bool kept = path && !b.failed && file_write_checked(path, b.at, b.n);
+  int why = errno;
   buf_destroy(&b);
   free(path);
+  errno = why;
+  return kept;
 }
