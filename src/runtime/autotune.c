@@ -100,7 +100,7 @@ static nereid_status measure(nereid_device *d, nereid_module *m, const Call *c, 
   static const nereid_tune_options usual = {0};
   nereid_tune_options how = o->tune ? *o->tune : usual;
   how.unchecked = true; /* as in Triton: what is in the list is meant */
-  Tuner t = {.device = d, .module = m, .options = &how, .grid = grid, .count = p->n, .lock = PTHREAD_MUTEX_INITIALIZER};
+  Tuner t = {.device = d, .module = m, .options = &how, .grid = grid, .count = p->n, .no_programs = NOTHING_TO_MEASURE, .lock = PTHREAD_MUTEX_INITIALIZER};
   t.at = calloc((size_t)p->n, sizeof *t.at);
   nereid_tune_result *results = calloc((size_t)p->n, sizeof *results);
   nereid_status status = t.at && results ? arrays_open(&t.arrays, d, c, error) : error_out_of_memory(error);
@@ -295,7 +295,7 @@ nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel
   if (status) return status;
   memset(results, 0, sizeof *results * (size_t)config_count);
   *best = -1;
-  Tuner t = {.device = d, .module = m, .options = how, .grid = grid, .count = config_count, .checks = !how->unchecked, .lock = PTHREAD_MUTEX_INITIALIZER};
+  Tuner t = {.device = d, .module = m, .options = how, .grid = grid, .count = config_count, .checks = !how->unchecked, .no_programs = NEREID_BAD_ARGUMENT, .lock = PTHREAD_MUTEX_INITIALIZER};
   Tuned u = {calloc((size_t)config_count, sizeof *u.args), calloc((size_t)config_count, sizeof *u.calls), 0};
   t.at = calloc((size_t)config_count, sizeof *t.at);
   status = u.args && u.calls && t.at ? bind_all(&t, &u, k, args, arg_count, o, configs, results, error) : error_out_of_memory(error);

@@ -106,6 +106,36 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
   return status;
 }
 
+static nereid_status launch_args(nereid_device *d, void *stream, nereid_module *m, const KernelInfo *k, const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                 const nereid_options *o, const ProfCall *profiled, nereid_error **error) {
+  Call c;
+  nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
+  int32_t checked[3];
+  int64_t total, found[3];
+  if (!status && (grid || !o->grid)) status = grid_check(grid, o, checked, &total, error); /* before a compilation that may take long */
+  Specialization *s = NULL;
+  if (!status) status = find_specialization(d, m, &c, o, grid, &s, error);
+  if (!status) status = grid_find(&c, s, grid, o, found, error);
+  if (!status) status = launch_call(d, stream, &c, s, found, o, NULL, NULL, profiled, error);
+  call_free(&c);
+  return status;
+}
+
+/* After NOTHING_TO_MEASURE, which says `why`: a launch without programs takes the first configuration that fits, under a key of its own, since nobody may take
+ * that for a winner. */
+static nereid_options untuned(const nereid_options *o, nereid_error **why) {
+  nereid_options first = *o;
+  nereid_error_free(*why);
+  *why = NULL;
+  first.no_autotune = true;
+  return first;
+}
+
+static void hand_over(nereid_error *why, nereid_error **error) {
+  if (why && error) *error = why;
+  else nereid_error_free(why);
+}
+
 nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_module *m, const char *kernel,
                             const int64_t grid[3], const nereid_arg *args, int arg_count, const nereid_options *o,
                             nereid_error **error) {
@@ -117,22 +147,17 @@ nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_modu
   nereid_status status = stream_handle(d, stream, &handle, error);
   if (status) return status;
   if (!o) o = &options_default;
-  nereid_options numeric;
-  if (grid && o->grid) numeric = *o, numeric.grid = NULL, o = &numeric;
+  nereid_options changed;
+  if (grid && o->grid) changed = *o, changed.grid = NULL, o = &changed;
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
-  Call c;
-  status = call_bind_on(&c, k, d, args, arg_count, o, error);
-  if (!status) {
-    int32_t checked[3];
-    int64_t total, found[3];
-    if (grid || !o->grid) status = grid_check(grid, o, checked, &total, error); /* before a compilation that may take long */
-    Specialization *s = NULL;
-    if (!status) status = find_specialization(d, m, &c, o, grid, &s, error);
-    if (!status) status = grid_find(&c, s, grid, o, found, error);
-    if (!status) status = launch_call(d, handle, &c, s, found, o, NULL, NULL, &profiled, error);
+  nereid_error *why = NULL;
+  status = launch_args(d, handle, m, k, grid, args, arg_count, o, &profiled, &why);
+  if (status == NOTHING_TO_MEASURE) {
+    changed = untuned(o, &why);
+    status = launch_args(d, handle, m, k, grid, args, arg_count, &changed, &profiled, &why);
   }
-  call_free(&c);
+  hand_over(why, error);
   return status;
 }
 
@@ -147,6 +172,16 @@ struct nereid_function {
   ArgPlan *plan;     /* or NULL */
 };
 
+static nereid_status compile_args(nereid_device *d, nereid_module *m, const KernelInfo *k, const nereid_arg *args, int arg_count, const nereid_options *o, Specialization **s,
+                                  ArgPlan **plan, nereid_error **error) {
+  Call c;
+  nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
+  if (!status) status = find_specialization(d, m, &c, o, NULL, s, error);
+  if (!status) *plan = arg_plan_create(&c, *s, args, arg_count);
+  call_free(&c);
+  return status;
+}
+
 nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args,
                              int arg_count, const nereid_options *o, nereid_function **out, nereid_error **error) {
   if (!d) return error_null(error, "nereid_compile", "the device");
@@ -154,16 +189,19 @@ nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *ker
   if (!kernel) return error_null(error, "nereid_compile", "the kernel's name");
   if (!out) return error_null(error, "nereid_compile", "out");
   if (!o) o = &options_default;
-  nereid_options without = *o;
-  if (!o->grid) without.grid = "", o = &without;
+  nereid_options changed = *o;
+  if (!o->grid) changed.grid = "", o = &changed;
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
-  Call c;
   Specialization *s = NULL;
-  nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
-  if (!status) status = find_specialization(d, m, &c, o, NULL, &s, error);
-  ArgPlan *plan = status ? NULL : arg_plan_create(&c, s, args, arg_count);
-  call_free(&c);
+  ArgPlan *plan = NULL;
+  nereid_error *why = NULL;
+  nereid_status status = compile_args(d, m, k, args, arg_count, o, &s, &plan, &why);
+  if (status == NOTHING_TO_MEASURE) {
+    changed = untuned(o, &why), o = &changed;
+    status = compile_args(d, m, k, args, arg_count, o, &s, &plan, &why);
+  }
+  hand_over(why, error);
   if (status) return status;
   nereid_function *f = calloc(1, sizeof *f);
   size_t list = o->programs ? sizeof *o->programs * (size_t)o->program_count : 0;

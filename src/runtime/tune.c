@@ -324,17 +324,33 @@ static nereid_status race(Tuner *t, nereid_error **error) {
 
 /* ---- the whole ---- */
 
-/* What the kernel reads and writes, of all candidates together. */
+static bool among(const TuneArray *x, uint64_t params) { return params >> (x->param < 63 ? x->param : 63) & 1; }
+static bool overlap(const TuneArray *x, const TuneArray *y) {
+  return (uintptr_t)x->at < (uintptr_t)y->at + (uint64_t)y->bytes && (uintptr_t)y->at < (uintptr_t)x->at + (uint64_t)x->bytes;
+}
+
+/* What the kernel writes and reads, by whichever parameter, of all candidates together. */
 static void guard_arrays(Tuner *t) {
   uint64_t read = 0, written = 0;
   for (int i = 0; i < t->count; i++)
     if (t->at[i].spec) read |= t->at[i].spec->reads, written |= t->at[i].spec->writes;
   for (int i = 0; i < t->arrays.count; i++) {
     TuneArray *x = &t->arrays.at[i];
-    uint64_t bit = (uint64_t)1 << (x->param < 63 ? x->param : 63);
-    if (read & written & bit && x->bytes && !x->resets) x->restores = true;
-    x->compared &= (written & bit) != 0;
+    x->compared &= among(x, written);
+    for (int k = 0; k < t->arrays.count && among(x, written) && !x->resets; k++)
+      x->restores |= among(&t->arrays.at[k], read) && overlap(x, &t->arrays.at[k]);
   }
+}
+
+/* Whether all that can be launched are launches of nothing: each would win. */
+static bool runs_nothing(const Tuner *t) {
+  int racing = 0;
+  for (int i = 0; i < t->count; i++) {
+    const Candidate *c = &t->at[i];
+    if (c->racing && c->launch.total) return false;
+    racing += c->racing;
+  }
+  return racing > 0;
 }
 
 static nereid_status none_left(const Tuner *t, nereid_error **error) {
@@ -386,6 +402,7 @@ nereid_status tuner_run(Tuner *t, int *best, nereid_error **error) {
     if (!t->at[i].samples) return error_out_of_memory(error);
   }
   nereid_status status = compile_all(t, error);
+  if (!status && runs_nothing(t)) status = error_set(error, t->no_programs, "give a grid with programs", "the grid is empty: there is nothing to measure");
   guard_arrays(t);
   if (!status) status = open_clock(t, error);
   if (!status) status = arrays_save(&t->arrays, error);

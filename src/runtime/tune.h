@@ -81,6 +81,7 @@ typedef struct Tuner {
   int *order;                /* in which they are compiled */
   TuneArrays arrays;
   bool checks;               /* outputs are compared */
+  nereid_status no_programs; /* what it is called when no configuration runs a program */
   int64_t started, deadline;
   int most;                  /* trials of a candidate */
   int64_t most_thread_bytes; /* of a tile; 0: no limit */
@@ -106,6 +107,8 @@ void tuner_close(Tuner *t); /* with the candidates' specializations */
 nereid_status grid_find(const Call *c, const Specialization *s, const int64_t given[3], const nereid_options *o, int64_t out[3], nereid_error **error);
 
 /* ---- autotune.c ------------------------------------------------------------------------------------------------------------- */
+
+#define NOTHING_TO_MEASURE ((nereid_status)100) /* stays within launch.c: autotune would have to measure, but the launch has no programs */
 
 /* Before a compilation: c->chosen gets what was found for such a call, by `nereid tune` or autotune; `found` must live as long as that. Where autotune has to
  * measure, and `measures`, it does, and *made is the winner, compiled. grid: of the launch, or NULL. */

@@ -206,6 +206,54 @@ static void element_types_are_in_the_key(void **state) {
   nereid_module_free(m);
 }
 
+static void launches_without_programs_decide_nothing(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = load(plain);
+  nereid_tune_options how = how_of(f);
+  nereid_options o = {.grid = "cdiv(n, B) * min(m, 1)", .tune = &how};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(0)};
+  nereid_function *function;
+  f->times = second, f->trials = 0, *f->told = 1;
+  assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error));
+  assert_ok(nereid_launch(f->d, NULL, m, "k", (int64_t[]){0, 1, 1}, args, 4, &o, &error));
+  assert_ok(nereid_compile(f->d, m, "k", args, 4, &o, &function, &error));
+  assert_ok(nereid_run(function, NULL, NULL, args, 4, &error));
+  nereid_function_free(function);
+  assert_int_equal(*f->told, 1);
+  assert_int_equal(f->trials, 0);
+  assert_null(tune_file(f));
+  o.grid = "cdiv(n, B)"; /* what is found later for the same arguments stands */
+  assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error));
+  assert_int_equal(*f->told, 32);
+  assert_true(f->trials > 0);
+  int best;
+  nereid_tune_result result;
+  const nereid_config config = {.num_warps = 4};
+  assert_error(nereid_tune(f->d, m, "k", (int64_t[]){1, 0, 1}, args, 4, &o, &config, 1, &how, &result, &best, &error), NEREID_BAD_ARGUMENT,
+               "error: the grid is empty: there is nothing to measure\n  hint: give a grid with programs\n");
+  nereid_module_free(m);
+}
+
+static void what_is_in_place_by_two_names_is_given_back(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = load(HEAD "@triton.autotune(configs=" CONFIGS ", key=['n'])\n"
+                               "@triton.jit\ndef k(x, y, n, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n"
+                               "    tl.store(y + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)\n");
+  nereid_tune_options how = how_of(f);
+  nereid_options o = {.grid = "cdiv(n, B)", .tune = &how};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->x, NEREID_F32), nereid_int(N)};
+  f->times = second;
+  assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 3, &o, &error));
+  assert_true(f->trials > 0);
+  for (int i = 0; i < N; i++) assert_true(f->x[i] == 1);
+  args[0] = nereid_pointer(f->x + N / 2, NEREID_F32), args[2] = nereid_int(N / 2);
+  f->trials = 0;
+  assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 3, &o, &error));
+  assert_true(f->trials > 0);
+  for (int i = 0; i < N; i++) assert_true(f->x[i] == (i < N / 2 ? 2 : 1)); /* beside each other: the upper half is only read */
+  nereid_module_free(m);
+}
+
 static void who_has_chosen_is_not_tuned(void **state) {
   Fixture *f = *state;
   nereid_module *m = load(plain);
@@ -598,7 +646,7 @@ static void real_trials(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {TEST(the_fastest_is_launched), TEST(winners_are_kept_on_disk), TEST(no_place_for_winners_is_no_error), TEST(element_types_are_in_the_key),
-                                     TEST(who_has_chosen_is_not_tuned), TEST(numeric_grids_keep_the_parameters), TEST(functions_take_the_winner), TEST(failing_configurations_lose),
+                                     TEST(launches_without_programs_decide_nothing), TEST(what_is_in_place_by_two_names_is_given_back), TEST(who_has_chosen_is_not_tuned), TEST(numeric_grids_keep_the_parameters), TEST(functions_take_the_winner), TEST(failing_configurations_lose),
                                      TEST(arrays_are_reset_and_restored), TEST(unknown_ends_are_errors), TEST(hooks_of_configurations_are_run), TEST(configurations_are_pruned),
                                      TEST(heuristics_follow_the_configuration), TEST(threads_tune_once), TEST(the_space_is_searched), TEST(ended_searches_tell_what_they_know),
                                      TEST(launches_take_what_was_kept), TEST(wrong_questions_get_errors), TEST(real_trials)};
