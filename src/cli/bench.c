@@ -329,7 +329,8 @@ static int run_size(Bench *b, nereid_device *d, const Plan *p, const char *size,
   Case *cases = calloc(MAX_CASES, sizeof *cases);
   Row *rows = calloc(MAX_CASES, sizeof *rows);
   int n = 0, status = cases && rows && good ? 0 : report_error(NULL);
-  bool has_cuda = !strncmp(b->device, "cuda", 4), compares = !b->checks.off && (b->checks.n || p->segment_count > 1);
+  bool has_cuda = !strncmp(b->device, "cuda", 4), compares = b->checks.n > 0;
+  for (int i = 1; i < p->segment_count; i++) compares |= !b->checks.off && !p->segments[i].follows && !p->segments[i].other;
   for (int i = 0; i < p->segment_count && !status; i++) {
     if (p->segments[i].follows) continue;
     if (n == MAX_CASES) status = usage_error(&verb_bench, "at most %d cases stand in a table", MAX_CASES);
