@@ -23,6 +23,7 @@ static const char fake[] =
     "#!/bin/sh\n"
     "for a in \"$@\"; do case $a in *.ptx) ptx=$a;; *.cubin) out=$a;; -arch=*) arch=${a#-arch=};; esac; done\n"
     "echo \"$*\" >> \"$RUNS\"\n"
+    "if grep -q OLD \"$ptx\" && echo \"$*\" | grep -q Ofast; then echo \"ptxas fatal   : Unknown option '--Ofast-compile'\"; exit 255; fi\n"
     "if grep -q WRONG \"$ptx\"; then echo \"ptxas $ptx, line 7; error : Unknown symbol\"; exit 255; fi\n"
     "{ echo \"cubin of $arch\"; cat \"$ptx\"; } > \"$out\"\n"
     "echo 'ptxas info    : 0 bytes gmem'\n"
@@ -157,6 +158,29 @@ static void test_spill(void **state) {
   works_and_goes("SPILL", true);
 }
 
+/* Products are assembled with an option that not every assembler knows. */
+static void test_products(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"new", "OLD", "shfl.sync"};
+  for (int i = 0; i < 3; i++) {
+    Buf ptx = {0}, log = {0}, said = {0};
+    GpuCubin c;
+    int before = run_count();
+    buf_printf(&ptx, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n{ // %s\n\tbar.sync 0;\n", kinds[i]);
+    for (int k = 0; k < 64; k++) buf_puts(&ptx, "\tfma.rn.f32 %r1, %r2, %r3, %r1;\n");
+    buf_puts(&ptx, "\tret;\n}\n");
+    if (assemble(ptx.at, &c, &said)) fail_msg("%s", said.at);
+    assert_int_equal(c.registers, 40);
+    assert_int_equal(run_count() - before, i == 1 ? 2 : 1);
+    assert_true(file_read(runs, &log));
+    log.at[log.n - 1] = 0; /* the last line */
+    const char *last = strrchr(log.at, '\n');
+    assert_int_equal(strstr(last ? last : log.at, "--Ofast-compile min") != NULL, i == 0);
+    gpu_cubin_free(&c);
+    buf_destroy(&ptx), buf_destroy(&log);
+  }
+}
+
 static void flip(const char *path) {
   FILE *f = fopen(path, "r+");
   assert_non_null(f);
@@ -286,7 +310,7 @@ static void test_processes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_cached, setup, teardown),    cmocka_unit_test_setup_teardown(test_log_and_figures, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_spill, setup, teardown),     cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_spill, setup, teardown), cmocka_unit_test_setup_teardown(test_products, setup, teardown),     cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
       cmocka_unit_test_setup_teardown(test_folders, setup, teardown),   cmocka_unit_test_setup_teardown(test_missing, setup, teardown),
       cmocka_unit_test_setup_teardown(test_sass, setup, teardown),      cmocka_unit_test_setup_teardown(test_errors, setup, teardown),    cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
   };
