@@ -153,12 +153,12 @@ static void memory(Chrome *c, const Item *i) {
 }
 
 static void instant(Chrome *c, const Item *i) {
-  char text[700];
+  char text[800];
   const char *name = trace_text(c->t->reader, i->name);
   TrackGroup *g = tracks_process(&c->tracks, i->process);
   Track header = {.group = g, .announced = true};
   announce(c, &header);
-  if (i->kind == TRACE_LOST) snprintf(text, sizeof text, "%lld events lost: %.600s", (long long)i->count, name), name = text;
+  if (i->kind == TRACE_LOST) name = lost_text(text, i->count, name);
   if (i->kind == TRACE_METRIC) snprintf(text, sizeof text, "%.600s = %.6g", name, i->value), name = text;
   begin(c);
   fputs("{\"ph\":\"i\",\"name\":", c->out), json_text(c->out, name);

@@ -157,7 +157,7 @@ bool items_begin(Items *t, ItemOrder order) {
     if (e.kind == TRACE_PROCESS) know_process(t, &e);
     else if (e.kind == TRACE_THREAD) know_thread(t, &e);
     else if (e.kind == TRACE_DEVICE) know_device(t, &e);
-    if (e.kind == TRACE_LOST) t->lost += e.lost.count;
+    if (e.kind == TRACE_LOST) t->lost += within(e.lost.count, 0, INT64_MAX >> 16);
     if (e.kind == TRACE_PROCESS || e.kind == TRACE_THREAD || e.kind == TRACE_DEVICE || e.kind == TRACE_SAMPLE || e.kind == TRACE_MODULE) continue;
     item_of(&e, &i);
     if (i.kind != TRACE_WORK && i.start) widen(t, i.start, i.end);
@@ -231,20 +231,40 @@ const char *item_name(const Items *t, const Item *i) {
   return name && *name ? name : i->kind == TRACE_KERNEL ? "(unnamed kernel)" : "(unnamed)";
 }
 
+const char *lost_text(char out[800], int64_t count, const char *what) {
+  if (count < 0) snprintf(out, 800, "events were lost: %.700s", what); /* how many is not known */
+  else snprintf(out, 800, "%lld events were lost: %.700s", (long long)count, what);
+  return out;
+}
+
 void items_warnings(Items *t, FILE *out, const char *prefix) {
   TraceEvent e;
+  struct { TraceKind kind; uint32_t name; int64_t lost; int times; } notes[20];
+  int n = 0, most = sizeof notes / sizeof *notes;
+  bool more = false;
   if (t->truncated) fprintf(out, "%sthe trace does not end as it should (its process crashed or was killed, or a disk was full): what came last is missing\n", prefix);
   if (!t->counts[TRACE_LOST] && !t->counts[TRACE_NOTE]) return;
   trace_rewind(t->reader);
-  for (int shown = 0; trace_next(t->reader, &e);) {
+  while (trace_next(t->reader, &e)) { /* each text once: many processes may say the same */
     if (e.kind != TRACE_LOST && e.kind != TRACE_NOTE) continue;
-    if (shown++ == 20) {
-      fprintf(out, "%s... and more notes\n", prefix);
-      break;
+    int i = 0;
+    while (i < n && (notes[i].kind != e.kind || notes[i].name != e.name)) i++;
+    if (i == most) {
+      more = true;
+      continue;
     }
-    if (e.kind == TRACE_LOST) fprintf(out, "%s%lld events were lost: %s\n", prefix, (long long)e.lost.count, trace_text(t->reader, e.name));
-    else fprintf(out, "%s%s\n", prefix, trace_text(t->reader, e.name));
+    if (i == n) notes[n].kind = e.kind, notes[n].name = e.name, notes[n].lost = 0, notes[n++].times = 0;
+    notes[i].times++;
+    notes[i].lost = e.kind == TRACE_NOTE || e.lost.count < 0 ? -1 : within(notes[i].lost + within(e.lost.count, 0, INT64_MAX >> 16), 0, INT64_MAX >> 16);
   }
+  for (int i = 0; i < n; i++) {
+    char text[800];
+    const char *said = trace_text(t->reader, notes[i].name);
+    fprintf(out, "%s%s", prefix, notes[i].kind == TRACE_LOST ? lost_text(text, notes[i].lost, said) : said);
+    if (notes[i].times > 1) fprintf(out, " (%d times)", notes[i].times);
+    putc('\n', out);
+  }
+  if (more) fprintf(out, "%s... and more notes\n", prefix);
 }
 
 /* ---- text ---- */

@@ -164,9 +164,9 @@ static void put_points(Page *p) {
     int n = 0;
     for (const Item *i; (i = items_next(p->t)) && n < 1000;) {
       if (i->kind != TRACE_NOTE && i->kind != TRACE_LOST) continue;
-      char text[700];
+      char text[800];
       const char *name = trace_text(p->t->reader, i->name);
-      if (i->kind == TRACE_LOST) snprintf(text, sizeof text, "%lld events lost: %.600s", (long long)i->count, name), name = text;
+      if (i->kind == TRACE_LOST) name = lost_text(text, i->count, name);
       fprintf(out, "%s[%lld,", comma, (long long)(i->start - p->t->first)), json_text(out, name), putc(']', out);
       comma = ",", n++;
     }
