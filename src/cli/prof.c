@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 typedef struct FileView { const char *option, *view, *path; } FileView;
-enum { FILE_VIEWS = 7, WARMUP = 2, REPEAT = 20, REPEAT_SLOW = 1 };
+enum { FILE_VIEWS = 7, WARMUP = 2, REPEAT = 20, REPEAT_SLOW = 1, PROGRAM_HZ = 200, FLAME_HZ = 1000, HZ_UNSAID = -1 };
 
 typedef struct Prof {
   Plan plan;
   const char *device, *trace, *out;
-  char texts[40];              /* "table,tree", as asked for; "": the report */
+  char texts[60];              /* "table,tree", as asked for; "": the report */
   FileView files[FILE_VIEWS];
   nereid_prof_view_options view;
   nereid_prof_options session;
@@ -52,20 +52,20 @@ static int prof_option(Prof *p, int argc, char **argv) {
   if (!strcmp(o, "--json")) return p->view.json = true, 1;
   if (!strcmp(o, "--work")) return p->session.count_work = true, 1;
   if (!strcmp(o, "--shapes")) return p->view.shapes = true, 1;
-  if (!strcmp(o, "--table") || !strcmp(o, "--tree") || !strcmp(o, "--advice")) return add_text(p, o + 2);
+  if (!strcmp(o, "--table") || !strcmp(o, "--tree") || !strcmp(o, "--functions") || !strcmp(o, "--advice")) return add_text(p, o + 2);
   const char **text = !strcmp(o, "--device") ? &p->device : !strcmp(o, "--trace") ? &p->trace : !strcmp(o, "-o") ? &p->out
                       : !strcmp(o, "--sort") ? &p->view.sort : !strcmp(o, "--metrics") ? &p->view.metrics : !strcmp(o, "--title") ? &p->view.title : NULL;
   for (int i = 0; i < FILE_VIEWS && !text; i++)
     if (!strcmp(o, p->files[i].option)) text = &p->files[i].path;
-  int most = 0, *n = NULL;
+  int least = 1, most = 0, *n = NULL;
   if (!strcmp(o, "--rows")) n = &p->view.rows, most = 1000000;
   if (!strcmp(o, "--width")) n = &p->view.width, most = 1000;
   if (!strcmp(o, "--repeat")) n = &p->repeat, most = 100000000;
-  if (!strcmp(o, "--hz")) n = &p->session.sample_hz, most = 10000;
+  if (!strcmp(o, "--hz")) n = &p->session.sample_hz, least = 0, most = 10000;
   if (!text && !n) return 0;
   if (argc < 2) return usage_error(&verb_prof, "%s needs a value", o), -1;
   if (text) return *text = argv[1], 2;
-  return number(argv[1], 1, most, n) ? 2 : (usage_error(&verb_prof, "%s %s: give a whole number from 1 to %d", o, argv[1], most), -1);
+  return number(argv[1], least, most, n) ? 2 : (usage_error(&verb_prof, "%s %s: give a whole number from %d to %d", o, argv[1], least, most), -1);
 }
 
 static int parse(Prof *p, int argc, char **argv) {
@@ -217,6 +217,15 @@ static int profile_program(const Prof *p) {
   return result;
 }
 
+/* Who asks for stacks wants them taken. A program's are in any case, as rarely as does not matter to it; naming Python's functions may matter. */
+static void settle_sampling(Prof *p) {
+  nereid_prof_options *o = &p->session;
+  for (int i = 0; i < FILE_VIEWS && o->sample_hz == HZ_UNSAID; i++)
+    if (p->files[i].path && (!strcmp(p->files[i].view, "flame") || !strcmp(p->files[i].view, "folded"))) o->sample_hz = FLAME_HZ;
+  o->python_names = o->sample_hz > 0;
+  if (o->sample_hz == HZ_UNSAID) o->sample_hz = p->program ? PROGRAM_HZ : 0;
+}
+
 /* ---- the verb ---------------------------------------------------------------------------------------------------------------------------------- */
 
 static int prof(int argc, char **argv) {
@@ -227,10 +236,9 @@ static int prof(int argc, char **argv) {
   static const FileView files[FILE_VIEWS] = {{"--chrome", "chrome", NULL}, {"--html", "html", NULL}, {"--flame", "flame", NULL}, {"--folded", "folded", NULL},
                                              {"--flame-gpu", "flame-gpu", NULL}, {"--folded-gpu", "folded-gpu", NULL}, {"--hatchet", "hatchet", NULL}};
   memcpy(p->files, files, sizeof files);
-  p->device = "cpu", p->plan.verb = &verb_prof;
+  p->device = "cpu", p->plan.verb = &verb_prof, p->session.sample_hz = HZ_UNSAID;
   int status = parse(p, argc, argv);
-  for (int i = 0; i < FILE_VIEWS && !p->session.sample_hz; i++) /* who asks for stacks wants them taken */
-    if (p->files[i].path && (!strcmp(p->files[i].view, "flame") || !strcmp(p->files[i].view, "folded"))) p->session.sample_hz = 1000;
+  settle_sampling(p);
   const Words *first = &p->plan.segments[0].words;
   if (status) (void)0;
   else if (p->program) status = first->n ? usage_error(&verb_prof, "'%s' before -- is neither an option nor its value", first->at[0]) : profile_program(p);
@@ -248,7 +256,7 @@ const Verb verb_prof = {
     "  ARG=SPEC, --grid, --block, --shared, --warps, --stages, --seed, --device, --then  as for nereid bench\n"
     "  --repeat N     launches that are profiled, after a warm-up (20; on interp and sim 1)\n"
     "  --trace PATH   keep the trace: of launches a file, of a program a folder with one a process. nereid prof PATH views it again\n"
-    "  --table, --tree, --advice  what is printed (default: the table and the advice, and the tree where there are scopes)\n"
+    "  --table, --tree, --functions, --advice  what is printed (default: what of these has something to say)\n"
     "  --sort COLUMN  of the table: self_cuda, cuda_total, self_cpu, cpu_total, calls, name\n"
     "  --rows N, --width N  at most N rows; columns of a name\n"
     "  --shapes       of the table: a row for each set of arguments\n"
@@ -257,7 +265,8 @@ const Verb verb_prof = {
     "  --json         instead of text\n"
     "  -o FILE        what is printed goes there\n"
     "  --chrome F.json, --html F.html  the timeline, for Perfetto, or as a page\n"
-    "  --hz N         sample the stacks of threads that run, N times a second (1000 where the next two ask for them)\n"
+    "  --hz N         sample the stacks of threads that run, N times a second, and have Python name its functions in them (1000 where the\n"
+    "                 next two ask for stacks; of a program 200 without Python's names, 0: none; of launches none)\n"
     "  --flame F.svg, --folded F.txt  the flame graph of CPU time, and its stacks as text\n"
     "  --flame-gpu F.svg, --folded-gpu F.txt  of GPU time, by scope and kernel\n"
     "  --hatchet F.hatchet  the tree as Proton's viewer opens it\n"

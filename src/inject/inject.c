@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FLUSH_MS = 250, POLLS = 4, IDLE_MS = 20 }; /* POLLS: CUPTI is asked at each so many flushes */
+enum { FLUSH_MS = 250, POLLS = 4, IDLE_MS = 20 }; /* POLLS: CUPTI is asked at each so many flushes; IDLE_MS: of CPU time, and until the sampler gets its thread */
 
 static struct {
   _Atomic(TraceWriter *) trace;
@@ -77,6 +77,14 @@ static void set_aside(bool aside) {
 static void start_sampler(void) {
   char why[300];
   if (own.hz > 0 && !(own.sampler = sampler_start(inject_trace(), own.hz, why))) note_down(why);
+}
+
+static void help_sampler(void) {
+  char why[300];
+  if (sampler_help(own.sampler, why)) return;
+  note_down(why);
+  sampler_stop(own.sampler);
+  own.sampler = NULL, own.hz = 0;
 }
 
 static void stop_cuda(void) {
@@ -146,7 +154,7 @@ static void *keep(void *unused) {
   for (int round = 1;; round++) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += FLUSH_MS * 1000000;
+    until.tv_nsec += (round == 1 ? IDLE_MS : FLUSH_MS) * 1000000;
     if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
     while (sem_timedwait(&own.request, &until) && errno == EINTR) {}
     int asked = atomic_exchange(&own.asked, 0);
@@ -157,6 +165,7 @@ static void *keep(void *unused) {
       continue;
     }
     pthread_mutex_lock(&starting);
+    help_sampler();
     if (own.cupti && round % POLLS == 0) cupti_poll(own.cupti);
     pthread_mutex_unlock(&starting);
     trace_flush(inject_trace());
@@ -265,6 +274,7 @@ static void begin(void) {
   atomic_store(&own.has_keeper, has_keeper);
   if (!has_keeper) note_down("no thread could be started: the trace is written at the end only");
   start_sampler();
+  if (!has_keeper) help_sampler();
 out:
   errno = before;
 }

@@ -59,15 +59,32 @@ static void finish(Flame *f, Frame *x) {
 
 /* ---- gathering ---- */
 
+Symbols *samples_begin(Items *t) {
+  TraceEvent e;
+  Symbols *symbols = symbols_create();
+  if (!symbols) context_out_of_memory(t->cx);
+  trace_rewind(t->reader);
+  while (trace_next(t->reader, &e)) /* all of the address space first: a module may be known later than its first sample */
+    if (e.kind == TRACE_MODULE) symbols_add(symbols, e.process, trace_text(t->reader, e.name), e.module.base, e.module.size, e.module.offset);
+  trace_rewind(t->reader);
+  return symbols;
+}
+bool samples_next(Items *t, TraceEvent *e) {
+  while (trace_next(t->reader, e))
+    if (e->kind == TRACE_SAMPLE) return true;
+  return false;
+}
+const char *sample_name(const Items *t, Symbols *symbols, const TraceEvent *e, uint32_t at) {
+  uint64_t a = e->sample.stack[at];
+  const char *name = e->sample.is_symbolic ? trace_text(t->reader, (uint32_t)a) : symbols_name(symbols, e->process, at ? a - 1 : a); /* a return address is past its call */
+  return name && *name ? name : "[unknown]";
+}
+
 static void gather_cpu(Flame *f, Symbols *symbols) {
   TraceEvent e;
   Items *t = f->t;
   char text[400];
-  while (trace_next(t->reader, &e)) /* all of the address space first: a module may be known later than its first sample */
-    if (e.kind == TRACE_MODULE) symbols_add(symbols, e.process, trace_text(t->reader, e.name), e.module.base, e.module.size, e.module.offset);
-  trace_rewind(t->reader);
-  while (trace_next(t->reader, &e)) {
-    if (e.kind != TRACE_SAMPLE) continue;
+  while (samples_next(t, &e)) {
     Frame *x = f->root;
     if (t->processes.n > 1) {
       const ProcessInfo *p = items_process(t, e.process);
@@ -80,12 +97,7 @@ static void gather_cpu(Flame *f, Symbols *symbols) {
       snprintf(text, sizeof text, e.thread == e.process ? "main thread" : "thread %u", e.thread);
       x = child_of(f, x, text);
     }
-    uint32_t depth = e.sample.depth < TRACE_STACK ? e.sample.depth : TRACE_STACK;
-    for (uint32_t at = depth; at-- > 0;) {
-      uint64_t a = e.sample.stack[at];
-      const char *name = e.sample.is_symbolic ? trace_text(t->reader, (uint32_t)a) : symbols_name(symbols, e.process, at ? a - 1 : a); /* a return address is past its call */
-      x = child_of(f, x, name && *name ? name : "[unknown]");
-    }
+    for (uint32_t at = e.sample.depth; at-- > 0;) x = child_of(f, x, sample_name(t, symbols, &e, at));
     x->self += e.sample.weight;
   }
 }
@@ -224,9 +236,7 @@ static void run(Items *t, FILE *out, const ViewOptions *o, bool gpu, bool svg) {
   }
   if (gpu) gather_gpu(&f);
   else {
-    Symbols *symbols = symbols_create();
-    if (!symbols) context_out_of_memory(t->cx);
-    trace_rewind(t->reader);
+    Symbols *symbols = samples_begin(t);
     gather_cpu(&f, symbols);
     symbols_free(symbols);
   }

@@ -11,9 +11,9 @@
 
 typedef struct ViewOptions {
   const char *sort; /* table: "cuda_total", "self_cuda", "cpu_total", "self_cpu", "calls", "name"; NULL: self_cuda where a GPU ran, else self_cpu */
-  int rows;         /* table, tree: at most; 0: all */
+  int rows;         /* table, tree: at most; 0: all (functions: 20) */
   int width;        /* of a name's column; 0: 60 */
-  bool json;        /* table, tree, advice: as JSON */
+  bool json;        /* table, tree, functions, advice: as JSON */
   bool shapes;      /* table: kernels by shapes too */
   const char *metrics; /* tree: "time/ms,tflop/s,gbyte/s"; NULL: these, where known */
   const char *title;
@@ -24,6 +24,7 @@ int view_tree(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);  
 int view_hatchet(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);  /* tree.c: the JSON that Proton's viewer opens */
 int view_chrome(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);   /* chrome.c: Chrome's trace format, for Perfetto */
 int view_html(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);     /* page.c: one self-contained page with the timeline */
+int view_functions(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]); /* functions.c: CPU time by function, of samples */
 int view_folded(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);   /* flame.c: "a;b;c weight" lines, of CPU samples */
 int view_flame(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);    /* flame.c: SVG; CPU time by stack */
 int view_folded_gpu(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);
@@ -66,7 +67,9 @@ TraceCallKind cupti_call_kind(const char *name); /* of a function of CUDA's */
 
 /* ---- sampler.c: stacks of this process's threads, by CPU time, into a trace ----------------------------------------------------------- */
 typedef struct Sampler Sampler;
-Sampler *sampler_start(TraceWriter *w, int hz, char why[300]); /* NULL: why */
+Sampler *sampler_start(TraceWriter *w, int hz, char why[300]); /* NULL: why. From here on the calling thread is sampled */
+bool sampler_help(Sampler *s, char why[300]); /* starts the helper, unless it runs: the others are, and what is sampled is written. It may come later than the
+                                                 start, so that a process that ends at once need not have it */
 void sampler_stop(Sampler *s);
 void sampler_abandon(Sampler *s); /* in the child of a fork, which has neither its thread nor its timers */
 /* In the place of sigaction, of whoever can stand before it: true, and done, when it is the signal of samples that is asked for. The program gets

@@ -51,6 +51,7 @@ struct Sampler {
   TraceWriter *trace;
   int64_t period;
   pthread_t helper;
+  bool has_helper;
   pthread_mutex_t lock;
   pthread_cond_t wake;
   bool stop;
@@ -60,7 +61,7 @@ struct Sampler {
   Arena *arena;
   Map *modules;         /* "path@base" that were written */
   Map *made;            /* addresses of samples that lie in no file */
-  int64_t dropped;
+  int64_t dropped, sampled, cpu_at_start; /* sampled: ns that samples stand for */
   int scans;
 };
 
@@ -71,6 +72,11 @@ static int signal_number;  /* 0: none taken yet; ours for good then */
 static _Atomic(sighandler_t) their_handler; /* what the program itself wants of that signal */
 static struct sigaction their_action;
 static const uint64_t ours_tag = UINT64_C(0x4e52) << 48; /* in our timers' values, above all addresses */
+
+static int64_t cpu_time(void) {
+  struct timespec t;
+  return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) ? 0 : t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
 
 /* ---- in the thread that is sampled ------------------------------------------------------------------------------------------- */
 
@@ -193,6 +199,15 @@ static bool is_dead(const Ring *r) { /* its number may be another thread's by no
   return r->armed && (timer_gettime(r->timer, &left) || (!left.it_value.tv_sec && !left.it_value.tv_nsec));
 }
 
+/* The thread that starts the sampler, without a look at /proc: the kernel takes milliseconds to end a process that looked there. */
+static void arm_self(Sampler *s) {
+  sigset_t blocked;
+  Ring *r = pthread_sigmask(SIG_SETMASK, NULL, &blocked) || sigismember(&blocked, signal_number) ? NULL : ring_take();
+  if (!r) return;
+  r->tid = (pid_t)syscall(SYS_gettid), s->rings = r;
+  arm(s, r);
+}
+
 static void drain(Sampler *s, Ring *r);
 
 static void scan_threads(Sampler *s, pid_t helper) {
@@ -312,6 +327,7 @@ static void drain(Sampler *s, Ring *r) {
       if (region && !region->in_file) map_put(s->made, (const void *)(uintptr_t)address, s);
     }
     trace_event(s->trace, &e);
+    s->sampled += e.sample.weight;
     at += depth + 2;
   }
   atomic_store_explicit(&r->read, to, memory_order_release);
@@ -364,29 +380,39 @@ Sampler *sampler_start(TraceWriter *w, int hz, char why[300]) {
     goto failed;
   }
   if (!take_signal(why)) goto failed;
-  scan_modules(s);
-  scan_threads(s, 0); /* at once: the helper may be a while on a busy machine */
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int wrong = pthread_create(&s->helper, NULL, help, s);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (!wrong) return s;
-  snprintf(why, 300, "no thread can be started for sampling: %s", strerror(wrong));
-  for (Ring *r = s->rings; r; r = r->next) disarm(r);
+  arm_self(s);
+  s->cpu_at_start = cpu_time();
+  return s;
 failed:
   sampler_free(s);
   atomic_store(&active, 0);
   return NULL;
 }
 
+bool sampler_help(Sampler *s, char why[300]) {
+  if (!s || s->has_helper) return true;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int wrong = pthread_create(&s->helper, NULL, help, s);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (wrong) snprintf(why, 300, "no thread can be started for sampling: %s", strerror(wrong));
+  return s->has_helper = !wrong;
+}
+
+static void lost(Sampler *s, TraceKind kind, int64_t count, const char *text) {
+  int64_t now = trace_clock();
+  trace_event(s->trace, &(TraceEvent){.kind = kind, .name = trace_string(s->trace, text), .start = now, .end = now, .lost.count = count});
+}
+
 void sampler_stop(Sampler *s) {
   if (!s) return;
+  int64_t cpu = cpu_time() - s->cpu_at_start;
   pthread_mutex_lock(&s->lock);
   s->stop = true;
   pthread_cond_signal(&s->wake);
   pthread_mutex_unlock(&s->lock);
-  pthread_join(s->helper, NULL);
+  if (s->has_helper) pthread_join(s->helper, NULL);
   for (Ring *r = s->rings; r; r = r->next) disarm(r);
   atomic_store(&active, 0);
   for (Ring *r = s->rings, *next; r; r = next) {
@@ -395,10 +421,11 @@ void sampler_stop(Sampler *s) {
     ring_give(r);
   }
   write_made(s);
-  if (s->dropped) {
-    int64_t now = trace_clock();
-    uint32_t what = trace_string(s->trace, "samples that came faster than they were written");
-    trace_event(s->trace, &(TraceEvent){.kind = TRACE_LOST, .name = what, .start = now, .end = now, .lost.count = s->dropped});
+  if (s->dropped) lost(s, TRACE_LOST, s->dropped, "samples that came faster than they were written");
+  else if (cpu - s->sampled > cpu / 4 && cpu - s->sampled > 20 * s->period) {
+    char text[200];
+    snprintf(text, sizeof text, "samples stand for %.3f s of %.3f s of CPU time: threads that live for less than %d ms are not sampled", (double)s->sampled / 1e9, (double)cpu / 1e9, DRAIN_MS);
+    lost(s, TRACE_NOTE, 0, text);
   }
   sampler_free(s);
 }

@@ -107,19 +107,23 @@ static double key_of(const Row *r, const char *sort) {
 
 /* ---- printing ---- */
 
-static void cell_percent(FILE *out, int64_t part, int64_t whole) {
+void cell_percent(FILE *out, int64_t part, int64_t whole) {
   char text[32];
   snprintf(text, sizeof text, "%.2f%%", whole ? 100.0 * (double)part / (double)whole : 0.0);
   fprintf(out, "  %12s", text);
 }
-static void cell_time(FILE *out, double ns) {
+void cell_time(FILE *out, double ns) {
   char text[32];
   fprintf(out, "  %12s", time_text(text, ns));
 }
-static void cell_name(FILE *out, const char *text, int width) { fprintf(out, "%*s%s", width - utf8_columns(text), "", text); }
-static void rule(FILE *out, int width, int shapes, int columns) {
+void cell_name(FILE *out, const char *text, int width) { fprintf(out, "%*s%s", width - utf8_columns(text), "", text); }
+static void rule_part(FILE *out, int width, int columns) {
   for (int i = 0; i < width; i++) putc('-', out);
   for (int c = 0; c < columns; c++) fputs("  ------------", out);
+}
+void cell_rule(FILE *out, int width, int columns) { rule_part(out, width, columns), putc('\n', out); }
+static void rule(FILE *out, int width, int shapes, int columns) {
+  rule_part(out, width, columns);
   if (shapes) fputs("  ", out);
   for (int i = 0; i < shapes; i++) putc('-', out);
   putc('\n', out);

@@ -77,6 +77,7 @@ bool item_is_activity(const Item *i);        /* a kernel, copy or fill on a GPU 
 const char *item_name(const Items *t, const Item *i);
 /* What a reader must know of the trace itself: events lost, a process that did not end it, notes in it. Each line begins with `prefix`. */
 void items_warnings(Items *t, FILE *out, const char *prefix);
+const char *lost_text(char out[800], int64_t count, const char *what); /* count < 0: it is not known */
 
 /* ---- nest.c: which intervals of a thread are open --------------------------------------------------------------------------------- */
 
@@ -104,6 +105,17 @@ Open *nests_open(Nests *all, const Item *i);      /* closes what ended before it
 /* The depth of the call that started an activity, in its thread's nest: open[0 .. depth] are the call and all around it; -1: it is not open. */
 int nests_launch(Nests *all, const Item *activity, Nest **n);
 void nests_close_all(Nests *all);
+
+/* ---- samples (flame.c): after items_begin --------------------------------------------------------------------------------------------- */
+Symbols *samples_begin(Items *t); /* to be freed */
+bool samples_next(Items *t, TraceEvent *e);
+const char *sample_name(const Items *t, Symbols *symbols, const TraceEvent *e, uint32_t at); /* of the frame `at` of its stack */
+
+/* ---- cells of a table, 12 columns each behind a name (table.c) ------------------------------------------------------------------------- */
+void cell_percent(FILE *out, int64_t part, int64_t whole);
+void cell_time(FILE *out, double ns);
+void cell_name(FILE *out, const char *text, int width);
+void cell_rule(FILE *out, int width, int columns);
 
 /* ---- text of all views (items.c) ---------------------------------------------------------------------------------------------------- */
 void json_text(FILE *out, const char *s);          /* quoted, escaped, also safe inside of <script> */

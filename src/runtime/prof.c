@@ -434,6 +434,12 @@ static void session_free(nereid_prof *p) {
   free(p);
 }
 
+static bool sample(nereid_prof *p, char why[300]) {
+  p->sampler = sampler_start(p->writer, p->options.sample_hz, why);
+  if (!p->sampler || sampler_help(p->sampler, why)) return p->sampler != NULL;
+  sampler_stop(p->sampler);
+  return p->sampler = NULL, false;
+}
 static nereid_status sampling_failed(nereid_error **error, const char *why) {
   return error_set(error, NEREID_UNSUPPORTED, "leave sample_hz at 0 to go on without", "stacks cannot be sampled: %s", why);
 }
@@ -467,7 +473,7 @@ nereid_status nereid_prof_start(const char *path, const nereid_prof_options *opt
     if (elsewhere) say(NULL, p, "CUDA is recorded by nereid prof, which runs this program, and not here: %s", why);
     else status = error_set(error, NEREID_UNSUPPORTED, "no_cuda in the options leaves CUDA out", "CUDA cannot be recorded: %s", why);
   }
-  if (!status && o.sample_hz && !(p->sampler = sampler_start(p->writer, o.sample_hz, why))) status = sampling_failed(error, why);
+  if (!status && o.sample_hz && !sample(p, why)) status = sampling_failed(error, why);
   if (status) {
     if (p->cupti) atomic_store(&cupti_runs, false), cupti_stop(p->cupti);
     struct stat s;
@@ -506,7 +512,7 @@ nereid_status nereid_prof_resume(nereid_prof *p, nereid_error **error) {
   char why[300] = "";
   pthread_mutex_lock(&control);
   if (!p->gone && p->paused) {
-    if (p->options.sample_hz && !(p->sampler = sampler_start(p->writer, p->options.sample_hz, why))) status = sampling_failed(error, why);
+    if (p->options.sample_hz && !sample(p, why)) status = sampling_failed(error, why);
     if (!status && p->cupti) cupti_pause(p->cupti, false);
     pthread_rwlock_wrlock(&lock);
     if (!status) p->paused = false, p->resumed = trace_clock();

@@ -50,7 +50,7 @@ nereid_status nereid_prof_run(char *const *argv, const char *folder, const nerei
   if (mkdir(folder, 0777) && errno != EEXIST) return error_errno(error, NEREID_BAD_FILE, errno, "cannot make the folder %s", folder);
   struct stat s;
   if (stat(folder, &s) || !S_ISDIR(s.st_mode)) return error_set(error, NEREID_BAD_FILE, "traces of a program lie in a folder, one a process", "%s is no folder", folder);
-  InjectOptions inject = {.sample_hz = o->sample_hz, .runtime_api = !o->no_cuda, .driver_api = !o->no_cuda, .memory = !o->no_cuda, .nvtx = true, .work = o->count_work, .python = o->sample_hz > 0};
+  InjectOptions inject = {.sample_hz = o->sample_hz, .runtime_api = !o->no_cuda, .driver_api = !o->no_cuda, .memory = !o->no_cuda, .nvtx = true, .work = o->count_work, .python = o->sample_hz > 0 && o->python_names};
   int result = inject_run(library, folder, &inject, (char **)argv, why);
   if (result < -1) *exit_status = -result;
   if (result < 0) return error_set(error, NEREID_BAD_FILE, NULL, "%s", why);

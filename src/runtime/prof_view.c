@@ -19,7 +19,7 @@ static const struct View {
   ViewFn write;
   bool joins; /* text, which may stand beside others */
 } views[] = {
-    {"table", view_table, true},        {"tree", view_tree, true},     {"advice", view_advice, true},         {"hatchet", view_hatchet, false},       {"chrome", view_chrome, false},
+    {"table", view_table, true},        {"tree", view_tree, true},     {"functions", view_functions, true}, {"advice", view_advice, true},         {"hatchet", view_hatchet, false},       {"chrome", view_chrome, false},
     {"html", view_html, false},         {"folded", view_folded, false}, {"flame", view_flame, false}, {"folded-gpu", view_folded_gpu, false}, {"flame-gpu", view_flame_gpu, false},
 };
 enum { VIEWS = sizeof views / sizeof views[0], MOST_VIEWS = 16 };
@@ -66,22 +66,28 @@ static nereid_status unknown_view(const char *name, nereid_error **error) {
   Buf hint = {0};
   buf_puts(&hint, "there are");
   for (int i = 0; i < VIEWS; i++) buf_printf(&hint, "%s %s", i ? "," : "", views[i].name);
-  buf_puts(&hint, "; and report: what of table, tree and advice has something to say");
+  buf_puts(&hint, "; and report: what of table, tree, functions and advice has something to say");
   nereid_status status = error_set(error, NEREID_BAD_ARGUMENT, hint.at, "there is no view '%s' of a trace", name);
   buf_destroy(&hint);
   return status;
 }
 
-static bool has_scopes(TraceReader *r) {
+/* What there is something to say of; of a program that only computed, its functions. */
+static const char *report_of(TraceReader *r) {
   TraceEvent e;
-  bool found = false;
-  while (!found && trace_next(r, &e)) found = e.kind == TRACE_RANGE;
-  return found;
+  bool scopes = false, samples = false, work = false;
+  while (!(scopes && samples) && trace_next(r, &e)) {
+    scopes |= e.kind == TRACE_RANGE, samples |= e.kind == TRACE_SAMPLE;
+    work |= e.kind == TRACE_RANGE || e.kind == TRACE_CALL || e.kind == TRACE_KERNEL || e.kind == TRACE_COPY || e.kind == TRACE_FILL;
+  }
+  if (!work) return "functions";
+  if (scopes) return samples ? "table,tree,functions,advice" : "table,tree,advice";
+  return samples ? "table,functions,advice" : "table,advice";
 }
 
 /* The views that `text` names, in order. */
 static nereid_status choose(TraceReader *r, const char *text, const struct View *chosen[MOST_VIEWS], int *n, nereid_error **error) {
-  if (!strcmp(text, "report")) text = has_scopes(r) ? "table,tree,advice" : "table,advice";
+  if (!strcmp(text, "report")) text = report_of(r);
   for (*n = 0; *text; text += strcspn(text, ","), text += *text == ',') {
     size_t size = strcspn(text, ",");
     const struct View *found = NULL;
@@ -100,8 +106,7 @@ static nereid_status choose(TraceReader *r, const char *text, const struct View 
   return NEREID_OK;
 }
 
-static nereid_status write_views(TraceReader *r, const struct View *const *chosen, int n, const ViewOptions *o, FILE *out, nereid_error **error) {
-  bool object = o->json && n > 1;
+static nereid_status write_views(TraceReader *r, const struct View *const *chosen, int n, bool object, const ViewOptions *o, FILE *out, nereid_error **error) {
   for (int i = 0; i < n; i++) {
     char why[300] = "";
     if (object) fprintf(out, "%s\"%s\":", i ? ",\n" : "{", chosen[i]->name);
@@ -130,7 +135,7 @@ nereid_status nereid_prof_view(const char *trace, const char *view, const char *
   Target t = {0};
   if (!status) status = target_open(&t, path, error);
   if (!status) {
-    nereid_status written = write_views(r, chosen, n, &o, t.file, error);
+    nereid_status written = write_views(r, chosen, n, o.json && (n > 1 || !strcmp(view, "report")), &o, t.file, error);
     status = target_close(&t, written != NEREID_OK, error);
     if (written) status = written;
   }

@@ -664,7 +664,7 @@ static void test_view_targets(void **state) {
   const char *path = gpu_trace();
   assert_error(nereid_prof_view(path, "picture", NULL, NULL, &error), NEREID_BAD_ARGUMENT,
                "error: there is no view 'picture' of a trace\n"
-               "  hint: there are table, tree, advice, hatchet, chrome, html, folded, flame, folded-gpu, flame-gpu; and report: what of table, tree and advice has something to say\n");
+               "  hint: there are table, tree, functions, advice, hatchet, chrome, html, folded, flame, folded-gpu, flame-gpu; and report: what of table, tree, functions and advice has something to say\n");
   assert_error(nereid_prof_view(path, "tree,html", NULL, NULL, &error), NEREID_BAD_ARGUMENT, "error: the view 'html' does not stand beside others\n  hint: write it to a file of its own\n");
   nereid_error *error = NULL;
   assert_int_equal(nereid_prof_view("/nowhere/a.trace", "table", NULL, NULL, &error), NEREID_BAD_FILE);

@@ -322,6 +322,30 @@ static void truncated_trace_is_shown_and_said(void **state) {
   done(&m);
 }
 
+static void repeated_and_unknown_losses_are_said(void **state) {
+  Maker m = make();
+  one_step(&m);
+  for (int i = 0; i < 3; i++) note_at(&m, 1, "the same"), note_at(&m, 1, i ? "then this" : "first this");
+  for (int i = 0; i < 2; i++) {
+    TraceEvent e = event(&m, TRACE_LOST, "what came too fast", 1, 1);
+    e.lost.count = i ? INT64_MAX : 5;
+    trace_event(m.w, &e);
+    e = event(&m, TRACE_LOST, "what was damaged", 1, 1);
+    e.lost.count = i ? INT64_MIN : -1;
+    trace_event(m.w, &e);
+  }
+  char *text = show(&m, view_table, NULL);
+  expect(text, "note: the same (3 times)\nnote: first this\nnote: then this (2 times)\n");
+  expect(text, "note: events were lost: what was damaged (2 times)\n");
+  expect_no(text, "-1");
+  free(text);
+  text = show(&m, view_chrome, NULL);
+  expect(text, "\"events were lost: what was damaged\"");
+  expect(text, "\"5 events were lost: what came too fast\"");
+  free(text);
+  done(&m);
+}
+
 /* ---- names ---- */
 
 static void expect_name(const char *full, int width, const char *expected) {
@@ -564,6 +588,33 @@ static void folded_stacks_of_samples(void **state) {
   expect(text, "<title>forward\n3.500us, 99.80%; 0.500us without what it calls</title>");
   expect(text, "a &amp; b");
   assert_non_null(strstr(text, "</svg>\n"));
+  free(text);
+  done(&m);
+}
+
+static void functions_of_samples(void **state) {
+  Maker m = make();
+  trace_close(m.w, NULL), m.w = NULL;
+  char *text = show(&m, view_functions, NULL);
+  expect(text, "no CPU time was sampled");
+  free(text);
+  done(&m);
+  m = make();
+  sample(&m, (const char *const[]){"gemm", "forward", "main"}, 3, 3000);
+  sample(&m, (const char *const[]){"forward", "forward", "forward", "main"}, 4, 500); /* recursion counts once */
+  sample(&m, (const char *const[]){"_PyEval_EvalFrameDefault", "main"}, 2, 500);
+  text = show(&m, view_functions, NULL);
+  expect(text, "                gemm        75.00%       3.000us        75.00%       3.000us\n");
+  expect(text, "             forward        12.50%       0.500us        87.50%       3.500us\n");
+  expect(text, "                main         0.00%       0.000us       100.00%       4.000us\n");
+  expect(text, "CPU time total: 4.000us, by 3 samples");
+  expect(text, "of Python only the interpreter is seen");
+  free(text);
+  text = show(&m, view_functions, &(ViewOptions){.rows = 2});
+  expect(text, "2 of 4 functions\n");
+  free(text);
+  text = show(&m, view_functions, &(ViewOptions){.json = true, .rows = 1});
+  expect(text, "{\"cpu_ns\": 4000, \"samples\": 3, \"function_count\": 4,\n \"functions\": [\n  {\"name\": \"gemm\", \"self_ns\": 3000, \"total_ns\": 3000}],\n \"processes\": [");
   free(text);
   done(&m);
 }
@@ -927,7 +978,7 @@ int main(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[1], "--write")) return write_views(argv[2]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(table_self_and_total_by_nesting), cmocka_unit_test(table_sorts_as_asked), cmocka_unit_test(table_takes_any_nesting), cmocka_unit_test(table_joins_by_correlation),
-      cmocka_unit_test(table_without_a_gpu_has_no_cuda_columns), cmocka_unit_test(table_groups_by_shapes_only_when_asked), cmocka_unit_test(table_of_nothing), cmocka_unit_test(truncated_trace_is_shown_and_said),
+      cmocka_unit_test(table_without_a_gpu_has_no_cuda_columns), cmocka_unit_test(table_groups_by_shapes_only_when_asked), cmocka_unit_test(table_of_nothing), cmocka_unit_test(truncated_trace_is_shown_and_said), cmocka_unit_test(repeated_and_unknown_losses_are_said), cmocka_unit_test(functions_of_samples),
       cmocka_unit_test(names_lose_what_says_little_first), cmocka_unit_test(names_that_differ_stay_different), cmocka_unit_test(sorter_is_stable_in_memory_and_through_a_file), cmocka_unit_test(sorter_says_that_it_cannot_write),
       cmocka_unit_test(chrome_writes_intervals_arrows_counters), cmocka_unit_test(chrome_gives_what_overlaps_a_lane_of_its_own), cmocka_unit_test(chrome_streams_a_million_events), cmocka_unit_test(page_holds_the_events),
       cmocka_unit_test(page_leaves_out_the_shortest_and_says_so), cmocka_unit_test(folded_stacks_of_samples), cmocka_unit_test(folded_gpu_time_by_range), cmocka_unit_test(advice_names_the_print_in_the_training_loop),
