@@ -3,6 +3,9 @@
  *     Self CPU    of the samples in which the function itself ran         CPU total    of those in which it was anywhere in the stack, once each
  *
  * A sample stands for the CPU time since the one before it, so the figures add up to the CPU time of the program while it was sampled.
+ *
+ * Where Python names its functions they have a table of their own, first: there Self CPU is with all that the interpreter and C did for the function, that
+ * is, of the samples in which it was the innermost function of Python's.
  */
 #include <stdlib.h>
 
@@ -12,16 +15,17 @@ enum { MOST_ROWS = 20, MOST_PROCESSES = 10 };
 
 typedef struct Function {
   const char *name;
+  bool is_python;
   int64_t self, total, last; /* last: the sample in which it was counted last */
 } Function;
 
 typedef struct Functions {
   Items *t;
   Map *by_name;
-  VEC(Function *) all;
+  VEC(Function *) all, python;
   Map *by_process; /* process -> Function, without a name */
   int64_t cpu, samples;
-  bool has_interpreter, has_python;
+  bool has_interpreter;
 } Functions;
 
 static Function *function_of(Functions *f, const char *name) {
@@ -30,16 +34,20 @@ static Function *function_of(Functions *f, const char *name) {
   known = NEW(f->t->arena, Function);
   known->name = arena_strdup(f->t->arena, name);
   map_put(f->by_name, known->name, known);
-  vec_push(f->t->arena, &f->all, known);
-  f->has_interpreter |= !strncmp(name, "_PyEval_", 8), f->has_python |= !strncmp(name, "python: ", 8);
+  known->is_python = !strncmp(name, "python: ", 8);
+  if (known->is_python) vec_push(f->t->arena, &f->python, known);
+  else vec_push(f->t->arena, &f->all, known);
+  f->has_interpreter |= !strncmp(name, "_PyEval_", 8);
   return known;
 }
 
 static void count(Functions *f, Symbols *symbols, const TraceEvent *e) {
+  bool in_python = false;
   f->samples++, f->cpu += e->sample.weight;
   for (uint32_t at = 0; at < e->sample.depth; at++) {
     Function *x = function_of(f, sample_name(f->t, symbols, e, at));
-    if (!at) x->self += e->sample.weight;
+    if (x->is_python ? !in_python : !at) x->self += e->sample.weight;
+    in_python |= x->is_python;
     if (x->last != f->samples) x->total += e->sample.weight;
     x->last = f->samples;
   }
@@ -70,56 +78,71 @@ static const Function **processes_of(Functions *f) {
   return all;
 }
 
+static int rows_of(int n, const ViewOptions *o) {
+  int most = o->rows > 0 ? o->rows : MOST_ROWS;
+  return n < most ? n : most;
+}
+
 static const char *command_of(const Functions *f, int64_t process) {
   const ProcessInfo *p = items_process(f->t, (uint32_t)process);
   return p ? trace_text(f->t->reader, p->name) : "";
 }
 
-static void print_text(Functions *f, int rows, int name_width, FILE *out) {
-  if (!f->samples) {
-    fputs("no CPU time was sampled: the program ran for less than a sample stands for, or sampling was off\n", out);
-    items_warnings(f->t, out, "note: ");
-    return;
-  }
+static void print_rows(Functions *f, Function *const *all, int n, const char *head, const ViewOptions *o, FILE *out) {
+  int rows = rows_of(n, o);
   const char **names = NEW_N(f->t->arena, const char *, rows + 1), **legible = NEW_N(f->t->arena, const char *, rows + 1);
   static const char *const heads[] = {"Self CPU %", "Self CPU", "CPU total %", "CPU total"};
   int width = 20;
-  for (int i = 0; i < rows; i++) names[i] = f->all.at[i]->name;
-  names_legible(f->t->arena, names, rows, name_width, legible);
+  for (int i = 0; i < rows; i++) names[i] = all[i]->name + (all[i]->is_python ? 8 : 0);
+  names_legible(f->t->arena, names, rows, o->width, legible);
   for (int i = 0; i < rows; i++)
     if (utf8_columns(legible[i]) > width) width = utf8_columns(legible[i]);
   cell_rule(out, width, 4);
-  cell_name(out, "Function", width);
+  cell_name(out, head, width);
   for (int c = 0; c < 4; c++) fprintf(out, "  %12s", heads[c]);
   putc('\n', out);
   cell_rule(out, width, 4);
   for (int i = 0; i < rows; i++) {
-    const Function *x = f->all.at[i];
+    const Function *x = all[i];
     cell_name(out, legible[i], width);
     cell_percent(out, x->self, f->cpu), cell_time(out, (double)x->self);
     cell_percent(out, x->total, f->cpu), cell_time(out, (double)x->total);
     putc('\n', out);
   }
   cell_rule(out, width, 4);
+  if (rows < n) fprintf(out, "%d of %d functions\n", rows, n);
+}
+
+static void print_text(Functions *f, const ViewOptions *o, FILE *out) {
+  if (!f->samples) {
+    fputs("no CPU time was sampled: the program ran for less than a sample stands for, or sampling was off\n", out);
+    items_warnings(f->t, out, "note: ");
+    return;
+  }
   char text[32];
-  if (rows < f->all.n) fprintf(out, "%d of %d functions\n", rows, f->all.n);
+  if (f->python.n) print_rows(f, f->python.at, f->python.n, "Python function", o, out);
+  if (f->all.n) print_rows(f, f->all.at, f->all.n, "Function", o, out);
   fprintf(out, "CPU time total: %s, by %lld samples of the stacks of running threads\n", time_text(text, (double)f->cpu), (long long)f->samples);
   int n = map_count(f->by_process);
   const Function **processes = processes_of(f);
   for (int i = 0; i < n && n > 1 && i < MOST_PROCESSES; i++)
     fprintf(out, "  %12s  process %lld: %.100s\n", time_text(text, (double)processes[i]->self), (long long)processes[i]->last, command_of(f, processes[i]->last));
   if (n > MOST_PROCESSES) fprintf(out, "  and %d processes more\n", n - MOST_PROCESSES);
-  if (f->has_interpreter && !f->has_python) fputs("note: of Python only the interpreter is seen; with --hz N it names its functions (Python 3.12 or later)\n", out);
+  if (f->has_interpreter && !f->python.n) fputs("note: of Python only the interpreter is seen; with --hz N it names its functions (Python 3.12 or later)\n", out);
   items_warnings(f->t, out, "note: ");
 }
 
-static void print_json(Functions *f, int rows, FILE *out) {
-  fprintf(out, "{\"cpu_ns\": %lld, \"samples\": %lld, \"function_count\": %d,\n \"functions\": [", (long long)f->cpu, (long long)f->samples, f->all.n);
+static void json_rows(Function *const *all, int rows, FILE *out) {
   for (int i = 0; i < rows; i++) {
-    const Function *x = f->all.at[i];
-    fputs(i ? ",\n  {\"name\": " : "\n  {\"name\": ", out), json_text(out, x->name);
-    fprintf(out, ", \"self_ns\": %lld, \"total_ns\": %lld}", (long long)x->self, (long long)x->total);
+    fputs(i ? ",\n  {\"name\": " : "\n  {\"name\": ", out), json_text(out, all[i]->name + (all[i]->is_python ? 8 : 0));
+    fprintf(out, ", \"self_ns\": %lld, \"total_ns\": %lld}", (long long)all[i]->self, (long long)all[i]->total);
   }
+}
+
+static void print_json(Functions *f, const ViewOptions *o, FILE *out) {
+  fprintf(out, "{\"cpu_ns\": %lld, \"samples\": %lld, \"function_count\": %d,\n \"functions\": [", (long long)f->cpu, (long long)f->samples, f->all.n);
+  json_rows(f->all.at, rows_of(f->all.n, o), out);
+  fputs("],\n \"python_functions\": [", out), json_rows(f->python.at, rows_of(f->python.n, o), out);
   fputs("],\n \"processes\": [", out);
   const Function **processes = processes_of(f);
   for (int i = 0; i < map_count(f->by_process); i++) {
@@ -138,9 +161,9 @@ static void functions(Items *t, FILE *out, const ViewOptions *o) {
     symbols_free(symbols);
   }
   if (f.all.n) qsort(f.all.at, (size_t)f.all.n, sizeof *f.all.at, by_self);
-  int most = o->rows > 0 ? o->rows : MOST_ROWS, rows = f.all.n < most ? f.all.n : most;
-  if (o->json) print_json(&f, rows, out);
-  else print_text(&f, rows, o->width, out);
+  if (f.python.n) qsort(f.python.at, (size_t)f.python.n, sizeof *f.python.at, by_self);
+  if (o->json) print_json(&f, o, out);
+  else print_text(&f, o, out);
 }
 
 int view_functions(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, functions); }

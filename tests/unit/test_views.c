@@ -614,7 +614,18 @@ static void functions_of_samples(void **state) {
   expect(text, "2 of 4 functions\n");
   free(text);
   text = show(&m, view_functions, &(ViewOptions){.json = true, .rows = 1});
-  expect(text, "{\"cpu_ns\": 4000, \"samples\": 3, \"function_count\": 4,\n \"functions\": [\n  {\"name\": \"gemm\", \"self_ns\": 3000, \"total_ns\": 3000}],\n \"processes\": [");
+  expect(text, "\"total_ns\": 3000}],\n \"python_functions\": [],\n \"processes\": [");
+  expect(text, "{\"cpu_ns\": 4000, \"samples\": 3, \"function_count\": 4,\n \"functions\": [\n  {\"name\": \"gemm\", \"self_ns\": 3000, \"total_ns\": 3000}],");
+  free(text);
+  done(&m);
+  m = make();
+  sample(&m, (const char *const[]){"gemm", "main"}, 2, 4000);
+  sample(&m, (const char *const[]){"x_add", "_PyEval_EvalFrameDefault", "python: inner (a.py)", "_PyEval_EvalFrameDefault", "python: outer (a.py)", "main"}, 6, 4000);
+  text = show(&m, view_functions, NULL);
+  expect(text, "     Python function  ");
+  expect(text, "        inner (a.py)        50.00%       4.000us        50.00%       4.000us\n        outer (a.py)         0.00%       0.000us        50.00%       4.000us\n");
+  expect(text, "               x_add        50.00%       4.000us        50.00%       4.000us\n");
+  expect_no(text, "of Python only");
   free(text);
   done(&m);
 }
