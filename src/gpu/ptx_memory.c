@@ -1,11 +1,12 @@
 /* Memory, and what threads tell one another: ld, st, atom and red, shfl, vote, redux, bar, fence, and inline assembly.
  *
- *     @%p1 ld.global.L1::evict_first.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1+16];
+ *     @%p1 ld.global.L1::evict_first.L2::cache_hint.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1+16], %rd2;
  *     red.relaxed.gpu.global.add.f32 [%rd1], %r1;
  *
  * A guarded load first sets its registers to what a lane that does not load gets. Shared buffers have fixed places in the block's dynamic
  * memory, so an address that is one of them is written as such: [$shared+1024]. A cache operator (.cg) and a priority (L1::evict_first) cannot
- * stand together; the operator wins. Predicates are a byte in memory.
+ * stand together; the operator wins. A priority stands for both caches; L2's is a policy in a register, made where the kernel begins.
+ * Predicates are a byte in memory.
  */
 #include "gpu/ptx.h"
 
@@ -74,14 +75,32 @@ static void put_vector(Ptx *p, int n, const Arg *regs) {
   if (n > 1) put(p, "}");
 }
 
-static void put_hints(Ptx *p, const LaneOp *op) {
+/* "ld.global.cg", and so on; the register of the access's policy, or NULL. */
+static const Arg *put_hints(Ptx *p, const LaneOp *op, const char *what) {
   static const char *const caches[] = {"", ".ca", ".cg", ".cs", ".cv", ".wb", ".wt"};
-  static const char *const priorities[] = {"", ".L1::evict_first", ".L1::evict_last"};
-  if (op->space != SPACE_GLOBAL || op->is_volatile) return;
-  bool load = op->code == LANE_LD;
+  static const char *const priorities[] = {"", ".L1::evict_first.L2::cache_hint", ".L1::evict_last.L2::cache_hint"};
+  static const char *const policies[] = {"", "createpolicy.fractional.L2::evict_first.b64", "createpolicy.fractional.L2::evict_last.b64"};
+  bool load = op->code == LANE_LD, hints = op->space == SPACE_GLOBAL && !op->is_volatile;
   bool fits = op->cache == CACHE_CG || op->cache == CACHE_CS || (load ? op->cache == CACHE_CA || op->cache == CACHE_CV
                                                                       : op->cache == CACHE_WB || op->cache == CACHE_WT);
-  put(p, fits ? caches[op->cache] : priorities[op->evict]);
+  Arg *policy = hints && !fits && op->evict ? &p->policy[op->evict] : NULL;
+  if (policy && !*policy->s) {
+    Buf *before = p->out;
+    *policy = ptx_fresh(p, LT_B64);
+    p->out = &p->entry;
+    ptx_open(p, NULL, policies[op->evict]);
+    ptx_args_of(p, *policy, ptx_text("1.0"));
+    p->out = before;
+  }
+  ptx_open(p, op, what);
+  put(p, space_name(op));
+  if (hints) put(p, fits ? caches[op->cache] : priorities[op->evict]);
+  return policy;
+}
+
+static void put_policy(Ptx *p, const Arg *policy) {
+  if (policy) put(p, ", "), put(p, policy->s);
+  put(p, ";\n");
 }
 
 /* ---- loads and stores ---- */
@@ -105,16 +124,14 @@ void ptx_load(Ptx *p, const LaneOp *op) {
         ptx_move(p, LT_B32, NULL, regs[i], ptx_int(0));
       }
     }
-  ptx_open(p, op, op->is_volatile ? "ld.volatile" : "ld");
-  put(p, space_name(op));
-  put_hints(p, op);
+  const Arg *policy = put_hints(p, op, op->is_volatile ? "ld.volatile" : "ld");
   put(p, vector_name(n));
   put(p, memory_name(op->kind));
   put(p, " ");
   put_vector(p, n, regs);
   put(p, ", ");
   put(p, from.s);
-  put(p, ";\n");
+  put_policy(p, policy);
   if (op->kind != LK_PRED) return;
   for (int i = 0; i < n; i++) {
     Arg d = ptx_reg(p, op->out[i]);
@@ -138,16 +155,14 @@ void ptx_store(Ptx *p, const LaneOp *op) {
       regs[i] = n > 1 || v->type == LT_B16 ? ptx_reg(p, v) : ptx_arg(p, v, lane_bits_kind(v->type)); /* vectors take registers only */
     }
   }
-  ptx_open(p, op, op->is_volatile ? "st.volatile" : "st");
-  put(p, space_name(op));
-  put_hints(p, op);
+  const Arg *policy = put_hints(p, op, op->is_volatile ? "st.volatile" : "st");
   put(p, vector_name(n));
   put(p, memory_name(op->kind));
   put(p, " ");
   put(p, to.s);
   put(p, ", ");
   put_vector(p, n, regs);
-  put(p, ";\n");
+  put_policy(p, policy);
 }
 
 /* ---- atomics ---- */

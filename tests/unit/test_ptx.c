@@ -321,7 +321,8 @@ static void test_memory(void **state) {
   lane_load(&k.b, SPACE_SHARED, LK_B32, 1, shared, 16, NULL, NULL)->is_volatile = true;
   assembles_all(&k, targets);
   LaneOp *wide = lane_load(&k.b, SPACE_GLOBAL, LK_B32, 8, k.p, 32, NULL, NULL);
-  lane_store(&k.b, SPACE_GLOBAL, LK_B32, 8, k.q, 32, NULL, wide->out);
+  wide->evict = EVICT_LAST;
+  lane_store(&k.b, SPACE_GLOBAL, LK_B32, 8, k.q, 32, NULL, wide->out)->evict = EVICT_FIRST;
   assembles_all(&k, targets + 5);
   end();
 }
@@ -345,7 +346,8 @@ static void test_addresses_and_guards(void **state) {
   contains(text, "st.shared.b32 [$shared+44], %r4;\n");
   contains(text, "mov.b32 %r6, 0x3F800000;\n");
   contains(text, "\t@!%p1 st.global.cs.v2.b32 [%rd2], {%r6, %r7};\n");
-  contains(text, "ld.global.L1::evict_last.b32 ");
+  contains(text, "ld.global.L1::evict_last.L2::cache_hint.b32 %r8, [%rd1+256], %rd3;\n");
+  contains(text, "\tcreatepolicy.fractional.L2::evict_last.b64 %rd3, 1.0;\n");
   end();
 }
 
