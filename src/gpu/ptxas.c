@@ -154,11 +154,11 @@ static const char *with_one_block(Context *cx, const char *ptx) {
   return end ? arena_printf(cx->arena, "%.*s\n.minnctapersm 1%s", (int)(end - ptx), ptx, end) : NULL;
 }
 
-/* Whether the kernel multiplies tiles that its warps share, and does little else. */
+/* Whether the kernel multiplies tiles that its warps share, and does little else; small ones are assembled soon enough, and take fewer registers without. */
 static bool is_product(const char *ptx) {
   int n = 0;
-  for (const char *at = ptx; n < 64 && (at = strstr(at, "\n\tfma.rn.f32 ")); at++) n++;
-  return n == 64 && strstr(ptx, "\n\tbar.sync ") && !strstr(ptx, "shfl.sync");
+  for (const char *at = ptx; n < 128 && (at = strstr(at, "\n\tfma.rn.f32 ")); at++) n++;
+  return n == 128 && strstr(ptx, "\n\tbar.sync ") && !strstr(ptx, "shfl.sync");
 }
 
 /* One run of ptxas in `folder`: *content gets what a cache file holds. False with errno when the folder takes no files. ptxas's errors fail(). */

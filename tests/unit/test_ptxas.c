@@ -167,7 +167,7 @@ static void test_products(void **state) {
     GpuCubin c;
     int before = run_count();
     buf_printf(&ptx, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n{ // %s\n\tbar.sync 0;\n", kinds[i]);
-    for (int k = 0; k < 64; k++) buf_puts(&ptx, "\tfma.rn.f32 %r1, %r2, %r3, %r1;\n");
+    for (int k = 0; k < 128; k++) buf_puts(&ptx, "\tfma.rn.f32 %r1, %r2, %r3, %r1;\n");
     buf_puts(&ptx, "\tret;\n}\n");
     if (assemble(ptx.at, &c, &said)) fail_msg("%s", said.at);
     assert_int_equal(c.registers, 40);
