@@ -96,6 +96,8 @@ static void print_rows(Functions *f, Function *const *all, int n, const char *he
   for (int i = 0; i < rows; i++) names[i] = all[i]->name + (all[i]->is_python ? 8 : 0);
   names_legible(f->t->arena, names, rows, o->width, legible);
   for (int i = 0; i < rows; i++)
+    if (all[i]->is_python && utf8_columns(names[i]) <= (o->width ? o->width : 60)) legible[i] = names[i];
+  for (int i = 0; i < rows; i++)
     if (utf8_columns(legible[i]) > width) width = utf8_columns(legible[i]);
   cell_rule(out, width, 4);
   cell_name(out, head, width);

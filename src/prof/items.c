@@ -260,7 +260,7 @@ void items_warnings(Items *t, FILE *out, const char *prefix) {
   for (int i = 0; i < n; i++) {
     char text[800];
     const char *said = trace_text(t->reader, notes[i].name);
-    fprintf(out, "%s%s", prefix, notes[i].kind == TRACE_LOST ? lost_text(text, notes[i].lost, said) : said);
+    fputs(prefix, out), plain_text(out, notes[i].kind == TRACE_LOST ? lost_text(text, notes[i].lost, said) : said);
     if (notes[i].times > 1) fprintf(out, " (%d times)", notes[i].times);
     putc('\n', out);
   }
@@ -278,6 +278,15 @@ static int utf8_length(const char *s) {
   if (n == 3 && ((u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] >= 0xA0))) return 0;
   if (n == 4 && ((u[0] == 0xF0 && u[1] < 0x90) || (u[0] == 0xF4 && u[1] >= 0x90))) return 0;
   return n;
+}
+
+void plain_text(FILE *out, const char *s) {
+  for (int n; *s; s += n ? n : 1) {
+    n = utf8_length(s);
+    bool control = (unsigned char)*s < 0x20 || *s == 0x7f || (n == 2 && (unsigned char)s[0] == 0xC2 && (unsigned char)s[1] < 0xA0);
+    if (control || !n) fputs(control ? " " : "\ufffd", out);
+    else fwrite(s, 1, (size_t)n, out);
+  }
 }
 
 void json_text(FILE *out, const char *s) {

@@ -116,7 +116,7 @@ void cell_time(FILE *out, double ns) {
   char text[32];
   fprintf(out, "  %12s", time_text(text, ns));
 }
-void cell_name(FILE *out, const char *text, int width) { fprintf(out, "%*s%s", width - utf8_columns(text), "", text); }
+void cell_name(FILE *out, const char *text, int width) { fprintf(out, "%*s", width - utf8_columns(text), ""), plain_text(out, text); }
 static void rule_part(FILE *out, int width, int columns) {
   for (int i = 0; i < width; i++) putc('-', out);
   for (int c = 0; c < columns; c++) fputs("  ------------", out);
@@ -207,6 +207,8 @@ static void table(Items *t, FILE *out, const ViewOptions *o) {
   const char **names = NEW_N(t->arena, const char *, v.rows.n + 1), **legible = NEW_N(t->arena, const char *, v.rows.n + 1);
   for (int i = 0; i < v.rows.n; i++) names[i] = v.rows.at[i].name;
   names_legible(t->arena, names, v.rows.n, o->width, legible);
+  for (int i = 0; i < v.rows.n; i++) /* only kernels have names of C++ */
+    if (v.rows.at[i].kind != ROW_KERNEL && utf8_columns(names[i]) <= (o->width ? o->width : 60)) legible[i] = names[i];
   for (int i = 0; i < v.rows.n; i++) v.rows.at[i].legible = legible[i], s[i] = (Sorted){&v.rows.at[i], key_of(&v.rows.at[i], sort)};
   qsort(s, (size_t)v.rows.n, sizeof *s, by_key);
   int n = o->rows > 0 && o->rows < v.rows.n ? o->rows : v.rows.n;

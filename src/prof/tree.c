@@ -329,7 +329,8 @@ static void print_node(Printer *p, const Node *n, bool last) {
     else fprintf(p->out, whole ? "%.0f " : fabs(x) >= 1e6 ? "%.4g " : "%.3f ", x);
   }
   char name[1024];
-  fprintf(p->out, "%s\n", n->key.kind == NODE_KERNEL ? name_legible(n->name, p->v->o->width ? p->v->o->width : 60, name, sizeof name) : n->name);
+  plain_text(p->out, n->key.kind == NODE_KERNEL ? name_legible(n->name, p->v->o->width ? p->v->o->width : 60, name, sizeof name) : n->name);
+  putc('\n', p->out);
   size_t before = p->indent.n;
   if (n->parent) buf_puts(&p->indent, last ? "   " : "│  ");
   int hidden = 0;

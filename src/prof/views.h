@@ -120,6 +120,7 @@ void cell_rule(FILE *out, int width, int columns);
 /* ---- text of all views (items.c) ---------------------------------------------------------------------------------------------------- */
 void json_text(FILE *out, const char *s);          /* quoted, escaped, also safe inside of <script> */
 void xml_text(FILE *out, const char *s);
+void plain_text(FILE *out, const char *s);         /* on one line, and without what a terminal obeys */
 const char *time_text(char out[32], double ns);    /* "12.345us", as PyTorch writes it */
 const char *bytes_text(char out[32], double bytes);
 int utf8_columns(const char *s);                   /* how many columns it takes */

@@ -322,6 +322,25 @@ static void truncated_trace_is_shown_and_said(void **state) {
   done(&m);
 }
 
+static void names_keep_to_their_line(void **state) {
+  Maker m = make();
+  range(&m, "two\nlines \033[2J", 0, 10);
+  range(&m, "loss & co <x>", 20, 30); /* no name of C++ */
+  range(&m, "bad \xff", 40, 50);
+  note_at(&m, 1, "a note\r\nof two lines");
+  char *text = show(&m, view_table, NULL);
+  expect(text, "    two lines  [2J  ");
+  expect(text, "       loss & co <x>  ");
+  expect(text, "               bad \ufffd  ");
+  expect(text, "note: a note  of two lines\n");
+  expect_no(text, "\033");
+  free(text);
+  text = show(&m, view_tree, NULL);
+  expect(text, " two lines  [2J\n");
+  free(text);
+  done(&m);
+}
+
 static void repeated_and_unknown_losses_are_said(void **state) {
   Maker m = make();
   one_step(&m);
@@ -989,7 +1008,7 @@ int main(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[1], "--write")) return write_views(argv[2]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(table_self_and_total_by_nesting), cmocka_unit_test(table_sorts_as_asked), cmocka_unit_test(table_takes_any_nesting), cmocka_unit_test(table_joins_by_correlation),
-      cmocka_unit_test(table_without_a_gpu_has_no_cuda_columns), cmocka_unit_test(table_groups_by_shapes_only_when_asked), cmocka_unit_test(table_of_nothing), cmocka_unit_test(truncated_trace_is_shown_and_said), cmocka_unit_test(repeated_and_unknown_losses_are_said), cmocka_unit_test(functions_of_samples),
+      cmocka_unit_test(table_without_a_gpu_has_no_cuda_columns), cmocka_unit_test(table_groups_by_shapes_only_when_asked), cmocka_unit_test(table_of_nothing), cmocka_unit_test(truncated_trace_is_shown_and_said), cmocka_unit_test(repeated_and_unknown_losses_are_said), cmocka_unit_test(names_keep_to_their_line), cmocka_unit_test(functions_of_samples),
       cmocka_unit_test(names_lose_what_says_little_first), cmocka_unit_test(names_that_differ_stay_different), cmocka_unit_test(sorter_is_stable_in_memory_and_through_a_file), cmocka_unit_test(sorter_says_that_it_cannot_write),
       cmocka_unit_test(chrome_writes_intervals_arrows_counters), cmocka_unit_test(chrome_gives_what_overlaps_a_lane_of_its_own), cmocka_unit_test(chrome_streams_a_million_events), cmocka_unit_test(page_holds_the_events),
       cmocka_unit_test(page_leaves_out_the_shortest_and_says_so), cmocka_unit_test(folded_stacks_of_samples), cmocka_unit_test(folded_gpu_time_by_range), cmocka_unit_test(advice_names_the_print_in_the_training_loop),
