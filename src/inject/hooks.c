@@ -1,5 +1,5 @@
 /* hooks: the ways out of a program that no atexit handler sees: _exit (Python's forked workers end so) and the exec family. And sigaction, so that
- * a program that sets every signal to its default, as daemons do, is not ended by the next sample: see sampler_shares.
+ * a program that sets every signal to its default, as daemons do, is not ended by the next sample (sampler_shares), and sees no handlers of ours.
  *
  * libc's own callers of these (exit, system, popen, posix_spawn) do not come through here, and need not: exit runs our destructor, and the
  * others start another process. A vfork's child does come through, in its parent's memory: inject_finish looks at its process number.
@@ -18,16 +18,14 @@ static struct {
   int (*execve)(const char *, char *const[], char *const[]);
   int (*execvpe)(const char *, char *const[], char *const[]);
   int (*fexecve)(int, char *const[], char *const[]);
-  int (*sigaction)(int, const struct sigaction *, struct sigaction *);
-  sighandler_t (*signal)(int, sighandler_t);
 } real;
+int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
 
 __attribute__((constructor(101))) static void resolve(void) { /* not at the first call: a vfork's child shall do as little as it can */
   *(void **)&real.execve = dlsym(RTLD_NEXT, "execve");
   *(void **)&real.execvpe = dlsym(RTLD_NEXT, "execvpe");
   *(void **)&real.fexecve = dlsym(RTLD_NEXT, "fexecve");
-  *(void **)&real.sigaction = dlsym(RTLD_NEXT, "sigaction");
-  *(void **)&real.signal = dlsym(RTLD_NEXT, "signal");
+  *(void **)&real_sigaction = dlsym(RTLD_NEXT, "sigaction");
 }
 
 /* An exec that cannot work needs no end: who searches through PATH tries many. */
@@ -82,12 +80,10 @@ ENTRY __attribute__((noreturn)) void _Exit(int status) { _exit(status); }
 
 ENTRY int sigaction(int number, const struct sigaction *act, struct sigaction *old) {
   if (sampler_shares(number, act, old)) return 0;
-  if (!real.sigaction) resolve(); /* a library's constructor may come before ours */
-  return real.sigaction(number, act, old);
+  if (!real_sigaction) resolve(); /* a library's constructor may come before ours */
+  return inject_sigaction(number, act, old);
 }
 ENTRY sighandler_t signal(int number, sighandler_t handler) {
-  struct sigaction act = {.sa_handler = handler}, old;
-  if (sampler_shares(number, &act, &old)) return old.sa_handler;
-  if (!real.signal) resolve();
-  return real.signal(number, handler);
+  struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old; /* BSD's semantics, as in glibc */
+  return sigaction(number, &act, &old) ? SIG_ERR : old.sa_handler;
 }

@@ -110,11 +110,13 @@ static bool others_left_traces(void) {
 
 static void do_finish(Finish how) {
   TraceWriter *w = inject_trace();
-  if (how == FINISH_CRASH) {
+  if (how >= FINISH_SIGNAL) {
     char text[100];
     int number = atomic_load(&own.crash_signal);
     snprintf(text, sizeof text, "the process was ended by signal %d (%s)", number, strsignal(number));
     note_down(text);
+  }
+  if (how == FINISH_CRASH) {
     trace_flush(w); /* first: what follows may hang with the crashed thread's locks */
     sampler_stop(own.sampler);
     trace_flush(w);
@@ -129,7 +131,7 @@ static void do_finish(Finish how) {
     trace_mark_end(w);
     return;
   }
-  if (how == FINISH_EXIT) {
+  if (how != FINISH_CUDA) {
     sampler_stop(own.sampler);
     own.sampler = NULL;
   }
@@ -161,7 +163,7 @@ static void *keep(void *unused) {
     if (asked) {
       do_finish((Finish)asked);
       sem_post(&own.done);
-      if (asked == FINISH_EXIT) return NULL;
+      if (asked == FINISH_EXIT || asked == FINISH_SIGNAL) return NULL;
       continue;
     }
     pthread_mutex_lock(&starting);
@@ -190,16 +192,17 @@ void inject_finish(Finish how) {
     errno = before;
     return;
   }
-  if (how != FINISH_CRASH) pthread_mutex_lock(&asking);
+  bool in_handler = how >= FINISH_SIGNAL; /* the thread may hold the lock */
+  if (!in_handler) pthread_mutex_lock(&asking);
   if (inject_trace()) {
     if (!atomic_load(&own.has_keeper)) do_finish(how);
     else {
       atomic_store(&own.asked, how);
       sem_post(&own.request);
-      if (!wait_done(how == FINISH_CRASH ? 2000 : 15000)) atomic_store(&own.has_keeper, false), atomic_store(&own.trace, NULL); /* it hangs: leave it */
+      if (!wait_done(in_handler ? 2000 : 15000)) atomic_store(&own.has_keeper, false), atomic_store(&own.trace, NULL); /* it hangs: leave it */
     }
   }
-  if (how != FINISH_CRASH) pthread_mutex_unlock(&asking);
+  if (!in_handler) pthread_mutex_unlock(&asking);
   errno = before;
 }
 
@@ -297,21 +300,32 @@ static void after_fork_child(void) {
   begin();
 }
 
-static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+static const struct { int number; Finish how; } fatal[] = {{SIGSEGV, FINISH_CRASH}, {SIGBUS, FINISH_CRASH}, {SIGILL, FINISH_CRASH}, {SIGFPE, FINISH_CRASH}, {SIGABRT, FINISH_CRASH},
+                                                            {SIGTERM, FINISH_SIGNAL}, {SIGPIPE, FINISH_SIGNAL}, {SIGINT, FINISH_SIGNAL}, {SIGHUP, FINISH_SIGNAL}};
 
 static void on_fatal(int number, siginfo_t *info, void *context) {
   int none = 0;
-  if (atomic_compare_exchange_strong(&own.crash_signal, &none, number)) inject_finish(FINISH_CRASH);
-  signal(number, SIG_DFL);
+  size_t i = 0;
+  while (fatal[i].number != number) i++;
+  if (getpid() == own.owner && atomic_compare_exchange_strong(&own.crash_signal, &none, number)) inject_finish(fatal[i].how); /* not in a vfork's child */
+  real_sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
   if (info->si_code <= 0) syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number); /* sent: by itself it does not come again */
 }
 
 static void watch_crashes(void) {
   for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
-    struct sigaction old, ours = {.sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    sigemptyset(&ours.sa_mask);
-    if (!sigaction(fatal[i], NULL, &old) && old.sa_handler == SIG_DFL) sigaction(fatal[i], &ours, NULL);
+    struct sigaction old;
+    if (!real_sigaction(fatal[i].number, NULL, &old) && old.sa_handler == SIG_DFL) inject_sigaction(fatal[i].number, &old, NULL);
   }
+}
+
+int inject_sigaction(int number, const struct sigaction *act, struct sigaction *old) {
+  static const struct sigaction ours = {.sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+  for (size_t i = 0; act && i < sizeof fatal / sizeof *fatal && inject_trace(); i++)
+    if (fatal[i].number == number && act->sa_handler == SIG_DFL) act = &ours;
+  int result = real_sigaction(number, act, old);
+  if (!result && old && old->sa_flags & SA_SIGINFO && old->sa_sigaction == on_fatal) *old = (struct sigaction){.sa_handler = SIG_DFL};
+  return result;
 }
 
 static void at_quick_exit_finish(void) { inject_finish(FINISH_EXIT); }
