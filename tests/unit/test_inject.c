@@ -484,8 +484,8 @@ static void not_started(void **state) {
 int main(int argc, char **argv) {
   if (argc > 2 && !strcmp(argv[1], "--be")) return be(argc, argv);
   /* Where the sanitizers are, they shall let the program crash by itself, and come second. */
-  setenv("ASAN_OPTIONS", "verify_asan_link_order=0:handle_segv=0:handle_abort=0:detect_leaks=0", 1);
-  setenv("UBSAN_OPTIONS", "handle_segv=0:handle_abort=0", 1);
+  setenv("ASAN_OPTIONS", "verify_asan_link_order=0:handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:detect_leaks=0", 1);
+  setenv("UBSAN_OPTIONS", "handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0", 1);
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, clean)
   const struct CMUnitTest tests[] = {T(samples), T(threads), T(short_threads), T(forks), T(fork_thread), T(vforks), T(execs), T(execle_too), T(ends), T(crashes), T(killed), T(interrupted), T(unseen), T(shared_signal), T(no_exec),
                                      T(no_room), T(closed), T(gone), T(nvtx), T(cuda), T(cuda_missing), T(not_started)};
