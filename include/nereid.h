@@ -315,7 +315,7 @@ typedef struct nereid_cost {
   bool exact, at_least;
   char remarks[600];
 } nereid_cost;
-/* Nothing is run and no memory touched; takes milliseconds, under a second for the largest grids. d: whose code is meant (NULL: cpu). A
+/* Nothing is run and no memory touched; takes milliseconds, under a second for the largest grids; above 2^40 programs: NEREID_UNSUPPORTED. d: whose code is meant (NULL: cpu). A
  * kernel of CUDA C cannot be counted: NEREID_UNSUPPORTED. */
 NEREID_API nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
                                             const nereid_arg *args, int arg_count, const nereid_options *options, nereid_cost *out,
@@ -631,7 +631,7 @@ NEREID_API void nereid_prof_enter(const char *scope);
 NEREID_API bool nereid_prof_leave(const char *scope);
 NEREID_API void nereid_prof_metric(const char *name, double value); /* added to the innermost open scope: "flops", "bytes", or any other */
 /* Runs any program with the profiler in it, and waits for its end; what it prints and reads is its own affair. It and what it starts leave a trace each in
- * `folder`, which is made if it is not there; nereid_prof_view takes the folder. *exit_status is the program's, or 128 + the signal that ended it;
+ * `folder`, which is made if it is not there, and holds no traces yet; nereid_prof_view takes the folder. *exit_status is the program's, or 128 + the signal that ended it;
  * with NEREID_BAD_FILE because the program cannot be started 127 (there is none) or 126, as shells have it. */
 NEREID_API nereid_status nereid_prof_run(char *const *argv, const char *folder, const nereid_prof_options *options, int *exit_status, nereid_error **error);
 /* What of a trace: "table", "tree", "functions", "advice" (text, or JSON with options.json), "hatchet" (JSON that Proton's viewer opens), "chrome" (for Perfetto),

@@ -15,7 +15,8 @@
 enum {
   ALL_STEPS = 32000000,     /* a launch of so many is walked whole */
   SOME_STEPS = 12000000,    /* else about so many */
-  PROGRAM_STEPS = 12000000, /* at most of one program */
+  PROGRAM_STEPS = 12000000, /* at most of one program, */
+  BEGINNING = PROGRAM_STEPS / 16, /* and of each, when even the first does not end within that */
   ACCESS_STEPS = 8,         /* an access in operations without effect */
   WINDOW = 32               /* programs among which a period is looked for */
 };
@@ -52,7 +53,7 @@ typedef struct Counter {
   int splits, width;       /* place of the splits; length of a row */
   int64_t *row;            /* of the program that is walked */
   int64_t *longest;        /* of that which took the most steps */
-  int64_t steps, program_steps, longest_steps, budget;
+  int64_t steps, program_steps, program_limit, longest_steps, budget;
   GpuReport *out;
 } Counter;
 
@@ -81,7 +82,7 @@ static bool enter(void *arg, const LaneBlock *b, int ops, int warps, int threads
   n[0] += warps, n[1] += threads;
   int64_t steps = 1 + (int64_t)ops * c->f->num_warps;
   c->program_steps += steps, c->steps += steps;
-  return c->program_steps <= PROGRAM_STEPS;
+  return c->program_steps <= c->program_limit;
 }
 
 static void split(void *arg, const LaneOp *op, int warps) {
@@ -243,10 +244,12 @@ static void sum_axis(Counter *c, int axis, int32_t at[3], int64_t *sum, bool all
 static void walk_grid(Counter *c, int64_t *sum) {
   int32_t at[3] = {c->grid[0] - 1, c->grid[1] - 1, c->grid[2] - 1};
   int64_t programs = (int64_t)c->grid[0] * c->grid[1] * c->grid[2], most;
+  c->program_limit = PROGRAM_STEPS;
   walk_program(c, (int32_t[3]){0}, sum);
   most = c->steps;
-  walk_program(c, at, sum); /* a triangular loop is longer at the end */
+  if (!c->out->cut) walk_program(c, at, sum); /* a triangular loop is longer at the end */
   if (c->steps - most > most) most = c->steps - most;
+  if (c->out->cut) c->program_limit = BEGINNING, c->longest_steps = 0;
   bool all = most <= ALL_STEPS / programs;
   c->steps = 0, c->budget = SOME_STEPS;
   c->out->walked = 0;

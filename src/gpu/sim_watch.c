@@ -30,7 +30,8 @@ void sim_split(SimRun *r, const SimOp *o, const SimMask *on, const SimMask *off)
 
 /* The bytes of an access to shared memory; NULL: not inside. */
 static char *shared_at(const SimRun *r, uint64_t at, int bytes) {
-  return at + (uint64_t)bytes <= (uint64_t)r->plan->shared_bytes ? r->shared + at : NULL;
+  uint64_t size = (uint64_t)r->plan->shared_bytes;
+  return at <= size && (uint64_t)bytes <= size - at ? r->shared + at : NULL;
 }
 
 static void move(SimRun *r, const SimOp *o, int t, uint64_t at, bool needed) {

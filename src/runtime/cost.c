@@ -72,6 +72,11 @@ static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_er
   return status;
 }
 
+nereid_status grid_countable(int64_t programs, nereid_error **error) {
+  if (programs <= (int64_t)1 << 40) return NEREID_OK;
+  return error_set(error, NEREID_UNSUPPORTED, "ask for a part of the grid: 2^40 programs are counted", "%lld programs are too many to be counted: the figures would not fit", (long long)programs);
+}
+
 nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args,
                                  int arg_count, const nereid_options *o, nereid_cost *out, nereid_error **error) {
   if (!m) return error_null(error, "nereid_launch_cost", "the module");
@@ -88,6 +93,7 @@ nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char 
   Counting n = {.module = m, .call = &c, .options = o, .cuda_sm = d ? d->cuda_sm : 0};
   int64_t total;
   if (!status) status = grid_check(grid, o, n.grid, &total, error);
+  if (!status) status = grid_countable(total, error);
   if (!status && o->programs)
     status = error_set(error, NEREID_UNSUPPORTED, "count the whole grid", "the cost of a list of programs is not counted");
   if (!status) status = autotune_find(d, m, &c, o, NULL, false, &found, NULL, error);

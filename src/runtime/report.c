@@ -309,6 +309,7 @@ nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const i
   int32_t programs[3] = {0};
   int64_t total = 0;
   if (grid && (status = grid_check(grid, o, programs, &total, error))) return status;
+  if (!how->occupancy_only && (status = grid_countable(total, error))) return status;
   Call c;
   status = call_bind(&c, info, &device_cpu, args, arg_count, o, error);
   Making k = {.module = m, .call = &c, .options = o, .how = how, .grid = grid ? programs : NULL, .target = target, .programs = total};

@@ -335,6 +335,8 @@ struct Launch {
 extern const nereid_options options_default;
 nereid_status grid_check(const int64_t grid[3], const nereid_options *options, int32_t out[3], int64_t *total,
                          nereid_error **error);
+/* Of counts that are 64 bits wide. */
+nereid_status grid_countable(int64_t programs, nereid_error **error);
 /* Finds or compiles; nothing is measured. */
 nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c,
                                     const nereid_options *options, Specialization **out, nereid_error **error);

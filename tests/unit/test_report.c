@@ -258,6 +258,11 @@ static void what_data_decide_is_marked(void **state) {
   r = report_on(m, "wait", 1, (nereid_arg[]){nereid_pointer(address(1 << 20), NEREID_I32)}, 1); /* for ever, by zeros */
   assert_false(r->exact);
   assert_non_null(strstr(r->remarks, "a program was not walked to its end"));
+  int64_t beginning = r->warp_instructions;
+  nereid_report_free(r);
+  r = report_on(m, "wait", 6, (nereid_arg[]){nereid_pointer(address(1 << 20), NEREID_I32)}, 1);
+  assert_int_equal(r->warp_instructions, 6 * beginning); /* of all programs alike */
+  assert_true(beginning < 2000000); /* of what does not end, little is walked: a grid of it would take minutes */
   nereid_report_free(r);
   nereid_module_free(m);
 }
@@ -317,6 +322,10 @@ static void occupancy_alone_needs_no_grid(void **state) {
   assert_error(nereid_report_launch(m, "strided", NULL, args, 5, &o, NULL, &r, &error), NEREID_BAD_ARGUMENT, "error: nereid_report_launch: the grid is NULL\n");
   assert_error(nereid_report_launch(m, "strided", (int64_t[]){1, -1, 1}, args, 5, &o, NULL, &r, &error), NEREID_BAD_ARGUMENT,
                "error: the grid (1, -1, 1) has -1 programs along y; 0 to 65535 are possible\n");
+  assert_error(nereid_report_launch(m, "strided", (int64_t[]){INT32_MAX, 65535, 1}, args, 5, &o, NULL, &r, &error), NEREID_UNSUPPORTED,
+               "error: 140735340806145 programs are too many to be counted: the figures would not fit\n  hint: ask for a part of the grid: 2^40 programs are counted\n");
+  nereid_cost cost;
+  assert_int_equal(nereid_launch_cost(NULL, m, "strided", (int64_t[]){INT32_MAX, 65535, 65535}, args, 5, &o, &cost, NULL), NEREID_UNSUPPORTED);
   how = (nereid_report_options){.multiprocessors = -1};
   assert_error(nereid_report_launch(m, "strided", (int64_t[]){1, 1, 1}, args, 5, &o, &how, &r, &error), NEREID_BAD_ARGUMENT,
                "error: a report on -1 multiprocessors at 0 MHz and 0 GB/s\n  hint: leave it 0 for that of a typical machine\n");
