@@ -1,6 +1,7 @@
 /* nereid_prof_run: a program of any kind, run with libnereid-prof.so in it. The library is looked for where the caller says ($NEREID_PROF_LIBRARY),
  * and then around the executable and around this library: where a build has it, and where it is installed. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -38,6 +39,17 @@ static nereid_status find_library(char out[PATH_MAX], nereid_error **error) {
   return error_set(error, NEREID_BAD_FILE, "make builds it as build/lib/libnereid-prof.so; NEREID_PROF_LIBRARY names it anywhere else", "%s, which goes into the program, is not found", library_name);
 }
 
+static bool holds_traces(const char *folder) {
+  DIR *d = opendir(folder);
+  bool found = false;
+  for (struct dirent *e; d && !found && (e = readdir(d));) {
+    const char *dot = strrchr(e->d_name, '.');
+    found = dot && !strcmp(dot, ".trace");
+  }
+  if (d) closedir(d);
+  return found;
+}
+
 nereid_status nereid_prof_run(char *const *argv, const char *folder, const nereid_prof_options *options, int *exit_status, nereid_error **error) {
   if (!argv || !argv[0]) return error_null(error, "nereid_prof_run", "the program");
   if (!folder) return error_null(error, "nereid_prof_run", "the folder");
@@ -50,6 +62,8 @@ nereid_status nereid_prof_run(char *const *argv, const char *folder, const nerei
   if (mkdir(folder, 0777) && errno != EEXIST) return error_errno(error, NEREID_BAD_FILE, errno, "cannot make the folder %s", folder);
   struct stat s;
   if (stat(folder, &s) || !S_ISDIR(s.st_mode)) return error_set(error, NEREID_BAD_FILE, "traces of a program lie in a folder, one a process", "%s is no folder", folder);
+  if (holds_traces(folder))
+    return error_set(error, NEREID_BAD_FILE, "name another folder, or remove what is there: a report would add the two runs up", "%s holds traces of another run", folder);
   InjectOptions inject = {.sample_hz = o->sample_hz, .runtime_api = !o->no_cuda, .driver_api = !o->no_cuda, .memory = !o->no_cuda, .nvtx = true, .work = o->count_work, .python = o->sample_hz > 0 && o->python_names};
   int result = inject_run(library, folder, &inject, (char **)argv, why);
   if (result < -1) *exit_status = -result;
