@@ -242,7 +242,7 @@ void items_warnings(Items *t, FILE *out, const char *prefix) {
   struct { TraceKind kind; uint32_t name; int64_t lost; int times; } notes[20];
   int n = 0, most = sizeof notes / sizeof *notes;
   bool more = false;
-  if (t->truncated) fprintf(out, "%sthe trace does not end as it should (its process crashed or was killed, or a disk was full): what came last is missing\n", prefix);
+  if (t->truncated) fprintf(out, "%sthe trace does not end as it should (its process crashed, was killed or still runs, or a disk was full): what came last is missing\n", prefix);
   if (!t->counts[TRACE_LOST] && !t->counts[TRACE_NOTE]) return;
   trace_rewind(t->reader);
   while (trace_next(t->reader, &e)) { /* each text once: many processes may say the same */
