@@ -5,6 +5,9 @@
  * sides of an undecided `if` the lesser of each number is taken. Beside them stands, per argument, the span of addresses touched.
  */
 #include "tile/cost.h"
+
+#include <math.h>
+
 #include "tile/known.h"
 
 enum { STEPS = 6000000, SOME_TURNS = 4, MANY = 64 };
@@ -41,7 +44,14 @@ static void remark(Walk *w, CostNote n, const Op *op) {
   w->out->place[n] = op ? op->span : NULL;
 }
 
-static void count(Walk *w, int at, int64_t n) { w->row[at] += n * w->times; }
+/* to + a * b; what takes centuries (three loops of 2^31 turns around each other) stays at some 10^17, so that sums of it fit as well. */
+static int64_t plus_times(int64_t to, int64_t a, int64_t b) {
+  const int64_t most = INT64_MAX / 64;
+  int64_t v;
+  return __builtin_mul_overflow(a, b, &v) || __builtin_add_overflow(to, v, &v) || v > most ? most : v;
+}
+
+static void count(Walk *w, int at, int64_t n) { w->row[at] = plus_times(w->row[at], n, w->times); }
 static void count_arithmetic(Walk *w, CostKind kind, Dtype t, int64_t n) {
   CostType type = t == DT_F64 ? COST_F64 : t == DT_F16 ? COST_F16 : t == DT_BF16 ? COST_BF16 : COST_F32;
   count(w, kind, n);
@@ -111,7 +121,8 @@ static void access(Walk *w, const Op *op, bool loads, bool stores, const Value *
   if (!n) return;
   for (int which = 0; which < 2; which++) {
     if (!(which ? stores : loads)) continue;
-    *accessed(w, which, known_of(&w->k, op->in[0])->arg) += n * bytes * w->times;
+    int64_t *sum = accessed(w, which, known_of(&w->k, op->in[0])->arg);
+    *sum = plus_times(*sum, n * bytes, w->times);
     touch_access(w, op, which, mask, inside, bytes);
   }
 }
@@ -269,7 +280,7 @@ static void walk_for(Walk *w, const Op *op) {
   }
   set_all(w, op->out, n, carried);
   if (t == turns) return;
-  for (int i = 0; i < w->width; i++) w->row[i] += (w->row[i] - before[i]) * (turns - t);
+  for (int i = 0; i < w->width; i++) w->row[i] = plus_times(w->row[i], w->row[i] - before[i], turns - t);
   remark(w, COST_NOTE_LONG, op);
   forget(w, op->out, n);
   forget_addresses(w);
@@ -360,7 +371,7 @@ static void walk_program(Walk *w, const int32_t at[3], int64_t *row) {
 }
 
 static void add_rows(const Walk *w, int64_t *to, const int64_t *row, int64_t times) {
-  for (int i = 0; i < w->width; i++) to[i] += row[i] * times;
+  for (int i = 0; i < w->width; i++) to[i] = plus_times(to[i], row[i], times);
 }
 
 /* The sum over all programs whose ids along the axes above `axis` stand in `at`. */
@@ -384,7 +395,8 @@ static void walk_between(Walk *w, int axis, int32_t at[3], int32_t lo, const int
   if (alike || w->k.steps > w->k.budget) {
     if (between > 1) remark(w, COST_NOTE_SAMPLED, NULL);
     for (int i = 0; i < w->width; i++) /* a straight line through the three */
-      sum[i] += alike || between == 1 ? row[i] * between : (int64_t)(((double)low[i] + high[i] + 2 * (double)row[i]) / 4 * (double)between);
+      if (alike || between == 1) sum[i] = plus_times(sum[i], row[i], between);
+      else sum[i] = plus_times(sum[i], 1, (int64_t)fmin(((double)low[i] + high[i] + 2 * (double)row[i]) / 4 * (double)between, 1e17));
     return;
   }
   add_rows(w, sum, row, 1);

@@ -55,6 +55,18 @@ static void what_is_not_exact_is_named(void **state) {
   nereid_module_free(m);
 }
 
+static void what_takes_centuries_is_many(void **state) {
+  nereid_module *m;
+  static const char nest[] = "import triton\nimport triton.language as tl\n@triton.jit\ndef nest(x, n):\n    s = tl.load(x)\n    for a in range(n):\n"
+                             "        for b in range(n):\n            for c in range(n):\n                s = s * 2 + c\n    tl.store(x, s)\n";
+  assert_int_equal(nereid_module_load_string("n.py", nest, &m, NULL), NEREID_OK);
+  nereid_arg args[] = {nereid_pointer((void *)0x1000, NEREID_F32), nereid_int(INT32_MAX)};
+  nereid_cost c;
+  assert_int_equal(nereid_launch_cost(NULL, m, "nest", (int64_t[]){1000000, 1, 1}, args, 2, NULL, &c, NULL), NEREID_OK); /* 2^93 turns a program */
+  assert_true(c.flops > 1e17 && c.fma + c.mul > INT64_MAX / 100 && c.load_bytes == 4000000);
+  nereid_module_free(m);
+}
+
 static void wrong_questions_get_errors(void **state) {
   nereid_module *m = load();
   nereid_arg args[] = {nereid_pointer((void *)0x1000, NEREID_I32)};
@@ -160,7 +172,7 @@ int main(void) {
       cmocka_unit_test(a_launch_is_counted),
       cmocka_unit_test(a_descriptor_is_counted),
       cmocka_unit_test(what_is_not_exact_is_named),
-      cmocka_unit_test(wrong_questions_get_errors),
+      cmocka_unit_test(what_takes_centuries_is_many), cmocka_unit_test(wrong_questions_get_errors),
       cmocka_unit_test(figures_of_times),
       cmocka_unit_test(trials_are_run_in_turn),
       cmocka_unit_test(the_interpreter_is_timed_without_a_ceiling),
