@@ -105,7 +105,7 @@ static nereid_status copy_open(nereid_device *d, int64_t bytes, Copy *c, nereid_
 
 /* ---- trials ---- */
 
-typedef struct Samples { double *device, *wall, *launch; double spent; int count; } Samples; /* ns; spent: all trials together, with what prepares them */
+typedef struct Samples { double *device, *wall, *launch; double spent; int count; bool slow; } Samples; /* ns; spent: all trials together, with what prepares them; slow: warm after one */
 
 typedef struct Bench {
   nereid_device *device;
@@ -240,13 +240,11 @@ static nereid_status rounds(Bench *b, const nereid_bench_case *const *cases, Sam
   nereid_status status = NEREID_OK;
   int warmup = o->warmup > 0 ? o->warmup : WARMUP;
   double want = (o->min_ms > 0 ? o->min_ms : min_ms_default) * 1e6;
-  bool slow[n];
-  memset(slow, 0, sizeof slow);
   for (int w = 0; w < warmup && !status; w++)
     for (int i = 0; i < n && !status; i++) {
       int64_t began = clock_ns();
-      if (!slow[i]) status = trial(b, cases[i], NULL, error);
-      slow[i] |= !o->warmup && (double)(clock_ns() - began) > want; /* warm after one */
+      if (!s[i].slow) status = trial(b, cases[i], NULL, error);
+      s[i].slow |= !o->warmup && (double)(clock_ns() - began) > want;
     }
   for (int round = 0; !status; round++) {
     bool all = true;
