@@ -49,6 +49,17 @@ bool inject_wants(const char *kind) {
   return false;
 }
 
+/* A writer that is not freed, since another thread may be about to write or have held its locks at the fork. It can still be reached, so that no search for
+ * leaks in the program finds it. */
+static void leave_behind(TraceWriter *w) {
+  static TraceWriter *all[64];
+  for (int i = 0; i < 64; i++)
+    if (!all[i]) {
+      all[i] = w;
+      return;
+    }
+}
+
 static void note_down(const char *text) {
   int64_t now = trace_clock();
   TraceWriter *w = inject_trace();
@@ -148,7 +159,8 @@ static void do_finish(Finish how) {
   }
   if (!atomic_load(&own.used_cuda)) note_down("this process did not use CUDA");
   atomic_store(&own.trace, NULL);
-  trace_mark_end(w); /* not freed: another thread may be about to write */
+  trace_mark_end(w);
+  leave_behind(w);
 }
 
 static void *keep(void *unused) {
@@ -295,6 +307,7 @@ static void after_fork_child(void) {
   sampler_abandon(own.sampler);
   cupti_abandon(own.cupti);
   trace_abandon(parents);
+  leave_behind(parents);
   nvtx_forget();
   if (!parents) return;
   begin();

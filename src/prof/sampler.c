@@ -63,6 +63,7 @@ struct Sampler {
   Map *made;            /* addresses of samples that lie in no file */
   int64_t dropped, sampled, cpu_at_start; /* sampled: ns that samples stand for */
   int scans;
+  Sampler *before;      /* abandoned before this one */
 };
 
 static _Atomic int active; /* samples are wanted; a signal may come later than its timer's end */
@@ -431,6 +432,8 @@ void sampler_stop(Sampler *s) {
 }
 
 void sampler_abandon(Sampler *s) {
+  static Sampler *abandoned; /* its helper may have been at any place in what it owns: it stays, where a search for leaks sees it */
+  if (s) s->before = abandoned, abandoned = s;
   atomic_store(&active, 0);
   free_rings = NULL; /* and its lock, which may be held by a thread that this process does not have */
   rings_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
