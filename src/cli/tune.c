@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupts;
@@ -288,16 +289,18 @@ static int prove(Search *s, nereid_device *d, const nereid_arg *args, int n, con
   return 0;
 }
 
-static int save(const Search *s) { /* whole or not at all */
-  char *beside = format_string("%s.%ld.tmp", s->save, (long)getpid());
-  FILE *f = beside ? fopen(beside, "wb") : NULL;
+static int save(const Search *s) { /* whole or not at all; what is no file (/dev/stdout) is written as it is */
+  struct stat st;
+  bool in_place = !stat(s->save, &st) && !S_ISREG(st.st_mode);
+  char *path = in_place ? format_string("%s", s->save) : format_string("%s.%ld.tmp", s->save, (long)getpid());
+  FILE *f = path ? fopen(path, "wb") : NULL;
   if (f) search_json(f, s);
   bool bad = !f || ferror(f);
   if (f && fclose(f)) bad = true;
-  if (!bad && rename(beside, s->save)) bad = true;
+  if (!bad && !in_place && rename(path, s->save)) bad = true;
   if (bad) fprintf(stderr, "nereid tune: --save %s: cannot be written: %s\n", s->save, strerror(errno));
-  if (bad && beside) remove(beside);
-  free(beside);
+  if (bad && path && !in_place) remove(path);
+  free(path);
   return bad;
 }
 
