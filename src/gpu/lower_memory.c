@@ -73,8 +73,28 @@ static int loaded_before(LaneValue **ptr, LaneValue **m, LaneValue **other, int 
   return before;
 }
 
+/* Whether the value is the same in every program: made of arguments and constants alone. Where finding out would take long, or a loop has
+ * to do with it: no. */
+static bool same_everywhere(const Value *v, int *budget) {
+  const Op *d = v->def;
+  if (!d) return !v->block || !v->block->parent; /* an argument of the kernel */
+  if (d->code == OP_PROGRAM_ID || d->code == OP_LOAD || d->body[0] || --*budget < 0) return false;
+  for (int i = 0; i < d->in_count; i++)
+    if (!same_everywhere(d->in[i], budget)) return false;
+  return true;
+}
+
+/* Every program reads again what lies at an address that is the same in all of them (a norm's weights): the caches are to keep it while the rest
+ * streams by. */
+static EvictHint priority_of(const Op *op) {
+  int budget = 64;
+  bool plain = !op->attr[0] && !op->attr[1] && !op->attr[2] && op->out[0]->type->rank;
+  return plain && same_everywhere(op->in[0], &budget) ? EVICT_LAST : (EvictHint)op->attr[1];
+}
+
 void lower_load(Lower *l, Op *op) {
   const Value *v = op->out[0], *mask = op->in_count > 1 ? op->in[1] : NULL;
+  EvictHint evict = priority_of(op);
   lower_order(l, op);
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
@@ -95,7 +115,7 @@ void lower_load(Lower *l, Op *op) {
     if (guard && other) put_together(l, &s, other + r, fill);
     LaneOp *load = lane_load(&l->b, SPACE_GLOBAL, s.kind, s.words, ptr[r], 0, guard, guard && other ? fill : NULL);
     load->cache = (uint8_t)op->attr[0];
-    load->evict = (uint8_t)op->attr[1];
+    load->evict = (uint8_t)evict;
     load->is_volatile = op->attr[2] != 0;
     take_apart(l, &s, load->out, out + r);
   }
