@@ -217,12 +217,13 @@ static void place_program(Lower *l) {
   }
 }
 
-typedef struct Found { int *uses; bool dot; } Found;
+typedef struct Found { int *uses; bool dot, program; } Found;
 
 static void count_uses(Op *op, void *arg) {
   Found *found = arg;
   for (int i = 0; i < op->in_count; i++) found->uses[op->in[i]->id]++;
   if (op->code == OP_DOT) found->dot = true;
+  if (op->code == OP_PROGRAM_ID) found->program = true;
 }
 
 static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, bool *has_dot) {
@@ -235,9 +236,9 @@ static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, bool *has
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
   l.uses = NEW_N(f->cx->arena, int, f->value_count + 1);
   l.later = lower_later_create(&l, f->value_count + 1);
-  Found found = {l.uses, false};
+  Found found = {.uses = l.uses};
   tile_walk(f->body, count_uses, &found);
-  *has_dot = found.dot;
+  *has_dot = found.dot, l.asks_program = found.program;
   add_params(&l, o);
   l.b = lane_builder(l.out);
   LaneBuilder *b = &l.b;

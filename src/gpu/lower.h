@@ -20,6 +20,7 @@ typedef struct Lower {
   LaneBuilder b;
   LaneValue *tid, *lane, *warp;    /* thread in the block; lane in the warp; warp in the block (zero for one warp) */
   LaneValue *program[3], *programs[3];
+  bool asks_program;               /* programs differ: the kernel has a program_id */
   LaneValue *diag, *list, *inside; /* hidden parameters, or NULL */
   LaneValue ***values;             /* by Value.id */
   int *uses;                       /* by Value.id: how many operands of operations it is */

@@ -86,15 +86,15 @@ static bool same_everywhere(const Value *v, int *budget) {
 
 /* Every program reads again what lies at an address that is the same in all of them (a norm's weights): the caches are to keep it while the rest
  * streams by. */
-static EvictHint priority_of(const Op *op) {
+static EvictHint priority_of(const Lower *l, const Op *op) {
   int budget = 64;
-  bool plain = !op->attr[0] && !op->attr[1] && !op->attr[2] && op->out[0]->type->rank;
+  bool plain = l->asks_program && !op->attr[0] && !op->attr[1] && !op->attr[2] && op->out[0]->type->rank;
   return plain && same_everywhere(op->in[0], &budget) ? EVICT_LAST : (EvictHint)op->attr[1];
 }
 
 void lower_load(Lower *l, Op *op) {
   const Value *v = op->out[0], *mask = op->in_count > 1 ? op->in[1] : NULL;
-  EvictHint evict = priority_of(op);
+  EvictHint evict = priority_of(l, op);
   lower_order(l, op);
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
