@@ -5,7 +5,8 @@
  *   pymethod.c   methods of str, list, dict     kernels.c    jit functions, their decorators and parameters
  *   hostexpr.c   host expressions               kernel.c     one compilation; calls inlined
  *   hoststmt.c   host statements, calls         stmt.c, control.c, flow.c, expr.c, class.c: a kernel's body
- *   hostlib.c    functions host code calls      specialize.c, autotune.c: arguments and configurations
+ *   hostlib.c    functions host code calls      specialize.c, autotune.c, tuning.c: arguments and configurations
+ *   reads.c      what decorators look at
  *
  * Host evaluation never fails: what it cannot know is a PY_UNKNOWN that says why, and the kernel that needs it complains. */
 #ifndef NEREID_FRONT_CORE_H
@@ -260,6 +261,7 @@ void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOpt
 void choice_take(Choice *c, int param, Py *v);      /* unless the caller or an outer decorator gave it a value */
 int choice_param(const Kernel *k, const char *name); /* -1: none */
 Node *decorator_argument(Node *call, int position, const char *name);
+Node *tuning_argument(Node *decorator, const char *name); /* of autotune; NULL: not given */
 void apply_autotune(Choice *c, Namespace *ns, Node *decorator);
 
 #endif

@@ -33,8 +33,13 @@ typedef struct KernelParam {
 const char *kernel_name(const Kernel *k);
 int kernel_line(const Kernel *k); /* first line, decorators not counted */
 int kernel_param_count(const Kernel *k);
-/* Decorators (heuristics, autotune) may look at arguments' values: then a specialization holds for exactly these values. */
-bool kernel_reads_values(const Kernel *k);
+/* What the decorators (heuristics, autotune) do with a parameter (reads.c). A specialization holds for exactly the values that they read. */
+typedef struct DecoratorUse {
+  bool reads;  /* what they decide may depend on its value */
+  bool in_key; /* autotune's `key` names it: its value decides which configuration is chosen, and nothing else */
+  bool sets;   /* they may give it a value */
+} DecoratorUse;
+bool kernel_decorator_use(const Kernel *k, DecoratorUse *use); /* use: one per parameter; false: there are no such decorators */
 const KernelParam *kernel_param(const Kernel *k, int i);
 
 /* One argument of a launch, as far as a specialization depends on it. */

@@ -301,8 +301,3 @@ const KernelParam *kernel_param(const Kernel *k, int i) {
   kernel_prepare(k->module->project->fr, (Kernel *)k);
   return &k->params[i];
 }
-
-bool kernel_reads_values(const Kernel *k) {
-  kernel_prepare(k->module->project->fr, (Kernel *)k);
-  return k->decorator_count > 0;
-}

@@ -10,7 +10,7 @@
  * and setting the block_shape of a descriptor. One that does something else to an array fails, with its name. */
 #include "front/core.h"
 
-static Node *argument_of(Node *decorator, const char *name) {
+Node *tuning_argument(Node *decorator, const char *name) {
   static const char *const names[] = {"configs", "key", "prune_configs_by", "reset_to_zero", "restore_value", "pre_hook", "post_hook", "warmup", "rep"};
   int position = 0;
   while (strcmp(names[position], name)) position++;
@@ -18,7 +18,7 @@ static Node *argument_of(Node *decorator, const char *name) {
 }
 
 static Py *value_of(Choice *c, Namespace *ns, Node *decorator, const char *name) { /* NULL: not given, or None */
-  Node *node = argument_of(decorator, name);
+  Node *node = tuning_argument(decorator, name);
   Py *v = node ? host_eval_in(c->fr, ns, node) : NULL;
   return v && v->kind != PY_NONE ? v : NULL;
 }
@@ -149,7 +149,7 @@ static Py *by_model(Choice *c, Node *at, Py *model, const Py *top, int all, Py *
 static Py *prune(Choice *c, Namespace *ns, Node *decorator, Py *configs, int all) {
   Front *fr = c->fr;
   Context *cx = fr->cx;
-  Node *at = argument_of(decorator, "prune_configs_by");
+  Node *at = tuning_argument(decorator, "prune_configs_by");
   Py *by = value_of(c, ns, decorator, "prune_configs_by"), *bad = NULL, *left = configs;
   if (!by) return configs;
   if (by->kind != PY_DICT) bad = by->kind == PY_UNKNOWN ? by : py_unknown(fr, "%s", py_describe(fr, by));
@@ -207,7 +207,7 @@ static void run_hook(Choice *c, Span at, const char *what, Py *hook, const Py *c
 
 static void read_names(Choice *c, Namespace *ns, Node *decorator, const char *what, const int **out, int *count) {
   Py *v = value_of(c, ns, decorator, what), *items = v ? host_iterate(c->fr, v) : NULL;
-  Span at = v ? argument_of(decorator, what)->span : decorator->span;
+  Span at = v ? tuning_argument(decorator, what)->span : decorator->span;
   if (!items) return;
   if (items->kind == PY_UNKNOWN) fail(c->fr->cx, at, "%s of %s is not known here: %s", what, c->k->fn->name, items->library);
   int *list = NEW_N(c->fr->cx->arena, int, items->tuple.n + 1);
@@ -225,7 +225,7 @@ static const char *key_text(Choice *c, Namespace *ns, Node *decorator) {
   Arena *a = c->fr->cx->arena;
   Py *v = value_of(c, ns, decorator, "key"), *names = v ? host_iterate(c->fr, v) : NULL;
   const char *text = "";
-  if (names && names->kind == PY_UNKNOWN) fail(c->fr->cx, argument_of(decorator, "key")->span, "key of %s is not known here: %s", c->k->fn->name, names->library);
+  if (names && names->kind == PY_UNKNOWN) fail(c->fr->cx, tuning_argument(decorator, "key")->span, "key of %s is not known here: %s", c->k->fn->name, names->library);
   for (int i = 0; names && i < names->tuple.n; i++) {
     int p = names->tuple.at[i]->kind == PY_STR ? choice_param(c->k, names->tuple.at[i]->str.s) : -1;
     if (p >= 0 && c->known[p] && c->known[p]->kind != PY_OBJECT) text = arena_printf(a, "%s%s=%s\n", text, c->k->params[p].name, py_describe(c->fr, c->known[p]));
@@ -243,10 +243,10 @@ static double milliseconds(Choice *c, Namespace *ns, Node *decorator, const char
 static void join_hook(Choice *c, Namespace *ns, Node *decorator, const Py *config) { /* pre_hook of the decorator itself: as a reset */
   Py *pre = value_of(c, ns, decorator, "pre_hook");
   if (value_of(c, ns, decorator, "post_hook"))
-    fail_hint(c->fr->cx, argument_of(decorator, "post_hook")->span, "use restore_value", "post_hook of %s is not supported", c->k->fn->name);
+    fail_hint(c->fr->cx, tuning_argument(decorator, "post_hook")->span, "use restore_value", "post_hook of %s is not supported", c->k->fn->name);
   if (!pre) return;
   int *zeroed, n;
-  run_hook(c, argument_of(decorator, "pre_hook")->span, "pre_hook", pre, config, &zeroed, &n);
+  run_hook(c, tuning_argument(decorator, "pre_hook")->span, "pre_hook", pre, config, &zeroed, &n);
   int *all = NEW_N(c->fr->cx->arena, int, c->list->reset_count + n + 1);
   if (c->list->reset_count) memcpy(all, c->list->reset, sizeof *all * (size_t)c->list->reset_count);
   for (int i = 0; i < n; i++) all[c->list->reset_count++] = zeroed[i];
@@ -265,7 +265,7 @@ static void fill_list(Choice *c, Namespace *ns, Node *decorator, Py *all, Py *le
     const char *text = kwargs_of(config) ? config_text(c, config) : "";
     for (int k = 0; at == all->tuple.n && k < all->tuple.n; k++) /* a copy of one of them */
       if (kwargs_of(all->tuple.at[k]) && !strcmp(config_text(c, all->tuple.at[k]), text)) at = k;
-    if (at == all->tuple.n) fail(cx, argument_of(decorator, "prune_configs_by")->span, "early_config_prune of %s makes a configuration that is not among configs", c->k->fn->name);
+    if (at == all->tuple.n) fail(cx, tuning_argument(decorator, "prune_configs_by")->span, "early_config_prune of %s makes a configuration that is not among configs", c->k->fn->name);
     int same = 0;
     while (same < t->count && strcmp(t->configs[same].text, text)) same++;
     if (same < t->count) continue; /* they differ in what the caller decided */
@@ -299,7 +299,7 @@ static void take_config(Choice *c, const Py *config, bool decides, Span at) {
 
 void apply_autotune(Choice *c, Namespace *ns, Node *decorator) {
   Front *fr = c->fr;
-  Node *node = argument_of(decorator, "configs");
+  Node *node = tuning_argument(decorator, "configs");
   Py *all = node ? host_iterate(fr, host_eval_in(fr, ns, node)) : NULL;
   if (!all) return;
   if (all->kind == PY_UNKNOWN) { /* no name is known to be tuned: let every open constexpr say why it has no value */

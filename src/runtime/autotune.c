@@ -139,7 +139,7 @@ nereid_status autotune_find(nereid_device *d, nereid_module *m, Call *c, const n
     return NEREID_OK;
   }
   if (c->open) return call_still_open(c, error);
-  if (!c->kernel->reads_values) return NEREID_OK;
+  if (!c->kernel->decorated) return NEREID_OK;
   Plan p = {0};
   nereid_status status = plan_make(&p, d, m, c, o, tunes, error);
   bool tries = !status && p.list && p.n > 1;

@@ -7,7 +7,7 @@
  *
  * The key spells exactly that, byte by byte, and the front end is told no more than the key says: of all integers that
  * specialise alike it gets one representative. So two launches with one key cannot mean two different kernels. Only
- * kernels whose heuristics or autotuner look at values have the values themselves in the key.
+ * numbers that heuristics or the autotuner look at are in the key themselves.
  *
  *     kernel 0, cpu, 4 warps:   p f32 aligned | p f32 aligned | i i32 divisible | c "1024"
  */
@@ -248,6 +248,8 @@ static nereid_status check_arg(const Place *at, const nereid_arg *a, int depth) 
 
 /* ---- one argument into the key ---- */
 
+bool call_value_counts(const Call *c, const ParamRule *r) { return c->reads_values || r->is_read || (r->in_tune_key && c->tunes); }
+
 static nereid_status key_arg(Call *c, const Place *at, const nereid_arg *a, int depth) {
   const ParamRule *r = at->rule;
   nereid_status status = check_arg(at, a, depth);
@@ -257,15 +259,17 @@ static nereid_status key_arg(Call *c, const Place *at, const nereid_arg *a, int 
   unsigned char head[] = {(unsigned char)('A' + s.kind), (unsigned char)s.type,
                           (unsigned char)(s.fixed | s.is_one << 1 | s.is_divisible << 2)};
   key_bytes(c, head, sizeof head);
-  if (c->reads_values && (s.kind == ARG_INT || s.kind == ARG_BOOL)) key_bytes(c, &a->i, sizeof a->i);
-  if (c->reads_values && s.kind == ARG_FLOAT) key_bytes(c, &a->f, sizeof a->f);
+  if ((s.kind == ARG_INT || s.kind == ARG_BOOL || s.kind == ARG_FLOAT) && call_value_counts(c, r)) {
+    if (a->kind == NEREID_ARG_FLOAT) key_bytes(c, &a->f, sizeof a->f);
+    else key_bytes(c, &a->i, sizeof a->i);
+  }
   if (s.kind == ARG_DESCRIPTOR) {
     key_byte(c, (unsigned char)(a->rank | a->nan_padding << 3));
     key_bytes(c, a->block_shape, sizeof a->block_shape[0] * (size_t)a->rank);
     key_byte(c, divisible_shape(r, a));
   }
   if (s.kind == ARG_TUPLE) {
-    static const ParamRule plain = {0};
+    const ParamRule plain = {.is_read = r->is_read, .in_tune_key = r->in_tune_key};
     key_bytes(c, &a->item_count, sizeof a->item_count);
     for (int i = 0; i < a->item_count && !status; i++) {
       ParamRule rule = plain;
@@ -349,7 +353,7 @@ static nereid_status key_param(Call *c, int i, nereid_error **error) {
   const ParamRule *r = &c->kernel->rules[i];
   Place at = {c->kernel, r, -1, error};
   if (c->args[i]) return key_arg(c, &at, c->args[i], 0);
-  if (!r->has_default && !(r->is_constexpr && c->reads_values)) return missing(c->kernel, i, error);
+  if (!r->has_default && !(r->is_constexpr && (c->open || c->kernel->decorated))) return missing(c->kernel, i, error);
   key_byte(c, '-'); /* the front end finds a value, or says why not */
   return NEREID_OK;
 }
@@ -398,7 +402,8 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
                           const nereid_arg *args, int n, const nereid_options *o, nereid_error **error) {
   c->chosen = NULL;
   c->open = false;
-  c->reads_values = k->reads_values;
+  c->tunes = tunes != TUNES_NOT;
+  c->reads_values = false;
   c->kernel = k;
   c->key = c->key_inline;
   c->key_size = 0;
@@ -419,10 +424,12 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
   nereid_status status = options_check(o, error);
   if (!status) status = match(c, args, n, error);
   if (status) return status;
-  for (int i = 0; i < k->info.param_count && tunes && !k->reads_values; i++)
-    if (!c->args[i] && k->rules[i].is_constexpr && !k->rules[i].has_default) c->open = c->reads_values = true;
+  for (int i = 0; i < k->info.param_count && tunes; i++) {
+    const ParamRule *r = &k->rules[i];
+    if (!c->args[i] && r->is_constexpr && !r->has_default && !r->is_set) c->open = !k->decorated, c->reads_values = true;
+  }
 
-  if (tunes == TUNES_KNOWN && !c->reads_values) tunes = TUNES_NUMERIC; /* there is nothing to measure: a launch finds what was compiled */
+  if (tunes == TUNES_KNOWN && !k->decorated && !c->reads_values) tunes = TUNES_NUMERIC; /* there is nothing to measure: a launch finds what was compiled */
   const int head[] = {(int)tunes, k->index,    o->num_warps, o->num_stages,
                       o->num_ctas, o->debug,     kind->lists_programs && o->programs, o->inside};
   key_bytes(c, &kind, sizeof kind);
@@ -497,7 +504,7 @@ static ArgSpec spec_of(const Call *c, const ParamRule *r, const nereid_arg *a, C
   }
   Seen s = arg_see(r, a);
   ArgSpec spec = {.kind = s.kind, .dtype = s.type, .aligned = s.is_divisible};
-  bool real = c->reads_values;
+  bool real = call_value_counts(c, r);
   if (s.kind == ARG_INT || s.kind == ARG_FLOAT) spec.has_dtype = s.fixed && !r->forced_number;
   if (s.kind == ARG_INT) {
     spec.has_value = true;
@@ -514,7 +521,7 @@ static ArgSpec spec_of(const Call *c, const ParamRule *r, const nereid_arg *a, C
   }
   if (s.kind == ARG_TUPLE) {
     ArgSpec *items = NEW_N(cx->arena, ArgSpec, a->item_count);
-    const ParamRule plain = {.name = r->name};
+    const ParamRule plain = {.name = r->name, .is_read = r->is_read, .in_tune_key = r->in_tune_key};
     for (int i = 0; i < a->item_count; i++) items[i] = spec_of(c, &plain, &a->items[i], cx);
     spec.item_count = a->item_count;
     spec.items = items;

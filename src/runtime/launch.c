@@ -231,7 +231,7 @@ static nereid_status differs(const nereid_function *f, const Call *c, nereid_err
   return error_set(error, NEREID_BAD_ARGUMENT,
                    "compile one function for each case, or use nereid_launch. A function holds for one element type "
                    "and alignment to 16 bytes of a "
-                   "pointer, one value of a constexpr, and for integers that are alike in being 1, multiples of 16, "
+                   "pointer, one value of a constexpr and of a number that decorators read, and for integers that are alike in being 1, multiples of 16, "
                    "and 32 bits wide",
                    "parameter '%s' of kernel '%s' does not specialise as it did when the function was compiled",
                    call_param_at(c, same), f->spec->kernel->info.name);

@@ -26,7 +26,9 @@ static bool keep_kernel(nereid_module *m, KernelInfo *out, int index, const Kern
   ParamRule *rules = NEW_N(m->arena, ParamRule, n);
   const char **names = NEW_N(m->arena, const char *, n + 1);
   const char *name = keep(m->arena, kernel_name(k));
-  if (!params || !rules || !names || !name) return false;
+  DecoratorUse *use = NEW_N(m->arena, DecoratorUse, n);
+  if (!params || !rules || !names || !name || !use) return false;
+  bool decorated = kernel_decorator_use(k, use);
   for (int i = 0; i < n; i++) {
     const KernelParam *p = kernel_param(k, i);
     names[i] = keep(m->arena, p->name);
@@ -39,14 +41,17 @@ static bool keep_kernel(nereid_module *m, KernelInfo *out, int index, const Kern
                            .is_constexpr = p->is_constexpr,
                            .has_default = p->has_default,
                            .no_specialize = p->no_specialize,
-                           .no_align = p->no_align};
+                           .no_align = p->no_align,
+                           .is_read = use[i].reads,
+                           .in_tune_key = use[i].in_key,
+                           .is_set = use[i].sets};
     if (!p->is_constexpr) read_forced(&rules[i], p->annotation);
   }
   *out = (KernelInfo){.info = {name, kernel_line(k), n, params},
                       .index = index,
                       .rules = rules,
                       .names = names,
-                      .reads_values = kernel_reads_values(k)};
+                      .decorated = decorated};
   return true;
 }
 

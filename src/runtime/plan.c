@@ -3,7 +3,7 @@
  * A function was compiled for arguments of certain kinds, types and classes (aligned, equal to 1, ...). What bind.c spells as a key
  * byte by byte is here compared with what was seen then, an argument at a time, and its value goes into its slot. Anything that is
  * not plainly alike goes the long way, through bind.c, which either finds it alike after all or says what differs. Tuples, descriptors
- * and kernels whose decorators look at values always do.
+ * and calls that were tuned for their numbers alone always do.
  */
 #include <stdlib.h>
 
@@ -18,7 +18,8 @@ typedef struct PlannedArg {
   Seen seen;
   const ArgSlot *slot; /* NULL: it has none */
   int slot_index;
-  nereid_arg value; /* constexpr; text is our copy */
+  bool value_counts; /* of a number: decorators read it */
+  nereid_arg value;  /* text is our copy */
 } PlannedArg;
 
 struct ArgPlan {
@@ -49,11 +50,13 @@ static bool plan_one(PlannedArg *p, const Call *c, const nereid_arg *a) {
                     .has_dtype = a->has_dtype,
                     .dtype = a->dtype,
                     .is_constexpr = r->is_constexpr || a->kind == NEREID_ARG_CONSTEXPR};
+  p->value = *a;
   if (!p->is_constexpr) {
     p->seen = arg_see(r, a);
+    p->value.text = NULL;
+    p->value_counts = call_value_counts(c, r) && a->kind != NEREID_ARG_POINTER;
     return true;
   }
-  p->value = *a;
   p->value.text = a->text && a->kind == NEREID_ARG_CONSTEXPR ? strdup(a->text) : NULL;
   return !a->text || p->value.text;
 }
@@ -99,7 +102,7 @@ bool arg_plan_pack(const ArgPlan *p, const nereid_arg *args, int n, uint64_t *ou
     }
     Seen seen = arg_see(w->rule, a);
     if (seen.kind != w->seen.kind || seen.type != w->seen.type || seen.fixed != w->seen.fixed || seen.is_one != w->seen.is_one ||
-        seen.is_divisible != w->seen.is_divisible)
+        seen.is_divisible != w->seen.is_divisible || (w->value_counts && !same_constexpr(a, &w->value)))
       return false;
     if (w->slot && pack_arg(p->kernel, w->slot, a, &out[w->slot_index], NULL)) return false;
   }

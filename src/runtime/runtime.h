@@ -148,6 +148,7 @@ int64_t device_bytes_from(nereid_device *d, const void *p);
 typedef struct ParamRule {
   const char *name, *annotation;
   bool is_constexpr, has_default, no_specialize, no_align;
+  bool is_read, in_tune_key, is_set; /* by decorators: see DecoratorUse */
   bool forced_pointer, forced_number; /* an annotation says so; the number's type is dtype */
   Dtype dtype;
   bool is_c;          /* of a CUDA C kernel: annotation is its C type */
@@ -161,7 +162,7 @@ typedef struct KernelInfo {
   int index;               /* in its module */
   const ParamRule *rules;
   const char **names; /* of the parameters, NULL-terminated */
-  bool reads_values;
+  bool decorated; /* by heuristics or autotune */
   bool is_template; /* of CUDA C: must be named with its arguments */
 } KernelInfo;
 
@@ -196,7 +197,8 @@ typedef struct Call {
   size_t key_size, key_cap;
   uint64_t hash;
   bool failed; /* out of memory */
-  bool reads_values; /* they are in the key: decorators may look at them, or `open` */
+  bool tunes;        /* a configuration may be chosen by the values that autotune's `key` names */
+  bool reads_values; /* all numbers are in the key, not just those that decorators read: a constexpr is left open that these do not set */
   bool open;         /* a constexpr without a value: tuning may have found one */
   const Chosen *chosen; /* what tuning found; set after binding */
   const nereid_arg *args_inline[48];
@@ -207,6 +209,8 @@ nereid_status call_bind(Call *c, const KernelInfo *k, const DeviceKind *kind, co
 /* The same for a launch on d. */
 nereid_status call_bind_on(Call *c, const KernelInfo *k, const nereid_device *d, const nereid_arg *args, int n,
                            const nereid_options *options, nereid_error **error);
+/* Whether a number given for r is in the key itself. */
+bool call_value_counts(const Call *c, const ParamRule *r);
 void call_free(Call *c); /* also after call_bind failed */
 /* What of the key is the same in every process. */
 const void *call_stable_key(const Call *c, size_t *size);

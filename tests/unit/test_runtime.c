@@ -256,7 +256,7 @@ static void test_function(void **state) {
   assert_ok(nereid_run(f, NULL, (int64_t[]){1, 1, 1}, args, 5, &error));
   static const char text[] = "error: parameter '%s' of kernel 'add' does not specialise as it did when the function was compiled\n"
                              "  hint: compile one function for each case, or use nereid_launch. A function holds for one element type and alignment to 16 bytes of a "
-                             "pointer, one value of a constexpr, and for integers that are alike in being 1, multiples of 16, and 32 bits wide\n";
+                             "pointer, one value of a constexpr and of a number that decorators read, and for integers that are alike in being 1, multiples of 16, and 32 bits wide\n";
   char want[600];
   snprintf(want, sizeof want, text, "n");
   args[3] = nereid_int(16);

@@ -476,6 +476,77 @@ static void heuristics_follow_the_configuration(void **state) {
   nereid_module_free(m);
 }
 
+/* What decorators look at decides which launches are alike: a function compiled for one value of a number takes another unless they read it. */
+static void numbers_that_nobody_reads_may_change(void **state) {
+  Fixture *f = *state;
+#define ONE "[triton.Config({'B': 16}), triton.Config({'B': 32})]"
+#define TUNED(more) "@triton.autotune(configs=" ONE ", " more ")\n"
+#define GUESS(body) "@triton.heuristics({'B': " body "})\n"
+  static const struct Case { const char *above, *read; bool untuned; } cases[] = {
+      {TUNED("key=[]"), ""},
+      {TUNED("key=['n']"), "n"},
+      {TUNED("key=['n']"), "", true}, /* nothing is chosen by the key */
+      {"@other(1)\n" TUNED("key=('n', 'm')"), "nm"},
+      {TUNED("key=[], pre_hook=lambda nargs, reset_only=False: None"), ""},
+      {TUNED("key=[], pre_hook=lambda nargs: nargs['m'] + 1"), "m"},
+      {"@triton.autotune(configs=[triton.Config({'B': 16}, pre_hook=lambda nargs: nargs['n'])], key=[])\n", "n"},
+      {"@triton.autotune(configs=[triton.Config({'B': 16, 'm': 7}), triton.Config({'B': 32, 'm': 8})], key=[])\n", "m"},
+      {TUNED("key=[], prune_configs_by={'early_config_prune': early}"), "m"},
+      {TUNED("key=[], prune_configs_by={'perf_model': model, 'top_k': 1}"), "n"},
+      {TUNED("key=[], prune_configs_by={'perf_model': lambda **all: 1, 'top_k': 1}"), "nm"},
+      {GUESS("lambda args: 16"), ""},
+      {GUESS("lambda args: 16 if args['n'] > 5 else 32"), "n"},
+      {GUESS("lambda _: 16 if _.get('m', 3) > 5 else 32"), "m"},
+      {GUESS("lambda args: helper(args)"), "nm"},
+      {GUESS("lambda args: 16 if sum(1 for a in args) else 32"), "nm"},
+      {GUESS("lambda args: 16 if args['n' + ''] else 32"), "nm"},
+      {GUESS("helper"), "n"},
+      {GUESS("renaming"), "nm"},
+      {"@triton.heuristics(table)\n", "m"},
+      {TUNED("key=['n']") "@triton.heuristics({'T': lambda args: args['B'] + args['m']})\n", "nm"},
+      {"", ""},
+  };
+  for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[2000];
+    snprintf(text, sizeof text,
+             HEAD "def helper(args):\n    return 16 if args['n'] else 32\n\ndef renaming(args):\n    a = args\n    return 16 if a['n'] else 32\n\n"
+                  "def early(configs, nargs, **rest):\n    return configs[:1 + nargs['m'] %% 2]\n\ndef model(B, n, num_warps):\n    return B + n\n\ntable = {'B': lambda a: 16 + 16 * (a['m'] > 100)}\n\n"
+                  "%s@triton.jit\ndef k(x, told, n, m, B: tl.constexpr%s, T: tl.constexpr = 0):\n    tl.store(told, n + m)\n", cases[i].above, *cases[i].above ? "" : " = 16");
+    nereid_module *m = load(text);
+    static const double times[] = {9e3, 5e3};
+    f->times = times;
+    nereid_tune_options how = how_of(f);
+    nereid_options o = {.grid = "cdiv(4, B)", .tune = &how, .no_autotune = cases[i].untuned};
+    nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+    nereid_function *function;
+    assert_ok(nereid_compile(f->d, m, "k", args, 4, &o, &function, &error));
+    for (int turn = 0; turn < 4; turn++) { /* with a grid that must be found, and on the short way */
+      int at = 2 + turn % 2;
+      const nereid_arg was = args[at];
+      args[at].i += 2;
+      const int64_t one[3] = {1, 1, 1};
+      nereid_error *error = NULL;
+      nereid_status status = nereid_run(function, NULL, turn < 2 ? NULL : one, args, 4, &error);
+      bool is_read = strchr(cases[i].read, at == 2 ? 'n' : 'm') != NULL;
+      if (status != (is_read ? NEREID_BAD_ARGUMENT : NEREID_OK)) fail_msg("%s: %c is %sread: %s", cases[i].above, at == 2 ? 'n' : 'm', is_read ? "" : "not ", nereid_error_text(error));
+      if (is_read) {
+        char want[100];
+        snprintf(want, sizeof want, "parameter '%c' of kernel 'k' does not specialise as it did", at == 2 ? 'n' : 'm');
+        assert_non_null(strstr(nereid_error_text(error), want));
+        nereid_error_free(error);
+        error = NULL;
+      } else {
+        assert_int_equal(*f->told, args[2].i + args[3].i); /* the value itself is passed, not what it was compiled with */
+      }
+      args[at] = was;
+      assert_ok(nereid_run(function, NULL, turn < 2 ? NULL : one, args, 4, &error));
+      assert_int_equal(*f->told, N + 7);
+    }
+    nereid_function_free(function);
+    nereid_module_free(m);
+  }
+}
+
 typedef struct Thread { Fixture *f; nereid_module *m; pthread_t id; int told; } Thread;
 static double count_trials(void *arg, int config, int trial) { return __atomic_add_fetch(&((Fixture *)arg)->compiled, 1, __ATOMIC_SEQ_CST), second[config]; }
 static void *first_launch(void *arg) {
@@ -648,7 +719,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {TEST(the_fastest_is_launched), TEST(winners_are_kept_on_disk), TEST(no_place_for_winners_is_no_error), TEST(element_types_are_in_the_key),
                                      TEST(launches_without_programs_decide_nothing), TEST(what_is_in_place_by_two_names_is_given_back), TEST(who_has_chosen_is_not_tuned), TEST(numeric_grids_keep_the_parameters), TEST(functions_take_the_winner), TEST(failing_configurations_lose),
                                      TEST(arrays_are_reset_and_restored), TEST(unknown_ends_are_errors), TEST(hooks_of_configurations_are_run), TEST(configurations_are_pruned),
-                                     TEST(heuristics_follow_the_configuration), TEST(threads_tune_once), TEST(the_space_is_searched), TEST(ended_searches_tell_what_they_know),
+                                     TEST(heuristics_follow_the_configuration), TEST(numbers_that_nobody_reads_may_change), TEST(threads_tune_once), TEST(the_space_is_searched), TEST(ended_searches_tell_what_they_know),
                                      TEST(launches_take_what_was_kept), TEST(wrong_questions_get_errors), TEST(real_trials)};
   return cmocka_run_group_tests(tests, make_compiled, remove_compiled);
 }
