@@ -32,26 +32,10 @@ typedef struct Bench {
 
 /* ---- the command line ---- */
 
-static bool whole(const char *text, const char **end, int64_t *out) { /* 4096, 2^20 */
-  char *e;
-  errno = 0;
-  long long v = strtoll(text, &e, 0);
-  if (e == text || errno) return false;
-  if (*e == '^') {
-    char *f;
-    long long power = strtoll(e + 1, &f, 10), base = v;
-    if (f == e + 1 || power < 0) return false;
-    for (v = 1; power; power--)
-      if (__builtin_mul_overflow(v, base, &v)) return false;
-    e = f;
-  }
-  return *out = v, *end = e, true;
-}
-
 static int sweep_option(Plan *p, const char *text) {
   const char *equals = strchr(text, '='), *at = NULL;
-  bool good = equals && equals != text && whole(equals + 1, &at, &p->from);
-  if (good && !strncmp(at, "..", 2)) good = whole(at + 2, &at, &p->to);
+  bool good = equals && equals != text && read_whole(equals + 1, 0, &at, &p->from);
+  if (good && !strncmp(at, "..", 2)) good = read_whole(at + 2, 0, &at, &p->to);
   else p->to = p->from;
   if (!good || *at || p->from < 1 || p->to < p->from) return usage_error(p->verb, "--sweep %s: give NAME=FIRST..LAST, as in n=2^20..2^24", text);
   free(p->sweep);
@@ -97,7 +81,7 @@ static int run_option(void *arg, int argc, char **argv) {
   }
   const char *end;
   int64_t v;
-  if (!whole(argv[1], &end, &v) || *end || v < 1 || (v > 1000000 && !bytes)) return usage_error(&verb_bench, "%s %s: give a whole number above 0%s", o, argv[1], bytes ? "" : ", at most 1000000"), -1;
+  if (!read_whole(argv[1], 0, &end, &v) || *end || v < 1 || (v > 1000000 && !bytes)) return usage_error(&verb_bench, "%s %s: give a whole number above 0%s", o, argv[1], bytes ? "" : ", at most 1000000"), -1;
   if (repeat) b->options.repeat = (int)v;
   if (warmup) b->options.warmup = (int)v;
   if (bytes) b->bytes = v;

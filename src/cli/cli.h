@@ -29,6 +29,10 @@ void json_string(FILE *out, const char *s); /* quoted and escaped */
 void progress(int64_t start_ns, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void progress_clear(void);
 int64_t now_ns(void);
+/* "4096", "2^20": a whole number, its first part to strtoll's `base`; *end: behind it. False: there is none, or it is past int64. */
+bool read_whole(const char *text, int base, const char **end, int64_t *out);
+/* "$TMPDIR/NAME-XXXXXX" for mkstemp and mkdtemp, in /tmp where TMPDIR is not set. malloc'ed; NULL when out of memory. */
+char *temporary_path(const char *name);
 char *format_string(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'ed; NULL when out of memory */
 
 /* ---- arrays.c: an array in host memory, contiguous or strided -------------------------------------------------------------- */

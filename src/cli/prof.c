@@ -112,8 +112,7 @@ static int write_views(const Prof *p, const char *trace) {
 /* ---- a place for the trace --------------------------------------------------------------------------------------------------------------- */
 
 static char *temporary_folder(void) {
-  const char *tmp = getenv("TMPDIR");
-  char *path = format_string("%s/nereid-prof-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+  char *path = temporary_path("nereid-prof");
   if (path && mkdtemp(path)) return path;
   fprintf(stderr, "nereid prof: no temporary folder can be made: %s; TMPDIR names another place, --trace keeps the trace where you say\n", strerror(errno));
   free(path);

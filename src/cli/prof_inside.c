@@ -161,8 +161,7 @@ static int write_views(const Inside *p, const char *trace) {
 
 static int write_files(const Inside *p, const nereid_inside *in) {
   if (!p->trace && !p->chrome && !p->html) return 0;
-  const char *tmp = getenv("TMPDIR");
-  char *path = p->trace ? format_string("%s", p->trace) : format_string("%s/nereid-inside-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+  char *path = p->trace ? format_string("%s", p->trace) : temporary_path("nereid-inside");
   if (!path) return report_error(NULL);
   int fd = p->trace ? -1 : mkstemp(path), status = 0;
   if (!p->trace && fd < 0) status = (fprintf(stderr, "nereid prof: no temporary file can be made: %s; TMPDIR names another place\n", strerror(errno)), 1);

@@ -1,5 +1,7 @@
 /* text: messages, JSON strings, the progress line. */
 #include "cli.h"
+
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,4 +76,25 @@ char *format_string(const char *format, ...) {
   vsnprintf(s, (size_t)n + 1, format, ap);
   va_end(ap);
   return s;
+}
+
+bool read_whole(const char *text, int base, const char **end, int64_t *out) {
+  char *e;
+  errno = 0;
+  long long v = strtoll(text, &e, base);
+  if (e == text || errno) return false;
+  if (*e == '^') {
+    char *f;
+    long long power = strtoll(e + 1, &f, 10), factor = v;
+    if (f == e + 1 || power < 0) return false;
+    for (v = 1; power; power--)
+      if (__builtin_mul_overflow(v, factor, &v)) return false;
+    e = f;
+  }
+  return *out = v, *end = e, true;
+}
+
+char *temporary_path(const char *name) {
+  const char *tmp = getenv("TMPDIR");
+  return format_string("%s/%s-XXXXXX", tmp && *tmp ? tmp : "/tmp", name);
 }

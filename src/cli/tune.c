@@ -20,22 +20,6 @@ static void on_interrupt(int signal) { interrupts++; }
 
 /* ---- spaces ---- */
 
-static bool read_whole(const char *text, const char **end, int64_t *out) { /* 4096, 2^20 */
-  char *e;
-  errno = 0;
-  long long v = strtoll(text, &e, 10);
-  if (e == text || errno) return false;
-  if (*e == '^') {
-    char *f;
-    long long base = v, power = strtoll(e + 1, &f, 10);
-    if (f == e + 1 || power < 0) return false;
-    for (v = 1; power; power--)
-      if (__builtin_mul_overflow(v, base, &v)) return false;
-    e = f;
-  }
-  return *out = v, *end = e, true;
-}
-
 static bool is_option_space(const char *name) { return !strcmp(name, "warps") || !strcmp(name, "stages") || !strcmp(name, "ctas"); }
 
 /* Whether a value is meant as FIRST..LAST, right or wrong. */
@@ -68,7 +52,7 @@ static int parse_space(Search *s, const char *word) {
     if (!strcmp(o->name, p->name)) return usage_error(&verb_tune, "%s: the space of '%s' is given twice", word, p->name);
   if (is_range(text)) {
     bool linear = !strcmp(p->name, "stages");
-    if (!read_whole(text, &end, &from) || strncmp(end, "..", 2) || !read_whole(end + 2, &end, &to) || *end)
+    if (!read_whole(text, 10, &end, &from) || strncmp(end, "..", 2) || !read_whole(end + 2, 10, &end, &to) || *end)
       return usage_error(&verb_tune, "%s: give NAME=FIRST..LAST, as in BLOCK=256..8192; numbers below 2^63", word);
     if (from < 1 || to < from) return usage_error(&verb_tune, "%s: %s; give NAME=FIRST..LAST, as in BLOCK=256..8192", word, from < 1 ? "a range begins at 1 or above" : "the range is empty");
     for (int64_t v = from; v <= to; v = linear ? v + 1 : 2 * v) {
@@ -81,7 +65,7 @@ static int parse_space(Search *s, const char *word) {
       size_t n = strcspn(text, ",");
       if (!n || !add_value(p, text, n)) return usage_error(&verb_tune, "%s: give NAME=VALUE,VALUE,..., at most %d", word, MAX_CHOICES);
       char *power = strchr(p->values[p->count - 1], '^');
-      if (power && read_whole(p->values[p->count - 1], &end, &from) && !*end) {
+      if (power && read_whole(p->values[p->count - 1], 10, &end, &from) && !*end) {
         free(p->values[p->count - 1]);
         if (!(p->values[p->count - 1] = format_string("%lld", (long long)from))) return report_error(NULL);
       }
@@ -90,7 +74,7 @@ static int parse_space(Search *s, const char *word) {
   }
   for (int i = 0; i < p->count && is_option_space(p->name); i++) {
     bool power = strcmp(p->name, "stages") != 0;
-    if (!read_whole(p->values[i], &end, &from) || *end || from < 1 || from > (power ? 64 : 100) || (power && from & (from - 1)))
+    if (!read_whole(p->values[i], 10, &end, &from) || *end || from < 1 || from > (power ? 64 : 100) || (power && from & (from - 1)))
       return usage_error(&verb_tune, "%s: %s is no number of %s%s", word, p->values[i], p->name, power ? ": powers of two up to 64" : "");
   }
   return 0;
