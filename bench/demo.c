@@ -461,24 +461,27 @@ static void matmul_case(int64_t n, bool bf16, const Blas *blas) {
   for (int i = 0; i < 6; i++) release(all[i]);
 }
 
-/* The device asked for; else a GPU, if one opens, else the CPU. */
+/* The device asked for; else a GPU, if there is one, else the CPU. */
 static void open_device(void) {
   nereid_error *err = NULL;
   char cpu[16];
   snprintf(cpu, sizeof cpu, "cpu:%d", opt.threads);
-  nereid_device_info info[16];
-  int n = nereid_devices(info, 16), gpu = -1, at = 0;
-  for (int i = 0; i < n && i < 16; i++) {
-    if (!strncmp(info[i].name, "cuda", 4) && info[i].available && gpu < 0) gpu = i;
-    if (!strcmp(info[i].name, "cpu")) at = i;
-  }
-  if (!opt.device) opt.device = gpu >= 0 ? "cuda" : "cpu";
+  static nereid_device_info info[16]; /* opt.device may point into it */
+  int n = nereid_devices(info, 16);
+  if (n > 16) n = 16;
+  for (int i = 0; i < n && !opt.device; i++)
+    if (!strncmp(info[i].name, "cuda", 4) && info[i].available) opt.device = info[i].name;
+  if (!opt.device) opt.device = "cpu";
   opt.gpu = !strncmp(opt.device, "cuda", 4);
-  if (nereid_device_open(strcmp(opt.device, "cpu") ? opt.device : cpu, &device, &err)) die(err);
+  if (nereid_device_open(opt.gpu ? opt.device : cpu, &device, &err)) die(err);
   if (opt.gpu && (nereid_event_create(device, &begun, &err) || nereid_event_create(device, &ended, &err))) die(err);
-  if (opt.json) return;
-  if (opt.gpu) printf("%s\n", info[gpu >= 0 ? gpu : 0].description);
-  else printf("%s; %d threads used\n", info[at].description, opt.threads);
+  if (!strcmp(opt.device, "cuda")) opt.device = "cuda:0";
+  for (int i = 0; i < n && !opt.json; i++) {
+    if (strcmp(info[i].name, opt.device)) continue;
+    printf("%s", info[i].description);
+    if (!opt.gpu) printf("; %d threads used", opt.threads);
+    printf("\n");
+  }
 }
 
 int main(int argc, char **argv) {
@@ -489,7 +492,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[i], "--quick")) opt.quick = true, opt.runs = 5;
     else if (!strcmp(argv[i], "--json")) opt.json = true;
     else if (!strcmp(argv[i], "--case") && more) opt.only = argv[++i];
-    else if (!strcmp(argv[i], "--device") && more) opt.device = argv[++i];
+    else if (!strcmp(argv[i], "--device") && more && (!strcmp(argv[i + 1], "cpu") || !strncmp(argv[i + 1], "cuda", 4))) opt.device = argv[++i];
     else if (!strcmp(argv[i], "--threads") && more) opt.threads = atoi(argv[++i]);
     else if (!strcmp(argv[i], "--kernels") && more) opt.kernels = argv[++i];
     else return fprintf(stderr, "usage: %s [--device cpu|cuda] [--quick] [--json] [--case TEXT] [--threads N] [--kernels DIR]\n", argv[0]), 2;
