@@ -48,7 +48,7 @@ static void start(void) {
 
 static double stop(void) { /* seconds since start() */
   nereid_error *err = NULL;
-  double ms;
+  double ms = 0;
   if (!opt.gpu) return now() - begun_at;
   if (nereid_event_record(ended, NULL, &err) || nereid_synchronize(device, &err) || nereid_event_elapsed(begun, ended, &ms, &err)) die(err);
   return ms * 1e-3;
