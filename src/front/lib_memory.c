@@ -22,7 +22,8 @@ int lib_cache(Front *fr, Span at, const Builtin *b, const Py *p, bool store) {
 
 int lib_evict(Front *fr, Span at, const Builtin *b, const Py *p) {
   const char *s = lib_str(fr, at, b, "eviction_policy", p);
-  if (!s[0] || !strcmp(s, "evict_normal")) return EVICT_NORMAL;
+  if (!s[0]) return EVICT_DEFAULT;
+  if (!strcmp(s, "evict_normal")) return EVICT_NORMAL;
   if (!strcmp(s, "evict_first")) return EVICT_FIRST;
   if (!strcmp(s, "evict_last")) return EVICT_LAST;
   lib_fail(fr, at, b, NULL, "`eviction_policy` must be \"\", \"evict_first\" or \"evict_last\", but it is \"%s\"", s);

@@ -42,6 +42,7 @@ typedef struct GpuTarget {
   bool has_fp8;              /* cvt to and from e4m3x2, e5m2x2 (sm_89) */
   bool has_bf16_atomics;     /* sm_90 */
   bool has_redux_f32;        /* sm_100a */
+  bool has_measured_hints;   /* plain loads ask the caches for what was measured to help on this GPU (lower_memory.c) */
   GpuMachine machine;
 } GpuTarget;
 extern const GpuTarget gpu_targets[]; /* ends with name NULL */

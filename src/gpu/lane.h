@@ -69,6 +69,8 @@ extern const LaneInfo lane_info[LANE_COUNT];
 
 typedef enum { ROUND_DEFAULT, ROUND_RN, ROUND_RZ, ROUND_RM, ROUND_RP, ROUND_RNA } LaneRounding; /* DEFAULT: nearest even (cvt to ints: zero) */
 typedef enum { SPACE_GLOBAL, SPACE_SHARED } LaneSpace;
+/* Of a global access in the caches: PTX's priorities for both, or for one of them alone. The first three are tile's EvictHint. */
+typedef enum { PRIORITY_NONE, PRIORITY_FIRST, PRIORITY_LAST, PRIORITY_L2_LAST, PRIORITY_NO_L1 } LanePriority;
 typedef enum { SHUFFLE_XOR, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_IDX } LaneShuffle;
 typedef enum { VOTE_ANY, VOTE_ALL, VOTE_BALLOT } LaneVote;
 enum { RMW_CAS = RMW_XCHG + 1 }; /* beside tile's RmwKind */

@@ -116,7 +116,7 @@ bool lane_op_is_pure(const LaneOp *op) {
 static const char *const roundings[] = {"", "rn", "rz", "rm", "rp", "rna"};
 static const char *const spaces[] = {"global", "shared"};
 static const char *const caches[] = {"", "ca", "cg", "cs", "cv", "wb", "wt"};
-static const char *const evicts[] = {"", "evict_first", "evict_last"};
+static const char *const evicts[] = {"", "evict_first", "evict_last", "l2_last", "no_allocate"}; /* LanePriority */
 static const char *const rmws[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
 static const char *const sems[] = {"acq_rel", "acquire", "release", "relaxed"};
 static const char *const scopes[] = {"gpu", "cta", "sys"};

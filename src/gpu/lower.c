@@ -217,13 +217,16 @@ static void place_program(Lower *l) {
   }
 }
 
-typedef struct Found { int *uses; bool dot, program; } Found;
+typedef struct Found { int *uses; bool dot, program, stores, adds, loops; } Found;
 
 static void count_uses(Op *op, void *arg) {
   Found *found = arg;
   for (int i = 0; i < op->in_count; i++) found->uses[op->in[i]->id]++;
   if (op->code == OP_DOT) found->dot = true;
   if (op->code == OP_PROGRAM_ID) found->program = true;
+  if (op->code == OP_STORE && op->in[1]->type->rank) found->stores = true;
+  if (op->code == OP_FOR || op->code == OP_WHILE) found->loops = true;
+  if (op->code == OP_ATOMIC_RMW && op->in[1]->type->rank) found->adds = true;
 }
 
 static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, bool *has_dot) {
@@ -239,6 +242,7 @@ static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, bool *has
   Found found = {.uses = l.uses};
   tile_walk(f->body, count_uses, &found);
   *has_dot = found.dot, l.asks_program = found.program;
+  l.reads = lower_reads_priority(l.target, found.stores, found.adds && !found.loops);
   add_params(&l, o);
   l.b = lane_builder(l.out);
   LaneBuilder *b = &l.b;

@@ -25,7 +25,7 @@ typedef struct Ptx {
   const LaneValue **same; /* by value id: the value in whose register it lies, or NULL */
   int count[4];         /* registers of each LaneType so far; numbers begin at 1 */
   int labels;
-  Arg policy[3];        /* by LaneOp.evict: the register of its policy for the L2 cache; "": none yet */
+  Arg policy[3];        /* evict first, evict last: the register of the policy for the L2 cache; "": none yet */
   bool lines;
   bool records;         /* ptx_record.c's registers are needed */
   const Span *span;     /* of the last .loc */

@@ -78,17 +78,19 @@ static void put_vector(Ptx *p, int n, const Arg *regs) {
 /* "ld.global.cg", and so on; the register of the access's policy, or NULL. */
 static const Arg *put_hints(Ptx *p, const LaneOp *op, const char *what) {
   static const char *const caches[] = {"", ".ca", ".cg", ".cs", ".cv", ".wb", ".wt"};
-  static const char *const priorities[] = {"", ".L1::evict_first.L2::cache_hint", ".L1::evict_last.L2::cache_hint"};
+  static const char *const priorities[] = {"", ".L1::evict_first.L2::cache_hint", ".L1::evict_last.L2::cache_hint", ".L2::cache_hint", ".L1::no_allocate"};
   static const char *const policies[] = {"", "createpolicy.fractional.L2::evict_first.b64", "createpolicy.fractional.L2::evict_last.b64"};
+  static const uint8_t policy_of[] = {0, 1, 2, 2, 0};
   bool load = op->code == LANE_LD, hints = op->space == SPACE_GLOBAL && !op->is_volatile;
   bool fits = op->cache == CACHE_CG || op->cache == CACHE_CS || (load ? op->cache == CACHE_CA || op->cache == CACHE_CV
                                                                       : op->cache == CACHE_WB || op->cache == CACHE_WT);
-  Arg *policy = hints && !fits && op->evict ? &p->policy[op->evict] : NULL;
+  int number = hints && !fits ? policy_of[op->evict] : 0;
+  Arg *policy = number ? &p->policy[number] : NULL;
   if (policy && !*policy->s) {
     Buf *before = p->out;
     *policy = ptx_fresh(p, LT_B64);
     p->out = &p->entry;
-    ptx_open(p, NULL, policies[op->evict]);
+    ptx_open(p, NULL, policies[number]);
     ptx_args_of(p, *policy, ptx_text("1.0"));
     p->out = before;
   }

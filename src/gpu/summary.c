@@ -83,7 +83,7 @@ static void put_source(Buf *out, const Span *span) {
 
 static void put_row(Buf *out, const Row *r) {
   static const char *const caches[] = {"", " .ca", " .cg", " .cs", " .cv", " .wb", " .wt"};
-  static const char *const priorities[] = {"", " evict_first", " evict_last"};
+  static const char *const priorities[] = {"", " evict_first", " evict_last", " L2 last", " no L1"};
   static const char *const rmw[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
   char remarks[64], what[16];
   snprintf(remarks, sizeof remarks, "%s%s%s%s%s", r->in_loop ? " in loop" : "", r->masked ? " masked" : "", r->is_volatile ? " volatile" : "",

@@ -14,18 +14,18 @@
 enum { KB = 1024 };
 
 const GpuTarget gpu_targets[] = {
-    /* name     sm  .version vector  shared    bf16   vector fp8    bf16   redux
-                                               arith  red           atomic f32 */
-    {"sm_80", 80, "7.4", 16, 163 * KB, false, false, false, false, false, {64, 32, 164 * KB, 64, 256, 32, 1024, "A100", 108, 1410, 2039, 40}},
-    {"sm_86", 86, "7.4", 16, 99 * KB, false, false, false, false, false, {48, 16, 100 * KB, 128, 128, 2, 256, "RTX 3090", 82, 1695, 936, 6}},
-    {"sm_87", 87, "7.4", 16, 163 * KB, false, false, false, false, false, {48, 16, 164 * KB, 128, 128, 2, 512, "Jetson AGX Orin", 16, 1300, 205, 4}},
-    {"sm_89", 89, "8.1", 16, 99 * KB, false, false, true, false, false, {48, 24, 100 * KB, 128, 128, 2, 256, "RTX 4090", 128, 2520, 1008, 72}},
-    {"sm_90a", 90, "8.1", 16, 227 * KB, true, true, true, true, false, {64, 32, 228 * KB, 128, 256, 64, 2048, "H200", 132, 1830, 4800, 50}},
-    {"sm_100a", 100, "8.8", 32, 227 * KB, true, true, true, true, true, {64, 32, 228 * KB, 128, 256, 64, 4096, "B200", 148, 1850, 8000, 126}},
-    {"sm_103a", 103, "8.8", 32, 227 * KB, true, true, true, true, true, {64, 32, 228 * KB, 128, 256, 2, 4096, "B300", 148, 1920, 8000, 126}},
-    {"sm_110a", 110, "9.0", 32, 227 * KB, true, true, true, true, true, {48, 24, 228 * KB, 128, 256, 2, 2048, "Jetson AGX Thor", 20, 1575, 273, 32}},
-    {"sm_120a", 120, "8.8", 32, 99 * KB, true, true, true, true, false, {48, 24, 100 * KB, 128, 128, 2, 256, "RTX 5090", 170, 2407, 1792, 96}},
-    {"sm_121a", 121, "8.8", 32, 99 * KB, true, true, true, true, false, {48, 24, 100 * KB, 128, 128, 2, 512, "GB10", 48, 2418, 273, 24}},
+    /* name     sm  .version vector  shared    bf16   vector fp8    bf16   redux  cache
+                                               arith  red           atomic f32    hints */
+    {"sm_80", 80, "7.4", 16, 163 * KB, false, false, false, false, false, false, {64, 32, 164 * KB, 64, 256, 32, 1024, "A100", 108, 1410, 2039, 40}},
+    {"sm_86", 86, "7.4", 16, 99 * KB, false, false, false, false, false, false, {48, 16, 100 * KB, 128, 128, 2, 256, "RTX 3090", 82, 1695, 936, 6}},
+    {"sm_87", 87, "7.4", 16, 163 * KB, false, false, false, false, false, false, {48, 16, 164 * KB, 128, 128, 2, 512, "Jetson AGX Orin", 16, 1300, 205, 4}},
+    {"sm_89", 89, "8.1", 16, 99 * KB, false, false, true, false, false, false, {48, 24, 100 * KB, 128, 128, 2, 256, "RTX 4090", 128, 2520, 1008, 72}},
+    {"sm_90a", 90, "8.1", 16, 227 * KB, true, true, true, true, false, true, {64, 32, 228 * KB, 128, 256, 64, 2048, "H200", 132, 1830, 4800, 50}},
+    {"sm_100a", 100, "8.8", 32, 227 * KB, true, true, true, true, true, false, {64, 32, 228 * KB, 128, 256, 64, 4096, "B200", 148, 1850, 8000, 126}},
+    {"sm_103a", 103, "8.8", 32, 227 * KB, true, true, true, true, true, false, {64, 32, 228 * KB, 128, 256, 2, 4096, "B300", 148, 1920, 8000, 126}},
+    {"sm_110a", 110, "9.0", 32, 227 * KB, true, true, true, true, true, false, {48, 24, 228 * KB, 128, 256, 2, 2048, "Jetson AGX Thor", 20, 1575, 273, 32}},
+    {"sm_120a", 120, "8.8", 32, 99 * KB, true, true, true, true, false, false, {48, 24, 100 * KB, 128, 128, 2, 256, "RTX 5090", 170, 2407, 1792, 96}},
+    {"sm_121a", 121, "8.8", 32, 99 * KB, true, true, true, true, false, false, {48, 24, 100 * KB, 128, 128, 2, 512, "GB10", 48, 2418, 273, 24}},
     {NULL},
 };
 

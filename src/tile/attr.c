@@ -27,7 +27,7 @@ static const char *const rmw_kinds[] = {"add", "max", "min", "and", "or", "xor",
 static const char *const sems[] = {"acq_rel", "acquire", "release", "relaxed", NULL};
 static const char *const scopes[] = {"gpu", "cta", "sys", NULL};
 static const char *const caches[] = {"none", "ca", "cg", "cs", "cv", "wb", "wt", NULL};
-static const char *const evicts[] = {"normal", "first", "last", NULL};
+static const char *const evicts[] = {"default", "first", "last", "normal", NULL};
 static const char *const precisions[] = {"tf32", "tf32x3", "ieee", "bf16x3", "bf16x6", NULL};
 static const char *const hint_kinds[] = {"divisible", "contiguous", "constant", NULL};
 

@@ -628,6 +628,11 @@ static void stores_and_asserts(void **state) {
   assert_int_equal(store->attr[1], EVICT_FIRST);
   context_destroy(cx);
 
+  cx = context_create(); /* nothing said is not the same as "evict_normal" */
+  assert_int_equal(find_op(must_compile(cx, "tl.store(P + ar, f32)", false)->body, OP_STORE)->attr[1], EVICT_DEFAULT);
+  assert_int_equal(find_op(must_compile(cx, "tl.store(P + ar, f32, eviction_policy='evict_normal')", false)->body, OP_STORE)->attr[1], EVICT_NORMAL);
+  context_destroy(cx);
+
   cx = context_create(); /* a number goes into int1 memory as the byte of its int8 */
   store = find_op(must_compile(cx, "tl.store((P + ar).to(tl.pointer_type(tl.int1)), i32)", false)->body, OP_STORE);
   assert_int_equal(store->in[1]->type->dtype, DT_I8);

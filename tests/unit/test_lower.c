@@ -585,6 +585,55 @@ static void test_order(void **state) {
   assert_int_equal(count_barriers(branch), 1);
 }
 
+/* ---- what loads ask of the caches ---- */
+
+static int priority_of_loads; /* of all global loads; -1: none, or different ones */
+
+static void see_priority(LaneOp *op, void *arg) {
+  bool *any = arg;
+  if (op->code != LANE_LD || op->space != SPACE_GLOBAL) return;
+  priority_of_loads = !*any || priority_of_loads == op->evict ? op->evict : -1;
+  *any = true;
+}
+
+static int priority(const char *target, const char *body) {
+  Context *cx = context_create();
+  priority_of_loads = -1;
+  if (context_try(cx)) {
+    char ir[2000];
+    snprintf(ir, sizeof ir, "kernel @k(%%p: *f32 {divisible=16}, %%q: *f32 {divisible=16}) {\n  %%g = program_id {axis=0} : i32\n  %%n = const {value=512} : i32\n"
+             "  %%r = mul %%g, %%n : i32\n  %%pg = addptr %%p, %%r : *f32\n  %%qg = addptr %%q, %%r : *f32\n  %%i = arange {start=0, end=512} : i32[512]\n"
+             "  %%ps = splat %%pg : *f32[512]\n  %%a = addptr %%ps, %%i : *f32[512]\n  %%qs = splat %%qg : *f32[512]\n  %%o = addptr %%qs, %%i : *f32[512]\n"
+             "  %%ws = splat %%p : *f32[512]\n  %%w = addptr %%ws, %%i : *f32[512]\n%s}\n", body);
+    Kit k = kit_of(ir);
+    GpuOptions o = {.target = gpu_target_find(target), .verify = true};
+    bool any = false;
+    lane_walk(gpu_compile(kit_parse(&k, cx), &o)->body, see_priority, &any);
+    context_end_try(cx);
+  } else {
+    Buf text = {0};
+    diags_print(&text, cx, false);
+    fail_msg("%s", text.at);
+  }
+  context_destroy(cx);
+  return priority_of_loads;
+}
+
+static void test_priorities(void **state) {
+  static const char stores[] = "  %x = load %a : f32[512]\n  store %o, %x\n";
+  assert_int_equal(priority("sm_90a", stores), PRIORITY_L2_LAST);
+  assert_int_equal(priority("sm_80", stores), PRIORITY_NONE); /* nobody has measured there */
+  assert_int_equal(priority("sm_90a", "  %x = load %w : f32[512]\n  store %o, %x\n"), PRIORITY_LAST); /* every program reads the same */
+  assert_int_equal(priority("sm_80", "  %x = load %w : f32[512]\n  store %o, %x\n"), PRIORITY_LAST);
+  assert_int_equal(priority("sm_90a", "  %x = load %a {evict=first} : f32[512]\n  store %o, %x\n"), PRIORITY_FIRST); /* the kernel's own word stands */
+  assert_int_equal(priority("sm_90a", "  %x = load %a {evict=normal} : f32[512]\n  store %o, %x\n"), PRIORITY_NONE);
+  assert_int_equal(priority("sm_90a", "  %x = load %a {cache=cg} : f32[512]\n  store %o, %x\n"), PRIORITY_NONE);
+  assert_int_equal(priority("sm_90a", "  %x = load %a : f32[512]\n  %y = atomic_rmw %o, %x {kind=add} : f32[512]\n"), PRIORITY_NO_L1);
+  assert_int_equal(priority("sm_90a", "  %s = load %pg : f32\n  store %qg, %s\n"), PRIORITY_NONE);
+  assert_int_equal(priority("sm_90a", "  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n  for %zero, %n, %one do (%k: i32) {\n    %x = load %a : f32[512]\n"
+                            "    %y = atomic_rmw %o, %x {kind=add} : f32[512]\n    yield\n  }\n"), PRIORITY_NONE);
+}
+
 /* ---- inline assembly, which only a GPU runs: the text ---- */
 
 static void check_asm(const char *element, const char *line, const char *want) {
@@ -643,7 +692,7 @@ int main(void) {
       cmocka_unit_test(test_convert_everything), cmocka_unit_test(test_bitcast), cmocka_unit_test(test_copies), cmocka_unit_test(test_scalars),
       cmocka_unit_test(test_offsets), cmocka_unit_test(test_shapes), cmocka_unit_test(test_control), cmocka_unit_test(test_programs),
       cmocka_unit_test(test_atomics), cmocka_unit_test(test_vector_atomics), cmocka_unit_test(test_scalar_atomics), cmocka_unit_test(test_cas),
-      cmocka_unit_test(test_print), cmocka_unit_test(test_print_much), cmocka_unit_test(test_assert), cmocka_unit_test(test_order), cmocka_unit_test(test_asm), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_print), cmocka_unit_test(test_print_much), cmocka_unit_test(test_assert), cmocka_unit_test(test_order), cmocka_unit_test(test_priorities), cmocka_unit_test(test_asm), cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -337,7 +337,8 @@ static void test_addresses_and_guards(void **state) {
   lane_store(&k.b, SPACE_SHARED, LK_B32, 1, shared, 12, NULL, load->out);
   LaneOp *store = lane_store(&k.b, SPACE_GLOBAL, LK_F32, 2, k.q, 0, p, (LaneValue *[]){lane_f32(&k.b, 1), lane_f32(&k.b, -2)});
   store->guard_not = true, store->cache = CACHE_CS, store->evict = EVICT_FIRST;
-  lane_load(&k.b, SPACE_GLOBAL, LK_B32, 1, k.p, 256, NULL, NULL)->evict = EVICT_LAST;
+  static const uint8_t priorities[] = {PRIORITY_LAST, PRIORITY_L2_LAST, PRIORITY_NO_L1};
+  for (int i = 0; i < 3; i++) lane_load(&k.b, SPACE_GLOBAL, LK_B32, 1, k.p, 256, NULL, NULL)->evict = priorities[i];
   char *text = print(&k, "sm_90a");
   contains(text, ".extern .shared .align 32 .b8 $shared[];\n");
   contains(text, ".reqntid 64\n");
@@ -347,6 +348,8 @@ static void test_addresses_and_guards(void **state) {
   contains(text, "mov.b32 %r6, 0x3F800000;\n");
   contains(text, "\t@!%p1 st.global.cs.v2.b32 [%rd2], {%r6, %r7};\n");
   contains(text, "ld.global.L1::evict_last.L2::cache_hint.b32 %r8, [%rd1+256], %rd3;\n");
+  contains(text, "ld.global.L2::cache_hint.b32 %r9, [%rd1+256], %rd3;\n");
+  contains(text, "ld.global.L1::no_allocate.b32 %r10, [%rd1+256];\n");
   contains(text, "\tcreatepolicy.fractional.L2::evict_last.b64 %rd3, 1.0;\n");
   end();
 }
