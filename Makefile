@@ -61,8 +61,8 @@ FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
 $(FAKE_CUDA): tests/unit/fake_cuda.c tests/unit/fake_cuda.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
-$(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_prof $(BUILD)/tests/unit/test_inside_cuda $(BUILD)/tests/unit/test_tune_cuda: $(FAKE_CUDA) tests/unit/fake_cuda.h
-$(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_prof $(BUILD)/tests/unit/test_inside_cuda $(BUILD)/tests/unit/test_tune_cuda: ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
+$(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_cuda_repeat $(BUILD)/tests/unit/test_prof $(BUILD)/tests/unit/test_inside_cuda $(BUILD)/tests/unit/test_tune_cuda: $(FAKE_CUDA) tests/unit/fake_cuda.h
+$(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_cuda_repeat $(BUILD)/tests/unit/test_prof $(BUILD)/tests/unit/test_inside_cuda $(BUILD)/tests/unit/test_tune_cuda: ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 # So is what records CUDA, against a CUPTI; and the injected library, in programs that it is put into.
 FAKE_CUPTI = $(BUILD)/tests/lib/libfake_cupti.so
 $(FAKE_CUPTI): tests/unit/fake_cupti.c tests/unit/fake_cupti.h src/prof/cupti_api.h

@@ -5,6 +5,7 @@
  *     cuda_compile.c  tile IR -> PTX -> cubin -> a loaded function
  *     nvrtc.c         CUDA C -> PTX and cubin; nvrtc_cache.c keeps them on disk
  *     cuda_launch.c   launches, what they leave behind, synchronizing
+ *     cuda_repeat.c   a kernel that is launched over and over
  *     cuda_report.c   what device_print and device_assert leave behind
  *
  * One Cuda serves one nereid_device. The kernels compiled for it hold references on it, so that a module may be freed after its
@@ -24,6 +25,16 @@ typedef struct CudaLocked { /* memory of the host that we page-locked */
   void *p;
 } CudaLocked;
 
+/* A CUDA graph of one launch of a kernel, for the launches of it on one stream (cuda_repeat.c). */
+typedef struct CudaRepeat {
+  atomic_bool busy;      /* a thread is at it; the rest but the key is that thread's */
+  atomic_uintptr_t key;  /* the stream's handle and one; 0: of none */
+  CuGraph graph;
+  CuGraphNode node;
+  CuGraphExec exec;      /* NULL: not made yet */
+} CudaRepeat;
+
+enum { CUDA_REPEATS = 4 };
 enum { CUDA_PAGES = 256, CUDA_PAGE_SHIFT = 21 };
 
 typedef struct Cuda {
@@ -38,6 +49,7 @@ typedef struct Cuda {
   int max_block[3], shared_per_block;
   bool pageable;  /* kernels reach all of the host's memory */
   bool blocking;  /* NEREID_CUDA_BLOCKING */
+  bool repeats_work; /* cuda_repeats_work */
   /* What was launched since the last synchronize: the first kernel, and whether there was another. Written without a lock. */
   _Atomic(CudaKernel *) suspect;
   atomic_bool several;
@@ -75,6 +87,9 @@ struct CudaKernel {
   bool uses_list;
   CudaList *captured_lists; /* a graph may read them as long as the kernel lives */
   atomic_bool launched; /* since a synchronize: the module must not be unloaded */
+  CudaRepeat repeats[CUDA_REPEATS];
+  atomic_uint plain_launches; /* on streams that had no repeat */
+  atomic_bool no_repeats;     /* the driver makes none of this kernel */
   /* device_print and device_assert */
   DiagSites *sites;
   bool reports;
@@ -105,6 +120,13 @@ void cuda_load(CudaKernel *k, Context *cx, const void *cubin, const char *ptx, c
 CudaKernel *cuda_kernel_create(Specialization *s, Context *cx); /* s->cuda, with nothing loaded */
 /* Lets k's blocks have so many bytes of dynamic shared memory. In the context. */
 nereid_status cuda_allow_shared(CudaKernel *k, unsigned bytes, nereid_error **error);
+
+/* ---- cuda_repeat.c ---- */
+bool cuda_repeats_work(const CudaApi *api);
+/* Launches by a graph of the kernel's, if one may and there is one, or it is time that there is: true, with what the driver said. The kernel's parameters are
+ * launch->params alone. In the context. */
+bool cuda_repeat_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuStream stream, CuResult *result);
+void cuda_repeats_drop(CudaKernel *k); /* none of them runs; in the context */
 
 /* ---- cuda_launch.c ---- */
 nereid_status cuda_launch(nereid_device *d, const Launch *l, nereid_error **error);

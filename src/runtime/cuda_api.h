@@ -23,6 +23,13 @@ typedef struct CUstream_st *CuStream;
 typedef struct CUevent_st *CuEvent;
 typedef struct CUgraph_st *CuGraph;
 typedef struct CUgraphExec_st *CuGraphExec;
+typedef struct CUgraphNode_st *CuGraphNode;
+typedef struct CuKernelNode { /* CUDA_KERNEL_NODE_PARAMS_v2 */
+  CuFunction function;
+  unsigned grid[3], block[3], shared;
+  void **params, **extra, *kernel;
+  CuContext context;
+} CuKernelNode;
 
 /* X(field, symbol, needed, arguments): a driver without a needed one is too old for us. */
 #define CUDA_FUNCTIONS(X)                                                                                              \
@@ -73,6 +80,11 @@ typedef struct CUgraphExec_st *CuGraphExec;
   X(stream_capturing, "cuStreamIsCapturing", 1, (CuStream s, int *status))                                             \
   X(capture_begin, "cuStreamBeginCapture_v2", 0, (CuStream s, int mode))                                               \
   X(capture_end, "cuStreamEndCapture", 0, (CuStream s, CuGraph *out))                                                  \
+  X(thread_capture_mode, "cuThreadExchangeStreamCaptureMode", 0, (int *mode))                                          \
+  X(graph_create, "cuGraphCreate", 0, (CuGraph *out, unsigned flags))                                                  \
+  X(graph_add_kernel, "cuGraphAddKernelNode_v2", 0,                                                                    \
+    (CuGraphNode *out, CuGraph g, const CuGraphNode *after, size_t after_count, const CuKernelNode *launch))           \
+  X(graph_set_kernel, "cuGraphExecKernelNodeSetParams_v2", 0, (CuGraphExec g, CuGraphNode n, const CuKernelNode *launch)) \
   X(graph_instantiate, "cuGraphInstantiateWithFlags", 0, (CuGraphExec *out, CuGraph g, unsigned long long flags))      \
   X(graph_launch, "cuGraphLaunch", 0, (CuGraphExec g, CuStream s))                                                     \
   X(graph_destroy, "cuGraphDestroy", 0, (CuGraph g))                                                                   \

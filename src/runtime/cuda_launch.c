@@ -1,6 +1,6 @@
 /* Launches on a GPU, and what comes of them later.
  *
- * A warm launch is one call of the driver. Before it: the context is made current if it is not; pointers are looked at (aligned
+ * A warm launch is one call of the driver, or the three that take less (cuda_repeat.c). Before it: the context is made current if it is not; pointers are looked at (aligned
  * to their elements; memory that the device reaches, which costs a question to the driver only for a page not seen before); the
  * kernel is noted as one that may be meant when a fault shows up. No lock is taken and nothing allocated.
  *
@@ -222,8 +222,14 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
     params[n + extra] = &hidden[extra];
   }
   if (!status) {
-    CuResult r = c->api.launch(k->function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, l->stream,
-                               params, NULL);
+    const CuKernelNode node = {.function = k->function,
+                               .grid = {grid[0], grid[1], grid[2]},
+                               .block = {block[0], block[1], block[2]},
+                               .shared = shared,
+                               .params = params};
+    CuResult r = 0;
+    if (extra || s->regions || c->blocking || !cuda_repeat_launch(c, k, &node, l->stream, &r))
+      r = c->api.launch(k->function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, l->stream, params, NULL);
     if (r) {
       status = launch_failed(c, k, r, grid, block, shared, error);
       cuda_free_lists(c, list);

@@ -203,6 +203,7 @@ API int cuFuncSetAttribute(void *f, int which, int v) { ENTER(IN_CONTEXT); fake.
 API int cuFuncLoad(void *f) { ENTER(NOT_IN_CAPTURE); LEAVE(0); }
 
 typedef struct Node { Function *f; unsigned grid[3], block[3], shared; uint64_t values[16]; } Node;
+typedef struct NodeParams { Function *f; unsigned grid[3], block[3], shared; void **params, **extra, *kernel, *context; } NodeParams; /* CUDA_KERNEL_NODE_PARAMS_v2 */
 typedef struct Graph { Node nodes[256]; int n; } Graph;
 static Graph captured;
 
@@ -244,6 +245,30 @@ API int cuStreamEndCapture(void *stream, void **out) {
   fake.capturing = NULL, relaxed = false, fake.graphs++;
   LEAVE(0);
 }
+static int set_node(Node *node, const NodeParams *p) {
+  if (!p->grid[0] || !p->grid[1] || !p->grid[2] || p->block[0] * p->block[1] * p->block[2] > (unsigned)fake.max_threads) return 1;
+  *node = (Node){p->f, {p->grid[0], p->grid[1], p->grid[2]}, {p->block[0], p->block[1], p->block[2]}, p->shared, {0}};
+  for (int i = 0; i < fake.capture_params; i++) memcpy(&node->values[i], p->params[i], 8);
+  return 0;
+}
+API int cuThreadExchangeStreamCaptureMode(int *mode) {
+  static _Thread_local int own;
+  int was = own;
+  ENTER(FREE);
+  own = *mode, *mode = was;
+  LEAVE(0);
+}
+API int cuGraphCreate(void **out, unsigned flags) { ENTER(IN_CONTEXT); *out = calloc(1, sizeof(Graph)); fake.graphs++; LEAVE(0); }
+API int cuGraphAddKernelNode_v2(void **out, void *graph, const void *after, size_t n, const NodeParams *p) {
+  ENTER(IN_CONTEXT);
+  Graph *g = graph;
+  *out = (void *)(uintptr_t)++g->n;
+  LEAVE(set_node(&g->nodes[g->n - 1], p));
+}
+API int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const NodeParams *p) {
+  ENTER(IN_CONTEXT);
+  LEAVE(set_node(&((Graph *)exec)->nodes[(uintptr_t)node - 1], p));
+}
 API int cuGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags) {
   ENTER(IN_CONTEXT);
   Graph *g = malloc(sizeof *g);
@@ -256,9 +281,12 @@ API int cuGraphExecDestroy(void *exec) { ENTER(FREE); free(exec); fake.graph_exe
 API int cuGraphLaunch(void *exec, void *stream) {
   ENTER(IN_CONTEXT);
   Graph *g = exec;
+  if (fake.capturing && fake.capturing == stream) LEAVE((fake.forbidden_in_capture++, 900));
   fake.graph_launches++, fake.last_stream = stream;
   for (int i = 0; i < g->n && !fake.sticky; i++) {
     Node *n = &g->nodes[i];
+    memcpy(fake.last_grid, n->grid, sizeof n->grid);
+    n->f->module->in_flight = true;
     void *params[16];
     for (int k = 0; k < 16; k++) params[k] = &n->values[k];
     if (n->f->run) fake.sticky = n->f->run(params, n->grid, n->block, n->shared);

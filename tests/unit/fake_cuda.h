@@ -45,7 +45,7 @@ typedef struct FakeCuda {
   int nvrtc_compiled;
   void *capturing;                /* the stream that captures; NULL: none */
   int captured;                   /* launches in it */
-  int capture_params;             /* parameters of each kernel that is captured */
+  int capture_params;             /* parameters of each kernel in a graph */
   int graphs, graph_execs, graph_launches; /* alive, alive, calls */
 } FakeCuda;
 
