@@ -34,7 +34,7 @@ static void die(nereid_error *err) {
   exit(1);
 }
 
-/* One letter an argument: p pointer to f32, q to i64, i integer, 1 the integer 1 (the stride of elements side by side), f float; then constexprs and
+/* One letter an argument: p pointer to f32, h to f16, q to i64, i integer, 1 the integer 1 (the stride of elements side by side), f float; then constexprs and
  * warps. */
 static const struct { const char *file, *kernel, *args, *constexprs; int warps; } kernels[] = {
     {"vector_add.py", "vector_add", "pppi", "BLOCK=1024", 4},
@@ -69,15 +69,20 @@ static const struct { const char *file, *kernel, *args, *constexprs; int warps; 
     {"attention.py", "attention_delta", "pppi", "D=64 BLOCK_M=64", 4},
     {"attention.py", "attention_backward_kv", "ppppppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True", 4},
     {"attention.py", "attention_backward_q", "pppppppif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True", 4},
+    {"matmul.py", "matmul", "hhhiiii1i1i1", "BLOCK_M=128 BLOCK_N=128 BLOCK_K=64 GROUP_M=8", 8},
+    {"attention.py", "attention", "hhhhpif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True", 4},
+    {"attention.py", "attention_backward_kv", "hhhhpphhif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True", 4},
+    {"attention.py", "attention_backward_q", "hhhhpphif", "D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True", 4},
 };
 enum { KERNELS = sizeof kernels / sizeof kernels[0] };
+static const char *type_of(int k) { return strchr(kernels[k].args, 'h') ? " f16" : ""; } /* f32 */
 
 static void *memory; /* of the device: 64 KiB */
 
 static int make_args(int k, nereid_arg *args, char *text) {
   int n = 0;
   for (const char *p = kernels[k].args; *p; p++)
-    args[n++] = *p == 'p' ? nereid_pointer(memory, NEREID_F32) : *p == 'q' ? nereid_pointer(memory, NEREID_I64) : *p == 'i' ? nereid_int(4096)
+    args[n++] = *p == 'p' ? nereid_pointer(memory, NEREID_F32) : *p == 'h' ? nereid_pointer(memory, NEREID_F16) : *p == 'q' ? nereid_pointer(memory, NEREID_I64) : *p == 'i' ? nereid_int(4096)
                 : *p == '1' ? nereid_int(1) : nereid_float(0.5);
   strcpy(text, kernels[k].constexprs);
   for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
@@ -199,10 +204,10 @@ static void measure_target(const char *dir, const char *target, bool json) {
       nereid_module_free(m);
     }
     if (json)
-      printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s\",\"warps\":%d,\"text_ms\":%.3f,\"ptxas_ms\":%.1f,\"ptxas_cpu_ms\":%.1f,\"registers\":%d,\"spill_bytes\":%d}", k ? ",\n" : "",
-             kernels[k].kernel, kernels[k].constexprs, kernels[k].warps, again, first - again, cpu, registers, spilled);
+      printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s%s\",\"warps\":%d,\"text_ms\":%.3f,\"ptxas_ms\":%.1f,\"ptxas_cpu_ms\":%.1f,\"registers\":%d,\"spill_bytes\":%d}", k ? ",\n" : "",
+             kernels[k].kernel, kernels[k].constexprs, type_of(k), kernels[k].warps, again, first - again, cpu, registers, spilled);
     else
-      printf("%-24s %12.2f %12.1f %12.1f %10d %8d %6d  %s\n", kernels[k].kernel, again, first - again, cpu, registers, spilled, kernels[k].warps, kernels[k].constexprs), fflush(stdout);
+      printf("%-24s %12.2f %12.1f %12.1f %10d %8d %6d  %s%s\n", kernels[k].kernel, again, first - again, cpu, registers, spilled, kernels[k].warps, kernels[k].constexprs, type_of(k)), fflush(stdout);
   }
   if (json) printf("]}\n");
 }
@@ -261,8 +266,8 @@ int main(int argc, char **argv) {
       nereid_function_free(f), nereid_module_free(m);
     }
     double cc_ms = median(compiler), loaded_ms = median(loaded);
-    if (json) printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s\",\"warps\":%d,\"text_ms\":%.3f,\"compiler_ms\":%.1f,\"loaded_ms\":%.1f,\"peak_kib\":%.0f}", k ? ",\n" : "", kernels[k].kernel, kernels[k].constexprs, kernels[k].warps, text_ms, cc_ms, loaded_ms, peak);
-    else printf("%-24s %12.2f %12.1f %12.1f %12.0f %6d  %s\n", kernels[k].kernel, text_ms, cc_ms, loaded_ms, peak, kernels[k].warps, kernels[k].constexprs), fflush(stdout);
+    if (json) printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s%s\",\"warps\":%d,\"text_ms\":%.3f,\"compiler_ms\":%.1f,\"loaded_ms\":%.1f,\"peak_kib\":%.0f}", k ? ",\n" : "", kernels[k].kernel, kernels[k].constexprs, type_of(k), kernels[k].warps, text_ms, cc_ms, loaded_ms, peak);
+    else printf("%-24s %12.2f %12.1f %12.1f %12.0f %6d  %s%s\n", kernels[k].kernel, text_ms, cc_ms, loaded_ms, peak, kernels[k].warps, kernels[k].constexprs, type_of(k)), fflush(stdout);
     if (text_ms > worst_text) worst_text = text_ms;
     if (cc_ms > worst_cc) worst_cc = cc_ms;
     if (loaded_ms > worst_loaded) worst_loaded = loaded_ms;
