@@ -80,6 +80,7 @@ typedef struct GpuOptions {
   Buf *dump;
   bool verify;
   bool frugal;               /* lower as where registers are short, for tests */
+  bool plain_dot;            /* products by multiply-adds alone, for tests */
 } GpuOptions;
 typedef struct GpuPass { const char *name; void (*tile)(Func *f, const GpuOptions *o); void (*lane)(LaneFunc *f, const GpuOptions *o); } GpuPass;
 extern const GpuPass gpu_passes[]; /* tile passes, then lowering (both NULL), then lane passes; ends with name NULL */

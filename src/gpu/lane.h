@@ -98,7 +98,7 @@ struct LaneOp {
   int64_t imm;
   LaneValue *guard;         /* NULL: always */
   bool guard_not;
-  uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile;
+  uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile, trans;
   uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll;
   int16_t buffer;           /* shared memory: which buffer of the func; -1 none */
   const char *text;
@@ -188,6 +188,9 @@ LaneValue *lane_bfe(LaneBuilder *b, LaneKind k, LaneValue *x, int bit, int bits)
 LaneValue *lane_extend(LaneBuilder *b, LaneKind k, LaneValue *x); /* k s8 u8 s16 u16: the canonical form of a b32's low bits; others: x */
 LaneValue *lane_shfl(LaneBuilder *b, LaneShuffle s, LaneValue *x, LaneValue *lane); /* any type: b64 as two, b16 and pred through b32 */
 void lane_barrier(LaneBuilder *b, bool warp);
+/* n squares of a warp (1, 2 or 4) from shared memory; and acc[4] += a[4] * x[2], kind f16 or bf16. As lane.def says. */
+void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer, LaneValue **out);
+void lane_mma(LaneBuilder *b, LaneKind k, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]);
 bool lane_is_const(const LaneValue *v, uint64_t *bits);
 /* x = base + offset, where offset is the constant that folding has moved outwards; base NULL when x is itself a constant. */
 void lane_split_offset(LaneKind k, LaneValue *x, LaneValue **base, int64_t *offset);

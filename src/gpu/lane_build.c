@@ -155,7 +155,7 @@ static void append(LaneBlock *block, LaneOp *op) {
 
 static bool has_buffer(const LaneOp *op) {
   return op->code == LANE_SHARED ||
-         ((op->code == LANE_LD || op->code == LANE_ST || op->code == LANE_ATOM) && op->space == SPACE_SHARED);
+         ((op->code == LANE_LD || op->code == LANE_ST || op->code == LANE_ATOM || op->code == LANE_LDMATRIX) && op->space == SPACE_SHARED);
 }
 
 LaneOp *lane_op_raw(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in, int out_count, const LaneType *out) {
@@ -460,6 +460,23 @@ LaneOp *lane_store(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, Lane
       .code = LANE_ST, .kind = k, .space = (uint8_t)space, .imm = imm, .guard = real_guard(guard), .buffer = -1};
   if (space == SPACE_SHARED) proto.buffer = (int16_t)buffer_of(address, 8);
   return lane_op_raw(b, proto, vector + 1, in, 0, NULL);
+}
+
+/* ---- tensor cores ---- */
+
+void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer, LaneValue **out) {
+  static const LaneType words[] = {LT_B32, LT_B32, LT_B32, LT_B32};
+  address = split_address(SPACE_SHARED, address, &imm);
+  LaneOp proto = {.code = LANE_LDMATRIX, .kind = LK_B32, .space = SPACE_SHARED, .trans = trans, .imm = imm, .buffer = (int16_t)buffer};
+  LaneOp *op = lane_op_raw(b, proto, 1, &address, n, words);
+  memcpy(out, op->out, sizeof *out * (size_t)n);
+}
+
+void lane_mma(LaneBuilder *b, LaneKind k, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]) {
+  static const LaneType words[] = {LT_B32, LT_B32, LT_B32, LT_B32};
+  LaneValue *in[] = {a[0], a[1], a[2], a[3], x[0], x[1], acc[0], acc[1], acc[2], acc[3]};
+  LaneOp *op = lane_op_raw(b, (LaneOp){.code = LANE_MMA, .kind = k}, 10, in, 4, words);
+  memcpy(acc, op->out, sizeof *acc * 4);
 }
 
 /* ---- taking out, moving, walking ---- */

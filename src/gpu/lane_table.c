@@ -14,9 +14,10 @@ const LaneKindInfo lane_kind_info[LK_COUNT] = {
 #undef X
 };
 
-/* "2", "2-3" and "2+" as bounds. */
-#define LOW(s) ((s)[0] - '0')
-#define HIGH(s) (sizeof(s) == 3 ? -1 : (s)[sizeof(s) - 2] - '0')
+/* "2", "10", "2-3" and "2+" as bounds. */
+#define TWO_DIGITS(s) (sizeof(s) == 3 && (s)[1] != '+')
+#define LOW(s) (TWO_DIGITS(s) ? 10 * ((s)[0] - '0') + (s)[1] - '0' : (s)[0] - '0')
+#define HIGH(s) (TWO_DIGITS(s) ? LOW(s) : sizeof(s) == 3 ? -1 : (s)[sizeof(s) - 2] - '0')
 
 const LaneInfo lane_info[LANE_COUNT] = {
 #define LANE(id, name, in, out, regions, effects, attrs)                                                               \
@@ -74,7 +75,8 @@ bool lane_result_type(const LaneOp *op, LaneType *out) {
   case LANE_SHARED:
   case LANE_POPC:
   case LANE_CLZ:
-  case LANE_SHFL: return *out = LT_B32, true;
+  case LANE_SHFL:
+  case LANE_MMA: return *out = LT_B32, true;
   case LANE_MULWIDE: return *out = LT_B64, true;
   case LANE_SETP: return *out = LT_PRED, true;
   case LANE_VOTE: return *out = op->vote == VOTE_BALLOT ? LT_B32 : LT_PRED, true;
@@ -147,6 +149,7 @@ static const LaneAttr attrs[] = {
     FLAG("warp", warp),
     FLAG("pure", is_pure),
     FLAG("volatile", is_volatile),
+    FLAG("trans", trans),
     WORD("rounding", rounding, roundings, false),
     WORD("space", space, spaces, true),
     WORD("cache", cache, caches, false),

@@ -106,6 +106,8 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_ST] = {MEMORY, "ak"},
     [LANE_ATOM] = {K(B16) | WORDS | INTS | FLOATS, "ak"},
     [LANE_SHFL] = {K(B32), "w"},
+    [LANE_LDMATRIX] = {K(B32), "a"},
+    [LANE_MMA] = {K(F16) | K(BF16), "w"},
     [LANE_VOTE] = {ANY, "p"},
     [LANE_REDUX] = {INT32 | K(B32), "w"},
     [LANE_BARRIER] = {ANY, ""},
@@ -188,6 +190,12 @@ static void check_results(Verifier *v, const LaneOp *op) {
 
 static bool is_power(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
+static void check_offset(Verifier *v, const LaneOp *op) {
+  if (op->imm > INT32_MAX || op->imm < INT32_MIN) wrong(v, op, "the offset does not fit into 32 bits");
+  if (op->space == SPACE_SHARED ? op->buffer < -1 || op->buffer >= v->f->buffers.n : op->buffer != -1)
+    wrong(v, op, "there is no buffer %d", op->buffer);
+}
+
 static void check_memory(Verifier *v, const LaneOp *op) {
   int n = op->code == LANE_LD ? op->out_count : op->in_count - 1, bits = lane_kind_info[op->kind].bits;
   if (op->code == LANE_ATOM && op->rmw == RMW_CAS) {
@@ -200,9 +208,7 @@ static void check_memory(Verifier *v, const LaneOp *op) {
   if (!is_power(n) || n * bits > 256) wrong(v, op, "%d elements of %d bits are no access", n, bits);
   if (op->code == LANE_LD && op->in_count != (op->guard ? n + 1 : 1))
     wrong(v, op, "it has %d other values for %d results", op->in_count - 1, op->guard ? n : 0);
-  if (op->imm > INT32_MAX || op->imm < INT32_MIN) wrong(v, op, "the offset does not fit into 32 bits");
-  if (op->space == SPACE_SHARED ? op->buffer < -1 || op->buffer >= v->f->buffers.n : op->buffer != -1)
-    wrong(v, op, "there is no buffer %d", op->buffer);
+  check_offset(v, op);
 }
 
 static void check_conversion(Verifier *v, const LaneOp *op) {
@@ -243,6 +249,11 @@ static void check_attrs(Verifier *v, const LaneOp *op) {
   case LANE_SHFL:
     if (!is_power((int)(op->imm & 63)) || op->imm < 1 || op->imm > 32)
       wrong(v, op, "a segment of %lld lanes", (long long)op->imm);
+    break;
+  case LANE_LDMATRIX:
+    if (op->space != SPACE_SHARED) wrong(v, op, "it reads shared memory only");
+    if (!is_power(op->out_count)) wrong(v, op, "%d squares", op->out_count);
+    check_offset(v, op);
     break;
   case LANE_REDUX:
     if (op->rmw > RMW_XOR) wrong(v, op, "no such reduction");

@@ -1,17 +1,9 @@
-/* dot without tensor cores: acc[b, m, n] + a[b, m, k] * x[b, k, n] by fused multiply-adds, in the order of k.
+/* dot: acc[b, m, n] + a[b, m, k] * x[b, k, n], on tensor cores (lower_mma.c) where the accumulator was laid out for them, else by fused multiply-adds
+ * (lower_fma.c), in the order of k. Here stands what both need: the operands' way through shared memory.
  *
- * The accumulator stays in registers, in a blocked layout: a thread holds some rows by some columns of it. a and x go to shared memory, in
- * the type that sums are formed in (f32, f64, or 32- or 64-bit integers; interp/ops_dot.c). Both are seen as lines along k: a's are rows of
- * the product, x's its columns. A step takes a few k's of each of the thread's lines, and multiplies each row's with each column's:
- *
- *     acc 4 rows by 4 columns, 4 k's:     4 accesses of 16 bytes of a, 4 of x, 64 multiply-adds
- *
- * An operand lies one of two ways, by what its registers have side by side, so that it is written in long accesses:
- *
- *     along k     [line][k]: an access reads some k's of one line. Lanes that differ in the line read at a distance of whole lines, which
- *                 would fall on the same banks: an access's place in its line is xor'ed with bits of the line, chosen so that the lines of a
- *                 warp's lanes differ in them and those of one thread do not (then a thread's lines are constants apart)
- *     across      [k][line]: an access reads one k of some lines that lie side by side in the accumulator, too
+ * The accumulator stays in registers. a and x go to shared memory: for tensor cores in 16 bits, else in the type that sums are formed in (f32, f64, or
+ * 32- or 64-bit integers; interp/ops_dot.c). Both are seen as lines along k, a's are rows of the product, x's its columns, and lie there
+ * [line][k] or [k][line], by what their registers have side by side, so that they are written in long accesses.
  *
  * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
  *
@@ -19,11 +11,7 @@
  * loop behind finds it there. One that two products share, one after the other, is written once, too, and where registers are short
  * (Lower.frugal) also one that a later product of the block takes.
  */
-#include "gpu/lower_move.h"
-
-enum { SWIZZLE_BITS = 3 }; /* 8 accesses of 16 bytes fill the banks once */
-
-static int log2_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
+#include "gpu/lower_dot.h"
 
 /* ---- types ---- */
 
@@ -56,34 +44,8 @@ static LaneValue **as_dtype(Lower *l, const Op *op, LaneValue **regs, const Type
 
 /* ---- where an operand lies ---- */
 
-typedef struct Shape { int m, n, k, batch; } Shape; /* log2 */
-
-/* One of a and x. A line's number is its row or column, with the batch above. */
-typedef struct Operand {
-  bool is_a, along;
-  int outer;            /* log2 of the lines of a batch */
-  Place place;
-  /* The distinct lines of a thread's registers: where they begin, in bytes. */
-  LaneValue *thread;
-  uint32_t thread_bits;
-  uint32_t *offset;
-  int count;
-  int *of;              /* for each register of the accumulator, which line */
-  int *first, *by_line; /* those registers by line: by_line[first[i] .. first[i + 1] - 1] */
-  int vector;           /* elements an access */
-  LaneValue **at;       /* at[line * step + u]: what the multiply-adds read */
-} Operand;
-
-/* The first element of a line as a flat index of the operand; the line of an element of the accumulator. */
-static uint32_t line_begin(const Shape *s, const Operand *o, uint32_t line) {
-  return o->is_a ? line << s->k : (line & ((1u << s->n) - 1)) | line >> s->n << (s->n + s->k);
-}
-static uint32_t line_of(const Shape *s, const Operand *o, uint32_t v) {
-  return o->is_a ? v >> s->n : (v & ((1u << s->n) - 1)) | v >> (s->n + s->m) << s->n;
-}
-
 /* Whether neighbours along k come earlier in the registers and lanes than neighbours across. */
-static bool lies_along(const Shape *s, const Operand *o, const Layout *layout) {
+static bool lies_along(const DotShape *s, const DotOperand *o, const Layout *layout) {
   uint32_t along = o->is_a ? 1 : 1u << s->n, across = o->is_a ? 1u << s->k : 1;
   bool can_along = s->k > 0, can_across = o->outer > 0;
   for (int i = 0; i < layout->reg_bits + layout->lane_bits; i++) {
@@ -94,7 +56,7 @@ static bool lies_along(const Shape *s, const Operand *o, const Layout *layout) {
 }
 
 /* The bits of k above the chunk's are the highest of the offset. */
-static F2Map place_of(const Shape *s, const Operand *o, int chunk_bits, const uint32_t *swizzle) {
+static F2Map place_of(const DotShape *s, const DotOperand *o, int chunk_bits) {
   int total = s->batch + o->outer + s->k, k_first = o->is_a ? 0 : o->outer;
   F2Map map = {.in_bits = total, .out_bits = total};
   for (int i = 0; i < s->k; i++) {
@@ -102,185 +64,10 @@ static F2Map place_of(const Shape *s, const Operand *o, int chunk_bits, const ui
     map.column[k_first + i] = 1u << to;
   }
   for (int i = 0; i < o->outer + s->batch; i++) {
-    int from = __builtin_ctz(line_begin(s, o, 1u << i)), to = o->along || i >= o->outer ? chunk_bits + i : i;
-    map.column[from] = 1u << to ^ swizzle[i];
+    int from = __builtin_ctz(dot_line_begin(s, o, 1u << i)), to = o->along || i >= o->outer ? chunk_bits + i : i;
+    map.column[from] = 1u << to;
   }
   return map;
-}
-
-/* swizzle[i]: what bit i of the line puts onto the offset. The lines of a thread's registers get nothing; up to three bits by which the
- * lanes' lines differ get one bit each of an access's place. */
-static void choose_swizzle(const Shape *s, const Operand *o, const Layout *layout, int chunk_bits, int access_bits, uint32_t *swizzle) {
-  uint32_t basis[F2_MAX], lead[F2_MAX];
-  int n = 0, regs = 0, bank_bits = access_bits + SWIZZLE_BITS;
-  for (int i = 0; i < layout->reg_bits + layout->lane_bits; i++) {
-    uint32_t v = line_of(s, o, layout->basis[i]);
-    for (int j = 0; j < n; j++)
-      if (v & lead[j]) v ^= basis[j];
-    if (i == layout->reg_bits) regs = n;
-    if (!v) continue;
-    lead[n] = v & -v; /* the lowest bit: the others do not have it */
-    for (int j = 0; j < n; j++)
-      if (basis[j] & lead[n]) basis[j] ^= v;
-    basis[n++] = v;
-  }
-  int next = access_bits;
-  for (int j = regs; j < n && next < chunk_bits && next < bank_bits; j++) {
-    if (chunk_bits < bank_bits && (basis[j] << chunk_bits & ((1u << bank_bits) - 1))) continue; /* differs in the bank already */
-    swizzle[__builtin_ctz(lead[j])] |= 1u << next++;
-  }
-}
-
-static int find_offset(const Operand *o, uint32_t offset) {
-  for (int i = 0; i < o->count; i++)
-    if (o->offset[i] == offset) return i;
-  return -1;
-}
-
-static void find_lines(Lower *l, const Shape *s, Operand *o, const Layout *layout) {
-  int n = layout_registers(layout), threads = layout->lane_bits + layout->warp_bits;
-  uint32_t columns[F2_MAX] = {0}, of_bit[F2_MAX];
-  for (int i = 0; i < layout->reg_bits + threads; i++) {
-    uint32_t at = f2_apply(&o->place.map, line_begin(s, o, line_of(s, o, layout->basis[i]))) << o->place.shift;
-    if (i < layout->reg_bits) of_bit[i] = at;
-    else o->thread_bits |= columns[i - layout->reg_bits] = at;
-  }
-  o->thread = lower_linear(l, threads, columns, l->tid);
-  o->offset = NEW_N(l->cx->arena, uint32_t, n);
-  o->of = NEW_N(l->cx->arena, int, n);
-  for (int r = 0; r < n; r++) {
-    uint32_t at = 0;
-    int found = -1;
-    for (int i = 0; i < layout->reg_bits; i++) {
-      if (!(r >> i & 1)) continue;
-      at ^= of_bit[i];
-      if (!of_bit[i] && found < 0) found = o->of[r ^ 1 << i]; /* this bit does not change the line */
-    }
-    if (found < 0) found = find_offset(o, at);
-    if (found < 0) {
-      found = o->count++;
-      o->offset[found] = at;
-    }
-    o->of[r] = found;
-  }
-  o->first = NEW_N(l->cx->arena, int, o->count + 2);
-  o->by_line = NEW_N(l->cx->arena, int, n);
-  for (int r = 0; r < n; r++) o->first[o->of[r] + 2]++;
-  for (int i = 0; i < o->count; i++) o->first[i + 2] += o->first[i + 1];
-  for (int r = 0; r < n; r++) o->by_line[o->first[o->of[r] + 1]++] = r;
-}
-
-/* How many lines that lie side by side go in one access. */
-static int lines_across(const Operand *o) {
-  int vector = 1;
-  while (vector << o->place.shift < 16) {
-    uint32_t step = (uint32_t)vector << o->place.shift;
-    if ((o->thread_bits & step) || o->count < 2 * vector) return vector;
-    for (int i = 0; i < o->count; i++)
-      if (find_offset(o, o->offset[i] ^ step) < 0) return vector;
-    vector *= 2;
-  }
-  return vector;
-}
-
-/* ---- the product ---- */
-
-typedef struct Dot {
-  Shape shape;
-  LaneKind kind;
-  Operand a, x;
-  int n;          /* registers of the accumulator */
-  int step;       /* k's taken at a time */
-  int chunk_bits; /* log2 of the k's that lie in shared memory at a time */
-  LaneValue **acc;
-} Dot;
-
-/* Where a step begins: k elements and, in a loop, `moved` bytes along a line (NULL: 0), which may have these bits set. */
-typedef struct Step { LaneValue *moved; uint32_t bits; int k; } Step;
-
-/* k's u to u + vector - 1 of line i. */
-static void load_along(Lower *l, const Dot *d, const Operand *o, const Step *s, int i, int u) {
-  LaneBuilder *b = &l->b;
-  LaneValue *line = s->moved ? lane_2(b, LANE_XOR, LK_B32, o->thread, s->moved) : o->thread;
-  uint32_t offset = o->offset[i] ^ (uint32_t)(s->k + u) << o->place.shift, common = offset & (o->thread_bits | s->bits);
-  LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, line, lane_const(b, LT_B32, common)) : line;
-  address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, o->place.buffer), address);
-  lower_vector_load(l, d->kind, o->vector, address, offset ^ common, o->place.buffer, NULL, &o->at[i * d->step + u]);
-}
-
-/* k number u of every line. */
-static void load_across(Lower *l, const Dot *d, const Operand *o, const Step *s, int u) {
-  LaneBuilder *b = &l->b;
-  int shift = o->place.shift;
-  uint32_t inside = (uint32_t)(o->vector - 1) << shift;
-  LaneValue *few[16];
-  for (int i = 0; i < o->count; i++) {
-    uint32_t offset = o->offset[i], common = offset & o->thread_bits;
-    if (offset & inside) continue;
-    LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, o->thread, lane_const(b, LT_B32, common)) : o->thread;
-    if (s->moved) address = lane_2(b, LANE_ADD, LK_S32, address, lane_2(b, LANE_SHL, LK_B32, s->moved, lane_i32(b, o->outer)));
-    address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, o->place.buffer), address);
-    int64_t imm = (int64_t)(offset ^ common) + ((int64_t)(s->k + u) << (o->outer + shift));
-    lower_vector_load(l, d->kind, o->vector, address, imm, o->place.buffer, NULL, few);
-    for (int v = 0; v < o->vector; v++) o->at[find_offset(o, offset ^ (uint32_t)v << shift) * d->step + u] = few[v];
-  }
-}
-
-static void multiply(Lower *l, const Dot *d, int r, int u, LaneValue **acc) {
-  acc[r] = lane_3(&l->b, LANE_FMA, d->kind, d->a.at[d->a.of[r] * d->step + u], d->x.at[d->x.of[r] * d->step + u], acc[r]);
-}
-
-/* How many registers it takes to hold some k's of every line of one operand, and what the other is read in. */
-static int registers_holding(const Operand *held, const Operand *other, int some) {
-  return held->count * some + (other->along ? some : other->count);
-}
-
-/* Some k's: those that an access along a line brings. One operand is read whole and held; of the other comes a line, or a k, at a time, and is used
- * up at once, so that beside the accumulator few registers are taken. */
-static void take_some(Lower *l, const Dot *d, const Step *s, int from, int some, LaneValue **acc) {
-  const Operand *held = &d->a, *other = &d->x;
-  if (registers_holding(other, held, some) < registers_holding(held, other, some)) held = &d->x, other = &d->a;
-  if (other->along || held->along) {
-    if (held->along)
-      for (int i = 0; i < held->count; i++) load_along(l, d, held, s, i, from);
-    else
-      for (int u = from; u < from + some; u++) load_across(l, d, held, s, u);
-  }
-  if (other->along) {
-    for (int i = 0; i < other->count; i++) {
-      load_along(l, d, other, s, i, from);
-      for (int u = from; u < from + some; u++)
-        for (int j = other->first[i]; j < other->first[i + 1]; j++) multiply(l, d, other->by_line[j], u, acc);
-    }
-    return;
-  }
-  for (int u = from; u < from + some; u++) {
-    if (!held->along) load_across(l, d, held, s, u);
-    load_across(l, d, other, s, u);
-    for (int r = 0; r < d->n; r++) multiply(l, d, r, u, acc);
-  }
-}
-
-static void take_step(Lower *l, const Dot *d, const Step *s, LaneValue **acc) {
-  int some = 16 >> d->a.place.shift < d->step ? 16 >> d->a.place.shift : d->step;
-  for (int u = 0; u < d->step; u += some) take_some(l, d, s, u, some, acc);
-}
-
-static void take_chunk(Lower *l, Dot *d) {
-  LaneBuilder *b = &l->b;
-  int chunk = 1 << d->chunk_bits, steps = chunk / d->step, shift = d->a.place.shift;
-  if (steps == 1 || (int64_t)d->n * chunk <= 512) {
-    for (int k = 0; k < chunk; k += d->step) take_step(l, d, &(Step){NULL, 0, k}, d->acc);
-    return;
-  }
-  LaneOp *loop = lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk << shift), lane_i32(b, d->step << shift), d->n, d->acc);
-  loop->uniform = 1;
-  loop->unroll = 1;
-  LaneValue **acc = arena_copy(l->cx->arena, loop->body[0]->args + 1, sizeof(LaneValue *) * (size_t)d->n);
-  take_step(l, d, &(Step){loop->body[0]->args[0], (uint32_t)(chunk - d->step) << shift, 0}, acc);
-  lane_yield(b, d->n, acc);
-  lane_leave(b, loop);
-  for (int r = 0; r < d->n; r++) d->acc[r] = loop->out[r];
 }
 
 /* ---- what is known before anything is emitted ---- */
@@ -296,25 +83,27 @@ static int64_t room_for(const Lower *l, const Op *op, int registers) {
 static Dot dot_make(Lower *l, const Op *op) {
   const Type *ta = op->in[0]->type, *tx = op->in[1]->type;
   int rank = ta->rank;
-  Shape s = {log2_of(ta->shape[rank - 2]), log2_of(tx->shape[rank - 1]), log2_of(ta->shape[rank - 1]), rank == 3 ? log2_of(ta->shape[0]) : 0};
-  Dot d = {.shape = s, .kind = lane_kind_of(&(Type){.dtype = sum_dtype(op->out[0]->type->dtype)}), .chunk_bits = s.k};
-  d.n = layout_registers(op->out[0]->layout);
+  DotShape s = {dot_log2(ta->shape[rank - 2]), dot_log2(tx->shape[rank - 1]), dot_log2(ta->shape[rank - 1]), rank == 3 ? dot_log2(ta->shape[0]) : 0};
+  Dot d = {.op = op, .shape = s, .type = sum_dtype(op->out[0]->type->dtype), .layout = op->out[0]->layout, .chunk_bits = s.k};
+  Dtype as;
+  d.mma = layout_mma_type(op, &as) && layout_is_mma(op->out[0]->type, d.layout);
+  if (d.mma) d.type = as;
+  d.kind = lane_kind_of(&(Type){.dtype = d.type});
+  d.n = layout_registers(d.layout);
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
-  while (d.chunk_bits > 0 && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit) d.chunk_bits--;
-  d.step = d.n <= 4 ? 16 : d.n <= 16 ? 8 : 4;
-  if (d.step > 1 << d.chunk_bits) d.step = 1 << d.chunk_bits;
+  while (d.chunk_bits > (d.mma ? 4 : 0) && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit) d.chunk_bits--;
   return d;
 }
 
 /* Where the operand's elements lie. */
-static F2Map describe(const Dot *d, Operand *o, bool is_a, const Value *v, const Layout *layout) {
-  const Shape *s = &d->shape;
-  uint32_t swizzle[F2_MAX] = {0};
+static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
+  const DotShape *s = &d->shape;
   o->is_a = is_a;
   o->outer = is_a ? s->m : s->n;
-  o->along = lies_along(s, o, v->layout);
-  if (o->along) choose_swizzle(s, o, layout, d->chunk_bits, 4 - lower_kind_shift(d->kind), swizzle);
-  return place_of(s, o, d->chunk_bits, swizzle);
+  o->along = lies_along(s, o, d->op->in[!is_a]->layout);
+  F2Map map = place_of(s, o, d->chunk_bits);
+  (d->mma ? lower_mma_swizzle : lower_fma_swizzle)(d, o, &map);
+  return map;
 }
 
 /* ---- operands that a loop does not change ---- */
@@ -376,9 +165,9 @@ static bool stands_in(const Value *v, const Op *loop) {
   return false;
 }
 
-static LaneValue **operand_registers(Lower *l, const Op *op, int k) {
-  const Value *v = op->in[k];
-  return as_dtype(l, op, lower_get(l, v), v->type, v->layout, sum_dtype(op->out[0]->type->dtype));
+static LaneValue **operand_registers(Lower *l, const Dot *d, int k) {
+  const Value *v = d->op->in[k];
+  return as_dtype(l, d->op, lower_get(l, v), v->type, v->layout, d->type);
 }
 
 typedef struct Before { Lower *l; const Op *loop; bool any; } Before;
@@ -390,9 +179,9 @@ static void place_before(Op *op, void *arg) {
   for (int k = 0; k < 2; k++) {
     const Value *v = op->in[k];
     Dot d = dot_make(l, op);
-    if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k) continue;
-    Operand o = {0};
-    F2Map map = describe(&d, &o, k == 0, v, op->out[0]->layout);
+    if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k || (d.mma && lower_mma_in_registers(l, &d, k))) continue;
+    DotOperand o = {0};
+    F2Map map = describe(&d, &o, k == 0);
     const LowerPlaced *same = placed_alike(l, v, d.kind, &map);
     if (!same) same = left_standing(l, before->loop->block, v, d.kind, &map);
     int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
@@ -402,7 +191,7 @@ static void place_before(Op *op, void *arg) {
     if (same) p->place = same->place;
     else {
       p->place = lower_place(l, k ? "dot b" : "dot a", d.kind, &map, 0);
-      lower_place_write(l, &p->place, operand_registers(l, op, k), v->layout, 0);
+      lower_place_write(l, &p->place, operand_registers(l, &d, k), v->layout, 0);
       l->placed_bytes += bytes;
       leave_standing(l, p);
       before->any = true;
@@ -421,28 +210,27 @@ void lower_dots_before(Lower *l, Op *loop) {
 
 /* ---- the operation ---- */
 
-/* False when the operand stands in shared memory already. */
-static bool prepare(Lower *l, Dot *d, Operand *o, const Op *op, int k) {
-  const Value *v = op->in[k];
-  const Layout *layout = op->out[0]->layout;
-  F2Map map = describe(d, o, k == 0, v, layout);
-  const LowerPlaced *there = placed(l, op, k);
-  if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, op, v, d->kind, &map);
-  if (!there && d->chunk_bits == d->shape.k) there = left_standing(l, op->block, v, d->kind, &map);
-  int shift = lower_kind_shift(d->kind);
+/* False when the operand stands in shared memory already, or need not go there. */
+static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
+  const Value *v = d->op->in[k];
+  F2Map map = describe(d, o, k == 0);
+  o->in_registers = d->mma && lower_mma_in_registers(l, d, k);
+  if (o->in_registers) return false;
+  const LowerPlaced *there = placed(l, d->op, k);
+  if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, d->op, v, d->kind, &map);
+  if (!there && d->chunk_bits == d->shape.k) there = left_standing(l, d->op->block, v, d->kind, &map);
   o->place = there ? there->place : lower_place(l, k ? "dot b" : "dot a", d->kind, &map, d->shape.k - d->chunk_bits);
-  find_lines(l, &d->shape, o, layout);
-  o->vector = !o->along ? lines_across(o) : 16 >> shift < d->step ? 16 >> shift : d->step;
-  o->at = lower_array(l, o->count * d->step);
   return !there;
 }
 
-static void remember(Lower *l, const Dot *d, const Op *op) {
+static void remember(Lower *l, const Dot *d) {
+  const Op *op = d->op;
   for (int k = 0; k < 2; k++) {
+    const DotOperand *o = k ? &d->x : &d->a;
     l->last_placed[k] = NULL;
-    if (d->chunk_bits < d->shape.k) continue;
+    if (d->chunk_bits < d->shape.k || o->in_registers) continue;
     LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
-    *p = (LowerPlaced){op, k, op->in[k], k ? d->x.place : d->a.place, NULL, op->block};
+    *p = (LowerPlaced){op, k, op->in[k], o->place, NULL, op->block};
     l->last_placed[k] = p;
     int64_t bytes = type_numel(op->in[k]->type) << lower_kind_shift(d->kind);
     if (!l->frugal || lower_product_uses(op->next, op->in[k]) == 0 || l->standing_bytes + bytes > l->target->shared_bytes / 3) continue;
@@ -453,27 +241,32 @@ static void remember(Lower *l, const Dot *d, const Op *op) {
 
 void lower_dot(Lower *l, Op *op) {
   const Value *c = op->in[2], *out = op->out[0];
-  const Layout *layout = out->layout;
   Dtype sum = sum_dtype(out->type->dtype);
   Dot d = dot_make(l, op);
-  Operand *operands[] = {&d.a, &d.x};
+  DotOperand *operands[] = {&d.a, &d.x};
   bool wanted[2];
   LaneValue **regs[2];
-  for (int k = 0; k < 2; k++) wanted[k] = prepare(l, &d, operands[k], op, k);
-  remember(l, &d, op);
-  LaneValue **rc = lower_convert_kind(l, lower_get(l, c), lane_kind_of(c->type), c->layout, layout);
-  d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, layout, sum), sizeof(LaneValue *) * (size_t)d.n);
+  for (int k = 0; k < 2; k++) wanted[k] = prepare(l, &d, operands[k], k);
+  remember(l, &d);
+  (d.mma ? lower_mma_begin : lower_fma_begin)(l, &d);
+  LaneValue **rc = lower_convert_kind(l, lower_get(l, c), lane_kind_of(c->type), c->layout, d.layout);
+  d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, d.layout, sum), sizeof(LaneValue *) * (size_t)d.n);
   for (int part = 0; part < 1 << (d.shape.k - d.chunk_bits); part++) {
     if (part) lane_barrier(&l->b, false);
     for (int k = 0; k < 2; k++) {
+      DotOperand *o = operands[k];
       if (l->frugal && k && wanted[0]) lane_barrier(&l->b, true); /* or the assembler begins with the loads of both */
-      if (!part && wanted[k]) lower_operand_now(l, op, k);
-      if (!part && wanted[k]) regs[k] = operand_registers(l, op, k);
-      if (wanted[k]) lower_place_write(l, &operands[k]->place, regs[k], op->in[k]->layout, part);
+      if (!part && (wanted[k] || o->in_registers)) {
+        lower_operand_now(l, op, k);
+        regs[k] = operand_registers(l, &d, k);
+      }
+      if (!part && o->in_registers) o->regs = regs[k], o->layout = op->in[k]->layout;
+      if (wanted[k]) lower_place_write(l, &o->place, regs[k], op->in[k]->layout, part);
     }
     if (wanted[0] || wanted[1]) lane_barrier(&l->b, false);
     if (part == (1 << (d.shape.k - d.chunk_bits)) - 1) lower_next_now(l, op);
-    take_chunk(l, &d);
+    if (d.mma) lower_mma_chunk(l, &d, part);
+    else lower_fma_chunk(l, &d);
   }
-  lower_set(l, out, as_dtype(l, op, d.acc, type_with_dtype(l->cx, out->type, sum), layout, out->type->dtype));
+  lower_set(l, out, as_dtype(l, op, d.acc, type_with_dtype(l->cx, out->type, sum), d.layout, out->type->dtype));
 }

@@ -2,7 +2,7 @@
 #include "gpu/lower.h"
 #include "tile/inside.h"
 
-static void choose(Func *f, const GpuOptions *o) { layout_choose(f, f->num_warps); }
+static void choose(Func *f, const GpuOptions *o) { layout_choose(f, f->num_warps, !o->plain_dot); }
 
 static void regions(Func *f, const GpuOptions *o) { tile_inside(f); }
 

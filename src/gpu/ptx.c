@@ -263,6 +263,8 @@ void ptx_op(Ptx *p, const LaneOp *op) {
   case LANE_ST: ptx_store(p, op); break;
   case LANE_ATOM: ptx_atomic(p, op); break;
   case LANE_SHFL: ptx_shuffle(p, op); break;
+  case LANE_LDMATRIX: ptx_ldmatrix(p, op); break;
+  case LANE_MMA: ptx_mma(p, op); break;
   case LANE_VOTE: ptx_vote(p, op); break;
   case LANE_REDUX: ptx_redux(p, op); break;
   case LANE_BARRIER: ptx_barrier(p, op); break;

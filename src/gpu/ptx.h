@@ -71,6 +71,8 @@ void ptx_load(Ptx *p, const LaneOp *op);
 void ptx_store(Ptx *p, const LaneOp *op);
 void ptx_atomic(Ptx *p, const LaneOp *op);
 void ptx_shuffle(Ptx *p, const LaneOp *op);
+void ptx_ldmatrix(Ptx *p, const LaneOp *op);
+void ptx_mma(Ptx *p, const LaneOp *op);
 void ptx_vote(Ptx *p, const LaneOp *op);
 void ptx_redux(Ptx *p, const LaneOp *op);
 void ptx_barrier(Ptx *p, const LaneOp *op);

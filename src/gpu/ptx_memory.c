@@ -66,13 +66,17 @@ static void check_vector(Ptx *p, const LaneOp *op, int n) {
          lane_kind_info[op->kind].name);
 }
 
-static void put_vector(Ptx *p, int n, const Arg *regs) {
-  if (n > 1) put(p, "{");
+static void put_group(Ptx *p, int n, const Arg *regs) {
   for (int i = 0; i < n; i++) {
-    if (i) put(p, ", ");
+    put(p, i ? ", " : "{");
     put(p, regs[i].s);
   }
-  if (n > 1) put(p, "}");
+  put(p, "}");
+}
+
+static void put_vector(Ptx *p, int n, const Arg *regs) {
+  if (n > 1) put_group(p, n, regs);
+  else put(p, regs[0].s);
 }
 
 /* "ld.global.cg", and so on; the register of the access's policy, or NULL. */
@@ -232,6 +236,31 @@ void ptx_shuffle(Ptx *p, const LaneOp *op) {
   Arg d = ptx_reg(p, op->out[0]), x = ptx_reg(p, op->in[0]), lane = ptx_arg(p, op->in[1], LK_U32);
   ptx_open(p, NULL, names[op->shuffle]);
   ptx_args_of(p, d, x, lane, ptx_int((32 - width) << 8 | (op->shuffle == SHUFFLE_UP ? 0 : 31)), ptx_int(-1));
+}
+
+void ptx_ldmatrix(Ptx *p, const LaneOp *op) {
+  int n = op->out_count;
+  Arg regs[4], from = address(p, op);
+  for (int i = 0; i < n; i++) regs[i] = ptx_reg(p, op->out[i]);
+  ptx_open(p, NULL, "ldmatrix.sync.aligned.m8n8.x");
+  put(p, ptx_int(n).s);
+  put(p, op->trans ? ".trans.shared.b16 " : ".shared.b16 ");
+  put_group(p, n, regs);
+  put(p, ", ");
+  put(p, from.s);
+  put(p, ";\n");
+}
+
+void ptx_mma(Ptx *p, const LaneOp *op) {
+  Arg regs[14];
+  for (int i = 0; i < 4; i++) regs[i] = ptx_reg(p, op->out[i]);
+  for (int i = 0; i < 10; i++) regs[4 + i] = ptx_reg(p, op->in[i]);
+  ptx_open(p, NULL, op->kind == LK_BF16 ? "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " : "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ");
+  static const int first[] = {0, 4, 8, 10, 14};
+  for (int i = 0; i < 4; i++) {
+    put_group(p, first[i + 1] - first[i], regs + first[i]);
+    put(p, i < 3 ? ", " : ";\n");
+  }
 }
 
 void ptx_vote(Ptx *p, const LaneOp *op) {

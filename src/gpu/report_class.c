@@ -26,6 +26,8 @@ GpuClass gpu_op_class(const LaneOp *op) {
   switch (op->code) {
   case LANE_LD: return shared ? GC_LOAD_SHARED : GC_LOAD_GLOBAL;
   case LANE_ST: return shared ? GC_STORE_SHARED : GC_STORE_GLOBAL;
+  case LANE_LDMATRIX: return GC_LOAD_SHARED;
+  case LANE_MMA: return GC_TENSOR;
   case LANE_ATOM: return GC_ATOMIC;
   case LANE_SHFL:
   case LANE_VOTE:

@@ -31,6 +31,7 @@ static int latency(const LaneOp *op) {
   case GC_STORE_SHARED: return 20;
   case GC_ATOMIC: return op->space == SPACE_SHARED ? 60 : 600;
   case GC_SHUFFLE: return 24;
+  case GC_TENSOR: return 32;
   case GC_BARRIER:
   case GC_ASM: return 20;
   case GC_SPECIAL: return 16 + 4 * n;
@@ -126,7 +127,7 @@ static void go(Path *p, const LaneBlock *b) {
       if (op->code == LANE_BARRIER && p->shared > t) t = p->shared;
       if (t > p->begun) p->begun = t;
       t += latency(op);
-      bool touches = op->space == SPACE_SHARED && (op->code == LANE_LD || op->code == LANE_ST || op->code == LANE_ATOM);
+      bool touches = op->space == SPACE_SHARED && (op->code == LANE_LD || op->code == LANE_ST || op->code == LANE_ATOM || op->code == LANE_LDMATRIX);
       if (touches && t > p->shared) p->shared = t;
       if (op->code == LANE_BARRIER) p->barrier = t;
       for (int i = 0; i < op->out_count; i++) set(p, op->out[i], t);

@@ -53,6 +53,7 @@ static void need_operands(LaneOp *op, void *arg) {
     for (int i = 1; any && i < op->in_count; i++) need(s, op->in[i]);
     if (any && op->space == SPACE_SHARED) need_buffer(s, op->buffer);
     return;
+  case LANE_LDMATRIX: need(s, op->in[0]); return;
   case LANE_ST:
   case LANE_ATOM:
     need(s, op->in[0]);
@@ -134,8 +135,8 @@ static void flow_memory(Slicer *s, const LaneOp *op, bool decided) {
   if (unknown) mark(s, op);
   bool *buffer = shared && op->buffer >= 0 ? &s->data_buffers[op->buffer] : NULL, data = unknown;
   for (int i = 1; i < op->in_count; i++) data |= is_data(s, op->in[i]);
-  if (op->code != LANE_LD && buffer && data && !*buffer) *buffer = s->changed = true;
-  for (int i = 0; i < op->out_count; i++) taint(s, op->out[i], data || !buffer || *buffer);
+  if (op->code != LANE_LD && op->code != LANE_LDMATRIX && buffer && data && !*buffer) *buffer = s->changed = true;
+  for (int i = 0; i < op->out_count; i++) taint(s, op->out[i], data || op->code == LANE_LDMATRIX || !buffer || *buffer);
 }
 
 static bool is_clock(const LaneOp *op) {
@@ -146,7 +147,7 @@ static void flow(Slicer *s, const LaneBlock *block, bool decided) {
   for (const LaneOp *op = block->first; op; op = op->next) {
     if (op->body[0]) {
       flow_control(s, op, decided);
-    } else if (op->code == LANE_LD || op->code == LANE_ST || op->code == LANE_ATOM) {
+    } else if (op->code == LANE_LD || op->code == LANE_LDMATRIX || op->code == LANE_ST || op->code == LANE_ATOM) {
       flow_memory(s, op, decided);
     } else {
       bool data = op->code == LANE_ASM || is_clock(op) || is_data(s, op->guard);

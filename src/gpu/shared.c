@@ -42,7 +42,7 @@ static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code 
 
 static bool is_access(const LaneOp *op) { return op->buffer >= 0 && op->code != LANE_SHARED; }
 
-static bool only_reads(const LaneOp *op) { return op->code == LANE_LD; }
+static bool only_reads(const LaneOp *op) { return op->code == LANE_LD || op->code == LANE_LDMATRIX; }
 
 /* ---- lives ---- */
 

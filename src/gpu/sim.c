@@ -216,6 +216,8 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
     case LANE_LD: ok = r->o->watch ? sim_look(r, o, m) : sim_load(r, o, m); break;
     case LANE_ST: ok = r->o->watch ? sim_look(r, o, m) : sim_store(r, o, m); break;
     case LANE_ATOM: ok = r->o->watch ? sim_look(r, o, m) : sim_atomic(r, o, m); break;
+    case LANE_LDMATRIX: ok = r->o->watch ? sim_look(r, o, m) : sim_converged(r, o, m); break;
+    case LANE_MMA:
     case LANE_SHFL:
     case LANE_VOTE:
     case LANE_REDUX:

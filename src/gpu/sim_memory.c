@@ -18,7 +18,7 @@ typedef struct Access {
   const SimOp *o;
   int thread, bytes; /* of the whole access */
   uint64_t address;
-  bool write, atomic;
+  bool write, atomic, spread; /* spread: what is read goes to other threads of the warp, too */
 } Access;
 
 static const char *buffer_name(const Access *a) {
@@ -60,7 +60,7 @@ static bool note_read(const Access *a, uint64_t first) {
           "thread %d reads byte %llu of shared memory (buffer '%s'), which was written last as buffer '%s'", t,
           (ull)first + (ull)i, buffer_name(a), r->plan->f->buffers.at[s->buffer].name);
     int writer = s->writer & ~SIM_ATOMIC;
-    if (writer != t && !(a->atomic && s->writer & SIM_ATOMIC) && is_recent(a, s->written, writer / 32))
+    if ((writer != t || a->spread) && !(a->atomic && s->writer & SIM_ATOMIC) && is_recent(a, s->written, writer / 32))
       return race(a, first + (uint64_t)i, writer, "wrote");
     if (a->atomic) continue; /* noted as a write */
     bool fresh = s->read >= r->block_sync && s->read >= r->block_start;
@@ -216,6 +216,28 @@ bool sim_store(SimRun *r, const SimOp *o, const SimMask *m) {
       *(volatile uint32_t *)(void *)p = v;
     } else {
       memcpy(p, memory, (size_t)a.bytes);
+    }
+  }
+  return true;
+}
+
+/* Of one warp: each square's rows from the addresses of eight lanes, to all lanes. */
+bool sim_ldmatrix(SimRun *r, const SimOp *o, int w) {
+  const LaneOp *op = o->op;
+  for (int i = 0; i < op->out_count; i++) {
+    uint16_t square[8][8];
+    for (int row = 0; row < 8; row++) {
+      Access a;
+      if (!begin(r, o, 32 * w + 8 * i + row, 4, false, &a)) return false;
+      a.spread = true;
+      const char *p = reach(&a);
+      if (!p || !note_read(&a, a.address)) return false;
+      memcpy(square[row], p, sizeof square[row]);
+    }
+    for (int lane = 0; lane < 32; lane++) {
+      int g = lane / 4, t = lane % 4;
+      uint32_t low = op->trans ? square[2 * t][g] : square[g][2 * t], high = op->trans ? square[2 * t + 1][g] : square[g][2 * t + 1];
+      sim_set(r, o->out[i], LT_B32, 32 * w + lane, low | high << 16);
     }
   }
   return true;

@@ -92,6 +92,7 @@ bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...)
 /* sim_memory.c */
 bool sim_load(SimRun *r, const SimOp *o, const SimMask *m);
 bool sim_store(SimRun *r, const SimOp *o, const SimMask *m);
+bool sim_ldmatrix(SimRun *r, const SimOp *o, int warp);
 bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m);
 /* sim_watch.c: the three of them when they are only looked at */
 bool sim_look(SimRun *r, const SimOp *o, const SimMask *m);

@@ -80,6 +80,7 @@ bool sim_look(SimRun *r, const SimOp *o, const SimMask *m) {
   for (int first = 0; first < r->threads; first += 32) {
     uint64_t at[32];
     uint32_t lanes = memory ? lanes_of(r, o, m, first) : 0;
+    if (op->code == LANE_LDMATRIX) lanes &= (uint32_t)((1ull << 8 * op->out_count) - 1); /* the others' addresses are not asked for */
     if (lanes) addresses(r, o, first, at);
     for (int lane = 0; (needed || stores) && lane < 32; lane++) {
       int t = first + lane;

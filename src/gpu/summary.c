@@ -26,7 +26,7 @@ typedef struct Row {
 typedef struct Summary {
   Context *cx;
   VEC(Row) rows;
-  int block_barriers, warp_barriers, shuffles, shared_loads, shared_stores, asms;
+  int block_barriers, warp_barriers, shuffles, products, shared_loads, shared_stores, asms;
 } Summary;
 
 static bool in_loop(const LaneOp *op) {
@@ -49,6 +49,8 @@ static void count_op(LaneOp *op, void *arg) {
   switch (op->code) {
   case LANE_BARRIER: ++*(op->warp ? &s->warp_barriers : &s->block_barriers); return;
   case LANE_SHFL: s->shuffles++; return;
+  case LANE_MMA: s->products++; return;
+  case LANE_LDMATRIX: s->shared_loads++; return;
   case LANE_ASM: s->asms++; return;
   case LANE_LD:
   case LANE_ST:
@@ -133,7 +135,9 @@ void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin
     buf_puts(out, "registers not known: no ptxas was found\n");
   }
   put_shared(out, f);
-  buf_printf(out, "barriers %d of the block, %d of a warp; %d shuffle%s\n", s->block_barriers, s->warp_barriers, s->shuffles, s->shuffles == 1 ? "" : "s");
+  buf_printf(out, "barriers %d of the block, %d of a warp; %d shuffle%s", s->block_barriers, s->warp_barriers, s->shuffles, s->shuffles == 1 ? "" : "s");
+  if (s->products) buf_printf(out, "; %d product%s on tensor cores", s->products, s->products == 1 ? "" : "s");
+  buf_putc(out, '\n');
   if (s->rows.n) {
     buf_puts(out, "global memory, each thread:\n  line  access    count  bytes  remarks\n");
     qsort(s->rows.at, (size_t)s->rows.n, sizeof *s->rows.at, by_line);

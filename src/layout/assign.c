@@ -245,7 +245,7 @@ static void assign_op(Chooser *c, Op *op) {
     if (is_tensor(op->in[0])) assign_reduce(c, op);
     return;
   case OP_DOT: {
-    const Layout *l = layout_for_dot(c->cx, op->out[0]->type, c->num_warps);
+    const Layout *l = layout_for_dot(c, op);
     take_any(c, op, 0), take_any(c, op, 1);
     take(c, op, 2, l);
     give_all(op, l);

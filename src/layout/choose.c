@@ -265,21 +265,32 @@ static void check_op(Op *op, void *arg) {
   }
 }
 
-void layout_choose(Func *f, int warps) {
+/* A row's warps matter where rows are reduced, and to products that follow one another. */
+static bool wants_rows(const Chooser *c) {
+  int products = 0;
+  for (int i = 0; i < c->clients.n; i++) {
+    const Op *op = c->clients.at[i]->op;
+    if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || (op->code == OP_DOT && products++)) return true;
+  }
+  return false;
+}
+
+void layout_choose(Func *f, int warps, bool tensor_cores) {
   if (warps < 1 || warps > 32 || (warps & (warps - 1)))
     fail(f->cx, (Span){0}, "`num_warps` must be a power of 2 from 1 to 32, but it is %d", warps);
   tile_resolve(f);
   tile_walk(f->body, check_op, f);
-  Chooser c = {.cx = f->cx, .f = f, .num_warps = warps};
+  Chooser c = {.cx = f->cx, .f = f, .num_warps = warps, .tensor_cores = tensor_cores};
   c.prices = NEW_N(f->cx->arena, Price, PRICES);
   links_build(&c);
+  c.rows_first = wants_rows(&c);
   Client **order = NEW_N(f->cx->arena, Client *, c.clients.n + 1);
   for (int i = 0; i < c.clients.n; i++) order[i] = c.clients.at[i], order[i]->number = i;
   if (c.clients.n) qsort(order, (size_t)c.clients.n, sizeof *order, heavier);
   for (int i = 0; i < c.clients.n; i++) {
     Op *op = order[i]->op;
     if (op->code == OP_DOT) {
-      if (!c.node[op->out[0]->id].want) commit(&c, op->out[0], layout_for_dot(f->cx, op->out[0]->type, warps));
+      if (!c.node[op->out[0]->id].want) commit(&c, op->out[0], layout_for_dot(&c, op));
     } else if (is_memory(op)) settle(&c, order[i]);
   }
   for (int stage = 0; stage < 3; stage++) settle_rest(&c, f->body, stage);

@@ -3,6 +3,7 @@
  *     choose.c   the order of events: anchors, floods, what is left
  *     links.c    which values want the same layout, and how a layout goes from one to the next
  *     assign.c   writes the choice into the IR: Value.layout, copies of cheap values, relayout
+ *     dot.c      layouts of products
  *     access.c   what a load or store costs in a layout
  *     verify_layout.c  the rules, checked
  */
@@ -43,6 +44,8 @@ typedef struct Chooser {
   Context *cx;
   Func *f;
   int num_warps;
+  bool tensor_cores;     /* products of 16-bit floats take them */
+  bool rows_first;       /* their warps go down the rows */
   Node *node;
   int node_count;        /* values that the pass makes have ids from here on */
   Use *uses;
@@ -70,11 +73,13 @@ void links_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c,
 /* ---- rules.c: what some operations ask of a layout ---- */
 bool layout_suits(const Op *op, const Layout *l); /* l: of the operands of reduce, scan, sort, map; else of the result (split: operand) */
 const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near); /* one that does */
-const Layout *layout_for_dot(Context *cx, const Type *acc, int num_warps);
 /* Where a reduction's results lie before they are brought to where they are wanted; t, l: of its operands. */
 const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int axis);
 /* A layout of t, one dim larger than l's tensor by `axis` (or that has size 1 there): l, with the bits of the axis in what is free. */
 const Layout *layout_widened(Context *cx, const Type *t, const Layout *l, int axis);
+
+/* ---- dot.c ---- */
+const Layout *layout_for_dot(Chooser *c, const Op *dot); /* of the accumulator */
 
 /* ---- assign.c ---- */
 void assign_layouts(Chooser *c);

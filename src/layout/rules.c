@@ -109,45 +109,6 @@ const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near) {
   return layout_blocked(c->cx, &flat, &(int){1 << together(op)}, &(int){0}, c->num_warps);
 }
 
-/* ---- dot ---- */
-
-typedef struct Deal { int next[MAX_RANK], end[MAX_RANK]; } Deal;
-
-static int deal(Deal *from, int d, int want, uint32_t *to) {
-  int n = 0;
-  while (n < want && from->next[d] < from->end[d]) to[n++] = UINT32_C(1) << from->next[d]++;
-  return n;
-}
-
-/* Each thread takes a small square of the product, up to 4 by 4 together: it then reads 8 numbers for 16 multiply-adds. Lanes are 4 by 8,
- * warps go along the batch and then down the rows. What is left over goes to registers. How rows are dealt depends on their number
- * only (as if there were 64 columns), so that products with the same rows, as in attention, have the same slices. */
-const Layout *layout_for_dot(Context *cx, const Type *acc, int num_warps) {
-  int rank = acc->rank, m = rank - 2, n = rank - 1;
-  Layout l = {.lane_bits = 5, .warp_bits = bits_of(num_warps), .out_bits = bits_of(type_numel(acc))};
-  int each = l.out_bits - l.lane_bits - l.warp_bits;
-  int wide = bits_of(acc->shape[m]) + 6 - l.lane_bits - l.warp_bits, along_m = wide >= 4 ? 2 : wide >= 2 ? 1 : 0;
-  if (along_m > each) along_m = each < 0 ? 0 : each;
-  int along_n = each - along_m > 2 ? 2 : each - along_m < 0 ? 0 : each - along_m;
-  Deal left = {{0}, {0}};
-  for (int d = 0; d < rank; d++) {
-    left.next[d] = layout_dim_shift(acc, d);
-    left.end[d] = left.next[d] + bits_of(acc->shape[d]);
-  }
-  uint32_t threads[F2_MAX] = {0};
-  int lanes = 0, warps = 0;
-  l.reg_bits += deal(&left, n, along_n, l.basis);
-  l.reg_bits += deal(&left, m, along_m, l.basis + l.reg_bits);
-  lanes += deal(&left, n, 3, threads);
-  lanes += deal(&left, m, l.lane_bits - lanes, threads + lanes);
-  lanes += deal(&left, n, l.lane_bits - lanes, threads + lanes);
-  if (rank == 3) lanes += deal(&left, 0, l.lane_bits - lanes, threads + lanes);
-  for (int d = 0; d < rank; d++) warps += deal(&left, d, l.warp_bits - warps, threads + l.lane_bits + warps);
-  for (int d = rank - 1; d >= 0; d--) l.reg_bits += deal(&left, d, F2_MAX, l.basis + l.reg_bits);
-  memcpy(l.basis + l.reg_bits, threads, sizeof *threads * (size_t)(l.lane_bits + l.warp_bits));
-  return layout_make(cx, &l);
-}
-
 /* ---- what a reduction leaves ---- */
 
 /* Registers of the axis are combined in the thread. Across a lane of the axis, lanes share the lines that the thread's registers hold, each going

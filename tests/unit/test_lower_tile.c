@@ -215,7 +215,7 @@ static void compare(const Kernel *k, const char *ir, int layouts, char **expecte
     Func *f = tile_parse(cx, source_from_text(cx, "k.ir", ir, strlen(ir)));
     f->num_warps = k->num_warps;
     tile_optimize(f, NULL, NULL, true);
-    layout_choose(f, k->num_warps);
+    layout_choose(f, k->num_warps, true);
     if (layouts) randomize(f, k->num_warps);
     lane = gpu_lower(f, &o);
     lane_verify(lane, "lower");
