@@ -8,8 +8,8 @@
  * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
  *
  * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes no registers in it; another
- * loop behind finds it there. One that two products share, one after the other, is written once, too, and where registers are short
- * (Lower.frugal) also one that a later product of the block takes.
+ * loop behind finds it there. One that two products share, one after the other, is written once, too, and on tensor cores, or where registers are
+ * short (Lower.frugal), also one that a later product of the block takes. A tensor and its transpose count as one.
  */
 #include "gpu/lower_dot.h"
 
@@ -106,13 +106,34 @@ static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
   return map;
 }
 
-/* ---- operands that a loop does not change ---- */
+/* ---- operands that stand in shared memory already ---- */
+
+/* What lies there, and how: of a transposed tensor, the tensor itself. */
+typedef struct Image { const Value *value; LaneKind kind; F2Map map; } Image;
+
+static const Value *untransposed(const Value *v) {
+  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  return v;
+}
+
+static Image image_of(const Value *v, LaneKind kind, const F2Map *map) {
+  Image image = {v, kind, *map};
+  for (const Op *op = v->def; op && op->code == OP_TRANS; op = image.value->def) {
+    const Type *from = op->in[0]->type, *to = op->out[0]->type;
+    F2Map of = image.map;
+    for (int d = 0; d < to->rank; d++)
+      memcpy(image.map.column + layout_dim_shift(from, (int)op->dims[d]), of.column + layout_dim_shift(to, d),
+             sizeof *of.column * (size_t)dot_log2(to->shape[d]));
+    image.value = op->in[0];
+  }
+  return image;
+}
 
 /* Operand k of the product stands in shared memory, all of it: while a loop runs, or since the product before it in the block. */
 struct LowerPlaced {
   const Op *dot;
   int k;
-  const Value *value;
+  Image image;
   Place place;
   struct LowerPlaced *next;
   const Block *block; /* in which it was written: it can be found there, behind, and in blocks inside */
@@ -124,30 +145,29 @@ static const LowerPlaced *placed(const Lower *l, const Op *dot, int k) {
   return NULL;
 }
 
-static bool is_alike(const LowerPlaced *p, const Value *v, LaneKind kind, const F2Map *map) {
-  return p->value == v && p->place.kind == kind && p->place.map.in_bits == map->in_bits &&
-         !memcmp(p->place.map.column, map->column, sizeof *map->column * (size_t)map->in_bits);
+static bool is_alike(const LowerPlaced *p, const Image *m) {
+  return p->image.value == m->value && p->image.kind == m->kind && !memcmp(p->image.map.column, m->map.column, sizeof *m->map.column * (size_t)m->map.in_bits);
 }
 
-static const LowerPlaced *placed_alike(const Lower *l, const Value *v, LaneKind kind, const F2Map *map) {
+static const LowerPlaced *placed_alike(const Lower *l, const Image *m) {
   const LowerPlaced *p = l->placed;
-  while (p && !is_alike(p, v, kind, map)) p = p->next;
+  while (p && !is_alike(p, m)) p = p->next;
   return p;
 }
 
 /* What the product before this one in its block took. Only of the last one, since until then nothing but this one's operands need room beside. */
-static const LowerPlaced *just_placed(const Lower *l, const Op *op, const Value *v, LaneKind kind, const F2Map *map) {
+static const LowerPlaced *just_placed(const Lower *l, const Op *op, const Image *m) {
   for (int k = 0; k < 2; k++) {
     const LowerPlaced *p = l->last_placed[k];
-    if (p && p->dot->block == op->block && is_alike(p, v, kind, map)) return p;
+    if (p && p->dot->block == op->block && is_alike(p, m)) return p;
   }
   return NULL;
 }
 
 /* What still stands from before. */
-static const LowerPlaced *left_standing(const Lower *l, const Block *block, const Value *v, LaneKind kind, const F2Map *map) {
+static const LowerPlaced *left_standing(const Lower *l, const Block *block, const Image *m) {
   for (const LowerPlaced *p = l->standing; p; p = p->next)
-    for (const Block *b = block; b && is_alike(p, v, kind, map); b = b->parent ? b->parent->block : NULL)
+    for (const Block *b = block; b && is_alike(p, m); b = b->parent ? b->parent->block : NULL)
       if (b == p->block) return p;
   return NULL;
 }
@@ -182,12 +202,13 @@ static void place_before(Op *op, void *arg) {
     if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k || (d.mma && lower_mma_in_registers(l, &d, k))) continue;
     DotOperand o = {0};
     F2Map map = describe(&d, &o, k == 0);
-    const LowerPlaced *same = placed_alike(l, v, d.kind, &map);
-    if (!same) same = left_standing(l, before->loop->block, v, d.kind, &map);
+    Image image = image_of(v, d.kind, &map);
+    const LowerPlaced *same = placed_alike(l, &image);
+    if (!same) same = left_standing(l, before->loop->block, &image);
     int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
     if (!same && l->placed_bytes + bytes > l->target->shared_bytes / 3) continue;
     LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
-    *p = (LowerPlaced){op, k, v, {0}, l->placed, before->loop->block};
+    *p = (LowerPlaced){op, k, image, {0}, l->placed, before->loop->block};
     if (same) p->place = same->place;
     else {
       p->place = lower_place(l, k ? "dot b" : "dot a", d.kind, &map, 0);
@@ -216,11 +237,21 @@ static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
   F2Map map = describe(d, o, k == 0);
   o->in_registers = d->mma && lower_mma_in_registers(l, d, k);
   if (o->in_registers) return false;
+  Image image = image_of(v, d->kind, &map);
   const LowerPlaced *there = placed(l, d->op, k);
-  if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, d->op, v, d->kind, &map);
-  if (!there && d->chunk_bits == d->shape.k) there = left_standing(l, d->op->block, v, d->kind, &map);
+  if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, d->op, &image);
+  if (!there && d->chunk_bits == d->shape.k) there = left_standing(l, d->op->block, &image);
   o->place = there ? there->place : lower_place(l, k ? "dot b" : "dot a", d->kind, &map, d->shape.k - d->chunk_bits);
+  o->place.map = map;
   return !there;
+}
+
+/* Whether a product behind this one in its block takes the same tensor, in whatever way. */
+static bool is_taken_later(const Op *from, const Value *v) {
+  for (const Op *op = from->next; op; op = op->next)
+    for (int k = 0; k < 2 && op->code == OP_DOT; k++)
+      if (untransposed(op->in[k]) == v) return true;
+  return false;
 }
 
 static void remember(Lower *l, const Dot *d) {
@@ -230,10 +261,11 @@ static void remember(Lower *l, const Dot *d) {
     l->last_placed[k] = NULL;
     if (d->chunk_bits < d->shape.k || o->in_registers) continue;
     LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
-    *p = (LowerPlaced){op, k, op->in[k], o->place, NULL, op->block};
+    *p = (LowerPlaced){op, k, image_of(op->in[k], d->kind, &o->place.map), o->place, NULL, op->block};
     l->last_placed[k] = p;
     int64_t bytes = type_numel(op->in[k]->type) << lower_kind_shift(d->kind);
-    if (!l->frugal || lower_product_uses(op->next, op->in[k]) == 0 || l->standing_bytes + bytes > l->target->shared_bytes / 3) continue;
+    bool later = d->mma ? is_taken_later(op, p->image.value) : l->frugal && lower_product_uses(op->next, op->in[k]) > 0;
+    if (!later || l->standing_bytes + bytes > l->target->shared_bytes / 3) continue;
     l->standing_bytes += bytes;
     leave_standing(l, p);
   }

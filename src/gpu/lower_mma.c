@@ -7,6 +7,9 @@
  *     along k     [line][k]: a square's rows of 16 bytes are lines
  *     across      [k][line]: they are k's, and ldmatrix transposes
  *
+ * They come in four registers side by side, which is how a tile wants its four of a, in the order above, and its two of x: so of x both halves of the
+ * k's are neighbours, of a the lines.
+ *
  * Eight rows fill the banks once when they lie in different sixteenths of 128 bytes. Rows one behind the other in memory are a line (or k) apart:
  * where those are 128 bytes or more, the row's number, modulo 8, is xor'ed onto the place of 16 bytes in the line; where they are 64 or 32, the bits
  * of the number that do not tell them apart already. Which way a and x lie makes no other difference, so a tensor and its transpose have one image.
@@ -57,7 +60,8 @@ static void find_squares(Lower *l, const Dot *d, const DotOperand *o, Squares *q
   }
   q->word = lower_array(l, 2 << q->bits);
   if (o->in_registers) return;
-  uint32_t squares[] = {q->bits ? q->line[0] : dot_k(s, o, 8), q->bits ? dot_k(s, o, 8) : 0}; /* of lanes 8 to 15, and 16 to 31 */
+  uint32_t squares[] = {dot_k(s, o, 8), q->bits ? q->line[0] : 0}; /* of lanes 8 to 15, and 16 to 31 */
+  if (o->is_a && q->bits) squares[0] = q->line[0], squares[1] = dot_k(s, o, 8);
   for (int i = 0; i < 5 + acc->warp_bits; i++) {
     uint32_t row = i < 3 && o->along ? dot_line_begin(s, o, 1u << i) : dot_k(s, o, 1u << i);
     uint32_t v = i < 3 ? row : i < 5 ? squares[i - 3] : dot_line_begin(s, o, dot_line_of(s, o, acc->basis[acc->reg_bits + i]));
@@ -91,7 +95,10 @@ static void from_memory(Lower *l, const Dot *d, Squares *q, int square, int k) {
   uint32_t offset = f2_apply(&p->map, lines_of(q, square) ^ dot_k(&d->shape, q->o, (uint32_t)k)) << p->shift, common = offset & q->thread_bits;
   LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, q->thread, lane_const(b, LT_B32, common)) : q->thread;
   lane_ldmatrix(b, 2 << two, !q->o->along, lane_2(b, LANE_ADD, LK_S32, lane_shared(b, p->buffer), address), (int64_t)(offset ^ common), p->buffer, words);
-  for (int i = 0; i < 2 << two; i++) q->word[(square + (i & two)) | i >> two << q->bits] = words[i];
+  for (int i = 0; i < 2 << two; i++) {
+    int next = q->o->is_a && two ? i & 1 : i >> 1, half = q->o->is_a && two ? i >> 1 : i & 1;
+    q->word[(square + next) | half << q->bits] = words[i];
+  }
 }
 
 static LaneValue *word(Lower *l, const Dot *d, Squares *q, int square, int half, int part, int k) {
