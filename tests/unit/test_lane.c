@@ -504,6 +504,18 @@ static void wrong_ir_is_named(void **state) {
       {"yield", "'yield': it does not end a body"},
       {"asm", "'asm': it has no text"},
       {"%0 = shfl.b32 %x, %x {up imm=12} : b32", "'shfl': a segment of 12 lanes"},
+      {"%0, %1, %2 = ldmatrix.b32 %x {shared} : b32, b32, b32", "'ldmatrix': 3 squares"},
+      {"%0 = ldmatrix.b32 %w {global} : b32", "'ldmatrix': it reads shared memory only"},
+      {"%0 = ldmatrix.b32 %x {shared trans buffer=2} : b32", "'ldmatrix': there is no buffer 2"},
+      {"%0 = ldmatrix.b32 @%p %x {shared} : b32", "'ldmatrix': it cannot have a guard"},
+      {"if %q do () {\n%0 = ldmatrix.b32 %x {shared} : b32\nyield\n} do () {\nyield\n}", "'ldmatrix': it stands under control that is not uniform"},
+      {"%0, %1, %2, %3 = mma.f32 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32", "'mma': no such operation on 'f32'"},
+      {"%0, %1, %2, %3 = mma.f16 %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32", "'mma': it has 8 operands"},
+      {"%0, %1 = mma.f16 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32", "'mma': it has 2 results"},
+      {"%0, %1, %2, %3 = mma.bf16 %h, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32", "'mma': operand 0 is b16, not b32"},
+      {"%0, %1, %2, %3 = mma.bf16 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b64", "'mma': result 3 is b64, not b32"},
+      {"if %q do () {\n%0, %1, %2, %3 = mma.f16 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32\nyield\n} do () {\nyield\n}",
+       "'mma': it stands under control that is not uniform"},
       {"%0 = param.b64 {imm=9} : b64", "'param': there is no parameter 9"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -173,11 +173,12 @@ static void randomize(Func *f, int num_warps) {
     const Layout *common = random_layout(f->cx, t, num_warps, any ? 0 : inside, (op->code == OP_SCAN || op->code == OP_SORT) && !any);
     Builder b = {.func = f, .block = op->block, .before = op, .span = op->span};
     for (int k = 0; k < op->in_count; k++)
-      op->in[k] = moved(f, &b, op->in[k], shares ? common : random_layout(f->cx, op->in[k]->type, num_warps, 0, false));
+      if (op->code != OP_DOT || k < 2 || below(2)) /* or the accumulator stays as it was chosen: for tensor cores, it may be */
+        op->in[k] = moved(f, &b, op->in[k], shares ? common : random_layout(f->cx, op->in[k]->type, num_warps, 0, false));
     b.before = op->next;
     for (int k = 0; k < op->out_count; k++) {
       Value *out = op->out[k];
-      if (!out->type->rank) continue;
+      if (!out->type->rank || (op->code == OP_DOT && below(2))) continue;
       const Layout *was = out->layout;
       out->layout = !shares                   ? random_layout(f->cx, out->type, num_warps, 0, below(2))
                     : op->code == OP_REDUCE   ? layout_slice(f->cx, t, common, (int)op->attr[0])
@@ -474,12 +475,14 @@ static void histograms(void **state) {
 static void dots(void **state) {
   static const Dtype types[][2] = {{DT_F32, DT_F32}, {DT_F16, DT_F32}, {DT_F16, DT_F16}, {DT_BF16, DT_F32}, {DT_I8, DT_I32}, {DT_F64, DT_F64},
                                    {DT_F8E5, DT_F32}, {DT_F8E4NV, DT_F16}, {DT_I32, DT_I64}};
-  for (int i = 0; i < 120; i++) {
+  for (int i = 0; i < 200; i++) {
     Kernel k = {.in_count = 3, .out_count = 1, .num_warps = random_warps(), .range = {2, 2, 2}, .out_name = {"r"}};
     if (i % 4 == 0) k.shared_bytes = 16384;
+    bool cores = i % 2; /* what tensor cores take */
     int m = 1 << below(7), n = 1 << below(7), kk = 1 << below(7), batch = below(3) ? 0 : 1 << below(3);
-    while (m * n > 1024) m > n ? (m /= 2) : (n /= 2);
-    const Dtype *t = types[below(9)];
+    if (cores) m = 16 << below(4), n = 8 << below(4), kk = 16 << below(4);
+    while (m * n > (cores ? 4096 : 1024)) m > n ? (m /= 2) : (n /= 2);
+    const Dtype *t = cores ? types[(int[]){1, 2, 3, 6, 7}[below(5)]] : types[below(9)];
     int rank = batch ? 3 : 2, at = rank - 2;
     for (int j = 0; j < 3; j++) k.in[j] = (Tensor){t[j == 2], rank, {batch}};
     k.in[0].shape[at] = k.in[2].shape[at] = m;
@@ -488,6 +491,27 @@ static void dots(void **state) {
     k.out[0] = k.in[2];
     char text[64];
     buf_printf(&k.body, "  %%r = dot %%x0, %%x1, %%x2 : %s\n", type_text(&k.out[0], text));
+    check(&k, 2);
+  }
+}
+
+/* Products of products: the first's result is the second's operand, on either side, plain or transposed; of an operand that is taken again the other
+ * way, too. */
+static void chains(void **state) {
+  for (int i = 0; i < 60; i++) {
+    Kernel k = {.in_count = 2, .out_count = 1, .num_warps = random_warps(), .range = {1, 1}, .out_name = {"r"}};
+    int n = 16 << below(3);
+    const char *t = below(2) ? "f16" : "bf16";
+    for (int j = 0; j < 2; j++) k.in[j] = (Tensor){t[0] == 'f' ? DT_F16 : DT_BF16, 2, {n, n}};
+    k.out[0] = (Tensor){DT_F32, 2, {n, n}};
+    if (i % 5 == 0) k.shared_bytes = 8192;
+    Buf *b = &k.body;
+    buf_printf(b, "  %%zero = const {value=0.0} : f32[%d,%d]\n  %%t0 = trans %%x0 {dims=[1, 0]} : %s[%d,%d]\n  %%t1 = trans %%x1 {dims=[1, 0]} : %s[%d,%d]\n", n, n, t, n, n, t, n, n);
+    buf_printf(b, "  %%p = dot %%%s, %%%s, %%zero : f32[%d,%d]\n  %%h = convert %%p : %s[%d,%d]\n", below(2) ? "x0" : "t0", below(2) ? "x1" : "t1", n, n, t, n, n);
+    buf_printf(b, "  %%u = trans %%h {dims=[1, 0]} : %s[%d,%d]\n", t, n, n);
+    const char *left = below(2) ? "h" : "u", *right = below(2) ? "x1" : "t1";
+    bool swap = below(3) == 0;
+    buf_printf(b, "  %%r = dot %%%s, %%%s, %%p : f32[%d,%d]\n", swap ? right : left, swap ? left : right, n, n);
     check(&k, 2);
   }
 }
@@ -521,7 +545,7 @@ int main(void) {
   if (s) seed = strtoull(s, NULL, 10);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(relayouts), cmocka_unit_test(reduces),    cmocka_unit_test(scans), cmocka_unit_test(scans_with_totals), cmocka_unit_test(maps),  cmocka_unit_test(sorts),
-      cmocka_unit_test(gathers),   cmocka_unit_test(histograms), cmocka_unit_test(dots),  cmocka_unit_test(reuse),
+      cmocka_unit_test(gathers),   cmocka_unit_test(histograms), cmocka_unit_test(dots), cmocka_unit_test(chains),  cmocka_unit_test(reuse),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
