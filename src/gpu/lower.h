@@ -78,6 +78,7 @@ void lower_dot(Lower *l, Op *op);          /* lower_dot.c */
  * both writes. */
 void lower_plan_later(Lower *l, const Block *block);
 LowerLater *lower_later_create(Lower *l, int values);
+bool lower_on_tensor_cores(const Op *dot);
 int lower_product_uses(const Op *from, const Value *v); /* of v as an operand of products in the block of `from`, there and behind */
 bool lower_is_later(const Lower *l, const Op *op);
 void lower_given(Lower *l, const Value *v, LaneValue **regs); /* what an operation before v's has found out by the way: v's will not be lowered */

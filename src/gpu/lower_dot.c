@@ -80,14 +80,18 @@ static int64_t room_for(const Lower *l, const Op *op, int registers) {
   return two < 2 || registers + bytes / (4 * threads) > 192 ? all * 5 / 8 : all / 2;
 }
 
+bool lower_on_tensor_cores(const Op *dot) {
+  Dtype as;
+  return layout_mma_type(dot, &as) && layout_is_mma(dot->out[0]->type, dot->out[0]->layout);
+}
+
 static Dot dot_make(Lower *l, const Op *op) {
   const Type *ta = op->in[0]->type, *tx = op->in[1]->type;
   int rank = ta->rank;
   DotShape s = {dot_log2(ta->shape[rank - 2]), dot_log2(tx->shape[rank - 1]), dot_log2(ta->shape[rank - 1]), rank == 3 ? dot_log2(ta->shape[0]) : 0};
   Dot d = {.op = op, .shape = s, .type = sum_dtype(op->out[0]->type->dtype), .layout = op->out[0]->layout, .chunk_bits = s.k};
-  Dtype as;
-  d.mma = layout_mma_type(op, &as) && layout_is_mma(op->out[0]->type, d.layout);
-  if (d.mma) d.type = as;
+  d.mma = lower_on_tensor_cores(op);
+  if (d.mma) layout_mma_type(op, &d.type);
   d.kind = lane_kind_of(&(Type){.dtype = d.type});
   d.n = layout_registers(d.layout);
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
@@ -296,6 +300,7 @@ void lower_dot(Lower *l, Op *op) {
       if (wanted[k]) lower_place_write(l, &o->place, regs[k], op->in[k]->layout, part);
     }
     if (wanted[0] || wanted[1]) lane_barrier(&l->b, false);
+    else if (l->frugal && d.mma) lane_barrier(&l->b, true); /* or the assembler begins with it while the product before has not ended */
     if (part == (1 << (d.shape.k - d.chunk_bits)) - 1) lower_next_now(l, op);
     if (d.mma) lower_mma_chunk(l, &d, part);
     else lower_fma_chunk(l, &d);

@@ -51,11 +51,21 @@ int lower_product_uses(const Op *from, const Value *v) {
   return n;
 }
 
+/* Those of tensor cores take a tensor and its transpose from one image: what is transposed for them alone counts, too. */
+static int product_uses(const Lower *l, const Op *from, const Value *v) {
+  int n = lower_product_uses(from, v);
+  if (!lower_on_tensor_cores(from)) return n;
+  for (const Op *op = from->block->first; op; op = op->next)
+    if (op->code == OP_TRANS && op->in[0] == v && lower_product_uses(from, op->out[0]) == l->uses[op->out[0]->id]) n++;
+  return n;
+}
+
 static void defer(Lower *l, const Op *dot, int where, const Value *v, int uses) {
   const Op *op = v->def;
   if (!op || is_deferred(l, v) || l->uses[v->id] != uses || !can_wait(op, dot)) return;
   l->later[v->id] = (LowerLater){dot, where};
-  for (int i = 0; i < op->in_count; i++) defer(l, dot, where, op->in[i], uses_in(op, op->in[i]));
+  for (int i = 0; i < op->in_count; i++)
+    defer(l, dot, where, op->in[i], op->code == OP_TRANS ? product_uses(l, dot, op->in[i]) : uses_in(op, op->in[i]));
 }
 
 /* ---- next tile ---- */
@@ -103,9 +113,16 @@ void lower_plan_later(Lower *l, const Block *block) {
   for (const Op *op = block->first; op; op = op->next) {
     if (op->code != OP_DOT) continue;
     any = true;
-    for (int k = 0; k < 2 && l->frugal; k++) defer(l, op, k ? AT_X : AT_A, op->in[k], lower_product_uses(op, op->in[k]));
+    for (int k = 0; k < 2 && l->frugal; k++) defer(l, op, k ? AT_X : AT_A, op->in[k], product_uses(l, op, op->in[k]));
   }
   if (any) defer_next(l, block);
+}
+
+/* With what it is made of, where the product that this was deferred to found it in shared memory. */
+static void lower_with_operands(Lower *l, Op *op) {
+  for (int i = 0; i < op->in_count; i++)
+    if (!lower_get(l, op->in[i]) && is_deferred(l, op->in[i])) lower_with_operands(l, op->in[i]->def);
+  lower_op(l, op);
 }
 
 /* What was deferred to `planned`, now. */
@@ -113,7 +130,7 @@ static void lower_now(Lower *l, const Op *planned, int where, const Op *dot) {
   for (Op *op = planned->block->first; op && op != planned; op = op->next)
     if (lower_is_later(l, op) && l->later[op->out[0]->id].dot == planned && l->later[op->out[0]->id].where == where &&
         (planned == dot || can_wait(op, dot)))
-      lower_op(l, op);
+      lower_with_operands(l, op);
 }
 
 /* Another product may have loaded it already: held until this one it would take registers. */
