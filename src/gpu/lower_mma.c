@@ -16,7 +16,8 @@
  */
 #include "gpu/lower_dot.h"
 
-enum { TILE_K = 16, SQUARE = 3, BANKS = 6 }; /* log2 of a square's side, and of the 16-bit elements that fill the banks */
+enum { SQUARE = 3, BANKS = 6 }; /* log2 of a square's side, and of the 16-bit elements that fill the banks */
+enum { TILE_K = 16, TURN_K = 64, MOST_TILES = 256 }; /* k's of a tile; more tiles than those are a loop, with so many k's a turn */
 
 void lower_mma_swizzle(const Dot *d, const DotOperand *o, F2Map *map) {
   int inner = o->along ? d->chunk_bits : o->outer, apart = inner < BANKS ? BANKS - inner : 0;
@@ -43,6 +44,7 @@ typedef struct Squares {
   int bit[F2_MAX];        /* which bit goes with a register bit of the accumulator, or -1 */
   LaneValue *thread;      /* in memory: where the lane's row lies */
   uint32_t thread_bits;   /* which bits that may have set */
+  LaneValue *moved;       /* in a loop over k: where its turn begins; its bits are above all that a lane adds */
   LaneValue **word;       /* of the k's at hand, by square | upper half of the k's << bits; NULL: not there yet */
 } Squares;
 
@@ -94,6 +96,7 @@ static void from_memory(Lower *l, const Dot *d, Squares *q, int square, int k) {
   square &= ~two;
   uint32_t offset = f2_apply(&p->map, lines_of(q, square) ^ dot_k(&d->shape, q->o, (uint32_t)k)) << p->shift, common = offset & q->thread_bits;
   LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, q->thread, lane_const(b, LT_B32, common)) : q->thread;
+  if (q->moved) address = lane_2(b, LANE_ADD, LK_S32, address, q->moved);
   lane_ldmatrix(b, 2 << two, !q->o->along, lane_2(b, LANE_ADD, LK_S32, lane_shared(b, p->buffer), address), (int64_t)(offset ^ common), p->buffer, words);
   for (int i = 0; i < 2 << two; i++) {
     int next = q->o->is_a && two ? i & 1 : i >> 1, half = q->o->is_a && two ? i >> 1 : i & 1;
@@ -140,6 +143,27 @@ static void take_k(Lower *l, Dot *d, int part, int k) {
   }
 }
 
+static LaneValue *begin_of(Lower *l, const Squares *q, LaneValue *k) {
+  return lane_2(&l->b, LANE_SHL, LK_B32, k, lane_i32(&l->b, q->o->place.shift + (q->o->along ? 0 : q->o->outer)));
+}
+
 void lower_mma_chunk(Lower *l, Dot *d, int part) {
-  for (int k = 0; k < 1 << d->chunk_bits; k += TILE_K) take_k(l, d, part, k);
+  LaneBuilder *b = &l->b;
+  Mma *m = d->own;
+  int chunk = 1 << d->chunk_bits;
+  if (d->n / 4 * (chunk / TILE_K) <= MOST_TILES || chunk <= TURN_K || d->a.in_registers || d->x.in_registers) {
+    for (int k = 0; k < chunk; k += TILE_K) take_k(l, d, part, k);
+    return;
+  }
+  LaneOp *loop = lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk), lane_i32(b, TURN_K), d->n, d->acc);
+  loop->uniform = 1;
+  loop->unroll = 1;
+  memcpy(d->acc, loop->body[0]->args + 1, sizeof *d->acc * (size_t)d->n);
+  m->a.moved = begin_of(l, &m->a, loop->body[0]->args[0]);
+  m->x.moved = begin_of(l, &m->x, loop->body[0]->args[0]);
+  for (int k = 0; k < TURN_K; k += TILE_K) take_k(l, d, part, k);
+  lane_yield(b, d->n, d->acc);
+  lane_leave(b, loop);
+  memcpy(d->acc, loop->out, sizeof *d->acc * (size_t)d->n);
+  m->a.moved = m->x.moved = NULL;
 }

@@ -211,7 +211,7 @@ static void compare(const Kernel *k, const char *ir, int layouts, char **expecte
   LaneFunc *volatile lane = NULL;
   GpuTarget target = *gpu_target_find("sm_90a");
   if (k->shared_bytes) target.shared_bytes = k->shared_bytes;
-  GpuOptions o = {.target = &target, .verify = true, .frugal = layouts % 2};
+  GpuOptions o = {.target = &target, .verify = true, .frugal = below(2)};
   if (context_try(cx)) {
     Func *f = tile_parse(cx, source_from_text(cx, "k.ir", ir, strlen(ir)));
     f->num_warps = k->num_warps;
@@ -480,7 +480,7 @@ static void dots(void **state) {
     if (i % 4 == 0) k.shared_bytes = 16384;
     bool cores = i % 2; /* what tensor cores take */
     int m = 1 << below(7), n = 1 << below(7), kk = 1 << below(7), batch = below(3) ? 0 : 1 << below(3);
-    if (cores) m = 16 << below(4), n = 8 << below(4), kk = 16 << below(4);
+    if (cores) m = 16 << below(4), n = 8 << below(4), kk = 16 << below(5);
     while (m * n > (cores ? 4096 : 1024)) m > n ? (m /= 2) : (n /= 2);
     const Dtype *t = cores ? types[(int[]){1, 2, 3, 6, 7}[below(5)]] : types[below(9)];
     int rank = batch ? 3 : 2, at = rank - 2;
