@@ -434,6 +434,7 @@ bool make_dot(Gen *g) {
   int m = 1 << draw_between(g, 0, batch ? 4 : 6), n = 1 << draw_between(g, 0, batch ? 4 : 6), k = 1 << draw_between(g, 2, batch ? 4 : 6);
   if (chance(g, 50)) k = g->dims[0] >= 4 ? g->dims[0] : 4;
   if (chance(g, 50)) m = g->dims[1];
+  if (is_float(t) && width(t) <= 16 && chance(g, 60)) m = 16 << draw(g, 3), n = 8 << draw(g, 3), k = 16 << draw(g, 3); /* of tensor cores */
   if (m > 64) m = 64;
   if (k > 64) k = 64;
   while ((int64_t)m * n * (batch ? batch : 1) > MAX_NUMEL) n /= 2;

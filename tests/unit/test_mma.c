@@ -78,10 +78,14 @@ static const Op *laid_out(Context *cx, const Product *p) {
   return dot;
 }
 
-#define IN_CONTEXT(cx) \
-  Context *cx = context_create(); \
-  if (!context_try(cx)) fail_msg("%s", cx->diags.n ? cx->diags.at[0].message : "?")
-#define OUT_OF(cx) context_end_try(cx), context_destroy(cx)
+static void with_context(void (*test)(Context *cx, const void *arg), const void *arg) {
+  Context *cx = context_create();
+  if (context_try(cx)) {
+    test(cx, arg);
+    context_end_try(cx);
+  } else fail_msg("%s", cx->diags.n ? cx->diags.at[0].message : "?");
+  context_destroy(cx);
+}
 
 /* ---- layouts ---- */
 
@@ -94,8 +98,8 @@ static const Product shapes[] = {
 
 /* Where PTX's tables put things (ISA, mma.m16n8k16), for lane 4g + t: the accumulator's number i in row g + 8 (i / 2), column 2t + i % 2; of word i of a,
  * row g + 8 (i % 2), k 2t + 8 (i / 2); of word i of x, column g, k 2t + 8i. Every tile of a warp finds all of that in its own lanes. */
-static void check_lanes(const Product *p) {
-  IN_CONTEXT(cx);
+static void check_lanes(Context *cx, const void *arg) {
+  const Product *p = arg;
   const Op *dot = laid_out(cx, p);
   Dtype as;
   const Layout *acc = dot->out[0]->layout, *a = layout_mma_operand(cx, dot, acc, 0), *x = layout_mma_operand(cx, dot, acc, 1);
@@ -124,37 +128,36 @@ static void check_lanes(const Product *p) {
       }
   for (int i = 0; i < numel; i++) assert_int_equal(owners[i], 1);
   free(owners);
-  OUT_OF(cx);
 }
 
 static void lanes_hold_what_the_hardware_wants(void **state) {
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check_lanes(&shapes[i]);
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) with_context(check_lanes, &shapes[i]);
 }
 
-static void other_products_stay_with_multiply_adds(void **state) {
+static void check_others(Context *cx, const void *arg) {
   static const Product others[] = {
       {0, 64, 64, 64, 4, "f32", "f32", 0, 0}, {0, 64, 64, 64, 4, "f64", "f64", 0, 0}, {0, 64, 64, 64, 4, "i8", "i32", 0, 0},
       {0, 8, 64, 64, 4, "f16", "f32", 0, 0},  {0, 64, 4, 64, 2, "f16", "f32", 0, 0},  {0, 64, 64, 8, 4, "f16", "f32", 0, 0},
       {0, 16, 16, 64, 4, "f16", "f32", 0, 0}, /* two tiles for four warps */
   };
-  IN_CONTEXT(cx);
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
     const Op *dot = laid_out(cx, &others[i]);
     if (layout_is_mma(dot->out[0]->type, dot->out[0]->layout)) fail_msg("case %zu", i);
   }
-  OUT_OF(cx);
 }
 
+static void other_products_stay_with_multiply_adds(void **state) { with_context(check_others, NULL); }
+
 /* One product alone: warps share the tile in both directions; 32 rows and 64 columns each of 128 by 128. */
-static void warps_read_little(void **state) {
-  IN_CONTEXT(cx);
+static void check_warps(Context *cx, const void *arg) {
   const Layout *l = laid_out(cx, &shapes[2])->out[0]->layout;
   const uint32_t *warps = l->basis + l->reg_bits + 5;
   assert_int_equal(warps[0], 16 << 7);
   assert_int_equal(warps[1], 32 << 7);
   assert_int_equal(warps[2], 8);
-  OUT_OF(cx);
 }
+
+static void warps_read_little(void **state) { with_context(check_warps, NULL); }
 
 /* ---- the operations, on the simulator ---- */
 
@@ -184,55 +187,55 @@ static const char *run(Context *cx, const char *text, const uint64_t *args) {
   "  %from = add.s64 %in, %d16 : b64\n  %to = add.s64 %out, %d16 : b64\n  %words = add.s64 %in, %d40 : b64\n"
 
 /* Products of small whole numbers, exact in any order; two warps with tiles of their own. */
-static void mma_multiplies(void **state) {
-  static const char *const kinds[] = {"f16", "bf16"};
-  for (int which = 0; which < 2; which++) {
-    IN_CONTEXT(cx);
+static void check_mma(Context *cx, const void *arg) {
+  const char *kind = arg;
+  bool bf16 = kind[0] == 'b';
     float a[2][16][16], x[2][16][8], c[2][16][8];
-    struct { uint16_t pairs[6][2]; float c[4]; } in[64]; /* a thread's ten words */
-    float out[64][4];
-    uint64_t seed = 5;
-    for (int w = 0; w < 2; w++)
-      for (int i = 0; i < 16; i++) {
-        for (int k = 0; k < 16; k++) a[w][i][k] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 7;
-        for (int j = 0; j < 8; j++) x[w][i][j] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 8, c[w][i][j] = (float)(i * j);
-      }
-    for (int thread = 0; thread < 64; thread++) {
-      int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
-      for (int h = 0; h < 2; h++) {
-        for (int i = 0; i < 4; i++) {
-          float v = a[w][g + 8 * (i % 2)][2 * t + h + 8 * (i / 2)];
-          in[thread].pairs[i][h] = which ? f32_to_bf16(v) : f32_to_f16(v);
-        }
-        for (int i = 0; i < 2; i++) {
-          float v = x[w][2 * t + h + 8 * i][g];
-          in[thread].pairs[4 + i][h] = which ? f32_to_bf16(v) : f32_to_f16(v);
-        }
-      }
-      for (int i = 0; i < 4; i++) in[thread].c[i] = c[w][g + 8 * (i / 2)][2 * t + i % 2];
+  struct { uint16_t pairs[6][2]; float c[4]; } in[64]; /* a thread's ten words */
+  float out[64][4];
+  uint64_t seed = 5;
+  for (int w = 0; w < 2; w++)
+    for (int i = 0; i < 16; i++) {
+      for (int k = 0; k < 16; k++) a[w][i][k] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 7;
+      for (int j = 0; j < 8; j++) x[w][i][j] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 8, c[w][i][j] = (float)(i * j);
     }
-    const char *text = arena_printf(cx->arena,
-                                    "%s  %%a0, %%a1 = ld.b32 %%words {global} : b32, b32\n  %%a2, %%a3 = ld.b32 %%words {global +8} : b32, b32\n"
-                                    "  %%x0, %%x1 = ld.b32 %%words {global +16} : b32, b32\n  %%c0, %%c1 = ld.b32 %%words {global +24} : b32, b32\n"
-                                    "  %%c2_, %%c3_ = ld.b32 %%words {global +32} : b32, b32\n"
-                                    "  %%r0, %%r1, %%r2, %%r3 = mma.%s %%a0, %%a1, %%a2, %%a3, %%x0, %%x1, %%c0, %%c1, %%c2_, %%c3_ : b32, b32, b32, b32\n"
-                                    "  st.b32 %%to, %%r0, %%r1, %%r2, %%r3 {global}\n}\n",
-                                    HEAD(2), kinds[which]);
-    assert_string_equal(run(cx, text, (uint64_t[]){(uintptr_t)in, (uintptr_t)out}), "");
-    for (int w = 0; w < 2; w++)
-      for (int i = 0; i < 16; i++)
-        for (int j = 0; j < 8; j++) {
-          float want = c[w][i][j];
-          for (int k = 0; k < 16; k++) want += a[w][i][k] * x[w][k][j];
-          assert_true(out[32 * w + 4 * (i % 8) + j / 2][2 * (i / 8) + j % 2] == want);
-        }
-    OUT_OF(cx);
+  for (int thread = 0; thread < 64; thread++) {
+    int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
+    for (int h = 0; h < 2; h++) {
+      for (int i = 0; i < 4; i++) {
+        float v = a[w][g + 8 * (i % 2)][2 * t + h + 8 * (i / 2)];
+        in[thread].pairs[i][h] = bf16 ? f32_to_bf16(v) : f32_to_f16(v);
+      }
+      for (int i = 0; i < 2; i++) {
+        float v = x[w][2 * t + h + 8 * i][g];
+        in[thread].pairs[4 + i][h] = bf16 ? f32_to_bf16(v) : f32_to_f16(v);
+      }
+    }
+    for (int i = 0; i < 4; i++) in[thread].c[i] = c[w][g + 8 * (i / 2)][2 * t + i % 2];
   }
+  const char *text = arena_printf(cx->arena,
+                                  "%s  %%a0, %%a1 = ld.b32 %%words {global} : b32, b32\n  %%a2, %%a3 = ld.b32 %%words {global +8} : b32, b32\n"
+                                  "  %%x0, %%x1 = ld.b32 %%words {global +16} : b32, b32\n  %%c0, %%c1 = ld.b32 %%words {global +24} : b32, b32\n"
+                                  "  %%c2_, %%c3_ = ld.b32 %%words {global +32} : b32, b32\n"
+                                  "  %%r0, %%r1, %%r2, %%r3 = mma.%s %%a0, %%a1, %%a2, %%a3, %%x0, %%x1, %%c0, %%c1, %%c2_, %%c3_ : b32, b32, b32, b32\n"
+                                  "  st.b32 %%to, %%r0, %%r1, %%r2, %%r3 {global}\n}\n",
+                                  HEAD(2), kind);
+  assert_string_equal(run(cx, text, (uint64_t[]){(uintptr_t)in, (uintptr_t)out}), "");
+  for (int w = 0; w < 2; w++)
+    for (int i = 0; i < 16; i++)
+      for (int j = 0; j < 8; j++) {
+        float want = c[w][i][j];
+        for (int k = 0; k < 16; k++) want += a[w][i][k] * x[w][k][j];
+        assert_true(out[32 * w + 4 * (i % 8) + j / 2][2 * (i / 8) + j % 2] == want);
+      }
 }
 
+static void mma_multiplies(void **state) { with_context(check_mma, "f16"), with_context(check_mma, "bf16"); }
+
 /* Rows of 16 bytes lie in the order of the lanes that name them, last first. */
-static void check_ldmatrix(int n, bool trans) {
-  IN_CONTEXT(cx);
+static void check_ldmatrix(Context *cx, const void *arg) {
+  int n = ((const int *)arg)[0];
+  bool trans = ((const int *)arg)[1];
   uint16_t in[32][8];
   uint32_t out[32][4] = {{0}};
   for (int i = 0; i < 32; i++)
@@ -254,15 +257,13 @@ static void check_ldmatrix(int n, bool trans) {
         assert_int_equal((uint16_t)(out[lane][i] >> 16 * h), 100 * (8 * i + row) + column);
       }
   buf_destroy(&b);
-  OUT_OF(cx);
 }
 
 static void ldmatrix_spreads_squares(void **state) {
-  for (int n = 1; n <= 4; n *= 2) check_ldmatrix(n, false), check_ldmatrix(n, true);
+  for (int n = 1; n <= 4; n *= 2) with_context(check_ldmatrix, (int[]){n, false}), with_context(check_ldmatrix, (int[]){n, true});
 }
 
-static void wrong_uses_are_found(void **state) {
-  IN_CONTEXT(cx);
+static void check_wrong_uses(Context *cx, const void *arg) {
   static const char fill[] = "  %at = fma.s32 %tid, %c16, %s : b32\n  st.b32 %at, %tid, %tid, %tid, %tid {shared buffer=0}\n";
   static const struct { const char *body, *fault; } cases[] = {
       {"  barrier {warp}\n  %r = ldmatrix.b32 %at {shared buffer=0} : b32\n", ""},
@@ -279,8 +280,9 @@ static void wrong_uses_are_found(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     assert_string_equal(run(cx, arena_printf(cx->arena, "%s%s%s}\n", HEAD(1), fill, cases[i].body), (uint64_t[2]){0}), cases[i].fault);
-  OUT_OF(cx);
 }
+
+static void wrong_uses_are_found(void **state) { with_context(check_wrong_uses, NULL); }
 
 /* ---- lowering ---- */
 
@@ -299,24 +301,24 @@ static LaneFunc *compiled(Context *cx, const Product *p, const char *target, boo
 }
 
 /* A warp's 32 by 64 of a product, 64 k's: 2 by 8 tiles 4 times, each with 2 loads of a and 4 of x. */
-static void a_product_is_few_operations(void **state) {
-  static const char *const targets[] = {"sm_80", "sm_90a", "sm_100a"};
-  for (int i = 0; i < 3; i++) {
-    IN_CONTEXT(cx);
+static void check_counts(Context *cx, const void *target) {
     Count n = {0}, plain = {0};
-    lane_walk(compiled(cx, &shapes[2], targets[i], false)->body, count, &n);
-    assert_int_equal(n.mma, 64);
-    assert_int_equal(n.ldmatrix, 24);
-    assert_int_equal(n.fma, 0);
-    lane_walk(compiled(cx, &shapes[2], targets[i], true)->body, count, &plain);
-    assert_int_equal(plain.mma, 0);
-    assert_true(plain.fma >= 256);
-    OUT_OF(cx);
-  }
+  lane_walk(compiled(cx, &shapes[2], target, false)->body, count, &n);
+  assert_int_equal(n.mma, 64);
+  assert_int_equal(n.ldmatrix, 24);
+  assert_int_equal(n.fma, 0);
+  lane_walk(compiled(cx, &shapes[2], target, true)->body, count, &plain);
+  assert_int_equal(plain.mma, 0);
+  assert_true(plain.fma >= 256);
 }
 
-static void check_banks(Product p) {
-  IN_CONTEXT(cx);
+static void a_product_is_few_operations(void **state) {
+  static const char *const targets[] = {"sm_80", "sm_90a", "sm_100a"};
+  for (int i = 0; i < 3; i++) with_context(check_counts, targets[i]);
+}
+
+static void check_banks(Context *cx, const void *arg) {
+  const Product p = *(const Product *)arg;
   LaneFunc *f = compiled(cx, &p, "sm_90a", false);
   GpuReport *r = gpu_report(f, (uint64_t[]){4096, 1 << 20, 1 << 24}, (int32_t[]){1, 1, 1});
   int met = 0;
@@ -330,7 +332,6 @@ static void check_banks(Product p) {
                (long long)a->ideal_wavefronts);
   }
   assert_true(met >= 4);
-  OUT_OF(cx);
 }
 
 static void shared_memory_without_conflicts(void **state) {
@@ -338,7 +339,7 @@ static void shared_memory_without_conflicts(void **state) {
     static const int sides[][2] = {{16, 16}, {32, 64}, {128, 32}, {64, 128}};
     const int *side = sides[i / 20 % 4];
     Product p = {0, side[0], side[1], 16 << i / 4 % 5, 1 << i / 80, "f16", "f32", i & 1, i >> 1 & 1};
-    if (p.m * p.n / 128 >= p.warps) check_banks(p); /* else by multiply-adds */
+    if (p.m * p.n / 128 >= p.warps) with_context(check_banks, &p); /* else by multiply-adds */
   }
 }
 
