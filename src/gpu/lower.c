@@ -217,19 +217,19 @@ static void place_program(Lower *l) {
   }
 }
 
-typedef struct Found { int *uses; bool dot, program, stores, adds, loops; } Found;
+typedef struct Found { int *uses; bool dot, tensor_cores, program, stores, adds, loops; } Found;
 
 static void count_uses(Op *op, void *arg) {
   Found *found = arg;
   for (int i = 0; i < op->in_count; i++) found->uses[op->in[i]->id]++;
-  if (op->code == OP_DOT) found->dot = true;
+  if (op->code == OP_DOT) found->dot = true, found->tensor_cores |= lower_on_tensor_cores(op);
   if (op->code == OP_PROGRAM_ID) found->program = true;
   if (op->code == OP_STORE && op->in[1]->type->rank) found->stores = true;
   if (op->code == OP_FOR || op->code == OP_WHILE) found->loops = true;
   if (op->code == OP_ATOMIC_RMW && op->in[1]->type->rank) found->adds = true;
 }
 
-static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, bool *has_dot) {
+static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, Found *found) {
   Lower l = {.cx = f->cx, .f = f, .target = o->target, .frugal = frugal};
   l.out = lane_func_create(f->cx, f->name);
   l.out->num_warps = f->num_warps;
@@ -239,10 +239,10 @@ static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, bool *has
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
   l.uses = NEW_N(f->cx->arena, int, f->value_count + 1);
   l.later = lower_later_create(&l, f->value_count + 1);
-  Found found = {.uses = l.uses};
-  tile_walk(f->body, count_uses, &found);
-  *has_dot = found.dot, l.asks_program = found.program;
-  l.reads = frugal ? PRIORITY_NONE : lower_reads_priority(l.target, found.stores, found.adds && !found.loops); /* a policy takes two registers */
+  *found = (Found){.uses = l.uses};
+  tile_walk(f->body, count_uses, found);
+  l.asks_program = found->program;
+  l.reads = frugal ? PRIORITY_NONE : lower_reads_priority(l.target, found->stores, found->adds && !found->loops); /* a policy takes two registers */
   add_params(&l, o);
   l.b = lane_builder(l.out);
   LaneBuilder *b = &l.b;
@@ -262,21 +262,27 @@ static int most_registers(const Func *f) {
   return most < 255 ? most : 255;
 }
 
+/* Registers that are needed when cheap values are computed again rather than kept. */
+static int needed_again(LaneFunc *f) {
+  lane_again(f);
+  lane_dce(f);
+  return lane_pressure(f);
+}
+
 /* Products whose tiles take more registers than there are, less a few that the assembler wants, are lowered again, with fewer tiles in registers at
- * a time, and if that is not enough, fewer addresses. */
+ * a time, and if that is not enough, fewer addresses. Of tensor cores it wants more, since it has reads of shared memory under way: addresses go first. */
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
-  bool has_dot;
+  Found found;
   int most = most_registers(f);
-  LaneFunc *usual = lower_func(f, o, false, &has_dot);
-  if (!has_dot && !o->frugal) return usual;
+  LaneFunc *usual = lower_func(f, o, false, &found);
+  if (!found.dot && !o->frugal) return usual;
   lane_dce(usual);
   int needed = lane_pressure(usual);
+  if (found.tensor_cores && needed > most * 13 / 16) needed = needed_again(usual);
   if (needed <= most * 15 / 16 && !o->frugal) return usual;
-  LaneFunc *frugal = lower_func(f, o, true, &has_dot);
+  LaneFunc *frugal = lower_func(f, o, true, &found);
   lane_dce(frugal);
-  if (lane_pressure(frugal) > most || o->frugal) {
-    lane_again(frugal);
-    lane_dce(frugal);
-  }
-  return lane_pressure(frugal) <= needed || o->frugal ? frugal : usual;
+  int then = lane_pressure(frugal);
+  if (then > most * (found.tensor_cores ? 13 : 16) / 16 || o->frugal) then = needed_again(frugal);
+  return then <= needed || o->frugal ? frugal : usual;
 }

@@ -65,7 +65,7 @@ static void defer(Lower *l, const Op *dot, int where, const Value *v, int uses) 
   if (!op || is_deferred(l, v) || l->uses[v->id] != uses || !can_wait(op, dot)) return;
   l->later[v->id] = (LowerLater){dot, where};
   for (int i = 0; i < op->in_count; i++)
-    defer(l, dot, where, op->in[i], op->code == OP_TRANS ? product_uses(l, dot, op->in[i]) : uses_in(op, op->in[i]));
+    defer(l, dot, where, op->in[i], op->code == OP_TRANS && lower_on_tensor_cores(dot) ? product_uses(l, dot, op->in[i]) : uses_in(op, op->in[i]));
 }
 
 /* ---- next tile ---- */

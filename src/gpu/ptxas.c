@@ -8,12 +8,12 @@
  *
  * Where the cache folder is missing, read-only or full, ptxas works in a private temporary folder, and nothing is kept.
  *
- * ptxas aims at many blocks a multiprocessor, and now and then spills a little for that, below the registers that a thread may have. Then it is
- * asked again with `.minnctapersm 1`: one block is enough. The text without spills is kept.
- *
  * Products on plain multiply-adds are assembled with `--Ofast-compile min`: in a sixth less time, and what it leaves out does them good (matmul of f32
  * on an H200: 0.4 and 3.4% faster; attention, which reduces between its products, 3% slower, so not that). An assembler that does not know the
- * option is asked again without; so is one that spills.
+ * option is asked again without. Where it spills a little it is asked again the other way: with the option, or without.
+ *
+ * ptxas aims at many blocks a multiprocessor, and now and then spills a little for that, below the registers that a thread may have. Then it is
+ * asked once more, with `.minnctapersm 1`: one block is enough. What spills least is kept.
  *
  * ptxas -v tells registers, stack and spills. What else it tells even on success (lines with a C75xx number, warnings) is lost performance
  * or worse, so it is kept in the log.
@@ -22,11 +22,13 @@
 #include "gpu/gpu.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_VERSION = 3 }; /* of what is built and how it is kept */
+enum { KEY_VERSION = 4 }; /* of what is built and how it is kept */
+enum { LITTLE = 512 };    /* bytes that are spilled */
 
 typedef struct Figures {
   uint64_t cubin_bytes, log_bytes;
@@ -200,15 +202,19 @@ static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const 
             "%s failed on the kernel's PTX for %s with status %d:\n%s", ptxas, t->name, status, words);
 }
 
+/* The text as it is; while that spills, for one block; and where little is spilled, in the other of the two ways. What spills least is kept. */
 static bool build_in(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, Buf *content) {
-  Figures f, other;
   bool quick = is_product(ptx);
-  if (!run_ptxas(cx, folder, ptxas, ptx, n, t, quick, content, &f)) return false;
-  if (quick && f.spill_bytes && !run_ptxas(cx, folder, ptxas, ptx, n, t, false, content, &f)) return false;
-  const char *again = f.spill_bytes && f.registers < most_registers(ptx) ? with_one_block(cx, ptx) : NULL;
-  if (!again) return true;
-  return run_ptxas(cx, folder, ptxas, again, strlen(again), t, false, content, &other) &&
-         (other.spill_bytes < f.spill_bytes || run_ptxas(cx, folder, ptxas, ptx, n, t, false, content, &f));
+  const struct { const char *text; bool quick; } ways[] = {{ptx, quick}, {with_one_block(cx, ptx), false}, {ptx, !quick}};
+  Figures f;
+  int best = 0, last = 0, least = INT_MAX;
+  for (int i = 0; i < 3 && least; i++) {
+    if (!ways[i].text || (i == 1 && f.registers >= most_registers(ptx)) || (i == 2 && least > LITTLE)) continue;
+    if (!run_ptxas(cx, folder, ptxas, ways[i].text, strlen(ways[i].text), t, ways[i].quick, content, &f)) return false;
+    last = i;
+    if (f.spill_bytes < least) best = i, least = f.spill_bytes;
+  }
+  return best == last || run_ptxas(cx, folder, ptxas, ways[best].text, strlen(ways[best].text), t, ways[best].quick, content, &f);
 }
 
 static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, const char *cache, const char *path, Buf *content) {
