@@ -88,13 +88,20 @@ static Facts meet(const Type *t, const Facts *a, const Facts *b) {
 static int both(const Facts *a, const Facts *b) { return (int)least(a->non_negative, b->non_negative); }
 static int either(const Facts *a, const Facts *b) { return (int)most(a->non_negative, b->non_negative); }
 static void at_least(Facts *f, int sign) { f->non_negative = (int)most(f->non_negative, sign); }
+/* Where one of the two is enough: what the other is may still make sums and products overflow. */
+static int either_alone(const Facts *a, const Facts *b) { return (int)least(either(a, b), most(both(a, b), SIGN_KNOWN)); }
+/* Of a sum or a product, which wraps: of numbers from anywhere it may be negative. */
+static int both_grown(const Type *t, const Facts *a, const Facts *b) {
+  int sign = both(a, b);
+  return sign == SIGN_INDEX && dtype_bits(t->dtype) >= 32 ? SIGN_INDEX : (int)least(sign, SIGN_ASSUMED);
+}
 
 /* ---- arithmetic ---- */
 
 static Facts of_const(const Type *t, int64_t v) {
   Facts f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) f.divisible[d] = power_in(v), f.constant[d] = dim_of(t, d);
-  if (v >= 0) f.non_negative = SIGN_KNOWN;
+  if (v >= 0) f.non_negative = SIGN_INDEX;
   return f;
 }
 
@@ -109,7 +116,7 @@ static Facts of_sum(const Op *op, const Facts *x, const Facts *y, int64_t scale)
     f.divisible[d] = least(starts(t, x, d, c), times(starts(ty, y, d, c), power_in(scale)));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
   }
-  if (op->code != OP_SUB) at_least(&f, both(x, y));
+  if (op->code != OP_SUB) at_least(&f, both_grown(t, x, y));
   return f;
 }
 
@@ -119,7 +126,7 @@ static Facts of_product(const Type *t, const Facts *x, const Facts *y) {
     f.divisible[d] = times(starts(t, x, d, 1), starts(t, y, d, 1));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
   }
-  at_least(&f, both(x, y));
+  at_least(&f, both_grown(t, x, y));
   return f;
 }
 
@@ -163,7 +170,7 @@ static Facts of_bits(const Op *op, const Facts *x, const Facts *y) {
     f.divisible[d] = op->code == OP_AND ? most(a, b) : least(a, b);
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
   }
-  at_least(&f, op->code == OP_AND ? either(x, y) : both(x, y));
+  at_least(&f, op->code == OP_AND ? either_alone(x, y) : both(x, y));
   return f;
 }
 
@@ -205,7 +212,7 @@ static Facts of_extreme(const Op *op, const Facts *x, const Facts *y) { /* min, 
     f.divisible[d] = least(starts(t, x, d, 1), starts(t, y, d, 1));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
   }
-  at_least(&f, op->code == OP_MAX ? either(x, y) : both(x, y));
+  at_least(&f, op->code == OP_MAX ? either_alone(x, y) : both(x, y));
   return f;
 }
 
@@ -248,13 +255,13 @@ static Facts of_elementwise(const Op *op) {
     if (!known || c < 0 || c >= 63) break;
     c = (int64_t)1 << c;
     power = of_const(t, c);
-    power.non_negative = SIGN_KNOWN;
+    power.non_negative = SIGN_INDEX;
     return op->code == OP_SHL ? of_product(t, &x, &power) : of_quotient(t, &x, &power, true, &c);
   case OP_AND:
     if (known && c > 0 && (c & (c + 1)) == 0 && c < INT64_MAX) { /* a mask of low bits: % 2^n, flooring */
       power = of_const(t, c + 1);
       Facts f = of_remainder(t, &x, &power, true);
-      f.non_negative = SIGN_KNOWN;
+      f.non_negative = (int)most(SIGN_KNOWN, x.non_negative);
       return f;
     }
     return of_bits(op, &x, &y);
@@ -278,7 +285,7 @@ static Facts of_elementwise(const Op *op) {
     }
     if (op->code == OP_NEG || op->code == OP_ABS) f.divisible[d] = starts(t, &x, d, 1);
   }
-  if (op->code == OP_ABS) f.non_negative = SIGN_KNOWN;
+  if (op->code == OP_ABS) at_least(&f, SIGN_ASSUMED); /* the least number has no positive one */
   return f;
 }
 
@@ -515,11 +522,11 @@ static void visit_op(Walker *w, Op *op) {
     Facts f = unknown(t);
     if (op->code == OP_CONST) f = of_const(t, op->attr[0]);
     else if (op->code == OP_PROGRAM_ID || op->code == OP_NUM_PROGRAMS || op->code == OP_HISTOGRAM)
-      f.non_negative = SIGN_KNOWN;
+      f.non_negative = op->code == OP_HISTOGRAM ? SIGN_KNOWN : SIGN_INDEX;
     else if (op->code == OP_ARANGE) {
       f.divisible[0] = power_in(op->attr[0]);
       f.contiguous[0] = t->shape[0];
-      if (op->attr[0] >= 0) f.non_negative = SIGN_KNOWN;
+      if (op->attr[0] >= 0) f.non_negative = SIGN_INDEX;
     } else if (op->code >= OP_SPLAT && op->code <= OP_GATHER) f = of_shape(op, i);
     else if (op->code >= OP_ADD && op->code <= OP_ADDPTR) f = of_elementwise(op);
     else if (op->code == OP_HINT) f = of_hint(op);

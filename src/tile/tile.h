@@ -131,8 +131,8 @@ typedef struct Facts {
   int non_negative; /* of an integer's elements: whether they are, SIGN_* */
 } Facts;
 /* Nothing is known; taken to be so because arguments of kernels are sizes, strides and offsets (what Triton takes all integers for
- * where it divides runs); shown from constants, arange and program_id, overflow aside. */
-enum { SIGN_UNKNOWN, SIGN_ASSUMED, SIGN_KNOWN };
+ * where it divides runs); shown; shown, and made of constants, arange and program_id, whose sums and products are taken to fit 32 bits. */
+enum { SIGN_UNKNOWN, SIGN_ASSUMED, SIGN_KNOWN, SIGN_INDEX };
 #define FACTS_MOST ((int64_t)1 << 30)
 
 struct Value {

@@ -69,6 +69,25 @@ static void test_division(void **state) {
   }
 }
 
+/* What was known not to be negative may be so once it has been added or multiplied: sums and products wrap. */
+static void test_division_of_wrapped(void **state) {
+  static const struct { Dtype t; const char *name, *first; } rows[] = {
+      {DT_I16, "i16", "abs %x"}, {DT_I32, "i32", "abs %x"}, {DT_I32, "i32", "and %x, %low"}, {DT_I32, "i32", "max %x, %k"}, {DT_I64, "i64", "and %x, %low"}};
+  static const char *const lines[] = {"div %w, %d", "rem %w, %d", "rem %w, %p", "div %w, %p", "div %v, %d", "div %v, %y"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+      char before[1000];
+      const char *t = rows[i].name;
+      int bits = dtype_bits(rows[i].t);
+      snprintf(before, sizeof before,
+               "  %%k = const {value=11} : %s[1024]\n  %%low = const {value=%lld} : %s[1024]\n  %%d = const {value=255} : %s[1024]\n  %%p = const {value=64} : %s[1024]\n"
+               "  %%m = %s : %s[1024]\n  %%w = mul %%m, %%k : %s[1024]\n  %%v = add %%m, %%low : %s[1024]\n",
+               t, (long long)(((uint64_t)1 << (bits - 1)) - 1), t, t, t, rows[i].first, t, t, t);
+      for (int target = 0; target < TARGETS; target++)
+        check_elementwise(before, lines[k], (Dtype[]){rows[i].t, rows[i].t}, 2, rows[i].t, 1024, 4, targets[target], 0, i + k + 1);
+    }
+}
+
 /* By constants: every small one, powers of two and their neighbours, the ends. */
 /* Many quotients by one number: of any size, and by what is none. */
 static void test_division_by_one(void **state) {
@@ -686,7 +705,7 @@ static void test_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_int_arithmetic), cmocka_unit_test(test_division), cmocka_unit_test(test_division_by_one), cmocka_unit_test(test_division_by_constants),
+      cmocka_unit_test(test_int_arithmetic), cmocka_unit_test(test_division), cmocka_unit_test(test_division_by_one), cmocka_unit_test(test_division_of_wrapped), cmocka_unit_test(test_division_by_constants),
       cmocka_unit_test(test_shifts), cmocka_unit_test(test_float_arithmetic), cmocka_unit_test(test_bools), cmocka_unit_test(test_compare),
       cmocka_unit_test(test_select), cmocka_unit_test(test_convert), cmocka_unit_test(test_convert_towards_zero),
       cmocka_unit_test(test_convert_everything), cmocka_unit_test(test_bitcast), cmocka_unit_test(test_copies), cmocka_unit_test(test_scalars),

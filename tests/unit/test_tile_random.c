@@ -513,7 +513,7 @@ static void check_value(Watch *w, const InterpFrame *frame, const Value *v) {
       else if (at % run == 0 && x % v->facts->divisible[d]) wrong = "divisible";
       else if (at % run && x != element(t, p, i - stride) + unit) wrong = "contiguous";
       else if (at % group && x != element(t, p, i - stride)) wrong = "constant";
-      else if (v->facts->non_negative == SIGN_KNOWN && x < 0 && t->dtype != DT_I1) wrong = "non_negative";
+      else if (v->facts->non_negative >= SIGN_KNOWN && x < 0 && t->dtype != DT_I1) wrong = "non_negative";
     }
   }
   if (!wrong) return;
