@@ -242,7 +242,7 @@ static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, Found *fo
   *found = (Found){.uses = l.uses};
   tile_walk(f->body, count_uses, found);
   l.asks_program = found->program;
-  l.reads = frugal ? PRIORITY_NONE : lower_reads_priority(l.target, found->stores, found->adds && !found->loops); /* a policy takes two registers */
+  l.streams = frugal ? PRIORITY_NONE : lower_stream_priority(l.target, found->stores, found->adds && !found->loops); /* a policy takes two registers */
   add_params(&l, o);
   l.b = lane_builder(l.out);
   LaneBuilder *b = &l.b;

@@ -21,7 +21,7 @@ typedef struct Lower {
   LaneValue *tid, *lane, *warp;    /* thread in the block; lane in the warp; warp in the block (zero for one warp) */
   LaneValue *program[3], *programs[3];
   bool asks_program;               /* programs differ: the kernel has a program_id */
-  LanePriority reads;              /* what loads ask of the caches where the kernel says nothing */
+  LanePriority streams;            /* what loads and stores of tensors ask of the caches where the kernel says nothing */
   LaneValue *diag, *list, *inside; /* hidden parameters, or NULL */
   LaneValue ***values;             /* by Value.id */
   int *uses;                       /* by Value.id: how many operands of operations it is */
@@ -63,7 +63,7 @@ void lower_convert(Lower *l, Op *op);      /* lower_convert.c: convert, bitcast 
 void lower_math(Lower *l, Op *op);         /* math.c */
 void lower_shape(Lower *l, Op *op);        /* lower_shape.c: const, arange, splat, broadcast, expand_dims, reshape, trans, join, split, cat */
 void lower_load(Lower *l, Op *op);         /* lower_memory.c */
-LanePriority lower_reads_priority(const GpuTarget *t, bool stores, bool adds_once); /* of loads that ask for none: what the kernel does with the rest of memory */
+LanePriority lower_stream_priority(const GpuTarget *t, bool stores, bool adds_once); /* by what the kernel does with memory */
 void lower_store(Lower *l, Op *op);
 void lower_atomic(Lower *l, Op *op);       /* lower_atomic.c */
 void lower_control(Lower *l, Op *op);      /* lower_control.c: for, while, if */

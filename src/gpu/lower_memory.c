@@ -87,17 +87,18 @@ static bool same_everywhere(const Value *v, int *budget) {
 static LanePriority priority_asked(const Op *op) { return op->attr[1] == EVICT_NORMAL ? PRIORITY_NONE : (LanePriority)op->attr[1]; }
 
 /* Every program reads again what lies at an address that is the same in all of them (a norm's weights): the caches are to keep it while the rest
- * streams by. What else is read gets lower_reads_priority's. */
+ * streams by. What else is read or written gets lower_stream_priority's. */
 static LanePriority priority_of(const Lower *l, const Op *op) {
   int budget = 64;
-  if (!l->asks_program || op->attr[0] || op->attr[1] || op->attr[2] || !op->out[0]->type->rank) return priority_asked(op);
-  return same_everywhere(op->in[0], &budget) ? PRIORITY_LAST : l->reads;
+  bool is_volatile = op->code == OP_LOAD && op->attr[2];
+  if (!l->asks_program || op->attr[0] || op->attr[1] || is_volatile || !op->in[0]->type->rank) return priority_asked(op);
+  return op->code == OP_LOAD && same_everywhere(op->in[0], &budget) ? PRIORITY_LAST : l->streams;
 }
 
-/* Of a kernel that streams from one place to another, what is read leaves the L2 cache after what is written: on an H200 that takes 1 to 5% off the
- * time, also of chains of kernels. Where nothing is stored but added to memory, by programs that read once, reads pass the L1 cache by (0.6%). Both were
- * found by trying (bench/RESULTS.md): other GPUs get no hint until someone has tried there. */
-LanePriority lower_reads_priority(const GpuTarget *t, bool stores, bool adds_once) {
+/* Of a kernel that streams from one place to another, both leave the L2 cache last: on an H200 that takes 1 to 5% off the time, also of chains of kernels.
+ * Where nothing is stored but added to memory, by programs that read once, reads pass the L1 cache by (0.6%). Both were found by trying
+ * (bench/RESULTS.md): other GPUs get no hint until someone has tried there. */
+LanePriority lower_stream_priority(const GpuTarget *t, bool stores, bool adds_once) {
   if (!t->has_measured_hints) return PRIORITY_NONE;
   return stores ? PRIORITY_L2_LAST : adds_once ? PRIORITY_NO_L1 : PRIORITY_NONE;
 }
@@ -149,6 +150,6 @@ void lower_store(Lower *l, Op *op) {
     put_together(l, &s, values + r, words);
     LaneOp *store = lane_store(&l->b, SPACE_GLOBAL, s.kind, s.words, ptr[r], 0, lower_and(l, guard, first), words);
     store->cache = (uint8_t)op->attr[0];
-    store->evict = (uint8_t)priority_asked(op);
+    store->evict = (uint8_t)priority_of(l, op);
   }
 }

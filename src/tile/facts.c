@@ -258,7 +258,7 @@ static Facts of_elementwise(const Op *op) {
     power.non_negative = SIGN_INDEX;
     return op->code == OP_SHL ? of_product(t, &x, &power) : of_quotient(t, &x, &power, true, &c);
   case OP_AND:
-    if (known && c > 0 && (c & (c + 1)) == 0 && c < INT64_MAX) { /* a mask of low bits: % 2^n, flooring */
+    if (known && c > 0 && c < INT64_MAX && (c & (c + 1)) == 0) { /* a mask of low bits: % 2^n, flooring */
       power = of_const(t, c + 1);
       Facts f = of_remainder(t, &x, &power, true);
       f.non_negative = (int)most(SIGN_KNOWN, x.non_negative);

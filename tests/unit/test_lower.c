@@ -606,18 +606,19 @@ static void test_order(void **state) {
 
 /* ---- what loads ask of the caches ---- */
 
-static int priority_of_loads; /* of all global loads; -1: none, or different ones */
+static int priority_of_loads, priority_of_stores; /* of all global ones; -1: none, or different ones */
 
 static void see_priority(LaneOp *op, void *arg) {
-  bool *any = arg;
-  if (op->code != LANE_LD || op->space != SPACE_GLOBAL) return;
-  priority_of_loads = !*any || priority_of_loads == op->evict ? op->evict : -1;
-  *any = true;
+  bool *any = arg; /* loads, stores */
+  if ((op->code != LANE_LD && op->code != LANE_ST) || op->space != SPACE_GLOBAL) return;
+  int *seen = op->code == LANE_LD ? &priority_of_loads : &priority_of_stores;
+  *seen = !any[op->code == LANE_ST] || *seen == op->evict ? op->evict : -1;
+  any[op->code == LANE_ST] = true;
 }
 
 static int priority(const char *target, const char *body) {
   Context *cx = context_create();
-  priority_of_loads = -1;
+  priority_of_loads = priority_of_stores = -1;
   if (context_try(cx)) {
     char ir[2000];
     snprintf(ir, sizeof ir, "kernel @k(%%p: *f32 {divisible=16}, %%q: *f32 {divisible=16}) {\n  %%g = program_id {axis=0} : i32\n  %%n = const {value=512} : i32\n"
@@ -626,8 +627,8 @@ static int priority(const char *target, const char *body) {
              "  %%ws = splat %%p : *f32[512]\n  %%w = addptr %%ws, %%i : *f32[512]\n%s}\n", body);
     Kit k = kit_of(ir);
     GpuOptions o = {.target = gpu_target_find(target), .verify = true};
-    bool any = false;
-    lane_walk(gpu_compile(kit_parse(&k, cx), &o)->body, see_priority, &any);
+    bool any[2] = {false, false};
+    lane_walk(gpu_compile(kit_parse(&k, cx), &o)->body, see_priority, any);
     context_end_try(cx);
   } else {
     Buf text = {0};
@@ -641,7 +642,11 @@ static int priority(const char *target, const char *body) {
 static void test_priorities(void **state) {
   static const char stores[] = "  %x = load %a : f32[512]\n  store %o, %x\n";
   assert_int_equal(priority("sm_90a", stores), PRIORITY_L2_LAST);
+  assert_int_equal(priority_of_stores, PRIORITY_L2_LAST);
+  assert_int_equal(priority("sm_90a", "  %x = load %a : f32[512]\n  store %o, %x {evict=normal}\n"), PRIORITY_L2_LAST);
+  assert_int_equal(priority_of_stores, PRIORITY_NONE);
   assert_int_equal(priority("sm_80", stores), PRIORITY_NONE); /* nobody has measured there */
+  assert_int_equal(priority_of_stores, PRIORITY_NONE);
   assert_int_equal(priority("sm_90a", "  %x = load %w : f32[512]\n  store %o, %x\n"), PRIORITY_LAST); /* every program reads the same */
   assert_int_equal(priority("sm_80", "  %x = load %w : f32[512]\n  store %o, %x\n"), PRIORITY_LAST);
   assert_int_equal(priority("sm_90a", "  %x = load %a {evict=first} : f32[512]\n  store %o, %x\n"), PRIORITY_FIRST); /* the kernel's own word stands */
@@ -649,6 +654,7 @@ static void test_priorities(void **state) {
   assert_int_equal(priority("sm_90a", "  %x = load %a {cache=cg} : f32[512]\n  store %o, %x\n"), PRIORITY_NONE);
   assert_int_equal(priority("sm_90a", "  %x = load %a : f32[512]\n  %y = atomic_rmw %o, %x {kind=add} : f32[512]\n"), PRIORITY_NO_L1);
   assert_int_equal(priority("sm_90a", "  %s = load %pg : f32\n  store %qg, %s\n"), PRIORITY_NONE);
+  assert_int_equal(priority_of_stores, PRIORITY_NONE);
   assert_int_equal(priority("sm_90a", "  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n  for %zero, %n, %one do (%k: i32) {\n    %x = load %a : f32[512]\n"
                             "    %y = atomic_rmw %o, %x {kind=add} : f32[512]\n    yield\n  }\n"), PRIORITY_NONE);
 }
