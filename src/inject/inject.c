@@ -31,7 +31,7 @@ static struct {
   bool is_first; /* of the run: it always leaves a trace */
   int64_t cpu_at_begin;
   _Atomic bool used_cuda, has_ranges, has_keeper;
-  sem_t request, done;
+  sem_t request, done, running;
   _Atomic int asked;       /* a Finish; 0: none */
   _Atomic int crash_signal;
 } own;
@@ -165,6 +165,7 @@ static void do_finish(Finish how) {
 
 static void *keep(void *unused) {
   pthread_setname_np(pthread_self(), "nereid-keeper");
+  sem_post(&own.running);
   for (int round = 1;; round++) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -181,18 +182,18 @@ static void *keep(void *unused) {
     pthread_mutex_lock(&starting);
     help_sampler();
     if (own.cupti && round % POLLS == 0) cupti_poll(own.cupti);
-    pthread_mutex_unlock(&starting);
     trace_flush(inject_trace());
+    pthread_mutex_unlock(&starting);
   }
 }
 
-static bool wait_done(int ms) {
+static bool wait_for(sem_t *s, int ms) {
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_nsec += ms % 1000 * 1000000, until.tv_sec += ms / 1000;
   if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
   int wrong;
-  while ((wrong = sem_timedwait(&own.done, &until)) && errno == EINTR) {}
+  while ((wrong = sem_timedwait(s, &until)) && errno == EINTR) {}
   return !wrong;
 }
 
@@ -211,7 +212,7 @@ void inject_finish(Finish how) {
     else {
       atomic_store(&own.asked, how);
       sem_post(&own.request);
-      if (!wait_done(in_handler ? 2000 : 15000)) atomic_store(&own.has_keeper, false), atomic_store(&own.trace, NULL); /* it hangs: leave it */
+      if (!wait_for(&own.done, in_handler ? 2000 : 15000)) atomic_store(&own.has_keeper, false), atomic_store(&own.trace, NULL); /* it hangs: leave it */
     }
   }
   if (!in_handler) pthread_mutex_unlock(&asking);
@@ -274,6 +275,7 @@ static void begin(void) {
   atomic_store(&own.asked, 0);
   sem_init(&own.request, 0, 0);
   sem_init(&own.done, 0, 0);
+  sem_init(&own.running, 0, 0);
   atomic_store(&own.trace, w);
 
   sigset_t all, mask;
@@ -286,6 +288,7 @@ static void begin(void) {
   bool has_keeper = !pthread_create(&keeper, &attributes, keep, NULL);
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &mask, NULL);
+  if (has_keeper) wait_for(&own.running, 2000); /* a fork shall not find it in the allocator, where starting takes it */
   atomic_store(&own.has_keeper, has_keeper);
   if (!has_keeper) note_down("no thread could be started: the trace is written at the end only");
   start_sampler();
@@ -296,8 +299,15 @@ out:
 
 /* ---- forks and crashes ------------------------------------------------------------------------------------------------------------ */
 
-static void before_fork(void) { pthread_mutex_lock(&starting); } /* so that no half-made session is copied */
-static void after_fork_parent(void) { pthread_mutex_unlock(&starting); }
+static Sampler *held;
+static void before_fork(void) { /* so that no half-made session is copied, and none of our threads is in the allocator */
+  pthread_mutex_lock(&starting);
+  sampler_hold(held = own.sampler);
+}
+static void after_fork_parent(void) {
+  sampler_release(held);
+  pthread_mutex_unlock(&starting);
+}
 static void after_fork_child(void) {
   starting = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   asking = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

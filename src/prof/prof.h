@@ -71,6 +71,9 @@ Sampler *sampler_start(TraceWriter *w, int hz, char why[300]); /* NULL: why. Fro
 bool sampler_help(Sampler *s, char why[300]); /* starts the helper, unless it runs: the others are, and what is sampled is written. It may come later than the
                                                  start, so that a process that ends at once need not have it */
 void sampler_stop(Sampler *s);
+/* Around a fork: in between the helper rests. Elsewhere it may be in the allocator, whose locks the child would find taken for good (not glibc's; others'). */
+void sampler_hold(Sampler *s);
+void sampler_release(Sampler *s);
 void sampler_abandon(Sampler *s); /* in the child of a fork, which has neither its thread nor its timers */
 /* In the place of sigaction, of whoever can stand before it: true, and done, when it is the signal of samples that is asked for. The program gets
  * its own signals of that number all the same, and samples go on. */

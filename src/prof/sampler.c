@@ -30,7 +30,7 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-enum { RING = 1 << 14, DRAIN_MS = 50, SCAN_NAMES = 20, LOOKS = 8 }; /* words of a ring: 128 KiB */
+enum { RING = 1 << 14, DRAIN_MS = 50, SCAN_NAMES = 20, LOOKS = 8, START_S = 2 }; /* words of a ring: 128 KiB; START_S: the most that the helper is waited for */
 
 /* A sample in a ring: depth and timer's overrun; time; addresses. */
 typedef struct Ring {
@@ -51,7 +51,7 @@ struct Sampler {
   TraceWriter *trace;
   int64_t period;
   pthread_t helper;
-  bool has_helper;
+  bool has_helper, runs; /* runs: the helper has begun, and is done with what starting a thread takes */
   pthread_mutex_t lock;
   pthread_cond_t wake;
   bool stop;
@@ -335,21 +335,22 @@ static void drain(Sampler *s, Ring *r) {
   s->dropped += atomic_exchange(&r->dropped, 0);
 }
 
+/* Holds the lock while it works, so that who forks can wait for it to rest (sampler_hold). */
 static void *help(void *p) {
   Sampler *s = p;
   pid_t own = (pid_t)syscall(SYS_gettid);
   pthread_setname_np(pthread_self(), "nereid-sampler");
   pthread_mutex_lock(&s->lock);
+  s->runs = true;
+  pthread_cond_broadcast(&s->wake);
   while (!s->stop) {
-    pthread_mutex_unlock(&s->lock);
     scan_threads(s, own);
     for (Ring *r = s->rings; r; r = r->next) drain(s, r);
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += DRAIN_MS * 1000000;
     if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
-    pthread_mutex_lock(&s->lock);
-    if (!s->stop) pthread_cond_timedwait(&s->wake, &s->lock, &until);
+    pthread_cond_timedwait(&s->wake, &s->lock, &until);
   }
   pthread_mutex_unlock(&s->lock);
   return NULL;
@@ -397,8 +398,14 @@ bool sampler_help(Sampler *s, char why[300]) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int wrong = pthread_create(&s->helper, NULL, help, s);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (wrong) snprintf(why, 300, "no thread can be started for sampling: %s", strerror(wrong));
-  return s->has_helper = !wrong;
+  if (wrong) return snprintf(why, 300, "no thread can be started for sampling: %s", strerror(wrong)), false;
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += START_S;
+  pthread_mutex_lock(&s->lock);
+  while (!s->runs && !pthread_cond_timedwait(&s->wake, &s->lock, &until)) {}
+  pthread_mutex_unlock(&s->lock);
+  return s->has_helper = true;
 }
 
 static void lost(Sampler *s, TraceKind kind, int64_t count, const char *text) {
@@ -429,6 +436,13 @@ void sampler_stop(Sampler *s) {
     lost(s, TRACE_NOTE, 0, text);
   }
   sampler_free(s);
+}
+
+void sampler_hold(Sampler *s) {
+  if (s) pthread_mutex_lock(&s->lock);
+}
+void sampler_release(Sampler *s) {
+  if (s) pthread_mutex_unlock(&s->lock);
 }
 
 void sampler_abandon(Sampler *s) {
