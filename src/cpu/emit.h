@@ -135,6 +135,7 @@ typedef struct Emit {
   Map *plans;        /* Block -> Plan */
   int stamp;
   VEC(Buffer *) buffers;
+  VEC(Info *) kept_virtual;  /* while planning: values that cost nothing to compute anew, and are kept for an operation that takes memory (pull.c) */
   int group_count;
   int step;
   int64_t scratch;

@@ -157,6 +157,14 @@ static void push_last_marks(Planner *p, const Block *b) {
     if (op->code == OP_SCOPE && is_last_mark(op)) push_op(p, op);
 }
 
+/* What a body kept of values that are computed anew wherever they are needed, it kept for itself: behind it nobody knows whether it ran. */
+static void forget_kept(Emit *e, int since) {
+  for (; e->kept_virtual.n > since; e->kept_virtual.n--) {
+    Info *info = e->kept_virtual.at[e->kept_virtual.n - 1];
+    info->view = NULL, info->owner = NULL;
+  }
+}
+
 void plan_for(Planner *p, Op *op) {
   Emit *e = p->e;
   OpPlan *o = op_plan(p, op);
@@ -174,10 +182,12 @@ void plan_for(Planner *p, Op *op) {
   close_group(p);
   push_op(p, op);
   Planner inner = {.e = e};
+  int kept = e->kept_virtual.n;
   place_dots(e, body, n, body->last->in, body->args + 1, o->carry);
   plan_body(e, body, &inner);
   write_carried(&inner, n, body->last->in, o->carry);
   push_last_marks(&inner, body);
+  forget_kept(e, kept);
   map_put(e->plans, body, inner.plan);
 }
 
@@ -197,6 +207,7 @@ void plan_while(Planner *p, Op *op) {
   close_group(p);
   push_op(p, op);
   Planner first = {.e = e};
+  int kept = e->kept_virtual.n;
   plan_body(e, before, &first);
   Value **handed = before->last->in + 1;
   int handed_count = before->last->in_count - 1;
@@ -214,6 +225,7 @@ void plan_while(Planner *p, Op *op) {
   plan_body(e, body, &second);
   write_carried(&second, n, body->last->in, o->carry);
   push_last_marks(&second, body);
+  forget_kept(e, kept);
   map_put(e->plans, body, second.plan);
 }
 
@@ -231,11 +243,13 @@ void plan_if(Planner *p, Op *op) {
   for (int r = 0; r < 2; r++) {
     if (!op->body[r]) continue;
     Planner inner = {.e = e};
+    int kept = e->kept_virtual.n;
     plan_body(e, op->body[r], &inner);
     if (op->body[r]->last && op->body[r]->last->code == OP_YIELD)
       write_carried(&inner, op->out_count, op->body[r]->last->in, o->carry);
     close_group(&inner);
     push_last_marks(&inner, op->body[r]);
+    forget_kept(e, kept);
     map_put(e->plans, op->body[r], inner.plan);
   }
 }

@@ -335,6 +335,7 @@ View *need_view(Planner *p, Value *v) {
   Group *g = keep_at(p, v, view);
   info->view = view;
   if (virtual || op_is_view(op)) info->owner = g;
+  if (virtual) vec_push(e->arena, &e->kept_virtual, info);
   return view;
 }
 

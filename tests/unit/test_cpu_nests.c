@@ -351,6 +351,23 @@ static void test_while_and_if(void **state) {
   }
 }
 
+/* A scan in a body that does not run (a branch, a loop of no turns) keeps what it takes in memory; the scan behind must not look there. */
+static void test_kept_in_body(void **state) {
+  (void)state;
+  static const char *const bodies[] = {"  %c = cmp %n, %one {pred=gt} : i1\n  if %c do () {\n%s    yield\n  } do () {\n    yield\n  }\n",
+                                       "  for %one, %n, %one do (%k: i32) {\n%s    yield\n  }\n"};
+  static const char scan[] = "%%%s = scan %%i {axis=0} : i32[8] do (%%%sa: i32, %%%sb: i32) {\n      %%%ss = add %%%sa, %%%sb : i32\n      yield %%%ss\n    }\n";
+  for (int turn = 0; turn < 8; turn++) {
+    char first[300], second[300], inside[500], ir[2000];
+    snprintf(first, sizeof first, scan, "x", "x", "x", "x", "x", "x", "x"), snprintf(second, sizeof second, scan, "y", "y", "y", "y", "y", "y", "y");
+    snprintf(inside, sizeof inside, "    %s    store %%po, %%x\n", first);
+    const char *body = bodies[turn & 1], *hole = strstr(body, "%s");
+    snprintf(ir, sizeof ir, "kernel @k(%%o: *i32, %%n: i32) {\n  %%i = arange {start=0, end=8} : i32[8]\n  %%one = const {value=1} : i32\n  %%so = splat %%o : *i32[8]\n"
+             "  %%po = addptr %%so, %%i : *i32[8]\n%.*s%s%s  %s  store %%po, %%y\n}\n", (int)(hole - body), body, inside, hole + 2, second);
+    cpu_check(&(CpuCase){.ir = ir, .count = 8, .ints = (int64_t[]){turn & 2 ? 2 : 0}, .optimize = turn >> 2});
+  }
+}
+
 /* In place: the row is read at two places and written at both (rotary embedding), then reversed. */
 static void test_memory_order(void **state) {
   (void)state;
@@ -483,7 +500,7 @@ int main(void) {
       cmocka_unit_test(test_matmul),
       cmocka_unit_test(test_batched_dot),
       cmocka_unit_test(test_loops),
-      cmocka_unit_test(test_while_and_if),
+      cmocka_unit_test(test_while_and_if), cmocka_unit_test(test_kept_in_body),
       cmocka_unit_test(test_memory_order),
       cmocka_unit_test(test_gather_scatter),
       cmocka_unit_test(test_shapes),
