@@ -66,6 +66,8 @@ typedef enum {
 typedef enum { LE_PURE, LE_READ, LE_WRITE, LE_SIDE, LE_CONVERGED, LE_CONTROL, LE_END } LaneEffect;
 typedef struct LaneInfo { const char *name; int min_in, max_in, min_out, max_out, regions; LaneEffect effect; const char *attrs; } LaneInfo;
 extern const LaneInfo lane_info[LANE_COUNT];
+static inline bool lane_only_reads(LaneCode c) { return c == LANE_LD || c == LANE_LDMATRIX; }
+static inline bool lane_is_access(LaneCode c) { return lane_only_reads(c) || c == LANE_ST || c == LANE_ATOM; } /* to memory; it has `space`, `buffer` and `imm` */
 
 typedef enum { ROUND_DEFAULT, ROUND_RN, ROUND_RZ, ROUND_RM, ROUND_RP, ROUND_RNA } LaneRounding; /* DEFAULT: nearest even (cvt to ints: zero) */
 typedef enum { SPACE_GLOBAL, SPACE_SHARED } LaneSpace;

@@ -154,8 +154,7 @@ static void append(LaneBlock *block, LaneOp *op) {
 }
 
 static bool has_buffer(const LaneOp *op) {
-  return op->code == LANE_SHARED ||
-         ((op->code == LANE_LD || op->code == LANE_ST || op->code == LANE_ATOM || op->code == LANE_LDMATRIX) && op->space == SPACE_SHARED);
+  return op->code == LANE_SHARED || (lane_is_access(op->code) && op->space == SPACE_SHARED);
 }
 
 LaneOp *lane_op_raw(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in, int out_count, const LaneType *out) {

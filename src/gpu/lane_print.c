@@ -54,7 +54,7 @@ static void put_attrs(Printer *p, const LaneOp *op) {
   int n = lane_attrs(op->code, attrs);
   Buf *out = p->out;
   const char *before = " {";
-  bool memory = op->code == LANE_LD || op->code == LANE_ST || op->code == LANE_ATOM || op->code == LANE_LDMATRIX;
+  bool memory = lane_is_access(op->code);
   for (int i = 0; i < n; i++) {
     const LaneAttr *a = attrs[i];
     uint8_t byte = *((const uint8_t *)op + a->offset);

@@ -135,6 +135,7 @@ void lower_load(Lower *l, Op *op) {
 
 void lower_store(Lower *l, Op *op) {
   const Value *v = op->in[1], *mask = op->in_count > 2 ? op->in[2] : NULL;
+  LanePriority priority = priority_of(l, op);
   lower_order(l, op);
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
@@ -150,6 +151,6 @@ void lower_store(Lower *l, Op *op) {
     put_together(l, &s, values + r, words);
     LaneOp *store = lane_store(&l->b, SPACE_GLOBAL, s.kind, s.words, ptr[r], 0, lower_and(l, guard, first), words);
     store->cache = (uint8_t)op->attr[0];
-    store->evict = (uint8_t)priority_of(l, op);
+    store->evict = (uint8_t)priority;
   }
 }

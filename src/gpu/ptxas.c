@@ -205,11 +205,12 @@ static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const 
 /* The text as it is; while that spills, for one block; and where little is spilled, in the other of the two ways. What spills least is kept. */
 static bool build_in(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, Buf *content) {
   bool quick = is_product(ptx);
-  const struct { const char *text; bool quick; } ways[] = {{ptx, quick}, {with_one_block(cx, ptx), false}, {ptx, !quick}};
+  struct { const char *text; bool quick; } ways[] = {{ptx, quick}, {NULL, false}, {ptx, !quick}};
   Figures f;
   int best = 0, last = 0, least = INT_MAX;
   for (int i = 0; i < 3 && least; i++) {
-    if (!ways[i].text || (i == 1 && f.registers >= most_registers(ptx)) || (i == 2 && least > LITTLE)) continue;
+    if (i == 1 && f.registers < most_registers(ptx)) ways[i].text = with_one_block(cx, ptx);
+    if (!ways[i].text || (i == 2 && least > LITTLE)) continue;
     if (!run_ptxas(cx, folder, ptxas, ways[i].text, strlen(ways[i].text), t, ways[i].quick, content, &f)) return false;
     last = i;
     if (f.spill_bytes < least) best = i, least = f.spill_bytes;

@@ -69,7 +69,7 @@ static void number_op(LaneOp *op, void *arg) {
     c->width += 2;
   }
   op->note = NULL;
-  if (op->code != LANE_LD && op->code != LANE_LDMATRIX && op->code != LANE_ST && op->code != LANE_ATOM) return;
+  if (!lane_is_access(op->code)) return;
   int n = op->code == LANE_LD ? op->out_count : op->code == LANE_LDMATRIX ? 4 : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1 : op->in_count - 1;
   vec_push(c->arena, &c->sites, ((Site){.op = op, .at = c->width, .bytes = n * lane_kind_info[op->kind].bits / 8, .low = UINT64_MAX}));
   c->width += NUMBERS;

@@ -127,7 +127,7 @@ static void go(Path *p, const LaneBlock *b) {
       if (op->code == LANE_BARRIER && p->shared > t) t = p->shared;
       if (t > p->begun) p->begun = t;
       t += latency(op);
-      bool touches = op->space == SPACE_SHARED && (op->code == LANE_LD || op->code == LANE_ST || op->code == LANE_ATOM || op->code == LANE_LDMATRIX);
+      bool touches = op->space == SPACE_SHARED && lane_is_access(op->code);
       if (touches && t > p->shared) p->shared = t;
       if (op->code == LANE_BARRIER) p->barrier = t;
       for (int i = 0; i < op->out_count; i++) set(p, op->out[i], t);

@@ -135,7 +135,7 @@ static void flow_memory(Slicer *s, const LaneOp *op, bool decided) {
   if (unknown) mark(s, op);
   bool *buffer = shared && op->buffer >= 0 ? &s->data_buffers[op->buffer] : NULL, data = unknown;
   for (int i = 1; i < op->in_count; i++) data |= is_data(s, op->in[i]);
-  if (op->code != LANE_LD && op->code != LANE_LDMATRIX && buffer && data && !*buffer) *buffer = s->changed = true;
+  if (!lane_only_reads(op->code) && buffer && data && !*buffer) *buffer = s->changed = true;
   for (int i = 0; i < op->out_count; i++) taint(s, op->out[i], data || op->code == LANE_LDMATRIX || !buffer || *buffer);
 }
 
@@ -147,7 +147,7 @@ static void flow(Slicer *s, const LaneBlock *block, bool decided) {
   for (const LaneOp *op = block->first; op; op = op->next) {
     if (op->body[0]) {
       flow_control(s, op, decided);
-    } else if (op->code == LANE_LD || op->code == LANE_LDMATRIX || op->code == LANE_ST || op->code == LANE_ATOM) {
+    } else if (lane_is_access(op->code)) {
       flow_memory(s, op, decided);
     } else {
       bool data = op->code == LANE_ASM || is_clock(op) || is_data(s, op->guard);

@@ -42,7 +42,6 @@ static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code 
 
 static bool is_access(const LaneOp *op) { return op->buffer >= 0 && op->code != LANE_SHARED; }
 
-static bool only_reads(const LaneOp *op) { return op->code == LANE_LD || op->code == LANE_LDMATRIX; }
 
 /* ---- lives ---- */
 
@@ -226,7 +225,7 @@ static void before_write(Shared *s, LaneOp *op, int b, State *x) {
 }
 
 static void after_access(const LaneOp *op, State *x) {
-  if (only_reads(op)) {
+  if (lane_only_reads(op->code)) {
     add(x->read, op->buffer);
     add(x->warp_read, op->buffer);
   } else {
@@ -247,7 +246,7 @@ static void walk_divergent(Shared *s, LaneOp *at, const LaneOp *op, State *x, bo
     for (const LaneOp *o = op->body[i]->first; o; o = o->next) {
       if (is_access(o)) {
         if (!writes) after_access(o, x);
-        else if (!only_reads(o)) before_write(s, at, o->buffer, x);
+        else if (!lane_only_reads(o->code)) before_write(s, at, o->buffer, x);
       }
       walk_divergent(s, at, o, x, writes);
     }
@@ -272,7 +271,7 @@ static void walk(Shared *s, LaneBlock *block, State *x) {
       if (op->warp) memset(x->warp_read, 0, sizeof(uint64_t) * (size_t)s->words);
       else state_clear(s, x);
     } else if (is_access(op)) {
-      if (!only_reads(op)) before_write(s, op, op->buffer, x);
+      if (!lane_only_reads(op->code)) before_write(s, op, op->buffer, x);
       after_access(op, x);
     } else if (op->body[0] && !op->uniform && !has_barrier(op)) {
       walk_divergent(s, op, op, x, true);

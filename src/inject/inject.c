@@ -163,15 +163,21 @@ static void do_finish(Finish how) {
   leave_behind(w);
 }
 
+static bool wait_for(sem_t *s, int ms) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += ms % 1000 * 1000000, until.tv_sec += ms / 1000;
+  if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
+  int wrong;
+  while ((wrong = sem_timedwait(s, &until)) && errno == EINTR) {}
+  return !wrong;
+}
+
 static void *keep(void *unused) {
   pthread_setname_np(pthread_self(), "nereid-keeper");
   sem_post(&own.running);
   for (int round = 1;; round++) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (round == 1 ? IDLE_MS : FLUSH_MS) * 1000000;
-    if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
-    while (sem_timedwait(&own.request, &until) && errno == EINTR) {}
+    wait_for(&own.request, round == 1 ? IDLE_MS : FLUSH_MS);
     int asked = atomic_exchange(&own.asked, 0);
     if (asked) {
       do_finish((Finish)asked);
@@ -185,16 +191,6 @@ static void *keep(void *unused) {
     trace_flush(inject_trace());
     pthread_mutex_unlock(&starting);
   }
-}
-
-static bool wait_for(sem_t *s, int ms) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += ms % 1000 * 1000000, until.tv_sec += ms / 1000;
-  if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
-  int wrong;
-  while ((wrong = sem_timedwait(s, &until)) && errno == EINTR) {}
-  return !wrong;
 }
 
 void inject_finish(Finish how) {

@@ -19,7 +19,7 @@
 
 #include "runtime/cuda.h"
 
-enum { REPEAT_AFTER = 32 };
+enum { REPEAT_AT = 33 };
 
 bool cuda_repeats_work(const CudaApi *api) {
   const char *wanted = getenv("NEREID_CUDA_REPEAT"), *injected = getenv("CUDA_INJECTION64_PATH");
@@ -47,11 +47,11 @@ static CudaRepeat *find(CudaKernel *k, uintptr_t key, bool *any) {
   return NULL;
 }
 
-/* One for a stream that had none, taken: at every 32nd of the launches that found none. */
+/* One for a stream that had none, taken: at every 33rd of the launches that found none. */
 static CudaRepeat *adopt(CudaKernel *k, uintptr_t key) {
   unsigned n = atomic_fetch_add_explicit(&k->plain_launches, 1, memory_order_relaxed) + 1;
-  if (n % (REPEAT_AFTER + 1)) return NULL;
-  CudaRepeat *p = &k->repeats[n / (REPEAT_AFTER + 1) % CUDA_REPEATS];
+  if (n % REPEAT_AT) return NULL;
+  CudaRepeat *p = &k->repeats[n / REPEAT_AT % CUDA_REPEATS];
   if (!take(p)) return NULL;
   atomic_store_explicit(&p->key, key, memory_order_relaxed);
   return p;

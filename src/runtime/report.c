@@ -169,7 +169,7 @@ static void put_accesses(Report *r, const LaneFunc *f) {
     out[i] = (nereid_report_access){.file = arena_strdup(a, placed ? x->span->source->path : ""),
                                     .text = line_text(a, x->span),
                                     .line = placed ? x->span->line : 0,
-                                    .what = x->op->code == LANE_LD || x->op->code == LANE_LDMATRIX ? "load" : x->op->code == LANE_ST ? "store" : "atomic",
+                                    .what = lane_only_reads(x->op->code) ? "load" : x->op->code == LANE_ST ? "store" : "atomic",
                                     .shared = x->shared,
                                     .buffer = x->shared && x->op->buffer >= 0 ? arena_strdup(a, f->buffers.at[x->op->buffer].name) : "",
                                     .bytes = x->bytes,
