@@ -2,8 +2,7 @@
  * nothing is left behind. */
 #ifndef TEST_CUDA_KIT_H
 #define TEST_CUDA_KIT_H
-#include "fake_cuda.h"
-#include "runtime_kit.h"
+#include "fake_cuda_kit.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -84,7 +83,6 @@ static int setup(void **state) {
   return 0;
 }
 
-/* Whatever a test does, nothing is left behind, and no call ran outside its context. */
 static int teardown(void **state) {
   Fixture *f = *state;
   fake->sticky = 0;
@@ -92,17 +90,7 @@ static int teardown(void **state) {
   nereid_module_free(f->m);
   nereid_device_close(f->d);
   free(f);
-  assert_int_equal(fake->modules, 0);
-  assert_int_equal(fake->allocations, 0);
-  assert_int_equal(fake->host_allocations, 0);
-  assert_int_equal(fake->registered, 0);
-  assert_int_equal(fake->streams, 0);
-  assert_int_equal(fake->events, 0);
-  assert_int_equal(fake->graphs, 0);
-  assert_int_equal(fake->graph_execs, 0);
-  assert_int_equal(fake->contexts_retained, 0);
-  assert_int_equal(fake->without_context, 0);
-  assert_int_equal(fake->unloaded_in_flight, 0);
+  assert_nothing_left(fake);
   return 0;
 }
 

@@ -1,7 +1,6 @@
 /* Tuning on the cuda device, against a driver that is not there (fake_cuda.c), whose kernels run on the host: events, caches emptied by a kernel of ours, launches that the driver
  * refuses, a context that is lost; and nothing is left behind. */
-#include "fake_cuda.h"
-#include "runtime_kit.h"
+#include "fake_cuda_kit.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -63,11 +62,7 @@ static int teardown(void **state) {
   snprintf(command, sizeof command, "rm -rf %s", f->cache);
   assert_int_equal(system(command), 0);
   free(f);
-  assert_int_equal(fake->modules, 0);
-  assert_int_equal(fake->allocations, 0);
-  assert_int_equal(fake->events, 0);
-  assert_int_equal(fake->without_context, 0);
-  assert_int_equal(fake->unloaded_in_flight, 0);
+  assert_nothing_left(fake);
   return 0;
 }
 
