@@ -1,13 +1,15 @@
-/* bench/demo: what the main kernels cost on a device of this machine (an NVIDIA GPU where there is one, else the CPU), beside ceilings
- * measured in the same run: a copy in memory, and the product of matrices of OpenBLAS or cuBLAS where it is found.
+/* bench/demo: what the main kernels cost on a device of this machine (an NVIDIA GPU where there is one, else the CPU),
+ * beside ceilings measured in the same run: a copy in memory, and the product of matrices of OpenBLAS or cuBLAS where
+ * it is found.
  *
  *     build/bench/demo [--device cpu|cuda] [--quick] [--json] [--case TEXT] [--threads N] [--kernels DIR]
  *
- * A case is launched once to warm up and then timed `runs` times; between its runs the ceiling is timed (A B A B), so that both meet
- * the same machine: on the CPU a copy loop in C on as many threads, by the clock; on a GPU a copy by the driver, by events. Time is the median,
- * with the smallest and largest beside it. Bytes are what the algorithm must move: each input read once, each output written once. Results
- * are checked against float64 references on a sample of elements. --quick takes arrays of 64 MiB on the CPU, of 256 MiB on a GPU (else 256 and
- * 1024), and fewer runs: `make demo`.
+ * A case is launched once to warm up and then timed `runs` times; between its runs the ceiling is timed (A B A B), so
+ * that both meet the same machine: on the CPU a copy loop in C on as many threads, by the clock; on a GPU a copy by the
+ * driver, by events. Time is the median, with the smallest and largest beside it. Bytes are what the algorithm must
+ * move: each input read once, each output written once. Results are checked against float64 references on a sample of
+ * elements. --quick takes arrays of 64 MiB on the CPU, of 256 MiB on a GPU (else 256 and 1024), and fewer runs: `make
+ * demo`.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -21,7 +23,9 @@
 
 enum { MAX_RUNS = 15, MAX_LAUNCHES = 10, MAX_ARGS = 20, MAX_ARRAYS = 16 };
 
+/* clang-format off */
 static struct { int runs, threads; bool json, quick, gpu; const char *only, *kernels, *device; int64_t elements; } opt = {.runs = 9, .kernels = "kernels"};
+/* clang-format on */
 
 static double now(void) {
   struct timespec t;
@@ -34,7 +38,7 @@ static void die(nereid_error *err) {
   exit(1);
 }
 
-/* ---- time: on a GPU between two events in its default stream ------------------------------------------------------------------ */
+/* ---- time: on a GPU between two events in its default stream ----------------------------------------------------- */
 
 static nereid_device *device;
 static nereid_event *begun, *ended;
@@ -50,13 +54,18 @@ static double stop(void) { /* seconds since start() */
   nereid_error *err = NULL;
   double ms = 0;
   if (!opt.gpu) return now() - begun_at;
-  if (nereid_event_record(ended, NULL, &err) || nereid_synchronize(device, &err) || nereid_event_elapsed(begun, ended, &ms, &err)) die(err);
+  if (nereid_event_record(ended, NULL, &err) || nereid_synchronize(device, &err) ||
+      nereid_event_elapsed(begun, ended, &ms, &err))
+    die(err);
   return ms * 1e-3;
 }
 
-/* ---- arrays: what is worked with is the host's copy; on the CPU device there is no other ---------------------------------------- */
+/* ---- arrays: what is worked with is the host's copy; on the CPU device there is no other ------------------------- */
 
-typedef struct Pair { void *host, *device; int64_t bytes; } Pair;
+typedef struct Pair {
+  void *host, *device;
+  int64_t bytes;
+} Pair;
 static Pair pairs[MAX_ARRAYS];
 
 static Pair *pair_of(const void *host) {
@@ -112,9 +121,13 @@ static uint16_t bf16_of(float v) { /* nearest even; no NaN in here */
   return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-/* ---- ceilings ---------------------------------------------------------------------------------------------------------------- */
+/* ---- ceilings ---------------------------------------------------------------------------------------------------- */
 
-typedef struct CopyPart { float *dst; const float *src; int64_t n; } CopyPart;
+typedef struct CopyPart {
+  float *dst;
+  const float *src;
+  int64_t n;
+} CopyPart;
 
 static void *copy_part(void *arg) {
   CopyPart *p = arg;
@@ -142,12 +155,14 @@ static double copy_seconds(float *dst, const float *src, int64_t n) {
   return stop();
 }
 
-/* The product of two n x n matrices by the library that the machine has for it: OpenBLAS in f32 on the CPU, cuBLAS on a GPU, in f32 or bf16. */
+/* The product of two n x n matrices by the library that the machine has for it: OpenBLAS in f32 on the CPU, cuBLAS on a
+ * GPU, in f32 or bf16. */
 typedef struct Blas {
   const char *name; /* NULL: none found */
   void (*sgemm)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
   void *handle;
-  int (*gemm)(void *, int, int, int, int, int, const void *, const void *, int, int, const void *, int, int, const void *, void *, int, int, int, int);
+  int (*gemm)(void *, int, int, int, int, int, const void *, const void *, int, int, const void *, int, int,
+              const void *, void *, int, int, int, int);
 } Blas;
 
 static Blas find_blas(void) {
@@ -177,23 +192,33 @@ static double blas_seconds(const Blas *l, int n, const void *a, const void *b, v
   if (!l->name) return 0;
   if (l->sgemm) l->sgemm(101, 111, 111, n, n, n, 1, a, n, b, n, 0, c, n);
   else /* its matrices are stored by columns: ours are their transposes */
-    l->gemm(l->handle, 0, 0, n, n, n, &one, on_device(b), type, n, on_device(a), type, n, &zero, on_device(c), type, n, COMPUTE_32F, ALGORITHM_DEFAULT);
+    l->gemm(l->handle, 0, 0, n, n, n, &one, on_device(b), type, n, on_device(a), type, n, &zero, on_device(c), type, n,
+            COMPUTE_32F, ALGORITHM_DEFAULT);
   return stop();
 }
 
 static float *src, *dst; /* the copy's own arrays */
 
-/* ---- launches --------------------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-typedef struct Launch { nereid_function *f; nereid_module *m; nereid_arg args[MAX_ARGS]; int n; int64_t grid[3]; } Launch;
+typedef struct Launch {
+  nereid_function *f;
+  nereid_module *m;
+  nereid_arg args[MAX_ARGS];
+  int n;
+  int64_t grid[3];
+} Launch;
 
-static Launch prepare_warps(const char *file, const char *kernel, int n, const nereid_arg *args, int64_t grid, int warps) {
+static Launch prepare_warps(const char *file, const char *kernel, int n, const nereid_arg *args, int64_t grid,
+                            int warps) {
   Launch l = {.n = n, .grid = {grid, 1, 1}};
   char path[512];
   nereid_error *err = NULL;
   memcpy(l.args, args, sizeof *args * (size_t)n);
   snprintf(path, sizeof path, "%s/%s", opt.kernels, file);
-  if (nereid_module_load(path, &l.m, &err) || nereid_compile(device, l.m, kernel, args, n, &(nereid_options){.num_warps = opt.gpu ? warps : 0}, &l.f, &err)) die(err);
+  if (nereid_module_load(path, &l.m, &err) ||
+      nereid_compile(device, l.m, kernel, args, n, &(nereid_options){.num_warps = opt.gpu ? warps : 0}, &l.f, &err))
+    die(err);
   return l;
 }
 
@@ -212,22 +237,26 @@ static nereid_arg ptr(const void *host) { return nereid_pointer(on_device(host),
 static nereid_arg block(const char *name, int64_t v) { return nereid_named(nereid_constexpr_int(v), name); }
 static int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* ---- one case --------------------------------------------------------------------------------------------------------------------- */
+/* ---- one case ---------------------------------------------------------------------------------------------------- */
 
-typedef struct Timing { double median, low, high; } Timing;
+typedef struct Timing {
+  double median, low, high;
+} Timing;
 typedef struct Case {
   const char *name;
-  double work;              /* bytes moved, or operations */
+  double work; /* bytes moved, or operations */
   bool flops;
   Launch launches[MAX_LAUNCHES]; /* run in order */
   int count;
   double (*error)(void *arg); /* largest error over its bound; at most 1 when right */
   void *arg;
-  const void *out;          /* what it looks at */
-  Timing time, ceiling;     /* seconds; the ceiling's for the same work */
+  const void *out;      /* what it looks at */
+  Timing time, ceiling; /* seconds; the ceiling's for the same work */
 } Case;
 
-static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int by_value(const void *a, const void *b) {
+  return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
 
 static Timing timing(double *t, int n) {
   qsort(t, (size_t)n, sizeof *t, by_value);
@@ -244,19 +273,23 @@ static void header(void) {
 
 static void print_case(const Case *c, double speedup) {
   download(c->out);
-  double rate = c->work / c->time.median, share = c->ceiling.median > 0 ? c->ceiling.median / c->time.median : 0, error = c->error(c->arg);
+  double rate = c->work / c->time.median, share = c->ceiling.median > 0 ? c->ceiling.median / c->time.median : 0,
+         error = c->error(c->arg);
   bool right = error <= 1;
   wrong += !right;
   if (opt.json) {
-    printf("%s{\"case\":\"%s\",\"ms\":%.4f,\"ms_least\":%.4f,\"ms_most\":%.4f,\"%s\":%.3f,\"share_of_ceiling\":%.4f,\"speedup_over_unfused\":%.3f,\"right\":%s}",
-           printed++ ? ",\n" : "[", c->name, c->time.median * 1e3, c->time.low * 1e3, c->time.high * 1e3, c->flops ? "gflops" : "gbps", rate / 1e9, share, speedup, right ? "true" : "false");
+    printf("%s{\"case\":\"%s\",\"ms\":%.4f,\"ms_least\":%.4f,\"ms_most\":%.4f,\"%s\":%.3f,\"share_of_ceiling\":%.4f,"
+           "\"speedup_over_unfused\":%.3f,\"right\":%s}",
+           printed++ ? ",\n" : "[", c->name, c->time.median * 1e3, c->time.low * 1e3, c->time.high * 1e3,
+           c->flops ? "gflops" : "gbps", rate / 1e9, share, speedup, right ? "true" : "false");
     return;
   }
   char spread[40], of[16] = "", faster[32] = "";
   snprintf(spread, sizeof spread, "(%.3f .. %.3f)", c->time.low * 1e3, c->time.high * 1e3);
   if (share > 0) snprintf(of, sizeof of, "%.0f%%", share * 100);
   if (speedup > 0) snprintf(faster, sizeof faster, ", %.1f times unfused", speedup);
-  printf("%-34s %10.3f %21s %7.1f %s %9s %s%s\n", c->name, c->time.median * 1e3, spread, rate / 1e9, c->flops ? "GF/s" : "GB/s", of, right ? "right" : "WRONG", faster);
+  printf("%-34s %10.3f %21s %7.1f %s %9s %s%s\n", c->name, c->time.median * 1e3, spread, rate / 1e9,
+         c->flops ? "GF/s" : "GB/s", of, right ? "right" : "WRONG", faster);
   fflush(stdout);
 }
 
@@ -275,9 +308,12 @@ static void run_memory_case(Case *c) {
   c->time = timing(times, opt.runs), c->ceiling = timing(copies, opt.runs);
 }
 
-/* ---- checks: a sample of elements or rows in float64 ---------------------------------------------------------------------------------- */
+/* ---- checks: a sample of elements or rows in float64 ------------------------------------------------------------- */
 
-typedef struct Check { const float *x, *y, *z, *out; int64_t n, rows; } Check;
+typedef struct Check {
+  const float *x, *y, *z, *out;
+  int64_t n, rows;
+} Check;
 
 static double error_add(void *arg) {
   Check *c = arg;
@@ -328,25 +364,37 @@ static double error_layer_norm(void *arg) {
   return worst;
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- cases ------------------------------------------------------------------------------------------------------- */
 
 static void elementwise_cases(void) {
   int64_t n = opt.elements, grid = cdiv(n, 4096);
   float *x = array(n, 1), *y = array(n, 2), *out = array(n, 3);
   Check check = {x, y, NULL, out, n, 0};
   nereid_arg args[] = {ptr(x), ptr(y), ptr(out), nereid_int(n), block("BLOCK", 4096)};
-  Case add = {.name = "vector add f32", .work = 12.0 * (double)n, .error = error_add, .arg = &check, .out = out, .count = 1};
+  Case add = {
+      .name = "vector add f32", .work = 12.0 * (double)n, .error = error_add, .arg = &check, .out = out, .count = 1};
   if (wanted(add.name)) {
     add.launches[0] = prepare("vector_add.py", "vector_add", 5, args, grid);
     run_memory_case(&add), print_case(&add, 0), forget(&add.launches[0]);
   }
   nereid_arg gelu_args[] = {ptr(x), ptr(out), nereid_int(n), block("BLOCK", 4096)};
   Case gelu = {.name = "GELU f32", .work = 8.0 * (double)n, .error = error_gelu, .arg = &check, .out = out, .count = 1};
-  Case unfused = {.name = "GELU f32, a kernel an operation", .work = 8.0 * (double)n, .error = error_gelu, .arg = &check, .out = out, .count = 8};
+  Case unfused = {.name = "GELU f32, a kernel an operation",
+                  .work = 8.0 * (double)n,
+                  .error = error_gelu,
+                  .arg = &check,
+                  .out = out,
+                  .count = 8};
   if (wanted(gelu.name)) {
-    struct { const char *kernel; const float *a, *b; float *to; double factor; } steps[] = {
-        {"pow3", x, NULL, y, 0}, {"scale", y, NULL, y, 0.044715}, {"add", x, y, y, 0}, {"scale", y, NULL, y, 0.7978845608028654},
-        {"tanh_op", y, NULL, y, 0}, {"shift", y, NULL, y, 1}, {"mul", x, y, out, 0}, {"scale", out, NULL, out, 0.5}};
+    struct {
+      const char *kernel;
+      const float *a, *b;
+      float *to;
+      double factor;
+    } steps[] = {{"pow3", x, NULL, y, 0},    {"scale", y, NULL, y, 0.044715},
+                 {"add", x, y, y, 0},        {"scale", y, NULL, y, 0.7978845608028654},
+                 {"tanh_op", y, NULL, y, 0}, {"shift", y, NULL, y, 1},
+                 {"mul", x, y, out, 0},      {"scale", out, NULL, out, 0.5}};
     for (int i = 0; i < 8; i++) {
       nereid_arg a[6];
       int k = 0;
@@ -366,7 +414,8 @@ static void elementwise_cases(void) {
   release(x), release(y), release(out);
 }
 
-static void softmax_case(const char *name, const char *kernel, int64_t rows, int64_t cols, int64_t tile, bool with_unfused) {
+static void softmax_case(const char *name, const char *kernel, int64_t rows, int64_t cols, int64_t tile,
+                         bool with_unfused) {
   if (!wanted(name)) return;
   int64_t n = rows * cols;
   float *x = array(n, 4), *t = with_unfused ? array(n, 5) : NULL, *v = array(rows, 6), *out = array(n, 7);
@@ -377,11 +426,15 @@ static void softmax_case(const char *name, const char *kernel, int64_t rows, int
     char title[96];
     snprintf(title, sizeof title, "%s, a kernel an op.", name);
     Case c = {.name = title, .work = 8.0 * (double)n, .error = error_softmax, .arg = &check, .out = out, .count = 5};
-    nereid_arg row_max[] = {ptr(x), ptr(v), nereid_int(cols), block("BLOCK", tile)}, sub[] = {ptr(x), ptr(v), ptr(t), nereid_int(cols), block("BLOCK", tile)};
-    nereid_arg e[] = {ptr(t), ptr(t), nereid_int(n), block("BLOCK", 4096)}, sum[] = {ptr(t), ptr(v), nereid_int(cols), block("BLOCK", tile)};
+    nereid_arg row_max[] = {ptr(x), ptr(v), nereid_int(cols), block("BLOCK", tile)},
+               sub[] = {ptr(x), ptr(v), ptr(t), nereid_int(cols), block("BLOCK", tile)};
+    nereid_arg e[] = {ptr(t), ptr(t), nereid_int(n), block("BLOCK", 4096)},
+               sum[] = {ptr(t), ptr(v), nereid_int(cols), block("BLOCK", tile)};
     nereid_arg div[] = {ptr(t), ptr(v), ptr(out), nereid_int(cols), block("BLOCK", tile)};
-    c.launches[0] = prepare("unfused.py", "row_max", 4, row_max, rows), c.launches[1] = prepare("unfused.py", "row_sub", 5, sub, rows);
-    c.launches[2] = prepare("unfused.py", "exp_op", 4, e, cdiv(n, 4096)), c.launches[3] = prepare("unfused.py", "row_sum", 4, sum, rows);
+    c.launches[0] = prepare("unfused.py", "row_max", 4, row_max, rows),
+    c.launches[1] = prepare("unfused.py", "row_sub", 5, sub, rows);
+    c.launches[2] = prepare("unfused.py", "exp_op", 4, e, cdiv(n, 4096)),
+    c.launches[3] = prepare("unfused.py", "row_sum", 4, sum, rows);
     c.launches[4] = prepare("unfused.py", "row_div", 5, div, rows);
     run_memory_case(&c), print_case(&c, 0);
     slow = c.time.median;
@@ -397,17 +450,24 @@ static void layer_norm_case(void) {
   int64_t cols = 4096, rows = opt.elements / cols, n = rows * cols;
   Case c = {.name = "layer norm f32, rows of 4096", .work = 8.0 * (double)n, .error = error_layer_norm, .count = 1};
   if (!wanted(c.name)) return;
-  float *x = array(n, 8), *w = array(cols, 9), *b = array(cols, 10), *out = array(n, 11), *mean = array(rows, 12), *rstd = array(rows, 13);
+  float *x = array(n, 8), *w = array(cols, 9), *b = array(cols, 10), *out = array(n, 11), *mean = array(rows, 12),
+        *rstd = array(rows, 13);
   Check check = {x, w, b, out, cols, rows};
   c.arg = &check, c.out = out;
-  nereid_arg args[] = {ptr(x), ptr(w), ptr(b), ptr(out), ptr(mean), ptr(rstd), nereid_int(cols), nereid_int(cols), nereid_float(1e-5), block("BLOCK", 4096)};
+  nereid_arg args[] = {ptr(x),    ptr(w),           ptr(b),           ptr(out),           ptr(mean),
+                       ptr(rstd), nereid_int(cols), nereid_int(cols), nereid_float(1e-5), block("BLOCK", 4096)};
   c.launches[0] = prepare("layer_norm.py", "layer_norm", 10, args, rows);
   run_memory_case(&c), print_case(&c, 0), forget(&c.launches[0]);
   float *all[] = {x, w, b, out, mean, rstd};
   for (int i = 0; i < 6; i++) release(all[i]);
 }
 
-typedef struct MatmulCheck { const float *a, *b; const void *out; int64_t n; bool bf16; } MatmulCheck;
+typedef struct MatmulCheck {
+  const float *a, *b;
+  const void *out;
+  int64_t n;
+  bool bf16;
+} MatmulCheck;
 
 static double error_matmul(void *arg) {
   MatmulCheck *c = arg;
@@ -441,11 +501,30 @@ static void matmul_case(int64_t n, bool bf16, const Blas *blas) {
     upload(ah), upload(bh);
   }
   MatmulCheck check = {a, b, out, n, bf16};
-  Case c = {.name = name, .work = 2.0 * (double)n * (double)n * (double)n, .flops = true, .error = error_matmul, .arg = &check, .out = out, .count = 1};
+  Case c = {.name = name,
+            .work = 2.0 * (double)n * (double)n * (double)n,
+            .flops = true,
+            .error = error_matmul,
+            .arg = &check,
+            .out = out,
+            .count = 1};
   nereid_dtype t = bf16 ? NEREID_BF16 : NEREID_F32;
-  nereid_arg args[] = {nereid_pointer(on_device(bf16 ? (void *)ah : a), t), nereid_pointer(on_device(bf16 ? (void *)bh : b), t), nereid_pointer(on_device(out), t), nereid_int(n), nereid_int(n), nereid_int(n),
-                       nereid_int(n), nereid_int(1), nereid_int(n), nereid_int(1), nereid_int(n), nereid_int(1),
-                       block("BLOCK_M", 128), block("BLOCK_N", 128), block("BLOCK_K", opt.gpu ? 32 : 64), block("GROUP_M", 8)};
+  nereid_arg args[] = {nereid_pointer(on_device(bf16 ? (void *)ah : a), t),
+                       nereid_pointer(on_device(bf16 ? (void *)bh : b), t),
+                       nereid_pointer(on_device(out), t),
+                       nereid_int(n),
+                       nereid_int(n),
+                       nereid_int(n),
+                       nereid_int(n),
+                       nereid_int(1),
+                       nereid_int(n),
+                       nereid_int(1),
+                       nereid_int(n),
+                       nereid_int(1),
+                       block("BLOCK_M", 128),
+                       block("BLOCK_N", 128),
+                       block("BLOCK_K", opt.gpu ? 32 : 64),
+                       block("GROUP_M", 8)};
   c.launches[0] = prepare("matmul.py", "matmul", 16, args, cdiv(n, 128) * cdiv(n, 128));
   double times[MAX_RUNS], ceilings[MAX_RUNS];
   launch(&c.launches[0]);
@@ -453,7 +532,8 @@ static void matmul_case(int64_t n, bool bf16, const Blas *blas) {
     start();
     launch(&c.launches[0]);
     times[r] = stop();
-    ceilings[r] = opt.gpu && bf16 ? blas_seconds(blas, (int)n, ah, bh, theirs, true) : blas_seconds(blas, (int)n, a, b, theirs, false);
+    ceilings[r] = opt.gpu && bf16 ? blas_seconds(blas, (int)n, ah, bh, theirs, true)
+                                  : blas_seconds(blas, (int)n, a, b, theirs, false);
   }
   c.time = timing(times, opt.runs), c.ceiling = timing(ceilings, opt.runs);
   print_case(&c, 0), forget(&c.launches[0]);
@@ -492,10 +572,15 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[i], "--quick")) opt.quick = true, opt.runs = 5;
     else if (!strcmp(argv[i], "--json")) opt.json = true;
     else if (!strcmp(argv[i], "--case") && more) opt.only = argv[++i];
-    else if (!strcmp(argv[i], "--device") && more && (!strcmp(argv[i + 1], "cpu") || !strncmp(argv[i + 1], "cuda", 4))) opt.device = argv[++i];
+    else if (!strcmp(argv[i], "--device") && more && (!strcmp(argv[i + 1], "cpu") || !strncmp(argv[i + 1], "cuda", 4)))
+      opt.device = argv[++i];
     else if (!strcmp(argv[i], "--threads") && more) opt.threads = atoi(argv[++i]);
     else if (!strcmp(argv[i], "--kernels") && more) opt.kernels = argv[++i];
-    else return fprintf(stderr, "usage: %s [--device cpu|cuda] [--quick] [--json] [--case TEXT] [--threads N] [--kernels DIR]\n", argv[0]), 2;
+    else
+      return fprintf(stderr,
+                     "usage: %s [--device cpu|cuda] [--quick] [--json] [--case TEXT] [--threads N] [--kernels DIR]\n",
+                     argv[0]),
+             2;
   }
   if (opt.threads < 1 || opt.threads > 64) return fprintf(stderr, "--threads takes 1 to 64\n"), 2;
   open_device();
@@ -507,15 +592,17 @@ int main(int argc, char **argv) {
   Timing copy = timing(copies, opt.runs);
   Blas blas = find_blas();
   if (!opt.json)
-    printf("ceilings: copy %.1f GB/s (%ld MiB arrays); matmul %s\n\n", 8e-9 * (double)opt.elements / copy.median, (long)(opt.elements * 4 >> 20),
-           blas.name  ? blas.name
+    printf("ceilings: copy %.1f GB/s (%ld MiB arrays); matmul %s\n\n", 8e-9 * (double)opt.elements / copy.median,
+           (long)(opt.elements * 4 >> 20),
+           blas.name ? blas.name
            : opt.gpu ? "none: libcublas.so.12 or 13 is not found"
                      : "none: OpenBLAS is not installed (libopenblas0)");
   header();
   elementwise_cases();
   softmax_case("softmax f32, rows of 4096", "softmax", opt.elements / 4096, 4096, 4096, true);
   softmax_case("softmax f32, rows of 781", "softmax", opt.elements / 781, 781, 1024, false);
-  softmax_case("softmax f32, rows of 131072", opt.gpu ? "softmax_three_pass" : "softmax", opt.elements / 131072, 131072, opt.gpu ? 4096 : 131072, false);
+  softmax_case("softmax f32, rows of 131072", opt.gpu ? "softmax_three_pass" : "softmax", opt.elements / 131072, 131072,
+               opt.gpu ? 4096 : 131072, false);
   softmax_case("online softmax f32, rows of 131072", "softmax_online", opt.elements / 131072, 131072, 4096, false);
   layer_norm_case();
   for (int64_t n = opt.gpu ? 2048 : 1024, last = opt.quick ? n : 2 * n; n <= last; n *= 2) matmul_case(n, false, &blas);

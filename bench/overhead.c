@@ -1,13 +1,14 @@
-/* bench/overhead: what Nereid itself costs on a device: source to C text (or PTX) and the C compiler (or ptxas) for every kernel of kernels/, until it
- * is loaded; memory of a compilation; a warm launch, also while it is profiled; the command's start and size.
+/* bench/overhead: what Nereid itself costs on a device: source to C text (or PTX) and the C compiler (or ptxas) for
+ * every kernel of kernels/, until it is loaded; memory of a compilation; a warm launch, also while it is profiled; the
+ * command's start and size.
  *
  *     build/bench/overhead [--device cpu | --target sm_90a] [--kernels DIR] [--command build/nereid] [--json]
  *
- * With --target no GPU need be there: our own part and ptxas's, its time on the wall and on a processor (on a busy machine only the latter says
- * something), registers of a thread and bytes that it spills.
+ * With --target no GPU need be there: our own part and ptxas's, its time on the wall and on a processor (on a busy
+ * machine only the latter says something), registers of a thread and bytes that it spills.
  *
- * Each time with a fresh folder for a cache, so that the C compiler or ptxas runs: of five such compilations the median, and of our own part
- * the best (first runs pay for page faults).
+ * Each time with a fresh folder for a cache, so that the C compiler or ptxas runs: of five such compilations the
+ * median, and of our own part the best (first runs pay for page faults).
  */
 #include <fcntl.h>
 #include <nereid.h>
@@ -34,9 +35,12 @@ static void die(nereid_error *err) {
   exit(1);
 }
 
-/* One letter an argument: p pointer to f32, h to f16, q to i64, i integer, 1 the integer 1 (the stride of elements side by side), f float; then constexprs and
- * warps. */
-static const struct { const char *file, *kernel, *args, *constexprs; int warps; } kernels[] = {
+/* One letter an argument: p pointer to f32, h to f16, q to i64, i integer, 1 the integer 1 (the stride of elements side
+ * by side), f float; then constexprs and warps. */
+static const struct {
+  const char *file, *kernel, *args, *constexprs;
+  int warps;
+} kernels[] = {
     {"vector_add.py", "vector_add", "pppi", "BLOCK=1024", 4},
     {"gelu.py", "gelu", "ppi", "BLOCK=1024", 4},
     {"unfused.py", "pow3", "ppi", "BLOCK=1024", 4},
@@ -82,8 +86,12 @@ static void *memory; /* of the device: 64 KiB */
 static int make_args(int k, nereid_arg *args, char *text) {
   int n = 0;
   for (const char *p = kernels[k].args; *p; p++)
-    args[n++] = *p == 'p' ? nereid_pointer(memory, NEREID_F32) : *p == 'h' ? nereid_pointer(memory, NEREID_F16) : *p == 'q' ? nereid_pointer(memory, NEREID_I64) : *p == 'i' ? nereid_int(4096)
-                : *p == '1' ? nereid_int(1) : nereid_float(0.5);
+    args[n++] = *p == 'p'   ? nereid_pointer(memory, NEREID_F32)
+                : *p == 'h' ? nereid_pointer(memory, NEREID_F16)
+                : *p == 'q' ? nereid_pointer(memory, NEREID_I64)
+                : *p == 'i' ? nereid_int(4096)
+                : *p == '1' ? nereid_int(1)
+                            : nereid_float(0.5);
   strcpy(text, kernels[k].constexprs);
   for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
     char *equals = strchr(word, '=');
@@ -95,7 +103,9 @@ static int make_args(int k, nereid_arg *args, char *text) {
 
 enum { ROUNDS = 5 };
 
-static int ascending(const void *a, const void *b) { return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b; }
+static int ascending(const void *a, const void *b) {
+  return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b;
+}
 
 static double median(double times[ROUNDS]) {
   qsort(times, ROUNDS, sizeof *times, ascending);
@@ -121,7 +131,8 @@ static double start_us(const char *command) { /* the command's start to its end,
   return best;
 }
 
-/* Of one program over 1024 elements: nereid_run of a compiled function, or nereid_launch, which looks the function up; on the default stream, or one of its own. */
+/* Of one program over 1024 elements: nereid_run of a compiled function, or nereid_launch, which looks the function up;
+ * on the default stream, or one of its own. */
 static double warm_launch_us(nereid_device *d, const char *dir, bool compiled, bool own_stream) {
   char path[512];
   nereid_error *err = NULL;
@@ -130,11 +141,13 @@ static double warm_launch_us(nereid_device *d, const char *dir, bool compiled, b
   nereid_stream *stream = NULL;
   if (own_stream && nereid_stream_create(d, &stream, &err)) die(err);
   snprintf(path, sizeof path, "%s/vector_add.py", dir);
-  nereid_arg args[] = {nereid_pointer(memory, NEREID_F32), nereid_pointer(memory, NEREID_F32), nereid_pointer(memory, NEREID_F32), nereid_int(1024), nereid_constexpr_int(1024)};
+  nereid_arg args[] = {nereid_pointer(memory, NEREID_F32), nereid_pointer(memory, NEREID_F32),
+                       nereid_pointer(memory, NEREID_F32), nereid_int(1024), nereid_constexpr_int(1024)};
   args[4].name = "BLOCK";
   if (nereid_module_load(path, &m, &err) || nereid_compile(d, m, "vector_add", args, 5, NULL, &f, &err)) die(err);
   int64_t grid[3] = {1, 1, 1};
-  /* 20,000 launches, in batches that fit a GPU's queue, which is emptied in between: what the host spends, not what the GPU does. */
+  /* 20,000 launches, in batches that fit a GPU's queue, which is emptied in between: what the host spends, not what the
+   * GPU does. */
   enum { LAUNCHES = 20000, BATCH = 250 };
   double best = 1e9;
   for (int round = 0; round < 5; round++) {
@@ -142,7 +155,9 @@ static double warm_launch_us(nereid_device *d, const char *dir, bool compiled, b
     for (int batch = 0; batch < LAUNCHES / BATCH; batch++) {
       double start = now_us();
       for (int i = 0; i < BATCH; i++)
-        if (compiled ? nereid_run(f, stream, grid, args, 5, &err) : nereid_launch(d, stream, m, "vector_add", grid, args, 5, NULL, &err)) die(err);
+        if (compiled ? nereid_run(f, stream, grid, args, 5, &err)
+                     : nereid_launch(d, stream, m, "vector_add", grid, args, 5, NULL, &err))
+          die(err);
       t += now_us() - start;
       if (nereid_synchronize(d, &err)) die(err);
     }
@@ -173,7 +188,8 @@ static double profiled_run_us(nereid_device *d, const char *dir, const char *fol
 static double children_ms(void) { /* on a processor */
   struct rusage r;
   getrusage(RUSAGE_CHILDREN, &r);
-  return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1e3 + (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1e-3;
+  return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1e3 +
+         (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1e-3;
 }
 
 static int number_after(const char *text, const char *words) {
@@ -186,7 +202,9 @@ static void measure_target(const char *dir, const char *target, bool json) {
   static char array[64] __attribute__((aligned(64)));
   nereid_error *err = NULL;
   memory = array;
-  if (!json) printf("%-24s %12s %12s %12s %10s %8s %6s\n", "kernel", "to text ms", "ptxas ms", "of a cpu", "registers", "spilled", "warps");
+  if (!json)
+    printf("%-24s %12s %12s %12s %10s %8s %6s\n", "kernel", "to text ms", "ptxas ms", "of a cpu", "registers",
+           "spilled", "warps");
   else printf("{\"target\":\"%s\",\"kernels\":[", target);
   for (int k = 0; k < KERNELS; k++) {
     char path[512], constexprs[256];
@@ -199,18 +217,26 @@ static void measure_target(const char *dir, const char *target, bool json) {
       nereid_module *m;
       char *text;
       double start = now_us(), children = children_ms();
-      if (nereid_module_load(path, &m, &err) || nereid_inspect(m, kernels[k].kernel, args, n, &options, "summary", target, &text, &err)) die(err);
+      if (nereid_module_load(path, &m, &err) ||
+          nereid_inspect(m, kernels[k].kernel, args, n, &options, "summary", target, &text, &err))
+        die(err);
       double ms = (now_us() - start) / 1e3;
-      if (!round) first = ms, cpu = children_ms() - children, registers = number_after(text, "registers "), spilled = number_after(text, "a thread, ");
+      if (!round)
+        first = ms, cpu = children_ms() - children, registers = number_after(text, "registers "),
+        spilled = number_after(text, "a thread, ");
       else if (ms < again) again = ms;
       free(text);
       nereid_module_free(m);
     }
     if (json)
-      printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s%s\",\"warps\":%d,\"text_ms\":%.3f,\"ptxas_ms\":%.1f,\"ptxas_cpu_ms\":%.1f,\"registers\":%d,\"spill_bytes\":%d}", k ? ",\n" : "",
-             kernels[k].kernel, kernels[k].constexprs, type_of(k), kernels[k].warps, again, first - again, cpu, registers, spilled);
+      printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s%s\",\"warps\":%d,\"text_ms\":%.3f,\"ptxas_ms\":%.1f,\"ptxas_cpu_"
+             "ms\":%.1f,\"registers\":%d,\"spill_bytes\":%d}",
+             k ? ",\n" : "", kernels[k].kernel, kernels[k].constexprs, type_of(k), kernels[k].warps, again,
+             first - again, cpu, registers, spilled);
     else
-      printf("%-24s %12.2f %12.1f %12.1f %10d %8d %6d  %s%s\n", kernels[k].kernel, again, first - again, cpu, registers, spilled, kernels[k].warps, kernels[k].constexprs, type_of(k)), fflush(stdout);
+      printf("%-24s %12.2f %12.1f %12.1f %10d %8d %6d  %s%s\n", kernels[k].kernel, again, first - again, cpu, registers,
+             spilled, kernels[k].warps, kernels[k].constexprs, type_of(k)),
+          fflush(stdout);
   }
   if (json) printf("]}\n");
 }
@@ -230,7 +256,11 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "--target") && i + 1 < argc) target = argv[++i];
     else if (!strcmp(argv[i], "--kernels") && i + 1 < argc) dir = argv[++i];
     else if (!strcmp(argv[i], "--command") && i + 1 < argc) command = argv[++i];
-    else return fprintf(stderr, "usage: %s [--device cpu | --target sm_90a] [--kernels DIR] [--command build/nereid] [--json]\n", argv[0]), 2;
+    else
+      return fprintf(stderr,
+                     "usage: %s [--device cpu | --target sm_90a] [--kernels DIR] [--command build/nereid] [--json]\n",
+                     argv[0]),
+             2;
   }
   char cache[] = "/tmp/nereid-overhead-XXXXXX";
   if (!mkdtemp(cache) || setenv("NEREID_CACHE_DIR", cache, 1)) die(NULL);
@@ -242,7 +272,8 @@ int main(int argc, char **argv) {
   nereid_error *err = NULL;
   nereid_device *d;
   if (nereid_device_open(device, &d, &err) || nereid_alloc(d, 65536, &memory, &err)) die(err);
-  if (!json) printf("%-24s %12s %12s %12s %12s %6s\n", "kernel", "to text ms", "compiler ms", "loaded ms", "peak KiB", "warps");
+  if (!json)
+    printf("%-24s %12s %12s %12s %12s %6s\n", "kernel", "to text ms", "compiler ms", "loaded ms", "peak KiB", "warps");
   else printf("{\"kernels\":[");
   double worst_text = 0, worst_cc = 0, worst_loaded = 0, worst_peak = 0;
   for (int k = 0; k < KERNELS; k++) {
@@ -260,7 +291,8 @@ int main(int argc, char **argv) {
       snprintf(fresh, sizeof fresh, "%s/%d-%d", cache, k, round);
       setenv("NEREID_CACHE_DIR", fresh, 1);
       double start = now_us();
-      if (nereid_module_load(path, &m, &err) || nereid_compile(d, m, kernels[k].kernel, args, n, &options, &f, &err)) die(err);
+      if (nereid_module_load(path, &m, &err) || nereid_compile(d, m, kernels[k].kernel, args, n, &options, &f, &err))
+        die(err);
       nereid_function_get_info(f, &info);
       loaded[round] = (now_us() - start) / 1e3;
       compiler[round] = info.compiler_ms;
@@ -269,20 +301,34 @@ int main(int argc, char **argv) {
       nereid_function_free(f), nereid_module_free(m);
     }
     double cc_ms = median(compiler), loaded_ms = median(loaded);
-    if (json) printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s%s\",\"warps\":%d,\"text_ms\":%.3f,\"compiler_ms\":%.1f,\"loaded_ms\":%.1f,\"peak_kib\":%.0f}", k ? ",\n" : "", kernels[k].kernel, kernels[k].constexprs, type_of(k), kernels[k].warps, text_ms, cc_ms, loaded_ms, peak);
-    else printf("%-24s %12.2f %12.1f %12.1f %12.0f %6d  %s%s\n", kernels[k].kernel, text_ms, cc_ms, loaded_ms, peak, kernels[k].warps, kernels[k].constexprs, type_of(k)), fflush(stdout);
+    if (json)
+      printf("%s{\"kernel\":\"%s\",\"constexprs\":\"%s%s\",\"warps\":%d,\"text_ms\":%.3f,\"compiler_ms\":%.1f,\"loaded_"
+             "ms\":%.1f,\"peak_kib\":%.0f}",
+             k ? ",\n" : "", kernels[k].kernel, kernels[k].constexprs, type_of(k), kernels[k].warps, text_ms, cc_ms,
+             loaded_ms, peak);
+    else
+      printf("%-24s %12.2f %12.1f %12.1f %12.0f %6d  %s%s\n", kernels[k].kernel, text_ms, cc_ms, loaded_ms, peak,
+             kernels[k].warps, kernels[k].constexprs, type_of(k)),
+          fflush(stdout);
     if (text_ms > worst_text) worst_text = text_ms;
     if (cc_ms > worst_cc) worst_cc = cc_ms;
     if (loaded_ms > worst_loaded) worst_loaded = loaded_ms;
     if (peak > worst_peak) worst_peak = peak;
   }
-  double launch = warm_launch_us(d, dir, true, false), own = warm_launch_us(d, dir, true, true), found = warm_launch_us(d, dir, false, false), profiled = profiled_run_us(d, dir, cache), start = start_us(command);
+  double launch = warm_launch_us(d, dir, true, false), own = warm_launch_us(d, dir, true, true),
+         found = warm_launch_us(d, dir, false, false), profiled = profiled_run_us(d, dir, cache),
+         start = start_us(command);
   struct stat st = {0};
   stat(command, &st);
-  if (json) printf("],\"warm_run_us\":%.3f,\"warm_run_own_stream_us\":%.3f,\"warm_launch_us\":%.3f,\"profiled_run_us\":%.3f,\"start_ms\":%.3f,\"command_bytes\":%ld}\n", launch, own, found, profiled, start / 1e3, (long)st.st_size);
+  if (json)
+    printf("],\"warm_run_us\":%.3f,\"warm_run_own_stream_us\":%.3f,\"warm_launch_us\":%.3f,\"profiled_run_us\":%.3f,"
+           "\"start_ms\":%.3f,\"command_bytes\":%ld}\n",
+           launch, own, found, profiled, start / 1e3, (long)st.st_size);
   else {
     printf("%-24s %12.2f %12.1f %12.1f %12.0f\n", "worst", worst_text, worst_cc, worst_loaded, worst_peak);
-    printf("\nwarm launch of one program: nereid_run %.2f us (on a stream of its own %.2f us), nereid_launch %.2f us, nereid_run in a profile of 100,000 %.2f us; `nereid --version` takes %.2f ms; the command is %.2f MiB\n", launch, own, found, profiled, start / 1e3, (double)st.st_size / 0x1p20);
+    printf("\nwarm launch of one program: nereid_run %.2f us (on a stream of its own %.2f us), nereid_launch %.2f us, "
+           "nereid_run in a profile of 100,000 %.2f us; `nereid --version` takes %.2f ms; the command is %.2f MiB\n",
+           launch, own, found, profiled, start / 1e3, (double)st.st_size / 0x1p20);
   }
   nereid_free(d, memory);
   nereid_device_close(d);

@@ -1,9 +1,10 @@
-/* A Triton kernel in the middle of a program's own CUDA work: its context, its stream, its memory, and no copy or wait of ours.
+/* A Triton kernel in the middle of a program's own CUDA work: its context, its stream, its memory, and no copy or wait
+ * of ours.
  *
  *     cuda_stream kernels/vector_add.py
  *
- * The program talks to the driver as an engine would; so that this file builds where no CUDA is, it opens libcuda.so.1 itself.
- * In one stream: fill x and y (the driver), out = x + y (the kernel), copy out to the host (the driver).
+ * The program talks to the driver as an engine would; so that this file builds where no CUDA is, it opens libcuda.so.1
+ * itself. In one stream: fill x and y (the driver), out = x + y (the kernel), copy out to the host (the driver).
  */
 #include <dlfcn.h>
 #include <nereid.h>
@@ -27,14 +28,19 @@ typedef struct Driver {
 } Driver;
 
 static int open_driver(Driver *d) {
-  static const char *const names[] = {"cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent", "cuStreamCreate", "cuStreamDestroy_v2",
-                                      "cuMemAlloc_v2", "cuMemFree_v2", "cuMemsetD32Async", "cuMemcpyDtoHAsync_v2"};
-  void **functions[] = {(void **)&d->init, (void **)&d->device_get, (void **)&d->retain, (void **)&d->release, (void **)&d->set_current, (void **)&d->stream_create,
-                        (void **)&d->stream_destroy, (void **)&d->mem_alloc, (void **)&d->mem_free, (void **)&d->fill, (void **)&d->copy_out};
+  static const char *const names[] = {
+      "cuInit",          "cuDeviceGet",      "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2",
+      "cuCtxSetCurrent", "cuStreamCreate",   "cuStreamDestroy_v2",       "cuMemAlloc_v2",
+      "cuMemFree_v2",    "cuMemsetD32Async", "cuMemcpyDtoHAsync_v2"};
+  void **functions[] = {(void **)&d->init,           (void **)&d->device_get,  (void **)&d->retain,
+                        (void **)&d->release,        (void **)&d->set_current, (void **)&d->stream_create,
+                        (void **)&d->stream_destroy, (void **)&d->mem_alloc,   (void **)&d->mem_free,
+                        (void **)&d->fill,           (void **)&d->copy_out};
   const char *file = getenv("NEREID_LIBCUDA");
   void *library = dlopen(file && *file ? file : "libcuda.so.1", RTLD_NOW);
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-    if (!library || !(*functions[i] = dlsym(library, names[i]))) return fprintf(stderr, "there is no %s: this example needs an NVIDIA driver\n", names[i]), 0;
+    if (!library || !(*functions[i] = dlsym(library, names[i])))
+      return fprintf(stderr, "there is no %s: this example needs an NVIDIA driver\n", names[i]), 0;
   return 1;
 }
 
@@ -53,8 +59,9 @@ int main(int argc, char **argv) {
   uint64_t x = 0, y = 0, out = 0;
   size_t bytes = sizeof(float) * N;
   float *host = malloc(bytes);
-  if (!host || !done(d.init(0), "cuInit") || !done(d.device_get(&gpu, 0), "cuDeviceGet") || !done(d.retain(&context, gpu), "cuDevicePrimaryCtxRetain") ||
-      !done(d.set_current(context), "cuCtxSetCurrent") || !done(d.stream_create(&stream, 1 /* does not wait for the default stream */), "cuStreamCreate") ||
+  if (!host || !done(d.init(0), "cuInit") || !done(d.device_get(&gpu, 0), "cuDeviceGet") ||
+      !done(d.retain(&context, gpu), "cuDevicePrimaryCtxRetain") || !done(d.set_current(context), "cuCtxSetCurrent") ||
+      !done(d.stream_create(&stream, 1 /* does not wait for the default stream */), "cuStreamCreate") ||
       !done(d.mem_alloc(&x, bytes) | d.mem_alloc(&y, bytes) | d.mem_alloc(&out, bytes), "cuMemAlloc"))
     return 1;
 
@@ -63,15 +70,19 @@ int main(int argc, char **argv) {
   nereid_device *device = NULL;
   nereid_stream *ours = NULL;
   nereid_module *module = NULL;
-  nereid_arg args[] = {nereid_pointer((void *)(uintptr_t)x, NEREID_F32), nereid_pointer((void *)(uintptr_t)y, NEREID_F32),
-                       nereid_pointer((void *)(uintptr_t)out, NEREID_F32), nereid_int(N), nereid_named(nereid_constexpr_int(BLOCK), "BLOCK")};
+  nereid_arg args[] = {nereid_pointer((void *)(uintptr_t)x, NEREID_F32),
+                       nereid_pointer((void *)(uintptr_t)y, NEREID_F32),
+                       nereid_pointer((void *)(uintptr_t)out, NEREID_F32), nereid_int(N),
+                       nereid_named(nereid_constexpr_int(BLOCK), "BLOCK")};
   int64_t grid[3] = {(N + BLOCK - 1) / BLOCK, 1, 1};
   failed = nereid_device_open_cuda(context, &device, &error) || nereid_stream_wrap(device, stream, &ours, &error) ||
            nereid_module_load(argc > 1 ? argv[1] : "kernels/vector_add.py", &module, &error);
 
   /* One stream, four pieces of work; the host waits once. */
-  failed = failed || !done(d.fill(x, 0x3f800000u /* 1.0f */, N, stream), "cuMemsetD32Async") || !done(d.fill(y, 0x40000000u /* 2.0f */, N, stream), "cuMemsetD32Async") ||
-           nereid_launch(device, ours, module, "vector_add", grid, args, 5, NULL, &error) || !done(d.copy_out(host, out, bytes, stream), "cuMemcpyDtoHAsync") ||
+  failed = failed || !done(d.fill(x, 0x3f800000u /* 1.0f */, N, stream), "cuMemsetD32Async") ||
+           !done(d.fill(y, 0x40000000u /* 2.0f */, N, stream), "cuMemsetD32Async") ||
+           nereid_launch(device, ours, module, "vector_add", grid, args, 5, NULL, &error) ||
+           !done(d.copy_out(host, out, bytes, stream), "cuMemcpyDtoHAsync") ||
            nereid_stream_synchronize(device, ours, &error);
   if (error) fputs(nereid_error_text(error), stderr);
   nereid_error_free(error);
@@ -83,7 +94,8 @@ int main(int argc, char **argv) {
   nereid_stream_destroy(ours); /* the CUstream is still the program's */
   nereid_device_close(device);
   if (!done(d.mem_free(x) | d.mem_free(y) | d.mem_free(out), "cuMemFree")) failed = 1;
-  if (!done(d.stream_destroy(stream), "cuStreamDestroy") || !done(d.release(gpu), "cuDevicePrimaryCtxRelease")) failed = 1;
+  if (!done(d.stream_destroy(stream), "cuStreamDestroy") || !done(d.release(gpu), "cuDevicePrimaryCtxRelease"))
+    failed = 1;
   free(host);
   return failed || wrong != 0;
 }

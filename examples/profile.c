@@ -1,4 +1,5 @@
-/* Where the time goes in a small network: scopes around launches, with the operations that each does, as a tree with rates.
+/* Where the time goes in a small network: scopes around launches, with the operations that each does, as a tree with
+ * rates.
  *
  *     profile kernels [DEVICE [TRACE]]
  */
@@ -27,7 +28,8 @@ static int net_open(Net *n, const char *kernels, const char *device, nereid_erro
   void **arrays[] = {&n->x, &n->y, &n->w[0], &n->w[1], &n->w[2]};
   for (int i = 0; i < 2 + LAYERS && !failed; i++) {
     int64_t bytes = (int64_t)sizeof(float) * (i < 2 ? BATCH : WIDTH) * WIDTH;
-    failed = nereid_alloc(n->device, bytes, arrays[i], error) || nereid_copy_to_device(n->device, *arrays[i], values, bytes, error);
+    failed = nereid_alloc(n->device, bytes, arrays[i], error) ||
+             nereid_copy_to_device(n->device, *arrays[i], values, bytes, error);
   }
   free(values);
   return failed;
@@ -36,29 +38,45 @@ static int net_open(Net *n, const char *kernels, const char *device, nereid_erro
 /* y = gelu(x w) */
 static int layer(Net *n, int i, nereid_error **error) {
   const int64_t M = BATCH, N = WIDTH, K = WIDTH;
-  nereid_arg a[] = {nereid_pointer(n->x, NEREID_F32), nereid_pointer(n->w[i], NEREID_F32), nereid_pointer(n->y, NEREID_F32), nereid_int(M), nereid_int(N), nereid_int(K),
-                    nereid_int(K), nereid_int(1), nereid_int(N), nereid_int(1), nereid_int(N), nereid_int(1),
-                    nereid_named(nereid_constexpr_int(TILE), "BLOCK_M"), nereid_named(nereid_constexpr_int(TILE), "BLOCK_N"),
-                    nereid_named(nereid_constexpr_int(TILE), "BLOCK_K"), nereid_named(nereid_constexpr_int(4), "GROUP_M")};
-  nereid_arg b[] = {nereid_pointer(n->y, NEREID_F32), nereid_pointer(n->y, NEREID_F32), nereid_int(M * N), nereid_named(nereid_constexpr_int(1024), "BLOCK")};
+  nereid_arg a[] = {nereid_pointer(n->x, NEREID_F32),
+                    nereid_pointer(n->w[i], NEREID_F32),
+                    nereid_pointer(n->y, NEREID_F32),
+                    nereid_int(M),
+                    nereid_int(N),
+                    nereid_int(K),
+                    nereid_int(K),
+                    nereid_int(1),
+                    nereid_int(N),
+                    nereid_int(1),
+                    nereid_int(N),
+                    nereid_int(1),
+                    nereid_named(nereid_constexpr_int(TILE), "BLOCK_M"),
+                    nereid_named(nereid_constexpr_int(TILE), "BLOCK_N"),
+                    nereid_named(nereid_constexpr_int(TILE), "BLOCK_K"),
+                    nereid_named(nereid_constexpr_int(4), "GROUP_M")};
+  nereid_arg b[] = {nereid_pointer(n->y, NEREID_F32), nereid_pointer(n->y, NEREID_F32), nereid_int(M * N),
+                    nereid_named(nereid_constexpr_int(1024), "BLOCK")};
   int64_t tiles[3] = {M / TILE * (N / TILE), 1, 1}, blocks[3] = {(M * N + 1023) / 1024, 1, 1};
   char name[60];
 
   snprintf(name, sizeof name, "matmul [M=%d, N=%d, K=%d]", (int)M, (int)N, (int)K);
   nereid_prof_enter(name);
-  nereid_prof_metric("flops", 2.0 * (double)(M * N * K)); /* what the algorithm needs: it takes the place of what is counted */
+  /* what the algorithm needs: it takes the place of what is counted */
+  nereid_prof_metric("flops", 2.0 * (double)(M * N * K));
   nereid_prof_metric("bytes", 4.0 * (double)(M * K + K * N + M * N));
   int failed = nereid_launch(n->device, NULL, n->matmul, "matmul", tiles, a, 16, NULL, error) != NEREID_OK;
   nereid_prof_leave(name);
 
-  failed = failed || nereid_launch(n->device, NULL, n->gelu, "gelu", blocks, b, 4, NULL, error); /* counted by the compiler */
+  /* counted by the compiler */
+  failed = failed || nereid_launch(n->device, NULL, n->gelu, "gelu", blocks, b, 4, NULL, error);
   void *swap = n->x;
   n->x = n->y, n->y = swap;
   return failed;
 }
 
 int main(int argc, char **argv) {
-  const char *kernels = argc > 1 ? argv[1] : "kernels", *device = argc > 2 ? argv[2] : "cpu", *trace = argc > 3 ? argv[3] : "profile.trace";
+  const char *kernels = argc > 1 ? argv[1] : "kernels", *device = argc > 2 ? argv[2] : "cpu",
+             *trace = argc > 3 ? argv[3] : "profile.trace";
   Net n = {0};
   nereid_error *error = NULL;
   nereid_prof *prof = NULL;

@@ -1,18 +1,23 @@
 /* Nereid: tile kernels in the Triton language, compiled and run from C.
  *
- *     nereid_device *dev;  nereid_module *mod;  nereid_error *err = NULL;
+ *     nereid_device *dev;
+ *     nereid_module *mod;
+ *     nereid_error *err = NULL;
  *     nereid_device_open("cpu", &dev, &err);
  *     nereid_module_load("add.py", &mod, &err);
- *     nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(y, NEREID_F32), nereid_pointer(out, NEREID_F32),
- *                          nereid_int(n), nereid_named(nereid_constexpr_int(1024), "BLOCK")};
+ *     nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(y, NEREID_F32),
+ *                          nereid_pointer(out, NEREID_F32), nereid_int(n),
+ *                          nereid_named(nereid_constexpr_int(1024), "BLOCK")};
  *     int64_t grid[3] = {(n + 1023) / 1024, 1, 1};
  *     nereid_launch(dev, NULL, mod, "add_kernel", grid, args, 5, NULL, &err);
  *     if (err) fputs(nereid_error_text(err), stderr), nereid_error_free(err);
  *
  * Rules that hold everywhere:
- * - A function that can fail returns a nereid_status. When it is not NEREID_OK and `error` is not NULL, *error is set to a
- *   new nereid_error that the caller frees; else *error is left alone. Nothing is changed by a call that failed, unless said.
- * - Objects have a create/open/load and a free/close; freeing NULL does nothing. An object must outlive what was made from it.
+ * - A function that can fail returns a nereid_status. When it is not NEREID_OK and `error` is not NULL, *error is set
+ * to a new nereid_error that the caller frees; else *error is left alone. Nothing is changed by a call that failed,
+ * unless said.
+ * - Objects have a create/open/load and a free/close; freeing NULL does nothing. An object must outlive what was made
+ * from it.
  * - Any thread may call anything on any object, several at once, unless said.
  * - The library never exits, aborts, prints (device_print and static_print apart) or changes the process's state.
  * - Sizes are bytes when called `bytes`, elements when called `count`; times are nanoseconds.
@@ -37,50 +42,71 @@ extern "C" {
 #define NEREID_VERSION "0.1.0"
 NEREID_API const char *nereid_version(void);
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 typedef enum {
   NEREID_OK = 0,
-  NEREID_BAD_ARGUMENT,  /* a call of this interface that makes no sense: NULL, a size below zero, an unknown name */
-  NEREID_BAD_SOURCE,    /* the kernel's file: syntax, types, shapes; nereid_error_text has the place and the reason */
-  NEREID_BAD_FILE,      /* missing, unreadable, truncated */
-  NEREID_UNSUPPORTED,   /* right, but not on this device (inline PTX on a CPU) */
+  NEREID_BAD_ARGUMENT, /* a call of this interface that makes no sense: NULL, a size below zero, an unknown name */
+  NEREID_BAD_SOURCE,   /* the kernel's file: syntax, types, shapes; nereid_error_text has the place and the reason */
+  NEREID_BAD_FILE,     /* missing, unreadable, truncated */
+  NEREID_UNSUPPORTED,  /* right, but not on this device (inline PTX on a CPU) */
   NEREID_NO_DEVICE,
-  NEREID_NO_COMPILER,   /* the CPU device needs a C compiler, or ptxas is missing */
+  NEREID_NO_COMPILER, /* the CPU device needs a C compiler, or ptxas is missing */
   NEREID_OUT_OF_MEMORY,
-  NEREID_KERNEL_FAULT,  /* a device_assert, an access out of bounds, a race (`interp`) while running; on a GPU also an illegal address */
-  NEREID_INTERNAL       /* a defect of Nereid; please report it */
+  NEREID_KERNEL_FAULT, /* a device_assert, an access out of bounds, a race (`interp`) while running; on a GPU also an
+                          illegal address */
+  NEREID_INTERNAL      /* a defect of Nereid; please report it */
 } nereid_status;
 
 typedef struct nereid_error nereid_error;
 NEREID_API nereid_status nereid_error_status(const nereid_error *e);
 NEREID_API const char *nereid_error_message(const nereid_error *e); /* the first message, one line, without the place */
-NEREID_API const char *nereid_error_text(const nereid_error *e);    /* all of it, several lines: places, source lines, hints */
+/* all of it, several lines: places, source lines, hints */
+NEREID_API const char *nereid_error_text(const nereid_error *e);
 /* The place of the first message; file is NULL and line 0 when there is none. Lines and columns count from 1. */
 NEREID_API void nereid_error_place(const nereid_error *e, const char **file, int *line, int *column);
 NEREID_API void nereid_error_free(nereid_error *e);
 
-/* ---- element types ---------------------------------------------------------------------------------------------------- */
+/* ---- element types ----------------------------------------------------------------------------------------------- */
 
 typedef enum {
-  NEREID_I1, NEREID_I8, NEREID_I16, NEREID_I32, NEREID_I64, NEREID_U8, NEREID_U16, NEREID_U32, NEREID_U64,
-  NEREID_F8E5, NEREID_F8E4NV, NEREID_F8E4B15, NEREID_F8E4B8, NEREID_F8E5B16, NEREID_F16, NEREID_BF16, NEREID_F32, NEREID_F64
+  NEREID_I1,
+  NEREID_I8,
+  NEREID_I16,
+  NEREID_I32,
+  NEREID_I64,
+  NEREID_U8,
+  NEREID_U16,
+  NEREID_U32,
+  NEREID_U64,
+  NEREID_F8E5,
+  NEREID_F8E4NV,
+  NEREID_F8E4B15,
+  NEREID_F8E4B8,
+  NEREID_F8E5B16,
+  NEREID_F16,
+  NEREID_BF16,
+  NEREID_F32,
+  NEREID_F64
 } nereid_dtype;
-NEREID_API const char *nereid_dtype_name(nereid_dtype t);  /* "f32" */
+NEREID_API const char *nereid_dtype_name(nereid_dtype t);                /* "f32" */
 NEREID_API bool nereid_dtype_parse(const char *name, nereid_dtype *out); /* "f32", "fp32", "float32", ... */
-NEREID_API size_t nereid_dtype_bytes(nereid_dtype t);      /* in memory */
-NEREID_API double nereid_dtype_load(nereid_dtype t, const void *p);    /* one element, as a double */
-NEREID_API void nereid_dtype_store(nereid_dtype t, void *p, double v); /* nearest even; fp8 saturates; integers truncate */
+NEREID_API size_t nereid_dtype_bytes(nereid_dtype t);                    /* in memory */
+NEREID_API double nereid_dtype_load(nereid_dtype t, const void *p);      /* one element, as a double */
+/* nearest even; fp8 saturates; integers truncate */
+NEREID_API void nereid_dtype_store(nereid_dtype t, void *p, double v);
 
-/* ---- devices and memory -------------------------------------------------------------------------------------------------- */
+/* ---- devices and memory ------------------------------------------------------------------------------------------ */
 
 typedef struct nereid_device nereid_device;
-/* "cpu" (all processors), "cpu:N" (N threads), "interp" (the checking interpreter), "sim" or "sim:TARGET" (a GPU's threads,
- * one by one, on this machine, as compiled for sm_90a or the TARGET), "cuda" or "cuda:N" (an NVIDIA GPU, counted from 0, in
- * its primary context, which is also the CUDA runtime's: pointers and streams of cudart and PyTorch serve as they are). */
+/* "cpu" (all processors), "cpu:N" (N threads), "interp" (the checking interpreter), "sim" or "sim:TARGET" (a GPU's
+ * threads, one by one, on this machine, as compiled for sm_90a or the TARGET), "cuda" or "cuda:N" (an NVIDIA GPU,
+ * counted from 0, in its primary context, which is also the CUDA runtime's: pointers and streams of cudart and PyTorch
+ * serve as they are). */
 NEREID_API nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_error **error);
-/* An NVIDIA GPU in a context of the caller's: a CUcontext, or NULL for the one that is current in the calling thread. It must outlive the
- * device and the modules whose kernels ran there; it is neither made current for good in a thread that has another, nor destroyed. */
+/* An NVIDIA GPU in a context of the caller's: a CUcontext, or NULL for the one that is current in the calling thread.
+ * It must outlive the device and the modules whose kernels ran there; it is neither made current for good in a thread
+ * that has another, nor destroyed. */
 NEREID_API nereid_status nereid_device_open_cuda(void *context, nereid_device **out, nereid_error **error);
 /* The CUcontext that the device works in; NULL on other devices. */
 NEREID_API void *nereid_device_native(const nereid_device *d);
@@ -89,10 +115,10 @@ typedef struct nereid_device_info {
   char name[32], description[256]; /* "cpu", "AMD EPYC, 2 threads, AVX-512; gcc 12.2" */
   int threads;
   int64_t memory_bytes;
-  bool available;                  /* false: `description` says what is missing */
-  int compute_capability;          /* of a GPU: 90 for 9.0; else 0 */
-  int multiprocessors;             /* of a GPU */
-  int driver_version;              /* of a GPU: the CUDA version of its driver, 12080 for 12.8 */
+  bool available;         /* false: `description` says what is missing */
+  int compute_capability; /* of a GPU: 90 for 9.0; else 0 */
+  int multiprocessors;    /* of a GPU */
+  int driver_version;     /* of a GPU: the CUDA version of its driver, 12080 for 12.8 */
 } nereid_device_info;
 /* Fills up to `max` entries, returns how many devices there are (those that are not available included). */
 NEREID_API int nereid_devices(nereid_device_info *out, int max);
@@ -100,27 +126,33 @@ NEREID_API int nereid_devices(nereid_device_info *out, int max);
 /* Memory of a device, aligned to 64 bytes; of `interp` it counts as unwritten until copied to or stored. */
 NEREID_API nereid_status nereid_alloc(nereid_device *d, int64_t bytes, void **out, nereid_error **error);
 NEREID_API void nereid_free(nereid_device *d, void *p);
-NEREID_API nereid_status nereid_copy_to_device(nereid_device *d, void *dst, const void *host, int64_t bytes, nereid_error **error);
-NEREID_API nereid_status nereid_copy_to_host(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error);
-/* The caller's own memory. `cpu` takes any pointer as it is; `interp` must be told of it first, since it checks every access. */
-NEREID_API nereid_status nereid_register(nereid_device *d, void *p, int64_t bytes, const char *name, nereid_error **error);
+NEREID_API nereid_status nereid_copy_to_device(nereid_device *d, void *dst, const void *host, int64_t bytes,
+                                               nereid_error **error);
+NEREID_API nereid_status nereid_copy_to_host(nereid_device *d, void *host, const void *src, int64_t bytes,
+                                             nereid_error **error);
+/* The caller's own memory. `cpu` takes any pointer as it is; `interp` must be told of it first, since it checks every
+ * access. */
+NEREID_API nereid_status nereid_register(nereid_device *d, void *p, int64_t bytes, const char *name,
+                                         nereid_error **error);
 NEREID_API void nereid_unregister(nereid_device *d, void *p);
 
-/* Waits for all that was asked of the device, on every stream. On a GPU, what went wrong in a launch since the last synchronize is said
- * here: the error names the kernel when it can only be one; device_print's lines of these launches are handed out here too. After an
- * illegal address and the like the CUDA context is lost: every later call on it fails, and says so. With options.blocking, or the
- * environment variable NEREID_CUDA_BLOCKING=1, each launch waits for its end and has its own errors. */
+/* Waits for all that was asked of the device, on every stream. On a GPU, what went wrong in a launch since the last
+ * synchronize is said here: the error names the kernel when it can only be one; device_print's lines of these launches
+ * are handed out here too. After an illegal address and the like the CUDA context is lost: every later call on it
+ * fails, and says so. With options.blocking, or the environment variable NEREID_CUDA_BLOCKING=1, each launch waits for
+ * its end and has its own errors. */
 NEREID_API nereid_status nereid_synchronize(nereid_device *d, nereid_error **error);
 
 /* ---- streams and events ---------------------------------------------------------------------------------------------------
  *
- * An order of launches and copies: those in one stream follow each other, those in different streams may run side by side. NULL is the
- * device's default stream (of CUDA: the legacy one). On cpu, interp and sim whatever is asked has been done when the call returns, so
- * that a program with streams runs there too. */
+ * An order of launches and copies: those in one stream follow each other, those in different streams may run side by
+ * side. NULL is the device's default stream (of CUDA: the legacy one). On cpu, interp and sim whatever is asked has
+ * been done when the call returns, so that a program with streams runs there too. */
 typedef struct nereid_stream nereid_stream;
 NEREID_API nereid_status nereid_stream_create(nereid_device *d, nereid_stream **out, nereid_error **error);
-/* The caller's own CUstream (a cudaStream_t is one), which must outlive it; nereid_stream_destroy leaves that stream alone. It may be
- * capturing a CUDA graph: a warm launch (see nereid_run) is captured as one kernel node. cpu, interp and sim take any handle for nothing. */
+/* The caller's own CUstream (a cudaStream_t is one), which must outlive it; nereid_stream_destroy leaves that stream
+ * alone. It may be capturing a CUDA graph: a warm launch (see nereid_run) is captured as one kernel node. cpu, interp
+ * and sim take any handle for nothing. */
 NEREID_API nereid_status nereid_stream_wrap(nereid_device *d, void *native, nereid_stream **out, nereid_error **error);
 NEREID_API void *nereid_stream_native(const nereid_stream *s); /* the CUstream; NULL on other devices */
 NEREID_API void nereid_stream_destroy(nereid_stream *s);       /* what is in it still runs */
@@ -131,74 +163,103 @@ NEREID_API nereid_status nereid_stream_synchronize(nereid_device *d, nereid_stre
 typedef struct nereid_event nereid_event;
 NEREID_API nereid_status nereid_event_create(nereid_device *d, nereid_event **out, nereid_error **error);
 NEREID_API void nereid_event_destroy(nereid_event *e);
-NEREID_API nereid_status nereid_event_record(nereid_event *e, nereid_stream *s, nereid_error **error); /* s NULL: the default stream */
-NEREID_API nereid_status nereid_event_synchronize(nereid_event *e, nereid_error **error);              /* waits until it has passed */
+/* s NULL: the default stream */
+NEREID_API nereid_status nereid_event_record(nereid_event *e, nereid_stream *s, nereid_error **error);
+/* waits until it has passed */
+NEREID_API nereid_status nereid_event_synchronize(nereid_event *e, nereid_error **error);
 /* Milliseconds from start to end, both recorded and passed; a GPU measures about half a microsecond. */
 NEREID_API nereid_status nereid_event_elapsed(nereid_event *start, nereid_event *end, double *ms, nereid_error **error);
 /* What comes into s from now on waits until e has passed. */
 NEREID_API nereid_status nereid_stream_wait(nereid_device *d, nereid_stream *s, nereid_event *e, nereid_error **error);
 
-/* What goes into a stream, recorded once and launched as one: the device goes from one kernel to the next without the host. Between begin and end nothing
- * is done; kernels must have been compiled before (nereid_compile), and pointers, numbers and grids are those of the recording. On CUDA a CUDA graph; on
- * cpu, interp and sim a list that is gone through. s: not NULL. A graph may be launched in any stream of its device, any number of times, one at a time; it
+/* What goes into a stream, recorded once and launched as one: the device goes from one kernel to the next without the
+ * host. Between begin and end nothing is done; kernels must have been compiled before (nereid_compile), and pointers,
+ * numbers and grids are those of the recording. On CUDA a CUDA graph; on cpu, interp and sim a list that is gone
+ * through. s: not NULL. A graph may be launched in any stream of its device, any number of times, one at a time; it
  * holds until the modules of its kernels are freed: synchronize before that. */
 typedef struct nereid_graph nereid_graph;
 NEREID_API nereid_status nereid_graph_begin(nereid_device *d, nereid_stream *s, nereid_error **error);
-NEREID_API nereid_status nereid_graph_end(nereid_device *d, nereid_stream *s, nereid_graph **out, nereid_error **error); /* also ends a recording that went wrong */
+/* also ends a recording that went wrong */
+NEREID_API nereid_status nereid_graph_end(nereid_device *d, nereid_stream *s, nereid_graph **out, nereid_error **error);
 NEREID_API nereid_status nereid_graph_launch(nereid_graph *g, nereid_stream *s, nereid_error **error);
 NEREID_API void nereid_graph_free(nereid_graph *g);
 
-/* Copies in a stream. The host's memory must stay as it is until the stream has come so far; from memory of nereid_alloc_host the host goes
- * on at once, from other memory the call may take as long as the copy. */
-NEREID_API nereid_status nereid_copy_to_device_async(nereid_device *d, nereid_stream *s, void *dst, const void *host, int64_t bytes,
-                                                     nereid_error **error);
-NEREID_API nereid_status nereid_copy_to_host_async(nereid_device *d, nereid_stream *s, void *host, const void *src, int64_t bytes,
-                                                   nereid_error **error);
+/* Copies in a stream. The host's memory must stay as it is until the stream has come so far; from memory of
+ * nereid_alloc_host the host goes on at once, from other memory the call may take as long as the copy. */
+NEREID_API nereid_status nereid_copy_to_device_async(nereid_device *d, nereid_stream *s, void *dst, const void *host,
+                                                     int64_t bytes, nereid_error **error);
+NEREID_API nereid_status nereid_copy_to_host_async(nereid_device *d, nereid_stream *s, void *host, const void *src,
+                                                   int64_t bytes, nereid_error **error);
 /* Between two arrays of the device, which do not overlap. */
-NEREID_API nereid_status nereid_copy_async(nereid_device *d, nereid_stream *s, void *dst, const void *src, int64_t bytes,
-                                           nereid_error **error);
-NEREID_API nereid_status nereid_fill_async(nereid_device *d, nereid_stream *s, void *dst, unsigned char value, int64_t bytes,
-                                           nereid_error **error); /* every byte becomes value */
-/* Memory of the host that the device copies from and to fastest (page-locked; a GPU's kernels reach it as well). Elsewhere plain memory. */
+NEREID_API nereid_status nereid_copy_async(nereid_device *d, nereid_stream *s, void *dst, const void *src,
+                                           int64_t bytes, nereid_error **error);
+NEREID_API nereid_status nereid_fill_async(nereid_device *d, nereid_stream *s, void *dst, unsigned char value,
+                                           int64_t bytes, nereid_error **error); /* every byte becomes value */
+/* Memory of the host that the device copies from and to fastest (page-locked; a GPU's kernels reach it as well).
+ * Elsewhere plain memory. */
 NEREID_API nereid_status nereid_alloc_host(nereid_device *d, int64_t bytes, void **out, nereid_error **error);
 NEREID_API void nereid_free_host(nereid_device *d, void *p);
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-typedef struct nereid_module nereid_module; /* one file with kernels: Triton's Python, or CUDA C when its name ends in .cu */
+/* one file with kernels: Triton's Python, or CUDA C when its name ends in .cu */
+typedef struct nereid_module nereid_module;
 NEREID_API nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_error **error);
 /* `name` stands for the path in messages, and says by its end which language it is; text is copied. */
-NEREID_API nereid_status nereid_module_load_string(const char *name, const char *text, nereid_module **out, nereid_error **error);
-/* Waits for launches of its kernels that are still running on a GPU; a fault of theirs is said at the device's next synchronize. CUDA
- * graphs that captured its kernels must not be launched any more. */
+NEREID_API nereid_status nereid_module_load_string(const char *name, const char *text, nereid_module **out,
+                                                   nereid_error **error);
+/* Waits for launches of its kernels that are still running on a GPU; a fault of theirs is said at the device's next
+ * synchronize. CUDA graphs that captured its kernels must not be launched any more. */
 NEREID_API void nereid_module_free(nereid_module *m);
 
-typedef struct nereid_param { const char *name, *annotation, *default_text; bool is_constexpr; } nereid_param; /* texts may be NULL */
-typedef struct nereid_kernel_info { const char *name; int line; int param_count; const nereid_param *params; } nereid_kernel_info;
+/* texts may be NULL */
+typedef struct nereid_param {
+  const char *name, *annotation, *default_text;
+  bool is_constexpr;
+} nereid_param;
+typedef struct nereid_kernel_info {
+  const char *name;
+  int line;
+  int param_count;
+  const nereid_param *params;
+} nereid_kernel_info;
 NEREID_API int nereid_kernel_count(const nereid_module *m);
-NEREID_API const nereid_kernel_info *nereid_kernel_at(const nereid_module *m, int i);             /* lives as long as m */
-NEREID_API const nereid_kernel_info *nereid_kernel_find(const nereid_module *m, const char *name); /* NULL when absent */
+/* lives as long as m */
+NEREID_API const nereid_kernel_info *nereid_kernel_at(const nereid_module *m, int i);
+/* NULL when absent */
+NEREID_API const nereid_kernel_info *nereid_kernel_find(const nereid_module *m, const char *name);
 
 /* One argument. Build it with the functions below. Arguments are matched by position until the first named one. */
-typedef enum { NEREID_ARG_POINTER, NEREID_ARG_INT, NEREID_ARG_FLOAT, NEREID_ARG_BOOL, NEREID_ARG_NONE, NEREID_ARG_CONSTEXPR,
-               NEREID_ARG_DESCRIPTOR, NEREID_ARG_TUPLE } nereid_arg_kind;
+typedef enum {
+  NEREID_ARG_POINTER,
+  NEREID_ARG_INT,
+  NEREID_ARG_FLOAT,
+  NEREID_ARG_BOOL,
+  NEREID_ARG_NONE,
+  NEREID_ARG_CONSTEXPR,
+  NEREID_ARG_DESCRIPTOR,
+  NEREID_ARG_TUPLE
+} nereid_arg_kind;
 typedef struct nereid_arg {
   nereid_arg_kind kind;
-  const char *name;       /* of the parameter, or NULL: by position */
-  nereid_dtype dtype;     /* pointers and descriptors: of an element; numbers: see has_dtype */
-  bool has_dtype;         /* a number is of exactly this type (as a parameter annotated with it), not of the type its value suggests */
+  const char *name;   /* of the parameter, or NULL: by position */
+  nereid_dtype dtype; /* pointers and descriptors: of an element; numbers: see has_dtype */
+  /* a number is of exactly this type (as a parameter annotated with it), not of the type its value suggests */
+  bool has_dtype;
   void *pointer;
-  int64_t i;              /* int, bool */
-  bool is_unsigned;       /* i is the bits of a uint64 */
+  int64_t i;        /* int, bool */
+  bool is_unsigned; /* i is the bits of a uint64 */
   double f;
-  const char *text;       /* constexpr: a Python expression, "128", "'relu'", "tl.float16", "None"; NULL: the integer i */
-  int rank;               /* descriptor: up to 5 dims */
+  const char *text; /* constexpr: a Python expression, "128", "'relu'", "tl.float16", "None"; NULL: the integer i */
+  int rank;         /* descriptor: up to 5 dims */
   int64_t shape[5], strides[5]; /* descriptor: elements */
   int32_t block_shape[5];
   bool nan_padding;
-  int item_count;         /* tuple */
+  int item_count; /* tuple */
   const struct nereid_arg *items;
-  int64_t bytes;          /* pointers, descriptors: from there to the array's end, for tuning, where the device was not told of that memory; 0: not said */
+  /* pointers, descriptors: from there to the array's end, for tuning, where the device was not told of that memory; 0:
+   * not said */
+  int64_t bytes;
 } nereid_arg;
 NEREID_API nereid_arg nereid_pointer(const void *p, nereid_dtype t);
 NEREID_API nereid_arg nereid_int(int64_t v);
@@ -210,122 +271,145 @@ NEREID_API nereid_arg nereid_constexpr_int(int64_t v);
 NEREID_API nereid_arg nereid_named(nereid_arg a, const char *parameter);
 
 typedef struct nereid_options {
-  int num_warps, num_stages, num_ctas; /* 0: what tuning found (see below), else from the file's autotune configuration, else Triton's defaults */
-  bool debug;                          /* device_assert checks */
-  bool check_races;                    /* interp: report conflicting accesses of different programs */
-  bool allow_unwritten;                /* interp: reads of memory nobody wrote are no fault */
-  const int64_t *programs;             /* run only these programs (linear ids, x fastest); NULL: all */
+  /* 0: what tuning found (see below), else from the file's autotune configuration, else Triton's defaults */
+  int num_warps, num_stages, num_ctas;
+  bool debug;              /* device_assert checks */
+  bool check_races;        /* interp: report conflicting accesses of different programs */
+  bool allow_unwritten;    /* interp: reads of memory nobody wrote are no fault */
+  const int64_t *programs; /* run only these programs (linear ids, x fastest); NULL: all */
   int64_t program_count;
-  const char *dump_after;              /* a pass's name or "all": its IR goes to `dump` (see nereid_inspect) */
+  const char *dump_after;                     /* a pass's name or "all": its IR goes to `dump` (see nereid_inspect) */
   void (*print)(void *arg, const char *line); /* device_print and static_print, a line without its end; NULL: stderr */
-  void *print_arg;                     /* on a GPU, print is called when the device is next synchronized */
-  bool blocking;                       /* cuda: each launch waits for its end, so that an error names it (NEREID_CUDA_BLOCKING=1: all do) */
-  int block[3];                        /* a kernel of CUDA C: threads of a block along x, y, z; zeros count as 1, but x must be given */
-  int shared_bytes;                    /* a kernel of CUDA C: its dynamic shared memory */
-  int inside;                          /* a nereid_inside_regions: the kernel is instrumented, for nereid_inspect to show. Launches: nereid_inside_run */
-  void *inside_buffer;                 /* set by nereid_inside_run; else NULL */
-  /* Programs along x, y, z as Python expressions, "cdiv(n, BLOCK), heads", over the launch's numbers and what its configuration sets (constexprs,
-   * num_warps, num_stages); also cdiv, next_power_of_2, min, max. It serves where a launch's grid is NULL, so that the grid may follow the configuration. */
+  void *print_arg;                            /* on a GPU, print is called when the device is next synchronized */
+  /* cuda: each launch waits for its end, so that an error names it (NEREID_CUDA_BLOCKING=1: all do) */
+  bool blocking;
+  /* a kernel of CUDA C: threads of a block along x, y, z; zeros count as 1, but x must be given */
+  int block[3];
+  int shared_bytes; /* a kernel of CUDA C: its dynamic shared memory */
+  /* a nereid_inside_regions: the kernel is instrumented, for nereid_inspect to show. Launches: nereid_inside_run */
+  int inside;
+  void *inside_buffer; /* set by nereid_inside_run; else NULL */
+  /* Programs along x, y, z as Python expressions, "cdiv(n, BLOCK), heads", over the launch's numbers and what its
+   * configuration sets (constexprs, num_warps, num_stages); also cdiv, next_power_of_2, min, max. It serves where a
+   * launch's grid is NULL, so that the grid may follow the configuration. */
   const char *grid;
-  bool no_autotune;                    /* take the first configuration that fits, and nothing that tuning found; NEREID_AUTOTUNE=0: all do */
+  /* take the first configuration that fits, and nothing that tuning found; NEREID_AUTOTUNE=0: all do */
+  bool no_autotune;
   const struct nereid_tune_options *tune; /* how a launch that has to measure does; NULL: as usual */
 } nereid_options;
 
-/* A launch may leave its configuration open: the parameters that @triton.autotune sets, warps and stages. On a device that measures (cpu, cuda) the first launch of a
- * kind (the values that autotune's `key` names, the element types, the configurations, the device) then tries all configurations on its own arrays, as Triton does, and
- * keeps the fastest, in memory and in the cache's folder; later ones take it from there. With options.grid all configurations are tried; with a numeric grid, which is
- * made for one block size, only those that differ from the first in warps, stages and ctas. Who gives all the parameters has chosen, and nothing is tried. Arrays named in
- * reset_to_zero are zeros after that first launch's trials, those of restore_value, and all that the kernel reads and writes and whose end is known, as before.
- * interp and sim take the first configuration that fits. What nereid_tune has kept comes before autotune. */
+/* A launch may leave its configuration open: the parameters that @triton.autotune sets, warps and stages. On a device
+ * that measures (cpu, cuda) the first launch of a kind (the values that autotune's `key` names, the element types, the
+ * configurations, the device) then tries all configurations on its own arrays, as Triton does, and keeps the fastest,
+ * in memory and in the cache's folder; later ones take it from there. With options.grid all configurations are tried;
+ * with a numeric grid, which is made for one block size, only those that differ from the first in warps, stages and
+ * ctas. Who gives all the parameters has chosen, and nothing is tried. Arrays named in reset_to_zero are zeros after
+ * that first launch's trials, those of restore_value, and all that the kernel reads and writes and whose end is known,
+ * as before. interp and sim take the first configuration that fits. What nereid_tune has kept comes before autotune. */
 
-/* Compiles what is not in the caches yet, and runs grid[0] * grid[1] * grid[2] programs; any of them zero: none. The limits of a grid
- * are CUDA's on every device: 2^31 - 1 along x, 65535 along y and z. A device_assert that fails, and on `interp` any wrong access, is
- * NEREID_KERNEL_FAULT; on `cpu` a kernel is C code, and one that runs past its arrays may crash the process: `interp` finds such. */
-NEREID_API nereid_status nereid_launch(nereid_device *d, nereid_stream *s, nereid_module *m, const char *kernel, const int64_t grid[3],
-                                       const nereid_arg *args, int arg_count, const nereid_options *options, nereid_error **error);
+/* Compiles what is not in the caches yet, and runs grid[0] * grid[1] * grid[2] programs; any of them zero: none. The
+ * limits of a grid are CUDA's on every device: 2^31 - 1 along x, 65535 along y and z. A device_assert that fails, and
+ * on `interp` any wrong access, is NEREID_KERNEL_FAULT; on `cpu` a kernel is C code, and one that runs past its arrays
+ * may crash the process: `interp` finds such. */
+NEREID_API nereid_status nereid_launch(nereid_device *d, nereid_stream *s, nereid_module *m, const char *kernel,
+                                       const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                       const nereid_options *options, nereid_error **error);
 
-/* One specialization, compiled: for launches that must cost nothing but the call. `options` holds for all its runs. The values of pointers, and of numbers that are not
- * constexpr, may differ from launch to launch as long as they specialise alike (divisibility by 16, equality to 1, int32 or int64); if
- * they do not, nereid_run fails with NEREID_BAD_ARGUMENT. On a GPU nereid_run is one call of the driver: nothing is allocated, loaded or waited for,
- * so that a stream may be captured meanwhile. (Kernels that print or assert excepted under capture: their reports need a synchronize.) */
+/* One specialization, compiled: for launches that must cost nothing but the call. `options` holds for all its runs. The
+ * values of pointers, and of numbers that are not constexpr, may differ from launch to launch as long as they
+ * specialise alike (divisibility by 16, equality to 1, int32 or int64); if they do not, nereid_run fails with
+ * NEREID_BAD_ARGUMENT. On a GPU nereid_run is one call of the driver: nothing is allocated, loaded or waited for, so
+ * that a stream may be captured meanwhile. (Kernels that print or assert excepted under capture: their reports need a
+ * synchronize.) */
 typedef struct nereid_function nereid_function;
-NEREID_API nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
-                                        const nereid_options *options, nereid_function **out, nereid_error **error);
-/* nereid_compile takes the configuration that tuning found. Where there is none yet and options.grid is given, it measures: then args must be those of a launch, whose arrays
- * are there. Without options.grid it takes the first that fits. What was taken, "BLOCK=1024\nnum_warps=8\nnum_stages=3\nnum_ctas=1\n": */
+NEREID_API nereid_status nereid_compile(nereid_device *d, nereid_module *m, const char *kernel, const nereid_arg *args,
+                                        int arg_count, const nereid_options *options, nereid_function **out,
+                                        nereid_error **error);
+/* nereid_compile takes the configuration that tuning found. Where there is none yet and options.grid is given, it
+ * measures: then args must be those of a launch, whose arrays are there. Without options.grid it takes the first that
+ * fits. What was taken, "BLOCK=1024\nnum_warps=8\nnum_stages=3\nnum_ctas=1\n": */
 NEREID_API const char *nereid_function_config(const nereid_function *f); /* lives as long as the module */
 /* The grid of a launch by the options.grid that the function was compiled with. */
-NEREID_API nereid_status nereid_function_grid(const nereid_function *f, const nereid_arg *args, int arg_count, int64_t grid[3], nereid_error **error);
+NEREID_API nereid_status nereid_function_grid(const nereid_function *f, const nereid_arg *args, int arg_count,
+                                              int64_t grid[3], nereid_error **error);
 /* grid may be NULL with options.grid. */
-NEREID_API nereid_status nereid_run(nereid_function *f, nereid_stream *s, const int64_t grid[3], const nereid_arg *args, int arg_count,
-                                    nereid_error **error);
+NEREID_API nereid_status nereid_run(nereid_function *f, nereid_stream *s, const int64_t grid[3], const nereid_arg *args,
+                                    int arg_count, nereid_error **error);
 NEREID_API void nereid_function_free(nereid_function *f);
 typedef struct nereid_function_info {
   double front_ms, backend_ms, compiler_ms; /* source -> tile IR; tile IR -> text; cc or ptxas (0 from a cache) */
   bool from_cache;
-  int64_t peak_bytes;                       /* memory that compiling took */
+  int64_t peak_bytes; /* memory that compiling took */
   int num_warps, num_stages;
-  int registers, spill_bytes, shared_bytes; /* GPU: registers of a thread, bytes of them that ptxas spills (0 without ptxas); shared memory of a block */
+  /* GPU: registers of a thread, bytes of them that ptxas spills (0 without ptxas); shared memory of a block */
+  int registers, spill_bytes, shared_bytes;
 } nereid_function_info;
 NEREID_API void nereid_function_get_info(const nereid_function *f, nereid_function_info *out);
 
-/* ---- looking inside --------------------------------------------------------------------------------------------------------- */
+/* ---- looking inside ---------------------------------------------------------------------------------------------- */
 
-/* The text of a stage. Of the whole file (args may be NULL): "ast". Of the kernel: "tile-raw" (as the front end made it), "tile" (optimised);
- * for this machine "c"; for a GPU, which need not be there, "layout" (which thread holds which element), "lane" (what one thread does), "ptx",
- * "sass" (needs ptxas and a disassembler of CUDA), "summary" (registers, spills, shared memory, barriers, the width of each load and store).
- * Behind ptx and sass stands the summary, as comments. `target`: "host" or NULL, a device's name, or a GPU's: "sm_80", "sm_90a", "sm_100a",
- * "sm_120a", ...; a GPU's stages take "host" for "sm_90a". *text is malloc'ed; free it with free(). */
+/* The text of a stage. Of the whole file (args may be NULL): "ast". Of the kernel: "tile-raw" (as the front end made
+ * it), "tile" (optimised); for this machine "c"; for a GPU, which need not be there, "layout" (which thread holds which
+ * element), "lane" (what one thread does), "ptx", "sass" (needs ptxas and a disassembler of CUDA), "summary"
+ * (registers, spills, shared memory, barriers, the width of each load and store). Behind ptx and sass stands the
+ * summary, as comments. `target`: "host" or NULL, a device's name, or a GPU's: "sm_80", "sm_90a", "sm_100a", "sm_120a",
+ * ...; a GPU's stages take "host" for "sm_90a". *text is malloc'ed; free it with free(). */
 NEREID_API nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_arg *args, int arg_count,
-                                        const nereid_options *options, const char *stage, const char *target, char **text,
-                                        nereid_error **error);
+                                        const nereid_options *options, const char *stage, const char *target,
+                                        char **text, nereid_error **error);
 
 /* What is supported: every name of the language, and whether each device has it. docs/language.md is made from this. */
 typedef struct nereid_language_name {
   const char *group, *name;
   bool interp, cpu, sim, cuda; /* sim and cuda: what a GPU's compiler has, and what the simulated GPU runs of it */
-  const char *remark;    /* or NULL */
-  const char *arguments; /* "x, y, ieee_rounding=False"; NULL: not called */
-  bool is_method;        /* of tensors too: x.sum() */
+  const char *remark;          /* or NULL */
+  const char *arguments;       /* "x, y, ieee_rounding=False"; NULL: not called */
+  bool is_method;              /* of tensors too: x.sum() */
 } nereid_language_name;
 NEREID_API int nereid_language_count(void);
 NEREID_API nereid_language_name nereid_language_at(int i);
 
 /* ---- measuring ---------------------------------------------------------------------------------------------------------------
  *
- * What a launch asks of the machine, counted by the compiler from the kernel: nobody types operations or bytes. Loops and masks that the
- * arguments decide are counted exactly: of a BLOCK of 1024 with n = 1000, 1000 elements. `at_least`: data decides on a branch or a loop, and
- * only what is certain is counted. `remarks` names what was not exact and where, one line each; "" when all is. */
-typedef struct nereid_typed_cost { int64_t add, mul, fma; } nereid_typed_cost;
+ * What a launch asks of the machine, counted by the compiler from the kernel: nobody types operations or bytes. Loops
+ * and masks that the arguments decide are counted exactly: of a BLOCK of 1024 with n = 1000, 1000 elements. `at_least`:
+ * data decides on a branch or a loop, and only what is certain is counted. `remarks` names what was not exact and
+ * where, one line each; "" when all is. */
+typedef struct nereid_typed_cost {
+  int64_t add, mul, fma;
+} nereid_typed_cost;
 typedef struct nereid_cost {
-  int64_t programs, programs_walked;     /* of the grid; those that were counted one by one: the others count as those around them */
-  double flops;                          /* floating-point operations: the next six, of which fma and dot count twice */
-  int64_t add, mul, fma, div;            /* additions and subtractions; products; fused multiply-adds; quotients */
-  int64_t transcendental;                /* exp, log, sqrt, sin, ... */
-  int64_t dot;                           /* multiply-adds of matrix products */
-  int64_t compare;                       /* min, max, comparisons of floats; not in flops */
-  int64_t integer;                       /* operations on integers and addresses; not in flops */
-  int64_t atomic;                        /* atomic operations, by element */
-  int64_t load_bytes, store_bytes;       /* that the programs ask for */
-  int64_t load_distinct, store_distinct; /* each byte of an argument once: what must come from and go to memory at least, if nothing of it
-                                            is in a cache. At most the span from an argument's first to its last byte touched, and no more
-                                            than what is asked for; atomics load and store */
-  nereid_typed_cost typed[4];            /* of add, mul and fma: those in f64, f32, f16, bf16 */
-  int64_t dots[7];                       /* of dot: by its operands, f64, f32, f32 rounded to tf32, f16, bf16, fp8, integers */
+  /* of the grid; those that were counted one by one: the others count as those around them */
+  int64_t programs, programs_walked;
+  double flops;                    /* floating-point operations: the next six, of which fma and dot count twice */
+  int64_t add, mul, fma, div;      /* additions and subtractions; products; fused multiply-adds; quotients */
+  int64_t transcendental;          /* exp, log, sqrt, sin, ... */
+  int64_t dot;                     /* multiply-adds of matrix products */
+  int64_t compare;                 /* min, max, comparisons of floats; not in flops */
+  int64_t integer;                 /* operations on integers and addresses; not in flops */
+  int64_t atomic;                  /* atomic operations, by element */
+  int64_t load_bytes, store_bytes; /* that the programs ask for */
+  int64_t load_distinct,
+      store_distinct; /* each byte of an argument once: what must come from and go to memory at least, if nothing of it
+                         is in a cache. At most the span from an argument's first to its last byte touched, and no more
+                         than what is asked for; atomics load and store */
+  nereid_typed_cost typed[4]; /* of add, mul and fma: those in f64, f32, f16, bf16 */
+  /* of dot: by its operands, f64, f32, f32 rounded to tf32, f16, bf16, fp8, integers */
+  int64_t dots[7];
   bool exact, at_least;
   char remarks[600];
 } nereid_cost;
-/* Nothing is run and no memory touched; takes milliseconds, under a second for the largest grids; above 2^40 programs: NEREID_UNSUPPORTED. d: whose code is meant (NULL: cpu). A
- * kernel of CUDA C cannot be counted: NEREID_UNSUPPORTED. */
-NEREID_API nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
-                                            const nereid_arg *args, int arg_count, const nereid_options *options, nereid_cost *out,
-                                            nereid_error **error);
+/* Nothing is run and no memory touched; takes milliseconds, under a second for the largest grids; above 2^40 programs:
+ * NEREID_UNSUPPORTED. d: whose code is meant (NULL: cpu). A kernel of CUDA C cannot be counted: NEREID_UNSUPPORTED. */
+NEREID_API nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char *kernel,
+                                            const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                            const nereid_options *options, nereid_cost *out, nereid_error **error);
 
 /* Times of repeated trials, in nanoseconds. */
 typedef struct nereid_times {
-  int count;                               /* of trials; 0: not measured, and the rest is 0 */
+  int count;                                /* of trials; 0: not measured, and the rest is 0 */
   double median, mean, min, max, deviation; /* deviation: the standard deviation of a trial */
-  double p10, p90;                         /* nine in ten trials took longer than p10; nine in ten less than p90 */
+  double p10, p90;                          /* nine in ten trials took longer than p10; nine in ten less than p90 */
 } nereid_times;
 
 /* What is timed: one or more launches that follow each other. Pointed-to things must live until the call returns. */
@@ -338,41 +422,48 @@ typedef struct nereid_bench_launch {
 typedef struct nereid_bench_case {
   const nereid_bench_launch *launches;
   int launch_count;
-  /* Instead of launches: something else that is timed in turn with them and measures itself, such as another process's kernel, in nanoseconds
+  /* Instead of launches: something else that is timed in turn with them and measures itself, such as another process's
+   * kernel, in nanoseconds
    * (*device_ns 0: it does not know). false ends the measurement with NEREID_BAD_ARGUMENT. */
   bool (*trial)(void *arg, bool cold, double *device_ns, double *wall_ns);
   void *trial_arg;
 } nereid_bench_case;
 
 typedef struct nereid_bench_options {
-  int warmup;          /* trials of each case before those that count; 0: 3 */
-  int repeat;          /* trials of each case; 0: until min_ms have gone into it, at least 5 and at most 1000; a case that has had them waits
-                          for the others */
-  double min_ms;       /* milliseconds; 0: 200 */
-  bool cold;           /* before each trial the caches are filled with other data */
-  bool trials_only;    /* neither `queued` nor `graph` is measured */
-  bool copy;           /* measure a copy in memory in turn with the cases: the ceiling of the machine's bandwidth */
-  int64_t copy_bytes;  /* of each of its two arrays; 0: nereid_bench_bytes */
-  bool (*progress)(void *arg, int done, int of); /* after each round; false ends the measurement, as if all rounds had been done; may be NULL */
+  int warmup;    /* trials of each case before those that count; 0: 3 */
+  int repeat;    /* trials of each case; 0: until min_ms have gone into it, at least 5 and at most 1000; a case that has
+                    had them waits    for the others */
+  double min_ms; /* milliseconds; 0: 200 */
+  bool cold;     /* before each trial the caches are filled with other data */
+  bool trials_only;   /* neither `queued` nor `graph` is measured */
+  bool copy;          /* measure a copy in memory in turn with the cases: the ceiling of the machine's bandwidth */
+  int64_t copy_bytes; /* of each of its two arrays; 0: nereid_bench_bytes */
+  /* after each round; false ends the measurement, as if all rounds had been done; may be NULL */
+  bool (*progress)(void *arg, int done, int of);
   void *progress_arg;
 } nereid_bench_options;
 
 typedef struct nereid_bench_result {
   nereid_times device; /* by events of the device; count 0 where it has none (cpu, interp, sim) */
   nereid_times wall;   /* by the host's clock, from the first launch to the end of a synchronisation */
-  nereid_times launch; /* by the host's clock, until the launches' calls returned: what a launch costs the host, on a device that works
-                          meanwhile; count 0 on others */
-  double queued;       /* nanoseconds a trial of many launched without waiting in between, by the host's clock; 0: not measured (cold) */
-  nereid_times graph;  /* a trial of many replayed as a CUDA graph, by the device's events: the kernels' time alone, without launches; count 0: not
-                          measured (no graphs, cold, or so long that a launch does not show) */
+  nereid_times launch; /* by the host's clock, until the launches' calls returned: what a launch costs the host, on a
+                          device that works meanwhile; count 0 on others */
+  /* nanoseconds a trial of many launched without waiting in between, by the host's clock; 0: not measured (cold) */
+  double queued;
+  nereid_times
+      graph; /* a trial of many replayed as a CUDA graph, by the device's events: the kernels' time alone, without
+                launches; count 0: not measured (no graphs, cold, or so long that a launch does not show) */
 } nereid_bench_result;
 
-/* Runs the cases in turn (A B A B ...), so that all meet the same machine: a GPU's clock follows its temperature. results has an entry a case;
- * `copy` (may be NULL) gets the copy's, *copy_bytes (may be NULL) the bytes that it reads and writes together. The copy is not measured on
- * interp and sim. Cold or with a copy, memory for two arrays is taken while it runs. */
-NEREID_API nereid_status nereid_bench_run(nereid_device *d, const nereid_bench_case *cases, int case_count, const nereid_bench_options *options,
-                                          nereid_bench_result *results, nereid_bench_result *copy, int64_t *copy_bytes, nereid_error **error);
-/* Bytes of an array that leaves the device's caches: 2^29 on a GPU; on a CPU what its last cache holds, between 2^26 and 2^29. */
+/* Runs the cases in turn (A B A B ...), so that all meet the same machine: a GPU's clock follows its temperature.
+ * results has an entry a case; `copy` (may be NULL) gets the copy's, *copy_bytes (may be NULL) the bytes that it reads
+ * and writes together. The copy is not measured on interp and sim. Cold or with a copy, memory for two arrays is taken
+ * while it runs. */
+NEREID_API nereid_status nereid_bench_run(nereid_device *d, const nereid_bench_case *cases, int case_count,
+                                          const nereid_bench_options *options, nereid_bench_result *results,
+                                          nereid_bench_result *copy, int64_t *copy_bytes, nereid_error **error);
+/* Bytes of an array that leaves the device's caches: 2^29 on a GPU; on a CPU what its last cache holds, between 2^26
+ * and 2^29. */
 NEREID_API int64_t nereid_bench_bytes(const nereid_device *d);
 /* The figures of `count` numbers, which are put in order. */
 NEREID_API nereid_times nereid_times_of(double *samples, int count);
@@ -382,9 +473,12 @@ NEREID_API nereid_times nereid_times_of(double *samples, int count);
  * Which configuration of a kernel is fastest for a launch, found by trying; `nereid tune` is made of this. */
 
 typedef struct nereid_config {
-  const nereid_arg *args; int arg_count;  /* named: what it sets, in addition to the launch's arguments or in their stead */
-  int num_warps, num_stages, num_ctas;    /* 0: the launch's options */
-  const char *grid;                       /* in options.grid's stead, or NULL; what has its own grid cannot be kept for launches, which have theirs */
+  /* named: what it sets, in addition to the launch's arguments or in their stead */
+  const nereid_arg *args;
+  int arg_count;
+  int num_warps, num_stages, num_ctas; /* 0: the launch's options */
+  /* in options.grid's stead, or NULL; what has its own grid cannot be kept for launches, which have theirs */
+  const char *grid;
 } nereid_config;
 
 typedef enum {
@@ -399,9 +493,9 @@ typedef enum {
 
 typedef struct nereid_tune_result {
   nereid_tune_state state;
-  int same_as;             /* NEREID_TUNE_SAME: of which */
-  char why[240];           /* of all states but MEASURED: a line */
-  nereid_times times;      /* count 0: never measured. By the device's clock where it has one, else the host's */
+  int same_as;        /* NEREID_TUNE_SAME: of which */
+  char why[240];      /* of all states but MEASURED: a line */
+  nereid_times times; /* count 0: never measured. By the device's clock where it has one, else the host's */
   int64_t grid[3];
   nereid_function_info info;
 } nereid_tune_result;
@@ -417,16 +511,20 @@ typedef struct nereid_tune_progress {
 typedef enum { NEREID_CACHES_USUAL, NEREID_CACHES_COLD, NEREID_CACHES_WARM } nereid_caches;
 
 typedef struct nereid_tune_options {
-  double budget_s;         /* 0: 60. What was not measured by then has lost */
-  int threads;             /* that compile; 0: one a processor */
-  int repeat;              /* most trials of a configuration; 0: 100, exhaustive 30; at most 1000 */
-  int caches;              /* a nereid_caches: whether they are emptied before each trial. USUAL: on cuda they are, as in Triton */
-  bool exhaustive;         /* nothing is skipped or dropped */
-  bool unchecked;          /* what configurations write is not compared */
-  const char *const *ignore; int ignore_count; /* arrays that are not compared, by parameter */
-  bool keep;               /* nereid_tune: launches that leave the configuration open take the winner from now on, in this process and others. NEREID_BAD_FILE where
-                              the cache's folder cannot be written: results and *best are there all the same, and this process takes the winner */
-  /* Between trials and compilations, by one thread at a time, which may be another than the caller's. False ends it with what is known then. */
+  double budget_s; /* 0: 60. What was not measured by then has lost */
+  int threads;     /* that compile; 0: one a processor */
+  int repeat;      /* most trials of a configuration; 0: 100, exhaustive 30; at most 1000 */
+  /* a nereid_caches: whether they are emptied before each trial. USUAL: on cuda they are, as in Triton */
+  int caches;
+  bool exhaustive; /* nothing is skipped or dropped */
+  bool unchecked;  /* what configurations write is not compared */
+  const char *const *ignore;
+  int ignore_count; /* arrays that are not compared, by parameter */
+  bool keep; /* nereid_tune: launches that leave the configuration open take the winner from now on, in this process and
+                others. NEREID_BAD_FILE where the cache's folder cannot be written: results and *best are there all the
+                same, and this process takes the winner */
+  /* Between trials and compilations, by one thread at a time, which may be another than the caller's. False ends it
+   * with what is known then. */
   bool (*progress)(void *arg, const nereid_tune_progress *p);
   void *progress_arg;
   /* The time of a trial, in ns, in the clock's stead: to test who uses this. The trial is run all the same. */
@@ -434,61 +532,77 @@ typedef struct nereid_tune_options {
   void *measure_arg;
 } nereid_tune_options;
 
-/* Measures the configurations on the launch's own arrays; options.grid says the grid (or grid, if the same serves all). results has an entry each. *best: the fastest. Fails
- * when none could be measured: the results say why. Arrays that the kernel both reads and writes are given back what they held before each run and at the end; where an array
- * ends must be known for that and for comparing (nereid_alloc, nereid_register, nereid_arg.bytes): others are left alone. options may be NULL.
+/* Measures the configurations on the launch's own arrays; options.grid says the grid (or grid, if the same serves all).
+ * results has an entry each. *best: the fastest. Fails when none could be measured: the results say why. Arrays that
+ * the kernel both reads and writes are given back what they held before each run and at the end; where an array ends
+ * must be known for that and for comparing (nereid_alloc, nereid_register, nereid_arg.bytes): others are left alone.
+ * options may be NULL.
  *
- * What is kept serves launches of the same kernel (by the text of its file) on the same kind of device that leave open what the configurations set, and that in the rest
- * specialise alike: types, divisibility, other constexprs, other options; where a parameter without default is left open, the same numbers too. When the configurations set
- * parameters, the launch needs options.grid. Launches like those that this process has made already stay with what they have. */
-NEREID_API nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args, int arg_count,
-                                     const nereid_options *options, const nereid_config *configs, int config_count, const nereid_tune_options *how,
+ * What is kept serves launches of the same kernel (by the text of its file) on the same kind of device that leave open
+ * what the configurations set, and that in the rest specialise alike: types, divisibility, other constexprs, other
+ * options; where a parameter without default is left open, the same numbers too. When the configurations set
+ * parameters, the launch needs options.grid. Launches like those that this process has made already stay with what they
+ * have. */
+NEREID_API nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
+                                     const nereid_arg *args, int arg_count, const nereid_options *options,
+                                     const nereid_config *configs, int config_count, const nereid_tune_options *how,
                                      nereid_tune_result *results, int *best, nereid_error **error);
 
 /* ---- reports ------------------------------------------------------------------------------------------------------------------
  *
- * What a launch will ask of a GPU, found without one: from the compiled kernel and the rules of the target's multiprocessors. */
+ * What a launch will ask of a GPU, found without one: from the compiled kernel and the rules of the target's
+ * multiprocessors. */
 
-/* How many blocks of a kernel a multiprocessor holds at once, and what keeps it from holding more (the rules of CUDA's occupancy calculator). */
+/* How many blocks of a kernel a multiprocessor holds at once, and what keeps it from holding more (the rules of CUDA's
+ * occupancy calculator). */
 typedef struct nereid_occupancy {
-  int blocks;                  /* 0: not even one fits */
+  int blocks;                                       /* 0: not even one fits */
   int by_registers, by_shared, by_warps, by_blocks; /* the blocks that each of these alone would allow */
-  const char *limit;           /* the scarcest: "registers", "shared memory", "warps" or "blocks"; static */
-  int warps, max_warps;        /* resident, and the most there can be */
-  double occupancy;            /* warps / max_warps */
-  int registers_granted;       /* registers of a block, as they are handed out */
-  int shared_granted;          /* bytes of a block, likewise: with what the driver reserves */
+  const char *limit;     /* the scarcest: "registers", "shared memory", "warps" or "blocks"; static */
+  int warps, max_warps;  /* resident, and the most there can be */
+  double occupancy;      /* warps / max_warps */
+  int registers_granted; /* registers of a block, as they are handed out */
+  int shared_granted;    /* bytes of a block, likewise: with what the driver reserves */
 } nereid_occupancy;
-/* Arithmetic alone: microseconds at most. target as for nereid_inspect. registers: of a thread; 0: not known, no limit. shared_bytes: of a
- * block. A launch of a kernel that does not fit (blocks 0) fails; one whose warps or registers are past any block's is no error here. */
-NEREID_API nereid_status nereid_occupancy_of(const char *target, int registers, int shared_bytes, int num_warps, nereid_occupancy *out,
-                                             nereid_error **error);
+/* Arithmetic alone: microseconds at most. target as for nereid_inspect. registers: of a thread; 0: not known, no limit.
+ * shared_bytes: of a block. A launch of a kernel that does not fit (blocks 0) fails; one whose warps or registers are
+ * past any block's is no error here. */
+NEREID_API nereid_status nereid_occupancy_of(const char *target, int registers, int shared_bytes, int num_warps,
+                                             nereid_occupancy *out, nereid_error **error);
 
 /* Accesses of one kind on one source line. Counts are of the whole launch. */
 typedef struct nereid_report_access {
-  const char *file, *text;     /* of the line; "" when there is none */
-  int line;                    /* 0: none */
-  const char *what;            /* "load", "store", "atomic"; static */
-  bool shared;                 /* of shared memory: its conversions of layouts, reductions and the like; else of global memory */
-  const char *buffer;          /* shared: what for; else "" */
-  int bytes;                   /* that one thread accesses at once */
-  int count;                   /* how often it stands in the kernel's code */
+  const char *file, *text; /* of the line; "" when there is none */
+  int line;                /* 0: none */
+  const char *what;        /* "load", "store", "atomic"; static */
+  /* of shared memory: its conversions of layouts, reductions and the like; else of global memory */
+  bool shared;
+  const char *buffer; /* shared: what for; else "" */
+  int bytes;          /* that one thread accesses at once */
+  int count;          /* how often it stands in the kernel's code */
   bool masked, in_loop;
-  bool known;                  /* false: data decides on addresses, masks or how often; then counted as if all data were zeros */
-  int64_t requests;            /* by a warp, with one thread of it at least */
-  int64_t lanes;               /* threads that took part, of all requests */
-  int64_t sectors, ideal_sectors; /* global: pieces of 32 bytes that are asked for; and as many as a request's different bytes would fill */
-  int64_t wavefronts, ideal_wavefronts; /* shared: passes over the 32 banks; and without conflicts. (wavefronts - ideal) are bank conflicts */
+  /* false: data decides on addresses, masks or how often; then counted as if all data were zeros */
+  bool known;
+  int64_t requests; /* by a warp, with one thread of it at least */
+  int64_t lanes;    /* threads that took part, of all requests */
+  /* global: pieces of 32 bytes that are asked for; and as many as a request's different bytes would fill */
+  int64_t sectors, ideal_sectors;
+  /* shared: passes over the 32 banks; and without conflicts. (wavefronts - ideal) are bank conflicts */
+  int64_t wavefronts, ideal_wavefronts;
 } nereid_report_access;
 
 /* Instructions of one class, as warps issue them. */
-typedef struct nereid_report_class { const char *name; int64_t warps; } nereid_report_class;
+typedef struct nereid_report_class {
+  const char *name;
+  int64_t warps;
+} nereid_report_class;
 
 /* The least time that the launch takes by one measure. */
 typedef struct nereid_report_time {
-  const char *bound;           /* "memory", "L2", "L1 and shared memory", "fp32", "tensor", ..., "issue", "latency", "launch"; static */
+  const char
+      *bound; /* "memory", "L2", "L1 and shared memory", "fp32", "tensor", ..., "issue", "latency", "launch"; static */
   double ns;
-  char why[96];                /* "201.3 MB at 4800 GB/s" */
+  char why[96]; /* "201.3 MB at 4800 GB/s" */
 } nereid_report_time;
 
 typedef struct nereid_report {
@@ -497,41 +611,46 @@ typedef struct nereid_report {
   int registers, spill_bytes, stack_bytes; /* of a thread, from ptxas; registers 0: there is no ptxas */
   int shared_bytes;                        /* of a block */
   nereid_occupancy occupancy;
-  const char *machine;                     /* whose multiprocessors, clock and bandwidth: "H200", ... or "as given" */
+  const char *machine; /* whose multiprocessors, clock and bandwidth: "H200", ... or "as given" */
   int multiprocessors;
   double clock_mhz, memory_gbs;
   int64_t grid[3], programs;
-  double waves;                            /* programs over what all multiprocessors hold at once */
-  double tail_waste;                       /* the share of (waves rounded up) in which multiprocessors stand idle */
+  double waves;      /* programs over what all multiprocessors hold at once */
+  double tail_waste; /* the share of (waves rounded up) in which multiprocessors stand idle */
   /* What follows is not filled with occupancy_only. */
   bool counted;
-  int64_t programs_walked;                 /* of the grid; the others count as those between which they lie */
-  bool exact;                              /* no data decides on an address, mask or loop, and no program was counted for others that may differ */
+  int64_t programs_walked; /* of the grid; the others count as those between which they lie */
+  /* no data decides on an address, mask or loop, and no program was counted for others that may differ */
+  bool exact;
   int access_count, class_count, time_count;
-  const nereid_report_access *accesses;    /* by line; those of global memory first */
-  const nereid_report_class *classes;      /* of lane IR: ptxas makes about as many instructions of it */
-  int64_t warp_instructions;               /* all of them */
-  int64_t divergent;                       /* branches that not all threads of a warp took alike */
-  double active_lanes;                     /* of 32: the mean over all instructions */
+  const nereid_report_access *accesses; /* by line; those of global memory first */
+  const nereid_report_class *classes;   /* of lane IR: ptxas makes about as many instructions of it */
+  int64_t warp_instructions;            /* all of them */
+  int64_t divergent;                    /* branches that not all threads of a warp took alike */
+  double active_lanes;                  /* of 32: the mean over all instructions */
   nereid_cost cost;
-  int64_t load_bytes, store_bytes;         /* that memory gives and takes at least: cost's distinct bytes, but in whole sectors */
-  double intensity;                        /* cost.flops over these bytes */
-  const nereid_report_time *times;         /* the longest first: what bounds it */
-  const char *bound;                       /* times[0].bound */
-  const char *remarks;                     /* what was not exact and where, and what to do about what is bad; a line each; "" when there is none */
+  /* that memory gives and takes at least: cost's distinct bytes, but in whole sectors */
+  int64_t load_bytes, store_bytes;
+  double intensity;                /* cost.flops over these bytes */
+  const nereid_report_time *times; /* the longest first: what bounds it */
+  const char *bound;               /* times[0].bound */
+  const char
+      *remarks; /* what was not exact and where, and what to do about what is bad; a line each; "" when there is none */
 } nereid_report;
 
 typedef struct nereid_report_options {
-  const char *target;          /* NULL: "sm_90a"; as for nereid_inspect */
-  bool occupancy_only;         /* compile, and leave out what needs the program's walk */
-  int multiprocessors;         /* 0: as many as a typical machine of the target has, or the device that target names */
+  const char *target;           /* NULL: "sm_90a"; as for nereid_inspect */
+  bool occupancy_only;          /* compile, and leave out what needs the program's walk */
+  int multiprocessors;          /* 0: as many as a typical machine of the target has, or the device that target names */
   double clock_mhz, memory_gbs; /* 0: likewise */
 } nereid_report_options;
 
-/* Nothing is run and no memory touched: pointers may be stand-ins, aligned as the real ones. *out is freed with nereid_report_free. A grid may be
- * NULL with occupancy_only. A kernel of CUDA C has occupancy alone; with more asked: NEREID_UNSUPPORTED. */
-NEREID_API nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args, int arg_count,
-                                              const nereid_options *options, const nereid_report_options *how, nereid_report **out,
+/* Nothing is run and no memory touched: pointers may be stand-ins, aligned as the real ones. *out is freed with
+ * nereid_report_free. A grid may be NULL with occupancy_only. A kernel of CUDA C has occupancy alone; with more asked:
+ * NEREID_UNSUPPORTED. */
+NEREID_API nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const int64_t grid[3],
+                                              const nereid_arg *args, int arg_count, const nereid_options *options,
+                                              const nereid_report_options *how, nereid_report **out,
                                               nereid_error **error);
 NEREID_API void nereid_report_free(nereid_report *r);
 /* As `nereid inspect --report` prints it, or as one JSON object. *text is malloc'ed. */
@@ -539,14 +658,25 @@ NEREID_API nereid_status nereid_report_text(const nereid_report *r, bool json, c
 
 /* ---- ceilings -----------------------------------------------------------------------------------------------------------------
  *
- * What a machine can do at most: bandwidths by the size of what is touched, rates of arithmetic, what a launch of nothing takes; measured by kernels of
- * ours (kernels/roofline.py) and, for products of matrices, by cuBLAS or OpenBLAS where one is found. And where a kernel stands under them. `nereid
- * roofline` is made of this. Bandwidths are bytes a nanosecond (GB/s), rates operations a nanosecond (GFLOP/s); 0: not measured, or the machine has none. */
+ * What a machine can do at most: bandwidths by the size of what is touched, rates of arithmetic, what a launch of
+ * nothing takes; measured by kernels of ours (kernels/roofline.py) and, for products of matrices, by cuBLAS or OpenBLAS
+ * where one is found. And where a kernel stands under them. `nereid roofline` is made of this. Bandwidths are bytes a
+ * nanosecond (GB/s), rates operations a nanosecond (GFLOP/s); 0: not measured, or the machine has none. */
 typedef enum {
-  NEREID_RATE_F64, NEREID_RATE_F32, NEREID_RATE_F16, NEREID_RATE_BF16, /* multiply-adds, two operations each */
-  NEREID_RATE_I32,                                                     /* products and sums of integers, one each */
-  NEREID_RATE_EXP, NEREID_RATE_DIV,                                    /* in f32 */
-  NEREID_RATE_DOT_F64, NEREID_RATE_DOT_F32, NEREID_RATE_DOT_TF32, NEREID_RATE_DOT_F16, NEREID_RATE_DOT_BF16, NEREID_RATE_DOT_F8, NEREID_RATE_DOT_I8,
+  NEREID_RATE_F64,
+  NEREID_RATE_F32,
+  NEREID_RATE_F16,
+  NEREID_RATE_BF16, /* multiply-adds, two operations each */
+  NEREID_RATE_I32,  /* products and sums of integers, one each */
+  NEREID_RATE_EXP,
+  NEREID_RATE_DIV, /* in f32 */
+  NEREID_RATE_DOT_F64,
+  NEREID_RATE_DOT_F32,
+  NEREID_RATE_DOT_TF32,
+  NEREID_RATE_DOT_F16,
+  NEREID_RATE_DOT_BF16,
+  NEREID_RATE_DOT_F8,
+  NEREID_RATE_DOT_I8,
   NEREID_RATE_COUNT
 } nereid_rate;
 NEREID_API const char *nereid_rate_name(nereid_rate r); /* "f32", "exp", "dot f16" */
@@ -556,100 +686,131 @@ typedef struct nereid_bandwidth {
   double bytes;             /* a level: what it holds (memory: 0); a size: the working set, all arrays together */
   double read, write, copy; /* copy: bytes read and written together */
 } nereid_bandwidth;
-/* One array of `elements`, read once and written once, with `operations` products on each element in between: the roofline's experiment. */
-typedef struct nereid_roofline_point { nereid_dtype dtype; int operations; double elements, ns; } nereid_roofline_point;
+/* One array of `elements`, read once and written once, with `operations` products on each element in between: the
+ * roofline's experiment. */
+typedef struct nereid_roofline_point {
+  nereid_dtype dtype;
+  int operations;
+  double elements, ns;
+} nereid_roofline_point;
 enum { NEREID_MAX_LEVELS = 5, NEREID_MAX_SIZES = 40, NEREID_MAX_POINTS = 40 };
 typedef struct nereid_ceilings {
   char device[32], description[256]; /* of which device, as nereid_devices has it */
   char date[24];                     /* when: "2026-01-31 12:00:00" (UTC) */
   bool quick;
-  int level_count, size_count;       /* levels: the nearest first, memory last; sizes: ascending */
+  int level_count, size_count; /* levels: the nearest first, memory last; sizes: ascending */
   nereid_bandwidth levels[NEREID_MAX_LEVELS], sizes[NEREID_MAX_SIZES];
   double rates[NEREID_RATE_COUNT];
-  double launch_ns, replay_ns;       /* a kernel that does nothing: launched alone; as one of many in a graph (0: no graphs) */
-  char blas[160];                    /* the library that the dots' rates are from; "" where none was found */
+  /* a kernel that does nothing: launched alone; as one of many in a graph (0: no graphs) */
+  double launch_ns, replay_ns;
+  char blas[160]; /* the library that the dots' rates are from; "" where none was found */
   int point_count;
   nereid_roofline_point points[NEREID_MAX_POINTS]; /* by type, operations ascending */
 } nereid_ceilings;
 
 typedef struct nereid_ceilings_options {
-  bool quick;                        /* small arrays and short trials: seconds, and rough */
+  bool quick; /* small arrays and short trials: seconds, and rough */
   bool no_blas;
-  bool (*progress)(void *arg, const char *what, int done, int of); /* before each measurement; false ends it with NEREID_BAD_ARGUMENT; may be NULL */
+  /* before each measurement; false ends it with NEREID_BAD_ARGUMENT; may be NULL */
+  bool (*progress)(void *arg, const char *what, int done, int of);
   void *progress_arg;
 } nereid_ceilings_options;
 /* Takes under a minute. On cpu and cuda alone. */
-NEREID_API nereid_status nereid_ceilings_measure(nereid_device *d, const nereid_ceilings_options *options, nereid_ceilings *out, nereid_error **error);
-/* In the cache folder, by device. load: NEREID_BAD_FILE when there are none of this device (or they were written by another version). */
+NEREID_API nereid_status nereid_ceilings_measure(nereid_device *d, const nereid_ceilings_options *options,
+                                                 nereid_ceilings *out, nereid_error **error);
+/* In the cache folder, by device. load: NEREID_BAD_FILE when there are none of this device (or they were written by
+ * another version). */
 NEREID_API nereid_status nereid_ceilings_save(const nereid_ceilings *c, nereid_error **error);
 NEREID_API nereid_status nereid_ceilings_load(nereid_device *d, nereid_ceilings *out, nereid_error **error);
 
-typedef enum { NEREID_BOUND_MEMORY, NEREID_BOUND_REQUESTS, NEREID_BOUND_ARITHMETIC, NEREID_BOUND_LAUNCH, NEREID_BOUND_LATENCY } nereid_bound_kind;
+typedef enum {
+  NEREID_BOUND_MEMORY,
+  NEREID_BOUND_REQUESTS,
+  NEREID_BOUND_ARITHMETIC,
+  NEREID_BOUND_LAUNCH,
+  NEREID_BOUND_LATENCY
+} nereid_bound_kind;
 typedef struct nereid_bound {
-  nereid_bound_kind kind; /* memory: a level of it; requests: what the programs ask the nearest cache for; arithmetic: of `name`; launch: of the launch itself;
-                             latency: none of these explains half of the time */
-  char name[24];          /* "memory", "L2", "f32", "exp", "dot f16", "launch", "latency" */
-  double share;           /* of the time, that the nearest ceiling explains: 1 at the ceiling */
-  double least_ns;        /* what the launch would take at that ceiling */
-  double working_set;     /* bytes, each once */
-  char level[12];         /* where a working set of that size lies */
-  double bandwidth;       /* the ceiling there, for this mix of reads and writes; GB/s */
+  nereid_bound_kind
+      kind;      /* memory: a level of it; requests: what the programs ask the nearest cache for; arithmetic: of `name`;
+                    launch: of the launch itself;      latency: none of these explains half of the time */
+  char name[24]; /* "memory", "L2", "f32", "exp", "dot f16", "launch", "latency" */
+  double share;  /* of the time, that the nearest ceiling explains: 1 at the ceiling */
+  double least_ns;    /* what the launch would take at that ceiling */
+  double working_set; /* bytes, each once */
+  char level[12];     /* where a working set of that size lies */
+  double bandwidth;   /* the ceiling there, for this mix of reads and writes; GB/s */
   double memory_ns, requests_ns, launch_ns, rate_ns[NEREID_RATE_COUNT]; /* the time each would take alone */
-  char text[700];         /* all that in a sentence or two */
+  char text[700];                                                       /* all that in a sentence or two */
 } nereid_bound;
-/* Under which ceiling a launch stands that took ns. cold: its data was in no cache; replayed: ns is of a graph's replay. Touches no device. */
-NEREID_API nereid_status nereid_bound_of(const nereid_ceilings *c, const nereid_cost *cost, double ns, bool cold, bool replayed, nereid_bound *out,
-                                         nereid_error **error);
+/* Under which ceiling a launch stands that took ns. cold: its data was in no cache; replayed: ns is of a graph's
+ * replay. Touches no device. */
+NEREID_API nereid_status nereid_bound_of(const nereid_ceilings *c, const nereid_cost *cost, double ns, bool cold,
+                                         bool replayed, nereid_bound *out, nereid_error **error);
 
 /* ---- profiles -----------------------------------------------------------------------------------------------------------------
  *
- * A session writes what happens in this process to a trace: launches, compilations, copies and waits of ours, scopes, and on a GPU all that
- * CUDA did, ours or not, with device times (through CUPTI, opened at run time). The trace is a file that is written as the run goes;
- * nereid_prof_view makes tables, trees, timelines, flame graphs and advice of it, then or later, here or elsewhere. `nereid prof` is made of this.
+ * A session writes what happens in this process to a trace: launches, compilations, copies and waits of ours, scopes,
+ * and on a GPU all that CUDA did, ours or not, with device times (through CUPTI, opened at run time). The trace is a
+ * file that is written as the run goes; nereid_prof_view makes tables, trees, timelines, flame graphs and advice of it,
+ * then or later, here or elsewhere. `nereid prof` is made of this.
  *
- * Scopes are of the thread that opens them and nest; a scope costs a load when no session runs. Up to eight sessions run at once, each with its
- * file; CUPTI serves one of them. In the child of a fork there are none: nereid_prof_stop there frees, and no more. */
+ * Scopes are of the thread that opens them and nest; a scope costs a load when no session runs. Up to eight sessions
+ * run at once, each with its file; CUPTI serves one of them. In the child of a fork there are none: nereid_prof_stop
+ * there frees, and no more. */
 typedef struct nereid_prof nereid_prof;
 typedef struct nereid_prof_options {
-  bool no_cuda;        /* leave CUDA alone: only calls of ours and scopes */
-  bool count_work;     /* flops and bytes of each launch of ours, counted once for each kernel, grid and arguments (see nereid_launch_cost) */
-  int sample_hz;       /* stacks of threads that run on a CPU, so many a second; 0: none */
-  bool python_names;   /* nereid_prof_run: Python (3.12 or later) names its functions in stacks. Its calls become slower, and recursion in it uses more of
-                          its stack */
+  bool no_cuda; /* leave CUDA alone: only calls of ours and scopes */
+  /* flops and bytes of each launch of ours, counted once for each kernel, grid and arguments (see nereid_launch_cost)
+   */
+  bool count_work;
+  int sample_hz;     /* stacks of threads that run on a CPU, so many a second; 0: none */
+  bool python_names; /* nereid_prof_run: Python (3.12 or later) names its functions in stacks. Its calls become slower,
+                        and recursion in it uses more of its stack */
 } nereid_prof_options;
-/* path: of the trace file, which is made new. options may be NULL. NEREID_UNSUPPORTED when a CUDA device is open here but CUPTI is missing or another
- * profiler holds it (set no_cuda to go on without). */
-NEREID_API nereid_status nereid_prof_start(const char *path, const nereid_prof_options *options, nereid_prof **out, nereid_error **error);
-NEREID_API nereid_status nereid_prof_pause(nereid_prof *p, nereid_error **error);  /* what happens until resume is not recorded; work is counted, so pause for a warm-up */
+/* path: of the trace file, which is made new. options may be NULL. NEREID_UNSUPPORTED when a CUDA device is open here
+ * but CUPTI is missing or another profiler holds it (set no_cuda to go on without). */
+NEREID_API nereid_status nereid_prof_start(const char *path, const nereid_prof_options *options, nereid_prof **out,
+                                           nereid_error **error);
+/* what happens until resume is not recorded; work is counted, so pause for a warm-up */
+NEREID_API nereid_status nereid_prof_pause(nereid_prof *p, nereid_error **error);
 NEREID_API nereid_status nereid_prof_resume(nereid_prof *p, nereid_error **error);
-/* Ends and frees the session, also when it fails: NEREID_BAD_FILE when not all could be written (the disk is full), with how much is lost; scopes
- * still open are closed with a note in the trace. */
+/* Ends and frees the session, also when it fails: NEREID_BAD_FILE when not all could be written (the disk is full),
+ * with how much is lost; scopes still open are closed with a note in the trace. */
 NEREID_API nereid_status nereid_prof_stop(nereid_prof *p, nereid_error **error);
 NEREID_API void nereid_prof_enter(const char *scope);
-/* scope: the name it was opened with, or NULL for the innermost. Closes those inside it that are still open (a note is made of it). A scope
- * that is not open: false, and a note. Without a session: false. */
+/* scope: the name it was opened with, or NULL for the innermost. Closes those inside it that are still open (a note is
+ * made of it). A scope that is not open: false, and a note. Without a session: false. */
 NEREID_API bool nereid_prof_leave(const char *scope);
-NEREID_API void nereid_prof_metric(const char *name, double value); /* added to the innermost open scope: "flops", "bytes", or any other */
-/* Runs any program with the profiler in it, and waits for its end; what it prints and reads is its own affair. It and what it starts leave a trace each in
- * `folder`, which is made if it is not there, and holds no traces yet; nereid_prof_view takes the folder. *exit_status is the program's, or 128 + the signal that ended it;
- * with NEREID_BAD_FILE because the program cannot be started 127 (there is none) or 126, as shells have it. */
-NEREID_API nereid_status nereid_prof_run(char *const *argv, const char *folder, const nereid_prof_options *options, int *exit_status, nereid_error **error);
-/* What of a trace: "table", "tree", "functions", "advice" (text, or JSON with options.json), "hatchet" (JSON that Proton's viewer opens), "chrome" (for Perfetto),
- * "html" (a page with the timeline), "folded", "flame" (SVG; CPU samples), "folded-gpu", "flame-gpu" (GPU time by scope); "report"
- * is the table, the advice, the tree where there are scopes, and CPU time by function where there are samples; several texts may be asked for, as "table,advice". trace: a file, or a folder with
- * one a process. out: a path, written whole or not at all, or NULL for standard output. */
-typedef struct nereid_prof_view_options { const char *sort, *metrics, *title; int rows, width; bool json, shapes; } nereid_prof_view_options;
-NEREID_API nereid_status nereid_prof_view(const char *trace, const char *view, const char *out, const nereid_prof_view_options *options,
-                                          nereid_error **error);
+NEREID_API void nereid_prof_metric(
+    const char *name, double value); /* added to the innermost open scope: "flops", "bytes", or any other */
+/* Runs any program with the profiler in it, and waits for its end; what it prints and reads is its own affair. It and
+ * what it starts leave a trace each in `folder`, which is made if it is not there, and holds no traces yet;
+ * nereid_prof_view takes the folder. *exit_status is the program's, or 128 + the signal that ended it; with
+ * NEREID_BAD_FILE because the program cannot be started 127 (there is none) or 126, as shells have it. */
+NEREID_API nereid_status nereid_prof_run(char *const *argv, const char *folder, const nereid_prof_options *options,
+                                         int *exit_status, nereid_error **error);
+/* What of a trace: "table", "tree", "functions", "advice" (text, or JSON with options.json), "hatchet" (JSON that
+ * Proton's viewer opens), "chrome" (for Perfetto), "html" (a page with the timeline), "folded", "flame" (SVG; CPU
+ * samples), "folded-gpu", "flame-gpu" (GPU time by scope); "report" is the table, the advice, the tree where there are
+ * scopes, and CPU time by function where there are samples; several texts may be asked for, as "table,advice". trace: a
+ * file, or a folder with one a process. out: a path, written whole or not at all, or NULL for standard output. */
+typedef struct nereid_prof_view_options {
+  const char *sort, *metrics, *title;
+  int rows, width;
+  bool json, shapes;
+} nereid_prof_view_options;
+NEREID_API nereid_status nereid_prof_view(const char *trace, const char *view, const char *out,
+                                          const nereid_prof_view_options *options, nereid_error **error);
 
 /* ---- inside a kernel -----------------------------------------------------------------------------------------------------------
  *
- * Where the time of one launch goes, warp by warp: the kernel is compiled anew with a record at the beginning and the end of each of its regions,
- * which a warp writes to memory of the device together with its clock. `nereid prof --inside` is made of this; docs/inside.md says how a source marks
- * regions, and what a record can and cannot tell.
+ * Where the time of one launch goes, warp by warp: the kernel is compiled anew with a record at the beginning and the
+ * end of each of its regions, which a warp writes to memory of the device together with its clock. `nereid prof
+ * --inside` is made of this; docs/inside.md says how a source marks regions, and what a record can and cannot tell.
  *
- * Works on cuda; on sim, whose clock counts the operations that a warp executes; on cpu, where a program is one warp; on interp, whose clock counts
- * operations of the tile IR. */
+ * Works on cuda; on sim, whose clock counts the operations that a warp executes; on cpu, where a program is one warp;
+ * on interp, whose clock counts operations of the tile IR. */
 typedef enum {
   NEREID_INSIDE_OFF,
   NEREID_INSIDE_DEFAULT,   /* those that the source marks; where it marks none, automatic ones */
@@ -660,59 +821,68 @@ typedef enum {
 
 typedef struct nereid_inside_options {
   nereid_inside_regions regions; /* OFF counts as DEFAULT */
-  const int64_t *blocks;         /* which programs of the grid are recorded, by linear id (x fastest); NULL: program 0 */
+  /* which programs of the grid are recorded, by linear id (x fastest); NULL: program 0 */
+  const int64_t *blocks;
   int64_t block_count;
   bool all_blocks;
-  int records;                   /* room for so many a warp, a region's beginning and end are two; 0: 16384, or what 256 MB have room for */
-  int trials;                    /* of the slowdown, instrumented and plain in turn; 0: enough for 100 ms; below 0: it is not measured */
+  /* room for so many a warp, a region's beginning and end are two; 0: 16384, or what 256 MB have room for */
+  int records;
+  /* of the slowdown, instrumented and plain in turn; 0: enough for 100 ms; below 0: it is not measured */
+  int trials;
 } nereid_inside_options;
 
 typedef struct nereid_inside nereid_inside;
 typedef struct nereid_inside_info {
   const char *kernel, *device;
-  const char *unit;            /* of the clock: "cycles", "ns", "operations" */
-  double ns_per_unit;          /* 0: the clock is no time (sim, interp). A GPU's: by its timer, over the warps that were recorded */
-  int warps;                   /* of a block */
-  int64_t blocks;              /* recorded */
+  const char *unit; /* of the clock: "cycles", "ns", "operations" */
+  /* 0: the clock is no time (sim, interp). A GPU's: by its timer, over the warps that were recorded */
+  double ns_per_unit;
+  int warps;      /* of a block */
+  int64_t blocks; /* recorded */
   int64_t region_count, span_count;
-  int64_t records, lost;       /* kept; and those for which there was no room */
-  int64_t cut;                 /* beginnings whose end is not there, because records were lost or an assertion ended the program */
-  double warp_mean, warp_max;  /* of the recorded warps' times from beginning to end, in units */
-  double plain_ns, inside_ns;  /* medians of a launch without and with records; 0: not measured */
+  int64_t records, lost; /* kept; and those for which there was no room */
+  /* beginnings whose end is not there, because records were lost or an assertion ended the program */
+  int64_t cut;
+  double warp_mean, warp_max; /* of the recorded warps' times from beginning to end, in units */
+  double plain_ns, inside_ns; /* medians of a launch without and with records; 0: not measured */
 } nereid_inside_info;
 typedef struct nereid_inside_region {
   const char *name;
-  int line;                    /* 0: not known */
+  int line; /* 0: not known */
   bool automatic;
-  int depth;                   /* regions around it, where it was met first */
-  int64_t count;               /* how often warps were in it */
-  double mean, min, max;       /* units */
-  double share;                /* of the recorded warps' time, regions within it included */
+  int depth;             /* regions around it, where it was met first */
+  int64_t count;         /* how often warps were in it */
+  double mean, min, max; /* units */
+  double share;          /* of the recorded warps' time, regions within it included */
 } nereid_inside_region;
 typedef struct nereid_inside_span {
-  int region;                  /* or -1: the warp's whole time */
-  int64_t block;               /* linear id of the program */
-  int warp, sm, depth;         /* sm: the multiprocessor; on cpu the processor; else 0 */
-  double start, end;           /* units since the first recorded warp began; on a GPU multiprocessors' clocks are brought together by its timer */
+  int region;          /* or -1: the warp's whole time */
+  int64_t block;       /* linear id of the program */
+  int warp, sm, depth; /* sm: the multiprocessor; on cpu the processor; else 0 */
+  /* units since the first recorded warp began; on a GPU multiprocessors' clocks are brought together by its timer */
+  double start, end;
 } nereid_inside_span;
 
-/* Compiles, measures the slowdown (so that the kernel runs many times; see trials), runs the kernel once more and reads what it recorded. Waits for
- * the device. */
-NEREID_API nereid_status nereid_inside_run(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args,
-                                           int arg_count, const nereid_options *options, const nereid_inside_options *inside, nereid_inside **out,
-                                           nereid_error **error);
+/* Compiles, measures the slowdown (so that the kernel runs many times; see trials), runs the kernel once more and reads
+ * what it recorded. Waits for the device. */
+NEREID_API nereid_status nereid_inside_run(nereid_device *d, nereid_module *m, const char *kernel,
+                                           const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                           const nereid_options *options, const nereid_inside_options *inside,
+                                           nereid_inside **out, nereid_error **error);
 NEREID_API void nereid_inside_get_info(const nereid_inside *in, nereid_inside_info *out);
-NEREID_API const nereid_inside_region *nereid_inside_region_at(const nereid_inside *in, int64_t i); /* in the order in which they were met */
-NEREID_API const nereid_inside_span *nereid_inside_span_at(const nereid_inside *in, int64_t i);     /* warp by warp, each by its start, outer ones first */
+/* in the order in which they were met */
+NEREID_API const nereid_inside_region *nereid_inside_region_at(const nereid_inside *in, int64_t i);
+/* warp by warp, each by its start, outer ones first */
+NEREID_API const nereid_inside_span *nereid_inside_span_at(const nereid_inside *in, int64_t i);
 /* As a trace for nereid_prof_view: each warp is a thread of its own ("block 0 warp 3, SM 17"), each region a range. */
 NEREID_API nereid_status nereid_inside_save(const nereid_inside *in, const char *path, nereid_error **error);
 NEREID_API void nereid_inside_free(nereid_inside *in);
 
-/* ---- small services ------------------------------------------------------------------------------------------------------------ */
+/* ---- small services ---------------------------------------------------------------------------------------------- */
 
 /* Evaluates "cdiv(n, BLOCK)" over named numbers. */
-NEREID_API nereid_status nereid_eval(const char *expression, int count, const char *const *names, const double *values, int64_t *out,
-                                     nereid_error **error);
+NEREID_API nereid_status nereid_eval(const char *expression, int count, const char *const *names, const double *values,
+                                     int64_t *out, nereid_error **error);
 
 /* A .npy file (NumPy format 1.0 to 3.0; C order, little-endian or one byte). */
 typedef struct nereid_array {
@@ -720,23 +890,26 @@ typedef struct nereid_array {
   int rank;
   int64_t shape[8];
   int64_t bytes;
-  void *data;     /* malloc'ed */
+  void *data; /* malloc'ed */
 } nereid_array;
 NEREID_API nereid_status nereid_npy_read(const char *path, nereid_array *out, nereid_error **error);
 /* Written whole or not at all. bf16 and fp8 are written as their bits (u2, u1). */
 NEREID_API nereid_status nereid_npy_write(const char *path, const nereid_array *a, nereid_error **error);
 NEREID_API void nereid_array_free(nereid_array *a);
 
-/* Walks a kernel on the interpreter statement by statement; `nereid run --device interp --step` is made of this. The callback gets the
- * place of the next statement and may print values by name; returning false stops the launch. */
+/* Walks a kernel on the interpreter statement by statement; `nereid run --device interp --step` is made of this. The
+ * callback gets the place of the next statement and may print values by name; returning false stops the launch. */
 typedef struct nereid_step nereid_step;
 typedef bool (*nereid_step_fn)(void *arg, nereid_step *step, const char *file, int line, const int32_t program[3]);
-NEREID_API nereid_status nereid_launch_stepped(nereid_device *interp, nereid_module *m, const char *kernel, const int64_t grid[3],
-                                               const nereid_arg *args, int arg_count, const nereid_options *options,
-                                               nereid_step_fn fn, void *fn_arg, nereid_error **error);
-NEREID_API int nereid_step_value_count(nereid_step *s);                       /* named values known so far, newest last */
+NEREID_API nereid_status nereid_launch_stepped(nereid_device *interp, nereid_module *m, const char *kernel,
+                                               const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                               const nereid_options *options, nereid_step_fn fn, void *fn_arg,
+                                               nereid_error **error);
+/* named values known so far, newest last */
+NEREID_API int nereid_step_value_count(nereid_step *s);
 NEREID_API const char *nereid_step_value_name(nereid_step *s, int i);
-NEREID_API char *nereid_step_value_text(nereid_step *s, int i, int max_elements); /* "f32[4,8] [[0.1, ...], ...]"; free() it */
+NEREID_API char *nereid_step_value_text(nereid_step *s, int i,
+                                        int max_elements); /* "f32[4,8] [[0.1, ...], ...]"; free() it */
 
 #ifdef __cplusplus
 }

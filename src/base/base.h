@@ -34,7 +34,8 @@
 typedef struct Arena Arena;
 struct Context;
 
-/* `owner` (may be NULL) gets a fail() when memory runs out; without an owner the process's malloc failure yields NULL. */
+/* `owner` (may be NULL) gets a fail() when memory runs out; without an owner the process's malloc failure yields NULL.
+ */
 Arena *arena_create(struct Context *owner);
 void arena_destroy(Arena *a);
 void *arena_alloc(Arena *a, size_t bytes); /* zeroed, aligned to 16 bytes */
@@ -49,14 +50,23 @@ size_t arena_used(const Arena *a); /* bytes taken from the system so far */
 
 /* ---- growable arrays in an arena: VEC(int) v = {0}; vec_push(arena, &v, 3); v.at[0]; v.n --------------------- */
 
-#define VEC(T) struct { T *at; int n, cap; }
+#define VEC(T) \
+  struct { \
+    T *at; \
+    int n, cap; \
+  }
 #define vec_push(arena, v, ...) \
-  (vec_reserve((arena), (void **)&(v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at), (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
+  (vec_reserve((arena), (void **)&(v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at), \
+   (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
 void vec_reserve(Arena *a, void **at, int *cap, int need, size_t elem_size);
 
 /* ---- buf.c: text under construction, malloc'ed; destroy it or take its text ---------------------------------- */
 
-typedef struct Buf { char *at; size_t n, cap; bool failed; } Buf; /* at is always NUL-terminated once non-NULL */
+typedef struct Buf {
+  char *at;
+  size_t n, cap;
+  bool failed;
+} Buf; /* at is always NUL-terminated once non-NULL */
 
 void buf_write(Buf *b, const void *bytes, size_t n);
 void buf_puts(Buf *b, const char *s);
@@ -116,11 +126,11 @@ typedef struct Context {
   Arena *arena;
   VEC(Diag) diags;
   Map *interned;
-  Map *types;            /* the tile IR's type table (tile/type.c) */
-  Map *layouts;          /* the layouts in use (layout/layout.c) */
-  jmp_buf *unwind;       /* innermost context_try */
+  Map *types;      /* the tile IR's type table (tile/type.c) */
+  Map *layouts;    /* the layouts in use (layout/layout.c) */
+  jmp_buf *unwind; /* innermost context_try */
   bool out_of_memory;
-  Map *sources;          /* path -> Source */
+  Map *sources; /* path -> Source */
 } Context;
 
 Context *context_create(void); /* NULL when out of memory */
@@ -129,7 +139,10 @@ void context_destroy(Context *cx);
 /* `if (context_try(cx)) { work; context_end_try(cx); } else { it failed; the diagnostics say why }`. Nests. A macro,
  * since setjmp must be called in the frame that stays. Locals changed inside must be volatile if read after failure. */
 #define context_try(cx) (context_push_try((cx), &(struct ContextTry){0}), setjmp((cx)->unwind[0]) == 0)
-struct ContextTry { jmp_buf here; jmp_buf *outer; };
+struct ContextTry {
+  jmp_buf here;
+  jmp_buf *outer;
+};
 void context_push_try(Context *cx, struct ContextTry *t);
 void context_end_try(Context *cx);
 
@@ -147,8 +160,8 @@ void warn(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 void note(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Unwinds with what has been recorded (after several diagnostics, say). */
 NORETURN void fail_now(Context *cx);
-/* For memory that malloc refused: records "out of memory" without allocating, sets cx->out_of_memory, and unwinds when a
- * context_try is active; returns when none is. arena_alloc calls it for its owner. */
+/* For memory that malloc refused: records "out of memory" without allocating, sets cx->out_of_memory, and unwinds when
+ * a context_try is active; returns when none is. arena_alloc calls it for its owner. */
 void context_out_of_memory(Context *cx);
 
 /* "k.py:12:7: error: message", the source line, a caret line, the hint, then "called from k.py:30:5" for each
@@ -159,69 +172,76 @@ void diags_print(Buf *out, const Context *cx, bool color);
 /* The name in `names` (NULL-terminated) nearest to `name` by edit distance, or NULL when none is near. */
 const char *nearest_name(const char *name, const char *const *names);
 
-/* ---- cursor.c: the words, numbers and texts of an IR's text form ---------------------------------------------------- */
+/* ---- cursor.c: the words, numbers and texts of an IR's text form ------------------------------------------------- */
 
 /* A place in a text that is being read. White space and "//" comments are skipped before whatever is asked for; what is
  * expected and not there fails with its place. `at` may be set back to a place that was read before. */
-typedef struct Cursor { Context *cx; const Source *source; const char *at, *end; } Cursor;
+typedef struct Cursor {
+  Context *cx;
+  const Source *source;
+  const char *at, *end;
+} Cursor;
 Cursor cursor_source(Context *cx, const Source *text);
 Span cursor_span(const Cursor *c, const char *at);
 NORETURN void cursor_wrong(Cursor *c, const char *expected); /* "expected ..., found ..." */
 void cursor_space(Cursor *c);
-char cursor_peek(Cursor *c);                  /* the next character; 0 at the end */
-char cursor_peek_line(Cursor *c);             /* the same, but that a line's end is not skipped */
-bool cursor_take(Cursor *c, char sign);       /* whether it is next; then it is passed */
+char cursor_peek(Cursor *c);            /* the next character; 0 at the end */
+char cursor_peek_line(Cursor *c);       /* the same, but that a line's end is not skipped */
+bool cursor_take(Cursor *c, char sign); /* whether it is next; then it is passed */
 void cursor_expect(Cursor *c, char sign);
-const char *cursor_peek_word(Cursor *c, size_t *n); /* as it stands in the text; *n is its length, 0 when there is none */
+/* as it stands in the text; *n is its length, 0 when there is none */
+const char *cursor_peek_word(Cursor *c, size_t *n);
 const char *cursor_word(Cursor *c, const char *expected, size_t *n);
 bool cursor_take_word(Cursor *c, const char *wanted);
 bool cursor_same(const char *word, size_t n, const char *wanted);
-const char *cursor_value_name(Cursor *c);     /* of "%name", interned */
-int64_t cursor_int(Cursor *c);                /* decimal or 0x..., with a sign; up to 2^64 - 1, as its 64 bits */
+const char *cursor_value_name(Cursor *c); /* of "%name", interned */
+int64_t cursor_int(Cursor *c);            /* decimal or 0x..., with a sign; up to 2^64 - 1, as its 64 bits */
 int cursor_int_between(Cursor *c, int low, int high, const char *what);
-const Span *cursor_place(Cursor *c, const char *start); /* "@line:col" where it is next, else the place of start; in the arena */
-const char *cursor_text(Cursor *c);           /* "...", in the arena; \n \t \xhh \" \\ stand for one byte */
-void buf_quote(Buf *out, const char *text); /* writes what cursor_text reads */
+const Span *cursor_place(Cursor *c,
+                         const char *start); /* "@line:col" where it is next, else the place of start; in the arena */
+const char *cursor_text(Cursor *c);          /* "...", in the arena; \n \t \xhh \" \\ stand for one byte */
+void buf_quote(Buf *out, const char *text);  /* writes what cursor_text reads */
 
 /* ---- number.c: the element types and their bits --------------------------------------------------------------- */
 
 /* One row a type: enumerator, Triton's name, name in PyTorch/NumPy style, bits, kind, C type of storage. */
-#define DTYPE_TABLE(X)                                             \
-  X(I1, "int1", "i1", "bool", 1, 'u')                              \
-  X(I8, "int8", "i8", "int8", 8, 's')                              \
-  X(I16, "int16", "i16", "int16", 16, 's')                         \
-  X(I32, "int32", "i32", "int32", 32, 's')                         \
-  X(I64, "int64", "i64", "int64", 64, 's')                         \
-  X(U8, "uint8", "u8", "uint8", 8, 'u')                            \
-  X(U16, "uint16", "u16", "uint16", 16, 'u')                       \
-  X(U32, "uint32", "u32", "uint32", 32, 'u')                       \
-  X(U64, "uint64", "u64", "uint64", 64, 'u')                       \
-  X(F8E5, "fp8e5", "fp8e5", "float8_e5m2", 8, 'f')                 \
-  X(F8E4NV, "fp8e4nv", "fp8e4nv", "float8_e4m3fn", 8, 'f')         \
-  X(F8E4B15, "fp8e4b15", "fp8e4b15", "float8_e4m3b15", 8, 'f')     \
-  X(F8E4B8, "fp8e4b8", "fp8e4b8", "float8_e4m3fnuz", 8, 'f')       \
-  X(F8E5B16, "fp8e5b16", "fp8e5b16", "float8_e5m2fnuz", 8, 'f')    \
-  X(F16, "fp16", "f16", "float16", 16, 'f')                        \
-  X(BF16, "bf16", "bf16", "bfloat16", 16, 'f')                     \
-  X(F32, "fp32", "f32", "float32", 32, 'f')                        \
+#define DTYPE_TABLE(X) \
+  X(I1, "int1", "i1", "bool", 1, 'u') \
+  X(I8, "int8", "i8", "int8", 8, 's') \
+  X(I16, "int16", "i16", "int16", 16, 's') \
+  X(I32, "int32", "i32", "int32", 32, 's') \
+  X(I64, "int64", "i64", "int64", 64, 's') \
+  X(U8, "uint8", "u8", "uint8", 8, 'u') \
+  X(U16, "uint16", "u16", "uint16", 16, 'u') \
+  X(U32, "uint32", "u32", "uint32", 32, 'u') \
+  X(U64, "uint64", "u64", "uint64", 64, 'u') \
+  X(F8E5, "fp8e5", "fp8e5", "float8_e5m2", 8, 'f') \
+  X(F8E4NV, "fp8e4nv", "fp8e4nv", "float8_e4m3fn", 8, 'f') \
+  X(F8E4B15, "fp8e4b15", "fp8e4b15", "float8_e4m3b15", 8, 'f') \
+  X(F8E4B8, "fp8e4b8", "fp8e4b8", "float8_e4m3fnuz", 8, 'f') \
+  X(F8E5B16, "fp8e5b16", "fp8e5b16", "float8_e5m2fnuz", 8, 'f') \
+  X(F16, "fp16", "f16", "float16", 16, 'f') \
+  X(BF16, "bf16", "bf16", "bfloat16", 16, 'f') \
+  X(F32, "fp32", "f32", "float32", 32, 'f') \
   X(F64, "fp64", "f64", "float64", 64, 'f')
 
 typedef enum {
 #define X(id, triton, ir, torch, bits, kind) DT_##id,
   DTYPE_TABLE(X)
 #undef X
-  DT_COUNT
+      DT_COUNT
 } Dtype;
 
 const char *dtype_triton_name(Dtype t); /* "fp32", "int1" */
 const char *dtype_name(Dtype t);        /* the IR's and the shell's: "f32", "i1" */
 const char *dtype_torch_name(Dtype t);  /* "float32", "bool" */
-bool dtype_parse(const char *name, Dtype *out); /* any of the three names, also "half", "float", "double", "long", "int" */
-int dtype_bits(Dtype t);                /* i1: 1 */
-int dtype_bytes(Dtype t);               /* in memory; i1: 1 */
+bool dtype_parse(const char *name,
+                 Dtype *out); /* any of the three names, also "half", "float", "double", "long", "int" */
+int dtype_bits(Dtype t);      /* i1: 1 */
+int dtype_bytes(Dtype t);     /* in memory; i1: 1 */
 bool dtype_is_float(Dtype t);
-bool dtype_is_int(Dtype t);             /* i1 included */
-bool dtype_is_signed(Dtype t);          /* signed integers only */
+bool dtype_is_int(Dtype t);    /* i1 included */
+bool dtype_is_signed(Dtype t); /* signed integers only */
 bool dtype_is_fp8(Dtype t);
 
 /* Reads or writes one element of memory as a number, converting as the language does (fp -> narrower fp: nearest even;
@@ -236,7 +256,7 @@ uint16_t f32_to_bf16(float v);
 float bf16_to_f32(uint16_t bits);
 uint8_t f32_to_f8(Dtype t, float v); /* rounds to nearest even, saturates, keeps NaN */
 float f8_to_f32(Dtype t, uint8_t bits);
-uint16_t f64_to_f16(double v);       /* one rounding */
+uint16_t f64_to_f16(double v); /* one rounding */
 /* Round towards zero, for fp_downcast_rounding="rtz". */
 uint16_t f32_to_f16_rtz(float v);
 uint16_t f32_to_bf16_rtz(float v);
@@ -247,20 +267,23 @@ typedef struct Pool Pool;
 Pool *pool_create(int threads); /* 0: one a processor that this process may use; the caller's thread works too */
 void pool_destroy(Pool *p);
 int pool_threads(const Pool *p);
-/* Calls fn(arg, begin, end, worker) so that [0, n) is covered once, in chunks taken by free workers; returns when all is
- * done. worker is in [0, pool_threads). Any thread may call; calls on one pool take turns. */
-void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t begin, int64_t end, int worker), void *arg);
+/* Calls fn(arg, begin, end, worker) so that [0, n) is covered once, in chunks taken by free workers; returns when all
+ * is done. worker is in [0, pool_threads). Any thread may call; calls on one pool take turns. */
+void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t begin, int64_t end, int worker),
+              void *arg);
 /* True once a worker's fn called pool_cancel in this run: remaining chunks are skipped. */
 void pool_cancel(Pool *p);
 
 /* ---- os.c: files and processes -------------------------------------------------------------------------------- */
 
-bool file_write_atomic(const char *path, const void *bytes, size_t n); /* temporary file, fsync, rename; errno on false */
-/* Without fsync, which takes milliseconds: for what its reader checks (store.c), and makes again when a crash of the machine has left it damaged. */
+/* temporary file, fsync, rename; errno on false */
+bool file_write_atomic(const char *path, const void *bytes, size_t n);
+/* Without fsync, which takes milliseconds: for what its reader checks (store.c), and makes again when a crash of the
+ * machine has left it damaged. */
 bool file_write_checked(const char *path, const void *bytes, size_t n);
 bool dir_create_all(const char *path);
-/* Runs argv[0] with argv without a shell, its stdout+stderr gathered in `output`; returns the exit status, 128+signal when
- * killed, -1 with errno when it could not be started. */
+/* Runs argv[0] with argv without a shell, its stdout+stderr gathered in `output`; returns the exit status, 128+signal
+ * when killed, -1 with errno when it could not be started. */
 int process_run(const char *const *argv, Buf *output);
 /* Likewise, with `setting`, a "NAME=value", in its environment, unless NAME is there already. */
 int process_run_with(const char *const *argv, const char *setting, Buf *output);
@@ -273,7 +296,8 @@ char *cache_dir(Arena *a);
 /* ---- store.c: what a cache on disk is made of -------------------------------------------------------------------- */
 
 bool file_read(const char *path, Buf *out); /* the whole of it, appended; false with errno when it cannot be read */
-bool file_write_new(const char *path, const void *bytes, size_t n); /* for its owner only; false with errno, also when it exists */
+/* for its owner only; false with errno, also when it exists */
+bool file_write_new(const char *path, const void *bytes, size_t n);
 void seal_add(Buf *content);  /* appends what tells whether all of it is there */
 bool seal_take(Buf *content); /* takes that away again; false: the content is damaged */
 /* A new folder below parent, for its owner only; NULL with errno. */

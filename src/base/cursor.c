@@ -2,9 +2,9 @@
  *
  *     %sum = add %x, %y {rounding=rn} : f32[128] @3:4      // a comment
  *
- * There are no tokens: a parser asks for what may stand next, cursor_take and its like skip white space and comments and
- * say whether it was there, and a parser that finds nothing it knows calls cursor_wrong with what it hoped for.
- * A word is letters, digits, '_', '.' and every byte above ASCII; numbers begin like words and are read apart.
+ * There are no tokens: a parser asks for what may stand next, cursor_take and its like skip white space and comments
+ * and say whether it was there, and a parser that finds nothing it knows calls cursor_wrong with what it hoped for. A
+ * word is letters, digits, '_', '.' and every byte above ASCII; numbers begin like words and are read apart.
  */
 #include "base/base.h"
 
@@ -84,7 +84,9 @@ const char *cursor_word(Cursor *c, const char *expected, size_t *n) {
   return word;
 }
 
-bool cursor_same(const char *word, size_t n, const char *wanted) { return strlen(wanted) == n && !memcmp(word, wanted, n); }
+bool cursor_same(const char *word, size_t n, const char *wanted) {
+  return strlen(wanted) == n && !memcmp(word, wanted, n);
+}
 
 bool cursor_take_word(Cursor *c, const char *wanted) {
   size_t n;

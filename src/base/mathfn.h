@@ -45,15 +45,15 @@ ND_FN float nd_from_bitsf(uint32_t b) {
 }
 
 /* A function of libm under our name, in both types; and a float function that is the double one, rounded. */
-#define ND_LIBM1(name, c)                                                                                              \
-  ND_FN double nd_##name(double x) { return c(x); }                                                                    \
+#define ND_LIBM1(name, c) \
+  ND_FN double nd_##name(double x) { return c(x); } \
   ND_FN float nd_##name##f(float x) { return c##f(x); }
-#define ND_LIBM2(name, c)                                                                                              \
-  ND_FN double nd_##name(double x, double y) { return c(x, y); }                                                       \
+#define ND_LIBM2(name, c) \
+  ND_FN double nd_##name(double x, double y) { return c(x, y); } \
   ND_FN float nd_##name##f(float x, float y) { return c##f(x, y); }
-#define ND_FLOAT1(name)                                                                                                \
+#define ND_FLOAT1(name) \
   ND_FN float nd_##name##f(float x) { return (float)nd_##name((double)x); }
-#define ND_FLOAT2(name)                                                                                                \
+#define ND_FLOAT2(name) \
   ND_FN float nd_##name##f(float x, float y) { return (float)nd_##name((double)x, (double)y); }
 
 /* ---- integers ---- */
@@ -232,32 +232,32 @@ ND_FN double nd_sqrt_dir(double x, int mode, int precision) {
   return nd_pack(0, root, (e - shift) / 2, rest != 0, mode, precision);
 }
 
-#define ND_DIRECTED(suffix, mode)                                                                                      \
-  ND_FN double nd_add_##suffix(double x, double y) { return nd_add_dir(x, y, mode, 53); }                              \
-  ND_FN float nd_add_##suffix##f(float x, float y) { return (float)nd_add_dir(x, y, mode, 24); }                       \
-  ND_FN double nd_sub_##suffix(double x, double y) { return nd_add_dir(x, -y, mode, 53); }                             \
-  ND_FN float nd_sub_##suffix##f(float x, float y) { return (float)nd_add_dir(x, -y, mode, 24); }                      \
-  ND_FN double nd_mul_##suffix(double x, double y) { return nd_mul_dir(x, y, mode, 53); }                              \
-  ND_FN float nd_mul_##suffix##f(float x, float y) { return (float)nd_mul_dir(x, y, mode, 24); }                       \
-  ND_FN double nd_div_##suffix(double x, double y) { return nd_div_dir(x, y, mode, 53); }                              \
-  ND_FN float nd_div_##suffix##f(float x, float y) { return (float)nd_div_dir(x, y, mode, 24); }                       \
-  ND_FN double nd_rcp_##suffix(double x) { return nd_div_dir(1, x, mode, 53); }                                        \
-  ND_FN float nd_rcp_##suffix##f(float x) { return (float)nd_div_dir(1, x, mode, 24); }                                \
-  ND_FN double nd_sqrt_##suffix(double x) { return nd_sqrt_dir(x, mode, 53); }                                         \
-  ND_FN float nd_sqrt_##suffix##f(float x) { return (float)nd_sqrt_dir(x, mode, 24); }                                 \
-  ND_FN double nd_fma_##suffix(double x, double y, double z) { return nd_fma_dir(x, y, z, mode, 53); }                 \
-  ND_FN float nd_fma_##suffix##f(float x, float y, float z) { return (float)nd_fma_dir(x, y, z, mode, 24); }           \
-  ND_FN float nd_double2float_##suffix(double x) {                                                                     \
-    if (!isfinite(x) || x == 0) return (float)x;                                                                       \
-    int e;                                                                                                             \
-    uint64_t m = nd_unpack(x, &e);                                                                                     \
-    return (float)nd_pack(signbit(x) != 0, m, e, 0, mode, 24);                                                         \
-  }                                                                                                                    \
-  ND_FN float nd_int2float_##suffix(int32_t x) { return (float)nd_from_int(x < 0, (uint64_t)nd_absll(x), mode, 24); }  \
-  ND_FN float nd_uint2float_##suffix(uint32_t x) { return (float)nd_from_int(0, x, mode, 24); }                        \
-  ND_FN float nd_ll2float_##suffix(int64_t x) { return (float)nd_from_int(x < 0, (uint64_t)nd_absll(x), mode, 24); }   \
-  ND_FN float nd_ull2float_##suffix(uint64_t x) { return (float)nd_from_int(0, x, mode, 24); }                         \
-  ND_FN double nd_ll2double_##suffix(int64_t x) { return nd_from_int(x < 0, (uint64_t)nd_absll(x), mode, 53); }        \
+#define ND_DIRECTED(suffix, mode) \
+  ND_FN double nd_add_##suffix(double x, double y) { return nd_add_dir(x, y, mode, 53); } \
+  ND_FN float nd_add_##suffix##f(float x, float y) { return (float)nd_add_dir(x, y, mode, 24); } \
+  ND_FN double nd_sub_##suffix(double x, double y) { return nd_add_dir(x, -y, mode, 53); } \
+  ND_FN float nd_sub_##suffix##f(float x, float y) { return (float)nd_add_dir(x, -y, mode, 24); } \
+  ND_FN double nd_mul_##suffix(double x, double y) { return nd_mul_dir(x, y, mode, 53); } \
+  ND_FN float nd_mul_##suffix##f(float x, float y) { return (float)nd_mul_dir(x, y, mode, 24); } \
+  ND_FN double nd_div_##suffix(double x, double y) { return nd_div_dir(x, y, mode, 53); } \
+  ND_FN float nd_div_##suffix##f(float x, float y) { return (float)nd_div_dir(x, y, mode, 24); } \
+  ND_FN double nd_rcp_##suffix(double x) { return nd_div_dir(1, x, mode, 53); } \
+  ND_FN float nd_rcp_##suffix##f(float x) { return (float)nd_div_dir(1, x, mode, 24); } \
+  ND_FN double nd_sqrt_##suffix(double x) { return nd_sqrt_dir(x, mode, 53); } \
+  ND_FN float nd_sqrt_##suffix##f(float x) { return (float)nd_sqrt_dir(x, mode, 24); } \
+  ND_FN double nd_fma_##suffix(double x, double y, double z) { return nd_fma_dir(x, y, z, mode, 53); } \
+  ND_FN float nd_fma_##suffix##f(float x, float y, float z) { return (float)nd_fma_dir(x, y, z, mode, 24); } \
+  ND_FN float nd_double2float_##suffix(double x) { \
+    if (!isfinite(x) || x == 0) return (float)x; \
+    int e; \
+    uint64_t m = nd_unpack(x, &e); \
+    return (float)nd_pack(signbit(x) != 0, m, e, 0, mode, 24); \
+  } \
+  ND_FN float nd_int2float_##suffix(int32_t x) { return (float)nd_from_int(x < 0, (uint64_t)nd_absll(x), mode, 24); } \
+  ND_FN float nd_uint2float_##suffix(uint32_t x) { return (float)nd_from_int(0, x, mode, 24); } \
+  ND_FN float nd_ll2float_##suffix(int64_t x) { return (float)nd_from_int(x < 0, (uint64_t)nd_absll(x), mode, 24); } \
+  ND_FN float nd_ull2float_##suffix(uint64_t x) { return (float)nd_from_int(0, x, mode, 24); } \
+  ND_FN double nd_ll2double_##suffix(int64_t x) { return nd_from_int(x < 0, (uint64_t)nd_absll(x), mode, 53); } \
   ND_FN double nd_ull2double_##suffix(uint64_t x) { return nd_from_int(0, x, mode, 53); }
 
 ND_FN double nd_from_int(int negative, uint64_t m, int mode, int precision) {
@@ -306,14 +306,14 @@ ND_FN int64_t nd_to_u64(double v) {
   return isnan(v) ? INT64_MIN : (int64_t)(v >= 0x1p64 ? UINT64_MAX : v <= 0 ? 0 : (uint64_t)v);
 }
 
-#define ND_TO_INT(suffix, round)                                                                                       \
-  ND_FN int32_t nd_float2int_##suffix(float x) { return isnan(x) ? 0 : nd_to_i32(round(x)); }                          \
-  ND_FN int32_t nd_float2uint_##suffix(float x) { return isnan(x) ? 0 : nd_to_u32(round(x)); }                         \
-  ND_FN int64_t nd_float2ll_##suffix(float x) { return nd_to_i64(round(x)); }                                          \
-  ND_FN int64_t nd_float2ull_##suffix(float x) { return nd_to_u64(round(x)); }                                         \
-  ND_FN int32_t nd_double2int_##suffix(double x) { return isnan(x) ? INT32_MIN : nd_to_i32(round(x)); }                \
-  ND_FN int32_t nd_double2uint_##suffix(double x) { return isnan(x) ? INT32_MIN : nd_to_u32(round(x)); }               \
-  ND_FN int64_t nd_double2ll_##suffix(double x) { return nd_to_i64(round(x)); }                                        \
+#define ND_TO_INT(suffix, round) \
+  ND_FN int32_t nd_float2int_##suffix(float x) { return isnan(x) ? 0 : nd_to_i32(round(x)); } \
+  ND_FN int32_t nd_float2uint_##suffix(float x) { return isnan(x) ? 0 : nd_to_u32(round(x)); } \
+  ND_FN int64_t nd_float2ll_##suffix(float x) { return nd_to_i64(round(x)); } \
+  ND_FN int64_t nd_float2ull_##suffix(float x) { return nd_to_u64(round(x)); } \
+  ND_FN int32_t nd_double2int_##suffix(double x) { return isnan(x) ? INT32_MIN : nd_to_i32(round(x)); } \
+  ND_FN int32_t nd_double2uint_##suffix(double x) { return isnan(x) ? INT32_MIN : nd_to_u32(round(x)); } \
+  ND_FN int64_t nd_double2ll_##suffix(double x) { return nd_to_i64(round(x)); } \
   ND_FN int64_t nd_double2ull_##suffix(double x) { return nd_to_u64(round(x)); }
 ND_TO_INT(rn, rint)
 ND_TO_INT(rz, trunc)

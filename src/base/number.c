@@ -81,11 +81,11 @@ static const Format fp8e5b16 = {8, 2, 16, 0x7f, 0, 0x80, true, true};
 
 static const Format *fp8_format(Dtype t) {
   switch (t) {
-  case DT_F8E5: return &fp8e5;
-  case DT_F8E4NV: return &fp8e4nv;
-  case DT_F8E4B8: return &fp8e4b8;
-  case DT_F8E5B16: return &fp8e5b16;
-  default: return &fp8e4b15;
+    case DT_F8E5: return &fp8e5;
+    case DT_F8E4NV: return &fp8e4nv;
+    case DT_F8E4B8: return &fp8e4b8;
+    case DT_F8E5B16: return &fp8e5b16;
+    default: return &fp8e4b15;
   }
 }
 
@@ -184,14 +184,14 @@ double dtype_load_float(Dtype t, const void *p) {
   float single;
   double v;
   switch (t) {
-  case DT_F64: memcpy(&v, p, 8); return v;
-  case DT_F32: memcpy(&single, p, 4); return single;
-  case DT_F16: memcpy(&half, p, 2); return decode(&f16, half);
-  case DT_BF16: memcpy(&half, p, 2); return bf16_to_f32(half);
-  case DT_U64: return (double)(uint64_t)load_int_bits(t, p);
-  default:
-    if (dtype_is_fp8(t)) return decode(fp8_format(t), *(const uint8_t *)p);
-    return (double)load_int_bits(t, p);
+    case DT_F64: memcpy(&v, p, 8); return v;
+    case DT_F32: memcpy(&single, p, 4); return single;
+    case DT_F16: memcpy(&half, p, 2); return decode(&f16, half);
+    case DT_BF16: memcpy(&half, p, 2); return bf16_to_f32(half);
+    case DT_U64: return (double)(uint64_t)load_int_bits(t, p);
+    default:
+      if (dtype_is_fp8(t)) return decode(fp8_format(t), *(const uint8_t *)p);
+      return (double)load_int_bits(t, p);
   }
 }
 
@@ -239,21 +239,21 @@ void dtype_store_float(Dtype t, void *p, double v) {
   uint16_t half;
   float single;
   switch (t) {
-  case DT_F64: memcpy(p, &v, 8); break;
-  case DT_F32:
-    single = (float)v;
-    memcpy(p, &single, 4);
-    break;
-  case DT_F16:
-    half = f64_to_f16(v);
-    memcpy(p, &half, 2);
-    break;
-  case DT_BF16:
-    half = (uint16_t)encode(&bf16, v, NEAREST_EVEN);
-    memcpy(p, &half, 2);
-    break;
-  default:
-    if (dtype_is_fp8(t)) *(uint8_t *)p = (uint8_t)encode(fp8_format(t), v, fp8_rounding(t));
-    else dtype_store_int(t, p, truncate_to(t, v));
+    case DT_F64: memcpy(p, &v, 8); break;
+    case DT_F32:
+      single = (float)v;
+      memcpy(p, &single, 4);
+      break;
+    case DT_F16:
+      half = f64_to_f16(v);
+      memcpy(p, &half, 2);
+      break;
+    case DT_BF16:
+      half = (uint16_t)encode(&bf16, v, NEAREST_EVEN);
+      memcpy(p, &half, 2);
+      break;
+    default:
+      if (dtype_is_fp8(t)) *(uint8_t *)p = (uint8_t)encode(fp8_format(t), v, fp8_rounding(t));
+      else dtype_store_int(t, p, truncate_to(t, v));
   }
 }

@@ -68,7 +68,9 @@ static bool write_and_rename(const char *path, const void *bytes, size_t n, bool
 
 bool file_write_atomic(const char *path, const void *bytes, size_t n) { return write_and_rename(path, bytes, n, true); }
 
-bool file_write_checked(const char *path, const void *bytes, size_t n) { return write_and_rename(path, bytes, n, false); }
+bool file_write_checked(const char *path, const void *bytes, size_t n) {
+  return write_and_rename(path, bytes, n, false);
+}
 
 static bool is_directory(const char *path) {
   struct stat st;
@@ -131,7 +133,8 @@ char *cache_dir(Arena *a) {
 /* ---- processes ---- */
 
 /* Starts argv with stdin empty and stdout, stderr going to fd. Returns an errno value. */
-/* The environment with a setting more, or as it is: where that has a value already, or memory ran out. *made is to be freed. */
+/* The environment with a setting more, or as it is: where that has a value already, or memory ran out. *made is to be
+ * freed. */
 static char **environment_with(const char *setting, char ***made) {
   size_t n = 0, name = setting ? strcspn(setting, "=") + 1 : 0;
   *made = NULL;

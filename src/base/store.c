@@ -1,8 +1,9 @@
-/* What a cache on disk is made of: whole files, files that tell whether they are whole, and private folders to build in.
+/* What a cache on disk is made of: whole files, files that tell whether they are whole, and private folders to build
+ * in.
  *
- * Behind the content of a sealed file stand 48 bytes: a magic word, the content's size and its hash. A file that does not
- * agree with them was damaged or half copied, and counts as absent. The seal stands at the end, so that tools which know
- * the content by its first bytes (an ELF image) still take the file.
+ * Behind the content of a sealed file stand 48 bytes: a magic word, the content's size and its hash. A file that does
+ * not agree with them was damaged or half copied, and counts as absent. The seal stands at the end, so that tools which
+ * know the content by its first bytes (an ELF image) still take the file.
  */
 #define _GNU_SOURCE
 #include "base/base.h"

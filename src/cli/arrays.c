@@ -1,7 +1,8 @@
 /* arrays: arrays in host memory: made, filled, compared, read and written.
  *
- * Strides may be anything that is not negative (0 repeats an element); memory spans from the first to the last element. Random numbers
- * come from xoshiro256++ (Blackman and Vigna, 2019), seeded by splitmix64, so that a seed makes every run repeat. */
+ * Strides may be anything that is not negative (0 repeats an element); memory spans from the first to the last element.
+ * Random numbers come from xoshiro256++ (Blackman and Vigna, 2019), seeded by splitmix64, so that a seed makes every
+ * run repeat. */
 #include "cli.h"
 #include <math.h>
 #include <stdlib.h>
@@ -64,7 +65,8 @@ static int64_t span_bytes(const Array *a) {
     if (a->shape[d] < 0 || a->strides[d] < 0) return -1;
     if (__builtin_mul_overflow(count, a->shape[d], &count)) return -1;
     if (a->shape[d] == 0) continue;
-    if (__builtin_mul_overflow(a->shape[d] - 1, a->strides[d], &extent) || __builtin_add_overflow(last, extent, &last)) return -1;
+    if (__builtin_mul_overflow(a->shape[d] - 1, a->strides[d], &extent) || __builtin_add_overflow(last, extent, &last))
+      return -1;
   }
   if (count == 0) return 0;
   int64_t bytes;
@@ -77,17 +79,18 @@ static bool is_integer(nereid_dtype t) { return t < NEREID_F8E5; }
 static void fill_one(Array *a, void *p, Fill fill, double lo, double hi, int64_t i, Random *r) {
   double v = 0;
   switch (fill) {
-  case FILL_RANDN:
-    v = random_normal(r);
-    if (a->dtype == NEREID_I1) v = v > 0;
-    else if (is_integer(a->dtype)) v = floor(fabs(v) * 8);
-    break;
-  case FILL_RAND: v = a->dtype == NEREID_I1 ? random_uniform(r) < 0.5 : random_uniform(r); break;
-  case FILL_ONES: v = 1; break;
-  case FILL_FULL: v = lo; break;
-  case FILL_ARANGE: v = (double)i; break;
-  case FILL_RANDINT: v = floor(lo + random_uniform(r) * (hi - lo)); break;
-  case FILL_ZEROS: case FILL_EMPTY: break;
+    case FILL_RANDN:
+      v = random_normal(r);
+      if (a->dtype == NEREID_I1) v = v > 0;
+      else if (is_integer(a->dtype)) v = floor(fabs(v) * 8);
+      break;
+    case FILL_RAND: v = a->dtype == NEREID_I1 ? random_uniform(r) < 0.5 : random_uniform(r); break;
+    case FILL_ONES: v = 1; break;
+    case FILL_FULL: v = lo; break;
+    case FILL_ARANGE: v = (double)i; break;
+    case FILL_RANDINT: v = floor(lo + random_uniform(r) * (hi - lo)); break;
+    case FILL_ZEROS:
+    case FILL_EMPTY: break;
   }
   nereid_dtype_store(a->dtype, p, v);
 }
@@ -99,14 +102,15 @@ const char *array_describe(Array *a, nereid_dtype t, int rank, const int64_t *sh
     a->shape[d] = shape[d];
     if (strides) a->strides[d] = strides[d];
     else if (d == rank - 1) a->strides[d] = 1;
-    else if (__builtin_mul_overflow(a->strides[d + 1], a->shape[d + 1] ? a->shape[d + 1] : 1, &a->strides[d])) return "is too large";
+    else if (__builtin_mul_overflow(a->strides[d + 1], a->shape[d + 1] ? a->shape[d + 1] : 1, &a->strides[d]))
+      return "is too large";
   }
   a->bytes = span_bytes(a);
   return a->bytes < 0 ? "is too large, or has a negative size or stride" : NULL;
 }
 
-const char *array_make(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill, double lo, double hi,
-                       Random *r) {
+const char *array_make(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill,
+                       double lo, double hi, Random *r) {
   const char *why = array_describe(a, t, rank, shape, strides);
   if (why) return why;
   size_t room = ((size_t)a->bytes + 127) / 64 * 64;
@@ -141,10 +145,12 @@ const char *array_read_npy(Array *a, const char *path, nereid_error **err) {
 
 int array_write_npy(const Array *a, const char *path, nereid_error **err) {
   int64_t count = array_count(a), item = (int64_t)nereid_dtype_bytes(a->dtype);
-  nereid_array out = {.dtype = a->dtype, .rank = a->rank, .bytes = count * item, .data = malloc((size_t)(count * item) + 1)};
+  nereid_array out = {
+      .dtype = a->dtype, .rank = a->rank, .bytes = count * item, .data = malloc((size_t)(count * item) + 1)};
   if (!out.data) return -1;
   memcpy(out.shape, a->shape, sizeof out.shape);
-  for (int64_t i = 0; i < count; i++) memcpy((char *)out.data + i * item, (char *)a->data + array_offset(a, i) * item, (size_t)item);
+  for (int64_t i = 0; i < count; i++)
+    memcpy((char *)out.data + i * item, (char *)a->data + array_offset(a, i) * item, (size_t)item);
   int failed = nereid_npy_write(path, &out, err) != NEREID_OK;
   free(out.data);
   return failed;
@@ -159,19 +165,23 @@ Difference array_compare(const Array *got, const Array *want, double rtol, doubl
     if (isnan(error) || isinf(w) || isinf(g)) error = excess = INFINITY;
     if (error > d.max_abs_error) d.max_abs_error = error;
     if (!(excess <= 1)) d.mismatches++;
-    if (d.worst_at < 0 || excess > d.worst_error) d.worst_at = i, d.worst_error = excess, d.worst_got = g, d.worst_want = w;
+    if (d.worst_at < 0 || excess > d.worst_error)
+      d.worst_at = i, d.worst_error = excess, d.worst_got = g, d.worst_want = w;
   }
   return d;
 }
 
 double dtype_tolerance(nereid_dtype t) {
   switch (t) {
-  case NEREID_F64: return 0x1p-46;
-  case NEREID_F32: return 0x1p-18;
-  case NEREID_F16: return 0x1p-9;
-  case NEREID_BF16: return 0x1p-6;
-  case NEREID_F8E4NV: case NEREID_F8E4B15: case NEREID_F8E4B8: return 0x1p-3;
-  case NEREID_F8E5: case NEREID_F8E5B16: return 0x1p-2;
-  default: return 0;
+    case NEREID_F64: return 0x1p-46;
+    case NEREID_F32: return 0x1p-18;
+    case NEREID_F16: return 0x1p-9;
+    case NEREID_BF16: return 0x1p-6;
+    case NEREID_F8E4NV:
+    case NEREID_F8E4B15:
+    case NEREID_F8E4B8: return 0x1p-3;
+    case NEREID_F8E5:
+    case NEREID_F8E5B16: return 0x1p-2;
+    default: return 0;
   }
 }

@@ -1,12 +1,13 @@
-/* bench: times kernels beside each other and beside the machine's copy bandwidth, with operations and bytes counted by the compiler.
+/* bench: times kernels beside each other and beside the machine's copy bandwidth, with operations and bytes counted by
+ * the compiler.
  *
- *     nereid bench FILE:KERNEL ARG=SPEC ... --grid G [--then FILE:KERNEL ...] [--vs FILE:KERNEL ...] --sweep n=2^20..2^24
- *     nereid bench --all [TABLES.txt]
+ *     nereid bench FILE:KERNEL ARG=SPEC ... --grid G [--then FILE:KERNEL ...] [--vs FILE:KERNEL ...] --sweep
+ * n=2^20..2^24 nereid bench --all [TABLES.txt]
  *
- * A file of tables holds "[title]" lines, and after each the words of such a command line, over as many lines as it takes; '...' and "..."
- * keep words together, # begins a comment. Files in it are named from where it lies. The variable `bytes` is the size of an array that
- * leaves the caches of the device, so that a table fits every machine: n='bytes // 4'. A title that begins with "cpu: " or "cuda: " is for
- * such a device only.
+ * A file of tables holds "[title]" lines, and after each the words of such a command line, over as many lines as it
+ * takes; '...' and "..." keep words together, # begins a comment. Files in it are named from where it lies. The
+ * variable `bytes` is the size of an array that leaves the caches of the device, so that a table fits every machine:
+ * n='bytes // 4'. A title that begins with "cpu: " or "cuda: " is for such a device only.
  */
 #include "bench.h"
 #include <errno.h>
@@ -18,16 +19,16 @@ enum { MAX_TABLES = 100, MAX_SIZES = 64 };
 typedef struct Bench {
   Plan plans[MAX_TABLES];
   int plan_count;
-  Words texts;                 /* titles and other strings of the plans */
+  Words texts; /* titles and other strings of the plans */
   nereid_bench_options options;
   const char *device, *save, *against, *plot, *all, *only;
   bool json, csv, triton;
   Checks checks;
-  Triton *remote;              /* --triton */
+  Triton *remote;                  /* --triton */
   const nereid_ceilings *ceilings; /* kept ones of the device, or NULL */
-  int64_t bytes;               /* the variable; 0: by the device */
+  int64_t bytes;                   /* the variable; 0: by the device */
   int64_t started;
-  const char *now;             /* what is measured, for the progress line */
+  const char *now; /* what is measured, for the progress line */
 } Bench;
 
 /* ---- the command line ---- */
@@ -37,7 +38,8 @@ static int sweep_option(Plan *p, const char *text) {
   bool good = equals && equals != text && read_whole(equals + 1, 0, &at, &p->from);
   if (good && !strncmp(at, "..", 2)) good = read_whole(at + 2, 0, &at, &p->to);
   else p->to = p->from;
-  if (!good || *at || p->from < 1 || p->to < p->from) return usage_error(p->verb, "--sweep %s: give NAME=FIRST..LAST, as in n=2^20..2^24", text);
+  if (!good || *at || p->from < 1 || p->to < p->from)
+    return usage_error(p->verb, "--sweep %s: give NAME=FIRST..LAST, as in n=2^20..2^24", text);
   free(p->sweep);
   p->sweep = format_string("%.*s", (int)(equals - text), text);
   return p->sweep ? 0 : report_error(NULL);
@@ -45,7 +47,10 @@ static int sweep_option(Plan *p, const char *text) {
 
 static int check_option(Bench *b, int argc, char **argv) {
   const char *equals = argc > 1 ? strchr(argv[1], '=') : NULL;
-  if (!equals || equals == argv[1] || !equals[1]) return usage_error(&verb_bench, "--check needs ARG=REF: @FILE.npy, or a device that computes it too, as interp or cpu"), -1;
+  if (!equals || equals == argv[1] || !equals[1])
+    return usage_error(&verb_bench,
+                       "--check needs ARG=REF: @FILE.npy, or a device that computes it too, as interp or cpu"),
+           -1;
   if (b->checks.n == MAX_CHECKS) return usage_error(&verb_bench, "at most %d --check", MAX_CHECKS), -1;
   char *name = format_string("%.*s", (int)(equals - argv[1]), argv[1]);
   if (!name) return report_error(NULL), -1;
@@ -68,20 +73,30 @@ static int run_option(void *arg, int argc, char **argv) {
     bool named = argc > 1 && argv[1][0] != '-' && !strchr(argv[1], '=');
     return b->all = named ? argv[1] : "kernels/bench.txt", named ? 2 : 1;
   }
-  const char **text = !strcmp(o, "--device") ? &b->device : !strcmp(o, "--save") ? &b->save : !strcmp(o, "--against") ? &b->against
-                      : !strcmp(o, "--plot") ? &b->plot : !strcmp(o, "--only") ? &b->only : NULL;
-  bool repeat = !strcmp(o, "--repeat"), warmup = !strcmp(o, "--warmup"), bytes = !strcmp(o, "--bytes"), time = !strcmp(o, "--time");
+  const char **text = !strcmp(o, "--device")    ? &b->device
+                      : !strcmp(o, "--save")    ? &b->save
+                      : !strcmp(o, "--against") ? &b->against
+                      : !strcmp(o, "--plot")    ? &b->plot
+                      : !strcmp(o, "--only")    ? &b->only
+                                                : NULL;
+  bool repeat = !strcmp(o, "--repeat"), warmup = !strcmp(o, "--warmup"), bytes = !strcmp(o, "--bytes"),
+       time = !strcmp(o, "--time");
   if (!text && !tolerance && !repeat && !warmup && !bytes && !time) return 0;
   if (argc < 2) return usage_error(&verb_bench, "%s needs a value", o), -1;
   if (text) return *text = argv[1], 2;
   if (tolerance) {
     char *stop;
     *tolerance = strtod(argv[1], &stop);
-    return *stop || stop == argv[1] || !(*tolerance >= 0) ? (usage_error(&verb_bench, "%s %s: give a number, 0 or more", o, argv[1]), -1) : 2;
+    return *stop || stop == argv[1] || !(*tolerance >= 0)
+               ? (usage_error(&verb_bench, "%s %s: give a number, 0 or more", o, argv[1]), -1)
+               : 2;
   }
   const char *end;
   int64_t v;
-  if (!read_whole(argv[1], 0, &end, &v) || *end || v < 1 || (v > 1000000 && !bytes)) return usage_error(&verb_bench, "%s %s: give a whole number above 0%s", o, argv[1], bytes ? "" : ", at most 1000000"), -1;
+  if (!read_whole(argv[1], 0, &end, &v) || *end || v < 1 || (v > 1000000 && !bytes))
+    return usage_error(&verb_bench, "%s %s: give a whole number above 0%s", o, argv[1],
+                       bytes ? "" : ", at most 1000000"),
+           -1;
   if (repeat) b->options.repeat = (int)v;
   if (warmup) b->options.warmup = (int)v;
   if (bytes) b->bytes = v;
@@ -95,7 +110,8 @@ int plan_words(Plan *p, int argc, char **argv, int (*option)(void *arg, int argc
     Segment *s = &p->segments[p->segment_count - 1];
     bool vs = !strcmp(argv[i], "--vs"), then = !strcmp(argv[i], "--then"), beside = !strcmp(argv[i], "--beside");
     if (vs || then || beside) {
-      if (p->segment_count == MAX_SEGMENTS) return usage_error(p->verb, "at most %d launches stand in a table", MAX_SEGMENTS);
+      if (p->segment_count == MAX_SEGMENTS)
+        return usage_error(p->verb, "at most %d launches stand in a table", MAX_SEGMENTS);
       if (!s->words.n) return usage_error(p->verb, "%s follows FILE[:KERNEL] ARG=SPEC ...", argv[i]);
       p->segments[p->segment_count].other = beside;
       p->segments[p->segment_count++].follows = then, i++;
@@ -110,12 +126,17 @@ int plan_words(Plan *p, int argc, char **argv, int (*option)(void *arg, int argc
     }
     int took = option ? option(arg, argc - i, argv + i) : 0;
     if (took < 0) return 2;
-    if (!took && !s->words.n && argv[i][0] == '-') return usage_error(p->verb, "unknown option %s before FILE; see nereid %s --help", argv[i], p->verb->name);
+    if (!took && !s->words.n && argv[i][0] == '-')
+      return usage_error(p->verb, "unknown option %s before FILE; see nereid %s --help", argv[i], p->verb->name);
     if (!took && !words_add(&s->words, argv[i])) return report_error(NULL);
     i += took ? took : 1;
   }
   const Segment *last = &p->segments[p->segment_count - 1];
-  if (p->segment_count > 1 && !last->words.n) return usage_error(p->verb, "which file? %s is followed by FILE[:KERNEL]", last->follows ? "--then" : last->other ? "--beside" : "--vs");
+  if (p->segment_count > 1 && !last->words.n)
+    return usage_error(p->verb, "which file? %s is followed by FILE[:KERNEL]",
+                       last->follows ? "--then"
+                       : last->other ? "--beside"
+                                     : "--vs");
   return 0;
 }
 
@@ -128,8 +149,14 @@ void plan_free(Plan *p) {
 
 static int table_words(Words *out, const char *text, const char *end) {
   while (text < end) {
-    if (strchr(" \t\r\n", *text)) { text++; continue; }
-    if (*text == '#') { while (text < end && *text != '\n') text++; continue; }
+    if (strchr(" \t\r\n", *text)) {
+      text++;
+      continue;
+    }
+    if (*text == '#') {
+      while (text < end && *text != '\n') text++;
+      continue;
+    }
     char *word = malloc((size_t)(end - text) + 1), *o = word;
     if (!word) return report_error(NULL);
     char quote = 0;
@@ -153,7 +180,8 @@ static const char *next_title(const char *p) { /* the next line that begins with
 
 static int load_table(Bench *b, const char *path, const char *at, const char *end) {
   const char *close = memchr(at, ']', strcspn(at, "\n"));
-  if (!close) return usage_error(&verb_bench, "%s: the title '%.*s' has no closing bracket", path, (int)strcspn(at, "\n"), at);
+  if (!close)
+    return usage_error(&verb_bench, "%s: the title '%.*s' has no closing bracket", path, (int)strcspn(at, "\n"), at);
   char *title = format_string("%.*s", (int)(close - at - 1), at + 1);
   static const char *const devices[] = {"cpu: ", "cuda: "}; /* a table for one kind of device */
   bool wanted = title && (!b->only || strstr(title, b->only)), good = title && words_add(&b->texts, title);
@@ -184,7 +212,10 @@ static int load_table(Bench *b, const char *path, const char *at, const char *en
 
 static int load_tables(Bench *b) {
   FILE *f = fopen(b->all, "rb");
-  if (!f) return fprintf(stderr, "nereid bench: cannot open %s: %s; --all FILE names the file of tables\n", b->all, strerror(errno)), 1;
+  if (!f)
+    return fprintf(stderr, "nereid bench: cannot open %s: %s; --all FILE names the file of tables\n", b->all,
+                   strerror(errno)),
+           1;
   enum { MOST = 1 << 20 };
   char *text = calloc(1, MOST + 1);
   size_t n = text ? fread(text, 1, MOST, f) : 0;
@@ -198,7 +229,9 @@ static int load_tables(Bench *b) {
     at = next;
   }
   if (!status && b->plan_count == before)
-    status = b->only ? usage_error(&verb_bench, "%s has no table whose title holds '%s'", b->all, b->only) : usage_error(&verb_bench, "%s has no tables: lines [title], each with a command's words after it", b->all);
+    status = b->only ? usage_error(&verb_bench, "%s has no table whose title holds '%s'", b->all, b->only)
+                     : usage_error(&verb_bench, "%s has no tables: lines [title], each with a command's words after it",
+                                   b->all);
   free(text);
   return status;
 }
@@ -252,7 +285,8 @@ static int measure(Bench *b, nereid_device *d, Case *cases, Row *rows, int n, co
     Row *r = new_row(t);
     if (!r) return report_error(NULL);
     *r = rows[i];
-    r->x = x, r->case_index = i, r->counted = cases[i].counted, r->cost = cases[i].cost, r->result = results[i], r->copy = copy, r->copy_bytes = copy_bytes;
+    r->x = x, r->case_index = i, r->counted = cases[i].counted, r->cost = cases[i].cost, r->result = results[i],
+    r->copy = copy, r->copy_bytes = copy_bytes;
     if (r->has_triton) r->triton = results[all++];
     if (r->has_triton && r->result.graph.count) {
       double ns = triton_graph(b->remote, i, 20);
@@ -273,14 +307,16 @@ static int prepare_triton(Bench *b, Case *c, int i, const Outputs *ours, Row *r)
   Outputs theirs = {0};
   if (!status) status = triton_outputs(b->remote, c, i, &theirs, why);
   r->has_triton = !status;
-  if (!status && !b->checks.off) r->triton_verdict = outputs_compare(&theirs, ours, "ours", b->checks.rtol, b->checks.atol);
+  if (!status && !b->checks.off)
+    r->triton_verdict = outputs_compare(&theirs, ours, "ours", b->checks.rtol, b->checks.atol);
   outputs_free(&theirs);
   if (status < 0) r->triton_why = format_string("%s", why);
   return status > 0;
 }
 
 /* Runs every case once, on fresh data, and compares what they wrote. */
-static int check_results(Bench *b, nereid_device *d, const Plan *p, const Words *variables, Case *cases, const bool *other, Row *rows, int n) {
+static int check_results(Bench *b, nereid_device *d, const Plan *p, const Words *variables, Case *cases,
+                         const bool *other, Row *rows, int n) {
   Outputs *outputs = calloc((size_t)n + 1, sizeof *outputs), *wanted = &outputs[n];
   int status = outputs ? 0 : report_error(NULL);
   if (!status && !b->checks.off) status = check_references(&b->checks, p, variables, wanted);
@@ -293,7 +329,8 @@ static int check_results(Bench *b, nereid_device *d, const Plan *p, const Words 
     if (!status && compares) {
       r->checked_with = format_string("%s", referred ? b->checks.at[0].value : cases[0].label);
       if (!r->checked_with) status = report_error(NULL);
-      r->verdict = outputs_compare(&outputs[i], referred ? wanted : &outputs[0], referred ? "the reference" : cases[0].label, b->checks.rtol, b->checks.atol);
+      r->verdict = outputs_compare(&outputs[i], referred ? wanted : &outputs[0],
+                                   referred ? "the reference" : cases[0].label, b->checks.rtol, b->checks.atol);
     }
     bool cuda_c = launch_is_cuda_c(cases[i].launches[0].path);
     if (!status && b->remote && !cuda_c) status = prepare_triton(b, &cases[i], i, &outputs[i], r);
@@ -308,17 +345,20 @@ static int check_results(Bench *b, nereid_device *d, const Plan *p, const Words 
 static int run_size(Bench *b, nereid_device *d, const Plan *p, const char *size, double x, Table *t) {
   Words variables = {0};
   char *bytes = format_string("bytes=%lld", (long long)b->bytes);
-  bool good = bytes && words_add(&variables, bytes) && (!*size || words_add(&variables, size)), other[MAX_CASES] = {false};
+  bool good = bytes && words_add(&variables, bytes) && (!*size || words_add(&variables, size)),
+       other[MAX_CASES] = {false};
   free(bytes);
   Case *cases = calloc(MAX_CASES, sizeof *cases);
   Row *rows = calloc(MAX_CASES, sizeof *rows);
   int n = 0, status = cases && rows && good ? 0 : report_error(NULL);
   bool has_cuda = !strncmp(b->device, "cuda", 4), compares = b->checks.n > 0;
-  for (int i = 1; i < p->segment_count; i++) compares |= !b->checks.off && !p->segments[i].follows && !p->segments[i].other;
+  for (int i = 1; i < p->segment_count; i++)
+    compares |= !b->checks.off && !p->segments[i].follows && !p->segments[i].other;
   for (int i = 0; i < p->segment_count && !status; i++) {
     if (p->segments[i].follows) continue;
     if (n == MAX_CASES) status = usage_error(&verb_bench, "at most %d cases stand in a table", MAX_CASES);
-    else if (b->all && !has_cuda && segment_is_cuda_c(&p->segments[i])) continue; /* of the tables for all machines, what this one has */
+    /* of the tables for all machines, what this one has */
+    else if (b->all && !has_cuda && segment_is_cuda_c(&p->segments[i])) continue;
     else {
       progress(b->started, "%s: preparing", *size ? size : p->segments[i].words.at[0]);
       other[n] = p->segments[i].other, cases[n].keep_inputs = compares || b->remote;
@@ -337,7 +377,11 @@ static int run_size(Bench *b, nereid_device *d, const Plan *p, const char *size,
 }
 
 static int run_plan(Bench *b, nereid_device *d, const Plan *p, Table *t) {
-  *t = (Table){.title = p->title, .device = b->device, .sweep = p->sweep, .cold = b->options.cold, .triton = b->remote ? triton_version(b->remote) : NULL};
+  *t = (Table){.title = p->title,
+               .device = b->device,
+               .sweep = p->sweep,
+               .cold = b->options.cold,
+               .triton = b->remote ? triton_version(b->remote) : NULL};
   if (!p->segments[0].words.n) return usage_error(&verb_bench, "which file? usage: nereid %s", verb_bench.synopsis);
   if (!p->sweep) return run_size(b, d, p, "", 0, t);
   int status = 0, sizes = 0;
@@ -382,7 +426,9 @@ static int run_all(Bench *b) {
   triton_stop(b->remote);
   free(ceilings);
   for (int i = 0; i < n; i++) {
-    for (int k = 0; k < tables[i].n; k++) free(tables[i].rows[k].label), free(tables[i].rows[k].size), free(tables[i].rows[k].triton_why), free(tables[i].rows[k].checked_with);
+    for (int k = 0; k < tables[i].n; k++)
+      free(tables[i].rows[k].label), free(tables[i].rows[k].size), free(tables[i].rows[k].triton_why),
+          free(tables[i].rows[k].checked_with);
     free(tables[i].rows);
   }
   free(tables);
@@ -396,15 +442,23 @@ static int bench(int argc, char **argv) {
   b->device = "cpu", b->started = now_ns(), b->checks.rtol = b->checks.atol = -1;
   Plan typed = {.verb = &verb_bench};
   int status = plan_words(&typed, argc - 1, argv + 1, run_option, b);
-  if (!status && b->json && b->csv) status = usage_error(&verb_bench, "--json and --csv are two forms of the same; give one");
+  if (!status && b->json && b->csv)
+    status = usage_error(&verb_bench, "--json and --csv are two forms of the same; give one");
   if (!status && b->only && !b->all) status = usage_error(&verb_bench, "--only chooses tables of --all");
-  if (!status && b->triton && strncmp(b->device, "cuda", 4)) status = usage_error(&verb_bench, "--triton runs kernels on a GPU; give --device cuda");
-  if (!status && b->checks.off && b->checks.n) status = usage_error(&verb_bench, "--check and --no-check are opposites; give one");
-  if (!status && b->all && b->checks.n) status = usage_error(&verb_bench, "--check is for kernels named on the command line; --all compares the variants of each table");
-  if (!status && b->all && (typed.segments[0].words.n || typed.sweep)) status = usage_error(&verb_bench, "--all takes its kernels from %s; '%s' is too much", b->all, typed.sweep ? "--sweep" : typed.segments[0].words.at[0]);
+  if (!status && b->triton && strncmp(b->device, "cuda", 4))
+    status = usage_error(&verb_bench, "--triton runs kernels on a GPU; give --device cuda");
+  if (!status && b->checks.off && b->checks.n)
+    status = usage_error(&verb_bench, "--check and --no-check are opposites; give one");
+  if (!status && b->all && b->checks.n)
+    status = usage_error(&verb_bench,
+                         "--check is for kernels named on the command line; --all compares the variants of each table");
+  if (!status && b->all && (typed.segments[0].words.n || typed.sweep))
+    status = usage_error(&verb_bench, "--all takes its kernels from %s; '%s' is too much", b->all,
+                         typed.sweep ? "--sweep" : typed.segments[0].words.at[0]);
   if (!status && b->all) status = load_tables(b);
   if (!status && !b->all) b->plans[b->plan_count++] = typed;
-  if (!status && b->plot && b->plan_count > 1) status = usage_error(&verb_bench, "--plot draws one table; choose it with --only");
+  if (!status && b->plot && b->plan_count > 1)
+    status = usage_error(&verb_bench, "--plot draws one table; choose it with --only");
   if (!status) status = run_all(b);
   for (int i = 0; b->all && i < b->plan_count; i++) plan_free(&b->plans[i]);
   plan_free(&typed);
@@ -414,8 +468,10 @@ static int bench(int argc, char **argv) {
   return status;
 }
 
+/* clang-format off */
 const Verb verb_bench = {
-    "bench", "bench FILE[:KERNEL] ARG=SPEC ... --grid G [--vs FILE:KERNEL ...] [options], or bench --all", "times kernels and says how fast that is", bench,
+    "bench", "bench FILE[:KERNEL] ARG=SPEC ... --grid G [--vs FILE:KERNEL ...] [options], or bench --all",
+    "times kernels and says how fast that is", bench,
     "  ARG=SPEC, --grid, --block, --shared, --warps, --stages, --seed  as for nereid run; expressions may use `bytes`, the size of an array that\n"
     "                 leaves the device's caches: n='bytes // 4' 'x_ptr=randn:f32[n]'\n"
     "  --vs FILE:KERNEL [ARG=SPEC ...] [--grid G]    a variant in the same table, measured in turn; what it does not say it has from the first. It must\n"
@@ -441,3 +497,4 @@ const Verb verb_bench = {
     "graph; ceiling: what bounds it, and the share of that ceiling it reaches (nereid roofline measures them); ~: not exact, with the reason below.\n\n"
     "example: nereid bench kernels/softmax.py:softmax x_ptr=randn:f32[4096,781] out_ptr=like:x_ptr x_stride=781 out_stride=781 n_cols=781 \\\n"
     "           BLOCK=1024 --grid 4096 --vs kernels/softmax.py:softmax_online\n"};
+/* clang-format on */

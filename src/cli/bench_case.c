@@ -1,7 +1,8 @@
-/* bench_case: a case of `nereid bench` at one size: its modules loaded, arrays on the device, functions compiled, operations and bytes
- * counted.
+/* bench_case: a case of `nereid bench` at one size: its modules loaded, arrays on the device, functions compiled,
+ * operations and bytes counted.
  *
- * What a launch after --vs or --then does not say it has from the first launch: its ARG=SPEC, if the kernel has such a parameter, and
+ * What a launch after --vs or --then does not say it has from the first launch: its ARG=SPEC, if the kernel has such a
+ * parameter, and
  * --grid, --block, --warps and --stages. Launches after --then get the arrays of the ones before them.
  * A number that is no parameter serves expressions.
  */
@@ -43,12 +44,14 @@ static bool takes_value(const char *o) {
 
 static bool is_array_spec(const char *word) {
   const char *spec = strchr(word, '=') + 1;
-  return *spec == '@' || (strchr(spec, ':') && (strchr(spec, '[') || !strncmp(spec, "like:", 5) || !strncmp(spec, "same:", 5) || !strncmp(spec, "made:", 5)));
+  return *spec == '@' || (strchr(spec, ':') && (strchr(spec, '[') || !strncmp(spec, "like:", 5) ||
+                                                !strncmp(spec, "same:", 5) || !strncmp(spec, "made:", 5)));
 }
 
 static const char *find_word(const Words *w, const char *like) { /* of the same name, or the same option */
   for (int i = 0; i < w->n; i++)
-    if (is_assignment(like) ? is_assignment(w->at[i]) && same_name(w->at[i], like) : !strcmp(w->at[i], like)) return w->at[i];
+    if (is_assignment(like) ? is_assignment(w->at[i]) && same_name(w->at[i], like) : !strcmp(w->at[i], like))
+      return w->at[i];
   return NULL;
 }
 
@@ -67,8 +70,8 @@ static bool add_word(Words *out, const Words *from, int *k, bool inherits) {
   return good && takes_value(w) && *k + 1 < from->n ? words_add(out, from->at[++*k]) : good;
 }
 
-/* VERB FILE VARIABLES NUMBERS ARRAYS: numbers before arrays, since a shape may use them; of each the inherited ones before the others, since
- * what is said anew may use those. */
+/* VERB FILE VARIABLES NUMBERS ARRAYS: numbers before arrays, since a shape may use them; of each the inherited ones
+ * before the others, since what is said anew may use those. */
 static bool compose(Words *out, const Plan *p, int i, const Words *variables) {
   const Words *own = &p->segments[i].words, *from = &p->segments[0].words;
   bool good = words_add(out, p->verb->name) && own->n > 0 && words_add(out, own->at[0]);
@@ -80,14 +83,16 @@ static bool compose(Words *out, const Plan *p, int i, const Words *variables) {
   for (int arrays = 0; arrays < 2; arrays++) {
     for (int k = 1; k < from->n && good; k++) {
       const char *w = from->at[k], *anew = from != own ? find_word(own, w) : NULL;
-      bool option = !is_assignment(w), skip = (arrays != 0) != (!option && is_array_spec(anew && !option ? anew : w)) || (!option && p->sweep && same_name(w, p->sweep));
+      bool option = !is_assignment(w), skip = (arrays != 0) != (!option && is_array_spec(anew && !option ? anew : w)) ||
+                                              (!option && p->sweep && same_name(w, p->sweep));
       if (skip || (anew && option)) k += takes_value(w);
       else if (anew) good = words_add(out, anew);
       else good = add_word(out, from, &k, p->segments[i].follows);
     }
     for (int k = 1; k < own->n && from != own && good; k++) {
       const char *w = own->at[k];
-      bool option = !is_assignment(w), skip = (arrays != 0) != (!option && is_array_spec(w)) || (!option && (find_word(from, w) || (p->sweep && same_name(w, p->sweep))));
+      bool option = !is_assignment(w), skip = (arrays != 0) != (!option && is_array_spec(w)) ||
+                                              (!option && (find_word(from, w) || (p->sweep && same_name(w, p->sweep))));
       if (skip) k += takes_value(w);
       else good = add_word(out, own, &k, false);
     }
@@ -97,7 +102,10 @@ static bool compose(Words *out, const Plan *p, int i, const Words *variables) {
 
 /* ---- one launch ---- */
 
-typedef struct Extra { const char *grid; Launch *launch; } Extra;
+typedef struct Extra {
+  const char *grid;
+  Launch *launch;
+} Extra;
 
 static int launch_option(void *arg, int argc, char **argv) {
   Extra *e = arg;
@@ -110,7 +118,10 @@ static int launch_option(void *arg, int argc, char **argv) {
   char end;
   int n = block ? sscanf(argv[1], "%d,%d,%d%c", &to[0], &to[1], &to[2], &end) : sscanf(argv[1], "%d%c", to, &end);
   bool good = n >= 1 && n <= (block ? 3 : 1) && to[0] >= block;
-  return good ? 2 : (usage_error(e->launch->verb, block ? "--block needs X[,Y[,Z]], numbers of threads" : "--shared needs a number of bytes"), -1);
+  return good ? 2
+              : (usage_error(e->launch->verb, block ? "--block needs X[,Y[,Z]], numbers of threads"
+                                                    : "--shared needs a number of bytes"),
+                 -1);
 }
 
 static bool has_param(const nereid_kernel_info *k, const char *name) {
@@ -126,7 +137,8 @@ static bool is_used(const Words *words, const char *name) {
     const char *text = strchr(words->at[i], '=');
     text = text && words->at[i][0] != '-' ? text : words->at[i];
     for (const char *p = text; (p = strstr(p, name)); p += n) {
-      bool before = p > text && (isalnum((unsigned char)p[-1]) || p[-1] == '_'), after = isalnum((unsigned char)p[n]) || p[n] == '_';
+      bool before = p > text && (isalnum((unsigned char)p[-1]) || p[-1] == '_'),
+           after = isalnum((unsigned char)p[n]) || p[n] == '_';
       if (!before && !after) return true;
     }
   }
@@ -135,8 +147,9 @@ static bool is_used(const Words *words, const char *name) {
 
 /* Arrays of the first launch that this kernel has no parameter for are not made. */
 static void drop_foreign_arrays(Launch *l, const Words *own) {
-  const nereid_kernel_info *k = l->kernel_name ? nereid_kernel_find(l->module, l->kernel_name)
-                                : nereid_kernel_count(l->module) == 1 ? nereid_kernel_at(l->module, 0) : NULL;
+  const nereid_kernel_info *k = l->kernel_name                        ? nereid_kernel_find(l->module, l->kernel_name)
+                                : nereid_kernel_count(l->module) == 1 ? nereid_kernel_at(l->module, 0)
+                                                                      : NULL;
   if (!k) return; /* launch_make_args says so */
   int n = 0;
   for (int i = 0; i < l->arg_count; i++) {
@@ -172,9 +185,11 @@ static void add_cost(nereid_cost *to, const nereid_cost *c) {
   to->flops = flops;
   to->exact &= c->exact, to->at_least |= c->at_least;
   size_t n = strlen(to->remarks);
-  if (*c->remarks && !strstr(to->remarks, c->remarks)) snprintf(to->remarks + n, sizeof to->remarks - n, "%s", c->remarks);
+  if (*c->remarks && !strstr(to->remarks, c->remarks))
+    snprintf(to->remarks + n, sizeof to->remarks - n, "%s", c->remarks);
 }
-_Static_assert(offsetof(nereid_cost, exact) - offsetof(nereid_cost, add) == 32 * sizeof(int64_t), "add_cost adds 32 numbers");
+_Static_assert(offsetof(nereid_cost, exact) - offsetof(nereid_cost, add) == 32 * sizeof(int64_t),
+               "add_cost adds 32 numbers");
 
 static int launch_open(Case *c, int i, nereid_device *d, const Words *words, const Words *own) {
   Launch *l = &c->launches[i];
@@ -185,7 +200,9 @@ static int launch_open(Case *c, int i, nereid_device *d, const Words *words, con
   if (status) return status;
   drop_foreign_arrays(l, own);
   if ((status = launch_make_args(l))) return status;
-  if (!extra.grid) return usage_error(c->verb, "%s: --grid says how many programs to run, as in --grid 'cdiv(n, BLOCK)'", words->at[1]);
+  if (!extra.grid)
+    return usage_error(c->verb, "%s: --grid says how many programs to run, as in --grid 'cdiv(n, BLOCK)'",
+                       words->at[1]);
   int64_t grid[3];
   char *text = NULL;
   if ((status = launch_grid_text(l, extra.grid, &text))) return status;
@@ -202,12 +219,14 @@ static int launch_open(Case *c, int i, nereid_device *d, const Words *words, con
     if (given || has_param(l->kernel, l->args[k].name)) all[n++] = all[k];
   }
   nereid_error *err = NULL;
-  if (nereid_compile(d, l->module, l->kernel->name, all, n, &l->options, &c->functions[i], &err)) return report_error(err);
+  if (nereid_compile(d, l->module, l->kernel->name, all, n, &l->options, &c->functions[i], &err))
+    return report_error(err);
   if (nereid_function_grid(c->functions[i], all, n, grid, &err)) return report_error(err);
   c->bench[i] = (nereid_bench_launch){c->functions[i], {grid[0], grid[1], grid[2]}, all, n};
   if (launch_is_cuda_c(l->path)) return c->counted = false, 0;
   nereid_cost cost;
-  if (nereid_launch_cost(d, l->module, l->kernel->name, grid, all, n, &l->options, &cost, &err)) return report_error(err);
+  if (nereid_launch_cost(d, l->module, l->kernel->name, grid, all, n, &l->options, &cost, &err))
+    return report_error(err);
   return add_cost(&c->cost, &cost), 0;
 }
 
@@ -216,12 +235,15 @@ int case_open(Case *c, nereid_device *d, const Plan *p, int first, const Words *
   for (int i = first; i < p->segment_count && (i == first || p->segments[i].follows); i++) {
     if (c->count == MAX_LAUNCHES) return usage_error(c->verb, "a case has at most %d launches", MAX_LAUNCHES);
     Words *words = &c->words[c->count];
-    int status = compose(words, p, i, variables) ? launch_open(c, c->count, d, words, &p->segments[i].words) : report_error(NULL);
+    int status = compose(words, p, i, variables) ? launch_open(c, c->count, d, words, &p->segments[i].words)
+                                                 : report_error(NULL);
     if (!status && !c->label) {
       const Launch *l = &c->launches[0];
       bool more = i + 1 < p->segment_count && p->segments[i + 1].follows;
       const char *slash = strrchr(l->path, '/');
-      c->label = more || launch_is_cuda_c(l->path) ? format_string("%s:%s%s", slash ? slash + 1 : l->path, l->kernel->name, more ? "..." : "") : format_string("%s", l->kernel->name);
+      c->label = more || launch_is_cuda_c(l->path)
+                     ? format_string("%s:%s%s", slash ? slash + 1 : l->path, l->kernel->name, more ? "..." : "")
+                     : format_string("%s", l->kernel->name);
     }
     c->count++;
     if (status) return status;

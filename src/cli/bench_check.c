@@ -1,12 +1,12 @@
 /* bench_check: results are checked in the run that times them.
  *
- * Before it is timed each case runs once, on data that no case has touched, and what it wrote is fetched: the arrays whose bytes
- * changed, by name. A case after --vs must have written what the first one wrote (--beside: another computation, which is timed alone),
- * and with --check ARG=REF all cases what REF says: a file, or the first case's launches on another device. Under --triton each case's
- * Triton kernel must have written what ours wrote.
+ * Before it is timed each case runs once, on data that no case has touched, and what it wrote is fetched: the arrays
+ * whose bytes changed, by name. A case after --vs must have written what the first one wrote (--beside: another
+ * computation, which is timed alone), and with --check ARG=REF all cases what REF says: a file, or the first case's
+ * launches on another device. Under --triton each case's Triton kernel must have written what ours wrote.
  *
- * A result may differ by what rounding in its type explains, relative to itself or to the largest of its array: the variants of a kernel
- * add up in different orders.
+ * A result may differ by what rounding in its type explains, relative to itself or to the largest of its array: the
+ * variants of a kernel add up in different orders.
  */
 #include "bench.h"
 #include <math.h>
@@ -34,12 +34,14 @@ static const Output *output_named(const Outputs *o, const char *name) {
 int case_run(Case *c, nereid_device *d) {
   nereid_error *err = NULL;
   nereid_status status = NEREID_OK;
-  for (int i = 0; i < c->count && !status; i++) status = nereid_run(c->functions[i], NULL, c->bench[i].grid, c->bench[i].args, c->bench[i].arg_count, &err);
+  for (int i = 0; i < c->count && !status; i++)
+    status = nereid_run(c->functions[i], NULL, c->bench[i].grid, c->bench[i].args, c->bench[i].arg_count, &err);
   if (!status) status = nereid_synchronize(d, &err);
   return status ? report_error(err) : 0;
 }
 
-/* The arrays that c's launches changed, each by the name that the last launch which has it gives it. `fetch` gets an array's bytes. */
+/* The arrays that c's launches changed, each by the name that the last launch which has it gives it. `fetch` gets an
+ * array's bytes. */
 int case_outputs(const Case *c, Outputs *out, int (*fetch)(void *arg, const LaunchArg *owner, void *to), void *arg) {
   const LaunchArg *seen[MAX_OUTPUTS];
   int status = 0, count = 0;
@@ -85,9 +87,7 @@ void case_drop_inputs(Case *c) {
 
 /* ---- comparing ---- */
 
-static bool is_dense(const Array *a) {
-  return array_count(a) * (int64_t)nereid_dtype_bytes(a->dtype) == a->bytes;
-}
+static bool is_dense(const Array *a) { return array_count(a) * (int64_t)nereid_dtype_bytes(a->dtype) == a->bytes; }
 
 static double largest(const Array *a) {
   double most = 0;
@@ -122,10 +122,12 @@ static void compare(Verdict *v, const Output *got, const Output *want, const cha
   const Array *a = &got->array, *b = &want->array;
   if (array_count(a) != array_count(b)) {
     v->state = VERDICT_DIFFERS;
-    snprintf(v->text, sizeof v->text, "%s has %lld elements, %s's %lld", got->name, (long long)array_count(a), of, (long long)array_count(b));
+    snprintf(v->text, sizeof v->text, "%s has %lld elements, %s's %lld", got->name, (long long)array_count(a), of,
+             (long long)array_count(b));
     return;
   }
-  double r = rtol >= 0 ? rtol : fmax(dtype_tolerance(a->dtype), dtype_tolerance(b->dtype)), t = atol >= 0 ? atol : r * largest(b), worst = 0;
+  double r = rtol >= 0 ? rtol : fmax(dtype_tolerance(a->dtype), dtype_tolerance(b->dtype)),
+         t = atol >= 0 ? atol : r * largest(b), worst = 0;
   bool quick = a->dtype == NEREID_F32 && b->dtype == NEREID_F32 && is_dense(a) && is_dense(b);
   if (quick && agree_f32(a->data, b->data, array_count(a), (float)r, (float)t, &worst)) {
     v->worst = fmax(v->worst, worst);
@@ -135,8 +137,10 @@ static void compare(Verdict *v, const Output *got, const Output *want, const cha
   v->worst = fmax(v->worst, d.max_abs_error);
   if (!d.mismatches) return;
   v->state = VERDICT_DIFFERS;
-  snprintf(v->text, sizeof v->text, "%s: %lld of %lld elements differ from %s's; worst at %lld: %.9g instead of %.9g (rtol %.2g, atol %.2g)", got->name, (long long)d.mismatches,
-           (long long)d.count, of, (long long)d.worst_at, d.worst_got, d.worst_want, r, t);
+  snprintf(v->text, sizeof v->text,
+           "%s: %lld of %lld elements differ from %s's; worst at %lld: %.9g instead of %.9g (rtol %.2g, atol %.2g)",
+           got->name, (long long)d.mismatches, (long long)d.count, of, (long long)d.worst_at, d.worst_got, d.worst_want,
+           r, t);
 }
 
 Verdict outputs_compare(const Outputs *got, const Outputs *want, const char *of, double rtol, double atol) {
@@ -147,9 +151,12 @@ Verdict outputs_compare(const Outputs *got, const Outputs *want, const char *of,
     if (!g && got->n == 1 && want->n == 1) g = &got->at[0];
     if (g) compare(&v, g, w, of, rtol, atol), compared++;
   }
-  if (!compared && want->n) v.state = VERDICT_DIFFERS, snprintf(v.text, sizeof v.text, "it did not write '%s', as %s did", want->at[0].name, of);
+  if (!compared && want->n)
+    v.state = VERDICT_DIFFERS,
+    snprintf(v.text, sizeof v.text, "it did not write '%s', as %s did", want->at[0].name, of);
   if (!want->n) v.state = got->n ? VERDICT_DIFFERS : VERDICT_NONE; /* NONE: neither changed anything */
-  if (!want->n && got->n) snprintf(v.text, sizeof v.text, "it wrote '%s', which %s left as it was", got->at[0].name, of);
+  if (!want->n && got->n)
+    snprintf(v.text, sizeof v.text, "it wrote '%s', which %s left as it was", got->at[0].name, of);
   return v;
 }
 
@@ -172,7 +179,9 @@ static int reference(const Check *check, const Plan *p, const Words *variables, 
   if (!status) c->keep_inputs = true, status = case_open(c, d, p, 0, variables);
   if (!status) status = case_check_run(c, d, &all);
   Output *found = (Output *)output_named(&all, check->name);
-  if (!status && !found) status = usage_error(p->verb, "--check %s=%s: the first kernel writes no array of that name", check->name, check->value);
+  if (!status && !found)
+    status =
+        usage_error(p->verb, "--check %s=%s: the first kernel writes no array of that name", check->name, check->value);
   if (!status) out->at[out->n++] = (Output){check->name, found->array}, found->array.data = NULL;
   outputs_free(&all);
   if (c) case_close(c, d);

@@ -7,7 +7,9 @@
 #include <string.h>
 
 const nereid_times *row_times(const Row *r) { return r->result.device.count ? &r->result.device : &r->result.wall; }
-static double bytes_of(const Row *r) { return r->counted ? (double)r->cost.load_distinct + (double)r->cost.store_distinct : 0; }
+static double bytes_of(const Row *r) {
+  return r->counted ? (double)r->cost.load_distinct + (double)r->cost.store_distinct : 0;
+}
 double row_gbs(const Row *r) { return bytes_of(r) / row_times(r)->median; } /* bytes a nanosecond */
 double row_tflops(const Row *r) { return r->counted ? r->cost.flops / row_times(r)->median / 1e3 : 0; }
 double row_intensity(const Row *r) { return bytes_of(r) > 0 ? r->cost.flops / bytes_of(r) : 0; }
@@ -23,7 +25,9 @@ double row_against_triton(const Row *r) {
   const nereid_times *theirs = r->triton.device.count ? &r->triton.device : &r->triton.wall;
   return theirs->count ? theirs->median / row_times(r)->median : 0;
 }
-static bool is_wrong(const Row *r) { return r->verdict.state == VERDICT_DIFFERS || r->triton_verdict.state == VERDICT_DIFFERS; }
+static bool is_wrong(const Row *r) {
+  return r->verdict.state == VERDICT_DIFFERS || r->triton_verdict.state == VERDICT_DIFFERS;
+}
 bool table_is_wrong(const Table *t) {
   for (int i = 0; i < t->n; i++)
     if (is_wrong(&t->rows[i])) return true;
@@ -55,7 +59,8 @@ static void print_remarks(const Table *t) {
   for (int i = 0; i < t->n; i++) {
     const Row *r = &t->rows[i];
     bool said = false;
-    for (int k = 0; k < i && !said; k++) said = !strcmp(t->rows[k].label, r->label) && !strcmp(t->rows[k].cost.remarks, r->cost.remarks);
+    for (int k = 0; k < i && !said; k++)
+      said = !strcmp(t->rows[k].label, r->label) && !strcmp(t->rows[k].cost.remarks, r->cost.remarks);
     if (said || !r->counted || r->cost.exact) continue;
     for (const char *p = r->cost.remarks; *p; p += strcspn(p, "\n"), p += *p == '\n')
       printf("~ %s: %.*s\n", r->label, (int)strcspn(p, "\n"), p);
@@ -79,15 +84,19 @@ static void print_checks(const Table *t) {
     const Row *r = &t->rows[i];
     const char *at = *r->size ? " " : "";
     if (r->verdict.state == VERDICT_DIFFERS) printf("WRONG %s%s%s: %s\n", r->label, at, r->size, r->verdict.text);
-    if (r->triton_verdict.state == VERDICT_DIFFERS) printf("WRONG %s%s%s: Triton's: %s\n", r->label, at, r->size, r->triton_verdict.text);
+    if (r->triton_verdict.state == VERDICT_DIFFERS)
+      printf("WRONG %s%s%s: Triton's: %s\n", r->label, at, r->size, r->triton_verdict.text);
     if (r->triton_why) printf("no Triton for %s%s%s: %s\n", r->label, at, r->size, r->triton_why);
   }
-  if (t->triton) printf("%s; vs Triton: its time by ours, above 1 when ours is faster, of both in graphs where ours is\n", t->triton);
+  if (t->triton)
+    printf("%s; vs Triton: its time by ours, above 1 when ours is faster, of both in graphs where ours is\n",
+           t->triton);
 }
 
 void table_print(const Table *t) {
   int name = 6, size = 0;
-  bool several = false, against = t->compared, host = false, queued = false, graph = false, bounded = false, triton = t->triton != NULL;
+  bool several = false, against = t->compared, host = false, queued = false, graph = false, bounded = false,
+       triton = t->triton != NULL;
   for (int i = 0; i < t->n; i++) {
     const Row *r = &t->rows[i];
     if ((int)strlen(r->label) > name) name = (int)strlen(r->label);
@@ -115,7 +124,8 @@ void table_print(const Table *t) {
     const char *mark = r->cost.exact ? "" : "~";
     put_row_time(time, x->median), put_row_time(low, x->p10), put_row_time(high, x->p90);
     snprintf(spread, sizeof spread, "%s .. %s", low, high);
-    put_number(gbs, row_gbs(r), mark), put_number(tflops, row_tflops(r), mark), put_number(intensity, row_intensity(r), mark);
+    put_number(gbs, row_gbs(r), mark), put_number(tflops, row_tflops(r), mark),
+        put_number(intensity, row_intensity(r), mark);
     if (row_share(r) > 0) snprintf(share, sizeof share, "%.0f%%", 100 * row_share(r));
     else snprintf(share, sizeof share, "-");
     printf("%-*s", name, r->label);
@@ -149,8 +159,10 @@ void table_print(const Table *t) {
   const Row *last = t->n ? &t->rows[t->n - 1] : NULL;
   if (last && last->copy_bytes) {
     const nereid_times *c = last->result.device.count ? &last->copy.device : &last->copy.wall;
-    printf("copy: %.1f GB/s (%.0f MiB read, as much written), measured in turn with the kernels; times are medians of %d trials or more%s\n",
-           (double)last->copy_bytes / c->median, (double)last->copy_bytes / 2 / (1 << 20), row_times(last)->count, t->cold ? ", caches emptied before each" : "");
+    printf("copy: %.1f GB/s (%.0f MiB read, as much written), measured in turn with the kernels; times are medians of "
+           "%d trials or more%s\n",
+           (double)last->copy_bytes / c->median, (double)last->copy_bytes / 2 / (1 << 20), row_times(last)->count,
+           t->cold ? ", caches emptied before each" : "");
   }
   print_checks(t);
   print_remarks(t);
@@ -161,8 +173,10 @@ void table_print(const Table *t) {
 
 static void json_times(FILE *out, const char *name, const nereid_times *t) {
   if (!t->count) return;
-  fprintf(out, ",\"%s\":{\"trials\":%d,\"median\":%.9g,\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g,\"deviation\":%.9g,\"p10\":%.9g,\"p90\":%.9g}", name, t->count,
-          t->median, t->mean, t->min, t->max, t->deviation, t->p10, t->p90);
+  fprintf(out,
+          ",\"%s\":{\"trials\":%d,\"median\":%.9g,\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g,\"deviation\":%.9g,\"p10\":%."
+          "9g,\"p90\":%.9g}",
+          name, t->count, t->median, t->mean, t->min, t->max, t->deviation, t->p10, t->p90);
 }
 
 static void json_row(FILE *out, const Row *r) {
@@ -170,7 +184,8 @@ static void json_row(FILE *out, const Row *r) {
   json_string(out, r->label);
   fprintf(out, ",\"size\":");
   json_string(out, r->size);
-  json_times(out, "device_ns", &r->result.device), json_times(out, "wall_ns", &r->result.wall), json_times(out, "launch_ns", &r->result.launch);
+  json_times(out, "device_ns", &r->result.device), json_times(out, "wall_ns", &r->result.wall),
+      json_times(out, "launch_ns", &r->result.launch);
   if (r->result.queued > 0) fprintf(out, ",\"queued_ns\":%.9g", r->result.queued);
   json_times(out, "graph_ns", &r->result.graph);
   if (r->has_triton) json_times(out, "triton_ns", r->triton.device.count ? &r->triton.device : &r->triton.wall);
@@ -180,25 +195,37 @@ static void json_row(FILE *out, const Row *r) {
   for (int i = 0; i < 2; i++) {
     const Verdict *v = i ? &r->triton_verdict : &r->verdict;
     if (v->state == VERDICT_NONE) continue;
-    fprintf(out, ",\"%s\":{\"agrees\":%s,\"with\":", i ? "triton_result" : "result", v->state == VERDICT_AGREES ? "true" : "false");
+    fprintf(out, ",\"%s\":{\"agrees\":%s,\"with\":", i ? "triton_result" : "result",
+            v->state == VERDICT_AGREES ? "true" : "false");
     json_string(out, i ? "Triton" : r->checked_with);
-    fprintf(out, ",\"largest_difference\":%.6g,\"text\":", isfinite(v->worst) ? v->worst : 1e300), json_string(out, v->text), fprintf(out, "}");
+    fprintf(out, ",\"largest_difference\":%.6g,\"text\":", isfinite(v->worst) ? v->worst : 1e300),
+        json_string(out, v->text), fprintf(out, "}");
   }
   if (r->bounded) fprintf(out, ",\"bound\":\"%s\",\"share_of_ceiling\":%.6g", r->bound.name, r->bound.share);
   if (r->counted) {
     const nereid_cost *c = &r->cost;
-    fprintf(out, ",\"flops\":%.17g,\"add\":%lld,\"mul\":%lld,\"fma\":%lld,\"div\":%lld,\"transcendental\":%lld,\"dot\":%lld,\"compare\":%lld,\"integer\":%lld,\"atomic\":%lld", c->flops,
-            (long long)c->add, (long long)c->mul, (long long)c->fma, (long long)c->div, (long long)c->transcendental, (long long)c->dot, (long long)c->compare, (long long)c->integer, (long long)c->atomic);
-    fprintf(out, ",\"load_bytes\":%lld,\"store_bytes\":%lld,\"load_distinct\":%lld,\"store_distinct\":%lld,\"exact\":%s,\"at_least\":%s,\"remarks\":", (long long)c->load_bytes,
-            (long long)c->store_bytes, (long long)c->load_distinct, (long long)c->store_distinct, c->exact ? "true" : "false", c->at_least ? "true" : "false");
+    fprintf(out,
+            ",\"flops\":%.17g,\"add\":%lld,\"mul\":%lld,\"fma\":%lld,\"div\":%lld,\"transcendental\":%lld,\"dot\":%lld,"
+            "\"compare\":%lld,\"integer\":%lld,\"atomic\":%lld",
+            c->flops, (long long)c->add, (long long)c->mul, (long long)c->fma, (long long)c->div,
+            (long long)c->transcendental, (long long)c->dot, (long long)c->compare, (long long)c->integer,
+            (long long)c->atomic);
+    fprintf(out,
+            ",\"load_bytes\":%lld,\"store_bytes\":%lld,\"load_distinct\":%lld,\"store_distinct\":%lld,\"exact\":%s,"
+            "\"at_least\":%s,\"remarks\":",
+            (long long)c->load_bytes, (long long)c->store_bytes, (long long)c->load_distinct,
+            (long long)c->store_distinct, c->exact ? "true" : "false", c->at_least ? "true" : "false");
     json_string(out, c->remarks);
-    fprintf(out, ",\"gb_per_s\":%.6g,\"tflop_per_s\":%.6g,\"flop_per_byte\":%.6g", row_gbs(r), row_tflops(r), row_intensity(r));
+    fprintf(out, ",\"gb_per_s\":%.6g,\"tflop_per_s\":%.6g,\"flop_per_byte\":%.6g", row_gbs(r), row_tflops(r),
+            row_intensity(r));
   }
   if (r->copy_bytes) {
     fprintf(out, ",\"share_of_copy\":%.6g,\"copy_bytes\":%lld", row_share(r), (long long)r->copy_bytes);
     json_times(out, "copy_ns", r->result.device.count ? &r->copy.device : &r->copy.wall);
   }
-  if (r->before.count) fprintf(out, ",\"against\":{\"ratio\":%.6g,\"median\":%.9g,\"p10\":%.9g,\"p90\":%.9g}", r->before_ratio, r->before.median, r->before.p10, r->before.p90);
+  if (r->before.count)
+    fprintf(out, ",\"against\":{\"ratio\":%.6g,\"median\":%.9g,\"p10\":%.9g,\"p90\":%.9g}", r->before_ratio,
+            r->before.median, r->before.p10, r->before.p90);
   fprintf(out, "}");
 }
 
@@ -225,22 +252,31 @@ static void csv_text(FILE *out, const char *s) {
 
 void table_csv(FILE *out, const Table *t, bool header) {
   if (header)
-    fprintf(out, "table,kernel,size,device,trials,median_ns,mean_ns,min_ns,max_ns,deviation_ns,p10_ns,p90_ns,wall_median_ns,launch_median_ns,queued_ns,flops,bytes,"
-                 "requested_bytes,exact,gb_per_s,tflop_per_s,flop_per_byte,share_of_copy,graph_ns,bound,share_of_ceiling,agrees,triton_ns,against_triton\n");
+    fprintf(out, "table,kernel,size,device,trials,median_ns,mean_ns,min_ns,max_ns,deviation_ns,p10_ns,p90_ns,wall_"
+                 "median_ns,launch_median_ns,queued_ns,flops,bytes,"
+                 "requested_bytes,exact,gb_per_s,tflop_per_s,flop_per_byte,share_of_copy,graph_ns,bound,share_of_"
+                 "ceiling,agrees,triton_ns,against_triton\n");
   for (int i = 0; i < t->n; i++) {
     const Row *r = &t->rows[i];
     const nereid_times *x = row_times(r);
-    csv_text(out, t->title ? t->title : ""), fputc(',', out), csv_text(out, r->label), fputc(',', out), csv_text(out, r->size), fputc(',', out), csv_text(out, t->device);
-    fprintf(out, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g", x->count, x->median, x->mean, x->min, x->max, x->deviation, x->p10, x->p90, r->result.wall.median);
+    csv_text(out, t->title ? t->title : ""), fputc(',', out), csv_text(out, r->label), fputc(',', out),
+        csv_text(out, r->size), fputc(',', out), csv_text(out, t->device);
+    fprintf(out, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g", x->count, x->median, x->mean, x->min, x->max,
+            x->deviation, x->p10, x->p90, r->result.wall.median);
     fprintf(out, r->result.launch.count ? ",%.9g" : ",", r->result.launch.median);
     fprintf(out, r->result.queued > 0 ? ",%.9g" : ",", r->result.queued);
-    if (r->counted) fprintf(out, ",%.17g,%.17g,%.17g,%d,%.6g,%.6g,%.6g", r->cost.flops, bytes_of(r), (double)r->cost.load_bytes + (double)r->cost.store_bytes, r->cost.exact, row_gbs(r), row_tflops(r), row_intensity(r));
+    if (r->counted)
+      fprintf(out, ",%.17g,%.17g,%.17g,%d,%.6g,%.6g,%.6g", r->cost.flops, bytes_of(r),
+              (double)r->cost.load_bytes + (double)r->cost.store_bytes, r->cost.exact, row_gbs(r), row_tflops(r),
+              row_intensity(r));
     else fprintf(out, ",,,,,,,");
     fprintf(out, row_share(r) > 0 ? ",%.6g" : ",", row_share(r));
     fprintf(out, r->result.graph.count ? ",%.9g" : ",", r->result.graph.median);
     fprintf(out, r->bounded ? ",%s,%.6g" : ",,", r->bound.name, r->bound.share);
     fprintf(out, ",%s", r->verdict.state == VERDICT_NONE ? "" : is_wrong(r) ? "no" : "yes");
-    if (r->has_triton) fprintf(out, ",%.9g,%.6g\n", (r->triton.device.count ? &r->triton.device : &r->triton.wall)->median, row_against_triton(r));
+    if (r->has_triton)
+      fprintf(out, ",%.9g,%.6g\n", (r->triton.device.count ? &r->triton.device : &r->triton.wall)->median,
+              row_against_triton(r));
     else fprintf(out, ",,\n");
   }
 }
@@ -279,12 +315,17 @@ static void compare_row(Row *r, const Table *t, const Json *tables) {
   for (const Json *table = tables->first; table; table = table->next) {
     const Json *rows = json_get(table, "rows");
     const Json *cold = json_get(table, "cold");
-    if (strcmp(json_get_text(table, "title", ""), t->title ? t->title : "") || !cold || (cold->i != 0) != t->cold) continue;
+    if (strcmp(json_get_text(table, "title", ""), t->title ? t->title : "") || !cold || (cold->i != 0) != t->cold)
+      continue;
     for (const Json *row = rows ? rows->first : NULL; row; row = row->next) {
-      if (strcmp(json_get_text(row, "kernel", ""), r->label) || strcmp(json_get_text(row, "size", ""), r->size)) continue;
+      if (strcmp(json_get_text(row, "kernel", ""), r->label) || strcmp(json_get_text(row, "size", ""), r->size))
+        continue;
       const Json *x = json_get(row, r->result.device.count ? "device_ns" : "wall_ns");
       if (!x || number(x, "median") <= 0) continue;
-      r->before = (nereid_times){.count = (int)number(x, "trials"), .median = number(x, "median"), .p10 = number(x, "p10"), .p90 = number(x, "p90")};
+      r->before = (nereid_times){.count = (int)number(x, "trials"),
+                                 .median = number(x, "median"),
+                                 .p10 = number(x, "p10"),
+                                 .p90 = number(x, "p90")};
       r->before_ratio = r->before.median / row_times(r)->median;
       return;
     }
@@ -298,12 +339,15 @@ int table_compare(Table *tables, int n, const char *path) {
   Json *j = json_parse(text, &why);
   const Json *saved = j ? json_get(j, "tables") : NULL;
   int status = !saved || saved->kind != JSON_ARRAY;
-  if (status) fprintf(stderr, "nereid bench: --against %s: %s; give a file that --save wrote\n", path, why ? why : "there are no results in it");
+  if (status)
+    fprintf(stderr, "nereid bench: --against %s: %s; give a file that --save wrote\n", path,
+            why ? why : "there are no results in it");
   for (int i = 0; i < n; i++) tables[i].compared = true;
   for (int i = 0; i < n && !status; i++)
     for (int k = 0; k < tables[i].n; k++) compare_row(&tables[i].rows[k], &tables[i], saved);
   if (!status && n && strcmp(json_get_text(j, "device", ""), tables[0].device))
-    fprintf(stderr, "nereid bench: --against %s: it was measured on %s, this is %s\n", path, json_get_text(j, "device", "?"), tables[0].device);
+    fprintf(stderr, "nereid bench: --against %s: it was measured on %s, this is %s\n", path,
+            json_get_text(j, "device", "?"), tables[0].device);
   json_free(j);
   free(text);
   return status;

@@ -1,8 +1,9 @@
 /* bench_triton: Triton beside Nereid, for `nereid bench --triton`.
  *
- * python3 runs triton_helper.py, which the command carries as text, in a process of its own; commands and replies are lines of JSON
- * through pipes, arrays go through files in memory (/dev/shm, else the folder of temporary files) which are removed once they are read.
- * So both have the same bytes, the same file, grid, constexprs, warps and stages, and are timed in turn: while one runs the other waits.
+ * python3 runs triton_helper.py, which the command carries as text, in a process of its own; commands and replies are
+ * lines of JSON through pipes, arrays go through files in memory (/dev/shm, else the folder of temporary files) which
+ * are removed once they are read. So both have the same bytes, the same file, grid, constexprs, warps and stages, and
+ * are timed in turn: while one runs the other waits.
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -24,7 +25,10 @@ struct Triton {
   FILE *to, *from;
   char folder[64], version[200];
   int arrays; /* ids given so far */
-  struct Known { const LaunchArg *owner; int id; } known[MAX_CASES * MAX_LAUNCHES];
+  struct Known {
+    const LaunchArg *owner;
+    int id;
+  } known[MAX_CASES * MAX_LAUNCHES];
   int known_count;
 };
 
@@ -59,7 +63,8 @@ static Json *reply(Triton *t) {
   return j;
 }
 
-/* 0: done; -1: it could not, and why says so; 1: the process is gone, said so. *out (may be NULL) is the reply of a 0. */
+/* 0: done; -1: it could not, and why says so; 1: the process is gone, said so. *out (may be NULL) is the reply of a 0.
+ */
 static int answer(Triton *t, char why[300], Json **out) {
   Json *j = fflush(t->to) ? NULL : reply(t);
   const Json *ok = j ? json_get(j, "ok") : NULL;
@@ -83,7 +88,10 @@ int triton_start(Triton **out) {
   if (!python || !*python) python = "python3";
   Triton *t = calloc(1, sizeof *t);
   if (!t) return report_error(NULL);
-  snprintf(t->folder, sizeof t->folder, "%s/nereid-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : temporary && strlen(temporary) < 40 ? temporary : "/tmp");
+  snprintf(t->folder, sizeof t->folder, "%s/nereid-XXXXXX",
+           access("/dev/shm", W_OK) == 0         ? "/dev/shm"
+           : temporary && strlen(temporary) < 40 ? temporary
+                                                 : "/tmp");
   if (!mkdtemp(t->folder)) {
     fprintf(stderr, "nereid bench: --triton: no folder can be made for its data: %s: %s\n", t->folder, strerror(errno));
     return free(t), 1;
@@ -97,7 +105,9 @@ int triton_start(Triton **out) {
   int status = !ok || !ok->i;
   if (status) {
     progress_clear();
-    fprintf(stderr, "nereid bench: --triton needs python3 with PyTorch and Triton, and a GPU they see: %s\n  hint: pip install torch triton, or name another Python in NEREID_PYTHON\n",
+    fprintf(stderr,
+            "nereid bench: --triton needs python3 with PyTorch and Triton, and a GPU they see: %s\n  hint: pip install "
+            "torch triton, or name another Python in NEREID_PYTHON\n",
             j ? json_get_text(j, "error", "it says nothing") : "it cannot be run");
     triton_stop(t);
   } else {
@@ -140,7 +150,8 @@ static int send_array(Triton *t, const LaunchArg *owner, char why[300]) {
   if (f && fclose(f)) bad = true;
   int status = bad ? (snprintf(why, 300, "cannot write %s: %s", path, strerror(errno)), -1) : 0;
   if (!status) {
-    fprintf(t->to, "{\"op\":\"array\",\"id\":%d,\"type\":\"%s\",\"bytes\":%lld,\"path\":\"%s\"}\n", id, triton_type(owner->array.dtype), (long long)owner->array.bytes, path);
+    fprintf(t->to, "{\"op\":\"array\",\"id\":%d,\"type\":\"%s\",\"bytes\":%lld,\"path\":\"%s\"}\n", id,
+            triton_type(owner->array.dtype), (long long)owner->array.bytes, path);
     status = answer(t, why, NULL);
   }
   unlink(path);
@@ -166,7 +177,8 @@ static void put_argument(Triton *t, const LaunchArg *a) {
     int64_t block[5];
     for (int i = 0; i < v->rank; i++) block[i] = v->block_shape[i];
     fprintf(f, ",\"kind\":\"descriptor\",\"id\":%d", id);
-    put_list(f, "shape", v->shape, v->rank), put_list(f, "strides", v->strides, v->rank), put_list(f, "block", block, v->rank);
+    put_list(f, "shape", v->shape, v->rank), put_list(f, "strides", v->strides, v->rank),
+        put_list(f, "block", block, v->rank);
   } else if (a->is_array) {
     fprintf(f, ",\"kind\":\"array\",\"id\":%d", id);
   } else if (v->kind == NEREID_ARG_CONSTEXPR && v->text) {
@@ -200,7 +212,8 @@ static void put_launch(Triton *t, const Case *c, int i) {
   json_string(f, path ? path : l->path);
   fprintf(f, ",\"kernel\":"), json_string(f, l->kernel->name);
   put_list(f, "grid", c->bench[i].grid, 3);
-  fprintf(f, ",\"options\":{\"num_warps\":%d,\"num_stages\":%d},\"args\":[", l->options.num_warps, l->options.num_stages);
+  fprintf(f, ",\"options\":{\"num_warps\":%d,\"num_stages\":%d},\"args\":[", l->options.num_warps,
+          l->options.num_stages);
   for (int k = 0, n = 0; k < l->arg_count; k++) {
     if (!is_parameter(l->kernel, l->args[k].name)) continue;
     if (n++) fprintf(f, ",");
@@ -224,7 +237,11 @@ int triton_open(Triton *t, const Case *c, int index, char why[300]) {
   return answer(t, why, NULL);
 }
 
-typedef struct Fetch { Triton *triton; char *why; int status; } Fetch;
+typedef struct Fetch {
+  Triton *triton;
+  char *why;
+  int status;
+} Fetch;
 
 static int fetch_theirs(void *arg, const LaunchArg *owner, void *to) {
   Fetch *f = arg;
@@ -233,7 +250,8 @@ static int fetch_theirs(void *arg, const LaunchArg *owner, void *to) {
   fprintf(f->triton->to, "{\"op\":\"read\",\"id\":%d,\"path\":\"%s\"}\n", id_of(f->triton, owner), path);
   f->status = answer(f->triton, f->why, NULL);
   FILE *in = f->status ? NULL : fopen(path, "rb");
-  if (!f->status && (!in || fread(to, 1, (size_t)owner->array.bytes, in) != (size_t)owner->array.bytes)) f->status = -1, snprintf(f->why, 300, "its results cannot be read from %s", path);
+  if (!f->status && (!in || fread(to, 1, (size_t)owner->array.bytes, in) != (size_t)owner->array.bytes))
+    f->status = -1, snprintf(f->why, 300, "its results cannot be read from %s", path);
   if (in) fclose(in);
   unlink(path);
   return f->status != 0;

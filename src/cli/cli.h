@@ -1,24 +1,26 @@
-/* cli: `nereid VERB ...`. One file a verb; what verbs share is declared here. Uses nereid.h and libc alone, so that nothing is done
- * here that a C caller could not do. Here, unlike in the library, main() may exit; but verbs return their exit status. */
+/* cli: `nereid VERB ...`. One file a verb; what verbs share is declared here. Uses nereid.h and libc alone, so that
+ * nothing is done here that a C caller could not do. Here, unlike in the library, main() may exit; but verbs return
+ * their exit status. */
 #ifndef NEREID_CLI_H
 #define NEREID_CLI_H
 
 #include <nereid.h>
 #include <stdio.h>
 
-/* ---- verbs: argv[0] is the verb's name; the result is the exit status, 0 only on success -------------------------------- */
+/* ---- verbs: argv[0] is the verb's name; the result is the exit status, 0 only on success ------------------------- */
 
 typedef struct Verb {
   const char *name, *synopsis, *summary;
   int (*run)(int argc, char **argv);
   const char *help; /* the rest of --help: options, examples */
 } Verb;
-extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_tune, verb_replay, verb_devices, verb_language;
+extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_tune, verb_replay, verb_devices,
+    verb_language;
 
 /* nereid prof ... --inside (prof_inside.c): that verb's words. */
 int prof_inside(const Verb *v, int argc, char **argv);
 
-/* ---- text.c: messages, tables, JSON, progress --------------------------------------------------------------------------- */
+/* ---- text.c: messages, tables, JSON, progress -------------------------------------------------------------------- */
 
 /* "nereid VERB: message" on stderr; returns 2, the status of a wrong command line. */
 int usage_error(const Verb *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -29,13 +31,16 @@ void json_string(FILE *out, const char *s); /* quoted and escaped */
 void progress(int64_t start_ns, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void progress_clear(void);
 int64_t now_ns(void);
-/* "4096", "2^20": a whole number, its first part to strtoll's `base`; *end: behind it. False: there is none, or it is past int64. */
+/* "4096", "2^20": a whole number, its first part to strtoll's `base`; *end: behind it. False: there is none, or it is
+ * past int64. */
 bool read_whole(const char *text, int base, const char **end, int64_t *out);
-/* "$TMPDIR/NAME-XXXXXX" for mkstemp and mkdtemp, in /tmp where TMPDIR is not set. malloc'ed; NULL when out of memory. */
+/* "$TMPDIR/NAME-XXXXXX" for mkstemp and mkdtemp, in /tmp where TMPDIR is not set. malloc'ed; NULL when out of memory.
+ */
 char *temporary_path(const char *name);
-char *format_string(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'ed; NULL when out of memory */
+/* malloc'ed; NULL when out of memory */
+char *format_string(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- arrays.c: an array in host memory, contiguous or strided -------------------------------------------------------------- */
+/* ---- arrays.c: an array in host memory, contiguous or strided ---------------------------------------------------- */
 
 typedef struct Array {
   nereid_dtype dtype;
@@ -46,24 +51,30 @@ typedef struct Array {
 } Array;
 enum { MAX_DIMS = 8 };
 
-typedef struct Random { uint64_t s[4]; double spare; bool has_spare; } Random;
+typedef struct Random {
+  uint64_t s[4];
+  double spare;
+  bool has_spare;
+} Random;
 void random_seed(Random *r, uint64_t seed);
 uint64_t random_bits(Random *r);
 double random_uniform(Random *r); /* [0, 1) */
 double random_normal(Random *r);
 
 typedef enum { FILL_RANDN, FILL_RAND, FILL_ZEROS, FILL_ONES, FILL_FULL, FILL_ARANGE, FILL_RANDINT, FILL_EMPTY } Fill;
-/* Sets shape, strides (row-major when `strides` is NULL) and bytes. Returns NULL, or a static message of what is wrong. */
+/* Sets shape, strides (row-major when `strides` is NULL) and bytes. Returns NULL, or a static message of what is wrong.
+ */
 const char *array_describe(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides);
 /* The same, then allocates and fills. */
-const char *array_make(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill, double lo, double hi,
-                       Random *r);
+const char *array_make(Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill,
+                       double lo, double hi, Random *r);
 void array_free(Array *a);
-int64_t array_count(const Array *a);                    /* elements by shape */
-int64_t array_offset(const Array *a, int64_t linear);   /* of the linear-th element (row-major), in elements */
+int64_t array_count(const Array *a);                  /* elements by shape */
+int64_t array_offset(const Array *a, int64_t linear); /* of the linear-th element (row-major), in elements */
 double array_get(const Array *a, int64_t linear);
 const char *array_read_npy(Array *a, const char *path, nereid_error **err); /* NULL, or "" with err set */
-int array_write_npy(const Array *a, const char *path, nereid_error **err);  /* 0 on success; strided arrays are packed */
+/* 0 on success; strided arrays are packed */
+int array_write_npy(const Array *a, const char *path, nereid_error **err);
 
 typedef struct Difference {
   int64_t count, mismatches, worst_at; /* elements; beyond tolerance; linear index of the worst */
@@ -74,14 +85,14 @@ Difference array_compare(const Array *got, const Array *want, double rtol, doubl
 /* What rounding alone explains for one result of this type: 2^-mantissa bits times a small factor. */
 double dtype_tolerance(nereid_dtype t);
 
-/* ---- launch.c: FILE.py[:KERNEL] ARG=SPEC ... as run and inspect take them ---------------------------------------------------- */
+/* ---- launch.c: FILE.py[:KERNEL] ARG=SPEC ... as run and inspect take them ---------------------------------------- */
 
 typedef struct LaunchArg {
-  const char *name;     /* of the parameter */
-  const char *spec;     /* as typed */
+  const char *name; /* of the parameter */
+  const char *spec; /* as typed */
   nereid_arg arg;
   bool is_array;
-  Array array;          /* host copy: the input, then the output */
+  Array array; /* host copy: the input, then the output */
   void *device_pointer;
   struct LaunchArg *shared; /* bench: the same array as this one, of an earlier launch; array.data is NULL */
 } LaunchArg;
@@ -95,23 +106,27 @@ typedef struct Launch {
   int arg_count;
   nereid_options options;
   uint64_t seed;
-  bool shapes_only;     /* inspect: arrays are not filled, only a stand-in address is given */
-  bool repeats_data;    /* bench: large random arrays repeat a part */
+  bool shapes_only;      /* inspect: arrays are not filled, only a stand-in address is given */
+  bool repeats_data;     /* bench: large random arrays repeat a part */
   struct Launch *before; /* bench: of the same case, for ARG=same:NAME */
 } Launch;
 
-/* Splits argv into FILE, ARG=SPEC and options; options the verb knows itself are handed to `option` (which returns how many words it
- * took, 0 for "unknown", -1 for "wrong, said so"). Loads the file, finds the kernel and makes the arguments. 0, or an exit status. */
-int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv), void *option_arg);
-bool launch_is_cuda_c(const char *path);     /* its name ends in .cu */
-int launch_make_args(Launch *l);             /* after launch_parse: evaluates the specs */
+/* Splits argv into FILE, ARG=SPEC and options; options the verb knows itself are handed to `option` (which returns how
+ * many words it took, 0 for "unknown", -1 for "wrong, said so"). Loads the file, finds the kernel and makes the
+ * arguments. 0, or an exit status. */
+int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv),
+                 void *option_arg);
+bool launch_is_cuda_c(const char *path); /* its name ends in .cu */
+int launch_make_args(Launch *l);         /* after launch_parse: evaluates the specs */
 void launch_free(Launch *l);
-int launch_eval(const Launch *l, const char *expression, int64_t *out); /* over the launch's numbers; prints what is wrong */
+/* over the launch's numbers; prints what is wrong */
+int launch_eval(const Launch *l, const char *expression, int64_t *out);
 LaunchArg *launch_arg(Launch *l, const char *name);
 nereid_arg *launch_arg_list(const Launch *l); /* malloc'ed, arg_count entries */
 /* "cdiv(n, BLOCK), 4" -> grid[3]; the comma inside brackets does not split. */
 int launch_grid(const Launch *l, const char *text, int64_t grid[3]);
-/* The same as nereid_options.grid takes it, malloc'ed. That knows the kernel's parameters alone: other numbers of the command line are put in. 0, or an exit status. */
+/* The same as nereid_options.grid takes it, malloc'ed. That knows the kernel's parameters alone: other numbers of the
+ * command line are put in. 0, or an exit status. */
 int launch_grid_text(const Launch *l, const char *text, char **out);
 
 #endif

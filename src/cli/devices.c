@@ -13,8 +13,9 @@ static int devices(int argc, char **argv) {
       printf("%s{\"name\":\"%s\",\"available\":%s,\"threads\":%d,\"memory_bytes\":%ld,", i ? "," : "", info[i].name,
              info[i].available ? "true" : "false", info[i].threads, (long)info[i].memory_bytes);
       if (info[i].compute_capability)
-        printf("\"compute_capability\":\"%d.%d\",\"multiprocessors\":%d,\"driver_version\":\"%d.%d\",", info[i].compute_capability / 10,
-               info[i].compute_capability % 10, info[i].multiprocessors, info[i].driver_version / 1000, info[i].driver_version % 1000 / 10);
+        printf("\"compute_capability\":\"%d.%d\",\"multiprocessors\":%d,\"driver_version\":\"%d.%d\",",
+               info[i].compute_capability / 10, info[i].compute_capability % 10, info[i].multiprocessors,
+               info[i].driver_version / 1000, info[i].driver_version % 1000 / 10);
       printf("\"description\":");
       json_string(stdout, info[i].description);
       printf("}");
@@ -26,4 +27,5 @@ static int devices(int argc, char **argv) {
   return 0;
 }
 
-const Verb verb_devices = {"devices", "devices [--json]", "lists the devices of this machine", devices, "  --json  as JSON\n"};
+const Verb verb_devices = {"devices", "devices [--json]", "lists the devices of this machine", devices,
+                           "  --json  as JSON\n"};

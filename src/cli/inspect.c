@@ -3,25 +3,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Inspect { Launch launch; const char *stage, *target, *grid, *multiprocessors; bool report, json; } Inspect;
+typedef struct Inspect {
+  Launch launch;
+  const char *stage, *target, *grid, *multiprocessors;
+  bool report, json;
+} Inspect;
 
 static int inspect_option(void *arg, int argc, char **argv) {
   Inspect *in = arg;
   bool *flag = !strcmp(argv[0], "--report") ? &in->report : !strcmp(argv[0], "--json") ? &in->json : NULL;
   if (flag) return *flag = true, 1;
   if (!strcmp(argv[0], "--inside")) return in->launch.options.inside = NEREID_INSIDE_DEFAULT, 1;
-  const char **text = !strcmp(argv[0], "--stage") ? &in->stage : !strcmp(argv[0], "--target") ? &in->target
-                      : !strcmp(argv[0], "--grid") ? &in->grid : !strcmp(argv[0], "--multiprocessors") ? &in->multiprocessors
-                      : !strcmp(argv[0], "--dump-after") ? &in->launch.options.dump_after : NULL;
+  const char **text = !strcmp(argv[0], "--stage")             ? &in->stage
+                      : !strcmp(argv[0], "--target")          ? &in->target
+                      : !strcmp(argv[0], "--grid")            ? &in->grid
+                      : !strcmp(argv[0], "--multiprocessors") ? &in->multiprocessors
+                      : !strcmp(argv[0], "--dump-after")      ? &in->launch.options.dump_after
+                                                              : NULL;
   if (!text) return 0;
   if (argc < 2) return usage_error(&verb_inspect, "%s needs a value", argv[0]), -1;
   return *text = argv[1], 2;
 }
 
 static int check_options(const Inspect *in) {
-  if (in->report && in->stage) return usage_error(&verb_inspect, "--report is no stage of the compilation: leave --stage out, or --report");
+  if (in->report && in->stage)
+    return usage_error(&verb_inspect, "--report is no stage of the compilation: leave --stage out, or --report");
   if (!in->report && (in->grid || in->json || in->multiprocessors))
-    return usage_error(&verb_inspect, "%s goes with --report", in->grid ? "--grid" : in->json ? "--json" : "--multiprocessors");
+    return usage_error(&verb_inspect, "%s goes with --report",
+                       in->grid   ? "--grid"
+                       : in->json ? "--json"
+                                  : "--multiprocessors");
   return 0;
 }
 
@@ -39,11 +50,13 @@ static int report(Inspect *in) {
   nereid_report *r = NULL;
   nereid_error *err = NULL;
   char *text = NULL;
-  if (!status && (nereid_report_launch(l->module, l->kernel->name, in->grid ? grid : NULL, args, l->arg_count, &l->options, &how, &r, &err) ||
+  if (!status && (nereid_report_launch(l->module, l->kernel->name, in->grid ? grid : NULL, args, l->arg_count,
+                                       &l->options, &how, &r, &err) ||
                   nereid_report_text(r, in->json, &text, &err)))
     status = report_error(err);
   if (!status) fputs(text, stdout);
-  if (!status && !in->grid && !in->json) fputs("(with --grid: waves, accesses, instructions and what bounds the launch)\n", stdout);
+  if (!status && !in->grid && !in->json)
+    fputs("(with --grid: waves, accesses, instructions and what bounds the launch)\n", stdout);
   nereid_report_free(r);
   free(text), free(args);
   return status;
@@ -65,8 +78,8 @@ static int inspect(int argc, char **argv) {
   nereid_arg *args = status ? NULL : launch_arg_list(l);
   char *text = NULL;
   nereid_error *err = NULL;
-  if (!status && nereid_inspect(l->module, whole_file ? l->kernel_name : l->kernel->name, args, whole_file ? 0 : l->arg_count, &l->options,
-                                in.stage, in.target, &text, &err))
+  if (!status && nereid_inspect(l->module, whole_file ? l->kernel_name : l->kernel->name, args,
+                                whole_file ? 0 : l->arg_count, &l->options, in.stage, in.target, &text, &err))
     status = report_error(err);
   if (!status) fputs(text, stdout);
   free(text), free(args);
@@ -74,7 +87,9 @@ static int inspect(int argc, char **argv) {
   return status;
 }
 
-const Verb verb_inspect = {"inspect", "inspect FILE[:KERNEL] [ARG=SPEC ...] --stage STAGE | --report [--target T] [options]",
+/* clang-format off */
+const Verb verb_inspect = {"inspect",
+  "inspect FILE[:KERNEL] [ARG=SPEC ...] --stage STAGE | --report [--target T] [options]",
                            "shows what a kernel becomes, stage by stage", inspect,
                            "  --stage S       ast (of the whole file), tile-raw (as the front end made it), tile (after all passes; default), c;\n"
                            "                  for a GPU, which need not be there: layout, lane, ptx, sass (these two with a summary), summary\n"
@@ -89,3 +104,4 @@ const Verb verb_inspect = {"inspect", "inspect FILE[:KERNEL] [ARG=SPEC ...] --st
                            "  FILE.cu         CUDA C, through NVRTC: ptx (default) and sass; no arguments are needed\n\n"
                            "example: nereid inspect kernels/softmax.py:softmax x_ptr=randn:f32[8,781] out_ptr=like:x_ptr x_stride=781 \\\n"
                            "           out_stride=781 n_cols=781 BLOCK=1024 --stage ptx\n"};
+/* clang-format on */

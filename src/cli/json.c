@@ -7,7 +7,10 @@
 #include <string.h>
 
 enum { MAX_DEPTH = 64 };
-typedef struct Reader { const char *p; const char *why; } Reader;
+typedef struct Reader {
+  const char *p;
+  const char *why;
+} Reader;
 
 static Json *fail_read(Reader *r, Json *j, const char *why) {
   if (!r->why) r->why = why;
@@ -37,8 +40,11 @@ static int hex4(const char *p) {
 static char *put_utf8(char *o, unsigned c) {
   if (c < 0x80) *o++ = (char)c;
   else if (c < 0x800) *o++ = (char)(0xC0 | c >> 6), *o++ = (char)(0x80 | (c & 63));
-  else if (c < 0x10000) *o++ = (char)(0xE0 | c >> 12), *o++ = (char)(0x80 | (c >> 6 & 63)), *o++ = (char)(0x80 | (c & 63));
-  else *o++ = (char)(0xF0 | c >> 18), *o++ = (char)(0x80 | (c >> 12 & 63)), *o++ = (char)(0x80 | (c >> 6 & 63)), *o++ = (char)(0x80 | (c & 63));
+  else if (c < 0x10000)
+    *o++ = (char)(0xE0 | c >> 12), *o++ = (char)(0x80 | (c >> 6 & 63)), *o++ = (char)(0x80 | (c & 63));
+  else
+    *o++ = (char)(0xF0 | c >> 18), *o++ = (char)(0x80 | (c >> 12 & 63)), *o++ = (char)(0x80 | (c >> 6 & 63)),
+    *o++ = (char)(0x80 | (c & 63));
   return o;
 }
 
@@ -50,18 +56,25 @@ static char *read_string(Reader *r) {
   if (!out || !*end) return free(out), fail_read(r, NULL, out ? "a string does not end" : "out of memory"), NULL;
   while (r->p < end) {
     char c = *r->p++;
-    if (c != '\\') { *o++ = c; continue; }
+    if (c != '\\') {
+      *o++ = c;
+      continue;
+    }
     c = *r->p++;
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     const char *at = strchr(from, c);
-    if (at && c) { *o++ = to[at - from]; continue; }
+    if (at && c) {
+      *o++ = to[at - from];
+      continue;
+    }
     int code = c == 'u' ? hex4(r->p) : -1;
     if (code < 0) return free(out), fail_read(r, NULL, "an escape in a string is wrong"), NULL;
     r->p += 4;
     unsigned full = (unsigned)code;
     if (code >= 0xD800 && code < 0xDC00 && r->p[0] == '\\' && r->p[1] == 'u') {
       int low = hex4(r->p + 2);
-      if (low >= 0xDC00 && low < 0xE000) full = 0x10000u + ((full - 0xD800u) << 10) + ((unsigned)low - 0xDC00u), r->p += 6;
+      if (low >= 0xDC00 && low < 0xE000)
+        full = 0x10000u + ((full - 0xD800u) << 10) + ((unsigned)low - 0xDC00u), r->p += 6;
     }
     o = put_utf8(o, full);
   }
@@ -84,7 +97,8 @@ static Json *read_number(Reader *r, Json *j) {
     errno = 0;
     j->i = strtoll(r->p, NULL, 10);
     if (!errno) j->kind = JSON_INT;
-    else if (*r->p != '-' && (errno = 0, j->i = (int64_t)strtoull(r->p, NULL, 10), !errno)) j->kind = JSON_INT, j->is_unsigned = true;
+    else if (*r->p != '-' && (errno = 0, j->i = (int64_t)strtoull(r->p, NULL, 10), !errno))
+      j->kind = JSON_INT, j->is_unsigned = true;
   }
   r->p = end;
   return j;
@@ -117,7 +131,10 @@ static Json *read_value(Reader *r, int depth) {
     if (!child) return free(key), fail_read(r, j, NULL);
     child->key = key, *tail = child, tail = &child->next, j->count++;
     skip_space(r);
-    if (*r->p == ',') { r->p++, skip_space(r); continue; }
+    if (*r->p == ',') {
+      r->p++, skip_space(r);
+      continue;
+    }
     if (*r->p != close) return fail_read(r, j, "a comma or closing bracket is missing");
   }
   r->p++;

@@ -9,12 +9,12 @@ typedef enum { JSON_NULL, JSON_BOOL, JSON_INT, JSON_DOUBLE, JSON_STRING, JSON_AR
 
 typedef struct Json {
   JsonKind kind;
-  bool is_unsigned;    /* INT above INT64_MAX: i holds its bits */
-  int64_t i;           /* BOOL, INT */
-  double f;            /* INT, DOUBLE; NaN, Infinity, -Infinity are taken as Python writes them */
-  char *text;          /* STRING; a member's or number's text otherwise NULL */
-  char *key;           /* of a member of an object */
-  struct Json *first;  /* ARRAY, OBJECT: children */
+  bool is_unsigned;   /* INT above INT64_MAX: i holds its bits */
+  int64_t i;          /* BOOL, INT */
+  double f;           /* INT, DOUBLE; NaN, Infinity, -Infinity are taken as Python writes them */
+  char *text;         /* STRING; a member's or number's text otherwise NULL */
+  char *key;          /* of a member of an object */
+  struct Json *first; /* ARRAY, OBJECT: children */
   struct Json *next;
   int count;
 } Json;

@@ -2,30 +2,41 @@
 #include "cli.h"
 #include <string.h>
 
-/* What stands above the tables. The tables come from the compiler; this says what is no name. tests/docs tries each row. */
+/* What stands above the tables. The tables come from the compiler; this says what is no name. tests/docs tries each
+ * row. */
 static const char opening[] =
     "# What of the Triton language is supported\n\n"
-    "Made by `nereid language` from the tables that the compiler itself uses; do not edit. It is Triton 3.6's language. A name that is not\n"
-    "here is an error with the nearest name that is; \"no\" means an error that says why. The columns are the [devices](devices.md); `cuda`\n"
+    "Made by `nereid language` from the tables that the compiler itself uses; do not edit. It is Triton 3.6's "
+    "language. A name that is not\n"
+    "here is an error with the nearest name that is; \"no\" means an error that says why. The columns are the "
+    "[devices](devices.md); `cuda`\n"
     "stands for GPUs from compute capability 8.0 on.\n\n"
-    "Names may be reached as Triton allows: `tl.exp`, `tl.math.exp`; `libdevice.tanh` as `tl.extra.libdevice`, `tl.extra.cuda.libdevice` or\n"
-    "`tl.math.tanh`; under any name given by `import ... as`. \"method\" means that a tensor has it too: `x.sum(axis=0)`. Functions of libdevice\n"
+    "Names may be reached as Triton allows: `tl.exp`, `tl.math.exp`; `libdevice.tanh` as `tl.extra.libdevice`, "
+    "`tl.extra.cuda.libdevice` or\n"
+    "`tl.math.tanh`; under any name given by `import ... as`. \"method\" means that a tensor has it too: "
+    "`x.sum(axis=0)`. Functions of libdevice\n"
     "take exactly the types that stand beside them, before the colon.\n\n"
     "## Statements and expressions\n\n"
     "| in a kernel | |\n| --- | --- |\n"
-    "| `if`, `elif`, `else`, `a if c else b` | on constexprs: resolved while compiling; on scalars: both sides compiled, with values of one type |\n"
-    "| `for` over `range`, `tl.range`, `tl.static_range` | bounds of any integer type; negative steps when constexpr |\n"
+    "| `if`, `elif`, `else`, `a if c else b` | on constexprs: resolved while compiling; on scalars: both sides "
+    "compiled, with values of one type |\n"
+    "| `for` over `range`, `tl.range`, `tl.static_range` | bounds of any integer type; negative steps when constexpr "
+    "|\n"
     "| `while` | on a scalar condition |\n"
     "| `return` | early too, but not inside a `for` or `while` that runs |\n"
-    "| calls of `@triton.jit` functions | positional, keyword, default and `*args` arguments; functions, types, strings, tuples, `None` as arguments |\n"
+    "| calls of `@triton.jit` functions | positional, keyword, default and `*args` arguments; functions, types, "
+    "strings, tuples, `None` as arguments |\n"
     "| `x = ...`, `x: tl.constexpr = ...`, `x += ...`, `a, b = ...`, `(a, b), c = ...`, `:=` | |\n"
     "| tuples and lists, named tuples, `@triton.aggregate` classes, comprehensions over tuples | |\n"
-    "| `+ - * / // %`, bit operations, shifts, comparisons, `and or not`, `is`, `is not` | Triton's promotion: numbers in the text are weak, scalars are not |\n"
+    "| `+ - * / // %`, bit operations, shifts, comparisons, `and or not`, `is`, `is not` | Triton's promotion: numbers "
+    "in the text are weak, scalars are not |\n"
     "| `in`, `not in`, `**`, chains like `0 < K < 8` | on constexprs |\n"
     "| `x[:, None]`, `t[0]`, `t[1:]` | tensors take `:` and `None`; tuples constexpr indices and slices |\n"
     "| `assert`, f-strings, `pass`, docstrings, annotations | f-strings of constexprs |\n"
-    "| `break`, `continue`, `try`, `lambda`, nested `def`, `del`, `global`, `import`, `yield`, `match`, dicts, sets, generators | errors, as in Triton |\n\n"
-    "Around the kernels any Python 3.12 may stand; what a kernel needs of it is evaluated: constants, imports of files beside it, decorators.\n";
+    "| `break`, `continue`, `try`, `lambda`, nested `def`, `del`, `global`, `import`, `yield`, `match`, dicts, sets, "
+    "generators | errors, as in Triton |\n\n"
+    "Around the kernels any Python 3.12 may stand; what a kernel needs of it is evaluated: constants, imports of files "
+    "beside it, decorators.\n";
 
 /* Inside a table: a bar would end the cell, a newline the row. */
 static void print_cell(const char *s) {
@@ -41,7 +52,8 @@ static void print_row(const nereid_language_name *e) {
   const char *remark = e->remark ? e->remark : "";
   printf("| `%s", e->name);
   if (e->arguments) printf("("), print_cell(e->arguments), printf(")");
-  printf("` | %s | %s | %s | %s | %s%s", yes(e->interp), yes(e->cpu), yes(e->sim), yes(e->cuda), e->is_method ? "method" : "", e->is_method && *remark ? "; " : "");
+  printf("` | %s | %s | %s | %s | %s%s", yes(e->interp), yes(e->cpu), yes(e->sim), yes(e->cuda),
+         e->is_method ? "method" : "", e->is_method && *remark ? "; " : "");
   print_cell(remark);
   printf(" |\n");
 }
@@ -52,7 +64,9 @@ static int language(int argc, char **argv) {
   const char *group = "";
   for (int i = 0, n = nereid_language_count(); i < n; i++) {
     nereid_language_name e = nereid_language_at(i);
-    if (strcmp(group, e.group)) printf("\n## %s\n\n| name | interp | cpu | sim | cuda | remark |\n| --- | --- | --- | --- | --- | --- |\n", group = e.group);
+    if (strcmp(group, e.group))
+      printf("\n## %s\n\n| name | interp | cpu | sim | cuda | remark |\n| --- | --- | --- | --- | --- | --- |\n",
+             group = e.group);
     print_row(&e);
   }
   return 0;

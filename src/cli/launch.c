@@ -1,12 +1,12 @@
 /* launch: the part of a command line that names a kernel and its arguments.
  *
- *     FILE.py[:KERNEL] ARG=SPEC ...                   or FILE.cu[:KERNEL], a kernel of CUDA C; of a template FILE.cu:KERNEL<float>
+ *     FILE.py[:KERNEL] ARG=SPEC ...                   or FILE.cu[:KERNEL], a kernel of CUDA C; of a template
+ * FILE.cu:KERNEL<float>
  *
- *     4096  -3  0x10  2^20  1e-5  inf  true  none     a number as it is; with a type before it (i64:7, f64:0.5) of that type
- *     randn:f32[4096,781]                             an array: also rand zeros ones empty arange full(V) randint(LO,HI);
- *                                                     a dimension may be an expression over the numbers given so far
- *     randn:f32[64,32|128,1]                          with strides, in elements
- *     like:NAME                                       zeros, shaped and typed as that array
+ *     4096  -3  0x10  2^20  1e-5  inf  true  none     a number as it is; with a type before it (i64:7, f64:0.5) of that
+ * type randn:f32[4096,781]                             an array: also rand zeros ones empty arange full(V)
+ * randint(LO,HI); a dimension may be an expression over the numbers given so far randn:f32[64,32|128,1] with strides,
+ * in elements like:NAME                                       zeros, shaped and typed as that array
  *     @FILE.npy   @FILE.npy:bf16                      an array from a file; the second form reads the bits as that type
  *     desc[64,32]:ARRAY                               a tensor descriptor over the array with blocks of that shape
  *     anything else, for a constexpr parameter        a Python expression: 'relu', tl.float16, (1, 2)
@@ -28,7 +28,7 @@ LaunchArg *launch_arg(Launch *l, const char *name) {
   return NULL;
 }
 
-/* ---- numbers --------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static bool parse_integer(const char *s, int64_t *out, bool *is_unsigned) {
   char *end;
@@ -100,7 +100,8 @@ int launch_eval(const Launch *l, const char *text, int64_t *out) {
   return eval_numbers(l, text, out, &err) ? report_error(err) : 0;
 }
 
-/* Calls each(arg, i, text) for the parts of `text` between commas that stand outside brackets. Returns how many, or -1. */
+/* Calls each(arg, i, text) for the parts of `text` between commas that stand outside brackets. Returns how many, or -1.
+ */
 static int split_commas(const char *text, char *parts[], int max) {
   int depth = 0, n = 0;
   const char *start = text;
@@ -160,7 +161,7 @@ int launch_grid_text(const Launch *l, const char *text, char **out_text) {
   return status ? status : out ? 0 : report_error(NULL);
 }
 
-/* ---- arrays ---------------------------------------------------------------------------------------------------------------- */
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 /* "4,n,8" -> dims; returns their number or -1 after a message. */
 static int parse_dims(Launch *l, LaunchArg *a, const char *text, size_t n, int64_t *dims) {
@@ -180,13 +181,17 @@ static int parse_dims(Launch *l, LaunchArg *a, const char *text, size_t n, int64
   return count;
 }
 
+/* clang-format off */
 static const struct { const char *name; Fill fill; int numbers; } fills[] = {
     {"randn", FILL_RANDN, 0}, {"rand", FILL_RAND, 0}, {"zeros", FILL_ZEROS, 0}, {"ones", FILL_ONES, 0},
     {"full", FILL_FULL, 1},   {"arange", FILL_ARANGE, 0}, {"randint", FILL_RANDINT, 2}, {"empty", FILL_EMPTY, 0},
 };
+/* clang-format on */
 
-/* For `bench` a large array repeats a million random numbers, which are made sooner than as many as a GPU's memory holds. */
-static const char *make_repeated(Array *a, nereid_dtype t, int rank, const int64_t *shape, Fill fill, double lo, double hi, Random *r) {
+/* For `bench` a large array repeats a million random numbers, which are made sooner than as many as a GPU's memory
+ * holds. */
+static const char *make_repeated(Array *a, nereid_dtype t, int rank, const int64_t *shape, Fill fill, double lo,
+                                 double hi, Random *r) {
   const int64_t most = 1 << 20;
   const char *why = array_describe(a, t, rank, shape, NULL);
   if (why || array_count(a) <= most) return why ? why : array_make(a, t, rank, shape, NULL, fill, lo, hi, r);
@@ -200,10 +205,11 @@ static const char *make_repeated(Array *a, nereid_dtype t, int rank, const int64
 }
 
 /* For `inspect` an array of any size is a type, a shape and an aligned address that nobody reads. */
-static const char *make_array(const Launch *l, Array *a, nereid_dtype t, int rank, const int64_t *shape, const int64_t *strides, Fill fill, double lo,
-                              double hi, Random *r) {
+static const char *make_array(const Launch *l, Array *a, nereid_dtype t, int rank, const int64_t *shape,
+                              const int64_t *strides, Fill fill, double lo, double hi, Random *r) {
   bool random = fill == FILL_RANDN || fill == FILL_RAND || fill == FILL_RANDINT;
-  if (l->repeats_data && random && !strides && !l->shapes_only) return make_repeated(a, t, rank, shape, fill, lo, hi, r);
+  if (l->repeats_data && random && !strides && !l->shapes_only)
+    return make_repeated(a, t, rank, shape, fill, lo, hi, r);
   if (!l->shapes_only) return array_make(a, t, rank, shape, strides, fill, lo, hi, r);
   const char *why = array_describe(a, t, rank, shape, strides);
   if (!why && !(a->data = aligned_alloc(64, 64))) why = "does not fit in memory";
@@ -218,22 +224,27 @@ static int parse_generated(Launch *l, LaunchArg *a, const char *spec) {
     const char *p = spec + n;
     double v[2] = {0, 0};
     if (fills[k].numbers) {
-      if (*p++ != '(') return wrong(l, a, "this kind of array takes its numbers in brackets: full(0.5):f32[8], randint(0,10):i32[8]");
+      if (*p++ != '(')
+        return wrong(l, a, "this kind of array takes its numbers in brackets: full(0.5):f32[8], randint(0,10):i32[8]");
       for (int i = 0; i < fills[k].numbers; i++) {
         char *end;
         v[i] = strtod(p, &end);
-        if (end == p || *end != (i + 1 < fills[k].numbers ? ',' : ')')) return wrong(l, a, "a number is missing in the brackets");
+        if (end == p || *end != (i + 1 < fills[k].numbers ? ',' : ')'))
+          return wrong(l, a, "a number is missing in the brackets");
         p = end + 1;
       }
     }
-    if (*p++ != ':') return wrong(l, a, "after the kind of array stand a colon, a type and a shape, as in randn:f32[64,32]");
-    const char *open = strchr(p, '['), *close = open ? strrchr(open, ']') : NULL, *bar = open ? strchr(open, '|') : NULL;
+    if (*p++ != ':')
+      return wrong(l, a, "after the kind of array stand a colon, a type and a shape, as in randn:f32[64,32]");
+    const char *open = strchr(p, '['), *close = open ? strrchr(open, ']') : NULL,
+               *bar = open ? strchr(open, '|') : NULL;
     if (!open || !close || close[1]) return wrong(l, a, "the shape stands in square brackets, as in randn:f32[64,32]");
     nereid_dtype t;
     char *type = format_string("%.*s", (int)(open - p), p);
     bool known = type && nereid_dtype_parse(type, &t);
     free(type);
-    if (!known) return wrong(l, a, "unknown type; there are i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 fp8e5 fp8e4nv");
+    if (!known)
+      return wrong(l, a, "unknown type; there are i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 fp8e5 fp8e4nv");
     int64_t shape[MAX_DIMS], strides[MAX_DIMS];
     const char *shape_end = bar ? bar : close;
     int rank = parse_dims(l, a, open + 1, (size_t)(shape_end - open - 1), shape);
@@ -245,8 +256,11 @@ static int parse_generated(Launch *l, LaunchArg *a, const char *spec) {
     }
     Random r;
     uint64_t mix = l->seed;
-    size_t name = strlen(a->name), bare = l->repeats_data && name > 4 && !strcmp(a->name + name - 4, "_ptr") ? name - 4 : name; /* bench: x and x_ptr are one */
-    for (size_t c = 0; c < bare; c++) mix = mix * 31 + (unsigned char)a->name[c]; /* an argument's data does not depend on the others */
+    /* bench: x and x_ptr are one */
+    size_t name = strlen(a->name),
+           bare = l->repeats_data && name > 4 && !strcmp(a->name + name - 4, "_ptr") ? name - 4 : name;
+    /* an argument's data does not depend on the others */
+    for (size_t c = 0; c < bare; c++) mix = mix * 31 + (unsigned char)a->name[c];
     random_seed(&r, mix);
     const char *why = make_array(l, &a->array, t, rank, shape, bar ? strides : NULL, fills[k].fill, v[0], v[1], &r);
     if (why) return usage_error(l->verb, "%s=%s: the array %s", a->name, a->spec, why);
@@ -265,13 +279,15 @@ static int parse_file(Launch *l, LaunchArg *a, const char *spec) {
   free(path);
   a->is_array = true;
   if (!retype) return 0;
-  if (nereid_dtype_bytes(t) != nereid_dtype_bytes(a->array.dtype)) return wrong(l, a, "the file's elements have another size than this type");
+  if (nereid_dtype_bytes(t) != nereid_dtype_bytes(a->array.dtype))
+    return wrong(l, a, "the file's elements have another size than this type");
   return a->array.dtype = t, 0;
 }
 
 static int parse_array(Launch *l, LaunchArg *a, const char *spec) {
   if (*spec == '@') return parse_file(l, a, spec);
-  if (!strncmp(spec, "same:", 5) || !strncmp(spec, "made:", 5)) { /* the latest of that name, or the latest that was made for a launch */
+  /* the latest of that name, or the latest that was made for a launch */
+  if (!strncmp(spec, "same:", 5) || !strncmp(spec, "made:", 5)) {
     LaunchArg *found = NULL;
     for (Launch *b = l->before; b && !found; b = b->before) {
       found = launch_arg(b, spec + 5);
@@ -302,14 +318,16 @@ static int parse_descriptor(Launch *l, LaunchArg *a) {
   int status = parse_array(l, a, close + 2);
   if (status < 0) return wrong(l, a, "what follows desc[...]: is no array");
   if (status) return status;
-  if (rank != a->array.rank || rank > 5) return wrong(l, a, "a block has as many dimensions as its array, at most five");
+  if (rank != a->array.rank || rank > 5)
+    return wrong(l, a, "a block has as many dimensions as its array, at most five");
   a->arg = (nereid_arg){.kind = NEREID_ARG_DESCRIPTOR, .dtype = a->array.dtype, .rank = rank};
   for (int d = 0; d < rank; d++)
-    a->arg.shape[d] = a->array.shape[d], a->arg.strides[d] = a->array.strides[d], a->arg.block_shape[d] = (int32_t)block[d];
+    a->arg.shape[d] = a->array.shape[d], a->arg.strides[d] = a->array.strides[d],
+    a->arg.block_shape[d] = (int32_t)block[d];
   return 0;
 }
 
-/* ---- one argument ---------------------------------------------------------------------------------------------------------- */
+/* ---- one argument ------------------------------------------------------------------------------------------------ */
 
 static bool is_constexpr(const Launch *l, const char *name) {
   for (int i = 0; i < l->kernel->param_count; i++)
@@ -363,10 +381,13 @@ static int parse_spec(Launch *l, LaunchArg *a) {
   return 0;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static int common_option(Launch *l, int argc, char **argv) {
-  static const struct { const char *name; int which; } options[] = {{"--warps", 0}, {"--stages", 1}, {"--seed", 2}};
+  static const struct {
+    const char *name;
+    int which;
+  } options[] = {{"--warps", 0}, {"--stages", 1}, {"--seed", 2}};
   if (!strcmp(argv[0], "--debug")) return l->options.debug = true, 1;
   for (int k = 0; k < 3; k++) {
     if (strcmp(argv[0], options[k].name)) continue;
@@ -396,16 +417,21 @@ static char *split_kernel(char *path) {
 
 static int find_kernel(Launch *l) {
   int n = nereid_kernel_count(l->module);
-  if (n == 0) return usage_error(l->verb, "%s holds no %s function", l->path, launch_is_cuda_c(l->path) ? "__global__" : "@triton.jit");
+  if (n == 0)
+    return usage_error(l->verb, "%s holds no %s function", l->path,
+                       launch_is_cuda_c(l->path) ? "__global__" : "@triton.jit");
   if (!l->kernel_name && n == 1) return l->kernel = nereid_kernel_at(l->module, 0), 0;
   if (l->kernel_name && (l->kernel = nereid_kernel_find(l->module, l->kernel_name))) return 0;
   if (l->kernel_name) usage_error(l->verb, "%s has no kernel '%s'; it has:", l->path, l->kernel_name);
-  else usage_error(l->verb, "%s has several kernels; name one, as in %s:%s:", l->path, l->path, nereid_kernel_at(l->module, 0)->name);
+  else
+    usage_error(l->verb, "%s has several kernels; name one, as in %s:%s:", l->path, l->path,
+                nereid_kernel_at(l->module, 0)->name);
   for (int i = 0; i < n; i++) fprintf(stderr, "  %s\n", nereid_kernel_at(l->module, i)->name);
   return 2;
 }
 
-int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv), void *option_arg) {
+int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv),
+                 void *option_arg) {
   l->verb = v;
   l->args = calloc((size_t)argc + 1, sizeof *l->args);
   if (!l->args) return report_error(NULL);
@@ -450,7 +476,8 @@ nereid_arg *launch_arg_list(const Launch *l) {
   nereid_arg *list = calloc((size_t)l->arg_count + 1, sizeof *list);
   for (int i = 0; list && i < l->arg_count; i++) {
     list[i] = l->args[i].arg;
-    if (l->args[i].is_array) list[i].pointer = l->args[i].device_pointer ? l->args[i].device_pointer : l->args[i].array.data;
+    if (l->args[i].is_array)
+      list[i].pointer = l->args[i].device_pointer ? l->args[i].device_pointer : l->args[i].array.data;
   }
   return list;
 }

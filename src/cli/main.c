@@ -2,13 +2,16 @@
 #include "cli.h"
 #include <string.h>
 
-static const Verb *const verbs[] = {&verb_run, &verb_inspect, &verb_bench, &verb_roofline, &verb_prof, &verb_tune, &verb_replay, &verb_devices, &verb_language};
+static const Verb *const verbs[] = {&verb_run,  &verb_inspect, &verb_bench,   &verb_roofline, &verb_prof,
+                                    &verb_tune, &verb_replay,  &verb_devices, &verb_language};
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
 static void print_help(FILE *out) {
   fprintf(out, "Nereid %s: compiles and runs Triton kernels with no Python.\n\n", nereid_version());
   for (int i = 0; i < VERB_COUNT; i++) fprintf(out, "  nereid %-9s %s\n", verbs[i]->name, verbs[i]->summary);
-  fprintf(out, "\n`nereid VERB --help` says what a verb takes. Exit status: 0 success, 1 failure, 2 a wrong command line.\n");
+  fprintf(
+      out,
+      "\n`nereid VERB --help` says what a verb takes. Exit status: 0 success, 1 failure, 2 a wrong command line.\n");
 }
 
 int main(int argc, char **argv) {

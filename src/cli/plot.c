@@ -1,6 +1,7 @@
-/* plot: a table of `nereid bench` as a picture (SVG). Over a sweep: the rate of each kernel by size, both axes logarithmic, with the
- * spread of the times as bars and the copy's bandwidth as a dashed line; the rate is GB/s, TFLOP/s where a kernel does more than 30
- * operations a byte, and the time where neither is known. Without a sweep: the time of each kernel, as bars.
+/* plot: a table of `nereid bench` as a picture (SVG). Over a sweep: the rate of each kernel by size, both axes
+ * logarithmic, with the spread of the times as bars and the copy's bandwidth as a dashed line; the rate is GB/s,
+ * TFLOP/s where a kernel does more than 30 operations a byte, and the time where neither is known. Without a sweep: the
+ * time of each kernel, as bars.
  */
 #include "plot.h"
 #include "bench.h"
@@ -8,13 +9,23 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = PLOT_WIDTH, HEIGHT = PLOT_HEIGHT, LEFT = PLOT_LEFT, RIGHT = PLOT_RIGHT, TOP = PLOT_TOP, BOTTOM = PLOT_BOTTOM };
-const char *const plot_colors[8] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933"};
+enum {
+  WIDTH = PLOT_WIDTH,
+  HEIGHT = PLOT_HEIGHT,
+  LEFT = PLOT_LEFT,
+  RIGHT = PLOT_RIGHT,
+  TOP = PLOT_TOP,
+  BOTTOM = PLOT_BOTTOM
+};
+const char *const plot_colors[8] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                    "#e69f00", "#56b4e9", "#000000", "#999933"};
 
 typedef enum { RATE_GBS, RATE_TFLOPS, RATE_TIME } Rate;
 static const char *const rate_names[] = {"GB/s", "TFLOP/s", "time in µs"};
 
-double plot_place(const Axis *a, double v) { return a->from + (log10(v) - a->low) / (a->high - a->low) * (a->to - a->from); }
+double plot_place(const Axis *a, double v) {
+  return a->from + (log10(v) - a->low) / (a->high - a->low) * (a->to - a->from);
+}
 
 void plot_text(FILE *f, double x, double y, const char *anchor, const char *s) {
   fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
@@ -41,7 +52,9 @@ static double rate_at(const Row *r, Rate rate, double ns) {
   return rate == RATE_TIME ? ns / 1000 : (rate == RATE_GBS ? row_gbs(r) : row_tflops(r)) * scale;
 }
 static double rate_of(const Row *r, Rate rate) { return rate_at(r, rate, row_times(r)->median); }
-static double ceiling_of(const Row *r, Rate rate) { return rate == RATE_GBS && row_share(r) > 0 ? row_gbs(r) / row_share(r) : 0; }
+static double ceiling_of(const Row *r, Rate rate) {
+  return rate == RATE_GBS && row_share(r) > 0 ? row_gbs(r) / row_share(r) : 0;
+}
 
 static int case_count(const Table *t) {
   int n = 0;
@@ -55,7 +68,10 @@ void plot_number(char out[32], double v) {
 }
 
 void plot_begin(FILE *f, const char *title, const char *subtitle, int height) {
-  fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n", WIDTH, height, WIDTH, height);
+  fprintf(f,
+          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+          "font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n",
+          WIDTH, height, WIDTH, height);
   fprintf(f, "<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n", WIDTH, height);
   char cut[128];
   fprintf(f, "<g font-size=\"16\">");
@@ -67,7 +83,8 @@ void plot_begin(FILE *f, const char *title, const char *subtitle, int height) {
 
 static void begin(FILE *f, const Table *t, const char *y_name, int height) {
   char subtitle[128];
-  snprintf(subtitle, sizeof subtitle, "%s, on %s%s", y_name, t->device, t->cold ? ", caches empty before each run" : "");
+  snprintf(subtitle, sizeof subtitle, "%s, on %s%s", y_name, t->device,
+           t->cold ? ", caches empty before each run" : "");
   plot_begin(f, t->title ? t->title : t->n ? t->rows[0].label : "", subtitle, height);
 }
 
@@ -91,7 +108,8 @@ void plot_y_ticks(FILE *f, const Axis *y) {
 
 void plot_legend(FILE *f, int line, const char *color, const char *name, bool dashed) {
   double y = TOP + 14 + 22 * line;
-  fprintf(f, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2.5\"%s/>\n", WIDTH - RIGHT + 14, y, WIDTH - RIGHT + 40, y, color, dashed ? " stroke-dasharray=\"6 4\"" : "");
+  fprintf(f, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2.5\"%s/>\n",
+          WIDTH - RIGHT + 14, y, WIDTH - RIGHT + 40, y, color, dashed ? " stroke-dasharray=\"6 4\"" : "");
   char cut[40];
   snprintf(cut, sizeof cut, strlen(name) > 27 ? "%.26s…" : "%s", name);
   plot_text(f, WIDTH - RIGHT + 46, y + 4, "start", cut);
@@ -99,7 +117,8 @@ void plot_legend(FILE *f, int line, const char *color, const char *name, bool da
 
 static void line_of_case(FILE *f, const Table *t, int c, Rate rate, const Axis *x, const Axis *y, bool ceiling) {
   const char *color = ceiling ? "#777" : plot_colors[c % 8];
-  fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s points=\"", color, ceiling ? " stroke-dasharray=\"6 4\"" : "");
+  fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s points=\"", color,
+          ceiling ? " stroke-dasharray=\"6 4\"" : "");
   for (int i = 0; i < t->n; i++) {
     double v = ceiling ? ceiling_of(&t->rows[i], rate) : rate_of(&t->rows[i], rate);
     if (t->rows[i].case_index == c && v > 0) fprintf(f, "%.1f,%.1f ", plot_place(x, t->rows[i].x), plot_place(y, v));
@@ -109,7 +128,8 @@ static void line_of_case(FILE *f, const Table *t, int c, Rate rate, const Axis *
     const Row *r = &t->rows[i];
     if (r->case_index != c) continue;
     double px = plot_place(x, r->x);
-    plot_line(f, px, plot_place(y, rate_at(r, rate, row_times(r)->p90)), px, plot_place(y, rate_at(r, rate, row_times(r)->p10)), color);
+    plot_line(f, px, plot_place(y, rate_at(r, rate, row_times(r)->p90)), px,
+              plot_place(y, rate_at(r, rate, row_times(r)->p10)), color);
     fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n", px, plot_place(y, rate_of(r, rate)), color);
   }
 }
@@ -143,7 +163,10 @@ static void draw_sweep(FILE *f, const Table *t, Rate rate) {
   for (int c = 0, n = case_count(t); c < n; c++) {
     line_of_case(f, t, c, rate, &x, &y, false);
     for (int i = 0; i < t->n; i++)
-      if (t->rows[i].case_index == c) { plot_legend(f, c, plot_colors[c % 8], t->rows[i].label, false); break; }
+      if (t->rows[i].case_index == c) {
+        plot_legend(f, c, plot_colors[c % 8], t->rows[i].label, false);
+        break;
+      }
   }
   if (ceiling) line_of_case(f, t, 0, rate, &x, &y, true), plot_legend(f, case_count(t), "#777", "copy in memory", true);
 }
@@ -161,7 +184,8 @@ static void draw_bars(FILE *f, const Table *t) {
     snprintf(label, sizeof label, strlen(r->label) > 32 ? "%.31s…" : "%s", r->label);
     snprintf(value, sizeof value, x->median < 9.995e4 ? "%.1f µs" : "%.0f µs", x->median / 1000);
     plot_text(f, left - 10, middle + 5, "end", label);
-    fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", left, y, x->median / most * wide, BAR_STEP * 0.7, plot_colors[r->case_index % 8]);
+    fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", left, y,
+            x->median / most * wide, BAR_STEP * 0.7, plot_colors[r->case_index % 8]);
     plot_line(f, left + x->p10 / most * wide, middle, left + x->p90 / most * wide, middle, "#000");
     plot_text(f, left + x->p90 / most * wide + 8, middle + 5, "start", value);
   }

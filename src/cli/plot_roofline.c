@@ -9,9 +9,9 @@ enum { LEFT = PLOT_LEFT, RIGHT = PLOT_RIGHT, TOP = PLOT_TOP, BOTTOM = PLOT_BOTTO
 
 typedef struct Picture {
   FILE *f;
-  Axis x, y;    /* operations a byte; GFLOP/s or TFLOP/s */
-  double unit;  /* of y, in GFLOP/s: 1 or 1000 */
-  int lines;    /* of the legend */
+  Axis x, y;         /* operations a byte; GFLOP/s or TFLOP/s */
+  double unit;       /* of y, in GFLOP/s: 1 or 1000 */
+  int lines;         /* of the legend */
   double labels[16]; /* heights that labels at the right edge take */
   int label_count;
 } Picture;
@@ -33,8 +33,10 @@ static void slope(Picture *p, double gbs, double flat, const char *color, const 
   if (first * gbs < bottom) first = bottom / gbs;
   if (last > pow(10, p->x.high)) last = pow(10, p->x.high);
   if (last <= first) return;
-  double x1 = plot_place(&p->x, first), y1 = height(p, first * gbs), x2 = plot_place(&p->x, last), y2 = height(p, last * gbs);
-  fprintf(p->f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"/>\n", x1, y1, x2, y2, color);
+  double x1 = plot_place(&p->x, first), y1 = height(p, first * gbs), x2 = plot_place(&p->x, last),
+         y2 = height(p, last * gbs);
+  fprintf(p->f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"/>\n", x1, y1,
+          x2, y2, color);
   char label[64];
   put(label, name, gbs, "B/s");
   plot_legend(p->f, p->lines++, color, label, false);
@@ -44,7 +46,8 @@ static void flat(Picture *p, double rate, double from_gbs, const char *color, co
   if (rate <= 0) return;
   static const int places[] = {-5, 14, -18, 27, -31};
   double first = fmax(rate / from_gbs, pow(10, p->x.low)), y = height(p, rate), at = y - 5;
-  fprintf(p->f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"%s/>\n", plot_place(&p->x, first), y, WIDTH - RIGHT, y, color, dashed ? " stroke-dasharray=\"6 4\"" : "");
+  fprintf(p->f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"%s/>\n",
+          plot_place(&p->x, first), y, WIDTH - RIGHT, y, color, dashed ? " stroke-dasharray=\"6 4\"" : "");
   for (int k = 0, free = 0; k < 5 && !free; k++) { /* above its line, or where no other label stands */
     at = y + places[k], free = 1;
     for (int i = 0; i < p->label_count; i++) free &= fabs(p->labels[i] - at) >= 13;
@@ -75,7 +78,9 @@ static void points_of(Picture *p, const nereid_ceilings *c, nereid_dtype t, cons
     for (int i = 0; i < c->point_count; i++) {
       const nereid_roofline_point *q = &c->points[i];
       if (q->dtype != t) continue;
-      double flops = q->operations * q->elements, x = plot_place(&p->x, flops / (2 * q->elements * (double)nereid_dtype_bytes(t))), y = height(p, flops / q->ns);
+      double flops = q->operations * q->elements,
+             x = plot_place(&p->x, flops / (2 * q->elements * (double)nereid_dtype_bytes(t))),
+             y = height(p, flops / q->ns);
       if (!pass) fprintf(p->f, "%.1f,%.1f ", x, y), n++;
       else fprintf(p->f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", x, y, color);
     }
@@ -91,7 +96,10 @@ static void kernels(Picture *p, const Placed *k, int n) {
     const char *color = plot_colors[(i + 3) % 8];
     if (k[i].cost.flops <= 0 || k[i].bound.working_set <= 0) continue;
     double x = plot_place(&p->x, k[i].cost.flops / k[i].bound.working_set), y = height(p, k[i].cost.flops / k[i].ns);
-    fprintf(p->f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"11\" height=\"11\" transform=\"rotate(45 %.1f %.1f)\" fill=\"%s\" stroke=\"#000\"/>\n", x - 5.5, y - 5.5, x, y, color);
+    fprintf(p->f,
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"11\" height=\"11\" transform=\"rotate(45 %.1f %.1f)\" fill=\"%s\" "
+            "stroke=\"#000\"/>\n",
+            x - 5.5, y - 5.5, x, y, color);
     plot_legend(p->f, p->lines++, color, k[i].label, false);
   }
 }
@@ -100,7 +108,8 @@ static void draw(Picture *p, const nereid_ceilings *c, const Placed *placed, int
   p->x = (Axis){log10(0.05), 1, LEFT, WIDTH - RIGHT}, p->y = (Axis){INFINITY, -INFINITY, HEIGHT - BOTTOM, TOP};
   const nereid_bandwidth *memory = &c->levels[c->level_count - 1];
   double slow = memory->copy, fast = slow, best, plain = fmax(c->rates[NEREID_RATE_F32], c->rates[NEREID_RATE_F16]);
-  for (int i = 0; i < c->level_count; i++) fast = fmax(fast, fmax(c->levels[i].copy, c->levels[i].copy > 0 ? 0 : c->levels[i].read));
+  for (int i = 0; i < c->level_count; i++)
+    fast = fmax(fast, fmax(c->levels[i].copy, c->levels[i].copy > 0 ? 0 : c->levels[i].read));
   bool tensor = c->rates[NEREID_RATE_DOT_F16] > plain;
   best = fmax(plain, tensor ? c->rates[NEREID_RATE_DOT_F16] : c->rates[NEREID_RATE_DOT_F32]);
   p->unit = best >= 20000 ? 1000 : 1;
@@ -109,7 +118,9 @@ static void draw(Picture *p, const nereid_ceilings *c, const Placed *placed, int
     double flops = q->operations * q->elements;
     grow(&p->x, flops / (2 * q->elements * (double)nereid_dtype_bytes(q->dtype))), grow(&p->y, flops / q->ns / p->unit);
   }
-  for (int i = 0; i < n; i++) grow(&p->x, placed[i].cost.flops / placed[i].bound.working_set), grow(&p->y, placed[i].cost.flops / placed[i].ns / p->unit);
+  for (int i = 0; i < n; i++)
+    grow(&p->x, placed[i].cost.flops / placed[i].bound.working_set),
+        grow(&p->y, placed[i].cost.flops / placed[i].ns / p->unit);
   grow(&p->x, best / slow * 2), grow(&p->y, best / p->unit), grow(&p->y, slow * 0.05 / p->unit);
   p->x.high += 0.1, p->y.high += 0.15, p->y.low -= 0.1;
   ticks(p);
@@ -117,11 +128,16 @@ static void draw(Picture *p, const nereid_ceilings *c, const Placed *placed, int
     const nereid_bandwidth *l = &c->levels[i];
     static const char *const greys[] = {"#bbb", "#999", "#777", "#555", "#333"};
     bool last = i + 1 == c->level_count;
-    slope(p, l->copy > 0 ? l->copy : l->read, last ? best : plain > 0 ? plain : best, last ? "#000" : greys[i], l->name);
+    slope(p, l->copy > 0 ? l->copy : l->read,
+          last        ? best
+          : plain > 0 ? plain
+                      : best,
+          last ? "#000" : greys[i], l->name);
   }
   flat(p, c->rates[NEREID_RATE_F32], fast, plot_colors[0], "f32", false);
   flat(p, c->rates[NEREID_RATE_F32] / 2, fast, plot_colors[0], "f32, products alone", true);
-  if (c->rates[NEREID_RATE_F16] > 1.2 * c->rates[NEREID_RATE_F32] || c->rates[NEREID_RATE_F16] < 0.8 * c->rates[NEREID_RATE_F32])
+  if (c->rates[NEREID_RATE_F16] > 1.2 * c->rates[NEREID_RATE_F32] ||
+      c->rates[NEREID_RATE_F16] < 0.8 * c->rates[NEREID_RATE_F32])
     flat(p, c->rates[NEREID_RATE_F16], fast, plot_colors[1], "f16", false);
   if (tensor) flat(p, c->rates[NEREID_RATE_DOT_F16], slow, plot_colors[2], "products of matrices, f16", false);
   else flat(p, c->rates[NEREID_RATE_DOT_F32], slow, plot_colors[2], "products of matrices, f32", true);
@@ -135,7 +151,8 @@ int plot_roofline(const nereid_ceilings *c, const Placed *placed, int n, const c
   char title[96], subtitle[160];
   snprintf(title, sizeof title, "Roofline of %s", c->device);
   double most = fmax(fmax(c->rates[NEREID_RATE_F32], c->rates[NEREID_RATE_F16]), c->rates[NEREID_RATE_DOT_F16]);
-  snprintf(subtitle, sizeof subtitle, "%sFLOP/s; %.120s, %.10s%s", most >= 20000 ? "T" : "G", c->description, c->date, c->quick ? " (rough)" : "");
+  snprintf(subtitle, sizeof subtitle, "%sFLOP/s; %.120s, %.10s%s", most >= 20000 ? "T" : "G", c->description, c->date,
+           c->quick ? " (rough)" : "");
   if (p.f) {
     plot_begin(p.f, title, subtitle, HEIGHT);
     draw(&p, c, placed, n);

@@ -1,8 +1,10 @@
 /* prof --inside: where the time goes inside of one kernel, warp by warp.
  *
- *     nereid prof FILE.py[:KERNEL] ARG=SPEC ... --grid G --inside [--blocks 0,5 | all] [--regions marked|auto|both] [--html F.html]
+ *     nereid prof FILE.py[:KERNEL] ARG=SPEC ... --grid G --inside [--blocks 0,5 | all] [--regions marked|auto|both]
+ * [--html F.html]
  *
- * The kernel's regions are recorded in one more launch (nereid_inside_run); here they become a table, and files with the timeline.
+ * The kernel's regions are recorded in one more launch (nereid_inside_run); here they become a table, and files with
+ * the timeline.
  */
 #include "bench.h"
 #include <errno.h>
@@ -23,7 +25,9 @@ typedef struct Inside {
 
 /* ---- the command line ---- */
 
-static int wrong(const Inside *p, const char *option, const char *value, const char *why) { return usage_error(p->verb, "%s %s: %s", option, value, why), -1; }
+static int wrong(const Inside *p, const char *option, const char *value, const char *why) {
+  return usage_error(p->verb, "%s %s: %s", option, value, why), -1;
+}
 
 static int blocks_option(Inside *p, const char *text) {
   if (!strcmp(text, "all")) return p->options.all_blocks = true, 2;
@@ -32,7 +36,8 @@ static int blocks_option(Inside *p, const char *text) {
     char *end;
     errno = 0;
     long long v = strtoll(at, &end, 10);
-    if (end == at || errno || v < 0 || (*end && *end != ',')) return wrong(p, "--blocks", text, "give numbers of blocks with commas between, counted from 0, or all");
+    if (end == at || errno || v < 0 || (*end && *end != ','))
+      return wrong(p, "--blocks", text, "give numbers of blocks with commas between, counted from 0, or all");
     if (p->options.block_count == MAX_BLOCKS) return wrong(p, "--blocks", text, "too many; give all");
     p->blocks[p->options.block_count++] = v;
     if (!*end) return 2;
@@ -41,8 +46,10 @@ static int blocks_option(Inside *p, const char *text) {
 }
 
 static int regions_option(Inside *p, const char *text) {
-  static const struct { const char *name; nereid_inside_regions regions; } names[] = {
-      {"marked", NEREID_INSIDE_MARKED}, {"auto", NEREID_INSIDE_AUTOMATIC}, {"both", NEREID_INSIDE_BOTH}};
+  static const struct {
+    const char *name;
+    nereid_inside_regions regions;
+  } names[] = {{"marked", NEREID_INSIDE_MARKED}, {"auto", NEREID_INSIDE_AUTOMATIC}, {"both", NEREID_INSIDE_BOTH}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i].name, text)) return p->options.regions = names[i].regions, 2;
   return wrong(p, "--regions", text, "there are marked, auto and both");
@@ -53,8 +60,12 @@ static int option(Inside *p, int argc, char **argv) {
   const char *o = argv[0];
   if (!strcmp(o, "--inside")) return 1;
   if (!strcmp(o, "--json")) return p->json = true, 1;
-  const char **text = !strcmp(o, "--device") ? &p->device : !strcmp(o, "--trace") ? &p->trace
-                      : !strcmp(o, "--chrome") ? &p->chrome : !strcmp(o, "--html") ? &p->html : !strcmp(o, "--title") ? &p->title : NULL;
+  const char **text = !strcmp(o, "--device")   ? &p->device
+                      : !strcmp(o, "--trace")  ? &p->trace
+                      : !strcmp(o, "--chrome") ? &p->chrome
+                      : !strcmp(o, "--html")   ? &p->html
+                      : !strcmp(o, "--title")  ? &p->title
+                                               : NULL;
   int *n = !strcmp(o, "--records") ? &p->options.records : !strcmp(o, "--repeat") ? &p->options.trials : NULL;
   bool blocks = !strcmp(o, "--blocks"), regions = !strcmp(o, "--regions");
   if (!text && !n && !blocks && !regions) return 0;
@@ -65,7 +76,8 @@ static int option(Inside *p, int argc, char **argv) {
   char *end;
   errno = 0;
   long v = strtol(argv[1], &end, 10);
-  if (errno || end == argv[1] || *end || v < (n == &p->options.trials ? 0 : 1) || v > 100000000) return wrong(p, o, argv[1], "give a whole number");
+  if (errno || end == argv[1] || *end || v < (n == &p->options.trials ? 0 : 1) || v > 100000000)
+    return wrong(p, o, argv[1], "give a whole number");
   *n = v ? (int)v : -1; /* --repeat 0: the slowdown is not measured */
   return 2;
 }
@@ -76,12 +88,15 @@ static int parse(Inside *p, int argc, char **argv) {
   for (int i = 1; i < argc;) {
     int took = option(p, argc - i, argv + i);
     if (took < 0) return 2;
-    if (!took && !strcmp(argv[i], "--then")) return usage_error(p->verb, "--inside looks into one launch; leave --then out");
-    if (!took && !words->n && argv[i][0] == '-') return usage_error(p->verb, "unknown option %s; see nereid prof --help", argv[i]);
+    if (!took && !strcmp(argv[i], "--then"))
+      return usage_error(p->verb, "--inside looks into one launch; leave --then out");
+    if (!took && !words->n && argv[i][0] == '-')
+      return usage_error(p->verb, "unknown option %s; see nereid prof --help", argv[i]);
     if (!took && !words_add(words, argv[i])) return report_error(NULL);
     i += took ? took : 1;
   }
-  return words->n ? 0 : usage_error(p->verb, "which file? usage: nereid prof FILE[:KERNEL] ARG=SPEC ... --grid G --inside");
+  return words->n ? 0
+                  : usage_error(p->verb, "which file? usage: nereid prof FILE[:KERNEL] ARG=SPEC ... --grid G --inside");
 }
 
 /* ---- what is printed ---- */
@@ -104,8 +119,8 @@ static void print_table(const nereid_inside *in, const nereid_inside_info *i) {
     int n = (int)strlen(r->name) + 2 * r->depth;
     if (n > width) width = n;
   }
-  printf("%s on %s: %lld block%s, %d warp%s each; a warp takes %.0f %s", i->kernel, i->device, (long long)i->blocks, i->blocks == 1 ? "" : "s", i->warps,
-         i->warps == 1 ? "" : "s", i->warp_mean, i->unit);
+  printf("%s on %s: %lld block%s, %d warp%s each; a warp takes %.0f %s", i->kernel, i->device, (long long)i->blocks,
+         i->blocks == 1 ? "" : "s", i->warps, i->warps == 1 ? "" : "s", i->warp_mean, i->unit);
   if (timed) printf(" (%.3f ns each)", i->ns_per_unit);
   printf("\n%-*s %9s %10s %10s %10s", width, "region", "count", "mean", "min", "max");
   printf(timed ? " %10s %7s\n" : "%.0s %7s\n", "mean ns", "share");
@@ -118,8 +133,8 @@ static void print_table(const nereid_inside *in, const nereid_inside_info *i) {
   }
   if (!i->region_count) printf("(no region was met)\n");
   if (i->lost)
-    printf("%lld of %lld records found no room%s; --records N makes more\n", (long long)i->lost, (long long)(i->lost + i->records),
-           i->cut ? ", and what they would have ended is left out" : "");
+    printf("%lld of %lld records found no room%s; --records N makes more\n", (long long)i->lost,
+           (long long)(i->lost + i->records), i->cut ? ", and what they would have ended is left out" : "");
   else if (i->cut) printf("%lld regions have no end and are left out\n", (long long)i->cut);
   if (i->plain_ns > 0) {
     printf("a launch takes ");
@@ -135,16 +150,19 @@ static void print_json(const nereid_inside *in, const nereid_inside_info *i) {
   json_string(stdout, i->kernel);
   printf(",\"device\":");
   json_string(stdout, i->device);
-  printf(",\"unit\":\"%s\",\"ns_per_unit\":%.6g,\"warps\":%d,\"blocks\":%lld,\"warp_mean\":%.9g,\"warp_max\":%.9g,\"records\":%lld,\"lost\":%lld,\"cut\":%lld", i->unit,
-         i->ns_per_unit, i->warps, (long long)i->blocks, i->warp_mean, i->warp_max, (long long)i->records, (long long)i->lost, (long long)i->cut);
+  printf(",\"unit\":\"%s\",\"ns_per_unit\":%.6g,\"warps\":%d,\"blocks\":%lld,\"warp_mean\":%.9g,\"warp_max\":%.9g,"
+         "\"records\":%lld,\"lost\":%lld,\"cut\":%lld",
+         i->unit, i->ns_per_unit, i->warps, (long long)i->blocks, i->warp_mean, i->warp_max, (long long)i->records,
+         (long long)i->lost, (long long)i->cut);
   if (i->plain_ns > 0) printf(",\"plain_ns\":%.9g,\"inside_ns\":%.9g", i->plain_ns, i->inside_ns);
   printf(",\"regions\":[");
   for (int64_t k = 0; k < i->region_count; k++) {
     const nereid_inside_region *r = nereid_inside_region_at(in, k);
     printf("%s{\"name\":", k ? "," : "");
     json_string(stdout, r->name);
-    printf(",\"line\":%d,\"automatic\":%s,\"depth\":%d,\"count\":%lld,\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g,\"share\":%.6g}", r->line, r->automatic ? "true" : "false",
-           r->depth, (long long)r->count, r->mean, r->min, r->max, r->share);
+    printf(",\"line\":%d,\"automatic\":%s,\"depth\":%d,\"count\":%lld,\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g,"
+           "\"share\":%.6g}",
+           r->line, r->automatic ? "true" : "false", r->depth, (long long)r->count, r->mean, r->min, r->max, r->share);
   }
   printf("]}\n");
 }
@@ -164,7 +182,10 @@ static int write_files(const Inside *p, const nereid_inside *in) {
   char *path = p->trace ? format_string("%s", p->trace) : temporary_path("nereid-inside");
   if (!path) return report_error(NULL);
   int fd = p->trace ? -1 : mkstemp(path), status = 0;
-  if (!p->trace && fd < 0) status = (fprintf(stderr, "nereid prof: no temporary file can be made: %s; TMPDIR names another place\n", strerror(errno)), 1);
+  if (!p->trace && fd < 0)
+    status = (fprintf(stderr, "nereid prof: no temporary file can be made: %s; TMPDIR names another place\n",
+                      strerror(errno)),
+              1);
   if (fd >= 0) close(fd);
   nereid_error *err = NULL;
   if (!status && nereid_inside_save(in, path, &err)) status = report_error(err);
@@ -182,7 +203,9 @@ static int run_on(Inside *p, nereid_device *d, const Case *c) {
   int status = 0;
   nereid_inside *in = NULL;
   nereid_error *err = NULL;
-  if (nereid_inside_run(d, l->module, l->kernel->name, b->grid, b->args, b->arg_count, &l->options, &p->options, &in, &err)) status = report_error(err);
+  if (nereid_inside_run(d, l->module, l->kernel->name, b->grid, b->args, b->arg_count, &l->options, &p->options, &in,
+                        &err))
+    status = report_error(err);
   if (!status) status = write_files(p, in);
   if (!status) {
     nereid_inside_info info;

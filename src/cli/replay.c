@@ -1,7 +1,8 @@
-/* replay: compiles and runs launches that were recorded from real programs, and says how many went well and why the others did not.
+/* replay: compiles and runs launches that were recorded from real programs, and says how many went well and why the
+ * others did not.
  *
- * Rows are handed one by one to worker processes: a kernel that runs wild or for ever then costs its row and a new worker, not the run.
- * A worker reads row numbers from its pipe and answers each with one line of JSON (replay_row.c).
+ * Rows are handed one by one to worker processes: a kernel that runs wild or for ever then costs its row and a new
+ * worker, not the run. A worker reads row numbers from its pipe and answers each with one line of JSON (replay_row.c).
  */
 #include "replay.h"
 #include <errno.h>
@@ -17,14 +18,18 @@ enum { MAX_JOBS = 64 };
 
 typedef struct Worker {
   pid_t pid;
-  int to, from;      /* pipes */
-  int64_t row;       /* what it works on, or -1 */
-  int64_t since;     /* ns */
-  char *line;        /* the answer so far */
+  int to, from;  /* pipes */
+  int64_t row;   /* what it works on, or -1 */
+  int64_t since; /* ns */
+  char *line;    /* the answer so far */
   size_t n;
 } Worker;
 
-typedef struct Log { char *text; char **lines; int64_t count; } Log;
+typedef struct Log {
+  char *text;
+  char **lines;
+  int64_t count;
+} Log;
 
 static bool read_log(const char *path, Log *log) {
   FILE *f = fopen(path, "rb");
@@ -57,20 +62,25 @@ static bool read_log(const char *path, Log *log) {
   return true;
 }
 
-/* ---- the worker's side ------------------------------------------------------------------------------------------------------ */
+/* ---- the worker's side ------------------------------------------------------------------------------------------- */
 
 static void work(const ReplayOptions *o, const Log *log, int from_parent, int to_parent) {
   nereid_error *err = NULL;
   Replayer r = {.options = o};
   FILE *out = fdopen(to_parent, "w");
-  if (!out || nereid_device_open(o->device, &r.device, &err) || nereid_device_open("interp", &r.interp, &err)) _exit(report_error(err));
-  if (!freopen("/dev/null", "w", stderr)) _exit(1); /* what kernels print while they compile and run is not this program's */
+  if (!out || nereid_device_open(o->device, &r.device, &err) || nereid_device_open("interp", &r.interp, &err))
+    _exit(report_error(err));
+  /* what kernels print while they compile and run is not this program's */
+  if (!freopen("/dev/null", "w", stderr)) _exit(1);
   int64_t row;
   while (read(from_parent, &row, sizeof row) == (ssize_t)sizeof row) {
     const char *why = NULL;
     Json *json = json_parse(log->lines[row], &why);
     if (json) replay_row(&r, json, row + 1, out);
-    else fprintf(out, "{\"row\":%ld,\"state\":\"compile failed\",\"detail\":\"the log's line is no JSON: %s\"}\n", (long)row + 1, why ? why : "?"), fflush(out);
+    else
+      fprintf(out, "{\"row\":%ld,\"state\":\"compile failed\",\"detail\":\"the log's line is no JSON: %s\"}\n",
+              (long)row + 1, why ? why : "?"),
+          fflush(out);
     json_free(json);
   }
   _exit(0);
@@ -126,20 +136,30 @@ static bool can_begin(const ReplayOptions *o) {
   return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-/* ---- the summary ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the summary ------------------------------------------------------------------------------------------------- */
 
-typedef struct Cause { char *text; ReplayState state; bool built; int count; int64_t first_row; } Cause;
+typedef struct Cause {
+  char *text;
+  ReplayState state;
+  bool built;
+  int count;
+  int64_t first_row;
+} Cause;
 /* A row's registers beside those that Triton's compiler used for it. */
-typedef struct Wide { char *kernel; int64_t row; long registers, spills, triton_registers, triton_spills; } Wide;
+typedef struct Wide {
+  char *kernel;
+  int64_t row;
+  long registers, spills, triton_registers, triton_spills;
+} Wide;
 typedef struct Summary {
   int total[REPLAY_STATE_COUNT], built[REPLAY_STATE_COUNT]; /* all rows; those that Triton builds */
   Cause *causes;
   int cause_count;
   double worst_text_ms, worst_compiler_ms;
   int64_t worst_text_row, peak_bytes;
-  int compared;            /* rows of which both registers are known */
-  double log_ratio;        /* sum of logarithms: ours over Triton's */
-  Wide *wide;              /* over 1.25 times Triton's, or spilled where Triton does not */
+  int compared;     /* rows of which both registers are known */
+  double log_ratio; /* sum of logarithms: ours over Triton's */
+  Wide *wide;       /* over 1.25 times Triton's, or spilled where Triton does not */
   int wide_count, over, spilled;
 } Summary;
 
@@ -155,8 +175,11 @@ static double number_of(const Json *j, const char *key) {
 }
 
 static void compare_registers(Summary *s, const Json *j) {
-  Wide w = {.row = json_int(j, "row", 0), .registers = (long)json_int(j, "registers", 0), .spills = (long)json_int(j, "spill_bytes", 0),
-            .triton_registers = (long)json_int(j, "triton_registers", 0), .triton_spills = (long)json_int(j, "triton_spills", 0)};
+  Wide w = {.row = json_int(j, "row", 0),
+            .registers = (long)json_int(j, "registers", 0),
+            .spills = (long)json_int(j, "spill_bytes", 0),
+            .triton_registers = (long)json_int(j, "triton_registers", 0),
+            .triton_spills = (long)json_int(j, "triton_spills", 0)};
   if (w.registers < 1 || w.triton_registers < 1) return;
   s->compared++;
   s->log_ratio += log((double)w.registers / (double)w.triton_registers);
@@ -181,12 +204,16 @@ static void count_result(Summary *s, const Json *j) {
   compare_registers(s, j);
   if (state == REPLAY_AGREES || state == REPLAY_COMPILED) return;
   bool built = json_int(j, "triton_builds", 1) != 0;
-  char *text = format_string("%s%s: %s", built ? "" : "(Triton does not build it) ", json_get_text(j, "kernel", "?"), json_get_text(j, "detail", ""));
-  char *key = state == REPLAY_COMPILE_FAILED && text ? strchr(text, ':') : NULL; /* same reason, other kernel: one cause */
+  char *text = format_string("%s%s: %s", built ? "" : "(Triton does not build it) ", json_get_text(j, "kernel", "?"),
+                             json_get_text(j, "detail", ""));
+  /* same reason, other kernel: one cause */
+  char *key = state == REPLAY_COMPILE_FAILED && text ? strchr(text, ':') : NULL;
   for (int i = 0; i < s->cause_count && text; i++) {
     const char *other = s->causes[i].text;
     const char *other_key = key ? strchr(other, ':') : NULL;
-    if (s->causes[i].state != state || s->causes[i].built != built || strcmp(other_key ? other_key : other, key ? key : text)) continue;
+    if (s->causes[i].state != state || s->causes[i].built != built ||
+        strcmp(other_key ? other_key : other, key ? key : text))
+      continue;
     s->causes[i].count++;
     free(text);
     return;
@@ -220,7 +247,8 @@ static void print_registers(Summary *s) {
     printf("registers: none to compare (they need ptxas here, and Triton's in the log)\n");
     return;
   }
-  printf("registers: %d rows with Triton's beside them; %.2f times Triton's in the mean, over 1.25 times in %d, spilled where Triton's are not in %d\n",
+  printf("registers: %d rows with Triton's beside them; %.2f times Triton's in the mean, over 1.25 times in %d, "
+         "spilled where Triton's are not in %d\n",
          s->compared, exp(s->log_ratio / s->compared), s->over, s->spilled);
 }
 
@@ -232,7 +260,8 @@ static void print_summary(Summary *s, const ReplayOptions *o, int64_t start) {
     if (i != REPLAY_COMPILE_FAILED && !(lost && o->compile_only)) compiled += s->built[i];
   }
   agreed = s->built[REPLAY_AGREES];
-  ran = compiled - s->built[REPLAY_COMPILED] - s->built[REPLAY_NO_INPUTS] - s->built[REPLAY_RACE]; /* whose inputs say what is right */
+  /* whose inputs say what is right */
+  ran = compiled - s->built[REPLAY_COMPILED] - s->built[REPLAY_NO_INPUTS] - s->built[REPLAY_RACE];
   if (s->cause_count) qsort(s->causes, (size_t)s->cause_count, sizeof *s->causes, by_count);
   ReplayState last = REPLAY_AGREES;
   for (int i = 0; i < s->cause_count; i++) {
@@ -240,20 +269,28 @@ static void print_summary(Summary *s, const ReplayOptions *o, int64_t start) {
     printf("  %4d  from row %-5ld %s\n", s->causes[i].count, (long)s->causes[i].first_row, s->causes[i].text);
   }
   double seconds = (double)(now_ns() - start) / 1e9;
-  printf("\n%d launches, %d that Triton builds: %d compiled (%.1f%%)", total, built, compiled, built ? 100.0 * compiled / built : 0);
+  printf("\n%d launches, %d that Triton builds: %d compiled (%.1f%%)", total, built, compiled,
+         built ? 100.0 * compiled / built : 0);
   if (o->compile_only) {
-    printf("\nsource to %s: at most %.1f ms (row %ld); %.0f s in all\n", o->target ? "machine code" : "C text", s->worst_text_ms, (long)s->worst_text_row, seconds);
+    printf("\nsource to %s: at most %.1f ms (row %ld); %.0f s in all\n", o->target ? "machine code" : "C text",
+           s->worst_text_ms, (long)s->worst_text_row, seconds);
     if (o->target) print_registers(s);
     return;
   }
-  printf("; inputs could be generated for %d, of which %d ran and agreed (%.1f%%)\n", ran, agreed, ran ? 100.0 * agreed / ran : 0);
+  printf("; inputs could be generated for %d, of which %d ran and agreed (%.1f%%)\n", ran, agreed,
+         ran ? 100.0 * agreed / ran : 0);
   bool cpu = !strncmp(o->device, "cpu", 3), cuda = !strncmp(o->device, "cuda", 4), sim = !strncmp(o->device, "sim", 3);
-  printf("source to %s: at most %.1f ms (row %ld); ", cpu ? "C text" : cuda ? "PTX" : sim ? "lane IR" : "tile IR", s->worst_text_ms, (long)s->worst_text_row);
+  printf("source to %s: at most %.1f ms (row %ld); ",
+         cpu    ? "C text"
+         : cuda ? "PTX"
+         : sim  ? "lane IR"
+                : "tile IR",
+         s->worst_text_ms, (long)s->worst_text_row);
   if (cpu || cuda) printf("%s: at most %.0f ms; ", cpu ? "C compiler" : "ptxas", s->worst_compiler_ms);
   printf("memory of a compilation: at most %.1f MiB; %.0f s in all\n", (double)s->peak_bytes / 0x1p20, seconds);
 }
 
-/* ---- the parent's loop ------------------------------------------------------------------------------------------------------------ */
+/* ---- the parent's loop ------------------------------------------------------------------------------------------- */
 
 static ReplayState take_result(Summary *s, const ReplayOptions *o, const char *line) {
   Json *j = json_parse(line, NULL);
@@ -265,11 +302,13 @@ static ReplayState take_result(Summary *s, const ReplayOptions *o, const char *l
 }
 
 /* A row whose worker died or was stopped. */
-static void take_loss(Summary *s, const ReplayOptions *o, const Log *log, int64_t row, ReplayState state, const char *why) {
+static void take_loss(Summary *s, const ReplayOptions *o, const Log *log, int64_t row, ReplayState state,
+                      const char *why) {
   Json *json = json_parse(log->lines[row], NULL);
-  char *line = format_string("{\"row\":%ld,\"file\":\"%s\",\"kernel\":\"%s\",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":\"%s\"}", (long)row + 1,
-                             json_get_text(json, "file", ""), json_get_text(json, "kernel", ""), json_get(json, "triton_error") ? "false" : "true",
-                             replay_state_names[state], why);
+  char *line = format_string(
+      "{\"row\":%ld,\"file\":\"%s\",\"kernel\":\"%s\",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":\"%s\"}",
+      (long)row + 1, json_get_text(json, "file", ""), json_get_text(json, "kernel", ""),
+      json_get(json, "triton_error") ? "false" : "true", replay_state_names[state], why);
   json_free(json);
   if (line) take_result(s, o, line);
   free(line);
@@ -283,7 +322,8 @@ static bool hear(Worker *w, Summary *s, const ReplayOptions *o, const Log *log) 
     int status = 0;
     waitpid(w->pid, &status, WNOHANG);
     char why[64];
-    snprintf(why, sizeof why, WIFSIGNALED(status) ? "stopped by signal %d" : "ended with status %d", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    snprintf(why, sizeof why, WIFSIGNALED(status) ? "stopped by signal %d" : "ended with status %d",
+             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     if (w->row >= 0) take_loss(s, o, log, w->row, REPLAY_CRASH, why);
     stop_worker(w);
     return true;
@@ -319,7 +359,8 @@ static int replay_rows(const ReplayOptions *o, const Log *log, Summary *s) {
       Worker *w = &workers[i];
       while (next < log->count && !wanted(o, log, next)) next++;
       if (w->row < 0 && next < log->count) {
-        if (!w->pid && !start_worker(w, o, log)) return fprintf(stderr, "nereid replay: cannot start a worker: %s\n", strerror(errno)), 1;
+        if (!w->pid && !start_worker(w, o, log))
+          return fprintf(stderr, "nereid replay: cannot start a worker: %s\n", strerror(errno)), 1;
         w->row = next, w->since = now_ns();
         if (write(w->to, &next, sizeof next) == (ssize_t)sizeof next) next++;
         else w->row = -1, stop_worker(w);
@@ -336,7 +377,8 @@ static int replay_rows(const ReplayOptions *o, const Log *log, Summary *s) {
         stop_worker(w), done++;
       }
     }
-    progress(start, "%ld of %ld launches, %d agree, %d failed to compile", (long)done, (long)todo, s->total[REPLAY_AGREES], s->total[REPLAY_COMPILE_FAILED]);
+    progress(start, "%ld of %ld launches, %d agree, %d failed to compile", (long)done, (long)todo,
+             s->total[REPLAY_AGREES], s->total[REPLAY_COMPILE_FAILED]);
   }
   progress_clear();
   for (int i = 0; i < o->jobs; i++)
@@ -353,8 +395,8 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
       o->log = a;
     } else if (!strcmp(a, "--json")) o->json = true;
     else if (!strcmp(a, "--compile-only")) o->compile_only = true;
-    else if (strcmp(a, "--root") && strcmp(a, "--device") && strcmp(a, "--filter") && strcmp(a, "--jobs") && strcmp(a, "--timeout") &&
-             strcmp(a, "--programs") && strcmp(a, "--rows") && strcmp(a, "--target"))
+    else if (strcmp(a, "--root") && strcmp(a, "--device") && strcmp(a, "--filter") && strcmp(a, "--jobs") &&
+             strcmp(a, "--timeout") && strcmp(a, "--programs") && strcmp(a, "--rows") && strcmp(a, "--target"))
       return usage_error(v, "unknown option %s", a);
     else if (!value) return usage_error(v, "%s needs a value", a);
     else {
@@ -380,7 +422,12 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
 
 static int replay(int argc, char **argv) {
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  ReplayOptions o = {.device = "cpu:1", .jobs = processors < 1 ? 1 : processors > MAX_JOBS ? MAX_JOBS : (int)processors, .timeout_s = 120, .max_programs = 12};
+  ReplayOptions o = {.device = "cpu:1",
+                     .jobs = processors < 1          ? 1
+                             : processors > MAX_JOBS ? MAX_JOBS
+                                                     : (int)processors,
+                     .timeout_s = 120,
+                     .max_programs = 12};
   int status = parse_options(&o, argc, argv);
   if (status) return status;
   Log log = {0};
@@ -391,21 +438,25 @@ static int replay(int argc, char **argv) {
   status = replay_rows(&o, &log, &s);
   if (!o.json && !status) print_summary(&s, &o, start);
   for (int i = 0; i < REPLAY_STATE_COUNT; i++)
-    if (i != REPLAY_AGREES && i != REPLAY_COMPILED && i != REPLAY_NO_INPUTS && i != REPLAY_RACE && s.built[i]) status = 1;
+    if (i != REPLAY_AGREES && i != REPLAY_COMPILED && i != REPLAY_NO_INPUTS && i != REPLAY_RACE && s.built[i])
+      status = 1;
   for (int i = 0; i < s.cause_count; i++) free(s.causes[i].text);
   for (int i = 0; i < s.wide_count; i++) free(s.wide[i].kernel);
   free(s.causes), free(s.wide), free(log.lines), free(log.text);
   return status;
 }
 
-const Verb verb_replay = {"replay", "replay LOG.jsonl --root DIR [options]", "compiles and runs recorded launches, and compares with the interpreter", replay,
-                          "  --root DIR      where the files named in the log are\n"
-                          "  --device D      cpu:1 (default): one thread a worker; sim, cuda, cuda:N\n"
-                          "  --jobs N        worker processes; default: one a processor\n"
-                          "  --programs N    run at most N programs of a grid: the first, the last, some at random (default 12)\n"
-                          "  --timeout S     seconds a row may take (default 120)\n"
-                          "  --rows A..B     only these rows;  --filter TEXT  only rows that contain TEXT\n"
-                          "  --compile-only  to C text, nothing is run\n"
-                          "  --target T      to a GPU's machine code (sm_90a, ...), nothing is run; says registers and spills beside Triton's\n"
-                          "  --json          one line a row instead of the summary\n\n"
-                          "Exit status 1 when a row that Triton builds failed, differed, crashed or took too long.\n"};
+const Verb verb_replay = {
+    "replay", "replay LOG.jsonl --root DIR [options]",
+    "compiles and runs recorded launches, and compares with the interpreter", replay,
+    "  --root DIR      where the files named in the log are\n"
+    "  --device D      cpu:1 (default): one thread a worker; sim, cuda, cuda:N\n"
+    "  --jobs N        worker processes; default: one a processor\n"
+    "  --programs N    run at most N programs of a grid: the first, the last, some at random (default 12)\n"
+    "  --timeout S     seconds a row may take (default 120)\n"
+    "  --rows A..B     only these rows;  --filter TEXT  only rows that contain TEXT\n"
+    "  --compile-only  to C text, nothing is run\n"
+    "  --target T      to a GPU's machine code (sm_90a, ...), nothing is run; says registers and spills beside "
+    "Triton's\n"
+    "  --json          one line a row instead of the summary\n\n"
+    "Exit status 1 when a row that Triton builds failed, differed, crashed or took too long.\n"};

@@ -7,29 +7,33 @@
 
 typedef struct ReplayOptions {
   const char *log, *root, *device, *filter;
-  const char *target;            /* a GPU's, with compile_only: to machine code, as far as ptxas is there */
+  const char *target; /* a GPU's, with compile_only: to machine code, as far as ptxas is there */
   int jobs, timeout_s;
-  int64_t first_row, last_row;   /* of the log, counted from 1; 0: all */
-  int64_t max_programs;          /* more are sampled: the first, the last and some at random */
+  int64_t first_row, last_row; /* of the log, counted from 1; 0: all */
+  int64_t max_programs;        /* more are sampled: the first, the last and some at random */
   bool compile_only, json;
 } ReplayOptions;
 
 /* How far a row came. */
 typedef enum {
-  REPLAY_AGREES,       /* compiled, ran on both, same results */
-  REPLAY_COMPILED,     /* --compile-only, or nothing to run (an empty grid counts as run) */
-  REPLAY_NO_INPUTS,    /* compiled; no generated input keeps the interpreter within the recorded arrays */
+  REPLAY_AGREES,    /* compiled, ran on both, same results */
+  REPLAY_COMPILED,  /* --compile-only, or nothing to run (an empty grid counts as run) */
+  REPLAY_NO_INPUTS, /* compiled; no generated input keeps the interpreter within the recorded arrays */
   REPLAY_DIFFERS,
-  REPLAY_RACE,         /* differs, and the interpreter finds that programs write over each other: no one result is right */
+  REPLAY_RACE, /* differs, and the interpreter finds that programs write over each other: no one result is right */
   REPLAY_RUN_FAILED,
   REPLAY_COMPILE_FAILED,
-  REPLAY_TIMEOUT, REPLAY_CRASH,
+  REPLAY_TIMEOUT,
+  REPLAY_CRASH,
   REPLAY_STATE_COUNT
 } ReplayState;
 extern const char *const replay_state_names[REPLAY_STATE_COUNT];
 
 /* One process's own devices. */
-typedef struct Replayer { const ReplayOptions *options; nereid_device *device, *interp; } Replayer;
+typedef struct Replayer {
+  const ReplayOptions *options;
+  nereid_device *device, *interp;
+} Replayer;
 
 /* Does row number `number` and prints its result as one line of JSON to out. */
 void replay_row(Replayer *r, const Json *row, int64_t number, FILE *out);

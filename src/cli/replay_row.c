@@ -1,16 +1,18 @@
-/* replay_row: one recorded launch: its arguments made anew, compiled, run on the device and on the interpreter, compared.
+/* replay_row: one recorded launch: its arguments made anew, compiled, run on the device and on the interpreter,
+ * compared.
  *
- * A log says shapes and types, not contents. Floats are random normal numbers. Integers may be data or may be indices into another
- * array, and only the kernel knows: so several fills are tried in turn, until the interpreter, which sees every access, stays within
- * the arrays, and programs do not race. Where none does, the row's inputs cannot be generated.
+ * A log says shapes and types, not contents. Floats are random normal numbers. Integers may be data or may be indices
+ * into another array, and only the kernel knows: so several fills are tried in turn, until the interpreter, which sees
+ * every access, stays within the arrays, and programs do not race. Where none does, the row's inputs cannot be
+ * generated.
  *
- * Arrays may be gigabytes of which a few programs touch little: each stands only on the two devices, filled with a repeated block of
- * random elements and compared through a small buffer.
+ * Arrays may be gigabytes of which a few programs touch little: each stands only on the two devices, filled with a
+ * repeated block of random elements and compared through a small buffer.
  *
- * Results agree when |device - interp| <= rtol * (|interp| + rms): rms is that of the interpreter's elements in the parts of the array
- * (CHUNK bytes) in which any bit differs, rtol is the unit roundoff of the narrowest float type
- * in the row times what chains of roundings in another order may add (4 for narrow types, whose sums are fp32; 2^11 for fp32 and
- * fp64, whose sums are as long as the arrays).
+ * Results agree when |device - interp| <= rtol * (|interp| + rms): rms is that of the interpreter's elements in the
+ * parts of the array (CHUNK bytes) in which any bit differs, rtol is the unit roundoff of the narrowest float type in
+ * the row times what chains of roundings in another order may add (4 for narrow types, whose sums are fp32; 2^11 for
+ * fp32 and fp64, whose sums are as long as the arrays).
  */
 #include "replay.h"
 #include <math.h>
@@ -44,52 +46,53 @@ typedef struct Row {
   char detail[1024];
 } Row;
 
-const char *const replay_state_names[REPLAY_STATE_COUNT] = {"agrees", "compiled", "no inputs", "differs", "race", "run failed",
-                                                            "compile failed", "timeout", "crash"};
+const char *const replay_state_names[REPLAY_STATE_COUNT] = {
+    "agrees", "compiled", "no inputs", "differs", "race", "run failed", "compile failed", "timeout", "crash"};
 
-/* ---- arguments ------------------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 /* The Python text of a recorded constexpr value. */
 static char *constexpr_text(const Json *v) {
   const char *name;
   switch (v->kind) {
-  case JSON_NULL: return format_string("None");
-  case JSON_BOOL: return format_string(v->i ? "True" : "False");
-  case JSON_INT: return v->is_unsigned ? format_string("%lu", (unsigned long)v->i) : format_string("%ld", (long)v->i);
-  case JSON_DOUBLE:
-    if (isnan(v->f)) return format_string("float('nan')");
-    if (isinf(v->f)) return format_string(v->f > 0 ? "float('inf')" : "float('-inf')");
-    return format_string(v->f == floor(v->f) && fabs(v->f) < 1e15 ? "%.1f" : "%.17g", v->f);
-  case JSON_STRING: {
-    char *out = format_string("'%s'", v->text);
-    for (char *p = out ? out + 1 : NULL; p && *p && p[1]; p++)
-      if (*p == '\'' || *p == '\\' || *p == '\n') *p = '_'; /* no recorded value has any */
-    return out;
-  }
-  case JSON_ARRAY: {
-    char *out = format_string("(");
-    for (const Json *m = v->first; m && out; m = m->next) {
-      char *item = constexpr_text(m), *longer = format_string("%s%s, ", out, item ? item : "None");
-      free(out), free(item);
-      out = longer;
+    case JSON_NULL: return format_string("None");
+    case JSON_BOOL: return format_string(v->i ? "True" : "False");
+    case JSON_INT: return v->is_unsigned ? format_string("%lu", (unsigned long)v->i) : format_string("%ld", (long)v->i);
+    case JSON_DOUBLE:
+      if (isnan(v->f)) return format_string("float('nan')");
+      if (isinf(v->f)) return format_string(v->f > 0 ? "float('inf')" : "float('-inf')");
+      return format_string(v->f == floor(v->f) && fabs(v->f) < 1e15 ? "%.1f" : "%.17g", v->f);
+    case JSON_STRING: {
+      char *out = format_string("'%s'", v->text);
+      for (char *p = out ? out + 1 : NULL; p && *p && p[1]; p++)
+        if (*p == '\'' || *p == '\\' || *p == '\n') *p = '_'; /* no recorded value has any */
+      return out;
     }
-    char *closed = out ? format_string("%s)", out) : NULL;
-    return free(out), closed;
-  }
-  case JSON_OBJECT:
-    if ((name = json_get_text(v, "dtype", NULL))) return format_string("triton_dtype:%s", name);
-    if ((name = json_get_text(v, "jit", NULL))) return format_string("%s", name);
-    return NULL;
+    case JSON_ARRAY: {
+      char *out = format_string("(");
+      for (const Json *m = v->first; m && out; m = m->next) {
+        char *item = constexpr_text(m), *longer = format_string("%s%s, ", out, item ? item : "None");
+        free(out), free(item);
+        out = longer;
+      }
+      char *closed = out ? format_string("%s)", out) : NULL;
+      return free(out), closed;
+    }
+    case JSON_OBJECT:
+      if ((name = json_get_text(v, "dtype", NULL))) return format_string("triton_dtype:%s", name);
+      if ((name = json_get_text(v, "jit", NULL))) return format_string("%s", name);
+      return NULL;
   }
   return NULL;
 }
 
-/* Type names stand in a log as Triton's short ("fp16") or long ("float16") names; in Python text they are triton.language's. */
+/* Type names stand in a log as Triton's short ("fp16") or long ("float16") names; in Python text they are
+ * triton.language's. */
 static char *dtype_text(const char *name) {
-  static const char *const table[][2] = {{"fp16", "float16"}, {"bf16", "bfloat16"}, {"fp32", "float32"}, {"fp64", "float64"},
-                                         {"i1", "int1"}, {"i8", "int8"}, {"i16", "int16"}, {"i32", "int32"}, {"i64", "int64"},
-                                         {"u8", "uint8"}, {"u16", "uint16"}, {"u32", "uint32"}, {"u64", "uint64"},
-                                         {"fp8e5", "float8e5"}, {"fp8e4nv", "float8e4nv"}};
+  static const char *const table[][2] = {
+      {"fp16", "float16"}, {"bf16", "bfloat16"}, {"fp32", "float32"}, {"fp64", "float64"},   {"i1", "int1"},
+      {"i8", "int8"},      {"i16", "int16"},     {"i32", "int32"},    {"i64", "int64"},      {"u8", "uint8"},
+      {"u16", "uint16"},   {"u32", "uint32"},    {"u64", "uint64"},   {"fp8e5", "float8e5"}, {"fp8e4nv", "float8e4nv"}};
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
     if (!strcmp(name, table[i][0])) name = table[i][1];
   return format_string("triton.language.%s", name);
@@ -107,7 +110,8 @@ static bool read_dims(const Json *list, int64_t *out, int *rank) {
 static const char *make_array(Row *row, int i, const Json *a, nereid_dtype t) {
   int64_t shape[MAX_DIMS], strides[MAX_DIMS];
   int rank, stride_rank;
-  if (!read_dims(json_get(a, "shape"), shape, &rank) || !read_dims(json_get(a, "strides"), strides, &stride_rank) || rank != stride_rank)
+  if (!read_dims(json_get(a, "shape"), shape, &rank) || !read_dims(json_get(a, "strides"), strides, &stride_rank) ||
+      rank != stride_rank)
     return "has no shape or strides";
   row->arrays[i].is_array = true;
   return array_describe(&row->arrays[i].shape, t, rank, shape, strides);
@@ -119,15 +123,18 @@ static bool make_arg(Row *row, int i, const Json *a) {
   const char *why = NULL, *type = json_get_text(a, "ptr", json_get_text(a, "desc", NULL));
   if (type) {
     nereid_dtype t;
-    if (!nereid_dtype_parse(type, &t)) return snprintf(row->detail, sizeof row->detail, "unknown type %s in the log", type), false;
-    if ((why = make_array(row, i, a, t))) return snprintf(row->detail, sizeof row->detail, "argument %d %s", i, why), false;
+    if (!nereid_dtype_parse(type, &t))
+      return snprintf(row->detail, sizeof row->detail, "unknown type %s in the log", type), false;
+    if ((why = make_array(row, i, a, t)))
+      return snprintf(row->detail, sizeof row->detail, "argument %d %s", i, why), false;
     *arg = nereid_pointer(NULL, t);
     if (json_get(a, "desc")) {
       int64_t block[MAX_DIMS];
       arg->kind = NEREID_ARG_DESCRIPTOR;
       if (!read_dims(json_get(a, "block"), block, &arg->rank) || arg->rank > 5) return false;
       for (int d = 0; d < arg->rank; d++)
-        arg->shape[d] = row->arrays[i].shape.shape[d], arg->strides[d] = row->arrays[i].shape.strides[d], arg->block_shape[d] = (int32_t)block[d];
+        arg->shape[d] = row->arrays[i].shape.shape[d], arg->strides[d] = row->arrays[i].shape.strides[d],
+        arg->block_shape[d] = (int32_t)block[d];
     }
   } else if ((v = json_get(a, "int"))) {
     *arg = nereid_int(v->i), arg->is_unsigned = v->is_unsigned;
@@ -144,7 +151,8 @@ static bool make_arg(Row *row, int i, const Json *a) {
       free(row->texts[i]);
       row->texts[i] = text;
     }
-    if (!row->texts[i]) return snprintf(row->detail, sizeof row->detail, "argument %d: a constexpr of an unknown form", i), false;
+    if (!row->texts[i])
+      return snprintf(row->detail, sizeof row->detail, "argument %d: a constexpr of an unknown form", i), false;
     *arg = nereid_constexpr(row->texts[i]);
   } else {
     return snprintf(row->detail, sizeof row->detail, "argument %d is of an unknown form", i), false;
@@ -153,7 +161,7 @@ static bool make_arg(Row *row, int i, const Json *a) {
   return true;
 }
 
-/* ---- contents ---------------------------------------------------------------------------------------------------------------- */
+/* ---- contents ---------------------------------------------------------------------------------------------------- */
 
 static bool is_float(nereid_dtype t) { return t >= NEREID_F8E5; }
 
@@ -183,18 +191,20 @@ static nereid_status upload(nereid_device *d, const RowArray *a, void **p, nerei
   nereid_status status = nereid_alloc(d, a->shape.bytes, p, err);
   for (int64_t at = 0; at < a->shape.bytes && !status; at += a->pattern_bytes) {
     int64_t left = a->shape.bytes - at;
-    status = nereid_copy_to_device(d, (char *)*p + at, a->pattern, left < a->pattern_bytes ? left : a->pattern_bytes, err);
+    status =
+        nereid_copy_to_device(d, (char *)*p + at, a->pattern, left < a->pattern_bytes ? left : a->pattern_bytes, err);
   }
   return status;
 }
 
 static bool has_int_arrays(const Row *row) {
   for (int i = 0; i < row->count; i++)
-    if (row->arrays[i].is_array && !is_float(row->arrays[i].shape.dtype) && row->arrays[i].shape.dtype != NEREID_I1) return true;
+    if (row->arrays[i].is_array && !is_float(row->arrays[i].shape.dtype) && row->arrays[i].shape.dtype != NEREID_I1)
+      return true;
   return false;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static void free_on(nereid_device *d, Row *row, bool interp) {
   for (int i = 0; i < row->count; i++) {
@@ -218,15 +228,23 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
     args[i].pointer = *p;
   }
   const Json *meta = json_get(row->json, "meta");
-  nereid_options options = {.no_autotune = true, .num_warps = (int)json_int(meta, "num_warps", 0), .num_stages = (int)json_int(meta, "num_stages", 0),
-                            .num_ctas = (int)json_int(meta, "num_ctas", 0), .check_races = races, .allow_unwritten = true,
-                            .programs = row->programs, .program_count = row->program_count};
+  nereid_options options = {.no_autotune = true,
+                            .num_warps = (int)json_int(meta, "num_warps", 0),
+                            .num_stages = (int)json_int(meta, "num_stages", 0),
+                            .num_ctas = (int)json_int(meta, "num_ctas", 0),
+                            .check_races = races,
+                            .allow_unwritten = true,
+                            .programs = row->programs,
+                            .program_count = row->program_count};
   nereid_function *f = NULL;
-  if (!status) status = nereid_compile(d, row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
+  if (!status)
+    status =
+        nereid_compile(d, row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
   if (!status && !interp) {
     nereid_function_info info;
     nereid_function_get_info(f, &info);
-    row->front_ms = info.front_ms, row->backend_ms = info.backend_ms, row->compiler_ms = info.compiler_ms, row->peak_bytes = info.peak_bytes;
+    row->front_ms = info.front_ms, row->backend_ms = info.backend_ms, row->compiler_ms = info.compiler_ms,
+    row->peak_bytes = info.peak_bytes;
   }
   int64_t start = now_ns();
   if (!status) status = nereid_run(f, NULL, row->grid, args, row->count, err);
@@ -244,7 +262,9 @@ static int number_after(const char *text, const char *words) {
 
 static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
   const Json *meta = json_get(row->json, "meta");
-  nereid_options options = {.no_autotune = true, .num_warps = (int)json_int(meta, "num_warps", 0), .num_stages = (int)json_int(meta, "num_stages", 0),
+  nereid_options options = {.no_autotune = true,
+                            .num_warps = (int)json_int(meta, "num_warps", 0),
+                            .num_stages = (int)json_int(meta, "num_stages", 0),
                             .num_ctas = (int)json_int(meta, "num_ctas", 0)};
   nereid_arg *args = malloc(sizeof *args * (size_t)(row->count + 1));
   if (!args) return NEREID_OUT_OF_MEMORY;
@@ -258,8 +278,8 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
     const char *target = r->options->target;
     char *text = NULL;
     int64_t start = now_ns();
-    status = nereid_inspect(row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, target ? "summary" : "c",
-                            target ? target : "host", &text, err);
+    status = nereid_inspect(row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options,
+                            target ? "summary" : "c", target ? target : "host", &text, err);
     row->front_ms = (double)(now_ns() - start) / 1e6;
     if (!status && target) {
       row->registers = number_after(text, "registers "), row->shared_bytes = number_after(text, "shared memory ");
@@ -268,11 +288,13 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
     free(text);
   } else {
     nereid_function *f = NULL;
-    status = nereid_compile(r->device, row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, &f, err);
+    status = nereid_compile(r->device, row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options,
+                            &f, err);
     if (!status) {
       nereid_function_info info;
       nereid_function_get_info(f, &info);
-      row->front_ms = info.front_ms, row->backend_ms = info.backend_ms, row->compiler_ms = info.compiler_ms, row->peak_bytes = info.peak_bytes;
+      row->front_ms = info.front_ms, row->backend_ms = info.backend_ms, row->compiler_ms = info.compiler_ms,
+      row->peak_bytes = info.peak_bytes;
     }
     nereid_function_free(f);
   }
@@ -295,23 +317,25 @@ static void choose_programs(Row *row, int64_t max) {
   }
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------------------------------------ */
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 static double unit_roundoff(nereid_dtype t) {
   switch (t) {
-  case NEREID_F64: return 0x1p-53;
-  case NEREID_F32: return 0x1p-24;
-  case NEREID_F16: return 0x1p-11;
-  case NEREID_BF16: return 0x1p-8;
-  case NEREID_F8E5: case NEREID_F8E5B16: return 0x1p-3;
-  default: return is_float(t) ? 0x1p-4 : 0;
+    case NEREID_F64: return 0x1p-53;
+    case NEREID_F32: return 0x1p-24;
+    case NEREID_F16: return 0x1p-11;
+    case NEREID_BF16: return 0x1p-8;
+    case NEREID_F8E5:
+    case NEREID_F8E5B16: return 0x1p-3;
+    default: return is_float(t) ? 0x1p-4 : 0;
   }
 }
 
 static double row_tolerance(const Row *row) {
   double u = 0;
   for (int i = 0; i < row->count; i++)
-    if (row->arrays[i].is_array && unit_roundoff(row->arrays[i].shape.dtype) > u) u = unit_roundoff(row->arrays[i].shape.dtype);
+    if (row->arrays[i].is_array && unit_roundoff(row->arrays[i].shape.dtype) > u)
+      u = unit_roundoff(row->arrays[i].shape.dtype);
   for (int i = 0; i < row->count; i++) { /* types the kernel is told to compute in */
     if (!row->texts[i]) continue;
     if (strstr(row->texts[i], "bfloat16") && u < 0x1p-8) u = 0x1p-8;
@@ -323,13 +347,15 @@ static double row_tolerance(const Row *row) {
 
 /* One pass over what the devices left in an array. */
 typedef struct Comparison {
-  bool differs;                        /* in any bit */
-  double squares;                      /* of the interpreter's finite elements */
-  int64_t finite, elements, mismatches, one_off, worst_at; /* elements: in the parts that differ; one_off: mismatches of integers by one */
-  double worst, got, want;             /* excess over the tolerance, and the two values there */
+  bool differs;   /* in any bit */
+  double squares; /* of the interpreter's finite elements */
+  /* elements: in the parts that differ; one_off: mismatches of integers by one */
+  int64_t finite, elements, mismatches, one_off, worst_at;
+  double worst, got, want; /* excess over the tolerance, and the two values there */
 } Comparison;
 
-static void compare_chunk(Comparison *c, nereid_dtype t, const char *got, const char *want, int64_t first, int64_t n, double rtol, double atol) {
+static void compare_chunk(Comparison *c, nereid_dtype t, const char *got, const char *want, int64_t first, int64_t n,
+                          double rtol, double atol) {
   int64_t item = (int64_t)nereid_dtype_bytes(t);
   c->elements += n;
   for (int64_t i = 0; i < n; i++) {
@@ -345,7 +371,8 @@ static void compare_chunk(Comparison *c, nereid_dtype t, const char *got, const 
 }
 
 /* atol below zero: only whether bits differ, and the sum of squares where they do. */
-static bool compare_pass(Replayer *r, const RowArray *a, double rtol, double atol, char *buffer, Comparison *c, nereid_error **err) {
+static bool compare_pass(Replayer *r, const RowArray *a, double rtol, double atol, char *buffer, Comparison *c,
+                         nereid_error **err) {
   int64_t item = (int64_t)nereid_dtype_bytes(a->shape.dtype);
   *c = (Comparison){.worst_at = -1};
   for (int64_t at = 0; at < a->shape.bytes; at += CHUNK) {
@@ -375,11 +402,12 @@ static bool compare_array(Replayer *r, Row *row, int i, char *buffer, nereid_err
   double rms = c.finite ? sqrt(c.squares / (double)c.finite) : 0, rtol = is_float(a->shape.dtype) ? row->rtol : 0;
   if (!compare_pass(r, a, rtol, rtol * rms + 1e-300, buffer, &c, err)) return false;
   if (!c.mismatches) return true;
-  /* A float that is cut to an integer may stand at a step's edge, and fall to its other side when it is an ulp off (a GPU's division is): of integers
-   * made from floats, one in fifty may be one off. */
+  /* A float that is cut to an integer may stand at a step's edge, and fall to its other side when it is an ulp off (a
+   * GPU's division is): of integers made from floats, one in fifty may be one off. */
   if (c.mismatches == c.one_off && c.one_off * 50 <= c.elements && has_float_arrays(row)) return true;
-  snprintf(row->detail, sizeof row->detail, "%s: %ld of %ld elements looked at differ, worst at %ld: %.9g, interp %.9g (rtol %.2g, rms %.3g)", row->args[i].name,
-           (long)c.mismatches, (long)c.elements, (long)c.worst_at, c.got, c.want, rtol, rms);
+  snprintf(row->detail, sizeof row->detail,
+           "%s: %ld of %ld elements looked at differ, worst at %ld: %.9g, interp %.9g (rtol %.2g, rms %.3g)",
+           row->args[i].name, (long)c.mismatches, (long)c.elements, (long)c.worst_at, c.got, c.want, rtol, rms);
   return false;
 }
 
@@ -393,7 +421,8 @@ static void keep_error(Row *row, nereid_error *err) {
   nereid_error_free(err);
 }
 
-/* The row with its integers filled so. NO_INPUTS: the interpreter left the arrays; RACE: results depend on who is first. */
+/* The row with its integers filled so. NO_INPUTS: the interpreter left the arrays; RACE: results depend on who is
+ * first. */
 static ReplayState try_fill(Replayer *r, Row *row, IntFill fill) {
   nereid_error *err = NULL;
   for (int i = 0; i < row->count; i++)
@@ -424,7 +453,8 @@ static ReplayState do_row(Replayer *r, Row *row) {
   row->args = calloc((size_t)row->count + 1, sizeof *row->args);
   row->arrays = calloc((size_t)row->count + 1, sizeof *row->arrays);
   row->texts = calloc((size_t)row->count + 1, sizeof *row->texts);
-  if (!row->args || !row->arrays || !row->texts) return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
+  if (!row->args || !row->arrays || !row->texts)
+    return snprintf(row->detail, sizeof row->detail, "out of memory"), REPLAY_RUN_FAILED;
   int i = 0;
   for (const Json *a = args ? args->first : NULL; a; a = a->next, i++)
     if (!make_arg(row, i, a)) return REPLAY_COMPILE_FAILED;
@@ -460,15 +490,21 @@ void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
   json_string(out, json_get_text(json, "file", ""));
   fprintf(out, ",\"kernel\":");
   json_string(out, json_get_text(json, "kernel", ""));
-  fprintf(out, ",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":", json_get(json, "triton_error") ? "false" : "true", replay_state_names[state]);
+  fprintf(out, ",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":", json_get(json, "triton_error") ? "false" : "true",
+          replay_state_names[state]);
   json_string(out, state == REPLAY_AGREES || state == REPLAY_COMPILED ? "" : row.detail);
   if (r->options->target && state == REPLAY_COMPILED) {
     const Json *triton = json_get(json, "triton");
-    fprintf(out, ",\"registers\":%d,\"spill_bytes\":%d,\"shared_bytes\":%d,\"triton_registers\":%ld,\"triton_spills\":%ld", row.registers,
-            row.spill_bytes, row.shared_bytes, (long)json_int(triton, "regs", 0), (long)json_int(triton, "spills", 0));
+    fprintf(out,
+            ",\"registers\":%d,\"spill_bytes\":%d,\"shared_bytes\":%d,\"triton_registers\":%ld,\"triton_spills\":%ld",
+            row.registers, row.spill_bytes, row.shared_bytes, (long)json_int(triton, "regs", 0),
+            (long)json_int(triton, "spills", 0));
   }
-  fprintf(out, ",\"front_ms\":%.3f,\"backend_ms\":%.3f,\"compiler_ms\":%.1f,\"peak_bytes\":%ld,\"run_ms\":%.3f,\"seconds\":%.2f}\n",
-          row.front_ms, row.backend_ms, row.compiler_ms, (long)row.peak_bytes, row.run_ms, (double)(now_ns() - start) / 1e9);
+  fprintf(out,
+          ",\"front_ms\":%.3f,\"backend_ms\":%.3f,\"compiler_ms\":%.1f,\"peak_bytes\":%ld,\"run_ms\":%.3f,\"seconds\":%"
+          ".2f}\n",
+          row.front_ms, row.backend_ms, row.compiler_ms, (long)row.peak_bytes, row.run_ms,
+          (double)(now_ns() - start) / 1e9);
   fflush(out);
   for (int i = 0; i < row.count && row.arrays; i++) {
     free(row.arrays[i].pattern);

@@ -1,11 +1,12 @@
 /* roofline: what the machine can do at most, and where a kernel stands under it.
  *
  *     nereid roofline                        measures the ceilings, keeps them, prints them
- *     nereid roofline FILE:KERNEL ...        times a kernel as `nereid bench` does, and says what bounds it and how far it is from that
+ *     nereid roofline FILE:KERNEL ...        times a kernel as `nereid bench` does, and says what bounds it and how far
+ * it is from that
  *
- * The picture (--plot) is the roofline: operations a byte to the right, operations a second upwards, both logarithmic. Bandwidths are
- * slopes, rates are flat; below them stand the points of the experiment (one array, a growing number of products an element) and the
- * kernels.
+ * The picture (--plot) is the roofline: operations a byte to the right, operations a second upwards, both logarithmic.
+ * Bandwidths are slopes, rates are flat; below them stand the points of the experiment (one array, a growing number of
+ * products an element) and the kernels.
  */
 #include "bench.h"
 #include <errno.h>
@@ -26,8 +27,13 @@ typedef struct Roofline {
 static int run_option(void *arg, int argc, char **argv) {
   Roofline *r = arg;
   const char *o = argv[0];
-  bool *flag = !strcmp(o, "--json") ? &r->json : !strcmp(o, "--quick") ? &r->quick : !strcmp(o, "--measure") ? &r->measure : !strcmp(o, "--kept") ? &r->kept
-               : !strcmp(o, "--cold") ? &r->cold : !strcmp(o, "--no-blas") ? &r->no_blas : NULL;
+  bool *flag = !strcmp(o, "--json")      ? &r->json
+               : !strcmp(o, "--quick")   ? &r->quick
+               : !strcmp(o, "--measure") ? &r->measure
+               : !strcmp(o, "--kept")    ? &r->kept
+               : !strcmp(o, "--cold")    ? &r->cold
+               : !strcmp(o, "--no-blas") ? &r->no_blas
+                                         : NULL;
   if (flag) return *flag = true, 1;
   const char **text = !strcmp(o, "--device") ? &r->device : !strcmp(o, "--plot") ? &r->plot : NULL;
   bool repeat = !strcmp(o, "--repeat"), time = !strcmp(o, "--time");
@@ -36,7 +42,8 @@ static int run_option(void *arg, int argc, char **argv) {
   if (text) return *text = argv[1], 2;
   char *end;
   long v = strtol(argv[1], &end, 10);
-  if (*end || end == argv[1] || v < 1 || v > 1000000) return usage_error(&verb_roofline, "%s %s: give a whole number above 0, at most 1000000", o, argv[1]), -1;
+  if (*end || end == argv[1] || v < 1 || v > 1000000)
+    return usage_error(&verb_roofline, "%s %s: give a whole number above 0, at most 1000000", o, argv[1]), -1;
   if (repeat) r->bench.repeat = (int)v;
   else r->bench.min_ms = (double)v;
   return 2;
@@ -57,7 +64,8 @@ static int measure_ceilings(Roofline *r, nereid_device *d) {
   progress_clear();
   nereid_ceilings *kept = malloc(sizeof *kept);
   if (!kept) return report_error(NULL);
-  r->not_kept = r->quick && !nereid_ceilings_load(d, kept, NULL) && !kept->quick; /* what is rough does not replace what is not */
+  /* what is rough does not replace what is not */
+  r->not_kept = r->quick && !nereid_ceilings_load(d, kept, NULL) && !kept->quick;
   free(kept);
   return !r->not_kept && nereid_ceilings_save(&r->ceilings, &err) ? report_error(err) : 0;
 }
@@ -71,7 +79,9 @@ static int get_ceilings(Roofline *r, nereid_device *d, bool has_kernel) {
   return measure_ceilings(r, d); /* which this device does not have yet */
 }
 
-static void put(char out[24], double v) { snprintf(out, 24, v <= 0 ? "-" : v < 9.995 ? "%.2f" : v < 99.95 ? "%.1f" : "%.0f", v); }
+static void put(char out[24], double v) {
+  snprintf(out, 24, v <= 0 ? "-" : v < 9.995 ? "%.2f" : v < 99.95 ? "%.1f" : "%.0f", v);
+}
 
 static void put_bytes(char out[24], double v) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -87,7 +97,8 @@ static void print_bandwidth(const nereid_bandwidth *b, const char *name) {
 }
 
 static void print_ceilings(const nereid_ceilings *c, bool not_kept) {
-  printf("ceilings of %s: %s\nmeasured %s UTC%s; %s\n\n", c->device, c->description, c->date, c->quick ? ", quickly: they are rough" : "",
+  printf("ceilings of %s: %s\nmeasured %s UTC%s; %s\n\n", c->device, c->description, c->date,
+         c->quick ? ", quickly: they are rough" : "",
          not_kept ? "not kept, for better ones are" : "kept for bench and roofline");
   printf("GB/s             holds      read     write      copy\n");
   for (int i = 0; i < c->level_count; i++) print_bandwidth(&c->levels[i], c->levels[i].name);
@@ -97,12 +108,19 @@ static void print_ceilings(const nereid_ceilings *c, bool not_kept) {
   for (int i = 0; i < NEREID_RATE_COUNT; i++) {
     char rate[24];
     put(rate, c->rates[i]);
-    if (c->rates[i] > 0) printf("%-10s  %10s%s%s\n", nereid_rate_name((nereid_rate)i), rate, i >= NEREID_RATE_DOT_F64 ? "  " : "", i >= NEREID_RATE_DOT_F64 ? c->blas : "");
+    if (c->rates[i] > 0)
+      printf("%-10s  %10s%s%s\n", nereid_rate_name((nereid_rate)i), rate, i >= NEREID_RATE_DOT_F64 ? "  " : "",
+             i >= NEREID_RATE_DOT_F64 ? c->blas : "");
   }
-  if (!*c->blas) printf("no rates of products of matrices: %s\n", !strncmp(c->device, "cuda", 4) ? "cuBLAS was not found (NEREID_LIBCUBLAS names its file)" : "OpenBLAS was not found (libopenblas0, or NEREID_LIBOPENBLAS names its file)");
+  if (!*c->blas)
+    printf("no rates of products of matrices: %s\n",
+           !strncmp(c->device, "cuda", 4)
+               ? "cuBLAS was not found (NEREID_LIBCUBLAS names its file)"
+               : "OpenBLAS was not found (libopenblas0, or NEREID_LIBOPENBLAS names its file)");
   printf("\na launch of nothing takes %.2f us%s", c->launch_ns / 1000, c->replay_ns > 0 ? "" : "\n");
   if (c->replay_ns > 0) printf(", in a graph %.2f us\n", c->replay_ns / 1000);
-  printf("\none array, read and written once, with products on each element in between\ntype   products  flop/byte      GB/s   GFLOP/s\n");
+  printf("\none array, read and written once, with products on each element in between\ntype   products  flop/byte     "
+         " GB/s   GFLOP/s\n");
   for (int i = 0; i < c->point_count; i++) {
     const nereid_roofline_point *p = &c->points[i];
     double bytes = 2 * p->elements * (double)nereid_dtype_bytes(p->dtype), flops = p->operations * p->elements;
@@ -125,10 +143,14 @@ static int place_case(Roofline *r, const Case *c, const nereid_bench_result *res
   const nereid_times *plain = result->device.count ? &result->device : &result->wall;
   bool replayed = result->graph.count > 0;
   nereid_error *err = NULL;
-  *p = (Placed){.label = format_string("%s", c->label), .cost = c->cost, .ns = replayed ? result->graph.min : plain->min, .replayed = replayed}; /* as ceilings are measured */
+  *p = (Placed){.label = format_string("%s", c->label),
+                .cost = c->cost,
+                .ns = replayed ? result->graph.min : plain->min,
+                .replayed = replayed}; /* as ceilings are measured */
   if (!p->label) return report_error(NULL);
   r->placed_count++;
-  if (!c->counted) return usage_error(&verb_roofline, "%s is a kernel of CUDA C: its operations cannot be counted", p->label);
+  if (!c->counted)
+    return usage_error(&verb_roofline, "%s is a kernel of CUDA C: its operations cannot be counted", p->label);
   return nereid_bound_of(&r->ceilings, &p->cost, p->ns, r->cold, replayed, &p->bound, &err) ? report_error(err) : 0;
 }
 
@@ -147,7 +169,8 @@ static int place_kernels(Roofline *r, nereid_device *d) {
     else status = case_open(&cases[n++], d, &r->plan, i, &variables);
   }
   if (!status && !number_labels(cases, n)) status = report_error(NULL);
-  for (int i = 0; i < n && !status; i++) list[i] = (nereid_bench_case){.launches = cases[i].bench, .launch_count = cases[i].count};
+  for (int i = 0; i < n && !status; i++)
+    list[i] = (nereid_bench_case){.launches = cases[i].bench, .launch_count = cases[i].count};
   r->bench.cold = r->cold, r->bench.progress = show_trial, r->bench.progress_arg = r;
   if (!status && nereid_bench_run(d, list, n, &r->bench, results, NULL, NULL, &err)) status = report_error(err);
   progress_clear();
@@ -165,10 +188,13 @@ static void print_placed(const Roofline *r) {
     const nereid_bound *b = &p->bound;
     double bytes = b->working_set;
     char gbs[24], rate[24], intensity[24], time[24];
-    put_row_time(time, p->ns), put(gbs, bytes / p->ns), put(rate, p->cost.flops / p->ns), put(intensity, bytes > 0 ? p->cost.flops / bytes : 0);
-    printf("%s: %s%s, %s GB/s, %s GFLOP/s, %s operations a byte\n  %s\n", p->label, time, p->replayed ? " (in a graph)" : "", gbs, rate, intensity, b->text);
+    put_row_time(time, p->ns), put(gbs, bytes / p->ns), put(rate, p->cost.flops / p->ns),
+        put(intensity, bytes > 0 ? p->cost.flops / bytes : 0);
+    printf("%s: %s%s, %s GB/s, %s GFLOP/s, %s operations a byte\n  %s\n", p->label, time,
+           p->replayed ? " (in a graph)" : "", gbs, rate, intensity, b->text);
   }
-  printf("(ceilings of %s, measured %s UTC%s)\n", c->device, c->date, c->quick ? ", quickly: they are rough; nereid roofline measures them well" : "");
+  printf("(ceilings of %s, measured %s UTC%s)\n", c->device, c->date,
+         c->quick ? ", quickly: they are rough; nereid roofline measures them well" : "");
 }
 
 /* ---- JSON ---- */
@@ -189,7 +215,8 @@ static void print_json(const Roofline *r, bool has_kernel) {
   json_string(stdout, c->device);
   printf(",\"description\":"), json_string(stdout, c->description);
   printf(",\"date\":\"%s\",\"quick\":%s", c->date, c->quick ? "true" : "false");
-  json_bandwidths("levels_gb_per_s", c->levels, c->level_count), json_bandwidths("sizes_gb_per_s", c->sizes, c->size_count);
+  json_bandwidths("levels_gb_per_s", c->levels, c->level_count),
+      json_bandwidths("sizes_gb_per_s", c->sizes, c->size_count);
   printf(",\n \"rates_gflop_per_s\":{");
   for (int i = 0, n = 0; i < NEREID_RATE_COUNT; i++)
     if (c->rates[i] > 0) printf("%s\"%s\":%.6g", n++ ? "," : "", nereid_rate_name((nereid_rate)i), c->rates[i]);
@@ -197,7 +224,8 @@ static void print_json(const Roofline *r, bool has_kernel) {
   printf(",\"launch_ns\":%.6g,\"replay_ns\":%.6g,\"points\":[", c->launch_ns, c->replay_ns);
   for (int i = 0; i < c->point_count; i++) {
     const nereid_roofline_point *p = &c->points[i];
-    printf("%s\n  {\"dtype\":\"%s\",\"operations\":%d,\"elements\":%.9g,\"ns\":%.9g}", i ? "," : "", nereid_dtype_name(p->dtype), p->operations, p->elements, p->ns);
+    printf("%s\n  {\"dtype\":\"%s\",\"operations\":%d,\"elements\":%.9g,\"ns\":%.9g}", i ? "," : "",
+           nereid_dtype_name(p->dtype), p->operations, p->elements, p->ns);
   }
   printf("]");
   if (has_kernel) printf(",\n \"kernels\":[");
@@ -207,10 +235,11 @@ static void print_json(const Roofline *r, bool has_kernel) {
     const nereid_bound *b = &p->bound;
     printf("%s\n  {\"kernel\":", i ? "," : "");
     json_string(stdout, p->label);
-    printf(",\"ns\":%.9g,\"replayed\":%s,\"flops\":%.17g,\"bytes\":%.17g,\"bound\":\"%s\",\"name\":\"%s\",\"share\":%.6g,\"least_ns\":%.6g,\"level\":\"%s\",\"bandwidth\":%.6g,"
+    printf(",\"ns\":%.9g,\"replayed\":%s,\"flops\":%.17g,\"bytes\":%.17g,\"bound\":\"%s\",\"name\":\"%s\",\"share\":%."
+           "6g,\"least_ns\":%.6g,\"level\":\"%s\",\"bandwidth\":%.6g,"
            "\"memory_ns\":%.6g,\"requests_ns\":%.6g,\"launch_ns\":%.6g,\"rates_ns\":{",
-           p->ns, p->replayed ? "true" : "false", p->cost.flops, b->working_set, kinds[b->kind], b->name, b->share, b->least_ns, b->level, b->bandwidth, b->memory_ns, b->requests_ns,
-           b->launch_ns);
+           p->ns, p->replayed ? "true" : "false", p->cost.flops, b->working_set, kinds[b->kind], b->name, b->share,
+           b->least_ns, b->level, b->bandwidth, b->memory_ns, b->requests_ns, b->launch_ns);
     for (int k = 0, n = 0; k < NEREID_RATE_COUNT; k++)
       if (b->rate_ns[k] > 0) printf("%s\"%s\":%.6g", n++ ? "," : "", nereid_rate_name((nereid_rate)k), b->rate_ns[k]);
     printf("},\"text\":"), json_string(stdout, b->text), printf("}");
@@ -238,8 +267,11 @@ static int roofline(int argc, char **argv) {
   nereid_device *d = NULL;
   nereid_error *err = NULL;
   int status = plan_words(&r->plan, argc - 1, argv + 1, run_option, r);
-  if (!status && r->plan.sweep) status = usage_error(&verb_roofline, "--sweep is for nereid bench; here a kernel has one size, and --vs adds another");
-  if (!status && r->kept && r->measure) status = usage_error(&verb_roofline, "--kept takes the ceilings that are there, --measure measures them; give one");
+  if (!status && r->plan.sweep)
+    status =
+        usage_error(&verb_roofline, "--sweep is for nereid bench; here a kernel has one size, and --vs adds another");
+  if (!status && r->kept && r->measure)
+    status = usage_error(&verb_roofline, "--kept takes the ceilings that are there, --measure measures them; give one");
   if (!status && nereid_device_open(r->device, &d, &err)) status = report_error(err);
   if (!status) status = run_on(r, d);
   nereid_device_close(d);
@@ -252,10 +284,13 @@ static int roofline(int argc, char **argv) {
 const Verb verb_roofline = {
     "roofline", "roofline [options], or roofline FILE[:KERNEL] ARG=SPEC ... --grid G [--vs FILE:KERNEL ...] [options]",
     "measures what the machine can do at most, and says what bounds a kernel", roofline,
-    "  Without FILE: bandwidth by size through the caches, rates of arithmetic by type, of exp and division, of products of matrices (by cuBLAS or\n"
-    "  OpenBLAS where one is found), what a launch takes, and the roofline's experiment: one array, a growing number of products an element. They\n"
+    "  Without FILE: bandwidth by size through the caches, rates of arithmetic by type, of exp and division, of "
+    "products of matrices (by cuBLAS or\n"
+    "  OpenBLAS where one is found), what a launch takes, and the roofline's experiment: one array, a growing number "
+    "of products an element. They\n"
     "  are kept in the cache folder, by device, for bench and for placing kernels.\n"
-    "  With FILE: times the kernel as `nereid bench` does and says under which ceiling it stands; measures the ceilings first if they are not kept.\n\n"
+    "  With FILE: times the kernel as `nereid bench` does and says under which ceiling it stands; measures the "
+    "ceilings first if they are not kept.\n\n"
     "  ARG=SPEC, --grid, --then, --vs, --cold, --repeat N, --time MS  as for nereid bench\n"
     "  --device D     cpu (default), cpu:THREADS, cuda, cuda:N\n"
     "  --plot FILE.svg  the roofline with the measured points, and the kernels\n"
@@ -263,4 +298,5 @@ const Verb verb_roofline = {
     "  --quick        small arrays and short trials: seconds, and rough; they are kept unless better ones are\n"
     "  --no-blas      without products of matrices by a library\n"
     "  --json         instead of the table\n\n"
-    "example: nereid roofline kernels/vector_add.py n=2^24 'x_ptr=randn:f32[n]' 'y_ptr=randn:f32[n]' 'out_ptr=empty:f32[n]' BLOCK=1024 --grid 'cdiv(n, BLOCK)' --plot roofline.svg\n"};
+    "example: nereid roofline kernels/vector_add.py n=2^24 'x_ptr=randn:f32[n]' 'y_ptr=randn:f32[n]' "
+    "'out_ptr=empty:f32[n]' BLOCK=1024 --grid 'cdiv(n, BLOCK)' --plot roofline.svg\n"};

@@ -1,12 +1,14 @@
-/* run: compiles a kernel, launches it once on the given arguments, checks and saves its outputs, and prints a table of what the arrays
- * hold afterwards. `--step` walks through one program on the interpreter. */
+/* run: compiles a kernel, launches it once on the given arguments, checks and saves its outputs, and prints a table of
+ * what the arrays hold afterwards. `--step` walks through one program on the interpreter. */
 #include "cli.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_CHECKS = 16 };
-typedef struct Pair { char *name, *value; } Pair; /* ARG=TEXT */
+typedef struct Pair {
+  char *name, *value;
+} Pair; /* ARG=TEXT */
 typedef struct Run {
   Launch launch;
   const char *grid, *device;
@@ -16,7 +18,7 @@ typedef struct Run {
   bool json, step, races, unwritten_ok;
   int64_t programs[3];
   bool one_program;
-  char config[400];  /* what was launched */
+  char config[400]; /* what was launched */
 } Run;
 
 static int pair_option(const Verb *v, Pair *list, int *n, int argc, char **argv) {
@@ -52,14 +54,18 @@ static int run_option(void *arg, int argc, char **argv) {
     int *to = block ? r->launch.options.block : &r->launch.options.shared_bytes;
     char end;
     int n = block ? sscanf(argv[1], "%d,%d,%d%c", &to[0], &to[1], &to[2], &end) : sscanf(argv[1], "%d%c", to, &end);
-    bool good = n >= 1 && n <= (block ? 3 : 1) && (block ? to[0] > 0 && (n < 2 || to[1] > 0) && (n < 3 || to[2] > 0) : *to >= 0);
-    return good ? 2 : (usage_error(v, block ? "--block needs X[,Y[,Z]], numbers of threads" : "--shared needs a number of bytes"), -1);
+    bool good = n >= 1 && n <= (block ? 3 : 1) &&
+                (block ? to[0] > 0 && (n < 2 || to[1] > 0) && (n < 3 || to[2] > 0) : *to >= 0);
+    return good ? 2
+                : (usage_error(v, block ? "--block needs X[,Y[,Z]], numbers of threads"
+                                        : "--shared needs a number of bytes"),
+                   -1);
   }
   int n = sscanf(argv[1], "%ld,%ld,%ld", &r->programs[0], &r->programs[1], &r->programs[2]);
   return n < 1 ? (usage_error(v, "--program needs X[,Y[,Z]]"), -1) : (r->one_program = true, 2);
 }
 
-/* ---- on one device --------------------------------------------------------------------------------------------------------- */
+/* ---- on one device ----------------------------------------------------------------------------------------------- */
 
 static int upload(nereid_device *d, LaunchArg *a, nereid_error **err) {
   if (!a->is_array) return 0;
@@ -111,7 +117,8 @@ static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_
   }
   *compile_ms = (double)(now_ns() - start) / 1e6;
   if (!status && r->step) {
-    status = nereid_launch_stepped(d, l->module, l->kernel->name, grid, args, l->arg_count, &options, step_prompt, r, &err);
+    status =
+        nereid_launch_stepped(d, l->module, l->kernel->name, grid, args, l->arg_count, &options, step_prompt, r, &err);
     *compile_ms = 0, *launch_ms = (double)(now_ns() - start) / 1e6;
   } else if (!status) {
     start = now_ns();
@@ -130,7 +137,7 @@ static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_
   return status ? report_error(err) : 0;
 }
 
-/* ---- the debugger: --step ------------------------------------------------------------------------------------------------------ */
+/* ---- the debugger: --step ---------------------------------------------------------------------------------------- */
 
 static void print_value(nereid_step *s, const char *name, int max) {
   for (int i = nereid_step_value_count(s) - 1; i >= 0; i--) {
@@ -175,21 +182,25 @@ static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, c
   }
 }
 
-/* ---- checks and the table ---------------------------------------------------------------------------------------------------------- */
+/* ---- checks and the table ---------------------------------------------------------------------------------------- */
 
 static void summary(const LaunchArg *a, bool json) {
   int64_t n = array_count(&a->array), nans = 0;
   double low = INFINITY, high = -INFINITY, total = 0;
   for (int64_t i = 0; i < n; i++) {
     double v = array_get(&a->array, i);
-    if (isnan(v)) { nans++; continue; }
+    if (isnan(v)) {
+      nans++;
+      continue;
+    }
     if (v < low) low = v;
     if (v > high) high = v;
     total += v;
   }
   double mean = n > nans ? total / (double)(n - nans) : NAN;
   char shape[160] = "";
-  for (int d = 0, at = 0; d < a->array.rank; d++) at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%ld", d ? "," : "", (long)a->array.shape[d]);
+  for (int d = 0, at = 0; d < a->array.rank; d++)
+    at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%ld", d ? "," : "", (long)a->array.shape[d]);
   if (json) {
     printf("{\"name\":");
     json_string(stdout, a->name);
@@ -216,12 +227,14 @@ static int check_one(Run *r, const Pair *c, const Launch *reference, bool first)
     want = &launch_arg((Launch *)reference, c->name)->array;
   } else {
     if (array_read_npy(&file, c->value + 1, &err)) return report_error(err);
-    if (nereid_dtype_bytes(file.dtype) == 2 && a->array.dtype == NEREID_BF16 && file.dtype == NEREID_U16) file.dtype = NEREID_BF16;
+    if (nereid_dtype_bytes(file.dtype) == 2 && a->array.dtype == NEREID_BF16 && file.dtype == NEREID_U16)
+      file.dtype = NEREID_BF16;
     want = &file;
   }
   int status = 0;
   if (array_count(want) != array_count(&a->array)) {
-    fprintf(stderr, "nereid run: --check %s: the reference has %ld elements, the argument %ld\n", c->name, (long)array_count(want), (long)array_count(&a->array));
+    fprintf(stderr, "nereid run: --check %s: the reference has %ld elements, the argument %ld\n", c->name,
+            (long)array_count(want), (long)array_count(&a->array));
     status = 1;
   } else {
     double rtol = r->rtol >= 0 ? r->rtol : dtype_tolerance(a->array.dtype), atol = r->atol >= 0 ? r->atol : rtol;
@@ -230,12 +243,15 @@ static int check_one(Run *r, const Pair *c, const Launch *reference, bool first)
     if (r->json) {
       printf("%s{\"name\":", first ? "" : ",");
       json_string(stdout, c->name);
-      printf(",\"elements\":%ld,\"mismatches\":%ld,\"rtol\":%g,\"atol\":%g,\"agrees\":%s}", (long)d.count, (long)d.mismatches, rtol, atol, status ? "false" : "true");
+      printf(",\"elements\":%ld,\"mismatches\":%ld,\"rtol\":%g,\"atol\":%g,\"agrees\":%s}", (long)d.count,
+             (long)d.mismatches, rtol, atol, status ? "false" : "true");
     } else if (status) {
-      printf("  check %s against %s: %ld of %ld differ; worst at %ld: %.9g, wanted %.9g (rtol %.2g, atol %.2g)\n", c->name, c->value,
-             (long)d.mismatches, (long)d.count, (long)d.worst_at, d.worst_got, d.worst_want, rtol, atol);
+      printf("  check %s against %s: %ld of %ld differ; worst at %ld: %.9g, wanted %.9g (rtol %.2g, atol %.2g)\n",
+             c->name, c->value, (long)d.mismatches, (long)d.count, (long)d.worst_at, d.worst_got, d.worst_want, rtol,
+             atol);
     } else {
-      printf("  check %s against %s: agrees (largest difference %.3g; rtol %.2g, atol %.2g)\n", c->name, c->value, d.max_abs_error, rtol, atol);
+      printf("  check %s against %s: agrees (largest difference %.3g; rtol %.2g, atol %.2g)\n", c->name, c->value,
+             d.max_abs_error, rtol, atol);
     }
   }
   array_free(&file);
@@ -267,11 +283,13 @@ static int run_checked(Run *r) {
     LaunchArg *a = launch_arg(l, p->name);
     if (!a || !a->is_array) return usage_error(&verb_run, "there is no array argument '%s'", p->name);
     if (i < r->check_count && strcmp(p->value, "interp") && p->value[0] != '@')
-      return usage_error(&verb_run, "--check %s=%s: give @FILE.npy, or interp to compare with the interpreter", p->name, p->value);
+      return usage_error(&verb_run, "--check %s=%s: give @FILE.npy, or interp to compare with the interpreter", p->name,
+                         p->value);
   }
   bool with_interp = false;
   for (int i = 0; i < r->check_count; i++) with_interp |= !strcmp(r->checks[i].value, "interp");
-  if (with_interp) { /* its own copy of the arguments, made before the launch changes them: the same seed gives the same data */
+  /* its own copy of the arguments, made before the launch changes them: the same seed gives the same data */
+  if (with_interp) {
     reference = *l;
     reference.args = calloc((size_t)l->arg_count + 1, sizeof *l->args);
     if (!reference.args) return report_error(NULL);
@@ -294,11 +312,11 @@ static int run_checked(Run *r) {
   if (!status && r->json) {
     printf("{\"kernel\":");
     json_string(stdout, l->kernel->name);
-    printf(",\"device\":\"%s\",\"grid\":[%ld,%ld,%ld],\"compile_ms\":%.3f,\"launch_ms\":%.4f,\"arrays\":[", r->device, (long)grid[0], (long)grid[1],
-           (long)grid[2], compile_ms, launch_ms);
+    printf(",\"device\":\"%s\",\"grid\":[%ld,%ld,%ld],\"compile_ms\":%.3f,\"launch_ms\":%.4f,\"arrays\":[", r->device,
+           (long)grid[0], (long)grid[1], (long)grid[2], compile_ms, launch_ms);
   } else if (!status) {
-    printf("%s on %s: grid %ld x %ld x %ld, compiled in %.1f ms, ran in %.3f ms\n", l->kernel->name, r->device, (long)grid[0], (long)grid[1],
-           (long)grid[2], compile_ms, launch_ms);
+    printf("%s on %s: grid %ld x %ld x %ld, compiled in %.1f ms, ran in %.3f ms\n", l->kernel->name, r->device,
+           (long)grid[0], (long)grid[1], (long)grid[2], compile_ms, launch_ms);
   }
   bool first = true;
   for (int i = 0; i < l->arg_count && !status; i++) {
@@ -312,7 +330,8 @@ static int run_checked(Run *r) {
   for (int i = 0; i < r->check_count && !status; i++) failed |= check_one(r, &r->checks[i], &reference, i == 0);
   if (!status && r->json) printf("]}\n");
   for (int i = 0; i < r->output_count && !status; i++)
-    if (array_write_npy(&launch_arg(l, r->outputs[i].name)->array, r->outputs[i].value, &err)) failed |= report_error(err);
+    if (array_write_npy(&launch_arg(l, r->outputs[i].name)->array, r->outputs[i].value, &err))
+      failed |= report_error(err);
   for (int i = 0; reference.args && i < reference.arg_count; i++)
     if (reference.args[i].is_array) array_free(&reference.args[i].array);
   free(reference.args);
@@ -331,13 +350,17 @@ static int run(int argc, char **argv) {
 }
 
 const Verb verb_run = {
-    "run", "run FILE[:KERNEL] ARG=SPEC ... --grid EXPR[,EXPR[,EXPR]] [options]", "compiles a kernel and launches it once", run,
-    "  SPEC           4096, 2^20, 1e-5, true, none, i64:7: a number; randn:f32[4096,n]: an array (also rand, zeros, ones, empty,\n"
-    "                 arange, full(V), randint(LO,HI)), with strides randn:f32[64,32|128,1]; like:NAME; @FILE.npy; desc[64,32]:ARRAY;\n"
+    "run", "run FILE[:KERNEL] ARG=SPEC ... --grid EXPR[,EXPR[,EXPR]] [options]",
+    "compiles a kernel and launches it once", run,
+    "  SPEC           4096, 2^20, 1e-5, true, none, i64:7: a number; randn:f32[4096,n]: an array (also rand, zeros, "
+    "ones, empty,\n"
+    "                 arange, full(V), randint(LO,HI)), with strides randn:f32[64,32|128,1]; like:NAME; @FILE.npy; "
+    "desc[64,32]:ARRAY;\n"
     "                 for a constexpr parameter any Python expression\n"
     "  --grid G       programs along x, y, z; expressions over the arguments: 'cdiv(n, BLOCK)'\n"
     "  --device D     cpu (default), cpu:THREADS, interp, cuda, cuda:N, sim (a GPU simulated here), sim:sm_80\n"
-    "  --block X[,Y[,Z]], --shared BYTES  FILE.cu: threads of a block, dynamic shared memory; a kernel of CUDA C runs on cuda only\n"
+    "  --block X[,Y[,Z]], --shared BYTES  FILE.cu: threads of a block, dynamic shared memory; a kernel of CUDA C runs "
+    "on cuda only\n"
     "  --check A=REF  compare array A after the launch with @FILE.npy, or with the interpreter's result: A=interp\n"
     "  --rtol, --atol R  tolerance of --check; by default what rounding of the type explains\n"
     "  -o A=FILE.npy  save array A after the launch\n"
@@ -346,5 +369,6 @@ const Verb verb_run = {
     "  --races, --allow-unwritten  interp: report races between programs; let reads of unwritten memory pass\n"
     "  --step         interp: walk through the kernel statement by statement\n"
     "  --json         the result as JSON\n\n"
-    "example: nereid run kernels/vector_add.py x_ptr=randn:f32[1000] y_ptr=randn:f32[1000] out_ptr=empty:f32[1000] n=1000 \\\n"
+    "example: nereid run kernels/vector_add.py x_ptr=randn:f32[1000] y_ptr=randn:f32[1000] out_ptr=empty:f32[1000] "
+    "n=1000 \\\n"
     "           BLOCK=256 --grid 'cdiv(n, BLOCK)' --check out_ptr=interp\n"};

@@ -16,7 +16,8 @@ static const nereid_tune_result *sorting; /* qsort has no argument; the CLI sear
 static int by_time(const void *a, const void *b) {
   const nereid_tune_result *x = &sorting[*(const int *)a], *y = &sorting[*(const int *)b];
   if ((x->times.count != 0) != (y->times.count != 0)) return x->times.count ? -1 : 1;
-  if (x->state != y->state && (x->state == NEREID_TUNE_MEASURED || y->state == NEREID_TUNE_MEASURED)) return x->state == NEREID_TUNE_MEASURED ? -1 : 1;
+  if (x->state != y->state && (x->state == NEREID_TUNE_MEASURED || y->state == NEREID_TUNE_MEASURED))
+    return x->state == NEREID_TUNE_MEASURED ? -1 : 1;
   return (x->times.median > y->times.median) - (x->times.median < y->times.median);
 }
 
@@ -28,7 +29,10 @@ static int *sorted(const nereid_tune_result *results, int n) {
   return order;
 }
 
-static bool is_row(const nereid_tune_result *r) { return r->times.count && r->state != NEREID_TUNE_SAME && r->state != NEREID_TUNE_WRONG && r->state != NEREID_TUNE_FAILED; }
+static bool is_row(const nereid_tune_result *r) {
+  return r->times.count && r->state != NEREID_TUNE_SAME && r->state != NEREID_TUNE_WRONG &&
+         r->state != NEREID_TUNE_FAILED;
+}
 
 static int twins_of(const Search *s, int which) {
   int n = 0;
@@ -97,11 +101,14 @@ void search_table(const Search *s) {
   free(order);
   if (s->best < 0) printf("no configuration was measured\n");
   else {
-    printf("%s%s on %s: %s, of %d configurations in %.1f s\n", s->interrupted ? "interrupted; the best so far of " : "", s->launch.kernel->name, s->device, s->labels[s->best], s->count, s->seconds);
+    printf("%s%s on %s: %s, of %d configurations in %.1f s\n", s->interrupted ? "interrupted; the best so far of " : "",
+           s->launch.kernel->name, s->device, s->labels[s->best], s->count, s->seconds);
     if (s->kept) printf("kept: launches of this kernel that leave it open take it from now on\n");
     else if (s->interrupted) printf("not kept\n");
   }
-  if (s->all) printf("all %d measured in full: best is %s; the winner is %.2f%% behind it, measured in turn\n", s->count, s->labels[s->all_best], 100 * s->behind);
+  if (s->all)
+    printf("all %d measured in full: best is %s; the winner is %.2f%% behind it, measured in turn\n", s->count,
+           s->labels[s->all_best], 100 * s->behind);
   fflush(stdout);
 }
 
@@ -116,8 +123,9 @@ static void json_config(FILE *out, const Search *s, int i) {
     json_string(out, c->args[k].text);
     fprintf(out, ",");
   }
-  fprintf(out, "\"warps\":%d,\"stages\":%d,\"ctas\":%d}", s->results[i].info.num_warps ? s->results[i].info.num_warps : c->num_warps, s->results[i].info.num_stages ? s->results[i].info.num_stages : c->num_stages,
-          c->num_ctas);
+  fprintf(out, "\"warps\":%d,\"stages\":%d,\"ctas\":%d}",
+          s->results[i].info.num_warps ? s->results[i].info.num_warps : c->num_warps,
+          s->results[i].info.num_stages ? s->results[i].info.num_stages : c->num_stages, c->num_ctas);
 }
 
 void search_json(FILE *out, const Search *s) {
@@ -125,7 +133,8 @@ void search_json(FILE *out, const Search *s) {
   json_string(out, s->launch.kernel->name);
   fprintf(out, ",\"device\":");
   json_string(out, s->device);
-  fprintf(out, ",\"seconds\":%.3f,\"interrupted\":%s,\"kept\":%s,\"best\":", s->seconds, s->interrupted ? "true" : "false", s->kept ? "true" : "false");
+  fprintf(out, ",\"seconds\":%.3f,\"interrupted\":%s,\"kept\":%s,\"best\":", s->seconds,
+          s->interrupted ? "true" : "false", s->kept ? "true" : "false");
   if (s->best >= 0) json_config(out, s, s->best);
   else fprintf(out, "null");
   if (s->counted) fprintf(out, ",\"flops\":%.17g,\"bytes\":%.17g", s->cost.flops, bytes_of(s));
@@ -142,9 +151,12 @@ void search_json(FILE *out, const Search *s) {
     fprintf(out, ",\"state\":\"%s\"", state_names[r->state]);
     if (r->state == NEREID_TUNE_SAME) fprintf(out, ",\"same_as\":%d", r->same_as);
     if (*r->why) fprintf(out, ",\"why\":"), json_string(out, r->why);
-    if (r->times.count) fprintf(out, ",\"trials\":%d,\"median_ns\":%.9g,\"p10_ns\":%.9g,\"p90_ns\":%.9g,\"min_ns\":%.9g", r->times.count, r->times.median, r->times.p10, r->times.p90, r->times.min);
-    fprintf(out, ",\"grid\":[%lld,%lld,%lld],\"registers\":%d,\"spill_bytes\":%d,\"shared_bytes\":%d}%s\n", (long long)r->grid[0], (long long)r->grid[1], (long long)r->grid[2], r->info.registers,
-            r->info.spill_bytes, r->info.shared_bytes, i + 1 < s->count ? "," : "");
+    if (r->times.count)
+      fprintf(out, ",\"trials\":%d,\"median_ns\":%.9g,\"p10_ns\":%.9g,\"p90_ns\":%.9g,\"min_ns\":%.9g", r->times.count,
+              r->times.median, r->times.p10, r->times.p90, r->times.min);
+    fprintf(out, ",\"grid\":[%lld,%lld,%lld],\"registers\":%d,\"spill_bytes\":%d,\"shared_bytes\":%d}%s\n",
+            (long long)r->grid[0], (long long)r->grid[1], (long long)r->grid[2], r->info.registers, r->info.spill_bytes,
+            r->info.shared_bytes, i + 1 < s->count ? "," : "");
   }
   fprintf(out, "]}\n");
 }

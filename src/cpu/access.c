@@ -1,19 +1,19 @@
 /* Loads, stores and masks of a nest.
  *
- * An address is an Index: a scalar part, known at some outer level, and what the vector dim adds. Adding the element's size is
- * one vector access; adding nothing a scalar one, shared by all lanes; adding something else a strided one; a term that runs with the
- * vector dim makes a gather.
+ * An address is an Index: a scalar part, known at some outer level, and what the vector dim adds. Adding the element's
+ * size is one vector access; adding nothing a scalar one, shared by all lanes; adding something else a strided one; a
+ * term that runs with the vector dim makes a gather.
  *
- * A mask is taken apart the same way. `offs < n` along the vector dim is a range of indices: whole vectors inside it need no
- * mask at all, and the nest runs them in a loop of their own. What does not run with the vector dim becomes a scalar
- * condition, which is the range 0..0 where it fails. What remains is a vector of lanes.
+ * A mask is taken apart the same way. `offs < n` along the vector dim is a range of indices: whole vectors inside it
+ * need no mask at all, and the nest runs them in a loop of their own. What does not run with the vector dim becomes a
+ * scalar condition, which is the range 0..0 where it fails. What remains is a vector of lanes.
  */
 #include "cpu/nest.h"
 
 static int max_int(int a, int b) { return a > b ? a : b; }
 
-const char *index_base(Nest *n, const Index *x, int rank, const int8_t *map, int *level, Sym **step, const NestText **terms,
-                       Sym **scales, int *term_count) {
+const char *index_base(Nest *n, const Index *x, int rank, const int8_t *map, int *level, Sym **step,
+                       const NestText **terms, Sym **scales, int *term_count) {
   Emit *e = n->e;
   const char *at = sym_text(n, x->base);
   *level = 0;
@@ -60,7 +60,8 @@ static void narrow(Nest *n, Mask *m, const char *lo, const char *hi, int level) 
 }
 
 /* x - y < 0 (or <= 0 when `equal`) along the vector dim, as a bound of its index. */
-static bool range_of(Nest *n, Mask *m, Value *v, const Index *x, const Index *y, int rank, const int8_t *map, bool equal) {
+static bool range_of(Nest *n, Mask *m, Value *v, const Index *x, const Index *y, int rank, const int8_t *map,
+                     bool equal) {
   Emit *e = n->e;
   for (int i = 0; i < n->range_count; i++) {
     if (n->ranges[i].value != v || memcmp(n->ranges[i].map, map, (size_t)rank) != 0) continue;
@@ -86,7 +87,8 @@ static bool range_of(Nest *n, Mask *m, Value *v, const Index *x, const Index *y,
   else if (c > 0) name = named(n, level, text(e, "(%lld - %s) / %lld", (long long)(c - 1), b, (long long)c));
   else name = named(n, level, text(e, c == -1 ? "%s + 1" : "(%s + %lld) / %lld", b, (long long)-c, (long long)-c));
   if (n->range_count < 32) {
-    n->ranges[n->range_count] = (struct Range){.value = v, .lo = c < 0 ? name : NULL, .hi = c > 0 ? name : NULL, .level = level};
+    n->ranges[n->range_count] =
+        (struct Range){.value = v, .lo = c < 0 ? name : NULL, .hi = c > 0 ? name : NULL, .level = level};
     memcpy(n->ranges[n->range_count++].map, map, MAX_RANK);
   }
   narrow(n, m, c < 0 ? name : NULL, c > 0 ? name : NULL, level);
@@ -113,7 +115,8 @@ void mask_add(Nest *n, Mask *m, Value *v, const int8_t *map) {
       if (!op->attr[0]) m->never = true;
       return;
     }
-    if (op->code == OP_CMP && is_signed_index(op->in[0]) && index_is_plain(e, op->in[0]) && index_is_plain(e, op->in[1])) {
+    if (op->code == OP_CMP && is_signed_index(op->in[0]) && index_is_plain(e, op->in[0]) &&
+        index_is_plain(e, op->in[1])) {
       Index *x = index_of(e, op->in[0]), *y = index_of(e, op->in[1]);
       int rank = v->type->rank;
       CmpPred p = (CmpPred)op->attr[0];
@@ -210,7 +213,7 @@ static const char *with_width(Nest *n, const char *mask) {
 typedef struct Place {
   const char *base; /* int64_t without the vector dim */
   int level;
-  Sym *step;        /* bytes an index of the vector dim */
+  Sym *step; /* bytes an index of the vector dim */
   int term_count;
   const NestText *terms[MAX_TERMS];
   Sym *scales[MAX_TERMS];
@@ -218,7 +221,8 @@ typedef struct Place {
 
 static Place place_of(Nest *n, Value *ptr, const int8_t *map) {
   Place p;
-  p.base = index_base(n, index_of(n->e, ptr), ptr->type->rank, map, &p.level, &p.step, p.terms, p.scales, &p.term_count);
+  p.base =
+      index_base(n, index_of(n->e, ptr), ptr->type->rank, map, &p.level, &p.step, p.terms, p.scales, &p.term_count);
   return p;
 }
 
@@ -234,8 +238,9 @@ static const char *lane_address(Nest *n, const Place *p) {
 /* All lanes' addresses, for gathers. */
 static const char *lane_addresses(Nest *n, const Place *p) {
   Emit *e = n->e;
-  const char *base = sym_is(p->step, 0) ? p->base
-                                        : text(e, "%s + %s * %s", p->base, index_name(n, n->vector_dim), sym_text(n, p->step));
+  const char *base = sym_is(p->step, 0)
+                         ? p->base
+                         : text(e, "%s + %s * %s", p->base, index_name(n, n->vector_dim), sym_text(n, p->step));
   const char *sum = text(e, "nd_splat_i64v(%s)", base);
   if (!sym_is(p->step, 0)) sum = text(e, "%s + nd_iota_i64v() * nd_splat_i64v(%s)", sum, sym_text(n, p->step));
   for (int i = 0; i < p->term_count; i++) {
@@ -288,7 +293,9 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
     if (!mask) value = splat_text(e, d, text(e, "nd_load_%s((void *)(%s))", t, p->base));
     else
       value = text(e, "nd_select_%sv(%s, %s, %s)", dtype_name(held_dtype(d)), mask,
-                   splat_text(e, d, text(e, "nd_any(%s) ? nd_load_%s((void *)(%s)) : %s", mask, t, p->base, literal(e, held_dtype(d), 0, 0))),
+                   splat_text(e, d,
+                              text(e, "nd_any(%s) ? nd_load_%s((void *)(%s)) : %s", mask, t, p->base,
+                                   literal(e, held_dtype(d), 0, 0))),
                    none);
     r.name = declare(n, r.level, d, v, value);
     return r;
@@ -297,7 +304,8 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, held_dtype(d), 0, 0));
   if (p->term_count) {
     const char *all = mask ? mask : "nd_splat_i1v(1)";
-    if (one_index(p, bytes)) value = text(e, "nd_xload_%sv((void *)(%s), %s, %d, %s, %s)", t, p->base, p->terms[0]->name, bytes, all, none);
+    if (one_index(p, bytes))
+      value = text(e, "nd_xload_%sv((void *)(%s), %s, %d, %s, %s)", t, p->base, p->terms[0]->name, bytes, all, none);
     else value = text(e, "nd_gather_%sv(%s, %s, %s)", t, lane_addresses(n, p), all, none);
   } else if (sym_is(p->step, bytes)) {
     if (mask) value = text(e, "nd_mload_%sv(%s, %s, %s)", t, lane_address(n, p), mask, none);
@@ -312,13 +320,14 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   return r;
 }
 
-/* A load that this nest repeats has its data in cache: the time goes to bringing in what the loop's next turn will load, or the
- * next program. Bytes ahead, or NULL. */
+/* A load that this nest repeats has its data in cache: the time goes to bringing in what the loop's next turn will
+ * load, or the next program. Bytes ahead, or NULL. */
 static const char *what_comes_next(Nest *n, Op *op) {
   bool repeated = false;
   for (int i = 0; i < n->g->repeats.n; i++) repeated |= n->g->repeats.at[i] == op;
   enum { CACHED_BYTES = 128 << 10 }; /* larger tiles would push each other out */
-  if (!repeated || n->mode != WHOLE || type_numel(op->out[0]->type) * type_elem_bytes(op->out[0]->type) > CACHED_BYTES) return NULL;
+  if (!repeated || n->mode != WHOLE || type_numel(op->out[0]->type) * type_elem_bytes(op->out[0]->type) > CACHED_BYTES)
+    return NULL;
   const Sym *base = index_of(n->e, op->in[0])->base;
   const Op *loop = op->block->parent;
   const char *bytes = loop && loop->code == OP_FOR ? growth_of(n->e, base, loop) : NULL;
@@ -351,7 +360,8 @@ static Place view_place(Nest *n, const View *v, const Type *t, const int8_t *map
   return p;
 }
 
-void view_address(Nest *n, const View *v, const Type *t, const int8_t *map, const char **base, int *level, int64_t *step) {
+void view_address(Nest *n, const View *v, const Type *t, const int8_t *map, const char **base, int *level,
+                  int64_t *step) {
   Place p = view_place(n, v, t, map);
   *base = p.base;
   *level = p.level;
@@ -414,7 +424,9 @@ static bool raw_bits(Nest *n, Value *v, Dtype to, const int8_t *map, NestText *b
     v = v->def->in[0];
   }
   Dtype d = type_dtype(v->type);
-  if (d != to || held_dtype(d) == d || !dtype_is_float(d) || n->vector_dim < 0 || v->type->rank == 0 || info_of(e, v)->text) return false;
+  if (d != to || held_dtype(d) == d || !dtype_is_float(d) || n->vector_dim < 0 || v->type->rank == 0 ||
+      info_of(e, v)->text)
+    return false;
   Dtype raw = dtype_bits(d) == 16 ? DT_U16 : DT_U8;
   Op *op = v->def;
   bool runs = false; /* with the vectors */
@@ -432,7 +444,8 @@ static bool raw_bits(Nest *n, Value *v, Dtype to, const int8_t *map, NestText *b
     return true;
   }
   const Info *info = info_of(e, v);
-  if (!info->view || info->view->buffer->dtype != d || (info->owner == n->g && !info->sealed) || value_is_virtual(e, v)) return false;
+  if (!info->view || info->view->buffer->dtype != d || (info->owner == n->g && !info->sealed) || value_is_virtual(e, v))
+    return false;
   Place p = view_place(n, info->view, v->type, at);
   *bits = load_from(n, NULL, raw, &p, NULL, NULL);
   return true;
@@ -498,7 +511,8 @@ void atomic_root(Nest *n, Root *r) {
   const char *t = dtype_name(d);
   const View *keep = ((OpPlan *)op->note)->out[0];
   NestText old = {.dtype = d};
-  if (n->pass == 0) quote_source(e, n->vector_dim < 0 ? &n->sinks : &n->body, e->indent + 1 + n->vector_level, op->span);
+  if (n->pass == 0)
+    quote_source(e, n->vector_dim < 0 ? &n->sinks : &n->body, e->indent + 1 + n->vector_level, op->span);
   if (n->vector_dim < 0) {
     const char *call = cas ? text(e, "nd_atomic_cas_%s((void *)(%s), %s, %s)", t, p.base, x->name, y->name)
                            : text(e, "nd_atomic_%s_%s((void *)(%s), %s)", kind, t, p.base, x->name);
@@ -524,8 +538,8 @@ void atomic_root(Nest *n, Root *r) {
       put(n, b, l, "for (int j = 0; j < ND_VL; j++)");
       put(n, b, l + 1, "if (%s[j]) %s[j] = nd_atomic_cas_%s((void *)%s[j], %s[j], %s[j]);", k, old.name, t, a, c, v);
     } else {
-      put(n, &n->body, n->vector_level, "const nd_%sv %s = nd_atomic_%s_%sv(%s, %s, %s);", t, old.name, kind, t, addresses,
-          as_vector(n, x), mask);
+      put(n, &n->body, n->vector_level, "const nd_%sv %s = nd_atomic_%s_%sv(%s, %s, %s);", t, old.name, kind, t,
+          addresses, as_vector(n, x), mask);
     }
   }
   if (keep) {

@@ -1,8 +1,8 @@
 /* Where each kept tile stands in the scratch area.
  *
- * The plan's items are numbered in the order in which they run. A buffer is alive from the step that first touches it to
- * the last; one that was alive when a loop began is alive until the loop ends, since the next turn wants it. Buffers that
- * are never alive together may stand in one place (first fit, oldest first).
+ * The plan's items are numbered in the order in which they run. A buffer is alive from the step that first touches it
+ * to the last; one that was alive when a loop began is alive until the loop ends, since the next turn wants it. Buffers
+ * that are never alive together may stand in one place (first fit, oldest first).
  */
 #include "cpu/emit.h"
 

@@ -1,12 +1,12 @@
 /* C text -> loaded code, by way of the system's compiler and a cache on disk.
  *
- * A cached object is named by the hash of all that decides it: the text, the flags, the compiler (its file's path, size and
- * time) and the processor. The ELF image is sealed (base/store.c): a file that was damaged or half copied is built anew. It appears
- * whole under its name (a rename), so any number of processes may build the same kernel at once: the last one wins, with the
- * same bytes.
+ * A cached object is named by the hash of all that decides it: the text, the flags, the compiler (its file's path, size
+ * and time) and the processor. The ELF image is sealed (base/store.c): a file that was damaged or half copied is built
+ * anew. It appears whole under its name (a rename), so any number of processes may build the same kernel at once: the
+ * last one wins, with the same bytes.
  *
- * Where the cache folder is missing, read-only or full, or the file system does not let code be mapped from it, the object is
- * loaded from a private temporary folder that is removed at once (the mapping stays).
+ * Where the cache folder is missing, read-only or full, or the file system does not let code be mapped from it, the
+ * object is loaded from a private temporary folder that is removed at once (the mapping stays).
  */
 #define _GNU_SOURCE
 #include "cpu/cpu.h"
@@ -26,6 +26,7 @@ struct CpuCode {
 
 enum { MAX_CC_WORDS = 16 };
 
+/* clang-format off */
 static const char *const compile_flags[] = {
     "-std=gnu11", "-O2",
 #if defined(__x86_64__) || defined(__i386__)
@@ -33,8 +34,10 @@ static const char *const compile_flags[] = {
 #else
     "-mcpu=native",
 #endif
-    "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fPIC", "-fvisibility=hidden",
+    "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fPIC",
+    "-fvisibility=hidden",
     "-w", "-shared"};
+/* clang-format on */
 enum { FLAG_COUNT = sizeof compile_flags / sizeof *compile_flags };
 
 static NORETURN void fail_cc(Context *cx, const char *hint, const char *message) {
@@ -49,7 +52,8 @@ static int find_compiler(Context *cx, const char **words) {
   if (chosen && *chosen) {
     char *copy = arena_strdup(cx->arena, chosen), *save = NULL;
     int n = 0;
-    for (char *w = strtok_r(copy, " \t", &save); w && n < MAX_CC_WORDS; w = strtok_r(NULL, " \t", &save)) words[n++] = w;
+    for (char *w = strtok_r(copy, " \t", &save); w && n < MAX_CC_WORDS; w = strtok_r(NULL, " \t", &save))
+      words[n++] = w;
     const char *path = n ? find_program(cx->arena, words[0]) : NULL;
     if (!path)
       fail_cc(cx, "set NEREID_CC to a gcc or clang, or unset it",
@@ -62,7 +66,9 @@ static int find_compiler(Context *cx, const char **words) {
     words[0] = find_program(cx->arena, names[i]);
     if (words[0]) return 1;
   }
-  fail_cc(cx, "install gcc or clang (Debian, Ubuntu: apt install gcc), or set NEREID_CC; without one, the device `interp` runs kernels slowly",
+  fail_cc(cx,
+          "install gcc or clang (Debian, Ubuntu: apt install gcc), or set NEREID_CC; without one, the device `interp` "
+          "runs kernels slowly",
           "no C compiler was found: neither cc, gcc nor clang is in PATH");
 }
 
@@ -114,9 +120,12 @@ static bool is_sound(const char *path) {
 
 /* ---- building ---- */
 
-/* Builds text in `folder`; the object's path, or NULL with errno when the folder takes no files. Compiler errors fail(). */
-static char *build_in(Context *cx, const char *folder, const char *const *words, int word_count, const char *text, size_t n) {
-  char *source = arena_printf(cx->arena, "%s/kernel.c", folder), *object = arena_printf(cx->arena, "%s/kernel.so", folder);
+/* Builds text in `folder`; the object's path, or NULL with errno when the folder takes no files. Compiler errors
+ * fail(). */
+static char *build_in(Context *cx, const char *folder, const char *const *words, int word_count, const char *text,
+                      size_t n) {
+  char *source = arena_printf(cx->arena, "%s/kernel.c", folder),
+       *object = arena_printf(cx->arena, "%s/kernel.so", folder);
   if (!file_write_new(source, text, n)) return NULL;
   const char *argv[MAX_CC_WORDS + FLAG_COUNT + 6];
   int argc = 0;
@@ -135,11 +144,14 @@ static char *build_in(Context *cx, const char *folder, const char *const *words,
     return object;
   }
   bool full = output.at && strstr(output.at, "No space left on device");
-  char *said = status < 0 ? arena_strdup(cx->arena, strerror(error)) : arena_strndup(cx->arena, output.at ? output.at : "", output.n > 4000 ? 4000 : output.n);
+  char *said = status < 0 ? arena_strdup(cx->arena, strerror(error))
+                          : arena_strndup(cx->arena, output.at ? output.at : "", output.n > 4000 ? 4000 : output.n);
   buf_destroy(&output);
   if (full) return errno = ENOSPC, NULL;
   folder_remove(folder, build_files);
-  if (status < 0) fail_cc(cx, "set NEREID_CC to a working gcc or clang", arena_printf(cx->arena, "%s could not be started: %s", words[0], said));
+  if (status < 0)
+    fail_cc(cx, "set NEREID_CC to a working gcc or clang",
+            arena_printf(cx->arena, "%s could not be started: %s", words[0], said));
   fail_cc(cx, "this is a fault of Nereid or of the compiler; gcc 12 or clang 14 and newer are known to work",
           arena_printf(cx->arena, "%s failed on the kernel's C text with status %d:\n%s", words[0], status, said));
 }
@@ -218,12 +230,15 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
     if (said) said = arena_strdup(cx->arena, said);
     folder_remove(folder, build_files);
     if (code) return code;
-    if (i == 1) fail_cc(cx, "set TMPDIR to a folder from which code may be loaded", arena_printf(cx->arena, "the compiled kernel could not be loaded: %s", said ? said : "out of memory"));
+    if (i == 1)
+      fail_cc(cx, "set TMPDIR to a folder from which code may be loaded",
+              arena_printf(cx->arena, "the compiled kernel could not be loaded: %s", said ? said : "out of memory"));
   }
   info->step = CC_STORING;
   fail_cc(cx, "set TMPDIR to a folder that can be written",
-          arena_printf(cx->arena, "there is no place for compiled kernels: neither the cache folder nor %s can be written (%s)", temporary,
-                       strerror(error)));
+          arena_printf(cx->arena,
+                       "there is no place for compiled kernels: neither the cache folder nor %s can be written (%s)",
+                       temporary, strerror(error)));
 }
 
 NereidKernelFn cpu_code_entry(const CpuCode *code) { return code->entry; }

@@ -1,7 +1,7 @@
 /* Scalars and control flow: plain C locals, if, for.
  *
- * A carried scalar is one variable: the loop's argument, its next value and the loop's result share it. A carried tensor stands in its
- * buffer (plan.c), so nothing of it is left to do here.
+ * A carried scalar is one variable: the loop's argument, its next value and the loop's result share it. A carried
+ * tensor stands in its buffer (plan.c), so nothing of it is left to do here.
  */
 #include "cpu/emit.h"
 #include "tile/inside.h"
@@ -25,7 +25,9 @@ static void assign(Emit *e, int n, Value **values, const char *const *to) {
   }
   line(e, "{");
   for (int k = 0; k < n; k++)
-    if (to[k]) line(e, "  const nd_%s n%d = %s;", dtype_name(held_dtype(type_dtype(values[k]->type))), k, scalar_text(e, values[k]));
+    if (to[k])
+      line(e, "  const nd_%s n%d = %s;", dtype_name(held_dtype(type_dtype(values[k]->type))), k,
+           scalar_text(e, values[k]));
   for (int k = 0; k < n; k++)
     if (to[k]) line(e, "  %s = n%d;", to[k], k);
   line(e, "}");
@@ -47,8 +49,8 @@ static void emit_for(Emit *e, Op *op) {
   bool down = value_is_const(op->in[2], &step) && dtype_is_signed(op->in[2]->type->dtype) && step < 0;
   const char *t = dtype_name(iv->type->dtype), *i = value_name(e, iv);
   if (iv->type->dtype == DT_U64) {
-    line(e, "for (nd_u64 %s_at = %s; %s_at < %s; %s_at += %s) {", i, scalar_text(e, op->in[0]), i, scalar_text(e, op->in[1]), i,
-         scalar_text(e, op->in[2]));
+    line(e, "for (nd_u64 %s_at = %s; %s_at < %s; %s_at += %s) {", i, scalar_text(e, op->in[0]), i,
+         scalar_text(e, op->in[1]), i, scalar_text(e, op->in[2]));
   } else {
     line(e, "for (int64_t %s_at = %s; %s_at %s %s; %s_at += %s) {", i, scalar_text(e, op->in[0]), i, down ? ">" : "<",
          scalar_text(e, op->in[1]), i, scalar_text(e, op->in[2]));
@@ -130,17 +132,20 @@ static void emit_memory(Emit *e, Op *op) {
       break;
     }
     case OP_STORE:
-      line(e, "%snd_store_%s((void *)%s, %s);", op->in_count > 2 ? text(e, "if (%s) ", scalar_text(e, op->in[2])) : "", t, p,
-           scalar_text(e, op->in[1]));
+      line(e, "%snd_store_%s((void *)%s, %s);", op->in_count > 2 ? text(e, "if (%s) ", scalar_text(e, op->in[2])) : "",
+           t, p, scalar_text(e, op->in[1]));
       break;
     case OP_ATOMIC_RMW:
-      declare_scalar(e, op->out[0],
-                     masked(e, op, 2, text(e, "nd_atomic_%s_%s((void *)%s, %s)", kinds[op->attr[0]], t, p, scalar_text(e, op->in[1])),
-                            zero));
+      declare_scalar(
+          e, op->out[0],
+          masked(e, op, 2,
+                 text(e, "nd_atomic_%s_%s((void *)%s, %s)", kinds[op->attr[0]], t, p, scalar_text(e, op->in[1])),
+                 zero));
       break;
     default:
-      declare_scalar(e, op->out[0],
-                     text(e, "nd_atomic_cas_%s((void *)%s, %s, %s)", t, p, scalar_text(e, op->in[1]), scalar_text(e, op->in[2])));
+      declare_scalar(
+          e, op->out[0],
+          text(e, "nd_atomic_cas_%s((void *)%s, %s, %s)", t, p, scalar_text(e, op->in[1]), scalar_text(e, op->in[2])));
       break;
   }
 }
@@ -148,7 +153,11 @@ static void emit_memory(Emit *e, Op *op) {
 static void emit_op(Emit *e, Op *op) {
   quote_source(e, e->out, e->indent, op->span);
   switch (op->code) {
-    case OP_CONST: case OP_YIELD: case OP_CONDITION: case OP_ASSUME: case OP_BARRIER: return;
+    case OP_CONST:
+    case OP_YIELD:
+    case OP_CONDITION:
+    case OP_ASSUME:
+    case OP_BARRIER: return;
     case OP_SCOPE:
       line(e, "host->record(cursor, host->inside, program, grid, %uu);",
            INSIDE_TAG(op->attr[1], op->attr[0]) | (inside_repeats(op) ? INSIDE_REPEATED : 0));
@@ -158,7 +167,10 @@ static void emit_op(Emit *e, Op *op) {
     case OP_IF: emit_if(e, op); return;
     case OP_PROGRAM_ID: declare_scalar(e, op->out[0], text(e, "program[%d]", (int)op->attr[0])); return;
     case OP_NUM_PROGRAMS: declare_scalar(e, op->out[0], text(e, "grid[%d]", (int)op->attr[0])); return;
-    case OP_LOAD: case OP_STORE: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: emit_memory(e, op); return;
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: emit_memory(e, op); return;
     case OP_HINT: declare_scalar(e, op->out[0], scalar_text(e, op->in[0])); return;
     default: break;
   }
@@ -180,10 +192,13 @@ static void emit_copy(Emit *e, const Item *item) {
   }
   long long rows = item->rows, columns = item->columns;
   if (item->matrices > 1) {
-    line(e, "for (int64_t at = 0; at < %lld; at += %lld)", (long long)(item->matrices * rows * columns * bytes), rows * columns * bytes);
-    line(e, "  nd_transpose_%d((void *)(%s + at), %lld, (void *)(%s + at), %lld, %lld, %lld);", bytes, to, rows, from, columns, rows, columns);
+    line(e, "for (int64_t at = 0; at < %lld; at += %lld)", (long long)(item->matrices * rows * columns * bytes),
+         rows * columns * bytes);
+    line(e, "  nd_transpose_%d((void *)(%s + at), %lld, (void *)(%s + at), %lld, %lld, %lld);", bytes, to, rows, from,
+         columns, rows, columns);
   } else {
-    line(e, "nd_transpose_%d((void *)%s, %lld, (void *)%s, %lld, %lld, %lld);", bytes, to, rows, from, columns, rows, columns);
+    line(e, "nd_transpose_%d((void *)%s, %lld, (void *)%s, %lld, %lld, %lld);", bytes, to, rows, from, columns, rows,
+         columns);
   }
 }
 

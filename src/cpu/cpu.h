@@ -1,8 +1,8 @@
 /* cpu: tile IR -> loop nests -> C text -> shared object.
  *
  * cpu_emit_c turns an optimised Func into one C file that any gcc or clang compiles. Chains of elementwise work, loads,
- * stores and the reductions that end them become one loop nest over vector registers; tiles that must be kept (operands of
- * dot, values that two nests need) stand in small arrays in a scratch area that the caller hands in.
+ * stores and the reductions that end them become one loop nest over vector registers; tiles that must be kept (operands
+ * of dot, values that two nests need) stand in small arrays in a scratch area that the caller hands in.
  *
  * The C text's contract with the runtime (repeated in the emitted text, support/nereid_cpu.h):
  *
@@ -20,31 +20,38 @@
 
 /* What a running kernel may ask of its host. */
 typedef struct NereidHost {
-  void (*print)(void *arg, const char *line);                                   /* device_print, one line without newline */
+  /* device_print, one line without newline */
+  void (*print)(void *arg, const char *line);
   void (*fault)(void *arg, const char *message, const int32_t program[3], int line); /* device_assert failed */
   void *arg;
   int64_t stream_bytes; /* total bytes of the launch's arrays: large ones are stored past the caches */
-  /* Of an instrumented kernel (tile/inside.h): tag 0 makes cursor, an InsideCursor, begin a program; UINT32_MAX ends it; else a record. */
+  /* Of an instrumented kernel (tile/inside.h): tag 0 makes cursor, an InsideCursor, begin a program; UINT32_MAX ends
+   * it; else a record. */
   void (*record)(void *cursor, void *inside, const int32_t program[3], const int32_t grid[3], uint32_t tag);
   void *inside;
 } NereidHost;
 typedef int (*NereidKernelFn)(const uint64_t *args, const int32_t grid[3], int64_t begin, int64_t end, void *scratch,
                               const NereidHost *host);
 
-/* Appends the C text; fails with a diagnostic for what a CPU cannot run (inline PTX). The text is self-contained: it begins with
- * the support headers it uses. f is optimised (tile_optimize) and may be changed. */
+/* Appends the C text; fails with a diagnostic for what a CPU cannot run (inline PTX). The text is self-contained: it
+ * begins with the support headers it uses. f is optimised (tile_optimize) and may be changed. */
 void cpu_emit_c(Func *f, Buf *out);
 
-/* ---- cc.c: C text -> loaded code ------------------------------------------------------------------------------------ */
+/* ---- cc.c: C text -> loaded code --------------------------------------------------------------------------------- */
 
-typedef struct CpuCode CpuCode; /* a loaded shared object, counted by references */
+typedef struct CpuCode CpuCode;                              /* a loaded shared object, counted by references */
 typedef enum { CC_FINDING, CC_BUILDING, CC_STORING } CcStep; /* the compiler; the object; a place for it */
 /* step: how far it got, also when it failed. */
-typedef struct CpuCompileInfo { bool from_cache; double cc_ms; const char *path; CcStep step; } CpuCompileInfo;
-/* Compiles with $NEREID_CC, else `cc`, `gcc` or `clang` in PATH, without a shell, into the cache folder under a name made of
- * the text's, the compiler's and the flags' hash; a file already there is used after its own check (size and hash at its end),
- * and rebuilt when damaged. fail()s with the compiler's output, or a hint to install one. Where the cache folder cannot be written
- * (read-only, full) a temporary one is used. */
+typedef struct CpuCompileInfo {
+  bool from_cache;
+  double cc_ms;
+  const char *path;
+  CcStep step;
+} CpuCompileInfo;
+/* Compiles with $NEREID_CC, else `cc`, `gcc` or `clang` in PATH, without a shell, into the cache folder under a name
+ * made of the text's, the compiler's and the flags' hash; a file already there is used after its own check (size and
+ * hash at its end), and rebuilt when damaged. fail()s with the compiler's output, or a hint to install one. Where the
+ * cache folder cannot be written (read-only, full) a temporary one is used. */
 CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *info);
 NereidKernelFn cpu_code_entry(const CpuCode *code);
 uint64_t cpu_code_scratch(const CpuCode *code);

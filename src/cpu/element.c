@@ -1,7 +1,8 @@
-/* One elementwise operation as a C expression: on scalars (nd_T) or on vectors (nd_Tv), by support/nereid_cpu.h's names.
+/* One elementwise operation as a C expression: on scalars (nd_T) or on vectors (nd_Tv), by support/nereid_cpu.h's
+ * names.
  *
- * Narrow floats are held as f32 and rounded after each operation, as the interpreter does. i1 is 0 or 1 as a scalar and a
- * mask of 0 or -1 as a vector. Integer + - * wrap: the text is compiled with -fwrapv.
+ * Narrow floats are held as f32 and rounded after each operation, as the interpreter does. i1 is 0 or 1 as a scalar and
+ * a mask of 0 or -1 as a vector. Integer + - * wrap: the text is compiled with -fwrapv.
  */
 #include "cpu/emit.h"
 
@@ -70,30 +71,40 @@ static const char *bitcast(Emit *e, Dtype from, Dtype to, bool vector, const cha
 /* Rows of math.def that nereid_math.h has as vectors, under the name beside them. */
 static const char *vector_math(MathFn fn) {
   switch ((int)fn) {
-    case MATH_EXP: case MATH_FAST_EXPF: return "exp";
+    case MATH_EXP:
+    case MATH_FAST_EXPF: return "exp";
     case MATH_EXP2: return "exp2";
-    case MATH_EXP10: case MATH_FAST_EXP10F: return "exp10";
+    case MATH_EXP10:
+    case MATH_FAST_EXP10F: return "exp10";
     case MATH_EXPM1: return "expm1";
-    case MATH_LOG: case MATH_FAST_LOGF: return "log";
-    case MATH_LOG2: case MATH_FAST_LOG2F: return "log2";
-    case MATH_LOG10: case MATH_FAST_LOG10F: return "log10";
+    case MATH_LOG:
+    case MATH_FAST_LOGF: return "log";
+    case MATH_LOG2:
+    case MATH_FAST_LOG2F: return "log2";
+    case MATH_LOG10:
+    case MATH_FAST_LOG10F: return "log10";
     case MATH_LOG1P: return "log1p";
-    case MATH_SIN: case MATH_FAST_SINF: return "sin";
-    case MATH_COS: case MATH_FAST_COSF: return "cos";
-    case MATH_TAN: case MATH_FAST_TANF: return "tan";
+    case MATH_SIN:
+    case MATH_FAST_SINF: return "sin";
+    case MATH_COS:
+    case MATH_FAST_COSF: return "cos";
+    case MATH_TAN:
+    case MATH_FAST_TANF: return "tan";
     case MATH_ASIN: return "asin";
     case MATH_ACOS: return "acos";
     case MATH_ATAN: return "atan";
     case MATH_SINH: return "sinh";
     case MATH_COSH: return "cosh";
-    case MATH_TANH: case MATH_FAST_TANHF: return "tanh";
+    case MATH_TANH:
+    case MATH_FAST_TANHF: return "tanh";
     case MATH_ASINH: return "asinh";
     case MATH_ACOSH: return "acosh";
     case MATH_ATANH: return "atanh";
     case MATH_ERF: return "erf";
     case MATH_ERFC: return "erfc";
     case MATH_CBRT: return "cbrt";
-    case MATH_SQRT: case MATH_SQRT_RN: return "sqrt";
+    case MATH_SQRT:
+    case MATH_SQRT_RN: return "sqrt";
     case MATH_RSQRT: return "rsqrt";
     case MATH_FLOOR: return "floor";
     case MATH_CEIL: return "ceil";
@@ -101,7 +112,8 @@ static const char *vector_math(MathFn fn) {
     case MATH_RINT: return "rint";
     case MATH_NEARBYINT: return "nearbyint";
     case MATH_ROUND: return "round";
-    case MATH_POW: case MATH_FAST_POWF: return "pow";
+    case MATH_POW:
+    case MATH_FAST_POWF: return "pow";
     case MATH_ATAN2: return "atan2";
     case MATH_HYPOT: return "hypot";
     case MATH_COPYSIGN: return "copysign";
@@ -109,8 +121,10 @@ static const char *vector_math(MathFn fn) {
     case MATH_FDIM: return "fdim";
     case MATH_ISNAN: return "isnan";
     case MATH_ISINF: return "isinf";
-    case MATH_FINITEF: case MATH_ISFINITED: return "finite";
-    case MATH_FMA: case MATH_FMA_RN: return "fma";
+    case MATH_FINITEF:
+    case MATH_ISFINITED: return "finite";
+    case MATH_FMA:
+    case MATH_FMA_RN: return "fma";
     default: return NULL;
   }
 }
@@ -125,10 +139,17 @@ static const char *math_text(Emit *e, const Op *op, const char *const *in, bool 
     for (int i = 0; i < op->in_count; i++) floats = floats && (types[i] == DT_F32 || types[i] == DT_F64);
     const char *name = floats ? vector_math(fn) : NULL;
     if (name) return call(e, name, types[0], true, op->in_count, in);
-    if (floats && fn == MATH_SIGNBIT) return text(e, "-nd_signbit_%sv(%s)", dtype_name(types[0]), in[0]); /* of a mask: 0 or 1 */
+    /* of a mask: 0 or 1 */
+    if (floats && fn == MATH_SIGNBIT) return text(e, "-nd_signbit_%sv(%s)", dtype_name(types[0]), in[0]);
     if (floats && fn == MATH_ABS) return call(e, "abs", types[0], true, 1, in);
-    if (floats && (fn == MATH_ADD_RN || fn == MATH_SUB_RN || fn == MATH_MUL_RN || fn == MATH_DIV_RN || fn == MATH_FAST_DIVIDEF))
-      return text(e, "%s %s %s", in[0], fn == MATH_ADD_RN ? "+" : fn == MATH_SUB_RN ? "-" : fn == MATH_MUL_RN ? "*" : "/", in[1]);
+    if (floats &&
+        (fn == MATH_ADD_RN || fn == MATH_SUB_RN || fn == MATH_MUL_RN || fn == MATH_DIV_RN || fn == MATH_FAST_DIVIDEF))
+      return text(e, "%s %s %s", in[0],
+                  fn == MATH_ADD_RN   ? "+"
+                  : fn == MATH_SUB_RN ? "-"
+                  : fn == MATH_MUL_RN ? "*"
+                                      : "/",
+                  in[1]);
   }
   char name[48];
   math_c_name(fn, op->in_count, types, name);
@@ -167,7 +188,8 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
     case OP_XOR: return binary(e, "^", d, vector, in);
     case OP_SHL: return i1 ? in[0] : call(e, "shl", d, vector, 2, in);
     case OP_SHR: return i1 ? in[0] : call(e, "shr", d, vector, 2, in);
-    case OP_MIN: case OP_MAX: {
+    case OP_MIN:
+    case OP_MAX: {
       bool max = op->code == OP_MAX;
       if (i1) return text(e, "%s %s %s", in[0], max ? "|" : "&", in[1]);
       if (dtype_is_float(d) && op->attr[0]) return call(e, max ? "maxnan" : "minnan", d, vector, 2, in);
@@ -178,7 +200,8 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
       if (i1) return in[0];
       return dtype_is_float(d) ? text(e, "-%s", in[0]) : rounded(e, d, text(e, "-%s", in[0]), vector);
     case OP_NOT: return i1 && !vector ? text(e, "!%s", in[0]) : rounded(e, d, text(e, "~%s", in[0]), vector);
-    case OP_ABS: return dtype_is_int(d) && !dtype_is_signed(d) ? in[0] : rounded(e, d, call(e, "abs", d, vector, 1, in), vector);
+    case OP_ABS:
+      return dtype_is_int(d) && !dtype_is_signed(d) ? in[0] : rounded(e, d, call(e, "abs", d, vector, 1, in), vector);
     case OP_FMA:
       if (dtype_is_int(d)) return rounded(e, d, text(e, "%s * %s + %s", in[0], in[1], in[2]), vector);
       return rounded(e, d, call(e, "fma", d, vector, 3, in), vector);

@@ -46,7 +46,11 @@ static const char text_print[] =
 #include "nereid_print.h.inc"
     ;
 
-typedef struct Uses { Emit *e; bool math, scalar_math, dot, tile, atomic, print, vector; int wide, narrow; } Uses;
+typedef struct Uses {
+  Emit *e;
+  bool math, scalar_math, dot, tile, atomic, print, vector;
+  int wide, narrow;
+} Uses;
 
 static void note_use(Op *op, void *arg) {
   Uses *u = arg;
@@ -55,10 +59,14 @@ static void note_use(Op *op, void *arg) {
   switch (op->code) {
     case OP_MATH: u->math = u->scalar_math = true; break;
     case OP_DOT: u->dot = true; break;
-    case OP_SORT: case OP_HISTOGRAM: u->tile = true; break;
-    case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: u->atomic = true; break;
+    case OP_SORT:
+    case OP_HISTOGRAM: u->tile = true; break;
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: u->atomic = true; break;
     case OP_PRINT: u->print = true; break;
-    case OP_REDUCE: case OP_SCAN: case OP_MAP: u->math |= true; break;
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_MAP: u->math |= true; break;
     default: break;
   }
   if (vector && (op_is_elementwise(op) || op->code == OP_LOAD) && !value_is_virtual(u->e, op->out[0])) {
@@ -84,8 +92,10 @@ static void write_argument(Emit *e, int k, Value *v) {
 
 static void write_program(Emit *e, const Func *f) {
   buf_printf(e->out, "\n/* One program of the kernel `%s`. */\n", f->name ? f->name : "kernel");
-  buf_puts(e->out, "static int nd_program(const uint64_t *args, const int32_t program[3], const int32_t grid[3], int64_t scratch,\n"
-                   "                      const NereidHost *host, int far) {\n");
+  buf_puts(
+      e->out,
+      "static int nd_program(const uint64_t *args, const int32_t program[3], const int32_t grid[3], int64_t scratch,\n"
+      "                      const NereidHost *host, int far) {\n");
   e->indent = 1;
   for (int k = 0; k < f->body->arg_count; k++) write_argument(e, k, f->body->args[k]);
   if (f->inside) line(e, "uint64_t cursor[%d];", (int)(sizeof(InsideCursor) + 7) / 8);
@@ -100,7 +110,8 @@ static void write_program(Emit *e, const Func *f) {
 static void write_entry(Emit *e, bool atomics) {
   buf_printf(e->out,
              "\n__attribute__((visibility(\"default\"))) const uint64_t nereid_scratch_bytes = %lld;\n\n"
-             "__attribute__((visibility(\"default\"))) int nereid_kernel(const uint64_t *args, const int32_t grid[3], int64_t begin, "
+             "__attribute__((visibility(\"default\"))) int nereid_kernel(const uint64_t *args, const int32_t grid[3], "
+             "int64_t begin, "
              "int64_t end,\n                  void *scratch, const NereidHost *host) {\n"
              "  const int far = %s;\n"
              "  int status = 0;\n"
@@ -147,7 +158,8 @@ void cpu_emit_c(Func *f, Buf *out) {
 
   Uses u = {.e = e};
   tile_walk(f->body, note_use, &u);
-  buf_printf(out, "/* The kernel `%s`, written by Nereid. Compile with -O2 -fwrapv -fno-strict-aliasing. */\n", f->name ? f->name : "kernel");
+  buf_printf(out, "/* The kernel `%s`, written by Nereid. Compile with -O2 -fwrapv -fno-strict-aliasing. */\n",
+             f->name ? f->name : "kernel");
   if (u.wide > u.narrow) buf_puts(out, "#define ND_WIDE 1\n");
   buf_puts(out, text_cpu);
   if (u.scalar_math || u.math) buf_puts(out, text_mathfn);

@@ -19,7 +19,7 @@
 
 #include "cpu/cpu.h"
 
-/* ---- index.c ------------------------------------------------------------------------------------------------------- */
+/* ---- index.c ----------------------------------------------------------------------------------------------------- */
 
 /* A scalar 64-bit expression; equal ones are the same pointer. */
 typedef struct Sym Sym;
@@ -29,14 +29,14 @@ struct Sym {
   int64_t number; /* SYM_CONST */
   Value *value;   /* SYM_VALUE: a scalar of the IR, sign- or zero-extended by its type */
   Sym *l, *r;
-  Sym *chain;     /* of the hash table */
+  Sym *chain;        /* of the hash table */
   const char *local; /* the C variable that holds it in the nest being written, or NULL */
 };
 
 /* A tensor that index arithmetic does not explain, times a factor: part of an Index. */
 typedef struct Term {
-  Value *value;          /* an integer or pointer tensor */
-  int8_t dim[MAX_RANK];  /* value's dim k is this dim of the whole, or -1: always index 0 */
+  Value *value;         /* an integer or pointer tensor */
+  int8_t dim[MAX_RANK]; /* value's dim k is this dim of the whole, or -1: always index 0 */
   Sym *scale;
 } Term;
 
@@ -49,13 +49,13 @@ typedef struct Index {
   Term term[MAX_TERMS];
 } Index;
 
-/* ---- plan.c -------------------------------------------------------------------------------------------------------- */
+/* ---- plan.c ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Group Group;
 
 typedef struct Buffer {
   int id;
-  Dtype dtype;     /* of an element as it stands in memory; pointers: I64 */
+  Dtype dtype; /* of an element as it stands in memory; pointers: I64 */
   int64_t count;
   int64_t place;   /* byte offset in the scratch area */
   int first, last; /* the steps between which it is alive */
@@ -82,13 +82,13 @@ struct Group {
   int id;
   int rank;
   int32_t shape[MAX_RANK];
-  int vector_dim;          /* or -1: one element */
+  int vector_dim; /* or -1: one element */
   VEC(Root *) roots;
-  VEC(Op *) loads;         /* that run in it */
-  VEC(Op *) repeats;       /* of these, those that an earlier group has loaded before */
+  VEC(Op *) loads;   /* that run in it */
+  VEC(Op *) repeats; /* of these, those that an earlier group has loaded before */
   VEC(Buffer *) reads;
-  VEC(Buffer *) skewed;    /* of reads, those at another index than the nest's own */
-  int step;                /* when it runs, for buffer.c */
+  VEC(Buffer *) skewed; /* of reads, those at another index than the nest's own */
+  int step;             /* when it runs, for buffer.c */
 };
 
 typedef struct Item { /* one of: a nest, an operation, a copy from buffer to buffer: as it is, or of matrices turned */
@@ -101,48 +101,50 @@ typedef VEC(Item) Plan; /* of one Block */
 
 /* What plan.c tells of an operation that is no part of a nest (Op.note): its operands and results as they are kept. */
 typedef struct OpPlan {
-  View **in, **out;       /* NULL for scalars */
-  Buffer **carry;         /* loops: of carried tensor k; `if`: of result k */
-  Buffer **carry2;        /* while: of the value k handed from the condition to the body, where not the same */
+  View **in, **out; /* NULL for scalars */
+  Buffer **carry;   /* loops: of carried tensor k; `if`: of result k */
+  Buffer **carry2;  /* while: of the value k handed from the condition to the body, where not the same */
 } OpPlan;
 
 typedef struct NestText NestText;
 /* What the back end knows of a Value (Value.note). */
 typedef struct Info {
-  Index *index;          /* integers and pointers */
+  Index *index; /* integers and pointers */
   bool index_known;
-  int8_t is_virtual;     /* 0 not asked, 1 yes, -1 no */
-  int16_t cost;          /* of computing it anew, when virtual */
-  int uses;              /* by operations, all blocks */
-  View *view;            /* where it is kept, or NULL */
-  Group *owner;          /* the group that computes it inline, or that made the scalar */
-  bool sealed;           /* kept, and not to be read inside owner's nest */
-  int epoch;             /* loads: the memory's age where the load stands */
-  int8_t map[MAX_RANK];  /* in owner's nest */
-  int8_t turn_asked;     /* plan.c: whether a load was looked at, for vectors along which dim + 1 */
+  int8_t is_virtual;             /* 0 not asked, 1 yes, -1 no */
+  int16_t cost;                  /* of computing it anew, when virtual */
+  int uses;                      /* by operations, all blocks */
+  View *view;                    /* where it is kept, or NULL */
+  Group *owner;                  /* the group that computes it inline, or that made the scalar */
+  bool sealed;                   /* kept, and not to be read inside owner's nest */
+  int epoch;                     /* loads: the memory's age where the load stands */
+  int8_t map[MAX_RANK];          /* in owner's nest */
+  int8_t turn_asked;             /* plan.c: whether a load was looked at, for vectors along which dim + 1 */
   int visit, visit_ok, demanded; /* stamps of plan.c */
-  const char *name;      /* its C variable (scalars) */
-  NestText *text;        /* what the nest being written has of it */
+  const char *name;              /* its C variable (scalars) */
+  NestText *text;                /* what the nest being written has of it */
 } Info;
 
 typedef struct Emit {
   Func *f;
   Context *cx;
   Arena *arena;
-  Info *info;        /* by Value.id */
+  Info *info; /* by Value.id */
   int info_count;
   Sym *sym_table[256];
-  Map *plans;        /* Block -> Plan */
+  Map *plans; /* Block -> Plan */
   int stamp;
   VEC(Buffer *) buffers;
-  VEC(Info *) kept_virtual;  /* while planning: values that cost nothing to compute anew, and are kept for an operation that takes memory (pull.c) */
+  /* while planning: values that cost nothing to compute anew, and are kept for an operation that takes memory (pull.c)
+   */
+  VEC(Info *) kept_virtual;
   int group_count;
   int step;
   int64_t scratch;
   Buf *out;
   int indent;
-  int serial;        /* for fresh names */
-  int last_line;     /* of the source, already quoted */
+  int serial;    /* for fresh names */
+  int last_line; /* of the source, already quoted */
   const Source *last_source;
   bool uses_status;
 } Emit;
@@ -155,8 +157,8 @@ Sym *sym_value(Emit *e, Value *v);
 Sym *sym_add(Emit *e, Sym *a, Sym *b);
 Sym *sym_mul(Emit *e, Sym *a, Sym *b);
 bool sym_is(const Sym *s, int64_t n);
-Index *index_of(Emit *e, Value *v);       /* NULL: not an integer or pointer */
-bool index_is_plain(Emit *e, Value *v);   /* an Index without terms */
+Index *index_of(Emit *e, Value *v);     /* NULL: not an integer or pointer */
+bool index_is_plain(Emit *e, Value *v); /* an Index without terms */
 bool index_equal(const Index *a, const Index *b, int rank);
 bool value_is_virtual(Emit *e, Value *v);
 Value *pointer_root(Emit *e, Value *ptr); /* the argument it comes from, or NULL */
@@ -174,22 +176,22 @@ bool view_is_compact(const View *v, const Type *t);
 /* buffer.c */
 void place_buffers(Emit *e);
 
-/* ---- text.c: the small pieces of C text ---------------------------------------------------------------------------- */
+/* ---- text.c: the small pieces of C text -------------------------------------------------------------------------- */
 
-Dtype type_dtype(const Type *t);             /* pointers: I64 */
-Dtype held_dtype(Dtype d);                   /* what a register holds: narrow floats are f32 */
-void line(Emit *e, const char *format, ...) PRINTF_LIKE(2, 3); /* an indented line to e->out */
+Dtype type_dtype(const Type *t);                                    /* pointers: I64 */
+Dtype held_dtype(Dtype d);                                          /* what a register holds: narrow floats are f32 */
+void line(Emit *e, const char *format, ...) PRINTF_LIKE(2, 3);      /* an indented line to e->out */
 void quote_source(Emit *e, Buf *out, int indent, const Span *span); /* the source line as a comment, once */
 char *text(Emit *e, const char *format, ...) PRINTF_LIKE(2, 3);
-const char *value_name(Emit *e, Value *v);   /* of a scalar's C variable */
+const char *value_name(Emit *e, Value *v);       /* of a scalar's C variable */
 const char *fresh_name(Emit *e, const Value *v); /* for a variable in a nest */
 const char *literal(Emit *e, Dtype d, int64_t i, double f);
 const char *const_text(Emit *e, const Op *op); /* of a CONST, as a scalar */
-const char *scalar_text(Emit *e, Value *v);  /* a literal or a variable */
+const char *scalar_text(Emit *e, Value *v);    /* a literal or a variable */
 /* The scratch address of a buffer's first byte, an int64_t. */
 const char *buffer_text(Emit *e, const Buffer *b);
 
-/* ---- element.c ----------------------------------------------------------------------------------------------------- */
+/* ---- element.c --------------------------------------------------------------------------------------------------- */
 
 /* The C expression of an elementwise operation, on scalars or on vectors; in: its operands. */
 const char *element_text(Emit *e, const Op *op, const char *const *in, bool vector);
@@ -198,25 +200,27 @@ const char *splat_text(Emit *e, Dtype d, const char *scalar);
 /* Whether a body has only elementwise operations and constants, so that vectors can run it. */
 bool body_is_elementwise(const Block *b);
 
-/* ---- control.c ----------------------------------------------------------------------------------------------------- */
+/* ---- control.c --------------------------------------------------------------------------------------------------- */
 
-void emit_block(Emit *e, const Block *b);    /* its items, without its last operation */
+void emit_block(Emit *e, const Block *b); /* its items, without its last operation */
 /* A body on scalars (of reduce, scan, map): args are bound to the names given; the yielded names are returned. */
 void emit_body(Emit *e, const Block *b, const char *const *args, const char **out);
 /* The same on vectors. */
 void emit_vector_body(Emit *e, const Block *b, const char *const *args, const char **out);
 
-/* ---- growth.c ------------------------------------------------------------------------------------------------------ */
+/* ---- growth.c ---------------------------------------------------------------------------------------------------- */
 
-/* What s gains from one program to the next along x, or from one turn of `loop` to the next, as C text; NULL: not known. */
+/* What s gains from one program to the next along x, or from one turn of `loop` to the next, as C text; NULL: not
+ * known. */
 const char *growth_of(Emit *e, const Sym *s, const Op *loop);
 
-/* ---- nest.c, special.c --------------------------------------------------------------------------------------------- */
+/* ---- nest.c, special.c ------------------------------------------------------------------------------------------- */
 
 void emit_group(Emit *e, Group *g);
 void emit_special(Emit *e, Op *op);
 bool reduces_wide(const Op *op); /* reduce.c: a sum of narrow floats, kept in f32 */
-typedef enum { DOT_F32, DOT_F64, DOT_I32, DOT_BF16, DOT_I8 } DotKind; /* the micro-kernel; other types are widened to it */
+/* the micro-kernel; other types are widened to it */
+typedef enum { DOT_F32, DOT_F64, DOT_I32, DOT_BF16, DOT_I8 } DotKind;
 DotKind dot_kind(const Op *op);
 
 #endif

@@ -1,12 +1,16 @@
 /* Growth: what a scalar gains from one program to the next along x, or from one turn of a loop to the next.
  *
- * A nest that repeats a load has its data in cache already, so it can bring in what will be loaded next (a prefetch costs an
- * instruction); and a store goes past the caches only where programs do not share lines. Both need the distance, which is
- * linear in the program's id or the loop's variable for nearly every kernel: a derivative, as C text.
+ * A nest that repeats a load has its data in cache already, so it can bring in what will be loaded next (a prefetch
+ * costs an instruction); and a store goes past the caches only where programs do not share lines. Both need the
+ * distance, which is linear in the program's id or the loop's variable for nearly every kernel: a derivative, as C
+ * text.
  */
 #include "cpu/emit.h"
 
-typedef struct Growth { Emit *e; const Op *loop; } Growth; /* loop NULL: from program to program */
+typedef struct Growth {
+  Emit *e;
+  const Op *loop;
+} Growth; /* loop NULL: from program to program */
 
 static const char *value_growth(Growth *g, Value *v, int depth);
 
@@ -51,8 +55,12 @@ static const char *value_growth(Growth *g, Value *v, int depth) {
     case OP_CONST: return "0";
     case OP_PROGRAM_ID: return op->attr[0] == 0 ? "1" : "0";
     case OP_NUM_PROGRAMS: return "0";
-    case OP_CONVERT: case OP_HINT: return value_growth(g, op->in[0], depth + 1);
-    case OP_ADD: case OP_SUB: case OP_MUL: case OP_ADDPTR:
+    case OP_CONVERT:
+    case OP_HINT: return value_growth(g, op->in[0], depth + 1);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_ADDPTR:
       a = value_growth(g, op->in[0], depth + 1);
       b = a ? value_growth(g, op->in[1], depth + 1) : NULL;
       break;

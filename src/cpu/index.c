@@ -4,13 +4,13 @@
  *
  *     element [i0, i1, ..] = base + coef0 * i0 + coef1 * i1 + .. + scale * term[..] + ..
  *
- * with scalar base and coefficients (Sym), and, where a part of it is data (`% M`, a loaded index), terms. So an address needs
- * no tile of pointers: a coefficient equal to the element's size is a vector access, 0 a broadcast, others a strided one,
- * and a term makes a gather along the dims it runs with, only.
+ * with scalar base and coefficients (Sym), and, where a part of it is data (`% M`, a loaded index), terms. So an
+ * address needs no tile of pointers: a coefficient equal to the element's size is a vector access, 0 a broadcast,
+ * others a strided one, and a term makes a gather along the dims it runs with, only.
  *
- * All arithmetic here is in 64 bits. That is exact for what wraps nowhere; a signed 32-bit sum that overflows in address
- * arithmetic is the kernel's bug (as it is on a GPU, where it addresses the wrong place). Unsigned arithmetic, which wraps on
- * purpose in hashes, is left to the vectors.
+ * All arithmetic here is in 64 bits. That is exact for what wraps nowhere; a signed 32-bit sum that overflows in
+ * address arithmetic is the kernel's bug (as it is on a GPU, where it addresses the wrong place). Unsigned arithmetic,
+ * which wraps on purpose in hashes, is left to the vectors.
  */
 #include "cpu/emit.h"
 
@@ -39,10 +39,15 @@ Sym *sym_value(Emit *e, Value *v) {
 bool sym_is(const Sym *s, int64_t n) { return s->kind == SYM_CONST && s->number == n; }
 
 Sym *sym_add(Emit *e, Sym *a, Sym *b) {
-  if (a->kind == SYM_CONST && b->kind == SYM_CONST) return sym_const(e, (int64_t)((uint64_t)a->number + (uint64_t)b->number));
+  if (a->kind == SYM_CONST && b->kind == SYM_CONST)
+    return sym_const(e, (int64_t)((uint64_t)a->number + (uint64_t)b->number));
   if (sym_is(a, 0)) return b;
   if (sym_is(b, 0)) return a;
-  if (a->kind == SYM_CONST) { Sym *t = a; a = b; b = t; }
+  if (a->kind == SYM_CONST) {
+    Sym *t = a;
+    a = b;
+    b = t;
+  }
   /* (x + 1) + 2 is x + 3; (x + 1) + y is (x + y) + 1, so that constants meet. */
   if (a->kind == SYM_ADD && a->r->kind == SYM_CONST)
     return b->kind == SYM_CONST ? sym_add(e, a->l, sym_add(e, a->r, b)) : sym_add(e, sym_add(e, a->l, b), a->r);
@@ -51,11 +56,17 @@ Sym *sym_add(Emit *e, Sym *a, Sym *b) {
 }
 
 Sym *sym_mul(Emit *e, Sym *a, Sym *b) {
-  if (a->kind == SYM_CONST && b->kind == SYM_CONST) return sym_const(e, (int64_t)((uint64_t)a->number * (uint64_t)b->number));
-  if (a->kind == SYM_CONST) { Sym *t = a; a = b; b = t; }
+  if (a->kind == SYM_CONST && b->kind == SYM_CONST)
+    return sym_const(e, (int64_t)((uint64_t)a->number * (uint64_t)b->number));
+  if (a->kind == SYM_CONST) {
+    Sym *t = a;
+    a = b;
+    b = t;
+  }
   if (sym_is(b, 0)) return b;
   if (sym_is(b, 1)) return a;
-  if (b->kind == SYM_CONST && a->kind == SYM_MUL && a->r->kind == SYM_CONST) return sym_mul(e, a->l, sym_mul(e, a->r, b));
+  if (b->kind == SYM_CONST && a->kind == SYM_MUL && a->r->kind == SYM_CONST)
+    return sym_mul(e, a->l, sym_mul(e, a->r, b));
   if (b->kind == SYM_CONST && a->kind == SYM_ADD && a->r->kind == SYM_CONST)
     return sym_add(e, sym_mul(e, a->l, b), sym_mul(e, a->r, b));
   return sym_make(e, SYM_MUL, 0, NULL, a, b);
@@ -76,7 +87,11 @@ static bool reshape_is_renaming(const Type *from, const Type *to) {
 
 bool op_is_view(const Op *op) {
   switch (op->code) {
-    case OP_HINT: case OP_EXPAND_DIMS: case OP_BROADCAST: case OP_TRANS: case OP_SPLAT: return true;
+    case OP_HINT:
+    case OP_EXPAND_DIMS:
+    case OP_BROADCAST:
+    case OP_TRANS:
+    case OP_SPLAT: return true;
     case OP_RESHAPE: return reshape_is_renaming(op->in[0]->type, op->out[0]->type);
     default: return false;
   }
@@ -86,7 +101,8 @@ void view_map(const Op *op, int8_t map[MAX_RANK]) {
   const Type *from = op->in[0]->type, *to = op->out[0]->type;
   for (int k = 0; k < MAX_RANK; k++) map[k] = -1;
   switch (op->code) {
-    case OP_HINT: case OP_BROADCAST:
+    case OP_HINT:
+    case OP_BROADCAST:
       for (int k = 0; k < from->rank; k++) map[k] = from->shape[k] == 1 ? -1 : (int8_t)k;
       break;
     case OP_EXPAND_DIMS:
@@ -111,9 +127,7 @@ bool op_is_elementwise(const Op *op) { return op->code >= OP_ADD && op->code <= 
 
 /* ---- the analysis ---- */
 
-static bool indexable(const Type *t) {
-  return t->ptr || t->dtype == DT_I32 || t->dtype == DT_I64;
-}
+static bool indexable(const Type *t) { return t->ptr || t->dtype == DT_I32 || t->dtype == DT_I64; }
 
 static Index *index_new(Emit *e) {
   Index *x = NEW(e->arena, Index);
@@ -182,8 +196,13 @@ static Index *reshaped(Emit *e, const Index *a, const Type *from, const Type *to
     if (k >= 0) old = from->shape[k--];
     if (d >= 0) new = to->shape[d--];
     while (old != new) {
-      if (old < new) { if (k < 0) return NULL; old *= from->shape[k--]; }
-      else { if (d < 0) return NULL; new *= to->shape[d--]; }
+      if (old < new) {
+        if (k < 0) return NULL;
+        old *= from->shape[k--];
+      } else {
+        if (d < 0) return NULL;
+        new *= to->shape[d--];
+      }
     }
     Sym *coef = NULL; /* of the innermost old dim; outer ones of the run must continue it */
     int64_t inner = 1;
@@ -218,7 +237,12 @@ static Index *index_of_op(Emit *e, Value *v) {
       if (v->type->shape[0] > 1) x->coef[0] = one;
       return x;
     }
-    case OP_SPLAT: case OP_HINT: case OP_EXPAND_DIMS: case OP_BROADCAST: case OP_TRANS: case OP_RESHAPE: {
+    case OP_SPLAT:
+    case OP_HINT:
+    case OP_EXPAND_DIMS:
+    case OP_BROADCAST:
+    case OP_TRANS:
+    case OP_RESHAPE: {
       Value *in = op->in[0];
       Index *a = index_of(e, in);
       if (!a) return NULL;
@@ -229,7 +253,8 @@ static Index *index_of_op(Emit *e, Value *v) {
       }
       return op_is_view(op) ? renamed(e, a, op) : reshaped(e, a, in->type, v->type);
     }
-    case OP_ADD: case OP_SUB: {
+    case OP_ADD:
+    case OP_SUB: {
       Index *a = index_of(e, op->in[0]), *b = index_of(e, op->in[1]);
       return a && b ? combine(e, a, b, op->code == OP_ADD ? one : sym_const(e, -1)) : NULL;
     }
@@ -246,21 +271,23 @@ static Index *index_of_op(Emit *e, Value *v) {
     }
     case OP_SHL: {
       Index *a = index_of(e, op->in[0]), *b = index_of(e, op->in[1]);
-      if (!a || !b || !is_uniform(b) || b->base->kind != SYM_CONST || b->base->number < 0 || b->base->number > 30) return NULL;
+      if (!a || !b || !is_uniform(b) || b->base->kind != SYM_CONST || b->base->number < 0 || b->base->number > 30)
+        return NULL;
       return combine(e, index_new(e), a, sym_const(e, (int64_t)1 << b->base->number));
     }
     case OP_CONVERT: {
       if (v->type->ptr || op->in[0]->type->ptr) return NULL;
       Index *a = index_of(e, op->in[0]);
-      return a && dtype_bits(v->type->dtype) >= dtype_bits(op->in[0]->type->dtype) ? combine(e, index_new(e), a, one) : NULL;
+      return a && dtype_bits(v->type->dtype) >= dtype_bits(op->in[0]->type->dtype) ? combine(e, index_new(e), a, one)
+                                                                                   : NULL;
     }
     case OP_ADDPTR: {
       Index *a = index_of(e, op->in[0]);
       if (!a) return NULL;
       const Type *it = op->in[1]->type;
       Index *b = it->dtype == DT_U64 || it->dtype == DT_I1 ? NULL
-                 : indexable(it)                            ? index_of(e, op->in[1])
-                                                            : opaque(e, op->in[1]);
+                 : indexable(it)                           ? index_of(e, op->in[1])
+                                                           : opaque(e, op->in[1]);
       if (!b) return NULL;
       const Type *pt = op->in[0]->type;
       int bytes = pt->ptr > 1 ? 8 : dtype_bytes(pt->dtype);
@@ -309,9 +336,11 @@ enum { VIRTUAL_COST = 12 };
 
 static int op_cost(const Op *op) {
   switch (op->code) {
-    case OP_DIV: case OP_REM: return dtype_is_int(type_dtype(op->out[0]->type)) ? 20 : 5; /* a lane at a time */
+    case OP_DIV:
+    case OP_REM: return dtype_is_int(type_dtype(op->out[0]->type)) ? 20 : 5; /* a lane at a time */
     case OP_MATH: return 20;
-    case OP_MUL: case OP_MULHI: return 2;
+    case OP_MUL:
+    case OP_MULHI: return 2;
     default: return 1;
   }
 }
@@ -363,9 +392,13 @@ static Value *root_of(Value *v, int depth) {
       return next == v ? root : NULL;
     }
     switch (v->def->code) {
-      case OP_ADDPTR: case OP_SPLAT: case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_HINT:
-        v = v->def->in[0];
-        break;
+      case OP_ADDPTR:
+      case OP_SPLAT:
+      case OP_BROADCAST:
+      case OP_EXPAND_DIMS:
+      case OP_RESHAPE:
+      case OP_TRANS:
+      case OP_HINT: v = v->def->in[0]; break;
       case OP_FOR: {
         Block *body = v->def->body[0];
         v = v->index + 1 < body->arg_count ? body->args[v->index + 1] : NULL;

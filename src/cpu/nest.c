@@ -1,8 +1,8 @@
-/* A Group's loop nest. Nothing is placed in advance: each root asks for the values it needs at its own index (demand), those
- * ask for theirs, and each is written once, at the outermost level where its indices are known.
+/* A Group's loop nest. Nothing is placed in advance: each root asks for the values it needs at its own index (demand),
+ * those ask for theirs, and each is written once, at the outermost level where its indices are known.
  *
- * View operations (splat, expand_dims, broadcast, trans) write nothing: they ask for their operand at another index. An index
- * is a map: dim k of the value runs with dim map[k] of the nest, or stands at 0 (-1).
+ * View operations (splat, expand_dims, broadcast, trans) write nothing: they ask for their operand at another index. An
+ * index is a map: dim k of the value runs with dim map[k] of the nest, or stands at 0 (-1).
  */
 #include "cpu/nest.h"
 
@@ -91,11 +91,10 @@ static NestText index_value(Nest *n, Value *v, const Index *x, const int8_t *map
   t.level = n->vector_level;
   const char *iv = index_name(n, n->vector_dim), *tn = dtype_name(d);
   const char *value;
-  if (sym_is(step, 1))
-    value = text(e, "nd_splat_%sv(%s(%s + %s)) + nd_iota_%sv()", tn, cast, base, iv, tn);
+  if (sym_is(step, 1)) value = text(e, "nd_splat_%sv(%s(%s + %s)) + nd_iota_%sv()", tn, cast, base, iv, tn);
   else
-    value = text(e, "nd_splat_%sv(%s(%s + %s * %s)) + nd_iota_%sv() * nd_splat_%sv(%s%s)", tn, cast, base, iv, sym_text(n, step),
-                 tn, tn, cast, sym_text(n, step));
+    value = text(e, "nd_splat_%sv(%s(%s + %s * %s)) + nd_iota_%sv() * nd_splat_%sv(%s%s)", tn, cast, base, iv,
+                 sym_text(n, step), tn, tn, cast, sym_text(n, step));
   t.name = declare(n, t.level, d, v, value);
   return t;
 }
@@ -133,7 +132,8 @@ static NestText element_value(Nest *n, Value *v, const int8_t *map) {
   return t;
 }
 
-/* A load may be repeated by a later group, which may then keep it; this one has its own, also where it reads a view of it. */
+/* A load may be repeated by a later group, which may then keep it; this one has its own, also where it reads a view of
+ * it. */
 bool loads_here(const Group *g, const Op *op) {
   while (op && op_is_view(op)) op = op->in[0]->def;
   for (int i = 0; op && op->code == OP_LOAD && i < g->loads.n; i++)
@@ -148,7 +148,8 @@ static NestText value_text(Nest *n, Value *v, const int8_t *map) {
   Dtype d = type_dtype(v->type);
   if (v->type->rank == 0) return (NestText){.name = scalar_text(e, v), .dtype = d};
   bool virtual = value_is_virtual(e, v);
-  if (info->view && !virtual && (info->owner != n->g || info->sealed) && !loads_here(n->g, op)) return load_view(n, info->view, v->type, map);
+  if (info->view && !virtual && (info->owner != n->g || info->sealed) && !loads_here(n->g, op))
+    return load_view(n, info->view, v->type, map);
   if (op_is_view(op)) {
     int8_t m[MAX_RANK], inner[MAX_RANK];
     view_map(op, m);
@@ -233,7 +234,8 @@ static const char *fold_text(Emit *e, const char *fn, const char *const *at, int
 
 enum { MAX_COPIES = 4 };
 
-/* The copies' statements in turn, so that neighbours do not wait for each other. They are the same but for their names. */
+/* The copies' statements in turn, so that neighbours do not wait for each other. They are the same but for their names.
+ */
 static void interleave(Buf *out, Buf *each, int copies) {
   size_t at[MAX_COPIES] = {0};
   for (bool more = true; more;) {
@@ -250,8 +252,8 @@ static void interleave(Buf *out, Buf *each, int copies) {
   for (int i = 0; i < copies; i++) buf_destroy(&each[i]);
 }
 
-/* How many vectors a turn of the loop over whole vectors takes. One sum or maximum after another waits for the last, and so does a
- * chain like exp(..) / ..: several at once keep the machine busy where the body is short enough. */
+/* How many vectors a turn of the loop over whole vectors takes. One sum or maximum after another waits for the last,
+ * and so does a chain like exp(..) / ..: several at once keep the machine busy where the body is short enough. */
 static int copies_of(Nest *n, const Buf *body, const Buf *sinks) {
   Emit *e = n->e;
   if (n->vector_dim < 0 || n->width < 256) return 1;

@@ -4,24 +4,24 @@
  *       at[0]                                   level 0: what no index changes
  *       for (i0) {
  *         at[1]                                 level 1: what i0 changes
- *         for (i1 = 0; i1 < whole; i1 += ND_VL) { body; sinks }      the vector level, whole vectors (perhaps after a loop
- *                                                                    of several vectors a turn, to hide latencies)
- *         for (i1 = whole; i1 < rest; ..) { .. }                     the same once more, with masks
- *         for (i1 = rest; i1 < 1024; ..) { .. }                      and where no mask holds: what reductions still want
- *         after[1]
+ *         for (i1 = 0; i1 < whole; i1 += ND_VL) { body; sinks }      the vector level, whole vectors (perhaps after a
+ * loop of several vectors a turn, to hide latencies) for (i1 = whole; i1 < rest; ..) { .. }                     the
+ * same once more, with masks for (i1 = rest; i1 < 1024; ..) { .. }                      and where no mask holds: what
+ * reductions still want after[1]
  *       }
  *       after[0]
  *     }
  *
- * A value is written at the outermost level where all its indices are known, as a C scalar; at the vector level as a vector.
+ * A value is written at the outermost level where all its indices are known, as a C scalar; at the vector level as a
+ * vector.
  */
 #ifndef NEREID_CPU_NEST_H
 #define NEREID_CPU_NEST_H
 
 #include "cpu/emit.h"
 
-/* The three passes over a nest's body. WHOLE: range masks hold for all lanes. MASKED: some lanes. REST: for none, so that loads
- * are their `other` and stores nothing. */
+/* The three passes over a nest's body. WHOLE: range masks hold for all lanes. MASKED: some lanes. REST: for none, so
+ * that loads are their `other` and stores nothing. */
 typedef enum { WHOLE, MASKED, REST } Mode;
 
 /* A value as the nest has it at one index. */
@@ -33,12 +33,15 @@ struct NestText {
   NestText *next;
 };
 
-typedef struct NamedText { int level; const char *value, *name; } NamedText;
+typedef struct NamedText {
+  int level;
+  const char *value, *name;
+} NamedText;
 
 typedef struct Nest {
   Emit *e;
   Group *g;
-  int loops;               /* scalar loops around the vector loop */
+  int loops; /* scalar loops around the vector loop */
   int loop_dim[MAX_RANK];
   int vector_dim;          /* or -1: one element, all scalar */
   int64_t width;           /* of the vector dim */
@@ -46,21 +49,29 @@ typedef struct Nest {
   int vector_level;        /* loops + 1 */
   Buf at[MAX_RANK + 1], after[MAX_RANK + 1];
   Buf body, sinks;
-  Buf rest;                /* the REST pass's own scalars */
+  Buf rest; /* the REST pass's own scalars */
   Mode mode;
   VEC(const char *) bounds; /* of the range masks met in the first pass: where whole vectors end ... */
-  VEC(const char *) ends;  /* ... and from where on no lane holds */
-  const char *prefetch;    /* bytes from what is loaded now to what the next program loads */
+  VEC(const char *) ends;   /* ... and from where on no lane holds */
+  const char *prefetch;     /* bytes from what is loaded now to what the next program loads */
   VEC(Info *) touched;
   VEC(Sym *) syms;
-  VEC(NamedText) names;    /* int64_t variables of the scalar levels, each expression once */
-  struct FirstMask { const char *hi, *name; } first[32];
+  VEC(NamedText) names; /* int64_t variables of the scalar levels, each expression once */
+  struct FirstMask {
+    const char *hi, *name;
+  } first[32];
   int first_count;
-  struct Range { Value *value; int8_t map[MAX_RANK]; const char *lo, *hi; int level; } ranges[32]; /* masks already understood */
+  /* masks already understood */
+  struct Range {
+    Value *value;
+    int8_t map[MAX_RANK];
+    const char *lo, *hi;
+    int level;
+  } ranges[32];
   int range_count;
   int pass;
-  int copy;                /* of the body in an unrolled loop: which vector it works on; else 0 */
-  Buf merge;               /* what joins the copies' accumulators after that loop */
+  int copy;  /* of the body in an unrolled loop: which vector it works on; else 0 */
+  Buf merge; /* what joins the copies' accumulators after that loop */
 } Nest;
 
 /* nest.c */
@@ -77,8 +88,10 @@ const char *sym_text(Nest *n, Sym *s);
 
 /* access.c */
 typedef struct Mask {
-  const char *cond; int cond_level; /* a scalar condition */
-  const char *lo, *hi; int range_level; /* of the vector dim's index */
+  const char *cond;
+  int cond_level; /* a scalar condition */
+  const char *lo, *hi;
+  int range_level; /* of the vector dim's index */
   const char *vector;
   bool never;
 } Mask;
@@ -96,7 +109,8 @@ void store_root(Nest *n, Root *r);
 void keep_root(Nest *n, Root *r);
 void atomic_root(Nest *n, Root *r);
 /* Address of a kept element (int64_t text, vector dim included) and whether the vector dim is contiguous there. */
-void view_address(Nest *n, const View *v, const Type *t, const int8_t *map, const char **base, int *level, int64_t *step);
+void view_address(Nest *n, const View *v, const Type *t, const int8_t *map, const char **base, int *level,
+                  int64_t *step);
 
 /* reduce.c */
 void reduce_root(Nest *n, Root *r);

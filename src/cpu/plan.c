@@ -1,20 +1,21 @@
 /* The plan: which operations share a loop nest, what is kept in memory between nests, and in what order all runs.
  *
- * The walk goes through a block in order with at most one open Group. Pure tensor operations and loads are not placed when
- * they are met: they run in the nest of whoever needs them ("pulled"). What places things are roots: stores, reductions,
- * and values that must be kept, because dot, sort, a loop, another nest, ... reads them. A root joins the open Group when it runs over
- * the same dims and needs nothing that this very nest has yet to finish; else the Group is closed and the next one opened.
+ * The walk goes through a block in order with at most one open Group. Pure tensor operations and loads are not placed
+ * when they are met: they run in the nest of whoever needs them ("pulled"). What places things are roots: stores,
+ * reductions, and values that must be kept, because dot, sort, a loop, another nest, ... reads them. A root joins the
+ * open Group when it runs over the same dims and needs nothing that this very nest has yet to finish; else the Group is
+ * closed and the next one opened.
  *
  *     x = load; m = reduce max x        group 1 { x; m }
  *     e = exp(x - m); s = reduce e      group 2 { x (loaded again: no store came between); e -> kept; s }
  *     store e / s                       group 3 { e <- kept; store }
  *
- * A value that a second nest needs is kept by the first after all, unless it is virtual (index arithmetic) or a load that
- * may be repeated since no memory was written in between.
+ * A value that a second nest needs is kept by the first after all, unless it is virtual (index arithmetic) or a load
+ * that may be repeated since no memory was written in between.
  *
- * Memory order. Two accesses may conflict when they come from the same argument or their origin is not known. A load that
- * waits to be pulled runs at the latest before the first conflicting store. In one nest a load may stand beside a later
- * store if both use the same addresses, or different arguments; a load after a store opens a new nest.
+ * Memory order. Two accesses may conflict when they come from the same argument or their origin is not known. A load
+ * that waits to be pulled runs at the latest before the first conflicting store. In one nest a load may stand beside a
+ * later store if both use the same addresses, or different arguments; a load after a store opens a new nest.
  */
 #include "cpu/plan.h"
 
@@ -126,7 +127,8 @@ static void plan_dot(Planner *p, Op *op) {
   dot_room(e, op, room);
   for (int i = 0; i < 2; i++) {
     Value *v = op->in[i];
-    if (room[i] && room[i]->dtype == DT_F32 && dtype_is_float(v->type->dtype) && v->type->dtype != DT_F64 && !info_of(e, v)->view) {
+    if (room[i] && room[i]->dtype == DT_F32 && dtype_is_float(v->type->dtype) && v->type->dtype != DT_F64 &&
+        !info_of(e, v)->view) {
       /* A register holds it as f32 anyway: so it is kept. */
       o->in[i] = view_row_major(e, buffer_new(e, room[i]), room[i]);
       keep_at(p, v, o->in[i]);
@@ -230,7 +232,8 @@ static void plan_reduce(Planner *p, Op *op) {
     new_result(p, op, k);
     info->owner = g;
     info->sealed = true;
-    if (op->out[k]->type->rank && reduces_wide(op)) o->carry[k] = buffer_new(e, type_with_dtype(e->cx, op->out[k]->type, DT_F32));
+    if (op->out[k]->type->rank && reduces_wide(op))
+      o->carry[k] = buffer_new(e, type_with_dtype(e->cx, op->out[k]->type, DT_F32));
   }
 }
 
@@ -313,7 +316,9 @@ static void plan_op(Planner *p, Op *op) {
     case OP_FOR: plan_for(p, op); return;
     case OP_WHILE: plan_while(p, op); return;
     case OP_IF: plan_if(p, op); return;
-    case OP_YIELD: case OP_CONDITION: case OP_ASSUME: return;
+    case OP_YIELD:
+    case OP_CONDITION:
+    case OP_ASSUME: return;
     case OP_BARRIER:
       force_loads(p, NULL, NULL);
       close_group(p);
@@ -325,11 +330,15 @@ static void plan_op(Planner *p, Op *op) {
       push_op(p, op);
       return;
     case OP_ASM:
-      fail_hint(e->cx, op->span ? *op->span : (Span){0}, "write the same in Triton's own operations, or run it on a GPU",
+      fail_hint(e->cx, op->span ? *op->span : (Span){0},
+                "write the same in Triton's own operations, or run it on a GPU",
                 "inline assembly is for a GPU; it cannot run on a CPU");
     default: break;
   }
-  if (all_scalar(op) && op->code != OP_REDUCE) { plan_scalar(p, op); return; }
+  if (all_scalar(op) && op->code != OP_REDUCE) {
+    plan_scalar(p, op);
+    return;
+  }
   switch (op->code) {
     case OP_LOAD:
       if (group_stores(p->open)) close_group(p);
@@ -337,10 +346,12 @@ static void plan_op(Planner *p, Op *op) {
       vec_push(e->arena, &p->loads, op);
       break;
     case OP_STORE: plan_store(p, op); break;
-    case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: plan_atomic(p, op); break;
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: plan_atomic(p, op); break;
     case OP_REDUCE: plan_reduce(p, op); break;
     case OP_DOT: plan_dot(p, op); break;
-    case OP_JOIN: case OP_CAT: plan_join(p, op); break;
+    case OP_JOIN:
+    case OP_CAT: plan_join(p, op); break;
     case OP_SPLIT:
       if (info_of(e, op->out[0])->uses || info_of(e, op->out[1])->uses) plan_split(p, op);
       break;
@@ -349,8 +360,13 @@ static void plan_op(Planner *p, Op *op) {
           (op->out[0]->type->rank == 0 || (!op_is_view(op) && !value_is_virtual(e, op->out[0]))))
         plan_reshape(p, op);
       break;
-    case OP_SCAN: case OP_SORT: case OP_HISTOGRAM: case OP_GATHER: case OP_MAP: plan_special(p, op); break;
-    case OP_PRINT: case OP_ASSERT: plan_special(p, op); break;
+    case OP_SCAN:
+    case OP_SORT:
+    case OP_HISTOGRAM:
+    case OP_GATHER:
+    case OP_MAP: plan_special(p, op); break;
+    case OP_PRINT:
+    case OP_ASSERT: plan_special(p, op); break;
     default: break; /* elementwise and views: pulled where they are needed */
   }
 }
@@ -377,4 +393,3 @@ void plan_function(Emit *e) {
   Planner p = {.e = e};
   plan_block(e, e->f->body, &p);
 }
-

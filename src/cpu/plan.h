@@ -1,5 +1,5 @@
-/* plan: what plan.c (operations in order), pull.c (which nest computes what, what is kept) and plan_control.c (loops and branches)
- * share while one Block is planned.
+/* plan: what plan.c (operations in order), pull.c (which nest computes what, what is kept) and plan_control.c (loops
+ * and branches) share while one Block is planned.
  */
 #ifndef NEREID_CPU_PLAN_H
 #define NEREID_CPU_PLAN_H
@@ -19,21 +19,21 @@ void push_item(Planner *p, Item item);
 void push_op(Planner *p, Op *op);
 void close_group(Planner *p);
 OpPlan *op_plan(Planner *p, Op *op);
-void plan_body(Emit *e, Block *b, Planner *p);  /* without what the block's last operation asks for */
+void plan_body(Emit *e, Block *b, Planner *p); /* without what the block's last operation asks for */
 void plan_block(Emit *e, Block *b, Planner *p);
 
 /* pull.c */
 bool is_access(const Op *op);
-/* A nest writes an address out of its Index (access.c), so it reads the terms of that, also where the pointers themselves are
- * kept. How many terms operand i of op has; 0 when it is read as it stands. */
+/* A nest writes an address out of its Index (access.c), so it reads the terms of that, also where the pointers
+ * themselves are kept. How many terms operand i of op has; 0 when it is read as it stands. */
 int address_terms(Emit *e, const Op *op, int i, const Term **terms);
 bool may_alias(Emit *e, Value *p, Value *q);
 bool same_address(Emit *e, Value *p, Value *q);
-bool fits(Planner *p, Value *v, Group *g);      /* whether v can be had in the nest of g; call with a fresh stamp */
+bool fits(Planner *p, Value *v, Group *g); /* whether v can be had in the nest of g; call with a fresh stamp */
 Group *add_root(Planner *p, Root *r);
 Group *keep_at(Planner *p, Value *v, View *view);
-View *need_view(Planner *p, Value *v);          /* v is kept */
-View *need_compact(Planner *p, Value *v);       /* v is kept as rows one after the other */
+View *need_view(Planner *p, Value *v);    /* v is kept */
+View *need_compact(Planner *p, Value *v); /* v is kept as rows one after the other */
 /* Runs the loads that wait and may conflict with a write through ptr (NULL: any); `together` is the store that may take
  * the loads of its own addresses along. */
 void force_loads(Planner *p, Value *ptr, Op *together);
@@ -42,6 +42,8 @@ void force_loads(Planner *p, Value *ptr, Op *together);
 void plan_for(Planner *p, Op *op);
 void plan_while(Planner *p, Op *op);
 void plan_if(Planner *p, Op *op);
-bool is_last_mark(const Op *op); /* a `scope` with nothing but others between it and the end of a loop's or branch's body: planned behind what the body hands on */
+/* a `scope` with nothing but others between it and the end of a loop's or branch's body: planned behind what the body
+ * hands on */
+bool is_last_mark(const Op *op);
 
 #endif

@@ -1,12 +1,17 @@
 /* Loops and branches in the plan.
  *
- * What a body needs from outside is kept before it begins. A carried tensor stands in one buffer: its first value is written there, the body
- * reads it there, and the body's end writes the next value there, all reads before all writes (by way of a second buffer where one
- * nest cannot do both). A product that a loop adds up is added in that buffer.
+ * What a body needs from outside is kept before it begins. A carried tensor stands in one buffer: its first value is
+ * written there, the body reads it there, and the body's end writes the next value there, all reads before all writes
+ * (by way of a second buffer where one nest cannot do both). A product that a loop adds up is added in that buffer.
  */
 #include "cpu/plan.h"
 
-typedef struct Nested { Planner *p; Op *control; bool writes; int serial; } Nested;
+typedef struct Nested {
+  Planner *p;
+  Op *control;
+  bool writes;
+  int serial;
+} Nested;
 
 static bool is_inside(const Block *b, const Op *control) {
   for (; b && b->parent; b = b->parent->block)
@@ -53,9 +58,7 @@ static void keep_for_bodies(Planner *p, Op *op) {
 }
 
 /* The view of a carried value or a result in its buffer. */
-static void carried_view(Emit *e, Value *v, Buffer *b) {
-  info_of(e, v)->view = view_row_major(e, b, v->type);
-}
+static void carried_view(Emit *e, Value *v, Buffer *b) { info_of(e, v)->view = view_row_major(e, b, v->type); }
 
 static bool reads_buffer(Emit *e, Value *v, Buffer *b) {
   Info *info = info_of(e, v);
@@ -79,8 +82,8 @@ static bool has(Buffer *const *at, int n, const Buffer *b) {
   return false;
 }
 
-/* Writes the values of a yield to their buffers. All are read before any is changed: a buffer that another of them still
- * reads, or that its own nest reads at another index, is written by way of a second one. */
+/* Writes the values of a yield to their buffers. All are read before any is changed: a buffer that another of them
+ * still reads, or that its own nest reads at another index, is written by way of a second one. */
 static void write_carried(Planner *p, int n, Value **values, Buffer **to) {
   Emit *e = p->e;
   Plan copies = {0};
@@ -88,7 +91,8 @@ static void write_carried(Planner *p, int n, Value **values, Buffer **to) {
     Value *v = values[k];
     if (!to[k]) continue;
     Info *info = info_of(e, v);
-    if (info->view && info->view->buffer == to[k] && view_is_compact(info->view, v->type) && !value_is_virtual(e, v)) continue;
+    if (info->view && info->view->buffer == to[k] && view_is_compact(info->view, v->type) && !value_is_virtual(e, v))
+      continue;
     bool aside = false;
     for (int j = 0; j < n && !aside; j++) {
       if (j == k || !to[j]) continue;
@@ -115,7 +119,9 @@ static void write_carried(Planner *p, int n, Value **values, Buffer **to) {
 static void place_dots(Emit *e, Block *body, int n, Value **yielded, Value **args, Buffer **to) {
   for (int k = 0; k < n; k++) {
     Op *op = yielded[k]->def;
-    if (!to[k] || !op || op->code != OP_DOT || op->block != body || info_of(e, yielded[k])->view || info_of(e, yielded[k])->uses != 1) continue;
+    if (!to[k] || !op || op->code != OP_DOT || op->block != body || info_of(e, yielded[k])->view ||
+        info_of(e, yielded[k])->uses != 1)
+      continue;
     Value *v = op->in[2];
     if (v == args[k]) {
       if (info_of(e, v)->uses != 1) continue;
@@ -124,9 +130,18 @@ static void place_dots(Emit *e, Block *body, int n, Value **yielded, Value **arg
       Value *at = v;
       bool ok = true, found = false;
       while (ok && !found) {
-        if (info_of(e, at)->uses != 1) { ok = false; break; }
-        if (at == args[k]) { found = true; break; }
-        if (!at->def || !op_is_elementwise(at->def) || at->def->block != op->block) { ok = false; break; }
+        if (info_of(e, at)->uses != 1) {
+          ok = false;
+          break;
+        }
+        if (at == args[k]) {
+          found = true;
+          break;
+        }
+        if (!at->def || !op_is_elementwise(at->def) || at->def->block != op->block) {
+          ok = false;
+          break;
+        }
         Value *next = NULL;
         for (int i = 0; i < at->def->in_count; i++) {
           e->stamp++;
@@ -157,7 +172,8 @@ static void push_last_marks(Planner *p, const Block *b) {
     if (op->code == OP_SCOPE && is_last_mark(op)) push_op(p, op);
 }
 
-/* What a body kept of values that are computed anew wherever they are needed, it kept for itself: behind it nobody knows whether it ran. */
+/* What a body kept of values that are computed anew wherever they are needed, it kept for itself: behind it nobody
+ * knows whether it ran. */
 static void forget_kept(Emit *e, int since) {
   for (; e->kept_virtual.n > since; e->kept_virtual.n--) {
     Info *info = e->kept_virtual.at[e->kept_virtual.n - 1];
@@ -253,4 +269,3 @@ void plan_if(Planner *p, Op *op) {
     map_put(e->plans, op->body[r], inner.plan);
   }
 }
-

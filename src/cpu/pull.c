@@ -1,11 +1,11 @@
 /* Which nest computes what, and which values are kept.
  *
- * A root (a store, a reduction, a value to keep) joins the open group when it runs over the same dims along the same vectors and all it
- * needs can be had at its own index there (fits). Then what it needs runs in that group (pull); what an earlier group computes is
- * kept by that group after all (keep_in), unless it is a load that may be repeated.
+ * A root (a store, a reduction, a value to keep) joins the open group when it runs over the same dims along the same
+ * vectors and all it needs can be had at its own index there (fits). Then what it needs runs in that group (pull); what
+ * an earlier group computes is kept by that group after all (keep_in), unless it is a load that may be repeated.
  *
- * Vectors run along the last dim, or along the one in which a store is contiguous. A load that is contiguous along another
- * is kept along that one and turned (transposed) in memory, which costs less than gathering single elements.
+ * Vectors run along the last dim, or along the one in which a store is contiguous. A load that is contiguous along
+ * another is kept along that one and turned (transposed) in memory, which costs less than gathering single elements.
  */
 #include "cpu/plan.h"
 
@@ -151,9 +151,7 @@ static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]
   }
 }
 
-static const Type *root_shape(const Root *r) {
-  return r->kind == ROOT_KEEP ? r->value->type : r->op->in[0]->type;
-}
+static const Type *root_shape(const Root *r) { return r->kind == ROOT_KEEP ? r->value->type : r->op->in[0]->type; }
 
 /* ---- which dim vectors run along ---- */
 
@@ -205,7 +203,8 @@ static void keep_turned(Planner *p, Value *v, int k, int t) {
   r->view = along_k;
   add_root_along(p, r, k);
   close_group(p);
-  Item item = {.copy_to = along_t->buffer, .copy_from = along_k->buffer, .rows = type->shape[t], .columns = type->shape[k]};
+  Item item = {
+      .copy_to = along_t->buffer, .copy_from = along_k->buffer, .rows = type->shape[t], .columns = type->shape[k]};
   item.matrices = type_numel(type) / (item.rows * item.columns);
   push_item(p, item);
   Info *info = info_of(e, v);
@@ -350,7 +349,8 @@ View *need_compact(Planner *p, Value *v) {
   View *compact = view_row_major(e, buffer_new(e, t), t);
   /* Whole matrices that lie the other way round. */
   int a = t->rank - 2, b = t->rank - 1;
-  bool turned = t->rank >= 2 && view->offset == 0 && view->stride[a] == 1 && view->stride[b] == t->shape[a] && view->buffer->count == type_numel(t);
+  bool turned = t->rank >= 2 && view->offset == 0 && view->stride[a] == 1 && view->stride[b] == t->shape[a] &&
+                view->buffer->count == type_numel(t);
   for (int d = 0; d < a; d++) turned = turned && (t->shape[d] == 1 || view->stride[d] == compact->stride[d]);
   if (turned && type_numel(t) >= 256) {
     close_group(p);
@@ -379,4 +379,3 @@ void force_loads(Planner *p, Value *ptr, Op *together) {
     need_view(p, load->out[0]);
   }
 }
-

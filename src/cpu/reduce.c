@@ -15,7 +15,8 @@ static const Op *simple_body(const Op *op) {
   const Block *b = op->body[0];
   const Op *f = b->first;
   if (op->out_count != 1 || !f || f->next != b->last || b->last->in[0]->def != f || f->in_count != 2) return NULL;
-  if (!((f->in[0] == b->args[0] && f->in[1] == b->args[1]) || (f->in[0] == b->args[1] && f->in[1] == b->args[0]))) return NULL;
+  if (!((f->in[0] == b->args[0] && f->in[1] == b->args[1]) || (f->in[0] == b->args[1] && f->in[1] == b->args[0])))
+    return NULL;
   return f;
 }
 
@@ -39,7 +40,8 @@ static const char *identity_of(Emit *e, const Op *f, Dtype d) {
     case OP_MAX: return floats ? literal(e, held_dtype(d), 0, -INFINITY) : literal(e, d, lowest(d), 0);
     case OP_MIN: return floats ? literal(e, held_dtype(d), 0, INFINITY) : literal(e, d, highest(d), 0);
     case OP_AND: return literal(e, d, d == DT_I1 ? 1 : -1, 0);
-    case OP_OR: case OP_XOR: return literal(e, d, 0, 0);
+    case OP_OR:
+    case OP_XOR: return literal(e, d, 0, 0);
     default: return NULL;
   }
 }
@@ -89,7 +91,8 @@ static void combine(Nest *n, Buf *b, int level, const Op *op, const char *const 
     return;
   }
   if (vector && f) { /* one operation */
-    const char *in[2] = {f->in[0] == op->body[0]->args[0] ? acc[0] : x[0], f->in[1] == op->body[0]->args[1] ? x[0] : acc[0]};
+    const char *in[2] = {f->in[0] == op->body[0]->args[0] ? acc[0] : x[0],
+                         f->in[1] == op->body[0]->args[1] ? x[0] : acc[0]};
     out[0] = element_text(e, f, in, true);
     return;
   }
@@ -183,7 +186,8 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
   if (marks) {
     marked = fresh_name(e, NULL);
     put(n, b, level, "const nd_%sv %s = %s;", held, marked, as_vector(n, x[0]));
-    put(n, b, level, lanes_there ? "%s |= nd_eq_%sv(%s, %s) & %s;" : "%s |= nd_eq_%sv(%s, %s);", seen, held, marked, marked, lanes_there);
+    put(n, b, level, lanes_there ? "%s |= nd_eq_%sv(%s, %s) & %s;" : "%s |= nd_eq_%sv(%s, %s);", seen, held, marked,
+        marked, lanes_there);
   }
   if (n->copy > 0) { /* an accumulator of its own, added to the first at the end */
     const char *own = text(e, "r%d_0_%d", op->out[0]->id, n->copy);
@@ -206,7 +210,8 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
     }
   }
   if (n->width < 16 && identity) /* lanes past the end count for nothing */
-    in[0] = text(e, "nd_select_%sv(nd_first(%s - %s), %s, %s)", held_name(d[0]), width, iv, in[0], splat_text(e, d[0], identity));
+    in[0] = text(e, "nd_select_%sv(nd_first(%s - %s), %s, %s)", held_name(d[0]), width, iv, in[0],
+                 splat_text(e, d[0], identity));
   if (identity) {
     combine(n, b, level, op, acc, in, true, true, out);
     assign_all(n, b, level, parts, acc, out);
@@ -233,7 +238,8 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
   const char *lanes = f && identity ? lanes_function(f, d[0]) : NULL;
   if (lanes) {
     const char *all = text(e, "nd_%s_%sv(%s)", lanes, held_name(d[0]), acc[0]);
-    write_result(n, op, 0, map, marks ? text(e, "nd_any(%s) ? %s : %s", seen, all, literal(e, held_dtype(d[0]), 0, NAN)) : all);
+    write_result(n, op, 0, map,
+                 marks ? text(e, "nd_any(%s) ? %s : %s", seen, all, literal(e, held_dtype(d[0]), 0, NAN)) : all);
     return;
   }
   if (n->width >= 16 || identity) {
@@ -241,7 +247,8 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
     const char *other[MAX_PARTS] = {0}, *next[MAX_PARTS] = {0};
     for (int k = 0; k < parts; k++) {
       other[k] = fresh_name(e, NULL);
-      put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k], lane_name(d[k]), acc[k]);
+      put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k], lane_name(d[k]),
+          acc[k]);
     }
     combine(n, after, outer + 1, op, acc, other, true, false, out);
     for (int k = 0; k < parts; k++) {
@@ -281,7 +288,8 @@ static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t
   OpPlan *o = op->note;
   int parts = op->in_count, level = n->vector_level;
   Buf *b = &n->sinks;
-  const char *now[MAX_PARTS] = {0}, *in[MAX_PARTS] = {0}, *acc[MAX_PARTS] = {0}, *out[MAX_PARTS] = {0}, *base[MAX_PARTS] = {0};
+  const char *now[MAX_PARTS] = {0}, *in[MAX_PARTS] = {0}, *acc[MAX_PARTS] = {0}, *out[MAX_PARTS] = {0},
+             *base[MAX_PARTS] = {0};
   bool vectors = body_is_elementwise(op->body[0]);
   const char *iv = index_name(n, n->vector_dim), *width = text(e, "%lld", (long long)n->width);
   bool turns = n->g->shape[axis] > 1;
@@ -312,10 +320,9 @@ static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t
       acc[k] = fresh_name(e, NULL);
       const char *t = dtype_name(d[k]);
       if (short_mask)
-        put(n, b, level + 1, "const nd_%sv %s = nd_mload_%sv(%s, %s, %s);", held_name(d[k]), acc[k], t, base[k], short_mask,
-            splat_text(e, d[k], literal(e, d[k], 0, 0)));
-      else
-        put(n, b, level + 1, "const nd_%sv %s = nd_load_%sv(%s);", held_name(d[k]), acc[k], t, base[k]);
+        put(n, b, level + 1, "const nd_%sv %s = nd_mload_%sv(%s, %s, %s);", held_name(d[k]), acc[k], t, base[k],
+            short_mask, splat_text(e, d[k], literal(e, d[k], 0, 0)));
+      else put(n, b, level + 1, "const nd_%sv %s = nd_load_%sv(%s);", held_name(d[k]), acc[k], t, base[k]);
     }
     if (vectors) {
       combine(n, b, level + 1, op, acc, now, true, false, out);
@@ -331,7 +338,8 @@ static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t
       for (int k = 0; k < parts; k++) {
         const char *sign = d[k] == DT_I1 ? "-" : "";
         l[k] = fresh_name(e, NULL), r2[k] = fresh_name(e, NULL);
-        put(n, b, level + 2, "const nd_%s %s = %s%s[j], %s = %s%s[j];", held_name(d[k]), l[k], sign, acc[k], r2[k], sign, now[k]);
+        put(n, b, level + 2, "const nd_%s %s = %s%s[j], %s = %s%s[j];", held_name(d[k]), l[k], sign, acc[k], r2[k],
+            sign, now[k]);
       }
       combine(n, b, level + 2, op, l, r2, false, false, out);
       for (int k = 0; k < parts; k++) put(n, b, level + 2, "%s[j] = %s%s;", now[k], d[k] == DT_I1 ? "-" : "", out[k]);
@@ -355,7 +363,8 @@ void reduce_root(Nest *n, Root *r) {
     if (d != axis) map[k++] = r->map[d];
   map[MAX_RANK - 1] = -1;
   if (op->in_count > MAX_PARTS)
-    fail(e->cx, op->span ? *op->span : (Span){0}, "a reduction of more than %d tensors at once is not supported", MAX_PARTS);
+    fail(e->cx, op->span ? *op->span : (Span){0}, "a reduction of more than %d tensors at once is not supported",
+         MAX_PARTS);
   const NestText *x[MAX_PARTS];
   for (int k = 0; k < op->in_count; k++) x[k] = demand(n, op->in[k], r->map);
   if (n->vector_dim < 0) { /* one element */

@@ -1,12 +1,12 @@
 /* scan: the running result of an associative body along an axis.
  *
- * Three ways. With an elementwise body and another dim behind the axis, vectors run along that dim and go down the axis. Along the last
- * dim a vector is scanned in log2 steps, each combining every lane with the one k before it,
+ * Three ways. With an elementwise body and another dim behind the axis, vectors run along that dim and go down the
+ * axis. Along the last dim a vector is scanned in log2 steps, each combining every lane with the one k before it,
  *
  *     a b c d   ->   a ab bc cd   ->   a ab abc abcd
  *
- * and then combined with the last lane of the vector before. All else, and narrow floats (whose rounding depends on the order), goes
- * element by element. `reverse` is the same from the other end.
+ * and then combined with the last lane of the vector before. All else, and narrow floats (whose rounding depends on the
+ * order), goes element by element. `reverse` is the same from the other end.
  */
 #include "cpu/special.h"
 
@@ -23,7 +23,8 @@ static const char *held(const Value *v) { return dtype_name(held_dtype(kept(v)))
 static const char *lanes_of(const Value *v) { return kept(v) == DT_I1 ? "i1" : held(v); }
 
 /* acc = body(acc, cur), with new names in between. */
-static void combine_into(Scan *s, const char *const *to, const char *const *left, const char *const *right, bool vector) {
+static void combine_into(Scan *s, const char *const *to, const char *const *left, const char *const *right,
+                         bool vector) {
   const char *args[2 * MAX_PARTS], *out[MAX_PARTS], *next[MAX_PARTS];
   Emit *e = s->e;
   for (int k = 0; k < s->parts; k++) args[k] = left[k], args[s->parts + k] = right[k];
@@ -50,7 +51,8 @@ static void by_element(Scan *s) {
   if (s->reverse) line(e, "const int64_t i = first + (%lld - j) * %lld;", s->n - 1, s->inner);
   else line(e, "const int64_t i = first + j * %lld;", s->inner);
   for (int k = 0; k < s->parts; k++)
-    line(e, "const nd_%s %s = nd_load_%s(%s);", held(op->in[k]), cur[k], dtype_name(kept(op->in[k])), element_at(e, s->plan->in[k], "i"));
+    line(e, "const nd_%s %s = nd_load_%s(%s);", held(op->in[k]), cur[k], dtype_name(kept(op->in[k])),
+         element_at(e, s->plan->in[k], "i"));
   open_scope(e, "if (j == 0)");
   for (int k = 0; k < s->parts; k++) line(e, "%s = %s;", acc[k], cur[k]);
   close_scope(e);
@@ -78,7 +80,8 @@ static void down_the_axis(Scan *s) {
   if (s->reverse) line(e, "const int64_t i = first + (%lld - j) * %lld;", s->n - 1, s->inner);
   else line(e, "const int64_t i = first + j * %lld;", s->inner);
   for (int k = 0; k < s->parts; k++)
-    line(e, "const nd_%sv %s = nd_load_%sv(%s);", held(op->in[k]), cur[k], dtype_name(kept(op->in[k])), element_at(e, s->plan->in[k], "i"));
+    line(e, "const nd_%sv %s = nd_load_%sv(%s);", held(op->in[k]), cur[k], dtype_name(kept(op->in[k])),
+         element_at(e, s->plan->in[k], "i"));
   open_scope(e, "if (j == 0)");
   for (int k = 0; k < s->parts; k++) line(e, "%s = %s;", acc[k], cur[k]);
   close_scope(e);
@@ -105,7 +108,8 @@ static void within_vectors(Scan *s) {
   if (s->reverse) line(e, "const int64_t i = row + %lld - ND_VL - j;", s->n);
   else line(e, "const int64_t i = row + j;");
   for (int k = 0; k < s->parts; k++)
-    line(e, "nd_%sv %s = nd_load_%sv(%s);", held(op->in[k]), x[k], dtype_name(kept(op->in[k])), element_at(e, s->plan->in[k], "i"));
+    line(e, "nd_%sv %s = nd_load_%sv(%s);", held(op->in[k]), x[k], dtype_name(kept(op->in[k])),
+         element_at(e, s->plan->in[k], "i"));
   open_scope(e, "for (int k = 1; k < ND_VL; k *= 2)");
   if (s->reverse) line(e, "const nd_mask has = nd_first(ND_VL - k);");
   else line(e, "const nd_mask has = ~nd_first(k);");
@@ -115,7 +119,8 @@ static void within_vectors(Scan *s) {
     line(e, "nd_%sv %s;", held(op->in[k]), sum[k]);
   }
   combine_into(s, sum, other, x, true);
-  for (int k = 0; k < s->parts; k++) line(e, "%s = nd_select_%sv(has, %s, %s);", x[k], lanes_of(op->in[k]), sum[k], x[k]);
+  for (int k = 0; k < s->parts; k++)
+    line(e, "%s = nd_select_%sv(has, %s, %s);", x[k], lanes_of(op->in[k]), sum[k], x[k]);
   close_scope(e);
   open_scope(e, "if (j > 0)");
   combine_into(s, x, carry, x, true);
@@ -132,7 +137,14 @@ static void within_vectors(Scan *s) {
 void emit_scan(Emit *e, Op *op) {
   const Type *t = op->in[0]->type;
   int axis = (int)op->attr[0];
-  Scan s = {.e = e, .op = op, .plan = op->note, .parts = op->in_count, .reverse = op->attr[1], .outer = 1, .inner = 1, .n = t->shape[axis]};
+  Scan s = {.e = e,
+            .op = op,
+            .plan = op->note,
+            .parts = op->in_count,
+            .reverse = op->attr[1],
+            .outer = 1,
+            .inner = 1,
+            .n = t->shape[axis]};
   for (int d = 0; d < axis; d++) s.outer *= t->shape[d];
   for (int d = axis + 1; d < t->rank; d++) s.inner *= t->shape[d];
   if (s.parts > MAX_PARTS)

@@ -52,8 +52,8 @@ static void convert_tile(Emit *e, const char *to, Dtype to_type, const char *fro
     line(e, "nd_narrow_%s((void *)(%s), (float *)(%s), %lld);", dtype_name(to_type), to, from, (long long)n);
     return;
   }
-  line(e, "for (int64_t i = 0; i < %lld; i++) nd_store_%s((char *)(%s) + i * %d, %s);", (long long)n, dtype_name(to_type), to,
-       dtype_bytes(to_type), value);
+  line(e, "for (int64_t i = 0; i < %lld; i++) nd_store_%s((char *)(%s) + i * %d, %s);", (long long)n,
+       dtype_name(to_type), to, dtype_bytes(to_type), value);
 }
 
 static void emit_dot(Emit *e, Op *op) {
@@ -63,9 +63,12 @@ static void emit_dot(Emit *e, Op *op) {
   long long m = a->shape[r - 2], k = a->shape[r - 1], n = b->shape[r - 1], batch = 1;
   for (int d = 0; d < r - 2; d++) batch *= a->shape[d];
   DotKind kind = dot_kind(op);
-  static const struct { const char *name, *acc, *in; Dtype dtype; } kinds[] = {
-      [DOT_F32] = {"f32", "float", "float", DT_F32},          [DOT_F64] = {"f64", "double", "double", DT_F64},
-      [DOT_I32] = {"i32", "int32_t", "int32_t", DT_I32},      [DOT_BF16] = {"bf16", "float", "uint16_t", DT_BF16},
+  static const struct {
+    const char *name, *acc, *in;
+    Dtype dtype;
+  } kinds[] = {
+      [DOT_F32] = {"f32", "float", "float", DT_F32},     [DOT_F64] = {"f64", "double", "double", DT_F64},
+      [DOT_I32] = {"i32", "int32_t", "int32_t", DT_I32}, [DOT_BF16] = {"bf16", "float", "uint16_t", DT_BF16},
       [DOT_I8] = {"i8", "int32_t", "int8_t", DT_I8},
   };
   const char *at = text(e, "(%s)", view_text(e, o->out[0])), *pa = text(e, "(%s)", view_text(e, o->in[0])),
@@ -93,12 +96,14 @@ static void emit_dot(Emit *e, Op *op) {
   if (packs) pack = text(e, ", (void *)%s", buffer_text(e, o->carry[0]));
   if (batch > 1) {
     open_scope(e, "for (int64_t batch = 0; batch < %lld; batch++)", batch);
-    line(e, "nd_dot_%s((%s *)%s + batch * %lld, %lld, (%s *)%s + batch * %lld, %lld, (%s *)%s + batch * %lld, %lld, %lld, %lld, %lld%s);",
+    line(e,
+         "nd_dot_%s((%s *)%s + batch * %lld, %lld, (%s *)%s + batch * %lld, %lld, (%s *)%s + batch * %lld, %lld, %lld, "
+         "%lld, %lld%s);",
          kinds[kind].name, out, acc, m * n, n, in, pa, m * k, k, in, pb, k * n, n, m, n, k, pack);
     close_scope(e);
   } else {
-    line(e, "nd_dot_%s((%s *)%s, %lld, (%s *)%s, %lld, (%s *)%s, %lld, %lld, %lld, %lld%s);", kinds[kind].name, out, acc, n, in, pa, k, in,
-         pb, n, m, n, k, pack);
+    line(e, "nd_dot_%s((%s *)%s, %lld, (%s *)%s, %lld, (%s *)%s, %lld, %lld, %lld, %lld%s);", kinds[kind].name, out,
+         acc, n, in, pa, k, in, pb, n, m, n, k, pack);
   }
   if (!packs && o->carry[2]) convert_tile(e, at, c->dtype, acc, wide, type_numel(c));
 }
@@ -109,7 +114,8 @@ static void emit_map(Emit *e, Op *op) {
   OpPlan *o = op->note;
   int pack = (int)op->attr[0] < 1 ? 1 : (int)op->attr[0];
   const Block *b = op->body[0];
-  const char **args = NEW_N(e->arena, const char *, b->arg_count + 1), **out = NEW_N(e->arena, const char *, b->last->in_count + 1);
+  const char **args = NEW_N(e->arena, const char *, b->arg_count + 1),
+             **out = NEW_N(e->arena, const char *, b->last->in_count + 1);
   open_scope(e, "for (int64_t i = 0; i < %lld; i += %d)", (long long)type_numel(op->in[0]->type), pack);
   for (int k = 0; k < b->arg_count; k++) {
     Value *in = op->in[k / pack];
@@ -119,8 +125,8 @@ static void emit_map(Emit *e, Op *op) {
   }
   emit_body(e, b, args, out);
   for (int k = 0; k < b->last->in_count; k++)
-    line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[k / pack])), element_at(e, o->out[k / pack], text(e, "i + %d", k % pack)),
-         out[k]);
+    line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[k / pack])),
+         element_at(e, o->out[k / pack], text(e, "i + %d", k % pack)), out[k]);
   close_scope(e);
 }
 
@@ -132,7 +138,8 @@ static void emit_sort(Emit *e, Op *op) {
   long long n = t->shape[t->rank - 1], rows = type_numel(t) / n;
   Dtype d = kept(op->in[0]);
   const char *name = dtype_name(d == DT_I1 ? DT_U8 : d);
-  line(e, "memcpy((void *)(%s), (void *)(%s), %lld);", view_text(e, o->out[0]), view_text(e, o->in[0]), rows * n * dtype_bytes(d));
+  line(e, "memcpy((void *)(%s), (void *)(%s), %lld);", view_text(e, o->out[0]), view_text(e, o->in[0]),
+       rows * n * dtype_bytes(d));
   line(e, "for (int64_t row = 0; row < %lld; row++) nd_sort_%s(%s, %lld, %d);", rows, name,
        element_at(e, o->out[0], text(e, "row * %lld", n)), n, (int)op->attr[0]);
 }
@@ -145,8 +152,9 @@ static void emit_histogram(Emit *e, Op *op) {
   const char *mask = op->in_count < 2 ? "NULL" : NULL;
   if (!mask && o->in[1]) mask = text(e, "(void *)(%s)", view_text(e, o->in[1]));
   if (!mask) mask = "NULL";
-  const char *call = text(e, "nd_histogram_%s((void *)(%s), %lld, (void *)(%s), %s, %lld);", dtype_name(d == DT_I1 ? DT_U8 : d),
-                          view_text(e, o->out[0]), bins, view_text(e, o->in[0]), mask, n);
+  const char *call =
+      text(e, "nd_histogram_%s((void *)(%s), %lld, (void *)(%s), %s, %lld);", dtype_name(d == DT_I1 ? DT_U8 : d),
+           view_text(e, o->out[0]), bins, view_text(e, o->in[0]), mask, n);
   if (op->in_count > 1 && !o->in[1]) line(e, "if (%s) %s", scalar_text(e, op->in[1]), call);
   else line(e, "%s", call);
 }
@@ -163,9 +171,10 @@ static void emit_gather(Emit *e, Op *op) {
   open_scope(e, "for (int64_t j = 0; j < %lld; j++)", m);
   open_scope(e, "for (int64_t i = 0; i < %lld; i++)", inner);
   const char *at = text(e, "(o * %lld + j) * %lld + i", m, inner);
-  line(e, "const int64_t from = (int64_t)nd_load_%s(%s) & %lld;", dtype_name(kept(op->in[1])), element_at(e, o->in[1], at), n - 1);
-  line(e, "memcpy(%s, %s, %d);", element_at(e, o->out[0], at), element_at(e, o->in[0], text(e, "(o * %lld + from) * %lld + i", n, inner)),
-       dtype_bytes(d));
+  line(e, "const int64_t from = (int64_t)nd_load_%s(%s) & %lld;", dtype_name(kept(op->in[1])),
+       element_at(e, o->in[1], at), n - 1);
+  line(e, "memcpy(%s, %s, %d);", element_at(e, o->out[0], at),
+       element_at(e, o->in[0], text(e, "(o * %lld + from) * %lld + i", n, inner)), dtype_bytes(d));
   close_scope(e);
   close_scope(e);
   close_scope(e);
@@ -186,7 +195,8 @@ static void emit_to_scalars(Emit *e, Op *op) {
 static void emit_join_scalars(Emit *e, Op *op) {
   OpPlan *o = op->note;
   for (int i = 0; i < 2; i++)
-    line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[0])), element_at(e, o->out[0], i ? "1" : "0"), scalar_text(e, op->in[i]));
+    line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[0])), element_at(e, o->out[0], i ? "1" : "0"),
+         scalar_text(e, op->in[i]));
 }
 
 /* ---- debugging ---- */
@@ -212,10 +222,12 @@ static void emit_assert(Emit *e, Op *op) {
   OpPlan *o = op->note;
   bool tensor = op->in[0]->type->rank > 0;
   Dtype d = kept(op->in[0]);
-  const char *condition = tensor ? text(e, "nd_load_%s(%s)", dtype_name(d), element_at(e, o->in[0], "i")) : scalar_text(e, op->in[0]);
+  const char *condition =
+      tensor ? text(e, "nd_load_%s(%s)", dtype_name(d), element_at(e, o->in[0], "i")) : scalar_text(e, op->in[0]);
   condition = text(e, "%s == 0", condition);
   if (op->in_count > 1) {
-    const char *mask = op->in[1]->type->rank > 0 ? text(e, "nd_load_i1(%s)", element_at(e, o->in[1], "i")) : scalar_text(e, op->in[1]);
+    const char *mask =
+        op->in[1]->type->rank > 0 ? text(e, "nd_load_i1(%s)", element_at(e, o->in[1], "i")) : scalar_text(e, op->in[1]);
     condition = text(e, "%s && %s", mask, condition);
   }
   if (tensor) open_scope(e, "for (int64_t i = 0; i < %lld; i++)", (long long)type_numel(op->in[0]->type));
@@ -237,7 +249,8 @@ static void emit_print(Emit *e, Op *op) {
     Dtype d = kept(op->in[k]), held = held_dtype(d);
     open_scope(e, "%s", "");
     line(e, "int32_t index[%d] = {0};", t->rank > 0 ? t->rank : 1);
-    for (int r = 0; r < t->rank; r++) open_scope(e, "for (index[%d] = 0; index[%d] < %d; index[%d]++)", r, r, t->shape[r], r);
+    for (int r = 0; r < t->rank; r++)
+      open_scope(e, "for (index[%d] = 0; index[%d] < %d; index[%d]++)", r, r, t->shape[r], r);
     const char *value = scalar_text(e, op->in[k]);
     if (t->rank) {
       const char *at = "0";
@@ -247,7 +260,8 @@ static void emit_print(Emit *e, Op *op) {
     const char *bits;
     char kind;
     if (t->ptr) kind = 'p', bits = text(e, "(uint64_t)%s", value);
-    else if (hex && dtype_is_float(d) && held != d) kind = 'x', bits = text(e, "(uint64_t)nd_bits_%s(%s)", dtype_name(d), value);
+    else if (hex && dtype_is_float(d) && held != d)
+      kind = 'x', bits = text(e, "(uint64_t)nd_bits_%s(%s)", dtype_name(d), value);
     else if (hex && d == DT_F32) kind = 'x', bits = text(e, "(uint64_t)nd_cast_u32_f32(%s)", value);
     else if (hex && d == DT_F64) kind = 'x', bits = text(e, "(uint64_t)nd_cast_u64_f64(%s)", value);
     else if (hex) kind = 'x', bits = text(e, "(uint64_t)%s", value);
@@ -270,11 +284,14 @@ void emit_special(Emit *e, Op *op) {
     case OP_SORT: emit_sort(e, op); break;
     case OP_HISTOGRAM: emit_histogram(e, op); break;
     case OP_GATHER: emit_gather(e, op); break;
-    case OP_SPLIT: case OP_RESHAPE: emit_to_scalars(e, op); break;
-    case OP_JOIN: case OP_CAT: emit_join_scalars(e, op); break;
+    case OP_SPLIT:
+    case OP_RESHAPE: emit_to_scalars(e, op); break;
+    case OP_JOIN:
+    case OP_CAT: emit_join_scalars(e, op); break;
     case OP_ASSERT: emit_assert(e, op); break;
     case OP_PRINT: emit_print(e, op); break;
     default:
-      fail(e->cx, op->span ? *op->span : (Span){0}, "the CPU back end does not support the operation `%s` here", op_info[op->code].name);
+      fail(e->cx, op->span ? *op->span : (Span){0}, "the CPU back end does not support the operation `%s` here",
+           op_info[op->code].name);
   }
 }

@@ -71,8 +71,10 @@ const char *fresh_name(Emit *e, const Value *v) {
 static const char *plain_literal(Emit *e, Dtype d, int64_t i, double f) {
   switch (d) {
     case DT_I1: return i ? "1" : "0";
-    case DT_I64: return i == INT64_MIN ? "INT64_MIN" : i > INT32_MAX || i < INT32_MIN ? text(e, "INT64_C(%lld)", (long long)i)
-                                                                                    : text(e, "%lld", (long long)i);
+    case DT_I64:
+      return i == INT64_MIN                   ? "INT64_MIN"
+             : i > INT32_MAX || i < INT32_MIN ? text(e, "INT64_C(%lld)", (long long)i)
+                                              : text(e, "%lld", (long long)i);
     case DT_I32: return i == INT32_MIN ? "INT32_MIN" : text(e, "%d", (int)(int32_t)i);
     case DT_I16: return text(e, "%d", (int)(int16_t)i);
     case DT_I8: return text(e, "%d", (int)(int8_t)i);

@@ -1,8 +1,8 @@
 /* What @triton.autotune and @triton.heuristics decide when the caller leaves parameters open, and the launch options.
  *
- * Decorators act from the outermost inwards, each seeing what was decided before it. Of autotune's configurations the one that was found best is
- * taken, else the first that agrees with the given arguments (tuning.c). A heuristic is a function of the arguments so far; the caller's own value
- * stands. */
+ * Decorators act from the outermost inwards, each seeing what was decided before it. Of autotune's configurations the
+ * one that was found best is taken, else the first that agrees with the given arguments (tuning.c). A heuristic is a
+ * function of the arguments so far; the caller's own value stands. */
 #include "front/core.h"
 
 /* The arguments as heuristics see them: values where known; arrays as objects with a dtype. */
@@ -50,7 +50,8 @@ Node *decorator_argument(Node *call, int position, const char *name) {
   if (call->kind != NODE_CALL) return NULL;
   if (position < call->Call.args.n) return call->Call.args.at[position];
   for (int i = 0; i < call->Call.keywords.n; i++)
-    if (call->Call.keywords.at[i]->keyword.arg && !strcmp(call->Call.keywords.at[i]->keyword.arg, name)) return call->Call.keywords.at[i]->keyword.value;
+    if (call->Call.keywords.at[i]->keyword.arg && !strcmp(call->Call.keywords.at[i]->keyword.arg, name))
+      return call->Call.keywords.at[i]->keyword.value;
   return NULL;
 }
 
@@ -76,7 +77,8 @@ static void apply_heuristics(Choice *c, Namespace *ns, Node *decorator) {
   }
 }
 
-static void launch_parameter(Choice *c, const char *name, int *value) { /* num_warps: tl.constexpr is option and parameter at once */
+/* num_warps: tl.constexpr is option and parameter at once */
+static void launch_parameter(Choice *c, const char *name, int *value) {
   int p = choice_param(c->k, name);
   if (p < 0 || !c->k->params[p].is_constexpr) return;
   if (c->known[p] && c->known[p]->kind == PY_INT && c->known[p]->i > 0 && c->known[p]->i < 1000) {
@@ -89,10 +91,12 @@ static void take_found(Choice *c, const Chosen *found) { /* by `nereid tune` */
     int p = choice_param(c->k, found->names[i]);
     if (p >= 0) choice_take(c, p, spec_constexpr(c->fr, c->k, found->texts[i], found->names[i]));
   }
-  c->config->num_warps = found->num_warps, c->config->num_stages = found->num_stages, c->config->num_ctas = found->num_ctas;
+  c->config->num_warps = found->num_warps, c->config->num_stages = found->num_stages,
+  c->config->num_ctas = found->num_ctas;
 }
 
-void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen, Launch *launch, Tuning *list) {
+void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen,
+                     Launch *launch, Tuning *list) {
   Namespace *ns = k->fn->around ? k->fn->around : k->module->globals;
   Launch config = {.args = args};
   *launch = (Launch){.num_warps = options->num_warps, .num_stages = options->num_stages, .num_ctas = options->num_ctas};
@@ -123,11 +127,12 @@ void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOpt
   int values[] = {launch->num_warps, launch->num_stages, launch->num_ctas};
   for (int i = 0; i < 3; i++) {
     int p = choice_param(k, names[i]);
-    if (p >= 0 && k->params[p].is_constexpr && args[p].kind == ARG_MISSING && !chosen[p] && !k->params[p].has_default) chosen[p] = py_int(fr, values[i]);
+    if (p >= 0 && k->params[p].is_constexpr && args[p].kind == ARG_MISSING && !chosen[p] && !k->params[p].has_default)
+      chosen[p] = py_int(fr, values[i]);
   }
 }
 
-/* ---- grids of the command line -------------------------------------------------------------------------------------------------------- */
+/* ---- grids of the command line ----------------------------------------------------------------------------------- */
 
 static NORETURN void fail_eval(Context *cx, Node *e, Front *fr, Py *v, int n, const char *const *names) {
   if (v->kind == PY_UNKNOWN) {
@@ -138,17 +143,22 @@ static NORETURN void fail_eval(Context *cx, Node *e, Front *fr, Py *v, int n, co
       known[n] = "cdiv", known[n + 1] = "next_power_of_2", known[n + 2] = "min", known[n + 3] = "max";
       near = nearest_name(arena_strndup(cx->arena, v->library + 1, strlen(v->library) - 2), known);
     }
-    if (near) fail_hint(cx, e->span, arena_printf(cx->arena, "did you mean `%s`?", near), "%s is not known", v->library);
+    if (near)
+      fail_hint(cx, e->span, arena_printf(cx->arena, "did you mean `%s`?", near), "%s is not known", v->library);
     fail(cx, e->span, "%s is not known", v->library);
   }
-  if (v->kind == PY_FLOAT) fail_hint(cx, e->span, "divide with // or cdiv", "%s is a float, and an integer is needed", py_describe(fr, v));
-  if (v->kind != PY_INT && v->kind != PY_BOOL) fail(cx, e->span, "%s (%s) is not an integer", py_describe(fr, v), py_kind_name(v));
+  if (v->kind == PY_FLOAT)
+    fail_hint(cx, e->span, "divide with // or cdiv", "%s is a float, and an integer is needed", py_describe(fr, v));
+  if (v->kind != PY_INT && v->kind != PY_BOOL)
+    fail(cx, e->span, "%s (%s) is not an integer", py_describe(fr, v), py_kind_name(v));
   fail(cx, e->span, "%s does not fit in 64 bits", py_describe(fr, v));
 }
 
 /* Up to `most` expressions separated by commas; returns how many there are. */
-static int eval_ints(Context *cx, const char *expression, int n, const char *const *names, const double *values, int most, int64_t *out) {
-  static const char around[] = "import math\nimport triton\nimport triton.language as tl\nfrom triton import cdiv, next_power_of_2\n";
+static int eval_ints(Context *cx, const char *expression, int n, const char *const *names, const double *values,
+                     int most, int64_t *out) {
+  static const char around[] =
+      "import math\nimport triton\nimport triton.language as tl\nfrom triton import cdiv, next_power_of_2\n";
   Module *m = front_load_text(cx, "<expression>", around, sizeof around - 1);
   Front *fr = m->project->fr;
   Source *src = source_from_text(cx, "<expression>", expression, strlen(expression));
@@ -165,7 +175,8 @@ static int eval_ints(Context *cx, const char *expression, int n, const char *con
   for (int i = 0; i < count; i++) {
     Node *part = several ? e->Tuple.elts.at[i] : e;
     Py *v = host_eval(fr, &sc, part);
-    if ((v->kind != PY_INT && v->kind != PY_BOOL) || v->i > INT64_MAX || v->i < INT64_MIN) fail_eval(cx, part, fr, v, n, names);
+    if ((v->kind != PY_INT && v->kind != PY_BOOL) || v->i > INT64_MAX || v->i < INT64_MIN)
+      fail_eval(cx, part, fr, v, n, names);
     out[i] = (int64_t)v->i;
   }
   return count;
@@ -176,7 +187,8 @@ int64_t front_eval_int(Context *cx, const char *expression, int n, const char *c
   return eval_ints(cx, expression, n, names, values, 1, &out), out;
 }
 
-void front_eval_grid(Context *cx, const char *expressions, int n, const char *const *names, const double *values, int64_t out[3]) {
+void front_eval_grid(Context *cx, const char *expressions, int n, const char *const *names, const double *values,
+                     int64_t out[3]) {
   out[0] = out[1] = out[2] = 1;
   eval_ints(cx, expressions, n, names, values, 3, out);
 }

@@ -239,7 +239,7 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
     if (!strcmp(attr, "__version__")) return py_str(fr, "3.6.0");
     Py *p = first_row(fr, attr, "triton", NULL, NULL);
     if (p) return p;
-    static const char *const deeper[] = {"runtime",  "testing", "compiler", "tools", "profiler",
+    static const char *const deeper[] = {"runtime",  "testing", "compiler", "tools",       "profiler",
                                          "backends", "ops",     "knobs",    "experimental"};
     for (size_t i = 0; i < sizeof deeper / sizeof *deeper; i++)
       if (!strcmp(deeper[i], attr)) return library_value(fr, arena_printf(fr->cx->arena, "triton.%s", attr));
@@ -380,7 +380,8 @@ static void add_language_row(const char *group, const char *library, const char 
         (LanguageName){group, full, here, here, here, cuda, remark, arguments, (flags & BUILTIN_MEMBER) != 0};
 }
 
-/* As a caller writes them: methods without their first; none for libdevice, whose remark has the types, and for types. */
+/* As a caller writes them: methods without their first; none for libdevice, whose remark has the types, and for types.
+ */
 static const char *arguments_of(const Builtin *b) {
   if (!strcmp(b->library, "libdevice") || (b->remark && strstr(b->remark, "annotations"))) return NULL;
   if (strcmp(b->library, "tensor") && strcmp(b->library, "desc")) return b->signature;

@@ -1,5 +1,5 @@
-/* Classes of a file: named tuples, @triton.aggregate, enums, dataclasses. A named tuple's instance is a tuple with names; all others are
- * objects with fields. */
+/* Classes of a file: named tuples, @triton.aggregate, enums, dataclasses. A named tuple's instance is a tuple with
+ * names; all others are objects with fields. */
 #include "front/core.h"
 
 static bool base_is(Front *fr, Namespace *ns, Node *def, const char *name) {
@@ -19,7 +19,8 @@ Py *class_value(Front *fr, Node *def, Namespace *around) {
   cls->module = around ? namespace_module(around) : fr->module;
   cls->members = map_create(a, true);
   cls->is_namedtuple = base_is(fr, around, def, "NamedTuple");
-  cls->is_enum = base_is(fr, around, def, "Enum") || base_is(fr, around, def, "IntEnum") || base_is(fr, around, def, "IntFlag");
+  cls->is_enum =
+      base_is(fr, around, def, "Enum") || base_is(fr, around, def, "IntEnum") || base_is(fr, around, def, "IntFlag");
   for (int i = 0; i < def->ClassDef.decorator_list.n; i++)
     if (decorator_kind(fr, around, def->ClassDef.decorator_list.at[i]) == DECO_AGGREGATE) cls->is_aggregate = true;
   VEC(const char *) fields = {0};
@@ -138,7 +139,8 @@ Py *class_bind(Front *fr, PyClass *cls, const Call *call, const char **why) {
 
 Py *core_construct(Front *fr, PyClass *cls, const Call *call) {
   if (!cls->is_namedtuple && !cls->is_aggregate && !cls->is_enum)
-    fail_hint(fr->cx, call->span, "make it a NamedTuple or put @triton.language.core._aggregate above it", "%s is a plain Python class and cannot be constructed in a kernel", cls->name);
+    fail_hint(fr->cx, call->span, "make it a NamedTuple or put @triton.language.core._aggregate above it",
+              "%s is a plain Python class and cannot be constructed in a kernel", cls->name);
   const char *why = NULL;
   Py *v = class_bind(fr, cls, call, &why);
   if (!v) fail(fr->cx, call->span, "%s", why);

@@ -1,18 +1,21 @@
 /* Run-time loops, and static_range.
  *
- * Triton walks a loop's body twice, first to see which names change. Here it is walked once: every name that the body could assign (a
- * look at the syntax) and that holds a run-time value enters the body as a block argument; what comes out unchanged at the end is
- * taken off the list again, its argument replaced by the value before the loop.
+ * Triton walks a loop's body twice, first to see which names change. Here it is walked once: every name that the body
+ * could assign (a look at the syntax) and that holds a run-time value enters the body as a block argument; what comes
+ * out unchanged at the end is taken off the list again, its argument replaced by the value before the loop.
  *
  *     acc = zeros; n = 0              %r = for %lb, %ub, %step, %acc do (%i, %a) { ... yield %a2 }
  *     for i in range(k): acc += x     (n is not assigned in the body: never on the list)
  */
 #include "front/core.h"
 
-/* ---- what a body may assign ------------------------------------------------------------------------------------------------------ */
+/* ---- what a body may assign -------------------------------------------------------------------------------------- */
 
 typedef VEC(const char *) Names;
-typedef struct Scan { Front *fr; Names *names; } Scan;
+typedef struct Scan {
+  Front *fr;
+  Names *names;
+} Scan;
 
 static void scan_node(void *arg, Node *n) {
   Scan *s = arg;
@@ -29,7 +32,8 @@ static void scan_node(void *arg, Node *n) {
       for (int i = 0; i < n->For.body.n; i++) scan_node(arg, n->For.body.at[i]);
       for (int i = 0; i < n->For.orelse.n; i++) scan_node(arg, n->For.orelse.at[i]);
       return;
-    case NODE_CONSTANT: case NODE_ATTRIBUTE: return;
+    case NODE_CONSTANT:
+    case NODE_ATTRIBUTE: return;
     case NODE_AUG_ASSIGN: scan_node(arg, n->AugAssign.target), scan_node(arg, n->AugAssign.value); return;
     default: node_children(n, scan_node, arg);
   }
@@ -43,13 +47,13 @@ static Names assigned_names(Front *fr, const NodeList *body, Node *test) {
   return names;
 }
 
-/* ---- carried values ------------------------------------------------------------------------------------------------------------------ */
+/* ---- carried values ---------------------------------------------------------------------------------------------- */
 
 typedef struct Carried {
   const char *name;
   Py *init;
   Value **init_parts;
-  int n, first;    /* its block arguments: args[first .. first + n), the induction variable not counted */
+  int n, first;     /* its block arguments: args[first .. first + n), the induction variable not counted */
   Binding *binding; /* before the loop */
 } Carried;
 typedef VEC(Carried) CarriedList;
@@ -91,8 +95,11 @@ static void bind_arguments(Front *fr, const CarriedList *list, Block *block, int
 static NORETURN void fail_carried(Front *fr, const Node *loop, const Carried *c, const Binding *now) {
   Span at = core_span(fr, now && now->where ? now->where : loop);
   const char *hint = "a loop-carried variable keeps its type: start it with the right one, or cast in the body";
-  if (!now || !now->value) fail(fr->cx, at, "`%s` is used by the next turn of the loop, but it is not defined at the end of the body", c->name);
-  fail_hint(fr->cx, at, hint, "loop-carried variable `%s` is %s before the loop, but becomes %s in it", c->name, py_describe(fr, c->init), py_describe(fr, now->value));
+  if (!now || !now->value)
+    fail(fr->cx, at, "`%s` is used by the next turn of the loop, but it is not defined at the end of the body",
+         c->name);
+  fail_hint(fr->cx, at, hint, "loop-carried variable `%s` is %s before the loop, but becomes %s in it", c->name,
+            py_describe(fr, c->init), py_describe(fr, now->value));
 }
 
 /* After the body: checks types, and gathers what it yields in the order of the arguments. */
@@ -110,11 +117,17 @@ static Value **end_of_body(Front *fr, const Node *loop, const CarriedList *list,
     const Binding *old = &before->at[i];
     if (!old->value || py_is_runtime(old->value)) continue;
     Binding *now = scope_find(s, old->name);
-    if (!now || now->stamp == old->stamp || !now->value || now->is_declared || py_same_type(now->value, old->value)) continue;
+    if (!now || now->stamp == old->stamp || !now->value || now->is_declared || py_same_type(now->value, old->value))
+      continue;
     if (!py_is_runtime(now->value)) continue; /* a static_range's variable */
-    const char *hint = py_is_number(old->value) ? arena_printf(fr->cx->arena, "a plain assignment before the loop makes it a run-time value: %s = %s", old->name, old->name)
-                                                : "give it a tensor before the loop";
-    fail_hint(fr->cx, core_span(fr, now->where ? now->where : loop), hint, "`%s` is the constexpr %s before the loop and cannot be changed in it", old->name, py_describe(fr, old->value));
+    const char *hint =
+        py_is_number(old->value)
+            ? arena_printf(fr->cx->arena, "a plain assignment before the loop makes it a run-time value: %s = %s",
+                           old->name, old->name)
+            : "give it a tensor before the loop";
+    fail_hint(fr->cx, core_span(fr, now->where ? now->where : loop), hint,
+              "`%s` is the constexpr %s before the loop and cannot be changed in it", old->name,
+              py_describe(fr, old->value));
   }
   return yields;
 }
@@ -134,12 +147,14 @@ static void end_of_loop(Front *fr, const Node *loop, Scope before, const Carried
   }
   for (int i = 0; i < body.n; i++) {
     Binding *b = &body.at[i], *old = scope_find(&before, b->name);
-    if (b->value && (!old || !old->value)) scope_undefine(fr, b->name, arena_printf(fr->cx->arena, "it is assigned only inside the loop in line %d", loop->span.line));
+    if (b->value && (!old || !old->value))
+      scope_undefine(fr, b->name,
+                     arena_printf(fr->cx->arena, "it is assigned only inside the loop in line %d", loop->span.line));
   }
 }
 
-/* Takes unchanged arguments out of the blocks (skip: the induction variable) and compacts inits and yields. keep[i]: index among the
- * loop's results, or -1. */
+/* Takes unchanged arguments out of the blocks (skip: the induction variable) and compacts inits and yields. keep[i]:
+ * index among the loop's results, or -1. */
 static int prune(Block *const *blocks, int block_count, int skip, int n, Value **inits, Value **yields, int *keep) {
   int kept = 0;
   for (int i = 0; i < n; i++) {
@@ -174,15 +189,17 @@ static Value **flat_inits(Front *fr, const CarriedList *list, int *n) {
   return inits;
 }
 
-/* ---- for --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- for --------------------------------------------------------------------------------------------------------- */
 
 static Value *bound(Front *fr, const Node *n, Py *p, int otherwise, const char *what) {
   Span at = core_span(fr, n);
   if (!p || p->kind == PY_NONE) return build_int(&fr->b, type_number(fr->cx, DT_I32), otherwise);
-  if (p->kind != PY_TENSOR && p->kind != PY_INT && p->kind != PY_BOOL) fail(fr->cx, at, "the %s of a loop must be an integer, not %s (%s)", what, py_describe(fr, p), py_kind_name(p));
+  if (p->kind != PY_TENSOR && p->kind != PY_INT && p->kind != PY_BOOL)
+    fail(fr->cx, at, "the %s of a loop must be an integer, not %s (%s)", what, py_describe(fr, p), py_kind_name(p));
   Value *v = sem_to_value(fr, at, p, what);
   if (v->type->rank) fail(fr->cx, at, "the %s of a loop must be a scalar, not %s", what, py_describe(fr, p));
-  if (v->type->ptr || !dtype_is_int(v->type->dtype)) fail(fr->cx, at, "the %s of a loop must be an integer, not %s", what, py_describe(fr, p));
+  if (v->type->ptr || !dtype_is_int(v->type->dtype))
+    fail(fr->cx, at, "the %s of a loop must be an integer, not %s", what, py_describe(fr, p));
   return v;
 }
 
@@ -197,7 +214,8 @@ static Dtype promote_int(Dtype a, Dtype b) {
 static int64_t hint_int(Front *fr, const Node *n, const Py *range, const char *name) {
   Py *p = range->range.hints ? py_dict_get_name(range->range.hints, name) : NULL;
   if (!p || p->kind == PY_NONE) return 0;
-  if (p->kind != PY_INT && p->kind != PY_BOOL) fail(fr->cx, core_span(fr, n), "tl.range's %s must be a constexpr, not %s", name, py_describe(fr, p));
+  if (p->kind != PY_INT && p->kind != PY_BOOL)
+    fail(fr->cx, core_span(fr, n), "tl.range's %s must be a constexpr, not %s", name, py_describe(fr, p));
   return (int64_t)p->i;
 }
 
@@ -208,15 +226,23 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   const char *iv_name = n->For.target->Name.id;
   const Span *span = fr->b.span;
   Py *step_py = range->range.step;
-  if (step_py && (step_py->kind == PY_INT || step_py->kind == PY_BOOL) && step_py->i == 0) fail(cx, core_span(fr, n->For.iter), "the step of a loop cannot be 0");
-  Value *lb = bound(fr, n->For.iter, range->range.start, 0, "start"), *ub = bound(fr, n->For.iter, range->range.stop, 0, "end");
+  if (step_py && (step_py->kind == PY_INT || step_py->kind == PY_BOOL) && step_py->i == 0)
+    fail(cx, core_span(fr, n->For.iter), "the step of a loop cannot be 0");
+  Value *lb = bound(fr, n->For.iter, range->range.start, 0, "start"),
+        *ub = bound(fr, n->For.iter, range->range.stop, 0, "end");
   bool known_step = !step_py || step_py->kind != PY_TENSOR;
   Value *step = known_step ? NULL : bound(fr, n->For.iter, step_py, 1, "step");
-  if (known_step && step_py && step_py->kind != PY_NONE && step_py->kind != PY_INT && step_py->kind != PY_BOOL) bound(fr, n->For.iter, step_py, 1, "step"); /* says why not */
+  /* says why not */
+  if (known_step && step_py && step_py->kind != PY_NONE && step_py->kind != PY_INT && step_py->kind != PY_BOOL)
+    bound(fr, n->For.iter, step_py, 1, "step");
   PyInt step_value = step_py && (step_py->kind == PY_INT || step_py->kind == PY_BOOL) ? step_py->i : 1;
-  Dtype step_type = !known_step ? step->type->dtype : step_value >= INT32_MIN && step_value <= INT32_MAX ? DT_I32 : DT_I64;
+  Dtype step_type = !known_step                                          ? step->type->dtype
+                    : step_value >= INT32_MIN && step_value <= INT32_MAX ? DT_I32
+                                                                         : DT_I64;
   Dtype dt = promote_int(promote_int(lb->type->dtype, ub->type->dtype), step_type);
-  if (step_value < 0 && !dtype_is_signed(dt)) fail_hint(cx, core_span(fr, n->For.iter), "cast the bounds: x.to(tl.int32)", "a loop with a negative step needs signed bounds, not %s", dtype_name(dt));
+  if (step_value < 0 && !dtype_is_signed(dt))
+    fail_hint(cx, core_span(fr, n->For.iter), "cast the bounds: x.to(tl.int32)",
+              "a loop with a negative step needs signed bounds, not %s", dtype_name(dt));
   lb = build_convert(&fr->b, lb, dt);
   ub = build_convert(&fr->b, ub, dt);
   step = known_step ? build_int(&fr->b, type_number(cx, dt), (int64_t)step_value) : build_convert(&fr->b, step, dt);
@@ -258,17 +284,25 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   body->parent = op;
   op->attr[0] = hint_int(fr, n, range, "num_stages");
   op->attr[1] = hint_int(fr, n, range, "loop_unroll_factor");
-  op->attr[2] = (hint_int(fr, n, range, "flatten") ? LOOP_FLATTEN : 0) | (hint_int(fr, n, range, "warp_specialize") ? LOOP_WARP_SPECIALIZE : 0) |
-                (hint_int(fr, n, range, "disable_licm") ? LOOP_NO_LICM : 0) | (hint_int(fr, n, range, "disallow_acc_multi_buffer") ? LOOP_NO_MULTI_BUFFER : 0);
+  op->attr[2] = (hint_int(fr, n, range, "flatten") ? LOOP_FLATTEN : 0) |
+                (hint_int(fr, n, range, "warp_specialize") ? LOOP_WARP_SPECIALIZE : 0) |
+                (hint_int(fr, n, range, "disable_licm") ? LOOP_NO_LICM : 0) |
+                (hint_int(fr, n, range, "disallow_acc_multi_buffer") ? LOOP_NO_MULTI_BUFFER : 0);
   Value **results = NEW_N(cx->arena, Value *, count + 1);
   for (int i = 0; i < count; i++) results[i] = keep[i] < 0 ? original[i] : op->out[keep[i]];
   end_of_loop(fr, n, before, &carried, results);
-  scope_undefine(fr, iv_name, arena_printf(cx->arena, "it is the variable of the loop in line %d, which has ended", n->span.line));
+  scope_undefine(fr, iv_name,
+                 arena_printf(cx->arena, "it is the variable of the loop in line %d, which has ended", n->span.line));
   scope_find(&f->scope, iv_name)->ended = type_number(cx, dt);
 }
 
 /* The turns of a static_range that are left, then what follows the loop. */
-typedef struct Turns { Rest rest; Node *loop; PyInt at, stop, step; Rest *after; } Turns;
+typedef struct Turns {
+  Rest rest;
+  Node *loop;
+  PyInt at, stop, step;
+  Rest *after;
+} Turns;
 
 static Flow run_turns(Front *fr, Rest *rest, bool tail) {
   Turns *t = (Turns *)rest;
@@ -297,7 +331,8 @@ static Flow run_turns(Front *fr, Rest *rest, bool tail) {
 static PyInt static_bound(Front *fr, const Node *n, const Py *p, PyInt otherwise, const char *what) {
   if (!p || p->kind == PY_NONE) return otherwise;
   if (p->kind != PY_INT && p->kind != PY_BOOL)
-    fail_hint(fr->cx, core_span(fr, n), "use range or tl.range for bounds that are known only at run time", "the %s of tl.static_range must be a constexpr int, not %s", what, py_describe(fr, p));
+    fail_hint(fr->cx, core_span(fr, n), "use range or tl.range for bounds that are known only at run time",
+              "the %s of tl.static_range must be a constexpr int, not %s", what, py_describe(fr, p));
   return p->i;
 }
 
@@ -307,7 +342,9 @@ Flow core_for(Front *fr, Node *n, Rest *rest, bool tail) {
   Py *range = core_eval(fr, n->For.iter);
   core_at(fr, n);
   Span at = core_span(fr, n->For.iter);
-  if (range->kind != PY_RANGE) fail_hint(cx, at, "to walk over a tuple: for i in tl.static_range(len(t)): ... t[i]", "a kernel's `for` runs over range, tl.range or tl.static_range, not %s", py_describe(fr, range));
+  if (range->kind != PY_RANGE)
+    fail_hint(cx, at, "to walk over a tuple: for i in tl.static_range(len(t)): ... t[i]",
+              "a kernel's `for` runs over range, tl.range or tl.static_range, not %s", py_describe(fr, range));
   if (n->For.target->kind != NODE_NAME) fail(cx, core_span(fr, n->For.target), "a loop has one plain variable");
   if (!range->range.is_static) {
     if (n->For.orelse.n) fail(cx, core_span(fr, n->For.orelse.at[0]), "`for ... else` cannot be used in a kernel");
@@ -329,7 +366,7 @@ Flow core_for(Front *fr, Node *n, Rest *rest, bool tail) {
   return falls;
 }
 
-/* ---- while ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- while ------------------------------------------------------------------------------------------------------- */
 
 void core_while(Front *fr, Node *n) {
   Context *cx = fr->cx;
@@ -349,7 +386,9 @@ void core_while(Front *fr, Node *n) {
   bind_arguments(fr, &carried, test, 0, true);
   Py *cond = core_eval(fr, n->While.test);
   if (cond->kind != PY_TENSOR)
-    fail_hint(cx, core_span(fr, n->While.test), "a kernel has no `break`: let the condition depend on a value that the body changes", "the condition of a `while` must be a run-time scalar, not %s", py_describe(fr, cond));
+    fail_hint(cx, core_span(fr, n->While.test),
+              "a kernel has no `break`: let the condition depend on a value that the body changes",
+              "the condition of a `while` must be a run-time scalar, not %s", py_describe(fr, cond));
   Value *c = sem_condition(fr, core_span(fr, n->While.test), cond);
   Scope after_test = f->scope;
 
@@ -362,9 +401,11 @@ void core_while(Front *fr, Node *n) {
   f->loop_depth--;
   int count, n_yields;
   Value **inits = flat_inits(fr, &carried, &count), **yields = end_of_body(fr, n, &carried, &inside, &n_yields);
-  for (int i = 0; i < carried.n; i++) { /* `while (x := f(x)) > 0`: the test's own assignments would have to leave the loop */
+  /* `while (x := f(x)) > 0`: the test's own assignments would have to leave the loop */
+  for (int i = 0; i < carried.n; i++) {
     Binding *b = scope_find(&after_test, carried.at[i].name);
-    if (b && b->where && b->where != carried.at[i].binding->where) fail(cx, core_span(fr, b->where), "the condition of a `while` cannot assign a variable");
+    if (b && b->where && b->where != carried.at[i].binding->where)
+      fail(cx, core_span(fr, b->where), "the condition of a `while` cannot assign a variable");
   }
   int *keep = NEW_N(cx->arena, int, count + 1);
   Value **original = NEW_N(cx->arena, Value *, count + 1);

@@ -8,13 +8,14 @@
  *   hostlib.c    functions host code calls      specialize.c, autotune.c, tuning.c: arguments and configurations
  *   reads.c      what decorators look at
  *
- * Host evaluation never fails: what it cannot know is a PY_UNKNOWN that says why, and the kernel that needs it complains. */
+ * Host evaluation never fails: what it cannot know is a PY_UNKNOWN that says why, and the kernel that needs it
+ * complains. */
 #ifndef NEREID_FRONT_CORE_H
 #define NEREID_FRONT_CORE_H
 
 #include "front/value.h"
 
-/* ---- pyvalue.c ---------------------------------------------------------------------------------------------------------- */
+/* ---- pyvalue.c --------------------------------------------------------------------------------------------------- */
 
 Py *py_str_n(Front *fr, const char *s, size_t n);
 Py *py_list(Front *fr, int n, Py *const *items);
@@ -30,14 +31,14 @@ void py_append(Front *fr, Py *list, Py *item);
 Py *py_dict_get(const Py *d, const Py *key);
 Py *py_dict_get_name(const Py *d, const char *key);
 void py_dict_put(Front *fr, Py *d, Py *key, Py *value);
-bool py_is_runtime(const Py *p);                    /* has run-time parts */
-int py_number_order(const Py *a, const Py *b);      /* -1, 0, 1; 2: unordered */
-int py_truth_known(const Py *p);                    /* 0, 1, or -1: a tensor or unknown */
+bool py_is_runtime(const Py *p);               /* has run-time parts */
+int py_number_order(const Py *a, const Py *b); /* -1, 0, 1; 2: unordered */
+int py_truth_known(const Py *p);               /* 0, 1, or -1: a tensor or unknown */
 void py_write_int(Buf *out, PyInt v);
 void py_write(Buf *out, const Py *p, bool repr);
-const char *py_text(Front *fr, const Py *p);        /* as Python's str() */
+const char *py_text(Front *fr, const Py *p); /* as Python's str() */
 
-/* ---- pyops.c: NULL and a reason in *why when Python would raise ------------------------------------------------------------ */
+/* ---- pyops.c: NULL and a reason in *why when Python would raise -------------------------------------------------- */
 
 Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why);
 Py *py_unary(Front *fr, PyOp op, Py *x, const char **why);
@@ -49,7 +50,7 @@ Py *py_to_int(Front *fr, const Py *x, const char **why);
 bool py_slice_bounds(const Py *slice, int n, int *start, int *stop, int *step);
 Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **why);
 
-/* ---- pymethod.c --------------------------------------------------------------------------------------------------------------- */
+/* ---- pymethod.c -------------------------------------------------------------------------------------------------- */
 
 bool py_has_method(const Py *self, const char *name);
 const char *const *py_method_names(const Py *self);
@@ -58,32 +59,34 @@ void py_sort(Front *fr, Py *list, Py *keys, bool reverse); /* both are reordered
 /* The items of a list, tuple, dict (keys), str or range, as a tuple; NULL when it cannot be iterated. */
 Py *py_items(Front *fr, Py *x);
 
-/* ---- module.c, imports.c -------------------------------------------------------------------------------------------------------- */
+/* ---- module.c, imports.c ----------------------------------------------------------------------------------------- */
 
-typedef struct Project Project;     /* all files that one front_load_* has reached */
+typedef struct Project Project; /* all files that one front_load_* has reached */
 
 struct Module {
   Context *cx;
   Project *project;
   const char *path;
-  const char *name;                 /* "__main__", or the dotted name it was imported by */
+  const char *name; /* "__main__", or the dotted name it was imported by */
   Source *source;
   Node *tree;
   Namespace *globals;
-  int now;                          /* the line of the top-level statement being evaluated: names bound later are not seen; 0: the end */
+  /* the line of the top-level statement being evaluated: names bound later are not seen; 0: the end */
+  int now;
   VEC(Kernel *) kernels;
 };
 
 enum { HOST_STEPS = 4000000, MAX_HOST_ITEMS = 1000000 };
 struct Project {
   Context *cx;
-  Map *modules;                     /* path -> Module */
-  Front *fr;                        /* for host evaluation outside any compilation */
-  int64_t steps;                    /* host evaluation's budget: what is left */
+  Map *modules;  /* path -> Module */
+  Front *fr;     /* for host evaluation outside any compilation */
+  int64_t steps; /* host evaluation's budget: what is left */
   int host_depth;
-  Map *jit_of;                      /* Node of a def -> Kernel */
-  const char *lost;                 /* the first statement whose effect could not be evaluated, since it was set to NULL: for hooks */
-  VEC(int) zeroed;                  /* parameters on whose arrays a hook called zero_() */
+  Map *jit_of; /* Node of a def -> Kernel */
+  /* the first statement whose effect could not be evaluated, since it was set to NULL: for hooks */
+  const char *lost;
+  VEC(int) zeroed; /* parameters on whose arrays a hook called zero_() */
 };
 
 const char *module_path(const Module *m);
@@ -91,7 +94,8 @@ const char *module_path(const Module *m);
 Py *namespace_get(Front *fr, Namespace *ns, const char *name);
 /* The same, looking outwards to the file's globals. */
 Py *namespace_lookup(Front *fr, Namespace *ns, const char *name);
-/* How a decorator or annotation is called by its full name: "triton.jit" for `t.jit` after `import triton as t`; NULL if not a name. */
+/* How a decorator or annotation is called by its full name: "triton.jit" for `t.jit` after `import triton as t`; NULL
+ * if not a name. */
 const char *namespace_dotted(Front *fr, Namespace *ns, const Node *n);
 void namespace_names(Front *fr, Namespace *ns, Py *list); /* appends all names, outwards, as str */
 Namespace *namespace_create(Module *m, Namespace *parent, const NodeList *body, Node *owner);
@@ -102,51 +106,67 @@ Py *import_module(Front *fr, Module *from, const char *dotted, int level);
 Py *import_name(Front *fr, Module *from, Py *module, const char *dotted, const char *name);
 Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure);
 
-/* ---- kernels.c ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels.c --------------------------------------------------------------------------------------------------- */
 
 struct Kernel {
   Module *module;
   Function *fn;
   int param_count;
   KernelParam *params;
-  Node **param_nodes;               /* of arg */
-  Node **default_nodes;             /* or NULL */
-  const Type **forced;              /* the type an annotation asks for, or NULL */
-  bool *is_const;                   /* tl.const */
-  int decorated_at;                 /* line of the def, or of k = triton.jit(f) */
-  Node **decorators;                /* autotune and heuristics above jit, outermost first */
+  Node **param_nodes;   /* of arg */
+  Node **default_nodes; /* or NULL */
+  const Type **forced;  /* the type an annotation asks for, or NULL */
+  bool *is_const;       /* tl.const */
+  int decorated_at;     /* line of the def, or of k = triton.jit(f) */
+  Node **decorators;    /* autotune and heuristics above jit, outermost first */
   int decorator_count;
   bool debug;
   bool prepared;
 };
 
-typedef enum { DECO_OTHER, DECO_JIT, DECO_AUTOTUNE, DECO_HEURISTICS, DECO_CONSTEXPR_FUNCTION, DECO_AGGREGATE } DecoratorKind;
+typedef enum {
+  DECO_OTHER,
+  DECO_JIT,
+  DECO_AUTOTUNE,
+  DECO_HEURISTICS,
+  DECO_CONSTEXPR_FUNCTION,
+  DECO_AGGREGATE
+} DecoratorKind;
 DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *decorator);
 void kernels_find(Front *fr, Module *m);
 Kernel *kernel_of(Front *fr, Function *fn);
 void kernel_prepare(Front *fr, Kernel *k);
 
-/* ---- host*.c ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- host*.c ----------------------------------------------------------------------------------------------------- */
 
-typedef struct HostScope { Map *names; struct HostScope *up; Namespace *ns; } HostScope; /* locals, then enclosing locals, then ns */
+/* locals, then enclosing locals, then ns */
+typedef struct HostScope {
+  Map *names;
+  struct HostScope *up;
+  Namespace *ns;
+} HostScope;
 Py *host_eval(Front *fr, HostScope *sc, Node *n);
 Py *host_eval_in(Front *fr, Namespace *ns, Node *n);
-Py *host_eval_at(Front *fr, Namespace *ns, Node *n, int line); /* seeing what stands above the line: defaults, decorators' arguments */
-void host_exec(Front *fr, HostScope *sc, Node *stmt);      /* a top-level statement, for its effects */
+/* seeing what stands above the line: defaults, decorators' arguments */
+Py *host_eval_at(Front *fr, Namespace *ns, Node *n, int line);
+void host_exec(Front *fr, HostScope *sc, Node *stmt); /* a top-level statement, for its effects */
 Py *host_call(Front *fr, Py *callee, const Call *call);
 Py *host_attribute(Front *fr, Py *x, const char *attr);
 Py *host_binary(Front *fr, PyOp op, Py *a, Py *b);
-Py *host_iterate(Front *fr, Py *x);                        /* a tuple of the items, or PY_UNKNOWN */
+Py *host_iterate(Front *fr, Py *x); /* a tuple of the items, or PY_UNKNOWN */
 void host_assign(Front *fr, HostScope *sc, Node *target, Py *value);
-bool host_step(Front *fr);                                 /* counts; false: the budget is used up */
-Py *host_library(Front *fr, const char *path);             /* hostlib.c: what host code sees under a library's name; NULL: not here */
+bool host_step(Front *fr); /* counts; false: the budget is used up */
+/* hostlib.c: what host code sees under a library's name; NULL: not here */
+Py *host_library(Front *fr, const char *path);
 Py *host_library_call(Front *fr, const char *path, const Call *call, bool *known);
-Py *perf_model_call(Front *fr, const char *name, const Call *call); /* perf_model.c: of triton.ops.matmul_perf_model; NULL: no such function */
-bool host_python(const char *name);                        /* is it one of Python's functions that host code may call? */
+/* perf_model.c: of triton.ops.matmul_perf_model; NULL: no such function */
+Py *perf_model_call(Front *fr, const char *name, const Call *call);
+/* is it one of Python's functions that host code may call? */
+bool host_python(const char *name);
 Py *host_python_call(Front *fr, const char *name, const Call *call);
 Project *front_project(Front *fr);
 
-/* ---- the core's state in one compilation ------------------------------------------------------------------------------------------------- */
+/* ---- the core's state in one compilation ------------------------------------------------------------------------- */
 
 typedef struct Binding {
   const char *name;
@@ -157,28 +177,38 @@ typedef struct Binding {
   const Type *ended; /* was a loop's variable: reading it is allowed, its value is undefined */
   const char *why;
 } Binding;
-typedef struct Scope { Binding *at; int n, cap; } Scope;
+typedef struct Scope {
+  Binding *at;
+  int n, cap;
+} Scope;
 
-typedef struct Frame {        /* one inlined call */
+typedef struct Frame { /* one inlined call */
   struct Frame *up;
   Function *fn;
   Namespace *ns;
   Scope scope;
-  const Span *site;           /* of the call, with its own chain; NULL for the kernel */
-  Py **args; int arg_count;   /* as bound: to find recursion */
-  int loop_depth;             /* run-time loops around the current statement */
-  VEC(const char *) pending;  /* names announced by a bare `x: tl.constexpr` */
+  const Span *site; /* of the call, with its own chain; NULL for the kernel */
+  Py **args;
+  int arg_count;             /* as bound: to find recursion */
+  int loop_depth;            /* run-time loops around the current statement */
+  VEC(const char *) pending; /* names announced by a bare `x: tl.constexpr` */
   bool no_return;
 } Frame;
 
 /* A region that is open where the builder stands; regions.c. */
-typedef struct OpenRegion { const char *name; Span span; bool marked; const struct OpenRegion *up; } OpenRegion; /* marked: by a comment */
+/* marked: by a comment */
+typedef struct OpenRegion {
+  const char *name;
+  Span span;
+  bool marked;
+  const struct OpenRegion *up;
+} OpenRegion;
 
 typedef struct Core {
   Frame *frame;
   const OpenRegion *regions; /* innermost first */
-  Map *marks;          /* NodeList of statements -> its marks; NULL: the source's markers are not looked at */
-  Map *marked;         /* defs whose markers are in `marks` */
+  Map *marks;                /* NodeList of statements -> its marks; NULL: the source's markers are not looked at */
+  Map *marked;               /* defs whose markers are in `marks` */
   uint32_t stamp;
   uint32_t statements; /* walked so far: unrolling has an end */
   Kernel *kernel;
@@ -186,8 +216,8 @@ typedef struct Core {
 } Core;
 
 static inline Core *core_of(Front *fr) { return fr->core; }
-Span core_span(Front *fr, const Node *n);        /* with the chain of calls */
-void core_at(Front *fr, const Node *n);          /* the builder's span from now on */
+Span core_span(Front *fr, const Node *n); /* with the chain of calls */
+void core_at(Front *fr, const Node *n);   /* the builder's span from now on */
 
 /* kernel.c */
 Py *core_call_function(Front *fr, Function *fn, Py *self, const Call *call);
@@ -207,11 +237,20 @@ bool core_is_constexpr_annotation(Front *fr, Node *annotation);
 
 /* stmt.c: how a list of statements ended. MAYBE: it returned where `flag` holds. */
 typedef enum { FLOW_FALLS, FLOW_RETURNS, FLOW_MAYBE } FlowKind;
-typedef struct Flow { FlowKind kind; Value *flag; Py *value; const Node *where; bool rest_done; /* what follows was run too */ } Flow;
+typedef struct Flow {
+  FlowKind kind;
+  Value *flag;
+  Py *value;
+  const Node *where;
+  bool rest_done; /* what follows was run too */
+} Flow;
 Flow core_exec(Front *fr, const NodeList *list, int from, bool tail);
 /* control.c, flow.c */
-typedef struct Rest Rest;    /* what runs after a statement that may have returned */
-struct Rest { Flow (*run)(Front *fr, Rest *rest, bool tail); bool empty; };
+typedef struct Rest Rest; /* what runs after a statement that may have returned */
+struct Rest {
+  Flow (*run)(Front *fr, Rest *rest, bool tail);
+  bool empty;
+};
 Flow core_if(Front *fr, Node *n, Rest *rest, bool tail);
 Flow core_guard(Front *fr, Flow flow, Rest *rest, bool tail);
 Flow core_for(Front *fr, Node *n, Rest *rest, bool tail);
@@ -221,12 +260,15 @@ bool contains_return(const Node *n);
 int constexpr_condition(Front *fr, Span at, Py *cond);
 
 /* regions.c: the kernel's regions, when they are asked for (options->inside) */
-void regions_begin(Front *fr, const Node *def);              /* before a function's body: places its markers; fails for wrong ones */
-void regions_at(Front *fr, const NodeList *list, int index); /* between statements: what stands before statement `index` */
-void regions_after(Front *fr, const NodeList *list, int index); /* what stands right behind it */
+/* before a function's body: places its markers; fails for wrong ones */
+void regions_begin(Front *fr, const Node *def);
+/* between statements: what stands before statement `index` */
+void regions_at(Front *fr, const NodeList *list, int index);
+void regions_after(Front *fr, const NodeList *list, int index);  /* what stands right behind it */
 bool regions_follow(Front *fr, const NodeList *list, int index); /* is there anything from there on? */
-void regions_end(Front *fr, const OpenRegion *outer);        /* behind a function's body: ends what a return left open */
-int regions_with(Front *fr, Node *with);                     /* enters the scopes of a `with`, and returns how many */
+/* behind a function's body: ends what a return left open */
+void regions_end(Front *fr, const OpenRegion *outer);
+int regions_with(Front *fr, Node *with); /* enters the scopes of a `with`, and returns how many */
 void regions_leave(Front *fr, const Node *with, int count);
 
 /* class.c */
@@ -237,28 +279,34 @@ Py *class_member(Front *fr, PyClass *cls, const char *name);
 Py *class_bind(Front *fr, PyClass *cls, const Call *call, const char **why);
 
 /* specialize.c */
-typedef struct Arguments { Py **values; VEC(Slot) slots; } Arguments;
+typedef struct Arguments {
+  Py **values;
+  VEC(Slot) slots;
+} Arguments;
 Arguments *specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen);
 Py *spec_constexpr(Front *fr, Kernel *k, const char *text, const char *what);
 
 /* autotune.c, tuning.c: fills chosen[] (Py of parameters that the caller left open) and the launch options. */
 typedef struct Launch {
   int num_warps, num_stages, num_ctas;
-  const ArgSpec *args;        /* the caller's, with block shapes that the configuration's pre_hook sets */
-  const int *zeroed; int zeroed_count; /* parameters that it zeroes */
+  const ArgSpec *args; /* the caller's, with block shapes that the configuration's pre_hook sets */
+  const int *zeroed;
+  int zeroed_count; /* parameters that it zeroes */
 } Launch;
 typedef struct Choice {
-  Front *fr; Kernel *k;
+  Front *fr;
+  Kernel *k;
   const ArgSpec *args;
   const CompileOptions *options;
-  Py **known;                 /* per parameter: values so far, or NULL */
+  Py **known; /* per parameter: values so far, or NULL */
   Py **chosen;
   Launch *config;
-  Tuning *list;               /* filled instead of choosing; or NULL */
+  Tuning *list; /* filled instead of choosing; or NULL */
 } Choice;
 /* list may be NULL; else the configurations to try go there, and nothing is chosen. */
-void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen, Launch *launch, Tuning *list);
-void choice_take(Choice *c, int param, Py *v);      /* unless the caller or an outer decorator gave it a value */
+void autotune_choose(Front *fr, Kernel *k, const ArgSpec *args, const CompileOptions *options, Py **chosen,
+                     Launch *launch, Tuning *list);
+void choice_take(Choice *c, int param, Py *v);       /* unless the caller or an outer decorator gave it a value */
 int choice_param(const Kernel *k, const char *name); /* -1: none */
 Node *decorator_argument(Node *call, int position, const char *name);
 Node *tuning_argument(Node *decorator, const char *name); /* of autotune; NULL: not given */

@@ -1,4 +1,5 @@
-/* Expressions of a kernel's body. An operand that is a run-time tensor goes to semantic.c; everything else is Python now. */
+/* Expressions of a kernel's body. An operand that is a run-time tensor goes to semantic.c; everything else is Python
+ * now. */
 #include "front/core.h"
 
 static NORETURN void unsupported(Front *fr, const Node *n, const char *what, const char *hint) {
@@ -6,22 +7,34 @@ static NORETURN void unsupported(Front *fr, const Node *n, const char *what, con
   fail(fr->cx, core_span(fr, n), "%s cannot be used in a kernel", what);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static void check_global(Front *fr, Span at, const char *name, const Py *v) {
   Context *cx = fr->cx;
   switch (v->kind) {
-    case PY_BOOL: case PY_INT: case PY_FLOAT: case PY_STR: case PY_DICT: break;
-    case PY_TUPLE: if (!v->tuple.n) return; break;
+    case PY_BOOL:
+    case PY_INT:
+    case PY_FLOAT:
+    case PY_STR:
+    case PY_DICT: break;
+    case PY_TUPLE:
+      if (!v->tuple.n) return;
+      break;
     case PY_UNKNOWN: {
       bool module = !strncmp(v->library, "module ", 7);
-      fail_hint(cx, at, module ? "put the file where the import finds it, beside this one or above it" : "a kernel needs values that do not depend on the machine or on what runs around it",
-                "`%s` comes from %s", name, module ? v->library : arena_printf(cx->arena, "something that is not known here: %s", v->library));
+      fail_hint(cx, at,
+                module ? "put the file where the import finds it, beside this one or above it"
+                       : "a kernel needs values that do not depend on the machine or on what runs around it",
+                "`%s` comes from %s", name,
+                module ? v->library : arena_printf(cx->arena, "something that is not known here: %s", v->library));
     }
     default: return;
   }
   if (v->is_constexpr) return;
-  fail_hint(cx, at, arena_printf(cx->arena, "write %s = tl.constexpr(%s) where it is defined, or pass it as a tl.constexpr parameter", name, py_describe(fr, v)),
+  fail_hint(cx, at,
+            arena_printf(cx->arena,
+                         "write %s = tl.constexpr(%s) where it is defined, or pass it as a tl.constexpr parameter",
+                         name, py_describe(fr, v)),
             "a kernel cannot read the global `%s`, which is a plain %s", name, py_kind_name(v));
 }
 
@@ -43,15 +56,20 @@ Py *core_lookup(Front *fr, Node *n) {
     warn(fr->cx, core_span(fr, n), "`%s` has no defined value here: %s", name, b->why);
     return py_tensor(fr, build_int(&fr->b, b->ended, 0));
   }
-  if (b) fail_hint(fr->cx, core_span(fr, n), "give it a value before", "`%s` is not defined here: %s", name, b->why ? b->why : "it has lost its value");
+  if (b)
+    fail_hint(fr->cx, core_span(fr, n), "give it a value before", "`%s` is not defined here: %s", name,
+              b->why ? b->why : "it has lost its value");
   fail_unknown_name(fr, core_span(fr, n), name);
 }
 
-/* ---- attributes -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
   switch (x->kind) {
-    case PY_TENSOR: case PY_TYPE: case PY_BLOCK_PTR: case PY_DESC: return sem_attribute(fr, at, x, attr);
+    case PY_TENSOR:
+    case PY_TYPE:
+    case PY_BLOCK_PTR:
+    case PY_DESC: return sem_attribute(fr, at, x, attr);
     case PY_LIBRARY: {
       Py *v = builtin_lookup(fr, x->library, attr);
       if (v && v->kind != PY_UNKNOWN) return v;
@@ -82,7 +100,8 @@ Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
       return NULL;
     default: break;
   }
-  if (!strcmp(attr, "value") && (py_is_number(x) || x->kind == PY_STR || x->kind == PY_NONE || x->kind == PY_TUPLE)) return x;
+  if (!strcmp(attr, "value") && (py_is_number(x) || x->kind == PY_STR || x->kind == PY_NONE || x->kind == PY_TUPLE))
+    return x;
   return py_has_method(x, attr) ? py_method_of(fr, x, intern_z(fr->cx, attr), NULL) : NULL;
 }
 
@@ -105,14 +124,19 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
       near = nearest_name(attr, names);
       break;
     }
-    case PY_OBJECT: case PY_CLASS: break;
+    case PY_OBJECT:
+    case PY_CLASS: break;
     case PY_TUPLE:
       if (x->tuple.cls) near = nearest_name(attr, x->tuple.cls->fields);
       break;
-    case PY_INT: case PY_BOOL: case PY_FLOAT:
-      if (py_is_number(x) && (!strcmp(attr, "to") || !strcmp(attr, "dtype") || !strcmp(attr, "type") || !strcmp(attr, "shape") || !strcmp(attr, "cast"))) {
+    case PY_INT:
+    case PY_BOOL:
+    case PY_FLOAT:
+      if (py_is_number(x) && (!strcmp(attr, "to") || !strcmp(attr, "dtype") || !strcmp(attr, "type") ||
+                              !strcmp(attr, "shape") || !strcmp(attr, "cast"))) {
         hint = x->kind == PY_INT && x->i == 1
-                   ? "an integer argument that equals 1 is a constexpr: use tl.cast(x, dtype), which takes both, annotate the parameter with its type, or list it in do_not_specialize"
+                   ? "an integer argument that equals 1 is a constexpr: use tl.cast(x, dtype), which takes both, "
+                     "annotate the parameter with its type, or list it in do_not_specialize"
                    : "tl.cast(x, dtype) takes constants and tensors alike";
         fail_hint(cx, at, hint, "the constexpr %s is no tensor and has no attribute `%s`", py_describe(fr, x), attr);
       }
@@ -132,11 +156,12 @@ static Py *eval_attribute(Front *fr, Node *n) {
   core_at(fr, n);
   Py *v = front_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
   if (!v) fail_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
-  if (v->kind == PY_UNKNOWN) fail(fr->cx, core_span(fr, n), "`%s` is not known to a kernel: %s", n->Attribute.attr, v->library);
+  if (v->kind == PY_UNKNOWN)
+    fail(fr->cx, core_span(fr, n), "`%s` is not known to a kernel: %s", n->Attribute.attr, v->library);
   return v;
 }
 
-/* ---- operators --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- operators --------------------------------------------------------------------------------------------------- */
 
 /* A method such as __add__ or __getitem__ of an aggregate, or NULL. */
 static Py *operator_method(Front *fr, Py *x, const char *name) {
@@ -152,7 +177,12 @@ Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b) {
     if (op == PYOP_POW) fail_hint(fr->cx, at, "multiply, or use libdevice.pow", "`**` does not work on tensors");
     return sem_binary(fr, at, op, a, b);
   }
-  static const char *const methods[] = {[PYOP_ADD] = "__add__", [PYOP_SUB] = "__sub__", [PYOP_MULT] = "__mul__", [PYOP_DIV] = "__truediv__", [PYOP_FLOOR_DIV] = "__floordiv__", [PYOP_MOD] = "__mod__"};
+  static const char *const methods[] = {[PYOP_ADD] = "__add__",
+                                        [PYOP_SUB] = "__sub__",
+                                        [PYOP_MULT] = "__mul__",
+                                        [PYOP_DIV] = "__truediv__",
+                                        [PYOP_FLOOR_DIV] = "__floordiv__",
+                                        [PYOP_MOD] = "__mod__"};
   if (op < sizeof methods / sizeof *methods && methods[op]) {
     Py *m = operator_method(fr, a, methods[op]);
     if (m) return front_call_values(fr, m, at, 1, &b);
@@ -183,10 +213,12 @@ static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
     return py_compare(fr, op, a, b, &why);
   }
   if (op != PYOP_IN && op != PYOP_NOT_IN && (a->kind == PY_TENSOR || b->kind == PY_TENSOR)) {
-    if (a->kind == PY_NONE || b->kind == PY_NONE) fail_hint(fr->cx, at, "write `is None` or `is not None`", "a tensor cannot be compared with None");
+    if (a->kind == PY_NONE || b->kind == PY_NONE)
+      fail_hint(fr->cx, at, "write `is None` or `is not None`", "a tensor cannot be compared with None");
     return sem_compare(fr, at, op, a, b);
   }
-  if ((op == PYOP_IN || op == PYOP_NOT_IN) && (py_is_runtime(a) || py_is_runtime(b))) fail(fr->cx, at, "`%s` works on values known at compile time only", pyop_symbol(op));
+  if ((op == PYOP_IN || op == PYOP_NOT_IN) && (py_is_runtime(a) || py_is_runtime(b)))
+    fail(fr->cx, at, "`%s` works on values known at compile time only", pyop_symbol(op));
   const char *why = NULL;
   Py *v = py_compare(fr, op, a, b, &why);
   if (!v) fail(fr->cx, at, "%s", why);
@@ -201,7 +233,8 @@ static Py *eval_compare(Front *fr, Node *n) {
     core_at(fr, n);
     result = compare_pair(fr, at, n->Compare.ops.at[i], left, right);
     if (n->Compare.ops.n > 1) {
-      if (result->kind == PY_TENSOR) fail_hint(fr->cx, at, "write (a < b) & (b < c)", "a chain of comparisons needs values known at compile time");
+      if (result->kind == PY_TENSOR)
+        fail_hint(fr->cx, at, "write (a < b) & (b < c)", "a chain of comparisons needs values known at compile time");
       if (py_truth_known(result) == 0) return result;
     }
     left = right;
@@ -226,7 +259,7 @@ static Py *eval_bool_op(Front *fr, Node *n) {
   return result ? result : last;
 }
 
-/* ---- subscripts ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- subscripts -------------------------------------------------------------------------------------------------- */
 
 static Py *eval_slice(Front *fr, Node *n) {
   Py *p = NEW(fr->cx->arena, Py);
@@ -250,7 +283,7 @@ static Py *eval_subscript(Front *fr, Node *n) {
   return v;
 }
 
-/* ---- calls, displays ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- calls, displays --------------------------------------------------------------------------------------------- */
 
 Call *core_make_call(Front *fr, Node *n) {
   Arena *a = fr->cx->arena;
@@ -262,7 +295,8 @@ Call *core_make_call(Front *fr, Node *n) {
     Node *arg = n->Call.args.at[i];
     if (arg->kind == NODE_STARRED) {
       Py *items = core_eval(fr, arg->Starred.value);
-      if (items->kind != PY_TUPLE) fail(fr->cx, core_span(fr, arg), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
+      if (items->kind != PY_TUPLE)
+        fail(fr->cx, core_span(fr, arg), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
       for (int k = 0; k < items->tuple.n; k++) {
         vec_push(a, &args, items->tuple.at[k]);
         vec_push(a, &spans, core_span(fr, arg));
@@ -315,7 +349,8 @@ static Py *eval_display(Front *fr, Node *n) {
       continue;
     }
     Py *items = core_eval(fr, e->Starred.value);
-    if (items->kind != PY_TUPLE) fail(fr->cx, core_span(fr, e), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
+    if (items->kind != PY_TUPLE)
+      fail(fr->cx, core_span(fr, e), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
     for (int k = 0; k < items->tuple.n; k++) py_append(fr, t, items->tuple.at[k]);
   }
   t->tuple.is_list = n->kind == NODE_LIST;
@@ -325,10 +360,14 @@ static Py *eval_display(Front *fr, Node *n) {
 static Py *eval_comprehension(Front *fr, Node *n) {
   if (n->ListComp.generators.n != 1) unsupported(fr, n, "a comprehension with several `for`", NULL);
   Node *g = n->ListComp.generators.at[0];
-  if (g->comprehension.ifs.n) fail_hint(fr->cx, core_span(fr, g->comprehension.ifs.at[0]), "build the tuple without the elements", "a comprehension's `if` cannot be used in a kernel: Triton ignores it");
+  if (g->comprehension.ifs.n)
+    fail_hint(fr->cx, core_span(fr, g->comprehension.ifs.at[0]), "build the tuple without the elements",
+              "a comprehension's `if` cannot be used in a kernel: Triton ignores it");
   Py *over = core_eval(fr, g->comprehension.iter);
   Py *items = py_is_runtime(over) && over->kind != PY_TUPLE ? NULL : py_items(fr, over);
-  if (!items) fail(fr->cx, core_span(fr, g->comprehension.iter), "a comprehension in a kernel runs over a tuple, not %s", py_describe(fr, over));
+  if (!items)
+    fail(fr->cx, core_span(fr, g->comprehension.iter), "a comprehension in a kernel runs over a tuple, not %s",
+         py_describe(fr, over));
   Py *out = py_tuple(fr, 0, NULL);
   for (int i = 0; i < items->tuple.n; i++) {
     Node *t = g->comprehension.target;
@@ -347,11 +386,14 @@ static Py *eval_f_string(Front *fr, Node *n) {
       buf_write(&out, v->Constant.value.text, v->Constant.value.size);
       continue;
     }
-    char *so_far = arena_strndup(fr->cx->arena, out.at ? out.at : "", out.n); /* evaluation may unwind: keep nothing malloc'ed */
+    /* evaluation may unwind: keep nothing malloc'ed */
+    char *so_far = arena_strndup(fr->cx->arena, out.at ? out.at : "", out.n);
     size_t n_so_far = out.n;
     buf_destroy(&out);
     Py *x = core_eval(fr, v->FormattedValue.value);
-    if (py_is_runtime(x)) fail_hint(fr->cx, core_span(fr, v), "use tl.device_print for run-time values", "an f-string in a kernel takes values known at compile time, not %s", py_describe(fr, x));
+    if (py_is_runtime(x))
+      fail_hint(fr->cx, core_span(fr, v), "use tl.device_print for run-time values",
+                "an f-string in a kernel takes values known at compile time, not %s", py_describe(fr, x));
     Py *spec = v->FormattedValue.format_spec ? core_eval(fr, v->FormattedValue.format_spec) : NULL;
     const char *why = NULL;
     Py *text = py_format(fr, x, v->FormattedValue.conversion, spec ? spec->str.s : NULL, &why);
@@ -393,7 +435,8 @@ Py *core_eval(Front *fr, Node *n) {
     case NODE_ATTRIBUTE: return eval_attribute(fr, n);
     case NODE_SUBSCRIPT: return eval_subscript(fr, n);
     case NODE_SLICE: return eval_slice(fr, n);
-    case NODE_TUPLE: case NODE_LIST: return eval_display(fr, n);
+    case NODE_TUPLE:
+    case NODE_LIST: return eval_display(fr, n);
     case NODE_IF_EXP: return core_ternary(fr, n);
     case NODE_NAMED_EXPR: return eval_walrus(fr, n);
     case NODE_JOINED_STR: return eval_f_string(fr, n);
@@ -402,9 +445,12 @@ Py *core_eval(Front *fr, Node *n) {
     case NODE_DICT: unsupported(fr, n, "a dict", "use a tuple");
     case NODE_SET: unsupported(fr, n, "a set", "use a tuple");
     case NODE_GENERATOR_EXP: unsupported(fr, n, "a generator", "use a list comprehension over a tuple");
-    case NODE_SET_COMP: case NODE_DICT_COMP: unsupported(fr, n, "a set or dict comprehension", NULL);
+    case NODE_SET_COMP:
+    case NODE_DICT_COMP: unsupported(fr, n, "a set or dict comprehension", NULL);
     case NODE_STARRED: unsupported(fr, n, "`*` here", NULL);
-    case NODE_AWAIT: case NODE_YIELD: case NODE_YIELD_FROM: unsupported(fr, n, "`await` and `yield`", NULL);
+    case NODE_AWAIT:
+    case NODE_YIELD:
+    case NODE_YIELD_FROM: unsupported(fr, n, "`await` and `yield`", NULL);
     default: unsupported(fr, n, node_name(n->kind), NULL);
   }
 }

@@ -1,25 +1,32 @@
 /* Run-time `if`, the ternary, and early return.
  *
- * Both branches of a run-time `if` are walked, each in a copy of the scope and into a block of its own; then the scopes are
- * compared by Triton's rules (docs/language.md): a name survives if it was there before or both branches assign it, and its type must
- * be the same everywhere.
+ * Both branches of a run-time `if` are walked, each in a copy of the scope and into a block of its own; then the scopes
+ * are compared by Triton's rules (docs/language.md): a name survives if it was there before or both branches assign it,
+ * and its type must be the same everywhere.
  *
  * The IR's control flow is structured, so `return` under a run-time condition moves what follows into the other branch:
  *
  *     if n == 0: return               if (n == 0) { }
  *     rest                            else { rest }
  *
- * Where both branches may go on, or the statement stands inside another `if`, the regions also yield a flag "has returned" (and the
- * value returned, and the names that what follows needs), and the rest is put under `if (flag) {} else { rest }`. In tail position,
- * where nothing follows, neither flag nor names are needed. */
+ * Where both branches may go on, or the statement stands inside another `if`, the regions also yield a flag "has
+ * returned" (and the value returned, and the names that what follows needs), and the rest is put under `if (flag) {}
+ * else { rest }`. In tail position, where nothing follows, neither flag nor names are needed. */
 #include "front/core.h"
 
-/* ---- what two regions yield ---------------------------------------------------------------------------------------------------- */
+/* ---- what two regions yield -------------------------------------------------------------------------------------- */
 
-typedef struct Merge { Py *like; Value **parts; int *index; int n; Py *result; } Merge; /* index -1: the part is the same on both sides */
+/* index -1: the part is the same on both sides */
+typedef struct Merge {
+  Py *like;
+  Value **parts;
+  int *index;
+  int n;
+  Py *result;
+} Merge;
 typedef struct Join {
   Front *fr;
-  Block *a, *b;              /* then, else */
+  Block *a, *b; /* then, else */
   VEC(Value *) from_a, from_b;
   VEC(const Type *) types;
 } Join;
@@ -84,24 +91,34 @@ static Py *zero_like(Front *fr, Block *block, const Py *like) { /* stands where 
   return py_unflatten(fr, like, parts, &used);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static bool assigned(const Binding *now, const Binding *then) { return now && (!then || now->stamp != then->stamp); }
 
-static Span binding_span(Front *fr, const Binding *b, const Node *otherwise) { return core_span(fr, b && b->where ? b->where : otherwise); }
+static Span binding_span(Front *fr, const Binding *b, const Node *otherwise) {
+  return core_span(fr, b && b->where ? b->where : otherwise);
+}
 
-static NORETURN void fail_redefined(Front *fr, const Node *n, const Binding *before, const Binding *now, const char *branch) {
+static NORETURN void fail_redefined(Front *fr, const Node *n, const Binding *before, const Binding *now,
+                                    const char *branch) {
   Context *cx = fr->cx;
   const char *name = before->name;
   Span at = binding_span(fr, now, n);
   if (!py_is_runtime(before->value))
-    fail_hint(cx, at, arena_printf(cx->arena, "a plain assignment before the `if` makes it a run-time value: %s = %s", name, name),
-              "`%s` is the constexpr %s and cannot be changed inside a run-time `if`", name, py_describe(fr, before->value));
-  fail_hint(cx, at, "both branches must leave the type that the name had before", "`%s` is %s before the `if`, but the %s branch makes it %s", name, py_describe(fr, before->value), branch,
+    fail_hint(
+        cx, at,
+        arena_printf(cx->arena, "a plain assignment before the `if` makes it a run-time value: %s = %s", name, name),
+        "`%s` is the constexpr %s and cannot be changed inside a run-time `if`", name, py_describe(fr, before->value));
+  fail_hint(cx, at, "both branches must leave the type that the name had before",
+            "`%s` is %s before the `if`, but the %s branch makes it %s", name, py_describe(fr, before->value), branch,
             now->value ? py_describe(fr, now->value) : "undefined");
 }
 
-typedef struct NameMerge { const char *name; const Node *where; Merge merge; } NameMerge;
+typedef struct NameMerge {
+  const char *name;
+  const Node *where;
+  Merge merge;
+} NameMerge;
 typedef VEC(NameMerge) NameMerges;
 
 static void lose(Front *fr, Scope *after, const char *name, const char *why) {
@@ -113,9 +130,11 @@ static void lose(Front *fr, Scope *after, const char *name, const char *why) {
   f->scope = keep;
 }
 
-/* Compares what the branches did with each name (Triton's rules); the names to carry out go to `out`, those that are lost are
- * undefined in `after`, which starts as a copy of `before`. `check_only`: nothing is carried, the rules alone are applied. */
-static void merge_names(Join *j, const Node *n, Scope *before, Scope *then, Scope *other, Scope *after, NameMerges *out, bool check_only) {
+/* Compares what the branches did with each name (Triton's rules); the names to carry out go to `out`, those that are
+ * lost are undefined in `after`, which starts as a copy of `before`. `check_only`: nothing is carried, the rules alone
+ * are applied. */
+static void merge_names(Join *j, const Node *n, Scope *before, Scope *then, Scope *other, Scope *after, NameMerges *out,
+                        bool check_only) {
   Front *fr = j->fr;
   Context *cx = fr->cx;
   Arena *arena = cx->arena;
@@ -134,10 +153,14 @@ static void merge_names(Join *j, const Node *n, Scope *before, Scope *then, Scop
       bool merged = in_a && in_b && a->value && b->value && py_same_type(a->value, b->value);
       if (!merged) { /* None or a dtype: Triton keeps the old value without a word */
         if (in_a && in_b && a->value && b->value)
-          fail(cx, binding_span(fr, b, n), "`%s` is %s after one branch of the `if` and %s after the other", old->name, py_describe(fr, a->value), py_describe(fr, b->value));
+          fail(cx, binding_span(fr, b, n), "`%s` is %s after one branch of the `if` and %s after the other", old->name,
+               py_describe(fr, a->value), py_describe(fr, b->value));
         Binding *now = in_a ? a : b;
         if (!check_only && now->value && !py_same_type(now->value, old->value))
-          warn(cx, binding_span(fr, now, n), "`%s` is %s before this run-time `if` and stays so after it, as in Triton: it is assigned in one branch only", old->name, py_describe(fr, old->value));
+          warn(cx, binding_span(fr, now, n),
+               "`%s` is %s before this run-time `if` and stays so after it, as in Triton: it is assigned in one branch "
+               "only",
+               old->name, py_describe(fr, old->value));
         continue;
       }
     } else {
@@ -159,19 +182,21 @@ static void merge_names(Join *j, const Node *n, Scope *before, Scope *then, Scop
       if (both) {
         if (pass) continue; /* seen from the other side */
         if (!py_same_type(a->value, b->value))
-          fail_hint(cx, binding_span(fr, b, n), "a name assigned in both branches must get one type; cast one of them", "`%s` is %s after the then branch, but %s after the else branch", a->name,
+          fail_hint(cx, binding_span(fr, b, n), "a name assigned in both branches must get one type; cast one of them",
+                    "`%s` is %s after the then branch, but %s after the else branch", a->name,
                     py_describe(fr, a->value), py_describe(fr, b->value));
         if (check_only) continue;
         NameMerge m = {a->name, a->where, join_py(j, a->value, b->value)};
         vec_push(arena, out, m);
       } else {
-        lose(fr, after, a->name, arena_printf(arena, "it is assigned in only one branch of the `if` in line %d", n->span.line));
+        lose(fr, after, a->name,
+             arena_printf(arena, "it is assigned in only one branch of the `if` in line %d", n->span.line));
       }
     }
   }
 }
 
-/* ---- returned values ------------------------------------------------------------------------------------------------------------------ */
+/* ---- returned values --------------------------------------------------------------------------------------------- */
 
 static Py *in_block(Front *fr, Block *block, Span at, Py *p) { /* numbers as run-time scalars, built in that block */
   Builder keep = fr->b;
@@ -187,7 +212,8 @@ static void agree(Join *j, const Node *where, Py **a, Py **b) {
   Front *fr = j->fr;
   Span at = core_span(fr, where);
   if (!py_is_runtime(*a) && !py_is_runtime(*b) && py_equal(*a, *b)) return;
-  if ((*a)->kind == PY_TUPLE && (*b)->kind == PY_TUPLE && (*a)->tuple.n == (*b)->tuple.n && (*a)->tuple.cls == (*b)->tuple.cls) {
+  if ((*a)->kind == PY_TUPLE && (*b)->kind == PY_TUPLE && (*a)->tuple.n == (*b)->tuple.n &&
+      (*a)->tuple.cls == (*b)->tuple.cls) {
     int n = (*a)->tuple.n;
     Py *x = py_tuple(fr, n, (*a)->tuple.at), *y = py_tuple(fr, n, (*b)->tuple.at);
     x->tuple.cls = y->tuple.cls = (*a)->tuple.cls;
@@ -198,12 +224,18 @@ static void agree(Join *j, const Node *where, Py **a, Py **b) {
   }
   if (py_is_number(*a)) *a = in_block(fr, j->a, at, *a);
   if (py_is_number(*b)) *b = in_block(fr, j->b, at, *b);
-  if (!py_same_type(*a, *b)) fail_hint(fr->cx, at, "all returns of a function must agree in type", "return type mismatch: %s and %s", py_describe(fr, *a), py_describe(fr, *b));
+  if (!py_same_type(*a, *b))
+    fail_hint(fr->cx, at, "all returns of a function must agree in type", "return type mismatch: %s and %s",
+              py_describe(fr, *a), py_describe(fr, *b));
 }
 
-/* ---- the joint of two branches --------------------------------------------------------------------------------------------------------- */
+/* ---- the joint of two branches ----------------------------------------------------------------------------------- */
 
-typedef struct Branch { Block *block; Scope scope; Flow flow; } Branch;
+typedef struct Branch {
+  Block *block;
+  Scope scope;
+  Flow flow;
+} Branch;
 
 static Value *flag_of(Front *fr, Branch *b) {
   if (b->flow.kind == FLOW_MAYBE) return b->flow.flag;
@@ -216,7 +248,8 @@ static Value *flag_of(Front *fr, Branch *b) {
 }
 
 /* A branch that returns does not reach what follows: its side of a name is whatever is at hand. */
-static void names_of_one(Join *j, const Scope *before, Branch *goes_on, Branch *returns, bool swapped, NameMerges *out) {
+static void names_of_one(Join *j, const Scope *before, Branch *goes_on, Branch *returns, bool swapped,
+                         NameMerges *out) {
   Front *fr = j->fr;
   Scope *s = &goes_on->scope;
   for (int i = 0; i < s->n; i++) {
@@ -227,14 +260,16 @@ static void names_of_one(Join *j, const Scope *before, Branch *goes_on, Branch *
       vec_push(fr->cx->arena, out, m);
       continue;
     }
-    Py *other = old && old->value && py_same_type(old->value, now->value) ? old->value : zero_like(fr, returns->block, now->value);
+    Py *other = old && old->value && py_same_type(old->value, now->value) ? old->value
+                                                                          : zero_like(fr, returns->block, now->value);
     NameMerge m = {now->name, now->where, swapped ? join_py(j, other, now->value) : join_py(j, now->value, other)};
     vec_push(fr->cx->arena, out, m);
   }
 }
 
 /* Builds the `if` from two finished branches; the scope becomes what follows sees. */
-static Flow join_branches(Front *fr, const Node *n, Value *cond, const Span *span, Scope before, Branch *a, Branch *b, bool tail) {
+static Flow join_branches(Front *fr, const Node *n, Value *cond, const Span *span, Scope before, Branch *a, Branch *b,
+                          bool tail) {
   Core *core = core_of(fr);
   Join j = {.fr = fr, .a = a->block, .b = b->block};
   NameMerges names = {0};
@@ -242,7 +277,8 @@ static Flow join_branches(Front *fr, const Node *n, Value *cond, const Span *spa
   FlowKind ka = a->flow.kind, kb = b->flow.kind;
   bool returned = ka != FLOW_FALLS || kb != FLOW_FALLS;
   if (!(tail && returned)) {
-    if (ka != FLOW_RETURNS && kb != FLOW_RETURNS) merge_names(&j, n, &before, &a->scope, &b->scope, &after, &names, false);
+    if (ka != FLOW_RETURNS && kb != FLOW_RETURNS)
+      merge_names(&j, n, &before, &a->scope, &b->scope, &after, &names, false);
     else if (ka != FLOW_RETURNS) names_of_one(&j, &before, a, b, false, &names);
     else if (kb != FLOW_RETURNS) names_of_one(&j, &before, b, a, true, &names);
   }
@@ -259,14 +295,17 @@ static Flow join_branches(Front *fr, const Node *n, Value *cond, const Span *spa
   }
   int flag = -2;
   Value *known_flag = NULL;
-  FlowKind kind = !returned ? FLOW_FALLS : (ka == FLOW_RETURNS && kb == FLOW_RETURNS) || tail ? FLOW_RETURNS : FLOW_MAYBE;
+  FlowKind kind = !returned                                            ? FLOW_FALLS
+                  : (ka == FLOW_RETURNS && kb == FLOW_RETURNS) || tail ? FLOW_RETURNS
+                                                                       : FLOW_MAYBE;
   if (kind == FLOW_MAYBE) {
     if (ka == FLOW_RETURNS && kb == FLOW_FALLS) known_flag = cond;
     else flag = join_value(&j, flag_of(fr, a), flag_of(fr, b));
   }
   Op *op = join_build(&j, cond, span);
   core->frame->scope = after;
-  for (int i = 0; i < names.n; i++) scope_set(fr, names.at[i].name, join_result(fr, &names.at[i].merge, op), names.at[i].where);
+  for (int i = 0; i < names.n; i++)
+    scope_set(fr, names.at[i].name, join_result(fr, &names.at[i].merge, op), names.at[i].where);
   Flow flow = {.kind = kind, .where = b->flow.where ? b->flow.where : a->flow.where};
   if (has_value) flow.value = join_result(fr, &value, op);
   if (kind == FLOW_MAYBE) flow.flag = known_flag ? known_flag : flag >= 0 ? op->out[flag] : flag_of(fr, a);
@@ -316,9 +355,13 @@ bool contains_return(const Node *n) {
   if (n->kind == NODE_RETURN) return true;
   bool found = false;
   switch (n->kind) { /* only statements hold statements */
-    case NODE_IF: case NODE_FOR: case NODE_WHILE: case NODE_WITH: case NODE_TRY: case NODE_MODULE: case NODE_EXCEPT_HANDLER:
-      node_children(n, look_for_return, &found);
-      break;
+    case NODE_IF:
+    case NODE_FOR:
+    case NODE_WHILE:
+    case NODE_WITH:
+    case NODE_TRY:
+    case NODE_MODULE:
+    case NODE_EXCEPT_HANDLER: node_children(n, look_for_return, &found); break;
     default: break;
   }
   return found;
@@ -327,8 +370,11 @@ bool contains_return(const Node *n) {
 int constexpr_condition(Front *fr, Span at, Py *cond) {
   if (cond->kind == PY_BOOL || cond->kind == PY_INT) return cond->i != 0;
   if (cond->kind == PY_NONE) return 0;
-  const char *hint = cond->kind == PY_STR ? "compare it: `if NAME == \"...\"` or `if NAME != \"\"`" : cond->kind == PY_BLOCK_PTR || cond->kind == PY_DESC ? "write `is not None`" : "compare it, or test `is not None`";
-  fail_hint(fr->cx, at, hint, "a condition must be a bool, an int or None, or a run-time scalar, not %s (%s)", py_describe(fr, cond), py_kind_name(cond));
+  const char *hint = cond->kind == PY_STR ? "compare it: `if NAME == \"...\"` or `if NAME != \"\"`"
+                     : cond->kind == PY_BLOCK_PTR || cond->kind == PY_DESC ? "write `is not None`"
+                                                                           : "compare it, or test `is not None`";
+  fail_hint(fr->cx, at, hint, "a condition must be a bool, an int or None, or a run-time scalar, not %s (%s)",
+            py_describe(fr, cond), py_kind_name(cond));
 }
 
 static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
@@ -336,12 +382,14 @@ static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
   Frame *f = core->frame;
   bool has_return = contains_return(n);
   if (has_return && f->loop_depth)
-    fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range", "`return` cannot stand inside a run-time `for` or `while`");
+    fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range",
+              "`return` cannot stand inside a run-time `for` or `while`");
   bool body_tail = has_return && tail && rest->empty;
   const Span *span = fr->b.span;
   Builder outer = fr->b;
   Scope before = f->scope;
-  const OpenRegion *regions = core->regions; /* each branch begins with those, and what follows has those of one that gets there */
+  /* each branch begins with those, and what follows has those of one that gets there */
+  const OpenRegion *regions = core->regions;
   Branch a = begin_branch(fr, &before);
   a.flow = core_exec(fr, &n->If.body, 0, body_tail);
   a.scope = f->scope;
@@ -358,7 +406,8 @@ static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
     flow.rest_done = flow.kind != FLOW_FALLS;
     return flow;
   }
-  if ((ra && b.flow.kind == FLOW_FALLS) || (rb && a.flow.kind == FLOW_FALLS)) { /* the rest goes into the branch that goes on */
+  /* the rest goes into the branch that goes on */
+  if ((ra && b.flow.kind == FLOW_FALLS) || (rb && a.flow.kind == FLOW_FALLS)) {
     Branch *on = ra ? &b : &a;
     Join rules = {.fr = fr, .a = a.block, .b = b.block};
     merge_names(&rules, n, &before, &a.scope, &b.scope, &on->scope, NULL, true);
@@ -389,7 +438,8 @@ Flow core_if(Front *fr, Node *n, Rest *rest, bool tail) {
 Py *core_ternary(Front *fr, Node *n) {
   Py *cond = core_eval(fr, n->IfExp.test);
   core_at(fr, n);
-  if (cond->kind != PY_TENSOR) return core_eval(fr, constexpr_condition(fr, core_span(fr, n->IfExp.test), cond) ? n->IfExp.body : n->IfExp.orelse);
+  if (cond->kind != PY_TENSOR)
+    return core_eval(fr, constexpr_condition(fr, core_span(fr, n->IfExp.test), cond) ? n->IfExp.body : n->IfExp.orelse);
   Value *c = sem_condition(fr, core_span(fr, n->IfExp.test), cond);
   const Span *span = fr->b.span;
   Builder outer = fr->b;
@@ -404,8 +454,10 @@ Py *core_ternary(Front *fr, Node *n) {
   }
   fr->b = outer;
   if (!py_same_type(side[0], side[1]))
-    fail_hint(fr->cx, core_span(fr, n), "both sides must have one type; write the constant with the type's kind (1.0, not 1) or cast", "the sides of this conditional expression have the types %s and %s",
-              py_describe(fr, side[0]), py_describe(fr, side[1]));
+    fail_hint(fr->cx, core_span(fr, n),
+              "both sides must have one type; write the constant with the type's kind (1.0, not 1) or cast",
+              "the sides of this conditional expression have the types %s and %s", py_describe(fr, side[0]),
+              py_describe(fr, side[1]));
   Merge m = join_py(&j, side[0], side[1]);
   Op *op = join_build(&j, c, span);
   return join_result(fr, &m, op);

@@ -13,7 +13,7 @@
 typedef struct Module Module;
 typedef struct Kernel Kernel; /* a @triton.jit function of a Module */
 
-Module *front_load_file(Context *cx, const char *path);                              /* fails with a diagnostic */
+Module *front_load_file(Context *cx, const char *path); /* fails with a diagnostic */
 Module *front_load_text(Context *cx, const char *path_for_messages, const char *text, size_t n);
 
 /* jit functions of the file in order. */
@@ -25,47 +25,62 @@ typedef struct KernelParam {
   const char *name;
   bool is_constexpr;
   bool has_default;
-  bool no_specialize;     /* do_not_specialize */
-  bool no_align;          /* do_not_specialize_on_alignment */
-  const char *annotation; /* "i64", "*fp16", ... when a type is forced, else NULL */
+  bool no_specialize;       /* do_not_specialize */
+  bool no_align;            /* do_not_specialize_on_alignment */
+  const char *annotation;   /* "i64", "*fp16", ... when a type is forced, else NULL */
   const char *default_text; /* source text of the default, or NULL */
 } KernelParam;
 const char *kernel_name(const Kernel *k);
 int kernel_line(const Kernel *k); /* first line, decorators not counted */
 int kernel_param_count(const Kernel *k);
-/* What the decorators (heuristics, autotune) do with a parameter (reads.c). A specialization holds for exactly the values that they read. */
+/* What the decorators (heuristics, autotune) do with a parameter (reads.c). A specialization holds for exactly the
+ * values that they read. */
 typedef struct DecoratorUse {
   bool reads;  /* what they decide may depend on its value */
   bool in_key; /* autotune's `key` names it: its value decides which configuration is chosen, and nothing else */
   bool sets;   /* they may give it a value */
 } DecoratorUse;
-bool kernel_decorator_use(const Kernel *k, DecoratorUse *use); /* use: one per parameter; false: there are no such decorators */
+/* use: one per parameter; false: there are no such decorators */
+bool kernel_decorator_use(const Kernel *k, DecoratorUse *use);
 const KernelParam *kernel_param(const Kernel *k, int i);
 
 /* One argument of a launch, as far as a specialization depends on it. */
-typedef enum { ARG_MISSING, ARG_POINTER, ARG_INT, ARG_FLOAT, ARG_BOOL, ARG_NONE, ARG_CONSTEXPR, ARG_DESCRIPTOR, ARG_TUPLE } ArgKind;
+typedef enum {
+  ARG_MISSING,
+  ARG_POINTER,
+  ARG_INT,
+  ARG_FLOAT,
+  ARG_BOOL,
+  ARG_NONE,
+  ARG_CONSTEXPR,
+  ARG_DESCRIPTOR,
+  ARG_TUPLE
+} ArgKind;
 typedef struct ArgSpec {
   ArgKind kind;
-  Dtype dtype;             /* POINTER, DESCRIPTOR: element type; INT, FLOAT: see has_dtype */
-  bool has_dtype;          /* INT, FLOAT: a number of exactly type `dtype` (as if the parameter were annotated), not of what its value suggests */
-  bool aligned;            /* POINTER, DESCRIPTOR: address divisible by 16 */
-  bool has_value;          /* INT: value is known (else: any int32 not specialised) */
-  bool is_unsigned;        /* INT: value is a uint64 above INT64_MAX */
-  int64_t int_value;       /* INT, BOOL */
-  double float_value;      /* FLOAT */
-  const char *text;        /* CONSTEXPR: a Python expression: "128", "'relu'", "tl.float16", "None", "(1, 2)", a jit function's name */
-  int rank;                /* DESCRIPTOR */
+  Dtype dtype; /* POINTER, DESCRIPTOR: element type; INT, FLOAT: see has_dtype */
+  /* INT, FLOAT: a number of exactly type `dtype` (as if the parameter were annotated), not of what its value suggests
+   */
+  bool has_dtype;
+  bool aligned;       /* POINTER, DESCRIPTOR: address divisible by 16 */
+  bool has_value;     /* INT: value is known (else: any int32 not specialised) */
+  bool is_unsigned;   /* INT: value is a uint64 above INT64_MAX */
+  int64_t int_value;  /* INT, BOOL */
+  double float_value; /* FLOAT */
+  const char *
+      text; /* CONSTEXPR: a Python expression: "128", "'relu'", "tl.float16", "None", "(1, 2)", a jit function's name */
+  int rank; /* DESCRIPTOR */
   int32_t block_shape[MAX_RANK]; /* DESCRIPTOR */
-  uint8_t divisible_shape; /* DESCRIPTOR: bit d: dim d of the array is divisible by 16 */
-  bool nan_padding;        /* DESCRIPTOR */
-  int item_count;          /* TUPLE */
+  uint8_t divisible_shape;       /* DESCRIPTOR: bit d: dim d of the array is divisible by 16 */
+  bool nan_padding;              /* DESCRIPTOR */
+  int item_count;                /* TUPLE */
   const struct ArgSpec *items;
 } ArgSpec;
 
 /* What a launch takes in the stead of autotune's first configuration that fits. */
 typedef struct Chosen {
-  int config;                    /* of @triton.autotune's list, counted from 1; 0: none of it */
-  int count;                     /* parameters that `nereid tune` found values for, as Python expressions */
+  int config; /* of @triton.autotune's list, counted from 1; 0: none of it */
+  int count;  /* parameters that `nereid tune` found values for, as Python expressions */
   const char *const *names, *const *texts;
   int num_warps, num_stages, num_ctas; /* 0: open */
 } Chosen;
@@ -84,10 +99,10 @@ typedef struct CompileOptions {
 typedef enum { SLOT_ARG, SLOT_DESC_BASE, SLOT_DESC_SHAPE, SLOT_DESC_STRIDE } SlotKind;
 typedef struct Slot {
   SlotKind kind;
-  int param;        /* the kernel's parameter */
+  int param;          /* the kernel's parameter */
   int path[4], depth; /* into nested tuples */
-  int dim;          /* SHAPE, STRIDE */
-  const Type *type; /* of the Func's argument */
+  int dim;            /* SHAPE, STRIDE */
+  const Type *type;   /* of the Func's argument */
 } Slot;
 
 typedef struct Compiled {
@@ -95,33 +110,44 @@ typedef struct Compiled {
   int slot_count; /* = func->body->arg_count */
   Slot *slots;
   int num_warps, num_stages, num_ctas;
-  const char **constexpr_names; const char **constexpr_values; int constexpr_count; /* what was chosen, as text: for messages and grid functions */
-  const int *zeroed; int zeroed_count; /* parameters whose arrays are to be filled with zeros before each launch: the configuration's pre_hook */
+  /* what was chosen, as text: for messages and grid functions */
+  const char **constexpr_names;
+  const char **constexpr_values;
+  int constexpr_count;
+  /* parameters whose arrays are to be filled with zeros before each launch: the configuration's pre_hook */
+  const int *zeroed;
+  int zeroed_count;
 } Compiled;
 
-/* args: one per parameter. Missing ones take their default, a heuristic's value or the autotune configuration's. Fails with
- * diagnostics that carry the chain of calls. */
+/* args: one per parameter. Missing ones take their default, a heuristic's value or the autotune configuration's. Fails
+ * with diagnostics that carry the chain of calls. */
 Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options);
 
 /* The configurations that autotune would try for a launch (tuning.c). */
-typedef struct TuneConfig { int config; const char *text; bool like_first; } TuneConfig; /* text: "BLOCK=128\nnum_warps=4\nnum_stages=3\nnum_ctas=1\n"; like_first: with all
-                                                                                            parameters as the first, only warps, stages and ctas may differ */
+typedef struct TuneConfig {
+  int config;
+  const char *text;
+  bool like_first;
+} TuneConfig; /* text: "BLOCK=128\nnum_warps=4\nnum_stages=3\nnum_ctas=1\n"; like_first: with all
+                 parameters as the first, only warps, stages and ctas may differ */
 typedef struct Tuning {
   int count;
   TuneConfig *configs;
-  const char *key;               /* values of the arguments that `key` names, element types of all arrays */
-  const int *reset, *restore;    /* parameters: reset_to_zero, restore_value */
+  const char *key;            /* values of the arguments that `key` names, element types of all arrays */
+  const int *reset, *restore; /* parameters: reset_to_zero, restore_value */
   int reset_count, restore_count;
-  double warmup_ms, rep_ms;      /* 0: not said */
+  double warmup_ms, rep_ms; /* 0: not said */
 } Tuning;
-/* NULL: nothing is to be tried; the kernel is not autotuned, or the caller has decided. Evaluates prune_configs_by, and fails where that cannot be done. */
+/* NULL: nothing is to be tried; the kernel is not autotuned, or the caller has decided. Evaluates prune_configs_by, and
+ * fails where that cannot be done. */
 Tuning *front_tuning(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options);
 
-/* Evaluates a Python expression such as "cdiv(n, BLOCK)" over named integers and floats (triton.cdiv, next_power_of_2, min, max
- * are known without a prefix): grids of the command line. Fails with a diagnostic. */
+/* Evaluates a Python expression such as "cdiv(n, BLOCK)" over named integers and floats (triton.cdiv, next_power_of_2,
+ * min, max are known without a prefix): grids of the command line. Fails with a diagnostic. */
 int64_t front_eval_int(Context *cx, const char *expression, int n, const char *const *names, const double *values);
 /* The same for one to three of them, separated by commas: a grid. */
-void front_eval_grid(Context *cx, const char *expressions, int n, const char *const *names, const double *values, int64_t out[3]);
+void front_eval_grid(Context *cx, const char *expressions, int n, const char *const *names, const double *values,
+                     int64_t out[3]);
 
 /* The table behind docs/language.md: every library name and who supports it. */
 typedef struct LanguageName {

@@ -1,7 +1,8 @@
-/* Host expressions: Python evaluated now, for module constants, decorators' arguments, heuristics and constexpr functions.
+/* Host expressions: Python evaluated now, for module constants, decorators' arguments, heuristics and constexpr
+ * functions.
  *
- * What is not at hand (torch.cuda..., an argument nobody gave) is a PY_UNKNOWN, and so is everything computed from it; nothing here
- * fails. A budget of steps for a whole file keeps endless loops out. */
+ * What is not at hand (torch.cuda..., an argument nobody gave) is a PY_UNKNOWN, and so is everything computed from it;
+ * nothing here fails. A budget of steps for a whole file keeps endless loops out. */
 #include "front/core.h"
 
 bool host_step(Front *fr) { return --front_project(fr)->steps > 0; }
@@ -48,9 +49,14 @@ Py *host_attribute(Front *fr, Py *x, const char *attr) {
   return v ? v : py_unknown(fr, "%s.%s", py_describe(fr, x), attr);
 }
 
-/* ---- comprehensions --------------------------------------------------------------------------------------------------------------- */
+/* ---- comprehensions ---------------------------------------------------------------------------------------------- */
 
-typedef struct Comprehension { Node *n; const NodeList *generators; Py *out; Py *unknown; } Comprehension;
+typedef struct Comprehension {
+  Node *n;
+  const NodeList *generators;
+  Py *out;
+  Py *unknown;
+} Comprehension;
 
 static void run_generators(Front *fr, HostScope *sc, Comprehension *c, int level) {
   if (c->unknown) return;
@@ -100,7 +106,7 @@ static Py *comprehension(Front *fr, HostScope *sc, Node *n) {
   return c.unknown ? c.unknown : c.out;
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
 static Py *bool_op(Front *fr, HostScope *sc, Node *n) {
   bool is_and = n->BoolOp.op == PYOP_AND;
@@ -268,7 +274,8 @@ Py *host_eval(Front *fr, HostScope *sc, Node *n) {
       Py *v = py_constant(fr, n, &why);
       return v ? v : py_unknown(fr, "%s", why);
     }
-    case NODE_BIN_OP: return host_binary(fr, n->BinOp.op, host_eval(fr, sc, n->BinOp.left), host_eval(fr, sc, n->BinOp.right));
+    case NODE_BIN_OP:
+      return host_binary(fr, n->BinOp.op, host_eval(fr, sc, n->BinOp.left), host_eval(fr, sc, n->BinOp.right));
     case NODE_UNARY_OP: {
       Py *x = host_eval(fr, sc, n->UnaryOp.operand);
       if (x->kind == PY_UNKNOWN) return x;
@@ -305,7 +312,9 @@ Py *host_eval(Front *fr, HostScope *sc, Node *n) {
       return v;
     }
     case NODE_JOINED_STR: return f_string(fr, sc, n);
-    case NODE_LIST_COMP: case NODE_GENERATOR_EXP: case NODE_DICT_COMP: return comprehension(fr, sc, n);
+    case NODE_LIST_COMP:
+    case NODE_GENERATOR_EXP:
+    case NODE_DICT_COMP: return comprehension(fr, sc, n);
     case NODE_SET_COMP: return set_of(fr, comprehension(fr, sc, n));
     case NODE_LAMBDA: return host_function(fr, sc, n);
     default: return py_unknown(fr, "Python's %s", node_name(n->kind));

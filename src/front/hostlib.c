@@ -1,11 +1,11 @@
-/* What host code sees of Python's library and of the machine: a few functions that real files call while they define kernels, and
- * answers to the questions they ask about their surroundings. Everything that is not here is unknown. */
+/* What host code sees of Python's library and of the machine: a few functions that real files call while they define
+ * kernels, and answers to the questions they ask about their surroundings. Everything that is not here is unknown. */
 #include "front/core.h"
 
 #include <float.h>
 #include <stdlib.h>
 
-/* ---- constants by full name ------------------------------------------------------------------------------------------------------ */
+/* ---- constants by full name -------------------------------------------------------------------------------------- */
 
 Py *host_library(Front *fr, const char *path) {
   if (!strcmp(path, "torch.version.hip") || !strcmp(path, "torch.version.xpu")) return py_none(fr);
@@ -19,22 +19,52 @@ Py *host_library(Front *fr, const char *path) {
   }
   if (!strcmp(path, "os.environ")) return py_dict(fr); /* as if nothing were set: a kernel must not depend on it */
   if (!strcmp(path, "sys.maxsize")) return py_int(fr, INT64_MAX);
-  static const char *const functions[] = {"functools.partial", "functools.reduce", "itertools.product", "itertools.chain", "collections.namedtuple", "collections.OrderedDict",
-    "collections.defaultdict", "copy.deepcopy", "copy.copy", "os.getenv", "packaging.version.parse", "packaging.version.Version", "torch.finfo", "torch.iinfo"};
+  /* clang-format off */
+  static const char *const functions[] = {"functools.partial", "functools.reduce", "itertools.product",
+    "itertools.chain", "collections.namedtuple", "collections.OrderedDict",
+    "collections.defaultdict", "copy.deepcopy", "copy.copy", "os.getenv", "packaging.version.parse",
+    "packaging.version.Version", "torch.finfo", "torch.iinfo"};
+  /* clang-format on */
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
     if (!strcmp(path, functions[i])) return py_unknown(fr, "%s", path);
   return NULL;
 }
 
 bool host_python(const char *name) {
-  static const char *const names[] = {"sorted", "map", "filter", "set", "frozenset", "print", "dict", "callable", "next", "iter", "id", "hash", "open", "super", "object",
-    "Exception", "ValueError", "TypeError", "ImportError", "RuntimeError", "NotImplementedError", "AssertionError", "KeyError", "staticmethod", "classmethod", "property", "globals", "locals"};
+  static const char *const names[] = {"sorted",
+                                      "map",
+                                      "filter",
+                                      "set",
+                                      "frozenset",
+                                      "print",
+                                      "dict",
+                                      "callable",
+                                      "next",
+                                      "iter",
+                                      "id",
+                                      "hash",
+                                      "open",
+                                      "super",
+                                      "object",
+                                      "Exception",
+                                      "ValueError",
+                                      "TypeError",
+                                      "ImportError",
+                                      "RuntimeError",
+                                      "NotImplementedError",
+                                      "AssertionError",
+                                      "KeyError",
+                                      "staticmethod",
+                                      "classmethod",
+                                      "property",
+                                      "globals",
+                                      "locals"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i], name)) return true;
   return false;
 }
 
-/* ---- functions ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- functions --------------------------------------------------------------------------------------------------- */
 
 static Py *keyword(const Call *c, const char *name) {
   for (int i = 0; i < c->kw_n; i++)
@@ -94,7 +124,8 @@ static Py *named_tuple(Front *fr, const Call *c) {
   for (int i = 0; i < cls->field_count; i++) cls->fields[i] = intern_z(fr->cx, py_text(fr, fields->tuple.at[i]));
   Py *defaults = keyword(c, "defaults");
   if (defaults && defaults->kind == PY_TUPLE)
-    for (int i = 0; i < defaults->tuple.n && i < cls->field_count; i++) cls->defaults[cls->field_count - defaults->tuple.n + i] = defaults->tuple.at[i];
+    for (int i = 0; i < defaults->tuple.n && i < cls->field_count; i++)
+      cls->defaults[cls->field_count - defaults->tuple.n + i] = defaults->tuple.at[i];
   Py *p = NEW(fr->cx->arena, Py);
   p->kind = PY_CLASS;
   p->cls = cls;
@@ -153,7 +184,9 @@ static bool ends_with(const char *s, const char *end) {
 
 static Py *sequence(Front *fr, const char *name, const Call *c) { /* sorted, map, filter, set: eager here */
   bool by_function = !strcmp(name, "map") || !strcmp(name, "filter");
-  Py *items = c->n > by_function ? host_iterate(fr, c->args[by_function]) : by_function ? py_unknown(fr, "%s", name) : py_tuple(fr, 0, NULL);
+  Py *items = c->n > by_function ? host_iterate(fr, c->args[by_function])
+              : by_function      ? py_unknown(fr, "%s", name)
+                                 : py_tuple(fr, 0, NULL);
   if (items->kind == PY_UNKNOWN) return items;
   Py *out = py_list(fr, 0, NULL);
   if (by_function) {
@@ -167,7 +200,8 @@ static Py *sequence(Front *fr, const char *name, const Call *c) { /* sorted, map
   if (!strcmp(name, "sorted")) {
     out = py_list(fr, items->tuple.n, items->tuple.at);
     Py *keys = py_list(fr, items->tuple.n, items->tuple.at), *key = keyword(c, "key"), *reverse = keyword(c, "reverse");
-    for (int i = 0; key && key->kind != PY_NONE && i < keys->tuple.n; i++) keys->tuple.at[i] = call_one(fr, key, c, items->tuple.at[i]);
+    for (int i = 0; key && key->kind != PY_NONE && i < keys->tuple.n; i++)
+      keys->tuple.at[i] = call_one(fr, key, c, items->tuple.at[i]);
     py_sort(fr, out, keys, reverse && py_truth_known(reverse) == 1);
     return out;
   }
@@ -189,7 +223,8 @@ static Py *copy_of(Front *fr, Py *x, bool deep) {
   }
   if (x->kind == PY_DICT) {
     Py *r = py_dict(fr);
-    for (int i = 0; i < x->dict.n; i++) py_dict_put(fr, r, x->dict.keys[i], deep ? copy_of(fr, x->dict.values[i], true) : x->dict.values[i]);
+    for (int i = 0; i < x->dict.n; i++)
+      py_dict_put(fr, r, x->dict.keys[i], deep ? copy_of(fr, x->dict.values[i], true) : x->dict.values[i]);
     return r;
   }
   if (x->kind != PY_OBJECT) return x;
@@ -208,7 +243,9 @@ Py *host_library_call(Front *fr, const char *path, const Call *c, bool *known) {
   Py *first = c->n ? c->args[0] : NULL;
   if (!strncmp(path, "python.", 7)) {
     const char *name = path + 7;
-    if (!strcmp(name, "sorted") || !strcmp(name, "map") || !strcmp(name, "filter") || !strcmp(name, "set") || !strcmp(name, "frozenset")) return sequence(fr, name, c);
+    if (!strcmp(name, "sorted") || !strcmp(name, "map") || !strcmp(name, "filter") || !strcmp(name, "set") ||
+        !strcmp(name, "frozenset"))
+      return sequence(fr, name, c);
     if (!strcmp(name, "print")) return py_none(fr);
     if (!strcmp(name, "dict")) {
       Py *d = first && first->kind == PY_DICT ? copy_of(fr, first, false) : py_dict(fr);
@@ -220,7 +257,10 @@ Py *host_library_call(Front *fr, const char *path, const Call *c, bool *known) {
       for (int i = 0; i < c->kw_n; i++) py_dict_put(fr, d, py_str(fr, c->kw_names[i]), c->kw_values[i]);
       return d;
     }
-    if (!strcmp(name, "callable") && first) return first->kind == PY_UNKNOWN ? first : py_bool(fr, first->kind == PY_FUNCTION || first->kind == PY_BUILTIN || first->kind == PY_METHOD || first->kind == PY_CLASS);
+    if (!strcmp(name, "callable") && first)
+      return first->kind == PY_UNKNOWN ? first
+                                       : py_bool(fr, first->kind == PY_FUNCTION || first->kind == PY_BUILTIN ||
+                                                         first->kind == PY_METHOD || first->kind == PY_CLASS);
     if (!strcmp(name, "iter") && first) return host_iterate(fr, first);
     if (!strcmp(name, "next") && first) {
       Py *items = host_iterate(fr, first);
@@ -273,10 +313,13 @@ Py *host_library_call(Front *fr, const char *path, const Call *c, bool *known) {
   }
   if (!strcmp(path, "collections.namedtuple")) return named_tuple(fr, c);
   if (!strcmp(path, "collections.OrderedDict") || !strcmp(path, "collections.defaultdict")) return py_dict(fr);
-  if ((!strcmp(path, "copy.deepcopy") || !strcmp(path, "copy.copy")) && first) return copy_of(fr, first, path[5] == 'd');
+  if ((!strcmp(path, "copy.deepcopy") || !strcmp(path, "copy.copy")) && first)
+    return copy_of(fr, first, path[5] == 'd');
   if (!strcmp(path, "os.getenv") && first) return c->n > 1 ? c->args[1] : py_none(fr);
-  if ((!strcmp(path, "packaging.version.parse") || !strcmp(path, "packaging.version.Version")) && first) return version(fr, first);
-  if ((!strcmp(path, "torch.finfo") || !strcmp(path, "torch.iinfo")) && first) return type_info(fr, first, path[6] == 'i');
+  if ((!strcmp(path, "packaging.version.parse") || !strcmp(path, "packaging.version.Version")) && first)
+    return version(fr, first);
+  if ((!strcmp(path, "torch.finfo") || !strcmp(path, "torch.iinfo")) && first)
+    return type_info(fr, first, path[6] == 'i');
   if (ends_with(path, "get_current_target")) { /* kernels choose by it between vendors */
     Py *o = py_object(fr, NULL, "triton.backends.compiler.GPUTarget");
     map_put(o->object.fields, "backend", py_str(fr, "cuda"));

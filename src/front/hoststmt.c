@@ -1,5 +1,5 @@
-/* Host statements and calls of host functions. A statement says how it ended; GIVE_UP is what becomes of a function when a
- * condition is unknown: its result is then unknown, and nothing else is lost. */
+/* Host statements and calls of host functions. A statement says how it ended; GIVE_UP is what becomes of a function
+ * when a condition is unknown: its result is then unknown, and nothing else is lost. */
 #include "front/core.h"
 
 typedef enum { NEXT, RETURN, BREAK, CONTINUE, RAISE, GIVE_UP } How;
@@ -9,7 +9,8 @@ static How exec_list(Front *fr, HostScope *sc, const NodeList *list, Py **result
 void host_assign(Front *fr, HostScope *sc, Node *target, Py *value) {
   switch (target->kind) {
     case NODE_NAME: map_put(sc->names, target->Name.id, value); break;
-    case NODE_TUPLE: case NODE_LIST: {
+    case NODE_TUPLE:
+    case NODE_LIST: {
       Py *items = host_iterate(fr, value);
       int n = target->Tuple.elts.n, star = -1, have = items->kind == PY_TUPLE ? items->tuple.n : 0;
       for (int i = 0; i < n; i++)
@@ -17,7 +18,8 @@ void host_assign(Front *fr, HostScope *sc, Node *target, Py *value) {
       for (int i = 0; i < n; i++) {
         Node *t = target->Tuple.elts.at[i];
         Py *part;
-        if (items->kind != PY_TUPLE || have < (star < 0 ? n : n - 1)) part = py_unknown(fr, "part of %s", py_describe(fr, value));
+        if (items->kind != PY_TUPLE || have < (star < 0 ? n : n - 1))
+          part = py_unknown(fr, "part of %s", py_describe(fr, value));
         else if (i == star) part = py_list(fr, have - (n - 1), items->tuple.at + i);
         else part = items->tuple.at[star >= 0 && i > star ? i + have - n : i];
         host_assign(fr, sc, t->kind == NODE_STARRED ? t->Starred.value : t, part);
@@ -75,11 +77,14 @@ static How exec_loop(Front *fr, HostScope *sc, Node *n, Py **result) {
 static How exec_import(Front *fr, HostScope *sc, Node *n) {
   Module *m = sc->ns ? namespace_module(sc->ns) : fr->module;
   const NodeList *names = n->kind == NODE_IMPORT ? &n->Import.names : &n->ImportFrom.names;
-  Py *from = n->kind == NODE_IMPORT ? NULL : import_module(fr, m, n->ImportFrom.module ? n->ImportFrom.module : NULL, n->ImportFrom.level);
+  Py *from = n->kind == NODE_IMPORT
+                 ? NULL
+                 : import_module(fr, m, n->ImportFrom.module ? n->ImportFrom.module : NULL, n->ImportFrom.level);
   How how = NEXT;
   for (int i = 0; i < names->n; i++) {
     Node *a = names->at[i];
-    Py *v = from ? import_name(fr, m, from, n->ImportFrom.module, a->alias.name) : import_module(fr, m, a->alias.name, 0);
+    Py *v =
+        from ? import_name(fr, m, from, n->ImportFrom.module, a->alias.name) : import_module(fr, m, a->alias.name, 0);
     const char *name = a->alias.asname ? a->alias.asname : a->alias.name;
     if (!from && !a->alias.asname && strchr(name, '.')) {
       name = intern(fr->cx, name, strcspn(name, "."));
@@ -132,7 +137,12 @@ static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
       Py *old = host_eval(fr, sc, n->AugAssign.target), *v = host_eval(fr, sc, n->AugAssign.value);
       if (old->kind == PY_TUPLE && old->tuple.is_list && n->AugAssign.op == PYOP_ADD) { /* in place */
         Py *items = host_iterate(fr, v);
-        for (int i = 0, m = items->kind == PY_TUPLE && (items == old || !py_contains(items, old)) && items->tuple.n + old->tuple.n < MAX_HOST_ITEMS ? items->tuple.n : 0; i < m; i++) py_append(fr, old, items->tuple.at[i]);
+        for (int i = 0, m = items->kind == PY_TUPLE && (items == old || !py_contains(items, old)) &&
+                                    items->tuple.n + old->tuple.n < MAX_HOST_ITEMS
+                                ? items->tuple.n
+                                : 0;
+             i < m; i++)
+          py_append(fr, old, items->tuple.at[i]);
         v = old;
       } else v = host_binary(fr, n->AugAssign.op, old, v);
       host_assign(fr, sc, n->AugAssign.target, v);
@@ -148,17 +158,22 @@ static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
       }
       return exec_list(fr, sc, truth ? &n->If.body : &n->If.orelse, result);
     }
-    case NODE_FOR: case NODE_WHILE: return exec_loop(fr, sc, n, result);
+    case NODE_FOR:
+    case NODE_WHILE: return exec_loop(fr, sc, n, result);
     case NODE_TRY: return exec_try(fr, sc, n, result);
     case NODE_WITH: return exec_list(fr, sc, &n->With.body, result);
     case NODE_ASSERT: return py_truth_known(host_eval(fr, sc, n->Assert.test)) == 0 ? RAISE : NEXT;
     case NODE_RAISE: return RAISE;
     case NODE_BREAK: return BREAK;
     case NODE_CONTINUE: return CONTINUE;
-    case NODE_IMPORT: case NODE_IMPORT_FROM: return exec_import(fr, sc, n);
+    case NODE_IMPORT:
+    case NODE_IMPORT_FROM: return exec_import(fr, sc, n);
     case NODE_FUNCTION_DEF: map_put(sc->names, n->FunctionDef.name, host_function(fr, sc, n)); return NEXT;
     case NODE_CLASS_DEF: map_put(sc->names, n->ClassDef.name, class_value(fr, n, sc->ns)); return NEXT;
-    case NODE_PASS: case NODE_GLOBAL: case NODE_NONLOCAL: case NODE_DELETE: return NEXT;
+    case NODE_PASS:
+    case NODE_GLOBAL:
+    case NODE_NONLOCAL:
+    case NODE_DELETE: return NEXT;
     default: *result = py_unknown(fr, "Python's %s", node_name(n->kind)); return GIVE_UP;
   }
 }
@@ -176,16 +191,20 @@ void host_exec(Front *fr, HostScope *sc, Node *stmt) {
   exec(fr, sc, stmt, &unused);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static Py *bind(Front *fr, Function *fn, HostScope *sc, Py *self, const Call *call) {
   Node *a = fn->def->kind == NODE_LAMBDA ? fn->def->Lambda.args : fn->def->FunctionDef.args;
-  int pos_only = a->arguments.posonlyargs.n, positional = pos_only + a->arguments.args.n, total = positional + a->arguments.kwonlyargs.n;
+  int pos_only = a->arguments.posonlyargs.n, positional = pos_only + a->arguments.args.n,
+      total = positional + a->arguments.kwonlyargs.n;
   int first_default = positional - a->arguments.defaults.n, self_n = self ? 1 : 0, given = call->n + self_n;
   bool *used = NEW_N(fr->cx->arena, bool, call->kw_n + 1);
-  HostScope outside = {.names = fn->closure ? fn->closure : map_create(fr->cx->arena, false), .ns = fn->around ? fn->around : fn->module->globals};
+  HostScope outside = {.names = fn->closure ? fn->closure : map_create(fr->cx->arena, false),
+                       .ns = fn->around ? fn->around : fn->module->globals};
   for (int i = 0; i < total; i++) {
-    Node *p = i < pos_only ? a->arguments.posonlyargs.at[i] : i < positional ? a->arguments.args.at[i - pos_only] : a->arguments.kwonlyargs.at[i - positional];
+    Node *p = i < pos_only     ? a->arguments.posonlyargs.at[i]
+              : i < positional ? a->arguments.args.at[i - pos_only]
+                               : a->arguments.kwonlyargs.at[i - positional];
     Py *v = NULL;
     if (i < positional && i < given) v = i < self_n ? self : call->args[i - self_n];
     for (int k = 0; k < call->kw_n; k++)
@@ -194,7 +213,9 @@ static Py *bind(Front *fr, Function *fn, HostScope *sc, Py *self, const Call *ca
         used[k] = true;
       }
     if (!v) {
-      Node *def = i >= positional ? a->arguments.kw_defaults.at[i - positional] : i >= first_default ? a->arguments.defaults.at[i - first_default] : NULL;
+      Node *def = i >= positional      ? a->arguments.kw_defaults.at[i - positional]
+                  : i >= first_default ? a->arguments.defaults.at[i - first_default]
+                                       : NULL;
       if (!def) return py_unknown(fr, "%s without an argument for '%s'", fn->name, p->arg.arg);
       Module *m = outside.ns ? namespace_module(outside.ns) : fn->module;
       int now = m->now;
@@ -205,7 +226,10 @@ static Py *bind(Front *fr, Function *fn, HostScope *sc, Py *self, const Call *ca
     map_put(sc->names, p->arg.arg, v);
   }
   if (given > positional && !a->arguments.vararg) return py_unknown(fr, "%s with too many arguments", fn->name);
-  if (a->arguments.vararg) map_put(sc->names, a->arguments.vararg->arg.arg, py_tuple(fr, given > positional ? given - positional : 0, given > positional ? call->args + (positional - self_n) : NULL));
+  if (a->arguments.vararg)
+    map_put(sc->names, a->arguments.vararg->arg.arg,
+            py_tuple(fr, given > positional ? given - positional : 0,
+                     given > positional ? call->args + (positional - self_n) : NULL));
   if (a->arguments.kwarg) {
     Py *d = py_dict(fr);
     for (int k = 0; k < call->kw_n; k++)
@@ -221,7 +245,8 @@ static Py *bind(Front *fr, Function *fn, HostScope *sc, Py *self, const Call *ca
 static Py *call_function(Front *fr, Function *fn, Py *self, const Call *call) {
   Project *p = front_project(fr);
   if (fn->kind == FN_JIT) return py_unknown(fr, "the result of the kernel function %s", fn->name);
-  if (fn->def->kind != NODE_LAMBDA && fn->def->kind != NODE_FUNCTION_DEF) return py_unknown(fr, "the result of %s", fn->name);
+  if (fn->def->kind != NODE_LAMBDA && fn->def->kind != NODE_FUNCTION_DEF)
+    return py_unknown(fr, "the result of %s", fn->name);
   if (p->host_depth >= 100) return py_unknown(fr, "a recursion without end");
   HostScope outer = {.names = fn->closure, .ns = fn->around ? fn->around : fn->module->globals};
   HostScope sc = {.names = map_create(fr->cx->arena, false), .up = fn->closure ? &outer : NULL, .ns = outer.ns};
@@ -256,7 +281,8 @@ static Py *call_builtin(Front *fr, Py *callee, const Call *call) {
       return py_function(fr, copy);
     }
   }
-  if (!(b->flags & (BUILTIN_HOST | BUILTIN_HOST_ONLY))) return py_unknown(fr, "the result of %s.%s outside a kernel", b->library, b->name);
+  if (!(b->flags & (BUILTIN_HOST | BUILTIN_HOST_ONLY)))
+    return py_unknown(fr, "the result of %s.%s outside a kernel", b->library, b->name);
   for (int i = 0; i < call->n + call->kw_n; i++) {
     Py *arg = i < call->n ? call->args[i] : call->kw_values[i - call->n];
     if (arg->kind == PY_UNKNOWN && strcmp(b->name, "Config") && strcmp(b->name, "isinstance")) return arg;
@@ -286,7 +312,8 @@ Py *host_call(Front *fr, Py *callee, const Call *call) {
     }
     case PY_BUILTIN: return call_builtin(fr, callee, call);
     case PY_CONSTEXPR_TYPE: {
-      if (call->n != 1 || call->args[0]->kind == PY_UNKNOWN) return call->n == 1 ? call->args[0] : py_unknown(fr, "tl.constexpr of %d values", call->n);
+      if (call->n != 1 || call->args[0]->kind == PY_UNKNOWN)
+        return call->n == 1 ? call->args[0] : py_unknown(fr, "tl.constexpr of %d values", call->n);
       Py *v = arena_copy(fr->cx->arena, call->args[0], sizeof(Py));
       v->is_constexpr = true;
       return v;

@@ -1,9 +1,9 @@
 /* Which file an import names.
  *
  * Python looks along sys.path; here the places are the folder of the importing file and each folder above it, so that
- * `from liger_kernel.ops.utils import f` in src/liger_kernel/ops/swiglu.py finds src/liger_kernel/ops/utils.py. Relative imports count
- * their dots from the file's folder. Libraries that are built in (triton, torch, math, ...) come first. What is not found is a
- * PY_UNKNOWN whose text begins with "module ". */
+ * `from liger_kernel.ops.utils import f` in src/liger_kernel/ops/swiglu.py finds src/liger_kernel/ops/utils.py.
+ * Relative imports count their dots from the file's folder. Libraries that are built in (triton, torch, math, ...) come
+ * first. What is not found is a PY_UNKNOWN whose text begins with "module ". */
 #include "front/core.h"
 
 #include <sys/stat.h>
@@ -48,7 +48,8 @@ static Module *load_quietly(Front *fr, const char *path, const char *dotted) {
   return m;
 }
 
-/* The file of a module under `folder`: folder/a/b.py, folder/a/b/__init__.py, or the folder itself as a package without names. */
+/* The file of a module under `folder`: folder/a/b.py, folder/a/b/__init__.py, or the folder itself as a package without
+ * names. */
 static Module *find_below(Front *fr, const char *folder, const char *dotted) {
   Arena *a = fr->cx->arena;
   char *relative = arena_strdup(a, dotted);
@@ -80,7 +81,8 @@ Py *import_module(Front *fr, Module *from, const char *dotted, int level) {
   if (level == 0) {
     const char *library = builtin_library(fr, dotted);
     if (library) return py_library(fr, library);
-    if (!strcmp(dotted, "packaging") || !strcmp(dotted, "packaging.version")) return py_library(fr, dotted); /* hostlib.c has its versions */
+    /* hostlib.c has its versions */
+    if (!strcmp(dotted, "packaging") || !strcmp(dotted, "packaging.version")) return py_library(fr, dotted);
     const char *folder = folder_of(fr, from);
     Module *bare = NULL;
     for (int i = 0; folder && i < 40; i++, folder = parent_of(fr, folder)) {
@@ -94,7 +96,8 @@ Py *import_module(Front *fr, Module *from, const char *dotted, int level) {
   const char *folder = folder_of(fr, from);
   for (int i = 1; i < level && folder; i++) folder = parent_of(fr, folder);
   Module *m = folder ? find_below(fr, folder, dotted ? dotted : "") : NULL;
-  return m ? py_module(fr, m) : py_unknown(fr, "module '%.*s%s', which was not found", level, "..........", dotted ? dotted : "");
+  return m ? py_module(fr, m)
+           : py_unknown(fr, "module '%.*s%s', which was not found", level, "..........", dotted ? dotted : "");
 }
 
 Py *import_name(Front *fr, Module *from, Py *module, const char *dotted, const char *name) {
@@ -112,7 +115,8 @@ Py *import_name(Front *fr, Module *from, Py *module, const char *dotted, const c
   Module *below = NULL;
   struct stat st;
   const char *path = module->module->path, *base = strrchr(path, '/');
-  if ((base && !strcmp(base, "/__init__.py")) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode))) below = find_below(fr, folder_of(fr, module->module), name);
+  if ((base && !strcmp(base, "/__init__.py")) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+    below = find_below(fr, folder_of(fr, module->module), name);
   if (below) return py_module(fr, below);
   return py_unknown(fr, "module '%s' without a name '%s'", dotted ? dotted : path, name);
 }

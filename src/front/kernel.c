@@ -1,14 +1,15 @@
 /* One compilation of one kernel: its scopes, and calls of jit functions, which are inlined where they stand.
  *
- * A Frame is one activation: the kernel itself, or an inlined call. Its scope is an array of bindings, copied at every branch so
- * that control.c can compare what the branches did. A binding's stamp grows with each assignment: equal stamps mean "not assigned
- * since". Every operation built while a frame is active carries the span of its expression with the chain of calls behind it. */
+ * A Frame is one activation: the kernel itself, or an inlined call. Its scope is an array of bindings, copied at every
+ * branch so that control.c can compare what the branches did. A binding's stamp grows with each assignment: equal
+ * stamps mean "not assigned since". Every operation built while a frame is active carries the span of its expression
+ * with the chain of calls behind it. */
 #include "front/core.h"
 #include "tile/inside.h"
 
 enum { MAX_CALL_DEPTH = 80 };
 
-/* ---- scopes ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- scopes ------------------------------------------------------------------------------------------------------ */
 
 Scope scope_copy(Front *fr, const Scope *s) {
   Scope c = {NULL, s->n, s->n + 8};
@@ -57,14 +58,18 @@ NORETURN void fail_unknown_name(Front *fr, Span at, const char *name) {
   for (int i = 0; i < f->scope.n; i++)
     if (f->scope.at[i].value) py_append(fr, list, py_str(fr, f->scope.at[i].name));
   namespace_names(fr, f->ns, list);
-  static const char *const own[] = {"range", "len", "min", "max", "float", "int", "isinstance", "getattr", "hasattr", "print", "list"};
+  static const char *const own[] = {"range",      "len",     "min",     "max",   "float", "int",
+                                    "isinstance", "getattr", "hasattr", "print", "list"};
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) py_append(fr, list, py_str(fr, own[i]));
   const char **names = NEW_N(fr->cx->arena, const char *, list->tuple.n + 1);
   for (int i = 0; i < list->tuple.n; i++) names[i] = list->tuple.at[i]->str.s;
-  static const char *const absent[] = {"abs", "sum", "round", "bool", "str", "tuple", "type", "slice", "zip", "enumerate", "any", "all", "sorted", "map", "reversed", NULL};
+  static const char *const absent[] = {"abs", "sum",       "round", "bool", "str",    "tuple", "type",     "slice",
+                                       "zip", "enumerate", "any",   "all",  "sorted", "map",   "reversed", NULL};
   for (int i = 0; absent[i]; i++)
     if (!strcmp(absent[i], name)) {
-      const char *hint = i == 0 || i == 1 ? arena_printf(fr->cx->arena, "use tl.%s", name) : "of Python's functions a kernel has len, list, range, float, int, isinstance, getattr, hasattr, print, min and max";
+      const char *hint = i == 0 || i == 1 ? arena_printf(fr->cx->arena, "use tl.%s", name)
+                                          : "of Python's functions a kernel has len, list, range, float, int, "
+                                            "isinstance, getattr, hasattr, print, min and max";
       fail_hint(fr->cx, at, hint, "`%s` is not defined in a kernel", name);
     }
   const char *near = nearest_name(name, names);
@@ -72,7 +77,7 @@ NORETURN void fail_unknown_name(Front *fr, Span at, const char *name) {
   fail(fr->cx, at, "`%s` is not defined", name);
 }
 
-/* ---- spans ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- spans ------------------------------------------------------------------------------------------------------- */
 
 /* What prelude.py does is told at the call that uses it: its lines mean nothing to a reader. */
 static bool in_prelude(Front *fr, const Frame *f) { return fr->prelude && f->fn->module == fr->prelude && f->site; }
@@ -96,12 +101,15 @@ void core_at(Front *fr, const Node *n) {
   }
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static Py *default_of(Front *fr, Function *fn, int index, Node *node) {
   Node *args = fn->def->FunctionDef.args;
-  if (!fn->defaults) fn->defaults = NEW_N(fr->cx->arena, Py *, args->arguments.posonlyargs.n + args->arguments.args.n + args->arguments.kwonlyargs.n + 1);
-  if (!fn->defaults[index]) fn->defaults[index] = host_eval_at(fr, fn->around ? fn->around : fn->module->globals, node, fn->def->span.line);
+  if (!fn->defaults)
+    fn->defaults = NEW_N(fr->cx->arena, Py *,
+                         args->arguments.posonlyargs.n + args->arguments.args.n + args->arguments.kwonlyargs.n + 1);
+  if (!fn->defaults[index])
+    fn->defaults[index] = host_eval_at(fr, fn->around ? fn->around : fn->module->globals, node, fn->def->span.line);
   return fn->defaults[index];
 }
 
@@ -123,13 +131,16 @@ static const char *signature_text(Front *fr, Function *fn) {
 static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) {
   Context *cx = fr->cx;
   Node *a = fn->def->FunctionDef.args;
-  int pos_only = a->arguments.posonlyargs.n, positional = pos_only + a->arguments.args.n, total = positional + a->arguments.kwonlyargs.n;
+  int pos_only = a->arguments.posonlyargs.n, positional = pos_only + a->arguments.args.n,
+      total = positional + a->arguments.kwonlyargs.n;
   int first_default = positional - a->arguments.defaults.n, self_n = self ? 1 : 0, given = call->n + self_n;
   Py **values = NEW_N(cx->arena, Py *, total + 2);
   for (int i = 0; i < given && i < positional; i++) values[i] = i < self_n ? self : call->args[i - self_n];
   const char *hint = arena_printf(cx->arena, "it is defined as %s", signature_text(fr, fn));
-  if (given > positional && !a->arguments.vararg) fail_hint(cx, call->span, hint, "%s takes %d arguments, but %d are given", fn->name, positional, given);
-  Py *extra = py_tuple(fr, given > positional ? given - positional : 0, given > positional ? call->args + (positional - self_n) : NULL);
+  if (given > positional && !a->arguments.vararg)
+    fail_hint(cx, call->span, hint, "%s takes %d arguments, but %d are given", fn->name, positional, given);
+  Py *extra = py_tuple(fr, given > positional ? given - positional : 0,
+                       given > positional ? call->args + (positional - self_n) : NULL);
   for (int k = 0; k < call->kw_n; k++) {
     int i = pos_only;
     for (; i < total; i++) {
@@ -138,13 +149,18 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
     }
     if (i == total && a->arguments.kwarg) continue;
     if (i == total) fail_hint(cx, call->span, hint, "%s has no parameter `%s`", fn->name, call->kw_names[k]);
-    if (values[i]) fail(cx, call->span, "`%s` is given twice to %s, by position and by name", call->kw_names[k], fn->name);
+    if (values[i])
+      fail(cx, call->span, "`%s` is given twice to %s, by position and by name", call->kw_names[k], fn->name);
     values[i] = call->kw_values[k];
   }
   for (int i = 0; i < total; i++) {
-    Node *p = i < pos_only ? a->arguments.posonlyargs.at[i] : i < positional ? a->arguments.args.at[i - pos_only] : a->arguments.kwonlyargs.at[i - positional];
+    Node *p = i < pos_only     ? a->arguments.posonlyargs.at[i]
+              : i < positional ? a->arguments.args.at[i - pos_only]
+                               : a->arguments.kwonlyargs.at[i - positional];
     if (!values[i]) {
-      Node *def = i >= positional ? a->arguments.kw_defaults.at[i - positional] : i >= first_default ? a->arguments.defaults.at[i - first_default] : NULL;
+      Node *def = i >= positional      ? a->arguments.kw_defaults.at[i - positional]
+                  : i >= first_default ? a->arguments.defaults.at[i - first_default]
+                                       : NULL;
       if (!def) fail_hint(cx, call->span, hint, "%s needs an argument for `%s`", fn->name, p->arg.arg);
       values[i] = default_of(fr, fn, i, def);
     }
@@ -164,9 +180,11 @@ static void check_recursion(Front *fr, const Frame *f, const Call *call) {
     bool same = true;
     for (int i = 0; i < f->arg_count && same; i++) same = py_same_type(up->args[i], f->args[i]);
     if (same)
-      fail_hint(fr->cx, call->span, "recursion works only at compile time, with constexpr arguments that end it", "recursion: %s calls itself with arguments of the same types", f->fn->name);
+      fail_hint(fr->cx, call->span, "recursion works only at compile time, with constexpr arguments that end it",
+                "recursion: %s calls itself with arguments of the same types", f->fn->name);
   }
-  if (fr->depth >= MAX_CALL_DEPTH) fail(fr->cx, call->span, "recursion: calls are nested more than %d deep", MAX_CALL_DEPTH);
+  if (fr->depth >= MAX_CALL_DEPTH)
+    fail(fr->cx, call->span, "recursion: calls are nested more than %d deep", MAX_CALL_DEPTH);
 }
 
 Py *core_call_function(Front *fr, Function *fn, Py *self, const Call *call) {
@@ -194,14 +212,18 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
     case PY_FUNCTION: {
       Function *fn = callee->fn;
       if (fn->kind == FN_JIT && fn->is_kernel_wrapper)
-        fail_hint(fr->cx, call->span, "move the body into a @triton.jit function of its own and call that", "%s stands under autotune or heuristics and can only be launched, not called", fn->name);
+        fail_hint(fr->cx, call->span, "move the body into a @triton.jit function of its own and call that",
+                  "%s stands under autotune or heuristics and can only be launched, not called", fn->name);
       if (fn->kind == FN_JIT) return core_call_function(fr, fn, NULL, call);
       if (fn->kind == FN_CONSTEXPR) {
         Py *v = host_call(fr, callee, call);
-        if (v->kind == PY_UNKNOWN) fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
+        if (v->kind == PY_UNKNOWN)
+          fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
         return v;
       }
-      fail_hint(fr->cx, call->span, "put @triton.jit above its definition, or @triton.constexpr_function if it computes constants", "%s is a plain Python function; a kernel can only call @triton.jit functions", fn->name);
+      fail_hint(fr->cx, call->span,
+                "put @triton.jit above its definition, or @triton.constexpr_function if it computes constants",
+                "%s is a plain Python function; a kernel can only call @triton.jit functions", fn->name);
     }
     case PY_METHOD: {
       if (callee->method.fn) {
@@ -209,10 +231,12 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
         if (fn->kind == FN_JIT) return core_call_function(fr, fn, callee->method.self, call);
         if (fn->kind == FN_CONSTEXPR) {
           Py *v = host_call(fr, callee, call);
-          if (v->kind == PY_UNKNOWN) fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
+          if (v->kind == PY_UNKNOWN)
+            fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
           return v;
         }
-        fail_hint(fr->cx, call->span, "put @triton.jit above it", "%s is a plain Python method; a kernel can only call @triton.jit methods", fn->name);
+        fail_hint(fr->cx, call->span, "put @triton.jit above it",
+                  "%s is a plain Python method; a kernel can only call @triton.jit methods", fn->name);
       }
       const char *why = NULL;
       Py *v = py_call_method(fr, callee->method.self, callee->method.name, call, &why);
@@ -223,7 +247,9 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
     case PY_CONSTEXPR_TYPE:
       if (call->n != 1 || call->kw_n) fail(fr->cx, call->span, "tl.constexpr takes one value");
       return call->args[0];
-    case PY_TYPE: fail_hint(fr->cx, call->span, "write x.to(dtype), or tl.full([], value, dtype) for a constant", "a dtype cannot be called");
+    case PY_TYPE:
+      fail_hint(fr->cx, call->span, "write x.to(dtype), or tl.full([], value, dtype) for a constant",
+                "a dtype cannot be called");
     case PY_UNKNOWN: fail(fr->cx, call->span, "%s is not known here and cannot be called in a kernel", callee->library);
     default: fail(fr->cx, call->span, "%s (%s) cannot be called", py_describe(fr, callee), py_kind_name(callee));
   }
@@ -257,7 +283,7 @@ Py *front_call_prelude(Front *fr, const char *name, Span at, int n, Py *const *a
   return front_call_values(fr, py_function(fr, k->fn), at, n, args);
 }
 
-/* ---- the entry ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the entry --------------------------------------------------------------------------------------------------- */
 
 static Front *begin(Module *m, Kernel *k, const CompileOptions *options) {
   Context *cx = m->cx;

@@ -1,8 +1,8 @@
 /* Which functions of a file are kernels, and what their definitions say of their parameters.
  *
- * A kernel is a def with a decorator whose full name is triton.jit, wherever it stands: at the top, in a class, inside a function
- * (then the names around it are looked up in that function). `k = triton.jit(f)` and `k = triton.autotune(...)(triton.jit(f))` are
- * found too. Decorators that are not Triton's are passed over. */
+ * A kernel is a def with a decorator whose full name is triton.jit, wherever it stands: at the top, in a class, inside
+ * a function (then the names around it are looked up in that function). `k = triton.jit(f)` and `k =
+ * triton.autotune(...)(triton.jit(f))` are found too. Decorators that are not Triton's are passed over. */
 #include "front/core.h"
 
 #include <ctype.h>
@@ -16,7 +16,8 @@ DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *d) {
   if (d->kind == NODE_CALL) d = d->Call.func;
   const char *name = namespace_dotted(fr, ns, d);
   if (!name) return DECO_OTHER;
-  bool ours = !strncmp(name, "triton.", 7) || !strncmp(name, "torch._inductor.runtime.triton_compat.", 38) || !strncmp(name, "tl.", 3) || !strchr(name, '.');
+  bool ours = !strncmp(name, "triton.", 7) || !strncmp(name, "torch._inductor.runtime.triton_compat.", 38) ||
+              !strncmp(name, "tl.", 3) || !strchr(name, '.');
   if (!ours || strstr(name, "gluon")) return DECO_OTHER; /* Gluon is another language */
   const char *last = strrchr(name, '.');
   last = last ? last + 1 : name;
@@ -55,7 +56,8 @@ Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure) {
           fn->noinline = noinline && noinline->kind == NODE_CONSTANT && noinline->Constant.value.kind == CONST_TRUE;
           break;
         }
-        case DECO_AUTOTUNE: case DECO_HEURISTICS: fn->is_kernel_wrapper = true; break;
+        case DECO_AUTOTUNE:
+        case DECO_HEURISTICS: fn->is_kernel_wrapper = true; break;
         case DECO_CONSTEXPR_FUNCTION: fn->kind = FN_CONSTEXPR; break;
         default: break;
       }
@@ -63,7 +65,7 @@ Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure) {
   return py_function(fr, fn);
 }
 
-/* ---- finding -------------------------------------------------------------------------------------------------------------------- */
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
 
 static Kernel *add_kernel(Front *fr, Module *m, Function *fn) {
   Kernel *k = NEW(fr->cx->arena, Kernel);
@@ -75,21 +77,28 @@ static Kernel *add_kernel(Front *fr, Module *m, Function *fn) {
   return k;
 }
 
-typedef struct Search { Front *fr; Module *m; Namespace *ns; } Search;
+typedef struct Search {
+  Front *fr;
+  Module *m;
+  Namespace *ns;
+} Search;
 
 static void find_in(void *arg, Node *n) {
   Search *s = arg;
   if (n->kind == NODE_FUNCTION_DEF) {
     bool jit = false;
-    for (int i = 0; i < n->FunctionDef.decorator_list.n && !jit; i++) jit = decorator_kind(s->fr, s->ns, n->FunctionDef.decorator_list.at[i]) == DECO_JIT;
+    for (int i = 0; i < n->FunctionDef.decorator_list.n && !jit; i++)
+      jit = decorator_kind(s->fr, s->ns, n->FunctionDef.decorator_list.at[i]) == DECO_JIT;
     if (jit) {
       add_kernel(s->fr, s->m, function_value(s->fr, n, s->ns, NULL)->fn);
       return;
     }
     Namespace *inner = NULL;
-    for (int i = 0; i < n->FunctionDef.body.n; i++) { /* most functions hold no defs: look before building a namespace */
+    /* most functions hold no defs: look before building a namespace */
+    for (int i = 0; i < n->FunctionDef.body.n; i++) {
       Node *b = n->FunctionDef.body.at[i];
-      if (b->kind == NODE_FUNCTION_DEF || b->kind == NODE_CLASS_DEF || b->kind == NODE_IF || b->kind == NODE_WITH || b->kind == NODE_TRY) {
+      if (b->kind == NODE_FUNCTION_DEF || b->kind == NODE_CLASS_DEF || b->kind == NODE_IF || b->kind == NODE_WITH ||
+          b->kind == NODE_TRY) {
         if (!inner) inner = namespace_create(s->m, s->ns, &n->FunctionDef.body, n);
         find_in(&(Search){s->fr, s->m, inner}, b);
       }
@@ -127,7 +136,8 @@ static void find_in(void *arg, Node *n) {
     }
     return;
   }
-  if (n->kind == NODE_IF || n->kind == NODE_TRY || n->kind == NODE_WITH || n->kind == NODE_EXCEPT_HANDLER || n->kind == NODE_FOR)
+  if (n->kind == NODE_IF || n->kind == NODE_TRY || n->kind == NODE_WITH || n->kind == NODE_EXCEPT_HANDLER ||
+      n->kind == NODE_FOR)
     node_children(n, find_in, s);
 }
 
@@ -149,7 +159,9 @@ Kernel *front_kernel(Module *m, const char *name) {
   Span at = {.source = m->source, .line = 1};
   if (names.n == 1) fail_hint(m->cx, at, "kernels are functions under @triton.jit", "%s has no kernel", m->path);
   const char *near = nearest_name(name, names.at);
-  if (near) fail_hint(m->cx, at, arena_printf(m->cx->arena, "did you mean `%s`?", near), "%s has no kernel `%s`", m->path, name);
+  if (near)
+    fail_hint(m->cx, at, arena_printf(m->cx->arena, "did you mean `%s`?", near), "%s has no kernel `%s`", m->path,
+              name);
   Buf list = {0};
   for (int i = 0; i + 1 < names.n && i < 12; i++) buf_printf(&list, "%s%s", i ? ", " : "it has ", names.at[i]);
   const char *hint = arena_strdup(m->cx->arena, list.at ? list.at : "");
@@ -159,18 +171,24 @@ Kernel *front_kernel(Module *m, const char *name) {
 
 Kernel *kernel_of(Front *fr, Function *fn) { return map_get(front_project(fr)->jit_of, fn->def); }
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
+/* clang-format off */
 static const struct { const char *name; int dtype; } annotation_types[] = {
     {"bool", DT_I1}, {"int1", DT_I1}, {"uint1", DT_I1}, {"i1", DT_I1}, {"u1", DT_I1},
-    {"int8", DT_I8}, {"i8", DT_I8}, {"int16", DT_I16}, {"i16", DT_I16}, {"int32", DT_I32}, {"i32", DT_I32}, {"int", DT_I32}, {"int64", DT_I64}, {"i64", DT_I64},
-    {"uint8", DT_U8}, {"u8", DT_U8}, {"uint16", DT_U16}, {"u16", DT_U16}, {"uint32", DT_U32}, {"u32", DT_U32}, {"uint64", DT_U64}, {"u64", DT_U64},
-    {"float8e4nv", DT_F8E4NV}, {"fp8e4nv", DT_F8E4NV}, {"float8_e4m3fn", DT_F8E4NV}, {"float8e5", DT_F8E5}, {"fp8e5", DT_F8E5}, {"float8_e5m2", DT_F8E5},
-    {"float8e4b15", DT_F8E4B15}, {"fp8e4b15", DT_F8E4B15}, {"float8e4b8", DT_F8E4B8}, {"fp8e4b8", DT_F8E4B8}, {"float8_e4m3fnuz", DT_F8E4B8},
+    {"int8", DT_I8}, {"i8", DT_I8}, {"int16", DT_I16}, {"i16", DT_I16}, {"int32", DT_I32}, {"i32", DT_I32},
+    {"int", DT_I32}, {"int64", DT_I64}, {"i64", DT_I64},
+    {"uint8", DT_U8}, {"u8", DT_U8}, {"uint16", DT_U16}, {"u16", DT_U16}, {"uint32", DT_U32}, {"u32", DT_U32},
+    {"uint64", DT_U64}, {"u64", DT_U64},
+    {"float8e4nv", DT_F8E4NV}, {"fp8e4nv", DT_F8E4NV}, {"float8_e4m3fn", DT_F8E4NV}, {"float8e5", DT_F8E5},
+    {"fp8e5", DT_F8E5}, {"float8_e5m2", DT_F8E5},
+    {"float8e4b15", DT_F8E4B15}, {"fp8e4b15", DT_F8E4B15}, {"float8e4b8", DT_F8E4B8}, {"fp8e4b8", DT_F8E4B8},
+    {"float8_e4m3fnuz", DT_F8E4B8},
     {"float8e5b16", DT_F8E5B16}, {"fp8e5b16", DT_F8E5B16}, {"float8_e5m2fnuz", DT_F8E5B16},
     {"float16", DT_F16}, {"half", DT_F16}, {"fp16", DT_F16}, {"bfloat16", DT_BF16}, {"bf16", DT_BF16},
     {"float32", DT_F32}, {"float", DT_F32}, {"fp32", DT_F32}, {"float64", DT_F64}, {"double", DT_F64}, {"fp64", DT_F64},
 };
+/* clang-format on */
 
 /* "i64", "*fp16", "*ki32", "const *fp32", "tl.int64": the type that an annotation's text forces, or NULL. */
 static const Type *parse_annotation(Context *cx, const char *s, bool *is_const) {
@@ -203,7 +221,8 @@ static const Type *parse_annotation(Context *cx, const char *s, bool *is_const) 
 static const char *source_text(Context *cx, const Node *n) {
   const Span *s = &n->span;
   if (!s->source || s->line < 1 || s->end_line > s->source->line_count) return "";
-  size_t from = s->source->line_start[s->line - 1] + (size_t)s->col, to = s->source->line_start[s->end_line - 1] + (size_t)s->end_col;
+  size_t from = s->source->line_start[s->line - 1] + (size_t)s->col,
+         to = s->source->line_start[s->end_line - 1] + (size_t)s->end_col;
   return from <= to && to <= s->source->size ? arena_strndup(cx->arena, s->source->text + from, to - from) : "";
 }
 
@@ -251,7 +270,8 @@ void kernel_prepare(Front *fr, Kernel *k) {
   Arena *a = cx->arena;
   Node *def = k->fn->def, *args = def->FunctionDef.args;
   Namespace *ns = k->fn->around ? k->fn->around : k->module->globals;
-  int pos = args->arguments.posonlyargs.n, n = pos + args->arguments.args.n, first_default = n - args->arguments.defaults.n;
+  int pos = args->arguments.posonlyargs.n, n = pos + args->arguments.args.n,
+      first_default = n - args->arguments.defaults.n;
   int total = n + args->arguments.kwonlyargs.n;
   k->param_count = total;
   k->params = NEW_N(a, KernelParam, total + 1);
@@ -260,8 +280,12 @@ void kernel_prepare(Front *fr, Kernel *k) {
   k->forced = NEW_N(a, const Type *, total + 1);
   k->is_const = NEW_N(a, bool, total + 1);
   for (int i = 0; i < total; i++) {
-    k->param_nodes[i] = i < pos ? args->arguments.posonlyargs.at[i] : i < n ? args->arguments.args.at[i - pos] : args->arguments.kwonlyargs.at[i - n];
-    k->default_nodes[i] = i >= n ? args->arguments.kw_defaults.at[i - n] : i >= first_default ? args->arguments.defaults.at[i - first_default] : NULL;
+    k->param_nodes[i] = i < pos ? args->arguments.posonlyargs.at[i]
+                        : i < n ? args->arguments.args.at[i - pos]
+                                : args->arguments.kwonlyargs.at[i - n];
+    k->default_nodes[i] = i >= n               ? args->arguments.kw_defaults.at[i - n]
+                          : i >= first_default ? args->arguments.defaults.at[i - first_default]
+                                               : NULL;
     KernelParam *p = &k->params[i];
     p->name = k->param_nodes[i]->arg.arg;
     p->has_default = k->default_nodes[i] != NULL;
@@ -275,8 +299,10 @@ void kernel_prepare(Front *fr, Kernel *k) {
     DecoratorKind kind = decorator_kind(fr, ns, d);
     if (kind == DECO_AUTOTUNE || kind == DECO_HEURISTICS) vec_push(a, &wrappers, d);
     if (kind != DECO_JIT || d->kind != NODE_CALL) continue;
-    const Node *no_spec = keyword_of(d, "do_not_specialize"), *no_align = keyword_of(d, "do_not_specialize_on_alignment"), *debug = keyword_of(d, "debug");
-    Py *spec_list = no_spec ? host_eval_at(fr, ns, (Node *)no_spec, line) : NULL, *align_list = no_align ? host_eval_at(fr, ns, (Node *)no_align, line) : NULL;
+    const Node *no_spec = keyword_of(d, "do_not_specialize"),
+               *no_align = keyword_of(d, "do_not_specialize_on_alignment"), *debug = keyword_of(d, "debug");
+    Py *spec_list = no_spec ? host_eval_at(fr, ns, (Node *)no_spec, line) : NULL,
+       *align_list = no_align ? host_eval_at(fr, ns, (Node *)no_align, line) : NULL;
     for (int p = 0; p < total; p++) {
       k->params[p].no_specialize = listed(fr, spec_list, k->params[p].name, p);
       k->params[p].no_align = listed(fr, align_list, k->params[p].name, p);

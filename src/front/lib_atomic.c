@@ -38,12 +38,12 @@ static void check_element(Front *fr, const Builtin *b, Span at, RmwKind kind, co
   int bits = elem->ptr ? 64 : dtype_bits(elem->dtype);
   bool is_float = !elem->ptr && dtype_is_float(elem->dtype), good;
   switch (kind) {
-  case RMW_ADD: good = !elem->ptr && (bits >= 32 || elem->dtype == DT_F16 || elem->dtype == DT_BF16); break;
-  case RMW_AND:
-  case RMW_OR:
-  case RMW_XOR: good = !elem->ptr && bits >= 32 && !is_float; break;
-  case RMW_XCHG: good = bits >= 32; break;
-  default: good = !elem->ptr && bits >= 32; break;
+    case RMW_ADD: good = !elem->ptr && (bits >= 32 || elem->dtype == DT_F16 || elem->dtype == DT_BF16); break;
+    case RMW_AND:
+    case RMW_OR:
+    case RMW_XOR: good = !elem->ptr && bits >= 32 && !is_float; break;
+    case RMW_XCHG: good = bits >= 32; break;
+    default: good = !elem->ptr && bits >= 32; break;
   }
   if (!good)
     lib_fail(fr, at, b, "use elements of 32 or 64 bits", "elements of type %s are not supported", type_text(fr, elem));
@@ -106,7 +106,7 @@ static Py *call_cas(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static const char ATOMIC[] = "Atomics";
-#define RMW(name)                                                                                                      \
+#define RMW(name) \
   { "tl", name, "pointer, val, mask=None, sem=None, scope=None", call_rmw, ATOMIC, BUILTIN_MEMBER, NULL }
 const Builtin lib_atomic_table[] = {
     RMW("atomic_add"),

@@ -361,7 +361,7 @@ static Py *call_raw_descriptor(Front *fr, const Builtin *b, Span at, Py **args) 
 }
 
 static const char BLOCK[] = "Block pointers and descriptors";
-#define DESC_ATOMIC(name)                                                                                              \
+#define DESC_ATOMIC(name) \
   { "desc", name, "desc, offsets, value", call_desc_atomic, BLOCK, 0, NULL }
 const Builtin lib_blockptr_table[] = {
     {"tl", "make_block_ptr", "base, shape, strides, offsets, block_shape, order", call_make_block_ptr, BLOCK, 0, NULL},

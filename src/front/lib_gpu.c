@@ -15,7 +15,9 @@ static Py *call_warps(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Py *call_false(Front *fr, const Builtin *b, Span at, Py **args) { return py_bool(fr, false); }
 static Py *call_none(Front *fr, const Builtin *b, Span at, Py **args) { return py_none(fr); }
-static Py *call_is_cuda(Front *fr, const Builtin *b, Span at, Py **args) { return py_bool(fr, fr->options->cuda_sm > 0); }
+static Py *call_is_cuda(Front *fr, const Builtin *b, Span at, Py **args) {
+  return py_bool(fr, fr->options->cuda_sm > 0);
+}
 static Py *call_geq(Front *fr, const Builtin *b, Span at, Py **args) {
   int major = lib_small_int(fr, at, b, "major", args[0]), minor = lib_small_int(fr, at, b, "minor", args[1]);
   return py_bool(fr, fr->options->cuda_sm >= major * 10 + minor && fr->options->cuda_sm > 0);

@@ -240,12 +240,12 @@ static Py *call_isinstance(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Py *attribute(Front *fr, Span at, Py *x, const char *name) {
   switch (x->kind) {
-  case PY_TENSOR:
-  case PY_TYPE:
-  case PY_BLOCK_PTR:
-  case PY_DESC: return sem_attribute(fr, at, x, name);
-  case PY_LIBRARY: return builtin_lookup(fr, x->library, name);
-  default: return host_attribute(fr, x, name);
+    case PY_TENSOR:
+    case PY_TYPE:
+    case PY_BLOCK_PTR:
+    case PY_DESC: return sem_attribute(fr, at, x, name);
+    case PY_LIBRARY: return builtin_lookup(fr, x->library, name);
+    default: return host_attribute(fr, x, name);
   }
 }
 
@@ -313,7 +313,7 @@ static Py *call_operator(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static const char PYTHON[] = "Python";
-#define OPERATOR(name)                                                                                                 \
+#define OPERATOR(name) \
   { "operator", name, "a, b", call_operator, NULL, BUILTIN_HOST, NULL }
 const Builtin lib_host_table[] = {
     {"python", "range", "arg1, arg2=None, step=None, **hints", call_range, PYTHON, BUILTIN_HOST, NULL},

@@ -27,7 +27,8 @@ static const struct {
     {"erf", MATH_ERF}, {"floor", MATH_FLOOR}, {"ceil", MATH_CEIL}, {"sqrt_rn", MATH_SQRT_RN},
 };
 
-/* tl.exp of an f32 is exp2 of a rounded product, as in Triton (its error grows with |x|); libdevice.exp is the exact one. */
+/* tl.exp of an f32 is exp2 of a rounded product, as in Triton (its error grows with |x|); libdevice.exp is the exact
+ * one. */
 static Value *apply(Front *fr, MathFn fn, Value *v) {
   if (fn == MATH_EXP && v->type->dtype == DT_F32) fn = MATH_FAST_EXPF;
   return build_math(&fr->b, fn, 1, &v);
@@ -193,7 +194,7 @@ static Py *call_logical(Front *fr, const Builtin *b, Span at, Py **args) {
   return sem_logical(fr, at, !strcmp(b->name, "logical_and") ? PYOP_AND : PYOP_OR, args[0], args[1]);
 }
 
-#define UNARY(name)                                                                                                    \
+#define UNARY(name) \
   { "tl.math", name, "x", call_unary, MATH, BUILTIN_MEMBER, NULL }
 const Builtin lib_math_table[] = {
     UNARY("exp"),
@@ -270,11 +271,10 @@ static Py *call_libdevice(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, build_math(&fr->b, fn, n, in));
 }
 
-#define LIBDEVICE_SIGNATURE(arity)                                                                                     \
+#define LIBDEVICE_SIGNATURE(arity) \
   ((arity) == 1 ? "arg0" : (arity) == 2 ? "arg0, arg1" : (arity) == 3 ? "arg0, arg1, arg2" : "arg0, arg1, arg2, arg3")
 const Builtin lib_libdevice_table[] = {
-#define MATH(id, name, arity, sig)                                                                                     \
-  {"libdevice", name, LIBDEVICE_SIGNATURE(arity), call_libdevice, "libdevice", 0, sig},
+#define MATH(id, name, arity, sig) {"libdevice", name, LIBDEVICE_SIGNATURE(arity), call_libdevice, "libdevice", 0, sig},
 #include "tile/math.def"
 #undef MATH
     {0},

@@ -64,11 +64,11 @@ static Py *call_waiting(Front *fr, const Builtin *b, Span at, Py **args) {
            "it makes programs wait for each other, and no device runs all programs of a grid at once for certain");
 }
 
-#define PRELUDE(name, signature, group, flags)                                                                         \
+#define PRELUDE(name, signature, group, flags) \
   { "tl", name, signature, lib_call_prelude, group, flags, NULL }
-#define HELPER(name, signature, fn)                                                                                    \
+#define HELPER(name, signature, fn) \
   { "helpers", name, signature, fn, HELPERS, 0, NULL }
-#define HELPER_HOST(name)                                                                                              \
+#define HELPER_HOST(name) \
   { "helpers", name, "", call_nothing, NULL, BUILTIN_HOST, NULL }
 const Builtin lib_prelude_table[] = {
     PRELUDE("philox_impl", "c0, c1, c2, c3, k0, k1, n_rounds=10", RANDOM, 0),

@@ -118,9 +118,9 @@ static Py *call_isqrt(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static const char PYMATH[] = "Python's math module";
-#define ONE(name)                                                                                                      \
+#define ONE(name) \
   { "math", name, "x", call_one, PYMATH, BUILTIN_HOST, NULL }
-#define TWO(name)                                                                                                      \
+#define TWO(name) \
   { "math", name, "x, y", call_two, PYMATH, BUILTIN_HOST, NULL }
 const Builtin lib_pymath_table[] = {
     ONE("sqrt"),

@@ -107,7 +107,7 @@ static Py *call_tl_tuple(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tuple(fr, args[0]->tuple.n, args[0]->tuple.at);
 }
 
-#define IS(name)                                                                                                       \
+#define IS(name) \
   { "dtype", name, "self", call_is, NULL, BUILTIN_HOST, NULL }
 const Builtin lib_types_table[] = {
     {"tl", "pointer_type", "element_ty, address_space=1, const=False", call_pointer_type, "Types", BUILTIN_HOST, NULL},

@@ -1,38 +1,47 @@
 /* Files and their names.
  *
- * A file is parsed whole and nothing of it is run. Every name that its top level binds gets an entry with the statements that may
- * bind it, in order; asking for the name evaluates the last one that counts, once:
+ * A file is parsed whole and nothing of it is run. Every name that its top level binds gets an entry with the
+ * statements that may bind it, in order; asking for the name evaluates the last one that counts, once:
  *
- *     try:                                    rsqrt   from ... import   counts unless an import of the `try` body is missing
- *         from libdevice import rsqrt                 from ... import   counts if one is
- *     except ImportError:
- *         from math import rsqrt
- *     if torch.version.hip: W = 64            W       = 64              counts if the test is true, or cannot be known
- *     else: W = 32                                    = 32              counts if the test is false
- *     CONFIGS = []                            CONFIGS = []              the last binding, then the statements after it that change
- *     for b in (64, 128): CONFIGS.append(b)           for ...           what it is bound to are run
+ *     try:                                    rsqrt   from ... import   counts unless an import of the `try` body is
+ * missing from libdevice import rsqrt                 from ... import   counts if one is except ImportError: from math
+ * import rsqrt if torch.version.hip: W = 64            W       = 64              counts if the test is true, or cannot
+ * be known else: W = 32                                    = 32              counts if the test is false CONFIGS = []
+ * CONFIGS = []              the last binding, then the statements after it that change for b in (64, 128):
+ * CONFIGS.append(b)           for ...           what it is bound to are run
  *
- * A statement sees the bindings above it: evaluating one sets the file's `now` to its line. Functions see what their caller sees.
- * While a binding is being evaluated its own name means the binding before it (x = x + 1). The same machinery serves functions
- * around a kernel (their parameters are known if they have defaults) and class bodies. */
+ * A statement sees the bindings above it: evaluating one sets the file's `now` to its line. Functions see what their
+ * caller sees. While a binding is being evaluated its own name means the binding before it (x = x + 1). The same
+ * machinery serves functions around a kernel (their parameters are known if they have defaults) and class bodies. */
 #include "front/core.h"
 
 #include <errno.h>
 
-typedef struct Guard { Node *stmt; int branch; const struct Guard *up; } Guard; /* If: 0 body, 1 else; Try: 0 body, 1 handlers */
+/* If: 0 body, 1 else; Try: 0 body, 1 handlers */
+typedef struct Guard {
+  Node *stmt;
+  int branch;
+  const struct Guard *up;
+} Guard;
 
 typedef enum { DEF_FUNCTION, DEF_CLASS, DEF_ASSIGN, DEF_AUG, DEF_IMPORT, DEF_FROM, DEF_PARAM, DEF_EFFECT } DefKind;
 
 typedef struct Def {
   DefKind kind;
-  Node *stmt;    /* ASSIGN: Assign or AnnAssign; PARAM: the default, or NULL */
-  Node *alias;   /* imports */
+  Node *stmt;  /* ASSIGN: Assign or AnnAssign; PARAM: the default, or NULL */
+  Node *alias; /* imports */
   const Guard *guard;
-  Py *value;     /* once evaluated */
-  bool ran;      /* EFFECT */
+  Py *value; /* once evaluated */
+  bool ran;  /* EFFECT */
 } Def;
 
-typedef struct Entry { const char *name; VEC(Def *) defs; int limit; bool busy, done; Py *value, *current; } Entry;
+typedef struct Entry {
+  const char *name;
+  VEC(Def *) defs;
+  int limit;
+  bool busy, done;
+  Py *value, *current;
+} Entry;
 
 struct Namespace {
   Module *module;
@@ -40,14 +49,14 @@ struct Namespace {
   Node *owner; /* FunctionDef, ClassDef; NULL: the file */
   Map *entries;
   VEC(Def *) stars; /* from x import * */
-  Map *tests;   /* If or Try statement -> (void *)1 no, (void *)2 yes */
-  Map *values;  /* statement -> Py of its right side */
+  Map *tests;       /* If or Try statement -> (void *)1 no, (void *)2 yes */
+  Map *values;      /* statement -> Py of its right side */
 };
 
 const char *module_path(const Module *m) { return m->path; }
 Module *namespace_module(const Namespace *ns) { return ns->module; }
 
-/* ---- collecting ---------------------------------------------------------------------------------------------------------------- */
+/* ---- collecting -------------------------------------------------------------------------------------------------- */
 
 static Arena *arena_of(const Namespace *ns) { return ns->module->cx->arena; }
 
@@ -67,11 +76,13 @@ static Def *add(Namespace *ns, const char *name, DefKind kind, Node *stmt, Node 
 static void add_targets(Namespace *ns, Node *target, Node *stmt, const Guard *guard) {
   switch (target->kind) {
     case NODE_NAME: add(ns, target->Name.id, DEF_ASSIGN, stmt, NULL, guard); break;
-    case NODE_TUPLE: case NODE_LIST: /* one layout for both */
+    case NODE_TUPLE:
+    case NODE_LIST: /* one layout for both */
       for (int i = 0; i < target->Tuple.elts.n; i++) add_targets(ns, target->Tuple.elts.at[i], stmt, guard);
       break;
     case NODE_STARRED: add_targets(ns, target->Starred.value, stmt, guard); break;
-    case NODE_SUBSCRIPT: case NODE_ATTRIBUTE: {
+    case NODE_SUBSCRIPT:
+    case NODE_ATTRIBUTE: {
       Node *root = target;
       while (root->kind == NODE_SUBSCRIPT || root->kind == NODE_ATTRIBUTE)
         root = root->kind == NODE_SUBSCRIPT ? root->Subscript.value : root->Attribute.value;
@@ -83,20 +94,27 @@ static void add_targets(Namespace *ns, Node *target, Node *stmt, const Guard *gu
 }
 
 static const char *mutated_by(const Node *n) { /* CONFIGS.append(x): "CONFIGS" */
-  if (n->kind != NODE_CALL || n->Call.func->kind != NODE_ATTRIBUTE || n->Call.func->Attribute.value->kind != NODE_NAME) return NULL;
-  static const char *const mutators[] = {"append", "extend", "insert", "update", "pop", "setdefault", "remove", "clear", "sort", "reverse", "add"};
+  if (n->kind != NODE_CALL || n->Call.func->kind != NODE_ATTRIBUTE || n->Call.func->Attribute.value->kind != NODE_NAME)
+    return NULL;
+  static const char *const mutators[] = {"append", "extend", "insert", "update",  "pop", "setdefault",
+                                         "remove", "clear",  "sort",   "reverse", "add"};
   for (size_t i = 0; i < sizeof mutators / sizeof *mutators; i++)
     if (!strcmp(n->Call.func->Attribute.attr, mutators[i])) return n->Call.func->Attribute.value->Name.id;
   return NULL;
 }
 
-typedef struct EffectWalk { Namespace *ns; Node *stmt; const Guard *guard; } EffectWalk;
+typedef struct EffectWalk {
+  Namespace *ns;
+  Node *stmt;
+  const Guard *guard;
+} EffectWalk;
 
 static void find_effects(void *arg, Node *n) { /* every name that a loop binds or changes */
   EffectWalk *w = arg;
   const char *name = mutated_by(n);
   if (n->kind == NODE_NAME && n->Name.ctx == CTX_STORE) name = n->Name.id;
-  if (n->kind == NODE_SUBSCRIPT && n->Subscript.ctx == CTX_STORE && n->Subscript.value->kind == NODE_NAME) name = n->Subscript.value->Name.id;
+  if (n->kind == NODE_SUBSCRIPT && n->Subscript.ctx == CTX_STORE && n->Subscript.value->kind == NODE_NAME)
+    name = n->Subscript.value->Name.id;
   if (name) {
     Entry *e = map_get(w->ns->entries, name);
     if (!e || e->defs.at[e->defs.n - 1]->stmt != w->stmt) add(w->ns, name, DEF_EFFECT, w->stmt, NULL, w->guard);
@@ -116,7 +134,8 @@ static void collect(Namespace *ns, const NodeList *body, const Guard *guard);
 static void collect_statement(Namespace *ns, Node *s, const Guard *guard) {
   Context *cx = ns->module->cx;
   switch (s->kind) {
-    case NODE_FUNCTION_DEF: case NODE_ASYNC_FUNCTION_DEF: add(ns, s->FunctionDef.name, DEF_FUNCTION, s, NULL, guard); break;
+    case NODE_FUNCTION_DEF:
+    case NODE_ASYNC_FUNCTION_DEF: add(ns, s->FunctionDef.name, DEF_FUNCTION, s, NULL, guard); break;
     case NODE_CLASS_DEF: add(ns, s->ClassDef.name, DEF_CLASS, s, NULL, guard); break;
     case NODE_ASSIGN:
       for (int i = 0; i < s->Assign.targets.n; i++) add_targets(ns, s->Assign.targets.at[i], s, guard);
@@ -149,14 +168,18 @@ static void collect_statement(Namespace *ns, Node *s, const Guard *guard) {
       collect(ns, &s->If.body, guarded(ns, s, 0, guard));
       collect(ns, &s->If.orelse, guarded(ns, s, 1, guard));
       break;
-    case NODE_TRY: case NODE_TRY_STAR:
+    case NODE_TRY:
+    case NODE_TRY_STAR:
       collect(ns, &s->Try.body, guarded(ns, s, 0, guard));
       collect(ns, &s->Try.orelse, guarded(ns, s, 0, guard));
-      for (int i = 0; i < s->Try.handlers.n; i++) collect(ns, &s->Try.handlers.at[i]->ExceptHandler.body, guarded(ns, s, 1, guard));
+      for (int i = 0; i < s->Try.handlers.n; i++)
+        collect(ns, &s->Try.handlers.at[i]->ExceptHandler.body, guarded(ns, s, 1, guard));
       collect(ns, &s->Try.finalbody, guard);
       break;
-    case NODE_WITH: case NODE_ASYNC_WITH: collect(ns, &s->With.body, guard); break;
-    case NODE_FOR: case NODE_WHILE: find_effects(&(EffectWalk){ns, s, guard}, s); break;
+    case NODE_WITH:
+    case NODE_ASYNC_WITH: collect(ns, &s->With.body, guard); break;
+    case NODE_FOR:
+    case NODE_WHILE: find_effects(&(EffectWalk){ns, s, guard}, s); break;
     case NODE_EXPR: {
       const char *name = mutated_by(s->Expr.value);
       if (name) add(ns, name, DEF_EFFECT, s, NULL, guard);
@@ -187,9 +210,11 @@ Namespace *namespace_create(Module *m, Namespace *parent, const NodeList *body, 
     int positional = a->arguments.posonlyargs.n + a->arguments.args.n, first = positional - a->arguments.defaults.n;
     for (int i = 0; i < positional; i++) {
       int p = i - a->arguments.posonlyargs.n;
-      add_parameter(ns, p < 0 ? a->arguments.posonlyargs.at[i] : a->arguments.args.at[p], i >= first ? a->arguments.defaults.at[i - first] : NULL);
+      add_parameter(ns, p < 0 ? a->arguments.posonlyargs.at[i] : a->arguments.args.at[p],
+                    i >= first ? a->arguments.defaults.at[i - first] : NULL);
     }
-    for (int i = 0; i < a->arguments.kwonlyargs.n; i++) add_parameter(ns, a->arguments.kwonlyargs.at[i], a->arguments.kw_defaults.at[i]);
+    for (int i = 0; i < a->arguments.kwonlyargs.n; i++)
+      add_parameter(ns, a->arguments.kwonlyargs.at[i], a->arguments.kw_defaults.at[i]);
     add_parameter(ns, a->arguments.vararg, NULL);
     add_parameter(ns, a->arguments.kwarg, NULL);
   }
@@ -197,7 +222,7 @@ Namespace *namespace_create(Module *m, Namespace *parent, const NodeList *body, 
   return ns;
 }
 
-/* ---- evaluating ------------------------------------------------------------------------------------------------------------------ */
+/* ---- evaluating -------------------------------------------------------------------------------------------------- */
 
 static Py *import_of(Front *fr, Namespace *ns, const Def *d) {
   Module *m = ns->module;
@@ -238,7 +263,8 @@ static bool branch_counts(Front *fr, Namespace *ns, const Guard *g) {
   if (!memo) {
     map_put(ns->tests, g->stmt, (void *)2); /* while it is being evaluated: as if it were true */
     bool yes;
-    if (g->stmt->kind == NODE_IF) yes = py_truth_known(host_eval_at(fr, ns, g->stmt->If.test, g->stmt->span.line)) != 0; /* unknown counts as true */
+    /* unknown counts as true */
+    if (g->stmt->kind == NODE_IF) yes = py_truth_known(host_eval_at(fr, ns, g->stmt->If.test, g->stmt->span.line)) != 0;
     else yes = imports_found(fr, ns, &g->stmt->Try.body);
     memo = yes ? (void *)2 : (void *)1;
     map_put(ns->tests, g->stmt, memo);
@@ -261,14 +287,16 @@ static void spread(Front *fr, Namespace *ns, Node *target, Node *stmt, Py *value
         if (e->defs.at[i]->stmt == stmt) e->defs.at[i]->value = value;
       break;
     }
-    case NODE_TUPLE: case NODE_LIST: {
+    case NODE_TUPLE:
+    case NODE_LIST: {
       Py *items = value->kind == PY_UNKNOWN ? value : host_iterate(fr, value);
       int n = target->Tuple.elts.n, star = -1, have = items->kind == PY_TUPLE ? items->tuple.n : 0;
       for (int i = 0; i < n; i++)
         if (target->Tuple.elts.at[i]->kind == NODE_STARRED) star = i;
       for (int i = 0; i < n; i++) {
         Py *part;
-        if (items->kind != PY_TUPLE || have < (star < 0 ? n : n - 1)) part = py_unknown(fr, "part of %s", py_describe(fr, value));
+        if (items->kind != PY_TUPLE || have < (star < 0 ? n : n - 1))
+          part = py_unknown(fr, "part of %s", py_describe(fr, value));
         else if (i == star) part = py_list(fr, have - (n - 1), items->tuple.at + i);
         else part = items->tuple.at[star >= 0 && i > star ? i + have - n : i];
         Node *t = target->Tuple.elts.at[i];
@@ -296,11 +324,16 @@ static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
   switch (d->kind) {
     case DEF_FUNCTION: v = function_value(fr, d->stmt, ns, NULL); break;
     case DEF_CLASS: v = class_value(fr, d->stmt, ns); break;
-    case DEF_IMPORT: case DEF_FROM: v = import_of(fr, ns, d); break;
-    case DEF_PARAM: v = d->stmt ? host_eval_in(fr, ns->parent ? ns->parent : ns, d->stmt) : py_unknown(fr, "the argument '%s'", e->name); break;
+    case DEF_IMPORT:
+    case DEF_FROM: v = import_of(fr, ns, d); break;
+    case DEF_PARAM:
+      v = d->stmt ? host_eval_in(fr, ns->parent ? ns->parent : ns, d->stmt)
+                  : py_unknown(fr, "the argument '%s'", e->name);
+      break;
     case DEF_AUG: {
       Py *old = before(fr, ns, e, index);
-      v = host_binary(fr, d->stmt->AugAssign.op, old ? old : py_unknown(fr, "'%s'", e->name), host_eval_in(fr, ns, d->stmt->AugAssign.value));
+      v = host_binary(fr, d->stmt->AugAssign.op, old ? old : py_unknown(fr, "'%s'", e->name),
+                      host_eval_in(fr, ns, d->stmt->AugAssign.value));
       break;
     }
     case DEF_ASSIGN: {
@@ -318,7 +351,8 @@ static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
         }
         map_put(ns->values, s, value);
       }
-      if (s->kind == NODE_ASSIGN) for (int i = 0; i < s->Assign.targets.n; i++) spread(fr, ns, s->Assign.targets.at[i], s, value);
+      if (s->kind == NODE_ASSIGN)
+        for (int i = 0; i < s->Assign.targets.n; i++) spread(fr, ns, s->Assign.targets.at[i], s, value);
       else spread(fr, ns, s->AnnAssign.target, s, value);
       v = d->value;
       break;
@@ -337,7 +371,8 @@ static Py *before(Front *fr, Namespace *ns, Entry *e, int limit) {
   int base = limit - 1;
   while (base >= 0 && (e->defs.at[base]->kind == DEF_EFFECT || !counts(fr, ns, e->defs.at[base]->guard))) base--;
   Py *value = base >= 0 ? evaluate(fr, ns, e, base) : NULL;
-  if (value && value->kind == PY_UNKNOWN && e->defs.at[base]->guard && e->defs.at[base]->guard->stmt->kind == NODE_TRY) {
+  if (value && value->kind == PY_UNKNOWN && e->defs.at[base]->guard &&
+      e->defs.at[base]->guard->stmt->kind == NODE_TRY) {
     const Guard *g = e->defs.at[base]->guard; /* what `try` could not give, a handler may */
     for (int i = base + 1; i < limit && g->branch == 0; i++)
       if (e->defs.at[i]->kind != DEF_EFFECT && e->defs.at[i]->guard && e->defs.at[i]->guard->stmt == g->stmt) {
@@ -396,7 +431,9 @@ Py *namespace_get(Front *fr, Namespace *ns, const char *name) {
   if (!e) return from_stars(fr, ns, name);
   int limit = e->defs.n, now = ns->module->now;
   if (now) {
-    while (limit > 0 && e->defs.at[limit - 1]->stmt && e->defs.at[limit - 1]->kind != DEF_PARAM && e->defs.at[limit - 1]->stmt->span.line >= now) limit--;
+    while (limit > 0 && e->defs.at[limit - 1]->stmt && e->defs.at[limit - 1]->kind != DEF_PARAM &&
+           e->defs.at[limit - 1]->stmt->span.line >= now)
+      limit--;
     if (limit == 0) limit = e->defs.n; /* Python would raise; be helpful */
   }
   if (e->busy) return e->current ? e->current : before(fr, ns, e, limit < e->limit ? limit : e->limit);
@@ -409,7 +446,8 @@ Py *namespace_get(Front *fr, Namespace *ns, const char *name) {
 
 Py *namespace_lookup(Front *fr, Namespace *ns, const char *name) {
   for (Namespace *at = ns; at; at = at->parent) {
-    if (at != ns && at->owner && at->owner->kind == NODE_CLASS_DEF) continue; /* class bodies are not seen from methods */
+    /* class bodies are not seen from methods */
+    if (at != ns && at->owner && at->owner->kind == NODE_CLASS_DEF) continue;
     Py *v = namespace_get(fr, at, name);
     if (v) return v;
   }
@@ -428,7 +466,7 @@ void namespace_names(Front *fr, Namespace *ns, Py *list) {
     }
 }
 
-/* ---- full names -------------------------------------------------------------------------------------------------------------------- */
+/* ---- full names -------------------------------------------------------------------------------------------------- */
 
 static const char *dotted_within(Front *fr, Namespace *ns, const Node *n, int depth) {
   Arena *a = fr->cx->arena;
@@ -469,7 +507,8 @@ static const char *dotted_within(Front *fr, Namespace *ns, const Node *n, int de
     }
     return arena_printf(a, "%s.%s", s->ImportFrom.module ? s->ImportFrom.module : "", d->alias->alias.name);
   }
-  if (d->kind == DEF_ASSIGN && d->stmt->kind == NODE_ASSIGN && d->stmt->Assign.targets.n == 1 && d->stmt->Assign.targets.at[0]->kind == NODE_NAME) {
+  if (d->kind == DEF_ASSIGN && d->stmt->kind == NODE_ASSIGN && d->stmt->Assign.targets.n == 1 &&
+      d->stmt->Assign.targets.at[0]->kind == NODE_NAME) {
     Node *value = d->stmt->Assign.value;
     if (value->kind == NODE_NAME && value->Name.id == n->Name.id) return n->Name.id;
     if (value->kind == NODE_NAME || value->kind == NODE_ATTRIBUTE) return dotted_within(fr, at, value, depth + 1);
@@ -479,7 +518,7 @@ static const char *dotted_within(Front *fr, Namespace *ns, const Node *n, int de
 
 const char *namespace_dotted(Front *fr, Namespace *ns, const Node *n) { return dotted_within(fr, ns, n, 0); }
 
-/* ---- files -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static Module *module_from_source(Project *p, Source *src, const char *path, const char *name) {
   Module *m = NEW(p->cx->arena, Module);

@@ -1,16 +1,19 @@
-/* triton.ops.matmul_perf_model, a module of older Tritons whose two functions files still name in prune_configs_by: which configurations of a product C = A B are
- * worth measuring, by arithmetic on an H100-like machine. Both are models of our own with the same names, arguments and units; they rank, no more.
+/* triton.ops.matmul_perf_model, a module of older Tritons whose two functions files still name in prune_configs_by:
+ * which configurations of a product C = A B are worth measuring, by arithmetic on an H100-like machine. Both are models
+ * of our own with the same names, arguments and units; they rank, no more.
  *
- *     early_config_prune(configs, named_args)   drops tiles that do not fit shared memory, and splits of K where atomics lack the type; of configurations that
- *                                               differ in num_stages alone it keeps the two nearest to what hides a load behind the products
- *     estimate_matmul_time(...)                 milliseconds: the longer of products and loads, and the store of C
+ *     early_config_prune(configs, named_args)   drops tiles that do not fit shared memory, and splits of K where
+ * atomics lack the type; of configurations that differ in num_stages alone it keeps the two nearest to what hides a
+ * load behind the products estimate_matmul_time(...)                 milliseconds: the longer of products and loads,
+ * and the store of C
  */
 #include "front/core.h"
 
 #include <math.h>
 
 enum { SHARED_BYTES = 227 << 10, LOAD_CYCLES = 700, MULTIPROCESSORS = 132 };
-static const double clock_ghz = 1.7, dram_gbs = 3300, l2_gbs = 6000, flop_per_cycle = 4096; /* of fp16, a multiprocessor */
+/* of fp16, a multiprocessor */
+static const double clock_ghz = 1.7, dram_gbs = 3300, l2_gbs = 6000, flop_per_cycle = 4096;
 
 static double number(const Py *v, double otherwise) { return v && py_is_number(v) ? py_as_double(v) : otherwise; }
 
@@ -51,7 +54,8 @@ static Py *early_prune(Front *fr, const Call *c) {
   Py *fit = py_list(fr, 0, NULL), *out = py_list(fr, 0, NULL);
   for (int i = 0; i < configs->tuple.n; i++) {
     Py *k = configs->tuple.at[i];
-    double bytes = (setting(k, "BLOCK_M") + setting(k, "BLOCK_N")) * setting(k, "BLOCK_K") * setting(k, "num_stages") * dtype_bytes(a->dtype);
+    double bytes = (setting(k, "BLOCK_M") + setting(k, "BLOCK_N")) * setting(k, "BLOCK_K") * setting(k, "num_stages") *
+                   dtype_bytes(a->dtype);
     bool adds = a->dtype == DT_F16 || a->dtype == DT_F32;
     if (bytes <= SHARED_BYTES && (adds || setting(k, "SPLIT_K") == 1)) py_append(fr, fit, k);
   }
@@ -75,13 +79,15 @@ static Py *keyword(const Call *c, const char *name) {
 
 static Py *estimate(Front *fr, const Call *c) {
   static const char *const names[] = {"M", "N", "K", "BLOCK_M", "BLOCK_N", "BLOCK_K"};
-  double v[6], split = number(keyword(c, "SPLIT_K"), 1), warps = number(keyword(c, "num_warps"), 4), stages = number(keyword(c, "num_stages"), 3);
+  double v[6], split = number(keyword(c, "SPLIT_K"), 1), warps = number(keyword(c, "num_warps"), 4),
+               stages = number(keyword(c, "num_stages"), 3);
   for (int i = 0; i < 6; i++) {
     v[i] = number(keyword(c, names[i]), 0);
     if (v[i] < 1) return py_unknown(fr, "estimate_matmul_time without a number '%s'", names[i]);
   }
   const Type *a = element_of(keyword(c, "A")), *out = element_of(keyword(c, "C"));
-  double bytes = a ? dtype_bytes(a->dtype) : 2, tiles_m = ceil(v[0] / v[3]), tiles_n = ceil(v[1] / v[4]), blocks = tiles_m * tiles_n * split;
+  double bytes = a ? dtype_bytes(a->dtype) : 2, tiles_m = ceil(v[0] / v[3]), tiles_n = ceil(v[1] / v[4]),
+         blocks = tiles_m * tiles_n * split;
   double waves = ceil(blocks / MULTIPROCESSORS), k = ceil(v[2] / (v[5] * split)) * v[5];
   double share = fmin(1, warps / 4) * fmin(1, v[3] * v[4] / (64.0 * 64)); /* small tiles do not fill the tensor cores */
   double compute = waves * 2 * v[3] * v[4] * k / (flop_per_cycle * rate(a) * share) / (clock_ghz * 1e6);

@@ -1,5 +1,5 @@
-/* Methods of Python's own values, iteration, and format specifications: what host code and constexprs use of them. A table names
- * them; a method that is not in it does not exist here. */
+/* Methods of Python's own values, iteration, and format specifications: what host code and constexprs use of them. A
+ * table names them; a method that is not in it does not exist here. */
 #include "front/core.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ static const char *explain(Front *fr, const char *format, ...) {
   return s;
 }
 
-/* ---- iteration ------------------------------------------------------------------------------------------------------------------- */
+/* ---- iteration --------------------------------------------------------------------------------------------------- */
 
 Py *py_items(Front *fr, Py *x) {
   switch (x->kind) {
@@ -29,8 +29,9 @@ Py *py_items(Front *fr, Py *x) {
     }
     case PY_RANGE: {
       Py *start = x->range.start, *stop = x->range.stop, *step = x->range.step;
-      if ((start && start->kind != PY_INT && start->kind != PY_BOOL) || !stop || (stop->kind != PY_INT && stop->kind != PY_BOOL) ||
-          (step && step->kind != PY_INT && step->kind != PY_BOOL)) return NULL;
+      if ((start && start->kind != PY_INT && start->kind != PY_BOOL) || !stop ||
+          (stop->kind != PY_INT && stop->kind != PY_BOOL) || (step && step->kind != PY_INT && step->kind != PY_BOOL))
+        return NULL;
       PyInt a = start ? start->i : 0, b = stop->i, s = step ? step->i : 1;
       if (s == 0) return NULL;
       PyInt n = s > 0 ? (b - a + s - 1) / s : (a - b - s - 1) / -s;
@@ -43,7 +44,7 @@ Py *py_items(Front *fr, Py *x) {
   }
 }
 
-/* ---- formatting --------------------------------------------------------------------------------------------------------------------- */
+/* ---- formatting -------------------------------------------------------------------------------------------------- */
 
 static void pad(Buf *out, const char *s, size_t n, char align, char fill, size_t width) {
   size_t gap = width > n ? width - n : 0;
@@ -78,13 +79,25 @@ Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **w
   char fill = ' ', align = 0, sign = 0, kind = 0;
   bool zero = false, comma = false, alternate = false;
   int width = 0, precision = -1;
-  if (*s && s[1] && strchr("<>^=", s[1])) { fill = *s; align = s[1]; s += 2; }
-  else if (*s && strchr("<>^=", *s)) align = *s++;
+  if (*s && s[1] && strchr("<>^=", s[1])) {
+    fill = *s;
+    align = s[1];
+    s += 2;
+  } else if (*s && strchr("<>^=", *s)) align = *s++;
   if (*s && strchr("+- ", *s)) sign = *s++;
-  if (*s == '#') { alternate = true; s++; }
-  if (*s == '0') { zero = true; s++; }
+  if (*s == '#') {
+    alternate = true;
+    s++;
+  }
+  if (*s == '0') {
+    zero = true;
+    s++;
+  }
   while (isdigit((unsigned char)*s) && width < 10000) width = width * 10 + (*s++ - '0');
-  if (*s == ',' || *s == '_') { comma = true; s++; }
+  if (*s == ',' || *s == '_') {
+    comma = true;
+    s++;
+  }
   if (*s == '.') {
     precision = 0;
     s++;
@@ -151,13 +164,17 @@ Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **w
   return r;
 }
 
-/* ---- methods ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- methods ----------------------------------------------------------------------------------------------------- */
 
-static const char *const str_methods[] = {"startswith", "endswith", "lower", "upper", "strip", "lstrip", "rstrip", "split", "join", "replace",
-  "find", "count", "format", "isdigit", "removeprefix", "removesuffix", "index", "capitalize", "title", "zfill", "encode", "decode", "splitlines", NULL};
-static const char *const list_methods[] = {"append", "extend", "insert", "pop", "index", "count", "copy", "sort", "reverse", "remove", "clear", NULL};
+static const char *const str_methods[] = {
+    "startswith", "endswith",   "lower", "upper", "strip",  "lstrip",  "rstrip",       "split",
+    "join",       "replace",    "find",  "count", "format", "isdigit", "removeprefix", "removesuffix",
+    "index",      "capitalize", "title", "zfill", "encode", "decode",  "splitlines",   NULL};
+static const char *const list_methods[] = {"append", "extend", "insert",  "pop",    "index", "count",
+                                           "copy",   "sort",   "reverse", "remove", "clear", NULL};
 static const char *const tuple_methods[] = {"index", "count", "_replace", "_asdict", NULL};
-static const char *const dict_methods[] = {"get", "items", "keys", "values", "update", "pop", "copy", "setdefault", "clear", NULL};
+static const char *const dict_methods[] = {"get", "items", "keys",       "values", "update",
+                                           "pop", "copy",  "setdefault", "clear",  NULL};
 static const char *const int_methods[] = {"bit_length", "bit_count", "is_integer", "conjugate", NULL};
 static const char *const float_methods[] = {"is_integer", "hex", NULL};
 static const char *const none[] = {NULL};
@@ -167,7 +184,8 @@ const char *const *py_method_names(const Py *self) {
     case PY_STR: return str_methods;
     case PY_TUPLE: return self->tuple.is_list ? list_methods : tuple_methods;
     case PY_DICT: return dict_methods;
-    case PY_INT: case PY_BOOL: return int_methods;
+    case PY_INT:
+    case PY_BOOL: return int_methods;
     case PY_FLOAT: return float_methods;
     default: return none;
   }
@@ -190,7 +208,8 @@ static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, cons
     if (!options) goto bad;
     for (int i = 0; i < options->tuple.n; i++) {
       Py *o = options->tuple.at[i];
-      if (o->kind == PY_STR && o->str.n <= n && !memcmp(name[0] == 's' ? s : s + n - o->str.n, o->str.s, o->str.n)) return py_bool(fr, true);
+      if (o->kind == PY_STR && o->str.n <= n && !memcmp(name[0] == 's' ? s : s + n - o->str.n, o->str.s, o->str.n))
+        return py_bool(fr, true);
     }
     return py_bool(fr, false);
   }
@@ -208,8 +227,10 @@ static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, cons
   if (!strcmp(name, "strip") || !strcmp(name, "lstrip") || !strcmp(name, "rstrip")) {
     const char *set = sa ? a->str.s : " \t\r\n\f\v";
     size_t from = 0, to = n;
-    if (name[0] != 'r') while (from < to && strchr(set, s[from])) from++;
-    if (name[0] != 'l') while (to > from && strchr(set, s[to - 1])) to--;
+    if (name[0] != 'r')
+      while (from < to && strchr(set, s[from])) from++;
+    if (name[0] != 'l')
+      while (to > from && strchr(set, s[to - 1])) to--;
     return py_str_n(fr, s + from, to - from);
   }
   if (!strcmp(name, "split") || !strcmp(name, "splitlines")) {
@@ -341,7 +362,8 @@ void py_sort(Front *fr, Py *list, Py *keys, bool reverse) { /* by insertion: sta
   for (int i = 1; i < list->tuple.n; i++) {
     Py *v = list->tuple.at[i], *k = keys->tuple.at[i];
     int j = i - 1;
-    while (j >= 0 && (reverse ? compare_for_sort(fr, keys->tuple.at[j], k) : compare_for_sort(fr, k, keys->tuple.at[j]))) {
+    while (j >= 0 &&
+           (reverse ? compare_for_sort(fr, keys->tuple.at[j], k) : compare_for_sort(fr, k, keys->tuple.at[j]))) {
       list->tuple.at[j + 1] = list->tuple.at[j];
       keys->tuple.at[j + 1] = keys->tuple.at[j];
       j--;
@@ -505,7 +527,8 @@ Py *py_call_method(Front *fr, Py *self, const char *name, const Call *c, const c
     case PY_STR: return str_method(fr, self, name, c, why);
     case PY_TUPLE: return list_method(fr, self, name, c, why);
     case PY_DICT: return dict_method(fr, self, name, c, why);
-    case PY_INT: case PY_BOOL: {
+    case PY_INT:
+    case PY_BOOL: {
       unsigned __int128 u = self->i < 0 ? -(unsigned __int128)self->i : (unsigned __int128)self->i;
       int length = 0, ones = 0;
       for (; u; u >>= 1) length++, ones += (int)(u & 1);

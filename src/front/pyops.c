@@ -1,7 +1,8 @@
 /* Python's operators on values that are known now, for kernels' constexprs and for host code.
  *
- * Every function returns NULL where Python would raise, and says in *why what was wrong. Integers are 128 bits wide; what does not
- * fit is an error, never a wrong number. Floor division and remainder are Python's: -7 // 2 == -4, -7 % 2 == 1. */
+ * Every function returns NULL where Python would raise, and says in *why what was wrong. Integers are 128 bits wide;
+ * what does not fit is an error, never a wrong number. Floor division and remainder are Python's: -7 // 2 == -4, -7 % 2
+ * == 1. */
 #include "front/core.h"
 
 #include <math.h>
@@ -25,8 +26,8 @@ const char *py_find(const char *s, size_t n, const char *what, size_t what_n) {
 }
 
 static Py *bad_operands(Front *fr, PyOp op, const Py *a, const Py *b, const char **why) {
-  *why = explain(fr, "'%s' does not work between %s (%s) and %s (%s)", pyop_symbol(op), py_describe(fr, a), py_kind_name(a),
-                 py_describe(fr, b), py_kind_name(b));
+  *why = explain(fr, "'%s' does not work between %s (%s) and %s (%s)", pyop_symbol(op), py_describe(fr, a),
+                 py_kind_name(a), py_describe(fr, b), py_kind_name(b));
   return NULL;
 }
 
@@ -63,7 +64,9 @@ static Py *int_binary(Front *fr, PyOp op, const Py *a, const Py *b, const char *
     case PYOP_ADD: return __builtin_add_overflow(x, y, &r) ? too_large(why) : py_int(fr, r);
     case PYOP_SUB: return __builtin_sub_overflow(x, y, &r) ? too_large(why) : py_int(fr, r);
     case PYOP_MULT: return __builtin_mul_overflow(x, y, &r) ? too_large(why) : py_int(fr, r);
-    case PYOP_DIV: case PYOP_FLOOR_DIV: case PYOP_MOD:
+    case PYOP_DIV:
+    case PYOP_FLOOR_DIV:
+    case PYOP_MOD:
       if (y == 0) {
         *why = "division by zero";
         return NULL;
@@ -103,7 +106,9 @@ static Py *float_binary(Front *fr, PyOp op, const Py *a, const Py *b, const char
     case PYOP_ADD: return py_float(fr, x + y);
     case PYOP_SUB: return py_float(fr, x - y);
     case PYOP_MULT: return py_float(fr, x * y);
-    case PYOP_DIV: case PYOP_FLOOR_DIV: case PYOP_MOD: {
+    case PYOP_DIV:
+    case PYOP_FLOOR_DIV:
+    case PYOP_MOD: {
       if (y == 0) {
         *why = "division by zero";
         return NULL;
@@ -164,7 +169,9 @@ static Py *percent_format(Front *fr, const Py *format, Py *args, const char **wh
       buf_putc(&out, '%');
       continue;
     }
-    Py *item = args->kind == PY_TUPLE && !args->tuple.is_list ? (next < args->tuple.n ? args->tuple.at[next] : NULL) : next == 0 ? args : NULL;
+    Py *item = args->kind == PY_TUPLE && !args->tuple.is_list ? (next < args->tuple.n ? args->tuple.at[next] : NULL)
+               : next == 0                                    ? args
+                                                              : NULL;
     next++;
     if (!item) {
       enough = false;
@@ -197,8 +204,10 @@ Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
   if (py_is_number(a) && py_is_number(b))
     return a->kind == PY_FLOAT || b->kind == PY_FLOAT ? float_binary(fr, op, a, b, why) : int_binary(fr, op, a, b, why);
   bool int_a = a->kind == PY_INT || a->kind == PY_BOOL, int_b = b->kind == PY_INT || b->kind == PY_BOOL;
-  if (op == PYOP_ADD && a->kind == PY_STR && b->kind == PY_STR && a->str.n + b->str.n > MAX_HOST_ITEMS) return too_long(why);
-  if (op == PYOP_ADD && a->kind == PY_TUPLE && b->kind == PY_TUPLE && a->tuple.n + b->tuple.n > MAX_HOST_ITEMS) return too_long(why);
+  if (op == PYOP_ADD && a->kind == PY_STR && b->kind == PY_STR && a->str.n + b->str.n > MAX_HOST_ITEMS)
+    return too_long(why);
+  if (op == PYOP_ADD && a->kind == PY_TUPLE && b->kind == PY_TUPLE && a->tuple.n + b->tuple.n > MAX_HOST_ITEMS)
+    return too_long(why);
   if (op == PYOP_ADD && a->kind == PY_STR && b->kind == PY_STR) {
     char *s = arena_alloc(fr->cx->arena, a->str.n + b->str.n + 1);
     memcpy(s, a->str.s, a->str.n);
@@ -252,8 +261,10 @@ static int order(const Py *a, const Py *b) {
   return 3;
 }
 
-static bool identical(const Py *a, const Py *b) { /* small values are one object in Python; the rest we cannot tell apart */
-  if (a->kind == PY_INT || a->kind == PY_BOOL || a->kind == PY_STR || a->kind == PY_FLOAT) return a->kind == b->kind && py_equal(a, b);
+/* small values are one object in Python; the rest we cannot tell apart */
+static bool identical(const Py *a, const Py *b) {
+  if (a->kind == PY_INT || a->kind == PY_BOOL || a->kind == PY_STR || a->kind == PY_FLOAT)
+    return a->kind == b->kind && py_equal(a, b);
   if (a->kind == PY_TUPLE || a->kind == PY_DICT) return a == b;
   return py_equal(a, b);
 }
@@ -264,14 +275,17 @@ Py *py_compare(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
     case PYOP_IS_NOT: return py_bool(fr, !identical(a, b));
     case PYOP_EQ: return py_bool(fr, py_equal(a, b));
     case PYOP_NOT_EQ: return py_bool(fr, !py_equal(a, b));
-    case PYOP_IN: case PYOP_NOT_IN: {
+    case PYOP_IN:
+    case PYOP_NOT_IN: {
       bool found = false;
-      if (b->kind == PY_STR && a->kind == PY_STR) found = a->str.n == 0 || py_find(b->str.s, b->str.n, a->str.s, a->str.n);
+      if (b->kind == PY_STR && a->kind == PY_STR)
+        found = a->str.n == 0 || py_find(b->str.s, b->str.n, a->str.s, a->str.n);
       else if (b->kind == PY_DICT) found = py_dict_get(b, a) != NULL;
       else {
         Py *items = py_items(fr, b);
         if (!items) {
-          *why = explain(fr, "'%s' needs a tuple, list, dict or str on its right, not %s", pyop_symbol(op), py_describe(fr, b));
+          *why = explain(fr, "'%s' needs a tuple, list, dict or str on its right, not %s", pyop_symbol(op),
+                         py_describe(fr, b));
           return NULL;
         }
         for (int i = 0; i < items->tuple.n && !found; i++) found = py_equal(a, items->tuple.at[i]);
@@ -286,7 +300,7 @@ Py *py_compare(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
   return py_bool(fr, op == PYOP_LT ? o < 0 : op == PYOP_LT_E ? o <= 0 : op == PYOP_GT ? o > 0 : o >= 0);
 }
 
-/* ---- subscripts ------------------------------------------------------------------------------------------------------------------ */
+/* ---- subscripts -------------------------------------------------------------------------------------------------- */
 
 static bool slice_part(const Py *p, int64_t *out) {
   if (!p || p->kind == PY_NONE) return true;
@@ -299,7 +313,8 @@ bool py_slice_bounds(const Py *slice, int n, int *start, int *stop, int *step) {
   int64_t st = 1;
   if (!slice_part(slice->slice.step, &st) || st == 0) return false;
   int64_t lo = st > 0 ? 0 : n - 1, hi = st > 0 ? n : -1;
-  bool has_lo = slice->slice.start && slice->slice.start->kind != PY_NONE, has_hi = slice->slice.stop && slice->slice.stop->kind != PY_NONE;
+  bool has_lo = slice->slice.start && slice->slice.start->kind != PY_NONE,
+       has_hi = slice->slice.stop && slice->slice.stop->kind != PY_NONE;
   int64_t a = lo, b = hi;
   if (!slice_part(slice->slice.start, &a) || !slice_part(slice->slice.stop, &b)) return false;
   if (has_lo) {
@@ -345,8 +360,9 @@ Py *py_subscript(Front *fr, Py *x, Py *index, const char **why) {
     return r;
   }
   if (index->kind != PY_INT && index->kind != PY_BOOL) {
-    *why = py_is_runtime(index) ? explain(fr, "a %s is indexed by constexpr integers, not by a run-time value", py_kind_name(x))
-                                : explain(fr, "a %s is indexed by an integer or slice, not %s", py_kind_name(x), py_describe(fr, index));
+    *why = py_is_runtime(index)
+               ? explain(fr, "a %s is indexed by constexpr integers, not by a run-time value", py_kind_name(x))
+               : explain(fr, "a %s is indexed by an integer or slice, not %s", py_kind_name(x), py_describe(fr, index));
     return NULL;
   }
   PyInt i = index->i < 0 ? index->i + n : index->i;
@@ -357,7 +373,7 @@ Py *py_subscript(Front *fr, Py *x, Py *index, const char **why) {
   return x->kind == PY_STR ? py_str_n(fr, x->str.s + i, 1) : x->tuple.at[i];
 }
 
-/* ---- constants, conversions ---------------------------------------------------------------------------------------------------- */
+/* ---- constants, conversions -------------------------------------------------------------------------------------- */
 
 Py *py_constant(Front *fr, const Node *n, const char **why) {
   const ConstValue *c = &n->Constant.value;
@@ -375,12 +391,14 @@ Py *py_constant(Front *fr, const Node *n, const char **why) {
       PyInt v = 0;
       for (const char *s = c->text + 2; *s; s++) {
         int digit = *s <= '9' ? *s - '0' : *s - 'a' + 10;
-        if (__builtin_mul_overflow(v, (PyInt)16, &v) || __builtin_add_overflow(v, (PyInt)digit, &v)) return too_large(why);
+        if (__builtin_mul_overflow(v, (PyInt)16, &v) || __builtin_add_overflow(v, (PyInt)digit, &v))
+          return too_large(why);
       }
       return py_int(fr, v);
     }
     case CONST_FLOAT: return py_float(fr, c->f);
-    case CONST_STR: case CONST_BYTES: return py_str_n(fr, c->text, c->size);
+    case CONST_STR:
+    case CONST_BYTES: return py_str_n(fr, c->text, c->size);
     case CONST_IMAGINARY: break;
   }
   *why = "complex numbers are not supported";

@@ -1,7 +1,7 @@
 /* The values of the front end: making, comparing, describing them, and taking compound ones apart.
  *
- * Control flow carries run-time values only. A tuple, block pointer, descriptor or aggregate is carried as its run-time parts in
- * a fixed order: py_flatten lists them, py_unflatten builds the same thing around others:
+ * Control flow carries run-time values only. A tuple, block pointer, descriptor or aggregate is carried as its run-time
+ * parts in a fixed order: py_flatten lists them, py_unflatten builds the same thing around others:
  *
  *     ptrs = (x_ptr, 3, (a, b))   flattens to   x_ptr, a, b   and comes back as   (x_ptr', 3, (a', b')) */
 #include "front/core.h"
@@ -124,7 +124,8 @@ Py *py_unknown(Front *fr, const char *format, ...) {
   return p;
 }
 
-/* Is `needle` x or a part of it? Values must not come to contain themselves: everything that walks them relies on it. */
+/* Is `needle` x or a part of it? Values must not come to contain themselves: everything that walks them relies on it.
+ */
 bool py_contains(const Py *x, const Py *needle) {
   if (x == needle) return true;
   if (x->kind == PY_TUPLE) {
@@ -192,7 +193,7 @@ void py_dict_put(Front *fr, Py *d, Py *key, Py *value) {
   d->dict.n++;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 bool py_is_number(const Py *p) { return p->kind == PY_BOOL || p->kind == PY_INT || p->kind == PY_FLOAT; }
 bool py_is_tensor(const Py *p) { return p->kind == PY_TENSOR; }
@@ -201,7 +202,9 @@ double py_as_double(const Py *p) { return p->kind == PY_FLOAT ? p->f : (double)p
 
 bool py_is_runtime(const Py *p) {
   switch (p->kind) {
-    case PY_TENSOR: case PY_BLOCK_PTR: case PY_DESC: return true;
+    case PY_TENSOR:
+    case PY_BLOCK_PTR:
+    case PY_DESC: return true;
     case PY_TUPLE:
       for (int i = 0; i < p->tuple.n; i++)
         if (py_is_runtime(p->tuple.at[i])) return true;
@@ -245,7 +248,9 @@ bool py_equal(const Py *a, const Py *b) {
   if (py_is_number(a) && py_is_number(b)) return py_number_order(a, b) == 0;
   if (a->kind != b->kind) return false;
   switch (a->kind) {
-    case PY_NONE: case PY_ELLIPSIS: case PY_CONSTEXPR_TYPE: return true;
+    case PY_NONE:
+    case PY_ELLIPSIS:
+    case PY_CONSTEXPR_TYPE: return true;
     case PY_STR: return a->str.n == b->str.n && !memcmp(a->str.s, b->str.s, a->str.n);
     case PY_TUPLE:
       if (a->tuple.n != b->tuple.n) return false;
@@ -266,10 +271,13 @@ bool py_equal(const Py *a, const Py *b) {
     case PY_MODULE: return a->module == b->module;
     case PY_LIBRARY: return !strcmp(a->library, b->library);
     case PY_CLASS: return a->cls == b->cls;
-    case PY_METHOD: return a->method.self == b->method.self && a->method.fn == b->method.fn && a->method.name == b->method.name;
+    case PY_METHOD:
+      return a->method.self == b->method.self && a->method.fn == b->method.fn && a->method.name == b->method.name;
     case PY_OBJECT: {
       if (a == b) return true;
-      if (a->object.cls != b->object.cls || !a->object.cls || map_count(a->object.fields) != map_count(b->object.fields)) return false;
+      if (a->object.cls != b->object.cls || !a->object.cls ||
+          map_count(a->object.fields) != map_count(b->object.fields))
+        return false;
       for (int i = 0; i < map_count(a->object.fields); i++) {
         const void *k;
         void *v, *w;
@@ -286,12 +294,14 @@ bool py_equal(const Py *a, const Py *b) {
 int py_truth_known(const Py *p) {
   switch (p->kind) {
     case PY_NONE: return 0;
-    case PY_BOOL: case PY_INT: return p->i != 0;
+    case PY_BOOL:
+    case PY_INT: return p->i != 0;
     case PY_FLOAT: return p->f != 0;
     case PY_STR: return p->str.n != 0;
     case PY_TUPLE: return p->tuple.n != 0;
     case PY_DICT: return p->dict.n != 0;
-    case PY_TENSOR: case PY_UNKNOWN: return -1;
+    case PY_TENSOR:
+    case PY_UNKNOWN: return -1;
     default: return 1;
   }
 }
@@ -318,7 +328,8 @@ const char *py_kind_name(const Py *p) {
     case PY_DESC: return "tensor descriptor";
     case PY_FUNCTION: return "function";
     case PY_BUILTIN: return p->builtin.self ? "method" : "library function";
-    case PY_MODULE: case PY_LIBRARY: return "module";
+    case PY_MODULE:
+    case PY_LIBRARY: return "module";
     case PY_CLASS: return "class";
     case PY_OBJECT: return p->object.cls ? p->object.cls->name : p->object.cls_name ? p->object.cls_name : "object";
     case PY_RANGE: return "range";
@@ -330,7 +341,7 @@ const char *py_kind_name(const Py *p) {
   return "?";
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 void py_write_int(Buf *out, PyInt v) {
   char digits[48];
@@ -403,7 +414,8 @@ void py_write(Buf *out, const Py *p, bool repr) {
       type_print(out, p->value->type);
       buf_puts(out, p->value->type->rank ? " tensor" : p->value->type->ptr ? " pointer" : " scalar");
       break;
-    case PY_BLOCK_PTR: case PY_DESC:
+    case PY_BLOCK_PTR:
+    case PY_DESC:
       buf_puts(out, p->kind == PY_DESC ? "tensor descriptor of " : "block pointer to ");
       buf_puts(out, dtype_name(p->bp->base->type->dtype));
       buf_putc(out, '[');
@@ -435,9 +447,13 @@ static const char *text_of(Front *fr, const Py *p, bool repr) {
 const char *py_describe(Front *fr, const Py *p) { return text_of(fr, p, true); }
 const char *py_text(Front *fr, const Py *p) { return text_of(fr, p, false); }
 
-/* ---- compound values --------------------------------------------------------------------------------------------------------- */
+/* ---- compound values --------------------------------------------------------------------------------------------- */
 
-typedef struct Parts { Front *fr; Value **at; int n; } Parts;
+typedef struct Parts {
+  Front *fr;
+  Value **at;
+  int n;
+} Parts;
 
 static void put_part(Parts *out, Value *v) {
   if ((out->n & (out->n - 1)) == 0) {
@@ -451,7 +467,8 @@ static void put_part(Parts *out, Value *v) {
 static void flatten(Parts *out, const Py *p) {
   switch (p->kind) {
     case PY_TENSOR: put_part(out, p->value); break;
-    case PY_BLOCK_PTR: case PY_DESC:
+    case PY_BLOCK_PTR:
+    case PY_DESC:
       put_part(out, p->bp->base);
       for (int i = 0; i < p->bp->rank; i++) put_part(out, p->bp->shape[i]);
       for (int i = 0; i < p->bp->rank; i++) put_part(out, p->bp->strides[i]);
@@ -484,7 +501,8 @@ void py_flatten(Front *fr, const Py *p, Value ***values, int *n) {
 Py *py_unflatten(Front *fr, const Py *like, Value *const *values, int *used) {
   switch (like->kind) {
     case PY_TENSOR: return py_tensor(fr, values[(*used)++]);
-    case PY_BLOCK_PTR: case PY_DESC: {
+    case PY_BLOCK_PTR:
+    case PY_DESC: {
       Py *p = make(fr, like->kind);
       p->bp = arena_copy(fr->cx->arena, like->bp, sizeof *like->bp);
       p->bp->base = values[(*used)++];
@@ -521,11 +539,15 @@ bool py_same_type(const Py *a, const Py *b) {
   if (a->kind != b->kind) return false;
   switch (a->kind) {
     case PY_TENSOR: return a->value->type == b->value->type;
-    case PY_BLOCK_PTR: case PY_DESC:
-      if (a->bp->rank != b->bp->rank || a->bp->base->type != b->bp->base->type || a->bp->nan_padding != b->bp->nan_padding) return false;
+    case PY_BLOCK_PTR:
+    case PY_DESC:
+      if (a->bp->rank != b->bp->rank || a->bp->base->type != b->bp->base->type ||
+          a->bp->nan_padding != b->bp->nan_padding)
+        return false;
       for (int i = 0; i < a->bp->rank; i++)
         if (a->bp->block_shape[i] != b->bp->block_shape[i] || a->bp->strides[i]->type != b->bp->strides[i]->type ||
-            a->bp->shape[i]->type != b->bp->shape[i]->type) return false;
+            a->bp->shape[i]->type != b->bp->shape[i]->type)
+          return false;
       return true;
     case PY_TUPLE:
       if (a->tuple.n != b->tuple.n || a->tuple.cls != b->tuple.cls) return false;

@@ -1,13 +1,15 @@
 /* What the decorators above a kernel look at: the parameters on whose values a specialization depends.
  *
- * A launch with another step counter should find what was compiled, so the runtime puts a number's value into its key only where something reads it:
+ * A launch with another step counter should find what was compiled, so the runtime puts a number's value into its key
+ * only where something reads it:
  *
- *     @triton.autotune   the parameters that `key` names, for the choice among configurations; those that configurations set, since a given value rules some out;
- *                        what the functions of prune_configs_by and pre_hook read
+ *     @triton.autotune   the parameters that `key` names, for the choice among configurations; those that
+ * configurations set, since a given value rules some out; what the functions of prune_configs_by and pre_hook read
  *     @triton.heuristics what its functions read
  *
- * A function is given all arguments as one dict. It reads those that it takes out by name, args["n"] and args.get("n"); if it does anything else with the dict
- * (hands it on, iterates over it), or is no function of the file, it reads all. */
+ * A function is given all arguments as one dict. It reads those that it takes out by name, args["n"] and args.get("n");
+ * if it does anything else with the dict (hands it on, iterates over it), or is no function of the file, it reads all.
+ */
 #include "front/core.h"
 
 typedef struct Reads {
@@ -35,8 +37,8 @@ static bool is_dict(const Reads *r, const Node *n) { return n->kind == NODE_NAME
 static void look(void *arg, Node *n) {
   Reads *r = arg;
   if (n->kind == NODE_SUBSCRIPT && is_dict(r, n->Subscript.value) && read_name(r, n->Subscript.slice)) return;
-  if (n->kind == NODE_CALL && n->Call.func->kind == NODE_ATTRIBUTE && is_dict(r, n->Call.func->Attribute.value) && !strcmp(n->Call.func->Attribute.attr, "get") &&
-      n->Call.args.n && read_name(r, n->Call.args.at[0])) {
+  if (n->kind == NODE_CALL && n->Call.func->kind == NODE_ATTRIBUTE && is_dict(r, n->Call.func->Attribute.value) &&
+      !strcmp(n->Call.func->Attribute.attr, "get") && n->Call.args.n && read_name(r, n->Call.args.at[0])) {
     for (int i = 1; i < n->Call.args.n; i++) look(r, n->Call.args.at[i]);
     for (int i = 0; i < n->Call.keywords.n; i++) look(r, n->Call.keywords.at[i]);
     return;
@@ -67,7 +69,8 @@ static void read_function(Reads *r, const Py *fn, int at) {
   Node *def = fn->fn->def;
   if (def->kind == NODE_LAMBDA) look(r, def->Lambda.body);
   else if (def->FunctionDef.decorator_list.n) read_all(r);
-  else for (int i = 0; i < def->FunctionDef.body.n; i++) look(r, def->FunctionDef.body.at[i]);
+  else
+    for (int i = 0; i < def->FunctionDef.body.n; i++) look(r, def->FunctionDef.body.at[i]);
 }
 
 /* A perf_model is called with what its own parameters name. */
@@ -116,7 +119,8 @@ static void read_autotune(Reads *r, Node *decorator) {
     read_function(r, map_get(config->object.fields, "pre_hook"), 0);
   }
   read_function(r, value(r, tuning_argument(decorator, "pre_hook")), 0);
-  Py *names = value(r, tuning_argument(decorator, "key")), *by = value(r, tuning_argument(decorator, "prune_configs_by"));
+  Py *names = value(r, tuning_argument(decorator, "key")),
+     *by = value(r, tuning_argument(decorator, "prune_configs_by"));
   if (names) names = host_iterate(r->fr, names);
   for (int i = 0; names && names->kind != PY_UNKNOWN && i < names->tuple.n; i++) {
     int p = names->tuple.at[i]->kind == PY_STR ? choice_param(r->k, names->tuple.at[i]->str.s) : -1;

@@ -9,12 +9,13 @@
  *     for k in range(0, n, BLOCK):
  *         acc += tl.dot(a, b)         # nereid: scope product       this statement
  *
- * Python's grammar has no place for comments, so the parser hands them over as a list (Module.markers), and here each is given to the list of
- * statements that it stands in: the one of its own column, whose lines are around it. `begin` and `end` pair up within one such list, so regions nest
- * as blocks do. What is wrong with them is said only when somebody asks for regions: until then they are comments.
+ * Python's grammar has no place for comments, so the parser hands them over as a list (Module.markers), and here each
+ * is given to the list of statements that it stands in: the one of its own column, whose lines are around it. `begin`
+ * and `end` pair up within one such list, so regions nest as blocks do. What is wrong with them is said only when
+ * somebody asks for regions: until then they are comments.
  *
- * Proton's own marks are the same regions: pl.enter_scope("name"), pl.exit_scope("name"), with pl.scope("name"): ... where pl is
- * triton.profiler.language.
+ * Proton's own marks are the same regions: pl.enter_scope("name"), pl.exit_scope("name"), with pl.scope("name"): ...
+ * where pl is triton.profiler.language.
  */
 #include "front/core.h"
 #include "front/lib.h"
@@ -23,8 +24,17 @@
 enum { MAX_NAME = 60 };
 
 typedef enum { MARK_BEGIN, MARK_END } MarkKind;
-typedef struct Mark { MarkKind kind; int index; bool after; const char *name; Span span; } Mark; /* before statement `index`; after: behind it */
-typedef struct Marks { VEC(Mark) at; } Marks;
+/* before statement `index`; after: behind it */
+typedef struct Mark {
+  MarkKind kind;
+  int index;
+  bool after;
+  const char *name;
+  Span span;
+} Mark;
+typedef struct Marks {
+  VEC(Mark) at;
+} Marks;
 
 static bool regions_wanted(Front *fr) {
   int mode = fr->options ? fr->options->inside : INSIDE_OFF;
@@ -48,11 +58,14 @@ static Word word_of(Front *fr, const Marker *m, const char **name) {
   const char *rest = m->words + n + strspn(m->words + n, " \t");
   for (int i = 0; i < 3; i++) {
     if (strlen(words[i]) != n || memcmp(words[i], m->words, n)) continue;
-    if (!*rest && i != WORD_END) fail_hint(fr->cx, m->span, arena_printf(fr->cx->arena, "write `# nereid: %s NAME`", words[i]), "this marker names no region");
+    if (!*rest && i != WORD_END)
+      fail_hint(fr->cx, m->span, arena_printf(fr->cx->arena, "write `# nereid: %s NAME`", words[i]),
+                "this marker names no region");
     *name = *rest ? checked_name(fr, m->span, rest) : NULL;
     return (Word)i;
   }
-  fail_hint(fr->cx, m->span, "there are `# nereid: begin NAME`, `# nereid: end NAME` and `# nereid: scope NAME`", "the marker `%.*s` is not known", (int)n, m->words);
+  fail_hint(fr->cx, m->span, "there are `# nereid: begin NAME`, `# nereid: end NAME` and `# nereid: scope NAME`",
+            "the marker `%.*s` is not known", (int)n, m->words);
 }
 
 /* ---- where it stands ---- */
@@ -93,13 +106,15 @@ static void place_alone(Placing *p, const NodeList *list, int index, const Marke
 static void place_beside(Placing *p, const NodeList *list, int index, const Marker *m) {
   const char *name;
   if (word_of(p->fr, m, &name) != WORD_SCOPE)
-    fail_hint(p->fr->cx, m->span, "`# nereid: scope NAME` may stand behind a statement, and means it", "this marker must stand on a line of its own");
+    fail_hint(p->fr->cx, m->span, "`# nereid: scope NAME` may stand behind a statement, and means it",
+              "this marker must stand on a line of its own");
   put_scope(p->fr, list, index, name, m->span);
 }
 
 static int first_line(const Node *n) { return n->span.line; }
 
-/* The line of the `else:` between the bodies of a statement, or the first line of the second body where there is none (elif). */
+/* The line of the `else:` between the bodies of a statement, or the first line of the second body where there is none
+ * (elif). */
 static int else_line(const Node *n, const NodeList *body, const NodeList *orelse) {
   if (!orelse->n) return 0;
   const Source *s = n->span.source;
@@ -117,11 +132,11 @@ static void place_in(Placing *p, const NodeList *list, int from, int to);
 static void place_in_statement(Placing *p, const Node *n, int to) {
   const NodeList *body = NULL, *orelse = NULL;
   switch (n->kind) {
-  case NODE_FOR: body = &n->For.body, orelse = &n->For.orelse; break;
-  case NODE_WHILE: body = &n->While.body, orelse = &n->While.orelse; break;
-  case NODE_IF: body = &n->If.body, orelse = &n->If.orelse; break;
-  case NODE_WITH: body = &n->With.body; break;
-  default: return;
+    case NODE_FOR: body = &n->For.body, orelse = &n->For.orelse; break;
+    case NODE_WHILE: body = &n->While.body, orelse = &n->While.orelse; break;
+    case NODE_IF: body = &n->If.body, orelse = &n->If.orelse; break;
+    case NODE_WITH: body = &n->With.body; break;
+    default: return;
   }
   int middle = orelse ? else_line(n, body, orelse) : 0;
   place_in(p, body, n->span.line, middle ? middle : to);
@@ -138,14 +153,18 @@ static void place_in(Placing *p, const NodeList *list, int from, int to) {
     while (index < list->n && first_line(list->at[index]) < m->span.line) index++;
     bool within = index && list->at[index - 1]->span.end_line >= m->span.line;
     const Node *beside = !m->alone && index < list->n && first_line(list->at[index]) == m->span.line ? list->at[index]
-                         : !m->alone && within && list->at[index - 1]->span.end_line == m->span.line ? list->at[index - 1] : NULL;
+                         : !m->alone && within && list->at[index - 1]->span.end_line == m->span.line
+                             ? list->at[index - 1]
+                             : NULL;
     if (m->alone && m->span.col == column && !within) place_alone(p, list, index, m);
-    else if (beside && (beside->span.line == m->span.line || beside->kind == NODE_ASSIGN || beside->kind == NODE_EXPR || beside->kind == NODE_AUG_ASSIGN))
+    else if (beside && (beside->span.line == m->span.line || beside->kind == NODE_ASSIGN || beside->kind == NODE_EXPR ||
+                        beside->kind == NODE_AUG_ASSIGN))
       place_beside(p, list, beside == (index < list->n ? list->at[index] : NULL) ? index : index - 1, m);
     else continue;
     p->placed[i] = true;
   }
-  for (int k = 0; k < list->n; k++) place_in_statement(p, list->at[k], k + 1 < list->n ? first_line(list->at[k + 1]) : to);
+  for (int k = 0; k < list->n; k++)
+    place_in_statement(p, list->at[k], k + 1 < list->n ? first_line(list->at[k + 1]) : to);
 }
 
 /* begin and end must pair up in their list. */
@@ -158,15 +177,25 @@ static void check_pairs(Front *fr, const Marks *marks) {
       vec_push(cx->arena, &open, m);
       continue;
     }
-    if (!open.n) fail_hint(cx, m->span, "begin and end of a region stand in one block", "this ends the region%s%s, which does not begin above it in its block", m->name ? " " : "", m->name ? m->name : "");
+    if (!open.n)
+      fail_hint(cx, m->span, "begin and end of a region stand in one block",
+                "this ends the region%s%s, which does not begin above it in its block", m->name ? " " : "",
+                m->name ? m->name : "");
     const Mark *begin = open.at[--open.n];
     if (m->name && m->name != begin->name)
-      fail_hint(cx, m->span, "regions nest: the last one that began ends first", "this ends the region %s, but %s, which began in line %d, is still open", m->name, begin->name, begin->span.line);
+      fail_hint(cx, m->span, "regions nest: the last one that began ends first",
+                "this ends the region %s, but %s, which began in line %d, is still open", m->name, begin->name,
+                begin->span.line);
   }
-  if (open.n) fail_hint(cx, open.at[open.n - 1]->span, arena_printf(cx->arena, "put `# nereid: end %s` behind what it is to hold, in the same block", open.at[open.n - 1]->name), "the region %s does not end in its block", open.at[open.n - 1]->name);
+  if (open.n)
+    fail_hint(cx, open.at[open.n - 1]->span,
+              arena_printf(cx->arena, "put `# nereid: end %s` behind what it is to hold, in the same block",
+                           open.at[open.n - 1]->name),
+              "the region %s does not end in its block", open.at[open.n - 1]->name);
 }
 
-/* Marks of one list in the order in which they are met: by statement; what stands behind one comes before what stands above the next. */
+/* Marks of one list in the order in which they are met: by statement; what stands behind one comes before what stands
+ * above the next. */
 static int compare(const Mark *a, const Mark *b) {
   int x = 2 * a->index + (a->after ? 1 : 0), y = 2 * b->index + (b->after ? 1 : 0);
   return x - y;
@@ -180,7 +209,8 @@ static void sort_marks(Marks *m) { /* stable: few, and nearly in order */
       m->at.at[k - 1] = swap;
     }
   for (int i = 0, k; i < m->at.n; i = k) { /* scopes over one statement nest: what began last ends first */
-    for (k = i + 1; k < m->at.n && m->at.at[i].after && m->at.at[k].after && m->at.at[k].index == m->at.at[i].index;) k++;
+    for (k = i + 1; k < m->at.n && m->at.at[i].after && m->at.at[k].after && m->at.at[k].index == m->at.at[i].index;)
+      k++;
     for (int a = i, b = k - 1; a < b; a++, b--) {
       Mark swap = m->at.at[a];
       m->at.at[a] = m->at.at[b];
@@ -189,15 +219,16 @@ static void sort_marks(Marks *m) { /* stable: few, and nearly in order */
   }
 }
 
-/* Whether the marker is the function's: among its lines, or behind its last statement with nothing but blank lines and comments between, all deeper
- * than the def. */
+/* Whether the marker is the function's: among its lines, or behind its last statement with nothing but blank lines and
+ * comments between, all deeper than the def. */
 static bool belongs(const Node *def, const Marker *m) {
   const Source *s = def->span.source;
   if (m->span.line <= def->span.line || m->span.col <= def->span.col) return false;
   for (int line = def->span.end_line + 1; line < m->span.line; line++) {
     const char *text = s->text + s->line_start[line - 1];
     size_t blank = strspn(text, " \t");
-    if (text[blank] && !strchr("\r\n", text[blank]) && (text[blank] != '#' || (int)blank <= def->span.col)) return false;
+    if (text[blank] && !strchr("\r\n", text[blank]) && (text[blank] != '#' || (int)blank <= def->span.col))
+      return false;
   }
   return true;
 }
@@ -207,7 +238,8 @@ static void inside_def(void *arg, Node *n) {
   Placing *p = arg;
   if (n->kind == NODE_FUNCTION_DEF || n->kind == NODE_ASYNC_FUNCTION_DEF)
     for (int i = 0; i < p->n; i++) p->placed[i] |= belongs(n, &p->at[i]);
-  if (n->kind == NODE_CLASS_DEF || n->kind == NODE_IF || n->kind == NODE_FUNCTION_DEF || n->kind == NODE_TRY) node_children(n, inside_def, arg);
+  if (n->kind == NODE_CLASS_DEF || n->kind == NODE_IF || n->kind == NODE_FUNCTION_DEF || n->kind == NODE_TRY)
+    node_children(n, inside_def, arg);
 }
 
 static void check_outside(Front *fr, const Module *m) {
@@ -215,7 +247,9 @@ static void check_outside(Front *fr, const Module *m) {
   Placing p = {fr, list.at, list.n, NEW_N(fr->cx->arena, bool, list.n + 1)};
   node_children(m->tree, inside_def, &p);
   for (int i = 0; i < list.n; i++)
-    if (!p.placed[i]) fail_hint(fr->cx, list.at[i].span, "move it into the body of the kernel", "this marker stands outside of a function");
+    if (!p.placed[i])
+      fail_hint(fr->cx, list.at[i].span, "move it into the body of the kernel",
+                "this marker stands outside of a function");
 }
 
 void regions_begin(Front *fr, const Node *def) {
@@ -238,7 +272,9 @@ void regions_begin(Front *fr, const Node *def) {
   place_in(&p, body, first_line(body->at[0]) > def->span.line ? def->span.line : def->span.line - 1, INT32_MAX);
   for (int i = 0; i < own.n; i++)
     if (!p.placed[i])
-      fail_hint(cx, own.at[i].span, own.at[i].alone ? "give it the indentation of the statements around it" : "put it on a line of its own, above a statement",
+      fail_hint(cx, own.at[i].span,
+                own.at[i].alone ? "give it the indentation of the statements around it"
+                                : "put it on a line of its own, above a statement",
                 "this marker stands between no statements of the kernel");
   for (int i = before; i < map_count(core->marks); i++) {
     const void *list;
@@ -271,9 +307,12 @@ static void leave(Front *fr, Span at, const char *name) {
   Core *core = core_of(fr);
   const OpenRegion *open = core->regions;
   if (name) name = intern_z(fr->cx, name);
-  if (!open) fail_hint(fr->cx, at, "enter it first", "this ends the region %s, which is not open", name ? name : "of before");
+  if (!open)
+    fail_hint(fr->cx, at, "enter it first", "this ends the region %s, which is not open", name ? name : "of before");
   if (name && name != open->name)
-    fail_hint(fr->cx, at, "regions nest: the last one that began ends first", "this ends the region %s, but %s, which began in line %d, is still open", name, open->name, open->span.line);
+    fail_hint(fr->cx, at, "regions nest: the last one that began ends first",
+              "this ends the region %s, but %s, which began in line %d, is still open", name, open->name,
+              open->span.line);
   core->regions = open->up;
   build(fr, open->name, true);
 }
@@ -305,7 +344,8 @@ void regions_after(Front *fr, const NodeList *list, int index) {
 bool regions_follow(Front *fr, const NodeList *list, int index) {
   const Map *all = core_of(fr)->marks;
   const Marks *marks = all ? map_get(all, list) : NULL;
-  return marks && marks->at.n && 2 * marks->at.at[marks->at.n - 1].index + marks->at.at[marks->at.n - 1].after > 2 * index;
+  return marks && marks->at.n &&
+         2 * marks->at.at[marks->at.n - 1].index + marks->at.at[marks->at.n - 1].after > 2 * index;
 }
 
 void regions_end(Front *fr, const OpenRegion *outer) {
@@ -313,7 +353,8 @@ void regions_end(Front *fr, const OpenRegion *outer) {
   for (; core->regions && core->regions != outer; core->regions = core->regions->up) {
     const OpenRegion *open = core->regions;
     if (!open->marked)
-      fail_hint(fr->cx, open->span, "leave it on every way through the function that enters it", "the region %s is still open where the function ends", open->name);
+      fail_hint(fr->cx, open->span, "leave it on every way through the function that enters it",
+                "the region %s is still open where the function ends", open->name);
     build(fr, open->name, true);
   }
 }
@@ -356,7 +397,8 @@ static Py *call_scope(Front *fr, const Builtin *b, Span at, Py **args) {
   return p;
 }
 
-static const char PROTON[] = "triton.profiler.language", GROUP[] = "Debugging", REMARK[] = "regions of nereid prof --inside; else nothing";
+static const char PROTON[] = "triton.profiler.language", GROUP[] = "Debugging",
+                  REMARK[] = "regions of nereid prof --inside; else nothing";
 const Builtin lib_proton_table[] = {
     {PROTON, "enter_scope", "name", call_enter, GROUP, 0, REMARK},
     {PROTON, "exit_scope", "name", call_exit, GROUP, 0, REMARK},

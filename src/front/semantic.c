@@ -216,38 +216,38 @@ Py *sem_arithmetic(Front *fr, Span at, PyOp op, Py *x, Py *y, bool check) {
 Py *sem_binary(Front *fr, Span at, PyOp op, Py *x, Py *y) {
   Value *a, *b;
   switch (op) {
-  case PYOP_ADD:
-  case PYOP_SUB:
-  case PYOP_MULT: return sem_arithmetic(fr, at, op, x, y, true);
-  case PYOP_DIV: return py_tensor(fr, true_div(fr, at, x, y));
-  case PYOP_FLOOR_DIV: return py_tensor(fr, floor_div(fr, at, x, y));
-  case PYOP_MOD:
-    sem_pair(fr, at, "%", PAIR_DIV, x, y, &a, &b);
-    return py_tensor(fr, build_binary(&fr->b, OP_REM, a, b));
-  case PYOP_BIT_AND: return py_tensor(fr, bitwise(fr, at, op, OP_AND, x, y));
-  case PYOP_BIT_OR: return py_tensor(fr, bitwise(fr, at, op, OP_OR, x, y));
-  case PYOP_BIT_XOR: return py_tensor(fr, bitwise(fr, at, op, OP_XOR, x, y));
-  case PYOP_L_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHL, x, y));
-  case PYOP_R_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHR, x, y));
-  case PYOP_POW:
-    fail_hint(fr->cx, at, "multiply it out, or use tl.exp2(y * tl.log2(x)) or libdevice.pow(x, y)",
-              "operator ** does not take tensors");
-  case PYOP_MAT_MULT: fail_hint(fr->cx, at, "use tl.dot(a, b)", "operator @ does not take tensors");
-  default: fail(fr->cx, at, "operator %s does not take tensors", pyop_symbol(op));
+    case PYOP_ADD:
+    case PYOP_SUB:
+    case PYOP_MULT: return sem_arithmetic(fr, at, op, x, y, true);
+    case PYOP_DIV: return py_tensor(fr, true_div(fr, at, x, y));
+    case PYOP_FLOOR_DIV: return py_tensor(fr, floor_div(fr, at, x, y));
+    case PYOP_MOD:
+      sem_pair(fr, at, "%", PAIR_DIV, x, y, &a, &b);
+      return py_tensor(fr, build_binary(&fr->b, OP_REM, a, b));
+    case PYOP_BIT_AND: return py_tensor(fr, bitwise(fr, at, op, OP_AND, x, y));
+    case PYOP_BIT_OR: return py_tensor(fr, bitwise(fr, at, op, OP_OR, x, y));
+    case PYOP_BIT_XOR: return py_tensor(fr, bitwise(fr, at, op, OP_XOR, x, y));
+    case PYOP_L_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHL, x, y));
+    case PYOP_R_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHR, x, y));
+    case PYOP_POW:
+      fail_hint(fr->cx, at, "multiply it out, or use tl.exp2(y * tl.log2(x)) or libdevice.pow(x, y)",
+                "operator ** does not take tensors");
+    case PYOP_MAT_MULT: fail_hint(fr->cx, at, "use tl.dot(a, b)", "operator @ does not take tensors");
+    default: fail(fr->cx, at, "operator %s does not take tensors", pyop_symbol(op));
   }
 }
 
 Py *sem_compare(Front *fr, Span at, PyOp op, Py *x, Py *y) {
   CmpPred pred;
   switch (op) {
-  case PYOP_EQ: pred = CMP_EQ; break;
-  case PYOP_NOT_EQ: pred = CMP_NE; break;
-  case PYOP_LT: pred = CMP_LT; break;
-  case PYOP_LT_E: pred = CMP_LE; break;
-  case PYOP_GT: pred = CMP_GT; break;
-  case PYOP_GT_E: pred = CMP_GE; break;
-  default:
-    fail_hint(fr->cx, at, "compare the elements instead", "operator `%s` does not take tensors", pyop_symbol(op));
+    case PYOP_EQ: pred = CMP_EQ; break;
+    case PYOP_NOT_EQ: pred = CMP_NE; break;
+    case PYOP_LT: pred = CMP_LT; break;
+    case PYOP_LT_E: pred = CMP_LE; break;
+    case PYOP_GT: pred = CMP_GT; break;
+    case PYOP_GT_E: pred = CMP_GE; break;
+    default:
+      fail_hint(fr->cx, at, "compare the elements instead", "operator `%s` does not take tensors", pyop_symbol(op));
   }
   const char *symbol = pyop_symbol(op);
   if (x->kind == PY_NONE || y->kind == PY_NONE)
@@ -278,16 +278,16 @@ Py *sem_unary(Front *fr, Span at, PyOp op, Py *x) {
   const char *symbol = pyop_symbol(op);
   Value *v = sem_to_value(fr, at, x, arena_printf(fr->cx->arena, "the operand of unary %s", symbol));
   switch (op) {
-  case PYOP_NOT: return py_tensor(fr, build_unary(&fr->b, OP_NOT, as_int1(fr, at, "not", x)));
-  case PYOP_U_SUB:
-    if (v->type->ptr) fail(fr->cx, at, "a pointer (%s) cannot be negated", type_text(fr, v->type));
-    return py_tensor(fr, build_unary(&fr->b, OP_NEG, v));
-  case PYOP_INVERT:
-    if (v->type->ptr || !dtype_is_int(v->type->dtype))
-      fail(fr->cx, at, "operator ~ wants integers or conditions, but its operand is of type %s",
-           type_text(fr, v->type));
-    return py_tensor(fr, build_unary(&fr->b, OP_NOT, v));
-  default: return py_tensor(fr, v); /* unary +: Triton refuses it; it changes nothing */
+    case PYOP_NOT: return py_tensor(fr, build_unary(&fr->b, OP_NOT, as_int1(fr, at, "not", x)));
+    case PYOP_U_SUB:
+      if (v->type->ptr) fail(fr->cx, at, "a pointer (%s) cannot be negated", type_text(fr, v->type));
+      return py_tensor(fr, build_unary(&fr->b, OP_NEG, v));
+    case PYOP_INVERT:
+      if (v->type->ptr || !dtype_is_int(v->type->dtype))
+        fail(fr->cx, at, "operator ~ wants integers or conditions, but its operand is of type %s",
+             type_text(fr, v->type));
+      return py_tensor(fr, build_unary(&fr->b, OP_NOT, v));
+    default: return py_tensor(fr, v); /* unary +: Triton refuses it; it changes nothing */
   }
 }
 

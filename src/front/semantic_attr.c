@@ -90,10 +90,10 @@ static Py *descriptor_attribute(Front *fr, Py *x, const char *attr) {
 
 Py *sem_attribute(Front *fr, Span at, Py *x, const char *attr) {
   switch (x->kind) {
-  case PY_TENSOR: return tensor_attribute(fr, at, x, attr);
-  case PY_TYPE: return type_attribute(fr, x, attr);
-  case PY_BLOCK_PTR: return block_ptr_attribute(fr, x, attr);
-  case PY_DESC: return descriptor_attribute(fr, x, attr);
-  default: return NULL;
+    case PY_TENSOR: return tensor_attribute(fr, at, x, attr);
+    case PY_TYPE: return type_attribute(fr, x, attr);
+    case PY_BLOCK_PTR: return block_ptr_attribute(fr, x, attr);
+    case PY_DESC: return descriptor_attribute(fr, x, attr);
+    default: return NULL;
   }
 }

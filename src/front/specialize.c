@@ -13,7 +13,14 @@
  * A Slot says for each argument of the Func which part of which launch argument fills it. */
 #include "front/core.h"
 
-typedef struct Spec { Front *fr; Kernel *k; Arguments *out; int param; int path[4]; int depth; } Spec;
+typedef struct Spec {
+  Front *fr;
+  Kernel *k;
+  Arguments *out;
+  int param;
+  int path[4];
+  int depth;
+} Spec;
 
 static NORETURN void bad_argument(Spec *s, const char *hint, const char *format, ...) PRINTF_LIKE(3, 4);
 static void bad_argument(Spec *s, const char *hint, const char *format, ...) {
@@ -43,16 +50,21 @@ static Value *add_slot(Spec *s, SlotKind kind, int dim, const Type *type, int64_
 static Py *descriptor(Spec *s, const ArgSpec *arg) {
   Front *fr = s->fr;
   Context *cx = fr->cx;
-  if (arg->rank < 1 || arg->rank > MAX_RANK) bad_argument(s, NULL, "is a descriptor of rank %d; 1 to 5 are possible", arg->rank);
+  if (arg->rank < 1 || arg->rank > MAX_RANK)
+    bad_argument(s, NULL, "is a descriptor of rank %d; 1 to 5 are possible", arg->rank);
   BlockPtr *bp = NEW(cx->arena, BlockPtr);
   bp->rank = arg->rank;
   bp->nan_padding = arg->nan_padding;
   memcpy(bp->block_shape, arg->block_shape, sizeof bp->block_shape);
   bp->base = add_slot(s, SLOT_DESC_BASE, 0, type_pointer(cx, arg->dtype), 16, "base");
-  int64_t step = 16 / (dtype_bytes(arg->dtype) > 16 ? 16 : dtype_bytes(arg->dtype)); /* outer strides are multiples of 16 bytes */
+  /* outer strides are multiples of 16 bytes */
+  int64_t step = 16 / (dtype_bytes(arg->dtype) > 16 ? 16 : dtype_bytes(arg->dtype));
   for (int i = 0; i < bp->rank; i++)
-    bp->shape[i] = add_slot(s, SLOT_DESC_SHAPE, i, type_number(cx, DT_I32), arg->divisible_shape >> i & 1 ? 16 : 1, arena_printf(cx->arena, "shape%d", i));
-  for (int i = 0; i + 1 < bp->rank; i++) bp->strides[i] = add_slot(s, SLOT_DESC_STRIDE, i, type_number(cx, DT_I64), step, arena_printf(cx->arena, "stride%d", i));
+    bp->shape[i] = add_slot(s, SLOT_DESC_SHAPE, i, type_number(cx, DT_I32), arg->divisible_shape >> i & 1 ? 16 : 1,
+                            arena_printf(cx->arena, "shape%d", i));
+  for (int i = 0; i + 1 < bp->rank; i++)
+    bp->strides[i] =
+        add_slot(s, SLOT_DESC_STRIDE, i, type_number(cx, DT_I64), step, arena_printf(cx->arena, "stride%d", i));
   bp->strides[bp->rank - 1] = build_int(&fr->b, type_number(cx, DT_I64), 1); /* a descriptor's last stride is 1 */
   Py *p = NEW(cx->arena, Py);
   p->kind = PY_DESC;
@@ -71,7 +83,8 @@ static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
   Context *cx = fr->cx;
   const KernelParam *p = &s->k->params[s->param];
   const Type *forced = s->depth ? NULL : s->k->forced[s->param];
-  if (!forced && arg->has_dtype && (arg->kind == ARG_INT || arg->kind == ARG_FLOAT)) forced = type_number(cx, arg->dtype);
+  if (!forced && arg->has_dtype && (arg->kind == ARG_INT || arg->kind == ARG_FLOAT))
+    forced = type_number(cx, arg->dtype);
   bool specialize = !p->no_specialize || s->depth, align = specialize && !p->no_align;
   switch (arg->kind) {
     case ARG_NONE: return py_none(fr);
@@ -81,13 +94,15 @@ static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
       return py_tensor(fr, add_slot(s, SLOT_ARG, 0, type_make(cx, t), arg->aligned && align ? 16 : 1, NULL));
     }
     case ARG_INT: {
-      bool divisible = align && arg->has_value && arg->int_value % 16 == 0 && !(forced && !forced->ptr && (dtype_is_float(forced->dtype) || forced->dtype == DT_I1));
+      bool divisible = align && arg->has_value && arg->int_value % 16 == 0 &&
+                       !(forced && !forced->ptr && (dtype_is_float(forced->dtype) || forced->dtype == DT_I1));
       if (forced) return py_tensor(fr, add_slot(s, SLOT_ARG, 0, forced, divisible ? 16 : 1, NULL));
       if (specialize && arg->has_value && !arg->is_unsigned && arg->int_value == 1) return py_int(fr, 1);
       return py_tensor(fr, add_slot(s, SLOT_ARG, 0, type_number(cx, int_type(arg)), divisible ? 16 : 1, NULL));
     }
     case ARG_FLOAT:
-      if (forced && (forced->ptr || dtype_is_int(forced->dtype))) bad_argument(s, NULL, "is annotated %s, but a float is given", p->annotation);
+      if (forced && (forced->ptr || dtype_is_int(forced->dtype)))
+        bad_argument(s, NULL, "is annotated %s, but a float is given", p->annotation);
       return py_tensor(fr, add_slot(s, SLOT_ARG, 0, forced ? forced : type_number(cx, DT_F32), 1, NULL));
     case ARG_BOOL: return py_tensor(fr, add_slot(s, SLOT_ARG, 0, forced ? forced : type_number(cx, DT_I1), 1, NULL));
     case ARG_DESCRIPTOR: return descriptor(s, arg);
@@ -130,12 +145,14 @@ static Py *constexpr_argument(Spec *s, const ArgSpec *arg) {
 /* A constexpr's value from the text of a Python expression; names are the kernel's file's, and tl's types. */
 Py *spec_constexpr(Front *fr, Kernel *k, const char *text, const char *what) {
   Context *cx = fr->cx;
-  Source *src = source_from_text(cx, arena_printf(cx->arena, "<%s>", what), text ? text : "None", strlen(text ? text : "None"));
+  Source *src =
+      source_from_text(cx, arena_printf(cx->arena, "<%s>", what), text ? text : "None", strlen(text ? text : "None"));
   Node *n = parse_expression(cx, src);
   Py *v = host_eval_in(fr, k->fn->around ? k->fn->around : k->module->globals, n);
   if (v->kind != PY_UNKNOWN) return v;
   const char *last = NULL;
-  if (n->kind == NODE_ATTRIBUTE && n->Attribute.value->kind == NODE_NAME) last = n->Attribute.attr; /* tl.float16 in a file that calls it otherwise; tl.fp16 */
+  /* tl.float16 in a file that calls it otherwise; tl.fp16 */
+  if (n->kind == NODE_ATTRIBUTE && n->Attribute.value->kind == NODE_NAME) last = n->Attribute.attr;
   if (n->kind == NODE_NAME) last = n->Name.id;
   Dtype d;
   if (last && dtype_parse(last, &d)) return py_dtype(fr, d);
@@ -144,10 +161,13 @@ Py *spec_constexpr(Front *fr, Kernel *k, const char *text, const char *what) {
   fail(cx, n->span, "the value of the constexpr `%s` is not known: %s", what, v->library);
 }
 
-static Py *as_runtime(Front *fr, Py *v, const KernelParam *p, const Type *forced, Span at) { /* a default or heuristic's value of a plain parameter */
+/* a default or heuristic's value of a plain parameter */
+static Py *as_runtime(Front *fr, Py *v, const KernelParam *p, const Type *forced, Span at) {
   if (v->kind == PY_INT && v->i == 1 && !p->no_specialize && !forced) return v;
   if (!py_is_number(v)) return v;
-  if (forced && !forced->ptr) return py_tensor(fr, v->kind == PY_FLOAT ? build_float(&fr->b, forced, v->f) : build_int(&fr->b, forced, (int64_t)v->i));
+  if (forced && !forced->ptr)
+    return py_tensor(fr, v->kind == PY_FLOAT ? build_float(&fr->b, forced, v->f)
+                                             : build_int(&fr->b, forced, (int64_t)v->i));
   if (v->kind == PY_FLOAT) return py_tensor(fr, build_float(&fr->b, type_number(fr->cx, DT_F32), v->f));
   return py_tensor(fr, sem_to_value(fr, at, v, p->name));
 }
@@ -160,16 +180,24 @@ Arguments *specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen) {
     const KernelParam *p = &k->params[i];
     Spec s = {.fr = fr, .k = k, .out = out, .param = i};
     Span at = k->param_nodes[i]->span;
-    if (p->is_constexpr && (p->no_specialize || p->no_align)) bad_argument(&s, "remove tl.constexpr to skip specialization", "is a constexpr and listed in do_not_specialize");
+    if (p->is_constexpr && (p->no_specialize || p->no_align))
+      bad_argument(&s, "remove tl.constexpr to skip specialization", "is a constexpr and listed in do_not_specialize");
     if (args[i].kind != ARG_MISSING) {
       out->values[i] = p->is_constexpr ? constexpr_argument(&s, &args[i]) : runtime_argument(&s, &args[i]);
       continue;
     }
     Py *v = chosen[i];
-    if (!v && p->has_default) v = host_eval_at(fr, k->fn->around ? k->fn->around : k->module->globals, k->default_nodes[i], k->fn->def->span.line);
+    if (!v && p->has_default)
+      v = host_eval_at(fr, k->fn->around ? k->fn->around : k->module->globals, k->default_nodes[i],
+                       k->fn->def->span.line);
     if (v && v->kind == PY_UNKNOWN)
-      fail_hint(cx, at, "pass it", "argument `%s` of %s is missing, and its %s is not known here: %s", p->name, k->fn->name, chosen[i] ? "autotune or heuristics value" : "default", v->library);
-    if (!v) bad_argument(&s, p->is_constexpr ? arena_printf(cx->arena, "it is a tl.constexpr: pass a value, as in %s=128", p->name) : NULL, "is missing");
+      fail_hint(cx, at, "pass it", "argument `%s` of %s is missing, and its %s is not known here: %s", p->name,
+                k->fn->name, chosen[i] ? "autotune or heuristics value" : "default", v->library);
+    if (!v)
+      bad_argument(
+          &s,
+          p->is_constexpr ? arena_printf(cx->arena, "it is a tl.constexpr: pass a value, as in %s=128", p->name) : NULL,
+          "is missing");
     out->values[i] = p->is_constexpr ? v : as_runtime(fr, v, p, k->forced[i], at);
   }
   return out;

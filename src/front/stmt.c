@@ -1,12 +1,16 @@
 /* Statements of a kernel's body.
  *
- * core_exec runs a list of statements. A statement that may have returned, under a run-time condition, has to run what follows it
- * itself, inside a region: such statements get the rest of the list as a `Rest` (control.c). */
+ * core_exec runs a list of statements. A statement that may have returned, under a run-time condition, has to run what
+ * follows it itself, inside a region: such statements get the rest of the list as a `Rest` (control.c). */
 #include "front/core.h"
 
 enum { MAX_STATEMENTS = 200000 };
 
-typedef struct ListRest { Rest rest; const NodeList *list; int from; } ListRest;
+typedef struct ListRest {
+  Rest rest;
+  const NodeList *list;
+  int from;
+} ListRest;
 
 static Flow run_list(Front *fr, Rest *rest, bool tail) {
   ListRest *r = (ListRest *)rest;
@@ -29,8 +33,10 @@ static void declare_constexpr(Front *fr, Node *target, Py *value, const Node *wh
   Frame *f = core_of(fr)->frame;
   const char *name = target->Name.id;
   Binding *old = scope_find(&f->scope, name);
-  if (old && old->value && !(old->is_declared && old->where == where)) /* the same line again: the next turn of a static_range */
-    fail_hint(fr->cx, core_span(fr, target), "give the constant a name of its own", "`%s` is defined already; a constexpr cannot be assigned again", name);
+  if (old && old->value &&
+      !(old->is_declared && old->where == where)) /* the same line again: the next turn of a static_range */
+    fail_hint(fr->cx, core_span(fr, target), "give the constant a name of its own",
+              "`%s` is defined already; a constexpr cannot be assigned again", name);
   scope_set(fr, name, value, where);
   scope_find(&f->scope, name)->is_declared = true;
 }
@@ -54,7 +60,8 @@ void core_assign(Front *fr, Node *target, Py *value) {
       else scope_set(fr, target->Name.id, front_demote(fr, at, value), target);
       return;
     }
-    case NODE_TUPLE: case NODE_LIST: {
+    case NODE_TUPLE:
+    case NODE_LIST: {
       int n = target->Tuple.elts.n;
       if (value->kind != PY_TUPLE) fail(cx, at, "%s cannot be unpacked into %d names", py_describe(fr, value), n);
       if (value->tuple.n < n) fail(cx, at, "%d values cannot be unpacked into %d names", value->tuple.n, n);
@@ -62,7 +69,9 @@ void core_assign(Front *fr, Node *target, Py *value) {
       return;
     }
     case NODE_STARRED: unsupported(fr, target, "a starred target", "slice the tuple instead");
-    case NODE_SUBSCRIPT: fail_hint(cx, at, "tensors are values; use tl.where to build a changed one, or tl.store to write to memory", "an item cannot be assigned");
+    case NODE_SUBSCRIPT:
+      fail_hint(cx, at, "tensors are values; use tl.where to build a changed one, or tl.store to write to memory",
+                "an item cannot be assigned");
     case NODE_ATTRIBUTE: fail(cx, at, "an attribute cannot be assigned in a kernel");
     default: fail(cx, at, "this cannot be assigned to");
   }
@@ -79,7 +88,8 @@ static void exec_ann_assign(Front *fr, Node *n) {
   Node *target = n->AnnAssign.target;
   bool is_constexpr = core_is_constexpr_annotation(fr, n->AnnAssign.annotation);
   if (!n->AnnAssign.value) {
-    if (is_constexpr && target->kind == NODE_NAME) vec_push(fr->cx->arena, &core_of(fr)->frame->pending, target->Name.id);
+    if (is_constexpr && target->kind == NODE_NAME)
+      vec_push(fr->cx->arena, &core_of(fr)->frame->pending, target->Name.id);
     return;
   }
   Py *v = core_eval(fr, n->AnnAssign.value);
@@ -109,7 +119,9 @@ static void exec_expression(Front *fr, Node *n) {
   Py *callee = core_eval(fr, e->Call.func);
   if (callee->kind == PY_BUILTIN && (callee->builtin.b->flags & BUILTIN_MUST_USE)) {
     const char *name = callee->builtin.b->name;
-    fail_hint(fr->cx, core_span(fr, e), arena_printf(fr->cx->arena, "tl.%s returns the new value: write p = tl.%s(p, ...)", name, name), "the result of tl.%s is not used", name);
+    fail_hint(fr->cx, core_span(fr, e),
+              arena_printf(fr->cx->arena, "tl.%s returns the new value: write p = tl.%s(p, ...)", name, name),
+              "the result of tl.%s is not used", name);
   }
   Call *call = core_make_call(fr, e);
   core_at(fr, e);
@@ -119,7 +131,8 @@ static void exec_expression(Front *fr, Node *n) {
 static Flow exec_return(Front *fr, Node *n) {
   Frame *f = core_of(fr)->frame;
   if (f->loop_depth)
-    fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range", "`return` cannot stand inside a run-time `for` or `while`");
+    fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range",
+              "`return` cannot stand inside a run-time `for` or `while`");
   if (f->no_return) unsupported(fr, n, "`return` inside `with`", NULL);
   Flow flow = {.kind = FLOW_RETURNS, .where = n};
   flow.value = n->Return.value ? core_eval(fr, n->Return.value) : py_none(fr);
@@ -152,7 +165,9 @@ static Flow exec_with(Front *fr, Node *n) {
 static Flow exec_statement(Front *fr, Node *n, Rest *rest, bool tail) {
   Flow falls = {.kind = FLOW_FALLS};
   core_at(fr, n);
-  if (++core_of(fr)->statements > MAX_STATEMENTS) fail_hint(fr->cx, core_span(fr, n), "use range instead of tl.static_range", "the kernel unrolls to more than %d statements", MAX_STATEMENTS);
+  if (++core_of(fr)->statements > MAX_STATEMENTS)
+    fail_hint(fr->cx, core_span(fr, n), "use range instead of tl.static_range",
+              "the kernel unrolls to more than %d statements", MAX_STATEMENTS);
   switch (n->kind) {
     case NODE_EXPR: exec_expression(fr, n); return falls;
     case NODE_ASSIGN: exec_assign(fr, n); return falls;
@@ -169,11 +184,14 @@ static Flow exec_statement(Front *fr, Node *n, Rest *rest, bool tail) {
     case NODE_CLASS_DEF: unsupported(fr, n, "a class definition", NULL);
     case NODE_BREAK: unsupported(fr, n, "`break`", "use `while` with a condition, or a mask");
     case NODE_CONTINUE: unsupported(fr, n, "`continue`", "put the rest of the body under an `if`");
-    case NODE_TRY: case NODE_TRY_STAR: unsupported(fr, n, "`try`", NULL);
+    case NODE_TRY:
+    case NODE_TRY_STAR: unsupported(fr, n, "`try`", NULL);
     case NODE_RAISE: unsupported(fr, n, "`raise`", "use tl.static_assert or tl.device_assert");
     case NODE_DELETE: unsupported(fr, n, "`del`", NULL);
-    case NODE_GLOBAL: case NODE_NONLOCAL: unsupported(fr, n, "`global` and `nonlocal`", "pass values as arguments and return them");
-    case NODE_IMPORT: case NODE_IMPORT_FROM: unsupported(fr, n, "`import`", "import at the top of the file");
+    case NODE_GLOBAL:
+    case NODE_NONLOCAL: unsupported(fr, n, "`global` and `nonlocal`", "pass values as arguments and return them");
+    case NODE_IMPORT:
+    case NODE_IMPORT_FROM: unsupported(fr, n, "`import`", "import at the top of the file");
     case NODE_MATCH: unsupported(fr, n, "`match`", "use `if`");
     default: unsupported(fr, n, arena_printf(fr->cx->arena, "%s", node_name(n->kind)), NULL);
   }

@@ -5,10 +5,10 @@
  *     %w = load weights               ->         %s = reduce %x
  *     store %x * %s * %w                         store %x * %s * %w
  *
- * A reduction ends in shuffles and a barrier, over which the assembler moves nothing: what is loaded behind it is waited for anew. So
- * loads, and the arithmetic of their addresses, go up in their block to the first reduction, scan or sort that they can pass: memory
- * that is written in between, or anything else with effects or bodies that may hold such, keeps them below. At most EARLY_BYTES of each
- * thread's registers are spent on it.
+ * A reduction ends in shuffles and a barrier, over which the assembler moves nothing: what is loaded behind it is
+ * waited for anew. So loads, and the arithmetic of their addresses, go up in their block to the first reduction, scan
+ * or sort that they can pass: memory that is written in between, or anything else with effects or bodies that may hold
+ * such, keeps them below. At most EARLY_BYTES of each thread's registers are spent on it.
  */
 #include "gpu/lower.h"
 
@@ -22,10 +22,12 @@ static bool is_passable(const Op *op) {
   return (e == EFFECT_PURE || e == EFFECT_READ) && op->code != OP_DOT;
 }
 
-/* Marks what must move for v to be known before `place`: the operations of the block behind it, by their notes. False when something cannot. */
+/* Marks what must move for v to be known before `place`: the operations of the block behind it, by their notes. False
+ * when something cannot. */
 static bool mark(Value *v, const Block *block, const Op *place, int *left) {
   Op *op = v->def;
-  if (!op || op->block != block || op->note != (void *)place) return true; /* notes of what stands behind place are set */
+  /* notes of what stands behind place are set */
+  if (!op || op->block != block || op->note != (void *)place) return true;
   if (--*left < 0 || op == place || op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
   for (int i = 0; i < op->in_count; i++)
     if (!mark(op->in[i], block, place, left)) return false;
@@ -45,7 +47,8 @@ static int64_t bytes_of(const Func *f, const Type *t) {
   return (type_numel(t) + threads - 1) / threads * type_elem_bytes(t);
 }
 
-/* Loads behind `place` go before it, up to the first operation that none may pass. Returns that operation, or NULL at the block's end. */
+/* Loads behind `place` go before it, up to the first operation that none may pass. Returns that operation, or NULL at
+ * the block's end. */
 static Op *raise(Func *f, Block *block, Op *place, int64_t *room) {
   Op *end = place;
   while (end && is_passable(end)) end->note = place, end = end->next;

@@ -1,121 +1,157 @@
 /* gpu: tile IR + layouts -> lane IR -> PTX -> cubin.
  *
- *     Func ─ layout_choose ─▶ Func with layouts ─ gpu_lower ─▶ LaneFunc ─ gpu_print_ptx ─▶ PTX text ─ ptxas_compile ─▶ cubin
+ *     Func ─ layout_choose ─▶ Func with layouts ─ gpu_lower ─▶ LaneFunc ─ gpu_print_ptx ─▶ PTX text ─ ptxas_compile ─▶
+ * cubin
  *
  * The kernel's contract with whoever launches it:
- * - block: num_warps * 32 threads along x; grid: the programs, as they are. Dynamic shared memory: LaneFunc.shared_bytes.
- * - parameters: one for each of the Func's, by its type (pointers .u64; i1 i8 u8 fp8 .u8; 16-bit .u16; 32-bit .u32; 64-bit .u64), so that a
- *   launch may point each parameter at the first byte of its 8-byte slot; then the hidden ones, .u64 each, in this order:
- *     uses_diag: address of a GpuDiag in memory that both sides reach;
- *     uses_list: address of a GpuProgramList: only the listed programs run, one a block, the grid is (count, 1, 1);
- *     inside: address of an InsideBuffer (tile/inside.h).
+ * - block: num_warps * 32 threads along x; grid: the programs, as they are. Dynamic shared memory:
+ * LaneFunc.shared_bytes.
+ * - parameters: one for each of the Func's, by its type (pointers .u64; i1 i8 u8 fp8 .u8; 16-bit .u16; 32-bit .u32;
+ * 64-bit .u64), so that a launch may point each parameter at the first byte of its 8-byte slot; then the hidden ones,
+ * .u64 each, in this order: uses_diag: address of a GpuDiag in memory that both sides reach; uses_list: address of a
+ * GpuProgramList: only the listed programs run, one a block, the grid is (count, 1, 1); inside: address of an
+ * InsideBuffer (tile/inside.h).
  */
 #ifndef NEREID_GPU_H
 #define NEREID_GPU_H
 
 #include "gpu/lane.h"
 
-/* ---- target.c: one table -------------------------------------------------------------------------------------------- */
+/* ---- target.c: one table ----------------------------------------------------------------------------------------- */
 
 /* A multiprocessor of a target, and the machine that most have. Rates: multiply-adds a cycle. */
 typedef struct GpuMachine {
   int max_warps, max_blocks; /* resident */
   int shared_bytes;          /* of all blocks, with what is reserved */
   int fp32, fp16, fp64, tensor;
-  const char *name;          /* "H200" */
+  const char *name; /* "H200" */
   int multiprocessors, clock_mhz, memory_gbs, l2_mib;
 } GpuMachine;
-/* The same on all: registers of a multiprocessor, of the most that a thread has, how they are handed out to a warp, and by how many
- * partitions; of shared memory, how it is handed out, and what the driver takes of each block's; the warp schedulers; results a cycle of the
- * special functions (exp2, rsqrt, ...); bytes a cycle from L1 or shared memory, and about as many from L2. */
-enum { GPU_REGISTERS = 65536, GPU_MOST_REGISTERS = 255, GPU_REGISTER_UNIT = 256, GPU_PARTITIONS = 4, GPU_SHARED_UNIT = 128, GPU_SHARED_RESERVED = 1024,
-       GPU_SCHEDULERS = 4, GPU_SPECIAL_RATE = 16, GPU_L1_BYTES = 128, GPU_L2_BYTES = 48, GPU_MOST_WARPS = 32 };
+/* The same on all: registers of a multiprocessor, of the most that a thread has, how they are handed out to a warp, and
+ * by how many partitions; of shared memory, how it is handed out, and what the driver takes of each block's; the warp
+ * schedulers; results a cycle of the special functions (exp2, rsqrt, ...); bytes a cycle from L1 or shared memory, and
+ * about as many from L2. */
+enum {
+  GPU_REGISTERS = 65536,
+  GPU_MOST_REGISTERS = 255,
+  GPU_REGISTER_UNIT = 256,
+  GPU_PARTITIONS = 4,
+  GPU_SHARED_UNIT = 128,
+  GPU_SHARED_RESERVED = 1024,
+  GPU_SCHEDULERS = 4,
+  GPU_SPECIAL_RATE = 16,
+  GPU_L1_BYTES = 128,
+  GPU_L2_BYTES = 48,
+  GPU_MOST_WARPS = 32
+};
 
 typedef struct GpuTarget {
-  const char *name;          /* "sm_90a" */
-  int sm;                    /* 90 */
-  const char *ptx_version;   /* lowest .version that has all we use */
-  int max_vector_bytes;      /* of one global access: 16 or 32 */
-  int shared_bytes;          /* most that a block may have */
-  bool has_bf16_arith;       /* add.bf16x2 and the like (sm_90) */
-  bool has_vector_atomics;   /* red.v2/v4.f32, .v4.f16x2 (sm_90) */
-  bool has_fp8;              /* cvt to and from e4m3x2, e5m2x2 (sm_89) */
-  bool has_bf16_atomics;     /* sm_90 */
-  bool has_redux_f32;        /* sm_100a */
-  bool has_measured_hints;   /* plain loads ask the caches for what was measured to help on this GPU (lower_memory.c) */
+  const char *name;        /* "sm_90a" */
+  int sm;                  /* 90 */
+  const char *ptx_version; /* lowest .version that has all we use */
+  int max_vector_bytes;    /* of one global access: 16 or 32 */
+  int shared_bytes;        /* most that a block may have */
+  bool has_bf16_arith;     /* add.bf16x2 and the like (sm_90) */
+  bool has_vector_atomics; /* red.v2/v4.f32, .v4.f16x2 (sm_90) */
+  bool has_fp8;            /* cvt to and from e4m3x2, e5m2x2 (sm_89) */
+  bool has_bf16_atomics;   /* sm_90 */
+  bool has_redux_f32;      /* sm_100a */
+  bool has_measured_hints; /* plain loads ask the caches for what was measured to help on this GPU (lower_memory.c) */
   GpuMachine machine;
 } GpuTarget;
-extern const GpuTarget gpu_targets[]; /* ends with name NULL */
+extern const GpuTarget gpu_targets[];               /* ends with name NULL */
 const GpuTarget *gpu_target_find(const char *name); /* NULL when there is none */
-const GpuTarget *gpu_target_for(int sm);            /* the best for a device of compute capability sm/10; NULL: too old */
+/* the best for a device of compute capability sm/10; NULL: too old */
+const GpuTarget *gpu_target_for(int sm);
 
-/* ---- occupancy.c -------------------------------------------------------------------------------------------------------- */
+/* ---- occupancy.c ------------------------------------------------------------------------------------------------- */
 
 typedef struct GpuOccupancy {
   int by_registers, by_shared, by_warps, by_blocks, blocks; /* of a multiprocessor */
   const char *limit;
-  int registers, shared_bytes;                              /* a block's, as handed out */
+  int registers, shared_bytes; /* a block's, as handed out */
 } GpuOccupancy;
 /* registers: of a thread; 0: not known. */
 GpuOccupancy gpu_occupancy(const GpuTarget *t, int registers, int shared_bytes, int num_warps);
 
-/* ---- what device_print and device_assert leave, and programs that are listed -------------------------------------------- */
+/* ---- what device_print and device_assert leave, and programs that are listed ------------------------------------- */
 
 typedef struct GpuDiag {
-  uint32_t used;      /* words of `words` taken, by atomic addition; may exceed capacity: what did not fit was lost */
-  uint32_t capacity;  /* in words */
-  uint32_t failed;    /* asserts that failed */
+  uint32_t used;     /* words of `words` taken, by atomic addition; may exceed capacity: what did not fit was lost */
+  uint32_t capacity; /* in words */
+  uint32_t failed;   /* asserts that failed */
   uint32_t reserved;
-  uint32_t words[];   /* records: site + 1, program x, y, z, flat element index, then two words a value (low first) */
+  uint32_t words[]; /* records: site + 1, program x, y, z, flat element index, then two words a value (low first) */
 } GpuDiag;
 enum { GPU_RECORD_WORDS = 5 };
-typedef struct GpuProgramList { int32_t grid[3]; int32_t reserved; int64_t programs[]; } GpuProgramList;
+typedef struct GpuProgramList {
+  int32_t grid[3];
+  int32_t reserved;
+  int64_t programs[];
+} GpuProgramList;
 
-/* ---- pipeline.c: the passes in order -------------------------------------------------------------------------------------- */
+/* ---- pipeline.c: the passes in order ----------------------------------------------------------------------------- */
 
 typedef struct GpuOptions {
   const GpuTarget *target;
-  bool list;               /* uses_list */
-  const char *dump_after;  /* a pass's name, or "all"; the text goes to dump */
+  bool list;              /* uses_list */
+  const char *dump_after; /* a pass's name, or "all"; the text goes to dump */
   Buf *dump;
   bool verify;
-  bool frugal;               /* lower as where registers are short, for tests */
-  bool plain_dot;            /* products by multiply-adds alone, for tests */
+  bool frugal;    /* lower as where registers are short, for tests */
+  bool plain_dot; /* products by multiply-adds alone, for tests */
 } GpuOptions;
-typedef struct GpuPass { const char *name; void (*tile)(Func *f, const GpuOptions *o); void (*lane)(LaneFunc *f, const GpuOptions *o); } GpuPass;
+typedef struct GpuPass {
+  const char *name;
+  void (*tile)(Func *f, const GpuOptions *o);
+  void (*lane)(LaneFunc *f, const GpuOptions *o);
+} GpuPass;
 extern const GpuPass gpu_passes[]; /* tile passes, then lowering (both NULL), then lane passes; ends with name NULL */
-/* f is optimised and has facts; it is changed. Fails with a diagnostic (more shared memory than the target has: with what uses it). */
+/* f is optimised and has facts; it is changed. Fails with a diagnostic (more shared memory than the target has: with
+ * what uses it). */
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
 void gpu_early_loads(Func *f, const GpuOptions *o); /* early.c: loads go before reductions that they do not need */
-void gpu_late_masks(Func *f, const GpuOptions *o); /* late.c: masks come behind products that they need not pass */
-void gpu_prefetch(Func *f, const GpuOptions *o); /* prefetch.c: loads of the next turn of a loop, issued before this turn's work */
-LaneFunc *gpu_lower(Func *f, const GpuOptions *o);   /* lower.c */
-void gpu_record_barriers(LaneFunc *f, const GpuOptions *o); /* lower_scope.c: barriers as regions, where automatic ones are wanted; last */
-void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o); /* shared.c: offsets by liveness, and the barriers that reuse of memory needs */
+void gpu_late_masks(Func *f, const GpuOptions *o);  /* late.c: masks come behind products that they need not pass */
+/* prefetch.c: loads of the next turn of a loop, issued before this turn's work */
+void gpu_prefetch(Func *f, const GpuOptions *o);
+LaneFunc *gpu_lower(Func *f, const GpuOptions *o); /* lower.c */
+/* lower_scope.c: barriers as regions, where automatic ones are wanted; last */
+void gpu_record_barriers(LaneFunc *f, const GpuOptions *o);
+/* shared.c: offsets by liveness, and the barriers that reuse of memory needs */
+void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o);
 
-/* ---- ptx.c ----------------------------------------------------------------------------------------------------------------- */
+/* ---- ptx.c ------------------------------------------------------------------------------------------------------- */
 
 /* `.loc` lines for every source file that spans name, when lines. */
 void gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines);
 /* What the kernel is called in PTX and cubin: its name, with _ for what is not a letter or digit of ASCII. */
 const char *gpu_entry_name(Context *cx, const LaneFunc *f);
 
-/* ---- ptxas.c: PTX -> cubin through the system's ptxas ------------------------------------------------------------------------- */
+/* ---- ptxas.c: PTX -> cubin through the system's ptxas ------------------------------------------------------------ */
 
-typedef struct GpuCubin { void *bytes; size_t size; bool from_cache; double ptxas_ms; int registers, spill_bytes, stack_bytes; char *log; } GpuCubin;
+typedef struct GpuCubin {
+  void *bytes;
+  size_t size;
+  bool from_cache;
+  double ptxas_ms;
+  int registers, spill_bytes, stack_bytes;
+  char *log;
+} GpuCubin;
 /* $NEREID_PTXAS, else ptxas in PATH, else /usr/local/cuda/bin/ptxas; NULL when there is none. In cx's arena. */
 const char *gpu_find_ptxas(Context *cx);
-/* Through the disk cache, by content of text, target and ptxas. fail()s with ptxas's words. *out's memory is malloc'ed: gpu_cubin_free. */
+/* Through the disk cache, by content of text, target and ptxas. fail()s with ptxas's words. *out's memory is malloc'ed:
+ * gpu_cubin_free. */
 void gpu_ptxas(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out);
 void gpu_cubin_free(GpuCubin *c);
-/* The machine code's text (cuobjdump or nvdisasm, where found), with source lines beside when the cubin has them; fails with what is missing. */
+/* The machine code's text (cuobjdump or nvdisasm, where found), with source lines beside when the cubin has them; fails
+ * with what is missing. */
 void gpu_sass(Context *cx, const GpuCubin *c, Buf *out);
 
-/* ---- summary.c: what a person wants to know first ------------------------------------------------------------------------------- */
+/* ---- summary.c: what a person wants to know first ---------------------------------------------------------------- */
 
-/* Registers and spills (from cubin, may be NULL), shared bytes by buffer, barriers, and for each global load, store and atomic of the source:
- * line, how many, bytes an access, cache hints. Text. */
+/* Registers and spills (from cubin, may be NULL), shared bytes by buffer, barriers, and for each global load, store and
+ * atomic of the source: line, how many, bytes an access, cache hints. Text. */
 void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin *cubin);
 
 #endif

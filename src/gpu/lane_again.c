@@ -8,25 +8,30 @@
  *     ... setp %row, %rows                      %row' = add %first, 8
  *                                               ... setp %row', %rows
  *
- * Addresses, one for each row that a thread loads, and rows of masks stay in registers around loops when what they are made of (the first row,
- * a parameter) would do. Done where registers are short (gpu_lower). A block is cut into stretches by its loops and barriers, a loop with
- * barriers is a stretch, too: an operation whose results are used in other stretches than its own is copied to each of them, if the operands that
- * this keeps alive take no more registers than its results do. From the last operation to the first: what is copied for its users can be
- * copied in turn.
+ * Addresses, one for each row that a thread loads, and rows of masks stay in registers around loops when what they are
+ * made of (the first row, a parameter) would do. Done where registers are short (gpu_lower). A block is cut into
+ * stretches by its loops and barriers, a loop with barriers is a stretch, too: an operation whose results are used in
+ * other stretches than its own is copied to each of them, if the operands that this keeps alive take no more registers
+ * than its results do. From the last operation to the first: what is copied for its users can be copied in turn.
  */
 #include "gpu/gpu.h"
 
 /* A use of a value: by `op`, which is, or lies in, the operation `at` of the block. */
-typedef struct Use { LaneOp *op; int operand; int at; struct Use *next; } Use; /* operand -1: the guard */
+typedef struct Use {
+  LaneOp *op;
+  int operand;
+  int at;
+  struct Use *next;
+} Use; /* operand -1: the guard */
 
 typedef struct Again {
   LaneFunc *f;
-  Use **uses;    /* by LaneValue.id */
-  int *last;     /* by LaneValue.id: the last use */
-  int values;    /* that these have room for */
-  LaneOp **at;   /* of the block, from 1 */
-  int *stretch;  /* by position */
-  bool *inside;  /* by position: a loop that is a stretch */
+  Use **uses;   /* by LaneValue.id */
+  int *last;    /* by LaneValue.id: the last use */
+  int values;   /* that these have room for */
+  LaneOp **at;  /* of the block, from 1 */
+  int *stretch; /* by position */
+  bool *inside; /* by position: a loop that is a stretch */
 } Again;
 
 static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code == LANE_WHILE; }
@@ -40,9 +45,26 @@ static bool has_barrier(const LaneOp *op) {
 
 static bool is_cheap(const LaneOp *op) {
   switch (op->code) {
-  case LANE_ADD: case LANE_SUB: case LANE_MUL: case LANE_MULWIDE: case LANE_FMA: case LANE_AND: case LANE_OR: case LANE_XOR: case LANE_SHL: case LANE_SHR:
-  case LANE_SETP: case LANE_SELECT: case LANE_CVT: case LANE_PACK: case LANE_UNPACK: case LANE_BFE: case LANE_MIN: case LANE_MAX: case LANE_PRMT: return lane_op_is_pure(op);
-  default: return false;
+    case LANE_ADD:
+    case LANE_SUB:
+    case LANE_MUL:
+    case LANE_MULWIDE:
+    case LANE_FMA:
+    case LANE_AND:
+    case LANE_OR:
+    case LANE_XOR:
+    case LANE_SHL:
+    case LANE_SHR:
+    case LANE_SETP:
+    case LANE_SELECT:
+    case LANE_CVT:
+    case LANE_PACK:
+    case LANE_UNPACK:
+    case LANE_BFE:
+    case LANE_MIN:
+    case LANE_MAX:
+    case LANE_PRMT: return lane_op_is_pure(op);
+    default: return false;
   }
 }
 
@@ -60,7 +82,10 @@ static void add_use(Again *a, const LaneValue *v, LaneOp *op, int operand, int a
   if (at > a->last[v->id]) a->last[v->id] = at;
 }
 
-typedef struct Finder { Again *a; int at; } Finder;
+typedef struct Finder {
+  Again *a;
+  int at;
+} Finder;
 
 static void find_uses(LaneOp *op, void *arg) {
   Finder *f = arg;

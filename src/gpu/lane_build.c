@@ -193,10 +193,10 @@ static LaneOp *find_or_make(LaneBuilder *b, LaneOp *proto, int n, LaneValue *con
 
 static LaneKind signless(LaneKind k) {
   switch (lane_kind_info[k].type) {
-  case LT_PRED: return LK_PRED;
-  case LT_B16: return LK_B16;
-  case LT_B32: return LK_B32;
-  default: return LK_B64;
+    case LT_PRED: return LK_PRED;
+    case LT_B16: return LK_B16;
+    case LT_B32: return LK_B32;
+    default: return LK_B64;
   }
 }
 
@@ -204,46 +204,46 @@ static LaneKind signless(LaneKind k) {
 static void canonical(LaneOp *op) {
   bool is_float = lane_kind_is_float(op->kind), wide = lane_kind_info[op->kind].bits == 64;
   switch (op->code) {
-  case LANE_ADD:
-  case LANE_SUB:
-  case LANE_MUL:
-  case LANE_FMA:
-  case LANE_NEG:
-    if (is_float) break;
-    op->kind = wide ? LK_S64 : LK_S32;
-    op->rounding = op->ftz = op->exact = 0;
-    break;
-  case LANE_AND:
-  case LANE_OR:
-  case LANE_XOR:
-  case LANE_NOT:
-  case LANE_SHL:
-  case LANE_SELECT:
-  case LANE_POPC:
-  case LANE_CLZ:
-  case LANE_BREV:
-  case LANE_BFI:
-  case LANE_MOVE: op->kind = signless(op->kind); break;
-  case LANE_SHR:
-    if (op->kind == LK_B32) op->kind = LK_U32;
-    if (op->kind == LK_B64) op->kind = LK_U64;
-    break;
-  case LANE_MIN:
-  case LANE_MAX:
-    if (!is_float) op->nan = op->ftz = 0;
-    break;
-  case LANE_SETP:
-    if (!is_float) op->unordered = op->ftz = 0;
-    else if (op->pred == CMP_NE) op->unordered = 1;
-    if (op->kind == LK_S8 || op->kind == LK_S16) op->kind = LK_S32; /* they are extended */
-    if (op->kind == LK_U8 || op->kind == LK_U16 || op->kind == LK_B32) op->kind = LK_U32;
-    if (op->kind == LK_B64) op->kind = LK_U64;
-    if (op->pred == CMP_EQ || op->pred == CMP_NE) {
-      if (op->kind == LK_U32) op->kind = LK_S32;
-      if (op->kind == LK_U64) op->kind = LK_S64;
-    }
-    break;
-  default: break;
+    case LANE_ADD:
+    case LANE_SUB:
+    case LANE_MUL:
+    case LANE_FMA:
+    case LANE_NEG:
+      if (is_float) break;
+      op->kind = wide ? LK_S64 : LK_S32;
+      op->rounding = op->ftz = op->exact = 0;
+      break;
+    case LANE_AND:
+    case LANE_OR:
+    case LANE_XOR:
+    case LANE_NOT:
+    case LANE_SHL:
+    case LANE_SELECT:
+    case LANE_POPC:
+    case LANE_CLZ:
+    case LANE_BREV:
+    case LANE_BFI:
+    case LANE_MOVE: op->kind = signless(op->kind); break;
+    case LANE_SHR:
+      if (op->kind == LK_B32) op->kind = LK_U32;
+      if (op->kind == LK_B64) op->kind = LK_U64;
+      break;
+    case LANE_MIN:
+    case LANE_MAX:
+      if (!is_float) op->nan = op->ftz = 0;
+      break;
+    case LANE_SETP:
+      if (!is_float) op->unordered = op->ftz = 0;
+      else if (op->pred == CMP_NE) op->unordered = 1;
+      if (op->kind == LK_S8 || op->kind == LK_S16) op->kind = LK_S32; /* they are extended */
+      if (op->kind == LK_U8 || op->kind == LK_U16 || op->kind == LK_B32) op->kind = LK_U32;
+      if (op->kind == LK_B64) op->kind = LK_U64;
+      if (op->pred == CMP_EQ || op->pred == CMP_NE) {
+        if (op->kind == LK_U32) op->kind = LK_S32;
+        if (op->kind == LK_U64) op->kind = LK_S64;
+      }
+      break;
+    default: break;
   }
 }
 
@@ -363,32 +363,32 @@ LaneValue *lane_bfe(LaneBuilder *b, LaneKind k, LaneValue *x, int bit, int bits)
 
 LaneValue *lane_extend(LaneBuilder *b, LaneKind k, LaneValue *x) {
   switch (k) {
-  case LK_S8: return lane_bfe(b, LK_S32, x, 0, 8);
-  case LK_S16: return lane_bfe(b, LK_S32, x, 0, 16);
-  case LK_U8: return lane_bfe(b, LK_U32, x, 0, 8);
-  case LK_U16: return lane_bfe(b, LK_U32, x, 0, 16);
-  default: return x;
+    case LK_S8: return lane_bfe(b, LK_S32, x, 0, 8);
+    case LK_S16: return lane_bfe(b, LK_S32, x, 0, 16);
+    case LK_U8: return lane_bfe(b, LK_U32, x, 0, 8);
+    case LK_U16: return lane_bfe(b, LK_U32, x, 0, 16);
+    default: return x;
   }
 }
 
 LaneValue *lane_shfl(LaneBuilder *b, LaneShuffle s, LaneValue *x, LaneValue *lane) {
   LaneValue *low, *high;
   switch (x->type) {
-  case LT_PRED: {
-    LaneValue *moved = lane_shfl(b, s, lane_select(b, x, lane_i32(b, 1), lane_i32(b, 0)), lane);
-    return lane_setp(b, CMP_NE, LK_S32, moved, lane_i32(b, 0));
-  }
-  case LT_B16:
-    lane_unpack(b, lane_shfl(b, s, lane_pack(b, x, lane_const(b, LT_B16, 0)), lane), &low, &high);
-    return low;
-  case LT_B64:
-    lane_unpack(b, x, &low, &high);
-    low = lane_shfl(b, s, low, lane);
-    high = lane_shfl(b, s, high, lane);
-    return lane_pack(b, low, high);
-  default:
-    return lane_op(b, (LaneOp){.code = LANE_SHFL, .kind = LK_B32, .shuffle = (uint8_t)s, .imm = 32}, 2,
-                   (LaneValue *[]){x, lane});
+    case LT_PRED: {
+      LaneValue *moved = lane_shfl(b, s, lane_select(b, x, lane_i32(b, 1), lane_i32(b, 0)), lane);
+      return lane_setp(b, CMP_NE, LK_S32, moved, lane_i32(b, 0));
+    }
+    case LT_B16:
+      lane_unpack(b, lane_shfl(b, s, lane_pack(b, x, lane_const(b, LT_B16, 0)), lane), &low, &high);
+      return low;
+    case LT_B64:
+      lane_unpack(b, x, &low, &high);
+      low = lane_shfl(b, s, low, lane);
+      high = lane_shfl(b, s, high, lane);
+      return lane_pack(b, low, high);
+    default:
+      return lane_op(b, (LaneOp){.code = LANE_SHFL, .kind = LK_B32, .shuffle = (uint8_t)s, .imm = 32}, 2,
+                     (LaneValue *[]){x, lane});
   }
 }
 
@@ -466,7 +466,12 @@ LaneOp *lane_store(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, Lane
 void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer, LaneValue **out) {
   static const LaneType words[] = {LT_B32, LT_B32, LT_B32, LT_B32};
   address = split_address(SPACE_SHARED, address, &imm);
-  LaneOp proto = {.code = LANE_LDMATRIX, .kind = LK_B32, .space = SPACE_SHARED, .trans = trans, .imm = imm, .buffer = (int16_t)buffer};
+  LaneOp proto = {.code = LANE_LDMATRIX,
+                  .kind = LK_B32,
+                  .space = SPACE_SHARED,
+                  .trans = trans,
+                  .imm = imm,
+                  .buffer = (int16_t)buffer};
   LaneOp *op = lane_op_raw(b, proto, 1, &address, n, words);
   memcpy(out, op->out, sizeof *out * (size_t)n);
 }

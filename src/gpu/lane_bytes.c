@@ -1,25 +1,30 @@
 /* Bytes followed through prmt: where each byte of a word comes from.
  *
- * Narrow elements live one in a register and go to memory four in a word, so they are taken apart and put together again and again:
+ * Narrow elements live one in a register and go to memory four in a word, so they are taken apart and put together
+ * again and again:
  *
  *     %a = and %x, 255         %b = bfe.u32 %x {8, 8}         %w = prmt %a, %b, 0x..40      is      prmt %x, %x, 0x..10
  *
- * A prmt whose selector is known asks for each of its four bytes where it comes from, through bfe, and, or, shl, shr, pack and other prmt.
- * When two words (zero counts as one) have them all, one prmt takes them from there, or none when a word has them in order.
+ * A prmt whose selector is known asks for each of its four bytes where it comes from, through bfe, and, or, shl, shr,
+ * pack and other prmt. When two words (zero counts as one) have them all, one prmt takes them from there, or none when
+ * a word has them in order.
  */
 #include "gpu/lane.h"
 
 enum { MOST_STEPS = 64 };
 
-typedef struct Byte { LaneValue *word; int at; } Byte; /* word NULL: zero */
+typedef struct Byte {
+  LaneValue *word;
+  int at;
+} Byte; /* word NULL: zero */
 
 static bool is_bytes(const LaneOp *op, int *bit, int *bits) {
   *bit = op->bit, *bits = op->bits;
   return op->bit % 8 == 0 && op->bits % 8 == 0 && op->bits > 0;
 }
 
-/* `steps` are those left for this byte: an `or` is followed into both its operands, and where these share operands in turn, the
- * paths are many more than the values. */
+/* `steps` are those left for this byte: an `or` is followed into both its operands, and where these share operands in
+ * turn, the paths are many more than the values. */
 static Byte follow(LaneValue *v, int at, int *steps) {
   uint64_t c;
   Byte here = {v, at};
@@ -28,41 +33,43 @@ static Byte follow(LaneValue *v, int at, int *steps) {
   const LaneOp *op = v->def;
   int bit, bits;
   switch (op->code) {
-  case LANE_BFE:
-    if (op->in[0]->type != LT_B32 || !is_bytes(op, &bit, &bits)) return here;
-    if (8 * at < bits) return follow(op->in[0], at + bit / 8, steps);
-    return op->kind == LK_U32 ? (Byte){NULL, 0} : here;
-  case LANE_AND:
-    if (v->type != LT_B32 || !lane_is_const(op->in[1], &c)) return here;
-    c = c >> 8 * at & 255;
-    return c == 255 ? follow(op->in[0], at, steps) : c == 0 ? (Byte){NULL, 0} : here;
-  case LANE_OR: {
-    if (v->type != LT_B32) return here;
-    Byte x = follow(op->in[0], at, steps), y = follow(op->in[1], at, steps);
-    return !x.word ? y : !y.word ? x : here;
-  }
-  case LANE_SHL:
-    if (v->type != LT_B32 || !lane_is_const(op->in[1], &c) || c % 8 || c >= 32) return here;
-    return at < (int)c / 8 ? (Byte){NULL, 0} : follow(op->in[0], at - (int)c / 8, steps);
-  case LANE_SHR:
-    if (v->type != LT_B32 || op->kind != LK_U32 || !lane_is_const(op->in[1], &c) || c % 8 || c >= 32) return here;
-    return at + (int)c / 8 > 3 ? (Byte){NULL, 0} : follow(op->in[0], at + (int)c / 8, steps);
-  case LANE_PRMT: {
-    if (!lane_is_const(op->in[2], &c) || (c & 0x8888)) return here;
-    int digit = (int)(c >> 4 * at & 7);
-    return follow(op->in[digit / 4], digit % 4, steps);
-  }
-  case LANE_PACK:
-    if (v->type == LT_B32 && lane_is_const(op->in[at / 2], &c)) return (c >> 8 * (at % 2) & 255) == 0 ? (Byte){NULL, 0} : here;
-    return here;
-  default: return here;
+    case LANE_BFE:
+      if (op->in[0]->type != LT_B32 || !is_bytes(op, &bit, &bits)) return here;
+      if (8 * at < bits) return follow(op->in[0], at + bit / 8, steps);
+      return op->kind == LK_U32 ? (Byte){NULL, 0} : here;
+    case LANE_AND:
+      if (v->type != LT_B32 || !lane_is_const(op->in[1], &c)) return here;
+      c = c >> 8 * at & 255;
+      return c == 255 ? follow(op->in[0], at, steps) : c == 0 ? (Byte){NULL, 0} : here;
+    case LANE_OR: {
+      if (v->type != LT_B32) return here;
+      Byte x = follow(op->in[0], at, steps), y = follow(op->in[1], at, steps);
+      return !x.word ? y : !y.word ? x : here;
+    }
+    case LANE_SHL:
+      if (v->type != LT_B32 || !lane_is_const(op->in[1], &c) || c % 8 || c >= 32) return here;
+      return at < (int)c / 8 ? (Byte){NULL, 0} : follow(op->in[0], at - (int)c / 8, steps);
+    case LANE_SHR:
+      if (v->type != LT_B32 || op->kind != LK_U32 || !lane_is_const(op->in[1], &c) || c % 8 || c >= 32) return here;
+      return at + (int)c / 8 > 3 ? (Byte){NULL, 0} : follow(op->in[0], at + (int)c / 8, steps);
+    case LANE_PRMT: {
+      if (!lane_is_const(op->in[2], &c) || (c & 0x8888)) return here;
+      int digit = (int)(c >> 4 * at & 7);
+      return follow(op->in[digit / 4], digit % 4, steps);
+    }
+    case LANE_PACK:
+      if (v->type == LT_B32 && lane_is_const(op->in[at / 2], &c))
+        return (c >> 8 * (at % 2) & 255) == 0 ? (Byte){NULL, 0} : here;
+      return here;
+    default: return here;
   }
 }
 
 /* Halves in order, each the low one of a pack: what cvt2 to fp8 leaves. */
 static LaneValue *halves(LaneBuilder *b, const Byte from[4]) {
   for (int i = 0; i < 4; i++)
-    if (!from[i].word || !from[i].word->def || from[i].word->def->code != LANE_PACK || from[i].word->type != LT_B32) return NULL;
+    if (!from[i].word || !from[i].word->def || from[i].word->def->code != LANE_PACK || from[i].word->type != LT_B32)
+      return NULL;
   for (int i = 0; i < 4; i += 2)
     if (from[i].word != from[i + 1].word || from[i].at % 2 || from[i + 1].at != from[i].at + 1) return NULL;
   return lane_pack(b, from[0].word->def->in[from[0].at / 2], from[2].word->def->in[from[2].at / 2]);

@@ -7,11 +7,11 @@
  *       %c, %d = unpack %v                                yield %v
  *       yield %c, %d
  *
- * A register holds 32 bits: of halves that a loop carries apart, each takes a whole one, and bytes take four for a word. Tiles of narrow types
- * that were loaded a turn ahead (prefetch.c) are such.
+ * A register holds 32 bits: of halves that a loop carries apart, each takes a whole one, and bytes take four for a
+ * word. Tiles of narrow types that were loaded a turn ahead (prefetch.c) are such.
  *
- * Where several carried values begin as, and are in every turn, the same pure functions of one value, before the loop of X and in a turn of Y,
- * the loop carries X and Y in their place and computes the functions at the top of its body.
+ * Where several carried values begin as, and are in every turn, the same pure functions of one value, before the loop
+ * of X and in a turn of Y, the loop carries X and Y in their place and computes the functions at the top of its body.
  */
 #include "gpu/lane_scope.h"
 #include "gpu/lane_table.h"
@@ -19,9 +19,14 @@
 enum { DEEPEST = 4 };
 
 /* The value that some carried ones are functions of; `carried`: where it stands in their place. */
-typedef struct Leaf { LaneValue *init, *next, *carried; int bits, users, place; } Leaf;
+typedef struct Leaf {
+  LaneValue *init, *next, *carried;
+  int bits, users, place;
+} Leaf;
 
-static int bits_of(LaneType t) { return t == LT_PRED ? 0 : t == LT_B16 || t == LT_B32 ? 32 : 64; } /* what it takes of a thread's registers */
+static int bits_of(LaneType t) {
+  return t == LT_PRED ? 0 : t == LT_B16 || t == LT_B32 ? 32 : 64;
+} /* what it takes of a thread's registers */
 
 static bool inside(const LaneBlock *body, const LaneValue *v) {
   const LaneBlock *b = v->def ? v->def->block : v->block;
@@ -30,14 +35,17 @@ static bool inside(const LaneBlock *body, const LaneValue *v) {
   return false;
 }
 
-/* Whether `next`, made in the body, and `init`, made before the loop, are the same function of one value each: of *to and *from. */
-static bool alike(const LaneBlock *body, LaneValue *next, LaneValue *init, int depth, LaneValue **to, LaneValue **from) {
+/* Whether `next`, made in the body, and `init`, made before the loop, are the same function of one value each: of *to
+ * and *from. */
+static bool alike(const LaneBlock *body, LaneValue *next, LaneValue *init, int depth, LaneValue **to,
+                  LaneValue **from) {
   uint64_t x, y;
   if (next == init && !inside(body, next)) return true; /* what both take from outside */
   if (lane_is_const(next, &x) && lane_is_const(init, &y) && x == y && next->type == init->type) return true;
   const LaneOp *a = next->def, *b = init->def;
-  bool same = a && b && a != b && inside(body, next) && next->index == init->index && a->code == b->code && a->in_count == b->in_count &&
-              a->in_count > 0 && depth > 0 && lane_op_is_pure(a) && lane_op_is_pure(b) && a->code != LANE_ASM && lane_same_attrs(a, b);
+  bool same = a && b && a != b && inside(body, next) && next->index == init->index && a->code == b->code &&
+              a->in_count == b->in_count && a->in_count > 0 && depth > 0 && lane_op_is_pure(a) && lane_op_is_pure(b) &&
+              a->code != LANE_ASM && lane_same_attrs(a, b);
   if (!same) {
     if (next->type != init->type || (*to && (*to != next || *from != init))) return false;
     *to = next;
@@ -76,7 +84,8 @@ static Leaf *leaf_of(Leaf *leaves, int n, LaneValue *init, LaneValue *next) {
 
 static bool few_operands(const LaneBlock *body, const LaneValue *v, const LaneValue *leaf) {
   if (v == leaf || !inside(body, v)) return true;
-  if (v->def->in_count > 4 || v->def->out_count > 2 || (v->def->out_count == 2 && v->def->code != LANE_UNPACK)) return false;
+  if (v->def->in_count > 4 || v->def->out_count > 2 || (v->def->out_count == 2 && v->def->code != LANE_UNPACK))
+    return false;
   for (int i = 0; i < v->def->in_count; i++)
     if (!few_operands(body, v->def->in[i], leaf)) return false;
   return true;
@@ -107,7 +116,8 @@ static void visit_loop(LaneFunc *f, LaneOp *loop, LaneValue **instead) {
   Leaf *leaves = NEW_N(arena, Leaf, n), **of = NEW_N(arena, Leaf *, n);
   for (int i = 0; i < n; i++) {
     LaneValue *to = NULL, *from = NULL, *next = yield->in[i];
-    if (!alike(body, next, loop->in[3 + i], DEEPEST, &to, &from) || !to || to == next || !few_operands(body, next, to)) continue;
+    if (!alike(body, next, loop->in[3 + i], DEEPEST, &to, &from) || !to || to == next || !few_operands(body, next, to))
+      continue;
     of[i] = leaf_of(leaves, count, from, to);
     if (!of[i]) {
       of[i] = &leaves[count++];
@@ -127,7 +137,8 @@ static void visit_loop(LaneFunc *f, LaneOp *loop, LaneValue **instead) {
   at_top.block = &top;
   at_behind.block = &behind;
   at_top.span = at_behind.span = loop->span;
-  LaneValue **next = NEW_N(arena, LaneValue *, n), **args = NEW_N(arena, LaneValue *, n + 1), **out = NEW_N(arena, LaneValue *, n);
+  LaneValue **next = NEW_N(arena, LaneValue *, n), **args = NEW_N(arena, LaneValue *, n + 1),
+            **out = NEW_N(arena, LaneValue *, n);
   args[0] = body->args[0];
   for (int i = 0; i < n; i++) { /* operands move down in place: kept is never above i */
     if (of[i] && of[i]->place >= 0) continue;
@@ -160,11 +171,16 @@ static void visit_loop(LaneFunc *f, LaneOp *loop, LaneValue **instead) {
   splice(&behind, loop->block, loop->next);
 }
 
-typedef struct Carry { LaneFunc *f; LaneValue **instead; int count; } Carry;
+typedef struct Carry {
+  LaneFunc *f;
+  LaneValue **instead;
+  int count;
+} Carry;
 
 static void visit(LaneOp *op, void *arg) {
   Carry *c = arg;
-  if (op->code == LANE_FOR && op->out_count > 1 && op->body[0]->last && op->body[0]->last->code == LANE_YIELD) visit_loop(c->f, op, c->instead);
+  if (op->code == LANE_FOR && op->out_count > 1 && op->body[0]->last && op->body[0]->last->code == LANE_YIELD)
+    visit_loop(c->f, op, c->instead);
 }
 
 static LaneValue *current(const Carry *c, LaneValue *v) {

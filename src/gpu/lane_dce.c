@@ -14,18 +14,18 @@ static void count_uses(LaneOp *op, void *arg) {
 
 static bool may_drop(const LaneOp *op) {
   switch (lane_info[op->code].effect) {
-  case LE_PURE: return true;
-  case LE_READ: return !op->is_volatile && op->cache != CACHE_CV;
-  case LE_CONTROL:
-    if (op->code == LANE_WHILE) return false; /* may be a loop that waits */
-    for (int i = 0; i < 2; i++) {
-      const LaneBlock *body = op->body[i];
-      if (!body || !body->first) continue;
-      if (body->first->next || lane_info[body->first->code].effect != LE_END) return false;
-    }
-    return true;
-  case LE_CONVERGED: return op->out_count > 0;
-  default: return op->code == LANE_ASM && op->is_pure;
+    case LE_PURE: return true;
+    case LE_READ: return !op->is_volatile && op->cache != CACHE_CV;
+    case LE_CONTROL:
+      if (op->code == LANE_WHILE) return false; /* may be a loop that waits */
+      for (int i = 0; i < 2; i++) {
+        const LaneBlock *body = op->body[i];
+        if (!body || !body->first) continue;
+        if (body->first->next || lane_info[body->first->code].effect != LE_END) return false;
+      }
+      return true;
+    case LE_CONVERGED: return op->out_count > 0;
+    default: return op->code == LANE_ASM && op->is_pure;
   }
 }
 

@@ -48,21 +48,21 @@ static uint64_t bits_int(LaneKind k, int64_t v) {
 static float flush_f32(float v) { return fabsf(v) < 0x1p-126f ? copysignf(0, v) : v; }
 static uint64_t flush_bits(LaneKind k, uint64_t bits) {
   switch (k) {
-  case LK_F32: return bits & 0x7f800000 ? bits : bits & 0x80000000;
-  case LK_F16: return bits & 0x7c00 ? bits : bits & 0x8000;
-  case LK_BF16: return bits & 0x7f80 ? bits : bits & 0x8000;
-  case LK_F64: return bits & 0x7ffull << 52 ? bits : bits & 1ull << 63;
-  default: return bits;
+    case LK_F32: return bits & 0x7f800000 ? bits : bits & 0x80000000;
+    case LK_F16: return bits & 0x7c00 ? bits : bits & 0x8000;
+    case LK_BF16: return bits & 0x7f80 ? bits : bits & 0x8000;
+    case LK_F64: return bits & 0x7ffull << 52 ? bits : bits & 1ull << 63;
+    default: return bits;
   }
 }
 
 /* A float of any scalar kind as a double, which holds it exactly. */
 static double float_of(LaneKind k, uint64_t bits) {
   switch (k) {
-  case LK_F16: return f16_to_f32((uint16_t)bits);
-  case LK_BF16: return bf16_to_f32((uint16_t)bits);
-  case LK_F32: return f32_of(bits);
-  default: return f64_of(bits);
+    case LK_F16: return f16_to_f32((uint16_t)bits);
+    case LK_BF16: return bf16_to_f32((uint16_t)bits);
+    case LK_F32: return f32_of(bits);
+    default: return f64_of(bits);
   }
 }
 
@@ -104,19 +104,19 @@ static uint64_t narrow(LaneKind k, double v, int rounding) {
 
 static uint64_t from_double(LaneKind k, double v, int rounding) {
   switch (k) {
-  case LK_F64: return bits_f64(v);
-  case LK_F32: {
-    if (isnan(v) || is_nearest(rounding) || !isfinite(v) || v == 0) return bits_f32((float)v);
-    if (rounding == ROUND_RNA) {
-      float near = (float)v, next = nextafterf(near, v > near ? INFINITY : -INFINITY);
-      bool tie = (double)near != v && fabs(v - near) == fabs(next - v) && fabsf(next) > fabsf(near);
-      return bits_f32(tie ? next : near);
+    case LK_F64: return bits_f64(v);
+    case LK_F32: {
+      if (isnan(v) || is_nearest(rounding) || !isfinite(v) || v == 0) return bits_f32((float)v);
+      if (rounding == ROUND_RNA) {
+        float near = (float)v, next = nextafterf(near, v > near ? INFINITY : -INFINITY);
+        bool tie = (double)near != v && fabs(v - near) == fabs(next - v) && fabsf(next) > fabsf(near);
+        return bits_f32(tie ? next : near);
+      }
+      int e;
+      uint64_t m = nd_unpack(v, &e);
+      return bits_f32((float)nd_pack(signbit(v) != 0, m, e, 0, direction(rounding), 24));
     }
-    int e;
-    uint64_t m = nd_unpack(v, &e);
-    return bits_f32((float)nd_pack(signbit(v) != 0, m, e, 0, direction(rounding), 24));
-  }
-  default: return narrow(k, v, rounding);
+    default: return narrow(k, v, rounding);
   }
 }
 
@@ -125,23 +125,23 @@ static uint64_t from_int(LaneKind k, int64_t v, bool is_signed, int rounding) {
   uint64_t m = negative ? 0 - (uint64_t)v : (uint64_t)v;
   int mode = direction(rounding);
   switch (k) {
-  case LK_F64: return bits_f64(nd_from_int(negative, m, mode, 53));
-  case LK_F32: return bits_f32((float)nd_from_int(negative, m, mode, 24));
-  default: {
-    if (m >> 53) m = (m & ~2047ull) | (m & 2047 ? 2048 : 0); /* one sticky bit says the same to a narrow format */
-    double wide = (double)m;
-    return narrow(k, negative ? -wide : wide, rounding);
-  }
+    case LK_F64: return bits_f64(nd_from_int(negative, m, mode, 53));
+    case LK_F32: return bits_f32((float)nd_from_int(negative, m, mode, 24));
+    default: {
+      if (m >> 53) m = (m & ~2047ull) | (m & 2047 ? 2048 : 0); /* one sticky bit says the same to a narrow format */
+      double wide = (double)m;
+      return narrow(k, negative ? -wide : wide, rounding);
+    }
   }
 }
 
 static double whole(double v, int rounding) {
   switch (rounding) {
-  case ROUND_RZ: return trunc(v);
-  case ROUND_RM: return floor(v);
-  case ROUND_RP: return ceil(v);
-  case ROUND_RNA: return round(v);
-  default: return rint(v);
+    case ROUND_RZ: return trunc(v);
+    case ROUND_RM: return floor(v);
+    case ROUND_RP: return ceil(v);
+    case ROUND_RNA: return round(v);
+    default: return rint(v);
   }
 }
 
@@ -172,25 +172,25 @@ static uint64_t eval_f32(const LaneOp *op, const uint64_t *in) {
   int mode = direction(op->rounding);
   bool near = mode == ND_RN;
   switch (op->code) {
-  case LANE_ADD: v = near ? x + y : (float)nd_add_dir(x, y, mode, 24); break;
-  case LANE_SUB: v = near ? x - y : (float)nd_add_dir(x, -y, mode, 24); break;
-  case LANE_MUL: v = near ? x * y : (float)nd_mul_dir(x, y, mode, 24); break;
-  case LANE_FMA: v = near ? fmaf(x, y, z) : (float)nd_fma_dir(x, y, z, mode, 24); break;
-  case LANE_DIV: v = near ? x / y : (float)nd_div_dir(x, y, mode, 24); break;
-  case LANE_SQRT: v = near ? sqrtf(x) : (float)nd_sqrt_dir(x, mode, 24); break;
-  case LANE_RCP: v = near ? 1 / x : (float)nd_div_dir(1, x, mode, 24); break;
-  case LANE_MIN: v = (float)minimum(x, y, op->nan, false); break;
-  case LANE_MAX: v = (float)minimum(x, y, op->nan, true); break;
-  case LANE_NEG: return nd_bitsf(x) ^ 0x80000000u;
-  case LANE_ABS: return nd_bitsf(x) & 0x7fffffffu;
-  case LANE_COPYSIGN: return (in[0] & 0x80000000u) | (in[1] & 0x7fffffffu);
-  case LANE_RSQRT: v = (float)(1 / sqrt((double)x)); break;
-  case LANE_EX2: v = (float)exp2(x); break;
-  case LANE_LG2: v = (float)log2(x); break;
-  case LANE_SIN: v = (float)sin(x); break;
-  case LANE_COS: v = (float)cos(x); break;
-  case LANE_TANH: v = (float)tanh(x); break;
-  default: v = (float)whole(x, op->rounding); break; /* round */
+    case LANE_ADD: v = near ? x + y : (float)nd_add_dir(x, y, mode, 24); break;
+    case LANE_SUB: v = near ? x - y : (float)nd_add_dir(x, -y, mode, 24); break;
+    case LANE_MUL: v = near ? x * y : (float)nd_mul_dir(x, y, mode, 24); break;
+    case LANE_FMA: v = near ? fmaf(x, y, z) : (float)nd_fma_dir(x, y, z, mode, 24); break;
+    case LANE_DIV: v = near ? x / y : (float)nd_div_dir(x, y, mode, 24); break;
+    case LANE_SQRT: v = near ? sqrtf(x) : (float)nd_sqrt_dir(x, mode, 24); break;
+    case LANE_RCP: v = near ? 1 / x : (float)nd_div_dir(1, x, mode, 24); break;
+    case LANE_MIN: v = (float)minimum(x, y, op->nan, false); break;
+    case LANE_MAX: v = (float)minimum(x, y, op->nan, true); break;
+    case LANE_NEG: return nd_bitsf(x) ^ 0x80000000u;
+    case LANE_ABS: return nd_bitsf(x) & 0x7fffffffu;
+    case LANE_COPYSIGN: return (in[0] & 0x80000000u) | (in[1] & 0x7fffffffu);
+    case LANE_RSQRT: v = (float)(1 / sqrt((double)x)); break;
+    case LANE_EX2: v = (float)exp2(x); break;
+    case LANE_LG2: v = (float)log2(x); break;
+    case LANE_SIN: v = (float)sin(x); break;
+    case LANE_COS: v = (float)cos(x); break;
+    case LANE_TANH: v = (float)tanh(x); break;
+    default: v = (float)whole(x, op->rounding); break; /* round */
   }
   return bits_f32(op->ftz ? flush_f32(v) : v);
 }
@@ -200,25 +200,25 @@ static uint64_t eval_f64(const LaneOp *op, const uint64_t *in) {
   int mode = direction(op->rounding);
   bool near = mode == ND_RN;
   switch (op->code) {
-  case LANE_ADD: return bits_f64(near ? x + y : nd_add_dir(x, y, mode, 53));
-  case LANE_SUB: return bits_f64(near ? x - y : nd_add_dir(x, -y, mode, 53));
-  case LANE_MUL: return bits_f64(near ? x * y : nd_mul_dir(x, y, mode, 53));
-  case LANE_FMA: return bits_f64(near ? fma(x, y, z) : nd_fma_dir(x, y, z, mode, 53));
-  case LANE_DIV: return bits_f64(near ? x / y : nd_div_dir(x, y, mode, 53));
-  case LANE_SQRT: return bits_f64(near ? sqrt(x) : nd_sqrt_dir(x, mode, 53));
-  case LANE_RCP: return bits_f64(op->approx ? nd_rcp64h(x) : near ? 1 / x : nd_div_dir(1, x, mode, 53));
-  case LANE_MIN: return bits_f64(minimum(x, y, op->nan, false));
-  case LANE_MAX: return bits_f64(minimum(x, y, op->nan, true));
-  case LANE_NEG: return in[0] ^ 1ull << 63;
-  case LANE_ABS: return in[0] & ~(1ull << 63);
-  case LANE_COPYSIGN: return (in[0] & 1ull << 63) | (in[1] & ~(1ull << 63));
-  case LANE_RSQRT: return bits_f64(1 / sqrt(f64_of(flush_bits(LK_F64, in[0])))) & ~0xffffffffull; /* its high word */
-  case LANE_EX2: return bits_f64(exp2(x));
-  case LANE_LG2: return bits_f64(log2(x));
-  case LANE_SIN: return bits_f64(sin(x));
-  case LANE_COS: return bits_f64(cos(x));
-  case LANE_TANH: return bits_f64(tanh(x));
-  default: return bits_f64(whole(x, op->rounding));
+    case LANE_ADD: return bits_f64(near ? x + y : nd_add_dir(x, y, mode, 53));
+    case LANE_SUB: return bits_f64(near ? x - y : nd_add_dir(x, -y, mode, 53));
+    case LANE_MUL: return bits_f64(near ? x * y : nd_mul_dir(x, y, mode, 53));
+    case LANE_FMA: return bits_f64(near ? fma(x, y, z) : nd_fma_dir(x, y, z, mode, 53));
+    case LANE_DIV: return bits_f64(near ? x / y : nd_div_dir(x, y, mode, 53));
+    case LANE_SQRT: return bits_f64(near ? sqrt(x) : nd_sqrt_dir(x, mode, 53));
+    case LANE_RCP: return bits_f64(op->approx ? nd_rcp64h(x) : near ? 1 / x : nd_div_dir(1, x, mode, 53));
+    case LANE_MIN: return bits_f64(minimum(x, y, op->nan, false));
+    case LANE_MAX: return bits_f64(minimum(x, y, op->nan, true));
+    case LANE_NEG: return in[0] ^ 1ull << 63;
+    case LANE_ABS: return in[0] & ~(1ull << 63);
+    case LANE_COPYSIGN: return (in[0] & 1ull << 63) | (in[1] & ~(1ull << 63));
+    case LANE_RSQRT: return bits_f64(1 / sqrt(f64_of(flush_bits(LK_F64, in[0])))) & ~0xffffffffull; /* its high word */
+    case LANE_EX2: return bits_f64(exp2(x));
+    case LANE_LG2: return bits_f64(log2(x));
+    case LANE_SIN: return bits_f64(sin(x));
+    case LANE_COS: return bits_f64(cos(x));
+    case LANE_TANH: return bits_f64(tanh(x));
+    default: return bits_f64(whole(x, op->rounding));
   }
 }
 
@@ -228,25 +228,25 @@ static uint64_t eval_narrow(const LaneOp *op, LaneKind k, const uint64_t *in) {
     for (int i = 0; i < 3; i++) bits[i] = flush_bits(k, bits[i]);
   double x = float_of(k, bits[0]), y = float_of(k, bits[1]), z = float_of(k, bits[2]), v;
   switch (op->code) {
-  case LANE_ADD: v = add_odd(x, y); break;
-  case LANE_SUB: v = add_odd(x, -y); break;
-  case LANE_MUL: v = x * y; break; /* 22 bits at most */
-  case LANE_FMA: v = add_odd(x * y, z); break;
-  case LANE_DIV: v = x / y; break; /* 53 bits suffice: more than twice 11, plus 2 */
-  case LANE_SQRT: v = sqrt(x); break;
-  case LANE_RCP: v = 1 / x; break;
-  case LANE_MIN: v = minimum(x, y, op->nan, false); break;
-  case LANE_MAX: v = minimum(x, y, op->nan, true); break;
-  case LANE_NEG: return bits[0] ^ 0x8000;
-  case LANE_ABS: return bits[0] & 0x7fff;
-  case LANE_COPYSIGN: return (bits[0] & 0x8000) | (bits[1] & 0x7fff);
-  case LANE_RSQRT: v = 1 / sqrt(x); break;
-  case LANE_EX2: v = exp2(x); break;
-  case LANE_LG2: v = log2(x); break;
-  case LANE_SIN: v = sin(x); break;
-  case LANE_COS: v = cos(x); break;
-  case LANE_TANH: v = tanh(x); break;
-  default: v = whole(x, op->rounding); break;
+    case LANE_ADD: v = add_odd(x, y); break;
+    case LANE_SUB: v = add_odd(x, -y); break;
+    case LANE_MUL: v = x * y; break; /* 22 bits at most */
+    case LANE_FMA: v = add_odd(x * y, z); break;
+    case LANE_DIV: v = x / y; break; /* 53 bits suffice: more than twice 11, plus 2 */
+    case LANE_SQRT: v = sqrt(x); break;
+    case LANE_RCP: v = 1 / x; break;
+    case LANE_MIN: v = minimum(x, y, op->nan, false); break;
+    case LANE_MAX: v = minimum(x, y, op->nan, true); break;
+    case LANE_NEG: return bits[0] ^ 0x8000;
+    case LANE_ABS: return bits[0] & 0x7fff;
+    case LANE_COPYSIGN: return (bits[0] & 0x8000) | (bits[1] & 0x7fff);
+    case LANE_RSQRT: v = 1 / sqrt(x); break;
+    case LANE_EX2: v = exp2(x); break;
+    case LANE_LG2: v = log2(x); break;
+    case LANE_SIN: v = sin(x); break;
+    case LANE_COS: v = cos(x); break;
+    case LANE_TANH: v = tanh(x); break;
+    default: v = whole(x, op->rounding); break;
   }
   uint64_t out = narrow(k, v, op->code == LANE_ROUND ? ROUND_RN : op->rounding);
   return op->ftz ? flush_bits(k, out) : out;
@@ -254,16 +254,16 @@ static uint64_t eval_narrow(const LaneOp *op, LaneKind k, const uint64_t *in) {
 
 static uint64_t eval_float(const LaneOp *op, const uint64_t *in) {
   switch (op->kind) {
-  case LK_F32: return eval_f32(op, in);
-  case LK_F64: return eval_f64(op, in);
-  case LK_F16X2:
-  case LK_BF16X2: {
-    LaneKind half = op->kind == LK_F16X2 ? LK_F16 : LK_BF16;
-    uint64_t low[3] = {0}, high[3] = {0};
-    for (int i = 0; i < op->in_count && i < 3; i++) low[i] = in[i] & 0xffff, high[i] = in[i] >> 16 & 0xffff;
-    return eval_narrow(op, half, low) | eval_narrow(op, half, high) << 16;
-  }
-  default: return eval_narrow(op, op->kind, in);
+    case LK_F32: return eval_f32(op, in);
+    case LK_F64: return eval_f64(op, in);
+    case LK_F16X2:
+    case LK_BF16X2: {
+      LaneKind half = op->kind == LK_F16X2 ? LK_F16 : LK_BF16;
+      uint64_t low[3] = {0}, high[3] = {0};
+      for (int i = 0; i < op->in_count && i < 3; i++) low[i] = in[i] & 0xffff, high[i] = in[i] >> 16 & 0xffff;
+      return eval_narrow(op, half, low) | eval_narrow(op, half, high) << 16;
+    }
+    default: return eval_narrow(op, op->kind, in);
   }
 }
 
@@ -328,19 +328,19 @@ static uint64_t eval_int(const LaneOp *op, const uint64_t *in) {
   int64_t x = int_of(k, in[0]), y = op->in_count > 1 ? int_of(k, in[1]) : 0;
   bool less = lane_kind_is_signed(k) ? x < y : (uint64_t)x < (uint64_t)y;
   switch (op->code) {
-  case LANE_ADD: return in[0] + in[1];
-  case LANE_SUB: return in[0] - in[1];
-  case LANE_MUL: return in[0] * in[1];
-  case LANE_FMA: return in[0] * in[1] + in[2];
-  case LANE_MULHI: return multiply_high(k, in[0], in[1]);
-  case LANE_MULWIDE: return lane_kind_is_signed(k) ? (uint64_t)(x * y) : (uint64_t)x * (uint64_t)y;
-  case LANE_DIV: return divide(k, in[0], in[1], false);
-  case LANE_REM: return divide(k, in[0], in[1], true);
-  case LANE_MIN: return less ? in[0] : in[1];
-  case LANE_MAX: return less ? in[1] : in[0];
-  case LANE_NEG: return 0 - in[0];
-  case LANE_ABS: return x < 0 ? 0 - in[0] : in[0];
-  default: return (less ? in[1] - in[0] : in[0] - in[1]) + in[2]; /* sad */
+    case LANE_ADD: return in[0] + in[1];
+    case LANE_SUB: return in[0] - in[1];
+    case LANE_MUL: return in[0] * in[1];
+    case LANE_FMA: return in[0] * in[1] + in[2];
+    case LANE_MULHI: return multiply_high(k, in[0], in[1]);
+    case LANE_MULWIDE: return lane_kind_is_signed(k) ? (uint64_t)(x * y) : (uint64_t)x * (uint64_t)y;
+    case LANE_DIV: return divide(k, in[0], in[1], false);
+    case LANE_REM: return divide(k, in[0], in[1], true);
+    case LANE_MIN: return less ? in[0] : in[1];
+    case LANE_MAX: return less ? in[1] : in[0];
+    case LANE_NEG: return 0 - in[0];
+    case LANE_ABS: return x < 0 ? 0 - in[0] : in[0];
+    default: return (less ? in[1] - in[0] : in[0] - in[1]) + in[2]; /* sad */
   }
 }
 
@@ -353,23 +353,23 @@ static bool compare(const LaneOp *op, const uint64_t *in) {
            y = float_of(k, op->ftz ? flush_bits(k, in[1]) : in[1]);
     if (isnan(x) || isnan(y)) return op->unordered || op->pred == CMP_NE;
     switch (op->pred) {
-    case CMP_EQ: return x == y;
-    case CMP_NE: return x != y;
-    case CMP_LT: return x < y;
-    case CMP_LE: return x <= y;
-    case CMP_GT: return x > y;
-    default: return x >= y;
+      case CMP_EQ: return x == y;
+      case CMP_NE: return x != y;
+      case CMP_LT: return x < y;
+      case CMP_LE: return x <= y;
+      case CMP_GT: return x > y;
+      default: return x >= y;
     }
   }
   int64_t x = int_of(k, in[0]), y = int_of(k, in[1]);
   bool less = lane_kind_is_signed(k) ? x < y : (uint64_t)x < (uint64_t)y;
   switch (op->pred) {
-  case CMP_EQ: return x == y;
-  case CMP_NE: return x != y;
-  case CMP_LT: return less;
-  case CMP_LE: return less || x == y;
-  case CMP_GT: return !less && x != y;
-  default: return !less;
+    case CMP_EQ: return x == y;
+    case CMP_NE: return x != y;
+    case CMP_LT: return less;
+    case CMP_LE: return less || x == y;
+    case CMP_GT: return !less && x != y;
+    default: return !less;
   }
 }
 
@@ -412,12 +412,12 @@ static uint64_t to_half(LaneKind k, double v, int rounding, bool finite) {
 
 static uint64_t convert_pair(const LaneOp *op, double low, double high) {
   switch (op->to) {
-  case LK_E4M3X2:
-  case LK_E5M2X2: return to_fp8(op->to, low) | to_fp8(op->to, high) << 8;
-  default: {
-    LaneKind half = op->to == LK_BF16X2 ? LK_BF16 : LK_F16;
-    return to_half(half, low, op->rounding, op->sat) | to_half(half, high, op->rounding, op->sat) << 16;
-  }
+    case LK_E4M3X2:
+    case LK_E5M2X2: return to_fp8(op->to, low) | to_fp8(op->to, high) << 8;
+    default: {
+      LaneKind half = op->to == LK_BF16X2 ? LK_BF16 : LK_F16;
+      return to_half(half, low, op->rounding, op->sat) | to_half(half, high, op->rounding, op->sat) << 16;
+    }
   }
 }
 
@@ -436,32 +436,32 @@ static uint64_t eval(const LaneOp *op, const uint64_t *in) {
   LaneKind k = op->kind;
   int width = lane_kind_info[k].type == LT_PRED ? 1 : lane_kind_info[k].bits;
   switch (op->code) {
-  case LANE_CONST: return (uint64_t)op->imm;
-  case LANE_AND: return in[0] & in[1];
-  case LANE_OR: return in[0] | in[1];
-  case LANE_XOR: return in[0] ^ in[1];
-  case LANE_NOT: return ~in[0];
-  case LANE_SHL:
-  case LANE_SHR: return shift(op, in[0], in[1]);
-  case LANE_POPC: return (uint64_t)__builtin_popcountll(in[0]);
-  case LANE_CLZ: return in[0] ? (uint64_t)(__builtin_clzll(in[0]) - (64 - width)) : (uint64_t)width;
-  case LANE_BREV: return reverse(in[0], width);
-  case LANE_BFE: return extract(k, in[0], op->bit, op->bits);
-  case LANE_BFI: return insert(in[0], in[1], op->bit, op->bits);
-  case LANE_PRMT: return permute(in[0], in[1], in[2]);
-  case LANE_FUNNEL: {
-    uint64_t both = in[0] | in[1] << 32;
-    int n = (int)(in[2] & 31);
-    return op->right ? both >> n : both << n >> 32;
-  }
-  case LANE_PACK: return in[0] | in[1] << (width / 2);
-  case LANE_MOVE: return in[0];
-  case LANE_SETP: return compare(op, in);
-  case LANE_SELECT: return in[0] & 1 ? in[1] : in[2];
-  case LANE_CVT: return convert(op, in[0]);
-  case LANE_CVT2: return convert_pair(op, f32_of(in[0]), f32_of(in[1]));
-  case LANE_CVT1X2: return convert_packed(op, in[0]);
-  default: return lane_kind_is_float(k) ? eval_float(op, in) : eval_int(op, in);
+    case LANE_CONST: return (uint64_t)op->imm;
+    case LANE_AND: return in[0] & in[1];
+    case LANE_OR: return in[0] | in[1];
+    case LANE_XOR: return in[0] ^ in[1];
+    case LANE_NOT: return ~in[0];
+    case LANE_SHL:
+    case LANE_SHR: return shift(op, in[0], in[1]);
+    case LANE_POPC: return (uint64_t)__builtin_popcountll(in[0]);
+    case LANE_CLZ: return in[0] ? (uint64_t)(__builtin_clzll(in[0]) - (64 - width)) : (uint64_t)width;
+    case LANE_BREV: return reverse(in[0], width);
+    case LANE_BFE: return extract(k, in[0], op->bit, op->bits);
+    case LANE_BFI: return insert(in[0], in[1], op->bit, op->bits);
+    case LANE_PRMT: return permute(in[0], in[1], in[2]);
+    case LANE_FUNNEL: {
+      uint64_t both = in[0] | in[1] << 32;
+      int n = (int)(in[2] & 31);
+      return op->right ? both >> n : both << n >> 32;
+    }
+    case LANE_PACK: return in[0] | in[1] << (width / 2);
+    case LANE_MOVE: return in[0];
+    case LANE_SETP: return compare(op, in);
+    case LANE_SELECT: return in[0] & 1 ? in[1] : in[2];
+    case LANE_CVT: return convert(op, in[0]);
+    case LANE_CVT2: return convert_pair(op, f32_of(in[0]), f32_of(in[1]));
+    case LANE_CVT1X2: return convert_packed(op, in[0]);
+    default: return lane_kind_is_float(k) ? eval_float(op, in) : eval_int(op, in);
   }
 }
 
@@ -482,27 +482,27 @@ bool lane_eval(const LaneOp *op, const uint64_t *in, uint64_t *out) {
 
 static bool is_nan(LaneKind k, uint64_t bits) {
   switch (k) {
-  case LK_F16X2: return (bits & 0x7fff) > 0x7c00 || (bits >> 16 & 0x7fff) > 0x7c00;
-  case LK_BF16X2: return (bits & 0x7fff) > 0x7f80 || (bits >> 16 & 0x7fff) > 0x7f80;
-  case LK_E4M3X2:
-  case LK_E5M2X2: return true; /* never mind which */
-  default: return lane_kind_is_float(k) && isnan(float_of(k, bits));
+    case LK_F16X2: return (bits & 0x7fff) > 0x7c00 || (bits >> 16 & 0x7fff) > 0x7c00;
+    case LK_BF16X2: return (bits & 0x7fff) > 0x7f80 || (bits >> 16 & 0x7fff) > 0x7f80;
+    case LK_E4M3X2:
+    case LK_E5M2X2: return true; /* never mind which */
+    default: return lane_kind_is_float(k) && isnan(float_of(k, bits));
   }
 }
 
 bool lane_eval_is_exact(const LaneOp *op, const uint64_t *in) {
   switch (op->code) {
-  case LANE_RSQRT:
-  case LANE_EX2:
-  case LANE_LG2:
-  case LANE_SIN:
-  case LANE_COS:
-  case LANE_TANH: return false;
-  case LANE_DIV:
-  case LANE_REM:
-    if (!lane_kind_is_float(op->kind) && in[1] == 0) return false;
-    break;
-  default: break;
+    case LANE_RSQRT:
+    case LANE_EX2:
+    case LANE_LG2:
+    case LANE_SIN:
+    case LANE_COS:
+    case LANE_TANH: return false;
+    case LANE_DIV:
+    case LANE_REM:
+      if (!lane_kind_is_float(op->kind) && in[1] == 0) return false;
+      break;
+    default: break;
   }
   if (op->approx) return false;
   uint64_t out[2];

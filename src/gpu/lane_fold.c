@@ -266,12 +266,12 @@ static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneV
   if (k == LK_PRED) { /* false < true */
     LaneValue *not_x = lane_1(b, LANE_NOT, k, x), *not_y = lane_1(b, LANE_NOT, k, y);
     switch (p->pred) {
-    case CMP_EQ: return lane_2(b, LANE_XOR, k, not_x, y);
-    case CMP_NE: return lane_2(b, LANE_XOR, k, x, y);
-    case CMP_LT: return lane_2(b, LANE_AND, k, not_x, y);
-    case CMP_LE: return lane_2(b, LANE_OR, k, not_x, y);
-    case CMP_GT: return lane_2(b, LANE_AND, k, x, not_y);
-    default: return lane_2(b, LANE_OR, k, x, not_y);
+      case CMP_EQ: return lane_2(b, LANE_XOR, k, not_x, y);
+      case CMP_NE: return lane_2(b, LANE_XOR, k, x, y);
+      case CMP_LT: return lane_2(b, LANE_AND, k, not_x, y);
+      case CMP_LE: return lane_2(b, LANE_OR, k, not_x, y);
+      case CMP_GT: return lane_2(b, LANE_AND, k, x, not_y);
+      default: return lane_2(b, LANE_OR, k, x, not_y);
     }
   }
   if (lane_is_const(x, NULL) && !has_c) {
@@ -304,17 +304,17 @@ static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneV
     if (most & top) return NULL;
     int64_t v = as_int(k, c), high = (int64_t)most;
     switch (p->pred) {
-    case CMP_LT: return v > high ? lane_pred(b, true) : v <= 0 ? lane_pred(b, false) : NULL;
-    case CMP_LE: return v >= high ? lane_pred(b, true) : v < 0 ? lane_pred(b, false) : NULL;
-    case CMP_GT: return v >= high ? lane_pred(b, false) : v < 0 ? lane_pred(b, true) : NULL;
-    default: return v > high ? lane_pred(b, false) : v <= 0 ? lane_pred(b, true) : NULL;
+      case CMP_LT: return v > high ? lane_pred(b, true) : v <= 0 ? lane_pred(b, false) : NULL;
+      case CMP_LE: return v >= high ? lane_pred(b, true) : v < 0 ? lane_pred(b, false) : NULL;
+      case CMP_GT: return v >= high ? lane_pred(b, false) : v < 0 ? lane_pred(b, true) : NULL;
+      default: return v > high ? lane_pred(b, false) : v <= 0 ? lane_pred(b, true) : NULL;
     }
   }
   switch (p->pred) {
-  case CMP_LT: return c > most ? lane_pred(b, true) : c == 0 ? lane_pred(b, false) : NULL;
-  case CMP_LE: return c >= most ? lane_pred(b, true) : NULL;
-  case CMP_GT: return c >= most ? lane_pred(b, false) : NULL;
-  default: return c > most ? lane_pred(b, false) : c == 0 ? lane_pred(b, true) : NULL;
+    case CMP_LT: return c > most ? lane_pred(b, true) : c == 0 ? lane_pred(b, false) : NULL;
+    case CMP_LE: return c >= most ? lane_pred(b, true) : NULL;
+    case CMP_GT: return c >= most ? lane_pred(b, false) : NULL;
+    default: return c > most ? lane_pred(b, false) : c == 0 ? lane_pred(b, true) : NULL;
   }
 }
 
@@ -425,15 +425,15 @@ static LaneValue *fold_float(LaneBuilder *b, const LaneOp *p, int n, LaneValue *
   bool has_c = y && lane_is_const(y, &bits);
   if (p->ftz && p->code != LANE_MIN && p->code != LANE_MAX) return NULL;
   switch (p->code) {
-  case LANE_MUL:
-  case LANE_DIV: return has_c && bits == known[k].one ? x : NULL;
-  case LANE_ADD: return has_c && bits == known[k].minus_zero ? x : NULL;
-  case LANE_SUB: return has_c && bits == 0 ? x : NULL;
-  case LANE_NEG: return is_def(x, LANE_NEG) && x->def->kind == k && !x->def->ftz ? x->def->in[0] : NULL;
-  case LANE_ABS:
-    if (is_def(x, LANE_ABS) && x->def->kind == k && !x->def->ftz) return x;
-    return is_def(x, LANE_NEG) && x->def->kind == k && !x->def->ftz ? lane_1(b, LANE_ABS, k, x->def->in[0]) : NULL;
-  default: return NULL;
+    case LANE_MUL:
+    case LANE_DIV: return has_c && bits == known[k].one ? x : NULL;
+    case LANE_ADD: return has_c && bits == known[k].minus_zero ? x : NULL;
+    case LANE_SUB: return has_c && bits == 0 ? x : NULL;
+    case LANE_NEG: return is_def(x, LANE_NEG) && x->def->kind == k && !x->def->ftz ? x->def->in[0] : NULL;
+    case LANE_ABS:
+      if (is_def(x, LANE_ABS) && x->def->kind == k && !x->def->ftz) return x;
+      return is_def(x, LANE_NEG) && x->def->kind == k && !x->def->ftz ? lane_1(b, LANE_ABS, k, x->def->in[0]) : NULL;
+    default: return NULL;
   }
 }
 
@@ -461,35 +461,35 @@ LaneValue *lane_fold(LaneBuilder *b, const LaneOp *p, int n, LaneValue *const *i
   bool has_c = n >= 2 && lane_is_const(in[1], &bits), ints = !lane_kind_is_float(k);
   int64_t c = as_int(k, bits);
   switch (p->code) {
-  case LANE_PARAM: return p->imm >= 0 && p->imm < b->f->param_count ? b->f->params[p->imm] : NULL;
-  case LANE_ADD: return ints ? fold_add(b, k, in[0], in[1], has_c, c) : fold_float(b, p, n, in);
-  case LANE_SUB: return ints ? fold_sub(b, k, in[0], in[1], has_c, c) : fold_float(b, p, n, in);
-  case LANE_MUL: return ints ? fold_mul(b, k, in[0], has_c, c) : fold_float(b, p, n, in);
-  case LANE_FMA: return ints ? fold_int_fma(b, k, in) : NULL;
-  case LANE_MULWIDE: return fold_mulwide(b, k, in[0], has_c, k == LK_U32 ? (int64_t)bits : c);
-  case LANE_DIV: return ints ? fold_div(b, p, in[0], has_c, c) : fold_float(b, p, n, in);
-  case LANE_REM: return ints ? fold_div(b, p, in[0], has_c, c) : NULL;
-  case LANE_MIN:
-  case LANE_MAX: return in[0] == in[1] && (ints || !p->ftz) ? in[0] : NULL;
-  case LANE_AND:
-  case LANE_OR:
-  case LANE_XOR: return fold_logic(b, p, in[0], in[1], has_c, bits);
-  case LANE_NOT: return fold_not(b, in[0]);
-  case LANE_NEG:
-    if (!ints) return fold_float(b, p, n, in);
-    if (is_def(in[0], LANE_NEG)) return in[0]->def->in[0];
-    return is_def(in[0], LANE_SUB) && in[0]->def->kind == k
-               ? lane_2(b, LANE_SUB, k, in[0]->def->in[1], in[0]->def->in[0])
-               : NULL;
-  case LANE_ABS: return ints ? NULL : fold_float(b, p, n, in);
-  case LANE_SHL:
-  case LANE_SHR: return fold_shift(b, p, in[0], has_c, bits);
-  case LANE_BFE: return fold_bfe(b, p, in[0]);
-  case LANE_PACK: return fold_pack(b, in[0], in[1]);
-  case LANE_PRMT: return lane_fold_bytes(b, in);
-  case LANE_SETP: return fold_setp(b, p, in[0], in[1], has_c, bits);
-  case LANE_SELECT: return fold_select(b, p, in);
-  case LANE_CVT: return fold_cvt(b, p, in[0]);
-  default: return NULL;
+    case LANE_PARAM: return p->imm >= 0 && p->imm < b->f->param_count ? b->f->params[p->imm] : NULL;
+    case LANE_ADD: return ints ? fold_add(b, k, in[0], in[1], has_c, c) : fold_float(b, p, n, in);
+    case LANE_SUB: return ints ? fold_sub(b, k, in[0], in[1], has_c, c) : fold_float(b, p, n, in);
+    case LANE_MUL: return ints ? fold_mul(b, k, in[0], has_c, c) : fold_float(b, p, n, in);
+    case LANE_FMA: return ints ? fold_int_fma(b, k, in) : NULL;
+    case LANE_MULWIDE: return fold_mulwide(b, k, in[0], has_c, k == LK_U32 ? (int64_t)bits : c);
+    case LANE_DIV: return ints ? fold_div(b, p, in[0], has_c, c) : fold_float(b, p, n, in);
+    case LANE_REM: return ints ? fold_div(b, p, in[0], has_c, c) : NULL;
+    case LANE_MIN:
+    case LANE_MAX: return in[0] == in[1] && (ints || !p->ftz) ? in[0] : NULL;
+    case LANE_AND:
+    case LANE_OR:
+    case LANE_XOR: return fold_logic(b, p, in[0], in[1], has_c, bits);
+    case LANE_NOT: return fold_not(b, in[0]);
+    case LANE_NEG:
+      if (!ints) return fold_float(b, p, n, in);
+      if (is_def(in[0], LANE_NEG)) return in[0]->def->in[0];
+      return is_def(in[0], LANE_SUB) && in[0]->def->kind == k
+                 ? lane_2(b, LANE_SUB, k, in[0]->def->in[1], in[0]->def->in[0])
+                 : NULL;
+    case LANE_ABS: return ints ? NULL : fold_float(b, p, n, in);
+    case LANE_SHL:
+    case LANE_SHR: return fold_shift(b, p, in[0], has_c, bits);
+    case LANE_BFE: return fold_bfe(b, p, in[0]);
+    case LANE_PACK: return fold_pack(b, in[0], in[1]);
+    case LANE_PRMT: return lane_fold_bytes(b, in);
+    case LANE_SETP: return fold_setp(b, p, in[0], in[1], has_c, bits);
+    case LANE_SELECT: return fold_select(b, p, in);
+    case LANE_CVT: return fold_cvt(b, p, in[0]);
+    default: return NULL;
   }
 }

@@ -9,8 +9,9 @@
  *     attr   = word | word "=" (int | kind | text) | int | ("+" | "-") int
  *     type   = "pred" | "b16" | "b32" | "b64"
  *
- * "//" begins a comment; white space only separates. "tile type" is as the tile IR writes it. A value is defined above its use, and once; what else makes IR
- * right is the verifier's business. An operation without "@line:col" is said to stand where its text stands.
+ * "//" begins a comment; white space only separates. "tile type" is as the tile IR writes it. A value is defined above
+ * its use, and once; what else makes IR right is the verifier's business. An operation without "@line:col" is said to
+ * stand where its text stands.
  */
 #include "gpu/lane_table.h"
 
@@ -75,15 +76,15 @@ static void set_number(Parser *p, LaneOp *op, const LaneAttr *a) {
   size_t n;
   const char *s;
   switch (a->kind) {
-  case LANE_ATTR_NUMBER: *((uint8_t *)op + a->offset) = (uint8_t)cursor_int_between(p->in, 0, 255, a->name); break;
-  case LANE_ATTR_BUFFER: op->buffer = (int16_t)cursor_int_between(p->in, 0, INT16_MAX, "a buffer"); break;
-  case LANE_ATTR_IMM: op->imm = cursor_int(p->in); break;
-  case LANE_ATTR_TO:
-    s = cursor_word(p->in, "a kind", &n);
-    op->to = find_kind(p, s, n);
-    break;
-  case LANE_ATTR_TEXT: op->text = cursor_text(p->in); break;
-  default: cursor_wrong(p->in, "no '='");
+    case LANE_ATTR_NUMBER: *((uint8_t *)op + a->offset) = (uint8_t)cursor_int_between(p->in, 0, 255, a->name); break;
+    case LANE_ATTR_BUFFER: op->buffer = (int16_t)cursor_int_between(p->in, 0, INT16_MAX, "a buffer"); break;
+    case LANE_ATTR_IMM: op->imm = cursor_int(p->in); break;
+    case LANE_ATTR_TO:
+      s = cursor_word(p->in, "a kind", &n);
+      op->to = find_kind(p, s, n);
+      break;
+    case LANE_ATTR_TEXT: op->text = cursor_text(p->in); break;
+    default: cursor_wrong(p->in, "no '='");
   }
 }
 
@@ -107,7 +108,8 @@ static void parse_attrs(Parser *p, LaneOp *op) {
     } else {
       for (int i = 0; i < count && !known; i++) known = set_word(op, attrs[i], s, n);
     }
-    if (!known) fail(p->in->cx, cursor_span(p->in, s), "'%s' has no attribute '%.*s'", lane_info[op->code].name, shown(n), s);
+    if (!known)
+      fail(p->in->cx, cursor_span(p->in, s), "'%s' has no attribute '%.*s'", lane_info[op->code].name, shown(n), s);
   }
   if (op->code == LANE_CONST) op->imm &= (int64_t)lane_type_mask(lane_kind_info[op->kind].type);
 }
@@ -131,7 +133,8 @@ static void parse_region(Parser *p, LaneOp *op, int index) {
   const char *where = p->in->at;
   if (index >= lane_info[op->code].regions)
     fail(p->in->cx, cursor_span(p->in, where), "'%s' has no body here", lane_info[op->code].name);
-  if (++p->depth > MAX_DEPTH) fail(p->in->cx, cursor_span(p->in, where), "bodies are nested more than %d deep", MAX_DEPTH);
+  if (++p->depth > MAX_DEPTH)
+    fail(p->in->cx, cursor_span(p->in, where), "bodies are nested more than %d deep", MAX_DEPTH);
   LaneBlock *block = op->body[index] = NEW(p->in->cx->arena, LaneBlock);
   block->parent = op;
   Values args = {0};
@@ -191,8 +194,8 @@ static void parse_op(Parser *p, LaneBlock *block) {
       vec_push(arena, &types, parse_type(p));
     } while (cursor_take(p->in, ','));
   if (types.n != names.n)
-    fail(p->in->cx, cursor_span(p->in, start), "'%s' names %d results but gives %d types", lane_info[proto.code].name, names.n,
-         types.n);
+    fail(p->in->cx, cursor_span(p->in, start), "'%s' names %d results but gives %d types", lane_info[proto.code].name,
+         names.n, types.n);
   proto.span = cursor_place(p->in, start);
   p->b.block = block;
   LaneOp *op = lane_op_raw(&p->b, proto, in.n, in.at, types.n, types.at);
@@ -274,11 +277,11 @@ static void parse_header_word(Parser *p) {
   int value = cursor_int_between(p->in, 0, which == 4 ? 1 << 24 : 1024, words[which]);
   LaneFunc *f = p->f;
   switch (which) {
-  case 0: f->num_warps = value; break;
-  case 1: f->hidden_params = value; break;
-  case 2: f->uses_diag = value != 0; break;
-  case 3: f->uses_list = value != 0; break;
-  default: f->shared_bytes = value; break;
+    case 0: f->num_warps = value; break;
+    case 1: f->hidden_params = value; break;
+    case 2: f->uses_diag = value != 0; break;
+    case 3: f->uses_list = value != 0; break;
+    default: f->shared_bytes = value; break;
   }
 }
 

@@ -1,15 +1,17 @@
-/* How many registers a thread would need: the most that hold something at once, in the order in which the operations stand.
+/* How many registers a thread would need: the most that hold something at once, in the order in which the operations
+ * stand.
  *
- * The walk goes backwards and keeps the set of values that something behind still reads. A loop keeps all that it reads from outside for all of
- * its turns. The assembler orders operations anew within a block, so it may need fewer, or a few more for vectors that must lie side by side;
- * but over barriers and loops it moves little, and there the peaks are.
+ * The walk goes backwards and keeps the set of values that something behind still reads. A loop keeps all that it reads
+ * from outside for all of its turns. The assembler orders operations anew within a block, so it may need fewer, or a
+ * few more for vectors that must lie side by side; but over barriers and loops it moves little, and there the peaks
+ * are.
  */
 #include "gpu/gpu.h"
 
 typedef struct Pressure {
   const LaneFunc *f;
-  bool *live;      /* by LaneValue.id */
-  int bits, most;  /* of registers */
+  bool *live;     /* by LaneValue.id */
+  int bits, most; /* of registers */
 } Pressure;
 
 /* Constants, parameters and the places of buffers stand in the instructions; predicates have registers of their own. */
@@ -39,7 +41,10 @@ static bool inside(const LaneBlock *b, const LaneOp *loop) {
 }
 
 /* What a loop reads from outside. */
-typedef struct Outside { Pressure *p; const LaneOp *loop; } Outside;
+typedef struct Outside {
+  Pressure *p;
+  const LaneOp *loop;
+} Outside;
 
 static void add_outside(LaneOp *op, void *arg) {
   Outside *o = arg;
@@ -56,7 +61,8 @@ static void walk_bodies(Pressure *p, const LaneOp *op) {
   Outside outside = {p, op};
   if (is_loop)
     for (int i = 0; i < 2 && op->body[i]; i++) lane_walk(op->body[i], add_outside, &outside);
-  for (int i = 1; i >= 0; i--) { /* of a branch: what either reads is taken to be read by both, which is a little too much */
+  /* of a branch: what either reads is taken to be read by both, which is a little too much */
+  for (int i = 1; i >= 0; i--) {
     if (!op->body[i]) continue;
     walk(p, op->body[i]);
     for (int k = 0; k < op->body[i]->arg_count; k++) take(p, op->body[i]->args[k]);

@@ -60,35 +60,35 @@ static void put_attrs(Printer *p, const LaneOp *op) {
     uint8_t byte = *((const uint8_t *)op + a->offset);
     bool shown;
     switch (a->kind) {
-    case LANE_ATTR_TO: shown = true; break;
-    case LANE_ATTR_BUFFER: shown = op->buffer >= 0; break;
-    case LANE_ATTR_TEXT: shown = op->text != NULL; break;
-    case LANE_ATTR_IMM:
-      shown = op->code == LANE_CONST || op->code == LANE_PARAM || op->code == LANE_SHFL || op->imm != 0;
-      break;
-    default: shown = a->always_shown || byte != 0;
+      case LANE_ATTR_TO: shown = true; break;
+      case LANE_ATTR_BUFFER: shown = op->buffer >= 0; break;
+      case LANE_ATTR_TEXT: shown = op->text != NULL; break;
+      case LANE_ATTR_IMM:
+        shown = op->code == LANE_CONST || op->code == LANE_PARAM || op->code == LANE_SHFL || op->imm != 0;
+        break;
+      default: shown = a->always_shown || byte != 0;
     }
     if (!shown) continue;
     buf_puts(out, before);
     before = " ";
     switch (a->kind) {
-    case LANE_ATTR_FLAG: buf_puts(out, a->name); break;
-    case LANE_ATTR_WORD:
-      if (byte < a->word_count) buf_puts(out, a->words[byte]);
-      else buf_printf(out, "%s?%d", a->name, byte);
-      break;
-    case LANE_ATTR_NUMBER: buf_printf(out, "%s=%d", a->name, byte); break;
-    case LANE_ATTR_BUFFER: buf_printf(out, "buffer=%d", op->buffer); break;
-    case LANE_ATTR_TO: buf_printf(out, "to=%s", lane_kind_info[op->to].name); break;
-    case LANE_ATTR_TEXT:
-      buf_puts(out, "text=");
-      buf_quote(out, op->text);
-      break;
-    case LANE_ATTR_IMM:
-      if (op->code == LANE_CONST) put_const(out, lane_kind_info[op->kind].type, (uint64_t)op->imm);
-      else if (memory) buf_printf(out, "%+lld", (long long)op->imm);
-      else buf_printf(out, "imm=%lld", (long long)op->imm);
-      break;
+      case LANE_ATTR_FLAG: buf_puts(out, a->name); break;
+      case LANE_ATTR_WORD:
+        if (byte < a->word_count) buf_puts(out, a->words[byte]);
+        else buf_printf(out, "%s?%d", a->name, byte);
+        break;
+      case LANE_ATTR_NUMBER: buf_printf(out, "%s=%d", a->name, byte); break;
+      case LANE_ATTR_BUFFER: buf_printf(out, "buffer=%d", op->buffer); break;
+      case LANE_ATTR_TO: buf_printf(out, "to=%s", lane_kind_info[op->to].name); break;
+      case LANE_ATTR_TEXT:
+        buf_puts(out, "text=");
+        buf_quote(out, op->text);
+        break;
+      case LANE_ATTR_IMM:
+        if (op->code == LANE_CONST) put_const(out, lane_kind_info[op->kind].type, (uint64_t)op->imm);
+        else if (memory) buf_printf(out, "%+lld", (long long)op->imm);
+        else buf_printf(out, "imm=%lld", (long long)op->imm);
+        break;
     }
   }
   if (*before == ' ' && !before[1]) buf_putc(out, '}');

@@ -20,7 +20,7 @@ const LaneKindInfo lane_kind_info[LK_COUNT] = {
 #define HIGH(s) (TWO_DIGITS(s) ? LOW(s) : sizeof(s) == 3 ? -1 : (s)[sizeof(s) - 2] - '0')
 
 const LaneInfo lane_info[LANE_COUNT] = {
-#define LANE(id, name, in, out, regions, effects, attrs)                                                               \
+#define LANE(id, name, in, out, regions, effects, attrs) \
   [LANE_##id] = {name, LOW(in), HIGH(in), LOW(out), HIGH(out), regions, LE_##effects, attrs},
 #include "gpu/lane.def"
 #undef LANE
@@ -35,19 +35,19 @@ const char *const lane_special_names[SP_COUNT] = {"tid.x",   "laneid",      "cta
 LaneKind lane_kind_of(const Type *t) {
   if (t->ptr) return LK_U64;
   switch (t->dtype) {
-  case DT_I1: return LK_PRED;
-  case DT_I8: return LK_S8;
-  case DT_I16: return LK_S16;
-  case DT_I32: return LK_S32;
-  case DT_I64: return LK_S64;
-  case DT_U16: return LK_U16;
-  case DT_U32: return LK_U32;
-  case DT_U64: return LK_U64;
-  case DT_F16: return LK_F16;
-  case DT_BF16: return LK_BF16;
-  case DT_F32: return LK_F32;
-  case DT_F64: return LK_F64;
-  default: return LK_U8; /* u8 and the fp8 types */
+    case DT_I1: return LK_PRED;
+    case DT_I8: return LK_S8;
+    case DT_I16: return LK_S16;
+    case DT_I32: return LK_S32;
+    case DT_I64: return LK_S64;
+    case DT_U16: return LK_U16;
+    case DT_U32: return LK_U32;
+    case DT_U64: return LK_U64;
+    case DT_F16: return LK_F16;
+    case DT_BF16: return LK_BF16;
+    case DT_F32: return LK_F32;
+    case DT_F64: return LK_F64;
+    default: return LK_U8; /* u8 and the fp8 types */
   }
 }
 
@@ -71,38 +71,38 @@ bool lane_result_type(const LaneOp *op, LaneType *out) {
   const LaneInfo *info = &lane_info[op->code];
   *out = lane_kind_info[op->kind].type;
   switch (op->code) {
-  case LANE_SPECIAL: return *out = op->special == SP_CLOCK64 || op->special == SP_GLOBALTIMER ? LT_B64 : LT_B32, true;
-  case LANE_SHARED:
-  case LANE_POPC:
-  case LANE_CLZ:
-  case LANE_SHFL:
-  case LANE_MMA: return *out = LT_B32, true;
-  case LANE_MULWIDE: return *out = LT_B64, true;
-  case LANE_SETP: return *out = LT_PRED, true;
-  case LANE_VOTE: return *out = op->vote == VOTE_BALLOT ? LT_B32 : LT_PRED, true;
-  case LANE_CVT:
-  case LANE_CVT2:
-  case LANE_CVT1X2: return *out = lane_kind_info[op->to].type, true;
-  case LANE_ASM: return false;
-  default: return info->regions == 0 && info->max_out != 0;
+    case LANE_SPECIAL: return *out = op->special == SP_CLOCK64 || op->special == SP_GLOBALTIMER ? LT_B64 : LT_B32, true;
+    case LANE_SHARED:
+    case LANE_POPC:
+    case LANE_CLZ:
+    case LANE_SHFL:
+    case LANE_MMA: return *out = LT_B32, true;
+    case LANE_MULWIDE: return *out = LT_B64, true;
+    case LANE_SETP: return *out = LT_PRED, true;
+    case LANE_VOTE: return *out = op->vote == VOTE_BALLOT ? LT_B32 : LT_PRED, true;
+    case LANE_CVT:
+    case LANE_CVT2:
+    case LANE_CVT1X2: return *out = lane_kind_info[op->to].type, true;
+    case LANE_ASM: return false;
+    default: return info->regions == 0 && info->max_out != 0;
   }
 }
 
 bool lane_commutes(const LaneOp *op) {
   switch (op->code) {
-  case LANE_ADD:
-  case LANE_MUL:
-  case LANE_MULHI:
-  case LANE_MULWIDE:
-  case LANE_FMA:
-  case LANE_MIN:
-  case LANE_MAX:
-  case LANE_AND:
-  case LANE_OR:
-  case LANE_XOR:
-  case LANE_SAD: return true;
-  case LANE_SETP: return op->pred == CMP_EQ || op->pred == CMP_NE;
-  default: return false;
+    case LANE_ADD:
+    case LANE_MUL:
+    case LANE_MULHI:
+    case LANE_MULWIDE:
+    case LANE_FMA:
+    case LANE_MIN:
+    case LANE_MAX:
+    case LANE_AND:
+    case LANE_OR:
+    case LANE_XOR:
+    case LANE_SAD: return true;
+    case LANE_SETP: return op->pred == CMP_EQ || op->pred == CMP_NE;
+    default: return false;
   }
 }
 
@@ -126,11 +126,11 @@ static const char *const shuffles[] = {"bfly", "up", "down", "idx"};
 static const char *const votes[] = {"any", "all", "ballot"};
 static const char *const preds[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 
-#define FLAG(name, field)                                                                                              \
+#define FLAG(name, field) \
   { name, LANE_ATTR_FLAG, offsetof(LaneOp, field), false, NULL, 0 }
-#define WORD(name, field, words, always)                                                                               \
+#define WORD(name, field, words, always) \
   { name, LANE_ATTR_WORD, offsetof(LaneOp, field), always, words, (int)(sizeof(words) / sizeof *(words)) }
-#define NUMBER(name, field)                                                                                            \
+#define NUMBER(name, field) \
   { name, LANE_ATTR_NUMBER, offsetof(LaneOp, field), false, NULL, 0 }
 
 static const LaneAttr attrs[] = {

@@ -136,12 +136,12 @@ static void check_operands(Verifier *v, const LaneOp *op) {
       wrong(v, op, "operand %d is not defined above", i);
     LaneType want = own;
     switch (*letter) {
-    case '*': want = x->type; break;
-    case 'p': want = LT_PRED; break;
-    case 'w': want = LT_B32; break;
-    case '/': want = own == LT_B64 ? LT_B32 : LT_B16; break;
-    case 'a': want = op->space == SPACE_SHARED ? LT_B32 : LT_B64; break;
-    default: break;
+      case '*': want = x->type; break;
+      case 'p': want = LT_PRED; break;
+      case 'w': want = LT_B32; break;
+      case '/': want = own == LT_B64 ? LT_B32 : LT_B16; break;
+      case 'a': want = op->space == SPACE_SHARED ? LT_B32 : LT_B64; break;
+      default: break;
     }
     if (x->type != want) wrong(v, op, "operand %d is %s, not %s", i, type_name(x->type), type_name(want));
     if (*letter && letter[1]) letter++;
@@ -223,45 +223,45 @@ static void check_conversion(Verifier *v, const LaneOp *op) {
 static void check_attrs(Verifier *v, const LaneOp *op) {
   int width = lane_kind_info[op->kind].bits;
   switch (op->code) {
-  case LANE_CONST:
-    if ((uint64_t)op->imm & ~lane_type_mask(lane_kind_info[op->kind].type))
-      wrong(v, op, "the number does not fit into %s", lane_kind_info[op->kind].name);
-    break;
-  case LANE_PARAM:
-    if (op->imm < 0 || op->imm >= v->f->param_count) wrong(v, op, "there is no parameter %lld", (long long)op->imm);
-    if (op->out[0]->type != v->f->params[op->imm]->type)
-      wrong(v, op, "the parameter is %s", type_name(v->f->params[op->imm]->type));
-    break;
-  case LANE_SHARED:
-    if (op->buffer < 0 || op->buffer >= v->f->buffers.n) wrong(v, op, "there is no buffer %d", op->buffer);
-    break;
-  case LANE_BFE:
-  case LANE_BFI:
-    if (op->bit >= width || op->bits < 1 || op->bits > width)
-      wrong(v, op, "bits [%d, %d + %d) of %d", op->bit, op->bit, op->bits, width);
-    break;
-  case LANE_CVT:
-  case LANE_CVT2:
-  case LANE_CVT1X2: check_conversion(v, op); break;
-  case LANE_LD:
-  case LANE_ST:
-  case LANE_ATOM: check_memory(v, op); break;
-  case LANE_SHFL:
-    if (!is_power((int)(op->imm & 63)) || op->imm < 1 || op->imm > 32)
-      wrong(v, op, "a segment of %lld lanes", (long long)op->imm);
-    break;
-  case LANE_LDMATRIX:
-    if (op->space != SPACE_SHARED) wrong(v, op, "it reads shared memory only");
-    if (!is_power(op->out_count)) wrong(v, op, "%d squares", op->out_count);
-    check_offset(v, op);
-    break;
-  case LANE_REDUX:
-    if (op->rmw > RMW_XOR) wrong(v, op, "no such reduction");
-    break;
-  case LANE_ASM:
-    if (!op->text) wrong(v, op, "it has no text");
-    break;
-  default: break;
+    case LANE_CONST:
+      if ((uint64_t)op->imm & ~lane_type_mask(lane_kind_info[op->kind].type))
+        wrong(v, op, "the number does not fit into %s", lane_kind_info[op->kind].name);
+      break;
+    case LANE_PARAM:
+      if (op->imm < 0 || op->imm >= v->f->param_count) wrong(v, op, "there is no parameter %lld", (long long)op->imm);
+      if (op->out[0]->type != v->f->params[op->imm]->type)
+        wrong(v, op, "the parameter is %s", type_name(v->f->params[op->imm]->type));
+      break;
+    case LANE_SHARED:
+      if (op->buffer < 0 || op->buffer >= v->f->buffers.n) wrong(v, op, "there is no buffer %d", op->buffer);
+      break;
+    case LANE_BFE:
+    case LANE_BFI:
+      if (op->bit >= width || op->bits < 1 || op->bits > width)
+        wrong(v, op, "bits [%d, %d + %d) of %d", op->bit, op->bit, op->bits, width);
+      break;
+    case LANE_CVT:
+    case LANE_CVT2:
+    case LANE_CVT1X2: check_conversion(v, op); break;
+    case LANE_LD:
+    case LANE_ST:
+    case LANE_ATOM: check_memory(v, op); break;
+    case LANE_SHFL:
+      if (!is_power((int)(op->imm & 63)) || op->imm < 1 || op->imm > 32)
+        wrong(v, op, "a segment of %lld lanes", (long long)op->imm);
+      break;
+    case LANE_LDMATRIX:
+      if (op->space != SPACE_SHARED) wrong(v, op, "it reads shared memory only");
+      if (!is_power(op->out_count)) wrong(v, op, "%d squares", op->out_count);
+      check_offset(v, op);
+      break;
+    case LANE_REDUX:
+      if (op->rmw > RMW_XOR) wrong(v, op, "no such reduction");
+      break;
+    case LANE_ASM:
+      if (!op->text) wrong(v, op, "it has no text");
+      break;
+    default: break;
   }
 }
 
@@ -310,22 +310,22 @@ static void check_args(Verifier *v, const LaneOp *op, int body, int first, LaneV
 static void check_control(Verifier *v, const LaneOp *op) {
   int n = op->out_count;
   switch (op->code) {
-  case LANE_FOR:
-    if (op->in_count != n + 3) wrong(v, op, "it carries %d values in and %d out", op->in_count - 3, n);
-    check_args(v, op, 0, 1, op->in + 3, n);
-    if (op->body[0]->args[0]->type != op->in[0]->type)
-      wrong(v, op, "its counter is %s", type_name(op->body[0]->args[0]->type));
-    check_args(v, op, 0, 1, op->out, n);
-    break;
-  case LANE_WHILE:
-    if (op->in_count != n) wrong(v, op, "it carries %d values in and %d out", op->in_count, n);
-    check_args(v, op, 0, 0, op->in, n);
-    check_args(v, op, 1, 0, op->out, n);
-    for (int i = 0; i < n; i++)
-      if (op->in[i]->type != op->out[i]->type)
-        wrong(v, op, "result %d is %s, not %s", i, type_name(op->out[i]->type), type_name(op->in[i]->type));
-    break;
-  default: check_args(v, op, 0, 0, NULL, 0); check_args(v, op, 1, 0, NULL, 0);
+    case LANE_FOR:
+      if (op->in_count != n + 3) wrong(v, op, "it carries %d values in and %d out", op->in_count - 3, n);
+      check_args(v, op, 0, 1, op->in + 3, n);
+      if (op->body[0]->args[0]->type != op->in[0]->type)
+        wrong(v, op, "its counter is %s", type_name(op->body[0]->args[0]->type));
+      check_args(v, op, 0, 1, op->out, n);
+      break;
+    case LANE_WHILE:
+      if (op->in_count != n) wrong(v, op, "it carries %d values in and %d out", op->in_count, n);
+      check_args(v, op, 0, 0, op->in, n);
+      check_args(v, op, 1, 0, op->out, n);
+      for (int i = 0; i < n; i++)
+        if (op->in[i]->type != op->out[i]->type)
+          wrong(v, op, "result %d is %s, not %s", i, type_name(op->out[i]->type), type_name(op->in[i]->type));
+      break;
+    default: check_args(v, op, 0, 0, NULL, 0); check_args(v, op, 1, 0, NULL, 0);
   }
   bool uniform = is_uniform(op);
   v->divergent += !uniform;

@@ -3,8 +3,8 @@
  *     %h = mulhi.u32 %x, %y            %w = mulwide.u32 %x, %y : b64
  *     %l = mul.s32 %x, %y       ->     %l, %h = unpack.b64 %w
  *
- * Counter-based random numbers (Philox) are made of such pairs; ptxas leaves them apart. Pairs are sought within a block, by the numbers of their
- * operands in a hash table.
+ * Counter-based random numbers (Philox) are made of such pairs; ptxas leaves them apart. Pairs are sought within a
+ * block, by the numbers of their operands in a hash table.
  */
 #include "gpu/lane_scope.h"
 #include "gpu/lane_table.h"
@@ -13,12 +13,13 @@ typedef struct Wide {
   LaneFunc *f;
   LaneValue **instead; /* by id, of values there were at first */
   int count;
-  LaneOp **table;      /* of the block: mulhi and mul, by their operands */
+  LaneOp **table; /* of the block: mulhi and mul, by their operands */
   int size;
 } Wide;
 
 static bool is_half(const LaneOp *op) {
-  return op->in_count == 2 && !op->guard && ((op->code == LANE_MULHI && op->kind == LK_U32) || (op->code == LANE_MUL && op->kind == LK_S32));
+  return op->in_count == 2 && !op->guard &&
+         ((op->code == LANE_MULHI && op->kind == LK_U32) || (op->code == LANE_MUL && op->kind == LK_S32));
 }
 
 static bool same_operands(const LaneOp *a, const LaneOp *b) {
@@ -31,8 +32,10 @@ static void join(Wide *w, LaneOp *first, LaneOp *second) {
   LaneValue *half[2];
   b.block = &alone;
   b.span = first->span;
-  LaneOp *product = lane_op_raw(&b, (LaneOp){.code = LANE_MULWIDE, .kind = LK_U32}, 2, first->in, 1, (LaneType[]){LT_B64});
-  LaneOp *apart = lane_op_raw(&b, (LaneOp){.code = LANE_UNPACK, .kind = LK_B64}, 1, product->out, 2, (LaneType[]){LT_B32, LT_B32});
+  LaneOp *product =
+      lane_op_raw(&b, (LaneOp){.code = LANE_MULWIDE, .kind = LK_U32}, 2, first->in, 1, (LaneType[]){LT_B64});
+  LaneOp *apart =
+      lane_op_raw(&b, (LaneOp){.code = LANE_UNPACK, .kind = LK_B64}, 1, product->out, 2, (LaneType[]){LT_B32, LT_B32});
   half[0] = apart->out[0];
   half[1] = apart->out[1];
   lane_insert_before(product, first);
@@ -54,7 +57,8 @@ static void visit_block(Wide *w, LaneBlock *block) {
       next = op->next;
       if (!is_half(op)) continue;
       uint32_t at = (uint32_t)(op->in[0]->id + op->in[1]->id) * 2654435761u & (uint32_t)(w->size - 1);
-      while (w->table[at] && !(w->table[at]->block && same_operands(w->table[at], op))) at = (at + 1) & (uint32_t)(w->size - 1);
+      while (w->table[at] && !(w->table[at]->block && same_operands(w->table[at], op)))
+        at = (at + 1) & (uint32_t)(w->size - 1);
       LaneOp *other = w->table[at];
       if (!other) w->table[at] = op;
       else if (other->code != op->code) join(w, other, op);

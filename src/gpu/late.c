@@ -4,8 +4,9 @@
  *     %s = dot %q, %k                    ->      %seen = cmp %columns, %rows
  *     %p = select %seen, %s, %low                %p = select %seen, %s, %low
  *
- * A thread has seven predicates; those of a tile that wait for a product's end are packed into words and taken apart again, which takes as long as
- * to compute them. So tiles of i1 go down in their block to their first user, when a product stands between.
+ * A thread has seven predicates; those of a tile that wait for a product's end are packed into words and taken apart
+ * again, which takes as long as to compute them. So tiles of i1 go down in their block to their first user, when a
+ * product stands between.
  */
 #include "gpu/lower.h"
 
@@ -35,7 +36,8 @@ static void visit_block(Block *block) {
     for (int i = 0; i < 2; i++)
       if (op->body[i]) visit_block(op->body[i]);
     const Type *t = op->out_count == 1 ? op->out[0]->type : NULL;
-    if (t && t->rank && !t->ptr && t->dtype == DT_I1 && op_info[op->code].effect == EFFECT_PURE && !op->body[0]) lower_mask(op);
+    if (t && t->rank && !t->ptr && t->dtype == DT_I1 && op_info[op->code].effect == EFFECT_PURE && !op->body[0])
+      lower_mask(op);
   }
 }
 

@@ -1,16 +1,17 @@
 /* lower: the walk from tile IR with layouts to lane IR, and what all of lower_*.c share.
  *
- * A tile value becomes an array of lane values, one for each register of its layout, a scalar becomes one. In the kernel
+ * A tile value becomes an array of lane values, one for each register of its layout, a scalar becomes one. In the
+ * kernel
  *
  *     %x = load %p : f32[8,32]        reg 0: 1  reg 1: 2 | lane 0: 4 ... lane 3: 32 ... | warp 0: 128
  *
- * %x is four lane values: registers 0 to 3 hold columns c, c+1, c+2, c+3 of a row, where c and the row follow from the thread. What a
- * thread holds in register 0 (the thread part of its index) is computed once for a layout: the builder finds it again. Register r adds a
- * constant, its register part, which ends as the offset of an address. For ordinary layouts the two have no bit in common, so that the
- * xor of the layout is an addition.
+ * %x is four lane values: registers 0 to 3 hold columns c, c+1, c+2, c+3 of a row, where c and the row follow from the
+ * thread. What a thread holds in register 0 (the thread part of its index) is computed once for a layout: the builder
+ * finds it again. Register r adds a constant, its register part, which ends as the offset of an address. For ordinary
+ * layouts the two have no bit in common, so that the xor of the layout is an addition.
  *
- * The thread part is a linear map of the thread's id. Bits that move by one distance move together: `(tid & mask) << n`, and a blocked
- * layout has one or two such groups for each dim (lower_linear).
+ * The thread part is a linear map of the thread's id. Bits that move by one distance move together: `(tid & mask) <<
+ * n`, and a blocked layout has one or two such groups for each dim (lower_linear).
  */
 #include "gpu/lower.h"
 
@@ -103,7 +104,8 @@ LaneValue *lower_first_holder(Lower *l, const Layout *layout) {
   uint32_t copies = layout ? layout_copies(layout) : (uint32_t)(32 * l->out->num_warps - 1);
   if (!copies) return NULL;
   LaneValue *bits = l->tid;
-  if (copies != (uint32_t)(32 * l->out->num_warps - 1)) bits = lane_2(b, LANE_AND, LK_B32, bits, lane_const(b, LT_B32, copies));
+  if (copies != (uint32_t)(32 * l->out->num_warps - 1))
+    bits = lane_2(b, LANE_AND, LK_B32, bits, lane_const(b, LT_B32, copies));
   return lane_setp(b, CMP_EQ, LK_U32, bits, lane_i32(b, 0));
 }
 
@@ -114,22 +116,25 @@ typedef void (*LowerFn)(Lower *l, Op *op);
 static void lower_hint(Lower *l, Op *op) { lower_set(l, op->out[0], lower_get(l, op->in[0])); }
 
 static const LowerFn table[OP_COUNT] = {
-    [OP_CONST] = lower_shape, [OP_PROGRAM_ID] = lower_shape, [OP_NUM_PROGRAMS] = lower_shape, [OP_ARANGE] = lower_shape,
-    [OP_SPLAT] = lower_shape, [OP_BROADCAST] = lower_shape, [OP_EXPAND_DIMS] = lower_shape, [OP_RESHAPE] = lower_shape,
-    [OP_TRANS] = lower_shape, [OP_JOIN] = lower_shape, [OP_SPLIT] = lower_shape, [OP_CAT] = lower_shape,
-    [OP_GATHER] = lower_gather, [OP_RELAYOUT] = lower_relayout,
-    [OP_ADD] = lower_element_op, [OP_SUB] = lower_element_op, [OP_MUL] = lower_element_op, [OP_DIV] = lower_element_op,
-    [OP_REM] = lower_element_op, [OP_AND] = lower_element_op, [OP_OR] = lower_element_op, [OP_XOR] = lower_element_op,
-    [OP_SHL] = lower_element_op, [OP_SHR] = lower_element_op, [OP_MIN] = lower_element_op, [OP_MAX] = lower_element_op,
-    [OP_MULHI] = lower_element_op, [OP_NEG] = lower_element_op, [OP_NOT] = lower_element_op, [OP_ABS] = lower_element_op,
-    [OP_FMA] = lower_element_op, [OP_MATH] = lower_math, [OP_CMP] = lower_element_op, [OP_SELECT] = lower_element_op,
-    [OP_CONVERT] = lower_convert, [OP_BITCAST] = lower_convert, [OP_ADDPTR] = lower_element_op,
-    [OP_LOAD] = lower_load, [OP_STORE] = lower_store, [OP_ATOMIC_RMW] = lower_atomic, [OP_ATOMIC_CAS] = lower_atomic,
-    [OP_DOT] = lower_dot, [OP_REDUCE] = lower_reduce, [OP_SCAN] = lower_scan, [OP_MAP] = lower_map, [OP_SORT] = lower_sort,
-    [OP_HISTOGRAM] = lower_gather,
-    [OP_FOR] = lower_control, [OP_WHILE] = lower_control, [OP_IF] = lower_control,
-    [OP_HINT] = lower_hint, [OP_ASSUME] = lower_debug, [OP_BARRIER] = lower_debug, [OP_PRINT] = lower_debug,
-    [OP_ASSERT] = lower_debug, [OP_SCOPE] = lower_scope, [OP_ASM] = lower_asm,
+    [OP_CONST] = lower_shape,       [OP_PROGRAM_ID] = lower_shape,  [OP_NUM_PROGRAMS] = lower_shape,
+    [OP_ARANGE] = lower_shape,      [OP_SPLAT] = lower_shape,       [OP_BROADCAST] = lower_shape,
+    [OP_EXPAND_DIMS] = lower_shape, [OP_RESHAPE] = lower_shape,     [OP_TRANS] = lower_shape,
+    [OP_JOIN] = lower_shape,        [OP_SPLIT] = lower_shape,       [OP_CAT] = lower_shape,
+    [OP_GATHER] = lower_gather,     [OP_RELAYOUT] = lower_relayout, [OP_ADD] = lower_element_op,
+    [OP_SUB] = lower_element_op,    [OP_MUL] = lower_element_op,    [OP_DIV] = lower_element_op,
+    [OP_REM] = lower_element_op,    [OP_AND] = lower_element_op,    [OP_OR] = lower_element_op,
+    [OP_XOR] = lower_element_op,    [OP_SHL] = lower_element_op,    [OP_SHR] = lower_element_op,
+    [OP_MIN] = lower_element_op,    [OP_MAX] = lower_element_op,    [OP_MULHI] = lower_element_op,
+    [OP_NEG] = lower_element_op,    [OP_NOT] = lower_element_op,    [OP_ABS] = lower_element_op,
+    [OP_FMA] = lower_element_op,    [OP_MATH] = lower_math,         [OP_CMP] = lower_element_op,
+    [OP_SELECT] = lower_element_op, [OP_CONVERT] = lower_convert,   [OP_BITCAST] = lower_convert,
+    [OP_ADDPTR] = lower_element_op, [OP_LOAD] = lower_load,         [OP_STORE] = lower_store,
+    [OP_ATOMIC_RMW] = lower_atomic, [OP_ATOMIC_CAS] = lower_atomic, [OP_DOT] = lower_dot,
+    [OP_REDUCE] = lower_reduce,     [OP_SCAN] = lower_scan,         [OP_MAP] = lower_map,
+    [OP_SORT] = lower_sort,         [OP_HISTOGRAM] = lower_gather,  [OP_FOR] = lower_control,
+    [OP_WHILE] = lower_control,     [OP_IF] = lower_control,        [OP_HINT] = lower_hint,
+    [OP_ASSUME] = lower_debug,      [OP_BARRIER] = lower_debug,     [OP_PRINT] = lower_debug,
+    [OP_ASSERT] = lower_debug,      [OP_SCOPE] = lower_scope,       [OP_ASM] = lower_asm,
 };
 
 static bool is_end(const Op *op) { return op_info[op->code].effect == EFFECT_END; }
@@ -201,9 +206,13 @@ static void place_program(Lower *l) {
     return;
   }
   for (int i = 0; i < 3; i++)
-    l->programs[i] = lane_load(b, SPACE_GLOBAL, LK_B32, 1, l->list, (int64_t)offsetof(GpuProgramList, grid) + 4 * i, NULL, NULL)->out[0];
-  LaneValue *at = lane_2(b, LANE_ADD, LK_S64, l->list, lane_2(b, LANE_MULWIDE, LK_U32, lane_special(b, SP_CTAID_X), lane_i32(b, 8)));
-  LaneValue *rest = lane_load(b, SPACE_GLOBAL, LK_B64, 1, at, (int64_t)offsetof(GpuProgramList, programs), NULL, NULL)->out[0];
+    l->programs[i] =
+        lane_load(b, SPACE_GLOBAL, LK_B32, 1, l->list, (int64_t)offsetof(GpuProgramList, grid) + 4 * i, NULL, NULL)
+            ->out[0];
+  LaneValue *at = lane_2(b, LANE_ADD, LK_S64, l->list,
+                         lane_2(b, LANE_MULWIDE, LK_U32, lane_special(b, SP_CTAID_X), lane_i32(b, 8)));
+  LaneValue *rest =
+      lane_load(b, SPACE_GLOBAL, LK_B64, 1, at, (int64_t)offsetof(GpuProgramList, programs), NULL, NULL)->out[0];
   for (int i = 0; i < 3; i++) {
     if (i == 2) {
       l->program[i] = lane_cvt(b, LK_U64, LK_U32, ROUND_DEFAULT, rest);
@@ -217,7 +226,10 @@ static void place_program(Lower *l) {
   }
 }
 
-typedef struct Found { int *uses; bool dot, tensor_cores, program, stores, adds, loops; } Found;
+typedef struct Found {
+  int *uses;
+  bool dot, tensor_cores, program, stores, adds, loops;
+} Found;
 
 static void count_uses(Op *op, void *arg) {
   Found *found = arg;
@@ -242,7 +254,8 @@ static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, Found *fo
   *found = (Found){.uses = l.uses};
   tile_walk(f->body, count_uses, found);
   l.asks_program = found->program;
-  l.streams = frugal ? PRIORITY_NONE : lower_stream_priority(l.target, found->stores, found->adds && !found->loops); /* a policy takes two registers */
+  /* a policy takes two registers */
+  l.streams = frugal ? PRIORITY_NONE : lower_stream_priority(l.target, found->stores, found->adds && !found->loops);
   add_params(&l, o);
   l.b = lane_builder(l.out);
   LaneBuilder *b = &l.b;
@@ -269,8 +282,9 @@ static int needed_again(LaneFunc *f) {
   return lane_pressure(f);
 }
 
-/* Products whose tiles take more registers than there are, less a few that the assembler wants, are lowered again, with fewer tiles in registers at
- * a time, and if that is not enough, fewer addresses. Of tensor cores it wants more, since it has reads of shared memory under way: addresses go first. */
+/* Products whose tiles take more registers than there are, less a few that the assembler wants, are lowered again, with
+ * fewer tiles in registers at a time, and if that is not enough, fewer addresses. Of tensor cores it wants more, since
+ * it has reads of shared memory under way: addresses go first. */
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
   Found found;
   int most = most_registers(f);

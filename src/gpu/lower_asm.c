@@ -1,13 +1,14 @@
 /* lower_asm: inline_asm_elementwise.
  *
- * The assembly works on `pack` elements at a time: the next `pack` registers of each operand. Elements narrower than 32 bits share registers:
+ * The assembly works on `pack` elements at a time: the next `pack` registers of each operand. Elements narrower than 32
+ * bits share registers:
  *
  *     pack=4, int8   one 32-bit register holds four       pack=2, float16  one holds two
  *     pack=1, int8   one register, the element in its low bits
  *
- * so that an operand takes pack * bits / 32 registers (at least one), elements of 32 bits and more `pack` of them. Constraints come in the order of
- * the text's $0, $1, ...: results, then operands. r and f are 32-bit registers, h 16-bit, l and d 64-bit ones. Where a thread holds fewer elements
- * than `pack`, the last is repeated.
+ * so that an operand takes pack * bits / 32 registers (at least one), elements of 32 bits and more `pack` of them.
+ * Constraints come in the order of the text's $0, $1, ...: results, then operands. r and f are 32-bit registers, h
+ * 16-bit, l and d 64-bit ones. Where a thread holds fewer elements than `pack`, the last is repeated.
  */
 #include "gpu/lower.h"
 
@@ -18,7 +19,10 @@ static NORETURN void refuse(Lower *l, const Op *op, const char *what) {
 }
 
 /* One of these a register: the letter, and whether it is a result. */
-typedef struct Constraint { char letter; bool result; } Constraint;
+typedef struct Constraint {
+  char letter;
+  bool result;
+} Constraint;
 
 static int read_constraints(Lower *l, const Op *op, const char *text, Constraint *out) {
   int n = 0;
@@ -43,7 +47,9 @@ static int read_constraints(Lower *l, const Op *op, const char *text, Constraint
   return n;
 }
 
-static LaneType register_of(char letter) { return letter == 'h' ? LT_B16 : letter == 'l' || letter == 'd' ? LT_B64 : LT_B32; }
+static LaneType register_of(char letter) {
+  return letter == 'h' ? LT_B16 : letter == 'l' || letter == 'd' ? LT_B64 : LT_B32;
+}
 
 static int bits_of(const Type *t) { return t->ptr ? 64 : dtype_bits(t->dtype) < 8 ? 8 : dtype_bits(t->dtype); }
 
@@ -62,7 +68,8 @@ static LaneValue *to_register(Lower *l, const Op *op, const Type *t, LaneType ty
     if (x[i]->type == LT_PRED) part[i] = lane_select(b, x[i], lane_i32(b, 1), lane_i32(b, 0));
   }
   if (part[0]->type == LT_B64) v = part[0];
-  else if (n == 1) v = part[0]->type == LT_B16 && type != LT_B16 ? lane_pack(b, part[0], lane_const(b, LT_B16, 0)) : part[0];
+  else if (n == 1)
+    v = part[0]->type == LT_B16 && type != LT_B16 ? lane_pack(b, part[0], lane_const(b, LT_B16, 0)) : part[0];
   else v = lower_pack_word(l, bits_of(t) / 8, part[0]->type, part, n);
   if (v->type == LT_B32 && type == LT_B16) {
     lane_unpack(b, v, &v, &high);
@@ -76,7 +83,8 @@ static void from_register(Lower *l, const Op *op, const Type *t, LaneValue *v, L
   LaneBuilder *b = &l->b;
   LaneType want = lane_type_of(t);
   LaneKind k = lane_kind_of(t);
-  if ((want == LT_B64) != (v->type == LT_B64)) refuse(l, op, "a constraint names a register of another width than its elements");
+  if ((want == LT_B64) != (v->type == LT_B64))
+    refuse(l, op, "a constraint names a register of another width than its elements");
   if (want == LT_B64) {
     x[0] = v;
     return;
@@ -101,8 +109,11 @@ void lower_asm(Lower *l, Op *op) {
   for (int i = 0; i < constraints; i++)
     if (c[i].result != (i < results)) constraints = -1;
   if (constraints != results + operands)
-    refuse(l, op, arena_printf(l->cx->arena, "%d results and %d operands need as many constraints, results ('=') first, in this order (with pack=%d)",
-                               results, operands, pack));
+    refuse(l, op,
+           arena_printf(
+               l->cx->arena,
+               "%d results and %d operands need as many constraints, results ('=') first, in this order (with pack=%d)",
+               results, operands, pack));
   const char *text = arena_strndup(l->cx->arena, op->text, (size_t)(split - op->text));
   LaneValue **in = lower_array(l, operands), ***out = NEW_N(l->cx->arena, LaneValue **, op->out_count);
   LaneType *types = NEW_N(l->cx->arena, LaneType, results + 1);

@@ -1,18 +1,19 @@
 /* lower_atomic: atomic operations on global memory.
  *
- * Each element is updated once, by its first holder. Where elements lie next to each other the hardware adds several at once: v2 and v4 of f32,
- * pairs of halves and vectors of those. What it does not have is made of what it has:
+ * Each element is updated once, by its first holder. Where elements lie next to each other the hardware adds several at
+ * once: v2 and v4 of f32, pairs of halves and vectors of those. What it does not have is made of what it has:
  *
- *     min, max of floats     as integers: bits with the sign clear are ordered as signed integers are, those with the sign set as unsigned
- *                            ones are, the other way round. The value's sign says which; one of two guarded atomics runs
- *     bf16 before sm_90      a loop on cas
+ *     min, max of floats     as integers: bits with the sign clear are ordered as signed integers are, those with the
+ * sign set as unsigned ones are, the other way round. The value's sign says which; one of two guarded atomics runs bf16
+ * before sm_90      a loop on cas
  *
- * Order: only atomics on scalars order a program's memory with other programs' (locks and counters are scalars; the interpreter, which is
- * the meaning of the language, knows no other). One thread does such a one for all: a barrier before it brings the others' accesses under its
- * release, a barrier behind it brings them after its acquire. Atomics of tensors are relaxed, a fence an element would cost more than they do.
+ * Order: only atomics on scalars order a program's memory with other programs' (locks and counters are scalars; the
+ * interpreter, which is the meaning of the language, knows no other). One thread does such a one for all: a barrier
+ * before it brings the others' accesses under its release, a barrier behind it brings them after its acquire. Atomics
+ * of tensors are relaxed, a fence an element would cost more than they do.
  *
- * The old value is wanted rarely. When it is, it goes from the first holder to those that hold copies: by shuffle within the warp, else through
- * shared memory.
+ * The old value is wanted rarely. When it is, it goes from the first holder to those that hold copies: by shuffle
+ * within the warp, else through shared memory.
  */
 #include "gpu/lower.h"
 
@@ -24,11 +25,11 @@ typedef struct Atomic {
   RmwKind rmw;
   MemSem sem;
   MemScope scope;
-  bool used;        /* the old value is */
+  bool used; /* the old value is */
 } Atomic;
 
-static void emit(Lower *l, const Atomic *a, LaneKind k, int rmw, LaneValue *address, int n, LaneValue *const *values, LaneValue *guard,
-                 int out_count, LaneValue **out) {
+static void emit(Lower *l, const Atomic *a, LaneKind k, int rmw, LaneValue *address, int n, LaneValue *const *values,
+                 LaneValue *guard, int out_count, LaneValue **out) {
   LaneValue *in[1 + MOST], *base;
   LaneType types[MOST];
   int64_t offset;
@@ -37,13 +38,21 @@ static void emit(Lower *l, const Atomic *a, LaneKind k, int rmw, LaneValue *addr
   in[0] = base;
   for (int i = 0; i < n; i++) in[i + 1] = values[i];
   for (int i = 0; i < out_count; i++) types[i] = values[i]->type;
-  LaneOp proto = {.code = LANE_ATOM, .kind = k, .space = SPACE_GLOBAL, .rmw = (uint8_t)rmw, .sem = (uint8_t)a->sem, .scope = (uint8_t)a->scope,
-                  .imm = offset, .guard = guard, .buffer = -1};
+  LaneOp proto = {.code = LANE_ATOM,
+                  .kind = k,
+                  .space = SPACE_GLOBAL,
+                  .rmw = (uint8_t)rmw,
+                  .sem = (uint8_t)a->sem,
+                  .scope = (uint8_t)a->scope,
+                  .imm = offset,
+                  .guard = guard,
+                  .buffer = -1};
   LaneOp *op = lane_op_raw(&l->b, proto, n + 1, in, out_count, types);
   for (int i = 0; i < out_count; i++) out[i] = op->out[i];
 }
 
-static LaneValue *emit_one(Lower *l, const Atomic *a, LaneKind k, int rmw, LaneValue *address, LaneValue *value, LaneValue *guard) {
+static LaneValue *emit_one(Lower *l, const Atomic *a, LaneKind k, int rmw, LaneValue *address, LaneValue *value,
+                           LaneValue *guard) {
   LaneValue *old = NULL;
   emit(l, a, k, rmw, address, 1, &value, guard, a->used, &old);
   return old;
@@ -51,7 +60,8 @@ static LaneValue *emit_one(Lower *l, const Atomic *a, LaneKind k, int rmw, LaneV
 
 static NORETURN void refuse(Lower *l, const Atomic *a) {
   Span span = a->op->span ? *a->op->span : (Span){0};
-  fail_hint(l->cx, span, "use elements of 32 or 64 bits", "the CUDA device has no such atomic operation on elements of type %s",
+  fail_hint(l->cx, span, "use elements of 32 or 64 bits",
+            "the CUDA device has no such atomic operation on elements of type %s",
             a->type->ptr ? "pointer" : dtype_name(a->type->dtype));
 }
 
@@ -108,16 +118,18 @@ static LaneValue *rmw_one(Lower *l, const Atomic *a, LaneValue *address, LaneVal
   }
   if (bits < 32) refuse(l, a);
   switch (a->rmw) {
-  case RMW_ADD: return emit_one(l, a, is_float ? lane_kind_of(t) : wide ? LK_U64 : LK_U32, RMW_ADD, address, value, guard);
-  case RMW_MIN:
-  case RMW_MAX:
-    if (is_float) return float_extreme(l, a, address, value, guard);
-    return emit_one(l, a, wide ? sign ? LK_S64 : LK_U64 : sign ? LK_S32 : LK_U32, a->rmw, address, value, guard);
-  default: return emit_one(l, a, wide ? LK_B64 : LK_B32, a->rmw, address, value, guard);
+    case RMW_ADD:
+      return emit_one(l, a, is_float ? lane_kind_of(t) : wide ? LK_U64 : LK_U32, RMW_ADD, address, value, guard);
+    case RMW_MIN:
+    case RMW_MAX:
+      if (is_float) return float_extreme(l, a, address, value, guard);
+      return emit_one(l, a, wide ? sign ? LK_S64 : LK_U64 : sign ? LK_S32 : LK_U32, a->rmw, address, value, guard);
+    default: return emit_one(l, a, wide ? LK_B64 : LK_B32, a->rmw, address, value, guard);
   }
 }
 
-static LaneValue *cas_one(Lower *l, const Atomic *a, LaneValue *address, LaneValue *expected, LaneValue *value, LaneValue *guard) {
+static LaneValue *cas_one(Lower *l, const Atomic *a, LaneValue *address, LaneValue *expected, LaneValue *value,
+                          LaneValue *guard) {
   LaneBuilder *b = &l->b;
   int bits = a->type->ptr ? 64 : dtype_bits(a->type->dtype);
   LaneValue *old = NULL, *high;
@@ -141,13 +153,15 @@ static int vector_of(Lower *l, const Atomic *a, const Value *mask) {
   Dtype t = a->type->dtype;
   int dim;
   bool halves = t == DT_F16 || (t == DT_BF16 && l->target->has_bf16_atomics);
-  if (a->op->code != OP_ATOMIC_RMW || a->rmw != RMW_ADD || a->type->ptr || !a->type->rank || (t != DT_F32 && !halves)) return 1;
+  if (a->op->code != OP_ATOMIC_RMW || a->rmw != RMW_ADD || a->type->ptr || !a->type->rank || (t != DT_F32 && !halves))
+    return 1;
   if (t == DT_F32 && !l->target->has_vector_atomics) return 1;
   int most = l->target->has_vector_atomics ? 16 : 4;
   return access_vector(ptr, mask, ptr->layout, most, &dim);
 }
 
-static void rmw_vector(Lower *l, const Atomic *a, LaneValue *address, int n, LaneValue *const *values, LaneValue *guard, LaneValue **old) {
+static void rmw_vector(Lower *l, const Atomic *a, LaneValue *address, int n, LaneValue *const *values, LaneValue *guard,
+                       LaneValue **old) {
   LaneBuilder *b = &l->b;
   LaneValue *words[MOST], *results[MOST];
   if (a->type->dtype == DT_F32) {
@@ -162,7 +176,9 @@ static void rmw_vector(Lower *l, const Atomic *a, LaneValue *address, int n, Lan
 
 /* ---- old values ---- */
 
-static LaneValue *zero_of(Lower *l, LaneType t) { return t == LT_PRED ? lane_pred(&l->b, false) : lane_const(&l->b, t, 0); }
+static LaneValue *zero_of(Lower *l, LaneType t) {
+  return t == LT_PRED ? lane_pred(&l->b, false) : lane_const(&l->b, t, 0);
+}
 
 /* From the first holder to all that hold a copy. */
 static void hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneValue **regs) {
@@ -174,7 +190,8 @@ static void hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneV
   for (int i = 0; layout && i < layout->lane_bits + layout->warp_bits; i++)
     if ((copies >> i & 1) && layout->basis[layout->reg_bits + i]) plain = false;
   if (plain && copies < 32) {
-    LaneValue *source = copies == 31 ? lane_i32(b, 0) : lane_2(b, LANE_AND, LK_B32, l->lane, lane_i32(b, (int32_t)(31 & ~copies)));
+    LaneValue *source =
+        copies == 31 ? lane_i32(b, 0) : lane_2(b, LANE_AND, LK_B32, l->lane, lane_i32(b, (int32_t)(31 & ~copies)));
     for (int r = 0; r < n; r++) regs[r] = lane_shfl(b, SHUFFLE_IDX, regs[r], source);
     return;
   }
@@ -184,7 +201,9 @@ static void hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneV
   LaneValue **address = lower_array(l, n);
   for (int r = 0; r < n; r++) {
     address[r] = base;
-    if (layout) address[r] = lane_2(b, LANE_ADD, LK_S32, base, lane_2(b, LANE_MUL, LK_S32, lower_element(l, layout, r), lane_i32(b, bytes)));
+    if (layout)
+      address[r] = lane_2(b, LANE_ADD, LK_S32, base,
+                          lane_2(b, LANE_MUL, LK_S32, lower_element(l, layout, r), lane_i32(b, bytes)));
   }
   lane_barrier(b, false); /* the last turn's readers are done */
   for (int r = 0; r < n; r++) lower_shared_store(l, type, address[r], 0, buffer, regs[r], first);
@@ -211,7 +230,8 @@ void lower_atomic(Lower *l, Op *op) {
   const Value *v = op->out[0], *mask = op->code == OP_ATOMIC_RMW && op->in_count > 2 ? op->in[2] : NULL;
   const Layout *layout = v->type->rank ? op->in[0]->layout : NULL;
   int n = lower_count(op->in[1]), vector = vector_of(l, &a, mask);
-  LaneValue **ptr = lower_get(l, op->in[0]), **x = lower_get(l, op->in[1]), **y = op->code == OP_ATOMIC_CAS ? lower_get(l, op->in[2]) : NULL;
+  LaneValue **ptr = lower_get(l, op->in[0]), **x = lower_get(l, op->in[1]),
+            **y = op->code == OP_ATOMIC_CAS ? lower_get(l, op->in[2]) : NULL;
   LaneValue **m = mask ? lower_get(l, mask) : NULL, **old = lower_array(l, n), *first = lower_first_holder(l, layout);
   bool one_warp = l->out->num_warps == 1, alone = layout || l->divergent; /* orders nothing */
   if (!alone && (a.sem == SEM_ACQ_REL || a.sem == SEM_RELEASE)) {

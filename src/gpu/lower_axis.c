@@ -4,12 +4,13 @@
  *     along the axis, from the    reg 0,     reg 1,      lane 0, lane 1, lane 2
  *     lowest bit of the index up
  *
- * Each of these operations goes through the bits of the axis one at a time or in runs, and does with a register bit what needs no
- * communication, with a lane bit what a shuffle does, with warp bits what goes through shared memory. Results are right for any associative
- * body as long as bits are taken from the lowest up: then what is combined are neighbours, lower indices first.
+ * Each of these operations goes through the bits of the axis one at a time or in runs, and does with a register bit
+ * what needs no communication, with a lane bit what a shuffle does, with warp bits what goes through shared memory.
+ * Results are right for any associative body as long as bits are taken from the lowest up: then what is combined are
+ * neighbours, lower indices first.
  *
- * That needs vectors of one bit each. layout_choose sees to it; a layout in which an axis bit is shared by several vectors is left for
- * another one here.
+ * That needs vectors of one bit each. layout_choose sees to it; a layout in which an axis bit is shared by several
+ * vectors is left for another one here.
  */
 #include "gpu/lower_move.h"
 
@@ -31,15 +32,17 @@ bool lower_axis(const Type *t, const Layout *layout, int axis, Axis *out) {
     AxisBit *at = &out->at[bit];
     at->axis = bit;
     at->kind = i < layout->reg_bits ? AXIS_REG : i < layout->reg_bits + layout->lane_bits ? AXIS_LANE : AXIS_WARP;
-    at->bit = i - (at->kind == AXIS_REG ? 0 : at->kind == AXIS_LANE ? layout->reg_bits : layout->reg_bits + layout->lane_bits);
+    at->bit = i - (at->kind == AXIS_REG    ? 0
+                   : at->kind == AXIS_LANE ? layout->reg_bits
+                                           : layout->reg_bits + layout->lane_bits);
   }
   for (int i = 0; i < out->n; i++)
     if (!found[i]) return false;
   return true;
 }
 
-/* The same places with other names along the axis: vectors of several bits, as long as they are independent, stand for one bit each. What
- * combines elements in any order does not care which is which. NULL where that cannot be. */
+/* The same places with other names along the axis: vectors of several bits, as long as they are independent, stand for
+ * one bit each. What combines elements in any order does not care which is which. NULL where that cannot be. */
 static const Layout *renamed(Lower *l, const Type *t, const Layout *layout, int axis) {
   Layout names = *layout;
   uint32_t mask = layout_dim_mask(t, axis), next = 1u << layout_dim_shift(t, axis), basis[F2_MAX];
@@ -57,7 +60,8 @@ static const Layout *renamed(Lower *l, const Type *t, const Layout *layout, int 
   return n == log2_of(t->shape[axis]) ? layout_make(l->cx, &names) : NULL;
 }
 
-const Layout *lower_axis_operands(Lower *l, Op *op, int axis, bool any_order, LaneValue ***regs, LaneKind *kinds, Axis *out) {
+const Layout *lower_axis_operands(Lower *l, Op *op, int axis, bool any_order, LaneValue ***regs, LaneKind *kinds,
+                                  Axis *out) {
   const Value *first = op->in[0];
   const Layout *layout = first->layout;
   for (int i = 0; i < op->in_count; i++) {
@@ -91,12 +95,13 @@ static uint32_t squeeze(uint32_t v, uint32_t drop) {
   return out;
 }
 
-/* The totals are a tensor of their own: the index with `done` dropped. Going from the layout in which they are held to one where the warp
- * bits of `run` are register bits instead is an ordinary conversion. */
-void lower_exchange_warps(Lower *l, int k, LaneValue ***totals, const LaneKind *kinds, const Layout *layout, uint32_t done, int run_bits,
-                          const AxisBit *run, LaneValue ***out) {
+/* The totals are a tensor of their own: the index with `done` dropped. Going from the layout in which they are held to
+ * one where the warp bits of `run` are register bits instead is an ordinary conversion. */
+void lower_exchange_warps(Lower *l, int k, LaneValue ***totals, const LaneKind *kinds, const Layout *layout,
+                          uint32_t done, int run_bits, const AxisBit *run, LaneValue ***out) {
   Layout from = {.lane_bits = layout->lane_bits, .warp_bits = layout->warp_bits}, to;
-  from.out_bits = layout->out_bits - __builtin_popcount(done & ((layout->out_bits < 32 ? 1u << layout->out_bits : 0) - 1));
+  from.out_bits =
+      layout->out_bits - __builtin_popcount(done & ((layout->out_bits < 32 ? 1u << layout->out_bits : 0) - 1));
   for (int i = 0; i < layout->reg_bits + layout->lane_bits + layout->warp_bits; i++) {
     uint32_t v = squeeze(layout->basis[i], done);
     if (i >= layout->reg_bits) from.basis[from.reg_bits + i - layout->reg_bits] = v;
@@ -104,7 +109,8 @@ void lower_exchange_warps(Lower *l, int k, LaneValue ***totals, const LaneKind *
   }
   to = from;
   to.reg_bits = run_bits + from.reg_bits;
-  memcpy(to.basis + run_bits, from.basis, sizeof *from.basis * (size_t)(from.reg_bits + from.lane_bits + from.warp_bits));
+  memcpy(to.basis + run_bits, from.basis,
+         sizeof *from.basis * (size_t)(from.reg_bits + from.lane_bits + from.warp_bits));
   for (int i = 0; i < run_bits; i++) {
     uint32_t *warp = &to.basis[to.reg_bits + to.lane_bits + run[i].bit];
     to.basis[i] = *warp;

@@ -1,14 +1,14 @@
 /* What a reduction's body allows: in which order elements may be combined.
  *
- *     symmetric   exchanging the operands leaves every bit of the results as it is: one commutative operation for each tensor. Two lanes
- *                 that combine the same elements, each its own first, have the same.
- *     free        elements may be combined in any order, up to rounding; but who is first may show in the last bit, or for NaN: argmax,
- *                 Welford's variance.
- *     ordered     neither is known: neighbours only, the lower index first.
+ *     symmetric   exchanging the operands leaves every bit of the results as it is: one commutative operation for each
+ * tensor. Two lanes that combine the same elements, each its own first, have the same. free        elements may be
+ * combined in any order, up to rounding; but who is first may show in the last bit, or for NaN: argmax, Welford's
+ * variance. ordered     neither is known: neighbours only, the lower index first.
  *
- * Symmetry is read off the operations. Freedom is not so easily seen in (a > b) | ((a == b) & (i < j)); but it is easily tried: the body is
- * computed for some pairs of operands both ways round, among them many equal ones and zeros. A body that is associative, as it must be, and
- * gives the same both ways for all of these is taken to commute. (Triton takes all bodies to.)
+ * Symmetry is read off the operations. Freedom is not so easily seen in (a > b) | ((a == b) & (i < j)); but it is
+ * easily tried: the body is computed for some pairs of operands both ways round, among them many equal ones and zeros.
+ * A body that is associative, as it must be, and gives the same both ways for all of these is taken to commute. (Triton
+ * takes all bodies to.)
  */
 #include "gpu/lower_move.h"
 
@@ -19,7 +19,8 @@ enum { MOST_VALUES = 128, TRIALS = 48 };
 OpCode lower_body_single(const Op *op) {
   const Block *body = op->body[0];
   const Op *first = body->first;
-  if (op->in_count != 1 || !first || first->next != body->last || first->in_count != 2 || body->last->in[0] != first->out[0])
+  if (op->in_count != 1 || !first || first->next != body->last || first->in_count != 2 ||
+      body->last->in[0] != first->out[0])
     return OP_COUNT;
   bool forward = first->in[0] == body->args[0] && first->in[1] == body->args[1];
   bool back = first->in[1] == body->args[0] && first->in[0] == body->args[1];
@@ -35,8 +36,14 @@ static bool is_symmetric(const Op *op) {
     const Value *a = body->args[i], *b = body->args[k + i];
     if (!((made->in[0] == a && made->in[1] == b) || (made->in[0] == b && made->in[1] == a))) return false;
     switch (made->code) {
-    case OP_ADD: case OP_MUL: case OP_MIN: case OP_MAX: case OP_AND: case OP_OR: case OP_XOR: break;
-    default: return false;
+      case OP_ADD:
+      case OP_MUL:
+      case OP_MIN:
+      case OP_MAX:
+      case OP_AND:
+      case OP_OR:
+      case OP_XOR: break;
+      default: return false;
     }
   }
   return true;
@@ -44,7 +51,11 @@ static bool is_symmetric(const Op *op) {
 
 /* ---- trying ---- */
 
-typedef struct Known { const Value *of[MOST_VALUES]; Scalar is[MOST_VALUES]; int n; } Known;
+typedef struct Known {
+  const Value *of[MOST_VALUES];
+  Scalar is[MOST_VALUES];
+  int n;
+} Known;
 
 static bool know(Known *k, const Value *v, Scalar s) {
   if (k->n == MOST_VALUES || v->type->rank || v->type->ptr) return false;
@@ -80,7 +91,8 @@ static bool look_up(Known *k, const Value *v, uint64_t *state, Scalar *out) {
     }
   if (v->type->ptr || v->type->rank) return false;
   Dtype t = v->type->dtype;
-  if (v->def && v->def->code == OP_CONST) *out = dtype_is_float(t) ? (Scalar){.f = v->def->number} : (Scalar){.i = v->def->attr[0]};
+  if (v->def && v->def->code == OP_CONST)
+    *out = dtype_is_float(t) ? (Scalar){.f = v->def->number} : (Scalar){.i = v->def->attr[0]};
   else *out = draw(t, true, state);
   return know(k, v, *out);
 }
@@ -95,17 +107,30 @@ static bool evaluate(const Op *op, Known *k, uint64_t *state) {
   }
   Dtype t = op->out[0]->type->dtype;
   switch (op->code) {
-  case OP_CONST: return look_up(k, op->out[0], state, &out);
-  case OP_ADD: case OP_SUB: case OP_MUL: case OP_DIV: case OP_REM: case OP_AND: case OP_OR: case OP_XOR: case OP_SHL: case OP_SHR: case OP_MIN:
-  case OP_MAX: case OP_MULHI: out = scalar_binary(op->code, t, in[0], in[1], op->attr[0]); break;
-  case OP_NEG: case OP_NOT: case OP_ABS: out = scalar_unary(op->code, t, in[0]); break;
-  case OP_FMA: out = scalar_fma(t, in[0], in[1], in[2]); break;
-  case OP_MATH: out = scalar_math((MathFn)op->attr[0], types, t, in); break;
-  case OP_CMP: out = (Scalar){.i = scalar_cmp((CmpPred)op->attr[0], types[0], in[0], in[1])}; break;
-  case OP_SELECT: out = in[0].i & 1 ? in[1] : in[2]; break;
-  case OP_CONVERT: out = scalar_convert(types[0], t, (int)op->attr[0], in[0]); break;
-  case OP_BITCAST: out = scalar_bitcast(types[0], t, in[0]); break;
-  default: return false;
+    case OP_CONST: return look_up(k, op->out[0], state, &out);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_DIV:
+    case OP_REM:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_SHL:
+    case OP_SHR:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_MULHI: out = scalar_binary(op->code, t, in[0], in[1], op->attr[0]); break;
+    case OP_NEG:
+    case OP_NOT:
+    case OP_ABS: out = scalar_unary(op->code, t, in[0]); break;
+    case OP_FMA: out = scalar_fma(t, in[0], in[1], in[2]); break;
+    case OP_MATH: out = scalar_math((MathFn)op->attr[0], types, t, in); break;
+    case OP_CMP: out = (Scalar){.i = scalar_cmp((CmpPred)op->attr[0], types[0], in[0], in[1])}; break;
+    case OP_SELECT: out = in[0].i & 1 ? in[1] : in[2]; break;
+    case OP_CONVERT: out = scalar_convert(types[0], t, (int)op->attr[0], in[0]); break;
+    case OP_BITCAST: out = scalar_bitcast(types[0], t, in[0]); break;
+    default: return false;
   }
   return know(k, op->out[0], out);
 }
@@ -134,7 +159,8 @@ static bool tries_out(const Op *op, uint64_t *state, bool small) {
     Known known = {.n = 0};
     *state = outside;
     for (int i = 0; i < k; i++)
-      if (!know(&known, body->args[i], way ? b[i] : a[i]) || !know(&known, body->args[k + i], way ? a[i] : b[i])) return false;
+      if (!know(&known, body->args[i], way ? b[i] : a[i]) || !know(&known, body->args[k + i], way ? a[i] : b[i]))
+        return false;
     for (const Op *o = body->first; o != body->last; o = o->next)
       if (!evaluate(o, &known, state)) return false;
     for (int i = 0; i < k; i++)

@@ -1,11 +1,15 @@
 /* lower_control: for, while, if.
  *
- * A carried tensor becomes as many carried registers as its layout has, or half as many of 16-bit elements. What a condition or a bound says is the same for all threads of a
- * program, since it is a scalar of the tile IR; only inside bodies that work on single elements (`map`) threads go their own ways.
+ * A carried tensor becomes as many carried registers as its layout has, or half as many of 16-bit elements. What a
+ * condition or a bound says is the same for all threads of a program, since it is a scalar of the tile IR; only inside
+ * bodies that work on single elements (`map`) threads go their own ways.
  */
 #include "gpu/lower.h"
 
-typedef struct Flat { LaneValue **at; int n; } Flat;
+typedef struct Flat {
+  LaneValue **at;
+  int n;
+} Flat;
 
 /* Halves travel two in a register. */
 static bool is_paired(const Value *v) { return lane_type_of(v->type) == LT_B16 && lower_count(v) % 2 == 0; }
@@ -50,7 +54,8 @@ static void lower_for(Lower *l, Op *op) {
   lower_order_loop(l, op);
   Flat init = flatten(l, op->in + 3, op->in_count - 3);
   LaneKind k = counter_kind(op->in[0]->type);
-  LaneOp *loop = lane_for(b, k, lower_get(l, op->in[0])[0], lower_get(l, op->in[1])[0], lower_get(l, op->in[2])[0], init.n, init.at);
+  LaneOp *loop = lane_for(b, k, lower_get(l, op->in[0])[0], lower_get(l, op->in[1])[0], lower_get(l, op->in[2])[0],
+                          init.n, init.at);
   loop->uniform = !l->divergent;
   loop->unroll = (uint8_t)(op->attr[1] < 0 ? 0 : op->attr[1] > 255 ? 255 : op->attr[1]);
   unflatten(l, body->args, body->arg_count, loop->body[0]->args);
@@ -86,7 +91,8 @@ static void lower_if(Lower *l, Op *op) {
   for (int i = 0; i < op->out_count; i++) n += carried_count(op->out[i]);
   LaneType *types = NEW_N(l->cx->arena, LaneType, n + 1);
   for (int i = 0; i < op->out_count; i++)
-    for (int r = carried_count(op->out[i]); r > 0; r--) types[k++] = is_paired(op->out[i]) ? LT_B32 : lane_type_of(op->out[i]->type);
+    for (int r = carried_count(op->out[i]); r > 0; r--)
+      types[k++] = is_paired(op->out[i]) ? LT_B32 : lane_type_of(op->out[i]->type);
   LaneOp *branch = lane_if(b, lower_get(l, op->in[0])[0], !l->divergent, n, types);
   LowerOrder *before = lower_order_branch(l, NULL), *first = NULL;
   for (int i = 0; i < 2; i++) {

@@ -1,14 +1,17 @@
-/* lower_convert: from one element type to another; what each pair means stands in src/tile/scalar.c and src/base/number.c.
+/* lower_convert: from one element type to another; what each pair means stands in src/tile/scalar.c and
+ * src/base/number.c.
  *
- * f32 stands in the middle: types whose every value it holds go by way of it. Wide numbers (64-bit floats, 32- and 64-bit integers) to narrow
- * floats would round twice so; there the f32 is rounded to odd: towards zero, with the last bit set when something was lost. f32 has enough bits
- * more than every narrow format for the second rounding to be right then (Boldo and Melquiond 2008).
+ * f32 stands in the middle: types whose every value it holds go by way of it. Wide numbers (64-bit floats, 32- and
+ * 64-bit integers) to narrow floats would round twice so; there the f32 is rounded to odd: towards zero, with the last
+ * bit set when something was lost. f32 has enough bits more than every narrow format for the second rounding to be
+ * right then (Boldo and Melquiond 2008).
  *
  * fp8 without the hardware's instructions (before sm_89, and the three formats that it does not know):
  *
- *     to f32      fraction and exponent moved into f32's place, times 2^(127 - bias): right for subnormals too; NaN patched
- *     from f32    normal numbers: subtract the bias, add half of what is dropped, shift. Subnormals: add the number whose last place is the
- *                 format's least step, so that the addition rounds; what that brings into the low bits is the answer
+ *     to f32      fraction and exponent moved into f32's place, times 2^(127 - bias): right for subnormals too; NaN
+ * patched from f32    normal numbers: subtract the bias, add half of what is dropped, shift. Subnormals: add the number
+ * whose last place is the format's least step, so that the addition rounds; what that brings into the low bits is the
+ * answer
  */
 #include "gpu/lower.h"
 
@@ -19,7 +22,8 @@ static LaneValue *word_of(LaneValue *const *regs, int n, int bits) {
   LaneValue *word = NULL;
   for (int i = 0; i < n; i++) {
     const LaneOp *d = regs[i]->def;
-    if (!d || d->code != LANE_BFE || (d->kind != LK_S32 && d->kind != LK_U32) || d->bits != bits || d->bit != i * bits) return NULL;
+    if (!d || d->code != LANE_BFE || (d->kind != LK_S32 && d->kind != LK_U32) || d->bits != bits || d->bit != i * bits)
+      return NULL;
     if (word && d->in[0] != word) return NULL;
     word = d->in[0];
   }
@@ -64,15 +68,19 @@ void lower_unpack_word(Lower *l, LaneKind kind, LaneValue *word, int n, LaneValu
 
 /* ---- fp8 ---- */
 
-typedef struct Format { int fraction, bias; uint32_t largest, nan; bool has_nan, fnuz, away; } Format;
+typedef struct Format {
+  int fraction, bias;
+  uint32_t largest, nan;
+  bool has_nan, fnuz, away;
+} Format;
 
 static Format format_of(Dtype t) {
   switch (t) {
-  case DT_F8E5: return (Format){2, 15, 0x7b, 0x7f, true, false, false};
-  case DT_F8E4NV: return (Format){3, 7, 0x7e, 0x7f, true, false, false};
-  case DT_F8E4B8: return (Format){3, 8, 0x7f, 0x80, true, true, false};
-  case DT_F8E5B16: return (Format){2, 16, 0x7f, 0x80, true, true, false};
-  default: return (Format){3, 15, 0x7e, 0x7e, false, false, true};
+    case DT_F8E5: return (Format){2, 15, 0x7b, 0x7f, true, false, false};
+    case DT_F8E4NV: return (Format){3, 7, 0x7e, 0x7f, true, false, false};
+    case DT_F8E4B8: return (Format){3, 8, 0x7f, 0x80, true, true, false};
+    case DT_F8E5B16: return (Format){2, 16, 0x7f, 0x80, true, true, false};
+    default: return (Format){3, 15, 0x7e, 0x7e, false, false, true};
   }
 }
 
@@ -94,7 +102,8 @@ static LaneValue *decode_f8(Lower *l, Dtype t, LaneValue *x) {
   LaneValue *scaled = lane_2(b, LANE_MUL, LK_F32, bits, word(l, (uint32_t)(254 - f.bias) << 23));
   LaneValue *v = lane_2(b, LANE_OR, LK_B32, scaled, sign);
   if (!f.has_nan) return v;
-  LaneValue *is_nan = f.fnuz ? lane_setp(b, CMP_EQ, LK_U32, x, word(l, f.nan)) : lane_setp(b, CMP_EQ, LK_U32, magnitude, word(l, f.nan));
+  LaneValue *is_nan = f.fnuz ? lane_setp(b, CMP_EQ, LK_U32, x, word(l, f.nan))
+                             : lane_setp(b, CMP_EQ, LK_U32, magnitude, word(l, f.nan));
   return lane_select(b, is_nan, word(l, 0x7fc00000), v);
 }
 
@@ -105,12 +114,14 @@ static LaneValue *encode_f8(Lower *l, Dtype t, bool towards_zero, LaneValue *x) 
   uint32_t least = (uint32_t)(128 - f.bias) << 23; /* of the normal numbers */
   LaneValue *a = lane_2(b, LANE_AND, LK_B32, x, word(l, 0x7fffffff)), *below, *half;
   if (f.away && !towards_zero) {
-    /* Steps of a subnormal: the significand shifted down by as much as the exponent lacks, after half a step was added. */
+    /* Steps of a subnormal: the significand shifted down by as much as the exponent lacks, after half a step was added.
+     */
     LaneValue *exponent = lane_2(b, LANE_SHR, LK_U32, a, lane_i32(b, 23));
     LaneValue *lack = lane_2(b, LANE_SUB, LK_S32, lane_i32(b, 128 - f.bias + drop), exponent);
     lack = lane_2(b, LANE_MIN, LK_S32, lack, lane_i32(b, 26));
     lack = lane_2(b, LANE_MAX, LK_S32, lack, lane_i32(b, 1));
-    LaneValue *significand = lane_2(b, LANE_OR, LK_B32, lane_2(b, LANE_AND, LK_B32, a, word(l, 0x7fffff)), word(l, 0x800000));
+    LaneValue *significand =
+        lane_2(b, LANE_OR, LK_B32, lane_2(b, LANE_AND, LK_B32, a, word(l, 0x7fffff)), word(l, 0x800000));
     LaneValue *step = lane_2(b, LANE_SHL, LK_B32, lane_i32(b, 1), lane_2(b, LANE_SUB, LK_S32, lack, lane_i32(b, 1)));
     below = lane_2(b, LANE_SHR, LK_U32, lane_2(b, LANE_ADD, LK_S32, significand, step), lack);
     half = word(l, 1u << (drop - 1));
@@ -146,7 +157,8 @@ static void from_f8(Lower *l, Dtype t, int n, LaneValue *const *in, LaneValue **
   for (int r = 0; r < n; r += 2) {
     LaneValue *pair[2] = {in[r], r + 1 < n ? in[r + 1] : lane_i32(b, 0)}, *low, *high, *half[2];
     const LaneOp *d = in[r]->def;
-    if (r + 1 < n && d && d->code == LANE_BFE && d->bits == 8 && (d->bit & 8) == 0) { /* two neighbouring bytes of a word need no packing */
+    /* two neighbouring bytes of a word need no packing */
+    if (r + 1 < n && d && d->code == LANE_BFE && d->bits == 8 && (d->bit & 8) == 0) {
       const LaneOp *e = in[r + 1]->def;
       if (e && e->code == LANE_BFE && e->bits == 8 && e->bit == d->bit + 8 && e->in[0] == d->in[0]) {
         lane_unpack(b, d->in[0], &low, &high);
@@ -157,7 +169,8 @@ static void from_f8(Lower *l, Dtype t, int n, LaneValue *const *in, LaneValue **
     if (pair[0]) lane_unpack(b, lower_pack_word(l, 1, LT_B32, pair, 2), &low, &high);
     LaneOp cvt = {.code = LANE_CVT1X2, .kind = pair_kind(t), .to = LK_F16X2};
     lane_unpack(b, lane_op(b, cvt, 1, &low), &half[0], &half[1]);
-    for (int i = 0; i < 2 && r + i < n; i++) out[r + i] = to_f16 ? half[i] : lane_cvt(b, LK_F16, LK_F32, ROUND_DEFAULT, half[i]);
+    for (int i = 0; i < 2 && r + i < n; i++)
+      out[r + i] = to_f16 ? half[i] : lane_cvt(b, LK_F16, LK_F32, ROUND_DEFAULT, half[i]);
   }
 }
 
@@ -182,7 +195,8 @@ static bool is_small(const LaneValue *x) {
   const LaneOp *op = x->def;
   uint64_t bits;
   if (!op) return false;
-  if (op->code == LANE_AND && op->kind == LK_B32) return (lane_is_const(op->in[0], &bits) || lane_is_const(op->in[1], &bits)) && bits < 1u << 24;
+  if (op->code == LANE_AND && op->kind == LK_B32)
+    return (lane_is_const(op->in[0], &bits) || lane_is_const(op->in[1], &bits)) && bits < 1u << 24;
   return op->code == LANE_BFE && op->bits <= 24;
 }
 
@@ -211,11 +225,11 @@ static LaneValue *from_bool(Lower *l, Dtype to, LaneValue *x) {
 
 static LaneKind small_kind(Dtype t) {
   switch (t) {
-  case DT_I8: return LK_S8;
-  case DT_U8: return LK_U8;
-  case DT_I16: return LK_S16;
-  case DT_U16: return LK_U16;
-  default: return int_kind(t);
+    case DT_I8: return LK_S8;
+    case DT_U8: return LK_U8;
+    case DT_I16: return LK_S16;
+    case DT_U16: return LK_U16;
+    default: return int_kind(t);
   }
 }
 
@@ -223,7 +237,8 @@ static LaneValue *int_to_int(Lower *l, Dtype from, Dtype to, LaneValue *x) {
   LaneBuilder *b = &l->b;
   bool wide = dtype_bits(from) == 64;
   if (to == DT_I1) return lane_setp(b, CMP_NE, int_kind(from), x, wide ? lane_i64(b, 0) : lane_i32(b, 0));
-  if (dtype_bits(to) == 64) return wide ? x : lane_cvt(b, int_kind(from), dtype_is_signed(from) ? LK_S64 : LK_U64, ROUND_DEFAULT, x);
+  if (dtype_bits(to) == 64)
+    return wide ? x : lane_cvt(b, int_kind(from), dtype_is_signed(from) ? LK_S64 : LK_U64, ROUND_DEFAULT, x);
   if (wide) x = lane_cvt(b, LK_U64, LK_U32, ROUND_DEFAULT, x);
   return lane_extend(b, small_kind(to), x);
 }
@@ -244,7 +259,8 @@ static LaneValue *float_to_int(Lower *l, LaneKind k, Dtype to, LaneValue *x) {
   return lane_2(b, LANE_MIN, LK_U32, v, lane_i32(b, (1 << bits) - 1));
 }
 
-/* Every value of `from` as an f32: exact, or rounded to odd where `to` will round again, or rounded to nearest when `to` is f32. */
+/* Every value of `from` as an f32: exact, or rounded to odd where `to` will round again, or rounded to nearest when
+ * `to` is f32. */
 static void to_f32(Lower *l, Dtype from, Dtype to, int n, LaneValue *const *in, LaneValue **out) {
   LaneBuilder *b = &l->b;
   if (dtype_is_fp8(from)) {
@@ -253,14 +269,16 @@ static void to_f32(Lower *l, Dtype from, Dtype to, int n, LaneValue *const *in, 
   }
   for (int r = 0; r < n; r++) {
     switch (from) {
-    case DT_F32: out[r] = in[r]; break;
-    case DT_F16: out[r] = lane_cvt(b, LK_F16, LK_F32, ROUND_DEFAULT, in[r]); break;
-    case DT_BF16: out[r] = lane_pack(b, lane_const(b, LT_B16, 0), in[r]); break;
-    case DT_I1: out[r] = from_bool(l, DT_F32, in[r]); break;
-    case DT_F64: out[r] = to == DT_F32 ? lane_cvt(b, LK_F64, LK_F32, ROUND_DEFAULT, in[r]) : to_odd_f32(l, LK_F64, in[r]); break;
-    default:
-      if (to == DT_F32 || dtype_bits(from) < 32) out[r] = lane_cvt(b, int_kind(from), LK_F32, ROUND_DEFAULT, in[r]);
-      else out[r] = to_odd_f32(l, int_kind(from), in[r]);
+      case DT_F32: out[r] = in[r]; break;
+      case DT_F16: out[r] = lane_cvt(b, LK_F16, LK_F32, ROUND_DEFAULT, in[r]); break;
+      case DT_BF16: out[r] = lane_pack(b, lane_const(b, LT_B16, 0), in[r]); break;
+      case DT_I1: out[r] = from_bool(l, DT_F32, in[r]); break;
+      case DT_F64:
+        out[r] = to == DT_F32 ? lane_cvt(b, LK_F64, LK_F32, ROUND_DEFAULT, in[r]) : to_odd_f32(l, LK_F64, in[r]);
+        break;
+      default:
+        if (to == DT_F32 || dtype_bits(from) < 32) out[r] = lane_cvt(b, int_kind(from), LK_F32, ROUND_DEFAULT, in[r]);
+        else out[r] = to_odd_f32(l, int_kind(from), in[r]);
     }
   }
 }
@@ -271,7 +289,8 @@ static void to_halves(Lower *l, Dtype to, bool towards_zero, int n, LaneValue *c
   LaneRounding rounding = towards_zero ? ROUND_RZ : ROUND_RN;
   int r = 0;
   for (; r + 1 < n; r += 2) {
-    LaneOp cvt = {.code = LANE_CVT2, .kind = LK_F32, .to = to == DT_F16 ? LK_F16X2 : LK_BF16X2, .rounding = (uint8_t)rounding};
+    LaneOp cvt = {
+        .code = LANE_CVT2, .kind = LK_F32, .to = to == DT_F16 ? LK_F16X2 : LK_BF16X2, .rounding = (uint8_t)rounding};
     lane_unpack(b, lane_op(b, cvt, 2, (LaneValue *[]){in[r], in[r + 1]}), &out[r], &out[r + 1]);
   }
   for (; r < n; r++) out[r] = lane_cvt(b, LK_F32, to == DT_F16 ? LK_F16 : LK_BF16, rounding, in[r]);
@@ -293,7 +312,8 @@ static void float_to_bool(Lower *l, Dtype from, int n, LaneValue *const *in, Lan
   if (from == DT_F64) memcpy(x, in, sizeof *x * (size_t)n);
   else to_f32(l, from, DT_F32, n, in, x);
   for (int r = 0; r < n; r++)
-    out[r] = from == DT_F64 ? lane_setp(b, CMP_NE, LK_F64, x[r], lane_f64(b, 0)) : lane_setp(b, CMP_NE, LK_F32, x[r], lane_f32(b, 0));
+    out[r] = from == DT_F64 ? lane_setp(b, CMP_NE, LK_F64, x[r], lane_f64(b, 0))
+                            : lane_setp(b, CMP_NE, LK_F32, x[r], lane_f32(b, 0));
 }
 
 static void towards_int(Lower *l, Dtype from, Dtype to, int n, LaneValue *const *in, LaneValue **out) {

@@ -1,15 +1,17 @@
 /* lower_debug: device_print, device_assert, barriers.
  *
- * What a kernel says goes into a buffer that the host reads (GpuDiag, gpu.h): a thread takes words from it by adding to `used`, and writes a
- * record if they lie within `capacity`; what does not fit is lost, and the host sees that from `used`. Prints make one record an element of each
- * operand. The host sorts by program, site and element, so lines come out in the order in which the interpreter prints them.
+ * What a kernel says goes into a buffer that the host reads (GpuDiag, gpu.h): a thread takes words from it by adding to
+ * `used`, and writes a record if they lie within `capacity`; what does not fit is lost, and the host sees that from
+ * `used`. Prints make one record an element of each operand. The host sorts by program, site and element, so lines come
+ * out in the order in which the interpreter prints them.
  *
  * A failed assert leaves a record, counts in `failed`, and the thread ends.
  */
 #include "gpu/lower.h"
 
 static int add_site(Lower *l, const Op *op, const char *text, const Value *v) {
-  LaneSite site = {.is_assert = op->code == OP_ASSERT, .text = text, .hex = op->code == OP_PRINT && op->attr[0], .span = op->span};
+  LaneSite site = {
+      .is_assert = op->code == OP_ASSERT, .text = text, .hex = op->code == OP_PRINT && op->attr[0], .span = op->span};
   if (v) {
     site.types = NEW_N(l->cx->arena, const Type *, 1);
     site.types[0] = v->type;
@@ -21,8 +23,15 @@ static int add_site(Lower *l, const Op *op, const char *text, const Value *v) {
 
 /* Atomically adds to a word of the diag, where guard. */
 static LaneValue *bump(Lower *l, size_t offset, int by, LaneValue *guard, bool used) {
-  LaneOp proto = {.code = LANE_ATOM, .kind = LK_U32, .space = SPACE_GLOBAL, .rmw = RMW_ADD, .sem = SEM_RELAXED, .scope = SCOPE_SYS,
-                  .imm = (int64_t)offset, .guard = guard, .buffer = -1};
+  LaneOp proto = {.code = LANE_ATOM,
+                  .kind = LK_U32,
+                  .space = SPACE_GLOBAL,
+                  .rmw = RMW_ADD,
+                  .sem = SEM_RELAXED,
+                  .scope = SCOPE_SYS,
+                  .imm = (int64_t)offset,
+                  .guard = guard,
+                  .buffer = -1};
   LaneOp *op = lane_op_raw(&l->b, proto, 2, (LaneValue *[]){l->diag, lane_i32(&l->b, by)}, used, (LaneType[]){LT_B32});
   return used ? op->out[0] : NULL;
 }
@@ -47,7 +56,8 @@ static void record(Lower *l, int site, LaneValue *element, LaneValue *value, Lan
   }
   LaneValue *at = bump(l, offsetof(GpuDiag, used), n, guard, true);
   LaneValue *capacity = lane_load(b, SPACE_GLOBAL, LK_B32, 1, l->diag, offsetof(GpuDiag, capacity), NULL, NULL)->out[0];
-  LaneValue *fits = lane_setp(b, CMP_LE, LK_U32, at, lane_2(b, LANE_SUB, LK_S32, capacity, lane_i32(b, n))); /* at + n may pass 2^32 */
+  /* at + n may pass 2^32 */
+  LaneValue *fits = lane_setp(b, CMP_LE, LK_U32, at, lane_2(b, LANE_SUB, LK_S32, capacity, lane_i32(b, n)));
   guard = lower_and(l, guard, fits);
   LaneValue *address = lane_2(b, LANE_ADD, LK_S64, l->diag, lane_2(b, LANE_MULWIDE, LK_U32, at, lane_i32(b, 4)));
   for (int i = 0; i < n; i++)
@@ -101,13 +111,14 @@ static void lower_assert(Lower *l, const Op *op) {
 
 void lower_debug(Lower *l, Op *op) {
   switch (op->code) {
-  case OP_PRINT: lower_print(l, op); break;
-  case OP_ASSERT: lower_assert(l, op); break;
-  case OP_BARRIER:
-    if (l->divergent) fail(l->cx, op->span ? *op->span : (Span){0}, "a barrier inside a function that works on single elements");
-    lane_barrier(&l->b, l->out->num_warps == 1);
-    lower_order_barrier(l);
-    break;
-  default: break; /* a promise */
+    case OP_PRINT: lower_print(l, op); break;
+    case OP_ASSERT: lower_assert(l, op); break;
+    case OP_BARRIER:
+      if (l->divergent)
+        fail(l->cx, op->span ? *op->span : (Span){0}, "a barrier inside a function that works on single elements");
+      lane_barrier(&l->b, l->out->num_warps == 1);
+      lower_order_barrier(l);
+      break;
+    default: break; /* a promise */
   }
 }

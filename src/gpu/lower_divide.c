@@ -1,10 +1,11 @@
 /* lower_divide: division and remainder.
  *
- * Integers never trap: x / 0 is x and x % 0 is 0, which is what a divisor of 1 gives, so a divisor that may be 0 is first made 1. A
- * remainder is x - x / y * y; the quotient is found again where the kernel has computed it too (pid // n, pid % n).
+ * Integers never trap: x / 0 is x and x % 0 is 0, which is what a divisor of 1 gives, so a divisor that may be 0 is
+ * first made 1. A remainder is x - x / y * y; the quotient is found again where the kernel has computed it too (pid //
+ * n, pid % n).
  *
- * Constants: powers of two are shifts. For others the quotient is a high product (Warren, "Hacker's Delight", 2nd ed., chapter 10): with
- * 2^p > nc * (d - 2^p mod d) and M = (2^p + d - 2^p mod d) / d,
+ * Constants: powers of two are shifts. For others the quotient is a high product (Warren, "Hacker's Delight", 2nd ed.,
+ * chapter 10): with 2^p > nc * (d - 2^p mod d) and M = (2^p + d - 2^p mod d) / d,
  *
  *     x / d = (x * M) >> p, plus 1 when x is negative         |x| <= 2^(N-1)
  *
@@ -22,7 +23,8 @@ LaneValue *lower_fdiv(Lower *l, LaneKind k, bool correct, LaneValue *x, LaneValu
   if (k == LK_F32 && lane_is_const(y, &bits)) { /* by a power of two: exact as a product */
     uint32_t exponent = bits >> 23 & 0xff;
     if (!(bits & 0x7fffff) && exponent > 1 && exponent < 253)
-      return lane_2(b, LANE_MUL, LK_F32, x, lane_const(b, LT_B32, (bits & 0x80000000) | (uint64_t)(254 - exponent) << 23));
+      return lane_2(b, LANE_MUL, LK_F32, x,
+                    lane_const(b, LT_B32, (bits & 0x80000000) | (uint64_t)(254 - exponent) << 23));
   }
   LaneOp proto = {.code = LANE_DIV, .kind = k, .approx = k == LK_F32 && !correct};
   return lane_op(b, proto, 2, (LaneValue *[]){x, y});
@@ -32,7 +34,8 @@ LaneValue *lower_fdiv(Lower *l, LaneKind k, bool correct, LaneValue *x, LaneValu
 LaneValue *lower_fdiv_shared(Lower *l, LaneValue *x, LaneValue *y) {
   LaneBuilder *b = &l->b;
   LaneValue *size = lane_1(b, LANE_ABS, LK_F32, y);
-  LaneValue *scale = lane_select(b, lane_setp(b, CMP_LT, LK_F32, size, lane_f32(b, 0x1p-126f)), lane_f32(b, 0x1p24f), lane_f32(b, 1));
+  LaneValue *scale =
+      lane_select(b, lane_setp(b, CMP_LT, LK_F32, size, lane_f32(b, 0x1p-126f)), lane_f32(b, 0x1p24f), lane_f32(b, 1));
   scale = lane_select(b, lane_setp(b, CMP_GT, LK_F32, size, lane_f32(b, 0x1p126f)), lane_f32(b, 0x1p-24f), scale);
   LaneOp rcp = {.code = LANE_RCP, .kind = LK_F32, .approx = 1, .ftz = 1};
   LaneValue *inverse = lane_op(b, rcp, 1, (LaneValue *[]){lane_2(b, LANE_MUL, LK_F32, y, scale)});
@@ -65,7 +68,10 @@ static LaneValue *by_power(Lower *l, LaneKind k, bool sign, LaneValue *x, int n)
   return lane_2(b, LANE_SHR, s, lane_2(b, LANE_ADD, s, x, up), lane_i32(b, n));
 }
 
-typedef struct Magic { uint64_t factor; int shift; } Magic; /* shift: beyond the high half */
+typedef struct Magic {
+  uint64_t factor;
+  int shift;
+} Magic; /* shift: beyond the high half */
 
 static Magic magic_of(int bits, uint64_t d) {
   unsigned __int128 half = (unsigned __int128)1 << (bits - 1), nc = half - 1 - half % d;
@@ -131,7 +137,8 @@ LaneValue *lower_remainder(Lower *l, const Op *op, LaneKind k, LaneValue *x, Lan
   uint64_t d;
   bool positive = known_non_negative(op->in[0]) || !dtype_is_signed(op->out[0]->type->dtype);
   y = safe_divisor(l, k, y);
-  if (positive && lane_is_const(y, &d) && !(d & (d - 1))) /* of negative divisors only the least is a power of two: x % it is x */
+  if (positive && lane_is_const(y, &d) &&
+      !(d & (d - 1))) /* of negative divisors only the least is a power of two: x % it is x */
     return lane_2(b, LANE_AND, lane_bits_kind(lane_kind_info[k].type), x, constant_of(l, k, d - 1));
   return lane_2(b, LANE_SUB, k, x, lane_2(b, LANE_MUL, k, quotient(l, op, k, x, y), y));
 }

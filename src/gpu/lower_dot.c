@@ -1,15 +1,18 @@
-/* dot: acc[b, m, n] + a[b, m, k] * x[b, k, n], on tensor cores (lower_mma.c) where the accumulator was laid out for them, else by fused multiply-adds
- * (lower_fma.c), in the order of k. Here stands what both need: the operands' way through shared memory.
+/* dot: acc[b, m, n] + a[b, m, k] * x[b, k, n], on tensor cores (lower_mma.c) where the accumulator was laid out for
+ * them, else by fused multiply-adds (lower_fma.c), in the order of k. Here stands what both need: the operands' way
+ * through shared memory.
  *
- * The accumulator stays in registers. a and x go to shared memory: for tensor cores in 16 bits, else in the type that sums are formed in (f32, f64, or
- * 32- or 64-bit integers; interp/ops_dot.c). Both are seen as lines along k, a's are rows of the product, x's its columns, and lie there
- * [line][k] or [k][line], by what their registers have side by side, so that they are written in long accesses.
+ * The accumulator stays in registers. a and x go to shared memory: for tensor cores in 16 bits, else in the type that
+ * sums are formed in (f32, f64, or 32- or 64-bit integers; interp/ops_dot.c). Both are seen as lines along k, a's are
+ * rows of the product, x's its columns, and lie there [line][k] or [k][line], by what their registers have side by
+ * side, so that they are written in long accesses.
  *
  * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
  *
- * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes no registers in it; another
- * loop behind finds it there. One that two products share, one after the other, is written once, too, and on tensor cores, or where registers are
- * short (Lower.frugal), also one that a later product of the block takes. A tensor and its transpose count as one.
+ * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes
+ * no registers in it; another loop behind finds it there. One that two products share, one after the other, is written
+ * once, too, and on tensor cores, or where registers are short (Lower.frugal), also one that a later product of the
+ * block takes. A tensor and its transpose count as one.
  */
 #include "gpu/lower_dot.h"
 
@@ -26,13 +29,16 @@ static LaneValue **as_dtype(Lower *l, const Op *op, LaneValue **regs, const Type
   if (dtype_is_int(t->dtype) && dtype_is_int(to) && to != DT_I1 && dtype_bits(t->dtype) <= 32 && dtype_bits(to) <= 32) {
     int n = layout_registers(layout); /* all in 32 bits already; back, the low bits count */
     LaneValue **out = lower_array(l, n);
-    LaneKind kind = lane_kind_info[lane_kind_of(t)].bits < 32 && t->dtype != DT_I1 ? LK_B32 : lane_kind_of(&(Type){.dtype = to});
+    LaneKind kind =
+        lane_kind_info[lane_kind_of(t)].bits < 32 && t->dtype != DT_I1 ? LK_B32 : lane_kind_of(&(Type){.dtype = to});
     for (int i = 0; i < n; i++)
-      out[i] = t->dtype == DT_I1 ? lane_select(&l->b, regs[i], lane_i32(&l->b, 1), lane_i32(&l->b, 0)) : lane_extend(&l->b, kind, regs[i]);
+      out[i] = t->dtype == DT_I1 ? lane_select(&l->b, regs[i], lane_i32(&l->b, 1), lane_i32(&l->b, 0))
+                                 : lane_extend(&l->b, kind, regs[i]);
     return out;
   }
   int id = op->out[0]->id; /* whose registers are not yet known */
-  Value in = {.type = t, .layout = layout, .id = id}, out = {.type = type_with_dtype(l->cx, t, to), .layout = layout, .id = id};
+  Value in = {.type = t, .layout = layout, .id = id},
+        out = {.type = type_with_dtype(l->cx, t, to), .layout = layout, .id = id};
   Value *ins = &in, *outs = &out;
   Op convert = {.code = OP_CONVERT, .in_count = 1, .out_count = 1, .in = &ins, .out = &outs, .span = op->span};
   in.def = NULL;
@@ -72,10 +78,11 @@ static F2Map place_of(const DotShape *s, const DotOperand *o, int chunk_bits) {
 
 /* ---- what is known before anything is emitted ---- */
 
-/* Bytes for a and x. Two blocks should find room where registers let two run; but what does not go in at once waits for its turn in registers. What
- * loops keep in shared memory (lower_dots_before) lies beside. */
+/* Bytes for a and x. Two blocks should find room where registers let two run; but what does not go in at once waits for
+ * its turn in registers. What loops keep in shared memory (lower_dots_before) lies beside. */
 static int64_t room_for(const Lower *l, const Op *op, int registers) {
-  int64_t all = l->target->shared_bytes, threads = l->out->num_warps * 32, two = 65536 / (threads * (registers + 96)), bytes = 0;
+  int64_t all = l->target->shared_bytes, threads = l->out->num_warps * 32, two = 65536 / (threads * (registers + 96)),
+          bytes = 0;
   for (int k = 0; k < 2; k++) bytes += type_numel(op->in[k]->type) * type_elem_bytes(op->in[k]->type);
   return two < 2 || registers + bytes / (4 * threads) > 192 ? all * 5 / 8 : all / 2;
 }
@@ -88,8 +95,13 @@ bool lower_on_tensor_cores(const Op *dot) {
 static Dot dot_make(Lower *l, const Op *op) {
   const Type *ta = op->in[0]->type, *tx = op->in[1]->type;
   int rank = ta->rank;
-  DotShape s = {dot_log2(ta->shape[rank - 2]), dot_log2(tx->shape[rank - 1]), dot_log2(ta->shape[rank - 1]), rank == 3 ? dot_log2(ta->shape[0]) : 0};
-  Dot d = {.op = op, .shape = s, .type = sum_dtype(op->out[0]->type->dtype), .layout = op->out[0]->layout, .chunk_bits = s.k};
+  DotShape s = {dot_log2(ta->shape[rank - 2]), dot_log2(tx->shape[rank - 1]), dot_log2(ta->shape[rank - 1]),
+                rank == 3 ? dot_log2(ta->shape[0]) : 0};
+  Dot d = {.op = op,
+           .shape = s,
+           .type = sum_dtype(op->out[0]->type->dtype),
+           .layout = op->out[0]->layout,
+           .chunk_bits = s.k};
   d.mma = lower_on_tensor_cores(op);
   if (d.mma) layout_mma_type(op, &d.type);
   d.kind = lane_kind_of(&(Type){.dtype = d.type});
@@ -113,7 +125,11 @@ static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
 /* ---- operands that stand in shared memory already ---- */
 
 /* What lies there, and how: of a transposed tensor, the tensor itself. */
-typedef struct Image { const Value *value; LaneKind kind; F2Map map; } Image;
+typedef struct Image {
+  const Value *value;
+  LaneKind kind;
+  F2Map map;
+} Image;
 
 static const Value *untransposed(const Value *v) {
   while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
@@ -133,7 +149,8 @@ static Image image_of(const Value *v, LaneKind kind, const F2Map *map) {
   return image;
 }
 
-/* Operand k of the product stands in shared memory, all of it: while a loop runs, or since the product before it in the block. */
+/* Operand k of the product stands in shared memory, all of it: while a loop runs, or since the product before it in the
+ * block. */
 struct LowerPlaced {
   const Op *dot;
   int k;
@@ -150,7 +167,8 @@ static const LowerPlaced *placed(const Lower *l, const Op *dot, int k) {
 }
 
 static bool is_alike(const LowerPlaced *p, const Image *m) {
-  return p->image.value == m->value && p->image.kind == m->kind && !memcmp(p->image.map.column, m->map.column, sizeof *m->map.column * (size_t)m->map.in_bits);
+  return p->image.value == m->value && p->image.kind == m->kind &&
+         !memcmp(p->image.map.column, m->map.column, sizeof *m->map.column * (size_t)m->map.in_bits);
 }
 
 static const LowerPlaced *placed_alike(const Lower *l, const Image *m) {
@@ -159,7 +177,8 @@ static const LowerPlaced *placed_alike(const Lower *l, const Image *m) {
   return p;
 }
 
-/* What the product before this one in its block took. Only of the last one, since until then nothing but this one's operands need room beside. */
+/* What the product before this one in its block took. Only of the last one, since until then nothing but this one's
+ * operands need room beside. */
 static const LowerPlaced *just_placed(const Lower *l, const Op *op, const Image *m) {
   for (int k = 0; k < 2; k++) {
     const LowerPlaced *p = l->last_placed[k];
@@ -194,7 +213,11 @@ static LaneValue **operand_registers(Lower *l, const Dot *d, int k) {
   return as_dtype(l, d->op, lower_get(l, v), v->type, v->layout, d->type);
 }
 
-typedef struct Before { Lower *l; const Op *loop; bool any; } Before;
+typedef struct Before {
+  Lower *l;
+  const Op *loop;
+  bool any;
+} Before;
 
 static void place_before(Op *op, void *arg) {
   Before *before = arg;
@@ -203,7 +226,9 @@ static void place_before(Op *op, void *arg) {
   for (int k = 0; k < 2; k++) {
     const Value *v = op->in[k];
     Dot d = dot_make(l, op);
-    if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k || (d.mma && lower_mma_in_registers(l, &d, k))) continue;
+    if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k ||
+        (d.mma && lower_mma_in_registers(l, &d, k)))
+      continue;
     DotOperand o = {0};
     F2Map map = describe(&d, &o, k == 0);
     Image image = image_of(v, d.kind, &map);
@@ -300,7 +325,8 @@ void lower_dot(Lower *l, Op *op) {
       if (wanted[k]) lower_place_write(l, &o->place, regs[k], op->in[k]->layout, part);
     }
     if (wanted[0] || wanted[1]) lane_barrier(&l->b, false);
-    else if (l->frugal && d.mma) lane_barrier(&l->b, true); /* or the assembler begins with it while the product before has not ended */
+    /* or the assembler begins with it while the product before has not ended */
+    else if (l->frugal && d.mma) lane_barrier(&l->b, true);
     if (part == (1 << (d.shape.k - d.chunk_bits)) - 1) lower_next_now(l, op);
     if (d.mma) lower_mma_chunk(l, &d, part);
     else lower_fma_chunk(l, &d);

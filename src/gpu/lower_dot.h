@@ -4,12 +4,15 @@
 
 #include "gpu/lower_move.h"
 
-typedef struct DotShape { int m, n, k, batch; } DotShape; /* log2 */
+typedef struct DotShape {
+  int m, n, k, batch;
+} DotShape; /* log2 */
 
-/* One of a and x, seen as lines along k: a's are rows of the product, x's its columns. A line's number is its row or column, with the batch above. */
+/* One of a and x, seen as lines along k: a's are rows of the product, x's its columns. A line's number is its row or
+ * column, with the batch above. */
 typedef struct DotOperand {
-  bool is_a, along;     /* along: neighbours along k lie side by side in memory, else neighbours across */
-  int outer;            /* log2 of the lines of a batch */
+  bool is_a, along; /* along: neighbours along k lie side by side in memory, else neighbours across */
+  int outer;        /* log2 of the lines of a batch */
   Place place;
   bool in_registers;    /* not in memory: lower_mma.c takes `regs` */
   LaneValue **regs;     /* as they are held, in the type `kind` of the product */
@@ -19,15 +22,15 @@ typedef struct DotOperand {
 typedef struct Dot {
   const Op *op;
   DotShape shape;
-  bool mma;             /* on tensor cores */
-  Dtype type;           /* of a and x in memory */
+  bool mma;   /* on tensor cores */
+  Dtype type; /* of a and x in memory */
   LaneKind kind;
   const Layout *layout; /* of the accumulator */
   DotOperand a, x;
-  int n;                /* registers of the accumulator */
-  int chunk_bits;       /* log2 of the k's that lie in shared memory at a time */
-  LaneValue **acc;      /* f32, f64 or integers */
-  void *own;            /* lower_fma.c's, lower_mma.c's */
+  int n;           /* registers of the accumulator */
+  int chunk_bits;  /* log2 of the k's that lie in shared memory at a time */
+  LaneValue **acc; /* f32, f64 or integers */
+  void *own;       /* lower_fma.c's, lower_mma.c's */
 } Dot;
 
 static inline int dot_log2(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
@@ -40,8 +43,8 @@ static inline uint32_t dot_line_of(const DotShape *s, const DotOperand *o, uint3
   return o->is_a ? v >> s->n : (v & ((1u << s->n) - 1)) | v >> (s->n + s->m) << s->n;
 }
 
-/* For each way: what is xor'ed onto the places of an operand's elements, so that accesses meet different banks; what there is to be computed before
- * the first chunk; and a chunk's products, from number `part`, added to d->acc. */
+/* For each way: what is xor'ed onto the places of an operand's elements, so that accesses meet different banks; what
+ * there is to be computed before the first chunk; and a chunk's products, from number `part`, added to d->acc. */
 void lower_fma_swizzle(const Dot *d, const DotOperand *o, F2Map *map);
 void lower_fma_begin(Lower *l, Dot *d);
 void lower_fma_chunk(Lower *l, Dot *d);

@@ -1,18 +1,21 @@
 /* lower_element: elementwise arithmetic, comparison, selection and addresses, a register at a time.
  *
- * Integers of 8 and 16 bits live in 32-bit registers in canonical form, extended by their sign: operations that may leave it (add, shl, ...)
- * restore it, others (and, min, shr, ...) keep it. Division is lower_divide.c's.
+ * Integers of 8 and 16 bits live in 32-bit registers in canonical form, extended by their sign: operations that may
+ * leave it (add, shl, ...) restore it, others (and, min, shr, ...) keep it. Division is lower_divide.c's.
  *
- * Registers that are known to be equal are computed once: the mask `i < n` of 8 neighbours when n is divisible by 8 (lower_same).
+ * Registers that are known to be equal are computed once: the mask `i < n` of 8 neighbours when n is divisible by 8
+ * (lower_same).
  *
- * Halves are computed in pairs where a thread holds an even number of them: two neighbouring registers are packed, and since packing what
- * has just been unpacked folds away, a chain of operations stays packed. bf16 has only fma, min, max, neg and abs before sm_90:
+ * Halves are computed in pairs where a thread holds an even number of them: two neighbouring registers are packed, and
+ * since packing what has just been unpacked folds away, a chain of operations stays packed. bf16 has only fma, min,
+ * max, neg and abs before sm_90:
  *
  *     a + b = fma(a, 1, b)      a - b = fma(b, -1, a)      a * b = fma(a, b, -0)       each with one rounding
  *
- * Addresses: base + offset * size, with the offset widened by its sign. A constant c >= 0 at the end of a signed 32-bit offset is taken out
- * before widening, (x + c) * 4 = x * 4 + 4c, so that registers of a thread differ by the immediate of the access only. That is right although
- * x + c may wrap: where the offset lies in [0, 2^31) as it must to mean an element, x = offset - c does not wrap.
+ * Addresses: base + offset * size, with the offset widened by its sign. A constant c >= 0 at the end of a signed 32-bit
+ * offset is taken out before widening, (x + c) * 4 = x * 4 + 4c, so that registers of a thread differ by the immediate
+ * of the access only. That is right although x + c may wrap: where the offset lies in [0, 2^31) as it must to mean an
+ * element, x = offset - c does not wrap.
  */
 #include "gpu/lower.h"
 
@@ -40,30 +43,30 @@ static LaneValue *half_op(Lower *l, const Op *op, LaneKind k, LaneKind bits, Lan
   bool bf16 = k == LK_BF16 || k == LK_BF16X2, two = bits == LK_B32;
   bool by_fma = bf16 && !l->target->has_bf16_arith;
   LaneType type = two ? LT_B32 : LT_B16;
-#define HALF(one) lane_const(b, type, two ? (uint64_t)(one) * 0x10001 : (uint64_t)(one))
+#define HALF(one) lane_const(b, type, two ? (uint64_t)(one)*0x10001 : (uint64_t)(one))
   LaneCode code;
   switch (op->code) {
-  case OP_ADD:
-    if (by_fma) return lane_3(b, LANE_FMA, k, x[0], HALF(0x3f80), x[1]);
-    code = LANE_ADD;
-    break;
-  case OP_SUB:
-    if (by_fma) return lane_3(b, LANE_FMA, k, x[1], HALF(0xbf80), x[0]);
-    code = LANE_SUB;
-    break;
-  case OP_MUL:
-    if (by_fma) return lane_3(b, LANE_FMA, k, x[0], x[1], HALF(0x8000));
-    code = LANE_MUL;
-    break;
-  case OP_FMA: return lane_3(b, LANE_FMA, k, x[0], x[1], x[2]);
-  case OP_NEG: return lane_2(b, LANE_XOR, LK_B32, x[0], HALF(0x8000));
-  case OP_ABS: return lane_2(b, LANE_AND, LK_B32, x[0], HALF(0x7fff));
-  case OP_MIN:
-  case OP_MAX: {
-    LaneOp proto = {.code = op->code == OP_MIN ? LANE_MIN : LANE_MAX, .kind = k, .nan = op->attr[0] != 0};
-    return lane_op(b, proto, 2, x);
-  }
-  default: return NULL;
+    case OP_ADD:
+      if (by_fma) return lane_3(b, LANE_FMA, k, x[0], HALF(0x3f80), x[1]);
+      code = LANE_ADD;
+      break;
+    case OP_SUB:
+      if (by_fma) return lane_3(b, LANE_FMA, k, x[1], HALF(0xbf80), x[0]);
+      code = LANE_SUB;
+      break;
+    case OP_MUL:
+      if (by_fma) return lane_3(b, LANE_FMA, k, x[0], x[1], HALF(0x8000));
+      code = LANE_MUL;
+      break;
+    case OP_FMA: return lane_3(b, LANE_FMA, k, x[0], x[1], x[2]);
+    case OP_NEG: return lane_2(b, LANE_XOR, LK_B32, x[0], HALF(0x8000));
+    case OP_ABS: return lane_2(b, LANE_AND, LK_B32, x[0], HALF(0x7fff));
+    case OP_MIN:
+    case OP_MAX: {
+      LaneOp proto = {.code = op->code == OP_MIN ? LANE_MIN : LANE_MAX, .kind = k, .nan = op->attr[0] != 0};
+      return lane_op(b, proto, 2, x);
+    }
+    default: return NULL;
   }
 #undef HALF
   return lane_2(b, code, k, x[0], x[1]);
@@ -76,8 +79,15 @@ static LaneValue *half_sign(Lower *l, const Op *op, LaneKind k, LaneValue *x) {
 
 static bool in_halves(const Op *op) {
   switch (op->code) {
-  case OP_ADD: case OP_SUB: case OP_MUL: case OP_FMA: case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: return true;
-  default: return false;
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_FMA:
+    case OP_NEG:
+    case OP_ABS:
+    case OP_MIN:
+    case OP_MAX: return true;
+    default: return false;
   }
 }
 
@@ -106,7 +116,8 @@ static void lower_halves_wide(Lower *l, const Op *op, int n, LaneValue **const *
     LaneOp proto = {.code = LANE_DIV, .kind = LK_F32, .approx = !op->attr[0]};
     for (int r = 0; r < n; r++) result[r] = lane_op(&l->b, proto, 2, (LaneValue *[]){wide[0][r], wide[1][r]});
   } else {
-    gpu_math(&l->b, l->target, MATH_FMOD, 2, (Dtype[]){DT_F32, DT_F32}, DT_F32, n, (LaneValue *const *const[]){wide[0], wide[1]}, result);
+    gpu_math(&l->b, l->target, MATH_FMOD, 2, (Dtype[]){DT_F32, DT_F32}, DT_F32, n,
+             (LaneValue *const *const[]){wide[0], wide[1]}, result);
   }
   lower_cast(l, DT_F32, t, 0, n, result, out);
 }
@@ -116,25 +127,32 @@ static void lower_halves_wide(Lower *l, const Op *op, int n, LaneValue **const *
 static LaneValue *predicate_op(Lower *l, const Op *op, LaneValue *x, LaneValue *y) {
   LaneBuilder *b = &l->b;
   switch (op->code) {
-  case OP_ADD: case OP_SUB: case OP_XOR: return lane_2(b, LANE_XOR, LK_PRED, x, y);
-  case OP_MUL: case OP_AND: case OP_MIN: return lane_2(b, LANE_AND, LK_PRED, x, y);
-  case OP_OR: case OP_MAX: return lane_2(b, LANE_OR, LK_PRED, x, y);
-  case OP_SHL: case OP_SHR: return lane_2(b, LANE_AND, LK_PRED, x, lane_1(b, LANE_NOT, LK_PRED, y));
-  case OP_REM: case OP_MULHI: return lane_pred(b, false);
-  case OP_NOT: return lane_1(b, LANE_NOT, LK_PRED, x);
-  default: return x; /* neg, abs, and div: the divisor is 1, or 0 and then it is x */
+    case OP_ADD:
+    case OP_SUB:
+    case OP_XOR: return lane_2(b, LANE_XOR, LK_PRED, x, y);
+    case OP_MUL:
+    case OP_AND:
+    case OP_MIN: return lane_2(b, LANE_AND, LK_PRED, x, y);
+    case OP_OR:
+    case OP_MAX: return lane_2(b, LANE_OR, LK_PRED, x, y);
+    case OP_SHL:
+    case OP_SHR: return lane_2(b, LANE_AND, LK_PRED, x, lane_1(b, LANE_NOT, LK_PRED, y));
+    case OP_REM:
+    case OP_MULHI: return lane_pred(b, false);
+    case OP_NOT: return lane_1(b, LANE_NOT, LK_PRED, x);
+    default: return x; /* neg, abs, and div: the divisor is 1, or 0 and then it is x */
   }
 }
 
 static LaneValue *predicate_cmp(Lower *l, CmpPred p, LaneValue *x, LaneValue *y) {
   LaneBuilder *b = &l->b;
   switch (p) {
-  case CMP_EQ: return lane_1(b, LANE_NOT, LK_PRED, lane_2(b, LANE_XOR, LK_PRED, x, y));
-  case CMP_NE: return lane_2(b, LANE_XOR, LK_PRED, x, y);
-  case CMP_LT: return lane_2(b, LANE_AND, LK_PRED, lane_1(b, LANE_NOT, LK_PRED, x), y);
-  case CMP_GT: return lane_2(b, LANE_AND, LK_PRED, x, lane_1(b, LANE_NOT, LK_PRED, y));
-  case CMP_LE: return lane_2(b, LANE_OR, LK_PRED, lane_1(b, LANE_NOT, LK_PRED, x), y);
-  default: return lane_2(b, LANE_OR, LK_PRED, x, lane_1(b, LANE_NOT, LK_PRED, y));
+    case CMP_EQ: return lane_1(b, LANE_NOT, LK_PRED, lane_2(b, LANE_XOR, LK_PRED, x, y));
+    case CMP_NE: return lane_2(b, LANE_XOR, LK_PRED, x, y);
+    case CMP_LT: return lane_2(b, LANE_AND, LK_PRED, lane_1(b, LANE_NOT, LK_PRED, x), y);
+    case CMP_GT: return lane_2(b, LANE_AND, LK_PRED, x, lane_1(b, LANE_NOT, LK_PRED, y));
+    case CMP_LE: return lane_2(b, LANE_OR, LK_PRED, lane_1(b, LANE_NOT, LK_PRED, x), y);
+    default: return lane_2(b, LANE_OR, LK_PRED, x, lane_1(b, LANE_NOT, LK_PRED, y));
   }
 }
 
@@ -163,36 +181,37 @@ static LaneValue *one_register(Lower *l, const Op *op, LaneValue *const *x) {
   LaneKind k = arithmetic_kind(t), canonical = lane_kind_of(t);
   bool is_float = dtype_is_float(t->dtype);
   switch (op->code) {
-  case OP_ADD: return lane_extend(b, canonical, lane_2(b, LANE_ADD, k, x[0], x[1]));
-  case OP_SUB: return lane_extend(b, canonical, lane_2(b, LANE_SUB, k, x[0], x[1]));
-  case OP_MUL: return lane_extend(b, canonical, lane_2(b, LANE_MUL, k, x[0], x[1]));
-  case OP_FMA: return lane_extend(b, canonical, lane_3(b, LANE_FMA, k, x[0], x[1], x[2]));
-  case OP_AND: return lane_2(b, LANE_AND, bits_kind(t), x[0], x[1]);
-  case OP_OR: return lane_2(b, LANE_OR, bits_kind(t), x[0], x[1]);
-  case OP_XOR: return lane_2(b, LANE_XOR, bits_kind(t), x[0], x[1]);
-  case OP_NOT: return lane_extend(b, canonical, lane_1(b, LANE_NOT, bits_kind(t), x[0]));
-  case OP_NEG:
-    if (is_float) return lane_1(b, LANE_NEG, k, x[0]);
-    return lane_extend(b, canonical, lane_2(b, LANE_SUB, k, lane_const(b, lane_type_of(t), 0), x[0]));
-  case OP_ABS:
-    if (!is_float && !dtype_is_signed(t->dtype)) return x[0];
-    return lane_extend(b, canonical, lane_1(b, LANE_ABS, k, x[0]));
-  case OP_SHL:
-  case OP_SHR: return lane_extend(b, op->code == OP_SHL ? canonical : LK_S32, shift(l, op, t, k, x[0], x[1]));
-  case OP_MULHI:
-    if (dtype_bits(t->dtype) < 32) return narrow_mulhi(l, t, k, x[0], x[1]);
-    return lane_2(b, LANE_MULHI, k, x[0], x[1]);
-  case OP_MIN:
-  case OP_MAX: {
-    LaneOp proto = {.code = op->code == OP_MIN ? LANE_MIN : LANE_MAX, .kind = k, .nan = is_float && op->attr[0] && k != LK_F64};
-    LaneValue *v = lane_op(b, proto, 2, x);
-    return k == LK_F64 && op->attr[0] ? nan_wins(l, x[0], x[1], v) : v;
-  }
-  case OP_DIV:
-    if (is_float) return lower_fdiv(l, k, op->attr[0] != 0, x[0], x[1]);
-    return lower_divide(l, op, k, x[0], x[1]);
-  case OP_REM: return lower_remainder(l, op, k, x[0], x[1]);
-  default: return NULL;
+    case OP_ADD: return lane_extend(b, canonical, lane_2(b, LANE_ADD, k, x[0], x[1]));
+    case OP_SUB: return lane_extend(b, canonical, lane_2(b, LANE_SUB, k, x[0], x[1]));
+    case OP_MUL: return lane_extend(b, canonical, lane_2(b, LANE_MUL, k, x[0], x[1]));
+    case OP_FMA: return lane_extend(b, canonical, lane_3(b, LANE_FMA, k, x[0], x[1], x[2]));
+    case OP_AND: return lane_2(b, LANE_AND, bits_kind(t), x[0], x[1]);
+    case OP_OR: return lane_2(b, LANE_OR, bits_kind(t), x[0], x[1]);
+    case OP_XOR: return lane_2(b, LANE_XOR, bits_kind(t), x[0], x[1]);
+    case OP_NOT: return lane_extend(b, canonical, lane_1(b, LANE_NOT, bits_kind(t), x[0]));
+    case OP_NEG:
+      if (is_float) return lane_1(b, LANE_NEG, k, x[0]);
+      return lane_extend(b, canonical, lane_2(b, LANE_SUB, k, lane_const(b, lane_type_of(t), 0), x[0]));
+    case OP_ABS:
+      if (!is_float && !dtype_is_signed(t->dtype)) return x[0];
+      return lane_extend(b, canonical, lane_1(b, LANE_ABS, k, x[0]));
+    case OP_SHL:
+    case OP_SHR: return lane_extend(b, op->code == OP_SHL ? canonical : LK_S32, shift(l, op, t, k, x[0], x[1]));
+    case OP_MULHI:
+      if (dtype_bits(t->dtype) < 32) return narrow_mulhi(l, t, k, x[0], x[1]);
+      return lane_2(b, LANE_MULHI, k, x[0], x[1]);
+    case OP_MIN:
+    case OP_MAX: {
+      LaneOp proto = {
+          .code = op->code == OP_MIN ? LANE_MIN : LANE_MAX, .kind = k, .nan = is_float && op->attr[0] && k != LK_F64};
+      LaneValue *v = lane_op(b, proto, 2, x);
+      return k == LK_F64 && op->attr[0] ? nan_wins(l, x[0], x[1], v) : v;
+    }
+    case OP_DIV:
+      if (is_float) return lower_fdiv(l, k, op->attr[0] != 0, x[0], x[1]);
+      return lower_divide(l, op, k, x[0], x[1]);
+    case OP_REM: return lower_remainder(l, op, k, x[0], x[1]);
+    default: return NULL;
   }
 }
 
@@ -203,7 +222,8 @@ static void lower_cmp(Lower *l, const Op *op, int n, uint32_t same, LaneValue **
   CmpPred p = (CmpPred)op->attr[0];
   LaneValue **x = in[0], **y = in[1];
   LaneKind k = arithmetic_kind(t);
-  if (!t->ptr && dtype_is_float(t->dtype) && dtype_bits(t->dtype) < 32 && !(t->dtype == DT_F16 || l->target->has_bf16_arith)) {
+  if (!t->ptr && dtype_is_float(t->dtype) && dtype_bits(t->dtype) < 32 &&
+      !(t->dtype == DT_F16 || l->target->has_bf16_arith)) {
     x = lower_array(l, n), y = lower_array(l, n);
     lower_cast(l, t->dtype, DT_F32, 0, n, in[0], x);
     lower_cast(l, t->dtype, DT_F32, 0, n, in[1], y);
@@ -282,7 +302,8 @@ void lower_element_op(Lower *l, Op *op) {
   } else if (is_half(t->dtype)) {
     lower_halves_wide(l, op, n, in, out);
   } else if (op->code == OP_REM && dtype_is_float(t->dtype)) {
-    gpu_math(&l->b, l->target, MATH_FMOD, 2, (Dtype[]){t->dtype, t->dtype}, t->dtype, n, (LaneValue *const *const[]){in[0], in[1]}, out);
+    gpu_math(&l->b, l->target, MATH_FMOD, 2, (Dtype[]){t->dtype, t->dtype}, t->dtype, n,
+             (LaneValue *const *const[]){in[0], in[1]}, out);
   } else if (shares_divisors(op, in[1], n)) {
     for (int r = 0; r < n; r++) out[r] = r & same ? out[r & ~same] : lower_fdiv_shared(l, in[0][r], in[1][r]);
   } else {

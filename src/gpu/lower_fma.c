@@ -1,22 +1,23 @@
-/* A product by fused multiply-adds, for what tensor cores do not take: of acc[b, m, n] + a[b, m, k] * x[b, k, n] a thread holds some rows by some columns,
- * in a blocked layout, and goes through k in order. A step takes a few k's of each of the thread's lines, and multiplies each row's with each
- * column's:
+/* A product by fused multiply-adds, for what tensor cores do not take: of acc[b, m, n] + a[b, m, k] * x[b, k, n] a
+ * thread holds some rows by some columns, in a blocked layout, and goes through k in order. A step takes a few k's of
+ * each of the thread's lines, and multiplies each row's with each column's:
  *
  *     acc 4 rows by 4 columns, 4 k's:     4 accesses of 16 bytes of a, 4 of x, 64 multiply-adds
  *
  * An operand lies one of two ways, by what its registers have side by side, so that it is written in long accesses:
  *
- *     along k     [line][k]: an access reads some k's of one line. Lanes that differ in the line read at a distance of whole lines, which
- *                 would fall on the same banks: an access's place in its line is xor'ed with bits of the line, chosen so that the lines of a
- *                 warp's lanes differ in them and those of one thread do not (then a thread's lines are constants apart)
- *     across      [k][line]: an access reads one k of some lines that lie side by side in the accumulator, too
+ *     along k     [line][k]: an access reads some k's of one line. Lanes that differ in the line read at a distance of
+ * whole lines, which would fall on the same banks: an access's place in its line is xor'ed with bits of the line,
+ * chosen so that the lines of a warp's lanes differ in them and those of one thread do not (then a thread's lines are
+ * constants apart) across      [k][line]: an access reads one k of some lines that lie side by side in the accumulator,
+ * too
  */
 #include "gpu/lower_dot.h"
 
 enum { SWIZZLE_BITS = 3 }; /* 8 accesses of 16 bytes fill the banks once */
 
-/* What bits of the line put onto the offset. The lines of a thread's registers get nothing; up to three bits by which the
- * lanes' lines differ get one bit each of an access's place. */
+/* What bits of the line put onto the offset. The lines of a thread's registers get nothing; up to three bits by which
+ * the lanes' lines differ get one bit each of an access's place. */
 void lower_fma_swizzle(const Dot *d, const DotOperand *o, F2Map *map) {
   const DotShape *s = &d->shape;
   const Layout *layout = d->layout;
@@ -37,7 +38,8 @@ void lower_fma_swizzle(const Dot *d, const DotOperand *o, F2Map *map) {
   }
   int next = access_bits;
   for (int j = regs; j < n && next < chunk_bits && next < bank_bits; j++) {
-    if (chunk_bits < bank_bits && (basis[j] << chunk_bits & ((1u << bank_bits) - 1))) continue; /* differs in the bank already */
+    /* differs in the bank already */
+    if (chunk_bits < bank_bits && (basis[j] << chunk_bits & ((1u << bank_bits) - 1))) continue;
     map->column[__builtin_ctz(dot_line_begin(s, o, lead[j]))] ^= 1u << next++;
   }
 }
@@ -73,7 +75,8 @@ static void find_lines(Lower *l, const DotShape *s, Lines *o, const Layout *layo
   int n = layout_registers(layout), threads = layout->lane_bits + layout->warp_bits;
   uint32_t columns[F2_MAX] = {0}, of_bit[F2_MAX];
   for (int i = 0; i < layout->reg_bits + threads; i++) {
-    uint32_t at = f2_apply(&o->o->place.map, dot_line_begin(s, o->o, dot_line_of(s, o->o, layout->basis[i]))) << o->o->place.shift;
+    uint32_t at = f2_apply(&o->o->place.map, dot_line_begin(s, o->o, dot_line_of(s, o->o, layout->basis[i])))
+                  << o->o->place.shift;
     if (i < layout->reg_bits) of_bit[i] = at;
     else o->thread_bits |= columns[i - layout->reg_bits] = at;
   }
@@ -117,17 +120,24 @@ static int lines_across(const Lines *o) {
 
 /* ---- the product ---- */
 
-/* Where a step begins: k elements and, in a loop, `moved` bytes along a line (NULL: 0), which may have these bits set. */
-typedef struct Step { LaneValue *moved; uint32_t bits; int k; } Step;
+/* Where a step begins: k elements and, in a loop, `moved` bytes along a line (NULL: 0), which may have these bits set.
+ */
+typedef struct Step {
+  LaneValue *moved;
+  uint32_t bits;
+  int k;
+} Step;
 
 /* k's u to u + vector - 1 of line i. */
 static void load_along(Lower *l, const Fma *f, const Lines *o, const Step *s, int i, int u) {
   LaneBuilder *b = &l->b;
   LaneValue *line = s->moved ? lane_2(b, LANE_XOR, LK_B32, o->thread, s->moved) : o->thread;
-  uint32_t offset = o->offset[i] ^ (uint32_t)(s->k + u) << o->o->place.shift, common = offset & (o->thread_bits | s->bits);
+  uint32_t offset = o->offset[i] ^ (uint32_t)(s->k + u) << o->o->place.shift,
+           common = offset & (o->thread_bits | s->bits);
   LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, line, lane_const(b, LT_B32, common)) : line;
   address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, o->o->place.buffer), address);
-  lower_vector_load(l, f->d->kind, o->vector, address, offset ^ common, o->o->place.buffer, NULL, &o->at[i * f->step + u]);
+  lower_vector_load(l, f->d->kind, o->vector, address, offset ^ common, o->o->place.buffer, NULL,
+                    &o->at[i * f->step + u]);
 }
 
 /* k number u of every line. */
@@ -140,7 +150,8 @@ static void load_across(Lower *l, const Fma *f, const Lines *o, const Step *s, i
     uint32_t offset = o->offset[i], common = offset & o->thread_bits;
     if (offset & inside) continue;
     LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, o->thread, lane_const(b, LT_B32, common)) : o->thread;
-    if (s->moved) address = lane_2(b, LANE_ADD, LK_S32, address, lane_2(b, LANE_SHL, LK_B32, s->moved, lane_i32(b, o->o->outer)));
+    if (s->moved)
+      address = lane_2(b, LANE_ADD, LK_S32, address, lane_2(b, LANE_SHL, LK_B32, s->moved, lane_i32(b, o->o->outer)));
     address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, o->o->place.buffer), address);
     int64_t imm = (int64_t)(offset ^ common) + ((int64_t)(s->k + u) << (o->o->outer + shift));
     lower_vector_load(l, f->d->kind, o->vector, address, imm, o->o->place.buffer, NULL, few);
@@ -149,7 +160,8 @@ static void load_across(Lower *l, const Fma *f, const Lines *o, const Step *s, i
 }
 
 static void multiply(Lower *l, const Fma *f, int r, int u, LaneValue **acc) {
-  acc[r] = lane_3(&l->b, LANE_FMA, f->d->kind, f->a.at[f->a.of[r] * f->step + u], f->x.at[f->x.of[r] * f->step + u], acc[r]);
+  acc[r] =
+      lane_3(&l->b, LANE_FMA, f->d->kind, f->a.at[f->a.of[r] * f->step + u], f->x.at[f->x.of[r] * f->step + u], acc[r]);
 }
 
 /* How many registers it takes to hold some k's of every line of one operand, and what the other is read in. */
@@ -157,8 +169,8 @@ static int registers_holding(const Lines *held, const Lines *other, int some) {
   return held->count * some + (other->o->along ? some : other->count);
 }
 
-/* Some k's: those that an access along a line brings. One operand is read whole and held; of the other comes a line, or a k, at a time, and is used
- * up at once, so that beside the accumulator few registers are taken. */
+/* Some k's: those that an access along a line brings. One operand is read whole and held; of the other comes a line, or
+ * a k, at a time, and is used up at once, so that beside the accumulator few registers are taken. */
 static void take_some(Lower *l, const Fma *f, const Step *s, int from, int some, LaneValue **acc) {
   const Lines *held = &f->a, *other = &f->x;
   if (registers_holding(other, held, some) < registers_holding(held, other, some)) held = &f->x, other = &f->a;
@@ -213,7 +225,8 @@ void lower_fma_chunk(Lower *l, Dot *d) {
     for (int k = 0; k < chunk; k += f->step) take_step(l, f, &(Step){NULL, 0, k}, d->acc);
     return;
   }
-  LaneOp *loop = lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk << shift), lane_i32(b, f->step << shift), d->n, d->acc);
+  LaneOp *loop =
+      lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk << shift), lane_i32(b, f->step << shift), d->n, d->acc);
   loop->uniform = 1;
   loop->unroll = 1;
   LaneValue **acc = arena_copy(l->cx->arena, loop->body[0]->args + 1, sizeof(LaneValue *) * (size_t)d->n);

@@ -1,9 +1,10 @@
 /* gather and histogram: where an element goes, or comes from, is known at run time only. Both go through shared memory.
  *
- * gather    the source is written in row-major order; each thread reads, for each index that it holds, the element whose place along the
- *           axis is the index and whose other coordinates are the index's own:
+ * gather    the source is written in row-major order; each thread reads, for each index that it holds, the element
+ * whose place along the axis is the index and whose other coordinates are the index's own:
  *
- *               src f32[8,64], index i32[8,16], axis 1     element (r, c) of the result lies at (r * 64 + (index & 63)) * 4
+ *               src f32[8,64], index i32[8,16], axis 1     element (r, c) of the result lies at (r * 64 + (index & 63))
+ * * 4
  *
  *           An index out of range is undefined; cut to the axis's bits it reads some element, never other memory.
  * histogram counters are set to zero, added to by atomics, and read.
@@ -23,7 +24,9 @@ static int parts_for(const Lower *l, int64_t bytes) {
 /* ---- gather ---- */
 
 /* A flat index of the index tensor as one of the source, at 0 along the axis. */
-typedef struct Renaming { int shift, from, to; } Renaming;
+typedef struct Renaming {
+  int shift, from, to;
+} Renaming;
 
 static uint32_t rename_index(const Renaming *r, uint32_t v) {
   uint32_t inner = v & ((1u << r->shift) - 1), outer = v >> (r->shift + r->from);
@@ -35,8 +38,10 @@ static void gather(Lower *l, Op *op) {
   const Value *src = op->in[0], *index = op->in[1], *out = op->out[0];
   int axis = (int)op->attr[0];
   LaneKind kind = lane_kind_of(src->type);
-  int bits = log2_of(type_numel(src->type)), shift = lower_kind_shift(kind), parts = parts_for(l, (int64_t)1 << (bits + shift));
-  Renaming rename = {layout_dim_shift(src->type, axis), log2_of(index->type->shape[axis]), log2_of(src->type->shape[axis])};
+  int bits = log2_of(type_numel(src->type)), shift = lower_kind_shift(kind),
+      parts = parts_for(l, (int64_t)1 << (bits + shift));
+  Renaming rename = {layout_dim_shift(src->type, axis), log2_of(index->type->shape[axis]),
+                     log2_of(src->type->shape[axis])};
   F2Map flat = f2_identity(bits);
   Place place = lower_place(l, "gather", kind, &flat, parts);
 
@@ -47,7 +52,8 @@ static void gather(Lower *l, Op *op) {
     columns[i] = rename_index(&rename, layout->basis[layout->reg_bits + i]);
     thread_bits |= columns[i];
   }
-  LaneValue *thread = lower_linear(l, threads, columns, l->tid), **result = lower_array(l, n), **at = lower_get(l, index);
+  LaneValue *thread = lower_linear(l, threads, columns, l->tid), **result = lower_array(l, n),
+            **at = lower_get(l, index);
   bool wide = dtype_bits(index->type->dtype) == 64;
   for (int part = 0; part < 1 << parts; part++) {
     if (part) lane_barrier(b, false);
@@ -64,10 +70,12 @@ static void gather(Lower *l, Op *op) {
       if (parts) { /* the part is the highest bits of the whole */
         element = lane_2(b, LANE_ADD, LK_S32, element, lane_const(b, LT_B32, rest));
         rest = 0;
-        mine = lane_setp(b, CMP_EQ, LK_U32, lane_2(b, LANE_SHR, LK_U32, element, lane_i32(b, bits - parts)), lane_i32(b, part));
+        mine = lane_setp(b, CMP_EQ, LK_U32, lane_2(b, LANE_SHR, LK_U32, element, lane_i32(b, bits - parts)),
+                         lane_i32(b, part));
         element = lane_2(b, LANE_AND, LK_B32, element, lane_const(b, LT_B32, (1u << (bits - parts)) - 1));
       }
-      LaneValue *address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, place.buffer), lane_2(b, LANE_SHL, LK_B32, element, lane_i32(b, shift)));
+      LaneValue *address = lane_2(b, LANE_ADD, LK_S32, lane_shared(b, place.buffer),
+                                  lane_2(b, LANE_SHL, LK_B32, element, lane_i32(b, shift)));
       LaneValue *value;
       lower_vector_load(l, kind, 1, address, (int64_t)rest << shift, place.buffer, mine, &value);
       result[r] = mine && result[r] ? lane_select(b, mine, value, result[r]) : value;
@@ -114,8 +122,14 @@ static void histogram(Lower *l, Op *op) {
     for (int r = 0; r < layout_registers(x->layout); r++) {
       LaneValue *there, *bin = bin_of(l, x->type, regs[r], (uint32_t)part * (uint32_t)count, (uint32_t)count, &there);
       LaneValue *in[2] = {lane_2(b, LANE_ADD, LK_S32, base, lane_2(b, LANE_SHL, LK_B32, bin, lane_i32(b, 2))), one};
-      LaneOp proto = {.code = LANE_ATOM, .kind = LK_U32, .space = SPACE_SHARED, .rmw = RMW_ADD, .sem = SEM_RELAXED, .scope = SCOPE_CTA,
-                      .buffer = (int16_t)place.buffer, .guard = lower_and(l, lower_and(l, there, mask ? mask[r] : NULL), holder)};
+      LaneOp proto = {.code = LANE_ATOM,
+                      .kind = LK_U32,
+                      .space = SPACE_SHARED,
+                      .rmw = RMW_ADD,
+                      .sem = SEM_RELAXED,
+                      .scope = SCOPE_CTA,
+                      .buffer = (int16_t)place.buffer,
+                      .guard = lower_and(l, lower_and(l, there, mask ? mask[r] : NULL), holder)};
       lane_op_raw(b, proto, 2, in, 0, NULL);
     }
     lane_barrier(b, false);

@@ -1,12 +1,14 @@
-/* lower_later: operations that are lowered not where they stand, but where a product meets shared memory, so that fewer registers are taken.
+/* lower_later: operations that are lowered not where they stand, but where a product meets shared memory, so that fewer
+ * registers are taken.
  *
- * A product's operands go from registers to shared memory, behind a barrier, since the turn before may still read. Two things may wait for that:
+ * A product's operands go from registers to shared memory, behind a barrier, since the turn before may still read. Two
+ * things may wait for that:
  *
- *     next tile     The loads of the next turn (prefetch.c) come when this turn's tiles have been written: they take the same registers, and
- *                   nothing is copied at the turn's end. Always done.
- *     this tile     Where a thread has not enough registers for the accumulators and both operands, each operand is loaded, and what is
- *                   computed from it, right before it is written. The loads of the second then wait behind the barrier, so this is done only
- *                   where registers are short (Lower.frugal).
+ *     next tile     The loads of the next turn (prefetch.c) come when this turn's tiles have been written: they take
+ * the same registers, and nothing is copied at the turn's end. Always done. this tile     Where a thread has not enough
+ * registers for the accumulators and both operands, each operand is loaded, and what is computed from it, right before
+ * it is written. The loads of the second then wait behind the barrier, so this is done only where registers are short
+ * (Lower.frugal).
  *
  * What moves must be used there alone, must have no effect, and a load must not pass a write to memory.
  */
@@ -14,7 +16,10 @@
 
 enum { AT_A, AT_X, BEHIND, GIVEN };
 
-struct LowerLater { const Op *dot; int where; }; /* GIVEN: dot is any operation */
+struct LowerLater {
+  const Op *dot;
+  int where;
+}; /* GIVEN: dot is any operation */
 
 LowerLater *lower_later_create(Lower *l, int values) { return NEW_N(l->cx->arena, LowerLater, values); }
 
@@ -26,7 +31,8 @@ bool lower_is_later(const Lower *l, const Op *op) { return op->out_count == 1 &&
 static bool can_wait(const Op *op, const Op *until) {
   if (op->out_count != 1 || !op->out[0]->type->rank || op->body[0] || op->block != until->block) return false;
   Effect e = op_info[op->code].effect;
-  if (op->code == OP_DOT || op->code == OP_SCAN || op->code == OP_RELAYOUT || (e != EFFECT_PURE && e != EFFECT_READ)) return false;
+  if (op->code == OP_DOT || op->code == OP_SCAN || op->code == OP_RELAYOUT || (e != EFFECT_PURE && e != EFFECT_READ))
+    return false;
   if (op->code == OP_LOAD && op->attr[2]) return false; /* volatile */
   for (const Op *o = op; o && o != until; o = o->next) {
     Effect passed = op_info[o->code].effect;
@@ -51,7 +57,8 @@ int lower_product_uses(const Op *from, const Value *v) {
   return n;
 }
 
-/* Those of tensor cores take a tensor and its transpose from one image: what is transposed for them alone counts, too. */
+/* Those of tensor cores take a tensor and its transpose from one image: what is transposed for them alone counts, too.
+ */
 static int product_uses(const Lower *l, const Op *from, const Value *v) {
   int n = lower_product_uses(from, v);
   if (!lower_on_tensor_cores(from)) return n;
@@ -65,7 +72,9 @@ static void defer(Lower *l, const Op *dot, int where, const Value *v, int uses) 
   if (!op || is_deferred(l, v) || l->uses[v->id] != uses || !can_wait(op, dot)) return;
   l->later[v->id] = (LowerLater){dot, where};
   for (int i = 0; i < op->in_count; i++)
-    defer(l, dot, where, op->in[i], op->code == OP_TRANS && lower_on_tensor_cores(dot) ? product_uses(l, dot, op->in[i]) : uses_in(op, op->in[i]));
+    defer(l, dot, where, op->in[i],
+          op->code == OP_TRANS && lower_on_tensor_cores(dot) ? product_uses(l, dot, op->in[i])
+                                                             : uses_in(op, op->in[i]));
 }
 
 /* ---- next tile ---- */
@@ -78,7 +87,8 @@ static const Op *last_product(const Lower *l, const Block *block, const Value *v
     int uses = uses_in(op, v);
     if (!uses) continue;
     if (op->code == OP_DOT && op->in[2] != v) last = op;
-    else if (op->out_count == 1 && !op->body[0] && op_info[op->code].effect == EFFECT_PURE && l->uses[op->out[0]->id] > 0) {
+    else if (op->out_count == 1 && !op->body[0] && op_info[op->code].effect == EFFECT_PURE &&
+             l->uses[op->out[0]->id] > 0) {
       const Op *of = last_product(l, block, op->out[0]); /* converted, say */
       if (!of) return NULL;
       last = of;

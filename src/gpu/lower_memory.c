@@ -1,21 +1,24 @@
 /* lower_memory: loads and stores through pointers.
  *
- * Consecutive registers whose addresses follow each other go in one access, as far as pointer and mask are known to allow (access_vector).
- * An access moves words:
+ * Consecutive registers whose addresses follow each other go in one access, as far as pointer and mask are known to
+ * allow (access_vector). An access moves words:
  *
  *     bytes an element   1       2       4     8
  *     register           b32     b16/b32 b32   b64
  *     8 elements         2 words 4 words -     -        taken apart after a load, put together before a store
  *
- * One element of 8 or 16 bits is moved by itself; the load extends it. Elements that a mask leaves out get `other`, else zeros: `other` is put
- * together like a value to store, which for constants folds away.
+ * One element of 8 or 16 bits is moved by itself; the load extends it. Elements that a mask leaves out get `other`,
+ * else zeros: `other` is put together like a value to store, which for constants folds away.
  *
  * Threads that hold copies of one element all load it, but only the first of them stores.
  */
 #include "gpu/lower.h"
 
 /* How a group of elements goes through memory: `words` registers of `kind`, each holding `each` elements. */
-typedef struct Shape { LaneKind elem, kind; int bytes, words, each; } Shape;
+typedef struct Shape {
+  LaneKind elem, kind;
+  int bytes, words, each;
+} Shape;
 
 static Shape shape_of(const Type *t, int vector) {
   Shape s = {.elem = lane_kind_of(t), .bytes = type_elem_bytes(t)};
@@ -28,7 +31,9 @@ static Shape shape_of(const Type *t, int vector) {
   return s;
 }
 
-static LaneValue *bool_to_byte(Lower *l, LaneValue *p) { return lane_select(&l->b, p, lane_i32(&l->b, 1), lane_i32(&l->b, 0)); }
+static LaneValue *bool_to_byte(Lower *l, LaneValue *p) {
+  return lane_select(&l->b, p, lane_i32(&l->b, 1), lane_i32(&l->b, 0));
+}
 
 /* The words that hold these elements. */
 static void put_together(Lower *l, const Shape *s, LaneValue *const *regs, LaneValue **words) {
@@ -62,8 +67,8 @@ static int vector_of(Lower *l, const Op *op, const Value *mask) {
 
 enum { MOST_WORDS = 8 };
 
-/* The registers before r that were loaded from the same address under the same mask: -1 when there are none. The last load of an address
- * is found by its note, the register's number plus one. */
+/* The registers before r that were loaded from the same address under the same mask: -1 when there are none. The last
+ * load of an address is found by its note, the register's number plus one. */
 static int loaded_before(LaneValue **ptr, LaneValue **m, LaneValue **other, int r, int vector) {
   int before = (int)(intptr_t)ptr[r]->note - 1;
   if (before >= 0 && m && m[before] != m[r]) before = -1;
@@ -73,8 +78,8 @@ static int loaded_before(LaneValue **ptr, LaneValue **m, LaneValue **other, int 
   return before;
 }
 
-/* Whether the value is the same in every program: made of arguments and constants alone. Where finding out would take long, or a loop has
- * to do with it: no. */
+/* Whether the value is the same in every program: made of arguments and constants alone. Where finding out would take
+ * long, or a loop has to do with it: no. */
 static bool same_everywhere(const Value *v, int *budget) {
   const Op *d = v->def;
   if (!d) return !v->block || !v->block->parent; /* an argument of the kernel */
@@ -84,20 +89,24 @@ static bool same_everywhere(const Value *v, int *budget) {
   return true;
 }
 
-static LanePriority priority_asked(const Op *op) { return op->attr[1] == EVICT_NORMAL ? PRIORITY_NONE : (LanePriority)op->attr[1]; }
+static LanePriority priority_asked(const Op *op) {
+  return op->attr[1] == EVICT_NORMAL ? PRIORITY_NONE : (LanePriority)op->attr[1];
+}
 
-/* Every program reads again what lies at an address that is the same in all of them (a norm's weights): the caches are to keep it while the rest
- * streams by. What else is read or written gets lower_stream_priority's. */
+/* Every program reads again what lies at an address that is the same in all of them (a norm's weights): the caches are
+ * to keep it while the rest streams by. What else is read or written gets lower_stream_priority's. */
 static LanePriority priority_of(const Lower *l, const Op *op) {
   int budget = 64;
   bool is_volatile = op->code == OP_LOAD && op->attr[2];
-  if (!l->asks_program || op->attr[0] || op->attr[1] || is_volatile || !op->in[0]->type->rank) return priority_asked(op);
+  if (!l->asks_program || op->attr[0] || op->attr[1] || is_volatile || !op->in[0]->type->rank)
+    return priority_asked(op);
   return op->code == OP_LOAD && same_everywhere(op->in[0], &budget) ? PRIORITY_LAST : l->streams;
 }
 
-/* Of a kernel that streams from one place to another, both leave the L2 cache last: on an H200 that takes 1 to 5% off the time, also of chains of kernels.
- * Where nothing is stored but added to memory, by programs that read once, reads pass the L1 cache by (0.6%). Both were found by trying
- * (bench/RESULTS.md): other GPUs get no hint until someone has tried there. */
+/* Of a kernel that streams from one place to another, both leave the L2 cache last: on an H200 that takes 1 to 5% off
+ * the time, also of chains of kernels. Where nothing is stored but added to memory, by programs that read once, reads
+ * pass the L1 cache by (0.6%). Both were found by trying (bench/RESULTS.md): other GPUs get no hint until someone has
+ * tried there. */
 LanePriority lower_stream_priority(const GpuTarget *t, bool stores, bool adds_once) {
   if (!t->has_measured_hints) return PRIORITY_NONE;
   return stores ? PRIORITY_L2_LAST : adds_once ? PRIORITY_NO_L1 : PRIORITY_NONE;

@@ -1,23 +1,26 @@
 /* A product on tensor cores: tiles of 16 by 8 of the accumulator, 16 k's at a time, by mma.m16n8k16 (layout/dot.c).
  *
- * An operand is cut into squares of 8 lines by 8 k's, each a register of the warp: lane 4i + t holds line i's elements 2t and 2t + 1. A tile takes
- * four of a (lines 0-7 and 8-15, k's 0-7 and 8-15) and two of x. Where an operand's registers are held so already, as what one product leaves for the
- * next, two halves become a word and that is all. Else it goes through shared memory in its 16 bits, and ldmatrix brings up to four squares at once:
+ * An operand is cut into squares of 8 lines by 8 k's, each a register of the warp: lane 4i + t holds line i's elements
+ * 2t and 2t + 1. A tile takes four of a (lines 0-7 and 8-15, k's 0-7 and 8-15) and two of x. Where an operand's
+ * registers are held so already, as what one product leaves for the next, two halves become a word and that is all.
+ * Else it goes through shared memory in its 16 bits, and ldmatrix brings up to four squares at once:
  *
  *     along k     [line][k]: a square's rows of 16 bytes are lines
  *     across      [k][line]: they are k's, and ldmatrix transposes
  *
- * They come in four registers side by side, which is how a tile wants its four of a, in the order above, and its two of x: so of x both halves of the
- * k's are neighbours, of a the lines.
+ * They come in four registers side by side, which is how a tile wants its four of a, in the order above, and its two of
+ * x: so of x both halves of the k's are neighbours, of a the lines.
  *
- * Eight rows fill the banks once when they lie in different sixteenths of 128 bytes. Rows one behind the other in memory are a line (or k) apart:
- * where those are 128 bytes or more, the row's number, modulo 8, is xor'ed onto the place of 16 bytes in the line; where they are 64 or 32, the bits
- * of the number that do not tell them apart already. Which way a and x lie makes no other difference, so a tensor and its transpose have one image.
+ * Eight rows fill the banks once when they lie in different sixteenths of 128 bytes. Rows one behind the other in
+ * memory are a line (or k) apart: where those are 128 bytes or more, the row's number, modulo 8, is xor'ed onto the
+ * place of 16 bytes in the line; where they are 64 or 32, the bits of the number that do not tell them apart already.
+ * Which way a and x lie makes no other difference, so a tensor and its transpose have one image.
  */
 #include "gpu/lower_dot.h"
 
 enum { SQUARE = 3, BANKS = 6 }; /* log2 of a square's side, and of the 16-bit elements that fill the banks */
-enum { TILE_K = 16, TURN_K = 64, MOST_TILES = 256 }; /* k's of a tile; more tiles than those are a loop, with so many k's a turn */
+/* k's of a tile; more tiles than those are a loop, with so many k's a turn */
+enum { TILE_K = 16, TURN_K = 64, MOST_TILES = 256 };
 
 void lower_mma_swizzle(const Dot *d, const DotOperand *o, F2Map *map) {
   int inner = o->along ? d->chunk_bits : o->outer, apart = inner < BANKS ? BANKS - inner : 0;
@@ -29,7 +32,9 @@ void lower_mma_swizzle(const Dot *d, const DotOperand *o, F2Map *map) {
 
 bool lower_mma_in_registers(Lower *l, const Dot *d, int operand) {
   const Layout *from = d->op->in[operand]->layout, *to = layout_mma_operand(l->cx, d->op, d->layout, operand);
-  if (memcmp(from->basis + from->reg_bits, to->basis + to->reg_bits, sizeof *to->basis * (size_t)(to->lane_bits + to->warp_bits))) return false;
+  if (memcmp(from->basis + from->reg_bits, to->basis + to->reg_bits,
+             sizeof *to->basis * (size_t)(to->lane_bits + to->warp_bits)))
+    return false;
   for (int i = 0; i < to->reg_bits; i++)
     if (layout_find_register(from, to->basis[i]) < 0) return false;
   return true;
@@ -39,16 +44,18 @@ bool lower_mma_in_registers(Lower *l, const Dot *d, int operand) {
 
 typedef struct Squares {
   const DotOperand *o;
-  int bits;               /* 2^bits of them along the lines in a thread's registers */
-  uint32_t line[F2_MAX];  /* where each bit moves to: a flat index of the operand */
-  int bit[F2_MAX];        /* which bit goes with a register bit of the accumulator, or -1 */
-  LaneValue *thread;      /* in memory: where the lane's row lies */
-  uint32_t thread_bits;   /* which bits that may have set */
-  LaneValue *moved;       /* in a loop over k: where its turn begins; its bits are above all that a lane adds */
-  LaneValue **word;       /* of the k's at hand, by square | upper half of the k's << bits; NULL: not there yet */
+  int bits;              /* 2^bits of them along the lines in a thread's registers */
+  uint32_t line[F2_MAX]; /* where each bit moves to: a flat index of the operand */
+  int bit[F2_MAX];       /* which bit goes with a register bit of the accumulator, or -1 */
+  LaneValue *thread;     /* in memory: where the lane's row lies */
+  uint32_t thread_bits;  /* which bits that may have set */
+  LaneValue *moved;      /* in a loop over k: where its turn begins; its bits are above all that a lane adds */
+  LaneValue **word;      /* of the k's at hand, by square | upper half of the k's << bits; NULL: not there yet */
 } Squares;
 
-typedef struct Mma { Squares a, x; } Mma;
+typedef struct Mma {
+  Squares a, x;
+} Mma;
 
 static void find_squares(Lower *l, const Dot *d, const DotOperand *o, Squares *q) {
   const DotShape *s = &d->shape;
@@ -66,7 +73,9 @@ static void find_squares(Lower *l, const Dot *d, const DotOperand *o, Squares *q
   if (o->is_a && q->bits) squares[0] = q->line[0], squares[1] = dot_k(s, o, 8);
   for (int i = 0; i < 5 + acc->warp_bits; i++) {
     uint32_t row = i < 3 && o->along ? dot_line_begin(s, o, 1u << i) : dot_k(s, o, 1u << i);
-    uint32_t v = i < 3 ? row : i < 5 ? squares[i - 3] : dot_line_begin(s, o, dot_line_of(s, o, acc->basis[acc->reg_bits + i]));
+    uint32_t v = i < 3   ? row
+                 : i < 5 ? squares[i - 3]
+                         : dot_line_begin(s, o, dot_line_of(s, o, acc->basis[acc->reg_bits + i]));
     columns[i] = f2_apply(&o->place.map, v) << o->place.shift;
     q->thread_bits |= columns[i];
   }
@@ -83,7 +92,8 @@ static uint32_t lines_of(const Squares *q, int square) {
 static LaneValue *from_registers(Lower *l, const Dot *d, const Squares *q, int square, int k) {
   uint32_t at = lines_of(q, square) ^ dot_k(&d->shape, q->o, (uint32_t)k);
   LaneValue *const *regs = q->o->regs;
-  int low = layout_find_register(q->o->layout, at), high = layout_find_register(q->o->layout, at ^ dot_k(&d->shape, q->o, 1));
+  int low = layout_find_register(q->o->layout, at),
+      high = layout_find_register(q->o->layout, at ^ dot_k(&d->shape, q->o, 1));
   return lane_pack(&l->b, regs[low], regs[high]);
 }
 
@@ -94,10 +104,12 @@ static void from_memory(Lower *l, const Dot *d, Squares *q, int square, int k) {
   LaneValue *words[4];
   int two = q->bits > 0;
   square &= ~two;
-  uint32_t offset = f2_apply(&p->map, lines_of(q, square) ^ dot_k(&d->shape, q->o, (uint32_t)k)) << p->shift, common = offset & q->thread_bits;
+  uint32_t offset = f2_apply(&p->map, lines_of(q, square) ^ dot_k(&d->shape, q->o, (uint32_t)k)) << p->shift,
+           common = offset & q->thread_bits;
   LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, q->thread, lane_const(b, LT_B32, common)) : q->thread;
   if (q->moved) address = lane_2(b, LANE_ADD, LK_S32, address, q->moved);
-  lane_ldmatrix(b, 2 << two, !q->o->along, lane_2(b, LANE_ADD, LK_S32, lane_shared(b, p->buffer), address), (int64_t)(offset ^ common), p->buffer, words);
+  lane_ldmatrix(b, 2 << two, !q->o->along, lane_2(b, LANE_ADD, LK_S32, lane_shared(b, p->buffer), address),
+                (int64_t)(offset ^ common), p->buffer, words);
   for (int i = 0; i < 2 << two; i++) {
     int next = q->o->is_a && two ? i & 1 : i >> 1, half = q->o->is_a && two ? i >> 1 : i & 1;
     q->word[(square + next) | half << q->bits] = words[i];

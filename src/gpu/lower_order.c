@@ -1,25 +1,28 @@
 /* lower_order: keeps a program's accesses to global memory in their order where different threads make them.
  *
- * A program's stores and loads happen one after the other, as written. A thread's own do anyway, so nothing is needed as long as each thread
- * reads what it wrote itself:
+ * A program's stores and loads happen one after the other, as written. A thread's own do anyway, so nothing is needed
+ * as long as each thread reads what it wrote itself:
  *
  *     x = load(p + i); store(p + i, f(x))          one layout, every element held once: the same thread
  *
- * But when elements have several holders all of them load and the first one stores, and with another layout another thread does:
+ * But when elements have several holders all of them load and the first one stores, and with another layout another
+ * thread does:
  *
  *     n = load(count); store(count, n + 1)         128 threads load, one stores: a slow warp would read n + 1
  *     store(p + i, x); y = load(p + perm(i))       likewise
  *
- * Then the block meets at a barrier, which orders its accesses. Which accesses may meet is told by the kernel's argument that the pointer comes
- * from; what comes from elsewhere may meet its like. Accesses in one layout that holds each element once are taken to stay with their
- * threads, also where their pointers differ (x[i] in turn after turn of a loop); and so are stores in one layout, by their first holders.
+ * Then the block meets at a barrier, which orders its accesses. Which accesses may meet is told by the kernel's
+ * argument that the pointer comes from; what comes from elsewhere may meet its like. Accesses in one layout that holds
+ * each element once are taken to stay with their threads, also where their pointers differ (x[i] in turn after turn of
+ * a loop); and so are stores in one layout, by their first holders.
  *
- * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if a turn had gone before.
+ * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if a
+ * turn had gone before.
  */
 #include "gpu/lower.h"
 
 typedef struct Access {
-  int root;      /* the argument, or -1 */
+  int root; /* the argument, or -1 */
   bool reads, writes;
   const Layout *layout; /* NULL: a scalar */
   bool shared;          /* elements have several holders: all of them read, the first one writes */
@@ -27,7 +30,7 @@ typedef struct Access {
 
 typedef struct LowerOrder {
   VEC(Access) pending;
-  LaneBlock *block;  /* where the last access stands, to see barriers behind it */
+  LaneBlock *block; /* where the last access stands, to see barriers behind it */
   LaneOp *last;
 } Order;
 
@@ -46,20 +49,31 @@ static int root_of(const Value *v, int depth) {
       continue;
     }
     switch (op->code) {
-    case OP_SPLAT: case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_HINT: case OP_ADDPTR: case OP_RELAYOUT:
-    case OP_SPLIT: v = op->in[0]; break;
-    case OP_BITCAST:
-      if (!op->in[0]->type->ptr) return -1;
-      v = op->in[0];
-      break;
-    case OP_FOR: case OP_WHILE: v = op->in[v->index + control_skip(op)]; break;
-    case OP_IF: case OP_SELECT: case OP_JOIN: case OP_CAT: {
-      const Value *a = op->code == OP_IF ? op->body[0]->last->in[v->index] : op->in[op->code == OP_SELECT];
-      const Value *b = op->code == OP_IF ? op->body[1]->last->in[v->index] : op->in[op->code == OP_SELECT ? 2 : 1];
-      int root = root_of(a, depth / 2);
-      return root == root_of(b, depth / 2) ? root : -1;
-    }
-    default: return -1;
+      case OP_SPLAT:
+      case OP_BROADCAST:
+      case OP_EXPAND_DIMS:
+      case OP_RESHAPE:
+      case OP_TRANS:
+      case OP_HINT:
+      case OP_ADDPTR:
+      case OP_RELAYOUT:
+      case OP_SPLIT: v = op->in[0]; break;
+      case OP_BITCAST:
+        if (!op->in[0]->type->ptr) return -1;
+        v = op->in[0];
+        break;
+      case OP_FOR:
+      case OP_WHILE: v = op->in[v->index + control_skip(op)]; break;
+      case OP_IF:
+      case OP_SELECT:
+      case OP_JOIN:
+      case OP_CAT: {
+        const Value *a = op->code == OP_IF ? op->body[0]->last->in[v->index] : op->in[op->code == OP_SELECT];
+        const Value *b = op->code == OP_IF ? op->body[1]->last->in[v->index] : op->in[op->code == OP_SELECT ? 2 : 1];
+        int root = root_of(a, depth / 2);
+        return root == root_of(b, depth / 2) ? root : -1;
+      }
+      default: return -1;
     }
   }
   return -1;
@@ -67,11 +81,11 @@ static int root_of(const Value *v, int depth) {
 
 static bool access_of(const Op *op, Access *a) {
   switch (op->code) {
-  case OP_LOAD: *a = (Access){.reads = true}; break;
-  case OP_STORE: *a = (Access){.writes = true}; break;
-  case OP_ATOMIC_RMW:
-  case OP_ATOMIC_CAS: *a = (Access){.reads = true, .writes = true}; break;
-  default: return false;
+    case OP_LOAD: *a = (Access){.reads = true}; break;
+    case OP_STORE: *a = (Access){.writes = true}; break;
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: *a = (Access){.reads = true, .writes = true}; break;
+    default: return false;
   }
   const Value *p = op->in[0];
   a->root = root_of(p, 64);
@@ -139,7 +153,11 @@ void lower_order_barrier(Lower *l) {
 
 /* ---- loops and branches ---- */
 
-typedef struct Scan { Lower *l; Order *order; bool meets; } Scan;
+typedef struct Scan {
+  Lower *l;
+  Order *order;
+  bool meets;
+} Scan;
 
 static void scan_meets(Op *op, void *arg) {
   Scan *s = arg;

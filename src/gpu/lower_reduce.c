@@ -1,13 +1,14 @@
 /* reduce: the elements along an axis to one, by any associative body on k tensors at once.
  *
- * What is left to combine is itself a tensor with a layout: registers of threads and the vectors that say which partial result each holds.
- * Combining the two halves of one bit of the axis takes that bit out of the index, and out of the layout:
+ * What is left to combine is itself a tensor with a layout: registers of threads and the vectors that say which partial
+ * result each holds. Combining the two halves of one bit of the axis takes that bit out of the index, and out of the
+ * layout:
  *
  *     register bit   registers r and r + 2^bit of the same thread: half the registers are left
- *     lane bit       a lane and its neighbour across the bit; both compute the same, and from then on hold copies. With several registers, of
- *                    other lines, they share the work instead: each sends one half of its registers and combines the other half, so that
- *                    in the end a lane holds one line's result where it had parts of many
- *     warp bits      a conversion of layouts, by which what several warps hold comes into registers of one thread; then as above
+ *     lane bit       a lane and its neighbour across the bit; both compute the same, and from then on hold copies. With
+ * several registers, of other lines, they share the work instead: each sends one half of its registers and combines the
+ * other half, so that in the end a lane holds one line's result where it had parts of many warp bits      a conversion
+ * of layouts, by which what several warps hold comes into registers of one thread; then as above
  *
  *     f32[64,32], axis 0, 4 warps: reg 4 lines | lane 0..2 lines, lane 3, 4 axis | warp 0, 1 axis | reg axis
  *         in the thread        4 lines' partial results a thread
@@ -15,10 +16,11 @@
  *         warps                each lane writes its line's, reads that of 4 warps
  *         in the end           a conversion to the slice of the operand's layout, which is what the result is held in
  *
- * Order. A body that may combine elements in any order (lower_body.c) takes registers first, then lanes, then warps, which leaves the least
- * to shuffle. Any other takes the index's bits from the lowest up, so that what is combined are neighbours, the lower index first: the
- * interpreter's tree. Across a lane bit both sides compute, and must compute the same bits, or threads that hold copies would go apart:
- * unless the body is symmetric, the lane's bit selects which operand is first.
+ * Order. A body that may combine elements in any order (lower_body.c) takes registers first, then lanes, then warps,
+ * which leaves the least to shuffle. Any other takes the index's bits from the lowest up, so that what is combined are
+ * neighbours, the lower index first: the interpreter's tree. Across a lane bit both sides compute, and must compute the
+ * same bits, or threads that hold copies would go apart: unless the body is symmetric, the lane's bit selects which
+ * operand is first.
  */
 #include "gpu/lower_move.h"
 
@@ -28,18 +30,19 @@ typedef struct Reduce {
   Op *op;
   int k;
   LaneKind *kinds;
-  Layout layout;     /* of what is left to combine */
-  LaneValue ***v;    /* v[i][r] */
-  uint32_t axis;     /* bits of its index that are of the axis */
+  Layout layout;  /* of what is left to combine */
+  LaneValue ***v; /* v[i][r] */
+  uint32_t axis;  /* bits of its index that are of the axis */
   BodyOrder order;
   OpCode single;
 } Reduce;
 
-
 static int threads_of(const Layout *l) { return l->lane_bits + l->warp_bits; }
 
 static uint32_t *lane_vector(Reduce *s, int bit) { return &s->layout.basis[s->layout.reg_bits + bit]; }
-static uint32_t *warp_vector(Reduce *s, int bit) { return &s->layout.basis[s->layout.reg_bits + s->layout.lane_bits + bit]; }
+static uint32_t *warp_vector(Reduce *s, int bit) {
+  return &s->layout.basis[s->layout.reg_bits + s->layout.lane_bits + bit];
+}
 
 /* Takes bit `bit` out of the index; no vector has it any more. */
 static void drop_index_bit(Reduce *s, int bit) {
@@ -58,7 +61,8 @@ static void drop_register_bit(Reduce *s, int bit) {
   for (int i = 0; i < s->k; i++)
     for (int r = 0; r < n; r++)
       if (!(r >> bit & 1)) s->v[i][(r & low) | (r >> 1 & ~low)] = s->v[i][r];
-  memmove(s->layout.basis + bit, s->layout.basis + bit + 1, sizeof(uint32_t) * (size_t)(s->layout.reg_bits + threads_of(&s->layout) - bit - 1));
+  memmove(s->layout.basis + bit, s->layout.basis + bit + 1,
+          sizeof(uint32_t) * (size_t)(s->layout.reg_bits + threads_of(&s->layout) - bit - 1));
   s->layout.reg_bits--;
 }
 
@@ -78,7 +82,8 @@ static void take_register(Lower *l, Reduce *s, int bit) {
 }
 
 /* mine and the neighbour's: the lower lane's first. */
-static void combine_across(Lower *l, Reduce *s, LaneValue *upper, LaneValue *const *mine, LaneValue *const *other, LaneValue **out) {
+static void combine_across(Lower *l, Reduce *s, LaneValue *upper, LaneValue *const *mine, LaneValue *const *other,
+                           LaneValue **out) {
   LaneValue *a[MOST], *b[MOST];
   for (int i = 0; i < s->k; i++) {
     bool any = s->order == BODY_SYMMETRIC;
@@ -88,8 +93,8 @@ static void combine_across(Lower *l, Reduce *s, LaneValue *upper, LaneValue *con
   lower_combine(l, s->op, a, b, out);
 }
 
-/* A register bit whose two halves the lanes may share: the last that is not of the axis, else, where registers have to wait for their
- * turn, one that is; -1 when there is none. */
+/* A register bit whose two halves the lanes may share: the last that is not of the axis, else, where registers have to
+ * wait for their turn, one that is; -1 when there is none. */
 static int shared_register(const Reduce *s) {
   for (int i = s->layout.reg_bits - 1; i >= 0; i--)
     if (!(s->layout.basis[i] & s->axis)) return i;
@@ -121,9 +126,8 @@ static void take_lane(Lower *l, Reduce *s, int bit) {
 
 /* All five lane bits at once, where there is an instruction for it: NULL when there is none. */
 static LaneValue *combine_warp(Lower *l, const Reduce *s, LaneValue *x) {
-  static const int rmw_of[OP_COUNT] = {
-      [OP_ADD] = RMW_ADD + 1, [OP_MIN] = RMW_MIN + 1, [OP_MAX] = RMW_MAX + 1, [OP_AND] = RMW_AND + 1, [OP_OR] = RMW_OR + 1,
-      [OP_XOR] = RMW_XOR + 1};
+  static const int rmw_of[OP_COUNT] = {[OP_ADD] = RMW_ADD + 1, [OP_MIN] = RMW_MIN + 1, [OP_MAX] = RMW_MAX + 1,
+                                       [OP_AND] = RMW_AND + 1, [OP_OR] = RMW_OR + 1,   [OP_XOR] = RMW_XOR + 1};
   LaneBuilder *b = &l->b;
   const Type *t = s->op->in[0]->type;
   OpCode code = s->single;
@@ -131,10 +135,14 @@ static LaneValue *combine_warp(Lower *l, const Reduce *s, LaneValue *x) {
   if (t->dtype == DT_I1) {
     bool any = code == OP_OR || code == OP_MAX, all = code == OP_AND || code == OP_MIN;
     if (!any && !all) return NULL;
-    return lane_op(b, (LaneOp){.code = LANE_VOTE, .kind = LK_PRED, .vote = any ? VOTE_ANY : VOTE_ALL, .buffer = -1}, 1, &x);
+    return lane_op(b, (LaneOp){.code = LANE_VOTE, .kind = LK_PRED, .vote = any ? VOTE_ANY : VOTE_ALL, .buffer = -1}, 1,
+                   &x);
   }
-  LaneKind word = code == OP_AND || code == OP_OR || code == OP_XOR ? LK_B32 : dtype_is_signed(t->dtype) ? LK_S32 : LK_U32;
-  LaneValue *sum = lane_op(b, (LaneOp){.code = LANE_REDUX, .kind = word, .rmw = (uint8_t)(rmw_of[code] - 1), .buffer = -1}, 1, &x);
+  LaneKind word = code == OP_AND || code == OP_OR || code == OP_XOR ? LK_B32
+                  : dtype_is_signed(t->dtype)                       ? LK_S32
+                                                                    : LK_U32;
+  LaneValue *sum =
+      lane_op(b, (LaneOp){.code = LANE_REDUX, .kind = word, .rmw = (uint8_t)(rmw_of[code] - 1), .buffer = -1}, 1, &x);
   return lane_extend(b, lane_kind_of(t), sum);
 }
 
@@ -156,8 +164,8 @@ static bool take_whole_warp(Lower *l, Reduce *s) {
 
 /* ---- warps ---- */
 
-/* The warp bits of `run` come into registers; where warps are many, and lanes free, some into lanes, whose shuffles are less than reading
- * and combining all. Where a thread would get many registers, warps share lines as lanes do. */
+/* The warp bits of `run` come into registers; where warps are many, and lanes free, some into lanes, whose shuffles are
+ * less than reading and combining all. Where a thread would get many registers, warps share lines as lanes do. */
 static void take_warps(Lower *l, Reduce *s, const int *run, int count) {
   Layout to = s->layout;
   int regs = to.reg_bits, free_lane = 0, front = 0;
@@ -228,11 +236,11 @@ static void take_all(Lower *l, Reduce *s) {
   while (s->axis) {
     int bit, run[F2_MAX];
     switch (next_bit(s, &bit)) {
-    case AXIS_REG: take_register(l, s, bit); break;
-    case AXIS_LANE:
-      if (s->order != BODY_SYMMETRIC || !take_whole_warp(l, s)) take_lane(l, s, bit);
-      break;
-    case AXIS_WARP: take_warps(l, s, run, warps_now(s, run)); break;
+      case AXIS_REG: take_register(l, s, bit); break;
+      case AXIS_LANE:
+        if (s->order != BODY_SYMMETRIC || !take_whole_warp(l, s)) take_lane(l, s, bit);
+        break;
+      case AXIS_WARP: take_warps(l, s, run, warps_now(s, run)); break;
     }
   }
 }

@@ -3,17 +3,18 @@
  * convert_plan says how (layout/convert.c):
  *
  *     registers   each thread has what it needs: nothing is emitted, values are renamed
- *     shuffle     rounds of one shuffle each. What a lane sends depends on the lane: a tree of selects over the registers that some lane
- *                 sends, whose branches are bits of the lane. What it receives goes into a register that depends on the lane: for each
- *                 register, a tree of selects over the rounds that may bring it.
- *     shared      every element is written by one holder, barrier, every thread reads its own. Where elements lie is a linear map (a swizzle)
+ *     shuffle     rounds of one shuffle each. What a lane sends depends on the lane: a tree of selects over the
+ * registers that some lane sends, whose branches are bits of the lane. What it receives goes into a register that
+ * depends on the lane: for each register, a tree of selects over the rounds that may bring it. shared      every
+ * element is written by one holder, barrier, every thread reads its own. Where elements lie is a linear map (a swizzle)
  *                 from flat indices; registers whose elements lie side by side go in one access of up to 16 bytes.
  *
- * Elements narrower than a word travel in shared memory at their own size and are packed into words by the thread. What several threads
- * hold is written by the first holder alone: two warps writing one byte, even the same value, is a race.
+ * Elements narrower than a word travel in shared memory at their own size and are packed into words by the thread. What
+ * several threads hold is written by the first holder alone: two warps writing one byte, even the same value, is a
+ * race.
  *
- * Barriers: here stands the one between the writes and the reads. That a buffer's bytes may still be read by others when it is written again
- * is shared.c's concern.
+ * Barriers: here stands the one between the writes and the reads. That a buffer's bytes may still be read by others
+ * when it is written again is shared.c's concern.
  */
 #include "gpu/lower_move.h"
 
@@ -36,11 +37,14 @@ static LaneValue *from_bits(Lower *l, LaneKind kind, LaneValue *v) {
   return kind == LK_PRED ? lane_setp(&l->b, CMP_NE, LK_U32, v, lane_i32(&l->b, 0)) : v;
 }
 
-void lower_vector_store(Lower *l, LaneKind kind, int n, LaneValue *const *values, LaneValue *address, int64_t imm, int buffer,
-                        LaneValue *guard) {
+void lower_vector_store(Lower *l, LaneKind kind, int n, LaneValue *const *values, LaneValue *address, int64_t imm,
+                        int buffer, LaneValue *guard) {
   int bytes = 1 << lower_kind_shift(kind), count = n;
   LaneValue *words[16];
-  LaneKind word = bytes == 1 ? LK_U8 : bytes == 2 ? (lower_kind_type(kind) == LT_B16 ? LK_B16 : LK_U16) : bytes == 4 ? LK_B32 : LK_B64;
+  LaneKind word = bytes == 1   ? LK_U8
+                  : bytes == 2 ? (lower_kind_type(kind) == LT_B16 ? LK_B16 : LK_U16)
+                  : bytes == 4 ? LK_B32
+                               : LK_B64;
   for (int i = 0; i < n; i++) words[i] = as_bits(l, kind, values[i]);
   if (bytes == 1 && count > 1) {
     for (int i = 0; i < count / 2; i++) words[i] = prmt(l, words[2 * i], words[2 * i + 1], 0x0040);
@@ -50,22 +54,25 @@ void lower_vector_store(Lower *l, LaneKind kind, int n, LaneValue *const *values
   }
   if (bytes == 2 && count > 1) {
     for (int i = 0; i < count / 2; i++)
-      words[i] = word == LK_B16 ? lane_pack(&l->b, words[2 * i], words[2 * i + 1]) : prmt(l, words[2 * i], words[2 * i + 1], 0x5410);
+      words[i] = word == LK_B16 ? lane_pack(&l->b, words[2 * i], words[2 * i + 1])
+                                : prmt(l, words[2 * i], words[2 * i + 1], 0x5410);
     word = LK_B32;
     count /= 2;
   }
   lane_store(&l->b, SPACE_SHARED, word, count, address, imm, guard, words)->buffer = (int16_t)buffer;
 }
 
-void lower_vector_load(Lower *l, LaneKind kind, int n, LaneValue *address, int64_t imm, int buffer, LaneValue *guard, LaneValue **out) {
+void lower_vector_load(Lower *l, LaneKind kind, int n, LaneValue *address, int64_t imm, int buffer, LaneValue *guard,
+                       LaneValue **out) {
   LaneBuilder *b = &l->b;
-  int bytes = 1 << lower_kind_shift(kind), per_word = bytes * n >= 4 ? 4 / bytes : n, words = per_word > 1 ? n / per_word : n;
+  int bytes = 1 << lower_kind_shift(kind), per_word = bytes * n >= 4 ? 4 / bytes : n,
+      words = per_word > 1 ? n / per_word : n;
   if (per_word <= 1) { /* an element is a word of its own, or alone */
-    LaneKind word = kind == LK_PRED                          ? LK_U8
-                    : bytes == 4                             ? LK_B32
-                    : bytes == 8                             ? LK_B64
+    LaneKind word = kind == LK_PRED                   ? LK_U8
+                    : bytes == 4                      ? LK_B32
+                    : bytes == 8                      ? LK_B64
                     : lower_kind_type(kind) == LT_B16 ? LK_B16
-                                                             : kind;
+                                                      : kind;
     LaneOp *ld = lane_load(b, SPACE_SHARED, word, n, address, imm, guard, NULL);
     ld->buffer = (int16_t)buffer;
     for (int i = 0; i < n; i++) out[i] = from_bits(l, kind, ld->out[i]);
@@ -81,7 +88,8 @@ void lower_vector_load(Lower *l, LaneKind kind, int n, LaneValue *address, int64
       continue;
     }
     for (int i = 0; i < per_word; i++)
-      out[w * per_word + i] = from_bits(l, kind, lane_bfe(b, is_signed ? LK_S32 : LK_U32, word, 8 * bytes * i, 8 * bytes));
+      out[w * per_word + i] =
+          from_bits(l, kind, lane_bfe(b, is_signed ? LK_S32 : LK_U32, word, 8 * bytes * i, 8 * bytes));
   }
 }
 
@@ -95,7 +103,8 @@ LaneValue *lower_shared_load(Lower *l, LaneType t, LaneValue *address, int64_t i
   return out;
 }
 
-void lower_shared_store(Lower *l, LaneType t, LaneValue *address, int64_t imm, int buffer, LaneValue *v, LaneValue *guard) {
+void lower_shared_store(Lower *l, LaneType t, LaneValue *address, int64_t imm, int buffer, LaneValue *v,
+                        LaneValue *guard) {
   lower_vector_store(l, kind_of_type(t), 1, &v, address, imm, buffer, guard);
 }
 
@@ -112,10 +121,11 @@ typedef struct Walk {
   uint32_t reg[F2_MAX], reg_part[F2_MAX]; /* offset and part of each register bit */
   int reg_bits;
   uint32_t thread_part[F2_MAX];
-  bool threads_differ;                    /* in the part */
-  LaneValue *thread;                      /* byte offset of the thread */
-  uint32_t thread_bits;                   /* bits that it may have set */
-  int vector_bits;                        /* an access has 2^vector_bits registers: r, r ^ vector[0], r ^ vector[1], ... */
+  bool threads_differ;  /* in the part */
+  LaneValue *thread;    /* byte offset of the thread */
+  uint32_t thread_bits; /* bits that it may have set */
+  /* an access has 2^vector_bits registers: r, r ^ vector[0], r ^ vector[1], ... */
+  int vector_bits;
   uint32_t vector[4];
 } Walk;
 
@@ -154,9 +164,10 @@ static uint32_t sum_of(const uint32_t *columns, int bits, int x) {
   return y;
 }
 
-/* Where the access that begins with register r lies: an address and an offset. False: in another part, for every thread. */
-static bool walk_address(Lower *l, const Place *p, const Walk *w, const Layout *layout, int r, int part, LaneValue **address, int64_t *imm,
-                         LaneValue **guard) {
+/* Where the access that begins with register r lies: an address and an offset. False: in another part, for every
+ * thread. */
+static bool walk_address(Lower *l, const Place *p, const Walk *w, const Layout *layout, int r, int part,
+                         LaneValue **address, int64_t *imm, LaneValue **guard) {
   LaneBuilder *b = &l->b;
   uint32_t reg_part = sum_of(w->reg_part, w->reg_bits, r);
   *guard = NULL;
@@ -211,7 +222,8 @@ void lower_place_read(Lower *l, const Place *p, LaneValue **regs, const Layout *
 
 LaneValue *lower_thread_bit(Lower *l, int bit) {
   LaneBuilder *b = &l->b;
-  return lane_setp(b, CMP_NE, LK_U32, lane_2(b, LANE_AND, LK_B32, l->tid, lane_const(b, LT_B32, 1u << bit)), lane_i32(b, 0));
+  return lane_setp(b, CMP_NE, LK_U32, lane_2(b, LANE_AND, LK_B32, l->tid, lane_const(b, LT_B32, 1u << bit)),
+                   lane_i32(b, 0));
 }
 
 LaneValue *lower_lane_parity(Lower *l, uint32_t mask) {
@@ -221,9 +233,12 @@ LaneValue *lower_lane_parity(Lower *l, uint32_t mask) {
   return lane_setp(b, CMP_NE, LK_U32, bits, lane_i32(b, 0));
 }
 
-/* The values that a LaneMap takes: constant ^ a sum of basis vectors, where vector j takes part in threads with an odd number of the bits
- * of mask[j]. */
-typedef struct Span2 { int n; uint32_t vector[THREAD_BITS], mask[THREAD_BITS]; } Span2;
+/* The values that a LaneMap takes: constant ^ a sum of basis vectors, where vector j takes part in threads with an odd
+ * number of the bits of mask[j]. */
+typedef struct Span2 {
+  int n;
+  uint32_t vector[THREAD_BITS], mask[THREAD_BITS];
+} Span2;
 
 static Span2 span_of(const uint32_t *column) {
   Span2 s = {0};
@@ -254,7 +269,8 @@ static LaneValue *select_from(Lower *l, LaneValue *const *of, const Span2 *s, in
 static LaneValue **shuffle_rounds(Lower *l, LaneValue **regs, const Convert *plan) {
   LaneBuilder *b = &l->b;
   int n = layout_registers(plan->to);
-  LaneValue **out = lower_array(l, n), **received = lower_array(l, plan->round_count), **by_constant = lower_array(l, n);
+  LaneValue **out = lower_array(l, n), **received = lower_array(l, plan->round_count),
+            **by_constant = lower_array(l, n);
   for (int k = 0; k < plan->round_count; k++) {
     const ConvertRound *r = &plan->rounds[k];
     Span2 s = span_of(r->send.column);
@@ -276,8 +292,8 @@ static LaneValue **shuffle_rounds(Lower *l, LaneValue **regs, const Convert *pla
     source = lane_2(b, LANE_XOR, LK_B32, source, lane_const(b, LT_B32, r->source.constant));
     received[k] = lane_shfl(b, SHUFFLE_IDX, value, source);
   }
-  /* What a thread receives in a round goes into register constant ^ v, v by the thread: so register i comes from the round of constant
-   * i ^ v. The vectors are the same in all rounds (layout.h). */
+  /* What a thread receives in a round goes into register constant ^ v, v by the thread: so register i comes from the
+   * round of constant i ^ v. The vectors are the same in all rounds (layout.h). */
   Span2 s = span_of(plan->rounds[0].receive.column);
   for (int k = 0; k < plan->round_count; k++) by_constant[plan->rounds[k].receive.constant] = received[k];
   for (int i = 0; i < n; i++) out[i] = select_from(l, by_constant, &s, 0, (uint32_t)i);
@@ -288,9 +304,11 @@ static LaneValue **shuffle_rounds(Lower *l, LaneValue **regs, const Convert *pla
 
 static bool is_shared(const Convert *plan) { return plan->kind == CONVERT_SHARED; }
 
-/* A warp reads what it wrote itself: true only when no other warp holds, and writes in its place, what it has; and when there is one pass,
- * since the next one's bytes may be another warp's. */
-static bool within_warp(const Convert *plan) { return plan->within_warp && plan->passes == 1 && !(layout_copies(plan->from) & ~31u); }
+/* A warp reads what it wrote itself: true only when no other warp holds, and writes in its place, what it has; and when
+ * there is one pass, since the next one's bytes may be another warp's. */
+static bool within_warp(const Convert *plan) {
+  return plan->within_warp && plan->passes == 1 && !(layout_copies(plan->from) & ~31u);
+}
 
 static LaneValue **without_memory(Lower *l, LaneValue **regs, const Convert *plan) {
   if (plan->kind == CONVERT_NONE) return regs;
@@ -301,8 +319,8 @@ static LaneValue **without_memory(Lower *l, LaneValue **regs, const Convert *pla
   return out;
 }
 
-void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *regs, const LaneKind *kinds, const Layout *from, const Layout *to,
-                        LaneValue ***out) {
+void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *regs, const LaneKind *kinds,
+                        const Layout *from, const Layout *to, LaneValue ***out) {
   if (from == to) {
     for (int i = 0; i < n; i++) out[i] = regs[i];
     return;

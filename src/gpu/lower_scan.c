@@ -1,21 +1,23 @@
 /* scan: every prefix along an axis, by any associative body on k tensors at once; and map, a body on each element.
  *
- * scan takes the bits of a place that run along the axis from the lowest up (lower_axis.c), in runs of one kind. Before a run, a block is
- * what the lower bits hold: each element has its prefix within its block, and every thread of a block knows the block's total. Within a run
- * the totals of 2^m neighbouring blocks are scanned, what comes before its block is put in front of each element, and the blocks become one:
+ * scan takes the bits of a place that run along the axis from the lowest up (lower_axis.c), in runs of one kind. Before
+ * a run, a block is what the lower bits hold: each element has its prefix within its block, and every thread of a block
+ * knows the block's total. Within a run the totals of 2^m neighbouring blocks are scanned, what comes before its block
+ * is put in front of each element, and the blocks become one:
  *
  *     f32[1024], 4 warps: reg 0, 1 | lane 0..4 | warp 0, 1 | reg 2
  *
  *     registers   r1 = r0 r1, r2 = r1 r2, ...          in the thread: a chain
- *     lanes       totals of lanes, in log2 steps: at bit b a lane whose bit b is set takes the total of the half below, from its last lane
- *                 then the total of the lane before is put in front of each register
- *     warps       totals of all warps are read from shared memory; each thread chains them and keeps the one before its warp
- *     registers   the second half's elements get the first half's total in front
+ *     lanes       totals of lanes, in log2 steps: at bit b a lane whose bit b is set takes the total of the half below,
+ * from its last lane then the total of the lane before is put in front of each register warps       totals of all warps
+ * are read from shared memory; each thread chains them and keeps the one before its warp registers   the second half's
+ * elements get the first half's total in front
  *
- * What comes in front of neighbours that a thread holds is the same for all of them: it is gathered once, run after run, and put in front of each
- * in the end. Where the body has an identity, that stands for "nothing before".
+ * What comes in front of neighbours that a thread holds is the same for all of them: it is gathered once, run after
+ * run, and put in front of each in the end. Where the body has an identity, that stands for "nothing before".
  *
- * A reduction of the same tensor by the same body, as in a row's sums tile by tile, takes its result from here (lower_given): the tile is not held for it.
+ * A reduction of the same tensor by the same body, as in a row's sums tile by tile, takes its result from here
+ * (lower_given): the tile is not held for it.
  *
  * A reverse scan is the same with every coordinate complemented: the last element comes first.
  */
@@ -28,8 +30,8 @@ typedef struct Scan {
   const Layout *layout;
   int k, n;
   bool reverse;
-  LaneValue ***x;      /* x[i][r]: the prefix within the block */
-  LaneValue ***total;  /* total[i][r]: of the block, where r has no bit of `regs` */
+  LaneValue ***x;     /* x[i][r]: the prefix within the block */
+  LaneValue ***total; /* total[i][r]: of the block, where r has no bit of `regs` */
   LaneKind *kinds;
   uint32_t done;       /* bits of the flat index that lie within a block */
   int regs;            /* bits of the register's number that do */
@@ -60,7 +62,8 @@ static LaneValue *identity_of(Lower *l, const Op *op) {
   OpCode code = lower_body_single(op);
   char memory[8] = {0};
   uint64_t bits = 0;
-  if (op->in_count != 1 || op->in[0]->type->ptr || t == DT_I1 || (code != OP_ADD && code != OP_OR && code != OP_XOR)) return NULL;
+  if (op->in_count != 1 || op->in[0]->type->ptr || t == DT_I1 || (code != OP_ADD && code != OP_OR && code != OP_XOR))
+    return NULL;
   if (dtype_is_float(t)) {
     dtype_store_float(t, memory, -0.0);
     memcpy(&bits, memory, (size_t)dtype_bytes(t));
@@ -105,8 +108,8 @@ static void finish(Lower *l, Scan *s) {
   }
 }
 
-/* before, in front of every element of the block at r that this thread holds, where `has`. When the block's last element is among them
- * and `last` is given, that is its value. */
+/* before, in front of every element of the block at r that this thread holds, where `has`. When the block's last
+ * element is among them and `last` is given, that is its value. */
 static void put_before(Lower *l, Scan *s, int r, LaneValue *const *before, LaneValue *has, LaneValue *const *last) {
   LaneValue *x[MOST], *y[MOST];
   int last_at = s->reverse ? 0 : s->regs, others = s->regs & ~s->near;
@@ -173,9 +176,10 @@ static void scan_lanes(Lower *l, Scan *s, const AxisBit *run, int count, bool la
       put(s, s->x, r, mine);
     } else {
       /* The lane before, counting in the bits of the mask alone: a borrow (or carry) runs through the bits between. */
-      LaneValue *step = s->reverse ? lane_2(b, LANE_ADD, LK_S32, lane_2(b, LANE_OR, LK_B32, lane, lane_const(b, LT_B32, 31 & ~mask)),
-                                            lane_const(b, LT_B32, low))
-                                   : lane_2(b, LANE_SUB, LK_S32, inside, lane_const(b, LT_B32, low));
+      LaneValue *step =
+          s->reverse ? lane_2(b, LANE_ADD, LK_S32, lane_2(b, LANE_OR, LK_B32, lane, lane_const(b, LT_B32, 31 & ~mask)),
+                              lane_const(b, LT_B32, low))
+                     : lane_2(b, LANE_SUB, LK_S32, inside, lane_const(b, LT_B32, low));
       step = lane_2(b, LANE_AND, LK_B32, step, lane_const(b, LT_B32, mask));
       LaneValue *source = lane_2(b, LANE_OR, LK_B32, step, outside);
       LaneValue *has = lane_setp(b, CMP_NE, LK_U32, inside, lane_const(b, LT_B32, s->reverse ? mask : 0));
@@ -259,7 +263,9 @@ void lower_scan(Lower *l, Op *op) {
   for (int i = 0; i < axis.n;) {
     const AxisBit *run = &axis.at[i];
     int count = 1;
-    while (i + count < axis.n && run[count].kind == run->kind && (run->kind != AXIS_LANE || run[count].bit > run[count - 1].bit)) count++;
+    while (i + count < axis.n && run[count].kind == run->kind &&
+           (run->kind != AXIS_LANE || run[count].bit > run[count - 1].bit))
+      count++;
     if (run->kind == AXIS_REG) scan_registers(l, &s, run, count);
     else if (run->kind == AXIS_LANE) scan_lanes(l, &s, run, count, i + count == axis.n && !reduction);
     else scan_warps(l, &s, run, count);
@@ -269,7 +275,8 @@ void lower_scan(Lower *l, Op *op) {
   }
   finish(l, &s);
   if (reduction) lower_given(l, reduction->out[0], &s.total[0][0]);
-  for (int i = 0; i < k; i++) lower_set(l, op->out[i], lower_convert_kind(l, s.x[i], s.kinds[i], s.layout, op->out[i]->layout));
+  for (int i = 0; i < k; i++)
+    lower_set(l, op->out[i], lower_convert_kind(l, s.x[i], s.kinds[i], s.layout, op->out[i]->layout));
 }
 
 /* ---- map ---- */
@@ -301,7 +308,8 @@ void lower_map(Lower *l, Op *op) {
   int *group = NEW_N(l->cx->arena, int, pack);
   for (int r = 0; r < n; r++) {
     if (scalar ? false : (layout_register_part(layout, r) & (uint32_t)(pack - 1)) != 0) continue;
-    for (int p = 0; p < pack; p++) group[p] = p ? layout_find_register(layout, layout_register_part(layout, r) ^ (uint32_t)p) : r;
+    for (int p = 0; p < pack; p++)
+      group[p] = p ? layout_find_register(layout, layout_register_part(layout, r) ^ (uint32_t)p) : r;
     for (int i = 0; i < n_in; i++)
       for (int p = 0; p < pack; p++) args[i * pack + p] = in[i][group[p]];
     lower_inline(l, op->body[0], args, results);

@@ -1,12 +1,14 @@
 /* lower_shape: values that are made from nothing, and operations that only put elements in other places.
  *
- * Such an operation never moves data between threads: layout_choose() gave the operand the layout that the result's implies, so each
- * thread holds already what it needs, in some register. Which one follows from the registers' parts. For the result's register r:
+ * Such an operation never moves data between threads: layout_choose() gave the operand the layout that the result's
+ * implies, so each thread holds already what it needs, in some register. Which one follows from the registers' parts.
+ * For the result's register r:
  *
- *     p = part of r in the result's layout -> q = the flat index in the operand that p comes from -> the operand's register with part q
+ *     p = part of r in the result's layout -> q = the flat index in the operand that p comes from -> the operand's
+ * register with part q
  *
- * q is p itself for reshape and expand_dims, p with its bits permuted for trans, with the bits of broadcast dims left out for broadcast,
- * without the lowest bit for join.
+ * q is p itself for reshape and expand_dims, p with its bits permuted for trans, with the bits of broadcast dims left
+ * out for broadcast, without the lowest bit for join.
  */
 #include "gpu/lower.h"
 
@@ -39,14 +41,16 @@ static LaneValue **arange(Lower *l, const Op *op) {
   const Value *v = op->out[0];
   int n = lower_count(v);
   LaneValue **regs = lower_array(l, n), *start = lane_i32(&l->b, (int32_t)op->attr[0]);
-  for (int r = 0; r < n; r++) regs[r] = lane_2(&l->b, LANE_ADD, LK_S32, lower_index(l, v->type, v->layout, r, 0), start);
+  for (int r = 0; r < n; r++)
+    regs[r] = lane_2(&l->b, LANE_ADD, LK_S32, lower_index(l, v->type, v->layout, r, 0), start);
   return regs;
 }
 
 /* ---- places ---- */
 
 static NORETURN void misfit(Lower *l, const Op *op) {
-  fail(l->cx, op->span ? *op->span : (Span){0}, "the layouts of `%s` do not fit together (an error of the compiler)", op_info[op->code].name);
+  fail(l->cx, op->span ? *op->span : (Span){0}, "the layouts of `%s` do not fit together (an error of the compiler)",
+       op_info[op->code].name);
 }
 
 static LaneValue *register_at(Lower *l, const Op *op, const Value *from, uint32_t part) {
@@ -129,15 +133,15 @@ static LaneValue **move(Lower *l, const Op *op) {
 void lower_shape(Lower *l, Op *op) {
   LaneValue **regs = NULL;
   switch (op->code) {
-  case OP_CONST: regs = fill(l, op->out[0], constant(l, op)); break;
-  case OP_PROGRAM_ID: regs = fill(l, op->out[0], l->program[op->attr[0]]); break;
-  case OP_NUM_PROGRAMS: regs = fill(l, op->out[0], l->programs[op->attr[0]]); break;
-  case OP_ARANGE: regs = arange(l, op); break;
-  case OP_SPLAT: regs = fill(l, op->out[0], lower_get(l, op->in[0])[0]); break;
-  case OP_JOIN: regs = join(l, op); break;
-  case OP_CAT: regs = cat(l, op); break;
-  case OP_SPLIT: split(l, op); return;
-  default: regs = move(l, op);
+    case OP_CONST: regs = fill(l, op->out[0], constant(l, op)); break;
+    case OP_PROGRAM_ID: regs = fill(l, op->out[0], l->program[op->attr[0]]); break;
+    case OP_NUM_PROGRAMS: regs = fill(l, op->out[0], l->programs[op->attr[0]]); break;
+    case OP_ARANGE: regs = arange(l, op); break;
+    case OP_SPLAT: regs = fill(l, op->out[0], lower_get(l, op->in[0])[0]); break;
+    case OP_JOIN: regs = join(l, op); break;
+    case OP_CAT: regs = cat(l, op); break;
+    case OP_SPLIT: split(l, op); return;
+    default: regs = move(l, op);
   }
   lower_set(l, op->out[0], regs);
 }

@@ -1,14 +1,16 @@
 /* sort along the last axis: Batcher's bitonic sort over the bits of the index.
  *
- *     for k = 1 .. n:  for j = k-1 .. 0:   compare elements i and i ^ 2^j; the smaller goes where bit j is 0, or, where bit k of i is set,
- *                                          where bit j is 1
+ *     for k = 1 .. n:  for j = k-1 .. 0:   compare elements i and i ^ 2^j; the smaller goes where bit j is 0, or, where
+ * bit k of i is set, where bit j is 1
  *
- * Bit j is a bit of the register, the lane or the warp, so each step is an exchange of one of three kinds: two registers of a thread, a
- * shuffle, or a trip through shared memory in which every thread reads its partner's slot. Bit k says the direction: known for a register
- * bit, a predicate for a lane or warp bit, and for the last k the operation's.
+ * Bit j is a bit of the register, the lane or the warp, so each step is an exchange of one of three kinds: two
+ * registers of a thread, a shuffle, or a trip through shared memory in which every thread reads its partner's slot. Bit
+ * k says the direction: known for a register bit, a predicate for a lane or warp bit, and for the last k the
+ * operation's.
  *
- * Elements are compared as integers. A float's bits, with those below the sign flipped when the sign is set, order as signed numbers do, -0
- * before 0; NaN becomes the largest key first, and the one quiet NaN at the end (interp/ops_sort.c).
+ * Elements are compared as integers. A float's bits, with those below the sign flipped when the sign is set, order as
+ * signed numbers do, -0 before 0; NaN becomes the largest key first, and the one quiet NaN at the end
+ * (interp/ops_sort.c).
  */
 #include "gpu/lower_move.h"
 
@@ -35,11 +37,11 @@ static LaneType key_type(const Key *k) { return lane_kind_info[k->kind].type; }
 static bool find_nan(const Key *k, uint64_t *above, bool *is_sign) {
   *is_sign = false;
   switch (k->dtype) {
-  case DT_F64: *above = 0x7FF0000000000000u; return true;
-  case DT_F32: *above = 0x7F800000u; return true;
-  case DT_F16: *above = 0x7C00u; return true;
-  case DT_BF16: *above = 0x7F80u; return true;
-  default: break;
+    case DT_F64: *above = 0x7FF0000000000000u; return true;
+    case DT_F32: *above = 0x7F800000u; return true;
+    case DT_F16: *above = 0x7C00u; return true;
+    case DT_BF16: *above = 0x7F80u; return true;
+    default: break;
   }
   for (int x = 1; x < 128; x++) {
     uint8_t byte = (uint8_t)x;
@@ -80,7 +82,9 @@ static LaneValue *to_key(Lower *l, const Key *k, LaneValue *x) {
   LaneKind plain = k->bits == 64 ? LK_B64 : LK_B32, whole = k->bits == 64 ? LK_U64 : LK_U32;
   LaneValue *nan = NULL;
   if (any && is_sign) nan = lane_setp(b, CMP_EQ, whole, x, constant(l, k, 0x80));
-  else if (any) nan = lane_setp(b, CMP_GT, whole, lane_2(b, LANE_AND, plain, x, constant(l, k, below_sign(k))), constant(l, k, above));
+  else if (any)
+    nan = lane_setp(b, CMP_GT, whole, lane_2(b, LANE_AND, plain, x, constant(l, k, below_sign(k))),
+                    constant(l, k, above));
   if (k->bits < 32) x = lane_bfe(b, LK_S32, x, 0, k->bits);
   x = flip(l, k, x);
   return nan ? lane_select(b, nan, constant(l, k, nan_key(k)), x) : x;
@@ -129,8 +133,12 @@ static LaneValue *index_bit(Lower *l, const Sort *s, int k, int reg, bool *known
   return lower_thread_bit(l, at->kind == AXIS_LANE ? at->bit : 5 + at->bit);
 }
 
-static LaneValue *smaller(Lower *l, const Sort *s, LaneValue *x, LaneValue *y) { return lane_2(&l->b, LANE_MIN, s->key.kind, x, y); }
-static LaneValue *larger(Lower *l, const Sort *s, LaneValue *x, LaneValue *y) { return lane_2(&l->b, LANE_MAX, s->key.kind, x, y); }
+static LaneValue *smaller(Lower *l, const Sort *s, LaneValue *x, LaneValue *y) {
+  return lane_2(&l->b, LANE_MIN, s->key.kind, x, y);
+}
+static LaneValue *larger(Lower *l, const Sort *s, LaneValue *x, LaneValue *y) {
+  return lane_2(&l->b, LANE_MAX, s->key.kind, x, y);
+}
 
 static void exchange_registers(Lower *l, Sort *s, int k, int bit) {
   for (int r = 0; r < s->n; r++) {
@@ -157,7 +165,8 @@ static void keep_one(Lower *l, Sort *s, int k, int thread_bit, LaneValue *const 
     bool down;
     LaneValue *turned = index_bit(l, s, k, r, &down);
     down ^= s->descending;
-    LaneValue *large = turned ? lane_2(b, LANE_XOR, LK_PRED, upper, turned) : upper; /* keep the larger, or `down` the smaller */
+    /* keep the larger, or `down` the smaller */
+    LaneValue *large = turned ? lane_2(b, LANE_XOR, LK_PRED, upper, turned) : upper;
     LaneValue *low = smaller(l, s, s->v[r], other[r]), *high = larger(l, s, s->v[r], other[r]);
     s->v[r] = lane_select(b, large, down ? low : high, down ? high : low);
   }

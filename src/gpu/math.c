@@ -1,15 +1,16 @@
 /* math: which lane operations a function of tile/math.def becomes.
  *
- * Each math_*.c holds the functions of one group and a table of rows: function, the type it is about, and how it is made: one operation of
- * the machine, a formula for one element, or a formula for all elements of a call (then a rare slow path is one branch for all).
- * A row for f64 alone serves f32 as well: operands are widened, which is exact, and the result is rounded once.
+ * Each math_*.c holds the functions of one group and a table of rows: function, the type it is about, and how it is
+ * made: one operation of the machine, a formula for one element, or a formula for all elements of a call (then a rare
+ * slow path is one branch for all). A row for f64 alone serves f32 as well: operands are widened, which is exact, and
+ * the result is rounded once.
  */
 #include "gpu/math.h"
 
-static const MathTable *const tables[] = {&math_basic_table, &math_convert_table, &math_bits_table, &math_exp_table, &math_log_table,
-                                          &math_trig_table,  &math_pow_table,     &math_arc_table,  &math_root_table, &math_mod_table,
-                                          &math_erf_table,   &math_erfinv_table,
-                                          &math_gamma_table, &math_bessel_table,  &math_bessel_i_table};
+static const MathTable *const tables[] = {
+    &math_basic_table, &math_convert_table, &math_bits_table,  &math_exp_table,    &math_log_table,
+    &math_trig_table,  &math_pow_table,     &math_arc_table,   &math_root_table,   &math_mod_table,
+    &math_erf_table,   &math_erfinv_table,  &math_gamma_table, &math_bessel_table, &math_bessel_i_table};
 
 static const MathRow *find(MathFn fn, Dtype about) {
   for (int i = 0; i < COUNT(tables); i++)
@@ -37,8 +38,8 @@ static void apply(LaneBuilder *b, const MathRow *row, int arity, int n, V *const
   }
 }
 
-void gpu_math(LaneBuilder *b, const GpuTarget *t, MathFn fn, int arity, const Dtype *types, Dtype out_type, int n, LaneValue *const *const *in,
-              LaneValue **out) {
+void gpu_math(LaneBuilder *b, const GpuTarget *t, MathFn fn, int arity, const Dtype *types, Dtype out_type, int n,
+              LaneValue *const *const *in, LaneValue **out) {
   (void)t;
   Arena *arena = b->f->cx->arena;
   Dtype about = about_of(arity, types);
@@ -54,7 +55,8 @@ void gpu_math(LaneBuilder *b, const GpuTarget *t, MathFn fn, int arity, const Dt
   }
   row = about == DT_F32 || whole_power ? find(fn, DT_F64) : NULL;
   if (!row)
-    fail(b->f->cx, b->span ? *b->span : (Span){0}, "the GPU back end has no %s of %s", math_info[fn].name, dtype_triton_name(about));
+    fail(b->f->cx, b->span ? *b->span : (Span){0}, "the GPU back end has no %s of %s", math_info[fn].name,
+         dtype_triton_name(about));
   for (int k = 0; k < arity; k++) {
     bool widen = types[k] == DT_F32, number = whole_power && k == 1;
     if (!widen && !number) continue;
@@ -75,6 +77,7 @@ void lower_math(Lower *l, Op *op) {
     in[k] = lower_get(l, op->in[k]);
   }
   LaneValue **out = lower_array(l, n);
-  gpu_math(&l->b, l->target, (MathFn)op->attr[0], op->in_count, types, op->out[0]->type->dtype, n, (LaneValue *const *const *)in, out);
+  gpu_math(&l->b, l->target, (MathFn)op->attr[0], op->in_count, types, op->out[0]->type->dtype, n,
+           (LaneValue *const *const *)in, out);
   lower_set(l, op->out[0], out);
 }

@@ -1,6 +1,7 @@
 /* math: the functions of tile/math.def as lane operations. Private to src/gpu/math*.c.
  *
- * A function is C that builds its formula, one call an operation. The first letter of a helper is what its registers hold:
+ * A function is C that builds its formula, one call an operation. The first letter of a helper is what its registers
+ * hold:
  *
  *     f_ f32      d_ f64      i_ 32-bit integers      l_ 64-bit integers      p_ predicates
  *
@@ -8,11 +9,12 @@
  *     V p = f_fma(b, z, F(0.0083f), F(-0.1667f));          z * 0.0083 - 0.1667, rounded once
  *     V y = p_select(b, f_lt(b, x, F(0)), p, x);
  *
- * Every sum, difference and product is rounded by itself (`.rn`: the assembler does not contract it into an fma), since the error terms
- * below depend on it; where an fma is wanted it is written. The constants F, D, I and L take the builder from the name `b`.
+ * Every sum, difference and product is rounded by itself (`.rn`: the assembler does not contract it into an fma), since
+ * the error terms below depend on it; where an fma is wanted it is written. The constants F, D, I and L take the
+ * builder from the name `b`.
  *
- * What rows there are, and how a row is found, is in math.c. A function with a row for f64 only serves f32 too: its operands are widened,
- * the result is rounded once.
+ * What rows there are, and how a row is found, is in math.c. A function with a row for f64 only serves f32 too: its
+ * operands are widened, the result is rounded once.
  */
 #ifndef NEREID_GPU_MATH_H
 #define NEREID_GPU_MATH_H
@@ -37,15 +39,20 @@ typedef void MathAll(B *b, int n, V *const *in, V *out);
 
 typedef struct MathRow {
   MathFn fn;
-  Dtype about;    /* the type of its first float operand, else of its first operand */
-  MathOne *one;   /* or NULL */
-  MathAll *all;   /* or NULL: then it is the operation `op` */
+  Dtype about;  /* the type of its first float operand, else of its first operand */
+  MathOne *one; /* or NULL */
+  MathAll *all; /* or NULL: then it is the operation `op` */
   LaneOp op;
 } MathRow;
-typedef struct MathTable { const MathRow *rows; int n; } MathTable;
-extern const MathTable math_basic_table, math_convert_table, math_bits_table, math_exp_table, math_log_table, math_pow_table, math_trig_table,
-    math_arc_table, math_root_table, math_mod_table, math_erf_table, math_erfinv_table, math_gamma_table, math_bessel_table, math_bessel_i_table;
-#define MATH_TABLE(rows) {rows, COUNT(rows)}
+typedef struct MathTable {
+  const MathRow *rows;
+  int n;
+} MathTable;
+extern const MathTable math_basic_table, math_convert_table, math_bits_table, math_exp_table, math_log_table,
+    math_pow_table, math_trig_table, math_arc_table, math_root_table, math_mod_table, math_erf_table, math_erfinv_table,
+    math_gamma_table, math_bessel_table, math_bessel_i_table;
+#define MATH_TABLE(rows) \
+  { rows, COUNT(rows) }
 
 /* ---- arithmetic (math_kit.c) ---- */
 
@@ -60,12 +67,12 @@ V f_max(B *b, V x, V y); /* the one that is a number */
 V f_min(B *b, V x, V y);
 V f_rint(B *b, V x);
 V f_trunc(B *b, V x);
-V f_sqrt(B *b, V x);       /* correctly rounded */
-V f_div(B *b, V x, V y);   /* correctly rounded */
-V f_rcp_approx(B *b, V x); /* 1 ulp; subnormals count as 0 */
-V f_ex2_approx(B *b, V x); /* 2 ulp; subnormal results are 0 */
-V f_lg2_approx(B *b, V x); /* 2^-22; subnormals count as 0 */
-V f_sat(B *b, V x);        /* into [0, 1]; NaN gives 0 */
+V f_sqrt(B *b, V x);                        /* correctly rounded */
+V f_div(B *b, V x, V y);                    /* correctly rounded */
+V f_rcp_approx(B *b, V x);                  /* 1 ulp; subnormals count as 0 */
+V f_ex2_approx(B *b, V x);                  /* 2 ulp; subnormal results are 0 */
+V f_lg2_approx(B *b, V x);                  /* 2^-22; subnormals count as 0 */
+V f_sat(B *b, V x);                         /* into [0, 1]; NaN gives 0 */
 V f_poly(B *b, V x, int n, const float *c); /* c[0] + c[1] x + ..., by Horner's rule */
 V f_lt(B *b, V x, V y);
 V f_le(B *b, V x, V y);
@@ -99,9 +106,9 @@ V d_ge(B *b, V x, V y);
 V d_eq(B *b, V x, V y);
 V d_ne(B *b, V x, V y);
 V d_nan(B *b, V x);
-V d_pow2(B *b, V n); /* 2^n of a b32 in [-1022, 1023] */
+V d_pow2(B *b, V n);       /* 2^n of a b32 in [-1022, 1023] */
 V d_scale(B *b, V x, V n); /* x * 2^n of any b32; one rounding, but for n below -3000 or so */
-V d_is_odd(B *b, V x); /* of a whole number or anything else */
+V d_is_odd(B *b, V x);     /* of a whole number or anything else */
 #define D_POLY(x, c) d_poly(b, x, COUNT(c), c)
 
 V i_add(B *b, V x, V y);
@@ -111,7 +118,7 @@ V i_and(B *b, V x, V y);
 V i_or(B *b, V x, V y);
 V i_xor(B *b, V x, V y);
 V i_shl(B *b, V x, V n);
-V i_shr(B *b, V x, V n);  /* by its sign */
+V i_shr(B *b, V x, V n); /* by its sign */
 V u_shr(B *b, V x, V n);
 V i_min(B *b, V x, V y);
 V i_max(B *b, V x, V y);
@@ -130,8 +137,8 @@ V l_xor(B *b, V x, V y);
 V l_shl(B *b, V x, V n); /* n is a b32; 64 and more give 0 */
 V l_shr(B *b, V x, V n); /* unsigned */
 V l_eq(B *b, V x, V y);
-V l_lt(B *b, V x, V y);  /* signed */
-V l_high(B *b, V x);     /* the b32 halves */
+V l_lt(B *b, V x, V y); /* signed */
+V l_high(B *b, V x);    /* the b32 halves */
 V l_low(B *b, V x);
 V l_pack(B *b, V low, V high);
 
@@ -159,12 +166,14 @@ LaneOp *when(B *b, V p, LaneType t);
 void otherwise(B *b, LaneOp *op, V value);
 V whichever(B *b, LaneOp *op, V value);
 
-/* ---- numbers in two parts: hi + lo, |lo| <= ulp(hi)/2 (Dekker 1971; Muller et al., Handbook of Floating-Point Arithmetic, ch. 4, 14) ---- */
+/* ---- numbers in two parts: hi + lo, |lo| <= ulp(hi)/2 (Dekker 1971; Muller et al., Handbook of Floating-Point Arithmetic, ch. 4, 14) -- */
 
-typedef struct DD { V hi, lo; } DD;
-DD dd_sum(B *b, V x, V y);       /* x + y exactly */
-DD dd_fast_sum(B *b, V x, V y);  /* likewise, when |x| >= |y| or x is 0 */
-DD dd_product(B *b, V x, V y);   /* x * y exactly */
+typedef struct DD {
+  V hi, lo;
+} DD;
+DD dd_sum(B *b, V x, V y);      /* x + y exactly */
+DD dd_fast_sum(B *b, V x, V y); /* likewise, when |x| >= |y| or x is 0 */
+DD dd_product(B *b, V x, V y);  /* x * y exactly */
 DD dd_add(B *b, DD x, DD y);
 DD dd_add1(B *b, DD x, V y);
 DD dd_mul(B *b, DD x, DD y);
@@ -178,18 +187,18 @@ bool math_constant_power(B *b, Dtype t, Dtype power_type, int n, const V *x, con
 /* ---- functions that others are made of ---- */
 
 V d_exp(B *b, V x);
-V d_exp_dd(B *b, DD x);           /* exp(hi + lo), below 1 ulp; any range */
-V d_exp_half(B *b, V x);          /* exp(x) / 2, which overflows later */
+V d_exp_dd(B *b, DD x);  /* exp(hi + lo), below 1 ulp; any range */
+V d_exp_half(B *b, V x); /* exp(x) / 2, which overflows later */
 V d_expm1(B *b, V x);
 V d_log(B *b, V x);
 V d_log1p(B *b, V x);
-DD d_log_dd(B *b, V x);           /* x > 0, finite: about 2^-66 relative */
-/* 1/sqrt(x), x far from where squares overflow: one step of Newton's on the quotient that was rounded twice, with x y^2 - 1 from exact
- * products. */
+DD d_log_dd(B *b, V x); /* x > 0, finite: about 2^-66 relative */
+/* 1/sqrt(x), x far from where squares overflow: one step of Newton's on the quotient that was rounded twice, with x y^2
+ * - 1 from exact products. */
 V d_rsqrt_near_one(B *b, V x);
 V d_sinpi(B *b, V x);
 void d_sincos(B *b, V x, V *sine, V *cosine);
-V d_erfcx(B *b, V x);             /* x >= 0 */
+V d_erfcx(B *b, V x); /* x >= 0 */
 V d_erfc(B *b, V x);
 
 #endif

@@ -1,24 +1,31 @@
-/* math_basic: arithmetic with a chosen rounding, rounding to whole numbers, and the approximations of the machine's special function unit
- * (fast_*): what the hardware has, one instruction each, and the few that take two or three.
+/* math_basic: arithmetic with a chosen rounding, rounding to whole numbers, and the approximations of the machine's
+ * special function unit (fast_*): what the hardware has, one instruction each, and the few that take two or three.
  *
- * sqrt and rsqrt of f32 are the unit's (1 and 2 ulp, subnormals included); sqrt_rn and rsqrt_rn are the rounded ones. exp2 of f32 is
- * the unit's too, as in math_exp.c.
+ * sqrt and rsqrt of f32 are the unit's (1 and 2 ulp, subnormals included); sqrt_rn and rsqrt_rn are the rounded ones.
+ * exp2 of f32 is the unit's too, as in math_exp.c.
  */
 #include "gpu/math.h"
 
-#define ROW(FN, T, CODE, ...) {MATH_##FN, DT_##T, NULL, NULL, {.code = LANE_##CODE, .kind = LK_##T, .buffer = -1, __VA_ARGS__}}
-#define FOUR(FN, T, CODE)                                                                                                                 \
-  ROW(FN##_RN, T, CODE, .rounding = ROUND_RN, .exact = 1), ROW(FN##_RZ, T, CODE, .rounding = ROUND_RZ, .exact = 1),                       \
+#define ROW(FN, T, CODE, ...) \
+  { \
+    MATH_##FN, DT_##T, NULL, NULL, { .code = LANE_##CODE, .kind = LK_##T, .buffer = -1, __VA_ARGS__ } \
+  }
+#define FOUR(FN, T, CODE) \
+  ROW(FN##_RN, T, CODE, .rounding = ROUND_RN, .exact = 1), ROW(FN##_RZ, T, CODE, .rounding = ROUND_RZ, .exact = 1), \
       ROW(FN##_RD, T, CODE, .rounding = ROUND_RM, .exact = 1), ROW(FN##_RU, T, CODE, .rounding = ROUND_RP, .exact = 1)
-#define FOUR_PLAIN(FN, T, CODE)                                                                                                           \
-  ROW(FN##_RN, T, CODE, .rounding = ROUND_RN), ROW(FN##_RZ, T, CODE, .rounding = ROUND_RZ),                                               \
+#define FOUR_PLAIN(FN, T, CODE) \
+  ROW(FN##_RN, T, CODE, .rounding = ROUND_RN), ROW(FN##_RZ, T, CODE, .rounding = ROUND_RZ), \
       ROW(FN##_RD, T, CODE, .rounding = ROUND_RM), ROW(FN##_RU, T, CODE, .rounding = ROUND_RP)
-#define ARITHMETIC(T)                                                                                                                     \
-  FOUR(ADD, T, ADD), FOUR(SUB, T, SUB), FOUR(MUL, T, MUL), FOUR_PLAIN(FMA, T, FMA), FOUR_PLAIN(DIV, T, DIV), FOUR_PLAIN(RCP, T, RCP),     \
-      FOUR_PLAIN(SQRT, T, SQRT), ROW(FMA, T, FMA, .rounding = ROUND_RN), ROW(FLOOR, T, ROUND, .rounding = ROUND_RM),                      \
-      ROW(CEIL, T, ROUND, .rounding = ROUND_RP), ROW(TRUNC, T, ROUND, .rounding = ROUND_RZ), ROW(RINT, T, ROUND, .rounding = ROUND_RN),   \
+#define ARITHMETIC(T) \
+  FOUR(ADD, T, ADD), FOUR(SUB, T, SUB), FOUR(MUL, T, MUL), FOUR_PLAIN(FMA, T, FMA), FOUR_PLAIN(DIV, T, DIV), \
+      FOUR_PLAIN(RCP, T, RCP), FOUR_PLAIN(SQRT, T, SQRT), ROW(FMA, T, FMA, .rounding = ROUND_RN), \
+      ROW(FLOOR, T, ROUND, .rounding = ROUND_RM), ROW(CEIL, T, ROUND, .rounding = ROUND_RP), \
+      ROW(TRUNC, T, ROUND, .rounding = ROUND_RZ), ROW(RINT, T, ROUND, .rounding = ROUND_RN), \
       ROW(NEARBYINT, T, ROUND, .rounding = ROUND_RN)
-#define ONE(FN, T, fn) {MATH_##FN, DT_##T, fn, NULL, {0}}
+#define ONE(FN, T, fn) \
+  { \
+    MATH_##FN, DT_##T, fn, NULL, { 0 } \
+  }
 
 /* Halves away from zero: the part that trunc cuts off is exact. */
 static V round_f32(B *b, const V *in) {
@@ -72,7 +79,9 @@ static V rcp64h(B *b, const V *in) {
 static V fast_div(B *b, const V *in) {
   return lane_op(b, (LaneOp){.code = LANE_DIV, .kind = LK_F32, .approx = 1, .ftz = 1, .buffer = -1}, 2, in);
 }
-static V unit(B *b, LaneCode code, V x) { return lane_op(b, (LaneOp){.code = code, .kind = LK_F32, .ftz = 1, .buffer = -1}, 1, &x); }
+static V unit(B *b, LaneCode code, V x) {
+  return lane_op(b, (LaneOp){.code = code, .kind = LK_F32, .ftz = 1, .buffer = -1}, 1, &x);
+}
 static V fast_tan(B *b, const V *in) { return fast_div(b, (V[]){unit(b, LANE_SIN, in[0]), unit(b, LANE_COS, in[0])}); }
 static V fast_exp(B *b, const V *in) { return f_ex2_approx(b, f_mul(b, in[0], F(1.44269504f))); }
 static V fast_exp10(B *b, const V *in) { return f_ex2_approx(b, f_mul(b, in[0], F(3.32192809f))); }

@@ -1,8 +1,14 @@
 /* math_bits: whole numbers and the parts of floats: counting and turning bits, classes, exponents, neighbours. */
 #include "gpu/math.h"
 
-#define ROW(FN, T, CODE, KIND) {MATH_##FN, DT_##T, NULL, NULL, {.code = LANE_##CODE, .kind = LK_##KIND, .buffer = -1}}
-#define ONE(FN, T, fn) {MATH_##FN, DT_##T, fn, NULL, {0}}
+#define ROW(FN, T, CODE, KIND) \
+  { \
+    MATH_##FN, DT_##T, NULL, NULL, { .code = LANE_##CODE, .kind = LK_##KIND, .buffer = -1 } \
+  }
+#define ONE(FN, T, fn) \
+  { \
+    MATH_##FN, DT_##T, fn, NULL, { 0 } \
+  }
 
 static const uint64_t SIGN64 = 0x8000000000000000;
 enum { INF32 = 0x7f800000 };
@@ -27,10 +33,18 @@ static V mul24_i32(B *b, const V *in) {
 }
 static V mul24_u32(B *b, const V *in) { return i_mul(b, i_and(b, in[0], I(0xffffff)), i_and(b, in[1], I(0xffffff))); }
 /* (x + y) / 2 without a carry out: x + y = 2 (x & y) + (x ^ y) = 2 (x | y) - (x ^ y). */
-static V hadd_i32(B *b, const V *in) { return i_add(b, i_and(b, in[0], in[1]), i_shr(b, i_xor(b, in[0], in[1]), I(1))); }
-static V hadd_u32(B *b, const V *in) { return i_add(b, i_and(b, in[0], in[1]), u_shr(b, i_xor(b, in[0], in[1]), I(1))); }
-static V rhadd_i32(B *b, const V *in) { return i_sub(b, i_or(b, in[0], in[1]), i_shr(b, i_xor(b, in[0], in[1]), I(1))); }
-static V rhadd_u32(B *b, const V *in) { return i_sub(b, i_or(b, in[0], in[1]), u_shr(b, i_xor(b, in[0], in[1]), I(1))); }
+static V hadd_i32(B *b, const V *in) {
+  return i_add(b, i_and(b, in[0], in[1]), i_shr(b, i_xor(b, in[0], in[1]), I(1)));
+}
+static V hadd_u32(B *b, const V *in) {
+  return i_add(b, i_and(b, in[0], in[1]), u_shr(b, i_xor(b, in[0], in[1]), I(1)));
+}
+static V rhadd_i32(B *b, const V *in) {
+  return i_sub(b, i_or(b, in[0], in[1]), i_shr(b, i_xor(b, in[0], in[1]), I(1)));
+}
+static V rhadd_u32(B *b, const V *in) {
+  return i_sub(b, i_or(b, in[0], in[1]), u_shr(b, i_xor(b, in[0], in[1]), I(1)));
+}
 
 /* ---- classes ---- */
 

@@ -1,13 +1,25 @@
-/* math_convert: numbers of one type to another with a chosen rounding: one cvt each. Out of range gives the nearest end. NaN becomes 0 or
- * the top bit, as the machine's cvt does it.
+/* math_convert: numbers of one type to another with a chosen rounding: one cvt each. Out of range gives the nearest
+ * end. NaN becomes 0 or the top bit, as the machine's cvt does it.
  */
 #include "gpu/math.h"
 
-#define ROW(FN, ABOUT, FROM, TO, R) {MATH_##FN, DT_##ABOUT, NULL, NULL, {.code = LANE_CVT, .kind = LK_##FROM, .to = LK_##TO, .rounding = ROUND_##R, .buffer = -1}}
-#define FOUR(FN, ABOUT, FROM, TO)                                                                                                         \
-  ROW(FN##_RN, ABOUT, FROM, TO, RN), ROW(FN##_RZ, ABOUT, FROM, TO, RZ), ROW(FN##_RD, ABOUT, FROM, TO, RM), ROW(FN##_RU, ABOUT, FROM, TO, RP)
-#define ONE(FN, T, fn) {MATH_##FN, DT_##T, fn, NULL, {0}}
-#define SAME(FN, T) {MATH_##FN, DT_##T, same, NULL, {0}}
+#define ROW(FN, ABOUT, FROM, TO, R) \
+  { \
+    MATH_##FN, DT_##ABOUT, NULL, NULL, { \
+      .code = LANE_CVT, .kind = LK_##FROM, .to = LK_##TO, .rounding = ROUND_##R, .buffer = -1 \
+    } \
+  }
+#define FOUR(FN, ABOUT, FROM, TO) \
+  ROW(FN##_RN, ABOUT, FROM, TO, RN), ROW(FN##_RZ, ABOUT, FROM, TO, RZ), ROW(FN##_RD, ABOUT, FROM, TO, RM), \
+      ROW(FN##_RU, ABOUT, FROM, TO, RP)
+#define ONE(FN, T, fn) \
+  { \
+    MATH_##FN, DT_##T, fn, NULL, { 0 } \
+  }
+#define SAME(FN, T) \
+  { \
+    MATH_##FN, DT_##T, same, NULL, { 0 } \
+  }
 
 static V same(B *b, const V *in) {
   (void)b;

@@ -2,19 +2,21 @@
  *
  *     exp(x) = 2^n * exp(r),   n = rint(x / ln 2),   r = x - n ln 2 in [-0.347, 0.347]
  *
- * The reduction is Cody and Waite's (Software Manual for the Elementary Functions, 1980): ln 2 in parts, subtracted by fma, so that the large
- * terms cancel exactly. n comes from adding 1.5 * 2^23 (2^52), which leaves rint(x / ln 2) in the low bits of the sum.
+ * The reduction is Cody and Waite's (Software Manual for the Elementary Functions, 1980): ln 2 in parts, subtracted by
+ * fma, so that the large terms cancel exactly. n comes from adding 1.5 * 2^23 (2^52), which leaves rint(x / ln 2) in
+ * the low bits of the sum.
  *
- * f32: the machine has 2^r. exp and exp10 reduce first, so that the argument of ex2 is small and its rounding harmless; exp2 is
- * ex2.approx.ftz itself (math_basic.c), as Triton has it. f64: polynomials (minimax; Remez's algorithm, with coefficients rounded one by
- * one and the rest fitted again).
+ * f32: the machine has 2^r. exp and exp10 reduce first, so that the argument of ex2 is small and its rounding harmless;
+ * exp2 is ex2.approx.ftz itself (math_basic.c), as Triton has it. f64: polynomials (minimax; Remez's algorithm, with
+ * coefficients rounded one by one and the rest fitted again).
  */
 #include "gpu/math.h"
 
 /* ---- f32 ---- */
 
-/* base^x = 2^(n + r), where r = x * high + x * low - n and high + low = log2(base). n is kept in [-126, 127] by saturating (x high + 126) / 253 to
- * [0, 1]; what lies outside overflows or vanishes in ex2 or in the last product, which rounds subnormals once. */
+/* base^x = 2^(n + r), where r = x * high + x * low - n and high + low = log2(base). n is kept in [-126, 127] by
+ * saturating (x high + 126) / 253 to [0, 1]; what lies outside overflows or vanishes in ex2 or in the last product,
+ * which rounds subnormals once. */
 static V power_f32(B *b, V x, float high, float low) {
   V unit = f_sat(b, f_fma(b, x, F(high / 253.0f), F(126.0f / 253.0f)));
   V sum = f_fma(b, unit, F(253), F(12582913.0f)); /* 1.5 * 2^23 + 1 + (n + 126): the low 8 bits are n + 127 */
@@ -134,18 +136,20 @@ V d_exp_dd(B *b, DD x) {
 }
 static V exp_f64(B *b, const V *in) { return d_exp(b, in[0]); }
 
-static const double exp2_c[] = {0.6931471805599453,     0.24022650695910172,    0.055504108664824574,   0.009618129107577034,
-                                0.0013333558145565347,  0.00015403530478910103, 1.5252734741483789e-05, 1.3215424463345346e-06,
-                                1.0177654480166194e-07, 7.0756179899547945e-09, 4.519537468215488e-10};
+static const double exp2_c[] = {0.6931471805599453,     0.24022650695910172,    0.055504108664824574,
+                                0.009618129107577034,   0.0013333558145565347,  0.00015403530478910103,
+                                1.5252734741483789e-05, 1.3215424463345346e-06, 1.0177654480166194e-07,
+                                7.0756179899547945e-09, 4.519537468215488e-10};
 static V exp2_f64(B *b, const V *in) {
   V n, x = in[0], whole = whole_f64(b, x, 1, &n), r = d_sub(b, x, whole);
   V p = d_fma(b, D_POLY(r, exp2_c), r, D(1));
   return limit_f64(b, x, scale_f64(b, p, n), 1025, -1076, 0);
 }
 
-static const double exp10_c[] = {2.302585092994046,    2.6509490552392068,   2.0346785922932535,   1.171255148907613,
-                                 0.5393829292539994,   0.20699584961374576,  0.0680893590368395,   0.019597615184152317,
-                                 0.005014194391501962, 0.0011576417715819564, 0.00023767370771257828};
+static const double exp10_c[] = {2.302585092994046,     2.6509490552392068,    2.0346785922932535,
+                                 1.171255148907613,     0.5393829292539994,    0.20699584961374576,
+                                 0.0680893590368395,    0.019597615184152317,  0.005014194391501962,
+                                 0.0011576417715819564, 0.00023767370771257828};
 static V exp10_f64(B *b, const V *in) {
   V n, x = in[0], whole = whole_f64(b, x, 0x1.a934f0979a371p+1, &n);
   V r = d_fma(b, whole, D(0x1.9dc1da994fd21p-59), d_fma(b, whole, D(-0x1.34413509f79ffp-2), x));
@@ -173,8 +177,9 @@ static V cosh_f64(B *b, const V *in) {
   return d_fma(b, d_rcp(b, h), D(0.25), h);
 }
 
-static const double sinh64_c[] = {0.16666666666666666,   0.008333333333333573,   0.00019841269841061162, 2.7557319310088304e-06,
-                                  2.5052089413277983e-08, 1.6061339181873303e-10, 7.503251576276108e-13,  6.47626096144216e-15};
+static const double sinh64_c[] = {0.16666666666666666,    0.008333333333333573,   0.00019841269841061162,
+                                  2.7557319310088304e-06, 2.5052089413277983e-08, 1.6061339181873303e-10,
+                                  7.503251576276108e-13,  6.47626096144216e-15};
 static V sinh_f64(B *b, const V *in) {
   V x = in[0], a = d_abs(b, x), h = d_exp_half(b, a);
   V far = d_copysign(b, d_fma(b, d_rcp(b, h), D(-0.25), h), x);
@@ -182,9 +187,10 @@ static V sinh_f64(B *b, const V *in) {
   return p_select(b, d_lt(b, a, D(1)), near, far);
 }
 
-static const double tanh64_c[] = {-0.333333333333333,     0.1333333333332658,    -0.053968253963736515, 0.021869488385149793,
-                                  -0.008863232589614922,  0.0035920919085648977, -0.0014555420469583823, 0.0005884411480828814,
-                                  -0.000233372955403507,  8.330395967238855e-05, -1.9486897936720875e-05};
+static const double tanh64_c[] = {-0.333333333333333,     0.1333333333332658,     -0.053968253963736515,
+                                  0.021869488385149793,   -0.008863232589614922,  0.0035920919085648977,
+                                  -0.0014555420469583823, 0.0005884411480828814,  -0.000233372955403507,
+                                  8.330395967238855e-05,  -1.9486897936720875e-05};
 static V tanh_f64(B *b, const V *in) {
   V x = in[0], a = d_abs(b, x);
   V e = d_exp_dd(b, (DD){d_add(b, a, a), D(0)});
@@ -193,7 +199,10 @@ static V tanh_f64(B *b, const V *in) {
   return d_copysign(b, p_select(b, d_lt(b, a, D(0.55)), near, far), x);
 }
 
-#define ONE(FN, T, fn) {MATH_##FN, DT_##T, fn, NULL, {0}}
+#define ONE(FN, T, fn) \
+  { \
+    MATH_##FN, DT_##T, fn, NULL, { 0 } \
+  }
 static const MathRow rows[] = {
     ONE(EXP, F32, exp_f32),     ONE(EXP, F64, exp_f64),     ONE(EXP2, F64, exp2_f64),   ONE(EXP10, F32, exp10_f32),
     ONE(EXP10, F64, exp10_f64), ONE(EXPM1, F32, expm1_f32), ONE(EXPM1, F64, expm1_f64), ONE(TANH, F32, tanh_f32),

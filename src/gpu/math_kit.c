@@ -1,10 +1,12 @@
-/* math_kit: the words in which math_*.c is written: arithmetic by type, branches, and numbers in two parts. See math.h. */
+/* math_kit: the words in which math_*.c is written: arithmetic by type, branches, and numbers in two parts. See math.h.
+ */
 #include "gpu/math.h"
 
 static V make1(B *b, LaneOp op, V x) { return lane_op(b, op, 1, (V[]){x}); }
 static V make2(B *b, LaneOp op, V x, V y) { return lane_op(b, op, 2, (V[]){x, y}); }
 static V make3(B *b, LaneOp op, V x, V y, V z) { return lane_op(b, op, 3, (V[]){x, y, z}); }
-#define OP(c, k, ...) (LaneOp){.code = LANE_##c, .kind = LK_##k, .buffer = -1, __VA_ARGS__}
+#define OP(c, k, ...) \
+  (LaneOp) { .code = LANE_##c, .kind = LK_##k, .buffer = -1, __VA_ARGS__ }
 #define RN .rounding = ROUND_RN, .exact = 1
 
 /* ---- f32 ---- */

@@ -2,9 +2,10 @@
  *
  *     log(x) = k ln 2 + log(1 + f),   x = 2^k (1 + f)
  *
- * k is read from the bits: subtracting those of 2/3 (f32) or sqrt(1/2) (f64) first makes the exponent field change where 1 + f should wrap, so
- * that 1 + f lies around 1. f32: log(1 + f) = f + f^2 q(f), q a polynomial. f64: with s = f / (2 + f), log(1 + f) = 2 atanh(s), an odd
- * series in s; its leading terms are put in terms of f, which is exact, so that the rounding of s counts little:
+ * k is read from the bits: subtracting those of 2/3 (f32) or sqrt(1/2) (f64) first makes the exponent field change
+ * where 1 + f should wrap, so that 1 + f lies around 1. f32: log(1 + f) = f + f^2 q(f), q a polynomial. f64: with s = f
+ * / (2 + f), log(1 + f) = 2 atanh(s), an odd series in s; its leading terms are put in terms of f, which is exact, so
+ * that the rounding of s counts little:
  *
  *     log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2)))
  *
@@ -18,9 +19,9 @@
 /* ---- f32 ---- */
 
 /* (log(1 + f) - f) / f^2 on [-1/3, 1/3], and the same for log2 with f log2(e). */
-static const float log_c[] = {-0.5f,         0.333331972f,  -0.249999195f, 0.200114414f, -0.166744336f,
-                              0.139893383f,  -0.122740969f, 0.140646443f,  -0.12479829f};
-static const float log2_c[] = {-0.721347511f, 0.480896294f,  -0.360674173f, 0.2887097f, -0.240499586f,
+static const float log_c[] = {-0.5f,        0.333331972f,  -0.249999195f, 0.200114414f, -0.166744336f,
+                              0.139893383f, -0.122740969f, 0.140646443f,  -0.12479829f};
+static const float log2_c[] = {-0.721347511f, 0.480896294f,  -0.360674173f, 0.2887097f,   -0.240499586f,
                                0.201722831f,  -0.177934632f, 0.203479022f,  -0.176303566f};
 
 static V f_poly_log1p(B *b, V f) { return f_fma(b, f_mul(b, f, F_POLY(f, log_c)), f, f); }
@@ -32,7 +33,8 @@ static V reduce_f32(B *b, V x, V *k) {
   *k = f_fma(b, f_from_i(b, field), F(0x1p-23f), p_select(b, small, F(-23), F(0)));
   return f_sub(b, i_sub(b, normal, field), F(1));
 }
-/* What a logarithm gives outside (0, inf): -inf for 0, inf for inf, else NaN. Infinity and all below 0 are beyond inf's bits, less one. */
+/* What a logarithm gives outside (0, inf): -inf for 0, inf for inf, else NaN. Infinity and all below 0 are beyond inf's
+ * bits, less one. */
 static V ends_f32(B *b, V x, V y) {
   V out = u_ge(b, x, I(0x7f800000)), inf = F(__builtin_inff());
   y = p_select(b, out, f_fma(b, x, inf, inf), y);
@@ -53,8 +55,8 @@ static V log10_f32(B *b, const V *in) {
   return ends_f32(b, in[0], f_fma(b, k, F(0.30103001f), f_fma(b, k, F(-1.43209889e-08f), p)));
 }
 
-/* log(1 + x) for x > -1 finite. The exponent is that of 1 + x; then 1 + f = 2^-k + 2^-k x, where both terms are exact. 4 * 2^-k has an
- * exponent field for every k. */
+/* log(1 + x) for x > -1 finite. The exponent is that of 1 + x; then 1 + f = 2^-k + 2^-k x, where both terms are exact.
+ * 4 * 2^-k has an exponent field for every k. */
 static V log1p_core_f32(B *b, V x) {
   V field = i_and(b, i_sub(b, f_add(b, x, F(1)), I(0x3f2aaaab)), I(0xff800000u));
   V scale4 = i_sub(b, I(0x40800000), field), scaled = i_sub(b, x, field);
@@ -101,8 +103,8 @@ static V atanh_f32(B *b, const V *in) {
 
 /* ---- f64 ---- */
 
-static const double log64_c[] = {0.6666666666666666,  0.4000000000000495, 0.2857142856939817,  0.22222222609484532,
-                                 0.1818177811910808,  0.1538700040090013, 0.13251865090385467, 0.13237523850256763};
+static const double log64_c[] = {0.6666666666666666, 0.4000000000000495, 0.2857142856939817,  0.22222222609484532,
+                                 0.1818177811910808, 0.1538700040090013, 0.13251865090385467, 0.13237523850256763};
 
 /* m in [sqrt(1/2), sqrt(2)) and k, with x = 2^k m, of a positive finite x. */
 static V reduce_f64(B *b, V x, V *k) {
@@ -173,7 +175,8 @@ static V log10_f64(B *b, const V *in) {
   return ends_f64(b, in[0], dd_add(b, shift, y).hi);
 }
 
-/* The exponent is that of 1 + x; what that sum loses, c, comes in as c / (1 + x), for which a rough quotient will do. */
+/* The exponent is that of 1 + x; what that sum loses, c, comes in as c / (1 + x), for which a rough quotient will do.
+ */
 V d_log1p(B *b, V x) {
   DD u = dd_sum(b, D(1), x);
   V k, m = reduce_f64(b, u.hi, &k), same = i_eq(b, k, I(0));
@@ -209,7 +212,10 @@ static V atanh_f64(B *b, const V *in) {
   return d_copysign(b, d_mul(b, d_log1p(b, u), D(0.5)), x);
 }
 
-#define ONE(FN, T, fn) {MATH_##FN, DT_##T, fn, NULL, {0}}
+#define ONE(FN, T, fn) \
+  { \
+    MATH_##FN, DT_##T, fn, NULL, { 0 } \
+  }
 static const MathRow rows[] = {
     ONE(LOG, F32, log_f32),     ONE(LOG, F64, log_f64),     ONE(LOG2, F32, log2_f32),   ONE(LOG2, F64, log2_f64),
     ONE(LOG10, F32, log10_f32), ONE(LOG10, F64, log10_f64), ONE(LOG1P, F32, log1p_f32), ONE(LOG1P, F64, log1p_f64),

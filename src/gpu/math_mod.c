@@ -1,7 +1,8 @@
 /* math_mod: fmod and remainder, which are exact.
  *
- * As long as r >= c: r -= q t with t = c 2^k and q = trunc(r / t) < 2^53. q t has the last place of t, and r - q t is below t, so the fma
- * is exact. k is 0 when the quotient fits 53 bits (nearly always: one turn), else what leaves 52 of them.
+ * As long as r >= c: r -= q t with t = c 2^k and q = trunc(r / t) < 2^53. q t has the last place of t, and r - q t is
+ * below t, so the fma is exact. k is 0 when the quotient fits 53 bits (nearly always: one turn), else what leaves 52 of
+ * them.
  *
  * f32 goes through f64: what is exact there is the same number.
  */
@@ -22,7 +23,8 @@ static V reduce(B *b, V a, V c, V *odd) {
   r = loop->body[1]->args[0];
   V k = i_max(b, i_sub(b, i_sub(b, exponent(b, r), c_exponent), I(51)), I(0)), half = i_shr(b, k, I(1));
   V t = d_mul(b, d_mul(b, c, d_pow2(b, i_min(b, half, I(1023)))), d_pow2(b, i_min(b, i_sub(b, k, half), I(1023))));
-  V q = d_trunc(b, lane_op(b, (LaneOp){.code = LANE_DIV, .kind = LK_F64, .rounding = ROUND_RZ, .buffer = -1}, 2, (V[]){r, t}));
+  V q = d_trunc(
+      b, lane_op(b, (LaneOp){.code = LANE_DIV, .kind = LK_F64, .rounding = ROUND_RZ, .buffer = -1}, 2, (V[]){r, t}));
   V last = p_and(b, i_eq(b, k, I(0)), d_is_odd(b, q)); /* with k > 0 the quotient is a multiple of 2 */
   lane_yield(b, 2, (V[]){d_fma(b, d_neg(b, q), t, r), p_select(b, last, I(1), I(0))});
   lane_leave(b, loop);
@@ -48,5 +50,6 @@ static V remainder_f64(B *b, const V *in) {
   return without_value(b, x, y, l_xor(b, r, l_and(b, x, L(0x8000000000000000))));
 }
 
-static const MathRow rows[] = {{MATH_FMOD, DT_F64, fmod_f64, NULL, {0}}, {MATH_REMAINDER, DT_F64, remainder_f64, NULL, {0}}};
+static const MathRow rows[] = {{MATH_FMOD, DT_F64, fmod_f64, NULL, {0}},
+                               {MATH_REMAINDER, DT_F64, remainder_f64, NULL, {0}}};
 const MathTable math_mod_table = MATH_TABLE(rows);

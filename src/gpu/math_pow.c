@@ -1,9 +1,11 @@
-/* math_pow: powers. x^y = 2^(y log2 |x|), where the logarithm must be known to more places than the result, since y multiplies its error: it is
- * computed in two parts, and so is the product. Signs and the many special cases of C (Annex F.9.4.4) are put on at the end.
+/* math_pow: powers. x^y = 2^(y log2 |x|), where the logarithm must be known to more places than the result, since y
+ * multiplies its error: it is computed in two parts, and so is the product. Signs and the many special cases of C
+ * (Annex F.9.4.4) are put on at the end.
  *
  * Small whole powers and the square root, where the power is a constant, are what they say.
  *
- * f32 needs log2 to about 2^-31; that is pairs of floats and a polynomial of four terms. f64 takes d_log_dd and d_exp_dd.
+ * f32 needs log2 to about 2^-31; that is pairs of floats and a polynomial of four terms. f64 takes d_log_dd and
+ * d_exp_dd.
  */
 #include "gpu/math.h"
 
@@ -25,7 +27,8 @@ static void log2_f32(B *b, V x, V *hi, V *lo) {
   V third = F(0.333333343f), t = f_mul(b, z, third);
   V t_low = f_fma(b, z_low, third, f_fma(b, z, F(-9.93410776e-09f), f_fma(b, z, third, f_neg(b, t))));
   V rest = f_fma(b, f_mul(b, z, z), F_POLY(z, atanh_c), t_low);
-  V low = f_fma(b, s, t, f_fma(b, s, rest, s_low)), a = f_add(b, s, low), a_low = f_sub(b, low, f_sub(b, a, s)); /* atanh(s) = a + a_low */
+  /* atanh(s) = a + a_low */
+  V low = f_fma(b, s, t, f_fma(b, s, rest, s_low)), a = f_add(b, s, low), a_low = f_sub(b, low, f_sub(b, a, s));
   /* times 2 / ln 2 */
   V c = F(0x1.715476p+1f), p = f_mul(b, a, c);
   V p_low = f_fma(b, a_low, c, f_fma(b, a, F(0x1.4ae0cp-25f), f_fma(b, a, c, f_neg(b, p))));

@@ -1,8 +1,8 @@
 /* math_root: cube roots and lengths of vectors.
  *
- * A cube root begins with ex2(lg2(x) / 3) of the special function unit and is mended by one step (Newton's in f32; in f64 Halley's, which triples
- * the number of right places).
- * A length scales its numbers by the power of two that brings the greatest near 1, so that no square overflows or vanishes.
+ * A cube root begins with ex2(lg2(x) / 3) of the special function unit and is mended by one step (Newton's in f32; in
+ * f64 Halley's, which triples the number of right places). A length scales its numbers by the power of two that brings
+ * the greatest near 1, so that no square overflows or vanishes.
  */
 #include "gpu/math.h"
 
@@ -47,7 +47,9 @@ static V cube_parts_f64(B *b, V x, V *k) {
   V m_high = i_or(b, i_and(b, high, I(0xfffff)), i_shl(b, i_add(b, rest, I(1023)), I(20)));
   return l_pack(b, l_low(b, normal), m_high);
 }
-static V is_edge_f64(B *b, V x) { return p_or(b, d_eq(b, x, D(0)), p_not(b, d_lt(b, d_abs(b, x), D(__builtin_inf())))); }
+static V is_edge_f64(B *b, V x) {
+  return p_or(b, d_eq(b, x, D(0)), p_not(b, d_lt(b, d_abs(b, x), D(__builtin_inf()))));
+}
 static V start(B *b, V m, float power) {
   return d_from_f(b, f_ex2_approx(b, f_mul(b, f_lg2_approx(b, f_from_d(b, m)), F(power))));
 }
@@ -141,8 +143,8 @@ static V rnorm_f64(B *b, int n, const V *x) {
   return p_select(b, any_inf, D(0), d_mul(b, y, up));
 }
 
-#define LENGTH(name, n)                                                                                                                   \
-  static V name##_f32(B *b, const V *in) { return n(in, f32); }                                                                           \
+#define LENGTH(name, n) \
+  static V name##_f32(B *b, const V *in) { return n(in, f32); } \
   static V name##_f64(B *b, const V *in) { return n(in, f64); }
 #define NORM2(in, t) norm_##t(b, 2, in)
 #define NORM3(in, t) norm_##t(b, 3, in)
@@ -157,7 +159,10 @@ LENGTH(rhypot, RNORM2)
 LENGTH(rnorm3d, RNORM3)
 LENGTH(rnorm4d, RNORM4)
 
-#define BOTH(FN, name) {MATH_##FN, DT_F32, name##_f32, NULL, {0}}, {MATH_##FN, DT_F64, name##_f64, NULL, {0}}
+#define BOTH(FN, name) \
+  {MATH_##FN, DT_F32, name##_f32, NULL, {0}}, { \
+    MATH_##FN, DT_F64, name##_f64, NULL, { 0 } \
+  }
 static const MathRow rows[] = {
     BOTH(CBRT, cbrt),     BOTH(RCBRT, rcbrt),     BOTH(HYPOT, hypot),   BOTH(RHYPOT, rhypot),
     BOTH(NORM3D, norm3d), BOTH(RNORM3D, rnorm3d), BOTH(NORM4D, norm4d), BOTH(RNORM4D, rnorm4d),

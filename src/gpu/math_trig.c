@@ -1,27 +1,37 @@
 /* math_trig: sin, cos, tan, and sin, cos of multiples of pi.
  *
- * x = q pi/2 + r with q whole and |r| <= pi/4; sin and cos of r are short polynomials, and q mod 4 says which of them, with which sign.
+ * x = q pi/2 + r with q whole and |r| <= pi/4; sin and cos of r are short polynomials, and q mod 4 says which of them,
+ * with which sign.
  *
- * - |x| up to 105615: r = x - q c1 - q c2 - q c3, three fmas with pi/2 in three parts (Cody and Waite). The first is exact: x and q c1 are
- *   multiples of 2^-24 (2^-53), the difference is below 1.
- * - beyond: Payne and Hanek (1983). x = M 2^s, and only a window of the bits of 2/pi matters: those above it give multiples of 4 quarter
- *   turns, those below nothing. M times the window is taken in integers; its first two bits are q, the rest is r. The window is
- *   chosen without memory: a shifter that moves the table's words left by 16, 8, 4, 2, 1 where the bit of the index says so.
+ * - |x| up to 105615: r = x - q c1 - q c2 - q c3, three fmas with pi/2 in three parts (Cody and Waite). The first is
+ * exact: x and q c1 are multiples of 2^-24 (2^-53), the difference is below 1.
+ * - beyond: Payne and Hanek (1983). x = M 2^s, and only a window of the bits of 2/pi matters: those above it give
+ * multiples of 4 quarter turns, those below nothing. M times the window is taken in integers; its first two bits are q,
+ * the rest is r. The window is chosen without memory: a shifter that moves the table's words left by 16, 8, 4, 2, 1
+ * where the bit of the index says so.
  *
- * The second way is one branch for all elements of a call, taken by a warp in which any element is big. It is long, so there it stands once, in a
- * loop over the elements: each turn takes the first of the values that the loop carries and puts its result behind the last.
+ * The second way is one branch for all elements of a call, taken by a warp in which any element is big. It is long, so
+ * there it stands once, in a loop over the elements: each turn takes the first of the values that the loop carries and
+ * puts its result behind the last.
  */
 #include "gpu/math.h"
 
 #define FAST_LIMIT 105615.0 /* 2/pi times it is below 2^17 */
-#define ONE(FN, T, fn) {MATH_##FN, DT_##T, fn, NULL, {0}}
-#define ALL(FN, T, fn) {MATH_##FN, DT_##T, NULL, fn, {0}}
+#define ONE(FN, T, fn) \
+  { \
+    MATH_##FN, DT_##T, fn, NULL, { 0 } \
+  }
+#define ALL(FN, T, fn) \
+  { \
+    MATH_##FN, DT_##T, NULL, fn, { 0 } \
+  }
 
 /* 2/pi, bits from 2^-1 down. */
-static const uint64_t two_over_pi[] = {0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
-                                       0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
-                                       0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
-                                       0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
+static const uint64_t two_over_pi[] = {0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
+                                       0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
+                                       0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
+                                       0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
+                                       0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
 
 /* words[0..3] become those at [index, index + 3]; `bit` is the index's highest possible. */
 static void shift_window(B *b, V *words, int n, V index, int bit) {
@@ -99,7 +109,8 @@ static V reduce_slow_f32(B *b, V x, int quarter, V *q) {
   V low = lane_2(b, LANE_MULWIDE, LK_U32, m, window[2]);
   V middle = l_add(b, lane_2(b, LANE_MULWIDE, LK_U32, m, window[1]), l_pack(b, l_high(b, low), I(0)));
   V high = i_add(b, i_mul(b, m, window[0]), l_high(b, middle));
-  /* high:middle:low, of which the first two bits are whole. The rest is taken as signed: its first bit is half a turn more. */
+  /* high:middle:low, of which the first two bits are whole. The rest is taken as signed: its first bit is half a turn
+   * more. */
   V first = lane_3(b, LANE_FUNNEL, LK_B32, l_low(b, middle), high, I(2));
   V second = lane_3(b, LANE_FUNNEL, LK_B32, l_low(b, low), l_low(b, middle), I(2));
   V whole = i_add(b, u_shr(b, high, I(30)), u_shr(b, first, I(31)));
@@ -112,7 +123,7 @@ static V reduce_slow_f32(B *b, V x, int quarter, V *q) {
 static V quarter_near(B *b, V x, V *q) { return reduce_fast_f32(b, x, 0, q); }
 static V quarter_far(B *b, V x, V *q) { return reduce_slow_f32(b, x, 0, q); }
 
-static const float sin_c[] = {-0.166666552f, 0.00833218731f, -0.000195178975f}; /* (sin(r)/r - 1) / r^2 */
+static const float sin_c[] = {-0.166666552f, 0.00833218731f, -0.000195178975f};        /* (sin(r)/r - 1) / r^2 */
 static const float cos_c[] = {-0.5f, 0.0416666456f, -0.00138873095f, 2.44323273e-05f}; /* (cos(r) - 1) / r^2 */
 
 /* sin(r + q pi/2): sin or cos of r; the second bit of q is the sign. */
@@ -123,9 +134,10 @@ static V sine_f32(B *b, V r, V q) {
   V y = p_select(b, i_ne(b, i_and(b, q, I(1)), I(0)), c, s);
   return i_xor(b, y, i_and(b, i_shl(b, q, I(30)), I(0x80000000u)));
 }
-/* sin and cos over half turns: x = h pi + r with |r| <= pi/2, and sin(x) = +-sin(r), where for cos h is whole and a half. One polynomial where
- * quarter turns need two: these are what kernels call most. */
-static const float half_c[] = {-0.166666627f, 0.00833310001f, -0.000198103298f, 2.60508159e-06f}; /* (sin(r)/r - 1) / r^2; least error with its roundings */
+/* sin and cos over half turns: x = h pi + r with |r| <= pi/2, and sin(x) = +-sin(r), where for cos h is whole and a
+ * half. One polynomial where quarter turns need two: these are what kernels call most. */
+/* (sin(r)/r - 1) / r^2; least error with its roundings */
+static const float half_c[] = {-0.166666627f, 0.00833310001f, -0.000198103298f, 2.60508159e-06f};
 
 static V sine_half(B *b, V r) {
   V z = f_mul(b, r, r);
@@ -152,7 +164,8 @@ static V cosine_near(B *b, V x, V *sign) {
 }
 static V half_turn_far(B *b, V x, int quarter, V *q) {
   V r = reduce_slow_f32(b, x, quarter, q);
-  return p_select(b, i_ne(b, i_and(b, *q, I(1)), I(0)), f_sub(b, F(1.57079637f), f_abs(b, r)), r); /* cos(r) as a sine: at least 0.7 */
+  /* cos(r) as a sine: at least 0.7 */
+  return p_select(b, i_ne(b, i_and(b, *q, I(1)), I(0)), f_sub(b, F(1.57079637f), f_abs(b, r)), r);
 }
 static V sine_far(B *b, V x, V *sign) {
   V q, r = half_turn_far(b, x, 0, &q);
@@ -162,7 +175,9 @@ static V sine_far(B *b, V x, V *sign) {
 static V cosine_far(B *b, V x, V *sign) { return half_turn_far(b, x, 1, sign); }
 
 static V sine_finish(B *b, V r, V sign) { return i_xor(b, sine_half(b, r), i_shl(b, sign, I(31))); }
-static V cosine_finish(B *b, V r, V sign) { return i_xor(b, sine_half(b, r), i_and(b, i_shl(b, sign, I(30)), I(0x80000000u))); }
+static V cosine_finish(B *b, V r, V sign) {
+  return i_xor(b, sine_half(b, r), i_and(b, i_shl(b, sign, I(30)), I(0x80000000u)));
+}
 
 static const float tan_c[] = {0.333331525f, 0.133389145f, 0.0534015261f, 0.0244656838f, 0.00306210807f, 0.00941986684f};
 static V tan_finish_f32(B *b, V r, V q) {
@@ -170,7 +185,8 @@ static V tan_finish_f32(B *b, V r, V q) {
   return p_select(b, i_ne(b, i_and(b, q, I(1)), I(0)), f_neg(b, f_rcp_approx(b, t)), t);
 }
 
-static const Circle sine_circle = {is_big_f32, sine_near, sine_far, sine_finish}, cosine_circle = {is_big_f32, cosine_near, cosine_far, cosine_finish},
+static const Circle sine_circle = {is_big_f32, sine_near, sine_far, sine_finish},
+                    cosine_circle = {is_big_f32, cosine_near, cosine_far, cosine_finish},
                     tan_circle = {is_big_f32, quarter_near, quarter_far, tan_finish_f32};
 static void sin_f32(B *b, int n, V *const *in, V *out) { circle(b, &sine_circle, n, in[0], out); }
 static void cos_f32(B *b, int n, V *const *in, V *out) { circle(b, &cosine_circle, n, in[0], out); }
@@ -219,7 +235,8 @@ static V reduce_slow_f64(B *b, V x, V *q) {
   V low = mul_low(b, m, window[2]), t = mul_high(b, m, window[2]);
   V middle = l_add(b, mul_low(b, m, window[1]), t);
   V top = l_add(b, l_add(b, mul_low(b, m, window[0]), mul_high(b, m, window[1])), carry(b, middle, t));
-  V first = l_or(b, l_shl(b, top, I(2)), l_shr(b, middle, I(62))), second = l_or(b, l_shl(b, middle, I(2)), l_shr(b, low, I(62)));
+  V first = l_or(b, l_shl(b, top, I(2)), l_shr(b, middle, I(62))),
+    second = l_or(b, l_shl(b, middle, I(2)), l_shr(b, low, I(62)));
   V past_half = l_lt(b, first, L(0));
   V whole = i_add(b, u_shr(b, l_high(b, top), I(30)), p_select(b, past_half, I(1), I(0)));
   first = p_select(b, past_half, l_xor(b, first, L(-1)), first);
@@ -239,8 +256,9 @@ static V reduce_slow_f64(B *b, V x, V *q) {
 }
 static V is_big_f64(B *b, V x) { return d_gt(b, d_abs(b, x), D(FAST_LIMIT)); }
 
-static const double sin64_c[] = {-0.16666666666666666,   0.008333333333333042,  -0.00019841269840962475, 2.7557319073985213e-06,
-                                 -2.5052070921829183e-08, 1.605431052889121e-10, -7.389322058587221e-13};
+static const double sin64_c[] = {-0.16666666666666666,   0.008333333333333042,    -0.00019841269840962475,
+                                 2.7557319073985213e-06, -2.5052070921829183e-08, 1.605431052889121e-10,
+                                 -7.389322058587221e-13};
 static const double cos64_c[] = {-0.5,
                                  0.0416666666666666,
                                  -0.0013888888888874463,
@@ -274,10 +292,11 @@ void d_sincos(B *b, V x, V *sine, V *cosine) {
   *cosine = cosine_f64(b, slow->out[0], slow->out[1]);
 }
 
-static const double tan64_c[] = {0.3333333333333338,     0.13333333333325342,   0.053968253972903155,   0.02186948839932315,
-                                 0.008863237922031815,   0.00359210088875983,   0.00145604546131223,    0.0005888651365193868,
-                                 0.0002437488604320621,  8.356502967346818e-05, 6.720984487572494e-05,  -2.5617010090630716e-05,
-                                 4.862033874233689e-05,  -2.4265262256999123e-05, 9.79687389125505e-06};
+static const double tan64_c[] = {0.3333333333333338,    0.13333333333325342,     0.053968253972903155,
+                                 0.02186948839932315,   0.008863237922031815,    0.00359210088875983,
+                                 0.00145604546131223,   0.0005888651365193868,   0.0002437488604320621,
+                                 8.356502967346818e-05, 6.720984487572494e-05,   -2.5617010090630716e-05,
+                                 4.862033874233689e-05, -2.4265262256999123e-05, 9.79687389125505e-06};
 static V tan_finish_f64(B *b, V r, V q) {
   V z = d_mul(b, r, r), t = d_fma(b, d_mul(b, z, D_POLY(z, tan64_c)), r, r);
   return p_select(b, i_ne(b, i_and(b, q, I(1)), I(0)), d_neg(b, d_rcp(b, t)), t);

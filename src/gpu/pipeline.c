@@ -13,16 +13,16 @@ static void widen(LaneFunc *f, const GpuOptions *o) { lane_wide(f); }
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
 const GpuPass gpu_passes[] = {
-    {"early", gpu_early_loads, NULL},      /* loads before reductions */
-    {"prefetch", gpu_prefetch, NULL},      /* loads a turn ahead */
-    {"late", gpu_late_masks, NULL},        /* masks behind products */
-    {"regions", regions, NULL},            /* of instrumented kernels alone: what is timed */
-    {"layout", choose, NULL},              /* which thread holds which element */
-    {"lower", NULL, NULL},                 /* what one thread does */
-    {"carry", NULL, carry},                /* loops carry words, not their halves and bytes */
-    {"wide", NULL, widen},                 /* both halves of a product at once */
+    {"early", gpu_early_loads, NULL}, /* loads before reductions */
+    {"prefetch", gpu_prefetch, NULL}, /* loads a turn ahead */
+    {"late", gpu_late_masks, NULL},   /* masks behind products */
+    {"regions", regions, NULL},       /* of instrumented kernels alone: what is timed */
+    {"layout", choose, NULL},         /* which thread holds which element */
+    {"lower", NULL, NULL},            /* what one thread does */
+    {"carry", NULL, carry},           /* loops carry words, not their halves and bytes */
+    {"wide", NULL, widen},            /* both halves of a product at once */
     {"lane-dce", NULL, clean},
-    {"shared", NULL, gpu_allocate_shared}, /* where buffers lie in shared memory */
+    {"shared", NULL, gpu_allocate_shared},   /* where buffers lie in shared memory */
     {"barriers", NULL, gpu_record_barriers}, /* of instrumented kernels alone: waits are timed */
     {NULL},
 };
@@ -30,9 +30,11 @@ const GpuPass gpu_passes[] = {
 static void check_options(Func *f) {
   int n = f->num_warps;
   if (n < 1 || n > 32 || (n & (n - 1)))
-    fail_hint(f->cx, (Span){0}, "use 1, 2, 4, 8, 16 or 32", "num_warps is %d, but a program on a GPU runs on a power of two of at most 32 warps", n);
+    fail_hint(f->cx, (Span){0}, "use 1, 2, 4, 8, 16 or 32",
+              "num_warps is %d, but a program on a GPU runs on a power of two of at most 32 warps", n);
   if (f->num_ctas > 1)
-    fail_hint(f->cx, (Span){0}, "leave num_ctas out", "num_ctas is %d, but programs that span several blocks are not supported", f->num_ctas);
+    fail_hint(f->cx, (Span){0}, "leave num_ctas out",
+              "num_ctas is %d, but programs that span several blocks are not supported", f->num_ctas);
 }
 
 static void dump(const GpuOptions *o, const GpuPass *p, const Func *f, bool laid_out, const LaneFunc *lane) {

@@ -6,14 +6,16 @@
  *                                                        ... reduce %x ...
  *                                                        yield %next
  *
- * A reduction over a tile ends in shuffles and a barrier, in which a block has nothing in flight; the next tile's loads fill that time.
- * Done for loops that hold such work, store nothing (what a store may change must not be read ahead) and wait for nobody, and have loads whose
- * addresses and masks are known a turn ahead: pure arithmetic on the loop's variable, on what comes from outside, and on carried values
- * that advance by such arithmetic themselves. num_stages=1, of the loop or the launch, forbids it.
+ * A reduction over a tile ends in shuffles and a barrier, in which a block has nothing in flight; the next tile's loads
+ * fill that time. Done for loops that hold such work, store nothing (what a store may change must not be read ahead)
+ * and wait for nobody, and have loads whose addresses and masks are known a turn ahead: pure arithmetic on the loop's
+ * variable, on what comes from outside, and on carried values that advance by such arithmetic themselves. num_stages=1,
+ * of the loop or the launch, forbids it.
  *
- * What is read ahead stays in registers for a turn, twice while the next comes in: it may take what the values that the loop carries leave of a
- * thread's, PREFETCH_REGISTERS at most; where that is not enough for all, nothing is read ahead, since the turn would wait for the rest. Loops
- * that hold loops are left alone: theirs would lie idle for all the turns of those.
+ * What is read ahead stays in registers for a turn, twice while the next comes in: it may take what the values that the
+ * loop carries leave of a thread's, PREFETCH_REGISTERS at most; where that is not enough for all, nothing is read
+ * ahead, since the turn would wait for the rest. Loops that hold loops are left alone: theirs would lie idle for all
+ * the turns of those.
  */
 #include "gpu/lower.h"
 
@@ -23,13 +25,14 @@ typedef struct Prefetch {
   Func *f;
   Op *loop;
   Block *body;
-  Builder ahead, before;    /* at the top of the body; before the loop */
+  Builder ahead, before; /* at the top of the body; before the loop */
   Value *next_iv;
-  Map *copies[3];           /* by turn: what stands for a value of the body */
+  Map *copies[3]; /* by turn: what stands for a value of the body */
   int copied;
 } Prefetch;
 
-/* Turns: of the turn that runs, but computed at its top; of the one after it; of the first, computed before the loop. */
+/* Turns: of the turn that runs, but computed at its top; of the one after it; of the first, computed before the loop.
+ */
 enum { TURN_THIS, TURN_NEXT, TURN_FIRST };
 
 static bool in_body(const Prefetch *p, const Value *v) { return value_block(v) == p->body; }
@@ -69,7 +72,8 @@ static Value *copy(Prefetch *p, Value *v, int turn) {
   return map_get(p->copies[turn], v);
 }
 
-/* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they write. */
+/* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
+ * write. */
 static bool has_effects(const Block *b) {
   for (const Op *op = b->first; op; op = op->next) {
     Effect e = op_info[op->code].effect;
@@ -100,8 +104,9 @@ static Value *has_first(Prefetch *p) {
   return build_cmp(&p->before, leads_down(p, &step) ? CMP_GT : CMP_LT, p->loop->in[0], p->loop->in[1]);
 }
 
-/* Whether the loop has another turn after the one that runs: whether the way that is left, which is more than nothing, is longer than a
- * step. As unsigned numbers both are exact, also where the next turn's variable would leave its type. */
+/* Whether the loop has another turn after the one that runs: whether the way that is left, which is more than nothing,
+ * is longer than a step. As unsigned numbers both are exact, also where the next turn's variable would leave its type.
+ */
 static Value *has_next(Prefetch *p, Value *iv) {
   Builder *b = &p->ahead;
   Value *end = p->loop->in[1];
@@ -111,13 +116,15 @@ static Value *has_next(Prefetch *p, Value *iv) {
   bool down = leads_down(p, &step);
   Value *from = build_convert(b, iv, t), *to = build_convert(b, end, t);
   Value *left = down ? build_binary(b, OP_SUB, from, to) : build_binary(b, OP_SUB, to, from);
-  Value *turn = down ? build_int(b, type_number(p->f->cx, bits), int_wrap(bits, (int64_t)(0 - (uint64_t)step))) : build_convert(b, build_convert(b, p->loop->in[2], t), bits);
+  Value *turn = down ? build_int(b, type_number(p->f->cx, bits), int_wrap(bits, (int64_t)(0 - (uint64_t)step)))
+                     : build_convert(b, build_convert(b, p->loop->in[2], t), bits);
   return build_cmp(b, CMP_LT, turn, build_convert(b, left, bits));
 }
 
 static Facts *constant_facts(Context *cx, const Type *t) {
   Facts *facts = NEW(cx->arena, Facts);
-  for (int d = 0; d < MAX_RANK; d++) facts->divisible[d] = facts->contiguous[d] = 1, facts->constant[d] = d < t->rank ? t->shape[d] : 1;
+  for (int d = 0; d < MAX_RANK; d++)
+    facts->divisible[d] = facts->contiguous[d] = 1, facts->constant[d] = d < t->rank ? t->shape[d] : 1;
   return facts;
 }
 
@@ -162,8 +169,8 @@ static bool holds(const Block *b, OpCode code) {
   return false;
 }
 
-/* What is left for tiles that come a turn early. A product wants its operands' parts beside the accumulator, which may be another than what the
- * loop carries, and addresses of what is loaded for it. */
+/* What is left for tiles that come a turn early. A product wants its operands' parts beside the accumulator, which may
+ * be another than what the loop carries, and addresses of what is loaded for it. */
 static int64_t room_in(const Func *f, const Op *loop) {
   const Block *body = loop->body[0];
   int64_t most = 65536 / (f->num_warps * 32), taken = holds(body, OP_DOT) ? 96 : 40, other = 0;
@@ -182,7 +189,9 @@ static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
   if (op->code != OP_LOAD || op->attr[2] || !op->out[0]->type->rank) return false;
   int left = MAX_COPIED;
   for (int i = 0; i < op->in_count; i++)
-    if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], TURN_NEXT, &left) || !can_copy(p, op->in[i], TURN_FIRST, &left)) return false;
+    if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], TURN_NEXT, &left) ||
+        !can_copy(p, op->in[i], TURN_FIRST, &left))
+      return false;
   *room -= registers_loaded(p->f, op);
   return true;
 }

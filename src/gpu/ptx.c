@@ -1,5 +1,6 @@
-/* lane IR -> PTX text: the module, the kernel's frame, registers and constants. ptx.h says how values become registers; the other ptx_*.c
- * print the operations. The forms of instructions and what each target takes are those of the PTX ISA 9.0, tried with its assembler.
+/* lane IR -> PTX text: the module, the kernel's frame, registers and constants. ptx.h says how values become registers;
+ * the other ptx_*.c print the operations. The forms of instructions and what each target takes are those of the PTX
+ * ISA 9.0, tried with its assembler.
  *
  *     .version 8.1
  *     .target sm_90a
@@ -109,15 +110,15 @@ void ptx_move(Ptx *p, LaneType t, const LaneOp *guard, Arg to, Arg from) {
 
 static Arg immediate(LaneKind k, uint64_t bits) {
   switch (k) {
-  case LK_F32: return hex("0f", (uint32_t)bits, 8);
-  case LK_F64: return hex("0d", bits, 16);
-  case LK_PRED: return ptx_int(bits & 1);
-  case LK_B32: return (uint32_t)bits < 65536 ? ptx_int((int64_t)(uint32_t)bits) : hex("0x", (uint32_t)bits, 8);
-  case LK_B64: return bits < 65536 ? ptx_int((int64_t)bits) : hex("0x", bits, 16);
-  case LK_U32: return ptx_int((uint32_t)bits);
-  case LK_S64: return ptx_int((int64_t)bits);
-  case LK_U64: return bits >> 63 ? hex("0x", bits, 16) : ptx_int((int64_t)bits);
-  default: return lane_kind_info[k].type == LT_B16 ? hex("0x", (uint16_t)bits, 4) : ptx_int((int32_t)bits);
+    case LK_F32: return hex("0f", (uint32_t)bits, 8);
+    case LK_F64: return hex("0d", bits, 16);
+    case LK_PRED: return ptx_int(bits & 1);
+    case LK_B32: return (uint32_t)bits < 65536 ? ptx_int((int64_t)(uint32_t)bits) : hex("0x", (uint32_t)bits, 8);
+    case LK_B64: return bits < 65536 ? ptx_int((int64_t)bits) : hex("0x", bits, 16);
+    case LK_U32: return ptx_int((uint32_t)bits);
+    case LK_S64: return ptx_int((int64_t)bits);
+    case LK_U64: return bits >> 63 ? hex("0x", bits, 16) : ptx_int((int64_t)bits);
+    default: return lane_kind_info[k].type == LT_B16 ? hex("0x", (uint16_t)bits, 4) : ptx_int((int32_t)bits);
   }
 }
 
@@ -248,45 +249,49 @@ void ptx_op(Ptx *p, const LaneOp *op) {
   if (op->code == LANE_CONST) return;
   if (p->lines) put_line(p, op->span);
   switch (op->code) {
-  case LANE_PARAM: ptx_param(p, op->out[0], (int)op->imm); break;
-  case LANE_SPECIAL: ptx_special(p, op); break;
-  case LANE_SHARED: ptx_shared(p, op); break;
-  case LANE_PACK: ptx_pack(p, op); break;
-  case LANE_UNPACK: ptx_unpack(p, op); break;
-  case LANE_MOVE: ptx_move(p, op->out[0]->type, NULL, ptx_reg(p, op->out[0]), ptx_arg(p, op->in[0], lane_bits_kind(op->in[0]->type))); break;
-  case LANE_SETP: ptx_setp(p, op); break;
-  case LANE_SELECT: ptx_select(p, op); break;
-  case LANE_CVT: ptx_cvt(p, op); break;
-  case LANE_CVT2: ptx_cvt2(p, op); break;
-  case LANE_CVT1X2: ptx_cvt1x2(p, op); break;
-  case LANE_LD: ptx_load(p, op); break;
-  case LANE_ST: ptx_store(p, op); break;
-  case LANE_ATOM: ptx_atomic(p, op); break;
-  case LANE_SHFL: ptx_shuffle(p, op); break;
-  case LANE_LDMATRIX: ptx_ldmatrix(p, op); break;
-  case LANE_MMA: ptx_mma(p, op); break;
-  case LANE_VOTE: ptx_vote(p, op); break;
-  case LANE_REDUX: ptx_redux(p, op); break;
-  case LANE_BARRIER: ptx_barrier(p, op); break;
-  case LANE_FENCE: ptx_fence(p, op); break;
-  case LANE_FOR: ptx_for(p, op); break;
-  case LANE_WHILE: ptx_while(p, op); break;
-  case LANE_IF: ptx_if(p, op); break;
-  case LANE_EXIT:
-    ptx_open(p, op, "exit");
-    ptx_args(p, 0, NULL);
-    break;
-  case LANE_RECORD_OPEN:
-  case LANE_RECORD:
-  case LANE_RECORD_CLOSE: ptx_record(p, op); break;
-  case LANE_ASM: ptx_asm(p, op); break;
-  default: ptx_arith(p, op); break;
+    case LANE_PARAM: ptx_param(p, op->out[0], (int)op->imm); break;
+    case LANE_SPECIAL: ptx_special(p, op); break;
+    case LANE_SHARED: ptx_shared(p, op); break;
+    case LANE_PACK: ptx_pack(p, op); break;
+    case LANE_UNPACK: ptx_unpack(p, op); break;
+    case LANE_MOVE:
+      ptx_move(p, op->out[0]->type, NULL, ptx_reg(p, op->out[0]),
+               ptx_arg(p, op->in[0], lane_bits_kind(op->in[0]->type)));
+      break;
+    case LANE_SETP: ptx_setp(p, op); break;
+    case LANE_SELECT: ptx_select(p, op); break;
+    case LANE_CVT: ptx_cvt(p, op); break;
+    case LANE_CVT2: ptx_cvt2(p, op); break;
+    case LANE_CVT1X2: ptx_cvt1x2(p, op); break;
+    case LANE_LD: ptx_load(p, op); break;
+    case LANE_ST: ptx_store(p, op); break;
+    case LANE_ATOM: ptx_atomic(p, op); break;
+    case LANE_SHFL: ptx_shuffle(p, op); break;
+    case LANE_LDMATRIX: ptx_ldmatrix(p, op); break;
+    case LANE_MMA: ptx_mma(p, op); break;
+    case LANE_VOTE: ptx_vote(p, op); break;
+    case LANE_REDUX: ptx_redux(p, op); break;
+    case LANE_BARRIER: ptx_barrier(p, op); break;
+    case LANE_FENCE: ptx_fence(p, op); break;
+    case LANE_FOR: ptx_for(p, op); break;
+    case LANE_WHILE: ptx_while(p, op); break;
+    case LANE_IF: ptx_if(p, op); break;
+    case LANE_EXIT:
+      ptx_open(p, op, "exit");
+      ptx_args(p, 0, NULL);
+      break;
+    case LANE_RECORD_OPEN:
+    case LANE_RECORD:
+    case LANE_RECORD_CLOSE: ptx_record(p, op); break;
+    case LANE_ASM: ptx_asm(p, op); break;
+    default: ptx_arith(p, op); break;
   }
 }
 
 /* ---- the module ---- */
 
-/* Letters, digits and _ stay; a first digit cannot be, in Python either. Opcodes may be names: the assembler tells them apart by place. */
+/* Letters, digits and _ stay; a first digit cannot be, in Python either. Opcodes may be names: the assembler tells them
+ * apart by place. */
 const char *gpu_entry_name(Context *cx, const LaneFunc *f) {
   char *name = arena_strdup(cx->arena, f->name);
   for (char *c = name; *c; c++)
@@ -297,11 +302,11 @@ const char *gpu_entry_name(Context *cx, const LaneFunc *f) {
 static const char *param_type(const Type *t) {
   if (!t || t->ptr) return "u64";
   switch (dtype_bits(t->dtype)) {
-  case 1:
-  case 8: return "u8";
-  case 16: return "u16";
-  case 32: return "u32";
-  default: return "u64";
+    case 1:
+    case 8: return "u8";
+    case 16: return "u16";
+    case 32: return "u32";
+    default: return "u64";
   }
 }
 

@@ -4,8 +4,9 @@
  *
  *     add.s32   mul.lo.u64   fma.rn.ftz.f32   min.NaN.f16x2   div.full.f32   shr.u64   and.pred
  *
- * What a target lacks: bf16 before sm_90 has only fma, min, max, neg and abs. There a + b is fma(a, 1, b), a - b is fma(b, -1, a) and a * b is
- * fma(a, b, -0), each rounded once as the true instruction would; comparisons go through f32, which is exact. f64 has no min.NaN.
+ * What a target lacks: bf16 before sm_90 has only fma, min, max, neg and abs. There a + b is fma(a, 1, b), a - b is
+ * fma(b, -1, a) and a * b is fma(a, b, -0), each rounded once as the true instruction would; comparisons go through
+ * f32, which is exact. f64 has no min.NaN.
  */
 #include "gpu/ptx.h"
 
@@ -16,13 +17,13 @@ static bool is_half(LaneKind k) { return k == LK_F16 || k == LK_F16X2 || is_bf16
 /* The kind's name in arithmetic: registers hold 8 and 16 bits extended. */
 static const char *number_name(LaneKind k) {
   switch (k) {
-  case LK_S8:
-  case LK_S16:
-  case LK_B32: return "s32";
-  case LK_U8:
-  case LK_U16: return "u32";
-  case LK_B64: return "s64";
-  default: return lane_kind_info[k].name;
+    case LK_S8:
+    case LK_S16:
+    case LK_B32: return "s32";
+    case LK_U8:
+    case LK_U16: return "u32";
+    case LK_B64: return "s64";
+    default: return lane_kind_info[k].name;
   }
 }
 
@@ -47,7 +48,8 @@ static void plain(Ptx *p, const LaneOp *op, const char *mnemonic, const char *ki
 static void rounded(Ptx *p, const LaneOp *op, const char *mnemonic, const char *otherwise) {
   char text[48];
   bool ftz = op->ftz && (op->kind == LK_F32 || op->kind == LK_F16 || op->kind == LK_F16X2);
-  snprintf(text, sizeof text, "%s%s%s", mnemonic, op->rounding ? round_names[op->rounding] : otherwise, ftz ? ".ftz" : "");
+  snprintf(text, sizeof text, "%s%s%s", mnemonic, op->rounding ? round_names[op->rounding] : otherwise,
+           ftz ? ".ftz" : "");
   plain(p, op, text, lane_kind_info[op->kind].name);
 }
 
@@ -115,7 +117,8 @@ static void special_function(Ptx *p, const LaneOp *op, const char *mnemonic) {
 static void round_whole(Ptx *p, const LaneOp *op) {
   static const char *const names[] = {"cvt.rni", "cvt.rni", "cvt.rzi", "cvt.rmi", "cvt.rpi"};
   if (op->rounding >= sizeof names / sizeof *names)
-    fail(p->cx, op->span ? *op->span : (Span){0}, "rounding to whole numbers has no form with ties away from zero in PTX");
+    fail(p->cx, op->span ? *op->span : (Span){0},
+         "rounding to whole numbers has no form with ties away from zero in PTX");
   Arg d = out(p, op), x = in(p, op, 0);
   ptx_open(p, op, names[op->rounding]);
   if (op->ftz && op->kind == LK_F32) put(p, ".ftz");
@@ -142,53 +145,66 @@ static void field(Ptx *p, const LaneOp *op) {
 static void shift(Ptx *p, const LaneOp *op) {
   Arg d = out(p, op), x = in(p, op, 0), n = ptx_arg(p, op->in[1], LK_U32);
   ptx_open(p, op, op->code == LANE_SHL ? "shl." : "shr.");
-  put(p, op->code == LANE_SHL ? bits_name(op->kind) : op->kind == LK_B32 ? "u32" : op->kind == LK_B64 ? "u64" : number_name(op->kind));
+  put(p, op->code == LANE_SHL ? bits_name(op->kind)
+         : op->kind == LK_B32 ? "u32"
+         : op->kind == LK_B64 ? "u64"
+                              : number_name(op->kind));
   ptx_args_of(p, d, x, n);
 }
 
 void ptx_arith(Ptx *p, const LaneOp *op) {
   const char *number = number_name(op->kind), *bits = bits_name(op->kind), *name = lane_kind_info[op->kind].name;
   switch (op->code) {
-  case LANE_ADD: add_mul(p, op, "add", "add"); break;
-  case LANE_SUB: add_mul(p, op, "sub", "sub"); break;
-  case LANE_MUL: add_mul(p, op, "mul.lo", "mul"); break;
-  case LANE_MULHI: plain(p, op, "mul.hi", number); break;
-  case LANE_MULWIDE: plain(p, op, "mul.wide", number); break;
-  case LANE_FMA:
-    if (is_float(op->kind)) rounded(p, op, "fma", ".rn");
-    else plain(p, op, "mad.lo", number);
-    break;
-  case LANE_DIV: divide(p, op); break;
-  case LANE_REM: plain(p, op, "rem", number); break;
-  case LANE_MIN: min_max(p, op, "min"); break;
-  case LANE_MAX: min_max(p, op, "max"); break;
-  case LANE_AND: plain(p, op, "and", bits); break;
-  case LANE_OR: plain(p, op, "or", bits); break;
-  case LANE_XOR: plain(p, op, "xor", bits); break;
-  case LANE_NOT: plain(p, op, "not", bits); break;
-  case LANE_SHL:
-  case LANE_SHR: shift(p, op); break;
-  case LANE_NEG: plain(p, op, op->ftz && op->kind == LK_F32 ? "neg.ftz" : "neg", is_float(op->kind) ? name : op->kind == LK_U64 ? "s64" : op->kind == LK_U32 ? "s32" : number); break;
-  case LANE_ABS: plain(p, op, op->ftz && op->kind == LK_F32 ? "abs.ftz" : "abs", is_float(op->kind) ? name : number); break;
-  case LANE_COPYSIGN: plain(p, op, "copysign", name); break;
-  case LANE_SQRT: root(p, op, "sqrt"); break;
-  case LANE_RCP: root(p, op, "rcp"); break;
-  case LANE_RSQRT: plain(p, op, op->ftz ? "rsqrt.approx.ftz" : "rsqrt.approx", name); break;
-  case LANE_EX2: special_function(p, op, "ex2"); break;
-  case LANE_LG2: special_function(p, op, "lg2"); break;
-  case LANE_SIN: special_function(p, op, "sin"); break;
-  case LANE_COS: special_function(p, op, "cos"); break;
-  case LANE_TANH: special_function(p, op, "tanh"); break;
-  case LANE_ROUND: round_whole(p, op); break;
-  case LANE_POPC: plain(p, op, "popc", bits); break;
-  case LANE_CLZ: plain(p, op, "clz", bits); break;
-  case LANE_BREV: plain(p, op, "brev", bits); break;
-  case LANE_BFE:
-  case LANE_BFI: field(p, op); break;
-  case LANE_PRMT: plain(p, op, "prmt", "b32"); break;
-  case LANE_FUNNEL: plain(p, op, op->right ? "shf.r.wrap" : "shf.l.wrap", "b32"); break;
-  case LANE_SAD: plain(p, op, "sad", number); break;
-  default: fail(p->cx, op->span ? *op->span : (Span){0}, "PTX has no form of the lane operation %s", lane_info[op->code].name);
+    case LANE_ADD: add_mul(p, op, "add", "add"); break;
+    case LANE_SUB: add_mul(p, op, "sub", "sub"); break;
+    case LANE_MUL: add_mul(p, op, "mul.lo", "mul"); break;
+    case LANE_MULHI: plain(p, op, "mul.hi", number); break;
+    case LANE_MULWIDE: plain(p, op, "mul.wide", number); break;
+    case LANE_FMA:
+      if (is_float(op->kind)) rounded(p, op, "fma", ".rn");
+      else plain(p, op, "mad.lo", number);
+      break;
+    case LANE_DIV: divide(p, op); break;
+    case LANE_REM: plain(p, op, "rem", number); break;
+    case LANE_MIN: min_max(p, op, "min"); break;
+    case LANE_MAX: min_max(p, op, "max"); break;
+    case LANE_AND: plain(p, op, "and", bits); break;
+    case LANE_OR: plain(p, op, "or", bits); break;
+    case LANE_XOR: plain(p, op, "xor", bits); break;
+    case LANE_NOT: plain(p, op, "not", bits); break;
+    case LANE_SHL:
+    case LANE_SHR: shift(p, op); break;
+    case LANE_NEG:
+      plain(p, op, op->ftz && op->kind == LK_F32 ? "neg.ftz" : "neg",
+            is_float(op->kind)   ? name
+            : op->kind == LK_U64 ? "s64"
+            : op->kind == LK_U32 ? "s32"
+                                 : number);
+      break;
+    case LANE_ABS:
+      plain(p, op, op->ftz && op->kind == LK_F32 ? "abs.ftz" : "abs", is_float(op->kind) ? name : number);
+      break;
+    case LANE_COPYSIGN: plain(p, op, "copysign", name); break;
+    case LANE_SQRT: root(p, op, "sqrt"); break;
+    case LANE_RCP: root(p, op, "rcp"); break;
+    case LANE_RSQRT: plain(p, op, op->ftz ? "rsqrt.approx.ftz" : "rsqrt.approx", name); break;
+    case LANE_EX2: special_function(p, op, "ex2"); break;
+    case LANE_LG2: special_function(p, op, "lg2"); break;
+    case LANE_SIN: special_function(p, op, "sin"); break;
+    case LANE_COS: special_function(p, op, "cos"); break;
+    case LANE_TANH: special_function(p, op, "tanh"); break;
+    case LANE_ROUND: round_whole(p, op); break;
+    case LANE_POPC: plain(p, op, "popc", bits); break;
+    case LANE_CLZ: plain(p, op, "clz", bits); break;
+    case LANE_BREV: plain(p, op, "brev", bits); break;
+    case LANE_BFE:
+    case LANE_BFI: field(p, op); break;
+    case LANE_PRMT: plain(p, op, "prmt", "b32"); break;
+    case LANE_FUNNEL: plain(p, op, op->right ? "shf.r.wrap" : "shf.l.wrap", "b32"); break;
+    case LANE_SAD: plain(p, op, "sad", number); break;
+    default:
+      fail(p->cx, op->span ? *op->span : (Span){0}, "PTX has no form of the lane operation %s",
+           lane_info[op->code].name);
   }
 }
 

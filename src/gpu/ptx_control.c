@@ -1,9 +1,10 @@
 /* Structured control into labels and branches.
  *
- * A carried value keeps one register through its loop: the body's argument, what the next turn gets, and the loop's result (ptx_share.c). So a turn ends
- * with a parallel copy of what was yielded into those registers, in which one may be the source of another: a swap needs a third register.
- * The copies are put in an order in which nothing is overwritten before it is read; cycles are opened with one spare register each. The time
- * is linear in the number of values.
+ * A carried value keeps one register through its loop: the body's argument, what the next turn gets, and the loop's
+ * result (ptx_share.c). So a turn ends with a parallel copy of what was yielded into those registers, in which one may
+ * be the source of another: a swap needs a third register. The copies are put in an order in which nothing is
+ * overwritten before it is read; cycles are opened with one spare register each. The time is linear in the number of
+ * values.
  *
  *     for lb, ub, step        while             if
  *       iv = lb; carried      $loop: body 0     @!p bra $else
@@ -14,8 +15,8 @@
  *       @(iv < ub) bra $loop  $end:
  *     $end:
  *
- * What a `while` condition hands on needs no copies: body 1 and the results lie in the registers of the condition's operands, which nothing
- * changes before they are read.
+ * What a `while` condition hands on needs no copies: body 1 and the results lie in the registers of the condition's
+ * operands, which nothing changes before they are read.
  */
 #include "gpu/ptx.h"
 
@@ -57,7 +58,8 @@ static void copy_all(Ptx *p, int n, LaneValue *const *to, LaneValue *const *from
     if (i == n) break;
     const LaneValue *d = ptx_value(p, to[i]);
     if (copies[d->id].done) continue;
-    /* Only cycles are left: d is read by exactly one copy. Keep what it holds, let it be overwritten, and go round from there. */
+    /* Only cycles are left: d is read by exactly one copy. Keep what it holds, let it be overwritten, and go round from
+     * there. */
     Arg spare = ptx_fresh(p, d->type);
     ptx_move(p, d->type, NULL, spare, ptx_reg(p, d));
     const LaneValue *at = d;
@@ -139,7 +141,8 @@ void ptx_for(Ptx *p, const LaneOp *op) {
   LaneBlock *body = op->body[0];
   int n = op->out_count, number = ++p->labels;
   uint64_t step_bits;
-  bool down = ptx_const(op->in[2], &step_bits) && (k == LK_S32 ? (int32_t)step_bits < 0 : k == LK_S64 && (int64_t)step_bits < 0);
+  bool down = ptx_const(op->in[2], &step_bits) &&
+              (k == LK_S32 ? (int32_t)step_bits < 0 : k == LK_S64 && (int64_t)step_bits < 0);
   bool once = runs_once(k, op->in[0], op->in[1], down);
   LaneValue *iv = body->args[0];
   for (int i = 0; i < n; i++) copy_one(p, body->args[i + 1], op->in[i + 3]);

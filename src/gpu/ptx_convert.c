@@ -1,11 +1,12 @@
 /* Conversions between kinds of numbers.
  *
- * cvt{.rounding}{.ftz}{.sat}.to.from d, a. Integers of 8 and 16 bits lie extended in 32-bit registers, so that, as a source, they are s32 or
- * u32; as a result, the low bits are extended again. Towards integers floats are cut at zero (.rzi) unless the operation says otherwise; a
- * float too large for the 32- or 64-bit integer gives its nearest value, as PTX does.
+ * cvt{.rounding}{.ftz}{.sat}.to.from d, a. Integers of 8 and 16 bits lie extended in 32-bit registers, so that, as a
+ * source, they are s32 or u32; as a result, the low bits are extended again. Towards integers floats are cut at zero
+ * (.rzi) unless the operation says otherwise; a float too large for the 32- or 64-bit integer gives its nearest value,
+ * as PTX does.
  *
- * bf16 converts to and from f32 on every target, to and from all else since sm_90; before, f32 stands between. That is exact on the way from
- * bf16, and rounds once from f16; from f64 and wide integers it rounds twice.
+ * bf16 converts to and from f32 on every target, to and from all else since sm_90; before, f32 stands between. That is
+ * exact on the way from bf16, and rounds once from f16; from f64 and wide integers it rounds twice.
  *
  * Two at once: cvt.rn.f16x2.f32 d, high, low has the first source in the upper half.
  */
@@ -62,7 +63,10 @@ static void from_pred(Ptx *p, const LaneOp *op, LaneKind to) {
   ptx_open(p, op, "selp.");
   put(p, ptx_type_name(t));
   ptx_args_of(p, d, is_float(to) ? ptx_text(ones[to - LK_F16]) : ptx_int(1),
-              to == LK_F32 ? ptx_text("0f00000000") : to == LK_F64 ? ptx_text("0d0000000000000000") : ptx_int(0), c);
+              to == LK_F32   ? ptx_text("0f00000000")
+              : to == LK_F64 ? ptx_text("0d0000000000000000")
+                             : ptx_int(0),
+              c);
 }
 
 static void to_pred(Ptx *p, const LaneOp *op, LaneKind from) {
@@ -76,7 +80,10 @@ static void to_pred(Ptx *p, const LaneOp *op, LaneKind from) {
   }
   ptx_open(p, op, is_float(from) ? "setp.neu." : "setp.ne.");
   put(p, lane_kind_info[held_as(from)].name);
-  ptx_args_of(p, d, x, from == LK_F32 ? ptx_text("0f00000000") : from == LK_F64 ? ptx_text("0d0000000000000000") : ptx_int(0));
+  ptx_args_of(p, d, x,
+              from == LK_F32   ? ptx_text("0f00000000")
+              : from == LK_F64 ? ptx_text("0d0000000000000000")
+                               : ptx_int(0));
 }
 
 static bool needs_f32_between(const Ptx *p, const LaneOp *op, LaneKind from, LaneKind to) {

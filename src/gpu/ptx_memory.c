@@ -3,10 +3,10 @@
  *     @%p1 ld.global.L1::evict_first.L2::cache_hint.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1+16], %rd2;
  *     red.relaxed.gpu.global.add.f32 [%rd1], %r1;
  *
- * A guarded load first sets its registers to what a lane that does not load gets. Shared buffers have fixed places in the block's dynamic
- * memory, so an address that is one of them is written as such: [$shared+1024]. A cache operator (.cg) and a priority (L1::evict_first) cannot
- * stand together; the operator wins. A priority stands for both caches; L2's is a policy in a register, made where the kernel begins.
- * Predicates are a byte in memory.
+ * A guarded load first sets its registers to what a lane that does not load gets. Shared buffers have fixed places in
+ * the block's dynamic memory, so an address that is one of them is written as such: [$shared+1024]. A cache operator
+ * (.cg) and a priority (L1::evict_first) cannot stand together; the operator wins. A priority stands for both caches;
+ * L2's is a policy in a register, made where the kernel begins. Predicates are a byte in memory.
  */
 #include "gpu/ptx.h"
 
@@ -47,19 +47,20 @@ static const char *space_name(const LaneOp *op) { return op->space == SPACE_SHAR
 /* The type in ld and st: bits, but small integers, which extend. */
 static const char *memory_name(LaneKind k) {
   switch (k) {
-  case LK_PRED:
-  case LK_U8: return "u8";
-  case LK_S8: return "s8";
-  case LK_U16: return "u16";
-  case LK_S16: return "s16";
-  default: return ptx_type_name(lane_kind_info[k].type);
+    case LK_PRED:
+    case LK_U8: return "u8";
+    case LK_S8: return "s8";
+    case LK_U16: return "u16";
+    case LK_S16: return "s16";
+    default: return ptx_type_name(lane_kind_info[k].type);
   }
 }
 
 static const char *vector_name(int n) { return n == 1 ? "." : n == 2 ? ".v2." : n == 4 ? ".v4." : ".v8."; }
 
 static void check_vector(Ptx *p, const LaneOp *op, int n) {
-  int bytes = n * lane_kind_info[op->kind].bits / 8, most = op->space == SPACE_SHARED ? 16 : p->target->max_vector_bytes;
+  int bytes = n * lane_kind_info[op->kind].bits / 8,
+      most = op->space == SPACE_SHARED ? 16 : p->target->max_vector_bytes;
   bool eight = n == 8 && lane_kind_info[op->kind].bits == 32; /* .v8.b8 and .v8.b16 crash the assembler */
   if ((n != 1 && n != 2 && n != 4 && !eight) || bytes > most)
     fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no access of %d elements of %s at once", p->target->name, n,
@@ -82,12 +83,14 @@ static void put_vector(Ptx *p, int n, const Arg *regs) {
 /* "ld.global.cg", and so on; the register of the access's policy, or NULL. */
 static const Arg *put_hints(Ptx *p, const LaneOp *op, const char *what) {
   static const char *const caches[] = {"", ".ca", ".cg", ".cs", ".cv", ".wb", ".wt"};
-  static const char *const priorities[] = {"", ".L1::evict_first.L2::cache_hint", ".L1::evict_last.L2::cache_hint", ".L2::cache_hint", ".L1::no_allocate"};
-  static const char *const policies[] = {"", "createpolicy.fractional.L2::evict_first.b64", "createpolicy.fractional.L2::evict_last.b64"};
+  static const char *const priorities[] = {"", ".L1::evict_first.L2::cache_hint", ".L1::evict_last.L2::cache_hint",
+                                           ".L2::cache_hint", ".L1::no_allocate"};
+  static const char *const policies[] = {"", "createpolicy.fractional.L2::evict_first.b64",
+                                         "createpolicy.fractional.L2::evict_last.b64"};
   static const uint8_t policy_of[] = {0, 1, 2, 2, 0};
   bool load = op->code == LANE_LD, hints = op->space == SPACE_GLOBAL && !op->is_volatile;
-  bool fits = op->cache == CACHE_CG || op->cache == CACHE_CS || (load ? op->cache == CACHE_CA || op->cache == CACHE_CV
-                                                                      : op->cache == CACHE_WB || op->cache == CACHE_WT);
+  bool fits = op->cache == CACHE_CG || op->cache == CACHE_CS ||
+              (load ? op->cache == CACHE_CA || op->cache == CACHE_CV : op->cache == CACHE_WB || op->cache == CACHE_WT);
   int number = hints && !fits ? policy_of[op->evict] : 0;
   Arg *policy = number ? &p->policy[number] : NULL;
   if (policy && !*policy->s) {
@@ -158,7 +161,8 @@ void ptx_store(Ptx *p, const LaneOp *op) {
       ptx_open(p, NULL, "selp.b32");
       ptx_args_of(p, regs[i], ptx_int(1), ptx_int(0), bit);
     } else {
-      regs[i] = n > 1 || v->type == LT_B16 ? ptx_reg(p, v) : ptx_arg(p, v, lane_bits_kind(v->type)); /* vectors take registers only */
+      /* vectors take registers only */
+      regs[i] = n > 1 || v->type == LT_B16 ? ptx_reg(p, v) : ptx_arg(p, v, lane_bits_kind(v->type));
     }
   }
   const Arg *policy = put_hints(p, op, op->is_volatile ? "st.volatile" : "st");
@@ -196,10 +200,14 @@ void ptx_atomic(Ptx *p, const LaneOp *op) {
   bool red = !op->out_count && op->rmw < RMW_XCHG && (op->sem == SEM_RELEASE || op->sem == SEM_RELAXED);
   LaneKind k = op->kind;
   bool half = k == LK_F16 || k == LK_F16X2 || k == LK_BF16 || k == LK_BF16X2, add_half = half && op->rmw <= RMW_MIN;
-  if (n > 1 && (!p->target->has_vector_atomics || op->space != SPACE_GLOBAL)) cannot(p, op, "atomic operation on several elements at once");
-  if ((k == LK_BF16 || k == LK_BF16X2) && op->rmw <= RMW_MIN && !p->target->has_bf16_atomics) cannot(p, op, "atomic addition of bf16");
+  if (n > 1 && (!p->target->has_vector_atomics || op->space != SPACE_GLOBAL))
+    cannot(p, op, "atomic operation on several elements at once");
+  if ((k == LK_BF16 || k == LK_BF16X2) && op->rmw <= RMW_MIN && !p->target->has_bf16_atomics)
+    cannot(p, op, "atomic addition of bf16");
   Arg at = address(p, op), regs[8], results[8];
-  for (int i = 0; i < values; i++) regs[i] = n > 1 || op->in[i + 1]->type == LT_B16 ? ptx_reg(p, op->in[i + 1]) : ptx_arg(p, op->in[i + 1], lane_bits_kind(op->in[i + 1]->type));
+  for (int i = 0; i < values; i++)
+    regs[i] = n > 1 || op->in[i + 1]->type == LT_B16 ? ptx_reg(p, op->in[i + 1])
+                                                     : ptx_arg(p, op->in[i + 1], lane_bits_kind(op->in[i + 1]->type));
   for (int i = 0; i < n; i++) /* of halves, _ crashes ptxas 13.0 */
     results[i] = op->out_count ? ptx_reg(p, op->out[i]) : half ? ptx_fresh(p, lane_kind_info[k].type) : ptx_text("_");
   ptx_open(p, op, red ? "red" : "atom");
@@ -231,7 +239,8 @@ void ptx_atomic(Ptx *p, const LaneOp *op) {
 /* ---- between lanes ---- */
 
 void ptx_shuffle(Ptx *p, const LaneOp *op) {
-  static const char *const names[] = {"shfl.sync.bfly.b32", "shfl.sync.up.b32", "shfl.sync.down.b32", "shfl.sync.idx.b32"};
+  static const char *const names[] = {"shfl.sync.bfly.b32", "shfl.sync.up.b32", "shfl.sync.down.b32",
+                                      "shfl.sync.idx.b32"};
   int width = op->imm ? (int)op->imm : 32;
   Arg d = ptx_reg(p, op->out[0]), x = ptx_reg(p, op->in[0]), lane = ptx_arg(p, op->in[1], LK_U32);
   ptx_open(p, NULL, names[op->shuffle]);
@@ -255,7 +264,9 @@ void ptx_mma(Ptx *p, const LaneOp *op) {
   Arg regs[14];
   for (int i = 0; i < 4; i++) regs[i] = ptx_reg(p, op->out[i]);
   for (int i = 0; i < 10; i++) regs[4 + i] = ptx_reg(p, op->in[i]);
-  ptx_open(p, NULL, op->kind == LK_BF16 ? "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " : "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ");
+  ptx_open(p, NULL,
+           op->kind == LK_BF16 ? "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                               : "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ");
   static const int first[] = {0, 4, 8, 10, 14};
   for (int i = 0; i < 4; i++) {
     put_group(p, first[i + 1] - first[i], regs + first[i]);
@@ -326,7 +337,8 @@ void ptx_asm(Ptx *p, const LaneOp *op) {
     int number = 0, length = 0;
     while (at[length] >= '0' && at[length] <= '9' && length < 4) number = 10 * number + at[length++] - '0';
     if (!length || (braces && at[length] != '}'))
-      fail_hint(p->cx, op->span ? *op->span : (Span){0}, "write $$ for a dollar sign", "the assembly has a $ that no number follows");
+      fail_hint(p->cx, op->span ? *op->span : (Span){0}, "write $$ for a dollar sign",
+                "the assembly has a $ that no number follows");
     if (number >= n)
       fail(p->cx, op->span ? *op->span : (Span){0}, "the assembly names $%d, but there are %d operands", number, n);
     put(p, regs[number].s);

@@ -18,7 +18,8 @@
 #include "tile/inside.h"
 
 void ptx_record_registers(Buf *out) {
-  buf_puts(out, "\t.reg .b64 %inbase, %inat;\n\t.reg .b32 %inused, %inlost, %inroom, %intime;\n\t.reg .pred %inkeep;\n");
+  buf_puts(out,
+           "\t.reg .b64 %inbase, %inat;\n\t.reg .b32 %inused, %inlost, %inroom, %intime;\n\t.reg .pred %inkeep;\n");
 }
 
 /* One moment in full: clock and timer number i of the header. */
@@ -33,7 +34,9 @@ static void put_moment(Ptx *p, int i) {
 
 static void put_open(Ptx *p, const LaneOp *op) {
   Arg area = ptx_reg(p, op->in[0]), room = ptx_reg(p, op->in[1]);
-  buf_printf(p->out, "\tmov.b64 %%inbase, %s;\n\tmov.b32 %%inroom, %s;\n\tmov.b32 %%inused, 0;\n\tmov.b32 %%inlost, 0;\n", area.s, room.s);
+  buf_printf(p->out,
+             "\tmov.b64 %%inbase, %s;\n\tmov.b32 %%inroom, %s;\n\tmov.b32 %%inused, 0;\n\tmov.b32 %%inlost, 0;\n",
+             area.s, room.s);
   put(p, "\tsetp.ne.b32 %inkeep, %inroom, 0;\n\tmov.u32 %intime, %smid;\n");
   buf_printf(p->out, "\t@%%inkeep st.global.b32 [%%inbase+%zu], %%intime;\n", offsetof(InsideWarp, sm));
   put_moment(p, 0);
@@ -45,18 +48,22 @@ static void put_record(Ptx *p, const LaneOp *op) {
   if (tag & INSIDE_REPEATED) {
     /* A register of its own would do as well; ptxas folds this into the comparison's operand. */
     Arg ahead = ptx_fresh(p, LT_B32);
-    buf_printf(p->out, "\tadd.u32 %s, %%inused, %d;\n\tsetp.lt.u32 %%inkeep, %s, %%inroom;\n", ahead.s, INSIDE_RESERVE, ahead.s);
+    buf_printf(p->out, "\tadd.u32 %s, %%inused, %d;\n\tsetp.lt.u32 %%inkeep, %s, %%inroom;\n", ahead.s, INSIDE_RESERVE,
+               ahead.s);
   } else {
     put(p, "\tsetp.lt.u32 %inkeep, %inused, %inroom;\n");
   }
-  buf_printf(p->out, "\t@%%inkeep st.global.v2.b32 [%%inat+%zu], {%u, %%intime};\n", offsetof(InsideWarp, records), tag & ~INSIDE_REPEATED);
-  buf_printf(p->out, "\t@%%inkeep add.u32 %%inused, %%inused, %zu;\n\t@!%%inkeep add.u32 %%inlost, %%inlost, 1;\n", sizeof(InsideRecord));
+  buf_printf(p->out, "\t@%%inkeep st.global.v2.b32 [%%inat+%zu], {%u, %%intime};\n", offsetof(InsideWarp, records),
+             tag & ~INSIDE_REPEATED);
+  buf_printf(p->out, "\t@%%inkeep add.u32 %%inused, %%inused, %zu;\n\t@!%%inkeep add.u32 %%inlost, %%inlost, 1;\n",
+             sizeof(InsideRecord));
 }
 
 static void put_close(Ptx *p) {
   put(p, "\tsetp.ne.b32 %inkeep, %inroom, 0;\n");
   put_moment(p, 1);
-  buf_printf(p->out, "\t@%%inkeep st.global.v2.b32 [%%inbase+%zu], {%%inused, %%inlost};\n", offsetof(InsideWarp, used));
+  buf_printf(p->out, "\t@%%inkeep st.global.v2.b32 [%%inbase+%zu], {%%inused, %%inlost};\n",
+             offsetof(InsideWarp, used));
 }
 
 void ptx_record(Ptx *p, const LaneOp *op) {

@@ -1,28 +1,33 @@
 /* Which values of a loop share a register, so that turns end with few copies.
  *
- *     for ... carrying %acc from %start            before the loop nothing, if %start is not needed again: %acc lies in its register
- *       %next = fma %a, %b, %acc                   writes %acc's register, if %acc is not needed after it
- *       yield %next                                then nothing is left to copy
+ *     for ... carrying %acc from %start            before the loop nothing, if %start is not needed again: %acc lies in
+ * its register %next = fma %a, %b, %acc                   writes %acc's register, if %acc is not needed after it yield
+ * %next                                then nothing is left to copy
  *
- * An accumulator of nested loops keeps one register through all of them. ptxas would find this out, but takes its time over each copy.
+ * An accumulator of nested loops keeps one register through all of them. ptxas would find this out, but takes its time
+ * over each copy.
  *
- * Decided before anything is printed, inner loops first. Operations are numbered in the order of the text; a value's last use is the number of the
- * last operation that takes it, or, when that stands in a loop or branch deeper than the value, that loop's end.
+ * Decided before anything is printed, inner loops first. Operations are numbered in the order of the text; a value's
+ * last use is the number of the last operation that takes it, or, when that stands in a loop or branch deeper than the
+ * value, that loop's end.
  *
- *   start     A carried value begins in the register of what it starts from, when that was made in the block around the loop (not outside, where
- *             a further turn of an outer loop would want it again) and the loop is all that still takes it, once.
- *   next      What is yielded is written into the carried value's register, when it is made in the body's own block by an operation of one
- *             instruction, behind the last use of the carried value.
+ *   start     A carried value begins in the register of what it starts from, when that was made in the block around the
+ * loop (not outside, where a further turn of an outer loop would want it again) and the loop is all that still takes
+ * it, once. next      What is yielded is written into the carried value's register, when it is made in the body's own
+ * block by an operation of one instruction, behind the last use of the carried value.
  */
 #include "gpu/ptx.h"
 
-typedef struct Use { int last, times; } Use; /* the number of the last operation that takes a value, how often that one does */
+/* the number of the last operation that takes a value, how often that one does */
+typedef struct Use {
+  int last, times;
+} Use;
 
 typedef struct Share {
   Ptx *p;
-  Use *uses;     /* by value id */
-  int *begin;    /* by value id: the number of the operation that makes it */
-  int *last;     /* by value id: the last use of all that lie in its register, once it has been given away */
+  Use *uses;  /* by value id */
+  int *begin; /* by value id: the number of the operation that makes it */
+  int *last;  /* by value id: the last use of all that lie in its register, once it has been given away */
   int position;
 } Share;
 
@@ -35,7 +40,9 @@ static void use(Share *s, const LaneValue *v, int at) {
 }
 
 /* Numbers the block's operations from s->position on. `outside`: what they and those in them take from around. */
-typedef struct Taken { VEC(const LaneValue *) list; } Taken;
+typedef struct Taken {
+  VEC(const LaneValue *) list;
+} Taken;
 
 static void number_block(Share *s, const LaneBlock *b, Taken *outside) {
   Arena *arena = s->p->cx->arena;
@@ -65,13 +72,13 @@ static void number_block(Share *s, const LaneBlock *b, Taken *outside) {
 static bool is_plain(const LaneOp *op) {
   if (op->guard) return false;
   switch (op->code) {
-  case LANE_FMA:
-  case LANE_ADD:
-  case LANE_SUB:
-  case LANE_MUL: return true;
-  case LANE_MIN:
-  case LANE_MAX: return op->kind == LK_F32 || op->kind == LK_S32 || op->kind == LK_U32;
-  default: return false;
+    case LANE_FMA:
+    case LANE_ADD:
+    case LANE_SUB:
+    case LANE_MUL: return true;
+    case LANE_MIN:
+    case LANE_MAX: return op->kind == LK_F32 || op->kind == LK_S32 || op->kind == LK_U32;
+    default: return false;
   }
 }
 
@@ -89,7 +96,8 @@ static void lay(Share *s, const LaneValue *v, const LaneValue *in) {
   if (last > s->last[in->id]) s->last[in->id] = last;
 }
 
-/* Parameters are set elsewhere, constants have no register, and what a `while` hands on may lie in that of a value from outside. */
+/* Parameters are set elsewhere, constants have no register, and what a `while` hands on may lie in that of a value from
+ * outside. */
 static bool may_be_overwritten(const LaneValue *v) {
   uint64_t bits;
   if (ptx_const(v, &bits)) return false;
@@ -102,7 +110,8 @@ static void begin_in_place(Share *s, const LaneOp *loop) {
     const LaneValue *v = loop->in[3 + i], *arg = loop->body[0]->args[1 + i];
     const Use *u = &s->uses[v->id];
     lay(s, loop->out[i], arg);
-    if (home(v) == loop->block && may_be_overwritten(v) && u->last == s->begin[loop->out[i]->id] && u->times == 1) lay(s, arg, v);
+    if (home(v) == loop->block && may_be_overwritten(v) && u->last == s->begin[loop->out[i]->id] && u->times == 1)
+      lay(s, arg, v);
   }
 }
 

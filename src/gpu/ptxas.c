@@ -1,22 +1,24 @@
 /* PTX text -> cubin, by way of the system's ptxas and a cache on disk.
  *
- * A cached cubin is named by the hash of all that decides it: the text, the target, the flags, and the assembler (its path, size and time).
- * The file is sealed (base/store.c): one that was damaged is made anew, and it appears whole under its name. It begins with the cubin, so that
- * tools read it as it stands; behind it stand what ptxas said and the figures, then their sizes:
+ * A cached cubin is named by the hash of all that decides it: the text, the target, the flags, and the assembler (its
+ * path, size and time). The file is sealed (base/store.c): one that was damaged is made anew, and it appears whole
+ * under its name. It begins with the cubin, so that tools read it as it stands; behind it stand what ptxas said and the
+ * figures, then their sizes:
  *
  *     cubin | log | Figures
  *
  * Where the cache folder is missing, read-only or full, ptxas works in a private temporary folder, and nothing is kept.
  *
- * Products on plain multiply-adds are assembled with `--Ofast-compile min`: in a sixth less time, and what it leaves out does them good (matmul of f32
- * on an H200: 0.4 and 3.4% faster; attention, which reduces between its products, 3% slower, so not that). An assembler that does not know the
- * option is asked again without. Where it spills a little it is asked again the other way: with the option, or without.
+ * Products on plain multiply-adds are assembled with `--Ofast-compile min`: in a sixth less time, and what it leaves
+ * out does them good (matmul of f32 on an H200: 0.4 and 3.4% faster; attention, which reduces between its products, 3%
+ * slower, so not that). An assembler that does not know the option is asked again without. Where it spills a little it
+ * is asked again the other way: with the option, or without.
  *
- * ptxas aims at many blocks a multiprocessor, and now and then spills a little for that, below the registers that a thread may have. Then it is
- * asked once more, with `.minnctapersm 1`: one block is enough. What spills least is kept.
+ * ptxas aims at many blocks a multiprocessor, and now and then spills a little for that, below the registers that a
+ * thread may have. Then it is asked once more, with `.minnctapersm 1`: one block is enough. What spills least is kept.
  *
- * ptxas -v tells registers, stack and spills. What else it tells even on success (lines with a C75xx number, warnings) is lost performance
- * or worse, so it is kept in the log.
+ * ptxas -v tells registers, stack and spills. What else it tells even on success (lines with a C75xx number, warnings)
+ * is lost performance or worse, so it is kept in the log.
  */
 #define _GNU_SOURCE
 #include "gpu/gpu.h"
@@ -36,8 +38,9 @@ typedef struct Figures {
 } Figures;
 
 static const char *const build_files[] = {"kernel.ptx", "kernel.cubin", NULL};
-/* ptxas allocates much and keeps it short: of its time on a small kernel a third goes into page faults, most of them of its heap. In huge pages
- * there are a fifth as many. Where glibc is older than 2.35, or the system has no huge pages, nothing changes. */
+/* ptxas allocates much and keeps it short: of its time on a small kernel a third goes into page faults, most of them of
+ * its heap. In huge pages there are a fifth as many. Where glibc is older than 2.35, or the system has no huge pages,
+ * nothing changes. */
 static const char *const heap_setting = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864";
 static const char *const usual_place = "/usr/local/cuda/bin/ptxas";
 
@@ -47,8 +50,8 @@ const char *gpu_find_ptxas(Context *cx) {
   if (chosen && *chosen) {
     const char *path = find_program(cx->arena, chosen);
     if (!path)
-      fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a ptxas, or to none, or unset it", "the assembler that NEREID_PTXAS names, `%s`, was not found",
-                chosen);
+      fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a ptxas, or to none, or unset it",
+                "the assembler that NEREID_PTXAS names, `%s`, was not found", chosen);
     return path;
   }
   const char *path = find_program(cx->arena, "ptxas");
@@ -89,7 +92,9 @@ static void read_figures(const char *text, Figures *f) {
 }
 
 static bool is_usual(const char *line) {
-  static const char *const usual[] = {"bytes gmem", "Compiling entry function", "Function properties for", "bytes stack frame", ": Used ", "Compile time = "};
+  static const char *const usual[] = {
+      "bytes gmem", "Compiling entry function", "Function properties for", "bytes stack frame",
+      ": Used ",    "Compile time = "};
   size_t n = strcspn(line, "\n");
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
     if (memmem(line, n, usual[i], strlen(usual[i]))) return true;
@@ -156,16 +161,20 @@ static const char *with_one_block(Context *cx, const char *ptx) {
   return end ? arena_printf(cx->arena, "%.*s\n.minnctapersm 1%s", (int)(end - ptx), ptx, end) : NULL;
 }
 
-/* Whether the kernel multiplies tiles that its warps share, and does little else; small ones are assembled soon enough, and take fewer registers without. */
+/* Whether the kernel multiplies tiles that its warps share, and does little else; small ones are assembled soon enough,
+ * and take fewer registers without. */
 static bool is_product(const char *ptx) {
   int n = 0;
   for (const char *at = ptx; n < 128 && (at = strstr(at, "\n\tfma.rn.f32 ")); at++) n++;
   return n == 128 && strstr(ptx, "\n\tbar.sync ") && !strstr(ptx, "shfl.sync");
 }
 
-/* One run of ptxas in `folder`: *content gets what a cache file holds. False with errno when the folder takes no files. ptxas's errors fail(). */
-static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, bool quick, Buf *content, Figures *f) {
-  const char *text = arena_printf(cx->arena, "%s/kernel.ptx", folder), *cubin = arena_printf(cx->arena, "%s/kernel.cubin", folder);
+/* One run of ptxas in `folder`: *content gets what a cache file holds. False with errno when the folder takes no files.
+ * ptxas's errors fail(). */
+static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t,
+                      bool quick, Buf *content, Figures *f) {
+  const char *text = arena_printf(cx->arena, "%s/kernel.ptx", folder),
+             *cubin = arena_printf(cx->arena, "%s/kernel.cubin", folder);
   unlink(text);
   if (!file_write_new(text, ptx, n)) return false;
   const char *arch = arena_printf(cx->arena, "-arch=%s", t->name);
@@ -192,20 +201,30 @@ static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const 
     return run_ptxas(cx, folder, ptxas, ptx, n, t, false, content, f);
   }
   bool full = said.at && strstr(said.at, "No space left on device");
-  const char *words = status < 0 ? arena_strdup(cx->arena, strerror(error)) : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 4000 ? 4000 : said.n);
+  const char *words = status < 0 ? arena_strdup(cx->arena, strerror(error))
+                                 : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 4000 ? 4000 : said.n);
   buf_destroy(&said);
   if (full) return errno = ENOSPC, false;
   folder_remove(folder, build_files);
-  if (status < 0) fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s could not be started: %s", ptxas, words);
-  if (status == 0) fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s reported success and left no cubin", ptxas);
-  fail_hint(cx, (Span){0}, "this is a fault of Nereid, of inline assembly in the kernel, or of an assembler too old for the target (CUDA 12.9 and newer know all)",
+  if (status < 0)
+    fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s could not be started: %s", ptxas, words);
+  if (status == 0)
+    fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s reported success and left no cubin", ptxas);
+  fail_hint(cx, (Span){0},
+            "this is a fault of Nereid, of inline assembly in the kernel, or of an assembler too old for the target "
+            "(CUDA 12.9 and newer know all)",
             "%s failed on the kernel's PTX for %s with status %d:\n%s", ptxas, t->name, status, words);
 }
 
-/* The text as it is; while that spills, for one block; and where little is spilled, in the other of the two ways. What spills least is kept. */
-static bool build_in(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, Buf *content) {
+/* The text as it is; while that spills, for one block; and where little is spilled, in the other of the two ways. What
+ * spills least is kept. */
+static bool build_in(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t,
+                     Buf *content) {
   bool quick = is_product(ptx);
-  struct { const char *text; bool quick; } ways[] = {{ptx, quick}, {NULL, false}, {ptx, !quick}};
+  struct {
+    const char *text;
+    bool quick;
+  } ways[] = {{ptx, quick}, {NULL, false}, {ptx, !quick}};
   Figures f;
   int best = 0, last = 0, least = INT_MAX;
   for (int i = 0; i < 3 && least; i++) {
@@ -215,10 +234,12 @@ static bool build_in(Context *cx, const char *folder, const char *ptxas, const c
     last = i;
     if (f.spill_bytes < least) best = i, least = f.spill_bytes;
   }
-  return best == last || run_ptxas(cx, folder, ptxas, ways[best].text, strlen(ways[best].text), t, ways[best].quick, content, &f);
+  return best == last ||
+         run_ptxas(cx, folder, ptxas, ways[best].text, strlen(ways[best].text), t, ways[best].quick, content, &f);
 }
 
-static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, const char *cache, const char *path, Buf *content) {
+static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, const char *cache,
+                     const char *path, Buf *content) {
   const char *temporary = getenv("TMPDIR");
   if (!temporary || !*temporary) temporary = "/tmp";
   const char *parents[] = {cache, temporary};
@@ -235,19 +256,23 @@ static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, 
     if (!built) continue;
     size_t size = content->n;
     seal_add(content);
-    if (cache && !content->failed) file_write_checked(path, content->at, content->n); /* where it cannot be kept, it is made again */
+    /* where it cannot be kept, it is made again */
+    if (cache && !content->failed) file_write_checked(path, content->at, content->n);
     content->n = size;
     return;
   }
   fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written",
-            "there is no place to assemble a kernel in: neither the cache folder nor %s can be written (%s)", temporary, strerror(error));
+            "there is no place to assemble a kernel in: neither the cache folder nor %s can be written (%s)", temporary,
+            strerror(error));
 }
 
 void gpu_ptxas(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out) {
   *out = (GpuCubin){0};
   const char *ptxas = gpu_find_ptxas(cx);
   if (!ptxas)
-    fail_hint(cx, (Span){0}, "install CUDA's ptxas (it is in the package cuda-nvcc, and in PyTorch's and Triton's wheels), or name one in NEREID_PTXAS",
+    fail_hint(cx, (Span){0},
+              "install CUDA's ptxas (it is in the package cuda-nvcc, and in PyTorch's and Triton's wheels), or name "
+              "one in NEREID_PTXAS",
               "no ptxas was found: neither in PATH nor at %s", usual_place);
   char key[33];
   key_of(cx, ptxas, ptx, n, t, key);

@@ -1,39 +1,43 @@
 /* Walks the programs of a launch and counts what their warps issue and access (report.h).
  *
- * The counters of a program are one flat row of numbers: for each load, store and atomic its requests, lanes, sectors and so on; for each block
- * of operations how many warps and threads entered it. What an instruction mix needs follows from the latter, so operations without effect
- * cost nothing.
+ * The counters of a program are one flat row of numbers: for each load, store and atomic its requests, lanes, sectors
+ * and so on; for each block of operations how many warps and threads entered it. What an instruction mix needs follows
+ * from the latter, so operations without effect cost nothing.
  *
- * Programs of a small launch are all walked. Of a large one, along each axis of the grid, some neighbours are walked first: rows repeat with a
- * period when the beginnings of rows of memory fall differently into sectors (rows of 781 floats: every eighth program is alike). Then, for
- * each place in the period, the first, the last and those in the middle, until neighbours are alike or lie on a line.
+ * Programs of a small launch are all walked. Of a large one, along each axis of the grid, some neighbours are walked
+ * first: rows repeat with a period when the beginnings of rows of memory fall differently into sectors (rows of 781
+ * floats: every eighth program is alike). Then, for each place in the period, the first, the last and those in the
+ * middle, until neighbours are alike or lie on a line.
  */
 #include "gpu/report.h"
 
 #include <stdlib.h>
 
 enum {
-  ALL_STEPS = 32000000,     /* a launch of so many is walked whole */
-  SOME_STEPS = 12000000,    /* else about so many */
-  PROGRAM_STEPS = 12000000, /* at most of one program, */
+  ALL_STEPS = 32000000,           /* a launch of so many is walked whole */
+  SOME_STEPS = 12000000,          /* else about so many */
+  PROGRAM_STEPS = 12000000,       /* at most of one program, */
   BEGINNING = PROGRAM_STEPS / 16, /* and of each, when even the first does not end within that */
-  ACCESS_STEPS = 8,         /* an access in operations without effect */
-  WINDOW = 32               /* programs among which a period is looked for */
+  ACCESS_STEPS = 8,               /* an access in operations without effect */
+  WINDOW = 32                     /* programs among which a period is looked for */
 };
 
 enum { REQUESTS, LANES, NEEDS, IDEAL, NUMBERS }; /* of an access; it needs sectors, of shared memory passes */
 
 typedef struct Site { /* a load, store or atomic; its LaneOp.note */
   const LaneOp *op;
-  int at;                        /* in the row */
+  int at; /* in the row */
   int bytes;
-  uint64_t base, distance[32];   /* of the last request: the first lane's address, and how far the others lie from it */
+  uint64_t base, distance[32]; /* of the last request: the first lane's address, and how far the others lie from it */
   uint32_t lanes;
-  int needs, ideal;              /* what it took */
-  uint64_t low, high;            /* of all requests so far */
+  int needs, ideal;   /* what it took */
+  uint64_t low, high; /* of all requests so far */
 } Site;
 
-typedef struct Room { int at; } Room; /* a block of operations; its number of warps stands at `at`, its threads behind */
+/* a block of operations; its number of warps stands at `at`, its threads behind */
+typedef struct Room {
+  int at;
+} Room;
 
 typedef struct Counter {
   LaneFunc *f;
@@ -47,12 +51,12 @@ typedef struct Counter {
   LaneSim *sim;
   VEC(int64_t *) free_rows;
   VEC(Site) sites;
-  Map *rooms;              /* LaneBlock -> Room */
+  Map *rooms;                  /* LaneBlock -> Room */
   const LaneBlock *last_block; /* and what was found for it */
   const Room *last_room;
-  int splits, width;       /* place of the splits; length of a row */
-  int64_t *row;            /* of the program that is walked */
-  int64_t *longest;        /* of that which took the most steps */
+  int splits, width; /* place of the splits; length of a row */
+  int64_t *row;      /* of the program that is walked */
+  int64_t *longest;  /* of that which took the most steps */
   int64_t steps, program_steps, program_limit, longest_steps, budget;
   GpuReport *out;
 } Counter;
@@ -70,8 +74,12 @@ static void number_op(LaneOp *op, void *arg) {
   }
   op->note = NULL;
   if (!lane_is_access(op->code)) return;
-  int n = op->code == LANE_LD ? op->out_count : op->code == LANE_LDMATRIX ? 4 : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1 : op->in_count - 1;
-  vec_push(c->arena, &c->sites, ((Site){.op = op, .at = c->width, .bytes = n * lane_kind_info[op->kind].bits / 8, .low = UINT64_MAX}));
+  int n = op->code == LANE_LD                           ? op->out_count
+          : op->code == LANE_LDMATRIX                   ? 4
+          : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1
+                                                        : op->in_count - 1;
+  vec_push(c->arena, &c->sites,
+           ((Site){.op = op, .at = c->width, .bytes = n * lane_kind_info[op->kind].bits / 8, .low = UINT64_MAX}));
   c->width += NUMBERS;
 }
 
@@ -90,7 +98,8 @@ static void split(void *arg, const LaneOp *op, int warps) {
   c->row[c->splits] += warps;
 }
 
-/* A warp's requests mostly differ from the last one by a multiple of 128 bytes, by which neither sectors nor banks change. */
+/* A warp's requests mostly differ from the last one by a multiple of 128 bytes, by which neither sectors nor banks
+ * change. */
 static bool as_before(Site *s, const uint64_t at[32], uint32_t lanes) {
   uint64_t base = at[__builtin_ctz(lanes)], differs = 0, low = s->low, high = s->high;
   for (int i = 0; i < 32; i++) {
@@ -110,7 +119,8 @@ static void access(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t 
   Site *s = op->note;
   if (!as_before(s, at, lanes)) {
     bool shared = op->space == SPACE_SHARED;
-    s->needs = shared ? gpu_request_wavefronts(at, lanes, s->bytes, op->code == LANE_LD, &s->ideal) : gpu_request_sectors(at, lanes, s->bytes);
+    s->needs = shared ? gpu_request_wavefronts(at, lanes, s->bytes, op->code == LANE_LD, &s->ideal)
+                      : gpu_request_sectors(at, lanes, s->bytes);
     if (!shared) s->ideal = gpu_request_ideal(at, lanes, s->bytes);
   }
   int64_t *n = c->row + s->at;
@@ -130,7 +140,9 @@ static void walk_program(Counter *c, const int32_t at[3], int64_t *row) {
   int64_t program = at[0] + (int64_t)c->grid[0] * (at[1] + (int64_t)c->grid[1] * at[2]);
   if (!lane_sim_program(c->sim, program)) {
     const LaneSimFault *fault = &c->fault;
-    if (fault->message[0]) fail(c->f->cx, fault->span ? *fault->span : (Span){0}, "the kernel cannot be walked for a report: %s", fault->message);
+    if (fault->message[0])
+      fail(c->f->cx, fault->span ? *fault->span : (Span){0}, "the kernel cannot be walked for a report: %s",
+           fault->message);
     c->out->cut = true;
   }
   if (c->program_steps > c->longest_steps) {
@@ -144,9 +156,13 @@ static void add_rows(const Counter *c, int64_t *to, const int64_t *row, int64_t 
   for (int i = 0; i < c->width; i++) to[i] += row[i] * times;
 }
 
-static bool alike(const Counter *c, const int64_t *a, const int64_t *b) { return !memcmp(a, b, sizeof *a * (size_t)c->width); }
+static bool alike(const Counter *c, const int64_t *a, const int64_t *b) {
+  return !memcmp(a, b, sizeof *a * (size_t)c->width);
+}
 
-static int64_t *new_row(Counter *c) { return c->free_rows.n ? c->free_rows.at[--c->free_rows.n] : NEW_N(c->arena, int64_t, c->width); }
+static int64_t *new_row(Counter *c) {
+  return c->free_rows.n ? c->free_rows.at[--c->free_rows.n] : NEW_N(c->arena, int64_t, c->width);
+}
 static void drop_row(Counter *c, int64_t *row) { vec_push(c->arena, &c->free_rows, row); }
 
 static void sum_axis(Counter *c, int axis, int32_t at[3], int64_t *sum, bool all);
@@ -158,15 +174,24 @@ static void walk_at(Counter *c, int axis, int32_t at[3], int32_t i, int64_t *row
 }
 
 /* Every period-th program from `first` on: the k-th of them. */
-typedef struct Series { int axis; int32_t *at, first, period; } Series;
+typedef struct Series {
+  int axis;
+  int32_t *at, first, period;
+} Series;
 
-static void walk_kth(Counter *c, const Series *s, int32_t k, int64_t *row) { walk_at(c, s->axis, s->at, s->first + k * s->period, row, false); }
+static void walk_kth(Counter *c, const Series *s, int32_t k, int64_t *row) {
+  walk_at(c, s->axis, s->at, s->first + k * s->period, row, false);
+}
 
-typedef struct Known { int32_t k; const int64_t *row; } Known; /* of a series */
+typedef struct Known {
+  int32_t k;
+  const int64_t *row;
+} Known; /* of a series */
 
 static bool on_line(const Counter *c, Known low, Known middle, Known high) {
   for (int i = 0; i < c->width; i++)
-    if (middle.row[i] * (high.k - low.k) != low.row[i] * (high.k - middle.k) + high.row[i] * (middle.k - low.k)) return false;
+    if (middle.row[i] * (high.k - low.k) != low.row[i] * (high.k - middle.k) + high.row[i] * (middle.k - low.k))
+      return false;
   return true;
 }
 
@@ -184,7 +209,8 @@ static void sum_between(Counter *c, const Series *s, Known low, Known high, bool
     for (int i = 0; i < c->width; i++) sum[i] += (low.row[i] + high.row[i]) * between / 2;
   } else if (c->steps > c->budget) {
     c->out->sampled = true;
-    for (int i = 0; i < c->width; i++) sum[i] += (int64_t)(((double)low.row[i] + (double)high.row[i] + 2 * (double)row[i]) / 4 * (double)between + 0.5);
+    for (int i = 0; i < c->width; i++)
+      sum[i] += (int64_t)(((double)low.row[i] + (double)high.row[i] + 2 * (double)row[i]) / 4 * (double)between + 0.5);
   } else {
     add_rows(c, sum, row, 1);
     sum_between(c, s, low, middle, here, sum);
@@ -261,7 +287,10 @@ static void walk_grid(Counter *c, int64_t *sum) {
 
 static const Room *room_of(const Counter *c, const LaneOp *op) { return map_get(c->rooms, op->block); }
 
-typedef struct Totals { Counter *c; const int64_t *sum; } Totals;
+typedef struct Totals {
+  Counter *c;
+  const int64_t *sum;
+} Totals;
 
 static void count_op(LaneOp *op, void *arg) {
   Totals *t = arg;
@@ -289,9 +318,11 @@ static bool in_loop(const LaneOp *op) {
 static int line_of(const Span *s) { return s && s->source ? s->line : INT32_MAX; }
 
 static bool same_place(const GpuAccess *a, const GpuAccess *b) {
-  bool line = a->span == b->span || (a->span && b->span && a->span->source == b->span->source && a->span->line == b->span->line);
-  return line && a->op->code == b->op->code && a->bytes == b->bytes && a->shared == b->shared && a->masked == b->masked && a->in_loop == b->in_loop &&
-         a->known == b->known && (!a->shared || a->op->buffer == b->op->buffer);
+  bool line = a->span == b->span ||
+              (a->span && b->span && a->span->source == b->span->source && a->span->line == b->span->line);
+  return line && a->op->code == b->op->code && a->bytes == b->bytes && a->shared == b->shared &&
+         a->masked == b->masked && a->in_loop == b->in_loop && a->known == b->known &&
+         (!a->shared || a->op->buffer == b->op->buffer);
 }
 
 static int by_place(const void *x, const void *y) {
@@ -310,8 +341,16 @@ static void put_accesses(Counter *c, const int64_t *sum) {
     const LaneOp *op = s->op;
     const int64_t *n = sum + s->at;
     bool shared = op->space == SPACE_SHARED;
-    GpuAccess a = {.span = op->span, .op = op, .count = 1, .bytes = s->bytes, .shared = shared, .masked = op->guard != NULL, .in_loop = in_loop(op),
-                   .known = !map_get(c->slice->unknown, op), .requests = n[REQUESTS], .lanes = n[LANES]};
+    GpuAccess a = {.span = op->span,
+                   .op = op,
+                   .count = 1,
+                   .bytes = s->bytes,
+                   .shared = shared,
+                   .masked = op->guard != NULL,
+                   .in_loop = in_loop(op),
+                   .known = !map_get(c->slice->unknown, op),
+                   .requests = n[REQUESTS],
+                   .lanes = n[LANES]};
     if (shared) a.wavefronts = n[NEEDS], a.ideal_wavefronts = n[IDEAL];
     else a.sectors = n[NEEDS], a.ideal_sectors = n[IDEAL];
     int k = 0;
@@ -346,7 +385,11 @@ static int base_of(const LaneFunc *f, const LaneValue *v, int depth) {
   return -1;
 }
 
-typedef struct Region { uint64_t low, high; int64_t bytes; bool any; } Region; /* of one parameter's array */
+typedef struct Region {
+  uint64_t low, high;
+  int64_t bytes;
+  bool any;
+} Region; /* of one parameter's array */
 
 static int64_t least_bytes(const Region *r, int n) {
   int64_t sum = 0;
@@ -357,7 +400,8 @@ static int64_t least_bytes(const Region *r, int n) {
   return sum;
 }
 
-/* Each sector once, if nothing of it is in a cache: at most those from the first to the last of an array, and no more than are asked for. */
+/* Each sector once, if nothing of it is in a cache: at most those from the first to the last of an array, and no more
+ * than are asked for. */
 static void put_memory(Counter *c, const int64_t *sum) {
   int n = c->f->param_count;
   Region *loads = NEW_N(c->arena, Region, n + 1), *stores = NEW_N(c->arena, Region, n + 1);
@@ -380,14 +424,25 @@ static void put_memory(Counter *c, const int64_t *sum) {
 
 GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]) {
   Arena *a = f->cx->arena;
-  Counter c = {.f = f, .arena = a, .slice = gpu_slice(f), .args = args, .grid = grid, .rooms = map_create(a, false), .out = NEW(a, GpuReport)};
+  Counter c = {.f = f,
+               .arena = a,
+               .slice = gpu_slice(f),
+               .args = args,
+               .grid = grid,
+               .rooms = map_create(a, false),
+               .out = NEW(a, GpuReport)};
   Room *whole = NEW(a, Room);
   map_put(c.rooms, f->body, whole);
   c.width = 2;
   lane_walk(f->body, number_op, &c);
   c.splits = c.width++;
   for (int i = 0; i < c.sites.n; i++) ((LaneOp *)c.sites.at[i].op)->note = &c.sites.at[i];
-  c.watch = (LaneWatch){.values = c.slice->values, .buffers = c.slice->buffers, .enter = enter, .split = split, .access = access, .arg = &c};
+  c.watch = (LaneWatch){.values = c.slice->values,
+                        .buffers = c.slice->buffers,
+                        .enter = enter,
+                        .split = split,
+                        .access = access,
+                        .arg = &c};
   c.sim_options = (LaneSimOptions){.grid = grid, .watch = &c.watch};
   c.sim = lane_sim_prepare(f->cx, f, args, &c.sim_options, &c.fault);
   int64_t *sum = new_row(&c);

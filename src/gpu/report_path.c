@@ -1,9 +1,11 @@
-/* How long a block takes when nothing but waiting holds it up: the longest chain of operations of which each needs the one before.
+/* How long a block takes when nothing but waiting holds it up: the longest chain of operations of which each needs the
+ * one before.
  *
- * Each value is ready some cycles after the last of its operands. Operations that do not depend on each other overlap, as ptxas arranges
- * them, but for two things. What comes behind a barrier begins when all accesses to shared memory before it are done. And a warp issues its
- * instructions in order: a turn of a loop begins when the last instruction of the turn before has its operands. Of a loop two turns are gone
- * through; what the second adds to the first, every further one adds. A warp issues one instruction a cycle, so it takes as many at least.
+ * Each value is ready some cycles after the last of its operands. Operations that do not depend on each other overlap,
+ * as ptxas arranges them, but for two things. What comes behind a barrier begins when all accesses to shared memory
+ * before it are done. And a warp issues its instructions in order: a turn of a loop begins when the last instruction of
+ * the turn before has its operands. Of a loop two turns are gone through; what the second adds to the first, every
+ * further one adds. A warp issues one instruction a cycle, so it takes as many at least.
  *
  *     x = load(p); y = load(p + x); z = x * 2 + y        600 + 600 + 4: the second load waits for the first
  *
@@ -25,24 +27,26 @@ typedef struct Path {
 static int latency(const LaneOp *op) {
   int n = gpu_op_instructions(op);
   switch (gpu_op_class(op)) {
-  case GC_LOAD_GLOBAL: return 600;
-  case GC_STORE_GLOBAL: return 0; /* nobody waits for it */
-  case GC_LOAD_SHARED: return 30;
-  case GC_STORE_SHARED: return 20;
-  case GC_ATOMIC: return op->space == SPACE_SHARED ? 60 : 600;
-  case GC_SHUFFLE: return 24;
-  case GC_TENSOR: return 32;
-  case GC_BARRIER:
-  case GC_ASM: return 20;
-  case GC_SPECIAL: return 16 + 4 * n;
-  case GC_FP64: return 8 * n;
-  default: return 4 * n;
+    case GC_LOAD_GLOBAL: return 600;
+    case GC_STORE_GLOBAL: return 0; /* nobody waits for it */
+    case GC_LOAD_SHARED: return 30;
+    case GC_STORE_SHARED: return 20;
+    case GC_ATOMIC: return op->space == SPACE_SHARED ? 60 : 600;
+    case GC_SHUFFLE: return 24;
+    case GC_TENSOR: return 32;
+    case GC_BARRIER:
+    case GC_ASM: return 20;
+    case GC_SPECIAL: return 16 + 4 * n;
+    case GC_FP64: return 8 * n;
+    default: return 4 * n;
   }
 }
 
 static void go(Path *p, const LaneBlock *b);
 
-static double ready(const Path *p, const LaneValue *v) { return p->ready[v->id] > p->barrier ? p->ready[v->id] : p->barrier; }
+static double ready(const Path *p, const LaneValue *v) {
+  return p->ready[v->id] > p->barrier ? p->ready[v->id] : p->barrier;
+}
 
 static void set(Path *p, const LaneValue *v, double t) {
   p->ready[v->id] = t;
@@ -77,7 +81,8 @@ static void repeat(Path *p, const LaneOp *op, const Path *before, const double *
   p->shared += (p->shared - before->shared) * turns;
   p->last += (p->last - before->last) * turns;
   p->issued += (p->issued - before->issued) * turns;
-  for (int i = 0; i < b->arg_count; i++) set(p, b->args[i], p->ready[b->args[i]->id] + (p->ready[b->args[i]->id] - args[i]) * turns);
+  for (int i = 0; i < b->arg_count; i++)
+    set(p, b->args[i], p->ready[b->args[i]->id] + (p->ready[b->args[i]->id] - args[i]) * turns);
 }
 
 static void go_loop(Path *p, const LaneOp *op, double turns) {
@@ -94,7 +99,9 @@ static void go_loop(Path *p, const LaneOp *op, double turns) {
     repeat(p, op, &before, args, turns - 2 > 0 ? turns - 2 : 0);
   }
   for (int i = 0; i < op->out_count; i++) {
-    const LaneValue *from = op->code == LANE_FOR ? b->args[i + 1] : turns > 0 ? op->body[1]->args[i] : b->args[i < b->arg_count ? i : 0];
+    const LaneValue *from = op->code == LANE_FOR ? b->args[i + 1]
+                            : turns > 0          ? op->body[1]->args[i]
+                                                 : b->args[i < b->arg_count ? i : 0];
     set(p, op->out[i], p->ready[from->id]);
   }
 }

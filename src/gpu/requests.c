@@ -1,15 +1,17 @@
 /* What one access by one warp takes: sectors of global memory, passes over the banks of shared memory.
  *
- * A sector is 32 bytes, the piece in which L1 and L2 are asked and memory is read. 32 threads that load 4 bytes each side by side ask for 4
- * sectors; at a distance of 32 bytes or more each asks for its own; beginning in the middle of a sector they ask for 5.
+ * A sector is 32 bytes, the piece in which L1 and L2 are asked and memory is read. 32 threads that load 4 bytes each
+ * side by side ask for 4 sectors; at a distance of 32 bytes or more each asks for its own; beginning in the middle of a
+ * sector they ask for 5.
  *
- * Shared memory has 32 banks of 4 bytes, word w in bank w % 32. A pass gives each bank's word to as many threads as ask for it; two words of
- * one bank take two passes. What a thread accesses in 8 or 16 bytes is served in groups of threads, each of which fills the banks once:
+ * Shared memory has 32 banks of 4 bytes, word w in bank w % 32. A pass gives each bank's word to as many threads as ask
+ * for it; two words of one bank take two passes. What a thread accesses in 8 or 16 bytes is served in groups of
+ * threads, each of which fills the banks once:
  *
  *     up to 4 bytes   all 32 threads      1 pass without conflicts
- *     8 bytes         two halves          2; a load's at once when threads are paired: of all that take part i and i ^ 1 have one address,
- *                                         or i and i ^ 2
- *     16 bytes        four quarters       4; a load's two of a half at once when threads are paired likewise
+ *     8 bytes         two halves          2; a load's at once when threads are paired: of all that take part i and i ^
+ * 1 have one address, or i and i ^ 2 16 bytes        four quarters       4; a load's two of a half at once when threads
+ * are paired likewise
  *
  * These rules give, for all of 500 patterns of 4 to 16 bytes, what ncu counts on an H200.
  */
@@ -59,7 +61,8 @@ static int passes(const uint64_t at[32], uint32_t lanes, int bytes) {
   return most;
 }
 
-/* Whether all threads that take part have the address of the one whose number differs in `bit`, where that one takes part. */
+/* Whether all threads that take part have the address of the one whose number differs in `bit`, where that one takes
+ * part. */
 static bool paired(const uint64_t at[32], uint32_t lanes, int bit) {
   for (int lane = 0; lane < 32; lane++) {
     int other = lane ^ bit;

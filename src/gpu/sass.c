@@ -1,5 +1,5 @@
-/* The machine code of a cubin as text, by the tools of the CUDA toolkit: nvdisasm, which shows source lines beside the instructions, else
- * cuobjdump. Both are looked for in PATH and where the toolkit installs itself.
+/* The machine code of a cubin as text, by the tools of the CUDA toolkit: nvdisasm, which shows source lines beside the
+ * instructions, else cuobjdump. Both are looked for in PATH and where the toolkit installs itself.
  *
  *     //## File "softmax.py", line 16        nvdisasm gives the file and line; the text of the line is put behind
  *
@@ -59,7 +59,8 @@ void gpu_sass(Context *cx, const GpuCubin *c, Buf *out) {
   if (!folder || !file_write_new(path, c->bytes, c->size)) {
     int error = errno;
     if (folder) folder_remove(folder, files);
-    fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written", "the cubin cannot be written to %s: %s", temporary, strerror(error));
+    fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written", "the cubin cannot be written to %s: %s",
+              temporary, strerror(error));
   }
   const char *lines[] = {nvdisasm, "-g", "-c", path, NULL}, *plain[] = {cuobjdump, "-sass", path, NULL};
   Buf said = {0};
@@ -73,7 +74,8 @@ void gpu_sass(Context *cx, const GpuCubin *c, Buf *out) {
     buf_destroy(&said);
     return;
   }
-  const char *words = status < 0 ? arena_strdup(cx->arena, strerror(error)) : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 2000 ? 2000 : said.n);
+  const char *words = status < 0 ? arena_strdup(cx->arena, strerror(error))
+                                 : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 2000 ? 2000 : said.n);
   buf_destroy(&said);
   if (status < 0) fail(cx, (Span){0}, "%s could not be started: %s", tool, words);
   fail(cx, (Span){0}, "%s failed on the cubin with status %d:\n%s", tool, status, words);

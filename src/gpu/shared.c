@@ -1,47 +1,50 @@
 /* shared: where each shared buffer lies, and the barriers that sharing of memory needs.
  *
- * Lives. A buffer is live from its first access to its last, in program order. A loop that it is used in but does not begin its life in
- * anew each time round is part of its life as a whole:
+ * Lives. A buffer is live from its first access to its last, in program order. A loop that it is used in but does not
+ * begin its life in anew each time round is part of its life as a whole:
  *
  *     store x                  x: from the store to the end of the loop
  *     for { load x             y: the two lines; its first access in the loop's body is a store on every path,
  *           store y  load y }     so nothing of it is needed in the next round
  *
- * Places. The largest first, each at the lowest offset that no live neighbour covers. While the whole stays small enough to cost no
- * occupancy, buffers get memory of their own: that saves barriers.
+ * Places. The largest first, each at the lowest offset that no live neighbour covers. While the whole stays small
+ * enough to cost no occupancy, buffers get memory of their own: that saves barriers.
  *
- * Barriers. Whoever wrote the lowering has put a barrier between the writes of a buffer and their reads. What is left is reuse: the first
- * write over bytes that another warp may still be reading, or writing, for an earlier purpose: another buffer's, or the same buffer's in
- * the last round of a loop. The walk carries which buffers may have been read and written since the last barrier on some path; a write over
- * bytes of any of these gets a barrier before it. Loops are walked until nothing changes, as what stands at the end of the body is also
- * what stands at its beginning.
+ * Barriers. Whoever wrote the lowering has put a barrier between the writes of a buffer and their reads. What is left
+ * is reuse: the first write over bytes that another warp may still be reading, or writing, for an earlier purpose:
+ * another buffer's, or the same buffer's in the last round of a loop. The walk carries which buffers may have been read
+ * and written since the last barrier on some path; a write over bytes of any of these gets a barrier before it. Loops
+ * are walked until nothing changes, as what stands at the end of the body is also what stands at its beginning.
  */
 #include "gpu/gpu.h"
 
-/* Bytes a thread may take before shared memory limits how many blocks an SM holds: 2048 threads share at least 128 KiB. */
+/* Bytes a thread may take before shared memory limits how many blocks an SM holds: 2048 threads share at least 128 KiB.
+ */
 enum { FREE_BYTES_PER_THREAD = 64 };
 
 typedef struct User {
-  int first, last;       /* positions of accesses; -1 when there are none */
+  int first, last; /* positions of accesses; -1 when there are none */
   const LaneOp *first_op;
   const LaneBlock *home; /* the innermost block around all accesses */
 } User;
 
 /* Sets of buffers since the last barrier on some path. */
-typedef struct State { uint64_t *read, *written, *warp_read; } State; /* warp_read: since the last barrier of any kind */
+/* warp_read: since the last barrier of any kind */
+typedef struct State {
+  uint64_t *read, *written, *warp_read;
+} State;
 
 typedef struct Shared {
   LaneFunc *f;
   Arena *arena;
   User *users;
   int n, words, position;
-  uint64_t *overlaps;    /* n rows of `words`: buffers of common bytes */
+  uint64_t *overlaps; /* n rows of `words`: buffers of common bytes */
 } Shared;
 
 static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code == LANE_WHILE; }
 
 static bool is_access(const LaneOp *op) { return op->buffer >= 0 && op->code != LANE_SHARED; }
-
 
 /* ---- lives ---- */
 
@@ -60,7 +63,9 @@ static const LaneBlock *common_block(const LaneBlock *a, const LaneBlock *b) {
 }
 
 /* Where a loop begins and ends, kept in its note while lives are found. */
-typedef struct LoopRange { int first, last; } LoopRange;
+typedef struct LoopRange {
+  int first, last;
+} LoopRange;
 
 static void number_block(Shared *s, const LaneBlock *block) {
   for (LaneOp *op = block->first; op; op = op->next) {
@@ -119,7 +124,8 @@ static void find_lives(Shared *s) {
 
 static int align_up(int x, int align) { return (x + align - 1) / align * align; }
 
-/* The lowest offset for buffer b beside those of placed[], which is in the order of offsets; only those alive with it count, or all. */
+/* The lowest offset for buffer b beside those of placed[], which is in the order of offsets; only those alive with it
+ * count, or all. */
 static int lowest_offset(const Shared *s, int b, const int *placed, int count, bool all) {
   const LaneBuffer *buffer = &s->f->buffers.at[b];
   const User *u = &s->users[b];
@@ -313,12 +319,15 @@ static void check_size(const Shared *s, const GpuTarget *t) {
   for (int k = 0; k < 3 && most[k] >= 0 && n < sizeof text - 64; k++) {
     const LaneBuffer *b = &s->f->buffers.at[most[k]];
     const Span *span = s->users[most[k]].first_op->span;
-    n += (size_t)snprintf(text + n, sizeof text - n, "%s%d for `%.24s`", k ? ", " : "", b->bytes, b->name ? b->name : "a buffer");
-    if (span && span->source && n < sizeof text - 32) n += (size_t)snprintf(text + n, sizeof text - n, " in line %d", span->line);
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%d for `%.24s`", k ? ", " : "", b->bytes,
+                          b->name ? b->name : "a buffer");
+    if (span && span->source && n < sizeof text - 32)
+      n += (size_t)snprintf(text + n, sizeof text - n, " in line %d", span->line);
   }
   const Span *span = s->users[most[0]].first_op->span;
   fail_hint(s->f->cx, span ? *span : (Span){0}, "use smaller blocks, or a smaller num_stages",
-            "the kernel needs %d bytes of shared memory in a block, but %s has %d: %s", s->f->shared_bytes, t->name, t->shared_bytes, text);
+            "the kernel needs %d bytes of shared memory in a block, but %s has %d: %s", s->f->shared_bytes, t->name,
+            t->shared_bytes, text);
 }
 
 void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o) {

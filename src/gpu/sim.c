@@ -99,10 +99,10 @@ static bool goes_on(const SimRun *r, const SimOp *o, int t) {
   uint64_t iv = sim_get(r, o->body[0]->args[0], type, t), ub = sim_get(r, o->in[1], type, t),
            step = sim_get(r, o->in[2], type, t);
   switch (op->kind) {
-  case LK_U32:
-  case LK_U64: return iv < ub;
-  case LK_S64: return (int64_t)step < 0 ? (int64_t)iv > (int64_t)ub : (int64_t)iv < (int64_t)ub;
-  default: return (int32_t)step < 0 ? (int32_t)iv > (int32_t)ub : (int32_t)iv < (int32_t)ub;
+    case LK_U32:
+    case LK_U64: return iv < ub;
+    case LK_S64: return (int64_t)step < 0 ? (int64_t)iv > (int64_t)ub : (int64_t)iv < (int64_t)ub;
+    default: return (int32_t)step < 0 ? (int32_t)iv > (int32_t)ub : (int32_t)iv < (int32_t)ub;
   }
 }
 
@@ -174,15 +174,15 @@ static void special(SimRun *r, const SimOp *o) {
   LaneType type = o->op->out[0]->type;
   uint64_t v = 0;
   switch ((LaneSpecial)o->op->special) {
-  case SP_CTAID_X: v = (uint32_t)r->program[0]; break;
-  case SP_CTAID_Y: v = (uint32_t)r->program[1]; break;
-  case SP_CTAID_Z: v = (uint32_t)r->program[2]; break;
-  case SP_NCTAID_X: v = (uint32_t)grid[0]; break;
-  case SP_NCTAID_Y: v = (uint32_t)grid[1]; break;
-  case SP_NCTAID_Z: v = (uint32_t)grid[2]; break;
-  case SP_CLOCK64: v = r->clock += 16; break;
-  case SP_GLOBALTIMER: v = (uint64_t)clock_ns(); break;
-  default: break;
+    case SP_CTAID_X: v = (uint32_t)r->program[0]; break;
+    case SP_CTAID_Y: v = (uint32_t)r->program[1]; break;
+    case SP_CTAID_Z: v = (uint32_t)r->program[2]; break;
+    case SP_NCTAID_X: v = (uint32_t)grid[0]; break;
+    case SP_NCTAID_Y: v = (uint32_t)grid[1]; break;
+    case SP_NCTAID_Z: v = (uint32_t)grid[2]; break;
+    case SP_CLOCK64: v = r->clock += 16; break;
+    case SP_GLOBALTIMER: v = (uint64_t)clock_ns(); break;
+    default: break;
   }
   for (int t = 0; t < r->threads; t++)
     sim_set(r, o->out[0], type, t,
@@ -212,29 +212,31 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
     bool ok = true;
     int live = r->live;
     switch (o->op->code) {
-    case LANE_SPECIAL: special(r, o); break;
-    case LANE_LD: ok = r->o->watch ? sim_look(r, o, m) : sim_load(r, o, m); break;
-    case LANE_ST: ok = r->o->watch ? sim_look(r, o, m) : sim_store(r, o, m); break;
-    case LANE_ATOM: ok = r->o->watch ? sim_look(r, o, m) : sim_atomic(r, o, m); break;
-    case LANE_LDMATRIX: ok = r->o->watch ? sim_look(r, o, m) : sim_converged(r, o, m); break;
-    case LANE_MMA:
-    case LANE_SHFL:
-    case LANE_VOTE:
-    case LANE_REDUX:
-    case LANE_BARRIER: ok = sim_converged(r, o, m); break;
-    case LANE_FENCE: __atomic_thread_fence(__ATOMIC_SEQ_CST); break;
-    case LANE_FOR: ok = run_for(r, o, m, depth); break;
-    case LANE_WHILE: ok = run_while(r, o, m, depth); break;
-    case LANE_IF: ok = run_if(r, o, m, depth); break;
-    case LANE_EXIT: leave(r, o, m); break;
-    case LANE_RECORD_OPEN:
-    case LANE_RECORD:
-    case LANE_RECORD_CLOSE: if (r->clocks) sim_record(r, o, m); break;
-    case LANE_ASM:
-      if (r->o->watch) ok = sim_look(r, o, m);
-      else return sim_fault(r, o->op, -1, "the simulator does not run inline PTX");
-      break;
-    default: return sim_fault(r, o->op, -1, "the simulator does not know '%s'", lane_info[o->op->code].name);
+      case LANE_SPECIAL: special(r, o); break;
+      case LANE_LD: ok = r->o->watch ? sim_look(r, o, m) : sim_load(r, o, m); break;
+      case LANE_ST: ok = r->o->watch ? sim_look(r, o, m) : sim_store(r, o, m); break;
+      case LANE_ATOM: ok = r->o->watch ? sim_look(r, o, m) : sim_atomic(r, o, m); break;
+      case LANE_LDMATRIX: ok = r->o->watch ? sim_look(r, o, m) : sim_converged(r, o, m); break;
+      case LANE_MMA:
+      case LANE_SHFL:
+      case LANE_VOTE:
+      case LANE_REDUX:
+      case LANE_BARRIER: ok = sim_converged(r, o, m); break;
+      case LANE_FENCE: __atomic_thread_fence(__ATOMIC_SEQ_CST); break;
+      case LANE_FOR: ok = run_for(r, o, m, depth); break;
+      case LANE_WHILE: ok = run_while(r, o, m, depth); break;
+      case LANE_IF: ok = run_if(r, o, m, depth); break;
+      case LANE_EXIT: leave(r, o, m); break;
+      case LANE_RECORD_OPEN:
+      case LANE_RECORD:
+      case LANE_RECORD_CLOSE:
+        if (r->clocks) sim_record(r, o, m);
+        break;
+      case LANE_ASM:
+        if (r->o->watch) ok = sim_look(r, o, m);
+        else return sim_fault(r, o->op, -1, "the simulator does not run inline PTX");
+        break;
+      default: return sim_fault(r, o->op, -1, "the simulator does not know '%s'", lane_info[o->op->code].name);
     }
     if (!ok) return false;
     if (r->live != live) {

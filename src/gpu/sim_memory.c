@@ -151,24 +151,24 @@ static uint64_t read_bits(const char *p, int bits) {
   uint32_t v32;
   uint64_t v64;
   switch (bits) {
-  case 8: return *(const uint8_t *)p;
-  case 16: return memcpy(&v16, p, 2), v16;
-  case 32: return memcpy(&v32, p, 4), v32;
-  default: return memcpy(&v64, p, 8), v64;
+    case 8: return *(const uint8_t *)p;
+    case 16: return memcpy(&v16, p, 2), v16;
+    case 32: return memcpy(&v32, p, 4), v32;
+    default: return memcpy(&v64, p, 8), v64;
   }
 }
 
 static uint64_t read_element(LaneKind k, const char *p) {
   switch (k) {
-  case LK_PRED: return *(const uint8_t *)p != 0;
-  case LK_S8: return (uint32_t)(int32_t) * (const int8_t *)p;
-  case LK_U8: return *(const uint8_t *)p;
-  case LK_S16: {
-    int16_t v;
-    memcpy(&v, p, 2);
-    return (uint32_t)(int32_t)v;
-  }
-  default: return read_bits(p, lane_kind_info[k].bits);
+    case LK_PRED: return *(const uint8_t *)p != 0;
+    case LK_S8: return (uint32_t)(int32_t) * (const int8_t *)p;
+    case LK_U8: return *(const uint8_t *)p;
+    case LK_S16: {
+      int16_t v;
+      memcpy(&v, p, 2);
+      return (uint32_t)(int32_t)v;
+    }
+    default: return read_bits(p, lane_kind_info[k].bits);
   }
 }
 
@@ -236,7 +236,8 @@ bool sim_ldmatrix(SimRun *r, const SimOp *o, int w) {
     }
     for (int lane = 0; lane < 32; lane++) {
       int g = lane / 4, t = lane % 4;
-      uint32_t low = op->trans ? square[2 * t][g] : square[g][2 * t], high = op->trans ? square[2 * t + 1][g] : square[g][2 * t + 1];
+      uint32_t low = op->trans ? square[2 * t][g] : square[g][2 * t],
+               high = op->trans ? square[2 * t + 1][g] : square[g][2 * t + 1];
       sim_set(r, o->out[i], LT_B32, 32 * w + lane, low | high << 16);
     }
   }
@@ -245,20 +246,20 @@ bool sim_ldmatrix(SimRun *r, const SimOp *o, int w) {
 
 /* ---- atomics: a loop of compare and exchange on the element ---- */
 
-#define EXCHANGE_LOOP(type)                                                                                            \
-  {                                                                                                                    \
-    type *at = (type *)(void *)p, old = __atomic_load_n(at, __ATOMIC_SEQ_CST), next;                                   \
-    do next = (type)lane_eval_rmw(rmw, k, old, y, z);                                                                  \
-    while (!__atomic_compare_exchange_n(at, &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));                   \
-    return old;                                                                                                        \
+#define EXCHANGE_LOOP(type) \
+  { \
+    type *at = (type *)(void *)p, old = __atomic_load_n(at, __ATOMIC_SEQ_CST), next; \
+    do next = (type)lane_eval_rmw(rmw, k, old, y, z); \
+    while (!__atomic_compare_exchange_n(at, &old, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)); \
+    return old; \
   }
 
 static uint64_t exchange(char *p, int rmw, LaneKind k, uint64_t y, uint64_t z) {
   switch (lane_kind_info[k].bits) {
-  case 8: EXCHANGE_LOOP(uint8_t)
-  case 16: EXCHANGE_LOOP(uint16_t)
-  case 32: EXCHANGE_LOOP(uint32_t)
-  default: EXCHANGE_LOOP(uint64_t)
+    case 8: EXCHANGE_LOOP(uint8_t)
+    case 16: EXCHANGE_LOOP(uint16_t)
+    case 32: EXCHANGE_LOOP(uint32_t)
+    default: EXCHANGE_LOOP(uint64_t)
   }
 }
 

@@ -182,7 +182,9 @@ static void plan_op(Planner *p, SimOp *o, const LaneOp *op, const LaneType *type
 /* Its results are not needed, and it does nothing else; ldmatrix is an access to be counted. */
 static bool is_idle(const Planner *p, const LaneOp *op) {
   LaneEffect e = lane_info[op->code].effect;
-  if (!p->watch || op->body[0] || op->code == LANE_LDMATRIX || (e != LE_PURE && e != LE_CONVERGED && op->code != LANE_ASM)) return false;
+  if (!p->watch || op->body[0] || op->code == LANE_LDMATRIX ||
+      (e != LE_PURE && e != LE_CONVERGED && op->code != LANE_ASM))
+    return false;
   for (int i = 0; i < op->out_count; i++)
     if (p->watch->values[op->out[i]->id]) return false;
   return true;

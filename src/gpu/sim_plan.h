@@ -46,7 +46,8 @@ typedef struct SimPlan {
   int shared_bytes;
 } SimPlan;
 
-SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneWatch *watch); /* watch: leaves out what is not needed; may be NULL */
+/* watch: leaves out what is not needed; may be NULL */
+SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneWatch *watch);
 /* sim_pure.c: how to run it; never NULL for a pure operation. */
 void (*sim_pure_function(const LaneOp *op))(const SimOp *, char *, int);
 
@@ -100,9 +101,9 @@ bool sim_enter(SimRun *r, const SimBlock *b, const SimMask *m); /* false: the ru
 void sim_split(SimRun *r, const SimOp *o, const SimMask *on, const SimMask *off);
 /* sim_record.c */
 SimClock *sim_clock(Context *cx, int warps);
-void sim_clock_start(SimRun *r);                 /* of a block */
+void sim_clock_start(SimRun *r);                            /* of a block */
 void sim_tick(SimRun *r, const SimOp *o, const SimMask *m); /* an operation is done */
-void sim_clock_meet(SimRun *r);                  /* at a barrier of the block */
+void sim_clock_meet(SimRun *r);                             /* at a barrier of the block */
 void sim_record(SimRun *r, const SimOp *o, const SimMask *m);
 /* sim_warp.c: between lanes */
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m);
@@ -110,20 +111,20 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m);
 static inline uint64_t sim_get(const SimRun *r, uint32_t offset, LaneType type, int t) {
   const char *p = r->regs + offset;
   switch (type) {
-  case LT_PRED: return ((const uint8_t *)p)[t];
-  case LT_B16: return ((const uint16_t *)p)[t];
-  case LT_B32: return ((const uint32_t *)p)[t];
-  default: return ((const uint64_t *)p)[t];
+    case LT_PRED: return ((const uint8_t *)p)[t];
+    case LT_B16: return ((const uint16_t *)p)[t];
+    case LT_B32: return ((const uint32_t *)p)[t];
+    default: return ((const uint64_t *)p)[t];
   }
 }
 
 static inline void sim_set(const SimRun *r, uint32_t offset, LaneType type, int t, uint64_t bits) {
   char *p = r->regs + offset;
   switch (type) {
-  case LT_PRED: ((uint8_t *)p)[t] = (uint8_t)bits; break;
-  case LT_B16: ((uint16_t *)p)[t] = (uint16_t)bits; break;
-  case LT_B32: ((uint32_t *)p)[t] = (uint32_t)bits; break;
-  default: ((uint64_t *)p)[t] = bits; break;
+    case LT_PRED: ((uint8_t *)p)[t] = (uint8_t)bits; break;
+    case LT_B16: ((uint16_t *)p)[t] = (uint16_t)bits; break;
+    case LT_B32: ((uint32_t *)p)[t] = (uint32_t)bits; break;
+    default: ((uint64_t *)p)[t] = bits; break;
   }
 }
 

@@ -13,50 +13,50 @@ typedef void (*Pure)(const SimOp *o, char *regs, int threads);
 #define OUT(type) type *out = (type *)(void *)(regs + o->out[0])
 #define IN(type, i) ((const type *)(const void *)(regs + o->in[i]))
 
-#define LOOP1(name, to, from, expr)                                                                                    \
-  static void name(const SimOp *o, char *regs, int threads) {                                                          \
-    OUT(to);                                                                                                           \
-    const from *a = IN(from, 0);                                                                                       \
-    for (int t = 0; t < threads; t++) {                                                                                \
-      from x = a[t];                                                                                                   \
-      out[t] = (to)(expr);                                                                                             \
-    }                                                                                                                  \
+#define LOOP1(name, to, from, expr) \
+  static void name(const SimOp *o, char *regs, int threads) { \
+    OUT(to); \
+    const from *a = IN(from, 0); \
+    for (int t = 0; t < threads; t++) { \
+      from x = a[t]; \
+      out[t] = (to)(expr); \
+    } \
   }
-#define LOOP2(name, to, from, expr)                                                                                    \
-  static void name(const SimOp *o, char *regs, int threads) {                                                          \
-    OUT(to);                                                                                                           \
-    const from *a = IN(from, 0), *b = IN(from, 1);                                                                     \
-    for (int t = 0; t < threads; t++) {                                                                                \
-      from x = a[t], y = b[t];                                                                                         \
-      out[t] = (to)(expr);                                                                                             \
-    }                                                                                                                  \
+#define LOOP2(name, to, from, expr) \
+  static void name(const SimOp *o, char *regs, int threads) { \
+    OUT(to); \
+    const from *a = IN(from, 0), *b = IN(from, 1); \
+    for (int t = 0; t < threads; t++) { \
+      from x = a[t], y = b[t]; \
+      out[t] = (to)(expr); \
+    } \
   }
-#define LOOP3(name, to, from, expr)                                                                                    \
-  static void name(const SimOp *o, char *regs, int threads) {                                                          \
-    OUT(to);                                                                                                           \
-    const from *a = IN(from, 0), *b = IN(from, 1), *c = IN(from, 2);                                                   \
-    for (int t = 0; t < threads; t++) {                                                                                \
-      from x = a[t], y = b[t], z = c[t];                                                                               \
-      out[t] = (to)(expr);                                                                                             \
-    }                                                                                                                  \
+#define LOOP3(name, to, from, expr) \
+  static void name(const SimOp *o, char *regs, int threads) { \
+    OUT(to); \
+    const from *a = IN(from, 0), *b = IN(from, 1), *c = IN(from, 2); \
+    for (int t = 0; t < threads; t++) { \
+      from x = a[t], y = b[t], z = c[t]; \
+      out[t] = (to)(expr); \
+    } \
   }
-#define SHIFT(name, type, expr)                                                                                        \
-  static void name(const SimOp *o, char *regs, int threads) {                                                          \
-    OUT(type);                                                                                                         \
-    const type *a = IN(type, 0);                                                                                       \
-    const uint32_t *b = IN(uint32_t, 1);                                                                               \
-    for (int t = 0; t < threads; t++) {                                                                                \
-      type x = a[t];                                                                                                   \
-      uint32_t n = b[t];                                                                                               \
-      out[t] = (type)(expr);                                                                                           \
-    }                                                                                                                  \
+#define SHIFT(name, type, expr) \
+  static void name(const SimOp *o, char *regs, int threads) { \
+    OUT(type); \
+    const type *a = IN(type, 0); \
+    const uint32_t *b = IN(uint32_t, 1); \
+    for (int t = 0; t < threads; t++) { \
+      type x = a[t]; \
+      uint32_t n = b[t]; \
+      out[t] = (type)(expr); \
+    } \
   }
-#define SELECT(name, type)                                                                                             \
-  static void name(const SimOp *o, char *regs, int threads) {                                                          \
-    OUT(type);                                                                                                         \
-    const uint8_t *p = IN(uint8_t, 0);                                                                                 \
-    const type *a = IN(type, 1), *b = IN(type, 2);                                                                     \
-    for (int t = 0; t < threads; t++) out[t] = p[t] ? a[t] : b[t];                                                     \
+#define SELECT(name, type) \
+  static void name(const SimOp *o, char *regs, int threads) { \
+    OUT(type); \
+    const uint8_t *p = IN(uint8_t, 0); \
+    const type *a = IN(type, 1), *b = IN(type, 2); \
+    for (int t = 0; t < threads; t++) out[t] = p[t] ? a[t] : b[t]; \
   }
 
 /* ---- integers ---- */
@@ -125,14 +125,14 @@ static void unpack_64(const SimOp *o, char *regs, int threads) {
 
 /* ---- comparisons: one function a kind, the predicate chosen outside the loop ---- */
 
-#define COMPARE(name, type)                                                                                            \
-  LOOP2(name##_eq, uint8_t, type, x == y)                                                                              \
-  LOOP2(name##_ne, uint8_t, type, x != y)                                                                              \
-  LOOP2(name##_lt, uint8_t, type, x < y)                                                                               \
-  LOOP2(name##_le, uint8_t, type, x <= y)                                                                              \
-  LOOP2(name##_gt, uint8_t, type, x > y)                                                                               \
-  LOOP2(name##_ge, uint8_t, type, x >= y)                                                                              \
-  static const Pure name[] = {[CMP_EQ] = name##_eq, [CMP_NE] = name##_ne, [CMP_LT] = name##_lt,                        \
+#define COMPARE(name, type) \
+  LOOP2(name##_eq, uint8_t, type, x == y) \
+  LOOP2(name##_ne, uint8_t, type, x != y) \
+  LOOP2(name##_lt, uint8_t, type, x < y) \
+  LOOP2(name##_le, uint8_t, type, x <= y) \
+  LOOP2(name##_gt, uint8_t, type, x > y) \
+  LOOP2(name##_ge, uint8_t, type, x >= y) \
+  static const Pure name[] = {[CMP_EQ] = name##_eq, [CMP_NE] = name##_ne, [CMP_LT] = name##_lt, \
                               [CMP_LE] = name##_le, [CMP_GT] = name##_gt, [CMP_GE] = name##_ge};
 COMPARE(compare_s32, int32_t)
 COMPARE(compare_u32, uint32_t)
@@ -179,67 +179,67 @@ static void any(const SimOp *o, char *regs, int threads) {
 
 static Pure by_width(LaneKind k, Pure p8, Pure p32, Pure p64) {
   switch (lane_kind_info[k].type) {
-  case LT_PRED: return p8;
-  case LT_B32: return p32;
-  case LT_B64: return p64;
-  default: return NULL;
+    case LT_PRED: return p8;
+    case LT_B32: return p32;
+    case LT_B64: return p64;
+    default: return NULL;
   }
 }
 
 static Pure integer(const LaneOp *op) {
   LaneKind k = op->kind;
   switch (op->code) {
-  case LANE_ADD: return by_width(k, NULL, add_32, add_64);
-  case LANE_SUB: return by_width(k, NULL, sub_32, sub_64);
-  case LANE_MUL: return by_width(k, NULL, mul_32, mul_64);
-  case LANE_FMA: return by_width(k, NULL, fma_32, fma_64);
-  case LANE_AND: return by_width(k, and_8, and_32, and_64);
-  case LANE_OR: return by_width(k, or_8, or_32, or_64);
-  case LANE_XOR: return by_width(k, xor_8, xor_32, xor_64);
-  case LANE_NOT: return by_width(k, not_8, not_32, NULL);
-  case LANE_SHL: return by_width(k, NULL, shl_32, shl_64);
-  case LANE_SHR:
-    return lane_kind_is_signed(k) ? by_width(k, NULL, shr_s32, shr_s64) : by_width(k, NULL, shr_u32, shr_u64);
-  case LANE_MULWIDE: return k == LK_S32 ? mulwide_s32 : k == LK_U32 ? mulwide_u32 : NULL;
-  case LANE_MIN: return k == LK_S32 ? min_s32 : k == LK_U32 ? min_u32 : NULL;
-  case LANE_MAX: return k == LK_S32 ? max_s32 : k == LK_U32 ? max_u32 : NULL;
-  case LANE_SELECT: return lane_kind_info[k].type == LT_B16 ? select_16 : by_width(k, select_8, select_32, select_64);
-  case LANE_PACK: return k == LK_B64 ? pack_64 : pack_32;
-  case LANE_UNPACK: return k == LK_B64 ? unpack_64 : unpack_32;
-  case LANE_CVT:
-    if (op->sat) return NULL;
-    if (k == LK_S32 && op->to == LK_F32 && op->rounding <= ROUND_RN) return f32_s32;
-    if (k == LK_S32 && (op->to == LK_S64 || op->to == LK_U64)) return widen_s32;
-    if (k == LK_U32 && (op->to == LK_S64 || op->to == LK_U64)) return widen_u32;
-    return (k == LK_S64 || k == LK_U64) && (op->to == LK_S32 || op->to == LK_U32) ? cut_64 : NULL;
-  case LANE_SETP:
-    switch (k) {
-    case LK_S32: return compare_s32[op->pred];
-    case LK_U32: return compare_u32[op->pred];
-    case LK_S64: return compare_s64[op->pred];
-    case LK_U64: return compare_u64[op->pred];
+    case LANE_ADD: return by_width(k, NULL, add_32, add_64);
+    case LANE_SUB: return by_width(k, NULL, sub_32, sub_64);
+    case LANE_MUL: return by_width(k, NULL, mul_32, mul_64);
+    case LANE_FMA: return by_width(k, NULL, fma_32, fma_64);
+    case LANE_AND: return by_width(k, and_8, and_32, and_64);
+    case LANE_OR: return by_width(k, or_8, or_32, or_64);
+    case LANE_XOR: return by_width(k, xor_8, xor_32, xor_64);
+    case LANE_NOT: return by_width(k, not_8, not_32, NULL);
+    case LANE_SHL: return by_width(k, NULL, shl_32, shl_64);
+    case LANE_SHR:
+      return lane_kind_is_signed(k) ? by_width(k, NULL, shr_s32, shr_s64) : by_width(k, NULL, shr_u32, shr_u64);
+    case LANE_MULWIDE: return k == LK_S32 ? mulwide_s32 : k == LK_U32 ? mulwide_u32 : NULL;
+    case LANE_MIN: return k == LK_S32 ? min_s32 : k == LK_U32 ? min_u32 : NULL;
+    case LANE_MAX: return k == LK_S32 ? max_s32 : k == LK_U32 ? max_u32 : NULL;
+    case LANE_SELECT: return lane_kind_info[k].type == LT_B16 ? select_16 : by_width(k, select_8, select_32, select_64);
+    case LANE_PACK: return k == LK_B64 ? pack_64 : pack_32;
+    case LANE_UNPACK: return k == LK_B64 ? unpack_64 : unpack_32;
+    case LANE_CVT:
+      if (op->sat) return NULL;
+      if (k == LK_S32 && op->to == LK_F32 && op->rounding <= ROUND_RN) return f32_s32;
+      if (k == LK_S32 && (op->to == LK_S64 || op->to == LK_U64)) return widen_s32;
+      if (k == LK_U32 && (op->to == LK_S64 || op->to == LK_U64)) return widen_u32;
+      return (k == LK_S64 || k == LK_U64) && (op->to == LK_S32 || op->to == LK_U32) ? cut_64 : NULL;
+    case LANE_SETP:
+      switch (k) {
+        case LK_S32: return compare_s32[op->pred];
+        case LK_U32: return compare_u32[op->pred];
+        case LK_S64: return compare_s64[op->pred];
+        case LK_U64: return compare_u64[op->pred];
+        default: return NULL;
+      }
     default: return NULL;
-    }
-  default: return NULL;
   }
 }
 
 static Pure single(const LaneOp *op) {
   if (op->ftz || op->rounding > ROUND_RN) return NULL;
   switch (op->code) {
-  case LANE_ADD: return add_f32;
-  case LANE_SUB: return sub_f32;
-  case LANE_MUL: return mul_f32;
-  case LANE_DIV: return div_f32;
-  case LANE_FMA:
+    case LANE_ADD: return add_f32;
+    case LANE_SUB: return sub_f32;
+    case LANE_MUL: return mul_f32;
+    case LANE_DIV: return div_f32;
+    case LANE_FMA:
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) return fma_f32_at_once;
+      if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) return fma_f32_at_once;
 #endif
-    return fma_f32;
-  case LANE_NEG: return neg_f32;
-  case LANE_ABS: return abs_f32;
-  case LANE_SETP: return !op->unordered || op->pred == CMP_NE ? compare_f32[op->pred] : NULL;
-  default: return NULL;
+      return fma_f32;
+    case LANE_NEG: return neg_f32;
+    case LANE_ABS: return abs_f32;
+    case LANE_SETP: return !op->unordered || op->pred == CMP_NE ? compare_f32[op->pred] : NULL;
+    default: return NULL;
   }
 }
 

@@ -1,8 +1,9 @@
 /* Records of an instrumented kernel on the simulator (tile/inside.h).
  *
- * Its clock counts what a warp executes: one for each operation of the lane IR that some lane of it takes part in. A barrier of the block brings all
- * warps to the time of the latest. Each block begins at zero, on a multiprocessor of its own. So what is recorded depends on the kernel and its input
- * alone: it shows where the instructions are, not how long they take.
+ * Its clock counts what a warp executes: one for each operation of the lane IR that some lane of it takes part in. A
+ * barrier of the block brings all warps to the time of the latest. Each block begins at zero, on a multiprocessor of
+ * its own. So what is recorded depends on the kernel and its input alone: it shows where the instructions are, not how
+ * long they take.
  */
 #include "gpu/sim_plan.h"
 #include "tile/inside.h"
@@ -33,7 +34,9 @@ static bool takes_part(const SimMask *m, int warp) {
   return false;
 }
 
-static bool is_record(const LaneOp *op) { return op->code == LANE_RECORD_OPEN || op->code == LANE_RECORD || op->code == LANE_RECORD_CLOSE; }
+static bool is_record(const LaneOp *op) {
+  return op->code == LANE_RECORD_OPEN || op->code == LANE_RECORD || op->code == LANE_RECORD_CLOSE;
+}
 
 void sim_tick(SimRun *r, const SimOp *o, const SimMask *m) {
   SimClock *c = r->clocks;

@@ -24,10 +24,10 @@ static int shuffle_source(const LaneOp *op, int lane, uint32_t b) {
   int width = op->imm >= 1 && op->imm <= 32 ? (int)op->imm : 32, n = (int)(b & 31);
   int first = lane & ~(width - 1), last = first | (width - 1), source;
   switch (op->shuffle) {
-  case SHUFFLE_UP: return source = lane - n, source >= first ? source : lane;
-  case SHUFFLE_DOWN: return source = lane + n, source <= last ? source : lane;
-  case SHUFFLE_XOR: return source = lane ^ n, source <= last ? source : lane;
-  default: return first | (n & (width - 1));
+    case SHUFFLE_UP: return source = lane - n, source >= first ? source : lane;
+    case SHUFFLE_DOWN: return source = lane + n, source <= last ? source : lane;
+    case SHUFFLE_XOR: return source = lane ^ n, source <= last ? source : lane;
+    default: return first | (n & (width - 1));
   }
 }
 
@@ -70,8 +70,8 @@ static void reduce(SimRun *r, const SimOp *o, int w, uint32_t lanes) {
     if (lanes >> lane & 1) out[lane] = (uint32_t)sum;
 }
 
-/* The pair of elements of a lane's register: how they lie in PTX's description of mma.m16n8k16. Products of 16-bit floats are exact in f32; they are
- * added in the order of k, as by the interpreter. */
+/* The pair of elements of a lane's register: how they lie in PTX's description of mma.m16n8k16. Products of 16-bit
+ * floats are exact in f32; they are added in the order of k, as by the interpreter. */
 static void multiply(SimRun *r, const SimOp *o, int w) {
   float a[16][16], x[16][8], c[16][8];
   float (*number)(uint16_t) = o->op->kind == LK_F16 ? f16_to_f32 : bf16_to_f32;
@@ -102,7 +102,9 @@ static void multiply(SimRun *r, const SimOp *o, int w) {
 }
 
 static bool all_there(SimRun *r, const SimOp *o, int w, uint32_t lanes) {
-  return lanes == ~0u || sim_fault(r, o->op, 32 * w + __builtin_ctz(~lanes), "'%s' wants all lanes of a warp, but a thread of warp %d has ended", lane_info[o->op->code].name, w);
+  return lanes == ~0u ||
+         sim_fault(r, o->op, 32 * w + __builtin_ctz(~lanes),
+                   "'%s' wants all lanes of a warp, but a thread of warp %d has ended", lane_info[o->op->code].name, w);
 }
 
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
@@ -124,22 +126,22 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
     if (!lanes_of(r, o, m, w, &lanes)) return false;
     if (lanes == 0) continue;
     switch (op->code) {
-    case LANE_SHFL:
-      if (!shuffle(r, o, w, lanes)) return false;
-      break;
-    case LANE_LDMATRIX:
-      if (!all_there(r, o, w, lanes) || !sim_ldmatrix(r, o, w)) return false;
-      break;
-    case LANE_MMA:
-      if (!all_there(r, o, w, lanes)) return false;
-      multiply(r, o, w);
-      break;
-    case LANE_VOTE: vote(r, o, w, lanes); break;
-    case LANE_REDUX: reduce(r, o, w, lanes); break;
-    default:
-      r->warp_sync[w] = r->time;
-      if (r->plan->warps == 1) r->block_sync = r->time; /* there are no others */
-      break;
+      case LANE_SHFL:
+        if (!shuffle(r, o, w, lanes)) return false;
+        break;
+      case LANE_LDMATRIX:
+        if (!all_there(r, o, w, lanes) || !sim_ldmatrix(r, o, w)) return false;
+        break;
+      case LANE_MMA:
+        if (!all_there(r, o, w, lanes)) return false;
+        multiply(r, o, w);
+        break;
+      case LANE_VOTE: vote(r, o, w, lanes); break;
+      case LANE_REDUX: reduce(r, o, w, lanes); break;
+      default:
+        r->warp_sync[w] = r->time;
+        if (r->plan->warps == 1) r->block_sync = r->time; /* there are no others */
+        break;
     }
   }
   return true;

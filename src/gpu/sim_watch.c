@@ -1,8 +1,8 @@
-/* Looking on while a kernel runs, for reports: what LaneWatch says of lane.h. Loads, stores and atomics tell their addresses, warp by warp; the values
- * that they move are zeros, but for what goes through shared memory and is needed.
+/* Looking on while a kernel runs, for reports: what LaneWatch says of lane.h. Loads, stores and atomics tell their
+ * addresses, warp by warp; the values that they move are zeros, but for what goes through shared memory and is needed.
  *
- * Nothing here can go wrong: where data that are not there would have decided on an address, it may be anything. Shared memory is only
- * touched inside its bounds.
+ * Nothing here can go wrong: where data that are not there would have decided on an address, it may be anything. Shared
+ * memory is only touched inside its bounds.
  */
 #include "gpu/sim_plan.h"
 
@@ -68,7 +68,8 @@ static void addresses(const SimRun *r, const SimOp *o, int first, uint64_t at[32
   if (o->op->in[0]->type == LT_B64)
     for (int lane = 0; lane < 32; lane++) at[lane] = ((const uint64_t *)(const void *)p)[first + lane] + imm;
   else
-    for (int lane = 0; lane < 32; lane++) at[lane] = (uint32_t)(((const uint32_t *)(const void *)p)[first + lane] + (uint32_t)imm);
+    for (int lane = 0; lane < 32; lane++)
+      at[lane] = (uint32_t)(((const uint32_t *)(const void *)p)[first + lane] + (uint32_t)imm);
 }
 
 bool sim_look(SimRun *r, const SimOp *o, const SimMask *m) {
@@ -80,14 +81,16 @@ bool sim_look(SimRun *r, const SimOp *o, const SimMask *m) {
   for (int first = 0; first < r->threads; first += 32) {
     uint64_t at[32];
     uint32_t lanes = memory ? lanes_of(r, o, m, first) : 0;
-    if (op->code == LANE_LDMATRIX) lanes &= (uint32_t)((1ull << 8 * op->out_count) - 1); /* the others' addresses are not asked for */
+    /* the others' addresses are not asked for */
+    if (op->code == LANE_LDMATRIX) lanes &= (uint32_t)((1ull << 8 * op->out_count) - 1);
     if (lanes) addresses(r, o, first, at);
     for (int lane = 0; (needed || stores) && lane < 32; lane++) {
       int t = first + lane;
       if (lanes >> lane & 1) move(r, o, t, at[lane], needed);
       else if (needed && m->on[t])
         for (int i = 0; i < op->out_count; i++)
-          sim_set(r, o->out[i], op->out[i]->type, t, op->code == LANE_LD ? sim_get(r, o->in[i + 1], op->out[i]->type, t) : 0);
+          sim_set(r, o->out[i], op->out[i]->type, t,
+                  op->code == LANE_LD ? sim_get(r, o->in[i + 1], op->out[i]->type, t) : 0);
     }
     if (lanes && w->access) w->access(w->arg, op, at, lanes);
   }

@@ -47,27 +47,36 @@ static bool same_line(const Span *a, const Span *b) {
 static void count_op(LaneOp *op, void *arg) {
   Summary *s = arg;
   switch (op->code) {
-  case LANE_BARRIER: ++*(op->warp ? &s->warp_barriers : &s->block_barriers); return;
-  case LANE_SHFL: s->shuffles++; return;
-  case LANE_MMA: s->products++; return;
-  case LANE_LDMATRIX: s->shared_loads++; return;
-  case LANE_ASM: s->asms++; return;
-  case LANE_LD:
-  case LANE_ST:
-  case LANE_ATOM: break;
-  default: return;
+    case LANE_BARRIER: ++*(op->warp ? &s->warp_barriers : &s->block_barriers); return;
+    case LANE_SHFL: s->shuffles++; return;
+    case LANE_MMA: s->products++; return;
+    case LANE_LDMATRIX: s->shared_loads++; return;
+    case LANE_ASM: s->asms++; return;
+    case LANE_LD:
+    case LANE_ST:
+    case LANE_ATOM: break;
+    default: return;
   }
   if (op->space == SPACE_SHARED) {
     ++*(op->code == LANE_LD ? &s->shared_loads : &s->shared_stores);
     return;
   }
-  Row r = {.span = op->span, .code = op->code, .count = 1, .bytes = access_bytes(op), .masked = op->guard != NULL, .in_loop = in_loop(op),
-           .is_volatile = op->is_volatile, .cache = op->cache, .evict = op->evict, .rmw = op->code == LANE_ATOM ? op->rmw : 0,
+  Row r = {.span = op->span,
+           .code = op->code,
+           .count = 1,
+           .bytes = access_bytes(op),
+           .masked = op->guard != NULL,
+           .in_loop = in_loop(op),
+           .is_volatile = op->is_volatile,
+           .cache = op->cache,
+           .evict = op->evict,
+           .rmw = op->code == LANE_ATOM ? op->rmw : 0,
            .result = op->out_count > 0};
   for (int i = s->rows.n - 1; i >= 0 && i >= s->rows.n - 8; i--) { /* alike ones come close together */
     Row *o = &s->rows.at[i];
-    if (!same_line(o->span, r.span) || o->code != r.code || o->bytes != r.bytes || o->masked != r.masked || o->in_loop != r.in_loop ||
-        o->is_volatile != r.is_volatile || o->cache != r.cache || o->evict != r.evict || o->rmw != r.rmw || o->result != r.result)
+    if (!same_line(o->span, r.span) || o->code != r.code || o->bytes != r.bytes || o->masked != r.masked ||
+        o->in_loop != r.in_loop || o->is_volatile != r.is_volatile || o->cache != r.cache || o->evict != r.evict ||
+        o->rmw != r.rmw || o->result != r.result)
       continue;
     o->count++;
     return;
@@ -88,12 +97,13 @@ static void put_row(Buf *out, const Row *r) {
   static const char *const priorities[] = {"", " evict_first", " evict_last", " L2 last", " no L1"};
   static const char *const rmw[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
   char remarks[64], what[16];
-  snprintf(remarks, sizeof remarks, "%s%s%s%s%s", r->in_loop ? " in loop" : "", r->masked ? " masked" : "", r->is_volatile ? " volatile" : "",
-           caches[r->cache], priorities[r->evict]);
+  snprintf(remarks, sizeof remarks, "%s%s%s%s%s", r->in_loop ? " in loop" : "", r->masked ? " masked" : "",
+           r->is_volatile ? " volatile" : "", caches[r->cache], priorities[r->evict]);
   if (r->code == LANE_ATOM) snprintf(what, sizeof what, "%s %s", r->result ? "atom" : "red", rmw[r->rmw]);
   else snprintf(what, sizeof what, "%s", r->code == LANE_LD ? "load" : "store");
   Buf line = {0};
-  buf_printf(&line, "  %4d  %-9s %5d  %5d  %-22s ", r->span && r->span->source ? r->span->line : 0, what, r->count, r->bytes, remarks[0] ? remarks + 1 : "");
+  buf_printf(&line, "  %4d  %-9s %5d  %5d  %-22s ", r->span && r->span->source ? r->span->line : 0, what, r->count,
+             r->bytes, remarks[0] ? remarks + 1 : "");
   put_source(&line, r->span);
   while (line.n && line.at[line.n - 1] == ' ') line.n--;
   buf_write(out, line.at ? line.at : "", line.n);
@@ -105,7 +115,8 @@ static void put_row(Buf *out, const Row *r) {
 /* In order of the source's lines; those without one last. */
 static int by_line(const void *x, const void *y) {
   const Row *a = x, *b = y;
-  int la = a->span && a->span->source ? a->span->line : INT32_MAX, lb = b->span && b->span->source ? b->span->line : INT32_MAX;
+  int la = a->span && a->span->source ? a->span->line : INT32_MAX,
+      lb = b->span && b->span->source ? b->span->line : INT32_MAX;
   return la != lb ? (la < lb ? -1 : 1) : (a->code > b->code) - (a->code < b->code);
 }
 
@@ -124,7 +135,8 @@ void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin
   Summary *s = NEW(f->cx->arena, Summary);
   s->cx = f->cx;
   lane_walk(f->body, count_op, s);
-  buf_printf(out, "%s for %s: %d warp%s of 32 threads a block\n", f->name, t->name, f->num_warps, f->num_warps == 1 ? "" : "s");
+  buf_printf(out, "%s for %s: %d warp%s of 32 threads a block\n", f->name, t->name, f->num_warps,
+             f->num_warps == 1 ? "" : "s");
   if (cubin) {
     buf_printf(out, "registers %d a thread, ", cubin->registers);
     if (cubin->spill_bytes) buf_printf(out, "%d bytes of spill stores and loads", cubin->spill_bytes);
@@ -135,7 +147,8 @@ void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin
     buf_puts(out, "registers not known: no ptxas was found\n");
   }
   put_shared(out, f);
-  buf_printf(out, "barriers %d of the block, %d of a warp; %d shuffle%s", s->block_barriers, s->warp_barriers, s->shuffles, s->shuffles == 1 ? "" : "s");
+  buf_printf(out, "barriers %d of the block, %d of a warp; %d shuffle%s", s->block_barriers, s->warp_barriers,
+             s->shuffles, s->shuffles == 1 ? "" : "s");
   if (s->products) buf_printf(out, "; %d product%s on tensor cores", s->products, s->products == 1 ? "" : "s");
   buf_putc(out, '\n');
   if (s->rows.n) {

@@ -1,18 +1,20 @@
-/* The GPUs that kernels are compiled for: what the code generator asks of them, and what a report says of their multiprocessors, in one table.
+/* The GPUs that kernels are compiled for: what the code generator asks of them, and what a report says of their
+ * multiprocessors, in one table.
  *
- * PTX versions are the lowest that have every form which ptx.c prints for the target, so that the driver of as old a CUDA release as
- * possible takes the text; the assembler of any newer release takes it too. Names with an `a` build for that architecture only, and have
- * all its instructions.
+ * PTX versions are the lowest that have every form which ptx.c prints for the target, so that the driver of as old a
+ * CUDA release as possible takes the text; the assembler of any newer release takes it too. Names with an `a` build for
+ * that architecture only, and have all its instructions.
  *
- * Warps, blocks and shared memory are those of the CUDA programming guide's table "Technical specifications per compute capability"; rates of
- * fp32, fp16 and fp64 (multiply-adds a cycle) those of its table "Throughput of native arithmetic instructions". What one of that generation
- * has as a whole is from a datasheet: of a tensor core's rate, fp16 with sums in fp32, dense, divided by multiprocessors and clock. A report says whose
- * figures it takes, and takes others.
+ * Warps, blocks and shared memory are those of the CUDA programming guide's table "Technical specifications per compute
+ * capability"; rates of fp32, fp16 and fp64 (multiply-adds a cycle) those of its table "Throughput of native arithmetic
+ * instructions". What one of that generation has as a whole is from a datasheet: of a tensor core's rate, fp16 with
+ * sums in fp32, dense, divided by multiprocessors and clock. A report says whose figures it takes, and takes others.
  */
 #include "gpu/gpu.h"
 
 enum { KB = 1024 };
 
+/* clang-format off */
 const GpuTarget gpu_targets[] = {
     /* name     sm  .version vector  shared    bf16   vector fp8    bf16   redux  cache
                                                arith  red           atomic f32    hints */
@@ -28,6 +30,7 @@ const GpuTarget gpu_targets[] = {
     {"sm_121a", 121, "8.8", 32, 99 * KB, true, true, true, true, false, false, {48, 24, 100 * KB, 128, 128, 2, 512, "GB10", 48, 2418, 273, 24}},
     {NULL},
 };
+/* clang-format on */
 
 const GpuTarget *gpu_target_find(const char *name) {
   for (const GpuTarget *t = gpu_targets; t->name; t++)
@@ -35,7 +38,8 @@ const GpuTarget *gpu_target_find(const char *name) {
   return NULL;
 }
 
-/* Machine code runs on its own architecture and on later ones of the same generation, but that of the `a` targets, on its own only. */
+/* Machine code runs on its own architecture and on later ones of the same generation, but that of the `a` targets, on
+ * its own only. */
 const GpuTarget *gpu_target_for(int sm) {
   const GpuTarget *best = NULL;
   for (const GpuTarget *t = gpu_targets; t->name; t++)

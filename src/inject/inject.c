@@ -1,8 +1,8 @@
 /* inject: a profiled process from its first instruction to its last. See inject.h.
  *
- * NEREID_PROF_DIR says where traces go (PID.trace; after an exec PID_2.trace), NEREID_PROF_HZ how often a second of CPU time is sampled (0: not),
- * NEREID_PROF_KINDS what of "runtime,driver,memory,nvtx,work,python" is recorded, NEREID_PROF_RUNNER the process that started the first of them. Without
- * NEREID_PROF_DIR the library does nothing.
+ * NEREID_PROF_DIR says where traces go (PID.trace; after an exec PID_2.trace), NEREID_PROF_HZ how often a second of CPU
+ * time is sampled (0: not), NEREID_PROF_KINDS what of "runtime,driver,memory,nvtx,work,python" is recorded,
+ * NEREID_PROF_RUNNER the process that started the first of them. Without NEREID_PROF_DIR the library does nothing.
  */
 #define _GNU_SOURCE
 #include "inject/inject.h"
@@ -19,7 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FLUSH_MS = 250, POLLS = 4, IDLE_MS = 20 }; /* POLLS: CUPTI is asked at each so many flushes; IDLE_MS: of CPU time, and until the sampler gets its thread */
+/* POLLS: CUPTI is asked at each so many flushes; IDLE_MS: of CPU time, and until the sampler gets its thread */
+enum { FLUSH_MS = 250, POLLS = 4, IDLE_MS = 20 };
 
 static struct {
   _Atomic(TraceWriter *) trace;
@@ -32,11 +33,12 @@ static struct {
   int64_t cpu_at_begin;
   _Atomic bool used_cuda, has_ranges, has_keeper;
   sem_t request, done, running;
-  _Atomic int asked;       /* a Finish; 0: none */
+  _Atomic int asked; /* a Finish; 0: none */
   _Atomic int crash_signal;
 } own;
-static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;   /* one at a time */
-/* CUPTI and the sampler, against their end and forks; recursive, since CUDA starts nvidia-modprobe from within its initialisation. */
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER; /* one at a time */
+/* CUPTI and the sampler, against their end and forks; recursive, since CUDA starts nvidia-modprobe from within its
+ * initialisation. */
 static pthread_mutex_t starting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 TraceWriter *inject_trace(void) { return atomic_load_explicit(&own.trace, memory_order_acquire); }
@@ -49,8 +51,8 @@ bool inject_wants(const char *kind) {
   return false;
 }
 
-/* A writer that is not freed, since another thread may be about to write or have held its locks at the fork. It can still be reached, so that no search for
- * leaks in the program finds it. */
+/* A writer that is not freed, since another thread may be about to write or have held its locks at the fork. It can
+ * still be reached, so that no search for leaks in the program finds it. */
 static void leave_behind(TraceWriter *w) {
   static TraceWriter *all[64];
   for (int i = 0; i < 64; i++)
@@ -73,17 +75,20 @@ static int64_t cpu_time(void) {
   return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) ? 0 : t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* A process that did nothing to speak of: a shell on its way to what it shall run, a child between fork and exec. Its trace would be in the way. */
+/* A process that did nothing to speak of: a shell on its way to what it shall run, a child between fork and exec. Its
+ * trace would be in the way. */
 static bool is_idle(void) {
-  return !atomic_load(&own.used_cuda) && !atomic_load(&own.has_ranges) && cpu_time() - own.cpu_at_begin < IDLE_MS * INT64_C(1000000);
+  return !atomic_load(&own.used_cuda) && !atomic_load(&own.has_ranges) &&
+         cpu_time() - own.cpu_at_begin < IDLE_MS * INT64_C(1000000);
 }
 
-/* Before an exec, which may fail: the trace of an idle process has a name that no reader looks at, and that the next program takes away. */
+/* Before an exec, which may fail: the trace of an idle process has a name that no reader looks at, and that the next
+ * program takes away. */
 static void set_aside(bool aside) {
   if (own.aside) rename(aside ? own.path : own.aside, aside ? own.aside : own.path);
 }
 
-/* ---- the keeper ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the keeper -------------------------------------------------------------------------------------------------- */
 
 static void start_sampler(void) {
   char why[300];
@@ -106,7 +111,8 @@ static void stop_cuda(void) {
   cupti_stop(c);
 }
 
-/* Whether the folder holds another trace: of what a launcher (timeout, env, a shell) ran, which is what the run was about. */
+/* Whether the folder holds another trace: of what a launcher (timeout, env, a shell) ran, which is what the run was
+ * about. */
 static bool others_left_traces(void) {
   const char *slash = strrchr(own.path, '/'), *folder = getenv("NEREID_PROF_DIR");
   DIR *d = folder && slash ? opendir(folder) : NULL;
@@ -208,7 +214,9 @@ void inject_finish(Finish how) {
     else {
       atomic_store(&own.asked, how);
       sem_post(&own.request);
-      if (!wait_for(&own.done, in_handler ? 2000 : 15000)) atomic_store(&own.has_keeper, false), atomic_store(&own.trace, NULL); /* it hangs: leave it */
+      /* it hangs: leave it */
+      if (!wait_for(&own.done, in_handler ? 2000 : 15000))
+        atomic_store(&own.has_keeper, false), atomic_store(&own.trace, NULL);
     }
   }
   if (!in_handler) pthread_mutex_unlock(&asking);
@@ -225,7 +233,7 @@ void inject_finish_undo(void) {
   errno = before;
 }
 
-/* ---- the beginning ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
 static char *command_line(void) {
   char buffer[4096];
@@ -243,7 +251,8 @@ static TraceWriter *create_trace(const char *folder) {
   struct stat s;
   char path[4200];
   int n = snprintf(path, sizeof path, "%s/%ld.trace", folder, (long)getpid());
-  for (int i = 2; n < (int)sizeof path && !stat(path, &s) && i < 10000; i++) /* this process was another program before */
+  for (int i = 2; n < (int)sizeof path && !stat(path, &s) && i < 10000;
+       i++) /* this process was another program before */
     n = snprintf(path, sizeof path, "%s/%ld_%d.trace", folder, (long)getpid(), i);
   char *command = command_line();
   TraceWriter *w = n < (int)sizeof path ? trace_create(path, command) : NULL;
@@ -257,7 +266,8 @@ static TraceWriter *create_trace(const char *folder) {
 }
 
 static void begin(void) {
-  const char *folder = getenv("NEREID_PROF_DIR"), *hz = getenv("NEREID_PROF_HZ"), *runner = getenv("NEREID_PROF_RUNNER");
+  const char *folder = getenv("NEREID_PROF_DIR"), *hz = getenv("NEREID_PROF_HZ"),
+             *runner = getenv("NEREID_PROF_RUNNER");
   if (!folder || !*folder) return;
   int before = errno;
   TraceWriter *w = create_trace(folder);
@@ -293,10 +303,11 @@ out:
   errno = before;
 }
 
-/* ---- forks and crashes ------------------------------------------------------------------------------------------------------------ */
+/* ---- forks and crashes ------------------------------------------------------------------------------------------- */
 
 static Sampler *held;
-static void before_fork(void) { /* so that no half-made session is copied, and none of our threads is in the allocator */
+/* so that no half-made session is copied, and none of our threads is in the allocator */
+static void before_fork(void) {
   pthread_mutex_lock(&starting);
   sampler_hold(held = own.sampler);
 }
@@ -319,22 +330,30 @@ static void after_fork_child(void) {
   begin();
 }
 
-static const struct { int number; Finish how; } fatal[] = {{SIGSEGV, FINISH_CRASH}, {SIGBUS, FINISH_CRASH}, {SIGILL, FINISH_CRASH}, {SIGFPE, FINISH_CRASH}, {SIGABRT, FINISH_CRASH},
-                                                            {SIGTERM, FINISH_SIGNAL}, {SIGPIPE, FINISH_SIGNAL}, {SIGINT, FINISH_SIGNAL}, {SIGHUP, FINISH_SIGNAL}};
+static const struct {
+  int number;
+  Finish how;
+} fatal[] = {{SIGSEGV, FINISH_CRASH},  {SIGBUS, FINISH_CRASH},  {SIGILL, FINISH_CRASH},
+             {SIGFPE, FINISH_CRASH},   {SIGABRT, FINISH_CRASH}, {SIGTERM, FINISH_SIGNAL},
+             {SIGPIPE, FINISH_SIGNAL}, {SIGINT, FINISH_SIGNAL}, {SIGHUP, FINISH_SIGNAL}};
 
 static void on_fatal(int number, siginfo_t *info, void *context) {
   int none = 0;
   size_t i = 0;
   while (fatal[i].number != number) i++;
-  if (getpid() == own.owner && atomic_compare_exchange_strong(&own.crash_signal, &none, number)) inject_finish(fatal[i].how); /* not in a vfork's child */
+  /* not in a vfork's child */
+  if (getpid() == own.owner && atomic_compare_exchange_strong(&own.crash_signal, &none, number))
+    inject_finish(fatal[i].how);
   real_sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-  if (info->si_code <= 0) syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number); /* sent: by itself it does not come again */
+  /* sent: by itself it does not come again */
+  if (info->si_code <= 0) syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
 }
 
 static void watch_crashes(void) {
   for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
     struct sigaction old;
-    if (!real_sigaction(fatal[i].number, NULL, &old) && old.sa_handler == SIG_DFL) inject_sigaction(fatal[i].number, &old, NULL);
+    if (!real_sigaction(fatal[i].number, NULL, &old) && old.sa_handler == SIG_DFL)
+      inject_sigaction(fatal[i].number, &old, NULL);
   }
 }
 
@@ -343,7 +362,8 @@ int inject_sigaction(int number, const struct sigaction *act, struct sigaction *
   for (size_t i = 0; act && i < sizeof fatal / sizeof *fatal && inject_trace(); i++)
     if (fatal[i].number == number && act->sa_handler == SIG_DFL) act = &ours;
   int result = real_sigaction(number, act, old);
-  if (!result && old && old->sa_flags & SA_SIGINFO && old->sa_sigaction == on_fatal) *old = (struct sigaction){.sa_handler = SIG_DFL};
+  if (!result && old && old->sa_flags & SA_SIGINFO && old->sa_sigaction == on_fatal)
+    *old = (struct sigaction){.sa_handler = SIG_DFL};
   return result;
 }
 
@@ -359,7 +379,7 @@ __attribute__((constructor)) static void loaded(void) {
 
 __attribute__((destructor)) static void unloaded(void) { inject_finish(FINISH_EXIT); }
 
-/* ---- CUDA ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- CUDA -------------------------------------------------------------------------------------------------------- */
 
 static void at_exit_cuda(void) { inject_finish(FINISH_CUDA); }
 

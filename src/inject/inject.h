@@ -5,12 +5,12 @@
  *     CUDA_INJECTION64_PATH ──▶ InitializeInjection, from cuInit: CUPTI                   inject.c
  *     NVTX_INJECTION64_PATH ──▶ InitializeInjectionNvtx2, from the first range: NVTX      nvtx.c
  *
- * The host must not notice. The library prints nothing, changes no exit status, catches no signal that is handled or ignored (and those that it catches look
- * to the program as if they were at their default), waits for nothing longer than a few seconds, and leaves errno alone. What it cannot do becomes a note in
- * the trace.
+ * The host must not notice. The library prints nothing, changes no exit status, catches no signal that is handled or
+ * ignored (and those that it catches look to the program as if they were at their default), waits for nothing longer
+ * than a few seconds, and leaves errno alone. What it cannot do becomes a note in the trace.
  *
- * All that waits or locks is done by one thread, the keeper; others ask for it and wait with a limit. So a crash in the middle of anything
- * costs events, never a hang.
+ * All that waits or locks is done by one thread, the keeper; others ask for it and wait with a limit. So a crash in the
+ * middle of anything costs events, never a hang.
  */
 #ifndef NEREID_INJECT_H
 #define NEREID_INJECT_H
@@ -33,8 +33,8 @@ void inject_finish_undo(void);
 /* sigaction, in which our handlers stand for the defaults of signals that end a process. */
 int inject_sigaction(int number, const struct sigaction *act, struct sigaction *old);
 extern int (*real_sigaction)(int, const struct sigaction *, struct sigaction *); /* hooks.c */
-TraceWriter *inject_trace(void); /* NULL: none, or no more */
-void inject_has_ranges(void);    /* so that the trace is kept, however short the process was */
+TraceWriter *inject_trace(void);                                                 /* NULL: none, or no more */
+void inject_has_ranges(void);        /* so that the trace is kept, however short the process was */
 bool inject_wants(const char *kind); /* "nvtx", ...: $NEREID_PROF_KINDS names it */
 
 void nvtx_forget(void); /* in the child of a fork */

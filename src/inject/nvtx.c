@@ -1,7 +1,8 @@
 /* nvtx: ranges that a program marks with NVTX, into the trace.
  *
- * NVTX is a header: its first call looks for the library that $NVTX_INJECTION64_PATH names and lets it fill tables of functions, one table a module,
- * at places that never change (nvtxTypes.h of NVTX 3; the names below are its). What a program does not call stays empty.
+ * NVTX is a header: its first call looks for the library that $NVTX_INJECTION64_PATH names and lets it fill tables of
+ * functions, one table a module, at places that never change (nvtxTypes.h of NVTX 3; the names below are its). What a
+ * program does not call stays empty.
  *
  * Pushed ranges are a stack of their thread and domain; started ones belong to the process, and end in any thread.
  */
@@ -28,10 +29,18 @@ typedef struct Attributes { /* nvtxEventAttributes_v2 */
   const void *message;
 } Attributes;
 
-typedef struct Open { uint32_t name, thread; int64_t start; uint64_t id, parent; const void *domain; } Open;
+typedef struct Open {
+  uint32_t name, thread;
+  int64_t start;
+  uint64_t id, parent;
+  const void *domain;
+} Open;
 
 /* Of a thread: its open ranges of all domains, in order. What is deeper than DEPTH is counted and not recorded. */
-static _Thread_local struct { Open open[DEPTH]; int n, deeper; } mine;
+static _Thread_local struct {
+  Open open[DEPTH];
+  int n, deeper;
+} mine;
 
 static _Atomic uint64_t last_id;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,7 +52,7 @@ void nvtx_forget(void) {
   memset(started, 0, sizeof started);
 }
 
-/* ---- names ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t wide_string(TraceWriter *w, const wchar_t *text) { /* as UTF-8 */
   char out[1024];
@@ -52,7 +61,8 @@ static uint32_t wide_string(TraceWriter *w, const wchar_t *text) { /* as UTF-8 *
     uint32_t c = (uint32_t)*text;
     if (c < 0x80) out[n++] = (char)c;
     else if (c < 0x800) out[n++] = (char)(0xc0 | c >> 6), out[n++] = (char)(0x80 | (c & 63));
-    else if (c < 0x10000) out[n++] = (char)(0xe0 | c >> 12), out[n++] = (char)(0x80 | (c >> 6 & 63)), out[n++] = (char)(0x80 | (c & 63));
+    else if (c < 0x10000)
+      out[n++] = (char)(0xe0 | c >> 12), out[n++] = (char)(0x80 | (c >> 6 & 63)), out[n++] = (char)(0x80 | (c & 63));
     else {
       out[n++] = (char)(0xf0 | (c >> 18 & 7)), out[n++] = (char)(0x80 | (c >> 12 & 63));
       out[n++] = (char)(0x80 | (c >> 6 & 63)), out[n++] = (char)(0x80 | (c & 63));
@@ -68,7 +78,7 @@ static uint32_t message_of(TraceWriter *w, const Attributes *a) {
   return a->message_type == MESSAGE_WIDE ? wide_string(w, a->message) : trace_string(w, a->message);
 }
 
-/* ---- ranges --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
 static uint32_t this_thread(void) { return (uint32_t)syscall(SYS_gettid); }
 
@@ -133,7 +143,7 @@ static void mark(uint32_t name) {
   write_range(w, &(Open){name, this_thread(), now, id, mine.n ? mine.open[mine.n - 1].id : 0}, now);
 }
 
-/* ---- NVTX's functions ----------------------------------------------------------------------------------------------------------------- */
+/* ---- NVTX's functions -------------------------------------------------------------------------------------------- */
 
 static void mark_ex(const Attributes *a) { mark(message_of(inject_trace(), a)); }
 static void mark_a(const char *s) { mark(trace_string(inject_trace(), s)); }
@@ -148,7 +158,8 @@ static int pop_core(void) { return pop(NULL); }
 static void name_thread_a(uint32_t thread, const char *s) {
   TraceWriter *w = inject_trace();
   int64_t now = trace_clock();
-  trace_event(w, &(TraceEvent){.kind = TRACE_THREAD, .name = trace_string(w, s), .start = now, .end = now, .thread = thread});
+  trace_event(
+      w, &(TraceEvent){.kind = TRACE_THREAD, .name = trace_string(w, s), .start = now, .end = now, .thread = thread});
 }
 
 static void domain_mark(const void *d, const Attributes *a) { mark_ex(a); }
@@ -167,18 +178,27 @@ static void *domain_string_w(const void *d, const wchar_t *s) {
 }
 static void *domain_create(const char *name) { return strdup(name ? name : ""); } /* any address of its own will do */
 static void *domain_create_w(const wchar_t *name) { return domain_string_w(NULL, name); }
-static void domain_destroy(void *d) { } /* its ranges may still be open */
+static void domain_destroy(void *d) {} /* its ranges may still be open */
 
 typedef void (*Any)(void);
+/* clang-format off */
 static const struct { int module, place; Any function; } functions[] = {
-    {CORE, 1, (Any)mark_ex},      {CORE, 2, (Any)mark_a},        {CORE, 3, (Any)mark_w},          {CORE, 4, (Any)start_ex},      {CORE, 5, (Any)start_a},
-    {CORE, 6, (Any)start_w},      {CORE, 7, (Any)end},           {CORE, 8, (Any)push_ex},         {CORE, 9, (Any)push_a},        {CORE, 10, (Any)push_w},
-    {CORE, 11, (Any)pop_core},    {CORE, 14, (Any)name_thread_a}, {CORE2, 1, (Any)domain_mark},   {CORE2, 2, (Any)domain_start}, {CORE2, 3, (Any)domain_end},
-    {CORE2, 4, (Any)domain_push}, {CORE2, 5, (Any)domain_pop},   {CORE2, 10, (Any)domain_string}, {CORE2, 11, (Any)domain_string_w},
+    {CORE, 1, (Any)mark_ex}, {CORE, 2, (Any)mark_a}, {CORE, 3, (Any)mark_w}, {CORE, 4, (Any)start_ex},
+    {CORE, 5, (Any)start_a},
+    {CORE, 6, (Any)start_w}, {CORE, 7, (Any)end}, {CORE, 8, (Any)push_ex}, {CORE, 9, (Any)push_a},
+    {CORE, 10, (Any)push_w},
+    {CORE, 11, (Any)pop_core}, {CORE, 14, (Any)name_thread_a}, {CORE2, 1, (Any)domain_mark},
+    {CORE2, 2, (Any)domain_start}, {CORE2, 3, (Any)domain_end},
+    {CORE2, 4, (Any)domain_push}, {CORE2, 5, (Any)domain_pop}, {CORE2, 10, (Any)domain_string},
+    {CORE2, 11, (Any)domain_string_w},
     {CORE2, 12, (Any)domain_create}, {CORE2, 13, (Any)domain_create_w}, {CORE2, 14, (Any)domain_destroy},
 };
+/* clang-format on */
 
-typedef struct Callbacks { size_t size; int (*table)(int module, Any ***out, unsigned *count); } Callbacks;
+typedef struct Callbacks {
+  size_t size;
+  int (*table)(int module, Any ***out, unsigned *count);
+} Callbacks;
 
 ENTRY int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t id)) {
   const Callbacks *c = export_table ? export_table(EXPORT_CALLBACKS) : NULL;
@@ -186,9 +206,12 @@ ENTRY int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t id)) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     Any **table = NULL;
     unsigned count = 0;
-    if (c->table(functions[i].module, &table, &count) && table && (unsigned)functions[i].place < count && table[functions[i].place])
+    if (c->table(functions[i].module, &table, &count) && table && (unsigned)functions[i].place < count &&
+        table[functions[i].place])
       *table[functions[i].place] = functions[i].function;
   }
   return 1;
 }
-ENTRY int InitializeInjectionNvtx(const void *(*export_table)(uint32_t id)) { return InitializeInjectionNvtx2(export_table); }
+ENTRY int InitializeInjectionNvtx(const void *(*export_table)(uint32_t id)) {
+  return InitializeInjectionNvtx2(export_table);
+}

@@ -65,8 +65,8 @@ static void float_to_f8(Dtype t, uint8_t *o, const float *x, int64_t n) {
 }
 
 #define F8(X) X(F8E5) X(F8E4NV) X(F8E4B15) X(F8E4B8) X(F8E5B16)
-#define LOOPS(T)                                                                                                       \
-  static void T##_to_float(void *out, void *const *in, int64_t n) { f8_to_float(DT_##T, out, in[0], n); }              \
+#define LOOPS(T) \
+  static void T##_to_float(void *out, void *const *in, int64_t n) { f8_to_float(DT_##T, out, in[0], n); } \
   static void float_to_##T(void *out, void *const *in, int64_t n) { float_to_f8(DT_##T, out, in[0], n); }
 F8(LOOPS)
 #undef LOOPS
@@ -98,14 +98,14 @@ static void float_to_bf16(void *out, void *const *in, int64_t n) {
 }
 
 /* Out of range gives the nearest end, NaN gives 0. */
-#define FLOAT_TO_INT(name, T, low, high, end)                                                                          \
-  static void float_to_##name(void *out, void *const *in, int64_t n) {                                                 \
-    const float *x = in[0];                                                                                            \
-    T *o = out;                                                                                                        \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-      float v = x[i];                                                                                                  \
-      o[i] = v >= end ? high : v > (float)low ? (T)v : v <= (float)low ? low : 0;                                      \
-    }                                                                                                                  \
+#define FLOAT_TO_INT(name, T, low, high, end) \
+  static void float_to_##name(void *out, void *const *in, int64_t n) { \
+    const float *x = in[0]; \
+    T *o = out; \
+    for (int64_t i = 0; i < n; i++) { \
+      float v = x[i]; \
+      o[i] = v >= end ? high : v > (float)low ? (T)v : v <= (float)low ? low : 0; \
+    } \
   }
 FLOAT_TO_INT(i8, int8_t, INT8_MIN, INT8_MAX, 0x1p7f)
 FLOAT_TO_INT(i16, int16_t, INT16_MIN, INT16_MAX, 0x1p15f)
@@ -117,11 +117,11 @@ FLOAT_TO_INT(u32, uint32_t, 0, UINT32_MAX, 0x1p32f)
 FLOAT_TO_INT(u64, uint64_t, 0, UINT64_MAX, 0x1p64f)
 #undef FLOAT_TO_INT
 
-#define LOOP(name, To, From, value)                                                                                    \
-  static void name(void *out, void *const *in, int64_t n) {                                                            \
-    const From *x = in[0];                                                                                             \
-    To *o = out;                                                                                                       \
-    for (int64_t i = 0; i < n; i++) o[i] = (To)(value);                                                                \
+#define LOOP(name, To, From, value) \
+  static void name(void *out, void *const *in, int64_t n) { \
+    const From *x = in[0]; \
+    To *o = out; \
+    for (int64_t i = 0; i < n; i++) o[i] = (To)(value); \
   }
 LOOP(float_to_double, double, float, x[i])
 LOOP(double_to_float, float, double, x[i])
@@ -130,15 +130,15 @@ LOOP(double_to_bool, uint8_t, double, x[i] != 0)
 
 /* ---- integers ---- */
 
-#define INTS(X)                                                                                                        \
-  X(i8, int8_t)                                                                                                        \
+#define INTS(X) \
+  X(i8, int8_t) \
   X(i16, int16_t) X(i32, int32_t) X(i64, int64_t) X(u8, uint8_t) X(u16, uint16_t) X(u32, uint32_t) X(u64, uint64_t)
-#define FROM_INT(name, T)                                                                                              \
-  LOOP(name##_to_float, float, T, x[i])                                                                                \
-  LOOP(name##_to_double, double, T, x[i])                                                                              \
-  LOOP(name##_to_8, uint8_t, T, x[i])                                                                                  \
-  LOOP(name##_to_16, uint16_t, T, x[i])                                                                                \
-  LOOP(name##_to_32, uint32_t, T, x[i])                                                                                \
+#define FROM_INT(name, T) \
+  LOOP(name##_to_float, float, T, x[i]) \
+  LOOP(name##_to_double, double, T, x[i]) \
+  LOOP(name##_to_8, uint8_t, T, x[i]) \
+  LOOP(name##_to_16, uint16_t, T, x[i]) \
+  LOOP(name##_to_32, uint32_t, T, x[i]) \
   LOOP(name##_to_64, uint64_t, T, x[i])
 INTS(FROM_INT)
 #undef FROM_INT

@@ -92,6 +92,7 @@ bool run_scope(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   run->operations--;
   if (run->options->inside)
-    inside_mark(&run->cursor, INSIDE_TAG(op->attr[1], op->attr[0]) | (inside_repeats(op) ? INSIDE_REPEATED : 0), run->operations);
+    inside_mark(&run->cursor, INSIDE_TAG(op->attr[1], op->attr[0]) | (inside_repeats(op) ? INSIDE_REPEATED : 0),
+                run->operations);
   return true;
 }

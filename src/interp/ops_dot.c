@@ -13,64 +13,64 @@
 #include "interp/run.h"
 
 /* One block: rows i .. i+3 of c, V's at columns j. B is the row stride of x and c. */
-#define ROW_BLOCK(V, T, vectors)                                                                                       \
-  do {                                                                                                                 \
-    V s00, s01, s10, s11, s20, s21, s30, s31;                                                                          \
-    T *c0 = c + i * n + j, *c1 = c0 + n, *c2 = c1 + n, *c3 = c2 + n;                                                   \
-    const T *a0 = a + i * k, *a1 = a0 + k, *a2 = a1 + k, *a3 = a2 + k, *row = x + j;                                   \
-    memcpy(&s00, c0, sizeof(V)), memcpy(&s10, c1, sizeof(V)), memcpy(&s20, c2, sizeof(V)),                             \
-        memcpy(&s30, c3, sizeof(V));                                                                                   \
-    if (vectors == 2) {                                                                                                \
-      memcpy(&s01, c0 + W, sizeof(V)), memcpy(&s11, c1 + W, sizeof(V));                                                \
-      memcpy(&s21, c2 + W, sizeof(V)), memcpy(&s31, c3 + W, sizeof(V));                                                \
-    }                                                                                                                  \
-    for (int64_t p = 0; p < k; p++, row += n) {                                                                        \
-      V v0, v1;                                                                                                        \
-      memcpy(&v0, row, sizeof(V));                                                                                     \
-      s00 = s00 + a0[p] * v0, s10 = s10 + a1[p] * v0, s20 = s20 + a2[p] * v0, s30 = s30 + a3[p] * v0;                  \
-      if (vectors == 2) {                                                                                              \
-        memcpy(&v1, row + W, sizeof(V));                                                                               \
-        s01 = s01 + a0[p] * v1, s11 = s11 + a1[p] * v1, s21 = s21 + a2[p] * v1, s31 = s31 + a3[p] * v1;                \
-      }                                                                                                                \
-    }                                                                                                                  \
-    memcpy(c0, &s00, sizeof(V)), memcpy(c1, &s10, sizeof(V)), memcpy(c2, &s20, sizeof(V)),                             \
-        memcpy(c3, &s30, sizeof(V));                                                                                   \
-    if (vectors == 2) {                                                                                                \
-      memcpy(c0 + W, &s01, sizeof(V)), memcpy(c1 + W, &s11, sizeof(V));                                                \
-      memcpy(c2 + W, &s21, sizeof(V)), memcpy(c3 + W, &s31, sizeof(V));                                                \
-    }                                                                                                                  \
+#define ROW_BLOCK(V, T, vectors) \
+  do { \
+    V s00, s01, s10, s11, s20, s21, s30, s31; \
+    T *c0 = c + i * n + j, *c1 = c0 + n, *c2 = c1 + n, *c3 = c2 + n; \
+    const T *a0 = a + i * k, *a1 = a0 + k, *a2 = a1 + k, *a3 = a2 + k, *row = x + j; \
+    memcpy(&s00, c0, sizeof(V)), memcpy(&s10, c1, sizeof(V)), memcpy(&s20, c2, sizeof(V)), \
+        memcpy(&s30, c3, sizeof(V)); \
+    if (vectors == 2) { \
+      memcpy(&s01, c0 + W, sizeof(V)), memcpy(&s11, c1 + W, sizeof(V)); \
+      memcpy(&s21, c2 + W, sizeof(V)), memcpy(&s31, c3 + W, sizeof(V)); \
+    } \
+    for (int64_t p = 0; p < k; p++, row += n) { \
+      V v0, v1; \
+      memcpy(&v0, row, sizeof(V)); \
+      s00 = s00 + a0[p] * v0, s10 = s10 + a1[p] * v0, s20 = s20 + a2[p] * v0, s30 = s30 + a3[p] * v0; \
+      if (vectors == 2) { \
+        memcpy(&v1, row + W, sizeof(V)); \
+        s01 = s01 + a0[p] * v1, s11 = s11 + a1[p] * v1, s21 = s21 + a2[p] * v1, s31 = s31 + a3[p] * v1; \
+      } \
+    } \
+    memcpy(c0, &s00, sizeof(V)), memcpy(c1, &s10, sizeof(V)), memcpy(c2, &s20, sizeof(V)), \
+        memcpy(c3, &s30, sizeof(V)); \
+    if (vectors == 2) { \
+      memcpy(c0 + W, &s01, sizeof(V)), memcpy(c1 + W, &s11, sizeof(V)); \
+      memcpy(c2 + W, &s21, sizeof(V)), memcpy(c3 + W, &s31, sizeof(V)); \
+    } \
   } while (0)
 
-#define MULTIPLY(name, T, bytes, attributes)                                                                           \
-  attributes static void name(T *c, const T *a, const T *x, int64_t m, int64_t n, int64_t k) {                         \
-    typedef T V __attribute__((vector_size(bytes)));                                                                   \
-    enum { W = bytes / sizeof(T) };                                                                                    \
-    int64_t i = 0;                                                                                                     \
-    for (; i + 4 <= m; i += 4) {                                                                                       \
-      int64_t j = 0;                                                                                                   \
-      for (; j + 2 * W <= n; j += 2 * W) ROW_BLOCK(V, T, 2);                                                           \
-      for (; j + W <= n; j += W) ROW_BLOCK(V, T, 1);                                                                   \
-      for (; j < n; j++)                                                                                               \
-        for (int64_t r = i; r < i + 4; r++) {                                                                          \
-          T sum = c[r * n + j];                                                                                        \
-          for (int64_t p = 0; p < k; p++) sum = sum + a[r * k + p] * x[p * n + j];                                     \
-          c[r * n + j] = sum;                                                                                          \
-        }                                                                                                              \
-    }                                                                                                                  \
-    for (; i < m; i++)                                                                                                 \
-      for (int64_t p = 0; p < k; p++)                                                                                  \
-        for (int64_t j = 0; j < n; j++) c[i * n + j] = c[i * n + j] + a[i * k + p] * x[p * n + j];                     \
+#define MULTIPLY(name, T, bytes, attributes) \
+  attributes static void name(T *c, const T *a, const T *x, int64_t m, int64_t n, int64_t k) { \
+    typedef T V __attribute__((vector_size(bytes))); \
+    enum { W = bytes / sizeof(T) }; \
+    int64_t i = 0; \
+    for (; i + 4 <= m; i += 4) { \
+      int64_t j = 0; \
+      for (; j + 2 * W <= n; j += 2 * W) ROW_BLOCK(V, T, 2); \
+      for (; j + W <= n; j += W) ROW_BLOCK(V, T, 1); \
+      for (; j < n; j++) \
+        for (int64_t r = i; r < i + 4; r++) { \
+          T sum = c[r * n + j]; \
+          for (int64_t p = 0; p < k; p++) sum = sum + a[r * k + p] * x[p * n + j]; \
+          c[r * n + j] = sum; \
+        } \
+    } \
+    for (; i < m; i++) \
+      for (int64_t p = 0; p < k; p++) \
+        for (int64_t j = 0; j < n; j++) c[i * n + j] = c[i * n + j] + a[i * k + p] * x[p * n + j]; \
   }
 
 #if defined(__x86_64__)
-#define MULTIPLY_ALL(name, T)                                                                                          \
-  MULTIPLY(name##_512, T, 64, __attribute__((target("avx512f,fma"))))                                                  \
-  MULTIPLY(name##_256, T, 32, __attribute__((target("avx2,fma"))))                                                     \
-  MULTIPLY(name##_any, T, 16, )                                                                                        \
-  static void name(T *c, const T *a, const T *x, int64_t m, int64_t n, int64_t k) {                                    \
-    if (__builtin_cpu_supports("avx512f") && n >= (int64_t)(64 / sizeof(T))) name##_512(c, a, x, m, n, k);             \
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) name##_256(c, a, x, m, n, k);            \
-    else name##_any(c, a, x, m, n, k);                                                                                 \
+#define MULTIPLY_ALL(name, T) \
+  MULTIPLY(name##_512, T, 64, __attribute__((target("avx512f,fma")))) \
+  MULTIPLY(name##_256, T, 32, __attribute__((target("avx2,fma")))) \
+  MULTIPLY(name##_any, T, 16, ) \
+  static void name(T *c, const T *a, const T *x, int64_t m, int64_t n, int64_t k) { \
+    if (__builtin_cpu_supports("avx512f") && n >= (int64_t)(64 / sizeof(T))) name##_512(c, a, x, m, n, k); \
+    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) name##_256(c, a, x, m, n, k); \
+    else name##_any(c, a, x, m, n, k); \
   }
 #else
 #define MULTIPLY_ALL(name, T) MULTIPLY(name, T, 16, )
@@ -124,10 +124,10 @@ bool run_dot(Run *run, const Node *node, int64_t total) {
     void *x = as_sum(tx->dtype, sum, node->in[1] + b * k * n * x_bytes, scratch_x, k * n);
     void *c = as_sum(tc->dtype, sum, out, scratch_c, m * n);
     switch (sum) {
-    case DT_F32: multiply_f32(c, a, x, m, n, k); break;
-    case DT_F64: multiply_f64(c, a, x, m, n, k); break;
-    case DT_I32: multiply_i32(c, a, x, m, n, k); break;
-    default: multiply_i64(c, a, x, m, n, k);
+      case DT_F32: multiply_f32(c, a, x, m, n, k); break;
+      case DT_F64: multiply_f64(c, a, x, m, n, k); break;
+      case DT_I32: multiply_i32(c, a, x, m, n, k); break;
+      default: multiply_i64(c, a, x, m, n, k);
     }
     if (c == out) continue;
     if (sum == DT_F32 && narrow_kernel(tc->dtype)) narrow_kernel(tc->dtype)(out, &c, m * n);

@@ -18,38 +18,38 @@ enum { CHUNK = 256 };
 
 /* ---- loops ---- */
 
-#define LOOP1(name, To, T, value)                                                                                      \
-  static void name(void *out, void *const *in, int64_t n) {                                                            \
-    const T *xs = in[0];                                                                                               \
-    To *o = out;                                                                                                       \
-    INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                      \
-      T x = xs[i];                                                                                                     \
-      o[i] = (To)(value);                                                                                              \
-    }                                                                                                                  \
+#define LOOP1(name, To, T, value) \
+  static void name(void *out, void *const *in, int64_t n) { \
+    const T *xs = in[0]; \
+    To *o = out; \
+    INDEPENDENT for (int64_t i = 0; i < n; i++) { \
+      T x = xs[i]; \
+      o[i] = (To)(value); \
+    } \
   }
-#define LOOP2(name, To, T, value)                                                                                      \
-  static void name(void *out, void *const *in, int64_t n) {                                                            \
-    const T *xs = in[0], *ys = in[1];                                                                                  \
-    To *o = out;                                                                                                       \
-    INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                      \
-      T x = xs[i], y = ys[i];                                                                                          \
-      o[i] = (To)(value);                                                                                              \
-    }                                                                                                                  \
+#define LOOP2(name, To, T, value) \
+  static void name(void *out, void *const *in, int64_t n) { \
+    const T *xs = in[0], *ys = in[1]; \
+    To *o = out; \
+    INDEPENDENT for (int64_t i = 0; i < n; i++) { \
+      T x = xs[i], y = ys[i]; \
+      o[i] = (To)(value); \
+    } \
   }
 
 /* Operations that do not care about sign: on bits. Narrow ones are computed in 32 bits, where C's promotion to int
  * would overflow on 16-bit products. */
-#define BITS_LOOPS(w, T, Wide)                                                                                         \
-  LOOP2(add_##w, T, T, (Wide)x + y)                                                                                    \
-  LOOP2(sub_##w, T, T, (Wide)x - y)                                                                                    \
-  LOOP2(mul_##w, T, T, ((Wide)x * y))                                                                                  \
-  LOOP2(and_##w, T, T, (x & y))                                                                                        \
-  LOOP2(or_##w, T, T, x | y)                                                                                           \
-  LOOP2(xor_##w, T, T, x ^ y)                                                                                          \
-  LOOP2(shl_##w, T, T, y < w ? (Wide)x << (y & (w - 1)) : 0)                                                           \
-  LOOP1(neg_##w, T, T, 0 - (Wide)x)                                                                                    \
-  LOOP1(not_##w, T, T, ~x)                                                                                             \
-  LOOP2(eq_##w, uint8_t, T, x == y)                                                                                    \
+#define BITS_LOOPS(w, T, Wide) \
+  LOOP2(add_##w, T, T, (Wide)x + y) \
+  LOOP2(sub_##w, T, T, (Wide)x - y) \
+  LOOP2(mul_##w, T, T, ((Wide)x * y)) \
+  LOOP2(and_##w, T, T, (x & y)) \
+  LOOP2(or_##w, T, T, x | y) \
+  LOOP2(xor_##w, T, T, x ^ y) \
+  LOOP2(shl_##w, T, T, y < w ? (Wide)x << (y & (w - 1)) : 0) \
+  LOOP1(neg_##w, T, T, 0 - (Wide)x) \
+  LOOP1(not_##w, T, T, ~x) \
+  LOOP2(eq_##w, uint8_t, T, x == y) \
   LOOP2(ne_##w, uint8_t, T, x != y)
 BITS_LOOPS(8, uint8_t, uint32_t)
 BITS_LOOPS(16, uint16_t, uint32_t)
@@ -57,25 +57,25 @@ BITS_LOOPS(32, uint32_t, uint32_t)
 BITS_LOOPS(64, uint64_t, uint64_t)
 LOOP1(not_bool, uint8_t, uint8_t, x ^ 1)
 
-#define ORDER_LOOPS(name, T)                                                                                           \
-  LOOP2(lt_##name, uint8_t, T, x < y)                                                                                  \
-  LOOP2(le_##name, uint8_t, T, x <= y)                                                                                 \
-  LOOP2(gt_##name, uint8_t, T, x > y)                                                                                  \
+#define ORDER_LOOPS(name, T) \
+  LOOP2(lt_##name, uint8_t, T, x < y) \
+  LOOP2(le_##name, uint8_t, T, x <= y) \
+  LOOP2(gt_##name, uint8_t, T, x > y) \
   LOOP2(ge_##name, uint8_t, T, x >= y)
-#define INT_LOOPS(name, T)                                                                                             \
-  ORDER_LOOPS(name, T)                                                                                                 \
-  LOOP2(min_##name, T, T, x < y ? x : y)                                                                               \
+#define INT_LOOPS(name, T) \
+  ORDER_LOOPS(name, T) \
+  LOOP2(min_##name, T, T, x < y ? x : y) \
   LOOP2(max_##name, T, T, x > y ? x : y)
-#define SIGNED_LOOPS(w, T, U)                                                                                          \
-  INT_LOOPS(i##w, T)                                                                                                   \
-  LOOP2(div_i##w, T, T, y == 0 ? x : y == -1 ? (T)(0 - (U)x) : x / y)                                                  \
-  LOOP2(rem_i##w, T, T, y == 0 || y == -1 ? 0 : x % y)                                                                 \
-  LOOP2(shr_i##w, T, T, x >> ((U)y < w ? (U)y : w - 1))                                                                \
+#define SIGNED_LOOPS(w, T, U) \
+  INT_LOOPS(i##w, T) \
+  LOOP2(div_i##w, T, T, y == 0 ? x : y == -1 ? (T)(0 - (U)x) : x / y) \
+  LOOP2(rem_i##w, T, T, y == 0 || y == -1 ? 0 : x % y) \
+  LOOP2(shr_i##w, T, T, x >> ((U)y < w ? (U)y : w - 1)) \
   LOOP1(abs_i##w, T, T, x < 0 ? (T)(0 - (U)x) : x)
-#define UNSIGNED_LOOPS(w, T)                                                                                           \
-  INT_LOOPS(u##w, T)                                                                                                   \
-  LOOP2(div_u##w, T, T, y == 0 ? x : x / y)                                                                            \
-  LOOP2(rem_u##w, T, T, y == 0 ? 0 : x % y)                                                                            \
+#define UNSIGNED_LOOPS(w, T) \
+  INT_LOOPS(u##w, T) \
+  LOOP2(div_u##w, T, T, y == 0 ? x : x / y) \
+  LOOP2(rem_u##w, T, T, y == 0 ? 0 : x % y) \
   LOOP2(shr_u##w, T, T, y < w ? x >> (y & (w - 1)) : 0)
 SIGNED_LOOPS(8, int8_t, uint8_t)
 SIGNED_LOOPS(16, int16_t, uint16_t)
@@ -91,32 +91,32 @@ LOOP2(mulhi_i64, int64_t, int64_t, ((__int128)x * y) >> 64)
 LOOP2(mulhi_u64, uint64_t, uint64_t, ((unsigned __int128)x * y) >> 64)
 
 /* Of equal numbers min takes the one with the sign set (0.0 and -0.0), max the other: or and and of the bits. */
-#define FLOAT_LOOPS(name, T, U, mod)                                                                                   \
-  ORDER_LOOPS(name, T)                                                                                                 \
-  LOOP2(eq_##name, uint8_t, T, x == y)                                                                                 \
-  LOOP2(ne_##name, uint8_t, T, x != y)                                                                                 \
-  LOOP2(add_##name, T, T, x + y)                                                                                       \
-  LOOP2(sub_##name, T, T, x - y)                                                                                       \
-  LOOP2(mul_##name, T, T, (x * y))                                                                                     \
-  LOOP2(div_##name, T, T, x / y)                                                                                       \
-  LOOP2(rem_##name, T, T, mod(x, y))                                                                                   \
-  static T or_bits_##name(T x, T y) {                                                                                  \
-    U a, b;                                                                                                            \
-    memcpy(&a, &x, sizeof a), memcpy(&b, &y, sizeof b);                                                                \
-    a |= b;                                                                                                            \
-    memcpy(&x, &a, sizeof a);                                                                                          \
-    return x;                                                                                                          \
-  }                                                                                                                    \
-  static T and_bits_##name(T x, T y) {                                                                                 \
-    U a, b;                                                                                                            \
-    memcpy(&a, &x, sizeof a), memcpy(&b, &y, sizeof b);                                                                \
-    a &= b;                                                                                                            \
-    memcpy(&x, &a, sizeof a);                                                                                          \
-    return x;                                                                                                          \
-  }                                                                                                                    \
-  LOOP2(min_##name, T, T, x != x ? y : y != y ? x : x == y ? or_bits_##name(x, y) : x < y ? x : y)                     \
-  LOOP2(max_##name, T, T, x != x ? y : y != y ? x : x == y ? and_bits_##name(x, y) : x > y ? x : y)                    \
-  LOOP2(min_nan_##name, T, T, x != x ? x : y != y ? y : x == y ? or_bits_##name(x, y) : x < y ? x : y)                 \
+#define FLOAT_LOOPS(name, T, U, mod) \
+  ORDER_LOOPS(name, T) \
+  LOOP2(eq_##name, uint8_t, T, x == y) \
+  LOOP2(ne_##name, uint8_t, T, x != y) \
+  LOOP2(add_##name, T, T, x + y) \
+  LOOP2(sub_##name, T, T, x - y) \
+  LOOP2(mul_##name, T, T, (x * y)) \
+  LOOP2(div_##name, T, T, x / y) \
+  LOOP2(rem_##name, T, T, mod(x, y)) \
+  static T or_bits_##name(T x, T y) { \
+    U a, b; \
+    memcpy(&a, &x, sizeof a), memcpy(&b, &y, sizeof b); \
+    a |= b; \
+    memcpy(&x, &a, sizeof a); \
+    return x; \
+  } \
+  static T and_bits_##name(T x, T y) { \
+    U a, b; \
+    memcpy(&a, &x, sizeof a), memcpy(&b, &y, sizeof b); \
+    a &= b; \
+    memcpy(&x, &a, sizeof a); \
+    return x; \
+  } \
+  LOOP2(min_##name, T, T, x != x ? y : y != y ? x : x == y ? or_bits_##name(x, y) : x < y ? x : y) \
+  LOOP2(max_##name, T, T, x != x ? y : y != y ? x : x == y ? and_bits_##name(x, y) : x > y ? x : y) \
+  LOOP2(min_nan_##name, T, T, x != x ? x : y != y ? y : x == y ? or_bits_##name(x, y) : x < y ? x : y) \
   LOOP2(max_nan_##name, T, T, x != x ? x : y != y ? y : x == y ? and_bits_##name(x, y) : x > y ? x : y)
 FLOAT_LOOPS(f32, float, uint32_t, fmodf)
 FLOAT_LOOPS(f64, double, uint64_t, fmod)
@@ -129,24 +129,24 @@ LOOP1(clear_16, uint16_t, uint16_t, x & 0x7fff)
 LOOP1(clear_32, uint32_t, uint32_t, x & 0x7fffffff)
 LOOP1(clear_64, uint64_t, uint64_t, x & ~(1ULL << 63))
 
-#define LOOP3(name, T, call)                                                                                           \
-  static void name(void *out, void *const *in, int64_t n) {                                                            \
-    const T *x = in[0], *y = in[1], *z = in[2];                                                                        \
-    T *o = out;                                                                                                        \
-    for (int64_t i = 0; i < n; i++) o[i] = call(x[i], y[i], z[i]);                                                     \
+#define LOOP3(name, T, call) \
+  static void name(void *out, void *const *in, int64_t n) { \
+    const T *x = in[0], *y = in[1], *z = in[2]; \
+    T *o = out; \
+    for (int64_t i = 0; i < n; i++) o[i] = call(x[i], y[i], z[i]); \
   }
 LOOP3(fma_f32, float, fmaf)
 LOOP3(fma_f64, double, fma)
 
-#define SELECT_LOOP(name, T)                                                                                           \
-  static void name(void *out, void *const *in, int64_t n) {                                                            \
-    const uint8_t *c = in[0];                                                                                          \
-    const T *x = in[1], *y = in[2];                                                                                    \
-    T *o = out;                                                                                                        \
-    INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                      \
-      T a = x[i], b = y[i];                                                                                            \
-      o[i] = c[i] ? a : b;                                                                                             \
-    }                                                                                                                  \
+#define SELECT_LOOP(name, T) \
+  static void name(void *out, void *const *in, int64_t n) { \
+    const uint8_t *c = in[0]; \
+    const T *x = in[1], *y = in[2]; \
+    T *o = out; \
+    INDEPENDENT for (int64_t i = 0; i < n; i++) { \
+      T a = x[i], b = y[i]; \
+      o[i] = c[i] ? a : b; \
+    } \
   }
 SELECT_LOOP(select_8, uint8_t)
 SELECT_LOOP(select_16, uint16_t)
@@ -155,11 +155,11 @@ SELECT_LOOP(select_64, uint64_t)
 
 /* ---- tables: an operation's loop for each type ---- */
 
-#define BITS(f)                                                                                                        \
-  [DT_I8] = f##_8, [DT_I16] = f##_16, [DT_I32] = f##_32, [DT_I64] = f##_64, [DT_U8] = f##_8, [DT_U16] = f##_16,        \
+#define BITS(f) \
+  [DT_I8] = f##_8, [DT_I16] = f##_16, [DT_I32] = f##_32, [DT_I64] = f##_64, [DT_U8] = f##_8, [DT_U16] = f##_16, \
   [DT_U32] = f##_32, [DT_U64] = f##_64
-#define INTS(f)                                                                                                        \
-  [DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64, [DT_U8] = f##_u8, [DT_U16] = f##_u16,  \
+#define INTS(f) \
+  [DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64, [DT_U8] = f##_u8, [DT_U16] = f##_u16, \
   [DT_U32] = f##_u32, [DT_U64] = f##_u64
 #define FLOATS(f) [DT_F32] = f##_f32, [DT_F64] = f##_f64
 
@@ -281,15 +281,15 @@ static bool run_addptr_each(Run *run, const Node *node, int64_t n) {
   return true;
 }
 
-#define ADDPTR(name, T)                                                                                                \
-  static bool name(Run *run, const Node *node, int64_t n) {                                                            \
-    const Type *ptr = node->op->in[0]->type;                                                                           \
-    int shift = __builtin_ctz((unsigned)(ptr->ptr > 1 ? 8 : dtype_bytes(ptr->dtype)));                                 \
-    const uint64_t *in = (const uint64_t *)node->in[0];                                                                \
-    const T *offset = (const T *)node->in[1];                                                                          \
-    uint64_t *out = (uint64_t *)node->out[0];                                                                          \
-    INDEPENDENT for (int64_t i = 0; i < n; i++) out[i] = in[i] + ((uint64_t)(int64_t)offset[i] << shift);              \
-    return true;                                                                                                       \
+#define ADDPTR(name, T) \
+  static bool name(Run *run, const Node *node, int64_t n) { \
+    const Type *ptr = node->op->in[0]->type; \
+    int shift = __builtin_ctz((unsigned)(ptr->ptr > 1 ? 8 : dtype_bytes(ptr->dtype))); \
+    const uint64_t *in = (const uint64_t *)node->in[0]; \
+    const T *offset = (const T *)node->in[1]; \
+    uint64_t *out = (uint64_t *)node->out[0]; \
+    INDEPENDENT for (int64_t i = 0; i < n; i++) out[i] = in[i] + ((uint64_t)(int64_t)offset[i] << shift); \
+    return true; \
   }
 ADDPTR(run_addptr_i32, int32_t)
 ADDPTR(run_addptr_i64, int64_t)

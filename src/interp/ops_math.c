@@ -10,19 +10,23 @@
 #include "base/mathfn.h"
 
 /* The functions that are one double function for both types. */
-#define THROUGH_DOUBLE(X)                                                                                              \
-  X(EXP, exp)                                                                                                          \
-  X(EXP2, exp2) X(LOG, log) X(LOG2, log2) X(LOG1P, log1p) X(EXPM1, expm1) X(SQRT, sqrt) X(RSQRT, rsqrt) X(SIN, sin)    \
-      X(COS, cos) X(TANH, tanh) X(ERF, erf) X(FAST_EXPF, exp) X(FAST_LOGF, log)
+#define THROUGH_DOUBLE(X) \
+  X(EXP, exp) \
+  X(EXP2, exp2) \
+  X(LOG, log) \
+  X(LOG2, log2) \
+  X(LOG1P, log1p) \
+  X(EXPM1, expm1) \
+  X(SQRT, sqrt) X(RSQRT, rsqrt) X(SIN, sin) X(COS, cos) X(TANH, tanh) X(ERF, erf) X(FAST_EXPF, exp) X(FAST_LOGF, log)
 /* The functions with a float version of their own. */
-#define OWN_FLOAT(X)                                                                                                   \
+#define OWN_FLOAT(X) \
   X(FLOOR, floor) X(CEIL, ceil) X(TRUNC, trunc) X(ABS, abs) X(ROUND, round) X(RINT, rint) X(SQRT_RN, sqrt_rn)
 
-#define LOOP(name, T, call)                                                                                            \
-  static void name(void *out, void *const *in, int64_t n) {                                                            \
-    const T *x = in[0];                                                                                                \
-    T *o = out;                                                                                                        \
-    for (int64_t i = 0; i < n; i++) o[i] = (T)call(x[i]);                                                              \
+#define LOOP(name, T, call) \
+  static void name(void *out, void *const *in, int64_t n) { \
+    const T *x = in[0]; \
+    T *o = out; \
+    for (int64_t i = 0; i < n; i++) o[i] = (T)call(x[i]); \
   }
 #define BOTH(ID, fn) LOOP(loop_##ID##_f32, float, nd_##fn) LOOP(loop_##ID##_f64, double, nd_##fn)
 #define OWN(ID, fn) LOOP(loop_##ID##_f32, float, nd_##fn##f) LOOP(loop_##ID##_f64, double, nd_##fn)

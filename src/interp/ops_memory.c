@@ -171,10 +171,10 @@ static int64_t run_end(const uint64_t *ptr, const uint8_t *mask, int64_t begin, 
 
 static void copy_element(char *out, const char *from, int bytes) {
   switch (bytes) {
-  case 1: memcpy(out, from, 1); break;
-  case 2: memcpy(out, from, 2); break;
-  case 4: memcpy(out, from, 4); break;
-  default: memcpy(out, from, 8);
+    case 1: memcpy(out, from, 1); break;
+    case 2: memcpy(out, from, 2); break;
+    case 4: memcpy(out, from, 4); break;
+    default: memcpy(out, from, 8);
   }
 }
 
@@ -216,7 +216,8 @@ static bool check_elements_agree(Run *run, const Node *node, int64_t n, const ui
   for (int64_t i = 0; i < n; i++) {
     if ((mask && !mask[i]) || !memcmp((const char *)ptr[i], value + i * bytes, (size_t)bytes)) continue;
     Buf b = {0};
-    buf_printf(&b, "race: program (%d,%d,%d) stores different values to ", run->program[0], run->program[1], run->program[2]);
+    buf_printf(&b, "race: program (%d,%d,%d) stores different values to ", run->program[0], run->program[1],
+               run->program[2]);
     say_address(&b, run, region_of(run, node, ptr[i]), ptr[i]);
     buf_puts(&b, " at once");
     return fault_with(run, node, i, &b);
@@ -259,18 +260,18 @@ static uint64_t rmw(RmwKind kind, Dtype t, uint64_t old, uint64_t value) {
   Scalar x, y, z;
   uint64_t out = 0;
   switch (kind) {
-  case RMW_AND: return old & value;
-  case RMW_OR: return old | value;
-  case RMW_XOR: return old ^ value;
-  case RMW_XCHG: return value;
-  case RMW_MAX:
-  case RMW_MIN:
-    if (dtype_is_float(t)) return float_extreme(kind, old, value, dtype_bits(t));
-    /* fallthrough */
-  case RMW_ADD:
-    x = scalar_load(t, &old), y = scalar_load(t, &value);
-    z = scalar_binary(kind == RMW_ADD ? OP_ADD : kind == RMW_MAX ? OP_MAX : OP_MIN, t, x, y, 0);
-    scalar_store(t, &out, z);
+    case RMW_AND: return old & value;
+    case RMW_OR: return old | value;
+    case RMW_XOR: return old ^ value;
+    case RMW_XCHG: return value;
+    case RMW_MAX:
+    case RMW_MIN:
+      if (dtype_is_float(t)) return float_extreme(kind, old, value, dtype_bits(t));
+      /* fallthrough */
+    case RMW_ADD:
+      x = scalar_load(t, &old), y = scalar_load(t, &value);
+      z = scalar_binary(kind == RMW_ADD ? OP_ADD : kind == RMW_MAX ? OP_MAX : OP_MIN, t, x, y, 0);
+      scalar_store(t, &out, z);
   }
   return out;
 }

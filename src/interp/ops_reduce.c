@@ -40,9 +40,9 @@ static int64_t most_lanes(const Node *node) { return node->body[0]->lanes ? LANE
 /* Copies n elements that lie `stride` elements apart, from or to. */
 static void take_lanes(char *lanes, const char *from, int64_t n, int64_t stride, int bytes) {
   switch (bytes) {
-#define TAKE(size, T)                                                                                                  \
-  case size:                                                                                                           \
-    for (int64_t i = 0; i < n; i++) ((T *)lanes)[i] = ((const T *)from)[i * stride];                                   \
+#define TAKE(size, T) \
+  case size: \
+    for (int64_t i = 0; i < n; i++) ((T *)lanes)[i] = ((const T *)from)[i * stride]; \
     break;
     TAKE(1, uint8_t)
     TAKE(2, uint16_t)
@@ -54,9 +54,9 @@ static void take_lanes(char *lanes, const char *from, int64_t n, int64_t stride,
 
 static void put_lanes(char *to, const char *lanes, int64_t n, int64_t stride, int bytes) {
   switch (bytes) {
-#define PUT(size, T)                                                                                                   \
-  case size:                                                                                                           \
-    for (int64_t i = 0; i < n; i++) ((T *)to)[i * stride] = ((const T *)lanes)[i];                                     \
+#define PUT(size, T) \
+  case size: \
+    for (int64_t i = 0; i < n; i++) ((T *)to)[i * stride] = ((const T *)lanes)[i]; \
     break;
     PUT(1, uint8_t)
     PUT(2, uint16_t)

@@ -13,17 +13,17 @@
 
 void fill_elements(void *out, const void *from, int bytes, int64_t n) {
   switch (bytes) {
-  case 1: memset(out, *(const uint8_t *)from, (size_t)n); break;
-#define FILL(size, T)                                                                                                  \
-  case size: {                                                                                                         \
-    T v, *o = out;                                                                                                     \
-    memcpy(&v, from, sizeof v);                                                                                        \
-    for (int64_t i = 0; i < n; i++) o[i] = v;                                                                          \
-    break;                                                                                                             \
+    case 1: memset(out, *(const uint8_t *)from, (size_t)n); break;
+#define FILL(size, T) \
+  case size: { \
+    T v, *o = out; \
+    memcpy(&v, from, sizeof v); \
+    for (int64_t i = 0; i < n; i++) o[i] = v; \
+    break; \
   }
-    FILL(2, uint16_t)
-    FILL(4, uint32_t)
-    FILL(8, uint64_t)
+      FILL(2, uint16_t)
+      FILL(4, uint32_t)
+      FILL(8, uint64_t)
 #undef FILL
   }
 }
@@ -64,12 +64,12 @@ static void copy_row(char *out, const char *in, int64_t n, int64_t stride, int b
     return;
   }
   switch (bytes) {
-#define ROW(size, T)                                                                                                   \
-  case size: {                                                                                                         \
-    T *o = (T *)out;                                                                                                   \
-    const T *x = (const T *)in;                                                                                        \
-    for (int64_t i = 0; i < n; i++) o[i] = x[i * stride];                                                              \
-    break;                                                                                                             \
+#define ROW(size, T) \
+  case size: { \
+    T *o = (T *)out; \
+    const T *x = (const T *)in; \
+    for (int64_t i = 0; i < n; i++) o[i] = x[i * stride]; \
+    break; \
   }
     ROW(1, uint8_t)
     ROW(2, uint16_t)
@@ -130,12 +130,12 @@ bool run_join(Run *run, const Node *node, int64_t n) {
   int bytes = plan_elem_bytes(node->op->out[0]->type);
   for (int k = 0; k < 2; k++) {
     switch (bytes) {
-#define INTERLEAVE(size, T)                                                                                            \
-  case size: {                                                                                                         \
-    T *o = (T *)node->out[0] + k;                                                                                      \
-    const T *x = (const T *)node->in[k];                                                                               \
-    for (int64_t i = 0; i < n / 2; i++) o[2 * i] = x[i];                                                               \
-    break;                                                                                                             \
+#define INTERLEAVE(size, T) \
+  case size: { \
+    T *o = (T *)node->out[0] + k; \
+    const T *x = (const T *)node->in[k]; \
+    for (int64_t i = 0; i < n / 2; i++) o[2 * i] = x[i]; \
+    break; \
   }
       INTERLEAVE(1, uint8_t)
       INTERLEAVE(2, uint16_t)

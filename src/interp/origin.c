@@ -31,50 +31,50 @@ static bool trace(Plan *p, const Block *block) {
     const Op *end0 = op_info[op->code].regions ? op->body[0]->last : NULL;
     const Op *end1 = op_info[op->code].regions > 1 ? op->body[1]->last : NULL;
     switch (op->code) {
-    case OP_SPLAT:
-    case OP_BROADCAST:
-    case OP_EXPAND_DIMS:
-    case OP_RESHAPE:
-    case OP_TRANS:
-    case OP_GATHER:
-    case OP_HINT:
-    case OP_ADDPTR: JOIN(op->out[0], op->in[0]); break;
-    case OP_BITCAST:
-      if (op->in[0]->type->ptr) JOIN(op->out[0], op->in[0]);
-      else changed |= join_arg(&arg_of[op->out[0]->id], FROM_UNKNOWN);
-      break;
-    case OP_SPLIT: JOIN(op->out[0], op->in[0]), JOIN(op->out[1], op->in[0]); break;
-    case OP_JOIN:
-    case OP_CAT: JOIN(op->out[0], op->in[0]), JOIN(op->out[0], op->in[1]); break;
-    case OP_SELECT: JOIN(op->out[0], op->in[1]), JOIN(op->out[0], op->in[2]); break;
-    case OP_FOR:
-      for (int i = 0; i < op->out_count; i++) {
-        JOIN(op->body[0]->args[i + 1], op->in[i + 3]);
-        JOIN(op->body[0]->args[i + 1], end0->in[i]);
-        JOIN(op->out[i], op->body[0]->args[i + 1]);
-      }
-      break;
-    case OP_WHILE:
-      for (int i = 0; i < op->in_count; i++) {
-        JOIN(op->body[0]->args[i], op->in[i]);
-        JOIN(op->body[0]->args[i], end1->in[i]);
-      }
-      for (int i = 0; i < op->out_count; i++) {
-        JOIN(op->body[1]->args[i], end0->in[i + 1]);
-        JOIN(op->out[i], end0->in[i + 1]);
-      }
-      break;
-    case OP_IF:
-      for (int i = 0; i < op->out_count; i++) {
-        JOIN(op->out[i], end0->in[i]);
-        JOIN(op->out[i], end1->in[i]);
-      }
-      break;
-    default: /* loads and the rest: a pointer from anywhere */
-      for (int i = 0; i < op->out_count; i++) changed |= join_arg(&arg_of[op->out[i]->id], FROM_UNKNOWN);
-      for (int r = 0; r < op_info[op->code].regions; r++)
-        for (int i = 0; i < op->body[r]->arg_count; i++)
-          changed |= join_arg(&arg_of[op->body[r]->args[i]->id], FROM_UNKNOWN);
+      case OP_SPLAT:
+      case OP_BROADCAST:
+      case OP_EXPAND_DIMS:
+      case OP_RESHAPE:
+      case OP_TRANS:
+      case OP_GATHER:
+      case OP_HINT:
+      case OP_ADDPTR: JOIN(op->out[0], op->in[0]); break;
+      case OP_BITCAST:
+        if (op->in[0]->type->ptr) JOIN(op->out[0], op->in[0]);
+        else changed |= join_arg(&arg_of[op->out[0]->id], FROM_UNKNOWN);
+        break;
+      case OP_SPLIT: JOIN(op->out[0], op->in[0]), JOIN(op->out[1], op->in[0]); break;
+      case OP_JOIN:
+      case OP_CAT: JOIN(op->out[0], op->in[0]), JOIN(op->out[0], op->in[1]); break;
+      case OP_SELECT: JOIN(op->out[0], op->in[1]), JOIN(op->out[0], op->in[2]); break;
+      case OP_FOR:
+        for (int i = 0; i < op->out_count; i++) {
+          JOIN(op->body[0]->args[i + 1], op->in[i + 3]);
+          JOIN(op->body[0]->args[i + 1], end0->in[i]);
+          JOIN(op->out[i], op->body[0]->args[i + 1]);
+        }
+        break;
+      case OP_WHILE:
+        for (int i = 0; i < op->in_count; i++) {
+          JOIN(op->body[0]->args[i], op->in[i]);
+          JOIN(op->body[0]->args[i], end1->in[i]);
+        }
+        for (int i = 0; i < op->out_count; i++) {
+          JOIN(op->body[1]->args[i], end0->in[i + 1]);
+          JOIN(op->out[i], end0->in[i + 1]);
+        }
+        break;
+      case OP_IF:
+        for (int i = 0; i < op->out_count; i++) {
+          JOIN(op->out[i], end0->in[i]);
+          JOIN(op->out[i], end1->in[i]);
+        }
+        break;
+      default: /* loads and the rest: a pointer from anywhere */
+        for (int i = 0; i < op->out_count; i++) changed |= join_arg(&arg_of[op->out[i]->id], FROM_UNKNOWN);
+        for (int r = 0; r < op_info[op->code].regions; r++)
+          for (int i = 0; i < op->body[r]->arg_count; i++)
+            changed |= join_arg(&arg_of[op->body[r]->args[i]->id], FROM_UNKNOWN);
     }
     for (int r = 0; r < op_info[op->code].regions; r++) changed |= trace(p, op->body[r]);
   }

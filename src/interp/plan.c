@@ -126,17 +126,17 @@ void *plan_alloc(Plan *p, size_t bytes) {
 static const Value *same_elements(const Op *op) {
   const Type *from = op->in_count ? op->in[0]->type : NULL, *to = op->out_count ? op->out[0]->type : NULL;
   switch (op->code) {
-  case OP_HINT:
-  case OP_RESHAPE:
-  case OP_EXPAND_DIMS:
-  case OP_BITCAST: return op->in[0];
-  case OP_BROADCAST: return type_numel(from) == type_numel(to) ? op->in[0] : NULL;
-  case OP_SPLAT: return type_numel(to) == 1 ? op->in[0] : NULL;
-  case OP_CONVERT:
-    if (from->dtype == to->dtype) return op->in[0];
-    if (!dtype_is_int(from->dtype) || !dtype_is_int(to->dtype)) return NULL;
-    return dtype_bits(from->dtype) == dtype_bits(to->dtype) ? op->in[0] : NULL;
-  default: return NULL;
+    case OP_HINT:
+    case OP_RESHAPE:
+    case OP_EXPAND_DIMS:
+    case OP_BITCAST: return op->in[0];
+    case OP_BROADCAST: return type_numel(from) == type_numel(to) ? op->in[0] : NULL;
+    case OP_SPLAT: return type_numel(to) == 1 ? op->in[0] : NULL;
+    case OP_CONVERT:
+      if (from->dtype == to->dtype) return op->in[0];
+      if (!dtype_is_int(from->dtype) || !dtype_is_int(to->dtype)) return NULL;
+      return dtype_bits(from->dtype) == dtype_bits(to->dtype) ? op->in[0] : NULL;
+    default: return NULL;
   }
 }
 
@@ -255,13 +255,13 @@ static void free_value(Planner *pl, const Value *v, bool lanes) {
 
 static bool elementwise(const Op *op) {
   switch (op->code) {
-  case OP_CONST:
-  case OP_PROGRAM_ID:
-  case OP_NUM_PROGRAMS:
-  case OP_HINT:
-  case OP_BARRIER:
-  case OP_YIELD: return true;
-  default: return (op->code >= OP_ADD && op->code <= OP_ADDPTR) || (same_elements(op) && op->code == OP_RESHAPE);
+    case OP_CONST:
+    case OP_PROGRAM_ID:
+    case OP_NUM_PROGRAMS:
+    case OP_HINT:
+    case OP_BARRIER:
+    case OP_YIELD: return true;
+    default: return (op->code >= OP_ADD && op->code <= OP_ADDPTR) || (same_elements(op) && op->code == OP_RESHAPE);
   }
 }
 

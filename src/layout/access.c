@@ -1,8 +1,8 @@
 /* How a load or store meets memory.
  *
- * What is known of addresses are the pointers' facts (tile/facts.c), dim by dim: runs in which each element lies behind the
- * last, what divides a run's first address, groups of equal addresses. So each vector of a layout, a bit of the flat index,
- * either moves within a run (by so many bytes), or stays at the same address, or goes who knows where:
+ * What is known of addresses are the pointers' facts (tile/facts.c), dim by dim: runs in which each element lies behind
+ * the last, what divides a run's first address, groups of equal addresses. So each vector of a layout, a bit of the
+ * flat index, either moves within a run (by so many bytes), or stays at the same address, or goes who knows where:
  *
  *     *f32[8,64], rows far apart:   bits 0..5  4 8 16 32 64 128 bytes      bits 6..8  far
  *     lanes 1 2 4 8 16 (columns 0..31), vector 1     128 bytes: 4 sectors of the 4 that 32 floats need       1.0
@@ -48,7 +48,10 @@ int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_
 
 /* ---- where a bit of the index leads ---- */
 
-typedef struct Step { bool far; int64_t bytes; } Step; /* bytes 0, not far: the same address */
+typedef struct Step {
+  bool far;
+  int64_t bytes;
+} Step; /* bytes 0, not far: the same address */
 
 static Step step_of(const Value *ptr, uint32_t vector) {
   const Type *t = ptr->type;
@@ -88,9 +91,9 @@ double access_sectors(const Value *ptr, const Layout *l, int vector) {
   return sectors / fewest;
 }
 
-/* In the unit of convert_cost, issue slots of a warp: an SM issues four a cycle, and its way to L2 carries about two sectors. A load's
- * sectors count once, since what one register fetched too much of is in L1 when the next one asks; a store's count each time. Two
- * slots for the instruction and its share of address arithmetic. */
+/* In the unit of convert_cost, issue slots of a warp: an SM issues four a cycle, and its way to L2 carries about two
+ * sectors. A load's sectors count once, since what one register fetched too much of is in L1 when the next one asks; a
+ * store's count each time. Two slots for the instruction and its share of address arithmetic. */
 enum { COST_ACCESS = 2, COST_SECTOR = 3 };
 #define COST_SECTOR_L1 0.05
 double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is_store) {
@@ -123,7 +126,9 @@ static void order_dims(const Value *ptr, int *order) {
   }
 }
 
-typedef struct Deal { int next[MAX_RANK], end[MAX_RANK]; } Deal;
+typedef struct Deal {
+  int next[MAX_RANK], end[MAX_RANK];
+} Deal;
 
 static int deal(Deal *from, int d, int want, uint32_t *to) {
   int n = 0;
@@ -131,7 +136,8 @@ static int deal(Deal *from, int d, int want, uint32_t *to) {
   return n;
 }
 
-const Layout *access_layout_with(Context *cx, const Value *ptr, const Value *mask, int num_warps, int vector, bool slow_warps) {
+const Layout *access_layout_with(Context *cx, const Value *ptr, const Value *mask, int num_warps, int vector,
+                                 bool slow_warps) {
   const Type *t = ptr->type;
   int order[MAX_RANK] = {0}, rank = t->rank, n = 0;
   order_dims(ptr, order);

@@ -1,7 +1,7 @@
 /* Writes the choice of layouts into the IR.
  *
- * One walk in program order. Each operation is given its results' layouts (the choice, unless the operation cannot make them so), and
- * from these follow those it wants its operands in. An operand that is held otherwise is
+ * One walk in program order. Each operation is given its results' layouts (the choice, unless the operation cannot make
+ * them so), and from these follow those it wants its operands in. An operand that is held otherwise is
  *
  *     cheap:  made again, right behind the first making; its operands, cheap too, in the layouts that this needs
  *     else:   converted, once, in the block in which it is defined, before whatever there uses it first
@@ -43,8 +43,8 @@ static Value *cheap_operand(Chooser *c, const Op *op, int k, Value *x, const Lay
   return is_tensor(x) ? made_in(c, x, layout_backward(c->cx, op, k, l)) : x;
 }
 
-/* A cheap value in layout l. Its depth of recursion is bounded by the work that a cheap value may be, but for operations that are
- * no work; chains of those are short, since folding merges them. */
+/* A cheap value in layout l. Its depth of recursion is bounded by the work that a cheap value may be, but for
+ * operations that are no work; chains of those are short, since folding merges them. */
 static Value *made_in(Chooser *c, Value *v, const Layout *l) {
   Node *n = &c->node[v->id];
   Held *h = find_held(n, l);
@@ -90,10 +90,14 @@ static Value *held_in(Chooser *c, Value *v, const Layout *l, Op *op) {
 
 /* ---- operation by operation ---- */
 
-static bool is_node(const Chooser *c, const Value *v) { return is_tensor(v) && v->id < c->node_count && !c->node[v->id].cheap; }
+static bool is_node(const Chooser *c, const Value *v) {
+  return is_tensor(v) && v->id < c->node_count && !c->node[v->id].cheap;
+}
 
 static const Layout *wanted(Chooser *c, const Value *v) {
-  return !is_tensor(v) ? NULL : c->node[v->id].want ? c->node[v->id].want : layout_default(c->cx, v->type, c->num_warps);
+  return !is_tensor(v)         ? NULL
+         : c->node[v->id].want ? c->node[v->id].want
+                               : layout_default(c->cx, v->type, c->num_warps);
 }
 
 static void take(Chooser *c, Op *op, int i, const Layout *l) { op->in[i] = held_in(c, op->in[i], l, op); }
@@ -117,7 +121,10 @@ static const Layout *first_held(const Chooser *c, const Op *op, const Type *like
 static void assign_memory(Chooser *c, Op *op) {
   const Client *k = op->note;
   if (!k) return; /* of scalars */
-  const Value *mask = op->code == OP_ATOMIC_CAS ? NULL : op->code == OP_LOAD ? (op->in_count > 1 ? op->in[1] : NULL) : op->in_count > 2 ? op->in[2] : NULL;
+  const Value *mask = op->code == OP_ATOMIC_CAS ? NULL
+                      : op->code == OP_LOAD     ? (op->in_count > 1 ? op->in[1] : NULL)
+                      : op->in_count > 2        ? op->in[2]
+                                                : NULL;
   const Layout *options[6] = {0}, *best = NULL;
   int n = 0;
   double least = 0;
@@ -167,7 +174,8 @@ static void assign_elementwise(Chooser *c, Op *op) {
   give_all(op, want);
 }
 
-/* Operations that rename elements. Where the result cannot have the layout wanted, it has what becomes of the operand's. */
+/* Operations that rename elements. Where the result cannot have the layout wanted, it has what becomes of the
+ * operand's. */
 static void assign_shape(Chooser *c, Op *op) {
   const Layout *want = wanted(c, op->out[0]);
   if (!want) { /* split of [2], reshape of [1] */
@@ -238,42 +246,57 @@ static void assign_end(Chooser *c, Op *op) {
 
 static void assign_op(Chooser *c, Op *op) {
   switch (op->code) {
-  case OP_LOAD: case OP_STORE: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS: assign_memory(c, op); return;
-  case OP_CONST: case OP_ARANGE: case OP_SPLAT: case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN:
-  case OP_SPLIT: case OP_CAT: assign_shape(c, op); return;
-  case OP_REDUCE:
-    if (is_tensor(op->in[0])) assign_reduce(c, op);
-    return;
-  case OP_DOT: {
-    const Layout *l = layout_for_dot(c, op);
-    take_any(c, op, 0), take_any(c, op, 1);
-    take(c, op, 2, l);
-    give_all(op, l);
-    return;
-  }
-  case OP_GATHER:
-    take_any(c, op, 0);
-    take(c, op, 1, wanted(c, op->out[0]));
-    give_all(op, wanted(c, op->out[0]));
-    return;
-  case OP_HISTOGRAM: {
-    const Layout *l = first_held(c, op, NULL);
-    take_all(c, op, l ? l : layout_default(c->cx, op->in[0]->type, c->num_warps));
-    give_all(op, wanted(c, op->out[0]));
-    return;
-  }
-  case OP_PRINT: assign_print(c, op); return;
-  case OP_FOR: case OP_WHILE: case OP_IF: assign_control(c, op); return;
-  case OP_YIELD: case OP_CONDITION: assign_end(c, op); return;
-  case OP_ASSUME: take_any(c, op, 0); return;
-  default: assign_elementwise(c, op);
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: assign_memory(c, op); return;
+    case OP_CONST:
+    case OP_ARANGE:
+    case OP_SPLAT:
+    case OP_BROADCAST:
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE:
+    case OP_TRANS:
+    case OP_JOIN:
+    case OP_SPLIT:
+    case OP_CAT: assign_shape(c, op); return;
+    case OP_REDUCE:
+      if (is_tensor(op->in[0])) assign_reduce(c, op);
+      return;
+    case OP_DOT: {
+      const Layout *l = layout_for_dot(c, op);
+      take_any(c, op, 0), take_any(c, op, 1);
+      take(c, op, 2, l);
+      give_all(op, l);
+      return;
+    }
+    case OP_GATHER:
+      take_any(c, op, 0);
+      take(c, op, 1, wanted(c, op->out[0]));
+      give_all(op, wanted(c, op->out[0]));
+      return;
+    case OP_HISTOGRAM: {
+      const Layout *l = first_held(c, op, NULL);
+      take_all(c, op, l ? l : layout_default(c->cx, op->in[0]->type, c->num_warps));
+      give_all(op, wanted(c, op->out[0]));
+      return;
+    }
+    case OP_PRINT: assign_print(c, op); return;
+    case OP_FOR:
+    case OP_WHILE:
+    case OP_IF: assign_control(c, op); return;
+    case OP_YIELD:
+    case OP_CONDITION: assign_end(c, op); return;
+    case OP_ASSUME: take_any(c, op, 0); return;
+    default: assign_elementwise(c, op);
   }
 }
 
 static void assign_block(Chooser *c, Block *b) {
   for (Op *op = b->first, *next; op; op = next) {
     next = op->next;
-    bool cheap = op->out_count == 1 && is_tensor(op->out[0]) && (op->out[0]->id >= c->node_count || c->node[op->out[0]->id].cheap);
+    bool cheap = op->out_count == 1 && is_tensor(op->out[0]) &&
+                 (op->out[0]->id >= c->node_count || c->node[op->out[0]->id].cheap);
     if (cheap) continue; /* made when somebody wants it */
     assign_op(c, op);
     if (op->code != OP_FOR && op->code != OP_WHILE && op->code != OP_IF) continue;

@@ -1,19 +1,19 @@
 /* A layout for every tensor.
  *
- * What has an opinion are the operations that meet memory (the widest, coalesced layout of each load and store), and dot,
- * which has one layout only. The rest takes what comes:
+ * What has an opinion are the operations that meet memory (the widest, coalesced layout of each load and store), and
+ * dot, which has one layout only. The rest takes what comes:
  *
  *   1. links.c finds which values hang together, and which are cheap and stay out of it.
  *   2. dot's layouts flood along the links, heaviest dot first (bytes x 10^depth of loops).
- *   3. Then accesses, heaviest first: each floods to what has no layout yet. Of the layouts that the accesses so reached would
- *      like best the one is taken with which the whole costs least: where an access is better off in a layout of its own and a
- *      conversion than in this one, it counts so.
- *   4. What is left (row maxima; tiles that are computed from nothing) gets the layout with which least is converted of what it is reduced
- *      from and broadcast to, else a default.
+ *   3. Then accesses, heaviest first: each floods to what has no layout yet. Of the layouts that the accesses so
+ * reached would like best the one is taken with which the whole costs least: where an access is better off in a layout
+ * of its own and a conversion than in this one, it counts so.
+ *   4. What is left (row maxima; tiles that are computed from nothing) gets the layout with which least is converted of
+ * what it is reduced from and broadcast to, else a default.
  *   5. assign.c writes it down, and puts in copies and conversions.
  *
- * A row-wise softmax has one layout; a transpose has its load's or its store's, and one conversion; bf16 rows with f32 weights
- * take 8 elements a thread, since two 16-byte loads of weights cost less than twice as many loads of rows.
+ * A row-wise softmax has one layout; a transpose has its load's or its store's, and one conversion; bf16 rows with f32
+ * weights take 8 elements a thread, since two 16-byte loads of weights cost less than twice as many loads of rows.
  *
  * Each value is reached by a constant number of floods before it has its layout, so the whole is linear.
  */
@@ -63,7 +63,8 @@ static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
   if (is_memory(op)) {
     cost = access_cost(op->in[0], mask_of(op), l, op->code != OP_LOAD);
     if (cost > k->best_cost) {
-      double apart = k->best_cost + relayout_price(c, k->best, l, op->code == OP_LOAD ? op->out[0]->type : op->in[1]->type);
+      double apart =
+          k->best_cost + relayout_price(c, k->best, l, op->code == OP_LOAD ? op->out[0]->type : op->in[1]->type);
       if (apart < cost) cost = apart;
     }
   } else if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_MAP) {
@@ -72,15 +73,24 @@ static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
     if (!layout_suits(op, l)) cost += 60 + 4.0 * layout_registers(l);
   } else if (op->code != OP_DOT) {
     bool is_result = v->def == op;
-    if (!(is_result ? layout_backward(c->cx, op, 0, l) : layout_forward(c->cx, op, 0, l))) cost = 60 + 4.0 * layout_registers(l);
+    if (!(is_result ? layout_backward(c->cx, op, 0, l) : layout_forward(c->cx, op, 0, l)))
+      cost = 60 + 4.0 * layout_registers(l);
   }
   k->epoch = c->epoch;
   c->cost += cost * tens(k->depth);
 }
 
 enum { MOST_CANDIDATES = 8 };
-typedef struct Candidate { Value *seed; const Layout *layout; double handicap; } Candidate; /* what its cost is multiplied by, where not 1 */
-typedef struct Candidates { int n; Candidate at[MOST_CANDIDATES]; } Candidates;
+/* what its cost is multiplied by, where not 1 */
+typedef struct Candidate {
+  Value *seed;
+  const Layout *layout;
+  double handicap;
+} Candidate;
+typedef struct Candidates {
+  int n;
+  Candidate at[MOST_CANDIDATES];
+} Candidates;
 
 static void offer(Candidates *list, Value *v, const Layout *l) {
   if (!list || list->n == MOST_CANDIDATES) return;
@@ -96,7 +106,9 @@ static void meet(Chooser *c, Candidates *list, Value *v, const Layout *has, cons
   offer(list, v, wants);
 }
 
-static const Layout *settled(const Chooser *c, const Value *v) { return is_tensor(v) ? c->node[v->id].want : NULL; } /* NULL of cheap ones */
+static const Layout *settled(const Chooser *c, const Value *v) {
+  return is_tensor(v) ? c->node[v->id].want : NULL;
+} /* NULL of cheap ones */
 
 static const Layout *settled_operand(const Chooser *c, const Op *reduce) {
   for (int i = 0; i < reduce->in_count; i++)
@@ -131,8 +143,8 @@ static void meet_neighbours(Chooser *c, Candidates *list, Value *v, const Layout
   }
 }
 
-/* Floods from v; the values reached are in c->queue, their layouts in Node.trial. Returns the cost; adds to `list` what settled neighbours
- * would like better. */
+/* Floods from v; the values reached are in c->queue, their layouts in Node.trial. Returns the cost; adds to `list` what
+ * settled neighbours would like better. */
 static double flood(Chooser *c, Value *v, const Layout *l, Candidates *list) {
   c->epoch++;
   c->cost = 0;
@@ -154,8 +166,8 @@ static void commit(Chooser *c, Value *v, const Layout *l) {
   for (int i = 0; i < c->queue.n; i++) c->node[c->queue.at[i]->id].want = c->node[c->queue.at[i]->id].trial;
 }
 
-/* Takes the candidate with the least cost, of those that flood back to the first one's seed (others are of other matters). `least` is the
- * first one's cost. */
+/* Takes the candidate with the least cost, of those that flood back to the first one's seed (others are of other
+ * matters). `least` is the first one's cost. */
 static void commit_best(Chooser *c, const Candidates *list, double least) {
   int best = 0;
   for (int i = 1; i < list->n; i++) {
@@ -185,7 +197,8 @@ static void settle(Chooser *c, const Client *k) {
   Value *seed = seed_of(c, k->op);
   if (!seed || !is_tensor(seed) || c->node[seed->id].want) return;
   Candidates list = {1, {{seed, k->best, 1}}};
-  if (seed->type->rank > 1) offer(&list, seed, access_layout_with(c->cx, k->op->in[0], mask_of(k->op), c->num_warps, 16, true));
+  if (seed->type->rank > 1)
+    offer(&list, seed, access_layout_with(c->cx, k->op->in[0], mask_of(k->op), c->num_warps, 16, true));
   double least = flood(c, seed, k->best, &list);
   int64_t numel = type_numel(seed->type);
   for (int i = 0; i < c->queue.n && list.n < MOST_CANDIDATES; i++) {
@@ -205,7 +218,9 @@ static int heavier(const void *a, const void *b) {
 
 /* ---- what is left ---- */
 
-static bool is_open(const Chooser *c, const Value *v) { return is_tensor(v) && !c->node[v->id].cheap && !c->node[v->id].want; }
+static bool is_open(const Chooser *c, const Value *v) {
+  return is_tensor(v) && !c->node[v->id].cheap && !c->node[v->id].want;
+}
 
 /* What a settled neighbour would have v in; NULL when there is none. */
 static const Layout *suggestion(Chooser *c, Value *v) {
@@ -220,7 +235,8 @@ static const Layout *widened(Chooser *c, Value *v) {
   const Layout *l;
   for (int i = 0; i < n->use_count; i++) {
     const Op *op = c->uses[n->first_use + i].op;
-    if (op->code == OP_REDUCE && (l = settled(c, op->out[0]))) return layout_widened(c->cx, v->type, l, (int)op->attr[0]);
+    if (op->code == OP_REDUCE && (l = settled(c, op->out[0])))
+      return layout_widened(c->cx, v->type, l, (int)op->attr[0]);
   }
   if (!v->def || v->def->code != OP_BROADCAST || !(l = settled(c, v->def->in[0]))) return NULL;
   Type t = *v->def->in[0]->type;
@@ -270,7 +286,8 @@ static bool wants_rows(const Chooser *c) {
   int products = 0;
   for (int i = 0; i < c->clients.n; i++) {
     const Op *op = c->clients.at[i]->op;
-    if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || (op->code == OP_DOT && products++)) return true;
+    if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || (op->code == OP_DOT && products++))
+      return true;
   }
   return false;
 }

@@ -12,19 +12,27 @@
 
 #include "layout/layout.h"
 
-typedef struct Use { Op *op; int operand; } Use;
-typedef struct Held { const Layout *layout; Value *value; struct Held *next; } Held; /* a value that has been made again in another layout */
+typedef struct Use {
+  Op *op;
+  int operand;
+} Use;
+/* a value that has been made again in another layout */
+typedef struct Held {
+  const Layout *layout;
+  Value *value;
+  struct Held *next;
+} Held;
 
 /* What is known of a tensor value of the Func as it came, by id. */
 typedef struct Node {
-  bool cheap;            /* computed again rather than converted; never has a layout of its own choice */
-  float work;            /* cheap: about how many instructions an element takes */
-  int depth;             /* loops around it */
+  bool cheap; /* computed again rather than converted; never has a layout of its own choice */
+  float work; /* cheap: about how many instructions an element takes */
+  int depth;  /* loops around it */
   int first_use, use_count;
-  const Layout *want;    /* the choice */
-  const Layout *trial;   /* in the flood numbered `epoch` */
+  const Layout *want;  /* the choice */
+  const Layout *trial; /* in the flood numbered `epoch` */
   int epoch;
-  Value **operands;      /* cheap: as they were before the first copy */
+  Value **operands; /* cheap: as they were before the first copy */
   Held *held;
 } Node;
 
@@ -32,29 +40,32 @@ typedef struct Node {
 typedef struct Client {
   Op *op;
   int depth, epoch;
-  int number;            /* in program order */
-  double weight;         /* bytes x 10^depth */
-  const Layout *best;    /* loads, stores, atomics: access_layout */
+  int number;         /* in program order */
+  double weight;      /* bytes x 10^depth */
+  const Layout *best; /* loads, stores, atomics: access_layout */
   double best_cost;
 } Client;
 
-typedef struct Price { const Layout *from, *to; int bytes, cost; } Price;
+typedef struct Price {
+  const Layout *from, *to;
+  int bytes, cost;
+} Price;
 
 typedef struct Chooser {
   Context *cx;
   Func *f;
   int num_warps;
-  bool tensor_cores;     /* products of 16-bit floats take them */
-  bool rows_first;       /* their warps go down the rows */
+  bool tensor_cores; /* products of 16-bit floats take them */
+  bool rows_first;   /* their warps go down the rows */
   Node *node;
-  int node_count;        /* values that the pass makes have ids from here on */
+  int node_count; /* values that the pass makes have ids from here on */
   Use *uses;
   VEC(Client *) clients; /* in program order */
   VEC(Value *) queue;    /* of the flood */
   int epoch;
-  double cost;           /* of the flood so far */
-  Price *prices;         /* a small cache: PRICES entries */
-  Map *cloned;           /* what op_clone asks for */
+  double cost;   /* of the flood so far */
+  Price *prices; /* a small cache: PRICES entries */
+  Map *cloned;   /* what op_clone asks for */
 } Chooser;
 enum { PRICES = 256 };
 
@@ -67,15 +78,18 @@ static inline int layout_inputs(const Layout *l) { return l->reg_bits + l->lane_
 
 /* ---- links.c ---- */
 void links_build(Chooser *c); /* nodes, uses, clients */
-/* Calls reach(c, neighbour, its layout) for what v is linked to. The layout may be NULL, the neighbour a scalar or cheap. */
+/* Calls reach(c, neighbour, its layout) for what v is linked to. The layout may be NULL, the neighbour a scalar or
+ * cheap. */
 void links_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c, Value *v, const Layout *l));
 
 /* ---- rules.c: what some operations ask of a layout ---- */
-bool layout_suits(const Op *op, const Layout *l); /* l: of the operands of reduce, scan, sort, map; else of the result (split: operand) */
+/* l: of the operands of reduce, scan, sort, map; else of the result (split: operand) */
+bool layout_suits(const Op *op, const Layout *l);
 const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near); /* one that does */
 /* Where a reduction's results lie before they are brought to where they are wanted; t, l: of its operands. */
 const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int axis);
-/* A layout of t, one dim larger than l's tensor by `axis` (or that has size 1 there): l, with the bits of the axis in what is free. */
+/* A layout of t, one dim larger than l's tensor by `axis` (or that has size 1 there): l, with the bits of the axis in
+ * what is free. */
 const Layout *layout_widened(Context *cx, const Type *t, const Layout *l, int axis);
 
 /* ---- dot.c ---- */
@@ -89,6 +103,7 @@ int relayout_price(Chooser *c, const Layout *from, const Layout *to, const Type 
 /* What an access costs a warp, in issue slots and sectors, all its registers together. */
 double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is_store);
 /* access_layout with at most `vector` elements a thread, and, `slow_warps`, with warps along the slowest dims first. */
-const Layout *access_layout_with(Context *cx, const Value *ptr, const Value *mask, int num_warps, int vector, bool slow_warps);
+const Layout *access_layout_with(Context *cx, const Value *ptr, const Value *mask, int num_warps, int vector,
+                                 bool slow_warps);
 
 #endif

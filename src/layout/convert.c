@@ -1,7 +1,7 @@
 /* Conversions: how registers of one layout become registers of another.
  *
- * Both layouts map places to elements, A and B; element B(r', l', w') must come from some place (r, l, w) with A(r, l, w)
- * the same. What it takes is read off the vectors:
+ * Both layouts map places to elements, A and B; element B(r', l', w') must come from some place (r, l, w) with A(r, l,
+ * w) the same. What it takes is read off the vectors:
  *
  *     threads' vectors equal, B's registers in the span of A's          each thread has its own: REGISTERS
  *     B's registers and lanes, and what the warps' vectors differ by,
@@ -13,20 +13,21 @@
  *     M = | Rr Rl |    register  Rr r' + Rl l'
  *         | Lr Ll |    lane      Lr r' + Ll l'
  *
- * In one round a lane can send one register only, so the lanes that receive must all hear different ones (or be copies of
- * each other). Let lane l' receive, in round k, its register k + P l': it hears lane Lr k + S l', S = Lr P + Ll. If S is
- * invertible, lane s knows whom it serves and hence which register is wanted: Rr k + (Rr P + Rl) l' at
- * l' = S^-1 (s + Lr k), linear again. P is chosen column by column such that S has full rank, which works whenever the
- * lanes that hold what is wanted are as many as those that want it. A transpose of 4x4 over 4 lanes, by three of four
- * rounds of shuffles (in the first, round 0, each lane keeps its own):
+ * In one round a lane can send one register only, so the lanes that receive must all hear different ones (or be copies
+ * of each other). Let lane l' receive, in round k, its register k + P l': it hears lane Lr k + S l', S = Lr P + Ll. If
+ * S is invertible, lane s knows whom it serves and hence which register is wanted: Rr k + (Rr P + Rl) l' at l' = S^-1
+ * (s + Lr k), linear again. P is chosen column by column such that S has full rank, which works whenever the lanes that
+ * hold what is wanted are as many as those that want it. A transpose of 4x4 over 4 lanes, by three of four rounds of
+ * shuffles (in the first, round 0, each lane keeps its own):
  *
  *     from: reg 1 2 | lane 4 8        M: register = lane', lane = register'       P = 1, S = 1
- *     to:   reg 4 8 | lane 1 2        round k: lane l sends register k ^ l, hears lane k ^ l, receives into register k ^ l
+ *     to:   reg 4 8 | lane 1 2        round k: lane l sends register k ^ l, hears lane k ^ l, receives into register k
+ * ^ l
  *
  * Copies in `from` give M freedom: a lane's vector that is zero can be added to Ll at will, so that a lane hears itself
- * where it can. Where warps' vectors differ, M has columns for them too, a constant for each warp: all warps hold copies of
- * a row's maximum, say, and each wants its own few of them. After "Linear Layouts" (arXiv 2505.23819), section 5.3, whose
- * rounds come from a basis; these come from P.
+ * where it can. Where warps' vectors differ, M has columns for them too, a constant for each warp: all warps hold
+ * copies of a row's maximum, say, and each wants its own few of them. After "Linear Layouts" (arXiv 2505.23819),
+ * section 5.3, whose rounds come from a basis; these come from P.
  */
 #include "layout/layout.h"
 
@@ -84,10 +85,10 @@ static bool independent(const uint32_t *chosen, int n, uint32_t x) {
 typedef struct Search {
   int regs_from, regs_to;
   uint32_t m_reg[F2_MAX], m_lane[LANES], m_warp[F2_MAX]; /* M's columns */
-  uint32_t free[F2_MAX];                 /* kernel of A: places that may be added at will */
+  uint32_t free[F2_MAX];                                 /* kernel of A: places that may be added at will */
   int free_count;
-  uint32_t column[LANES];                /* M's lane columns as used: + M P + kernel */
-  uint32_t s[LANES], p[LANES];           /* S and P */
+  uint32_t column[LANES];      /* M's lane columns as used: + M P + kernel */
+  uint32_t s[LANES], p[LANES]; /* S and P */
   bool used[LANES];
 } Search;
 
@@ -110,9 +111,9 @@ static bool reach(Search *f, int i, uint32_t want, bool by_registers) {
   return true;
 }
 
-/* Chooses column i of S, independent of the `n` chosen. What costs least comes first: without P (receiving lanes need no exchange of
- * registers), and among these the lane itself. Some candidate is independent whenever the rank suffices: if Ll_i and all Ll_i + w are
- * dependent, so is every w, and everything that can be reached. */
+/* Chooses column i of S, independent of the `n` chosen. What costs least comes first: without P (receiving lanes need
+ * no exchange of registers), and among these the lane itself. Some candidate is independent whenever the rank suffices:
+ * if Ll_i and all Ll_i + w are dependent, so is every w, and everything that can be reached. */
 static bool choose_column(Search *f, int i, uint32_t *chosen, int *n) {
   uint32_t self = UINT32_C(1) << i, plain = lane_part(f, f->m_lane[i]);
   bool found = (independent(chosen, *n, self) && reach(f, i, self, false)) ||
@@ -146,7 +147,8 @@ static bool find_exchange(const Convert *c, Search *f) {
   }
   f->free_count = f2_kernel(&a, f->free);
 
-  /* First the lanes that want something of their own; then copies, which hear themselves if they can, else the lane they copy. */
+  /* First the lanes that want something of their own; then copies, which hear themselves if they can, else the lane
+   * they copy. */
   uint32_t chosen[LANES], wanted[LANES];
   int n = 0, wants = 0;
   bool copy[LANES];
@@ -280,10 +282,10 @@ static int access_cost(int registers, int vector, int elem_bytes) {
 
 int convert_cost(const Convert *c, int elem_bytes) {
   switch (c->kind) {
-  case CONVERT_NONE:
-  case CONVERT_REGISTERS: return 0;
-  case CONVERT_SHUFFLE: return shuffle_cost(c, elem_bytes);
-  case CONVERT_SHARED: break;
+    case CONVERT_NONE:
+    case CONVERT_REGISTERS: return 0;
+    case CONVERT_SHUFFLE: return shuffle_cost(c, elem_bytes);
+    case CONVERT_SHARED: break;
   }
   int barriers = c->within_warp ? 2 : 2 * COST_BARRIER * c->passes;
   return COST_ROUND_TRIP * c->passes + barriers + access_cost(layout_registers(c->from), c->write_vector, elem_bytes) +

@@ -1,24 +1,29 @@
 /* Layouts of products' accumulators.
  *
- * Tensor cores multiply two tensors of 16-bit floats: mma.m16n8k16, by a warp, adds a tile of 16 by 16 times one of 16 by 8 to a tile of 16 by 8, whose
- * elements lie in the lanes as the hardware wants them. That is a linear layout like any other; of a row's and a column's bits, r and c,
+ * Tensor cores multiply two tensors of 16-bit floats: mma.m16n8k16, by a warp, adds a tile of 16 by 16 times one of 16
+ * by 8 to a tile of 16 by 8, whose elements lie in the lanes as the hardware wants them. That is a linear layout like
+ * any other; of a row's and a column's bits, r and c,
  *
  *     accumulator      reg c0 r3      lane c1 c2 r0 r1 r2
  *     a (c is k)       reg c0 r3 c3   lane c1 c2 r0 r1 r2
  *     x (r is k)       reg r0 r3      lane r1 r2 c0 c1 c2
  *
- * in pairs of 16 bits (the first register bit) for a and x. The accumulator's bits above go to warps and to more registers. So what a product leaves can
- * be the next one's first operand where it stands, as in attention: columns have become k.
+ * in pairs of 16 bits (the first register bit) for a and x. The accumulator's bits above go to warps and to more
+ * registers. So what a product leaves can be the next one's first operand where it stands, as in attention: columns
+ * have become k.
  *
- * Warps go down the rows, so that a row stays in a warp and its maximum and sum need no other; how rows are dealt depends on their number only, so
- * that products with the same rows have the same slices. Where the kernel has one product and reduces nothing, warps share the tile in both directions
- * instead, such that a warp reads the fewest rows and columns.
+ * Warps go down the rows, so that a row stays in a warp and its maximum and sum need no other; how rows are dealt
+ * depends on their number only, so that products with the same rows have the same slices. Where the kernel has one
+ * product and reduces nothing, warps share the tile in both directions instead, such that a warp reads the fewest rows
+ * and columns.
  */
 #include "layout/choose.h"
 
 /* ---- bits of an index, given out from the lowest ---- */
 
-typedef struct Deal { int next[MAX_RANK], end[MAX_RANK]; } Deal;
+typedef struct Deal {
+  int next[MAX_RANK], end[MAX_RANK];
+} Deal;
 
 static Deal deal_begin(const Type *t) {
   Deal left = {{0}, {0}};
@@ -37,9 +42,10 @@ static int deal(Deal *from, int d, int want, uint32_t *to) {
 
 /* ---- multiply-adds ---- */
 
-/* Each thread takes a small square of the product, up to 4 by 4 together: it then reads 8 numbers for 16 multiply-adds. Lanes are 4 by 8,
- * warps go along the batch and then down the rows. What is left over goes to registers. How rows are dealt depends on their number
- * only (as if there were 64 columns), so that products with the same rows, as in attention, have the same slices. */
+/* Each thread takes a small square of the product, up to 4 by 4 together: it then reads 8 numbers for 16 multiply-adds.
+ * Lanes are 4 by 8, warps go along the batch and then down the rows. What is left over goes to registers. How rows are
+ * dealt depends on their number only (as if there were 64 columns), so that products with the same rows, as in
+ * attention, have the same slices. */
 static const Layout *for_fma(Context *cx, const Type *acc, int num_warps) {
   int rank = acc->rank, m = rank - 2, n = rank - 1;
   Layout l = {.lane_bits = 5, .warp_bits = bits_of(num_warps), .out_bits = bits_of(type_numel(acc))};
@@ -67,8 +73,11 @@ static const Layout *for_fma(Context *cx, const Type *acc, int num_warps) {
 bool layout_mma_type(const Op *dot, Dtype *as) {
   const Type *a = dot->in[0]->type, *x = dot->in[1]->type, *out = dot->out[0]->type;
   int m = out->rank - 2, n = out->rank - 1;
-  if (!dtype_is_float(out->dtype) || out->dtype == DT_F64 || out->shape[m] < 16 || out->shape[n] < 8 || a->shape[n] < 16) return false;
-  if (dtype_is_fp8(a->dtype) && dtype_is_fp8(x->dtype)) return *as = DT_F16, true; /* which has each number of each of them */
+  if (!dtype_is_float(out->dtype) || out->dtype == DT_F64 || out->shape[m] < 16 || out->shape[n] < 8 ||
+      a->shape[n] < 16)
+    return false;
+  /* which has each number of each of them */
+  if (dtype_is_fp8(a->dtype) && dtype_is_fp8(x->dtype)) return *as = DT_F16, true;
   *as = a->dtype;
   return a->dtype == x->dtype && (a->dtype == DT_F16 || a->dtype == DT_BF16);
 }
@@ -85,7 +94,9 @@ bool layout_is_mma(const Type *acc, const Layout *l) {
     if (i >= l->reg_bits && i < l->reg_bits + l->lane_bits) continue;
     if (i < l->reg_bits && (v == 1 || v == m * 8)) found |= v;
     else if (v & inside) return false;
-    else if ((v & (m - 1) ? 1 : 0) + (v & ((m << m_bits) - m) ? 1 : 0) + (v >> (n_bits + m_bits) ? 1 : 0) > 1) return false; /* of one dim alone */
+    /* of one dim alone */
+    else if ((v & (m - 1) ? 1 : 0) + (v & ((m << m_bits) - m) ? 1 : 0) + (v >> (n_bits + m_bits) ? 1 : 0) > 1)
+      return false;
   }
   return found == (1 | m * 8);
 }
@@ -100,8 +111,11 @@ static const Layout *for_mma(Chooser *c, const Type *acc) {
   at += deal(&left, m, 3, threads + at);
   l.reg_bits += deal(&left, m, 1, l.basis + l.reg_bits);
   if (rank == 3) at += deal(&left, 0, l.warp_bits, threads + at);
-  int warps = l.lane_bits + l.warp_bits - at, rows = left.end[m] - left.next[m], columns = left.end[n] - left.next[n], down = warps < rows ? warps : rows;
-  while (!c->rows_first && down > 0 && warps - down < columns && 2 * (acc->shape[m] >> down) < acc->shape[n] >> (warps - down)) down--;
+  int warps = l.lane_bits + l.warp_bits - at, rows = left.end[m] - left.next[m], columns = left.end[n] - left.next[n],
+      down = warps < rows ? warps : rows;
+  while (!c->rows_first && down > 0 && warps - down < columns &&
+         2 * (acc->shape[m] >> down) < acc->shape[n] >> (warps - down))
+    down--;
   at += deal(&left, m, down, threads + at);
   at += deal(&left, n, warps - down, threads + at);
   for (int d = rank - 1; d >= 0; d--) l.reg_bits += deal(&left, d, F2_MAX, l.basis + l.reg_bits);
@@ -111,10 +125,14 @@ static const Layout *for_mma(Chooser *c, const Type *acc) {
 
 const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, int operand) {
   const Type *a = dot->in[0]->type, *out = dot->out[0]->type;
-  int m_bits = bits_of(out->shape[out->rank - 2]), n_bits = bits_of(out->shape[out->rank - 1]), k_bits = bits_of(a->shape[a->rank - 1]);
+  int m_bits = bits_of(out->shape[out->rank - 2]), n_bits = bits_of(out->shape[out->rank - 1]),
+      k_bits = bits_of(a->shape[a->rank - 1]);
   uint32_t columns = (UINT32_C(1) << n_bits) - 1, k = operand ? UINT32_C(1) << n_bits : 1;
   uint32_t above = (UINT32_C(1) << (m_bits + n_bits)) - 1, line = operand ? 1 : UINT32_C(1) << k_bits;
-  Layout l = {.reg_bits = 0, .lane_bits = 5, .warp_bits = acc->warp_bits, .out_bits = bits_of(type_numel(dot->in[operand]->type))};
+  Layout l = {.reg_bits = 0,
+              .lane_bits = 5,
+              .warp_bits = acc->warp_bits,
+              .out_bits = bits_of(type_numel(dot->in[operand]->type))};
   l.basis[l.reg_bits++] = k;
   for (int i = 3; i < k_bits; i++) l.basis[l.reg_bits++] = k << i;
   uint32_t lines[F2_MAX]; /* the accumulator's vectors, as lines of the operand */

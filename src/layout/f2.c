@@ -1,8 +1,8 @@
 /* Maps over F2: matrices of bits, one word a column.
  *
- * Addition is xor, so to apply a map is to xor the columns of the bits that are set, and elimination needs no arithmetic
- * but xor either. Everything that asks more than applying (rank, kernel, solving, inverting) goes through one structure:
- * the columns in reduced form, each with the set of inputs that it was made of.
+ * Addition is xor, so to apply a map is to xor the columns of the bits that are set, and elimination needs no
+ * arithmetic but xor either. Everything that asks more than applying (rank, kernel, solving, inverting) goes through
+ * one structure: the columns in reduced form, each with the set of inputs that it was made of.
  *
  *     columns 3, 5, 6      3 = 011, leading bit 1, made of input 0
  *                          5 = 101, leading bit 2, made of input 1
@@ -10,8 +10,8 @@
  *     reduced              011 {0}, 101 {1}       each leading bit is in no other vector
  *     solve 6              has bit 2: ^ 101 -> 011, has bit 1: ^ 011 -> 000; so x = {0, 1}
  *
- * A column that depends on earlier ones never enters the reduced form, so that solutions use the earliest inputs there are
- * and leave the others 0.
+ * A column that depends on earlier ones never enters the reduced form, so that solutions use the earliest inputs there
+ * are and leave the others 0.
  */
 #include "layout/layout.h"
 
@@ -117,6 +117,7 @@ bool f2_invert(const F2Map *m, F2Map *out) {
   Reduced r = reduced_form(m);
   if (r.n < m->out_bits) return false;
   *out = (F2Map){.in_bits = m->out_bits, .out_bits = m->in_bits};
-  for (int i = 0; i < r.n; i++) out->column[__builtin_ctz(r.lead[i])] = r.made_of[i]; /* onto: each vector is its leading bit alone */
+  /* onto: each vector is its leading bit alone */
+  for (int i = 0; i < r.n; i++) out->column[__builtin_ctz(r.lead[i])] = r.made_of[i];
   return true;
 }

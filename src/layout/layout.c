@@ -1,16 +1,16 @@
 /* Layouts: made, asked, and carried through the operations that only rename elements.
  *
- * Most of the tile IR's shape operations are renamings of the bits of an element's flat index, and then what they make of
- * a layout is the same renaming of each of its vectors, whoever holds them:
+ * Most of the tile IR's shape operations are renamings of the bits of an element's flat index, and then what they make
+ * of a layout is the same renaming of each of its vectors, whoever holds them:
  *
  *     f32[8,32], bits of the flat index:  r2 r1 r0 c4 c3 c2 c1 c0
  *     trans -> f32[32,8]                  c4 c3 c2 c1 c0 r2 r1 r0         each vector's bits move
  *     reshape, expand_dims                the same bits                   nothing changes
- *     reduce along the columns -> f32[8]  r2 r1 r0                        column bits go; what is left empty holds copies
- *     join -> f32[8,32,2]                 r2 r1 r0 c4 c3 c2 c1 c0 j       bits move up, a new register has j
+ *     reduce along the columns -> f32[8]  r2 r1 r0                        column bits go; what is left empty holds
+ * copies join -> f32[8,32,2]                 r2 r1 r0 c4 c3 c2 c1 c0 j       bits move up, a new register has j
  *
- * Backwards is the inverse renaming; where forward drops bits there is none. Layouts are kept one each in cx->layouts, so
- * that comparing them is comparing pointers.
+ * Backwards is the inverse renaming; where forward drops bits there is none. Layouts are kept one each in cx->layouts,
+ * so that comparing them is comparing pointers.
  */
 #include "layout/layout.h"
 
@@ -91,8 +91,8 @@ int layout_find_register(const Layout *l, uint32_t part) {
   return part ? -1 : (int)regs;
 }
 
-/* Threads whose bits here are 0 hold every element that there is, each once: those bits are the ones whose vectors depend on
- * vectors before them. */
+/* Threads whose bits here are 0 hold every element that there is, each once: those bits are the ones whose vectors
+ * depend on vectors before them. */
 uint32_t layout_copies(const Layout *l) {
   struct LayoutIndex index = *l->index;
   uint32_t copies = 0;
@@ -114,7 +114,9 @@ uint32_t layout_dim_mask(const Type *t, int d) { return ((uint32_t)t->shape[d] -
 /* ---- blocked ---- */
 
 /* Hands out a tensor's bits: the next `want` bits of one dim, or as many as are left, go to the vectors at *to. */
-typedef struct Deal { int next[MAX_RANK], end[MAX_RANK]; } Deal;
+typedef struct Deal {
+  int next[MAX_RANK], end[MAX_RANK];
+} Deal;
 
 static int deal(Deal *d, int dim, int want, uint32_t **to) {
   int given = 0;
@@ -222,9 +224,17 @@ static int cat_bit(const Op *op) {
 
 bool op_shares_layout(const Op *op) {
   switch (op->code) {
-  case OP_LOAD: case OP_STORE: case OP_ATOMIC_RMW: case OP_ATOMIC_CAS:
-  case OP_SCAN: case OP_MAP: case OP_SORT: case OP_HINT: case OP_ASSERT: case OP_ASM: return true;
-  default: return op->code >= OP_ADD && op->code <= OP_ADDPTR;
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS:
+    case OP_SCAN:
+    case OP_MAP:
+    case OP_SORT:
+    case OP_HINT:
+    case OP_ASSERT:
+    case OP_ASM: return true;
+    default: return op->code >= OP_ADD && op->code <= OP_ADDPTR;
   }
 }
 
@@ -233,14 +243,14 @@ const Layout *layout_forward(Context *cx, const Op *op, int operand, const Layou
   if (!l || !from->rank || !to->rank) return NULL;
   if (op_shares_layout(op)) return l;
   switch (op->code) {
-  case OP_EXPAND_DIMS:
-  case OP_RESHAPE: return l;
-  case OP_TRANS: return permute(cx, op, l, false);
-  case OP_REDUCE: return layout_slice(cx, from, l, (int)op->attr[0]);
-  case OP_JOIN: return add_register_bit(cx, l, 0, true);
-  case OP_SPLIT: return drop_register_bit(cx, l, 0);
-  case OP_CAT: return add_register_bit(cx, l, cat_bit(op), false);
-  default: return NULL;
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE: return l;
+    case OP_TRANS: return permute(cx, op, l, false);
+    case OP_REDUCE: return layout_slice(cx, from, l, (int)op->attr[0]);
+    case OP_JOIN: return add_register_bit(cx, l, 0, true);
+    case OP_SPLIT: return drop_register_bit(cx, l, 0);
+    case OP_CAT: return add_register_bit(cx, l, cat_bit(op), false);
+    default: return NULL;
   }
 }
 
@@ -249,17 +259,16 @@ const Layout *layout_backward(Context *cx, const Op *op, int operand, const Layo
   if (!l || !from->rank || !to->rank) return NULL;
   if (op_shares_layout(op)) return l;
   switch (op->code) {
-  case OP_EXPAND_DIMS:
-  case OP_RESHAPE: return l;
-  case OP_TRANS: return permute(cx, op, l, true);
-  case OP_BROADCAST: /* the highest bits first, so that those below keep their places */
-    for (int d = 0; d < to->rank; d++)
-      if (from->shape[d] != to->shape[d])
-        l = drop_bits(cx, l, layout_dim_shift(to, d), log2_of(to->shape[d]));
-    return l;
-  case OP_JOIN: return drop_register_bit(cx, l, 0);
-  case OP_SPLIT: return add_register_bit(cx, l, 0, true);
-  case OP_CAT: return drop_register_bit(cx, l, cat_bit(op));
-  default: return NULL;
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE: return l;
+    case OP_TRANS: return permute(cx, op, l, true);
+    case OP_BROADCAST: /* the highest bits first, so that those below keep their places */
+      for (int d = 0; d < to->rank; d++)
+        if (from->shape[d] != to->shape[d]) l = drop_bits(cx, l, layout_dim_shift(to, d), log2_of(to->shape[d]));
+      return l;
+    case OP_JOIN: return drop_register_bit(cx, l, 0);
+    case OP_SPLIT: return add_register_bit(cx, l, 0, true);
+    case OP_CAT: return drop_register_bit(cx, l, cat_bit(op));
+    default: return NULL;
   }
 }

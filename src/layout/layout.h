@@ -1,9 +1,10 @@
 /* layout: which thread holds which element of a tensor, as linear maps over F2.
  *
- * After Zhou et al., "Linear Layouts" (arXiv 2505.23819). All sizes are powers of two, so an element of a tensor is a string
- * of bits: its flat row-major index, where dim d owns the bits [layout_dim_shift(t, d), + log2 shape[d]) and the last dim
- * the lowest. A place in the machine is a string of bits too: register, lane, warp. A layout maps places to elements, and is
- * linear: the element of (a xor b) is the element of a xor that of b. So one vector per input bit says all:
+ * After Zhou et al., "Linear Layouts" (arXiv 2505.23819). All sizes are powers of two, so an element of a tensor is a
+ * string of bits: its flat row-major index, where dim d owns the bits [layout_dim_shift(t, d), + log2 shape[d]) and the
+ * last dim the lowest. A place in the machine is a string of bits too: register, lane, warp. A layout maps places to
+ * elements, and is linear: the element of (a xor b) is the element of a xor that of b. So one vector per input bit says
+ * all:
  *
  *     f32[8,32], 4 warps, each thread 4 columns, 8 lanes along a row, 4 rows a warp ...
  *         reg  0: 1      reg  1: 2                       (columns 0..3)
@@ -13,9 +14,10 @@
  *
  *     thread (register 1, lane 9, warp 0) = vectors reg 0 ^ lane 0 ^ lane 3 = 1 ^ 4 ^ 32 = row 1, column 5.
  *
- * A zero vector means copies: threads that differ in that bit alone hold the same element. Register vectors are never zero
- * and always independent, so that no thread holds an element twice. Reshape leaves the vectors as they are; transposing
- * permutes the bits of each; a slice (what a reduction leaves, what a broadcast starts from) clears the bits of the dim.
+ * A zero vector means copies: threads that differ in that bit alone hold the same element. Register vectors are never
+ * zero and always independent, so that no thread holds an element twice. Reshape leaves the vectors as they are;
+ * transposing permutes the bits of each; a slice (what a reduction leaves, what a broadcast starts from) clears the
+ * bits of the dim.
  *
  * Layouts are interned in the Context: equal layouts are the same pointer.
  */
@@ -24,23 +26,27 @@
 
 #include "tile/tile.h"
 
-/* ---- f2.c: maps over F2 ------------------------------------------------------------------------------------------- */
+/* ---- f2.c: maps over F2 ------------------------------------------------------------------------------------------ */
 
 enum { F2_MAX = 32 };
 /* Column i is the image of input bit i. */
-typedef struct F2Map { int in_bits, out_bits; uint32_t column[F2_MAX]; } F2Map;
+typedef struct F2Map {
+  int in_bits, out_bits;
+  uint32_t column[F2_MAX];
+} F2Map;
 uint32_t f2_apply(const F2Map *m, uint32_t x);
 F2Map f2_identity(int bits);
 F2Map f2_compose(const F2Map *outer, const F2Map *inner); /* outer(inner(x)) */
 F2Map f2_product(const F2Map *low, const F2Map *high);    /* inputs and outputs side by side, low's first */
 F2Map f2_columns(const F2Map *m, int first, int count);   /* the sub-map of some inputs */
 int f2_rank(const F2Map *m);
-int f2_kernel(const F2Map *m, uint32_t basis[F2_MAX]);    /* of what maps to 0; returns its dimension */
-int f2_image(const F2Map *m, uint32_t basis[F2_MAX]);     /* reduced: each vector has a leading bit that no other has */
-bool f2_solve(const F2Map *m, uint32_t y, uint32_t *x);   /* one x with m(x) = y (free inputs 0); false when there is none */
-bool f2_invert(const F2Map *m, F2Map *out);               /* a right inverse (free inputs 0); false unless m is onto */
+int f2_kernel(const F2Map *m, uint32_t basis[F2_MAX]); /* of what maps to 0; returns its dimension */
+int f2_image(const F2Map *m, uint32_t basis[F2_MAX]);  /* reduced: each vector has a leading bit that no other has */
+/* one x with m(x) = y (free inputs 0); false when there is none */
+bool f2_solve(const F2Map *m, uint32_t y, uint32_t *x);
+bool f2_invert(const F2Map *m, F2Map *out); /* a right inverse (free inputs 0); false unless m is onto */
 
-/* ---- layout.c ----------------------------------------------------------------------------------------------------- */
+/* ---- layout.c ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Layout {
   int reg_bits, lane_bits, warp_bits; /* lane_bits is 5 */
@@ -53,78 +59,89 @@ typedef struct Layout {
 const Layout *layout_make(Context *cx, const Layout *l);
 F2Map layout_map(const Layout *l);
 uint32_t layout_element(const Layout *l, int reg, int lane, int warp);
-uint32_t layout_register_part(const Layout *l, int reg); /* layout_element(l, reg, 0, 0) */
+uint32_t layout_register_part(const Layout *l, int reg);  /* layout_element(l, reg, 0, 0) */
 int layout_find_register(const Layout *l, uint32_t part); /* the register with that part, -1 when there is none */
 static inline int layout_registers(const Layout *l) { return 1 << l->reg_bits; }
-/* Bits of the thread id (lane, then warp) whose vectors are zero or depend on vectors before them (registers' first): a mask. Threads that have
- * these bits 0, the first holders, hold every element, each once. */
+/* Bits of the thread id (lane, then warp) whose vectors are zero or depend on vectors before them (registers' first): a
+ * mask. Threads that have these bits 0, the first holders, hold every element, each once. */
 uint32_t layout_copies(const Layout *l);
 
 int layout_dim_shift(const Type *t, int d);
 uint32_t layout_dim_mask(const Type *t, int d); /* the bits of dim d in a flat index */
 
-/* Blocked: `vector[d]` consecutive elements of each dim a thread, then lanes, then warps, then more registers, dims in `order`
- * (order[0] fastest). Lanes and warps that are left over when the tensor is covered hold copies. */
+/* Blocked: `vector[d]` consecutive elements of each dim a thread, then lanes, then warps, then more registers, dims in
+ * `order` (order[0] fastest). Lanes and warps that are left over when the tensor is covered hold copies. */
 const Layout *layout_blocked(Context *cx, const Type *t, const int *vector, const int *order, int num_warps);
 const Layout *layout_default(Context *cx, const Type *t, int num_warps); /* row-major, up to 4 elements a thread */
 
-/* What a shape operation makes of a layout, forward (operand -> result) and back. NULL where it is not determined. Covers expand_dims,
- * reshape, trans, broadcast (backward only), splat's absence of one, reduce (forward only: the slice), join, split (where the last dim
- * lies in a register bit), and every operation whose operands and results share a layout. */
+/* What a shape operation makes of a layout, forward (operand -> result) and back. NULL where it is not determined.
+ * Covers expand_dims, reshape, trans, broadcast (backward only), splat's absence of one, reduce (forward only: the
+ * slice), join, split (where the last dim lies in a register bit), and every operation whose operands and results share
+ * a layout. */
 const Layout *layout_forward(Context *cx, const Op *op, int operand, const Layout *l);
 const Layout *layout_backward(Context *cx, const Op *op, int operand, const Layout *l);
-/* All tensor operands and results of such an operation share a layout: element i of one goes with element i of the others. (A print's do
- * where they have one shape.) */
+/* All tensor operands and results of such an operation share a layout: element i of one goes with element i of the
+ * others. (A print's do where they have one shape.) */
 bool op_shares_layout(const Op *op);
-const Layout *layout_slice(Context *cx, const Type *t, const Layout *l, int axis); /* for t without that axis (not kept as 1) */
+/* for t without that axis (not kept as 1) */
+const Layout *layout_slice(Context *cx, const Type *t, const Layout *l, int axis);
 
-/* ---- picture.c: for people ------------------------------------------------------------------------------------------ */
+/* ---- picture.c: for people --------------------------------------------------------------------------------------- */
 
-/* "reg 1 2 | lane 4 8 16 32 64 | warp 128 0" and, below, a small picture: which thread (and register) holds the corner of the tensor. */
-void layout_print(Buf *out, const Layout *l);                 /* one line */
-void layout_draw(Buf *out, const Type *t, const Layout *l);   /* several lines, at most 16 rows by 100 columns */
-/* The optimised Func's text with each tensor's layout, conversions with how they are done and what they cost, and pictures. */
+/* "reg 1 2 | lane 4 8 16 32 64 | warp 128 0" and, below, a small picture: which thread (and register) holds the corner
+ * of the tensor. */
+void layout_print(Buf *out, const Layout *l);               /* one line */
+void layout_draw(Buf *out, const Type *t, const Layout *l); /* several lines, at most 16 rows by 100 columns */
+/* The optimised Func's text with each tensor's layout, conversions with how they are done and what they cost, and
+ * pictures. */
 void layout_print_func(Buf *out, const Func *f);
 
-/* ---- convert.c, swizzle.c: from one layout to another --------------------------------------------------------------------------- */
+/* ---- convert.c, swizzle.c: from one layout to another ------------------------------------------------------------ */
 
-/* The cheapest that suffices. REGISTERS: each thread has what it needs. SHUFFLE: each warp has; `rounds` of shuffles. SHARED: through
- * shared memory, element e at word swizzle(e). */
+/* The cheapest that suffices. REGISTERS: each thread has what it needs. SHUFFLE: each warp has; `rounds` of shuffles.
+ * SHARED: through shared memory, element e at word swizzle(e). */
 typedef enum { CONVERT_NONE, CONVERT_REGISTERS, CONVERT_SHUFFLE, CONVERT_SHARED } ConvertKind;
 
-/* One shuffle: thread t sends its register send(t) and receives, from lane source(t) of its warp, into register receive(t). All three are linear
- * in the bits of the thread's id (lane, then warp) plus a constant: value(t) = constant ^ xor of column[i] over the bits i of t; most depend
- * on the lane alone. The columns are the same in every round, so registers that depend on the thread cost one exchange for all rounds: before
- * them, new[r] = bit i of t ? old[r ^ send.column[i]] : old[r] for each i, after which round k sends register send.constant; likewise after
- * them with receive. All lanes of a warp take part; the sources exist in every lane. Where source is the lane itself, no shuffle is needed. */
+/* One shuffle: thread t sends its register send(t) and receives, from lane source(t) of its warp, into register
+ * receive(t). All three are linear in the bits of the thread's id (lane, then warp) plus a constant: value(t) =
+ * constant ^ xor of column[i] over the bits i of t; most depend on the lane alone. The columns are the same in every
+ * round, so registers that depend on the thread cost one exchange for all rounds: before them, new[r] = bit i of t ?
+ * old[r ^ send.column[i]] : old[r] for each i, after which round k sends register send.constant; likewise after them
+ * with receive. All lanes of a warp take part; the sources exist in every lane. Where source is the lane itself, no
+ * shuffle is needed. */
 enum { THREAD_BITS = 10 };
-typedef struct LaneMap { uint32_t constant, column[THREAD_BITS]; } LaneMap;
-typedef struct ConvertRound { LaneMap send, source, receive; } ConvertRound;
+typedef struct LaneMap {
+  uint32_t constant, column[THREAD_BITS];
+} LaneMap;
+typedef struct ConvertRound {
+  LaneMap send, source, receive;
+} ConvertRound;
 uint32_t lane_map_apply(const LaneMap *m, uint32_t thread);
 bool lane_map_is_lane(const LaneMap *m); /* the thread's own lane, whichever it is */
 
 typedef struct Convert {
   ConvertKind kind;
   const Layout *from, *to;
-  int *source;            /* REGISTERS: for each register of `to`, the one of `from` */
-  ConvertRound *rounds;   /* SHUFFLE: as many as `to` has registers */
+  int *source;          /* REGISTERS: for each register of `to`, the one of `from` */
+  ConvertRound *rounds; /* SHUFFLE: as many as `to` has registers */
   int round_count;
-  F2Map swizzle;          /* SHARED: flat element index -> element offset in shared memory (a bijection) */
+  F2Map swizzle;                 /* SHARED: flat element index -> element offset in shared memory (a bijection) */
   int write_vector, read_vector; /* SHARED: elements an access, powers of two, at most 16 bytes */
-  int *write_order, *read_order; /* SHARED: all registers of `from` and of `to`; each `vector` of them in a row are one access: in every thread
-                                    their offsets are consecutive, in this order, the first a multiple of `vector`. Mostly 0, 1, 2, ... */
-  int passes;             /* SHARED: 2^n: the tensor goes through in n parts, when it is larger than `shared_limit`; 1 mostly. Part p has the
-                             elements whose offset has p in its top n bits (which registers those are is the same in all threads where
-                             that can be had); an access lies in one part */
-  bool within_warp;       /* SHARED: a warp reads only what it wrote: bar.warp.sync suffices */
+  int *write_order, *read_order; /* SHARED: all registers of `from` and of `to`; each `vector` of them in a row are one
+                                    access: in every thread their offsets are consecutive, in this order, the first a
+                                    multiple of `vector`. Mostly 0, 1, 2, ... */
+  int passes; /* SHARED: 2^n: the tensor goes through in n parts, when it is larger than `shared_limit`; 1 mostly. Part
+                 p has the elements whose offset has p in its top n bits (which registers those are is the same in all
+                 threads where that can be had); an access lies in one part */
+  bool within_warp; /* SHARED: a warp reads only what it wrote: bar.warp.sync suffices */
 } Convert;
 /* Only the first holders of an element in `from` (layout_copies) need to write it; all threads read. */
 Convert *convert_plan(Context *cx, const Layout *from, const Layout *to, int elem_bytes);
 enum { CONVERT_SHARED_LIMIT = 96 << 10 }; /* what convert_plan takes */
 Convert *convert_plan_within(Context *cx, const Layout *from, const Layout *to, int elem_bytes, int shared_limit);
 int convert_shared_bytes(const Convert *c, int elem_bytes); /* of one pass; 0 when not SHARED */
-/* Wavefronts (32 banks of 4 bytes) that one warp's worst write or read takes over the fewest possible: 1.0 is free of conflicts. An access
- * of 8 or 16 bytes a lane goes by half or quarter warps. */
+/* Wavefronts (32 banks of 4 bytes) that one warp's worst write or read takes over the fewest possible: 1.0 is free of
+ * conflicts. An access of 8 or 16 bytes a lane goes by half or quarter warps. */
 double convert_conflicts(const Convert *c, int elem_bytes, bool write);
 /* A rough cost, in issue slots of a warp, for choosing. */
 int convert_cost(const Convert *c, int elem_bytes);
@@ -132,46 +149,50 @@ int convert_cost(const Convert *c, int elem_bytes);
 /* swizzle.c, for convert.c: fills the SHARED fields of c. */
 void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_limit);
 
-/* ---- choose.c: a layout for every tensor ------------------------------------------------------------------------------ */
+/* ---- choose.c: a layout for every tensor ------------------------------------------------------------------------- */
 
-/* Gives every tensor value its `layout` and inserts `relayout` operations where an operation wants an operand in another. f is optimised and
- * has facts. Afterwards:
- * - elementwise operations, select, load, store, atomics, assert, map, asm: tensor operands and results share one layout; print: operands
- *   of one shape do;
- * - broadcast: the operand's layout is layout_backward of the result's; expand_dims, reshape, trans, join, cat likewise. So bit 0 of join's
- *   result, and the axis' top bit of cat's, is the vector of one register and in no other vector: a result's register whose number has that
- *   bit 0 is operand 0's, with 1 operand 1's. split: the results' layout is layout_forward of the operand's, whose bit 0 is likewise;
- * - reduce, scan: operands share a layout in which every vector lies in the axis or outside it; reduce's results share any. scan: one
- *   bit each along the axis, ascending from low registers over lanes and warps to high registers; sort: one bit each along the last axis;
- * - map with a pack of p: vectors 1, 2, .. p/2 are registers', and no other vector has these bits. asm with a pack of p: nothing more; packed
- *   are registers p*i .. p*i+p-1, and where there are fewer the last is repeated;
- * - dot: see below; gather: index and result share a layout, the source has any; histogram: x and mask share one, the result has any;
+/* Gives every tensor value its `layout` and inserts `relayout` operations where an operation wants an operand in
+ * another. f is optimised and has facts. Afterwards:
+ * - elementwise operations, select, load, store, atomics, assert, map, asm: tensor operands and results share one
+ * layout; print: operands of one shape do;
+ * - broadcast: the operand's layout is layout_backward of the result's; expand_dims, reshape, trans, join, cat
+ * likewise. So bit 0 of join's result, and the axis' top bit of cat's, is the vector of one register and in no other
+ * vector: a result's register whose number has that bit 0 is operand 0's, with 1 operand 1's. split: the results'
+ * layout is layout_forward of the operand's, whose bit 0 is likewise;
+ * - reduce, scan: operands share a layout in which every vector lies in the axis or outside it; reduce's results share
+ * any. scan: one bit each along the axis, ascending from low registers over lanes and warps to high registers; sort:
+ * one bit each along the last axis;
+ * - map with a pack of p: vectors 1, 2, .. p/2 are registers', and no other vector has these bits. asm with a pack of
+ * p: nothing more; packed are registers p*i .. p*i+p-1, and where there are fewer the last is repeated;
+ * - dot: see below; gather: index and result share a layout, the source has any; histogram: x and mask share one, the
+ * result has any;
  * - loops and ifs: operand, argument, yielded value and result of one carried value share a layout.
- * Values that are cheap to compute again (arange, splat, const and pure arithmetic on them) are cloned rather than converted.
- * tensor_cores: products of 16-bit floats are laid out for them (dot.c).
- * dot: acc and result share a layout; a and b have any layout (they mostly go through shared memory). */
+ * Values that are cheap to compute again (arange, splat, const and pure arithmetic on them) are cloned rather than
+ * converted. tensor_cores: products of 16-bit floats are laid out for them (dot.c). dot: acc and result share a layout;
+ * a and b have any layout (they mostly go through shared memory). */
 void layout_choose(Func *f, int num_warps, bool tensor_cores);
 void layout_verify(const Func *f); /* the rules above; fails with the operation */
 
-/* ---- dot.c: products on tensor cores ------------------------------------------------------------------------------------- */
+/* ---- dot.c: products on tensor cores ----------------------------------------------------------------------------- */
 
 /* Whether mma.m16n8k16 can compute the dot, by shapes and types, and as what it takes the operands: f16 or bf16. */
 bool layout_mma_type(const Op *dot, Dtype *as);
-/* Whether the accumulator is laid out for it: of row bits r and column bits c, registers c0 and r3, lanes c1 c2 r0 r1 r2, other vectors without these,
- * each along one dim. */
+/* Whether the accumulator is laid out for it: of row bits r and column bits c, registers c0 and r3, lanes c1 c2 r0 r1
+ * r2, other vectors without these, each along one dim. */
 bool layout_is_mma(const Type *acc, const Layout *l);
-/* As what a warp then takes operand 0 or 1: registers k0 (the two of a word), k3 and up, lines (rows of the first, columns of the second) that the
- * accumulator has in registers; lanes k1 k2 and lines 0 to 2. */
+/* As what a warp then takes operand 0 or 1: registers k0 (the two of a word), k3 and up, lines (rows of the first,
+ * columns of the second) that the accumulator has in registers; lanes k1 k2 and lines 0 to 2. */
 const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, int operand);
 
-/* ---- access.c: how a load or store meets memory ------------------------------------------------------------------------ */
+/* ---- access.c: how a load or store meets memory ------------------------------------------------------------------ */
 
-/* How many consecutive registers of `l` may go in one access of at most `max_bytes` bytes: a power of two, at least 1. From the pointer's
- * facts (contiguity, alignment) and the mask's (constancy). *dim is the dim along which they run. */
+/* How many consecutive registers of `l` may go in one access of at most `max_bytes` bytes: a power of two, at least 1.
+ * From the pointer's facts (contiguity, alignment) and the mask's (constancy). *dim is the dim along which they run. */
 int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_bytes, int *dim);
 /* The layout in which this access is widest and coalesced. */
 const Layout *access_layout(Context *cx, const Value *ptr, const Value *mask, int num_warps);
-/* Sectors (32 bytes) that one warp's access touches, over the fewest that its bytes need; 1.0 is perfect. Where facts do not tell, apart. */
+/* Sectors (32 bytes) that one warp's access touches, over the fewest that its bytes need; 1.0 is perfect. Where facts
+ * do not tell, apart. */
 double access_sectors(const Value *ptr, const Layout *l, int vector);
 
 #endif

@@ -1,12 +1,13 @@
 /* Which values want the same layout.
  *
- * Values are linked through operations: the operands and results of an addition should be held alike, so should a loop's
- * carried value in all its places; what trans makes of a value should be held as trans makes of its layout. A layout given
- * to one value floods along the links to all that hang together. Not linked are the operand and result of reduce and of
- * broadcast: there the smaller one has the slice of the larger one's layout, or is converted (choose.c weighs that).
+ * Values are linked through operations: the operands and results of an addition should be held alike, so should a
+ * loop's carried value in all its places; what trans makes of a value should be held as trans makes of its layout. A
+ * layout given to one value floods along the links to all that hang together. Not linked are the operand and result of
+ * reduce and of broadcast: there the smaller one has the slice of the larger one's layout, or is converted (choose.c
+ * weighs that).
  *
- * Not linked, but left out of all floods, are cheap values: index arithmetic, masks, constants. They are made in whatever
- * layout is asked for, in several if need be (assign.c).
+ * Not linked, but left out of all floods, are cheap values: index arithmetic, masks, constants. They are made in
+ * whatever layout is asked for, in several if need be (assign.c).
  */
 #include "layout/choose.h"
 
@@ -19,22 +20,35 @@ static float own_work(const Op *op) {
   int wide = t->ptr || dtype_bits(t->dtype) == 64 ? 2 : 1;
   int64_t c;
   switch (op->code) {
-  case OP_CONST: case OP_SPLAT: return 0;
-  case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_HINT: return 0.05f; /* so that chains of them end */
-  case OP_DIV: case OP_REM:
-    if (dtype_is_float(t->dtype)) return 10;
-    if (value_is_const(op->in[1], &c)) return (float)(((uint64_t)c & ((uint64_t)c - 1)) ? 6 * wide : 2 * wide);
-    return (float)(20 * wide);
-  case OP_MATH: return 20;
-  default: return (float)wide;
+    case OP_CONST:
+    case OP_SPLAT: return 0;
+    /* so that chains of them end */
+    case OP_BROADCAST:
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE:
+    case OP_TRANS:
+    case OP_HINT: return 0.05f;
+    case OP_DIV:
+    case OP_REM:
+      if (dtype_is_float(t->dtype)) return 10;
+      if (value_is_const(op->in[1], &c)) return (float)(((uint64_t)c & ((uint64_t)c - 1)) ? 6 * wide : 2 * wide);
+      return (float)(20 * wide);
+    case OP_MATH: return 20;
+    default: return (float)wide;
   }
 }
 
 static bool may_be_cheap(const Op *op) {
   switch (op->code) {
-  case OP_CONST: case OP_ARANGE: case OP_SPLAT: case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_HINT:
-    return true;
-  default: return op->code >= OP_ADD && op->code <= OP_ADDPTR;
+    case OP_CONST:
+    case OP_ARANGE:
+    case OP_SPLAT:
+    case OP_BROADCAST:
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE:
+    case OP_TRANS:
+    case OP_HINT: return true;
+    default: return op->code >= OP_ADD && op->code <= OP_ADDPTR;
   }
 }
 
@@ -45,7 +59,8 @@ static void weigh_value(Chooser *c, const Op *op) {
     const Value *x = op->in[i];
     if (!is_tensor(x)) continue;
     if (!c->node[x->id].cheap) return;
-    work += c->node[x->id].work * (double)type_numel(x->type) / size; /* of a row that is broadcast there is less to do */
+    /* of a row that is broadcast there is less to do */
+    work += c->node[x->id].work * (double)type_numel(x->type) / size;
   }
   Node *n = &c->node[op->out[0]->id];
   n->cheap = work <= MOST_WORK;
@@ -56,8 +71,15 @@ static void weigh_value(Chooser *c, const Op *op) {
 
 static bool is_client(const Op *op) {
   switch (op->code) {
-  case OP_REDUCE: case OP_SCAN: case OP_SORT: case OP_MAP: case OP_JOIN: case OP_SPLIT: case OP_CAT: case OP_DOT: return true;
-  default: return is_memory(op);
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_SORT:
+    case OP_MAP:
+    case OP_JOIN:
+    case OP_SPLIT:
+    case OP_CAT:
+    case OP_DOT: return true;
+    default: return is_memory(op);
   }
 }
 
@@ -65,7 +87,8 @@ static double weight_of(const Op *op, int depth) {
   double bytes = 0;
   for (int i = 0; i < op->in_count; i++) {
     double b = (double)type_numel(op->in[i]->type) * type_elem_bytes(op->in[i]->type);
-    if (is_memory(op) && i == 0) b = (double)type_numel(op->in[0]->type) * (op->in[0]->type->ptr > 1 ? 8 : dtype_bytes(op->in[0]->type->dtype));
+    if (is_memory(op) && i == 0)
+      b = (double)type_numel(op->in[0]->type) * (op->in[0]->type->ptr > 1 ? 8 : dtype_bytes(op->in[0]->type->dtype));
     if (b > bytes && !(is_memory(op) && i)) bytes = b;
   }
   for (int i = 0; i < depth && i < 5; i++) bytes *= 10;
@@ -93,8 +116,9 @@ static void visit_block(Chooser *c, const Block *b, int depth) {
       Client *k = NEW(c->cx->arena, Client);
       *k = (Client){.op = op, .depth = depth, .weight = weight_of(op, depth)};
       if (is_memory(op)) {
-        const Value *mask = op->code == OP_LOAD ? (op->in_count > 1 ? op->in[1] : NULL)
-                            : op->code != OP_ATOMIC_CAS && op->in_count > 2 ? op->in[2] : NULL;
+        const Value *mask = op->code == OP_LOAD                             ? (op->in_count > 1 ? op->in[1] : NULL)
+                            : op->code != OP_ATOMIC_CAS && op->in_count > 2 ? op->in[2]
+                                                                            : NULL;
         k->best = access_layout(c->cx, op->in[0], mask, c->num_warps);
         k->best_cost = access_cost(op->in[0], mask, k->best, op->code != OP_LOAD);
       }
@@ -155,16 +179,23 @@ static void reach_all(Chooser *c, Op *op, const Layout *l, Reach *reach) {
 
 static void from_result(Chooser *c, Op *op, int index, const Layout *l, Reach *reach) {
   switch (op->code) {
-  case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN: case OP_CAT: case OP_SPLIT:
-    for (int i = 0; i < op->in_count; i++) reach(c, op->in[i], layout_backward(c->cx, op, i, l));
-    break;
-  case OP_DOT: reach(c, op->in[2], l); return;
-  case OP_GATHER: reach(c, op->in[1], l); return;
-  case OP_FOR: case OP_WHILE: case OP_IF: reach_carried(c, op, index, l, reach); return;
-  case OP_REDUCE: break;
-  default:
-    if (op_shares_layout(op)) reach_all(c, op, l, reach);
-    return;
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE:
+    case OP_TRANS:
+    case OP_JOIN:
+    case OP_CAT:
+    case OP_SPLIT:
+      for (int i = 0; i < op->in_count; i++) reach(c, op->in[i], layout_backward(c->cx, op, i, l));
+      break;
+    case OP_DOT: reach(c, op->in[2], l); return;
+    case OP_GATHER: reach(c, op->in[1], l); return;
+    case OP_FOR:
+    case OP_WHILE:
+    case OP_IF: reach_carried(c, op, index, l, reach); return;
+    case OP_REDUCE: break;
+    default:
+      if (op_shares_layout(op)) reach_all(c, op, l, reach);
+      return;
   }
   for (int i = 0; i < op->out_count; i++) reach(c, op->out[i], l);
 }
@@ -172,38 +203,44 @@ static void from_result(Chooser *c, Op *op, int index, const Layout *l, Reach *r
 static void from_operand(Chooser *c, Op *op, int k, const Layout *l, Reach *reach) {
   Op *parent = op->block->parent;
   switch (op->code) {
-  case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN: case OP_CAT: case OP_SPLIT:
-    for (int i = 0; i < op->out_count; i++) reach(c, op->out[i], layout_forward(c->cx, op, k, l));
-    /* fall through */
-  case OP_REDUCE:
-    for (int i = 0; i < op->in_count; i++) reach(c, op->in[i], l);
-    return;
-  case OP_DOT:
-    if (k == 2) reach(c, op->out[0], l);
-    return;
-  case OP_GATHER:
-    if (k == 1) reach(c, op->out[0], l);
-    return;
-  case OP_HISTOGRAM:
-    for (int i = 0; i < op->in_count; i++) reach(c, op->in[i], l);
-    return;
-  case OP_FOR: case OP_WHILE: /* for's bounds are scalars */
-    if (k >= control_skip(op)) reach_carried(c, op, k - control_skip(op), l, reach);
-    return;
-  case OP_YIELD: /* only control operations' bodies are asked about */
-    reach_carried(c, parent, k, l, reach);
-    return;
-  case OP_CONDITION:
-    if (k > 0) reach_carried(c, parent, k - 1, l, reach);
-    return;
-  default:
-    if (op_shares_layout(op)) reach_all(c, op, l, reach);
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE:
+    case OP_TRANS:
+    case OP_JOIN:
+    case OP_CAT:
+    case OP_SPLIT:
+      for (int i = 0; i < op->out_count; i++) reach(c, op->out[i], layout_forward(c->cx, op, k, l));
+      /* fall through */
+    case OP_REDUCE:
+      for (int i = 0; i < op->in_count; i++) reach(c, op->in[i], l);
+      return;
+    case OP_DOT:
+      if (k == 2) reach(c, op->out[0], l);
+      return;
+    case OP_GATHER:
+      if (k == 1) reach(c, op->out[0], l);
+      return;
+    case OP_HISTOGRAM:
+      for (int i = 0; i < op->in_count; i++) reach(c, op->in[i], l);
+      return;
+    case OP_FOR:
+    case OP_WHILE: /* for's bounds are scalars */
+      if (k >= control_skip(op)) reach_carried(c, op, k - control_skip(op), l, reach);
+      return;
+    case OP_YIELD: /* only control operations' bodies are asked about */ reach_carried(c, parent, k, l, reach); return;
+    case OP_CONDITION:
+      if (k > 0) reach_carried(c, parent, k - 1, l, reach);
+      return;
+    default:
+      if (op_shares_layout(op)) reach_all(c, op, l, reach);
   }
 }
 
 void links_each(Chooser *c, Value *v, const Layout *l, Reach *reach) {
   const Node *n = &c->node[v->id];
   if (v->def) from_result(c, v->def, v->index, l, reach);
-  else if (v->block->parent) reach_carried(c, v->block->parent, v->index - (v->block->parent->code == OP_FOR), l, reach);
-  for (int i = 0; i < n->use_count; i++) from_operand(c, c->uses[n->first_use + i].op, c->uses[n->first_use + i].operand, l, reach);
+  else if (v->block->parent)
+    reach_carried(c, v->block->parent, v->index - (v->block->parent->code == OP_FOR), l, reach);
+  for (int i = 0; i < n->use_count; i++)
+    from_operand(c, c->uses[n->first_use + i].op, c->uses[n->first_use + i].operand, l, reach);
 }

@@ -1,8 +1,8 @@
 /* Layouts for people: a line, a picture, and a Func's text with the layouts beside it.
  *
  * A picture shows which warp, lane and registers hold the corner of a tensor. Elements of a row that one thread has in
- * consecutive registers are one cell, which names the first of them. What does not fit is shown at powers of two, which is
- * all there is to know of a linear map:
+ * consecutive registers are one cell, which names the first of them. What does not fit is shown at powers of two, which
+ * is all there is to know of a linear map:
  *
  *     f32[8,64]: 4 registers x 32 lanes x 4 warps
  *             0-3        4-7       8-11  ...      16-19      32-35
@@ -10,7 +10,8 @@
  *       1  w0 l16 r0  w0 l17 r0  w0 l18 r0  ...  w0 l20 r0  w0 l24 r0
  *       2   w1 l0 r0  ...
  *
- * Of a tensor of more than two dims, the page at index 0 of the others is drawn, and where the others lead is said below.
+ * Of a tensor of more than two dims, the page at index 0 of the others is drawn, and where the others lead is said
+ * below.
  */
 #include "layout/layout.h"
 
@@ -31,8 +32,8 @@ void layout_print(Buf *out, const Layout *l) {
 
 typedef struct Picture {
   const Layout *layout;
-  F2Map holder; /* element -> register, lane, warp of the first holder */
-  int run;      /* elements of the last dim in a cell */
+  F2Map holder;      /* element -> register, lane, warp of the first holder */
+  int run;           /* elements of the last dim in a cell */
   int rows, columns; /* columns: of cells */
   int row_shift, width, label_width;
 } Picture;
@@ -49,7 +50,8 @@ static void put_cell(const Picture *p, uint32_t element, char cell[CELL]) {
   name_place(p, f2_apply(&p->holder, element), cell);
 }
 
-/* Which of n rows or columns to show, -1 for "...": all when they fit into `most`, else 0 .. 2^k, "...", 2^(k+1), ..., n / 2. */
+/* Which of n rows or columns to show, -1 for "...": all when they fit into `most`, else 0 .. 2^k, "...", 2^(k+1), ...,
+ * n / 2. */
 static int choose_shown(int n, int most, int *shown) {
   int count = 0, k = log2_of(n) - 1;
   if (n <= most) {
@@ -74,8 +76,8 @@ static int run_length(const Layout *l, int shift, int bits) {
 
 static void put_head(Buf *out, const Type *t, const Layout *l) {
   type_print(out, t);
-  buf_printf(out, ": %d register%s x 32 lanes x %d warp%s", layout_registers(l), l->reg_bits ? "s" : "", 1 << l->warp_bits,
-             l->warp_bits ? "s" : "");
+  buf_printf(out, ": %d register%s x 32 lanes x %d warp%s", layout_registers(l), l->reg_bits ? "s" : "",
+             1 << l->warp_bits, l->warp_bits ? "s" : "");
   uint32_t copies = layout_copies(l);
   const char *names[] = {"lanes", "warps"};
   uint32_t bits[] = {copies & 31, copies >> l->lane_bits};
@@ -149,7 +151,8 @@ void layout_draw(Buf *out, const Type *t, const Layout *l) {
   find_width(&p);
   int fit = (MAX_WIDTH - 2 - p.label_width) / (p.width + 2);
   int columns = choose_shown(p.columns, t->rank > 1 ? fit : 2 * fit, shown);
-  for (int first = 0; first < columns; first += fit) { /* a row too long for a line is folded, where it is the only one */
+  /* a row too long for a line is folded, where it is the only one */
+  for (int first = 0; first < columns; first += fit) {
     int n = columns - first < fit ? columns - first : fit;
     put_row(out, &p, -1, shown + first, n);
     for (int r = 0; r < rows; r++)
@@ -161,7 +164,11 @@ void layout_draw(Buf *out, const Type *t, const Layout *l) {
 
 /* ---- a Func's text ---- */
 
-typedef struct Named { const Layout *layout; const Type *type; } Named; /* the first type that has it: for the picture */
+/* the first type that has it: for the picture */
+typedef struct Named {
+  const Layout *layout;
+  const Type *type;
+} Named;
 
 typedef struct Notes {
   Context *cx;
@@ -195,17 +202,19 @@ static void note_relayout(Notes *n, Buf *out, const Op *op) {
   n->cost += cost;
   buf_printf(out, " from L%d: ", number_of(n, op->in[0]));
   switch (c->kind) {
-  case CONVERT_NONE: buf_puts(out, "nothing to do"); break;
-  case CONVERT_REGISTERS: buf_puts(out, "registers renamed"); break;
-  case CONVERT_SHUFFLE: buf_printf(out, "%d round%s of shuffles", c->round_count, c->round_count > 1 ? "s" : ""); break;
-  case CONVERT_SHARED:
-    buf_printf(out, "shared memory, %d bytes", convert_shared_bytes(c, bytes));
-    if (c->passes > 1) buf_printf(out, " in %d parts", c->passes);
-    buf_printf(out, ", writes of %d and reads of %d bytes", c->write_vector * bytes, c->read_vector * bytes);
-    double write = convert_conflicts(c, bytes, true), read = convert_conflicts(c, bytes, false);
-    if (write > 1 || read > 1) buf_printf(out, ", conflicts %gx, %gx", write, read);
-    else buf_puts(out, ", no conflicts");
-    if (c->within_warp) buf_puts(out, ", within the warp");
+    case CONVERT_NONE: buf_puts(out, "nothing to do"); break;
+    case CONVERT_REGISTERS: buf_puts(out, "registers renamed"); break;
+    case CONVERT_SHUFFLE:
+      buf_printf(out, "%d round%s of shuffles", c->round_count, c->round_count > 1 ? "s" : "");
+      break;
+    case CONVERT_SHARED:
+      buf_printf(out, "shared memory, %d bytes", convert_shared_bytes(c, bytes));
+      if (c->passes > 1) buf_printf(out, " in %d parts", c->passes);
+      buf_printf(out, ", writes of %d and reads of %d bytes", c->write_vector * bytes, c->read_vector * bytes);
+      double write = convert_conflicts(c, bytes, true), read = convert_conflicts(c, bytes, false);
+      if (write > 1 || read > 1) buf_printf(out, ", conflicts %gx, %gx", write, read);
+      else buf_puts(out, ", no conflicts");
+      if (c->within_warp) buf_puts(out, ", within the warp");
   }
   if (cost) buf_printf(out, ", cost %d", cost);
 }
@@ -235,7 +244,8 @@ static void note_op(Buf *out, const Op *op, void *arg) {
   if (!is_result && op->out_count) buf_puts(out, "of ");
   buf_printf(out, "L%d", number_of(n, first));
   for (int i = first->index + 1; is_result && i < op->out_count; i++)
-    if (op->out[i]->layout && op->out[i]->layout != op->out[i - 1]->layout) buf_printf(out, " L%d", number_of(n, op->out[i]));
+    if (op->out[i]->layout && op->out[i]->layout != op->out[i - 1]->layout)
+      buf_printf(out, " L%d", number_of(n, op->out[i]));
   if (op->code == OP_RELAYOUT) note_relayout(n, out, op);
   if (op->code == OP_REDUCE && is_result) buf_printf(out, " of L%d", number_of(n, op->in[0]));
   if ((op->code == OP_LOAD || op->code == OP_STORE) && op->in[0]->layout) note_access(out, op);

@@ -1,8 +1,8 @@
 /* What some operations ask of a layout, and layouts made for them.
  *
- * Reductions, scans and sorts work along an axis: first what a thread holds, then across lanes, then across warps. So each
- * vector must lie in the axis or outside it. A scan goes on from there in order: of the axis' bits the lowest in registers,
- * then in lanes, then in warps, the highest in registers again:
+ * Reductions, scans and sorts work along an axis: first what a thread holds, then across lanes, then across warps. So
+ * each vector must lie in the axis or outside it. A scan goes on from there in order: of the axis' bits the lowest in
+ * registers, then in lanes, then in warps, the highest in registers again:
  *
  *     f32[1024], 4 warps      reg 1 2   lane 4 8 16 32 64   warp 128 256   reg 512
  */
@@ -62,12 +62,12 @@ static int together(const Op *op) { return op->code == OP_MAP ? bits_of(op->attr
 
 bool layout_suits(const Op *op, const Layout *l) {
   switch (op->code) {
-  case OP_REDUCE: return in_or_out(l, axis_of(op), false);
-  case OP_SORT: return in_or_out(l, axis_of(op), true);
-  case OP_SCAN: return in_or_out(l, axis_of(op), true) && ascending(l, axis_of(op));
-  case OP_MAP:
-  case OP_SPLIT: return holds_low_bits(l, together(op));
-  default: return true;
+    case OP_REDUCE: return in_or_out(l, axis_of(op), false);
+    case OP_SORT: return in_or_out(l, axis_of(op), true);
+    case OP_SCAN: return in_or_out(l, axis_of(op), true) && ascending(l, axis_of(op));
+    case OP_MAP:
+    case OP_SPLIT: return holds_low_bits(l, together(op));
+    default: return true;
   }
 }
 
@@ -111,8 +111,9 @@ const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near) {
 
 /* ---- what a reduction leaves ---- */
 
-/* Registers of the axis are combined in the thread. Across a lane of the axis, lanes share the lines that the thread's registers hold, each going
- * on with half of them (gpu/lower_reduce.c): so the lines come to lie where the axis was. What warps hold is exchanged, and all get it. */
+/* Registers of the axis are combined in the thread. Across a lane of the axis, lanes share the lines that the thread's
+ * registers hold, each going on with half of them (gpu/lower_reduce.c): so the lines come to lie where the axis was.
+ * What warps hold is exchanged, and all get it. */
 const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int axis) {
   const Layout *slice = layout_slice(cx, t, l, axis);
   uint32_t mask = layout_dim_mask(t, axis);
@@ -121,7 +122,8 @@ const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int ax
   for (int i = 0; i < l->lane_bits && left.reg_bits; i++) {
     if (!(l->basis[l->reg_bits + i] & mask) || left.basis[left.reg_bits + i]) continue;
     uint32_t line = left.basis[--left.reg_bits];
-    memmove(left.basis + left.reg_bits, left.basis + left.reg_bits + 1, sizeof *left.basis * (size_t)(left.lane_bits + left.warp_bits));
+    memmove(left.basis + left.reg_bits, left.basis + left.reg_bits + 1,
+            sizeof *left.basis * (size_t)(left.lane_bits + left.warp_bits));
     left.basis[left.reg_bits + i] = line;
   }
   return layout_make(cx, &left);
@@ -129,7 +131,8 @@ const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int ax
 
 /* ---- the other way through reduce and broadcast ---- */
 
-/* The bits of the axis go to lanes and warps that hold copies, else to registers, where they are added up without talking to anyone. */
+/* The bits of the axis go to lanes and warps that hold copies, else to registers, where they are added up without
+ * talking to anyone. */
 const Layout *layout_widened(Context *cx, const Type *t, const Layout *l, int axis) {
   int first = layout_dim_shift(t, axis), count = bits_of(t->shape[axis]), bit = first;
   Layout w = *l;

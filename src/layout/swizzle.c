@@ -1,15 +1,15 @@
 /* Swizzles: where elements lie in shared memory while a conversion goes through it.
  *
- * Offsets in shared memory are bits as well: the lowest say where within a vector, those up to 128 bytes which bank, the
- * rest which row of 32 banks. A swizzle is a basis of the space of elements, one vector for each of these bits:
+ * Offsets in shared memory are bits as well: the lowest say where within a vector, those up to 128 bytes which bank,
+ * the rest which row of 32 banks. A swizzle is a basis of the space of elements, one vector for each of these bits:
  *
  *     offset bit   0 .. v-1                      v .. b-1     b .. n-1
  *     held by      V: registers of one thread    banks        rows: K
  *
  * with 2^b elements a row. Two lanes that access at once are in conflict when their elements differ by something in the
  * span of the row bits, for then their bank is the same and the word is not. So K is to be such that no such difference
- * occurs: let P be the span of the writing lanes' vectors, Q of the reading ones'; K must meet both in 0 only. Long vectors
- * go by half or quarter warps, so P and Q have no more dimensions than there are banks, and there is room: with
+ * occurs: let P be the span of the writing lanes' vectors, Q of the reading ones'; K must meet both in 0 only. Long
+ * vectors go by half or quarter warps, so P and Q have no more dimensions than there are banks, and there is room: with
  * P = I + <a1, a2, ..>, Q = I + <b1, b2, ..>, I = P and Q's intersection, take
  *
  *     K = <a1 + b1, a2 + b2, ..> + a complement of P + Q
@@ -19,11 +19,12 @@
  *     written by lanes along columns, P = <1, 2>; read by lanes along rows, Q = <4, 8>; K = <5, 10>, banks <1, 2>
  *         element (row, column) lies at row `row`, bank column ^ row: the classic xor swizzle
  *
- * Vectors. What is in registers on both sides is a vector for both, V; one side, the longer, may go on with E, registers
- * of its own. Where within its vector an element lies must not depend on the thread; so the banks and rows together, U,
- * have to contain the longer side's threads' vectors, and U + E the shorter's. Where lanes g of the shorter side are free
- * to be placed, U gets g + e for an e of E: they then read different places of the vectors, and different banks. Longer
- * vectors that would bring conflicts are weighed against shorter ones. After "Linear Layouts" (arXiv 2505.23819), 5.4.
+ * Vectors. What is in registers on both sides is a vector for both, V; one side, the longer, may go on with E,
+ * registers of its own. Where within its vector an element lies must not depend on the thread; so the banks and rows
+ * together, U, have to contain the longer side's threads' vectors, and U + E the shorter's. Where lanes g of the
+ * shorter side are free to be placed, U gets g + e for an e of E: they then read different places of the vectors, and
+ * different banks. Longer vectors that would bring conflicts are weighed against shorter ones. After "Linear Layouts"
+ * (arXiv 2505.23819), 5.4.
  */
 #include "layout/layout.h"
 
@@ -78,7 +79,7 @@ static Space space_intersection(const Space *a, const Space *b) {
 
 typedef struct Side {
   const Layout *layout;
-  uint32_t idle;       /* bits of the thread id that must be 0 for the thread to take part */
+  uint32_t idle; /* bits of the thread id that must be 0 for the thread to take part */
   Space registers, threads;
 } Side;
 
@@ -111,7 +112,8 @@ typedef struct Swizzle {
 /* U: V + E + U is everything, U has the long side's threads, U + E the short side's. See the page above. */
 static Space banks_and_rows(const Swizzle *z, const Side *longer, const Side *shorter, const Space *heard, int in_word,
                             int bits) {
-  Space u = longer->threads, hit = {0}; /* hit: what of E the short side's lanes already differ by, or is in their word */
+  /* hit: what of E the short side's lanes already differ by, or is in their word */
+  Space u = longer->threads, hit = {0};
   for (int j = 0; j < in_word; j++) space_add(&hit, UINT32_C(1) << j);
   Space with_e = space_sum(&u, &z->e);
   for (int turn = 0; turn < 2; turn++) /* lanes whose place is given, then those that can be placed */
@@ -147,8 +149,8 @@ static Space banks_and_rows(const Swizzle *z, const Side *longer, const Side *sh
   return u;
 }
 
-/* K: `want` dimensions of U, meeting p and q (both within U, with w in both) in 0 if that can be. The last ones are in no
- * thread's vector. */
+/* K: `want` dimensions of U, meeting p and q (both within U, with w in both) in 0 if that can be. The last ones are in
+ * no thread's vector. */
 static Space rows(const Space *u, const Space *w, const Space *p, const Space *q, const Space *threads, int want) {
   Space registers = *threads, other = space_sum(p, q), top = {0}, middle = {0}, pairs = {0}, k = {0};
   for (int i = 0; i < u->n; i++)

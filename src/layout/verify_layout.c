@@ -4,7 +4,11 @@
  */
 #include "layout/choose.h"
 
-typedef struct Check { Context *cx; const Func *f; int lane_bits, warp_bits; } Check;
+typedef struct Check {
+  Context *cx;
+  const Func *f;
+  int lane_bits, warp_bits;
+} Check;
 
 static NORETURN PRINTF_LIKE(3, 4) void bad(const Check *k, const Op *op, const char *format, ...) {
   char what[600];
@@ -34,7 +38,8 @@ static const char *show(const Check *k, const Layout *l) {
 }
 
 static void need(const Check *k, const Op *op, const char *what, int i, const Value *v, const Layout *want) {
-  if (is_tensor(v) && v->layout != want) bad(k, op, "%s %d is held as \"%s\", not \"%s\"", what, i, show(k, v->layout), show(k, want));
+  if (is_tensor(v) && v->layout != want)
+    bad(k, op, "%s %d is held as \"%s\", not \"%s\"", what, i, show(k, v->layout), show(k, want));
 }
 
 /* A tensor's own: a layout that covers it, for this many threads, registers independent. */
@@ -45,7 +50,8 @@ static void check_value(const Check *k, const Op *op, const Value *v) {
     return;
   }
   if (!l) bad(k, op, "a tensor has no layout");
-  if (l->lane_bits != k->lane_bits || l->warp_bits != k->warp_bits) bad(k, op, "\"%s\" is not for these threads", show(k, l));
+  if (l->lane_bits != k->lane_bits || l->warp_bits != k->warp_bits)
+    bad(k, op, "\"%s\" is not for these threads", show(k, l));
   if (l->out_bits != bits_of(type_numel(v->type))) bad(k, op, "\"%s\" has %d bits", show(k, l), l->out_bits);
   F2Map whole = layout_map(l), regs = f2_columns(&whole, 0, l->reg_bits);
   if (f2_rank(&whole) != l->out_bits) bad(k, op, "\"%s\" does not cover the tensor", show(k, l));
@@ -75,36 +81,46 @@ static void check_carried(const Check *k, const Op *op) {
 
 static void check_op(const Check *k, const Op *op) {
   switch (op->code) {
-  case OP_BROADCAST: case OP_EXPAND_DIMS: case OP_RESHAPE: case OP_TRANS: case OP_JOIN: case OP_CAT:
-    for (int i = 0; i < op->in_count; i++)
-      if (is_tensor(op->in[i]) && is_tensor(op->out[0])) need(k, op, "operand", i, op->in[i], layout_backward(k->cx, op, i, op->out[0]->layout));
-    return;
-  case OP_SPLIT: {
-    if (!layout_suits(op, op->in[0]->layout)) bad(k, op, "the last dim of \"%s\" is in no register's vector", show(k, op->in[0]->layout));
-    for (int i = 0; i < 2; i++) need(k, op, "result", i, op->out[i], layout_forward(k->cx, op, 0, op->in[0]->layout));
-    return;
-  }
-  case OP_REDUCE: {
-    const Layout *l = op->in[0]->layout;
-    if (!l) return;
-    for (int i = 0; i < op->in_count; i++) need(k, op, "operand", i, op->in[i], l);
-    if (!layout_suits(op, l)) bad(k, op, "cannot work on \"%s\"", show(k, l));
-    for (int i = 1; i < op->out_count; i++) need(k, op, "result", i, op->out[i], op->out[0]->layout);
-    return;
-  }
-  case OP_DOT: need(k, op, "operand", 2, op->in[2], op->out[0]->layout); return;
-  case OP_GATHER: need(k, op, "operand", 1, op->in[1], op->out[0]->layout); return;
-  case OP_HISTOGRAM:
-    if (op->in_count > 1) need(k, op, "operand", 1, op->in[1], op->in[0]->layout);
-    return;
-  case OP_PRINT:
-    for (int i = 0; i < op->in_count; i++)
-      for (int j = 0; j < i; j++)
-        if (type_same_shape(op->in[i]->type, op->in[j]->type)) need(k, op, "operand", i, op->in[i], op->in[j]->layout);
-    return;
-  case OP_FOR: case OP_WHILE: case OP_IF: check_carried(k, op); return;
-  default:
-    if (op_shares_layout(op)) check_shared(k, op);
+    case OP_BROADCAST:
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE:
+    case OP_TRANS:
+    case OP_JOIN:
+    case OP_CAT:
+      for (int i = 0; i < op->in_count; i++)
+        if (is_tensor(op->in[i]) && is_tensor(op->out[0]))
+          need(k, op, "operand", i, op->in[i], layout_backward(k->cx, op, i, op->out[0]->layout));
+      return;
+    case OP_SPLIT: {
+      if (!layout_suits(op, op->in[0]->layout))
+        bad(k, op, "the last dim of \"%s\" is in no register's vector", show(k, op->in[0]->layout));
+      for (int i = 0; i < 2; i++) need(k, op, "result", i, op->out[i], layout_forward(k->cx, op, 0, op->in[0]->layout));
+      return;
+    }
+    case OP_REDUCE: {
+      const Layout *l = op->in[0]->layout;
+      if (!l) return;
+      for (int i = 0; i < op->in_count; i++) need(k, op, "operand", i, op->in[i], l);
+      if (!layout_suits(op, l)) bad(k, op, "cannot work on \"%s\"", show(k, l));
+      for (int i = 1; i < op->out_count; i++) need(k, op, "result", i, op->out[i], op->out[0]->layout);
+      return;
+    }
+    case OP_DOT: need(k, op, "operand", 2, op->in[2], op->out[0]->layout); return;
+    case OP_GATHER: need(k, op, "operand", 1, op->in[1], op->out[0]->layout); return;
+    case OP_HISTOGRAM:
+      if (op->in_count > 1) need(k, op, "operand", 1, op->in[1], op->in[0]->layout);
+      return;
+    case OP_PRINT:
+      for (int i = 0; i < op->in_count; i++)
+        for (int j = 0; j < i; j++)
+          if (type_same_shape(op->in[i]->type, op->in[j]->type))
+            need(k, op, "operand", i, op->in[i], op->in[j]->layout);
+      return;
+    case OP_FOR:
+    case OP_WHILE:
+    case OP_IF: check_carried(k, op); return;
+    default:
+      if (op_shares_layout(op)) check_shared(k, op);
   }
 }
 

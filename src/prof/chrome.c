@@ -1,16 +1,17 @@
-/* chrome: a trace in the Trace Event Format of Chrome, which Perfetto (ui.perfetto.dev) and chrome://tracing open. Written as it is read: nothing
- * but the open intervals of each track is in memory.
+/* chrome: a trace in the Trace Event Format of Chrome, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+ * Written as it is read: nothing but the open intervals of each track is in memory.
  *
- *     processes           a process each, named by its command; its threads are tracks with calls ("X" events) and ranges around them
- *     GPU                 a process each as well ("GPU 0 NVIDIA H200"), numbered from 5000000 on; a track a stream
- *     arrows              flow events from the middle of a call ("s") to what it started ("f")
- *     memory in use       a counter ("C") of each device, and of page-locked memory of the host
- *     notes, lost events  global instants ("i"); a user's metric is an instant of its thread
+ *     processes           a process each, named by its command; its threads are tracks with calls ("X" events) and
+ * ranges around them GPU                 a process each as well ("GPU 0 NVIDIA H200"), numbered from 5000000 on; a
+ * track a stream arrows              flow events from the middle of a call ("s") to what it started ("f") memory in use
+ * a counter ("C") of each device, and of page-locked memory of the host notes, lost events  global instants ("i"); a
+ * user's metric is an instant of its thread
  *
- * Times are microseconds, three decimals for nanoseconds, from the trace's first event on; `baseTimeNanoseconds` is that moment as the time of day.
- * The format wants intervals of a track to nest. They mostly do. Where they overlap by no more than clocks differ, the inner one is cut; what really
- * overlaps (kernels of one stream with programmatic dependent launch or in a graph; ranges begun and ended anyhow) goes to a second track
- * beside the first: "stream 7 (2)".
+ * Times are microseconds, three decimals for nanoseconds, from the trace's first event on; `baseTimeNanoseconds` is
+ * that moment as the time of day. The format wants intervals of a track to nest. They mostly do. Where they overlap by
+ * no more than clocks differ, the inner one is cut; what really overlaps (kernels of one stream with programmatic
+ * dependent launch or in a graph; ranges begun and ended anyhow) goes to a second track beside the first: "stream 7
+ * (2)".
  */
 #include "prof/views.h"
 #include "prof/tracks.h"
@@ -34,7 +35,8 @@ static void put_us(FILE *out, int64_t ns) {
   fprintf(out, "%lld.%03d", (long long)(ns / 1000), (int)(ns % 1000));
 }
 
-static void metadata(Chrome *c, uint32_t pid, int64_t tid, const char *what, const char *key, const char *text, int64_t number) {
+static void metadata(Chrome *c, uint32_t pid, int64_t tid, const char *what, const char *key, const char *text,
+                     int64_t number) {
   begin(c);
   fprintf(c->out, "{\"ph\":\"M\",\"pid\":%u,", pid);
   if (tid >= 0) fprintf(c->out, "\"tid\":%lld,", (long long)tid);
@@ -60,7 +62,9 @@ static void announce(Chrome *c, Track *k) {
   metadata(c, g->pid, k->tid, "thread_sort_index", "sort_index", NULL, k->sort);
 }
 
-typedef struct KernelName { const char *legible, *full; } KernelName;
+typedef struct KernelName {
+  const char *legible, *full;
+} KernelName;
 
 static const KernelName *kernel_name(Chrome *c, const Item *i) { /* demangled once */
   const char *raw = item_name(c->t, i);
@@ -94,7 +98,9 @@ static void put_args(Chrome *c, const Item *i) {
     ARG("\"function\":"), json_text(out, kernel_name(c, i)->full);
     if (i->shapes) ARG("\"shapes\":"), json_text(out, trace_text(c->t->reader, i->shapes));
   }
-  double bytes = i->kind == TRACE_KERNEL ? i->bytes : i->kind == TRACE_COPY || i->kind == TRACE_FILL ? (double)i->moved : 0;
+  double bytes = i->kind == TRACE_KERNEL                          ? i->bytes
+                 : i->kind == TRACE_COPY || i->kind == TRACE_FILL ? (double)i->moved
+                                                                  : 0;
   if (bytes > 0) ARG("\"bytes\":%.17g", bytes);
   if (bytes > 0 && seconds > 0) ARG("\"GB/s\":%.4g", bytes / seconds / 1e9);
   if (item_is_activity(i)) ARG("\"device\":%u,\"stream\":%llu", i->device, (unsigned long long)i->stream);
@@ -104,50 +110,57 @@ static void put_args(Chrome *c, const Item *i) {
 
 static const char *category(const Item *i) {
   switch (i->kind) {
-  case TRACE_CALL: return i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC ? "call,sync" : "call";
-  case TRACE_KERNEL: return "kernel";
-  case TRACE_COPY: return "gpu_memcpy";
-  case TRACE_FILL: return "gpu_memset";
-  default: return i->sub == RANGE_NVTX ? "range,nvtx" : "range";
+    case TRACE_CALL: return i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC ? "call,sync" : "call";
+    case TRACE_KERNEL: return "kernel";
+    case TRACE_COPY: return "gpu_memcpy";
+    case TRACE_FILL: return "gpu_memset";
+    default: return i->sub == RANGE_NVTX ? "range,nvtx" : "range";
   }
 }
-
 
 static void interval(Chrome *c, const Item *i) {
   int64_t end;
   Track *k = tracks_place(&c->tracks, i, &end);
   announce(c, k);
   begin(c);
-  fputs("{\"ph\":\"X\",\"name\":", c->out), json_text(c->out, i->kind == TRACE_KERNEL ? kernel_name(c, i)->legible : item_name(c->t, i));
+  fputs("{\"ph\":\"X\",\"name\":", c->out),
+      json_text(c->out, i->kind == TRACE_KERNEL ? kernel_name(c, i)->legible : item_name(c->t, i));
   fprintf(c->out, ",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":", category(i), k->group->pid, k->tid);
   put_us(c->out, i->start - c->t->first);
   fputs(",\"dur\":", c->out), put_us(c->out, end - i->start);
   put_args(c, i);
   putc('}', c->out);
   if (!item_is_activity(i) || !i->has_call) return;
-  /* The arrow begins inside of the call and ends where the activity begins; its number must be the file's own, not only of a process. */
+  /* The arrow begins inside of the call and ends where the activity begins; its number must be the file's own, not only
+   * of a process. */
   uint64_t flow = ++c->tracks.flows;
   int64_t at = i->call_start + (i->call_end - i->call_start) / 2;
   if (at > i->start) at = i->start; /* no arrow goes back in time */
   if (at < i->call_start) at = i->call_start;
   begin(c);
-  fprintf(c->out, "{\"ph\":\"s\",\"id\":%llu,\"name\":\"launch\",\"cat\":\"launch\",\"pid\":%u,\"tid\":%u,\"ts\":", (unsigned long long)flow, i->process, i->call_thread);
+  fprintf(c->out, "{\"ph\":\"s\",\"id\":%llu,\"name\":\"launch\",\"cat\":\"launch\",\"pid\":%u,\"tid\":%u,\"ts\":",
+          (unsigned long long)flow, i->process, i->call_thread);
   put_us(c->out, at - c->t->first);
   putc('}', c->out);
   begin(c);
-  fprintf(c->out, "{\"ph\":\"f\",\"bp\":\"e\",\"id\":%llu,\"name\":\"launch\",\"cat\":\"launch\",\"pid\":%u,\"tid\":%u,\"ts\":", (unsigned long long)flow, k->group->pid, k->tid);
+  fprintf(c->out,
+          "{\"ph\":\"f\",\"bp\":\"e\",\"id\":%llu,\"name\":\"launch\",\"cat\":\"launch\",\"pid\":%u,\"tid\":%u,\"ts\":",
+          (unsigned long long)flow, k->group->pid, k->tid);
   put_us(c->out, (i->start > at ? i->start : at) - c->t->first);
   putc('}', c->out);
 }
 
 static void memory(Chrome *c, const Item *i) {
-  TrackGroup *g = i->memory.pinned ? tracks_process(&c->tracks, i->process) : tracks_device(&c->tracks, i->process, i->device);
+  TrackGroup *g =
+      i->memory.pinned ? tracks_process(&c->tracks, i->process) : tracks_device(&c->tracks, i->process, i->device);
   Track header = {.group = g, .announced = true};
   int64_t *in_use = i->memory.pinned ? &g->pinned_in_use : &g->in_use;
   *in_use = i->memory.in_use >= 0 && !i->memory.pinned ? i->memory.in_use : *in_use + i->memory.bytes;
   announce(c, &header);
   begin(c);
-  fprintf(c->out, "{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%u,\"ts\":", i->memory.pinned ? "page-locked memory" : "memory in use", g->pid);
+  fprintf(c->out,
+          "{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%u,\"ts\":", i->memory.pinned ? "page-locked memory" : "memory in use",
+          g->pid);
   put_us(c->out, i->start - c->t->first);
   fprintf(c->out, ",\"args\":{\"bytes\":%lld}}", (long long)(*in_use < 0 ? 0 : *in_use));
 }
@@ -162,7 +175,9 @@ static void instant(Chrome *c, const Item *i) {
   if (i->kind == TRACE_METRIC) snprintf(text, sizeof text, "%.600s = %.6g", name, i->value), name = text;
   begin(c);
   fputs("{\"ph\":\"i\",\"name\":", c->out), json_text(c->out, name);
-  fprintf(c->out, ",\"cat\":\"%s\",\"s\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":", i->kind == TRACE_METRIC ? "metric" : "note", i->kind == TRACE_METRIC ? "t" : "g", i->process, i->thread ? i->thread : i->process);
+  fprintf(c->out,
+          ",\"cat\":\"%s\",\"s\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":", i->kind == TRACE_METRIC ? "metric" : "note",
+          i->kind == TRACE_METRIC ? "t" : "g", i->process, i->thread ? i->thread : i->process);
   put_us(c->out, i->start - c->t->first);
   putc('}', c->out);
 }
@@ -186,4 +201,6 @@ static void chrome(Items *t, FILE *out, const ViewOptions *o) {
   fputs("\n]}\n", out);
 }
 
-int view_chrome(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, chrome); }
+int view_chrome(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
+  return view_run(r, out, o, why, chrome);
+}

@@ -2,13 +2,15 @@
  *
  *     program's threads ─ call ─▶ driver ─▶ CUPTI's buffers ─ complete() ─▶ records in order ─▶ TraceWriter
  *
- * CUPTI writes records into buffers that we lend (1 MiB each) and gives a buffer back when it is full or flushed, on a thread of its own or on
- * that which flushes. So a launch costs the program what CUPTI itself costs; all else happens elsewhere.
+ * CUPTI writes records into buffers that we lend (1 MiB each) and gives a buffer back when it is full or flushed, on a
+ * thread of its own or on that which flushes. So a launch costs the program what CUPTI itself costs; all else happens
+ * elsewhere.
  *
- * Calls. A call of the runtime (cudaLaunchKernel) calls the driver (cuLaunchKernel) in the same thread, and both have records. Only the outer
- * one shall count. The inner record comes first, as it ends first; so a driver's record waits until the next record of its thread: a
- * runtime's that encloses it takes its place, one that does not lets it go. A flush lets all go.
- * Of the driver's many functions only those that do something are recorded, by name; of the runtime's, all but those that ask and are fast.
+ * Calls. A call of the runtime (cudaLaunchKernel) calls the driver (cuLaunchKernel) in the same thread, and both have
+ * records. Only the outer one shall count. The inner record comes first, as it ends first; so a driver's record waits
+ * until the next record of its thread: a runtime's that encloses it takes its place, one that does not lets it go. A
+ * flush lets all go. Of the driver's many functions only those that do something are recorded, by name; of the
+ * runtime's, all but those that ask and are fast.
  *
  * Clock. CUPTI takes ours (CLOCK_MONOTONIC, as the trace has it) and converts the GPU's times to it.
  */
@@ -32,7 +34,10 @@ typedef struct Waiting { /* a thread's driver calls of which it is not known yet
   CuptiApiRecord calls[WAITING];
 } Waiting;
 
-typedef struct Function { const char *name; TraceCallKind kind; } Function; /* name NULL: not asked for yet */
+typedef struct Function {
+  const char *name;
+  TraceCallKind kind;
+} Function; /* name NULL: not asked for yet */
 
 struct CuptiSession {
   CuptiApi api;
@@ -43,15 +48,16 @@ struct CuptiSession {
   int enabled_count;
   /* under `lock`: */
   Arena *arena;
-  Map *waiting;          /* thread + 1 -> Waiting */
-  Map *allocated;        /* device address -> bytes */
-  Map *in_use;           /* device + 1 -> int64_t */
-  Map *devices;          /* written already */
+  Map *waiting;                     /* thread + 1 -> Waiting */
+  Map *allocated;                   /* device address -> bytes */
+  Map *in_use;                      /* device + 1 -> int64_t */
+  Map *devices;                     /* written already */
   Function functions[2][FUNCTIONS]; /* of the driver, of the runtime */
-  int64_t *paused;       /* begin and end of each pause; the last may be open (INT64_MAX) */
+  int64_t *paused;                  /* begin and end of each pause; the last may be open (INT64_MAX) */
   int paused_count, paused_cap;
   int64_t dropped;
-  uint32_t waiter;       /* a thread of ours that waits for the devices, from when and until when: its calls are not the program's */
+  /* a thread of ours that waits for the devices, from when and until when: its calls are not the program's */
+  uint32_t waiter;
   int64_t wait_from, wait_to;
 };
 
@@ -64,7 +70,7 @@ uint64_t cupti_last_launch(void) { return last_launch; }
 
 static uint64_t our_clock(void) { return (uint64_t)trace_clock(); }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
 
@@ -81,15 +87,20 @@ static size_t plain_length(const char *name) {
 }
 
 TraceCallKind cupti_call_kind(const char *name) {
-  const char *s = starts(name, "cuda") ? name + 4 : starts(name, "__cuda") ? name + 6 : starts(name, "cu") ? name + 2 : name;
+  const char *s = starts(name, "cuda")     ? name + 4
+                  : starts(name, "__cuda") ? name + 6
+                  : starts(name, "cu")     ? name + 2
+                                           : name;
   if (starts(s, "LaunchHostFunc")) return CALL_OTHER;
   if (starts(s, "Launch") || starts(s, "GraphLaunch")) return CALL_LAUNCH;
-  if (starts(s, "CtxSynchronize") || starts(s, "StreamSynchronize") || starts(s, "EventSynchronize") || starts(s, "DeviceSynchronize") ||
-      starts(s, "ThreadSynchronize"))
+  if (starts(s, "CtxSynchronize") || starts(s, "StreamSynchronize") || starts(s, "EventSynchronize") ||
+      starts(s, "DeviceSynchronize") || starts(s, "ThreadSynchronize"))
     return CALL_SYNC;
   if (starts(s, "Memcpy")) return strstr(s, "Async") ? CALL_COPY : CALL_COPY_SYNC;
   if (starts(s, "Memset")) return CALL_FILL;
-  if (starts(s, "Malloc") || starts(s, "HostAlloc") || starts(s, "MemAlloc") || starts(s, "MemHostAlloc") || starts(s, "MemCreate")) return CALL_ALLOC;
+  if (starts(s, "Malloc") || starts(s, "HostAlloc") || starts(s, "MemAlloc") || starts(s, "MemHostAlloc") ||
+      starts(s, "MemCreate"))
+    return CALL_ALLOC;
   if (starts(s, "Free") || starts(s, "MemFree") || starts(s, "MemRelease")) return CALL_FREE;
   if (starts(s, "LinkComplete") || starts(s, "LinkAdd")) return CALL_COMPILE;
   return CALL_OTHER;
@@ -97,18 +108,25 @@ TraceCallKind cupti_call_kind(const char *name) {
 
 /* Of the driver's functions: those that act. */
 static bool driver_wanted(const char *name) {
-  return cupti_call_kind(name) != CALL_OTHER || starts(name, "cuModuleLoad") || starts(name, "cuModuleUnload") || starts(name, "cuLibraryLoad") ||
-         starts(name, "cuStreamWait") || starts(name, "cuGraphInstantiate") || starts(name, "cuInit") || starts(name, "cuCtxCreate") ||
-         starts(name, "cuDevicePrimaryCtxRetain") || starts(name, "cuMemMap") || starts(name, "cuMemUnmap") || starts(name, "cuMemPrefetch");
+  return cupti_call_kind(name) != CALL_OTHER || starts(name, "cuModuleLoad") || starts(name, "cuModuleUnload") ||
+         starts(name, "cuLibraryLoad") || starts(name, "cuStreamWait") || starts(name, "cuGraphInstantiate") ||
+         starts(name, "cuInit") || starts(name, "cuCtxCreate") || starts(name, "cuDevicePrimaryCtxRetain") ||
+         starts(name, "cuMemMap") || starts(name, "cuMemUnmap") || starts(name, "cuMemPrefetch");
 }
 
 /* Of the runtime's: what a program asks between any two launches. */
 static bool runtime_unwanted(const char *name) {
+  /* clang-format off */
   static const char *const fast[] = {
-      "cudaGetDevice_", "cudaSetDevice_", "cudaGetDeviceCount", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceGetAttribute",
-      "cudaFuncGetAttributes", "cudaFuncSetAttribute", "cudaOccupancy", "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo",
-      "cudaStreamGetPriority", "cudaThreadExchangeStreamCaptureMode", "cudaPointerGetAttributes", "cudaGetDriverEntryPoint",
-      "cudaGetFuncBySymbol", "cudaDriverGetVersion", "cudaRuntimeGetVersion", "__cudaPushCallConfiguration", "__cudaPopCallConfiguration"};
+      "cudaGetDevice_", "cudaSetDevice_", "cudaGetDeviceCount", "cudaGetLastError", "cudaPeekAtLastError",
+      "cudaDeviceGetAttribute",
+      "cudaFuncGetAttributes", "cudaFuncSetAttribute", "cudaOccupancy", "cudaStreamIsCapturing",
+      "cudaStreamGetCaptureInfo",
+      "cudaStreamGetPriority", "cudaThreadExchangeStreamCaptureMode", "cudaPointerGetAttributes",
+      "cudaGetDriverEntryPoint",
+      "cudaGetFuncBySymbol", "cudaDriverGetVersion", "cudaRuntimeGetVersion", "__cudaPushCallConfiguration",
+      "__cudaPopCallConfiguration"};
+  /* clang-format on */
   for (size_t i = 0; i < sizeof fast / sizeof *fast; i++)
     if (starts(name, fast[i])) return true;
   return false;
@@ -121,7 +139,8 @@ static const Function *function_of(CuptiSession *c, uint32_t kind, uint32_t numb
   if (!f->name) {
     const char *name = NULL;
     *f = other;
-    if (!c->api.callback_name(kind == CUPTI_RUNTIME ? CUPTI_DOMAIN_RUNTIME : CUPTI_DOMAIN_DRIVER, number, &name) && name) {
+    if (!c->api.callback_name(kind == CUPTI_RUNTIME ? CUPTI_DOMAIN_RUNTIME : CUPTI_DOMAIN_DRIVER, number, &name) &&
+        name) {
       f->kind = cupti_call_kind(name);
       f->name = arena_strndup(c->arena, name, plain_length(name));
       if (!f->name) f->name = other.name;
@@ -130,7 +149,7 @@ static const Function *function_of(CuptiSession *c, uint32_t kind, uint32_t numb
   return f;
 }
 
-/* ---- records -------------------------------------------------------------------------------------------------------------------- */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 static bool in_pause(const CuptiSession *c, uint64_t start) { /* the last pause that begins before it */
   int low = 0, high = c->paused_count / 2;
@@ -191,8 +210,13 @@ static void all_waiting_write(CuptiSession *c) {
 }
 
 static void kernel_read(CuptiSession *c, const CuptiKernel *r) {
-  TraceEvent e = {.kind = TRACE_KERNEL, .name = trace_string(c->trace, r->name), .start = (int64_t)r->start, .end = (int64_t)r->end,
-                  .correlation = r->correlation, .device = r->device, .stream = r->stream,
+  TraceEvent e = {.kind = TRACE_KERNEL,
+                  .name = trace_string(c->trace, r->name),
+                  .start = (int64_t)r->start,
+                  .end = (int64_t)r->end,
+                  .correlation = r->correlation,
+                  .device = r->device,
+                  .stream = r->stream,
                   .kernel = {.registers = r->registers, .shared = (uint32_t)(r->static_shared + r->dynamic_shared)}};
   if (r->graph != UINT32_MAX) e.kernel.graph = r->graph;
   for (int i = 0; i < 3; i++) e.kernel.grid[i] = (uint32_t)r->grid[i], e.kernel.block[i] = (uint32_t)r->block[i];
@@ -200,23 +224,30 @@ static void kernel_read(CuptiSession *c, const CuptiKernel *r) {
 }
 
 static TraceCopyKind copy_kind(uint8_t kind) { /* CUpti_ActivityMemcpyKind; an array is device memory */
-  static const TraceCopyKind kinds[] = {COPY_UNKNOWN, COPY_HOST_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_HOST_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_DEVICE_TO_DEVICE,
-                                        COPY_DEVICE_TO_DEVICE, COPY_DEVICE_TO_DEVICE, COPY_DEVICE_TO_DEVICE, COPY_HOST_TO_HOST, COPY_PEER};
+  /* clang-format off */
+  static const TraceCopyKind kinds[] = {COPY_UNKNOWN, COPY_HOST_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_HOST_TO_DEVICE,
+    COPY_DEVICE_TO_HOST, COPY_DEVICE_TO_DEVICE,
+                                        COPY_DEVICE_TO_DEVICE, COPY_DEVICE_TO_DEVICE, COPY_DEVICE_TO_DEVICE,
+                                          COPY_HOST_TO_HOST, COPY_PEER};
+  /* clang-format on */
   return kind < sizeof kinds / sizeof *kinds ? kinds[kind] : COPY_UNKNOWN;
 }
 
 static void copy_read(CuptiSession *c, const CuptiCopy *r, uint32_t correlation) {
-  trace_event(c->trace, &(TraceEvent){.kind = TRACE_COPY,
-                                      .start = (int64_t)r->start,
-                                      .end = (int64_t)r->end,
-                                      .correlation = correlation,
-                                      .device = r->device,
-                                      .stream = r->stream,
-                                      .copy = {copy_kind(r->copy_kind), r->from == CUPTI_PAGEABLE || r->to == CUPTI_PAGEABLE, (int64_t)r->bytes}});
+  trace_event(c->trace,
+              &(TraceEvent){.kind = TRACE_COPY,
+                            .start = (int64_t)r->start,
+                            .end = (int64_t)r->end,
+                            .correlation = correlation,
+                            .device = r->device,
+                            .stream = r->stream,
+                            .copy = {copy_kind(r->copy_kind), r->from == CUPTI_PAGEABLE || r->to == CUPTI_PAGEABLE,
+                                     (int64_t)r->bytes}});
 }
 
 static void memory_read(CuptiSession *c, const CuptiMemory *r) {
-  bool on_device = r->memory_kind == CUPTI_DEVICE_MEMORY || r->memory_kind == CUPTI_ARRAY || r->memory_kind == CUPTI_MANAGED;
+  bool on_device =
+      r->memory_kind == CUPTI_DEVICE_MEMORY || r->memory_kind == CUPTI_ARRAY || r->memory_kind == CUPTI_MANAGED;
   if (!on_device && r->memory_kind != CUPTI_PINNED) return;
   const void *key = (void *)(uintptr_t)r->address, *device = (void *)(uintptr_t)(r->device + 1ull);
   int64_t bytes = (int64_t)r->bytes, in_use = -1;
@@ -258,7 +289,8 @@ static void device_read(CuptiSession *c, const CuptiDevice *r) {
                                       .device_ = {.sm = (int)(r->major * 10 + r->minor),
                                                   .multiprocessors = (int)r->multiprocessors,
                                                   .bandwidth = (double)r->bandwidth * 1e3,
-                                                  .flops = 2e3 * r->clock_khz * r->multiprocessors * fp32_lanes(r->major, r->minor),
+                                                  .flops = 2e3 * r->clock_khz * r->multiprocessors *
+                                                           fp32_lanes(r->major, r->minor),
                                                   .memory = (int64_t)r->memory}});
 }
 
@@ -268,29 +300,38 @@ static void record_read(CuptiSession *c, const CuptiRecord *r) {
   const CuptiCopy *copy = (const void *)r; /* its times are where a fill's are */
   const CuptiFill *fill = (const void *)r;
   switch (r->kind) {
-  case CUPTI_DRIVER: case CUPTI_RUNTIME:
-    if (!in_pause(c, call->start)) call_read(c, call);
-    break;
-  case CUPTI_KERNEL: case CUPTI_CONCURRENT_KERNEL:
-    if (kernel->start && !in_pause(c, kernel->start)) kernel_read(c, kernel); /* 0: it has not run, or its times were lost */
-    break;
-  case CUPTI_MEMCPY:
-    if (copy->start && !in_pause(c, copy->start)) copy_read(c, copy, copy->correlation);
-    break;
-  case CUPTI_MEMCPY2:
-    if (copy->start && !in_pause(c, copy->start)) copy_read(c, copy, ((const CuptiPeerCopy *)(const void *)r)->correlation);
-    break;
-  case CUPTI_MEMSET:
-    if (fill->start && !in_pause(c, fill->start))
-      trace_event(c->trace, &(TraceEvent){.kind = TRACE_FILL, .start = (int64_t)fill->start, .end = (int64_t)fill->end, .correlation = fill->correlation,
-                                          .device = fill->device, .stream = fill->stream, .fill.bytes = (int64_t)fill->bytes});
-    break;
-  case CUPTI_MEMORY2: memory_read(c, (const void *)r); break; /* in a pause as well: what is in use is a sum */
-  case CUPTI_DEVICE: device_read(c, (const void *)r); break;
+    case CUPTI_DRIVER:
+    case CUPTI_RUNTIME:
+      if (!in_pause(c, call->start)) call_read(c, call);
+      break;
+    case CUPTI_KERNEL:
+    case CUPTI_CONCURRENT_KERNEL:
+      /* 0: it has not run, or its times were lost */
+      if (kernel->start && !in_pause(c, kernel->start)) kernel_read(c, kernel);
+      break;
+    case CUPTI_MEMCPY:
+      if (copy->start && !in_pause(c, copy->start)) copy_read(c, copy, copy->correlation);
+      break;
+    case CUPTI_MEMCPY2:
+      if (copy->start && !in_pause(c, copy->start))
+        copy_read(c, copy, ((const CuptiPeerCopy *)(const void *)r)->correlation);
+      break;
+    case CUPTI_MEMSET:
+      if (fill->start && !in_pause(c, fill->start))
+        trace_event(c->trace, &(TraceEvent){.kind = TRACE_FILL,
+                                            .start = (int64_t)fill->start,
+                                            .end = (int64_t)fill->end,
+                                            .correlation = fill->correlation,
+                                            .device = fill->device,
+                                            .stream = fill->stream,
+                                            .fill.bytes = (int64_t)fill->bytes});
+      break;
+    case CUPTI_MEMORY2: memory_read(c, (const void *)r); break; /* in a pause as well: what is in use is a sum */
+    case CUPTI_DEVICE: device_read(c, (const void *)r); break;
   }
 }
 
-/* ---- buffers --------------------------------------------------------------------------------------------------------------------- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 static void buffer_request(uint8_t **buffer, size_t *size, size_t *most_records) {
   *buffer = aligned_alloc(64, BUFFER);
@@ -315,7 +356,7 @@ static void on_call(void *data, uint32_t domain, uint32_t function, const CuptiC
   if (call && !call->site) last_launch = call->correlation;
 }
 
-/* ---- a session -------------------------------------------------------------------------------------------------------------------- */
+/* ---- a session --------------------------------------------------------------------------------------------------- */
 
 static void tell(TraceWriter *w, const char *text) {
   int64_t now = trace_clock();
@@ -340,7 +381,8 @@ static bool enable(CuptiSession *c, uint32_t kind, const char *what) {
 }
 
 /* Calls f for each function of a domain that has a name. */
-static void each_function(CuptiSession *c, uint32_t domain, void (*f)(CuptiSession *c, uint32_t number, const char *name)) {
+static void each_function(CuptiSession *c, uint32_t domain,
+                          void (*f)(CuptiSession *c, uint32_t number, const char *name)) {
   for (uint32_t i = 1; i < FUNCTIONS; i++) {
     const char *name = NULL;
     if (c->api.callback_name(domain, i, &name)) break; /* past the last */
@@ -399,7 +441,8 @@ CuptiSession *cupti_start(TraceWriter *w, const CuptiOptions *o, char why[500]) 
   enable(c, CUPTI_MEMSET, "fills");
   enable(c, CUPTI_DEVICE, "devices");
   if (o->memory) enable(c, CUPTI_MEMORY2, "allocations");
-  if (o->runtime_api && enable(c, CUPTI_RUNTIME, "calls of the runtime") && c->api.enable_runtime) each_function(c, CUPTI_DOMAIN_RUNTIME, skip_fast);
+  if (o->runtime_api && enable(c, CUPTI_RUNTIME, "calls of the runtime") && c->api.enable_runtime)
+    each_function(c, CUPTI_DOMAIN_RUNTIME, skip_fast);
   if (o->driver_api && c->api.enable_driver) each_function(c, CUPTI_DOMAIN_DRIVER, take_acting);
   else if (o->driver_api) enable(c, CUPTI_DRIVER, "calls of the driver");
   if (o->own_launches) each_function(c, CUPTI_DOMAIN_DRIVER, watch_launch);
@@ -416,7 +459,8 @@ void cupti_pause(CuptiSession *c, bool paused) {
       int64_t *more = realloc(c->paused, (size_t)cap * sizeof *more);
       if (more) c->paused = more, c->paused_cap = cap;
     }
-    if (c->paused_count + 2 <= c->paused_cap) c->paused[c->paused_count++] = trace_clock(), c->paused[c->paused_count++] = INT64_MAX;
+    if (c->paused_count + 2 <= c->paused_cap)
+      c->paused[c->paused_count++] = trace_clock(), c->paused[c->paused_count++] = INT64_MAX;
   }
   pthread_mutex_unlock(&lock);
 }
@@ -427,9 +471,7 @@ void cupti_abandon(CuptiSession *c) {
   current = NULL;
 }
 
-void cupti_poll(CuptiSession *c) {
-  c->api.flush(0);
-}
+void cupti_poll(CuptiSession *c) { c->api.flush(0); }
 
 void cupti_flush(CuptiSession *c) {
   int64_t from = trace_clock();
@@ -455,7 +497,8 @@ void cupti_stop(CuptiSession *c) {
   if (c->dropped) {
     int64_t now = trace_clock();
     uint32_t what = trace_string(c->trace, "records that CUPTI had no buffer for");
-    trace_event(c->trace, &(TraceEvent){.kind = TRACE_LOST, .name = what, .start = now, .end = now, .lost.count = c->dropped});
+    trace_event(c->trace,
+                &(TraceEvent){.kind = TRACE_LOST, .name = what, .start = now, .end = now, .lost.count = c->dropped});
   }
   current = NULL;
   pthread_mutex_unlock(&lock);

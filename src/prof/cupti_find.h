@@ -6,7 +6,8 @@
 
 #include "prof/cupti_api.h"
 
-/* Fills api and *subscriber from the first libcupti that works with this machine's driver. false: why says what was tried and what to do. */
+/* Fills api and *subscriber from the first libcupti that works with this machine's driver. false: why says what was
+ * tried and what to do. */
 bool cupti_open(CuptiApi *api, CuptiSubscriber *subscriber, CuptiCallback on_call, char why[500]);
 /* Until what this process gave to its GPUs is done (each device whose primary context is in use). */
 void cupti_wait_for_devices(void);

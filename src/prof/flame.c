@@ -1,11 +1,13 @@
-/* flame: where time went by stack, as folded stacks ("main;train;forward 12345", ns) for other tools, and as a flame graph (SVG).
+/* flame: where time went by stack, as folded stacks ("main;train;forward 12345", ns) for other tools, and as a flame
+ * graph (SVG).
  *
- *     CPU     of each sample the stack of functions, outermost first, under its thread; weight: the CPU time that it stands for
- *     GPU     of each kernel, copy and fill the ranges that were open in the thread that launched it, then its name; weight: its time on the GPU
+ *     CPU     of each sample the stack of functions, outermost first, under its thread; weight: the CPU time that it
+ * stands for GPU     of each kernel, copy and fill the ranges that were open in the thread that launched it, then its
+ * name; weight: its time on the GPU
  *
- * A tree of stacks is all that is kept. In the picture a frame is as wide as its time and hangs from its caller (stacks of Python are a hundred deep:
- * so the picture begins with what holds most); what is narrower than a third of
- * a pixel is left out. A script in it zooms (click), searches (Ctrl-F or the corner) and shows figures; it needs no network.
+ * A tree of stacks is all that is kept. In the picture a frame is as wide as its time and hangs from its caller (stacks
+ * of Python are a hundred deep: so the picture begins with what holds most); what is narrower than a third of a pixel
+ * is left out. A script in it zooms (click), searches (Ctrl-F or the corner) and shows figures; it needs no network.
  */
 #include <stdlib.h>
 
@@ -41,7 +43,9 @@ static Frame *child_of(Flame *f, Frame *parent, const char *name) {
   return c;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp((*(Frame *const *)a)->name, (*(Frame *const *)b)->name); }
+static int by_name(const void *a, const void *b) {
+  return strcmp((*(Frame *const *)a)->name, (*(Frame *const *)b)->name);
+}
 
 /* Totals, and children in the order of their names so that the same run looks the same. */
 static void finish(Flame *f, Frame *x) {
@@ -64,8 +68,10 @@ Symbols *samples_begin(Items *t) {
   Symbols *symbols = symbols_create();
   if (!symbols) context_out_of_memory(t->cx);
   trace_rewind(t->reader);
-  while (trace_next(t->reader, &e)) /* all of the address space first: a module may be known later than its first sample */
-    if (e.kind == TRACE_MODULE) symbols_add(symbols, e.process, trace_text(t->reader, e.name), e.module.base, e.module.size, e.module.offset);
+  while (
+      trace_next(t->reader, &e)) /* all of the address space first: a module may be known later than its first sample */
+    if (e.kind == TRACE_MODULE)
+      symbols_add(symbols, e.process, trace_text(t->reader, e.name), e.module.base, e.module.size, e.module.offset);
   trace_rewind(t->reader);
   return symbols;
 }
@@ -76,7 +82,9 @@ bool samples_next(Items *t, TraceEvent *e) {
 }
 const char *sample_name(const Items *t, Symbols *symbols, const TraceEvent *e, uint32_t at) {
   uint64_t a = e->sample.stack[at];
-  const char *name = e->sample.is_symbolic ? trace_text(t->reader, (uint32_t)a) : symbols_name(symbols, e->process, at ? a - 1 : a); /* a return address is past its call */
+  /* a return address is past its call */
+  const char *name =
+      e->sample.is_symbolic ? trace_text(t->reader, (uint32_t)a) : symbols_name(symbols, e->process, at ? a - 1 : a);
   return name && *name ? name : "[unknown]";
 }
 
@@ -118,7 +126,8 @@ static void gather_gpu(Flame *f) {
     Nest *n;
     int depth = nests_launch(&nests, i, &n);
     for (int at = 0, most = DEEPEST - 4; at < depth && most; at++)
-      if (n->open[at].item.kind == TRACE_RANGE) x = child_of(f, x, trace_text(f->t->reader, n->open[at].item.name)), most--;
+      if (n->open[at].item.kind == TRACE_RANGE)
+        x = child_of(f, x, trace_text(f->t->reader, n->open[at].item.name)), most--;
     const char *name = item_name(f->t, i), *known = i->kind == TRACE_KERNEL ? map_get(names, name) : name;
     if (!known) {
       known = arena_strdup(f->t->arena, name_legible(name, 70, text, sizeof text));
@@ -158,11 +167,15 @@ static int depth_of(const Frame *x, double scale) {
   return most + 1;
 }
 
-/* Warm colours by name, so that one function has one colour everywhere; ranges and kernels of a GPU are blue and green. */
+/* Warm colours by name, so that one function has one colour everywhere; ranges and kernels of a GPU are blue and green.
+ */
 static void color_of(const Frame *x, bool gpu, char out[32]) {
   uint64_t h = hash_bytes(x->name, strlen(x->name), 0);
-  if (gpu) snprintf(out, 32, "hsl(%d,45%%,%d%%)", x->child ? 205 + (int)(h % 30) : 140 + (int)(h % 40), 62 + (int)(h >> 8) % 12);
-  else if (!strncmp(x->name, "python:", 7)) snprintf(out, 32, "hsl(%d,55%%,%d%%)", 195 + (int)(h % 35), 65 + (int)(h >> 8) % 10);
+  if (gpu)
+    snprintf(out, 32, "hsl(%d,45%%,%d%%)", x->child ? 205 + (int)(h % 30) : 140 + (int)(h % 40),
+             62 + (int)(h >> 8) % 12);
+  else if (!strncmp(x->name, "python:", 7))
+    snprintf(out, 32, "hsl(%d,55%%,%d%%)", 195 + (int)(h % 35), 65 + (int)(h >> 8) % 10);
   else snprintf(out, 32, "hsl(%d,%d%%,%d%%)", 15 + (int)(h % 35), 70 + (int)(h >> 8) % 20, 62 + (int)(h >> 16) % 10);
 }
 
@@ -175,8 +188,11 @@ static void draw(FILE *out, const Frame *x, const Frame *root, bool gpu, int64_t
   xml_text(out, x->name);
   fprintf(out, "\n%s, %.2f%%", time_text(took, (double)x->total), 100.0 * (double)x->total / (double)root->total);
   if (x->child && x->self) fprintf(out, "; %s without what it calls", time_text(took, (double)x->self));
-  fprintf(out, "</title><rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" rx=\"2\" fill=\"%s\"/><text x=\"%.2f\" y=\"%d\">", MARGIN + left, TOP + level * ROW,
-          width < 0.5 ? 0.5 : width - 0.4, ROW - 1, color, MARGIN + left + 3, TOP + (level + 1) * ROW - 6);
+  fprintf(
+      out,
+      "</title><rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" rx=\"2\" fill=\"%s\"/><text x=\"%.2f\" y=\"%d\">",
+      MARGIN + left, TOP + level * ROW, width < 0.5 ? 0.5 : width - 0.4, ROW - 1, color, MARGIN + left + 3,
+      TOP + (level + 1) * ROW - 6);
   int room = (int)((width - 6) / 6.7), columns = utf8_columns(x->name);
   if (room >= 3) {
     char *cut = strdup(x->name);
@@ -190,7 +206,8 @@ static void draw(FILE *out, const Frame *x, const Frame *root, bool gpu, int64_t
   }
   fputs("</text></g>\n", out);
   int64_t at = start;
-  for (const Frame *c = x->child; c && level < DEEPEST; c = c->next) draw(out, c, root, gpu, at, level + 1, scale), at += c->total;
+  for (const Frame *c = x->child; c && level < DEEPEST; c = c->next)
+    draw(out, c, root, gpu, at, level + 1, scale), at += c->total;
 }
 
 static const char flame_script[] =
@@ -202,18 +219,34 @@ static void print_svg(Flame *f, FILE *out, const char *title, bool gpu) {
   double scale = root->total ? (double)(WIDTH - 2 * MARGIN) / (double)root->total : 0;
   int levels = root->total ? depth_of(root, scale) : 1, height = TOP + BOTTOM + levels * ROW;
   char took[32];
-  fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"11\">\n", WIDTH, height, WIDTH, height);
-  fputs("<style>.bg{fill:#fff}.ink{fill:#222}.f text{fill:#111;pointer-events:none}.f:hover rect{stroke:#000;stroke-width:.7}.f.hit rect{fill:#e13bd0}.f.dim{opacity:.45}"
-        ".b{cursor:pointer}.off{display:none}@media(prefers-color-scheme:dark){.bg{fill:#16181d}.ink{fill:#dde}.f:hover rect{stroke:#fff}}</style>\n", out);
-  fprintf(out, "<rect class=\"bg\" width=\"%d\" height=\"%d\"/>\n<text class=\"ink\" x=\"%d\" y=\"24\" font-size=\"16\" font-family=\"sans-serif\">", WIDTH, height, MARGIN);
+  fprintf(out,
+          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+          "font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"11\">\n",
+          WIDTH, height, WIDTH, height);
+  fputs("<style>.bg{fill:#fff}.ink{fill:#222}.f text{fill:#111;pointer-events:none}.f:hover "
+        "rect{stroke:#000;stroke-width:.7}.f.hit rect{fill:#e13bd0}.f.dim{opacity:.45}"
+        ".b{cursor:pointer}.off{display:none}@media(prefers-color-scheme:dark){.bg{fill:#16181d}.ink{fill:#dde}.f:"
+        "hover rect{stroke:#fff}}</style>\n",
+        out);
+  fprintf(out,
+          "<rect class=\"bg\" width=\"%d\" height=\"%d\"/>\n<text class=\"ink\" x=\"%d\" y=\"24\" font-size=\"16\" "
+          "font-family=\"sans-serif\">",
+          WIDTH, height, MARGIN);
   char short_title[120];
   snprintf(short_title, sizeof short_title, strlen(title) > 110 ? "%.106s ..." : "%s", title);
   xml_text(out, short_title);
-  fprintf(out, "</text>\n<text class=\"ink\" x=\"%d\" y=\"42\" font-family=\"sans-serif\">%s of %s; a frame's width is its time</text>\n", MARGIN, time_text(took, (double)root->total),
-          gpu ? "GPU time by range and kernel" : "CPU time by stack");
-  fprintf(out, "<text id=\"reset\" class=\"ink b off\" x=\"%d\" y=\"24\" text-anchor=\"end\">reset zoom</text><text id=\"search\" class=\"ink b\" x=\"%d\" y=\"24\" text-anchor=\"end\">search</text>\n",
+  fprintf(out,
+          "</text>\n<text class=\"ink\" x=\"%d\" y=\"42\" font-family=\"sans-serif\">%s of %s; a frame's width is its "
+          "time</text>\n",
+          MARGIN, time_text(took, (double)root->total), gpu ? "GPU time by range and kernel" : "CPU time by stack");
+  fprintf(out,
+          "<text id=\"reset\" class=\"ink b off\" x=\"%d\" y=\"24\" text-anchor=\"end\">reset zoom</text><text "
+          "id=\"search\" class=\"ink b\" x=\"%d\" y=\"24\" text-anchor=\"end\">search</text>\n",
           WIDTH - MARGIN - 70, WIDTH - MARGIN);
-  fprintf(out, "<text id=\"info\" class=\"ink\" x=\"%d\" y=\"60\"> </text><text id=\"found\" class=\"ink\" x=\"%d\" y=\"42\" text-anchor=\"end\"> </text>\n<g id=\"frames\">\n", MARGIN, WIDTH - MARGIN);
+  fprintf(out,
+          "<text id=\"info\" class=\"ink\" x=\"%d\" y=\"60\"> </text><text id=\"found\" class=\"ink\" x=\"%d\" "
+          "y=\"42\" text-anchor=\"end\"> </text>\n<g id=\"frames\">\n",
+          MARGIN, WIDTH - MARGIN);
   if (root->total) draw(out, root, root, gpu, 0, 0, scale);
   fputs("</g>\n<script><![CDATA[\n", out);
   fputs(flame_script, out);
@@ -227,7 +260,8 @@ static void run(Items *t, FILE *out, const ViewOptions *o, bool gpu, bool svg) {
   f.root->name = "all";
   if (!items_begin(t, BY_LAUNCH)) return;
   if (gpu && !t->has_gpu) {
-    snprintf(t->error, sizeof t->error, "no GPU ran in this trace: there is no GPU time to show (the flame graph of CPU time needs samples)");
+    snprintf(t->error, sizeof t->error,
+             "no GPU ran in this trace: there is no GPU time to show (the flame graph of CPU time needs samples)");
     return;
   }
   if (!gpu && !t->counts[TRACE_SAMPLE]) {
@@ -243,7 +277,12 @@ static void run(Items *t, FILE *out, const ViewOptions *o, bool gpu, bool svg) {
   buf_destroy(&f.key);
   if (t->error[0]) return;
   finish(&f, f.root);
-  if (svg) print_svg(&f, out, o->title ? o->title : t->processes.n ? trace_text(t->reader, t->processes.at[0].name) : "profile", gpu);
+  if (svg)
+    print_svg(&f, out,
+              o->title         ? o->title
+              : t->processes.n ? trace_text(t->reader, t->processes.at[0].name)
+                               : "profile",
+              gpu);
   else print_folded(out, NEW_N(t->arena, const Frame *, DEEPEST + 2), 0, f.root);
 }
 static void folded(Items *t, FILE *out, const ViewOptions *o) { run(t, out, o, false, false); }
@@ -251,7 +290,15 @@ static void flame(Items *t, FILE *out, const ViewOptions *o) { run(t, out, o, fa
 static void folded_gpu(Items *t, FILE *out, const ViewOptions *o) { run(t, out, o, true, false); }
 static void flame_gpu(Items *t, FILE *out, const ViewOptions *o) { run(t, out, o, true, true); }
 
-int view_folded(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, folded); }
-int view_flame(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, flame); }
-int view_folded_gpu(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, folded_gpu); }
-int view_flame_gpu(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, flame_gpu); }
+int view_folded(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
+  return view_run(r, out, o, why, folded);
+}
+int view_flame(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
+  return view_run(r, out, o, why, flame);
+}
+int view_folded_gpu(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
+  return view_run(r, out, o, why, folded_gpu);
+}
+int view_flame_gpu(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
+  return view_run(r, out, o, why, flame_gpu);
+}

@@ -1,11 +1,14 @@
-/* functions: where the processor's time went, by function, of the samples of a trace: what a program that uses no GPU is asked first.
+/* functions: where the processor's time went, by function, of the samples of a trace: what a program that uses no GPU
+ * is asked first.
  *
- *     Self CPU    of the samples in which the function itself ran         CPU total    of those in which it was anywhere in the stack, once each
+ *     Self CPU    of the samples in which the function itself ran         CPU total    of those in which it was
+ * anywhere in the stack, once each
  *
- * A sample stands for the CPU time since the one before it, so the figures add up to the CPU time of the program while it was sampled.
+ * A sample stands for the CPU time since the one before it, so the figures add up to the CPU time of the program while
+ * it was sampled.
  *
- * Where Python names its functions they have a table of their own, first: there Self CPU is with all that the interpreter and C did for the function, that
- * is, of the samples in which it was the innermost function of Python's.
+ * Where Python names its functions they have a table of their own, first: there Self CPU is with all that the
+ * interpreter and C did for the function, that is, of the samples in which it was the innermost function of Python's.
  */
 #include <stdlib.h>
 
@@ -90,7 +93,8 @@ static const char *command_of(const Functions *f, int64_t process) {
 
 static void print_rows(Functions *f, Function *const *all, int n, const char *head, const ViewOptions *o, FILE *out) {
   int rows = rows_of(n, o);
-  const char **names = NEW_N(f->t->arena, const char *, rows + 1), **legible = NEW_N(f->t->arena, const char *, rows + 1);
+  const char **names = NEW_N(f->t->arena, const char *, rows + 1),
+             **legible = NEW_N(f->t->arena, const char *, rows + 1);
   static const char *const heads[] = {"Self CPU %", "Self CPU", "CPU total %", "CPU total"};
   int width = 20;
   for (int i = 0; i < rows; i++) names[i] = all[i]->name + (all[i]->is_python ? 8 : 0);
@@ -124,13 +128,17 @@ static void print_text(Functions *f, const ViewOptions *o, FILE *out) {
   char text[32];
   if (f->python.n) print_rows(f, f->python.at, f->python.n, "Python function", o, out);
   if (f->all.n) print_rows(f, f->all.at, f->all.n, "Function", o, out);
-  fprintf(out, "CPU time total: %s, by %lld samples of the stacks of running threads\n", time_text(text, (double)f->cpu), (long long)f->samples);
+  fprintf(out, "CPU time total: %s, by %lld samples of the stacks of running threads\n",
+          time_text(text, (double)f->cpu), (long long)f->samples);
   int n = map_count(f->by_process);
   const Function **processes = processes_of(f);
   for (int i = 0; i < n && n > 1 && i < MOST_PROCESSES; i++)
-    fprintf(out, "  %12s  process %lld: %.100s\n", time_text(text, (double)processes[i]->self), (long long)processes[i]->last, command_of(f, processes[i]->last));
+    fprintf(out, "  %12s  process %lld: %.100s\n", time_text(text, (double)processes[i]->self),
+            (long long)processes[i]->last, command_of(f, processes[i]->last));
   if (n > MOST_PROCESSES) fprintf(out, "  and %d processes more\n", n - MOST_PROCESSES);
-  if (f->has_interpreter && !f->python.n) fputs("note: of Python only the interpreter is seen; with --hz N it names its functions (Python 3.12 or later)\n", out);
+  if (f->has_interpreter && !f->python.n)
+    fputs("note: of Python only the interpreter is seen; with --hz N it names its functions (Python 3.12 or later)\n",
+          out);
   items_warnings(f->t, out, "note: ");
 }
 
@@ -142,13 +150,15 @@ static void json_rows(Function *const *all, int rows, FILE *out) {
 }
 
 static void print_json(Functions *f, const ViewOptions *o, FILE *out) {
-  fprintf(out, "{\"cpu_ns\": %lld, \"samples\": %lld, \"function_count\": %d,\n \"functions\": [", (long long)f->cpu, (long long)f->samples, f->all.n);
+  fprintf(out, "{\"cpu_ns\": %lld, \"samples\": %lld, \"function_count\": %d,\n \"functions\": [", (long long)f->cpu,
+          (long long)f->samples, f->all.n);
   json_rows(f->all.at, rows_of(f->all.n, o), out);
   fputs("],\n \"python_functions\": [", out), json_rows(f->python.at, rows_of(f->python.n, o), out);
   fputs("],\n \"processes\": [", out);
   const Function **processes = processes_of(f);
   for (int i = 0; i < map_count(f->by_process); i++) {
-    fprintf(out, "%s\n  {\"process\": %lld, \"cpu_ns\": %lld, \"command\": ", i ? "," : "", (long long)processes[i]->last, (long long)processes[i]->self);
+    fprintf(out, "%s\n  {\"process\": %lld, \"cpu_ns\": %lld, \"command\": ", i ? "," : "",
+            (long long)processes[i]->last, (long long)processes[i]->self);
     json_text(out, command_of(f, processes[i]->last)), putc('}', out);
   }
   fputs("]}\n", out);
@@ -168,4 +178,6 @@ static void functions(Items *t, FILE *out, const ViewOptions *o) {
   else print_text(&f, o, out);
 }
 
-int view_functions(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, functions); }
+int view_functions(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
+  return view_run(r, out, o, why, functions);
+}

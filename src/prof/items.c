@@ -1,13 +1,14 @@
-/* items: a trace as its views read it: intervals and points in the order of time, activity of a GPU joined to the call that started it.
+/* items: a trace as its views read it: intervals and points in the order of time, activity of a GPU joined to the call
+ * that started it.
  *
- * The trace itself has its events as they became known: a scope when it ends, a kernel when CUPTI delivered it. Two sorts put it right, both
- * in a fixed amount of memory:
+ * The trace itself has its events as they became known: a scope when it ends, a kernel when CUPTI delivered it. Two
+ * sorts put it right, both in a fixed amount of memory:
  *
  *     trace ─┬─ intervals, points ───────────────────────────────────────────────▶ sort by time ─▶ items_next
  *            └─ calls, work, activity ─▶ sort by correlation ─▶ activity + its call ─┘
  *
- * Correlation numbers are of one process. Several calls may have one (cudaLaunchKernel and the driver's call inside of it): the outermost
- * counts. One call may start much (a graph).
+ * Correlation numbers are of one process. Several calls may have one (cudaLaunchKernel and the driver's call inside of
+ * it): the outermost counts. One call may start much (a graph).
  */
 #include <locale.h>
 #include <math.h>
@@ -17,7 +18,8 @@
 
 bool item_is_activity(const Item *i) { return i->on_gpu; }
 bool item_of_thread(const Item *i) {
-  return i->kind == TRACE_CALL || i->kind == TRACE_RANGE || ((i->kind == TRACE_KERNEL || i->kind == TRACE_COPY || i->kind == TRACE_FILL) && !i->on_gpu);
+  return i->kind == TRACE_CALL || i->kind == TRACE_RANGE ||
+         ((i->kind == TRACE_KERNEL || i->kind == TRACE_COPY || i->kind == TRACE_FILL) && !i->on_gpu);
 }
 
 /* ---- order ---- */
@@ -26,14 +28,17 @@ static int three_way(int64_t a, int64_t b) { return (a > b) - (a < b); }
 static int three_way_u(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 
 /* Of those that start at once the longest is around the others, a range around a call, a call around a kernel. */
-static int rank(const Item *i) { return i->kind == TRACE_RANGE ? 0 : i->kind == TRACE_CALL ? 1 : item_of_thread(i) ? 2 : 3; }
+static int rank(const Item *i) {
+  return i->kind == TRACE_RANGE ? 0 : i->kind == TRACE_CALL ? 1 : item_of_thread(i) ? 2 : 3;
+}
 
 static int compare(const Item *a, const Item *b, bool by_launch) {
   bool la = by_launch && a->on_gpu && a->has_call, lb = by_launch && b->on_gpu && b->has_call;
   int c = three_way(la ? a->call_start : a->start, lb ? b->call_start : b->start);
   if (!c) c = three_way(lb ? b->call_end : b->end, la ? a->call_end : a->end);
   if (!c) c = (la ? 1 : rank(a)) - (lb ? 1 : rank(b));
-  if (!c) c = three_way_u(a->kind == TRACE_RANGE ? a->id : a->correlation, b->kind == TRACE_RANGE ? b->id : b->correlation);
+  if (!c)
+    c = three_way_u(a->kind == TRACE_RANGE ? a->id : a->correlation, b->kind == TRACE_RANGE ? b->id : b->correlation);
   return c ? c : la - lb;
 }
 static int by_time(const void *a, const void *b) { return compare(a, b, false); }
@@ -57,23 +62,41 @@ static double amount(double v) { return isfinite(v) && v > 0 ? v : 0; }
 
 static void item_of(const TraceEvent *e, Item *i) {
   int64_t start = within(e->start, 0, (int64_t)1 << LATEST_BIT);
-  *i = (Item){.start = start, .end = within(e->end, start, (int64_t)1 << LATEST_BIT), .correlation = e->correlation, .stream = e->stream,
-              .kind = e->kind, .name = e->name, .process = e->process, .thread = e->thread, .device = e->device};
+  *i = (Item){.start = start,
+              .end = within(e->end, start, (int64_t)1 << LATEST_BIT),
+              .correlation = e->correlation,
+              .stream = e->stream,
+              .kind = e->kind,
+              .name = e->name,
+              .process = e->process,
+              .thread = e->thread,
+              .device = e->device};
   switch (e->kind) {
-  case TRACE_CALL: i->sub = (uint8_t)e->call.kind, i->result = e->call.result; break;
-  case TRACE_KERNEL:
-    memcpy(i->kernel.grid, e->kernel.grid, sizeof i->kernel.grid), memcpy(i->kernel.block, e->kernel.block, sizeof i->kernel.block);
-    i->kernel.registers = e->kernel.registers, i->kernel.shared = e->kernel.shared, i->kernel.graph = e->kernel.graph;
-    i->on_gpu = e->device != TRACE_CPU_DEVICE;
-    break;
-  case TRACE_COPY: i->sub = (uint8_t)e->copy.kind, i->pageable = e->copy.pageable, i->moved = within(e->copy.bytes, 0, INT64_MAX >> 8), i->on_gpu = e->device != TRACE_CPU_DEVICE; break;
-  case TRACE_FILL: i->moved = within(e->fill.bytes, 0, INT64_MAX >> 8), i->on_gpu = e->device != TRACE_CPU_DEVICE; break;
-  case TRACE_RANGE: i->sub = (uint8_t)e->range.origin, i->id = e->range.id; break;
-  case TRACE_METRIC: i->id = e->metric.range, i->value = e->metric.value; break;
-  case TRACE_WORK: i->flops = amount(e->work.flops), i->bytes = amount(e->work.bytes), i->shapes = e->work.shapes; break;
-  case TRACE_MEMORY: i->memory.bytes = within(e->memory.bytes, INT64_MIN >> 8, INT64_MAX >> 8), i->memory.in_use = e->memory.in_use, i->memory.address = e->memory.address, i->memory.pinned = e->memory.pinned_host; break;
-  case TRACE_LOST: i->count = e->lost.count; break;
-  default: break;
+    case TRACE_CALL: i->sub = (uint8_t)e->call.kind, i->result = e->call.result; break;
+    case TRACE_KERNEL:
+      memcpy(i->kernel.grid, e->kernel.grid, sizeof i->kernel.grid),
+          memcpy(i->kernel.block, e->kernel.block, sizeof i->kernel.block);
+      i->kernel.registers = e->kernel.registers, i->kernel.shared = e->kernel.shared, i->kernel.graph = e->kernel.graph;
+      i->on_gpu = e->device != TRACE_CPU_DEVICE;
+      break;
+    case TRACE_COPY:
+      i->sub = (uint8_t)e->copy.kind, i->pageable = e->copy.pageable,
+      i->moved = within(e->copy.bytes, 0, INT64_MAX >> 8), i->on_gpu = e->device != TRACE_CPU_DEVICE;
+      break;
+    case TRACE_FILL:
+      i->moved = within(e->fill.bytes, 0, INT64_MAX >> 8), i->on_gpu = e->device != TRACE_CPU_DEVICE;
+      break;
+    case TRACE_RANGE: i->sub = (uint8_t)e->range.origin, i->id = e->range.id; break;
+    case TRACE_METRIC: i->id = e->metric.range, i->value = e->metric.value; break;
+    case TRACE_WORK:
+      i->flops = amount(e->work.flops), i->bytes = amount(e->work.bytes), i->shapes = e->work.shapes;
+      break;
+    case TRACE_MEMORY:
+      i->memory.bytes = within(e->memory.bytes, INT64_MIN >> 8, INT64_MAX >> 8), i->memory.in_use = e->memory.in_use,
+      i->memory.address = e->memory.address, i->memory.pinned = e->memory.pinned_host;
+      break;
+    case TRACE_LOST: i->count = e->lost.count; break;
+    default: break;
   }
 }
 
@@ -83,7 +106,8 @@ static void know_process(Items *t, const TraceEvent *e) {
       if (e->end > e->start) t->processes.at[i].end = e->end;
       return;
     }
-  vec_push(t->arena, &t->processes, (ProcessInfo){e->process, e->name, e->start, e->end > e->start ? e->end : 0, e->process_.wall});
+  vec_push(t->arena, &t->processes,
+           (ProcessInfo){e->process, e->name, e->start, e->end > e->start ? e->end : 0, e->process_.wall});
 }
 
 static void know_thread(Items *t, const TraceEvent *e) {
@@ -97,8 +121,9 @@ static void know_thread(Items *t, const TraceEvent *e) {
 
 static void know_device(Items *t, const TraceEvent *e) {
   if (items_device(t, e->process, e->device)) return;
-  vec_push(t->arena, &t->devices, (DeviceInfo){e->process, e->device, e->name, e->device_.sm, e->device_.multiprocessors, e->device_.bandwidth,
-                                               e->device_.flops, e->device_.memory});
+  vec_push(t->arena, &t->devices,
+           (DeviceInfo){e->process, e->device, e->name, e->device_.sm, e->device_.multiprocessors, e->device_.bandwidth,
+                        e->device_.flops, e->device_.memory});
 }
 
 static bool sort_failed(Items *t, const Sorter *s) {
@@ -128,7 +153,8 @@ static bool join(Items *t) {
       i.has_call = true;
       i.call_start = call.start, i.call_end = call.end, i.call_name = call.name, i.call_thread = call.thread;
     }
-    if (i.kind == TRACE_KERNEL && work.kind && work.process == i.process && work.correlation == i.correlation && i.correlation) {
+    if (i.kind == TRACE_KERNEL && work.kind && work.process == i.process && work.correlation == i.correlation &&
+        i.correlation) {
       i.flops = work.flops, i.bytes = work.bytes, i.shapes = work.shapes;
       work.flops = work.bytes = 0; /* of a launch that became several kernels it counts once */
     }
@@ -158,7 +184,9 @@ bool items_begin(Items *t, ItemOrder order) {
     else if (e.kind == TRACE_THREAD) know_thread(t, &e);
     else if (e.kind == TRACE_DEVICE) know_device(t, &e);
     if (e.kind == TRACE_LOST) t->lost += within(e.lost.count, 0, INT64_MAX >> 16);
-    if (e.kind == TRACE_PROCESS || e.kind == TRACE_THREAD || e.kind == TRACE_DEVICE || e.kind == TRACE_SAMPLE || e.kind == TRACE_MODULE) continue;
+    if (e.kind == TRACE_PROCESS || e.kind == TRACE_THREAD || e.kind == TRACE_DEVICE || e.kind == TRACE_SAMPLE ||
+        e.kind == TRACE_MODULE)
+      continue;
     item_of(&e, &i);
     if (i.kind != TRACE_WORK && i.start) widen(t, i.start, i.end);
     t->has_gpu |= i.on_gpu;
@@ -178,9 +206,11 @@ const Item *items_next(Items *t) {
   return NULL;
 }
 
-int view_run(TraceReader *r, FILE *out, const ViewOptions *o, char why[300], void (*body)(Items *, FILE *, const ViewOptions *)) {
+int view_run(TraceReader *r, FILE *out, const ViewOptions *o, char why[300],
+             void (*body)(Items *, FILE *, const ViewOptions *)) {
   static const ViewOptions none;
-  locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), before = uselocale(plain); /* the program's may write 1,5 */
+  /* the program's may write 1,5 */
+  locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), before = uselocale(plain);
   Context *cx = context_create();
   Items *t = calloc(1, sizeof *t);
   if (cx && t) {
@@ -216,15 +246,18 @@ const DeviceInfo *items_device(const Items *t, uint32_t process, uint32_t device
 
 const char *items_thread_name(const Items *t, uint32_t process, uint32_t thread) {
   for (int i = 0; i < t->threads.n; i++)
-    if (t->threads.at[i].process == process && t->threads.at[i].thread == thread) return trace_text(t->reader, t->threads.at[i].name);
+    if (t->threads.at[i].process == process && t->threads.at[i].thread == thread)
+      return trace_text(t->reader, t->threads.at[i].name);
   return "";
 }
 
 const char *item_name(const Items *t, const Item *i) {
-  static const char *const pageable[] = {"Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pageable)", "Memcpy DtoD (Device -> Device)",
-                                         "Memcpy HtoH (Pageable -> Pageable)", "Memcpy PtoP (Device -> Device)", "Memcpy"};
-  static const char *const pinned[] = {"Memcpy HtoD (Pinned -> Device)", "Memcpy DtoH (Device -> Pinned)", "Memcpy DtoD (Device -> Device)",
-                                       "Memcpy HtoH (Pinned -> Pinned)", "Memcpy PtoP (Device -> Device)", "Memcpy"};
+  static const char *const pageable[] = {"Memcpy HtoD (Pageable -> Device)", "Memcpy DtoH (Device -> Pageable)",
+                                         "Memcpy DtoD (Device -> Device)",   "Memcpy HtoH (Pageable -> Pageable)",
+                                         "Memcpy PtoP (Device -> Device)",   "Memcpy"};
+  static const char *const pinned[] = {"Memcpy HtoD (Pinned -> Device)", "Memcpy DtoH (Device -> Pinned)",
+                                       "Memcpy DtoD (Device -> Device)", "Memcpy HtoH (Pinned -> Pinned)",
+                                       "Memcpy PtoP (Device -> Device)", "Memcpy"};
   if (i->kind == TRACE_COPY) return (i->pageable ? pageable : pinned)[i->sub <= COPY_UNKNOWN ? i->sub : COPY_UNKNOWN];
   if (i->kind == TRACE_FILL) return i->on_gpu ? "Memset (Device)" : "Memset";
   const char *name = trace_text(t->reader, i->name);
@@ -239,10 +272,19 @@ const char *lost_text(char out[800], int64_t count, const char *what) {
 
 void items_warnings(Items *t, FILE *out, const char *prefix) {
   TraceEvent e;
-  struct { TraceKind kind; uint32_t name; int64_t lost; int times; } notes[20];
+  struct {
+    TraceKind kind;
+    uint32_t name;
+    int64_t lost;
+    int times;
+  } notes[20];
   int n = 0, most = sizeof notes / sizeof *notes;
   bool more = false;
-  if (t->truncated) fprintf(out, "%sthe trace does not end as it should (its process crashed, was killed or still runs, or a disk was full): what came last is missing\n", prefix);
+  if (t->truncated)
+    fprintf(out,
+            "%sthe trace does not end as it should (its process crashed, was killed or still runs, or a disk was "
+            "full): what came last is missing\n",
+            prefix);
   if (!t->counts[TRACE_LOST] && !t->counts[TRACE_NOTE]) return;
   trace_rewind(t->reader);
   while (trace_next(t->reader, &e)) { /* each text once: many processes may say the same */
@@ -255,7 +297,9 @@ void items_warnings(Items *t, FILE *out, const char *prefix) {
     }
     if (i == n) notes[n].kind = e.kind, notes[n].name = e.name, notes[n].lost = 0, notes[n++].times = 0;
     notes[i].times++;
-    notes[i].lost = e.kind == TRACE_NOTE || e.lost.count < 0 ? -1 : within(notes[i].lost + within(e.lost.count, 0, INT64_MAX >> 16), 0, INT64_MAX >> 16);
+    notes[i].lost = e.kind == TRACE_NOTE || e.lost.count < 0
+                        ? -1
+                        : within(notes[i].lost + within(e.lost.count, 0, INT64_MAX >> 16), 0, INT64_MAX >> 16);
   }
   for (int i = 0; i < n; i++) {
     char text[800];
@@ -269,10 +313,15 @@ void items_warnings(Items *t, FILE *out, const char *prefix) {
 
 /* ---- text ---- */
 
-/* Length of the character at s when it is right UTF-8, else 0: names come from files and drivers, and may hold anything. */
+/* Length of the character at s when it is right UTF-8, else 0: names come from files and drivers, and may hold
+ * anything. */
 static int utf8_length(const char *s) {
   const unsigned char *u = (const unsigned char *)s;
-  int n = u[0] < 0x80 ? 1 : u[0] >= 0xC2 && u[0] < 0xE0 ? 2 : (u[0] & 0xF0) == 0xE0 ? 3 : u[0] >= 0xF0 && u[0] < 0xF5 ? 4 : 0;
+  int n = u[0] < 0x80                   ? 1
+          : u[0] >= 0xC2 && u[0] < 0xE0 ? 2
+          : (u[0] & 0xF0) == 0xE0       ? 3
+          : u[0] >= 0xF0 && u[0] < 0xF5 ? 4
+                                        : 0;
   for (int i = 1; i < n; i++)
     if ((u[i] & 0xC0) != 0x80) return 0;
   if (n == 3 && ((u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] >= 0xA0))) return 0;
@@ -283,7 +332,8 @@ static int utf8_length(const char *s) {
 void plain_text(FILE *out, const char *s) {
   for (int n; *s; s += n ? n : 1) {
     n = utf8_length(s);
-    bool control = (unsigned char)*s < 0x20 || *s == 0x7f || (n == 2 && (unsigned char)s[0] == 0xC2 && (unsigned char)s[1] < 0xA0);
+    bool control =
+        (unsigned char)*s < 0x20 || *s == 0x7f || (n == 2 && (unsigned char)s[0] == 0xC2 && (unsigned char)s[1] < 0xA0);
     if (control || !n) fputs(control ? " " : "\ufffd", out);
     else fwrite(s, 1, (size_t)n, out);
   }
@@ -298,7 +348,8 @@ void json_text(FILE *out, const char *s) {
     else if (n > 1) fwrite(s, 1, (size_t)n, out), s += n;
     else {
       if (c == '"' || c == '\\') putc('\\', out), putc(c, out);
-      else if (c < 0x20 || c == '<' || c == 0x7f) fprintf(out, "\\u%04x", c); /* "</script" must not end the page's data */
+      else if (c < 0x20 || c == '<' || c == 0x7f)
+        fprintf(out, "\\u%04x", c); /* "</script" must not end the page's data */
       else putc(c, out);
       s++;
     }

@@ -1,13 +1,15 @@
 /* measure: the figures that advice rests on. Three passes over the trace:
  *
- *     1  by time     when GPUs were busy at all: the stretch to look at, without a start-up in which a framework loads its libraries
- *     2  by launch   waits, by call, range and the copy before them; kernels by name, beside what launched them; copies
- *     3  by time     gaps in which a GPU had nothing to do, and what the thread that ended the gap did meanwhile; what ran beside what
+ *     1  by time     when GPUs were busy at all: the stretch to look at, without a start-up in which a framework loads
+ * its libraries 2  by launch   waits, by call, range and the copy before them; kernels by name, beside what launched
+ * them; copies 3  by time     gaps in which a GPU had nothing to do, and what the thread that ended the gap did
+ * meanwhile; what ran beside what
  *
- * The five bottlenecks divide the stretch: a moment in which a GPU ran a kernel of the network alone is the network's; another in which it ran
- * something is compute's or memory's, by what the kernel does; a gap that ended with input from the host is data loading's, and any other gap is
- * overhead. Where flops and bytes of a launch are known (our own launches) and the device's peaks too, the roofline says which of the two bounds
- * it; else its name does: matrix products, convolutions and attention compute, the rest moves memory.
+ * The five bottlenecks divide the stretch: a moment in which a GPU ran a kernel of the network alone is the network's;
+ * another in which it ran something is compute's or memory's, by what the kernel does; a gap that ended with input from
+ * the host is data loading's, and any other gap is overhead. Where flops and bytes of a launch are known (our own
+ * launches) and the device's peaks too, the roofline says which of the two bounds it; else its name does: matrix
+ * products, convolutions and attention compute, the rest moves memory.
  */
 #include <ctype.h>
 
@@ -28,16 +30,26 @@ static bool has_any(const char *text, const char *const *parts) {
     if (has(text, *parts)) return true;
   return false;
 }
-static bool is_network(const char *kernel) { return has_any(kernel, (const char *const[]){"nccl", "nvshmem", "all_reduce", "allreduce", "allgather", "reducescatter", "deep_ep", NULL}); }
-static bool is_matrix(const char *kernel) {
-  return has_any(kernel, (const char *const[]){"gemm", "matmul", "cutlass", "nvjet", "xmma", "conv2d", "conv3d", "wgrad", "dgrad", "fprop", "flash_fwd", "flash_bwd", "attention", "fmha", "_dot_kernel", "cublaslt", NULL});
+static bool is_network(const char *kernel) {
+  return has_any(kernel, (const char *const[]){"nccl", "nvshmem", "all_reduce", "allreduce", "allgather",
+                                               "reducescatter", "deep_ep", NULL});
 }
-static bool is_input(const char *range) { return has_any(range, (const char *const[]){"dataload", "data_load", "data load", "next_batch", "load batch", "get_batch", "fetch", "tokeniz", NULL}); }
+static bool is_matrix(const char *kernel) {
+  return has_any(kernel, (const char *const[]){"gemm", "matmul", "cutlass", "nvjet", "xmma", "conv2d", "conv3d",
+                                               "wgrad", "dgrad", "fprop", "flash_fwd", "flash_bwd", "attention", "fmha",
+                                               "_dot_kernel", "cublaslt", NULL});
+}
+static bool is_input(const char *range) {
+  return has_any(range, (const char *const[]){"dataload", "data_load", "data load", "next_batch", "load batch",
+                                              "get_batch", "fetch", "tokeniz", NULL});
+}
 
 /* ---- pass 1 ---- */
 
 enum { KEPT_GAPS = 8 };
-typedef struct Gap { int64_t start, end, before; } Gap; /* before: activities that had begun */
+typedef struct Gap {
+  int64_t start, end, before;
+} Gap; /* before: activities that had begun */
 
 static void stretch(Measured *m) {
   Gap longest[KEPT_GAPS] = {0};
@@ -45,8 +57,11 @@ static void stretch(Measured *m) {
   bool seen[64] = {false};
   VEC(Gap) loads = {0};
   for (const Item *i; (i = items_next(m->t));) {
-    if (m->gpu && i->kind == TRACE_CALL && strstr(trace_text(m->t->reader, i->name), "Load")) vec_push(m->t->arena, &loads, (Gap){i->start, i->end, n});
-    bool counts = m->gpu ? item_is_activity(i) : i->kind == TRACE_KERNEL || (i->kind == TRACE_CALL && (i->sub == CALL_LAUNCH || i->sub == CALL_COMPILE));
+    if (m->gpu && i->kind == TRACE_CALL && strstr(trace_text(m->t->reader, i->name), "Load"))
+      vec_push(m->t->arena, &loads, (Gap){i->start, i->end, n});
+    bool counts = m->gpu ? item_is_activity(i)
+                         : i->kind == TRACE_KERNEL ||
+                               (i->kind == TRACE_CALL && (i->sub == CALL_LAUNCH || i->sub == CALL_COMPILE));
     if (!counts) continue;
     if (m->gpu && !seen[i->device % 64]) seen[i->device % 64] = true, m->devices++;
     int64_t start = m->gpu && i->has_call && i->call_start < i->start && !n ? i->call_start : i->start;
@@ -66,17 +81,28 @@ static void stretch(Measured *m) {
   int64_t first = m->from; /* a gap of a tenth of all that comes before a tenth of the activity is start-up */
   for (int again = 0; again < KEPT_GAPS; again++)
     for (int k = 0; k < KEPT_GAPS; k++)
-      if (longest[k].end > m->from && longest[k].before * 10 <= n && (longest[k].end - longest[k].start) * 10 > m->to - m->from) m->from = longest[k].end;
-  /* So is all until libraries are loaded (cuLibraryLoadData, cuModuleLoad: at the first use of a kernel), as far as that comes in the first quarter. */
+      if (longest[k].end > m->from && longest[k].before * 10 <= n &&
+          (longest[k].end - longest[k].start) * 10 > m->to - m->from)
+        m->from = longest[k].end;
+  /* So is all until libraries are loaded (cuLibraryLoadData, cuModuleLoad: at the first use of a kernel), as far as
+   * that comes in the first quarter. */
   for (int k = 0; k < loads.n; k++)
-    if (loads.at[k].before && loads.at[k].before * 4 <= n && loads.at[k].end > m->from && loads.at[k].end < m->to) m->from = loads.at[k].end;
+    if (loads.at[k].before && loads.at[k].before * 4 <= n && loads.at[k].end > m->from && loads.at[k].end < m->to)
+      m->from = loads.at[k].end;
   m->startup = m->from - first;
   m->span = (m->to - m->from) * m->devices;
 }
 
 /* ---- pass 2 ---- */
 
-typedef struct ThreadState { const char *copy_call; uint64_t copy_correlation; TraceCopyKind copy; int64_t bytes; int wait; uint64_t wait_correlation; } ThreadState;
+typedef struct ThreadState {
+  const char *copy_call;
+  uint64_t copy_correlation;
+  TraceCopyKind copy;
+  int64_t bytes;
+  int wait;
+  uint64_t wait_correlation;
+} ThreadState;
 
 static const char *keep(Measured *m, const char *text) { return *text ? intern_z(m->t->cx, text) : ""; }
 
@@ -84,14 +110,19 @@ static int waits_of(Measured *m, const Item *i, const char *range, const ThreadS
   char key[1200];
   bool own = i->sub == CALL_COPY_SYNC, alloc = i->sub == CALL_ALLOC || i->sub == CALL_FREE;
   const char *name = item_name(m->t, i), *copy_call = own ? name : alloc ? NULL : s->copy_call;
-  int n = snprintf(key, sizeof key, "%.500s\n%.500s\n%s\n%d", name, range, copy_call ? copy_call : "", own || !copy_call ? -1 : (int)s->copy);
+  int n = snprintf(key, sizeof key, "%.500s\n%.500s\n%s\n%d", name, range, copy_call ? copy_call : "",
+                   own || !copy_call ? -1 : (int)s->copy);
   int *at = map_get(m->wait_by, key);
   if (at) return *at;
   at = NEW(m->t->arena, int);
   *at = m->waits.n;
   map_put(m->wait_by, arena_strndup(m->t->arena, key, (size_t)n < sizeof key ? (size_t)n : sizeof key - 1), at);
-  vec_push(m->t->arena, &m->waits, (Waits){.call = keep(m, name), .range = keep(m, range), .copy_call = copy_call ? keep(m, copy_call) : NULL,
-                                           .copy = own || !copy_call ? COPY_UNKNOWN : s->copy, .is_alloc = alloc});
+  vec_push(m->t->arena, &m->waits,
+           (Waits){.call = keep(m, name),
+                   .range = keep(m, range),
+                   .copy_call = copy_call ? keep(m, copy_call) : NULL,
+                   .copy = own || !copy_call ? COPY_UNKNOWN : s->copy,
+                   .is_alloc = alloc});
   return *at;
 }
 
@@ -103,7 +134,11 @@ static KernelSum *kernel_of(Measured *m, const Item *i) {
     *at = m->kernel.n;
     const char *own = keep(m, name);
     map_put(m->kernel_by, own, at);
-    vec_push(m->t->arena, &m->kernel, (KernelSum){.name = own, .bound = is_network(name) ? BOUND_NETWORK : is_matrix(name) ? BOUND_COMPUTE : BOUND_MEMORY});
+    vec_push(m->t->arena, &m->kernel,
+             (KernelSum){.name = own,
+                         .bound = is_network(name)  ? BOUND_NETWORK
+                                  : is_matrix(name) ? BOUND_COMPUTE
+                                                    : BOUND_MEMORY});
   }
   return &m->kernel.at[*at];
 }
@@ -118,7 +153,10 @@ static bool in_a_call(const Nest *n, int depth) { /* the driver's call inside of
     if (n->open[at].item.kind == TRACE_CALL) return true;
   return false;
 }
-static bool may_wait(const Item *i) { return i->kind == TRACE_CALL && (i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC || i->sub == CALL_ALLOC || i->sub == CALL_FREE); }
+static bool may_wait(const Item *i) {
+  return i->kind == TRACE_CALL &&
+         (i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC || i->sub == CALL_ALLOC || i->sub == CALL_FREE);
+}
 static bool inside(const Measured *m, const Item *i) { return i->start >= m->from && i->start <= m->to; }
 
 /* A kernel's bound by the roofline, where work and peaks are known. */
@@ -188,7 +226,8 @@ static void by_launch(Measured *m) {
     }
     if (!nested) { /* what the next wait comes right after */
       bool copy = i->sub == CALL_COPY;
-      s->copy_call = copy ? keep(m, item_name(m->t, i)) : NULL, s->copy_correlation = copy ? i->correlation : 0, s->copy = COPY_UNKNOWN, s->bytes = 0;
+      s->copy_call = copy ? keep(m, item_name(m->t, i)) : NULL, s->copy_correlation = copy ? i->correlation : 0,
+      s->copy = COPY_UNKNOWN, s->bytes = 0;
     }
     if (!inside(m, i)) continue;
     if (i->sub == CALL_LAUNCH && !nested) m->launches++, m->launch_time += i->end - i->start;
@@ -199,9 +238,19 @@ static void by_launch(Measured *m) {
 /* ---- pass 3 ---- */
 
 enum { RECENT = 512 };
-typedef struct Recent { int64_t start, end; const char *what; } Recent;
-typedef struct Thread { Recent call[RECENT]; int64_t n; } Thread; /* the outermost calls of a thread, the last ones */
-typedef struct Gpu { int64_t until, kernels_until, network_until, copies_until; int wait; int64_t wait_end; } Gpu;
+typedef struct Recent {
+  int64_t start, end;
+  const char *what;
+} Recent;
+typedef struct Thread {
+  Recent call[RECENT];
+  int64_t n;
+} Thread; /* the outermost calls of a thread, the last ones */
+typedef struct Gpu {
+  int64_t until, kernels_until, network_until, copies_until;
+  int wait;
+  int64_t wait_end;
+} Gpu;
 
 static void doing(Measured *m, const char *what, const char *range, int64_t ns) {
   char key[1100];
@@ -229,7 +278,8 @@ static void gap(Measured *m, Nests *nests, Gpu *g, const Item *i, int64_t from, 
   int64_t until = i->has_call && i->call_end < to ? i->call_end : to, in_calls = 0;
   if (n && until > from) {
     for (int at = 0; at < n->n; at++) /* the innermost that was open all the while */
-      if (n->open[at].item.kind == TRACE_RANGE && n->open[at].item.start <= from) range = trace_text(m->t->reader, n->open[at].item.name);
+      if (n->open[at].item.kind == TRACE_RANGE && n->open[at].item.start <= from)
+        range = trace_text(m->t->reader, n->open[at].item.name);
     Thread *s = n->row >= 0 ? threads[n->row] : NULL;
     for (int64_t k = s ? (s->n > RECENT ? s->n - RECENT : 0) : 0; s && k < s->n; k++) {
       Recent *r = &s->call[k % RECENT];
@@ -238,11 +288,16 @@ static void gap(Measured *m, Nests *nests, Gpu *g, const Item *i, int64_t from, 
     }
     if (until - from > in_calls) doing(m, program, range, until - from - in_calls);
     if (to > until) doing(m, "the work was launched, the GPU had not begun it", range, to - until);
-  } else doing(m, i->has_call ? "the work was launched before; the GPU waited for other reasons (a stream or an event)" : "not known (the call that ended the gap is not in the trace)", "", length);
+  } else
+    doing(m,
+          i->has_call ? "the work was launched before; the GPU waited for other reasons (a stream or an event)"
+                      : "not known (the call that ended the gap is not in the trace)",
+          "", length);
   bool input = i->kind == TRACE_COPY && i->sub == COPY_HOST_TO_DEVICE && i->moved >= 4096;
   if (input || is_input(range)) m->bound[BOUND_DATA] += length, m->gaps_data += length;
   else m->bound[BOUND_OVERHEAD] += length;
-  if (g->wait >= 0 && g->wait_end >= from && g->wait_end <= to) m->waits.at[g->wait].idle += to - g->wait_end, m->waits.at[g->wait].idle_count++;
+  if (g->wait >= 0 && g->wait_end >= from && g->wait_end <= to)
+    m->waits.at[g->wait].idle += to - g->wait_end, m->waits.at[g->wait].idle_count++;
   g->wait = -1;
 }
 
@@ -290,12 +345,16 @@ static void by_time(Measured *m) {
       KernelSum *k = kernel_of(m, i);
       bool network = k->bound == BOUND_NETWORK;
       if (network) m->network += i->end - start, m->network_count++;
-      /* Kernels come in the order of their starts: what a later one takes over from the network or from copies is moved. */
+      /* Kernels come in the order of their starts: what a later one takes over from the network or from copies is
+       * moved. */
       int64_t over_network = network ? 0 : most(0, least(i->end, g->network_until) - most(start, g->kernels_until));
-      int64_t over_copies = most(0, least(i->end, g->copies_until) - most(start, most(g->kernels_until, g->network_until)));
+      int64_t over_copies =
+          most(0, least(i->end, g->copies_until) - most(start, most(g->kernels_until, g->network_until)));
       m->bound[k->bound] += fresh;
-      if (over_network > 0) m->bound[BOUND_NETWORK] -= over_network, m->bound[k->bound] += over_network, m->network_alone -= over_network;
-      if (over_copies > 0) m->bound[BOUND_DATA] -= over_copies, m->bound[k->bound] += over_copies, m->copies_alone -= over_copies;
+      if (over_network > 0)
+        m->bound[BOUND_NETWORK] -= over_network, m->bound[k->bound] += over_network, m->network_alone -= over_network;
+      if (over_copies > 0)
+        m->bound[BOUND_DATA] -= over_copies, m->bound[k->bound] += over_copies, m->copies_alone -= over_copies;
       if (network) m->network_alone += fresh, g->network_until = most(g->network_until, i->end);
       else g->kernels_until = most(g->kernels_until, i->end);
       if (!k->known && !network) m->bound_by_names = true;
@@ -313,17 +372,21 @@ static void by_time(Measured *m) {
     }
 }
 
-/* Without a GPU: kernels of our own devices ran on the thread that launched them; the rest of the stretch is overhead. */
+/* Without a GPU: kernels of our own devices ran on the thread that launched them; the rest of the stretch is overhead.
+ */
 static void on_cpu(Measured *m) {
   int64_t kernels = 0;
-  for (int k = 0; k < m->kernel.n; k++) m->bound[m->kernel.at[k].bound] += m->kernel.at[k].total, kernels += m->kernel.at[k].total, m->bound_by_names |= !m->kernel.at[k].known;
+  for (int k = 0; k < m->kernel.n; k++)
+    m->bound[m->kernel.at[k].bound] += m->kernel.at[k].total, kernels += m->kernel.at[k].total,
+        m->bound_by_names |= !m->kernel.at[k].known;
   m->busy = kernels, m->idle = m->span > kernels ? m->span - kernels : 0;
   m->bound[BOUND_OVERHEAD] += m->idle;
 }
 
 bool measure(Items *t, Measured *m) {
   *m = (Measured){.t = t};
-  m->wait_by = map_create(t->arena, true), m->kernel_by = map_create(t->arena, true), m->doing_by = map_create(t->arena, true);
+  m->wait_by = map_create(t->arena, true), m->kernel_by = map_create(t->arena, true),
+  m->doing_by = map_create(t->arena, true);
   if (!items_begin(t, BY_TIME)) return false;
   m->gpu = t->has_gpu;
   stretch(m);

@@ -1,12 +1,15 @@
 /* names: functions' names for people.
  *
- * What a GPU ran is called, in the driver's words, _ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_,
- * demangled "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, ...)". To people it
- * is vectorized_elementwise_kernel<4, CUDAFunctor_add<float>, array<char*, 3>>: no return type, no parameters (they follow from the template's),
- * and where that is too wide, step by step, no namespaces in arguments, no lambdas' numbers, no namespaces at all, no arguments of arguments, and
- * at last no more arguments than fit. A list of names (a table's) is shortened so that what differs between two of them is what stays.
+ * What a GPU ran is called, in the driver's words,
+ * _ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_, demangled "void
+ * at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, ...)".
+ * To people it is vectorized_elementwise_kernel<4, CUDAFunctor_add<float>, array<char*, 3>>: no return type, no
+ * parameters (they follow from the template's), and where that is too wide, step by step, no namespaces in arguments,
+ * no lambdas' numbers, no namespaces at all, no arguments of arguments, and at last no more arguments than fit. A list
+ * of names (a table's) is shortened so that what differs between two of them is what stays.
  *
- * The demangler is the C++ library's, opened when the first mangled name comes; where there is none the name stays as it is.
+ * The demangler is the C++ library's, opened when the first mangled name comes; where there is none the name stays as
+ * it is.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -53,7 +56,8 @@ static const char *past_group(const char *p) { /* of parentheses, from the openi
   return p;
 }
 
-/* Parameter lists, casts of arguments, "(anonymous namespace)::", the return type, suffixes of literals, the space of "> >". */
+/* Parameter lists, casts of arguments, "(anonymous namespace)::", the return type, suffixes of literals, the space of
+ * "> >". */
 static void tidy(const char *s, Buf *out) {
   int depth = 0;
   buf_puts(out, "");
@@ -72,7 +76,8 @@ static void tidy(const char *s, Buf *out) {
     else if (*p == ' ' && !depth) { /* what came so far is the return type */
       if (out->n) out->at[out->n = 0] = 0;
       p++;
-    } else if (isdigit((unsigned char)last) && (*p == 'u' || *p == 'l') && depth) { /* 3ul; not the end of a word such as f32l */
+      /* 3ul; not the end of a word such as f32l */
+    } else if (isdigit((unsigned char)last) && (*p == 'u' || *p == 'l') && depth) {
       size_t at = out->n;
       while (at && isdigit((unsigned char)out->at[at - 1])) at--;
       const char *end = p + strspn(p, "ul");
@@ -88,7 +93,10 @@ static void tidy(const char *s, Buf *out) {
 /* ---- shorter forms of a tidy name ---- */
 
 /* The part of a qualified name that ends at out->n and is at depth zero begins here: "a::b<c>::d" is one. */
-typedef struct Form { bool bare_arguments, bare_name, no_lambdas; int depth; } Form;
+typedef struct Form {
+  bool bare_arguments, bare_name, no_lambdas;
+  int depth;
+} Form;
 
 static void shorten(const char *s, Form form, Buf *out) {
   size_t word_at[64]; /* where the name being written at each depth begins */
@@ -127,7 +135,9 @@ static void shorten(const char *s, Form form, Buf *out) {
       if (depth < 63) depth++;
       word_at[depth] = out->n;
       if (depth >= form.depth) buf_puts(out, "…"), hidden = 1;
-    } else if (*p == '>' && depth && p != s && p[-1] != '-' && !(out->n >= 9 && starts(out->at + out->n - 9, "operator"))) depth--;
+    } else if (*p == '>' && depth && p != s && p[-1] != '-' &&
+               !(out->n >= 9 && starts(out->at + out->n - 9, "operator")))
+      depth--;
     else if (*p == ',' || *p == ' ' || *p == '*' || *p == '&') word_at[depth] = out->n;
   }
 }
@@ -156,10 +166,12 @@ static void cut(const char *s, int width, Buf *out) {
   buf_puts(out, s + bytes_of(s, columns - tail));
 }
 
+/* clang-format off */
 static const Form forms[] = {
     {.depth = 99}, {.bare_arguments = true, .depth = 99}, {.bare_arguments = true, .no_lambdas = true, .depth = 99},
     {true, true, true, 99}, {true, true, true, 3}, {true, true, true, 2},
 };
+/* clang-format on */
 enum { FORMS = sizeof forms / sizeof *forms, BARE = 3 };
 
 static void legible(const char *tidied, int width, Buf *out) {
@@ -167,7 +179,8 @@ static void legible(const char *tidied, int width, Buf *out) {
     out->n = 0;
     shorten(tidied, forms[f], out);
     if (utf8_columns(out->at) <= width) return;
-    if (f == BARE && utf8_columns(out->at) <= 2 * width) break; /* to cut its end says more than to leave out arguments' arguments */
+    /* to cut its end says more than to leave out arguments' arguments */
+    if (f == BARE && utf8_columns(out->at) <= 2 * width) break;
   }
   Buf last = {0};
   buf_puts(&last, out->at);
@@ -179,7 +192,9 @@ static void legible(const char *tidied, int width, Buf *out) {
 char *name_legible(const char *name, int width, char *out, size_t size) {
   Buf full = {0}, tidied = {0}, shorter = {0};
   demangled(name, &full);
-  if (full.at && full.at != name && strncmp(name, "_Z", 2) && !strchr(name, '<') && !strchr(name, '(')) buf_puts(&tidied, name); /* no C++ */
+  /* no C++ */
+  if (full.at && full.at != name && strncmp(name, "_Z", 2) && !strchr(name, '<') && !strchr(name, '('))
+    buf_puts(&tidied, name);
   else tidy(full.at ? full.at : name, &tidied);
   if (tidied.at && tidied.n) legible(tidied.at, width > 0 ? width : 60, &shorter);
   const char *text = shorter.at && shorter.n ? shorter.at : name;
@@ -201,7 +216,8 @@ char *name_demangled(const char *name, char *out, size_t size) {
 
 /* ---- several names that must stay apart ---- */
 
-/* Of names that came out equal: each as what is before its arguments, "…", and all from where it first differs from another of them. */
+/* Of names that came out equal: each as what is before its arguments, "…", and all from where it first differs from
+ * another of them. */
 static void tell_apart(Arena *a, const char *const *names, const int *which, int n, int width, const char **out) {
   const char **bare = NEW_N(a, const char *, n);
   for (int i = 0; i < n; i++) {
@@ -232,7 +248,8 @@ static void tell_apart(Arena *a, const char *const *names, const int *which, int
     const char *rest = bare[i] + same;
     int room = width - utf8_columns(bare[i]) + utf8_columns(bare[i] + head) - 1;
     bool whole = utf8_columns(rest) <= room;
-    out[which[i]] = arena_printf(a, "%.*s…%.*s%s", (int)head, bare[i], (int)bytes_of(rest, whole ? room : room - 1), rest, whole ? "" : "…");
+    out[which[i]] = arena_printf(a, "%.*s…%.*s%s", (int)head, bare[i], (int)bytes_of(rest, whole ? room : room - 1),
+                                 rest, whole ? "" : "…");
   }
 }
 
@@ -266,7 +283,8 @@ void names_legible(Arena *a, const char *const *names, int n, int width, const c
     for (int j = m - 1; j > 0; j--) {
       int same = 0;
       for (int k = 0; k < j; k++) same += !strcmp(out[group[j]], out[group[k]]);
-      if (same) out[group[j]] = arena_printf(a, "%.*s #%d", (int)bytes_of(out[group[j]], width - 4), out[group[j]], same + 1);
+      if (same)
+        out[group[j]] = arena_printf(a, "%.*s #%d", (int)bytes_of(out[group[j]], width - 4), out[group[j]], same + 1);
     }
   }
 }

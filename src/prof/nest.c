@@ -5,9 +5,9 @@
  *     call 1      [======]                       open: range, call 1
  *     call 2                [==========]         call 1 ended before call 2 began: open: range, call 2
  *
- * What is on the stack when an interval comes is around it. An interval that outlasts the one around it (clocks of CUPTI and of the CPU differ
- * by some nanoseconds; ranges of NVTX may overlap) covers of it what they
- * share; the rest covers the next one outwards.
+ * What is on the stack when an interval comes is around it. An interval that outlasts the one around it (clocks of
+ * CUPTI and of the CPU differ by some nanoseconds; ranges of NVTX may overlap) covers of it what they share; the rest
+ * covers the next one outwards.
  */
 #include "prof/views.h"
 

@@ -1,8 +1,10 @@
-/* page: the timeline as one HTML page that needs neither network nor server: page.html, the template, with the trace as JSON in its middle.
+/* page: the timeline as one HTML page that needs neither network nor server: page.html, the template, with the trace as
+ * JSON in its middle.
  *
- * The page holds its events as one list of integers in the order of time (eight an event: see COLUMNS), so that it is written as it is read and a
- * hundred thousand events are some megabytes. A page is for looking at: of more than MOST_EVENTS the shortest are left out, and the page says how
- * many and how much time they stand for. The first pass counts durations to find where to cut; the second writes.
+ * The page holds its events as one list of integers in the order of time (eight an event: see COLUMNS), so that it is
+ * written as it is read and a hundred thousand events are some megabytes. A page is for looking at: of more than
+ * MOST_EVENTS the shortest are left out, and the page says how many and how much time they stand for. The first pass
+ * counts durations to find where to cut; the second writes.
  */
 #include "prof/tracks.h"
 
@@ -11,7 +13,7 @@ enum {
   MOST_DETAILS = 60000, /* different ones: kernels are launched in few shapes */
   DEEPEST = 300,
   BUCKETS = 64 * 16,
-  NAME_WIDTH = 70       /* of kernels; a selected one's full name is shown beside */
+  NAME_WIDTH = 70 /* of kernels; a selected one's full name is shown beside */
 };
 
 typedef struct Numbering { /* texts by number, in the order in which they were met */
@@ -30,7 +32,7 @@ typedef struct Page {
   Numbering names, details;
   VEC(int) is_kernel; /* by name */
   int64_t histogram[BUCKETS], last;
-  int cut;            /* the bucket of which only some are kept */
+  int cut;               /* the bucket of which only some are kept */
   uint64_t keep, random; /* of 2^32 */
   int64_t kept, dropped, dropped_ns;
   bool few_details;
@@ -81,7 +83,8 @@ static int detail_of(Page *p, const Item *i) {
   size_t n = 0;
   double seconds = (double)(i->end - i->start) / 1e9;
   text[0] = 0;
-#define ADD(...) (n += (size_t)snprintf(text + n, sizeof text - n, __VA_ARGS__), n = n < sizeof text ? n : sizeof text - 1)
+#define ADD(...) \
+  (n += (size_t)snprintf(text + n, sizeof text - n, __VA_ARGS__), n = n < sizeof text ? n : sizeof text - 1)
   if (i->kind == TRACE_KERNEL) {
     const uint32_t *g = i->kernel.grid, *b = i->kernel.block;
     if (g[0]) ADD("grid %u × %u × %u\n", g[0], g[1], g[2]);
@@ -92,7 +95,9 @@ static int detail_of(Page *p, const Item *i) {
     if (i->shapes) ADD("%.300s\n", trace_text(p->t->reader, i->shapes));
     if (i->flops > 0) ADD("%.4g Mflop\n", i->flops / 1e6);
   }
-  double bytes = i->kind == TRACE_KERNEL ? i->bytes : i->kind == TRACE_COPY || i->kind == TRACE_FILL ? (double)i->moved : 0;
+  double bytes = i->kind == TRACE_KERNEL                          ? i->bytes
+                 : i->kind == TRACE_COPY || i->kind == TRACE_FILL ? (double)i->moved
+                                                                  : 0;
   if (bytes > 0) ADD("%s\n", bytes_text(size, bytes));
   if (i->kind != TRACE_KERNEL && bytes > 0 && seconds > 0) ADD("%.3g GB/s\n", bytes / seconds / 1e9);
   if (i->kind == TRACE_CALL && i->result) ADD("failed: %d\n", i->result);
@@ -105,15 +110,17 @@ static int detail_of(Page *p, const Item *i) {
 /* As the page's script names them. */
 static int kind_of(const Item *i) {
   switch (i->kind) {
-  case TRACE_CALL: return i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC ? 2 : i->sub == CALL_LAUNCH ? 1 : 0;
-  case TRACE_KERNEL: return i->on_gpu ? 3 : 7;
-  case TRACE_COPY: return 4;
-  case TRACE_FILL: return 5;
-  default: return 6;
+    case TRACE_CALL: return i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC ? 2 : i->sub == CALL_LAUNCH ? 1 : 0;
+    case TRACE_KERNEL: return i->on_gpu ? 3 : 7;
+    case TRACE_COPY: return 4;
+    case TRACE_FILL: return 5;
+    default: return 6;
   }
 }
 
-static uint64_t exact_in_double(uint64_t n) { return n >> 53 ? (n & 0xFFFFFFFFFFFFF) | 1ull << 52 : n; } /* the page's numbers are doubles */
+static uint64_t exact_in_double(uint64_t n) {
+  return n >> 53 ? (n & 0xFFFFFFFFFFFFF) | 1ull << 52 : n;
+} /* the page's numbers are doubles */
 
 static void put_event(Page *p, const Item *i) {
   int64_t end;
@@ -133,8 +140,9 @@ static void put_event(Page *p, const Item *i) {
   int name = number_of(&p->names, item_name(p->t, i));
   while (p->is_kernel.n <= name) vec_push(p->t->arena, &p->is_kernel, i->kind == TRACE_KERNEL);
   /* COLUMNS: track, ns since the last event's start, ns, name, depth, kind, detail, correlation */
-  fprintf(p->out, "%s%d,%lld,%lld,%d,%d,%d,%d,%llu", p->kept++ ? ",\n" : "\n", k->index, (long long)(i->start - p->last), (long long)(end - i->start), name,
-          k->depth - 1, kind_of(i), detail_of(p, i), (unsigned long long)(i->kind == TRACE_CALL || i->has_call ? exact_in_double(i->correlation) : 0));
+  fprintf(p->out, "%s%d,%lld,%lld,%d,%d,%d,%d,%llu", p->kept++ ? ",\n" : "\n", k->index,
+          (long long)(i->start - p->last), (long long)(end - i->start), name, k->depth - 1, kind_of(i), detail_of(p, i),
+          (unsigned long long)(i->kind == TRACE_CALL || i->has_call ? exact_in_double(i->correlation) : 0));
   p->last = i->start;
 }
 
@@ -148,14 +156,16 @@ static void put_points(Page *p) {
   if (p->t->counts[TRACE_MEMORY] && items_begin(p->t, BY_TIME))
     for (const Item *i; (i = items_next(p->t));) {
       if (i->kind != TRACE_MEMORY) continue;
-      TrackGroup *g = i->memory.pinned ? tracks_process(&p->tracks, i->process) : tracks_device(&p->tracks, i->process, i->device);
+      TrackGroup *g =
+          i->memory.pinned ? tracks_process(&p->tracks, i->process) : tracks_device(&p->tracks, i->process, i->device);
       in_use = i->memory.pinned ? &g->pinned_in_use : &g->in_use;
       *in_use = i->memory.in_use >= 0 && !i->memory.pinned ? i->memory.in_use : *in_use + i->memory.bytes;
       if (!map_has(p->group_numbers, g)) {
         vec_push(p->t->arena, &p->groups, g);
         map_put(p->group_numbers, g, (void *)(intptr_t)p->groups.n);
       }
-      fprintf(out, "%s%d,%lld,%lld", comma, (int)(intptr_t)map_get(p->group_numbers, g) - 1, (long long)(i->start - p->t->first), (long long)(*in_use < 0 ? 0 : *in_use));
+      fprintf(out, "%s%d,%lld,%lld", comma, (int)(intptr_t)map_get(p->group_numbers, g) - 1,
+              (long long)(i->start - p->t->first), (long long)(*in_use < 0 ? 0 : *in_use));
       comma = ",";
     }
   fputs("],\n\"notes\":[", out);
@@ -187,19 +197,22 @@ static void put_tables(Page *p) {
   for (int i = 0; i < p->names.texts.n; i++) {
     const char *name = p->names.texts.at[i];
     if (!p->is_kernel.at[i] || !strcmp(name, name_legible(name, NAME_WIDTH, text, sizeof text))) continue;
-    fprintf(out, first ? "\n\"%d\":" : ",\n\"%d\":", i), json_text(out, name_demangled(name, text, sizeof text)), first = false;
+    fprintf(out, first ? "\n\"%d\":" : ",\n\"%d\":", i), json_text(out, name_demangled(name, text, sizeof text)),
+        first = false;
   }
   fputs("},\n\"details\":[", out);
   for (int i = 0; i < p->details.texts.n; i++) fputs(i ? ",\n" : "\n", out), json_text(out, p->details.texts.at[i]);
   fputs("],\n\"groups\":[", out);
   for (int i = 0; i < p->groups.n; i++) {
-    fprintf(out, "%s{\"gpu\":%s,\"sort\":%d,\"process\":%u,\"name\":", i ? ",\n" : "\n", p->groups.at[i]->gpu ? "true" : "false", p->groups.at[i]->sort, p->groups.at[i]->process);
+    fprintf(out, "%s{\"gpu\":%s,\"sort\":%d,\"process\":%u,\"name\":", i ? ",\n" : "\n",
+            p->groups.at[i]->gpu ? "true" : "false", p->groups.at[i]->sort, p->groups.at[i]->process);
     json_text(out, track_group_name(p->t, p->groups.at[i], text, sizeof text)), putc('}', out);
   }
   fputs("],\n\"tracks\":[", out);
   for (int i = 0; i < p->all.n; i++) {
     Track *k = p->all.at[i];
-    fprintf(out, "%s{\"index\":%d,\"group\":%d,\"sort\":%d,\"name\":", i ? ",\n" : "\n", k->index, (int)(intptr_t)map_get(p->group_numbers, k->group) - 1, k->sort);
+    fprintf(out, "%s{\"index\":%d,\"group\":%d,\"sort\":%d,\"name\":", i ? ",\n" : "\n", k->index,
+            (int)(intptr_t)map_get(p->group_numbers, k->group) - 1, k->sort);
     json_text(out, track_name(p->t, k, text, sizeof text)), putc('}', out);
   }
   fputs("]", out);
@@ -210,17 +223,22 @@ static const char template_text[] =
     ;
 
 static void page(Items *t, FILE *out, const ViewOptions *o) {
-  Page p = {.t = t, .out = out, .tracks = {.arena = t->arena}, .names = {.arena = t->arena}, .details = {.arena = t->arena}};
+  Page p = {
+      .t = t, .out = out, .tracks = {.arena = t->arena}, .names = {.arena = t->arena}, .details = {.arena = t->arena}};
   p.group_numbers = map_create(t->arena, false);
   if (!items_begin(t, BY_TIME)) return;
   for (const Item *i; (i = items_next(t));)
     if (is_interval(i)) p.histogram[bucket_of(i->end - i->start)]++;
   if (t->error[0]) return;
   choose_cut(&p);
-  const char *marker = strstr(template_text, "@DATA@"), *title = o->title ? o->title : t->processes.n ? trace_text(t->reader, t->processes.at[0].name) : "profile";
+  const char *marker = strstr(template_text, "@DATA@"), *title = o->title ? o->title
+                                                                 : t->processes.n
+                                                                     ? trace_text(t->reader, t->processes.at[0].name)
+                                                                     : "profile";
   fwrite(template_text, 1, (size_t)(marker - template_text), out);
   fputs("{\"title\":", out), json_text(out, title);
-  fprintf(out, ",\"length\":%lld,\"truncated\":%s,\"lost\":%lld,\"wall\":%lld,\n\"events\":[", (long long)(t->last - t->first), t->truncated ? "true" : "false", (long long)t->lost,
+  fprintf(out, ",\"length\":%lld,\"truncated\":%s,\"lost\":%lld,\"wall\":%lld,\n\"events\":[",
+          (long long)(t->last - t->first), t->truncated ? "true" : "false", (long long)t->lost,
           (long long)(t->processes.n ? t->first + t->processes.at[0].wall : 0));
   p.last = t->first;
   number_of(&p.details, ""); /* 0: none */
@@ -232,7 +250,8 @@ static void page(Items *t, FILE *out, const ViewOptions *o) {
   }
   put_points(&p);
   put_tables(&p);
-  fprintf(out, ",\n\"kept\":%lld,\"dropped\":%lld,\"dropped_ns\":%lld,\"few_details\":%s}", (long long)p.kept, (long long)p.dropped, (long long)p.dropped_ns, p.few_details ? "true" : "false");
+  fprintf(out, ",\n\"kept\":%lld,\"dropped\":%lld,\"dropped_ns\":%lld,\"few_details\":%s}", (long long)p.kept,
+          (long long)p.dropped, (long long)p.dropped_ns, p.few_details ? "true" : "false");
   fputs(marker + strlen("@DATA@"), out);
 }
 

@@ -1,14 +1,17 @@
 /* sampler: what the threads of this process do, by samples of their stacks.
  *
- *     thread's CPU-time timer ─ signal, in that thread ─▶ its stack ─▶ its ring ─▶ helper thread, 20 times a second ─▶ TraceWriter
+ *     thread's CPU-time timer ─ signal, in that thread ─▶ its stack ─▶ its ring ─▶ helper thread, 20 times a second ─▶
+ * TraceWriter
  *
- * Each thread has a timer of its own on its own CPU clock, so a thread is sampled when it runs and not while it waits, and a sample stands for
- * 1/hz seconds of CPU time (or more, if the kernel says that the timer ran over). The kernel tells the handler which ring is meant (sigev_value), so
- * that it needs no thread-local storage: it unwinds, appends, and that is all. A ring has one writer and one reader, and needs no lock; one
- * that is full drops samples and counts them.
+ * Each thread has a timer of its own on its own CPU clock, so a thread is sampled when it runs and not while it waits,
+ * and a sample stands for 1/hz seconds of CPU time (or more, if the kernel says that the timer ran over). The kernel
+ * tells the handler which ring is meant (sigev_value), so that it needs no thread-local storage: it unwinds, appends,
+ * and that is all. A ring has one writer and one reader, and needs no lock; one that is full drops samples and counts
+ * them.
  *
- * The helper looks for new threads in /proc/self/task and arms their timers; nothing is hooked. It writes TRACE_MODULE for the parts of the address space
- * in which samples lie, once each. Threads that block the signal are left alone: they may wait for signals themselves.
+ * The helper looks for new threads in /proc/self/task and arms their timers; nothing is hooked. It writes TRACE_MODULE
+ * for the parts of the address space in which samples lie, once each. Threads that block the signal are left alone:
+ * they may wait for signals themselves.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -30,7 +33,8 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-enum { RING = 1 << 14, DRAIN_MS = 50, SCAN_NAMES = 20, LOOKS = 8, START_S = 2 }; /* words of a ring: 128 KiB; START_S: the most that the helper is waited for */
+/* words of a ring: 128 KiB; START_S: the most that the helper is waited for */
+enum { RING = 1 << 14, DRAIN_MS = 50, SCAN_NAMES = 20, LOOKS = 8, START_S = 2 };
 
 /* A sample in a ring: depth and timer's overrun; time; addresses. */
 typedef struct Ring {
@@ -45,7 +49,10 @@ typedef struct Ring {
   uint64_t words[RING];
 } Ring;
 
-typedef struct Region { uint64_t base, end; bool in_file; } Region;
+typedef struct Region {
+  uint64_t base, end;
+  bool in_file;
+} Region;
 
 struct Sampler {
   TraceWriter *trace;
@@ -55,21 +62,21 @@ struct Sampler {
   pthread_mutex_t lock;
   pthread_cond_t wake;
   bool stop;
-  Ring *rings;          /* the helper's, as all below */
-  Region *regions;      /* executable, sorted */
+  Ring *rings;     /* the helper's, as all below */
+  Region *regions; /* executable, sorted */
   int region_count, region_cap;
   Arena *arena;
-  Map *modules;         /* "path@base" that were written */
-  Map *made;            /* addresses of samples that lie in no file */
+  Map *modules;                           /* "path@base" that were written */
+  Map *made;                              /* addresses of samples that lie in no file */
   int64_t dropped, sampled, cpu_at_start; /* sampled: ns that samples stand for */
   int scans;
-  Sampler *before;      /* abandoned before this one */
+  Sampler *before; /* abandoned before this one */
 };
 
 static _Atomic int active; /* samples are wanted; a signal may come later than its timer's end */
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
-static Ring *free_rings;   /* never unmapped, for the same reason */
-static int signal_number;  /* 0: none taken yet; ours for good then */
+static Ring *free_rings;                    /* never unmapped, for the same reason */
+static int signal_number;                   /* 0: none taken yet; ours for good then */
 static _Atomic(sighandler_t) their_handler; /* what the program itself wants of that signal */
 static struct sigaction their_action;
 static const uint64_t ours_tag = UINT64_C(0x4e52) << 48; /* in our timers' values, above all addresses */
@@ -79,7 +86,7 @@ static int64_t cpu_time(void) {
   return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) ? 0 : t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* ---- in the thread that is sampled ------------------------------------------------------------------------------------------- */
+/* ---- in the thread that is sampled ------------------------------------------------------------------------------- */
 
 /* A signal of the program's own. */
 static void pass_on(int number, siginfo_t *info, void *context) {
@@ -113,7 +120,8 @@ static void on_signal(int number, siginfo_t *info, void *context) {
   uint64_t stack[TRACE_STACK];
   int depth = unwind_interrupted(context, stack, TRACE_STACK);
   uint32_t at = atomic_load_explicit(&r->written, memory_order_relaxed), need = (uint32_t)depth + 2;
-  if (at - atomic_load_explicit(&r->read, memory_order_acquire) + need > RING) atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
+  if (at - atomic_load_explicit(&r->read, memory_order_acquire) + need > RING)
+    atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
   else {
     r->words[at % RING] = (uint64_t)depth | (uint64_t)(uint32_t)info->si_overrun << 32;
     r->words[(at + 1) % RING] = (uint64_t)trace_clock();
@@ -139,14 +147,15 @@ static bool take_signal(char why[300]) {
   return false;
 }
 
-/* ---- threads -------------------------------------------------------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 static Ring *ring_take(void) {
   pthread_mutex_lock(&rings_lock);
   Ring *r = free_rings;
   if (r) free_rings = r->next;
   pthread_mutex_unlock(&rings_lock);
-  if (!r && (r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED) return NULL;
+  if (!r && (r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
+    return NULL;
   atomic_store(&r->read, atomic_load(&r->written));
   atomic_store(&r->dropped, 0);
   r->armed = false, r->looks = 0, r->name[0] = 0, r->next = NULL;
@@ -178,13 +187,20 @@ static void write_name(Sampler *s, Ring *r, const char *name) {
   if (!strcmp(r->name, name) || !strncmp(name, "nereid-", 7)) return; /* the profiler's own */
   snprintf(r->name, sizeof r->name, "%s", name);
   int64_t now = trace_clock();
-  trace_event(s->trace, &(TraceEvent){.kind = TRACE_THREAD, .name = trace_string(s->trace, name), .start = now, .end = now, .thread = (uint32_t)r->tid});
+  trace_event(s->trace, &(TraceEvent){.kind = TRACE_THREAD,
+                                      .name = trace_string(s->trace, name),
+                                      .start = now,
+                                      .end = now,
+                                      .thread = (uint32_t)r->tid});
 }
 
 static void arm(Sampler *s, Ring *r) {
-  struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signal_number, .sigev_value.sival_ptr = (void *)((uintptr_t)r ^ ours_tag)};
+  struct sigevent e = {.sigev_notify = SIGEV_THREAD_ID,
+                       .sigev_signo = signal_number,
+                       .sigev_value.sival_ptr = (void *)((uintptr_t)r ^ ours_tag)};
   e.sigev_notify_thread_id = r->tid;
-  clockid_t clock = (clockid_t)((~(unsigned)r->tid) << 3 | 6); /* the thread's CPU clock (CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED) */
+  /* the thread's CPU clock (CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED) */
+  clockid_t clock = (clockid_t)((~(unsigned)r->tid) << 3 | 6);
   if (timer_create(clock, &e, &r->timer)) return;
   struct itimerspec every = {.it_interval = {s->period / 1000000000, s->period % 1000000000}};
   every.it_value = every.it_interval;
@@ -200,7 +216,8 @@ static bool is_dead(const Ring *r) { /* its number may be another thread's by no
   return r->armed && (timer_gettime(r->timer, &left) || (!left.it_value.tv_sec && !left.it_value.tv_nsec));
 }
 
-/* The thread that starts the sampler, without a look at /proc: the kernel takes milliseconds to end a process that looked there. */
+/* The thread that starts the sampler, without a look at /proc: the kernel takes milliseconds to end a process that
+ * looked there. */
 static void arm_self(Sampler *s) {
   sigset_t blocked;
   Ring *r = pthread_sigmask(SIG_SETMASK, NULL, &blocked) || sigismember(&blocked, signal_number) ? NULL : ring_take();
@@ -246,7 +263,7 @@ static void scan_threads(Sampler *s, pid_t helper) {
   closedir(d);
 }
 
-/* ---- the address space ----------------------------------------------------------------------------------------------------------- */
+/* ---- the address space ------------------------------------------------------------------------------------------- */
 
 static const Region *region_of(const Sampler *s, uint64_t address) {
   int low = 0, high = s->region_count;
@@ -264,7 +281,9 @@ static void write_module(Sampler *s, const char *path, uint64_t base, uint64_t e
   map_put(s->modules, key, s);
   int64_t now = trace_clock();
   uint32_t name = trace_string(s->trace, path);
-  trace_event(s->trace, &(TraceEvent){.kind = TRACE_MODULE, .name = name, .start = now, .end = now, .module = {base, end - base, offset}});
+  trace_event(s->trace,
+              &(TraceEvent){
+                  .kind = TRACE_MODULE, .name = name, .start = now, .end = now, .module = {base, end - base, offset}});
 }
 
 static void scan_modules(Sampler *s) {
@@ -293,8 +312,8 @@ static void scan_modules(Sampler *s) {
   fclose(f);
 }
 
-/* What was made at run time is named by a file that goes with the process (/tmp/perf-PID.map): the names that samples need go into the trace. A return
- * address is looked up by the byte before it, hence two bytes each. */
+/* What was made at run time is named by a file that goes with the process (/tmp/perf-PID.map): the names that samples
+ * need go into the trace. A return address is looked up by the byte before it, hence two bytes each. */
 static void write_made(Sampler *s) {
   Symbols *symbols = map_count(s->made) ? symbols_create() : NULL;
   for (int i = 0; symbols && i < map_count(s->made); i++) {
@@ -308,10 +327,11 @@ static void write_made(Sampler *s) {
   symbols_free(symbols);
 }
 
-/* ---- the helper -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the helper -------------------------------------------------------------------------------------------------- */
 
 static void drain(Sampler *s, Ring *r) {
-  uint32_t to = atomic_load_explicit(&r->written, memory_order_acquire), at = atomic_load_explicit(&r->read, memory_order_relaxed);
+  uint32_t to = atomic_load_explicit(&r->written, memory_order_acquire),
+           at = atomic_load_explicit(&r->read, memory_order_relaxed);
   bool looked = false;
   TraceEvent e = {.kind = TRACE_SAMPLE, .thread = (uint32_t)r->tid};
   while (at != to) {
@@ -367,7 +387,8 @@ static void sampler_free(Sampler *s) {
 Sampler *sampler_start(TraceWriter *w, int hz, char why[300]) {
   if (hz < 1 || hz > 10000) return snprintf(why, 300, "samples a second must be from 1 to 10000, not %d", hz), NULL;
   int none = 0;
-  if (!atomic_compare_exchange_strong(&active, &none, 1)) return snprintf(why, 300, "this process is sampled already"), NULL;
+  if (!atomic_compare_exchange_strong(&active, &none, 1))
+    return snprintf(why, 300, "this process is sampled already"), NULL;
   Sampler *s = calloc(1, sizeof *s);
   if (!s) return atomic_store(&active, 0), snprintf(why, 300, "out of memory"), NULL;
   s->trace = w, s->period = 1000000000 / hz;
@@ -377,7 +398,8 @@ Sampler *sampler_start(TraceWriter *w, int hz, char why[300]) {
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_cond_init(&s->wake, &clock);
   pthread_condattr_destroy(&clock);
-  if (!(s->arena = arena_create(NULL)) || !(s->modules = map_create(s->arena, true)) || !(s->made = map_create(s->arena, false))) {
+  if (!(s->arena = arena_create(NULL)) || !(s->modules = map_create(s->arena, true)) ||
+      !(s->made = map_create(s->arena, false))) {
     snprintf(why, 300, "out of memory");
     goto failed;
   }
@@ -410,7 +432,9 @@ bool sampler_help(Sampler *s, char why[300]) {
 
 static void lost(Sampler *s, TraceKind kind, int64_t count, const char *text) {
   int64_t now = trace_clock();
-  trace_event(s->trace, &(TraceEvent){.kind = kind, .name = trace_string(s->trace, text), .start = now, .end = now, .lost.count = count});
+  trace_event(
+      s->trace,
+      &(TraceEvent){.kind = kind, .name = trace_string(s->trace, text), .start = now, .end = now, .lost.count = count});
 }
 
 void sampler_stop(Sampler *s) {
@@ -432,7 +456,9 @@ void sampler_stop(Sampler *s) {
   if (s->dropped) lost(s, TRACE_LOST, s->dropped, "samples that came faster than they were written");
   else if (cpu - s->sampled > cpu / 4 && cpu - s->sampled > 20 * s->period) {
     char text[200];
-    snprintf(text, sizeof text, "samples stand for %.3f s of %.3f s of CPU time: threads that live for less than %d ms are not sampled", (double)s->sampled / 1e9, (double)cpu / 1e9, DRAIN_MS);
+    snprintf(text, sizeof text,
+             "samples stand for %.3f s of %.3f s of CPU time: threads that live for less than %d ms are not sampled",
+             (double)s->sampled / 1e9, (double)cpu / 1e9, DRAIN_MS);
     lost(s, TRACE_NOTE, 0, text);
   }
   sampler_free(s);
@@ -446,7 +472,8 @@ void sampler_release(Sampler *s) {
 }
 
 void sampler_abandon(Sampler *s) {
-  static Sampler *abandoned; /* its helper may have been at any place in what it owns: it stays, where a search for leaks sees it */
+  /* its helper may have been at any place in what it owns: it stays, where a search for leaks sees it */
+  static Sampler *abandoned;
   if (s) s->before = abandoned, abandoned = s;
   atomic_store(&active, 0);
   free_rings = NULL; /* and its lock, which may be held by a thread that this process does not have */

@@ -1,9 +1,11 @@
-/* sort: an external merge sort. Records are gathered in memory; when that is full they are sorted and written to a temporary file as a run;
- * at the end the runs are merged. A trace of any length is so put in order in a fixed amount of memory:
+/* sort: an external merge sort. Records are gathered in memory; when that is full they are sorted and written to a
+ * temporary file as a run; at the end the runs are merged. A trace of any length is so put in order in a fixed amount
+ * of memory:
  *
  *     add add add ... ─▶ [ memory ] ─sort─▶ run 1, run 2, ... in an unlinked file ─▶ merge ─▶ next next next ...
  *
- * The temporary file lies in $TMPDIR or /tmp and has no name, so that it goes with the process. Nothing is written while all fits in memory.
+ * The temporary file lies in $TMPDIR or /tmp and has no name, so that it goes with the process. Nothing is written
+ * while all fits in memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,19 +14,24 @@
 
 #include "prof/views.h"
 
-typedef struct Run { int64_t at, end; char *buffer; size_t have, next; } Run; /* offsets in the file; records in the buffer, and the next of them */
+/* offsets in the file; records in the buffer, and the next of them */
+typedef struct Run {
+  int64_t at, end;
+  char *buffer;
+  size_t have, next;
+} Run;
 
 struct Sorter {
   size_t record, capacity, room; /* records in memory: at most, and allocated so far */
   int (*compare)(const void *, const void *);
   char *memory;
   size_t n, next;
-  char *scratch;           /* of the merge sort (qsort of libc is not stable everywhere): as much again */
+  char *scratch; /* of the merge sort (qsort of libc is not stable everywhere): as much again */
   int file;
   int64_t file_end;
   Run *runs;
   int run_count, run_cap, per_run;
-  int *heap, heap_n;       /* runs by their next record, the least first */
+  int *heap, heap_n; /* runs by their next record, the least first */
   bool reading;
   const char *error;
   char text[160];
@@ -51,7 +58,8 @@ static void sort_memory(Sorter *s) {
   char *from = s->memory, *to = s->scratch;
   for (size_t half = 1; half < s->n; half *= 2) {
     for (size_t low = 0; low < s->n; low += 2 * half) {
-      size_t a = low, middle = low + half < s->n ? low + half : s->n, b = middle, end = middle + half < s->n ? middle + half : s->n;
+      size_t a = low, middle = low + half < s->n ? low + half : s->n, b = middle,
+             end = middle + half < s->n ? middle + half : s->n;
       /* Events come nearly in order: two halves that are in order already are one. */
       if (b == end || s->compare(from + (b - 1) * size, from + b * size) <= 0) {
         memcpy(to + low * size, from + low * size, (end - low) * size);
@@ -89,7 +97,8 @@ static bool write_run(Sorter *s) {
   for (size_t done = 0; done < bytes;) {
     ssize_t w = pwrite(s->file, s->memory + done, bytes - done, s->file_end + (int64_t)done);
     if (w < 0 && errno == EINTR) continue;
-    if (w <= 0) return failed(s, "a temporary file cannot be written (TMPDIR names its folder)", w < 0 ? errno : ENOSPC);
+    if (w <= 0)
+      return failed(s, "a temporary file cannot be written (TMPDIR names its folder)", w < 0 ? errno : ENOSPC);
     done += (size_t)w;
   }
   s->file_end += (int64_t)bytes, s->n = 0;

@@ -1,7 +1,7 @@
 /* spawn: starts a program with libnereid-prof.so in it, and waits for it.
  *
- * The environment is the caller's with what src/inject reads. While the program runs, Ctrl-C and Ctrl-\ are its business (the terminal sends them to
- * both), and a SIGTERM or SIGHUP to us is passed on.
+ * The environment is the caller's with what src/inject reads. While the program runs, Ctrl-C and Ctrl-\ are its
+ * business (the terminal sends them to both), and a SIGTERM or SIGHUP to us is passed on.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,7 +21,8 @@ static void pass_on(int number) {
   if (child > 0) kill((pid_t)child, number);
 }
 
-/* The caller's environment without `names`, then `more`; NULL when out of memory. The strings of the caller's are shared. */
+/* The caller's environment without `names`, then `more`; NULL when out of memory. The strings of the caller's are
+ * shared. */
 static char **environment(const char *const *names, char **more, int more_count) {
   int n = 0, kept = 0;
   while (environ[n]) n++;
@@ -46,7 +47,8 @@ static int start_and_wait(char **argv, char **env, char why[500]) {
   sigemptyset(&defaults);
   for (int i = 0; i < 4; i++) { /* what was ignored (nohup) stays so, in the program too */
     sigaction(numbers[i], NULL, &before[i]);
-    if (before[i].sa_handler != SIG_IGN) sigaction(numbers[i], i < 2 ? &ignore : &pass, NULL), sigaddset(&defaults, numbers[i]);
+    if (before[i].sa_handler != SIG_IGN)
+      sigaction(numbers[i], i < 2 ? &ignore : &pass, NULL), sigaddset(&defaults, numbers[i]);
   }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -67,7 +69,8 @@ static int start_and_wait(char **argv, char **env, char why[500]) {
   }
   for (int i = 0; i < 4; i++)
     if (before[i].sa_handler != SIG_IGN) sigaction(numbers[i], &before[i], NULL);
-  if (wrong) return snprintf(why, 500, "%.300s cannot be started: %s", argv[0], strerror(wrong)), wrong == ENOENT ? -127 : -126;
+  if (wrong)
+    return snprintf(why, 500, "%.300s cannot be started: %s", argv[0], strerror(wrong)), wrong == ENOENT ? -127 : -126;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -78,22 +81,32 @@ int inject_run(const char *library, const char *trace_dir, const InjectOptions *
   char *more[8] = {0};
   int n = 0, status = -1;
   struct stat s;
-  if (!path) snprintf(why, 500, "%.300s is not there (%s): it comes with nereid, as lib/libnereid-prof.so", library, strerror(errno));
-  else if (strpbrk(path, " :")) snprintf(why, 500, "the profiling library lies at '%.300s': a path with a space or a colon in it cannot be preloaded", path);
+  if (!path)
+    snprintf(why, 500, "%.300s is not there (%s): it comes with nereid, as lib/libnereid-prof.so", library,
+             strerror(errno));
+  else if (strpbrk(path, " :"))
+    snprintf(why, 500,
+             "the profiling library lies at '%.300s': a path with a space or a colon in it cannot be preloaded", path);
   else if (!folder || stat(folder, &s) || !S_ISDIR(s.st_mode) || access(folder, W_OK | X_OK))
     snprintf(why, 500, "%.300s is no folder that can be written", trace_dir);
-  else if (o->sample_hz < 0 || o->sample_hz > 10000) snprintf(why, 500, "samples a second must be from 0 (none) to 10000, not %d", o->sample_hz);
+  else if (o->sample_hz < 0 || o->sample_hz > 10000)
+    snprintf(why, 500, "samples a second must be from 0 (none) to 10000, not %d", o->sample_hz);
   else {
-    const char *replaced[] = {"LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NEREID_PROF_DIR", "NEREID_PROF_HZ",
+    /* clang-format off */
+    const char *replaced[] = {"LD_PRELOAD", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NEREID_PROF_DIR",
+      "NEREID_PROF_HZ",
                               "NEREID_PROF_KINDS", "NEREID_PROF_RUNNER", o->python ? "PYTHONPERFSUPPORT" : NULL, NULL};
+    /* clang-format on */
     const char *preload = getenv("LD_PRELOAD");
-    bool all = asprintf(&more[n++], "LD_PRELOAD=%s%s%s", path, preload && *preload ? ":" : "", preload ? preload : "") > 0;
+    bool all =
+        asprintf(&more[n++], "LD_PRELOAD=%s%s%s", path, preload && *preload ? ":" : "", preload ? preload : "") > 0;
     all &= asprintf(&more[n++], "CUDA_INJECTION64_PATH=%s", path) > 0;
     all &= asprintf(&more[n++], "NVTX_INJECTION64_PATH=%s", path) > 0;
     all &= asprintf(&more[n++], "NEREID_PROF_DIR=%s", folder) > 0;
     all &= asprintf(&more[n++], "NEREID_PROF_HZ=%d", o->sample_hz) > 0;
-    all &= asprintf(&more[n++], "NEREID_PROF_KINDS=%s%s%s%s%s%s", o->runtime_api ? "runtime," : "", o->driver_api ? "driver," : "",
-                    o->memory ? "memory," : "", o->nvtx ? "nvtx," : "", o->work ? "work," : "", o->python ? "python," : "") > 0;
+    all &= asprintf(&more[n++], "NEREID_PROF_KINDS=%s%s%s%s%s%s", o->runtime_api ? "runtime," : "",
+                    o->driver_api ? "driver," : "", o->memory ? "memory," : "", o->nvtx ? "nvtx," : "",
+                    o->work ? "work," : "", o->python ? "python," : "") > 0;
     all &= asprintf(&more[n++], "NEREID_PROF_RUNNER=%ld", (long)getpid()) > 0;
     if (o->python) all &= asprintf(&more[n++], "PYTHONPERFSUPPORT=1") > 0;
     if (!all || !(env = environment(replaced, more, n))) snprintf(why, 500, "out of memory");

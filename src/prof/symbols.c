@@ -1,13 +1,15 @@
 /* symbols: which function an address of a sample lies in.
  *
- *     address ─ modules of its process ─▶ file, file offset ─ program headers ─▶ address in the file ─ .symtab or .dynsym ─▶ function
+ *     address ─ modules of its process ─▶ file, file offset ─ program headers ─▶ address in the file ─ .symtab or
+ * .dynsym ─▶ function
  *
- * A function's name is taken only if its size covers the address: what a stripped library keeps to itself is "[libfoo.so]", not the exported
- * function that happens to stand before it. Of a stripped library the distribution's debug file is used where it is installed
+ * A function's name is taken only if its size covers the address: what a stripped library keeps to itself is
+ * "[libfoo.so]", not the exported function that happens to stand before it. Of a stripped library the distribution's
+ * debug file is used where it is installed
  * (/usr/lib/debug/.build-id/ab/cdef.debug).
  *
- * Code that no file holds comes from a just-in-time compiler. CPython (PYTHONPERFSUPPORT) and others write where it is to /tmp/perf-PID.map, a line
- * "start size name" each, in hexadecimal; Python's functions are "py::name:file" there.
+ * Code that no file holds comes from a just-in-time compiler. CPython (PYTHONPERFSUPPORT) and others write where it is
+ * to /tmp/perf-PID.map, a line "start size name" each, in hexadecimal; Python's functions are "py::name:file" there.
  *
  * Files are mapped and never believed: every offset is checked against the file's size.
  */
@@ -21,7 +23,10 @@
 
 #include "prof/prof.h"
 
-typedef struct Function { uint64_t start, end; const char *name; } Function;
+typedef struct Function {
+  uint64_t start, end;
+  const char *name;
+} Function;
 
 typedef struct Image { /* a file that modules are of, or a perf map */
   const uint8_t *bytes;
@@ -32,7 +37,11 @@ typedef struct Image { /* a file that modules are of, or a perf map */
   const char *unknown;     /* "[libfoo.so]" */
 } Image;
 
-typedef struct Module { uint32_t process; uint64_t base, end, offset; Image *image; } Module;
+typedef struct Module {
+  uint32_t process;
+  uint64_t base, end, offset;
+  Image *image;
+} Module;
 
 struct Symbols {
   Arena *arena;
@@ -41,9 +50,10 @@ struct Symbols {
   Map *names; /* what was asked for already: process and address -> name */
 };
 
-/* ---- ELF ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- ELF --------------------------------------------------------------------------------------------------------- */
 
-static const void *part(const Image *m, uint64_t offset, uint64_t count, size_t each) { /* NULL: not within the file, or not aligned */
+/* NULL: not within the file, or not aligned */
+static const void *part(const Image *m, uint64_t offset, uint64_t count, size_t each) {
   if (offset > m->size || (each && count > (m->size - offset) / each) || offset % 8 % (each % 8 ? 1 : 8)) return NULL;
   return m->bytes + offset;
 }
@@ -53,7 +63,8 @@ static bool map_file(Image *m, const char *path) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;
   void *at = MAP_FAILED;
-  if (!fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_size > 0) at = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (!fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_size > 0)
+    at = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
   close(fd);
   if (at == MAP_FAILED) return false;
   m->bytes = at, m->size = (size_t)s.st_size;
@@ -62,8 +73,9 @@ static bool map_file(Image *m, const char *path) {
 
 static const Elf64_Ehdr *elf_header(const Image *m) {
   const Elf64_Ehdr *h = part(m, 0, 1, sizeof *h);
-  bool good = h && !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB &&
-              h->e_phentsize == sizeof(Elf64_Phdr) && (!h->e_shnum || h->e_shentsize == sizeof(Elf64_Shdr));
+  bool good = h && !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64 &&
+              h->e_ident[EI_DATA] == ELFDATA2LSB && h->e_phentsize == sizeof(Elf64_Phdr) &&
+              (!h->e_shnum || h->e_shentsize == sizeof(Elf64_Shdr));
   return good ? h : NULL;
 }
 
@@ -78,7 +90,8 @@ static bool add_functions(Symbols *s, Image *to, const Image *from, uint32_t typ
   const Elf64_Ehdr *h = elf_header(from);
   const Elf64_Shdr *sections = h ? part(from, h->e_shoff, h->e_shnum, sizeof *sections) : NULL;
   for (int i = 0; sections && i < h->e_shnum; i++) {
-    if (sections[i].sh_type != type || sections[i].sh_entsize != sizeof(Elf64_Sym) || sections[i].sh_link >= h->e_shnum) continue;
+    if (sections[i].sh_type != type || sections[i].sh_entsize != sizeof(Elf64_Sym) || sections[i].sh_link >= h->e_shnum)
+      continue;
     const Elf64_Shdr *names = &sections[sections[i].sh_link];
     uint64_t count = sections[i].sh_size / sizeof(Elf64_Sym);
     const Elf64_Sym *symbols = part(from, sections[i].sh_offset, count, sizeof *symbols);
@@ -87,7 +100,9 @@ static bool add_functions(Symbols *s, Image *to, const Image *from, uint32_t typ
     for (uint64_t j = 0; j < count; j++) {
       const Elf64_Sym *f = &symbols[j];
       int kind = ELF64_ST_TYPE(f->st_info);
-      if ((kind != STT_FUNC && kind != STT_GNU_IFUNC) || !f->st_value || !f->st_shndx || f->st_name >= names->sh_size || !text[f->st_name]) continue;
+      if ((kind != STT_FUNC && kind != STT_GNU_IFUNC) || !f->st_value || !f->st_shndx || f->st_name >= names->sh_size ||
+          !text[f->st_name])
+        continue;
       vec_push(s->arena, &to->functions, (Function){f->st_value, f->st_value + f->st_size, text + f->st_name});
     }
     return true;
@@ -108,7 +123,8 @@ static bool debug_path(const Image *m, char out[256]) {
       if (name + content > (uint64_t)(end - at) - 12) break;
       if (n[2] == NT_GNU_BUILD_ID && n[0] == 4 && !memcmp(at + 12, "GNU", 4) && n[1] >= 4 && n[1] <= 64) {
         int length = snprintf(out, 256, "/usr/lib/debug/.build-id/%02x/", at[12 + name]);
-        for (uint32_t j = 1; j < n[1]; j++) length += snprintf(out + length, 256 - (size_t)length, "%02x", at[12 + name + j]);
+        for (uint32_t j = 1; j < n[1]; j++)
+          length += snprintf(out + length, 256 - (size_t)length, "%02x", at[12 + name + j]);
         snprintf(out + length, 256 - (size_t)length, ".debug");
         return true;
       }
@@ -135,7 +151,7 @@ static void load_elf(Symbols *s, Image *m, const char *path) {
   if (m->functions.n) qsort(m->functions.at, (size_t)m->functions.n, sizeof *m->functions.at, by_start);
 }
 
-/* ---- perf maps ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- perf maps --------------------------------------------------------------------------------------------------- */
 
 static const char *file_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -154,8 +170,9 @@ static void load_perf_map(Symbols *s, Image *m, const char *path) {
     if (sscanf(line, "%llx %llx %n", &start, &size, &at) < 2 || !at || !line[at]) continue;
     const char *name = line + at, *colon = strrchr(name, ':');
     bool is_python = !strncmp(name, "py::", 4) && colon > name + 4;
-    name = is_python ? arena_printf(s->arena, "python: %.*s (%s)", (int)(colon - name - 4), name + 4, file_name(colon + 1))
-                     : arena_strdup(s->arena, name);
+    name = is_python
+               ? arena_printf(s->arena, "python: %.*s (%s)", (int)(colon - name - 4), name + 4, file_name(colon + 1))
+               : arena_strdup(s->arena, name);
     if (name) vec_push(s->arena, &m->functions, (Function){start, start + size, name});
   }
   free(line);
@@ -163,7 +180,7 @@ static void load_perf_map(Symbols *s, Image *m, const char *path) {
   if (m->functions.n) qsort(m->functions.at, (size_t)m->functions.n, sizeof *m->functions.at, by_start);
 }
 
-/* ---- use ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- use --------------------------------------------------------------------------------------------------------- */
 
 Symbols *symbols_create(void) {
   Symbols *s = calloc(1, sizeof *s);
@@ -200,7 +217,8 @@ void symbols_add(Symbols *s, uint32_t process, const char *path, uint64_t base, 
   if (s->names && map_count(s->names)) s->names = NULL;
 }
 
-/* The function around an address; of several with one start the largest. Sizes of 0 (written by hand) reach to the next. */
+/* The function around an address; of several with one start the largest. Sizes of 0 (written by hand) reach to the
+ * next. */
 static const char *function_at(const Image *m, uint64_t address) {
   int low = 0, high = m->functions.n;
   while (low < high) {
@@ -215,7 +233,9 @@ static const char *function_at(const Image *m, uint64_t address) {
   return NULL;
 }
 
-static bool covers(const Module *m, uint32_t process, uint64_t address) { return m->process == process && address >= m->base && address < m->end; }
+static bool covers(const Module *m, uint32_t process, uint64_t address) {
+  return m->process == process && address >= m->base && address < m->end;
+}
 
 static const char *name_in(const Module *at, uint64_t address) {
   const Image *m = at->image;

@@ -1,11 +1,12 @@
 /* table: what a run consisted of, as PyTorch's profiler prints it: a row a name, with
  *
  *     Self CPU     time in it on its thread, without what is nested in it     CPU total    the same with that
- *     Self CUDA    time of the kernel, copy or fill itself on a GPU           CUDA total   of a call, what it started; of a range, what was
- *                                                                                          started within it (on its thread)
+ *     Self CUDA    time of the kernel, copy or fill itself on a GPU           CUDA total   of a call, what it started;
+ * of a range, what was started within it (on its thread)
  *
- * A name inside of itself counts once in totals. Percentages are of the sums of the two Self columns, which are printed below. Kernels of our
- * own devices without a GPU are intervals of the thread that launched them: their time is CPU time, and without a GPU there are no CUDA columns.
+ * A name inside of itself counts once in totals. Percentages are of the sums of the two Self columns, which are printed
+ * below. Kernels of our own devices without a GPU are intervals of the thread that launched them: their time is CPU
+ * time, and without a GPU there are no CUDA columns.
  */
 #include <stdlib.h>
 
@@ -32,7 +33,11 @@ typedef struct Table {
 } Table;
 
 static int row_of(Table *v, const Item *i) {
-  RowKind kind = i->kind == TRACE_RANGE ? ROW_RANGE : i->kind == TRACE_CALL ? ROW_CALL : i->kind == TRACE_KERNEL ? ROW_KERNEL : i->kind == TRACE_COPY ? ROW_COPY : ROW_FILL;
+  RowKind kind = i->kind == TRACE_RANGE    ? ROW_RANGE
+                 : i->kind == TRACE_CALL   ? ROW_CALL
+                 : i->kind == TRACE_KERNEL ? ROW_KERNEL
+                 : i->kind == TRACE_COPY   ? ROW_COPY
+                                           : ROW_FILL;
   const char *name = item_name(v->t, i), *shapes = v->o->shapes && i->shapes ? trace_text(v->t->reader, i->shapes) : "";
   v->key.n = 0;
   buf_printf(&v->key, "%d%d%s", kind, i->on_gpu, name);
@@ -43,7 +48,11 @@ static int row_of(Table *v, const Item *i) {
   at = NEW(v->t->arena, int);
   *at = v->rows.n;
   map_put_n(v->by_key, arena_copy(v->t->arena, v->key.at, v->key.n), v->key.n, at);
-  vec_push(v->t->arena, &v->rows, (Row){.kind = kind, .name = arena_strdup(v->t->arena, name), .shapes = arena_strdup(v->t->arena, shapes), .on_gpu = i->on_gpu});
+  vec_push(v->t->arena, &v->rows,
+           (Row){.kind = kind,
+                 .name = arena_strdup(v->t->arena, name),
+                 .shapes = arena_strdup(v->t->arena, shapes),
+                 .on_gpu = i->on_gpu});
   return *at;
 }
 
@@ -87,7 +96,10 @@ static void gather(Table *v) {
 /* ---- order ---- */
 
 static const char *const sort_names[] = {"self_cuda", "cuda_total", "self_cpu", "cpu_total", "calls", "name"};
-typedef struct Sorted { const Row *row; double key; } Sorted;
+typedef struct Sorted {
+  const Row *row;
+  double key;
+} Sorted;
 
 static int by_key(const void *a, const void *b) {
   const Sorted *x = a, *y = b;
@@ -116,7 +128,9 @@ void cell_time(FILE *out, double ns) {
   char text[32];
   fprintf(out, "  %12s", time_text(text, ns));
 }
-void cell_name(FILE *out, const char *text, int width) { fprintf(out, "%*s", width - utf8_columns(text), ""), plain_text(out, text); }
+void cell_name(FILE *out, const char *text, int width) {
+  fprintf(out, "%*s", width - utf8_columns(text), ""), plain_text(out, text);
+}
 static void rule_part(FILE *out, int width, int columns) {
   for (int i = 0; i < width; i++) putc('-', out);
   for (int c = 0; c < columns; c++) fputs("  ------------", out);
@@ -171,16 +185,23 @@ static void print_text(Table *v, const Sorted *s, int n, FILE *out) {
 }
 
 static void print_json(Table *v, const Sorted *s, int n, FILE *out) {
-  fprintf(out, "{\"self_cpu_ns\": %lld, \"self_cuda_ns\": %lld, \"gpu\": %s, \"truncated\": %s, \"lost\": %lld, \"row_count\": %d,\n \"rows\": [", (long long)v->self_cpu,
-          (long long)v->self_cuda, v->t->has_gpu ? "true" : "false", v->t->truncated ? "true" : "false", (long long)v->t->lost, v->rows.n);
+  fprintf(out,
+          "{\"self_cpu_ns\": %lld, \"self_cuda_ns\": %lld, \"gpu\": %s, \"truncated\": %s, \"lost\": %lld, "
+          "\"row_count\": %d,\n \"rows\": [",
+          (long long)v->self_cpu, (long long)v->self_cuda, v->t->has_gpu ? "true" : "false",
+          v->t->truncated ? "true" : "false", (long long)v->t->lost, v->rows.n);
   for (int i = 0; i < n; i++) {
     const Row *r = s[i].row;
     fputs(i ? ",\n  {\"name\": " : "\n  {\"name\": ", out), json_text(out, r->name);
     fputs(", \"short\": ", out), json_text(out, r->legible);
     char full[4096];
-    if (r->kind == ROW_KERNEL) fputs(", \"demangled\": ", out), json_text(out, name_demangled(r->name, full, sizeof full));
-    fprintf(out, ", \"kind\": \"%s\", \"calls\": %lld, \"self_cpu_ns\": %lld, \"cpu_ns\": %lld, \"self_cuda_ns\": %lld, \"cuda_ns\": %lld", row_kinds[r->kind],
-            (long long)r->calls, (long long)r->self_cpu, (long long)r->cpu, (long long)r->self_cuda, (long long)r->cuda);
+    if (r->kind == ROW_KERNEL)
+      fputs(", \"demangled\": ", out), json_text(out, name_demangled(r->name, full, sizeof full));
+    fprintf(out,
+            ", \"kind\": \"%s\", \"calls\": %lld, \"self_cpu_ns\": %lld, \"cpu_ns\": %lld, \"self_cuda_ns\": %lld, "
+            "\"cuda_ns\": %lld",
+            row_kinds[r->kind], (long long)r->calls, (long long)r->self_cpu, (long long)r->cpu, (long long)r->self_cuda,
+            (long long)r->cuda);
     if (*r->shapes) fputs(", \"shapes\": ", out), json_text(out, r->shapes);
     if (r->flops > 0) fprintf(out, ", \"flops\": %.17g", r->flops);
     if (r->bytes + r->moved > 0) fprintf(out, ", \"bytes\": %.17g", r->bytes + r->moved);
@@ -195,7 +216,9 @@ static void table(Items *t, FILE *out, const ViewOptions *o) {
   bool known = !sort;
   for (size_t i = 0; i < sizeof sort_names / sizeof *sort_names && sort; i++) known |= !strcmp(sort, sort_names[i]);
   if (!known) {
-    snprintf(t->error, sizeof t->error, "a table cannot be sorted by \"%.40s\": sort by self_cuda, cuda_total, self_cpu, cpu_total, calls or name", sort);
+    snprintf(t->error, sizeof t->error,
+             "a table cannot be sorted by \"%.40s\": sort by self_cuda, cuda_total, self_cpu, cpu_total, calls or name",
+             sort);
     return;
   }
   if (!items_begin(t, BY_LAUNCH)) return;
@@ -204,15 +227,19 @@ static void table(Items *t, FILE *out, const ViewOptions *o) {
   if (t->error[0]) return;
   if (!sort) sort = t->has_gpu ? "self_cuda" : "self_cpu";
   Sorted *s = NEW_N(t->arena, Sorted, v.rows.n + 1);
-  const char **names = NEW_N(t->arena, const char *, v.rows.n + 1), **legible = NEW_N(t->arena, const char *, v.rows.n + 1);
+  const char **names = NEW_N(t->arena, const char *, v.rows.n + 1),
+             **legible = NEW_N(t->arena, const char *, v.rows.n + 1);
   for (int i = 0; i < v.rows.n; i++) names[i] = v.rows.at[i].name;
   names_legible(t->arena, names, v.rows.n, o->width, legible);
   for (int i = 0; i < v.rows.n; i++) /* only kernels have names of C++ */
     if (v.rows.at[i].kind != ROW_KERNEL && utf8_columns(names[i]) <= (o->width ? o->width : 60)) legible[i] = names[i];
-  for (int i = 0; i < v.rows.n; i++) v.rows.at[i].legible = legible[i], s[i] = (Sorted){&v.rows.at[i], key_of(&v.rows.at[i], sort)};
+  for (int i = 0; i < v.rows.n; i++)
+    v.rows.at[i].legible = legible[i], s[i] = (Sorted){&v.rows.at[i], key_of(&v.rows.at[i], sort)};
   qsort(s, (size_t)v.rows.n, sizeof *s, by_key);
   int n = o->rows > 0 && o->rows < v.rows.n ? o->rows : v.rows.n;
   (o->json ? print_json : print_text)(&v, s, n, out);
 }
 
-int view_table(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, table); }
+int view_table(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
+  return view_run(r, out, o, why, table);
+}

@@ -1,12 +1,13 @@
 /* trace: the format's fields, and the writer.
  *
- * A writer has two buffers of a chunk each. Threads append to one under `lock`, for the tens of nanoseconds that an event takes; who fills it
- * takes `io` as well, changes the buffers, lets `lock` go and writes, so that the others go on meanwhile. Chunks reach the file in order since
- * `io` is only ever taken by somebody who holds `lock`.
+ * A writer has two buffers of a chunk each. Threads append to one under `lock`, for the tens of nanoseconds that an
+ * event takes; who fills it takes `io` as well, changes the buffers, lets `lock` go and writes, so that the others go
+ * on meanwhile. Chunks reach the file in order since `io` is only ever taken by somebody who holds `lock`.
  *
- * The writer lives in other people's processes, so it must not be seen there: its file has a high number that a shell's `exec 3>` or a loop
- * over small numbers does not meet, and before each write it makes sure that the number is still its own file's (a daemon closes all, and the
- * number may be anyone's now); a limit on file sizes does not raise its signal; nothing here aborts, and errno is what it was.
+ * The writer lives in other people's processes, so it must not be seen there: its file has a high number that a shell's
+ * `exec 3>` or a loop over small numbers does not meet, and before each write it makes sure that the number is still
+ * its own file's (a daemon closes all, and the number may be anyone's now); a limit on file sizes does not raise its
+ * signal; nothing here aborts, and errno is what it was.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,7 +22,7 @@
 
 #include "prof/trace_format.h"
 
-/* ---- fields ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- fields ------------------------------------------------------------------------------------------------------ */
 
 void trace_code_number(TraceCodec *c, uint64_t *value) {
   if (c->writes) {
@@ -64,15 +65,16 @@ static void code_double(TraceCodec *c, double *value) { /* most are whole or zer
   if (!c->writes) memcpy(value, &v, 8);
 }
 
-#define CODE_AS_SMALL(c, T, field)         \
-  do {                                     \
+#define CODE_AS_SMALL(c, T, field) \
+  do { \
     uint32_t as_small = (c)->writes ? (uint32_t)(field) : 0; \
-    code_small((c), &as_small);            \
+    code_small((c), &as_small); \
     if (!(c)->writes) (field) = (T)as_small; \
   } while (0)
 
 static void code_time(TraceCodec *c, TraceEvent *e) {
-  int64_t step = (int64_t)((uint64_t)e->start - (uint64_t)c->last_time), length = (int64_t)((uint64_t)e->end - (uint64_t)e->start);
+  int64_t step = (int64_t)((uint64_t)e->start - (uint64_t)c->last_time),
+          length = (int64_t)((uint64_t)e->end - (uint64_t)e->start);
   code_signed(c, &step);
   code_signed(c, &length);
   c->last_time = (int64_t)((uint64_t)c->last_time + (uint64_t)step);
@@ -92,82 +94,85 @@ void trace_code_event(TraceCodec *c, TraceEvent *e) {
   code_small(c, &e->name);
   code_small(c, &e->thread);
   switch (e->kind) {
-  case TRACE_PROCESS: code_signed(c, &e->process_.wall); break;
-  case TRACE_THREAD: case TRACE_NOTE: case TRACE_KINDS: break;
-  case TRACE_DEVICE:
-    code_small(c, &e->device);
-    CODE_AS_SMALL(c, int, e->device_.sm);
-    CODE_AS_SMALL(c, int, e->device_.multiprocessors);
-    code_double(c, &e->device_.bandwidth);
-    code_double(c, &e->device_.flops);
-    code_signed(c, &e->device_.memory);
-    break;
-  case TRACE_CALL:
-    trace_code_number(c, &e->correlation);
-    CODE_AS_SMALL(c, TraceCallKind, e->call.kind);
-    CODE_AS_SMALL(c, int32_t, e->call.result);
-    break;
-  case TRACE_KERNEL:
-    code_place(c, e);
-    for (int i = 0; i < 3; i++) code_small(c, &e->kernel.grid[i]);
-    for (int i = 0; i < 3; i++) code_small(c, &e->kernel.block[i]);
-    code_small(c, &e->kernel.registers);
-    code_small(c, &e->kernel.shared);
-    trace_code_number(c, &e->kernel.graph);
-    break;
-  case TRACE_COPY:
-    code_place(c, e);
-    CODE_AS_SMALL(c, TraceCopyKind, e->copy.kind);
-    CODE_AS_SMALL(c, bool, e->copy.pageable);
-    code_signed(c, &e->copy.bytes);
-    break;
-  case TRACE_FILL:
-    code_place(c, e);
-    code_signed(c, &e->fill.bytes);
-    break;
-  case TRACE_RANGE:
-    CODE_AS_SMALL(c, TraceRangeOrigin, e->range.origin);
-    trace_code_number(c, &e->range.id);
-    trace_code_number(c, &e->range.parent);
-    break;
-  case TRACE_METRIC:
-    trace_code_number(c, &e->metric.range);
-    code_double(c, &e->metric.value);
-    break;
-  case TRACE_WORK:
-    trace_code_number(c, &e->correlation);
-    code_double(c, &e->work.flops);
-    code_double(c, &e->work.bytes);
-    CODE_AS_SMALL(c, bool, e->work.exact);
-    code_small(c, &e->work.shapes);
-    break;
-  case TRACE_MEMORY:
-    code_small(c, &e->device);
-    trace_code_number(c, &e->memory.address);
-    code_signed(c, &e->memory.bytes);
-    code_signed(c, &e->memory.in_use);
-    CODE_AS_SMALL(c, bool, e->memory.pinned_host);
-    break;
-  case TRACE_SAMPLE:
-    code_signed(c, &e->sample.weight);
-    CODE_AS_SMALL(c, bool, e->sample.is_symbolic);
-    code_small(c, &e->sample.depth);
-    if (e->sample.depth > TRACE_STACK) e->sample.depth = 0, c->bad = true; /* only what is read: trace_event has looked */
-    for (uint32_t i = 0; i < e->sample.depth; i++) trace_code_number(c, &e->sample.stack[i]);
-    break;
-  case TRACE_MODULE:
-    trace_code_number(c, &e->module.base);
-    trace_code_number(c, &e->module.size);
-    trace_code_number(c, &e->module.offset);
-    break;
-  case TRACE_LOST: code_signed(c, &e->lost.count); break;
+    case TRACE_PROCESS: code_signed(c, &e->process_.wall); break;
+    case TRACE_THREAD:
+    case TRACE_NOTE:
+    case TRACE_KINDS: break;
+    case TRACE_DEVICE:
+      code_small(c, &e->device);
+      CODE_AS_SMALL(c, int, e->device_.sm);
+      CODE_AS_SMALL(c, int, e->device_.multiprocessors);
+      code_double(c, &e->device_.bandwidth);
+      code_double(c, &e->device_.flops);
+      code_signed(c, &e->device_.memory);
+      break;
+    case TRACE_CALL:
+      trace_code_number(c, &e->correlation);
+      CODE_AS_SMALL(c, TraceCallKind, e->call.kind);
+      CODE_AS_SMALL(c, int32_t, e->call.result);
+      break;
+    case TRACE_KERNEL:
+      code_place(c, e);
+      for (int i = 0; i < 3; i++) code_small(c, &e->kernel.grid[i]);
+      for (int i = 0; i < 3; i++) code_small(c, &e->kernel.block[i]);
+      code_small(c, &e->kernel.registers);
+      code_small(c, &e->kernel.shared);
+      trace_code_number(c, &e->kernel.graph);
+      break;
+    case TRACE_COPY:
+      code_place(c, e);
+      CODE_AS_SMALL(c, TraceCopyKind, e->copy.kind);
+      CODE_AS_SMALL(c, bool, e->copy.pageable);
+      code_signed(c, &e->copy.bytes);
+      break;
+    case TRACE_FILL:
+      code_place(c, e);
+      code_signed(c, &e->fill.bytes);
+      break;
+    case TRACE_RANGE:
+      CODE_AS_SMALL(c, TraceRangeOrigin, e->range.origin);
+      trace_code_number(c, &e->range.id);
+      trace_code_number(c, &e->range.parent);
+      break;
+    case TRACE_METRIC:
+      trace_code_number(c, &e->metric.range);
+      code_double(c, &e->metric.value);
+      break;
+    case TRACE_WORK:
+      trace_code_number(c, &e->correlation);
+      code_double(c, &e->work.flops);
+      code_double(c, &e->work.bytes);
+      CODE_AS_SMALL(c, bool, e->work.exact);
+      code_small(c, &e->work.shapes);
+      break;
+    case TRACE_MEMORY:
+      code_small(c, &e->device);
+      trace_code_number(c, &e->memory.address);
+      code_signed(c, &e->memory.bytes);
+      code_signed(c, &e->memory.in_use);
+      CODE_AS_SMALL(c, bool, e->memory.pinned_host);
+      break;
+    case TRACE_SAMPLE:
+      code_signed(c, &e->sample.weight);
+      CODE_AS_SMALL(c, bool, e->sample.is_symbolic);
+      code_small(c, &e->sample.depth);
+      /* only what is read: trace_event has looked */
+      if (e->sample.depth > TRACE_STACK) e->sample.depth = 0, c->bad = true;
+      for (uint32_t i = 0; i < e->sample.depth; i++) trace_code_number(c, &e->sample.stack[i]);
+      break;
+    case TRACE_MODULE:
+      trace_code_number(c, &e->module.base);
+      trace_code_number(c, &e->module.size);
+      trace_code_number(c, &e->module.offset);
+      break;
+    case TRACE_LOST: code_signed(c, &e->lost.count); break;
   }
 }
 
-/* ---- writer ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- writer ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Chunk {
-  size_t n;         /* bytes of payload */
+  size_t n; /* bytes of payload */
   int64_t events;
   int64_t last_time;
   uint8_t bytes[TRACE_CHUNK_HEADER + TRACE_CHUNK];
@@ -177,7 +182,7 @@ struct TraceWriter {
   pthread_mutex_t lock, io;
   Chunk *filling, *spare;
   Arena *arena;
-  Map *strings;         /* text -> id */
+  Map *strings; /* text -> id */
   uint32_t string_count, process, command;
   char *command_text;
   int64_t start, wall;
@@ -186,9 +191,9 @@ struct TraceWriter {
   int file;
   dev_t device;
   ino_t inode;
-  off_t size;           /* of the whole chunks in the file */
-  int error;            /* errno of the first write that failed */
-  int64_t lost;         /* events */
+  off_t size;   /* of the whole chunks in the file */
+  int error;    /* errno of the first write that failed */
+  int64_t lost; /* events */
 };
 
 int64_t trace_clock(void) { return clock_ns(); }
@@ -197,7 +202,8 @@ static void put32(uint8_t *at, uint32_t v) { memcpy(at, &v, 4); }
 
 static void chunk_clear(Chunk *c) { c->n = 0, c->events = 0, c->last_time = 0; }
 
-/* All n bytes or false with errno. A limit on file sizes (RLIMIT_FSIZE) would send this thread SIGXFSZ, which ends a process. */
+/* All n bytes or false with errno. A limit on file sizes (RLIMIT_FSIZE) would send this thread SIGXFSZ, which ends a
+ * process. */
 static bool write_all(int file, const uint8_t *bytes, size_t n) {
   sigset_t limit, before, pending;
   sigemptyset(&limit);
@@ -214,7 +220,8 @@ static bool write_all(int file, const uint8_t *bytes, size_t n) {
     bytes += done, n -= (size_t)done;
   }
   int why = errno;
-  if (n && why == EFBIG && !was_pending && !sigismember(&before, SIGXFSZ)) sigtimedwait(&limit, NULL, &(struct timespec){0});
+  if (n && why == EFBIG && !was_pending && !sigismember(&before, SIGXFSZ))
+    sigtimedwait(&limit, NULL, &(struct timespec){0});
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   errno = why;
   return !n;
@@ -232,7 +239,8 @@ static int high_number(int file) {
   return file;
 }
 
-/* Whether w->file is still our file; the program may have closed it and given its number away. Opened again when it can be. */
+/* Whether w->file is still our file; the program may have closed it and given its number away. Opened again when it can
+ * be. */
 static bool file_is_ours(TraceWriter *w) {
   struct stat s;
   if (w->file >= 0 && !fstat(w->file, &s) && s.st_dev == w->device && s.st_ino == w->inode) return true;
@@ -337,7 +345,12 @@ static void strings_forget(TraceWriter *w) {
 }
 
 static void process_event(TraceWriter *w, int64_t end) {
-  trace_event(w, &(TraceEvent){.kind = TRACE_PROCESS, .name = w->command, .start = w->start, .end = end, .process = w->process, .process_.wall = w->wall});
+  trace_event(w, &(TraceEvent){.kind = TRACE_PROCESS,
+                               .name = w->command,
+                               .start = w->start,
+                               .end = end,
+                               .process = w->process,
+                               .process_.wall = w->wall});
 }
 
 static void writer_free(TraceWriter *w) {
@@ -399,7 +412,8 @@ void trace_flush(TraceWriter *w) {
   flush_unlock(w);
 }
 
-/* The last event and the mark of the end. What could not be written is said in the file, if a few bytes of room are left. */
+/* The last event and the mark of the end. What could not be written is said in the file, if a few bytes of room are
+ * left. */
 static int write_end(TraceWriter *w) {
   trace_flush(w);
   pthread_mutex_lock(&w->io);
@@ -412,7 +426,11 @@ static int write_end(TraceWriter *w) {
     strings_forget(w);
     w->command = trace_string(w, w->command_text);
     snprintf(text, sizeof text, "events that could not be written: %s", strerror(error));
-    trace_event(w, &(TraceEvent){.kind = TRACE_LOST, .name = trace_string(w, text), .start = trace_clock(), .end = trace_clock(), .lost.count = lost});
+    trace_event(w, &(TraceEvent){.kind = TRACE_LOST,
+                                 .name = trace_string(w, text),
+                                 .start = trace_clock(),
+                                 .end = trace_clock(),
+                                 .lost.count = lost});
   }
   process_event(w, trace_clock());
   trace_flush(w);

@@ -1,10 +1,11 @@
 /* trace_read: one chunk at a time, from one file after the other.
  *
- * Nothing in a file is believed. A chunk whose checksum is wrong is passed over when another chunk stands where it should end, else the file
- * ends there; either way an event says so. Inside a whole chunk a record that makes no sense can only come from another program, and ends that
- * chunk. A string that was in a lost chunk reads as "".
+ * Nothing in a file is believed. A chunk whose checksum is wrong is passed over when another chunk stands where it
+ * should end, else the file ends there; either way an event says so. Inside a whole chunk a record that makes no sense
+ * can only come from another program, and ends that chunk. A string that was in a lost chunk reads as "".
  *
- * Strings get numbers of the reader's, the same text the same number, and each file has a table from its own numbers to those.
+ * Strings get numbers of the reader's, the same text the same number, and each file has a table from its own numbers to
+ * those.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -21,7 +22,7 @@ struct TraceReader {
   char **paths;
   int path_count;
   bool truncated;
-  Map *strings; /* text -> number */
+  Map *strings;            /* text -> number */
   VEC(const char *) texts; /* by number; 0 is "" */
 
   int path; /* the next to be opened */
@@ -64,12 +65,13 @@ static uint32_t ours(const TraceReader *r, uint64_t id) { return id < r->number_
 static void say(TraceReader *r, TraceKind kind, const char *format, const char *path) {
   char text[600];
   snprintf(text, sizeof text, format, path);
-  r->waiting = (TraceEvent){.kind = kind, .process = r->process, .name = number_of(r, text, strlen(text)), .lost.count = -1};
+  r->waiting =
+      (TraceEvent){.kind = kind, .process = r->process, .name = number_of(r, text, strlen(text)), .lost.count = -1};
   if (kind == TRACE_NOTE) memset(&r->waiting.lost, 0, sizeof r->waiting.lost);
   r->has_waiting = true;
 }
 
-/* ---- chunks --------------------------------------------------------------------------------------------------------------------- */
+/* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
 static void file_close(TraceReader *r) {
   if (r->file) fclose(r->file);
@@ -84,12 +86,13 @@ static const char *header_read(const char *path, FILE **file, uint32_t *process)
   *file = fopen(path, "rbe");
   if (!*file) return strerror(errno);
   size_t n = fread(header, 1, sizeof header, *file);
-  const char *why = ferror(*file) ? strerror(errno)
-                    : n < 8 && !memcmp(header, TRACE_MAGIC, n) ? "it is empty: nothing had been written when its process ended"
-                    : n < 8 || memcmp(header, TRACE_MAGIC, 8) ? "this is not a trace that nereid wrote"
-                    : n < sizeof header ? "it is empty: nothing had been written when its process ended"
-                    : get32(header + 8) != TRACE_VERSION ? "it was written by another version of nereid, whose traces differ"
-                    : NULL;
+  const char *why =
+      ferror(*file)                              ? strerror(errno)
+      : n < 8 && !memcmp(header, TRACE_MAGIC, n) ? "it is empty: nothing had been written when its process ended"
+      : n < 8 || memcmp(header, TRACE_MAGIC, 8)  ? "this is not a trace that nereid wrote"
+      : n < sizeof header                        ? "it is empty: nothing had been written when its process ended"
+      : get32(header + 8) != TRACE_VERSION       ? "it was written by another version of nereid, whose traces differ"
+                                                 : NULL;
   *process = get32(header + 12);
   if (why) fclose(*file), *file = NULL;
   return why;
@@ -148,10 +151,10 @@ static void string_read(TraceReader *r) {
 
 static bool in_range(const TraceEvent *e) { /* of the enumerations that others index tables with */
   switch (e->kind) {
-  case TRACE_CALL: return (unsigned)e->call.kind <= CALL_COPY_SYNC;
-  case TRACE_COPY: return (unsigned)e->copy.kind <= COPY_UNKNOWN;
-  case TRACE_RANGE: return (unsigned)e->range.origin <= RANGE_OTHER;
-  default: return true;
+    case TRACE_CALL: return (unsigned)e->call.kind <= CALL_COPY_SYNC;
+    case TRACE_COPY: return (unsigned)e->copy.kind <= COPY_UNKNOWN;
+    case TRACE_RANGE: return (unsigned)e->range.origin <= RANGE_OTHER;
+    default: return true;
   }
 }
 
@@ -170,7 +173,8 @@ static bool record_read(TraceReader *r, TraceEvent *e) {
     }
     if (r->chunk.bad) {
       r->chunk.at = r->chunk.end, r->truncated = true;
-      say(r, TRACE_LOST, "%s holds what this version of nereid cannot read; the rest of a part of it", r->paths[r->path - 1]);
+      say(r, TRACE_LOST, "%s holds what this version of nereid cannot read; the rest of a part of it",
+          r->paths[r->path - 1]);
       return false;
     }
     if (kind == RECORD_STRING) continue;
@@ -212,7 +216,7 @@ bool trace_rewind(TraceReader *r) {
   return true;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *s, const char *end) {
   size_t n = strlen(s), m = strlen(end);
@@ -223,7 +227,9 @@ static int is_trace(const struct dirent *d) { return ends_with(d->d_name, ".trac
 /* Whether the process of a file that can be read closed it. */
 static bool closed(FILE *file) {
   uint8_t end[TRACE_CHUNK_HEADER];
-  if (fseek(file, -(long)sizeof end, SEEK_END) || ftell(file) < TRACE_HEADER || fread(end, 1, sizeof end, file) < sizeof end) return false;
+  if (fseek(file, -(long)sizeof end, SEEK_END) || ftell(file) < TRACE_HEADER ||
+      fread(end, 1, sizeof end, file) < sizeof end)
+    return false;
   uint64_t hash = hash_bytes("", 0, 0), stands;
   memcpy(&stands, end + 8, 8);
   return get32(end) == TRACE_CHUNK_MAGIC && !get32(end + 4) && stands == hash;
@@ -236,7 +242,8 @@ static bool add_path(TraceReader *r, int *cap, const char *folder, const char *n
     if (!more) return false;
     r->paths = more;
   }
-  return (r->paths[r->path_count++] = folder ? arena_printf(r->arena, "%s/%s", folder, name) : arena_strdup(r->arena, name)) != NULL;
+  return (r->paths[r->path_count++] =
+              folder ? arena_printf(r->arena, "%s/%s", folder, name) : arena_strdup(r->arena, name)) != NULL;
 }
 
 TraceReader *trace_open(const char *path, const char **why, char buffer[300]) {

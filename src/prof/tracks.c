@@ -1,5 +1,5 @@
-/* tracks: gives each interval of a timeline its place. Intervals of one thread nest, those of one stream follow each other; what does neither gets
- * a lane of its own beside:
+/* tracks: gives each interval of a timeline its place. Intervals of one thread nest, those of one stream follow each
+ * other; what does neither gets a lane of its own beside:
  *
  *     stream 7       [kernel a      ]   [kernel c   ]
  *     stream 7 (2)              [kernel b (launched early)  ]
@@ -7,8 +7,9 @@
 #include "prof/tracks.h"
 
 enum {
-  MADE_UP = 5000000,   /* above the largest process number of Linux (4194304) */
-  CLOCK_SLACK = 2000,  /* ns that clocks of a GPU's profiler and of the CPU may differ: an inner interval that is longer by less is cut */
+  MADE_UP = 5000000,  /* above the largest process number of Linux (4194304) */
+  CLOCK_SLACK = 2000, /* ns that clocks of a GPU's profiler and of the CPU may differ: an inner interval that is longer
+                         by less is cut */
   MOST_LANES = 32
 };
 
@@ -18,7 +19,8 @@ static TrackGroup *group_of(Tracks *t, bool gpu, uint32_t process, uint32_t devi
   TrackGroup *g = map_get_n(t->groups, (char *)key, sizeof key);
   if (g) return g;
   g = NEW(t->arena, TrackGroup);
-  *g = (TrackGroup){.gpu = gpu, .process = process, .device = device, .pid = gpu ? MADE_UP + (uint32_t)t->group_count : process};
+  *g = (TrackGroup){
+      .gpu = gpu, .process = process, .device = device, .pid = gpu ? MADE_UP + (uint32_t)t->group_count : process};
   g->sort = t->group_count++ + (gpu ? 1000 : 0);
   map_put_n(t->groups, arena_copy(t->arena, key, sizeof key), sizeof key, g);
   return g;
@@ -28,7 +30,11 @@ TrackGroup *tracks_device(Tracks *t, uint32_t process, uint32_t device) { return
 
 static Track *new_lane(Tracks *t, TrackGroup *g, const Item *i, int lane) {
   Track *k = NEW(t->arena, Track);
-  *k = (Track){.group = g, .thread = g->gpu ? 0 : i->thread, .stream = g->gpu ? i->stream : 0, .lane = lane, .index = t->track_count++};
+  *k = (Track){.group = g,
+               .thread = g->gpu ? 0 : i->thread,
+               .stream = g->gpu ? i->stream : 0,
+               .lane = lane,
+               .index = t->track_count++};
   bool own = !g->gpu && !lane && i->thread;
   k->tid = own ? i->thread : MADE_UP + (uint32_t)k->index;
   k->sort = (g->gpu ? (int)(i->stream % 10000) : i->thread == i->process ? 0 : 1 + k->index) * MOST_LANES + lane;
@@ -81,7 +87,8 @@ const char *track_group_name(const Items *t, const TrackGroup *g, char *text, si
   } else {
     const DeviceInfo *d = items_device(t, g->process, g->device);
     int n = snprintf(text, size, "GPU %u%s%s", g->device, d ? " " : "", d ? trace_text(t->reader, d->name) : "");
-    if (t->processes.n > 1 && n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, ", process %u", g->process);
+    if (t->processes.n > 1 && n > 0 && (size_t)n < size)
+      snprintf(text + n, size - (size_t)n, ", process %u", g->process);
   }
   return text;
 }

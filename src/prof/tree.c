@@ -6,11 +6,12 @@
  *     └─ 0.037 7.284 fused_gemm_bias_relu [M=1024, N=256, K=512]      a scope, with the flops that the user gave it
  *        └─ 0.037 nan fused_gemm_bias_relu                            a kernel, launched while the scope was open
  *
- * Scopes of one name in one place are one node, as are kernels of one name; a node's figures are the sums of what is in and below it. Time is
- * that of kernels, copies and fills on the device, by launch: what ran for a scope may have run after it was left.
+ * Scopes of one name in one place are one node, as are kernels of one name; a node's figures are the sums of what is in
+ * and below it. Time is that of kernels, copies and fills on the device, by launch: what ran for a scope may have run
+ * after it was left.
  *
- * Rates are flops and bytes by time. What the user says of a scope takes the place of what was counted (TRACE_WORK) for the launches in it, so
- * that nothing counts twice.
+ * Rates are flops and bytes by time. What the user says of a scope takes the place of what was counted (TRACE_WORK) for
+ * the launches in it, so that nothing counts twice.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@
 typedef enum { NODE_SCOPE, NODE_KERNEL, NODE_MOVE } NodeKind;
 static const char *const node_kinds[] = {"scope", "kernel", "copy"};
 
-enum { PROCESS_NODE = 1 /* in place of a device */, MOST_DEEP = 200 }; /* scopes that a loop opens and never leaves go no deeper */
+/* scopes that a loop opens and never leaves go no deeper */
+enum { PROCESS_NODE = 1 /* in place of a device */, MOST_DEEP = 200 };
 
 typedef struct Key {
   int32_t parent;
@@ -56,14 +58,18 @@ typedef struct Tree {
   bool has_scopes;
 } Tree;
 
-/* ---- from the trace ------------------------------------------------------------------------------------------------------------------ */
+/* ---- from the trace ---------------------------------------------------------------------------------------------- */
 
 static Node *node_of(Tree *v, Node *parent, NodeKind kind, uint32_t name_id, uint32_t device, const char *name) {
   Key key = {parent ? parent->index : -1, (uint32_t)kind, name_id, device};
   Node *n = map_get_n(v->by_key, (char *)&key, sizeof key);
   if (n) return n;
   n = NEW(v->arena, Node);
-  *n = (Node){.key = key, .name = arena_strdup(v->arena, name), .parent = parent, .index = v->nodes.n, .depth = parent ? parent->depth + 1 : 0};
+  *n = (Node){.key = key,
+              .name = arena_strdup(v->arena, name),
+              .parent = parent,
+              .index = v->nodes.n,
+              .depth = parent ? parent->depth + 1 : 0};
   vec_push(v->arena, &v->nodes, n);
   map_put_n(v->by_key, (char *)&n->key, sizeof n->key, n);
   if (!parent) return n;
@@ -87,7 +93,8 @@ static Node *top_of(Tree *v, uint32_t process) {
   Node *root = v->nodes.at[0];
   if (v->t->processes.n < 2) return root;
   const ProcessInfo *p = items_process(v->t, process);
-  return node_of(v, root, NODE_SCOPE, process, PROCESS_NODE, arena_printf(v->arena, "process %u: %.80s", process, p ? trace_text(v->t->reader, p->name) : ""));
+  return node_of(v, root, NODE_SCOPE, process, PROCESS_NODE,
+                 arena_printf(v->arena, "process %u: %.80s", process, p ? trace_text(v->t->reader, p->name) : ""));
 }
 
 /* The node of the innermost scope among open[0 .. n-1]. */
@@ -141,7 +148,8 @@ static void gather(Tree *v) {
     if (p) p->total_time += n->total_time, p->total_calls += n->total_calls;
   }
   Node *root = v->nodes.at[0], *only = root->first;
-  if (only && only == root->last && only->key.kind == NODE_SCOPE && only->key.device == PROCESS_NODE) { /* the others did nothing */
+  /* the others did nothing */
+  if (only && only == root->last && only->key.kind == NODE_SCOPE && only->key.device == PROCESS_NODE) {
     root->first = only->first, root->last = only->last;
     for (Node *n = root->first; n; n = n->next) n->parent = root;
     only->hidden = true;
@@ -149,7 +157,7 @@ static void gather(Tree *v) {
   for (const Node *n = root->first; n; n = n->next) root->cpu += n->cpu;
 }
 
-/* ---- figures ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
 
 static const Metric *metric_of(const Node *n, const char *name) {
   for (const Metric *m = n->metrics; m; m = m->next)
@@ -167,7 +175,8 @@ static bool is_covered(const Node *n, const char *name) { /* the user gave it fo
   return false;
 }
 
-/* Of n and all below it; NAN: nobody knows. `top`: what was counted of a leaf is shown at the leaf itself in any case. */
+/* Of n and all below it; NAN: nobody knows. `top`: what was counted of a leaf is shown at the leaf itself in any case.
+ */
 static double total(const Node *n, const char *name, bool covered, bool top) {
   const Metric *own = metric_of(n, name);
   double sum = own ? own->value : 0, c = counted(n, name);
@@ -192,10 +201,10 @@ typedef struct Column {
 
 static double base_value(const Column *c, const Node *n) {
   switch (c->kind) {
-  case COL_TIME: return n->total_time;
-  case COL_CPU: return n->key.kind == NODE_SCOPE ? n->cpu : NAN;
-  case COL_COUNT: return (double)(n->key.kind == NODE_SCOPE && n->calls ? n->calls : n->total_calls);
-  default: return total_of(n, c->metric);
+    case COL_TIME: return n->total_time;
+    case COL_CPU: return n->key.kind == NODE_SCOPE ? n->cpu : NAN;
+    case COL_COUNT: return (double)(n->key.kind == NODE_SCOPE && n->calls ? n->calls : n->total_calls);
+    default: return total_of(n, c->metric);
   }
 }
 
@@ -211,7 +220,10 @@ static double value(const Tree *v, const Column *c, const Node *n) {
 }
 
 static double unit_of(const char *text) { /* ns in it; 0: no unit of time */
-  static const struct { const char *name; double ns; } units[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
+  static const struct {
+    const char *name;
+    double ns;
+  } units[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
   for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
     if (!strcmp(units[i].name, text)) return units[i].ns;
   return 0;
@@ -225,13 +237,18 @@ static bool has_metric(const Tree *v, const char *name) {
 
 /* "tflop/s", "gflop16/s", "gbyte/s": by which figure, and its factor. */
 static bool parse_rate(const Tree *v, const char *text, Column *c) {
-  static const struct { char letter; double factor; } scales[] = {{'g', 1e9}, {'t', 1e12}, {'m', 1e6}};
+  static const struct {
+    char letter;
+    double factor;
+  } scales[] = {{'g', 1e9}, {'t', 1e12}, {'m', 1e6}};
   double factor = 1;
   const char *at = text;
   for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++)
-    if (*at == scales[i].letter && (!strncmp(at + 1, "flop", 4) || !strncmp(at + 1, "byte", 4))) factor = scales[i].factor, at++;
+    if (*at == scales[i].letter && (!strncmp(at + 1, "flop", 4) || !strncmp(at + 1, "byte", 4)))
+      factor = scales[i].factor, at++;
   size_t digits = strspn(at + 4, "0123456789");
-  if (!strncmp(at, "flop", 4) && !strcmp(at + 4 + digits, "/s")) *c = (Column){COL_RATE, text, arena_printf(v->arena, "flops%.*s", (int)digits, at + 4), factor, false, false};
+  if (!strncmp(at, "flop", 4) && !strcmp(at + 4 + digits, "/s"))
+    *c = (Column){COL_RATE, text, arena_printf(v->arena, "flops%.*s", (int)digits, at + 4), factor, false, false};
   else if (!strcmp(at, "byte/s")) *c = (Column){COL_RATE, text, "bytes", factor, false, false};
   else return false;
   return true;
@@ -267,7 +284,8 @@ static const char *default_columns(const Tree *v) {
   bool device = root->total_time > 0;
   double most = device ? root->total_time : root->cpu;
   buf_printf(&text, "%s/%s", device ? "time" : "cpu_time", most < 1e4 ? "ns" : most < 1e7 ? "us" : "ms");
-  if (device && has_metric(v, "flops")) buf_puts(&text, total_of(root, "flops") / root->total_time >= 100 ? ",tflop/s" : ",gflop/s");
+  if (device && has_metric(v, "flops"))
+    buf_puts(&text, total_of(root, "flops") / root->total_time >= 100 ? ",tflop/s" : ",gflop/s");
   for (int w = 8; device && w <= 64; w *= 2) {
     char name[20];
     snprintf(name, sizeof name, "flops%d", w);
@@ -286,13 +304,17 @@ static int parse_columns(Tree *v, Column columns[MOST_COLUMNS]) {
   for (char *word = strtok_r(text, ", ", &rest); word; word = strtok_r(NULL, ", ", &rest)) {
     if (n == MOST_COLUMNS) return snprintf(v->t->error, sizeof v->t->error, "more than %d metrics", MOST_COLUMNS), 0;
     if (!parse_column(v, word, &columns[n++]))
-      return snprintf(v->t->error, sizeof v->t->error, "there is no metric '%.60s': time/ms, avg_time/us, cpu_time/ms, count, tflop/s, gbyte/s, or a name given to nereid_prof_metric", word), 0;
+      return snprintf(v->t->error, sizeof v->t->error,
+                      "there is no metric '%.60s': time/ms, avg_time/us, cpu_time/ms, count, tflop/s, gbyte/s, or a "
+                      "name given to nereid_prof_metric",
+                      word),
+             0;
   }
   if (!n) snprintf(v->t->error, sizeof v->t->error, "no metric is asked for");
   return n;
 }
 
-/* ---- as text ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 static int longer_first(const void *x, const void *y) {
   const Node *a = *(Node *const *)x, *b = *(Node *const *)y;
@@ -300,7 +322,8 @@ static int longer_first(const void *x, const void *y) {
   return ta != tb ? (ta < tb ? 1 : -1) : a->index - b->index;
 }
 
-/* Of more nodes than asked for those with the most time stay. A node has no more than its parent, so no child outlives it. */
+/* Of more nodes than asked for those with the most time stay. A node has no more than its parent, so no child outlives
+ * it. */
 static void hide_small(Tree *v) {
   int keep = v->o->rows;
   if (keep <= 0 || v->nodes.n <= keep) return;
@@ -329,7 +352,9 @@ static void print_node(Printer *p, const Node *n, bool last) {
     else fprintf(p->out, whole ? "%.0f " : fabs(x) >= 1e6 ? "%.4g " : "%.3f ", x);
   }
   char name[1024];
-  plain_text(p->out, n->key.kind == NODE_KERNEL ? name_legible(n->name, p->v->o->width ? p->v->o->width : 60, name, sizeof name) : n->name);
+  plain_text(p->out, n->key.kind == NODE_KERNEL
+                         ? name_legible(n->name, p->v->o->width ? p->v->o->width : 60, name, sizeof name)
+                         : n->name);
   putc('\n', p->out);
   size_t before = p->indent.n;
   if (n->parent) buf_puts(&p->indent, last ? "   " : "│  ");
@@ -351,12 +376,13 @@ static void print_text(Tree *v, FILE *out) {
   if (!p.column_count) return;
   hide_small(v);
   for (int i = 0; i < p.column_count; i++) fprintf(out, "%s ", columns[i].label);
-  fprintf(out, "(%s)\n", v->has_scopes ? "scopes, and what was launched in them" : "there are no scopes: what was launched");
+  fprintf(out, "(%s)\n",
+          v->has_scopes ? "scopes, and what was launched in them" : "there are no scopes: what was launched");
   print_node(&p, v->nodes.at[0], true);
   buf_destroy(&p.indent);
 }
 
-/* ---- as JSON ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 
 static void json_number(FILE *out, const char *name, double x) {
   if (isfinite(x)) fprintf(out, ",\"%s\":%.15g", name, x);
@@ -364,7 +390,8 @@ static void json_number(FILE *out, const char *name, double x) {
 
 static void json_node(FILE *out, const Node *n) {
   fprintf(out, "{\"name\":"), json_text(out, n->name);
-  fprintf(out, ",\"kind\":\"%s\",\"count\":%lld,\"time_ns\":%.15g", node_kinds[n->key.kind], (long long)n->calls, n->total_time);
+  fprintf(out, ",\"kind\":\"%s\",\"count\":%lld,\"time_ns\":%.15g", node_kinds[n->key.kind], (long long)n->calls,
+          n->total_time);
   if (n->key.kind == NODE_SCOPE) json_number(out, "cpu_time_ns", n->cpu);
   json_number(out, "flops", total_of(n, "flops")), json_number(out, "bytes", total_of(n, "bytes"));
   fprintf(out, ",\"metrics\":{");
@@ -382,10 +409,12 @@ static void json_node(FILE *out, const Node *n) {
 
 /* ---- hatchet: the literal that Proton's viewer reads ----------------------------------------------------------------------------------------
  *
- *     [ {"frame": {"name": "ROOT", "type": "function"}, "metrics": {...}, "children": [...]}, {"CUDA": {"0": {"arch": "90", ...}}} ]
+ *     [ {"frame": {"name": "ROOT", "type": "function"}, "metrics": {...}, "children": [...]}, {"CUDA": {"0": {"arch":
+ * "90", ...}}} ]
  *
- * Figures there are a node's own: the viewer adds up. The root names every figure, so that the viewer knows it for one to add up. Peaks are
- * made by the viewer of a GPU's bus and clocks; what is given here are a bus and clocks that come to the peaks which the trace has. */
+ * Figures there are a node's own: the viewer adds up. The root names every figure, so that the viewer knows it for one
+ * to add up. Peaks are made by the viewer of a GPU's bus and clocks; what is given here are a bus and clocks that come
+ * to the peaks which the trace has. */
 
 static const char *device_name(const Node *n, char out[16]) {
   if (!n->on_gpu) return "0";
@@ -399,8 +428,8 @@ static void hatchet_node(FILE *out, const Node *n, const char *const *names, int
   fprintf(out, "{\"frame\":{\"name\":"), json_text(out, n->name);
   fprintf(out, ",\"type\":\"function\"},\"metrics\":{");
   if (n->key.kind != NODE_SCOPE) {
-    fprintf(out, "\"count\":%lld,\"device_id\":\"%s\",\"device_type\":\"%s\",\"time (ns)\":%.0f", (long long)n->calls, device_name(n, device),
-            n->on_gpu ? "CUDA" : "CPU", n->time);
+    fprintf(out, "\"count\":%lld,\"device_id\":\"%s\",\"device_type\":\"%s\",\"time (ns)\":%.0f", (long long)n->calls,
+            device_name(n, device), n->on_gpu ? "CUDA" : "CPU", n->time);
     comma = ",";
   } else if (n->parent) {
     double own = n->cpu;
@@ -429,7 +458,9 @@ static void hatchet_node(FILE *out, const Node *n, const char *const *names, int
 
 static bool uses_device(const Tree *v, uint32_t device, bool on_gpu) {
   for (int i = 0; i < v->nodes.n; i++)
-    if (v->nodes.at[i]->key.kind != NODE_SCOPE && v->nodes.at[i]->on_gpu == on_gpu && v->nodes.at[i]->key.device == device) return true;
+    if (v->nodes.at[i]->key.kind != NODE_SCOPE && v->nodes.at[i]->on_gpu == on_gpu &&
+        v->nodes.at[i]->key.device == device)
+      return true;
   return false;
 }
 
@@ -442,12 +473,19 @@ static void hatchet_devices(const Tree *v, FILE *out) {
     for (int k = 0; k < i; k++) again |= v->t->devices.at[k].device == d->device;
     if (again || d->device == TRACE_CPU_DEVICE || !uses_device(v, d->device, true)) continue;
     int bus = 8192; /* bits */
-    fprintf(out, "%s\"%u\":{\"arch\":\"%d\",\"num_sms\":%d,\"clock_rate\":%.0f,\"memory_clock_rate\":%.0f,\"bus_width\":%d}", first ? "\"CUDA\":{" : ",", d->device,
-            d->sm, d->multiprocessors, d->multiprocessors ? d->flops / (256.0 * d->multiprocessors) / 1e3 : 0, d->bandwidth * 8 / (2.0 * bus) / 1e3, bus);
+    fprintf(out,
+            "%s\"%u\":{\"arch\":\"%d\",\"num_sms\":%d,\"clock_rate\":%.0f,\"memory_clock_rate\":%.0f,\"bus_width\":%d}",
+            first ? "\"CUDA\":{" : ",", d->device, d->sm, d->multiprocessors,
+            d->multiprocessors ? d->flops / (256.0 * d->multiprocessors) / 1e3 : 0,
+            d->bandwidth * 8 / (2.0 * bus) / 1e3, bus);
     first = false;
   }
   if (!first) fputc('}', out);
-  if (uses_device(v, TRACE_CPU_DEVICE, false)) fprintf(out, "%s\"CPU\":{\"0\":{\"arch\":\"cpu\",\"num_sms\":0,\"clock_rate\":0,\"memory_clock_rate\":0,\"bus_width\":0}}", first ? "" : ",");
+  if (uses_device(v, TRACE_CPU_DEVICE, false))
+    fprintf(
+        out,
+        "%s\"CPU\":{\"0\":{\"arch\":\"cpu\",\"num_sms\":0,\"clock_rate\":0,\"memory_clock_rate\":0,\"bus_width\":0}}",
+        first ? "" : ",");
   fputc('}', out);
 }
 
@@ -472,7 +510,7 @@ static void print_hatchet(Tree *v, FILE *out) {
   fputs("]\n", out);
 }
 
-/* ---- the views ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- the views --------------------------------------------------------------------------------------------------- */
 
 static bool load(Tree *v, Items *t, const ViewOptions *o) {
   *v = (Tree){.t = t, .o = o, .arena = t->arena, .by_key = map_create(t->arena, true)};
@@ -497,5 +535,9 @@ static void hatchet_body(Items *t, FILE *out, const ViewOptions *o) {
   if (load(&v, t, o)) print_hatchet(&v, out);
 }
 
-int view_tree(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, tree_body); }
-int view_hatchet(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, hatchet_body); }
+int view_tree(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
+  return view_run(r, out, o, why, tree_body);
+}
+int view_hatchet(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {
+  return view_run(r, out, o, why, hatchet_body);
+}

@@ -1,16 +1,17 @@
 /* unwind: a stack, from within a signal's handler, that can be in any state.
  *
- * The rules are those that exceptions use: .eh_frame, found by address through its sorted index (.eh_frame_hdr), which glibc from 2.35 on
- * hands out without a lock (_dl_find_object). For each frame:
+ * The rules are those that exceptions use: .eh_frame, found by address through its sorted index (.eh_frame_hdr), which
+ * glibc from 2.35 on hands out without a lock (_dl_find_object). For each frame:
  *
- *     address ─▶ FDE ─▶ its little program, run up to the address ─▶ rules: where the caller's registers are ─▶ the caller
+ *     address ─▶ FDE ─▶ its little program, run up to the address ─▶ rules: where the caller's registers are ─▶ the
+ * caller
  *
- * (DWARF 5, section 6.4; the Linux Standard Base says how .eh_frame differs.) libgcc's unwinder follows the same rules but believes the stack;
- * this one reads nothing of it without having asked the kernel, page by page, whether it can be read: a damaged stack ends the walk, not the
- * program.
+ * (DWARF 5, section 6.4; the Linux Standard Base says how .eh_frame differs.) libgcc's unwinder follows the same rules
+ * but believes the stack; this one reads nothing of it without having asked the kernel, page by page, whether it can be
+ * read: a damaged stack ends the walk, not the program.
  *
- * Code that was made at run time has no rules. CPython's trampolines, which are there to be seen in stacks, are undone by reading what is left of
- * them to execute (add to sp, pop, ret); for other code the frame pointer is tried.
+ * Code that was made at run time has no rules. CPython's trampolines, which are there to be seen in stacks, are undone
+ * by reading what is left of them to execute (add to sp, pop, ret); for other code the frame pointer is tried.
  */
 #define _GNU_SOURCE
 #include "prof/unwind.h"
@@ -24,7 +25,9 @@
 #include <unistd.h>
 
 #if !__GLIBC_PREREQ(2, 35)
-struct dl_find_object { void *dlfo_map_start, *dlfo_map_end, *dlfo_eh_frame; };
+struct dl_find_object {
+  void *dlfo_map_start, *dlfo_map_end, *dlfo_eh_frame;
+};
 int _dl_find_object(void *address, struct dl_find_object *out);
 #endif
 #pragma weak _dl_find_object /* without it, frame pointers are all there is */
@@ -46,7 +49,7 @@ typedef struct Walk {
   int page_count;
 } Walk;
 
-/* ---- memory that may not be there ---------------------------------------------------------------------------------------------- */
+/* ---- memory that may not be there -------------------------------------------------------------------------------- */
 
 static bool readable(Walk *w, uint64_t address) {
   uint64_t page = address & ~UINT64_C(4095);
@@ -65,19 +68,34 @@ __attribute__((no_sanitize("address"))) static bool load(Walk *w, uint64_t addre
   return true;
 }
 
-/* ---- reading .eh_frame ------------------------------------------------------------------------------------------------------------- */
+/* ---- reading .eh_frame ------------------------------------------------------------------------------------------- */
 
-typedef struct Reader { const uint8_t *at, *end; bool bad; } Reader;
+typedef struct Reader {
+  const uint8_t *at, *end;
+  bool bad;
+} Reader;
 
 static bool take(Reader *r, void *out, size_t n) {
   if ((size_t)(r->end - r->at) < n) r->bad = true, r->at = r->end, memset(out, 0, n);
   else memcpy(out, r->at, n), r->at += n;
   return !r->bad;
 }
-static uint8_t take8(Reader *r) { uint8_t v; return take(r, &v, 1), v; }
-static uint16_t take16(Reader *r) { uint16_t v; return take(r, &v, 2), v; }
-static uint32_t take32(Reader *r) { uint32_t v; return take(r, &v, 4), v; }
-static uint64_t take64(Reader *r) { uint64_t v; return take(r, &v, 8), v; }
+static uint8_t take8(Reader *r) {
+  uint8_t v;
+  return take(r, &v, 1), v;
+}
+static uint16_t take16(Reader *r) {
+  uint16_t v;
+  return take(r, &v, 2), v;
+}
+static uint32_t take32(Reader *r) {
+  uint32_t v;
+  return take(r, &v, 4), v;
+}
+static uint64_t take64(Reader *r) {
+  uint64_t v;
+  return take(r, &v, 8), v;
+}
 static uint64_t take_leb(Reader *r, bool is_signed) {
   uint64_t v = 0;
   int shift = 0;
@@ -97,14 +115,16 @@ static int64_t signed_leb(Reader *r) { return (int64_t)take_leb(r, true); }
 static uint64_t take_pointer(Reader *r, uint8_t encoding) {
   uint64_t here = (uint64_t)(uintptr_t)r->at, v;
   switch (encoding & 15) {
-  case 0: case 4: case 12: v = take64(r); break;
-  case 1: v = unsigned_leb(r); break;
-  case 2: v = take16(r); break;
-  case 3: v = take32(r); break;
-  case 9: v = (uint64_t)signed_leb(r); break;
-  case 10: v = (uint64_t)(int16_t)take16(r); break;
-  case 11: v = (uint64_t)(int32_t)take32(r); break;
-  default: return r->bad = true, 0;
+    case 0:
+    case 4:
+    case 12: v = take64(r); break;
+    case 1: v = unsigned_leb(r); break;
+    case 2: v = take16(r); break;
+    case 3: v = take32(r); break;
+    case 9: v = (uint64_t)signed_leb(r); break;
+    case 10: v = (uint64_t)(int16_t)take16(r); break;
+    case 11: v = (uint64_t)(int32_t)take32(r); break;
+    default: return r->bad = true, 0;
   }
   return (encoding & 0x70) == 0x10 ? v + here : v;
 }
@@ -112,9 +132,9 @@ static uint64_t take_pointer(Reader *r, uint8_t encoding) {
 typedef struct Entry { /* an FDE with its CIE */
   uint64_t start, size, code_step;
   int64_t data_step;
-  uint64_t link;             /* column of the return address */
+  uint64_t link; /* column of the return address */
   bool is_signal;
-  Reader common, own;        /* instructions */
+  Reader common, own; /* instructions */
 } Entry;
 
 /* The content of the CIE or FDE at an address within the object's mapping. */
@@ -123,7 +143,8 @@ static bool open_entry(const struct dl_find_object *o, uint64_t at, Reader *r) {
   if (at < low || at + 8 > high || at & 3) return false;
   *r = (Reader){(const uint8_t *)(uintptr_t)at, (const uint8_t *)(uintptr_t)high, false};
   uint32_t length = take32(r);
-  if (length < 4 || length > high - at - 4) return false; /* 0xffffffff: a 64-bit length, which no table of this size needs */
+  /* 0xffffffff: a 64-bit length, which no table of this size needs */
+  if (length < 4 || length > high - at - 4) return false;
   r->end = r->at + length;
   return true;
 }
@@ -192,11 +213,21 @@ static bool find_entry(uint64_t pc, Entry *e) {
   return row[0] <= wanted && read_entry(&o, base + (uint64_t)(int64_t)row[1], e) && pc - e->start < e->size;
 }
 
-/* ---- rules ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
 
 typedef enum { SAME, UNDEFINED, AT_OFFSET, IS_OFFSET, IN_REGISTER, AT_EXPRESSION, IS_EXPRESSION } RuleKind;
-typedef struct Rule { uint8_t kind; union { int64_t offset; const uint8_t *block; }; } Rule; /* a block: its length, then its bytes */
-typedef struct Rules { Rule frame, of[REGISTERS]; uint64_t frame_register; } Rules;
+/* a block: its length, then its bytes */
+typedef struct Rule {
+  uint8_t kind;
+  union {
+    int64_t offset;
+    const uint8_t *block;
+  };
+} Rule;
+typedef struct Rules {
+  Rule frame, of[REGISTERS];
+  uint64_t frame_register;
+} Rules;
 
 static const uint8_t *take_block(Reader *r) {
   const uint8_t *at = r->at;
@@ -221,36 +252,56 @@ static bool run(Reader r, const Entry *e, uint64_t pc, Rules *rules, const Rules
   while (r.at < r.end && !r.bad) {
     uint8_t op = take8(&r), low = op & 63;
     switch (op >> 6) {
-    case 1: at += low * e->code_step; goto moved;
-    case 2: set(rules, low, AT_OFFSET, (int64_t)unsigned_leb(&r) * e->data_step); continue;
-    case 3: if (low < REGISTERS) rules->of[low] = initial->of[low]; continue;
+      case 1: at += low * e->code_step; goto moved;
+      case 2: set(rules, low, AT_OFFSET, (int64_t)unsigned_leb(&r) * e->data_step); continue;
+      case 3:
+        if (low < REGISTERS) rules->of[low] = initial->of[low];
+        continue;
     }
     switch (op) {
-    case 0x00: continue;                                         /* nop */
-    case 0x02: at += take8(&r) * e->code_step; goto moved;
-    case 0x03: at += take16(&r) * e->code_step; goto moved;
-    case 0x04: at += take32(&r) * e->code_step; goto moved;
-    case 0x05: number = unsigned_leb(&r), set(rules, number, AT_OFFSET, (int64_t)unsigned_leb(&r) * e->data_step); continue;
-    case 0x06: number = unsigned_leb(&r); if (number < REGISTERS) rules->of[number] = initial->of[number]; continue;
-    case 0x07: set(rules, unsigned_leb(&r), UNDEFINED, 0); continue;
-    case 0x08: set(rules, unsigned_leb(&r), SAME, 0); continue;
-    case 0x09: number = unsigned_leb(&r), set(rules, number, IN_REGISTER, (int64_t)unsigned_leb(&r)); continue;
-    case 0x0a: if (kept_count == STATES) return false; kept[kept_count++] = *rules; continue; /* remember */
-    case 0x0b: if (!kept_count) return false; *rules = kept[--kept_count]; continue;          /* restore */
-    case 0x0c: rules->frame_register = unsigned_leb(&r), rules->frame = (Rule){IS_OFFSET, {(int64_t)unsigned_leb(&r)}}; continue;
-    case 0x0d: rules->frame_register = unsigned_leb(&r); continue;
-    case 0x0e: rules->frame = (Rule){IS_OFFSET, {(int64_t)unsigned_leb(&r)}}; continue;
-    case 0x0f: rules->frame = (Rule){.kind = IS_EXPRESSION, .block = take_block(&r)}; continue;
-    case 0x10: number = unsigned_leb(&r), set_block(rules, number, AT_EXPRESSION, take_block(&r)); continue;
-    case 0x11: number = unsigned_leb(&r), set(rules, number, AT_OFFSET, signed_leb(&r) * e->data_step); continue;
-    case 0x12: rules->frame_register = unsigned_leb(&r), rules->frame = (Rule){IS_OFFSET, {signed_leb(&r) * e->data_step}}; continue;
-    case 0x13: rules->frame = (Rule){IS_OFFSET, {signed_leb(&r) * e->data_step}}; continue;
-    case 0x14: number = unsigned_leb(&r), set(rules, number, IS_OFFSET, (int64_t)unsigned_leb(&r) * e->data_step); continue;
-    case 0x15: number = unsigned_leb(&r), set(rules, number, IS_OFFSET, signed_leb(&r) * e->data_step); continue;
-    case 0x16: number = unsigned_leb(&r), set_block(rules, number, IS_EXPRESSION, take_block(&r)); continue;
-    case 0x2d: continue;                                         /* of AArch64: return addresses are signed; they are stripped in any case */
-    case 0x2e: unsigned_leb(&r); continue;                       /* bytes of arguments */
-    default: return false;
+      case 0x00: continue; /* nop */
+      case 0x02: at += take8(&r) * e->code_step; goto moved;
+      case 0x03: at += take16(&r) * e->code_step; goto moved;
+      case 0x04: at += take32(&r) * e->code_step; goto moved;
+      case 0x05:
+        number = unsigned_leb(&r), set(rules, number, AT_OFFSET, (int64_t)unsigned_leb(&r) * e->data_step);
+        continue;
+      case 0x06:
+        number = unsigned_leb(&r);
+        if (number < REGISTERS) rules->of[number] = initial->of[number];
+        continue;
+      case 0x07: set(rules, unsigned_leb(&r), UNDEFINED, 0); continue;
+      case 0x08: set(rules, unsigned_leb(&r), SAME, 0); continue;
+      case 0x09: number = unsigned_leb(&r), set(rules, number, IN_REGISTER, (int64_t)unsigned_leb(&r)); continue;
+      case 0x0a:
+        if (kept_count == STATES) return false;
+        kept[kept_count++] = *rules;
+        continue; /* remember */
+      case 0x0b:
+        if (!kept_count) return false;
+        *rules = kept[--kept_count];
+        continue; /* restore */
+      case 0x0c:
+        rules->frame_register = unsigned_leb(&r), rules->frame = (Rule){IS_OFFSET, {(int64_t)unsigned_leb(&r)}};
+        continue;
+      case 0x0d: rules->frame_register = unsigned_leb(&r); continue;
+      case 0x0e: rules->frame = (Rule){IS_OFFSET, {(int64_t)unsigned_leb(&r)}}; continue;
+      case 0x0f: rules->frame = (Rule){.kind = IS_EXPRESSION, .block = take_block(&r)}; continue;
+      case 0x10: number = unsigned_leb(&r), set_block(rules, number, AT_EXPRESSION, take_block(&r)); continue;
+      case 0x11: number = unsigned_leb(&r), set(rules, number, AT_OFFSET, signed_leb(&r) * e->data_step); continue;
+      case 0x12:
+        rules->frame_register = unsigned_leb(&r), rules->frame = (Rule){IS_OFFSET, {signed_leb(&r) * e->data_step}};
+        continue;
+      case 0x13: rules->frame = (Rule){IS_OFFSET, {signed_leb(&r) * e->data_step}}; continue;
+      case 0x14:
+        number = unsigned_leb(&r), set(rules, number, IS_OFFSET, (int64_t)unsigned_leb(&r) * e->data_step);
+        continue;
+      case 0x15: number = unsigned_leb(&r), set(rules, number, IS_OFFSET, signed_leb(&r) * e->data_step); continue;
+      case 0x16: number = unsigned_leb(&r), set_block(rules, number, IS_EXPRESSION, take_block(&r)); continue;
+      /* of AArch64: return addresses are signed; they are stripped in any case */
+      case 0x2d: continue;
+      case 0x2e: unsigned_leb(&r); continue; /* bytes of arguments */
+      default: return false;
     }
   moved:
     if (at > pc) break;
@@ -268,7 +319,10 @@ static bool evaluate(Walk *w, const uint8_t *block, bool has_first, uint64_t fir
   while (r.at < r.end && !r.bad) {
     uint8_t op = take8(&r);
     if (d == EXPRESSION_STACK) return false;
-    if (op >= 0x30 && op <= 0x4f) { s[d++] = op - 0x30u; continue; }
+    if (op >= 0x30 && op <= 0x4f) {
+      s[d++] = op - 0x30u;
+      continue;
+    }
     if ((op >= 0x70 && op <= 0x8f) || op == 0x92) { /* a register and an offset */
       number = op == 0x92 ? unsigned_leb(&r) : op - 0x70u;
       int64_t offset = signed_leb(&r);
@@ -277,49 +331,51 @@ static bool evaluate(Walk *w, const uint8_t *block, bool has_first, uint64_t fir
       continue;
     }
     switch (op) {
-    case 0x03: s[d++] = take64(&r); continue;
-    case 0x08: s[d++] = take8(&r); continue;
-    case 0x09: s[d++] = (uint64_t)(int8_t)take8(&r); continue;
-    case 0x0a: s[d++] = take16(&r); continue;
-    case 0x0b: s[d++] = (uint64_t)(int16_t)take16(&r); continue;
-    case 0x0c: s[d++] = take32(&r); continue;
-    case 0x0d: s[d++] = (uint64_t)(int32_t)take32(&r); continue;
-    case 0x10: s[d++] = unsigned_leb(&r); continue;
-    case 0x11: s[d++] = (uint64_t)signed_leb(&r); continue;
+      case 0x03: s[d++] = take64(&r); continue;
+      case 0x08: s[d++] = take8(&r); continue;
+      case 0x09: s[d++] = (uint64_t)(int8_t)take8(&r); continue;
+      case 0x0a: s[d++] = take16(&r); continue;
+      case 0x0b: s[d++] = (uint64_t)(int16_t)take16(&r); continue;
+      case 0x0c: s[d++] = take32(&r); continue;
+      case 0x0d: s[d++] = (uint64_t)(int32_t)take32(&r); continue;
+      case 0x10: s[d++] = unsigned_leb(&r); continue;
+      case 0x11: s[d++] = (uint64_t)signed_leb(&r); continue;
     }
     if (d < 1) return false;
     switch (op) {
-    case 0x06: if (!load(w, s[d - 1], &s[d - 1])) return false; continue;
-    case 0x12: s[d] = s[d - 1], d++; continue;
-    case 0x13: d--; continue;
-    case 0x1f: s[d - 1] = -s[d - 1]; continue;
-    case 0x23: s[d - 1] += unsigned_leb(&r); continue;
+      case 0x06:
+        if (!load(w, s[d - 1], &s[d - 1])) return false;
+        continue;
+      case 0x12: s[d] = s[d - 1], d++; continue;
+      case 0x13: d--; continue;
+      case 0x1f: s[d - 1] = -s[d - 1]; continue;
+      case 0x23: s[d - 1] += unsigned_leb(&r); continue;
     }
     if (d < 2) return false;
     uint64_t b = s[--d], a = s[d - 1];
     switch (op) {
-    case 0x16: s[d - 1] = b, s[d++] = a; continue;
-    case 0x1a: s[d - 1] = a & b; continue;
-    case 0x1c: s[d - 1] = a - b; continue;
-    case 0x1e: s[d - 1] = a * b; continue;
-    case 0x21: s[d - 1] = a | b; continue;
-    case 0x22: s[d - 1] = a + b; continue;
-    case 0x24: s[d - 1] = b < 64 ? a << b : 0; continue;
-    case 0x25: s[d - 1] = b < 64 ? a >> b : 0; continue;
-    case 0x29: s[d - 1] = a == b; continue;
-    case 0x2a: s[d - 1] = (int64_t)a >= (int64_t)b; continue;
-    case 0x2b: s[d - 1] = (int64_t)a > (int64_t)b; continue;
-    case 0x2c: s[d - 1] = (int64_t)a <= (int64_t)b; continue;
-    case 0x2d: s[d - 1] = (int64_t)a < (int64_t)b; continue;
-    case 0x2e: s[d - 1] = a != b; continue;
-    default: return false;
+      case 0x16: s[d - 1] = b, s[d++] = a; continue;
+      case 0x1a: s[d - 1] = a & b; continue;
+      case 0x1c: s[d - 1] = a - b; continue;
+      case 0x1e: s[d - 1] = a * b; continue;
+      case 0x21: s[d - 1] = a | b; continue;
+      case 0x22: s[d - 1] = a + b; continue;
+      case 0x24: s[d - 1] = b < 64 ? a << b : 0; continue;
+      case 0x25: s[d - 1] = b < 64 ? a >> b : 0; continue;
+      case 0x29: s[d - 1] = a == b; continue;
+      case 0x2a: s[d - 1] = (int64_t)a >= (int64_t)b; continue;
+      case 0x2b: s[d - 1] = (int64_t)a > (int64_t)b; continue;
+      case 0x2c: s[d - 1] = (int64_t)a <= (int64_t)b; continue;
+      case 0x2d: s[d - 1] = (int64_t)a < (int64_t)b; continue;
+      case 0x2e: s[d - 1] = a != b; continue;
+      default: return false;
     }
   }
   if (r.bad || !d) return false;
   return *result = s[d - 1], true;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static bool step_by_rules(Walk *w, const Entry *e) {
   Rules initial = {0}, rules;
@@ -339,17 +395,21 @@ static bool step_by_rules(Walk *w, const Entry *e) {
     uint64_t at;
     bool good = true;
     switch ((RuleKind)rule->kind) {
-    case SAME: break;
-    case UNDEFINED: next[i] = 0; break;
-    case AT_OFFSET: good = load(w, frame + (uint64_t)rule->offset, &next[i]); break;
-    case IS_OFFSET: next[i] = frame + (uint64_t)rule->offset; break;
-    case IN_REGISTER: good = (uint64_t)rule->offset < REGISTERS; if (good) next[i] = w->registers[rule->offset]; break;
-    case AT_EXPRESSION: good = evaluate(w, rule->block, true, frame, &at) && load(w, at, &next[i]); break;
-    case IS_EXPRESSION: good = evaluate(w, rule->block, true, frame, &next[i]); break;
+      case SAME: break;
+      case UNDEFINED: next[i] = 0; break;
+      case AT_OFFSET: good = load(w, frame + (uint64_t)rule->offset, &next[i]); break;
+      case IS_OFFSET: next[i] = frame + (uint64_t)rule->offset; break;
+      case IN_REGISTER:
+        good = (uint64_t)rule->offset < REGISTERS;
+        if (good) next[i] = w->registers[rule->offset];
+        break;
+      case AT_EXPRESSION: good = evaluate(w, rule->block, true, frame, &at) && load(w, at, &next[i]); break;
+      case IS_EXPRESSION: good = evaluate(w, rule->block, true, frame, &next[i]); break;
     }
     if (!good) return false;
   }
-  bool is_leaf = rules.of[e->link].kind == SAME && !w->exact; /* a caller that has saved no return address is no caller */
+  /* a caller that has saved no return address is no caller */
+  bool is_leaf = rules.of[e->link].kind == SAME && !w->exact;
   if (LINK == 16 ? rules.of[e->link].kind == SAME : is_leaf) return false;
   memcpy(w->registers, next, sizeof next);
   w->pc = next[e->link];
@@ -425,8 +485,10 @@ int unwind_interrupted(const void *context, uint64_t *addresses, int most) {
     addresses[n++] = w.pc;
     uint64_t sp = w.registers[SP];
     Entry e;
-    bool more = find_entry(w.exact ? w.pc : w.pc - 1, &e) ? step_by_rules(&w, &e) : (!w.exact && step_by_epilogue(&w)) || step_by_frame_pointer(&w);
-    if (LINK == 30) w.pc &= UINT64_C(0xffffffffffff); /* AArch64's signatures */
+    bool more = find_entry(w.exact ? w.pc : w.pc - 1, &e)
+                    ? step_by_rules(&w, &e)
+                    : (!w.exact && step_by_epilogue(&w)) || step_by_frame_pointer(&w);
+    if (LINK == 30) w.pc &= UINT64_C(0xffffffffffff);                 /* AArch64's signatures */
     if (!more || (w.registers[SP] <= sp && !w.exact && n > 1)) break; /* a stack grows down */
   }
   return n;

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* In a signal's handler: the addresses at which its thread was and to which it will return, innermost first, at most `most`. context: the handler's
- * third argument. Allocates nothing, takes no lock. */
+/* In a signal's handler: the addresses at which its thread was and to which it will return, innermost first, at most
+ * `most`. context: the handler's third argument. Allocates nothing, takes no lock. */
 int unwind_interrupted(const void *context, uint64_t *addresses, int most);
 
 #endif

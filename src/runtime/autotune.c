@@ -1,10 +1,12 @@
-/* Autotune: what configuration a launch takes that leaves it open. Looked up, or measured, when its specialization is not there yet; so a warm launch knows
- * nothing of it.
+/* Autotune: what configuration a launch takes that leaves it open. Looked up, or measured, when its specialization is
+ * not there yet; so a warm launch knows nothing of it.
  *
- *     what nereid_tune kept for such a call  ─▶  what autotune found for its key  ─▶  the race (tune.c)  ─▶  else the first that fits
+ *     what nereid_tune kept for such a call  ─▶  what autotune found for its key  ─▶  the race (tune.c)  ─▶  else the
+ * first that fits
  *
- * The key of autotune is Triton's (values of the arguments that `key` names, element types) with the list of the configurations itself: a file whose list changes
- * is tuned anew. One kernel of a module is measured at a time; who waited finds the winner.
+ * The key of autotune is Triton's (values of the arguments that `key` names, element types) with the list of the
+ * configurations itself: a file whose list changes is tuned anew. One kernel of a module is measured at a time; who
+ * waited finds the winner.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +15,8 @@
 
 /* ---- zeroing, for pre_hook ---- */
 
-nereid_status autotune_zero(nereid_device *d, void *stream, const Call *c, const Specialization *s, nereid_error **error) {
+nereid_status autotune_zero(nereid_device *d, void *stream, const Call *c, const Specialization *s,
+                            nereid_error **error) {
   nereid_status status = NEREID_OK;
   for (int i = 0; i < s->zeroed_count && !status; i++) {
     const nereid_arg *a = c->args[s->zeroed[i]];
@@ -30,10 +33,10 @@ nereid_status autotune_zero(nereid_device *d, void *stream, const Call *c, const
 /* ---- what the front end says ---- */
 
 typedef struct Plan {
-  Context *cx;      /* of list */
-  Tuning *list;     /* NULL: nothing is to be tried */
-  Buf key;          /* for winners */
-  int *chosen, n;   /* indices of the list's configurations that may be tried */
+  Context *cx;    /* of list */
+  Tuning *list;   /* NULL: nothing is to be tried */
+  Buf key;        /* for winners */
+  int *chosen, n; /* indices of the list's configurations that may be tried */
 } Plan;
 
 static void plan_free(Plan *p) {
@@ -42,11 +45,13 @@ static void plan_free(Plan *p) {
   free(p->chosen);
 }
 
-static nereid_status plan_make(Plan *p, nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o, Tunes tunes, nereid_error **error) {
+static nereid_status plan_make(Plan *p, nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o,
+                               Tunes tunes, nereid_error **error) {
   p->cx = context_create();
   if (!p->cx) return error_out_of_memory(error);
   if (context_try(p->cx)) {
-    const CompileOptions options = {.num_warps = o->num_warps, .num_stages = o->num_stages, .num_ctas = o->num_ctas, .cuda_sm = d->cuda_sm};
+    const CompileOptions options = {
+        .num_warps = o->num_warps, .num_stages = o->num_stages, .num_ctas = o->num_ctas, .cuda_sm = d->cuda_sm};
     Module *front = front_load_text(p->cx, m->path, m->text, m->size);
     p->list = front_tuning(front, front_kernel_at(front, c->kernel->index), call_specs(c, p->cx), &options);
     context_end_try(p->cx);
@@ -95,18 +100,25 @@ static nereid_status mark_arrays(Tuner *t, const Call *c, const Tuning *list, ne
   return NEREID_OK;
 }
 
-static nereid_status measure(nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o, const int64_t grid[3], const Plan *p, Specialization **made,
-                             nereid_error **error) {
+static nereid_status measure(nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o,
+                             const int64_t grid[3], const Plan *p, Specialization **made, nereid_error **error) {
   static const nereid_tune_options usual = {0};
   nereid_tune_options how = o->tune ? *o->tune : usual;
   how.unchecked = true; /* as in Triton: what is in the list is meant */
-  Tuner t = {.device = d, .module = m, .options = &how, .grid = grid, .count = p->n, .no_programs = NOTHING_TO_MEASURE, .lock = PTHREAD_MUTEX_INITIALIZER};
+  Tuner t = {.device = d,
+             .module = m,
+             .options = &how,
+             .grid = grid,
+             .count = p->n,
+             .no_programs = NOTHING_TO_MEASURE,
+             .lock = PTHREAD_MUTEX_INITIALIZER};
   t.at = calloc((size_t)p->n, sizeof *t.at);
   nereid_tune_result *results = calloc((size_t)p->n, sizeof *results);
   nereid_status status = t.at && results ? arrays_open(&t.arrays, d, c, error) : error_out_of_memory(error);
   if (!status) status = mark_arrays(&t, c, p->list, error);
   for (int i = 0; i < p->n && !status; i++) {
-    t.at[i] = (Candidate){.call = c, .options = *o, .chosen = {.config = p->list->configs[p->chosen[i]].config}, .result = &results[i]};
+    t.at[i] = (Candidate){
+        .call = c, .options = *o, .chosen = {.config = p->list->configs[p->chosen[i]].config}, .result = &results[i]};
     t.at[i].options.tune = NULL;
   }
   if (status) t.count = 0;
@@ -115,7 +127,9 @@ static nereid_status measure(nereid_device *d, nereid_module *m, const Call *c, 
   if (!status) status = tuner_run(&t, &best, error);
   if (!status) {
     Candidate *w = &t.at[best];
-    winner_keep(d, m, c->kernel, p->key.at, p->key.n, p->list->configs[p->chosen[best]].text, results[best].times.median); /* else other processes find it again */
+    /* else other processes find it again */
+    winner_keep(d, m, c->kernel, p->key.at, p->key.n, p->list->configs[p->chosen[best]].text,
+                results[best].times.median);
     print_lines(&w->print, o);
     *made = w->spec;
     w->spec = NULL;
@@ -128,13 +142,14 @@ static nereid_status measure(nereid_device *d, nereid_module *m, const Call *c, 
 
 /* ---- the whole ---- */
 
-nereid_status autotune_find(nereid_device *d, nereid_module *m, Call *c, const nereid_options *o, const int64_t grid[3], bool measures, Found *found,
-                            Specialization **made, nereid_error **error) {
+nereid_status autotune_find(nereid_device *d, nereid_module *m, Call *c, const nereid_options *o, const int64_t grid[3],
+                            bool measures, Found *found, Specialization **made, nereid_error **error) {
   Tunes tunes = call_tunes(d, o);
   if (tunes == TUNES_NOT || m->is_cuda_c) return NEREID_OK;
   size_t size;
   const void *key = call_stable_key(c, &size);
-  if (winner_find(d, m, c->kernel, key, size, &found->text) && found_parse(found) && (tunes == TUNES_ANY || !found->chosen.count)) {
+  if (winner_find(d, m, c->kernel, key, size, &found->text) && found_parse(found) &&
+      (tunes == TUNES_ANY || !found->chosen.count)) {
     c->chosen = &found->chosen;
     return NEREID_OK;
   }
@@ -177,10 +192,12 @@ typedef struct Tuned { /* of nereid_tune: what each candidate is made of */
 static nereid_status check_configs(const nereid_config *configs, int n, nereid_error **error) {
   for (int i = 0; i < n; i++) {
     if (configs[i].arg_count < 0 || (configs[i].arg_count && !configs[i].args))
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_tune: configuration %d has %d arguments at NULL", i, configs[i].arg_count);
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_tune: configuration %d has %d arguments at NULL", i,
+                       configs[i].arg_count);
     for (int j = 0; j < configs[i].arg_count; j++)
       if (!configs[i].args[j].name)
-        return error_set(error, NEREID_BAD_ARGUMENT, "name it with nereid_named", "nereid_tune: argument %d of configuration %d has no name", j, i);
+        return error_set(error, NEREID_BAD_ARGUMENT, "name it with nereid_named",
+                         "nereid_tune: argument %d of configuration %d has no name", j, i);
   }
   return NEREID_OK;
 }
@@ -204,8 +221,9 @@ static void put_value(Buf *out, const nereid_arg *a) {
 }
 
 /* The winner, for launches that leave open what any configuration sets. */
-static nereid_status keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const nereid_arg *args, int n, const nereid_options *o, const nereid_config *configs, int count,
-                          int best, const nereid_tune_result *r, nereid_error **error) {
+static nereid_status keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const nereid_arg *args, int n,
+                          const nereid_options *o, const nereid_config *configs, int count, int best,
+                          const nereid_tune_result *r, nereid_error **error) {
   nereid_arg *rest = malloc(sizeof *rest * (size_t)(n + 1));
   if (!rest) return error_out_of_memory(error);
   int rest_count = 0;
@@ -213,7 +231,8 @@ static nereid_status keep(nereid_device *d, nereid_module *m, const KernelInfo *
   for (int i = 0; i < n; i++) {
     bool set = false;
     for (int j = 0; j < count && !set; j++)
-      for (int a = 0; a < configs[j].arg_count && !set; a++) set = args[i].name && !strcmp(args[i].name, configs[j].args[a].name);
+      for (int a = 0; a < configs[j].arg_count && !set; a++)
+        set = args[i].name && !strcmp(args[i].name, configs[j].args[a].name);
     if (!set) rest[rest_count++] = args[i];
   }
   for (int j = 0; j < count; j++) {
@@ -236,8 +255,10 @@ static nereid_status keep(nereid_device *d, nereid_module *m, const KernelInfo *
     size_t size;
     const void *key = call_stable_key(&c, &size);
     if (!winner_keep(d, m, k, key, size, text.at, r->times.median))
-      status = error_set(error, NEREID_BAD_FILE, "name a folder that can be written with NEREID_CACHE_DIR; in this process the winner is known",
-                         "the winner of '%s' cannot be kept in the folder 'tune' of the cache: %s", k->info.name, strerror(errno));
+      status = error_set(error, NEREID_BAD_FILE,
+                         "name a folder that can be written with NEREID_CACHE_DIR; in this process the winner is known",
+                         "the winner of '%s' cannot be kept in the folder 'tune' of the cache: %s", k->info.name,
+                         strerror(errno));
   }
   buf_destroy(&text);
   call_free(&c);
@@ -245,8 +266,9 @@ static nereid_status keep(nereid_device *d, nereid_module *m, const KernelInfo *
   return status;
 }
 
-static nereid_status bind_all(Tuner *t, Tuned *u, const KernelInfo *k, const nereid_arg *args, int n, const nereid_options *o, const nereid_config *configs,
-                              nereid_tune_result *results, nereid_error **error) {
+static nereid_status bind_all(Tuner *t, Tuned *u, const KernelInfo *k, const nereid_arg *args, int n,
+                              const nereid_options *o, const nereid_config *configs, nereid_tune_result *results,
+                              nereid_error **error) {
   nereid_status status = NEREID_OK;
   for (int i = 0; i < t->count && !status; i++) {
     u->args[i] = malloc(sizeof **u->args * (size_t)(n + configs[i].arg_count + 1));
@@ -265,7 +287,9 @@ static nereid_status mark_outputs(Tuner *t, const KernelInfo *k, nereid_error **
     int p = 0;
     while (o->ignore[j] && p < k->info.param_count && strcmp(o->ignore[j], k->names[p])) p++;
     if (!o->ignore[j] || p == k->info.param_count)
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "what is not to be compared: kernel '%s' has no parameter '%s'", k->info.name, o->ignore[j] ? o->ignore[j] : "");
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                       "what is not to be compared: kernel '%s' has no parameter '%s'", k->info.name,
+                       o->ignore[j] ? o->ignore[j] : "");
   }
   for (int i = 0; i < t->arrays.count; i++) {
     TuneArray *a = &t->arrays.at[i];
@@ -276,29 +300,44 @@ static nereid_status mark_outputs(Tuner *t, const KernelInfo *k, nereid_error **
   return NEREID_OK;
 }
 
-nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args, int arg_count, const nereid_options *o,
-                          const nereid_config *configs, int config_count, const nereid_tune_options *how, nereid_tune_result *results, int *best, nereid_error **error) {
+nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
+                          const nereid_arg *args, int arg_count, const nereid_options *o, const nereid_config *configs,
+                          int config_count, const nereid_tune_options *how, nereid_tune_result *results, int *best,
+                          nereid_error **error) {
   static const nereid_tune_options usual = {0};
   if (!d) return error_null(error, "nereid_tune", "the device");
   if (!m) return error_null(error, "nereid_tune", "the module");
   if (!kernel) return error_null(error, "nereid_tune", "the kernel's name");
-  if (config_count < 1 || !configs || !results || !best) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_tune: %d configurations, or where results go is NULL", config_count);
-  if (!d->kind->signature) return error_set(error, NEREID_UNSUPPORTED, "tune on cpu or cuda", "the device %s does not measure", d->name);
+  if (config_count < 1 || !configs || !results || !best)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_tune: %d configurations, or where results go is NULL",
+                     config_count);
+  if (!d->kind->signature)
+    return error_set(error, NEREID_UNSUPPORTED, "tune on cpu or cuda", "the device %s does not measure", d->name);
   if (!o) o = &options_default;
   if (!how) how = &usual;
-  if (arg_count < 0 || (arg_count && !args)) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_tune: %d arguments at NULL", arg_count);
+  if (arg_count < 0 || (arg_count && !args))
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_tune: %d arguments at NULL", arg_count);
   if (how->repeat < 0 || how->repeat > 1000 || !(how->budget_s >= 0))
-    return error_set(error, NEREID_BAD_ARGUMENT, "0 asks for the usual ones", "nereid_tune: repeat %d, budget_s %g make no sense", how->repeat, how->budget_s);
+    return error_set(error, NEREID_BAD_ARGUMENT, "0 asks for the usual ones",
+                     "nereid_tune: repeat %d, budget_s %g make no sense", how->repeat, how->budget_s);
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
   nereid_status status = check_configs(configs, config_count, error);
   if (status) return status;
   memset(results, 0, sizeof *results * (size_t)config_count);
   *best = -1;
-  Tuner t = {.device = d, .module = m, .options = how, .grid = grid, .count = config_count, .checks = !how->unchecked, .no_programs = NEREID_BAD_ARGUMENT, .lock = PTHREAD_MUTEX_INITIALIZER};
+  Tuner t = {.device = d,
+             .module = m,
+             .options = how,
+             .grid = grid,
+             .count = config_count,
+             .checks = !how->unchecked,
+             .no_programs = NEREID_BAD_ARGUMENT,
+             .lock = PTHREAD_MUTEX_INITIALIZER};
   Tuned u = {calloc((size_t)config_count, sizeof *u.args), calloc((size_t)config_count, sizeof *u.calls), 0};
   t.at = calloc((size_t)config_count, sizeof *t.at);
-  status = u.args && u.calls && t.at ? bind_all(&t, &u, k, args, arg_count, o, configs, results, error) : error_out_of_memory(error);
+  status = u.args && u.calls && t.at ? bind_all(&t, &u, k, args, arg_count, o, configs, results, error)
+                                     : error_out_of_memory(error);
   if (!status) status = arrays_open(&t.arrays, d, &u.calls[0], error);
   if (!status) status = mark_outputs(&t, k, error);
   if (!status) {
@@ -306,7 +345,8 @@ nereid_status nereid_tune(nereid_device *d, nereid_module *m, const char *kernel
     status = tuner_run(&t, best, error);
     pthread_mutex_unlock(&m->tune_lock);
   }
-  if (!status && how->keep && !t.ended && !configs[*best].grid) status = keep(d, m, k, args, arg_count, o, configs, config_count, *best, &results[*best], error);
+  if (!status && how->keep && !t.ended && !configs[*best].grid)
+    status = keep(d, m, k, args, arg_count, o, configs, config_count, *best, &results[*best], error);
   if (!t.at) t.count = 0;
   tuner_close(&t);
   free(t.at);

@@ -1,11 +1,11 @@
 /* Measuring: trials of several cases in turn, and the figures of their times.
  *
- * A round runs each case once, and the copy where it is asked for. A trial is: caches filled with other data (cold), an event, the
- * launches, an event, a synchronisation; the host's clock stands around all but the first. A case that is another process's kernel
- * measures itself; then each of ours is launched once before it is timed, for what the other has left in the caches is no concern of
- * it. Last, on a device with graphs, each case is replayed many times as one graph: the kernels' time alone. What lies in the caches of a CPU's cores is
- * put there by a kernel that runs on them, so the caches are filled by the same copy that measures the ceiling, on arrays that no cache
- * holds.
+ * A round runs each case once, and the copy where it is asked for. A trial is: caches filled with other data (cold), an
+ * event, the launches, an event, a synchronisation; the host's clock stands around all but the first. A case that is
+ * another process's kernel measures itself; then each of ours is launched once before it is timed, for what the other
+ * has left in the caches is no concern of it. Last, on a device with graphs, each case is replayed many times as one
+ * graph: the kernels' time alone. What lies in the caches of a CPU's cores is put there by a kernel that runs on them,
+ * so the caches are filled by the same copy that measures the ceiling, on arrays that no cache holds.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,17 +13,22 @@
 
 #include "runtime/runtime.h"
 
-enum { LEAST_TRIALS = 5, FEW_TRIALS = 3, /* of what takes longer than all of a case's time */ MOST_TRIALS = 1000, WARMUP = 3, MANY_LAUNCHES = 20 };
+enum {
+  LEAST_TRIALS = 5,
+  FEW_TRIALS = 3,
+  /* of what takes longer than all of a case's time */ MOST_TRIALS = 1000,
+  WARMUP = 3,
+  MANY_LAUNCHES = 20
+};
 static const double min_ms_default = 200;
 
-static const char copy_text[] =
-    "import triton\n"
-    "import triton.language as tl\n"
-    "\n"
-    "@triton.jit\n"
-    "def copy(x, out, BLOCK: tl.constexpr):\n"
-    "    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)\n"
-    "    tl.store(out + i, tl.load(x + i))\n";
+static const char copy_text[] = "import triton\n"
+                                "import triton.language as tl\n"
+                                "\n"
+                                "@triton.jit\n"
+                                "def copy(x, out, BLOCK: tl.constexpr):\n"
+                                "    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)\n"
+                                "    tl.store(out + i, tl.load(x + i))\n";
 
 /* ---- the figures of numbers ---- */
 
@@ -72,7 +77,8 @@ int64_t nereid_bench_bytes(const nereid_device *d) {
   if (d && d->kind != &device_cpu) return 1 << 14; /* where nothing is cached, and time is short */
   int64_t least = (int64_t)64 << 20, most = (int64_t)512 << 20, bytes = least;
 #ifdef _SC_LEVEL3_CACHE_SIZE
-  int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE), memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 16;
+  int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE),
+          memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 16;
   if (cache > bytes) bytes = cache;
   if (bytes > memory) bytes = memory;
 #endif
@@ -105,7 +111,13 @@ static nereid_status copy_open(nereid_device *d, int64_t bytes, Copy *c, nereid_
 
 /* ---- trials ---- */
 
-typedef struct Samples { double *device, *wall, *launch; double spent; int count; bool slow; } Samples; /* ns; spent: all trials together, with what prepares them; slow: warm after one */
+/* ns; spent: all trials together, with what prepares them; slow: warm after one */
+typedef struct Samples {
+  double *device, *wall, *launch;
+  double spent;
+  int count;
+  bool slow;
+} Samples;
 
 typedef struct Bench {
   nereid_device *device;
@@ -130,7 +142,9 @@ static nereid_status trial(Bench *b, const nereid_bench_case *c, Samples *s, ner
   int64_t start = clock_ns();
   if (c->trial) {
     double device = 0, wall = 0;
-    if (!c->trial(c->trial_arg, b->options->cold, &device, &wall)) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_bench_run: a case of the caller's own ended the measurement");
+    if (!c->trial(c->trial_arg, b->options->cold, &device, &wall))
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                       "nereid_bench_run: a case of the caller's own ended the measurement");
     if (!s) return NEREID_OK;
     s->device[s->count] = device, s->wall[s->count] = wall, s->launch[s->count] = 0;
     s->spent += (double)(clock_ns() - start);
@@ -174,7 +188,8 @@ static nereid_status queued(Bench *b, const nereid_bench_case *c, double one, do
 
 enum { GRAPH_TRIALS = 5, GRAPH_LAUNCHES = 100 };
 
-static nereid_status graph_of(Bench *b, nereid_stream *s, const nereid_bench_case *c, int times, nereid_graph **out, nereid_error **error) {
+static nereid_status graph_of(Bench *b, nereid_stream *s, const nereid_bench_case *c, int times, nereid_graph **out,
+                              nereid_error **error) {
   nereid_status status = nereid_graph_begin(b->device, s, error);
   if (status) return status;
   nereid_error *why = NULL;
@@ -188,8 +203,10 @@ static nereid_status graph_of(Bench *b, nereid_stream *s, const nereid_bench_cas
 }
 
 /* A trial's time when many are replayed as one graph. Nothing is said where the driver has no graphs. */
-static nereid_status replayed(Bench *b, const nereid_bench_case *c, double one, nereid_times *out, nereid_error **error) {
-  double want = (b->options->min_ms > 0 ? b->options->min_ms : min_ms_default) * 1e6 / GRAPH_TRIALS, samples[GRAPH_TRIALS];
+static nereid_status replayed(Bench *b, const nereid_bench_case *c, double one, nereid_times *out,
+                              nereid_error **error) {
+  double want = (b->options->min_ms > 0 ? b->options->min_ms : min_ms_default) * 1e6 / GRAPH_TRIALS,
+         samples[GRAPH_TRIALS];
   int times = one * GRAPH_LAUNCHES < want ? GRAPH_LAUNCHES : (int)(want / one), n = 0;
   if (times < 2) return NEREID_OK; /* so long that a launch does not show */
   nereid_stream *s = NULL;
@@ -265,9 +282,10 @@ static nereid_status rounds(Bench *b, const nereid_bench_case *const *cases, Sam
   return status;
 }
 
-static nereid_status measure(Bench *b, const nereid_bench_case *cases, int n, nereid_bench_result *results, nereid_bench_result *copy,
-                             nereid_error **error) {
-  int all = n + (b->has_copy && b->options->copy), most = b->options->repeat > MOST_TRIALS ? b->options->repeat : MOST_TRIALS;
+static nereid_status measure(Bench *b, const nereid_bench_case *cases, int n, nereid_bench_result *results,
+                             nereid_bench_result *copy, nereid_error **error) {
+  int all = n + (b->has_copy && b->options->copy),
+      most = b->options->repeat > MOST_TRIALS ? b->options->repeat : MOST_TRIALS;
   Samples *s = calloc((size_t)all + 1, sizeof *s);
   const nereid_bench_case **list = calloc((size_t)all + 1, sizeof *list);
   double *numbers = malloc(sizeof *numbers * 3 * (size_t)most * ((size_t)all + 1));
@@ -281,7 +299,8 @@ static nereid_status measure(Bench *b, const nereid_bench_case *cases, int n, ne
   for (int i = 0; i < all && !status; i++) {
     nereid_bench_result r = result_of(b, list[i], &s[i]);
     bool ours = i < n && !cases[i].trial && !b->options->cold && !b->options->trials_only;
-    if (ours && r.wall.median < 0.5e6 * (b->options->min_ms > 0 ? b->options->min_ms : min_ms_default)) status = queued(b, &cases[i], r.wall.median, &r.queued, error);
+    if (ours && r.wall.median < 0.5e6 * (b->options->min_ms > 0 ? b->options->min_ms : min_ms_default))
+      status = queued(b, &cases[i], r.wall.median, &r.queued, error);
     if (ours && !status && b->start) status = replayed(b, &cases[i], r.device.median, &r.graph, error);
     if (i < n) results[i] = r;
     else *copy = r;
@@ -293,7 +312,8 @@ static nereid_status measure(Bench *b, const nereid_bench_case *cases, int n, ne
 static nereid_status check(const nereid_device *d, const nereid_bench_case *cases, int n, const nereid_bench_options *o,
                            const nereid_bench_result *results, nereid_error **error) {
   if (!d) return error_null(error, "nereid_bench_run", "the device");
-  if (n < 0 || (n && (!cases || !results))) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_bench_run: %d cases at NULL", n);
+  if (n < 0 || (n && (!cases || !results)))
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_bench_run: %d cases at NULL", n);
   for (int i = 0; i < n; i++) {
     if (cases[i].trial) continue;
     if (cases[i].launch_count < 1 || !cases[i].launches)
@@ -303,13 +323,14 @@ static nereid_status check(const nereid_device *d, const nereid_bench_case *case
   }
   if (o->warmup < 0 || o->repeat < 0 || o->repeat > 1000000 || o->copy_bytes < 0 || !(o->min_ms >= 0))
     return error_set(error, NEREID_BAD_ARGUMENT, "0 asks for the usual one; at most 1000000 trials",
-                     "nereid_bench_run: warmup %d, repeat %d, min_ms %g, copy_bytes %lld make no sense", o->warmup, o->repeat, o->min_ms,
-                     (long long)o->copy_bytes);
+                     "nereid_bench_run: warmup %d, repeat %d, min_ms %g, copy_bytes %lld make no sense", o->warmup,
+                     o->repeat, o->min_ms, (long long)o->copy_bytes);
   return NEREID_OK;
 }
 
 nereid_status nereid_bench_run(nereid_device *d, const nereid_bench_case *cases, int n, const nereid_bench_options *o,
-                               nereid_bench_result *results, nereid_bench_result *copy, int64_t *copy_bytes, nereid_error **error) {
+                               nereid_bench_result *results, nereid_bench_result *copy, int64_t *copy_bytes,
+                               nereid_error **error) {
   static const nereid_bench_options usual = {0};
   nereid_bench_result unused;
   Bench b = {.device = d, .options = o ? o : &usual};
@@ -322,7 +343,8 @@ nereid_status nereid_bench_run(nereid_device *d, const nereid_bench_case *cases,
   b.has_copy = (b.options->copy || b.options->cold) && (d->kind == &device_cpu || d->kind == &device_cuda);
   if (b.has_copy) status = copy_open(d, b.options->copy_bytes, &b.copy, error);
   if (!status && b.options->cold && !b.has_copy)
-    status = error_set(error, NEREID_UNSUPPORTED, "measure cold on cpu or cuda", "the device %s has no caches to empty", d->name);
+    status = error_set(error, NEREID_UNSUPPORTED, "measure cold on cpu or cuda", "the device %s has no caches to empty",
+                       d->name);
   if (!status && d->kind->async) status = nereid_event_create(d, &b.start, error);
   if (!status && d->kind->async) status = nereid_event_create(d, &b.end, error);
   if (!status) status = measure(&b, cases, n, results, copy, error);

@@ -85,17 +85,17 @@ static Seen see_number(const ParamRule *r, const nereid_arg *a) {
 
 Seen arg_see(const ParamRule *r, const nereid_arg *a) {
   switch (a->kind) {
-  case NEREID_ARG_INT:
-  case NEREID_ARG_FLOAT:
-  case NEREID_ARG_BOOL: return see_number(r, a);
-  case NEREID_ARG_POINTER:
-    return (Seen){.kind = ARG_POINTER,
-                  .type = (Dtype)a->dtype,
-                  .is_divisible = ((uintptr_t)a->pointer & 15) == 0 && !r->no_specialize && !r->no_align};
-  case NEREID_ARG_NONE: return (Seen){.kind = ARG_NONE};
-  case NEREID_ARG_CONSTEXPR: return (Seen){.kind = ARG_CONSTEXPR};
-  case NEREID_ARG_DESCRIPTOR: return (Seen){.kind = ARG_DESCRIPTOR, .type = (Dtype)a->dtype, .is_divisible = true};
-  default: return (Seen){.kind = ARG_TUPLE};
+    case NEREID_ARG_INT:
+    case NEREID_ARG_FLOAT:
+    case NEREID_ARG_BOOL: return see_number(r, a);
+    case NEREID_ARG_POINTER:
+      return (Seen){.kind = ARG_POINTER,
+                    .type = (Dtype)a->dtype,
+                    .is_divisible = ((uintptr_t)a->pointer & 15) == 0 && !r->no_specialize && !r->no_align};
+    case NEREID_ARG_NONE: return (Seen){.kind = ARG_NONE};
+    case NEREID_ARG_CONSTEXPR: return (Seen){.kind = ARG_CONSTEXPR};
+    case NEREID_ARG_DESCRIPTOR: return (Seen){.kind = ARG_DESCRIPTOR, .type = (Dtype)a->dtype, .is_divisible = true};
+    default: return (Seen){.kind = ARG_TUPLE};
   }
 }
 
@@ -113,30 +113,30 @@ enum { MOST_NESTING = 4 }; /* of tuples: as long as a Slot's path */
 
 static bool constexpr_text(Buf *out, const nereid_arg *a, int depth) {
   switch (a->kind) {
-  case NEREID_ARG_CONSTEXPR:
-    if (a->text) buf_puts(out, a->text);
-    else buf_printf(out, "%lld", (long long)a->i);
-    return true;
-  case NEREID_ARG_INT:
-    if (a->is_unsigned) buf_printf(out, "%llu", (unsigned long long)a->i);
-    else buf_printf(out, "%lld", (long long)a->i);
-    return true;
-  case NEREID_ARG_FLOAT:
-    if (isfinite(a->f)) buf_double(out, a->f);
-    else buf_puts(out, isnan(a->f) ? "float('nan')" : a->f > 0 ? "float('inf')" : "float('-inf')");
-    return true;
-  case NEREID_ARG_BOOL: return buf_puts(out, a->i ? "True" : "False"), true;
-  case NEREID_ARG_NONE: return buf_puts(out, "None"), true;
-  case NEREID_ARG_TUPLE:
-    if (depth == MOST_NESTING || a->item_count < 0 || (a->item_count && !a->items)) return false;
-    buf_putc(out, '(');
-    for (int i = 0; i < a->item_count; i++) {
-      if (!constexpr_text(out, &a->items[i], depth + 1)) return false;
-      buf_puts(out, ", ");
-    }
-    buf_putc(out, ')');
-    return true;
-  default: return false;
+    case NEREID_ARG_CONSTEXPR:
+      if (a->text) buf_puts(out, a->text);
+      else buf_printf(out, "%lld", (long long)a->i);
+      return true;
+    case NEREID_ARG_INT:
+      if (a->is_unsigned) buf_printf(out, "%llu", (unsigned long long)a->i);
+      else buf_printf(out, "%lld", (long long)a->i);
+      return true;
+    case NEREID_ARG_FLOAT:
+      if (isfinite(a->f)) buf_double(out, a->f);
+      else buf_puts(out, isnan(a->f) ? "float('nan')" : a->f > 0 ? "float('inf')" : "float('-inf')");
+      return true;
+    case NEREID_ARG_BOOL: return buf_puts(out, a->i ? "True" : "False"), true;
+    case NEREID_ARG_NONE: return buf_puts(out, "None"), true;
+    case NEREID_ARG_TUPLE:
+      if (depth == MOST_NESTING || a->item_count < 0 || (a->item_count && !a->items)) return false;
+      buf_putc(out, '(');
+      for (int i = 0; i < a->item_count; i++) {
+        if (!constexpr_text(out, &a->items[i], depth + 1)) return false;
+        buf_puts(out, ", ");
+      }
+      buf_putc(out, ')');
+      return true;
+    default: return false;
   }
 }
 
@@ -199,20 +199,26 @@ static nereid_status check_descriptor(const Place *at, const nereid_arg *a) {
   return NEREID_OK;
 }
 
-/* What the type of a CUDA C parameter lets through: for a pointer, one to elements of the same kind and size; None is NULL. */
+/* What the type of a CUDA C parameter lets through: for a pointer, one to elements of the same kind and size; None is
+ * NULL. */
 static nereid_status check_c(const Place *at, const nereid_arg *a) {
   const ParamRule *r = at->rule;
   if (r->cannot_pass)
-    return wrong(at, "numbers and pointers can be passed; put the rest into memory", "is of type %s, which cannot be passed", r->annotation);
+    return wrong(at, "numbers and pointers can be passed; put the rest into memory",
+                 "is of type %s, which cannot be passed", r->annotation);
   if (!r->forced_pointer) {
-    bool fits = a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL || (a->kind == NEREID_ARG_FLOAT && dtype_is_float(r->dtype));
+    bool fits = a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL ||
+                (a->kind == NEREID_ARG_FLOAT && dtype_is_float(r->dtype));
     return fits ? NEREID_OK : wrong(at, NULL, "is of type %s, but %s is given", r->annotation, kind_text(a));
   }
   if (a->kind == NEREID_ARG_NONE) return NEREID_OK;
-  if (a->kind != NEREID_ARG_POINTER) return wrong(at, NULL, "is of type %s, but %s is given", r->annotation, kind_text(a));
+  if (a->kind != NEREID_ARG_POINTER)
+    return wrong(at, NULL, "is of type %s, but %s is given", r->annotation, kind_text(a));
   Dtype t = (Dtype)a->dtype;
-  bool fits = !r->forced_target || t == r->dtype || (dtype_bytes(t) == dtype_bytes(r->dtype) && dtype_is_int(t) && dtype_is_int(r->dtype));
-  return fits ? NEREID_OK : wrong(at, NULL, "is of type %s, but a pointer to %s is given", r->annotation, dtype_name(t));
+  bool fits = !r->forced_target || t == r->dtype ||
+              (dtype_bytes(t) == dtype_bytes(r->dtype) && dtype_is_int(t) && dtype_is_int(r->dtype));
+  return fits ? NEREID_OK
+              : wrong(at, NULL, "is of type %s, but a pointer to %s is given", r->annotation, dtype_name(t));
 }
 
 /* What an annotation with a type lets through. */
@@ -248,7 +254,9 @@ static nereid_status check_arg(const Place *at, const nereid_arg *a, int depth) 
 
 /* ---- one argument into the key ---- */
 
-bool call_value_counts(const Call *c, const ParamRule *r) { return c->reads_values || r->is_read || (r->in_tune_key && c->tunes); }
+bool call_value_counts(const Call *c, const ParamRule *r) {
+  return c->reads_values || r->is_read || (r->in_tune_key && c->tunes);
+}
 
 static nereid_status key_arg(Call *c, const Place *at, const nereid_arg *a, int depth) {
   const ParamRule *r = at->rule;
@@ -426,12 +434,15 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
   if (status) return status;
   for (int i = 0; i < k->info.param_count && tunes; i++) {
     const ParamRule *r = &k->rules[i];
-    if (!c->args[i] && r->is_constexpr && !r->has_default && !r->is_set) c->open = !k->decorated, c->reads_values = true;
+    if (!c->args[i] && r->is_constexpr && !r->has_default && !r->is_set)
+      c->open = !k->decorated, c->reads_values = true;
   }
 
-  if (tunes == TUNES_KNOWN && !k->decorated && !c->reads_values) tunes = TUNES_NUMERIC; /* there is nothing to measure: a launch finds what was compiled */
-  const int head[] = {(int)tunes, k->index,    o->num_warps, o->num_stages,
-                      o->num_ctas, o->debug,     kind->lists_programs && o->programs, o->inside};
+  /* there is nothing to measure: a launch finds what was compiled */
+  if (tunes == TUNES_KNOWN && !k->decorated && !c->reads_values) tunes = TUNES_NUMERIC;
+  const int head[] = {
+      (int)tunes, k->index, o->num_warps, o->num_stages, o->num_ctas, o->debug, kind->lists_programs && o->programs,
+      o->inside};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
   _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins behind it");

@@ -1,11 +1,12 @@
 /* Measuring a machine's ceilings, by the kernels of kernels/roofline.py, which the library carries as text.
  *
- * Each kernel repeats its work `turns` times, and turns grow until a trial is long enough to be timed. Of several trials the shortest
- * counts: a ceiling is what the machine can do, not what it did while something else ran.
+ * Each kernel repeats its work `turns` times, and turns grow until a trial is long enough to be timed. Of several
+ * trials the shortest counts: a ceiling is what the machine can do, not what it did while something else ran.
  *
- * Bandwidth is taken at working sets from a few KiB, doubled, to what no cache holds: each program goes over its slice again and again.
- * On a CPU a thread keeps its slice, and so finds it in its own caches. On a GPU the slices move on by one program a turn, since what
- * one kernel leaves for the next lies in the L2 cache; what a multiprocessor's L1 gives is measured apart, with slices that stay.
+ * Bandwidth is taken at working sets from a few KiB, doubled, to what no cache holds: each program goes over its slice
+ * again and again. On a CPU a thread keeps its slice, and so finds it in its own caches. On a GPU the slices move on by
+ * one program a turn, since what one kernel leaves for the next lies in the L2 cache; what a multiprocessor's L1 gives
+ * is measured apart, with slices that stay.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -39,7 +40,8 @@ static nereid_status step(Meter *m, const char *what, nereid_error **error) {
 }
 
 /* The shortest of so many trials of one launch, ns; of 0 trials as many as m->ms allow. */
-static nereid_status time_launch(Meter *m, nereid_function *f, const int64_t grid[3], const nereid_arg *args, int n, int trials, double *ns, nereid_error **error) {
+static nereid_status time_launch(Meter *m, nereid_function *f, const int64_t grid[3], const nereid_arg *args, int n,
+                                 int trials, double *ns, nereid_error **error) {
   nereid_bench_launch launch = {f, {grid[0], grid[1], grid[2]}, args, n};
   nereid_bench_case one = {.launches = &launch, .launch_count = 1};
   nereid_bench_options o = {.warmup = 1, .repeat = trials, .min_ms = m->ms, .trials_only = true};
@@ -50,7 +52,8 @@ static nereid_status time_launch(Meter *m, nereid_function *f, const int64_t gri
 }
 
 /* The same for a kernel whose argument `turns` says how often it does its work: ns a turn. */
-static nereid_status time_turns(Meter *m, const char *kernel, int64_t programs, nereid_arg *args, int n, int turns, int warps, double *ns, nereid_error **error) {
+static nereid_status time_turns(Meter *m, const char *kernel, int64_t programs, nereid_arg *args, int n, int turns,
+                                int warps, double *ns, nereid_error **error) {
   nereid_options o = {.num_warps = m->cuda ? warps : 0};
   nereid_function *f = NULL;
   int64_t grid[3] = {programs, 1, 1};
@@ -72,18 +75,23 @@ static nereid_status time_turns(Meter *m, const char *kernel, int64_t programs, 
 
 /* ---- bandwidth ---- */
 
-typedef struct Slices { int64_t programs, blocks; int block, warps; } Slices;
+typedef struct Slices {
+  int64_t programs, blocks;
+  int block, warps;
+} Slices;
 
 /* A working set of `bytes` as slices of whole blocks. */
 static Slices slices_of(const Meter *m, double bytes) {
-  Slices s = {.block = m->cuda ? 2048 : 1024, .warps = 8, .programs = m->cuda ? 8 * (int64_t)m->processors : m->processors};
+  Slices s = {
+      .block = m->cuda ? 2048 : 1024, .warps = 8, .programs = m->cuda ? 8 * (int64_t)m->processors : m->processors};
   int64_t all = (int64_t)(bytes / 4) / s.block;
   if (all < s.programs) s.programs = all > 0 ? all : 1;
   s.blocks = all / s.programs > 0 ? all / s.programs : 1;
   return s;
 }
 
-static nereid_status bandwidth(Meter *m, const char *kernel, double bytes, int shift, double *gbs, nereid_error **error) {
+static nereid_status bandwidth(Meter *m, const char *kernel, double bytes, int shift, double *gbs,
+                               nereid_error **error) {
   bool reads = strcmp(kernel, "write") != 0, writes = strcmp(kernel, "read") != 0;
   Slices s = slices_of(m, reads && writes ? bytes / 2 : bytes);
   int64_t each = s.programs * s.blocks * s.block * 4;
@@ -123,7 +131,8 @@ static nereid_status all_three(Meter *m, double bytes, nereid_bandwidth *b, nere
 
 static double greater(double a, double b) { return a > b ? a : b; }
 
-/* The best that working sets above `least`, which fit, have shown; where none is of that size, the largest one below. */
+/* The best that working sets above `least`, which fit, have shown; where none is of that size, the largest one below.
+ */
 static void level(nereid_ceilings *c, const char *name, double least, double bytes) {
   nereid_bandwidth *l = &c->levels[c->level_count++];
   snprintf(l->name, sizeof l->name, "%s", name);
@@ -132,7 +141,8 @@ static void level(nereid_ceilings *c, const char *name, double least, double byt
   for (const nereid_bandwidth *s = c->sizes; s < c->sizes + c->size_count; s++) {
     if (bytes && s->bytes > 0.75 * bytes) break;
     next = s;
-    if (s->bytes > least) l->read = greater(l->read, s->read), l->write = greater(l->write, s->write), l->copy = greater(l->copy, s->copy);
+    if (s->bytes > least)
+      l->read = greater(l->read, s->read), l->write = greater(l->write, s->write), l->copy = greater(l->copy, s->copy);
   }
   if (!l->read) l->read = next->read, l->write = next->write, l->copy = next->copy;
 }
@@ -174,18 +184,29 @@ static nereid_status bandwidths(Meter *m, nereid_ceilings *c, nereid_error **err
 
 /* ---- arithmetic ---- */
 
-static nereid_status arithmetic(Meter *m, const char *kernel, nereid_dtype t, nereid_rate which, double operations, nereid_ceilings *c, nereid_error **error) {
-  bool is_exp = which == NEREID_RATE_EXP, is_div = which == NEREID_RATE_DIV, whole = t == NEREID_I32, small = t == NEREID_F16 || t == NEREID_BF16;
-  int block = m->cuda ? 1024 : is_exp || is_div ? 1024 : 256, chain = m->cuda ? (is_exp || is_div ? 16 : 64) : is_exp || is_div ? 2 : 8;
-  int64_t programs = m->cuda ? 8 * (int64_t)m->processors : 4 * (int64_t)m->processors, bytes = programs * block * (int64_t)nereid_dtype_bytes(t);
+static nereid_status arithmetic(Meter *m, const char *kernel, nereid_dtype t, nereid_rate which, double operations,
+                                nereid_ceilings *c, nereid_error **error) {
+  bool is_exp = which == NEREID_RATE_EXP, is_div = which == NEREID_RATE_DIV, whole = t == NEREID_I32,
+       small = t == NEREID_F16 || t == NEREID_BF16;
+  int block = m->cuda            ? 1024
+              : is_exp || is_div ? 1024
+                                 : 256,
+      chain = m->cuda            ? (is_exp || is_div ? 16 : 64)
+              : is_exp || is_div ? 2
+                                 : 8;
+  int64_t programs = m->cuda ? 8 * (int64_t)m->processors : 4 * (int64_t)m->processors,
+          bytes = programs * block * (int64_t)nereid_dtype_bytes(t);
   nereid_status status = step(m, nereid_rate_name(which), error);
   void *x = NULL;
   char *host = malloc((size_t)bytes);
   if (!status && !host) status = error_out_of_memory(error);
   if (!status) status = nereid_alloc(m->device, bytes, &x, error);
-  for (int64_t i = 0; !status && i < programs * block; i++) nereid_dtype_store(t, host + (size_t)i * nereid_dtype_bytes(t), whole ? (double)(i % 1000) : 1 + (double)(i % 97) / 97);
+  for (int64_t i = 0; !status && i < programs * block; i++)
+    nereid_dtype_store(t, host + (size_t)i * nereid_dtype_bytes(t),
+                       whole ? (double)(i % 1000) : 1 + (double)(i % 97) / 97);
   if (!status) status = nereid_copy_to_device(m->device, x, host, bytes, error);
-  nereid_arg args[8] = {nereid_named(nereid_pointer(x, t), "x_ptr"), nereid_named(nereid_int(1), "turns"), nereid_named(nereid_constexpr_int(block), "BLOCK"),
+  nereid_arg args[8] = {nereid_named(nereid_pointer(x, t), "x_ptr"), nereid_named(nereid_int(1), "turns"),
+                        nereid_named(nereid_constexpr_int(block), "BLOCK"),
                         nereid_named(nereid_constexpr_int(chain), "CHAIN")};
   int n = 4;
   if (!is_exp) args[n++] = nereid_named(whole ? nereid_int(3) : nereid_float(is_div ? 1.5 : 0.5), "a");
@@ -229,7 +250,8 @@ static nereid_status doubling(Meter *m, nereid_dtype t, nereid_ceilings *c, nere
   for (int k = 1; k <= 2048 && flat < 2 && !status && c->point_count < NEREID_MAX_POINTS; k *= 2) {
     char what[64];
     snprintf(what, sizeof what, "%s, %d operations an element", nereid_dtype_name(t), k);
-    nereid_arg args[] = {nereid_pointer(x, t), nereid_pointer(out, t), nereid_int(n), nereid_float(1 + 0x1p-10), nereid_constexpr_int(k), nereid_constexpr_int(1024)};
+    nereid_arg args[] = {nereid_pointer(x, t),      nereid_pointer(out, t),  nereid_int(n),
+                         nereid_float(1 + 0x1p-10), nereid_constexpr_int(k), nereid_constexpr_int(1024)};
     nereid_function *f = NULL;
     nereid_options o = {.num_warps = m->cuda ? 4 : 0};
     double ns = 0;
@@ -249,7 +271,8 @@ static nereid_status doubling(Meter *m, nereid_dtype t, nereid_ceilings *c, nere
   return status;
 }
 
-/* A ceiling is the best that was reached: kernels that go over arrays once, as the experiment's, may move them faster than one that goes over slices. */
+/* A ceiling is the best that was reached: kernels that go over arrays once, as the experiment's, may move them faster
+ * than one that goes over slices. */
 static void raise_copies(nereid_ceilings *c) {
   for (const nereid_roofline_point *p = c->points; p < c->points + c->point_count; p++) {
     double bytes = 2 * p->elements * (double)nereid_dtype_bytes(p->dtype), rate = bytes / p->ns;
@@ -264,11 +287,16 @@ static void raise_copies(nereid_ceilings *c) {
 
 static nereid_status measure(Meter *m, nereid_ceilings *c, nereid_error **error) {
   nereid_status status = bandwidths(m, c, error);
+  /* clang-format off */
   static const struct { const char *kernel; nereid_dtype type; nereid_rate rate; double operations; } all[] = {
-      {"multiply_add", NEREID_F64, NEREID_RATE_F64, 2},   {"multiply_add", NEREID_F32, NEREID_RATE_F32, 2}, {"multiply_add", NEREID_F16, NEREID_RATE_F16, 2},
-      {"multiply_add", NEREID_BF16, NEREID_RATE_BF16, 2}, {"multiply_add", NEREID_I32, NEREID_RATE_I32, 2}, {"exponential", NEREID_F32, NEREID_RATE_EXP, 1},
+      {"multiply_add", NEREID_F64, NEREID_RATE_F64, 2}, {"multiply_add", NEREID_F32, NEREID_RATE_F32, 2},
+      {"multiply_add", NEREID_F16, NEREID_RATE_F16, 2},
+      {"multiply_add", NEREID_BF16, NEREID_RATE_BF16, 2}, {"multiply_add", NEREID_I32, NEREID_RATE_I32, 2},
+      {"exponential", NEREID_F32, NEREID_RATE_EXP, 1},
       {"divide", NEREID_F32, NEREID_RATE_DIV, 1}};
-  for (size_t i = 0; i < sizeof all / sizeof all[0] && !status; i++) status = arithmetic(m, all[i].kernel, all[i].type, all[i].rate, all[i].operations, c, error);
+  /* clang-format on */
+  for (size_t i = 0; i < sizeof all / sizeof all[0] && !status; i++)
+    status = arithmetic(m, all[i].kernel, all[i].type, all[i].rate, all[i].operations, c, error);
   if (!status) status = step(m, "launches", error);
   if (!status) status = nothing(m, c, error);
   if (!status) status = doubling(m, NEREID_F32, c, error);
@@ -297,14 +325,17 @@ static int attribute_of(const nereid_device *d, int which) {
   return d->kind == &device_cuda && !c->api.device_attribute(&v, which, c->device) && v > 0 ? v : 0;
 }
 
-nereid_status nereid_ceilings_measure(nereid_device *d, const nereid_ceilings_options *o, nereid_ceilings *out, nereid_error **error) {
+nereid_status nereid_ceilings_measure(nereid_device *d, const nereid_ceilings_options *o, nereid_ceilings *out,
+                                      nereid_error **error) {
   static const nereid_ceilings_options usual = {0};
   if (!d) return error_null(error, "nereid_ceilings_measure", "the device");
   if (!out) return error_null(error, "nereid_ceilings_measure", "out");
   if (!o) o = &usual;
-  Meter m = {.device = d, .options = o, .cuda = d->kind == &device_cuda, .ms = o->quick ? 1 : 60, .of = o->quick ? 40 : 58};
+  Meter m = {
+      .device = d, .options = o, .cuda = d->kind == &device_cuda, .ms = o->quick ? 1 : 60, .of = o->quick ? 40 : 58};
   if (!m.cuda && d->kind != &device_cpu)
-    return error_set(error, NEREID_UNSUPPORTED, "measure cpu or cuda", "the device %s has no ceilings: it shows what a kernel does, not how fast", d->name);
+    return error_set(error, NEREID_UNSUPPORTED, "measure cpu or cuda",
+                     "the device %s has no ceilings: it shows what a kernel does, not how fast", d->name);
   m.processors = m.cuda ? attribute_of(d, CU_MULTIPROCESSORS) : d->threads;
   if (m.processors < 1) m.processors = 1;
   m.l2_bytes = attribute_of(d, CU_L2_BYTES);

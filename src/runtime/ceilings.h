@@ -13,8 +13,8 @@
 /* The entry of nereid_devices that is this device's. */
 void ceilings_identify(const nereid_device *d, char name[32], char description[256]);
 
-/* Fills the rates of dots that a BLAS library gives, and blas. None found, or a type it does not have: left alone. `enough` is the time in ns
- * that a measurement takes at least. */
+/* Fills the rates of dots that a BLAS library gives, and blas. None found, or a type it does not have: left alone.
+ * `enough` is the time in ns that a measurement takes at least. */
 void ceilings_blas(nereid_device *d, double enough, bool quick, nereid_ceilings *out);
 
 #endif

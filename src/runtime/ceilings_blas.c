@@ -1,8 +1,9 @@
-/* The rates of products of matrices, by the library that is best at them: cuBLAS on a GPU, OpenBLAS on a CPU. Both are opened at run time
- * and found as programs find them, or where Python's packages keep them; $NEREID_LIBCUBLAS and $NEREID_LIBOPENBLAS name a file.
+/* The rates of products of matrices, by the library that is best at them: cuBLAS on a GPU, OpenBLAS on a CPU. Both are
+ * opened at run time and found as programs find them, or where Python's packages keep them; $NEREID_LIBCUBLAS and
+ * $NEREID_LIBOPENBLAS name a file.
  *
- * A product of n x n matrices of random numbers takes 2 n^3 operations. (Zeros would be multiplied faster: a GPU's clock falls with the
- * power that it takes.)
+ * A product of n x n matrices of random numbers takes 2 n^3 operations. (Zeros would be multiplied faster: a GPU's
+ * clock falls with the power that it takes.)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,8 +15,9 @@
 /* ---- finding a library ---- */
 
 /* Python's packages: nvidia/cublas/lib/libcublas.so.12, nvidia/cu13/lib/libcublas.so.13. */
-static const char *const package_folders[] = {"/usr/local/lib/python3*/*-packages/nvidia/*/lib/", "/usr/lib/python3*/*-packages/nvidia/*/lib/",
-                                              "/opt/*/lib/python3*/site-packages/nvidia/*/lib/", "/usr/local/cuda*/lib64/", "/usr/local/cuda*/targets/*/lib/"};
+static const char *const package_folders[] = {
+    "/usr/local/lib/python3*/*-packages/nvidia/*/lib/", "/usr/lib/python3*/*-packages/nvidia/*/lib/",
+    "/opt/*/lib/python3*/site-packages/nvidia/*/lib/", "/usr/local/cuda*/lib64/", "/usr/local/cuda*/targets/*/lib/"};
 
 static void *open_in(const char *folder, const char *name, char *path, size_t size) {
   snprintf(path, size, "%s%s", folder, name);
@@ -123,8 +125,10 @@ static double measure(Product *p, nereid_dtype in, int64_t out_size) {
 
 /* ---- OpenBLAS ---- */
 
-typedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
-typedef void (*Dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb, double beta, double *c, int ldc);
+typedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                      const float *b, int ldb, float beta, float *c, int ldc);
+typedef void (*Dgemm)(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
+                      const double *b, int ldb, double beta, double *c, int ldc);
 enum { ROW_MAJOR = 101, NO_TRANS = 111 };
 
 static int multiply_openblas(Product *p) {
@@ -160,8 +164,9 @@ typedef struct Cublas {
   void *handle, *lt, *desc, *layout[3];
   int (*create)(void **);
   int (*destroy)(void *);
-  int (*gemm)(void *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda, const void *b, int b_type, int ldb,
-              const void *beta, void *c, int c_type, int ldc, int compute, int algo);
+  int (*gemm)(void *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, int a_type, int lda,
+              const void *b, int b_type, int ldb, const void *beta, void *c, int c_type, int ldc, int compute,
+              int algo);
   int type, out_type, compute;
   /* cublasLt, which has the products of fp8 */
   int (*lt_create)(void **);
@@ -171,8 +176,9 @@ typedef struct Cublas {
   int (*desc_set)(void *, int attribute, const void *value, size_t bytes);
   int (*layout_create)(void **, int type, uint64_t rows, uint64_t cols, int64_t ld);
   int (*layout_destroy)(void *);
-  int (*matmul)(void *lt, void *desc, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout, const void *beta, const void *c, void *c_layout,
-                void *d, void *d_layout, const void *algo, void *workspace, size_t workspace_bytes, void *stream);
+  int (*matmul)(void *lt, void *desc, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout,
+                const void *beta, const void *c, void *c_layout, void *d, void *d_layout, const void *algo,
+                void *workspace, size_t workspace_bytes, void *stream);
 } Cublas;
 
 static int multiply_cublas(Product *p) {
@@ -180,31 +186,41 @@ static int multiply_cublas(Product *p) {
   float one = 1, zero = 0;
   double one64 = 1, zero64 = 0;
   int32_t one32 = 1, zero32 = 0, n = (int)p->n;
-  const void *alpha = c->compute == COMPUTE_64F ? (void *)&one64 : c->compute == COMPUTE_32I ? (void *)&one32 : (void *)&one;
-  const void *beta = c->compute == COMPUTE_64F ? (void *)&zero64 : c->compute == COMPUTE_32I ? (void *)&zero32 : (void *)&zero;
-  return c->gemm(c->handle, OP_T, OP_N, n, n, n, alpha, p->a, c->type, n, p->b, c->type, n, beta, p->c, c->out_type, n, c->compute, -1);
+  const void *alpha = c->compute == COMPUTE_64F   ? (void *)&one64
+                      : c->compute == COMPUTE_32I ? (void *)&one32
+                                                  : (void *)&one;
+  const void *beta = c->compute == COMPUTE_64F   ? (void *)&zero64
+                     : c->compute == COMPUTE_32I ? (void *)&zero32
+                                                 : (void *)&zero;
+  return c->gemm(c->handle, OP_T, OP_N, n, n, n, alpha, p->a, c->type, n, p->b, c->type, n, beta, p->c, c->out_type, n,
+                 c->compute, -1);
 }
 
 static int multiply_lt(Product *p) {
   Cublas *c = p->arg;
   float one = 1, zero = 0;
-  return c->matmul(c->lt, c->desc, &one, p->a, c->layout[0], p->b, c->layout[1], &zero, p->c, c->layout[2], p->c, c->layout[2], NULL, NULL, 0, NULL);
+  return c->matmul(c->lt, c->desc, &one, p->a, c->layout[0], p->b, c->layout[1], &zero, p->c, c->layout[2], p->c,
+                   c->layout[2], NULL, NULL, 0, NULL);
 }
 
 #define SYMBOL(field, name) (*(void **)&c->field = dlsym(library, name), c->field != NULL)
 
 static double with_fp8(Product *p, Cublas *c, void *library) {
-  bool whole = SYMBOL(lt_create, "cublasLtCreate") && SYMBOL(lt_destroy, "cublasLtDestroy") && SYMBOL(desc_create, "cublasLtMatmulDescCreate") &&
-               SYMBOL(desc_destroy, "cublasLtMatmulDescDestroy") && SYMBOL(desc_set, "cublasLtMatmulDescSetAttribute") &&
-               SYMBOL(layout_create, "cublasLtMatrixLayoutCreate") && SYMBOL(layout_destroy, "cublasLtMatrixLayoutDestroy") && SYMBOL(matmul, "cublasLtMatmul");
+  bool whole = SYMBOL(lt_create, "cublasLtCreate") && SYMBOL(lt_destroy, "cublasLtDestroy") &&
+               SYMBOL(desc_create, "cublasLtMatmulDescCreate") && SYMBOL(desc_destroy, "cublasLtMatmulDescDestroy") &&
+               SYMBOL(desc_set, "cublasLtMatmulDescSetAttribute") &&
+               SYMBOL(layout_create, "cublasLtMatrixLayoutCreate") &&
+               SYMBOL(layout_destroy, "cublasLtMatrixLayoutDestroy") && SYMBOL(matmul, "cublasLtMatmul");
   uint64_t n = (uint64_t)p->n;
   int32_t transposed = OP_T;
   int8_t fast = 1;
   double rate = 0;
   if (!whole || c->lt_create(&c->lt)) return 0;
-  bool good = !c->desc_create(&c->desc, COMPUTE_32F, R_32F) && !c->desc_set(c->desc, DESC_TRANSA, &transposed, sizeof transposed);
+  bool good = !c->desc_create(&c->desc, COMPUTE_32F, R_32F) &&
+              !c->desc_set(c->desc, DESC_TRANSA, &transposed, sizeof transposed);
   if (good) c->desc_set(c->desc, DESC_FAST_ACCUM, &fast, sizeof fast); /* older libraries have none */
-  for (int i = 0; i < 3 && good; i++) good = !c->layout_create(&c->layout[i], i < 2 ? R_8F_E4M3 : R_16BF, n, n, (int64_t)n);
+  for (int i = 0; i < 3 && good; i++)
+    good = !c->layout_create(&c->layout[i], i < 2 ? R_8F_E4M3 : R_16BF, n, n, (int64_t)n);
   p->multiply = multiply_lt;
   if (good) rate = measure(p, NEREID_F8E4NV, 2);
   for (int i = 0; i < 3; i++)
@@ -215,16 +231,26 @@ static double with_fp8(Product *p, Cublas *c, void *library) {
 }
 
 static void with_cublas(Product *p, bool quick, nereid_ceilings *out) {
-  static const char *const lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL}, *const names[] = {"libcublas.so.13", "libcublas.so.12", NULL};
+  static const char *const lt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL}, *const names[] = {
+                                                                                              "libcublas.so.13",
+                                                                                              "libcublas.so.12", NULL};
+  /* clang-format off */
   static const struct { nereid_rate rate; nereid_dtype in; int type, out_type, compute, out_size; } all[] = {
-      {NEREID_RATE_DOT_F16, NEREID_F16, R_16F, R_16F, COMPUTE_32F, 2},   {NEREID_RATE_DOT_BF16, NEREID_BF16, R_16BF, R_16BF, COMPUTE_32F, 2},
-      {NEREID_RATE_DOT_TF32, NEREID_F32, R_32F, R_32F, COMPUTE_TF32, 4}, {NEREID_RATE_DOT_F32, NEREID_F32, R_32F, R_32F, COMPUTE_32F, 4},
-      {NEREID_RATE_DOT_F64, NEREID_F64, R_64F, R_64F, COMPUTE_64F, 8},   {NEREID_RATE_DOT_I8, NEREID_I8, R_8I, R_32I, COMPUTE_32I, 4}};
+      {NEREID_RATE_DOT_F16, NEREID_F16, R_16F, R_16F, COMPUTE_32F, 2},
+      {NEREID_RATE_DOT_BF16, NEREID_BF16, R_16BF, R_16BF, COMPUTE_32F, 2},
+      {NEREID_RATE_DOT_TF32, NEREID_F32, R_32F, R_32F, COMPUTE_TF32, 4},
+      {NEREID_RATE_DOT_F32, NEREID_F32, R_32F, R_32F, COMPUTE_32F, 4},
+      {NEREID_RATE_DOT_F64, NEREID_F64, R_64F, R_64F, COMPUTE_64F, 8},
+      {NEREID_RATE_DOT_I8, NEREID_I8, R_8I, R_32I, COMPUTE_32I, 4}};
+  /* clang-format on */
   char path[sizeof out->blas], lt_path[sizeof out->blas];
   Cublas cublas = {0}, *c = &cublas;
-  void *lt = open_library("NEREID_LIBCUBLASLT", lt_names, lt_path, sizeof lt_path); /* which cuBLAS needs, from the same folder */
+  /* which cuBLAS needs, from the same folder */
+  void *lt = open_library("NEREID_LIBCUBLASLT", lt_names, lt_path, sizeof lt_path);
   void *library = open_library("NEREID_LIBCUBLAS", names, path, sizeof path);
-  if (!library || !(SYMBOL(create, "cublasCreate_v2") && SYMBOL(destroy, "cublasDestroy_v2") && SYMBOL(gemm, "cublasGemmEx"))) return;
+  if (!library ||
+      !(SYMBOL(create, "cublasCreate_v2") && SYMBOL(destroy, "cublasDestroy_v2") && SYMBOL(gemm, "cublasGemmEx")))
+    return;
   if (c->create(&c->handle)) return;
   p->arg = c, p->n = quick ? 1024 : 8192;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {

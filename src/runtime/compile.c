@@ -92,7 +92,10 @@ static uint64_t by_param(const Specialization *s, uint64_t by_slot) {
 }
 
 /* The most bytes of one tile that a thread holds, when all threads share it. */
-typedef struct Widest { int64_t bytes; const Type *type; } Widest;
+typedef struct Widest {
+  int64_t bytes;
+  const Type *type;
+} Widest;
 static void find_widest(Op *op, void *arg) {
   Widest *w = arg;
   for (int i = 0; i < op->out_count; i++) {
@@ -108,7 +111,8 @@ static void check_thread_bytes(const Compiled *front, int64_t most, Context *cx,
   int64_t each = w.bytes / (32 * front->num_warps);
   *phase = NEREID_UNSUPPORTED;
   if (most && each > most)
-    fail(cx, (Span){0}, "a thread would hold %lld bytes of a tile of %lld in its %lld bytes of registers", (long long)each, (long long)w.bytes, (long long)most);
+    fail(cx, (Span){0}, "a thread would hold %lld bytes of a tile of %lld in its %lld bytes of registers",
+         (long long)each, (long long)w.bytes, (long long)most);
 }
 
 /* Of CUDA C every parameter is one slot. */
@@ -119,7 +123,11 @@ static void keep_c_slots(Specialization *s, Context *cx) {
   s->slot_count = n;
   for (int i = 0; i < n; i++) {
     const ParamRule *r = &s->kernel->rules[i];
-    s->slots[i] = (ArgSlot){.kind = SLOT_ARG, .param = i, .dtype = r->dtype, .is_pointer = r->forced_pointer, .align = r->forced_target ? 0 : r->align};
+    s->slots[i] = (ArgSlot){.kind = SLOT_ARG,
+                            .param = i,
+                            .dtype = r->dtype,
+                            .is_pointer = r->forced_pointer,
+                            .align = r->forced_target ? 0 : r->align};
     s->pointer_count += r->forced_pointer;
   }
 }
@@ -127,8 +135,8 @@ static void keep_c_slots(Specialization *s, Context *cx) {
 static void compile_cuda_c(Specialization *s, Context *cx, volatile nereid_status *phase) {
   *phase = NEREID_UNSUPPORTED;
   if (!s->kind->compile_cuda_c)
-    fail_hint(cx, (Span){0}, "open the device \"cuda\"", "kernel '%s' is CUDA C, which the device %s does not run", s->kernel->info.name,
-              s->device->name);
+    fail_hint(cx, (Span){0}, "open the device \"cuda\"", "kernel '%s' is CUDA C, which the device %s does not run",
+              s->kernel->info.name, s->device->name);
   keep_c_slots(s, cx);
   s->kind->compile_cuda_c(s, cx, phase);
 }

@@ -37,9 +37,11 @@ void cost_put(nereid_cost *out, const TileCost *c) {
                        .store_distinct = c->store.distinct,
                        .exact = true,
                        .at_least = c->noted[COST_NOTE_LOOP] || c->noted[COST_NOTE_BRANCH] || c->noted[COST_NOTE_ASM]};
-  for (int i = 0; i < COST_TYPES; i++) out->typed[i] = (nereid_typed_cost){c->typed[i][COST_ADD], c->typed[i][COST_MUL], c->typed[i][COST_FMA]};
+  for (int i = 0; i < COST_TYPES; i++)
+    out->typed[i] = (nereid_typed_cost){c->typed[i][COST_ADD], c->typed[i][COST_MUL], c->typed[i][COST_FMA]};
   memcpy(out->dots, c->dots, sizeof out->dots);
-  out->flops = (double)out->add + (double)out->mul + 2.0 * (double)out->fma + (double)out->div + (double)out->transcendental + 2.0 * (double)out->dot;
+  out->flops = (double)out->add + (double)out->mul + 2.0 * (double)out->fma + (double)out->div +
+               (double)out->transcendental + 2.0 * (double)out->dot;
   put_remarks(out, c);
 }
 
@@ -51,7 +53,7 @@ typedef struct Counting {
   int cuda_sm;
   Specialization spec; /* its slots alone */
   uint64_t *args;
-  Buf print;           /* of static_print, which a launch has said or will say */
+  Buf print; /* of static_print, which a launch has said or will say */
 } Counting;
 
 static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_error **error) {
@@ -74,11 +76,13 @@ static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_er
 
 nereid_status grid_countable(int64_t programs, nereid_error **error) {
   if (programs <= (int64_t)1 << 40) return NEREID_OK;
-  return error_set(error, NEREID_UNSUPPORTED, "ask for a part of the grid: 2^40 programs are counted", "%lld programs are too many to be counted: the figures would not fit", (long long)programs);
+  return error_set(error, NEREID_UNSUPPORTED, "ask for a part of the grid: 2^40 programs are counted",
+                   "%lld programs are too many to be counted: the figures would not fit", (long long)programs);
 }
 
-nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args,
-                                 int arg_count, const nereid_options *o, nereid_cost *out, nereid_error **error) {
+nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
+                                 const nereid_arg *args, int arg_count, const nereid_options *o, nereid_cost *out,
+                                 nereid_error **error) {
   if (!m) return error_null(error, "nereid_launch_cost", "the module");
   if (!kernel) return error_null(error, "nereid_launch_cost", "the kernel's name");
   if (!out) return error_null(error, "nereid_launch_cost", "out");
@@ -86,16 +90,19 @@ nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char 
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
   if (m->is_cuda_c)
-    return error_set(error, NEREID_UNSUPPORTED, NULL, "kernel '%s' is CUDA C, whose operations and bytes are not counted", kernel);
+    return error_set(error, NEREID_UNSUPPORTED, NULL,
+                     "kernel '%s' is CUDA C, whose operations and bytes are not counted", kernel);
   Call c;
   Found found = {0};
-  nereid_status status = d ? call_bind_on(&c, k, d, args, arg_count, o, error) : call_bind(&c, k, &device_cpu, args, arg_count, o, error);
+  nereid_status status =
+      d ? call_bind_on(&c, k, d, args, arg_count, o, error) : call_bind(&c, k, &device_cpu, args, arg_count, o, error);
   Counting n = {.module = m, .call = &c, .options = o, .cuda_sm = d ? d->cuda_sm : 0};
   int64_t total;
   if (!status) status = grid_check(grid, o, n.grid, &total, error);
   if (!status) status = grid_countable(total, error);
   if (!status && o->programs)
-    status = error_set(error, NEREID_UNSUPPORTED, "count the whole grid", "the cost of a list of programs is not counted");
+    status =
+        error_set(error, NEREID_UNSUPPORTED, "count the whole grid", "the cost of a list of programs is not counted");
   if (!status) status = autotune_find(d, m, &c, o, NULL, false, &found, NULL, error);
   Context *cx = status ? NULL : context_create();
   if (!status) status = cx ? count(&n, cx, out, error) : error_out_of_memory(error);

@@ -18,9 +18,11 @@ static const struct {
 static const struct {
   CuResult code;
   const char *hint;
+  /* clang-format off */
 } hints[] = {
     {CU_OUT_OF_MEMORY, "free device memory, or see with nvidia-smi who else uses the GPU"},
-    {CU_STUB_LIBRARY, "this libcuda is the CUDA toolkit's stub, for linking only: take its folder out of LD_LIBRARY_PATH, and install the "
+    {CU_STUB_LIBRARY,
+    "this libcuda is the CUDA toolkit's stub, for linking only: take its folder out of LD_LIBRARY_PATH, and install the "
                       "NVIDIA driver"},
     {CU_DEVICE_UNAVAILABLE, "another process holds the GPU in exclusive mode: wait for it, or set the compute mode to Default (nvidia-smi -c 0)"},
     {CU_NO_DEVICE, "see with nvidia-smi that there is a GPU and that CUDA_VISIBLE_DEVICES does not hide it; or use the device cpu"},
@@ -36,10 +38,12 @@ static const struct {
     {CU_DRIVER_MISMATCH, "the driver's library and its kernel module are of different versions: restart the machine after an update of the driver"},
     {999, "see with nvidia-smi and the kernel's log (dmesg) whether the driver works"},
 };
+/* clang-format on */
 
 const char *cuda_hint(CuResult r) {
   if (r >= CU_CAPTURE_FIRST && r <= CU_CAPTURE_LAST)
-    return "a stream of this context is capturing a CUDA graph: compile kernels (nereid_compile), allocate and synchronize before or after";
+    return "a stream of this context is capturing a CUDA graph: compile kernels (nereid_compile), allocate and "
+           "synchronize before or after";
   for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++)
     if (hints[i].code == r) return hints[i].hint;
   return NULL;
@@ -47,19 +51,19 @@ const char *cuda_hint(CuResult r) {
 
 bool cuda_is_sticky(CuResult r) {
   switch (r) {
-  case 226: /* an error that was contained to this process */
-  case CU_ILLEGAL_ADDRESS:
-  case CU_LAUNCH_TIMEOUT:
-  case CU_ASSERT:
-  case CU_STACK_ERROR:
-  case CU_ILLEGAL_INSTRUCTION:
-  case CU_MISALIGNED_ADDRESS:
-  case CU_INVALID_ADDRESS_SPACE:
-  case CU_INVALID_PC:
-  case CU_LAUNCH_FAILED:
-  case 721: /* tensor memory leak */
-  case 911: /* another device's fault */ return true;
-  default: return false;
+    case 226: /* an error that was contained to this process */
+    case CU_ILLEGAL_ADDRESS:
+    case CU_LAUNCH_TIMEOUT:
+    case CU_ASSERT:
+    case CU_STACK_ERROR:
+    case CU_ILLEGAL_INSTRUCTION:
+    case CU_MISALIGNED_ADDRESS:
+    case CU_INVALID_ADDRESS_SPACE:
+    case CU_INVALID_PC:
+    case CU_LAUNCH_FAILED:
+    case 721: /* tensor memory leak */
+    case 911: /* another device's fault */ return true;
+    default: return false;
   }
 }
 
@@ -74,8 +78,9 @@ void cuda_describe(const CudaApi *api, CuResult r, char *out, size_t size) {
 bool cuda_api_open(CudaApi *api, char why[512], const char **hint) {
   const char *chosen = getenv("NEREID_LIBCUDA"), *file = chosen && *chosen ? chosen : "libcuda.so.1";
   *api = (CudaApi){0};
-  *hint = chosen && *chosen ? "NEREID_LIBCUDA names the driver's library; unset it for libcuda.so.1"
-                            : "install the NVIDIA driver, or use the device cpu; NEREID_LIBCUDA may name the driver's library";
+  *hint = chosen && *chosen
+              ? "NEREID_LIBCUDA names the driver's library; unset it for libcuda.so.1"
+              : "install the NVIDIA driver, or use the device cpu; NEREID_LIBCUDA may name the driver's library";
   api->library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!api->library) {
     const char *reason = dlerror(); /* "libcuda.so.1: cannot open shared object file: No such file or directory" */

@@ -1,10 +1,11 @@
 /* Reading the signatures of CUDA C kernels.
  *
- *     template <typename T, int N> __global__ void __launch_bounds__(256) scale(const T *__restrict__ x, T *y, size_t n)
+ *     template <typename T, int N> __global__ void __launch_bounds__(256) scale(const T *__restrict__ x, T *y, size_t
+ * n)
  *
- * A lexer drops comments, strings and preprocessor lines (of those a #define of one name is kept as an alias, as are typedef and using); a
- * walk over the tokens keeps count of namespaces and looks for __global__. From there on a declaration is plain: attributes, void, the
- * name, the parameters in brackets.
+ * A lexer drops comments, strings and preprocessor lines (of those a #define of one name is kept as an alias, as are
+ * typedef and using); a walk over the tokens keeps count of namespaces and looks for __global__. From there on a
+ * declaration is plain: attributes, void, the name, the parameters in brackets.
  */
 #include "runtime/cuda_c.h"
 
@@ -28,8 +29,8 @@ typedef struct Reader {
   VEC(Token) tokens;
   VEC(Alias) aliases;
   VEC(CudaCKernel) kernels;
-  VEC(Token) scope; /* names of the namespaces around; those of other braces are empty */
-  Token arguments_of; /* a template to instantiate: its name; n 0: none */
+  VEC(Token) scope;    /* names of the namespaces around; those of other braces are empty */
+  Token arguments_of;  /* a template to instantiate: its name; n 0: none */
   const Token *values; /* the template's arguments, separated by commas */
   int value_count;
 } Reader;
@@ -128,25 +129,29 @@ static void lex(Reader *r, const char *p, int line) {
 static const struct {
   const char *name;
   Dtype dtype;
+  /* clang-format off */
 } named_types[] = {
-    {"bool", DT_I1},          {"int8_t", DT_I8},          {"uint8_t", DT_U8},           {"int16_t", DT_I16},         {"uint16_t", DT_U16},
-    {"int32_t", DT_I32},      {"uint32_t", DT_U32},       {"int64_t", DT_I64},          {"uint64_t", DT_U64},        {"size_t", DT_U64},
-    {"ptrdiff_t", DT_I64},    {"ssize_t", DT_I64},        {"intptr_t", DT_I64},         {"uintptr_t", DT_U64},       {"uint", DT_U32},
-    {"uchar", DT_U8},         {"ushort", DT_U16},         {"float", DT_F32},            {"half", DT_F16},            {"__half", DT_F16},
+    {"bool", DT_I1}, {"int8_t", DT_I8}, {"uint8_t", DT_U8}, {"int16_t", DT_I16}, {"uint16_t", DT_U16},
+    {"int32_t", DT_I32}, {"uint32_t", DT_U32}, {"int64_t", DT_I64}, {"uint64_t", DT_U64}, {"size_t", DT_U64},
+    {"ptrdiff_t", DT_I64}, {"ssize_t", DT_I64}, {"intptr_t", DT_I64}, {"uintptr_t", DT_U64}, {"uint", DT_U32},
+    {"uchar", DT_U8}, {"ushort", DT_U16}, {"float", DT_F32}, {"half", DT_F16}, {"__half", DT_F16},
     {"nv_bfloat16", DT_BF16}, {"__nv_bfloat16", DT_BF16}, {"__nv_fp8_e4m3", DT_F8E4NV}, {"__nv_fp8_e5m2", DT_F8E5},
 };
+/* clang-format on */
 
 /* CUDA's vectors: what a pointer to one must be aligned to. */
 static const struct {
   const char *name;
   int bytes;
-} vector_types[] = {
-    {"char2", 2},   {"uchar2", 2},   {"char4", 4},   {"uchar4", 4},  {"short2", 4},  {"ushort2", 4}, {"short4", 8},           {"ushort4", 8},
-    {"int2", 8},    {"uint2", 8},    {"int4", 16},   {"uint4", 16},  {"float2", 8},  {"float4", 16}, {"double2", 16},         {"longlong2", 16},
-    {"ulonglong2", 16}, {"half2", 4}, {"__half2", 4}, {"nv_bfloat162", 4}, {"__nv_bfloat162", 4}};
+} vector_types[] = {{"char2", 2},         {"uchar2", 2},      {"char4", 4},   {"uchar4", 4},  {"short2", 4},
+                    {"ushort2", 4},       {"short4", 8},      {"ushort4", 8}, {"int2", 8},    {"uint2", 8},
+                    {"int4", 16},         {"uint4", 16},      {"float2", 8},  {"float4", 16}, {"double2", 16},
+                    {"longlong2", 16},    {"ulonglong2", 16}, {"half2", 4},   {"__half2", 4}, {"nv_bfloat162", 4},
+                    {"__nv_bfloat162", 4}};
 
-static const char *const qualifiers[] = {"const",  "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__", "struct", "typename",
-                                         "std",    "::",       "register",     "cuda",       NULL};
+static const char *const qualifiers[] = {
+    "const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__", "struct", "typename",
+    "std",   "::",       "register",     "cuda",       NULL};
 
 static bool is_one_of(const Token *t, const char *const *list) {
   for (; *list; list++)
@@ -223,8 +228,8 @@ static bool type_dtype(const CType *t, Dtype *out) {
 static const char *tokens_text(Reader *r, const Token *at, int n) {
   Buf b = {0};
   for (int i = 0; i < n; i++) {
-    bool space = i && !is(&at[i], "::") && !is(&at[i - 1], "::") && !is(&at[i], ">") && !is(&at[i], "<") && !is(&at[i - 1], "<") &&
-                 !(is(&at[i], "*") && is(&at[i - 1], "*"));
+    bool space = i && !is(&at[i], "::") && !is(&at[i - 1], "::") && !is(&at[i], ">") && !is(&at[i], "<") &&
+                 !is(&at[i - 1], "<") && !(is(&at[i], "*") && is(&at[i - 1], "*"));
     buf_printf(&b, "%s%.*s", space ? " " : "", at[i].n, at[i].at);
   }
   const char *text = b.failed || !b.at ? "" : arena_strdup(r->cx->arena, b.at);
@@ -244,9 +249,12 @@ static void read_param(Reader *r, CudaCParam *p, const Token *at, int n, int ind
   int words = 0;
   for (int i = 0; i < n; i++) words += is_name(&at[i]) && !is_one_of(&at[i], qualifiers);
   CType t = {0};
-  static const char *const type_words[] = {"char", "short", "int", "long", "signed", "unsigned", "double", "float", "void", "bool", NULL};
-  bool named = n && is_name(&at[n - 1]) && words > 1 && !is_one_of(&at[n - 1], type_words) && !is_one_of(&at[n - 1], qualifiers);
-  p->name = named ? arena_printf(r->cx->arena, "%.*s", at[n - 1].n, at[n - 1].at) : arena_printf(r->cx->arena, "arg%d", index);
+  static const char *const type_words[] = {"char",   "short", "int",  "long", "signed", "unsigned",
+                                           "double", "float", "void", "bool", NULL};
+  bool named =
+      n && is_name(&at[n - 1]) && words > 1 && !is_one_of(&at[n - 1], type_words) && !is_one_of(&at[n - 1], qualifiers);
+  p->name = named ? arena_printf(r->cx->arena, "%.*s", at[n - 1].n, at[n - 1].at)
+                  : arena_printf(r->cx->arena, "arg%d", index);
   n -= named;
   read_type(r, &t, at, n, 0);
   p->type = arena_printf(r->cx->arena, "%s%s", tokens_text(r, at, n), array ? " *" : "");
@@ -287,8 +295,10 @@ enum { MOST_PARAMS = 256 };
 /* The template's parameters become aliases of the arguments it is to have. */
 static void bind_template(Reader *r, int first, int end) {
   int starts[64], ends[64], from[64], to[64];
-  int n = split(&r->tokens.at[first], end - first, starts, ends, 64), given = split(r->values, r->value_count, from, to, 64);
-  if (n < 0 || given > n) fail_at(r, &r->tokens.at[first], "the template has fewer parameters than arguments are given");
+  int n = split(&r->tokens.at[first], end - first, starts, ends, 64),
+      given = split(r->values, r->value_count, from, to, 64);
+  if (n < 0 || given > n)
+    fail_at(r, &r->tokens.at[first], "the template has fewer parameters than arguments are given");
   for (int i = 0; i < n; i++) {
     const Token *p = &r->tokens.at[first + starts[i]];
     int count = ends[i] - starts[i], name = count - 1;
@@ -300,7 +310,8 @@ static void bind_template(Reader *r, int first, int end) {
         if (!value) value = &p[k + 1], value_n = count - k - 1;
         break;
       }
-    if (!value) fail_at(r, p, "the template needs an argument for this parameter: name the kernel as in FILE.cu:k<float>");
+    if (!value)
+      fail_at(r, p, "the template needs an argument for this parameter: name the kernel as in FILE.cu:k<float>");
     if (name > 0) vec_push(r->cx->arena, &r->aliases, ((Alias){p[name], value, value_n}));
   }
 }

@@ -3,8 +3,9 @@
  *     Func ─ gpu_compile ─▶ lane IR ─ gpu_print_ptx ─▶ PTX ─┬─ ptxas ──────────▶ cubin ─┬─▶ module ─▶ function
  *                                                           └─ the driver's JIT ────────┘
  *
- * Where there is ptxas, it makes the machine code, and the disk cache keeps it; the driver takes such a cubin in a tenth of the
- * time that PTX costs it. A driver older than ptxas may refuse the cubin, and gets the PTX then, as where there is no ptxas.
+ * Where there is ptxas, it makes the machine code, and the disk cache keeps it; the driver takes such a cubin in a
+ * tenth of the time that PTX costs it. A driver older than ptxas may refuse the cubin, and gets the PTX then, as where
+ * there is no ptxas.
  *
  * Functions are loaded whole here, not at their first launch, so that a launch may be captured into a CUDA graph.
  */
@@ -34,7 +35,8 @@ typedef struct JitLogs {
 
 static CuResult load_image(const Cuda *c, CuModule *out, const void *image, JitLogs *logs) {
   int options[] = {CU_JIT_INFO_LOG, CU_JIT_INFO_SIZE, CU_JIT_ERROR_LOG, CU_JIT_ERROR_SIZE};
-  void *values[] = {logs->info, (void *)(uintptr_t)sizeof logs->info, logs->error, (void *)(uintptr_t)sizeof logs->error};
+  void *values[] = {logs->info, (void *)(uintptr_t)sizeof logs->info, logs->error,
+                    (void *)(uintptr_t)sizeof logs->error};
   memset(logs, 0, sizeof *logs);
   CuResult r = c->api.module_load(out, image, 4, options, values);
   logs->info[LOG_BYTES - 1] = logs->error[LOG_BYTES - 1] = 0;
@@ -58,7 +60,8 @@ static NORETURN void load_failed(const Cuda *c, Context *cx, CuResult r, const c
   if (*logs->info) note(cx, (Span){0}, "the driver's information log: %s", logs->info);
   const char *log = *logs->error ? arena_printf(cx->arena, "\n%s", logs->error) : "";
   const char *hint = cuda_hint(r);
-  if (r == CU_INVALID_PTX) hint = "this is a defect of Nereid; please report it with the PTX (nereid inspect --stage ptx)";
+  if (r == CU_INVALID_PTX)
+    hint = "this is a defect of Nereid; please report it with the PTX (nereid inspect --stage ptx)";
   if (hint) fail_hint(cx, (Span){0}, hint, "the driver does not load kernel '%s': %s%s", function, text, log);
   fail(cx, (Span){0}, "the driver does not load kernel '%s': %s%s", function, text, log);
 }
@@ -101,9 +104,10 @@ nereid_status cuda_allow_shared(CudaKernel *k, unsigned bytes, nereid_error **er
   int fixed = 0;
   c->api.function_attribute(&fixed, CU_FUNCTION_STATIC_SHARED, k->function);
   if ((int64_t)bytes + fixed > c->shared_per_block)
-    return error_set(error, NEREID_BAD_ARGUMENT, NULL,
-                     "kernel '%s' is to have %u bytes of dynamic shared memory beside %d of its own; %s has %d for a block", k->name, bytes,
-                     fixed, c->name, c->shared_per_block);
+    return error_set(
+        error, NEREID_BAD_ARGUMENT, NULL,
+        "kernel '%s' is to have %u bytes of dynamic shared memory beside %d of its own; %s has %d for a block", k->name,
+        bytes, fixed, c->name, c->shared_per_block);
   CuResult r = 0;
   pthread_mutex_lock(&c->lock); /* another thread's launch may ask for more at this moment, and must keep it */
   if (bytes > k->shared_bytes) r = c->api.function_set(k->function, CU_FUNCTION_DYNAMIC_SHARED, (int)bytes);
@@ -131,8 +135,8 @@ static void check_shared(const Cuda *c, Context *cx, const LaneFunc *f) {
   }
   const char *hint = b.failed ? "" : arena_strdup(cx->arena, b.at);
   buf_destroy(&b);
-  fail_hint(cx, (Span){0}, hint, "the kernel needs %d bytes of shared memory a block; %s has %d", f->shared_bytes, c->name,
-            c->shared_per_block);
+  fail_hint(cx, (Span){0}, hint, "the kernel needs %d bytes of shared memory a block; %s has %d", f->shared_bytes,
+            c->name, c->shared_per_block);
 }
 
 static void prepare_reports(CudaKernel *k, Context *cx, const LaneFunc *f, volatile nereid_status *phase) {
@@ -147,7 +151,8 @@ static void prepare_reports(CudaKernel *k, Context *cx, const LaneFunc *f, volat
   char text[300];
   cuda_describe(&c->api, r, text, sizeof text);
   *phase = cuda_error(c, r, NULL, "%s", "");
-  fail(cx, (Span){0}, "%d bytes of the host's memory, for what the kernel prints, cannot be page-locked: %s", DIAG_BYTES, text);
+  fail(cx, (Span){0}, "%d bytes of the host's memory, for what the kernel prints, cannot be page-locked: %s",
+       DIAG_BYTES, text);
 }
 
 void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
@@ -155,8 +160,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   Cuda *c = k->cuda;
   const GpuOptions options = {.target = gpu_target_for(c->sm), .list = s->lists_programs};
   *phase = NEREID_UNSUPPORTED;
-  if (!options.target)
-    fail(cx, (Span){0}, "there is no target for compute capability %d.%d", c->sm / 10, c->sm % 10);
+  if (!options.target) fail(cx, (Span){0}, "there is no target for compute capability %d.%d", c->sm / 10, c->sm % 10);
   int64_t start = clock_ns();
   LaneFunc *f = gpu_compile(func, &options);
   check_shared(c, cx, f);
@@ -191,7 +195,8 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   s->info.shared_bytes = (int)k->shared_bytes;
 }
 
-/* The machine code is for this very GPU: sm_90a rather than sm_90 from Hopper on, as kernels that use its own instructions want. */
+/* The machine code is for this very GPU: sm_90a rather than sm_90 from Hopper on, as kernels that use its own
+ * instructions want. */
 void cuda_compile_c(Specialization *s, Context *cx, volatile nereid_status *phase) {
   CudaKernel *k = cuda_kernel_create(s, cx);
   int sm = k->cuda->sm;

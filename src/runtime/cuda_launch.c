@@ -1,12 +1,14 @@
 /* Launches on a GPU, and what comes of them later.
  *
- * A warm launch is one call of the driver, or the three that take less (cuda_repeat.c). Before it: the context is made current if it is not; pointers are looked at (aligned
- * to their elements; memory that the device reaches, which costs a question to the driver only for a page not seen before); the
- * kernel is noted as one that may be meant when a fault shows up. No lock is taken and nothing allocated.
+ * A warm launch is one call of the driver, or the three that take less (cuda_repeat.c). Before it: the context is made
+ * current if it is not; pointers are looked at (aligned to their elements; memory that the device reaches, which costs
+ * a question to the driver only for a page not seen before); the kernel is noted as one that may be meant when a fault
+ * shows up. No lock is taken and nothing allocated.
  *
- * Not so for two kinds of kernels that debugging needs: those that print or assert write to a buffer that the next synchronize
- * must read (cuda_report.c); and launches of listed programs have lists that live until then. A list is noted once the driver has
- * taken the launch: what is noted has been launched, so that a synchronize which finds it and then waits has waited for it.
+ * Not so for two kinds of kernels that debugging needs: those that print or assert write to a buffer that the next
+ * synchronize must read (cuda_report.c); and launches of listed programs have lists that live until then. A list is
+ * noted once the driver has taken the launch: what is noted has been launched, so that a synchronize which finds it and
+ * then waits has waited for it.
  */
 #include <stdlib.h>
 
@@ -17,20 +19,20 @@ enum { MOST_LISTS = 64 }; /* that wait for a synchronize */
 
 /* ---- pointers ---- */
 
-static const char *param_name(const Specialization *s, const ArgSlot *slot) {
-  return s->kernel->names[slot->param];
-}
+static const char *param_name(const Specialization *s, const ArgSlot *slot) { return s->kernel->names[slot->param]; }
 
 static nereid_status host_pointer(const Cuda *c, const Specialization *s, const ArgSlot *slot, uint64_t p,
                                   nereid_error **error) {
   return error_set(error, NEREID_BAD_ARGUMENT,
-                   "allocate it with nereid_alloc and copy with nereid_copy_to_device; or nereid_alloc_host or nereid_register, for memory of "
+                   "allocate it with nereid_alloc and copy with nereid_copy_to_device; or nereid_alloc_host or "
+                   "nereid_register, for memory of "
                    "the host that kernels reach",
                    "parameter '%s' of kernel '%s' points to the host's memory (0x%llx), which %s does not reach",
                    param_name(s, slot), s->kernel->info.name, (unsigned long long)p, c->name);
 }
 
-/* True when the driver knows the address. Pages of the device's own memory are remembered; the host's may hold both kinds. */
+/* True when the driver knows the address. Pages of the device's own memory are remembered; the host's may hold both
+ * kinds. */
 static bool known_to_driver(Cuda *c, uint64_t p) {
   _Atomic uint64_t *entry = &c->pages[(p >> CUDA_PAGE_SHIFT) % CUDA_PAGES];
   uint64_t page = p >> CUDA_PAGE_SHIFT;
@@ -50,10 +52,11 @@ static nereid_status check_pointers(Cuda *c, const Launch *l, nereid_error **err
     uint64_t p = l->args[i], align = (uint64_t)(slot->align ? slot->align : dtype_bytes(slot->dtype));
     if (!p) continue; /* fine where a mask keeps the kernel off it */
     if (p & (align - 1))
-      return error_set(error, NEREID_BAD_ARGUMENT, "a GPU reads and writes elements at multiples of their size",
-                       "parameter '%s' of kernel '%s' is the address 0x%llx, which is not aligned to the %d bytes of %s",
-                       param_name(s, slot), s->kernel->info.name, (unsigned long long)p, (int)align,
-                       slot->align ? "an element" : dtype_name(slot->dtype));
+      return error_set(
+          error, NEREID_BAD_ARGUMENT, "a GPU reads and writes elements at multiples of their size",
+          "parameter '%s' of kernel '%s' is the address 0x%llx, which is not aligned to the %d bytes of %s",
+          param_name(s, slot), s->kernel->info.name, (unsigned long long)p, (int)align,
+          slot->align ? "an element" : dtype_name(slot->dtype));
     if (!c->pageable && !known_to_driver(c, p)) return host_pointer(c, s, slot, p, error);
   }
   return NEREID_OK;
@@ -139,10 +142,11 @@ static void note_launch(Cuda *c, CudaKernel *k, void *stream) {
 
 static nereid_status launch_failed(Cuda *c, const CudaKernel *k, CuResult r, const unsigned grid[3],
                                    const unsigned block[3], unsigned shared, nereid_error **error) {
-  return cuda_error(c, r, error,
-                    "kernel '%s' cannot be launched with grid (%u, %u, %u), block (%u, %u, %u), %u bytes of shared memory and %d "
-                    "registers a thread",
-                    k->name, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, k->registers);
+  return cuda_error(
+      c, r, error,
+      "kernel '%s' cannot be launched with grid (%u, %u, %u), block (%u, %u, %u), %u bytes of shared memory and %d "
+      "registers a thread",
+      k->name, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, k->registers);
 }
 
 /* The block of a CUDA C kernel, which the launch says. */
@@ -155,15 +159,15 @@ static nereid_status block_of(const Cuda *c, const CudaKernel *k, const nereid_o
   for (int i = 0; i < 3; i++) {
     int n = i && !o->block[i] ? 1 : o->block[i];
     if (n < 1 || n > c->max_block[i])
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the block has %d threads along %c; 1 to %d are possible", n, "xyz"[i],
-                       c->max_block[i]);
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the block has %d threads along %c; 1 to %d are possible", n,
+                       "xyz"[i], c -> max_block[i]);
     block[i] = (unsigned)n;
     total *= n;
   }
   if (total > (int64_t)k->threads)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL,
-                     "the block (%u, %u, %u) has %lld threads; %u are possible for kernel '%s' (%d registers a thread)", block[0], block[1],
-                     block[2], (long long)total, k->threads, k->name, k->registers);
+                     "the block (%u, %u, %u) has %lld threads; %u are possible for kernel '%s' (%d registers a thread)",
+                     block[0], block[1], block[2], (long long)total, k->threads, k->name, k->registers);
   return NEREID_OK;
 }
 
@@ -204,7 +208,8 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
   }
   for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&l->args[i];
   if (k->reports || k->uses_list) status = ask_capturing(c, l, &capturing, error);
-  if (k->uses_list && !status) status = make_list(c, d, l, &list, error); /* it may synchronize, and so comes before a report is entered */
+  /* it may synchronize, and so comes before a report is entered */
+  if (k->uses_list && !status) status = make_list(c, d, l, &list, error);
   if (k->reports && !status) status = cuda_report_enter(k, l->stream, capturing, l->options, &report, error);
   if (report) {
     hidden[extra] = (uint64_t)(uintptr_t)cuda_report_diag(report);
@@ -229,7 +234,8 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
                                .params = params};
     CuResult r = 0;
     if (extra || s->regions || c->blocking || !cuda_repeat_launch(c, k, &node, l->stream, &r))
-      r = c->api.launch(k->function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, l->stream, params, NULL);
+      r = c->api.launch(k->function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, l->stream, params,
+                        NULL);
     if (r) {
       status = launch_failed(c, k, r, grid, block, shared, error);
       cuda_free_lists(c, list);
@@ -255,15 +261,16 @@ nereid_status cuda_launch(nereid_device *d, const Launch *l, nereid_error **erro
                      (long long)l->options->program_count, INT32_MAX, c->name);
   CudaEntered entered;
   CuResult r = cuda_enter(c, &entered);
-  nereid_status status = r ? cuda_error(c, r, error, "kernel '%s' cannot be launched", l->spec->kernel->info.name)
-                           : launch(d, l, error);
+  nereid_status status =
+      r ? cuda_error(c, r, error, "kernel '%s' cannot be launched", l->spec->kernel->info.name) : launch(d, l, error);
   cuda_leave(c, entered);
   return status;
 }
 
 /* ---- synchronizing ---- */
 
-/* What may be meant when a wait fails: noted before the wait, since others go on launching meanwhile. Under the lock. */
+/* What may be meant when a wait fails: noted before the wait, since others go on launching meanwhile. Under the lock.
+ */
 static CudaBlame take_blame(Cuda *c) {
   CudaBlame b = {.several = atomic_exchange(&c->several, false)};
   const CudaKernel *k = atomic_exchange(&c->suspect, NULL);
@@ -287,15 +294,16 @@ static void keep_pending(Cuda *c, nereid_error *e) {
   else c->pending = e;
 }
 
-/* What is to be looked at after a wait, taken before it: what launches that come meanwhile leave behind is not among it. */
+/* What is to be looked at after a wait, taken before it: what launches that come meanwhile leave behind is not among
+ * it. */
 typedef struct Awaited {
   CudaBlame blame;
   CudaList *lists;
   CudaReport *reports;
 } Awaited;
 
-/* What is said after a wait that returned r. The reports come first, also of a context that is lost: they lie in the host's memory, and may
- * say why. */
+/* What is said after a wait that returned r. The reports come first, also of a context that is lost: they lie in the
+ * host's memory, and may say why. */
 static nereid_status after_wait(Cuda *c, CuResult r, const Awaited *a, nereid_error **error) {
   pthread_mutex_lock(&c->lock);
   nereid_status status = take_pending(c, error);

@@ -1,19 +1,21 @@
 /* A kernel that is launched over and over on a stream.
  *
- * A launch costs what the driver takes: 2.8 to 3.6 us of the host's time for cuLaunchKernel. A CUDA graph that holds one kernel takes 1.2 us to launch, and
- * 0.1 us to be given other arguments and another grid before; the GPU runs it as soon (H200, driver 580; bench/RESULTS.md). So such a kernel gets a graph of
- * its own:
+ * A launch costs what the driver takes: 2.8 to 3.6 us of the host's time for cuLaunchKernel. A CUDA graph that holds
+ * one kernel takes 1.2 us to launch, and 0.1 us to be given other arguments and another grid before; the GPU runs it as
+ * soon (H200, driver 580; bench/RESULTS.md). So such a kernel gets a graph of its own:
  *
  *     launches 1 to 32 on a stream   cuLaunchKernel
  *     launch 33                      the graph is made, in 10 to 120 us
  *     from then on                   cuStreamIsCapturing, cuGraphExecKernelNodeSetParams, cuGraphLaunch
  *
- * Who launches sees no difference. A graph's launch waits for the one before of the same graph, which in a stream it does anyway; so each stream has
- * one of its own, for the few streams a kernel is used on. When there are more, one that stood for another stream goes over to the new one.
+ * Who launches sees no difference. A graph's launch waits for the one before of the same graph, which in a stream it
+ * does anyway; so each stream has one of its own, for the few streams a kernel is used on. When there are more, one
+ * that stood for another stream goes over to the new one.
  *
- * Launched plainly is what a graph may not do, or not yet: in a stream that captures; in the stream of each thread (one handle stands for
- * many); while another thread is at the same graph; kernels with a buffer of ours (prints, asserts, lists, records); while somebody watches
- * (a profile of ours, a tool that CUDA injects), who is to see the launches that the program makes; and where the driver has no such graphs.
+ * Launched plainly is what a graph may not do, or not yet: in a stream that captures; in the stream of each thread (one
+ * handle stands for many); while another thread is at the same graph; kernels with a buffer of ours (prints, asserts,
+ * lists, records); while somebody watches (a profile of ours, a tool that CUDA injects), who is to see the launches
+ * that the program makes; and where the driver has no such graphs.
  */
 #include <stdlib.h>
 
@@ -23,8 +25,9 @@ enum { REPEAT_AT = 33 };
 
 bool cuda_repeats_work(const CudaApi *api) {
   const char *wanted = getenv("NEREID_CUDA_REPEAT"), *injected = getenv("CUDA_INJECTION64_PATH");
-  return (!wanted || strcmp(wanted, "0")) && !(injected && *injected) && api->graph_create && api->graph_add_kernel && api->graph_set_kernel &&
-         api->graph_instantiate && api->graph_launch && api->graph_destroy && api->graph_exec_destroy && api->thread_capture_mode;
+  return (!wanted || strcmp(wanted, "0")) && !(injected && *injected) && api->graph_create && api->graph_add_kernel &&
+         api->graph_set_kernel && api->graph_instantiate && api->graph_launch && api->graph_destroy &&
+         api->graph_exec_destroy && api->thread_capture_mode;
 }
 
 /* ---- whose turn it is ---- */
@@ -76,7 +79,9 @@ static bool make(Cuda *c, CudaRepeat *p, const CuKernelNode *launch) {
 }
 
 bool cuda_repeat_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuStream stream, CuResult *result) {
-  if (!c->repeats_work || prof_on() || stream == CU_STREAM_PER_THREAD || atomic_load_explicit(&k->no_repeats, memory_order_relaxed)) return false;
+  if (!c->repeats_work || prof_on() || stream == CU_STREAM_PER_THREAD ||
+      atomic_load_explicit(&k->no_repeats, memory_order_relaxed))
+    return false;
   bool any = false;
   CudaRepeat *p = find(k, key_of(stream), &any);
   if (!p && !any) p = adopt(k, key_of(stream));

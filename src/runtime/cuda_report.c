@@ -1,19 +1,20 @@
 /* Kernels that print or assert: who may write to which buffer when, and who reads it.
  *
- * A launch of such a kernel is given a GpuDiag in memory of the host. The GPU appends to it at any time until the launch has ended, and says
- * nothing of when it does; so what is to be read must be a buffer that only launches which have ended were given:
+ * A launch of such a kernel is given a GpuDiag in memory of the host. The GPU appends to it at any time until the
+ * launch has ended, and says nothing of when it does; so what is to be read must be a buffer that only launches which
+ * have ended were given:
  *
- *     launch                     the buffer that is open for this kernel and stream, or a spare one of the kernel, or a new one
- *     synchronize, before        closes the buffers of what it is about to wait for: launches that come now get others
- *                 then           waits for the GPU, without a lock
- *                 after          reads what it closed, which nobody else knows; each goes back to its kernel as a spare one
+ *     launch                     the buffer that is open for this kernel and stream, or a spare one of the kernel, or a
+ * new one synchronize, before        closes the buffers of what it is about to wait for: launches that come now get
+ * others then           waits for the GPU, without a lock after          reads what it closed, which nobody else knows;
+ * each goes back to its kernel as a spare one
  *
- * Between being given a buffer and being with the driver a launch is in neither's hands: `entering` counts those, and who closes a buffer
- * waits until there are none, before waiting for the GPU.
+ * Between being given a buffer and being with the driver a launch is in neither's hands: `entering` counts those, and
+ * who closes a buffer waits until there are none, before waiting for the GPU.
  *
- * A launch that a stream captures is none: it comes as often as the graph is launched, and always with the same buffer. That buffer stays
- * the graph's. A synchronize of the device reads it, one of a stream where all graphs since were launched there; it is not closed by that,
- * so that nobody may launch the graph meanwhile.
+ * A launch that a stream captures is none: it comes as often as the graph is launched, and always with the same buffer.
+ * That buffer stays the graph's. A synchronize of the device reads it, one of a stream where all graphs since were
+ * launched there; it is not closed by that, so that nobody may launch the graph meanwhile.
  */
 #include <stdlib.h>
 
@@ -26,8 +27,8 @@ struct CudaReport {
   CuStream stream;
   int entering;
   bool captured;
-  int graphs;    /* captured: launches of graphs since it was read */
-  bool several;  /* captured: those were in several streams, or none is known */
+  int graphs;             /* captured: launches of graphs since it was read */
+  bool several;           /* captured: those were in several streams, or none is known */
   nereid_options options; /* of the last launch: print, print_arg */
 };
 
@@ -42,7 +43,8 @@ static CuStream stream_key(CuStream s) {
 static CudaReport *make(CudaKernel *k, CuResult *r) {
   const CudaApi *api = &k->cuda->api;
   CudaReport *report = calloc(1, sizeof *report);
-  *r = report ? api->host_alloc((void **)&report->diag, DIAG_BYTES, CU_HOST_PORTABLE | CU_HOST_MAPPED) : CU_OUT_OF_MEMORY;
+  *r = report ? api->host_alloc((void **)&report->diag, DIAG_BYTES, CU_HOST_PORTABLE | CU_HOST_MAPPED)
+              : CU_OUT_OF_MEMORY;
   if (*r) return free(report), NULL;
   report->kernel = k;
   diag_clear(report->diag, DIAG_BYTES);
@@ -61,7 +63,8 @@ CuResult cuda_reports_prepare(CudaKernel *k) {
 static CudaReport *open_one(CudaKernel *k, CuStream stream, bool captured) {
   Cuda *c = k->cuda;
   CudaReport *report = c->reports;
-  while (report && !(report->kernel == k && report->captured == captured && (captured || report->stream == stream))) report = report->next;
+  while (report && !(report->kernel == k && report->captured == captured && (captured || report->stream == stream)))
+    report = report->next;
   if (report || !(report = k->spare)) return report;
   k->spare = report->next;
   report->stream = stream;
@@ -70,8 +73,8 @@ static CudaReport *open_one(CudaKernel *k, CuStream stream, bool captured) {
   return c->reports = report;
 }
 
-nereid_status cuda_report_enter(CudaKernel *k, CuStream stream, bool captured, const nereid_options *o, CudaReport **out,
-                                nereid_error **error) {
+nereid_status cuda_report_enter(CudaKernel *k, CuStream stream, bool captured, const nereid_options *o,
+                                CudaReport **out, nereid_error **error) {
   Cuda *c = k->cuda;
   CuStream key = stream_key(stream);
   CudaReport *report;
@@ -81,7 +84,9 @@ nereid_status cuda_report_enter(CudaKernel *k, CuStream stream, bool captured, c
     CuResult r;
     CudaReport *fresh = make(k, &r);
     if (!fresh)
-      return cuda_error(c, r, error, "%d bytes of the host's memory, for what kernel '%s' prints, cannot be page-locked", DIAG_BYTES, k->name);
+      return cuda_error(c, r, error,
+                        "%d bytes of the host's memory, for what kernel '%s' prints, cannot be page-locked", DIAG_BYTES,
+                        k->name);
     pthread_mutex_lock(&c->lock);
     fresh->next = k->spare;
     k->spare = fresh;

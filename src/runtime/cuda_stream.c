@@ -1,17 +1,17 @@
 /* Streams, events and asynchronous copies of the cuda device: each is one call of the driver.
  *
- * Our streams wait for the default stream and it for them (CUDA's "blocking" streams), so that nereid_copy_to_device, which goes
- * through the default stream, needs no thought. Who wants streams that do not, makes them and wraps them.
+ * Our streams wait for the default stream and it for them (CUDA's "blocking" streams), so that nereid_copy_to_device,
+ * which goes through the default stream, needs no thought. Who wants streams that do not, makes them and wraps them.
  */
 #include "runtime/cuda.h"
 
 /* Runs `call` in the context and makes an error of what it returns. */
-#define IN_CONTEXT(d, call, ...)                                                                                       \
-  Cuda *c = (d)->state;                                                                                                \
-  CudaEntered entered;                                                                                                 \
-  CuResult r = cuda_enter(c, &entered);                                                                                \
-  if (!r) r = (call);                                                                                                  \
-  cuda_leave(c, entered);                                                                                              \
+#define IN_CONTEXT(d, call, ...) \
+  Cuda *c = (d)->state; \
+  CudaEntered entered; \
+  CuResult r = cuda_enter(c, &entered); \
+  if (!r) r = (call); \
+  cuda_leave(c, entered); \
   return r ? cuda_error(c, r, error, __VA_ARGS__) : NEREID_OK
 
 static nereid_status stream_create(nereid_device *d, void **out, nereid_error **error) {
@@ -99,8 +99,10 @@ static void host_free(nereid_device *d, void *p) {
 
 static nereid_status graph_begin(nereid_device *d, void *stream, nereid_error **error) {
   const CudaApi *api = &((Cuda *)d->state)->api;
-  if (!api->capture_begin || !api->capture_end || !api->graph_instantiate || !api->graph_launch || !api->graph_destroy || !api->graph_exec_destroy)
-    return error_set(error, NEREID_UNSUPPORTED, "it takes a driver of CUDA 11.4 or later", "this NVIDIA driver has no CUDA graphs");
+  if (!api->capture_begin || !api->capture_end || !api->graph_instantiate || !api->graph_launch ||
+      !api->graph_destroy || !api->graph_exec_destroy)
+    return error_set(error, NEREID_UNSUPPORTED, "it takes a driver of CUDA 11.4 or later",
+                     "this NVIDIA driver has no CUDA graphs");
   IN_CONTEXT(d, c->api.capture_begin(stream, CU_CAPTURE_RELAXED), "the stream cannot be recorded");
 }
 

@@ -199,7 +199,12 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
   if (!count) return NEREID_OK;
   CpuRun r = {.launch = l, .cpu = cpu, .lock = PTHREAD_MUTEX_INITIALIZER};
   if (inside_check(l, error)) return NEREID_BAD_ARGUMENT;
-  CpuWork w = {&r, {.print = on_print, .fault = on_fault, .arg = &r, .record = inside_host_record, .inside = l->options->inside_buffer}};
+  CpuWork w = {&r,
+               {.print = on_print,
+                .fault = on_fault,
+                .arg = &r,
+                .record = inside_host_record,
+                .inside = l->options->inside_buffer}};
   if (s->pointer_count) {
     uint64_t pointers[32]; /* of more arguments the first ones are enough for an estimate */
     int n = 0;

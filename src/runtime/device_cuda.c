@@ -1,11 +1,12 @@
 /* The cuda device: NVIDIA's GPUs through the driver, which is opened at run time.
  *
- * A device works in the GPU's primary context, which the CUDA runtime and with it PyTorch use too, or in one that the caller
- * owns. A context is current per thread; each call makes ours current where it is not, and gives a thread that works in another
- * one back what it had.
+ * A device works in the GPU's primary context, which the CUDA runtime and with it PyTorch use too, or in one that the
+ * caller owns. A context is current per thread; each call makes ours current where it is not, and gives a thread that
+ * works in another one back what it had.
  *
- * Work is asynchronous. Where it fails, the driver says so at some later call; cuda_error then tells which kernels may be meant.
- * After an illegal address and the like the context is lost: every call on it fails from then on, and says why.
+ * Work is asynchronous. Where it fails, the driver says so at some later call; cuda_error then tells which kernels may
+ * be meant. After an illegal address and the like the context is lost: every call on it fails from then on, and says
+ * why.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -46,25 +47,26 @@ void cuda_unref(Cuda *c) {
 static nereid_status status_of(CuResult r) {
   if (cuda_is_sticky(r)) return NEREID_KERNEL_FAULT;
   switch (r) {
-  case CU_OUT_OF_MEMORY: return NEREID_OUT_OF_MEMORY;
-  case CU_NO_JIT_COMPILER:
-  case CU_PTX_TOO_NEW:
-  case CU_JIT_DISABLED: return NEREID_NO_COMPILER;
-  case CU_INVALID_PTX:
-  case CU_INVALID_IMAGE:
-  case CU_NOT_FOUND: return NEREID_INTERNAL;
-  case CU_NOT_SUPPORTED: return NEREID_UNSUPPORTED;
-  case CU_INVALID_VALUE:
-  case CU_INVALID_CONTEXT:
-  case CU_CONTEXT_IS_DESTROYED:
-  case CU_OUT_OF_RESOURCES:
-  case 400: return NEREID_BAD_ARGUMENT; /* an invalid handle */
-  default: return r >= CU_CAPTURE_FIRST && r <= CU_CAPTURE_LAST ? NEREID_BAD_ARGUMENT : NEREID_NO_DEVICE;
+    case CU_OUT_OF_MEMORY: return NEREID_OUT_OF_MEMORY;
+    case CU_NO_JIT_COMPILER:
+    case CU_PTX_TOO_NEW:
+    case CU_JIT_DISABLED: return NEREID_NO_COMPILER;
+    case CU_INVALID_PTX:
+    case CU_INVALID_IMAGE:
+    case CU_NOT_FOUND: return NEREID_INTERNAL;
+    case CU_NOT_SUPPORTED: return NEREID_UNSUPPORTED;
+    case CU_INVALID_VALUE:
+    case CU_INVALID_CONTEXT:
+    case CU_CONTEXT_IS_DESTROYED:
+    case CU_OUT_OF_RESOURCES:
+    case 400: return NEREID_BAD_ARGUMENT; /* an invalid handle */
+    default: return r >= CU_CAPTURE_FIRST && r <= CU_CAPTURE_LAST ? NEREID_BAD_ARGUMENT : NEREID_NO_DEVICE;
   }
 }
 
-static const char lost_hint[] = "the GPU cannot be used in this process any more: start a new one. The device interp finds wrong "
-                                "accesses; NEREID_CUDA_BLOCKING=1 lets each launch wait for its end, and so finds the launch";
+static const char lost_hint[] =
+    "the GPU cannot be used in this process any more: start a new one. The device interp finds wrong "
+    "accesses; NEREID_CUDA_BLOCKING=1 lets each launch wait for its end, and so finds the launch";
 
 /* What is known of a context's end is kept for later calls. */
 static nereid_status lost_error(Cuda *c, const char *text, const CudaBlame *blame, nereid_error **error) {
@@ -161,11 +163,13 @@ static nereid_status finish_open(nereid_device *d, Cuda *c, nereid_error **error
     char model[200] = "";
     c->api.device_name(model, sizeof model, c->device);
     return error_set(error, NEREID_UNSUPPORTED, "GPUs from Ampere (compute capability 8.0) on are supported",
-                     "device '%s' (%s) is too old: its compute capability is %d.%d", c->name, model, c->sm / 10, c->sm % 10);
+                     "device '%s' (%s) is too old: its compute capability is %d.%d", c->name, model, c->sm / 10,
+                     c->sm % 10);
   }
   d->threads = attribute(c, CU_MULTIPROCESSORS);
   d->cuda_sm = c->sm;
-  d->identity = (uint64_t)(uintptr_t)c; /* unique as long as a kernel compiled for it lives, since that holds a reference */
+  /* unique as long as a kernel compiled for it lives, since that holds a reference */
+  d->identity = (uint64_t)(uintptr_t)c;
   snprintf(d->name, sizeof d->name, "%s", c->name);
   d->state = c;
   return NEREID_OK;
@@ -220,7 +224,8 @@ static nereid_status open_context(nereid_device *d, const void *context, nereid_
   if (!context) r = c->api.context_get(&c->context);
   if (!r && !c->context) {
     cuda_unref(c);
-    return error_set(error, NEREID_BAD_ARGUMENT, "give a CUcontext, or make one current; nereid_device_open(\"cuda:0\") takes the primary one",
+    return error_set(error, NEREID_BAD_ARGUMENT,
+                     "give a CUcontext, or make one current; nereid_device_open(\"cuda:0\") takes the primary one",
                      "nereid_device_open_cuda: no CUDA context is current in this thread");
   }
   CuContext before = NULL;
@@ -229,7 +234,8 @@ static nereid_status open_context(nereid_device *d, const void *context, nereid_
   if (!r) r = c->api.context_device(&c->device);
   if (!before && entered != CUDA_NOT_CURRENT) c->api.context_set(NULL);
   cuda_leave(c, entered);
-  status = r ? cuda_error(c, r, error, "nereid_device_open_cuda: the context cannot be used") : finish_open(d, c, error);
+  status =
+      r ? cuda_error(c, r, error, "nereid_device_open_cuda: the context cannot be used") : finish_open(d, c, error);
   if (status) cuda_unref(c);
   return status;
 }
@@ -256,13 +262,14 @@ static void describe_one(const Cuda *c, nereid_device_info *out) {
   out->multiprocessors = attribute(c, CU_MULTIPROCESSORS);
   out->memory_bytes = (int64_t)bytes;
   out->driver_version = c->driver_version;
-  const char *missing = out->compute_capability < 80            ? "; too old: 8.0 is needed"
+  const char *missing = out->compute_capability < 80         ? "; too old: 8.0 is needed"
                         : attribute(c, CU_COMPUTE_MODE) == 2 ? "; its compute mode is Prohibited"
-                                                                : "";
+                                                             : "";
   out->available = !*missing;
   snprintf(out->description, sizeof out->description,
            "%s, compute capability %d.%d, %d multiprocessors, %.1f GiB; driver for CUDA %d.%d%s", model, major, minor,
-           out->multiprocessors, (double)bytes / 0x1p30, c->driver_version / 1000, c->driver_version % 1000 / 10, missing);
+           out->multiprocessors, (double)bytes / 0x1p30, c->driver_version / 1000, c->driver_version % 1000 / 10,
+           missing);
 }
 
 static int cuda_enumerate(nereid_device_info *out, int max) {
@@ -271,7 +278,8 @@ static int cuda_enumerate(nereid_device_info *out, int max) {
   const char *hint;
   int count = 0;
   bool there = cuda_api_open(&c.api, why, &hint);
-  if (there && (c.api.device_count(&count) || !count)) there = false, snprintf(why, sizeof why, "no NVIDIA GPU: the driver finds none");
+  if (there && (c.api.device_count(&count) || !count))
+    there = false, snprintf(why, sizeof why, "no NVIDIA GPU: the driver finds none");
   if (!there) {
     if (max < 1) return 1;
     out[0] = (nereid_device_info){.name = "cuda"};
@@ -291,7 +299,8 @@ static void cuda_signature(nereid_device *d, Buf *out) {
   Cuda *c = d->state;
   char model[100] = "a GPU";
   c->api.device_name(model, sizeof model, c->device);
-  buf_printf(out, "cuda: %s, sm_%d, %d multiprocessors, driver for CUDA %d", model, c->sm, attribute(c, CU_MULTIPROCESSORS), c->driver_version);
+  buf_printf(out, "cuda: %s, sm_%d, %d multiprocessors, driver for CUDA %d", model, c->sm,
+             attribute(c, CU_MULTIPROCESSORS), c->driver_version);
 }
 
 /* ---- memory ---- */
@@ -321,7 +330,8 @@ static void cuda_free(nereid_device *d, void *p, int64_t bytes) {
   cuda_leave(c, entered);
 }
 
-/* What the driver knows already is taken as it is; other memory is the host's, and gets page-locked, so that kernels reach it. */
+/* What the driver knows already is taken as it is; other memory is the host's, and gets page-locked, so that kernels
+ * reach it. */
 static nereid_status cuda_adopt(nereid_device *d, void *p, int64_t bytes, nereid_error **error) {
   Cuda *c = d->state;
   CudaEntered entered;
@@ -341,7 +351,8 @@ static nereid_status cuda_adopt(nereid_device *d, void *p, int64_t bytes, nereid
     c->locked = locked;
     pthread_mutex_unlock(&c->lock);
   }
-  return r ? cuda_error(c, r, error, "%lld bytes of the host's memory cannot be page-locked for %s", (long long)bytes, d->name)
+  return r ? cuda_error(c, r, error, "%lld bytes of the host's memory cannot be page-locked for %s", (long long)bytes,
+                        d->name)
            : NEREID_OK;
 }
 

@@ -1,9 +1,11 @@
-/* The sim device: a GPU's kernel, thread by thread, on this machine. "sim" compiles as for sm_90a, "sim:sm_80" as for that target; what runs is the
- * lane IR, from which PTX is only a print. So it shows without a GPU whether layouts, shuffles, shared memory and barriers are right: races on
- * shared memory, barriers that not all threads reach and wrong addresses are faults with the kernel's source line.
+/* The sim device: a GPU's kernel, thread by thread, on this machine. "sim" compiles as for sm_90a, "sim:sm_80" as for
+ * that target; what runs is the lane IR, from which PTX is only a print. So it shows without a GPU whether layouts,
+ * shuffles, shared memory and barriers are right: races on shared memory, barriers that not all threads reach and wrong
+ * addresses are faults with the kernel's source line.
  *
- * Memory is the process's own, and every access is looked up among the device's allocations as they were when the launch began. Around
- * each one lies a gap that belongs to none. Blocks of a grid run on a pool of threads, each block on one.
+ * Memory is the process's own, and every access is looked up among the device's allocations as they were when the
+ * launch began. Around each one lies a gap that belongs to none. Blocks of a grid run on a pool of threads, each block
+ * on one.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -38,7 +40,9 @@ static nereid_status sim_copy(nereid_device *d, void *to, const void *from, int6
 
 /* ---- which addresses a launch may touch ---- */
 
-typedef struct Extent { uint64_t base, end; } Extent;
+typedef struct Extent {
+  uint64_t base, end;
+} Extent;
 typedef struct Extents {
   Extent *at; /* by base; overlapping ones are one */
   int count;
@@ -105,7 +109,8 @@ static bool check(void *arg, uint64_t address, int bytes, bool write) {
   return false;
 }
 
-/* "store out of bounds: writes 4 bytes at out_ptr+400 (out_ptr has 400 bytes)", by the argument whose array is nearest. */
+/* "store out of bounds: writes 4 bytes at out_ptr+400 (out_ptr has 400 bytes)", by the argument whose array is nearest.
+ */
 static void describe_access(const Launch *l, const Checker *c, char *out, size_t size) {
   const Specialization *s = l->spec;
   const Extent *nearest = NULL;
@@ -121,9 +126,11 @@ static void describe_access(const Launch *l, const Checker *c, char *out, size_t
       name = s->kernel->info.params[s->slots[i].param].name;
   const char *what = c->write ? "store out of bounds: writes" : "load out of bounds: reads";
   if (name && least < (uint64_t)1 << 40)
-    snprintf(out, size, "%s %d bytes at %s%+lld (%s has %lld bytes)", what, c->bytes, name, (long long)(c->address - nearest->base), name,
-             (long long)(nearest->end - nearest->base));
-  else snprintf(out, size, "%s %d bytes at %#llx, in no array that the device knows", what, c->bytes, (unsigned long long)c->address);
+    snprintf(out, size, "%s %d bytes at %s%+lld (%s has %lld bytes)", what, c->bytes, name,
+             (long long)(c->address - nearest->base), name, (long long)(nearest->end - nearest->base));
+  else
+    snprintf(out, size, "%s %d bytes at %#llx, in no array that the device knows", what, c->bytes,
+             (unsigned long long)c->address);
 }
 
 /* ---- one launch ---- */
@@ -142,7 +149,12 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker) {
   SimRun *r = arg;
   const Launch *l = r->launch;
   Checker checker = {.extents = r->extents};
-  LaneSimOptions o = {.grid = l->grid, .begin = begin, .end = end, .programs = l->options->programs, .check = check, .check_arg = &checker};
+  LaneSimOptions o = {.grid = l->grid,
+                      .begin = begin,
+                      .end = end,
+                      .programs = l->options->programs,
+                      .check = check,
+                      .check_arg = &checker};
   LaneSimFault fault = {0};
   if (lane_sim_run(l->spec->lane, r->args, &o, &fault)) return;
   if (checker.bytes) describe_access(l, &checker, fault.message, sizeof fault.message);
@@ -158,13 +170,15 @@ static nereid_status fault_error(const LaneSimFault *f, nereid_error **error) {
   Buf message = {0};
   fault_message(&message, f->message, f->program, 0, NULL);
   buf_printf(&message, ", thread %d", f->thread);
-  nereid_status status = message.failed ? error_out_of_memory(error)
-                                        : error_at(error, NEREID_KERNEL_FAULT, f->span ? *f->span : (Span){0}, NULL, message.at);
+  nereid_status status = message.failed
+                             ? error_out_of_memory(error)
+                             : error_at(error, NEREID_KERNEL_FAULT, f->span ? *f->span : (Span){0}, NULL, message.at);
   buf_destroy(&message);
   return status;
 }
 
-static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t *args, Extent diag, nereid_error **error) {
+static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t *args, Extent diag,
+                              nereid_error **error) {
   const Sim *sim = d->state;
   Extents extents;
   if (!extents_take(d, diag, &extents)) return error_out_of_memory(error);
@@ -240,11 +254,12 @@ static void sim_discard(Specialization *s) { diag_sites_free(s->sites); }
 
 static void sim_describe(nereid_device_info *out) {
   cpu_set_t usable;
-  out->threads = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+  out->threads =
+      sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : (int)sysconf(_SC_NPROCESSORS_ONLN);
   out->available = true;
   out->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-  snprintf(out->description, sizeof out->description, "a GPU's threads one by one, as compiled for %s: slow, finds races and wrong accesses",
-           default_target);
+  snprintf(out->description, sizeof out->description,
+           "a GPU's threads one by one, as compiled for %s: slow, finds races and wrong accesses", default_target);
 }
 
 static nereid_status sim_open(nereid_device *d, const char *suffix, nereid_error **error) {
@@ -252,8 +267,10 @@ static nereid_status sim_open(nereid_device *d, const char *suffix, nereid_error
   if (!target) {
     Buf hint = {0};
     buf_puts(&hint, "there are");
-    for (const GpuTarget *t = gpu_targets; t->name; t++) buf_printf(&hint, "%s %s", t == gpu_targets ? "" : ",", t->name);
-    nereid_status status = error_set(error, NEREID_BAD_ARGUMENT, hint.at, "device 'sim:%s': after the colon stands a target", suffix);
+    for (const GpuTarget *t = gpu_targets; t->name; t++)
+      buf_printf(&hint, "%s %s", t == gpu_targets ? "" : ",", t->name);
+    nereid_status status =
+        error_set(error, NEREID_BAD_ARGUMENT, hint.at, "device 'sim:%s': after the colon stands a target", suffix);
     buf_destroy(&hint);
     return status;
   }

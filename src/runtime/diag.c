@@ -1,14 +1,14 @@
 /* What device_print and device_assert of a GPU's kernel left, made into lines and an error.
  *
- * A kernel appends records to a GpuDiag (gpu/gpu.h) as its threads come by: site, program, element, values. Here they get
- * the form that every device prints:
+ * A kernel appends records to a GpuDiag (gpu/gpu.h) as its threads come by: site, program, element, values. Here they
+ * get the form that every device prints:
  *
  *     pid (x, y, z) idx (i, j) prefix: (operand 1) value
  *
- * Threads come by in any order; people want to read the lines in the order in which one program after another would print
- * them. So records are sorted: by program; then by the statement as it was reached (its n-th time, where it stands in a
- * loop: the n-th record of one element belongs to that), earlier ones first as far as the buffer tells; then by operand and
- * element.
+ * Threads come by in any order; people want to read the lines in the order in which one program after another would
+ * print them. So records are sorted: by program; then by the statement as it was reached (its n-th time, where it
+ * stands in a loop: the n-th record of one element belongs to that), earlier ones first as far as the buffer tells;
+ * then by operand and element.
  *
  * Sites point into a compilation that is gone by the time of a launch, so what is needed of them is kept apart.
  */
@@ -221,7 +221,8 @@ static nereid_status assert_error(const Record *r, nereid_error **error) {
   if (!what.failed) fault_message(&message, what.at, program, rank, index);
   nereid_status status;
   if (what.failed || message.failed) status = error_out_of_memory(error);
-  else if (site->place) status = fault_place_error(error, site->place, message.at, site->path, site->line, site->column);
+  else if (site->place)
+    status = fault_place_error(error, site->place, message.at, site->path, site->line, site->column);
   else status = error_set(error, NEREID_KERNEL_FAULT, NULL, "%s", message.at);
   buf_destroy(&what);
   buf_destroy(&message);
@@ -245,14 +246,16 @@ nereid_status diag_report(const DiagSites *s, const GpuDiag *d, const char *kern
   }
   if (d->used > d->capacity) {
     b.n = 0;
-    buf_printf(&b, "device_print: the buffer of %u bytes was full, so that lines of kernel '%s' are missing", 4 * d->capacity, kernel);
+    buf_printf(&b, "device_print: the buffer of %u bytes was full, so that lines of kernel '%s' are missing",
+               4 * d->capacity, kernel);
     emit(&b, o);
   }
   nereid_status status = b.failed ? error_out_of_memory(error) : NEREID_OK;
   buf_destroy(&b);
   if (!status && failed) status = assert_error(failed, error);
   else if (!status && d->failed)
-    status = error_set(error, NEREID_KERNEL_FAULT, "print less in the same launch, so that the assertion's place can be kept",
+    status = error_set(error, NEREID_KERNEL_FAULT,
+                       "print less in the same launch, so that the assertion's place can be kept",
                        "an assertion failed in kernel '%s'", kernel);
   free(r);
   return status;

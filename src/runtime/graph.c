@@ -1,9 +1,9 @@
 /* Graphs: what goes into a stream is recorded once and launched as one.
  *
- * On CUDA this is a CUDA graph (cuda_stream.c). On the devices that have done all when a call returns, a recording is a list of
- * launches, copies and fills, which a launch of the graph goes through; so a program with graphs runs there too. Such a stream has
- * no native handle: while it records, its handle is the Recording, and launch.c and stream.c hand over to here what they would
- * have done.
+ * On CUDA this is a CUDA graph (cuda_stream.c). On the devices that have done all when a call returns, a recording is a
+ * list of launches, copies and fills, which a launch of the graph goes through; so a program with graphs runs there
+ * too. Such a stream has no native handle: while it records, its handle is the Recording, and launch.c and stream.c
+ * hand over to here what they would have done.
  */
 #include <stdlib.h>
 
@@ -56,7 +56,8 @@ static void add(Recording *r, Step *s) {
 nereid_status graph_record_launch(Recording *r, const Launch *l, nereid_error **error) {
   Step *s = calloc(1, sizeof *s);
   const nereid_options *o = l->options;
-  size_t args = sizeof *l->args * (size_t)l->spec->slot_count, programs = o->programs ? sizeof *o->programs * (size_t)o->program_count : 0;
+  size_t args = sizeof *l->args * (size_t)l->spec->slot_count,
+         programs = o->programs ? sizeof *o->programs * (size_t)o->program_count : 0;
   if (s) s->args = malloc(args + 1), s->programs = malloc(programs + 1);
   if (!s || !s->args || !s->programs) return step_failed(r, s, error);
   if (args) memcpy(s->args, l->args, args);
@@ -67,7 +68,8 @@ nereid_status graph_record_launch(Recording *r, const Launch *l, nereid_error **
   return add(r, s), NEREID_OK;
 }
 
-nereid_status graph_record_copy(Recording *r, void *to, const void *from, int64_t bytes, bool to_host, nereid_error **error) {
+nereid_status graph_record_copy(Recording *r, void *to, const void *from, int64_t bytes, bool to_host,
+                                nereid_error **error) {
   Step *s = calloc(1, sizeof *s);
   if (!s) return step_failed(r, s, error);
   s->kind = to_host ? STEP_COPY_OUT : STEP_COPY_IN;
@@ -101,9 +103,12 @@ static nereid_status replay(nereid_device *d, const Recording *r, nereid_error *
 
 /* ---- the interface ---- */
 
-static nereid_status check(const nereid_device *d, const nereid_stream *s, const char *function, void **handle, nereid_error **error) {
+static nereid_status check(const nereid_device *d, const nereid_stream *s, const char *function, void **handle,
+                           nereid_error **error) {
   if (!d) return error_null(error, function, "the device");
-  if (!s) return error_set(error, NEREID_BAD_ARGUMENT, "make one with nereid_stream_create", "%s: the default stream cannot be recorded", function);
+  if (!s)
+    return error_set(error, NEREID_BAD_ARGUMENT, "make one with nereid_stream_create",
+                     "%s: the default stream cannot be recorded", function);
   return stream_handle(d, s, handle, error);
 }
 
@@ -112,7 +117,9 @@ nereid_status nereid_graph_begin(nereid_device *d, nereid_stream *s, nereid_erro
   nereid_status status = check(d, s, "nereid_graph_begin", &handle, error);
   if (status) return status;
   if (d->kind->async) return d->kind->async->graph_begin(d, handle, error);
-  if (handle) return error_set(error, NEREID_BAD_ARGUMENT, "nereid_graph_end ends it", "nereid_graph_begin: the stream is being recorded already");
+  if (handle)
+    return error_set(error, NEREID_BAD_ARGUMENT, "nereid_graph_end ends it",
+                     "nereid_graph_begin: the stream is being recorded already");
   Recording *r = calloc(1, sizeof *r);
   if (!r) return error_out_of_memory(error);
   r->end = &r->first;
@@ -131,7 +138,8 @@ nereid_status nereid_graph_end(nereid_device *d, nereid_stream *s, nereid_graph 
   if (d->kind->async) {
     status = d->kind->async->graph_end(d, handle, &g->native, error);
   } else if (!handle) {
-    status = error_set(error, NEREID_BAD_ARGUMENT, "nereid_graph_begin begins it", "nereid_graph_end: the stream is not being recorded");
+    status = error_set(error, NEREID_BAD_ARGUMENT, "nereid_graph_begin begins it",
+                       "nereid_graph_end: the stream is not being recorded");
   } else {
     g->recording = handle;
     stream_set_recording(s, NULL);
@@ -148,8 +156,12 @@ nereid_status nereid_graph_launch(nereid_graph *g, nereid_stream *s, nereid_erro
   nereid_status status = stream_handle(g->device, s, &handle, error);
   if (status) return status;
   int64_t start = prof_begin();
-  if (g->device->kind->async) return prof_end(start, "nereid_graph_launch", CALL_LAUNCH, g->device->kind->async->graph_launch(g->device, g->native, handle, error));
-  if (handle) return error_set(error, NEREID_UNSUPPORTED, "end the recording first", "nereid_graph_launch: a graph cannot be recorded into another on %s", g->device->name);
+  if (g->device->kind->async)
+    return prof_end(start, "nereid_graph_launch", CALL_LAUNCH,
+                    g->device->kind->async->graph_launch(g->device, g->native, handle, error));
+  if (handle)
+    return error_set(error, NEREID_UNSUPPORTED, "end the recording first",
+                     "nereid_graph_launch: a graph cannot be recorded into another on %s", g->device->name);
   return prof_end(start, "nereid_graph_launch", CALL_LAUNCH, replay(g->device, g->recording, error));
 }
 

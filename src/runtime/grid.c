@@ -1,7 +1,9 @@
-/* Grids that depend on the configuration: options.grid, an expression over the launch's numbers and what was chosen for it.
+/* Grids that depend on the configuration: options.grid, an expression over the launch's numbers and what was chosen for
+ * it.
  *
- * The expression is evaluated as Python (front_eval_grid), which takes tens of microseconds; a specialization remembers the last expression, its numbers and
- * the grid, so that a warm launch compares instead. Who finds the memory in use by another launch evaluates.
+ * The expression is evaluated as Python (front_eval_grid), which takes tens of microseconds; a specialization remembers
+ * the last expression, its numbers and the grid, so that a warm launch compares instead. Who finds the memory in use by
+ * another launch evaluates.
  */
 #include <stdlib.h>
 
@@ -30,7 +32,11 @@ void grid_memo_free(struct GridMemo *g) {
   free(g);
 }
 
-typedef struct Names { int count; const char *name[MOST_NAMES]; double value[MOST_NAMES]; } Names;
+typedef struct Names {
+  int count;
+  const char *name[MOST_NAMES];
+  double value[MOST_NAMES];
+} Names;
 
 static void add(Names *n, const char *name, double value) {
   for (int i = 0; i < n->count; i++)
@@ -43,7 +49,8 @@ static void gather(const Call *c, const Specialization *s, Names *n) {
   for (int i = 0; i < c->kernel->info.param_count; i++) {
     const nereid_arg *a = c->args[i];
     if (!a) continue;
-    if (a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL || (a->kind == NEREID_ARG_CONSTEXPR && !a->text)) add(n, c->kernel->names[i], (double)a->i);
+    if (a->kind == NEREID_ARG_INT || a->kind == NEREID_ARG_BOOL || (a->kind == NEREID_ARG_CONSTEXPR && !a->text))
+      add(n, c->kernel->names[i], (double)a->i);
     if (a->kind == NEREID_ARG_FLOAT) add(n, c->kernel->names[i], a->f);
   }
   add(n, "num_warps", s->info.num_warps), add(n, "num_stages", s->info.num_stages);
@@ -63,15 +70,18 @@ static nereid_status evaluate(const char *text, const Names *n, int64_t out[3], 
   return status;
 }
 
-nereid_status grid_find(const Call *c, const Specialization *s, const int64_t given[3], const nereid_options *o, int64_t out[3], nereid_error **error) {
+nereid_status grid_find(const Call *c, const Specialization *s, const int64_t given[3], const nereid_options *o,
+                        int64_t out[3], nereid_error **error) {
   if (given) return memcpy(out, given, 3 * sizeof *out), NEREID_OK;
-  if (!o->grid || !*o->grid) return error_set(error, NEREID_BAD_ARGUMENT, "give one, or an expression in options.grid", "the grid is NULL");
+  if (!o->grid || !*o->grid)
+    return error_set(error, NEREID_BAD_ARGUMENT, "give one, or an expression in options.grid", "the grid is NULL");
   Names n;
   n.count = 0;
   gather(c, s, &n);
   struct GridMemo *g = s->grid_memo;
   bool mine = g && !pthread_mutex_trylock(&g->lock);
-  bool known = mine && g->text && !strcmp(g->text, o->grid) && g->count == n.count && !memcmp(g->values, n.value, sizeof *n.value * (size_t)n.count);
+  bool known = mine && g->text && !strcmp(g->text, o->grid) && g->count == n.count &&
+               !memcmp(g->values, n.value, sizeof *n.value * (size_t)n.count);
   if (known) memcpy(out, g->grid, sizeof g->grid);
   nereid_status status = known ? NEREID_OK : evaluate(o->grid, &n, out, error);
   if (mine && !known && !status) {

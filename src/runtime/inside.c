@@ -1,8 +1,11 @@
-/* Runs a kernel with its regions recorded (tile/inside.h has the form of the records, inside_read.c what is made of them).
+/* Runs a kernel with its regions recorded (tile/inside.h has the form of the records, inside_read.c what is made of
+ * them).
  *
- *     compile, plainly and instrumented ── run in turn: the slowdown ── run once more, its buffer cleared ── copy the buffer to the host, read it
+ *     compile, plainly and instrumented ── run in turn: the slowdown ── run once more, its buffer cleared ── copy the
+ * buffer to the host, read it
  *
- * The buffer is memory of the device like any array, so that every device can fill it; a launch gets its address in options.inside_buffer.
+ * The buffer is memory of the device like any array, so that every device can fill it; a launch gets its address in
+ * options.inside_buffer.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -47,7 +50,8 @@ void inside_keep_regions(Specialization *s, const Func *f, Context *cx) {
 nereid_status inside_check(const Launch *l, nereid_error **error) {
   if (!l->spec->regions || l->options->inside_buffer) return NEREID_OK;
   return error_set(error, NEREID_BAD_ARGUMENT, "use nereid_inside_run, which makes it; or leave options.inside at zero",
-                   "kernel '%s' is instrumented, but options.inside_buffer, where it records to, is NULL", l->spec->kernel->info.name);
+                   "kernel '%s' is instrumented, but options.inside_buffer, where it records to, is NULL",
+                   l->spec->kernel->info.name);
 }
 
 void inside_host_record(void *cursor, void *buffer, const int32_t program[3], const int32_t grid[3], uint32_t tag) {
@@ -82,16 +86,19 @@ static nereid_status choose_blocks(Recording *r, const nereid_inside_options *o,
   static const int64_t first = 0;
   const int64_t *list = o->blocks ? o->blocks : &first;
   int64_t n = o->all_blocks ? total : o->blocks ? o->block_count : 1;
-  if (!o->all_blocks && o->blocks && n < 1) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "no block is to be recorded: block_count is %lld", (long long)n);
+  if (!o->all_blocks && o->blocks && n < 1)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "no block is to be recorded: block_count is %lld", (long long)n);
   if (n > most_bytes / (int64_t)sizeof(InsideWarp))
-    return error_set(error, NEREID_BAD_ARGUMENT, "choose some of them", "%lld blocks are too many to record at once", (long long)n);
+    return error_set(error, NEREID_BAD_ARGUMENT, "choose some of them", "%lld blocks are too many to record at once",
+                     (long long)n);
   r->blocks = malloc(sizeof *r->blocks * (size_t)n);
   if (!r->blocks) return error_out_of_memory(error);
   for (int64_t i = 0; i < n; i++) r->blocks[i] = o->all_blocks ? i : list[i];
   qsort(r->blocks, (size_t)n, sizeof *r->blocks, ascending);
   for (int64_t i = 0; i < n; i++) {
     if (r->blocks[i] < 0 || r->blocks[i] >= total)
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "block %lld is to be recorded, but the grid has blocks 0 to %lld", (long long)r->blocks[i],
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                       "block %lld is to be recorded, but the grid has blocks 0 to %lld", (long long)r->blocks[i],
                        (long long)total - 1);
     if (!r->count || r->blocks[r->count - 1] != r->blocks[i]) r->blocks[r->count++] = r->blocks[i];
   }
@@ -100,21 +107,26 @@ static nereid_status choose_blocks(Recording *r, const nereid_inside_options *o,
 
 static nereid_status make_buffer(Recording *r, const nereid_inside_options *o, int warps, nereid_error **error) {
   if (o->records < 0 || o->records > MOST_RECORDS)
-    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "room for %d records a warp; 1 to %d are possible", o->records, MOST_RECORDS);
-  int64_t programs = r->blocks[r->count - 1] + 1, areas = r->count * warps, records = o->records ? o->records : USUAL_RECORDS;
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "room for %d records a warp; 1 to %d are possible", o->records,
+                     MOST_RECORDS);
+  int64_t programs = r->blocks[r->count - 1] + 1, areas = r->count * warps,
+          records = o->records ? o->records : USUAL_RECORDS;
   if (programs > most_bytes / 4)
-    return error_set(error, NEREID_BAD_ARGUMENT, "choose blocks of the grid's beginning", "block %lld cannot be recorded: its number is too high",
-                     (long long)programs - 1);
+    return error_set(error, NEREID_BAD_ARGUMENT, "choose blocks of the grid's beginning",
+                     "block %lld cannot be recorded: its number is too high", (long long)programs - 1);
   int64_t first = ((int64_t)sizeof(InsideBuffer) + 4 * programs + 63) & ~63LL, area = (int64_t)sizeof(InsideWarp);
-  while (!o->records && records > LEAST_RECORDS && areas * (area + records * (int64_t)sizeof(InsideRecord)) > most_bytes) records /= 2;
+  while (!o->records && records > LEAST_RECORDS &&
+         areas * (area + records * (int64_t)sizeof(InsideRecord)) > most_bytes)
+    records /= 2;
   int64_t stride = area + records * (int64_t)sizeof(InsideRecord);
   r->bytes = first + areas * stride;
   if (areas > most_bytes / stride)
     return error_set(error, NEREID_BAD_ARGUMENT, "record fewer blocks, or give fewer records a warp",
-                     "%lld blocks of %d warps with room for %lld records each take %.1f GB; 0.25 GB are possible", (long long)r->count, warps,
-                     (long long)records, (double)r->bytes / 1e9);
+                     "%lld blocks of %d warps with room for %lld records each take %.1f GB; 0.25 GB are possible",
+                     (long long)r->count, warps, (long long)records, (double)r->bytes / 1e9);
   if (!(r->host = calloc(1, (size_t)r->bytes))) return error_out_of_memory(error);
-  *r->host = (InsideBuffer){(uint32_t)programs, (uint32_t)warps, (uint32_t)(records * (int64_t)sizeof(InsideRecord)), (uint32_t)stride, (uint64_t)first};
+  *r->host = (InsideBuffer){(uint32_t)programs, (uint32_t)warps, (uint32_t)(records * (int64_t)sizeof(InsideRecord)),
+                            (uint32_t)stride, (uint64_t)first};
   for (int64_t i = 0; i < r->count; i++) r->host->slot[r->blocks[i]] = (uint32_t)i + 1;
   nereid_status status = nereid_alloc(r->device, r->bytes, &r->at, error);
   return status ? status : nereid_copy_to_device(r->device, r->at, r->host, r->bytes, error);
@@ -143,7 +155,8 @@ static nereid_status prepare(const Job *j, nereid_inside *in, int *warps, nereid
   const KernelInfo *k = module_kernel(j->module, j->kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
   if (j->module->is_cuda_c)
-    return error_set(error, NEREID_UNSUPPORTED, "read clock64() in it", "kernel '%s' is CUDA C, which is not instrumented", j->kernel);
+    return error_set(error, NEREID_UNSUPPORTED, "read clock64() in it",
+                     "kernel '%s' is CUDA C, which is not instrumented", j->kernel);
   Call c;
   Specialization *s = NULL;
   nereid_status status = call_bind_on(&c, k, j->device, j->args, j->arg_count, &j->instrumented, error);
@@ -178,12 +191,15 @@ static nereid_status measure(const Job *j, int trials, nereid_inside *in, nereid
   return status;
 }
 
-static nereid_status record(Job *j, const nereid_inside_options *o, Recording *r, nereid_inside *in, nereid_error **error) {
+static nereid_status record(Job *j, const nereid_inside_options *o, Recording *r, nereid_inside *in,
+                            nereid_error **error) {
   int warps = 0;
   int32_t grid[3];
   int64_t total = 0;
   nereid_status status = grid_check(j->grid, &j->plain, grid, &total, error);
-  if (!status && !total) status = error_set(error, NEREID_BAD_ARGUMENT, NULL, "the grid (%d, %d, %d) has no block to record", grid[0], grid[1], grid[2]);
+  if (!status && !total)
+    status = error_set(error, NEREID_BAD_ARGUMENT, NULL, "the grid (%d, %d, %d) has no block to record", grid[0],
+                       grid[1], grid[2]);
   if (!status) status = choose_blocks(r, o, total, error);
   if (!status) status = prepare(j, in, &warps, error);
   if (!status) status = make_buffer(r, o, warps, error);
@@ -191,8 +207,11 @@ static nereid_status record(Job *j, const nereid_inside_options *o, Recording *r
   j->instrumented.inside_buffer = r->at;
   bool is_time = j->device->kind == &device_cuda || j->device->kind == &device_cpu;
   if (is_time && o->trials >= 0) status = measure(j, o->trials, in, error);
-  if (!status) status = nereid_copy_to_device(j->device, r->at, r->host, r->bytes, error); /* clear what that recorded */
-  if (!status) status = nereid_launch(j->device, NULL, j->module, j->kernel, j->grid, j->args, j->arg_count, &j->instrumented, error);
+  /* clear what that recorded */
+  if (!status) status = nereid_copy_to_device(j->device, r->at, r->host, r->bytes, error);
+  if (!status)
+    status =
+        nereid_launch(j->device, NULL, j->module, j->kernel, j->grid, j->args, j->arg_count, &j->instrumented, error);
   if (!status) status = nereid_synchronize(j->device, error);
   if (!status) status = nereid_copy_to_host(j->device, r->host, r->at, r->bytes, error);
   in->info.warps = warps;
@@ -202,8 +221,9 @@ static nereid_status record(Job *j, const nereid_inside_options *o, Recording *r
   return status ? status : inside_read(in, &(InsidePlace){r->host, r->blocks, r->count}, error);
 }
 
-nereid_status nereid_inside_run(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args, int arg_count,
-                                const nereid_options *options, const nereid_inside_options *inside, nereid_inside **out, nereid_error **error) {
+nereid_status nereid_inside_run(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
+                                const nereid_arg *args, int arg_count, const nereid_options *options,
+                                const nereid_inside_options *inside, nereid_inside **out, nereid_error **error) {
   static const nereid_inside_options usual;
   if (!d) return error_null(error, "nereid_inside_run", "the device");
   if (!m) return error_null(error, "nereid_inside_run", "the module");
@@ -254,11 +274,17 @@ nereid_status nereid_inside_save(const nereid_inside *in, const char *path, nere
   double scale = in->info.ns_per_unit ? in->info.ns_per_unit : 1;
   for (int64_t i = 0; i < n; i++) {
     const nereid_inside_span *s = &in->spans[i];
-    spans[i] = (InsideSpan){s->region < 0 ? in->kernel : in->regions[s->region].name, s->block, s->warp, s->sm, s->depth, (int64_t)(s->start * scale + 0.5),
+    spans[i] = (InsideSpan){s->region < 0 ? in->kernel : in->regions[s->region].name,
+                            s->block,
+                            s->warp,
+                            s->sm,
+                            s->depth,
+                            (int64_t)(s->start * scale + 0.5),
                             (int64_t)(s->end * scale + 0.5)};
   }
-  int number = inside_trace(path, in->kernel, !strcmp(in->device, "cpu") || !strncmp(in->device, "cpu:", 4) ? "processor" : "SM", in->info.warps,
-                            !strncmp(in->device, "sim", 3) || !strcmp(in->device, "interp"), spans, n, in->info.lost);
+  int number = inside_trace(
+      path, in->kernel, !strcmp(in->device, "cpu") || !strncmp(in->device, "cpu:", 4) ? "processor" : "SM",
+      in->info.warps, !strncmp(in->device, "sim", 3) || !strcmp(in->device, "interp"), spans, n, in->info.lost);
   free(spans);
   if (!number) return NEREID_OK;
   return error_errno(error, NEREID_BAD_FILE, number, "cannot write %s", path);

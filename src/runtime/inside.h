@@ -1,15 +1,23 @@
-/* inside: instrumented kernels in the runtime. inside.c runs one and keeps what it recorded; inside_read.c makes regions and spans of that. Private to
- * src/runtime. */
+/* inside: instrumented kernels in the runtime. inside.c runs one and keeps what it recorded; inside_read.c makes
+ * regions and spans of that. Private to src/runtime. */
 #ifndef NEREID_RUNTIME_INSIDE_H
 #define NEREID_RUNTIME_INSIDE_H
 
 #include "runtime/runtime.h"
 #include "tile/inside.h"
 
-typedef struct InsideName { char *name; int line; bool automatic; } InsideName;
-typedef struct InsideNames { int count; InsideName at[]; } InsideNames; /* by number of the region */
+typedef struct InsideName {
+  char *name;
+  int line;
+  bool automatic;
+} InsideName;
+typedef struct InsideNames {
+  int count;
+  InsideName at[];
+} InsideNames; /* by number of the region */
 
-void inside_keep_regions(Specialization *s, const Func *f, Context *cx); /* s->regions; nothing of a kernel that is not instrumented */
+/* s->regions; nothing of a kernel that is not instrumented */
+void inside_keep_regions(Specialization *s, const Func *f, Context *cx);
 void inside_free_regions(InsideNames *n);
 /* Of an instrumented kernel: there is memory to record to. */
 nereid_status inside_check(const Launch *l, nereid_error **error);
@@ -20,13 +28,18 @@ struct nereid_inside {
   char *kernel, device[32];
   nereid_inside_info info;
   InsideNames *names;
-  int *number;                  /* of a region by its name's number: in the order in which they were met; -1: never met */
+  /* of a region by its name's number: in the order in which they were met; -1: never met */
+  int *number;
   nereid_inside_region *regions;
   nereid_inside_span *spans;
   int64_t span_cap;
 };
 /* Where a buffer has what: of `blocks`, in the order of their slots. */
-typedef struct InsidePlace { const InsideBuffer *buffer; const int64_t *blocks; int64_t count; } InsidePlace;
+typedef struct InsidePlace {
+  const InsideBuffer *buffer;
+  const int64_t *blocks;
+  int64_t count;
+} InsidePlace;
 nereid_status inside_read(nereid_inside *in, const InsidePlace *p, nereid_error **error);
 
 #endif

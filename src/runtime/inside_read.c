@@ -1,20 +1,25 @@
 /* From records to regions and spans.
  *
- * A warp's records are read in order. Each has the low half of the clock; since they follow each other, the next is the least value above the last
- * that ends so. A beginning is put on a stack; an end takes the topmost of its region off it, with what lies above, whose ends are missing (a `return`
- * within a region, records that were lost). What is open when a warp ended by itself ends with it.
+ * A warp's records are read in order. Each has the low half of the clock; since they follow each other, the next is the
+ * least value above the last that ends so. A beginning is put on a stack; an end takes the topmost of its region off
+ * it, with what lies above, whose ends are missing (a `return` within a region, records that were lost). What is open
+ * when a warp ended by itself ends with it.
  *
  *     begin a @10, begin b @14, end b @30, end a @31      spans  a [10, 31] depth 1,  b [14, 30] depth 2
  *
- * On a GPU each multiprocessor counts cycles of its own. The timer is one for all, but coarse (32 ns on an H100, a microsecond on others). So the
- * length of a cycle is taken from all warps together, and a multiprocessor's clock is put where its earliest warp's timer says.
+ * On a GPU each multiprocessor counts cycles of its own. The timer is one for all, but coarse (32 ns on an H100, a
+ * microsecond on others). So the length of a cycle is taken from all warps together, and a multiprocessor's clock is
+ * put where its earliest warp's timer says.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "runtime/inside.h"
 
-typedef struct Open { int region; int64_t span; } Open;
+typedef struct Open {
+  int region;
+  int64_t span;
+} Open;
 enum { MOST_OPEN = 200 };
 
 typedef struct Reader {
@@ -25,7 +30,8 @@ typedef struct Reader {
 
 static const InsideWarp *warp_at(const InsidePlace *p, int64_t block, int warp) {
   const InsideBuffer *b = p->buffer;
-  return (const InsideWarp *)(const void *)((const char *)b + b->first + (uint64_t)(block * b->warps + warp) * b->stride);
+  return (const InsideWarp *)(const void *)((const char *)b + b->first +
+                                            (uint64_t)(block * b->warps + warp) * b->stride);
 }
 
 static bool has_run(const InsideWarp *w) { return w->clock[0] || w->clock[1] || w->used || w->timer[0]; }
@@ -51,7 +57,8 @@ static int met(nereid_inside *in, int name, int depth) {
   if (in->number[name] >= 0) return in->number[name];
   int i = (int)in->info.region_count++;
   const InsideName *n = &in->names->at[name];
-  in->regions[i] = (nereid_inside_region){.name = n->name, .line = n->line, .automatic = n->automatic, .depth = depth - 1};
+  in->regions[i] =
+      (nereid_inside_region){.name = n->name, .line = n->line, .automatic = n->automatic, .depth = depth - 1};
   return in->number[name] = i;
 }
 
@@ -118,7 +125,13 @@ static double length_of_unit(const InsidePlace *p, int warps) {
   return length > 0.2 && length < 20 ? length : 0; /* 5 GHz to 50 MHz: what lies outside is the timer's coarseness */
 }
 
-typedef struct Start { uint32_t sm; uint64_t clock, timer; int64_t block; int warp; double at; } Start;
+typedef struct Start {
+  uint32_t sm;
+  uint64_t clock, timer;
+  int64_t block;
+  int warp;
+  double at;
+} Start;
 
 static int by_sm(const void *x, const void *y) {
   const Start *a = x, *b = y;

@@ -11,13 +11,25 @@
 #include "tile/inside.h"
 #include "syntax/syntax.h"
 
-typedef enum { STAGE_AST, STAGE_TILE_RAW, STAGE_TILE, STAGE_C, STAGE_LAYOUT, STAGE_LANE, STAGE_PTX, STAGE_SASS, STAGE_SUMMARY, STAGE_COUNT } Stage;
-static const char *const stage_names[] = {"ast", "tile-raw", "tile", "c", "layout", "lane", "ptx", "sass", "summary", NULL};
+typedef enum {
+  STAGE_AST,
+  STAGE_TILE_RAW,
+  STAGE_TILE,
+  STAGE_C,
+  STAGE_LAYOUT,
+  STAGE_LANE,
+  STAGE_PTX,
+  STAGE_SASS,
+  STAGE_SUMMARY,
+  STAGE_COUNT
+} Stage;
+static const char *const stage_names[] = {"ast",  "tile-raw", "tile", "c",       "layout",
+                                          "lane", "ptx",      "sass", "summary", NULL};
 static const char *const default_target = "sm_90a";
 
 typedef struct Inspection {
   nereid_module *module;
-  const Call *call; /* NULL for the AST */
+  const Call *call;         /* NULL for the AST */
   const KernelInfo *kernel; /* of CUDA C */
   const nereid_options *options;
   Stage stage;
@@ -54,7 +66,8 @@ static void put_summary(Inspection *in, const LaneFunc *f, const GpuCubin *cubin
   b->at[before] = 0;
 }
 
-static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubin *cubin, volatile nereid_status *phase) {
+static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubin *cubin,
+                         volatile nereid_status *phase) {
   if (in->stage == STAGE_LANE) {
     lane_print(&in->text, f, false);
     return;
@@ -71,7 +84,8 @@ static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubi
   }
   *phase = NEREID_NO_COMPILER;
   if (in->stage == STAGE_SASS && !has_ptxas)
-    fail_hint(cx, (Span){0}, "install CUDA's ptxas (in the package cuda-nvcc), or name one in NEREID_PTXAS; the stage ptx needs none",
+    fail_hint(cx, (Span){0},
+              "install CUDA's ptxas (in the package cuda-nvcc), or name one in NEREID_PTXAS; the stage ptx needs none",
               "no ptxas was found: neither in PATH nor at /usr/local/cuda/bin/ptxas");
   in->text.n = 0;
   if (in->stage == STAGE_SASS) {
@@ -197,7 +211,8 @@ static nereid_status check_pass(const Inspection *in, nereid_error **error) {
   return s;
 }
 
-/* A device's name stands for the code that it runs: `sim` for sm_90a's, `sim:sm_80`, `cuda:1` for that of the GPU that is there. NULL: none. */
+/* A device's name stands for the code that it runs: `sim` for sm_90a's, `sim:sm_80`, `cuda:1` for that of the GPU that
+ * is there. NULL: none. */
 const GpuTarget *target_named(const char *name) {
   const GpuTarget *t = gpu_target_find(name);
   if (t) return t;
@@ -206,7 +221,8 @@ const GpuTarget *target_named(const char *name) {
   enum { MOST = 64 };
   nereid_device_info info[MOST];
   for (int i = 0, n = strncmp(name, "cuda", 4) ? 0 : nereid_devices(info, MOST); i < n && i < MOST; i++)
-    if (info[i].compute_capability && !strcmp(info[i].name, strcmp(name, "cuda") ? name : "cuda:0")) return gpu_target_for(info[i].compute_capability);
+    if (info[i].compute_capability && !strcmp(info[i].name, strcmp(name, "cuda") ? name : "cuda:0"))
+      return gpu_target_for(info[i].compute_capability);
   return NULL;
 }
 
@@ -219,21 +235,24 @@ static nereid_status choose_target(Inspection *in, const char *name, const Devic
   if (!host && !in->target) {
     *kind = device_kind_find(name, strcspn(name, ":"));
     if (*kind == &device_cuda)
-      return error_set(error, NEREID_NO_DEVICE, "name a GPU's target, such as sm_90a: the GPU need not be there", "there is no GPU '%s' here", name);
+      return error_set(error, NEREID_NO_DEVICE, "name a GPU's target, such as sm_90a: the GPU need not be there",
+                       "there is no GPU '%s' here", name);
     if (!*kind || *kind == &device_sim) {
       Buf hint = {0};
       buf_puts(&hint, "there are host, cpu and interp; for GPUs");
-      for (const GpuTarget *t = gpu_targets; t->name; t++) buf_printf(&hint, "%s %s", t == gpu_targets ? "" : ",", t->name);
+      for (const GpuTarget *t = gpu_targets; t->name; t++)
+        buf_printf(&hint, "%s %s", t == gpu_targets ? "" : ",", t->name);
       nereid_status s = error_set(error, NEREID_NO_DEVICE, hint.at, "there is no target '%s'", name);
       buf_destroy(&hint);
       return s;
     }
     if (gpu_stage)
-      return error_set(error, NEREID_BAD_ARGUMENT, "name a GPU's target, such as --target sm_90a", "%s has no stage '%s'", name,
-                       stage_names[in->stage]);
+      return error_set(error, NEREID_BAD_ARGUMENT, "name a GPU's target, such as --target sm_90a",
+                       "%s has no stage '%s'", name, stage_names[in->stage]);
   }
   if (in->target && in->stage == STAGE_C)
-    return error_set(error, NEREID_BAD_ARGUMENT, "there are layout, lane, ptx, sass and summary", "%s has no stage 'c'", name);
+    return error_set(error, NEREID_BAD_ARGUMENT, "there are layout, lane, ptx, sass and summary", "%s has no stage 'c'",
+                     name);
   return NEREID_OK;
 }
 
@@ -255,7 +274,8 @@ nereid_status nereid_inspect(nereid_module *m, const char *kernel, const nereid_
   if (!status) status = check_pass(&in, error);
   if (status) return status;
   if (m->is_cuda_c && ((in.stage != STAGE_PTX && in.stage != STAGE_SASS) || !in.target))
-    return error_set(error, NEREID_BAD_ARGUMENT, "there are ptx and sass, for a GPU's target", "CUDA C has no stage '%s'", stage);
+    return error_set(error, NEREID_BAD_ARGUMENT, "there are ptx and sass, for a GPU's target",
+                     "CUDA C has no stage '%s'", stage);
   if (in.stage == STAGE_AST) return run_inspection(&in, text, error);
   if (!kernel) return error_null(error, "nereid_inspect", "the kernel's name");
   const KernelInfo *k = module_kernel(m, kernel, error);

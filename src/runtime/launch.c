@@ -49,7 +49,8 @@ static Specialization *make(void *arg, nereid_error **error) {
   Specialization *s = NULL;
   Call c = *m->call; /* c.chosen is ours, the rest the caller's */
   Found found = {0};
-  nereid_status status = autotune_find(m->device, m->module, &c, m->options, m->grid, m->grid || call_tunes(m->device, m->options) == TUNES_ANY, &found, &s, error);
+  nereid_status status = autotune_find(m->device, m->module, &c, m->options, m->grid,
+                                       m->grid || call_tunes(m->device, m->options) == TUNES_ANY, &found, &s, error);
   if (!status && !s) s = specialization_create(m->module, &c, m->device, m->options, error);
   found_free(&found);
   if (start) prof_compiled(start, m->call->kernel->info.name, s ? NEREID_OK : NEREID_INTERNAL);
@@ -81,7 +82,8 @@ static nereid_status launch_now(nereid_device *d, const Launch *l, const ProfCal
 
 /* With the slots filled. */
 static nereid_status launch_slots(nereid_device *d, void *stream, Specialization *s, const int64_t grid[3],
-                                  const uint64_t *slots, const nereid_options *o, const ProfCall *profiled, nereid_error **error) {
+                                  const uint64_t *slots, const nereid_options *o, const ProfCall *profiled,
+                                  nereid_error **error) {
   Launch l = {.spec = s, .options = o, .stream = stream, .args = slots};
   nereid_status status = grid_check(grid, o, l.grid, &l.total, error);
   return status || !l.total ? status : launch_now(d, &l, profiled, error);
@@ -106,13 +108,15 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
   return status;
 }
 
-static nereid_status launch_args(nereid_device *d, void *stream, nereid_module *m, const KernelInfo *k, const int64_t grid[3], const nereid_arg *args, int arg_count,
-                                 const nereid_options *o, const ProfCall *profiled, nereid_error **error) {
+static nereid_status launch_args(nereid_device *d, void *stream, nereid_module *m, const KernelInfo *k,
+                                 const int64_t grid[3], const nereid_arg *args, int arg_count, const nereid_options *o,
+                                 const ProfCall *profiled, nereid_error **error) {
   Call c;
   nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
   int32_t checked[3];
   int64_t total, found[3];
-  if (!status && (grid || !o->grid)) status = grid_check(grid, o, checked, &total, error); /* before a compilation that may take long */
+  /* before a compilation that may take long */
+  if (!status && (grid || !o->grid)) status = grid_check(grid, o, checked, &total, error);
   Specialization *s = NULL;
   if (!status) status = find_specialization(d, m, &c, o, grid, &s, error);
   if (!status) status = grid_find(&c, s, grid, o, found, error);
@@ -121,8 +125,8 @@ static nereid_status launch_args(nereid_device *d, void *stream, nereid_module *
   return status;
 }
 
-/* After NOTHING_TO_MEASURE, which says `why`: a launch without programs takes the first configuration that fits, under a key of its own, since nobody may take
- * that for a winner. */
+/* After NOTHING_TO_MEASURE, which says `why`: a launch without programs takes the first configuration that fits, under
+ * a key of its own, since nobody may take that for a winner. */
 static nereid_options untuned(const nereid_options *o, nereid_error **why) {
   nereid_options first = *o;
   nereid_error_free(*why);
@@ -172,8 +176,9 @@ struct nereid_function {
   ArgPlan *plan;     /* or NULL */
 };
 
-static nereid_status compile_args(nereid_device *d, nereid_module *m, const KernelInfo *k, const nereid_arg *args, int arg_count, const nereid_options *o, Specialization **s,
-                                  ArgPlan **plan, nereid_error **error) {
+static nereid_status compile_args(nereid_device *d, nereid_module *m, const KernelInfo *k, const nereid_arg *args,
+                                  int arg_count, const nereid_options *o, Specialization **s, ArgPlan **plan,
+                                  nereid_error **error) {
   Call c;
   nereid_status status = call_bind_on(&c, k, d, args, arg_count, o, error);
   if (!status) status = find_specialization(d, m, &c, o, NULL, s, error);
@@ -231,7 +236,8 @@ static nereid_status differs(const nereid_function *f, const Call *c, nereid_err
   return error_set(error, NEREID_BAD_ARGUMENT,
                    "compile one function for each case, or use nereid_launch. A function holds for one element type "
                    "and alignment to 16 bytes of a "
-                   "pointer, one value of a constexpr and of a number that decorators read, and for integers that are alike in being 1, multiples of 16, "
+                   "pointer, one value of a constexpr and of a number that decorators read, and for integers that are "
+                   "alike in being 1, multiples of 16, "
                    "and 32 bits wide",
                    "parameter '%s' of kernel '%s' does not specialise as it did when the function was compiled",
                    call_param_at(c, same), f->spec->kernel->info.name);
@@ -246,7 +252,8 @@ nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_
   if (status) return status;
   const Specialization *s = f->spec;
   uint64_t slots[PLAN_SLOTS];
-  if (f->plan && grid && !s->zeroed_count && s->slot_count <= PLAN_SLOTS && arg_plan_pack(f->plan, args, arg_count, slots))
+  if (f->plan && grid && !s->zeroed_count && s->slot_count <= PLAN_SLOTS &&
+      arg_plan_pack(f->plan, args, arg_count, slots))
     return launch_slots(f->device, handle, f->spec, grid, slots, &f->options, &profiled, error);
   Call c;
   status = call_bind_on(&c, s->kernel, f->device, args, arg_count, &f->options, error);
@@ -258,7 +265,8 @@ nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_
   return status;
 }
 
-nereid_status nereid_function_grid(const nereid_function *f, const nereid_arg *args, int arg_count, int64_t grid[3], nereid_error **error) {
+nereid_status nereid_function_grid(const nereid_function *f, const nereid_arg *args, int arg_count, int64_t grid[3],
+                                   nereid_error **error) {
   if (!f) return error_null(error, "nereid_function_grid", "the function");
   if (!grid) return error_null(error, "nereid_function_grid", "the grid");
   Call c;

@@ -1,4 +1,5 @@
-/* Modules: the text of one file of Python, or of CUDA C, as it was when it was loaded, and what its kernels look like from outside.
+/* Modules: the text of one file of Python, or of CUDA C, as it was when it was loaded, and what its kernels look like
+ * from outside.
  *
  * The front end's own Module belongs to one compilation and is made again for each (parsing takes a fraction of a
  * millisecond); here are kept the text, and copies of the kernels' names and parameters. So a file that is edited while
@@ -81,7 +82,11 @@ static bool keep_cuda_c(nereid_module *m, KernelInfo *out, int index, const char
                            .cannot_pass = !p->is_pointer && !p->known,
                            .align = p->align};
   }
-  *out = (KernelInfo){.info = {name, k->line, n, params}, .index = index, .rules = rules, .names = names, .is_template = k->is_template};
+  *out = (KernelInfo){.info = {name, k->line, n, params},
+                      .index = index,
+                      .rules = rules,
+                      .names = names,
+                      .is_template = k->is_template};
   return true;
 }
 
@@ -258,7 +263,8 @@ const nereid_kernel_info *nereid_kernel_find(const nereid_module *m, const char 
 const KernelInfo *module_kernel(const nereid_module *m, const char *name, nereid_error **error) {
   const KernelInfo *k = find(m, name);
   if (k && k->is_template) {
-    error_set(error, NEREID_BAD_ARGUMENT, "name its arguments too, as in \"k<float, 4>\"", "kernel '%s' of %s is a template", name, m->path);
+    error_set(error, NEREID_BAD_ARGUMENT, "name its arguments too, as in \"k<float, 4>\"",
+              "kernel '%s' of %s is a template", name, m->path);
     return NULL;
   }
   nereid_error *why = NULL;

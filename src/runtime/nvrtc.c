@@ -1,8 +1,8 @@
 /* CUDA C -> PTX and cubin by NVRTC, NVIDIA's compiler as a library, which is opened at run time.
  *
- * A kernel is asked for by its name expression ("gelu", "scale<float, 4>"), so that one need not be extern "C"; NVRTC tells the name
- * it has in the PTX. Headers (cuda_fp16.h and the like) come from the toolkit: $CUDA_HOME, the folder beside NVRTC's own, or
- * /usr/local/cuda. What it made is kept on disk (nvrtc_cache.c).
+ * A kernel is asked for by its name expression ("gelu", "scale<float, 4>"), so that one need not be extern "C"; NVRTC
+ * tells the name it has in the PTX. Headers (cuda_fp16.h and the like) come from the toolkit: $CUDA_HOME, the folder
+ * beside NVRTC's own, or /usr/local/cuda. What it made is kept on disk (nvrtc_cache.c).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,20 +14,20 @@
 #include "runtime/cuda_c.h"
 
 typedef struct NvrtcProgram *Program;
-#define NVRTC_FUNCTIONS(X)                                                                                             \
-  X(version, "nvrtcVersion", int, (int *major, int *minor))                                                            \
-  X(error_string, "nvrtcGetErrorString", const char *, (int r))                                                        \
-  X(create, "nvrtcCreateProgram", int,                                                                                 \
-    (Program * out, const char *text, const char *name, int n, const char *const *headers, const char *const *names))  \
-  X(destroy, "nvrtcDestroyProgram", int, (Program * p))                                                                \
-  X(add_name, "nvrtcAddNameExpression", int, (Program p, const char *name))                                            \
-  X(compile, "nvrtcCompileProgram", int, (Program p, int n, const char *const *options))                               \
-  X(log_size, "nvrtcGetProgramLogSize", int, (Program p, size_t *n))                                                   \
-  X(log, "nvrtcGetProgramLog", int, (Program p, char *out))                                                            \
-  X(lowered_name, "nvrtcGetLoweredName", int, (Program p, const char *name, const char **out))                         \
-  X(ptx_size, "nvrtcGetPTXSize", int, (Program p, size_t *n))                                                          \
-  X(ptx, "nvrtcGetPTX", int, (Program p, char *out))                                                                   \
-  X(cubin_size, "nvrtcGetCUBINSize", int, (Program p, size_t *n))                                                      \
+#define NVRTC_FUNCTIONS(X) \
+  X(version, "nvrtcVersion", int, (int *major, int *minor)) \
+  X(error_string, "nvrtcGetErrorString", const char *, (int r)) \
+  X(create, "nvrtcCreateProgram", int, \
+    (Program * out, const char *text, const char *name, int n, const char *const *headers, const char *const *names)) \
+  X(destroy, "nvrtcDestroyProgram", int, (Program * p)) \
+  X(add_name, "nvrtcAddNameExpression", int, (Program p, const char *name)) \
+  X(compile, "nvrtcCompileProgram", int, (Program p, int n, const char *const *options)) \
+  X(log_size, "nvrtcGetProgramLogSize", int, (Program p, size_t * n)) \
+  X(log, "nvrtcGetProgramLog", int, (Program p, char *out)) \
+  X(lowered_name, "nvrtcGetLoweredName", int, (Program p, const char *name, const char **out)) \
+  X(ptx_size, "nvrtcGetPTXSize", int, (Program p, size_t * n)) \
+  X(ptx, "nvrtcGetPTX", int, (Program p, char *out)) \
+  X(cubin_size, "nvrtcGetCUBINSize", int, (Program p, size_t * n)) \
   X(cubin, "nvrtcGetCUBIN", int, (Program p, char *out))
 
 typedef struct Nvrtc {
@@ -61,11 +61,13 @@ static void *open_library(Context *cx, const char **tried) {
   const char *chosen = getenv("NEREID_LIBNVRTC");
   if (chosen && *chosen) return *tried = chosen, dlopen(chosen, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-  const char *const folders[] = {"", arena_printf(cx->arena, "%s/lib64/", toolkit()), arena_printf(cx->arena, "%s/lib/", toolkit())};
+  const char *const folders[] = {"", arena_printf(cx->arena, "%s/lib64/", toolkit()),
+                                 arena_printf(cx->arena, "%s/lib/", toolkit())};
   *tried = "libnvrtc.so.13, libnvrtc.so.12 or libnvrtc.so";
   for (int f = 0; f < 3; f++)
     for (int i = 0; i < 3; i++) {
-      void *library = dlopen(arena_printf(cx->arena, "%s%s", folders[f], names[i]), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+      void *library =
+          dlopen(arena_printf(cx->arena, "%s%s", folders[f], names[i]), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
       if (library) return library;
     }
   return NULL;
@@ -73,11 +75,13 @@ static void *open_library(Context *cx, const char **tried) {
 
 static void load(Context *cx, Nvrtc *n) {
   const char *tried;
-  const char *hint = "install it with the CUDA toolkit (or pip's nvidia-cuda-nvrtc); NEREID_LIBNVRTC may name the library's file";
+  const char *hint =
+      "install it with the CUDA toolkit (or pip's nvidia-cuda-nvrtc); NEREID_LIBNVRTC may name the library's file";
   void *library = open_library(cx, &tried);
   if (!library) {
     const char *why = dlerror();
-    fail_hint(cx, (Span){0}, hint, "CUDA C needs NVRTC, which was not found: %s (%s)", tried, why ? why : "it cannot be opened");
+    fail_hint(cx, (Span){0}, hint, "CUDA C needs NVRTC, which was not found: %s (%s)", tried,
+              why ? why : "it cannot be opened");
   }
   for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
     void *f = dlsym(library, functions[i].symbol);
@@ -90,7 +94,8 @@ static void load(Context *cx, Nvrtc *n) {
     int major = 0, minor = 0;
     stat(n->folder, &st);
     n->version(&major, &minor);
-    n->which = arena_printf(cx->arena, "%s %lld %lld %d.%d", n->folder, (long long)st.st_size, (long long)st.st_mtime, major, minor);
+    n->which = arena_printf(cx->arena, "%s %lld %lld %d.%d", n->folder, (long long)st.st_size, (long long)st.st_mtime,
+                            major, minor);
     char *slash = strrchr(n->folder, '/');
     if (slash) *slash = 0;
   } else {
@@ -113,7 +118,8 @@ static int make_options(Context *cx, const Nvrtc *n, const char *path, const cha
   out[k++] = "-lineinfo";
   const char *slash = strrchr(path, '/');
   out[k++] = slash ? arena_printf(cx->arena, "-I%.*s", (int)(slash - path), path) : "-I.";
-  const char *const folders[] = {arena_printf(cx->arena, "%s/include", toolkit()), arena_printf(cx->arena, "%s/../include", n->folder),
+  const char *const folders[] = {arena_printf(cx->arena, "%s/include", toolkit()),
+                                 arena_printf(cx->arena, "%s/../include", n->folder),
                                  arena_printf(cx->arena, "%s/../../include", n->folder),
                                  arena_printf(cx->arena, "%s/../../cuda_runtime/include", n->folder) /* pip's */};
   for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
@@ -165,8 +171,9 @@ static NORETURN void failed(Context *cx, const Nvrtc *n, int r, const char *what
 
 /* ---- compiling ---- */
 
-static void use_program(Context *cx, const Nvrtc *n, Program p, const char *path, const char *text, const char *name, const char *arch,
-                        int count, const char *const *options, NvrtcResult *out, volatile nereid_status *phase) {
+static void use_program(Context *cx, const Nvrtc *n, Program p, const char *path, const char *text, const char *name,
+                        const char *arch, int count, const char *const *options, NvrtcResult *out,
+                        volatile nereid_status *phase) {
   const char *lowered = NULL;
   size_t size = 0;
   int r = n->add_name(p, name);
@@ -178,7 +185,8 @@ static void use_program(Context *cx, const Nvrtc *n, Program p, const char *path
     if (log && !n->log(p, log)) compilation_failed(cx, path, text, log);
   }
   if (r == NVRTC_INVALID_OPTION)
-    fail_hint(cx, (Span){0}, "a newer CUDA toolkit knows more GPUs", "this NVRTC does not compile for %s: %s", arch, n->error_string(r));
+    fail_hint(cx, (Span){0}, "a newer CUDA toolkit knows more GPUs", "this NVRTC does not compile for %s: %s", arch,
+              n->error_string(r));
   if (r) failed(cx, n, r, "compiling");
   if ((r = n->lowered_name(p, name, &lowered))) failed(cx, n, r, name);
   out->lowered = arena_strdup(cx->arena, lowered);
@@ -194,8 +202,8 @@ static void use_program(Context *cx, const Nvrtc *n, Program p, const char *path
   out->cubin = cubin;
 }
 
-static void compile(Context *cx, const Nvrtc *n, const char *path, const char *text, const char *name, const char *arch, int count,
-                    const char *const *options, NvrtcResult *out, volatile nereid_status *phase) {
+static void compile(Context *cx, const Nvrtc *n, const char *path, const char *text, const char *name, const char *arch,
+                    int count, const char *const *options, NvrtcResult *out, volatile nereid_status *phase) {
   Program p = NULL;
   int r = n->create(&p, text, path, 0, NULL, NULL);
   if (r) failed(cx, n, r, "a program");
@@ -209,8 +217,8 @@ static void compile(Context *cx, const Nvrtc *n, const char *path, const char *t
   }
 }
 
-void nvrtc_compile(Context *cx, const char *path, const char *text, const char *name, const char *arch, NvrtcResult *out,
-                   volatile nereid_status *phase) {
+void nvrtc_compile(Context *cx, const char *path, const char *text, const char *name, const char *arch,
+                   NvrtcResult *out, volatile nereid_status *phase) {
   Nvrtc *n = NEW(cx->arena, Nvrtc);
   *phase = NEREID_NO_COMPILER;
   load(cx, n);

@@ -1,13 +1,15 @@
 /* What NVRTC made, kept on disk.
  *
- * A result is named by the hash of all that decides it: the library (its path, size, time and version), the options, the kernel's name, the
- * text and its path, and every file that the text may include. Which those are is read from the text, before any macro is looked at: each
- * #include and __has_include("...") is looked for in every folder that NVRTC might look in, and what is found counts with its content and
- * is read in turn. So files count that an #if leaves out, which costs a compilation now and then, never a wrong result. Where the text
- * leaves open what it reads (`#include NAME`) or when (`__TIME__`), nothing is kept. The toolkit's own headers count alike, but may leave
- * things open: they find only each other.
+ * A result is named by the hash of all that decides it: the library (its path, size, time and version), the options,
+ * the kernel's name, the text and its path, and every file that the text may include. Which those are is read from the
+ * text, before any macro is looked at: each #include and __has_include("...") is looked for in every folder that NVRTC
+ * might look in, and what is found counts with its content and is read in turn. So files count that an #if leaves out,
+ * which costs a compilation now and then, never a wrong result. Where the text leaves open what it reads (`#include
+ * NAME`) or when (`__TIME__`), nothing is kept. The toolkit's own headers count alike, but may leave things open: they
+ * find only each other.
  *
- * The file is sealed (base/store.c); a damaged one counts as absent. In it: PTX, cubin, the kernel's name in them, the three sizes.
+ * The file is sealed (base/store.c); a damaged one counts as absent. In it: PTX, cubin, the kernel's name in them, the
+ * three sizes.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -48,7 +50,8 @@ static Includes read_include(const char *text, const char *p, const char **file,
   p += strlen("include");
   if (!strncmp(p, "_next", 5)) p += 5;
   if (in_name(*p)) return NOTHING;
-  if (!directive && !question) return (last == '/' && one_before == '*') || (last == '\n' && one_before == '\\') ? LEFT_OPEN : NOTHING;
+  if (!directive && !question)
+    return (last == '/' && one_before == '*') || (last == '\n' && one_before == '\\') ? LEFT_OPEN : NOTHING;
   p = skip_blanks(p);
   if (question && *p != '(') return NOTHING; /* `defined(__has_include)` */
   if (question) p = skip_blanks(p + 1);
@@ -80,9 +83,11 @@ static bool find(Reach *r, const File *from, const char *name, size_t n) {
   Arena *a = r->cx->arena;
   const char *slash = strrchr(from->path, '/');
   if (*name == '/') return visit(r, arena_printf(a, "%.*s", (int)n, name), from->of_toolkit);
-  bool ok = visit(r, arena_printf(a, "%.*s%.*s", slash ? (int)(slash + 1 - from->path) : 0, from->path, (int)n, name), from->of_toolkit);
+  bool ok = visit(r, arena_printf(a, "%.*s%.*s", slash ? (int)(slash + 1 - from->path) : 0, from->path, (int)n, name),
+                  from->of_toolkit);
   ok = ok && visit(r, arena_printf(a, "%.*s", (int)n, name), false);
-  for (int i = 0; ok && r->folders[i]; i++) ok = visit(r, arena_printf(a, "%s/%.*s", r->folders[i], (int)n, name), i > 0);
+  for (int i = 0; ok && r->folders[i]; i++)
+    ok = visit(r, arena_printf(a, "%s/%.*s", r->folders[i], (int)n, name), i > 0);
   return ok;
 }
 
@@ -99,8 +104,8 @@ static bool follow(Reach *r, const File *file) {
   return true;
 }
 
-const char *nvrtc_place(Context *cx, const char *library, const char *path, const char *text, const char *name, int option_count,
-                        const char *const *options) {
+const char *nvrtc_place(Context *cx, const char *library, const char *path, const char *text, const char *name,
+                        int option_count, const char *const *options) {
   const char *cache = cache_dir(cx->arena), *folders[16];
   if (!cache) return NULL;
   Buf key = {0};

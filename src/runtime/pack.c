@@ -13,8 +13,8 @@ static nereid_status wrong(const KernelInfo *k, const ArgSlot *s, const char *wh
     if (a->is_unsigned) snprintf(value, sizeof value, "%llu ", (unsigned long long)a->i);
     else snprintf(value, sizeof value, "%lld ", (long long)a->i);
   }
-  return error_set(error, NEREID_BAD_ARGUMENT, NULL, "parameter '%s' of kernel '%s' is %s%s %s",
-                   k->names[s->param], k->info.name, value, what, dtype_name(s->dtype));
+  return error_set(error, NEREID_BAD_ARGUMENT, NULL, "parameter '%s' of kernel '%s' is %s%s %s", k->names[s->param],
+                   k->info.name, value, what, dtype_name(s->dtype));
 }
 
 static uint64_t float_bits(Dtype t, double v) {
@@ -48,7 +48,8 @@ static nereid_status pack_number(const KernelInfo *k, const ArgSlot *s, const ne
   return NEREID_OK;
 }
 
-nereid_status pack_arg(const KernelInfo *k, const ArgSlot *s, const nereid_arg *a, uint64_t *out, nereid_error **error) {
+nereid_status pack_arg(const KernelInfo *k, const ArgSlot *s, const nereid_arg *a, uint64_t *out,
+                       nereid_error **error) {
   if (!s->is_pointer) return pack_number(k, s, a, out, error);
   if (a->kind == NEREID_ARG_NONE) return *out = 0, NEREID_OK; /* CUDA C's NULL */
   if (a->kind != NEREID_ARG_POINTER) return wrong(k, s, "not a pointer, but must be one to", a, error);
@@ -66,10 +67,10 @@ static nereid_status pack_slot(const Call *c, const ArgSlot *s, uint64_t *out, n
     return error_set(error, NEREID_INTERNAL, "please report it", "parameter '%s' of kernel '%s' has no value to pass",
                      c->kernel->names[s->param], c->kernel->info.name);
   switch (s->kind) {
-  case SLOT_DESC_SHAPE: return *out = (uint64_t)a->shape[s->dim], NEREID_OK;
-  case SLOT_DESC_STRIDE: return *out = (uint64_t)a->strides[s->dim], NEREID_OK;
-  case SLOT_DESC_BASE: return *out = (uint64_t)(uintptr_t)a->pointer, NEREID_OK;
-  case SLOT_ARG: break;
+    case SLOT_DESC_SHAPE: return *out = (uint64_t)a->shape[s->dim], NEREID_OK;
+    case SLOT_DESC_STRIDE: return *out = (uint64_t)a->strides[s->dim], NEREID_OK;
+    case SLOT_DESC_BASE: return *out = (uint64_t)(uintptr_t)a->pointer, NEREID_OK;
+    case SLOT_ARG: break;
   }
   return pack_arg(c->kernel, s, a, out, error);
 }

@@ -1,9 +1,9 @@
 /* A warm nereid_run: the arguments checked and packed in one pass.
  *
- * A function was compiled for arguments of certain kinds, types and classes (aligned, equal to 1, ...). What bind.c spells as a key
- * byte by byte is here compared with what was seen then, an argument at a time, and its value goes into its slot. Anything that is
- * not plainly alike goes the long way, through bind.c, which either finds it alike after all or says what differs. Tuples, descriptors
- * and calls that were tuned for their numbers alone always do.
+ * A function was compiled for arguments of certain kinds, types and classes (aligned, equal to 1, ...). What bind.c
+ * spells as a key byte by byte is here compared with what was seen then, an argument at a time, and its value goes into
+ * its slot. Anything that is not plainly alike goes the long way, through bind.c, which either finds it alike after all
+ * or says what differs. Tuples, descriptors and calls that were tuned for their numbers alone always do.
  */
 #include <stdlib.h>
 
@@ -101,8 +101,9 @@ bool arg_plan_pack(const ArgPlan *p, const nereid_arg *args, int n, uint64_t *ou
       continue;
     }
     Seen seen = arg_see(w->rule, a);
-    if (seen.kind != w->seen.kind || seen.type != w->seen.type || seen.fixed != w->seen.fixed || seen.is_one != w->seen.is_one ||
-        seen.is_divisible != w->seen.is_divisible || (w->value_counts && !same_constexpr(a, &w->value)))
+    if (seen.kind != w->seen.kind || seen.type != w->seen.type || seen.fixed != w->seen.fixed ||
+        seen.is_one != w->seen.is_one || seen.is_divisible != w->seen.is_divisible ||
+        (w->value_counts && !same_constexpr(a, &w->value)))
       return false;
     if (w->slot && pack_arg(p->kernel, w->slot, a, &out[w->slot_index], NULL)) return false;
   }

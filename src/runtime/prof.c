@@ -1,17 +1,20 @@
 /* Sessions of the profiler: which traces are being written, and what the runtime and its callers put into them.
  *
  *     nereid_run, nereid_copy_..., nereid_alloc ──prof_call, prof_launch─┐
- *     nereid_prof_enter, _leave, _metric ────────────────────────────────┼──▶ every session that runs and is not paused ──▶ its TraceWriter
- *     src/prof: CUPTI, the sampler ── write to the TraceWriter themselves ┘
+ *     nereid_prof_enter, _leave, _metric ────────────────────────────────┼──▶ every session that runs and is not paused
+ * ──▶ its TraceWriter src/prof: CUPTI, the sampler ── write to the TraceWriter themselves ┘
  *
- * Without a session all of this costs a load: prof_sessions is 0, and prof_begin() says so. With one, whoever records holds `lock` for
- * reading, and starting, pausing, resuming and stopping take it for writing; so a session that was stopped is never written to. `control`
- * keeps those four, and the opening of CUDA devices, one after the other; it is held while CUPTI is started or waited for, `lock` is not.
+ * Without a session all of this costs a load: prof_sessions is 0, and prof_begin() says so. With one, whoever records
+ * holds `lock` for reading, and starting, pausing, resuming and stopping take it for writing; so a session that was
+ * stopped is never written to. `control` keeps those four, and the opening of CUDA devices, one after the other; it is
+ * held while CUPTI is started or waited for, `lock` is not.
  *
- * Scopes belong to a thread and to all sessions: each session gets of a scope what lies within its own recorded time. A Thread is what one
- * thread has open; the list of them is there for nereid_prof_stop, which closes what all threads left open.
+ * Scopes belong to a thread and to all sessions: each session gets of a scope what lies within its own recorded time. A
+ * Thread is what one thread has open; the list of them is there for nereid_prof_stop, which closes what all threads
+ * left open.
  *
- * In the child of a fork there are no sessions: their files are the parent's. nereid_prof_stop there frees, and no more.
+ * In the child of a fork there are no sessions: their files are the parent's. nereid_prof_stop there frees, and no
+ * more.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,11 +36,11 @@ struct nereid_prof {
   TraceWriter *writer;
   char *path;
   nereid_prof_options options;
-  CuptiSession *cupti;  /* under control, as the sampler */
+  CuptiSession *cupti; /* under control, as the sampler */
   Sampler *sampler;
   int slot;
-  uint64_t serial;      /* no other session of this process has it */
-  bool paused, gone;    /* gone: in the child of a fork */
+  uint64_t serial;                     /* no other session of this process has it */
+  bool paused, gone;                   /* gone: in the child of a fork */
   int64_t started, paused_at, resumed; /* of the last pause; 0: none */
   atomic_int notes;
   atomic_bool has_device;
@@ -51,7 +54,7 @@ typedef struct Scope {
 } Scope;
 
 typedef struct Thread {
-  struct Thread *next, **at;    /* in `threads` */
+  struct Thread *next, **at; /* in `threads` */
   uint32_t tid;
   uint64_t known[MOST_SESSIONS]; /* by slot: the serial of the session that has this thread's name */
   Scope *open;
@@ -66,12 +69,13 @@ static nereid_prof *sessions[MOST_SESSIONS];
 static Thread *threads;
 static int cuda_devices; /* open ones; under control */
 static atomic_bool cupti_runs;
-static nereid_prof *unasked; /* of a program that nereid_prof_run runs; and there, cupti_last_launch of the library that records CUDA */
+/* of a program that nereid_prof_run runs; and there, cupti_last_launch of the library that records CUDA */
+static nereid_prof *unasked;
 static uint64_t (*unasked_launch_of)(void);
 static _Atomic uint64_t last_scope, last_launch;
 static _Atomic int64_t cpu_memory; /* bytes that devices whose memory is the process's have allocated */
 
-/* ---- threads, forks -------------------------------------------------------------------------------------------------------------- */
+/* ---- threads, forks ---------------------------------------------------------------------------------------------- */
 
 static _Thread_local Thread *self;
 static pthread_key_t thread_key;
@@ -120,7 +124,8 @@ static void in_parent(void) {
 static void init_lock(void) {
   pthread_rwlockattr_t a;
   pthread_rwlockattr_init(&a);
-  pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP); /* threads that record all the time must not keep stop waiting */
+  /* threads that record all the time must not keep stop waiting */
+  pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
   pthread_rwlock_init(&lock, &a);
   pthread_rwlockattr_destroy(&a);
 }
@@ -167,14 +172,17 @@ static Thread *this_thread(void) {
   return self = t;
 }
 
-/* ---- writing: with the lock, as for all that follows down to the calls ---------------------------------------------------------------- */
+/* ---- writing: with the lock, as for all that follows down to the calls ------------------------------------------- */
 
 static void introduce(nereid_prof *p, Thread *t) {
   char name[17] = "";
   t->known[p->slot] = p->serial;
   if (prctl(PR_GET_NAME, name)) return;
   int64_t now = trace_clock();
-  trace_event(p->writer, &(TraceEvent){.kind = TRACE_THREAD, .name = trace_string(p->writer, name), .start = now, .end = now, .thread = t->tid});
+  trace_event(
+      p->writer,
+      &(TraceEvent){
+          .kind = TRACE_THREAD, .name = trace_string(p->writer, name), .start = now, .end = now, .thread = t->tid});
 }
 
 /* For p in the sessions that record: the thread is made known to each. */
@@ -195,7 +203,8 @@ static void record(Thread *t, TraceEvent *e, const char *name) {
     e->name = trace_string(p->writer, name);
     trace_event(p->writer, e);
     int64_t flushed = atomic_load_explicit(&p->flushed, memory_order_relaxed);
-    if (e->end - flushed > FLUSH_NS && atomic_compare_exchange_strong(&p->flushed, &flushed, e->end)) trace_flush(p->writer);
+    if (e->end - flushed > FLUSH_NS && atomic_compare_exchange_strong(&p->flushed, &flushed, e->end))
+      trace_flush(p->writer);
   }
 }
 
@@ -213,7 +222,11 @@ static void say(const Thread *t, nereid_prof *only, const char *format, ...) {
     int n = atomic_fetch_add(&p->notes, 1);
     if (n > MOST_NOTES) continue;
     const char *said = n < MOST_NOTES ? text : "there is more to say of this kind, which is left out";
-    trace_event(p->writer, &(TraceEvent){.kind = TRACE_NOTE, .name = trace_string(p->writer, said), .start = now, .end = now, .thread = t ? t->tid : 0});
+    trace_event(p->writer, &(TraceEvent){.kind = TRACE_NOTE,
+                                         .name = trace_string(p->writer, said),
+                                         .start = now,
+                                         .end = now,
+                                         .thread = t ? t->tid : 0});
   }
 }
 
@@ -232,7 +245,7 @@ static void write_range(nereid_prof *p, const Thread *t, int i, int64_t end) {
                                        .range = {RANGE_OURS, s->id, i ? t->open[i - 1].id : 0}});
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 void prof_call(int64_t start, const char *name, TraceCallKind kind, nereid_status result) {
   Thread *t = this_thread();
@@ -255,7 +268,11 @@ void prof_memory(const nereid_device *d, const void *at, int64_t bytes) {
   Thread *t = prof_on() ? this_thread() : NULL;
   if (!t) return;
   int64_t now = trace_clock();
-  TraceEvent e = {.kind = TRACE_MEMORY, .start = now, .end = now, .device = TRACE_CPU_DEVICE, .memory = {(uint64_t)(uintptr_t)at, bytes, in_use, false}};
+  TraceEvent e = {.kind = TRACE_MEMORY,
+                  .start = now,
+                  .end = now,
+                  .device = TRACE_CPU_DEVICE,
+                  .memory = {(uint64_t)(uintptr_t)at, bytes, in_use, false}};
   pthread_rwlock_rdlock(&lock);
   record(t, &e, NULL);
   pthread_rwlock_unlock(&lock);
@@ -296,9 +313,16 @@ nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, 
   if (wants_work() && !prof_work_find(c, d, l, &work)) prof_call(end, "nereid_launch_cost", CALL_OTHER, NEREID_OK);
   const Specialization *s = l->spec;
   uint32_t lanes = d->cuda_sm && on_cpu ? (uint32_t)s->info.num_warps * 32 : 1;
-  TraceEvent call = {.kind = TRACE_CALL, .start = c->start, .end = end, .correlation = id, .call = {CALL_LAUNCH, (int32_t)status}};
-  TraceEvent kernel = {.kind = TRACE_KERNEL, .start = began, .end = end, .correlation = id, .device = TRACE_CPU_DEVICE, .kernel.block = {lanes, 1, 1}};
-  for (int i = 0; i < 3; i++) kernel.kernel.grid[i] = listed ? (i ? 1 : (uint32_t)l->options->program_count) : (uint32_t)l->grid[i];
+  TraceEvent call = {
+      .kind = TRACE_CALL, .start = c->start, .end = end, .correlation = id, .call = {CALL_LAUNCH, (int32_t)status}};
+  TraceEvent kernel = {.kind = TRACE_KERNEL,
+                       .start = began,
+                       .end = end,
+                       .correlation = id,
+                       .device = TRACE_CPU_DEVICE,
+                       .kernel.block = {lanes, 1, 1}};
+  for (int i = 0; i < 3; i++)
+    kernel.kernel.grid[i] = listed ? (i ? 1 : (uint32_t)l->options->program_count) : (uint32_t)l->grid[i];
   pthread_rwlock_rdlock(&lock);
   record(t, &call, c->function);
   if (on_cpu && !status) record(t, &kernel, s->kernel->info.name);
@@ -306,25 +330,27 @@ nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, 
   for (nereid_prof *p; !status && (p = next_session(&i, t));) {
     if (on_cpu) write_device(p, d);
     if (!p->options.count_work || !work.known) continue;
-    trace_event(p->writer, &(TraceEvent){.kind = TRACE_WORK,
-                                         .start = c->start,
-                                         .end = end,
-                                         .thread = t->tid,
-                                         .correlation = id,
-                                         .work = {work.flops, work.bytes, work.exact, trace_string(p->writer, work.shapes)}});
+    trace_event(p->writer,
+                &(TraceEvent){.kind = TRACE_WORK,
+                              .start = c->start,
+                              .end = end,
+                              .thread = t->tid,
+                              .correlation = id,
+                              .work = {work.flops, work.bytes, work.exact, trace_string(p->writer, work.shapes)}});
   }
   pthread_rwlock_unlock(&lock);
   return status;
 }
 
-/* ---- scopes -------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- scopes ------------------------------------------------------------------------------------------------------ */
 
 void nereid_prof_enter(const char *scope) {
   Thread *t = prof_on() ? this_thread() : NULL;
   if (!t) return;
   pthread_rwlock_rdlock(&lock);
   if (t->count == MOST_OPEN) {
-    if (!t->beyond++) say(t, NULL, "%d scopes are open in this thread; those opened inside of them are not recorded", MOST_OPEN);
+    if (!t->beyond++)
+      say(t, NULL, "%d scopes are open in this thread; those opened inside of them are not recorded", MOST_OPEN);
     pthread_rwlock_unlock(&lock);
     return;
   }
@@ -334,7 +360,9 @@ void nereid_prof_enter(const char *scope) {
     if (open) t->open = open, t->cap = cap;
   }
   char *name = t->count < t->cap && prof_on() ? strdup(scope ? scope : "") : NULL;
-  if (name) t->open[t->count++] = (Scope){name, trace_clock(), atomic_fetch_add_explicit(&last_scope, 1, memory_order_relaxed) + 1};
+  if (name)
+    t->open[t->count++] =
+        (Scope){name, trace_clock(), atomic_fetch_add_explicit(&last_scope, 1, memory_order_relaxed) + 1};
   pthread_rwlock_unlock(&lock);
 }
 
@@ -352,7 +380,8 @@ bool nereid_prof_leave(const char *scope) {
   while (scope && at >= 0 && strcmp(t->open[at].name, scope)) at--;
   if (at < 0) say(t, NULL, "scope '%s' was left, but it is not open in this thread", scope ? scope : "(the innermost)");
   for (int i = t->count - 1; i >= at && i >= 0 && at >= 0; i--) {
-    if (i > at) say(t, NULL, "scope '%s' was still open when '%s', around it, was left", t->open[i].name, t->open[at].name);
+    if (i > at)
+      say(t, NULL, "scope '%s' was still open when '%s', around it, was left", t->open[i].name, t->open[at].name);
     int k = 0;
     for (nereid_prof *p; k < MOST_SESSIONS; k++)
       if ((p = sessions[k])) {
@@ -379,7 +408,7 @@ void nereid_prof_metric(const char *name, double value) {
   pthread_rwlock_unlock(&lock);
 }
 
-/* ---- CUDA: under control --------------------------------------------------------------------------------------------------------------------- */
+/* ---- CUDA: under control ----------------------------------------------------------------------------------------- */
 
 static nereid_prof *cupti_owner(void) {
   for (int i = 0; i < MOST_SESSIONS; i++)
@@ -390,8 +419,12 @@ static nereid_prof *cupti_owner(void) {
 static bool record_cuda(nereid_prof *p, char why[600]) {
   const nereid_prof *other = cupti_owner();
   char reason[500] = "";
-  if (other) return snprintf(why, 600, "the session that writes %.400s records CUDA already, and CUPTI serves one", other->path), false;
-  p->cupti = cupti_start(p->writer, &(CuptiOptions){.runtime_api = true, .driver_api = true, .memory = true, .own_launches = true}, reason);
+  if (other)
+    return snprintf(why, 600, "the session that writes %.400s records CUDA already, and CUPTI serves one", other->path),
+           false;
+  p->cupti = cupti_start(p->writer,
+                         &(CuptiOptions){.runtime_api = true, .driver_api = true, .memory = true, .own_launches = true},
+                         reason);
   if (!p->cupti) return snprintf(why, 600, "%s", reason), false;
   if (p->paused) cupti_pause(p->cupti, true);
   atomic_store(&cupti_runs, true);
@@ -416,7 +449,7 @@ void prof_cuda_closed(void) {
   pthread_mutex_unlock(&control);
 }
 
-/* ---- sessions --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
 /* The process's own command line, for whoever reads the trace. */
 static char *command_line(void) {
@@ -441,16 +474,19 @@ static bool sample(nereid_prof *p, char why[300]) {
   return p->sampler = NULL, false;
 }
 static nereid_status sampling_failed(nereid_error **error, const char *why) {
-  return error_set(error, NEREID_UNSUPPORTED, "leave sample_hz at 0 to go on without", "stacks cannot be sampled: %s", why);
+  return error_set(error, NEREID_UNSUPPORTED, "leave sample_hz at 0 to go on without", "stacks cannot be sampled: %s",
+                   why);
 }
 
-nereid_status nereid_prof_start(const char *path, const nereid_prof_options *options, nereid_prof **out, nereid_error **error) {
+nereid_status nereid_prof_start(const char *path, const nereid_prof_options *options, nereid_prof **out,
+                                nereid_error **error) {
   if (!path) return error_null(error, "nereid_prof_start", "the path");
   if (!out) return error_null(error, "nereid_prof_start", "out");
   static _Atomic uint64_t last_serial;
   nereid_prof_options o = options ? *options : (nereid_prof_options){0};
   if (o.sample_hz < 0 || o.sample_hz > 10000)
-    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_prof_start: %d samples a second; 0 to 10000 are possible", o.sample_hz);
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL,
+                     "nereid_prof_start: %d samples a second; 0 to 10000 are possible", o.sample_hz);
   pthread_once(&once, init);
   nereid_prof *p = calloc(1, sizeof *p);
   if (!p || !(p->path = strdup(path))) return session_free(p), error_out_of_memory(error);
@@ -458,7 +494,8 @@ nereid_status nereid_prof_start(const char *path, const nereid_prof_options *opt
   pthread_mutex_lock(&control);
   while (p->slot < MOST_SESSIONS && sessions[p->slot]) p->slot++;
   if (p->slot == MOST_SESSIONS)
-    status = error_set(error, NEREID_BAD_ARGUMENT, "stop one of them", "%d sessions run already, which is the most", MOST_SESSIONS);
+    status = error_set(error, NEREID_BAD_ARGUMENT, "stop one of them", "%d sessions run already, which is the most",
+                       MOST_SESSIONS);
   if (!status) {
     char *command = command_line();
     p->writer = trace_create(path, command);
@@ -468,10 +505,13 @@ nereid_status nereid_prof_start(const char *path, const nereid_prof_options *opt
   }
   char why[600] = "";
   p->options = o, p->serial = ++last_serial, p->started = trace_clock(), p->flushed = p->started;
-  bool elsewhere = unasked != NULL; /* nereid prof runs this program, which must go on as it would without: CUDA is in that one's trace */
+  /* nereid prof runs this program, which must go on as it would without: CUDA is in that one's trace */
+  bool elsewhere = unasked != NULL;
   if (!status && !o.no_cuda && cuda_devices && !record_cuda(p, why)) {
     if (elsewhere) say(NULL, p, "CUDA is recorded by nereid prof, which runs this program, and not here: %s", why);
-    else status = error_set(error, NEREID_UNSUPPORTED, "no_cuda in the options leaves CUDA out", "CUDA cannot be recorded: %s", why);
+    else
+      status = error_set(error, NEREID_UNSUPPORTED, "no_cuda in the options leaves CUDA out",
+                         "CUDA cannot be recorded: %s", why);
   }
   if (!status && o.sample_hz && !sample(p, why)) status = sampling_failed(error, why);
   if (status) {
@@ -540,26 +580,31 @@ nereid_status nereid_prof_stop(nereid_prof *p, nereid_error **error) {
   int failed = trace_close(p->writer, &lost);
   pthread_mutex_unlock(&control);
   nereid_status status = !failed ? NEREID_OK
-                                 : error_set(error, NEREID_BAD_FILE, "what the file has can be viewed; make room, or write the trace elsewhere",
-                                             "the trace %s is not whole: %s; %lld events are lost", p->path, strerror(failed), (long long)lost);
+                                 : error_set(error, NEREID_BAD_FILE,
+                                             "what the file has can be viewed; make room, or write the trace elsewhere",
+                                             "the trace %s is not whole: %s; %lld events are lost", p->path,
+                                             strerror(failed), (long long)lost);
   session_free(p);
   return status;
 }
 
 /* ---- a program that nereid_prof_run runs --------------------------------------------------------------------------------------------------------
  *
- * What CUDA does there is recorded by the library that was put into it (src/inject), into a trace of its own beside this one; the two are read
- * as one. */
+ * What CUDA does there is recorded by the library that was put into it (src/inject), into a trace of its own beside
+ * this one; the two are read as one. */
 
 __attribute__((constructor)) static void start_unasked(void) {
   const char *folder = getenv("NEREID_PROF_DIR");
   char path[4096];
   if (!folder || !*folder) return;
   int n = snprintf(path, sizeof path, "%s/nereid-%ld.trace", folder, (long)getpid());
-  for (int i = 2; n < (int)sizeof path && !access(path, F_OK); i++) n = snprintf(path, sizeof path, "%s/nereid-%ld.%d.trace", folder, (long)getpid(), i); /* after an exec */
+  /* after an exec */
+  for (int i = 2; n < (int)sizeof path && !access(path, F_OK); i++)
+    n = snprintf(path, sizeof path, "%s/nereid-%ld.%d.trace", folder, (long)getpid(), i);
   const char *kinds = getenv("NEREID_PROF_KINDS");
   nereid_prof_options o = {.no_cuda = true, .count_work = kinds && strstr(kinds, "work")};
-  if (n >= (int)sizeof path || nereid_prof_start(path, &o, &unasked, NULL)) return; /* a failure is the profiler's, not the program's */
+  /* a failure is the profiler's, not the program's */
+  if (n >= (int)sizeof path || nereid_prof_start(path, &o, &unasked, NULL)) return;
   void *found = dlsym(RTLD_DEFAULT, "nereid_prof_last_launch");
   memcpy(&unasked_launch_of, &found, sizeof found);
 }

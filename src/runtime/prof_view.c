@@ -1,7 +1,8 @@
 /* nereid_prof_view: which view writes what, and where to: standard output, or a file that is whole or not there.
  *
- * A file is written beside its place under another name, and moved there at the end; but what is there and is no plain file (/dev/null, a pipe)
- * is written into. Of several views ("table,tree,advice") one follows the other; as JSON they are the members of an object.
+ * A file is written beside its place under another name, and moved there at the end; but what is there and is no plain
+ * file (/dev/null, a pipe) is written into. Of several views ("table,tree,advice") one follows the other; as JSON they
+ * are the members of an object.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,12 +20,16 @@ static const struct View {
   ViewFn write;
   bool joins; /* text, which may stand beside others */
 } views[] = {
-    {"table", view_table, true},        {"tree", view_tree, true},     {"functions", view_functions, true}, {"advice", view_advice, true},         {"hatchet", view_hatchet, false},       {"chrome", view_chrome, false},
-    {"html", view_html, false},         {"folded", view_folded, false}, {"flame", view_flame, false}, {"folded-gpu", view_folded_gpu, false}, {"flame-gpu", view_flame_gpu, false},
+    {"table", view_table, true},          {"tree", view_tree, true},
+    {"functions", view_functions, true},  {"advice", view_advice, true},
+    {"hatchet", view_hatchet, false},     {"chrome", view_chrome, false},
+    {"html", view_html, false},           {"folded", view_folded, false},
+    {"flame", view_flame, false},         {"folded-gpu", view_folded_gpu, false},
+    {"flame-gpu", view_flame_gpu, false},
 };
 enum { VIEWS = sizeof views / sizeof views[0], MOST_VIEWS = 16 };
 
-/* ---- where to --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- where to ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Target {
   FILE *file;
@@ -37,7 +42,8 @@ static nereid_status target_open(Target *t, const char *path, nereid_error **err
   if (!t->path) return t->file = stdout, NEREID_OK;
   struct stat s;
   bool special = !stat(path, &s) && !S_ISREG(s.st_mode);
-  if (!special && asprintf(&t->temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) return t->temporary = NULL, error_out_of_memory(error);
+  if (!special && asprintf(&t->temporary, "%s.%ld.tmp", path, (long)getpid()) < 0)
+    return t->temporary = NULL, error_out_of_memory(error);
   int fd = open(special ? path : t->temporary, O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC), 0666);
   t->file = fd < 0 ? NULL : fdopen(fd, "w");
   if (t->file) return NEREID_OK;
@@ -60,7 +66,7 @@ static nereid_status target_close(Target *t, bool failed, nereid_error **error) 
   return error_errno(error, NEREID_BAD_FILE, why, "cannot write %s", t->path ? t->path : "to standard output");
 }
 
-/* ---- which ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- which ------------------------------------------------------------------------------------------------------- */
 
 static nereid_status unknown_view(const char *name, nereid_error **error) {
   Buf hint = {0};
@@ -78,7 +84,8 @@ static const char *report_of(TraceReader *r) {
   bool scopes = false, samples = false, work = false;
   while (!(scopes && samples) && trace_next(r, &e)) {
     scopes |= e.kind == TRACE_RANGE, samples |= e.kind == TRACE_SAMPLE;
-    work |= e.kind == TRACE_RANGE || e.kind == TRACE_CALL || e.kind == TRACE_KERNEL || e.kind == TRACE_COPY || e.kind == TRACE_FILL;
+    work |= e.kind == TRACE_RANGE || e.kind == TRACE_CALL || e.kind == TRACE_KERNEL || e.kind == TRACE_COPY ||
+            e.kind == TRACE_FILL;
   }
   if (!work) return "functions";
   if (scopes) return samples ? "table,tree,functions,advice" : "table,tree,advice";
@@ -86,7 +93,8 @@ static const char *report_of(TraceReader *r) {
 }
 
 /* The views that `text` names, in order. */
-static nereid_status choose(TraceReader *r, const char *text, const struct View *chosen[MOST_VIEWS], int *n, nereid_error **error) {
+static nereid_status choose(TraceReader *r, const char *text, const struct View *chosen[MOST_VIEWS], int *n,
+                            nereid_error **error) {
   if (!strcmp(text, "report")) text = report_of(r);
   for (*n = 0; *text; text += strcspn(text, ","), text += *text == ',') {
     size_t size = strcspn(text, ",");
@@ -101,30 +109,42 @@ static nereid_status choose(TraceReader *r, const char *text, const struct View 
     chosen[(*n)++] = found;
   }
   if (!*n) return unknown_view("", error);
-  for (int i = 0; i < *n && *n > 1; i++)
-    if (!chosen[i]->joins) return error_set(error, NEREID_BAD_ARGUMENT, "write it to a file of its own", "the view '%s' does not stand beside others", chosen[i]->name);
+  for (int i = 0; i<*n && * n> 1; i++)
+    if (!chosen[i]->joins)
+      return error_set(error, NEREID_BAD_ARGUMENT, "write it to a file of its own",
+                       "the view '%s' does not stand beside others", chosen[i]->name);
   return NEREID_OK;
 }
 
-static nereid_status write_views(TraceReader *r, const struct View *const *chosen, int n, bool object, const ViewOptions *o, FILE *out, nereid_error **error) {
+static nereid_status write_views(TraceReader *r, const struct View *const *chosen, int n, bool object,
+                                 const ViewOptions *o, FILE *out, nereid_error **error) {
   for (int i = 0; i < n; i++) {
     char why[300] = "";
     if (object) fprintf(out, "%s\"%s\":", i ? ",\n" : "{", chosen[i]->name);
     else if (i) fputc('\n', out);
-    if (!trace_rewind(r)) return error_set(error, NEREID_BAD_FILE, NULL, "the trace cannot be read again from its beginning");
-    if (chosen[i]->write(r, out, o, why)) return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the view '%s': %s", chosen[i]->name, why);
+    if (!trace_rewind(r))
+      return error_set(error, NEREID_BAD_FILE, NULL, "the trace cannot be read again from its beginning");
+    if (chosen[i]->write(r, out, o, why))
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the view '%s': %s", chosen[i]->name, why);
     if (ferror(out)) return NEREID_OK; /* target_close says it */
   }
   if (object) fputs("}\n", out);
   return NEREID_OK;
 }
 
-nereid_status nereid_prof_view(const char *trace, const char *view, const char *path, const nereid_prof_view_options *options, nereid_error **error) {
+nereid_status nereid_prof_view(const char *trace, const char *view, const char *path,
+                               const nereid_prof_view_options *options, nereid_error **error) {
   if (!trace) return error_null(error, "nereid_prof_view", "the trace");
   if (!view) return error_null(error, "nereid_prof_view", "the view");
   static const nereid_prof_view_options none;
   const nereid_prof_view_options *v = options ? options : &none;
-  ViewOptions o = {.sort = v->sort, .rows = v->rows, .width = v->width, .json = v->json, .shapes = v->shapes, .metrics = v->metrics, .title = v->title};
+  ViewOptions o = {.sort = v->sort,
+                   .rows = v->rows,
+                   .width = v->width,
+                   .json = v->json,
+                   .shapes = v->shapes,
+                   .metrics = v->metrics,
+                   .title = v->title};
   const struct View *chosen[MOST_VIEWS];
   const char *why = NULL;
   char buffer[300] = "";

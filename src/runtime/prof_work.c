@@ -1,8 +1,9 @@
-/* What launches ask of the machine (nereid_launch_cost), counted once for launches that are alike: of one specialization, grid, values of
- * numbers and sizes of arrays. A profile of a hundred thousand launches counts a handful.
+/* What launches ask of the machine (nereid_launch_cost), counted once for launches that are alike: of one
+ * specialization, grid, values of numbers and sizes of arrays. A profile of a hundred thousand launches counts a
+ * handful.
  *
- * The key of an entry is those values, as bytes. Entries go when the last session stops, and when a module is freed, whose specialization's
- * address might come again.
+ * The key of an entry is those values, as bytes. Entries go when the last session stops, and when a module is freed,
+ * whose specialization's address might come again.
  */
 #include <stdlib.h>
 
@@ -34,7 +35,9 @@ static size_t make_key(Key *k, nereid_device *d, const Launch *l) {
   const Specialization *s = l->spec;
   *k = (Key){.spec = s, .slots = s->slot_count < MOST_SLOTS ? s->slot_count : MOST_SLOTS};
   memcpy(k->grid, l->grid, sizeof k->grid);
-  for (int i = 0; i < k->slots; i++) k->values[i] = s->slots[i].is_pointer ? (uint64_t)device_bytes_from(d, (const void *)(uintptr_t)l->args[i]) : l->args[i];
+  for (int i = 0; i < k->slots; i++)
+    k->values[i] =
+        s->slots[i].is_pointer ? (uint64_t)device_bytes_from(d, (const void *)(uintptr_t)l->args[i]) : l->args[i];
   return offsetof(Key, values) + sizeof k->values[0] * (size_t)k->slots;
 }
 
@@ -44,38 +47,38 @@ static const Entry *find(const Key *k, size_t size, uint64_t hash) {
   return NULL;
 }
 
-/* ---- "f32[1000], f32[1000], 1000, BLOCK=256" ------------------------------------------------------------------------------------------ */
+/* ---- "f32[1000], f32[1000], 1000, BLOCK=256" --------------------------------------------------------------------- */
 
 static void put_arg(Buf *out, nereid_device *d, const nereid_arg *a) {
   switch (a->kind) {
-  case NEREID_ARG_POINTER: {
-    int64_t bytes = device_bytes_from(d, a->pointer), each = (int64_t)nereid_dtype_bytes(a->dtype);
-    if (bytes < 0) buf_printf(out, "*%s", nereid_dtype_name(a->dtype));
-    else buf_printf(out, "%s[%lld]", nereid_dtype_name(a->dtype), (long long)(bytes / (each ? each : 1)));
-    break;
-  }
-  case NEREID_ARG_INT: buf_printf(out, a->is_unsigned ? "%llu" : "%lld", (long long)a->i); break;
-  case NEREID_ARG_FLOAT: buf_printf(out, "%g", a->f); break;
-  case NEREID_ARG_BOOL: buf_puts(out, a->i ? "True" : "False"); break;
-  case NEREID_ARG_NONE: buf_puts(out, "None"); break;
-  case NEREID_ARG_CONSTEXPR:
-    if (a->name) buf_printf(out, "%s=", a->name);
-    if (a->text) buf_puts(out, a->text);
-    else buf_printf(out, "%lld", (long long)a->i);
-    break;
-  case NEREID_ARG_DESCRIPTOR:
-    buf_printf(out, "%s[", nereid_dtype_name(a->dtype));
-    for (int i = 0; i < a->rank && i < 5; i++) buf_printf(out, "%s%lld", i ? "," : "", (long long)a->shape[i]);
-    buf_putc(out, ']');
-    break;
-  case NEREID_ARG_TUPLE:
-    buf_putc(out, '(');
-    for (int i = 0; i < a->item_count; i++) {
-      if (i) buf_puts(out, ", ");
-      put_arg(out, d, &a->items[i]);
+    case NEREID_ARG_POINTER: {
+      int64_t bytes = device_bytes_from(d, a->pointer), each = (int64_t)nereid_dtype_bytes(a->dtype);
+      if (bytes < 0) buf_printf(out, "*%s", nereid_dtype_name(a->dtype));
+      else buf_printf(out, "%s[%lld]", nereid_dtype_name(a->dtype), (long long)(bytes / (each ? each : 1)));
+      break;
     }
-    buf_putc(out, ')');
-    break;
+    case NEREID_ARG_INT: buf_printf(out, a->is_unsigned ? "%llu" : "%lld", (long long)a->i); break;
+    case NEREID_ARG_FLOAT: buf_printf(out, "%g", a->f); break;
+    case NEREID_ARG_BOOL: buf_puts(out, a->i ? "True" : "False"); break;
+    case NEREID_ARG_NONE: buf_puts(out, "None"); break;
+    case NEREID_ARG_CONSTEXPR:
+      if (a->name) buf_printf(out, "%s=", a->name);
+      if (a->text) buf_puts(out, a->text);
+      else buf_printf(out, "%lld", (long long)a->i);
+      break;
+    case NEREID_ARG_DESCRIPTOR:
+      buf_printf(out, "%s[", nereid_dtype_name(a->dtype));
+      for (int i = 0; i < a->rank && i < 5; i++) buf_printf(out, "%s%lld", i ? "," : "", (long long)a->shape[i]);
+      buf_putc(out, ']');
+      break;
+    case NEREID_ARG_TUPLE:
+      buf_putc(out, '(');
+      for (int i = 0; i < a->item_count; i++) {
+        if (i) buf_puts(out, ", ");
+        put_arg(out, d, &a->items[i]);
+      }
+      buf_putc(out, ')');
+      break;
   }
 }
 
@@ -85,7 +88,9 @@ static void put_shapes(ProfWork *w, nereid_device *d, const ProfCall *c, const K
   for (int i = 0; i < k->info.param_count; i++) {
     int named = 0;
     while (named < c->arg_count && !(c->args[named].name && !strcmp(c->args[named].name, k->names[i]))) named++;
-    const nereid_arg *a = named < c->arg_count ? &c->args[named] : i < c->arg_count && !c->args[i].name ? &c->args[i] : NULL;
+    const nereid_arg *a = named < c->arg_count                   ? &c->args[named]
+                          : i < c->arg_count && !c->args[i].name ? &c->args[i]
+                                                                 : NULL;
     if (!a) continue; /* its default */
     if (out.n) buf_puts(&out, ", ");
     put_arg(&out, d, a);
@@ -95,11 +100,12 @@ static void put_shapes(ProfWork *w, nereid_device *d, const ProfCall *c, const K
   buf_destroy(&out);
 }
 
-/* ---- counting ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
 
 bool prof_work_find(const ProfCall *c, nereid_device *d, const Launch *l, ProfWork *out) {
   *out = (ProfWork){0};
-  if (l->spec->slot_count > MOST_SLOTS || l->options->programs) return true; /* too many to tell apart, or not counted */
+  /* too many to tell apart, or not counted */
+  if (l->spec->slot_count > MOST_SLOTS || l->options->programs) return true;
   Key k;
   size_t size = make_key(&k, d, l);
   uint64_t hash = hash_bytes(&k, size, 0);

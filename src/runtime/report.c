@@ -1,15 +1,16 @@
-/* Reports: what a launch will ask of a GPU, in the public interface's words. The counting is gpu/report.c's; here it is compiled, put beside what
- * the target's multiprocessors give, and judged (report_text.c prints it).
+/* Reports: what a launch will ask of a GPU, in the public interface's words. The counting is gpu/report.c's; here it is
+ * compiled, put beside what the target's multiprocessors give, and judged (report_text.c prints it).
  *
- * Bounds. Each is the least time that one resource takes when nothing else holds it up; the longest is what bounds the launch:
+ * Bounds. Each is the least time that one resource takes when nothing else holds it up; the longest is what bounds the
+ * launch:
  *
  *     memory               sectors that must come and go once, at the memory's bandwidth
  *     L2                   sectors asked for, about 48 bytes a cycle a multiprocessor
  *     L1 and shared memory 128 bytes, or one pass over the banks, a cycle
  *     fp32, fp16, ...      operations of the class, at its rate
  *     issue                instructions, four a cycle: one a scheduler
- *     latency              waves, each as long as a block's longest chain of operations that wait for each other; or the longest block
- *     launch               what an empty kernel takes
+ *     latency              waves, each as long as a block's longest chain of operations that wait for each other; or
+ * the longest block launch               what an empty kernel takes
  *
  * What a multiprocessor does itself is done by the busiest one: with 133 programs on 132 of them one has two.
  */
@@ -48,11 +49,13 @@ static nereid_status find_target(const char *name, const GpuTarget **out, nereid
   return s;
 }
 
-nereid_status nereid_occupancy_of(const char *target, int registers, int shared_bytes, int num_warps, nereid_occupancy *out, nereid_error **error) {
+nereid_status nereid_occupancy_of(const char *target, int registers, int shared_bytes, int num_warps,
+                                  nereid_occupancy *out, nereid_error **error) {
   if (!out) return error_null(error, "nereid_occupancy_of", "out");
   if (registers < 0 || shared_bytes < 0 || num_warps < 1)
     return error_set(error, NEREID_BAD_ARGUMENT, "registers and shared bytes are 0 or more, warps 1 or more",
-                     "nereid_occupancy_of: %d registers, %d bytes of shared memory and %d warps", registers, shared_bytes, num_warps);
+                     "nereid_occupancy_of: %d registers, %d bytes of shared memory and %d warps", registers,
+                     shared_bytes, num_warps);
   const GpuTarget *t;
   nereid_status status = find_target(target, &t, error);
   if (!status) *out = occupancy(t, registers, shared_bytes, num_warps);
@@ -128,22 +131,26 @@ static void put_times(Report *r) {
     passes += a->shared ? (double)a->wavefronts : (double)a->sectors * 32 / GPU_L1_BYTES;
   }
   put_time(r, "memory", bytes / p->memory_gbs, "%.4g MB at %.0f GB/s", bytes / 1e6, p->memory_gbs);
-  put_time(r, "L2", ns_of(p, sectors * 32 / GPU_L2_BYTES), "%.4g MB of sectors, %d bytes a cycle a multiprocessor", sectors * 32 / 1e6, GPU_L2_BYTES);
+  put_time(r, "L2", ns_of(p, sectors * 32 / GPU_L2_BYTES), "%.4g MB of sectors, %d bytes a cycle a multiprocessor",
+           sectors * 32 / 1e6, GPU_L2_BYTES);
   put_time(r, "L1 and shared memory", ns_of(p, passes), "%.4g passes of 128 bytes", passes);
   put_rate(r, "fp32", GC_FP32, m->fp32);
   put_rate(r, "fp16", GC_FP16, m->fp16 / 2.0); /* two in each lane */
   put_rate(r, "fp64", GC_FP64, m->fp64);
   put_rate(r, "special functions", GC_SPECIAL, GPU_SPECIAL_RATE);
   if (g->classes[GC_TENSOR])
-    put_time(r, "tensor", ns_of(p, (double)p->cost.dot / m->tensor), "%.4g multiply-adds, %d a cycle a multiprocessor (16 bits, sums of 32)", (double)p->cost.dot,
-             m->tensor);
-  put_time(r, "issue", ns_of(p, (double)g->instructions / GPU_SCHEDULERS), "%.4g instructions of warps, %d a cycle a multiprocessor",
-           (double)g->instructions, GPU_SCHEDULERS);
-  double whole = p->waves > (double)(int64_t)p->waves ? (double)(int64_t)p->waves + 1 : p->waves, cycles = whole * g->block_cycles;
+    put_time(r, "tensor", ns_of(p, (double)p->cost.dot / m->tensor),
+             "%.4g multiply-adds, %d a cycle a multiprocessor (16 bits, sums of 32)", (double)p->cost.dot, m->tensor);
+  put_time(r, "issue", ns_of(p, (double)g->instructions / GPU_SCHEDULERS),
+           "%.4g instructions of warps, %d a cycle a multiprocessor", (double)g->instructions, GPU_SCHEDULERS);
+  double whole = p->waves > (double)(int64_t)p->waves ? (double)(int64_t)p->waves + 1 : p->waves,
+         cycles = whole * g->block_cycles;
   if (g->longest_cycles > cycles)
-    put_time(r, "latency", g->longest_cycles * 1000 / p->clock_mhz, "%.0f cycles of the longest program", g->longest_cycles);
+    put_time(r, "latency", g->longest_cycles * 1000 / p->clock_mhz, "%.0f cycles of the longest program",
+             g->longest_cycles);
   else
-    put_time(r, "latency", cycles * 1000 / p->clock_mhz, "%.0f wave%s of %.0f cycles", whole, whole == 1 ? "" : "s", g->block_cycles);
+    put_time(r, "latency", cycles * 1000 / p->clock_mhz, "%.0f wave%s of %.0f cycles", whole, whole == 1 ? "" : "s",
+             g->block_cycles);
   put_time(r, "launch", LAUNCH_NS, "an empty kernel's");
   qsort(r->times.at, (size_t)r->times.n, sizeof *r->times.at, by_time);
   p->times = r->times.at, p->time_count = r->times.n;
@@ -166,23 +173,26 @@ static void put_accesses(Report *r, const LaneFunc *f) {
   for (int i = 0; i < g->access_count; i++) {
     const GpuAccess *x = &g->accesses[i];
     bool placed = x->span && x->span->source;
-    out[i] = (nereid_report_access){.file = arena_strdup(a, placed ? x->span->source->path : ""),
-                                    .text = line_text(a, x->span),
-                                    .line = placed ? x->span->line : 0,
-                                    .what = lane_only_reads(x->op->code) ? "load" : x->op->code == LANE_ST ? "store" : "atomic",
-                                    .shared = x->shared,
-                                    .buffer = x->shared && x->op->buffer >= 0 ? arena_strdup(a, f->buffers.at[x->op->buffer].name) : "",
-                                    .bytes = x->bytes,
-                                    .count = x->count,
-                                    .masked = x->masked,
-                                    .in_loop = x->in_loop,
-                                    .known = x->known,
-                                    .requests = x->requests,
-                                    .lanes = x->lanes,
-                                    .sectors = x->sectors,
-                                    .ideal_sectors = x->ideal_sectors,
-                                    .wavefronts = x->wavefronts,
-                                    .ideal_wavefronts = x->ideal_wavefronts};
+    out[i] = (nereid_report_access){
+        .file = arena_strdup(a, placed ? x->span->source->path : ""),
+        .text = line_text(a, x->span),
+        .line = placed ? x->span->line : 0,
+        .what = lane_only_reads(x->op->code) ? "load"
+                : x->op->code == LANE_ST     ? "store"
+                                             : "atomic",
+        .shared = x->shared,
+        .buffer = x->shared && x->op->buffer >= 0 ? arena_strdup(a, f->buffers.at[x->op->buffer].name) : "",
+        .bytes = x->bytes,
+        .count = x->count,
+        .masked = x->masked,
+        .in_loop = x->in_loop,
+        .known = x->known,
+        .requests = x->requests,
+        .lanes = x->lanes,
+        .sectors = x->sectors,
+        .ideal_sectors = x->ideal_sectors,
+        .wavefronts = x->wavefronts,
+        .ideal_wavefronts = x->ideal_wavefronts};
   }
   r->out.accesses = out, r->out.access_count = g->access_count;
 }
@@ -280,20 +290,26 @@ static nereid_status make(Making *k, Context *cx, nereid_error **error) {
   return status;
 }
 
-static nereid_status check(nereid_module *m, const int64_t grid[3], const nereid_options *o, const nereid_report_options *how, nereid_error **error) {
+static nereid_status check(nereid_module *m, const int64_t grid[3], const nereid_options *o,
+                           const nereid_report_options *how, nereid_error **error) {
   if (!grid && !how->occupancy_only) return error_null(error, "nereid_report_launch", "the grid");
   if (m->is_cuda_c)
-    return error_set(error, NEREID_UNSUPPORTED, "compile it for a device, and hand its registers and shared memory to nereid_occupancy_of; nereid inspect shows its ptx and sass",
+    return error_set(error, NEREID_UNSUPPORTED,
+                     "compile it for a device, and hand its registers and shared memory to nereid_occupancy_of; nereid "
+                     "inspect shows its ptx and sass",
                      "there is no report on CUDA C, which NVRTC compiles: its accesses are not known here");
   if (how->multiprocessors < 0 || how->clock_mhz < 0 || how->memory_gbs < 0)
-    return error_set(error, NEREID_BAD_ARGUMENT, "leave it 0 for that of a typical machine", "a report on %d multiprocessors at %g MHz and %g GB/s",
-                     how->multiprocessors, how->clock_mhz, how->memory_gbs);
-  if (o->programs) return error_set(error, NEREID_UNSUPPORTED, "report on the whole grid", "there is no report on a list of programs");
+    return error_set(error, NEREID_BAD_ARGUMENT, "leave it 0 for that of a typical machine",
+                     "a report on %d multiprocessors at %g MHz and %g GB/s", how->multiprocessors, how->clock_mhz,
+                     how->memory_gbs);
+  if (o->programs)
+    return error_set(error, NEREID_UNSUPPORTED, "report on the whole grid", "there is no report on a list of programs");
   return NEREID_OK;
 }
 
-nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args, int arg_count,
-                                   const nereid_options *o, const nereid_report_options *how, nereid_report **out, nereid_error **error) {
+nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const int64_t grid[3], const nereid_arg *args,
+                                   int arg_count, const nereid_options *o, const nereid_report_options *how,
+                                   nereid_report **out, nereid_error **error) {
   static const nereid_report_options usual = {0};
   if (!m) return error_null(error, "nereid_report_launch", "the module");
   if (!kernel) return error_null(error, "nereid_report_launch", "the kernel's name");
@@ -312,7 +328,13 @@ nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const i
   if (!how->occupancy_only && (status = grid_countable(total, error))) return status;
   Call c;
   status = call_bind(&c, info, &device_cpu, args, arg_count, o, error);
-  Making k = {.module = m, .call = &c, .options = o, .how = how, .grid = grid ? programs : NULL, .target = target, .programs = total};
+  Making k = {.module = m,
+              .call = &c,
+              .options = o,
+              .how = how,
+              .grid = grid ? programs : NULL,
+              .target = target,
+              .programs = total};
   Context *cx = status ? NULL : context_create();
   if (!status) status = cx ? make(&k, cx, error) : error_out_of_memory(error);
   free(k.spec.slots);

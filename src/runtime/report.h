@@ -16,6 +16,6 @@ typedef struct Report {
 } Report;
 
 void cost_put(nereid_cost *out, const TileCost *c); /* cost.c: the counts in the interface's words */
-void report_judge(Report *r); /* report_judge.c: fills out.remarks */
+void report_judge(Report *r);                       /* report_judge.c: fills out.remarks */
 
 #endif

@@ -13,19 +13,22 @@ static void put_head(Buf *b, const nereid_report *p) {
   const nereid_occupancy *o = &p->occupancy;
   buf_printf(b, "%s for %s: %d warp%s of 32 threads a block", p->kernel, p->target, p->num_warps, plural(p->num_warps));
   if (p->programs) buf_printf(b, ", %lld program%s", (long long)p->programs, plural(p->programs));
-  if (p->grid[1] > 1 || p->grid[2] > 1) buf_printf(b, " (%lld, %lld, %lld)", (long long)p->grid[0], (long long)p->grid[1], (long long)p->grid[2]);
+  if (p->grid[1] > 1 || p->grid[2] > 1)
+    buf_printf(b, " (%lld, %lld, %lld)", (long long)p->grid[0], (long long)p->grid[1], (long long)p->grid[2]);
   if (p->registers) buf_printf(b, "\nregisters     %d a thread, ", p->registers);
   else buf_puts(b, "\nregisters     not known: no ptxas was found");
   if (p->registers && p->spill_bytes) buf_printf(b, "%d bytes of spill stores and loads", p->spill_bytes);
   else if (p->registers) buf_puts(b, "nothing spilled");
   buf_printf(b, "\nshared memory %d bytes a block\n", p->shared_bytes);
-  buf_printf(b, "occupancy     %.0f%%: %d block%s, %d of %d warps a multiprocessor, limited by %s (blocks by registers ", 100 * o->occupancy, o->blocks, plural(o->blocks),
-             o->warps, o->max_warps, o->limit);
+  buf_printf(b,
+             "occupancy     %.0f%%: %d block%s, %d of %d warps a multiprocessor, limited by %s (blocks by registers ",
+             100 * o->occupancy, o->blocks, plural(o->blocks), o->warps, o->max_warps, o->limit);
   if (p->registers) buf_printf(b, "%d", o->by_registers);
   else buf_puts(b, "?");
   buf_printf(b, ", shared memory %d, warps %d, slots %d)\n", o->by_shared, o->by_warps, o->by_blocks);
   if (!p->programs) return;
-  buf_printf(b, "waves         %.2f on %d multiprocessors (%s); the last one's empty places cost %.1f%%\n", p->waves, p->multiprocessors, p->machine, 100 * p->tail_waste);
+  buf_printf(b, "waves         %.2f on %d multiprocessors (%s); the last one's empty places cost %.1f%%\n", p->waves,
+             p->multiprocessors, p->machine, 100 * p->tail_waste);
 }
 
 static void put_line_end(Buf *b, const char *remarks, const char *text) {
@@ -39,19 +42,26 @@ static void put_accesses(Buf *b, const nereid_report *p, bool shared) {
   for (int i = 0; i < p->access_count; i++) {
     const nereid_report_access *a = &p->accesses[i];
     if (a->shared != shared) continue;
-    if (!n++ && shared) buf_puts(b, "shared memory:\n  line  access  bytes  places    requests  passes/request  ideal   conflicts  for\n");
-    else if (n == 1) buf_puts(b, "global memory:\n  line  access  bytes  places    requests  sectors/request  ideal  threads/request  remarks\n");
+    if (!n++ && shared)
+      buf_puts(b,
+               "shared memory:\n  line  access  bytes  places    requests  passes/request  ideal   conflicts  for\n");
+    else if (n == 1)
+      buf_puts(b, "global memory:\n  line  access  bytes  places    requests  sectors/request  ideal  threads/request  "
+                  "remarks\n");
     int64_t did = shared ? a->wavefronts : a->sectors, ideal = shared ? a->ideal_wavefronts : a->ideal_sectors;
     char remarks[64];
-    snprintf(remarks, sizeof remarks, "%s%s%s", a->masked && !shared ? "masked " : "", a->in_loop ? "loop " : "", a->known ? "" : "data");
+    snprintf(remarks, sizeof remarks, "%s%s%s", a->masked && !shared ? "masked " : "", a->in_loop ? "loop " : "",
+             a->known ? "" : "data");
     if (a->line) buf_printf(b, "  %4d", a->line);
     else buf_puts(b, "     -");
     buf_printf(b, "  %-6s  %5d  %6d  %10lld", a->what, a->bytes, a->count, (long long)a->requests);
     if (shared) {
-      buf_printf(b, "  %14.2f  %5.2f  %10lld  ", per(did, a->requests), per(ideal, a->requests), (long long)(did - ideal));
+      buf_printf(b, "  %14.2f  %5.2f  %10lld  ", per(did, a->requests), per(ideal, a->requests),
+                 (long long)(did - ideal));
       snprintf(remarks, sizeof remarks, "%s%s", a->buffer, a->known ? "" : " (data)");
     } else {
-      buf_printf(b, "  %15.2f  %5.2f  %15.1f  ", per(did, a->requests), per(ideal, a->requests), per(a->lanes, a->requests));
+      buf_printf(b, "  %15.2f  %5.2f  %15.1f  ", per(did, a->requests), per(ideal, a->requests),
+                 per(a->lanes, a->requests));
     }
     put_line_end(b, remarks, a->text);
   }
@@ -59,11 +69,13 @@ static void put_accesses(Buf *b, const nereid_report *p, bool shared) {
 }
 
 static void put_mix(Buf *b, const nereid_report *p) {
-  buf_printf(b, "instructions of warps, estimated from the lane IR: %lld, with %.1f of 32 threads", (long long)p->warp_instructions, p->active_lanes);
+  buf_printf(b, "instructions of warps, estimated from the lane IR: %lld, with %.1f of 32 threads",
+             (long long)p->warp_instructions, p->active_lanes);
   if (p->divergent) buf_printf(b, "; %lld times the threads of a warp part", (long long)p->divergent);
   buf_putc(b, '\n');
   for (int i = 0; i < p->class_count; i++)
-    buf_printf(b, "  %-26s %12lld %5.1f%%\n", p->classes[i].name, (long long)p->classes[i].warps, 100 * per(p->classes[i].warps, p->warp_instructions));
+    buf_printf(b, "  %-26s %12lld %5.1f%%\n", p->classes[i].name, (long long)p->classes[i].warps,
+               100 * per(p->classes[i].warps, p->warp_instructions));
 }
 
 static void put_duration(Buf *b, double ns) {
@@ -75,8 +87,9 @@ static void put_duration(Buf *b, double ns) {
 
 static void put_bounds(Buf *b, const nereid_report *p) {
   const nereid_cost *c = &p->cost;
-  buf_printf(b, "work          %.4g floating-point operations, %.4g MB that must be moved: %.3g flop/byte%s\n", c->flops,
-             ((double)p->load_bytes + (double)p->store_bytes) / 1e6, p->intensity, c->exact ? "" : " (about: see nereid bench)");
+  buf_printf(b, "work          %.4g floating-point operations, %.4g MB that must be moved: %.3g flop/byte%s\n",
+             c->flops, ((double)p->load_bytes + (double)p->store_bytes) / 1e6, p->intensity,
+             c->exact ? "" : " (about: see nereid bench)");
   buf_printf(b, "bound         %s, at %.0f MHz: at least\n", p->bound, p->clock_mhz);
   for (int i = 0; i < p->time_count; i++) {
     buf_printf(b, "  %-22s", p->times[i].bound);
@@ -120,9 +133,15 @@ static void text(Buf *b, const char *name, const char *s) {
   buf_printf(b, "%s\"%s\":", b->at[b->n - 1] == '{' ? "" : ",", name);
   put_string(b, s);
 }
-static void whole(Buf *b, const char *name, int64_t n) { buf_printf(b, "%s\"%s\":%lld", b->at[b->n - 1] == '{' ? "" : ",", name, (long long)n); }
-static void real(Buf *b, const char *name, double v) { buf_printf(b, "%s\"%s\":%.9g", b->at[b->n - 1] == '{' ? "" : ",", name, v); }
-static void truth(Buf *b, const char *name, bool v) { buf_printf(b, "%s\"%s\":%s", b->at[b->n - 1] == '{' ? "" : ",", name, v ? "true" : "false"); }
+static void whole(Buf *b, const char *name, int64_t n) {
+  buf_printf(b, "%s\"%s\":%lld", b->at[b->n - 1] == '{' ? "" : ",", name, (long long)n);
+}
+static void real(Buf *b, const char *name, double v) {
+  buf_printf(b, "%s\"%s\":%.9g", b->at[b->n - 1] == '{' ? "" : ",", name, v);
+}
+static void truth(Buf *b, const char *name, bool v) {
+  buf_printf(b, "%s\"%s\":%s", b->at[b->n - 1] == '{' ? "" : ",", name, v ? "true" : "false");
+}
 
 static void json_occupancy(Buf *b, const nereid_report *p) {
   const nereid_occupancy *o = &p->occupancy;
@@ -148,7 +167,8 @@ static void json_access(Buf *b, const nereid_report_access *a) {
 static void json_counts(Buf *b, const nereid_report *p) {
   const nereid_cost *c = &p->cost;
   whole(b, "programs_walked", p->programs_walked), truth(b, "exact", p->exact);
-  whole(b, "warp_instructions", p->warp_instructions), whole(b, "divergent", p->divergent), real(b, "active_lanes", p->active_lanes);
+  whole(b, "warp_instructions", p->warp_instructions), whole(b, "divergent", p->divergent),
+      real(b, "active_lanes", p->active_lanes);
   real(b, "flops", c->flops), whole(b, "load_bytes", p->load_bytes), whole(b, "store_bytes", p->store_bytes);
   real(b, "intensity", p->intensity), text(b, "bound", p->bound);
   buf_puts(b, ",\"accesses\":[");
@@ -175,9 +195,11 @@ static void put_json(Buf *b, const nereid_report *p) {
   whole(b, "registers", p->registers), whole(b, "spill_bytes", p->spill_bytes), whole(b, "stack_bytes", p->stack_bytes);
   whole(b, "shared_bytes", p->shared_bytes);
   json_occupancy(b, p);
-  whole(b, "multiprocessors", p->multiprocessors), real(b, "clock_mhz", p->clock_mhz), real(b, "memory_gbs", p->memory_gbs);
+  whole(b, "multiprocessors", p->multiprocessors), real(b, "clock_mhz", p->clock_mhz),
+      real(b, "memory_gbs", p->memory_gbs);
   buf_printf(b, ",\"grid\":[%lld,%lld,%lld]", (long long)p->grid[0], (long long)p->grid[1], (long long)p->grid[2]);
-  whole(b, "programs", p->programs), real(b, "waves", p->waves), real(b, "tail_waste", p->tail_waste), truth(b, "counted", p->counted);
+  whole(b, "programs", p->programs), real(b, "waves", p->waves), real(b, "tail_waste", p->tail_waste),
+      truth(b, "counted", p->counted);
   if (p->counted) json_counts(b, p);
   buf_puts(b, "}\n");
 }

@@ -70,7 +70,8 @@ struct nereid_device {
   int allocation_count, allocation_cap;
 };
 
-/* Streams and events of a device that works while the host goes on; handles are the kind's own, NULL is the default stream. */
+/* Streams and events of a device that works while the host goes on; handles are the kind's own, NULL is the default
+ * stream. */
 typedef enum { COPY_TO_DEVICE, COPY_TO_HOST, COPY_ON_DEVICE } CopyKind;
 typedef struct AsyncKind {
   nereid_status (*stream_create)(nereid_device *d, void **out, nereid_error **error);
@@ -107,7 +108,8 @@ struct DeviceKind {
   nereid_status (*allocate)(nereid_device *d, int64_t bytes, void **out, nereid_error **error);
   void (*free)(nereid_device *d, void *p, int64_t bytes);
   bool (*attach)(nereid_device *d, void *p, int64_t bytes, const char *name); /* false: out of memory */
-  nereid_status (*adopt)(nereid_device *d, void *p, int64_t bytes, nereid_error **error); /* instead of attach, likewise */
+  /* instead of attach, likewise */
+  nereid_status (*adopt)(nereid_device *d, void *p, int64_t bytes, nereid_error **error);
   void (*detach)(nereid_device *d, void *p);
   nereid_status (*copy_in)(nereid_device *d, void *dst, const void *host, int64_t bytes, nereid_error **error);
   nereid_status (*copy_out)(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error);
@@ -124,7 +126,8 @@ struct DeviceKind {
 
   const AsyncKind *async; /* NULL: what is asked of the device has been done when the call returns */
   bool lists_programs;    /* options.programs needs a specialization of its own */
-  /* What decides on which configuration is fastest: model, threads or multiprocessors, driver. NULL: the device does not measure. */
+  /* What decides on which configuration is fastest: model, threads or multiprocessors, driver. NULL: the device does
+   * not measure. */
   void (*signature)(nereid_device *d, Buf *out);
 };
 extern const DeviceKind device_cpu, device_interp, device_sim, device_cuda;
@@ -148,7 +151,7 @@ int64_t device_bytes_from(nereid_device *d, const void *p);
 typedef struct ParamRule {
   const char *name, *annotation;
   bool is_constexpr, has_default, no_specialize, no_align;
-  bool is_read, in_tune_key, is_set; /* by decorators: see DecoratorUse */
+  bool is_read, in_tune_key, is_set;  /* by decorators: see DecoratorUse */
   bool forced_pointer, forced_number; /* an annotation says so; the number's type is dtype */
   Dtype dtype;
   bool is_c;          /* of a CUDA C kernel: annotation is its C type */
@@ -162,8 +165,8 @@ typedef struct KernelInfo {
   int index;               /* in its module */
   const ParamRule *rules;
   const char **names; /* of the parameters, NULL-terminated */
-  bool decorated; /* by heuristics or autotune */
-  bool is_template; /* of CUDA C: must be named with its arguments */
+  bool decorated;     /* by heuristics or autotune */
+  bool is_template;   /* of CUDA C: must be named with its arguments */
 } KernelInfo;
 
 /* Text of a module, and of what decides on a specialization. */
@@ -176,9 +179,9 @@ struct nereid_module {
   int kernel_count;
   struct Cache *cache;
   bool is_cuda_c;
-  pthread_mutex_t lock; /* of the arena and the instances once the module is loaded */
-  struct Instance *instances; /* of a CUDA C file's templates */
-  struct Winner *winners;     /* winner.c */
+  pthread_mutex_t lock;                   /* of the arena and the instances once the module is loaded */
+  struct Instance *instances;             /* of a CUDA C file's templates */
+  struct Winner *winners;                 /* winner.c */
   pthread_mutex_t winner_lock, tune_lock; /* of the winners; one kernel is measured at a time */
 };
 void winners_free(nereid_module *m);
@@ -197,9 +200,10 @@ typedef struct Call {
   size_t key_size, key_cap;
   uint64_t hash;
   bool failed; /* out of memory */
-  bool tunes;        /* a configuration may be chosen by the values that autotune's `key` names */
-  bool reads_values; /* all numbers are in the key, not just those that decorators read: a constexpr is left open that these do not set */
-  bool open;         /* a constexpr without a value: tuning may have found one */
+  bool tunes;  /* a configuration may be chosen by the values that autotune's `key` names */
+  /* all numbers are in the key, not just those that decorators read: a constexpr is left open that these do not set */
+  bool reads_values;
+  bool open;            /* a constexpr without a value: tuning may have found one */
   const Chosen *chosen; /* what tuning found; set after binding */
   const nereid_arg *args_inline[48];
   unsigned char key_inline[640];
@@ -214,8 +218,14 @@ bool call_value_counts(const Call *c, const ParamRule *r);
 void call_free(Call *c); /* also after call_bind failed */
 /* What of the key is the same in every process. */
 const void *call_stable_key(const Call *c, size_t *size);
-/* How a launch's configuration is found, as the key has it. NUMERIC: with a grid of numbers, only what does not change parameters. */
-typedef enum { TUNES_NOT, TUNES_ANY, TUNES_NUMERIC, TUNES_KNOWN } Tunes; /* KNOWN: options.grid is "": compiled without a grid, so that nothing can be measured */
+/* How a launch's configuration is found, as the key has it. NUMERIC: with a grid of numbers, only what does not change
+ * parameters. */
+typedef enum {
+  TUNES_NOT,
+  TUNES_ANY,
+  TUNES_NUMERIC,
+  TUNES_KNOWN
+} Tunes; /* KNOWN: options.grid is "": compiled without a grid, so that nothing can be measured */
 Tunes call_tunes(const nereid_device *d, const nereid_options *o);
 /* The error for a call that is `open`, when nothing was found. */
 nereid_status call_still_open(const Call *c, nereid_error **error);
@@ -251,7 +261,8 @@ nereid_status pack_arg(const KernelInfo *k, const ArgSlot *s, const nereid_arg *
 /* ---- plan.c --------------------------------------------------------------------------------------------------------
  */
 
-typedef struct ArgPlan ArgPlan; /* how arguments like those that a function was compiled with are checked and packed in one pass */
+/* how arguments like those that a function was compiled with are checked and packed in one pass */
+typedef struct ArgPlan ArgPlan;
 /* NULL: they are not of the simple kind, or memory ran out; then each run binds and packs. */
 ArgPlan *arg_plan_create(const Call *c, const Specialization *s, const nereid_arg *args, int n);
 void arg_plan_free(ArgPlan *p);
@@ -281,19 +292,23 @@ struct Specialization {
   _Atomic int64_t program_ns; /* cpu: what one program took lately, 0: not known */
   nereid_device *device;      /* which asked for it; only while it is compiled */
   bool lists_programs;        /* compiled for options.programs */
-  struct Constant { char *name; double value; } *constants; /* of constexprs that are numbers */
+  struct Constant {
+    char *name;
+    double value;
+  } * constants; /* of constexprs that are numbers */
   int constant_count;
-  char *config;               /* "BLOCK=1024\nnum_warps=4\n..." */
+  char *config; /* "BLOCK=1024\nnum_warps=4\n..." */
   struct GridMemo *grid_memo;
-  int *zeroed, zeroed_count;  /* parameters: arrays that are zeroed before each launch */
-  uint64_t reads, writes;     /* parameters whose arrays may be; from the 64th on bit 63 */
-  uint64_t code_hash;         /* of the text that was compiled; 0: not known */
+  int *zeroed, zeroed_count; /* parameters: arrays that are zeroed before each launch */
+  uint64_t reads, writes;    /* parameters whose arrays may be; from the 64th on bit 63 */
+  uint64_t code_hash;        /* of the text that was compiled; 0: not known */
   struct CudaKernel *cuda;
-  const LaneFunc *lane;    /* sim; in cx */
-  struct DiagSites *sites; /* sim */
+  const LaneFunc *lane;        /* sim; in cx */
+  struct DiagSites *sites;     /* sim */
   struct InsideNames *regions; /* inside.h: of an instrumented kernel, else NULL */
 };
-/* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. cuda_sm as of a device. */
+/* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. cuda_sm as of a
+ * device. */
 Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *options, int cuda_sm, Context *cx,
                         Buf *print);
 /* What of `from` a launch packs its arguments by, into s->slots, malloc'ed. */
@@ -301,9 +316,11 @@ void specialization_keep_slots(Specialization *s, const Compiled *from, Context 
 /* NULL: error is set. */
 Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *options,
                                       nereid_error **error);
-/* The same, but for kernels that hold, on a GPU, more than so many bytes of one tile in a thread: NEREID_UNSUPPORTED. 0: no limit. */
-Specialization *specialization_create_within(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *options,
-                                             int64_t most_thread_bytes, nereid_error **error);
+/* The same, but for kernels that hold, on a GPU, more than so many bytes of one tile in a thread: NEREID_UNSUPPORTED.
+ * 0: no limit. */
+Specialization *specialization_create_within(nereid_module *m, const Call *c, nereid_device *d,
+                                             const nereid_options *options, int64_t most_thread_bytes,
+                                             nereid_error **error);
 void specialization_destroy(Specialization *s);
 struct GridMemo *grid_memo_create(void);
 void grid_memo_free(struct GridMemo *g);
@@ -342,8 +359,8 @@ nereid_status grid_check(const int64_t grid[3], const nereid_options *options, i
 /* Of counts that are 64 bits wide. */
 nereid_status grid_countable(int64_t programs, nereid_error **error);
 /* Finds or compiles; nothing is measured. */
-nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c,
-                                    const nereid_options *options, Specialization **out, nereid_error **error);
+nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Call *c, const nereid_options *options,
+                                    Specialization **out, nereid_error **error);
 /* profiled: what a profile is told of the launch; NULL: nothing. */
 nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Specialization *s, const int64_t grid[3],
                           const nereid_options *options, bool (*step)(void *, InterpFrame *, const Op *),
@@ -367,8 +384,9 @@ static inline nereid_status prof_end(int64_t start, const char *name, TraceCallK
   return result;
 }
 void prof_compiled(int64_t start, const char *kernel, nereid_status result);
-void prof_memory(const nereid_device *d, const void *at, int64_t bytes); /* allocated; below 0: freed. Always, with a session or not */
-void prof_cuda_opened(void);                                             /* a device; and, afterwards, closed */
+/* allocated; below 0: freed. Always, with a session or not */
+void prof_memory(const nereid_device *d, const void *at, int64_t bytes);
+void prof_cuda_opened(void); /* a device; and, afterwards, closed */
 void prof_cuda_closed(void);
 
 struct ProfCall {
@@ -395,7 +413,8 @@ void prof_work_clear(void);
 /* ---- stream.c ------------------------------------------------------------------------------------------------------
  */
 
-/* The handle of a stream that d's launches may go to; s may be NULL. Of a device without an AsyncKind: its Recording, or NULL. */
+/* The handle of a stream that d's launches may go to; s may be NULL. Of a device without an AsyncKind: its Recording,
+ * or NULL. */
 nereid_status stream_handle(const nereid_device *d, const nereid_stream *s, void **out, nereid_error **error);
 
 /* ---- graph.c -------------------------------------------------------------------------------------------------------
@@ -405,7 +424,8 @@ typedef struct Recording Recording; /* what goes into a stream of a device witho
 void stream_set_recording(nereid_stream *s, Recording *r); /* stream.c; NULL: none any more */
 void graph_recording_free(Recording *r);
 nereid_status graph_record_launch(Recording *r, const Launch *l, nereid_error **error);
-nereid_status graph_record_copy(Recording *r, void *to, const void *from, int64_t bytes, bool to_host, nereid_error **error);
+nereid_status graph_record_copy(Recording *r, void *to, const void *from, int64_t bytes, bool to_host,
+                                nereid_error **error);
 nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int64_t bytes, nereid_error **error);
 
 /* "message, in program (0, 0, 0), element [3, 4]" */
@@ -420,8 +440,8 @@ void fault_places_free(FaultPlace *p);
 /* line is what compiled code told; of several files main_path is meant first. */
 nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path,
                                  const char *message, int line);
-/* The two halves of it for one place: what a diagnostic there says, with a mark in the message's stead (malloc'ed; NULL:
- * out of memory), and the error that it makes with a message. */
+/* The two halves of it for one place: what a diagnostic there says, with a mark in the message's stead (malloc'ed;
+ * NULL: out of memory), and the error that it makes with a message. */
 char *fault_place_text(Span span);
 nereid_status fault_place_error(nereid_error **out, const char *place_text, const char *message, const char *path,
                                 int line, int column);
@@ -429,15 +449,15 @@ nereid_status fault_place_error(nereid_error **out, const char *place_text, cons
 /* ---- diag.c: what device_print and device_assert of a GPU's kernel left in a GpuDiag -------------------------------
  */
 
-typedef struct DiagSites DiagSites;                     /* a LaneFunc's sites, apart from its compilation */
+typedef struct DiagSites DiagSites;                       /* a LaneFunc's sites, apart from its compilation */
 bool diag_sites_keep(const LaneFunc *f, DiagSites **out); /* false: out of memory. NULL in *out: it has none */
 void diag_sites_free(DiagSites *s);
 enum { DIAG_BYTES = 4 << 20 }; /* a good size of a GpuDiag and its words */
-/* Makes d, of `bytes` bytes, ready for a launch: all zeros but the capacity. (Of a device: copy such a header there, and zero the
- * rest, or all that an earlier launch used.) */
+/* Makes d, of `bytes` bytes, ready for a launch: all zeros but the capacity. (Of a device: copy such a header there,
+ * and zero the rest, or all that an earlier launch used.) */
 void diag_clear(GpuDiag *d, size_t bytes);
-/* Prints the lines of the records in d, ordered by program, through options->print or to stderr. When an assert failed, makes the
- * error of the first one. `kernel` serves a message that has no record. Any number of threads may call. */
+/* Prints the lines of the records in d, ordered by program, through options->print or to stderr. When an assert failed,
+ * makes the error of the first one. `kernel` serves a message that has no record. Any number of threads may call. */
 nereid_status diag_report(const DiagSites *sites, const GpuDiag *d, const char *kernel, const nereid_options *options,
                           nereid_error **error);
 

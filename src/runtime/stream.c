@@ -1,7 +1,7 @@
 /* Streams, events, asynchronous copies and the host's memory for them.
  *
- * A device kind with an AsyncKind table does these; on the others all has been done when a call returns: a stream there is
- * no more than an object to hand around, an event the time at which it was recorded, and a copy a copy.
+ * A device kind with an AsyncKind table does these; on the others all has been done when a call returns: a stream there
+ * is no more than an object to hand around, an event the time at which it was recorded, and a copy a copy.
  */
 #include <stdlib.h>
 
@@ -23,8 +23,8 @@ struct nereid_event {
 
 static nereid_status other_device(const nereid_device *d, const nereid_device *of, const char *what,
                                   nereid_error **error) {
-  return error_set(error, NEREID_BAD_ARGUMENT, "make one for each device", "the %s belongs to another device (%s) than this one (%s)",
-                   what, of->name, d->name);
+  return error_set(error, NEREID_BAD_ARGUMENT, "make one for each device",
+                   "the %s belongs to another device (%s) than this one (%s)", what, of->name, d->name);
 }
 
 nereid_status stream_handle(const nereid_device *d, const nereid_stream *s, void **out, nereid_error **error) {
@@ -118,7 +118,8 @@ nereid_status nereid_event_synchronize(nereid_event *e, nereid_error **error) {
   if (!e) return error_null(error, "nereid_event_synchronize", "the event");
   if (!e->device->kind->async) return NEREID_OK;
   int64_t start = prof_begin();
-  return prof_end(start, "nereid_event_synchronize", CALL_SYNC, e->device->kind->async->event_synchronize(e->device, e->native, error));
+  return prof_end(start, "nereid_event_synchronize", CALL_SYNC,
+                  e->device->kind->async->event_synchronize(e->device, e->native, error));
 }
 
 nereid_status nereid_event_elapsed(nereid_event *start, nereid_event *end, double *ms, nereid_error **error) {
@@ -195,7 +196,8 @@ nereid_status nereid_fill_async(nereid_device *d, nereid_stream *s, void *dst, u
   if (!status) status = stream_handle(d, s, &native, error);
   if (status || !bytes) return status;
   int64_t start = prof_begin();
-  if (d->kind->async) return prof_end(start, "nereid_fill_async", CALL_FILL, d->kind->async->fill(d, native, dst, value, bytes, error));
+  if (d->kind->async)
+    return prof_end(start, "nereid_fill_async", CALL_FILL, d->kind->async->fill(d, native, dst, value, bytes, error));
   if (native) return graph_record_fill(native, dst, value, bytes, error);
   memset(part, value, sizeof part);
   for (int64_t at = 0; at < bytes && !status; at += (int64_t)sizeof part) {

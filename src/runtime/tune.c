@@ -3,24 +3,35 @@
  *     compile     on all processors; one that fails, or whose tiles no registers can hold, is out
  *     twins       the same code on the same grid is measured once (stages where nothing is pipelined, warps on a CPU)
  *     check       each runs once, and what it writes must be what the first wrote
- *     race        rounds of 3, 6, 12, 25, ... trials in all (twice as many by the host's clock, which hears of all that the machine does); after each, out goes whose median is worse for certain, or by more than the
- *                 round's slack, or who is not among the best so many
+ *     race        rounds of 3, 6, 12, 25, ... trials in all (twice as many by the host's clock, which hears of all that
+ * the machine does); after each, out goes whose median is worse for certain, or by more than the round's slack, or who
+ * is not among the best so many
  *
- * What disturbs a trial makes it longer, never shorter: who is worse is judged by the tenth percentile, and the winner at the end by the median.
+ * What disturbs a trial makes it longer, never shorter: who is worse is judged by the tenth percentile, and the winner
+ * at the end by the median.
  *
- * Within a round the candidates take turns, forth and back (A B C C B A), so that all of them meet the same clocks. A median of n trials lies, nineteen times
- * of twenty, between the samples of rank n/2 - sqrt(n) and n/2 + sqrt(n): one whose lower bound is above the leader's upper bound has lost for certain.
+ * Within a round the candidates take turns, forth and back (A B C C B A), so that all of them meet the same clocks. A
+ * median of n trials lies, nineteen times of twenty, between the samples of rank n/2 - sqrt(n) and n/2 + sqrt(n): one
+ * whose lower bound is above the leader's upper bound has lost for certain.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "runtime/tune.h"
 
-enum { USUAL_TRIALS = 100, EXHAUSTIVE_TRIALS = 30, FLUSH_BLOCK = 4096, FLUSH_BYTES = 256 << 20, REGISTER_BYTES = 4 * 255 };
+enum {
+  USUAL_TRIALS = 100,
+  EXHAUSTIVE_TRIALS = 30,
+  FLUSH_BLOCK = 4096,
+  FLUSH_BYTES = 256 << 20,
+  REGISTER_BYTES = 4 * 255
+};
 static const double usual_budget = 60;
 
 /* Rounds: up to how many trials, the slack, and how many go on at most. */
+/* clang-format off */
 static const struct { int trials; double slack; int left; } rounds[] = {{3, 1.6, 1000}, {6, 1.3, 64}, {12, 1.12, 24}, {25, 1.06, 10}, {50, 1.03, 5}, {100, 1.02, 3}};
+/* clang-format on */
 enum { ROUNDS = sizeof rounds / sizeof rounds[0] };
 
 static const char flush_text[] = /* reads: what was written would have to leave the cache while the next is measured */
@@ -41,7 +52,11 @@ static bool report_progress(Tuner *t, int done, int best) {
   const nereid_tune_options *o = t->options;
   if (!o->progress) return true;
   pthread_mutex_lock(&t->lock);
-  nereid_tune_progress p = {.phase = t->phase, .done = done, .of = t->of, .best = best, .best_ns = best >= 0 ? t->at[best].result->times.median : 0,
+  nereid_tune_progress p = {.phase = t->phase,
+                            .done = done,
+                            .of = t->of,
+                            .best = best,
+                            .best_ns = best >= 0 ? t->at[best].result->times.median : 0,
                             .seconds = (double)(clock_ns() - t->started) / 1e9};
   for (int i = 0; i < t->count; i++) p.left += t->at[i].racing;
   if (!t->ended && !o->progress(o->progress_arg, &p)) t->ended = true;
@@ -86,8 +101,12 @@ static void check_fits(const Tuner *t, Candidate *c) {
   const nereid_function_info *i = &c->spec->info;
   const GpuTarget *target = t->device->cuda_sm ? gpu_target_for(t->device->cuda_sm) : NULL;
   nereid_occupancy o;
-  if (!target || !i->registers || nereid_occupancy_of(target->name, i->registers, i->shared_bytes, i->num_warps, &o, NULL) || o.blocks) return;
-  out_of_race(c, NEREID_TUNE_SKIPPED, "no multiprocessor holds a block of it: %d registers in each of %d threads, %d bytes of shared memory", i->registers, 32 * i->num_warps, i->shared_bytes);
+  if (!target || !i->registers ||
+      nereid_occupancy_of(target->name, i->registers, i->shared_bytes, i->num_warps, &o, NULL) || o.blocks)
+    return;
+  out_of_race(c, NEREID_TUNE_SKIPPED,
+              "no multiprocessor holds a block of it: %d registers in each of %d threads, %d bytes of shared memory",
+              i->registers, 32 * i->num_warps, i->shared_bytes);
 }
 
 static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
@@ -103,7 +122,8 @@ static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
     c->spec = specialization_create_within(t->module, &call, t->device, &c->options, t->most_thread_bytes, &why);
     c->options.print = drop_line; /* what candidates say while they are measured */
     if (c->spec) c->result->info = c->spec->info, c->racing = true;
-    else if (nereid_error_status(why) == NEREID_UNSUPPORTED && !strncmp(nereid_error_message(why), "a thread would hold", 19))
+    else if (nereid_error_status(why) == NEREID_UNSUPPORTED &&
+             !strncmp(nereid_error_message(why), "a thread would hold", 19))
       out_of_race(c, NEREID_TUNE_SKIPPED, "%s", nereid_error_message(why)), nereid_error_free(why);
     else failed(c, why);
     if (!c->spec && !report_progress(t, t->count - atomic_load(&t->left), -1)) { /* Ctrl-C ends compilers too */
@@ -116,7 +136,8 @@ static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
   }
 }
 
-/* By stages first: configurations that differ in these alone are often the same code, which the later ones find made. */
+/* By stages first: configurations that differ in these alone are often the same code, which the later ones find made.
+ */
 static nereid_status order_compilations(Tuner *t, nereid_error **error) {
   t->order = malloc(sizeof *t->order * (size_t)t->count);
   if (!t->order) return error_out_of_memory(error);
@@ -148,7 +169,9 @@ static nereid_status compile_all(Tuner *t, nereid_error **error) {
     c->twin = -1;
     for (int k = 0; k < i && c->racing; k++) {
       const Candidate *o = &t->at[k];
-      if (!o->racing || !o->spec->code_hash || o->spec->code_hash != c->spec->code_hash || memcmp(o->launch.grid, c->launch.grid, sizeof o->launch.grid)) continue;
+      if (!o->racing || !o->spec->code_hash || o->spec->code_hash != c->spec->code_hash ||
+          memcmp(o->launch.grid, c->launch.grid, sizeof o->launch.grid))
+        continue;
       c->twin = k;
       out_of_race(c, NEREID_TUNE_SAME, "the same code as number %d", k + 1);
       c->result->same_as = k;
@@ -165,7 +188,8 @@ static nereid_status flush_open(Tuner *t, nereid_error **error) {
   if (!status) status = nereid_fill_async(t->device, NULL, t->flush_memory, 0, FLUSH_BYTES, error);
   t->flush_args[0] = nereid_pointer(t->flush_memory, NEREID_I32), t->flush_args[1] = nereid_constexpr_int(FLUSH_BLOCK);
   const nereid_options plain = {.no_autotune = true};
-  if (!status) status = nereid_compile(t->device, t->flush, "flush", t->flush_args, 2, &plain, &t->flush_function, error);
+  if (!status)
+    status = nereid_compile(t->device, t->flush, "flush", t->flush_args, 2, &plain, &t->flush_function, error);
   return status;
 }
 
@@ -173,7 +197,8 @@ static nereid_status launch_candidate(Tuner *t, Candidate *c, nereid_error **err
   return c->launch.total ? t->device->kind->launch(t->device, &c->launch, error) : NEREID_OK;
 }
 
-/* Nanoseconds. On a device that works while the host goes on, the launch waits behind what prepares it: its own cost does not show. */
+/* Nanoseconds. On a device that works while the host goes on, the launch waits behind what prepares it: its own cost
+ * does not show. */
 static nereid_status trial(Tuner *t, Candidate *c, double *ns, nereid_error **error) {
   nereid_device *d = t->device;
   static const int64_t flush_grid[3] = {FLUSH_BYTES / 4 / FLUSH_BLOCK, 1, 1};
@@ -213,7 +238,9 @@ static void tally(Candidate *c) {
 static int leader(const Tuner *t) {
   int best = -1;
   for (int i = 0; i < t->count; i++)
-    if (t->at[i].racing && t->at[i].count && (best < 0 || t->at[i].result->times.median < t->at[best].result->times.median)) best = i;
+    if (t->at[i].racing && t->at[i].count &&
+        (best < 0 || t->at[i].result->times.median < t->at[best].result->times.median))
+      best = i;
   return best;
 }
 
@@ -266,12 +293,14 @@ static void bounds(const Candidate *c, double *low, double *high) {
 
 static int rank_of(const Tuner *t, int which) {
   int rank = 0;
-  for (int i = 0; i < t->count; i++) rank += t->at[i].racing && t->at[i].result->times.p10 < t->at[which].result->times.p10;
+  for (int i = 0; i < t->count; i++)
+    rank += t->at[i].racing && t->at[i].result->times.p10 < t->at[which].result->times.p10;
   return rank;
 }
 
 static nereid_status drop_losers(Tuner *t, int best, double slack, int left, nereid_error **error) {
-  double low, high, best_low, best_high, median = t->at[best].result->times.median, least = t->at[best].result->times.p10;
+  double low, high, best_low, best_high, median = t->at[best].result->times.median,
+                                         least = t->at[best].result->times.p10;
   bool *drop = calloc((size_t)t->count, sizeof *drop);
   if (!drop) return error_out_of_memory(error);
   bounds(&t->at[best], &best_low, &best_high);
@@ -326,7 +355,8 @@ static nereid_status race(Tuner *t, nereid_error **error) {
 
 static bool among(const TuneArray *x, uint64_t params) { return params >> (x->param < 63 ? x->param : 63) & 1; }
 static bool overlap(const TuneArray *x, const TuneArray *y) {
-  return (uintptr_t)x->at < (uintptr_t)y->at + (uint64_t)y->bytes && (uintptr_t)y->at < (uintptr_t)x->at + (uint64_t)x->bytes;
+  return (uintptr_t)x->at < (uintptr_t)y->at + (uint64_t)y->bytes &&
+         (uintptr_t)y->at < (uintptr_t)x->at + (uint64_t)x->bytes;
 }
 
 /* What the kernel writes and reads, by whichever parameter, of all candidates together. */
@@ -356,8 +386,10 @@ static bool runs_nothing(const Tuner *t) {
 static nereid_status none_left(const Tuner *t, nereid_error **error) {
   for (int i = 0; i < t->count; i++)
     if (t->at[i].result->state == NEREID_TUNE_FAILED)
-      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "none of %d configuration%s could be measured; number %d: %s", t->count, t->count == 1 ? "" : "s", i + 1, t->at[i].result->why);
-  return error_set(error, NEREID_BAD_ARGUMENT, t->ended ? NULL : "allow more time", "none of %d configuration%s was measured%s", t->count, t->count == 1 ? "" : "s",
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "none of %d configuration%s could be measured; number %d: %s",
+                       t->count, t->count == 1 ? "" : "s", i + 1, t->at[i].result->why);
+  return error_set(error, NEREID_BAD_ARGUMENT, t->ended ? NULL : "allow more time",
+                   "none of %d configuration%s was measured%s", t->count, t->count == 1 ? "" : "s",
                    t->ended ? ": tuning was ended" : " within the time");
 }
 
@@ -371,7 +403,8 @@ static nereid_status open_clock(Tuner *t, nereid_error **error) {
   if (status || !cold || t->options->measure) return status;
   nereid_error *why = NULL;
   status = flush_open(t, &why);
-  if (status == NEREID_OUT_OF_MEMORY && caches == NEREID_CACHES_USUAL) status = NEREID_OK; /* nobody asked for it: a launch must not fail for it */
+  /* nobody asked for it: a launch must not fail for it */
+  if (status == NEREID_OUT_OF_MEMORY && caches == NEREID_CACHES_USUAL) status = NEREID_OK;
   else if (status && error) *error = why, why = NULL;
   nereid_error_free(why);
   return status;
@@ -402,7 +435,9 @@ nereid_status tuner_run(Tuner *t, int *best, nereid_error **error) {
     if (!t->at[i].samples) return error_out_of_memory(error);
   }
   nereid_status status = compile_all(t, error);
-  if (!status && runs_nothing(t)) status = error_set(error, t->no_programs, "give a grid with programs", "the grid is empty: there is nothing to measure");
+  if (!status && runs_nothing(t))
+    status =
+        error_set(error, t->no_programs, "give a grid with programs", "the grid is empty: there is nothing to measure");
   guard_arrays(t);
   if (!status) status = open_clock(t, error);
   if (!status) status = arrays_save(&t->arrays, error);

@@ -1,9 +1,10 @@
 /* Winners: which configuration was found best, kept in memory by module and on disk.
  *
- * What decides on a winner makes its key: Nereid's version, the kernel's file (its text) and name, the device (model, multiprocessors or threads,
- * driver: a copy of the cache on another machine finds nothing), and what the finder says: the arguments' types and values. The file tune/HASH in the
- * cache's folder holds it as text, sealed (base/store.c): a damaged one counts as absent and is written anew; it appears whole under its name, so that
- * of several processes that tune at once the last one's winner stands.
+ * What decides on a winner makes its key: Nereid's version, the kernel's file (its text) and name, the device (model,
+ * multiprocessors or threads, driver: a copy of the cache on another machine finds nothing), and what the finder says:
+ * the arguments' types and values. The file tune/HASH in the cache's folder holds it as text, sealed (base/store.c): a
+ * damaged one counts as absent and is written anew; it appears whole under its name, so that of several processes that
+ * tune at once the last one's winner stands.
  *
  *     BLOCK=1024
  *     num_warps=8
@@ -55,7 +56,10 @@ bool found_parse(Found *f) {
     if (*line == '#' || !*line) continue;
     if (!equals || equals == line) return false;
     *equals++ = 0;
-    int *count = !strcmp(line, "num_warps") ? &f->chosen.num_warps : !strcmp(line, "num_stages") ? &f->chosen.num_stages : !strcmp(line, "num_ctas") ? &f->chosen.num_ctas : NULL;
+    int *count = !strcmp(line, "num_warps")    ? &f->chosen.num_warps
+                 : !strcmp(line, "num_stages") ? &f->chosen.num_stages
+                 : !strcmp(line, "num_ctas")   ? &f->chosen.num_ctas
+                                               : NULL;
     if (count) good = read_count(equals, count);
     else f->lists[f->chosen.count] = line, f->lists[lines + f->chosen.count++] = equals;
   }
@@ -64,7 +68,8 @@ bool found_parse(Found *f) {
 
 /* ---- where ---- */
 
-static bool winner_id(nereid_device *d, const nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, char out[33]) {
+static bool winner_id(nereid_device *d, const nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
+                      char out[33]) {
   Buf b = {0};
   buf_printf(&b, "%s\n%s\n%d\n", NEREID_VERSION, k->info.name, k->index);
   d->kind->signature(d, &b);
@@ -134,7 +139,8 @@ bool winner_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const 
   return good;
 }
 
-bool winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, const char *text, double ns) {
+bool winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
+                 const char *text, double ns) {
   char id[33];
   errno = ENOMEM;
   if (!winner_id(d, m, k, key, key_size, id)) return false;

@@ -33,18 +33,18 @@ static const char *singleton(ConstKind k) {
 
 static void value(Buf *out, const ConstValue *v) {
   switch (v->kind) {
-  case CONST_INT: buf_write(out, v->text, v->size); break;
-  case CONST_FLOAT: buf_double(out, v->f); break;
-  case CONST_IMAGINARY:
-    buf_double(out, v->f);
-    buf_putc(out, 'j');
-    break;
-  case CONST_BYTES:
-    buf_putc(out, 'b');
-    quoted(out, v->text, v->size);
-    break;
-  case CONST_STR: quoted(out, v->text, v->size); break;
-  default: buf_puts(out, singleton(v->kind));
+    case CONST_INT: buf_write(out, v->text, v->size); break;
+    case CONST_FLOAT: buf_double(out, v->f); break;
+    case CONST_IMAGINARY:
+      buf_double(out, v->f);
+      buf_putc(out, 'j');
+      break;
+    case CONST_BYTES:
+      buf_putc(out, 'b');
+      quoted(out, v->text, v->size);
+      break;
+    case CONST_STR: quoted(out, v->text, v->size); break;
+    default: buf_puts(out, singleton(v->kind));
   }
 }
 
@@ -79,57 +79,57 @@ static void plain_field(Buf *out, const Node *n, const Field *f) {
   static const char *const contexts[] = {"Load", "Store", "Del"};
   const void *at = field_at(n, f);
   switch (f->kind) {
-  case FIELD_NODE:
-  case FIELD_NODES: break;
-  case FIELD_IDENT: {
-    const char *s = *(const char *const *)at;
-    if (!s) break;
-    key(out, f->name);
-    buf_puts(out, s);
-    break;
-  }
-  case FIELD_IDENTS: {
-    const IdentList *l = at;
-    if (!l->n) break;
-    key(out, f->name);
-    for (int i = 0; i < l->n; i++) {
-      if (i) buf_putc(out, ',');
-      buf_puts(out, l->at[i]);
+    case FIELD_NODE:
+    case FIELD_NODES: break;
+    case FIELD_IDENT: {
+      const char *s = *(const char *const *)at;
+      if (!s) break;
+      key(out, f->name);
+      buf_puts(out, s);
+      break;
     }
-    break;
-  }
-  case FIELD_INT:
-    key(out, f->name);
-    number(out, *(const int *)at);
-    break;
-  case FIELD_OP:
-    key(out, f->name);
-    buf_puts(out, pyop_name(*(const PyOp *)at));
-    break;
-  case FIELD_OPS: {
-    const PyOpList *l = at;
-    key(out, f->name);
-    for (int i = 0; i < l->n; i++) {
-      if (i) buf_putc(out, ',');
-      buf_puts(out, pyop_name(l->at[i]));
+    case FIELD_IDENTS: {
+      const IdentList *l = at;
+      if (!l->n) break;
+      key(out, f->name);
+      for (int i = 0; i < l->n; i++) {
+        if (i) buf_putc(out, ',');
+        buf_puts(out, l->at[i]);
+      }
+      break;
     }
-    break;
-  }
-  case FIELD_CTX:
-    key(out, f->name);
-    buf_puts(out, contexts[*(const ExprContext *)at]);
-    break;
-  case FIELD_VALUE:
-    key(out, f->name);
-    value(out, at);
-    break;
-  case FIELD_SINGLETON:
-    key(out, f->name);
-    buf_puts(out, singleton(*(const ConstKind *)at));
-    break;
-  case FIELD_U_PREFIX:
-    if (*(const bool *)at) buf_puts(out, " kind=u");
-    break;
+    case FIELD_INT:
+      key(out, f->name);
+      number(out, *(const int *)at);
+      break;
+    case FIELD_OP:
+      key(out, f->name);
+      buf_puts(out, pyop_name(*(const PyOp *)at));
+      break;
+    case FIELD_OPS: {
+      const PyOpList *l = at;
+      key(out, f->name);
+      for (int i = 0; i < l->n; i++) {
+        if (i) buf_putc(out, ',');
+        buf_puts(out, pyop_name(l->at[i]));
+      }
+      break;
+    }
+    case FIELD_CTX:
+      key(out, f->name);
+      buf_puts(out, contexts[*(const ExprContext *)at]);
+      break;
+    case FIELD_VALUE:
+      key(out, f->name);
+      value(out, at);
+      break;
+    case FIELD_SINGLETON:
+      key(out, f->name);
+      buf_puts(out, singleton(*(const ConstKind *)at));
+      break;
+    case FIELD_U_PREFIX:
+      if (*(const bool *)at) buf_puts(out, " kind=u");
+      break;
   }
 }
 

@@ -104,7 +104,8 @@ static bool continuation_line(Lexer *lx) {
 
 /* "# nereid: begin load": kept for the front end. `start` is at the #. */
 static void keep_marker(Lexer *lx, uint32_t start) {
-  const char *text = lx->text + start + 1, *end = lx->text + lx->at, *line = lx->text + lx->src->line_start[lx->line - 1];
+  const char *text = lx->text + start + 1, *end = lx->text + lx->at,
+             *line = lx->text + lx->src->line_start[lx->line - 1];
   static const char word[] = "nereid:";
   while (text < end && char_class[(unsigned char)*text] & CC_BLANK) text++;
   if ((size_t)(end - text) < sizeof word - 1 || memcmp(text, word, sizeof word - 1)) return;
@@ -112,8 +113,8 @@ static void keep_marker(Lexer *lx, uint32_t start) {
   while (text < end && char_class[(unsigned char)*text] & CC_BLANK) text++;
   while (end > text && char_class[(unsigned char)end[-1]] & CC_BLANK) end--;
   while (char_class[(unsigned char)*line] & CC_BLANK) line++;
-  Marker m = {span_of(lx->src, lx->line, start, (uint32_t)(end - lx->text)), arena_strndup(lx->cx->arena, text, (size_t)(end - text)),
-              line == lx->text + start};
+  Marker m = {span_of(lx->src, lx->line, start, (uint32_t)(end - lx->text)),
+              arena_strndup(lx->cx->arena, text, (size_t)(end - text)), line == lx->text + start};
   vec_push(lx->cx->arena, &lx->out->markers, m);
 }
 
@@ -179,62 +180,62 @@ static bool indentation(Lexer *lx) {
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
 static TokenKind keyword(const char *s, uint32_t n) {
-#define KEYWORD(text, id)                                                                                              \
+#define KEYWORD(text, id) \
   if (n == sizeof text - 1 && memcmp(s, text, sizeof text - 1) == 0) return T_##id
   switch (s[0]) {
-  case 'F': KEYWORD("False", FALSE); break;
-  case 'N': KEYWORD("None", NONE); break;
-  case 'T': KEYWORD("True", TRUE); break;
-  case 'a':
-    KEYWORD("as", AS);
-    KEYWORD("and", AND);
-    KEYWORD("assert", ASSERT);
-    KEYWORD("async", ASYNC);
-    KEYWORD("await", AWAIT);
-    break;
-  case 'b': KEYWORD("break", BREAK); break;
-  case 'c':
-    KEYWORD("class", CLASS);
-    KEYWORD("continue", CONTINUE);
-    break;
-  case 'd':
-    KEYWORD("def", DEF);
-    KEYWORD("del", DEL);
-    break;
-  case 'e':
-    KEYWORD("else", ELSE);
-    KEYWORD("elif", ELIF);
-    KEYWORD("except", EXCEPT);
-    break;
-  case 'f':
-    KEYWORD("for", FOR);
-    KEYWORD("from", FROM);
-    KEYWORD("finally", FINALLY);
-    break;
-  case 'g': KEYWORD("global", GLOBAL); break;
-  case 'i':
-    KEYWORD("if", IF);
-    KEYWORD("in", IN);
-    KEYWORD("is", IS);
-    KEYWORD("import", IMPORT);
-    break;
-  case 'l': KEYWORD("lambda", LAMBDA); break;
-  case 'n':
-    KEYWORD("not", NOT);
-    KEYWORD("nonlocal", NONLOCAL);
-    break;
-  case 'o': KEYWORD("or", OR); break;
-  case 'p': KEYWORD("pass", PASS); break;
-  case 'r':
-    KEYWORD("return", RETURN);
-    KEYWORD("raise", RAISE);
-    break;
-  case 't': KEYWORD("try", TRY); break;
-  case 'w':
-    KEYWORD("with", WITH);
-    KEYWORD("while", WHILE);
-    break;
-  case 'y': KEYWORD("yield", YIELD); break;
+    case 'F': KEYWORD("False", FALSE); break;
+    case 'N': KEYWORD("None", NONE); break;
+    case 'T': KEYWORD("True", TRUE); break;
+    case 'a':
+      KEYWORD("as", AS);
+      KEYWORD("and", AND);
+      KEYWORD("assert", ASSERT);
+      KEYWORD("async", ASYNC);
+      KEYWORD("await", AWAIT);
+      break;
+    case 'b': KEYWORD("break", BREAK); break;
+    case 'c':
+      KEYWORD("class", CLASS);
+      KEYWORD("continue", CONTINUE);
+      break;
+    case 'd':
+      KEYWORD("def", DEF);
+      KEYWORD("del", DEL);
+      break;
+    case 'e':
+      KEYWORD("else", ELSE);
+      KEYWORD("elif", ELIF);
+      KEYWORD("except", EXCEPT);
+      break;
+    case 'f':
+      KEYWORD("for", FOR);
+      KEYWORD("from", FROM);
+      KEYWORD("finally", FINALLY);
+      break;
+    case 'g': KEYWORD("global", GLOBAL); break;
+    case 'i':
+      KEYWORD("if", IF);
+      KEYWORD("in", IN);
+      KEYWORD("is", IS);
+      KEYWORD("import", IMPORT);
+      break;
+    case 'l': KEYWORD("lambda", LAMBDA); break;
+    case 'n':
+      KEYWORD("not", NOT);
+      KEYWORD("nonlocal", NONLOCAL);
+      break;
+    case 'o': KEYWORD("or", OR); break;
+    case 'p': KEYWORD("pass", PASS); break;
+    case 'r':
+      KEYWORD("return", RETURN);
+      KEYWORD("raise", RAISE);
+      break;
+    case 't': KEYWORD("try", TRY); break;
+    case 'w':
+      KEYWORD("with", WITH);
+      KEYWORD("while", WHILE);
+      break;
+    case 'y': KEYWORD("yield", YIELD); break;
   }
 #undef KEYWORD
   return T_NAME;
@@ -347,43 +348,43 @@ static bool punctuation(Lexer *lx) {
 #define OPERATOR(id) (d == '=' ? (n = 2, T_##id##_EQUAL) : T_##id)
 #define DOUBLED(id, twice) (d == c ? (s[2] == '=' ? (n = 3, T_##twice##_EQUAL) : (n = 2, T_##twice)) : OPERATOR(id))
   switch (c) {
-  case '(': return open_bracket(lx, T_LPAR);
-  case '[': return open_bracket(lx, T_LSQB);
-  case '{': return open_bracket(lx, T_LBRACE);
-  case ')': return close_bracket(lx, T_RPAR);
-  case ']': return close_bracket(lx, T_RSQB);
-  case '}': return close_bracket(lx, T_RBRACE);
-  case ':':
-    /* The colon of f"{x:spec}" ends the expression; "=" after it is part of the format. */
-    if (lx->fstrings && lx->fstring[lx->fstrings - 1].fields &&
-        lx->fstring[lx->fstrings - 1].depth == lx->fstring[lx->fstrings - 1].fields) {
-      emit(lx, T_COLON, lx->at, lx->at + 1, lx->line);
-      lx->at++;
-      return lex_fstring_text(lx);
-    }
-    k = d == '=' ? (n = 2, T_COLON_EQUAL) : T_COLON;
-    break;
-  case ',': k = T_COMMA; break;
-  case ';': k = T_SEMI; break;
-  case '.':
-    if (char_class[(unsigned char)d] & CC_DIGIT) return lex_number(lx);
-    k = d == '.' && s[2] == '.' ? (n = 3, T_ELLIPSIS) : T_DOT;
-    break;
-  case '~': k = T_TILDE; break;
-  case '!': k = d == '=' ? (n = 2, T_NOT_EQUAL) : T_EXCLAMATION; break;
-  case '=': k = d == '=' ? (n = 2, T_EQ_EQUAL) : T_EQUAL; break;
-  case '+': k = OPERATOR(PLUS); break;
-  case '-': k = d == '>' ? (n = 2, T_ARROW) : OPERATOR(MINUS); break;
-  case '*': k = DOUBLED(STAR, DOUBLE_STAR); break;
-  case '/': k = DOUBLED(SLASH, DOUBLE_SLASH); break;
-  case '@': k = OPERATOR(AT); break;
-  case '%': k = OPERATOR(PERCENT); break;
-  case '|': k = OPERATOR(VBAR); break;
-  case '^': k = OPERATOR(CIRCUMFLEX); break;
-  case '&': k = OPERATOR(AMPER); break;
-  case '<': k = DOUBLED(LESS, LEFT_SHIFT); break;
-  case '>': k = DOUBLED(GREATER, RIGHT_SHIFT); break;
-  default: return invalid_character(lx);
+    case '(': return open_bracket(lx, T_LPAR);
+    case '[': return open_bracket(lx, T_LSQB);
+    case '{': return open_bracket(lx, T_LBRACE);
+    case ')': return close_bracket(lx, T_RPAR);
+    case ']': return close_bracket(lx, T_RSQB);
+    case '}': return close_bracket(lx, T_RBRACE);
+    case ':':
+      /* The colon of f"{x:spec}" ends the expression; "=" after it is part of the format. */
+      if (lx->fstrings && lx->fstring[lx->fstrings - 1].fields &&
+          lx->fstring[lx->fstrings - 1].depth == lx->fstring[lx->fstrings - 1].fields) {
+        emit(lx, T_COLON, lx->at, lx->at + 1, lx->line);
+        lx->at++;
+        return lex_fstring_text(lx);
+      }
+      k = d == '=' ? (n = 2, T_COLON_EQUAL) : T_COLON;
+      break;
+    case ',': k = T_COMMA; break;
+    case ';': k = T_SEMI; break;
+    case '.':
+      if (char_class[(unsigned char)d] & CC_DIGIT) return lex_number(lx);
+      k = d == '.' && s[2] == '.' ? (n = 3, T_ELLIPSIS) : T_DOT;
+      break;
+    case '~': k = T_TILDE; break;
+    case '!': k = d == '=' ? (n = 2, T_NOT_EQUAL) : T_EXCLAMATION; break;
+    case '=': k = d == '=' ? (n = 2, T_EQ_EQUAL) : T_EQUAL; break;
+    case '+': k = OPERATOR(PLUS); break;
+    case '-': k = d == '>' ? (n = 2, T_ARROW) : OPERATOR(MINUS); break;
+    case '*': k = DOUBLED(STAR, DOUBLE_STAR); break;
+    case '/': k = DOUBLED(SLASH, DOUBLE_SLASH); break;
+    case '@': k = OPERATOR(AT); break;
+    case '%': k = OPERATOR(PERCENT); break;
+    case '|': k = OPERATOR(VBAR); break;
+    case '^': k = OPERATOR(CIRCUMFLEX); break;
+    case '&': k = OPERATOR(AMPER); break;
+    case '<': k = DOUBLED(LESS, LEFT_SHIFT); break;
+    case '>': k = DOUBLED(GREATER, RIGHT_SHIFT); break;
+    default: return invalid_character(lx);
   }
 #undef OPERATOR
 #undef DOUBLED
@@ -423,29 +424,29 @@ static bool lex(Lexer *lx) {
     } else if (class & CC_DIGIT) {
       if (!lex_number(lx)) return false;
     } else switch (c) {
-      case '\n':
-      case '\r':
-        if (lx->level) {
+        case '\n':
+        case '\r':
+          if (lx->level) {
+            pass_newline(lx);
+            break;
+          }
+          emit(lx, T_NEWLINE, lx->at, lx->at + 1, lx->line);
           pass_newline(lx);
+          if (!indentation(lx)) return false;
           break;
-        }
-        emit(lx, T_NEWLINE, lx->at, lx->at + 1, lx->line);
-        pass_newline(lx);
-        if (!indentation(lx)) return false;
-        break;
-      case '#': skip_comment(lx); break;
-      case '\\':
-        if (!continuation_line(lx)) return false;
-        break;
-      case '"':
-      case '\'':
-        if (!lex_string(lx, lx->at)) return false;
-        break;
-      case 0:
-        if (lx->at >= lx->size) return end_of_file(lx);
-        return invalid_character(lx);
-      default:
-        if (!punctuation(lx)) return false;
+        case '#': skip_comment(lx); break;
+        case '\\':
+          if (!continuation_line(lx)) return false;
+          break;
+        case '"':
+        case '\'':
+          if (!lex_string(lx, lx->at)) return false;
+          break;
+        case 0:
+          if (lx->at >= lx->size) return end_of_file(lx);
+          return invalid_character(lx);
+        default:
+          if (!punctuation(lx)) return false;
       }
   }
 }

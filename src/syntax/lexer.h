@@ -6,16 +6,21 @@
 
 enum { MAX_INDENTS = 100, MAX_BRACKETS = 200, MAX_FSTRINGS = 150, MAX_FIELDS = 3 };
 
-typedef struct Indent { int col, alt; } Indent; /* columns with tabs of 8, and of 1 */
-typedef struct Bracket { char c; uint32_t at, line; } Bracket;
+typedef struct Indent {
+  int col, alt;
+} Indent; /* columns with tabs of 8, and of 1 */
+typedef struct Bracket {
+  char c;
+  uint32_t at, line;
+} Bracket;
 
 typedef struct FString {
   char quote;
-  int quotes;           /* 1 or 3 */
+  int quotes; /* 1 or 3 */
   bool raw;
   uint32_t start, line; /* of its prefix */
   int depth;            /* brackets open since it began */
-  int fields;           /* replacement fields open: 1 in f"{x}", 2 in f"{x:{w}}". An expression's own level is depth == fields */
+  int fields; /* replacement fields open: 1 in f"{x}", 2 in f"{x:{w}}". An expression's own level is depth == fields */
 } FString;
 
 typedef struct Lexer {
@@ -41,8 +46,8 @@ bool lex_error_at(Lexer *lx, Span span, const char *hint, const char *format, ..
 void pass_newline(Lexer *lx);
 
 bool lex_number(Lexer *lx);
-bool lex_string(Lexer *lx, uint32_t start);             /* at its opening quote; its prefix starts at `start` */
-bool lex_fstring(Lexer *lx, uint32_t start, bool raw);  /* likewise */
-bool lex_fstring_text(Lexer *lx);                       /* in the innermost f-string, at text: after a quote, "}" or ":" */
+bool lex_string(Lexer *lx, uint32_t start);            /* at its opening quote; its prefix starts at `start` */
+bool lex_fstring(Lexer *lx, uint32_t start, bool raw); /* likewise */
+bool lex_fstring_text(Lexer *lx); /* in the innermost f-string, at text: after a quote, "}" or ":" */
 
 #endif

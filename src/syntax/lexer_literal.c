@@ -218,56 +218,56 @@ bool lex_fstring_text(Lexer *lx) {
       return true;
     }
     switch (c) {
-    case '{':
-      if (text[lx->at + 1] == '{' && !in_format) {
-        emit_text(lx, start, lx->at + 1, line, true);
-        start = lx->at += 2;
-        line = lx->line;
-        break;
-      }
-      emit_text(lx, start, lx->at, line, false);
-      if (++f->fields >= MAX_FIELDS + 1)
-        return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL,
-                            "f-string: expressions nested too deeply");
-      return true;
-    case '}':
-      if (text[lx->at + 1] == '}' && !in_format) {
-        emit_text(lx, start, lx->at + 1, line, true);
-        start = lx->at += 2;
-        line = lx->line;
-        break;
-      }
-      emit_text(lx, start, lx->at, line, false);
-      return true; /* of a format; else close_bracket says that it stands alone */
-    case '\\': {
-      char d = text[++lx->at];
-      if (d == '{' || d == '}') break;                      /* the backslash stands for itself */
-      if (d == 'N' && !f->raw && text[lx->at + 1] == '{') { /* \N{BULLET}: these braces are text */
-        uint32_t close = lx->at + 2;
-        while (text[close] && text[close] != '}' && text[close] != '\n' && text[close] != '\r' &&
-               text[close] != f->quote)
-          close++;
-        lx->at = text[close] == '}' ? close + 1 : close;
-        break;
-      }
-      if (d == '\n' || d == '\r') pass_newline(lx);
-      else if (lx->at < lx->size) lx->at++;
-      break;
-    }
-    case '\n':
-    case '\r':
-      if (f->quotes == 1) {
-        if (!in_format) return unterminated_fstring(lx, f);
+      case '{':
+        if (text[lx->at + 1] == '{' && !in_format) {
+          emit_text(lx, start, lx->at + 1, line, true);
+          start = lx->at += 2;
+          line = lx->line;
+          break;
+        }
         emit_text(lx, start, lx->at, line, false);
-        return true; /* a line's end ends the format; only blanks and "}" may follow */
+        if (++f->fields >= MAX_FIELDS + 1)
+          return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL,
+                              "f-string: expressions nested too deeply");
+        return true;
+      case '}':
+        if (text[lx->at + 1] == '}' && !in_format) {
+          emit_text(lx, start, lx->at + 1, line, true);
+          start = lx->at += 2;
+          line = lx->line;
+          break;
+        }
+        emit_text(lx, start, lx->at, line, false);
+        return true; /* of a format; else close_bracket says that it stands alone */
+      case '\\': {
+        char d = text[++lx->at];
+        if (d == '{' || d == '}') break;                      /* the backslash stands for itself */
+        if (d == 'N' && !f->raw && text[lx->at + 1] == '{') { /* \N{BULLET}: these braces are text */
+          uint32_t close = lx->at + 2;
+          while (text[close] && text[close] != '}' && text[close] != '\n' && text[close] != '\r' &&
+                 text[close] != f->quote)
+            close++;
+          lx->at = text[close] == '}' ? close + 1 : close;
+          break;
+        }
+        if (d == '\n' || d == '\r') pass_newline(lx);
+        else if (lx->at < lx->size) lx->at++;
+        break;
       }
-      pass_newline(lx);
-      break;
-    case 0:
-      if (lx->at >= lx->size) return unterminated_fstring(lx, f);
-      return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL,
-                          "source code cannot contain null bytes");
-    default: lx->at++;
+      case '\n':
+      case '\r':
+        if (f->quotes == 1) {
+          if (!in_format) return unterminated_fstring(lx, f);
+          emit_text(lx, start, lx->at, line, false);
+          return true; /* a line's end ends the format; only blanks and "}" may follow */
+        }
+        pass_newline(lx);
+        break;
+      case 0:
+        if (lx->at >= lx->size) return unterminated_fstring(lx, f);
+        return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL,
+                            "source code cannot contain null bytes");
+      default: lx->at++;
     }
   }
 }

@@ -201,56 +201,57 @@ static void escape(Unescape *u, bool bytes) {
   }
   char c = *u->s++;
   switch (c) {
-  case '\r':
-    if (u->s < u->end && *u->s == '\n') u->s++;
-    return;
-  case '\n': return;
-  case '\\':
-  case '\'':
-  case '"': *u->out++ = c; return;
-  case 'a': *u->out++ = '\a'; return;
-  case 'b': *u->out++ = '\b'; return;
-  case 'f': *u->out++ = '\f'; return;
-  case 'n': *u->out++ = '\n'; return;
-  case 'r': *u->out++ = '\r'; return;
-  case 't': *u->out++ = '\t'; return;
-  case 'v': *u->out++ = '\v'; return;
-  case '0':
-  case '1':
-  case '2':
-  case '3':
-  case '4':
-  case '5':
-  case '6':
-  case '7': {
-    uint32_t v = (uint32_t)(c - '0');
-    for (int i = 0; i < 2 && u->s < u->end && *u->s >= '0' && *u->s <= '7'; i++) v = v * 8 + (uint32_t)(*u->s++ - '0');
-    if (bytes) *u->out++ = (char)v;
-    else put_code(u, v);
-    return;
-  }
-  case 'x': {
-    uint32_t v = hex_escape(u, slash, 2);
-    if (bytes) *u->out++ = (char)v;
-    else put_code(u, v);
-    return;
-  }
-  case 'u':
-    if (bytes) break;
-    put_code(u, hex_escape(u, slash, 4));
-    return;
-  case 'U': {
-    if (bytes) break;
-    uint32_t v = hex_escape(u, slash, 8);
-    if (v > 0x10FFFF)
-      fail(u->cx, place_in(u, slash, u->s), "'\\U%08x' is beyond the last Unicode character, U+10FFFF", v);
-    put_code(u, v);
-    return;
-  }
-  case 'N':
-    if (bytes) break;
-    put_code(u, named_escape(u, slash));
-    return;
+    case '\r':
+      if (u->s < u->end && *u->s == '\n') u->s++;
+      return;
+    case '\n': return;
+    case '\\':
+    case '\'':
+    case '"': *u->out++ = c; return;
+    case 'a': *u->out++ = '\a'; return;
+    case 'b': *u->out++ = '\b'; return;
+    case 'f': *u->out++ = '\f'; return;
+    case 'n': *u->out++ = '\n'; return;
+    case 'r': *u->out++ = '\r'; return;
+    case 't': *u->out++ = '\t'; return;
+    case 'v': *u->out++ = '\v'; return;
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7': {
+      uint32_t v = (uint32_t)(c - '0');
+      for (int i = 0; i < 2 && u->s < u->end && *u->s >= '0' && *u->s <= '7'; i++)
+        v = v * 8 + (uint32_t)(*u->s++ - '0');
+      if (bytes) *u->out++ = (char)v;
+      else put_code(u, v);
+      return;
+    }
+    case 'x': {
+      uint32_t v = hex_escape(u, slash, 2);
+      if (bytes) *u->out++ = (char)v;
+      else put_code(u, v);
+      return;
+    }
+    case 'u':
+      if (bytes) break;
+      put_code(u, hex_escape(u, slash, 4));
+      return;
+    case 'U': {
+      if (bytes) break;
+      uint32_t v = hex_escape(u, slash, 8);
+      if (v > 0x10FFFF)
+        fail(u->cx, place_in(u, slash, u->s), "'\\U%08x' is beyond the last Unicode character, U+10FFFF", v);
+      put_code(u, v);
+      return;
+    }
+    case 'N':
+      if (bytes) break;
+      put_code(u, named_escape(u, slash));
+      return;
   }
   *u->out++ = '\\'; /* not an escape: both stay */
   *u->out++ = c;

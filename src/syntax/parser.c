@@ -28,41 +28,41 @@ void syntax_error(Parser *p, Span span, const char *format, ...) {
 
 bool ends_operand(const Token *t) {
   switch (t->kind) {
-  case T_NAME:
-  case T_NUMBER:
-  case T_STRING:
-  case T_FSTRING_END:
-  case T_RPAR:
-  case T_RSQB:
-  case T_RBRACE:
-  case T_NONE:
-  case T_TRUE:
-  case T_FALSE:
-  case T_ELLIPSIS: return true;
+    case T_NAME:
+    case T_NUMBER:
+    case T_STRING:
+    case T_FSTRING_END:
+    case T_RPAR:
+    case T_RSQB:
+    case T_RBRACE:
+    case T_NONE:
+    case T_TRUE:
+    case T_FALSE:
+    case T_ELLIPSIS: return true;
   }
   return false;
 }
 
 bool starts_expression(TokenKind k) {
   switch (k) {
-  case T_NAME:
-  case T_NUMBER:
-  case T_STRING:
-  case T_FSTRING_START:
-  case T_LPAR:
-  case T_LSQB:
-  case T_LBRACE:
-  case T_NONE:
-  case T_TRUE:
-  case T_FALSE:
-  case T_ELLIPSIS:
-  case T_MINUS:
-  case T_PLUS:
-  case T_TILDE:
-  case T_NOT:
-  case T_LAMBDA:
-  case T_AWAIT: return true;
-  default: return false;
+    case T_NAME:
+    case T_NUMBER:
+    case T_STRING:
+    case T_FSTRING_START:
+    case T_LPAR:
+    case T_LSQB:
+    case T_LBRACE:
+    case T_NONE:
+    case T_TRUE:
+    case T_FALSE:
+    case T_ELLIPSIS:
+    case T_MINUS:
+    case T_PLUS:
+    case T_TILDE:
+    case T_NOT:
+    case T_LAMBDA:
+    case T_AWAIT: return true;
+    default: return false;
   }
 }
 
@@ -115,13 +115,13 @@ Span tokens_span(const Parser *p, const Token *a, const Token *b) {
 const Token *expect(Parser *p, TokenKind k) {
   if (p->tok->kind != k) {
     switch (k) {
-    case T_RPAR:
-    case T_RSQB:
-    case T_RBRACE:
-    case T_NEWLINE:
-    case T_NAME:
-    case T_END: unexpected(p);
-    default: break;
+      case T_RPAR:
+      case T_RSQB:
+      case T_RBRACE:
+      case T_NEWLINE:
+      case T_NAME:
+      case T_END: unexpected(p);
+      default: break;
     }
     if (p->tok->kind == T_ERROR || p->tok->kind == T_INDENT) unexpected(p);
     syntax_error(p, next_span(p), "expected '%s'", token_text(k));

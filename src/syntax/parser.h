@@ -1,8 +1,9 @@
 /* parser.h (inside syntax): the state of a parse and what the parser's files share.
  *
- * The parser descends recursively through tokens; a function is named after the grammar's rule, which stands above it as
- * in https://docs.python.org/3.12/reference/grammar.html. It decides by looking ahead and never goes back: where
- * Python's grammar tries alternatives (targets of an assignment, `with (`, `match`), the function that decides says how.
+ * The parser descends recursively through tokens; a function is named after the grammar's rule, which stands above it
+ * as in https://docs.python.org/3.12/reference/grammar.html. It decides by looking ahead and never goes back: where
+ * Python's grammar tries alternatives (targets of an assignment, `with (`, `match`), the function that decides says
+ * how.
  *
  *   parser.c           the two entries; files of statements; what all rules use: tokens, nodes, lists, messages
  *   parser_simple.c    simple statements: assignments, imports, ...
@@ -18,7 +19,10 @@
 
 #include "syntax/token.h"
 
-typedef struct NameSlot { const char *name; uint32_t size; } NameSlot;
+typedef struct NameSlot {
+  const char *name;
+  uint32_t size;
+} NameSlot;
 enum { NAME_SLOTS = 1024 };
 
 typedef struct Parser {
@@ -29,8 +33,9 @@ typedef struct Parser {
   const Token *tok; /* the next one */
   int brackets;     /* open around it */
   int depth;        /* of the recursion; bounded by MAX_TREE_DEPTH */
-  int deepest, links; /* since the last check_shape: the greatest depth, and how often an operand was wrapped in a loop */
-  bool measure;     /* the tree may be too deep: look */
+  /* since the last check_shape: the greatest depth, and how often an operand was wrapped in a loop */
+  int deepest, links;
+  bool measure;      /* the tree may be too deep: look */
   VEC(Node *) stack; /* entries of the lists that are being parsed, innermost last */
   VEC(const char *) idents;
   VEC(PyOp) ops;
@@ -46,11 +51,11 @@ static inline TokenKind peek(const Parser *p, int ahead) { /* not past the end *
 }
 static inline const Token *advance(Parser *p) { return p->tok++; } /* not past END or ERROR: those match nothing */
 static inline bool accept(Parser *p, TokenKind k) { return at(p, k) ? (p->tok++, true) : false; }
-const Token *expect(Parser *p, TokenKind k);  /* or fails */
-void expect_colon(Parser *p);                 /* of a compound statement: "expected ':'" */
-const char *identifier(Parser *p);            /* NAME, or fails; interned */
+const Token *expect(Parser *p, TokenKind k);    /* or fails */
+void expect_colon(Parser *p);                   /* of a compound statement: "expected ':'" */
+const char *identifier(Parser *p);              /* NAME, or fails; interned */
 const char *name_of(Parser *p, const Token *t); /* of a NAME token */
-bool at_word(Parser *p, const char *word);    /* a NAME spelled so */
+bool at_word(Parser *p, const char *word);      /* a NAME spelled so */
 bool starts_expression(TokenKind k);
 bool ends_operand(const Token *t);
 /* The recursion of nested source; each enter has a leave. */
@@ -62,7 +67,7 @@ void check_shape(Parser *p);
 /* ---- parser.c: nodes and lists ---- */
 /* A node that starts at `first` and ends with the last token taken. */
 Node *node_at(Parser *p, NodeKind k, const Token *first);
-void end_here(Parser *p, Node *n); /* moves its end to the last token taken */
+void end_here(Parser *p, Node *n);       /* moves its end to the last token taken */
 NodeList list_from(Parser *p, int mark); /* what was pushed on the stack since its size was mark, taken off */
 static inline void push(Parser *p, Node *n) { vec_push(p->arena, &p->stack, n); }
 

@@ -254,22 +254,22 @@ static Node *braces(Parser *p) {
  *       dictcomp | setcomp | '...' */
 Node *atom(Parser *p) {
   switch (p->tok->kind) {
-  case T_NAME: {
-    const Token *t = advance(p);
-    Node *n = node_at(p, NODE_NAME, t);
-    n->Name.id = name_of(p, t);
-    return n;
-  }
-  case T_NUMBER: return number(p);
-  case T_STRING:
-  case T_FSTRING_START: return strings(p);
-  case T_LPAR: return parenthesized(p);
-  case T_LSQB: return list(p);
-  case T_LBRACE: return braces(p);
-  case T_NONE: return constant(p, CONST_NONE);
-  case T_TRUE: return constant(p, CONST_TRUE);
-  case T_FALSE: return constant(p, CONST_FALSE);
-  case T_ELLIPSIS: return constant(p, CONST_ELLIPSIS);
-  default: unexpected(p);
+    case T_NAME: {
+      const Token *t = advance(p);
+      Node *n = node_at(p, NODE_NAME, t);
+      n->Name.id = name_of(p, t);
+      return n;
+    }
+    case T_NUMBER: return number(p);
+    case T_STRING:
+    case T_FSTRING_START: return strings(p);
+    case T_LPAR: return parenthesized(p);
+    case T_LSQB: return list(p);
+    case T_LBRACE: return braces(p);
+    case T_NONE: return constant(p, CONST_NONE);
+    case T_TRUE: return constant(p, CONST_TRUE);
+    case T_FALSE: return constant(p, CONST_FALSE);
+    case T_ELLIPSIS: return constant(p, CONST_ELLIPSIS);
+    default: unexpected(p);
   }
 }

@@ -117,25 +117,26 @@ static bool items_in_brackets(const Parser *p) {
   bool expression_only = p->tok[1].kind == T_RPAR, as = false;
   for (const Token *t = p->tok;; t++) {
     switch (t->kind) {
-    case T_LPAR:
-    case T_LSQB:
-    case T_LBRACE: level++; break;
-    case T_RPAR:
-    case T_RSQB:
-    case T_RBRACE:
-      if (--level == 0)
-        return as || (!expression_only && t[1].kind == T_COLON); /* END or ERROR follows, if nothing else */
-      break;
-    case T_END:
-    case T_ERROR:
-    case T_NEWLINE: return false;
-    default:
-      if (level != 1) break;
-      if (t->kind == T_AS) as = true;
-      else if (t->kind == T_LAMBDA) lambdas++;
-      else if (t->kind == T_COLON && lambdas) lambdas--;
-      else if (t->kind == T_COLON_EQUAL || t->kind == T_YIELD || t->kind == T_FOR) expression_only = true;
-      else if (t->kind == T_STAR && !lambdas && (t[-1].kind == T_LPAR || t[-1].kind == T_COMMA)) expression_only = true;
+      case T_LPAR:
+      case T_LSQB:
+      case T_LBRACE: level++; break;
+      case T_RPAR:
+      case T_RSQB:
+      case T_RBRACE:
+        if (--level == 0)
+          return as || (!expression_only && t[1].kind == T_COLON); /* END or ERROR follows, if nothing else */
+        break;
+      case T_END:
+      case T_ERROR:
+      case T_NEWLINE: return false;
+      default:
+        if (level != 1) break;
+        if (t->kind == T_AS) as = true;
+        else if (t->kind == T_LAMBDA) lambdas++;
+        else if (t->kind == T_COLON && lambdas) lambdas--;
+        else if (t->kind == T_COLON_EQUAL || t->kind == T_YIELD || t->kind == T_FOR) expression_only = true;
+        else if (t->kind == T_STAR && !lambdas && (t[-1].kind == T_LPAR || t[-1].kind == T_COMMA))
+          expression_only = true;
     }
   }
 }
@@ -307,12 +308,12 @@ static Node *decorated(Parser *p) {
 static Node *async_stmt(Parser *p) {
   const Token *first = advance(p);
   switch (p->tok->kind) {
-  case T_DEF: return function_def(p, first, NODE_ASYNC_FUNCTION_DEF, (NodeList){0});
-  case T_WITH: return with_stmt(p, first, NODE_ASYNC_WITH);
-  case T_FOR: return for_stmt(p, first, NODE_ASYNC_FOR);
-  default:
-    if (at(p, T_ERROR)) unexpected(p);
-    syntax_error(p, next_span(p), "expected 'def', 'for' or 'with' after 'async'");
+    case T_DEF: return function_def(p, first, NODE_ASYNC_FUNCTION_DEF, (NodeList){0});
+    case T_WITH: return with_stmt(p, first, NODE_ASYNC_WITH);
+    case T_FOR: return for_stmt(p, first, NODE_ASYNC_FOR);
+    default:
+      if (at(p, T_ERROR)) unexpected(p);
+      syntax_error(p, next_span(p), "expected 'def', 'for' or 'with' after 'async'");
   }
 }
 
@@ -320,19 +321,19 @@ static Node *async_stmt(Parser *p) {
 bool compound_stmt(Parser *p) {
   const Token *first = p->tok;
   switch (first->kind) {
-  case T_IF: push(p, if_stmt(p)); return true;
-  case T_WHILE: push(p, while_stmt(p)); return true;
-  case T_FOR: push(p, for_stmt(p, first, NODE_FOR)); return true;
-  case T_WITH: push(p, with_stmt(p, first, NODE_WITH)); return true;
-  case T_TRY: push(p, try_stmt(p)); return true;
-  case T_DEF: push(p, function_def(p, first, NODE_FUNCTION_DEF, (NodeList){0})); return true;
-  case T_CLASS: push(p, class_def(p, (NodeList){0})); return true;
-  case T_AT: push(p, decorated(p)); return true;
-  case T_ASYNC: push(p, async_stmt(p)); return true;
-  case T_NAME:
-    if (!at_match_stmt(p)) return false;
-    push(p, match_stmt(p));
-    return true;
-  default: return false;
+    case T_IF: push(p, if_stmt(p)); return true;
+    case T_WHILE: push(p, while_stmt(p)); return true;
+    case T_FOR: push(p, for_stmt(p, first, NODE_FOR)); return true;
+    case T_WITH: push(p, with_stmt(p, first, NODE_WITH)); return true;
+    case T_TRY: push(p, try_stmt(p)); return true;
+    case T_DEF: push(p, function_def(p, first, NODE_FUNCTION_DEF, (NodeList){0})); return true;
+    case T_CLASS: push(p, class_def(p, (NodeList){0})); return true;
+    case T_AT: push(p, decorated(p)); return true;
+    case T_ASYNC: push(p, async_stmt(p)); return true;
+    case T_NAME:
+      if (!at_match_stmt(p)) return false;
+      push(p, match_stmt(p));
+      return true;
+    default: return false;
   }
 }

@@ -174,26 +174,26 @@ Node *disjunction(Parser *p) { return bool_op(p, T_OR, PYOP_OR, conjunction); }
 /* Takes the operator, if one is there. */
 static bool comparison_operator(Parser *p, PyOp *op) {
   switch (p->tok->kind) {
-  case T_EQ_EQUAL: *op = PYOP_EQ; break;
-  case T_NOT_EQUAL: *op = PYOP_NOT_EQ; break;
-  case T_LESS: *op = PYOP_LT; break;
-  case T_LESS_EQUAL: *op = PYOP_LT_E; break;
-  case T_GREATER: *op = PYOP_GT; break;
-  case T_GREATER_EQUAL: *op = PYOP_GT_E; break;
-  case T_IN: *op = PYOP_IN; break;
-  case T_NOT:
-    if (peek(p, 1) != T_IN) return false;
-    p->tok++;
-    *op = PYOP_NOT_IN;
-    break;
-  case T_IS:
-    *op = PYOP_IS;
-    if (peek(p, 1) == T_NOT) {
+    case T_EQ_EQUAL: *op = PYOP_EQ; break;
+    case T_NOT_EQUAL: *op = PYOP_NOT_EQ; break;
+    case T_LESS: *op = PYOP_LT; break;
+    case T_LESS_EQUAL: *op = PYOP_LT_E; break;
+    case T_GREATER: *op = PYOP_GT; break;
+    case T_GREATER_EQUAL: *op = PYOP_GT_E; break;
+    case T_IN: *op = PYOP_IN; break;
+    case T_NOT:
+      if (peek(p, 1) != T_IN) return false;
       p->tok++;
-      *op = PYOP_IS_NOT;
-    }
-    break;
-  default: return false;
+      *op = PYOP_NOT_IN;
+      break;
+    case T_IS:
+      *op = PYOP_IS;
+      if (peek(p, 1) == T_NOT) {
+        p->tok++;
+        *op = PYOP_IS_NOT;
+      }
+      break;
+    default: return false;
   }
   p->tok++;
   return true;
@@ -437,36 +437,36 @@ static Node *primary(Parser *p) {
   for (;; p->links++) {
     Node *n;
     switch (p->tok->kind) {
-    case T_DOT: {
-      advance(p);
-      const char *attr = identifier(p);
-      n = node_at(p, NODE_ATTRIBUTE, first);
-      n->Attribute.value = left;
-      n->Attribute.attr = attr;
-      break;
-    }
-    case T_LPAR: {
-      const Token *open = advance(p);
-      NodeList args = {0}, keywords = {0};
-      call_arguments(p, open, &args, &keywords);
-      n = node_at(p, NODE_CALL, first);
-      n->Call.func = left;
-      n->Call.args = args;
-      n->Call.keywords = keywords;
-      break;
-    }
-    case T_LSQB: {
-      advance(p);
-      p->brackets++;
-      Node *index = slices(p);
-      expect(p, T_RSQB);
-      p->brackets--;
-      n = node_at(p, NODE_SUBSCRIPT, first);
-      n->Subscript.value = left;
-      n->Subscript.slice = index;
-      break;
-    }
-    default: return left;
+      case T_DOT: {
+        advance(p);
+        const char *attr = identifier(p);
+        n = node_at(p, NODE_ATTRIBUTE, first);
+        n->Attribute.value = left;
+        n->Attribute.attr = attr;
+        break;
+      }
+      case T_LPAR: {
+        const Token *open = advance(p);
+        NodeList args = {0}, keywords = {0};
+        call_arguments(p, open, &args, &keywords);
+        n = node_at(p, NODE_CALL, first);
+        n->Call.func = left;
+        n->Call.args = args;
+        n->Call.keywords = keywords;
+        break;
+      }
+      case T_LSQB: {
+        advance(p);
+        p->brackets++;
+        Node *index = slices(p);
+        expect(p, T_RSQB);
+        p->brackets--;
+        n = node_at(p, NODE_SUBSCRIPT, first);
+        n->Subscript.value = left;
+        n->Subscript.slice = index;
+        break;
+      }
+      default: return left;
     }
     left = n;
   }

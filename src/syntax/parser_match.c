@@ -208,19 +208,19 @@ static Node *mapping_pattern(Parser *p) {
       const Token *t = p->tok;
       Node *key;
       switch (t->kind) {
-      case T_NAME:
-        key = name_or_attr(p);
-        if (key->kind == NODE_NAME)
-          syntax_error(p, key->span, "mapping pattern keys may only match literals and attribute lookups");
-        break;
-      case T_NUMBER:
-      case T_MINUS: key = signed_or_complex_number(p); break;
-      case T_STRING:
-      case T_NONE:
-      case T_TRUE:
-      case T_FALSE: key = atom(p); break;
-      case T_FSTRING_START: syntax_error(p, next_span(p), "patterns may only match literals and attribute lookups");
-      default: unexpected(p);
+        case T_NAME:
+          key = name_or_attr(p);
+          if (key->kind == NODE_NAME)
+            syntax_error(p, key->span, "mapping pattern keys may only match literals and attribute lookups");
+          break;
+        case T_NUMBER:
+        case T_MINUS: key = signed_or_complex_number(p); break;
+        case T_STRING:
+        case T_NONE:
+        case T_TRUE:
+        case T_FALSE: key = atom(p); break;
+        case T_FSTRING_START: syntax_error(p, next_span(p), "patterns may only match literals and attribute lookups");
+        default: unexpected(p);
       }
       expect(p, T_COLON);
       push(p, key);
@@ -280,39 +280,39 @@ static Node *class_pattern(Parser *p, const Token *first, Node *cls) {
 static Node *closed_pattern(Parser *p) {
   const Token *first = p->tok;
   switch (first->kind) {
-  case T_NAME: {
-    if (at_word(p, p->underscore)) { /* not the head of _.a or _(a) either */
-      advance(p);
-      return node_at(p, NODE_MATCH_AS, first);
+    case T_NAME: {
+      if (at_word(p, p->underscore)) { /* not the head of _.a or _(a) either */
+        advance(p);
+        return node_at(p, NODE_MATCH_AS, first);
+      }
+      Node *name = name_or_attr(p);
+      if (at(p, T_LPAR)) return class_pattern(p, first, name);
+      if (name->kind == NODE_ATTRIBUTE) return match_value(p, first, name);
+      Node *n = node_at(p, NODE_MATCH_AS, first);
+      n->MatchAs.name = name->Name.id;
+      return n;
     }
-    Node *name = name_or_attr(p);
-    if (at(p, T_LPAR)) return class_pattern(p, first, name);
-    if (name->kind == NODE_ATTRIBUTE) return match_value(p, first, name);
-    Node *n = node_at(p, NODE_MATCH_AS, first);
-    n->MatchAs.name = name->Name.id;
-    return n;
-  }
-  case T_NUMBER:
-  case T_MINUS: return match_value(p, first, signed_or_complex_number(p));
-  case T_STRING:
-  case T_FSTRING_START: {
-    Node *value = strings(p);
-    if (value->kind != NODE_CONSTANT)
-      syntax_error(p, value->span, "patterns may only match literals and attribute lookups");
-    return match_value(p, first, value);
-  }
-  case T_NONE:
-  case T_TRUE:
-  case T_FALSE: {
-    advance(p);
-    Node *n = node_at(p, NODE_MATCH_SINGLETON, first);
-    n->MatchSingleton.value = first->kind == T_NONE ? CONST_NONE : first->kind == T_TRUE ? CONST_TRUE : CONST_FALSE;
-    return n;
-  }
-  case T_LPAR:
-  case T_LSQB: return bracket_pattern(p);
-  case T_LBRACE: return mapping_pattern(p);
-  default: unexpected(p);
+    case T_NUMBER:
+    case T_MINUS: return match_value(p, first, signed_or_complex_number(p));
+    case T_STRING:
+    case T_FSTRING_START: {
+      Node *value = strings(p);
+      if (value->kind != NODE_CONSTANT)
+        syntax_error(p, value->span, "patterns may only match literals and attribute lookups");
+      return match_value(p, first, value);
+    }
+    case T_NONE:
+    case T_TRUE:
+    case T_FALSE: {
+      advance(p);
+      Node *n = node_at(p, NODE_MATCH_SINGLETON, first);
+      n->MatchSingleton.value = first->kind == T_NONE ? CONST_NONE : first->kind == T_TRUE ? CONST_TRUE : CONST_FALSE;
+      return n;
+    }
+    case T_LPAR:
+    case T_LSQB: return bracket_pattern(p);
+    case T_LBRACE: return mapping_pattern(p);
+    default: unexpected(p);
   }
 }
 

@@ -8,14 +8,14 @@
  * annotated_rhs] */
 static Node *annotated_assignment(Parser *p, const Token *first, Node *target) {
   switch (target->kind) {
-  case NODE_NAME:
-  case NODE_ATTRIBUTE:
-  case NODE_SUBSCRIPT: break;
-  case NODE_LIST: syntax_error(p, target->span, "only single target (not list) can be annotated");
-  case NODE_TUPLE: syntax_error(p, target->span, "only single target (not tuple) can be annotated");
-  default:
-    if (!starts_expression(peek(p, 1))) unexpected(p); /* deff(x): ... */
-    syntax_error(p, target->span, "illegal target for annotation");
+    case NODE_NAME:
+    case NODE_ATTRIBUTE:
+    case NODE_SUBSCRIPT: break;
+    case NODE_LIST: syntax_error(p, target->span, "only single target (not list) can be annotated");
+    case NODE_TUPLE: syntax_error(p, target->span, "only single target (not tuple) can be annotated");
+    default:
+      if (!starts_expression(peek(p, 1))) unexpected(p); /* deff(x): ... */
+      syntax_error(p, target->span, "illegal target for annotation");
   }
   expect(p, T_COLON);
   make_target(p, target, STAR_TARGETS);
@@ -268,21 +268,21 @@ static Node *type_alias(Parser *p) {
  * | assert_stmt | 'break' | 'continue' | global_stmt | nonlocal_stmt | type_alias */
 static Node *simple_stmt(Parser *p) {
   switch (p->tok->kind) {
-  case T_RETURN: return return_stmt(p);
-  case T_IMPORT: return import_name(p);
-  case T_FROM: return import_from(p);
-  case T_RAISE: return raise_stmt(p);
-  case T_DEL: return del_stmt(p);
-  case T_ASSERT: return assert_stmt(p);
-  case T_GLOBAL: return global_stmt(p, NODE_GLOBAL);
-  case T_NONLOCAL: return global_stmt(p, NODE_NONLOCAL);
-  case T_PASS: return node_at(p, NODE_PASS, advance(p));
-  case T_BREAK: return node_at(p, NODE_BREAK, advance(p));
-  case T_CONTINUE: return node_at(p, NODE_CONTINUE, advance(p));
-  case T_NAME:
-    if (peek(p, 1) == T_NAME && at_word(p, p->type)) return type_alias(p);
-    return assignment_or_expression(p);
-  default: return assignment_or_expression(p);
+    case T_RETURN: return return_stmt(p);
+    case T_IMPORT: return import_name(p);
+    case T_FROM: return import_from(p);
+    case T_RAISE: return raise_stmt(p);
+    case T_DEL: return del_stmt(p);
+    case T_ASSERT: return assert_stmt(p);
+    case T_GLOBAL: return global_stmt(p, NODE_GLOBAL);
+    case T_NONLOCAL: return global_stmt(p, NODE_NONLOCAL);
+    case T_PASS: return node_at(p, NODE_PASS, advance(p));
+    case T_BREAK: return node_at(p, NODE_BREAK, advance(p));
+    case T_CONTINUE: return node_at(p, NODE_CONTINUE, advance(p));
+    case T_NAME:
+      if (peek(p, 1) == T_NAME && at_word(p, p->type)) return type_alias(p);
+      return assignment_or_expression(p);
+    default: return assignment_or_expression(p);
   }
 }
 

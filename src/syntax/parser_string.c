@@ -62,19 +62,20 @@ static NORETURN void field_error(Parser *p, const char *what) {
 /* The expression of a field. */
 static Node *field_expression(Parser *p) {
   switch (p->tok->kind) {
-  case T_RBRACE:
-  case T_EXCLAMATION:
-  case T_COLON:
-  case T_EQUAL: {
-    char what[64];
-    snprintf(what, sizeof what, "valid expression required before '%s'", token_text(p->tok->kind));
-    field_error(p, what);
-  }
-  case T_LAMBDA: field_error(p, "lambda expressions are not allowed without parentheses"); /* its ":" starts a format */
-  case T_YIELD: return yield_expr(p);
-  default:
-    if (!starts_expression(p->tok->kind) && !at(p, T_STAR)) field_error(p, "expecting a valid expression after '{'");
-    return star_expressions(p);
+    case T_RBRACE:
+    case T_EXCLAMATION:
+    case T_COLON:
+    case T_EQUAL: {
+      char what[64];
+      snprintf(what, sizeof what, "valid expression required before '%s'", token_text(p->tok->kind));
+      field_error(p, what);
+    }
+    case T_LAMBDA:
+      field_error(p, "lambda expressions are not allowed without parentheses"); /* its ":" starts a format */
+    case T_YIELD: return yield_expr(p);
+    default:
+      if (!starts_expression(p->tok->kind) && !at(p, T_STAR)) field_error(p, "expecting a valid expression after '{'");
+      return star_expressions(p);
   }
 }
 

@@ -9,44 +9,60 @@
 #include "syntax/syntax.h"
 
 /* Tokens without a fixed spelling, with the words that messages use for them. */
-#define TOKEN_CLASS_TABLE(X)              \
-  X(END, "end of file")                   \
-  X(ERROR, "error")                       \
-  X(NEWLINE, "end of line")               \
-  X(INDENT, "indent")                     \
-  X(DEDENT, "unindent")                   \
-  X(NAME, "name")                         \
-  X(NUMBER, "number")                     \
-  X(STRING, "string")                     \
-  X(FSTRING_START, "f-string")            \
-  X(FSTRING_MIDDLE, "f-string")           \
+#define TOKEN_CLASS_TABLE(X) \
+  X(END, "end of file") \
+  X(ERROR, "error") \
+  X(NEWLINE, "end of line") \
+  X(INDENT, "indent") \
+  X(DEDENT, "unindent") \
+  X(NAME, "name") \
+  X(NUMBER, "number") \
+  X(STRING, "string") \
+  X(FSTRING_START, "f-string") \
+  X(FSTRING_MIDDLE, "f-string") \
   X(FSTRING_END, "end of f-string")
 
-#define TOKEN_PUNCTUATION_TABLE(X)                                                                               \
-  X(LPAR, "(") X(RPAR, ")") X(LSQB, "[") X(RSQB, "]") X(LBRACE, "{") X(RBRACE, "}")                               \
-  X(COLON, ":") X(COMMA, ",") X(SEMI, ";") X(DOT, ".") X(ELLIPSIS, "...") X(ARROW, "->") X(COLON_EQUAL, ":=")     \
-  X(EXCLAMATION, "!") X(TILDE, "~") X(EQUAL, "=")                                                                 \
-  X(PLUS, "+") X(MINUS, "-") X(STAR, "*") X(AT, "@") X(SLASH, "/") X(PERCENT, "%") X(DOUBLE_STAR, "**")           \
-  X(LEFT_SHIFT, "<<") X(RIGHT_SHIFT, ">>") X(VBAR, "|") X(CIRCUMFLEX, "^") X(AMPER, "&") X(DOUBLE_SLASH, "//")    \
-  /* the augmented assignments, in the order of the operators above */                                           \
-  X(PLUS_EQUAL, "+=") X(MINUS_EQUAL, "-=") X(STAR_EQUAL, "*=") X(AT_EQUAL, "@=") X(SLASH_EQUAL, "/=")             \
-  X(PERCENT_EQUAL, "%=") X(DOUBLE_STAR_EQUAL, "**=") X(LEFT_SHIFT_EQUAL, "<<=") X(RIGHT_SHIFT_EQUAL, ">>=")       \
-  X(VBAR_EQUAL, "|=") X(CIRCUMFLEX_EQUAL, "^=") X(AMPER_EQUAL, "&=") X(DOUBLE_SLASH_EQUAL, "//=")                 \
-  X(EQ_EQUAL, "==") X(NOT_EQUAL, "!=") X(LESS, "<") X(LESS_EQUAL, "<=") X(GREATER, ">") X(GREATER_EQUAL, ">=")
+#define TOKEN_PUNCTUATION_TABLE(X) \
+  X(LPAR, "(") \
+  X(RPAR, ")") \
+  X(LSQB, "[") \
+  X(RSQB, "]") \
+  X(LBRACE, "{") \
+  X(RBRACE, "}") \
+  X(COLON, ":") \
+  X(COMMA, ",") \
+  X(SEMI, ";") \
+  X(DOT, ".") X(ELLIPSIS, "...") X(ARROW, "->") X(COLON_EQUAL, ":=") X(EXCLAMATION, "!") X(TILDE, "~") X(EQUAL, "=") \
+      X(PLUS, "+") X(MINUS, "-") X(STAR, "*") X(AT, "@") X(SLASH, "/") X(PERCENT, "%") X(DOUBLE_STAR, "**") \
+          X(LEFT_SHIFT, "<<") X(RIGHT_SHIFT, ">>") X(VBAR, "|") X(CIRCUMFLEX, "^") X(AMPER, "&") \
+              X(DOUBLE_SLASH, "//") /* the augmented assignments, in the order of the operators above */ \
+      X(PLUS_EQUAL, "+=") X(MINUS_EQUAL, "-=") X(STAR_EQUAL, "*=") X(AT_EQUAL, "@=") X(SLASH_EQUAL, "/=") \
+          X(PERCENT_EQUAL, "%=") X(DOUBLE_STAR_EQUAL, "**=") X(LEFT_SHIFT_EQUAL, "<<=") X(RIGHT_SHIFT_EQUAL, ">>=") \
+              X(VBAR_EQUAL, "|=") X(CIRCUMFLEX_EQUAL, "^=") X(AMPER_EQUAL, "&=") X(DOUBLE_SLASH_EQUAL, "//=") \
+                  X(EQ_EQUAL, "==") X(NOT_EQUAL, "!=") X(LESS, "<") X(LESS_EQUAL, "<=") X(GREATER, ">") \
+                      X(GREATER_EQUAL, ">=")
 
-#define TOKEN_KEYWORD_TABLE(X)                                                                                   \
-  X(FALSE, "False") X(NONE, "None") X(TRUE, "True") X(AND, "and") X(AS, "as") X(ASSERT, "assert")                 \
-  X(ASYNC, "async") X(AWAIT, "await") X(BREAK, "break") X(CLASS, "class") X(CONTINUE, "continue")                 \
-  X(DEF, "def") X(DEL, "del") X(ELIF, "elif") X(ELSE, "else") X(EXCEPT, "except") X(FINALLY, "finally")           \
-  X(FOR, "for") X(FROM, "from") X(GLOBAL, "global") X(IF, "if") X(IMPORT, "import") X(IN, "in") X(IS, "is")       \
-  X(LAMBDA, "lambda") X(NONLOCAL, "nonlocal") X(NOT, "not") X(OR, "or") X(PASS, "pass") X(RAISE, "raise")         \
-  X(RETURN, "return") X(TRY, "try") X(WHILE, "while") X(WITH, "with") X(YIELD, "yield")
+#define TOKEN_KEYWORD_TABLE(X) \
+  X(FALSE, "False") \
+  X(NONE, "None") \
+  X(TRUE, "True") \
+  X(AND, "and") \
+  X(AS, "as") \
+  X(ASSERT, "assert") \
+  X(ASYNC, "async") \
+  X(AWAIT, "await") \
+  X(BREAK, "break") \
+  X(CLASS, "class") X(CONTINUE, "continue") X(DEF, "def") X(DEL, "del") X(ELIF, "elif") X(ELSE, "else") \
+      X(EXCEPT, "except") X(FINALLY, "finally") X(FOR, "for") X(FROM, "from") X(GLOBAL, "global") X(IF, "if") \
+          X(IMPORT, "import") X(IN, "in") X(IS, "is") X(LAMBDA, "lambda") X(NONLOCAL, "nonlocal") X(NOT, "not") \
+              X(OR, "or") X(PASS, "pass") X(RAISE, "raise") X(RETURN, "return") X(TRY, "try") X(WHILE, "while") \
+                  X(WITH, "with") X(YIELD, "yield")
 
 typedef enum {
 #define X(id, text) T_##id,
   TOKEN_CLASS_TABLE(X) TOKEN_PUNCTUATION_TABLE(X) TOKEN_KEYWORD_TABLE(X)
 #undef X
-  TOKEN_KIND_COUNT
+      TOKEN_KIND_COUNT
 } TokenKind;
 
 typedef struct Token {
@@ -79,8 +95,8 @@ void tokenize(Context *cx, const Source *src, Tokens *out);
 /* Fails with the diagnostic of a LexError. */
 NORETURN void fail_lex(Context *cx, const LexError *e);
 
-/* encoding.c: the source itself when it is UTF-8, else one rewritten to UTF-8 as its "coding:" line asks. Fails on bytes
- * that are not text. */
+/* encoding.c: the source itself when it is UTF-8, else one rewritten to UTF-8 as its "coding:" line asks. Fails on
+ * bytes that are not text. */
 const Source *source_as_utf8(Context *cx, const Source *src);
 
 /* identifier.c */

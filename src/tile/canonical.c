@@ -24,10 +24,10 @@ static Value *uniform(Builder *b, Value *v) {
   v = value_resolve(v);
   if (!v->type->rank) return v;
   switch (v->def->code) {
-  case OP_SPLAT: return value_resolve(v->def->in[0]);
-  case OP_CONST: return build_int(b, type_elem(b->func->cx, v->type), v->def->attr[0]);
-  case OP_CONVERT: return build_convert(b, uniform(b, v->def->in[0]), v->type->dtype);
-  default: return uniform(b, v->def->in[0]);
+    case OP_SPLAT: return value_resolve(v->def->in[0]);
+    case OP_CONST: return build_int(b, type_elem(b->func->cx, v->type), v->def->attr[0]);
+    case OP_CONVERT: return build_convert(b, uniform(b, v->def->in[0]), v->type->dtype);
+    default: return uniform(b, v->def->in[0]);
   }
 }
 
@@ -39,17 +39,17 @@ static bool is_uniform(Value *v) {
     if (!v->def) return false;
     const Type *from = v->def->in_count ? v->def->in[0]->type : NULL;
     switch (v->def->code) {
-    case OP_SPLAT:
-    case OP_CONST: return true;
-    case OP_BROADCAST:
-    case OP_EXPAND_DIMS:
-    case OP_RESHAPE:
-    case OP_TRANS:
-    case OP_HINT: break;
-    case OP_CONVERT:
-      if (from->ptr || dtype_is_float(from->dtype)) return false;
-      break;
-    default: return false;
+      case OP_SPLAT:
+      case OP_CONST: return true;
+      case OP_BROADCAST:
+      case OP_EXPAND_DIMS:
+      case OP_RESHAPE:
+      case OP_TRANS:
+      case OP_HINT: break;
+      case OP_CONVERT:
+        if (from->ptr || dtype_is_float(from->dtype)) return false;
+        break;
+      default: return false;
     }
     v = v->def->in[0];
   }

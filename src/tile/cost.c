@@ -1,8 +1,9 @@
 /* cost: counts what a launch asks of the machine (cost.h), by walking its programs over the known values of known.h.
  *
- * The counters of a walk are one flat row of numbers: the kinds of operations, some of them by type, then the bytes loaded and stored through each
- * argument, and through none. Rows are added over the programs of a grid, compared to see which programs count alike, and of the two
- * sides of an undecided `if` the lesser of each number is taken. Beside them stands, per argument, the span of addresses touched.
+ * The counters of a walk are one flat row of numbers: the kinds of operations, some of them by type, then the bytes
+ * loaded and stored through each argument, and through none. Rows are added over the programs of a grid, compared to
+ * see which programs count alike, and of the two sides of an undecided `if` the lesser of each number is taken. Beside
+ * them stands, per argument, the span of addresses touched.
  */
 #include "tile/cost.h"
 
@@ -13,7 +14,10 @@
 enum { STEPS = 6000000, SOME_TURNS = 4, MANY = 64 };
 enum { TYPED = COST_KINDS, DOTS = TYPED + 3 * COST_TYPES, BYTES = DOTS + DOT_TYPES }; /* where in a row what begins */
 
-typedef struct Touched { int64_t low, high; bool any, unknown; } Touched;
+typedef struct Touched {
+  int64_t low, high;
+  bool any, unknown;
+} Touched;
 
 typedef struct Walk {
   Knower k;
@@ -44,7 +48,8 @@ static void remark(Walk *w, CostNote n, const Op *op) {
   w->out->place[n] = op ? op->span : NULL;
 }
 
-/* to + a * b; what takes centuries (three loops of 2^31 turns around each other) stays at some 10^17, so that sums of it fit as well. */
+/* to + a * b; what takes centuries (three loops of 2^31 turns around each other) stays at some 10^17, so that sums of
+ * it fit as well. */
 static int64_t plus_times(int64_t to, int64_t a, int64_t b) {
   const int64_t most = INT64_MAX / 64;
   int64_t v;
@@ -60,7 +65,9 @@ static void count_arithmetic(Walk *w, CostKind kind, Dtype t, int64_t n) {
 
 /* ---- memory ---- */
 
-static int64_t *accessed(Walk *w, int which, int arg) { return &w->row[BYTES + which * (w->args + 1) + (arg < 0 ? w->args : arg)]; }
+static int64_t *accessed(Walk *w, int which, int arg) {
+  return &w->row[BYTES + which * (w->args + 1) + (arg < 0 ? w->args : arg)];
+}
 
 static void touch(Touched *t, int64_t low, int64_t high) {
   if (!t->any || low < t->low) t->low = low;
@@ -68,8 +75,8 @@ static void touch(Touched *t, int64_t low, int64_t high) {
   t->any = true;
 }
 
-/* One access of ptr where mask holds (NULL: everywhere), of so many bytes an element. Returns for how many elements, and in *inside the
- * box they lie in. */
+/* One access of ptr where mask holds (NULL: everywhere), of so many bytes an element. Returns for how many elements,
+ * and in *inside the box they lie in. */
 static int64_t elements_of(Walk *w, const Op *op, const Value *mask, Range *inside) {
   const Type *t = op->in[0]->type;
   Known whole = known_unknown(t);
@@ -97,7 +104,8 @@ static void touch_access(Walk *w, const Op *op, int which, const Value *mask, co
   Touched *to = &w->touched[which][p->arg];
   const Known *m = mask ? known_of(&w->k, mask) : NULL;
   bool dense = p->form == FORM_DENSE || (m && m->form == FORM_DENSE);
-  const int64_t *at = dense ? known_elements(&w->k, p, t, 0) : NULL, *on = at && m ? known_elements(&w->k, m, mask->type, 1) : NULL;
+  const int64_t *at = dense ? known_elements(&w->k, p, t, 0) : NULL,
+                *on = at && m ? known_elements(&w->k, m, mask->type, 1) : NULL;
   for (int64_t i = 0; at && i < type_numel(t); i++)
     if (!on || on[i]) touch(to, at[i], at[i] + bytes);
   if (at) return;
@@ -143,7 +151,8 @@ static void walk_memory(Walk *w, const Op *op) {
   Known r = known_unknown(op->out[0]->type);
   const Known *p = known_of(&w->k, op->in[0]);
   for (int d = 0; d < t->rank; d++) {
-    r.live[d] = (Range){inside[d].lo > p->live[d].lo ? inside[d].lo : p->live[d].lo, inside[d].hi < p->live[d].hi ? inside[d].hi : p->live[d].hi};
+    r.live[d] = (Range){inside[d].lo > p->live[d].lo ? inside[d].lo : p->live[d].lo,
+                        inside[d].hi < p->live[d].hi ? inside[d].hi : p->live[d].hi};
     if (r.live[d].hi < r.live[d].lo) r.live[d].hi = r.live[d].lo;
   }
   *known_of(&w->k, op->out[0]) = r;
@@ -155,16 +164,54 @@ static void walk_memory(Walk *w, const Op *op) {
 static CostKind math_kind(const Op *op) {
   if (!dtype_is_float(op->out[0]->type->dtype) || !dtype_is_float(op->in[0]->type->dtype)) return COST_INTEGER;
   switch ((MathFn)op->attr[0]) {
-  case MATH_ABS: case MATH_FLOOR: case MATH_CEIL: case MATH_TRUNC: case MATH_RINT: case MATH_NEARBYINT: case MATH_ROUND: case MATH_SATURATEF:
-  case MATH_COPYSIGN: case MATH_NEXTAFTER: case MATH_FDIM: case MATH_LDEXP: case MATH_SCALBN: case MATH_LOGB:
-  case MATH_DOUBLE2FLOAT_RN: case MATH_DOUBLE2FLOAT_RZ: case MATH_DOUBLE2FLOAT_RD: case MATH_DOUBLE2FLOAT_RU: return COST_COMPARE;
-  case MATH_FMA: case MATH_FMA_RN: case MATH_FMA_RZ: case MATH_FMA_RD: case MATH_FMA_RU: return COST_FMA;
-  case MATH_ADD_RN: case MATH_ADD_RZ: case MATH_ADD_RD: case MATH_ADD_RU:
-  case MATH_SUB_RN: case MATH_SUB_RZ: case MATH_SUB_RD: case MATH_SUB_RU: return COST_ADD;
-  case MATH_MUL_RN: case MATH_MUL_RZ: case MATH_MUL_RD: case MATH_MUL_RU: return COST_MUL;
-  case MATH_DIV_RN: case MATH_DIV_RZ: case MATH_DIV_RD: case MATH_DIV_RU: case MATH_RCP_RN: case MATH_RCP_RZ: case MATH_RCP_RD: case MATH_RCP_RU:
-  case MATH_RCP64H: case MATH_FAST_DIVIDEF: case MATH_FMOD: case MATH_REMAINDER: return COST_DIV;
-  default: return COST_TRANSCENDENTAL;
+    case MATH_ABS:
+    case MATH_FLOOR:
+    case MATH_CEIL:
+    case MATH_TRUNC:
+    case MATH_RINT:
+    case MATH_NEARBYINT:
+    case MATH_ROUND:
+    case MATH_SATURATEF:
+    case MATH_COPYSIGN:
+    case MATH_NEXTAFTER:
+    case MATH_FDIM:
+    case MATH_LDEXP:
+    case MATH_SCALBN:
+    case MATH_LOGB:
+    case MATH_DOUBLE2FLOAT_RN:
+    case MATH_DOUBLE2FLOAT_RZ:
+    case MATH_DOUBLE2FLOAT_RD:
+    case MATH_DOUBLE2FLOAT_RU: return COST_COMPARE;
+    case MATH_FMA:
+    case MATH_FMA_RN:
+    case MATH_FMA_RZ:
+    case MATH_FMA_RD:
+    case MATH_FMA_RU: return COST_FMA;
+    case MATH_ADD_RN:
+    case MATH_ADD_RZ:
+    case MATH_ADD_RD:
+    case MATH_ADD_RU:
+    case MATH_SUB_RN:
+    case MATH_SUB_RZ:
+    case MATH_SUB_RD:
+    case MATH_SUB_RU: return COST_ADD;
+    case MATH_MUL_RN:
+    case MATH_MUL_RZ:
+    case MATH_MUL_RD:
+    case MATH_MUL_RU: return COST_MUL;
+    case MATH_DIV_RN:
+    case MATH_DIV_RZ:
+    case MATH_DIV_RD:
+    case MATH_DIV_RU:
+    case MATH_RCP_RN:
+    case MATH_RCP_RZ:
+    case MATH_RCP_RD:
+    case MATH_RCP_RU:
+    case MATH_RCP64H:
+    case MATH_FAST_DIVIDEF:
+    case MATH_FMOD:
+    case MATH_REMAINDER: return COST_DIV;
+    default: return COST_TRANSCENDENTAL;
   }
 }
 
@@ -172,15 +219,27 @@ static CostKind kind_of(const Op *op) {
   const Type *t = op->in_count ? op->in[0]->type : NULL;
   bool number = t && !t->ptr && dtype_is_float(t->dtype);
   switch (op->code) {
-  case OP_ADDPTR: return COST_INTEGER;
-  case OP_MATH: return math_kind(op);
-  case OP_ADD: case OP_SUB: return number ? COST_ADD : COST_INTEGER;
-  case OP_MUL: return number ? COST_MUL : COST_INTEGER;
-  case OP_DIV: case OP_REM: return number ? COST_DIV : COST_INTEGER;
-  case OP_FMA: return number ? COST_FMA : COST_INTEGER;
-  case OP_MIN: case OP_MAX: case OP_NEG: case OP_ABS: case OP_CMP: return number ? COST_COMPARE : COST_INTEGER;
-  case OP_AND: case OP_OR: case OP_XOR: case OP_SHL: case OP_SHR: case OP_MULHI: case OP_NOT: return COST_INTEGER;
-  default: return COST_KINDS;
+    case OP_ADDPTR: return COST_INTEGER;
+    case OP_MATH: return math_kind(op);
+    case OP_ADD:
+    case OP_SUB: return number ? COST_ADD : COST_INTEGER;
+    case OP_MUL: return number ? COST_MUL : COST_INTEGER;
+    case OP_DIV:
+    case OP_REM: return number ? COST_DIV : COST_INTEGER;
+    case OP_FMA: return number ? COST_FMA : COST_INTEGER;
+    case OP_MIN:
+    case OP_MAX:
+    case OP_NEG:
+    case OP_ABS:
+    case OP_CMP: return number ? COST_COMPARE : COST_INTEGER;
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_SHL:
+    case OP_SHR:
+    case OP_MULHI:
+    case OP_NOT: return COST_INTEGER;
+    default: return COST_KINDS;
   }
 }
 
@@ -191,11 +250,17 @@ static void walk_dot(Walk *w, const Op *op) {
   const Range *a = known_of(&w->k, op->in[0])->live, *b = known_of(&w->k, op->in[1])->live;
   int r = t->rank;
   int64_t n = range_volume(known_of(&w->k, op->out[0])->live, op->out[0]->type);
-  Range k = {a[r - 1].lo > b[r - 2].lo ? a[r - 1].lo : b[r - 2].lo, a[r - 1].hi < b[r - 2].hi ? a[r - 1].hi : b[r - 2].hi};
+  Range k = {a[r - 1].lo > b[r - 2].lo ? a[r - 1].lo : b[r - 2].lo,
+             a[r - 1].hi < b[r - 2].hi ? a[r - 1].hi : b[r - 2].hi};
   int64_t products = k.hi > k.lo ? n * (k.hi - k.lo) : 0;
   Dtype d = t->dtype;
-  DotType type = d == DT_F64 ? DOT_F64 : d == DT_F16 ? DOT_F16 : d == DT_BF16 ? DOT_BF16 : dtype_is_fp8(d) ? DOT_F8 : dtype_is_int(d) ? DOT_I8
-                 : op->attr[0] == PRECISION_IEEE ? DOT_F32 : DOT_TF32;
+  DotType type = d == DT_F64                     ? DOT_F64
+                 : d == DT_F16                   ? DOT_F16
+                 : d == DT_BF16                  ? DOT_BF16
+                 : dtype_is_fp8(d)               ? DOT_F8
+                 : dtype_is_int(d)               ? DOT_I8
+                 : op->attr[0] == PRECISION_IEEE ? DOT_F32
+                                                 : DOT_TF32;
   count(w, COST_DOT, products);
   count(w, DOTS + (int)type, products);
 }
@@ -227,8 +292,8 @@ static void set_all(Walk *w, Value *const *values, int n, Value *const *from) {
   }
 }
 
-/* What a loop's body hands on becomes its arguments: all at once, for it may exchange them. A number that is loaded over and over
- * keeps as live what any turn loaded. */
+/* What a loop's body hands on becomes its arguments: all at once, for it may exchange them. A number that is loaded
+ * over and over keeps as live what any turn loaded. */
 static void carry(Walk *w, Value *const *values, int n, Value *const *from) {
   Known next[n + 1];
   for (int i = 0; i < n; i++) {
@@ -261,7 +326,8 @@ static void walk_for(Walk *w, const Op *op) {
   int n = op->in_count - 3;
   Value **carried = b->args + 1;
   int64_t low, high, step;
-  bool known = known_scalar(known_of(&w->k, op->in[0]), op->in[0]->type, &low) && known_scalar(known_of(&w->k, op->in[1]), op->in[1]->type, &high) &&
+  bool known = known_scalar(known_of(&w->k, op->in[0]), op->in[0]->type, &low) &&
+               known_scalar(known_of(&w->k, op->in[1]), op->in[1]->type, &high) &&
                known_scalar(known_of(&w->k, op->in[2]), op->in[2]->type, &step) && step != 0;
   set_all(w, carried, n, op->in + 3);
   if (!known) {
@@ -270,7 +336,10 @@ static void walk_for(Walk *w, const Op *op) {
     forget(w, op->out, n);
     return;
   }
-  int64_t before[w->width], turns = step > 0 ? (high > low ? (high - low + step - 1) / step : 0) : (low > high ? (low - high - step - 1) / -step : 0), t = 0;
+  int64_t before[w->width],
+      turns = step > 0 ? (high > low ? (high - low + step - 1) / step : 0)
+                       : (low > high ? (low - high - step - 1) / -step : 0),
+      t = 0;
   for (; t < turns && (w->k.steps < w->k.budget || t < SOME_TURNS); t++) {
     Known iv = known_int(b->args[0]->type, low + t * step);
     known_set(&w->k, b->args[0], &iv);
@@ -332,26 +401,28 @@ static void walk_if(Walk *w, const Op *op) {
 static void walk_op(Walk *w, const Op *op) {
   w->k.steps++;
   switch (op->code) {
-  case OP_LOAD:
-  case OP_STORE:
-  case OP_ATOMIC_RMW:
-  case OP_ATOMIC_CAS: walk_memory(w, op); return;
-  case OP_FOR: walk_for(w, op); return;
-  case OP_WHILE: walk_while(w, op); return;
-  case OP_IF: walk_if(w, op); return;
-  case OP_REDUCE:
-  case OP_SCAN: walk_axis(w, op); return;
-  case OP_MAP:
-    known_op(&w->k, op);
-    walk_body(w, op, type_numel(op->in[0]->type) / (op->attr[0] > 0 ? op->attr[0] : 1));
-    return;
-  case OP_ASM: remark(w, COST_NOTE_ASM, op); break;
-  default: break;
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: walk_memory(w, op); return;
+    case OP_FOR: walk_for(w, op); return;
+    case OP_WHILE: walk_while(w, op); return;
+    case OP_IF: walk_if(w, op); return;
+    case OP_REDUCE:
+    case OP_SCAN: walk_axis(w, op); return;
+    case OP_MAP:
+      known_op(&w->k, op);
+      walk_body(w, op, type_numel(op->in[0]->type) / (op->attr[0] > 0 ? op->attr[0] : 1));
+      return;
+    case OP_ASM: remark(w, COST_NOTE_ASM, op); break;
+    default: break;
   }
   known_op(&w->k, op);
   if (op->code == OP_DOT) walk_dot(w, op);
   CostKind kind = kind_of(op);
-  if (kind != COST_KINDS && op->out_count) count_arithmetic(w, kind, op->out[0]->type->dtype, range_volume(known_of(&w->k, op->out[0])->live, op->out[0]->type));
+  if (kind != COST_KINDS && op->out_count)
+    count_arithmetic(w, kind, op->out[0]->type->dtype,
+                     range_volume(known_of(&w->k, op->out[0])->live, op->out[0]->type));
 }
 
 static void walk_block(Walk *w, const Block *b) {
@@ -384,7 +455,8 @@ static void walk_at(Walk *w, int axis, int32_t at[3], int32_t i, int64_t *row, b
 }
 
 /* Adds the programs strictly between lo and hi, whose rows are given. */
-static void walk_between(Walk *w, int axis, int32_t at[3], int32_t lo, const int64_t *low, int32_t hi, const int64_t *high, int64_t *sum) {
+static void walk_between(Walk *w, int axis, int32_t at[3], int32_t lo, const int64_t *low, int32_t hi,
+                         const int64_t *high, int64_t *sum) {
   int64_t between = (int64_t)hi - lo - 1;
   if (between <= 0) return;
   int64_t row[w->width];
@@ -396,7 +468,9 @@ static void walk_between(Walk *w, int axis, int32_t at[3], int32_t lo, const int
     if (between > 1) remark(w, COST_NOTE_SAMPLED, NULL);
     for (int i = 0; i < w->width; i++) /* a straight line through the three */
       if (alike || between == 1) sum[i] = plus_times(sum[i], row[i], between);
-      else sum[i] = plus_times(sum[i], 1, (int64_t)fmin(((double)low[i] + high[i] + 2 * (double)row[i]) / 4 * (double)between, 1e17));
+      else
+        sum[i] = plus_times(sum[i], 1,
+                            (int64_t)fmin(((double)low[i] + high[i] + 2 * (double)row[i]) / 4 * (double)between, 1e17));
     return;
   }
   add_rows(w, sum, row, 1);
@@ -450,14 +524,14 @@ static void need(bool *needed, const Value *v) {
 static void need_operands(Op *op, void *needed) {
   int count = 0, mask = -1;
   switch (op->code) {
-  case OP_LOAD: count = 1, mask = 1; break;
-  case OP_STORE:
-  case OP_ATOMIC_RMW: count = 1, mask = 2; break;
-  case OP_ATOMIC_CAS:
-  case OP_IF:
-  case OP_CONDITION: count = 1; break;
-  case OP_FOR: count = 3; break;
-  default: break;
+    case OP_LOAD: count = 1, mask = 1; break;
+    case OP_STORE:
+    case OP_ATOMIC_RMW: count = 1, mask = 2; break;
+    case OP_ATOMIC_CAS:
+    case OP_IF:
+    case OP_CONDITION: count = 1; break;
+    case OP_FOR: count = 3; break;
+    default: break;
   }
   for (int i = 0; i < count; i++) need(needed, op->in[i]);
   if (mask > 0 && mask < op->in_count) need(needed, op->in[mask]);

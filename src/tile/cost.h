@@ -1,15 +1,17 @@
 /* cost: what one launch of a Func asks of the machine, counted from the tile IR without running it on data.
  *
- * A program is walked with its integers as values: program ids, arguments and all that is computed from them are known, what is
- * loaded is not. Loops with known bounds are walked turn by turn, so trip counts and the masks of each turn are exact. Of
+ * A program is walked with its integers as values: program ids, arguments and all that is computed from them are known,
+ * what is loaded is not. Loops with known bounds are walked turn by turn, so trip counts and the masks of each turn are
+ * exact. Of
  *
- *     offsets = program_id(0) * 1024 + arange(0, 1024);  mask = offsets < n;  x = load(x_ptr + offsets, mask);  y = x * 2.0
+ *     offsets = program_id(0) * 1024 + arange(0, 1024);  mask = offsets < n;  x = load(x_ptr + offsets, mask);  y = x
+ * * 2.0
  *
- * with n = 1000 the load takes 4000 bytes and the product 1000 multiplications: an operation counts for the elements that all its
- * operands were loaded for ("live"), as far as that is a box of indices.
+ * with n = 1000 the load takes 4000 bytes and the product 1000 multiplications: an operation counts for the elements
+ * that all its operands were loaded for ("live"), as far as that is a box of indices.
  *
- * Where data decides, a note says how it was counted. All programs of a grid are walked if that is quick; else programs between
- * two that count alike, and one in the middle, stand for those between.
+ * Where data decides, a note says how it was counted. All programs of a grid are walked if that is quick; else programs
+ * between two that count alike, and one in the middle, stand for those between.
  */
 #ifndef NEREID_TILE_COST_H
 #define NEREID_TILE_COST_H
@@ -17,15 +19,15 @@
 #include "tile/tile.h"
 
 typedef enum {
-  COST_ADD,            /* additions and subtractions of floats */
+  COST_ADD, /* additions and subtractions of floats */
   COST_MUL,
   COST_FMA,            /* fused multiply-adds: two operations each */
   COST_DIV,            /* quotients, remainders, reciprocals */
   COST_TRANSCENDENTAL, /* exp, log, sin, sqrt, ...: one each */
   COST_DOT,            /* multiply-adds of dots: two operations each */
-  COST_COMPARE,        /* min, max, comparisons, sign and absolute value of floats: no floating-point operations by custom */
-  COST_INTEGER,        /* operations on integers, booleans and addresses */
-  COST_ATOMIC,         /* atomic operations, by element */
+  COST_COMPARE, /* min, max, comparisons, sign and absolute value of floats: no floating-point operations by custom */
+  COST_INTEGER, /* operations on integers, booleans and addresses */
+  COST_ATOMIC,  /* atomic operations, by element */
   COST_KINDS
 } CostKind;
 
@@ -45,17 +47,19 @@ typedef enum {
 } CostNote;
 const char *cost_note_text(CostNote note);
 
-/* What the accesses through one argument's pointer ask for, in bytes, over all programs; distinct: each byte once, at most (the span
- * from the first to the last byte, or all that is asked for where that is less). */
-typedef struct CostAccess { int64_t bytes, distinct; } CostAccess;
+/* What the accesses through one argument's pointer ask for, in bytes, over all programs; distinct: each byte once, at
+ * most (the span from the first to the last byte, or all that is asked for where that is less). */
+typedef struct CostAccess {
+  int64_t bytes, distinct;
+} CostAccess;
 
 typedef struct TileCost {
   int64_t count[COST_KINDS];
   int64_t typed[COST_TYPES][3]; /* COST_ADD, COST_MUL, COST_FMA */
   int64_t dots[DOT_TYPES];
-  CostAccess *loads, *stores;  /* per argument of the Func; atomics are in both */
-  CostAccess load, store;      /* their sums, with accesses through pointers of unknown origin */
-  int64_t programs, walked;    /* of the grid; those that were walked */
+  CostAccess *loads, *stores; /* per argument of the Func; atomics are in both */
+  CostAccess load, store;     /* their sums, with accesses through pointers of unknown origin */
+  int64_t programs, walked;   /* of the grid; those that were walked */
   bool noted[COST_NOTES];
   const Span *place[COST_NOTES]; /* of the first such operation; may be NULL */
 } TileCost;

@@ -2,11 +2,11 @@
  *
  * A hash table holds the operations seen so far that are visible here. Bodies nest like scopes: what was entered inside
  * one is taken out when the walk leaves it, so an operation never stands for one that it does not dominate. Loads are
- * left alone (a store may lie between), and so are operations with bodies. Not for use once layouts are chosen: what is held
- * by other threads is not the same.
+ * left alone (a store may lie between), and so are operations with bodies. Not for use once layouts are chosen: what is
+ * held by other threads is not the same.
  *
- * Two values that a `for` carries are one where they begin alike and every turn adds the same to them, as the offsets of several
- * pointers do; and one that counts as the loop's variable does, from 0 in the same steps, is that variable.
+ * Two values that a `for` carries are one where they begin alike and every turn adds the same to them, as the offsets
+ * of several pointers do; and one that counts as the loop's variable does, from 0 in the same steps, is that variable.
  */
 #include "tile/tile.h"
 
@@ -25,16 +25,16 @@ typedef struct Table {
 
 static bool commutes(const Op *op) {
   switch (op->code) {
-  case OP_ADD:
-  case OP_MUL:
-  case OP_AND:
-  case OP_OR:
-  case OP_XOR:
-  case OP_MIN:
-  case OP_MAX:
-  case OP_MULHI: return true;
-  case OP_CMP: return op->attr[0] == CMP_EQ || op->attr[0] == CMP_NE;
-  default: return false;
+    case OP_ADD:
+    case OP_MUL:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_MULHI: return true;
+    case OP_CMP: return op->attr[0] == CMP_EQ || op->attr[0] == CMP_NE;
+    default: return false;
   }
 }
 
@@ -100,7 +100,8 @@ static void merge_carried(Func *f, Op *loop) {
   Block *body = loop->body[0];
   Value *iv = body->args[0];
   int64_t first, turn;
-  bool counts = value_is_const(loop->in[0], &first) && first == 0 && value_is_const(loop->in[2], &turn) && turn > 0 && dtype_is_signed(iv->type->dtype);
+  bool counts = value_is_const(loop->in[0], &first) && first == 0 && value_is_const(loop->in[2], &turn) && turn > 0 &&
+                dtype_is_signed(iv->type->dtype);
   for (int i = 0; i < loop->out_count; i++) {
     Value *arg = body->args[i + 1], *by = growth(loop, i);
     if (!by) continue;
@@ -112,8 +113,8 @@ static void merge_carried(Func *f, Op *loop) {
       value_replace(loop->out[j], loop->out[i]);
       control_drop(loop, j);
     }
-    if (counts && !arg->type->rank && dtype_bits(arg->type->dtype) >= dtype_bits(iv->type->dtype) && same_const(loop->in[3 + i], loop->in[0]) &&
-        same_const(by, loop->in[2])) {
+    if (counts && !arg->type->rank && dtype_bits(arg->type->dtype) >= dtype_bits(iv->type->dtype) &&
+        same_const(loop->in[3 + i], loop->in[0]) && same_const(by, loop->in[2])) {
       Builder b = {.func = f, .block = body, .before = body->first, .span = loop->span};
       value_replace(arg, build_convert(&b, iv, arg->type->dtype));
     }

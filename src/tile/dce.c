@@ -67,10 +67,10 @@ static void mark_value(Marker *m, Value *v) {
 
 static bool has_effect(const Op *op) {
   switch (op_info[op->code].effect) {
-  case EFFECT_WRITE: return true;
-  case EFFECT_SIDE: return op->code != OP_ASM || !op->attr[0];
-  case EFFECT_READ: return op->attr[2] != 0; /* volatile */
-  default: return false;
+    case EFFECT_WRITE: return true;
+    case EFFECT_SIDE: return op->code != OP_ASM || !op->attr[0];
+    case EFFECT_READ: return op->attr[2] != 0; /* volatile */
+    default: return false;
   }
 }
 

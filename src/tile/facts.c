@@ -89,7 +89,9 @@ static int both(const Facts *a, const Facts *b) { return (int)least(a->non_negat
 static int either(const Facts *a, const Facts *b) { return (int)most(a->non_negative, b->non_negative); }
 static void at_least(Facts *f, int sign) { f->non_negative = (int)most(f->non_negative, sign); }
 /* Where one of the two is enough: what the other is may still make sums and products overflow. */
-static int either_alone(const Facts *a, const Facts *b) { return (int)least(either(a, b), most(both(a, b), SIGN_KNOWN)); }
+static int either_alone(const Facts *a, const Facts *b) {
+  return (int)least(either(a, b), most(both(a, b), SIGN_KNOWN));
+}
 /* Of a sum or a product, which wraps: of numbers from anywhere it may be negative. */
 static int both_grown(const Type *t, const Facts *a, const Facts *b) {
   int sign = both(a, b);
@@ -144,7 +146,8 @@ static Facts of_quotient(const Type *t, const Facts *x, const Facts *y, bool flo
     if (divisor && *divisor > 0 && (*divisor & (*divisor - 1)) == 0 && all >= *divisor) f.divisible[d] = all / *divisor;
   }
   at_least(&f, both(x, y));
-  if (x->non_negative && !(divisor && *divisor < 0)) at_least(&f, SIGN_ASSUMED); /* a divisor is a number of tiles, groups, heads */
+  /* a divisor is a number of tiles, groups, heads */
+  if (x->non_negative && !(divisor && *divisor < 0)) at_least(&f, SIGN_ASSUMED);
   return f;
 }
 
@@ -244,36 +247,36 @@ static Facts of_elementwise(const Op *op) {
   bool known = op->in_count > 1 && value_is_const(op->in[1], &c);
   Facts power;
   switch (op->code) {
-  case OP_ADD:
-  case OP_SUB: return of_sum(op, &x, &y, 1);
-  case OP_ADDPTR: return of_sum(op, &x, &y, unit_of(t));
-  case OP_MUL: return of_product(t, &x, &y);
-  case OP_DIV: return of_quotient(t, &x, &y, false, known ? &c : NULL);
-  case OP_REM: return of_remainder(t, &x, &y, false);
-  case OP_SHL:
-  case OP_SHR:
-    if (!known || c < 0 || c >= 63) break;
-    c = (int64_t)1 << c;
-    power = of_const(t, c);
-    power.non_negative = SIGN_INDEX;
-    return op->code == OP_SHL ? of_product(t, &x, &power) : of_quotient(t, &x, &power, true, &c);
-  case OP_AND:
-    if (known && c > 0 && c < INT64_MAX && (c & (c + 1)) == 0) { /* a mask of low bits: % 2^n, flooring */
-      power = of_const(t, c + 1);
-      Facts f = of_remainder(t, &x, &power, true);
-      f.non_negative = (int)most(SIGN_KNOWN, x.non_negative);
-      return f;
-    }
-    return of_bits(op, &x, &y);
-  case OP_OR:
-  case OP_XOR: return of_bits(op, &x, &y);
-  case OP_MIN:
-  case OP_MAX: return of_extreme(op, &x, &y);
-  case OP_CMP: return of_cmp(op, &x, &y);
-  case OP_SELECT: z = facts_of(op->in[2]); return of_select(op, &x, &y, &z);
-  case OP_CONVERT:
-  case OP_BITCAST: return of_convert(op, &x);
-  default: break;
+    case OP_ADD:
+    case OP_SUB: return of_sum(op, &x, &y, 1);
+    case OP_ADDPTR: return of_sum(op, &x, &y, unit_of(t));
+    case OP_MUL: return of_product(t, &x, &y);
+    case OP_DIV: return of_quotient(t, &x, &y, false, known ? &c : NULL);
+    case OP_REM: return of_remainder(t, &x, &y, false);
+    case OP_SHL:
+    case OP_SHR:
+      if (!known || c < 0 || c >= 63) break;
+      c = (int64_t)1 << c;
+      power = of_const(t, c);
+      power.non_negative = SIGN_INDEX;
+      return op->code == OP_SHL ? of_product(t, &x, &power) : of_quotient(t, &x, &power, true, &c);
+    case OP_AND:
+      if (known && c > 0 && c < INT64_MAX && (c & (c + 1)) == 0) { /* a mask of low bits: % 2^n, flooring */
+        power = of_const(t, c + 1);
+        Facts f = of_remainder(t, &x, &power, true);
+        f.non_negative = (int)most(SIGN_KNOWN, x.non_negative);
+        return f;
+      }
+      return of_bits(op, &x, &y);
+    case OP_OR:
+    case OP_XOR: return of_bits(op, &x, &y);
+    case OP_MIN:
+    case OP_MAX: return of_extreme(op, &x, &y);
+    case OP_CMP: return of_cmp(op, &x, &y);
+    case OP_SELECT: z = facts_of(op->in[2]); return of_select(op, &x, &y, &z);
+    case OP_CONVERT:
+    case OP_BITCAST: return of_convert(op, &x);
+    default: break;
   }
   /* Not, neg, abs, mulhi ...: equal operands give equal results; -x is as divisible as x. */
   Facts f = unknown(t);
@@ -328,54 +331,54 @@ static Facts of_shape(const Op *op, int result) {
   int64_t all = divides_all(from, &x);
   f.non_negative = x.non_negative;
   switch (op->code) {
-  case OP_SPLAT: return of_uniform(to, &x, x.divisible[0]);
-  case OP_BROADCAST:
-    for (int d = 0; d < to->rank; d++) {
-      bool grows = from->shape[d] != to->shape[d];
-      f.divisible[d] = x.divisible[d];
-      f.contiguous[d] = grows ? 1 : x.contiguous[d];
-      f.constant[d] = grows ? to->shape[d] : x.constant[d];
+    case OP_SPLAT: return of_uniform(to, &x, x.divisible[0]);
+    case OP_BROADCAST:
+      for (int d = 0; d < to->rank; d++) {
+        bool grows = from->shape[d] != to->shape[d];
+        f.divisible[d] = x.divisible[d];
+        f.contiguous[d] = grows ? 1 : x.contiguous[d];
+        f.constant[d] = grows ? to->shape[d] : x.constant[d];
+      }
+      return f;
+    case OP_EXPAND_DIMS: {
+      int axis = (int)op->attr[0];
+      for (int d = 0; d < to->rank; d++) {
+        int i = d - (d > axis);
+        f.divisible[d] = d == axis ? all : x.divisible[i];
+        f.contiguous[d] = d == axis ? 1 : x.contiguous[i];
+        f.constant[d] = d == axis ? 1 : x.constant[i];
+      }
+      return f;
     }
-    return f;
-  case OP_EXPAND_DIMS: {
-    int axis = (int)op->attr[0];
-    for (int d = 0; d < to->rank; d++) {
-      int i = d - (d > axis);
-      f.divisible[d] = d == axis ? all : x.divisible[i];
-      f.contiguous[d] = d == axis ? 1 : x.contiguous[i];
-      f.constant[d] = d == axis ? 1 : x.constant[i];
-    }
-    return f;
-  }
-  case OP_RESHAPE: return of_reshape(op, &x);
-  case OP_TRANS:
-    for (int d = 0; d < to->rank; d++) {
-      int i = (int)op->dims[d];
-      f.divisible[d] = x.divisible[i], f.contiguous[d] = x.contiguous[i], f.constant[d] = x.constant[i];
-    }
-    return f;
-  case OP_SPLIT:
-    if (!to->rank) return f.divisible[0] = all, f;
-    for (int d = 0; d < to->rank; d++)
-      f.divisible[d] = x.divisible[d], f.contiguous[d] = x.contiguous[d], f.constant[d] = x.constant[d];
-    return f;
-  case OP_JOIN:
-    y = facts_of(op->in[1]);
-    for (int d = 0; d < from->rank; d++) {
-      int64_t c = f.contiguous[d] = gcd(x.contiguous[d], y.contiguous[d]);
-      f.divisible[d] = least(starts(from, &x, d, c), starts(from, &y, d, c));
-      f.constant[d] = gcd(x.constant[d], y.constant[d]);
-    }
-    f.divisible[from->rank] = least(all, divides_all(from, &y));
-    f.non_negative = both(&x, &y);
-    return f;
-  case OP_CAT:
-    y = facts_of(op->in[1]);
-    f = meet(to, &x, &y);
-    return f;
-  default: /* gather: any of the elements */
-    for (int d = 0; d < to->rank; d++) f.divisible[d] = all, f.constant[d] = all_equal(from, &x) ? to->shape[d] : 1;
-    return f;
+    case OP_RESHAPE: return of_reshape(op, &x);
+    case OP_TRANS:
+      for (int d = 0; d < to->rank; d++) {
+        int i = (int)op->dims[d];
+        f.divisible[d] = x.divisible[i], f.contiguous[d] = x.contiguous[i], f.constant[d] = x.constant[i];
+      }
+      return f;
+    case OP_SPLIT:
+      if (!to->rank) return f.divisible[0] = all, f;
+      for (int d = 0; d < to->rank; d++)
+        f.divisible[d] = x.divisible[d], f.contiguous[d] = x.contiguous[d], f.constant[d] = x.constant[d];
+      return f;
+    case OP_JOIN:
+      y = facts_of(op->in[1]);
+      for (int d = 0; d < from->rank; d++) {
+        int64_t c = f.contiguous[d] = gcd(x.contiguous[d], y.contiguous[d]);
+        f.divisible[d] = least(starts(from, &x, d, c), starts(from, &y, d, c));
+        f.constant[d] = gcd(x.constant[d], y.constant[d]);
+      }
+      f.divisible[from->rank] = least(all, divides_all(from, &y));
+      f.non_negative = both(&x, &y);
+      return f;
+    case OP_CAT:
+      y = facts_of(op->in[1]);
+      f = meet(to, &x, &y);
+      return f;
+    default: /* gather: any of the elements */
+      for (int d = 0; d < to->rank; d++) f.divisible[d] = all, f.constant[d] = all_equal(from, &x) ? to->shape[d] : 1;
+      return f;
   }
 }
 
@@ -495,21 +498,21 @@ static void visit_while(Walker *w, Op *op) {
 
 static void visit_op(Walker *w, Op *op) {
   switch (op->code) {
-  case OP_FOR:
-  case OP_WHILE:
-    w->loops++;
-    if (op->code == OP_FOR) visit_for(w, op);
-    else visit_while(w, op);
-    w->loops--;
-    return;
-  case OP_IF:
-    for (int i = 0; i < 2; i++) visit_block(w, op->body[i]);
-    for (int i = 0; i < op->out_count; i++) {
-      set(w, op->out[i], facts_of(op->body[0]->last->in[i]));
-      weaken(w, op->out[i], op->body[1]->last->in[i]);
-    }
-    return;
-  default: break;
+    case OP_FOR:
+    case OP_WHILE:
+      w->loops++;
+      if (op->code == OP_FOR) visit_for(w, op);
+      else visit_while(w, op);
+      w->loops--;
+      return;
+    case OP_IF:
+      for (int i = 0; i < 2; i++) visit_block(w, op->body[i]);
+      for (int i = 0; i < op->out_count; i++) {
+        set(w, op->out[i], facts_of(op->body[0]->last->in[i]));
+        weaken(w, op->out[i], op->body[1]->last->in[i]);
+      }
+      return;
+    default: break;
   }
   for (int i = 0; i < 2; i++) /* reduce, scan, map: any elements may come in */
     if (op->body[i]) {

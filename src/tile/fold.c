@@ -159,23 +159,23 @@ static Op *fold_one(Func *f, Op *op) {
   Builder b = {.func = f, .block = op->block, .before = op, .span = op->span};
   Op *next;
   switch (op->code) {
-  case OP_FOR: return fold_for(f, op);
-  case OP_WHILE: return fold_while(f, op);
-  case OP_IF: return fold_if(f, op);
-  case OP_REDUCE:
-  case OP_SCAN: fold_block(f, op->body[0]); return fold_combine(&b, op);
-  case OP_MAP: fold_block(f, op->body[0]); return op->next;
-  case OP_LOAD:
-  case OP_STORE:
-  case OP_ATOMIC_RMW: {
-    bool gone = false;
-    Value *v = fold_memory(&b, op, &gone);
-    next = op->next;
-    if (v) value_replace(op->out[0], v);
-    if (v || gone) op_remove(op);
-    return next;
-  }
-  default: break;
+    case OP_FOR: return fold_for(f, op);
+    case OP_WHILE: return fold_while(f, op);
+    case OP_IF: return fold_if(f, op);
+    case OP_REDUCE:
+    case OP_SCAN: fold_block(f, op->body[0]); return fold_combine(&b, op);
+    case OP_MAP: fold_block(f, op->body[0]); return op->next;
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_ATOMIC_RMW: {
+      bool gone = false;
+      Value *v = fold_memory(&b, op, &gone);
+      next = op->next;
+      if (v) value_replace(op->out[0], v);
+      if (v || gone) op_remove(op);
+      return next;
+    }
+    default: break;
   }
   /* What it becomes may fold again (x + 1 + 2 with x = 0); the bound only guards against rules that chase each other.
    */

@@ -30,27 +30,27 @@ static bool compute(const Op *op, Scalar *result) {
   Scalar in[4];
   for (int i = 0; i < op->in_count && i < 4; i++) in[i] = const_scalar(op->in[i]);
   switch (op->code) {
-  case OP_NEG:
-  case OP_NOT:
-  case OP_ABS: *result = scalar_unary(op->code, x->dtype, in[0]); return true;
-  case OP_FMA: *result = scalar_fma(x->dtype, in[0], in[1], in[2]); return true;
-  case OP_CMP: result->i = scalar_cmp((CmpPred)op->attr[0], x->dtype, in[0], in[1]); return true;
-  case OP_SELECT: *result = in[0].i ? in[1] : in[2]; return true;
-  case OP_CONVERT: *result = scalar_convert(x->dtype, to->dtype, (int)op->attr[0], in[0]); return true;
-  case OP_BITCAST:
-    if (to->ptr) return false;
-    *result = scalar_bitcast(x->dtype, to->dtype, in[0]);
-    return true;
-  case OP_MATH: {
-    Dtype types[4];
-    for (int i = 0; i < op->in_count && i < 4; i++) types[i] = op->in[i]->type->dtype;
-    bool by_order = op->attr[0] == MATH_JN || op->attr[0] == MATH_YN; /* takes time in proportion to the order */
-    if (by_order && in[0].i > 1000) return false;
-    *result = scalar_math((MathFn)op->attr[0], types, to->dtype, in);
-    return true;
-  }
-  case OP_ADDPTR: return false;
-  default: *result = scalar_binary(op->code, x->dtype, in[0], in[1], op->attr[0]); return true;
+    case OP_NEG:
+    case OP_NOT:
+    case OP_ABS: *result = scalar_unary(op->code, x->dtype, in[0]); return true;
+    case OP_FMA: *result = scalar_fma(x->dtype, in[0], in[1], in[2]); return true;
+    case OP_CMP: result->i = scalar_cmp((CmpPred)op->attr[0], x->dtype, in[0], in[1]); return true;
+    case OP_SELECT: *result = in[0].i ? in[1] : in[2]; return true;
+    case OP_CONVERT: *result = scalar_convert(x->dtype, to->dtype, (int)op->attr[0], in[0]); return true;
+    case OP_BITCAST:
+      if (to->ptr) return false;
+      *result = scalar_bitcast(x->dtype, to->dtype, in[0]);
+      return true;
+    case OP_MATH: {
+      Dtype types[4];
+      for (int i = 0; i < op->in_count && i < 4; i++) types[i] = op->in[i]->type->dtype;
+      bool by_order = op->attr[0] == MATH_JN || op->attr[0] == MATH_YN; /* takes time in proportion to the order */
+      if (by_order && in[0].i > 1000) return false;
+      *result = scalar_math((MathFn)op->attr[0], types, to->dtype, in);
+      return true;
+    }
+    case OP_ADDPTR: return false;
+    default: *result = scalar_binary(op->code, x->dtype, in[0], in[1], op->attr[0]); return true;
   }
 }
 
@@ -78,47 +78,47 @@ static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
   if (int_const(v, &c)) return *low = *high = c, v->type->dtype != DT_U64 || c >= 0;
   if (!op || depth == 0) return false;
   switch (op->code) {
-  case OP_ARANGE: *low = op->attr[0], *high = op->attr[1] - 1; return true;
-  case OP_PROGRAM_ID: *low = 0, *high = INT32_MAX - 1; return true;
-  case OP_NUM_PROGRAMS: *low = 1, *high = INT32_MAX; return true;
-  case OP_SPLAT:
-  case OP_BROADCAST:
-  case OP_EXPAND_DIMS:
-  case OP_RESHAPE:
-  case OP_TRANS:
-  case OP_HINT: return int_range(value_resolve(op->in[0]), depth - 1, low, high);
-  case OP_ADD:
-  case OP_SUB:
-  case OP_MUL:
-  case OP_MIN:
-  case OP_MAX:
-    if (!int_range(value_resolve(op->in[0]), depth - 1, &al, &ah)) return false;
-    if (!int_range(value_resolve(op->in[1]), depth - 1, &bl, &bh)) return false;
-    break;
-  case OP_REM:
-  case OP_DIV:
-  case OP_AND:
-    if (!int_range(value_resolve(op->in[0]), depth - 1, &al, &ah) || al < 0) return false;
-    if (!int_const(op->in[1], &c) || c <= 0) return false;
-    if (op->code == OP_DIV) return *low = al / c, *high = ah / c, true;
-    return *low = 0, *high = op->code == OP_AND ? (c < ah ? c : ah) : (c - 1 < ah ? c - 1 : ah), true;
-  case OP_CONVERT:
-    if (!is_int(op->in[0]->type) || !int_range(value_resolve(op->in[0]), depth - 1, low, high)) return false;
-    return fits(v->type->dtype, *low) && fits(v->type->dtype, *high);
-  default: return false;
+    case OP_ARANGE: *low = op->attr[0], *high = op->attr[1] - 1; return true;
+    case OP_PROGRAM_ID: *low = 0, *high = INT32_MAX - 1; return true;
+    case OP_NUM_PROGRAMS: *low = 1, *high = INT32_MAX; return true;
+    case OP_SPLAT:
+    case OP_BROADCAST:
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE:
+    case OP_TRANS:
+    case OP_HINT: return int_range(value_resolve(op->in[0]), depth - 1, low, high);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_MIN:
+    case OP_MAX:
+      if (!int_range(value_resolve(op->in[0]), depth - 1, &al, &ah)) return false;
+      if (!int_range(value_resolve(op->in[1]), depth - 1, &bl, &bh)) return false;
+      break;
+    case OP_REM:
+    case OP_DIV:
+    case OP_AND:
+      if (!int_range(value_resolve(op->in[0]), depth - 1, &al, &ah) || al < 0) return false;
+      if (!int_const(op->in[1], &c) || c <= 0) return false;
+      if (op->code == OP_DIV) return *low = al / c, *high = ah / c, true;
+      return *low = 0, *high = op->code == OP_AND ? (c < ah ? c : ah) : (c - 1 < ah ? c - 1 : ah), true;
+    case OP_CONVERT:
+      if (!is_int(op->in[0]->type) || !int_range(value_resolve(op->in[0]), depth - 1, low, high)) return false;
+      return fits(v->type->dtype, *low) && fits(v->type->dtype, *high);
+    default: return false;
   }
   switch (op->code) {
-  case OP_ADD:
-    if (__builtin_add_overflow(al, bl, low) || __builtin_add_overflow(ah, bh, high)) return false;
-    break;
-  case OP_SUB:
-    if (__builtin_sub_overflow(al, bh, low) || __builtin_sub_overflow(ah, bl, high)) return false;
-    break;
-  case OP_MUL:
-    if (al < 0 || bl < 0 || __builtin_mul_overflow(al, bl, low) || __builtin_mul_overflow(ah, bh, high)) return false;
-    break;
-  case OP_MIN: *low = al < bl ? al : bl, *high = ah < bh ? ah : bh; break;
-  default: *low = al > bl ? al : bl, *high = ah > bh ? ah : bh; break;
+    case OP_ADD:
+      if (__builtin_add_overflow(al, bl, low) || __builtin_add_overflow(ah, bh, high)) return false;
+      break;
+    case OP_SUB:
+      if (__builtin_sub_overflow(al, bh, low) || __builtin_sub_overflow(ah, bl, high)) return false;
+      break;
+    case OP_MUL:
+      if (al < 0 || bl < 0 || __builtin_mul_overflow(al, bl, low) || __builtin_mul_overflow(ah, bh, high)) return false;
+      break;
+    case OP_MIN: *low = al < bl ? al : bl, *high = ah < bh ? ah : bh; break;
+    default: *low = al > bl ? al : bl, *high = ah > bh ? ah : bh; break;
   }
   return fits(v->type->dtype, *low) && fits(v->type->dtype, *high);
 }
@@ -130,49 +130,49 @@ static Value *int_identity(Builder *b, Op *op, Value *x, Value *y) {
   bool same = x == y;
   int64_t c, c2;
   switch (op->code) {
-  case OP_ADD:
-    if (is_int_const(y, 0)) return x;
-    /* (x + c2) + c = x + (c2 + c), and so for mul, and, or, xor */
-    break;
-  case OP_SUB:
-    if (is_int_const(y, 0)) return x;
-    if (same) return build_int(b, t, 0);
-    break;
-  case OP_MUL:
-    if (is_int_const(y, 1)) return x;
-    if (is_int_const(y, 0)) return y;
-    break;
-  case OP_DIV:
-    if (is_int_const(y, 1)) return x;
-    if (is_int_const(x, 0)) return x;
-    break;
-  case OP_REM:
-    if (is_int_const(y, 1)) return build_int(b, t, 0);
-    if (is_int_const(x, 0)) return x;
-    break;
-  case OP_AND:
-    if (same || is_int_const(y, -1)) return x;
-    if (is_int_const(y, 0)) return y;
-    break;
-  case OP_OR:
-    if (same || is_int_const(y, 0)) return x;
-    if (is_int_const(y, -1)) return y;
-    break;
-  case OP_XOR:
-    if (is_int_const(y, 0)) return x;
-    if (same) return build_int(b, t, 0);
-    if (t->dtype == DT_I1 && is_int_const(y, 1)) return build_unary(b, OP_NOT, x);
-    break;
-  case OP_SHL:
-  case OP_SHR:
-    if (is_int_const(y, 0)) return x;
-    if (is_int_const(x, 0)) return x;
-    break;
-  case OP_MIN:
-  case OP_MAX:
-    if (same) return x;
-    break;
-  default: break;
+    case OP_ADD:
+      if (is_int_const(y, 0)) return x;
+      /* (x + c2) + c = x + (c2 + c), and so for mul, and, or, xor */
+      break;
+    case OP_SUB:
+      if (is_int_const(y, 0)) return x;
+      if (same) return build_int(b, t, 0);
+      break;
+    case OP_MUL:
+      if (is_int_const(y, 1)) return x;
+      if (is_int_const(y, 0)) return y;
+      break;
+    case OP_DIV:
+      if (is_int_const(y, 1)) return x;
+      if (is_int_const(x, 0)) return x;
+      break;
+    case OP_REM:
+      if (is_int_const(y, 1)) return build_int(b, t, 0);
+      if (is_int_const(x, 0)) return x;
+      break;
+    case OP_AND:
+      if (same || is_int_const(y, -1)) return x;
+      if (is_int_const(y, 0)) return y;
+      break;
+    case OP_OR:
+      if (same || is_int_const(y, 0)) return x;
+      if (is_int_const(y, -1)) return y;
+      break;
+    case OP_XOR:
+      if (is_int_const(y, 0)) return x;
+      if (same) return build_int(b, t, 0);
+      if (t->dtype == DT_I1 && is_int_const(y, 1)) return build_unary(b, OP_NOT, x);
+      break;
+    case OP_SHL:
+    case OP_SHR:
+      if (is_int_const(y, 0)) return x;
+      if (is_int_const(x, 0)) return x;
+      break;
+    case OP_MIN:
+    case OP_MAX:
+      if (same) return x;
+      break;
+    default: break;
   }
   bool regroups =
       op->code == OP_ADD || op->code == OP_MUL || op->code == OP_AND || op->code == OP_OR || op->code == OP_XOR;
@@ -186,13 +186,13 @@ static Value *int_identity(Builder *b, Op *op, Value *x, Value *y) {
 
 static Value *float_identity(Op *op, Value *x, Value *y) {
   switch (op->code) {
-  case OP_ADD: return is_float_const(y, -0.0) ? x : NULL;
-  case OP_SUB: return is_float_const(y, 0.0) ? x : NULL;
-  case OP_MUL:
-  case OP_DIV: return is_float_const(y, 1) ? x : NULL;
-  case OP_MIN:
-  case OP_MAX: return x == y ? x : NULL;
-  default: return NULL;
+    case OP_ADD: return is_float_const(y, -0.0) ? x : NULL;
+    case OP_SUB: return is_float_const(y, 0.0) ? x : NULL;
+    case OP_MUL:
+    case OP_DIV: return is_float_const(y, 1) ? x : NULL;
+    case OP_MIN:
+    case OP_MAX: return x == y ? x : NULL;
+    default: return NULL;
   }
 }
 
@@ -206,15 +206,20 @@ static CmpPred mirrored(CmpPred p) {
   return other[p];
 }
 
-/* Narrow numbers widened to 64 bits, all against one: the one is cut, once, and where that changes it none of them is equal. */
+/* Narrow numbers widened to 64 bits, all against one: the one is cut, once, and where that changes it none of them is
+ * equal. */
 static Value *fold_wide_equality(Builder *b, CmpPred p, Value *x, Value *y) {
-  if (!x->type->rank || !x->def || x->def->code != OP_CONVERT || !is_splat(y) || dtype_bits(x->type->dtype) != 64) return NULL;
+  if (!x->type->rank || !x->def || x->def->code != OP_CONVERT || !is_splat(y) || dtype_bits(x->type->dtype) != 64)
+    return NULL;
   Value *narrow = value_resolve(x->def->in[0]), *one = value_resolve(y->def->in[0]);
   Dtype t = narrow->type->dtype;
-  if (!is_int(narrow->type) || t == DT_I1 || dtype_bits(t) > 32 || !dtype_is_signed(t) || !dtype_is_signed(x->type->dtype)) return NULL;
+  if (!is_int(narrow->type) || t == DT_I1 || dtype_bits(t) > 32 || !dtype_is_signed(t) ||
+      !dtype_is_signed(x->type->dtype))
+    return NULL;
   Value *cut = build_convert(b, one, t), *fits = build_cmp(b, p, build_convert(b, cut, one->type->dtype), one);
   Value *each = build_cmp(b, p, narrow, build_splat(b, cut, narrow->type->rank, narrow->type->shape));
-  return build_binary(b, p == CMP_EQ ? OP_AND : OP_OR, each, build_splat(b, fits, narrow->type->rank, narrow->type->shape));
+  return build_binary(b, p == CMP_EQ ? OP_AND : OP_OR, each,
+                      build_splat(b, fits, narrow->type->rank, narrow->type->shape));
 }
 
 static Value *fold_cmp(Builder *b, Op *op) {
@@ -243,12 +248,12 @@ static Value *fold_cmp(Builder *b, Op *op) {
   if (!int_range(x, MAX_RANGE_DEPTH, &xl, &xh) || !int_range(y, MAX_RANGE_DEPTH, &yl, &yh)) return NULL;
   bool below = xh<yl, above = xl> yh, at_most = xh <= yl, at_least = xl >= yh;
   switch (p) {
-  case CMP_EQ: return below || above ? build_int(b, t, 0) : NULL;
-  case CMP_NE: return below || above ? build_int(b, t, 1) : NULL;
-  case CMP_LT: return below ? build_int(b, t, 1) : at_least ? build_int(b, t, 0) : NULL;
-  case CMP_LE: return at_most ? build_int(b, t, 1) : above ? build_int(b, t, 0) : NULL;
-  case CMP_GT: return above ? build_int(b, t, 1) : at_most ? build_int(b, t, 0) : NULL;
-  case CMP_GE: return at_least ? build_int(b, t, 1) : below ? build_int(b, t, 0) : NULL;
+    case CMP_EQ: return below || above ? build_int(b, t, 0) : NULL;
+    case CMP_NE: return below || above ? build_int(b, t, 1) : NULL;
+    case CMP_LT: return below ? build_int(b, t, 1) : at_least ? build_int(b, t, 0) : NULL;
+    case CMP_LE: return at_most ? build_int(b, t, 1) : above ? build_int(b, t, 0) : NULL;
+    case CMP_GT: return above ? build_int(b, t, 1) : at_most ? build_int(b, t, 0) : NULL;
+    case CMP_GE: return at_least ? build_int(b, t, 1) : below ? build_int(b, t, 0) : NULL;
   }
   return NULL;
 }
@@ -342,17 +347,17 @@ Value *fold_elementwise(Builder *b, Op *op) {
     x = op->in[0], y = op->in[1];
   }
   switch (op->code) {
-  case OP_CMP: return fold_cmp(b, op);
-  case OP_SELECT: return fold_select(b, op);
-  case OP_CONVERT: return fold_convert(b, op);
-  case OP_BITCAST: return fold_bitcast(op);
-  case OP_ADDPTR: return fold_addptr(b, op);
-  case OP_NOT: return fold_not(b, x);
-  case OP_NEG: return x->def && x->def->code == OP_NEG ? value_resolve(x->def->in[0]) : NULL;
-  case OP_ABS:
-    return x->def && x->def->code == OP_ABS ? x : is_int(x->type) && !dtype_is_signed(x->type->dtype) ? x : NULL;
-  case OP_MATH:
-  case OP_FMA: return NULL;
-  default: return is_float(op->out[0]->type) ? float_identity(op, x, y) : int_identity(b, op, x, y);
+    case OP_CMP: return fold_cmp(b, op);
+    case OP_SELECT: return fold_select(b, op);
+    case OP_CONVERT: return fold_convert(b, op);
+    case OP_BITCAST: return fold_bitcast(op);
+    case OP_ADDPTR: return fold_addptr(b, op);
+    case OP_NOT: return fold_not(b, x);
+    case OP_NEG: return x->def && x->def->code == OP_NEG ? value_resolve(x->def->in[0]) : NULL;
+    case OP_ABS:
+      return x->def && x->def->code == OP_ABS ? x : is_int(x->type) && !dtype_is_signed(x->type->dtype) ? x : NULL;
+    case OP_MATH:
+    case OP_FMA: return NULL;
+    default: return is_float(op->out[0]->type) ? float_identity(op, x, y) : int_identity(b, op, x, y);
   }
 }

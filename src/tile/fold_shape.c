@@ -86,26 +86,26 @@ Value *fold_shape(Builder *b, Op *op) {
   const Op *def = x->def;
   const Type *t = op->out[0]->type;
   switch (op->code) {
-  case OP_SPLAT: return is_const(x) ? const_like(b, t, x) : NULL;
-  case OP_BROADCAST:
-    if (x->type == t) return x;
-    if (def && def->code == OP_BROADCAST) return build_broadcast(b, value_resolve(def->in[0]), t->rank, t->shape);
-    return fold_uniform(b, op);
-  case OP_RESHAPE:
-    if (x->type == t) return x;
-    if (def && def->code == OP_RESHAPE && !op->attr[0] && !def->attr[0])
-      return build_reshape(b, value_resolve(def->in[0]), t->rank, t->shape);
-    return fold_uniform(b, op);
-  case OP_TRANS: {
-    Value *v = fold_trans(b, op);
-    return v ? v : fold_uniform(b, op);
-  }
-  case OP_EXPAND_DIMS:
-  case OP_JOIN:
-  case OP_CAT:
-  case OP_GATHER: return fold_uniform(b, op);
-  case OP_SPLIT: fold_split(b, op); return NULL;
-  case OP_HINT: return is_const(x) ? x : NULL;
-  default: return fold_splats(b, op);
+    case OP_SPLAT: return is_const(x) ? const_like(b, t, x) : NULL;
+    case OP_BROADCAST:
+      if (x->type == t) return x;
+      if (def && def->code == OP_BROADCAST) return build_broadcast(b, value_resolve(def->in[0]), t->rank, t->shape);
+      return fold_uniform(b, op);
+    case OP_RESHAPE:
+      if (x->type == t) return x;
+      if (def && def->code == OP_RESHAPE && !op->attr[0] && !def->attr[0])
+        return build_reshape(b, value_resolve(def->in[0]), t->rank, t->shape);
+      return fold_uniform(b, op);
+    case OP_TRANS: {
+      Value *v = fold_trans(b, op);
+      return v ? v : fold_uniform(b, op);
+    }
+    case OP_EXPAND_DIMS:
+    case OP_JOIN:
+    case OP_CAT:
+    case OP_GATHER: return fold_uniform(b, op);
+    case OP_SPLIT: fold_split(b, op); return NULL;
+    case OP_HINT: return is_const(x) ? x : NULL;
+    default: return fold_splats(b, op);
   }
 }

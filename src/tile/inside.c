@@ -5,7 +5,8 @@
  *     loop 12          a `for` or `while`, from before its first turn to after its last
  *     turn 12          one turn of it (of a `while`, without its condition)
  *     dot 14, reduce 15, scan 16, sort 17      operations over a whole tile
- *     barrier 15       where a block's warps wait for each other: of a GPU alone, which adds them itself (gpu/lower_scope.c)
+ *     barrier 15       where a block's warps wait for each other: of a GPU alone, which adds them itself
+ * (gpu/lower_scope.c)
  *
  * They are added late, when the passes have done their work, so that they hinder none.
  */
@@ -42,12 +43,13 @@ static void put(Func *f, Block *block, Op *before, bool end, const char *name, c
 
 static const char *region_of(const Op *op) {
   switch (op->code) {
-  case OP_FOR: case OP_WHILE: return "loop";
-  case OP_DOT: return "dot";
-  case OP_REDUCE: return "reduce";
-  case OP_SCAN: return "scan";
-  case OP_SORT: return "sort";
-  default: return NULL;
+    case OP_FOR:
+    case OP_WHILE: return "loop";
+    case OP_DOT: return "dot";
+    case OP_REDUCE: return "reduce";
+    case OP_SCAN: return "scan";
+    case OP_SORT: return "sort";
+    default: return NULL;
   }
 }
 
@@ -78,14 +80,17 @@ static void check(Op *op, void *arg) {
   Func *f = arg;
   for (const Op *up = op->code == OP_SCOPE ? op->block->parent : NULL; up; up = up->block->parent)
     if (up->code == OP_REDUCE || up->code == OP_SCAN || up->code == OP_MAP)
-      fail_hint(f->cx, op->span ? *op->span : (Span){0}, "mark the call", "a region cannot stand in a function that works on single elements");
+      fail_hint(f->cx, op->span ? *op->span : (Span){0}, "mark the call",
+                "a region cannot stand in a function that works on single elements");
 }
 
 void tile_inside_check(Func *f) {
   if (!f->inside) return;
   tile_walk(f->body, check, f);
   if (f->inside->mode == INSIDE_MARKED && !f->inside->marked)
-    fail_hint(f->cx, (Span){0}, "put lines `# nereid: begin NAME` and `# nereid: end NAME` around what is to be timed, or ask for automatic regions",
+    fail_hint(f->cx, (Span){0},
+              "put lines `# nereid: begin NAME` and `# nereid: end NAME` around what is to be timed, or ask for "
+              "automatic regions",
               "kernel '%s' marks no regions", f->name);
 }
 
@@ -98,7 +103,8 @@ void tile_inside(Func *f) {
   Inside *in = f->inside;
   if (!in) return;
   tile_walk(f->body, number, f);
-  in->automatic = in->mode == INSIDE_AUTOMATIC || in->mode == INSIDE_BOTH || (in->mode == INSIDE_DEFAULT && !in->marked);
+  in->automatic =
+      in->mode == INSIDE_AUTOMATIC || in->mode == INSIDE_BOTH || (in->mode == INSIDE_DEFAULT && !in->marked);
   if (!in->automatic) return;
   add_to(f, f->body);
   tile_walk(f->body, number, f);
@@ -111,7 +117,9 @@ void inside_open(InsideCursor *c, void *buffer, int64_t program, uint32_t sm, ui
   *c = (InsideCursor){0};
   if (!b || program >= b->programs || !b->slot[program]) return;
   c->limit = b->limit;
-  inside_begin(c, (InsideWarp *)(void *)((char *)b + b->first + (uint64_t)(b->slot[program] - 1) * b->warps * b->stride), sm, clock, timer);
+  inside_begin(c,
+               (InsideWarp *)(void *)((char *)b + b->first + (uint64_t)(b->slot[program] - 1) * b->warps * b->stride),
+               sm, clock, timer);
 }
 
 void inside_begin(InsideCursor *c, InsideWarp *at, uint32_t sm, uint64_t clock, uint64_t timer) {

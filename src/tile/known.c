@@ -1,5 +1,5 @@
-/* known: the abstract values of known.h, operation by operation. What an operation does with forms it has no rule for is done element
- * by element, through scalar.c; so the result is right or unknown, never guessed. */
+/* known: the abstract values of known.h, operation by operation. What an operation does with forms it has no rule for
+ * is done element by element, through scalar.c; so the result is right or unknown, never guessed. */
 #include "tile/known.h"
 
 Known *known_of(Knower *k, const Value *v) { return &k->of[v->id]; }
@@ -128,7 +128,8 @@ static bool affine_binary(const Op *op, const Known *x, const Known *y, Known *r
     return !over && affine_fits(r, t);
   }
   if (op->code != OP_ADD && op->code != OP_SUB) return false;
-  bool over = op->code == OP_ADD ? __builtin_add_overflow(x->base, y->base, &r->base) : __builtin_sub_overflow(x->base, y->base, &r->base);
+  bool over = op->code == OP_ADD ? __builtin_add_overflow(x->base, y->base, &r->base)
+                                 : __builtin_sub_overflow(x->base, y->base, &r->base);
   for (int d = 0; d < t->rank; d++) r->step[d] = op->code == OP_ADD ? x->step[d] + y->step[d] : x->step[d] - y->step[d];
   return !over && affine_fits(r, t);
 }
@@ -178,7 +179,8 @@ static bool box_compare(const Op *op, const Known *x, const Known *y, Known *r) 
   /* base + step * i < limit, with limit 0 or 1, or the opposite of that */
   int64_t limit = p == CMP_LT || p == CMP_GE ? 0 : 1;
   bool opposite = p == CMP_GE || p == CMP_GT, below = (step > 0) != opposite;
-  int64_t n = t->shape[along], edge = step > 0 ? floor_div(limit - base - 1, step) + 1 : floor_div(base - limit, -step) + 1;
+  int64_t n = t->shape[along],
+          edge = step > 0 ? floor_div(limit - base - 1, step) + 1 : floor_div(base - limit, -step) + 1;
   edge = edge < 0 ? 0 : edge > n ? n : edge; /* the first index at which it no longer holds, or (step < 0) first does */
   r->form = FORM_BOX;
   for (int d = 0; d < t->rank; d++) r->box[d] = (Range){0, t->shape[d]};
@@ -194,16 +196,19 @@ static void elementwise(Knower *k, const Op *op, Known *r) {
     live_meet(r, known_of(k, op->in[i]), t);
   }
   if (!is_int(t) || !is_int(from) || op->code == OP_MATH || op->code == OP_FMA) return;
-  if (op->code == OP_CMP ? box_compare(op, in[0], in[1], r) : op->in_count == 2 && (affine_binary(op, in[0], in[1], r) || box_binary(op, in[0], in[1], r)))
+  if (op->code == OP_CMP ? box_compare(op, in[0], in[1], r)
+                         : op->in_count == 2 && (affine_binary(op, in[0], in[1], r) || box_binary(op, in[0], in[1], r)))
     return;
   r->form = FORM_UNKNOWN;
   int64_t n = type_numel(t);
-  const int64_t *x = known_elements(k, in[0], from, 0), *y = op->in_count > 1 && x ? known_elements(k, in[1], from, 1) : NULL;
+  const int64_t *x = known_elements(k, in[0], from, 0),
+                *y = op->in_count > 1 && x ? known_elements(k, in[1], from, 1) : NULL;
   int64_t *out = x && (y || op->in_count == 1) ? dense_result(k, op->out[0], r) : NULL;
   for (int64_t i = 0; out && i < n; i++) {
     Scalar a = {.i = x[i]}, b = {.i = y ? y[i] : 0};
     out[i] = op->code == OP_CMP ? scalar_cmp((CmpPred)op->attr[0], from->dtype, a, b)
-             : y ? scalar_binary(op->code, t->dtype, a, b, op->attr[0]).i : scalar_unary(op->code, t->dtype, a).i;
+             : y                ? scalar_binary(op->code, t->dtype, a, b, op->attr[0]).i
+                                : scalar_unary(op->code, t->dtype, a).i;
   }
   if (r->form == FORM_DENSE && !t->rank) *r = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
 }
@@ -225,7 +230,9 @@ static void convert(Knower *k, const Op *op, Known *r) {
   const int64_t *e = known_elements(k, x, from, 0);
   int64_t *out = e ? dense_result(k, op->out[0], r) : NULL;
   for (int64_t i = 0, n = type_numel(t); out && i < n; i++)
-    out[i] = (bits ? scalar_bitcast(from->dtype, t->dtype, (Scalar){.i = e[i]}) : scalar_convert(from->dtype, t->dtype, 0, (Scalar){.i = e[i]})).i;
+    out[i] = (bits ? scalar_bitcast(from->dtype, t->dtype, (Scalar){.i = e[i]})
+                   : scalar_convert(from->dtype, t->dtype, 0, (Scalar){.i = e[i]}))
+                 .i;
   if (r->form == FORM_DENSE && !t->rank) *r = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
 }
 
@@ -238,14 +245,16 @@ static void add_pointer(Knower *k, const Op *op, Known *r) {
   if (p->form == FORM_AFFINE && o->form == FORM_AFFINE) {
     bool over = __builtin_mul_overflow(o->base, bytes, &r->base) || __builtin_add_overflow(r->base, p->base, &r->base);
     for (int d = 0; d < t->rank; d++)
-      over |= __builtin_mul_overflow(o->step[d], bytes, &r->step[d]) || __builtin_add_overflow(r->step[d], p->step[d], &r->step[d]);
+      over |= __builtin_mul_overflow(o->step[d], bytes, &r->step[d]) ||
+              __builtin_add_overflow(r->step[d], p->step[d], &r->step[d]);
     r->form = FORM_AFFINE;
     if (!over && affine_fits(r, t)) return;
     r->form = FORM_UNKNOWN;
   }
   const int64_t *a = known_elements(k, p, op->in[0]->type, 0), *b = a ? known_elements(k, o, op->in[1]->type, 1) : NULL;
   int64_t *out = b ? dense_result(k, op->out[0], r) : NULL;
-  for (int64_t i = 0, n = type_numel(t); out && i < n; i++) out[i] = (int64_t)((uint64_t)a[i] + (uint64_t)b[i] * (uint64_t)bytes);
+  for (int64_t i = 0, n = type_numel(t); out && i < n; i++)
+    out[i] = (int64_t)((uint64_t)a[i] + (uint64_t)b[i] * (uint64_t)bytes);
 }
 
 static void choose(Knower *k, const Op *op, Known *r) {
@@ -265,7 +274,8 @@ static void choose(Knower *k, const Op *op, Known *r) {
     return;
   }
   if ((!is_int(t) && !t->ptr) || (t->ptr && r->arg < 0)) return;
-  const int64_t *m = known_elements(k, c, op->in[0]->type, 0), *a = m ? known_elements(k, x, t, 1) : NULL, *b = a ? known_elements(k, y, t, 2) : NULL;
+  const int64_t *m = known_elements(k, c, op->in[0]->type, 0), *a = m ? known_elements(k, x, t, 1) : NULL,
+                *b = a ? known_elements(k, y, t, 2) : NULL;
   int64_t *out = b ? dense_result(k, op->out[0], r) : NULL;
   for (int64_t i = 0; out && i < n; i++) out[i] = m[i] ? a[i] : b[i];
 }
@@ -356,48 +366,51 @@ void known_op(Knower *k, const Op *op) {
   int from[MAX_RANK];
   k->skips_elements = !k->needed[op->out[0]->id];
   switch (op->code) {
-  case OP_CONST:
-    if (is_int(t)) r = known_int(t, op->attr[0]);
-    break;
-  case OP_PROGRAM_ID: r = known_int(t, k->program[op->attr[0]]); break;
-  case OP_NUM_PROGRAMS: r = known_int(t, k->grid[op->attr[0]]); break;
-  case OP_ARANGE: r.form = FORM_AFFINE, r.base = op->attr[0], r.step[0] = 1; break;
-  case OP_SPLAT: splat(k, op, &r); break;
-  case OP_BROADCAST:
-    for (int d = 0; d < t->rank; d++) from[d] = d;
-    move_dims(k, op, &r, from);
-    break;
-  case OP_EXPAND_DIMS:
-    if (!op->in[0]->type->rank) {
-      splat(k, op, &r);
+    case OP_CONST:
+      if (is_int(t)) r = known_int(t, op->attr[0]);
+      break;
+    case OP_PROGRAM_ID: r = known_int(t, k->program[op->attr[0]]); break;
+    case OP_NUM_PROGRAMS: r = known_int(t, k->grid[op->attr[0]]); break;
+    case OP_ARANGE: r.form = FORM_AFFINE, r.base = op->attr[0], r.step[0] = 1; break;
+    case OP_SPLAT: splat(k, op, &r); break;
+    case OP_BROADCAST:
+      for (int d = 0; d < t->rank; d++) from[d] = d;
+      move_dims(k, op, &r, from);
+      break;
+    case OP_EXPAND_DIMS:
+      if (!op->in[0]->type->rank) {
+        splat(k, op, &r);
+        break;
+      }
+      for (int d = 0; d < t->rank; d++) from[d] = d < op->attr[0] ? d : d == op->attr[0] ? -1 : d - 1;
+      move_dims(k, op, &r, from);
+      break;
+    case OP_TRANS:
+      for (int d = 0; d < t->rank; d++) from[d] = (int)op->dims[d];
+      move_dims(k, op, &r, from);
+      break;
+    case OP_RESHAPE: reshape(k, op, &r); break;
+    case OP_HINT:
+    case OP_RELAYOUT:
+      known_set(k, op->out[0], known_of(k, op->in[0]));
+      k->skips_elements = false;
+      return;
+    case OP_CONVERT:
+    case OP_BITCAST: convert(k, op, &r); break;
+    case OP_ADDPTR: add_pointer(k, op, &r); break;
+    case OP_SELECT: choose(k, op, &r); break;
+    case OP_SCAN: live_meet(&r, known_of(k, op->in[0]), t); break;
+    case OP_DOT: {
+      const Known *a = known_of(k, op->in[0]), *b = known_of(k, op->in[1]);
+      int n = t->rank;
+      r.live[n - 2] = a->live[n - 2], r.live[n - 1] = b->live[n - 1];
+      if (n == 3) r.live[0] = a->live[0];
       break;
     }
-    for (int d = 0; d < t->rank; d++) from[d] = d < op->attr[0] ? d : d == op->attr[0] ? -1 : d - 1;
-    move_dims(k, op, &r, from);
-    break;
-  case OP_TRANS:
-    for (int d = 0; d < t->rank; d++) from[d] = (int)op->dims[d];
-    move_dims(k, op, &r, from);
-    break;
-  case OP_RESHAPE: reshape(k, op, &r); break;
-  case OP_HINT:
-  case OP_RELAYOUT: known_set(k, op->out[0], known_of(k, op->in[0])); k->skips_elements = false; return;
-  case OP_CONVERT:
-  case OP_BITCAST: convert(k, op, &r); break;
-  case OP_ADDPTR: add_pointer(k, op, &r); break;
-  case OP_SELECT: choose(k, op, &r); break;
-  case OP_SCAN: live_meet(&r, known_of(k, op->in[0]), t); break;
-  case OP_DOT: {
-    const Known *a = known_of(k, op->in[0]), *b = known_of(k, op->in[1]);
-    int n = t->rank;
-    r.live[n - 2] = a->live[n - 2], r.live[n - 1] = b->live[n - 1];
-    if (n == 3) r.live[0] = a->live[0];
-    break;
-  }
-  default:
-    if ((op->code >= OP_ADD && op->code <= OP_MULHI) || op->code == OP_NEG || op->code == OP_NOT || op->code == OP_ABS || op->code == OP_FMA ||
-        op->code == OP_MATH || op->code == OP_CMP)
-      elementwise(k, op, &r);
+    default:
+      if ((op->code >= OP_ADD && op->code <= OP_MULHI) || op->code == OP_NEG || op->code == OP_NOT ||
+          op->code == OP_ABS || op->code == OP_FMA || op->code == OP_MATH || op->code == OP_CMP)
+        elementwise(k, op, &r);
   }
   k->skips_elements = false;
   *known_of(k, op->out[0]) = r;

@@ -95,7 +95,8 @@ const Type *type_parse(Cursor *c) {
     if (t.rank == MAX_RANK) fail(c->cx, cursor_span(c, word), "a tensor has at most %d dimensions", MAX_RANK);
     t.shape[t.rank] = cursor_int_between(c, 1, MAX_TILE_ELEMENTS, "a dimension");
     numel *= t.shape[t.rank++];
-    if (numel > MAX_TILE_ELEMENTS) fail(c->cx, cursor_span(c, word), "a tensor has at most %d elements", MAX_TILE_ELEMENTS);
+    if (numel > MAX_TILE_ELEMENTS)
+      fail(c->cx, cursor_span(c, word), "a tensor has at most %d elements", MAX_TILE_ELEMENTS);
   } while (cursor_take(c, ','));
   cursor_expect(c, ']');
   return type_make(c->cx, t);
@@ -134,23 +135,23 @@ static void parse_attr(Parser *p, Op *op, const AttrInfo *attrs, int n) {
   for (int i = 0; i < n && !a; i++)
     if ((size_t)attrs[i].name_length == length && !memcmp(attrs[i].name, name, length)) a = &attrs[i];
   if (!a)
-    fail(p->in->cx, cursor_span(p->in, name), "'%s' has no attribute '%.*s'", op_info[op->code].name,
-         shown(length), name);
+    fail(p->in->cx, cursor_span(p->in, name), "'%s' has no attribute '%.*s'", op_info[op->code].name, shown(length),
+         name);
   cursor_expect(p->in, '=');
   switch (a->kind) {
-  case ATTR_DIMS: parse_dims(p, op); break;
-  case ATTR_TEXT: op->text = cursor_text(p->in); break;
-  case ATTR_NUMBER: op->number = parse_number(p); break;
-  case ATTR_INT: op->attr[a->slot] = cursor_int(p->in); break;
-  case ATTR_WORD:
-  case ATTR_MATH: {
-    const char *word = cursor_word(p->in, "a word", &length);
-    int value = attr_word_value(a, word, length);
-    if (value < 0)
-      fail(p->in->cx, cursor_span(p->in, word), "'%.*s' is no value of '%.*s'", shown(length), word,
-           a->name_length, a->name);
-    op->attr[a->slot] = value;
-  }
+    case ATTR_DIMS: parse_dims(p, op); break;
+    case ATTR_TEXT: op->text = cursor_text(p->in); break;
+    case ATTR_NUMBER: op->number = parse_number(p); break;
+    case ATTR_INT: op->attr[a->slot] = cursor_int(p->in); break;
+    case ATTR_WORD:
+    case ATTR_MATH: {
+      const char *word = cursor_word(p->in, "a word", &length);
+      int value = attr_word_value(a, word, length);
+      if (value < 0)
+        fail(p->in->cx, cursor_span(p->in, word), "'%.*s' is no value of '%.*s'", shown(length), word, a->name_length,
+             a->name);
+      op->attr[a->slot] = value;
+    }
   }
 }
 
@@ -196,7 +197,8 @@ static void parse_region(Parser *p, Op *op, int index) {
   const char *where = p->in->at;
   if (index >= op_info[op->code].regions)
     fail(p->in->cx, cursor_span(p->in, where), "'%s' has no body here", op_info[op->code].name);
-  if (++p->depth > MAX_DEPTH) fail(p->in->cx, cursor_span(p->in, where), "bodies are nested more than %d deep", MAX_DEPTH);
+  if (++p->depth > MAX_DEPTH)
+    fail(p->in->cx, cursor_span(p->in, where), "bodies are nested more than %d deep", MAX_DEPTH);
   Block *b = block_create(p->func, op);
   cursor_expect(p->in, '(');
   if (!cursor_take(p->in, ')')) {
@@ -250,7 +252,8 @@ static void parse_op(Parser *p, Block *block) {
   Types types = {0};
   if (cursor_take(p->in, ':')) parse_types(p, &types);
   if (types.n != names.n)
-    fail(p->in->cx, cursor_span(p->in, start), "'%s' names %d results but gives %d types", op_info[code].name, names.n, types.n);
+    fail(p->in->cx, cursor_span(p->in, start), "'%s' names %d results but gives %d types", op_info[code].name, names.n,
+         types.n);
 
   Builder b = {.func = p->func, .block = block};
   Op *op = build_op(&b, code, in.n, in.at, types.n, types.at);

@@ -77,14 +77,14 @@ static double float_min(double x, double y, bool nan) {
 
 static double float_binary(OpCode code, double x, double y, int64_t attr) {
   switch (code) {
-  case OP_ADD: return x + y;
-  case OP_SUB: return x - y;
-  case OP_MUL: return x * y;
-  case OP_DIV: return x / y;
-  case OP_REM: return fmod(x, y);
-  case OP_MIN: return float_min(x, y, attr != 0);
-  case OP_MAX: return -float_min(-x, -y, attr != 0);
-  default: return NAN; /* the verifier lets no float get to the others */
+    case OP_ADD: return x + y;
+    case OP_SUB: return x - y;
+    case OP_MUL: return x * y;
+    case OP_DIV: return x / y;
+    case OP_REM: return fmod(x, y);
+    case OP_MIN: return float_min(x, y, attr != 0);
+    case OP_MAX: return -float_min(-x, -y, attr != 0);
+    default: return NAN; /* the verifier lets no float get to the others */
   }
 }
 
@@ -100,28 +100,28 @@ static int64_t int_binary(OpCode code, Dtype t, int64_t x, int64_t y) {
   int bits = dtype_bits(t);
   uint64_t count = bits == 64 ? uy : uy & ((1ull << bits) - 1); /* of a shift */
   switch (code) {
-  case OP_ADD: return (int64_t)(ux + uy);
-  case OP_SUB: return (int64_t)(ux - uy);
-  case OP_MUL: return (int64_t)(ux * uy);
-  case OP_DIV:
-    if (y == 0) return x; /* any value would do; every device gives this one */
-    if (!sign) return (int64_t)(ux / uy);
-    return y == -1 ? (int64_t)(0 - ux) : x / y;
-  case OP_REM:
-    if (y == 0) return 0;
-    if (!sign) return (int64_t)(ux % uy);
-    return y == -1 ? 0 : x % y;
-  case OP_AND: return x & y;
-  case OP_OR: return x | y;
-  case OP_XOR: return x ^ y;
-  case OP_SHL: return count >= (uint64_t)bits ? 0 : (int64_t)(ux << count);
-  case OP_SHR:
-    if (count >= (uint64_t)bits) return sign && x < 0 ? -1 : 0;
-    return sign ? x >> count : (int64_t)(ux >> count);
-  case OP_MIN: return (sign ? x < y : ux < uy) ? x : y;
-  case OP_MAX: return (sign ? x > y : ux > uy) ? x : y;
-  case OP_MULHI: return sign ? signed_high(bits, x, y) : unsigned_high(bits, ux, uy);
-  default: return 0;
+    case OP_ADD: return (int64_t)(ux + uy);
+    case OP_SUB: return (int64_t)(ux - uy);
+    case OP_MUL: return (int64_t)(ux * uy);
+    case OP_DIV:
+      if (y == 0) return x; /* any value would do; every device gives this one */
+      if (!sign) return (int64_t)(ux / uy);
+      return y == -1 ? (int64_t)(0 - ux) : x / y;
+    case OP_REM:
+      if (y == 0) return 0;
+      if (!sign) return (int64_t)(ux % uy);
+      return y == -1 ? 0 : x % y;
+    case OP_AND: return x & y;
+    case OP_OR: return x | y;
+    case OP_XOR: return x ^ y;
+    case OP_SHL: return count >= (uint64_t)bits ? 0 : (int64_t)(ux << count);
+    case OP_SHR:
+      if (count >= (uint64_t)bits) return sign && x < 0 ? -1 : 0;
+      return sign ? x >> count : (int64_t)(ux >> count);
+    case OP_MIN: return (sign ? x < y : ux < uy) ? x : y;
+    case OP_MAX: return (sign ? x > y : ux > uy) ? x : y;
+    case OP_MULHI: return sign ? signed_high(bits, x, y) : unsigned_high(bits, ux, uy);
+    default: return 0;
   }
 }
 
@@ -137,10 +137,10 @@ Scalar scalar_unary(OpCode code, Dtype t, Scalar x) {
     return (Scalar){.f = NAN};
   }
   switch (code) {
-  case OP_NEG: return from_int(t, (int64_t)(0 - (uint64_t)x.i));
-  case OP_NOT: return from_int(t, ~x.i);
-  case OP_ABS: return dtype_is_signed(t) && x.i < 0 ? from_int(t, (int64_t)(0 - (uint64_t)x.i)) : x;
-  default: return (Scalar){.i = 0};
+    case OP_NEG: return from_int(t, (int64_t)(0 - (uint64_t)x.i));
+    case OP_NOT: return from_int(t, ~x.i);
+    case OP_ABS: return dtype_is_signed(t) && x.i < 0 ? from_int(t, (int64_t)(0 - (uint64_t)x.i)) : x;
+    default: return (Scalar){.i = 0};
   }
 }
 
@@ -160,12 +160,12 @@ bool scalar_cmp(CmpPred p, Dtype t, Scalar x, Scalar y) {
     equal = x.i == y.i, less = dtype_is_signed(t) ? x.i < y.i : (uint64_t)x.i < (uint64_t)y.i;
   }
   switch (p) {
-  case CMP_EQ: return equal;
-  case CMP_NE: return !equal;
-  case CMP_LT: return less;
-  case CMP_LE: return less || equal;
-  case CMP_GT: return !less && !equal;
-  case CMP_GE: return !less;
+    case CMP_EQ: return equal;
+    case CMP_NE: return !equal;
+    case CMP_LT: return less;
+    case CMP_LE: return less || equal;
+    case CMP_GT: return !less && !equal;
+    case CMP_GE: return !less;
   }
   return false;
 }

@@ -49,23 +49,25 @@ static Scalar int_math(MathFn fn, Dtype t, const Scalar *in) {
   bool wide = t == DT_I64 || t == DT_U64, is_signed = dtype_is_signed(t);
   int64_t x = in[0].i, y = math_info[fn].arity > 1 ? in[1].i : 0;
   switch ((int)fn) {
-  case MATH_CLZ: return (Scalar){.i = wide ? nd_clzll(x) : nd_clzi((int32_t)x)};
-  case MATH_POPC: return (Scalar){.i = wide ? nd_popcll(x) : nd_popci((int32_t)x)};
-  case MATH_FFS: return (Scalar){.i = wide ? nd_ffsll(x) : nd_ffsi((int32_t)x)};
-  case MATH_BREV: return (Scalar){.i = wide ? nd_brevll(x) : nd_brevi((int32_t)x)};
-  case MATH_ABS: return (Scalar){.i = wide ? nd_absll(x) : nd_absi((int32_t)x)};
-  case MATH_MULHI: return scalar_binary(OP_MULHI, t, in[0], in[1], 0);
-  case MATH_MUL24:
-    return (Scalar){.i = is_signed ? (int64_t)nd_mul24i((int32_t)x, (int32_t)y) : nd_mul24u((uint32_t)x, (uint32_t)y)};
-  case MATH_HADD:
-    return (Scalar){.i = is_signed ? (int64_t)nd_haddi((int32_t)x, (int32_t)y) : nd_haddu((uint32_t)x, (uint32_t)y)};
-  case MATH_RHADD:
-    return (Scalar){.i = is_signed ? (int64_t)nd_rhaddi((int32_t)x, (int32_t)y) : nd_rhaddu((uint32_t)x, (uint32_t)y)};
-  case MATH_SAD:
-    if (is_signed) return (Scalar){.i = nd_sadi((int32_t)x, (int32_t)y, (uint32_t)in[2].i)};
-    return (Scalar){.i = nd_sadu((uint32_t)x, (uint32_t)y, (uint32_t)in[2].i)};
-  case MATH_BYTE_PERM: return (Scalar){.i = nd_byte_perm((int32_t)x, (int32_t)y, (int32_t)in[2].i)};
-  default: return (Scalar){.i = 0};
+    case MATH_CLZ: return (Scalar){.i = wide ? nd_clzll(x) : nd_clzi((int32_t)x)};
+    case MATH_POPC: return (Scalar){.i = wide ? nd_popcll(x) : nd_popci((int32_t)x)};
+    case MATH_FFS: return (Scalar){.i = wide ? nd_ffsll(x) : nd_ffsi((int32_t)x)};
+    case MATH_BREV: return (Scalar){.i = wide ? nd_brevll(x) : nd_brevi((int32_t)x)};
+    case MATH_ABS: return (Scalar){.i = wide ? nd_absll(x) : nd_absi((int32_t)x)};
+    case MATH_MULHI: return scalar_binary(OP_MULHI, t, in[0], in[1], 0);
+    case MATH_MUL24:
+      return (Scalar){.i =
+                          is_signed ? (int64_t)nd_mul24i((int32_t)x, (int32_t)y) : nd_mul24u((uint32_t)x, (uint32_t)y)};
+    case MATH_HADD:
+      return (Scalar){.i = is_signed ? (int64_t)nd_haddi((int32_t)x, (int32_t)y) : nd_haddu((uint32_t)x, (uint32_t)y)};
+    case MATH_RHADD:
+      return (Scalar){.i =
+                          is_signed ? (int64_t)nd_rhaddi((int32_t)x, (int32_t)y) : nd_rhaddu((uint32_t)x, (uint32_t)y)};
+    case MATH_SAD:
+      if (is_signed) return (Scalar){.i = nd_sadi((int32_t)x, (int32_t)y, (uint32_t)in[2].i)};
+      return (Scalar){.i = nd_sadu((uint32_t)x, (uint32_t)y, (uint32_t)in[2].i)};
+    case MATH_BYTE_PERM: return (Scalar){.i = nd_byte_perm((int32_t)x, (int32_t)y, (int32_t)in[2].i)};
+    default: return (Scalar){.i = 0};
   }
 }
 
@@ -96,8 +98,8 @@ static Scalar convert_math(MathFn fn, Scalar x, Scalar y) {
     I_D(DOUBLE_AS_LONGLONG, double_as_longlong)
     I_D(DOUBLE2LOINT, double2loint)
     I_D(DOUBLE2HIINT, double2hiint)
-  case MATH_HILOINT2DOUBLE: return (Scalar){.f = nd_hiloint2double((int32_t)x.i, (int32_t)y.i)};
-  default: return (Scalar){.f = NAN};
+    case MATH_HILOINT2DOUBLE: return (Scalar){.f = nd_hiloint2double((int32_t)x.i, (int32_t)y.i)};
+    default: return (Scalar){.f = NAN};
   }
 }
 
@@ -193,34 +195,34 @@ static Scalar float_math(MathFn fn, bool single, const Dtype *types, const Scala
     BOTH2(ATAN2, atan2)
     BOTH2(HYPOT, hypot)
     BOTH2(RHYPOT, rhypot)
-  case MATH_POW: {
-    double power = dtype_is_float(types[1]) ? nd_pow(x.f, y.f) : nd_powi(x.f, (int32_t)y.i);
-    return (Scalar){.f = single ? (float)power : power};
-  }
-  case MATH_LDEXP:
-  case MATH_SCALBN: {
-    int n = (int32_t)y.i;
-    return (Scalar){.f = single ? nd_ldexpf((float)x.f, n) : nd_ldexp(x.f, n)};
-  }
-  case MATH_JN: return (Scalar){.f = single ? nd_jnf((int32_t)x.i, (float)y.f) : nd_jn((int32_t)x.i, y.f)};
-  case MATH_YN: return (Scalar){.f = single ? nd_ynf((int32_t)x.i, (float)y.f) : nd_yn((int32_t)x.i, y.f)};
-  case MATH_NORM3D: {
-    double norm = nd_norm3d(x.f, y.f, z.f);
-    return (Scalar){.f = single ? (float)norm : norm};
-  }
-  case MATH_RNORM3D: {
-    double norm = nd_rnorm3d(x.f, y.f, z.f);
-    return (Scalar){.f = single ? (float)norm : norm};
-  }
-  case MATH_NORM4D: {
-    double norm = nd_norm4d(x.f, y.f, z.f, in[3].f);
-    return (Scalar){.f = single ? (float)norm : norm};
-  }
-  case MATH_RNORM4D: {
-    double norm = nd_rnorm4d(x.f, y.f, z.f, in[3].f);
-    return (Scalar){.f = single ? (float)norm : norm};
-  }
-  default: return convert_math(fn, x, y);
+    case MATH_POW: {
+      double power = dtype_is_float(types[1]) ? nd_pow(x.f, y.f) : nd_powi(x.f, (int32_t)y.i);
+      return (Scalar){.f = single ? (float)power : power};
+    }
+    case MATH_LDEXP:
+    case MATH_SCALBN: {
+      int n = (int32_t)y.i;
+      return (Scalar){.f = single ? nd_ldexpf((float)x.f, n) : nd_ldexp(x.f, n)};
+    }
+    case MATH_JN: return (Scalar){.f = single ? nd_jnf((int32_t)x.i, (float)y.f) : nd_jn((int32_t)x.i, y.f)};
+    case MATH_YN: return (Scalar){.f = single ? nd_ynf((int32_t)x.i, (float)y.f) : nd_yn((int32_t)x.i, y.f)};
+    case MATH_NORM3D: {
+      double norm = nd_norm3d(x.f, y.f, z.f);
+      return (Scalar){.f = single ? (float)norm : norm};
+    }
+    case MATH_RNORM3D: {
+      double norm = nd_rnorm3d(x.f, y.f, z.f);
+      return (Scalar){.f = single ? (float)norm : norm};
+    }
+    case MATH_NORM4D: {
+      double norm = nd_norm4d(x.f, y.f, z.f, in[3].f);
+      return (Scalar){.f = single ? (float)norm : norm};
+    }
+    case MATH_RNORM4D: {
+      double norm = nd_rnorm4d(x.f, y.f, z.f, in[3].f);
+      return (Scalar){.f = single ? (float)norm : norm};
+    }
+    default: return convert_math(fn, x, y);
   }
 }
 

@@ -1,8 +1,8 @@
 /* tile: the IR in which a kernel is a program over tiles.
  *
  * A Func is one specialization of one kernel with all calls inlined: SSA values of static shape (scalars, tensors of
- * numbers, tensors of pointers) and structured control flow. A region is one Block; values of an outer block are visible
- * in inner ones. Signedness is in the type (i32, u32), not in the operation.
+ * numbers, tensors of pointers) and structured control flow. A region is one Block; values of an outer block are
+ * visible in inner ones. Signedness is in the type (i32, u32), not in the operation.
  *
  *     kernel @add(%x: *f32 {divisible=16}, %y: *f32, %n: i32) {
  *       %0 = program_id {axis=0} : i32
@@ -39,26 +39,27 @@
 enum { MAX_RANK = 8, MAX_TILE_ELEMENTS = 1 << 20 };
 
 typedef struct Type {
-  Dtype dtype;  /* of the element, or of what the element points to */
-  uint8_t ptr;  /* 0: numbers; 1: pointers to dtype; 2: pointers to pointers ... */
-  uint8_t rank; /* 0: scalar */
+  Dtype dtype;   /* of the element, or of what the element points to */
+  uint8_t ptr;   /* 0: numbers; 1: pointers to dtype; 2: pointers to pointers ... */
+  uint8_t rank;  /* 0: scalar */
   bool is_const; /* pointers that must not be stored through */
   int32_t shape[MAX_RANK];
 } Type;
 
 const Type *type_number(Context *cx, Dtype d);
 const Type *type_pointer(Context *cx, Dtype d);
-const Type *type_make(Context *cx, Type t);                      /* any */
-const Type *type_tensor(Context *cx, const Type *elem, int rank, const int32_t *shape); /* elem scalar; rank 0 gives elem */
-const Type *type_elem(Context *cx, const Type *t);               /* the scalar type of an element */
-const Type *type_with_elem(Context *cx, const Type *t, const Type *elem);  /* same shape, other element */
-const Type *type_with_dtype(Context *cx, const Type *t, Dtype d);          /* same shape, numbers of d */
-int64_t type_numel(const Type *t);                               /* scalars: 1 */
-int type_elem_bytes(const Type *t);                              /* pointers: 8 */
+const Type *type_make(Context *cx, Type t); /* any */
+/* elem scalar; rank 0 gives elem */
+const Type *type_tensor(Context *cx, const Type *elem, int rank, const int32_t *shape);
+const Type *type_elem(Context *cx, const Type *t);                        /* the scalar type of an element */
+const Type *type_with_elem(Context *cx, const Type *t, const Type *elem); /* same shape, other element */
+const Type *type_with_dtype(Context *cx, const Type *t, Dtype d);         /* same shape, numbers of d */
+int64_t type_numel(const Type *t);                                        /* scalars: 1 */
+int type_elem_bytes(const Type *t);                                       /* pointers: 8 */
 bool type_same_shape(const Type *a, const Type *b);
-const Type *type_pointee(Context *cx, const Type *t);            /* of pointers: same shape, one star less */
-void type_print(Buf *out, const Type *t);                        /* "f32", "*bf16[64,32]", "i1[8]" */
-const Type *type_parse(Cursor *c);                               /* reads that, or fails; in parse.c */
+const Type *type_pointee(Context *cx, const Type *t); /* of pointers: same shape, one star less */
+void type_print(Buf *out, const Type *t);             /* "f32", "*bf16[64,32]", "i1[8]" */
+const Type *type_parse(Cursor *c);                    /* reads that, or fails; in parse.c */
 
 /* ---- the IR ---------------------------------------------------------------------------------------------------- */
 
@@ -87,7 +88,11 @@ typedef enum {
 #undef MATH
   MATH_COUNT
 } MathFn;
-typedef struct MathInfo { const char *name; int arity; const char *sig; } MathInfo;
+typedef struct MathInfo {
+  const char *name;
+  int arity;
+  const char *sig;
+} MathInfo;
 extern const MathInfo math_info[MATH_COUNT];
 /* The result's type of the signature that takes exactly these types; false when none does. */
 bool math_signature(MathFn fn, int n, const Dtype *in, Dtype *out);
@@ -104,34 +109,37 @@ typedef struct AttrInfo {
   bool always_shown;        /* printed also when 0 */
 } AttrInfo;
 int op_attrs(OpCode code, AttrInfo out[MAX_ATTRS]);
-const char *attr_word(const AttrInfo *a, int64_t value); /* NULL when there is none */
+const char *attr_word(const AttrInfo *a, int64_t value);            /* NULL when there is none */
 int attr_word_value(const AttrInfo *a, const char *word, size_t n); /* -1 when unknown */
 
 typedef enum { CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE } CmpPred;
-typedef enum { RMW_ADD, RMW_MAX, RMW_MIN, RMW_AND, RMW_OR, RMW_XOR, RMW_XCHG } RmwKind; /* max/min: by the type's sign; floats too */
+/* max/min: by the type's sign; floats too */
+typedef enum { RMW_ADD, RMW_MAX, RMW_MIN, RMW_AND, RMW_OR, RMW_XOR, RMW_XCHG } RmwKind;
 typedef enum { SEM_ACQ_REL, SEM_ACQUIRE, SEM_RELEASE, SEM_RELAXED } MemSem;
 typedef enum { SCOPE_GPU, SCOPE_CTA, SCOPE_SYS } MemScope;
 typedef enum { CACHE_NONE, CACHE_CA, CACHE_CG, CACHE_CS, CACHE_CV, CACHE_WB, CACHE_WT } CacheHint;
 typedef enum { EVICT_DEFAULT, EVICT_FIRST, EVICT_LAST, EVICT_NORMAL } EvictHint; /* default: nothing was asked */
 typedef enum { PRECISION_TF32, PRECISION_TF32X3, PRECISION_IEEE, PRECISION_BF16X3, PRECISION_BF16X6 } DotPrecision;
 typedef enum { HINT_DIVISIBLE, HINT_CONTIGUOUS, HINT_CONSTANT } HintKind;
-enum { LOOP_FLATTEN = 1, LOOP_WARP_SPECIALIZE = 2, LOOP_NO_LICM = 4, LOOP_NO_MULTI_BUFFER = 8 }; /* for's attr `flags` */
+/* for's attr `flags` */
+enum { LOOP_FLATTEN = 1, LOOP_WARP_SPECIALIZE = 2, LOOP_NO_LICM = 4, LOOP_NO_MULTI_BUFFER = 8 };
 
 typedef struct Value Value;
 typedef struct Op Op;
 typedef struct Block Block;
 
-/* What the analysis (facts.c) knows of an integer or pointer value, per dim: the value is a multiple of `divisible` (of the
- * first element of each contiguous run; for pointers in bytes); runs of `contiguous` consecutive elements grow by one
- * element; groups of `constant` elements are equal. Scalars have rank 1 here. */
+/* What the analysis (facts.c) knows of an integer or pointer value, per dim: the value is a multiple of `divisible` (of
+ * the first element of each contiguous run; for pointers in bytes); runs of `contiguous` consecutive elements grow by
+ * one element; groups of `constant` elements are equal. Scalars have rank 1 here. */
 typedef struct Facts {
   int64_t divisible[MAX_RANK]; /* powers of two, at most FACTS_MOST */
   int64_t contiguous[MAX_RANK];
   int64_t constant[MAX_RANK];
   int non_negative; /* of an integer's elements: whether they are, SIGN_* */
 } Facts;
-/* Nothing is known; taken to be so because arguments of kernels are sizes, strides and offsets (what Triton takes all integers for
- * where it divides runs); shown; shown, and made of constants, arange and program_id, whose sums and products are taken to fit 32 bits. */
+/* Nothing is known; taken to be so because arguments of kernels are sizes, strides and offsets (what Triton takes all
+ * integers for where it divides runs); shown; shown, and made of constants, arange and program_id, whose sums and
+ * products are taken to fit 32 bits. */
 enum { SIGN_UNKNOWN, SIGN_ASSUMED, SIGN_KNOWN, SIGN_INDEX };
 #define FACTS_MOST ((int64_t)1 << 30)
 
@@ -143,9 +151,10 @@ struct Value {
   int id;           /* unique within the Func: index for side tables, [0, func->value_count) */
   const char *name; /* a name from the source, or NULL; for readers only */
   Facts *facts;     /* NULL until tile_facts() */
-  const struct Layout *layout; /* which thread holds which element: NULL until layout_choose() (layout/layout.h), and of scalars */
-  Value *forward;   /* set by value_replace: this value stands for that one; resolved by tile_resolve() */
-  void *note;       /* scratch of the pass or back end that is running */
+  /* which thread holds which element: NULL until layout_choose() (layout/layout.h), and of scalars */
+  const struct Layout *layout;
+  Value *forward; /* set by value_replace: this value stands for that one; resolved by tile_resolve() */
+  void *note;     /* scratch of the pass or back end that is running */
 };
 
 struct Op {
@@ -175,7 +184,7 @@ struct Block {
 typedef struct Func {
   Context *cx;
   const char *name;
-  Block *body;      /* its args are the kernel's run-time parameters */
+  Block *body;            /* its args are the kernel's run-time parameters */
   int64_t *arg_divisible; /* per argument: 16 when promised, else 1 (pointers: bytes of the address) */
   int value_count;
   int num_warps, num_stages, num_ctas; /* launch options, for back ends that care */
@@ -197,17 +206,18 @@ Value *func_add_arg(Func *f, const Type *type, const char *name, int64_t divisib
 Block *block_create(Func *f, Op *parent); /* and makes it the first body of `parent` that is still NULL */
 Value *block_add_arg(Func *f, Block *b, const Type *type, const char *name);
 
-/* The general form: out_types has out_count entries. The op is inserted; attributes are set by the caller afterwards. */
+/* The general form: out_types has out_count entries. The op is inserted; attributes are set by the caller afterwards.
+ */
 Op *build_op(Builder *b, OpCode code, int in_count, Value *const *in, int out_count, const Type *const *out_types);
 /* Shorthands; result types are inferred. Operands must already agree (no broadcasting here). */
-Value *build_int(Builder *b, const Type *t, int64_t v);      /* const; t may be a tensor, any number type */
+Value *build_int(Builder *b, const Type *t, int64_t v); /* const; t may be a tensor, any number type */
 Value *build_float(Builder *b, const Type *t, double v);
 Value *build_unary(Builder *b, OpCode code, Value *x);
 Value *build_binary(Builder *b, OpCode code, Value *x, Value *y);
 Value *build_cmp(Builder *b, CmpPred p, Value *x, Value *y);
 Value *build_select(Builder *b, Value *c, Value *x, Value *y);
 Value *build_math(Builder *b, MathFn fn, int n, Value *const *in);
-Value *build_convert(Builder *b, Value *x, Dtype to);        /* no-op when equal */
+Value *build_convert(Builder *b, Value *x, Dtype to); /* no-op when equal */
 Value *build_bitcast(Builder *b, Value *x, const Type *to_elem);
 Value *build_addptr(Builder *b, Value *ptr, Value *offset);
 Value *build_splat(Builder *b, Value *scalar, int rank, const int32_t *shape);
@@ -221,7 +231,8 @@ Value *build_dot(Builder *b, Value *a, Value *x, Value *acc, DotPrecision precis
 Value *build_arange(Builder *b, int64_t start, int64_t end);
 void build_yield(Builder *b, int n, Value *const *values);
 
-Value *value_create(Func *f, const Type *type, int index); /* for passes that give an op or block another result or argument */
+/* for passes that give an op or block another result or argument */
+Value *value_create(Func *f, const Type *type, int index);
 bool value_is_const(const Value *v, int64_t *out); /* an integer const (scalar, tensor or splat of one) */
 int64_t int_wrap(Dtype t, int64_t v);              /* v cut to an integer type's bits and extended by its sign */
 void op_remove(Op *op);                            /* unlinks; its results must have no users left */
@@ -233,22 +244,23 @@ Op *op_clone(Builder *b, const Op *op, Map *value_map); /* deep; operands mapped
 /* Calls fn for every op, outer before inner, in order; fn may remove the op it is given. */
 void tile_walk(Block *b, void (*fn)(Op *op, void *arg), void *arg);
 
-/* ---- edit.c: larger changes that keep the IR whole; for passes ---------------------------------------------------- */
+/* ---- edit.c: larger changes that keep the IR whole; for passes --------------------------------------------------- */
 
-/* Moves the body's operations, without the one that ends it, before `place`, and sees to it that the body's arguments stand for
- * `args` (arg_count values). Returns the operation that ended the body; its operands are what the body hands on. */
+/* Moves the body's operations, without the one that ends it, before `place`, and sees to it that the body's arguments
+ * stand for `args` (arg_count values). Returns the operation that ended the body; its operands are what the body hands
+ * on. */
 Op *block_splice(Block *body, Value *const *args, Op *place);
-/* Takes carried value i out of a `for` or `while`, or result i out of an `if`: operand, result, arguments, and the operands of what
- * ends the bodies. Nothing may use them any more. */
+/* Takes carried value i out of a `for` or `while`, or result i out of an `if`: operand, result, arguments, and the
+ * operands of what ends the bodies. Nothing may use them any more. */
 void control_drop(Op *op, int i);
 int control_skip(const Op *op); /* operands before the carried ones: for 3, if 1, while 0 */
-/* Gives carried value i of a `for` or `while` another type: fresh values for the result and the bodies' arguments. The caller sets
- * the operands, and value_replace()s the old ones, which *result and args[0..1] (of body 0, 1) return. */
+/* Gives carried value i of a `for` or `while` another type: fresh values for the result and the bodies' arguments. The
+ * caller sets the operands, and value_replace()s the old ones, which *result and args[0..1] (of body 0, 1) return. */
 void control_retype(Func *f, Op *op, int i, const Type *type, Value **result, Value *args[2]);
-/* Gives a `for` one more carried value, last: `init` before the loop, `next` (visible where the body ends) after each turn. Returns the
- * body's argument. */
+/* Gives a `for` one more carried value, last: `init` before the loop, `next` (visible where the body ends) after each
+ * turn. Returns the body's argument. */
 Value *control_carry(Func *f, Op *loop, Value *init, Value *next);
-bool op_is_pure(const Op *op);        /* no effect at all, bodies included: may be moved, merged, dropped */
+bool op_is_pure(const Op *op);            /* no effect at all, bodies included: may be moved, merged, dropped */
 const Block *value_block(const Value *v); /* in which v is defined */
 
 /* ---- print.c, parse.c: text that reads back -------------------------------------------------------------------- */
@@ -263,33 +275,43 @@ Func *tile_parse(Context *cx, const Source *text); /* fails with a diagnostic */
 
 /* ---- verify.c --------------------------------------------------------------------------------------------------- */
 
-/* Checks structure, dominance and every operation's type rule; fails with a diagnostic that names the op and the pass. */
+/* Checks structure, dominance and every operation's type rule; fails with a diagnostic that names the op and the pass.
+ */
 void tile_verify(Func *f, const char *after);
 
 /* ---- passes, one file each; pipeline.c lists them in order ------------------------------------------------------- */
 
-void tile_sum_dots(Func *f);       /* acc + dot(a, b, 0) is dot(a, b, acc): first, and before the interpreter too */
-void tile_fold(Func *f);            /* constants, identities, if/for on constants, splat and broadcast of constants */
-void tile_cse(Func *f);             /* pure ops; loads are left alone */
+void tile_sum_dots(Func *f); /* acc + dot(a, b, 0) is dot(a, b, acc): first, and before the interpreter too */
+void tile_fold(Func *f);     /* constants, identities, if/for on constants, splat and broadcast of constants */
+void tile_cse(Func *f);      /* pure ops; loads are left alone */
 void tile_dce(Func *f);
-void tile_licm(Func *f);            /* pure ops out of loops */
-void tile_canonical_loops(Func *f); /* carried pointer/int tensors that grow by a splat become init + splat(carried scalar) */
-void tile_facts(Func *f);           /* fills Value.facts */
-void tile_drop_hints(Func *f);      /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
+void tile_licm(Func *f); /* pure ops out of loops */
+/* carried pointer/int tensors that grow by a splat become init + splat(carried scalar) */
+void tile_canonical_loops(Func *f);
+void tile_facts(Func *f); /* fills Value.facts */
+/* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
+void tile_drop_hints(Func *f);
 
 /* Arguments that accesses may read and may write: bit i for argument i, bit 63 for all from the 64th on (uses.c). */
 void tile_uses(Func *f, uint64_t *read, uint64_t *written);
 
-typedef struct PassInfo { const char *name; void (*run)(Func *f); } PassInfo;
+typedef struct PassInfo {
+  const char *name;
+  void (*run)(Func *f);
+} PassInfo;
 extern const PassInfo tile_passes[]; /* ends with name NULL */
 /* Runs tile_passes in order. dump_after: a pass's name or "all" (may be NULL); the text goes to dump. Verifies between
  * passes when `verify`. */
 void tile_optimize(Func *f, const char *dump_after, Buf *dump, bool verify);
 
-/* ---- scalar.c: the meaning of one element; used by folding and by the interpreter --------------------------------- */
+/* ---- scalar.c: the meaning of one element; used by folding and by the interpreter -------------------------------- */
 
-/* A number in a register: floats as double (an f32 value is exactly representable), ints sign- or zero-extended by type. */
-typedef union Scalar { double f; int64_t i; } Scalar;
+/* A number in a register: floats as double (an f32 value is exactly representable), ints sign- or zero-extended by
+ * type. */
+typedef union Scalar {
+  double f;
+  int64_t i;
+} Scalar;
 Scalar scalar_load(Dtype t, const void *p);
 void scalar_store(Dtype t, void *p, Scalar v);
 Scalar scalar_binary(OpCode code, Dtype t, Scalar x, Scalar y, int64_t attr); /* add..mulhi; rounds to t */

@@ -1,14 +1,20 @@
 /* Uses: which of a Func's arguments its accesses read and write.
  *
- * Each pointer carries the set of arguments it may come from, a bit each; a walk over the operations hands the sets on until nothing changes:
+ * Each pointer carries the set of arguments it may come from, a bit each; a walk over the operations hands the sets on
+ * until nothing changes:
  *
- *     x_ptr {x}   out_ptr {out}   select(c, x_ptr, out_ptr) {x, out}   a pointer that was loaded or made of an integer: any
+ *     x_ptr {x}   out_ptr {out}   select(c, x_ptr, out_ptr) {x, out}   a pointer that was loaded or made of an integer:
+ * any
  *
  * An access reads or writes all arguments of its pointer's set. That may be more than it does, never less.
  */
 #include "tile/tile.h"
 
-typedef struct Uses { uint64_t *of, any; uint64_t read, written; bool changed; } Uses; /* of: per value id */
+typedef struct Uses {
+  uint64_t *of, any;
+  uint64_t read, written;
+  bool changed;
+} Uses; /* of: per value id */
 
 static void join(Uses *u, const Value *to, uint64_t set) {
   if (!to->type->ptr || !(set & ~u->of[to->id])) return;
@@ -42,7 +48,8 @@ static void visit(Op *op, void *arg) {
   Uses *u = arg;
   if (op->code == OP_LOAD) u->read |= from(u, op->in[0]);
   if (op->code == OP_STORE) u->written |= from(u, op->in[0]);
-  if (op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS) u->read |= from(u, op->in[0]), u->written |= from(u, op->in[0]);
+  if (op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS)
+    u->read |= from(u, op->in[0]), u->written |= from(u, op->in[0]);
   if (op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_IF) {
     join_control(u, op);
     return;

@@ -132,47 +132,48 @@ static void check_shape_op(Verifier *v, const Op *op) {
   const Type *from = in(op, 0), *to = out(op, 0);
   if (op->code != OP_GATHER) need_same_elem(v, op, from, to);
   switch (op->code) {
-  case OP_SPLAT:
-    if (from->rank) bad(v, op, "the operand is %s, not a scalar", show(v, from));
-    if (!to->rank) bad(v, op, "the result is a scalar");
-    break;
-  case OP_BROADCAST:
-    if (from->rank != to->rank) bad(v, op, "the rank changes from %d to %d", from->rank, to->rank);
-    for (int d = 0; d < to->rank; d++)
-      if (from->shape[d] != to->shape[d] && from->shape[d] != 1)
-        bad(v, op, "dim %d grows from %d to %d; only 1 can", d, from->shape[d], to->shape[d]);
-    break;
-  case OP_EXPAND_DIMS: {
-    if (to->rank != from->rank + 1) bad(v, op, "the result's rank is %d, not %d", to->rank, from->rank + 1);
-    int axis = need_axis(v, op, op->attr[0], to->rank);
-    for (int d = 0; d < to->rank; d++) {
-      int32_t want = d == axis ? 1 : from->shape[d - (d > axis)];
-      if (to->shape[d] != want) bad(v, op, "dim %d of the result is %d, not %d", d, to->shape[d], want);
+    case OP_SPLAT:
+      if (from->rank) bad(v, op, "the operand is %s, not a scalar", show(v, from));
+      if (!to->rank) bad(v, op, "the result is a scalar");
+      break;
+    case OP_BROADCAST:
+      if (from->rank != to->rank) bad(v, op, "the rank changes from %d to %d", from->rank, to->rank);
+      for (int d = 0; d < to->rank; d++)
+        if (from->shape[d] != to->shape[d] && from->shape[d] != 1)
+          bad(v, op, "dim %d grows from %d to %d; only 1 can", d, from->shape[d], to->shape[d]);
+      break;
+    case OP_EXPAND_DIMS: {
+      if (to->rank != from->rank + 1) bad(v, op, "the result's rank is %d, not %d", to->rank, from->rank + 1);
+      int axis = need_axis(v, op, op->attr[0], to->rank);
+      for (int d = 0; d < to->rank; d++) {
+        int32_t want = d == axis ? 1 : from->shape[d - (d > axis)];
+        if (to->shape[d] != want) bad(v, op, "dim %d of the result is %d, not %d", d, to->shape[d], want);
+      }
+      break;
     }
-    break;
-  }
-  case OP_RESHAPE:
-    if (type_numel(from) != type_numel(to)) bad(v, op, "%s and %s differ in size", show(v, from), show(v, to));
-    break;
-  case OP_JOIN:
-    need_in(v, op, 1, from);
-    if (to->rank != from->rank + 1 || to->shape[to->rank - 1] != 2) bad(v, op, "the result needs a new last dim of 2");
-    need_type(v, op, "half of result", 0, without_dim(v, to, to->rank - 1), from);
-    break;
-  case OP_SPLIT:
-    if (!from->rank || from->shape[from->rank - 1] != 2) bad(v, op, "the last dim of %s is not 2", show(v, from));
-    for (int i = 0; i < 2; i++) need_out(v, op, i, without_dim(v, from, from->rank - 1));
-    break;
-  default: { /* gather */
-    const Type *index = in(op, 1);
-    need_int(v, op, 1);
-    if (index->rank != from->rank) bad(v, op, "the index has rank %d, the source %d", index->rank, from->rank);
-    int axis = need_axis(v, op, op->attr[0], from->rank);
-    for (int d = 0; d < from->rank; d++)
-      if (d != axis && index->shape[d] != from->shape[d])
-        bad(v, op, "dim %d of the index is %d, of the source %d", d, index->shape[d], from->shape[d]);
-    need_out(v, op, 0, type_with_elem(v->func->cx, index, type_elem(v->func->cx, from)));
-  }
+    case OP_RESHAPE:
+      if (type_numel(from) != type_numel(to)) bad(v, op, "%s and %s differ in size", show(v, from), show(v, to));
+      break;
+    case OP_JOIN:
+      need_in(v, op, 1, from);
+      if (to->rank != from->rank + 1 || to->shape[to->rank - 1] != 2)
+        bad(v, op, "the result needs a new last dim of 2");
+      need_type(v, op, "half of result", 0, without_dim(v, to, to->rank - 1), from);
+      break;
+    case OP_SPLIT:
+      if (!from->rank || from->shape[from->rank - 1] != 2) bad(v, op, "the last dim of %s is not 2", show(v, from));
+      for (int i = 0; i < 2; i++) need_out(v, op, i, without_dim(v, from, from->rank - 1));
+      break;
+    default: { /* gather */
+      const Type *index = in(op, 1);
+      need_int(v, op, 1);
+      if (index->rank != from->rank) bad(v, op, "the index has rank %d, the source %d", index->rank, from->rank);
+      int axis = need_axis(v, op, op->attr[0], from->rank);
+      for (int d = 0; d < from->rank; d++)
+        if (d != axis && index->shape[d] != from->shape[d])
+          bad(v, op, "dim %d of the index is %d, of the source %d", d, index->shape[d], from->shape[d]);
+      need_out(v, op, 0, type_with_elem(v->func->cx, index, type_elem(v->func->cx, from)));
+    }
   }
 }
 
@@ -207,35 +208,35 @@ static int width(const Type *t) { return t->ptr ? 64 : dtype_bits(t->dtype); }
 static void check_elementwise(Verifier *v, const Op *op) {
   const Type *x = in(op, 0), *to = out(op, 0);
   switch (op->code) {
-  case OP_MATH: check_math(v, op); break;
-  case OP_CMP:
-    need_in(v, op, 1, x);
-    if (x->ptr && op->attr[0] != CMP_EQ && op->attr[0] != CMP_NE) bad(v, op, "pointers compare by eq and ne only");
-    need_out(v, op, 0, type_with_dtype(v->func->cx, x, DT_I1));
-    break;
-  case OP_SELECT:
-    need_mask(v, op, 0, to);
-    need_in(v, op, 1, to);
-    need_in(v, op, 2, to);
-    break;
-  case OP_CONVERT:
-    if (!is_number(x) || !is_number(to)) bad(v, op, "converts numbers, not pointers");
-    need_shape(v, op, "result", 0, to, x);
-    if (op->attr[0] < 0 || op->attr[0] > 1) bad(v, op, "rounding is 0 or 1");
-    if (op->attr[0] && (!is_float(x) || !is_float(to))) bad(v, op, "rounding is for floats to floats");
-    break;
-  case OP_BITCAST:
-    need_shape(v, op, "result", 0, to, x);
-    if (width(x) != width(to)) bad(v, op, "%s has %d bits, %s has %d", show(v, x), width(x), show(v, to), width(to));
-    if (x->ptr ? is_float(to) : to->ptr && is_float(x)) bad(v, op, "pointers are no floats");
-    break;
-  case OP_ADDPTR:
-    if (!x->ptr) bad(v, op, "operand 0 is %s, not pointers", show(v, x));
-    need_int(v, op, 1);
-    need_shape(v, op, "operand", 1, in(op, 1), x);
-    need_out(v, op, 0, x);
-    break;
-  default: check_arithmetic(v, op);
+    case OP_MATH: check_math(v, op); break;
+    case OP_CMP:
+      need_in(v, op, 1, x);
+      if (x->ptr && op->attr[0] != CMP_EQ && op->attr[0] != CMP_NE) bad(v, op, "pointers compare by eq and ne only");
+      need_out(v, op, 0, type_with_dtype(v->func->cx, x, DT_I1));
+      break;
+    case OP_SELECT:
+      need_mask(v, op, 0, to);
+      need_in(v, op, 1, to);
+      need_in(v, op, 2, to);
+      break;
+    case OP_CONVERT:
+      if (!is_number(x) || !is_number(to)) bad(v, op, "converts numbers, not pointers");
+      need_shape(v, op, "result", 0, to, x);
+      if (op->attr[0] < 0 || op->attr[0] > 1) bad(v, op, "rounding is 0 or 1");
+      if (op->attr[0] && (!is_float(x) || !is_float(to))) bad(v, op, "rounding is for floats to floats");
+      break;
+    case OP_BITCAST:
+      need_shape(v, op, "result", 0, to, x);
+      if (width(x) != width(to)) bad(v, op, "%s has %d bits, %s has %d", show(v, x), width(x), show(v, to), width(to));
+      if (x->ptr ? is_float(to) : to->ptr && is_float(x)) bad(v, op, "pointers are no floats");
+      break;
+    case OP_ADDPTR:
+      if (!x->ptr) bad(v, op, "operand 0 is %s, not pointers", show(v, x));
+      need_int(v, op, 1);
+      need_shape(v, op, "operand", 1, in(op, 1), x);
+      need_out(v, op, 0, x);
+      break;
+    default: check_arithmetic(v, op);
   }
 }
 
@@ -335,19 +336,20 @@ static void check_map(Verifier *v, const Op *op) {
 static void check_tile(Verifier *v, const Op *op) {
   const Type *x = in(op, 0), *to = out(op, 0);
   switch (op->code) {
-  case OP_DOT: check_dot(v, op); break;
-  case OP_MAP: check_map(v, op); break;
-  case OP_SORT:
-    need_out(v, op, 0, x);
-    if (!x->rank || !is_number(x)) bad(v, op, "sorts a tensor of numbers, not %s", show(v, x));
-    break;
-  case OP_HISTOGRAM:
-    need_int(v, op, 0);
-    if (x->rank != 1) bad(v, op, "counts a tensor of rank 1, not %s", show(v, x));
-    if (op->in_count > 1) need_mask(v, op, 1, x);
-    if (to->rank != 1 || to->ptr || to->dtype != DT_I32) bad(v, op, "the result is %s, not i32 of rank 1", show(v, to));
-    break;
-  default: check_combine(v, op);
+    case OP_DOT: check_dot(v, op); break;
+    case OP_MAP: check_map(v, op); break;
+    case OP_SORT:
+      need_out(v, op, 0, x);
+      if (!x->rank || !is_number(x)) bad(v, op, "sorts a tensor of numbers, not %s", show(v, x));
+      break;
+    case OP_HISTOGRAM:
+      need_int(v, op, 0);
+      if (x->rank != 1) bad(v, op, "counts a tensor of rank 1, not %s", show(v, x));
+      if (op->in_count > 1) need_mask(v, op, 1, x);
+      if (to->rank != 1 || to->ptr || to->dtype != DT_I32)
+        bad(v, op, "the result is %s, not i32 of rank 1", show(v, to));
+      break;
+    default: check_combine(v, op);
   }
 }
 
@@ -406,74 +408,74 @@ static void check_creation(Verifier *v, const Op *op) {
 
 static void check_debug(Verifier *v, const Op *op) {
   switch (op->code) {
-  case OP_HINT: {
-    need_out(v, op, 0, in(op, 0));
-    int want = in(op, 0)->rank ? in(op, 0)->rank : 1;
-    if (op->dim_count != want) bad(v, op, "dims has %d entries, not %d", op->dim_count, want);
-    for (int d = 0; d < op->dim_count; d++)
-      if (op->dims[d] < 1) bad(v, op, "dims holds %lld", (long long)op->dims[d]);
-    break;
-  }
-  case OP_ASSUME:
-    if (!is_bool(in(op, 0))) bad(v, op, "operand 0 is %s, not i1", show(v, in(op, 0)));
-    break;
-  case OP_ASSERT:
-    need_int(v, op, 0);
-    if (op->in_count > 1) need_mask(v, op, 1, in(op, 0));
-    break;
-  case OP_SCOPE:
-    if (!op->text) bad(v, op, "has no text");
-    if (op->attr[0] & ~1) bad(v, op, "end is %lld", (long long)op->attr[0]);
-    break;
-  case OP_ASM:
-    if (!op->text) bad(v, op, "has no text");
-    for (int i = 0; i < op->in_count; i++) need_shape(v, op, "operand", i, in(op, i), out(op, 0));
-    for (int i = 0; i < op->out_count; i++) need_shape(v, op, "result", i, out(op, i), out(op, 0));
-    break;
-  default: break;
+    case OP_HINT: {
+      need_out(v, op, 0, in(op, 0));
+      int want = in(op, 0)->rank ? in(op, 0)->rank : 1;
+      if (op->dim_count != want) bad(v, op, "dims has %d entries, not %d", op->dim_count, want);
+      for (int d = 0; d < op->dim_count; d++)
+        if (op->dims[d] < 1) bad(v, op, "dims holds %lld", (long long)op->dims[d]);
+      break;
+    }
+    case OP_ASSUME:
+      if (!is_bool(in(op, 0))) bad(v, op, "operand 0 is %s, not i1", show(v, in(op, 0)));
+      break;
+    case OP_ASSERT:
+      need_int(v, op, 0);
+      if (op->in_count > 1) need_mask(v, op, 1, in(op, 0));
+      break;
+    case OP_SCOPE:
+      if (!op->text) bad(v, op, "has no text");
+      if (op->attr[0] & ~1) bad(v, op, "end is %lld", (long long)op->attr[0]);
+      break;
+    case OP_ASM:
+      if (!op->text) bad(v, op, "has no text");
+      for (int i = 0; i < op->in_count; i++) need_shape(v, op, "operand", i, in(op, i), out(op, 0));
+      for (int i = 0; i < op->out_count; i++) need_shape(v, op, "result", i, out(op, i), out(op, 0));
+      break;
+    default: break;
   }
 }
 
 static void check_types(Verifier *v, const Op *op) {
   switch (op->code) {
-  case OP_CONST:
-  case OP_PROGRAM_ID:
-  case OP_NUM_PROGRAMS:
-  case OP_ARANGE: check_creation(v, op); break;
-  case OP_TRANS: check_trans(v, op); break;
-  case OP_CAT: check_cat(v, op); break;
-  case OP_SPLAT:
-  case OP_BROADCAST:
-  case OP_EXPAND_DIMS:
-  case OP_RESHAPE:
-  case OP_JOIN:
-  case OP_SPLIT:
-  case OP_GATHER: check_shape_op(v, op); break;
-  case OP_RELAYOUT: need_out(v, op, 0, in(op, 0)); break;
-  case OP_LOAD:
-  case OP_STORE:
-  case OP_ATOMIC_RMW:
-  case OP_ATOMIC_CAS: check_memory(v, op); break;
-  case OP_DOT:
-  case OP_REDUCE:
-  case OP_SCAN:
-  case OP_MAP:
-  case OP_SORT:
-  case OP_HISTOGRAM: check_tile(v, op); break;
-  case OP_FOR:
-  case OP_WHILE:
-  case OP_IF: check_control(v, op); break;
-  case OP_HINT:
-  case OP_ASSUME:
-  case OP_PRINT:
-  case OP_ASSERT:
-  case OP_SCOPE:
-  case OP_ASM: check_debug(v, op); break;
-  case OP_YIELD:
-  case OP_CONDITION:
-  case OP_BARRIER:
-  case OP_COUNT: break;
-  default: check_elementwise(v, op);
+    case OP_CONST:
+    case OP_PROGRAM_ID:
+    case OP_NUM_PROGRAMS:
+    case OP_ARANGE: check_creation(v, op); break;
+    case OP_TRANS: check_trans(v, op); break;
+    case OP_CAT: check_cat(v, op); break;
+    case OP_SPLAT:
+    case OP_BROADCAST:
+    case OP_EXPAND_DIMS:
+    case OP_RESHAPE:
+    case OP_JOIN:
+    case OP_SPLIT:
+    case OP_GATHER: check_shape_op(v, op); break;
+    case OP_RELAYOUT: need_out(v, op, 0, in(op, 0)); break;
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: check_memory(v, op); break;
+    case OP_DOT:
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_MAP:
+    case OP_SORT:
+    case OP_HISTOGRAM: check_tile(v, op); break;
+    case OP_FOR:
+    case OP_WHILE:
+    case OP_IF: check_control(v, op); break;
+    case OP_HINT:
+    case OP_ASSUME:
+    case OP_PRINT:
+    case OP_ASSERT:
+    case OP_SCOPE:
+    case OP_ASM: check_debug(v, op); break;
+    case OP_YIELD:
+    case OP_CONDITION:
+    case OP_BARRIER:
+    case OP_COUNT: break;
+    default: check_elementwise(v, op);
   }
 }
 

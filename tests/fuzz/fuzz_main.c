@@ -1,10 +1,10 @@
-/* Drives a fuzz target without libFuzzer, so that every run of the tests does it a little: files as they are, then so many mixtures of them,
- * the same each time.
+/* Drives a fuzz target without libFuzzer, so that every run of the tests does it a little: files as they are, then so
+ * many mixtures of them, the same each time.
  *
  *     target ROUNDS FILE...
  *
- * A mixture is a file with up to eight changes: a bit turned, bytes cut, doubled, overwritten, or taken from another file. An input at which the
- * target dies lies in the file `crash` of the current folder.
+ * A mixture is a file with up to eight changes: a bit turned, bytes cut, doubled, overwritten, or taken from another
+ * file. An input at which the target dies lies in the file `crash` of the current folder.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MAX_FILES = 400, MAX_BYTES = 8192 };
 
-typedef struct Input { uint8_t at[MAX_BYTES]; size_t n; } Input;
+typedef struct Input {
+  uint8_t at[MAX_BYTES];
+  size_t n;
+} Input;
 static Input files[MAX_FILES];
 static size_t file_count;
 
@@ -38,27 +41,27 @@ static void change(Input *in) {
   size_t at = draw(in->n), n = draw(in->n - at < 64 ? in->n - at : 64);
   uint8_t some[64];
   switch (draw(5)) {
-  case 0:
-    if (in->n) in->at[at] ^= (uint8_t)(1 << draw(8));
-    return;
-  case 1:
-    memmove(in->at + at, in->at + at + n, in->n - at - n);
-    in->n -= n;
-    return;
-  case 2:
-    memcpy(some, in->at + at, n);
-    put(in, at, some, n);
-    return;
-  case 3:
-    for (size_t i = 0; i < n && i < 4; i++) in->at[at + i] = (uint8_t)draw(256);
-    return;
-  default: {
-    const Input *other = &files[draw(file_count)];
-    size_t from = draw(other->n);
-    n = draw(other->n - from < 64 ? other->n - from : 64);
-    memcpy(some, other->at + from, n);
-    put(in, at, some, n);
-  }
+    case 0:
+      if (in->n) in->at[at] ^= (uint8_t)(1 << draw(8));
+      return;
+    case 1:
+      memmove(in->at + at, in->at + at + n, in->n - at - n);
+      in->n -= n;
+      return;
+    case 2:
+      memcpy(some, in->at + at, n);
+      put(in, at, some, n);
+      return;
+    case 3:
+      for (size_t i = 0; i < n && i < 4; i++) in->at[at + i] = (uint8_t)draw(256);
+      return;
+    default: {
+      const Input *other = &files[draw(file_count)];
+      size_t from = draw(other->n);
+      n = draw(other->n - from < 64 ? other->n - from : 64);
+      memcpy(some, other->at + from, n);
+      put(in, at, some, n);
+    }
   }
 }
 

@@ -4,8 +4,8 @@
  *         src/runtime/npy.c src/runtime/error.c src/runtime/dtype.c src/base/?*.c -lm -pthread
  *     ./a.out -dict=tests/fuzz/npy.dict -max_len=512 -rss_limit_mb=512 CORPUS
  *
- * The first byte chooses how the file is read: at once, or through a pipe, which promises nothing of its length. Of an array
- * it is checked that its size is its shape's and that it is there; written and read again it is the same. */
+ * The first byte chooses how the file is read: at once, or through a pipe, which promises nothing of its length. Of an
+ * array it is checked that its size is its shape's and that it is there; written and read again it is the same. */
 #define _GNU_SOURCE
 #include <nereid.h>
 #include <stdio.h>
@@ -58,4 +58,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   close(fd);
   return 0;
 }
-

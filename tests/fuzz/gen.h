@@ -1,16 +1,16 @@
-/* gen: makes random valid kernels in the Triton language, with their arguments and, for each output, how far two right devices may be
- * apart. What random_kernels.c (which runs and compares them) and the parts of the generator share.
+/* gen: makes random valid kernels in the Triton language, with their arguments and, for each output, how far two right
+ * devices may be apart. What random_kernels.c (which runs and compares them) and the parts of the generator share.
  *
- * Every value of a kernel that is being made carries what is known of it (Val): type, shape, a range that holds whatever the inputs
- * are, and for floats
+ * Every value of a kernel that is being made carries what is known of it (Val): type, shape, a range that holds
+ * whatever the inputs are, and for floats
  *
- *   step   all values are multiples of 2^step: while they also fit the type's mantissa, sums and products are exact in any order and
- *          with or without fused multiply-adds, so that devices must agree bit for bit
- *   err    else: a bound of how far apart the value may be on two devices, carried through each operation (a sum adds bounds, a
- *          product weighs them with the other factor's range, exp multiplies with its largest value, ...)
+ *   step   all values are multiples of 2^step: while they also fit the type's mantissa, sums and products are exact in
+ * any order and with or without fused multiply-adds, so that devices must agree bit for bit err    else: a bound of how
+ * far apart the value may be on two devices, carried through each operation (a sum adds bounds, a product weighs them
+ * with the other factor's range, exp multiplies with its largest value, ...)
  *
- * Where a small difference would become a large one (comparisons, sort keys with payload, float -> int) only values with err = 0 are
- * used. Ranges keep indices in bounds, divisors away from zero and shift counts below the width.
+ * Where a small difference would become a large one (comparisons, sort keys with payload, float -> int) only values
+ * with err = 0 are used. Ranges keep indices in bounds, divisors away from zero and shift counts below the width.
  */
 #ifndef NEREID_TESTS_GEN_H
 #define NEREID_TESTS_GEN_H
@@ -23,7 +23,7 @@
 
 enum { MAX_RANK = 4, MAX_PARAMS = 48, MAX_NUMEL = 2048, NO_STEP = 9999 };
 
-/* ---- the kernel that comes out ------------------------------------------------------------------------------------------ */
+/* ---- the kernel that comes out ----------------------------------------------------------------------------------- */
 
 typedef enum { PARAM_IN, PARAM_OUT, PARAM_INT, PARAM_FLOAT, PARAM_BOOL, PARAM_CONSTEXPR } ParamKind;
 typedef enum { FILL_QUANTIZED, FILL_NORMAL, FILL_SPECIAL, FILL_INTS } FillKind;
@@ -32,20 +32,20 @@ typedef struct Param {
   ParamKind kind;
   char name[12];
   nereid_dtype t;
-  int64_t count;              /* arrays: elements */
+  int64_t count; /* arrays: elements */
   FillKind fill;
-  int64_t lo, hi;             /* FILL_INTS: values; FILL_QUANTIZED: k of k * 2^step */
+  int64_t lo, hi; /* FILL_INTS: values; FILL_QUANTIZED: k of k * 2^step */
   int step;
-  bool edges;                 /* FILL_INTS: the type's extremes too */
-  bool place_at_end;          /* the array ends at a page nobody may touch; else it begins there, aligned */
-  int64_t i;                  /* numbers */
+  bool edges;        /* FILL_INTS: the type's extremes too */
+  bool place_at_end; /* the array ends at a page nobody may touch; else it begins there, aligned */
+  int64_t i;         /* numbers */
   double f;
   double tolerance, relative; /* PARAM_OUT, floats: |a - b| <= tolerance + relative * |b| */
 } Param;
 
 typedef struct RandomKernel {
-  char *text;                 /* malloc'ed */
-  Param params[MAX_PARAMS];   /* in the order of the kernel's parameters */
+  char *text;               /* malloc'ed */
+  Param params[MAX_PARAMS]; /* in the order of the kernel's parameters */
   int param_count;
   int64_t grid[3];
 } RandomKernel;
@@ -55,7 +55,7 @@ void random_kernel_make(RandomKernel *k, uint64_t seed);
 void random_kernel_free(RandomKernel *k);
 void random_fill(const Param *p, void *data, uint64_t seed);
 
-/* ---- inside the generator ------------------------------------------------------------------------------------------------- */
+/* ---- inside the generator ---------------------------------------------------------------------------------------- */
 
 typedef __int128 Int;
 
@@ -63,18 +63,21 @@ typedef struct Val {
   char name[12];
   nereid_dtype t;
   int rank, shape[MAX_RANK];
-  Int lo, hi;         /* integers */
-  double flo, fhi;    /* floats; of finite values when `special` */
+  Int lo, hi;      /* integers */
+  double flo, fhi; /* floats; of finite values when `special` */
   double err;
   int step;
-  bool special;       /* may be NaN or infinite */
-  bool fresh;         /* bits are certain too: no zero of doubtful sign, no NaN */
-  bool terminal;      /* to be stored only: `rel` bounds its error, which no operation carries on */
+  bool special;  /* may be NaN or infinite */
+  bool fresh;    /* bits are certain too: no zero of doubtful sign, no NaN */
+  bool terminal; /* to be stored only: `rel` bounds its error, which no operation carries on */
   double rel;
   int uses;
 } Val;
 
-typedef struct Text { char *at; size_t n, cap; } Text;
+typedef struct Text {
+  char *at;
+  size_t n, cap;
+} Text;
 void text_vprint(Text *t, const char *format, va_list ap);
 void text_print(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -83,15 +86,18 @@ typedef struct Gen {
   RandomKernel *k;
   uint64_t random;
   Text helpers, body;
-  Text *out;                      /* where statements go */
+  Text *out; /* where statements go */
   int indent, next_id;
   Val pool[POOL];
-  int count, base;                /* a helper sees the pool from base on */
+  int count, base; /* a helper sees the pool from base on */
   bool in_helper;
-  int depth;                      /* of control flow and helpers */
-  struct { char counter[12]; int trips; } loops[MAX_LOOPS]; /* around this statement */
+  int depth; /* of control flow and helpers */
+  struct {
+    char counter[12];
+    int trips;
+  } loops[MAX_LOOPS]; /* around this statement */
   int loop_count;
-  int dims[3];                    /* the extents that shapes are made of */
+  int dims[3]; /* the extents that shapes are made of */
   int64_t programs;
 } Gen;
 
@@ -105,15 +111,15 @@ int new_id(Gen *g);
 bool is_float(nereid_dtype t);
 bool is_fp8(nereid_dtype t);
 bool is_signed(nereid_dtype t);
-int width(nereid_dtype t);       /* bits; 1 for i1 */
-int mantissa(nereid_dtype t);    /* bits with the hidden one */
-double unit(nereid_dtype t);     /* half an ulp of 1 */
+int width(nereid_dtype t);    /* bits; 1 for i1 */
+int mantissa(nereid_dtype t); /* bits with the hidden one */
+double unit(nereid_dtype t);  /* half an ulp of 1 */
 double float_max(nereid_dtype t);
 Int int_min(nereid_dtype t);
 Int int_max(nereid_dtype t);
 const char *tl_name(nereid_dtype t); /* "tl.float32" */
 
-double val_max(const Val *v);    /* largest absolute value */
+double val_max(const Val *v); /* largest absolute value */
 int64_t numel(const Val *v);
 bool exact_in(double max, int step, nereid_dtype t);
 Val scalar_int(nereid_dtype t, Int lo, Int hi);
@@ -122,26 +128,33 @@ void set_shape(Val *v, int rank, const int *shape);
 bool same_shape(const Val *a, const Val *b);
 bool broadcast_shape(const Val *a, const Val *b, Val *out); /* false: do not broadcast, or too large */
 bool cast_val(const Val *v, nereid_dtype t, Val *out);      /* false: the cast is not defined for all of v's values */
-bool float_result(Val *v, bool rounded);                    /* false: may overflow. rounded: the operation rounds differently on devices */
+/* false: may overflow. rounded: the operation rounds differently on devices */
+bool float_result(Val *v, bool rounded);
 bool promote(const Val *a, bool a_const, const Val *b, bool b_const, bool weak, bool divides, nereid_dtype *out);
 
-void spread_text(const Val *x, const Val *tile, char *text, size_t n); /* x brought to tile's shape, to which it broadcasts */
+/* x brought to tile's shape, to which it broadcasts */
+void spread_text(const Val *x, const Val *tile, char *text, size_t n);
 Val *emit(Gen *g, Val v, const char *format, ...) __attribute__((format(printf, 3, 4))); /* v12 = ...; into the pool */
 Val *add_named(Gen *g, Val v, const char *name);
 Param *add_param(Gen *g, ParamKind kind, const char *prefix); /* NULL: enough of them, or inside a helper */
-void print_shape(const Val *v, char out[64]);                  /* "[4, 8]" */
+void print_shape(const Val *v, char out[64]);                 /* "[4, 8]" */
 void random_shape(Gen *g, int *rank, int *shape);
 nereid_dtype random_dtype(Gen *g);
 
 /* Which values an operation takes. */
 typedef enum {
-  WANT_INT = 1, WANT_BOOL = 2, WANT_FLOAT = 4, WANT_FP8 = 8, WANT_ANY = 15,
-  WANT_EXACT = 16,   /* err = 0 */
+  WANT_INT = 1,
+  WANT_BOOL = 2,
+  WANT_FLOAT = 4,
+  WANT_FP8 = 8,
+  WANT_ANY = 15,
+  WANT_EXACT = 16, /* err = 0 */
   WANT_FINITE = 32,
-  WANT_BLOCK = 64, WANT_SCALAR = 128,
+  WANT_BLOCK = 64,
+  WANT_SCALAR = 128,
 } Want;
 bool fits_want(const Val *v, int want);
-Val *pick(Gen *g, int want);                     /* NULL: there is none */
+Val *pick(Gen *g, int want);                        /* NULL: there is none */
 Val *pick_with(Gen *g, const Val *other, int want); /* one that broadcasts with `other` */
 Val *pick_into(Gen *g, const Val *other, int want); /* one that broadcasts to the shape of `other` */
 
@@ -161,8 +174,13 @@ bool make_load(Gen *g);
 bool store_value(Gen *g, Val *v);
 bool make_atomic(Gen *g);
 Val input_array(Gen *g, Param *p, nereid_dtype t); /* decides how the array is filled; the Val of an element */
-/* An address for each element of a tile: `text` is "p + ..." without the pointer's name; span: elements touched from the pointer on. */
-typedef struct Access { char offsets[600], mask[700]; bool masked; int64_t span; } Access;
+/* An address for each element of a tile: `text` is "p + ..." without the pointer's name; span: elements touched from
+ * the pointer on. */
+typedef struct Access {
+  char offsets[600], mask[700];
+  bool masked;
+  int64_t span;
+} Access;
 bool make_access(Gen *g, int rank, const int *shape, bool unique, bool by_program, Access *a);
 /* gen_control.c */
 void make_statements(Gen *g, int n);

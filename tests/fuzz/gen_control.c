@@ -14,19 +14,30 @@ static bool make_ternary(Gen *g);
 static bool make_statement(Gen *g) {
   int d = g->depth;
   switch (draw(g, 40)) {
-  case 0: case 1: return make_constant(g);
-  case 2: case 3: case 4: case 5: case 6: return make_load(g);
-  case 7: case 8: case 9: case 10: return make_shape_op(g);
-  case 11: case 12: case 13: return make_reduction(g);
-  case 14: case 15: return make_scan_or_sort(g);
-  case 16: return make_dot(g);
-  case 17: return make_random_numbers(g);
-  case 18: return make_atomic(g);
-  case 19: return d < 2 && make_loop(g);
-  case 20: return d < 3 && make_branch(g);
-  case 21: return d < 2 && make_helper(g);
-  case 22: return chance(g, 50) ? make_map(g) : make_ternary(g);
-  default: return make_elementwise(g);
+    case 0:
+    case 1: return make_constant(g);
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+    case 6: return make_load(g);
+    case 7:
+    case 8:
+    case 9:
+    case 10: return make_shape_op(g);
+    case 11:
+    case 12:
+    case 13: return make_reduction(g);
+    case 14:
+    case 15: return make_scan_or_sort(g);
+    case 16: return make_dot(g);
+    case 17: return make_random_numbers(g);
+    case 18: return make_atomic(g);
+    case 19: return d < 2 && make_loop(g);
+    case 20: return d < 3 && make_branch(g);
+    case 21: return d < 2 && make_helper(g);
+    case 22: return chance(g, 50) ? make_map(g) : make_ternary(g);
+    default: return make_elementwise(g);
   }
 }
 
@@ -45,7 +56,7 @@ static void store_some(Gen *g, int first, int most, bool all_unused) {
         }
 }
 
-/* ---- small things ----------------------------------------------------------------------------------------------------------- */
+/* ---- small things ------------------------------------------------------------------------------------------------ */
 
 /* A function with control flow on each element. */
 static bool make_map(Gen *g) {
@@ -65,7 +76,8 @@ static bool make_ternary(Gen *g) {
   Val *x = pick(g, WANT_INT | WANT_FLOAT | WANT_SCALAR), *y = NULL;
   if (!x) return false;
   for (int i = g->count - 1; i >= g->base && !y; i--)
-    if (g->pool[i].t == x->t && !g->pool[i].rank && &g->pool[i] != x && fits_want(&g->pool[i], WANT_ANY)) y = &g->pool[i];
+    if (g->pool[i].t == x->t && !g->pool[i].rank && &g->pool[i] != x && fits_want(&g->pool[i], WANT_ANY))
+      y = &g->pool[i];
   if (!y || !make_condition(g, condition, sizeof condition)) return false;
   Val r = *x;
   r.lo = x->lo < y->lo ? x->lo : y->lo, r.hi = x->hi > y->hi ? x->hi : y->hi;
@@ -77,10 +89,10 @@ static bool make_ternary(Gen *g) {
   return true;
 }
 
-/* ---- loops ------------------------------------------------------------------------------------------------------------------- */
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
 
-/* An integer and a float tile are carried. The integer may be read anywhere in the body; the float only adds up, so that its range and
- * error after all turns are known. */
+/* An integer and a float tile are carried. The integer may be read anywhere in the body; the float only adds up, so
+ * that its range and error after all turns are known. */
 static bool make_loop(Gen *g) {
   if (g->in_helper || g->loop_count == MAX_LOOPS) return false;
   Val *start = pick(g, WANT_INT | WANT_BLOCK);
@@ -111,35 +123,38 @@ static bool make_loop(Gen *g) {
     line(g, "q%d = %s + lin * 3 + tl.arange(0, %d)", id, walk->name, g->dims[0]);
   }
   line(g, "%s = 0", counter);
-  int from = (int)draw_between(g, -3, 20), step = (int)draw_between(g, 1, 3), limit = from + step * trips - (int)draw(g, (uint32_t)step);
+  int from = (int)draw_between(g, -3, 20), step = (int)draw_between(g, 1, 3),
+      limit = from + step * trips - (int)draw(g, (uint32_t)step);
   Val turn = scalar_int(NEREID_I32, from, from + step * trips);
   char bound[24];
   Param *run_time = chance(g, 40) ? add_param(g, PARAM_INT, "n") : NULL;
   bool has_turn = true;
   switch (draw(g, 6)) {
-  case 0: /* downwards */
-    line(g, "for %s in range(%d, %d, -%d):", induction, limit - from, 0, step);
-    trips = (limit - from + step - 1) / step;
-    turn = scalar_int(NEREID_I32, 0, limit - from);
-    if (run_time) run_time->i = 5;
-    break;
-  case 1:
-    line(g, "for %s in tl.static_range(%d, %d, %d):", induction, from, limit, step);
-    if (run_time) run_time->i = 6;
-    has_turn = false; /* a constexpr: not a value of the pool */
-    break;
-  case 2:
-    if (run_time) run_time->i = trips, snprintf(bound, sizeof bound, "%s", run_time->name);
-    else snprintf(bound, sizeof bound, "%d", trips);
-    line(g, "while %s < %s:", counter, bound);
-    has_turn = false;
-    break;
-  default:
-    if (run_time) run_time->i = limit, snprintf(bound, sizeof bound, "%s", run_time->name);
-    else snprintf(bound, sizeof bound, "%d", limit);
-    if (chance(g, 50)) line(g, "for %s in range(%d, %s, %d):", induction, from, bound, step);
-    else line(g, "for %s in tl.range(%d, %s, %d, num_stages=%d):", induction, from, bound, step, (int)draw_between(g, 1, 4));
-    break;
+    case 0: /* downwards */
+      line(g, "for %s in range(%d, %d, -%d):", induction, limit - from, 0, step);
+      trips = (limit - from + step - 1) / step;
+      turn = scalar_int(NEREID_I32, 0, limit - from);
+      if (run_time) run_time->i = 5;
+      break;
+    case 1:
+      line(g, "for %s in tl.static_range(%d, %d, %d):", induction, from, limit, step);
+      if (run_time) run_time->i = 6;
+      has_turn = false; /* a constexpr: not a value of the pool */
+      break;
+    case 2:
+      if (run_time) run_time->i = trips, snprintf(bound, sizeof bound, "%s", run_time->name);
+      else snprintf(bound, sizeof bound, "%d", trips);
+      line(g, "while %s < %s:", counter, bound);
+      has_turn = false;
+      break;
+    default:
+      if (run_time) run_time->i = limit, snprintf(bound, sizeof bound, "%s", run_time->name);
+      else snprintf(bound, sizeof bound, "%d", limit);
+      if (chance(g, 50)) line(g, "for %s in range(%d, %s, %d):", induction, from, bound, step);
+      else
+        line(g, "for %s in tl.range(%d, %s, %d, num_stages=%d):", induction, from, bound, step,
+             (int)draw_between(g, 1, 4));
+      break;
   }
   int before = g->count;
   g->indent++, g->depth++;
@@ -163,7 +178,8 @@ static bool make_loop(Gen *g) {
       after.flo = 0, after.fhi = fmax(0, part.fhi), after.err = part.err, after.step = part.step;
       line(g, "%s = tl.maximum(%s, %s.to(%s))", f_name, f_name, e->name, tl_name(acc.t));
     } else {
-      after.flo = trips * fmin(part.flo, 0), after.fhi = trips * fmax(part.fhi, 0), after.err = trips * part.err, after.step = part.step;
+      after.flo = trips * fmin(part.flo, 0), after.fhi = trips * fmax(part.fhi, 0), after.err = trips * part.err,
+      after.step = part.step;
       if (float_result(&after, false)) {
         if (after.err > 0) after.err += trips * 2 * unit(acc.t) * val_max(&after);
         line(g, "%s += %s.to(%s)", f_name, e->name, tl_name(acc.t));
@@ -175,7 +191,7 @@ static bool make_loop(Gen *g) {
   /* what changes at will */
   Val tile = carried;
   Val *d = pick_into(g, &tile, WANT_INT | WANT_BOOL);
-  if (d) line(g, "%s = (%s %c %s).to(%s)", c_name, c_name, "+^-*"[draw(g, 4)], d->name, tl_name(carried.t));
+  if (d) line(g, "%s = (%s %c %s).to(%s)", c_name, c_name, "+^-*"[draw(g, 4)], d -> name, tl_name(carried.t));
   store_some(g, before + 3, 2, false);
   line(g, "%s += 1", counter);
   g->loop_count--, g->indent--, g->depth--;
@@ -185,12 +201,17 @@ static bool make_loop(Gen *g) {
   return true;
 }
 
-/* ---- branches ------------------------------------------------------------------------------------------------------------------ */
+/* ---- branches ---------------------------------------------------------------------------------------------------- */
 
 /* A value of the branch brought to x's type and shape; its text. */
 static bool alike(Gen *g, const Val *x, char *text, size_t n, Val *out) {
-  Val *y = pick_into(g, x, is_fp8(x->t) ? WANT_FP8 : is_float(x->t) ? WANT_FLOAT : x->t == NEREID_I1 ? WANT_BOOL : WANT_INT);
-  if (!y || (x->t == NEREID_I1 && y->t != NEREID_I1) || (is_fp8(x->t) && y->t != x->t) || !cast_val(y, x->t, out)) return false;
+  Val *y = pick_into(g, x,
+                     is_fp8(x->t)        ? WANT_FP8
+                     : is_float(x->t)    ? WANT_FLOAT
+                     : x->t == NEREID_I1 ? WANT_BOOL
+                                         : WANT_INT);
+  if (!y || (x->t == NEREID_I1 && y->t != NEREID_I1) || (is_fp8(x->t) && y->t != x->t) || !cast_val(y, x->t, out))
+    return false;
   spread_text(y, x, text, n);
   size_t used = strlen(text);
   if (y->t != x->t) snprintf(text + used, n - used, ".to(%s)", tl_name(x->t));
@@ -236,7 +257,7 @@ static bool make_branch(Gen *g) {
   return true;
 }
 
-/* ---- helpers --------------------------------------------------------------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
 /* Some statements as a function of their own, of two or three values, with one or two results. */
 static bool make_helper(Gen *g) {
@@ -280,7 +301,7 @@ static bool make_helper(Gen *g) {
   return n > 0;
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
 static void add_scalars(Gen *g) {
   Param *p = add_param(g, PARAM_INT, "n");
@@ -308,7 +329,8 @@ void random_kernel_make(RandomKernel *k, uint64_t seed) {
   static const int extents[] = {2, 4, 8, 16, 16, 32, 32, 64, 128};
   g.dims[0] = extents[draw(&g, 9)], g.dims[1] = extents[draw(&g, 7)], g.dims[2] = 1 << draw(&g, 3);
   while (g.dims[0] * g.dims[1] * g.dims[2] > MAX_NUMEL / 2) g.dims[1] /= 2;
-  k->grid[0] = draw_between(&g, 1, 4), k->grid[1] = chance(&g, 40) ? draw_between(&g, 1, 3) : 1, k->grid[2] = chance(&g, 15) ? 2 : 1;
+  k->grid[0] = draw_between(&g, 1, 4), k->grid[1] = chance(&g, 40) ? draw_between(&g, 1, 3) : 1,
+  k->grid[2] = chance(&g, 15) ? 2 : 1;
   g.programs = k->grid[0] * k->grid[1] * k->grid[2];
   for (int d = 0; d < 3; d++) {
     line(&g, "pid%d = tl.program_id(%d)", d, d);
@@ -336,10 +358,13 @@ void random_kernel_make(RandomKernel *k, uint64_t seed) {
       if (store_value(&g, &g.pool[g.count - 1])) break;
 
   Text all = {0};
-  text_print(&all, "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n\n\n%s%s@triton.jit\ndef kernel(", combine_functions,
-             g.helpers.at ? g.helpers.at : "");
+  text_print(&all,
+             "import triton\nimport triton.language as tl\nfrom triton.language.extra import "
+             "libdevice\n\n\n%s%s@triton.jit\ndef kernel(",
+             combine_functions, g.helpers.at ? g.helpers.at : "");
   for (int i = 0; i < k->param_count; i++)
-    text_print(&all, "%s%s%s", i ? ", " : "", k->params[i].name, k->params[i].kind == PARAM_CONSTEXPR ? ": tl.constexpr" : "");
+    text_print(&all, "%s%s%s", i ? ", " : "", k->params[i].name,
+               k->params[i].kind == PARAM_CONSTEXPR ? ": tl.constexpr" : "");
   text_print(&all, "):\n%s", g.body.at);
   k->text = all.at;
   free(g.helpers.at), free(g.body.at);

@@ -46,9 +46,10 @@ void line(Gen *g, const char *format, ...) {
   va_end(ap);
 }
 
-/* ---- types ---------------------------------------------------------------------------------------------------------------- */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 /* Floats: bits of mantissa with the hidden one, largest value, exponent of the least multiple. */
+/* clang-format off */
 static const struct { const char *name; int width, mantissa; double max; int least; } types[] = {
     [NEREID_I1] = {"tl.int1", 1, 0, 0, 0},           [NEREID_I8] = {"tl.int8", 8, 0, 0, 0},
     [NEREID_I16] = {"tl.int16", 16, 0, 0, 0},        [NEREID_I32] = {"tl.int32", 32, 0, 0, 0},
@@ -58,8 +59,10 @@ static const struct { const char *name; int width, mantissa; double max; int lea
     [NEREID_F8E4NV] = {"tl.float8e4nv", 8, 4, 448, -9}, [NEREID_F8E4B15] = {"tl.float8e4b15", 8, 4, 1.75, -17},
     [NEREID_F8E4B8] = {"tl.float8e4b8", 8, 4, 240, -10}, [NEREID_F8E5B16] = {"tl.float8e5b16", 8, 3, 57344, -17},
     [NEREID_F16] = {"tl.float16", 16, 11, 65504, -24}, [NEREID_BF16] = {"tl.bfloat16", 16, 8, 0x1.fep127, -133},
-    [NEREID_F32] = {"tl.float32", 32, 24, 0x1.fffffep127, -149}, [NEREID_F64] = {"tl.float64", 64, 53, 0x1.fffffffffffffp1023, -1074},
+    [NEREID_F32] = {"tl.float32", 32, 24, 0x1.fffffep127, -149},
+      [NEREID_F64] = {"tl.float64", 64, 53, 0x1.fffffffffffffp1023, -1074},
 };
+/* clang-format on */
 
 bool is_float(nereid_dtype t) { return t >= NEREID_F8E5; }
 bool is_fp8(nereid_dtype t) { return t >= NEREID_F8E5 && t < NEREID_F16; }
@@ -73,8 +76,9 @@ Int int_min(nereid_dtype t) { return is_signed(t) ? -((Int)1 << (width(t) - 1)) 
 Int int_max(nereid_dtype t) { return ((Int)1 << (width(t) - is_signed(t))) - 1; }
 
 nereid_dtype random_dtype(Gen *g) {
-  static const nereid_dtype likely[] = {NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F16, NEREID_BF16, NEREID_F64, NEREID_I32,
-                                        NEREID_I32, NEREID_I32, NEREID_I64, NEREID_U32, NEREID_U8,  NEREID_I8,   NEREID_I16, NEREID_I1};
+  static const nereid_dtype likely[] = {NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F16, NEREID_BF16,
+                                        NEREID_F64, NEREID_I32, NEREID_I32, NEREID_I32, NEREID_I64, NEREID_U32,
+                                        NEREID_U8,  NEREID_I8,  NEREID_I16, NEREID_I1};
   return chance(g, 75) ? likely[draw(g, 16)] : (nereid_dtype)draw(g, NEREID_F64 + 1);
 }
 
@@ -82,7 +86,12 @@ nereid_dtype random_dtype(Gen *g) {
 bool promote(const Val *a, bool a_const, const Val *b, bool b_const, bool weak, bool divides, nereid_dtype *out) {
   if (weak && a_const != b_const) {
     const Val *c = a_const ? a : b, *x = a_const ? b : a;
-    int kind_c = is_float(c->t) ? 2 : c->t == NEREID_I1 ? 0 : 1, kind_x = is_float(x->t) ? 2 : x->t == NEREID_I1 ? 0 : 1;
+    int kind_c = is_float(c->t)      ? 2
+                 : c->t == NEREID_I1 ? 0
+                                     : 1,
+        kind_x = is_float(x->t)      ? 2
+                 : x->t == NEREID_I1 ? 0
+                                     : 1;
     if (kind_c <= kind_x) {
       if (is_fp8(x->t)) return false;
       if (kind_x < 2 && (c->lo < int_min(x->t) || c->hi > int_max(x->t))) return false;
@@ -94,7 +103,8 @@ bool promote(const Val *a, bool a_const, const Val *b, bool b_const, bool weak, 
   if (a->t == NEREID_F64 || b->t == NEREID_F64) return *out = NEREID_F64, true;
   if (a->t == NEREID_F32 || b->t == NEREID_F32) return *out = NEREID_F32, true;
   if (a->t == NEREID_F16 || b->t == NEREID_F16) return *out = divides ? NEREID_F32 : NEREID_F16, true;
-  if (a->t == NEREID_BF16 || b->t == NEREID_BF16) return *out = divides || a->t != b->t ? NEREID_F32 : NEREID_BF16, true;
+  if (a->t == NEREID_BF16 || b->t == NEREID_BF16)
+    return *out = divides || a->t != b->t ? NEREID_F32 : NEREID_BF16, true;
   const Val *wide = width(a->t) >= width(b->t) ? a : b, *other = wide == a ? b : a;
   if (is_signed(a->t) == is_signed(b->t)) *out = wide->t;
   else {
@@ -105,10 +115,11 @@ bool promote(const Val *a, bool a_const, const Val *b, bool b_const, bool weak, 
   return true;
 }
 
-/* ---- what is known of a value ------------------------------------------------------------------------------------------------ */
+/* ---- what is known of a value ------------------------------------------------------------------------------------ */
 
 double val_max(const Val *v) {
-  double a = is_float(v->t) ? fabs(v->flo) : fabs((double)v->lo), b = is_float(v->t) ? fabs(v->fhi) : fabs((double)v->hi);
+  double a = is_float(v->t) ? fabs(v->flo) : fabs((double)v->lo),
+         b = is_float(v->t) ? fabs(v->fhi) : fabs((double)v->hi);
   return a > b ? a : b;
 }
 
@@ -134,7 +145,9 @@ void set_shape(Val *v, int rank, const int *shape) {
   for (int d = 0; d < rank; d++) v->shape[d] = shape[d];
 }
 
-bool same_shape(const Val *a, const Val *b) { return a->rank == b->rank && !memcmp(a->shape, b->shape, sizeof a->shape[0] * (size_t)a->rank); }
+bool same_shape(const Val *a, const Val *b) {
+  return a->rank == b->rank && !memcmp(a->shape, b->shape, sizeof a->shape[0] * (size_t)a->rank);
+}
 
 bool broadcast_shape(const Val *a, const Val *b, Val *out) {
   int rank = a->rank > b->rank ? a->rank : b->rank, shape[MAX_RANK];
@@ -191,7 +204,8 @@ bool cast_val(const Val *v, nereid_dtype t, Val *out) {
     r.flo -= unit(t) * fabs(r.flo), r.fhi += unit(t) * fabs(r.fhi);
     return *out = r, true;
   }
-  if (mantissa(t) >= mantissa(v->t) && float_max(t) >= float_max(v->t) && types[t].least <= types[v->t].least) return *out = r, true;
+  if (mantissa(t) >= mantissa(v->t) && float_max(t) >= float_max(v->t) && types[t].least <= types[v->t].least)
+    return *out = r, true;
   if (is_fp8(t)) { /* saturates */
     if (r.flo < -float_max(t)) r.flo = -float_max(t);
     if (r.fhi > float_max(t)) r.fhi = float_max(t);
@@ -212,7 +226,7 @@ bool cast_val(const Val *v, nereid_dtype t, Val *out) {
   return *out = r, true;
 }
 
-/* ---- values and parameters ----------------------------------------------------------------------------------------------------- */
+/* ---- values and parameters --------------------------------------------------------------------------------------- */
 
 void print_shape(const Val *v, char out[64]) {
   int n = snprintf(out, 64, "[");
@@ -254,7 +268,8 @@ Val *emit(Gen *g, Val v, const char *format, ...) {
   text_vprint(g->out, format, ap);
   text_print(g->out, "\n");
   va_end(ap);
-  if (v.rank) line(g, "tl.static_assert(%s.dtype == %s and %s.numel == %ld)", name, tl_name(v.t), name, (long)numel(&v));
+  if (v.rank)
+    line(g, "tl.static_assert(%s.dtype == %s and %s.numel == %ld)", name, tl_name(v.t), name, (long)numel(&v));
   return add_named(g, v, name);
 }
 
@@ -269,13 +284,15 @@ Param *add_param(Gen *g, ParamKind kind, const char *prefix) {
 void random_shape(Gen *g, int *rank, int *shape) {
   int a = g->dims[0], b = g->dims[1], c = g->dims[2];
   switch (draw(g, 12)) {
-  case 0: case 1: case 2: *rank = 1, shape[0] = a; return;
-  case 3: *rank = 1, shape[0] = b; return;
-  case 4: *rank = 2, shape[0] = a, shape[1] = 1; return;
-  case 5: *rank = 2, shape[0] = b, shape[1] = a; return;
-  case 6: *rank = 3, shape[0] = c, shape[1] = a, shape[2] = b; return;
-  case 7: *rank = 2, shape[0] = 1, shape[1] = b; return;
-  default: *rank = 2, shape[0] = a, shape[1] = b; return;
+    case 0:
+    case 1:
+    case 2: *rank = 1, shape[0] = a; return;
+    case 3: *rank = 1, shape[0] = b; return;
+    case 4: *rank = 2, shape[0] = a, shape[1] = 1; return;
+    case 5: *rank = 2, shape[0] = b, shape[1] = a; return;
+    case 6: *rank = 3, shape[0] = c, shape[1] = a, shape[2] = b; return;
+    case 7: *rank = 2, shape[0] = 1, shape[1] = b; return;
+    default: *rank = 2, shape[0] = a, shape[1] = b; return;
   }
 }
 
@@ -312,16 +329,16 @@ Val *pick(Gen *g, int want) { return pick_where(g, want, NULL, 0); }
 Val *pick_with(Gen *g, const Val *other, int want) { return pick_where(g, want, other, 1); }
 Val *pick_into(Gen *g, const Val *other, int want) { return pick_where(g, want, other, 2); }
 
-/* ---- what arrays hold ------------------------------------------------------------------------------------------------------------- */
+/* ---- what arrays hold -------------------------------------------------------------------------------------------- */
 
 static int64_t fill_int(Gen *g, const Param *p) {
   if (p->edges && chance(g, 30)) {
     switch (draw(g, 5)) {
-    case 0: return (int64_t)int_min(p->t);
-    case 1: return (int64_t)int_max(p->t); /* of u64: its bits */
-    case 2: return 0;
-    case 3: return 1;
-    default: return is_signed(p->t) ? -1 : 2;
+      case 0: return (int64_t)int_min(p->t);
+      case 1: return (int64_t)int_max(p->t); /* of u64: its bits */
+      case 2: return 0;
+      case 3: return 1;
+      default: return is_signed(p->t) ? -1 : 2;
     }
   }
   if (p->lo > p->hi) return (int64_t)((uint64_t)draw(g, UINT32_MAX) << 32 | draw(g, UINT32_MAX)); /* any bits */

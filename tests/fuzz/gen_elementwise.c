@@ -1,11 +1,16 @@
-/* gen_elementwise: operations on elements: arithmetic, comparisons, casts, where, math functions, random numbers. See gen.h. */
+/* gen_elementwise: operations on elements: arithmetic, comparisons, casts, where, math functions, random numbers. See
+ * gen.h. */
 #include "gen.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* One side of an operation: a value of the pool, or a number as it stands in the text. */
-typedef struct Operand { Val v; bool is_number; char text[40]; } Operand;
+typedef struct Operand {
+  Val v;
+  bool is_number;
+  char text[40];
+} Operand;
 
 static Operand operand(const Val *v) {
   Operand o = {.v = *v};
@@ -37,8 +42,13 @@ static bool two(Gen *g, int want, Operand *x, Operand *y, Val *shape, bool float
   *x = operand(a);
   Val *b = chance(g, 70) ? pick_with(g, a, want) : NULL;
   if (b) *y = operand(b);
-  else if (is_float(a->t) || (floats_for_ints && chance(g, 10))) *y = is_float(a->t) && chance(g, 30) ? number_int(g, -5, 5) : number_float(g);
-  else *y = number_int(g, a->t == NEREID_I1 || !is_signed(a->t) ? 0 : -100, chance(g, 90) ? 100 : a->t == NEREID_I1 ? 1 : 120);
+  else if (is_float(a->t) || (floats_for_ints && chance(g, 10)))
+    *y = is_float(a->t) && chance(g, 30) ? number_int(g, -5, 5) : number_float(g);
+  else
+    *y = number_int(g, a->t == NEREID_I1 || !is_signed(a->t) ? 0 : -100,
+                    chance(g, 90)       ? 100
+                    : a->t == NEREID_I1 ? 1
+                                        : 120);
   if (chance(g, 25)) {
     Operand keep = *x;
     *x = *y, *y = keep;
@@ -57,7 +67,8 @@ static bool add_floats(Val *r, const Val *a, const Val *b, bool minus) {
   return float_result(r, false);
 }
 
-/* A product may be left unrounded where a sum takes it (a fused multiply-add): so it differs by a rounding, unless it is exact. */
+/* A product may be left unrounded where a sum takes it (a fused multiply-add): so it differs by a rounding, unless it
+ * is exact. */
 static bool multiply_floats(Val *r, const Val *a, const Val *b) {
   double p[4] = {a->flo * b->flo, a->flo * b->fhi, a->fhi * b->flo, a->fhi * b->fhi};
   if (a->special || b->special) return false;
@@ -121,7 +132,8 @@ static bool float_division(Gen *g) {
   r.flo = -val_max(&a) / least, r.fhi = -r.flo;
   r.err = a.err / least + val_max(&a) * b.err / (least * least);
   r.step = NO_STEP;
-  if (x->t == NEREID_F32 && y->t == NEREID_F32 && chance(g, 40)) { /* rounded correctly, while `/` may be off by 2 ulp */
+  /* rounded correctly, while `/` may be off by 2 ulp */
+  if (x->t == NEREID_F32 && y->t == NEREID_F32 && chance(g, 40)) {
     if (!float_result(&r, r.err > 0)) return false;
     emit(g, r, "tl.div_rn(%s, %s)", x->name, divisor);
     return true;
@@ -228,7 +240,8 @@ static bool comparison(Gen *g) {
   if (!two(g, WANT_INT | WANT_FLOAT | WANT_EXACT | (chance(g, 20) ? WANT_BOOL : 0), &x, &y, &r, true)) return false;
   nereid_dtype t;
   Val a, b;
-  if (!promote(&x.v, false, &y.v, false, false, false, &t) || !cast_val(&x.v, t, &a) || !cast_val(&y.v, t, &b)) return false;
+  if (!promote(&x.v, false, &y.v, false, false, false, &t) || !cast_val(&x.v, t, &a) || !cast_val(&y.v, t, &b))
+    return false;
   r.t = NEREID_I1, r.lo = 0, r.hi = 1;
   emit(g, r, "%s %s %s", x.text, ops[draw(g, 6)], y.text);
   return true;
@@ -284,7 +297,8 @@ static bool casts(Gen *g) {
 static bool bitcast(Gen *g) {
   Val *x = pick(g, WANT_INT | WANT_FLOAT | WANT_EXACT | WANT_FINITE), r;
   if (!x || (is_float(x->t) && !x->fresh)) return false;
-  static const nereid_dtype ints[] = {NEREID_I8, NEREID_I16, NEREID_I32, NEREID_I64, NEREID_U8, NEREID_U16, NEREID_U32, NEREID_U64};
+  static const nereid_dtype ints[] = {NEREID_I8, NEREID_I16, NEREID_I32, NEREID_I64,
+                                      NEREID_U8, NEREID_U16, NEREID_U32, NEREID_U64};
   nereid_dtype t = ints[draw(g, 8)];
   if (width(t) != width(x->t)) return false;
   r = *x, r.t = t, r.err = 0, r.step = NO_STEP;
@@ -334,7 +348,8 @@ static bool extremes(Gen *g) {
   if (!two(g, WANT_INT | WANT_FLOAT, &x, &y, &r, false)) return false;
   Val a, b;
   if (!promote(&x.v, false, &y.v, false, false, false, &r.t)) return false;
-  bool brain = (!x.is_number && x.v.t == NEREID_BF16) || (!y.is_number && y.v.t == NEREID_BF16); /* each is made an f32 first */
+  /* each is made an f32 first */
+  bool brain = (!x.is_number && x.v.t == NEREID_BF16) || (!y.is_number && y.v.t == NEREID_BF16);
   if (r.t == NEREID_BF16 || (r.t == NEREID_F16 && brain)) r.t = NEREID_F32;
   if (!cast_val(&x.v, r.t, &a) || !cast_val(&y.v, r.t, &b)) return false;
   bool smaller = chance(g, 50);
@@ -348,7 +363,8 @@ static bool extremes(Gen *g) {
     else r.flo = fmax(a.flo, b.flo);
   }
   bool nan = is_float(r.t) && chance(g, 30);
-  emit(g, r, "tl.%s(%s, %s%s)", smaller ? "minimum" : "maximum", x.text, y.text, nan ? ", propagate_nan=tl.PropagateNan.ALL" : "");
+  emit(g, r, "tl.%s(%s, %s%s)", smaller ? "minimum" : "maximum", x.text, y.text,
+       nan ? ", propagate_nan=tl.PropagateNan.ALL" : "");
   return true;
 }
 
@@ -369,7 +385,8 @@ static bool clamps(Gen *g) {
 }
 
 static bool fused(Gen *g) {
-  Val *x = pick(g, WANT_FLOAT | WANT_FINITE), *y = x ? pick_with(g, x, WANT_FLOAT | WANT_FINITE) : NULL, shape = {0}, r = {0};
+  Val *x = pick(g, WANT_FLOAT | WANT_FINITE), *y = x ? pick_with(g, x, WANT_FLOAT | WANT_FINITE) : NULL, shape = {0},
+      r = {0};
   if (!y || !broadcast_shape(x, y, &shape)) return false;
   Val *z = pick_with(g, &shape, WANT_FLOAT | WANT_FINITE), a, b, c, product;
   if (!z || !broadcast_shape(&shape, z, &r)) return false;
@@ -384,10 +401,15 @@ static bool fused(Gen *g) {
   return true;
 }
 
-/* ---- math functions -------------------------------------------------------------------------------------------------------- */
+/* ---- math functions ---------------------------------------------------------------------------------------------- */
 
 /* Functions whose slope is at most `slope` everywhere, with values in [lo, hi]; `of` prepares the operand. */
-static const struct { const char *call; double slope, lo, hi; double most; bool f64; } gentle[] = {
+static const struct {
+  const char *call;
+  double slope, lo, hi;
+  double most;
+  bool f64;
+} gentle[] = {
     {"tl.sin(%s)", 1, -1, 1, 500, true},
     {"tl.cos(%s)", 1, -1, 1, 500, true},
     {"tl.erf(%s)", 1.13, -1, 1, 1e9, true},
@@ -430,8 +452,8 @@ static bool math_function(Gen *g) {
   if (max > gentle[i].most) return false;
   /* the operand's own preparation rounds, and so does the argument's reduction */
   r.err = gentle[i].slope * (r.err * 1.01 + unit(r.t) * 4 * (max + 1));
-  if (strstr(gentle[i].call, "log") || strstr(gentle[i].call, "rsqrt") || strstr(gentle[i].call, "pow") || strstr(gentle[i].call, "cbrt") ||
-      strstr(gentle[i].call, "asinh")) /* slope falls as the operand grows */
+  if (strstr(gentle[i].call, "log") || strstr(gentle[i].call, "rsqrt") || strstr(gentle[i].call, "pow") ||
+      strstr(gentle[i].call, "cbrt") || strstr(gentle[i].call, "asinh")) /* slope falls as the operand grows */
     r.err = gentle[i].slope * (x->err * 1.01 + unit(r.t) * 16);
   r.flo = gentle[i].lo - 0.01, r.fhi = fmin(gentle[i].hi, max + 2) + 0.01;
   r.err += 16 * unit(r.t) * fmax(1, fmin(val_max(&r), gentle[i].slope * max + 3));
@@ -447,7 +469,8 @@ static bool exact_function(Gen *g) {
   if (chance(g, 50)) {
     Val *x = pick(g, WANT_FLOAT | WANT_EXACT | WANT_FINITE), r;
     if (!x || (x->t != NEREID_F32 && x->t != NEREID_F64)) return false;
-    static const char *const calls[] = {"tl.floor", "tl.ceil", "libdevice.rint", "libdevice.trunc", "libdevice.round", "libdevice.nearbyint"};
+    static const char *const calls[] = {"tl.floor",        "tl.ceil",         "libdevice.rint",
+                                        "libdevice.trunc", "libdevice.round", "libdevice.nearbyint"};
     r = *x, r.flo = floor(r.flo), r.fhi = ceil(r.fhi), r.fresh = false;
     r.step = exact_in(val_max(&r), 0, r.t) ? 0 : NO_STEP;
     emit(g, r, "%s(%s)", calls[draw(g, 6)], x->name);
@@ -482,37 +505,56 @@ static bool exact_function(Gen *g) {
 static bool special_function(Gen *g) {
   Val *x = pick(g, WANT_FLOAT | WANT_EXACT), r;
   if (!x || (x->t != NEREID_F32 && x->t != NEREID_F64)) return false;
-  static const char *const calls[] = {"tl.exp", "tl.exp2", "tl.log", "tl.log2", "tl.sqrt", "tl.rsqrt", "tl.erf", "tl.sigmoid", "tl.floor", "tl.ceil",
-                                      "libdevice.tanh", "libdevice.exp10", "libdevice.log10", "libdevice.cosh", "libdevice.sinh", "libdevice.acos"};
+  static const char *const calls[] = {"tl.exp",          "tl.exp2",        "tl.log",         "tl.log2",
+                                      "tl.sqrt",         "tl.rsqrt",       "tl.erf",         "tl.sigmoid",
+                                      "tl.floor",        "tl.ceil",        "libdevice.tanh", "libdevice.exp10",
+                                      "libdevice.log10", "libdevice.cosh", "libdevice.sinh", "libdevice.acos"};
   if (!x->special && val_max(x) > 300) return false;
   r = *x, r.terminal = true, r.special = true, r.fresh = false, r.step = NO_STEP;
-  r.rel = 600 * unit(r.t), r.err = 8 * unit(r.t); /* exp's relative error grows with the operand, up to 88 here before it overflows */
+  /* exp's relative error grows with the operand, up to 88 here before it overflows */
+  r.rel = 600 * unit(r.t), r.err = 8 * unit(r.t);
   emit(g, r, "%s(%s)", calls[draw(g, 16)], x->name);
   return true;
 }
 
 bool make_elementwise(Gen *g) {
   switch (draw(g, 32)) {
-  case 0: case 1: case 2: case 3: case 4: case 5: return arithmetic(g);
-  case 6: return float_division(g);
-  case 7: case 8: return int_division(g);
-  case 9: case 10: return bits(g);
-  case 11: return shifts(g);
-  case 12: case 13: case 14: return comparison(g);
-  case 15: case 16: return unary(g);
-  case 17: case 18: case 19: return casts(g);
-  case 20: return bitcast(g);
-  case 21: case 22: case 23: return selects(g);
-  case 24: case 25: return extremes(g);
-  case 26: return clamps(g);
-  case 27: return fused(g);
-  case 28: case 29: return math_function(g);
-  case 30: return exact_function(g);
-  default: return special_function(g);
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5: return arithmetic(g);
+    case 6: return float_division(g);
+    case 7:
+    case 8: return int_division(g);
+    case 9:
+    case 10: return bits(g);
+    case 11: return shifts(g);
+    case 12:
+    case 13:
+    case 14: return comparison(g);
+    case 15:
+    case 16: return unary(g);
+    case 17:
+    case 18:
+    case 19: return casts(g);
+    case 20: return bitcast(g);
+    case 21:
+    case 22:
+    case 23: return selects(g);
+    case 24:
+    case 25: return extremes(g);
+    case 26: return clamps(g);
+    case 27: return fused(g);
+    case 28:
+    case 29: return math_function(g);
+    case 30: return exact_function(g);
+    default: return special_function(g);
   }
 }
 
-/* ---- values from nothing --------------------------------------------------------------------------------------------------- */
+/* ---- values from nothing ----------------------------------------------------------------------------------------- */
 
 bool make_constant(Gen *g) {
   int rank, shape[MAX_RANK];
@@ -552,27 +594,28 @@ bool make_random_numbers(Gen *g) {
   else snprintf(seed, sizeof seed, "%u", draw(g, 1 << 30));
   r = *x, r.step = NO_STEP, r.fresh = false;
   switch (draw(g, 4)) {
-  case 0:
-    r.t = NEREID_U32;
-    set_int_range(&r, 0, int_max(r.t));
-    emit(g, r, "tl.randint(%s, %s)", seed, x->name);
-    return true;
-  case 1: { /* four at once */
-    r.t = NEREID_U32;
-    set_int_range(&r, 0, int_max(r.t));
-    int id = new_id(g);
-    line(g, "r%da, r%db, r%dc, r%dd = tl.randint4x(%s, %s, n_rounds=%d)", id, id, id, id, seed, x->name, (int)draw_between(g, 4, 10));
-    emit(g, r, "r%da ^ r%db ^ (r%dc >> 3) ^ r%dd", id, id, id, id);
-    return true;
-  }
-  case 2:
-    r.t = NEREID_F32, r.flo = 0, r.fhi = 1, r.err = unit(r.t); /* a product, which a sum may take unrounded */
-    emit(g, r, "tl.rand(%s, %s)", seed, x->name);
-    return true;
-  default:
-    r.t = NEREID_F32, r.flo = -7, r.fhi = 7, r.err = 2e-5;
-    emit(g, r, "tl.randn(%s, %s)", seed, x->name);
-    return true;
+    case 0:
+      r.t = NEREID_U32;
+      set_int_range(&r, 0, int_max(r.t));
+      emit(g, r, "tl.randint(%s, %s)", seed, x->name);
+      return true;
+    case 1: { /* four at once */
+      r.t = NEREID_U32;
+      set_int_range(&r, 0, int_max(r.t));
+      int id = new_id(g);
+      line(g, "r%da, r%db, r%dc, r%dd = tl.randint4x(%s, %s, n_rounds=%d)", id, id, id, id, seed, x->name,
+           (int)draw_between(g, 4, 10));
+      emit(g, r, "r%da ^ r%db ^ (r%dc >> 3) ^ r%dd", id, id, id, id);
+      return true;
+    }
+    case 2:
+      r.t = NEREID_F32, r.flo = 0, r.fhi = 1, r.err = unit(r.t); /* a product, which a sum may take unrounded */
+      emit(g, r, "tl.rand(%s, %s)", seed, x->name);
+      return true;
+    default:
+      r.t = NEREID_F32, r.flo = -7, r.fhi = 7, r.err = 2e-5;
+      emit(g, r, "tl.randn(%s, %s)", seed, x->name);
+      return true;
   }
 }
 

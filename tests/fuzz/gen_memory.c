@@ -1,4 +1,5 @@
-/* gen_memory: loads, stores and atomics with random strides, masks and sizes; block pointers and descriptors. See gen.h.
+/* gen_memory: loads, stores and atomics with random strides, masks and sizes; block pointers and descriptors. See
+ * gen.h.
  *
  * An array is as long as its accesses reach, not an element longer, and stands against a page that nobody may touch.
  */
@@ -37,7 +38,7 @@ Val input_array(Gen *g, Param *p, nereid_dtype t) {
   return v;
 }
 
-/* ---- addresses ---------------------------------------------------------------------------------------------------------------- */
+/* ---- addresses --------------------------------------------------------------------------------------------------- */
 
 /* The text of a number: itself, a run-time argument or a constexpr argument. */
 static void number_text(Gen *g, int64_t n, char out[24]) {
@@ -47,8 +48,11 @@ static void number_text(Gen *g, int64_t n, char out[24]) {
 }
 
 static const char *index_text(int d, int rank) {
-  static const char *const texts[4][4] = {{""}, {"[:, None]", "[None, :]"}, {"[:, None, None]", "[None, :, None]", "[None, None, :]"},
-                                          {"[:, None, None, None]", "[None, :, None, None]", "[None, None, :, None]", "[None, None, None, :]"}};
+  static const char *const texts[4][4] = {
+      {""},
+      {"[:, None]", "[None, :]"},
+      {"[:, None, None]", "[None, :, None]", "[None, None, :]"},
+      {"[:, None, None, None]", "[None, :, None, None]", "[None, None, :, None]", "[None, None, None, :]"}};
   return texts[rank - 1][d];
 }
 
@@ -80,7 +84,8 @@ bool make_access(Gen *g, int rank, const int *shape, bool unique, bool by_progra
     if (shape[d] > 1 && chance(g, 35)) {
       extent[d] = (int)draw_between(g, 1, shape[d]);
       number_text(g, extent[d], text);
-      m += snprintf(a->mask + m, sizeof a->mask - (size_t)m, "%s(tl.arange(0, %d)%s < %s)", m ? " & " : "", shape[d], index_text(d, rank), text);
+      m += snprintf(a->mask + m, sizeof a->mask - (size_t)m, "%s(tl.arange(0, %d)%s < %s)", m ? " & " : "", shape[d],
+                    index_text(d, rank), text);
       a->masked = true;
     }
   int64_t next = chance(g, 85) ? 1 : draw_between(g, 2, 5);
@@ -97,10 +102,14 @@ bool make_access(Gen *g, int rank, const int *shape, bool unique, bool by_progra
   int64_t count = 1, step = 0;
   if (by_program) {
     count = place(g, where, sizeof where);
-    step = unique ? reach + 1 + (chance(g, 50) ? 0 : (int64_t)draw(g, 7)) : chance(g, 20) ? 0 : chance(g, 50) ? reach + 1 : (int64_t)draw(g, 40);
+    step = unique          ? reach + 1 + (chance(g, 50) ? 0 : (int64_t)draw(g, 7))
+           : chance(g, 20) ? 0
+           : chance(g, 50) ? reach + 1
+                           : (int64_t)draw(g, 40);
     if (step && chance(g, 30)) step = (step + 15) / 16 * 16;
     number_text(g, step, text);
-    if (step) n += snprintf(a->offsets, sizeof a->offsets, chance(g, 20) ? "%s.to(tl.int64) * %s" : "%s * %s", where, text);
+    if (step)
+      n += snprintf(a->offsets, sizeof a->offsets, chance(g, 20) ? "%s.to(tl.int64) * %s" : "%s * %s", where, text);
   }
   for (int d = 0; d < rank; d++) {
     if (shape[d] == 1 && chance(g, 50)) continue;
@@ -108,7 +117,9 @@ bool make_access(Gen *g, int rank, const int *shape, bool unique, bool by_progra
     if (reversed) snprintf(range, sizeof range, "(%d - tl.arange(0, %d))", shape[d] - 1, shape[d]);
     else snprintf(range, sizeof range, "tl.arange(0, %d)", shape[d]);
     number_text(g, stride[d], text);
-    n += snprintf(a->offsets + n, sizeof a->offsets - (size_t)n, stride[d] == 1 && chance(g, 80) ? "%s%s%s" : "%s%s%s * %s", n ? " + " : "", range, index_text(d, rank), text);
+    n += snprintf(a->offsets + n, sizeof a->offsets - (size_t)n,
+                  stride[d] == 1 && chance(g, 80) ? "%s%s%s" : "%s%s%s * %s", n ? " + " : "", range,
+                  index_text(d, rank), text);
   }
   if (!n) n = snprintf(a->offsets, sizeof a->offsets, "0");
   int64_t last = 0;
@@ -135,7 +146,7 @@ static bool covers(const Access *a, int rank) {
   return true;
 }
 
-/* ---- loads ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- loads ------------------------------------------------------------------------------------------------------- */
 
 static void widen_by_other(Gen *g, Val *v, const Access *a, char other[40]) {
   *other = 0;
@@ -172,7 +183,8 @@ static bool plain_load(Gen *g) {
   set_shape(&v, rank, shape);
   char other[40];
   widen_by_other(g, &v, &a, other);
-  static const char *const hints[] = {"", "", "", ", cache_modifier=\".cg\"", ", eviction_policy=\"evict_last\"", ", volatile=True"};
+  static const char *const hints[] = {
+      "", "", "", ", cache_modifier=\".cg\"", ", eviction_policy=\"evict_last\"", ", volatile=True"};
   if (chance(g, 30)) {
     line(g, "p%s = %s + %s", p->name, p->name, a.offsets);
     if (a.masked && chance(g, 50)) {
@@ -182,7 +194,8 @@ static bool plain_load(Gen *g) {
       emit(g, v, "tl.load(p%s%s%s%s%s)", p->name, a.masked ? ", mask=" : "", a.mask, other, hints[draw(g, 6)]);
     }
   } else {
-    emit(g, v, "tl.load(%s + %s%s%s%s%s)", p->name, a.offsets, a.masked ? ", mask=" : "", a.mask, other, hints[draw(g, 6)]);
+    emit(g, v, "tl.load(%s + %s%s%s%s%s)", p->name, a.offsets, a.masked ? ", mask=" : "", a.mask, other,
+         hints[draw(g, 6)]);
   }
   return true;
 }
@@ -231,7 +244,8 @@ static bool block_load(Gen *g) {
   if (!p) return false;
   Val v = input_array(g, p, random_dtype(g));
   set_shape(&v, rank, shape);
-  int rows = rank == 2 ? (int)draw_between(g, 1, 2 * shape[0]) : 1, columns = (int)draw_between(g, 1, 2 * shape[rank - 1]);
+  int rows = rank == 2 ? (int)draw_between(g, 1, 2 * shape[0]) : 1,
+      columns = (int)draw_between(g, 1, 2 * shape[rank - 1]);
   int stride = columns + (int)draw(g, 4);
   p->count = (int64_t)(rows - 1) * stride + columns;
   bool nan = is_float(v.t) && !is_fp8(v.t) && chance(g, 10);
@@ -249,9 +263,12 @@ static bool block_load(Gen *g) {
     if (chance(g, 30)) line(g, "%s = tl.advance(%s, (%d,))", name, name, (int)draw_between(g, -4, 4));
     emit(g, v, "tl.load(%s, boundary_check=(0,)%s)", name, padding);
   } else {
-    line(g, "%s = tl.make_block_ptr(%s, shape=(%s, %s), strides=(%s, 1), offsets=(%d, lin * 2 + %d), block_shape=(%d, %d), order=(%s))", name, p->name, r, c, s,
-         y0, x0, shape[0], shape[1], chance(g, 80) ? "1, 0" : "0, 1");
-    if (chance(g, 30)) line(g, "%s = tl.advance(%s, (%d, %d))", name, name, (int)draw_between(g, -4, 4), (int)draw_between(g, -4, 4));
+    line(g,
+         "%s = tl.make_block_ptr(%s, shape=(%s, %s), strides=(%s, 1), offsets=(%d, lin * 2 + %d), block_shape=(%d, "
+         "%d), order=(%s))",
+         name, p->name, r, c, s, y0, x0, shape[0], shape[1], chance(g, 80) ? "1, 0" : "0, 1");
+    if (chance(g, 30))
+      line(g, "%s = tl.advance(%s, (%d, %d))", name, name, (int)draw_between(g, -4, 4), (int)draw_between(g, -4, 4));
     emit(g, v, "tl.load(%s, boundary_check=(%s)%s)", name, chance(g, 80) ? "0, 1" : "1, 0", padding);
   }
   return true;
@@ -273,7 +290,8 @@ static bool descriptor_load(Gen *g) {
   else v.lo = v.lo < 0 ? v.lo : 0, v.hi = v.hi > 0 ? v.hi : 0;
   char name[12];
   snprintf(name, sizeof name, "d%d", new_id(g));
-  line(g, "%s = tl.make_tensor_descriptor(%s, shape=[%d, %d], strides=[%d, 1], block_shape=[%d, %d])", name, p->name, rows, columns, stride, v.shape[0], v.shape[1]);
+  line(g, "%s = tl.make_tensor_descriptor(%s, shape=[%d, %d], strides=[%d, 1], block_shape=[%d, %d])", name, p->name,
+       rows, columns, stride, v.shape[0], v.shape[1]);
   emit(g, v, "%s.load([%d, lin * %d])", name, (int)draw_between(g, -2, rows), 16 / bytes);
   return true;
 }
@@ -281,19 +299,21 @@ static bool descriptor_load(Gen *g) {
 bool make_load(Gen *g) {
   if (g->in_helper) return false;
   switch (draw(g, 10)) {
-  case 0: case 1: return indirect_load(g);
-  case 2: return block_load(g);
-  case 3: return descriptor_load(g);
-  default: return plain_load(g);
+    case 0:
+    case 1: return indirect_load(g);
+    case 2: return block_load(g);
+    case 3: return descriptor_load(g);
+    default: return plain_load(g);
   }
 }
 
-/* ---- stores --------------------------------------------------------------------------------------------------------------------- */
+/* ---- stores ------------------------------------------------------------------------------------------------------ */
 
 /* Through a block pointer, partly outside; each program has its own matrix. */
 static bool block_store(Gen *g, Val *v) {
   if (v->rank != 2 || v->t == NEREID_I1 || v->terminal) return false;
-  int rows = (int)draw_between(g, 1, v->shape[0] + 3), columns = (int)draw_between(g, 1, v->shape[1] + 3), stride = columns + (int)draw(g, 4);
+  int rows = (int)draw_between(g, 1, v->shape[0] + 3), columns = (int)draw_between(g, 1, v->shape[1] + 3),
+      stride = columns + (int)draw(g, 4);
   int y = (int)draw_between(g, -2, 2), x = (int)draw_between(g, -2, 2);
   char where[240];
   int64_t count = place(g, where, sizeof where) * rows * stride;
@@ -301,8 +321,10 @@ static bool block_store(Gen *g, Val *v) {
   if (!p) return false;
   p->t = v->t, p->count = count, p->place_at_end = chance(g, 50), p->fill = is_float(v->t) ? FILL_QUANTIZED : FILL_INTS;
   p->lo = 1, p->hi = is_float(v->t) ? 3 : 0, p->tolerance = v->err;
-  line(g, "tl.store(tl.make_block_ptr(%s + %s * %d, (%d, %d), (%d, 1), (%d, %d), (%d, %d), (1, 0)), %s, boundary_check=(0, 1))", p->name, where, rows * stride, rows,
-       columns, stride, y, x, v->shape[0], v->shape[1], v->name);
+  line(g,
+       "tl.store(tl.make_block_ptr(%s + %s * %d, (%d, %d), (%d, 1), (%d, %d), (%d, %d), (1, 0)), %s, "
+       "boundary_check=(0, 1))",
+       p->name, where, rows * stride, rows, columns, stride, y, x, v->shape[0], v->shape[1], v->name);
   v->uses++;
   return true;
 }
@@ -314,7 +336,8 @@ bool store_value(Gen *g, Val *v) {
   if (chance(g, 8) && block_store(g, v)) return true;
   if (!v->terminal && chance(g, 15)) {
     nereid_dtype t = random_dtype(g);
-    if (t != NEREID_I1 && !(is_fp8(t) && !is_float(v->t)) && !(is_fp8(v->t) && t != v->t && (is_fp8(t) || !is_float(t)))) {
+    if (t != NEREID_I1 && !(is_fp8(t) && !is_float(v->t)) &&
+        !(is_fp8(v->t) && t != v->t && (is_fp8(t) || !is_float(t)))) {
       Val r;
       if (cast_val(v, t, &r)) stored = r;
     }
@@ -337,7 +360,8 @@ bool store_value(Gen *g, Val *v) {
   return true;
 }
 
-/* Many lanes and programs on few counters: the order does not matter to integers, nor to floats whose sums are exact. */
+/* Many lanes and programs on few counters: the order does not matter to integers, nor to floats whose sums are exact.
+ */
 bool make_atomic(Gen *g) {
   static const nereid_dtype types[] = {NEREID_I32, NEREID_I64, NEREID_U32, NEREID_U64, NEREID_F32};
   static const char *const kinds[] = {"add", "max", "min", "and", "or", "xor"};
@@ -348,7 +372,11 @@ bool make_atomic(Gen *g) {
   int64_t turns = g->programs;
   for (int i = 0; i < g->loop_count; i++) turns *= g->loops[i].trips;
   int kind = t == NEREID_F32 ? 0 : (int)draw(g, 6);
-  if (t == NEREID_F32 && !exact_in((val_max(&cast) + 4) * (double)(turns * numel(x) + 1), cast.step < -1 ? cast.step : cast.step == NO_STEP ? NO_STEP : -1, t))
+  if (t == NEREID_F32 && !exact_in((val_max(&cast) + 4) * (double)(turns * numel(x) + 1),
+                                   cast.step < -1         ? cast.step
+                                   : cast.step == NO_STEP ? NO_STEP
+                                                          : -1,
+                                   t))
     return false;
   Val value = *x;
   Param *p = add_param(g, PARAM_OUT, "o");
@@ -363,7 +391,8 @@ bool make_atomic(Gen *g) {
     if (width(index->t) < 8) return false;
     Val *c = chance(g, 40) ? pick_into(g, &value, WANT_BOOL) : NULL;
     if (c && c->rank && c->rank != value.rank) c = NULL; /* a mask takes no new dims */
-    line(g, "tl.atomic_%s(%s + (%s & %d), %s%s%s%s)", kinds[kind], p->name, index->name, (1 << bits) - 1, value.name, c ? ", mask=" : "", c ? c->name : "", how[draw(g, 4)]);
+    line(g, "tl.atomic_%s(%s + (%s & %d), %s%s%s%s)", kinds[kind], p->name, index->name, (1 << bits) - 1, value.name,
+         c ? ", mask=" : "", c ? c->name : "", how[draw(g, 4)]);
     return true;
   }
   if (value.rank && chance(g, 50) && t != NEREID_F32) { /* each lane its own: the old values are certain */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- shapes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 static bool reshapes(Gen *g) {
   Val *x = pick(g, WANT_ANY | WANT_BLOCK), r;
@@ -84,7 +84,8 @@ static bool joins(Gen *g) {
   Val *x = pick(g, WANT_ANY), *y = NULL, r;
   if (!x) return false;
   for (int i = g->count - 1; i >= g->base && !y; i--) /* the same type and shape */
-    if (g->pool[i].t == x->t && same_shape(&g->pool[i], x) && fits_want(&g->pool[i], WANT_ANY) && chance(g, 50)) y = &g->pool[i];
+    if (g->pool[i].t == x->t && same_shape(&g->pool[i], x) && fits_want(&g->pool[i], WANT_ANY) && chance(g, 50))
+      y = &g->pool[i];
   if (!y) y = x;
   r = *x;
   r.lo = x->lo < y->lo ? x->lo : y->lo, r.hi = x->hi > y->hi ? x->hi : y->hi;
@@ -162,18 +163,21 @@ static bool flips(Gen *g) {
 
 bool make_shape_op(Gen *g) {
   switch (draw(g, 11)) {
-  case 0: case 1: return reshapes(g);
-  case 2: return transposes(g);
-  case 3: case 4: return more_dims(g);
-  case 5: return grows(g);
-  case 6: case 7: return joins(g);
-  case 8: return splits(g);
-  case 9: return gathers(g);
-  default: return flips(g);
+    case 0:
+    case 1: return reshapes(g);
+    case 2: return transposes(g);
+    case 3:
+    case 4: return more_dims(g);
+    case 5: return grows(g);
+    case 6:
+    case 7: return joins(g);
+    case 8: return splits(g);
+    case 9: return gathers(g);
+    default: return flips(g);
   }
 }
 
-/* ---- reductions --------------------------------------------------------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 const char combine_functions[] =
     "@triton.jit\ndef add_fn(a, b):\n    return a + b\n\n\n"
@@ -181,11 +185,13 @@ const char combine_functions[] =
     "@triton.jit\ndef xor_fn(a, b):\n    return a ^ b\n\n\n"
     "@triton.jit\ndef max_fn(a, b):\n    return tl.where(a > b, a, b)\n\n\n"
     "@triton.jit\ndef min_fn(a, b):\n    if a < b:\n        r = a\n    else:\n        r = b\n    return r\n\n\n"
-    "@triton.jit\ndef best_fn(a, i, b, j):\n    left = (a > b) | ((a == b) & (i < j))\n    return tl.where(left, a, b), tl.where(left, i, j)\n\n\n"
+    "@triton.jit\ndef best_fn(a, i, b, j):\n    left = (a > b) | ((a == b) & (i < j))\n    return tl.where(left, a, "
+    "b), tl.where(left, i, j)\n\n\n"
     "@triton.jit\ndef pair_fn(a, i, b, j):\n    return add_fn(a, b), max_fn(i, j)\n\n\n"
     "@triton.jit\ndef affine_fn(a, b, c, d):\n    return a * c, b * c + d\n\n\n"
     "@triton.jit\ndef last_fn(a, b):\n    return tl.where(b != 0, b, a)\n\n\n"
-    "@triton.jit\ndef map_fn(a, b):\n    if a > b:\n        r = a - b\n    elif a == b:\n        r = a * 3\n    else:\n        r = b ^ 5\n    return r\n\n\n";
+    "@triton.jit\ndef map_fn(a, b):\n    if a > b:\n        r = a - b\n    elif a == b:\n        r = a * 3\n    "
+    "else:\n        r = b ^ 5\n    return r\n\n\n";
 
 static bool sum_range(Val *r, const Val *x, double n, bool scan) {
   r->flo = scan ? fmin(x->flo, n * x->flo) : n * x->flo, r->fhi = scan ? fmax(x->fhi, n * x->fhi) : n * x->fhi;
@@ -223,7 +229,8 @@ static void drop_axis(Val *r, int axis, bool keep) {
 bool make_reduction(Gen *g) {
   int which = (int)draw(g, 11);
   bool pairs = which >= 4 && which <= 6;
-  int want = WANT_BLOCK | (which == 3 || which == 10 ? WANT_INT : WANT_INT | WANT_FLOAT) | (pairs ? WANT_EXACT | WANT_FINITE : 0) | (which == 0 ? WANT_BOOL : 0);
+  int want = WANT_BLOCK | (which == 3 || which == 10 ? WANT_INT : WANT_INT | WANT_FLOAT) |
+             (pairs ? WANT_EXACT | WANT_FINITE : 0) | (which == 0 ? WANT_BOOL : 0);
   Val *x = pick(g, want), r;
   if (!x) return false;
   int axis = (int)draw(g, (uint32_t)x->rank);
@@ -235,87 +242,99 @@ bool make_reduction(Gen *g) {
   r = *x, r.fresh = false;
   drop_axis(&r, all ? -1 : axis, keep);
   switch (which) {
-  case 0: { /* sum */
-    Val c = *x;
-    if (!is_float(x->t) && width(x->t) < 32) cast_val(x, is_signed(x->t) ? NEREID_I32 : NEREID_U32, &c);
-    char dtype[40] = "";
-    if (chance(g, 20)) {
-      nereid_dtype t = is_float(x->t) ? (chance(g, 50) ? NEREID_F32 : NEREID_F64) : chance(g, 50) ? NEREID_I64 : NEREID_I32;
-      if (!cast_val(x, t, &c)) return false;
-      snprintf(dtype, sizeof dtype, ", dtype=%s", tl_name(t));
+    case 0: { /* sum */
+      Val c = *x;
+      if (!is_float(x->t) && width(x->t) < 32) cast_val(x, is_signed(x->t) ? NEREID_I32 : NEREID_U32, &c);
+      char dtype[40] = "";
+      if (chance(g, 20)) {
+        nereid_dtype t = is_float(x->t)  ? (chance(g, 50) ? NEREID_F32 : NEREID_F64)
+                         : chance(g, 50) ? NEREID_I64
+                                         : NEREID_I32;
+        if (!cast_val(x, t, &c)) return false;
+        snprintf(dtype, sizeof dtype, ", dtype=%s", tl_name(t));
+      }
+      r.t = c.t;
+      if (is_float(c.t)) {
+        if (!sum_range(&r, &c, (double)n, false)) return false;
+      } else {
+        set_int_range(&r, c.lo * n, c.hi * n);
+      }
+      emit(g, r, method ? "%s.sum(%s%s)" : "tl.sum(%s%s%s)", x->name, method && *end ? end + 2 : end,
+           method && !*end && *dtype ? dtype + 2 : dtype);
+      return true;
     }
-    r.t = c.t;
-    if (is_float(c.t)) {
-      if (!sum_range(&r, &c, (double)n, false)) return false;
-    } else {
-      set_int_range(&r, c.lo * n, c.hi * n);
+    case 1:
+    case 2: /* max, min */
+      if (x->t == NEREID_F16 || x->t == NEREID_BF16) r.t = NEREID_F32;
+      if (!is_float(x->t) && width(x->t) < 32) r.t = NEREID_I32;
+      emit(g, r, "tl.%s(%s%s)", which == 1 ? "max" : "min", x->name, end);
+      return true;
+    case 3:
+      set_int_range(&r, int_min(r.t), int_max(r.t));
+      emit(g, r, "tl.%s(%s%s)", chance(g, 60) ? "xor_sum" : "reduce_or", x->name, end);
+      return true;
+    case 4: /* argmax, argmin */
+      r.t = NEREID_I32, r.step = NO_STEP;
+      set_int_range(&r, 0, n - 1);
+      emit(g, r, "tl.%s(%s%s)", chance(g, 50) ? "argmax" : "argmin", x->name, end);
+      return true;
+    case 5: { /* both */
+      Val index = r;
+      char name[12];
+      if (r.t == NEREID_BF16) r.t = NEREID_F32;
+      index.t = NEREID_I32, index.step = NO_STEP;
+      set_int_range(&index, 0, n - 1);
+      int a = new_id(g), b = new_id(g);
+      line(g, "v%d, v%d = tl.%s(%s%s, return_indices=True)", a, b, chance(g, 50) ? "max" : "min", x->name, end);
+      snprintf(name, sizeof name, "v%d", a), add_named(g, r, name);
+      snprintf(name, sizeof name, "v%d", b), add_named(g, index, name);
+      return true;
     }
-    emit(g, r, method ? "%s.sum(%s%s)" : "tl.sum(%s%s%s)", x->name, method && *end ? end + 2 : end, method && !*end && *dtype ? dtype + 2 : dtype);
-    return true;
-  }
-  case 1: case 2: /* max, min */
-    if (x->t == NEREID_F16 || x->t == NEREID_BF16) r.t = NEREID_F32;
-    if (!is_float(x->t) && width(x->t) < 32) r.t = NEREID_I32;
-    emit(g, r, "tl.%s(%s%s)", which == 1 ? "max" : "min", x->name, end);
-    return true;
-  case 3:
-    set_int_range(&r, int_min(r.t), int_max(r.t));
-    emit(g, r, "tl.%s(%s%s)", chance(g, 60) ? "xor_sum" : "reduce_or", x->name, end);
-    return true;
-  case 4: /* argmax, argmin */
-    r.t = NEREID_I32, r.step = NO_STEP;
-    set_int_range(&r, 0, n - 1);
-    emit(g, r, "tl.%s(%s%s)", chance(g, 50) ? "argmax" : "argmin", x->name, end);
-    return true;
-  case 5: { /* both */
-    Val index = r;
-    char name[12];
-    if (r.t == NEREID_BF16) r.t = NEREID_F32;
-    index.t = NEREID_I32, index.step = NO_STEP;
-    set_int_range(&index, 0, n - 1);
-    int a = new_id(g), b = new_id(g);
-    line(g, "v%d, v%d = tl.%s(%s%s, return_indices=True)", a, b, chance(g, 50) ? "max" : "min", x->name, end);
-    snprintf(name, sizeof name, "v%d", a), add_named(g, r, name);
-    snprintf(name, sizeof name, "v%d", b), add_named(g, index, name);
-    return true;
-  }
-  case 6: case 7: { /* two tensors at once */
-    bool best = which == 6;
-    Val sum = r, other;
-    if (!best && is_float(x->t) && (!sum_range(&sum, x, (double)n, true) || (sum.err == 0 ? !exact_in(val_max(&sum), sum.step, x->t) : true))) return false;
-    if (!best && !is_float(x->t)) set_int_range(&sum, int_min(x->t), int_max(x->t));
-    char ramp[120], index[60] = "";
-    for (int d = 0; d < x->rank; d++) strcat(strcat(index, d ? ", " : ""), d == axis ? ":" : "None");
-    if (x->rank > 1) snprintf(ramp, sizeof ramp, "tl.arange(0, %d)[%s]", x->shape[axis], index);
-    else snprintf(ramp, sizeof ramp, "tl.arange(0, %d)", x->shape[axis]);
-    char shape[64], name[12];
-    print_shape(x, shape);
-    other = sum, other.t = NEREID_I32, other.step = NO_STEP;
-    set_int_range(&other, 0, n - 1);
-    if (x->t == NEREID_I1) return false;
-    int a = new_id(g), b = new_id(g);
-    line(g, "v%d, v%d = tl.reduce((%s, tl.broadcast_to(%s, %s)), %d, %s%s)", a, b, x->name, ramp, shape, axis, best ? "best_fn" : "pair_fn", keep ? ", keep_dims=True" : "");
-    snprintf(name, sizeof name, "v%d", a), add_named(g, best ? r : sum, name);
-    snprintf(name, sizeof name, "v%d", b), add_named(g, other, name);
-    return true;
-  }
-  case 8: /* a sum that rounds as the type does: only where exact */
-    if (is_float(x->t) && (!sum_range(&r, x, (double)n, true) || (r.err > 0 && x->t != NEREID_F32) || !(r.err > 0 || exact_in(val_max(&r), r.step, x->t)))) return false;
-    if (!is_float(x->t)) set_int_range(&r, int_min(r.t), int_max(r.t));
-    emit(g, r, "tl.reduce(%s, %d, %s%s)", x->name, axis, !is_float(x->t) && chance(g, 40) ? "mul_fn" : "add_fn", keep ? ", keep_dims=True" : "");
-    return true;
-  case 9:
-    if (x->special) return false;
-    emit(g, r, "tl.reduce(%s, %d, %s%s)", x->name, axis, x->err > 0 || chance(g, 50) ? "max_fn" : "min_fn", keep ? ", keep_dims=True" : "");
-    return true;
-  default:
-    set_int_range(&r, int_min(r.t), int_max(r.t));
-    emit(g, r, "tl.reduce(%s, %d, xor_fn%s)", x->name, axis, keep ? ", keep_dims=True" : "");
-    return true;
+    case 6:
+    case 7: { /* two tensors at once */
+      bool best = which == 6;
+      Val sum = r, other;
+      if (!best && is_float(x->t) &&
+          (!sum_range(&sum, x, (double)n, true) || (sum.err == 0 ? !exact_in(val_max(&sum), sum.step, x->t) : true)))
+        return false;
+      if (!best && !is_float(x->t)) set_int_range(&sum, int_min(x->t), int_max(x->t));
+      char ramp[120], index[60] = "";
+      for (int d = 0; d < x->rank; d++) strcat(strcat(index, d ? ", " : ""), d == axis ? ":" : "None");
+      if (x->rank > 1) snprintf(ramp, sizeof ramp, "tl.arange(0, %d)[%s]", x->shape[axis], index);
+      else snprintf(ramp, sizeof ramp, "tl.arange(0, %d)", x->shape[axis]);
+      char shape[64], name[12];
+      print_shape(x, shape);
+      other = sum, other.t = NEREID_I32, other.step = NO_STEP;
+      set_int_range(&other, 0, n - 1);
+      if (x->t == NEREID_I1) return false;
+      int a = new_id(g), b = new_id(g);
+      line(g, "v%d, v%d = tl.reduce((%s, tl.broadcast_to(%s, %s)), %d, %s%s)", a, b, x->name, ramp, shape, axis,
+           best ? "best_fn" : "pair_fn", keep ? ", keep_dims=True" : "");
+      snprintf(name, sizeof name, "v%d", a), add_named(g, best ? r : sum, name);
+      snprintf(name, sizeof name, "v%d", b), add_named(g, other, name);
+      return true;
+    }
+    case 8: /* a sum that rounds as the type does: only where exact */
+      if (is_float(x->t) && (!sum_range(&r, x, (double)n, true) || (r.err > 0 && x->t != NEREID_F32) ||
+                             !(r.err > 0 || exact_in(val_max(&r), r.step, x->t))))
+        return false;
+      if (!is_float(x->t)) set_int_range(&r, int_min(r.t), int_max(r.t));
+      emit(g, r, "tl.reduce(%s, %d, %s%s)", x->name, axis, !is_float(x->t) && chance(g, 40) ? "mul_fn" : "add_fn",
+           keep ? ", keep_dims=True" : "");
+      return true;
+    case 9:
+      if (x->special) return false;
+      emit(g, r, "tl.reduce(%s, %d, %s%s)", x->name, axis, x->err > 0 || chance(g, 50) ? "max_fn" : "min_fn",
+           keep ? ", keep_dims=True" : "");
+      return true;
+    default:
+      set_int_range(&r, int_min(r.t), int_max(r.t));
+      emit(g, r, "tl.reduce(%s, %d, xor_fn%s)", x->name, axis, keep ? ", keep_dims=True" : "");
+      return true;
   }
 }
 
-/* ---- scans and sorts -------------------------------------------------------------------------------------------------------------- */
+/* ---- scans and sorts --------------------------------------------------------------------------------------------- */
 
 static bool histograms(Gen *g) {
   Val *x = pick(g, WANT_INT | WANT_BLOCK), r;
@@ -324,7 +343,8 @@ static bool histograms(Gen *g) {
   r = *x, r.t = NEREID_I32, r.shape[0] = bins;
   set_int_range(&r, 0, numel(x));
   Val *mask = chance(g, 40) ? pick(g, WANT_BOOL | WANT_BLOCK) : NULL;
-  if (mask && same_shape(mask, x)) emit(g, r, "tl.histogram(%s & %d, %d, mask=%s)", x->name, bins - 1, bins, mask->name);
+  if (mask && same_shape(mask, x))
+    emit(g, r, "tl.histogram(%s & %d, %d, mask=%s)", x->name, bins - 1, bins, mask->name);
   else emit(g, r, "tl.histogram(%s & %d, %d)", x->name, bins - 1, bins);
   return true;
 }
@@ -339,66 +359,67 @@ bool make_scan_or_sort(Gen *g) {
   const char *reverse = chance(g, 30) ? ", reverse=True" : "";
   r = *x, r.fresh = false;
   switch (which) {
-  case 0: case 1: /* cumsum */
-    if (!is_float(x->t) && width(x->t) < 32) cast_val(x, is_signed(x->t) ? NEREID_I32 : NEREID_U32, &r);
-    if (x->t == NEREID_BF16) r.t = NEREID_F32;
-    if (is_float(r.t)) {
-      Val c = r;
-      if (!sum_range(&r, &c, (double)n, true)) return false;
-    } else {
-      set_int_range(&r, r.lo < 0 ? r.lo * n : 0, r.hi > 0 ? r.hi * n : 0);
+    case 0:
+    case 1: /* cumsum */
+      if (!is_float(x->t) && width(x->t) < 32) cast_val(x, is_signed(x->t) ? NEREID_I32 : NEREID_U32, &r);
+      if (x->t == NEREID_BF16) r.t = NEREID_F32;
+      if (is_float(r.t)) {
+        Val c = r;
+        if (!sum_range(&r, &c, (double)n, true)) return false;
+      } else {
+        set_int_range(&r, r.lo < 0 ? r.lo * n : 0, r.hi > 0 ? r.hi * n : 0);
+      }
+      r.fresh = false;
+      emit(g, r, "tl.cumsum(%s, %d%s)", x->name, axis, reverse);
+      return true;
+    case 2: { /* cumprod of what stays within [-1, 1] */
+      if (!is_float(x->t)) {
+        set_int_range(&r, int_min(r.t), int_max(r.t));
+        emit(g, r, "tl.cumprod(%s, %d%s)", x->name, axis, reverse);
+        return true;
+      }
+      if (x->special || (x->t != NEREID_F32 && x->t != NEREID_F64)) return false;
+      r.flo = -1, r.fhi = 1, r.step = NO_STEP, r.err = (double)n * (x->err + 2 * unit(x->t));
+      emit(g, r, "tl.cumprod(tl.clamp(%s, -1.0, 1.0), %d%s)", x->name, axis, reverse);
+      return true;
     }
-    r.fresh = false;
-    emit(g, r, "tl.cumsum(%s, %d%s)", x->name, axis, reverse);
-    return true;
-  case 2: { /* cumprod of what stays within [-1, 1] */
-    if (!is_float(x->t)) {
+    case 3: { /* composition of x -> a x + b, which does not commute */
+      int a = new_id(g), b = new_id(g);
+      char name[12];
+      if (x->t == NEREID_I1) return false;
       set_int_range(&r, int_min(r.t), int_max(r.t));
-      emit(g, r, "tl.cumprod(%s, %d%s)", x->name, axis, reverse);
+      line(g, "v%d, v%d = tl.associative_scan((%s, %s + 1), %d, affine_fn%s)", a, b, x->name, x->name, axis, reverse);
+      snprintf(name, sizeof name, "v%d", a), add_named(g, r, name);
+      snprintf(name, sizeof name, "v%d", b), add_named(g, r, name);
       return true;
     }
-    if (x->special || (x->t != NEREID_F32 && x->t != NEREID_F64)) return false;
-    r.flo = -1, r.fhi = 1, r.step = NO_STEP, r.err = (double)n * (x->err + 2 * unit(x->t));
-    emit(g, r, "tl.cumprod(tl.clamp(%s, -1.0, 1.0), %d%s)", x->name, axis, reverse);
-    return true;
-  }
-  case 3: { /* composition of x -> a x + b, which does not commute */
-    int a = new_id(g), b = new_id(g);
-    char name[12];
-    if (x->t == NEREID_I1) return false;
-    set_int_range(&r, int_min(r.t), int_max(r.t));
-    line(g, "v%d, v%d = tl.associative_scan((%s, %s + 1), %d, affine_fn%s)", a, b, x->name, x->name, axis, reverse);
-    snprintf(name, sizeof name, "v%d", a), add_named(g, r, name);
-    snprintf(name, sizeof name, "v%d", b), add_named(g, r, name);
-    return true;
-  }
-  case 4:
-    set_int_range(&r, int_min(r.t), int_max(r.t));
-    emit(g, r, "tl.associative_scan(%s, %d, %s%s)", x->name, axis, chance(g, 50) ? "xor_fn" : "mul_fn", reverse);
-    return true;
-  case 5:
-    if (x->special || x->err > 0 || x->t == NEREID_I1) return false;
-    emit(g, r, "tl.associative_scan(%s, %d, %s%s)", x->name, axis, chance(g, 50) ? "last_fn" : "max_fn", reverse);
-    return true;
-  default:
-    axis = x->rank - 1, n = x->shape[axis];
-    if (n < 2) return false;
-    if (which == 6) {
-      emit(g, r, "tl.sort(%s%s)", x->name, chance(g, 40) ? ", descending=True" : "");
+    case 4:
+      set_int_range(&r, int_min(r.t), int_max(r.t));
+      emit(g, r, "tl.associative_scan(%s, %d, %s%s)", x->name, axis, chance(g, 50) ? "xor_fn" : "mul_fn", reverse);
       return true;
-    }
-    int k = 1;
-    while (k < n && chance(g, 60)) k *= 2;
-    r.shape[axis] = k;
-    if (x->special) return false; /* where NaN stands is not said once the type is widened by max */
-    if (k < n && (x->t == NEREID_F16 || x->t == NEREID_BF16)) r.t = NEREID_F32;
-    if (k < n && !is_float(x->t) && width(x->t) < 32) r.t = NEREID_I32;
-    emit(g, r, "tl.topk(%s, %d)", x->name, k);
-    return true;
+    case 5:
+      if (x->special || x->err > 0 || x->t == NEREID_I1) return false;
+      emit(g, r, "tl.associative_scan(%s, %d, %s%s)", x->name, axis, chance(g, 50) ? "last_fn" : "max_fn", reverse);
+      return true;
+    default:
+      axis = x->rank - 1, n = x->shape[axis];
+      if (n < 2) return false;
+      if (which == 6) {
+        emit(g, r, "tl.sort(%s%s)", x->name, chance(g, 40) ? ", descending=True" : "");
+        return true;
+      }
+      int k = 1;
+      while (k < n && chance(g, 60)) k *= 2;
+      r.shape[axis] = k;
+      if (x->special) return false; /* where NaN stands is not said once the type is widened by max */
+      if (k < n && (x->t == NEREID_F16 || x->t == NEREID_BF16)) r.t = NEREID_F32;
+      if (k < n && !is_float(x->t) && width(x->t) < 32) r.t = NEREID_I32;
+      emit(g, r, "tl.topk(%s, %d)", x->name, k);
+      return true;
   }
 }
 
-/* ---- dot -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- dot --------------------------------------------------------------------------------------------------------- */
 
 /* A value of the pool brought to a shape and type: by broadcasting, else by repeating a row. The text of it. */
 static bool bring(Gen *g, nereid_dtype t, int rank, const int *shape, char *text, size_t n, Val *out) {
@@ -422,26 +443,32 @@ static bool bring(Gen *g, nereid_dtype t, int rank, const int *shape, char *text
   int low = (int)draw(g, 4), k = 3;
   if (is_float(t)) out->flo = -low, out->fhi = k - low;
   else set_int_range(out, -low, k - low);
-  snprintf(text, n, "tl.reshape((tl.arange(0, %ld) * 7 & %d) - %d, %s)%s.to(%s)", (long)count, k, low, to, is_fp8(t) ? ".to(tl.float32)" : "", tl_name(t));
+  snprintf(text, n, "tl.reshape((tl.arange(0, %ld) * 7 & %d) - %d, %s)%s.to(%s)", (long)count, k, low, to,
+           is_fp8(t) ? ".to(tl.float32)" : "", tl_name(t));
   if (is_fp8(t) && float_max(t) < 4) return false;
   return true;
 }
 
 bool make_dot(Gen *g) {
-  static const nereid_dtype likely[] = {NEREID_F32, NEREID_F32, NEREID_F16, NEREID_F16, NEREID_BF16, NEREID_BF16, NEREID_I8, NEREID_F64, NEREID_F8E5, NEREID_F8E4NV};
+  static const nereid_dtype likely[] = {NEREID_F32,  NEREID_F32, NEREID_F16, NEREID_F16,  NEREID_BF16,
+                                        NEREID_BF16, NEREID_I8,  NEREID_F64, NEREID_F8E5, NEREID_F8E4NV};
   nereid_dtype t = likely[draw(g, 10)];
   int batch = chance(g, 20) ? 2 << draw(g, 2) : 0;
-  int m = 1 << draw_between(g, 0, batch ? 4 : 6), n = 1 << draw_between(g, 0, batch ? 4 : 6), k = 1 << draw_between(g, 2, batch ? 4 : 6);
+  int m = 1 << draw_between(g, 0, batch ? 4 : 6), n = 1 << draw_between(g, 0, batch ? 4 : 6),
+      k = 1 << draw_between(g, 2, batch ? 4 : 6);
   if (chance(g, 50)) k = g->dims[0] >= 4 ? g->dims[0] : 4;
   if (chance(g, 50)) m = g->dims[1];
-  if (is_float(t) && width(t) <= 16 && chance(g, 60)) m = 16 << draw(g, 3), n = 8 << draw(g, 3), k = 16 << draw(g, 3); /* of tensor cores */
+  /* of tensor cores */
+  if (is_float(t) && width(t) <= 16 && chance(g, 60)) m = 16 << draw(g, 3), n = 8 << draw(g, 3), k = 16 << draw(g, 3);
   if (m > 64) m = 64;
   if (k > 64) k = 64;
   while ((int64_t)m * n * (batch ? batch : 1) > MAX_NUMEL) n /= 2;
   int a_shape[3] = {batch, m, k}, b_shape[3] = {batch, k, n}, c_shape[3] = {batch, m, n}, rank = batch ? 3 : 2;
   char a_text[160], b_text[160], c_text[160] = "";
   Val a, b, c, r = {.step = NO_STEP};
-  if (!bring(g, t, rank, a_shape + 3 - rank, a_text, sizeof a_text, &a) || !bring(g, t, rank, b_shape + 3 - rank, b_text, sizeof b_text, &b)) return false;
+  if (!bring(g, t, rank, a_shape + 3 - rank, a_text, sizeof a_text, &a) ||
+      !bring(g, t, rank, b_shape + 3 - rank, b_text, sizeof b_text, &b))
+    return false;
   set_shape(&r, rank, c_shape + 3 - rank);
   r.t = t == NEREID_I8 ? NEREID_I32 : t == NEREID_F64 ? NEREID_F64 : NEREID_F32;
   bool with_acc = chance(g, 40);
@@ -465,7 +492,8 @@ bool make_dot(Gen *g) {
     r.step = r.step == NO_STEP || c.step == NO_STEP ? NO_STEP : r.step < c.step ? r.step : c.step;
   }
   if (most > 1e20) return false;
-  /* A tensor core drops what lies 2^-22 below the largest of 16 products and the sum: 4 units of its 24 bits, once in 16 k's. */
+  /* A tensor core drops what lies 2^-22 below the largest of 16 products and the sum: 4 units of its 24 bits, once in
+   * 16 k's. */
   bool cut = width(t) <= 16;
   if (r.err > 0 || !exact_in(cut ? 4 * most : most, r.step, r.t)) {
     r.err += (k / 4.0 + 6) * unit(r.t) * most;

@@ -1,16 +1,18 @@
-/* random_kernels: runs random valid kernels on the interpreter and on the CPU (or another) device and compares what they leave in memory.
+/* random_kernels: runs random valid kernels on the interpreter and on the CPU (or another) device and compares what
+ * they leave in memory.
  *
  *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--device D] [--print | --here | --whole]
  *
- * Kernel number i of a seed is always the same one; `random_kernels 1 SEED i` runs it alone, `--print` only shows it, `--here` runs it in this
- * process, for a debugger. gen.h says how
- * kernels are made and why their results must agree. Each runs in a process of its own, so that one that crashes or hangs costs itself only. On
- * the CPU each array stands against a page that nobody may touch, so an access past its end ends in a signal; the bytes on the other
- * side are checked. What disagrees is cut down, statement by statement, as long as it still does (`--whole`: not), and printed with the first differing element.
- * Exit status 0: all agreed.
+ * Kernel number i of a seed is always the same one; `random_kernels 1 SEED i` runs it alone, `--print` only shows it,
+ * `--here` runs it in this process, for a debugger. gen.h says how kernels are made and why their results must agree.
+ * Each runs in a process of its own, so that one that crashes or hangs costs itself only. On the CPU each array stands
+ * against a page that nobody may touch, so an access past its end ends in a signal; the bytes on the other side are
+ * checked. What disagrees is cut down, statement by statement, as long as it still does (`--whole`: not), and printed
+ * with the first differing element. Exit status 0: all agreed.
  *
- * Build: cc -O1 -Iinclude tests/fuzz/random_kernels.c tests/fuzz/gen_?*.c -Lbuild/lib -lnereid -Wl,-rpath,$PWD/build/lib -lm
- * With NEREID_CC="gcc -mno-avx512f", "gcc -mno-avx" or "clang" the same kernels become other code.
+ * Build: cc -O1 -Iinclude tests/fuzz/random_kernels.c tests/fuzz/gen_?*.c -Lbuild/lib -lnereid
+ * -Wl,-rpath,$PWD/build/lib -lm With NEREID_CC="gcc -mno-avx512f", "gcc -mno-avx" or "clang" the same kernels become
+ * other code.
  */
 #define _GNU_SOURCE
 #include "gen.h"
@@ -26,19 +28,25 @@
 
 enum { MAX_JOBS = 64, PAGE = 4096, TIMEOUT_S = 60, CANARY = 0xA5 };
 typedef enum { AGREES, DIFFERS, REFUSED, FAILED, CRASHED, STATE_COUNT } State;
-static const char *const state_names[] = {"agrees", "differs", "is refused by the interpreter", "fails on the device", "crashed or hung"};
+static const char *const state_names[] = {"agrees", "differs", "is refused by the interpreter", "fails on the device",
+                                          "crashed or hung"};
 enum { DETAIL = 4000 };
 static char (*details)[DETAIL]; /* one a job, shared with the children */
 
-/* ---- memory against a forbidden page ------------------------------------------------------------------------------------------ */
+/* ---- memory against a forbidden page ----------------------------------------------------------------------------- */
 
-typedef struct Guarded { char *map, *data; size_t bytes, map_bytes; bool at_end; } Guarded;
+typedef struct Guarded {
+  char *map, *data;
+  size_t bytes, map_bytes;
+  bool at_end;
+} Guarded;
 
 static Guarded guarded(size_t bytes, bool at_end) {
   size_t inner = (bytes + PAGE - 1) / PAGE * PAGE;
   Guarded m = {.bytes = bytes, .map_bytes = inner + 2 * PAGE, .at_end = at_end};
   m.map = mmap(NULL, m.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (m.map == MAP_FAILED || mprotect(m.map, PAGE, PROT_NONE) || mprotect(m.map + PAGE + inner, PAGE, PROT_NONE)) exit(FAILED);
+  if (m.map == MAP_FAILED || mprotect(m.map, PAGE, PROT_NONE) || mprotect(m.map + PAGE + inner, PAGE, PROT_NONE))
+    exit(FAILED);
   memset(m.map + PAGE, CANARY, inner);
   m.data = m.map + PAGE + (at_end ? inner - bytes : 0);
   return m;
@@ -51,18 +59,18 @@ static bool untouched(const Guarded *m) {
   return true;
 }
 
-/* ---- one kernel ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one kernel -------------------------------------------------------------------------------------------------- */
 
 static int64_t param_bytes(const Param *p) { return (p->count < 1 ? 1 : p->count) * (int64_t)nereid_dtype_bytes(p->t); }
 static bool is_array(const Param *p) { return p->kind == PARAM_IN || p->kind == PARAM_OUT; }
 
 static nereid_arg argument(const Param *p, void *memory) {
   switch (p->kind) {
-  case PARAM_INT: return nereid_int(p->i);
-  case PARAM_FLOAT: return nereid_float(p->f);
-  case PARAM_BOOL: return nereid_bool(p->i != 0);
-  case PARAM_CONSTEXPR: return nereid_constexpr_int(p->i);
-  default: return nereid_pointer(memory, p->t);
+    case PARAM_INT: return nereid_int(p->i);
+    case PARAM_FLOAT: return nereid_float(p->f);
+    case PARAM_BOOL: return nereid_bool(p->i != 0);
+    case PARAM_CONSTEXPR: return nereid_constexpr_int(p->i);
+    default: return nereid_pointer(memory, p->t);
   }
 }
 
@@ -106,7 +114,8 @@ static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, 
   nereid_module *module = NULL;
   nereid_device *interp = NULL, *device = NULL;
   if (nereid_module_load_string("kernel.py", text, &module, &err)) return refuse(REFUSED, detail, err);
-  if (nereid_device_open("interp", &interp, &err) || nereid_device_open(device_name, &device, &err)) return refuse(FAILED, detail, err);
+  if (nereid_device_open("interp", &interp, &err) || nereid_device_open(device_name, &device, &err))
+    return refuse(FAILED, detail, err);
   nereid_arg args[MAX_PARAMS];
   void *on_interp[MAX_PARAMS] = {0};
   void *on_device[MAX_PARAMS] = {0};
@@ -125,30 +134,36 @@ static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, 
     }
     args[i] = argument(p, on_interp[i]);
   }
-  if (nereid_launch(interp, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err)) return refuse(REFUSED, detail, err);
+  if (nereid_launch(interp, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err))
+    return refuse(REFUSED, detail, err);
   for (int i = 0; i < k->param_count; i++) {
     if (!is_array(&k->params[i])) continue;
-    if (nereid_copy_to_host(interp, want[i], on_interp[i], param_bytes(&k->params[i]), &err)) return refuse(FAILED, detail, err);
+    if (nereid_copy_to_host(interp, want[i], on_interp[i], param_bytes(&k->params[i]), &err))
+      return refuse(FAILED, detail, err);
     int64_t bytes = param_bytes(&k->params[i]);
     on_device[i] = host[i].data;
-    if (!is_cpu && (nereid_alloc(device, bytes, &on_device[i], &err) || nereid_copy_to_device(device, on_device[i], host[i].data, bytes, &err)))
+    if (!is_cpu && (nereid_alloc(device, bytes, &on_device[i], &err) ||
+                    nereid_copy_to_device(device, on_device[i], host[i].data, bytes, &err)))
       return refuse(FAILED, detail, err);
     args[i] = argument(&k->params[i], on_device[i]);
   }
-  if (nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err) || nereid_synchronize(device, &err))
+  if (nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err) ||
+      nereid_synchronize(device, &err))
     return refuse(FAILED, detail, err);
   State state = AGREES;
   for (int i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
     if (!is_array(p)) continue;
-    if (!is_cpu && nereid_copy_to_host(device, host[i].data, on_device[i], param_bytes(p), &err)) return refuse(FAILED, detail, err);
+    if (!is_cpu && nereid_copy_to_host(device, host[i].data, on_device[i], param_bytes(p), &err))
+      return refuse(FAILED, detail, err);
     if (!is_cpu) nereid_free(device, on_device[i]);
     int64_t at = first_difference(p, host[i].data, want[i]);
     if (state == AGREES && at >= 0) {
       char x[40], y[40];
       print_element(x, sizeof x, p, host[i].data, at), print_element(y, sizeof y, p, want[i], at);
-      snprintf(detail, DETAIL, "%s (%s, %ld elements): element %ld is %s on %s and %s on interp; tolerance %g + %g relative\n", p->name, nereid_dtype_name(p->t),
-               (long)p->count, (long)at, x, device_name, y, p->tolerance, p->relative);
+      snprintf(detail, DETAIL,
+               "%s (%s, %ld elements): element %ld is %s on %s and %s on interp; tolerance %g + %g relative\n", p->name,
+               nereid_dtype_name(p->t), (long)p->count, (long)at, x, device_name, y, p->tolerance, p->relative);
       state = DIFFERS;
     }
     if (state == AGREES && !untouched(&host[i])) {
@@ -177,7 +192,8 @@ static pid_t start(const RandomKernel *k, const char *text, uint64_t seed, char 
 static State state_of(int status, char *detail) {
   if (WIFEXITED(status) && WEXITSTATUS(status) < CRASHED) return (State)WEXITSTATUS(status);
   size_t n = strlen(detail);
-  if (WIFSIGNALED(status)) snprintf(detail + n, DETAIL - n, "ended by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  if (WIFSIGNALED(status))
+    snprintf(detail + n, DETAIL - n, "ended by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
   else snprintf(detail + n, DETAIL - n, "ended with status %d\n", WEXITSTATUS(status));
   return CRASHED;
 }
@@ -189,7 +205,7 @@ static State run_apart(const RandomKernel *k, const char *text, uint64_t seed, c
   return state_of(status, detail);
 }
 
-/* ---- cutting down -------------------------------------------------------------------------------------------------------------------- */
+/* ---- cutting down ------------------------------------------------------------------------------------------------ */
 
 static int indent_of(const char *line) { return *line == '\n' ? 1000 : (int)strspn(line, " "); }
 
@@ -234,7 +250,9 @@ static void print_kernel(const RandomKernel *k, const char *text) {
   for (int i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
     if (!body || !strstr(body, p->name)) continue;
-    if (is_array(p)) printf(" %s: %s[%ld]%s", p->name, nereid_dtype_name(p->t), (long)p->count, p->place_at_end ? " at the end of a page" : "");
+    if (is_array(p))
+      printf(" %s: %s[%ld]%s", p->name, nereid_dtype_name(p->t), (long)p->count,
+             p->place_at_end ? " at the end of a page" : "");
     else if (p->kind == PARAM_FLOAT) printf(" %s = %g", p->name, p->f);
     else printf(" %s = %ld", p->name, (long)p->i);
     printf(",");
@@ -242,7 +260,7 @@ static void print_kernel(const RandomKernel *k, const char *text) {
   printf("\n");
 }
 
-/* ---- many ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- many -------------------------------------------------------------------------------------------------------- */
 
 static double seconds(void) {
   struct timespec t;
@@ -277,15 +295,21 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "-j") && i + 1 < argc) jobs = (int)strtol(argv[++i], &end, 10);
     else if (given < 3) numbers[given++] = strtoll(argv[i], &end, 10);
     else end = argv[i];
-    if (*end) return fprintf(stderr, "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--device D] [--print | --here | --whole]\n"), 2;
+    if (*end)
+      return fprintf(
+                 stderr,
+                 "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--device D] [--print | --here | --whole]\n"),
+             2;
   }
   int64_t count = numbers[0], first = numbers[2], next = 0, done = 0;
   uint64_t seed = (uint64_t)numbers[1];
   if (jobs < 1) jobs = 1;
   if (jobs > MAX_JOBS) jobs = MAX_JOBS;
   setenv("NEREID_CACHE_DIR", "/dev/null/none", 1); /* nothing is kept: every kernel is new */
-  nereid_device *held = NULL; /* one kernel after the other in this process: what the device costs to open is paid once */
-  if (here && nereid_device_open(device_name, &held, NULL)) return fprintf(stderr, "there is no device %s\n", device_name), 2;
+  /* one kernel after the other in this process: what the device costs to open is paid once */
+  nereid_device *held = NULL;
+  if (here && nereid_device_open(device_name, &held, NULL))
+    return fprintf(stderr, "there is no device %s\n", device_name), 2;
   for (int64_t i = first; (print || here) && i < first + count; i++) {
     RandomKernel k;
     char detail[DETAIL] = "";
@@ -298,9 +322,17 @@ int main(int argc, char **argv) {
   if (print || here) return 0;
   details = mmap(NULL, DETAIL * MAX_JOBS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (details == MAP_FAILED) return fprintf(stderr, "out of memory\n"), 2;
-  struct { pid_t pid; int64_t i; RandomKernel k; } running[MAX_JOBS] = {0};
+  struct {
+    pid_t pid;
+    int64_t i;
+    RandomKernel k;
+  } running[MAX_JOBS] = {0};
   int64_t states[STATE_COUNT] = {0};
-  struct { int64_t i; State state; char *detail; } *bad = NULL;
+  struct {
+    int64_t i;
+    State state;
+    char *detail;
+  } *bad = NULL;
   int bad_count = 0;
   double begin = seconds(), said = begin;
   while (done < count) {
@@ -340,7 +372,9 @@ int main(int argc, char **argv) {
     free(bad[i].detail);
   }
   free(bad);
-  printf("%ld random kernels of seed %lu: %ld agree, %ld differ, %ld refused by the interpreter, %ld fail on the device, %ld crashed or hung; %.0f s\n", (long)count,
-         (unsigned long)seed, (long)states[AGREES], (long)states[DIFFERS], (long)states[REFUSED], (long)states[FAILED], (long)states[CRASHED], seconds() - begin);
+  printf("%ld random kernels of seed %lu: %ld agree, %ld differ, %ld refused by the interpreter, %ld fail on the "
+         "device, %ld crashed or hung; %.0f s\n",
+         (long)count, (unsigned long)seed, (long)states[AGREES], (long)states[DIFFERS], (long)states[REFUSED],
+         (long)states[FAILED], (long)states[CRASHED], seconds() - begin);
   return states[AGREES] == count ? 0 : 1;
 }

@@ -1,5 +1,6 @@
-/* The cuda device on a GPU: what tests/unit/test_cuda.c cannot see. Each test runs in a process of its own, since some lose their context, and a
- * process that has used CUDA cannot be forked. A machine with no GPU: every test is skipped. */
+/* The cuda device on a GPU: what tests/unit/test_cuda.c cannot see. Each test runs in a process of its own, since some
+ * lose their context, and a process that has used CUDA cannot be forked. A machine with no GPU: every test is skipped.
+ */
 #include "../unit/runtime_kit.h"
 
 #include <fcntl.h>
@@ -65,21 +66,25 @@ static void check(int failed, nereid_error **error, int line) {
   _exit(1);
 }
 /* GOOD(call with &error): must succeed; SAYS: must fail so. Both end the child otherwise. */
-#define GOOD(call)                          \
-  do {                                      \
-    nereid_error *error = NULL;             \
+#define GOOD(call) \
+  do { \
+    nereid_error *error = NULL; \
     check((call) != NEREID_OK, &error, __LINE__); \
   } while (0)
-#define SAYS(call, status, words)                                                            \
-  do {                                                                                       \
-    nereid_error *error = NULL;                                                              \
-    nereid_status got = (call);                                                              \
+#define SAYS(call, status, words) \
+  do { \
+    nereid_error *error = NULL; \
+    nereid_status got = (call); \
     check(got != (status) || !error || !strstr(nereid_error_text(error), words), &error, __LINE__); \
-    nereid_error_free(error);                                                                \
+    nereid_error_free(error); \
   } while (0)
 #define TRUE(condition) check(!(condition), &(nereid_error *){NULL}, __LINE__)
 
-typedef struct Gpu { nereid_device *d; nereid_module *m; float *p[3]; } Gpu;
+typedef struct Gpu {
+  nereid_device *d;
+  nereid_module *m;
+  float *p[3];
+} Gpu;
 enum { N = 1 << 16 };
 
 static Gpu gpu_open(void) {
@@ -119,10 +124,12 @@ static void in_child(void (*test)(void)) {
 }
 
 static nereid_status launch_wild(Gpu *g, const nereid_options *o, nereid_error **error) {
-  return nereid_launch(g->d, NULL, g->m, "wild", one, (nereid_arg[]){nereid_pointer(g->p[0], NEREID_F32), nereid_int((int64_t)1 << 40)}, 2, o, error);
+  return nereid_launch(g->d, NULL, g->m, "wild", one,
+                       (nereid_arg[]){nereid_pointer(g->p[0], NEREID_F32), nereid_int((int64_t)1 << 40)}, 2, o, error);
 }
 static nereid_status launch_add(Gpu *g, nereid_stream *s, nereid_error **error) {
-  nereid_arg a[] = {nereid_pointer(g->p[0], NEREID_F32), nereid_pointer(g->p[1], NEREID_F32), nereid_pointer(g->p[2], NEREID_F32), nereid_int(N), nereid_constexpr_int(1024)};
+  nereid_arg a[] = {nereid_pointer(g->p[0], NEREID_F32), nereid_pointer(g->p[1], NEREID_F32),
+                    nereid_pointer(g->p[2], NEREID_F32), nereid_int(N), nereid_constexpr_int(1024)};
   return nereid_launch(g->d, s, g->m, "add", (int64_t[]){N / 1024, 1, 1}, a, 5, NULL, error);
 }
 
@@ -130,7 +137,8 @@ static nereid_status launch_add(Gpu *g, nereid_stream *s, nereid_error **error) 
 
 static void illegal_address(void) {
   Gpu g = gpu_open();
-  static const char words[] = "kernel 'wild' failed: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS); the CUDA context of cuda:0 is lost";
+  static const char words[] = "kernel 'wild' failed: an illegal memory access was encountered "
+                              "(CUDA_ERROR_ILLEGAL_ADDRESS); the CUDA context of cuda:0 is lost";
   void *p;
   GOOD(launch_add(&g, NULL, &error));
   GOOD(nereid_synchronize(g.d, &error));
@@ -145,7 +153,8 @@ static void illegal_address_of_several(void) {
   Gpu g = gpu_open();
   GOOD(launch_add(&g, NULL, &error));
   GOOD(launch_wild(&g, NULL, &error));
-  SAYS(nereid_synchronize(g.d, &error), NEREID_KERNEL_FAULT, "one of the kernels launched since the last synchronize (the first was 'add') failed");
+  SAYS(nereid_synchronize(g.d, &error), NEREID_KERNEL_FAULT,
+       "one of the kernels launched since the last synchronize (the first was 'add') failed");
 }
 
 static void illegal_address_blocking(void) {
@@ -167,9 +176,11 @@ static void asserts_and_prints(void) {
   limit[0] = nereid_int(3);
   GOOD(nereid_launch(g.d, NULL, g.m, "talk", (int64_t[]){5, 1, 1}, limit, 1, &o, &error));
   SAYS(nereid_synchronize(g.d, &error), NEREID_KERNEL_FAULT, "p is too large");
-  SAYS(nereid_launch(g.d, NULL, g.m, "talk", (int64_t[]){5, 1, 1}, limit, 1, &(nereid_options){.debug = true, .blocking = true, .print = lines_print, .print_arg = &lines}, &error),
+  SAYS(nereid_launch(g.d, NULL, g.m, "talk", (int64_t[]){5, 1, 1}, limit, 1,
+                     &(nereid_options){.debug = true, .blocking = true, .print = lines_print, .print_arg = &lines},
+                     &error),
        NEREID_KERNEL_FAULT, "gpu.py:24"); /* the failing line */
-  GOOD(launch_add(&g, NULL, &error)); /* the context is well */
+  GOOD(launch_add(&g, NULL, &error));     /* the context is well */
   GOOD(nereid_synchronize(g.d, &error));
   gpu_close(&g);
 }
@@ -183,7 +194,9 @@ static void wrong_pointers(void) {
   g.p[1] = host;
   nereid_error *error = NULL;
   nereid_status status = launch_add(&g, NULL, &error); /* a GPU that reaches all of the host's memory takes it */
-  TRUE(status == NEREID_OK || (status == NEREID_BAD_ARGUMENT && strstr(nereid_error_text(error), "parameter 'y' of kernel 'add' points to the host's memory")));
+  TRUE(status == NEREID_OK ||
+       (status == NEREID_BAD_ARGUMENT &&
+        strstr(nereid_error_text(error), "parameter 'y' of kernel 'add' points to the host's memory")));
   nereid_error_free(error);
   GOOD(nereid_synchronize(g.d, &error));
   g.p[1] = (float *)((char *)good + 2);
@@ -198,7 +211,8 @@ static void wrong_pointers(void) {
 static void out_of_memory(void) {
   Gpu g = gpu_open();
   void *p = NULL;
-  SAYS(nereid_alloc(g.d, (int64_t)1 << 50, &p, &error), NEREID_OUT_OF_MEMORY, "out of memory: cuda:0 has no 1125899906842624 bytes; ");
+  SAYS(nereid_alloc(g.d, (int64_t)1 << 50, &p, &error), NEREID_OUT_OF_MEMORY,
+       "out of memory: cuda:0 has no 1125899906842624 bytes; ");
   GOOD(launch_add(&g, NULL, &error));
   GOOD(nereid_synchronize(g.d, &error));
   gpu_close(&g);
@@ -213,7 +227,8 @@ static void no_such_device(void) {
 
 static void too_much_shared_memory(void) {
   Gpu g = gpu_open();
-  nereid_arg a[] = {nereid_pointer(g.p[0], NEREID_F32), nereid_pointer(g.p[1], NEREID_F32), nereid_constexpr_int(256), nereid_constexpr_int(256)};
+  nereid_arg a[] = {nereid_pointer(g.p[0], NEREID_F32), nereid_pointer(g.p[1], NEREID_F32), nereid_constexpr_int(256),
+                    nereid_constexpr_int(256)};
   nereid_error *error = NULL;
   nereid_status status = nereid_launch(g.d, NULL, g.m, "turn", one, a, 4, NULL, &error);
   /* 256 KiB when the whole tile lies in shared memory at once; a lowering that needs less is welcome. */
@@ -321,9 +336,13 @@ static void cuda_c(void) {
   nereid_options o = {.block = {256}};
   for (int i = 0; i < N; i++) x[i] = (float)(i % 1000);
   GOOD(nereid_copy_to_device(g.d, g.p[0], x, sizeof x, &error));
-  nereid_arg scale[] = {nereid_pointer(g.p[0], NEREID_F32), nereid_pointer(g.p[1], NEREID_F32), nereid_float(2), nereid_int(N)};
+  nereid_arg scale[] = {nereid_pointer(g.p[0], NEREID_F32), nereid_pointer(g.p[1], NEREID_F32), nereid_float(2),
+                        nereid_int(N)};
   nereid_error *error = NULL;
-  if (nereid_launch(g.d, NULL, m, "scale<float>", (int64_t[]){N / 256, 1, 1}, scale, 4, &o, &error) == NEREID_NO_COMPILER) _exit(SKIPPED); /* no NVRTC here */
+  /* no NVRTC here */
+  if (nereid_launch(g.d, NULL, m, "scale<float>", (int64_t[]){N / 256, 1, 1}, scale, 4, &o, &error) ==
+      NEREID_NO_COMPILER)
+    _exit(SKIPPED);
   check(error != NULL, &error, __LINE__);
   GOOD(nereid_copy_to_host(g.d, back, g.p[1], sizeof back, &error));
   for (int i = 0; i < N; i++) TRUE(back[i] == 2 * x[i]);
@@ -336,14 +355,16 @@ static void cuda_c(void) {
   enum { ALL = 25000 }; /* 100 KB of shared memory */
   o.shared_bytes = sizeof(float) * ALL;
   GOOD(nereid_copy_to_device(g.d, g.p[0], x, sizeof(float) * ALL, &error));
-  GOOD(nereid_launch(g.d, NULL, m, "reverse", one, (nereid_arg[]){nereid_pointer(g.p[0], NEREID_F32), nereid_int(ALL)}, 2, &o, &error));
+  GOOD(nereid_launch(g.d, NULL, m, "reverse", one, (nereid_arg[]){nereid_pointer(g.p[0], NEREID_F32), nereid_int(ALL)},
+                     2, &o, &error));
   GOOD(nereid_copy_to_host(g.d, back, g.p[0], sizeof(float) * ALL, &error));
   for (int i = 0; i < ALL; i++) TRUE(back[i] == x[ALL - 1 - i]);
   nereid_module_free(m);
   gpu_close(&g);
 }
 
-#define CHILD(name) static void test_##name(void **state) { in_child(name); }
+#define CHILD(name) \
+  static void test_##name(void **state) { in_child(name); }
 CHILD(illegal_address)
 CHILD(illegal_address_of_several)
 CHILD(illegal_address_blocking)
@@ -360,12 +381,18 @@ CHILD(without_ptxas)
 CHILD(cuda_c)
 
 int main(void) {
+  /* clang-format off */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_illegal_address),   cmocka_unit_test(test_illegal_address_of_several), cmocka_unit_test(test_illegal_address_blocking),
-      cmocka_unit_test(test_asserts_and_prints), cmocka_unit_test(test_wrong_pointers),            cmocka_unit_test(test_out_of_memory),
-      cmocka_unit_test(test_no_such_device),    cmocka_unit_test(test_too_much_shared_memory),     cmocka_unit_test(test_pinned_memory),
-      cmocka_unit_test(test_streams_and_events), cmocka_unit_test(test_freeing_a_module_in_flight), cmocka_unit_test(test_listed_programs),
+      cmocka_unit_test(test_illegal_address), cmocka_unit_test(test_illegal_address_of_several),
+        cmocka_unit_test(test_illegal_address_blocking),
+      cmocka_unit_test(test_asserts_and_prints), cmocka_unit_test(test_wrong_pointers),
+        cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_no_such_device), cmocka_unit_test(test_too_much_shared_memory),
+        cmocka_unit_test(test_pinned_memory),
+      cmocka_unit_test(test_streams_and_events), cmocka_unit_test(test_freeing_a_module_in_flight),
+        cmocka_unit_test(test_listed_programs),
       cmocka_unit_test(test_without_ptxas),     cmocka_unit_test(test_cuda_c),
   };
+  /* clang-format on */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
 
 static nereid_device *opened[8];
 
-/* $NEREID_TEST_DEVICES names them with spaces between, as nereid_device_open takes them, and one that is not there fails; else all that
- * this machine has. */
+/* $NEREID_TEST_DEVICES names them with spaces between, as nereid_device_open takes them, and one that is not there
+ * fails; else all that this machine has. */
 enum { MOST_DEVICES = 7 };
 const char *test_devices[MOST_DEVICES + 1];
 static char names[MOST_DEVICES][32];
@@ -47,13 +47,13 @@ void test_devices_close(void) {
 
 double unit_roundoff(nereid_dtype t) {
   switch (t) {
-  case NEREID_F64: return 0x1p-53;
-  case NEREID_F32: return 0x1p-24;
-  case NEREID_F16: return 0x1p-11;
-  case NEREID_BF16: return 0x1p-8;
-  case NEREID_F8E4NV: return 0x1p-4;
-  case NEREID_F8E5: return 0x1p-3;
-  default: return 0;
+    case NEREID_F64: return 0x1p-53;
+    case NEREID_F32: return 0x1p-24;
+    case NEREID_F16: return 0x1p-11;
+    case NEREID_BF16: return 0x1p-8;
+    case NEREID_F8E4NV: return 0x1p-4;
+    case NEREID_F8E5: return 0x1p-3;
+    default: return 0;
   }
 }
 
@@ -71,7 +71,8 @@ void tensor_set(Tensor *t, int64_t i, double v) {
 }
 
 static Tensor make(nereid_dtype t, int64_t count) {
-  Tensor x = {t, count, malloc(sizeof(double) * (size_t)(count + 1)), malloc(nereid_dtype_bytes(t) * (size_t)(count + 1))};
+  Tensor x = {t, count, malloc(sizeof(double) * (size_t)(count + 1)),
+              malloc(nereid_dtype_bytes(t) * (size_t)(count + 1))};
   assert_true(x.values && x.data);
   return x;
 }
@@ -120,7 +121,8 @@ void launch(const char *device, const char *file, const char *kernel, Call *c, i
   c->options.check_races = true;
   if (!status && gx * gy > 0 && getenv("NEREID_TEST_INSIDE")) { /* the same, instrumented: it must compute the same */
     nereid_inside *in = NULL;
-    status = nereid_inside_run(d, m, kernel, grid, c->args, c->n, &c->options, &(nereid_inside_options){.trials = -1, .regions = NEREID_INSIDE_BOTH}, &in, &err);
+    status = nereid_inside_run(d, m, kernel, grid, c->args, c->n, &c->options,
+                               &(nereid_inside_options){.trials = -1, .regions = NEREID_INSIDE_BOTH}, &in, &err);
     nereid_inside_free(in);
   } else if (!status) {
     status = nereid_launch(d, NULL, m, kernel, grid, c->args, c->n, &c->options, &err);
@@ -130,7 +132,8 @@ void launch(const char *device, const char *file, const char *kernel, Call *c, i
     if (!t) continue;
     size_t item = nereid_dtype_bytes(t->dtype);
     status = nereid_copy_to_host(d, t->data, c->args[i].pointer, t->count * (int64_t)item, &err);
-    for (int64_t k = 0; k < t->count; k++) t->values[k] = nereid_dtype_load(t->dtype, (char *)t->data + (size_t)k * item);
+    for (int64_t k = 0; k < t->count; k++)
+      t->values[k] = nereid_dtype_load(t->dtype, (char *)t->data + (size_t)k * item);
   }
   for (int i = 0; i < c->n; i++)
     if (c->tensors[i] && c->args[i].pointer) nereid_free(d, c->args[i].pointer), c->args[i].pointer = NULL;

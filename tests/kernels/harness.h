@@ -1,8 +1,10 @@
-/* harness: what the tests of kernels/ share: every device of the machine, arrays with random contents and a float64 copy, launches, and
- * comparison against a float64 reference with an error bound an element, derived from the arithmetic where it is made.
+/* harness: what the tests of kernels/ share: every device of the machine, arrays with random contents and a float64
+ * copy, launches, and comparison against a float64 reference with an error bound an element, derived from the
+ * arithmetic where it is made.
  *
- * u(t) is the unit roundoff of type t. A bound says how far rounding alone can take a result: n additions in any order cost at most
- * n * u * sum|x_i| (Higham, "Accuracy and Stability of Numerical Algorithms", 4.2), an elementary function a few u.
+ * u(t) is the unit roundoff of type t. A bound says how far rounding alone can take a result: n additions in any order
+ * cost at most n * u * sum|x_i| (Higham, "Accuracy and Stability of Numerical Algorithms", 4.2), an elementary function
+ * a few u.
  */
 #ifndef NEREID_TESTS_HARNESS_H
 #define NEREID_TESTS_HARNESS_H
@@ -21,24 +23,31 @@
 
 typedef struct Tensor {
   nereid_dtype dtype;
-  int64_t count;     /* elements of memory */
-  double *values;    /* what the elements are, exactly */
-  void *data;        /* the same in dtype */
+  int64_t count;  /* elements of memory */
+  double *values; /* what the elements are, exactly */
+  void *data;     /* the same in dtype */
 } Tensor;
 
 double unit_roundoff(nereid_dtype t);
-extern const char *test_devices[]; /* ends with NULL */
+extern const char *test_devices[];            /* ends with NULL */
 nereid_device *test_device(const char *name); /* opened once */
 void test_devices_close(void);
 
-Tensor tensor_random(nereid_dtype t, int64_t count, uint64_t seed); /* normal; rounded to t first, so that values are exact */
+/* normal; rounded to t first, so that values are exact */
+Tensor tensor_random(nereid_dtype t, int64_t count, uint64_t seed);
 Tensor tensor_full(nereid_dtype t, int64_t count, double v);
 void tensor_set(Tensor *t, int64_t i, double v);
 void tensor_free(Tensor *t);
 
-/* One launch of kernels/FILE:KERNEL. Arguments by position; a Tensor is given by tensor(), copied to the device before and back after. */
+/* One launch of kernels/FILE:KERNEL. Arguments by position; a Tensor is given by tensor(), copied to the device before
+ * and back after. */
 enum { MAX_ARGS = 40 };
-typedef struct Call { nereid_arg args[MAX_ARGS]; Tensor *tensors[MAX_ARGS]; int n; nereid_options options; } Call;
+typedef struct Call {
+  nereid_arg args[MAX_ARGS];
+  Tensor *tensors[MAX_ARGS];
+  int n;
+  nereid_options options;
+} Call;
 void arg_tensor(Call *c, Tensor *t);
 void arg_int(Call *c, int64_t v);
 void arg_float(Call *c, double v);

@@ -1,4 +1,5 @@
-/* See fake_cuda.h. One process, any number of threads (a lock around everything but the current context, which is a thread's own). */
+/* See fake_cuda.h. One process, any number of threads (a lock around everything but the current context, which is a
+ * thread's own). */
 #define _GNU_SOURCE
 #include "fake_cuda.h"
 
@@ -10,12 +11,20 @@
 
 #define API __attribute__((visibility("default")))
 
+/* clang-format off */
 static FakeCuda fake = {.device_count = 1, .driver_version = 13000, .major = 9, .minor = 0, .shared_per_block = 232448, .max_threads = 1024, .memory = (size_t)1 << 30};
+/* clang-format on */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 API FakeCuda *fake_cuda(void) { return &fake; }
 API void fake_reset(void) { /* to a machine with one good GPU */
-  fake = (FakeCuda){.device_count = 1, .driver_version = 13000, .major = 9, .minor = 0, .shared_per_block = 232448, .max_threads = 1024, .memory = (size_t)1 << 30};
+  fake = (FakeCuda){.device_count = 1,
+                    .driver_version = 13000,
+                    .major = 9,
+                    .minor = 0,
+                    .shared_per_block = 232448,
+                    .max_threads = 1024,
+                    .memory = (size_t)1 << 30};
 }
 API void fake_kernel(const char *name, FakeKernel run) {
   snprintf(fake.kernels[fake.kernel_count].name, sizeof fake.kernels[0].name, "%s", name);
@@ -24,7 +33,9 @@ API void fake_kernel(const char *name, FakeKernel run) {
 
 /* ---- every call begins so ---- */
 
-typedef struct Context { int device; } Context;
+typedef struct Context {
+  int device;
+} Context;
 static Context primary[8] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
 static _Thread_local Context *stack[16];
 static _Thread_local int depth;
@@ -40,22 +51,34 @@ static bool relaxed; /* the capture's mode: it allows to allocate meanwhile */
 static int enter(const char *symbol, Need need) {
   pthread_mutex_lock(&lock);
   fake.calls++;
-  if (fake.fail.symbol && !strcmp(fake.fail.symbol, symbol) && fake.fail.after-- == 0) return fake.fail.symbol = NULL, fake.fail.after = 0, fake.fail.result;
+  if (fake.fail.symbol && !strcmp(fake.fail.symbol, symbol) && fake.fail.after-- == 0)
+    return fake.fail.symbol = NULL, fake.fail.after = 0, fake.fail.result;
   if (need == FREE) return 0;
   if (!depth || !stack[depth - 1]) return fake.without_context++, 201;
   if (fake.sticky) return fake.sticky;
-  if ((need == NOT_IN_CAPTURE || (need == NOT_IN_STRICT_CAPTURE && !relaxed)) && fake.capturing) return fake.forbidden_in_capture++, 900;
+  if ((need == NOT_IN_CAPTURE || (need == NOT_IN_STRICT_CAPTURE && !relaxed)) && fake.capturing)
+    return fake.forbidden_in_capture++, 900;
   return 0;
 }
-#define ENTER(need)                      \
-  int r = enter(__func__, need);         \
+#define ENTER(need) \
+  int r = enter(__func__, need); \
   if (r) return pthread_mutex_unlock(&lock), r
 #define LEAVE(result) return pthread_mutex_unlock(&lock), (result)
 
-API int cuInit(unsigned flags) { ENTER(FREE); LEAVE(0); }
-API int cuDriverGetVersion(int *v) { ENTER(FREE); *v = fake.driver_version; LEAVE(0); }
+API int cuInit(unsigned flags) {
+  ENTER(FREE);
+  LEAVE(0);
+}
+API int cuDriverGetVersion(int *v) {
+  ENTER(FREE);
+  *v = fake.driver_version;
+  LEAVE(0);
+}
 
-static const struct { int code; const char *name, *text; } errors[] = {
+static const struct {
+  int code;
+  const char *name, *text;
+} errors[] = {
     {1, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA-capable device(s) is/are busy or unavailable"},
@@ -88,29 +111,59 @@ API int cuGetErrorString(int e, const char **out) {
 
 /* ---- devices and contexts ---- */
 
-API int cuDeviceGetCount(int *n) { ENTER(FREE); *n = fake.device_count; LEAVE(0); }
-API int cuDeviceGet(int *d, int ordinal) { ENTER(FREE); *d = ordinal; LEAVE(ordinal < fake.device_count ? 0 : 101); }
-API int cuDeviceGetName(char *out, int n, int d) { ENTER(FREE); snprintf(out, (size_t)n, "Fake GPU"); LEAVE(0); }
+API int cuDeviceGetCount(int *n) {
+  ENTER(FREE);
+  *n = fake.device_count;
+  LEAVE(0);
+}
+API int cuDeviceGet(int *d, int ordinal) {
+  ENTER(FREE);
+  *d = ordinal;
+  LEAVE(ordinal < fake.device_count ? 0 : 101);
+}
+API int cuDeviceGetName(char *out, int n, int d) {
+  ENTER(FREE);
+  snprintf(out, (size_t)n, "Fake GPU");
+  LEAVE(0);
+}
 API int cuDeviceGetAttribute(int *out, int which, int d) {
   ENTER(FREE);
   switch (which) {
-  case 1: *out = fake.max_threads; break;
-  case 2: case 3: *out = 1024; break;
-  case 4: *out = 64; break;
-  case 16: *out = 132; break;
-  case 20: *out = fake.compute_mode; break;
-  case 75: *out = fake.major; break;
-  case 76: *out = fake.minor; break;
-  case 88: *out = fake.pageable; break;
-  case 97: *out = fake.shared_per_block; break;
-  default: LEAVE(1);
+    case 1: *out = fake.max_threads; break;
+    case 2:
+    case 3: *out = 1024; break;
+    case 4: *out = 64; break;
+    case 16: *out = 132; break;
+    case 20: *out = fake.compute_mode; break;
+    case 75: *out = fake.major; break;
+    case 76: *out = fake.minor; break;
+    case 88: *out = fake.pageable; break;
+    case 97: *out = fake.shared_per_block; break;
+    default: LEAVE(1);
   }
   LEAVE(0);
 }
-API int cuDeviceTotalMem_v2(size_t *n, int d) { ENTER(FREE); *n = fake.memory; LEAVE(0); }
-API int cuDevicePrimaryCtxRetain(void **out, int d) { ENTER(FREE); *out = &primary[d]; fake.contexts_retained++; LEAVE(0); }
-API int cuDevicePrimaryCtxRelease_v2(int d) { ENTER(FREE); fake.contexts_retained--; LEAVE(0); }
-API int cuCtxGetCurrent(void **out) { ENTER(FREE); *out = depth ? stack[depth - 1] : NULL; LEAVE(0); }
+API int cuDeviceTotalMem_v2(size_t *n, int d) {
+  ENTER(FREE);
+  *n = fake.memory;
+  LEAVE(0);
+}
+API int cuDevicePrimaryCtxRetain(void **out, int d) {
+  ENTER(FREE);
+  *out = &primary[d];
+  fake.contexts_retained++;
+  LEAVE(0);
+}
+API int cuDevicePrimaryCtxRelease_v2(int d) {
+  ENTER(FREE);
+  fake.contexts_retained--;
+  LEAVE(0);
+}
+API int cuCtxGetCurrent(void **out) {
+  ENTER(FREE);
+  *out = depth ? stack[depth - 1] : NULL;
+  LEAVE(0);
+}
 API int cuCtxSetCurrent(void *c) {
   ENTER(FREE);
   if (!depth) depth = 1;
@@ -129,12 +182,26 @@ API int cuCtxPopCurrent_v2(void **out) {
   *out = stack[--depth];
   LEAVE(0);
 }
-API int cuCtxGetDevice(int *out) { ENTER(IN_CONTEXT); *out = stack[depth - 1]->device; LEAVE(0); }
+API int cuCtxGetDevice(int *out) {
+  ENTER(IN_CONTEXT);
+  *out = stack[depth - 1]->device;
+  LEAVE(0);
+}
 
 /* ---- modules ---- */
 
-typedef struct Module { char *image; bool is_cubin, in_flight; struct Module *next; } Module;
-typedef struct Function { Module *module; FakeKernel run; int params; char name[64]; struct Function *next; } Function;
+typedef struct Module {
+  char *image;
+  bool is_cubin, in_flight;
+  struct Module *next;
+} Module;
+typedef struct Function {
+  Module *module;
+  FakeKernel run;
+  int params;
+  char name[64];
+  struct Function *next;
+} Function;
 static Module *modules;
 
 static int parameters(const char *entry) { /* of ".entry name(.param .u64 a, ...)" */
@@ -170,7 +237,10 @@ API int cuModuleUnload(void *module) {
   Module *m = module;
   if (m->in_flight) fake.unloaded_in_flight++;
   for (Module **at = &modules; *at; at = &(*at)->next)
-    if (*at == m) { *at = m->next; break; }
+    if (*at == m) {
+      *at = m->next;
+      break;
+    }
   free(m->image);
   free(m);
   fake.modules--;
@@ -198,17 +268,40 @@ API int cuModuleGetFunction(void **out, void *module, const char *name) {
   *out = f;
   LEAVE(0);
 }
-API int cuFuncGetAttribute(int *out, int which, void *f) { ENTER(IN_CONTEXT); *out = which == 0 ? fake.max_threads : which == 4 ? 40 : 0; LEAVE(0); }
-API int cuFuncSetAttribute(void *f, int which, int v) { ENTER(IN_CONTEXT); fake.last_function_shared = v; LEAVE(v > fake.shared_per_block ? 1 : 0); }
-API int cuFuncLoad(void *f) { ENTER(NOT_IN_CAPTURE); LEAVE(0); }
+API int cuFuncGetAttribute(int *out, int which, void *f) {
+  ENTER(IN_CONTEXT);
+  *out = which == 0 ? fake.max_threads : which == 4 ? 40 : 0;
+  LEAVE(0);
+}
+API int cuFuncSetAttribute(void *f, int which, int v) {
+  ENTER(IN_CONTEXT);
+  fake.last_function_shared = v;
+  LEAVE(v > fake.shared_per_block ? 1 : 0);
+}
+API int cuFuncLoad(void *f) {
+  ENTER(NOT_IN_CAPTURE);
+  LEAVE(0);
+}
 
-typedef struct Node { Function *f; unsigned grid[3], block[3], shared; uint64_t values[16]; } Node;
-typedef struct NodeParams { Function *f; unsigned grid[3], block[3], shared; void **params, **extra, *kernel, *context; } NodeParams; /* CUDA_KERNEL_NODE_PARAMS_v2 */
-typedef struct Graph { Node nodes[256]; int n; } Graph;
+typedef struct Node {
+  Function *f;
+  unsigned grid[3], block[3], shared;
+  uint64_t values[16];
+} Node;
+/* CUDA_KERNEL_NODE_PARAMS_v2 */
+typedef struct NodeParams {
+  Function *f;
+  unsigned grid[3], block[3], shared;
+  void **params, **extra, *kernel, *context;
+} NodeParams;
+typedef struct Graph {
+  Node nodes[256];
+  int n;
+} Graph;
 static Graph captured;
 
-API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params,
-                       void **extra) {
+API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                       unsigned shared, void *stream, void **params, void **extra) {
   ENTER(IN_CONTEXT);
   Function *f = function;
   unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
@@ -246,7 +339,8 @@ API int cuStreamEndCapture(void *stream, void **out) {
   LEAVE(0);
 }
 static int set_node(Node *node, const NodeParams *p) {
-  if (!p->grid[0] || !p->grid[1] || !p->grid[2] || p->block[0] * p->block[1] * p->block[2] > (unsigned)fake.max_threads) return 1;
+  if (!p->grid[0] || !p->grid[1] || !p->grid[2] || p->block[0] * p->block[1] * p->block[2] > (unsigned)fake.max_threads)
+    return 1;
   *node = (Node){p->f, {p->grid[0], p->grid[1], p->grid[2]}, {p->block[0], p->block[1], p->block[2]}, p->shared, {0}};
   for (int i = 0; i < fake.capture_params; i++) memcpy(&node->values[i], p->params[i], 8);
   return 0;
@@ -258,7 +352,12 @@ API int cuThreadExchangeStreamCaptureMode(int *mode) {
   own = *mode, *mode = was;
   LEAVE(0);
 }
-API int cuGraphCreate(void **out, unsigned flags) { ENTER(IN_CONTEXT); *out = calloc(1, sizeof(Graph)); fake.graphs++; LEAVE(0); }
+API int cuGraphCreate(void **out, unsigned flags) {
+  ENTER(IN_CONTEXT);
+  *out = calloc(1, sizeof(Graph));
+  fake.graphs++;
+  LEAVE(0);
+}
 API int cuGraphAddKernelNode_v2(void **out, void *graph, const void *after, size_t n, const NodeParams *p) {
   ENTER(IN_CONTEXT);
   Graph *g = graph;
@@ -276,8 +375,18 @@ API int cuGraphInstantiateWithFlags(void **out, void *graph, unsigned long long 
   fake.graph_execs++;
   LEAVE(0);
 }
-API int cuGraphDestroy(void *graph) { ENTER(IN_CONTEXT); free(graph); fake.graphs--; LEAVE(0); }
-API int cuGraphExecDestroy(void *exec) { ENTER(FREE); free(exec); fake.graph_execs--; LEAVE(0); }
+API int cuGraphDestroy(void *graph) {
+  ENTER(IN_CONTEXT);
+  free(graph);
+  fake.graphs--;
+  LEAVE(0);
+}
+API int cuGraphExecDestroy(void *exec) {
+  ENTER(FREE);
+  free(exec);
+  fake.graph_execs--;
+  LEAVE(0);
+}
 API int cuGraphLaunch(void *exec, void *stream) {
   ENTER(IN_CONTEXT);
   Graph *g = exec;
@@ -305,15 +414,27 @@ static int after_wait(void) { /* LEAVE has let the lock go */
   if (then) then();
   return 0;
 }
-API int cuCtxSynchronize(void) { ENTER(NOT_IN_CAPTURE); all_done(); LEAVE(after_wait()); }
-API int cuStreamSynchronize(void *s) { ENTER(NOT_IN_CAPTURE); all_done(); LEAVE(after_wait()); }
+API int cuCtxSynchronize(void) {
+  ENTER(NOT_IN_CAPTURE);
+  all_done();
+  LEAVE(after_wait());
+}
+API int cuStreamSynchronize(void *s) {
+  ENTER(NOT_IN_CAPTURE);
+  all_done();
+  LEAVE(after_wait());
+}
 
 /* ---- memory: addresses of the device lie in a range of their own, as CUDA's do ---- */
 
 enum { ARENA = 64 << 20 };
 static char *arena;
 static size_t arena_used;
-typedef struct Block { uintptr_t at; size_t bytes; struct Block *next; } Block;
+typedef struct Block {
+  uintptr_t at;
+  size_t bytes;
+  struct Block *next;
+} Block;
 static Block *host_blocks;
 
 static bool in_arena(uintptr_t p) { return arena && p - (uintptr_t)arena < ARENA; }
@@ -353,7 +474,11 @@ API int cuMemFree_v2(uint64_t p) {
   if (--fake.allocations == 0) arena_used = 0;
   LEAVE(0);
 }
-API int cuMemGetInfo_v2(size_t *left, size_t *total) { ENTER(IN_CONTEXT); *left = fake.memory / 2, *total = fake.memory; LEAVE(0); }
+API int cuMemGetInfo_v2(size_t *left, size_t *total) {
+  ENTER(IN_CONTEXT);
+  *left = fake.memory / 2, *total = fake.memory;
+  LEAVE(0);
+}
 API int cuMemHostAlloc(void **out, size_t n, unsigned flags) {
   ENTER(NOT_IN_STRICT_CAPTURE);
   *out = calloc(1, n);
@@ -361,9 +486,26 @@ API int cuMemHostAlloc(void **out, size_t n, unsigned flags) {
   fake.host_allocations++;
   LEAVE(0);
 }
-API int cuMemFreeHost(void *p) { ENTER(FREE); if (!remove_host(p)) LEAVE(1); free(p); fake.host_allocations--; LEAVE(0); }
-API int cuMemHostRegister_v2(void *p, size_t n, unsigned flags) { ENTER(NOT_IN_CAPTURE); if (in_host((uintptr_t)p)) LEAVE(712); add_host(p, n); fake.registered++; LEAVE(0); }
-API int cuMemHostUnregister(void *p) { ENTER(FREE); if (!remove_host(p)) LEAVE(713); fake.registered--; LEAVE(0); }
+API int cuMemFreeHost(void *p) {
+  ENTER(FREE);
+  if (!remove_host(p)) LEAVE(1);
+  free(p);
+  fake.host_allocations--;
+  LEAVE(0);
+}
+API int cuMemHostRegister_v2(void *p, size_t n, unsigned flags) {
+  ENTER(NOT_IN_CAPTURE);
+  if (in_host((uintptr_t)p)) LEAVE(712);
+  add_host(p, n);
+  fake.registered++;
+  LEAVE(0);
+}
+API int cuMemHostUnregister(void *p) {
+  ENTER(FREE);
+  if (!remove_host(p)) LEAVE(713);
+  fake.registered--;
+  LEAVE(0);
+}
 API int cuPointerGetAttribute(void *out, int which, uint64_t p) {
   ENTER(FREE);
   if (which != 2) LEAVE(1);
@@ -373,31 +515,102 @@ API int cuPointerGetAttribute(void *out, int which, uint64_t p) {
   LEAVE(0);
 }
 
-API int cuMemcpyHtoD_v2(uint64_t d, const void *s, size_t n) { ENTER(NOT_IN_CAPTURE); memcpy((void *)d, s, n); LEAVE(0); }
-API int cuMemcpyDtoH_v2(void *d, uint64_t s, size_t n) { ENTER(NOT_IN_CAPTURE); memcpy(d, (void *)s, n); LEAVE(0); }
-API int cuMemcpyHtoDAsync_v2(uint64_t d, const void *s, size_t n, void *stream) { ENTER(IN_CONTEXT); fake.last_stream = stream; memcpy((void *)d, s, n); LEAVE(0); }
-API int cuMemcpyDtoHAsync_v2(void *d, uint64_t s, size_t n, void *stream) { ENTER(IN_CONTEXT); fake.last_stream = stream; memcpy(d, (void *)s, n); LEAVE(0); }
-API int cuMemcpyDtoDAsync_v2(uint64_t d, uint64_t s, size_t n, void *stream) { ENTER(IN_CONTEXT); fake.last_stream = stream; memcpy((void *)d, (void *)s, n); LEAVE(0); }
-API int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *stream) { ENTER(IN_CONTEXT); fake.last_stream = stream; memset((void *)d, v, n); LEAVE(0); }
+API int cuMemcpyHtoD_v2(uint64_t d, const void *s, size_t n) {
+  ENTER(NOT_IN_CAPTURE);
+  memcpy((void *)d, s, n);
+  LEAVE(0);
+}
+API int cuMemcpyDtoH_v2(void *d, uint64_t s, size_t n) {
+  ENTER(NOT_IN_CAPTURE);
+  memcpy(d, (void *)s, n);
+  LEAVE(0);
+}
+API int cuMemcpyHtoDAsync_v2(uint64_t d, const void *s, size_t n, void *stream) {
+  ENTER(IN_CONTEXT);
+  fake.last_stream = stream;
+  memcpy((void *)d, s, n);
+  LEAVE(0);
+}
+API int cuMemcpyDtoHAsync_v2(void *d, uint64_t s, size_t n, void *stream) {
+  ENTER(IN_CONTEXT);
+  fake.last_stream = stream;
+  memcpy(d, (void *)s, n);
+  LEAVE(0);
+}
+API int cuMemcpyDtoDAsync_v2(uint64_t d, uint64_t s, size_t n, void *stream) {
+  ENTER(IN_CONTEXT);
+  fake.last_stream = stream;
+  memcpy((void *)d, (void *)s, n);
+  LEAVE(0);
+}
+API int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *stream) {
+  ENTER(IN_CONTEXT);
+  fake.last_stream = stream;
+  memset((void *)d, v, n);
+  LEAVE(0);
+}
 
 /* ---- streams and events ---- */
 
-API int cuStreamCreate(void **out, unsigned flags) { ENTER(IN_CONTEXT); *out = malloc(1); fake.streams++; LEAVE(0); }
-API int cuStreamDestroy_v2(void *s) { ENTER(IN_CONTEXT); free(s); fake.streams--; LEAVE(0); }
-API int cuStreamWaitEvent(void *s, void *e, unsigned flags) { ENTER(IN_CONTEXT); fake.last_stream = s; LEAVE(0); }
-API int cuStreamIsCapturing(void *s, int *out) { ENTER(IN_CONTEXT); *out = fake.capturing && fake.capturing == s; LEAVE(0); }
-API int cuEventCreate(void **out, unsigned flags) { ENTER(IN_CONTEXT); *out = calloc(1, sizeof(int)); fake.events++; LEAVE(0); }
-API int cuEventDestroy_v2(void *e) { ENTER(IN_CONTEXT); free(e); fake.events--; LEAVE(0); }
-API int cuEventRecord(void *e, void *s) { ENTER(IN_CONTEXT); *(int *)e = fake.calls; fake.last_stream = s; LEAVE(0); }
-API int cuEventSynchronize(void *e) { ENTER(NOT_IN_CAPTURE); LEAVE(0); }
-API int cuEventElapsedTime(float *ms, void *a, void *b) { ENTER(IN_CONTEXT); *ms = (float)(*(int *)b - *(int *)a); LEAVE(0); }
+API int cuStreamCreate(void **out, unsigned flags) {
+  ENTER(IN_CONTEXT);
+  *out = malloc(1);
+  fake.streams++;
+  LEAVE(0);
+}
+API int cuStreamDestroy_v2(void *s) {
+  ENTER(IN_CONTEXT);
+  free(s);
+  fake.streams--;
+  LEAVE(0);
+}
+API int cuStreamWaitEvent(void *s, void *e, unsigned flags) {
+  ENTER(IN_CONTEXT);
+  fake.last_stream = s;
+  LEAVE(0);
+}
+API int cuStreamIsCapturing(void *s, int *out) {
+  ENTER(IN_CONTEXT);
+  *out = fake.capturing && fake.capturing == s;
+  LEAVE(0);
+}
+API int cuEventCreate(void **out, unsigned flags) {
+  ENTER(IN_CONTEXT);
+  *out = calloc(1, sizeof(int));
+  fake.events++;
+  LEAVE(0);
+}
+API int cuEventDestroy_v2(void *e) {
+  ENTER(IN_CONTEXT);
+  free(e);
+  fake.events--;
+  LEAVE(0);
+}
+API int cuEventRecord(void *e, void *s) {
+  ENTER(IN_CONTEXT);
+  *(int *)e = fake.calls;
+  fake.last_stream = s;
+  LEAVE(0);
+}
+API int cuEventSynchronize(void *e) {
+  ENTER(NOT_IN_CAPTURE);
+  LEAVE(0);
+}
+API int cuEventElapsedTime(float *ms, void *a, void *b) {
+  ENTER(IN_CONTEXT);
+  *ms = (float)(*(int *)b - *(int *)a);
+  LEAVE(0);
+}
 
 /* ---- NVRTC: every __global__ function of the text becomes an entry ---- */
 
-typedef struct Program { char *text, *name; } Program;
+typedef struct Program {
+  char *text, *name;
+} Program;
 API const char *nvrtcGetErrorString(int r) { return r == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR"; }
 API int nvrtcVersion(int *major, int *minor) { return *major = 13, *minor = fake.nvrtc_minor, 0; }
-API int nvrtcCreateProgram(Program **out, const char *text, const char *name, int n, const char *const *h, const char *const *i) {
+API int nvrtcCreateProgram(Program **out, const char *text, const char *name, int n, const char *const *h,
+                           const char *const *i) {
   *out = calloc(1, sizeof **out);
   (*out)->text = strdup(text);
   return 0;
@@ -413,13 +626,18 @@ API int nvrtcAddNameExpression(Program *p, const char *name) {
 API int nvrtcCompileProgram(Program *p, int n, const char *const *options) {
   size_t at = 0;
   fake.nvrtc_compiled++;
-  for (int i = 0; i < n; i++) at += (size_t)snprintf(fake.nvrtc_options + at, sizeof fake.nvrtc_options - at, "%s ", options[i]);
+  for (int i = 0; i < n; i++)
+    at += (size_t)snprintf(fake.nvrtc_options + at, sizeof fake.nvrtc_options - at, "%s ", options[i]);
   return fake.nvrtc_log ? 6 : 0;
 }
-API int nvrtcGetProgramLogSize(Program *p, size_t *n) { return *n = strlen(fake.nvrtc_log ? fake.nvrtc_log : "") + 1, 0; }
+API int nvrtcGetProgramLogSize(Program *p, size_t *n) {
+  return *n = strlen(fake.nvrtc_log ? fake.nvrtc_log : "") + 1, 0;
+}
 API int nvrtcGetProgramLog(Program *p, char *out) { return strcpy(out, fake.nvrtc_log ? fake.nvrtc_log : ""), 0; }
 API int nvrtcGetLoweredName(Program *p, const char *name, const char **out) { return *out = p->name, 0; }
-static int ptx_of(const Program *p, char *out, size_t n) { return snprintf(out, n, ".version 8.0\n.visible .entry %s()\n{}\n", p->name) + 1; }
+static int ptx_of(const Program *p, char *out, size_t n) {
+  return snprintf(out, n, ".version 8.0\n.visible .entry %s()\n{}\n", p->name) + 1;
+}
 API int nvrtcGetPTXSize(Program *p, size_t *n) { return *n = (size_t)ptx_of(p, NULL, 0), 0; }
 API int nvrtcGetPTX(Program *p, char *out) { return ptx_of(p, out, 1000), 0; }
 API int nvrtcGetCUBINSize(Program *p, size_t *n) { return *n = 8, 0; }

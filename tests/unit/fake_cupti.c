@@ -27,14 +27,16 @@ API void fake_cupti_reset(void) {
 static size_t size_of(uint32_t kind) {
   bool new = fake.version >= 130000;
   switch (kind) {
-  case CUPTI_MEMCPY: return new ? 96 : 88;
-  case CUPTI_MEMCPY2: return 96;
-  case CUPTI_MEMSET: return 88;
-  case CUPTI_DRIVER: case CUPTI_RUNTIME: return 40;
-  case CUPTI_KERNEL: case CUPTI_CONCURRENT_KERNEL: return new ? 216 : 208;
-  case CUPTI_DEVICE: return new ? 184 : 176;
-  case CUPTI_MEMORY2: return new ? 128 : 120;
-  default: return 64;
+    case CUPTI_MEMCPY: return new ? 96 : 88;
+    case CUPTI_MEMCPY2: return 96;
+    case CUPTI_MEMSET: return 88;
+    case CUPTI_DRIVER:
+    case CUPTI_RUNTIME: return 40;
+    case CUPTI_KERNEL:
+    case CUPTI_CONCURRENT_KERNEL: return new ? 216 : 208;
+    case CUPTI_DEVICE: return new ? 184 : 176;
+    case CUPTI_MEMORY2: return new ? 128 : 120;
+    default: return 64;
   }
 }
 
@@ -73,7 +75,10 @@ API void fake_cupti_launch(uint32_t number, uint32_t correlation) {
 
 API int cuptiGetVersion(uint32_t *v) { return *v = fake.version, 0; }
 API int cuptiGetResultString(int r, const char **text) {
-  *text = r == 39 ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED" : r == 27 ? "CUPTI_ERROR_NOT_SUPPORTED" : r == 15 ? "CUPTI_ERROR_NOT_INITIALIZED" : "CUPTI_ERROR_UNKNOWN";
+  *text = r == 39   ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+          : r == 27 ? "CUPTI_ERROR_NOT_SUPPORTED"
+          : r == 15 ? "CUPTI_ERROR_NOT_INITIALIZED"
+                    : "CUPTI_ERROR_UNKNOWN";
   return 0;
 }
 API int cuptiSubscribe(CuptiSubscriber *out, CuptiCallback f, void *data) {
@@ -88,10 +93,32 @@ API int cuptiUnsubscribe(CuptiSubscriber s) {
   memset(fake.callbacks, 0, sizeof fake.callbacks);
   return 0;
 }
-API int cuptiEnableCallback(uint32_t on, CuptiSubscriber s, uint32_t domain, uint32_t number) { return fake.callbacks[number] = on && domain == CUPTI_DOMAIN_DRIVER, 0; }
+API int cuptiEnableCallback(uint32_t on, CuptiSubscriber s, uint32_t domain, uint32_t number) {
+  return fake.callbacks[number] = on && domain == CUPTI_DOMAIN_DRIVER, 0;
+}
 
-static const char *const driver_names[] = {NULL, "cuInit", "cuCtxGetCurrent", "cuLaunchKernel", "cuLaunchKernel_ptsz", "cuMemcpyHtoD_v2", "cuStreamSynchronize", "cuFuncGetAttribute", "cuMemAlloc_v2", "cuLaunchHostFunc"};
-static const char *const runtime_names[] = {NULL, "cudaGetDevice_v3020", "cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cudaMemcpy_v3020", "cudaMalloc_v3020", "cudaFree_v3020", "cudaDeviceSynchronize_v3020", "cudaMemsetAsync_ptsz_v7000", "cudaGraphLaunch_v10000", "cudaStreamWaitEvent_v3020", "__cudaLaunchKernel_v13000"};
+static const char *const driver_names[] = {NULL,
+                                           "cuInit",
+                                           "cuCtxGetCurrent",
+                                           "cuLaunchKernel",
+                                           "cuLaunchKernel_ptsz",
+                                           "cuMemcpyHtoD_v2",
+                                           "cuStreamSynchronize",
+                                           "cuFuncGetAttribute",
+                                           "cuMemAlloc_v2",
+                                           "cuLaunchHostFunc"};
+static const char *const runtime_names[] = {NULL,
+                                            "cudaGetDevice_v3020",
+                                            "cudaLaunchKernel_v7000",
+                                            "cudaMemcpyAsync_v3020",
+                                            "cudaMemcpy_v3020",
+                                            "cudaMalloc_v3020",
+                                            "cudaFree_v3020",
+                                            "cudaDeviceSynchronize_v3020",
+                                            "cudaMemsetAsync_ptsz_v7000",
+                                            "cudaGraphLaunch_v10000",
+                                            "cudaStreamWaitEvent_v3020",
+                                            "__cudaLaunchKernel_v13000"};
 API int cuptiGetCallbackName(uint32_t domain, uint32_t number, const char **name) {
   bool driver = domain == CUPTI_DOMAIN_DRIVER;
   uint32_t n = driver ? sizeof driver_names / sizeof *driver_names : sizeof runtime_names / sizeof *runtime_names;
@@ -122,4 +149,6 @@ API int cuptiActivityGetNextRecord(uint8_t *at, size_t valid, CuptiRecord **reco
   walked += size_of((*record)->kind);
   return 0;
 }
-API int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count) { return *count = fake.dropped, fake.dropped = 0, 0; }
+API int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count) {
+  return *count = fake.dropped, fake.dropped = 0, 0;
+}

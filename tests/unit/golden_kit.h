@@ -6,8 +6,8 @@
  *     // ----
  *     expected text
  *
- * What is made of the input must be the part below the line, to the letter. With NEREID_UPDATE_GOLDEN=1 in the environment
- * the files are rewritten instead; read the difference before committing it.
+ * What is made of the input must be the part below the line, to the letter. With NEREID_UPDATE_GOLDEN=1 in the
+ * environment the files are rewritten instead; read the difference before committing it.
  */
 #ifndef NEREID_TEST_GOLDEN_KIT_H
 #define NEREID_TEST_GOLDEN_KIT_H
@@ -32,7 +32,10 @@ typedef struct Golden {
   void (*check)(Context *cx, const char *key, const Buf *got, Buf *problem);
 } Golden;
 
-typedef struct GoldenFile { const Golden *golden; char path[1400]; } GoldenFile;
+typedef struct GoldenFile {
+  const Golden *golden;
+  char path[1400];
+} GoldenFile;
 
 static void golden_file(void **state) {
   const GoldenFile *g = *state;

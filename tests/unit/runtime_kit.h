@@ -83,27 +83,31 @@ static inline nereid_device *kit_device(const char *name) {
   return d;
 }
 
-#define assert_ok(call)                                                                  \
-  do {                                                                                   \
-    nereid_error *error = NULL;                                                          \
-    if ((call) != NEREID_OK) fail_msg("%s: %s", #call, nereid_error_text(error));        \
-    assert_null(error);                                                                  \
+#define assert_ok(call) \
+  do { \
+    nereid_error *error = NULL; \
+    if ((call) != NEREID_OK) fail_msg("%s: %s", #call, nereid_error_text(error)); \
+    assert_null(error); \
   } while (0)
 
 /* The call fails with exactly this status and text (nereid_error_text). */
-#define assert_error(call, want_status, want_text)                                       \
-  do {                                                                                   \
-    nereid_error *error = NULL;                                                          \
-    nereid_status got = (call);                                                          \
-    assert_non_null(error);                                                              \
-    assert_string_equal(nereid_error_text(error), want_text);                            \
-    assert_int_equal(got, want_status);                                                  \
-    assert_int_equal(nereid_error_status(error), want_status);                           \
-    nereid_error_free(error);                                                            \
+#define assert_error(call, want_status, want_text) \
+  do { \
+    nereid_error *error = NULL; \
+    nereid_status got = (call); \
+    assert_non_null(error); \
+    assert_string_equal(nereid_error_text(error), want_text); \
+    assert_int_equal(got, want_status); \
+    assert_int_equal(nereid_error_status(error), want_status); \
+    nereid_error_free(error); \
   } while (0)
 
 /* Lines printed by kernels, one after another. */
-typedef struct Lines { char text[8192]; size_t n; int count; } Lines;
+typedef struct Lines {
+  char text[8192];
+  size_t n;
+  int count;
+} Lines;
 static inline void lines_print(void *arg, const char *line) {
   Lines *l = arg;
   l->n += (size_t)snprintf(l->text + l->n, sizeof l->text - l->n, "%s\n", line);

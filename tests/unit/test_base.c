@@ -794,7 +794,10 @@ static void cursor_reads_words_numbers_and_texts(void **state) {
 }
 
 static void cursor_says_where_it_fails(void **state) {
-  static const struct { const char *text, *message; int line, col; } cases[] = {
+  static const struct {
+    const char *text, *message;
+    int line, col;
+  } cases[] = {
       {"a\n b", "expected an integer, found 'b'", 2, 1},
       {"a 18446744073709551616", "the integer does not fit into 64 bits", 1, 21},
       {"a 8", "it must lie between 0 and 7", 1, 2},

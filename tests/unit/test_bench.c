@@ -1,4 +1,5 @@
-/* Tests of measuring through nereid.h: the cost of a launch, the figures of times, trials. None depends on how long anything takes. */
+/* Tests of measuring through nereid.h: the cost of a launch, the figures of times, trials. None depends on how long
+ * anything takes. */
 #include "runtime_kit.h"
 
 #include <math.h>
@@ -20,7 +21,8 @@ static nereid_module *load(void) {
 
 static void a_launch_is_counted(void **state) {
   nereid_module *m = load();
-  nereid_arg args[] = {nereid_pointer((void *)0x1000, NEREID_F16), nereid_pointer((void *)0x2000, NEREID_F16), nereid_int(1000), nereid_constexpr_int(256)};
+  nereid_arg args[] = {nereid_pointer((void *)0x1000, NEREID_F16), nereid_pointer((void *)0x2000, NEREID_F16),
+                       nereid_int(1000), nereid_constexpr_int(256)};
   nereid_cost c;
   assert_int_equal(nereid_launch_cost(NULL, m, "scale", (int64_t[]){4, 1, 1}, args, 4, NULL, &c, NULL), NEREID_OK);
   assert_int_equal(c.mul, 1000);
@@ -36,7 +38,13 @@ static void a_launch_is_counted(void **state) {
 
 static void a_descriptor_is_counted(void **state) {
   nereid_module *m = load();
-  nereid_arg d = {.kind = NEREID_ARG_DESCRIPTOR, .dtype = NEREID_F32, .pointer = (void *)0x1000, .rank = 2, .shape = {8, 24}, .strides = {32, 1}, .block_shape = {8, 16}};
+  nereid_arg d = {.kind = NEREID_ARG_DESCRIPTOR,
+                  .dtype = NEREID_F32,
+                  .pointer = (void *)0x1000,
+                  .rank = 2,
+                  .shape = {8, 24},
+                  .strides = {32, 1},
+                  .block_shape = {8, 16}};
   nereid_arg args[] = {d, nereid_pointer((void *)0x2000, NEREID_F32)};
   nereid_cost c;
   assert_int_equal(nereid_launch_cost(NULL, m, "rows", (int64_t[]){1, 1, 1}, args, 2, NULL, &c, NULL), NEREID_OK);
@@ -57,12 +65,15 @@ static void what_is_not_exact_is_named(void **state) {
 
 static void what_takes_centuries_is_many(void **state) {
   nereid_module *m;
-  static const char nest[] = "import triton\nimport triton.language as tl\n@triton.jit\ndef nest(x, n):\n    s = tl.load(x)\n    for a in range(n):\n"
-                             "        for b in range(n):\n            for c in range(n):\n                s = s * 2 + c\n    tl.store(x, s)\n";
+  static const char nest[] =
+      "import triton\nimport triton.language as tl\n@triton.jit\ndef nest(x, n):\n    s = tl.load(x)\n    for a in "
+      "range(n):\n"
+      "        for b in range(n):\n            for c in range(n):\n                s = s * 2 + c\n    tl.store(x, s)\n";
   assert_int_equal(nereid_module_load_string("n.py", nest, &m, NULL), NEREID_OK);
   nereid_arg args[] = {nereid_pointer((void *)0x1000, NEREID_F32), nereid_int(INT32_MAX)};
   nereid_cost c;
-  assert_int_equal(nereid_launch_cost(NULL, m, "nest", (int64_t[]){1000000, 1, 1}, args, 2, NULL, &c, NULL), NEREID_OK); /* 2^93 turns a program */
+  /* 2^93 turns a program */
+  assert_int_equal(nereid_launch_cost(NULL, m, "nest", (int64_t[]){1000000, 1, 1}, args, 2, NULL, &c, NULL), NEREID_OK);
   assert_true(c.flops > 1e17 && c.fma + c.mul > INT64_MAX / 100 && c.load_bytes == 4000000);
   nereid_module_free(m);
 }
@@ -74,11 +85,14 @@ static void wrong_questions_get_errors(void **state) {
   nereid_error *e = NULL;
   assert_int_equal(nereid_launch_cost(NULL, m, "no", (int64_t[]){1, 1, 1}, args, 1, NULL, &c, &e), NEREID_BAD_ARGUMENT);
   nereid_error_free(e), e = NULL;
-  assert_int_equal(nereid_launch_cost(NULL, m, "until", (int64_t[]){-1, 1, 1}, args, 1, NULL, &c, &e), NEREID_BAD_ARGUMENT);
+  assert_int_equal(nereid_launch_cost(NULL, m, "until", (int64_t[]){-1, 1, 1}, args, 1, NULL, &c, &e),
+                   NEREID_BAD_ARGUMENT);
   nereid_error_free(e), e = NULL;
-  assert_int_equal(nereid_launch_cost(NULL, m, "scale", (int64_t[]){1, 1, 1}, args, 1, NULL, &c, &e), NEREID_BAD_ARGUMENT);
+  assert_int_equal(nereid_launch_cost(NULL, m, "scale", (int64_t[]){1, 1, 1}, args, 1, NULL, &c, &e),
+                   NEREID_BAD_ARGUMENT);
   nereid_error_free(e), e = NULL;
-  assert_int_equal(nereid_launch_cost(NULL, NULL, "until", (int64_t[]){1, 1, 1}, args, 1, NULL, &c, NULL), NEREID_BAD_ARGUMENT);
+  assert_int_equal(nereid_launch_cost(NULL, NULL, "until", (int64_t[]){1, 1, 1}, args, 1, NULL, &c, NULL),
+                   NEREID_BAD_ARGUMENT);
   nereid_module_free(m);
 }
 
@@ -112,7 +126,8 @@ static void trials_are_run_in_turn(void **state) {
     args[i] = nereid_pointer(counter[i], NEREID_I32);
   }
   assert_int_equal(nereid_compile(d, m, "count", args, 1, NULL, &f, NULL), NEREID_OK);
-  nereid_bench_launch launches[] = {{f, {1, 1, 1}, &args[0], 1}, {f, {1, 1, 1}, &args[1], 1}, {f, {1, 1, 1}, &args[1], 1}};
+  nereid_bench_launch launches[] = {
+      {f, {1, 1, 1}, &args[0], 1}, {f, {1, 1, 1}, &args[1], 1}, {f, {1, 1, 1}, &args[1], 1}};
   nereid_bench_case cases[] = {{&launches[0], 1}, {&launches[1], 2}};
   nereid_bench_result r[2], copy;
   int64_t bytes;
@@ -122,7 +137,8 @@ static void trials_are_run_in_turn(void **state) {
   assert_int_equal(copy.wall.count, 7);
   assert_int_equal(bytes, 2 << 20);
   assert_int_equal(r[0].device.count, 0); /* cpu has no events */
-  assert_true(r[1].wall.min <= r[1].wall.p10 && r[1].wall.p10 <= r[1].wall.median && r[1].wall.median <= r[1].wall.p90 && r[1].wall.p90 <= r[1].wall.max);
+  assert_true(r[1].wall.min <= r[1].wall.p10 && r[1].wall.p10 <= r[1].wall.median &&
+              r[1].wall.median <= r[1].wall.p90 && r[1].wall.p90 <= r[1].wall.max);
   assert_true(r[0].queued > 0);
   assert_true(*counter[0] >= 2 + 7 + 2 && *counter[1] >= 2 * (2 + 7 + 2));
   *counter[0] = 0;
@@ -157,10 +173,12 @@ static void the_interpreter_is_timed_without_a_ceiling(void **state) {
   nereid_bench_launch l = {f, {1, 1, 1}, &arg, 1};
   nereid_bench_case c = {&l, 1};
   nereid_bench_result r, copy;
-  assert_int_equal(nereid_bench_run(d, &c, 1, &(nereid_bench_options){.repeat = 3, .copy = true}, &r, &copy, NULL, NULL), NEREID_OK);
+  assert_int_equal(
+      nereid_bench_run(d, &c, 1, &(nereid_bench_options){.repeat = 3, .copy = true}, &r, &copy, NULL, NULL), NEREID_OK);
   assert_int_equal(r.wall.count, 3);
   assert_int_equal(copy.wall.count, 0);
-  assert_int_equal(nereid_bench_run(d, &c, 1, &(nereid_bench_options){.cold = true}, &r, NULL, NULL, NULL), NEREID_UNSUPPORTED);
+  assert_int_equal(nereid_bench_run(d, &c, 1, &(nereid_bench_options){.cold = true}, &r, NULL, NULL, NULL),
+                   NEREID_UNSUPPORTED);
   nereid_function_free(f);
   nereid_free(d, p);
   nereid_device_close(d);
@@ -169,13 +187,10 @@ static void the_interpreter_is_timed_without_a_ceiling(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_launch_is_counted),
-      cmocka_unit_test(a_descriptor_is_counted),
-      cmocka_unit_test(what_is_not_exact_is_named),
-      cmocka_unit_test(what_takes_centuries_is_many), cmocka_unit_test(wrong_questions_get_errors),
-      cmocka_unit_test(figures_of_times),
-      cmocka_unit_test(trials_are_run_in_turn),
-      cmocka_unit_test(the_interpreter_is_timed_without_a_ceiling),
+      cmocka_unit_test(a_launch_is_counted),        cmocka_unit_test(a_descriptor_is_counted),
+      cmocka_unit_test(what_is_not_exact_is_named), cmocka_unit_test(what_takes_centuries_is_many),
+      cmocka_unit_test(wrong_questions_get_errors), cmocka_unit_test(figures_of_times),
+      cmocka_unit_test(trials_are_run_in_turn),     cmocka_unit_test(the_interpreter_is_timed_without_a_ceiling),
   };
   return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
 }

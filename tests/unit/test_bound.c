@@ -1,24 +1,33 @@
-/* Tests of the roofline's model on ceilings made up for it: which one bounds a launch, how far it is from it, what is said; and of how ceilings
- * are kept. Nothing is measured but in the last test, where no figure matters. */
+/* Tests of the roofline's model on ceilings made up for it: which one bounds a launch, how far it is from it, what is
+ * said; and of how ceilings are kept. Nothing is measured but in the last test, where no figure matters. */
 #include "runtime_kit.h"
 
 #include <math.h>
 
-/* A GPU with round figures: memory 4000 GB/s beyond 50 MB, L2 10000 GB/s, L1 30000 GB/s; f32 60, f16 120, dots of f16 800 TFLOP/s. */
+/* A GPU with round figures: memory 4000 GB/s beyond 50 MB, L2 10000 GB/s, L1 30000 GB/s; f32 60, f16 120, dots of f16
+ * 800 TFLOP/s. */
 static nereid_ceilings gpu(void) {
-  nereid_ceilings c = {.device = "cuda:0", .description = "a GPU made up", .date = "2026-01-31 12:00:00", .launch_ns = 2000, .replay_ns = 1000, .level_count = 3, .size_count = 4};
+  nereid_ceilings c = {.device = "cuda:0",
+                       .description = "a GPU made up",
+                       .date = "2026-01-31 12:00:00",
+                       .launch_ns = 2000,
+                       .replay_ns = 1000,
+                       .level_count = 3,
+                       .size_count = 4};
   c.levels[0] = (nereid_bandwidth){"L1", 2e7, 30000, 0, 0};
   c.levels[1] = (nereid_bandwidth){"L2", 5e7, 10000, 8000, 10000};
   c.levels[2] = (nereid_bandwidth){"memory", 0, 4000, 4000, 4000};
   const double bytes[] = {1e6, 1e7, 1e8, 1e9}, gbs[] = {10000, 10000, 4000, 4000};
   for (int i = 0; i < 4; i++) c.sizes[i] = (nereid_bandwidth){"", bytes[i], gbs[i], gbs[i], gbs[i]};
-  c.rates[NEREID_RATE_F32] = 60000, c.rates[NEREID_RATE_F16] = 120000, c.rates[NEREID_RATE_EXP] = 4000, c.rates[NEREID_RATE_DIV] = 3000, c.rates[NEREID_RATE_I32] = 30000;
+  c.rates[NEREID_RATE_F32] = 60000, c.rates[NEREID_RATE_F16] = 120000, c.rates[NEREID_RATE_EXP] = 4000,
+  c.rates[NEREID_RATE_DIV] = 3000, c.rates[NEREID_RATE_I32] = 30000;
   c.rates[NEREID_RATE_DOT_F16] = 800000;
   return c;
 }
 
 static nereid_ceilings cpu(void) {
-  nereid_ceilings c = {.device = "cpu:2", .description = "a CPU made up", .launch_ns = 200, .level_count = 2, .size_count = 2};
+  nereid_ceilings c = {
+      .device = "cpu:2", .description = "a CPU made up", .launch_ns = 200, .level_count = 2, .size_count = 2};
   c.levels[0] = (nereid_bandwidth){"L1", 1e5, 400, 200, 300};
   c.levels[1] = (nereid_bandwidth){"memory", 0, 40, 20, 30};
   c.sizes[0] = (nereid_bandwidth){"", 1e5, 400, 200, 300};
@@ -34,11 +43,20 @@ static nereid_bound bound(const nereid_ceilings *c, const nereid_cost *k, double
   return b;
 }
 #define near(a, b) assert_true(fabs((a) - (double)(b)) < 1e-6 * fabs((double)(b)))
-#define assert_text(b, part) do { if (!strstr((b).text, part)) fail_msg("'%s' does not say '%s'", (b).text, part); } while (0)
+#define assert_text(b, part) \
+  do { \
+    if (!strstr((b).text, part)) fail_msg("'%s' does not say '%s'", (b).text, part); \
+  } while (0)
 
 /* One addition an element, 2^26 of them: 3 * 2^28 bytes. */
 static nereid_cost vector_add(int64_t n) {
-  nereid_cost k = {.programs = n / 1024, .flops = (double)n, .add = n, .load_bytes = 8 * n, .store_bytes = 4 * n, .load_distinct = 8 * n, .store_distinct = 4 * n};
+  nereid_cost k = {.programs = n / 1024,
+                   .flops = (double)n,
+                   .add = n,
+                   .load_bytes = 8 * n,
+                   .store_bytes = 4 * n,
+                   .load_distinct = 8 * n,
+                   .store_distinct = 4 * n};
   k.typed[1].add = n;
   return k;
 }
@@ -53,7 +71,9 @@ static void memory_bounds(void **state) {
   assert_string_equal(b.level, "memory");
   near(b.share, 0.8), near(b.least_ns, least), near(b.bandwidth, 4000), near(b.working_set, 12.0 * (1 << 26));
   near(b.rate_ns[NEREID_RATE_F32], 2.0 * (1 << 26) / 60000); /* a sum takes the place of a multiply-add */
-  assert_text(b, "bound by memory bandwidth: 805 MB that lie in memory, moved at 3.20 TB/s, 80% of the 4.00 TB/s that it gives.");
+  assert_text(
+      b,
+      "bound by memory bandwidth: 805 MB that lie in memory, moved at 3.20 TB/s, 80% of the 4.00 TB/s that it gives.");
   assert_text(b, "f32 arithmetic would allow 112 times the speed.");
   b = bound(&c, &k, least / 0.4, false); /* too slow for it */
   assert_int_equal(b.kind, NEREID_BOUND_LATENCY);
@@ -87,7 +107,8 @@ static void reads_and_writes_mix(void **state) {
   near(bound(&c, &k, 1e6, true).bandwidth, 30);
   k.load_distinct = k.load_bytes = 0;
   near(bound(&c, &k, 1e6, true).bandwidth, 20);
-  k.load_distinct = k.load_bytes = 30000000; /* three reads to a write: half way between reading and copying, by time a byte */
+  /* three reads to a write: half way between reading and copying, by time a byte */
+  k.load_distinct = k.load_bytes = 30000000;
   near(bound(&c, &k, 1e7, true).bandwidth, 1 / (0.5 / 40 + 0.5 / 30));
 }
 
@@ -122,11 +143,16 @@ static void arithmetic_bounds(void **state) {
 
 static void requests_launches_and_few_programs(void **state) {
   nereid_ceilings c = gpu();
-  nereid_cost k = {.programs = 1000, .load_bytes = 3000000000, .load_distinct = 1000000, .store_bytes = 1000, .store_distinct = 1000};
+  nereid_cost k = {.programs = 1000,
+                   .load_bytes = 3000000000,
+                   .load_distinct = 1000000,
+                   .store_bytes = 1000,
+                   .store_distinct = 1000};
   nereid_bound b = bound(&c, &k, 1e5 / 0.7, false);
   assert_int_equal(b.kind, NEREID_BOUND_REQUESTS);
   assert_string_equal(b.name, "L1");
-  assert_text(b, "bound by the bandwidth of L1: the programs ask for 3.00 GB, 2997.0 times what there is, at 70% of what it gives.");
+  assert_text(b, "bound by the bandwidth of L1: the programs ask for 3.00 GB, 2997.0 times what there is, at 70% of "
+                 "what it gives.");
   k = vector_add(1024);
   b = bound(&c, &k, 2200, false);
   assert_int_equal(b.kind, NEREID_BOUND_LAUNCH);
@@ -169,16 +195,20 @@ static void ceilings_are_measured_and_kept(void **state) {
   nereid_device *d = kit_device("cpu:1"), *sim = kit_device("sim");
   nereid_ceilings *c = calloc(1, sizeof *c), *e = calloc(1, sizeof *e);
   assert_error(nereid_ceilings_load(d, c, &error), NEREID_BAD_FILE,
-               "error: the ceilings of cpu:1 are not known\n  hint: `nereid roofline` measures and keeps them (--device as here); from C, nereid_ceilings_measure and nereid_ceilings_save\n");
+               "error: the ceilings of cpu:1 are not known\n  hint: `nereid roofline` measures and keeps them "
+               "(--device as here); from C, nereid_ceilings_measure and nereid_ceilings_save\n");
   int steps = 0;
   nereid_ceilings_options o = {.quick = true, .no_blas = true, .progress = stop_at_once, .progress_arg = &steps};
-  assert_error(nereid_ceilings_measure(d, &o, c, &error), NEREID_BAD_ARGUMENT, "error: nereid_ceilings_measure: stopped by the caller\n");
+  assert_error(nereid_ceilings_measure(d, &o, c, &error), NEREID_BAD_ARGUMENT,
+               "error: nereid_ceilings_measure: stopped by the caller\n");
   steps = 1 << 20;
   assert_ok(nereid_ceilings_measure(d, &o, c, &error));
-  assert_true(c->quick && c->size_count > 3 && c->level_count >= 1 && c->point_count >= 4 && c->launch_ns > 0 && c->replay_ns == 0);
+  assert_true(c->quick && c->size_count > 3 && c->level_count >= 1 && c->point_count >= 4 && c->launch_ns > 0 &&
+              c->replay_ns == 0);
   assert_string_equal(c->device, "cpu:1");
   assert_string_equal(c->levels[c->level_count - 1].name, "memory");
-  for (int i = 0; i < c->level_count; i++) assert_true(c->levels[i].read > 0 && c->levels[i].write > 0 && c->levels[i].copy > 0);
+  for (int i = 0; i < c->level_count; i++)
+    assert_true(c->levels[i].read > 0 && c->levels[i].write > 0 && c->levels[i].copy > 0);
   for (int i = 0; i <= NEREID_RATE_DIV; i++) assert_true(c->rates[i] > 0);
   assert_true(c->rates[NEREID_RATE_DOT_F32] == 0);
   assert_ok(nereid_ceilings_save(c, &error));
@@ -187,14 +217,17 @@ static void ceilings_are_measured_and_kept(void **state) {
   assert_string_equal(e->description, c->description);
   assert_int_equal(e->size_count, c->size_count);
   assert_int_equal(e->point_count, c->point_count);
-  assert_true(fabs(e->rates[NEREID_RATE_EXP] / c->rates[NEREID_RATE_EXP] - 1) < 1e-4 && fabs(e->points[0].ns / c->points[0].ns - 1) < 1e-4);
+  assert_true(fabs(e->rates[NEREID_RATE_EXP] / c->rates[NEREID_RATE_EXP] - 1) < 1e-4 &&
+              fabs(e->points[0].ns / c->points[0].ns - 1) < 1e-4);
   /* A file that is not whole is not believed. */
   snprintf(command, sizeof command, "ls %s/ceilings-cpu-*.txt", folder);
   FILE *f = popen(command, "r");
   assert_non_null(fgets(path, sizeof path, f));
   pclose(f);
   path[strcspn(path, "\n")] = 0;
-  static const char *const bad[] = {"", "nereid ceilings 2\nend\n", "nereid ceilings 1\nlevel L1 1 2 3\nend\n", "nereid ceilings 1\nsize 1 2 3 4\nlevel memory 0 1 1 1\n", "nereid ceilings 1\nnonsense\nend\n"};
+  static const char *const bad[] = {"", "nereid ceilings 2\nend\n", "nereid ceilings 1\nlevel L1 1 2 3\nend\n",
+                                    "nereid ceilings 1\nsize 1 2 3 4\nlevel memory 0 1 1 1\n",
+                                    "nereid ceilings 1\nnonsense\nend\n"};
   for (int i = 0; i < 5; i++) {
     f = fopen(path, "w");
     fputs(bad[i], f);
@@ -217,8 +250,12 @@ static void ceilings_are_measured_and_kept(void **state) {
 }
 
 int main(void) {
+  /* clang-format off */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(memory_bounds), cmocka_unit_test(a_cache_bounds_what_fits), cmocka_unit_test(reads_and_writes_mix), cmocka_unit_test(arithmetic_bounds),
-      cmocka_unit_test(requests_launches_and_few_programs), cmocka_unit_test(wrong_questions), cmocka_unit_test(ceilings_are_measured_and_kept)};
+      cmocka_unit_test(memory_bounds), cmocka_unit_test(a_cache_bounds_what_fits),
+        cmocka_unit_test(reads_and_writes_mix), cmocka_unit_test(arithmetic_bounds),
+      cmocka_unit_test(requests_launches_and_few_programs), cmocka_unit_test(wrong_questions),
+        cmocka_unit_test(ceilings_are_measured_and_kept)};
+  /* clang-format on */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

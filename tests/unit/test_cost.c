@@ -35,7 +35,8 @@ static void vector_add_counts_what_the_mask_leaves(void **state) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     Context *cx = context_create();
     int64_t n = sizes[i];
-    TileCost *c = cost_of(cx, add_text, (uint64_t[]){1 << 20, 1 << 21, 1 << 22, (uint64_t)n}, (int32_t)((n + 1023) / 1024), 1);
+    TileCost *c =
+        cost_of(cx, add_text, (uint64_t[]){1 << 20, 1 << 21, 1 << 22, (uint64_t)n}, (int32_t)((n + 1023) / 1024), 1);
     assert_int_equal(c->count[COST_ADD], n);
     assert_int_equal(c->count[COST_MUL] + c->count[COST_DOT] + c->count[COST_DIV] + c->count[COST_FMA], 0);
     assert_int_equal(c->load.bytes, 8 * n);
@@ -61,7 +62,12 @@ static void an_empty_grid_costs_nothing(void **state) {
 
 /* ---- kernels in the Triton language, optimised ---- */
 
-typedef struct Param { const char *text; Dtype pointer; bool is_constexpr; int64_t value; } Param;
+typedef struct Param {
+  const char *text;
+  Dtype pointer;
+  bool is_constexpr;
+  int64_t value;
+} Param;
 static Param ptr(Dtype t) { return (Param){.pointer = t}; }
 static Param num(int64_t v) { return (Param){.value = v, .pointer = DT_COUNT}; }
 static Param constexpr_of(const char *text) { return (Param){.text = text, .is_constexpr = true}; }
@@ -75,7 +81,12 @@ static TileCost *count_kernel(Context *cx, const char *body, int n, const Param 
     const Param *p = &params[i];
     if (p->is_constexpr) specs[i] = (ArgSpec){.kind = ARG_CONSTEXPR, .text = p->text};
     else if (p->pointer != DT_COUNT) specs[i] = (ArgSpec){.kind = ARG_POINTER, .dtype = p->pointer, .aligned = true};
-    else specs[i] = (ArgSpec){.kind = ARG_INT, .dtype = DT_I32, .has_dtype = true, .has_value = true, .int_value = p->value == 1 ? 3 : p->value};
+    else
+      specs[i] = (ArgSpec){.kind = ARG_INT,
+                           .dtype = DT_I32,
+                           .has_dtype = true,
+                           .has_value = true,
+                           .int_value = p->value == 1 ? 3 : p->value};
   }
   Compiled *c = front_compile(m, front_kernel_at(m, 0), specs, &(CompileOptions){0});
   tile_optimize(c->func, NULL, NULL, true);
@@ -89,17 +100,19 @@ static TileCost *count_kernel(Context *cx, const char *body, int n, const Param 
 #define HEAD "import triton\nimport triton.language as tl\n@triton.jit\n"
 
 static void softmax_counts(void **state) {
-  static const char *const text = HEAD "def k(x, out, xs, os, n, BLOCK: tl.constexpr):\n"
-      "    row = tl.program_id(0)\n    c = tl.arange(0, BLOCK)\n    m = c < n\n"
-      "    v = tl.load(x + row * xs + c, mask=m, other=-float('inf'))\n    e = tl.exp(v - tl.max(v, axis=0))\n"
-      "    tl.store(out + row * os + c, e / tl.sum(e, axis=0), mask=m)\n";
+  static const char *const text =
+      HEAD "def k(x, out, xs, os, n, BLOCK: tl.constexpr):\n"
+           "    row = tl.program_id(0)\n    c = tl.arange(0, BLOCK)\n    m = c < n\n"
+           "    v = tl.load(x + row * xs + c, mask=m, other=-float('inf'))\n    e = tl.exp(v - tl.max(v, axis=0))\n"
+           "    tl.store(out + row * os + c, e / tl.sum(e, axis=0), mask=m)\n";
   Context *cx = context_create();
   Param p[] = {ptr(DT_F32), ptr(DT_F32), num(800), num(781), num(781), constexpr_of("1024")};
   TileCost *c = count_kernel(cx, text, 6, p, 100, 1);
   assert_int_equal(c->count[COST_ADD], 100 * (781 + 780)); /* v - max; the sum of 781 */
   assert_int_equal(c->count[COST_COMPARE], 100 * 780);
   assert_int_equal(c->count[COST_DIV], 100 * 781);
-  assert_int_equal(c->count[COST_TRANSCENDENTAL] + c->count[COST_MUL], 100 * 781 * (c->count[COST_MUL] ? 2 : 1)); /* exp, or exp2 of a product */
+  /* exp, or exp2 of a product */
+  assert_int_equal(c->count[COST_TRANSCENDENTAL] + c->count[COST_MUL], 100 * 781 * (c->count[COST_MUL] ? 2 : 1));
   assert_int_equal(c->load.bytes, 100 * 781 * 4);
   assert_int_equal(c->load.distinct, 100 * 781 * 4); /* though rows are 800 apart */
   assert_int_equal(c->store.distinct, 100 * 781 * 4);
@@ -108,13 +121,14 @@ static void softmax_counts(void **state) {
 }
 
 static void a_loop_over_a_row_counts_its_tail(void **state) {
-  static const char *const text = HEAD "def k(x, out, n, BLOCK: tl.constexpr):\n"
-      "    total = tl.zeros([BLOCK], tl.float32)\n    row = tl.program_id(0) * n\n"
-      "    for start in range(0, n, BLOCK):\n        c = start + tl.arange(0, BLOCK)\n"
-      "        v = tl.load(x + row + c, mask=c < n, other=0.0)\n        total += v * v\n"
-      "    for start in range(0, n, BLOCK):\n        c = start + tl.arange(0, BLOCK)\n"
-      "        v = tl.load(x + row + c, mask=c < n, other=0.0)\n        total += v\n"
-      "    tl.store(out + tl.program_id(0), tl.sum(total, axis=0))\n";
+  static const char *const text =
+      HEAD "def k(x, out, n, BLOCK: tl.constexpr):\n"
+           "    total = tl.zeros([BLOCK], tl.float32)\n    row = tl.program_id(0) * n\n"
+           "    for start in range(0, n, BLOCK):\n        c = start + tl.arange(0, BLOCK)\n"
+           "        v = tl.load(x + row + c, mask=c < n, other=0.0)\n        total += v * v\n"
+           "    for start in range(0, n, BLOCK):\n        c = start + tl.arange(0, BLOCK)\n"
+           "        v = tl.load(x + row + c, mask=c < n, other=0.0)\n        total += v\n"
+           "    tl.store(out + tl.program_id(0), tl.sum(total, axis=0))\n";
   Context *cx = context_create();
   Param p[] = {ptr(DT_F16), ptr(DT_F32), num(1000), constexpr_of("128")};
   TileCost *c = count_kernel(cx, text, 4, p, 7, 1);
@@ -128,7 +142,8 @@ static void a_loop_over_a_row_counts_its_tail(void **state) {
   context_destroy(cx);
 }
 
-static const char *const matmul_text = HEAD "def k(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):\n"
+static const char *const matmul_text = HEAD
+    "def k(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):\n"
     "    tiles = tl.cdiv(N, BN)\n    m = tl.program_id(0) // tiles * BM + tl.arange(0, BM)\n"
     "    n = tl.program_id(0) % tiles * BN + tl.arange(0, BN)\n    k = tl.arange(0, BK)\n"
     "    ap = a + m[:, None] * K + k[None, :]\n    bp = b + k[:, None] * N + n[None, :]\n"
@@ -144,7 +159,8 @@ static void matmul_counts(void **state) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     int64_t M = sizes[i][0], N = sizes[i][1], K = sizes[i][2], tiles_m = (M + 63) / 64, tiles_n = (N + 127) / 128;
     Context *cx = context_create();
-    Param p[] = {ptr(DT_F16), ptr(DT_F16), ptr(DT_F16), num(M), num(N), num(K), constexpr_of("64"), constexpr_of("128"), constexpr_of("32")};
+    Param p[] = {ptr(DT_F16),        ptr(DT_F16),         ptr(DT_F16),       num(M), num(N), num(K),
+                 constexpr_of("64"), constexpr_of("128"), constexpr_of("32")};
     TileCost *c = count_kernel(cx, matmul_text, 9, p, (int32_t)(tiles_m * tiles_n), 1);
     assert_int_equal(c->count[COST_DOT], M * N * K);
     assert_int_equal(c->loads[0].bytes, 2 * M * K * tiles_n); /* once a column of tiles */
@@ -159,10 +175,11 @@ static void matmul_counts(void **state) {
 }
 
 static void a_triangle_counts_program_by_program(void **state) { /* a causal loop: program p does p + 1 turns */
-  static const char *const text = HEAD "def k(x, out, BLOCK: tl.constexpr):\n"
-      "    total = tl.zeros([BLOCK], tl.float32)\n    end = (tl.program_id(0) + 1) * BLOCK\n"
-      "    for s in range(0, end, BLOCK):\n        total += tl.load(x + s + tl.arange(0, BLOCK))\n"
-      "    tl.store(out + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), total)\n";
+  static const char *const text =
+      HEAD "def k(x, out, BLOCK: tl.constexpr):\n"
+           "    total = tl.zeros([BLOCK], tl.float32)\n    end = (tl.program_id(0) + 1) * BLOCK\n"
+           "    for s in range(0, end, BLOCK):\n        total += tl.load(x + s + tl.arange(0, BLOCK))\n"
+           "    tl.store(out + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), total)\n";
   Context *cx = context_create();
   Param p[] = {ptr(DT_F32), ptr(DT_F32), constexpr_of("64")};
   TileCost *c = count_kernel(cx, text, 3, p, 300, 5);
@@ -173,14 +190,15 @@ static void a_triangle_counts_program_by_program(void **state) { /* a causal loo
 }
 
 static void masks_of_every_form(void **state) {
-  static const char *const text = HEAD "def k(x, out, n, BLOCK: tl.constexpr):\n"
-      "    r = tl.arange(0, BLOCK)[:, None]\n    c = tl.arange(0, BLOCK)[None, :]\n    at = r * BLOCK + c\n"
-      "    lower = tl.load(x + at, mask=r >= c)\n"                         /* a triangle: 64 * 65 / 2 */
-      "    odd = tl.load(x + at, mask=(c % 2 == 1) | (r == 3))\n"          /* 64 * 32 + 32 */
-      "    window = tl.load(x + at, mask=(c >= n) & (c < 2 * n) & (64 - r > 60))\n" /* 10 columns, 4 rows */
-      "    flip = tl.load(x + at, mask=~(c > n) & (-r <= -60))\n"           /* 11 columns, 4 rows */
-      "    none = tl.load(x + at, mask=c < n - 10)\n"
-      "    tl.store(out + at, lower + odd + window + flip + none)\n";
+  static const char *const text =
+      HEAD "def k(x, out, n, BLOCK: tl.constexpr):\n"
+           "    r = tl.arange(0, BLOCK)[:, None]\n    c = tl.arange(0, BLOCK)[None, :]\n    at = r * BLOCK + c\n"
+           "    lower = tl.load(x + at, mask=r >= c)\n"                                  /* a triangle: 64 * 65 / 2 */
+           "    odd = tl.load(x + at, mask=(c % 2 == 1) | (r == 3))\n"                   /* 64 * 32 + 32 */
+           "    window = tl.load(x + at, mask=(c >= n) & (c < 2 * n) & (64 - r > 60))\n" /* 10 columns, 4 rows */
+           "    flip = tl.load(x + at, mask=~(c > n) & (-r <= -60))\n"                   /* 11 columns, 4 rows */
+           "    none = tl.load(x + at, mask=c < n - 10)\n"
+           "    tl.store(out + at, lower + odd + window + flip + none)\n";
   Context *cx = context_create();
   Param p[] = {ptr(DT_F32), ptr(DT_F32), num(10), constexpr_of("64")};
   TileCost *c = count_kernel(cx, text, 4, p, 1, 1);
@@ -191,12 +209,13 @@ static void masks_of_every_form(void **state) {
 }
 
 static void what_data_decides_is_said(void **state) {
-  static const char *const text = HEAD "def k(x, index, out, n, BLOCK: tl.constexpr):\n"
-      "    at = tl.arange(0, BLOCK)\n    i = tl.load(index + at)\n    v = tl.load(x + i, mask=i >= 0)\n"
-      "    many = tl.load(index)\n    j = 0\n    while j < many:\n        v += 1.0\n        j += 1\n"
-      "    for s in range(0, many):\n        v = v * 2.0\n"
-      "    if many > 3:\n        v = v / 3.0\n        v = v + 1.0\n    else:\n        v = v + 2.0\n"
-      "    tl.store(out + at, v)\n";
+  static const char *const text =
+      HEAD "def k(x, index, out, n, BLOCK: tl.constexpr):\n"
+           "    at = tl.arange(0, BLOCK)\n    i = tl.load(index + at)\n    v = tl.load(x + i, mask=i >= 0)\n"
+           "    many = tl.load(index)\n    j = 0\n    while j < many:\n        v += 1.0\n        j += 1\n"
+           "    for s in range(0, many):\n        v = v * 2.0\n"
+           "    if many > 3:\n        v = v / 3.0\n        v = v + 1.0\n    else:\n        v = v + 2.0\n"
+           "    tl.store(out + at, v)\n";
   Context *cx = context_create();
   Param p[] = {ptr(DT_F32), ptr(DT_I32), ptr(DT_F32), num(10), constexpr_of("64")};
   TileCost *c = count_kernel(cx, text, 5, p, 1, 1);
@@ -217,8 +236,10 @@ static void what_data_decides_is_said(void **state) {
 
 static void loops_of_integers_are_walked(void **state) { /* while, if and exchanged values that the arguments decide */
   static const char *const text = HEAD "def k(x, n):\n"
-      "    a = 0\n    b = 1\n    while b < n:\n        a, b = b, a + b\n        if b % 2 == 0:\n            tl.store(x + b, 1.0)\n"
-      "    for i in range(10, n, -30):\n        tl.store(x, 1.0)\n    for i in range(n, 10, -30):\n        tl.store(x, 1.0)\n";
+                                       "    a = 0\n    b = 1\n    while b < n:\n        a, b = b, a + b\n        if b "
+                                       "% 2 == 0:\n            tl.store(x + b, 1.0)\n"
+                                       "    for i in range(10, n, -30):\n        tl.store(x, 1.0)\n    for i in "
+                                       "range(n, 10, -30):\n        tl.store(x, 1.0)\n";
   Context *cx = context_create();
   Param p[] = {ptr(DT_F32), num(100)};
   TileCost *c = count_kernel(cx, text, 2, p, 1, 1);
@@ -229,8 +250,10 @@ static void loops_of_integers_are_walked(void **state) { /* while, if and exchan
 }
 
 static void a_long_loop_is_given_up(void **state) {
-  static const char *const text = HEAD "def k(x, n, BLOCK: tl.constexpr):\n"
-      "    v = tl.zeros([BLOCK], tl.float32)\n    for i in range(0, n):\n        v += tl.load(x + i * BLOCK + tl.arange(0, BLOCK))\n    tl.store(x + tl.arange(0, BLOCK), v)\n";
+  static const char *const text =
+      HEAD "def k(x, n, BLOCK: tl.constexpr):\n"
+           "    v = tl.zeros([BLOCK], tl.float32)\n    for i in range(0, n):\n        v += tl.load(x + i * BLOCK + "
+           "tl.arange(0, BLOCK))\n    tl.store(x + tl.arange(0, BLOCK), v)\n";
   Context *cx = context_create();
   Param p[] = {ptr(DT_F32), num(100000000), constexpr_of("16")};
   TileCost *c = count_kernel(cx, text, 3, p, 1, 1);
@@ -241,9 +264,10 @@ static void a_long_loop_is_given_up(void **state) {
 }
 
 static void atomics_and_scans_count(void **state) {
-  static const char *const text = HEAD "def k(x, out, n, BLOCK: tl.constexpr):\n"
-      "    at = tl.arange(0, BLOCK)\n    v = tl.load(x + at, mask=at < n)\n    s = tl.cumsum(v, 0)\n"
-      "    tl.atomic_add(out + at, s, mask=at < n)\n";
+  static const char *const text =
+      HEAD "def k(x, out, n, BLOCK: tl.constexpr):\n"
+           "    at = tl.arange(0, BLOCK)\n    v = tl.load(x + at, mask=at < n)\n    s = tl.cumsum(v, 0)\n"
+           "    tl.atomic_add(out + at, s, mask=at < n)\n";
   Context *cx = context_create();
   Param p[] = {ptr(DT_F32), ptr(DT_F32), num(50), constexpr_of("64")};
   TileCost *c = count_kernel(cx, text, 4, p, 3, 1);

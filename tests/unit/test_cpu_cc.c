@@ -1,4 +1,5 @@
-/* The compiler's driver and its cache: hits, damage, folders that cannot be written, several processes, missing compilers. */
+/* The compiler's driver and its cache: hits, damage, folders that cannot be written, several processes, missing
+ * compilers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,8 @@ static const char *program(int answer) {
   snprintf(text, sizeof text,
            "#include <stdint.h>\n"
            "__attribute__((visibility(\"default\"))) const uint64_t nereid_scratch_bytes = 128;\n"
-           "__attribute__((visibility(\"default\"))) int nereid_kernel(const uint64_t *a, const int32_t *g, int64_t b, int64_t e, void *s, "
+           "__attribute__((visibility(\"default\"))) int nereid_kernel(const uint64_t *a, const int32_t *g, int64_t b, "
+           "int64_t e, void *s, "
            "const void *h) {\n  return %d;\n}\n",
            answer);
   return text;
@@ -189,8 +191,10 @@ static int teardown(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_cache, setup, teardown),     cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_unwritable, setup, teardown), cmocka_unit_test_setup_teardown(test_compilers, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_cache, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_unwritable, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_compilers, setup, teardown),
       cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,8 +20,8 @@ static void kernel_head(const char *t, const char *out, const char *shape, int n
   if (*shape) {
     ADD("  %%i = arange {start=0, end=%d} : i32[%d]\n", n, n);
     for (const char *p = "xyz"; *p; p++) {
-      ADD("  %%p%c = splat %%%c : *%s[%d]\n  %%q%c = addptr %%p%c, %%i : *%s[%d]\n  %%%c%c = load %%q%c : %s[%d]\n", *p, *p, t, n, *p, *p,
-          t, n, *p, *p, *p, t, n);
+      ADD("  %%p%c = splat %%%c : *%s[%d]\n  %%q%c = addptr %%p%c, %%i : *%s[%d]\n  %%%c%c = load %%q%c : %s[%d]\n", *p,
+          *p, t, n, *p, *p, t, n, *p, *p, *p, t, n);
     }
   } else {
     for (const char *p = "xyz"; *p; p++) ADD("  %%%c%c = load %%%c : %s\n", *p, *p, *p, t);
@@ -33,14 +33,17 @@ static void store_value(const char *value, const char *out, const char *shape, i
   int k = stored++;
   ADD("  %%c%d = const {value=%d} : i32\n  %%b%d = addptr %%o, %%c%d : *%s\n", k, k * n, k, k, out);
   if (*shape) {
-    ADD("  %%s%d = splat %%b%d : *%s[%d]\n  %%a%d = addptr %%s%d, %%i : *%s[%d]\n  store %%a%d, %s\n", k, k, out, n, k, k, out, n, k, value);
+    ADD("  %%s%d = splat %%b%d : *%s[%d]\n  %%a%d = addptr %%s%d, %%i : *%s[%d]\n  store %%a%d, %s\n", k, k, out, n, k,
+        k, out, n, k, value);
   } else {
     ADD("  store %%b%d, %s\n", k, value);
   }
 }
 
-static const char *const int_ops[] = {"add", "sub", "mul", "div", "rem", "and", "or", "xor", "min", "max", "mulhi", NULL};
-static const char *const float_ops[] = {"add", "sub", "mul", "div", "rem", "min", "max", "min {nan=1}", "max {nan=1}", NULL};
+static const char *const int_ops[] = {"add", "sub", "mul", "div", "rem",   "and",
+                                      "or",  "xor", "min", "max", "mulhi", NULL};
+static const char *const float_ops[] = {"add", "sub", "mul",         "div",         "rem",
+                                        "min", "max", "min {nan=1}", "max {nan=1}", NULL};
 static const char *const bool_ops[] = {"add", "sub", "mul", "and", "or", "xor", "min", "max", NULL};
 static const char *const unary_int[] = {"neg", "not", "abs", NULL};
 static const char *const unary_float[] = {"neg", "abs", NULL};
@@ -89,7 +92,8 @@ static void check_type(Dtype d, int n, Fill fill) {
   static const char *const preds[] = {"eq", "ne", "lt", "le", "gt", "ge"};
   for (int i = 0; i < 6; i++) {
     char v[16];
-    ADD("  %%m%d = cmp %%xx, %%yy {pred=%s} : i1%s\n  %%w%d = select %%m%d, %%xx, %%zz : %s%s\n", i, preds[i], shape, i, i, t, shape);
+    ADD("  %%m%d = cmp %%xx, %%yy {pred=%s} : i1%s\n  %%w%d = select %%m%d, %%xx, %%zz : %s%s\n", i, preds[i], shape, i,
+        i, t, shape);
     snprintf(v, sizeof v, "%%w%d", i);
     store_value(v, t, shape, n);
   }
@@ -130,7 +134,8 @@ static void test_short(void **state) {
 }
 
 static void check_converts(Dtype from, int n) {
-  /* Every target takes its own kernel's output array: one kernel a pair keeps failures readable, one a source keeps cc calls few. */
+  /* Every target takes its own kernel's output array: one kernel a pair keeps failures readable, one a source keeps cc
+   * calls few. */
   const char *t = dtype_name(from);
   char shape[16] = "";
   if (n) snprintf(shape, sizeof shape, "[%d]", n);
@@ -139,18 +144,21 @@ static void check_converts(Dtype from, int n) {
   for (int d = 0; d < DT_COUNT; d++) ADD(", %%o%d: *%s", d, dtype_name((Dtype)d));
   ADD(") {\n");
   if (*shape) {
-    ADD("  %%i = arange {start=0, end=%d} : i32[%d]\n  %%p = splat %%x : *%s[%d]\n  %%q = addptr %%p, %%i : *%s[%d]\n  %%xx = load %%q : %s[%d]\n", n, n,
-        t, n, t, n, t, n);
+    ADD("  %%i = arange {start=0, end=%d} : i32[%d]\n  %%p = splat %%x : *%s[%d]\n  %%q = addptr %%p, %%i : *%s[%d]\n  "
+        "%%xx = load %%q : %s[%d]\n",
+        n, n, t, n, t, n, t, n);
   } else {
     ADD("  %%xx = load %%x : %s\n", t);
   }
   for (int d = 0; d < DT_COUNT; d++) {
     const char *to = dtype_name((Dtype)d);
     if ((Dtype)d == from) continue;
-    if ((dtype_is_fp8((Dtype)d) && dtype_is_int(from)) || (dtype_is_fp8(from) && dtype_is_int((Dtype)d))) continue; /* none in the language */
+    /* none in the language */
+    if ((dtype_is_fp8((Dtype)d) && dtype_is_int(from)) || (dtype_is_fp8(from) && dtype_is_int((Dtype)d))) continue;
     ADD("  %%v%d = convert %%xx : %s%s\n", d, to, shape);
     if (*shape) {
-      ADD("  %%s%d = splat %%o%d : *%s[%d]\n  %%a%d = addptr %%s%d, %%i : *%s[%d]\n  store %%a%d, %%v%d\n", d, d, to, n, d, d, to, n, d, d);
+      ADD("  %%s%d = splat %%o%d : *%s[%d]\n  %%a%d = addptr %%s%d, %%i : *%s[%d]\n  store %%a%d, %%v%d\n", d, d, to, n,
+          d, d, to, n, d, d);
     } else {
       ADD("  store %%o%d, %%v%d\n", d, d);
     }
@@ -158,8 +166,8 @@ static void check_converts(Dtype from, int n) {
       ADD("  %%b%d = bitcast %%xx : %s%s\n", d, to, shape);
       ADD("  %%bc%d = const {value=%d} : i32\n  %%bp%d = addptr %%o%d, %%bc%d : *%s\n", d, n, d, d, d, to);
       if (*shape) {
-        ADD("  %%bs%d = splat %%bp%d : *%s[%d]\n  %%ba%d = addptr %%bs%d, %%i : *%s[%d]\n  store %%ba%d, %%b%d\n", d, d, to, n, d, d, to, n, d,
-            d);
+        ADD("  %%bs%d = splat %%bp%d : *%s[%d]\n  %%ba%d = addptr %%bs%d, %%i : *%s[%d]\n  store %%ba%d, %%b%d\n", d, d,
+            to, n, d, d, to, n, d, d);
       } else {
         ADD("  store %%bp%d, %%b%d\n", d, d);
       }
@@ -185,13 +193,17 @@ static void test_towards_zero(void **state) {
     const char *t = wide ? "f64" : "f32";
     begin("kernel @k(%%x: *%s", t);
     for (int d = 0; d < 7; d++) ADD(", %%o%d: *%s", d, dtype_name(to[d]));
-    ADD(") {\n  %%i = arange {start=0, end=64} : i32[64]\n  %%p = splat %%x : *%s[64]\n  %%q = addptr %%p, %%i : *%s[64]\n  %%xx = load %%q : %s[64]\n  %%one = load %%x : %s\n",
+    ADD(") {\n  %%i = arange {start=0, end=64} : i32[64]\n  %%p = splat %%x : *%s[64]\n  %%q = addptr %%p, %%i : "
+        "*%s[64]\n  %%xx = load %%q : %s[64]\n  %%one = load %%x : %s\n",
         t, t, t, t);
     for (int d = 0; d < 7; d++) {
       const char *n = dtype_name(to[d]);
-      ADD("  %%v%d = convert %%xx {rounding=1} : %s[64]\n  %%s%d = splat %%o%d : *%s[64]\n  %%a%d = addptr %%s%d, %%i : *%s[64]\n  store %%a%d, %%v%d\n", d, n, d, d, n, d, d, n,
-          d, d);
-      ADD("  %%w%d = convert %%one {rounding=1} : %s\n  %%c%d = const {value=64} : i32\n  %%b%d = addptr %%o%d, %%c%d : *%s\n  store %%b%d, %%w%d\n", d, n, d, d, d, d, n, d, d);
+      ADD("  %%v%d = convert %%xx {rounding=1} : %s[64]\n  %%s%d = splat %%o%d : *%s[64]\n  %%a%d = addptr %%s%d, %%i "
+          ": *%s[64]\n  store %%a%d, %%v%d\n",
+          d, n, d, d, n, d, d, n, d, d);
+      ADD("  %%w%d = convert %%one {rounding=1} : %s\n  %%c%d = const {value=64} : i32\n  %%b%d = addptr %%o%d, %%c%d "
+          ": *%s\n  store %%b%d, %%w%d\n",
+          d, n, d, d, d, d, n, d, d);
     }
     ADD("}\n");
     cpu_check(&(CpuCase){.ir = ir.at, .count = 65});
@@ -204,19 +216,21 @@ static void test_math(void **state) {
   for (int vector = 0; vector < 2; vector++) {
     for (int at = 0; at < MATH_COUNT; at += 25) {
       const char *shape = vector ? "[32]" : "";
-      begin("kernel @k(%%f32: *f32, %%f64: *f64, %%i32: *i32, %%i64: *i64, %%u32: *u32, %%u64: *u64, %%of32: *f32, %%of64: *f64, %%oi32: *i32, "
+      begin("kernel @k(%%f32: *f32, %%f64: *f64, %%i32: *i32, %%i64: *i64, %%u32: *u32, %%u64: *u64, %%of32: *f32, "
+            "%%of64: *f64, %%oi32: *i32, "
             "%%oi64: *i64, %%ou32: *u32, %%ou64: *u64, %%oi1: *i1) {\n");
       static const char *const types[] = {"f32", "f64", "i32", "i64", "u32", "u64"};
       if (vector) ADD("  %%i = arange {start=0, end=32} : i32[32]\n");
       for (int k = 0; k < 6; k++)
         for (int j = 0; j < 4; j++) {
           const char *t = types[k];
-          ADD("  %%c%d%d = const {value=%d} : i32\n  %%b%d%d = addptr %%%s, %%c%d%d : *%s\n", k, j, j * 32, k, j, t, k, j, t);
+          ADD("  %%c%d%d = const {value=%d} : i32\n  %%b%d%d = addptr %%%s, %%c%d%d : *%s\n", k, j, j * 32, k, j, t, k,
+              j, t);
           if (vector)
-            ADD("  %%s%d%d = splat %%b%d%d : *%s[32]\n  %%q%d%d = addptr %%s%d%d, %%i : *%s[32]\n  %%%s_%d = load %%q%d%d : %s[32]\n", k, j, k, j,
-                t, k, j, k, j, t, t, j, k, j, t);
-          else
-            ADD("  %%%s_%d = load %%b%d%d : %s\n", t, j, k, j, t);
+            ADD("  %%s%d%d = splat %%b%d%d : *%s[32]\n  %%q%d%d = addptr %%s%d%d, %%i : *%s[32]\n  %%%s_%d = load "
+                "%%q%d%d : %s[32]\n",
+                k, j, k, j, t, k, j, k, j, t, t, j, k, j, t);
+          else ADD("  %%%s_%d = load %%b%d%d : %s\n", t, j, k, j, t);
         }
       int n = 0;
       for (int fn = at; fn < at + 25 && fn < MATH_COUNT; fn++) {
@@ -237,9 +251,9 @@ static void test_math(void **state) {
           ADD("  %%r%d = math %s {fn=%s} : %s%s\n", n, args, math_info[fn].name, out, shape);
           ADD("  %%k%d = const {value=%d} : i32\n  %%ob%d = addptr %%o%s, %%k%d : *%s\n", n, n * 32, n, out, n, out);
           if (vector)
-            ADD("  %%os%d = splat %%ob%d : *%s[32]\n  %%oa%d = addptr %%os%d, %%i : *%s[32]\n  store %%oa%d, %%r%d\n", n, n, out, n, n, out, n, n);
-          else
-            ADD("  store %%ob%d, %%r%d\n", n, n);
+            ADD("  %%os%d = splat %%ob%d : *%s[32]\n  %%oa%d = addptr %%os%d, %%i : *%s[32]\n  store %%oa%d, %%r%d\n",
+                n, n, out, n, n, out, n, n);
+          else ADD("  store %%ob%d, %%r%d\n", n, n);
           n++;
         }
       }
@@ -252,7 +266,7 @@ static void test_math(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_arithmetic), cmocka_unit_test(test_scalars), cmocka_unit_test(test_short),
-      cmocka_unit_test(test_converts),   cmocka_unit_test(test_math),   cmocka_unit_test(test_towards_zero),
+      cmocka_unit_test(test_converts),   cmocka_unit_test(test_math),    cmocka_unit_test(test_towards_zero),
   };
   int failed = cmocka_run_group_tests(tests, kit_setup, kit_teardown);
   buf_destroy(&ir);

@@ -1,5 +1,5 @@
-/* What the CPU back end's tests share: one kernel as IR text, run by the interpreter and as compiled C on the same random
- * arrays; then every element of every array is compared.
+/* What the CPU back end's tests share: one kernel as IR text, run by the interpreter and as compiled C on the same
+ * random arrays; then every element of every array is compared.
  */
 #ifndef TEST_CPU_KIT_H
 #define TEST_CPU_KIT_H
@@ -22,12 +22,12 @@ typedef enum { FILL_SMALL, FILL_WIDE, FILL_UNIT } Fill; /* small numbers; any bi
 
 typedef struct CpuCase {
   const char *ir;
-  int64_t count;        /* elements of each array */
-  const int64_t *ints;  /* values of the integer arguments, in order */
+  int64_t count;       /* elements of each array */
+  const int64_t *ints; /* values of the integer arguments, in order */
   Fill fill;
-  int32_t grid[3];      /* zeros: 1 */
-  double tolerance;     /* of f32, relative; 0: 2e-5. Narrow floats: two units in the last place at least */
-  bool optimize;        /* run the tile passes first */
+  int32_t grid[3];  /* zeros: 1 */
+  double tolerance; /* of f32, relative; 0: 2e-5. Narrow floats: two units in the last place at least */
+  bool optimize;    /* run the tile passes first */
   const char *expect_print;
   bool expect_fault;
 } CpuCase;
@@ -79,7 +79,11 @@ static inline bool kit_agree(Dtype d, const void *x, const void *y, double toler
   if (a == b) return true;
   if (isinf(a) || isinf(b)) return false;
   double relative = tolerance > 0 ? tolerance : d == DT_F64 ? 1e-12 : 2e-5;
-  double unit = d == DT_F16 ? 0x1p-10 : d == DT_BF16 ? 0x1p-7 : d == DT_F8E5 || d == DT_F8E5B16 ? 0x1p-2 : dtype_is_fp8(d) ? 0x1p-3 : 0;
+  double unit = d == DT_F16                       ? 0x1p-10
+                : d == DT_BF16                    ? 0x1p-7
+                : d == DT_F8E5 || d == DT_F8E5B16 ? 0x1p-2
+                : dtype_is_fp8(d)                 ? 0x1p-3
+                                                  : 0;
   if (2.01 * unit > relative) relative = 2.01 * unit;
   double absolute = d == DT_F64 ? 1e-300 : d == DT_F16 ? 2e-7 : dtype_is_fp8(d) ? 2e-2 : 1e-37;
   return fabs(a - b) <= relative * fmax(fabs(a), fabs(b)) + absolute;
@@ -152,8 +156,8 @@ static inline void cpu_check_in(Context *cx, const CpuCase *c, Buf *text) {
       if (wrong++ < 5)
         fprintf(stderr, "argument %d element %lld: interp %.9g (%llx), cpu %.9g (%llx)\n", k, (long long)i,
                 dtype_is_float(t->dtype) ? dtype_load_float(t->dtype, want) : (double)dtype_load_int(t->dtype, want),
-                (unsigned long long)dtype_load_int(DT_U8, want), dtype_is_float(t->dtype) ? dtype_load_float(t->dtype, got)
-                                                                                            : (double)dtype_load_int(t->dtype, got),
+                (unsigned long long)dtype_load_int(DT_U8, want),
+                dtype_is_float(t->dtype) ? dtype_load_float(t->dtype, got) : (double)dtype_load_int(t->dtype, got),
                 (unsigned long long)dtype_load_int(DT_U8, got));
     }
     size_t size = (size_t)(c->count * bytes);

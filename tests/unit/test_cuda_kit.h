@@ -1,5 +1,5 @@
-/* What the tests of the cuda device share: the driver that is not there (fake_cuda.c), CUDA C for it, a device that each test opens, and the check that
- * nothing is left behind. */
+/* What the tests of the cuda device share: the driver that is not there (fake_cuda.c), CUDA C for it, a device that
+ * each test opens, and the check that nothing is left behind. */
 #ifndef TEST_CUDA_KIT_H
 #define TEST_CUDA_KIT_H
 #include "fake_cuda_kit.h"
@@ -15,28 +15,29 @@ static void (*fake_kernel)(const char *name, FakeKernel run);
 static void *(*fake_context)(void);
 static int (*context_set)(void *), (*context_get)(void **);
 
-static const char text_cu[] =
-    "#include <cuda_fp16.h>\n"
-    "typedef unsigned long long count_t;\n"
-    "using real = float;\n"
-    "#define HALF __half\n"
-    "// __global__ void comment(int a)\n"
-    "extern \"C\" __global__ void add(const float *x, const float *y, float *out, int n) {\n"
-    "  if (n) { out[0] = x[0] + y[0]; }\n"
-    "}\n"
-    "extern \"C\" __global__ void crash(int *p) { p[1 << 30] = 1; }\n"
-    "extern \"C\" __global__ void quiet(int n) {}\n"
-    "namespace a { namespace b {\n"
-    "template <typename T, int N = 4> __global__ void __launch_bounds__(256)\n"
-    "scale(const T *__restrict__ x, T *y, real by, count_t n) {}\n"
-    "} }\n"
-    "__global__ void many(char c, signed char sc, unsigned char *uc, short, unsigned u, long l, unsigned long long int ull, HALF h, const HALF *hp,\n"
-    "                     double const &d, float4 *v, void **pp, struct Config config, bool b = true, int m[], std::size_t z = sizeof(int), const char *s = \"a,b)\");\n"
-    "#if 0\n"
-    "#endif\n"
-    "#define ROUND ROUND ROUND ROUND ROUND\n"
-    "__global__ void nothing(void) {}\n"
-    "__global__ void round(ROUND x) {}\n";
+static const char text_cu[] = "#include <cuda_fp16.h>\n"
+                              "typedef unsigned long long count_t;\n"
+                              "using real = float;\n"
+                              "#define HALF __half\n"
+                              "// __global__ void comment(int a)\n"
+                              "extern \"C\" __global__ void add(const float *x, const float *y, float *out, int n) {\n"
+                              "  if (n) { out[0] = x[0] + y[0]; }\n"
+                              "}\n"
+                              "extern \"C\" __global__ void crash(int *p) { p[1 << 30] = 1; }\n"
+                              "extern \"C\" __global__ void quiet(int n) {}\n"
+                              "namespace a { namespace b {\n"
+                              "template <typename T, int N = 4> __global__ void __launch_bounds__(256)\n"
+                              "scale(const T *__restrict__ x, T *y, real by, count_t n) {}\n"
+                              "} }\n"
+                              "__global__ void many(char c, signed char sc, unsigned char *uc, short, unsigned u, long "
+                              "l, unsigned long long int ull, HALF h, const HALF *hp,\n"
+                              "                     double const &d, float4 *v, void **pp, struct Config config, bool "
+                              "b = true, int m[], std::size_t z = sizeof(int), const char *s = \"a,b)\");\n"
+                              "#if 0\n"
+                              "#endif\n"
+                              "#define ROUND ROUND ROUND ROUND ROUND\n"
+                              "__global__ void nothing(void) {}\n"
+                              "__global__ void round(ROUND x) {}\n";
 
 static int run_add(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
   const float *x = *(float **)p[0], *y = *(float **)p[1];
@@ -46,7 +47,13 @@ static int run_add(void **p, const unsigned grid[3], const unsigned block[3], un
 }
 static int run_crash(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) { return 700; }
 
-typedef struct Fixture { nereid_device *d; nereid_module *m; void *p[3]; nereid_arg add[4]; nereid_options block; } Fixture;
+typedef struct Fixture {
+  nereid_device *d;
+  nereid_module *m;
+  void *p[3];
+  nereid_arg add[4];
+  nereid_options block;
+} Fixture;
 static const int64_t one[3] = {1, 1, 1};
 
 /* A cache on disk for each test. */
@@ -98,14 +105,14 @@ static int teardown(void **state) {
 #define BAD(call, text) assert_error(call, NEREID_BAD_ARGUMENT, text)
 
 /* The call fails, and its text holds these words. */
-#define assert_says(call, want_status, words)                                                                     \
-  do {                                                                                                           \
-    nereid_error *error = NULL;                                                                                  \
-    nereid_status got = (call);                                                                                  \
-    assert_non_null(error);                                                                                      \
+#define assert_says(call, want_status, words) \
+  do { \
+    nereid_error *error = NULL; \
+    nereid_status got = (call); \
+    assert_non_null(error); \
     if (!strstr(nereid_error_text(error), words)) fail_msg("does not say '%s':\n%s", words, nereid_error_text(error)); \
-    assert_int_equal(got, want_status);                                                                          \
-    nereid_error_free(error);                                                                                    \
+    assert_int_equal(got, want_status); \
+    nereid_error_free(error); \
   } while (0)
 
 #define ALONE(test) cmocka_unit_test_setup(test, fresh)

@@ -1,5 +1,5 @@
-/* Launches of one kernel over and over (runtime/cuda_repeat.c), against a driver that is not there: what a graph launches is what a plain launch would have,
- * and what may not go through a graph does not. */
+/* Launches of one kernel over and over (runtime/cuda_repeat.c), against a driver that is not there: what a graph
+ * launches is what a plain launch would have, and what may not go through a graph does not. */
 #define _GNU_SOURCE
 #include "gpu/gpu.h" /* before cmocka, whose `fail` is a macro */
 
@@ -7,7 +7,11 @@
 
 enum { PLAIN = 32 }; /* launches before a stream's kernel gets its graph */
 
-typedef struct Run { nereid_function *fn; nereid_stream *s; float *x, *y, *out; } Run;
+typedef struct Run {
+  nereid_function *fn;
+  nereid_stream *s;
+  float *x, *y, *out;
+} Run;
 
 static Run begin(Fixture *f) {
   Run r = {0};
@@ -123,14 +127,16 @@ static void test_failures(void **state) {
   assert_int_equal(launches(f, r.fn, r.s, PLAIN + 1), 1);
   for (int i = 0; i < 2; i++) {
     fake->fail.symbol = symbols[i], fake->fail.result = 2, fake->fail.after = 0;
-    assert_says(nereid_run(r.fn, r.s, one, f->add, 4, &error), NEREID_OUT_OF_MEMORY, "kernel 'add' cannot be launched with grid (1, 1, 1), block (128, 1, 1)");
+    assert_says(nereid_run(r.fn, r.s, one, f->add, 4, &error), NEREID_OUT_OF_MEMORY,
+                "kernel 'add' cannot be launched with grid (1, 1, 1), block (128, 1, 1)");
     assert_int_equal(launches(f, r.fn, r.s, 2), 2);
   }
   end(&r);
 }
 
 static void test_switched_off(void **state) {
-  static const char *const names[][2] = {{"NEREID_CUDA_REPEAT", "0"}, {"CUDA_INJECTION64_PATH", "/tools/libtool.so"}, {"NEREID_CUDA_BLOCKING", "1"}};
+  static const char *const names[][2] = {
+      {"NEREID_CUDA_REPEAT", "0"}, {"CUDA_INJECTION64_PATH", "/tools/libtool.so"}, {"NEREID_CUDA_BLOCKING", "1"}};
   for (int i = 0; i < 3; i++) {
     fresh(state);
     setenv(names[i][0], names[i][1], 1);
@@ -154,9 +160,15 @@ static void test_switched_off(void **state) {
 /* ---- threads ---- */
 
 static atomic_int added;
-static int run_count(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) { return atomic_fetch_add(&added, *(int *)p[0]), 0; }
+static int run_count(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  return atomic_fetch_add(&added, *(int *)p[0]), 0;
+}
 
-typedef struct Crowd { Fixture *f; nereid_function *fn; nereid_stream *s; } Crowd;
+typedef struct Crowd {
+  Fixture *f;
+  nereid_function *fn;
+  nereid_stream *s;
+} Crowd;
 static void *launch_many(void *arg) {
   Crowd *c = arg;
   for (int i = 1; i <= 500; i++) {
@@ -195,7 +207,9 @@ static void test_threads(void **state) {
 
 static int run(void) {
   const struct CMUnitTest tests[] = {
-      OPEN(test_arguments_and_grids), OPEN(test_streams), OPEN(test_capture), OPEN(test_no_graphs), OPEN(test_failures), OPEN(test_threads), ALONE(test_switched_off),
+      OPEN(test_arguments_and_grids), OPEN(test_streams),  OPEN(test_capture),
+      OPEN(test_no_graphs),           OPEN(test_failures), OPEN(test_threads),
+      ALONE(test_switched_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

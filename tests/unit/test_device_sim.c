@@ -1,5 +1,5 @@
-/* The sim device: what it prints and what it finds. Lines of device_print are the interpreter's, in the same order; wrong accesses, races and
- * failed assertions are faults that name the kernel's line. */
+/* The sim device: what it prints and what it finds. Lines of device_print are the interpreter's, in the same order;
+ * wrong accesses, races and failed assertions are faults that name the kernel's line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,72 +11,76 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char kernels[] = "import triton\n"
-                              "import triton.language as tl\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def scalar(x, n):\n"
-                              "    tl.device_print('who', tl.program_id(0), tl.program_id(1), n)\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def words(x, n):\n"
-                              "    tl.device_print('only words')\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def tensors(x, n):\n"
-                              "    i = tl.arange(0, 16)\n"
-                              "    v = tl.load(x + i)\n"
-                              "    m = tl.reshape(v, (4, 4))\n"
-                              "    tl.device_print('matrix', m)\n"
-                              "    tl.device_print('two', v, i > 7)\n"
-                              "    tl.device_print('hex', i * 1000, hex=True)\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def types(x, n):\n"
-                              "    v = tl.load(x + tl.arange(0, 8))\n"
-                              "    tl.device_print('f16', v.to(tl.float16))\n"
-                              "    tl.device_print('bf16', v.to(tl.bfloat16))\n"
-                              "    tl.device_print('f64', v.to(tl.float64) / 3)\n"
-                              "    tl.device_print('i8', v.to(tl.int8), v.to(tl.uint8), v.to(tl.int16), v.to(tl.uint16))\n"
-                              "    tl.device_print('i64', v.to(tl.int64) * 1000000007 * 1000, v.to(tl.uint64))\n"
-                              "    tl.device_print('fp8', v.to(tl.float8e5), v.to(tl.float8e4nv))\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def loop(x, n):\n"
-                              "    tl.device_print('before', n)\n"
-                              "    for k in range(n):\n"
-                              "        tl.device_print('turn', tl.arange(0, 64) + 100 * k)\n"
-                              "        if k % 2 == 1:\n"
-                              "            tl.device_print('odd', k)\n"
-                              "    tl.device_print('after', tl.arange(0, 8))\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def asserts(x, n):\n"
-                              "    i = tl.arange(0, 64)\n"
-                              "    tl.device_print('x', tl.load(x))\n"
-                              "    tl.device_assert(tl.load(x + i) < n, 'too large')\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def past(x, n):\n"
-                              "    tl.store(x + n + tl.arange(0, 16), 1.0)\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def before(x, n):\n"
-                              "    tl.store(x, tl.sum(tl.load(x + tl.arange(0, 16) - n)))\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def far(x, n):\n"
-                              "    tl.store(x, tl.load((-n.to(tl.int64)).to(tl.pointer_type(tl.float32))))\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def mark(x, n):\n"
-                              "    tl.store(x + tl.program_id(0) + 3 * tl.program_id(1), 1.0 + tl.program_id(0))\n"
-                              "\n"
-                              "@triton.jit\n"
-                              "def total(x, n):\n"
-                              "    tl.atomic_add(x, tl.sum(tl.load(x + 1 + tl.arange(0, 32))))\n";
+static const char kernels[] =
+    "import triton\n"
+    "import triton.language as tl\n"
+    "\n"
+    "@triton.jit\n"
+    "def scalar(x, n):\n"
+    "    tl.device_print('who', tl.program_id(0), tl.program_id(1), n)\n"
+    "\n"
+    "@triton.jit\n"
+    "def words(x, n):\n"
+    "    tl.device_print('only words')\n"
+    "\n"
+    "@triton.jit\n"
+    "def tensors(x, n):\n"
+    "    i = tl.arange(0, 16)\n"
+    "    v = tl.load(x + i)\n"
+    "    m = tl.reshape(v, (4, 4))\n"
+    "    tl.device_print('matrix', m)\n"
+    "    tl.device_print('two', v, i > 7)\n"
+    "    tl.device_print('hex', i * 1000, hex=True)\n"
+    "\n"
+    "@triton.jit\n"
+    "def types(x, n):\n"
+    "    v = tl.load(x + tl.arange(0, 8))\n"
+    "    tl.device_print('f16', v.to(tl.float16))\n"
+    "    tl.device_print('bf16', v.to(tl.bfloat16))\n"
+    "    tl.device_print('f64', v.to(tl.float64) / 3)\n"
+    "    tl.device_print('i8', v.to(tl.int8), v.to(tl.uint8), v.to(tl.int16), v.to(tl.uint16))\n"
+    "    tl.device_print('i64', v.to(tl.int64) * 1000000007 * 1000, v.to(tl.uint64))\n"
+    "    tl.device_print('fp8', v.to(tl.float8e5), v.to(tl.float8e4nv))\n"
+    "\n"
+    "@triton.jit\n"
+    "def loop(x, n):\n"
+    "    tl.device_print('before', n)\n"
+    "    for k in range(n):\n"
+    "        tl.device_print('turn', tl.arange(0, 64) + 100 * k)\n"
+    "        if k % 2 == 1:\n"
+    "            tl.device_print('odd', k)\n"
+    "    tl.device_print('after', tl.arange(0, 8))\n"
+    "\n"
+    "@triton.jit\n"
+    "def asserts(x, n):\n"
+    "    i = tl.arange(0, 64)\n"
+    "    tl.device_print('x', tl.load(x))\n"
+    "    tl.device_assert(tl.load(x + i) < n, 'too large')\n"
+    "\n"
+    "@triton.jit\n"
+    "def past(x, n):\n"
+    "    tl.store(x + n + tl.arange(0, 16), 1.0)\n"
+    "\n"
+    "@triton.jit\n"
+    "def before(x, n):\n"
+    "    tl.store(x, tl.sum(tl.load(x + tl.arange(0, 16) - n)))\n"
+    "\n"
+    "@triton.jit\n"
+    "def far(x, n):\n"
+    "    tl.store(x, tl.load((-n.to(tl.int64)).to(tl.pointer_type(tl.float32))))\n"
+    "\n"
+    "@triton.jit\n"
+    "def mark(x, n):\n"
+    "    tl.store(x + tl.program_id(0) + 3 * tl.program_id(1), 1.0 + tl.program_id(0))\n"
+    "\n"
+    "@triton.jit\n"
+    "def total(x, n):\n"
+    "    tl.atomic_add(x, tl.sum(tl.load(x + 1 + tl.arange(0, 32))))\n";
 
-typedef struct Lines { char *text; size_t n, room; } Lines;
+typedef struct Lines {
+  char *text;
+  size_t n, room;
+} Lines;
 
 static void take_line(void *arg, const char *line) {
   Lines *l = arg;
@@ -101,7 +105,8 @@ static nereid_status run(const Setup *s, Lines *lines, nereid_error **error) {
   nereid_device *d = NULL;
   nereid_module *m = NULL;
   nereid_error *err = NULL;
-  if (nereid_device_open(s->device, &d, &err) || nereid_module_load_string("k.py", kernels, &m, &err)) fail_msg("%s", nereid_error_text(err));
+  if (nereid_device_open(s->device, &d, &err) || nereid_module_load_string("k.py", kernels, &m, &err))
+    fail_msg("%s", nereid_error_text(err));
   void *p = NULL;
   float host[64];
   for (int i = 0; i < 64; i++) host[i] = s->x ? s->x[i] : 1.5f * (float)i;
@@ -151,11 +156,14 @@ static void test_too_many_lines(void **state) {
   (void)state;
   Lines got = {0};
   nereid_error *err = NULL;
-  assert_int_equal(run(&(Setup){.device = "sim", .kernel = "loop", .grid = {1, 1, 1}, .n = 4000, .warps = 4}, &got, &err), NEREID_OK);
+  assert_int_equal(
+      run(&(Setup){.device = "sim", .kernel = "loop", .grid = {1, 1, 1}, .n = 4000, .warps = 4}, &got, &err),
+      NEREID_OK);
   size_t lines = 0;
   for (const char *c = got.text; (c = strchr(c, '\n')); c++) lines++;
   assert_in_range(lines, 140000, 160000); /* 4 MiB of 7 words each */
-  assert_non_null(strstr(got.text, "device_print: the buffer of 4194288 bytes was full, so that lines of kernel 'loop' are missing\n"));
+  assert_non_null(strstr(
+      got.text, "device_print: the buffer of 4194288 bytes was full, so that lines of kernel 'loop' are missing\n"));
   free(got.text);
 }
 
@@ -181,18 +189,24 @@ static void faults(Setup s, const char *text, const char *printed) {
 
 static void test_asserts(void **state) {
   (void)state;
-  faults((Setup){.kernel = "asserts", .grid = {1, 2, 1}, .n = 60}, "error: assertion failed: too large, in program (0, 0, 0), element [40]\n", "idx () x: 0.000000");
+  faults((Setup){.kernel = "asserts", .grid = {1, 2, 1}, .n = 60},
+         "error: assertion failed: too large, in program (0, 0, 0), element [40]\n", "idx () x: 0.000000");
   Lines got = {0};
   nereid_error *err = NULL;
-  assert_int_equal(run(&(Setup){.device = "sim", .kernel = "asserts", .grid = {1, 1, 1}, .n = 100, .warps = 4}, &got, &err), NEREID_OK);
+  assert_int_equal(
+      run(&(Setup){.device = "sim", .kernel = "asserts", .grid = {1, 1, 1}, .n = 100, .warps = 4}, &got, &err),
+      NEREID_OK);
   free(got.text);
 }
 
 static void test_wrong_accesses(void **state) {
   (void)state;
-  faults((Setup){.kernel = "past", .grid = {1, 1, 1}, .n = 49}, "store out of bounds: writes 4 bytes at x+256 (x has 256 bytes), in program (0, 0, 0), thread 15", NULL);
-  faults((Setup){.kernel = "before", .grid = {1, 1, 1}, .n = 2}, "load out of bounds: reads 4 bytes at x-8 (x has 256 bytes), in program (0, 0, 0), thread 0", NULL);
-  faults((Setup){.kernel = "far", .grid = {1, 1, 1}, .n = 4}, "load out of bounds: reads 4 bytes at 0xfffffffffffffffc, in no array that the device knows", NULL);
+  faults((Setup){.kernel = "past", .grid = {1, 1, 1}, .n = 49},
+         "store out of bounds: writes 4 bytes at x+256 (x has 256 bytes), in program (0, 0, 0), thread 15", NULL);
+  faults((Setup){.kernel = "before", .grid = {1, 1, 1}, .n = 2},
+         "load out of bounds: reads 4 bytes at x-8 (x has 256 bytes), in program (0, 0, 0), thread 0", NULL);
+  faults((Setup){.kernel = "far", .grid = {1, 1, 1}, .n = 4},
+         "load out of bounds: reads 4 bytes at 0xfffffffffffffffc, in no array that the device knows", NULL);
 }
 
 static void test_programs(void **state) {
@@ -201,7 +215,13 @@ static void test_programs(void **state) {
   float x[64] = {0}, all[64] = {0};
   Lines got = {0};
   nereid_error *err = NULL;
-  Setup s = {.device = "sim", .kernel = "mark", .grid = {3, 2, 1}, .n = 1, .warps = 2, .x = x, .options = {.programs = listed, .program_count = 3}};
+  Setup s = {.device = "sim",
+             .kernel = "mark",
+             .grid = {3, 2, 1},
+             .n = 1,
+             .warps = 2,
+             .x = x,
+             .options = {.programs = listed, .program_count = 3}};
   if (run(&s, &got, &err)) fail_msg("%s", nereid_error_text(err));
   static const float want[] = {1, 0, 0, 0, 2, 3};
   for (int i = 0; i < 64; i++) assert_true(x[i] == (i < 6 ? want[i] : 0));
@@ -217,7 +237,9 @@ static void test_atomics(void **state) {
   for (int i = 1; i < 64; i++) x[i] = 1;
   Lines got = {0};
   nereid_error *err = NULL;
-  assert_int_equal(run(&(Setup){.device = "sim", .kernel = "total", .grid = {3000, 1, 1}, .n = 1, .warps = 1, .x = x}, &got, &err), NEREID_OK);
+  assert_int_equal(
+      run(&(Setup){.device = "sim", .kernel = "total", .grid = {3000, 1, 1}, .n = 1, .warps = 1, .x = x}, &got, &err),
+      NEREID_OK);
   assert_true(x[0] == 96000);
 }
 

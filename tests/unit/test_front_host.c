@@ -1,4 +1,5 @@
-/* What stands around kernels: files and imports, module constants, decorators, configurations, parameters and their specialization. */
+/* What stands around kernels: files and imports, module constants, decorators, configurations, parameters and their
+ * specialization. */
 #include "test_front_kit.h"
 
 #include <sys/stat.h>
@@ -6,12 +7,13 @@
 
 #define K HEAD "@triton.jit\n"
 
-/* ---- host code ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- host code --------------------------------------------------------------------------------------------------- */
 
 /* v, defined by `host`, must be the constexpr `value`. */
 static void host_gives(const char *host, int32_t value) {
   char text[4096];
-  snprintf(text, sizeof text, HEAD "%s\nV = tl.constexpr(v)\n@triton.jit\ndef k(out, n):\n    tl.store(out, V)\n", host);
+  snprintf(text, sizeof text, HEAD "%s\nV = tl.constexpr(v)\n@triton.jit\ndef k(out, n):\n    tl.store(out, V)\n",
+           host);
   kit_gives(text, 1, 1, &value);
 }
 
@@ -40,11 +42,17 @@ static void module_constants(void **state) {
 }
 
 static void host_functions(void **state) {
-  host_gives("def f(n):\n    s = 0\n    for i in range(n):\n        if i == 2:\n            continue\n        if i == 6:\n            break\n        s += i\n    else:\n        s = -1\n    return s\nv = f(9)", 13);
+  host_gives("def f(n):\n    s = 0\n    for i in range(n):\n        if i == 2:\n            continue\n        if i == "
+             "6:\n            break\n        s += i\n    else:\n        s = -1\n    return s\nv = f(9)",
+             13);
   host_gives("def f(n):\n    while n % 7:\n        n += 1\n    return n\nv = f(30)", 35);
   host_gives("def f(n):\n    if n < 2:\n        return n\n    return f(n - 1) + f(n - 2)\nv = f(12)", 144);
-  host_gives("def f():\n    try:\n        import no_such_module\n        return 1\n    except ImportError:\n        return 2\nv = f()", 2);
-  host_gives("def f():\n    try:\n        raise ValueError('x')\n    except ValueError:\n        return 3\n    finally:\n        pass\nv = f()", 3);
+  host_gives("def f():\n    try:\n        import no_such_module\n        return 1\n    except ImportError:\n        "
+             "return 2\nv = f()",
+             2);
+  host_gives("def f():\n    try:\n        raise ValueError('x')\n    except ValueError:\n        return 3\n    "
+             "finally:\n        pass\nv = f()",
+             3);
   host_gives("def outer(a):\n    def inner(b):\n        return a * b\n    return inner\nv = outer(3)(4)", 12);
   host_gives("def f(d):\n    d.setdefault('x', 1)\n    d['x'] += 4\n    return d.get('x')\nv = f({})", 5);
 }
@@ -55,27 +63,43 @@ static void conditions_and_tries_at_the_top(void **state) {
   host_gives("import torch\nif torch.cuda.something():\n    v = 1\nelse:\n    v = 2", 1); /* unknown counts as true */
   host_gives("try:\n    import no_such_module\n    v = 1\nexcept ImportError:\n    v = 2", 2);
   host_gives("try:\n    import math\n    v = 1\nexcept ImportError:\n    v = 2", 1);
-  host_gives("from packaging import version\nv = 1 if version.parse(triton.__version__) >= version.parse('3.0.0') else 0", 1);
+  host_gives(
+      "from packaging import version\nv = 1 if version.parse(triton.__version__) >= version.parse('3.0.0') else 0", 1);
   host_gives("if __name__ == '__main__':\n    v = 6", 6);
-  kit_accepts(HEAD "try:\n    from triton.language.extra.libdevice import rsqrt\nexcept ModuleNotFoundError:\n    from triton.language.math import rsqrt\n@triton.jit\ndef k(x):\n    tl.store(x, rsqrt(tl.load(x)))\n");
+  kit_accepts(HEAD "try:\n    from triton.language.extra.libdevice import rsqrt\nexcept ModuleNotFoundError:\n    from "
+                   "triton.language.math import rsqrt\n@triton.jit\ndef k(x):\n    tl.store(x, rsqrt(tl.load(x)))\n");
 }
 
 static void endless_host_code_ends(void **state) {
-  kit_refuses(HEAD "def f():\n    while True:\n        pass\nV = tl.constexpr(f())\n@triton.jit\ndef k(out):\n    tl.store(out, V)\n", "takes too long");
-  kit_refuses(HEAD "def f(n):\n    return f(n + 1)\nV = tl.constexpr(f(0))\n@triton.jit\ndef k(out):\n    tl.store(out, V)\n", "a recursion without end");
-  host_gives("L = [1]\nL.append(L)\nL += L\nD = {}\nD['d'] = D\nD.update(e=D)\nv = len(L) + len(D)", 2); /* no value may contain itself */
-  kit_refuses(HEAD "S = 'ab'\nfor i in range(60):\n    S = S + S\nV = tl.constexpr(S)\n@triton.jit\ndef k(out):\n    tl.store(out, len(V))\n", "too long");
-  kit_refuses(HEAD "@triton.jit\ndef k(out):\n    for i in tl.static_range(1000):\n        for j in tl.static_range(1000):\n            tl.store(out + j, i)\n", "unrolls to more than 200000 statements");
+  kit_refuses(HEAD "def f():\n    while True:\n        pass\nV = tl.constexpr(f())\n@triton.jit\ndef k(out):\n    "
+                   "tl.store(out, V)\n",
+              "takes too long");
+  kit_refuses(
+      HEAD "def f(n):\n    return f(n + 1)\nV = tl.constexpr(f(0))\n@triton.jit\ndef k(out):\n    tl.store(out, V)\n",
+      "a recursion without end");
+  /* no value may contain itself */
+  host_gives("L = [1]\nL.append(L)\nL += L\nD = {}\nD['d'] = D\nD.update(e=D)\nv = len(L) + len(D)", 2);
+  kit_refuses(HEAD "S = 'ab'\nfor i in range(60):\n    S = S + S\nV = tl.constexpr(S)\n@triton.jit\ndef k(out):\n    "
+                   "tl.store(out, len(V))\n",
+              "too long");
+  kit_refuses(HEAD "@triton.jit\ndef k(out):\n    for i in tl.static_range(1000):\n        for j in "
+                   "tl.static_range(1000):\n            tl.store(out + j, i)\n",
+              "unrolls to more than 200000 statements");
   kit_refuses(HEAD "V = W\nW = V\n@triton.jit\ndef k(out):\n    tl.store(out, V)\n", "not known here");
 }
 
 static void constexpr_functions(void **state) {
-  kit_gives(HEAD "@triton.constexpr_function\ndef f(n):\n    s = 0\n    for i in range(n):\n        if i % 2:\n            continue\n        s += i\n    return s\n"
-                 "@triton.jit\ndef k(out, n, M: tl.constexpr = 8):\n    tl.store(out + tl.arange(0, f(M) - 4) * 0, f(M))\n", 1, 1, (int32_t[]){12});
-  kit_refuses(HEAD "@triton.constexpr_function\ndef f(n):\n    return n + missing\n@triton.jit\ndef k(out, n):\n    tl.store(out, f(3))\n", "f could not be evaluated at compile time: 'missing'");
+  kit_gives(HEAD
+            "@triton.constexpr_function\ndef f(n):\n    s = 0\n    for i in range(n):\n        if i % 2:\n            "
+            "continue\n        s += i\n    return s\n"
+            "@triton.jit\ndef k(out, n, M: tl.constexpr = 8):\n    tl.store(out + tl.arange(0, f(M) - 4) * 0, f(M))\n",
+            1, 1, (int32_t[]){12});
+  kit_refuses(HEAD "@triton.constexpr_function\ndef f(n):\n    return n + missing\n@triton.jit\ndef k(out, n):\n    "
+                   "tl.store(out, f(3))\n",
+              "f could not be evaluated at compile time: 'missing'");
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static char folder[64];
 
@@ -105,7 +129,8 @@ static char *compile_file(const char *name) { /* "" or the messages; to be freed
 
 static void expect_file(const char *name, const char *what) {
   char *messages = compile_file(name);
-  if (what ? !strstr(messages, what) : *messages != 0) fail_msg("%s: expected \"%s\", got:\n%s", name, what ? what : "", messages);
+  if (what ? !strstr(messages, what) : *messages != 0)
+    fail_msg("%s: expected \"%s\", got:\n%s", name, what ? what : "", messages);
   free(messages);
 }
 
@@ -120,9 +145,12 @@ static void imports_of_files(void **state) {
   write_file("pkg/__init__.py", "");
   write_file("pkg/consts.py", HEAD "from .ops.a import helper_name\nB = tl.constexpr(8)\nPLAIN = 4\n");
   write_file("pkg/ops/__init__.py", "from .a import f as exported\n");
-  write_file("pkg/ops/a.py", HEAD "from pkg.consts import B\nhelper_name = 'x'\n@triton.jit\ndef f(v):\n    return v + tl.arange(0, B)\n");
-  write_file("pkg/ops/b.py", HEAD "import pkg.consts\nfrom pkg.consts import B\nfrom .a import f\nfrom . import a\nfrom ..ops import exported as g\nfrom pkg.ops.a import *\n"
-                             "@triton.jit\ndef k(out, n):\n    tl.store(out + f(n), pkg.consts.PLAIN)\n    tl.store(out + a.f(n), g(n))\n    tl.store(out + tl.arange(0, pkg.consts.B), B)\n");
+  write_file("pkg/ops/a.py", HEAD
+             "from pkg.consts import B\nhelper_name = 'x'\n@triton.jit\ndef f(v):\n    return v + tl.arange(0, B)\n");
+  write_file("pkg/ops/b.py", HEAD "import pkg.consts\nfrom pkg.consts import B\nfrom .a import f\nfrom . import "
+                                  "a\nfrom ..ops import exported as g\nfrom pkg.ops.a import *\n"
+                                  "@triton.jit\ndef k(out, n):\n    tl.store(out + f(n), pkg.consts.PLAIN)\n    "
+                                  "tl.store(out + a.f(n), g(n))\n    tl.store(out + tl.arange(0, pkg.consts.B), B)\n");
   write_file("broken.py", "def (:\n");
   write_file("c.py", HEAD "from broken import f\n@triton.jit\ndef k(out, n):\n    tl.store(out, f(n))\n");
   write_file("d.py", HEAD "from pkg.consts import nothing\n@triton.jit\ndef k(out, n):\n    tl.store(out, nothing)\n");
@@ -132,7 +160,9 @@ static void imports_of_files(void **state) {
   expect_file("d.py", "`nothing` comes from module 'pkg.consts' without a name 'nothing'");
   expect_file("e.py", "has no kernel `k`");
   expect_file("nowhere.py", "cannot read");
-  const char *const files[] = {"pkg/ops/b.py", "pkg/ops/a.py", "pkg/ops/__init__.py", "pkg/consts.py", "pkg/__init__.py", "broken.py", "c.py", "d.py", "e.py"};
+  const char *const files[] = {
+      "pkg/ops/b.py", "pkg/ops/a.py", "pkg/ops/__init__.py", "pkg/consts.py", "pkg/__init__.py", "broken.py", "c.py",
+      "d.py",         "e.py"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     snprintf(path, sizeof path, "%s/%s", folder, files[i]);
     unlink(path);
@@ -144,14 +174,18 @@ static void imports_of_files(void **state) {
   assert_int_equal(rmdir(folder), 0);
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static void kernels_are_found(void **state) {
-  static const char text[] = "import triton as t\nfrom triton import jit as j\nimport triton.language as tl\nimport torch\njitter = t.jit\n"
-                             "@t.jit\ndef a(x): pass\n@j\ndef b(x): pass\n@jitter\ndef c(x): pass\n@t.jit(do_not_specialize=['x'])\ndef d(x): pass\n"
-                             "@torch.jit.script\ndef not_one(x): pass\ndef make(W: int = 8):\n    width = W * 2\n    @t.jit\n    def e(x):\n        tl.store(x + tl.arange(0, 4), 1)\n    return e\n"
-                             "class C:\n    @staticmethod\n    @t.jit\n    def f(x): pass\nif True:\n    @triton_heuristics.pointwise(size_hints=[4])\n    @t.jit\n    def g(x): pass\n"
-                             "def plain(x): pass\nh = t.jit(plain)\ni = t.autotune([], [])(t.jit(plain))\n";
+  static const char text[] =
+      "import triton as t\nfrom triton import jit as j\nimport triton.language as tl\nimport torch\njitter = t.jit\n"
+      "@t.jit\ndef a(x): pass\n@j\ndef b(x): pass\n@jitter\ndef c(x): pass\n@t.jit(do_not_specialize=['x'])\ndef d(x): "
+      "pass\n"
+      "@torch.jit.script\ndef not_one(x): pass\ndef make(W: int = 8):\n    width = W * 2\n    @t.jit\n    def e(x):\n  "
+      "      tl.store(x + tl.arange(0, 4), 1)\n    return e\n"
+      "class C:\n    @staticmethod\n    @t.jit\n    def f(x): pass\nif True:\n    "
+      "@triton_heuristics.pointwise(size_hints=[4])\n    @t.jit\n    def g(x): pass\n"
+      "def plain(x): pass\nh = t.jit(plain)\ni = t.autotune([], [])(t.jit(plain))\n";
   Context *cx = context_create();
   assert_true(context_try(cx));
   Module *m = front_load_text(cx, "k.py", text, strlen(text));
@@ -165,7 +199,8 @@ static void kernels_are_found(void **state) {
 }
 
 static void parameters(void **state) {
-  static const char text[] = K "def k(a, b: tl.constexpr, c: 'tl.constexpr', d: tl.int64, e: 'fp16', f: '*bf16', g: int = 4, h: float = 1e-5, i: torch.Tensor = None, *, j=(1, 2)): pass\n";
+  static const char text[] = K "def k(a, b: tl.constexpr, c: 'tl.constexpr', d: tl.int64, e: 'fp16', f: '*bf16', g: "
+                               "int = 4, h: float = 1e-5, i: torch.Tensor = None, *, j=(1, 2)): pass\n";
   Context *cx = context_create();
   assert_true(context_try(cx));
   Module *m = front_load_text(cx, "k.py", text, strlen(text));
@@ -186,7 +221,7 @@ static void parameters(void **state) {
   context_destroy(cx);
 }
 
-/* ---- specialization ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- specialization ---------------------------------------------------------------------------------------------- */
 
 /* The first lines of the IR of kernel k with these arguments, to be freed; or the messages. */
 static char *specialized(const char *text, const ArgSpec *args, const CompileOptions *options) {
@@ -202,7 +237,8 @@ static char *specialized(const char *text, const ArgSpec *args, const CompileOpt
     assert_int_equal(c->slot_count, c->func->body->arg_count);
     tile_print(&b, c->func, 0);
     buf_printf(&b, "warps=%d stages=%d ctas=%d", c->num_warps, c->num_stages, c->num_ctas);
-    for (int i = 0; i < c->constexpr_count; i++) buf_printf(&b, " %s=%s", c->constexpr_names[i], c->constexpr_values[i]);
+    for (int i = 0; i < c->constexpr_count; i++)
+      buf_printf(&b, " %s=%s", c->constexpr_names[i], c->constexpr_values[i]);
     buf_destroy(&printed);
     context_end_try(cx);
   } else diags_print(&b, cx, false);
@@ -253,17 +289,24 @@ static void arguments_are_specialized(void **state) {
   expect(HEAD "@triton.jit(do_not_specialize_on_alignment=['a'])\ndef k(a):\n    pass\n", &a, NULL, "(%a: i32)");
   expect(K "def k(a: float):\n    pass\n", &a, NULL, "(%a: f32)");
   expect(K "def k(a: tl.constexpr):\n    tl.arange(0, a)\n", &a, NULL, "a=64");
-  ArgSpec items[] = {integer(64), {.kind = ARG_POINTER, .dtype = DT_F32}, {.kind = ARG_TUPLE, .item_count = 1, .items = &a}};
+  ArgSpec items[] = {
+      integer(64), {.kind = ARG_POINTER, .dtype = DT_F32}, {.kind = ARG_TUPLE, .item_count = 1, .items = &a}};
   ArgSpec tuple = {.kind = ARG_TUPLE, .item_count = 3, .items = items};
-  expect(K "def k(a):\n    tl.store(a[1], a[2][0] + a[0])\n", &tuple, NULL, "(%a.0: i32 {divisible=16}, %a.1: *f32, %a.2.0: i32 {divisible=16})");
+  expect(K "def k(a):\n    tl.store(a[1], a[2][0] + a[0])\n", &tuple, NULL,
+         "(%a.0: i32 {divisible=16}, %a.1: *f32, %a.2.0: i32 {divisible=16})");
   ArgSpec desc = {.kind = ARG_DESCRIPTOR, .dtype = DT_F16, .aligned = true, .rank = 2, .block_shape = {16, 32}};
-  expect(K "def k(a):\n    a.store([0, 0], a.load([0, 0]))\n", &desc, NULL, "(%a.base: *f16 {divisible=16}, %a.shape0: i32, %a.shape1: i32, %a.stride0: i64 {divisible=8})");
+  expect(K "def k(a):\n    a.store([0, 0], a.load([0, 0]))\n", &desc, NULL,
+         "(%a.base: *f16 {divisible=16}, %a.shape0: i32, %a.shape1: i32, %a.stride0: i64 {divisible=8})");
 }
 
 static void constexpr_arguments(void **state) {
-  static const char text[] = HEAD "@triton.jit\ndef relu(v):\n    return tl.maximum(v, 0)\n@triton.jit\ndef k(a: tl.constexpr):\n    tl.static_print(a)\n";
-  static const struct { const char *text, *value; } cases[] = {{"128", "a=128"}, {"'relu'", "a='relu'"}, {"None", "a=None"}, {"(1, 2)", "a=(1, 2)"}, {"tl.float16", "a=fp16"}, {"tl.fp16", "a=fp16"},
-                                                               {"fp16", "a=fp16"}, {"relu", "a=function relu"}, {"1e-6", "a=1e-06"}, {"True", "a=True"}, {"-3", "a=-3"}};
+  static const char text[] = HEAD "@triton.jit\ndef relu(v):\n    return tl.maximum(v, 0)\n@triton.jit\ndef k(a: "
+                                  "tl.constexpr):\n    tl.static_print(a)\n";
+  static const struct {
+    const char *text, *value;
+  } cases[] = {{"128", "a=128"},         {"'relu'", "a='relu'"}, {"None", "a=None"}, {"(1, 2)", "a=(1, 2)"},
+               {"tl.float16", "a=fp16"}, {"tl.fp16", "a=fp16"},  {"fp16", "a=fp16"}, {"relu", "a=function relu"},
+               {"1e-6", "a=1e-06"},      {"True", "a=True"},     {"-3", "a=-3"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     ArgSpec a = {.kind = ARG_CONSTEXPR, .text = cases[i].text};
     expect(text, &a, NULL, cases[i].value);
@@ -280,12 +323,17 @@ static void missing_arguments(void **state) {
   ArgSpec none[4] = {{0}};
   expect(K "def k(a):\n    pass\n", none, NULL, "k.py:4:7: error: argument `a` of k is missing");
   expect(K "def k(a: tl.constexpr):\n    pass\n", none, NULL, "it is a tl.constexpr: pass a value");
-  expect(K "def k(a, b=1e-5, c=None, d: tl.constexpr = 32):\n    tl.store(a, b)\n", (ArgSpec[]){{.kind = ARG_POINTER, .dtype = DT_F32}, {0}, {0}, {0}}, NULL, "const {value=1e-05} : f32");
+  expect(K "def k(a, b=1e-5, c=None, d: tl.constexpr = 32):\n    tl.store(a, b)\n",
+         (ArgSpec[]){{.kind = ARG_POINTER, .dtype = DT_F32}, {0}, {0}, {0}}, NULL, "const {value=1e-05} : f32");
 }
 
-static const char tuned[] = HEAD "def configs():\n    return [triton.Config({'A': a, 'B': 2 * a}, num_warps=w, num_stages=4) for a in (16, 32) for w in (2, 8)]\n"
-                            "@triton.autotune(configs=configs(), key=['n'])\n@triton.heuristics({'EVEN': lambda args: args['n'] % args['A'] == 0, 'W': lambda args: triton.next_power_of_2(args['n'])})\n"
-                            "@triton.jit\ndef k(n, A: tl.constexpr, B: tl.constexpr, EVEN: tl.constexpr, W: tl.constexpr):\n    tl.static_print(A)\n";
+static const char tuned[] =
+    HEAD "def configs():\n    return [triton.Config({'A': a, 'B': 2 * a}, num_warps=w, num_stages=4) for a in (16, 32) "
+         "for w in (2, 8)]\n"
+         "@triton.autotune(configs=configs(), key=['n'])\n@triton.heuristics({'EVEN': lambda args: args['n'] % "
+         "args['A'] == 0, 'W': lambda args: triton.next_power_of_2(args['n'])})\n"
+         "@triton.jit\ndef k(n, A: tl.constexpr, B: tl.constexpr, EVEN: tl.constexpr, W: tl.constexpr):\n    "
+         "tl.static_print(A)\n";
 
 static void configurations(void **state) {
   ArgSpec args[5] = {integer(48)};
@@ -303,24 +351,36 @@ static void configurations(void **state) {
   expect(tuned, args, NULL, "its autotune or heuristics value is not known here: the value of 'n'");
   ArgSpec none[2] = {{0}};
   expect(K "def k(n: tl.constexpr = 3):\n    pass\n", none, NULL, "warps=4 stages=3 ctas=1 n=3");
-  expect(K "def k(num_warps: tl.constexpr):\n    tl.static_print(num_warps)\n", none, &(CompileOptions){.num_warps = 8}, "num_warps=8");
+  expect(K "def k(num_warps: tl.constexpr):\n    tl.static_print(num_warps)\n", none, &(CompileOptions){.num_warps = 8},
+         "num_warps=8");
   ArgSpec eight = integer(8);
   expect(K "def k(num_warps: tl.constexpr):\n    tl.static_print(num_warps)\n", &eight, NULL, "warps=8");
-  expect(HEAD "k = triton.autotune([triton.Config({'A': 4})], [])(triton.jit(lambda: 0))\n@triton.autotune(configs=unknown_thing, key=[])\n@triton.jit\ndef k(A: tl.constexpr):\n    pass\n", none, NULL,
-         "is not known here: 'unknown_thing'");
+  expect(HEAD "k = triton.autotune([triton.Config({'A': 4})], [])(triton.jit(lambda: "
+              "0))\n@triton.autotune(configs=unknown_thing, key=[])\n@triton.jit\ndef k(A: tl.constexpr):\n    pass\n",
+         none, NULL, "is not known here: 'unknown_thing'");
 }
 
 static void grids(void **state) {
   static const char *const names[] = {"n", "BLOCK", "x"};
   static const double values[] = {1000, 128, 2.5};
-  static const struct { const char *text; int64_t value; } cases[] = {{"cdiv(n, BLOCK)", 8}, {"triton.cdiv(n, BLOCK)", 8}, {"next_power_of_2(n)", 1024}, {"min(n, 7) * max(2, 3)", 21}, {"n // BLOCK if n > 5 else 1", 7}, {"int(x * 2)", 5}};
+  static const struct {
+    const char *text;
+    int64_t value;
+  } cases[] = {{"cdiv(n, BLOCK)", 8},         {"triton.cdiv(n, BLOCK)", 8},      {"next_power_of_2(n)", 1024},
+               {"min(n, 7) * max(2, 3)", 21}, {"n // BLOCK if n > 5 else 1", 7}, {"int(x * 2)", 5}};
   Context *cx = context_create();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_true(context_try(cx));
     assert_int_equal(front_eval_int(cx, cases[i].text, 3, names, values), cases[i].value);
     context_end_try(cx);
   }
-  static const struct { const char *text, *message; } bad[] = {{"cdiv(n, BLOK)", "'BLOK' is not known"}, {"n / 4", "250.0 is a float, and an integer is needed"}, {"'a'", "is not an integer"}, {"n //", "error"}, {"n // 0", "division by zero"}};
+  static const struct {
+    const char *text, *message;
+  } bad[] = {{"cdiv(n, BLOK)", "'BLOK' is not known"},
+             {"n / 4", "250.0 is a float, and an integer is needed"},
+             {"'a'", "is not an integer"},
+             {"n //", "error"},
+             {"n // 0", "division by zero"}};
   for (volatile size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     if (context_try(cx)) {
       front_eval_int(cx, bad[i].text, 3, names, values);
@@ -337,9 +397,19 @@ static void grids(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(module_constants), cmocka_unit_test(host_functions), cmocka_unit_test(conditions_and_tries_at_the_top), cmocka_unit_test(endless_host_code_ends), cmocka_unit_test(constexpr_functions),
-      cmocka_unit_test(imports_of_files), cmocka_unit_test(kernels_are_found), cmocka_unit_test(parameters), cmocka_unit_test(arguments_are_specialized), cmocka_unit_test(constexpr_arguments),
-      cmocka_unit_test(missing_arguments), cmocka_unit_test(configurations), cmocka_unit_test(grids),
+      cmocka_unit_test(module_constants),
+      cmocka_unit_test(host_functions),
+      cmocka_unit_test(conditions_and_tries_at_the_top),
+      cmocka_unit_test(endless_host_code_ends),
+      cmocka_unit_test(constexpr_functions),
+      cmocka_unit_test(imports_of_files),
+      cmocka_unit_test(kernels_are_found),
+      cmocka_unit_test(parameters),
+      cmocka_unit_test(arguments_are_specialized),
+      cmocka_unit_test(constexpr_arguments),
+      cmocka_unit_test(missing_arguments),
+      cmocka_unit_test(configurations),
+      cmocka_unit_test(grids),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* What the tests of the front end share: compiling a kernel from text, its messages, and running it in the interpreter. */
+/* What the tests of the front end share: compiling a kernel from text, its messages, and running it in the interpreter.
+ */
 #ifndef TEST_FRONT_KIT_H
 #define TEST_FRONT_KIT_H
 
@@ -13,12 +14,13 @@
 
 #define HEAD "import triton\nimport triton.language as tl\n"
 
-/* Arguments by the names that these tests give to parameters: x, y, out: arrays f32 / f32 / i32; n, m: integers without a known value;
- * one: 1; f: a float; N: 16; b: a bool; none: None. Others are missing. */
+/* Arguments by the names that these tests give to parameters: x, y, out: arrays f32 / f32 / i32; n, m: integers without
+ * a known value; one: 1; f: a float; N: 16; b: a bool; none: None. Others are missing. */
 static inline void kit_arguments(Kernel *k, ArgSpec *args) {
   for (int i = 0; i < kernel_param_count(k); i++) {
     const char *name = kernel_param(k, i)->name;
-    if (!strcmp(name, "x") || !strcmp(name, "y")) args[i] = (ArgSpec){.kind = ARG_POINTER, .dtype = DT_F32, .aligned = true};
+    if (!strcmp(name, "x") || !strcmp(name, "y"))
+      args[i] = (ArgSpec){.kind = ARG_POINTER, .dtype = DT_F32, .aligned = true};
     else if (!strcmp(name, "out")) args[i] = (ArgSpec){.kind = ARG_POINTER, .dtype = DT_I32};
     else if (!strcmp(name, "n") || !strcmp(name, "m")) args[i] = (ArgSpec){.kind = ARG_INT};
     else if (!strcmp(name, "one")) args[i] = (ArgSpec){.kind = ARG_INT, .has_value = true, .int_value = 1};
@@ -29,7 +31,13 @@ static inline void kit_arguments(Kernel *k, ArgSpec *args) {
   }
 }
 
-typedef struct Kit { Context *cx; Module *module; Compiled *c; char *messages; char *printed; } Kit;
+typedef struct Kit {
+  Context *cx;
+  Module *module;
+  Compiled *c;
+  char *messages;
+  char *printed;
+} Kit;
 
 static inline void kit_free(Kit *k) {
   free(k->messages);
@@ -37,7 +45,8 @@ static inline void kit_free(Kit *k) {
   context_destroy(k->cx);
 }
 
-/* Compiles the last kernel of the text, with `options` or the default ones. c is NULL when it failed; messages hold the diagnostics. */
+/* Compiles the last kernel of the text, with `options` or the default ones. c is NULL when it failed; messages hold the
+ * diagnostics. */
 static inline Kit kit_compile_with(const char *text, const CompileOptions *options) {
   Kit k = {.cx = context_create()};
   Buf messages = {0}, printed = {0};

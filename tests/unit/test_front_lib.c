@@ -23,7 +23,7 @@ static bool mentions(const char *expr, const char *name) {
   size_t n = strlen(name);
   for (const char *p = expr; (p = strstr(p, name)); p++) {
     char before = p == expr ? ' ' : p[-1], after = p[n];
-#define WORD(c)                                                                                                        \
+#define WORD(c) \
   ((c) == '_' || (c) == '.' || ((c) >= '0' && (c) <= '9') || ((c) >= 'a' && (c) <= 'z') || ((c) >= 'A' && (c) <= 'Z'))
     if (!WORD(before) && !(WORD(after) && after != '.')) return true;
   }
@@ -630,7 +630,10 @@ static void stores_and_asserts(void **state) {
 
   cx = context_create(); /* nothing said is not the same as "evict_normal" */
   assert_int_equal(find_op(must_compile(cx, "tl.store(P + ar, f32)", false)->body, OP_STORE)->attr[1], EVICT_DEFAULT);
-  assert_int_equal(find_op(must_compile(cx, "tl.store(P + ar, f32, eviction_policy='evict_normal')", false)->body, OP_STORE)->attr[1], EVICT_NORMAL);
+  assert_int_equal(
+      find_op(must_compile(cx, "tl.store(P + ar, f32, eviction_policy='evict_normal')", false)->body, OP_STORE)
+          ->attr[1],
+      EVICT_NORMAL);
   context_destroy(cx);
 
   cx = context_create(); /* a number goes into int1 memory as the byte of its int8 */
@@ -731,7 +734,8 @@ static void the_table_lists_the_library(void **state) {
     for (int k = i + 2; k < n; k++) /* a group stands together */
       if (strcmp(rows[i].group, rows[i + 1].group)) assert_string_not_equal(rows[i].group, rows[k].group);
     load |= !strcmp(rows[i].name, "tl.load") && rows[i].cpu && rows[i].interp && rows[i].sim && rows[i].cuda;
-    asm_ |= !strcmp(rows[i].name, "tl.inline_asm_elementwise") && !rows[i].cpu && !rows[i].interp && !rows[i].sim && rows[i].cuda;
+    asm_ |= !strcmp(rows[i].name, "tl.inline_asm_elementwise") && !rows[i].cpu && !rows[i].interp && !rows[i].sim &&
+            rows[i].cuda;
     nowhere |= !strcmp(rows[i].name, "triton_helpers.x_grid_barrier") && !rows[i].cuda;
   }
   assert_true(load);

@@ -69,12 +69,12 @@ static bool run(Rig *r, const char *body) {
   return ok;
 }
 
-#define MUST_RUN(r, body)                                                                                              \
-  do {                                                                                                                 \
-    if (!run(r, body)) {                                                                                               \
-      fprintf(stderr, "%s", (r)->error);                                                                               \
-      fail_msg("the kernel did not run");                                                                              \
-    }                                                                                                                  \
+#define MUST_RUN(r, body) \
+  do { \
+    if (!run(r, body)) { \
+      fprintf(stderr, "%s", (r)->error); \
+      fail_msg("the kernel did not run"); \
+    } \
   } while (0)
 
 static void same_floats(const float *got, const float *want, int n) {
@@ -82,10 +82,10 @@ static void same_floats(const float *got, const float *want, int n) {
     if (!(got[i] == want[i] || (isnan(got[i]) && isnan(want[i]))))
       fail_msg("element %d is %.9g, not %.9g", i, (double)got[i], (double)want[i]);
 }
-#define SAME(r, ...)                                                                                                   \
-  do {                                                                                                                 \
-    const float want_[] = {__VA_ARGS__};                                                                               \
-    same_floats((r)->out, want_, (int)(sizeof want_ / sizeof *want_));                                                 \
+#define SAME(r, ...) \
+  do { \
+    const float want_[] = {__VA_ARGS__}; \
+    same_floats((r)->out, want_, (int)(sizeof want_ / sizeof *want_)); \
   } while (0)
 
 static void near_float(float got, double want, double tolerance) {

@@ -1,11 +1,13 @@
-/* Tests of the GPU's math functions: every function of math.def, for each of its signatures, built as lane IR and run by the simulator.
+/* Tests of the GPU's math functions: every function of math.def, for each of its signatures, built as lane IR and run
+ * by the simulator.
  *
- * What is exact by its meaning (roundings, conversions, bits, whole parts, remainders) must equal the interpreter's, bit for bit. The
- * others must be as near as CUDA promises of its own: the bound is the distance, in units of the last place, from the correctly rounded result,
- * after the tables of the CUDA C++ Programming Guide ("Mathematical Functions", standard and intrinsic functions). The reference is long double.
+ * What is exact by its meaning (roundings, conversions, bits, whole parts, remainders) must equal the interpreter's,
+ * bit for bit. The others must be as near as CUDA promises of its own: the bound is the distance, in units of the last
+ * place, from the correctly rounded result, after the tables of the CUDA C++ Programming Guide ("Mathematical
+ * Functions", standard and intrinsic functions). The reference is long double.
  *
- * The simulator's approximate operations (ex2, lg2, rcp, ...) are rounded correctly, a GPU's are not: docs/gpu-math.md has what was
- * measured on one.
+ * The simulator's approximate operations (ex2, lg2, rcp, ...) are rounded correctly, a GPU's are not: docs/gpu-math.md
+ * has what was measured on one.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -117,8 +119,8 @@ static Real ref_length(const Real *x, int n) {
 
 /* ---- the table ---- */
 
-/* f32, f64: how many places the result may be off. absolute: also right when this near (f32's; f64's is less by 2^-18 or so).
- * low, high: |x| of the first operand, outside of which nothing is promised. */
+/* f32, f64: how many places the result may be off. absolute: also right when this near (f32's; f64's is less by 2^-18
+ * or so). low, high: |x| of the first operand, outside of which nothing is promised. */
 typedef struct Promise {
   MathFn fn;
   Real (*one)(Real x);
@@ -201,7 +203,12 @@ static const Promise *promise_of(MathFn fn) {
 
 /* ---- one signature: its kernel, its inputs ---- */
 
-typedef struct Signature { MathFn fn; int arity; Dtype in[4], out; char text[192]; } Signature;
+typedef struct Signature {
+  MathFn fn;
+  int arity;
+  Dtype in[4], out;
+  char text[192];
+} Signature;
 
 enum { BLOCK = 128, EACH = 4, COUNT = 16 * BLOCK * EACH };
 
@@ -211,7 +218,8 @@ static LaneFunc *kernel(Context *cx, const Signature *s) {
   LaneValue *p[5];
   for (int k = 0; k <= s->arity; k++) p[k] = lane_func_param(f, LT_B64, NULL, 16);
   LaneBuilder b = lane_builder(f);
-  LaneValue *i = lane_3(&b, LANE_FMA, LK_S32, lane_special(&b, SP_CTAID_X), lane_i32(&b, BLOCK), lane_special(&b, SP_TID_X));
+  LaneValue *i =
+      lane_3(&b, LANE_FMA, LK_S32, lane_special(&b, SP_CTAID_X), lane_i32(&b, BLOCK), lane_special(&b, SP_TID_X));
   LaneValue *in[4][EACH], **operands[4], *out[EACH];
   for (int k = 0; k < s->arity; k++) {
     int bytes = dtype_bytes(s->in[k]);
@@ -220,12 +228,15 @@ static LaneFunc *kernel(Context *cx, const Signature *s) {
       in[k][e] = lane_load(&b, SPACE_GLOBAL, bytes == 8 ? LK_B64 : LK_B32, 1, at, e * bytes, NULL, NULL)->out[0];
     operands[k] = in[k];
   }
-  gpu_math(&b, gpu_target_find("sm_90a"), s->fn, s->arity, s->in, s->out, EACH, (LaneValue *const *const *)operands, out);
+  gpu_math(&b, gpu_target_find("sm_90a"), s->fn, s->arity, s->in, s->out, EACH, (LaneValue *const *const *)operands,
+           out);
   if (s->out == DT_I1)
     for (int e = 0; e < EACH; e++) out[e] = lane_select(&b, out[e], lane_i32(&b, 1), lane_i32(&b, 0));
   int bytes = s->out == DT_I1 ? 4 : dtype_bytes(s->out);
-  LaneValue *at = lane_2(&b, LANE_ADD, LK_S64, p[s->arity], lane_2(&b, LANE_MULWIDE, LK_S32, i, lane_i32(&b, bytes * EACH)));
-  for (int e = 0; e < EACH; e++) lane_store(&b, SPACE_GLOBAL, bytes == 8 ? LK_B64 : LK_B32, 1, at, e * bytes, NULL, &out[e]);
+  LaneValue *at =
+      lane_2(&b, LANE_ADD, LK_S64, p[s->arity], lane_2(&b, LANE_MULWIDE, LK_S32, i, lane_i32(&b, bytes * EACH)));
+  for (int e = 0; e < EACH; e++)
+    lane_store(&b, SPACE_GLOBAL, bytes == 8 ? LK_B64 : LK_B32, 1, at, e * bytes, NULL, &out[e]);
   lane_dce(f);
   lane_verify(f, "gpu_math");
   return f;
@@ -239,11 +250,18 @@ static uint64_t draw(uint64_t *state) {
 }
 static double unit(uint64_t *state) { return (double)(draw(state) >> 11) * 0x1p-53; }
 
-static const double specials[] = {0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 10, 100, INFINITY, -INFINITY, NAN, 0x1p-149, -0x1p-149,
-                                  0x1p-126, -0x1p-126, 0x1p-1074, -0x1p-1074, 0x1p-1022, 0x1.fffffep127, -0x1.fffffep127, 0x1.fffffffffffffp1023,
-                                  -0x1.fffffffffffffp1023, 1.5, 2.5, -1.5, -2.5, 0x1p23, 0x1p24, 0x1p52, 0x1p53, 0x1p31, 0x1p32, 0x1p63, 0x1p64,
-                                  -0x1p31, -0x1p63, 1e-40, 1e-310, 88.72283, -103.97, 709.782712893384, -745.13, 1e10, 1e20, 1e300, 0.49999997,
-                                  1.0000001192092896, 0.99999994, -126.5, -149.2, 1023.9, 0.25, 0.75, 105615, 105616, 4, 8, 16, 27, -27, 171.6, 0x1p100};
+/* clang-format off */
+static const double specials[] = {0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 10, 100, INFINITY, -INFINITY, NAN,
+  0x1p-149, -0x1p-149,
+                                  0x1p-126, -0x1p-126, 0x1p-1074, -0x1p-1074, 0x1p-1022, 0x1.fffffep127,
+                                  -0x1.fffffep127, 0x1.fffffffffffffp1023,
+                                  -0x1.fffffffffffffp1023, 1.5, 2.5, -1.5, -2.5, 0x1p23, 0x1p24, 0x1p52, 0x1p53, 0x1p31,
+                                  0x1p32, 0x1p63, 0x1p64,
+                                  -0x1p31, -0x1p63, 1e-40, 1e-310, 88.72283, -103.97, 709.782712893384, -745.13, 1e10,
+                                  1e20, 1e300, 0.49999997,
+                                  1.0000001192092896, 0.99999994, -126.5, -149.2, 1023.9, 0.25, 0.75, 105615, 105616, 4,
+                                  8, 16, 27, -27, 171.6, 0x1p100};
+/* clang-format on */
 enum { SPECIALS = sizeof specials / sizeof *specials };
 
 /* Numbers of every size, and more of those that functions find interesting. */
@@ -252,27 +270,29 @@ static double random_float(uint64_t *state, bool single, int family) {
   double u = unit(state), both = 2 * u - 1;
   bool negative = draw(state) & 1;
   switch (family) {
-  case 0: return specials[draw(state) % SPECIALS];
-  case 1: {
-    uint64_t bits = draw(state);
-    uint32_t low = (uint32_t)bits;
-    float f;
-    double d;
-    memcpy(&f, &low, 4);
-    memcpy(&d, &bits, 8);
-    return single ? f : d;
-  }
-  case 2: return both;
-  case 3: return both * 10;
-  case 4: return both * 100;
-  case 5: return both * 1000;
-  case 6: return 1 + both * ldexp(1, -(int)(draw(state) % (unsigned)places));
-  case 7: return ldexp(negative ? -1 - u : 1 + u, (int)(draw(state) % 60) - 30);
-  case 8: return ldexp(negative ? -1 - u : 1 + u, single ? (int)(draw(state) % 276) - 149 : (int)(draw(state) % 2096) - 1074);
-  case 9: return (double)(draw(state) % 2001) - 1000;
-  case 10: return ((double)(draw(state) % 2001) - 1000) / 2;
-  case 11: return ((double)(draw(state) % 2001) - 1000) * 0.78539816339744831 * (1 + both * 1e-7);
-  default: return 4 * u;
+    case 0: return specials[draw(state) % SPECIALS];
+    case 1: {
+      uint64_t bits = draw(state);
+      uint32_t low = (uint32_t)bits;
+      float f;
+      double d;
+      memcpy(&f, &low, 4);
+      memcpy(&d, &bits, 8);
+      return single ? f : d;
+    }
+    case 2: return both;
+    case 3: return both * 10;
+    case 4: return both * 100;
+    case 5: return both * 1000;
+    case 6: return 1 + both * ldexp(1, -(int)(draw(state) % (unsigned)places));
+    case 7: return ldexp(negative ? -1 - u : 1 + u, (int)(draw(state) % 60) - 30);
+    case 8:
+      return ldexp(negative ? -1 - u : 1 + u,
+                   single ? (int)(draw(state) % 276) - 149 : (int)(draw(state) % 2096) - 1074);
+    case 9: return (double)(draw(state) % 2001) - 1000;
+    case 10: return ((double)(draw(state) % 2001) - 1000) / 2;
+    case 11: return ((double)(draw(state) % 2001) - 1000) * 0.78539816339744831 * (1 + both * 1e-7);
+    default: return 4 * u;
   }
 }
 static int64_t random_int(uint64_t *state) {
@@ -306,7 +326,10 @@ static void fill(const Signature *s, void *const *data) {
 
 /* ---- judging ---- */
 
-typedef struct Finding { double worst, x[4], got, want; bool wrong; } Finding;
+typedef struct Finding {
+  double worst, x[4], got, want;
+  bool wrong;
+} Finding;
 
 static Real reference(const Promise *p, int arity, const Real *x) {
   Real (*const one)(Real) = p->one, (*const two)(Real, Real) = p->two;
@@ -316,7 +339,8 @@ static Real reference(const Promise *p, int arity, const Real *x) {
   return p->fn == MATH_RNORM3D || p->fn == MATH_RNORM4D ? 1 / y : y;
 }
 
-/* How many places `got` is from the rounded reference; 0 when near enough otherwise; infinity when it is of another kind. */
+/* How many places `got` is from the rounded reference; 0 when near enough otherwise; infinity when it is of another
+ * kind. */
 static double places_off(Dtype t, Real want, double got, double absolute) {
   bool single = t == DT_F32;
   double rounded = single ? (double)(float)want : (double)want;
@@ -341,9 +365,10 @@ static double places_off(Dtype t, Real want, double got, double absolute) {
 static bool within(const Promise *p, bool single, const Real *x, double places) {
   if (places <= (single ? p->f32 : p->f64)) return true;
   switch ((int)p->fn) {
-  case MATH_LGAMMA: return x[0] < 0 && x[0] > -30 && isfinite(places); /* near its zeros the relative error has no bound */
-  case MATH_YN: return places <= 2 + 2.5 * (double)x[0];
-  default: return false;
+    /* near its zeros the relative error has no bound */
+    case MATH_LGAMMA: return x[0] < 0 && x[0] > -30 && isfinite(places);
+    case MATH_YN: return places <= 2 + 2.5 * (double)x[0];
+    default: return false;
   }
 }
 static double tolerance(const Promise *p, bool single, const Real *x) {
@@ -373,7 +398,8 @@ static void judge(const Signature *s, void *const *data, const void *results, Fi
     if (!p) {
       Scalar exact = scalar_math(s->fn, s->in, s->out, in);
       bool floats = dtype_is_float(s->out);
-      good = floats ? (isnan(exact.f) && isnan(got.f)) || (exact.f == got.f && signbit(exact.f) == signbit(got.f)) : exact.i == got.i;
+      good = floats ? (isnan(exact.f) && isnan(got.f)) || (exact.f == got.f && signbit(exact.f) == signbit(got.f))
+                    : exact.i == got.i;
       places = good ? 0 : INFINITY;
       want = floats ? exact.f : (double)exact.i;
     } else {
@@ -430,7 +456,8 @@ static bool signature(MathFn fn, int n, Signature *s) {
   char *out = strchr(at, ':'), *save = NULL;
   *out++ = 0;
   assert_true(dtype_parse(out, &s->out));
-  for (char *t = strtok_r(at, ",", &save); t; t = strtok_r(NULL, ",", &save)) assert_true(dtype_parse(t, &s->in[s->arity++]));
+  for (char *t = strtok_r(at, ",", &save); t; t = strtok_r(NULL, ",", &save))
+    assert_true(dtype_parse(t, &s->in[s->arity++]));
   return true;
 }
 
@@ -447,7 +474,8 @@ static void every_signature(void **state) {
       examine(&s, &found);
       const Promise *p = promise_of(fn);
       bool exact = !p || (s.out == DT_F64 && p->f64 == 0);
-      if (!exact) buf_printf(&table, "%-28s bound %3d  worst %8.3g", s.text, s.out == DT_F32 ? p->f32 : p->f64, found.worst);
+      if (!exact)
+        buf_printf(&table, "%-28s bound %3d  worst %8.3g", s.text, s.out == DT_F32 ? p->f32 : p->f64, found.worst);
       else buf_printf(&table, "%-28s exact", s.text);
       if (found.worst > 0) {
         buf_printf(&table, "  at");
@@ -476,9 +504,12 @@ static int straight_ops(const LaneBlock *block) {
 /* What every element pays for the functions that kernels call most: operations outside branches. */
 static void common_functions_are_short(void **state) {
   (void)state;
-  static const struct { MathFn fn; int at_most; } costs[] = {
-      {MATH_EXP2, 1}, {MATH_SQRT, 1}, {MATH_RSQRT, 1}, {MATH_EXP, 10}, {MATH_TANH, 17}, {MATH_SIN, 24},
-      {MATH_COS, 24}, {MATH_LOG, 27}, {MATH_ERF, 24}, {MATH_LOG2, 28}, {MATH_LOG1P, 32}, {MATH_EXPM1, 28},
+  static const struct {
+    MathFn fn;
+    int at_most;
+  } costs[] = {
+      {MATH_EXP2, 1}, {MATH_SQRT, 1}, {MATH_RSQRT, 1}, {MATH_EXP, 10},  {MATH_TANH, 17},  {MATH_SIN, 24},
+      {MATH_COS, 24}, {MATH_LOG, 27}, {MATH_ERF, 24},  {MATH_LOG2, 28}, {MATH_LOG1P, 32}, {MATH_EXPM1, 28},
   };
   for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
     Context *cx = context_create();
@@ -489,7 +520,8 @@ static void common_functions_are_short(void **state) {
       Dtype t = DT_F32;
       gpu_math(&b, gpu_target_find("sm_90a"), costs[i].fn, 1, &t, DT_F32, 1, (LaneValue *const *const *)&in, &out);
       int n = straight_ops(f->body);
-      if (n > costs[i].at_most) fail_msg("%s takes %d operations, not %d", math_info[costs[i].fn].name, n, costs[i].at_most);
+      if (n > costs[i].at_most)
+        fail_msg("%s takes %d operations, not %d", math_info[costs[i].fn].name, n, costs[i].at_most);
       context_end_try(cx);
     } else {
       fail_msg("%s", cx->diags.at[0].message);
@@ -508,8 +540,11 @@ static void power_of(Context *cx, bool wide, double power, int at_most, void *x,
   LaneBuilder b = lane_builder(f);
   LaneValue *offset = lane_2(&b, LANE_MULWIDE, LK_S32, lane_special(&b, SP_CTAID_X), lane_i32(&b, bytes));
   LaneKind k = bytes == 8 ? LK_B64 : LK_B32;
-  LaneValue *v = lane_load(&b, SPACE_GLOBAL, k, 1, lane_2(&b, LANE_ADD, LK_S64, in, offset), 0, NULL, NULL)->out[0], *out;
-  LaneValue *constant = types[1] == DT_I32 ? lane_i32(&b, (int32_t)power) : wide ? lane_f64(&b, power) : lane_f32(&b, (float)power);
+  LaneValue *v = lane_load(&b, SPACE_GLOBAL, k, 1, lane_2(&b, LANE_ADD, LK_S64, in, offset), 0, NULL, NULL)->out[0],
+            *out;
+  LaneValue *constant = types[1] == DT_I32 ? lane_i32(&b, (int32_t)power)
+                        : wide             ? lane_f64(&b, power)
+                                           : lane_f32(&b, (float)power);
   LaneValue **operands[] = {&v, &constant};
   int before = straight_ops(f->body);
   gpu_math(&b, gpu_target_find("sm_90a"), MATH_POW, 2, types, types[0], 1, (LaneValue *const *const *)operands, &out);
@@ -522,7 +557,8 @@ static void power_of(Context *cx, bool wide, double power, int at_most, void *x,
   const uint64_t args[] = {(uintptr_t)x, (uintptr_t)y};
   if (!lane_sim_run(f, args, &(LaneSimOptions){.grid = grid, .end = POWERS}, &fault)) fail_msg("%s", fault.message);
   for (int i = 0; i < POWERS; i++) {
-    double at = dtype_load_float(types[0], (char *)x + i * bytes), got = dtype_load_float(types[0], (char *)y + i * bytes);
+    double at = dtype_load_float(types[0], (char *)x + i * bytes),
+           got = dtype_load_float(types[0], (char *)y + i * bytes);
     double off = places_off(types[0], ref_pow(at, power), got, 0);
     if (!(off <= (wide ? 2 : 4))) fail_msg("%g^%g is %.17g: off by %g", at, power, got, off);
   }
@@ -533,7 +569,8 @@ static void check_power(bool wide, double power, int at_most) {
   uint64_t random = 1;
   for (int i = 0; i < POWERS; i++) {
     Dtype t = wide ? DT_F64 : DT_F32;
-    dtype_store_float(t, (char *)x + i * dtype_bytes(t), i < SPECIALS ? specials[i] : random_float(&random, !wide, i % 9));
+    dtype_store_float(t, (char *)x + i * dtype_bytes(t),
+                      i < SPECIALS ? specials[i] : random_float(&random, !wide, i % 9));
   }
   if (context_try(cx)) {
     power_of(cx, wide, power, at_most, x, y);
@@ -547,7 +584,10 @@ static void check_power(bool wide, double power, int at_most) {
 }
 static void constant_powers(void **state) {
   (void)state;
-  static const struct { double power; int at_most; } powers[] = {{1, 0}, {2, 1}, {3, 2}, {4, 2}, {-1, 1}, {0.5, 5}, {-0.5, 300}, {5, 300}, {0, 300}};
+  static const struct {
+    double power;
+    int at_most;
+  } powers[] = {{1, 0}, {2, 1}, {3, 2}, {4, 2}, {-1, 1}, {0.5, 5}, {-0.5, 300}, {5, 300}, {0, 300}};
   for (size_t c = 0; c < sizeof powers / sizeof *powers; c++) {
     check_power(false, powers[c].power, powers[c].at_most);
     check_power(true, powers[c].power, powers[c].at_most);

@@ -1,7 +1,15 @@
-/* Graphs on the devices that have done all when a call returns: a recorded list, gone through at each launch. CUDA's are test_cuda.c's. */
+/* Graphs on the devices that have done all when a call returns: a recorded list, gone through at each launch. CUDA's
+ * are test_cuda.c's. */
 #include "runtime_kit.h"
 
-typedef struct World { nereid_device *d; nereid_module *m; nereid_stream *s; nereid_function *f; float *x, *y, *out; nereid_arg args[5]; } World;
+typedef struct World {
+  nereid_device *d;
+  nereid_module *m;
+  nereid_stream *s;
+  nereid_function *f;
+  float *x, *y, *out;
+  nereid_arg args[5];
+} World;
 static const int64_t one[3] = {1, 1, 1};
 #define OK(call) assert_int_equal((call), NEREID_OK)
 
@@ -91,6 +99,7 @@ static void wrong_uses_get_errors(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_recording_is_replayed), cmocka_unit_test(wrong_uses_get_errors)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_recording_is_replayed),
+                                     cmocka_unit_test(wrong_uses_get_errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* libnereid-prof.so in programs that end in every way: what they print, return and leave behind. The programs are this one, told by its arguments what to be. */
+/* libnereid-prof.so in programs that end in every way: what they print, return and leave behind. The programs are this
+ * one, told by its arguments what to be. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -24,7 +25,7 @@
 
 #include <cmocka.h>
 
-/* ---- the programs ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the programs ------------------------------------------------------------------------------------------------ */
 
 static int64_t cpu_now(void) {
   struct timespec t;
@@ -56,19 +57,33 @@ static int table_of(int module, Any ***out, unsigned *count) {
   *out = module == 1 ? core_table : core2_table, *count = 16;
   return 1;
 }
-static const struct { size_t size; int (*table)(int, Any ***, unsigned *); } callbacks = {sizeof callbacks, table_of};
+static const struct {
+  size_t size;
+  int (*table)(int, Any ***, unsigned *);
+} callbacks = {sizeof callbacks, table_of};
 static const void *export_table(uint32_t id) { return id == 1 ? &callbacks : NULL; }
-typedef struct Attributes { uint16_t version, size; uint32_t category; int32_t color_type; uint32_t color; int32_t payload_type, reserved; uint64_t payload; int32_t message_type; const void *message; } Attributes;
+typedef struct Attributes {
+  uint16_t version, size;
+  uint32_t category;
+  int32_t color_type;
+  uint32_t color;
+  int32_t payload_type, reserved;
+  uint64_t payload;
+  int32_t message_type;
+  const void *message;
+} Attributes;
 
 static int be_nvtx(void) {
   for (int i = 0; i < 16; i++) core_table[i] = &core[i], core2_table[i] = &core2[i];
   void *lib = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_LAZY);
-  int (*init)(const void *(*)(uint32_t)) = lib ? (int (*)(const void *(*)(uint32_t)))dlsym(lib, "InitializeInjectionNvtx2") : NULL;
+  int (*init)(const void *(*)(uint32_t)) =
+      lib ? (int (*)(const void *(*)(uint32_t)))dlsym(lib, "InitializeInjectionNvtx2") : NULL;
   if (!init || !init(export_table)) return 9;
   int (*push)(const char *) = (int (*)(const char *))core[9];
   int (*pop)(void) = (int (*)(void))core[11];
-  if (push("outer") != 0 || push("inner") != 1 || pop() != 1 || pop() != 0 || pop() >= 0) return 8; /* the last has no push */
-  uint64_t (*range_start)(const char *) = (uint64_t (*)(const char *))core[5];
+  /* the last has no push */
+  if (push("outer") != 0 || push("inner") != 1 || pop() != 1 || pop() != 0 || pop() >= 0) return 8;
+  uint64_t (*range_start)(const char *) = (uint64_t(*)(const char *))core[5];
   void (*range_end)(uint64_t) = (void (*)(uint64_t))core[7];
   uint64_t id = range_start("started");
   range_end(id);
@@ -93,8 +108,17 @@ static int be_cuda(const char *end) { /* what cuInit does; then a launch */
   uint64_t now = (uint64_t)trace_clock();
   if (!strcmp(end, "missing")) return 0;
   for (uint32_t i = 1; i <= 100; i++) {
-    record(&(CuptiApiRecord){.kind = CUPTI_DRIVER, .function = 3, .thread = (uint32_t)gettid(), .start = now, .end = now + 5, .correlation = i}, sizeof(CuptiApiRecord));
-    record(&(CuptiKernel){.kind = CUPTI_CONCURRENT_KERNEL, .start = now + 10, .end = now + 20, .name = "kernel", .correlation = i}, sizeof(CuptiKernel));
+    record(&(CuptiApiRecord){.kind = CUPTI_DRIVER,
+                             .function = 3,
+                             .thread = (uint32_t)gettid(),
+                             .start = now,
+                             .end = now + 5,
+                             .correlation = i},
+           sizeof(CuptiApiRecord));
+    record(
+        &(CuptiKernel){
+            .kind = CUPTI_CONCURRENT_KERNEL, .start = now + 10, .end = now + 20, .name = "kernel", .correlation = i},
+        sizeof(CuptiKernel));
   }
   if (!strcmp(end, "_exit")) _exit(5);
   if (!strcmp(end, "exec")) execl("/proc/self/exe", "test_inject", "--be", "quiet", (char *)NULL);
@@ -132,7 +156,9 @@ static int be_signals(void) {
   timer_t timer;
   struct sigaction a = {.sa_sigaction = count_tick, .sa_flags = SA_SIGINFO};
   if (sigaction(free_signal(), &a, NULL)) return 3;
-  if (timer_create(CLOCK_MONOTONIC, &(struct sigevent){.sigev_signo = free_signal(), .sigev_value.sival_int = 77}, &timer)) return 4;
+  if (timer_create(CLOCK_MONOTONIC, &(struct sigevent){.sigev_signo = free_signal(), .sigev_value.sival_int = 77},
+                   &timer))
+    return 4;
   timer_settime(timer, 0, &(struct itimerspec){{0, 1000000}, {0, 1000000}}, NULL);
   while (ticks < 20) burn(10);
   burn(200);
@@ -199,7 +225,9 @@ static int be(int argc, char **argv) {
     if (execl("/nonexistent/program", "program", (char *)NULL) != -1 || errno != ENOENT) return 1;
     char junk[] = "/tmp/nereid-junk-XXXXXX"; /* one that begins, and fails */
     int fd = mkstemp(junk);
-    if (write(fd, "junk", 4) != 4 || fchmod(fd, 0755) || close(fd) || execl(junk, junk, (char *)NULL) != -1 || errno != ENOEXEC || unlink(junk)) return 2;
+    if (write(fd, "junk", 4) != 4 || fchmod(fd, 0755) || close(fd) || execl(junk, junk, (char *)NULL) != -1 ||
+        errno != ENOEXEC || unlink(junk))
+      return 2;
     burn(100); /* it goes on being profiled */
     char *args[] = {argv[0], "--be", "environment", NULL}, *env[64] = {"NEREID_TEST_ENV=yes"};
     int n = 1;
@@ -221,13 +249,16 @@ static int be(int argc, char **argv) {
   if (!strcmp(what, "own handler")) return signal(SIGSEGV, _exit), burn(100), raise(SIGSEGV), 1;
   if (!strcmp(what, "kill")) burn(900), kill(getpid(), SIGKILL);
   if (!strcmp(what, "term")) burn(900), raise(SIGTERM);
-  if (!strcmp(what, "int")) return signal(SIGINT, count_signal), burn(100), signal(SIGINT, SIG_DFL), raise(SIGINT), 1; /* as Python ends */
+  /* as Python ends */
+  if (!strcmp(what, "int")) return signal(SIGINT, count_signal), burn(100), signal(SIGINT, SIG_DFL), raise(SIGINT), 1;
   if (!strcmp(what, "dispositions")) { /* what is at its default looks so */
     for (int i = 1; i < 32; i++) {
       struct sigaction a;
       if (!sigaction(i, NULL, &a) && (a.sa_handler != SIG_DFL || a.sa_flags)) return i;
     }
-    if (signal(SIGSEGV, SIG_IGN) != SIG_DFL || signal(SIGSEGV, SIG_DFL) != SIG_IGN || signal(SIGTERM, count_signal) != SIG_DFL || signal(SIGTERM, SIG_DFL) != count_signal) return 70;
+    if (signal(SIGSEGV, SIG_IGN) != SIG_DFL || signal(SIGSEGV, SIG_DFL) != SIG_IGN ||
+        signal(SIGTERM, count_signal) != SIG_DFL || signal(SIGTERM, SIG_DFL) != count_signal)
+      return 70;
     sigset_t mask;
     sigprocmask(SIG_SETMASK, NULL, &mask);
     for (int i = 1; i < 65; i++)
@@ -269,7 +300,7 @@ static int be(int argc, char **argv) {
   return 99;
 }
 
-/* ---- what they leave ------------------------------------------------------------------------------------------------------------------- */
+/* ---- what they leave --------------------------------------------------------------------------------------------- */
 
 static char folder[64];
 static int fresh(void **state) {
@@ -297,9 +328,9 @@ typedef struct Left {
   int files, processes;
   bool truncated;
   long kinds[TRACE_KINDS];
-  int64_t weight;      /* of the samples, ns */
+  int64_t weight;       /* of the samples, ns */
   long in_burn, around; /* samples with burn innermost, of them with burn_around above */
-  int threads;         /* with samples */
+  int threads;          /* with samples */
   char notes[2000], ranges[4000], commands[2000];
 } Left;
 
@@ -319,8 +350,10 @@ static Left left(void) {
   while (trace_next(r, &e)) {
     if (e.process != process) l.processes++, process = e.process;
     l.kinds[e.kind]++;
-    if (e.kind == TRACE_MODULE) symbols_add(s, e.process, trace_text(r, e.name), e.module.base, e.module.size, e.module.offset);
-    if (e.kind == TRACE_PROCESS && strlen(l.commands) < 1500) strncat(strncat(l.commands, trace_text(r, e.name), 300), ";", 2);
+    if (e.kind == TRACE_MODULE)
+      symbols_add(s, e.process, trace_text(r, e.name), e.module.base, e.module.size, e.module.offset);
+    if (e.kind == TRACE_PROCESS && strlen(l.commands) < 1500)
+      strncat(strncat(l.commands, trace_text(r, e.name), 300), ";", 2);
     if (e.kind == TRACE_NOTE) strncat(strncat(l.notes, trace_text(r, e.name), 300), ";", 2);
     if (e.kind == TRACE_RANGE && strlen(l.ranges) < 3000) {
       char text[200];
@@ -336,7 +369,8 @@ static Left left(void) {
       const char *name = symbols_name(s, e.process, e.sample.stack[j] - (j > 0));
       if (strcmp(name, "burn")) continue;
       l.in_burn++;
-      l.around += j + 1 < e.sample.depth && !strcmp(symbols_name(s, e.process, e.sample.stack[j + 1] - 1), "burn_around");
+      l.around +=
+          j + 1 < e.sample.depth && !strcmp(symbols_name(s, e.process, e.sample.stack[j + 1] - 1), "burn_around");
       break;
     }
   }
@@ -371,7 +405,9 @@ static void forks(void **state) {
   assert_false(l.truncated);
   assert_true(l.in_burn > 20);
 }
-static void fork_thread(void **state) { assert_int_equal(after("fork thread", NULL, 0).processes, 1); } /* children that did nothing leave nothing */
+static void fork_thread(void **state) {
+  assert_int_equal(after("fork thread", NULL, 0).processes, 1);
+} /* children that did nothing leave nothing */
 static void vforks(void **state) {
   Left l = after("vfork", NULL, 3);
   assert_int_equal(l.processes, 1);
@@ -451,7 +487,8 @@ static void cuda(void **state) {
   static const char *const all[] = {"exit", "_exit", "exec", "fork"};
   for (int i = 0; i < 4; i++) {
     Left l = after("cuda", all[i], i == 1 ? 5 : 0);
-    if (l.kinds[TRACE_KERNEL] != 100 || l.kinds[TRACE_CALL] != 100 || l.truncated) fail_msg("%s: %ld kernels, %ld calls", all[i], l.kinds[TRACE_KERNEL], l.kinds[TRACE_CALL]);
+    if (l.kinds[TRACE_KERNEL] != 100 || l.kinds[TRACE_CALL] != 100 || l.truncated)
+      fail_msg("%s: %ld kernels, %ld calls", all[i], l.kinds[TRACE_KERNEL], l.kinds[TRACE_CALL]);
     assert_null(strstr(l.notes, "did not use CUDA") && i != 2 && i != 3 ? l.notes : NULL);
     assert_int_equal(l.processes, i == 3 ? 2 : 1);
     clean(NULL), fresh(NULL);
@@ -485,10 +522,16 @@ static void not_started(void **state) {
 int main(int argc, char **argv) {
   if (argc > 2 && !strcmp(argv[1], "--be")) return be(argc, argv);
   /* Where the sanitizers are, they shall let the program crash by itself, and come second. */
-  setenv("ASAN_OPTIONS", "verify_asan_link_order=0:handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:detect_leaks=0", 1);
+  setenv("ASAN_OPTIONS",
+         "verify_asan_link_order=0:handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:detect_"
+         "leaks=0",
+         1);
   setenv("UBSAN_OPTIONS", "handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0", 1);
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, clean)
-  const struct CMUnitTest tests[] = {T(samples), T(threads), T(short_threads), T(forks), T(fork_thread), T(vforks), T(execs), T(execle_too), T(ends), T(crashes), T(killed), T(interrupted), T(unseen), T(shared_signal), T(no_exec),
-                                     T(no_room), T(closed), T(gone), T(nvtx), T(cuda), T(cuda_missing), T(not_started)};
+  const struct CMUnitTest tests[] = {
+      T(samples), T(threads),       T(short_threads), T(forks),      T(fork_thread), T(vforks),
+      T(execs),   T(execle_too),    T(ends),          T(crashes),    T(killed),      T(interrupted),
+      T(unseen),  T(shared_signal), T(no_exec),       T(no_room),    T(closed),      T(gone),
+      T(nvtx),    T(cuda),          T(cuda_missing),  T(not_started)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

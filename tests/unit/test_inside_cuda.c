@@ -1,5 +1,5 @@
-/* Records of a GPU's warps: what a launch hands its kernel, and what is made of clocks that each multiprocessor counts for itself, and whose low half alone is
- * in a record. The driver is fake_cuda.c; the kernel is written here. */
+/* Records of a GPU's warps: what a launch hands its kernel, and what is made of clocks that each multiprocessor counts
+ * for itself, and whose low half alone is in a record. The driver is fake_cuda.c; the kernel is written here. */
 #include "tile/inside.h" /* before cmocka, whose `fail` is a macro */
 
 #include "fake_cuda.h"
@@ -19,8 +19,8 @@ static uint64_t clock_of(int block, double t) {
 }
 static uint64_t timer_at(double t) { return 5000000 + (uint64_t)(t / TIMER) * TIMER; }
 
-/* Each warp of block b begins at 100 us * b + 10 us * warp; is in region 0 for 3 us from its second on, and, after 1 us of it, for 1 us in region 1; ends
- * after 8 us. */
+/* Each warp of block b begins at 100 us * b + 10 us * warp; is in region 0 for 3 us from its second on, and, after 1 us
+ * of it, for 1 us in region 1; ends after 8 us. */
 static int run_kernel(void **params, const unsigned grid[3], const unsigned block[3], unsigned shared) {
   if (fake->last_params < 2) return 0; /* not instrumented */
   void *buffer = *(void **)params[1];
@@ -31,8 +31,10 @@ static int run_kernel(void **params, const unsigned grid[3], const unsigned bloc
       InsideCursor c = {0};
       if (b >= (int)in->programs || !in->slot[b]) continue;
       c.limit = in->limit;
-      inside_begin(&c, (InsideWarp *)(void *)((char *)in + in->first + ((uint64_t)(in->slot[b] - 1) * in->warps + (uint64_t)w) * in->stride), (uint32_t)b + 1,
-                   clock_of(b, t), timer_at(t));
+      inside_begin(&c,
+                   (InsideWarp *)(void *)((char *)in + in->first +
+                                          ((uint64_t)(in->slot[b] - 1) * in->warps + (uint64_t)w) * in->stride),
+                   (uint32_t)b + 1, clock_of(b, t), timer_at(t));
       inside_mark(&c, INSIDE_TAG(0, 0), clock_of(b, t + 1000));
       inside_mark(&c, INSIDE_TAG(1, 0), clock_of(b, t + 2000));
       inside_mark(&c, INSIDE_TAG(1, 1), clock_of(b, t + 3000));
@@ -42,14 +44,13 @@ static int run_kernel(void **params, const unsigned grid[3], const unsigned bloc
   return 0;
 }
 
-static const char text[] =
-    "import triton\nimport triton.language as tl\n\n"
-    "@triton.jit\ndef k(x):\n"
-    "    # nereid: begin outer\n"
-    "    # nereid: begin inner\n"
-    "    tl.store(x, 1.0)\n"
-    "    # nereid: end inner\n"
-    "    # nereid: end outer\n";
+static const char text[] = "import triton\nimport triton.language as tl\n\n"
+                           "@triton.jit\ndef k(x):\n"
+                           "    # nereid: begin outer\n"
+                           "    # nereid: begin inner\n"
+                           "    tl.store(x, 1.0)\n"
+                           "    # nereid: end inner\n"
+                           "    # nereid: end outer\n";
 
 static int fresh(void **state) {
   setenv("NEREID_LIBCUDA", FAKE_CUDA, 1);
@@ -75,7 +76,9 @@ static void test_clocks(void **state) {
   assert_ok(nereid_alloc(d, 256, &x, &error));
   nereid_arg args[] = {nereid_pointer(x, NEREID_F32)};
   nereid_inside *in = NULL;
-  assert_ok(nereid_inside_run(d, m, "k", (int64_t[]){3, 1, 1}, args, 1, NULL, &(nereid_inside_options){.blocks = (int64_t[]){0, 1}, .block_count = 2, .trials = -1}, &in, &error));
+  assert_ok(nereid_inside_run(d, m, "k", (int64_t[]){3, 1, 1}, args, 1, NULL,
+                              &(nereid_inside_options){.blocks = (int64_t[]){0, 1}, .block_count = 2, .trials = -1},
+                              &in, &error));
   assert_int_equal(fake->last_params, 2); /* x, and where it records to */
   nereid_inside_info info;
   nereid_inside_get_info(in, &info);
@@ -94,7 +97,8 @@ static void test_clocks(void **state) {
     double t = 1e5 * (double)s->block + 1e4 * s->warp;
     assert_int_equal(s->region, -1);
     assert_int_equal(s->sm, s->block + 1);
-    assert_true(near(s->start * info.ns_per_unit, t, 0.02 * 1e5 + 2 * TIMER)); /* by the timer between multiprocessors */
+    /* by the timer between multiprocessors */
+    assert_true(near(s->start * info.ns_per_unit, t, 0.02 * 1e5 + 2 * TIMER));
     assert_true(near(o->start - s->start, 1000 / cycle, 2));
   }
   nereid_inside_free(in);
@@ -114,8 +118,11 @@ static void test_measured(void **state) {
   nereid_arg args[] = {nereid_pointer(x, NEREID_F32)};
   nereid_inside *in = NULL;
   fake->launches = 0;
-  nereid_status status = nereid_inside_run(d, m, "k", (int64_t[]){1, 1, 1}, args, 1, NULL, &(nereid_inside_options){.regions = NEREID_INSIDE_AUTOMATIC, .trials = 3}, &in, NULL);
-  assert_int_equal(status, NEREID_OK); /* the kernel's records name regions that this one does not have: they are left out */
+  nereid_status status =
+      nereid_inside_run(d, m, "k", (int64_t[]){1, 1, 1}, args, 1, NULL,
+                        &(nereid_inside_options){.regions = NEREID_INSIDE_AUTOMATIC, .trials = 3}, &in, NULL);
+  /* the kernel's records name regions that this one does not have: they are left out */
+  assert_int_equal(status, NEREID_OK);
   assert_true(fake->launches > 6);
   nereid_inside_info info;
   nereid_inside_get_info(in, &info);
@@ -127,6 +134,7 @@ static void test_measured(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_clocks, fresh), cmocka_unit_test_setup(test_measured, fresh)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_clocks, fresh),
+                                     cmocka_unit_test_setup(test_measured, fresh)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

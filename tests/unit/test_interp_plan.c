@@ -38,109 +38,112 @@ static void write_op(Writer *w, int depth) {
   Buf *b = &w->text;
   int x = tile(w), y = tile(w), z, s, k;
   switch (any(w, depth < 3 ? 15 : 11)) {
-  case 0:
-  case 1:
-  case 2:
-  case 3:
-    buf_printf(b, "%%v%d = %s %%v%d, %%v%d : " TILE "\n", w->next, binary[any(w, 6)], x, y);
-    add_tile(w);
-    break;
-  case 4: /* the same elements by other shapes and types */
-    z = w->next;
-    w->next += 3;
-    buf_printf(b, "%%v%d = reshape %%v%d : i32[32]\n%%v%d = bitcast %%v%d : u32[32]\n%%v%d = convert %%v%d : i32[32]\n",
-               z, x, z + 1, z, z + 2, z + 1);
-    buf_printf(b, "%%v%d = reshape %%v%d : " TILE "\n", w->next, z + 2);
-    add_tile(w);
-    break;
-  case 5:
-    z = w->next++;
-    buf_printf(b, "%%v%d = trans %%v%d {dims=[1,0]} : i32[8,4]\n%%v%d = reshape %%v%d : " TILE "\n", z, x, w->next, z);
-    add_tile(w);
-    break;
-  case 6:
-    s = scalar(w);
-    buf_printf(b, "%%v%d = splat %%v%d : " TILE "\n", w->next, s);
-    add_tile(w);
-    break;
-  case 7:
-    buf_printf(b, "%%v%d = const {value=%d} : " TILE "\n", w->next, any(w, 100));
-    add_tile(w);
-    break;
-  case 8:
-    z = w->next++;
-    buf_printf(b, "%%v%d = cmp %%v%d, %%v%d {pred=lt} : i1[4,8]\n%%v%d = select %%v%d, %%v%d, %%v%d : " TILE "\n", z, x,
-               y, w->next, z, tile(w), x);
-    add_tile(w);
-    break;
-  case 9: /* reductions whose bodies use a value from outside */
-    s = scalar(w), z = w->next++, k = w->next;
-    w->next += 4;
-    buf_printf(b,
-               "%%v%d = reduce %%v%d {axis=1} : i32[4] do (%%v%d: i32, %%v%d: i32) {\n%%v%d = add %%v%d, %%v%d : i32\n",
-               z, x, k, k + 1, k + 2, k, k + 1);
-    buf_printf(b, "%%v%d = xor %%v%d, %%v%d : i32\nyield %%v%d\n}\n", k + 3, k + 2, s, k + 3);
-    k = w->next;
-    w->next += 3;
-    buf_printf(b,
-               "%%v%d = reduce %%v%d {axis=0} : i32 do (%%v%d: i32, %%v%d: i32) {\n%%v%d = sub %%v%d, %%v%d : "
-               "i32\nyield %%v%d\n}\n",
-               w->next, z, k, k + 1, k + 2, k, k + 1, k + 2);
-    add_scalar(w);
-    break;
-  case 10:
-    buf_printf(b, "%%v%d = mul %%v%d, %%v%d : i32\n", w->next, scalar(w), scalar(w));
-    add_scalar(w);
-    break;
-  case 11:
-  case 12: { /* a loop that carries two tiles */
-    int first = w->next;
-    w->next += 2;
-    int iv = w->next++, c0 = w->next++, c1 = w->next++;
-    buf_printf(b,
-               "%%v%d, %%v%d = for %%zero, %%trips, %%one, %%v%d, %%v%d : " TILE ", " TILE
-               " do (%%v%d: i32, %%v%d: " TILE ", %%v%d: " TILE ") {\n",
-               first, first + 1, x, y, iv, c0, c1);
-    int count = w->count, scalar_count = w->scalar_count;
-    w->visible[w->count++] = c0, w->visible[w->count++] = c1, w->scalars[w->scalar_count++] = iv;
-    write_body(w, 2 + any(w, 6), depth, 2);
-    buf_putc(b, '\n');
-    w->count = count;
-    w->scalar_count = scalar_count;
-    w->visible[w->count++] = first, w->visible[w->count++] = first + 1;
-    break;
-  }
-  case 13: {
-    int first = w->next, c = w->next + 2;
-    w->next += 3;
-    buf_printf(b, "%%v%d = cmp %%v%d, %%v%d {pred=le} : i1\n%%v%d, %%v%d = if %%v%d : " TILE ", " TILE " do () {\n", c,
-               scalar(w), scalar(w), first, first + 1, c);
-    write_body(w, any(w, 5), depth, 2);
-    buf_puts(b, " do () {\n");
-    write_body(w, any(w, 5), depth, 2);
-    buf_putc(b, '\n');
-    w->visible[w->count++] = first, w->visible[w->count++] = first + 1;
-    break;
-  }
-  default: { /* a while that counts down a tile of its own */
-    int first = w->next;
-    w->next += 2;
-    int a = w->next, c = a + 1, go = a + 2, d = a + 3, e = a + 4, less = a + 5;
-    w->next += 6;
-    buf_printf(b, "%%v%d, %%v%d = while %%trips, %%v%d : i32, " TILE " do (%%v%d: i32, %%v%d: " TILE ") {\n", first,
-               first + 1, x, a, c);
-    buf_printf(b,
-               "%%v%d = cmp %%v%d, %%zero {pred=gt} : i1\ncondition %%v%d, %%v%d, %%v%d\n} do (%%v%d: i32, %%v%d: " TILE
-               ") {\n",
-               go, a, go, a, c, d, e);
-    int count = w->count, scalar_count = w->scalar_count;
-    w->visible[w->count++] = e, w->scalars[w->scalar_count++] = d;
-    write_ops(w, any(w, 5), depth + 1);
-    buf_printf(b, "%%v%d = sub %%v%d, %%one : i32\nyield %%v%d, %%v%d\n}\n", less, d, less, tile(w));
-    w->count = count;
-    w->scalar_count = scalar_count;
-    w->scalars[w->scalar_count++] = first, w->visible[w->count++] = first + 1;
-  }
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+      buf_printf(b, "%%v%d = %s %%v%d, %%v%d : " TILE "\n", w->next, binary[any(w, 6)], x, y);
+      add_tile(w);
+      break;
+    case 4: /* the same elements by other shapes and types */
+      z = w->next;
+      w->next += 3;
+      buf_printf(b,
+                 "%%v%d = reshape %%v%d : i32[32]\n%%v%d = bitcast %%v%d : u32[32]\n%%v%d = convert %%v%d : i32[32]\n",
+                 z, x, z + 1, z, z + 2, z + 1);
+      buf_printf(b, "%%v%d = reshape %%v%d : " TILE "\n", w->next, z + 2);
+      add_tile(w);
+      break;
+    case 5:
+      z = w->next++;
+      buf_printf(b, "%%v%d = trans %%v%d {dims=[1,0]} : i32[8,4]\n%%v%d = reshape %%v%d : " TILE "\n", z, x, w->next,
+                 z);
+      add_tile(w);
+      break;
+    case 6:
+      s = scalar(w);
+      buf_printf(b, "%%v%d = splat %%v%d : " TILE "\n", w->next, s);
+      add_tile(w);
+      break;
+    case 7:
+      buf_printf(b, "%%v%d = const {value=%d} : " TILE "\n", w->next, any(w, 100));
+      add_tile(w);
+      break;
+    case 8:
+      z = w->next++;
+      buf_printf(b, "%%v%d = cmp %%v%d, %%v%d {pred=lt} : i1[4,8]\n%%v%d = select %%v%d, %%v%d, %%v%d : " TILE "\n", z,
+                 x, y, w->next, z, tile(w), x);
+      add_tile(w);
+      break;
+    case 9: /* reductions whose bodies use a value from outside */
+      s = scalar(w), z = w->next++, k = w->next;
+      w->next += 4;
+      buf_printf(
+          b, "%%v%d = reduce %%v%d {axis=1} : i32[4] do (%%v%d: i32, %%v%d: i32) {\n%%v%d = add %%v%d, %%v%d : i32\n",
+          z, x, k, k + 1, k + 2, k, k + 1);
+      buf_printf(b, "%%v%d = xor %%v%d, %%v%d : i32\nyield %%v%d\n}\n", k + 3, k + 2, s, k + 3);
+      k = w->next;
+      w->next += 3;
+      buf_printf(b,
+                 "%%v%d = reduce %%v%d {axis=0} : i32 do (%%v%d: i32, %%v%d: i32) {\n%%v%d = sub %%v%d, %%v%d : "
+                 "i32\nyield %%v%d\n}\n",
+                 w->next, z, k, k + 1, k + 2, k, k + 1, k + 2);
+      add_scalar(w);
+      break;
+    case 10:
+      buf_printf(b, "%%v%d = mul %%v%d, %%v%d : i32\n", w->next, scalar(w), scalar(w));
+      add_scalar(w);
+      break;
+    case 11:
+    case 12: { /* a loop that carries two tiles */
+      int first = w->next;
+      w->next += 2;
+      int iv = w->next++, c0 = w->next++, c1 = w->next++;
+      buf_printf(b,
+                 "%%v%d, %%v%d = for %%zero, %%trips, %%one, %%v%d, %%v%d : " TILE ", " TILE
+                 " do (%%v%d: i32, %%v%d: " TILE ", %%v%d: " TILE ") {\n",
+                 first, first + 1, x, y, iv, c0, c1);
+      int count = w->count, scalar_count = w->scalar_count;
+      w->visible[w->count++] = c0, w->visible[w->count++] = c1, w->scalars[w->scalar_count++] = iv;
+      write_body(w, 2 + any(w, 6), depth, 2);
+      buf_putc(b, '\n');
+      w->count = count;
+      w->scalar_count = scalar_count;
+      w->visible[w->count++] = first, w->visible[w->count++] = first + 1;
+      break;
+    }
+    case 13: {
+      int first = w->next, c = w->next + 2;
+      w->next += 3;
+      buf_printf(b, "%%v%d = cmp %%v%d, %%v%d {pred=le} : i1\n%%v%d, %%v%d = if %%v%d : " TILE ", " TILE " do () {\n",
+                 c, scalar(w), scalar(w), first, first + 1, c);
+      write_body(w, any(w, 5), depth, 2);
+      buf_puts(b, " do () {\n");
+      write_body(w, any(w, 5), depth, 2);
+      buf_putc(b, '\n');
+      w->visible[w->count++] = first, w->visible[w->count++] = first + 1;
+      break;
+    }
+    default: { /* a while that counts down a tile of its own */
+      int first = w->next;
+      w->next += 2;
+      int a = w->next, c = a + 1, go = a + 2, d = a + 3, e = a + 4, less = a + 5;
+      w->next += 6;
+      buf_printf(b, "%%v%d, %%v%d = while %%trips, %%v%d : i32, " TILE " do (%%v%d: i32, %%v%d: " TILE ") {\n", first,
+                 first + 1, x, a, c);
+      buf_printf(
+          b,
+          "%%v%d = cmp %%v%d, %%zero {pred=gt} : i1\ncondition %%v%d, %%v%d, %%v%d\n} do (%%v%d: i32, %%v%d: " TILE
+          ") {\n",
+          go, a, go, a, c, d, e);
+      int count = w->count, scalar_count = w->scalar_count;
+      w->visible[w->count++] = e, w->scalars[w->scalar_count++] = d;
+      write_ops(w, any(w, 5), depth + 1);
+      buf_printf(b, "%%v%d = sub %%v%d, %%one : i32\nyield %%v%d, %%v%d\n}\n", less, d, less, tile(w));
+      w->count = count;
+      w->scalar_count = scalar_count;
+      w->scalars[w->scalar_count++] = first, w->visible[w->count++] = first + 1;
+    }
   }
 }
 

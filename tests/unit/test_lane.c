@@ -508,13 +508,18 @@ static void wrong_ir_is_named(void **state) {
       {"%0 = ldmatrix.b32 %w {global} : b32", "'ldmatrix': it reads shared memory only"},
       {"%0 = ldmatrix.b32 %x {shared trans buffer=2} : b32", "'ldmatrix': there is no buffer 2"},
       {"%0 = ldmatrix.b32 @%p %x {shared} : b32", "'ldmatrix': it cannot have a guard"},
-      {"if %q do () {\n%0 = ldmatrix.b32 %x {shared} : b32\nyield\n} do () {\nyield\n}", "'ldmatrix': it stands under control that is not uniform"},
-      {"%0, %1, %2, %3 = mma.f32 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32", "'mma': no such operation on 'f32'"},
+      {"if %q do () {\n%0 = ldmatrix.b32 %x {shared} : b32\nyield\n} do () {\nyield\n}",
+       "'ldmatrix': it stands under control that is not uniform"},
+      {"%0, %1, %2, %3 = mma.f32 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32",
+       "'mma': no such operation on 'f32'"},
       {"%0, %1, %2, %3 = mma.f16 %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32", "'mma': it has 8 operands"},
       {"%0, %1 = mma.f16 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32", "'mma': it has 2 results"},
-      {"%0, %1, %2, %3 = mma.bf16 %h, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32", "'mma': operand 0 is b16, not b32"},
-      {"%0, %1, %2, %3 = mma.bf16 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b64", "'mma': result 3 is b64, not b32"},
-      {"if %q do () {\n%0, %1, %2, %3 = mma.f16 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32\nyield\n} do () {\nyield\n}",
+      {"%0, %1, %2, %3 = mma.bf16 %h, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32",
+       "'mma': operand 0 is b16, not b32"},
+      {"%0, %1, %2, %3 = mma.bf16 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b64",
+       "'mma': result 3 is b64, not b32"},
+      {"if %q do () {\n%0, %1, %2, %3 = mma.f16 %x, %x, %x, %x, %x, %x, %x, %x, %x, %x : b32, b32, b32, b32\nyield\n} "
+       "do () {\nyield\n}",
        "'mma': it stands under control that is not uniform"},
       {"%0 = param.b64 {imm=9} : b64", "'param': there is no parameter 9"},
   };
@@ -587,115 +592,115 @@ static void random_ops(uint64_t *r, LaneBuilder *b, Pool *pool, int budget, int 
                         floats[] = {LK_F16, LK_BF16, LK_F32, LK_F64, LK_F16X2};
   for (int i = 0; i < budget; i++) {
     switch (draw(r, depth < 3 ? 14 : 10)) {
-    case 0: keep(r, pool, lane_const(b, (LaneType)draw(r, 4), (uint64_t)draw(r, 9) - 4)); break;
-    case 1:
-    case 2: {
-      LaneKind k = ints[draw(r, 4)];
-      LaneType t = lane_kind_info[k].type;
-      keep(r, pool, lane_2(b, binary[draw(r, 6)], k, pick(r, pool, t), pick(r, pool, t)));
-      break;
-    }
-    case 3: {
-      LaneKind k = floats[draw(r, 5)];
-      LaneType t = lane_kind_info[k].type;
-      LaneOp proto = {.code = draw(r, 2) ? LANE_ADD : LANE_MUL,
-                      .kind = k,
-                      .ftz = k == LK_F32 && draw(r, 2),
-                      .exact = (uint8_t)draw(r, 2)};
-      keep(r, pool, lane_op(b, proto, 2, (LaneValue *[]){pick(r, pool, t), pick(r, pool, t)}));
-      break;
-    }
-    case 4: {
-      LaneKind k = ints[draw(r, 4)];
-      LaneType t = lane_kind_info[k].type;
-      keep(r, pool, lane_setp(b, (CmpPred)draw(r, 6), k, pick(r, pool, t), pick(r, pool, t)));
-      break;
-    }
-    case 5: {
-      LaneType t = (LaneType)draw(r, 4);
-      keep(r, pool, lane_select(b, pick(r, pool, LT_PRED), pick(r, pool, t), pick(r, pool, t)));
-      break;
-    }
-    case 6: {
-      LaneValue *low, *high;
-      lane_unpack(b, pick(r, pool, draw(r, 2) ? LT_B32 : LT_B64), &low, &high);
-      keep(r, pool, low);
-      keep(r, pool, high);
-      LaneType t = draw(r, 2) ? LT_B16 : LT_B32;
-      keep(r, pool, lane_pack(b, pick(r, pool, t), pick(r, pool, t)));
-      break;
-    }
-    case 7: {
-      static const LaneKind kinds[] = {LK_S8,  LK_U8,  LK_S16,  LK_U16, LK_S32, LK_U32, LK_S64,
-                                       LK_U64, LK_F16, LK_BF16, LK_F32, LK_F64, LK_PRED};
-      LaneKind from = kinds[draw(r, 13)], to = kinds[draw(r, 13)];
-      LaneValue *x = pick(r, pool, lane_kind_info[from].type);
-      keep(r, pool, lane_cvt(b, from, to, ROUND_DEFAULT, lane_extend(b, from, x)));
-      break;
-    }
-    case 8: {
-      LaneType t = draw(r, 2) ? LT_B32 : LT_B64;
-      static const LaneCode logic[] = {LANE_AND, LANE_OR, LANE_XOR};
-      keep(r, pool, lane_2(b, logic[draw(r, 3)], lane_bits_kind(t), pick(r, pool, t), pick(r, pool, t)));
-      keep(r, pool,
-           lane_2(b, draw(r, 2) ? LANE_SHL : LANE_SHR, t == LT_B32 ? LK_B32 : LK_B64, pick(r, pool, t),
-                  pick(r, pool, LT_B32)));
-      break;
-    }
-    case 9: {
-      LaneValue *guard = draw(r, 2) ? pick(r, pool, LT_PRED) : NULL, *values[4];
-      int n = 1 << draw(r, 3);
-      for (int j = 0; j < n; j++) values[j] = pick(r, pool, LT_B32);
-      lane_store(b, SPACE_GLOBAL, LK_B32, n, pick(r, pool, LT_B64), 0, guard, values);
-      LaneOp *load = lane_load(b, SPACE_GLOBAL, LK_B32, n, pick(r, pool, LT_B64), (int64_t)draw(r, 100), guard,
-                               draw(r, 2) ? values : NULL);
-      for (int j = 0; j < n; j++) keep(r, pool, load->out[j]);
-      break;
-    }
-    case 10: {
-      LaneOp *op = lane_if(b, pick(r, pool, LT_PRED), draw(r, 2), 1, (LaneType[]){LT_B32});
-      for (int body = 0; body < 2; body++) {
-        if (body) lane_enter(b, op, 1);
-        Pool inside = *pool;
-        random_ops(r, b, &inside, 4, depth + 1);
-        LaneValue *v = pick(r, &inside, LT_B32);
-        lane_yield(b, 1, &v);
+      case 0: keep(r, pool, lane_const(b, (LaneType)draw(r, 4), (uint64_t)draw(r, 9) - 4)); break;
+      case 1:
+      case 2: {
+        LaneKind k = ints[draw(r, 4)];
+        LaneType t = lane_kind_info[k].type;
+        keep(r, pool, lane_2(b, binary[draw(r, 6)], k, pick(r, pool, t), pick(r, pool, t)));
+        break;
       }
-      lane_leave(b, op);
-      keep(r, pool, op->out[0]);
-      break;
-    }
-    case 11:
-    case 12: {
-      LaneValue *init[2] = {pick(r, pool, LT_B64), pick(r, pool, LT_PRED)};
-      LaneOp *op = lane_for(b, LK_S32, pick(r, pool, LT_B32), pick(r, pool, LT_B32), lane_i32(b, 1), 2, init);
-      Pool inside = *pool;
-      for (int j = 0; j < 3; j++) keep(r, &inside, op->body[0]->args[j]);
-      random_ops(r, b, &inside, 5, depth + 1);
-      LaneValue *next[2] = {pick(r, &inside, LT_B64), pick(r, &inside, LT_PRED)};
-      lane_yield(b, 2, next);
-      lane_leave(b, op);
-      keep(r, pool, op->out[0]);
-      keep(r, pool, op->out[1]);
-      break;
-    }
-    default: {
-      LaneValue *init = pick(r, pool, LT_B32);
-      LaneOp *op = lane_while(b, 1, &init);
-      Pool inside = *pool;
-      keep(r, &inside, op->body[0]->args[0]);
-      random_ops(r, b, &inside, 3, depth + 1);
-      LaneValue *v = pick(r, &inside, LT_B32);
-      lane_condition(b, pick(r, &inside, LT_PRED), 1, &v);
-      lane_enter(b, op, 1);
-      inside = *pool;
-      keep(r, &inside, op->body[1]->args[0]);
-      random_ops(r, b, &inside, 3, depth + 1);
-      v = pick(r, &inside, LT_B32);
-      lane_yield(b, 1, &v);
-      lane_leave(b, op);
-      keep(r, pool, op->out[0]);
-    }
+      case 3: {
+        LaneKind k = floats[draw(r, 5)];
+        LaneType t = lane_kind_info[k].type;
+        LaneOp proto = {.code = draw(r, 2) ? LANE_ADD : LANE_MUL,
+                        .kind = k,
+                        .ftz = k == LK_F32 && draw(r, 2),
+                        .exact = (uint8_t)draw(r, 2)};
+        keep(r, pool, lane_op(b, proto, 2, (LaneValue *[]){pick(r, pool, t), pick(r, pool, t)}));
+        break;
+      }
+      case 4: {
+        LaneKind k = ints[draw(r, 4)];
+        LaneType t = lane_kind_info[k].type;
+        keep(r, pool, lane_setp(b, (CmpPred)draw(r, 6), k, pick(r, pool, t), pick(r, pool, t)));
+        break;
+      }
+      case 5: {
+        LaneType t = (LaneType)draw(r, 4);
+        keep(r, pool, lane_select(b, pick(r, pool, LT_PRED), pick(r, pool, t), pick(r, pool, t)));
+        break;
+      }
+      case 6: {
+        LaneValue *low, *high;
+        lane_unpack(b, pick(r, pool, draw(r, 2) ? LT_B32 : LT_B64), &low, &high);
+        keep(r, pool, low);
+        keep(r, pool, high);
+        LaneType t = draw(r, 2) ? LT_B16 : LT_B32;
+        keep(r, pool, lane_pack(b, pick(r, pool, t), pick(r, pool, t)));
+        break;
+      }
+      case 7: {
+        static const LaneKind kinds[] = {LK_S8,  LK_U8,  LK_S16,  LK_U16, LK_S32, LK_U32, LK_S64,
+                                         LK_U64, LK_F16, LK_BF16, LK_F32, LK_F64, LK_PRED};
+        LaneKind from = kinds[draw(r, 13)], to = kinds[draw(r, 13)];
+        LaneValue *x = pick(r, pool, lane_kind_info[from].type);
+        keep(r, pool, lane_cvt(b, from, to, ROUND_DEFAULT, lane_extend(b, from, x)));
+        break;
+      }
+      case 8: {
+        LaneType t = draw(r, 2) ? LT_B32 : LT_B64;
+        static const LaneCode logic[] = {LANE_AND, LANE_OR, LANE_XOR};
+        keep(r, pool, lane_2(b, logic[draw(r, 3)], lane_bits_kind(t), pick(r, pool, t), pick(r, pool, t)));
+        keep(r, pool,
+             lane_2(b, draw(r, 2) ? LANE_SHL : LANE_SHR, t == LT_B32 ? LK_B32 : LK_B64, pick(r, pool, t),
+                    pick(r, pool, LT_B32)));
+        break;
+      }
+      case 9: {
+        LaneValue *guard = draw(r, 2) ? pick(r, pool, LT_PRED) : NULL, *values[4];
+        int n = 1 << draw(r, 3);
+        for (int j = 0; j < n; j++) values[j] = pick(r, pool, LT_B32);
+        lane_store(b, SPACE_GLOBAL, LK_B32, n, pick(r, pool, LT_B64), 0, guard, values);
+        LaneOp *load = lane_load(b, SPACE_GLOBAL, LK_B32, n, pick(r, pool, LT_B64), (int64_t)draw(r, 100), guard,
+                                 draw(r, 2) ? values : NULL);
+        for (int j = 0; j < n; j++) keep(r, pool, load->out[j]);
+        break;
+      }
+      case 10: {
+        LaneOp *op = lane_if(b, pick(r, pool, LT_PRED), draw(r, 2), 1, (LaneType[]){LT_B32});
+        for (int body = 0; body < 2; body++) {
+          if (body) lane_enter(b, op, 1);
+          Pool inside = *pool;
+          random_ops(r, b, &inside, 4, depth + 1);
+          LaneValue *v = pick(r, &inside, LT_B32);
+          lane_yield(b, 1, &v);
+        }
+        lane_leave(b, op);
+        keep(r, pool, op->out[0]);
+        break;
+      }
+      case 11:
+      case 12: {
+        LaneValue *init[2] = {pick(r, pool, LT_B64), pick(r, pool, LT_PRED)};
+        LaneOp *op = lane_for(b, LK_S32, pick(r, pool, LT_B32), pick(r, pool, LT_B32), lane_i32(b, 1), 2, init);
+        Pool inside = *pool;
+        for (int j = 0; j < 3; j++) keep(r, &inside, op->body[0]->args[j]);
+        random_ops(r, b, &inside, 5, depth + 1);
+        LaneValue *next[2] = {pick(r, &inside, LT_B64), pick(r, &inside, LT_PRED)};
+        lane_yield(b, 2, next);
+        lane_leave(b, op);
+        keep(r, pool, op->out[0]);
+        keep(r, pool, op->out[1]);
+        break;
+      }
+      default: {
+        LaneValue *init = pick(r, pool, LT_B32);
+        LaneOp *op = lane_while(b, 1, &init);
+        Pool inside = *pool;
+        keep(r, &inside, op->body[0]->args[0]);
+        random_ops(r, b, &inside, 3, depth + 1);
+        LaneValue *v = pick(r, &inside, LT_B32);
+        lane_condition(b, pick(r, &inside, LT_PRED), 1, &v);
+        lane_enter(b, op, 1);
+        inside = *pool;
+        keep(r, &inside, op->body[1]->args[0]);
+        random_ops(r, b, &inside, 3, depth + 1);
+        v = pick(r, &inside, LT_B32);
+        lane_yield(b, 1, &v);
+        lane_leave(b, op);
+        keep(r, pool, op->out[0]);
+      }
     }
   }
 }

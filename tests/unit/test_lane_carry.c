@@ -37,7 +37,8 @@ static const char *const sums =
     "  %c = bfe.s32 %y {bit=0 bits=8} : b32\n"
     "  %d = bfe.s32 %y {bit=8 bits=8} : b32\n"
     "  %e = bfe.s32 %y {bit=16 bits=8} : b32\n"
-    "  %s, %la, %lb, %lc, %ld, %le, %lz = for.s32 %zero, %n, %one, %zero, %a, %b, %c, %d, %e, %y : b32, b16, b16, b32, b32, b32, b32 "
+    "  %s, %la, %lb, %lc, %ld, %le, %lz = for.s32 %zero, %n, %one, %zero, %a, %b, %c, %d, %e, %y : b32, b16, b16, b32, "
+    "b32, b32, b32 "
     "do (%i: b32, %sum: b32, %ha: b16, %hb: b16, %bc: b32, %bd: b32, %be: b32, %other: b32) {\n"
     "    %at = mulwide.s32 %i, %four : b64\n"
     "    %q = add.s64 %p, %at : b64\n"
@@ -95,26 +96,26 @@ static void words_for_their_parts(void **state) {
 
 /* One half alone, another half of another word, a part of what began as something else: they stay. */
 static void others_stay(void **state) {
-  static const char text[] =
-      "kernel @k(%p: b64, %n: b32, %h: b16) warps=1 {\n"
-      "  %zero = const.b32 {0} : b32\n"
-      "  %one = const.b32 {1} : b32\n"
-      "  %x = ld.b32 %p {global} : b32\n"
-      "  %y = ld.b32 %p {global +4} : b32\n"
-      "  %a, %b = unpack.b32 %x : b16, b16\n"
-      "  %c, %d = unpack.b32 %y : b16, b16\n"
-      "  %l1, %l2, %l3, %l4 = for.s32 %zero, %n, %one, %a, %d, %h, %b : b16, b16, b16, b16 do (%i: b32, %k1: b16, %k2: b16, %k3: b16, %k4: b16) {\n"
-      "    %v = ld.b32 %p {global} : b32\n"
-      "    %w = ld.b32 %p {global +4} : b32\n"
-      "    %e, %f = unpack.b32 %v : b16, b16\n"
-      "    %g, %j = unpack.b32 %w : b16, b16\n"
-      "    st.b16 %p, %k4 {global +8}\n"
-      "    yield %e, %j, %f, %g\n"
-      "  }\n"
-      "  st.b16 %p, %l1 {global +10}\n"
-      "  st.b16 %p, %l2 {global +12}\n"
-      "  st.b16 %p, %l3 {global +14}\n"
-      "}\n";
+  static const char text[] = "kernel @k(%p: b64, %n: b32, %h: b16) warps=1 {\n"
+                             "  %zero = const.b32 {0} : b32\n"
+                             "  %one = const.b32 {1} : b32\n"
+                             "  %x = ld.b32 %p {global} : b32\n"
+                             "  %y = ld.b32 %p {global +4} : b32\n"
+                             "  %a, %b = unpack.b32 %x : b16, b16\n"
+                             "  %c, %d = unpack.b32 %y : b16, b16\n"
+                             "  %l1, %l2, %l3, %l4 = for.s32 %zero, %n, %one, %a, %d, %h, %b : b16, b16, b16, b16 do "
+                             "(%i: b32, %k1: b16, %k2: b16, %k3: b16, %k4: b16) {\n"
+                             "    %v = ld.b32 %p {global} : b32\n"
+                             "    %w = ld.b32 %p {global +4} : b32\n"
+                             "    %e, %f = unpack.b32 %v : b16, b16\n"
+                             "    %g, %j = unpack.b32 %w : b16, b16\n"
+                             "    st.b16 %p, %k4 {global +8}\n"
+                             "    yield %e, %j, %f, %g\n"
+                             "  }\n"
+                             "  st.b16 %p, %l1 {global +10}\n"
+                             "  st.b16 %p, %l2 {global +12}\n"
+                             "  st.b16 %p, %l3 {global +14}\n"
+                             "}\n";
   Context *cx = context_create();
   assert_int_equal(the_loop(carried(cx, text))->out_count, 4);
   context_destroy(cx);

@@ -1,4 +1,5 @@
-/* Tests of what single operations of the lane IR give: their evaluation, the loops over threads that the simulator makes of it, and that folding changes nothing. */
+/* Tests of what single operations of the lane IR give: their evaluation, the loops over threads that the simulator
+ * makes of it, and that folding changes nothing. */
 #include "gpu/lane_table.h"
 
 #include <math.h>
@@ -384,133 +385,133 @@ static void random_twins(Twins *w) {
   LaneOp op = {.kind = ints[below(w, 4)]};
   int c = class_of(op.kind), f = FLOAT_CLASS + below(w, 4), any = below(w, CLASSES);
   switch (below(w, 24)) {
-  case 0:
-  case 1:
-  case 2: random_const(w, any); break;
-  case 3:
-  case 4:
-  case 5:
-    op.code = arithmetic[below(w, 11)];
-    both(w, op, c, 2, (int[]){c, c});
-    break;
-  case 6:
-    op.code = LANE_FMA;
-    both(w, op, c, 3, (int[]){c, c, c});
-    break;
-  case 7:
-    op.code = logic[below(w, 3)];
-    c = below(w, 4);
-    op.kind = class_kinds[c];
-    both(w, op, c, 2, (int[]){c, c});
-    break;
-  case 8:
-    op.code = below(w, 2) ? LANE_SHL : LANE_SHR;
-    if (op.code == LANE_SHL) op.kind = class_kinds[c];
-    both(w, op, c, 2, (int[]){c, LT_B32});
-    break;
-  case 9:
-  case 10:
-    op.code = LANE_SETP;
-    op.pred = (uint8_t)below(w, 6);
-    op.kind = all[below(w, 8)];
-    op.unordered = lane_kind_is_float(op.kind) && below(w, 2);
-    c = class_of(op.kind);
-    both(w, op, LT_PRED, 2, (int[]){c, c});
-    break;
-  case 11:
-  case 12:
-    op = (LaneOp){.code = LANE_SELECT, .kind = lane_bits_kind(class_type(any))};
-    both(w, op, any, 3, (int[]){LT_PRED, any, any});
-    break;
-  case 13:
-    op.code = below(w, 2) ? LANE_NEG : LANE_ABS;
-    if (below(w, 3) == 0) {
-      op.code = LANE_NOT;
+    case 0:
+    case 1:
+    case 2: random_const(w, any); break;
+    case 3:
+    case 4:
+    case 5:
+      op.code = arithmetic[below(w, 11)];
+      both(w, op, c, 2, (int[]){c, c});
+      break;
+    case 6:
+      op.code = LANE_FMA;
+      both(w, op, c, 3, (int[]){c, c, c});
+      break;
+    case 7:
+      op.code = logic[below(w, 3)];
       c = below(w, 4);
       op.kind = class_kinds[c];
+      both(w, op, c, 2, (int[]){c, c});
+      break;
+    case 8:
+      op.code = below(w, 2) ? LANE_SHL : LANE_SHR;
+      if (op.code == LANE_SHL) op.kind = class_kinds[c];
+      both(w, op, c, 2, (int[]){c, LT_B32});
+      break;
+    case 9:
+    case 10:
+      op.code = LANE_SETP;
+      op.pred = (uint8_t)below(w, 6);
+      op.kind = all[below(w, 8)];
+      op.unordered = lane_kind_is_float(op.kind) && below(w, 2);
+      c = class_of(op.kind);
+      both(w, op, LT_PRED, 2, (int[]){c, c});
+      break;
+    case 11:
+    case 12:
+      op = (LaneOp){.code = LANE_SELECT, .kind = lane_bits_kind(class_type(any))};
+      both(w, op, any, 3, (int[]){LT_PRED, any, any});
+      break;
+    case 13:
+      op.code = below(w, 2) ? LANE_NEG : LANE_ABS;
+      if (below(w, 3) == 0) {
+        op.code = LANE_NOT;
+        c = below(w, 4);
+        op.kind = class_kinds[c];
+      }
+      both(w, op, c, 1, &c);
+      break;
+    case 14: {
+      op.code = LANE_BFE;
+      int width = lane_kind_info[op.kind].bits;
+      op.bit = (uint8_t)(below(w, 2) ? 0 : below(w, width));
+      op.bits = (uint8_t)(below(w, 2) ? 8 : 1 + below(w, width));
+      both(w, op, c, 1, &c);
+      break;
     }
-    both(w, op, c, 1, &c);
-    break;
-  case 14: {
-    op.code = LANE_BFE;
-    int width = lane_kind_info[op.kind].bits;
-    op.bit = (uint8_t)(below(w, 2) ? 0 : below(w, width));
-    op.bits = (uint8_t)(below(w, 2) ? 8 : 1 + below(w, width));
-    both(w, op, c, 1, &c);
-    break;
-  }
-  case 15:
-    op.code = LANE_CVT;
-    op.kind = all[below(w, 8)];
-    op.to = below(w, 4) ? all[below(w, 8)] : small[below(w, 4)];
-    if (lane_kind_is_float(op.kind) != lane_kind_is_float(op.to)) op.rounding = (uint8_t)below(w, 4);
-    c = class_of(op.kind);
-    both(w, op, class_of(op.to), 1, &c);
-    break;
-  case 18: { /* bytes: selectors that are known, and signs in them now and then */
-    op = OP(PRMT, B32, 0);
-    uint64_t selector = draw(&w->random) & (below(w, 3) ? 0x7777 : 0xffff);
-    keep(w, LT_B32, (Twin){lane_const(&w->raw, LT_B32, selector), lane_const(&w->folded, LT_B32, selector)});
-    Twin in[] = {recent_value(w, LT_B32, 1), recent_value(w, LT_B32, 1), recent_value(w, LT_B32, 0)};
-    LaneValue *raw[] = {in[0].raw, in[1].raw, in[2].raw}, *folded[] = {in[0].folded, in[1].folded, in[2].folded};
-    LaneType type = LT_B32;
-    keep(w, LT_B32, (Twin){lane_op_raw(&w->raw, op, 3, raw, 1, &type)->out[0], lane_op(&w->folded, op, 3, folded)});
-    break;
-  }
-  case 19: { /* fields of whole bytes */
-    op = OP(BFE, U32, .bit = (uint8_t)(8 * below(w, 4)), .bits = (uint8_t)(8 + 8 * below(w, 2)));
-    both(w, op, LT_B32, 1, (int[]){LT_B32});
-    break;
-  }
-  case 20:
-    op = below(w, 2) ? OP(PACK, B32, 0) : OP(PACK, B64, 0);
-    c = op.kind == LK_B32 ? LT_B16 : LT_B32;
-    both(w, op, c + 1, 2, (int[]){c, c});
-    break;
-  case 21: {
-    c = below(w, 2) ? LT_B32 : LT_B64;
-    Twin x = recent_value(w, c, 0), low, high;
-    LaneType half[2] = {(LaneType)(c - 1), (LaneType)(c - 1)};
-    LaneOp *raw = lane_op_raw(&w->raw, (LaneOp){.code = LANE_UNPACK, .kind = class_kinds[c]}, 1, &x.raw, 2, half);
-    low.raw = raw->out[0];
-    high.raw = raw->out[1];
-    lane_unpack(&w->folded, x.folded, &low.folded, &high.folded);
-    keep(w, c - 1, low);
-    keep(w, c - 1, high);
-    break;
-  }
-  case 22:
-    op.code = (LaneCode[]){LANE_POPC, LANE_CLZ, LANE_BREV, LANE_MOVE}[below(w, 4)];
-    c = LT_B32;
-    op.kind = LK_B32;
-    both(w, op, c, 1, &c);
-    break;
-  case 23: { /* an index: small, so that its sum with a constant does not overflow, as mulwide takes for granted */
-    LaneValue *mask[] = {lane_i32(&w->raw, 0xffff), lane_i32(&w->folded, 0xffff)};
-    int32_t by = below(w, 9) - 4, plus = below(w, 200) - 100;
-    Twin x = recent_value(w, LT_B32, 0);
-    LaneType narrow = LT_B32, wide = LT_B64;
-    LaneOp and = OP(AND, B32, 0), add = OP(ADD, S32, 0), mul = OP(MULWIDE, S32, 0);
-    LaneValue *a = lane_op_raw(&w->raw, and, 2, (LaneValue *[]){x.raw, mask[0]}, 1, &narrow)->out[0];
-    a = lane_op_raw(&w->raw, add, 2, (LaneValue *[]){a, lane_i32(&w->raw, plus)}, 1, &narrow)->out[0];
-    a = lane_op_raw(&w->raw, mul, 2, (LaneValue *[]){a, lane_i32(&w->raw, by)}, 1, &wide)->out[0];
-    LaneValue *b = lane_2(&w->folded, LANE_AND, LK_B32, x.folded, mask[1]);
-    b = lane_2(&w->folded, LANE_MULWIDE, LK_S32, lane_2(&w->folded, LANE_ADD, LK_S32, b, lane_i32(&w->folded, plus)),
-               lane_i32(&w->folded, by));
-    keep(w, LT_B64, (Twin){a, b});
-    break;
-  }
-  case 16:
-    op.code = below(w, 2) ? LANE_NEG : LANE_ABS;
-    op.kind = class_kinds[f];
-    both(w, op, f, 1, &f);
-    break;
-  default:
-    op.code = on_floats[below(w, 6)];
-    op.kind = class_kinds[f];
-    if (op.code == LANE_DIV && op.kind < LK_F32) op.code = LANE_MUL;
-    op.ftz = op.kind == LK_F32 && below(w, 3) == 0;
-    both(w, op, f, 2, (int[]){f, f});
+    case 15:
+      op.code = LANE_CVT;
+      op.kind = all[below(w, 8)];
+      op.to = below(w, 4) ? all[below(w, 8)] : small[below(w, 4)];
+      if (lane_kind_is_float(op.kind) != lane_kind_is_float(op.to)) op.rounding = (uint8_t)below(w, 4);
+      c = class_of(op.kind);
+      both(w, op, class_of(op.to), 1, &c);
+      break;
+    case 18: { /* bytes: selectors that are known, and signs in them now and then */
+      op = OP(PRMT, B32, 0);
+      uint64_t selector = draw(&w->random) & (below(w, 3) ? 0x7777 : 0xffff);
+      keep(w, LT_B32, (Twin){lane_const(&w->raw, LT_B32, selector), lane_const(&w->folded, LT_B32, selector)});
+      Twin in[] = {recent_value(w, LT_B32, 1), recent_value(w, LT_B32, 1), recent_value(w, LT_B32, 0)};
+      LaneValue *raw[] = {in[0].raw, in[1].raw, in[2].raw}, *folded[] = {in[0].folded, in[1].folded, in[2].folded};
+      LaneType type = LT_B32;
+      keep(w, LT_B32, (Twin){lane_op_raw(&w->raw, op, 3, raw, 1, &type)->out[0], lane_op(&w->folded, op, 3, folded)});
+      break;
+    }
+    case 19: { /* fields of whole bytes */
+      op = OP(BFE, U32, .bit = (uint8_t)(8 * below(w, 4)), .bits = (uint8_t)(8 + 8 * below(w, 2)));
+      both(w, op, LT_B32, 1, (int[]){LT_B32});
+      break;
+    }
+    case 20:
+      op = below(w, 2) ? OP(PACK, B32, 0) : OP(PACK, B64, 0);
+      c = op.kind == LK_B32 ? LT_B16 : LT_B32;
+      both(w, op, c + 1, 2, (int[]){c, c});
+      break;
+    case 21: {
+      c = below(w, 2) ? LT_B32 : LT_B64;
+      Twin x = recent_value(w, c, 0), low, high;
+      LaneType half[2] = {(LaneType)(c - 1), (LaneType)(c - 1)};
+      LaneOp *raw = lane_op_raw(&w->raw, (LaneOp){.code = LANE_UNPACK, .kind = class_kinds[c]}, 1, &x.raw, 2, half);
+      low.raw = raw->out[0];
+      high.raw = raw->out[1];
+      lane_unpack(&w->folded, x.folded, &low.folded, &high.folded);
+      keep(w, c - 1, low);
+      keep(w, c - 1, high);
+      break;
+    }
+    case 22:
+      op.code = (LaneCode[]){LANE_POPC, LANE_CLZ, LANE_BREV, LANE_MOVE}[below(w, 4)];
+      c = LT_B32;
+      op.kind = LK_B32;
+      both(w, op, c, 1, &c);
+      break;
+    case 23: { /* an index: small, so that its sum with a constant does not overflow, as mulwide takes for granted */
+      LaneValue *mask[] = {lane_i32(&w->raw, 0xffff), lane_i32(&w->folded, 0xffff)};
+      int32_t by = below(w, 9) - 4, plus = below(w, 200) - 100;
+      Twin x = recent_value(w, LT_B32, 0);
+      LaneType narrow = LT_B32, wide = LT_B64;
+      LaneOp and = OP(AND, B32, 0), add = OP(ADD, S32, 0), mul = OP(MULWIDE, S32, 0);
+      LaneValue *a = lane_op_raw(&w->raw, and, 2, (LaneValue *[]){x.raw, mask[0]}, 1, &narrow)->out[0];
+      a = lane_op_raw(&w->raw, add, 2, (LaneValue *[]){a, lane_i32(&w->raw, plus)}, 1, &narrow)->out[0];
+      a = lane_op_raw(&w->raw, mul, 2, (LaneValue *[]){a, lane_i32(&w->raw, by)}, 1, &wide)->out[0];
+      LaneValue *b = lane_2(&w->folded, LANE_AND, LK_B32, x.folded, mask[1]);
+      b = lane_2(&w->folded, LANE_MULWIDE, LK_S32, lane_2(&w->folded, LANE_ADD, LK_S32, b, lane_i32(&w->folded, plus)),
+                 lane_i32(&w->folded, by));
+      keep(w, LT_B64, (Twin){a, b});
+      break;
+    }
+    case 16:
+      op.code = below(w, 2) ? LANE_NEG : LANE_ABS;
+      op.kind = class_kinds[f];
+      both(w, op, f, 1, &f);
+      break;
+    default:
+      op.code = on_floats[below(w, 6)];
+      op.kind = class_kinds[f];
+      if (op.code == LANE_DIV && op.kind < LK_F32) op.code = LANE_MUL;
+      op.ftz = op.kind == LK_F32 && below(w, 3) == 0;
+      both(w, op, f, 2, (int[]){f, f});
   }
 }
 

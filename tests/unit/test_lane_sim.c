@@ -53,11 +53,11 @@ static void run_faults(const char *text, const uint64_t *args, int thread, const
 
 /* ---- control ---- */
 
-#define KERNEL(body)                                                                                                   \
-  "kernel @k(%out: b64, %in: b64, %n: b32) warps=2 {\n"                                                                \
-  "%tid = special {tid.x} : b32\n%lane = special {laneid} : b32\n%c0 = const.b32 {0} : b32\n%c1 = const.b32 {1} : "    \
-  "b32\n"                                                                                                              \
-  "%c4 = const.b32 {4} : b32\n%off = mulwide.s32 %tid, %c4 : b64\n%to = add.s64 %out, %off : b64\n%from = add.s64 "    \
+#define KERNEL(body) \
+  "kernel @k(%out: b64, %in: b64, %n: b32) warps=2 {\n" \
+  "%tid = special {tid.x} : b32\n%lane = special {laneid} : b32\n%c0 = const.b32 {0} : b32\n%c1 = const.b32 {1} : " \
+  "b32\n" \
+  "%c4 = const.b32 {4} : b32\n%off = mulwide.s32 %tid, %c4 : b64\n%to = add.s64 %out, %off : b64\n%from = add.s64 " \
   "%in, %off : b64\n" body "\n}\n"
 
 static const char *in_kernel(Context *cx, const char *body) {
@@ -173,12 +173,12 @@ static void small_elements_extend(void **state) {
   }
 }
 
-#define SHARED(body)                                                                                                   \
-  "kernel @k(%out: b64) warps=2 {\nbuffer \"buf\" bytes=256 align=16\nbuffer \"other\" bytes=64 align=16\n"            \
-  "%tid = special {tid.x} : b32\n%base = shared {buffer=0} : b32\n%c0 = const.b32 {0} : b32\n%c2 = const.b32 {2} : "   \
-  "b32\n%off = shl.b32 %tid, %c2 : b32\n%own = add.s32 %base, %off : b32\n"                                            \
-  "%c4 = const.b32 {4} : b32\n%wide = mulwide.s32 %tid, %c4 : b64\n%to = add.s64 %out, %wide : b64\n%flip = "          \
-  "const.b32 {252} : b32\n%back = xor.b32 %off, %flip : b32\n%far = add.s32 %base, %back : b32\n"                      \
+#define SHARED(body) \
+  "kernel @k(%out: b64) warps=2 {\nbuffer \"buf\" bytes=256 align=16\nbuffer \"other\" bytes=64 align=16\n" \
+  "%tid = special {tid.x} : b32\n%base = shared {buffer=0} : b32\n%c0 = const.b32 {0} : b32\n%c2 = const.b32 {2} : " \
+  "b32\n%off = shl.b32 %tid, %c2 : b32\n%own = add.s32 %base, %off : b32\n" \
+  "%c4 = const.b32 {4} : b32\n%wide = mulwide.s32 %tid, %c4 : b64\n%to = add.s64 %out, %wide : b64\n%flip = " \
+  "const.b32 {252} : b32\n%back = xor.b32 %off, %flip : b32\n%far = add.s32 %base, %back : b32\n" \
   "%c4x = const.b32 {4} : b32\n%next = xor.b32 %off, %c4x : b32\n%beside = add.s32 %base, %next : b32\n" body "\n}\n"
 
 static void shared_memory_passes_values(void **state) {
@@ -315,10 +315,10 @@ static void shuffles_follow_the_isa(void **state) {
           int max = (lane & segment) | (clamp & ~segment), min = lane & segment, j = 0;
           bool p = false;
           switch (mode) {
-          case SHUFFLE_UP: j = lane - by, p = j >= max; break;
-          case SHUFFLE_DOWN: j = lane + by, p = j <= max; break;
-          case SHUFFLE_XOR: j = lane ^ by, p = j <= max; break;
-          default: j = min | (by & ~segment), p = j <= max; break;
+            case SHUFFLE_UP: j = lane - by, p = j >= max; break;
+            case SHUFFLE_DOWN: j = lane + by, p = j <= max; break;
+            case SHUFFLE_XOR: j = lane ^ by, p = j <= max; break;
+            default: j = min | (by & ~segment), p = j <= max; break;
           }
           assert_int_equal(out[t], (t & ~31) + (p ? j : lane));
         }

@@ -8,24 +8,23 @@
 
 #include <cmocka.h>
 
-static const char *const text =
-    "kernel @k(%p: *f32, %n: i32) {\n"
-    "  %i = arange {start=0, end=256} : i32[256]\n"
-    "  %at = reshape %i : i32[16,16]\n"
-    "  %ns = splat %n : i32[16,16]\n"
-    "  %inside = cmp %at, %ns {pred=lt} : i1[16,16]\n" /* of the load, too: stays */
-    "  %even = cmp %at, %ns {pred=ne} : i1[16,16]\n"
-    "  %seen = and %even, %inside : i1[16,16]\n"
-    "  %twice = add %at, %at : i32[16,16]\n" /* no mask: stays */
-    "  %ps = splat %p : *f32[16,16]\n"
-    "  %a = addptr %ps, %at : *f32[16,16]\n"
-    "  %x = load %a, %inside : f32[16,16]\n"
-    "  %zero = const {value=0.0} : f32[16,16]\n"
-    "  %s = dot %x, %x, %zero : f32[16,16]\n"
-    "  %t = select %seen, %s, %zero : f32[16,16]\n"
-    "  %b = addptr %ps, %twice : *f32[16,16]\n"
-    "  store %b, %t, %even\n"
-    "}\n";
+static const char *const text = "kernel @k(%p: *f32, %n: i32) {\n"
+                                "  %i = arange {start=0, end=256} : i32[256]\n"
+                                "  %at = reshape %i : i32[16,16]\n"
+                                "  %ns = splat %n : i32[16,16]\n"
+                                "  %inside = cmp %at, %ns {pred=lt} : i1[16,16]\n" /* of the load, too: stays */
+                                "  %even = cmp %at, %ns {pred=ne} : i1[16,16]\n"
+                                "  %seen = and %even, %inside : i1[16,16]\n"
+                                "  %twice = add %at, %at : i32[16,16]\n" /* no mask: stays */
+                                "  %ps = splat %p : *f32[16,16]\n"
+                                "  %a = addptr %ps, %at : *f32[16,16]\n"
+                                "  %x = load %a, %inside : f32[16,16]\n"
+                                "  %zero = const {value=0.0} : f32[16,16]\n"
+                                "  %s = dot %x, %x, %zero : f32[16,16]\n"
+                                "  %t = select %seen, %s, %zero : f32[16,16]\n"
+                                "  %b = addptr %ps, %twice : *f32[16,16]\n"
+                                "  store %b, %t, %even\n"
+                                "}\n";
 
 static int place_of(const Func *f, const char *name) {
   int n = 0;

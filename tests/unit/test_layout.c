@@ -1,5 +1,5 @@
-/* Maps over F2 and layouts: the worked tables of layout.h, laws of the algebra on random maps, what shape operations make
- * of random layouts (compared element by element with the operation itself), and pictures. */
+/* Maps over F2 and layouts: the worked tables of layout.h, laws of the algebra on random maps, what shape operations
+ * make of random layouts (compared element by element with the operation itself), and pictures. */
 #include "layout/layout.h"
 
 #include <setjmp.h>
@@ -212,21 +212,24 @@ static void blocked_layouts(void **state) {
   check_text(layout_blocked(cx, t, (int[]){2, 1}, (int[]){0, 1}, 4), "reg 16 4 8 | lane 32 64 128 256 512 | warp 1 2");
   check_text(layout_blocked(cx, t, (int[]){2, 4}, (int[]){1, 0}, 1), "reg 1 2 16 256 512 | lane 4 8 32 64 128 | warp");
   check_text(layout_blocked(cx, t, (int[]){1, 64}, (int[]){1, 0}, 2), "reg 1 2 4 8 | lane 16 32 64 128 256 | warp 512");
-  check_text(layout_blocked(cx, f32_tensor(cx, 1, (int32_t[]){8}), (int[]){1}, (int[]){0}, 8), "reg | lane 1 2 4 0 0 | warp 0 0 0");
-  check_text(layout_default(cx, f32_tensor(cx, 1, (int32_t[]){1024}), 4), "reg 1 2 512 | lane 4 8 16 32 64 | warp 128 256");
+  check_text(layout_blocked(cx, f32_tensor(cx, 1, (int32_t[]){8}), (int[]){1}, (int[]){0}, 8),
+             "reg | lane 1 2 4 0 0 | warp 0 0 0");
+  check_text(layout_default(cx, f32_tensor(cx, 1, (int32_t[]){1024}), 4),
+             "reg 1 2 512 | lane 4 8 16 32 64 | warp 128 256");
   check_text(layout_default(cx, f32_tensor(cx, 2, (int32_t[]){64, 2}), 1), "reg 1 2 | lane 4 8 16 32 64 | warp");
   check_text(layout_default(cx, f32_tensor(cx, 1, (int32_t[]){64}), 1), "reg 1 | lane 2 4 8 16 32 | warp");
   check_text(layout_default(cx, f32_tensor(cx, 1, (int32_t[]){32}), 1), "reg | lane 1 2 4 8 16 | warp");
   check_text(layout_default(cx, f32_tensor(cx, 1, (int32_t[]){1}), 2), "reg | lane 0 0 0 0 0 | warp 0");
-  check_text(layout_default(cx, f32_tensor(cx, 1, (int32_t[]){1 << 20}), 32),
-             "reg 1 2 4096 8192 16384 32768 65536 131072 262144 524288 | lane 4 8 16 32 64 | warp 128 256 512 1024 2048");
+  check_text(
+      layout_default(cx, f32_tensor(cx, 1, (int32_t[]){1 << 20}), 32),
+      "reg 1 2 4096 8192 16384 32768 65536 131072 262144 524288 | lane 4 8 16 32 64 | warp 128 256 512 1024 2048");
   context_destroy(cx);
 }
 
 /* ---- through shape operations ---- */
 
-/* The element of operand `k` from which element e of result `r` comes, -1 when it comes from another operand or goes to another result.
- * Written index by index, from what the operation means. */
+/* The element of operand `k` from which element e of result `r` comes, -1 when it comes from another operand or goes to
+ * another result. Written index by index, from what the operation means. */
 static int64_t comes_from(const Op *op, int k, int r, int64_t e) {
   const Type *from = op->in[k]->type, *to = op->out[r]->type;
   int64_t index[MAX_RANK], at = 0, left = e;
@@ -236,28 +239,28 @@ static int64_t comes_from(const Op *op, int k, int r, int64_t e) {
   }
   int64_t in[MAX_RANK] = {0};
   switch (op->code) {
-  case OP_RESHAPE:
-  case OP_EXPAND_DIMS: return e;
-  case OP_TRANS:
-    for (int d = 0; d < to->rank; d++) in[op->dims[d]] = index[d];
-    break;
-  case OP_BROADCAST:
-    for (int d = 0; d < to->rank; d++) in[d] = from->shape[d] == 1 ? 0 : index[d];
-    break;
-  case OP_JOIN:
-    if (index[to->rank - 1] != k) return -1;
-    memcpy(in, index, sizeof in);
-    break;
-  case OP_SPLIT:
-    memcpy(in, index, sizeof in);
-    in[from->rank - 1] = r;
-    break;
-  case OP_CAT:
-    memcpy(in, index, sizeof in);
-    in[op->attr[0]] -= k * from->shape[op->attr[0]];
-    if (in[op->attr[0]] < 0 || in[op->attr[0]] >= from->shape[op->attr[0]]) return -1;
-    break;
-  default: return e;
+    case OP_RESHAPE:
+    case OP_EXPAND_DIMS: return e;
+    case OP_TRANS:
+      for (int d = 0; d < to->rank; d++) in[op->dims[d]] = index[d];
+      break;
+    case OP_BROADCAST:
+      for (int d = 0; d < to->rank; d++) in[d] = from->shape[d] == 1 ? 0 : index[d];
+      break;
+    case OP_JOIN:
+      if (index[to->rank - 1] != k) return -1;
+      memcpy(in, index, sizeof in);
+      break;
+    case OP_SPLIT:
+      memcpy(in, index, sizeof in);
+      in[from->rank - 1] = r;
+      break;
+    case OP_CAT:
+      memcpy(in, index, sizeof in);
+      in[op->attr[0]] -= k * from->shape[op->attr[0]];
+      if (in[op->attr[0]] < 0 || in[op->attr[0]] >= from->shape[op->attr[0]]) return -1;
+      break;
+    default: return e;
   }
   for (int d = 0; d < from->rank; d++) at = at * from->shape[d] + in[d];
   return at;
@@ -298,45 +301,45 @@ static Op *random_shape_op(Func *f) {
   }
   Value *x = func_add_arg(f, f32_tensor(cx, rank, shape), NULL, 1);
   switch (random_below(7)) {
-  case 0: return made(&b, build_expand_dims(&b, x, random_below(rank + 1)));
-  case 1: {
-    int32_t flat = 1 << bits;
-    return made(&b, build_reshape(&b, x, 1, &flat));
-  }
-  case 2: {
-    int64_t perm[MAX_RANK];
-    for (int d = 0; d < rank; d++) perm[d] = d;
-    for (int d = rank - 1; d > 0; d--) {
-      int e = random_below(d + 1);
-      int64_t kept = perm[d];
-      perm[d] = perm[e];
-      perm[e] = kept;
+    case 0: return made(&b, build_expand_dims(&b, x, random_below(rank + 1)));
+    case 1: {
+      int32_t flat = 1 << bits;
+      return made(&b, build_reshape(&b, x, 1, &flat));
     }
-    return made(&b, build_trans(&b, x, perm));
-  }
-  case 3:
-    for (int d = 0; d < rank; d++) other[d] = shape[d] == 1 ? 1 << random_below(4) : shape[d];
-    return made(&b, build_broadcast(&b, x, rank, other));
-  case 4: {
-    Value *y = func_add_arg(f, x->type, NULL, 1);
-    memcpy(other, shape, sizeof other);
-    other[rank] = 2;
-    return build_op(&b, OP_JOIN, 2, (Value *[]){x, y}, 1, (const Type *[]){f32_tensor(cx, rank + 1, other)});
-  }
-  case 5: {
-    shape[rank] = 2;
-    Value *pair = func_add_arg(f, f32_tensor(cx, rank + 1, shape), NULL, 1);
-    return build_op(&b, OP_SPLIT, 1, &pair, 2, (const Type *[]){x->type, x->type});
-  }
-  default: {
-    Value *y = func_add_arg(f, x->type, NULL, 1);
-    int axis = random_below(rank);
-    memcpy(other, shape, sizeof other);
-    other[axis] *= 2;
-    Op *op = build_op(&b, OP_CAT, 2, (Value *[]){x, y}, 1, (const Type *[]){f32_tensor(cx, rank, other)});
-    op->attr[0] = axis;
-    return op;
-  }
+    case 2: {
+      int64_t perm[MAX_RANK];
+      for (int d = 0; d < rank; d++) perm[d] = d;
+      for (int d = rank - 1; d > 0; d--) {
+        int e = random_below(d + 1);
+        int64_t kept = perm[d];
+        perm[d] = perm[e];
+        perm[e] = kept;
+      }
+      return made(&b, build_trans(&b, x, perm));
+    }
+    case 3:
+      for (int d = 0; d < rank; d++) other[d] = shape[d] == 1 ? 1 << random_below(4) : shape[d];
+      return made(&b, build_broadcast(&b, x, rank, other));
+    case 4: {
+      Value *y = func_add_arg(f, x->type, NULL, 1);
+      memcpy(other, shape, sizeof other);
+      other[rank] = 2;
+      return build_op(&b, OP_JOIN, 2, (Value *[]){x, y}, 1, (const Type *[]){f32_tensor(cx, rank + 1, other)});
+    }
+    case 5: {
+      shape[rank] = 2;
+      Value *pair = func_add_arg(f, f32_tensor(cx, rank + 1, shape), NULL, 1);
+      return build_op(&b, OP_SPLIT, 1, &pair, 2, (const Type *[]){x->type, x->type});
+    }
+    default: {
+      Value *y = func_add_arg(f, x->type, NULL, 1);
+      int axis = random_below(rank);
+      memcpy(other, shape, sizeof other);
+      other[axis] *= 2;
+      Op *op = build_op(&b, OP_CAT, 2, (Value *[]){x, y}, 1, (const Type *[]){f32_tensor(cx, rank, other)});
+      op->attr[0] = axis;
+      return op;
+    }
   }
 }
 
@@ -374,7 +377,8 @@ static void shape_operations_move_nothing_between_threads(void **state) {
       assert_int_equal(to->out_bits, bits_of(op->out[0]->type));
       check_step(op, from, to);
       const Layout *back = layout_backward(cx, op, operand, to);
-      if (op->code != OP_SPLIT || from->basis[0] == 1) assert_ptr_equal(back, from); /* split: its register may come back elsewhere */
+      /* split: its register may come back elsewhere */
+      if (op->code != OP_SPLIT || from->basis[0] == 1) assert_ptr_equal(back, from);
     }
     to = full_layout(cx, op->out[0]->type);
     from = layout_backward(cx, op, operand, to);

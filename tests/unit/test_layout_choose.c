@@ -14,7 +14,11 @@
 
 /* ---- kits ---- */
 
-typedef struct Kit { Context *cx; Func *f; char *messages; } Kit;
+typedef struct Kit {
+  Context *cx;
+  Func *f;
+  char *messages;
+} Kit;
 
 static void kit_free(Kit *k) {
   free(k->messages);
@@ -51,7 +55,12 @@ static Kit lay_out_well(const char *text, int num_warps) {
   return k;
 }
 
-typedef struct Found { OpCode code; int skip; Op *op; int count; } Found;
+typedef struct Found {
+  OpCode code;
+  int skip;
+  Op *op;
+  int count;
+} Found;
 
 static void find_one(Op *op, void *arg) {
   Found *f = arg;
@@ -80,7 +89,8 @@ static double sectors_of(const Op *op) { return access_sectors(op->in[0], op->in
 
 /* ---- kernels of kernels/ ---- */
 
-/* args: "NAME=VALUE ..."; pointers as NAME=*f32. What is not named: x_ptr and the like are *f32, others integers of which nothing is known. */
+/* args: "NAME=VALUE ..."; pointers as NAME=*f32. What is not named: x_ptr and the like are *f32, others integers of
+ * which nothing is known. */
 static Kit lay_out_kernel(const char *file, const char *name, const char *args, int num_warps) {
   Kit k = {.cx = context_create()};
   Func *volatile f = NULL;
@@ -100,7 +110,8 @@ static Kit lay_out_kernel(const char *file, const char *name, const char *args, 
         assert_true(dtype_parse(value + 1, &specs[i].dtype));
       } else if (value) specs[i] = (ArgSpec){.kind = ARG_INT, .has_value = true, .int_value = atoll(value)};
       else if (strstr(param, "_ptr")) specs[i] = (ArgSpec){.kind = ARG_POINTER, .dtype = DT_F32, .aligned = true};
-      else if (!strcmp(param, "eps") || !strcmp(param, "scale")) specs[i] = (ArgSpec){.kind = ARG_FLOAT, .float_value = 0.5};
+      else if (!strcmp(param, "eps") || !strcmp(param, "scale"))
+        specs[i] = (ArgSpec){.kind = ARG_FLOAT, .float_value = 0.5};
       else specs[i] = (ArgSpec){.kind = ARG_INT};
     }
     Compiled *c = front_compile(m, kernel, specs, &(CompileOptions){.num_warps = num_warps});
@@ -117,9 +128,13 @@ static Kit lay_out_kernel(const char *file, const char *name, const char *args, 
   return k;
 }
 
-/* Row kernels, of which every tensor has one layout and nothing is converted. `width`: elements an access of the first load. */
+/* Row kernels, of which every tensor has one layout and nothing is converted. `width`: elements an access of the first
+ * load. */
 static void rows_need_no_conversion(void **state) {
-  static const struct { const char *file, *kernel, *args; int width; } rows[] = {
+  static const struct {
+    const char *file, *kernel, *args;
+    int width;
+  } rows[] = {
       {"vector_add.py", "vector_add", "n=4096 BLOCK=1024", 4},
       {"gelu.py", "gelu", "n=4096 BLOCK=1024", 4},
       {"softmax.py", "softmax", "n_cols=4096 x_stride=4096 out_stride=4096 BLOCK=4096", 4},
@@ -127,9 +142,11 @@ static void rows_need_no_conversion(void **state) {
       {"softmax.py", "softmax_three_pass", "n_cols=131072 x_stride=131072 out_stride=131072 BLOCK=4096", 4},
       {"softmax.py", "softmax_online", "n_cols=131072 x_stride=131072 out_stride=131072 BLOCK=4096", 4},
       {"layer_norm.py", "layer_norm", "x_ptr=*bf16 out_ptr=*bf16 stride=8192 n_cols=8192 BLOCK=8192", 8},
-      {"layer_norm.py", "layer_norm_backward", "x_ptr=*bf16 grad_ptr=*bf16 dx_ptr=*bf16 stride=8192 n_cols=8192 BLOCK=8192", 4},
+      {"layer_norm.py", "layer_norm_backward",
+       "x_ptr=*bf16 grad_ptr=*bf16 dx_ptr=*bf16 stride=8192 n_cols=8192 BLOCK=8192", 4},
       {"rms_norm.py", "rms_norm", "x_ptr=*bf16 out_ptr=*bf16 weight_ptr=*bf16 stride=8192 n_cols=8192 BLOCK=8192", 8},
-      {"cross_entropy.py", "cross_entropy", "logits_ptr=*bf16 grad_ptr=*bf16 target_ptr=*i64 stride=32000 n_classes=32000 BLOCK=4096", 0},
+      {"cross_entropy.py", "cross_entropy",
+       "logits_ptr=*bf16 grad_ptr=*bf16 target_ptr=*i64 stride=32000 n_classes=32000 BLOCK=4096", 0},
       {"reduce.py", "row_sum", "stride=4096 n_cols=4096 BLOCK=4096", 4},
       {"reduce.py", "row_argmax", "out_ptr=*i64 stride=4096 n_cols=4096 BLOCK=4096", 4},
       {"cumsum.py", "cumsum", "stride=4096 n_cols=4096 BLOCK=4096", 4},
@@ -141,14 +158,16 @@ static void rows_need_no_conversion(void **state) {
       if (count_ops(k.f, OP_RELAYOUT)) fail_msg("%s:%s converts, with %d warps", rows[i].file, rows[i].kernel, warps);
       if (rows[i].width) {
         Op *load = find_op(k.f, OP_LOAD, 0);
-        if (width_of(load) != rows[i].width) fail_msg("%s:%s loads %d elements, with %d warps", rows[i].file, rows[i].kernel, width_of(load), warps);
+        if (width_of(load) != rows[i].width)
+          fail_msg("%s:%s loads %d elements, with %d warps", rows[i].file, rows[i].kernel, width_of(load), warps);
         assert_true(sectors_of(load) == 1.0);
       }
       kit_free(&k);
     }
 }
 
-/* Sums of rows that are stored and not broadcast again: each thread stores those that combining over lanes has left with it. */
+/* Sums of rows that are stored and not broadcast again: each thread stores those that combining over lanes has left
+ * with it. */
 static void sums_are_stored_where_they_are(void **state) {
   Kit k = lay_out_kernel("attention.py", "attention_delta", "n=4096 D=64 BLOCK_M=64", 4);
   assert_int_equal(count_ops(k.f, OP_RELAYOUT), 0);
@@ -160,10 +179,11 @@ static void sums_are_stored_where_they_are(void **state) {
 
 static void transpose_converts_once(void **state) {
   for (int bf16 = 0; bf16 < 2; bf16++) {
-    Kit k = lay_out_kernel("transpose.py", "transpose",
-                           bf16 ? "x_ptr=*bf16 out_ptr=*bf16 rows=4096 cols=4096 x_stride=4096 out_stride=4096 BLOCK_R=64 BLOCK_C=64"
-                                : "rows=4096 cols=4096 x_stride=4096 out_stride=4096 BLOCK_R=64 BLOCK_C=64",
-                           4);
+    Kit k = lay_out_kernel(
+        "transpose.py", "transpose",
+        bf16 ? "x_ptr=*bf16 out_ptr=*bf16 rows=4096 cols=4096 x_stride=4096 out_stride=4096 BLOCK_R=64 BLOCK_C=64"
+             : "rows=4096 cols=4096 x_stride=4096 out_stride=4096 BLOCK_R=64 BLOCK_C=64",
+        4);
     assert_int_equal(count_ops(k.f, OP_RELAYOUT), 1);
     Op *load = find_op(k.f, OP_LOAD, 0), *store = find_op(k.f, OP_STORE, 0);
     assert_int_equal(width_of(load), bf16 ? 8 : 4);
@@ -175,6 +195,7 @@ static void transpose_converts_once(void **state) {
 
 /* But what they store, behind all loops: a warp's part of a tile is narrow on tensor cores. */
 static void products_convert_nothing(void **state) {
+  /* clang-format off */
   static const struct { int stored; const char *file, *kernel, *args; } rows[] = {
       {1, "matmul.py", "matmul",
        "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 M=512 N=512 K=512 stride_am=512 stride_ak=1 stride_bk=512 stride_bn=1 stride_cm=512 stride_cn=1 "
@@ -184,6 +205,7 @@ static void products_convert_nothing(void **state) {
       {2, "attention.py", "attention_backward_kv",
        "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 grad_ptr=*f16 dk_ptr=*f16 dv_ptr=*f16 D=64 BLOCK_M=64 BLOCK_N=64 CAUSAL=True"},
   };
+  /* clang-format on */
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     Kit k = lay_out_kernel(rows[i].file, rows[i].kernel, rows[i].args, 4);
     int converted = count_ops(k.f, OP_RELAYOUT);
@@ -202,10 +224,13 @@ static void sectors_are_counted(void **state) {
   const Type *t = type_tensor(cx, type_pointer(cx, DT_F32), 2, shape);
   Facts facts = {.divisible = {4, 16}, .contiguous = {1, 64}, .constant = {1, 1}};
   Value ptr = {.type = t, .facts = &facts};
+  /* clang-format off */
   static const struct { uint32_t lanes[5]; int vector; double sectors; } rows[] = {
-      {{1, 2, 4, 8, 16}, 1, 1.0}, {{64, 128, 256, 1, 2}, 1, 2.0}, {{4, 8, 16, 32, 64}, 4, 1.0}, {{64, 128, 256, 4, 8}, 4, 1.0},
+      {{1, 2, 4, 8, 16}, 1, 1.0}, {{64, 128, 256, 1, 2}, 1, 2.0}, {{4, 8, 16, 32, 64}, 4, 1.0},
+      {{64, 128, 256, 4, 8}, 4, 1.0},
       {{64, 128, 256, 0, 0}, 1, 8.0}, {{2, 4, 8, 16, 32}, 1, 2.0}, {{0, 0, 0, 0, 0}, 1, 1.0},
   };
+  /* clang-format on */
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     Layout l = {.lane_bits = 5, .out_bits = 9};
     for (int b = 0; b < 5; b++) l.basis[b] = rows[i].lanes[b];
@@ -218,12 +243,17 @@ static void sectors_are_counted(void **state) {
 static void widths_follow_facts(void **state) {
   Context *cx = context_create();
   int32_t shape[] = {1024};
-  const Type *t = type_tensor(cx, type_pointer(cx, DT_BF16), 1, shape), *mask_type = type_tensor(cx, type_number(cx, DT_I1), 1, shape);
+  const Type *t = type_tensor(cx, type_pointer(cx, DT_BF16), 1, shape),
+             *mask_type = type_tensor(cx, type_number(cx, DT_I1), 1, shape);
+  /* clang-format off */
   static const struct { int64_t divisible, contiguous, constant; int max_bytes, width; } rows[] = {
-      {16, 1024, 1024, 16, 8}, {16, 1024, 1024, 32, 8}, {32, 1024, 1024, 32, 16}, {8, 1024, 1024, 16, 4}, {2, 1024, 1024, 16, 1},
-      {16, 4, 1024, 16, 4},    {16, 1, 1024, 16, 1},    {16, 1024, 2, 16, 2},     {16, 12, 1024, 16, 4},  {16, 1024, 1, 16, 1},
+      {16, 1024, 1024, 16, 8}, {16, 1024, 1024, 32, 8}, {32, 1024, 1024, 32, 16}, {8, 1024, 1024, 16, 4},
+      {2, 1024, 1024, 16, 1},
+      {16, 4, 1024, 16, 4}, {16, 1, 1024, 16, 1}, {16, 1024, 2, 16, 2}, {16, 12, 1024, 16, 4}, {16, 1024, 1, 16, 1},
   };
-  const Layout *wide = layout_blocked(cx, t, &(int){32}, &(int){0}, 1), *narrow = layout_blocked(cx, t, &(int){2}, &(int){0}, 4);
+  /* clang-format on */
+  const Layout *wide = layout_blocked(cx, t, &(int){32}, &(int){0}, 1),
+               *narrow = layout_blocked(cx, t, &(int){2}, &(int){0}, 4);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     Facts facts = {.divisible = {rows[i].divisible}, .contiguous = {rows[i].contiguous}, .constant = {1}};
     Facts mask_facts = {.divisible = {1}, .contiguous = {1}, .constant = {rows[i].constant}};
@@ -253,66 +283,94 @@ static void swizzled_runs_are_not_wide(void **state) {
 
 /* ---- every operation ---- */
 
-#define LOAD_2D(name, ty, m, n)                                                                                             \
-  "  %" name "r = arange {start=0, end=" #m "} : i32[" #m "]\n  %" name "c = arange {start=0, end=" #n "} : i32[" #n "]\n"    \
-  "  %" name "rr = expand_dims %" name "r {axis=1} : i32[" #m ",1]\n  %" name "cc = expand_dims %" name "c {axis=0} : i32[1," #n "]\n" \
-  "  %" name "s = splat %n : i32[" #m ",1]\n  %" name "ro = mul %" name "rr, %" name "s : i32[" #m ",1]\n"                   \
-  "  %" name "rb = broadcast %" name "ro : i32[" #m "," #n "]\n  %" name "cb = broadcast %" name "cc : i32[" #m "," #n "]\n" \
-  "  %" name "o = add %" name "rb, %" name "cb : i32[" #m "," #n "]\n  %" name "b = splat %x : *" ty "[" #m "," #n "]\n"     \
-  "  %" name "p = addptr %" name "b, %" name "o : *" ty "[" #m "," #n "]\n  %" name " = load %" name "p : " ty "[" #m "," #n "]\n"
-#define LOAD_1D(name, ty, n)                                                                                                   \
-  "  %" name "i = arange {start=0, end=" #n "} : i32[" #n "]\n  %" name "b = splat %x : *" ty "[" #n "]\n"                    \
+#define LOAD_2D(name, ty, m, n) \
+  "  %" name "r = arange {start=0, end=" #m "} : i32[" #m "]\n  %" name "c = arange {start=0, end=" #n "} : i32[" #n \
+  "]\n" \
+  "  %" name "rr = expand_dims %" name "r {axis=1} : i32[" #m ",1]\n  %" name "cc = expand_dims %" name \
+  "c {axis=0} : i32[1," #n "]\n" \
+  "  %" name "s = splat %n : i32[" #m ",1]\n  %" name "ro = mul %" name "rr, %" name "s : i32[" #m ",1]\n" \
+  "  %" name "rb = broadcast %" name "ro : i32[" #m "," #n "]\n  %" name "cb = broadcast %" name "cc : i32[" #m "," #n \
+  "]\n" \
+  "  %" name "o = add %" name "rb, %" name "cb : i32[" #m "," #n "]\n  %" name "b = splat %x : *" ty "[" #m "," #n \
+  "]\n" \
+  "  %" name "p = addptr %" name "b, %" name "o : *" ty "[" #m "," #n "]\n  %" name " = load %" name "p : " ty "[" #m \
+  "," #n "]\n"
+#define LOAD_1D(name, ty, n) \
+  "  %" name "i = arange {start=0, end=" #n "} : i32[" #n "]\n  %" name "b = splat %x : *" ty "[" #n "]\n" \
   "  %" name "p = addptr %" name "b, %" name "i : *" ty "[" #n "]\n  %" name " = load %" name "p : " ty "[" #n "]\n"
 #define KERNEL(body) "kernel @k(%x: *f32 {divisible=16}, %n: i32 {divisible=16}, %go: i1) {\n" body "}\n"
-#define ADD_BODY(n) "do (%s" n ": f32, %t" n ": f32) {\n    %u" n " = add %s" n ", %t" n " : f32\n    yield %u" n "\n  }\n"
+#define ADD_BODY(n) \
+  "do (%s" n ": f32, %t" n ": f32) {\n    %u" n " = add %s" n ", %t" n " : f32\n    yield %u" n "\n  }\n"
 
+/* clang-format off */
 static const char *const programs[] = {
     KERNEL(LOAD_2D("a", "f32", 64, 32) "  %y = trans %a {dims=[1, 0]} : f32[32,64]\n  %z = reshape %y : f32[2048]\n"
            LOAD_1D("q", "f32", 2048) "  %w = add %z, %q : f32[2048]\n  store %qp, %w\n"),
-    KERNEL(LOAD_1D("a", "f32", 256) LOAD_1D("c", "f32", 256) "  %y = join %a, %c : f32[256,2]\n  %z = reshape %y : f32[512]\n"
+    KERNEL(LOAD_1D("a", "f32", 256) LOAD_1D("c", "f32",
+      256) "  %y = join %a, %c : f32[256,2]\n  %z = reshape %y : f32[512]\n"
            LOAD_1D("q", "f32", 512) "  store %qp, %z\n"),
-    KERNEL(LOAD_1D("a", "f32", 512) "  %y = reshape %a : f32[256,2]\n  %l, %h = split %y : f32[256], f32[256]\n  %z = add %l, %h : f32[256]\n"
+    KERNEL(LOAD_1D("a", "f32",
+      512) "  %y = reshape %a : f32[256,2]\n  %l, %h = split %y : f32[256], f32[256]\n  %z = add %l, %h : f32[256]\n"
            LOAD_1D("q", "f32", 256) "  store %qp, %z\n"),
-    KERNEL(LOAD_2D("a", "f32", 2, 64) "  %y = trans %a {dims=[1, 0]} : f32[64,2]\n  %l, %h = split %y : f32[64], f32[64]\n  %z = sub %l, %h : f32[64]\n"
+    KERNEL(LOAD_2D("a", "f32", 2,
+      64) "  %y = trans %a {dims=[1, 0]} : f32[64,2]\n  %l, %h = split %y : f32[64], f32[64]\n  %z = sub %l, %h : f32[64]\n"
            LOAD_1D("q", "f32", 64) "  store %qp, %z\n"),
-    KERNEL("  %i = const {value=1.5} : f32\n  %a = splat %i : f32[2]\n" LOAD_1D("q", "f32", 2) "  %e = add %q, %a : f32[2]\n"
+    KERNEL("  %i = const {value=1.5} : f32\n  %a = splat %i : f32[2]\n" LOAD_1D("q", "f32",
+      2) "  %e = add %q, %a : f32[2]\n"
            "  %l, %h = split %e : f32, f32\n  %z = add %l, %h : f32\n  store %x, %z\n"),
-    KERNEL(LOAD_2D("a", "f32", 16, 64) LOAD_2D("c", "f32", 16, 64) "  %y = cat %a, %c {axis=0} : f32[32,64]\n" LOAD_2D("q", "f32", 32, 64)
+    KERNEL(LOAD_2D("a", "f32", 16, 64) LOAD_2D("c", "f32", 16,
+      64) "  %y = cat %a, %c {axis=0} : f32[32,64]\n" LOAD_2D("q", "f32", 32, 64)
            "  store %qp, %y\n"),
-    KERNEL(LOAD_2D("a", "f32", 16, 64) LOAD_2D("c", "f32", 16, 64) "  %y = cat %a, %c {axis=1} : f32[16,128]\n" LOAD_2D("q", "f32", 16, 128)
+    KERNEL(LOAD_2D("a", "f32", 16, 64) LOAD_2D("c", "f32", 16,
+      64) "  %y = cat %a, %c {axis=1} : f32[16,128]\n" LOAD_2D("q", "f32", 16, 128)
            "  store %qp, %y\n"),
-    KERNEL(LOAD_2D("a", "f32", 128, 64) "  %y = reduce %a {axis=1} : f32[128] " ADD_BODY("1") "  %z = reduce %a {axis=0} : f32[64] " ADD_BODY("2")
+    KERNEL(LOAD_2D("a", "f32", 128,
+      64) "  %y = reduce %a {axis=1} : f32[128] " ADD_BODY("1") "  %z = reduce %a {axis=0} : f32[64] " ADD_BODY("2")
            LOAD_1D("p", "f32", 128) LOAD_1D("q", "f32", 64) "  store %pp, %y\n  store %qp, %z\n"),
-    KERNEL(LOAD_2D("a", "f32", 128, 64) "  %y = scan %a {axis=1} : f32[128,64] " ADD_BODY("3") "  %z = scan %y {axis=0, reverse=1} : f32[128,64] " ADD_BODY("4")
+    KERNEL(LOAD_2D("a", "f32", 128,
+      64) "  %y = scan %a {axis=1} : f32[128,64] " ADD_BODY("3") "  %z = scan %y {axis=0, reverse=1} : f32[128,64] " ADD_BODY("4")
            "  store %ap, %z\n"),
-    KERNEL(LOAD_2D("a", "f32", 32, 64) "  %t = trans %a {dims=[1, 0]} : f32[64,32]\n  %r = reshape %t : f32[2048]\n  %y = scan %r {axis=0} : f32[2048] " ADD_BODY("5")
+    KERNEL(LOAD_2D("a", "f32", 32,
+      64) "  %t = trans %a {dims=[1, 0]} : f32[64,32]\n  %r = reshape %t : f32[2048]\n  %y = scan %r {axis=0} : f32[2048] " ADD_BODY("5")
            "  %z = reshape %y : f32[64,32]\n  %v = trans %z {dims=[1, 0]} : f32[32,64]\n  store %ap, %v\n"),
     KERNEL(LOAD_2D("a", "f32", 8, 128) "  %y = sort %a : f32[8,128]\n  store %ap, %y\n"),
-    KERNEL(LOAD_1D("i", "f32", 256) "  %k = convert %i : i32[256]\n  %y = gather %i, %k {axis=0} : f32[256]\n  store %ip, %y\n"
+    KERNEL(LOAD_1D("i", "f32",
+      256) "  %k = convert %i : i32[256]\n  %y = gather %i, %k {axis=0} : f32[256]\n  store %ip, %y\n"
            "  %h = histogram %k : i32[64]\n  %g = convert %h : f32[64]\n" LOAD_1D("q", "f32", 64) "  store %qp, %g\n"),
-    KERNEL(LOAD_1D("a", "f32", 1024) "  %y = map %a {pack=8} : f32[1024] do (%0: f32, %1: f32, %2: f32, %3: f32, %4: f32, %5: f32, %6: f32, %7: f32) {\n"
+    KERNEL(LOAD_1D("a", "f32",
+      1024) "  %y = map %a {pack=8} : f32[1024] do (%0: f32, %1: f32, %2: f32, %3: f32, %4: f32, %5: f32, %6: f32, %7: f32) {\n"
            "    %8 = add %0, %7 : f32\n    yield %8, %1, %2, %3, %4, %5, %6, %8\n  }\n  store %ap, %y\n"),
-    KERNEL(LOAD_2D("a", "f32", 32, 64) LOAD_2D("c", "f32", 64, 32) "  %z = const {value=0.0} : f32[32,32]\n  %y = dot %a, %c, %z {precision=ieee} : f32[32,32]\n"
-           LOAD_2D("q", "f32", 32, 32) "  %w = add %y, %q : f32[32,32]\n  %v = trans %w {dims=[1, 0]} : f32[32,32]\n  store %qp, %v\n"),
-    KERNEL(LOAD_2D("a", "f32", 32, 64) "  %f = const {value=0} : i32\n  %e = const {value=8} : i32\n  %d = const {value=1} : i32\n"
+    KERNEL(LOAD_2D("a", "f32", 32, 64) LOAD_2D("c", "f32", 64,
+      32) "  %z = const {value=0.0} : f32[32,32]\n  %y = dot %a, %c, %z {precision=ieee} : f32[32,32]\n"
+           LOAD_2D("q", "f32", 32,
+             32) "  %w = add %y, %q : f32[32,32]\n  %v = trans %w {dims=[1, 0]} : f32[32,32]\n  store %qp, %v\n"),
+    KERNEL(LOAD_2D("a", "f32", 32,
+      64) "  %f = const {value=0} : i32\n  %e = const {value=8} : i32\n  %d = const {value=1} : i32\n"
            "  %y = for %f, %e, %d, %a : f32[32,64] do (%i: i32, %sum: f32[32,64]) {\n    %t = trans %sum {dims=[1, 0]} : f32[64,32]\n"
            "    %u = reshape %t : f32[32,64]\n    %w = add %u, %a : f32[32,64]\n    yield %w\n  }\n  store %ap, %y\n"),
-    KERNEL(LOAD_1D("a", "f32", 256) "  %y = while %a : f32[256] do (%c: f32[256]) {\n    %m = reduce %c {axis=0} : f32 " ADD_BODY("6")
+    KERNEL(LOAD_1D("a", "f32",
+      256) "  %y = while %a : f32[256] do (%c: f32[256]) {\n    %m = reduce %c {axis=0} : f32 " ADD_BODY("6")
            "    %l = const {value=3.0} : f32\n    %g = cmp %m, %l {pred=lt} : i1\n    condition %g, %c\n  } do (%d: f32[256]) {\n"
            "    %e = add %d, %a : f32[256]\n    yield %e\n  }\n  store %ap, %y\n"),
-    KERNEL(LOAD_2D("a", "f32", 32, 32) "  %y = if %go : f32[32,32] do () {\n    %t = trans %a {dims=[1, 0]} : f32[32,32]\n    yield %t\n  } do () {\n"
+    KERNEL(LOAD_2D("a", "f32", 32,
+      32) "  %y = if %go : f32[32,32] do () {\n    %t = trans %a {dims=[1, 0]} : f32[32,32]\n    yield %t\n  } do () {\n"
            "    %z = const {value=1.0} : f32[32,32]\n    yield %z\n  }\n  store %ap, %y\n"),
-    KERNEL(LOAD_1D("a", "f32", 64) "  %m = cmp %a, %a {pred=eq} : i1[64]\n  print %a, %ai, %n {text=\"v\"}\n  assert %m {text=\"no\"}\n"),
+    KERNEL(LOAD_1D("a", "f32",
+      64) "  %m = cmp %a, %a {pred=eq} : i1[64]\n  print %a, %ai, %n {text=\"v\"}\n  assert %m {text=\"no\"}\n"),
     KERNEL("  %i = arange {start=0, end=64} : i32[64]\n  %r = expand_dims %i {axis=1} : i32[64,1]\n  %c = expand_dims %i {axis=0} : i32[1,64]\n"
            "  %rb = broadcast %r : i32[64,64]\n  %cb = broadcast %c : i32[64,64]\n  %m = cmp %rb, %cb {pred=lt} : i1[64,64]\n"
            "  %v = convert %m : f32[64,64]\n  %y = reduce %v {axis=0} : f32[64] " ADD_BODY("7") "  %b = splat %x : *f32[64]\n"
            "  %p = addptr %b, %i : *f32[64]\n  store %p, %y\n"),
-    KERNEL(LOAD_1D("a", "f32", 64) "  %r = expand_dims %a {axis=1} : f32[64,1]\n  %c = expand_dims %a {axis=0} : f32[1,64]\n  %rb = broadcast %r : f32[64,64]\n"
+    KERNEL(LOAD_1D("a", "f32",
+      64) "  %r = expand_dims %a {axis=1} : f32[64,1]\n  %c = expand_dims %a {axis=0} : f32[1,64]\n  %rb = broadcast %r : f32[64,64]\n"
            "  %cb = broadcast %c : f32[64,64]\n  %m = cmp %rb, %cb {pred=lt} : i1[64,64]\n  %v = convert %m : f32[64,64]\n"
            "  %y = reduce %v {axis=0} : f32[64] " ADD_BODY("8") "  store %ap, %y\n"),
-    KERNEL(LOAD_1D("a", "f32", 1) "  %y = reduce %a {axis=0} : f32 " ADD_BODY("9") "  %w = reshape %y : f32[1]\n  store %ap, %w\n"),
-    KERNEL(LOAD_1D("a", "f32", 256) "  %o = atomic_rmw %ap, %a {kind=add, sem=relaxed, scope=gpu} : f32[256]\n  %w = add %o, %a : f32[256]\n  store %ap, %w\n"),
+    KERNEL(LOAD_1D("a", "f32",
+      1) "  %y = reduce %a {axis=0} : f32 " ADD_BODY("9") "  %w = reshape %y : f32[1]\n  store %ap, %w\n"),
+    KERNEL(LOAD_1D("a", "f32",
+      256) "  %o = atomic_rmw %ap, %a {kind=add, sem=relaxed, scope=gpu} : f32[256]\n  %w = add %o, %a : f32[256]\n  store %ap, %w\n"),
 };
+/* clang-format on */
 
 static void every_operation_gets_its_layout(void **state) {
   for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
@@ -339,11 +397,14 @@ static int loops_around(const Op *op) {
 /* What a loop does not change is converted before it, and once. */
 static void conversions_leave_loops(void **state) {
   Kit k = lay_out_well(
-      KERNEL(LOAD_2D("a", "f32", 64, 64) "  %m = math %a {fn=exp} : f32[64,64]\n  %z = const {value=0.0} : f32[64,64]\n"
-             "  %f = const {value=0} : i32\n  %e = const {value=8} : i32\n  %d = const {value=1} : i32\n"
-             "  %y = for %f, %e, %d, %z : f32[64,64] do (%i: i32, %sum: f32[64,64]) {\n    %t = trans %a {dims=[1, 0]} : f32[64,64]\n"
-             "    %p = dot %a, %t, %sum {precision=ieee} : f32[64,64]\n    %u = add %p, %m : f32[64,64]\n    %v = mul %u, %m : f32[64,64]\n"
-             "    yield %v\n  }\n  store %ap, %y\n"),
+      KERNEL(LOAD_2D("a", "f32", 64,
+                     64) "  %m = math %a {fn=exp} : f32[64,64]\n  %z = const {value=0.0} : f32[64,64]\n"
+                         "  %f = const {value=0} : i32\n  %e = const {value=8} : i32\n  %d = const {value=1} : i32\n"
+                         "  %y = for %f, %e, %d, %z : f32[64,64] do (%i: i32, %sum: f32[64,64]) {\n    %t = trans %a "
+                         "{dims=[1, 0]} : f32[64,64]\n"
+                         "    %p = dot %a, %t, %sum {precision=ieee} : f32[64,64]\n    %u = add %p, %m : f32[64,64]\n  "
+                         "  %v = mul %u, %m : f32[64,64]\n"
+                         "    yield %v\n  }\n  store %ap, %y\n"),
       4);
   int n = count_ops(k.f, OP_RELAYOUT);
   for (int i = 0; i < n; i++) assert_int_equal(loops_around(find_op(k.f, OP_RELAYOUT, i)), 0);
@@ -353,7 +414,8 @@ static void conversions_leave_loops(void **state) {
 
 /* In the transpose's two layouts each piece of index arithmetic is made once, and keeps its facts. */
 static void copies_are_made_once(void **state) {
-  Kit k = lay_out_kernel("transpose.py", "transpose", "rows=4096 cols=4096 x_stride=4096 out_stride=4096 BLOCK_R=64 BLOCK_C=64", 4);
+  Kit k = lay_out_kernel("transpose.py", "transpose",
+                         "rows=4096 cols=4096 x_stride=4096 out_stride=4096 BLOCK_R=64 BLOCK_C=64", 4);
   int n = count_ops(k.f, OP_ARANGE);
   assert_true(n >= 1 && n <= 2);
   for (int i = 0; i < n; i++) {
@@ -365,12 +427,15 @@ static void copies_are_made_once(void **state) {
   kit_free(&k);
 }
 
-/* bf16 rows and f32 weights: as many elements a thread as 16 bytes of the narrow ones. But f32 results, of which as much is stored as is
- * loaded, keep stores whole. */
+/* bf16 rows and f32 weights: as many elements a thread as 16 bytes of the narrow ones. But f32 results, of which as
+ * much is stored as is loaded, keep stores whole. */
 static void mixed_widths(void **state) {
-  Kit k = lay_out("kernel @k(%x: *bf16 {divisible=16}, %y: *f32 {divisible=16}) {\n  %i = arange {start=0, end=4096} : i32[4096]\n"
-                  "  %a = splat %x : *bf16[4096]\n  %p = addptr %a, %i : *bf16[4096]\n  %v = load %p : bf16[4096]\n  %w = convert %v : f32[4096]\n"
-                  "  %b = splat %y : *f32[4096]\n  %q = addptr %b, %i : *f32[4096]\n  store %q, %w\n}\n", 4);
+  Kit k = lay_out(
+      "kernel @k(%x: *bf16 {divisible=16}, %y: *f32 {divisible=16}) {\n  %i = arange {start=0, end=4096} : i32[4096]\n"
+      "  %a = splat %x : *bf16[4096]\n  %p = addptr %a, %i : *bf16[4096]\n  %v = load %p : bf16[4096]\n  %w = convert "
+      "%v : f32[4096]\n"
+      "  %b = splat %y : *f32[4096]\n  %q = addptr %b, %i : *f32[4096]\n  store %q, %w\n}\n",
+      4);
   assert_non_null(k.f);
   assert_int_equal(width_of(find_op(k.f, OP_STORE, 0)), 4);
   assert_true(sectors_of(find_op(k.f, OP_STORE, 0)) == 1.0);

@@ -1,5 +1,6 @@
-/* Conversions between layouts, each carried out on the CPU exactly as the plan says: registers of all threads, rounds of
- * shuffles, shared memory. An element is represented by its index, so that what arrives can be compared with the map. */
+/* Conversions between layouts, each carried out on the CPU exactly as the plan says: registers of all threads, rounds
+ * of shuffles, shared memory. An element is represented by its index, so that what arrives can be compared with the
+ * map. */
 #include "layout/layout.h"
 
 #include <setjmp.h>
@@ -20,7 +21,9 @@ static uint32_t random_below(uint32_t n) {
 }
 
 static int thread_count(const Layout *l) { return LANES << l->warp_bits; }
-static int held(const Layout *l, int reg, int thread) { return (int)layout_element(l, reg, thread % LANES, thread / LANES); }
+static int held(const Layout *l, int reg, int thread) {
+  return (int)layout_element(l, reg, thread % LANES, thread / LANES);
+}
 
 static const char *describe(Context *cx, const Convert *c, int elem_bytes) {
   Buf b = {0};
@@ -29,9 +32,11 @@ static const char *describe(Context *cx, const Convert *c, int elem_bytes) {
   for (int k = 0; k < 2; k++) {
     buf_puts(&b, k ? "\n  to   " : "\n  from ");
     for (int i = 0; i < both[k]->reg_bits + both[k]->lane_bits + both[k]->warp_bits; i++)
-      buf_printf(&b, "%s%u", i == both[k]->reg_bits || i == both[k]->reg_bits + both[k]->lane_bits ? " | " : " ", both[k]->basis[i]);
+      buf_printf(&b, "%s%u", i == both[k]->reg_bits || i == both[k]->reg_bits + both[k]->lane_bits ? " | " : " ",
+                 both[k]->basis[i]);
   }
-  buf_printf(&b, "\n  %s, %d bytes an element, vectors %d and %d", kinds[c->kind], elem_bytes, c->write_vector, c->read_vector);
+  buf_printf(&b, "\n  %s, %d bytes an element, vectors %d and %d", kinds[c->kind], elem_bytes, c->write_vector,
+             c->read_vector);
   char *text = arena_strdup(cx->arena, b.at);
   buf_destroy(&b);
   return text;
@@ -46,7 +51,8 @@ static void run_shuffles(const Convert *c, const int *in, int *out) {
     for (int t = 0; t < thread_count(c->to); t++) {
       uint32_t first = (uint32_t)t / LANES * LANES, source = lane_map_apply(&round->source, (uint32_t)t);
       assert_true(source < LANES);
-      uint32_t send = lane_map_apply(&round->send, first + source), receive = lane_map_apply(&round->receive, (uint32_t)t);
+      uint32_t send = lane_map_apply(&round->send, first + source),
+               receive = lane_map_apply(&round->receive, (uint32_t)t);
       assert_true(send < (uint32_t)from && receive < (uint32_t)to);
       int *at = &out[t * to + (int)receive];
       assert_int_equal(*at, EMPTY); /* each register is received once */
@@ -55,7 +61,8 @@ static void run_shuffles(const Convert *c, const int *in, int *out) {
   }
 }
 
-/* Wavefronts of one warp's access over as few as can be: 32 banks of 4 bytes, by half and quarter warps for long accesses. */
+/* Wavefronts of one warp's access over as few as can be: 32 banks of 4 bytes, by half and quarter warps for long
+ * accesses. */
 static double count_wavefronts(const uint32_t *offset, const bool *active, int vector, int elem_bytes) {
   int bytes = vector * elem_bytes, groups = bytes > 4 ? bytes / 4 : 1, lanes = LANES / groups, total = 0, least = 0;
   for (int g = 0; g < groups; g++) {
@@ -135,30 +142,31 @@ static Convert *check_within(Context *cx, const Layout *from, const Layout *to, 
     for (int r = 0; r < a; r++) in[t * a + r] = held(from, r, t);
   for (int i = 0; i < threads * b; i++) out[i] = EMPTY;
   switch (c->kind) {
-  case CONVERT_NONE:
-    assert_int_equal(a, b);
-    memcpy(out, in, sizeof(int) * (size_t)(threads * b));
-    break;
-  case CONVERT_REGISTERS:
-    for (int t = 0; t < threads; t++)
-      for (int r = 0; r < b; r++) out[t * b + r] = in[t * a + c->source[r]];
-    break;
-  case CONVERT_SHUFFLE: run_shuffles(c, in, out); break;
-  case CONVERT_SHARED: {
-    double conflicts[2];
-    run_shared(c, in, out, elem_bytes, conflicts);
-    for (int k = 0; k < 2; k++)
-      if (conflicts[k] != convert_conflicts(c, elem_bytes, k == 0) && c->passes == 1)
-        fail_msg("%s conflicts: %g counted, %g claimed%s", k ? "read" : "write", conflicts[k], convert_conflicts(c, elem_bytes, k == 0),
-                 describe(cx, c, elem_bytes));
-    assert_true((int64_t)convert_shared_bytes(c, elem_bytes) <= limit);
-    break;
-  }
+    case CONVERT_NONE:
+      assert_int_equal(a, b);
+      memcpy(out, in, sizeof(int) * (size_t)(threads * b));
+      break;
+    case CONVERT_REGISTERS:
+      for (int t = 0; t < threads; t++)
+        for (int r = 0; r < b; r++) out[t * b + r] = in[t * a + c->source[r]];
+      break;
+    case CONVERT_SHUFFLE: run_shuffles(c, in, out); break;
+    case CONVERT_SHARED: {
+      double conflicts[2];
+      run_shared(c, in, out, elem_bytes, conflicts);
+      for (int k = 0; k < 2; k++)
+        if (conflicts[k] != convert_conflicts(c, elem_bytes, k == 0) && c->passes == 1)
+          fail_msg("%s conflicts: %g counted, %g claimed%s", k ? "read" : "write", conflicts[k],
+                   convert_conflicts(c, elem_bytes, k == 0), describe(cx, c, elem_bytes));
+      assert_true((int64_t)convert_shared_bytes(c, elem_bytes) <= limit);
+      break;
+    }
   }
   for (int t = 0; t < threads; t++)
     for (int r = 0; r < b; r++)
       if (out[t * b + r] != held(to, r, t))
-        fail_msg("thread %d register %d has %d, not %d%s", t, r, out[t * b + r], held(to, r, t), describe(cx, c, elem_bytes));
+        fail_msg("thread %d register %d has %d, not %d%s", t, r, out[t * b + r], held(to, r, t),
+                 describe(cx, c, elem_bytes));
   free(in);
   free(out);
   return c;
@@ -248,7 +256,8 @@ static void kinds(void **state) {
   Context *cx = context_create();
   const Layout *a = layout_of(cx, 9, 2, 2, (uint32_t[]){1, 2, 4, 8, 16, 32, 64, 128, 256});
   expect(cx, a, a, 4, CONVERT_NONE);
-  Convert *c = expect(cx, a, layout_of(cx, 9, 2, 2, (uint32_t[]){2, 1, 4, 8, 16, 32, 64, 128, 256}), 4, CONVERT_REGISTERS);
+  Convert *c =
+      expect(cx, a, layout_of(cx, 9, 2, 2, (uint32_t[]){2, 1, 4, 8, 16, 32, 64, 128, 256}), 4, CONVERT_REGISTERS);
   int swapped[] = {0, 2, 1, 3};
   assert_memory_equal(c->source, swapped, sizeof swapped);
   /* lanes 0, 1 against registers: a transpose of 4x4 among four lanes; the page of convert.c */
@@ -298,7 +307,8 @@ static void transposes_are_free_of_conflicts(void **state) {
           for (int k = 0; k < 2; k++) {
             Convert *c = check(cx, k ? rows : columns, k ? columns : rows, bytes);
             if (convert_conflicts(c, bytes, true) != 1.0 || convert_conflicts(c, bytes, false) != 1.0)
-              fail_msg("conflicts %g %g%s", convert_conflicts(c, bytes, true), convert_conflicts(c, bytes, false), describe(cx, c, bytes));
+              fail_msg("conflicts %g %g%s", convert_conflicts(c, bytes, true), convert_conflicts(c, bytes, false),
+                       describe(cx, c, bytes));
             if (c->kind == CONVERT_SHARED && bytes < 4 && vector * bytes >= 4)
               assert_true(c->write_vector * bytes >= 4 || c->read_vector * bytes >= 4);
           }
@@ -324,8 +334,8 @@ static void large_tensors_go_in_parts(void **state) {
   const Type *t = type_tensor(cx, type_number(cx, DT_F32), 2, (int32_t[]){128, 64});
   const Layout *a = layout_blocked(cx, t, (int[]){1, 4}, (int[]){1, 0}, 1);
   const Layout *b = layout_blocked(cx, t, (int[]){4, 1}, (int[]){0, 1}, 1);
-  /* lanes of a: columns 4 8 16 32, row 1; of b: rows 4 8 16 32 64. So columns 1 2, row 2 are in registers on both sides:
-   * two make the vector, one is left to say the part. */
+  /* lanes of a: columns 4 8 16 32, row 1; of b: rows 4 8 16 32 64. So columns 1 2, row 2 are in registers on both
+   * sides: two make the vector, one is left to say the part. */
   for (int limit = 1 << 12; limit <= 1 << 16; limit *= 2) {
     Convert *c = check_within(cx, a, b, 4, limit);
     assert_int_equal(c->kind, CONVERT_SHARED);
@@ -339,7 +349,9 @@ static void large_tensors_go_in_parts(void **state) {
   context_destroy(cx);
 }
 
-typedef struct Tally { int kinds[4], conflicts; } Tally;
+typedef struct Tally {
+  int kinds[4], conflicts;
+} Tally;
 
 static void tally(Tally *t, const Convert *c, int elem_bytes) {
   t->kinds[c->kind]++;
@@ -354,44 +366,44 @@ static void random_pairs(void **state) {
     int bits = (int)random_below(12), warps = (int)random_below(4), elem_bytes = 1 << random_below(4);
     const Layout *a, *b;
     switch (random_below(7)) {
-    case 6: { /* reductions' results: copies in lanes and warps, on both sides */
-      int n = 5 + warps;
-      a = random_layout(cx, bits, warps, (int)random_below((uint32_t)n + 1), false);
-      b = random_layout(cx, bits, warps, (int)random_below((uint32_t)n + 1), random_below(2));
-      break;
-    }
-    case 0: { /* blocked, of one tensor */
-      const Type *type = random_type(cx, bits);
-      a = random_blocked(cx, type, warps);
-      b = random_blocked(cx, type, warps);
-      break;
-    }
-    case 1: { /* slices of a tensor of one more dim */
-      int32_t shape[3] = {1 << random_below(4), 1 << random_below(6), 1 << random_below(6)};
-      const Type *type = type_tensor(cx, type_number(cx, DT_F32), 3, shape);
-      int axis = (int)random_below(3);
-      a = layout_slice(cx, type, random_blocked(cx, type, warps), axis);
-      b = layout_slice(cx, type, random_blocked(cx, type, warps), axis);
-      break;
-    }
-    case 2: { /* a permutation of registers and lanes, warps too */
-      a = random_layout(cx, bits, warps, (int)random_below(3), random_below(2));
-      b = shuffled(cx, a, random_below(2));
-      break;
-    }
-    case 3:
-      a = random_layout(cx, bits, warps, (int)random_below(4), false);
-      b = random_layout(cx, bits, warps, (int)random_below(4), false);
-      break;
-    default:
-      a = random_layout(cx, bits, warps, (int)random_below(4), true);
-      b = random_layout(cx, bits, warps, (int)random_below(4), true);
+      case 6: { /* reductions' results: copies in lanes and warps, on both sides */
+        int n = 5 + warps;
+        a = random_layout(cx, bits, warps, (int)random_below((uint32_t)n + 1), false);
+        b = random_layout(cx, bits, warps, (int)random_below((uint32_t)n + 1), random_below(2));
+        break;
+      }
+      case 0: { /* blocked, of one tensor */
+        const Type *type = random_type(cx, bits);
+        a = random_blocked(cx, type, warps);
+        b = random_blocked(cx, type, warps);
+        break;
+      }
+      case 1: { /* slices of a tensor of one more dim */
+        int32_t shape[3] = {1 << random_below(4), 1 << random_below(6), 1 << random_below(6)};
+        const Type *type = type_tensor(cx, type_number(cx, DT_F32), 3, shape);
+        int axis = (int)random_below(3);
+        a = layout_slice(cx, type, random_blocked(cx, type, warps), axis);
+        b = layout_slice(cx, type, random_blocked(cx, type, warps), axis);
+        break;
+      }
+      case 2: { /* a permutation of registers and lanes, warps too */
+        a = random_layout(cx, bits, warps, (int)random_below(3), random_below(2));
+        b = shuffled(cx, a, random_below(2));
+        break;
+      }
+      case 3:
+        a = random_layout(cx, bits, warps, (int)random_below(4), false);
+        b = random_layout(cx, bits, warps, (int)random_below(4), false);
+        break;
+      default:
+        a = random_layout(cx, bits, warps, (int)random_below(4), true);
+        b = random_layout(cx, bits, warps, (int)random_below(4), true);
     }
     tally(&t, check(cx, a, b, elem_bytes), elem_bytes);
     context_destroy(cx);
   }
-  print_message("pairs: %d none, %d registers, %d shuffle, %d shared, %d with conflicts\n", t.kinds[0], t.kinds[1], t.kinds[2],
-                t.kinds[3], t.conflicts);
+  print_message("pairs: %d none, %d registers, %d shuffle, %d shared, %d with conflicts\n", t.kinds[0], t.kinds[1],
+                t.kinds[2], t.kinds[3], t.conflicts);
   for (int k = 0; k < 4; k++) assert_true(t.kinds[k] > 20);
   assert_true(t.conflicts < 6000 / 20);
 }

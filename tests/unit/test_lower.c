@@ -6,20 +6,23 @@ enum { TARGETS = sizeof targets / sizeof *targets };
 
 /* ---- elementwise: one operation on arrays of a type ---- */
 
-/* o[i] = OP(a[i], b[i], c[i]) for N elements, with bits of all kinds. `line` is the operation's text after "%r = ", with %x, %y, %z; `before`
- * are whole lines. */
-static void check_elementwise(const char *before, const char *line, const Dtype *in, int n_in, Dtype out, int n, int warps, const char *target, double tolerance,
-                              uint64_t seed) {
+/* o[i] = OP(a[i], b[i], c[i]) for N elements, with bits of all kinds. `line` is the operation's text after "%r = ",
+ * with %x, %y, %z; `before` are whole lines. */
+static void check_elementwise(const char *before, const char *line, const Dtype *in, int n_in, Dtype out, int n,
+                              int warps, const char *target, double tolerance, uint64_t seed) {
   Buf b = {0};
   static const char *const names[] = {"x", "y", "z"};
   buf_puts(&b, "kernel @k(");
   for (int i = 0; i < n_in; i++) buf_printf(&b, "%%p%d: *%s {divisible=16}, ", i, dtype_name(in[i]));
   buf_printf(&b, "%%o: *%s {divisible=16}) {\n  %%i = arange {start=0, end=%d} : i32[%d]\n", dtype_name(out), n, n);
   for (int i = 0; i < n_in; i++)
-    buf_printf(&b, "  %%s%d = splat %%p%d : *%s[%d]\n  %%a%d = addptr %%s%d, %%i : *%s[%d]\n  %%%s = load %%a%d : %s[%d]\n", i, i, dtype_name(in[i]),
-               n, i, i, dtype_name(in[i]), n, names[i], i, dtype_name(in[i]), n);
-  buf_printf(&b, "%s  %%r = %s : %s[%d]\n  %%so = splat %%o : *%s[%d]\n  %%ao = addptr %%so, %%i : *%s[%d]\n  store %%ao, %%r\n}\n", before, line,
-             dtype_name(out), n, dtype_name(out), n, dtype_name(out), n);
+    buf_printf(&b,
+               "  %%s%d = splat %%p%d : *%s[%d]\n  %%a%d = addptr %%s%d, %%i : *%s[%d]\n  %%%s = load %%a%d : %s[%d]\n",
+               i, i, dtype_name(in[i]), n, i, i, dtype_name(in[i]), n, names[i], i, dtype_name(in[i]), n);
+  buf_printf(&b,
+             "%s  %%r = %s : %s[%d]\n  %%so = splat %%o : *%s[%d]\n  %%ao = addptr %%so, %%i : *%s[%d]\n  store %%ao, "
+             "%%r\n}\n",
+             before, line, dtype_name(out), n, dtype_name(out), n, dtype_name(out), n);
   Kit k = kit_of(b.at);
   k.warps = warps;
   k.target = target;
@@ -35,12 +38,15 @@ static void check_elementwise(const char *before, const char *line, const Dtype 
 static void check_op(const char *line, const Dtype *in, int n_in, Dtype out, double tolerance) {
   static const struct { int n, warps; } sizes[] = {{1024, 4}, {32, 1}, {16, 2}, {1, 1}};
   for (int t = 0; t < TARGETS; t++)
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) check_elementwise("", line, in, n_in, out, sizes[i].n, sizes[i].warps, targets[t], tolerance, i + 1);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+      check_elementwise("", line, in, n_in, out, sizes[i].n, sizes[i].warps, targets[t], tolerance, i + 1);
 }
 
 static const Dtype ints[] = {DT_I8, DT_I16, DT_I32, DT_I64, DT_U8, DT_U16, DT_U32, DT_U64};
 static const Dtype floats[] = {DT_F16, DT_BF16, DT_F32, DT_F64};
-#define EACH(T, list) for (size_t T##_i = 0; T##_i < sizeof list / sizeof *list; T##_i++) for (Dtype T = list[T##_i], once_##T = 1; once_##T; once_##T = 0)
+#define EACH(T, list) \
+  for (size_t T##_i = 0; T##_i < sizeof list / sizeof *list; T##_i++) \
+    for (Dtype T = list[T##_i], once_##T = 1; once_##T; once_##T = 0)
 
 static void binary(const char *line, Dtype t, double tolerance) { check_op(line, (Dtype[]){t, t}, 2, t, tolerance); }
 
@@ -71,38 +77,47 @@ static void test_division(void **state) {
 
 /* What was known not to be negative may be so once it has been added or multiplied: sums and products wrap. */
 static void test_division_of_wrapped(void **state) {
+  /* clang-format off */
   static const struct { Dtype t; const char *name, *first; } rows[] = {
-      {DT_I16, "i16", "abs %x"}, {DT_I32, "i32", "abs %x"}, {DT_I32, "i32", "and %x, %low"}, {DT_I32, "i32", "max %x, %k"}, {DT_I64, "i64", "and %x, %low"}};
-  static const char *const lines[] = {"div %w, %d", "rem %w, %d", "rem %w, %p", "div %w, %p", "div %v, %d", "div %v, %y"};
+      {DT_I16, "i16", "abs %x"}, {DT_I32, "i32", "abs %x"}, {DT_I32, "i32", "and %x, %low"},
+      {DT_I32, "i32", "max %x, %k"}, {DT_I64, "i64", "and %x, %low"}};
+  /* clang-format on */
+  static const char *const lines[] = {"div %w, %d", "rem %w, %d", "rem %w, %p",
+                                      "div %w, %p", "div %v, %d", "div %v, %y"};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
       char before[1000];
       const char *t = rows[i].name;
       int bits = dtype_bits(rows[i].t);
       snprintf(before, sizeof before,
-               "  %%k = const {value=11} : %s[1024]\n  %%low = const {value=%lld} : %s[1024]\n  %%d = const {value=255} : %s[1024]\n  %%p = const {value=64} : %s[1024]\n"
+               "  %%k = const {value=11} : %s[1024]\n  %%low = const {value=%lld} : %s[1024]\n  %%d = const "
+               "{value=255} : %s[1024]\n  %%p = const {value=64} : %s[1024]\n"
                "  %%m = %s : %s[1024]\n  %%w = mul %%m, %%k : %s[1024]\n  %%v = add %%m, %%low : %s[1024]\n",
                t, (long long)(((uint64_t)1 << (bits - 1)) - 1), t, t, t, rows[i].first, t, t, t);
       for (int target = 0; target < TARGETS; target++)
-        check_elementwise(before, lines[k], (Dtype[]){rows[i].t, rows[i].t}, 2, rows[i].t, 1024, 4, targets[target], 0, i + k + 1);
+        check_elementwise(before, lines[k], (Dtype[]){rows[i].t, rows[i].t}, 2, rows[i].t, 1024, 4, targets[target], 0,
+                          i + k + 1);
     }
 }
 
 /* By constants: every small one, powers of two and their neighbours, the ends. */
 /* Many quotients by one number: of any size, and by what is none. */
 static void test_division_by_one(void **state) {
-  static const float by[] = {3, -0.7f, 1e-40f, -3e-39f, 0x1p-126f, 0x1p126f, 1e38f, -3e38f, 1e-30f, 0, -0.0f, INFINITY, NAN};
+  static const float by[] = {3,      -0.7f,  1e-40f, -3e-39f, 0x1p-126f, 0x1p126f, 1e38f,
+                             -3e38f, 1e-30f, 0,      -0.0f,   INFINITY,  NAN};
   static const float special[] = {0, -0.0f, INFINITY, -INFINITY, NAN};
   for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
-    Kit k = kit_of("kernel @k(%p: *f32 {divisible=16}, %q: *f32 {divisible=16}, %o: *f32 {divisible=16}) {\n"
-                   "  %i = arange {start=0, end=512} : i32[512]\n  %s = splat %p : *f32[512]\n  %a = addptr %s, %i : *f32[512]\n"
-                   "  %x = load %a : f32[512]\n  %d = load %q : f32\n  %y = splat %d : f32[512]\n  %r = div %x, %y : f32[512]\n"
-                   "  %so = splat %o : *f32[512]\n  %ao = addptr %so, %i : *f32[512]\n  store %ao, %r\n}\n");
+    Kit k = kit_of(
+        "kernel @k(%p: *f32 {divisible=16}, %q: *f32 {divisible=16}, %o: *f32 {divisible=16}) {\n"
+        "  %i = arange {start=0, end=512} : i32[512]\n  %s = splat %p : *f32[512]\n  %a = addptr %s, %i : *f32[512]\n"
+        "  %x = load %a : f32[512]\n  %d = load %q : f32\n  %y = splat %d : f32[512]\n  %r = div %x, %y : f32[512]\n"
+        "  %so = splat %o : *f32[512]\n  %ao = addptr %so, %i : *f32[512]\n  store %ao, %r\n}\n");
     k.warps = 1;
     k.tolerance = 2.5e-7; /* 2 units in the last place */
     float *x = kit_array(&k, DT_F32, 512), size = isfinite(by[i]) && by[i] != 0 ? by[i] : 1;
     uint64_t seed = i;
-    for (int e = 0; e < 512; e++) x[e] = e < 5 ? special[e] : (float)(0.5 * size * (1 + (double)(kit_random(&seed) >> 40) / 0x1p24));
+    for (int e = 0; e < 512; e++)
+      x[e] = e < 5 ? special[e] : (float)(0.5 * size * (1 + (double)(kit_random(&seed) >> 40) / 0x1p24));
     *(float *)kit_array(&k, DT_F32, 1) = by[i];
     kit_array(&k, DT_F32, 512);
     kit_check(&k);
@@ -111,8 +126,12 @@ static void test_division_by_one(void **state) {
 }
 
 static void test_division_by_constants(void **state) {
-  static const int64_t by[] = {1, -1, 2, -2, 3, -3, 5, 6, 7, -7, 9, 10, 11, 12, 16, -16, 25, 100, 125, 127, -128, 255, 641, 1000, 32767, -32768, 65535,
-                               1000003, 2147483647, -2147483648LL, 4294967295LL, 4294967297LL, 1000000007000LL, INT64_MAX, INT64_MIN};
+  /* clang-format off */
+  static const int64_t by[] = {1, -1, 2, -2, 3, -3, 5, 6, 7, -7, 9, 10, 11, 12, 16, -16, 25, 100, 125, 127, -128, 255,
+    641, 1000, 32767, -32768, 65535,
+                               1000003, 2147483647, -2147483648LL, 4294967295LL, 4294967297LL, 1000000007000LL,
+                               INT64_MAX, INT64_MIN};
+  /* clang-format on */
   char line[120];
   EACH(t, ints)
   for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
@@ -151,7 +170,8 @@ static void test_float_arithmetic(void **state) {
 }
 
 static void test_bools(void **state) {
-  static const char *const lines[] = {"add %x, %y", "sub %x, %y", "mul %x, %y", "and %x, %y", "or %x, %y", "xor %x, %y", "min %x, %y", "max %x, %y"};
+  static const char *const lines[] = {"add %x, %y", "sub %x, %y", "mul %x, %y", "and %x, %y",
+                                      "or %x, %y",  "xor %x, %y", "min %x, %y", "max %x, %y"};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) binary(lines[i], DT_I1, 0);
   Dtype t = DT_I1;
   check_op("not %x", &t, 1, t, 0);
@@ -202,11 +222,15 @@ static void test_convert_everything(void **state) {
       char line[64];
       snprintf(line, sizeof line, "convert %%x {rounding=%d}", zero);
       Buf b = {0};
-      buf_printf(&b, "kernel @k(%%p: *f16 {divisible=16}, %%o: *%s {divisible=16}) {\n  %%g = program_id {axis=0} : i32\n  %%n = const {value=2048} : i32\n"
-                     "  %%b = mul %%g, %%n : i32\n  %%t = splat %%b : i32[2048]\n  %%j = arange {start=0, end=2048} : i32[2048]\n  %%i = add %%t, %%j : i32[2048]\n"
-                     "  %%s = splat %%p : *f16[2048]\n  %%a = addptr %%s, %%i : *f16[2048]\n  %%x = load %%a : f16[2048]\n  %%r = %s : %s[2048]\n"
-                     "  %%so = splat %%o : *%s[2048]\n  %%ao = addptr %%so, %%i : *%s[2048]\n  store %%ao, %%r\n}\n", dtype_name((Dtype)to), line,
-                 dtype_name((Dtype)to), dtype_name((Dtype)to), dtype_name((Dtype)to));
+      buf_printf(&b,
+                 "kernel @k(%%p: *f16 {divisible=16}, %%o: *%s {divisible=16}) {\n  %%g = program_id {axis=0} : i32\n  "
+                 "%%n = const {value=2048} : i32\n"
+                 "  %%b = mul %%g, %%n : i32\n  %%t = splat %%b : i32[2048]\n  %%j = arange {start=0, end=2048} : "
+                 "i32[2048]\n  %%i = add %%t, %%j : i32[2048]\n"
+                 "  %%s = splat %%p : *f16[2048]\n  %%a = addptr %%s, %%i : *f16[2048]\n  %%x = load %%a : f16[2048]\n "
+                 " %%r = %s : %s[2048]\n"
+                 "  %%so = splat %%o : *%s[2048]\n  %%ao = addptr %%so, %%i : *%s[2048]\n  store %%ao, %%r\n}\n",
+                 dtype_name((Dtype)to), line, dtype_name((Dtype)to), dtype_name((Dtype)to), dtype_name((Dtype)to));
       for (int t = 0; t < TARGETS; t++) {
         Kit k = kit_of(b.at);
         k.grid[0] = 32;
@@ -222,9 +246,10 @@ static void test_convert_everything(void **state) {
 }
 
 static void test_bitcast(void **state) {
-  static const Dtype pairs[][2] = {{DT_F32, DT_I32}, {DT_I32, DT_F32}, {DT_F16, DT_I16}, {DT_I16, DT_F16}, {DT_BF16, DT_U16}, {DT_U16, DT_BF16},
-                                   {DT_F64, DT_I64}, {DT_U64, DT_F64}, {DT_I8, DT_U8}, {DT_U8, DT_I8}, {DT_F8E5, DT_I8}, {DT_I8, DT_F8E4NV},
-                                   {DT_F16, DT_BF16}, {DT_U32, DT_I32}, {DT_I16, DT_U16}};
+  static const Dtype pairs[][2] = {{DT_F32, DT_I32},  {DT_I32, DT_F32},  {DT_F16, DT_I16}, {DT_I16, DT_F16},
+                                   {DT_BF16, DT_U16}, {DT_U16, DT_BF16}, {DT_F64, DT_I64}, {DT_U64, DT_F64},
+                                   {DT_I8, DT_U8},    {DT_U8, DT_I8},    {DT_F8E5, DT_I8}, {DT_I8, DT_F8E4NV},
+                                   {DT_F16, DT_BF16}, {DT_U32, DT_I32},  {DT_I16, DT_U16}};
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) check_op("bitcast %x", &pairs[i][0], 1, pairs[i][1], 0);
 }
 
@@ -234,14 +259,20 @@ static void test_bitcast(void **state) {
 static void check_copy(Dtype t, int n, int shift, int m, bool other, int warps) {
   Buf b = {0};
   const char *d = dtype_name(t);
-  buf_printf(&b, "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}, %%m: i32 {divisible=%d}) {\n", d, d, m % 16 ? 1 : 16);
-  buf_printf(&b, "  %%i = arange {start=0, end=%d} : i32[%d]\n  %%c = const {value=%d} : i32[%d]\n  %%j = add %%i, %%c : i32[%d]\n", n, n, shift, n, n);
-  buf_printf(&b, "  %%s = splat %%p : *%s[%d]\n  %%a = addptr %%s, %%j : *%s[%d]\n  %%ms = splat %%m : i32[%d]\n", d, n, d, n, n);
+  buf_printf(&b, "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}, %%m: i32 {divisible=%d}) {\n", d, d,
+             m % 16 ? 1 : 16);
+  buf_printf(&b,
+             "  %%i = arange {start=0, end=%d} : i32[%d]\n  %%c = const {value=%d} : i32[%d]\n  %%j = add %%i, %%c : "
+             "i32[%d]\n",
+             n, n, shift, n, n);
+  buf_printf(&b, "  %%s = splat %%p : *%s[%d]\n  %%a = addptr %%s, %%j : *%s[%d]\n  %%ms = splat %%m : i32[%d]\n", d, n,
+             d, n, n);
   buf_printf(&b, "  %%k = cmp %%i, %%ms {pred=lt} : i1[%d]\n", n);
   if (other) buf_printf(&b, "  %%v = const {%s} : %s[%d]\n", dtype_is_float(t) ? "value=2.5" : "value=1", d, n);
   buf_printf(&b, "  %%x = load %%a, %%k%s : %s[%d]\n", other ? ", %v" : "", d, n);
   buf_printf(&b, "  %%so = splat %%o : *%s[%d]\n  %%ao = addptr %%so, %%j : *%s[%d]\n  store %%ao, %%x\n", d, n, d, n);
-  buf_printf(&b, "  %%e = const {value=%d} : i32[%d]\n  %%ae = addptr %%ao, %%e : *%s[%d]\n  store %%ae, %%x, %%k\n}\n", n + 16, n, d, n);
+  buf_printf(&b, "  %%e = const {value=%d} : i32[%d]\n  %%ae = addptr %%ao, %%e : *%s[%d]\n  store %%ae, %%x, %%k\n}\n",
+             n + 16, n, d, n);
   Kit k = kit_of(b.at);
   k.warps = warps;
   int size = 2 * n + shift + 16;
@@ -267,8 +298,11 @@ static void test_scalars(void **state) {
   for (int t = 0; t < DT_COUNT; t++) {
     char ir[600];
     const char *d = dtype_name((Dtype)t);
-    snprintf(ir, sizeof ir, "kernel @k(%%p: *%s, %%o: *%s) {\n  %%g = program_id {axis=0} : i32\n  %%a = addptr %%p, %%g : *%s\n  %%x = load %%a : %s\n"
-                            "  %%b = addptr %%o, %%g : *%s\n  store %%b, %%x\n}\n", d, d, d, d, d);
+    snprintf(ir, sizeof ir,
+             "kernel @k(%%p: *%s, %%o: *%s) {\n  %%g = program_id {axis=0} : i32\n  %%a = addptr %%p, %%g : *%s\n  %%x "
+             "= load %%a : %s\n"
+             "  %%b = addptr %%o, %%g : *%s\n  store %%b, %%x\n}\n",
+             d, d, d, d, d);
     Kit k = kit_of(ir);
     k.grid[0] = 7;
     kit_fill((Dtype)t, kit_array(&k, (Dtype)t, 7), 7, 3);
@@ -283,11 +317,13 @@ static void test_offsets(void **state) {
   EACH(t, types) {
     char ir[1200];
     const char *d = dtype_name(t);
-    snprintf(ir, sizeof ir,
-             "kernel @k(%%p: *f64 {divisible=16}, %%o: *f64 {divisible=16}) {\n  %%i = arange {start=0, end=64} : i32[64]\n"
-             "  %%c = convert %%i : %s[64]\n  %%u = const {value=63} : %s[64]\n  %%j = sub %%u, %%c : %s[64]\n"
-             "  %%s = splat %%p : *f64[64]\n  %%a = addptr %%s, %%j : *f64[64]\n  %%x = load %%a : f64[64]\n"
-             "  %%so = splat %%o : *f64[64]\n  %%ao = addptr %%so, %%i : *f64[64]\n  store %%ao, %%x\n}\n", d, d, d);
+    snprintf(
+        ir, sizeof ir,
+        "kernel @k(%%p: *f64 {divisible=16}, %%o: *f64 {divisible=16}) {\n  %%i = arange {start=0, end=64} : i32[64]\n"
+        "  %%c = convert %%i : %s[64]\n  %%u = const {value=63} : %s[64]\n  %%j = sub %%u, %%c : %s[64]\n"
+        "  %%s = splat %%p : *f64[64]\n  %%a = addptr %%s, %%j : *f64[64]\n  %%x = load %%a : f64[64]\n"
+        "  %%so = splat %%o : *f64[64]\n  %%ao = addptr %%so, %%i : *f64[64]\n  store %%ao, %%x\n}\n",
+        d, d, d);
     Kit k = kit_of(ir);
     k.warps = 1;
     double *x = kit_array(&k, DT_F64, 64);
@@ -309,10 +345,13 @@ static void check_shape(const char *lines, int rank, const int *shape, int warps
     snprintf(type + strlen(type), sizeof type - strlen(type), "%s%d", d ? "," : "", shape[d]);
     n *= shape[d];
   }
-  buf_puts(&b, "kernel @k(%p: *i32 {divisible=16}, %o: *i32 {divisible=16}) {\n  %i = arange {start=0, end=128} : i32[128]\n"
-               "  %i2 = reshape %i : i32[8,16]\n  %s = splat %p : *i32[8,16]\n  %a = addptr %s, %i2 : *i32[8,16]\n  %x = load %a : i32[8,16]\n");
+  buf_puts(
+      &b, "kernel @k(%p: *i32 {divisible=16}, %o: *i32 {divisible=16}) {\n  %i = arange {start=0, end=128} : i32[128]\n"
+          "  %i2 = reshape %i : i32[8,16]\n  %s = splat %p : *i32[8,16]\n  %a = addptr %s, %i2 : *i32[8,16]\n  %x = "
+          "load %a : i32[8,16]\n");
   buf_printf(&b, "%s\n  %%l = arange {start=0, end=%d} : i32[%d]\n  %%l2 = reshape %%l : i32[%s]\n", lines, n, n, type);
-  buf_printf(&b, "  %%so = splat %%o : *i32[%s]\n  %%ao = addptr %%so, %%l2 : *i32[%s]\n  store %%ao, %%r\n}\n", type, type);
+  buf_printf(&b, "  %%so = splat %%o : *i32[%s]\n  %%ao = addptr %%so, %%l2 : *i32[%s]\n  store %%ao, %%r\n}\n", type,
+             type);
   Kit k = kit_of(b.at);
   k.warps = warps;
   int32_t *x = kit_array(&k, DT_I32, 128);
@@ -327,15 +366,22 @@ static void test_shapes(void **state) {
   for (int warps = 1; warps <= 8; warps *= 2) {
     check_shape("  %r = trans %x {dims=[1,0]} : i32[16,8]", 2, (int[]){16, 8}, warps);
     check_shape("  %r = reshape %x : i32[4,4,8]", 3, (int[]){4, 4, 8}, warps);
-    check_shape("  %y = reshape %x : i32[4,4,8]\n  %r = trans %y {dims=[2,0,1]} : i32[8,4,4]", 3, (int[]){8, 4, 4}, warps);
-    check_shape("  %y = expand_dims %x {axis=1} : i32[8,1,16]\n  %r = broadcast %y : i32[8,4,16]", 3, (int[]){8, 4, 16}, warps);
-    check_shape("  %y = expand_dims %x {axis=2} : i32[8,16,1]\n  %r = broadcast %y : i32[8,16,8]", 3, (int[]){8, 16, 8}, warps);
+    check_shape("  %y = reshape %x : i32[4,4,8]\n  %r = trans %y {dims=[2,0,1]} : i32[8,4,4]", 3, (int[]){8, 4, 4},
+                warps);
+    check_shape("  %y = expand_dims %x {axis=1} : i32[8,1,16]\n  %r = broadcast %y : i32[8,4,16]", 3, (int[]){8, 4, 16},
+                warps);
+    check_shape("  %y = expand_dims %x {axis=2} : i32[8,16,1]\n  %r = broadcast %y : i32[8,16,8]", 3, (int[]){8, 16, 8},
+                warps);
     check_shape("  %y = add %x, %x : i32[8,16]\n  %r = join %x, %y : i32[8,16,2]", 3, (int[]){8, 16, 2}, warps);
-    check_shape("  %y = reshape %x : i32[8,8,2]\n  %u, %v = split %y : i32[8,8], i32[8,8]\n  %r = sub %u, %v : i32[8,8]", 2, (int[]){8, 8}, warps);
+    check_shape(
+        "  %y = reshape %x : i32[8,8,2]\n  %u, %v = split %y : i32[8,8], i32[8,8]\n  %r = sub %u, %v : i32[8,8]", 2,
+        (int[]){8, 8}, warps);
     check_shape("  %y = mul %x, %x : i32[8,16]\n  %r = cat %x, %y {axis=0} : i32[16,16]", 2, (int[]){16, 16}, warps);
     check_shape("  %y = mul %x, %x : i32[8,16]\n  %r = cat %x, %y {axis=1} : i32[8,32]", 2, (int[]){8, 32}, warps);
-    check_shape("  %c = const {value=9} : i32\n  %y = splat %c : i32[8,16]\n  %r = sub %x, %y : i32[8,16]", 2, (int[]){8, 16}, warps);
-    check_shape("  %c = const {value=9} : i32\n  %d = expand_dims %c {axis=0} : i32[1]\n  %e = reshape %d : i32\n  %y = splat %e : i32[8,16]\n  %r = add %x, %y : i32[8,16]",
+    check_shape("  %c = const {value=9} : i32\n  %y = splat %c : i32[8,16]\n  %r = sub %x, %y : i32[8,16]", 2,
+                (int[]){8, 16}, warps);
+    check_shape("  %c = const {value=9} : i32\n  %d = expand_dims %c {axis=0} : i32[1]\n  %e = reshape %d : i32\n  %y "
+                "= splat %e : i32[8,16]\n  %r = add %x, %y : i32[8,16]",
                 2, (int[]){8, 16}, warps);
   }
 }
@@ -358,20 +404,27 @@ static void test_control(void **state) {
   static const char loop[] =
       "kernel @k(%p: *i32 {divisible=16}, %o: *i32 {divisible=16}, %m: i32) {\n"
       "  %i = arange {start=0, end=128} : i32[128]\n  %s = splat %p : *i32[128]\n  %a = addptr %s, %i : *i32[128]\n"
-      "  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n  %init = const {value=0} : i32[128]\n  %step = const {value=128} : i32[128]\n"
-      "  %r, %q, %w = for %zero, %m, %one, %init, %a, %zero : i32[128], *i32[128], i32 do (%j: i32, %acc: i32[128], %ptr: *i32[128], %n: i32) {\n"
-      "    %x = load %ptr : i32[128]\n    %t = splat %j : i32[128]\n    %y = mul %x, %t : i32[128]\n    %z = add %acc, %y : i32[128]\n"
+      "  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n  %init = const {value=0} : i32[128]\n  %step "
+      "= const {value=128} : i32[128]\n"
+      "  %r, %q, %w = for %zero, %m, %one, %init, %a, %zero : i32[128], *i32[128], i32 do (%j: i32, %acc: i32[128], "
+      "%ptr: *i32[128], %n: i32) {\n"
+      "    %x = load %ptr : i32[128]\n    %t = splat %j : i32[128]\n    %y = mul %x, %t : i32[128]\n    %z = add %acc, "
+      "%y : i32[128]\n"
       "    %next = addptr %ptr, %step : *i32[128]\n    %n2 = add %n, %j : i32\n    yield %z, %next, %n2\n  }\n"
       "  %c = cmp %w, %one {pred=gt} : i1\n"
-      "  %f = if %c : i32[128] do () {\n    %u = splat %w : i32[128]\n    %v = add %r, %u : i32[128]\n    yield %v\n  } do () {\n    yield %init\n  }\n"
+      "  %f = if %c : i32[128] do () {\n    %u = splat %w : i32[128]\n    %v = add %r, %u : i32[128]\n    yield %v\n  "
+      "} do () {\n    yield %init\n  }\n"
       "  %so = splat %o : *i32[128]\n  %ao = addptr %so, %i : *i32[128]\n  store %ao, %f\n}\n";
   for (int m = 0; m < 6; m++) check_kernel(loop, 128 * 6, 128, m, 1, false);
   static const char whiles[] =
       "kernel @k(%p: *i32 {divisible=16}, %o: *i32 {divisible=16}, %m: i32) {\n"
-      "  %g = program_id {axis=0} : i32\n  %h = num_programs {axis=0} : i32\n  %k = add %m, %g : i32\n  %one = const {value=1} : i32\n  %two = const {value=2} : i32\n  %three = const {value=3} : i32\n"
-      "  %r, %c = while %k, %h : i32, i32 do (%a: i32, %b: i32) {\n    %t = cmp %a, %one {pred=gt} : i1\n    condition %t, %a, %b\n  } do (%a1: i32, %b1: i32) {\n"
+      "  %g = program_id {axis=0} : i32\n  %h = num_programs {axis=0} : i32\n  %k = add %m, %g : i32\n  %one = const "
+      "{value=1} : i32\n  %two = const {value=2} : i32\n  %three = const {value=3} : i32\n"
+      "  %r, %c = while %k, %h : i32, i32 do (%a: i32, %b: i32) {\n    %t = cmp %a, %one {pred=gt} : i1\n    condition "
+      "%t, %a, %b\n  } do (%a1: i32, %b1: i32) {\n"
       "    %odd = and %a1, %one : i32\n    %is = cmp %odd, %one {pred=eq} : i1\n"
-      "    %n = if %is : i32 do () {\n      %u = mul %a1, %three : i32\n      %v = add %u, %one : i32\n      yield %v\n    } do () {\n      %w = div %a1, %two : i32\n      yield %w\n    }\n"
+      "    %n = if %is : i32 do () {\n      %u = mul %a1, %three : i32\n      %v = add %u, %one : i32\n      yield "
+      "%v\n    } do () {\n      %w = div %a1, %two : i32\n      yield %w\n    }\n"
       "    %b2 = add %b1, %one : i32\n    yield %n, %b2\n  }\n"
       "  %e = addptr %o, %g : *i32\n  store %e, %c\n}\n";
   for (int list = 0; list < 2; list++) check_kernel(whiles, 1, 20, 5, 20, list);
@@ -380,10 +433,13 @@ static void test_control(void **state) {
 /* Programs of a three-dimensional grid know themselves, in order and by list. */
 static void test_programs(void **state) {
   static const char ir[] =
-      "kernel @k(%o: *i32) {\n  %x = program_id {axis=0} : i32\n  %y = program_id {axis=1} : i32\n  %z = program_id {axis=2} : i32\n"
+      "kernel @k(%o: *i32) {\n  %x = program_id {axis=0} : i32\n  %y = program_id {axis=1} : i32\n  %z = program_id "
+      "{axis=2} : i32\n"
       "  %nx = num_programs {axis=0} : i32\n  %ny = num_programs {axis=1} : i32\n  %nz = num_programs {axis=2} : i32\n"
-      "  %a = mul %z, %ny : i32\n  %b = add %a, %y : i32\n  %c = mul %b, %nx : i32\n  %d = add %c, %x : i32\n  %p = addptr %o, %d : *i32\n"
-      "  %h = const {value=100} : i32\n  %e = mul %x, %h : i32\n  %f = add %e, %y : i32\n  %g = mul %f, %h : i32\n  %i = add %g, %z : i32\n  %v = add %i, %nz : i32\n"
+      "  %a = mul %z, %ny : i32\n  %b = add %a, %y : i32\n  %c = mul %b, %nx : i32\n  %d = add %c, %x : i32\n  %p = "
+      "addptr %o, %d : *i32\n"
+      "  %h = const {value=100} : i32\n  %e = mul %x, %h : i32\n  %f = add %e, %y : i32\n  %g = mul %f, %h : i32\n  %i "
+      "= add %g, %z : i32\n  %v = add %i, %nz : i32\n"
       "  store %p, %v\n}\n";
   for (int list = 0; list < 2; list++) {
     Kit k = kit_of(ir);
@@ -397,18 +453,26 @@ static void test_programs(void **state) {
 
 /* ---- atomics ---- */
 
-/* Every element of x[256] updates o[i % 16] (or o[i], `apart`); the old values go to r when they cannot depend on order. */
+/* Every element of x[256] updates o[i % 16] (or o[i], `apart`); the old values go to r when they cannot depend on
+ * order. */
 static void check_atomic(const char *kind, Dtype t, bool apart, int warps, const char *target, int n) {
   char ir[2400];
   const char *d = dtype_name(t);
   snprintf(ir, sizeof ir,
-           "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}, %%q: *%s {divisible=16}) {\n  %%i = arange {start=0, end=%d} : i32[%d]\n"
+           "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}, %%q: *%s {divisible=16}) {\n  %%i = arange "
+           "{start=0, end=%d} : i32[%d]\n"
            "  %%s = splat %%p : *%s[%d]\n  %%a = addptr %%s, %%i : *%s[%d]\n  %%x = load %%a : %s[%d]\n"
-           "  %%c = const {value=%d} : i32[%d]\n  %%j = and %%i, %%c : i32[%d]\n  %%m5 = const {value=5} : i32[%d]\n  %%rem = rem %%i, %%m5 : i32[%d]\n"
-           "  %%m = cmp %%rem, %%m5 {pred=ne} : i1[%d]\n  %%three = const {value=3} : i32[%d]\n  %%mask = cmp %%rem, %%three {pred=ne} : i1[%d]\n"
-           "  %%so = splat %%o : *%s[%d]\n  %%ao = addptr %%so, %%j : *%s[%d]\n  %%old = atomic_rmw %%ao, %%x%s {kind=%s} : %s[%d]\n",
-           d, d, d, n, n, d, n, d, n, d, n, apart ? n - 1 : 15, n, n, n, n, n, n, n, d, n, d, n, apart ? "" : ", %mask", kind, d, n);
-  if (apart) snprintf(ir + strlen(ir), sizeof ir - strlen(ir), "  %%sq = splat %%q : *%s[%d]\n  %%aq = addptr %%sq, %%i : *%s[%d]\n  store %%aq, %%old\n", d, n, d, n);
+           "  %%c = const {value=%d} : i32[%d]\n  %%j = and %%i, %%c : i32[%d]\n  %%m5 = const {value=5} : i32[%d]\n  "
+           "%%rem = rem %%i, %%m5 : i32[%d]\n"
+           "  %%m = cmp %%rem, %%m5 {pred=ne} : i1[%d]\n  %%three = const {value=3} : i32[%d]\n  %%mask = cmp %%rem, "
+           "%%three {pred=ne} : i1[%d]\n"
+           "  %%so = splat %%o : *%s[%d]\n  %%ao = addptr %%so, %%j : *%s[%d]\n  %%old = atomic_rmw %%ao, %%x%s "
+           "{kind=%s} : %s[%d]\n",
+           d, d, d, n, n, d, n, d, n, d, n, apart ? n - 1 : 15, n, n, n, n, n, n, n, d, n, d, n, apart ? "" : ", %mask",
+           kind, d, n);
+  if (apart)
+    snprintf(ir + strlen(ir), sizeof ir - strlen(ir),
+             "  %%sq = splat %%q : *%s[%d]\n  %%aq = addptr %%sq, %%i : *%s[%d]\n  store %%aq, %%old\n", d, n, d, n);
   strcat(ir, "}\n");
   Kit k = kit_of(ir);
   k.warps = warps;
@@ -455,9 +519,12 @@ static void test_vector_atomics(void **state) { /* no mask, no result: the wides
     char ir[900];
     const char *d = dtype_name(t);
     snprintf(ir, sizeof ir,
-             "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}) {\n  %%i = arange {start=0, end=1024} : i32[1024]\n  %%s = splat %%p : *%s[1024]\n"
-             "  %%a = addptr %%s, %%i : *%s[1024]\n  %%x = load %%a : %s[1024]\n  %%so = splat %%o : *%s[1024]\n  %%ao = addptr %%so, %%i : *%s[1024]\n"
-             "  %%old = atomic_rmw %%ao, %%x {kind=add} : %s[1024]\n}\n", d, d, d, d, d, d, d, d);
+             "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}) {\n  %%i = arange {start=0, end=1024} : "
+             "i32[1024]\n  %%s = splat %%p : *%s[1024]\n"
+             "  %%a = addptr %%s, %%i : *%s[1024]\n  %%x = load %%a : %s[1024]\n  %%so = splat %%o : *%s[1024]\n  %%ao "
+             "= addptr %%so, %%i : *%s[1024]\n"
+             "  %%old = atomic_rmw %%ao, %%x {kind=add} : %s[1024]\n}\n",
+             d, d, d, d, d, d, d, d);
     Kit k = kit_of(ir);
     k.target = targets[target];
     k.grid[0] = 3;
@@ -471,10 +538,13 @@ static void test_vector_atomics(void **state) { /* no mask, no result: the wides
 
 static void test_scalar_atomics(void **state) {
   static const char ir[] =
-      "kernel @k(%o: *i32, %q: *i32) {\n  %g = program_id {axis=0} : i32\n  %one = const {value=1} : i32\n  %old = atomic_rmw %o, %one {kind=add} : i32\n"
-      "  %i = arange {start=0, end=64} : i32[64]\n  %sixtyfour = const {value=64} : i32\n  %b = mul %old, %sixtyfour : i32\n  %bs = splat %b : i32[64]\n  %at = add %bs, %i : i32[64]\n"
+      "kernel @k(%o: *i32, %q: *i32) {\n  %g = program_id {axis=0} : i32\n  %one = const {value=1} : i32\n  %old = "
+      "atomic_rmw %o, %one {kind=add} : i32\n"
+      "  %i = arange {start=0, end=64} : i32[64]\n  %sixtyfour = const {value=64} : i32\n  %b = mul %old, %sixtyfour : "
+      "i32\n  %bs = splat %b : i32[64]\n  %at = add %bs, %i : i32[64]\n"
       "  %sq = splat %q : *i32[64]\n  %aq = addptr %sq, %at : *i32[64]\n  %v = splat %old : i32[64]\n  store %aq, %v\n"
-      "  %o1 = addptr %o, %one : *i32\n  %old2 = atomic_cas %o1, %g, %old : i32\n  %p = addptr %o1, %one : *i32\n  %pp = addptr %p, %g : *i32\n  store %pp, %old2\n"
+      "  %o1 = addptr %o, %one : *i32\n  %old2 = atomic_cas %o1, %g, %old : i32\n  %p = addptr %o1, %one : *i32\n  %pp "
+      "= addptr %p, %g : *i32\n  store %pp, %old2\n"
       "  %unused = atomic_rmw %o, %one {kind=xor} : i32\n  %again = atomic_rmw %o, %one {kind=xor} : i32\n}\n";
   for (int warps = 1; warps <= 8; warps *= 2) {
     Kit k = kit_of(ir);
@@ -493,9 +563,12 @@ static void test_cas(void **state) {
     char ir[1200];
     const char *d = dtype_name(t);
     snprintf(ir, sizeof ir,
-             "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}, %%q: *%s) {\n  %%i = arange {start=0, end=128} : i32[128]\n  %%s = splat %%p : *%s[128]\n"
-             "  %%a = addptr %%s, %%i : *%s[128]\n  %%x = load %%a : %s[128]\n  %%so = splat %%o : *%s[128]\n  %%ao = addptr %%so, %%i : *%s[128]\n"
-             "  %%old = atomic_cas %%ao, %%x, %%x : %s[128]\n  %%old2 = atomic_cas %%ao, %%old, %%x : %s[128]\n  %%sq = splat %%q : *%s[128]\n  %%aq = addptr %%sq, %%i : *%s[128]\n  store %%aq, %%old2\n}\n",
+             "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}, %%q: *%s) {\n  %%i = arange {start=0, "
+             "end=128} : i32[128]\n  %%s = splat %%p : *%s[128]\n"
+             "  %%a = addptr %%s, %%i : *%s[128]\n  %%x = load %%a : %s[128]\n  %%so = splat %%o : *%s[128]\n  %%ao = "
+             "addptr %%so, %%i : *%s[128]\n"
+             "  %%old = atomic_cas %%ao, %%x, %%x : %s[128]\n  %%old2 = atomic_cas %%ao, %%old, %%x : %s[128]\n  %%sq "
+             "= splat %%q : *%s[128]\n  %%aq = addptr %%sq, %%i : *%s[128]\n  store %%aq, %%old2\n}\n",
              d, d, d, d, d, d, d, d, d, d, d, d);
     Kit k = kit_of(ir);
     k.warps = 8;
@@ -510,7 +583,8 @@ static void test_cas(void **state) {
 /* ---- print, assert ---- */
 
 static void test_print(void **state) {
-  Kit k = kit_of("kernel @k(%o: *i32) {\n  %g = program_id {axis=0} : i32\n  %i = arange {start=0, end=16} : i32[16]\n  %t = splat %g : i32[16]\n"
+  Kit k = kit_of("kernel @k(%o: *i32) {\n  %g = program_id {axis=0} : i32\n  %i = arange {start=0, end=16} : i32[16]\n "
+                 " %t = splat %g : i32[16]\n"
                  "  %j = add %i, %t : i32[16]\n  %d = convert %g : f64\n  print %j, %d {hex=0, text=\" v: \"}\n}\n");
   k.grid[0] = 2;
   kit_array(&k, DT_I32, 1);
@@ -548,7 +622,8 @@ static void test_print_much(void **state) {
 }
 
 static void test_assert(void **state) {
-  Kit k = kit_of("kernel @k(%o: *i32) {\n  %i = arange {start=0, end=256} : i32[256]\n  %c = const {value=77} : i32[256]\n  %t = cmp %i, %c {pred=ne} : i1[256]\n"
+  Kit k = kit_of("kernel @k(%o: *i32) {\n  %i = arange {start=0, end=256} : i32[256]\n  %c = const {value=77} : "
+                 "i32[256]\n  %t = cmp %i, %c {pred=ne} : i1[256]\n"
                  "  assert %t {text=\"not 77\"}\n}\n");
   kit_array(&k, DT_I32, 1);
   kit_check(&k);
@@ -579,28 +654,48 @@ static int count_barriers(const char *ir) {
   return n;
 }
 
-#define TILE(n) "  %i = arange {start=0, end=" #n "} : i32[" #n "]\n  %s = splat %p : *i32[" #n "]\n  %a = addptr %s, %i : *i32[" #n "]\n"
+#define TILE(n) \
+  "  %i = arange {start=0, end=" #n "} : i32[" #n "]\n  %s = splat %p : *i32[" #n "]\n  %a = addptr %s, %i : *i32[" #n \
+  "]\n"
 
 static void test_order(void **state) {
   /* Each thread its own elements. */
-  assert_int_equal(count_barriers("kernel @k(%p: *i32 {divisible=16}, %q: *i32) {\n" TILE(1024) "  %x = load %a : i32[1024]\n  %y = add %x, %x : i32[1024]\n  store %a, %y\n}\n"), 0);
+  assert_int_equal(count_barriers("kernel @k(%p: *i32 {divisible=16}, %q: *i32) {\n" TILE(
+                       1024) "  %x = load %a : i32[1024]\n  %y = add %x, %x : i32[1024]\n  store %a, %y\n}\n"),
+                   0);
   /* All load a scalar, one stores it. */
-  assert_int_equal(count_barriers("kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  %y = add %x, %x : i32\n  store %p, %y\n}\n"), 1);
+  assert_int_equal(
+      count_barriers(
+          "kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  %y = add %x, %x : i32\n  store %p, %y\n}\n"),
+      1);
   /* Into other memory. */
-  assert_int_equal(count_barriers("kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  %y = add %x, %x : i32\n  store %q, %y\n}\n"), 0);
+  assert_int_equal(
+      count_barriers(
+          "kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  %y = add %x, %x : i32\n  store %q, %y\n}\n"),
+      0);
   /* Fewer elements than threads. */
-  assert_int_equal(count_barriers("kernel @k(%p: *i32 {divisible=16}, %q: *i32) {\n" TILE(16) "  %x = load %a : i32[16]\n  %y = add %x, %x : i32[16]\n  store %a, %y\n}\n"), 1);
-  assert_int_equal(count_barriers("kernel @k(%p: *i32 {divisible=16}, %q: *i32) {\n" TILE(16) "  store %a, %i\n  store %a, %i\n}\n"), 0);
+  assert_int_equal(count_barriers("kernel @k(%p: *i32 {divisible=16}, %q: *i32) {\n" TILE(
+                       16) "  %x = load %a : i32[16]\n  %y = add %x, %x : i32[16]\n  store %a, %y\n}\n"),
+                   1);
+  assert_int_equal(
+      count_barriers("kernel @k(%p: *i32 {divisible=16}, %q: *i32) {\n" TILE(16) "  store %a, %i\n  store %a, %i\n}\n"),
+      0);
   /* A barrier that is there already. */
-  assert_int_equal(count_barriers("kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  barrier\n  store %p, %x\n}\n"), 1);
+  assert_int_equal(
+      count_barriers("kernel @k(%p: *i32, %q: *i32) {\n  %x = load %p : i32\n  barrier\n  store %p, %x\n}\n"), 1);
   /* Turn after turn: before the load, and before the store; behind the loop once more. */
-  static const char loop[] = "kernel @k(%p: *i32, %n: i32) {\n  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n"
-                             "  for %zero, %n, %one do (%i: i32) {\n    %x = load %p : i32\n    %y = add %x, %one : i32\n    store %p, %y\n    yield\n  }\n"
-                             "  %z = load %p : i32\n  %q = addptr %p, %one : *i32\n  %w = addptr %q, %z : *i32\n  %t = load %w : i32\n  %v = add %t, %z : i32\n  store %w, %v\n}\n";
+  static const char loop[] =
+      "kernel @k(%p: *i32, %n: i32) {\n  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n"
+      "  for %zero, %n, %one do (%i: i32) {\n    %x = load %p : i32\n    %y = add %x, %one : i32\n    store %p, %y\n   "
+      " yield\n  }\n"
+      "  %z = load %p : i32\n  %q = addptr %p, %one : *i32\n  %w = addptr %q, %z : *i32\n  %t = load %w : i32\n  %v = "
+      "add %t, %z : i32\n  store %w, %v\n}\n";
   assert_int_equal(count_barriers(loop), 4);
   /* In either branch, seen behind both. */
-  static const char branch[] = "kernel @k(%p: *i32, %n: i32) {\n  %zero = const {value=0} : i32\n  %c = cmp %n, %zero {pred=gt} : i1\n"
-                               "  if %c do () {\n    store %p, %n\n    yield\n  } do () {\n    %x = load %p : i32\n    assert %x {text=\"\"}\n    yield\n  }\n  %y = load %p : i32\n  assert %y {text=\"\"}\n}\n";
+  static const char branch[] =
+      "kernel @k(%p: *i32, %n: i32) {\n  %zero = const {value=0} : i32\n  %c = cmp %n, %zero {pred=gt} : i1\n"
+      "  if %c do () {\n    store %p, %n\n    yield\n  } do () {\n    %x = load %p : i32\n    assert %x {text=\"\"}\n  "
+      "  yield\n  }\n  %y = load %p : i32\n  assert %y {text=\"\"}\n}\n";
   assert_int_equal(count_barriers(branch), 1);
 }
 
@@ -621,10 +716,15 @@ static int priority(const char *target, const char *body) {
   priority_of_loads = priority_of_stores = -1;
   if (context_try(cx)) {
     char ir[2000];
-    snprintf(ir, sizeof ir, "kernel @k(%%p: *f32 {divisible=16}, %%q: *f32 {divisible=16}) {\n  %%g = program_id {axis=0} : i32\n  %%n = const {value=512} : i32\n"
-             "  %%r = mul %%g, %%n : i32\n  %%pg = addptr %%p, %%r : *f32\n  %%qg = addptr %%q, %%r : *f32\n  %%i = arange {start=0, end=512} : i32[512]\n"
-             "  %%ps = splat %%pg : *f32[512]\n  %%a = addptr %%ps, %%i : *f32[512]\n  %%qs = splat %%qg : *f32[512]\n  %%o = addptr %%qs, %%i : *f32[512]\n"
-             "  %%ws = splat %%p : *f32[512]\n  %%w = addptr %%ws, %%i : *f32[512]\n%s}\n", body);
+    snprintf(ir, sizeof ir,
+             "kernel @k(%%p: *f32 {divisible=16}, %%q: *f32 {divisible=16}) {\n  %%g = program_id {axis=0} : i32\n  "
+             "%%n = const {value=512} : i32\n"
+             "  %%r = mul %%g, %%n : i32\n  %%pg = addptr %%p, %%r : *f32\n  %%qg = addptr %%q, %%r : *f32\n  %%i = "
+             "arange {start=0, end=512} : i32[512]\n"
+             "  %%ps = splat %%pg : *f32[512]\n  %%a = addptr %%ps, %%i : *f32[512]\n  %%qs = splat %%qg : *f32[512]\n "
+             " %%o = addptr %%qs, %%i : *f32[512]\n"
+             "  %%ws = splat %%p : *f32[512]\n  %%w = addptr %%ws, %%i : *f32[512]\n%s}\n",
+             body);
     Kit k = kit_of(ir);
     GpuOptions o = {.target = gpu_target_find(target), .verify = true};
     bool any[2] = {false, false};
@@ -647,16 +747,21 @@ static void test_priorities(void **state) {
   assert_int_equal(priority_of_stores, PRIORITY_NONE);
   assert_int_equal(priority("sm_80", stores), PRIORITY_NONE); /* nobody has measured there */
   assert_int_equal(priority_of_stores, PRIORITY_NONE);
-  assert_int_equal(priority("sm_90a", "  %x = load %w : f32[512]\n  store %o, %x\n"), PRIORITY_LAST); /* every program reads the same */
+  /* every program reads the same */
+  assert_int_equal(priority("sm_90a", "  %x = load %w : f32[512]\n  store %o, %x\n"), PRIORITY_LAST);
   assert_int_equal(priority("sm_80", "  %x = load %w : f32[512]\n  store %o, %x\n"), PRIORITY_LAST);
-  assert_int_equal(priority("sm_90a", "  %x = load %a {evict=first} : f32[512]\n  store %o, %x\n"), PRIORITY_FIRST); /* the kernel's own word stands */
+  /* the kernel's own word stands */
+  assert_int_equal(priority("sm_90a", "  %x = load %a {evict=first} : f32[512]\n  store %o, %x\n"), PRIORITY_FIRST);
   assert_int_equal(priority("sm_90a", "  %x = load %a {evict=normal} : f32[512]\n  store %o, %x\n"), PRIORITY_NONE);
   assert_int_equal(priority("sm_90a", "  %x = load %a {cache=cg} : f32[512]\n  store %o, %x\n"), PRIORITY_NONE);
-  assert_int_equal(priority("sm_90a", "  %x = load %a : f32[512]\n  %y = atomic_rmw %o, %x {kind=add} : f32[512]\n"), PRIORITY_NO_L1);
+  assert_int_equal(priority("sm_90a", "  %x = load %a : f32[512]\n  %y = atomic_rmw %o, %x {kind=add} : f32[512]\n"),
+                   PRIORITY_NO_L1);
   assert_int_equal(priority("sm_90a", "  %s = load %pg : f32\n  store %qg, %s\n"), PRIORITY_NONE);
   assert_int_equal(priority_of_stores, PRIORITY_NONE);
-  assert_int_equal(priority("sm_90a", "  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n  for %zero, %n, %one do (%k: i32) {\n    %x = load %a : f32[512]\n"
-                            "    %y = atomic_rmw %o, %x {kind=add} : f32[512]\n    yield\n  }\n"), PRIORITY_NONE);
+  assert_int_equal(priority("sm_90a", "  %zero = const {value=0} : i32\n  %one = const {value=1} : i32\n  for %zero, "
+                                      "%n, %one do (%k: i32) {\n    %x = load %a : f32[512]\n"
+                                      "    %y = atomic_rmw %o, %x {kind=add} : f32[512]\n    yield\n  }\n"),
+                   PRIORITY_NONE);
 }
 
 /* ---- inline assembly, which only a GPU runs: the text ---- */
@@ -664,9 +769,12 @@ static void test_priorities(void **state) {
 static void check_asm(const char *element, const char *line, const char *want) {
   char ir[1000];
   snprintf(ir, sizeof ir,
-           "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}) {\n  %%i = arange {start=0, end=512} : i32[512]\n  %%s = splat %%p : *%s[512]\n"
-           "  %%a = addptr %%s, %%i : *%s[512]\n  %%x = load %%a : %s[512]\n  %%r = %s\n  %%so = splat %%o : *%s[512]\n  %%ao = addptr %%so, %%i : *%s[512]\n"
-           "  store %%ao, %%r\n}\n", element, element, element, element, element, line, element, element);
+           "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}) {\n  %%i = arange {start=0, end=512} : "
+           "i32[512]\n  %%s = splat %%p : *%s[512]\n"
+           "  %%a = addptr %%s, %%i : *%s[512]\n  %%x = load %%a : %s[512]\n  %%r = %s\n  %%so = splat %%o : "
+           "*%s[512]\n  %%ao = addptr %%so, %%i : *%s[512]\n"
+           "  store %%ao, %%r\n}\n",
+           element, element, element, element, element, line, element, element);
   Context *cx = context_create();
   Buf text = {0};
   if (context_try(cx)) {
@@ -685,22 +793,28 @@ static void check_asm(const char *element, const char *line, const char *want) {
 
 static void test_asm(void **state) {
   check_asm("i32", "asm %x {pure=1, pack=1, text=\"shl.b32 $0, $1, 3;\\x1f=r,r\"} : i32[512]", "shl.b32 %r");
-  check_asm("i8", "asm %x {pure=1, pack=4, text=\"not.b32 $0, $1;\\x1f=r,r\"} : i8[512]", "not.b32 %r4, %r3;"); /* the loaded word itself */
+  /* the loaded word itself */
+  check_asm("i8", "asm %x {pure=1, pack=4, text=\"not.b32 $0, $1;\\x1f=r,r\"} : i8[512]", "not.b32 %r4, %r3;");
   check_asm("f16", "asm %x {pure=1, pack=2, text=\"neg.f16x2 $0, $1;\\x1f=r,r\"} : f16[512]", "neg.f16x2 %r");
   check_asm("f16", "asm %x {pure=1, pack=1, text=\"neg.f16 $0, $1;\\x1f=h,h\"} : f16[512]", "neg.f16 %h");
   check_asm("f64", "asm %x, %x {pure=1, pack=1, text=\"add.f64 $0, $1, $2;\\x1f=d,d,d\"} : f64[512]", "add.f64 %rd");
-  check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=r,r,r\"} : i32[512]", "1 results and 1 operands need as many constraints");
-  check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=r,q\"} : i32[512]", "the constraint 'q' is not one of r, f, h, l, d");
-  check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=l,r\"} : i32[512]", "a register of another width");
+  check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=r,r,r\"} : i32[512]",
+            "1 results and 1 operands need as many constraints");
+  check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=r,q\"} : i32[512]",
+            "the constraint 'q' is not one of r, f, h, l, d");
+  check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=l,r\"} : i32[512]",
+            "a register of another width");
 }
 
 /* ---- refusals ---- */
 
 static void test_refusals(void **state) {
-  Kit k = kit_of("kernel @k(%o: *i8) {\n  %one = const {value=1} : i8\n  %old = atomic_rmw %o, %one {kind=add} : i8\n}\n");
+  Kit k =
+      kit_of("kernel @k(%o: *i8) {\n  %one = const {value=1} : i8\n  %old = atomic_rmw %o, %one {kind=add} : i8\n}\n");
   k.fails = "no such atomic operation on elements of type i8";
   kit_check(&k);
-  k = kit_of("kernel @k(%o: *i32) {\n  %i = arange {start=0, end=48} : i32[48]\n  %s = splat %o : *i32[48]\n  %a = addptr %s, %i : *i32[48]\n  store %a, %i\n}\n");
+  k = kit_of("kernel @k(%o: *i32) {\n  %i = arange {start=0, end=48} : i32[48]\n  %s = splat %o : *i32[48]\n  %a = "
+             "addptr %s, %i : *i32[48]\n  store %a, %i\n}\n");
   k.fails = "powers of 2";
   kit_check(&k);
   k = kit_of("kernel @k(%o: *i32) {\n  %one = const {value=1} : i32\n  store %o, %one\n}\n");
@@ -711,13 +825,37 @@ static void test_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_int_arithmetic), cmocka_unit_test(test_division), cmocka_unit_test(test_division_by_one), cmocka_unit_test(test_division_of_wrapped), cmocka_unit_test(test_division_by_constants),
-      cmocka_unit_test(test_shifts), cmocka_unit_test(test_float_arithmetic), cmocka_unit_test(test_bools), cmocka_unit_test(test_compare),
-      cmocka_unit_test(test_select), cmocka_unit_test(test_convert), cmocka_unit_test(test_convert_towards_zero),
-      cmocka_unit_test(test_convert_everything), cmocka_unit_test(test_bitcast), cmocka_unit_test(test_copies), cmocka_unit_test(test_scalars),
-      cmocka_unit_test(test_offsets), cmocka_unit_test(test_shapes), cmocka_unit_test(test_control), cmocka_unit_test(test_programs),
-      cmocka_unit_test(test_atomics), cmocka_unit_test(test_vector_atomics), cmocka_unit_test(test_scalar_atomics), cmocka_unit_test(test_cas),
-      cmocka_unit_test(test_print), cmocka_unit_test(test_print_much), cmocka_unit_test(test_assert), cmocka_unit_test(test_order), cmocka_unit_test(test_priorities), cmocka_unit_test(test_asm), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_int_arithmetic),
+      cmocka_unit_test(test_division),
+      cmocka_unit_test(test_division_by_one),
+      cmocka_unit_test(test_division_of_wrapped),
+      cmocka_unit_test(test_division_by_constants),
+      cmocka_unit_test(test_shifts),
+      cmocka_unit_test(test_float_arithmetic),
+      cmocka_unit_test(test_bools),
+      cmocka_unit_test(test_compare),
+      cmocka_unit_test(test_select),
+      cmocka_unit_test(test_convert),
+      cmocka_unit_test(test_convert_towards_zero),
+      cmocka_unit_test(test_convert_everything),
+      cmocka_unit_test(test_bitcast),
+      cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_scalars),
+      cmocka_unit_test(test_offsets),
+      cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_control),
+      cmocka_unit_test(test_programs),
+      cmocka_unit_test(test_atomics),
+      cmocka_unit_test(test_vector_atomics),
+      cmocka_unit_test(test_scalar_atomics),
+      cmocka_unit_test(test_cas),
+      cmocka_unit_test(test_print),
+      cmocka_unit_test(test_print_much),
+      cmocka_unit_test(test_assert),
+      cmocka_unit_test(test_order),
+      cmocka_unit_test(test_priorities),
+      cmocka_unit_test(test_asm),
+      cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

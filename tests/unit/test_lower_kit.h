@@ -1,5 +1,6 @@
-/* What the tests of lowering share: a kernel in tile IR, run by the interpreter and, lowered, by the simulator of lane IR, on the same memory.
- * What both leave must be the same, bit for bit (NaNs are equal to each other), or within a tolerance where an operation is approximate. */
+/* What the tests of lowering share: a kernel in tile IR, run by the interpreter and, lowered, by the simulator of lane
+ * IR, on the same memory. What both leave must be the same, bit for bit (NaNs are equal to each other), or within a
+ * tolerance where an operation is approximate. */
 #ifndef TEST_LOWER_KIT_H
 #define TEST_LOWER_KIT_H
 
@@ -19,7 +20,13 @@
 
 enum { KIT_ARGS = 12, KIT_DIAG_WORDS = 4096 };
 
-typedef struct KitArg { bool array; Dtype t; int64_t n; void *data; uint64_t value; } KitArg;
+typedef struct KitArg {
+  bool array;
+  Dtype t;
+  int64_t n;
+  void *data;
+  uint64_t value;
+} KitArg;
 
 typedef struct Kit {
   const char *ir;
@@ -28,13 +35,13 @@ typedef struct Kit {
   int32_t grid[3];
   int warps;
   const char *target;
-  double tolerance;     /* relative, of floats */
-  bool list;            /* programs by list, in the reverse order */
-  const char *fails;    /* compiling must fail with a message that holds this */
+  double tolerance;  /* relative, of floats */
+  bool list;         /* programs by list, in the reverse order */
+  const char *fails; /* compiling must fail with a message that holds this */
   bool show;
-  uint32_t diag_used;   /* words that others took before */
-  GpuDiag *diag;        /* what prints and asserts left, after kit_check */
-  Buf printed;          /* the interpreter's lines */
+  uint32_t diag_used; /* words that others took before */
+  GpuDiag *diag;      /* what prints and asserts left, after kit_check */
+  Buf printed;        /* the interpreter's lines */
 } Kit;
 
 static inline uint64_t kit_random(uint64_t *state) {
@@ -65,8 +72,12 @@ static inline void kit_free(Kit *k) {
 
 /* Bits of all kinds, numbers of ordinary size, and the corners of the type. */
 static inline void kit_fill(Dtype t, void *data, int64_t n, uint64_t seed) {
-  static const double corners[] = {0.0, -0.0, 1, -1, 0.5, 2, 3, 65504, 65520, 448, 464, 57344, 61440, 240, 0.0625, 1e-3, 1e-8, 1e30, -1e30,
-                                   INFINITY, -INFINITY, NAN, 2147483647.0, 2147483648.0, -2147483648.0, 4294967295.0, 1e19, -1e19, 127.5, 255.5};
+  /* clang-format off */
+  static const double corners[] = {0.0, -0.0, 1, -1, 0.5, 2, 3, 65504, 65520, 448, 464, 57344, 61440, 240, 0.0625, 1e-3,
+    1e-8, 1e30, -1e30,
+                                   INFINITY, -INFINITY, NAN, 2147483647.0, 2147483648.0, -2147483648.0, 4294967295.0,
+                                     1e19, -1e19, 127.5, 255.5};
+  /* clang-format on */
   int bytes = dtype_bytes(t);
   for (int64_t i = 0; i < n; i++) {
     char *p = (char *)data + i * bytes;
@@ -79,9 +90,14 @@ static inline void kit_fill(Dtype t, void *data, int64_t n, uint64_t seed) {
       else if (pick < 7) dtype_store_float(t, p, corners[bits % (sizeof corners / sizeof *corners)]);
       else dtype_store_float(t, p, v);
     } else {
-      static const int64_t ints[] = {0, 1, -1, 2, -2, 3, 7, 8, 127, 128, -128, 255, 32767, 32768, -32768, 65535, 2147483647, -2147483648LL,
+      /* clang-format off */
+      static const int64_t ints[] = {0, 1, -1, 2, -2, 3, 7, 8, 127, 128, -128, 255, 32767, 32768, -32768, 65535,
+        2147483647, -2147483648LL,
                                      4294967295LL, INT64_MAX, INT64_MIN, 100, 10, 16};
-      int64_t v = pick < 5 ? (int64_t)bits : pick < 9 ? ints[bits % (sizeof ints / sizeof *ints)] : (int64_t)(bits % 201) - 100;
+      /* clang-format on */
+      int64_t v = pick < 5   ? (int64_t)bits
+                  : pick < 9 ? ints[bits % (sizeof ints / sizeof *ints)]
+                             : (int64_t)(bits % 201) - 100;
       memcpy(p, &v, (size_t)bytes);
     }
   }
@@ -122,7 +138,9 @@ static inline bool kit_in_bounds(void *arg, uint64_t address, int bytes, bool wr
   if (k->diag && address >= (uint64_t)(uintptr_t)k->diag) return true;
   for (int i = 0; i < k->arg_count; i++) {
     uint64_t at = (uint64_t)(uintptr_t)copies[i + 1];
-    if (k->args[i].array && address >= at && address + (uint64_t)bytes <= at + (uint64_t)(k->args[i].n * dtype_bytes(k->args[i].t))) return true;
+    if (k->args[i].array && address >= at &&
+        address + (uint64_t)bytes <= at + (uint64_t)(k->args[i].n * dtype_bytes(k->args[i].t)))
+      return true;
   }
   return false;
 }
@@ -131,7 +149,8 @@ static inline bool kit_same(const Kit *k, Dtype t, const void *a, const void *b)
   size_t bytes = (size_t)dtype_bytes(t);
   if (!memcmp(a, b, bytes)) return true;
   if (!dtype_is_float(t)) return false;
-  if (t == DT_F8E4B15) return (*(const uint8_t *)a & *(const uint8_t *)b & 0x7f) == 0x7e; /* what NaN becomes, whose sign no device keeps */
+  /* what NaN becomes, whose sign no device keeps */
+  if (t == DT_F8E4B15) return (*(const uint8_t *)a & *(const uint8_t *)b & 0x7f) == 0x7e;
   double x = dtype_load_float(t, a), y = dtype_load_float(t, b);
   if (isnan(x) && isnan(y)) return true;
   return k->tolerance > 0 && fabs(x - y) <= k->tolerance * fmax(fabs(x), fabs(y));
@@ -160,7 +179,8 @@ static inline void kit_check(Kit *k) {
     Func *f = kit_parse(k, cx);
     InterpMemory *m = interp_memory_create();
     for (int i = 0; i < k->arg_count; i++)
-      if (k->args[i].array) interp_memory_add(m, copies[i], (size_t)k->args[i].n * (size_t)dtype_bytes(k->args[i].t), NULL);
+      if (k->args[i].array)
+        interp_memory_add(m, copies[i], (size_t)k->args[i].n * (size_t)dtype_bytes(k->args[i].t), NULL);
     InterpFault fault = {0};
     InterpOptions options = {.print = kit_print, .print_arg = &k->printed};
     if (!k->fails && !interp_run(f, m, slots, k->grid, &options, &fault) && !strstr(fault.message, "assertion")) {
@@ -196,7 +216,8 @@ static inline void kit_check(Kit *k) {
   memcpy(list->grid, k->grid, sizeof list->grid);
   for (int64_t i = 0; i < programs; i++) list->programs[i] = programs - 1 - i;
   LaneSimFault fault = {{0}};
-  LaneSimOptions options = {.grid = k->grid, .end = programs, .check = k->list ? NULL : kit_in_bounds, .check_arg = gpu_copies};
+  LaneSimOptions options = {
+      .grid = k->grid, .end = programs, .check = k->list ? NULL : kit_in_bounds, .check_arg = gpu_copies};
   int32_t flat[3] = {(int32_t)programs, 1, 1};
   if (k->list) options.grid = flat;
   if (!lane_sim_run(lane, gpu_slots, &options, &fault)) {
@@ -213,8 +234,9 @@ static inline void kit_check(Kit *k) {
       memcpy(&w, want, (size_t)bytes);
       memcpy(&g, got, (size_t)bytes);
       kit_show(k, lane);
-      fail_msg("argument %d, element %lld: expected 0x%llx (%g), got 0x%llx (%g), %d warps, %s", i, (long long)e, (unsigned long long)w,
-               dtype_load_float(k->args[i].t, want), (unsigned long long)g, dtype_load_float(k->args[i].t, got), k->warps, k->target);
+      fail_msg("argument %d, element %lld: expected 0x%llx (%g), got 0x%llx (%g), %d warps, %s", i, (long long)e,
+               (unsigned long long)w, dtype_load_float(k->args[i].t, want), (unsigned long long)g,
+               dtype_load_float(k->args[i].t, got), k->warps, k->target);
     }
     free(copies[i]);
     free(gpu_copies[i + 1]);

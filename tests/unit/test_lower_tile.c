@@ -1,9 +1,11 @@
-/* The lowering of what moves data between threads (relayout, reduce, scan, map, sort, gather, histogram, dot): a kernel of one operation on
- * random inputs is run by the interpreter and, lowered, by the simulator, which reports races and reads of unwritten shared memory. What
- * they write must be the same bytes: numbers are small integers where sums round.
+/* The lowering of what moves data between threads (relayout, reduce, scan, map, sort, gather, histogram, dot): a kernel
+ * of one operation on random inputs is run by the interpreter and, lowered, by the simulator, which reports races and
+ * reads of unwritten shared memory. What they write must be the same bytes: numbers are small integers where sums
+ * round.
  *
- * Each kernel is lowered with the layouts that layout_choose gives it, and with random ones: operands and results of every whole-tile
- * operation are moved through layouts drawn here, some with vectors that are sums of index bits, some with copies.
+ * Each kernel is lowered with the layouts that layout_choose gives it, and with random ones: operands and results of
+ * every whole-tile operation are moved through layouts drawn here, some with vectors that are sums of index bits, some
+ * with copies.
  */
 #include "gpu/gpu.h"
 #include "layout/layout.h"
@@ -17,16 +19,20 @@ static int log2_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned lo
 
 /* ---- a kernel ---- */
 
-typedef struct Tensor { Dtype dtype; int rank; int shape[4]; } Tensor;
+typedef struct Tensor {
+  Dtype dtype;
+  int rank;
+  int shape[4];
+} Tensor;
 
 typedef struct Kernel {
   Buf body;
   Tensor in[MOST], out[MOST];
   int in_count, out_count;
   const char *out_name[MOST];
-  int range[MOST];      /* of input i: numbers in [-range, range]; 0: any bits; negative: in [0, -range) */
+  int range[MOST]; /* of input i: numbers in [-range, range]; 0: any bits; negative: in [0, -range) */
   int num_warps;
-  int shared_bytes;     /* of the target; 0: its own */
+  int shared_bytes; /* of the target; 0: its own */
 } Kernel;
 
 static int64_t numel(const Tensor *t) {
@@ -73,7 +79,8 @@ static char *kernel_text(const Kernel *k) {
     snprintf(name, sizeof name, "x%d", i);
     snprintf(array, sizeof array, "p%d", i);
     if (k->in[i].rank) write_pointers(&b, &k->in[i], array, name);
-    buf_printf(&b, "  %%x%d = load %%%s%s : %s\n", i, k->in[i].rank ? name : array, k->in[i].rank ? "_p" : "", type_text(&k->in[i], text));
+    buf_printf(&b, "  %%x%d = load %%%s%s : %s\n", i, k->in[i].rank ? name : array, k->in[i].rank ? "_p" : "",
+               type_text(&k->in[i], text));
   }
   buf_puts(&b, k->body.at);
   for (int i = 0; i < k->out_count; i++) {
@@ -104,7 +111,8 @@ static void fill(const Tensor *t, int range, char *to) {
 
 /* ---- random layouts ---- */
 
-/* Any element somewhere. inside: bits of the index along an axis, or 0: no vector has bits of both kinds. single: one bit a vector. */
+/* Any element somewhere. inside: bits of the index along an axis, or 0: no vector has bits of both kinds. single: one
+ * bit a vector. */
 static const Layout *random_layout(Context *cx, const Type *t, int num_warps, uint32_t inside, bool single) {
   int bits = log2_of(type_numel(t)), warp_bits = log2_of(num_warps), threads = 5 + warp_bits;
   uint32_t vectors[F2_MAX];
@@ -120,7 +128,8 @@ static const Layout *random_layout(Context *cx, const Type *t, int num_warps, ui
       int i = (int)below((uint32_t)bits), j = (int)below((uint32_t)bits);
       if (i != j && !(vectors[i] & inside) == !(vectors[j] & inside)) vectors[i] ^= vectors[j];
     }
-  int used = bits < threads ? bits : threads, least = bits > 7 ? bits - 7 : 0; /* at most 128 registers where that can be */
+  /* at most 128 registers where that can be */
+  int used = bits < threads ? bits : threads, least = bits > 7 ? bits - 7 : 0;
   if (used > least && below(2)) used = (least < used ? least : used) + (int)below((uint32_t)(used - least) + 1);
   if (bits - used > 7 && used < threads) used = bits - 7 < threads ? bits - 7 : threads;
   Layout l = {.reg_bits = bits - used, .lane_bits = 5, .warp_bits = warp_bits, .out_bits = bits};
@@ -143,14 +152,25 @@ static Value *moved(Func *f, Builder *b, Value *v, const Layout *to) {
   return op->out[0];
 }
 
-typedef struct Draw { Func *f; int num_warps; VEC(Op *) ops; } Draw;
+typedef struct Draw {
+  Func *f;
+  int num_warps;
+  VEC(Op *) ops;
+} Draw;
 
 static void collect(Op *op, void *arg) {
   Draw *d = arg;
   switch (op->code) {
-  case OP_REDUCE: case OP_SCAN: case OP_MAP: case OP_SORT: case OP_GATHER: case OP_HISTOGRAM: case OP_DOT: case OP_ADD:
-    if (op->in[0]->type->rank && op->in[0]->layout) vec_push(d->f->cx->arena, &d->ops, op);
-  default: break;
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_MAP:
+    case OP_SORT:
+    case OP_GATHER:
+    case OP_HISTOGRAM:
+    case OP_DOT:
+    case OP_ADD:
+      if (op->in[0]->type->rank && op->in[0]->layout) vec_push(d->f->cx->arena, &d->ops, op);
+    default: break;
   }
 }
 
@@ -170,19 +190,22 @@ static void randomize(Func *f, int num_warps) {
     uint32_t inside = axis ? layout_dim_mask(t, op->code == OP_SORT ? t->rank - 1 : (int)op->attr[0]) : 0;
     bool any = below(8) == 0; /* what the rules forbid is moved to what they allow */
     bool shares = axis || op->code == OP_MAP || op->code == OP_ADD;
-    const Layout *common = random_layout(f->cx, t, num_warps, any ? 0 : inside, (op->code == OP_SCAN || op->code == OP_SORT) && !any);
+    const Layout *common =
+        random_layout(f->cx, t, num_warps, any ? 0 : inside, (op->code == OP_SCAN || op->code == OP_SORT) && !any);
     Builder b = {.func = f, .block = op->block, .before = op, .span = op->span};
     for (int k = 0; k < op->in_count; k++)
-      if (op->code != OP_DOT || k < 2 || below(2)) /* or the accumulator stays as it was chosen: for tensor cores, it may be */
-        op->in[k] = moved(f, &b, op->in[k], shares ? common : random_layout(f->cx, op->in[k]->type, num_warps, 0, false));
+      if (op->code != OP_DOT || k < 2 ||
+          below(2)) /* or the accumulator stays as it was chosen: for tensor cores, it may be */
+        op->in[k] =
+            moved(f, &b, op->in[k], shares ? common : random_layout(f->cx, op->in[k]->type, num_warps, 0, false));
     b.before = op->next;
     for (int k = 0; k < op->out_count; k++) {
       Value *out = op->out[k];
       if (!out->type->rank || (op->code == OP_DOT && below(2))) continue;
       const Layout *was = out->layout;
-      out->layout = !shares                   ? random_layout(f->cx, out->type, num_warps, 0, below(2))
-                    : op->code == OP_REDUCE   ? layout_slice(f->cx, t, common, (int)op->attr[0])
-                                              : common;
+      out->layout = !shares                 ? random_layout(f->cx, out->type, num_warps, 0, below(2))
+                    : op->code == OP_REDUCE ? layout_slice(f->cx, t, common, (int)op->attr[0])
+                                            : common;
       Value *back = moved(f, &b, out, was);
       tile_walk(f->body, use_instead, (Value *[]){out, back});
       back->def->in[0] = out;
@@ -238,7 +261,8 @@ static void compare(const Kernel *k, const char *ir, int layouts, char **expecte
   LaneSimFault fault = {0};
   if (!lane_sim_run(lane, args, &(LaneSimOptions){.grid = grid, .begin = 0, .end = 1}, &fault)) {
     char text[400];
-    snprintf(text, sizeof text, "num_warps %d, layouts %d, thread %d: %s", k->num_warps, layouts, fault.thread, fault.message);
+    snprintf(text, sizeof text, "num_warps %d, layouts %d, thread %d: %s", k->num_warps, layouts, fault.thread,
+             fault.message);
     die(text, ir, NULL, lane);
   }
   for (int i = 0; i < k->out_count; i++) {
@@ -247,8 +271,9 @@ static void compare(const Kernel *k, const char *ir, int layouts, char **expecte
       const char *want = expected[i] + e * bytes, *got = out[i] + e * bytes;
       if (!memcmp(want, got, (size_t)bytes)) continue;
       char text[200];
-      snprintf(text, sizeof text, "num_warps %d, layouts %d: output %d, element %lld is %g, not %g", k->num_warps, layouts, i, (long long)e,
-               dtype_load_float(k->out[i].dtype, got), dtype_load_float(k->out[i].dtype, want));
+      snprintf(text, sizeof text, "num_warps %d, layouts %d: output %d, element %lld is %g, not %g", k->num_warps,
+               layouts, i, (long long)e, dtype_load_float(k->out[i].dtype, got),
+               dtype_load_float(k->out[i].dtype, want));
       die(text, ir, NULL, lane);
     }
     free(out[i]);
@@ -295,8 +320,9 @@ static Tensor without_axis(Tensor t, int axis) {
 static int random_warps(void) { return 1 << below(6); }
 
 static const Dtype integers[] = {DT_I8, DT_U8, DT_I16, DT_U16, DT_I32, DT_U32, DT_I64, DT_U64};
-static const Dtype all_types[] = {DT_I1, DT_I8, DT_U8, DT_I16, DT_U16, DT_I32, DT_U32, DT_I64, DT_U64, DT_F8E5, DT_F8E4NV,
-                                  DT_F8E4B15, DT_F8E4B8, DT_F8E5B16, DT_F16, DT_BF16, DT_F32, DT_F64};
+static const Dtype all_types[] = {DT_I1,     DT_I8,      DT_U8,  DT_I16,  DT_U16,    DT_I32,
+                                  DT_U32,    DT_I64,     DT_U64, DT_F8E5, DT_F8E4NV, DT_F8E4B15,
+                                  DT_F8E4B8, DT_F8E5B16, DT_F16, DT_BF16, DT_F32,    DT_F64};
 #define ANY_OF(a) (a)[below(sizeof(a) / sizeof *(a))]
 
 /* ---- the tests ---- */
@@ -308,7 +334,8 @@ static void relayouts(void **state) {
     k.in[0] = k.out[0] = random_tensor(d, i % 10 == 0 ? 14 : 10);
     if (i % 3 == 0) k.shared_bytes = 8192;
     char text[64];
-    buf_printf(&k.body, "  %%r = add %%x0, %%x0 : %s\n", type_text(&k.in[0], text)); /* moved before and after by randomize() */
+    /* moved before and after by randomize() */
+    buf_printf(&k.body, "  %%r = add %%x0, %%x0 : %s\n", type_text(&k.in[0], text));
     check(&k, 4);
   }
 }
@@ -340,18 +367,23 @@ static int write_body(Buf *b, Dtype d, int which) {
     return 2;
   }
   if (which == 10) { /* the largest and where it is, the first of equals */
-    buf_printf(b,
-               "do (%%a: %s, %%i: %s, %%b: %s, %%j: %s) {\n    %%gt = cmp %%a, %%b {pred=gt} : i1\n    %%eq = cmp %%a, %%b {pred=eq} : i1\n"
-               "    %%lt = cmp %%i, %%j {pred=lt} : i1\n    %%both = and %%eq, %%lt : i1\n    %%first = or %%gt, %%both : i1\n"
-               "    %%v = select %%first, %%a, %%b : %s\n    %%k = select %%first, %%i, %%j : %s\n    yield %%v, %%k\n  }\n",
-               t, t, t, t, t, t);
+    buf_printf(
+        b,
+        "do (%%a: %s, %%i: %s, %%b: %s, %%j: %s) {\n    %%gt = cmp %%a, %%b {pred=gt} : i1\n    %%eq = cmp %%a, %%b "
+        "{pred=eq} : i1\n"
+        "    %%lt = cmp %%i, %%j {pred=lt} : i1\n    %%both = and %%eq, %%lt : i1\n    %%first = or %%gt, %%both : i1\n"
+        "    %%v = select %%first, %%a, %%b : %s\n    %%k = select %%first, %%i, %%j : %s\n    yield %%v, %%k\n  }\n",
+        t, t, t, t, t, t);
     return 2;
   }
-  buf_printf(b, /* the same by a branch */
-             "do (%%a: %s, %%i: %s, %%b: %s, %%j: %s) {\n    %%gt = cmp %%a, %%b {pred=gt} : i1\n    %%eq = cmp %%a, %%b {pred=eq} : i1\n"
-             "    %%lt = cmp %%i, %%j {pred=lt} : i1\n    %%both = and %%eq, %%lt : i1\n    %%first = or %%gt, %%both : i1\n"
-             "    %%v, %%k = if %%first : %s, %s do () {\n      yield %%a, %%i\n    } do () {\n      yield %%b, %%j\n    }\n    yield %%v, %%k\n  }\n",
-             t, t, t, t, t, t);
+  buf_printf(
+      b, /* the same by a branch */
+      "do (%%a: %s, %%i: %s, %%b: %s, %%j: %s) {\n    %%gt = cmp %%a, %%b {pred=gt} : i1\n    %%eq = cmp %%a, %%b "
+      "{pred=eq} : i1\n"
+      "    %%lt = cmp %%i, %%j {pred=lt} : i1\n    %%both = and %%eq, %%lt : i1\n    %%first = or %%gt, %%both : i1\n"
+      "    %%v, %%k = if %%first : %s, %s do () {\n      yield %%a, %%i\n    } do () {\n      yield %%b, %%j\n    }\n  "
+      "  yield %%v, %%k\n  }\n",
+      t, t, t, t, t, t);
   return 2;
 }
 
@@ -367,8 +399,8 @@ static void reduce_or_scan(bool scan, int count) {
     Buf body = {0};
     int n = write_body(&body, d, which);
     char text[64];
-    buf_printf(&k.body, "  %%r0%s = %s %%x0%s {axis=%d%s} : ", n == 2 ? ", %r1" : "", scan ? "scan" : "reduce", n == 2 ? ", %x1" : "", axis,
-               scan && below(2) ? ", reverse=1" : "");
+    buf_printf(&k.body, "  %%r0%s = %s %%x0%s {axis=%d%s} : ", n == 2 ? ", %r1" : "", scan ? "scan" : "reduce",
+               n == 2 ? ", %x1" : "", axis, scan && below(2) ? ", reverse=1" : "");
     static const char *const names[] = {"r0", "r1"};
     for (int j = 0; j < n; j++) {
       k.in[j] = t;
@@ -388,7 +420,8 @@ static void reduce_or_scan(bool scan, int count) {
 static void reduces(void **state) { reduce_or_scan(false, 300); }
 static void scans(void **state) { reduce_or_scan(true, 300); }
 
-/* A scan, and behind it a reduction of the same tensor: by the same body it takes the scan's total, by another it must not. */
+/* A scan, and behind it a reduction of the same tensor: by the same body it takes the scan's total, by another it must
+ * not. */
 static void scans_with_totals(void **state) {
   static const char *const bodies[] = {"add", "max", "xor", "mul"};
   for (int i = 0; i < 60; i++) {
@@ -396,11 +429,13 @@ static void scans_with_totals(void **state) {
     int n = 1 << below(12);
     k.in[0] = k.out[0] = k.out[1] = (Tensor){ANY_OF(integers), 1, {n}};
     const char *t = dtype_name(k.in[0].dtype), *body = bodies[below(4)], *other = below(3) ? body : bodies[below(4)];
-    buf_printf(&k.body,
-               "  %%s = scan %%x0 {axis=0, reverse=%d} : %s[%d] do (%%a: %s, %%b: %s) {\n    %%c = %s %%a, %%b : %s\n    yield %%c\n  }\n"
-               "  %%r = reduce %%x0 {axis=0} : %s do (%%d: %s, %%e: %s) {\n    %%f = %s %%d, %%e : %s\n    yield %%f\n  }\n"
-               "  %%t = splat %%r : %s[%d]\n",
-               (int)below(2), t, n, t, t, body, t, t, t, t, other, t, t, n);
+    buf_printf(
+        &k.body,
+        "  %%s = scan %%x0 {axis=0, reverse=%d} : %s[%d] do (%%a: %s, %%b: %s) {\n    %%c = %s %%a, %%b : %s\n    "
+        "yield %%c\n  }\n"
+        "  %%r = reduce %%x0 {axis=0} : %s do (%%d: %s, %%e: %s) {\n    %%f = %s %%d, %%e : %s\n    yield %%f\n  }\n"
+        "  %%t = splat %%r : %s[%d]\n",
+        (int)below(2), t, n, t, t, body, t, t, t, t, other, t, t, n);
     check(&k, 1);
   }
 }
@@ -413,14 +448,20 @@ static void maps(void **state) {
     bool pair = i % 2 && numel(&k.in[0]) > 1;
     type_text(&k.in[0], text);
     if (pair)
-      buf_printf(&k.body, "  %%r = map %%x0 {pack=2} : %s do (%%a: i32, %%b: i32) {\n    %%s = sub %%a, %%b : i32\n    yield %%s, %%a\n  }\n", text);
-    else
       buf_printf(&k.body,
-                 "  %%r = map %%x0 {pack=1} : %s do (%%a: i32) {\n    %%z = const {value=0} : i32\n    %%one = const {value=1} : i32\n"
-                 "    %%neg = cmp %%a, %%z {pred=lt} : i1\n    %%c = if %%neg : i32 do () {\n      yield %%z\n    } do () {\n"
-                 "      %%s = for %%z, %%a, %%one, %%one {num_stages=1} : i32 do (%%i: i32, %%t: i32) {\n        %%u = add %%t, %%i : i32\n"
-                 "        yield %%u\n      }\n      yield %%s\n    }\n    yield %%c\n  }\n",
+                 "  %%r = map %%x0 {pack=2} : %s do (%%a: i32, %%b: i32) {\n    %%s = sub %%a, %%b : i32\n    yield "
+                 "%%s, %%a\n  }\n",
                  text);
+    else
+      buf_printf(
+          &k.body,
+          "  %%r = map %%x0 {pack=1} : %s do (%%a: i32) {\n    %%z = const {value=0} : i32\n    %%one = const "
+          "{value=1} : i32\n"
+          "    %%neg = cmp %%a, %%z {pred=lt} : i1\n    %%c = if %%neg : i32 do () {\n      yield %%z\n    } do () {\n"
+          "      %%s = for %%z, %%a, %%one, %%one {num_stages=1} : i32 do (%%i: i32, %%t: i32) {\n        %%u = add "
+          "%%t, %%i : i32\n"
+          "        yield %%u\n      }\n      yield %%s\n    }\n    yield %%c\n  }\n",
+          text);
     check(&k, 2);
   }
 }
@@ -473,7 +514,8 @@ static void histograms(void **state) {
 }
 
 static void dots(void **state) {
-  static const Dtype types[][2] = {{DT_F32, DT_F32}, {DT_F16, DT_F32}, {DT_F16, DT_F16}, {DT_BF16, DT_F32}, {DT_I8, DT_I32}, {DT_F64, DT_F64},
+  static const Dtype types[][2] = {{DT_F32, DT_F32},  {DT_F16, DT_F32},    {DT_F16, DT_F16},
+                                   {DT_BF16, DT_F32}, {DT_I8, DT_I32},     {DT_F64, DT_F64},
                                    {DT_F8E5, DT_F32}, {DT_F8E4NV, DT_F16}, {DT_I32, DT_I64}};
   for (int i = 0; i < 200; i++) {
     Kernel k = {.in_count = 3, .out_count = 1, .num_warps = random_warps(), .range = {2, 2, 2}, .out_name = {"r"}};
@@ -495,8 +537,8 @@ static void dots(void **state) {
   }
 }
 
-/* Products of products: the first's result is the second's operand, on either side, plain or transposed; of an operand that is taken again the other
- * way, too. */
+/* Products of products: the first's result is the second's operand, on either side, plain or transposed; of an operand
+ * that is taken again the other way, too. */
 static void chains(void **state) {
   for (int i = 0; i < 60; i++) {
     Kernel k = {.in_count = 2, .out_count = 1, .num_warps = random_warps(), .range = {1, 1}, .out_name = {"r"}};
@@ -506,8 +548,12 @@ static void chains(void **state) {
     k.out[0] = (Tensor){DT_F32, 2, {n, n}};
     if (i % 5 == 0) k.shared_bytes = 8192;
     Buf *b = &k.body;
-    buf_printf(b, "  %%zero = const {value=0.0} : f32[%d,%d]\n  %%t0 = trans %%x0 {dims=[1, 0]} : %s[%d,%d]\n  %%t1 = trans %%x1 {dims=[1, 0]} : %s[%d,%d]\n", n, n, t, n, n, t, n, n);
-    buf_printf(b, "  %%p = dot %%%s, %%%s, %%zero : f32[%d,%d]\n  %%h = convert %%p : %s[%d,%d]\n", below(2) ? "x0" : "t0", below(2) ? "x1" : "t1", n, n, t, n, n);
+    buf_printf(b,
+               "  %%zero = const {value=0.0} : f32[%d,%d]\n  %%t0 = trans %%x0 {dims=[1, 0]} : %s[%d,%d]\n  %%t1 = "
+               "trans %%x1 {dims=[1, 0]} : %s[%d,%d]\n",
+               n, n, t, n, n, t, n, n);
+    buf_printf(b, "  %%p = dot %%%s, %%%s, %%zero : f32[%d,%d]\n  %%h = convert %%p : %s[%d,%d]\n",
+               below(2) ? "x0" : "t0", below(2) ? "x1" : "t1", n, n, t, n, n);
     buf_printf(b, "  %%u = trans %%h {dims=[1, 0]} : %s[%d,%d]\n", t, n, n);
     const char *left = below(2) ? "h" : "u", *right = below(2) ? "x1" : "t1";
     bool swap = below(3) == 0;
@@ -527,15 +573,20 @@ static void reuse(void **state) {
     buf_printf(&k.body,
                "  %%zero = const {value=0} : i32\n  %%one = const {value=1} : i32\n  %%five = const {value=5} : i32\n"
                "  %%init = const {value=0} : i32[%d]\n"
-               "  %%e, %%s = for %%zero, %%five, %%one, %%x0, %%init {num_stages=1} : i32[%d,%d], i32[%d] do (%%i: i32, %%x: i32[%d,%d], %%acc: i32[%d]) {\n"
-               "    %%r = reduce %%x {axis=1} : i32[%d] do (%%a: i32, %%b: i32) {\n      %%c = add %%a, %%b : i32\n      yield %%c\n    }\n"
-               "    %%u = scan %%x {axis=0, reverse=0} : i32[%d,%d] do (%%d: i32, %%f: i32) {\n      %%g = add %%d, %%f : i32\n      yield %%g\n    }\n"
+               "  %%e, %%s = for %%zero, %%five, %%one, %%x0, %%init {num_stages=1} : i32[%d,%d], i32[%d] do (%%i: "
+               "i32, %%x: i32[%d,%d], %%acc: i32[%d]) {\n"
+               "    %%r = reduce %%x {axis=1} : i32[%d] do (%%a: i32, %%b: i32) {\n      %%c = add %%a, %%b : i32\n    "
+               "  yield %%c\n    }\n"
+               "    %%u = scan %%x {axis=0, reverse=0} : i32[%d,%d] do (%%d: i32, %%f: i32) {\n      %%g = add %%d, "
+               "%%f : i32\n      yield %%g\n    }\n"
                "    %%p = cmp %%i, %%x1 {pred=gt} : i1\n"
-               "    %%w = if %%p : i32[%d,%d] do () {\n      %%v = sort %%u {descending=0} : i32[%d,%d]\n      yield %%v\n    } do () {\n      yield %%u\n    }\n"
+               "    %%w = if %%p : i32[%d,%d] do () {\n      %%v = sort %%u {descending=0} : i32[%d,%d]\n      yield "
+               "%%v\n    } do () {\n      yield %%u\n    }\n"
                "    %%next = add %%acc, %%r : i32[%d]\n"
                "    %%k = const {value=15} : i32[%d,%d]\n    %%y = and %%w, %%k : i32[%d,%d]\n"
                "    yield %%y, %%next\n  }\n",
-               rows, rows, columns, rows, rows, columns, rows, rows, rows, columns, rows, columns, rows, columns, rows, rows, columns, rows, columns);
+               rows, rows, columns, rows, rows, columns, rows, rows, rows, columns, rows, columns, rows, columns, rows,
+               rows, columns, rows, columns);
     check(&k, 2);
   }
 }
@@ -544,8 +595,12 @@ int main(void) {
   const char *s = getenv("NEREID_TEST_SEED");
   if (s) seed = strtoull(s, NULL, 10);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(relayouts), cmocka_unit_test(reduces),    cmocka_unit_test(scans), cmocka_unit_test(scans_with_totals), cmocka_unit_test(maps),  cmocka_unit_test(sorts),
-      cmocka_unit_test(gathers),   cmocka_unit_test(histograms), cmocka_unit_test(dots), cmocka_unit_test(chains),  cmocka_unit_test(reuse),
+      cmocka_unit_test(relayouts), cmocka_unit_test(reduces),
+      cmocka_unit_test(scans),     cmocka_unit_test(scans_with_totals),
+      cmocka_unit_test(maps),      cmocka_unit_test(sorts),
+      cmocka_unit_test(gathers),   cmocka_unit_test(histograms),
+      cmocka_unit_test(dots),      cmocka_unit_test(chains),
+      cmocka_unit_test(reuse),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

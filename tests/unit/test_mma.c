@@ -1,4 +1,5 @@
-/* Products on tensor cores: what lanes hold, what the two operations of the lane IR do on the simulator, and that shared memory is met without conflicts. */
+/* Products on tensor cores: what lanes hold, what the two operations of the lane IR do on the simulator, and that
+ * shared memory is met without conflicts. */
 #include "gpu/report.h"
 #include "layout/layout.h"
 
@@ -23,9 +24,10 @@ static void put_shape(Buf *b, int batch, int rows, int columns) {
   if (!batch) buf_printf(b, "%d,%d]", rows, columns);
 }
 
-static void put_pointers(Buf *b, const char *name, const char *param, const char *type, int batch, int rows, int columns) {
-  buf_printf(b, "  %%%s_i = arange {start=0, end=%d} : i32[%d]\n  %%%s_f = reshape %%%s_i : i32", name, (batch ? batch : 1) * rows * columns,
-             (batch ? batch : 1) * rows * columns, name, name);
+static void put_pointers(Buf *b, const char *name, const char *param, const char *type, int batch, int rows,
+                         int columns) {
+  buf_printf(b, "  %%%s_i = arange {start=0, end=%d} : i32[%d]\n  %%%s_f = reshape %%%s_i : i32", name,
+             (batch ? batch : 1) * rows * columns, (batch ? batch : 1) * rows * columns, name, name);
   put_shape(b, batch, rows, columns);
   buf_printf(b, "\n  %%%s_s = splat %%%s : *%s", name, param, type);
   put_shape(b, batch, rows, columns);
@@ -47,7 +49,8 @@ static void put_load(Buf *b, const char *name, const char *param, const Product 
 
 static Func *product(Context *cx, const Product *p) {
   Buf b = {0};
-  buf_printf(&b, "kernel @k(%%a_ptr: *%s {divisible=16}, %%x_ptr: *%s {divisible=16}, %%c_ptr: *%s {divisible=16}) {\n", p->type, p->type, p->out);
+  buf_printf(&b, "kernel @k(%%a_ptr: *%s {divisible=16}, %%x_ptr: *%s {divisible=16}, %%c_ptr: *%s {divisible=16}) {\n",
+             p->type, p->type, p->out);
   put_load(&b, "a", "a_ptr", p, p->m, p->k, p->a_trans);
   put_load(&b, "x", "x_ptr", p, p->k, p->n, p->x_trans);
   buf_printf(&b, "  %%z = const {value=%s} : %s", !strcmp(p->out, "i32") ? "0" : "0.0", p->out);
@@ -90,19 +93,23 @@ static void with_context(void (*test)(Context *cx, const void *arg), const void 
 /* ---- layouts ---- */
 
 static const Product shapes[] = {
-    {0, 16, 8, 16, 1, "f16", "f32", 0, 0},    {0, 64, 64, 64, 4, "bf16", "f32", 0, 0},  {0, 128, 128, 64, 8, "f16", "f32", 0, 0},
-    {0, 16, 64, 32, 4, "f16", "f16", 0, 0},   {0, 256, 8, 16, 8, "bf16", "f32", 0, 0},  {0, 64, 128, 256, 16, "f16", "f32", 0, 0},
-    {4, 16, 16, 32, 2, "f16", "f32", 0, 0},   {2, 64, 32, 16, 8, "bf16", "f32", 0, 0},  {8, 16, 8, 16, 8, "f16", "f32", 0, 0},
-    {0, 32, 32, 32, 4, "fp8e4nv", "f32", 0, 0}, {0, 128, 256, 64, 32, "f16", "f32", 0, 0},
+    {0, 16, 8, 16, 1, "f16", "f32", 0, 0},     {0, 64, 64, 64, 4, "bf16", "f32", 0, 0},
+    {0, 128, 128, 64, 8, "f16", "f32", 0, 0},  {0, 16, 64, 32, 4, "f16", "f16", 0, 0},
+    {0, 256, 8, 16, 8, "bf16", "f32", 0, 0},   {0, 64, 128, 256, 16, "f16", "f32", 0, 0},
+    {4, 16, 16, 32, 2, "f16", "f32", 0, 0},    {2, 64, 32, 16, 8, "bf16", "f32", 0, 0},
+    {8, 16, 8, 16, 8, "f16", "f32", 0, 0},     {0, 32, 32, 32, 4, "fp8e4nv", "f32", 0, 0},
+    {0, 128, 256, 64, 32, "f16", "f32", 0, 0},
 };
 
-/* Where PTX's tables put things (ISA, mma.m16n8k16), for lane 4g + t: the accumulator's number i in row g + 8 (i / 2), column 2t + i % 2; of word i of a,
- * row g + 8 (i % 2), k 2t + 8 (i / 2); of word i of x, column g, k 2t + 8i. Every tile of a warp finds all of that in its own lanes. */
+/* Where PTX's tables put things (ISA, mma.m16n8k16), for lane 4g + t: the accumulator's number i in row g + 8 (i / 2),
+ * column 2t + i % 2; of word i of a, row g + 8 (i % 2), k 2t + 8 (i / 2); of word i of x, column g, k 2t + 8i. Every
+ * tile of a warp finds all of that in its own lanes. */
 static void check_lanes(Context *cx, const void *arg) {
   const Product *p = arg;
   const Op *dot = laid_out(cx, p);
   Dtype as;
-  const Layout *acc = dot->out[0]->layout, *a = layout_mma_operand(cx, dot, acc, 0), *x = layout_mma_operand(cx, dot, acc, 1);
+  const Layout *acc = dot->out[0]->layout, *a = layout_mma_operand(cx, dot, acc, 0),
+               *x = layout_mma_operand(cx, dot, acc, 1);
   assert_true(layout_mma_type(dot, &as));
   assert_int_equal(as, !strcmp(p->type, "bf16") ? DT_BF16 : DT_F16);
   if (!layout_is_mma(dot->out[0]->type, acc)) fail_msg("%d by %d by %d is not for tensor cores", p->m, p->n, p->k);
@@ -117,7 +124,8 @@ static void check_lanes(Context *cx, const void *arg) {
         assert_int_equal(row % 8, g);
         assert_int_equal(column % 8 / 2, t);
         int others[] = {e ^ 1, e ^ 8 << nbits}; /* the rest of the tile */
-        for (int i = 0; i < 2; i++) assert_true(layout_find_register(acc, layout_register_part(acc, r) ^ (uint32_t)(e ^ others[i])) >= 0);
+        for (int i = 0; i < 2; i++)
+          assert_true(layout_find_register(acc, layout_register_part(acc, r) ^ (uint32_t)(e ^ others[i])) >= 0);
         for (int k = 0; k < p->k; k++) {
           if (k % 8 / 2 != t) continue;
           uint32_t in_a = (uint32_t)((batch << mbits | row) << kbits | k), line = (uint32_t)((column & ~7) | g);
@@ -136,8 +144,9 @@ static void lanes_hold_what_the_hardware_wants(void **state) {
 
 static void check_others(Context *cx, const void *arg) {
   static const Product others[] = {
-      {0, 64, 64, 64, 4, "f32", "f32", 0, 0}, {0, 64, 64, 64, 4, "f64", "f64", 0, 0}, {0, 64, 64, 64, 4, "i8", "i32", 0, 0},
-      {0, 8, 64, 64, 4, "f16", "f32", 0, 0},  {0, 64, 4, 64, 2, "f16", "f32", 0, 0},  {0, 64, 64, 8, 4, "f16", "f32", 0, 0},
+      {0, 64, 64, 64, 4, "f32", "f32", 0, 0}, {0, 64, 64, 64, 4, "f64", "f64", 0, 0},
+      {0, 64, 64, 64, 4, "i8", "i32", 0, 0},  {0, 8, 64, 64, 4, "f16", "f32", 0, 0},
+      {0, 64, 4, 64, 2, "f16", "f32", 0, 0},  {0, 64, 64, 8, 4, "f16", "f32", 0, 0},
       {0, 16, 16, 64, 4, "f16", "f32", 0, 0}, /* two tiles for four warps */
   };
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -182,7 +191,8 @@ static const char *run(Context *cx, const char *text, const uint64_t *args) {
 
 #define HEAD(warps) \
   "kernel @k(%in: b64, %out: b64) warps=" #warps " {\n  buffer \"tile\" bytes=1024 align=16\n" \
-  "  %tid = special {tid.x} : b32\n  %c16 = const.b32 {16} : b32\n  %c2 = const.b32 {2} : b32\n  %c3 = const.b32 {3} : b32\n  %c40 = const.b32 {40} : b32\n" \
+  "  %tid = special {tid.x} : b32\n  %c16 = const.b32 {16} : b32\n  %c2 = const.b32 {2} : b32\n  %c3 = const.b32 {3} " \
+  ": b32\n  %c40 = const.b32 {40} : b32\n" \
   "  %s = shared {buffer=0} : b32\n  %d16 = mulwide.u32 %tid, %c16 : b64\n  %d40 = mulwide.u32 %tid, %c40 : b64\n" \
   "  %from = add.s64 %in, %d16 : b64\n  %to = add.s64 %out, %d16 : b64\n  %words = add.s64 %in, %d40 : b64\n"
 
@@ -190,14 +200,20 @@ static const char *run(Context *cx, const char *text, const uint64_t *args) {
 static void check_mma(Context *cx, const void *arg) {
   const char *kind = arg;
   bool bf16 = kind[0] == 'b';
-    float a[2][16][16], x[2][16][8], c[2][16][8];
-  struct { uint16_t pairs[6][2]; float c[4]; } in[64]; /* a thread's ten words */
+  float a[2][16][16], x[2][16][8], c[2][16][8];
+  struct {
+    uint16_t pairs[6][2];
+    float c[4];
+  } in[64]; /* a thread's ten words */
   float out[64][4];
   uint64_t seed = 5;
   for (int w = 0; w < 2; w++)
     for (int i = 0; i < 16; i++) {
-      for (int k = 0; k < 16; k++) a[w][i][k] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 7;
-      for (int j = 0; j < 8; j++) x[w][i][j] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 8, c[w][i][j] = (float)(i * j);
+      for (int k = 0; k < 16; k++)
+        a[w][i][k] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 7;
+      for (int j = 0; j < 8; j++)
+        x[w][i][j] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 8,
+        c[w][i][j] = (float)(i * j);
     }
   for (int thread = 0; thread < 64; thread++) {
     int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
@@ -213,13 +229,15 @@ static void check_mma(Context *cx, const void *arg) {
     }
     for (int i = 0; i < 4; i++) in[thread].c[i] = c[w][g + 8 * (i / 2)][2 * t + i % 2];
   }
-  const char *text = arena_printf(cx->arena,
-                                  "%s  %%a0, %%a1 = ld.b32 %%words {global} : b32, b32\n  %%a2, %%a3 = ld.b32 %%words {global +8} : b32, b32\n"
-                                  "  %%x0, %%x1 = ld.b32 %%words {global +16} : b32, b32\n  %%c0, %%c1 = ld.b32 %%words {global +24} : b32, b32\n"
-                                  "  %%c2_, %%c3_ = ld.b32 %%words {global +32} : b32, b32\n"
-                                  "  %%r0, %%r1, %%r2, %%r3 = mma.%s %%a0, %%a1, %%a2, %%a3, %%x0, %%x1, %%c0, %%c1, %%c2_, %%c3_ : b32, b32, b32, b32\n"
-                                  "  st.b32 %%to, %%r0, %%r1, %%r2, %%r3 {global}\n}\n",
-                                  HEAD(2), kind);
+  const char *text = arena_printf(
+      cx->arena,
+      "%s  %%a0, %%a1 = ld.b32 %%words {global} : b32, b32\n  %%a2, %%a3 = ld.b32 %%words {global +8} : b32, b32\n"
+      "  %%x0, %%x1 = ld.b32 %%words {global +16} : b32, b32\n  %%c0, %%c1 = ld.b32 %%words {global +24} : b32, b32\n"
+      "  %%c2_, %%c3_ = ld.b32 %%words {global +32} : b32, b32\n"
+      "  %%r0, %%r1, %%r2, %%r3 = mma.%s %%a0, %%a1, %%a2, %%a3, %%x0, %%x1, %%c0, %%c1, %%c2_, %%c3_ : b32, b32, b32, "
+      "b32\n"
+      "  st.b32 %%to, %%r0, %%r1, %%r2, %%r3 {global}\n}\n",
+      HEAD(2), kind);
   assert_string_equal(run(cx, text, (uint64_t[]){(uintptr_t)in, (uintptr_t)out}), "");
   for (int w = 0; w < 2; w++)
     for (int i = 0; i < 16; i++)
@@ -241,8 +259,10 @@ static void check_ldmatrix(Context *cx, const void *arg) {
   for (int i = 0; i < 32; i++)
     for (int j = 0; j < 8; j++) in[i][j] = (uint16_t)(100 * i + j);
   Buf b = {0};
-  buf_puts(&b, HEAD(1) "  %c31 = const.b32 {31} : b32\n  %m = sub.s32 %c31, %tid : b32\n  %at = fma.s32 %m, %c16, %s : b32\n"
-                       "  %w0, %w1, %w2, %w3 = ld.b32 %from {global} : b32, b32, b32, b32\n  st.b32 %at, %w0, %w1, %w2, %w3 {shared buffer=0 +16}\n  barrier {warp}\n  ");
+  buf_puts(
+      &b, HEAD(1) "  %c31 = const.b32 {31} : b32\n  %m = sub.s32 %c31, %tid : b32\n  %at = fma.s32 %m, %c16, %s : b32\n"
+                  "  %w0, %w1, %w2, %w3 = ld.b32 %from {global} : b32, b32, b32, b32\n  st.b32 %at, %w0, %w1, %w2, %w3 "
+                  "{shared buffer=0 +16}\n  barrier {warp}\n  ");
   for (int i = 0; i < n; i++) buf_printf(&b, "%s%%r%d", i ? ", " : "", i);
   buf_printf(&b, " = ldmatrix.b32 %%at {shared%s buffer=0 +16} : ", trans ? " trans" : "");
   for (int i = 0; i < n; i++) buf_printf(&b, "%sb32", i ? ", " : "");
@@ -260,11 +280,14 @@ static void check_ldmatrix(Context *cx, const void *arg) {
 }
 
 static void ldmatrix_spreads_squares(void **state) {
-  for (int n = 1; n <= 4; n *= 2) with_context(check_ldmatrix, (int[]){n, false}), with_context(check_ldmatrix, (int[]){n, true});
+  for (int n = 1; n <= 4; n *= 2)
+    with_context(check_ldmatrix, (int[]){n, false}), with_context(check_ldmatrix, (int[]){n, true});
 }
 
 static void check_wrong_uses(Context *cx, const void *arg) {
-  static const char fill[] = "  %at = fma.s32 %tid, %c16, %s : b32\n  st.b32 %at, %tid, %tid, %tid, %tid {shared buffer=0}\n";
+  static const char fill[] =
+      "  %at = fma.s32 %tid, %c16, %s : b32\n  st.b32 %at, %tid, %tid, %tid, %tid {shared buffer=0}\n";
+  /* clang-format off */
   static const struct { const char *body, *fault; } cases[] = {
       {"  barrier {warp}\n  %r = ldmatrix.b32 %at {shared buffer=0} : b32\n", ""},
       {"  %r = ldmatrix.b32 %at {shared buffer=0} : b32\n",
@@ -273,20 +296,26 @@ static void check_wrong_uses(Context *cx, const void *arg) {
       {"  barrier {warp}\n  %q, %r = ldmatrix.b32 %at {shared buffer=0 +512} : b32, b32\n",
        "thread 0 reads byte 512 of shared memory (buffer 'tile'), which nobody has written"},
       {"  barrier {warp}\n  %r = ldmatrix.b32 %at {shared buffer=0 +1024} : b32\n", "shared memory at byte 1024 of 1024"},
-      {"  barrier {warp}\n  %p = setp.s32 %tid, %c3 {lt} : pred\n  exit @%p\n  %r = ldmatrix.b32 %at {shared buffer=0} : b32\n",
+      {
+      "  barrier {warp}\n  %p = setp.s32 %tid, %c3 {lt} : pred\n  exit @%p\n  %r = ldmatrix.b32 %at {shared buffer=0} : b32\n",
        "'ldmatrix' wants all lanes of a warp, but a thread of warp 0 has ended"},
-      {"  %p = setp.s32 %tid, %c3 {eq} : pred\n  exit @%p\n  %a, %b, %c, %d = mma.f16 %s, %s, %s, %s, %s, %s, %s, %s, %s, %s : b32, b32, b32, b32\n",
+      {
+      "  %p = setp.s32 %tid, %c3 {eq} : pred\n  exit @%p\n  %a, %b, %c, %d = mma.f16 %s, %s, %s, %s, %s, %s, %s, %s, %s, %s : b32, b32, b32, b32\n",
        "'mma' wants all lanes of a warp, but a thread of warp 0 has ended"},
   };
+  /* clang-format on */
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    assert_string_equal(run(cx, arena_printf(cx->arena, "%s%s%s}\n", HEAD(1), fill, cases[i].body), (uint64_t[2]){0}), cases[i].fault);
+    assert_string_equal(run(cx, arena_printf(cx->arena, "%s%s%s}\n", HEAD(1), fill, cases[i].body), (uint64_t[2]){0}),
+                        cases[i].fault);
 }
 
 static void wrong_uses_are_found(void **state) { with_context(check_wrong_uses, NULL); }
 
 /* ---- lowering ---- */
 
-typedef struct Count { int mma, ldmatrix, fma, plain_loads; } Count;
+typedef struct Count {
+  int mma, ldmatrix, fma, plain_loads;
+} Count;
 
 static void count(LaneOp *op, void *arg) {
   Count *c = arg;
@@ -297,12 +326,13 @@ static void count(LaneOp *op, void *arg) {
 }
 
 static LaneFunc *compiled(Context *cx, const Product *p, const char *target, bool plain) {
-  return gpu_compile(product(cx, p), &(GpuOptions){.target = gpu_target_find(target), .verify = true, .plain_dot = plain});
+  return gpu_compile(product(cx, p),
+                     &(GpuOptions){.target = gpu_target_find(target), .verify = true, .plain_dot = plain});
 }
 
 /* A warp's 32 by 64 of a product, 64 k's: 2 by 8 tiles 4 times, each with 2 loads of a and 4 of x. */
 static void check_counts(Context *cx, const void *target) {
-    Count n = {0}, plain = {0};
+  Count n = {0}, plain = {0};
   lane_walk(compiled(cx, &shapes[2], target, false)->body, count, &n);
   assert_int_equal(n.mma, 64);
   assert_int_equal(n.ldmatrix, 24);
@@ -327,15 +357,17 @@ static void check_banks(Context *cx, const void *arg) {
     if (!a->shared || strncmp(f->buffers.at[a->op->buffer].name, "dot", 3)) continue;
     met++;
     if (a->wavefronts != a->ideal_wavefronts)
-      fail_msg("%d by %d by %d, %d warps, a %s k, x %s k: a %s of '%s' takes %lld passes instead of %lld", p.m, p.n, p.k, p.warps, p.a_trans ? "across" : "along",
-               p.x_trans ? "along" : "across", a->op->code == LANE_ST ? "store" : "load", f->buffers.at[a->op->buffer].name, (long long)a->wavefronts,
+      fail_msg("%d by %d by %d, %d warps, a %s k, x %s k: a %s of '%s' takes %lld passes instead of %lld", p.m, p.n,
+               p.k, p.warps, p.a_trans ? "across" : "along", p.x_trans ? "along" : "across",
+               a->op->code == LANE_ST ? "store" : "load", f->buffers.at[a->op->buffer].name, (long long)a->wavefronts,
                (long long)a->ideal_wavefronts);
   }
   assert_true(met >= 4);
 }
 
 static void shared_memory_without_conflicts(void **state) {
-  for (int i = 0; i < 2 * 2 * 5 * 4 * 3; i++) { /* a and x along k and across, 5 sizes of k, 4 of the tile, 3 numbers of warps */
+  /* a and x along k and across, 5 sizes of k, 4 of the tile, 3 numbers of warps */
+  for (int i = 0; i < 2 * 2 * 5 * 4 * 3; i++) {
     static const int sides[][2] = {{16, 16}, {32, 64}, {128, 32}, {64, 128}};
     const int *side = sides[i / 20 % 4];
     Product p = {0, side[0], side[1], 16 << i / 4 % 5, 1 << i / 80, "f16", "f32", i & 1, i >> 1 & 1};
@@ -344,10 +376,14 @@ static void shared_memory_without_conflicts(void **state) {
 }
 
 int main(void) {
+  /* clang-format off */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(lanes_hold_what_the_hardware_wants), cmocka_unit_test(other_products_stay_with_multiply_adds), cmocka_unit_test(warps_read_little),
-      cmocka_unit_test(mma_multiplies),                     cmocka_unit_test(ldmatrix_spreads_squares),               cmocka_unit_test(wrong_uses_are_found),
+      cmocka_unit_test(lanes_hold_what_the_hardware_wants), cmocka_unit_test(other_products_stay_with_multiply_adds),
+        cmocka_unit_test(warps_read_little),
+      cmocka_unit_test(mma_multiplies), cmocka_unit_test(ldmatrix_spreads_squares),
+        cmocka_unit_test(wrong_uses_are_found),
       cmocka_unit_test(a_product_is_few_operations),        cmocka_unit_test(shared_memory_without_conflicts),
   };
+  /* clang-format on */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

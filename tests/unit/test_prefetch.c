@@ -1,5 +1,6 @@
-/* Prefetching: a kernel computes the same before and after gpu_prefetch, and reads nothing that it did not read before; both run on the
- * interpreter, which knows the arrays' ends. How many loads a loop issues ahead is counted by what it carries.
+/* Prefetching: a kernel computes the same before and after gpu_prefetch, and reads nothing that it did not read before;
+ * both run on the interpreter, which knows the arrays' ends. How many loads a loop issues ahead is counted by what it
+ * carries.
  */
 #include "test_interp_kit.h"
 
@@ -87,7 +88,11 @@ static void check(const Case *c) {
         fprintf(stderr, "element %d: %g, then %g\n", i, (double)before[i], (double)after[i]);
         break;
       }
-    fail_msg("%s; %d loads ahead, %d wanted", fault.set ? fault.message : done ? same ? "right" : "another result" : "an error", ahead, c->ahead);
+    fail_msg("%s; %d loads ahead, %d wanted",
+             fault.set ? fault.message
+             : done    ? same ? "right" : "another result"
+                       : "an error",
+             ahead, c->ahead);
   }
   buf_destroy(&text);
   context_destroy(cx);
@@ -101,16 +106,17 @@ static int fill(void **state) {
 }
 
 /* The sum of x[0, n) in tiles, written out; T is the type of n and of the loop's variable. */
-#define SUM(T)                                                                                                                        \
-  "kernel @sum(%x: *f32, %out: *f32, %n: " T ") {\n"                                                                                  \
-  "  %zero = const {value=0} : " T "\n  %tile = const {value=128} : " T "\n  %none = const {value=0.0} : f32\n"                       \
-  "  %r = arange {start=0, end=128} : i32[128]\n  %rt = convert %r : " T "[128]\n"                                                    \
-  "  %ns = splat %n : " T "[128]\n  %xs = splat %x : *f32[128]\n"                                                                     \
-  "  %sum = for %zero, %n, %tile, %none : f32 do (%i: " T ", %acc: f32) {\n"                                                          \
-  "    %is = splat %i : " T "[128]\n    %at = add %is, %rt : " T "[128]\n"                                                            \
-  "    %mask = cmp %at, %ns {pred=lt} : i1[128]\n    %p = addptr %xs, %at : *f32[128]\n    %v = load %p, %mask : f32[128]\n"          \
-  "    %part = reduce %v {axis=0} : f32 do (%a: f32, %b: f32) {\n      %c = add %a, %b : f32\n      yield %c\n    }\n"                \
-  "    %next = add %acc, %part : f32\n    yield %next\n  }\n"                                                                         \
+#define SUM(T) \
+  "kernel @sum(%x: *f32, %out: *f32, %n: " T ") {\n" \
+  "  %zero = const {value=0} : " T "\n  %tile = const {value=128} : " T "\n  %none = const {value=0.0} : f32\n" \
+  "  %r = arange {start=0, end=128} : i32[128]\n  %rt = convert %r : " T "[128]\n" \
+  "  %ns = splat %n : " T "[128]\n  %xs = splat %x : *f32[128]\n" \
+  "  %sum = for %zero, %n, %tile, %none : f32 do (%i: " T ", %acc: f32) {\n" \
+  "    %is = splat %i : " T "[128]\n    %at = add %is, %rt : " T "[128]\n" \
+  "    %mask = cmp %at, %ns {pred=lt} : i1[128]\n    %p = addptr %xs, %at : *f32[128]\n    %v = load %p, %mask : " \
+  "f32[128]\n" \
+  "    %part = reduce %v {axis=0} : f32 do (%a: f32, %b: f32) {\n      %c = add %a, %b : f32\n      yield %c\n    }\n" \
+  "    %next = add %acc, %part : f32\n    yield %next\n  }\n" \
   "  store %out, %sum\n}\n"
 
 static void sums(void **state) {
@@ -118,16 +124,19 @@ static void sums(void **state) {
   static const int64_t lengths[] = {0, 1, 127, 128, 129, 255, 256, 257, 1000, 1024};
   for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-      check(&(Case){.ir = kernels[k], .ahead = 1, .x = numbers, .count = lengths[i], .args = {lengths[i]}, .arg_count = 1});
+      check(&(Case){
+          .ir = kernels[k], .ahead = 1, .x = numbers, .count = lengths[i], .args = {lengths[i]}, .arg_count = 1});
   check(&(Case){.ir = SUM("i32"), .ahead = 1, .x = numbers, .count = 0, .args = {-5}, .arg_count = 1});
 }
 
 static void num_stages(void **state) {
-  check(&(Case){.ir = SUM("i32"), .num_stages = 1, .ahead = 0, .x = numbers, .count = 300, .args = {300}, .arg_count = 1});
-  check(&(Case){.ir = SUM("i32"), .num_stages = 2, .ahead = 1, .x = numbers, .count = 300, .args = {300}, .arg_count = 1});
+  check(&(Case){
+      .ir = SUM("i32"), .num_stages = 1, .ahead = 0, .x = numbers, .count = 300, .args = {300}, .arg_count = 1});
+  check(&(Case){
+      .ir = SUM("i32"), .num_stages = 2, .ahead = 1, .x = numbers, .count = 300, .args = {300}, .arg_count = 1});
 }
 
-/* ---- bounds of all kinds -------------------------------------------------------------------------------------------------- */
+/* ---- bounds of all kinds ----------------------------------------------------------------------------------------- */
 
 /* One element a thread at x[(i - lb) / step * 128]: whole tiles, no mask, so that a tile read in vain is found. */
 static void bounds_case(const char *type, int64_t lb, int64_t ub, int64_t step, bool constant_step, int turns) {
@@ -135,17 +144,28 @@ static void bounds_case(const char *type, int64_t lb, int64_t ub, int64_t step, 
   if (constant_step) snprintf(by, sizeof by, "%%by = const {value=%lld} : %s\n", (long long)step, type);
   snprintf(ir, sizeof ir,
            "kernel @k(%%x: *f32, %%out: *f32, %%lb: %s, %%ub: %s%s%s) {\n%s"
-           "%%none = const {value=0.0} : f32\n%%zero = const {value=0} : %s\n%%r = arange {start=0, end=128} : i32[128]\n%%os = splat %%out : *f32[128]\n"
+           "%%none = const {value=0.0} : f32\n%%zero = const {value=0} : %s\n%%r = arange {start=0, end=128} : "
+           "i32[128]\n%%os = splat %%out : *f32[128]\n"
            "%%tile = const {value=128} : i32\n%%first = const {value=0} : i32\n"
            "%%sum, %%turns = for %%lb, %%ub, %%by, %%none, %%first : f32, i32 do (%%i: %s, %%acc: f32, %%turn: i32) {\n"
-           "  %%way = sub %%i, %%lb : %s\n  %%q = div %%way, %%by : %s\n  %%q32 = convert %%q : i32\n  %%start = mul %%q32, %%tile : i32\n"
-           "  %%ss = splat %%start : i32[128]\n  %%at = add %%ss, %%r : i32[128]\n  %%xs = splat %%x : *f32[128]\n  %%p = addptr %%xs, %%at : *f32[128]\n"
+           "  %%way = sub %%i, %%lb : %s\n  %%q = div %%way, %%by : %s\n  %%q32 = convert %%q : i32\n  %%start = mul "
+           "%%q32, %%tile : i32\n"
+           "  %%ss = splat %%start : i32[128]\n  %%at = add %%ss, %%r : i32[128]\n  %%xs = splat %%x : *f32[128]\n  "
+           "%%p = addptr %%xs, %%at : *f32[128]\n"
            "  %%v = load %%p : f32[128]\n"
-           "  %%part = reduce %%v {axis=0} : f32 do (%%a: f32, %%b: f32) {\n    %%c = add %%a, %%b : f32\n    yield %%c\n  }\n"
-           "  %%next = add %%acc, %%part : f32\n  %%one = const {value=1} : i32\n  %%turn2 = add %%turn, %%one : i32\n  yield %%next, %%turn2\n}\n"
-           "store %%out, %%sum\n%%of = const {value=1} : i32\n%%o1 = addptr %%out, %%of : *f32\n%%tf = convert %%turns : f32\nstore %%o1, %%tf\n}\n",
+           "  %%part = reduce %%v {axis=0} : f32 do (%%a: f32, %%b: f32) {\n    %%c = add %%a, %%b : f32\n    yield "
+           "%%c\n  }\n"
+           "  %%next = add %%acc, %%part : f32\n  %%one = const {value=1} : i32\n  %%turn2 = add %%turn, %%one : i32\n "
+           " yield %%next, %%turn2\n}\n"
+           "store %%out, %%sum\n%%of = const {value=1} : i32\n%%o1 = addptr %%out, %%of : *f32\n%%tf = convert %%turns "
+           ": f32\nstore %%o1, %%tf\n}\n",
            type, type, constant_step ? "" : ", %by: ", constant_step ? "" : type, by, type, type, type, type);
-  check(&(Case){.ir = ir, .ahead = 1, .x = numbers, .count = turns * TILE, .args = {lb, ub, step}, .arg_count = constant_step ? 2 : 3});
+  check(&(Case){.ir = ir,
+                .ahead = 1,
+                .x = numbers,
+                .count = turns * TILE,
+                .args = {lb, ub, step},
+                .arg_count = constant_step ? 2 : 3});
 }
 
 static void bounds(void **state) {
@@ -180,13 +200,20 @@ static void bounds(void **state) {
   bounds_case("i8", 100, -128, -128, true, 2);
 }
 
-/* ---- what is carried, masked, nested ------------------------------------------------------------------------------------------ */
+/* ---- what is carried, masked, nested ----------------------------------------------------------------------------- */
 
-#define HEAD "kernel @k(%x: *f32, %out: *f32, %n: i32) {\n%zero = const {value=0} : i32\n%one = const {value=1} : i32\n%two = const {value=2} : i32\n"  \
-             "%tile = const {value=128} : i32\n%none = const {value=0.0} : f32\n%r = arange {start=0, end=128} : i32[128]\n%xs = splat %x : *f32[128]\n" \
-             "%ns = splat %n : i32[128]\n%p0 = addptr %xs, %r : *f32[128]\n"
-#define PART "%part = reduce %v {axis=0} : f32 do (%ra: f32, %rb: f32) {\n%rc = add %ra, %rb : f32\nyield %rc\n}\n%next = add %acc, %part : f32\n"
-#define AT "%is = splat %i : i32[128]\n%at = add %is, %r : i32[128]\n%p = addptr %xs, %at : *f32[128]\n%mask = cmp %at, %ns {pred=lt} : i1[128]\n"
+#define HEAD \
+  "kernel @k(%x: *f32, %out: *f32, %n: i32) {\n%zero = const {value=0} : i32\n%one = const {value=1} : i32\n%two = " \
+  "const {value=2} : i32\n" \
+  "%tile = const {value=128} : i32\n%none = const {value=0.0} : f32\n%r = arange {start=0, end=128} : i32[128]\n%xs " \
+  "= splat %x : *f32[128]\n" \
+  "%ns = splat %n : i32[128]\n%p0 = addptr %xs, %r : *f32[128]\n"
+#define PART \
+  "%part = reduce %v {axis=0} : f32 do (%ra: f32, %rb: f32) {\n%rc = add %ra, %rb : f32\nyield %rc\n}\n%next = add " \
+  "%acc, %part : f32\n"
+#define AT \
+  "%is = splat %i : i32[128]\n%at = add %is, %r : i32[128]\n%p = addptr %xs, %at : *f32[128]\n%mask = cmp %at, %ns " \
+  "{pred=lt} : i1[128]\n"
 
 static void same(const char *ir, int64_t n, int ahead) {
   check(&(Case){.ir = ir, .ahead = ahead, .x = numbers, .count = n, .args = {n}, .arg_count = 1});
@@ -194,23 +221,26 @@ static void same(const char *ir, int64_t n, int ahead) {
 
 static void carried_pointers(void **state) {
   /* A pointer that grows by a tile each turn, an offset beside it for the mask, both carried. */
-  const char *pointers = HEAD
-      "%steps = splat %tile : i32[128]\n"
-      "%sum, %pe, %ae = for %zero, %n, %tile, %none, %p0, %r : f32, *f32[128], i32[128] do (%i: i32, %acc: f32, %p: *f32[128], %at: i32[128]) {\n"
-      "%mask = cmp %at, %ns {pred=lt} : i1[128]\n%v = load %p, %mask : f32[128]\n" PART
-      "%p2 = addptr %p, %steps : *f32[128]\n%at2 = add %at, %steps : i32[128]\nyield %next, %p2, %at2\n}\nstore %out, %sum\n}\n";
+  const char *pointers = HEAD "%steps = splat %tile : i32[128]\n"
+                              "%sum, %pe, %ae = for %zero, %n, %tile, %none, %p0, %r : f32, *f32[128], i32[128] do "
+                              "(%i: i32, %acc: f32, %p: *f32[128], %at: i32[128]) {\n"
+                              "%mask = cmp %at, %ns {pred=lt} : i1[128]\n%v = load %p, %mask : f32[128]\n" PART
+                              "%p2 = addptr %p, %steps : *f32[128]\n%at2 = add %at, %steps : i32[128]\nyield %next, "
+                              "%p2, %at2\n}\nstore %out, %sum\n}\n";
   /* Two pointers that change places. */
   const char *swapped = HEAD
       "%h = const {value=128} : i32[128]\n%q0 = addptr %p0, %h : *f32[128]\n%four = const {value=4} : i32\n"
-      "%sum, %pe, %qe = for %zero, %four, %one, %none, %p0, %q0 : f32, *f32[128], *f32[128] do (%i: i32, %acc: f32, %p: *f32[128], %q: *f32[128]) {\n"
+      "%sum, %pe, %qe = for %zero, %four, %one, %none, %p0, %q0 : f32, *f32[128], *f32[128] do (%i: i32, %acc: f32, "
+      "%p: *f32[128], %q: *f32[128]) {\n"
       "%w = load %p : f32[128]\n%is = convert %i : f32\n%iv = splat %is : f32[128]\n%v = mul %w, %iv : f32[128]\n" PART
       "yield %next, %q, %p\n}\nstore %out, %sum\n}\n";
   /* What is carried depends on what was loaded: the next address is not known. */
-  const char *chased = HEAD
-      "%big = const {value=200.0} : f32\n"
-      "%sum, %e = for %zero, %two, %one, %none, %zero : f32, i32 do (%i: i32, %acc: f32, %o: i32) {\n"
-      "%os = splat %o : i32[128]\n%p = addptr %p0, %os : *f32[128]\n%v = load %p : f32[128]\n" PART
-      "%c = cmp %part, %big {pred=lt} : i1\n%o2 = select %c, %one, %two : i32\nyield %next, %o2\n}\nstore %out, %sum\n}\n";
+  const char *chased =
+      HEAD "%big = const {value=200.0} : f32\n"
+           "%sum, %e = for %zero, %two, %one, %none, %zero : f32, i32 do (%i: i32, %acc: f32, %o: i32) {\n"
+           "%os = splat %o : i32[128]\n%p = addptr %p0, %os : *f32[128]\n%v = load %p : f32[128]\n" PART
+           "%c = cmp %part, %big {pred=lt} : i1\n%o2 = select %c, %one, %two : i32\nyield %next, %o2\n}\nstore %out, "
+           "%sum\n}\n";
   for (int64_t n = 0; n < 520; n += 43) same(pointers, n, 1);
   same(swapped, 256, 1);
   same(chased, 130, 0);
@@ -219,10 +249,12 @@ static void carried_pointers(void **state) {
 static void masks_and_others(void **state) {
   /* `other` and the mask change from turn to turn; what the last turn loaded is used after the loop. */
   const char *others = HEAD
-      "%sum, %last = for %zero, %n, %tile, %none, %p0 : f32, *f32[128] do (%i: i32, %acc: f32, %unused: *f32[128]) {\n" AT
-      "%twos = const {value=2} : i32[128]\n%even = rem %at, %twos : i32[128]\n%zs = const {value=0} : i32[128]\n%e = cmp %even, %zs {pred=eq} : i1[128]\n%m2 = and %mask, %e : i1[128]\n"
+      "%sum, %last = for %zero, %n, %tile, %none, %p0 : f32, *f32[128] do (%i: i32, %acc: f32, %unused: *f32[128]) "
+      "{\n" AT "%twos = const {value=2} : i32[128]\n%even = rem %at, %twos : i32[128]\n%zs = const {value=0} : "
+      "i32[128]\n%e = cmp %even, %zs {pred=eq} : i1[128]\n%m2 = and %mask, %e : i1[128]\n"
       "%if = convert %at : f32[128]\n%v = load %p, %m2, %if : f32[128]\n" PART "yield %next, %p\n}\n"
-      "store %out, %sum\n%os = splat %out : *f32[128]\n%op = addptr %os, %r : *f32[128]\n%inside = cmp %r, %ns {pred=lt} : i1[128]\n%lv = load %p0, %inside : f32[128]\nstore %op, %lv\n}\n";
+      "store %out, %sum\n%os = splat %out : *f32[128]\n%op = addptr %os, %r : *f32[128]\n%inside = cmp %r, %ns "
+      "{pred=lt} : i1[128]\n%lv = load %p0, %inside : f32[128]\nstore %op, %lv\n}\n";
   same(others, 1, 1);
   same(others, 300, 1);
   same(others, 384, 1);
@@ -230,24 +262,33 @@ static void masks_and_others(void **state) {
 
 static void wide_loads(int loads, int ahead) {
   char *wide = calloc(1, 20000);
-  size_t n = (size_t)sprintf(wide, "kernel @k(%%x: *f32, %%out: *f32, %%n: i32) {\n%%zero = const {value=0} : i32\n%%one = const {value=1} : i32\n%%none = const {value=0.0} : f32\n"
-                                   "%%r = arange {start=0, end=1024} : i32[1024]\n%%xs = splat %%x : *f32[1024]\n%%sum = for %%zero, %%n, %%one, %%none : f32 do (%%i: i32, %%acc: f32) {\n"
-                                   "%%is = splat %%i : i32[1024]\n%%at = add %%is, %%r : i32[1024]\n%%p = addptr %%xs, %%at : *f32[1024]\n%%t0 = load %%p : f32[1024]\n");
+  size_t n = (size_t)sprintf(wide, "kernel @k(%%x: *f32, %%out: *f32, %%n: i32) {\n%%zero = const {value=0} : "
+                                   "i32\n%%one = const {value=1} : i32\n%%none = const {value=0.0} : f32\n"
+                                   "%%r = arange {start=0, end=1024} : i32[1024]\n%%xs = splat %%x : *f32[1024]\n%%sum "
+                                   "= for %%zero, %%n, %%one, %%none : f32 do (%%i: i32, %%acc: f32) {\n"
+                                   "%%is = splat %%i : i32[1024]\n%%at = add %%is, %%r : i32[1024]\n%%p = addptr %%xs, "
+                                   "%%at : *f32[1024]\n%%t0 = load %%p : f32[1024]\n");
   for (int i = 1; i < loads; i++)
-    n += (size_t)sprintf(wide + n, "%%o%d = const {value=%d} : i32[1024]\n%%p%d = addptr %%p, %%o%d : *f32[1024]\n%%l%d = load %%p%d : f32[1024]\n%%t%d = add %%t%d, %%l%d : f32[1024]\n", i, i * 64, i, i, i, i, i,
-                           i - 1, i);
-  sprintf(wide + n, "%%part = reduce %%t%d {axis=0} : f32 do (%%ra: f32, %%rb: f32) {\n%%rc = add %%ra, %%rb : f32\nyield %%rc\n}\n%%next = add %%acc, %%part : f32\nyield %%next\n}\nstore %%out, %%sum\n}\n", loads - 1);
+    n += (size_t)sprintf(wide + n,
+                         "%%o%d = const {value=%d} : i32[1024]\n%%p%d = addptr %%p, %%o%d : *f32[1024]\n%%l%d = load "
+                         "%%p%d : f32[1024]\n%%t%d = add %%t%d, %%l%d : f32[1024]\n",
+                         i, i * 64, i, i, i, i, i, i - 1, i);
+  sprintf(wide + n,
+          "%%part = reduce %%t%d {axis=0} : f32 do (%%ra: f32, %%rb: f32) {\n%%rc = add %%ra, %%rb : f32\nyield "
+          "%%rc\n}\n%%next = add %%acc, %%part : f32\nyield %%next\n}\nstore %%out, %%sum\n}\n",
+          loads - 1);
   check(&(Case){.ir = wide, .ahead = ahead, .x = numbers, .count = 2 + 1024 + 256, .args = {3}, .arg_count = 1});
   free(wide);
 }
 
 static void several_loads(void **state) {
   /* Both are known a turn ahead; the third's address is the first's value. */
-  const char *dependent = HEAD
-      "%hundred = const {value=100.0} : f32[128]\n%sum = for %zero, %n, %tile, %none : f32 do (%i: i32, %acc: f32) {\n" AT
-      "%u = load %p, %mask : f32[128]\n%p1 = addptr %p0, %zs : *f32[128]\n%w = load %p1 : f32[128]\n"
-      "%uf = add %u, %hundred : f32[128]\n%ui = convert %uf : i32[128]\n%p2 = addptr %xs, %ui : *f32[128]\n%y = load %p2 : f32[128]\n"
-      "%t = add %u, %w : f32[128]\n%v = add %t, %y : f32[128]\n" PART "yield %next\n}\nstore %out, %sum\n}\n";
+  const char *dependent =
+      HEAD "%hundred = const {value=100.0} : f32[128]\n%sum = for %zero, %n, %tile, %none : f32 do (%i: i32, %acc: "
+           "f32) {\n" AT "%u = load %p, %mask : f32[128]\n%p1 = addptr %p0, %zs : *f32[128]\n%w = load %p1 : f32[128]\n"
+           "%uf = add %u, %hundred : f32[128]\n%ui = convert %uf : i32[128]\n%p2 = addptr %xs, %ui : *f32[128]\n%y = "
+           "load %p2 : f32[128]\n"
+           "%t = add %u, %w : f32[128]\n%v = add %t, %y : f32[128]\n" PART "yield %next\n}\nstore %out, %sum\n}\n";
   char text[4096];
   const char *at = strstr(dependent, "%p1 = addptr %p0, %zs");
   snprintf(text, sizeof text, "%.*s%%zs = and %%is, %%ones : i32[128]\n%s", (int)(at - dependent), dependent, at);
@@ -261,18 +302,20 @@ static void several_loads(void **state) {
 }
 
 static void nests(void **state) {
-  const char *nested = HEAD
-      "%sum = for %zero, %n, %tile, %none : f32 do (%i: i32, %acc0: f32) {\n" AT
-      "%w = load %p, %mask : f32[128]\n"
-      "%in = for %zero, %two, %one, %acc0 : f32 do (%j: i32, %acc: f32) {\n"
-      "%js = splat %j : i32[128]\n%at2 = add %at, %js : i32[128]\n%mask2 = cmp %at2, %ns {pred=lt} : i1[128]\n%q = addptr %xs, %at2 : *f32[128]\n%u = load %q, %mask2 : f32[128]\n"
-      "%v = mul %u, %w : f32[128]\n" PART "yield %next\n}\nyield %in\n}\nstore %out, %sum\n}\n";
-  const char *empty_inside = HEAD
-      "%three = const {value=3} : i32\n%sum = for %zero, %three, %one, %none : f32 do (%k: i32, %acc0: f32) {\n%end = mul %k, %n : i32\n%m = min %end, %n : i32\n"
-      "%in = for %zero, %m, %tile, %acc0 : f32 do (%i: i32, %acc: f32) {\n" AT "%v = load %p, %mask : f32[128]\n" PART "yield %next\n}\nyield %in\n}\nstore %out, %sum\n}\n";
-  const char *in_if = HEAD
-      "%c = cmp %n, %tile {pred=gt} : i1\n%sum = if %c : f32 do () {\n%s = for %zero, %n, %tile, %none : f32 do (%i: i32, %acc: f32) {\n" AT "%v = load %p, %mask : f32[128]\n" PART
-      "yield %next\n}\nyield %s\n} do () {\nyield %none\n}\nstore %out, %sum\n}\n";
+  const char *nested =
+      HEAD "%sum = for %zero, %n, %tile, %none : f32 do (%i: i32, %acc0: f32) {\n" AT "%w = load %p, %mask : f32[128]\n"
+           "%in = for %zero, %two, %one, %acc0 : f32 do (%j: i32, %acc: f32) {\n"
+           "%js = splat %j : i32[128]\n%at2 = add %at, %js : i32[128]\n%mask2 = cmp %at2, %ns {pred=lt} : i1[128]\n%q "
+           "= addptr %xs, %at2 : *f32[128]\n%u = load %q, %mask2 : f32[128]\n"
+           "%v = mul %u, %w : f32[128]\n" PART "yield %next\n}\nyield %in\n}\nstore %out, %sum\n}\n";
+  const char *empty_inside =
+      HEAD "%three = const {value=3} : i32\n%sum = for %zero, %three, %one, %none : f32 do (%k: i32, %acc0: f32) "
+           "{\n%end = mul %k, %n : i32\n%m = min %end, %n : i32\n"
+           "%in = for %zero, %m, %tile, %acc0 : f32 do (%i: i32, %acc: f32) {\n" AT
+           "%v = load %p, %mask : f32[128]\n" PART "yield %next\n}\nyield %in\n}\nstore %out, %sum\n}\n";
+  const char *in_if = HEAD "%c = cmp %n, %tile {pred=gt} : i1\n%sum = if %c : f32 do () {\n%s = for %zero, %n, %tile, "
+                           "%none : f32 do (%i: i32, %acc: f32) {\n" AT "%v = load %p, %mask : f32[128]\n" PART
+                           "yield %next\n}\nyield %s\n} do () {\nyield %none\n}\nstore %out, %sum\n}\n";
   for (int64_t n = 0; n < 600; n += 99) {
     same(nested, n, -1);
     same(empty_inside, n, -1);
@@ -281,11 +324,14 @@ static void nests(void **state) {
   same(nested, 300, 1); /* the inner loop's */
 }
 
-/* ---- where it must not happen ------------------------------------------------------------------------------------------------- */
+/* ---- where it must not happen ------------------------------------------------------------------------------------ */
 
 static void stays(const char *body, int64_t n) {
   char ir[8192];
-  snprintf(ir, sizeof ir, "%s%%os = splat %%out : *f32[128]\n%%po = addptr %%os, %%r : *f32[128]\n%%sum = for %%zero, %%n, %%tile, %%none : f32 do (%%i: i32, %%acc: f32) {\n%s%syield %%next\n}\nstore %%out, %%sum\n}\n", HEAD, AT, body);
+  snprintf(ir, sizeof ir,
+           "%s%%os = splat %%out : *f32[128]\n%%po = addptr %%os, %%r : *f32[128]\n%%sum = for %%zero, %%n, %%tile, "
+           "%%none : f32 do (%%i: i32, %%acc: f32) {\n%s%syield %%next\n}\nstore %%out, %%sum\n}\n",
+           HEAD, AT, body);
   check(&(Case){.ir = ir, .ahead = 0, .x = numbers, .count = n, .args = {n}, .arg_count = 1});
 }
 
@@ -310,12 +356,15 @@ static void stays_where_it_is(void **state) {
   snprintf(body, sizeof body, "%%flag = load %%x {volatile=1} : f32\n%s%s", v, PART);
   stays(body, 300);
   /* No reduction: the assembler moves such loads itself. */
-  const char *plain = HEAD "%zf = const {value=0.0} : f32[128]\n%s = for %zero, %n, %tile, %zf : f32[128] do (%i: i32, %acc: f32[128]) {\n" AT
-                           "%v = load %p, %mask : f32[128]\n%next = add %acc, %v : f32[128]\nyield %next\n}\n%os = splat %out : *f32[128]\n%po = addptr %os, %r : *f32[128]\nstore %po, %s\n}\n";
+  const char *plain =
+      HEAD "%zf = const {value=0.0} : f32[128]\n%s = for %zero, %n, %tile, %zf : f32[128] do (%i: i32, %acc: f32[128]) "
+           "{\n" AT "%v = load %p, %mask : f32[128]\n%next = add %acc, %v : f32[128]\nyield %next\n}\n%os = splat %out "
+           ": *f32[128]\n%po = addptr %os, %r : *f32[128]\nstore %po, %s\n}\n";
   same(plain, 300, 0);
   /* One number is not worth it. */
-  const char *scalar = HEAD "%sum = for %zero, %two, %one, %none : f32 do (%i: i32, %acc: f32) {\n%q = addptr %x, %i : *f32\n%u = load %q : f32\n%v = splat %u : f32[128]\n" PART
-                            "yield %next\n}\nstore %out, %sum\n}\n";
+  const char *scalar =
+      HEAD "%sum = for %zero, %two, %one, %none : f32 do (%i: i32, %acc: f32) {\n%q = addptr %x, %i : *f32\n%u = load "
+           "%q : f32\n%v = splat %u : f32[128]\n" PART "yield %next\n}\nstore %out, %sum\n}\n";
   same(scalar, 2, 0);
   /* num_stages of the loop. */
   char text[4096];
@@ -323,14 +372,19 @@ static void stays_where_it_is(void **state) {
   for (int stages = 1; stages <= 3; stages++) {
     snprintf(text, sizeof text, "%.*s {num_stages=%d}%s", (int)(at - sum), sum, stages, at);
     check(&(Case){.ir = text, .ahead = stages > 1, .x = numbers, .count = 300, .args = {300}, .arg_count = 1});
-    check(&(Case){.ir = text, .num_stages = 1, .ahead = stages > 1, .x = numbers, .count = 300, .args = {300}, .arg_count = 1});
+    check(&(Case){
+        .ir = text, .num_stages = 1, .ahead = stages > 1, .x = numbers, .count = 300, .args = {300}, .arg_count = 1});
   }
 }
 
-/* ---- loops drawn at random -------------------------------------------------------------------------------------------------------- */
+/* ---- loops drawn at random --------------------------------------------------------------------------------------- */
 
 static void random_loops(void **state) {
-  static const struct { const char *name; Dtype t; } types[] = {{"i32", DT_I32}, {"u32", DT_U32}, {"i64", DT_I64}, {"u64", DT_U64}, {"i16", DT_I16}, {"u8", DT_U8}, {"i8", DT_I8}};
+  static const struct {
+    const char *name;
+    Dtype t;
+  } types[] = {{"i32", DT_I32}, {"u32", DT_U32}, {"i64", DT_I64}, {"u64", DT_U64},
+               {"i16", DT_I16}, {"u8", DT_U8},   {"i8", DT_I8}};
   uint64_t seed = 11;
   for (int round = 0; round < 1500; round++) {
     int t = (int)(kit_random(&seed) % (sizeof types / sizeof *types)), bits = dtype_bits(types[t].t);
@@ -338,8 +392,10 @@ static void random_loops(void **state) {
     int turns = (int)(kit_random(&seed) % 5), way = bits == 8 ? 100 : 10000;
     int64_t step = 1 + (int64_t)(kit_random(&seed) % (uint64_t)(way / 5));
     /* From somewhere, often an end of the type, so many turns; `over` is what the last step passes the end by. */
-    int64_t over = (int64_t)(kit_random(&seed) % (uint64_t)step), distance = turns ? turns * step - over : -(int64_t)(kit_random(&seed) % 3);
-    int64_t most = is_signed ? (int64_t)(~(uint64_t)0 >> (65 - bits)) : int_wrap(types[t].t, -1), least = is_signed ? -most - 1 : 0;
+    int64_t over = (int64_t)(kit_random(&seed) % (uint64_t)step),
+            distance = turns ? turns * step - over : -(int64_t)(kit_random(&seed) % 3);
+    int64_t most = is_signed ? (int64_t)(~(uint64_t)0 >> (65 - bits)) : int_wrap(types[t].t, -1),
+            least = is_signed ? -most - 1 : 0;
     int64_t from, to;
     if (kit_random(&seed) % 2) { /* ends at the type's end */
       to = down ? least : most;
@@ -355,8 +411,15 @@ static void random_loops(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sums),          cmocka_unit_test(num_stages), cmocka_unit_test(bounds),           cmocka_unit_test(carried_pointers), cmocka_unit_test(masks_and_others),
-      cmocka_unit_test(several_loads), cmocka_unit_test(nests),      cmocka_unit_test(stays_where_it_is), cmocka_unit_test(random_loops),
+      cmocka_unit_test(sums),
+      cmocka_unit_test(num_stages),
+      cmocka_unit_test(bounds),
+      cmocka_unit_test(carried_pointers),
+      cmocka_unit_test(masks_and_others),
+      cmocka_unit_test(several_loads),
+      cmocka_unit_test(nests),
+      cmocka_unit_test(stays_where_it_is),
+      cmocka_unit_test(random_loops),
   };
   return cmocka_run_group_tests(tests, fill, NULL);
 }

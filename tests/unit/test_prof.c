@@ -1,4 +1,5 @@
-/* nereid_prof_*: what sessions write to their traces, and what is made of them. Nothing depends on how long anything takes. */
+/* nereid_prof_*: what sessions write to their traces, and what is made of them. Nothing depends on how long anything
+ * takes. */
 #include "prof/cupti_api.h" /* before cmocka, whose `fail` is a macro */
 #include "prof/prof.h"
 
@@ -142,7 +143,8 @@ static void test_calls(void **state) {
     assert_int_equal(count(&all, TRACE_KERNEL, "add"), 4);
     assert_string_equal(text_of(&all, find(&all, TRACE_DEVICE, "", 0)), devices[k]);
     for (int i = 0; i < 4; i++) {
-      const TraceEvent *kernel = find(&all, TRACE_KERNEL, "add", i), *work = find(&all, TRACE_WORK, "", i), *call = NULL;
+      const TraceEvent *kernel = find(&all, TRACE_KERNEL, "add", i), *work = find(&all, TRACE_WORK, "", i),
+                       *call = NULL;
       for (int c = 0; c < all.n; c++)
         if (all.at[c].kind == TRACE_CALL && all.at[c].correlation == kernel->correlation) call = &all.at[c];
       assert_non_null(call);
@@ -155,7 +157,9 @@ static void test_calls(void **state) {
       assert_int_equal(kernel->kernel.block[0], k == 2 ? 128 : 1);
       assert_int_equal(work->correlation, kernel->correlation);
       assert_true(work->work.flops == (i < 3 ? 1000 : 900) && work->work.bytes == 12 * work->work.flops);
-      assert_string_equal(trace_text(all.reader, work->work.shapes), i < 3 ? "f32[1000], f32[1000], f32[1000], 1000, 128" : "f32[1000], f32[1000], f32[1000], 900, 128");
+      assert_string_equal(trace_text(all.reader, work->work.shapes), i < 3
+                                                                         ? "f32[1000], f32[1000], f32[1000], 1000, 128"
+                                                                         : "f32[1000], f32[1000], f32[1000], 900, 128");
     }
     int64_t allocated = 0;
     for (int i = 0; i < 6; i++) {
@@ -244,26 +248,36 @@ static void test_scopes(void **state) {
   assert_false(nereid_prof_leave("open")); /* was closed */
 
   Events all = events_of(path);
-  const TraceEvent *epoch = find(&all, TRACE_RANGE, "epoch", 0), *batch = find(&all, TRACE_RANGE, "batch", 0), *layer = find(&all, TRACE_RANGE, "layer", 0);
+  const TraceEvent *epoch = find(&all, TRACE_RANGE, "epoch", 0), *batch = find(&all, TRACE_RANGE, "batch", 0),
+                   *layer = find(&all, TRACE_RANGE, "layer", 0);
   assert_int_equal(count(&all, TRACE_RANGE, ""), 7);
   assert_int_equal(epoch->range.parent, 0);
   assert_int_equal(batch->range.parent, epoch->range.id);
   assert_int_equal(layer->range.parent, batch->range.id);
   assert_int_equal(find(&all, TRACE_RANGE, "inner 1", 0)->range.parent, epoch->range.id);
-  assert_int_equal(find(&all, TRACE_RANGE, "inner 2", 0)->range.parent, find(&all, TRACE_RANGE, "inner 1", 0)->range.id);
+  assert_int_equal(find(&all, TRACE_RANGE, "inner 2", 0)->range.parent,
+                   find(&all, TRACE_RANGE, "inner 1", 0)->range.id);
   assert_int_equal(find(&all, TRACE_RANGE, "open too", 0)->range.parent, find(&all, TRACE_RANGE, "open", 1)->range.id);
-  assert_true(epoch->start <= batch->start && batch->start <= layer->start && layer->end <= batch->end && batch->end <= epoch->end);
+  assert_true(epoch->start <= batch->start && batch->start <= layer->start && layer->end <= batch->end &&
+              batch->end <= epoch->end);
   assert_true(epoch->range.id && epoch->range.origin == RANGE_OURS);
   const TraceEvent *flops = find(&all, TRACE_METRIC, "flops", 1);
   assert_true(flops->metric.value == 7 && flops->metric.range == batch->range.id);
   assert_true(find(&all, TRACE_METRIC, "bytes", 0)->metric.range == epoch->range.id);
   assert_int_equal(count(&all, TRACE_METRIC, ""), 3);
-  static const char *const notes[] = {"scope 'before' was left, but it is not open in this thread", "scope 'layer' was left, but it is not open",
-                                      "scope 'inner 2' was still open when 'epoch', around it, was left", "scope 'inner 1' was still open when 'epoch'",
-                                      "scope '(the innermost)' was left", "metric 'lost' was given outside of any scope",
-                                      "scope 'open too' was still open when the session ended", "scope 'open' was still open when the session ended"};
+  /* clang-format off */
+  static const char *const notes[] = {"scope 'before' was left, but it is not open in this thread",
+    "scope 'layer' was left, but it is not open",
+                                      "scope 'inner 2' was still open when 'epoch', around it, was left",
+                                      "scope 'inner 1' was still open when 'epoch'",
+                                      "scope '(the innermost)' was left",
+                                      "metric 'lost' was given outside of any scope",
+                                      "scope 'open too' was still open when the session ended",
+                                      "scope 'open' was still open when the session ended"};
+  /* clang-format on */
   for (int i = 0; i < 8; i++)
-    if (count(&all, TRACE_NOTE, notes[i]) != 1) fail_msg("%d notes of: %s", count(&all, TRACE_NOTE, notes[i]), notes[i]);
+    if (count(&all, TRACE_NOTE, notes[i]) != 1)
+      fail_msg("%d notes of: %s", count(&all, TRACE_NOTE, notes[i]), notes[i]);
   assert_int_equal(count(&all, TRACE_NOTE, ""), 8);
   events_free(&all);
 }
@@ -366,17 +380,20 @@ static void test_sessions(void **state) {
 
 static void test_session_errors(void **state) {
   nereid_prof *all[8], *p = NULL;
-  assert_error(nereid_prof_start(NULL, NULL, &p, &error), NEREID_BAD_ARGUMENT, "error: nereid_prof_start: the path is NULL\n");
+  assert_error(nereid_prof_start(NULL, NULL, &p, &error), NEREID_BAD_ARGUMENT,
+               "error: nereid_prof_start: the path is NULL\n");
   assert_error(nereid_prof_stop(NULL, &error), NEREID_BAD_ARGUMENT, "error: nereid_prof_stop: the session is NULL\n");
-  assert_error(nereid_prof_start("/nowhere/a.trace", NULL, &p, &error), NEREID_BAD_FILE, "error: cannot make the trace /nowhere/a.trace: No such file or directory\n");
-  assert_error(nereid_prof_start(file_in(0, "e.trace"), &(nereid_prof_options){.sample_hz = -1}, &p, &error), NEREID_BAD_ARGUMENT,
-               "error: nereid_prof_start: -1 samples a second; 0 to 10000 are possible\n");
+  assert_error(nereid_prof_start("/nowhere/a.trace", NULL, &p, &error), NEREID_BAD_FILE,
+               "error: cannot make the trace /nowhere/a.trace: No such file or directory\n");
+  assert_error(nereid_prof_start(file_in(0, "e.trace"), &(nereid_prof_options){.sample_hz = -1}, &p, &error),
+               NEREID_BAD_ARGUMENT, "error: nereid_prof_start: -1 samples a second; 0 to 10000 are possible\n");
   for (int i = 0; i < 8; i++) {
     char name[20];
     snprintf(name, sizeof name, "s%d.trace", i);
     all[i] = started(file_in(0, name), (nereid_prof_options){0});
   }
-  assert_error(nereid_prof_start(file_in(0, "s8.trace"), NULL, &p, &error), NEREID_BAD_ARGUMENT, "error: 8 sessions run already, which is the most\n  hint: stop one of them\n");
+  assert_error(nereid_prof_start(file_in(0, "s8.trace"), NULL, &p, &error), NEREID_BAD_ARGUMENT,
+               "error: 8 sessions run already, which is the most\n  hint: stop one of them\n");
   assert_int_equal(access(file_in(0, "s8.trace"), F_OK), -1);
   for (int i = 0; i < 8; i++) assert_ok(nereid_prof_stop(all[i], &error));
 }
@@ -411,7 +428,8 @@ static void test_pause(void **state) {
   assert_int_equal(count(&all, TRACE_METRIC, ""), 0);
   assert_int_equal(count(&all, TRACE_RANGE, ""), 3);
   assert_null(find(&all, TRACE_RANGE, "not seen", 0));
-  const TraceEvent *begins = find(&all, TRACE_RANGE, "begins in the pause", 0), *ends = find(&all, TRACE_RANGE, "ends in the pause", 0);
+  const TraceEvent *begins = find(&all, TRACE_RANGE, "begins in the pause", 0),
+                   *ends = find(&all, TRACE_RANGE, "ends in the pause", 0);
   assert_true(ends->end < begins->start && begins->start <= resumed);
   events_free(&all);
   adder_close(&a);
@@ -433,7 +451,8 @@ static void test_full_disk(void **state) {
   assert_int_equal(nereid_prof_stop(p, &error), NEREID_BAD_FILE);
   setrlimit(RLIMIT_FSIZE, &before);
   const char *text = nereid_error_text(error);
-  if (!strstr(text, "full.trace is not whole: File too large; ") || !strstr(text, " events are lost")) fail_msg("%s", text);
+  if (!strstr(text, "full.trace is not whole: File too large; ") || !strstr(text, " events are lost"))
+    fail_msg("%s", text);
   nereid_error_free(error);
   Events all = events_of(path); /* what is there is whole */
   assert_true(count(&all, TRACE_RANGE, "scope") > 1000);
@@ -491,7 +510,7 @@ static FakeCuda *fake_driver(const char *kernel, FakeKernel run) {
   setenv("NEREID_LIBCUDA", FAKE_CUDA, 1), setenv("NEREID_LIBNVRTC", FAKE_CUDA, 1);
   CALL(FAKE_CUDA, "fake_reset", void (*)(void))();
   CALL(FAKE_CUDA, "fake_kernel", void (*)(const char *, FakeKernel))(kernel, run);
-  return CALL(FAKE_CUDA, "fake_cuda", FakeCuda *(*)(void))();
+  return CALL(FAKE_CUDA, "fake_cuda", FakeCuda * (*)(void))();
 }
 
 /* What CUPTI says when a kernel is launched, in the launching thread. */
@@ -506,7 +525,7 @@ static void test_cuda_recorded(void **state) {
   fake_driver("add", run_recorded);
   setenv("NEREID_CUPTI", FAKE_CUPTI, 1);
   CALL(FAKE_CUPTI, "fake_cupti_reset", void (*)(void))();
-  FakeCupti *cupti = CALL(FAKE_CUPTI, "fake_cupti", FakeCupti *(*)(void))();
+  FakeCupti *cupti = CALL(FAKE_CUPTI, "fake_cupti", FakeCupti * (*)(void))();
   nereid_prof *p = started(path, (nereid_prof_options){.count_work = true}), *second = NULL;
   assert_int_equal(cupti->subscribers, 0);
   Adder a = adder_open("cuda", 1000); /* opened later: recorded from then on */
@@ -521,7 +540,14 @@ static void test_cuda_recorded(void **state) {
   adder_launch(&a);
   assert_true(nereid_prof_leave("scope"));
   for (uint32_t i = 41; i < 43; i++) {
-    CuptiKernel k = {.kind = CUPTI_CONCURRENT_KERNEL, .start = 1000 * i, .end = 1000 * i + 500, .stream = 7, .grid = {8, 1, 1}, .block = {128, 1, 1}, .correlation = i, .name = "add"};
+    CuptiKernel k = {.kind = CUPTI_CONCURRENT_KERNEL,
+                     .start = 1000 * i,
+                     .end = 1000 * i + 500,
+                     .stream = 7,
+                     .grid = {8, 1, 1},
+                     .block = {128, 1, 1},
+                     .correlation = i,
+                     .name = "add"};
     CALL(FAKE_CUPTI, "fake_cupti_record", void (*)(const void *, size_t))(&k, sizeof k);
   }
   assert_ok(nereid_prof_stop(p, &error));
@@ -532,7 +558,8 @@ static void test_cuda_recorded(void **state) {
   for (int i = 0; i < 2; i++) {
     assert_int_equal(find(&all, TRACE_KERNEL, "add", i)->correlation, 41 + i);
     assert_int_equal(find(&all, TRACE_WORK, "", i)->correlation, 41 + i);
-    assert_int_equal(find(&all, TRACE_CALL, "nereid_launch", i + 1)->correlation, 41 + i); /* after nereid_launch_cost */
+    /* after nereid_launch_cost */
+    assert_int_equal(find(&all, TRACE_CALL, "nereid_launch", i + 1)->correlation, 41 + i);
   }
   events_free(&all);
   char *text = view_text(path, "tree", (nereid_prof_view_options){.metrics = "count,time/ns,flops,bytes"});
@@ -556,7 +583,8 @@ static void test_cuda(void **state) {
   nereid_prof *p = NULL;
   nereid_error *error = NULL;
   assert_int_equal(nereid_prof_start(path, NULL, &p, &error), NEREID_UNSUPPORTED);
-  if (!strstr(nereid_error_text(error), "CUDA cannot be recorded: ") || !strstr(nereid_error_text(error), "no_cuda")) fail_msg("%s", nereid_error_text(error));
+  if (!strstr(nereid_error_text(error), "CUDA cannot be recorded: ") || !strstr(nereid_error_text(error), "no_cuda"))
+    fail_msg("%s", nereid_error_text(error));
   nereid_error_free(error);
   assert_int_equal(access(path, F_OK), -1);
 
@@ -606,18 +634,29 @@ static const char *gpu_trace(void) {
   int64_t t0 = trace_clock(), us = 1000;
   put(w, (TraceEvent){.kind = TRACE_DEVICE, .device = 0, .device_ = {90, 132, 4.8e12, 60e12, 0}}, "H200", t0, t0);
   for (int i = 0; i < 2; i++)
-    put(w, (TraceEvent){.kind = TRACE_CALL, .correlation = 1 + (uint64_t)i, .call.kind = CALL_LAUNCH}, "cuLaunchKernel", t0 + (20 + 10 * i) * us, t0 + (25 + 10 * i) * us);
+    put(w, (TraceEvent){.kind = TRACE_CALL, .correlation = 1 + (uint64_t)i, .call.kind = CALL_LAUNCH}, "cuLaunchKernel",
+        t0 + (20 + 10 * i) * us, t0 + (25 + 10 * i) * us);
   put(w, (TraceEvent){.kind = TRACE_METRIC, .metric = {2, 8e6}}, "flops", t0 + 22 * us, t0 + 22 * us);
   put(w, (TraceEvent){.kind = TRACE_RANGE, .range = {RANGE_OURS, 2, 1}}, "gemm [M=1024]", t0 + 15 * us, t0 + 40 * us);
-  put(w, (TraceEvent){.kind = TRACE_CALL, .correlation = 3, .call.kind = CALL_LAUNCH}, "cuLaunchKernel", t0 + 50 * us, t0 + 55 * us);
-  put(w, (TraceEvent){.kind = TRACE_CALL, .correlation = 4, .call.kind = CALL_COPY}, "cuMemcpyHtoDAsync", t0 + 60 * us, t0 + 65 * us);
-  put(w, (TraceEvent){.kind = TRACE_WORK, .correlation = 3, .work = {1e6, 2e6, true, 0}}, NULL, t0 + 50 * us, t0 + 55 * us);
-  put(w, (TraceEvent){.kind = TRACE_WORK, .correlation = 1, .work = {4e6, 1e6, true, 0}}, NULL, t0 + 20 * us, t0 + 25 * us);
+  put(w, (TraceEvent){.kind = TRACE_CALL, .correlation = 3, .call.kind = CALL_LAUNCH}, "cuLaunchKernel", t0 + 50 * us,
+      t0 + 55 * us);
+  put(w, (TraceEvent){.kind = TRACE_CALL, .correlation = 4, .call.kind = CALL_COPY}, "cuMemcpyHtoDAsync", t0 + 60 * us,
+      t0 + 65 * us);
+  put(w, (TraceEvent){.kind = TRACE_WORK, .correlation = 3, .work = {1e6, 2e6, true, 0}}, NULL, t0 + 50 * us,
+      t0 + 55 * us);
+  put(w, (TraceEvent){.kind = TRACE_WORK, .correlation = 1, .work = {4e6, 1e6, true, 0}}, NULL, t0 + 20 * us,
+      t0 + 25 * us);
   put(w, (TraceEvent){.kind = TRACE_RANGE, .range = {RANGE_OURS, 1, 0}}, "step", t0 + 10 * us, t0 + 70 * us);
   for (int i = 0; i < 3; i++) /* after the scope was left */
-    put(w, (TraceEvent){.kind = TRACE_KERNEL, .thread = 0, .correlation = 1 + (uint64_t)i, .stream = 7, .kernel = {.grid = {8, 1, 1}, .block = {128, 1, 1}}}, i < 2 ? "gemm_kernel" : "relu",
-        t0 + (100 + 10 * i) * us, t0 + (104 + 10 * i) * us);
-  put(w, (TraceEvent){.kind = TRACE_COPY, .correlation = 4, .stream = 7, .copy = {COPY_HOST_TO_DEVICE, true, 4096}}, NULL, t0 + 140 * us, t0 + 142 * us);
+    put(w,
+        (TraceEvent){.kind = TRACE_KERNEL,
+                     .thread = 0,
+                     .correlation = 1 + (uint64_t)i,
+                     .stream = 7,
+                     .kernel = {.grid = {8, 1, 1}, .block = {128, 1, 1}}},
+        i < 2 ? "gemm_kernel" : "relu", t0 + (100 + 10 * i) * us, t0 + (104 + 10 * i) * us);
+  put(w, (TraceEvent){.kind = TRACE_COPY, .correlation = 4, .stream = 7, .copy = {COPY_HOST_TO_DEVICE, true, 4096}},
+      NULL, t0 + 140 * us, t0 + 142 * us);
   put(w, (TraceEvent){.kind = TRACE_KERNEL, .correlation = 99, .stream = 7}, "of nobody", t0 + 150 * us, t0 + 151 * us);
   assert_int_equal(trace_close(w, NULL), 0);
   return path;
@@ -625,15 +664,18 @@ static const char *gpu_trace(void) {
 
 static void test_tree(void **state) {
   const char *path = gpu_trace();
-  char *text = view_text(path, "tree", (nereid_prof_view_options){.metrics = "time/us,gflop/s,gbyte/s,count,avg_time/us,cpu_time/us"});
-  assert_string_equal(text, "time/us gflop/s gbyte/s count avg_time/us cpu_time/us (scopes, and what was launched in them)\n"
-                            "15.000 600.000 200.000 5 3.000 60.000 ROOT\n"
-                            "├─ 14.000 642.857 214.286 1 3.500 60.000 step\n"
-                            "│  ├─ 8.000 1000.000 125.000 1 4.000 25.000 gemm [M=1024]\n"
-                            "│  │  └─ 8.000 500.000 125.000 2 4.000 nan gemm_kernel\n" /* counted: shown, but not added to what the user says */
-                            "│  ├─ 4.000 250.000 500.000 1 4.000 nan relu\n"
-                            "│  └─ 2.000 nan nan 1 2.000 nan Memcpy HtoD (Pageable -> Device)\n"
-                            "└─ 1.000 nan nan 1 1.000 nan of nobody\n");
+  char *text = view_text(
+      path, "tree", (nereid_prof_view_options){.metrics = "time/us,gflop/s,gbyte/s,count,avg_time/us,cpu_time/us"});
+  assert_string_equal(text,
+                      "time/us gflop/s gbyte/s count avg_time/us cpu_time/us (scopes, and what was launched in them)\n"
+                      "15.000 600.000 200.000 5 3.000 60.000 ROOT\n"
+                      "├─ 14.000 642.857 214.286 1 3.500 60.000 step\n"
+                      "│  ├─ 8.000 1000.000 125.000 1 4.000 25.000 gemm [M=1024]\n"
+                      "│  │  └─ 8.000 500.000 125.000 2 4.000 nan gemm_kernel\n" /* counted: shown, but not added to
+                                                                                    what the user says */
+                      "│  ├─ 4.000 250.000 500.000 1 4.000 nan relu\n"
+                      "│  └─ 2.000 nan nan 1 2.000 nan Memcpy HtoD (Pageable -> Device)\n"
+                      "└─ 1.000 nan nan 1 1.000 nan of nobody\n");
   text = view_text(path, "tree", (nereid_prof_view_options){.rows = 4, .metrics = "time/%"});
   assert_string_equal(text, "time/% (scopes, and what was launched in them)\n"
                             "100.000 ROOT\n"
@@ -642,42 +684,58 @@ static void test_tree(void **state) {
                             "│  │  └─ 53.333 gemm_kernel\n"
                             "│  └─ (2 more)\n"
                             "└─ (1 more)\n");
-  assert_error(nereid_prof_view(path, "tree", "/dev/null", &(nereid_prof_view_options){.metrics = "time/ms,speed"}, &error), NEREID_BAD_ARGUMENT,
-               "error: the view 'tree': there is no metric 'speed': time/ms, avg_time/us, cpu_time/ms, count, tflop/s, gbyte/s, or a name given to nereid_prof_metric\n");
+  assert_error(
+      nereid_prof_view(path, "tree", "/dev/null", &(nereid_prof_view_options){.metrics = "time/ms,speed"}, &error),
+      NEREID_BAD_ARGUMENT,
+      "error: the view 'tree': there is no metric 'speed': time/ms, avg_time/us, cpu_time/ms, count, tflop/s, gbyte/s, "
+      "or a name given to nereid_prof_metric\n");
 }
 
 static void test_hatchet(void **state) {
   char *text = view_text(gpu_trace(), "hatchet", (nereid_prof_view_options){0});
   assert_string_equal(
-      text,
-      "[{\"frame\":{\"name\":\"ROOT\",\"type\":\"function\"},\"metrics\":{\"count\":0,\"time (ns)\":0,\"cpu_time (ns)\":0,\"flops\":0,\"bytes\":0},\"children\":["
-      "{\"frame\":{\"name\":\"step\",\"type\":\"function\"},\"metrics\":{\"cpu_time (ns)\":35000},\"children\":["
-      "{\"frame\":{\"name\":\"gemm [M=1024]\",\"type\":\"function\"},\"metrics\":{\"cpu_time (ns)\":25000,\"flops\":8000000},\"children\":["
-      "{\"frame\":{\"name\":\"gemm_kernel\",\"type\":\"function\"},\"metrics\":{\"count\":2,\"device_id\":\"0\",\"device_type\":\"CUDA\",\"time (ns)\":8000,\"bytes\":1000000},\"children\":[]}]},\n"
-      "{\"frame\":{\"name\":\"relu\",\"type\":\"function\"},\"metrics\":{\"count\":1,\"device_id\":\"0\",\"device_type\":\"CUDA\",\"time (ns)\":4000,\"flops\":1000000,\"bytes\":2000000},\"children\":[]},\n"
-      "{\"frame\":{\"name\":\"Memcpy HtoD (Pageable -> Device)\",\"type\":\"function\"},\"metrics\":{\"count\":1,\"device_id\":\"0\",\"device_type\":\"CUDA\",\"time (ns)\":2000},\"children\":[]}]},\n"
-      "{\"frame\":{\"name\":\"of nobody\",\"type\":\"function\"},\"metrics\":{\"count\":1,\"device_id\":\"0\",\"device_type\":\"CUDA\",\"time (ns)\":1000},\"children\":[]}]},\n"
-      "{\"CUDA\":{\"0\":{\"arch\":\"90\",\"num_sms\":132,\"clock_rate\":1775568,\"memory_clock_rate\":2343750,\"bus_width\":8192}}}]\n");
+      text, "[{\"frame\":{\"name\":\"ROOT\",\"type\":\"function\"},\"metrics\":{\"count\":0,\"time (ns)\":0,\"cpu_time "
+            "(ns)\":0,\"flops\":0,\"bytes\":0},\"children\":["
+            "{\"frame\":{\"name\":\"step\",\"type\":\"function\"},\"metrics\":{\"cpu_time (ns)\":35000},\"children\":["
+            "{\"frame\":{\"name\":\"gemm [M=1024]\",\"type\":\"function\"},\"metrics\":{\"cpu_time "
+            "(ns)\":25000,\"flops\":8000000},\"children\":["
+            "{\"frame\":{\"name\":\"gemm_kernel\",\"type\":\"function\"},\"metrics\":{\"count\":2,\"device_id\":\"0\","
+            "\"device_type\":\"CUDA\",\"time (ns)\":8000,\"bytes\":1000000},\"children\":[]}]},\n"
+            "{\"frame\":{\"name\":\"relu\",\"type\":\"function\"},\"metrics\":{\"count\":1,\"device_id\":\"0\","
+            "\"device_type\":\"CUDA\",\"time (ns)\":4000,\"flops\":1000000,\"bytes\":2000000},\"children\":[]},\n"
+            "{\"frame\":{\"name\":\"Memcpy HtoD (Pageable -> "
+            "Device)\",\"type\":\"function\"},\"metrics\":{\"count\":1,\"device_id\":\"0\",\"device_type\":\"CUDA\","
+            "\"time (ns)\":2000},\"children\":[]}]},\n"
+            "{\"frame\":{\"name\":\"of "
+            "nobody\",\"type\":\"function\"},\"metrics\":{\"count\":1,\"device_id\":\"0\",\"device_type\":\"CUDA\","
+            "\"time (ns)\":1000},\"children\":[]}]},\n"
+            "{\"CUDA\":{\"0\":{\"arch\":\"90\",\"num_sms\":132,\"clock_rate\":1775568,\"memory_clock_rate\":2343750,"
+            "\"bus_width\":8192}}}]\n");
 }
 
 static void test_view_targets(void **state) {
   const char *path = gpu_trace();
   assert_error(nereid_prof_view(path, "picture", NULL, NULL, &error), NEREID_BAD_ARGUMENT,
                "error: there is no view 'picture' of a trace\n"
-               "  hint: there are table, tree, functions, advice, hatchet, chrome, html, folded, flame, folded-gpu, flame-gpu; and report: what of table, tree, functions and advice has something to say\n");
-  assert_error(nereid_prof_view(path, "tree,html", NULL, NULL, &error), NEREID_BAD_ARGUMENT, "error: the view 'html' does not stand beside others\n  hint: write it to a file of its own\n");
+               "  hint: there are table, tree, functions, advice, hatchet, chrome, html, folded, flame, folded-gpu, "
+               "flame-gpu; and report: what of table, tree, functions and advice has something to say\n");
+  assert_error(nereid_prof_view(path, "tree,html", NULL, NULL, &error), NEREID_BAD_ARGUMENT,
+               "error: the view 'html' does not stand beside others\n  hint: write it to a file of its own\n");
   nereid_error *error = NULL;
   assert_int_equal(nereid_prof_view("/nowhere/a.trace", "table", NULL, NULL, &error), NEREID_BAD_FILE);
   assert_non_null(strstr(nereid_error_text(error), "the trace /nowhere/a.trace cannot be read: "));
   nereid_error_free(error);
-  assert_error(nereid_prof_view(path, "tree", "/nowhere/tree.txt", NULL, &error), NEREID_BAD_FILE, "error: cannot write /nowhere/tree.txt: No such file or directory\n");
-  assert_error(nereid_prof_view(path, "tree", "/dev/full", NULL, &error), NEREID_BAD_FILE, "error: cannot write /dev/full: No space left on device\n");
+  assert_error(nereid_prof_view(path, "tree", "/nowhere/tree.txt", NULL, &error), NEREID_BAD_FILE,
+               "error: cannot write /nowhere/tree.txt: No such file or directory\n");
+  assert_error(nereid_prof_view(path, "tree", "/dev/full", NULL, &error), NEREID_BAD_FILE,
+               "error: cannot write /dev/full: No space left on device\n");
 
   const char *out = file_in(3, "kept.txt"); /* a view that fails leaves what was there, and nothing beside it */
   FILE *f = fopen(out, "w");
   fputs("old", f);
   fclose(f);
-  assert_int_equal(nereid_prof_view(path, "tree", out, &(nereid_prof_view_options){.metrics = "nothing"}, NULL), NEREID_BAD_ARGUMENT);
+  assert_int_equal(nereid_prof_view(path, "tree", out, &(nereid_prof_view_options){.metrics = "nothing"}, NULL),
+                   NEREID_BAD_ARGUMENT);
   struct stat s;
   assert_true(!stat(out, &s) && s.st_size == 3);
   char temporary[300];
@@ -702,12 +760,17 @@ static int remove_folder(void **state) {
 }
 
 int main(void) {
+  /* clang-format off */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_calls),    cmocka_unit_test(test_failed_calls),       cmocka_unit_test(test_graph),    cmocka_unit_test(test_scopes),
-      cmocka_unit_test(test_mistakes_in_a_loop), cmocka_unit_test(test_threads),  cmocka_unit_test(test_sessions), cmocka_unit_test(test_session_errors),
-      cmocka_unit_test(test_pause),    cmocka_unit_test(test_full_disk),          cmocka_unit_test(test_fork),     cmocka_unit_test(test_cuda),
+      cmocka_unit_test(test_calls), cmocka_unit_test(test_failed_calls), cmocka_unit_test(test_graph),
+        cmocka_unit_test(test_scopes),
+      cmocka_unit_test(test_mistakes_in_a_loop), cmocka_unit_test(test_threads), cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_session_errors),
+      cmocka_unit_test(test_pause), cmocka_unit_test(test_full_disk), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_cuda),
       cmocka_unit_test(test_cuda_recorded),
       cmocka_unit_test(test_tree),     cmocka_unit_test(test_hatchet),            cmocka_unit_test(test_view_targets),
   };
+  /* clang-format on */
   return cmocka_run_group_tests(tests, open_folder, remove_folder);
 }

@@ -1,5 +1,6 @@
-/* PTX from lane IR: the forms of every operation are ones that the assembler takes for every target, and what a person can check by reading
- * is read: parallel copies, guards, hints, constants, addresses. Without a ptxas only the texts are tested. */
+/* PTX from lane IR: the forms of every operation are ones that the assembler takes for every target, and what a person
+ * can check by reading is read: parallel copies, guards, hints, constants, addresses. Without a ptxas only the texts
+ * are tested. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +72,8 @@ static void assembles(Kernel *k, const char *target) {
   }
 }
 
-static const char *const targets[] = {"sm_80", "sm_86", "sm_87", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a", NULL};
+static const char *const targets[] = {"sm_80",   "sm_86",   "sm_87",   "sm_89",   "sm_90a", "sm_100a",
+                                      "sm_103a", "sm_110a", "sm_120a", "sm_121a", NULL};
 static const char *const since_sm90[] = {"sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a", NULL};
 
 static void assembles_all(Kernel *k, const char *const *list) {
@@ -110,14 +112,17 @@ static void use1(Kernel *k, LaneOp proto, int n, LaneKind kind) {
 
 /* ---- arithmetic ---- */
 
-static const LaneKind ints[] = {LK_S32, LK_U32, LK_S64, LK_U64}, floats[] = {LK_F16, LK_BF16, LK_F32, LK_F64, LK_F16X2, LK_BF16X2};
+static const LaneKind ints[] = {LK_S32, LK_U32, LK_S64, LK_U64},
+                      floats[] = {LK_F16, LK_BF16, LK_F32, LK_F64, LK_F16X2, LK_BF16X2};
 
 static void test_integers(void **state) {
   (void)state;
-  static const LaneCode two[] = {LANE_ADD, LANE_SUB, LANE_MUL, LANE_MULHI, LANE_DIV, LANE_REM, LANE_MIN, LANE_MAX, LANE_AND, LANE_OR, LANE_XOR};
+  static const LaneCode two[] = {LANE_ADD, LANE_SUB, LANE_MUL, LANE_MULHI, LANE_DIV, LANE_REM,
+                                 LANE_MIN, LANE_MAX, LANE_AND, LANE_OR,    LANE_XOR};
   Kernel k = begin(4);
   for (int i = 0; i < 4; i++) {
-    for (size_t j = 0; j < sizeof two / sizeof *two; j++) use1(&k, (LaneOp){.code = two[j], .kind = ints[i]}, 2, ints[i]);
+    for (size_t j = 0; j < sizeof two / sizeof *two; j++)
+      use1(&k, (LaneOp){.code = two[j], .kind = ints[i]}, 2, ints[i]);
     use1(&k, (LaneOp){.code = LANE_FMA, .kind = ints[i]}, 3, ints[i]);
     use1(&k, (LaneOp){.code = LANE_NOT, .kind = ints[i]}, 1, ints[i]);
     use1(&k, (LaneOp){.code = LANE_NEG, .kind = ints[i]}, 1, ints[i]);
@@ -161,7 +166,13 @@ static void test_floats(void **state) {
     LaneKind t = floats[i];
     for (int j = 0; j < 5; j++)
       for (int variant = 0; variant < 4; variant++) /* ftz, nan or exact */
-        use1(&k, (LaneOp){.code = two[j], .kind = t, .ftz = variant & 1, .nan = j > 2 && variant > 1, .exact = j < 3 && variant > 1}, 2, t);
+        use1(&k,
+             (LaneOp){.code = two[j],
+                      .kind = t,
+                      .ftz = variant & 1,
+                      .nan = j > 2 && variant > 1,
+                      .exact = j < 3 && variant > 1},
+             2, t);
     use1(&k, (LaneOp){.code = LANE_FMA, .kind = t}, 3, t);
     use1(&k, (LaneOp){.code = LANE_FMA, .kind = t, .ftz = true}, 3, t);
     use1(&k, (LaneOp){.code = LANE_NEG, .kind = t}, 1, t);
@@ -232,7 +243,13 @@ static void test_comparisons(void **state) {
   for (int i = 0; i < 8; i++)
     for (int pred = CMP_EQ; pred <= CMP_GE; pred++) {
       use1(&k, (LaneOp){.code = LANE_SETP, .kind = kinds[i], .pred = (uint8_t)pred}, 2, kinds[i]);
-      use1(&k, (LaneOp){.code = LANE_SETP, .kind = kinds[i], .pred = (uint8_t)pred, .unordered = i > 3, .ftz = kinds[i] == LK_F32}, 2, kinds[i]);
+      use1(&k,
+           (LaneOp){.code = LANE_SETP,
+                    .kind = kinds[i],
+                    .pred = (uint8_t)pred,
+                    .unordered = i > 3,
+                    .ftz = kinds[i] == LK_F32},
+           2, kinds[i]);
       use(&k, lane_select(&k.b, p, unknown(&k, kinds[i]), unknown(&k, kinds[i])));
     }
   use1(&k, (LaneOp){.code = LANE_SETP, .kind = LK_PRED, .pred = CMP_EQ}, 2, LK_PRED);
@@ -250,19 +267,25 @@ static void test_comparisons(void **state) {
 
 static void test_conversions(void **state) {
   (void)state;
-  static const LaneKind kinds[] = {LK_PRED, LK_S8, LK_U8, LK_S16, LK_U16, LK_S32, LK_U32, LK_S64, LK_U64, LK_F16, LK_BF16, LK_F32, LK_F64};
+  static const LaneKind kinds[] = {LK_PRED, LK_S8,  LK_U8,  LK_S16,  LK_U16, LK_S32, LK_U32,
+                                   LK_S64,  LK_U64, LK_F16, LK_BF16, LK_F32, LK_F64};
   enum { N = sizeof kinds / sizeof *kinds };
   Kernel k = begin(4);
   for (int from = 0; from < N; from++)
     for (int to = 0; to < N; to++) {
       use1(&k, (LaneOp){.code = LANE_CVT, .kind = kinds[from], .to = kinds[to]}, 1, kinds[from]);
-      if (from >= 9) use1(&k, (LaneOp){.code = LANE_CVT, .kind = kinds[from], .to = kinds[to], .rounding = ROUND_RZ}, 1, kinds[from]);
+      if (from >= 9)
+        use1(&k, (LaneOp){.code = LANE_CVT, .kind = kinds[from], .to = kinds[to], .rounding = ROUND_RZ}, 1,
+             kinds[from]);
       bool to_int = kinds[to] != LK_PRED && to < 9;
-      if (to_int && kinds[from] != LK_PRED) use1(&k, (LaneOp){.code = LANE_CVT, .kind = kinds[from], .to = kinds[to], .sat = true}, 1, kinds[from]);
+      if (to_int && kinds[from] != LK_PRED)
+        use1(&k, (LaneOp){.code = LANE_CVT, .kind = kinds[from], .to = kinds[to], .sat = true}, 1, kinds[from]);
     }
   for (int rz = 0; rz < 2; rz++) {
-    use1(&k, (LaneOp){.code = LANE_CVT2, .kind = LK_F32, .to = LK_F16X2, .rounding = rz ? ROUND_RZ : ROUND_RN}, 2, LK_F32);
-    use1(&k, (LaneOp){.code = LANE_CVT2, .kind = LK_F32, .to = LK_BF16X2, .rounding = rz ? ROUND_RZ : ROUND_RN}, 2, LK_F32);
+    use1(&k, (LaneOp){.code = LANE_CVT2, .kind = LK_F32, .to = LK_F16X2, .rounding = rz ? ROUND_RZ : ROUND_RN}, 2,
+         LK_F32);
+    use1(&k, (LaneOp){.code = LANE_CVT2, .kind = LK_F32, .to = LK_BF16X2, .rounding = rz ? ROUND_RZ : ROUND_RN}, 2,
+         LK_F32);
   }
   assembles_all(&k, targets);
   for (int e5 = 0; e5 < 2; e5++) {
@@ -289,21 +312,25 @@ static void test_halves_in_order(void **state) {
 
 static void test_memory(void **state) {
   (void)state;
-  static const LaneKind kinds[] = {LK_PRED, LK_S8, LK_U8, LK_S16, LK_U16, LK_F16, LK_B16, LK_B32, LK_F32, LK_B64, LK_F64};
+  static const LaneKind kinds[] = {LK_PRED, LK_S8,  LK_U8,  LK_S16, LK_U16, LK_F16,
+                                   LK_B16,  LK_B32, LK_F32, LK_B64, LK_F64};
   Kernel k = begin(4);
   int buffer = lane_buffer(&k.b, "buffer", 4096, 16);
   k.f->buffers.at[buffer].offset = 128;
   k.f->shared_bytes = 4224;
   LaneValue *shared = lane_shared(&k.b, buffer), *p = unknown(&k, LK_PRED);
-  LaneValue *moving = lane_2(&k.b, LANE_ADD, LK_S32, shared, lane_2(&k.b, LANE_SHL, LK_B32, lane_special(&k.b, SP_TID_X), lane_i32(&k.b, 4)));
+  LaneValue *moving = lane_2(&k.b, LANE_ADD, LK_S32, shared,
+                             lane_2(&k.b, LANE_SHL, LK_B32, lane_special(&k.b, SP_TID_X), lane_i32(&k.b, 4)));
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     for (int n = 1; n <= 4; n *= 2) {
       if (n * lane_kind_info[kinds[i]].bits > 128) continue;
       LaneType t = lane_kind_info[kinds[i]].type;
       LaneValue *other[4], *constants[4];
       for (int j = 0; j < n; j++) other[j] = unknown(&k, kinds[i]), constants[j] = lane_const(&k.b, t, 1);
-      LaneOp *ops[] = {lane_load(&k.b, SPACE_GLOBAL, kinds[i], n, k.p, -64, NULL, NULL), lane_load(&k.b, SPACE_GLOBAL, kinds[i], n, k.p, 64, p, other),
-                       lane_load(&k.b, SPACE_SHARED, kinds[i], n, shared, 64, NULL, NULL), lane_load(&k.b, SPACE_SHARED, kinds[i], n, moving, 0, p, constants)};
+      LaneOp *ops[] = {lane_load(&k.b, SPACE_GLOBAL, kinds[i], n, k.p, -64, NULL, NULL),
+                       lane_load(&k.b, SPACE_GLOBAL, kinds[i], n, k.p, 64, p, other),
+                       lane_load(&k.b, SPACE_SHARED, kinds[i], n, shared, 64, NULL, NULL),
+                       lane_load(&k.b, SPACE_SHARED, kinds[i], n, moving, 0, p, constants)};
       for (int j = 0; j < 4; j++) {
         lane_store(&k.b, SPACE_GLOBAL, kinds[i], n, k.q, 1024 * j, j & 1 ? p : NULL, ops[j]->out);
         lane_store(&k.b, SPACE_SHARED, kinds[i], n, j & 1 ? moving : shared, 32, NULL, ops[j]->out);
@@ -332,10 +359,12 @@ static void test_addresses_and_guards(void **state) {
   Kernel k = begin(2);
   int buffer = lane_buffer(&k.b, "buffer", 64, 32);
   k.f->buffers.at[buffer].offset = 32;
-  LaneValue *shared = lane_shared(&k.b, buffer), *p = unknown(&k, LK_PRED), *x = unknown(&k, LK_B32), *other[] = {x, lane_i32(&k.b, 7)};
+  LaneValue *shared = lane_shared(&k.b, buffer), *p = unknown(&k, LK_PRED), *x = unknown(&k, LK_B32),
+            *other[] = {x, lane_i32(&k.b, 7)};
   LaneOp *load = lane_load(&k.b, SPACE_GLOBAL, LK_B32, 2, k.p, -8, p, other);
   lane_store(&k.b, SPACE_SHARED, LK_B32, 1, shared, 12, NULL, load->out);
-  LaneOp *store = lane_store(&k.b, SPACE_GLOBAL, LK_F32, 2, k.q, 0, p, (LaneValue *[]){lane_f32(&k.b, 1), lane_f32(&k.b, -2)});
+  LaneOp *store =
+      lane_store(&k.b, SPACE_GLOBAL, LK_F32, 2, k.q, 0, p, (LaneValue *[]){lane_f32(&k.b, 1), lane_f32(&k.b, -2)});
   store->guard_not = true, store->cache = CACHE_CS, store->evict = EVICT_FIRST;
   static const uint8_t priorities[] = {PRIORITY_LAST, PRIORITY_L2_LAST, PRIORITY_NO_L1};
   for (int i = 0; i < 3; i++) lane_load(&k.b, SPACE_GLOBAL, LK_B32, 1, k.p, 256, NULL, NULL)->evict = priorities[i];
@@ -377,14 +406,19 @@ static void test_atomics(void **state) {
   for (int result = 0; result < 2; result++) {
     for (int sem = 0; sem < 4; sem++)
       for (int scope = 0; scope < 3; scope++) {
-        rmw(&k, (LaneOp){.kind = LK_U32, .rmw = RMW_ADD, .sem = (uint8_t)sem, .scope = (uint8_t)scope, .guard = p}, 1, result, k.q);
+        rmw(&k, (LaneOp){.kind = LK_U32, .rmw = RMW_ADD, .sem = (uint8_t)sem, .scope = (uint8_t)scope, .guard = p}, 1,
+            result, k.q);
         rmw(&k, (LaneOp){.kind = LK_B32, .rmw = RMW_CAS, .sem = (uint8_t)sem, .scope = (uint8_t)scope}, 2, result, k.q);
-        rmw(&k, (LaneOp){.kind = LK_B64, .rmw = RMW_XCHG, .sem = (uint8_t)sem, .scope = (uint8_t)scope}, 1, result, k.q);
+        rmw(&k, (LaneOp){.kind = LK_B64, .rmw = RMW_XCHG, .sem = (uint8_t)sem, .scope = (uint8_t)scope}, 1, result,
+            k.q);
       }
     for (int i = 0; i < 4; i++)
       for (int op = RMW_ADD; op <= RMW_CAS; op++) {
         rmw(&k, (LaneOp){.kind = kinds[i], .rmw = (uint8_t)op, .sem = SEM_RELAXED}, op == RMW_CAS ? 2 : 1, result, k.q);
-        rmw(&k, (LaneOp){.kind = kinds[i], .rmw = (uint8_t)op, .sem = SEM_RELAXED, .scope = SCOPE_CTA, .space = SPACE_SHARED}, op == RMW_CAS ? 2 : 1, result, shared);
+        rmw(&k,
+            (LaneOp){
+                .kind = kinds[i], .rmw = (uint8_t)op, .sem = SEM_RELAXED, .scope = SCOPE_CTA, .space = SPACE_SHARED},
+            op == RMW_CAS ? 2 : 1, result, shared);
       }
     rmw(&k, (LaneOp){.kind = LK_B16, .rmw = RMW_CAS, .sem = SEM_RELAXED}, 2, result, k.q);
     static const LaneKind added[] = {LK_F32, LK_F64, LK_F16, LK_F16X2};
@@ -413,14 +447,17 @@ static void test_atomics(void **state) {
 
 static void test_what_a_target_lacks(void **state) {
   (void)state;
-  static const char *const says[] = {"sm_80 has no atomic operation on several elements at once", "sm_80 has no atomic addition of bf16",
+  static const char *const says[] = {"sm_80 has no atomic operation on several elements at once",
+                                     "sm_80 has no atomic addition of bf16",
                                      "sm_80 has no access of 8 elements of b32 at once", "sm_80 has no redux of f32"};
   for (int i = 0; i < 4; i++) {
     Kernel k = begin(1);
     if (i == 0) rmw(&k, (LaneOp){.kind = LK_F32, .rmw = RMW_ADD, .sem = SEM_RELAXED}, 2, false, k.q);
     if (i == 1) rmw(&k, (LaneOp){.kind = LK_BF16, .rmw = RMW_ADD, .sem = SEM_RELAXED}, 1, false, k.q);
     if (i == 2) lane_load(&k.b, SPACE_GLOBAL, LK_B32, 8, k.p, 0, NULL, NULL);
-    if (i == 3) use(&k, lane_op(&k.b, (LaneOp){.code = LANE_REDUX, .kind = LK_F32, .rmw = RMW_MAX}, 1, (LaneValue *[]){unknown(&k, LK_F32)}));
+    if (i == 3)
+      use(&k, lane_op(&k.b, (LaneOp){.code = LANE_REDUX, .kind = LK_F32, .rmw = RMW_MAX}, 1,
+                      (LaneValue *[]){unknown(&k, LK_F32)}));
     Buf out = {0};
     if (context_try(cx)) {
       gpu_print_ptx(&out, k.f, gpu_target_find("sm_80"), false);
@@ -446,19 +483,24 @@ static void test_lanes(void **state) {
       use(&k, lane_shfl(&k.b, (LaneShuffle)s, unknown(&k, LK_B64), lane_i32(&k.b, 4)));
       use(&k, lane_shfl(&k.b, (LaneShuffle)s, unknown(&k, LK_B16), lane));
       use(&k, lane_shfl(&k.b, (LaneShuffle)s, p, lane));
-      use(&k, lane_op(&k.b, (LaneOp){.code = LANE_SHFL, .kind = LK_B32, .shuffle = (uint8_t)s, .imm = 8}, 2, (LaneValue *[]){x, lane}));
+      use(&k, lane_op(&k.b, (LaneOp){.code = LANE_SHFL, .kind = LK_B32, .shuffle = (uint8_t)s, .imm = 8}, 2,
+                      (LaneValue *[]){x, lane}));
     }
-    for (int v = VOTE_ANY; v <= VOTE_BALLOT; v++) use(&k, lane_op(&k.b, (LaneOp){.code = LANE_VOTE, .kind = LK_PRED, .vote = (uint8_t)v}, 1, &p));
+    for (int v = VOTE_ANY; v <= VOTE_BALLOT; v++)
+      use(&k, lane_op(&k.b, (LaneOp){.code = LANE_VOTE, .kind = LK_PRED, .vote = (uint8_t)v}, 1, &p));
     for (int op = RMW_ADD; op <= RMW_XOR; op++) {
-      use(&k, lane_op(&k.b, (LaneOp){.code = LANE_REDUX, .kind = op < RMW_AND ? LK_S32 : LK_B32, .rmw = (uint8_t)op}, 1, &x));
-      use(&k, lane_op(&k.b, (LaneOp){.code = LANE_REDUX, .kind = op < RMW_AND ? LK_U32 : LK_B32, .rmw = (uint8_t)op}, 1, &x));
+      use(&k, lane_op(&k.b, (LaneOp){.code = LANE_REDUX, .kind = op < RMW_AND ? LK_S32 : LK_B32, .rmw = (uint8_t)op}, 1,
+                      &x));
+      use(&k, lane_op(&k.b, (LaneOp){.code = LANE_REDUX, .kind = op < RMW_AND ? LK_U32 : LK_B32, .rmw = (uint8_t)op}, 1,
+                      &x));
     }
     for (int s = SP_TID_X; s < SP_COUNT; s++) use(&k, lane_special(&k.b, (LaneSpecial)s));
     lane_barrier(&k.b, true);
     lane_barrier(&k.b, false);
     for (int sem = 0; sem < 4; sem++)
       for (int scope = 0; scope < 3; scope++)
-        lane_op_raw(&k.b, (LaneOp){.code = LANE_FENCE, .sem = (uint8_t)sem, .scope = (uint8_t)scope, .buffer = -1}, 0, NULL, 0, NULL);
+        lane_op_raw(&k.b, (LaneOp){.code = LANE_FENCE, .sem = (uint8_t)sem, .scope = (uint8_t)scope, .buffer = -1}, 0,
+                    NULL, 0, NULL);
     LaneOp exits = {.code = LANE_EXIT, .guard = p, .buffer = -1};
     lane_op_raw(&k.b, exits, 0, NULL, 0, NULL);
     char *text = print(&k, "sm_90a");
@@ -489,7 +531,8 @@ static void test_inline_assembly(void **state) {
   contains(print(&k, "sm_80"), "\t{ .reg .b32 t$; add.s32 t$, %r1, %r4;\n mov.b32 %r2, t$; }\n\tmov.b32 %r3, %r1;\n");
   assembles_all(&k, targets);
   end();
-  static const char *const wrong[][2] = {{"mov.b32 $0, $9;", "the assembly names $9, but there are 3 operands"}, {"mov.b32 $x, 1;", "the assembly has a $ that no number follows"}};
+  static const char *const wrong[][2] = {{"mov.b32 $0, $9;", "the assembly names $9, but there are 3 operands"},
+                                         {"mov.b32 $x, 1;", "the assembly has a $ that no number follows"}};
   for (int i = 0; i < 2; i++) {
     k = begin(1);
     LaneValue *two[] = {unknown(&k, LK_B32), unknown(&k, LK_B32)};
@@ -519,7 +562,8 @@ static void run_moves(const char *text, uint32_t *regs, int n) {
   }
 }
 
-/* A loop that carries n values and hands on arbitrary ones of them and constants: what the printed moves do is what a parallel copy does. */
+/* A loop that carries n values and hands on arbitrary ones of them and constants: what the printed moves do is what a
+ * parallel copy does. */
 static void test_parallel_copies(void **state) {
   (void)state;
   uint32_t seed = 1;
@@ -558,7 +602,8 @@ static void test_parallel_copies(void **state) {
     int number[17];
     at = strchr(at, '\n') + 1;
     for (int i = 0; i <= n; i++) {
-      if (sscanf(at, "\tst.global.b32 [%%rd2], %%r%d;", &number[i]) != 1) print_message("%s\n", text), assert_true(false);
+      if (sscanf(at, "\tst.global.b32 [%%rd2], %%r%d;", &number[i]) != 1)
+        print_message("%s\n", text), assert_true(false);
       at = strchr(at, '\n') + 1;
     }
     uint32_t regs[64] = {0};
@@ -599,8 +644,8 @@ static void test_loops(void **state) {
       if (down && i > 1) continue;
       LaneType t = lane_kind_info[kinds[i]].type;
       LaneValue *x = unknown(&k, kinds[i]), *p = unknown(&k, LK_PRED);
-      LaneOp *loop = lane_for(&k.b, kinds[i], unknown(&k, kinds[i]), unknown(&k, kinds[i]), lane_const(&k.b, t, (uint64_t)(int64_t)(down ? -2 : 2)), 2,
-                              (LaneValue *[]){x, p});
+      LaneOp *loop = lane_for(&k.b, kinds[i], unknown(&k, kinds[i]), unknown(&k, kinds[i]),
+                              lane_const(&k.b, t, (uint64_t)(int64_t)(down ? -2 : 2)), 2, (LaneValue *[]){x, p});
       LaneValue **args = loop->body[0]->args;
       lane_yield(&k.b, 2, (LaneValue *[]){args[0], lane_1(&k.b, LANE_NOT, LK_PRED, args[2])});
       lane_leave(&k.b, loop);
@@ -613,7 +658,8 @@ static void test_loops(void **state) {
   /* A while whose condition hands on other values than it was given, in an if in a loop. */
   LaneValue *n = unknown(&k, LK_S32);
   LaneOp *outer = lane_for(&k.b, LK_S32, lane_i32(&k.b, 0), n, lane_i32(&k.b, 1), 1, (LaneValue *[]){n});
-  LaneOp *branch = lane_if(&k.b, lane_setp(&k.b, CMP_LT, LK_S32, outer->body[0]->args[1], n), false, 1, (LaneType[]){LT_B32});
+  LaneOp *branch =
+      lane_if(&k.b, lane_setp(&k.b, CMP_LT, LK_S32, outer->body[0]->args[1], n), false, 1, (LaneType[]){LT_B32});
   LaneOp *loop = lane_while(&k.b, 2, (LaneValue *[]){outer->body[0]->args[1], n});
   LaneValue **args = loop->body[0]->args;
   LaneValue *sum = lane_2(&k.b, LANE_ADD, LK_S32, args[0], args[1]);
@@ -641,14 +687,18 @@ static void test_parameters(void **state) {
   f->num_warps = 2;
   LaneBuilder b = lane_builder(f);
   Kernel k = {.f = f};
-  static const Dtype types[] = {DT_I1, DT_I8, DT_U8, DT_I16, DT_U16, DT_I32, DT_I64, DT_F8E5, DT_F16, DT_BF16, DT_F32, DT_F64};
+  static const Dtype types[] = {DT_I1,  DT_I8,   DT_U8,  DT_I16,  DT_U16, DT_I32,
+                                DT_I64, DT_F8E5, DT_F16, DT_BF16, DT_F32, DT_F64};
   LaneValue *params[12];
   LaneValue *out = lane_func_param(f, LT_B64, type_pointer(cx, DT_F32), 16);
-  for (int i = 0; i < 12; i++) params[i] = lane_func_param(f, lane_type_of(type_number(cx, types[i])), type_number(cx, types[i]), 1);
+  for (int i = 0; i < 12; i++)
+    params[i] = lane_func_param(f, lane_type_of(type_number(cx, types[i])), type_number(cx, types[i]), 1);
   b = lane_builder(f);
-  for (int i = 0; i < 12; i++) lane_store(&b, SPACE_GLOBAL, lane_kind_of(type_number(cx, types[i])), 1, out, 8 * i, NULL, &params[i]);
+  for (int i = 0; i < 12; i++)
+    lane_store(&b, SPACE_GLOBAL, lane_kind_of(type_number(cx, types[i])), 1, out, 8 * i, NULL, &params[i]);
   char *text = print(&k, "sm_90a");
-  contains(text, ".visible .entry gr____e_1(\n\t.param .u64 .ptr .global .align 16 p0,\n\t.param .u8 p1,\n\t.param .u8 p2,\n\t.param .u8 p3,\n\t.param .u16 p4,");
+  contains(text, ".visible .entry gr____e_1(\n\t.param .u64 .ptr .global .align 16 p0,\n\t.param .u8 p1,\n\t.param .u8 "
+                 "p2,\n\t.param .u8 p3,\n\t.param .u16 p4,");
   contains(text, "ld.param.s8 %r2, [p2];\n");
   contains(text, "ld.param.u8 %r3, [p3];\n");
   contains(text, "ld.param.u16 ");
@@ -672,12 +722,15 @@ static void test_targets(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_integers),       cmocka_unit_test(test_floats),          cmocka_unit_test(test_bf16_by_fma),
-      cmocka_unit_test(test_comparisons),    cmocka_unit_test(test_conversions),     cmocka_unit_test(test_halves_in_order),
-      cmocka_unit_test(test_memory),         cmocka_unit_test(test_addresses_and_guards), cmocka_unit_test(test_atomics),
-      cmocka_unit_test(test_what_a_target_lacks), cmocka_unit_test(test_lanes),      cmocka_unit_test(test_inline_assembly),
-      cmocka_unit_test(test_parallel_copies), cmocka_unit_test(test_swap_reads),     cmocka_unit_test(test_loops),
-      cmocka_unit_test(test_parameters),     cmocka_unit_test(test_targets),
+      cmocka_unit_test(test_integers),        cmocka_unit_test(test_floats),
+      cmocka_unit_test(test_bf16_by_fma),     cmocka_unit_test(test_comparisons),
+      cmocka_unit_test(test_conversions),     cmocka_unit_test(test_halves_in_order),
+      cmocka_unit_test(test_memory),          cmocka_unit_test(test_addresses_and_guards),
+      cmocka_unit_test(test_atomics),         cmocka_unit_test(test_what_a_target_lacks),
+      cmocka_unit_test(test_lanes),           cmocka_unit_test(test_inline_assembly),
+      cmocka_unit_test(test_parallel_copies), cmocka_unit_test(test_swap_reads),
+      cmocka_unit_test(test_loops),           cmocka_unit_test(test_parameters),
+      cmocka_unit_test(test_targets),
   };
   return cmocka_run_group_tests(tests, group_setup, NULL);
 }

@@ -1,5 +1,5 @@
-/* Runs the golden files tests/golden/?*.lane: lane IR in, PTX out (golden_kit.h). The line "// target: sm_90a" names the target.
- * The lane IR is verified; the PTX must, where there is a ptxas, assemble. */
+/* Runs the golden files tests/golden/?*.lane: lane IR in, PTX out (golden_kit.h). The line "// target: sm_90a" names
+ * the target. The lane IR is verified; the PTX must, where there is a ptxas, assemble. */
 #include "golden_kit.h"
 
 #include "gpu/gpu.h"

@@ -1,5 +1,5 @@
-/* ptxas's driver and its cache: hits, damage, folders that cannot be written, several processes, an assembler that is missing, fails or spills.
- * The assembler is a script of ours, so that this runs where CUDA is not. */
+/* ptxas's driver and its cache: hits, damage, folders that cannot be written, several processes, an assembler that is
+ * missing, fails or spills. The assembler is a script of ours, so that this runs where CUDA is not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,13 +17,14 @@
 
 static char folder[64], script[128], runs[128];
 
-/* Writes each run's text into the cubin, and says what `-v` says. A text with SPILL spills unless one block is enough, one with WRONG fails,
- * one with SLOW has a word of advice. */
+/* Writes each run's text into the cubin, and says what `-v` says. A text with SPILL spills unless one block is enough,
+ * one with WRONG fails, one with SLOW has a word of advice. */
 static const char fake[] =
     "#!/bin/sh\n"
     "for a in \"$@\"; do case $a in *.ptx) ptx=$a;; *.cubin) out=$a;; -arch=*) arch=${a#-arch=};; esac; done\n"
     "echo \"$*\" >> \"$RUNS\"\n"
-    "if grep -q OLD \"$ptx\" && echo \"$*\" | grep -q Ofast; then echo \"ptxas fatal   : Unknown option '--Ofast-compile'\"; exit 255; fi\n"
+    "if grep -q OLD \"$ptx\" && echo \"$*\" | grep -q Ofast; then echo \"ptxas fatal   : Unknown option "
+    "'--Ofast-compile'\"; exit 255; fi\n"
     "if grep -q WRONG \"$ptx\"; then echo \"ptxas $ptx, line 7; error : Unknown symbol\"; exit 255; fi\n"
     "{ echo \"cubin of $arch\"; cat \"$ptx\"; } > \"$out\"\n"
     "echo 'ptxas info    : 0 bytes gmem'\n"
@@ -31,14 +32,17 @@ static const char fake[] =
     "if grep -q SLOW \"$ptx\"; then echo \"ptxas info    : (C7514) Potential Performance Loss: wgmma serialized\"; fi\n"
     "echo 'ptxas info    : Function properties for k'\n"
     "if grep -q SPILL \"$ptx\" && ! grep -q minnctapersm \"$ptx\"; then\n"
-    "  echo '    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads'; echo 'ptxas info    : Used 32 registers'\n"
+    "  echo '    16 bytes stack frame, 12 bytes spill stores, 8 bytes spill loads'; echo 'ptxas info    : Used 32 "
+    "registers'\n"
     "else\n"
-    "  echo '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'; echo 'ptxas info    : Used 40 registers, used 1 barriers'\n"
+    "  echo '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'; echo 'ptxas info    : Used 40 "
+    "registers, used 1 barriers'\n"
     "fi\n";
 
 static const char *text(const char *words) {
   static char out[300];
-  snprintf(out, sizeof out, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n{ // %s\n\tret;\n}\n", words);
+  snprintf(out, sizeof out, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n{ // %s\n\tret;\n}\n",
+           words);
   return out;
 }
 
@@ -166,7 +170,8 @@ static void test_products(void **state) {
     Buf ptx = {0}, log = {0}, said = {0};
     GpuCubin c;
     int before = run_count();
-    buf_printf(&ptx, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n{ // %s\n\tbar.sync 0;\n", kinds[i]);
+    buf_printf(&ptx, ".version 8.1\n.target sm_90a\n.visible .entry k()\n.reqntid 128\n{ // %s\n\tbar.sync 0;\n",
+               kinds[i]);
     for (int k = 0; k < 128; k++) buf_puts(&ptx, "\tfma.rn.f32 %r1, %r2, %r3, %r1;\n");
     buf_puts(&ptx, "\tret;\n}\n");
     if (assemble(ptx.at, &c, &said)) fail_msg("%s", said.at);
@@ -213,7 +218,8 @@ static void test_folders(void **state) {
   works_and_goes("one", false);
   works_and_goes("one", false);
   setenv("TMPDIR", "/nowhere/at/all", 1);
-  fails("one", "there is no place to assemble a kernel in: neither the cache folder nor /nowhere/at/all can be written (No such file or directory)");
+  fails("one", "there is no place to assemble a kernel in: neither the cache folder nor /nowhere/at/all can be written "
+               "(No such file or directory)");
   setenv("NEREID_CACHE_DIR", folder, 1);
   works_and_goes("one", false); /* the cache folder alone is enough */
 }
@@ -250,7 +256,8 @@ static void test_sass(void **state) {
   snprintf(path, sizeof path, "%s/nvdisasm", folder);
   static const char tool[] = "#!/bin/sh\n"
                              "echo 'nvdisasm warning : something about ELF'\n"
-                             "echo '\t//## File \"k.py\", line 2'; echo '  IADD R1;'; echo '\t//## File \"other.py\", line 1'; echo '  EXIT;'\n"
+                             "echo '\t//## File \"k.py\", line 2'; echo '  IADD R1;'; echo '\t//## File \"other.py\", "
+                             "line 1'; echo '  EXIT;'\n"
                              "cat \"$3\"\n";
   Context *cx = context_create();
   Buf out = {0};
@@ -275,7 +282,9 @@ static void test_sass(void **state) {
   } else {
     fail_msg("%s", cx->diags.at[cx->diags.n - 1].message);
   }
-  assert_string_equal(out.at, "\t//## File \"k.py\", line 2   two = 2\n  IADD R1;\n\t//## File \"other.py\", line 1\n  EXIT;\nthe cubin\n");
+  assert_string_equal(
+      out.at,
+      "\t//## File \"k.py\", line 2   two = 2\n  IADD R1;\n\t//## File \"other.py\", line 1\n  EXIT;\nthe cubin\n");
   buf_destroy(&out);
   context_destroy(cx);
   setenv("PATH", before, 1);
@@ -309,10 +318,16 @@ static void test_processes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(test_cached, setup, teardown),    cmocka_unit_test_setup_teardown(test_log_and_figures, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_spill, setup, teardown), cmocka_unit_test_setup_teardown(test_products, setup, teardown),     cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_folders, setup, teardown),   cmocka_unit_test_setup_teardown(test_missing, setup, teardown),
-      cmocka_unit_test_setup_teardown(test_sass, setup, teardown),      cmocka_unit_test_setup_teardown(test_errors, setup, teardown),    cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_cached, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_log_and_figures, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_spill, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_products, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_folders, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_missing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_sass, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_errors, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

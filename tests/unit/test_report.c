@@ -1,12 +1,16 @@
-/* Tests of reports: occupancy, sectors and passes over banks against figures made by hand, and what is said of launches whose addresses are known,
- * repeat with a period, or are decided by data. */
+/* Tests of reports: occupancy, sectors and passes over banks against figures made by hand, and what is said of launches
+ * whose addresses are known, repeat with a period, or are decided by data. */
 #include "gpu/report.h"
 #include "runtime_kit.h"
 
 /* ---- occupancy ---- */
 
 static void occupancy_follows_cudas_rules(void **state) {
-  static const struct { const char *target; int registers, shared, warps, by_registers, by_shared, by_warps, by_blocks, blocks; const char *limit; } cases[] = {
+  static const struct {
+    const char *target;
+    int registers, shared, warps, by_registers, by_shared, by_warps, by_blocks, blocks;
+    const char *limit;
+  } cases[] = {
       /* 40 registers: 1280 a warp, 12 a partition of 16384, 48 warps */
       {"sm_90a", 40, 0, 4, 12, 228, 16, 32, 12, "registers"},
       {"sm_90a", 32, 0, 4, 16, 228, 16, 32, 16, "warps"},
@@ -14,18 +18,18 @@ static void occupancy_follows_cudas_rules(void **state) {
       {"sm_90a", 32, 0, 1, 64, 228, 64, 32, 32, "blocks"},
       {"sm_90a", 255, 0, 8, 1, 228, 8, 32, 1, "registers"},
       {"sm_90a", 128, 0, 16, 1, 228, 4, 32, 1, "registers"},
-      {"sm_90a", 136, 0, 16, 0, 228, 4, 32, 0, "registers"},  /* 4352 a warp, 16 of them: more than 65536 */
-      {"sm_90a", 168, 0, 3, 4, 228, 21, 32, 4, "registers"},  /* 3 warps a partition, 12 in all */
+      {"sm_90a", 136, 0, 16, 0, 228, 4, 32, 0, "registers"},           /* 4352 a warp, 16 of them: more than 65536 */
+      {"sm_90a", 168, 0, 3, 4, 228, 21, 32, 4, "registers"},           /* 3 warps a partition, 12 in all */
       {"sm_90a", 32, 48 * 1024, 4, 16, 4, 16, 32, 4, "shared memory"}, /* 49 KiB each of 228 */
       {"sm_90a", 32, 227 * 1024, 4, 16, 1, 16, 32, 1, "shared memory"},
       {"sm_90a", 32, 227 * 1024 + 1, 4, 16, 0, 16, 32, 0, "shared memory"},
-      {"sm_90a", 32, 1, 4, 16, 202, 16, 32, 16, "warps"},     /* 1025 bytes are handed out as 1152 */
+      {"sm_90a", 32, 1, 4, 16, 202, 16, 32, 16, "warps"}, /* 1025 bytes are handed out as 1152 */
       {"sm_80", 64, 32 * 1024, 8, 4, 4, 8, 32, 4, "registers"},
       {"sm_86", 32, 0, 4, 16, 100, 12, 16, 12, "warps"},
       {"sm_86", 32, 0, 2, 32, 100, 24, 16, 16, "blocks"},
       {"sm_89", 32, 20 * 1024, 2, 32, 4, 24, 24, 4, "shared memory"},
       {"sm_120a", 48, 0, 32, 1, 100, 1, 24, 1, "warps"},
-      {"sm_90a", 0, 0, 4, 32, 228, 16, 32, 16, "warps"},      /* not known */
+      {"sm_90a", 0, 0, 4, 32, 228, 16, 32, 16, "warps"}, /* not known */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     nereid_occupancy o;
@@ -53,7 +57,8 @@ static void wrong_occupancies_are_refused(void **state) {
   assert_error(nereid_occupancy_of("sm_80", -1, 0, 4, &o, &error), NEREID_BAD_ARGUMENT,
                "error: nereid_occupancy_of: -1 registers, 0 bytes of shared memory and 4 warps\n"
                "  hint: registers and shared bytes are 0 or more, warps 1 or more\n");
-  assert_error(nereid_occupancy_of("sm_80", 1, 0, 4, NULL, &error), NEREID_BAD_ARGUMENT, "error: nereid_occupancy_of: out is NULL\n");
+  assert_error(nereid_occupancy_of("sm_80", 1, 0, 4, NULL, &error), NEREID_BAD_ARGUMENT,
+               "error: nereid_occupancy_of: out is NULL\n");
 }
 
 /* ---- one request ---- */
@@ -69,13 +74,16 @@ static int sectors(uint64_t base, int distance, int bytes, uint32_t lanes, int *
 }
 
 static void sectors_of_a_request(void **state) {
+  /* clang-format off */
   static const struct { uint64_t base; int distance, bytes; uint32_t lanes; int sectors, ideal; } cases[] = {
-      {1024, 4, 4, ALL, 4, 4},       {1024, 8, 4, ALL, 8, 4},      {1024, 128, 4, ALL, 32, 4},       {1028, 4, 4, ALL, 5, 4},
-      {1024, 16, 16, ALL, 16, 16},   {1024, 8, 8, ALL, 8, 8},      {1024, 2, 2, ALL, 2, 2},          {1024, 1, 1, ALL, 1, 1},
-      {1024, 0, 4, ALL, 1, 1},       {1024, 4, 4, 0xff, 1, 1},     {1024, 4, 4, 0x55555555, 4, 2},   {1024, 4, 4, 1, 1, 1},
-      {1024, -4, 4, ALL, 5, 4},      {1040, 16, 16, ALL, 17, 16},  {1024, 32, 32, ALL, 32, 32},      {1024, 4, 4, 0x0000000fu, 1, 1},
+      {1024, 4, 4, ALL, 4, 4}, {1024, 8, 4, ALL, 8, 4}, {1024, 128, 4, ALL, 32, 4}, {1028, 4, 4, ALL, 5, 4},
+      {1024, 16, 16, ALL, 16, 16}, {1024, 8, 8, ALL, 8, 8}, {1024, 2, 2, ALL, 2, 2}, {1024, 1, 1, ALL, 1, 1},
+      {1024, 0, 4, ALL, 1, 1}, {1024, 4, 4, 0xff, 1, 1}, {1024, 4, 4, 0x55555555, 4, 2}, {1024, 4, 4, 1, 1, 1},
+      {1024, -4, 4, ALL, 5, 4}, {1040, 16, 16, ALL, 17, 16}, {1024, 32, 32, ALL, 32, 32},
+      {1024, 4, 4, 0x0000000fu, 1, 1},
       {1052, 4, 4, 0x3, 2, 1},       {1024, 3124, 4, ALL, 32, 4},
   };
+  /* clang-format on */
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int ideal, n = sectors(cases[i].base, cases[i].distance, cases[i].bytes, cases[i].lanes, &ideal);
     if (n != cases[i].sectors || ideal != cases[i].ideal) fail_msg("case %zu: %d sectors, ideal %d", i, n, ideal);
@@ -93,12 +101,17 @@ static void check_stored(const uint64_t at[32], uint32_t lanes, int bytes, int w
 }
 
 static void passes_over_the_banks(void **state) {
+  /* clang-format off */
   static const struct { int distance, bytes; uint32_t lanes; int passes, ideal; } strides[] = {
-      {4, 4, ALL, 1, 1},   {8, 4, ALL, 2, 1},    {16, 4, ALL, 4, 1},     {128, 4, ALL, 32, 1},  {132, 4, ALL, 1, 1},  {0, 4, ALL, 1, 1},
-      {12, 4, ALL, 1, 1},  {128, 4, 0xff, 8, 1}, {128, 4, 1, 1, 1},      {2, 2, ALL, 1, 1},     {1, 1, ALL, 1, 1},    {64, 2, ALL, 16, 1},
+      {4, 4, ALL, 1, 1}, {8, 4, ALL, 2, 1}, {16, 4, ALL, 4, 1}, {128, 4, ALL, 32, 1}, {132, 4, ALL, 1, 1},
+      {0, 4, ALL, 1, 1},
+      {12, 4, ALL, 1, 1}, {128, 4, 0xff, 8, 1}, {128, 4, 1, 1, 1}, {2, 2, ALL, 1, 1}, {1, 1, ALL, 1, 1},
+      {64, 2, ALL, 16, 1},
       {8, 8, ALL, 2, 2},   {16, 8, ALL, 4, 2},   {8, 8, 0xffff, 1, 1},   {128, 8, ALL, 32, 2},  {0, 8, ALL, 1, 1},
-      {16, 16, ALL, 4, 4}, {32, 16, ALL, 8, 4},  {16, 16, 0xff, 1, 1},   {128, 16, ALL, 32, 4}, {144, 16, ALL, 4, 4}, {0, 16, ALL, 2, 2},
+      {16, 16, ALL, 4, 4}, {32, 16, ALL, 8, 4}, {16, 16, 0xff, 1, 1}, {128, 16, ALL, 32, 4}, {144, 16, ALL, 4, 4},
+      {0, 16, ALL, 2, 2},
   };
+  /* clang-format on */
   uint64_t at[32];
   for (size_t i = 0; i < sizeof strides / sizeof *strides; i++) {
     for (int lane = 0; lane < 32; lane++) at[lane] = (uint64_t)(strides[i].distance * lane);
@@ -115,7 +128,8 @@ static void passes_over_the_banks(void **state) {
   check_passes("pairs two apart", at, ALL, 16, 2, 2);
   for (int lane = 0; lane < 32; lane++) at[lane] = 16 * (uint64_t)(lane % 8);
   check_passes("quarters alike", at, ALL, 16, 4, 4);
-  /* eight rows of 128 bytes, read down a column of 16 bytes: all in four banks; with the place xor'ed by the row, in all */
+  /* eight rows of 128 bytes, read down a column of 16 bytes: all in four banks; with the place xor'ed by the row, in
+   * all */
   for (int lane = 0; lane < 32; lane++) at[lane] = 128 * (uint64_t)(lane % 8) + 16 * (uint64_t)(lane / 8);
   check_passes("columns", at, ALL, 16, 32, 4);
   for (int lane = 0; lane < 32; lane++) at[lane] = 128 * (uint64_t)(lane % 8) + 16 * (uint64_t)(lane / 8 ^ lane % 8);
@@ -176,21 +190,25 @@ static nereid_report_access total(const nereid_report *r, const char *what, bool
   for (int i = 0; i < r->access_count; i++) {
     const nereid_report_access *a = &r->accesses[i];
     if (strcmp(a->what, what) || a->shared != shared) continue;
-    sum.requests += a->requests, sum.lanes += a->lanes, sum.sectors += a->sectors, sum.ideal_sectors += a->ideal_sectors;
+    sum.requests += a->requests, sum.lanes += a->lanes, sum.sectors += a->sectors,
+        sum.ideal_sectors += a->ideal_sectors;
     sum.known &= a->known, sum.line = a->line, sum.bytes = a->bytes;
   }
   return sum;
 }
 
 static void strides_masks_and_alignment_show_in_sectors(void **state) {
-  static const struct { uint64_t x; int64_t n, stride, requests, sectors, ideal; } cases[] = {
-      {1 << 20, 1280, 1, 40, 160, 160},      {1 << 20, 1280, 2, 40, 320, 160}, {1 << 20, 1280, 32, 40, 1280, 160},
+  static const struct {
+    uint64_t x;
+    int64_t n, stride, requests, sectors, ideal;
+  } cases[] = {
+      {1 << 20, 1280, 1, 40, 160, 160},       {1 << 20, 1280, 2, 40, 320, 160}, {1 << 20, 1280, 32, 40, 1280, 160},
       {(1 << 20) + 4, 1280, 1, 40, 200, 160}, {1 << 20, 1188, 1, 38, 149, 149}, {1 << 20, 1152, 1, 36, 144, 144},
   };
   nereid_module *m = module();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    nereid_arg args[] = {nereid_pointer(address(cases[i].x), NEREID_F32), nereid_pointer(address(1 << 24), NEREID_F32), nereid_int(cases[i].n),
-                         constant("STRIDE", cases[i].stride), constant("BLOCK", 128)};
+    nereid_arg args[] = {nereid_pointer(address(cases[i].x), NEREID_F32), nereid_pointer(address(1 << 24), NEREID_F32),
+                         nereid_int(cases[i].n), constant("STRIDE", cases[i].stride), constant("BLOCK", 128)};
     nereid_report *r = report_on(m, "strided", 10, args, 5);
     nereid_report_access load = total(r, "load", false), store = total(r, "store", false);
     if (cases[i].stride > 1 || i == 3) assert_int_equal(load.bytes, 4);
@@ -211,8 +229,8 @@ static void strides_masks_and_alignment_show_in_sectors(void **state) {
 static void rows_that_begin_anywhere_are_counted_exactly(void **state) {
   enum { N = 781, ROWS = 300000 };
   nereid_module *m = module();
-  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), nereid_pointer(address(1 << 24), NEREID_F32), nereid_int(N), nereid_int(N),
-                       constant("BLOCK", 1024)};
+  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), nereid_pointer(address(1 << 24), NEREID_F32),
+                       nereid_int(N), nereid_int(N), constant("BLOCK", 1024)};
   nereid_report *r = report_on(m, "rows", ROWS, args, 5);
   int64_t want = 0;
   for (int64_t row = 0; row < ROWS; row++)
@@ -233,7 +251,8 @@ static void rows_that_begin_anywhere_are_counted_exactly(void **state) {
 static void programs_that_grow_evenly_are_counted_exactly(void **state) {
   enum { PROGRAMS = 2000 };
   nereid_module *m = module();
-  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), nereid_pointer(address(1 << 24), NEREID_F32), constant("BLOCK", 1024)};
+  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), nereid_pointer(address(1 << 24), NEREID_F32),
+                       constant("BLOCK", 1024)};
   nereid_report *r = report_on(m, "triangle", PROGRAMS, args, 3);
   assert_int_equal(total(r, "load", false).sectors, (int64_t)PROGRAMS * (PROGRAMS + 1) / 2 * 128);
   assert_int_equal(total(r, "store", false).sectors, (int64_t)PROGRAMS * 128);
@@ -245,15 +264,17 @@ static void programs_that_grow_evenly_are_counted_exactly(void **state) {
 
 static void what_data_decide_is_marked(void **state) {
   nereid_module *m = module();
-  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), nereid_pointer(address(1 << 22), NEREID_I32), nereid_pointer(address(1 << 24), NEREID_F32),
-                       constant("BLOCK", 128)};
+  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), nereid_pointer(address(1 << 22), NEREID_I32),
+                       nereid_pointer(address(1 << 24), NEREID_F32), constant("BLOCK", 128)};
   nereid_report *r = report_on(m, "gather", 1, args, 4);
   int known = 0, unknown = 0;
   for (int i = 0; i < r->access_count; i++) r->accesses[i].known ? known++ : unknown++;
   assert_int_equal(known, 2);
   assert_int_equal(unknown, 1);
   assert_false(r->exact);
-  assert_non_null(strstr(r->remarks, "line 25: data decide where or how often this load is done: it is counted as if all data were zeros\n"));
+  assert_non_null(
+      strstr(r->remarks,
+             "line 25: data decide where or how often this load is done: it is counted as if all data were zeros\n"));
   nereid_report_free(r);
   r = report_on(m, "wait", 1, (nereid_arg[]){nereid_pointer(address(1 << 20), NEREID_I32)}, 1); /* for ever, by zeros */
   assert_false(r->exact);
@@ -276,8 +297,9 @@ static const nereid_report_time *time_of(const nereid_report *r, const char *bou
 
 static void waves_and_bounds_follow_from_the_machine(void **state) {
   nereid_module *m = module();
-  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), nereid_pointer(address((int64_t)1 << 32), NEREID_F32), nereid_int(1 << 28), constant("STRIDE", 1),
-                       constant("BLOCK", 1024)};
+  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32),
+                       nereid_pointer(address((int64_t)1 << 32), NEREID_F32), nereid_int(1 << 28),
+                       constant("STRIDE", 1), constant("BLOCK", 1024)};
   nereid_report_options how = {.target = "sm_90a", .multiprocessors = 100, .clock_mhz = 1000, .memory_gbs = 1000};
   nereid_report *r = NULL;
   assert_ok(nereid_report_launch(m, "strided", (int64_t[]){1 << 18, 1, 1}, args, 5, NULL, &how, &r, &error));
@@ -308,8 +330,8 @@ static void waves_and_bounds_follow_from_the_machine(void **state) {
 
 static void occupancy_alone_needs_no_grid(void **state) {
   nereid_module *m = module();
-  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), nereid_pointer(address(1 << 24), NEREID_F32), nereid_int(100), constant("STRIDE", 1),
-                       constant("BLOCK", 128)};
+  nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), nereid_pointer(address(1 << 24), NEREID_F32),
+                       nereid_int(100), constant("STRIDE", 1), constant("BLOCK", 128)};
   nereid_report_options how = {.occupancy_only = true};
   nereid_options o = {.num_warps = 8};
   nereid_report *r = NULL;
@@ -319,16 +341,22 @@ static void occupancy_alone_needs_no_grid(void **state) {
   assert_int_equal(r->occupancy.by_warps, 8);
   assert_int_equal(r->access_count + r->class_count + r->time_count, 0);
   nereid_report_free(r);
-  assert_error(nereid_report_launch(m, "strided", NULL, args, 5, &o, NULL, &r, &error), NEREID_BAD_ARGUMENT, "error: nereid_report_launch: the grid is NULL\n");
-  assert_error(nereid_report_launch(m, "strided", (int64_t[]){1, -1, 1}, args, 5, &o, NULL, &r, &error), NEREID_BAD_ARGUMENT,
-               "error: the grid (1, -1, 1) has -1 programs along y; 0 to 65535 are possible\n");
-  assert_error(nereid_report_launch(m, "strided", (int64_t[]){INT32_MAX, 65535, 1}, args, 5, &o, NULL, &r, &error), NEREID_UNSUPPORTED,
-               "error: 140735340806145 programs are too many to be counted: the figures would not fit\n  hint: ask for a part of the grid: 2^40 programs are counted\n");
+  assert_error(nereid_report_launch(m, "strided", NULL, args, 5, &o, NULL, &r, &error), NEREID_BAD_ARGUMENT,
+               "error: nereid_report_launch: the grid is NULL\n");
+  assert_error(nereid_report_launch(m, "strided", (int64_t[]){1, -1, 1}, args, 5, &o, NULL, &r, &error),
+               NEREID_BAD_ARGUMENT, "error: the grid (1, -1, 1) has -1 programs along y; 0 to 65535 are possible\n");
+  assert_error(nereid_report_launch(m, "strided", (int64_t[]){INT32_MAX, 65535, 1}, args, 5, &o, NULL, &r, &error),
+               NEREID_UNSUPPORTED,
+               "error: 140735340806145 programs are too many to be counted: the figures would not fit\n  hint: ask for "
+               "a part of the grid: 2^40 programs are counted\n");
   nereid_cost cost;
-  assert_int_equal(nereid_launch_cost(NULL, m, "strided", (int64_t[]){INT32_MAX, 65535, 65535}, args, 5, &o, &cost, NULL), NEREID_UNSUPPORTED);
+  assert_int_equal(
+      nereid_launch_cost(NULL, m, "strided", (int64_t[]){INT32_MAX, 65535, 65535}, args, 5, &o, &cost, NULL),
+      NEREID_UNSUPPORTED);
   how = (nereid_report_options){.multiprocessors = -1};
-  assert_error(nereid_report_launch(m, "strided", (int64_t[]){1, 1, 1}, args, 5, &o, &how, &r, &error), NEREID_BAD_ARGUMENT,
-               "error: a report on -1 multiprocessors at 0 MHz and 0 GB/s\n  hint: leave it 0 for that of a typical machine\n");
+  assert_error(
+      nereid_report_launch(m, "strided", (int64_t[]){1, 1, 1}, args, 5, &o, &how, &r, &error), NEREID_BAD_ARGUMENT,
+      "error: a report on -1 multiprocessors at 0 MHz and 0 GB/s\n  hint: leave it 0 for that of a typical machine\n");
   assert_ok(nereid_report_launch(m, "strided", (int64_t[]){0, 1, 1}, args, 5, &o, NULL, &r, &error)); /* no programs */
   assert_int_equal(total(r, "load", false).requests, 0);
   nereid_report_free(r);
@@ -340,14 +368,17 @@ static void occupancy_alone_needs_no_grid(void **state) {
 /* 64 threads store to shared memory at a distance of `by` bytes and read their neighbours' words. */
 static GpuReport *shared_report(Context *cx, int by) {
   char source[2000];
-  snprintf(source, sizeof source,
-           "kernel @k(%%p0: b64 *f32) warps=2 {\nbuffer \"buf\" bytes=16384 align=16\n"
-           "%%tid = special {tid.x} : b32\n%%lane = special {laneid} : b32\n%%base = shared {buffer=0} : b32\n%%d = const.b32 {%d} : b32\n%%c4 = const.b32 {4} : b32\n"
-           "%%c8 = const.b32 {8} : b32\n%%at = fma.s32 %%tid, %%d, %%base : b32\n%%to = fma.s32 %%tid, %%c4, %%base : b32\n"
-           "st.b32 %%at, %%tid {shared buffer=0}\nbarrier\n%%v = ld.b32 %%to {shared buffer=0} : b32\n"
-           "%%o = mulwide.s32 %%tid, %%c4 : b64\n%%a = add.s64 %%p0, %%o : b64\n%%p = setp.s32 %%lane, %%c8 {lt} : pred\n"
-           "if %%p do () {\n  st.b32 %%a, %%v {global}\n  yield\n} do () {\n  st.b32 %%a, %%tid {global +4096}\n  yield\n}\n}\n",
-           by);
+  snprintf(
+      source, sizeof source,
+      "kernel @k(%%p0: b64 *f32) warps=2 {\nbuffer \"buf\" bytes=16384 align=16\n"
+      "%%tid = special {tid.x} : b32\n%%lane = special {laneid} : b32\n%%base = shared {buffer=0} : b32\n%%d = "
+      "const.b32 {%d} : b32\n%%c4 = const.b32 {4} : b32\n"
+      "%%c8 = const.b32 {8} : b32\n%%at = fma.s32 %%tid, %%d, %%base : b32\n%%to = fma.s32 %%tid, %%c4, %%base : b32\n"
+      "st.b32 %%at, %%tid {shared buffer=0}\nbarrier\n%%v = ld.b32 %%to {shared buffer=0} : b32\n"
+      "%%o = mulwide.s32 %%tid, %%c4 : b64\n%%a = add.s64 %%p0, %%o : b64\n%%p = setp.s32 %%lane, %%c8 {lt} : pred\n"
+      "if %%p do () {\n  st.b32 %%a, %%v {global}\n  yield\n} do () {\n  st.b32 %%a, %%tid {global +4096}\n  "
+      "yield\n}\n}\n",
+      by);
   LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", source, strlen(source)));
   lane_verify(f, NULL);
   return gpu_report(f, (uint64_t[]){1 << 20}, (int32_t[]){3, 1, 1});
@@ -383,7 +414,8 @@ static void bank_conflicts_of(int by, int passes) {
 }
 
 static void bank_conflicts_and_divergence_are_counted(void **state) {
-  bank_conflicts_of(4, 1), bank_conflicts_of(8, 2), bank_conflicts_of(128, 32), bank_conflicts_of(132, 1), bank_conflicts_of(64, 16);
+  bank_conflicts_of(4, 1), bank_conflicts_of(8, 2), bank_conflicts_of(128, 32), bank_conflicts_of(132, 1),
+      bank_conflicts_of(64, 16);
 }
 
 /* An address that went through shared memory is computed, and is no data unless what was stored there is. */
@@ -402,12 +434,13 @@ static void addresses_go_through_shared_memory(void **state) {
   for (volatile int data = 0; data < 2; data++) {
     Context *cx = context_create();
     char source[1000];
-    snprintf(source, sizeof source,
-             "kernel @k(%%p0: b64 *f32) warps=1 {\nbuffer \"buf\" bytes=128 align=16\n%%tid = special {tid.x} : b32\n"
-             "%%base = shared {buffer=0} : b32\n%%c4 = const.b32 {4} : b32\n%%at = fma.s32 %%tid, %%c4, %%base : b32\n%s"
-             "st.b32 %%at, %%v {shared buffer=0}\nbarrier {warp}\n%%i = ld.b32 %%at {shared buffer=0} : b32\n"
-             "%%o = mulwide.s32 %%i, %%c4 : b64\n%%a = add.s64 %%p0, %%o : b64\nst.b32 %%a, %%tid {global}\n}\n",
-             values[data]);
+    snprintf(
+        source, sizeof source,
+        "kernel @k(%%p0: b64 *f32) warps=1 {\nbuffer \"buf\" bytes=128 align=16\n%%tid = special {tid.x} : b32\n"
+        "%%base = shared {buffer=0} : b32\n%%c4 = const.b32 {4} : b32\n%%at = fma.s32 %%tid, %%c4, %%base : b32\n%s"
+        "st.b32 %%at, %%v {shared buffer=0}\nbarrier {warp}\n%%i = ld.b32 %%at {shared buffer=0} : b32\n"
+        "%%o = mulwide.s32 %%i, %%c4 : b64\n%%a = add.s64 %%p0, %%o : b64\nst.b32 %%a, %%tid {global}\n}\n",
+        values[data]);
     if (context_try(cx)) {
       LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", source, strlen(source)));
       check_address(gpu_report(f, (uint64_t[]){1 << 20}, (int32_t[]){1, 1, 1}), data);
@@ -419,13 +452,17 @@ static void addresses_go_through_shared_memory(void **state) {
   }
 }
 
-/* Two loads of which one waits for the other take twice as long as two that do not, and a loop as many times as it has turns. */
+/* Two loads of which one waits for the other take twice as long as two that do not, and a loop as many times as it has
+ * turns. */
 static double cycles_of(const char *body) {
   Context *cx = context_create();
   double cycles = 0;
   if (context_try(cx)) {
     char source[1000];
-    snprintf(source, sizeof source, "kernel @k(%%p: b64 *f32, %%n: b32 i32) warps=1 {\n%%c0 = const.b32 {0} : b32\n%%c1 = const.b32 {1} : b32\n%s}\n", body);
+    snprintf(source, sizeof source,
+             "kernel @k(%%p: b64 *f32, %%n: b32 i32) warps=1 {\n%%c0 = const.b32 {0} : b32\n%%c1 = const.b32 {1} : "
+             "b32\n%s}\n",
+             body);
     LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", source, strlen(source)));
     cycles = gpu_report(f, (uint64_t[]){1 << 20, 10}, (int32_t[]){1, 1, 1})->block_cycles;
     context_end_try(cx);
@@ -439,9 +476,12 @@ static double cycles_of(const char *body) {
 static void what_waits_for_each_other_takes_longer(void **state) {
   double one = cycles_of("%a = ld.b32 %p {global} : b32\nst.b32 %p, %a {global}\n");
   assert_true(one >= 600 && one < 620);
-  assert_true(cycles_of("%a = ld.b32 %p {global} : b32\n%b = ld.b32 %p {global +4} : b32\n%s = add.s32 %a, %b : b32\nst.b32 %p, %s {global}\n") < one + 20);
-  assert_true(cycles_of("%a = ld.b32 %p {global} : b32\n%o = mulwide.s32 %a, %c1 : b64\n%q = add.s64 %p, %o : b64\n%b = ld.b32 %q {global} : b32\nst.b32 %p, %b {global}\n") >= 2 * one);
-  double loop = cycles_of("%r = for.s32 %c0, %n, %c1, %c0 {uniform} : b32 do (%i: b32, %x: b32) {\n%o = mulwide.s32 %x, %c1 : b64\n%q = add.s64 %p, %o : b64\n"
+  assert_true(cycles_of("%a = ld.b32 %p {global} : b32\n%b = ld.b32 %p {global +4} : b32\n%s = add.s32 %a, %b : "
+                        "b32\nst.b32 %p, %s {global}\n") < one + 20);
+  assert_true(cycles_of("%a = ld.b32 %p {global} : b32\n%o = mulwide.s32 %a, %c1 : b64\n%q = add.s64 %p, %o : b64\n%b "
+                        "= ld.b32 %q {global} : b32\nst.b32 %p, %b {global}\n") >= 2 * one);
+  double loop = cycles_of("%r = for.s32 %c0, %n, %c1, %c0 {uniform} : b32 do (%i: b32, %x: b32) {\n%o = mulwide.s32 "
+                          "%x, %c1 : b64\n%q = add.s64 %p, %o : b64\n"
                           "%b = ld.b32 %q {global} : b32\nyield %b\n}\nst.b32 %p, %r {global}\n");
   assert_true(loop >= 10 * one && loop < 11 * one);
 }

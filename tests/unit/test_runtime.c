@@ -40,7 +40,7 @@ static void test_memory(void **state) {
     assert_memory_equal(text, back, 1000);
     nereid_free(d, q);
     nereid_free(d, NULL);
-    nereid_free(d, text); /* not the device's: left alone */
+    nereid_free(d, text);                             /* not the device's: left alone */
     assert_ok(nereid_alloc(d, 20 << 20, &q, &error)); /* on huge pages; left to nereid_device_close */
     memset(q, 1, 20 << 20);
     assert_ok(nereid_synchronize(d, &error));
@@ -115,8 +115,9 @@ static void add_on(const char *device, bool own) {
     x = host[0], y = host[1], out = host[2];
     for (int i = 0; i < 3; i++) assert_ok(nereid_register(d, host[i], sizeof host[i], "host", &error));
   }
-  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(y, NEREID_F32), nereid_named(nereid_constexpr("128"), "BLOCK"),
-                       nereid_named(nereid_int(N), "n"), nereid_named(nereid_pointer(out, NEREID_F32), "out")};
+  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(y, NEREID_F32),
+                       nereid_named(nereid_constexpr("128"), "BLOCK"), nereid_named(nereid_int(N), "n"),
+                       nereid_named(nereid_pointer(out, NEREID_F32), "out")};
   Lines lines = {0};
   nereid_options options = {.print = lines_print, .print_arg = &lines};
   assert_ok(nereid_launch(d, NULL, m, "add", (int64_t[]){8, 1, 1}, args, 5, &options, &error));
@@ -142,8 +143,15 @@ static void test_arguments(void **state) {
     assert_ok(nereid_register(d, out, sizeof out, "out", &error));
     nereid_arg inner[] = {nereid_int(9)};
     nereid_arg items[] = {nereid_int(7), {.kind = NEREID_ARG_TUPLE, .item_count = 1, .items = inner}};
-    nereid_arg args[] = {nereid_pointer(out, NEREID_F64), nereid_int((int64_t)1 << 40), nereid_float(0.1), nereid_bool(true), nereid_none(),
-                         {.kind = NEREID_ARG_TUPLE, .item_count = 2, .items = items}, nereid_int(5), nereid_float(-1), nereid_int(11)};
+    nereid_arg args[] = {nereid_pointer(out, NEREID_F64),
+                         nereid_int((int64_t)1 << 40),
+                         nereid_float(0.1),
+                         nereid_bool(true),
+                         nereid_none(),
+                         {.kind = NEREID_ARG_TUPLE, .item_count = 2, .items = items},
+                         nereid_int(5),
+                         nereid_float(-1),
+                         nereid_int(11)};
     assert_ok(nereid_launch(d, NULL, m, "scalars", (int64_t[]){1, 1, 1}, args, 7, NULL, &error));
     assert_true(out[0] == 1099511627776.0);
     assert_true(out[1] == (double)0.1f);
@@ -173,7 +181,13 @@ static void test_descriptor(void **state) {
     float values[72];
     for (int i = 0; i < 72; i++) values[i] = (float)i;
     assert_ok(nereid_copy_to_device(d, x, values, sizeof values, &error));
-    nereid_arg desc = {.kind = NEREID_ARG_DESCRIPTOR, .dtype = NEREID_F32, .pointer = x, .rank = 2, .shape = {6, 10}, .strides = {12, 1}, .block_shape = {4, 8}};
+    nereid_arg desc = {.kind = NEREID_ARG_DESCRIPTOR,
+                       .dtype = NEREID_F32,
+                       .pointer = x,
+                       .rank = 2,
+                       .shape = {6, 10},
+                       .strides = {12, 1},
+                       .block_shape = {4, 8}};
     nereid_arg args[] = {desc, nereid_pointer(out, NEREID_F32)};
     assert_ok(nereid_launch(d, NULL, m, "rows", (int64_t[]){1, 1, 1}, args, 2, NULL, &error));
     assert_ok(nereid_copy_to_host(d, host, out, 16, &error));
@@ -186,7 +200,13 @@ static void test_descriptor(void **state) {
 
 /* ---- specializations ---- */
 
-typedef struct Adder { nereid_device *d; nereid_module *m; float *x, *y, *out; Lines lines; nereid_options options; } Adder;
+typedef struct Adder {
+  nereid_device *d;
+  nereid_module *m;
+  float *x, *y, *out;
+  Lines lines;
+  nereid_options options;
+} Adder;
 
 static Adder *adder(const char *device) {
   Adder *a = calloc(1, sizeof *a);
@@ -210,9 +230,11 @@ static void adder_free(Adder *a) {
 /* How many compilations the launch took. */
 static int compiles(Adder *a, int64_t n, int offset, nereid_dtype t, int block) {
   int before = a->lines.count;
-  nereid_arg args[] = {nereid_pointer(a->x, NEREID_F32), nereid_pointer(a->y, t), nereid_pointer((char *)a->out + offset, NEREID_F32), nereid_int(n), nereid_int(block)};
+  nereid_arg args[] = {nereid_pointer(a->x, NEREID_F32), nereid_pointer(a->y, t),
+                       nereid_pointer((char *)a->out + offset, NEREID_F32), nereid_int(n), nereid_int(block)};
   nereid_error *error = NULL;
-  if (nereid_launch(a->d, NULL, a->m, "add", (int64_t[]){1, 1, 1}, args, 5, &a->options, &error)) fail_msg("%s", nereid_error_text(error));
+  if (nereid_launch(a->d, NULL, a->m, "add", (int64_t[]){1, 1, 1}, args, 5, &a->options, &error))
+    fail_msg("%s", nereid_error_text(error));
   return a->lines.count - before;
 }
 
@@ -224,7 +246,7 @@ static void test_specializations(void **state) {
     assert_int_equal(compiles(a, 16, 0, NEREID_F32, 64), 1); /* divisible by 16 */
     assert_int_equal(compiles(a, 64, 0, NEREID_F32, 64), 0);
     assert_int_equal(compiles(a, 0, 0, NEREID_F32, 64), 0);
-    assert_int_equal(compiles(a, 1, 0, NEREID_F32, 64), 1); /* a constant */
+    assert_int_equal(compiles(a, 1, 0, NEREID_F32, 64), 1);                /* a constant */
     assert_int_equal(compiles(a, (int64_t)1 << 40, 0, NEREID_F32, 64), 1); /* int64 */
     assert_int_equal(compiles(a, 17, 4, NEREID_F32, 64), 1);               /* not aligned to 16 bytes */
     assert_int_equal(compiles(a, 21, 8, NEREID_F32, 64), 0);
@@ -234,15 +256,18 @@ static void test_specializations(void **state) {
     assert_int_equal(compiles(a, 17, 0, NEREID_F32, 64), 1);
     assert_int_equal(compiles(a, 17, 0, NEREID_F32, 64), 0);
     a->options.num_warps = 0;
-    for (int block = 1; block <= 256; block *= 2) compiles(a, 17, 0, NEREID_F32, block), compiles(a, 16, 0, NEREID_F32, block);
-    for (int block = 1; block <= 256; block *= 2) assert_int_equal(compiles(a, 18, 0, NEREID_F32, block), 0); /* the table has grown */
+    for (int block = 1; block <= 256; block *= 2)
+      compiles(a, 17, 0, NEREID_F32, block), compiles(a, 16, 0, NEREID_F32, block);
+    /* the table has grown */
+    for (int block = 1; block <= 256; block *= 2) assert_int_equal(compiles(a, 18, 0, NEREID_F32, block), 0);
     adder_free(a);
   }
 }
 
 static void test_function(void **state) {
   Adder *a = adder("cpu");
-  nereid_arg args[] = {nereid_pointer(a->x, NEREID_F32), nereid_pointer(a->y, NEREID_F32), nereid_pointer(a->out, NEREID_F32), nereid_int(17), nereid_int(64)};
+  nereid_arg args[] = {nereid_pointer(a->x, NEREID_F32), nereid_pointer(a->y, NEREID_F32),
+                       nereid_pointer(a->out, NEREID_F32), nereid_int(17), nereid_int(64)};
   nereid_function *f = NULL;
   assert_ok(nereid_compile(a->d, a->m, "add", args, 5, &a->options, &f, &error));
   nereid_function_info info;
@@ -254,9 +279,12 @@ static void test_function(void **state) {
   assert_ok(nereid_run(f, NULL, (int64_t[]){1, 1, 1}, args, 5, &error));
   args[3] = nereid_int(23);
   assert_ok(nereid_run(f, NULL, (int64_t[]){1, 1, 1}, args, 5, &error));
-  static const char text[] = "error: parameter '%s' of kernel 'add' does not specialise as it did when the function was compiled\n"
-                             "  hint: compile one function for each case, or use nereid_launch. A function holds for one element type and alignment to 16 bytes of a "
-                             "pointer, one value of a constexpr and of a number that decorators read, and for integers that are alike in being 1, multiples of 16, and 32 bits wide\n";
+  static const char text[] =
+      "error: parameter '%s' of kernel 'add' does not specialise as it did when the function was compiled\n"
+      "  hint: compile one function for each case, or use nereid_launch. A function holds for one element type and "
+      "alignment to 16 bytes of a "
+      "pointer, one value of a constexpr and of a number that decorators read, and for integers that are alike in "
+      "being 1, multiples of 16, and 32 bits wide\n";
   char want[600];
   snprintf(want, sizeof want, text, "n");
   args[3] = nereid_int(16);
@@ -362,11 +390,13 @@ static void test_print_and_assert(void **state) {
     Lines lines = {0};
     nereid_options options = {.print = lines_print, .print_arg = &lines};
     nereid_arg args[] = {nereid_pointer(NULL, NEREID_I32), nereid_int(6)};
-    assert_ok(nereid_launch(d, NULL, m, "talk", (int64_t[]){8, 1, 1}, args, 2, &options, &error)); /* asserts are not compiled */
+    /* asserts are not compiled */
+    assert_ok(nereid_launch(d, NULL, m, "talk", (int64_t[]){8, 1, 1}, args, 2, &options, &error));
     assert_int_equal(lines.count, 8);
     options.debug = true;
     nereid_error *error = NULL;
-    assert_int_equal(nereid_launch(d, NULL, m, "talk", (int64_t[]){7, 1, 1}, args, 2, &options, &error), NEREID_KERNEL_FAULT);
+    assert_int_equal(nereid_launch(d, NULL, m, "talk", (int64_t[]){7, 1, 1}, args, 2, &options, &error),
+                     NEREID_KERNEL_FAULT);
     assert_string_equal(nereid_error_text(error),
                         "kit.py:33:5: error: assertion failed: p is too large, in program (6, 0, 0)\n"
                         "      tl.device_assert(p < limit, 'p is too large')\n"
@@ -389,20 +419,27 @@ static void test_assert_in_helper(void **state) {
                              "@triton.jit\ndef check(x):\n    tl.device_assert(x < 2)\n\n"
                              "@triton.jit\ndef once(n):\n    check(n + 0)\n\n"
                              "@triton.jit\ndef twice(n):\n    check(n + 0)\n    check(n * 2)\n";
-  static const char head[] = "h.py:6:5: error: assertion failed, in program (0, 0, 0)\n      tl.device_assert(x < 2)\n      ^~~~~~~~~~~~~~~~~~~~~~~\n";
+  static const char head[] = "h.py:6:5: error: assertion failed, in program (0, 0, 0)\n      tl.device_assert(x < 2)\n "
+                             "     ^~~~~~~~~~~~~~~~~~~~~~~\n";
   char with_call[400];
-  snprintf(with_call, sizeof with_call, "%s  called from h.py:10:5\n        check(n + 0)\n        ^~~~~~~~~~~~\n", head);
+  snprintf(with_call, sizeof with_call, "%s  called from h.py:10:5\n        check(n + 0)\n        ^~~~~~~~~~~~\n",
+           head);
   nereid_module *m = NULL;
   assert_ok(nereid_module_load_string("h.py", text, &m, &error));
   nereid_device *cpu = kit_device("cpu"), *interp = kit_device("interp");
   nereid_options options = {.debug = true};
   nereid_arg args[] = {nereid_int(7)};
-  assert_error(nereid_launch(interp, NULL, m, "once", (int64_t[]){1, 1, 1}, args, 1, &options, &error), NEREID_KERNEL_FAULT, with_call);
-  assert_error(nereid_launch(cpu, NULL, m, "once", (int64_t[]){1, 1, 1}, args, 1, &options, &error), NEREID_KERNEL_FAULT, with_call);
-  assert_error(nereid_launch(interp, NULL, m, "twice", (int64_t[]){1, 1, 1}, args, 1, &options, &error), NEREID_KERNEL_FAULT,
-               "h.py:6:5: error: assertion failed, in program (0, 0, 0)\n      tl.device_assert(x < 2)\n      ^~~~~~~~~~~~~~~~~~~~~~~\n"
+  assert_error(nereid_launch(interp, NULL, m, "once", (int64_t[]){1, 1, 1}, args, 1, &options, &error),
+               NEREID_KERNEL_FAULT, with_call);
+  assert_error(nereid_launch(cpu, NULL, m, "once", (int64_t[]){1, 1, 1}, args, 1, &options, &error),
+               NEREID_KERNEL_FAULT, with_call);
+  assert_error(nereid_launch(interp, NULL, m, "twice", (int64_t[]){1, 1, 1}, args, 1, &options, &error),
+               NEREID_KERNEL_FAULT,
+               "h.py:6:5: error: assertion failed, in program (0, 0, 0)\n      tl.device_assert(x < 2)\n      "
+               "^~~~~~~~~~~~~~~~~~~~~~~\n"
                "  called from h.py:14:5\n        check(n + 0)\n        ^~~~~~~~~~~~\n");
-  assert_error(nereid_launch(cpu, NULL, m, "twice", (int64_t[]){1, 1, 1}, args, 1, &options, &error), NEREID_KERNEL_FAULT, head);
+  assert_error(nereid_launch(cpu, NULL, m, "twice", (int64_t[]){1, 1, 1}, args, 1, &options, &error),
+               NEREID_KERNEL_FAULT, head);
   nereid_module_free(m);
   nereid_device_close(cpu);
   nereid_device_close(interp);
@@ -412,9 +449,13 @@ static void test_assert_in_helper(void **state) {
 
 static void test_inspect(void **state) {
   nereid_module *m = kit_module();
-  nereid_arg args[] = {nereid_pointer(NULL, NEREID_F32), nereid_pointer(NULL, NEREID_F32), nereid_pointer(NULL, NEREID_F32), nereid_int(17), nereid_int(64)};
+  nereid_arg args[] = {nereid_pointer(NULL, NEREID_F32), nereid_pointer(NULL, NEREID_F32),
+                       nereid_pointer(NULL, NEREID_F32), nereid_int(17), nereid_int(64)};
+  /* clang-format off */
   static const struct { const char *stage, *holds; } cases[] = {
-      {"ast", "FunctionDef name=add"}, {"tile-raw", "kernel @add("}, {"tile", "kernel @add("}, {"c", "int nereid_kernel(const uint64_t *args"}};
+      {"ast", "FunctionDef name=add"}, {"tile-raw", "kernel @add("}, {"tile", "kernel @add("},
+      {"c", "int nereid_kernel(const uint64_t *args"}};
+  /* clang-format on */
   Lines lines = {0};
   nereid_options options = {.print = lines_print, .print_arg = &lines};
   for (int i = 0; i < 4; i++) {
@@ -444,7 +485,10 @@ static void test_eval(void **state) {
 
 /* ---- stepping ---- */
 
-typedef struct Walk { int lines[64], count, stop_after; char values[4096]; } Walk;
+typedef struct Walk {
+  int lines[64], count, stop_after;
+  char values[4096];
+} Walk;
 
 static bool walk(void *arg, nereid_step *s, const char *file, int line, const int32_t program[3]) {
   Walk *w = arg;
@@ -453,7 +497,8 @@ static bool walk(void *arg, nereid_step *s, const char *file, int line, const in
   if (line == 10)
     for (int i = 0; i < nereid_step_value_count(s); i++) {
       char *text = nereid_step_value_text(s, i, 4);
-      snprintf(w->values + strlen(w->values), sizeof w->values - strlen(w->values), "%s = %s\n", nereid_step_value_name(s, i), text);
+      snprintf(w->values + strlen(w->values), sizeof w->values - strlen(w->values), "%s = %s\n",
+               nereid_step_value_name(s, i), text);
       free(text);
     }
   return w->count != w->stop_after;
@@ -465,7 +510,8 @@ static void test_step(void **state) {
   float x[3][20];
   for (int i = 0; i < 20; i++) x[0][i] = (float)i / 4, x[1][i] = 1;
   for (int i = 0; i < 3; i++) assert_ok(nereid_register(d, x[i], sizeof x[i], NULL, &error));
-  nereid_arg args[] = {nereid_pointer(x[0], NEREID_F32), nereid_pointer(x[1], NEREID_F32), nereid_pointer(x[2], NEREID_F32), nereid_int(20), nereid_int(16)};
+  nereid_arg args[] = {nereid_pointer(x[0], NEREID_F32), nereid_pointer(x[1], NEREID_F32),
+                       nereid_pointer(x[2], NEREID_F32), nereid_int(20), nereid_int(16)};
   Walk w = {0};
   Lines lines = {0};
   nereid_options options = {.print = lines_print, .print_arg = &lines};
@@ -491,14 +537,16 @@ static void test_language(void **state) {
 }
 
 int main(void) {
+  /* clang-format off */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_devices),    cmocka_unit_test(test_memory),          cmocka_unit_test(test_types),
       cmocka_unit_test(test_module),     cmocka_unit_test(test_add),             cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_descriptor), cmocka_unit_test(test_specializations), cmocka_unit_test(test_function),
-      cmocka_unit_test(test_heuristics), cmocka_unit_test(test_grids),           cmocka_unit_test(test_print_and_assert),
+      cmocka_unit_test(test_heuristics), cmocka_unit_test(test_grids), cmocka_unit_test(test_print_and_assert),
       cmocka_unit_test(test_inspect),    cmocka_unit_test(test_eval),            cmocka_unit_test(test_step),
       cmocka_unit_test(test_language),   cmocka_unit_test(test_assert_in_helper),
       cmocka_unit_test(test_large_array),
   };
+  /* clang-format on */
   return cmocka_run_group_tests_name("runtime", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Wrong uses of the interface, and the exact text each gets: grids, arguments, files, memory, compilers, cache folders. */
+/* Wrong uses of the interface, and the exact text each gets: grids, arguments, files, memory, compilers, cache folders.
+ */
 #include "runtime_kit.h"
 
 #include <errno.h>
@@ -8,14 +9,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct Fixture { nereid_device *d; nereid_module *m; float x[64]; nereid_arg add[5]; } Fixture;
+typedef struct Fixture {
+  nereid_device *d;
+  nereid_module *m;
+  float x[64];
+  nereid_arg add[5];
+} Fixture;
 
 static int setup(void **state) {
   Fixture *f = calloc(1, sizeof *f);
   f->d = kit_device("interp");
   f->m = kit_module();
   nereid_register(f->d, f->x, sizeof f->x, "x", NULL);
-  nereid_arg add[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->x, NEREID_F32), nereid_int(64), nereid_constexpr_int(64)};
+  nereid_arg add[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->x, NEREID_F32),
+                      nereid_pointer(f->x, NEREID_F32), nereid_int(64), nereid_constexpr_int(64)};
   memcpy(f->add, add, sizeof add);
   *state = f;
   return 0;
@@ -37,15 +44,20 @@ static int teardown(void **state) {
 
 static void test_device_names(void **state) {
   nereid_device *d = NULL;
-  assert_error(nereid_device_open("gpu", &d, &error), NEREID_NO_DEVICE, "error: there is no device 'gpu'\n  hint: there are cpu, cpu:THREADS, interp, sim and cuda:N\n");
+  assert_error(nereid_device_open("gpu", &d, &error), NEREID_NO_DEVICE,
+               "error: there is no device 'gpu'\n  hint: there are cpu, cpu:THREADS, interp, sim and cuda:N\n");
   static const char *const bad[] = {"0", "-1", "1025", "x", "", "1x", "99999999999999999999"};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     char name[64], want[256];
     snprintf(name, sizeof name, "cpu:%s", bad[i]);
-    snprintf(want, sizeof want, "error: device '%s': after the colon stands a number of threads from 1 to 1024\n  hint: cpu alone takes all processors\n", name);
+    snprintf(want, sizeof want,
+             "error: device '%s': after the colon stands a number of threads from 1 to 1024\n  hint: cpu alone takes "
+             "all processors\n",
+             name);
     BAD(nereid_device_open(name, &d, &error), want);
   }
-  BAD(nereid_device_open("interp:2", &d, &error), "error: device 'interp:2': interp has one thread, and nothing stands after its name\n");
+  BAD(nereid_device_open("interp:2", &d, &error),
+      "error: device 'interp:2': interp has one thread, and nothing stands after its name\n");
   BAD(nereid_device_open(NULL, &d, &error), "error: nereid_device_open: name is NULL\n");
   BAD(nereid_device_open("cpu", NULL, &error), "error: nereid_device_open: out is NULL\n");
   assert_null(d);
@@ -58,12 +70,16 @@ static void test_memory(void **state) {
   char byte[16];
   BAD(nereid_alloc(f->d, -1, &p, &error), "error: nereid_alloc: -1 bytes\n");
   BAD(nereid_alloc(NULL, 1, &p, &error), "error: nereid_alloc: the device is NULL\n");
-  assert_error(nereid_alloc(f->d, INT64_MAX, &p, &error), NEREID_OUT_OF_MEMORY, "error: out of memory: interp has no 9223372036854775807 bytes\n");
-  assert_error(nereid_alloc(f->d, (int64_t)1 << 60, &p, &error), NEREID_OUT_OF_MEMORY, "error: out of memory: interp has no 1152921504606846976 bytes\n");
+  assert_error(nereid_alloc(f->d, INT64_MAX, &p, &error), NEREID_OUT_OF_MEMORY,
+               "error: out of memory: interp has no 9223372036854775807 bytes\n");
+  assert_error(nereid_alloc(f->d, (int64_t)1 << 60, &p, &error), NEREID_OUT_OF_MEMORY,
+               "error: out of memory: interp has no 1152921504606846976 bytes\n");
   assert_null(p);
   assert_ok(nereid_alloc(f->d, 8, &p, &error));
-  BAD(nereid_copy_to_device(f->d, p, byte, 9, &error), "error: nereid_copy_to_device: 9 bytes do not fit the 8 that the array has there\n");
-  BAD(nereid_copy_to_device(f->d, (char *)p + 4, byte, 5, &error), "error: nereid_copy_to_device: 5 bytes do not fit the 4 that the array has there\n");
+  BAD(nereid_copy_to_device(f->d, p, byte, 9, &error),
+      "error: nereid_copy_to_device: 9 bytes do not fit the 8 that the array has there\n");
+  BAD(nereid_copy_to_device(f->d, (char *)p + 4, byte, 5, &error),
+      "error: nereid_copy_to_device: 5 bytes do not fit the 4 that the array has there\n");
   BAD(nereid_copy_to_host(f->d, byte, p, -8, &error), "error: nereid_copy_to_host: -8 bytes\n");
   BAD(nereid_copy_to_host(f->d, NULL, p, 8, &error), "error: nereid_copy_to_host: the host's pointer is NULL\n");
   BAD(nereid_copy_to_host(f->d, byte, NULL, 8, &error), "error: nereid_copy_to_host: the device's pointer is NULL\n");
@@ -76,7 +92,8 @@ static void test_memory(void **state) {
 
 static void test_modules(void **state) {
   nereid_module *m = NULL;
-  assert_error(nereid_module_load("/nonexistent/k.py", &m, &error), NEREID_BAD_FILE, "error: cannot read /nonexistent/k.py: No such file or directory\n");
+  assert_error(nereid_module_load("/nonexistent/k.py", &m, &error), NEREID_BAD_FILE,
+               "error: cannot read /nonexistent/k.py: No such file or directory\n");
   assert_error(nereid_module_load("/tmp", &m, &error), NEREID_BAD_FILE, "error: cannot read /tmp: Is a directory\n");
   nereid_error *error = NULL;
   assert_int_equal(nereid_module_load_string("bad.py", "x = (1,\n\ndef f(:\n", &m, &error), NEREID_BAD_SOURCE);
@@ -96,15 +113,19 @@ static void test_modules(void **state) {
 static void test_kernel_names(void **state) {
   Fixture *f = *state;
   BAD(LAUNCH("addd", ONE, f->add, 5), "error: kit.py has no kernel 'addd'\n  hint: did you mean 'add'?\n");
-  BAD(LAUNCH("matmul", ONE, f->add, 5), "error: kit.py has no kernel 'matmul'\n  hint: it has add, scalars, mark, talk, nothing, typed, rows, guess\n");
+  BAD(LAUNCH("matmul", ONE, f->add, 5),
+      "error: kit.py has no kernel 'matmul'\n  hint: it has add, scalars, mark, talk, nothing, typed, rows, guess\n");
   BAD(LAUNCH(NULL, ONE, f->add, 5), "error: nereid_launch: the kernel's name is NULL\n");
-  BAD(nereid_launch(NULL, NULL, f->m, "add", ONE, f->add, 5, NULL, &error), "error: nereid_launch: the device is NULL\n");
-  BAD(nereid_launch(f->d, NULL, NULL, "add", ONE, f->add, 5, NULL, &error), "error: nereid_launch: the module is NULL\n");
+  BAD(nereid_launch(NULL, NULL, f->m, "add", ONE, f->add, 5, NULL, &error),
+      "error: nereid_launch: the device is NULL\n");
+  BAD(nereid_launch(f->d, NULL, NULL, "add", ONE, f->add, 5, NULL, &error),
+      "error: nereid_launch: the module is NULL\n");
   nereid_device *other = kit_device("interp");
   nereid_stream *stream = NULL;
   assert_ok(nereid_stream_create(other, &stream, &error));
   BAD(nereid_launch(f->d, stream, f->m, "add", ONE, f->add, 5, NULL, &error),
-      "error: the stream belongs to another device (interp) than this one (interp)\n  hint: make one for each device\n");
+      "error: the stream belongs to another device (interp) than this one (interp)\n  hint: make one for each "
+      "device\n");
   nereid_stream_destroy(stream);
   nereid_device_close(other);
 }
@@ -114,22 +135,30 @@ static void test_kernel_names(void **state) {
 static void test_grids(void **state) {
   Fixture *f = *state;
   BAD(LAUNCH("add", NULL, f->add, 5), "error: the grid is NULL\n");
-  BAD(LAUNCH("add", ((int64_t[]){-1, 1, 1}), f->add, 5), "error: the grid (-1, 1, 1) has -1 programs along x; 0 to 2147483647 are possible\n");
-  BAD(LAUNCH("add", ((int64_t[]){2147483648, 1, 1}), f->add, 5), "error: the grid (2147483648, 1, 1) has 2147483648 programs along x; 0 to 2147483647 are possible\n");
+  BAD(LAUNCH("add", ((int64_t[]){-1, 1, 1}), f->add, 5),
+      "error: the grid (-1, 1, 1) has -1 programs along x; 0 to 2147483647 are possible\n");
+  BAD(LAUNCH("add", ((int64_t[]){2147483648, 1, 1}), f->add, 5),
+      "error: the grid (2147483648, 1, 1) has 2147483648 programs along x; 0 to 2147483647 are possible\n");
   BAD(LAUNCH("add", ((int64_t[]){1, 65536, 1}), f->add, 5),
-      "error: the grid (1, 65536, 1) has 65536 programs along y; 0 to 65535 are possible\n  hint: put the largest dimension first: x may have 2147483647 programs\n");
+      "error: the grid (1, 65536, 1) has 65536 programs along y; 0 to 65535 are possible\n  hint: put the largest "
+      "dimension first: x may have 2147483647 programs\n");
   BAD(LAUNCH("add", ((int64_t[]){0, 1, 70000}), f->add, 5),
-      "error: the grid (0, 1, 70000) has 70000 programs along z; 0 to 65535 are possible\n  hint: put the largest dimension first: x may have 2147483647 programs\n");
+      "error: the grid (0, 1, 70000) has 70000 programs along z; 0 to 65535 are possible\n  hint: put the largest "
+      "dimension first: x may have 2147483647 programs\n");
   nereid_options o = {.programs = (int64_t[]){0, 1, 12}, .program_count = 3};
-  BAD(nereid_launch(f->d, NULL, f->m, "add", (int64_t[]){3, 4, 1}, f->add, 5, &o, &error), "error: options.programs[2] is 12, but the grid (3, 4, 1) has 12 programs\n");
+  BAD(nereid_launch(f->d, NULL, f->m, "add", (int64_t[]){3, 4, 1}, f->add, 5, &o, &error),
+      "error: options.programs[2] is 12, but the grid (3, 4, 1) has 12 programs\n");
   o = (nereid_options){.program_count = 3};
-  BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error), "error: program_count is 3, but programs is NULL\n");
+  BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error),
+      "error: program_count is 3, but programs is NULL\n");
   o = (nereid_options){.shared_bytes = -1};
   BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error), "error: shared_bytes is -1, below zero\n");
   o = (nereid_options){.num_warps = 3};
-  BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error), "error: num_warps is 3; it must be a power of two\n");
+  BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error),
+      "error: num_warps is 3; it must be a power of two\n");
   o = (nereid_options){.num_stages = -1};
-  BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error), "error: num_stages is -1; give 0 for the usual one, or a count up to 1024\n");
+  BAD(nereid_launch(f->d, NULL, f->m, "add", ONE, f->add, 5, &o, &error),
+      "error: num_stages is -1; give 0 for the usual one, or a count up to 1024\n");
 }
 
 /* ---- arguments ---- */
@@ -139,21 +168,25 @@ static void test_argument_lists(void **state) {
   nereid_arg more[6];
   memcpy(more, f->add, sizeof f->add);
   more[5] = nereid_int(1);
-  BAD(LAUNCH("add", ONE, f->add, 4), "error: parameter 'BLOCK' of kernel 'add' (5 of 5) is missing\n  hint: it is a constexpr: pass a number, or nereid_constexpr with a Python expression\n");
+  BAD(LAUNCH("add", ONE, f->add, 4), "error: parameter 'BLOCK' of kernel 'add' (5 of 5) is missing\n  hint: it is a "
+                                     "constexpr: pass a number, or nereid_constexpr with a Python expression\n");
   BAD(LAUNCH("add", ONE, f->add, 2), "error: parameter 'out' of kernel 'add' (3 of 5) is missing\n");
-  BAD(LAUNCH("add", ONE, more, 6), "error: kernel 'add' takes 5 arguments, but 6 are given\n  hint: its parameters are x, y, out, n, BLOCK\n");
+  BAD(LAUNCH("add", ONE, more, 6),
+      "error: kernel 'add' takes 5 arguments, but 6 are given\n  hint: its parameters are x, y, out, n, BLOCK\n");
   BAD(LAUNCH("nothing", ONE, more, 1), "error: kernel 'nothing' takes 0 arguments, but 1 are given\n");
   BAD(LAUNCH("add", ONE, NULL, 5), "error: kernel 'add': 5 arguments at NULL\n");
   BAD(LAUNCH("add", ONE, f->add, -1), "error: kernel 'add': -1 arguments at NULL\n");
   more[4] = nereid_named(nereid_int(64), "BLOK");
   BAD(LAUNCH("add", ONE, more, 5), "error: kernel 'add' has no parameter 'BLOK'\n  hint: did you mean 'BLOCK'?\n");
   more[4] = nereid_named(nereid_int(64), "num_elements");
-  BAD(LAUNCH("add", ONE, more, 5), "error: kernel 'add' has no parameter 'num_elements'\n  hint: its parameters are x, y, out, n, BLOCK\n");
+  BAD(LAUNCH("add", ONE, more, 5),
+      "error: kernel 'add' has no parameter 'num_elements'\n  hint: its parameters are x, y, out, n, BLOCK\n");
   more[4] = nereid_named(nereid_int(64), "x");
   BAD(LAUNCH("add", ONE, more, 5), "error: parameter 'x' of kernel 'add' is given twice\n");
   more[3] = nereid_named(nereid_int(64), "n");
   more[4] = nereid_int(64);
-  BAD(LAUNCH("add", ONE, more, 5), "error: argument 4 of kernel 'add' has no name, but follows one that has\n  hint: name it with nereid_named\n");
+  BAD(LAUNCH("add", ONE, more, 5),
+      "error: argument 4 of kernel 'add' has no name, but follows one that has\n  hint: name it with nereid_named\n");
 }
 
 static void test_argument_kinds(void **state) {
@@ -161,28 +194,38 @@ static void test_argument_kinds(void **state) {
   nereid_arg a[5];
 #define WITH(i, value) (memcpy(a, f->add, sizeof a), a[i] = value, LAUNCH("add", ONE, a, 5))
   BAD(WITH(4, nereid_pointer(f->x, NEREID_F32)),
-      "error: parameter 'BLOCK' of kernel 'add' is a constexpr: its value must be known when the kernel is compiled, but a pointer is given\n"
+      "error: parameter 'BLOCK' of kernel 'add' is a constexpr: its value must be known when the kernel is compiled, "
+      "but a pointer is given\n"
       "  hint: pass nereid_constexpr(\"...\") with a Python expression, or a number\n");
-  BAD(WITH(0, ((nereid_arg){.kind = 77})), "error: parameter 'x' of kernel 'add' is given an argument of the unknown kind 77\n  hint: build arguments with nereid_pointer, nereid_int, ...\n");
-  BAD(WITH(0, nereid_pointer(f->x, (nereid_dtype)99)), "error: parameter 'x' of kernel 'add' is given the unknown element type 99\n");
-  BAD(WITH(3, ((nereid_arg){.kind = NEREID_ARG_FLOAT, .has_dtype = true, .dtype = NEREID_I32})), "error: parameter 'n' of kernel 'add' is given a float that is to be of type i32\n");
-  BAD(WITH(3, ((nereid_arg){.kind = NEREID_ARG_INT, .i = 300, .has_dtype = true, .dtype = NEREID_I8})), "error: parameter 'n' of kernel 'add' is 300 which does not fit its type i8\n");
-  BAD(WITH(3, ((nereid_arg){.kind = NEREID_ARG_INT, .i = -1, .has_dtype = true, .dtype = NEREID_U32})), "error: parameter 'n' of kernel 'add' is -1 which does not fit its type u32\n");
-  BAD(WITH(3, ((nereid_arg){.kind = NEREID_ARG_TUPLE, .item_count = 2})), "error: parameter 'n' of kernel 'add' is given a tuple without items\n");
+  BAD(WITH(0, ((nereid_arg){.kind = 77})), "error: parameter 'x' of kernel 'add' is given an argument of the unknown "
+                                           "kind 77\n  hint: build arguments with nereid_pointer, nereid_int, ...\n");
+  BAD(WITH(0, nereid_pointer(f->x, (nereid_dtype)99)),
+      "error: parameter 'x' of kernel 'add' is given the unknown element type 99\n");
+  BAD(WITH(3, ((nereid_arg){.kind = NEREID_ARG_FLOAT, .has_dtype = true, .dtype = NEREID_I32})),
+      "error: parameter 'n' of kernel 'add' is given a float that is to be of type i32\n");
+  BAD(WITH(3, ((nereid_arg){.kind = NEREID_ARG_INT, .i = 300, .has_dtype = true, .dtype = NEREID_I8})),
+      "error: parameter 'n' of kernel 'add' is 300 which does not fit its type i8\n");
+  BAD(WITH(3, ((nereid_arg){.kind = NEREID_ARG_INT, .i = -1, .has_dtype = true, .dtype = NEREID_U32})),
+      "error: parameter 'n' of kernel 'add' is -1 which does not fit its type u32\n");
+  BAD(WITH(3, ((nereid_arg){.kind = NEREID_ARG_TUPLE, .item_count = 2})),
+      "error: parameter 'n' of kernel 'add' is given a tuple without items\n");
   nereid_arg nested[6];
-  for (int i = 0; i < 6; i++) nested[i] = i ? (nereid_arg){.kind = NEREID_ARG_TUPLE, .item_count = 1, .items = &nested[i - 1]} : nereid_int(3);
-  BAD(WITH(3, nested[5]), "error: item 0 of parameter 'n' of kernel 'add' is given tuples nested deeper than four levels\n");
+  for (int i = 0; i < 6; i++)
+    nested[i] = i ? (nereid_arg){.kind = NEREID_ARG_TUPLE, .item_count = 1, .items = &nested[i - 1]} : nereid_int(3);
+  BAD(WITH(3, nested[5]),
+      "error: item 0 of parameter 'n' of kernel 'add' is given tuples nested deeper than four levels\n");
 
-  BAD(WITH(4, nested[5]),
-      "error: parameter 'BLOCK' of kernel 'add' is a constexpr: its value must be known when the kernel is compiled, but a tuple is given\n"
-      "  hint: pass nereid_constexpr(\"...\") with a Python expression, or a number\n");
+  BAD(WITH(4, nested[5]), "error: parameter 'BLOCK' of kernel 'add' is a constexpr: its value must be known when the "
+                          "kernel is compiled, but a tuple is given\n"
+                          "  hint: pass nereid_constexpr(\"...\") with a Python expression, or a number\n");
 
   nereid_arg typed[] = {nereid_pointer(f->x, NEREID_F16), nereid_float(1), nereid_int(1)};
   assert_ok(LAUNCH("typed", ONE, typed, 3));
   typed[1] = nereid_int(1); /* becomes a float */
   assert_ok(LAUNCH("typed", ONE, typed, 3));
   typed[0] = nereid_int(1);
-  BAD(LAUNCH("typed", ONE, typed, 3), "error: parameter 'p' of kernel 'typed' is annotated *f16, but an integer is given\n");
+  BAD(LAUNCH("typed", ONE, typed, 3),
+      "error: parameter 'p' of kernel 'typed' is annotated *f16, but an integer is given\n");
   typed[0] = nereid_pointer(f->x, NEREID_F16);
   typed[2] = nereid_float(1);
   BAD(LAUNCH("typed", ONE, typed, 3), "error: parameter 'i' of kernel 'typed' is annotated i8, but a float is given\n");
@@ -192,8 +235,11 @@ static void test_argument_kinds(void **state) {
 
 static void test_descriptors(void **state) {
   Fixture *f = *state;
-  const nereid_arg good = {.kind = NEREID_ARG_DESCRIPTOR, .dtype = NEREID_F32, .pointer = (void *)(((uintptr_t)f->x + 15) & ~(uintptr_t)15), .rank = 2,
+  /* clang-format off */
+  const nereid_arg good = {.kind = NEREID_ARG_DESCRIPTOR, .dtype = NEREID_F32,
+    .pointer = (void *)(((uintptr_t)f->x + 15) & ~(uintptr_t)15), .rank = 2,
                            .shape = {6, 8}, .strides = {8, 1}, .block_shape = {4, 8}};
+  /* clang-format on */
   nereid_arg args[] = {good, nereid_pointer(f->x, NEREID_F32)};
 #define DESC "error: parameter 'd' of kernel 'rows' is given a tensor descriptor "
   args[0].rank = 6;
@@ -201,7 +247,8 @@ static void test_descriptors(void **state) {
   args[0] = good, args[0].pointer = (char *)good.pointer + 4;
   BAD(LAUNCH("rows", ONE, args, 2), DESC "whose base is not aligned to 16 bytes\n");
   args[0] = good, args[0].strides[1] = 2;
-  BAD(LAUNCH("rows", ONE, args, 2), DESC "whose last stride is 2; it must be 1\n  hint: copy the array so that its last dimension is contiguous\n");
+  BAD(LAUNCH("rows", ONE, args, 2),
+      DESC "whose last stride is 2; it must be 1\n  hint: copy the array so that its last dimension is contiguous\n");
   args[0] = good, args[0].strides[0] = 7;
   BAD(LAUNCH("rows", ONE, args, 2), DESC "whose stride 0 is 7 elements, which is not a multiple of 16 bytes\n");
   args[0] = good, args[0].shape[0] = 0;
@@ -233,9 +280,11 @@ static bool never(void *arg, nereid_step *s, const char *file, int line, const i
 static void test_stepping(void **state) {
   nereid_device *d = kit_device("cpu:1");
   nereid_module *m = kit_module();
-  assert_error(nereid_launch_stepped(d, m, "nothing", ONE, NULL, 0, NULL, never, NULL, &error), NEREID_UNSUPPORTED,
-               "error: device 'cpu:1' cannot be stepped through; the interpreter can\n  hint: open the device \"interp\"\n");
-  BAD(nereid_launch_stepped(d, m, "nothing", ONE, NULL, 0, NULL, NULL, NULL, &error), "error: nereid_launch_stepped: the function is NULL\n");
+  assert_error(
+      nereid_launch_stepped(d, m, "nothing", ONE, NULL, 0, NULL, never, NULL, &error), NEREID_UNSUPPORTED,
+      "error: device 'cpu:1' cannot be stepped through; the interpreter can\n  hint: open the device \"interp\"\n");
+  BAD(nereid_launch_stepped(d, m, "nothing", ONE, NULL, 0, NULL, NULL, NULL, &error),
+      "error: nereid_launch_stepped: the function is NULL\n");
   nereid_module_free(m);
   nereid_device_close(d);
 }
@@ -245,9 +294,11 @@ static void test_inspection(void **state) {
   char *text = NULL;
   nereid_options o = {.dump_after = "foldd"};
   BAD(nereid_inspect(f->m, "add", f->add, 5, NULL, "ptxx", NULL, &text, &error),
-      "error: there is no stage 'ptxx'\n  hint: there are ast, tile-raw, tile and c; for a GPU layout, lane, ptx, sass and summary\n");
+      "error: there is no stage 'ptxx'\n  hint: there are ast, tile-raw, tile and c; for a GPU layout, lane, ptx, sass "
+      "and summary\n");
   assert_error(nereid_inspect(f->m, "add", f->add, 5, NULL, "tile", "sm_1", &text, &error), NEREID_NO_DEVICE,
-               "error: there is no target 'sm_1'\n  hint: there are host, cpu and interp; for GPUs sm_80, sm_86, sm_87, sm_89, sm_90a, sm_100a, sm_103a, sm_110a, sm_120a, sm_121a\n");
+               "error: there is no target 'sm_1'\n  hint: there are host, cpu and interp; for GPUs sm_80, sm_86, "
+               "sm_87, sm_89, sm_90a, sm_100a, sm_103a, sm_110a, sm_120a, sm_121a\n");
   nereid_error *error = NULL;
   assert_int_equal(nereid_inspect(f->m, "add", f->add, 5, &o, "tile", NULL, &text, &error), NEREID_BAD_ARGUMENT);
   assert_string_equal(nereid_error_message(error), "there is no pass 'foldd'");
@@ -283,14 +334,16 @@ static int in_child(int (*fn)(void)) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/* Launches `add` on cpu; 0 when that went well and gave the right sums, else the status, after comparing the error's text. */
+/* Launches `add` on cpu; 0 when that went well and gave the right sums, else the status, after comparing the error's
+ * text. */
 static int launch_add(const char *want) {
   nereid_device *d = NULL;
   nereid_module *m = NULL;
   nereid_error *error = NULL;
   float x[64], out[64];
   for (int i = 0; i < 64; i++) x[i] = (float)i;
-  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(x, NEREID_F32), nereid_pointer(out, NEREID_F32), nereid_int(64), nereid_int(64)};
+  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(x, NEREID_F32), nereid_pointer(out, NEREID_F32),
+                       nereid_int(64), nereid_int(64)};
   Lines lines = {.n = 0};
   nereid_options quiet = {.print = lines_print, .print_arg = &lines};
   nereid_status s = nereid_device_open("cpu:2", &d, &error);
@@ -299,7 +352,8 @@ static int launch_add(const char *want) {
   if (!s)
     for (int i = 0; i < 64; i++)
       if (out[i] != 2 * x[i]) s = 99;
-  if (want && strcmp(nereid_error_text(error), want)) fprintf(stderr, "got:  %swant: %s", nereid_error_text(error), want), s = 98;
+  if (want && strcmp(nereid_error_text(error), want))
+    fprintf(stderr, "got:  %swant: %s", nereid_error_text(error), want), s = 98;
   else if (!want && error) fputs(nereid_error_text(error), stderr);
   nereid_error_free(error);
   nereid_module_free(m);
@@ -319,12 +373,14 @@ static int no_compiler(void) {
   unsetenv("NEREID_CC");
   setenv("PATH", "/nonexistent", 1);
   return launch_add("error: no C compiler was found: neither cc, gcc nor clang is in PATH\n"
-                    "  hint: install gcc or clang (Debian, Ubuntu: apt install gcc), or set NEREID_CC; without one, the device `interp` runs kernels slowly\n");
+                    "  hint: install gcc or clang (Debian, Ubuntu: apt install gcc), or set NEREID_CC; without one, "
+                    "the device `interp` runs kernels slowly\n");
 }
 
 static int wrong_compiler(void) {
   setenv("NEREID_CC", "no-such-cc -O2", 1);
-  return launch_add("error: the C compiler that NEREID_CC names, `no-such-cc -O2`, was not found\n  hint: set NEREID_CC to a gcc or clang, or unset it\n");
+  return launch_add("error: the C compiler that NEREID_CC names, `no-such-cc -O2`, was not found\n  hint: set "
+                    "NEREID_CC to a gcc or clang, or unset it\n");
 }
 
 static int fresh_cache(void) { return setenv("NEREID_CACHE_DIR", path_in("cache"), 1), launch_add(NULL); }
@@ -339,7 +395,8 @@ static int read_only_cache(void) { /* root may write anywhere: a file in the fol
 static int no_place(void) {
   setenv("NEREID_CACHE_DIR", "/proc/nereid", 1);
   setenv("TMPDIR", "/nonexistent", 1);
-  return launch_add("error: there is no place for compiled kernels: neither the cache folder nor /nonexistent can be written (No such file or directory)\n"
+  return launch_add("error: there is no place for compiled kernels: neither the cache folder nor /nonexistent can be "
+                    "written (No such file or directory)\n"
                     "  hint: set TMPDIR to a folder that can be written\n");
 }
 
@@ -386,12 +443,13 @@ static int little_memory(void) {
     void *p = NULL;
     float x[64] = {0};
     Lines lines = {.n = 0};
-  nereid_options quiet = {.print = lines_print, .print_arg = &lines};
+    nereid_options quiet = {.print = lines_print, .print_arg = &lines};
     nereid_status s = nereid_device_open("interp", &d, &error);
     if (!s) s = nereid_module_load_string("kit.py", kernels_text, &m, &error);
     if (!s) s = nereid_register(d, x, sizeof x, "x", &error);
     if (!s) s = nereid_alloc(d, 300000, &p, &error);
-    nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(x, NEREID_F32), nereid_pointer(x, NEREID_F32), nereid_int(64), nereid_int(64)};
+    nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(x, NEREID_F32), nereid_pointer(x, NEREID_F32),
+                         nereid_int(64), nereid_int(64)};
     if (!s) s = nereid_compile(d, m, "add", args, 5, &quiet, &f, &error);
     if (!s) s = nereid_run(f, NULL, (int64_t[]){1, 1, 1}, args, 5, &error);
     if (s && (s != NEREID_OUT_OF_MEMORY || !strstr(nereid_error_text(error), "out of memory"))) {
@@ -413,9 +471,10 @@ static int little_memory(void) {
 #else
 #define CLANG_HAS(x) 0
 #endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || CLANG_HAS(address_sanitizer) || CLANG_HAS(thread_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || CLANG_HAS(address_sanitizer) || \
+    CLANG_HAS(thread_sanitizer)
 enum { SANITIZED = 1 };
-NEREID_API const char *__asan_default_options(void); /* visible to the sanitizer */
+NEREID_API const char *__asan_default_options(void);                               /* visible to the sanitizer */
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; } /* as malloc does */
 NEREID_API const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
@@ -465,31 +524,50 @@ static void test_npy_bad(void **state) {
 #define TYPES "  hint: there are b1, i1 to i8, u1 to u8, f2, f4, f8, and V2 for bfloat16\n"
 #define NO_DICT "its header is no dict of descr, fortran_order and shape\n"
   nereid_array a;
-  assert_error(nereid_npy_read("/nonexistent.npy", &a, &error), NEREID_BAD_FILE, "error: cannot read /nonexistent.npy: No such file or directory\n");
+  assert_error(nereid_npy_read("/nonexistent.npy", &a, &error), NEREID_BAD_FILE,
+               "error: cannot read /nonexistent.npy: No such file or directory\n");
   assert_error(nereid_npy_read("/tmp", &a, &error), NEREID_BAD_FILE, "error: cannot read /tmp: Is a directory\n");
   expect_npy(write_file("a.npy", "", 0), "it is no .npy file\n");
   expect_npy(write_file("a.npy", "PK\3\4whatever", 12), "it is no .npy file\n");
-  expect_npy(write_file("a.npy", "\x93NUMPY\x04\x00\x10\x00", 10), "it has the NumPy format 4.0; 1.0 to 3.0 can be read\n");
+  expect_npy(write_file("a.npy", "\x93NUMPY\x04\x00\x10\x00", 10),
+             "it has the NumPy format 4.0; 1.0 to 3.0 can be read\n");
   expect_npy(write_file("a.npy", "\x93NUMPY\x01\x00\x10", 9), "it is truncated in its header\n");
   expect_npy(write_file("a.npy", "\x93NUMPY\x01\x00\x10\x00{'des", 15), "it is truncated in its header\n");
-  expect_npy(write_file("a.npy", "\x93NUMPY\x02\x00\xff\xff\xff\xff{", 13), "its header has 4294967295 bytes, more than any array needs\n");
+  expect_npy(write_file("a.npy", "\x93NUMPY\x02\x00\xff\xff\xff\xff{", 13),
+             "its header has 4294967295 bytes, more than any array needs\n");
   expect_npy(npy(DICT("<f4", "False", "(3, 4)"), 47), "it is truncated: 47 bytes of data instead of 48\n");
-  expect_npy(npy(DICT(">f4", "False", "(3, 4)"), 48), "it is big-endian ('>f4'); little-endian is wanted\n  hint: in NumPy: a.astype(a.dtype.newbyteorder('<'))\n");
-  expect_npy(npy(DICT("<f4", "True", "(3, 4)"), 48), "it is in Fortran order; row-major (C) order is wanted\n  hint: in NumPy: numpy.ascontiguousarray(a)\n");
+  expect_npy(
+      npy(DICT(">f4", "False", "(3, 4)"), 48),
+      "it is big-endian ('>f4'); little-endian is wanted\n  hint: in NumPy: a.astype(a.dtype.newbyteorder('<'))\n");
+  expect_npy(npy(DICT("<f4", "True", "(3, 4)"), 48),
+             "it is in Fortran order; row-major (C) order is wanted\n  hint: in NumPy: numpy.ascontiguousarray(a)\n");
   expect_npy(npy(DICT("|O", "False", "(3,)"), 48), "its elements are Python objects ('|O')\n" TYPES);
   expect_npy(npy(DICT("<c8", "False", "(3,)"), 48), "its elements are complex numbers ('<c8')\n" TYPES);
   expect_npy(npy(DICT("<U7", "False", "(3,)"), 48), "its elements are strings ('<U7')\n" TYPES);
   expect_npy(npy(DICT("<f16", "False", "(3,)"), 48), "its element type '<f16' is none of a kernel's\n" TYPES);
-  expect_npy(npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (3,), }\n", 12), "its elements are records; an array of one number type is wanted\n");
-  expect_npy(npy(DICT("<f4", "False", "(9223372036854775807, 9223372036854775807)"), 0), "its shape is larger than any memory\n");
+  expect_npy(npy("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (3,), }\n", 12),
+             "its elements are records; an array of one number type is wanted\n");
+  expect_npy(npy(DICT("<f4", "False", "(9223372036854775807, 9223372036854775807)"), 0),
+             "its shape is larger than any memory\n");
   expect_npy(npy(DICT("<f4", "False", "(4611686018427387904, 2)"), 0), "its shape is larger than any memory\n");
-  expect_npy(npy(DICT("<f4", "False", "(1099511627776,)"), 16), "it is truncated: 16 bytes of data instead of 4398046511104\n");
+  expect_npy(npy(DICT("<f4", "False", "(1099511627776,)"), 16),
+             "it is truncated: 16 bytes of data instead of 4398046511104\n");
   expect_npy(npy(DICT("<f4", "False", "(99999999999999999999,)"), 0), "its shape has a size beyond 64 bits\n");
   expect_npy(npy(DICT("<f4", "False", "(-1,)"), 0), "its shape has a negative size\n");
   expect_npy(npy(DICT("<f4", "False", "(1,1,1,1,1,1,1,1,1)"), 4), "it has more than 8 dimensions\n");
-  static const char *const no_dicts[] = {"", "x", "{", "{}", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': 0, 'shape': (3,)}", "{'descr': '<f4', 'fortran_order': False, 'shape': 3}",
-                                         "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'more': 1}", "{'descr': '<f4', 'fortran_order': False, 'shape': (3", "{'descr': '<f4",
-                                         "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} x", "{'descr': '<f4', 'fortran_order': Falsetto, 'shape': (3,)}", "{'shape': (os.system('ls'),)}"};
+  static const char *const no_dicts[] = {"",
+                                         "x",
+                                         "{",
+                                         "{}",
+                                         "{'descr': '<f4'}",
+                                         "{'descr': '<f4', 'fortran_order': 0, 'shape': (3,)}",
+                                         "{'descr': '<f4', 'fortran_order': False, 'shape': 3}",
+                                         "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'more': 1}",
+                                         "{'descr': '<f4', 'fortran_order': False, 'shape': (3",
+                                         "{'descr': '<f4",
+                                         "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} x",
+                                         "{'descr': '<f4', 'fortran_order': Falsetto, 'shape': (3,)}",
+                                         "{'shape': (os.system('ls'),)}"};
   for (size_t i = 0; i < sizeof no_dicts / sizeof no_dicts[0]; i++) {
     if (i == 9) expect_npy(npy(no_dicts[i], 12), "its elements are records; an array of one number type is wanted\n");
     else expect_npy(npy(no_dicts[i], 12), NO_DICT);
@@ -525,8 +603,9 @@ static void test_npy_pipe(void **state) {
 }
 
 static void test_npy_round_trip(void **state) {
-  static const nereid_dtype back[] = {NEREID_I1, NEREID_I8, NEREID_I16, NEREID_I32, NEREID_I64, NEREID_U8, NEREID_U16, NEREID_U32, NEREID_U64,
-                                      NEREID_U8, NEREID_U8, NEREID_U8, NEREID_U8, NEREID_U8, NEREID_F16, NEREID_U16, NEREID_F32, NEREID_F64};
+  static const nereid_dtype back[] = {NEREID_I1,  NEREID_I8,  NEREID_I16, NEREID_I32, NEREID_I64, NEREID_U8,
+                                      NEREID_U16, NEREID_U32, NEREID_U64, NEREID_U8,  NEREID_U8,  NEREID_U8,
+                                      NEREID_U8,  NEREID_U8,  NEREID_F16, NEREID_U16, NEREID_F32, NEREID_F64};
   unsigned char data[8 * 24];
   for (size_t i = 0; i < sizeof data; i++) data[i] = (unsigned char)(i * 37);
   for (int t = 0; t <= NEREID_F64; t++)
@@ -562,9 +641,11 @@ static void test_npy_round_trip(void **state) {
 static void test_npy_write_bad(void **state) {
   float x[4] = {0};
   nereid_array a = {.dtype = NEREID_F32, .rank = 1, .shape = {4}, .bytes = 16, .data = x};
-  assert_error(nereid_npy_write("/nonexistent/a.npy", &a, &error), NEREID_BAD_FILE, "error: cannot write /nonexistent/a.npy: No such file or directory\n");
+  assert_error(nereid_npy_write("/nonexistent/a.npy", &a, &error), NEREID_BAD_FILE,
+               "error: cannot write /nonexistent/a.npy: No such file or directory\n");
   a.bytes = 15;
-  BAD(nereid_npy_write(path_in("c.npy"), &a, &error), "error: nereid_npy_write: the array's bytes (15) are not those of its shape\n");
+  BAD(nereid_npy_write(path_in("c.npy"), &a, &error),
+      "error: nereid_npy_write: the array's bytes (15) are not those of its shape\n");
   a.rank = 9;
   BAD(nereid_npy_write(path_in("c.npy"), &a, &error), "error: nereid_npy_write: rank 9; 0 to 8 are possible\n");
   a.rank = 1, a.shape[0] = -4;
@@ -588,9 +669,12 @@ static int remove_folder(void **state) {
 int main(void) {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(test_device_names), TEST(test_memory), TEST(test_modules), TEST(test_kernel_names), TEST(test_grids), TEST(test_argument_lists), TEST(test_argument_kinds),
-      TEST(test_descriptors), TEST(test_faults), TEST(test_stepping), TEST(test_inspection), TEST(test_eval), TEST(test_compiler_and_cache), TEST(test_out_of_memory),
-      TEST(test_npy_bad), TEST(test_npy_pipe), TEST(test_npy_round_trip), TEST(test_npy_write_bad),
+      TEST(test_device_names),       TEST(test_memory),         TEST(test_modules),
+      TEST(test_kernel_names),       TEST(test_grids),          TEST(test_argument_lists),
+      TEST(test_argument_kinds),     TEST(test_descriptors),    TEST(test_faults),
+      TEST(test_stepping),           TEST(test_inspection),     TEST(test_eval),
+      TEST(test_compiler_and_cache), TEST(test_out_of_memory),  TEST(test_npy_bad),
+      TEST(test_npy_pipe),           TEST(test_npy_round_trip), TEST(test_npy_write_bad),
   };
   return cmocka_run_group_tests_name("runtime errors", tests, make_folder, remove_folder);
 }

@@ -1,4 +1,5 @@
-/* Many threads on one device and one module: compiling, launching, allocating, failing at once. Meant for ThreadSanitizer too. */
+/* Many threads on one device and one module: compiling, launching, allocating, failing at once. Meant for
+ * ThreadSanitizer too. */
 #include "runtime_kit.h"
 
 #include <pthread.h>
@@ -14,7 +15,11 @@ typedef struct Shared {
   int case_count;
 } Shared;
 
-typedef struct Worker { Shared *shared; int index; char why[512]; } Worker;
+typedef struct Worker {
+  Shared *shared;
+  int index;
+  char why[512];
+} Worker;
 
 static void count_line(void *arg, const char *line) { atomic_fetch_add((atomic_int *)arg, 1); }
 
@@ -24,15 +29,20 @@ static int one_launch(Worker *w, int turn, nereid_error **error) {
   int block = 64 << (turn % s->case_count); /* each its own specialization */
   nereid_options options = {.print = count_line, .print_arg = &s->compiled};
   for (int i = 0; i < N; i++) host[i] = (float)(i * w->index + turn);
-  int failed = nereid_alloc(s->d, sizeof host, (void **)&x, error) || nereid_alloc(s->d, sizeof host, (void **)&out, error) ||
+  int failed = nereid_alloc(s->d, sizeof host, (void **)&x, error) ||
+               nereid_alloc(s->d, sizeof host, (void **)&out, error) ||
                nereid_copy_to_device(s->d, x, host, sizeof host, error);
-  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(x, NEREID_F32), nereid_pointer(out, NEREID_F32), nereid_int(N), nereid_int(block)};
-  failed = failed || nereid_launch(s->d, NULL, s->m, "add", (int64_t[]){3, 2, 1}, args, 5, &options, error) || nereid_copy_to_host(s->d, host, out, sizeof host, error);
+  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(x, NEREID_F32), nereid_pointer(out, NEREID_F32),
+                       nereid_int(N), nereid_int(block)};
+  failed = failed || nereid_launch(s->d, NULL, s->m, "add", (int64_t[]){3, 2, 1}, args, 5, &options, error) ||
+           nereid_copy_to_host(s->d, host, out, sizeof host, error);
   for (int i = 0; i < N && !failed; i++)
-    if (host[i] != 2 * (float)(i * w->index + turn)) failed = 1, snprintf(w->why, sizeof w->why, "out[%d] is %g", i, host[i]);
+    if (host[i] != 2 * (float)(i * w->index + turn))
+      failed = 1, snprintf(w->why, sizeof w->why, "out[%d] is %g", i, host[i]);
   nereid_error *expected = NULL; /* a failure every now and then */
   args[0] = nereid_named(nereid_int(1), "nobody");
-  if (nereid_launch(s->d, NULL, s->m, "add", (int64_t[]){1, 1, 1}, args, 1, NULL, &expected) != NEREID_BAD_ARGUMENT) failed = 1;
+  if (nereid_launch(s->d, NULL, s->m, "add", (int64_t[]){1, 1, 1}, args, 1, NULL, &expected) != NEREID_BAD_ARGUMENT)
+    failed = 1;
   nereid_error_free(expected);
   nereid_free(s->d, x);
   nereid_free(s->d, out);
@@ -44,7 +54,8 @@ static void *work(void *arg) {
   pthread_barrier_wait(&w->shared->start);
   for (int turn = 0; turn < TURNS && !w->why[0]; turn++) {
     nereid_error *error = NULL;
-    if (one_launch(w, turn, &error) && !w->why[0]) snprintf(w->why, sizeof w->why, "turn %d: %s", turn, nereid_error_text(error));
+    if (one_launch(w, turn, &error) && !w->why[0])
+      snprintf(w->why, sizeof w->why, "turn %d: %s", turn, nereid_error_text(error));
     nereid_error_free(error);
   }
   return NULL;
@@ -72,7 +83,8 @@ static void test_interp(void **state) { many_threads("interp", 8); }
 static void test_cpu(void **state) { many_threads("cpu:3", 3); }
 
 /* A compilation that fails: everyone gets the error, and the next launch tries again. */
-static const char broken[] = "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.static_print('trying')\n    tl.nonsense(x)\n";
+static const char broken[] = "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    "
+                             "tl.static_print('trying')\n    tl.nonsense(x)\n";
 
 static void *fail_together(void *arg) {
   Worker *w = arg;
@@ -80,8 +92,10 @@ static void *fail_together(void *arg) {
   nereid_options options = {.print = count_line, .print_arg = &w->shared->compiled};
   pthread_barrier_wait(&w->shared->start);
   nereid_error *error = NULL;
-  nereid_status s = nereid_launch(w->shared->d, NULL, w->shared->m, "k", (int64_t[]){1, 1, 1}, args, 1, &options, &error);
-  if (s != NEREID_BAD_SOURCE || !error || !strstr(nereid_error_text(error), "broken.py:6:")) snprintf(w->why, sizeof w->why, "%d: %s", (int)s, nereid_error_text(error));
+  nereid_status s =
+      nereid_launch(w->shared->d, NULL, w->shared->m, "k", (int64_t[]){1, 1, 1}, args, 1, &options, &error);
+  if (s != NEREID_BAD_SOURCE || !error || !strstr(nereid_error_text(error), "broken.py:6:"))
+    snprintf(w->why, sizeof w->why, "%d: %s", (int)s, nereid_error_text(error));
   nereid_error_free(error);
   return NULL;
 }
@@ -109,6 +123,7 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_interp), cmocka_unit_test(test_cpu), cmocka_unit_test(test_failures)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_interp), cmocka_unit_test(test_cpu),
+                                     cmocka_unit_test(test_failures)};
   return cmocka_run_group_tests_name("runtime threads", tests, NULL, NULL);
 }

@@ -27,7 +27,8 @@ static Test begin(int num_warps) {
 
 /* Each thread's word of buffer n; `shift` words further. */
 static LaneValue *word(Test *t, int n, int shift) {
-  LaneValue *bytes = lane_2(&t->b, LANE_MUL, LK_S32, lane_2(&t->b, LANE_XOR, LK_B32, t->tid, lane_i32(&t->b, shift)), t->four);
+  LaneValue *bytes =
+      lane_2(&t->b, LANE_MUL, LK_S32, lane_2(&t->b, LANE_XOR, LK_B32, t->tid, lane_i32(&t->b, shift)), t->four);
   return lane_2(&t->b, LANE_ADD, LK_S32, lane_shared(&t->b, n), bytes);
 }
 
@@ -53,9 +54,7 @@ static LaneOp *loop(Test *t, int rounds) {
   return op;
 }
 
-static void allocate(Test *t) {
-  gpu_allocate_shared(t->f, &(GpuOptions){.target = gpu_target_find("sm_90a")});
-}
+static void allocate(Test *t) { gpu_allocate_shared(t->f, &(GpuOptions){.target = gpu_target_find("sm_90a")}); }
 
 static void count(LaneOp *op, void *arg) {
   int *n = arg;
@@ -71,7 +70,8 @@ static void finish(Test *t, int block_barriers, int warp_barriers) {
   assert_int_equal(n[1], warp_barriers);
   LaneSimFault fault;
   int32_t grid[3] = {1, 1, 1};
-  if (!lane_sim_run(t->f, NULL, &(LaneSimOptions){.grid = grid, .begin = 0, .end = 1}, &fault)) fail_msg("%s", fault.message);
+  if (!lane_sim_run(t->f, NULL, &(LaneSimOptions){.grid = grid, .begin = 0, .end = 1}, &fault))
+    fail_msg("%s", fault.message);
   context_destroy(t->cx);
 }
 
@@ -121,7 +121,8 @@ static void at_the_same_time(void **state) {
 /* Alignment and unused buffers. */
 static void alignment(void **state) {
   Test t = begin(1);
-  int a = lane_buffer(&t.b, "a", 130, 2), b = lane_buffer(&t.b, "b", 128, 128), c = lane_buffer(&t.b, "never", 1 << 20, 16);
+  int a = lane_buffer(&t.b, "a", 130, 2), b = lane_buffer(&t.b, "b", 128, 128),
+      c = lane_buffer(&t.b, "never", 1 << 20, 16);
   put(&t, a);
   put(&t, b);
   lane_barrier(&t.b, false);
@@ -163,7 +164,8 @@ static void around_a_loop(void **state) {
   finish(&t, 2, 0);
 }
 
-/* What is written before a loop and read in it lives as long as the loop; so does what a round reads before it writes it. */
+/* What is written before a loop and read in it lives as long as the loop; so does what a round reads before it writes
+ * it. */
 static void live_in_a_loop(void **state) {
   Test t = begin(4);
   int kept = buffer(&t, 80 << 10), inside = buffer(&t, 80 << 10);
@@ -198,7 +200,8 @@ static void live_in_a_loop(void **state) {
   int early = buffer(&t, 60 << 10);
   l = loop(&t, 2);
   use(&t, early);
-  LaneOp *second = lane_if(&t.b, lane_setp(&t.b, CMP_NE, LK_S32, l->body[0]->args[0], lane_i32(&t.b, 0)), true, 0, NULL);
+  LaneOp *second =
+      lane_if(&t.b, lane_setp(&t.b, CMP_NE, LK_S32, l->body[0]->args[0], lane_i32(&t.b, 0)), true, 0, NULL);
   get(&t, carried, 32);
   lane_leave(&t.b, second);
   lane_barrier(&t.b, false);
@@ -218,7 +221,8 @@ static void branches(void **state) {
     Test t = begin(4);
     int a = buffer(&t, 120 << 10), b = buffer(&t, 120 << 10);
     use(&t, a);
-    LaneOp *op = lane_if(&t.b, lane_setp(&t.b, CMP_EQ, LK_S32, lane_special(&t.b, SP_CTAID_X), lane_i32(&t.b, 1)), true, 0, NULL);
+    LaneOp *op = lane_if(&t.b, lane_setp(&t.b, CMP_EQ, LK_S32, lane_special(&t.b, SP_CTAID_X), lane_i32(&t.b, 1)), true,
+                         0, NULL);
     lane_barrier(&t.b, false);
     lane_enter(&t.b, op, 1);
     if (both) lane_barrier(&t.b, false);
@@ -308,18 +312,22 @@ static void too_much(void **state) {
     fail_msg("it fits?");
   }
   assert_int_equal(t.cx->diags.n, 1);
-  assert_string_equal(t.cx->diags.at[0].message,
-                      "the kernel needs 215040 bytes of shared memory in a block, but sm_80 has 166912: 102400 for `dot b` in line 3, 71680 for "
-                      "`dot a` in line 2, 40960 for `gather` in line 1");
+  assert_string_equal(t.cx->diags.at[0].message, "the kernel needs 215040 bytes of shared memory in a block, but sm_80 "
+                                                 "has 166912: 102400 for `dot b` in line 3, 71680 for "
+                                                 "`dot a` in line 2, 40960 for `gather` in line 1");
   assert_int_equal(t.cx->diags.at[0].span.line, 3);
   context_destroy(t.cx);
 }
 
 int main(void) {
+  /* clang-format off */
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_after_the_other), cmocka_unit_test(small_ones_apart), cmocka_unit_test(at_the_same_time), cmocka_unit_test(alignment),
-      cmocka_unit_test(around_a_loop),       cmocka_unit_test(live_in_a_loop),   cmocka_unit_test(branches),         cmocka_unit_test(divergent),
+      cmocka_unit_test(one_after_the_other), cmocka_unit_test(small_ones_apart), cmocka_unit_test(at_the_same_time),
+        cmocka_unit_test(alignment),
+      cmocka_unit_test(around_a_loop), cmocka_unit_test(live_in_a_loop), cmocka_unit_test(branches),
+        cmocka_unit_test(divergent),
       cmocka_unit_test(while_loop),          cmocka_unit_test(within_warps),     cmocka_unit_test(too_much),
   };
+  /* clang-format on */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

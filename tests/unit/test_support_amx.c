@@ -1,5 +1,5 @@
-/* bf16 products on AMX's tiles (nereid_amx.h), with the tile instructions emulated, so that the way they are used is tested where there is
- * no AMX: every shape around the sizes of tiles, against plain loops. */
+/* bf16 products on AMX's tiles (nereid_amx.h), with the tile instructions emulated, so that the way they are used is
+ * tested where there is no AMX: every shape around the sizes of tiles, against plain loops. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,14 +37,16 @@ static void one_product(int m, int n, int k, int beyond) {
     for (int64_t j = 0; j < ldc; j++) {
       float want = was[i * ldc + j];
       for (int64_t p = 0; j < n && p < k; p++) want += bf16_to_f32(a[i * lda + p]) * bf16_to_f32(b[p * ldb + j]);
-      if (c[i * ldc + j] != want) fail_msg("%dx%dx%d: [%d, %d] is %g, not %g", m, n, k, (int)i, (int)j, (double)c[i * ldc + j], (double)want);
+      if (c[i * ldc + j] != want)
+        fail_msg("%dx%dx%d: [%d, %d] is %g, not %g", m, n, k, (int)i, (int)j, (double)c[i * ldc + j], (double)want);
     }
   free(a), free(b), free(c), free(was);
 }
 
 static void test_shapes(void **unused) {
   (void)unused;
-  static const int ms[] = {1, 15, 16, 17, 31, 32, 33, 48, 64, 130}, ns[] = {1, 16, 31, 32, 33, 64, 100}, ks[] = {1, 31, 32, 33, 64, 65, 256, 300};
+  static const int ms[] = {1, 15, 16, 17, 31, 32, 33, 48, 64, 130}, ns[] = {1, 16, 31, 32, 33, 64, 100},
+                   ks[] = {1, 31, 32, 33, 64, 65, 256, 300};
   for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
     for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
       for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) one_product(ms[i], ns[j], ks[k], (int)(i + j + k) % 3 * 500);
@@ -56,7 +58,8 @@ static void test_tiles(void **unused) {
   enum { M = 48, PAIRS = 32 };
   int32_t a[M * PAIRS];
   float b[PAIRS * 32], c[M * 32] = {0};
-  for (int i = 0; i < M * PAIRS; i++) a[i] = (int32_t)(f32_to_bf16((float)(random_bits() % 7)) | (uint32_t)f32_to_bf16((float)(random_bits() % 7)) << 16);
+  for (int i = 0; i < M * PAIRS; i++)
+    a[i] = (int32_t)(f32_to_bf16((float)(random_bits() % 7)) | (uint32_t)f32_to_bf16((float)(random_bits() % 7)) << 16);
   for (int i = 0; i < PAIRS * 32; i++) {
     uint32_t pair = f32_to_bf16((float)(random_bits() % 7)) | (uint32_t)f32_to_bf16((float)(random_bits() % 7)) << 16;
     memcpy(&b[i], &pair, 4);
@@ -71,7 +74,8 @@ static void test_tiles(void **unused) {
       for (int p = 0; p < PAIRS; p++) {
         uint32_t x = (uint32_t)a[i * PAIRS + p], y;
         memcpy(&y, &b[p * 32 + j], 4);
-        want += bf16_to_f32((uint16_t)x) * bf16_to_f32((uint16_t)y) + bf16_to_f32((uint16_t)(x >> 16)) * bf16_to_f32((uint16_t)(y >> 16));
+        want += bf16_to_f32((uint16_t)x) * bf16_to_f32((uint16_t)y) +
+                bf16_to_f32((uint16_t)(x >> 16)) * bf16_to_f32((uint16_t)(y >> 16));
       }
       assert_true(c[i * 32 + j] == want);
     }

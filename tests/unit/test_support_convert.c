@@ -1,5 +1,6 @@
-/* The conversions of the emitted kernels (src/cpu/support/nereid_convert.h) against base/number.c: every bit pattern of the
- * narrow floats, every place where rounding changes its mind and its neighbours, edges of the integers, random bits. */
+/* The conversions of the emitted kernels (src/cpu/support/nereid_convert.h) against base/number.c: every bit pattern of
+ * the narrow floats, every place where rounding changes its mind and its neighbours, edges of the integers, random
+ * bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ static uint64_t random_bits(void) {
 static double *hard;
 static int hard_count, hard_room;
 static void add_hard(double v) {
-  if (hard_count == hard_room) hard = realloc(hard, sizeof *hard * (size_t)(hard_room = hard_room ? hard_room * 2 : 4096));
+  if (hard_count == hard_room)
+    hard = realloc(hard, sizeof *hard * (size_t)(hard_room = hard_room ? hard_room * 2 : 4096));
   assert_non_null(hard);
   hard[hard_count++] = v;
 }
@@ -55,8 +57,9 @@ static int setup(void **unused) {
   }
   for (int e = -10; e <= 66; e++)
     for (int i = -2; i <= 2; i++) add_around(ldexp(1, e) + i), add_around(ldexp(1, e) + i * 0.5);
-  static const double others[] = {0, INFINITY, NAN, 65504, 65519.99, 65520, 65536, 3.3895e38, 3.3961e38, 3.40282e38, 3.4028236e38, 1e39, 1e300,
-                                  1e-300, 1e-46, 7e-46, 5e-324, 448, 464, 480, 240, 248, 57344, 61440, 1.75, 1.8125, 1.875};
+  static const double others[] = {0,          INFINITY,     NAN,  65504, 65519.99, 65520, 65536, 3.3895e38, 3.3961e38,
+                                  3.40282e38, 3.4028236e38, 1e39, 1e300, 1e-300,   1e-46, 7e-46, 5e-324,    448,
+                                  464,        480,          240,  248,   57344,    61440, 1.75,  1.8125,    1.875};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) add_hard(others[i]), add_hard(-others[i]);
   for (int i = 0; i < 20000; i++) {
     add_hard(nd_cast_f64_u64(random_bits()));
@@ -105,11 +108,13 @@ static int same(float a, float b) { return a != a ? b != b : a == b && !signbit(
         dtype_store_float(dtype, &want, v[i]); \
         assert_true(same(single[i], (float)dtype_load_float(dtype, &want))); \
         if (dtype == DT_F8E5 && isinf(v[i])) want = (nd_##U)(v[i] < 0 ? 0xfc : 0x7c); \
-        if (bits[i] != want) fail_msg("%s from %.9g: %x, not %x", #T, (double)v[i], (unsigned)bits[i], (unsigned)want); \
+        if (bits[i] != want) \
+          fail_msg("%s from %.9g: %x, not %x", #T, (double)v[i], (unsigned)bits[i], (unsigned)want); \
         assert_true(nd_bits_##T(v[i]) == want); \
         dtype_store_float(dtype, &want, d[i]); \
         float number = (float)dtype_load_float(dtype, &want); \
-        if (!same(twice[i], number)) fail_msg("%s from %.17g: %g, not %g", #T, d[i], (double)twice[i], (double)number); \
+        if (!same(twice[i], number)) \
+          fail_msg("%s from %.17g: %g, not %g", #T, d[i], (double)twice[i], (double)number); \
       } \
       assert_true(same(nd_cvt_##T##_f64(d[1]), twice[1]) && same(nd_cvt_##T##_f32(v[0]), single[0])); \
     } \
@@ -174,7 +179,8 @@ static void test_float_to_int(void **unused) {
   CHECK_TO_INT(u64, DT_U64)
   nd_f64v d = nd_splat_f64v(0);
   d[0] = NAN, d[1] = -0.0, d[2] = 5e-324;
-  assert_true(nd_cvt_i1_f64v(d)[0] == -1 && nd_cvt_i1_f64v(d)[1] == 0 && nd_cvt_i1_f64v(d)[2] == -1 && nd_cvt_i1_f64(0.5) == 1);
+  assert_true(nd_cvt_i1_f64v(d)[0] == -1 && nd_cvt_i1_f64v(d)[1] == 0 && nd_cvt_i1_f64v(d)[2] == -1 &&
+              nd_cvt_i1_f64(0.5) == 1);
 }
 
 #define CHECK_NARROW_OF(T, dtype, from) \
@@ -183,9 +189,11 @@ static void test_float_to_int(void **unused) {
     for (int i = 0; i < ND_VL; i++) { \
       uint16_t bits = 0; \
       dtype_store_int(dtype, &bits, (int64_t)x[i]); \
-      if ((nd_##from)-1 > 0 && sizeof x[i] == 8 && (x[i] >> (sizeof x[i] * 8 - 1))) continue; /* number.c takes it for negative */ \
+      if ((nd_##from) - 1 > 0 && sizeof x[i] == 8 && (x[i] >> (sizeof x[i] * 8 - 1))) \
+        continue; /* number.c takes it for negative */ \
       float want = (float)dtype_load_float(dtype, &bits); \
-      if (!same(got[i], want)) fail_msg("%s of %s %.20g: %.9g, not %.9g", #T, #from, (double)x[i], (double)got[i], (double)want); \
+      if (!same(got[i], want)) \
+        fail_msg("%s of %s %.20g: %.9g, not %.9g", #T, #from, (double)x[i], (double)got[i], (double)want); \
     } \
     assert_true(same(nd_cvt_##T##_##from(x[1]), got[1])); \
   } while (0);
@@ -204,18 +212,26 @@ static void test_float_to_int(void **unused) {
       for (int i = 0; i < ND_VL; i++) { \
         uint64_t r = random_bits(); \
         int shift = (int)(r & 63); \
-        x[i] = (nd_##from)(r & 64 ? random_bits() >> shift : ((uint64_t)1 << shift) + ((uint64_t)1 << (r >> 8 & 63)) + (r >> 20 & 3) - 2); \
+        x[i] = (nd_##from)(r & 64 ? random_bits() >> shift \
+                                  : ((uint64_t)1 << shift) + ((uint64_t)1 << (r >> 8 & 63)) + (r >> 20 & 3) - 2); \
         if (r & 128) x[i] = nd_neg_##from(x[i]); \
       } \
-      CHECK_CVT(i8, from) CHECK_CVT(i16, from) CHECK_CVT(i32, from) CHECK_CVT(i64, from) \
-      CHECK_CVT(u8, from) CHECK_CVT(u16, from) CHECK_CVT(u32, from) CHECK_CVT(u64, from) \
-      CHECK_CVT(f32, from) CHECK_CVT(f64, from) \
-      CHECK_NARROW_OF(f16, DT_F16, from) CHECK_NARROW_OF(bf16, DT_BF16, from) CHECK_NARROW_OF(fp8e5, DT_F8E5, from) \
-      CHECK_NARROW_OF(fp8e4nv, DT_F8E4NV, from) CHECK_NARROW_OF(fp8e4b15, DT_F8E4B15, from) \
-      CHECK_NARROW_OF(fp8e4b8, DT_F8E4B8, from) CHECK_NARROW_OF(fp8e5b16, DT_F8E5B16, from) \
-      nd_mask m = nd_cvt_i1_##from##v(x); \
+      CHECK_CVT(i8, from) \
+      CHECK_CVT(i16, from) \
+      CHECK_CVT(i32, from) \
+      CHECK_CVT(i64, from) \
+      CHECK_CVT(u8, from) \
+      CHECK_CVT(u16, from) \
+      CHECK_CVT(u32, from) \
+      CHECK_CVT(u64, from) \
+      CHECK_CVT(f32, from) \
+      CHECK_CVT(f64, from) CHECK_NARROW_OF(f16, DT_F16, from) CHECK_NARROW_OF(bf16, DT_BF16, from) \
+          CHECK_NARROW_OF(fp8e5, DT_F8E5, from) CHECK_NARROW_OF(fp8e4nv, DT_F8E4NV, from) \
+              CHECK_NARROW_OF(fp8e4b15, DT_F8E4B15, from) CHECK_NARROW_OF(fp8e4b8, DT_F8E4B8, from) \
+                  CHECK_NARROW_OF(fp8e5b16, DT_F8E5B16, from) nd_mask m = nd_cvt_i1_##from##v(x); \
       nd_##from##v ones = nd_cvt_##from##_i1v(m); \
-      for (int i = 0; i < ND_VL; i++) assert_true(m[i] == -(x[i] != 0) && ones[i] == (x[i] != 0) && nd_cvt_i1_##from(x[i]) == (x[i] != 0)); \
+      for (int i = 0; i < ND_VL; i++) \
+        assert_true(m[i] == -(x[i] != 0) && ones[i] == (x[i] != 0) && nd_cvt_i1_##from(x[i]) == (x[i] != 0)); \
     } \
   }
 ND_INTS(FROM_INT)
@@ -233,7 +249,8 @@ static void test_floats(void **unused) {
     }
   }
   nd_mask m = nd_first(1);
-  assert_true(nd_cvt_f32_i1v(m)[0] == 1 && nd_cvt_f64_i1v(m)[1] == 0 && nd_cvt_bf16_i1v(m)[0] == 1 && nd_cvt_f32_i1(3) == 1);
+  assert_true(nd_cvt_f32_i1v(m)[0] == 1 && nd_cvt_f64_i1v(m)[1] == 0 && nd_cvt_bf16_i1v(m)[0] == 1 &&
+              nd_cvt_f32_i1(3) == 1);
 }
 
 static void test_arrays(void **unused) {
@@ -252,16 +269,15 @@ static void test_arrays(void **unused) {
   for (int i = 0; i < N; i++) assert_true(half[i] == f32_to_f16(in[i]) && out[i] == f16_to_f32(half[i]));
   nd_narrow_fp8e4nv(byte, in, N);
   nd_widen_fp8e4nv(out, byte, N);
-  for (int i = 0; i < N; i++) assert_true(byte[i] == f32_to_f8(DT_F8E4NV, in[i]) && out[i] == f8_to_f32(DT_F8E4NV, byte[i]));
+  for (int i = 0; i < N; i++)
+    assert_true(byte[i] == f32_to_f8(DT_F8E4NV, in[i]) && out[i] == f8_to_f32(DT_F8E4NV, byte[i]));
   assert_true(half[N] == 0x1234 && byte[N] == 0x12);
 }
 
 int main(void) {
 #define ROW(T) cmocka_unit_test(test_##T),
 #define FROM(T) cmocka_unit_test(test_from_##T),
-  const struct CMUnitTest tests[] = {
-      ROW(f16) ROW(bf16) ROW(fp8e5) ROW(fp8e4nv) ROW(fp8e4b15) ROW(fp8e4b8) ROW(fp8e5b16) ROW(towards_zero) ROW(float_to_int)
-      ND_INTS(FROM) ROW(floats) ROW(arrays)
-  };
+  const struct CMUnitTest tests[] = {ROW(f16) ROW(bf16) ROW(fp8e5) ROW(fp8e4nv) ROW(fp8e4b15) ROW(fp8e4b8) ROW(fp8e5b16)
+                                         ROW(towards_zero) ROW(float_to_int) ND_INTS(FROM) ROW(floats) ROW(arrays)};
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -34,7 +34,7 @@ static int same(double a, double b) { return a == b || (a != a && b != b); }
 /* Element i of an array holds VALUE(i); every type can hold these. */
 #define VALUE(T, i) ((nd_##T)(FIT_##T(((i) % 7))))
 #define FIT_i1(x) ((x) % 3 == 0)
-#define FIT_fp8e4b15(x) ((x) * 0.25)
+#define FIT_fp8e4b15(x) ((x)*0.25)
 #define FIT_i8(x) (x)
 #define FIT_u8(x) (x)
 #define FIT_i16(x) (x)
@@ -55,11 +55,12 @@ static int same(double a, double b) { return a == b || (a != a && b != b); }
 /* The value of lane i of a vector as the scalar type has it. */
 #define LANE(T, v, i) ((double)(sizeof(#T) == 3 && #T[1] == '1' ? -(double)(v)[i] : (double)(v)[i]))
 #define IS(T, v, i, want) \
-  if (!same(LANE(T, v, i), (double)(want))) fail_msg("%s line %d lane %d: %g, not %g", #T, __LINE__, i, LANE(T, v, i), (double)(want))
-#define AT(T, bytes, p, i) ((double)nd_load_##T((const char *)(p) + (int64_t)(i) * bytes))
+  if (!same(LANE(T, v, i), (double)(want))) \
+  fail_msg("%s line %d lane %d: %g, not %g", #T, __LINE__, i, LANE(T, v, i), (double)(want))
+#define AT(T, bytes, p, i) ((double)nd_load_##T((const char *)(p) + (int64_t)(i)*bytes))
 #define HOLDS(T, bytes, p, i, want) \
   if (!same(AT(T, bytes, p, i), (double)(want))) \
-    fail_msg("%s line %d element %d: %g, not %g", #T, __LINE__, (int)(i), AT(T, bytes, p, i), (double)(want))
+  fail_msg("%s line %d element %d: %g, not %g", #T, __LINE__, (int)(i), AT(T, bytes, p, i), (double)(want))
 
 #define MEM_TEST(T, bytes) \
   static void test_##T(void **unused) { \
@@ -109,14 +110,17 @@ static int same(double a, double b) { return a == b || (a != a && b != b); }
       for (int i = 0; i < N; i++) nd_store_##T(to + i * bytes, VALUE(T, 2)); \
       nd_scatter_##T##v((nd_iota_i64v() * -2 - 1) * bytes + (int64_t)(intptr_t)end, other, m); \
       for (int i = 0; i < N; i++) \
-        HOLDS(T, bytes, to, i, (N - 1 - i) % 2 == 0 && (N - 1 - i) / 2 < ND_VL - n ? VALUE(T, (N - 1 - i) / 2 + 1) : VALUE(T, 2)); \
+        HOLDS(T, bytes, to, i, \
+              (N - 1 - i) % 2 == 0 && (N - 1 - i) / 2 < ND_VL - n ? VALUE(T, (N - 1 - i) / 2 + 1) : VALUE(T, 2)); \
       for (int i = 0; i < N; i++) nd_store_##T(to + i * bytes, VALUE(T, 2)); \
       nd_xscatter_##T##v(end, nd_iota_i32v() - ND_VL + n, other, m); \
-      for (int i = 0; i < N; i++) HOLDS(T, bytes, to, i, i < N - ND_VL + n ? VALUE(T, 2) : VALUE(T, i - (N - ND_VL + n) + 1)); \
+      for (int i = 0; i < N; i++) \
+        HOLDS(T, bytes, to, i, i < N - ND_VL + n ? VALUE(T, 2) : VALUE(T, i - (N - ND_VL + n) + 1)); \
       for (int i = 0; i < N; i++) nd_store_##T(to + i * bytes, VALUE(T, 2)); \
       nd_smstore_##T##v(end - bytes, -3 * bytes, other, m); \
       for (int i = 0; i < N; i++) \
-        HOLDS(T, bytes, to, i, (N - 1 - i) % 3 == 0 && (N - 1 - i) / 3 < ND_VL - n ? VALUE(T, (N - 1 - i) / 3 + 1) : VALUE(T, 2)); \
+        HOLDS(T, bytes, to, i, \
+              (N - 1 - i) % 3 == 0 && (N - 1 - i) / 3 < ND_VL - n ? VALUE(T, (N - 1 - i) / 3 + 1) : VALUE(T, 2)); \
     } \
     for (int far = 0; far < 2; far++) \
       for (int i = 0; i < 2 * ND_VL; i++) { \
@@ -124,7 +128,8 @@ static int same(double a, double b) { return a == b || (a != a && b != b); }
         if (far) nd_nstore_##T##v(to + i * bytes, other, 1); \
         else nd_store_##T##v(to + i * bytes, other); \
         nd_far_end(far); \
-        for (int j = 0; j < N; j++) HOLDS(T, bytes, to, j, j < i || j >= i + ND_VL ? VALUE(T, 2) : VALUE(T, j - i + 1)); \
+        for (int j = 0; j < N; j++) \
+          HOLDS(T, bytes, to, j, j < i || j >= i + ND_VL ? VALUE(T, 2) : VALUE(T, j - i + 1)); \
       } \
     nd_sstore_##T##v(to, 3 * bytes, other); \
     for (int l = 0; l < ND_VL; l++) HOLDS(T, bytes, to, 3 * l, VALUE(T, l + 1)); \
@@ -135,8 +140,16 @@ static int same(double a, double b) { return a == b || (a != a && b != b); }
     HOLDS(T, bytes, to, 1, VALUE(T, ND_VL)); \
   }
 #define TYPES(X) \
-  X(i1, 1) X(i8, 1) X(u8, 1) X(i16, 2) X(u16, 2) X(i32, 4) X(u32, 4) X(i64, 8) X(u64, 8) X(f16, 2) X(bf16, 2) X(f32, 4) X(f64, 8) \
-  X(fp8e5, 1) X(fp8e4nv, 1) X(fp8e4b15, 1) X(fp8e4b8, 1) X(fp8e5b16, 1)
+  X(i1, 1) \
+  X(i8, 1) \
+  X(u8, 1) \
+  X(i16, 2) \
+  X(u16, 2) \
+  X(i32, 4) \
+  X(u32, 4) \
+  X(i64, 8) \
+  X(u64, 8) \
+  X(f16, 2) X(bf16, 2) X(f32, 4) X(f64, 8) X(fp8e5, 1) X(fp8e4nv, 1) X(fp8e4b15, 1) X(fp8e4b8, 1) X(fp8e5b16, 1)
 TYPES(MEM_TEST)
 
 static void test_i1_bytes(void **unused) {

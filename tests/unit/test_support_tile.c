@@ -29,27 +29,42 @@ static uint64_t random_bits(void) {
 
 /* ---- dot: whole numbers, so that every order of adding gives the same ---- */
 
-static const int shapes[][3] = {{16, 16, 16}, {128, 128, 64}, {1, 1, 1},  {2, 4, 8},    {1, 64, 32}, {64, 1, 16}, {32, 8, 1},   {4, 2, 128},
-                                {64, 64, 32}, {16, 32, 2},    {8, 16, 4}, {7, 33, 5},   {130, 20, 3}, {33, 70, 131}, {16, 16, 256}, {129, 16, 257}};
+static const int shapes[][3] = {{16, 16, 16}, {128, 128, 64}, {1, 1, 1},     {2, 4, 8},     {1, 64, 32}, {64, 1, 16},
+                                {32, 8, 1},   {4, 2, 128},    {64, 64, 32},  {16, 32, 2},   {8, 16, 4},  {7, 33, 5},
+                                {130, 20, 3}, {33, 70, 131},  {16, 16, 256}, {129, 16, 257}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 /* Reads element i of an array of `d` as a number. */
-static double number(Dtype d, const void *p, int64_t i) { return dtype_load_float(d, (const char *)p + i * dtype_bytes(d)); }
+static double number(Dtype d, const void *p, int64_t i) {
+  return dtype_load_float(d, (const char *)p + i * dtype_bytes(d));
+}
 
 /* The three arrays, row distances beyond the rows, and what lies there. */
-typedef struct Case { int m, n, k; int64_t lda, ldb, ldc; void *a, *b, *c, *was; } Case;
+typedef struct Case {
+  int m, n, k;
+  int64_t lda, ldb, ldc;
+  void *a, *b, *c, *was;
+} Case;
 
 static Case make_case(const int shape[3], int beyond, Dtype in, Dtype out) {
-  Case s = {.m = shape[0], .n = shape[1], .k = shape[2], .lda = shape[2] + beyond, .ldb = shape[1] + beyond, .ldc = shape[1] + beyond % 5};
+  Case s = {.m = shape[0],
+            .n = shape[1],
+            .k = shape[2],
+            .lda = shape[2] + beyond,
+            .ldb = shape[1] + beyond,
+            .ldc = shape[1] + beyond % 5};
   s.a = malloc((size_t)(s.m * s.lda * dtype_bytes(in)));
   s.b = malloc((size_t)(s.k * s.ldb * dtype_bytes(in)));
   s.c = malloc((size_t)(s.m * s.ldc * dtype_bytes(out)));
   s.was = malloc((size_t)(s.m * s.ldc * dtype_bytes(out)));
   assert_true(s.a && s.b && s.c && s.was);
   int bound = in == DT_F8E4B15 ? 1 : 3;
-  for (int64_t i = 0; i < s.m * s.lda; i++) dtype_store_float(in, (char *)s.a + i * dtype_bytes(in), (double)(random_bits() % (2 * bound + 1)) - bound);
-  for (int64_t i = 0; i < s.k * s.ldb; i++) dtype_store_float(in, (char *)s.b + i * dtype_bytes(in), (double)(random_bits() % (2 * bound + 1)) - bound);
-  for (int64_t i = 0; i < s.m * s.ldc; i++) dtype_store_float(out, (char *)s.c + i * dtype_bytes(out), (double)(random_bits() % 100) - 50);
+  for (int64_t i = 0; i < s.m * s.lda; i++)
+    dtype_store_float(in, (char *)s.a + i * dtype_bytes(in), (double)(random_bits() % (2 * bound + 1)) - bound);
+  for (int64_t i = 0; i < s.k * s.ldb; i++)
+    dtype_store_float(in, (char *)s.b + i * dtype_bytes(in), (double)(random_bits() % (2 * bound + 1)) - bound);
+  for (int64_t i = 0; i < s.m * s.ldc; i++)
+    dtype_store_float(out, (char *)s.c + i * dtype_bytes(out), (double)(random_bits() % 100) - 50);
   memcpy(s.was, s.c, (size_t)(s.m * s.ldc * dtype_bytes(out)));
   return s;
 }
@@ -60,7 +75,8 @@ static void check_case(Case *s, Dtype in, Dtype out) {
       if (j < s->n)
         for (int64_t p = 0; p < s->k; p++) want += number(in, s->a, i * s->lda + p) * number(in, s->b, p * s->ldb + j);
       if (got != want)
-        fail_msg("%s %dx%dx%d ld %d: [%d, %d] is %g, not %g", dtype_name(in), s->m, s->n, s->k, (int)s->lda, (int)i, (int)j, got, want);
+        fail_msg("%s %dx%dx%d ld %d: [%d, %d] is %g, not %g", dtype_name(in), s->m, s->n, s->k, (int)s->lda, (int)i,
+                 (int)j, got, want);
     }
   free(s->a), free(s->b), free(s->c), free(s->was);
 }
@@ -105,7 +121,8 @@ static void test_dot_special(void **unused) {
   a[3 * 16 + 5] = NAN, b[7 * 16 + 2] = INFINITY;
   nd_dot_f32(c, 16, a, 16, b, 16, 16, 16, 16);
   for (int i = 0; i < 16; i++)
-    for (int j = 0; j < 16; j++) assert_true(i == 3 ? isnan(c[i * 16 + j]) : j == 2 ? isinf(c[i * 16 + j]) : c[i * 16 + j] == 16);
+    for (int j = 0; j < 16; j++)
+      assert_true(i == 3 ? isnan(c[i * 16 + j]) : j == 2 ? isinf(c[i * 16 + j]) : c[i * 16 + j] == 16);
 }
 
 /* ---- sort ---- */
@@ -129,7 +146,9 @@ enum { MAX_SORT = 2048 };
 static void check_sorted(Dtype d, const void *before, const void *after, int n, int descending) {
   static double want[MAX_SORT];
   static int64_t exact[MAX_SORT];
-  for (int i = 0; i < n; i++) want[i] = number(d, before, i), exact[i] = dtype_is_int(d) ? dtype_load_int(d, (const char *)before + i * dtype_bytes(d)) : 0;
+  for (int i = 0; i < n; i++)
+    want[i] = number(d, before, i),
+    exact[i] = dtype_is_int(d) ? dtype_load_int(d, (const char *)before + i * dtype_bytes(d)) : 0;
   qsort(want, (size_t)n, sizeof *want, compare_numbers);
   qsort(exact, (size_t)n, sizeof *exact, d == DT_U64 ? compare_u64 : compare_i64);
   for (int i = 0; i < n; i++) {
@@ -159,9 +178,18 @@ static void check_sorted(Dtype d, const void *before, const void *after, int n, 
       } \
   }
 #define SORTS(X) \
-  X(i8, int8_t, DT_I8) X(u8, uint8_t, DT_U8) X(i16, int16_t, DT_I16) X(u16, uint16_t, DT_U16) X(i32, int32_t, DT_I32) X(u32, uint32_t, DT_U32) \
-  X(i64, int64_t, DT_I64) X(u64, uint64_t, DT_U64) X(f32, float, DT_F32) X(f64, double, DT_F64) X(f16, uint16_t, DT_F16) X(bf16, uint16_t, DT_BF16) \
-  X(fp8e5, uint8_t, DT_F8E5) X(fp8e4nv, uint8_t, DT_F8E4NV) X(fp8e4b15, uint8_t, DT_F8E4B15) X(fp8e4b8, uint8_t, DT_F8E4B8) X(fp8e5b16, uint8_t, DT_F8E5B16)
+  X(i8, int8_t, DT_I8) \
+  X(u8, uint8_t, DT_U8) \
+  X(i16, int16_t, DT_I16) \
+  X(u16, uint16_t, DT_U16) \
+  X(i32, int32_t, DT_I32) \
+  X(u32, uint32_t, DT_U32) \
+  X(i64, int64_t, DT_I64) \
+  X(u64, uint64_t, DT_U64) \
+  X(f32, float, DT_F32) \
+  X(f64, double, DT_F64) X(f16, uint16_t, DT_F16) X(bf16, uint16_t, DT_BF16) X(fp8e5, uint8_t, DT_F8E5) \
+      X(fp8e4nv, uint8_t, DT_F8E4NV) X(fp8e4b15, uint8_t, DT_F8E4B15) X(fp8e4b8, uint8_t, DT_F8E4B8) \
+          X(fp8e5b16, uint8_t, DT_F8E5B16)
 SORTS(SORT_TEST)
 
 /* ---- histogram, transpose, copy ---- */
@@ -215,7 +243,17 @@ static void test_copy(void **unused) {
 /* ---- atomics ---- */
 
 enum { THREADS = 4, TURNS = 20000 };
-static struct { int32_t i; uint32_t u; int64_t l; float f; double d; uint16_t h[2], b[2]; int32_t most, least; float fmost, fleast; uint32_t lock; } shared;
+static struct {
+  int32_t i;
+  uint32_t u;
+  int64_t l;
+  float f;
+  double d;
+  uint16_t h[2], b[2];
+  int32_t most, least;
+  float fmost, fleast;
+  uint32_t lock;
+} shared;
 
 static void *hammer(void *arg) {
   int me = (int)(intptr_t)arg;
@@ -243,7 +281,8 @@ static void test_atomic_threads(void **unused) {
   for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, hammer, (void *)(intptr_t)i), 0);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
   const int all = THREADS * TURNS;
-  assert_true(shared.i == all && shared.u == (uint32_t)-all && shared.l == ((int64_t)all << 33) && shared.f == all && shared.d == all / 2);
+  assert_true(shared.i == all && shared.u == (uint32_t)-all && shared.l == ((int64_t)all << 33) && shared.f == all &&
+              shared.d == all / 2);
   assert_true(f16_to_f32(shared.h[0]) == 400 * THREADS && bf16_to_f32(shared.b[1]) == 60 * THREADS && shared.b[0] == 0);
   assert_true(shared.most == all - 1 && shared.least == 1 - all && shared.fmost == all - 1 && shared.fleast == 1 - all);
   assert_int_equal(shared.h[1], (uint16_t)all);
@@ -253,18 +292,33 @@ static void test_atomic_threads(void **unused) {
   do { \
     nd_##T at_ = (nd_##T)(start); \
     assert_true(nd_atomic_##kind##_##T(&at_, (nd_##T)(x)) == (nd_##T)(start)); \
-    if (at_ != (nd_##T)(after)) fail_msg("%s_%s of %g and %g is %g, not %g", #kind, #T, (double)(start), (double)(x), (double)at_, (double)(after)); \
+    if (at_ != (nd_##T)(after)) \
+      fail_msg("%s_%s of %g and %g is %g, not %g", #kind, #T, (double)(start), (double)(x), (double)at_, \
+               (double)(after)); \
   } while (0)
 #define INTS_TOGETHER(T) \
-  TOGETHER(T, add, 5, 7, 12); TOGETHER(T, and, 6, 3, 2); TOGETHER(T, or, 6, 3, 7); TOGETHER(T, xor, 6, 3, 5); TOGETHER(T, xchg, 6, 3, 3); \
-  TOGETHER(T, max, 5, 7, 7); TOGETHER(T, min, 5, 7, 5); TOGETHER(T, max, -1, 7, (nd_##T)-1 < 0 ? 7 : (nd_##T)-1); \
-  TOGETHER(T, min, -1, 7, (nd_##T)-1 < 0 ? (nd_##T)-1 : 7); TOGETHER(T, max, 7, 5, 7); TOGETHER(T, min, 7, 5, 5);
+  TOGETHER(T, add, 5, 7, 12); \
+  TOGETHER(T, and, 6, 3, 2); \
+  TOGETHER(T, or, 6, 3, 7); \
+  TOGETHER(T, xor, 6, 3, 5); \
+  TOGETHER(T, xchg, 6, 3, 3); \
+  TOGETHER(T, max, 5, 7, 7); \
+  TOGETHER(T, min, 5, 7, 5); \
+  TOGETHER(T, max, -1, 7, (nd_##T) - 1 < 0 ? 7 : (nd_##T) - 1); \
+  TOGETHER(T, min, -1, 7, (nd_##T) - 1 < 0 ? (nd_##T) - 1 : 7); \
+  TOGETHER(T, max, 7, 5, 7); \
+  TOGETHER(T, min, 7, 5, 5);
 
 static void test_atomic_values(void **unused) {
   (void)unused;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
-  INTS_TOGETHER(i32) INTS_TOGETHER(u32) INTS_TOGETHER(i64) INTS_TOGETHER(u64) INTS_TOGETHER(i16) INTS_TOGETHER(u8)
+  INTS_TOGETHER(i32)
+  INTS_TOGETHER(u32)
+  INTS_TOGETHER(i64)
+  INTS_TOGETHER(u64)
+  INTS_TOGETHER(i16)
+  INTS_TOGETHER(u8)
 #pragma GCC diagnostic pop
   static const float values[] = {0, -0.0f, 1, -1, 2.5f, -2.5f, 1e30f, -1e30f, INFINITY, -INFINITY, 1e-40f};
   for (int i = 0; i < 11; i++)
@@ -345,9 +399,9 @@ int main(void) {
 #define ROW(T) cmocka_unit_test(test_##T),
 #define SORT_ROW(T, C, d) cmocka_unit_test(test_sort_##T),
   const struct CMUnitTest tests[] = {
-      ROW(dot_f32) ROW(dot_f64) ROW(dot_i32) ROW(dot_f16) ROW(dot_bf16) ROW(dot_fp8e5) ROW(dot_fp8e4nv) ROW(dot_fp8e4b15) ROW(dot_fp8e4b8)
-      ROW(dot_fp8e5b16) ROW(dot_i8) ROW(dot_i8_extremes) ROW(dot_special) SORTS(SORT_ROW) ROW(histogram) ROW(transpose_1) ROW(transpose_2)
-      ROW(transpose_4) ROW(transpose_8) ROW(copy) ROW(atomic_threads) ROW(atomic_values) ROW(print)
-  };
+      ROW(dot_f32) ROW(dot_f64) ROW(dot_i32) ROW(dot_f16) ROW(dot_bf16) ROW(dot_fp8e5) ROW(dot_fp8e4nv)
+          ROW(dot_fp8e4b15) ROW(dot_fp8e4b8) ROW(dot_fp8e5b16) ROW(dot_i8) ROW(dot_i8_extremes) ROW(dot_special)
+              SORTS(SORT_ROW) ROW(histogram) ROW(transpose_1) ROW(transpose_2) ROW(transpose_4) ROW(transpose_8)
+                  ROW(copy) ROW(atomic_threads) ROW(atomic_values) ROW(print)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

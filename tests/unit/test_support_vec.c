@@ -1,5 +1,5 @@
-/* The vector arithmetic of the emitted kernels (src/cpu/support/nereid_vec.h, nereid_cpu.h) against plain C, lane by lane,
- * on edge values and random ones. tests/unit/check_support_targets builds this for every instruction set. */
+/* The vector arithmetic of the emitted kernels (src/cpu/support/nereid_vec.h, nereid_cpu.h) against plain C, lane by
+ * lane, on edge values and random ones. tests/unit/check_support_targets builds this for every instruction set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,15 +22,16 @@ static uint64_t random_int(int bits) {
   static const uint64_t edges[] = {0, 1, 2, 3, 7, ~0ull, ~1ull, ~6ull};
   uint64_t r = random_bits();
   switch (r >> 60 & 3) {
-  case 0: return edges[r & 7];
-  case 1: return (uint64_t)1 << (bits - 1) >> (r & 1) << (r >> 1 & 1);
-  case 2: return ((uint64_t)1 << (bits - 1)) - (r & 1);
-  default: return r >> (r >> 50 & 31);
+    case 0: return edges[r & 7];
+    case 1: return (uint64_t)1 << (bits - 1) >> (r & 1) << (r >> 1 & 1);
+    case 2: return ((uint64_t)1 << (bits - 1)) - (r & 1);
+    default: return r >> (r >> 50 & 31);
   }
 }
 
 static double random_float(int wide) {
-  static const double edges[] = {0.0, -0.0, 1, -1, 0.5, -2.5, INFINITY, -INFINITY, NAN, 3.5, 1e30, -1e-30, 16777217, 5e-324};
+  static const double edges[] = {0.0,       -0.0, 1,   -1,   0.5,    -2.5,     INFINITY,
+                                 -INFINITY, NAN,  3.5, 1e30, -1e-30, 16777217, 5e-324};
   uint64_t r = random_bits();
   if ((r & 3) == 0) return edges[(r >> 8) % (sizeof edges / sizeof *edges)];
   if ((r & 3) == 1) return (double)(int64_t)(r >> 44) / 64 - 8000;
@@ -40,21 +41,24 @@ static double random_float(int wide) {
 
 enum { ROUNDS = 3000 };
 
-#define FILL_INT(T, v) for (int i = 0; i < ND_VL; i++) v[i] = (nd_##T)random_int(8 * sizeof(nd_##T))
+#define FILL_INT(T, v) \
+  for (int i = 0; i < ND_VL; i++) v[i] = (nd_##T)random_int(8 * sizeof(nd_##T))
 #define CHECK(T, what, expected) \
   do { \
     nd_##T##v got_ = what; \
     for (int i = 0; i < ND_VL; i++) { \
       nd_##T want_ = (nd_##T)(expected); \
       if (memcmp(&want_, &(nd_##T){got_[i]}, sizeof want_)) \
-        fail_msg("%s lane %d: a=%.17g b=%.17g got %.17g want %.17g", #what, i, (double)a[i], (double)b[i], (double)got_[i], (double)want_); \
+        fail_msg("%s lane %d: a=%.17g b=%.17g got %.17g want %.17g", #what, i, (double)a[i], (double)b[i], \
+                 (double)got_[i], (double)want_); \
     } \
   } while (0)
 #define CHECK_MASK(what, expected) \
   do { \
     nd_mask got_ = what; \
     for (int i = 0; i < ND_VL; i++) \
-      if (got_[i] != ((expected) ? -1 : 0)) fail_msg("%s lane %d: a=%.17g b=%.17g got %d", #what, i, (double)a[i], (double)b[i], got_[i]); \
+      if (got_[i] != ((expected) ? -1 : 0)) \
+        fail_msg("%s lane %d: a=%.17g b=%.17g got %d", #what, i, (double)a[i], (double)b[i], got_[i]); \
   } while (0)
 
 /* ---- what all types have ---- */
@@ -77,7 +81,7 @@ enum { ROUNDS = 3000 };
 /* ---- integers ---- */
 
 #define BITS(T) (8 * (int)sizeof(nd_##T))
-#define IS_SIGNED(T) ((nd_##T)-1 < (nd_##T)1)
+#define IS_SIGNED(T) ((nd_##T) - 1 < (nd_##T)1)
 /* What the mathematics says, in 128 bits; b is not 0. */
 static __int128 quotient(__int128 a, __int128 b) { return b ? a / b : 0; }
 
@@ -101,37 +105,59 @@ static __int128 quotient(__int128 a, __int128 b) { return b ? a / b : 0; }
       nd_##T##v q = nd_div_##T##v(a, b), r = nd_rem_##T##v(a, b); \
       for (int i = 0; i < ND_VL; i++) { \
         nd_##T want = (nd_##T)quotient(a[i], b[i]); \
-        if (b[i] == 0 || (IS_SIGNED(T) && b[i] == (nd_##T)-1 && a[i] == (nd_##T)((uint64_t)1 << (BITS(T) - 1)))) continue; \
+        if (b[i] == 0 || (IS_SIGNED(T) && b[i] == (nd_##T) - 1 && a[i] == (nd_##T)((uint64_t)1 << (BITS(T) - 1)))) \
+          continue; \
         if (q[i] != want || r[i] != (nd_##T)(a[i] - want * b[i])) \
-          fail_msg("%s: %.17g / %.17g gives %.17g, %.17g", #T, (double)a[i], (double)b[i], (double)q[i], (double)r[i]); \
+          fail_msg("%s: %.17g / %.17g gives %.17g, %.17g", #T, (double)a[i], (double)b[i], (double)q[i], \
+                   (double)r[i]); \
         assert_true(nd_div_##T(a[i], b[i]) == want && nd_rem_##T(a[i], b[i]) == r[i]); \
       } \
       for (int i = 0; i < ND_VL; i++) { /* scalars; quotients by 0 need only return */ \
         volatile nd_##T sink = nd_div_##T(a[i], b[i]); \
         sink = nd_rem_##T(a[i], b[i]); \
         (void)sink; \
-        assert_true(nd_min_##T(a[i], b[i]) == (a[i] < b[i] ? a[i] : b[i]) && nd_max_##T(a[i], b[i]) == (a[i] > b[i] ? a[i] : b[i])); \
+        assert_true(nd_min_##T(a[i], b[i]) == (a[i] < b[i] ? a[i] : b[i]) && \
+                    nd_max_##T(a[i], b[i]) == (a[i] > b[i] ? a[i] : b[i])); \
         assert_true(nd_abs_##T(a[i]) == nd_abs_##T##v(a)[i] && nd_neg_##T(a[i]) == nd_neg_##T##v(a)[i]); \
-        assert_true(nd_shl_##T(a[i], b[i]) == nd_shl_##T##v(a, b)[i] && nd_shr_##T(a[i], b[i]) == nd_shr_##T##v(a, b)[i]); \
+        assert_true(nd_shl_##T(a[i], b[i]) == nd_shl_##T##v(a, b)[i] && \
+                    nd_shr_##T(a[i], b[i]) == nd_shr_##T##v(a, b)[i]); \
         assert_true(nd_mulhi_##T(a[i], b[i]) == nd_mulhi_##T##v(a, b)[i]); \
       } \
       uint64_t sum = 0, prod = 1, and = ~0ull, or = 0, xor = 0; \
       nd_##T low = a[0], high = a[0]; \
       for (int i = 0; i < ND_VL; i++) { \
-        sum += (uint64_t)a[i], prod *= (uint64_t)a[i], and &= (uint64_t)a[i], or |= (uint64_t)a[i], xor ^= (uint64_t)a[i]; \
+        sum += (uint64_t)a[i], prod *= (uint64_t)a[i], and &= (uint64_t)a[i], or |= (uint64_t)a[i], \
+            xor ^= (uint64_t)a[i]; \
         low = a[i] < low ? a[i] : low, high = a[i] > high ? a[i] : high; \
       } \
       assert_true(nd_sum_##T##v(a) == (nd_##T)sum && nd_prod_##T##v(a) == (nd_##T)prod); \
-      assert_true(nd_hand_##T##v(a) == (nd_##T)and && nd_hor_##T##v(a) == (nd_##T) or && nd_hxor_##T##v(a) == (nd_##T) xor); \
+      assert_true(nd_hand_##T##v(a) == (nd_##T) and &&nd_hor_##T##v(a) == (nd_##T) or \
+                  &&nd_hxor_##T##v(a) == (nd_##T) xor); \
       assert_true(nd_hmin_##T##v(a) == low && nd_hmax_##T##v(a) == high); \
     } \
   }
 ND_INTS(INT_TEST)
 
-static int slow_clz(uint64_t x, int bits) { int n = 0; while (n < bits && !(x >> (bits - 1 - n) & 1)) n++; return n; }
-static int slow_popc(uint64_t x, int bits) { int n = 0; for (int i = 0; i < bits; i++) n += x >> i & 1; return n; }
-static int slow_ffs(uint64_t x, int bits) { for (int i = 0; i < bits; i++) if (x >> i & 1) return i + 1; return 0; }
-static uint64_t slow_brev(uint64_t x, int bits) { uint64_t r = 0; for (int i = 0; i < bits; i++) r |= (x >> i & 1) << (bits - 1 - i); return r; }
+static int slow_clz(uint64_t x, int bits) {
+  int n = 0;
+  while (n < bits && !(x >> (bits - 1 - n) & 1)) n++;
+  return n;
+}
+static int slow_popc(uint64_t x, int bits) {
+  int n = 0;
+  for (int i = 0; i < bits; i++) n += x >> i & 1;
+  return n;
+}
+static int slow_ffs(uint64_t x, int bits) {
+  for (int i = 0; i < bits; i++)
+    if (x >> i & 1) return i + 1;
+  return 0;
+}
+static uint64_t slow_brev(uint64_t x, int bits) {
+  uint64_t r = 0;
+  for (int i = 0; i < bits; i++) r |= (x >> i & 1) << (bits - 1 - i);
+  return r;
+}
 
 static void test_bits(void **unused) {
   (void)unused;
@@ -161,7 +187,9 @@ static void test_bits(void **unused) {
     nd_##T##v got_ = what; \
     for (int i = 0; i < ND_VL; i++) { \
       nd_##T want_ = expected; \
-      if (!SAME(got_[i], want_)) fail_msg("%s lane %d: a=%g b=%g got %g want %g", #what, i, (double)a[i], (double)b[i], (double)got_[i], (double)want_); \
+      if (!SAME(got_[i], want_)) \
+        fail_msg("%s lane %d: a=%g b=%g got %g want %g", #what, i, (double)a[i], (double)b[i], (double)got_[i], \
+                 (double)want_); \
     } \
   } while (0)
 /* Of two zeros either may be the lesser. */
@@ -171,7 +199,8 @@ static void test_bits(void **unused) {
     nd_##T##v got_ = what; \
     for (int i = 0; i < ND_VL; i++) { \
       nd_##T want_ = expected; \
-      if (!SAME_OR_ZERO(got_[i], want_)) fail_msg("%s: a=%g b=%g got %g want %g", #what, (double)a[i], (double)b[i], (double)got_[i], (double)want_); \
+      if (!SAME_OR_ZERO(got_[i], want_)) \
+        fail_msg("%s: a=%g b=%g got %g want %g", #what, (double)a[i], (double)b[i], (double)got_[i], (double)want_); \
       assert_true(SAME_OR_ZERO(scalar, want_)); \
     } \
   } while (0)
@@ -193,8 +222,10 @@ static void test_bits(void **unused) {
       COMPARE_ALL(T) \
       CHECK_EXTREME(T, nd_min_##T##v(a, b), nd_min_##T(a[i], b[i]), LEAST(a[i], b[i])); \
       CHECK_EXTREME(T, nd_max_##T##v(a, b), nd_max_##T(a[i], b[i]), GREATEST(a[i], b[i])); \
-      CHECK_EXTREME(T, nd_minnan_##T##v(a, b), nd_minnan_##T(a[i], b[i]), a[i] != a[i] || b[i] != b[i] ? (nd_##T)NAN : LEAST(a[i], b[i])); \
-      CHECK_EXTREME(T, nd_maxnan_##T##v(a, b), nd_maxnan_##T(a[i], b[i]), a[i] != a[i] || b[i] != b[i] ? (nd_##T)NAN : GREATEST(a[i], b[i])); \
+      CHECK_EXTREME(T, nd_minnan_##T##v(a, b), nd_minnan_##T(a[i], b[i]), \
+                    a[i] != a[i] || b[i] != b[i] ? (nd_##T)NAN : LEAST(a[i], b[i])); \
+      CHECK_EXTREME(T, nd_maxnan_##T##v(a, b), nd_maxnan_##T(a[i], b[i]), \
+                    a[i] != a[i] || b[i] != b[i] ? (nd_##T)NAN : GREATEST(a[i], b[i])); \
       CHECK_FLOAT(T, nd_neg_##T##v(a), -a[i]); \
       CHECK_FLOAT(T, nd_abs_##T##v(a), fabs##f(a[i])); \
       CHECK_FLOAT(T, nd_div_##T##v(a, b), a[i] / b[i]); \
@@ -250,7 +281,10 @@ static void test_masks(void **unused) {
 
 static double three(double x, float y, int z) { return x * y + z; }
 static int calls;
-static float counted(float x) { calls++; return x + 1; }
+static float counted(float x) {
+  calls++;
+  return x + 1;
+}
 
 static void test_maps(void **unused) {
   (void)unused;
@@ -268,7 +302,9 @@ static void test_maps(void **unused) {
 int main(void) {
 #define ROW(T) cmocka_unit_test(test_##T),
   const struct CMUnitTest tests[] = {
-      ND_INTS(ROW) ROW(f32) ROW(f64) cmocka_unit_test(test_bits), cmocka_unit_test(test_masks), cmocka_unit_test(test_maps),
+      ND_INTS(ROW) ROW(f32) ROW(f64) cmocka_unit_test(test_bits),
+      cmocka_unit_test(test_masks),
+      cmocka_unit_test(test_maps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,9 @@ static void add_all(Symbols *s, uint32_t process) {
   int at;
   while (fgets(line, sizeof line, f)) {
     line[strcspn(line, "\n")] = at = 0;
-    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &base, &end, mode, &offset, &at) >= 4 && mode[2] == 'x' && at && line[at]) symbols_add(s, process, line + at, base, end - base, offset);
+    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &base, &end, mode, &offset, &at) >= 4 && mode[2] == 'x' && at &&
+        line[at])
+      symbols_add(s, process, line + at, base, end - base, offset);
   }
   fclose(f);
 }
@@ -63,7 +65,9 @@ static void perf_map(void **state) {
   snprintf(path, sizeof path, "/tmp/perf-%u.map", process);
   FILE *f = fopen(path, "w");
   assert_non_null(f);
-  fputs("7f0000001000 20 py::train:/home/me/train.py\n7f0000001020 10 py::<lambda>:<string>\nnonsense\n7f0000002000 8 v8 function with spaces\n7f0000003000\n7f0000004000 10 \n", f);
+  fputs("7f0000001000 20 py::train:/home/me/train.py\n7f0000001020 10 py::<lambda>:<string>\nnonsense\n7f0000002000 8 "
+        "v8 function with spaces\n7f0000003000\n7f0000004000 10 \n",
+        f);
   fclose(f);
   Symbols *s = symbols_create();
   assert_string_equal(symbols_name(s, process, 0x7f0000001000), "python: train (train.py)");
@@ -88,7 +92,8 @@ static void damaged_files(void **state) { /* this program's own file with bytes 
     memcpy(copy, whole.at, whole.n);
     size_t headers = trial % 3 == 0 ? 64 : trial % 3 == 1 ? 64 + 56 * 12 : whole.n, n = whole.n;
     for (int i = 0; i < 4; i++) copy[(size_t)rand() % headers] ^= (char)(1 + rand() % 255);
-    for (int i = 0; i < 4 && trial % 2; i++) copy[whole.n - 1 - (size_t)rand() % 2048] ^= (char)(1 + rand() % 255); /* the section headers */
+    /* the section headers */
+    for (int i = 0; i < 4 && trial % 2; i++) copy[whole.n - 1 - (size_t)rand() % 2048] ^= (char)(1 + rand() % 255);
     if (trial % 5 == 4) n = (size_t)rand() % whole.n;
     fwrite(copy, 1, n, f);
     fclose(f);
@@ -103,6 +108,7 @@ static void damaged_files(void **state) { /* this program's own file with bytes 
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(own_process), cmocka_unit_test(stripped_and_gone), cmocka_unit_test(perf_map), cmocka_unit_test(damaged_files)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(own_process), cmocka_unit_test(stripped_and_gone),
+                                     cmocka_unit_test(perf_map), cmocka_unit_test(damaged_files)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* Runs the golden files tests/golden/?*.tile: IR in, passes, IR out (golden_kit.h). The line "// passes: fold dce" names them.
- * The IR is verified before, between and after the passes; the text after the last has facts as comments when "facts" is
- * among them, and must otherwise read back as itself. */
+/* Runs the golden files tests/golden/?*.tile: IR in, passes, IR out (golden_kit.h). The line "// passes: fold dce"
+ * names them. The IR is verified before, between and after the passes; the text after the last has facts as comments
+ * when "facts" is among them, and must otherwise read back as itself. */
 #include "golden_kit.h"
 
 #include "tile/tile.h"

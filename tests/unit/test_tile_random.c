@@ -170,52 +170,52 @@ static int make(Gen *g, Kind k) {
   uint32_t way = draw(g, 10);
   g->budget--;
   switch (k) {
-  case T_I32:
-    if (way == 0 && !g->small) return unary(g, k, "convert", "", T_I64);
-    if (way == 1) return reduce(g);
-    return g->count[k] < 2 || way < 3 ? constant(g, k) : select_or_number(g, k);
-  case T_I64:
-    if (way < 3 || !g->count[k]) return unary(g, k, "convert", "", draw(g, 2) ? T_I32 : T_I1);
-    return select_or_number(g, k);
-  case T_V32:
-    if (way < 2) return arange(g);
-    if (way == 2) return unary(g, k, "splat", "", T_I32);
-    if (way == 3) return load(g);
-    if (way == 4) return unary(g, k, "convert", "", draw(g, 2) ? T_V1 : T_V64);
-    if (way == 5) return unary(g, k, "hint", " {kind=divisible, dims=[1]}", T_V32);
-    return g->count[k] < 2 ? arange(g) : select_or_number(g, k);
-  case T_V64:
-    if (way == 0) return unary(g, k, "splat", "", T_I64);
-    if (way < 5 || !g->count[k]) return unary(g, k, "convert", "", T_V32);
-    return select_or_number(g, k);
-  case T_I1:
-  case T_V1:
-  case T_M1: {
-    Kind of = k == T_I1 ? T_I32 : k == T_V1 ? T_V32 : T_M32;
-    static const char *const logic[] = {"and", "or", "xor"};
-    if (way == 0) return constant(g, k);
-    if (way < 7 || !g->count[k]) return compare(g, k, k == T_V1 && way == 1 ? T_V64 : of);
-    if (way == 7) return unary(g, k, "not", "", k);
-    int x = pick(g, k), y = pick(g, k), id = g->next_id++;
-    line(g, "%%%d = %s %%%d, %%%d : %s", id, logic[draw(g, 3)], x, y, type_text[k]);
-    return add(g, k, id);
-  }
-  case T_M32: {
-    if (way < 4 || !g->count[k]) return matrix(g);
-    if (way < 7) return select_or_number(g, k);
-    if (way < 9) {
-      int a = pick(g, T_V32), b = pick(g, T_V32), c = g->next_id++, r = g->next_id++;
-      line(g, "%%%d = cat %%%d, %%%d {axis=0} : i32[32]", c, a, b);
-      line(g, "%%%d = reshape %%%d : i32[4,8]", r, c);
+    case T_I32:
+      if (way == 0 && !g->small) return unary(g, k, "convert", "", T_I64);
+      if (way == 1) return reduce(g);
+      return g->count[k] < 2 || way < 3 ? constant(g, k) : select_or_number(g, k);
+    case T_I64:
+      if (way < 3 || !g->count[k]) return unary(g, k, "convert", "", draw(g, 2) ? T_I32 : T_I1);
+      return select_or_number(g, k);
+    case T_V32:
+      if (way < 2) return arange(g);
+      if (way == 2) return unary(g, k, "splat", "", T_I32);
+      if (way == 3) return load(g);
+      if (way == 4) return unary(g, k, "convert", "", draw(g, 2) ? T_V1 : T_V64);
+      if (way == 5) return unary(g, k, "hint", " {kind=divisible, dims=[1]}", T_V32);
+      return g->count[k] < 2 ? arange(g) : select_or_number(g, k);
+    case T_V64:
+      if (way == 0) return unary(g, k, "splat", "", T_I64);
+      if (way < 5 || !g->count[k]) return unary(g, k, "convert", "", T_V32);
+      return select_or_number(g, k);
+    case T_I1:
+    case T_V1:
+    case T_M1: {
+      Kind of = k == T_I1 ? T_I32 : k == T_V1 ? T_V32 : T_M32;
+      static const char *const logic[] = {"and", "or", "xor"};
+      if (way == 0) return constant(g, k);
+      if (way < 7 || !g->count[k]) return compare(g, k, k == T_V1 && way == 1 ? T_V64 : of);
+      if (way == 7) return unary(g, k, "not", "", k);
+      int x = pick(g, k), y = pick(g, k), id = g->next_id++;
+      line(g, "%%%d = %s %%%d, %%%d : %s", id, logic[draw(g, 3)], x, y, type_text[k]);
+      return add(g, k, id);
+    }
+    case T_M32: {
+      if (way < 4 || !g->count[k]) return matrix(g);
+      if (way < 7) return select_or_number(g, k);
+      if (way < 9) {
+        int a = pick(g, T_V32), b = pick(g, T_V32), c = g->next_id++, r = g->next_id++;
+        line(g, "%%%d = cat %%%d, %%%d {axis=0} : i32[32]", c, a, b);
+        line(g, "%%%d = reshape %%%d : i32[4,8]", r, c);
+        return add(g, k, r);
+      }
+      int x = pick(g, k), t = g->next_id++, r = g->next_id++;
+      line(g, "%%%d = trans %%%d {dims=[1, 0]} : i32[8,4]", t, x);
+      line(g, "%%%d = reshape %%%d : i32[4,8]", r, t);
       return add(g, k, r);
     }
-    int x = pick(g, k), t = g->next_id++, r = g->next_id++;
-    line(g, "%%%d = trans %%%d {dims=[1, 0]} : i32[8,4]", t, x);
-    line(g, "%%%d = reshape %%%d : i32[4,8]", r, t);
-    return add(g, k, r);
-  }
-  case T_VF: return unary(g, k, "convert", "", T_V32);
-  default: return pointer(g, k);
+    case T_VF: return unary(g, k, "convert", "", T_V32);
+    default: return pointer(g, k);
   }
 }
 

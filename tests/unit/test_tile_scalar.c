@@ -228,10 +228,10 @@ static double some(uint64_t *random, bool single) {
   uint64_t bits = next_random(random);
   double v = 0;
   switch (next_random(random) >> 20 & 3) {
-  case 0: v = single ? nd_from_bitsf((uint32_t)bits) : nd_from_bits(bits); break;
-  case 1: v = ldexp((double)(int64_t)bits, -60 + (int)(next_random(random) >> 40 & 7)); break;
-  case 2: v = single ? nd_from_bitsf((uint32_t)bits & 0x83ffffff) : nd_from_bits(bits & 0x803fffffffffffff); break;
-  default: v = (double)((int)(bits >> 40 & 127) - 64);
+    case 0: v = single ? nd_from_bitsf((uint32_t)bits) : nd_from_bits(bits); break;
+    case 1: v = ldexp((double)(int64_t)bits, -60 + (int)(next_random(random) >> 40 & 7)); break;
+    case 2: v = single ? nd_from_bitsf((uint32_t)bits & 0x83ffffff) : nd_from_bits(bits & 0x803fffffffffffff); break;
+    default: v = (double)((int)(bits >> 40 & 127) - 64);
   }
   return single ? (float)v : v;
 }

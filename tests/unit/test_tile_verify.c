@@ -232,25 +232,25 @@ static void broken_links(void **state) {
     Value *x = build_int(&b, i32, 1), *y = build_binary(&b, OP_ADD, x, x);
     const char *want = "";
     switch (kind) {
-    case 0: break;
-    case 1: y->def->in[1] = NULL, want = "wrong IR after test: 'add': operand 1 is missing"; break;
-    case 2:
-      value_replace(x, build_int(&b, i32, 2)),
-          want = "wrong IR after test: 'add': operand 0 was replaced and not resolved";
-      break;
-    case 3:
-      y->def->in[0] = build_int(&b, i32, 2),
-      want = "wrong IR after test: 'add': operand 0 is not defined where it is used";
-      break;
-    case 4: y->def->prev = NULL, want = "wrong IR after test: 'add': the links between operations are broken"; break;
-    case 5: y->id = x->id, want = "wrong IR after test: 'add': a value's id 0 is not its own"; break;
-    case 6: y->index = 1, want = "wrong IR after test: 'add': result 0 does not know its place"; break;
-    case 7:
-      f->body->last = x->def, want = "wrong IR after test: 'const': the links between operations are broken";
-      break;
-    case 8:
-      x->def->attr[0] = 1ll << 40, want = "wrong IR after test: 'const': 1099511627776 does not fit into i32";
-      break;
+      case 0: break;
+      case 1: y->def->in[1] = NULL, want = "wrong IR after test: 'add': operand 1 is missing"; break;
+      case 2:
+        value_replace(x, build_int(&b, i32, 2)),
+            want = "wrong IR after test: 'add': operand 0 was replaced and not resolved";
+        break;
+      case 3:
+        y->def->in[0] = build_int(&b, i32, 2),
+        want = "wrong IR after test: 'add': operand 0 is not defined where it is used";
+        break;
+      case 4: y->def->prev = NULL, want = "wrong IR after test: 'add': the links between operations are broken"; break;
+      case 5: y->id = x->id, want = "wrong IR after test: 'add': a value's id 0 is not its own"; break;
+      case 6: y->index = 1, want = "wrong IR after test: 'add': result 0 does not know its place"; break;
+      case 7:
+        f->body->last = x->def, want = "wrong IR after test: 'const': the links between operations are broken";
+        break;
+      case 8:
+        x->def->attr[0] = 1ll << 40, want = "wrong IR after test: 'const': 1099511627776 does not fit into i32";
+        break;
     }
     assert_string_equal(verify_func(cx, f), want);
     context_destroy(cx);

@@ -1,4 +1,5 @@
-/* The profiler's trace files: what is written comes back, also from several threads, a full disk, damaged and cut files, and folders. */
+/* The profiler's trace files: what is written comes back, also from several threads, a full disk, damaged and cut
+ * files, and folders. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -48,32 +49,42 @@ static long count(TraceReader *r, TraceKind kind) {
 /* ---- one of each ---- */
 
 static TraceEvent sample_of(TraceWriter *w, TraceKind kind) {
-  TraceEvent e = {.kind = kind, .start = 1000 + kind, .end = 5000000000 + kind, .thread = 77, .name = trace_string(w, "a name")};
+  TraceEvent e = {
+      .kind = kind, .start = 1000 + kind, .end = 5000000000 + kind, .thread = 77, .name = trace_string(w, "a name")};
   uint64_t big = UINT64_C(0xfedcba9876543210);
-  if (kind == TRACE_CALL || kind == TRACE_KERNEL || kind == TRACE_COPY || kind == TRACE_FILL || kind == TRACE_WORK) e.correlation = big;
-  if (kind == TRACE_KERNEL || kind == TRACE_COPY || kind == TRACE_FILL || kind == TRACE_MEMORY || kind == TRACE_DEVICE) e.device = TRACE_CPU_DEVICE;
+  if (kind == TRACE_CALL || kind == TRACE_KERNEL || kind == TRACE_COPY || kind == TRACE_FILL || kind == TRACE_WORK)
+    e.correlation = big;
+  if (kind == TRACE_KERNEL || kind == TRACE_COPY || kind == TRACE_FILL || kind == TRACE_MEMORY || kind == TRACE_DEVICE)
+    e.device = TRACE_CPU_DEVICE;
   if (kind == TRACE_KERNEL || kind == TRACE_COPY || kind == TRACE_FILL) e.stream = 7;
   switch (kind) {
-  case TRACE_PROCESS: e.process_.wall = -12345; break;
-  case TRACE_DEVICE: e.device_.sm = 90, e.device_.multiprocessors = 132, e.device_.bandwidth = 4.8e12, e.device_.flops = 0, e.device_.memory = INT64_MAX; break;
-  case TRACE_CALL: e.call.kind = CALL_COPY_SYNC, e.call.result = -1; break;
-  case TRACE_KERNEL:
-    for (int i = 0; i < 3; i++) e.kernel.grid[i] = 0xffffffff - (unsigned)i, e.kernel.block[i] = (unsigned)i;
-    e.kernel.registers = 255, e.kernel.shared = 232448, e.kernel.graph = big;
-    break;
-  case TRACE_COPY: e.copy.kind = COPY_UNKNOWN, e.copy.pageable = true, e.copy.bytes = INT64_MAX; break;
-  case TRACE_FILL: e.fill.bytes = 1; break;
-  case TRACE_RANGE: e.range.origin = RANGE_NVTX, e.range.id = big, e.range.parent = 3; break;
-  case TRACE_METRIC: e.metric.range = 4, e.metric.value = -0.1; break;
-  case TRACE_WORK: e.work.flops = 1e300, e.work.bytes = 3, e.work.exact = true, e.work.shapes = trace_string(w, "f32[4096,781]"); break;
-  case TRACE_MEMORY: e.memory.address = big, e.memory.bytes = INT64_MIN, e.memory.in_use = -1, e.memory.pinned_host = true; break;
-  case TRACE_SAMPLE:
-    e.sample.depth = TRACE_STACK, e.sample.weight = 1000000;
-    for (int i = 0; i < TRACE_STACK; i++) e.sample.stack[i] = UINT64_MAX - (uint64_t)i;
-    break;
-  case TRACE_MODULE: e.module.base = big, e.module.size = 4096, e.module.offset = 1; break;
-  case TRACE_LOST: e.lost.count = 9; break;
-  default: break;
+    case TRACE_PROCESS: e.process_.wall = -12345; break;
+    case TRACE_DEVICE:
+      e.device_.sm = 90, e.device_.multiprocessors = 132, e.device_.bandwidth = 4.8e12, e.device_.flops = 0,
+      e.device_.memory = INT64_MAX;
+      break;
+    case TRACE_CALL: e.call.kind = CALL_COPY_SYNC, e.call.result = -1; break;
+    case TRACE_KERNEL:
+      for (int i = 0; i < 3; i++) e.kernel.grid[i] = 0xffffffff - (unsigned)i, e.kernel.block[i] = (unsigned)i;
+      e.kernel.registers = 255, e.kernel.shared = 232448, e.kernel.graph = big;
+      break;
+    case TRACE_COPY: e.copy.kind = COPY_UNKNOWN, e.copy.pageable = true, e.copy.bytes = INT64_MAX; break;
+    case TRACE_FILL: e.fill.bytes = 1; break;
+    case TRACE_RANGE: e.range.origin = RANGE_NVTX, e.range.id = big, e.range.parent = 3; break;
+    case TRACE_METRIC: e.metric.range = 4, e.metric.value = -0.1; break;
+    case TRACE_WORK:
+      e.work.flops = 1e300, e.work.bytes = 3, e.work.exact = true, e.work.shapes = trace_string(w, "f32[4096,781]");
+      break;
+    case TRACE_MEMORY:
+      e.memory.address = big, e.memory.bytes = INT64_MIN, e.memory.in_use = -1, e.memory.pinned_host = true;
+      break;
+    case TRACE_SAMPLE:
+      e.sample.depth = TRACE_STACK, e.sample.weight = 1000000;
+      for (int i = 0; i < TRACE_STACK; i++) e.sample.stack[i] = UINT64_MAX - (uint64_t)i;
+      break;
+    case TRACE_MODULE: e.module.base = big, e.module.size = 4096, e.module.offset = 1; break;
+    case TRACE_LOST: e.lost.count = 9; break;
+    default: break;
   }
   return e;
 }
@@ -85,7 +96,9 @@ static void comes_back(void **state) {
     TraceEvent e = sample_of(w, (TraceKind)k);
     trace_event(w, &e);
   }
-  TraceEvent symbolic = {.kind = TRACE_SAMPLE, .sample = {.depth = 2, .stack = {trace_string(w, "inner"), trace_string(w, "outer")}, .is_symbolic = true}};
+  TraceEvent symbolic = {
+      .kind = TRACE_SAMPLE,
+      .sample = {.depth = 2, .stack = {trace_string(w, "inner"), trace_string(w, "outer")}, .is_symbolic = true}};
   trace_event(w, &symbolic);
   trace_event(w, &(TraceEvent){.kind = TRACE_KINDS});                          /* no event */
   trace_event(w, &(TraceEvent){.kind = TRACE_SAMPLE, .sample.depth = 100000}); /* nor this */
@@ -137,7 +150,12 @@ static void *write_many(void *p) {
   for (int i = 0; i < EACH; i++) {
     char name[32];
     snprintf(name, sizeof name, "kernel %d", i % 1000);
-    trace_event(w, &(TraceEvent){.kind = TRACE_KERNEL, .name = trace_string(w, name), .start = i * 1000, .end = i * 1000 + 700, .correlation = (uint64_t)i % 1000, .kernel = {.grid = {1, 2, 3}}});
+    trace_event(w, &(TraceEvent){.kind = TRACE_KERNEL,
+                                 .name = trace_string(w, name),
+                                 .start = i * 1000,
+                                 .end = i * 1000 + 700,
+                                 .correlation = (uint64_t)i % 1000,
+                                 .kernel = {.grid = {1, 2, 3}}});
   }
   return NULL;
 }
@@ -163,7 +181,8 @@ static void million(void **state) {
       if (e.kind != TRACE_KERNEL) continue;
       char name[32];
       snprintf(name, sizeof name, "kernel %d", (int)e.correlation);
-      n++, wrong += strcmp(name, trace_text(r, e.name)) != 0 || e.end - e.start != 700 || e.start / 1000 % 1000 != (int64_t)e.correlation;
+      n++, wrong += strcmp(name, trace_text(r, e.name)) != 0 || e.end - e.start != 700 ||
+                    e.start / 1000 % 1000 != (int64_t)e.correlation;
     }
     trace_reader_free(r);
     getrusage(RUSAGE_SELF, &after);

@@ -1,5 +1,6 @@
-/* Tests of tuning through nereid.h, on `cpu`: @triton.autotune at a launch, nereid_tune, what is kept. The times come from a callback, so that nothing depends on the
- * clock; kernels write what their configuration is, so that a test sees which one ran. */
+/* Tests of tuning through nereid.h, on `cpu`: @triton.autotune at a launch, nereid_tune, what is kept. The times come
+ * from a callback, so that nothing depends on the clock; kernels write what their configuration is, so that a test sees
+ * which one ran. */
 #include "runtime_kit.h"
 
 #include <dirent.h>
@@ -11,8 +12,9 @@
 #define CONFIGS "[triton.Config({'B': b}, num_warps=w) for b in (16, 32, 64) for w in (2, 4)]"
 
 /* Adds up `add` and tells its block. */
-#define KERNEL "@triton.jit\ndef k(x, told, n, m, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n" \
-               "    tl.store(x + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)\n    tl.store(told, B)\n"
+#define KERNEL \
+  "@triton.jit\ndef k(x, told, n, m, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n" \
+  "    tl.store(x + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)\n    tl.store(told, B)\n"
 
 static const char plain[] = HEAD "@triton.autotune(configs=" CONFIGS ", key=['n'])\n" KERNEL;
 
@@ -23,10 +25,10 @@ typedef struct Fixture {
   float *x;
   int32_t *told;
   char cache[64];
-  const double *times; /* by configuration */
-  int trials, compiled;   /* what measure and static_print heard */
+  const double *times;  /* by configuration */
+  int trials, compiled; /* what measure and static_print heard */
   int last_phase_of;
-  bool end;            /* progress ends it */
+  bool end; /* progress ends it */
 } Fixture;
 
 static double measure(void *arg, int config, int trial) {
@@ -105,13 +107,17 @@ static nereid_module *load(const char *text) {
   return m;
 }
 
-static nereid_tune_options how_of(Fixture *f) { return (nereid_tune_options){.measure = measure, .measure_arg = f, .progress = watch, .progress_arg = f, .threads = 2}; }
+static nereid_tune_options how_of(Fixture *f) {
+  return (nereid_tune_options){
+      .measure = measure, .measure_arg = f, .progress = watch, .progress_arg = f, .threads = 2};
+}
 
 /* Launches k(x, told, n, m) with the grid by expression; returns the block that it told. */
 static int launch(Fixture *f, nereid_module *m, int n, int other) {
   nereid_tune_options how = how_of(f);
   nereid_options o = {.grid = "cdiv(n, B)", .tune = &how};
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(n), nereid_int(other)};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(n),
+                       nereid_int(other)};
   f->trials = 0;
   assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error));
   return *f->told;
@@ -126,7 +132,7 @@ static void the_fastest_is_launched(void **state) {
   nereid_module *m = load(plain);
   f->times = second;
   assert_int_equal(launch(f, m, N, 7), 32);
-  assert_true(f->trials >= 3 * 3); /* warps are nothing to a CPU: three different codes */
+  assert_true(f->trials >= 3 * 3);                       /* warps are nothing to a CPU: three different codes */
   for (int i = 0; i < N; i++) assert_true(f->x[i] == 1); /* in place: given back before each run, and launched once */
   f->times = third;
   assert_int_equal(launch(f, m, N, 7), 32);
@@ -198,7 +204,8 @@ static void element_types_are_in_the_key(void **state) {
   assert_int_equal(launch(f, m, N, 7), 32);
   nereid_tune_options how = how_of(f);
   nereid_options o = {.grid = "cdiv(n, B)", .tune = &how};
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_I32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_I32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7)};
   f->times = third, f->trials = 0;
   assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error));
   assert_int_equal(*f->told, 64);
@@ -211,7 +218,8 @@ static void launches_without_programs_decide_nothing(void **state) {
   nereid_module *m = load(plain);
   nereid_tune_options how = how_of(f);
   nereid_options o = {.grid = "cdiv(n, B) * min(m, 1)", .tune = &how};
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(0)};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(0)};
   nereid_function *function;
   f->times = second, f->trials = 0, *f->told = 1;
   assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error));
@@ -229,16 +237,18 @@ static void launches_without_programs_decide_nothing(void **state) {
   int best;
   nereid_tune_result result;
   const nereid_config config = {.num_warps = 4};
-  assert_error(nereid_tune(f->d, m, "k", (int64_t[]){1, 0, 1}, args, 4, &o, &config, 1, &how, &result, &best, &error), NEREID_BAD_ARGUMENT,
+  assert_error(nereid_tune(f->d, m, "k", (int64_t[]){1, 0, 1}, args, 4, &o, &config, 1, &how, &result, &best, &error),
+               NEREID_BAD_ARGUMENT,
                "error: the grid is empty: there is nothing to measure\n  hint: give a grid with programs\n");
   nereid_module_free(m);
 }
 
 static void what_is_in_place_by_two_names_is_given_back(void **state) {
   Fixture *f = *state;
-  nereid_module *m = load(HEAD "@triton.autotune(configs=" CONFIGS ", key=['n'])\n"
-                               "@triton.jit\ndef k(x, y, n, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n"
-                               "    tl.store(y + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)\n");
+  nereid_module *m =
+      load(HEAD "@triton.autotune(configs=" CONFIGS ", key=['n'])\n"
+                "@triton.jit\ndef k(x, y, n, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n"
+                "    tl.store(y + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)\n");
   nereid_tune_options how = how_of(f);
   nereid_options o = {.grid = "cdiv(n, B)", .tune = &how};
   nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->x, NEREID_F32), nereid_int(N)};
@@ -250,7 +260,8 @@ static void what_is_in_place_by_two_names_is_given_back(void **state) {
   f->trials = 0;
   assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 3, &o, &error));
   assert_true(f->trials > 0);
-  for (int i = 0; i < N; i++) assert_true(f->x[i] == (i < N / 2 ? 2 : 1)); /* beside each other: the upper half is only read */
+  /* beside each other: the upper half is only read */
+  for (int i = 0; i < N; i++) assert_true(f->x[i] == (i < N / 2 ? 2 : 1));
   nereid_module_free(m);
 }
 
@@ -260,7 +271,8 @@ static void who_has_chosen_is_not_tuned(void **state) {
   f->times = second;
   nereid_tune_options how = how_of(f);
   nereid_options o = {.grid = "cdiv(n, B)", .tune = &how};
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7), nereid_named(nereid_constexpr_int(64), "B")};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7), nereid_named(nereid_constexpr_int(64), "B")};
   assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 5, &o, &error));
   assert_int_equal(*f->told, 64);
   o.no_autotune = true;
@@ -293,7 +305,8 @@ static void numeric_grids_keep_the_parameters(void **state) {
   f->times = second;
   nereid_tune_options how = how_of(f);
   nereid_options o = {.tune = &how};
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7)};
   assert_ok(nereid_launch(f->d, NULL, m, "k", (int64_t[]){7, 1, 1}, args, 4, &o, &error));
   assert_int_equal(*f->told, 16);
   assert_int_equal(launch(f, m, N, 7), 32); /* another kind of launch */
@@ -303,7 +316,8 @@ static void numeric_grids_keep_the_parameters(void **state) {
   assert_ok(nereid_launch(f->d, NULL, m, "k", (int64_t[]){7, 1, 1}, args, 4, &o, &error));
   assert_int_equal(*f->told, 16);
   o.grid = NULL;
-  assert_error(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error), NEREID_BAD_ARGUMENT, "error: the grid is NULL\n");
+  assert_error(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error), NEREID_BAD_ARGUMENT,
+               "error: the grid is NULL\n");
   o.grid = "cdiv(n, BLOK), 1";
   nereid_error *error = NULL;
   assert_int_equal(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error), NEREID_BAD_ARGUMENT);
@@ -316,7 +330,8 @@ static void functions_take_the_winner(void **state) {
   Fixture *f = *state;
   nereid_module *m = load(plain);
   nereid_function *fn = NULL;
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7)};
   nereid_tune_options how = how_of(f);
   nereid_options o = {.tune = &how};
   f->times = second;
@@ -349,14 +364,17 @@ static void functions_take_the_winner(void **state) {
 static void failing_configurations_lose(void **state) {
   Fixture *f = *state;
   /* not a power of two; a static assert; a run that asserts */
-  nereid_module *m = load(HEAD "@triton.autotune(configs=[triton.Config({'B': b}) for b in (1000, 8, 64, 16)], key=[])\n@triton.jit\n"
-                               "def k(x, told, n, m, B: tl.constexpr):\n    tl.static_assert(B != 8)\n    i = tl.program_id(0) * B + tl.arange(0, B)\n"
-                               "    tl.device_assert(n * 0 + B != 64)\n    tl.store(x + i, 1.0, mask=i < n)\n    tl.store(told, B)\n");
+  nereid_module *m =
+      load(HEAD "@triton.autotune(configs=[triton.Config({'B': b}) for b in (1000, 8, 64, 16)], key=[])\n@triton.jit\n"
+                "def k(x, told, n, m, B: tl.constexpr):\n    tl.static_assert(B != 8)\n    i = tl.program_id(0) * B + "
+                "tl.arange(0, B)\n"
+                "    tl.device_assert(n * 0 + B != 64)\n    tl.store(x + i, 1.0, mask=i < n)\n    tl.store(told, B)\n");
   static const double times[] = {1, 1, 1, 5000};
   f->times = times;
   nereid_tune_options how = how_of(f);
   nereid_options o = {.grid = "cdiv(n, B)", .tune = &how, .debug = true};
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7)};
   assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error));
   assert_int_equal(*f->told, 16);
   nereid_module_free(m);
@@ -368,13 +386,16 @@ static void failing_configurations_lose(void **state) {
   nereid_module_free(m);
 }
 
-#define GATHER "@triton.jit\ndef k(x, told, n, m, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n" \
-               "    tl.atomic_add(x + i % 4, 1.0, mask=i < n)\n    tl.store(told, B)\n"
+#define GATHER \
+  "@triton.jit\ndef k(x, told, n, m, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n" \
+  "    tl.atomic_add(x + i % 4, 1.0, mask=i < n)\n    tl.store(told, B)\n"
 
 static void arrays_are_reset_and_restored(void **state) {
   Fixture *f = *state;
-  static const char *const guards[] = {"reset_to_zero=['x']", "restore_value=['x']", "", "pre_hook=lambda args, reset_only=False: args['x'].zero_()"};
-  static const float begin[] = {5, 5, 5, 5}, want[] = {25, 30, 30, 25}; /* zeroed by the trials, as in Triton; as before */
+  static const char *const guards[] = {"reset_to_zero=['x']", "restore_value=['x']", "",
+                                       "pre_hook=lambda args, reset_only=False: args['x'].zero_()"};
+  /* zeroed by the trials, as in Triton; as before */
+  static const float begin[] = {5, 5, 5, 5}, want[] = {25, 30, 30, 25};
   f->times = third;
   for (int k = 0; k < 4; k++) {
     char text[1000];
@@ -395,11 +416,13 @@ static void unknown_ends_are_errors(void **state) {
   float own[N] = {0};
   nereid_tune_options how = how_of(f);
   nereid_options o = {.grid = "cdiv(n, B)", .tune = &how};
-  nereid_arg args[] = {nereid_pointer(own, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+  nereid_arg args[] = {nereid_pointer(own, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7)};
   f->times = third;
   nereid_error *error = NULL;
   assert_int_equal(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error), NEREID_BAD_ARGUMENT);
-  assert_non_null(strstr(nereid_error_text(error), "autotune is to zero 'x' of kernel 'k', but where that array ends is not known"));
+  assert_non_null(strstr(nereid_error_text(error),
+                         "autotune is to zero 'x' of kernel 'k', but where that array ends is not known"));
   assert_non_null(strstr(nereid_error_text(error), "nereid_arg.bytes"));
   nereid_error_free(error);
   error = NULL;
@@ -413,7 +436,8 @@ static void unknown_ends_are_errors(void **state) {
 static void hooks_of_configurations_are_run(void **state) {
   Fixture *f = *state;
   nereid_module *m = load(HEAD "def zero(name):\n    return lambda nargs: nargs[name].zero_()\n"
-                               "@triton.autotune(configs=[triton.Config({'B': 16}), triton.Config({'B': 32}, pre_hook=zero('x'))], key=['n'])\n" GATHER);
+                               "@triton.autotune(configs=[triton.Config({'B': 16}), triton.Config({'B': 32}, "
+                               "pre_hook=zero('x'))], key=['n'])\n" GATHER);
   static const double times[] = {9e3, 5e3};
   f->times = times;
   for (int turn = 0; turn < 3; turn++) { /* each launch of the second configuration begins with zeros */
@@ -421,18 +445,28 @@ static void hooks_of_configurations_are_run(void **state) {
     for (int i = 0; i < 4; i++) assert_true(f->x[i] == 25);
   }
   nereid_module_free(m);
-  m = load(HEAD "def blocks(nargs):\n    if not isinstance(nargs['d'], dict):\n        nargs['d'].block_shape = [nargs['R'], 8]\n"
-                "@triton.autotune(configs=[triton.Config({'R': r}, pre_hook=blocks) for r in (2, 4)], key=[])\n@triton.jit\n"
-                "def k(d, told, R: tl.constexpr):\n    t = d.load([0, 0])\n    tl.store(told, t.shape[0] * 100 + R)\n");
-  nereid_arg d = {.kind = NEREID_ARG_DESCRIPTOR, .dtype = NEREID_F32, .pointer = f->x, .rank = 2, .shape = {8, 8}, .strides = {8, 1}, .block_shape = {1, 1}};
+  m = load(
+      HEAD
+      "def blocks(nargs):\n    if not isinstance(nargs['d'], dict):\n        nargs['d'].block_shape = [nargs['R'], 8]\n"
+      "@triton.autotune(configs=[triton.Config({'R': r}, pre_hook=blocks) for r in (2, 4)], key=[])\n@triton.jit\n"
+      "def k(d, told, R: tl.constexpr):\n    t = d.load([0, 0])\n    tl.store(told, t.shape[0] * 100 + R)\n");
+  nereid_arg d = {.kind = NEREID_ARG_DESCRIPTOR,
+                  .dtype = NEREID_F32,
+                  .pointer = f->x,
+                  .rank = 2,
+                  .shape = {8, 8},
+                  .strides = {8, 1},
+                  .block_shape = {1, 1}};
   nereid_arg args[] = {d, nereid_pointer(f->told, NEREID_I32)};
   nereid_tune_options how = how_of(f);
   nereid_options o = {.grid = "1", .tune = &how};
   assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 2, &o, &error));
   assert_int_equal(*f->told, 404);
   nereid_module_free(m);
-  m = load(HEAD "@triton.autotune(configs=[triton.Config({'B': b}, pre_hook=lambda nargs: nargs['x'].fill_(1)) for b in (16, 32)], key=[])\n" GATHER);
-  nereid_arg plain_args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+  m = load(HEAD "@triton.autotune(configs=[triton.Config({'B': b}, pre_hook=lambda nargs: nargs['x'].fill_(1)) for b "
+                "in (16, 32)], key=[])\n" GATHER);
+  nereid_arg plain_args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                             nereid_int(7)};
   nereid_error *error = NULL;
   assert_int_not_equal(nereid_launch(f->d, NULL, m, "k", NULL, plain_args, 4, &o, &error), NEREID_OK);
   assert_non_null(strstr(nereid_error_text(error), "pre_hook of a configuration of k cannot be evaluated"));
@@ -443,32 +477,42 @@ static void hooks_of_configurations_are_run(void **state) {
 
 static void configurations_are_pruned(void **state) {
   Fixture *f = *state;
-  nereid_module *m = load(HEAD "def early(configs, named_args, **kwargs):\n    keep = [c for c in configs if c.kwargs['B'] * 2 <= named_args['m'] and c.num_warps == 4 and named_args['x'].element_size() == 4]\n"
-                               "    return keep or configs[:1]\n"
-                               "def model(x, n, B, num_warps, num_stages, **kwargs):\n    return 1000 / B + num_warps + (x.dtype == 'f16')\n"
-                               "@triton.autotune(configs=" CONFIGS ", key=['m'], prune_configs_by={'early_config_prune': early, 'perf_model': model, 'top_k': 1})\n" KERNEL);
+  nereid_module *m = load(
+      HEAD
+      "def early(configs, named_args, **kwargs):\n    keep = [c for c in configs if c.kwargs['B'] * 2 <= "
+      "named_args['m'] and c.num_warps == 4 and named_args['x'].element_size() == 4]\n"
+      "    return keep or configs[:1]\n"
+      "def model(x, n, B, num_warps, num_stages, **kwargs):\n    return 1000 / B + num_warps + (x.dtype == 'f16')\n"
+      "@triton.autotune(configs=" CONFIGS
+      ", key=['m'], prune_configs_by={'early_config_prune': early, 'perf_model': model, 'top_k': 1})\n" KERNEL);
   f->times = second;
   assert_int_equal(launch(f, m, N, 64), 32); /* 16 and 32 are left, the model likes 32: nothing to measure */
   assert_int_equal(f->trials, 0);
   assert_int_equal(launch(f, m, N, 32), 16);
   assert_int_equal(launch(f, m, N, 200), 64);
   nereid_module_free(m);
-  m = load(HEAD "import torch\ndef early(configs, named_args):\n    return [c for c in configs if torch.cuda.get_device_properties(0).total_memory > c.kwargs['B']]\n"
-                "@triton.autotune(configs=" CONFIGS ", key=['m'], prune_configs_by={'early_config_prune': early})\n" KERNEL);
+  m = load(HEAD "import torch\ndef early(configs, named_args):\n    return [c for c in configs if "
+                "torch.cuda.get_device_properties(0).total_memory > c.kwargs['B']]\n"
+                "@triton.autotune(configs=" CONFIGS
+                ", key=['m'], prune_configs_by={'early_config_prune': early})\n" KERNEL);
   nereid_tune_options how = how_of(f);
   nereid_options o = {.grid = "cdiv(n, B)", .tune = &how};
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7)};
   nereid_error *error = NULL;
   assert_int_equal(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error), NEREID_BAD_SOURCE);
-  assert_non_null(strstr(nereid_error_text(error), "early_config_prune of k cannot be evaluated: torch.cuda.get_device_properties"));
+  assert_non_null(strstr(nereid_error_text(error),
+                         "early_config_prune of k cannot be evaluated: torch.cuda.get_device_properties"));
   nereid_error_free(error);
   nereid_module_free(m);
 }
 
 static void heuristics_follow_the_configuration(void **state) {
   Fixture *f = *state;
-  nereid_module *m = load(HEAD "@triton.autotune(configs=[triton.Config({'B': b}) for b in (16, 32)], key=['n'])\n@triton.heuristics({'T': lambda args: args['B'] * 10 + (args['n'] % args['B'] == 0)})\n"
-                               "@triton.jit\ndef k(x, told, n, m, B: tl.constexpr, T: tl.constexpr):\n    tl.store(told, T)\n");
+  nereid_module *m =
+      load(HEAD "@triton.autotune(configs=[triton.Config({'B': b}) for b in (16, 32)], "
+                "key=['n'])\n@triton.heuristics({'T': lambda args: args['B'] * 10 + (args['n'] % args['B'] == 0)})\n"
+                "@triton.jit\ndef k(x, told, n, m, B: tl.constexpr, T: tl.constexpr):\n    tl.store(told, T)\n");
   static const double times[] = {9e3, 5e3};
   f->times = times;
   assert_int_equal(launch(f, m, 96, 7), 321);
@@ -476,13 +520,17 @@ static void heuristics_follow_the_configuration(void **state) {
   nereid_module_free(m);
 }
 
-/* What decorators look at decides which launches are alike: a function compiled for one value of a number takes another unless they read it. */
+/* What decorators look at decides which launches are alike: a function compiled for one value of a number takes another
+ * unless they read it. */
 static void numbers_that_nobody_reads_may_change(void **state) {
   Fixture *f = *state;
 #define ONE "[triton.Config({'B': 16}), triton.Config({'B': 32})]"
 #define TUNED(more) "@triton.autotune(configs=" ONE ", " more ")\n"
 #define GUESS(body) "@triton.heuristics({'B': " body "})\n"
-  static const struct Case { const char *above, *read; bool untuned; } cases[] = {
+  static const struct Case {
+    const char *above, *read;
+    bool untuned;
+  } cases[] = {
       {TUNED("key=[]"), ""},
       {TUNED("key=['n']"), "n"},
       {TUNED("key=['n']"), "", true}, /* nothing is chosen by the key */
@@ -508,16 +556,22 @@ static void numbers_that_nobody_reads_may_change(void **state) {
   };
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[2000];
-    snprintf(text, sizeof text,
-             HEAD "def helper(args):\n    return 16 if args['n'] else 32\n\ndef renaming(args):\n    a = args\n    return 16 if a['n'] else 32\n\n"
-                  "def early(configs, nargs, **rest):\n    return configs[:1 + nargs['m'] %% 2]\n\ndef model(B, n, num_warps):\n    return B + n\n\ntable = {'B': lambda a: 16 + 16 * (a['m'] > 100)}\n\n"
-                  "%s@triton.jit\ndef k(x, told, n, m, B: tl.constexpr%s, T: tl.constexpr = 0):\n    tl.store(told, n + m)\n", cases[i].above, *cases[i].above ? "" : " = 16");
+    snprintf(
+        text, sizeof text,
+        HEAD
+        "def helper(args):\n    return 16 if args['n'] else 32\n\ndef renaming(args):\n    a = args\n    return 16 if "
+        "a['n'] else 32\n\n"
+        "def early(configs, nargs, **rest):\n    return configs[:1 + nargs['m'] %% 2]\n\ndef model(B, n, num_warps):\n "
+        "   return B + n\n\ntable = {'B': lambda a: 16 + 16 * (a['m'] > 100)}\n\n"
+        "%s@triton.jit\ndef k(x, told, n, m, B: tl.constexpr%s, T: tl.constexpr = 0):\n    tl.store(told, n + m)\n",
+        cases[i].above, *cases[i].above ? "" : " = 16");
     nereid_module *m = load(text);
     static const double times[] = {9e3, 5e3};
     f->times = times;
     nereid_tune_options how = how_of(f);
     nereid_options o = {.grid = "cdiv(4, B)", .tune = &how, .no_autotune = cases[i].untuned};
-    nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+    nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                         nereid_int(7)};
     nereid_function *function;
     assert_ok(nereid_compile(f->d, m, "k", args, 4, &o, &function, &error));
     for (int turn = 0; turn < 4; turn++) { /* with a grid that must be found, and on the short way */
@@ -528,7 +582,9 @@ static void numbers_that_nobody_reads_may_change(void **state) {
       nereid_error *error = NULL;
       nereid_status status = nereid_run(function, NULL, turn < 2 ? NULL : one, args, 4, &error);
       bool is_read = strchr(cases[i].read, at == 2 ? 'n' : 'm') != NULL;
-      if (status != (is_read ? NEREID_BAD_ARGUMENT : NEREID_OK)) fail_msg("%s: %c is %sread: %s", cases[i].above, at == 2 ? 'n' : 'm', is_read ? "" : "not ", nereid_error_text(error));
+      if (status != (is_read ? NEREID_BAD_ARGUMENT : NEREID_OK))
+        fail_msg("%s: %c is %sread: %s", cases[i].above, at == 2 ? 'n' : 'm', is_read ? "" : "not ",
+                 nereid_error_text(error));
       if (is_read) {
         char want[100];
         snprintf(want, sizeof want, "parameter '%c' of kernel 'k' does not specialise as it did", at == 2 ? 'n' : 'm');
@@ -536,7 +592,8 @@ static void numbers_that_nobody_reads_may_change(void **state) {
         nereid_error_free(error);
         error = NULL;
       } else {
-        assert_int_equal(*f->told, args[2].i + args[3].i); /* the value itself is passed, not what it was compiled with */
+        /* the value itself is passed, not what it was compiled with */
+        assert_int_equal(*f->told, args[2].i + args[3].i);
       }
       args[at] = was;
       assert_ok(nereid_run(function, NULL, turn < 2 ? NULL : one, args, 4, &error));
@@ -547,8 +604,15 @@ static void numbers_that_nobody_reads_may_change(void **state) {
   }
 }
 
-typedef struct Thread { Fixture *f; nereid_module *m; pthread_t id; int told; } Thread;
-static double count_trials(void *arg, int config, int trial) { return __atomic_add_fetch(&((Fixture *)arg)->compiled, 1, __ATOMIC_SEQ_CST), second[config]; }
+typedef struct Thread {
+  Fixture *f;
+  nereid_module *m;
+  pthread_t id;
+  int told;
+} Thread;
+static double count_trials(void *arg, int config, int trial) {
+  return __atomic_add_fetch(&((Fixture *)arg)->compiled, 1, __ATOMIC_SEQ_CST), second[config];
+}
 static void *first_launch(void *arg) {
   Thread *t = arg;
   int32_t *told;
@@ -556,7 +620,8 @@ static void *first_launch(void *arg) {
   nereid_alloc(t->f->d, sizeof *told, (void **)&told, NULL), nereid_alloc(t->f->d, N * sizeof *x, (void **)&x, NULL);
   nereid_tune_options how = {.measure = count_trials, .measure_arg = t->f, .threads = 1};
   nereid_options o = {.grid = "cdiv(n, B)", .tune = &how};
-  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(told, NEREID_I32), nereid_int(N), nereid_int(t->told)};
+  nereid_arg args[] = {nereid_pointer(x, NEREID_F32), nereid_pointer(told, NEREID_I32), nereid_int(N),
+                       nereid_int(t->told)};
   if (!nereid_launch(t->f->d, NULL, t->m, "k", NULL, args, 4, &o, NULL)) t->told = *told;
   nereid_free(t->f->d, told), nereid_free(t->f->d, x);
   return NULL;
@@ -566,7 +631,8 @@ static void threads_tune_once(void **state) {
   Fixture *f = *state;
   nereid_module *m = load(plain);
   Thread t[6];
-  for (int i = 0; i < 6; i++) t[i] = (Thread){f, m, 0, 5 + i / 2}, assert_int_equal(pthread_create(&t[i].id, NULL, first_launch, &t[i]), 0);
+  for (int i = 0; i < 6; i++)
+    t[i] = (Thread){f, m, 0, 5 + i / 2}, assert_int_equal(pthread_create(&t[i].id, NULL, first_launch, &t[i]), 0);
   for (int i = 0; i < 6; i++) pthread_join(t[i].id, NULL), assert_int_equal(t[i].told, 32);
   int once = f->compiled;
   nereid_module_free(m);
@@ -580,14 +646,24 @@ static void threads_tune_once(void **state) {
 
 /* ---- nereid_tune ---- */
 
-static const char bare[] = HEAD "@triton.jit\ndef k(x, told, n, m, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n"
-                                "    if B == 128:\n        tl.store(x + i, 2.0, mask=i < n)\n    else:\n        tl.store(x + i, 3.0, mask=i < n)\n    tl.store(told, B)\n";
+static const char bare[] =
+    HEAD "@triton.jit\ndef k(x, told, n, m, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n"
+         "    if B == 128:\n        tl.store(x + i, 2.0, mask=i < n)\n    else:\n        tl.store(x + i, 3.0, mask=i < "
+         "n)\n    tl.store(told, B)\n";
 
-typedef struct Tuning { nereid_arg set[5]; nereid_config configs[5]; nereid_tune_result results[5]; int best; } Tuning;
+typedef struct Tuning {
+  nereid_arg set[5];
+  nereid_config configs[5];
+  nereid_tune_result results[5];
+  int best;
+} Tuning;
 static nereid_status tune(Fixture *f, nereid_module *m, Tuning *t, nereid_tune_options how, nereid_error **error) {
   static const char *const values[] = {"16", "32", "128", "48", "64"};
-  for (int i = 0; i < 5; i++) t->set[i] = nereid_named(nereid_constexpr(values[i]), "B"), t->configs[i] = (nereid_config){.args = &t->set[i], .arg_count = 1, .num_warps = 2};
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+  for (int i = 0; i < 5; i++)
+    t->set[i] = nereid_named(nereid_constexpr(values[i]), "B"),
+    t->configs[i] = (nereid_config){.args = &t->set[i], .arg_count = 1, .num_warps = 2};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7)};
   static const char *const told[] = {"told"};
   how.ignore = told, how.ignore_count = 1;
   nereid_options o = {.grid = "cdiv(n, B)"};
@@ -650,8 +726,10 @@ static void launches_take_what_was_kept(void **state) {
   static const double times[] = {50e3, 20e3, 1, 1, 30e3};
   f->times = times;
   nereid_options o = {.grid = "cdiv(n, B)"};
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
-  const char *missing = "error: parameter 'B' of kernel 'k' (5 of 5) is missing\n  hint: it is a constexpr: pass a number, or nereid_constexpr with a Python expression\n";
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7)};
+  const char *missing = "error: parameter 'B' of kernel 'k' (5 of 5) is missing\n  hint: it is a constexpr: pass a "
+                        "number, or nereid_constexpr with a Python expression\n";
   assert_error(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error), NEREID_BAD_ARGUMENT, missing);
   nereid_tune_options how = how_of(f);
   how.keep = true;
@@ -671,7 +749,9 @@ static void launches_take_what_was_kept(void **state) {
   args[2] = nereid_int(N - 1); /* other numbers: not tuned */
   assert_error(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error), NEREID_BAD_ARGUMENT, missing);
   args[2] = nereid_int(N);
-  assert_error(nereid_launch(f->d, NULL, m, "k", (int64_t[]){4, 1, 1}, args, 4, NULL, &error), NEREID_BAD_ARGUMENT, missing); /* for which block was that grid? */
+  /* for which block was that grid? */
+  assert_error(nereid_launch(f->d, NULL, m, "k", (int64_t[]){4, 1, 1}, args, 4, NULL, &error), NEREID_BAD_ARGUMENT,
+               missing);
   o.no_autotune = true;
   assert_error(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error), NEREID_BAD_ARGUMENT, missing);
   nereid_module_free(m);
@@ -684,15 +764,20 @@ static void wrong_questions_get_errors(void **state) {
   nereid_tune_result r;
   int best;
   nereid_device *interp = kit_device("interp");
-  assert_error(nereid_tune(NULL, m, "k", NULL, NULL, 0, NULL, &c, 1, NULL, &r, &best, &error), NEREID_BAD_ARGUMENT, "error: nereid_tune: the device is NULL\n");
-  assert_error(nereid_tune(f->d, m, "k", NULL, NULL, 0, NULL, &c, 0, NULL, &r, &best, &error), NEREID_BAD_ARGUMENT, "error: nereid_tune: 0 configurations, or where results go is NULL\n");
-  assert_error(nereid_tune(interp, m, "k", NULL, NULL, 0, NULL, &c, 1, NULL, &r, &best, &error), NEREID_UNSUPPORTED, "error: the device interp does not measure\n  hint: tune on cpu or cuda\n");
+  assert_error(nereid_tune(NULL, m, "k", NULL, NULL, 0, NULL, &c, 1, NULL, &r, &best, &error), NEREID_BAD_ARGUMENT,
+               "error: nereid_tune: the device is NULL\n");
+  assert_error(nereid_tune(f->d, m, "k", NULL, NULL, 0, NULL, &c, 0, NULL, &r, &best, &error), NEREID_BAD_ARGUMENT,
+               "error: nereid_tune: 0 configurations, or where results go is NULL\n");
+  assert_error(nereid_tune(interp, m, "k", NULL, NULL, 0, NULL, &c, 1, NULL, &r, &best, &error), NEREID_UNSUPPORTED,
+               "error: the device interp does not measure\n  hint: tune on cpu or cuda\n");
   nereid_arg nameless = nereid_constexpr("3");
   c = (nereid_config){.args = &nameless, .arg_count = 1};
-  assert_error(nereid_tune(f->d, m, "k", NULL, NULL, 0, NULL, &c, 1, NULL, &r, &best, &error), NEREID_BAD_ARGUMENT, "error: nereid_tune: argument 0 of configuration 0 has no name\n  hint: name it with nereid_named\n");
+  assert_error(nereid_tune(f->d, m, "k", NULL, NULL, 0, NULL, &c, 1, NULL, &r, &best, &error), NEREID_BAD_ARGUMENT,
+               "error: nereid_tune: argument 0 of configuration 0 has no name\n  hint: name it with nereid_named\n");
   nereid_tune_options how = {.repeat = 5000};
   c = (nereid_config){0};
-  assert_error(nereid_tune(f->d, m, "k", NULL, NULL, 0, NULL, &c, 1, &how, &r, &best, &error), NEREID_BAD_ARGUMENT, "error: nereid_tune: repeat 5000, budget_s 0 make no sense\n  hint: 0 asks for the usual ones\n");
+  assert_error(nereid_tune(f->d, m, "k", NULL, NULL, 0, NULL, &c, 1, &how, &r, &best, &error), NEREID_BAD_ARGUMENT,
+               "error: nereid_tune: repeat 5000, budget_s 0 make no sense\n  hint: 0 asks for the usual ones\n");
   nereid_device_close(interp);
   nereid_module_free(m);
 }
@@ -701,7 +786,8 @@ static void wrong_questions_get_errors(void **state) {
 static void real_trials(void **state) {
   Fixture *f = *state;
   nereid_module *m = load(plain);
-  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N), nereid_int(7)};
+  nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->told, NEREID_I32), nereid_int(N),
+                       nereid_int(7)};
   nereid_options o = {.grid = "cdiv(n, B)"};
   assert_ok(nereid_launch(f->d, NULL, m, "k", NULL, args, 4, &o, &error));
   for (int i = 0; i < N; i++) assert_true(f->x[i] == 1);
@@ -716,10 +802,27 @@ static void real_trials(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(the_fastest_is_launched), TEST(winners_are_kept_on_disk), TEST(no_place_for_winners_is_no_error), TEST(element_types_are_in_the_key),
-                                     TEST(launches_without_programs_decide_nothing), TEST(what_is_in_place_by_two_names_is_given_back), TEST(who_has_chosen_is_not_tuned), TEST(numeric_grids_keep_the_parameters), TEST(functions_take_the_winner), TEST(failing_configurations_lose),
-                                     TEST(arrays_are_reset_and_restored), TEST(unknown_ends_are_errors), TEST(hooks_of_configurations_are_run), TEST(configurations_are_pruned),
-                                     TEST(heuristics_follow_the_configuration), TEST(numbers_that_nobody_reads_may_change), TEST(threads_tune_once), TEST(the_space_is_searched), TEST(ended_searches_tell_what_they_know),
-                                     TEST(launches_take_what_was_kept), TEST(wrong_questions_get_errors), TEST(real_trials)};
+  const struct CMUnitTest tests[] = {TEST(the_fastest_is_launched),
+                                     TEST(winners_are_kept_on_disk),
+                                     TEST(no_place_for_winners_is_no_error),
+                                     TEST(element_types_are_in_the_key),
+                                     TEST(launches_without_programs_decide_nothing),
+                                     TEST(what_is_in_place_by_two_names_is_given_back),
+                                     TEST(who_has_chosen_is_not_tuned),
+                                     TEST(numeric_grids_keep_the_parameters),
+                                     TEST(functions_take_the_winner),
+                                     TEST(failing_configurations_lose),
+                                     TEST(arrays_are_reset_and_restored),
+                                     TEST(unknown_ends_are_errors),
+                                     TEST(hooks_of_configurations_are_run),
+                                     TEST(configurations_are_pruned),
+                                     TEST(heuristics_follow_the_configuration),
+                                     TEST(numbers_that_nobody_reads_may_change),
+                                     TEST(threads_tune_once),
+                                     TEST(the_space_is_searched),
+                                     TEST(ended_searches_tell_what_they_know),
+                                     TEST(launches_take_what_was_kept),
+                                     TEST(wrong_questions_get_errors),
+                                     TEST(real_trials)};
   return cmocka_run_group_tests(tests, make_compiled, remove_compiled);
 }

@@ -1,5 +1,6 @@
-/* Tuning on the cuda device, against a driver that is not there (fake_cuda.c), whose kernels run on the host: events, caches emptied by a kernel of ours, launches that the driver
- * refuses, a context that is lost; and nothing is left behind. */
+/* Tuning on the cuda device, against a driver that is not there (fake_cuda.c), whose kernels run on the host: events,
+ * caches emptied by a kernel of ours, launches that the driver refuses, a context that is lost; and nothing is left
+ * behind. */
 #include "fake_cuda_kit.h"
 
 #include <dlfcn.h>
@@ -12,10 +13,13 @@ static void (*fake_kernel)(const char *name, FakeKernel run);
 enum { N = 100 };
 
 static const char text[] = "import triton\nimport triton.language as tl\n\n"
-                           "@triton.autotune(configs=[triton.Config({'B': b}, num_warps=w) for b in (64, 128) for w in (1, 2)], key=['n'], reset_to_zero=['total'])\n@triton.jit\n"
-                           "def k(x, total, n, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n    y = tl.load(x + i, mask=i < n) + 1\n    tl.store(x + i, y, mask=i < n)\n"
+                           "@triton.autotune(configs=[triton.Config({'B': b}, num_warps=w) for b in (64, 128) for w in "
+                           "(1, 2)], key=['n'], reset_to_zero=['total'])\n@triton.jit\n"
+                           "def k(x, total, n, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n    "
+                           "y = tl.load(x + i, mask=i < n) + 1\n    tl.store(x + i, y, mask=i < n)\n"
                            "    tl.atomic_add(total, tl.sum(y, axis=0))\n"
-                           "@triton.jit\ndef row(x, out, n, B: tl.constexpr):\n    i = tl.arange(0, B)\n    tl.store(out + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)\n";
+                           "@triton.jit\ndef row(x, out, n, B: tl.constexpr):\n    i = tl.arange(0, B)\n    "
+                           "tl.store(out + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)\n";
 
 /* What the kernel does; faults with so many warps as `faults_at` says. */
 static unsigned faults_at;
@@ -27,9 +31,18 @@ static int run_k(void **p, const unsigned grid[3], const unsigned block[3], unsi
 }
 static int run_row(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) { return 0; }
 
-typedef struct Fixture { nereid_device *d; nereid_module *m; float *x, *total; char cache[64]; double times[4]; int trials; } Fixture;
+typedef struct Fixture {
+  nereid_device *d;
+  nereid_module *m;
+  float *x, *total;
+  char cache[64];
+  double times[4];
+  int trials;
+} Fixture;
 
-static double measure(void *arg, int config, int trial) { return ((Fixture *)arg)->trials++, ((Fixture *)arg)->times[config]; }
+static double measure(void *arg, int config, int trial) {
+  return ((Fixture *)arg)->trials++, ((Fixture *)arg)->times[config];
+}
 
 static int setup(void **state) {
   Fixture *f = calloc(1, sizeof *f);
@@ -121,14 +134,16 @@ static void no_memory_for_that_is_no_error(void **state) {
 static void what_the_driver_refuses_loses(void **state) {
   Fixture *f = *state;
   nereid_tune_options how = {.measure = measure, .measure_arg = f, .threads = 1};
-  fake->fail.symbol = "cuLaunchKernel", fake->fail.result = 701, fake->fail.after = 2; /* the third's first trial: it would have won */
+  /* the third's first trial: it would have won */
+  fake->fail.symbol = "cuLaunchKernel", fake->fail.result = 701, fake->fail.after = 2;
   assert_ok(launch(f, &how, &error));
   assert_int_equal(fake->last_grid[0], 1);
   assert_int_equal(fake->last_block[0], 64);
   assert_true(f->x[0] == 1 && *f->total == N);
 }
 
-/* What the driver makes in a context that is lost goes with it, which the leak checker cannot know of the one of our making. */
+/* What the driver makes in a context that is lost goes with it, which the leak checker cannot know of the one of our
+ * making. */
 void __lsan_disable(void) __attribute__((weak));
 void __lsan_enable(void) __attribute__((weak));
 
@@ -143,7 +158,7 @@ static void a_lost_context_ends_it(void **state) {
   assert_int_not_equal(status, NEREID_OK);
   if (!strstr(nereid_error_text(error), "illegal")) fail_msg("%s", nereid_error_text(error));
   nereid_error_free(error);
-  assert_int_equal(fake->modules, 4); /* they went with the context */
+  assert_int_equal(fake->modules, 4);     /* they went with the context */
   assert_int_equal(fake->allocations, 3); /* so did the copy of x */
   fake->modules = 0, fake->events = 0, fake->allocations = 2;
 }
@@ -152,7 +167,9 @@ static void tiles_larger_than_registers_are_skipped(void **state) {
   Fixture *f = *state;
   nereid_arg args[] = {nereid_pointer(f->x, NEREID_F32), nereid_pointer(f->x, NEREID_F32), nereid_int(N)};
   nereid_arg set[] = {nereid_named(nereid_constexpr_int(128), "B"), nereid_named(nereid_constexpr_int(1 << 14), "B")};
-  nereid_config configs[] = {{.args = &set[0], .arg_count = 1, .num_warps = 1}, {.args = &set[1], .arg_count = 1, .num_warps = 1}, {.args = &set[1], .arg_count = 1, .num_warps = 4}};
+  nereid_config configs[] = {{.args = &set[0], .arg_count = 1, .num_warps = 1},
+                             {.args = &set[1], .arg_count = 1, .num_warps = 1},
+                             {.args = &set[1], .arg_count = 1, .num_warps = 4}};
   nereid_tune_result r[3];
   int best;
   nereid_options o = {.grid = "1"};
@@ -162,7 +179,8 @@ static void tiles_larger_than_registers_are_skipped(void **state) {
   assert_int_equal(r[1].state, NEREID_TUNE_SKIPPED);
   assert_string_equal(r[1].why, "a thread would hold 2048 bytes of a tile of 65536 in its 1020 bytes of registers");
   assert_int_equal(r[2].state, NEREID_TUNE_MEASURED);
-  assert_ok(nereid_tune(f->d, f->m, "row", NULL, args, 3, &o, &configs[1], 1, &how, r, &best, &error)); /* there is no other */
+  /* there is no other */
+  assert_ok(nereid_tune(f->d, f->m, "row", NULL, args, 3, &o, &configs[1], 1, &how, r, &best, &error));
   assert_int_equal(r[0].state, NEREID_TUNE_MEASURED);
 }
 
@@ -173,7 +191,9 @@ int main(void) {
   *(void **)&fake_reset = dlsym(library, "fake_reset");
   *(void **)&fake_kernel = dlsym(library, "fake_kernel");
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {TEST(the_winner_is_launched), TEST(caches_are_emptied_between_trials), TEST(no_memory_for_that_is_no_error), TEST(what_the_driver_refuses_loses), TEST(a_lost_context_ends_it),
-                                     TEST(tiles_larger_than_registers_are_skipped)};
+  const struct CMUnitTest tests[] = {
+      TEST(the_winner_is_launched),         TEST(caches_are_emptied_between_trials),
+      TEST(no_memory_for_that_is_no_error), TEST(what_the_driver_refuses_loses),
+      TEST(a_lost_context_ends_it),         TEST(tiles_larger_than_registers_are_skipped)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Stacks from a signal's handler: the same as libgcc's unwinder finds, through code that was made at run time as well, and no crash on nonsense. */
+/* Stacks from a signal's handler: the same as libgcc's unwinder finds, through code that was made at run time as well,
+ * and no crash on nonsense. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
@@ -97,7 +98,8 @@ static void anywhere(void **state) {
   timer_delete(timer);
   assert_true(sum && signals > 20);
   assert_true(compared * 10 > signals * 9);
-  assert_true(differences * 100 <= signals); /* the two may differ where a table is wrong by an instruction, and in the vdso */
+  /* the two may differ where a table is wrong by an instruction, and in the vdso */
+  assert_true(differences * 100 <= signals);
 }
 
 static void within_handler(void **state) { /* a handler within a handler: through a signal's frame */
@@ -130,10 +132,15 @@ static NOINLINE void through(const uint8_t *code, size_t n) {
   assert_true(ours[at + 1] > here && ours[at + 1] < here + 2000); /* its caller */
 }
 static void made_at_run_time(void **state) {
-  static const uint8_t python_312[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd7, 0x48, 0x83, 0xc4, 8, 0xc3}; /* sub $8,%rsp; call *%rdi; add $8,%rsp; ret */
-  static const uint8_t python_313[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};             /* push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret */
-  static const uint8_t saves[] = {0x53, 0x41, 0x54, 0x48, 0x81, 0xec, 0x28, 1, 0, 0, 0xff, 0xd7, 0x48, 0x81, 0xc4, 0x28, 1, 0, 0, 0x41, 0x5c, 0x5b, 0xc3};
-  static const uint8_t framed[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20, 0xff, 0xd7, 0x31, 0xc0, 0x90, 0xc9, 0xc3}; /* not an epilogue at once: the frame pointer */
+  /* sub $8,%rsp; call *%rdi; add $8,%rsp; ret */
+  static const uint8_t python_312[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd7, 0x48, 0x83, 0xc4, 8, 0xc3};
+  /* push %rbp; mov %rsp,%rbp; call *%rdi; pop %rbp; ret */
+  static const uint8_t python_313[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+  static const uint8_t saves[] = {0x53, 0x41, 0x54, 0x48, 0x81, 0xec, 0x28, 1,    0,    0,    0xff, 0xd7,
+                                  0x48, 0x81, 0xc4, 0x28, 1,    0,    0,    0x41, 0x5c, 0x5b, 0xc3};
+  /* not an epilogue at once: the frame pointer */
+  static const uint8_t framed[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20,
+                                   0xff, 0xd7, 0x31, 0xc0, 0x90, 0xc9, 0xc3};
   through(python_312, sizeof python_312);
   through(python_313, sizeof python_313);
   through(saves, sizeof saves);
@@ -146,13 +153,33 @@ static void nonsense(void **state) {
   getcontext(&u);
   uint64_t *stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mprotect((char *)stack + 4096, 4096, PROT_NONE);
-  const uint64_t code[] = {(uint64_t)(uintptr_t)&deep + 8, (uint64_t)(uintptr_t)&qsort + 4, (uint64_t)(uintptr_t)&with_alloca + 12, (uint64_t)(uintptr_t)&snprintf + 20, 0, 1, 4096, UINT64_MAX, (uint64_t)(uintptr_t)stack};
-  const uint64_t places[] = {0, 8, 7, (uint64_t)(uintptr_t)stack, (uint64_t)(uintptr_t)stack + 4088, (uint64_t)(uintptr_t)stack + 4096, (uint64_t)(uintptr_t)stack + 8192, UINT64_MAX - 7, INT64_MAX, (uint64_t)(uintptr_t)code};
+  const uint64_t code[] = {(uint64_t)(uintptr_t)&deep + 8,
+                           (uint64_t)(uintptr_t)&qsort + 4,
+                           (uint64_t)(uintptr_t)&with_alloca + 12,
+                           (uint64_t)(uintptr_t)&snprintf + 20,
+                           0,
+                           1,
+                           4096,
+                           UINT64_MAX,
+                           (uint64_t)(uintptr_t)stack};
+  const uint64_t places[] = {0,
+                             8,
+                             7,
+                             (uint64_t)(uintptr_t)stack,
+                             (uint64_t)(uintptr_t)stack + 4088,
+                             (uint64_t)(uintptr_t)stack + 4096,
+                             (uint64_t)(uintptr_t)stack + 8192,
+                             UINT64_MAX - 7,
+                             INT64_MAX,
+                             (uint64_t)(uintptr_t)code};
   enum { CODES = sizeof code / sizeof *code, PLACES = sizeof places / sizeof *places };
   srand(3);
   for (int trial = 0; trial < 20000; trial++) {
-    for (int i = 0; i < 512; i += 1 + rand() % 3) stack[i] = rand() % 2 ? code[rand() % CODES] + (uint64_t)(rand() % 64) : places[rand() % PLACES] + 8 * (uint64_t)(rand() % 500);
-    for (int i = 0; i < 23; i++) u.uc_mcontext.gregs[i] = (greg_t)(places[rand() % PLACES] + 8 * (uint64_t)(rand() % 4));
+    for (int i = 0; i < 512; i += 1 + rand() % 3)
+      stack[i] = rand() % 2 ? code[rand() % CODES] + (uint64_t)(rand() % 64)
+                            : places[rand() % PLACES] + 8 * (uint64_t)(rand() % 500);
+    for (int i = 0; i < 23; i++)
+      u.uc_mcontext.gregs[i] = (greg_t)(places[rand() % PLACES] + 8 * (uint64_t)(rand() % 4));
     u.uc_mcontext.gregs[REG_RIP] = (greg_t)(code[rand() % CODES] + (uint64_t)(rand() % 200));
     int n = unwind_interrupted(&u, ours, MOST);
     assert_true(n >= 0 && n <= MOST);
@@ -163,9 +190,12 @@ static void nonsense(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(same_as_libgcc, fresh), cmocka_unit_test_setup(anywhere, fresh), cmocka_unit_test_setup(within_handler, fresh),
+    cmocka_unit_test_setup(same_as_libgcc, fresh),
+    cmocka_unit_test_setup(anywhere, fresh),
+    cmocka_unit_test_setup(within_handler, fresh),
 #if defined(__x86_64__)
-      cmocka_unit_test_setup(made_at_run_time, fresh), cmocka_unit_test(nonsense),
+    cmocka_unit_test_setup(made_at_run_time, fresh),
+    cmocka_unit_test(nonsense),
 #endif
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

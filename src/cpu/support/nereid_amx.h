@@ -1,20 +1,23 @@
 /* nereid_amx: bf16 products on AMX's tiles, for nereid_dot.h.
  *
- * A tile register holds 16 rows of 64 bytes. One instruction adds the product of a (16 rows of 16 pairs along k) and b (16 pairs
- * of rows, 16 columns of pairs) to 16x16 floats. Panels of nereid_dot.h hold b in just such pairs, two tiles wide, so that a block of
- * 32 rows is 2x2 tiles of the result, which stay while k runs:
+ * A tile register holds 16 rows of 64 bytes. One instruction adds the product of a (16 rows of 16 pairs along k) and b
+ * (16 pairs of rows, 16 columns of pairs) to 16x16 floats. Panels of nereid_dot.h hold b in just such pairs, two tiles
+ * wide, so that a block of 32 rows is 2x2 tiles of the result, which stay while k runs:
  *
  *     tiles 0 1   result      4 5  a: upper, lower 16 rows      6 7  b: left, right 16 columns
  *           2 3
  *
- * What is left of rows below 16 and of k below 16 pairs is the vector path's. The system must be asked once whether a process may
- * use tiles (Linux: arch_prctl, Documentation/arch/x86/xstate.rst); where it says no, the vector path does all. With
- * ND_AMX_EMULATE the tile instructions are functions in C, so that the way they are used is tested on every machine.
+ * What is left of rows below 16 and of k below 16 pairs is the vector path's. The system must be asked once whether a
+ * process may use tiles (Linux: arch_prctl, Documentation/arch/x86/xstate.rst); where it says no, the vector path does
+ * all. With ND_AMX_EMULATE the tile instructions are functions in C, so that the way they are used is tested on every
+ * machine.
  */
 #ifndef NEREID_AMX_H
 #define NEREID_AMX_H
 
-#if defined(ND_AMX_EMULATE) || (((defined(__AMX_BF16__) && defined(__AMX_TILE__)) || (defined(__AMXBF16__) && defined(__AMXTILE__))) && defined(__AVX512BF16__) && defined(__linux__) && defined(__x86_64__))
+#if defined(ND_AMX_EMULATE) || \
+    (((defined(__AMX_BF16__) && defined(__AMX_TILE__)) || (defined(__AMXBF16__) && defined(__AMXTILE__))) && \
+     defined(__AVX512BF16__) && defined(__linux__) && defined(__x86_64__))
 #define ND_AMX 1
 
 typedef struct nd_amx_config {
@@ -24,7 +27,11 @@ typedef struct nd_amx_config {
 } nd_amx_config;
 
 #ifdef ND_AMX_EMULATE
-typedef struct nd_amx_tiles { nd_amx_config config; _Bool configured; float tile[8][16][16]; } nd_amx_tiles;
+typedef struct nd_amx_tiles {
+  nd_amx_config config;
+  _Bool configured;
+  float tile[8][16][16];
+} nd_amx_tiles;
 static _Thread_local nd_amx_tiles nd_amx_state;
 ND_INLINE void nd_amx_configure(const nd_amx_config *c) { nd_amx_state.config = *c, nd_amx_state.configured = 1; }
 ND_INLINE void nd_amx_release(void) { nd_amx_state.configured = 0; }
@@ -49,7 +56,8 @@ ND_INLINE void nd_amx_dot(int c, int a, int b) {
   for (int i = 0; i < s->config.rows[c]; i++)
     for (int p = 0; p < s->config.row_bytes[a] / 4; p++)
       for (int j = 0; j < s->config.row_bytes[c] / 4; j++)
-        for (int h = 0; h < 2; h++) s->tile[c][i][j] += nd_amx_half(s->tile[a][i][p], h) * nd_amx_half(s->tile[b][p][j], h);
+        for (int h = 0; h < 2; h++)
+          s->tile[c][i][j] += nd_amx_half(s->tile[a][i][p], h) * nd_amx_half(s->tile[b][p][j], h);
 }
 ND_INLINE int nd_amx_allowed(void) { return 1; }
 #else
@@ -84,7 +92,8 @@ ND_INLINE void nd_amx_begin(void) {
 }
 
 /* acc[32 or 16, 32] += a b over `pairs` pairs, a multiple of 16. Distances in floats, which pairs are as large as. */
-ND_INLINE void nd_amx_block32(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb, int pairs) {
+ND_INLINE void nd_amx_block32(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb,
+                              int pairs) {
   ND_AMX_LOAD(0, acc, ldc * 4);
   ND_AMX_LOAD(1, acc + 16, ldc * 4);
   ND_AMX_LOAD(2, acc + 16 * ldc, ldc * 4);
@@ -104,7 +113,8 @@ ND_INLINE void nd_amx_block32(float *acc, int64_t ldc, const int32_t *a, int64_t
   ND_AMX_STORE(2, acc + 16 * ldc, ldc * 4);
   ND_AMX_STORE(3, acc + 16 * ldc + 16, ldc * 4);
 }
-ND_INLINE void nd_amx_block16(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb, int pairs) {
+ND_INLINE void nd_amx_block16(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb,
+                              int pairs) {
   ND_AMX_LOAD(0, acc, ldc * 4);
   ND_AMX_LOAD(1, acc + 16, ldc * 4);
   for (int p = 0; p < pairs; p += ND_AMX_PAIRS) {
@@ -118,8 +128,10 @@ ND_INLINE void nd_amx_block16(float *acc, int64_t ldc, const int32_t *a, int64_t
   ND_AMX_STORE(1, acc + 16, ldc * 4);
 }
 
-/* The part of a panel (32 columns, m rows, k pairs) that fills whole tiles: returns its rows and sets *pairs; both 0 when it is none. */
-ND_INLINE int nd_amx_panel(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb, int m, int k, int *pairs) {
+/* The part of a panel (32 columns, m rows, k pairs) that fills whole tiles: returns its rows and sets *pairs; both 0
+ * when it is none. */
+ND_INLINE int nd_amx_panel(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb, int m,
+                           int k, int *pairs) {
   int rows = m / ND_AMX_ROWS * ND_AMX_ROWS;
   *pairs = k / ND_AMX_PAIRS * ND_AMX_PAIRS;
   if (!rows || !*pairs || !nd_amx_allowed()) return *pairs = 0;

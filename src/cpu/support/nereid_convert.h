@@ -1,12 +1,13 @@
 /* nereid_convert: numbers of one type as numbers of another. Needs nereid_cpu.h and nereid_vec.h.
  *
  * The rules are those of Nereid's base/number.c: towards a narrower float once to nearest even (fp8 saturates, fp8e4b15
- * rounds ties away), a float becomes an integer by truncation, with the range's end for what lies outside and 0 for NaN.
+ * rounds ties away), a float becomes an integer by truncation, with the range's end for what lies outside and 0 for
+ * NaN.
  *
- * A narrow float has `fraction` bits of fraction and the exponent bias `bias`. Decoding puts exponent and fraction where
- * an f32 has them and multiplies by 2^(127 - bias), which is exact and makes subnormals right. Encoding rounds a normal
- * number by an integer addition at the last bit that stays; a number below the least normal one, 2^(1 - bias), by adding
- * a power of two whose last place is the narrow type's least number, so that the machine rounds it.
+ * A narrow float has `fraction` bits of fraction and the exponent bias `bias`. Decoding puts exponent and fraction
+ * where an f32 has them and multiplies by 2^(127 - bias), which is exact and makes subnormals right. Encoding rounds a
+ * normal number by an integer addition at the last bit that stays; a number below the least normal one, 2^(1 - bias),
+ * by adding a power of two whose last place is the narrow type's least number, so that the machine rounds it.
  */
 #ifndef NEREID_CONVERT_H
 #define NEREID_CONVERT_H
@@ -16,8 +17,8 @@ ND_INLINE nd_u32v nd_pick_u32(nd_i32v m, nd_u32v a, nd_u32v b) { return nd_selec
 typedef enum { ND_NEAREST, ND_AWAY, ND_TOZERO } nd_rounding;
 
 /* Bits of `bits`-wide floats in the low bits of each lane; all but x are constants. infinity 0: there is none. */
-ND_INLINE nd_u32v nd_encode(nd_f32v x, int bits, int fraction, int bias, uint32_t largest, uint32_t infinity, uint32_t nan,
-                            int saturates, int fnuz, nd_rounding rounding) {
+ND_INLINE nd_u32v nd_encode(nd_f32v x, int bits, int fraction, int bias, uint32_t largest, uint32_t infinity,
+                            uint32_t nan, int saturates, int fnuz, nd_rounding rounding) {
   nd_u32v u = (nd_u32v)x, a = u & 0x7fffffffu, sign = (u ^ a) >> (32 - bits);
   int drop = 23 - fraction;
   uint32_t least = (uint32_t)(128 - bias) << 23; /* 2^(1 - bias) as bits */
@@ -45,7 +46,8 @@ ND_INLINE nd_u32v nd_encode(nd_f32v x, int bits, int fraction, int bias, uint32_
   return r | sign;
 }
 
-/* infinity: the least magnitude that is infinity or NaN, or 0; nan: the one pattern that is NaN where there is no infinity. */
+/* infinity: the least magnitude that is infinity or NaN, or 0; nan: the one pattern that is NaN where there is no
+ * infinity. */
 ND_INLINE nd_f32v nd_decode(nd_u32v b, int bits, int fraction, int bias, uint32_t infinity, uint32_t nan, int fnuz) {
   nd_u32v a = b & ((1u << (bits - 1)) - 1), sign = (b ^ a) << (32 - bits);
   nd_f32v v = (nd_f32v)(a << (23 - fraction)) * nd_cast_f32_u32((uint32_t)(254 - bias) << 23);
@@ -71,15 +73,16 @@ ND_INLINE nd_f32v nd_decode(nd_u32v b, int bits, int fraction, int bias, uint32_
 
 /* ---- bits of narrow floats ---- */
 
-ND_INLINE nd_u16v nd_bits_rtz_f16v(nd_f32v x) {
-  return nd_from32_u16v((nd_i32v)nd_encode(x, ND_F16_ROW, ND_TOZERO));
-}
+ND_INLINE nd_u16v nd_bits_rtz_f16v(nd_f32v x) { return nd_from32_u16v((nd_i32v)nd_encode(x, ND_F16_ROW, ND_TOZERO)); }
 #if defined(ND_X86) && defined(__F16C__) && (ND_VL < 16 || defined(ND_AVX512))
 /* vcvtps2ph keeps a NaN's payload; the one NaN that number.c writes is put in its place. */
 ND_INLINE nd_u16v nd_bits_f16v(nd_f32v x) {
   x = nd_select_f32v(x != x, (nd_f32v)(((nd_i32v)x & INT32_MIN) | 0x7fc00000), x);
 #if ND_VL == 4
-  union { __m128i m; nd_u16v v; } r = {_mm_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT)};
+  union {
+    __m128i m;
+    nd_u16v v;
+  } r = {_mm_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT)};
   return r.v;
 #else
   return (nd_u16v)ND_MM(cvtps_ph)(x, _MM_FROUND_TO_NEAREST_INT);
@@ -91,17 +94,16 @@ ND_INLINE nd_f32v nd_from_bits_f16v(nd_u16v b) {
 #elif ND_VL == 8
   return (nd_f32v)_mm256_cvtph_ps((__m128i)b);
 #else
-  union { nd_u16v v[2]; __m128i m; } x = {{b, b}};
+  union {
+    nd_u16v v[2];
+    __m128i m;
+  } x = {{b, b}};
   return (nd_f32v)_mm_cvtph_ps(x.m);
 #endif
 }
 #else
-ND_INLINE nd_u16v nd_bits_f16v(nd_f32v x) {
-  return nd_from32_u16v((nd_i32v)nd_encode(x, ND_F16_ROW, ND_NEAREST));
-}
-ND_INLINE nd_f32v nd_from_bits_f16v(nd_u16v b) {
-  return nd_decode(nd_to32_u16v(b), 16, 10, 15, 0x7c00, 0, 0);
-}
+ND_INLINE nd_u16v nd_bits_f16v(nd_f32v x) { return nd_from32_u16v((nd_i32v)nd_encode(x, ND_F16_ROW, ND_NEAREST)); }
+ND_INLINE nd_f32v nd_from_bits_f16v(nd_u16v b) { return nd_decode(nd_to32_u16v(b), 16, 10, 15, 0x7c00, 0, 0); }
 #endif
 
 ND_INLINE nd_u16v nd_bits_bf16v(nd_f32v x) {
@@ -138,8 +140,8 @@ ND_BITS_FP8(fp8e5b16, ND_FP8E5B16_ROW, ND_NEAREST, 0, 0, 1, 2, 16)
 /* X(type, integer of its bits) */
 #define ND_NARROW(X) X(f16, u16) X(bf16, u16) X(fp8e5, u8) X(fp8e4nv, u8) X(fp8e4b15, u8) X(fp8e4b8, u8) X(fp8e5b16, u8)
 
-/* f64 -> f32 so that a second rounding, to any narrower type, is right: to odd. What lies between two f32 becomes the one
- * whose last bit is 1, which no rounding to fewer bits takes for a tie. */
+/* f64 -> f32 so that a second rounding, to any narrower type, is right: to odd. What lies between two f32 becomes the
+ * one whose last bit is 1, which no rounding to fewer bits takes for a tie. */
 ND_INLINE nd_f32v nd_odd_f64v(nd_f64v x) {
   nd_f32v r = __builtin_convertvector(x, nd_f32v);
   nd_f64v back = __builtin_convertvector(r, nd_f64v);
@@ -155,7 +157,8 @@ ND_INLINE nd_f32v nd_cvtz_f32_f64v(nd_f64v x) {
 
 /* ---- numbers: integers from and to integers and floats ---- */
 
-/* All pairs by way of 32 bits (nereid_vec.h has those of 8 and 16), so that no step changes the width more than twice. */
+/* All pairs by way of 32 bits (nereid_vec.h has those of 8 and 16), so that no step changes the width more than twice.
+ */
 #define nd_to32_i32v(x) (x)
 #define nd_to32_u32v(x) (x)
 #define nd_to32_i64v(x) (x)
@@ -164,18 +167,24 @@ ND_INLINE nd_f32v nd_cvtz_f32_f64v(nd_f64v x) {
 #define nd_to32_f64v(x) (x)
 
 #define ND_CVT(to, from) \
-  ND_INLINE nd_##to##v nd_cvt_##to##_##from##v(nd_##from##v x) { return __builtin_convertvector(nd_to32_##from##v(x), nd_##to##v); } \
+  ND_INLINE nd_##to##v nd_cvt_##to##_##from##v(nd_##from##v x) { \
+    return __builtin_convertvector(nd_to32_##from##v(x), nd_##to##v); \
+  } \
   ND_INLINE nd_##to nd_cvt_##to##_##from(nd_##from x) { return (nd_##to)x; }
 #define ND_CVT_LOW(to, from) /* to 8 and 16 bits */ \
-  ND_INLINE nd_##to##v nd_cvt_##to##_##from##v(nd_##from##v x) { return nd_from32_##to##v(__builtin_convertvector(nd_to32_##from##v(x), nd_i32v)); } \
+  ND_INLINE nd_##to##v nd_cvt_##to##_##from##v(nd_##from##v x) { \
+    return nd_from32_##to##v(__builtin_convertvector(nd_to32_##from##v(x), nd_i32v)); \
+  } \
   ND_INLINE nd_##to nd_cvt_##to##_##from(nd_##from x) { return (nd_##to)x; }
 #define ND_CVT_SELF(T) \
   ND_INLINE nd_##T##v nd_cvt_##T##_##T##v(nd_##T##v x) { return x; } \
   ND_INLINE nd_##T nd_cvt_##T##_##T(nd_##T x) { return x; }
 #define ND_CVT_OTHERS(from) /* from an integer */ \
-  ND_CVT_LOW(i8, from) ND_CVT_LOW(i16, from) ND_CVT(i32, from) ND_CVT(i64, from) \
-  ND_CVT_LOW(u8, from) ND_CVT_LOW(u16, from) ND_CVT(u32, from) ND_CVT(u64, from) \
-  ND_CVT(f32, from) ND_CVT(f64, from)
+  ND_CVT_LOW(i8, from) \
+  ND_CVT_LOW(i16, from) \
+  ND_CVT(i32, from) \
+  ND_CVT(i64, from) \
+  ND_CVT_LOW(u8, from) ND_CVT_LOW(u16, from) ND_CVT(u32, from) ND_CVT(u64, from) ND_CVT(f32, from) ND_CVT(f64, from)
 ND_INTS(ND_CVT_OTHERS)
 ND_CVT_SELF(f32)
 ND_CVT_SELF(f64)
@@ -197,8 +206,8 @@ ND_CVT_I1(f64)
 #undef ND_CVT_OTHERS
 #undef ND_CVT_I1
 
-/* A float to an integer: what C leaves undefined is taken out first and its answer put in. first is the least number, as
- * a float; end is one past the greatest, which a float always holds. */
+/* A float to an integer: what C leaves undefined is taken out first and its answer put in. first is the least number,
+ * as a float; end is one past the greatest, which a float always holds. */
 ND_INLINE nd_i32v nd_cvt_i32_f32v(nd_f32v x) {
   nd_i32v high = x >= 0x1p31f, low = x < -0x1p31f, inside = (nd_i32v)(x < 0x1p31f) & ~low;
   nd_i32v r = __builtin_convertvector((nd_f32v)((nd_i32v)x & inside), nd_i32v);
@@ -209,7 +218,8 @@ ND_INLINE nd_i64v nd_cvt_i64_f64v(nd_f64v x) {
   nd_i64u r;
   ND_EACH_PART(nd_i64p high = a.p[k] >= 0x1p63; nd_i64p low = a.p[k] < -0x1p63;
                nd_i64p inside = (nd_i64p)(a.p[k] < 0x1p63) & ~low;
-               r.p[k] = __builtin_convertvector((nd_f64p)((nd_i64p)a.p[k] & inside), nd_i64p) | (high & INT64_MAX) | (low & INT64_MIN))
+               r.p[k] = __builtin_convertvector((nd_f64p)((nd_i64p)a.p[k] & inside), nd_i64p) | (high & INT64_MAX) |
+                        (low & INT64_MIN))
   return r.v;
 }
 ND_INLINE nd_u64v nd_cvt_u64_f64v(nd_f64v x) {
@@ -248,11 +258,12 @@ ND_INTS(ND_CVT_SCALARS)
 
 /* ---- numbers to narrow floats: values kept as f32, rounded to what the type can represent ---- */
 
-/* An integer is exact as an f32, or so large that every narrow type but bf16 overflows. For bf16 it goes through a double
- * and, beyond 53 bits, with the low ten bits gathered into one that says "not exact". */
+/* An integer is exact as an f32, or so large that every narrow type but bf16 overflows. For bf16 it goes through a
+ * double and, beyond 53 bits, with the low ten bits gathered into one that says "not exact". */
 ND_INLINE nd_i64v nd_sticky_i64v(nd_i64v x) {
   nd_i64v low = x & 1023, sticky = (x & ~(nd_i64v)nd_splat_i64v(1023)) | ((low + 1023) & 1024);
-  return nd_select_i64v(nd_gt_i64v(nd_abs_i64v(x), nd_splat_i64v(INT64_C(1) << 53)) | nd_eq_i64v(x, nd_splat_i64v(INT64_MIN)), sticky, x);
+  return nd_select_i64v(
+      nd_gt_i64v(nd_abs_i64v(x), nd_splat_i64v(INT64_C(1) << 53)) | nd_eq_i64v(x, nd_splat_i64v(INT64_MIN)), sticky, x);
 }
 ND_INLINE nd_u64v nd_sticky_u64v(nd_u64v x) {
   nd_u64v low = x & 1023, sticky = (x & ~(uint64_t)1023) | ((low + 1023) & 1024);
@@ -271,16 +282,19 @@ ND_INLINE nd_u64v nd_sticky_u64v(nd_u64v x) {
   ND_INLINE nd_f32v nd_cvt_##T##_f32v(nd_f32v x) { return nd_from_bits_##T##v(nd_round_##T(x)); } \
   ND_INLINE nd_f32v nd_cvt_##T##_f64v(nd_f64v x) { return nd_cvt_##T##_f32v(nd_odd_f64v(x)); } \
   ND_INLINE nd_f32v nd_cvt_##T##_i1v(nd_mask x) { return nd_cvt_f32_i1v(x); } \
-  ND_CVT_SCALAR(T, f32) ND_CVT_SCALAR(T, f64) \
-  ND_INLINE nd_##T nd_cvt_##T##_i1(nd_i1 x) { return x != 0; }
+  ND_CVT_SCALAR(T, f32) ND_CVT_SCALAR(T, f64) ND_INLINE nd_##T nd_cvt_##T##_i1(nd_i1 x) { return x != 0; }
 #define ND_CVT_INT(T, from) \
   ND_INLINE nd_f32v nd_cvt_##T##_##from##v(nd_##from##v x) { return nd_cvt_##T##_f32v(nd_cvt_f32_##from##v(x)); } \
   ND_CVT_SCALAR(T, from)
-#define ND_CVT_ROUND_INTS(T, U) ND_CVT_ROUND(T, U) \
-  ND_CVT_INT(T, i8) ND_CVT_INT(T, i16) ND_CVT_INT(T, i32) ND_CVT_INT(T, i64) \
-  ND_CVT_INT(T, u8) ND_CVT_INT(T, u16) ND_CVT_INT(T, u32) ND_CVT_INT(T, u64)
+#define ND_CVT_ROUND_INTS(T, U) \
+  ND_CVT_ROUND(T, U) \
+  ND_CVT_INT(T, i8) \
+  ND_CVT_INT(T, i16) \
+  ND_CVT_INT(T, i32) ND_CVT_INT(T, i64) ND_CVT_INT(T, u8) ND_CVT_INT(T, u16) ND_CVT_INT(T, u32) ND_CVT_INT(T, u64)
 #define ND_CVT_BF16(from, sticky) \
-  ND_INLINE nd_f32v nd_cvt_bf16_##from##v(nd_##from##v x) { return nd_cvt_bf16_f64v(nd_cvt_f64_##from##v(sticky(x))); } \
+  ND_INLINE nd_f32v nd_cvt_bf16_##from##v(nd_##from##v x) { \
+    return nd_cvt_bf16_f64v(nd_cvt_f64_##from##v(sticky(x))); \
+  } \
   ND_CVT_SCALAR(bf16, from)
 ND_CVT_ROUND_INTS(f16, u16)
 ND_CVT_ROUND_INTS(fp8e5, u8)
@@ -298,7 +312,9 @@ ND_CVT_BF16(u32, )
 ND_CVT_BF16(i64, nd_sticky_i64v)
 ND_CVT_BF16(u64, nd_sticky_u64v)
 #define ND_CVTZ(T, from, to_f32) \
-  ND_INLINE nd_f32v nd_cvtz_##T##_##from##v(nd_##from##v x) { return nd_from_bits_##T##v(nd_bits_rtz_##T##v(to_f32(x))); } \
+  ND_INLINE nd_f32v nd_cvtz_##T##_##from##v(nd_##from##v x) { \
+    return nd_from_bits_##T##v(nd_bits_rtz_##T##v(to_f32(x))); \
+  } \
   ND_INLINE nd_##T nd_cvtz_##T##_##from(nd_##from x) { return nd_cvtz_##T##_##from##v(nd_splat_##from##v(x))[0]; }
 ND_CVTZ(f16, f32, )
 ND_CVTZ(bf16, f32, )

@@ -21,11 +21,12 @@
  *                       void *scratch, const NereidHost *host);
  *     const uint64_t nereid_scratch_bytes;   // what each thread must provide, aligned to 64
  *
- * which runs the programs with linear ids [begin, end), x fastest; args holds one 64-bit word an argument. It returns 0,
- * or 1 after a failed device_assert that host->fault was told of. One call a thread, any number of threads.
+ * which runs the programs with linear ids [begin, end), x fastest; args holds one 64-bit word an argument. It returns
+ * 0, or 1 after a failed device_assert that host->fault was told of. One call a thread, any number of threads.
  *
  * Compile it with -O2 or -O3, -march=native, -fwrapv (signed integers wrap), -fno-math-errno and
- * -Wno-psabi (gcc remarks that vectors wider than a register are passed in memory; here they are not); never -ffast-math.
+ * -Wno-psabi (gcc remarks that vectors wider than a register are passed in memory; here they are not); never
+ * -ffast-math.
  *
  * Names. T is an element type as the IR prints it: i1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 fp8e5 fp8e4nv
  * fp8e4b15 fp8e4b8 fp8e5b16. nd_T is the C type that holds one in a register, nd_Tv the vector of ND_VL of them:
@@ -54,20 +55,22 @@
  *   nd_clz_i32v nd_clz_i64v nd_popc_* nd_ffs_* -> nd_i32v     nd_brev_i32v nd_brev_i64v -> same type
  *   nd_fma_f32v nd_fma_f64v
  *   nd_xor_lanes_Tv(x, k)      lane i of the result is lane i ^ k: log2(ND_VL) of them reduce with any combine function
- *   nd_up_lanes_Tv(x, k, fill) lane i is lane i - k, fill below: the step of a scan.  nd_down_lanes_Tv: i + k, fill above
- *   nd_sum_Tv nd_prod_Tv nd_hmin_Tv nd_hmax_Tv (ints also nd_hand_Tv nd_hor_Tv nd_hxor_Tv) (x) -> scalar over the lanes
- * All but lanes and iota exist for scalars too: nd_select_f32(c, a, b), nd_min_f32, nd_div_i32, nd_mulhi_u64, ...
- * ND_MAP1(Tv, f, x) ND_MAP2(Tv, f, x, y) ND_MAP3 ND_MAP4: lane by lane through a scalar function f; Tv: the result's type
+ *   nd_up_lanes_Tv(x, k, fill) lane i is lane i - k, fill below: the step of a scan.  nd_down_lanes_Tv: i + k, fill
+ * above nd_sum_Tv nd_prod_Tv nd_hmin_Tv nd_hmax_Tv (ints also nd_hand_Tv nd_hor_Tv nd_hxor_Tv) (x) -> scalar over the
+ * lanes All but lanes and iota exist for scalars too: nd_select_f32(c, a, b), nd_min_f32, nd_div_i32, nd_mulhi_u64, ...
+ * ND_MAP1(Tv, f, x) ND_MAP2(Tv, f, x, y) ND_MAP3 ND_MAP4: lane by lane through a scalar function f; Tv: the result's
+ * type
  *
  * ---- nereid_convert.h ----
  *   nd_cvt_TO_FROMv(x)         vector, any pair of types (FROM f16, bf16, fp8* is f32: use nd_cvt_TO_f32v)
  *   nd_cvt_TO_FROM(x)          scalar
- *                              float to int: towards zero, saturating, NaN gives 0; to a narrow float: nearest even, once
- *   nd_cvtz_{f16,bf16}_{f32,f64}v, nd_cvtz_f32_f64v           towards zero (also without v: scalar)
+ *                              float to int: towards zero, saturating, NaN gives 0; to a narrow float: nearest even,
+ * once nd_cvtz_{f16,bf16}_{f32,f64}v, nd_cvtz_f32_f64v           towards zero (also without v: scalar)
  *   nd_bits_{f16,bf16}v(x) -> nd_u16v, nd_bits_fp8*v(x) -> nd_u8v   the bits that a store writes (for bitcast)
  *   nd_from_bits_{f16,bf16}v(nd_u16v), nd_from_bits_fp8*v(nd_u8v) -> nd_f32v;  all four also scalar, without v
- *   bitcasts of whole types are C casts of vectors of equal size: (nd_i32v)x; scalars: nd_cast_TO_FROM for 32 and 64 bits
- *   nd_widen_T(float *dst, const void *src, int64_t n), nd_narrow_T(void *dst, const float *src, int64_t n): arrays; T narrow
+ *   bitcasts of whole types are C casts of vectors of equal size: (nd_i32v)x; scalars: nd_cast_TO_FROM for 32 and 64
+ * bits nd_widen_T(float *dst, const void *src, int64_t n), nd_narrow_T(void *dst, const float *src, int64_t n): arrays;
+ * T narrow
  *
  * ---- nereid_mem.h (every T; p: const void *; strides in bytes; addresses nd_i64v) ----
  *   nd_load_Tv(p)                        contiguous
@@ -91,17 +94,15 @@
  * ---- nereid_dot.h (row-major, strides in elements, dims any positive; acc is read, added to and written) ----
  *   nd_dot_f32(float *acc, int64_t ldc, const float *a, int64_t lda, const float *b, int64_t ldb, int m, int n, int k)
  *   nd_dot_f64 (double)   nd_dot_i32 (int32_t; wraps)
- *   nd_dot_T(float *acc, ldc, const void *a, lda, const void *b, ldb, m, n, k, void *pack)   T: f16, bf16, any fp8, as in memory
- *   nd_dot_i8(int32_t *acc, the same)
- *                              pack is not used any more and may be NULL. All use up to 84 KiB of stack.
+ *   nd_dot_T(float *acc, ldc, const void *a, lda, const void *b, ldb, m, n, k, void *pack)   T: f16, bf16, any fp8, as
+ * in memory nd_dot_i8(int32_t *acc, the same) pack is not used any more and may be NULL. All use up to 84 KiB of stack.
  *
  * ---- nereid_tile.h ----
- *   nd_sort_T(T *x, int64_t n, int descending)           in place, bits as in memory; n a power of two; NaN last ascending,
- *                              first descending
- *   nd_histogram_T(int32_t *bins, int64_t bin_count, const T *x, const uint8_t *mask or NULL, int64_t n)   ints; adds to bins
- *   nd_transpose_B(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t rows, int64_t columns)
- *                              dst[c][r] = src[r][c]; B: element bytes 1 2 4 8; strides in elements
- *   nd_copy2d(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t rows, int64_t row_bytes)  bytes
+ *   nd_sort_T(T *x, int64_t n, int descending)           in place, bits as in memory; n a power of two; NaN last
+ * ascending, first descending nd_histogram_T(int32_t *bins, int64_t bin_count, const T *x, const uint8_t *mask or NULL,
+ * int64_t n)   ints; adds to bins nd_transpose_B(void *dst, int64_t dst_stride, const void *src, int64_t src_stride,
+ * int64_t rows, int64_t columns) dst[c][r] = src[r][c]; B: element bytes 1 2 4 8; strides in elements nd_copy2d(void
+ * *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t rows, int64_t row_bytes)  bytes
  *
  * ---- nereid_atomic.h (scalars, a lane each) ----
  *   nd_atomic_KIND_T(void *p, T x) -> old   KIND: add max min and or xor xchg; T: the integers, f16, bf16, f32, f64
@@ -164,26 +165,26 @@ typedef double nd_f64;
 
 /* ---- scalars: what C leaves undefined is defined here, or any value, but never a trap ---- */
 
-#define ND_SCALAR(T)                                                                                     \
+#define ND_SCALAR(T) \
   ND_INLINE nd_##T nd_select_##T(int c, nd_##T a, nd_##T b) { return c ? a : b; }
-#define ND_SCALAR_INT(T)                                                                                 \
-  ND_SCALAR(T)                                                                                           \
-  ND_INLINE nd_##T nd_min_##T(nd_##T a, nd_##T b) { return a < b ? a : b; }                              \
-  ND_INLINE nd_##T nd_max_##T(nd_##T a, nd_##T b) { return a > b ? a : b; }                              \
-  ND_INLINE nd_##T nd_neg_##T(nd_##T a) { return (nd_##T)(0 - (uint64_t)a); }                            \
-  ND_INLINE nd_##T nd_abs_##T(nd_##T a) { return a > 0 ? a : (nd_##T)(0 - (uint64_t)a); }                \
-  ND_INLINE nd_##T nd_shl_##T(nd_##T a, nd_##T n) {                                                      \
-    return (nd_##T)((uint64_t)a << ((uint64_t)n & (8 * sizeof a - 1)));                                  \
-  }                                                                                                      \
+#define ND_SCALAR_INT(T) \
+  ND_SCALAR(T) \
+  ND_INLINE nd_##T nd_min_##T(nd_##T a, nd_##T b) { return a < b ? a : b; } \
+  ND_INLINE nd_##T nd_max_##T(nd_##T a, nd_##T b) { return a > b ? a : b; } \
+  ND_INLINE nd_##T nd_neg_##T(nd_##T a) { return (nd_##T)(0 - (uint64_t)a); } \
+  ND_INLINE nd_##T nd_abs_##T(nd_##T a) { return a > 0 ? a : (nd_##T)(0 - (uint64_t)a); } \
+  ND_INLINE nd_##T nd_shl_##T(nd_##T a, nd_##T n) { \
+    return (nd_##T)((uint64_t)a << ((uint64_t)n & (8 * sizeof a - 1))); \
+  } \
   ND_INLINE nd_##T nd_shr_##T(nd_##T a, nd_##T n) { return (nd_##T)(a >> ((uint64_t)n & (8 * sizeof a - 1))); }
 ND_INTS(ND_SCALAR_INT)
 #undef ND_SCALAR_INT
 
-#define ND_SCALAR_SIGNED(T)                                                                                        \
-  ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return b == -1 ? nd_neg_##T(a) : (nd_##T)(a / (b ? b : 1)); }  \
+#define ND_SCALAR_SIGNED(T) \
+  ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return b == -1 ? nd_neg_##T(a) : (nd_##T)(a / (b ? b : 1)); } \
   ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return b == -1 ? 0 : (nd_##T)(a % (b ? b : 1)); }
-#define ND_SCALAR_UNSIGNED(T)                                                                        \
-  ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return (nd_##T)(a / (b ? b : 1)); }              \
+#define ND_SCALAR_UNSIGNED(T) \
+  ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return (nd_##T)(a / (b ? b : 1)); } \
   ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return (nd_##T)(a % (b ? b : 1)); }
 ND_SIGNED(ND_SCALAR_SIGNED)
 ND_UNSIGNED(ND_SCALAR_UNSIGNED)
@@ -202,16 +203,16 @@ ND_SCALAR_MULHI(u32, uint64_t)
 ND_SCALAR_MULHI(u64, unsigned __int128)
 #undef ND_SCALAR_MULHI
 
-#define ND_SCALAR_FLOAT(T, f)                                                                                      \
-  ND_SCALAR(T)                                                                                                     \
-  ND_INLINE nd_##T nd_min_##T(nd_##T a, nd_##T b) { return a < b || b != b ? a : b; }                              \
-  ND_INLINE nd_##T nd_max_##T(nd_##T a, nd_##T b) { return a > b || b != b ? a : b; }                              \
-  ND_INLINE nd_##T nd_minnan_##T(nd_##T a, nd_##T b) { return a < b || a != a ? a : b; }                           \
-  ND_INLINE nd_##T nd_maxnan_##T(nd_##T a, nd_##T b) { return a > b || a != a ? a : b; }                           \
-  ND_INLINE nd_##T nd_neg_##T(nd_##T a) { return -a; }                                                             \
-  ND_INLINE nd_##T nd_abs_##T(nd_##T a) { return __builtin_fabs##f(a); }                                           \
-  ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return a / b; }                                                \
-  ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return fmod##f(a, b); }                                        \
+#define ND_SCALAR_FLOAT(T, f) \
+  ND_SCALAR(T) \
+  ND_INLINE nd_##T nd_min_##T(nd_##T a, nd_##T b) { return a < b || b != b ? a : b; } \
+  ND_INLINE nd_##T nd_max_##T(nd_##T a, nd_##T b) { return a > b || b != b ? a : b; } \
+  ND_INLINE nd_##T nd_minnan_##T(nd_##T a, nd_##T b) { return a < b || a != a ? a : b; } \
+  ND_INLINE nd_##T nd_maxnan_##T(nd_##T a, nd_##T b) { return a > b || a != a ? a : b; } \
+  ND_INLINE nd_##T nd_neg_##T(nd_##T a) { return -a; } \
+  ND_INLINE nd_##T nd_abs_##T(nd_##T a) { return __builtin_fabs##f(a); } \
+  ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return a / b; } \
+  ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return fmod##f(a, b); } \
   ND_INLINE nd_##T nd_fma_##T(nd_##T a, nd_##T b, nd_##T c) { return fma##f(a, b, c); }
 ND_SCALAR_FLOAT(f32, f)
 ND_SCALAR_FLOAT(f64, )
@@ -220,7 +221,11 @@ ND_SCALAR(i1)
 #undef ND_SCALAR
 
 #define ND_SCALAR_CAST(to, from) \
-  ND_INLINE nd_##to nd_cast_##to##_##from(nd_##from x) { nd_##to y; memcpy(&y, &x, sizeof y); return y; }
+  ND_INLINE nd_##to nd_cast_##to##_##from(nd_##from x) { \
+    nd_##to y; \
+    memcpy(&y, &x, sizeof y); \
+    return y; \
+  }
 ND_SCALAR_CAST(i32, f32)
 ND_SCALAR_CAST(u32, f32)
 ND_SCALAR_CAST(f32, i32)

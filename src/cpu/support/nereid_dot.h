@@ -1,7 +1,8 @@
-/* nereid_dot: acc[m,n] += a[m,k] b[k,n] on row-major arrays. Needs nereid_cpu.h, nereid_vec.h, nereid_convert.h and nereid_amx.h.
+/* nereid_dot: acc[m,n] += a[m,k] b[k,n] on row-major arrays. Needs nereid_cpu.h, nereid_vec.h, nereid_convert.h and
+ * nereid_amx.h.
  *
- * The heart is a block of rows x 2 vectors of the result that stays in registers while k runs: two vectors of b are loaded
- * for all rows, one element of a is spread over a vector for both columns.
+ * The heart is a block of rows x 2 vectors of the result that stays in registers while k runs: two vectors of b are
+ * loaded for all rows, one element of a is spread over a vector for both columns.
  *
  *                     +----------+----------+
  *         a[i][k] --> |          |          |          AVX-512   8x2 of 32 registers
@@ -9,13 +10,13 @@
  *                     +----------+----------+          else      4x2 of 16, 8x2 where there are 32
  *                        j: `nv` vectors
  *
- * Around it: columns in panels as wide as a block, so that a panel of b, ND_DOT_K rows of it, stays in the first cache for
- * all rows of a, of which ND_DOT_M at a time stay in the second. Rows that lie far apart are copied together first, since
- * at distances of powers of two they fall on the same few lines of a cache. (Goto and van de Geijn, "Anatomy of
+ * Around it: columns in panels as wide as a block, so that a panel of b, ND_DOT_K rows of it, stays in the first cache
+ * for all rows of a, of which ND_DOT_M at a time stay in the second. Rows that lie far apart are copied together first,
+ * since at distances of powers of two they fall on the same few lines of a cache. (Goto and van de Geijn, "Anatomy of
  * High-Performance Matrix Multiplication".)
  *
- * Narrow elements are always copied: bf16 in pairs where the machine has vdpbf16ps (rows 2k and 2k + 1 of b side by side), or AMX,
- * int8 in pairs of 16 bits on x86, the others as f32. The copies are on the stack, 80 KiB.
+ * Narrow elements are always copied: bf16 in pairs where the machine has vdpbf16ps (rows 2k and 2k + 1 of b side by
+ * side), or AMX, int8 in pairs of 16 bits on x86, the others as f32. The copies are on the stack, 80 KiB.
  */
 #ifndef NEREID_DOT_H
 #define NEREID_DOT_H
@@ -84,34 +85,39 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
 /* NAME: suffix of the functions. E: element of acc, A: of a as a step takes it, V: vector, L: its lanes, STEP.
  * panel: rows of nv * L elements of b at distance ldb. */
 #define ND_DOT_KERNEL(NAME, E, A, V, STEP) \
-  ND_INLINE void nd_dot_block_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, \
-                                     int64_t ldb, int k) { \
+  ND_INLINE void nd_dot_block_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \
+                                     const E *b, int64_t ldb, int k) { \
     enum { L = ND_REG / sizeof(E) }; \
     V c[ND_DOT_ROWS][ND_DOT_NV]; \
     E *at = acc; \
-    ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) \
-      ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = *(const V##u *)(at + j * L); \
+    ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = \
+        *(const V##u *)(at + j * L); \
     for (int p = 0; p < k; p++, b += ldb) { \
       V row[ND_DOT_NV]; \
-      ND_UNROLL for (int j = 0; j < nv; j++) { row[j] = *(const V##u *)(b + j * L); ND_DOT_HOLD(row[j]); } \
-      ND_UNROLL for (int i = 0; i < mr; i++) \
-        ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = STEP(c[i][j], a[i * lda + p], row[j]); \
+      ND_UNROLL for (int j = 0; j < nv; j++) { \
+        row[j] = *(const V##u *)(b + j * L); \
+        ND_DOT_HOLD(row[j]); \
+      } \
+      ND_UNROLL for (int i = 0; i < mr; i++) ND_UNROLL for (int j = 0; j < nv; j++) c[i][j] = \
+          STEP(c[i][j], a[i * lda + p], row[j]); \
     } \
     at = acc; \
-    ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) \
-      ND_UNROLL for (int j = 0; j < nv; j++) *(V##u *)(at + j * L) = c[i][j]; \
+    ND_UNROLL for (int i = 0; i < mr; i++, at += ldc) ND_UNROLL for (int j = 0; j < nv; j++) * (V##u *)(at + j * L) = \
+        c[i][j]; \
   } \
   /* a panel of nv vectors: all rows, in blocks of mr; by itself, so that addresses stay in registers */ \
-  ND_INLINE void nd_dot_panel_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, \
-                                     int64_t ldb, int m, int k) { \
+  ND_INLINE void nd_dot_panel_##NAME(const int mr, const int nv, E *acc, int64_t ldc, const A *a, int64_t lda, \
+                                     const E *b, int64_t ldb, int m, int k) { \
     for (; m >= mr; m -= mr, acc += mr * ldc, a += mr * lda) nd_dot_block_##NAME(mr, nv, acc, ldc, a, lda, b, ldb, k); \
     for (; m >= 2; m -= 2, acc += 2 * ldc, a += 2 * lda) nd_dot_block_##NAME(2, nv, acc, ldc, a, lda, b, ldb, k); \
     if (m) nd_dot_block_##NAME(1, nv, acc, ldc, a, lda, b, ldb, k); \
   } \
-  ND_NOINLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, int k) { \
+  ND_NOINLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, \
+                                        int k) { \
     nd_dot_panel_##NAME(ND_DOT_ROWS, 2, acc, ldc, a, lda, b, ldb, m, k); \
   } \
-  ND_NOINLINE void nd_dot_panel1_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, int k) { \
+  ND_NOINLINE void nd_dot_panel1_##NAME(E *acc, int64_t ldc, const A *a, int64_t lda, const E *b, int64_t ldb, int m, \
+                                        int k) { \
     nd_dot_panel_##NAME(ND_DOT_ROWS, 1, acc, ldc, a, lda, b, ldb, m, k); \
   }
 ND_DOT_KERNEL(f32, float, float, nd_dot_v_f32, nd_dot_step_f32)
@@ -134,14 +140,16 @@ ND_DOT_KERNEL(bf16, float, int32_t, nd_dot_v_f32, nd_dot_step_bf16)
     for (int j = 0; j < w; j++) acc[j] = row[j]; \
   }
 
-/* ---- copies: a row of a panel of b, w columns of it, `there` = how many of `per` rows exist; a piece of a row of a ---- */
+/* ---- copies: a row of a panel of b, w columns of it, `there` = how many of `per` rows exist; a piece of a row of a -- */
 
 #define ND_DOT_COPY(T) \
   ND_INLINE void nd_dot_row_##T(nd_##T *dst, const nd_##T *b, int64_t ldb, int w, int there) { \
     enum { L = ND_REG / sizeof(nd_##T), W = ND_DOT_NV * L }; \
     (void)ldb, (void)there; \
-    if (w == W) for (int v = 0; v < W; v += L) *(nd_dot_v_##T *)(dst + v) = *(const nd_dot_v_##T##u *)(b + v); \
-    else for (int v = 0; v < W; v++) dst[v] = v < w ? b[v] : 0; \
+    if (w == W) \
+      for (int v = 0; v < W; v += L) *(nd_dot_v_##T *)(dst + v) = *(const nd_dot_v_##T##u *)(b + v); \
+    else \
+      for (int v = 0; v < W; v++) dst[v] = v < w ? b[v] : 0; \
   } \
   ND_INLINE void nd_dot_piece_##T(nd_##T *dst, const nd_##T *a, int k) { memcpy(dst, a, (size_t)k * sizeof *dst); }
 
@@ -149,8 +157,10 @@ ND_DOT_KERNEL(bf16, float, int32_t, nd_dot_v_f32, nd_dot_step_bf16)
   ND_INLINE void nd_dot_row_##T(float *dst, const nd_##U *b, int64_t ldb, int w, int there) { \
     enum { W = ND_DOT_NV * ND_REG / 4 }; \
     (void)ldb, (void)there; \
-    if (w == W) for (int v = 0; v < W; v += ND_VL) *(nd_f32vu *)(dst + v) = nd_from_bits_##T##v(*(const nd_##U##vu *)(b + v)); \
-    else for (int v = 0; v < W; v++) dst[v] = v < w ? nd_from_bits_##T(b[v]) : 0; \
+    if (w == W) \
+      for (int v = 0; v < W; v += ND_VL) *(nd_f32vu *)(dst + v) = nd_from_bits_##T##v(*(const nd_##U##vu *)(b + v)); \
+    else \
+      for (int v = 0; v < W; v++) dst[v] = v < w ? nd_from_bits_##T(b[v]) : 0; \
   } \
   ND_INLINE void nd_dot_piece_##T(float *dst, const nd_##U *a, int k) { nd_widen_##T(dst, a, k); }
 
@@ -180,7 +190,8 @@ ND_INLINE void nd_dot_piece_bf16(int32_t *dst, const nd_u16 *a, int k) {
 #ifdef ND_DOT_PAIRS_I16
 ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
   int p = 0;
-  for (; p + ND_VL <= k; p += ND_VL) *(nd_i16vu *)(void *)((char *)dst + 2 * p) = __builtin_convertvector(*(const nd_i8vu *)(a + p), nd_i16v);
+  for (; p + ND_VL <= k; p += ND_VL)
+    *(nd_i16vu *)(void *)((char *)dst + 2 * p) = __builtin_convertvector(*(const nd_i8vu *)(a + p), nd_i16v);
   for (; p < k; p += 2) dst[p / 2] = (int32_t)ND_DOT_PAIR(a[p], p + 1 < k ? a[p + 1] : 0);
 }
 #endif
@@ -190,13 +201,15 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
 /* T: name and source type S; KERNEL with elements E of b and acc, A of a; `per` elements of k in a step.
  * far_a, far_b: whether rows at that distance must be copied. */
 #define ND_DOT_PRODUCT(T, S, KERNEL, E, A, per, far_a, far_b) \
-  ND_INLINE void nd_dot_product_##T(E *acc, int64_t ldc, const S *a, int64_t lda, const S *b, int64_t ldb, int m, int n, int k) { \
+  ND_INLINE void nd_dot_product_##T(E *acc, int64_t ldc, const S *a, int64_t lda, const S *b, int64_t ldb, int m, \
+                                    int n, int k) { \
     enum { L = ND_REG / sizeof(E), W = ND_DOT_NV * L, K = ND_DOT_K }; \
     A rows[ND_DOT_M * K] __attribute__((aligned(64))); \
     E panel[K * W] __attribute__((aligned(64))); \
     for (int i = 0; i < m; i += ND_DOT_M) \
       for (int p = 0; p < k; p += K * per) { \
-        int ms = m - i < ND_DOT_M ? m - i : ND_DOT_M, ks = k - p < K * per ? k - p : K * per, steps = (ks + per - 1) / per; \
+        int ms = m - i < ND_DOT_M ? m - i : ND_DOT_M, ks = k - p < K * per ? k - p : K * per, \
+            steps = (ks + per - 1) / per; \
         const S *from_a = a + i * lda + p; \
         const A *at = (const A *)(const void *)from_a; \
         int64_t at_apart = lda; \
@@ -210,13 +223,15 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
           const E *bt = (const E *)(const void *)from_b; \
           int64_t bt_apart = ldb; \
           if ((far_b) || w % L) { \
-            for (int r = 0; r < steps; r++) nd_dot_row_##T(panel + r * W, from_b + r * per * ldb, ldb, w, ks - r * per < per ? 1 : per); \
+            for (int r = 0; r < steps; r++) \
+              nd_dot_row_##T(panel + r * W, from_b + r * per * ldb, ldb, w, ks - r * per < per ? 1 : per); \
             bt = panel, bt_apart = W; \
           } \
           E *c = acc + i * ldc + j; \
           if (w == W) nd_dot_panel2_##KERNEL(c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
           else if (w == L) nd_dot_panel1_##KERNEL(c, ldc, at, at_apart, bt, bt_apart, ms, steps); \
-          else for (int r = 0; r < ms; r++) nd_dot_edge_##KERNEL(c + r * ldc, w, at + r * at_apart, bt, steps); \
+          else \
+            for (int r = 0; r < ms; r++) nd_dot_edge_##KERNEL(c + r * ldc, w, at + r * at_apart, bt, steps); \
         } \
       } \
   }
@@ -224,8 +239,10 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
 #define ND_DOT(T) \
   ND_DOT_EDGE(T, nd_##T, nd_##T) \
   ND_DOT_COPY(T) \
-  ND_DOT_PRODUCT(T, nd_##T, T, nd_##T, nd_##T, 1, n > W && lda * (int64_t)sizeof(nd_##T) >= 2048, m >= 32 && ldb * (int64_t)sizeof(nd_##T) >= 1024) \
-  ND_NOINLINE void nd_dot_##T(nd_##T *acc, int64_t ldc, const nd_##T *a, int64_t lda, const nd_##T *b, int64_t ldb, int m, int n, int k) { \
+  ND_DOT_PRODUCT(T, nd_##T, T, nd_##T, nd_##T, 1, n > W && lda * (int64_t)sizeof(nd_##T) >= 2048, \
+                 m >= 32 && ldb * (int64_t)sizeof(nd_##T) >= 1024) \
+  ND_NOINLINE void nd_dot_##T(nd_##T *acc, int64_t ldc, const nd_##T *a, int64_t lda, const nd_##T *b, int64_t ldb, \
+                              int m, int n, int k) { \
     nd_dot_product_##T(acc, ldc, a, lda, b, ldb, m, n, k); \
   }
 ND_DOT(f32)
@@ -234,8 +251,8 @@ ND_DOT(i32)
 
 #define ND_DOT_NARROW(T, U, KERNEL, E, A, per) \
   ND_DOT_PRODUCT(T, nd_##U, KERNEL, E, A, per, 1, 1) \
-  ND_NOINLINE void nd_dot_##T(E *acc, int64_t ldc, const void *a, int64_t lda, const void *b, int64_t ldb, int m, int n, int k, \
-                              void *pack) { \
+  ND_NOINLINE void nd_dot_##T(E *acc, int64_t ldc, const void *a, int64_t lda, const void *b, int64_t ldb, int m, \
+                              int n, int k, void *pack) { \
     (void)pack; \
     nd_dot_product_##T(acc, ldc, (const nd_##U *)a, lda, (const nd_##U *)b, ldb, m, n, k); \
   }
@@ -249,7 +266,8 @@ ND_DOT_AS_F32(fp8e5b16, u8)
 #ifdef ND_DOT_PAIRS_BF16
 #ifdef ND_AMX
 /* Whole tiles first; then what is left of k for their rows, and the rows below them. */
-ND_NOINLINE void nd_dot_panel2_tiles(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb, int m, int k) {
+ND_NOINLINE void nd_dot_panel2_tiles(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b,
+                                     int64_t ldb, int m, int k) {
   int pairs, rows = nd_amx_panel(acc, ldc, a, lda, b, ldb, m, k, &pairs);
   if (rows && pairs < k) nd_dot_panel2_bf16(acc, ldc, a + pairs, lda, b + pairs * ldb, ldb, rows, k - pairs);
   if (rows < m) nd_dot_panel2_bf16(acc + rows * ldc, ldc, a + rows * lda, lda, b, ldb, m - rows, k);
@@ -274,7 +292,9 @@ ND_INLINE void nd_dot_row_i8(int32_t *dst, const nd_i8 *b, int64_t ldb, int w, i
   (void)ldb, (void)there;
   for (int v = 0; v < ND_DOT_NV * ND_REG / 4; v++) dst[v] = v < w ? b[v] : 0;
 }
-ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) { for (int p = 0; p < k; p++) dst[p] = a[p]; }
+ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
+  for (int p = 0; p < k; p++) dst[p] = a[p];
+}
 ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
 #endif
 #undef ND_DOT

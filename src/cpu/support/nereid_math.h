@@ -1,12 +1,13 @@
 /* nereid_math: elementary functions of vectors. Needs nereid_cpu.h and nereid_vec.h, whose table lists the functions.
  *
- * On x86-64 with glibc they are libmvec's: within 4 units of the last place, and right for NaN, infinities and zeros. Its
- * names say register class, lanes and parameters: _ZGVeN16v_expf is AVX-512, 16 lanes, one vector ("Vector Function
+ * On x86-64 with glibc they are libmvec's: within 4 units of the last place, and right for NaN, infinities and zeros.
+ * Its names say register class, lanes and parameters: _ZGVeN16v_expf is AVX-512, 16 lanes, one vector ("Vector Function
  * ABI for x86-64"). Elsewhere they are libm's, lane by lane.
  *
- * Three are written out, exp, exp2 and tanh of f32: softmax, GELU and attention live by them, a call costs more than their
- * arithmetic and keeps everything else of a loop out of registers, and libmvec takes arguments below -87 a lane at a time,
- * which is what masked lanes are (-inf). exp and exp2 are within 1.2 units of the last place, subnormal results included.
+ * Three are written out, exp, exp2 and tanh of f32: softmax, GELU and attention live by them, a call costs more than
+ * their arithmetic and keeps everything else of a loop out of registers, and libmvec takes arguments below -87 a lane
+ * at a time, which is what masked lanes are (-inf). exp and exp2 are within 1.2 units of the last place, subnormal
+ * results included.
  */
 #ifndef NEREID_MATH_H
 #define NEREID_MATH_H
@@ -128,7 +129,8 @@ ND_INLINE nd_f64v nd_exp10_f64v(nd_f64v x) { return nd_pow_f64v(nd_splat_f64v(10
 /* x kept between two numbers; NaN stays. */
 ND_INLINE nd_f32v nd_clamp_f32v(nd_f32v x, float low, float high) {
 #if defined(ND_X86)
-  return (nd_f32v)ND_MM(max_ps)(ND_F(low), (nd_f32v)ND_MM(min_ps)(ND_F(high), x)); /* for NaN these give the second operand */
+  /* for NaN these give the second operand */
+  return (nd_f32v)ND_MM(max_ps)(ND_F(low), (nd_f32v)ND_MM(min_ps)(ND_F(high), x));
 #else
   x = nd_select_f32v(x > high, ND_F(high), x);
   return nd_select_f32v(x < low, ND_F(low), x);
@@ -138,8 +140,9 @@ ND_INLINE nd_f32v nd_clamp_f32v(nd_f32v x, float low, float high) {
 /* ND_NEAREST_WHOLE(n, x) declares n, the whole number nearest to x; ND_SCALE(p, n) is p * 2^n for |n| <= 160, p near 1.
  * Where there are no instructions for it: adding 1.5 * 2^23 leaves n in the low bits of the sum. */
 #if defined(ND_AVX512)
-#define ND_NEAREST_WHOLE(n, x) nd_f32v n = (nd_f32v)ND_MM(roundscale_ps)(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
-#define ND_SCALE(p, n) (nd_f32v)ND_MM(scalef_ps)(p, n)
+#define ND_NEAREST_WHOLE(n, x) \
+  nd_f32v n = (nd_f32v)ND_MM(roundscale_ps)(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define ND_SCALE(p, n) (nd_f32v) ND_MM(scalef_ps)(p, n)
 #else
 #define ND_NEAREST_WHOLE(n, x) nd_f32v n##_sum = (x) + 12582912.f, n = n##_sum - 12582912.f
 #define ND_SCALE(p, n) nd_scale_f32v(p, (nd_i32v)n##_sum - 0x4b400000)
@@ -151,7 +154,8 @@ ND_INLINE nd_f32v nd_scale_f32v(nd_f32v p, nd_i32v n) { /* in two steps, since 2
 
 /* e^r - 1 for |r| <= ln(2) / 2: the polynomial of degree 6 with which e^r has the least relative error, 2^-28. */
 ND_INLINE nd_f32v nd_exp_less_1(nd_f32v r) {
-  nd_f32v s = r * r, high = ND_FMADD(ND_F(8.3687156e-3f), r, ND_F(4.16683890e-2f)); /* in pairs: short chains, as many operations */
+  /* in pairs: short chains, as many operations */
+  nd_f32v s = r * r, high = ND_FMADD(ND_F(8.3687156e-3f), r, ND_F(4.16683890e-2f));
   nd_f32v low = ND_FMADD(ND_F(1.6666521e-1f), r, ND_F(4.9999994e-1f));
   high = ND_FMADD(ND_F(1.3814602e-3f), s, high);
   return ND_FMADD(ND_FMADD(high, s, low), s, r);
@@ -179,8 +183,8 @@ ND_INLINE nd_f32v nd_exp2_f32v(nd_f32v x) {
   return ND_SCALE(p, n);
 }
 
-/* E / (E + 2) with E = e^(2x) - 1 = 2^n (e^r - 1) + (2^n - 1), which cancels nowhere: near 0 n is 0 and e^r - 1 has all its
- * bits. From 9.02 on the result is 1. The sign is for -0. */
+/* E / (E + 2) with E = e^(2x) - 1 = 2^n (e^r - 1) + (2^n - 1), which cancels nowhere: near 0 n is 0 and e^r - 1 has all
+ * its bits. From 9.02 on the result is 1. The sign is for -0. */
 ND_INLINE nd_f32v nd_tanh_f32v(nd_f32v x) {
   nd_f32v y = nd_clamp_f32v(x, -9.02f, 9.02f);
   nd_f32v sum = ND_FMADD(y, ND_F(2.88539008f), ND_F(12582912.f)), n = sum - 12582912.f;
@@ -238,11 +242,13 @@ ND_MATH1_LIBM(rint)
 #define ND_MATH_MADE(T, I, below_half) \
   ND_INLINE nd_##T##v nd_nearbyint_##T##v(nd_##T##v x) { return nd_rint_##T##v(x); } \
   ND_INLINE nd_##T##v nd_copysign_##T##v(nd_##T##v x, nd_##T##v y) { \
-    nd_##I##v sign = nd_splat_##I##v(nd_cast_##I##_##T((nd_##T)-0.0)); \
+    nd_##I##v sign = nd_splat_##I##v(nd_cast_##I##_##T((nd_##T) - 0.0)); \
     return (nd_##T##v)(((nd_##I##v)x & ~sign) | ((nd_##I##v)y & sign)); \
   } \
   /* half away from zero: the greatest number below a half does not carry what lies just below a half */ \
-  ND_INLINE nd_##T##v nd_round_##T##v(nd_##T##v x) { return nd_trunc_##T##v(x + nd_copysign_##T##v(nd_splat_##T##v(below_half), x)); } \
+  ND_INLINE nd_##T##v nd_round_##T##v(nd_##T##v x) { \
+    return nd_trunc_##T##v(x + nd_copysign_##T##v(nd_splat_##T##v(below_half), x)); \
+  } \
   ND_INLINE nd_##T##v nd_rsqrt_##T##v(nd_##T##v x) { return 1 / nd_sqrt_##T##v(x); } \
   ND_INLINE nd_##T##v nd_fmod_##T##v(nd_##T##v x, nd_##T##v y) { return nd_rem_##T##v(x, y); } \
   ND_INLINE nd_##T##v nd_fdim_##T##v(nd_##T##v x, nd_##T##v y) { \
@@ -251,7 +257,9 @@ ND_MATH1_LIBM(rint)
   ND_INLINE nd_##T##v nd_sigmoid_##T##v(nd_##T##v x) { return 1 / (1 + nd_exp_##T##v(nd_neg_##T##v(x))); } \
   ND_INLINE nd_mask nd_isnan_##T##v(nd_##T##v x) { return nd_ne_##T##v(x, x); } \
   ND_INLINE nd_mask nd_isinf_##T##v(nd_##T##v x) { return nd_eq_##T##v(nd_abs_##T##v(x), nd_splat_##T##v(INFINITY)); } \
-  ND_INLINE nd_mask nd_finite_##T##v(nd_##T##v x) { return nd_lt_##T##v(nd_abs_##T##v(x), nd_splat_##T##v(INFINITY)); } \
+  ND_INLINE nd_mask nd_finite_##T##v(nd_##T##v x) { \
+    return nd_lt_##T##v(nd_abs_##T##v(x), nd_splat_##T##v(INFINITY)); \
+  } \
   ND_INLINE nd_mask nd_signbit_##T##v(nd_##T##v x) { return nd_lt_##I##v((nd_##I##v)x, (nd_##I##v){0}); }
 ND_MATH_MADE(f32, i32, 0x1.fffffep-2f)
 ND_MATH_MADE(f64, i64, 0x1.fffffffffffffp-2)

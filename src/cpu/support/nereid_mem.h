@@ -1,8 +1,9 @@
-/* nereid_mem: loads and stores. Needs nereid_cpu.h, nereid_vec.h and nereid_convert.h; nereid_cpu.h lists the functions.
+/* nereid_mem: loads and stores. Needs nereid_cpu.h, nereid_vec.h and nereid_convert.h; nereid_cpu.h lists the
+ * functions.
  *
  * Everything is written once for each width of element in memory (b1, b2, b4, b8 below: bits in an unsigned vector) and
- * then given the element types. A masked lane's memory is never touched. Where a machine has no masked instruction for a
- * width, lanes go one by one, through an address of their own on the stack where they are masked, so that no branch
+ * then given the element types. A masked lane's memory is never touched. Where a machine has no masked instruction for
+ * a width, lanes go one by one, through an address of their own on the stack where they are masked, so that no branch
  * depends on the mask.
  */
 #ifndef NEREID_MEM_H
@@ -33,20 +34,26 @@ ND_RAW(b8, u64)
 
 #define ND_RAW_LANES(B) \
   ND_INLINE nd_##B##v nd_lanes_mload_##B(const void *p, nd_mask m, nd_##B##v other) { \
-    union { nd_##B##v v; nd_##B x[ND_VL]; } r = {other}; \
+    union { \
+      nd_##B##v v; \
+      nd_##B x[ND_VL]; \
+    } r = {other}; \
     if (nd_all(m)) return nd_load_##B(p); \
     for (int i = 0; i < ND_VL; i++) r.x[i] = *(const nd_##B *)ND_SAFE(m, (uintptr_t)p + i * sizeof(nd_##B), r.x); \
     return r.v; \
   } \
   ND_INLINE void nd_lanes_mstore_##B(void *p, nd_##B##v x, nd_mask m) { \
     nd_##B spare[ND_VL]; \
-    if (nd_all(m)) { nd_store_##B(p, x); return; } \
+    if (nd_all(m)) { \
+      nd_store_##B(p, x); \
+      return; \
+    } \
     for (int i = 0; i < ND_VL; i++) *(nd_##B *)ND_SAFE(m, (uintptr_t)p + i * sizeof(nd_##B), spare) = x[i]; \
   }
 
 #if defined(ND_AVX512)
-/* gcc makes one vextracti32x8 of taking the low half of a register and storing it under a mask; unlike a masked store that one
- * faults for lanes that the mask leaves out (SDM, exception type E6NF). */
+/* gcc makes one vextracti32x8 of taking the low half of a register and storing it under a mask; unlike a masked store
+ * that one faults for lanes that the mask leaves out (SDM, exception type E6NF). */
 #define ND_HOLD_STORED(x) __asm__("" : "+v"(x))
 #define ND_RAW_MASKED(B, low, I, load, store) \
   ND_INLINE nd_##B##v nd_mload_##B(const void *p, nd_mask m, nd_##B##v other) { \
@@ -61,7 +68,8 @@ ND_RAW_MASKED(b4, 0, ND_MI, ND_MM(mask_loadu_epi32), ND_MM(mask_storeu_epi32))
 ND_INLINE nd_b8v nd_mload_b8(const void *p, nd_mask m, nd_b8v other) {
   nd_u64u r = {other};
   uint32_t bits = nd_mask_bits(m);
-  ND_EACH_PART(r.p[k] = (nd_u64p)_mm512_mask_loadu_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k), (const char *)p + 64 * k))
+  ND_EACH_PART(
+      r.p[k] = (nd_u64p)_mm512_mask_loadu_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k), (const char *)p + 64 * k))
   return r.v;
 }
 ND_INLINE void nd_mstore_b8(void *p, nd_b8v x, nd_mask m) {
@@ -124,7 +132,10 @@ ND_RAW_LANES(b8)
     return r; \
   } \
   ND_INLINE nd_##B##v nd_smload_##B(const void *p, int64_t stride, nd_mask m, nd_##B##v other) { \
-    union { nd_##B##v v; nd_##B x[ND_VL]; } r = {other}; \
+    union { \
+      nd_##B##v v; \
+      nd_##B x[ND_VL]; \
+    } r = {other}; \
     nd_##B##v out; \
     for (int i = 0; i < ND_VL; i++) out[i] = *(const nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)(i * stride), r.x); \
     return out; \
@@ -137,16 +148,23 @@ ND_RAW_LANES(b8)
     for (int i = 0; i < ND_VL; i++) *(nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)(i * stride), spare) = x[i]; \
   } \
   ND_INLINE nd_##B##v nd_lanes_gather_##B(nd_i64v address, nd_mask m, nd_##B##v other) { \
-    union { nd_##B##v v; nd_##B x[ND_VL]; } r = {other}; \
+    union { \
+      nd_##B##v v; \
+      nd_##B x[ND_VL]; \
+    } r = {other}; \
     nd_##B##v out; \
     for (int i = 0; i < ND_VL; i++) out[i] = *(const nd_##B *)ND_SAFE(m, (uintptr_t)address[i], r.x); \
     return out; \
   } \
   ND_INLINE nd_##B##v nd_lanes_xgather_##B(const void *p, nd_i32v index, nd_mask m, nd_##B##v other) { \
-    union { nd_##B##v v; nd_##B x[ND_VL]; } r = {other}; \
+    union { \
+      nd_##B##v v; \
+      nd_##B x[ND_VL]; \
+    } r = {other}; \
     nd_##B##v out; \
     for (int i = 0; i < ND_VL; i++) \
-      out[i] = *(const nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)((int64_t)index[i] * (int64_t)sizeof(nd_##B)), r.x); \
+      out[i] = \
+          *(const nd_##B *)ND_SAFE(m, (uintptr_t)p + (uintptr_t)((int64_t)index[i] * (int64_t)sizeof(nd_##B)), r.x); \
     return out; \
   } \
   ND_INLINE void nd_scatter_##B(nd_i64v address, nd_##B##v x, nd_mask m) { \
@@ -170,14 +188,16 @@ ND_INLINE nd_b4v nd_gather_b4(nd_i64v address, nd_mask m, nd_b4v other) {
   nd_i64u a = {address};
   nd_i32u r = {(nd_i32v)other};
   uint32_t bits = nd_mask_bits(m);
-  ND_EACH_PART(r.p[k] = (nd_i32p)_mm512_mask_i64gather_epi32((__m256i)r.p[k], (__mmask8)(bits >> 8 * k), (__m512i)a.p[k], (void *)0, 1))
+  ND_EACH_PART(r.p[k] = (nd_i32p)_mm512_mask_i64gather_epi32((__m256i)r.p[k], (__mmask8)(bits >> 8 * k),
+                                                             (__m512i)a.p[k], (void *)0, 1))
   return (nd_b4v)r.v;
 }
 ND_INLINE nd_b8v nd_gather_b8(nd_i64v address, nd_mask m, nd_b8v other) {
   nd_i64u a = {address};
   nd_u64u r = {other};
   uint32_t bits = nd_mask_bits(m);
-  ND_EACH_PART(r.p[k] = (nd_u64p)_mm512_mask_i64gather_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k), (__m512i)a.p[k], (void *)0, 1))
+  ND_EACH_PART(r.p[k] = (nd_u64p)_mm512_mask_i64gather_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k),
+                                                             (__m512i)a.p[k], (void *)0, 1))
   return r.v;
 }
 ND_INLINE nd_b4v nd_xgather_b4(const void *p, nd_i32v index, nd_mask m, nd_b4v other) {
@@ -191,7 +211,8 @@ ND_INLINE nd_b8v nd_xgather_b8(const void *p, nd_i32v index, nd_mask m, nd_b8v o
   nd_i32u a = {index};
   nd_u64u r = {other};
   uint32_t bits = nd_mask_bits(m);
-  ND_EACH_PART(r.p[k] = (nd_u64p)_mm512_mask_i32gather_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k), (__m256i)a.p[k], p, 8))
+  ND_EACH_PART(
+      r.p[k] = (nd_u64p)_mm512_mask_i32gather_epi64((__m512i)r.p[k], (__mmask8)(bits >> 8 * k), (__m256i)a.p[k], p, 8))
   return r.v;
 }
 #else
@@ -226,8 +247,9 @@ ND_INLINE void nd_far_end(int far) { /* such stores are ordered with others only
 }
 #define ND_RAW_FAR(B) \
   ND_INLINE void nd_nstore_##B(void *p, nd_##B##v x, int far) { \
-    if (ND_FAR_STORE_OK(sizeof x) && far && ((uintptr_t)p & (sizeof x - 1)) == 0) { ND_FAR_STORE(p, x); } \
-    else nd_store_##B(p, x); \
+    if (ND_FAR_STORE_OK(sizeof x) && far && ((uintptr_t)p & (sizeof x - 1)) == 0) { \
+      ND_FAR_STORE(p, x); \
+    } else nd_store_##B(p, x); \
   }
 #if defined(ND_X86)
 #define ND_FAR_STORE_OK(n) ((n) >= 16)
@@ -238,9 +260,13 @@ ND_INLINE void nd_far_store(void *p, const void *x, size_t n) {
   for (; i + 64 <= n; i += 64) _mm512_stream_si512((void *)((char *)p + i), _mm512_loadu_si512((const char *)x + i));
 #endif
 #if defined(ND_AVX512) || defined(ND_AVX2)
-  for (; i + 32 <= n; i += 32) _mm256_stream_si256((__m256i *)(void *)((char *)p + i), _mm256_loadu_si256((const __m256i *)(const void *)((const char *)x + i)));
+  for (; i + 32 <= n; i += 32)
+    _mm256_stream_si256((__m256i *)(void *)((char *)p + i),
+                        _mm256_loadu_si256((const __m256i *)(const void *)((const char *)x + i)));
 #endif
-  for (; i + 16 <= n; i += 16) _mm_stream_si128((__m128i *)(void *)((char *)p + i), _mm_loadu_si128((const __m128i *)(const void *)((const char *)x + i)));
+  for (; i + 16 <= n; i += 16)
+    _mm_stream_si128((__m128i *)(void *)((char *)p + i),
+                     _mm_loadu_si128((const __m128i *)(const void *)((const char *)x + i)));
 }
 #elif defined(__clang__)
 #define ND_FAR_STORE_OK(n) ((n) >= 16)
@@ -258,10 +284,13 @@ ND_RAW_FAR(b8)
 /* ---- the element types ---- */
 
 /* T: element, V: its vector in registers, B: its width in memory, IN(bits): value, OUT(value): bits,
- * KEEP(m, loaded, other): what a masked lane becomes where the raw load gave it 0 or, for plain types, already `other`. */
+ * KEEP(m, loaded, other): what a masked lane becomes where the raw load gave it 0 or, for plain types, already `other`.
+ */
 #define ND_MEM(T, V, B, IN, OUT, RAWOTHER, KEEP) \
   ND_INLINE V nd_load_##T##v(const void *p) { return IN(nd_load_##B(p)); } \
-  ND_INLINE V nd_mload_##T##v(const void *p, nd_mask m, V other) { return KEEP(m, IN(nd_mload_##B(p, m, RAWOTHER(B))), other); } \
+  ND_INLINE V nd_mload_##T##v(const void *p, nd_mask m, V other) { \
+    return KEEP(m, IN(nd_mload_##B(p, m, RAWOTHER(B))), other); \
+  } \
   ND_INLINE V nd_sload_##T##v(const void *p, int64_t stride) { return IN(nd_sload_##B(p, stride)); } \
   ND_INLINE V nd_smload_##T##v(const void *p, int64_t stride, nd_mask m, V other) { \
     return KEEP(m, IN(nd_smload_##B(p, stride, m, RAWOTHER(B))), other); \
@@ -280,12 +309,17 @@ ND_RAW_FAR(b8)
   ND_INLINE void nd_xscatter_##T##v(void *p, nd_i32v index, V x, nd_mask m) { nd_xscatter_##B(p, index, OUT(x), m); } \
   ND_INLINE void nd_nstore_##T##v(void *p, V x, int far) { nd_nstore_##B(p, OUT(x), far); }
 
-#define ND_OTHER_RAW(B) (nd_##B##v)other
-#define ND_OTHER_ZERO(B) (nd_##B##v){0}
+#define ND_OTHER_RAW(B) (nd_##B##v) other
+#define ND_OTHER_ZERO(B) \
+  (nd_##B##v) { 0 }
 #define ND_KEEP_LOADED(m, x, other) (x)
 #define ND_MEM_PLAIN(T, B) \
   ND_MEM(T, nd_##T##v, B, (nd_##T##v), (nd_##B##v), ND_OTHER_RAW, ND_KEEP_LOADED) \
-  ND_INLINE nd_##T nd_load_##T(const void *p) { nd_##T x; memcpy(&x, p, sizeof x); return x; } \
+  ND_INLINE nd_##T nd_load_##T(const void *p) { \
+    nd_##T x; \
+    memcpy(&x, p, sizeof x); \
+    return x; \
+  } \
   ND_INLINE void nd_store_##T(void *p, nd_##T x) { memcpy(p, &x, sizeof x); }
 ND_MEM_PLAIN(i8, b1)
 ND_MEM_PLAIN(u8, b1)

@@ -15,12 +15,12 @@ ND_INLINE nd_f64v nd_grow_f64v(nd_f64v acc, nd_f64v x) { return nd_select_f64v(n
 ND_INLINE nd_f64v nd_shrink_f64v(nd_f64v acc, nd_f64v x) { return nd_select_f64v(nd_lt_f64v(x, acc), x, acc); }
 
 /* A gather by indices that are often neighbours after all (`offs % N`): then one load. */
-#define ND_XLOAD(T, ...)                                                                                             \
-  ND_INLINE nd_##T##v nd_xload_##T##v(const void *p, nd_i32v index, int bytes, nd_mask m, nd_##T##v other) {         \
-    int32_t first = index[0];                                                                                        \
-    if (nd_all(index == nd_splat_i32v(first) + nd_iota_i32v()))                                                      \
-      return nd_mload_##T##v((const char *)p + (int64_t)first * bytes, m, other);                                    \
-    return nd_xgather_##T##v(p, index, m, other);                                                                    \
+#define ND_XLOAD(T, ...) \
+  ND_INLINE nd_##T##v nd_xload_##T##v(const void *p, nd_i32v index, int bytes, nd_mask m, nd_##T##v other) { \
+    int32_t first = index[0]; \
+    if (nd_all(index == nd_splat_i32v(first) + nd_iota_i32v())) \
+      return nd_mload_##T##v((const char *)p + (int64_t)first * bytes, m, other); \
+    return nd_xgather_##T##v(p, index, m, other); \
   }
 ND_INTS(ND_XLOAD)
 ND_NARROW(ND_XLOAD)
@@ -30,13 +30,14 @@ ND_XLOAD(f64)
 #undef ND_XLOAD
 
 /* To 8 bits towards zero: the nearest, and one step back where that is further out. */
-#define ND_CVTZ8(T)                                                                                                  \
-  ND_INLINE nd_f32v nd_cvtz_##T##_f32v(nd_f32v x) {                                                                  \
-    nd_f32v near = nd_cvt_##T##_f32v(x);                                                                             \
-    return nd_select_f32v(nd_gt_f32v(nd_abs_f32v(near), nd_abs_f32v(x)), nd_from_bits_##T##v(nd_bits_##T##v(near) - 1), near); \
-  }                                                                                                                  \
-  ND_INLINE nd_f32 nd_cvtz_##T##_f32(nd_f32 x) { return nd_cvtz_##T##_f32v(nd_splat_f32v(x))[0]; }                   \
-  ND_INLINE nd_f32v nd_cvtz_##T##_f64v(nd_f64v x) { return nd_cvtz_##T##_f32v(nd_cvtz_f32_f64v(x)); }                \
+#define ND_CVTZ8(T) \
+  ND_INLINE nd_f32v nd_cvtz_##T##_f32v(nd_f32v x) { \
+    nd_f32v near = nd_cvt_##T##_f32v(x); \
+    return nd_select_f32v(nd_gt_f32v(nd_abs_f32v(near), nd_abs_f32v(x)), \
+                          nd_from_bits_##T##v(nd_bits_##T##v(near) - 1), near); \
+  } \
+  ND_INLINE nd_f32 nd_cvtz_##T##_f32(nd_f32 x) { return nd_cvtz_##T##_f32v(nd_splat_f32v(x))[0]; } \
+  ND_INLINE nd_f32v nd_cvtz_##T##_f64v(nd_f64v x) { return nd_cvtz_##T##_f32v(nd_cvtz_f32_f64v(x)); } \
   ND_INLINE nd_f32 nd_cvtz_##T##_f64(nd_f64 x) { return nd_cvtz_##T##_f32(nd_cvtz_f32_f64(x)); }
 ND_CVTZ8(fp8e5)
 ND_CVTZ8(fp8e4nv)

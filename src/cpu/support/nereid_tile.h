@@ -1,11 +1,12 @@
 /* nereid_tile: work on whole tiles in memory: sort, histogram, transpose, copy. Needs nereid_cpu.h and nereid_vec.h.
  *
- * Sort is Batcher's bitonic network, since n is a power of two: passes of comparisons between elements i and i ^ j, which
- * are whole vectors while j is at least ND_VL and lanes of one vector below. A float's bits order as a signed integer once
- * a negative number has all bits but the sign flipped; NaN counts as the greatest, and comes back as one quiet NaN.
+ * Sort is Batcher's bitonic network, since n is a power of two: passes of comparisons between elements i and i ^ j,
+ * which are whole vectors while j is at least ND_VL and lanes of one vector below. A float's bits order as a signed
+ * integer once a negative number has all bits but the sign flipped; NaN counts as the greatest, and comes back as one
+ * quiet NaN.
  *
- * Transpose turns squares of a vector's width in registers: log2 steps, each swapping between rows r and r + s those lanes
- * that belong to the other one. For s = 1 and 4 lanes:
+ * Transpose turns squares of a vector's width in registers: log2 steps, each swapping between rows r and r + s those
+ * lanes that belong to the other one. For s = 1 and 4 lanes:
  *
  *     a0 a1 a2 a3          a0 b0 a2 b2
  *     b0 b1 b2 b3    ->    a1 b1 a3 b3
@@ -42,8 +43,10 @@
           nd_i32v lane = nd_iota_i32v(); \
           for (int64_t i = 0; i < n; i += ND_VL) { \
             nd_##T##v a = *(nd_##T##vu *)(x + i), b = nd_xor_lanes_##T##v(a, (int)j); \
-            nd_i32v first = (lane & (int32_t)j) == 0, down = ((lane + (int32_t)(i & (size * 2 - 1))) & (int32_t)size) != 0; \
-            *(nd_##T##vu *)(x + i) = nd_select_##T##v(descending ? first ^ ~down : first ^ down, nd_min_##T##v(a, b), nd_max_##T##v(a, b)); \
+            nd_i32v first = (lane & (int32_t)j) == 0, \
+                    down = ((lane + (int32_t)(i & (size * 2 - 1))) & (int32_t)size) != 0; \
+            *(nd_##T##vu *)(x + i) = \
+                nd_select_##T##v(descending ? first ^ ~down : first ^ down, nd_min_##T##v(a, b), nd_max_##T##v(a, b)); \
           } \
         } \
       } \
@@ -88,7 +91,8 @@ ND_SORT_FLOAT(fp8e5b16, uint8_t, i8, 0, 1, 0x80)
 /* ---- histogram: adds to bins; what lies outside is not counted ---- */
 
 #define ND_HISTOGRAM(T) \
-  ND_NOINLINE void nd_histogram_##T(int32_t *bins, int64_t bin_count, const nd_##T *x, const uint8_t *mask, int64_t n) { \
+  ND_NOINLINE void nd_histogram_##T(int32_t *bins, int64_t bin_count, const nd_##T *x, const uint8_t *mask, \
+                                    int64_t n) { \
     for (int64_t i = 0; i < n; i++) \
       if ((!mask || mask[i]) && (uint64_t)x[i] < (uint64_t)bin_count) bins[x[i]]++; \
   }
@@ -128,8 +132,11 @@ ND_INTS(ND_HISTOGRAM)
   ND_INLINE void nd_turn_##U(nd_##U *dst, int64_t dst_stride, const nd_##U *src, int64_t src_stride) { \
     nd_##U##v row[ND_VL]; \
     ND_UNROLL for (int r = 0; r < ND_VL; r++) row[r] = *(const nd_##U##vu *)(src + r * src_stride); \
-    ND_TURN_STEP8(nd_##U##v) ND_TURN_STEP4(nd_##U##v) ND_TURN_STEP(nd_##U##v, 2) ND_TURN_STEP(nd_##U##v, 1) \
-    ND_UNROLL for (int r = 0; r < ND_VL; r++) *(nd_##U##vu *)(dst + r * dst_stride) = row[r]; \
+    ND_TURN_STEP8(nd_##U##v) \
+    ND_TURN_STEP4(nd_##U##v) \
+    ND_TURN_STEP(nd_##U##v, 2) \
+    ND_TURN_STEP(nd_##U##v, 1) \
+    ND_UNROLL for (int r = 0; r < ND_VL; r++) * (nd_##U##vu *)(dst + r * dst_stride) = row[r]; \
   }
 ND_TURN_SQUARE(u8)
 ND_TURN_SQUARE(u16)
@@ -140,10 +147,11 @@ ND_INLINE void nd_turn_u64(nd_u64 *dst, int64_t dst_stride, const nd_u64 *src, i
     for (int c = 0; c < ND_VL; c++) dst[c * dst_stride + r] = src[r * src_stride + c];
 }
 
-/* dst[c][r] = src[r][c]; strides in elements. Squares are taken down the columns of src, so that dst's rows are written in
- * one go. */
+/* dst[c][r] = src[r][c]; strides in elements. Squares are taken down the columns of src, so that dst's rows are written
+ * in one go. */
 #define ND_TRANSPOSE(bytes, U) \
-  ND_NOINLINE void nd_transpose_##bytes(void *to, int64_t dst_stride, const void *from, int64_t src_stride, int64_t rows, int64_t columns) { \
+  ND_NOINLINE void nd_transpose_##bytes(void *to, int64_t dst_stride, const void *from, int64_t src_stride, \
+                                        int64_t rows, int64_t columns) { \
     nd_##U *dst = (nd_##U *)to; \
     const nd_##U *src = (const nd_##U *)from; \
     int64_t whole_rows = rows / ND_VL * ND_VL, whole_columns = columns / ND_VL * ND_VL; \
@@ -151,7 +159,8 @@ ND_INLINE void nd_turn_u64(nd_u64 *dst, int64_t dst_stride, const nd_u64 *src, i
       for (int64_t r = 0; r < whole_rows; r += ND_VL) \
         nd_turn_##U(dst + c * dst_stride + r, dst_stride, src + r * src_stride + c, src_stride); \
     for (int64_t c = 0; c < columns; c++) \
-      for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; r++) dst[c * dst_stride + r] = src[r * src_stride + c]; \
+      for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; r++) \
+        dst[c * dst_stride + r] = src[r * src_stride + c]; \
   }
 ND_TRANSPOSE(1, u8)
 ND_TRANSPOSE(2, u16)
@@ -162,8 +171,10 @@ ND_TRANSPOSE(8, u64)
 
 /* ---- copy; strides and row_bytes in bytes ---- */
 
-ND_INLINE void nd_copy2d(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t rows, int64_t row_bytes) {
-  for (int64_t r = 0; r < rows; r++) memcpy((char *)dst + r * dst_stride, (const char *)src + r * src_stride, (size_t)row_bytes);
+ND_INLINE void nd_copy2d(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t rows,
+                         int64_t row_bytes) {
+  for (int64_t r = 0; r < rows; r++)
+    memcpy((char *)dst + r * dst_stride, (const char *)src + r * src_stride, (size_t)row_bytes);
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* nereid_vec: vectors of ND_VL lanes, whatever the element's width. Needs nereid_cpu.h, whose table lists the functions.
+/* nereid_vec: vectors of ND_VL lanes, whatever the element's width. Needs nereid_cpu.h, whose table lists the
+ * functions.
  *
  * An f32v or i32v is one register. Narrower elements leave a register part empty. A vector of 64-bit elements is
  * ND_PARTS registers, as a GNU vector type twice as wide as the machine's: gcc adds and multiplies those well but takes
@@ -71,16 +72,40 @@ typedef nd_f64 nd_f64p __attribute__((vector_size(ND_REG)));
 typedef nd_i64 nd_i64p __attribute__((vector_size(ND_REG)));
 typedef nd_u64 nd_u64p __attribute__((vector_size(ND_REG)));
 typedef nd_i32 nd_i32p __attribute__((vector_size(ND_REG / 2)));
-typedef union { nd_f64v v; nd_f64p p[ND_PARTS]; } nd_f64u;
-typedef union { nd_i64v v; nd_i64p p[ND_PARTS]; } nd_i64u;
-typedef union { nd_u64v v; nd_u64p p[ND_PARTS]; } nd_u64u;
-typedef union { nd_i32v v; nd_i32p p[ND_PARTS]; } nd_i32u;
+typedef union {
+  nd_f64v v;
+  nd_f64p p[ND_PARTS];
+} nd_f64u;
+typedef union {
+  nd_i64v v;
+  nd_i64p p[ND_PARTS];
+} nd_i64u;
+typedef union {
+  nd_u64v v;
+  nd_u64p p[ND_PARTS];
+} nd_u64u;
+typedef union {
+  nd_i32v v;
+  nd_i32p p[ND_PARTS];
+} nd_i32u;
 
 /* An expression that holds part k, for each part. */
 #if ND_PARTS == 2
-#define ND_EACH_PART(...) { enum { k = 0 }; __VA_ARGS__; } { enum { k = 1 }; __VA_ARGS__; }
+#define ND_EACH_PART(...) \
+  { \
+    enum { k = 0 }; \
+    __VA_ARGS__; \
+  } \
+  { \
+    enum { k = 1 }; \
+    __VA_ARGS__; \
+  }
 #else
-#define ND_EACH_PART(...) { enum { k = 0 }; __VA_ARGS__; }
+#define ND_EACH_PART(...) \
+  { \
+    enum { k = 0 }; \
+    __VA_ARGS__; \
+  }
 #endif
 
 /* F(0), F(1), ... F(ND_VL - 1) */
@@ -97,28 +122,45 @@ ND_INLINE nd_i32v nd_iota_i32v(void) { return (nd_i32v){ND_SEQ(ND_SELF)}; }
 ND_INLINE nd_i64v nd_iota_i64v(void) { return (nd_i64v){ND_SEQ(ND_SELF)}; }
 
 /* Lane by lane through a scalar function; R: the result's vector type. The operands are evaluated once. */
-#define ND_MAP1(R, f, x)                                                                                              \
-  (__extension__({ R nd_r; __typeof__(x) nd_x = (x);                                                                  \
-    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i]);                                              \
-    nd_r; }))
-#define ND_MAP2(R, f, x, y)                                                                                           \
-  (__extension__({ R nd_r; __typeof__(x) nd_x = (x); __typeof__(y) nd_y = (y);                                        \
-    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i]);                                  \
-    nd_r; }))
-#define ND_MAP3(R, f, x, y, z)                                                                                        \
-  (__extension__({ R nd_r; __typeof__(x) nd_x = (x); __typeof__(y) nd_y = (y); __typeof__(z) nd_z = (z);              \
-    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i], nd_z[nd_i]);                      \
-    nd_r; }))
-#define ND_MAP4(R, f, x, y, z, w)                                                                                     \
-  (__extension__({ R nd_r; __typeof__(x) nd_x = (x); __typeof__(y) nd_y = (y); __typeof__(z) nd_z = (z);              \
-    __typeof__(w) nd_w = (w);                                                                                         \
-    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i], nd_z[nd_i], nd_w[nd_i]);          \
-    nd_r; }))
+#define ND_MAP1(R, f, x) \
+  (__extension__({ \
+    R nd_r; \
+    __typeof__(x) nd_x = (x); \
+    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i]); \
+    nd_r; \
+  }))
+#define ND_MAP2(R, f, x, y) \
+  (__extension__({ \
+    R nd_r; \
+    __typeof__(x) nd_x = (x); \
+    __typeof__(y) nd_y = (y); \
+    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i]); \
+    nd_r; \
+  }))
+#define ND_MAP3(R, f, x, y, z) \
+  (__extension__({ \
+    R nd_r; \
+    __typeof__(x) nd_x = (x); \
+    __typeof__(y) nd_y = (y); \
+    __typeof__(z) nd_z = (z); \
+    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i], nd_z[nd_i]); \
+    nd_r; \
+  }))
+#define ND_MAP4(R, f, x, y, z, w) \
+  (__extension__({ \
+    R nd_r; \
+    __typeof__(x) nd_x = (x); \
+    __typeof__(y) nd_y = (y); \
+    __typeof__(z) nd_z = (z); \
+    __typeof__(w) nd_w = (w); \
+    for (int nd_i = 0; nd_i < ND_VL; nd_i++) nd_r[nd_i] = f(nd_x[nd_i], nd_y[nd_i], nd_z[nd_i], nd_w[nd_i]); \
+    nd_r; \
+  }))
 
 /* ---- widths ---- */
 
-/* nd_to32_Tv: 8 and 16 bits as 32, by the type's sign; nd_from32_Tv: back, dropping what is above. gcc takes a step of more
- * than a factor of two lane by lane, so there are two steps where there is no instruction for one. */
+/* nd_to32_Tv: 8 and 16 bits as 32, by the type's sign; nd_from32_Tv: back, dropping what is above. gcc takes a step of
+ * more than a factor of two lane by lane, so there are two steps where there is no instruction for one. */
 #define ND_TO32(T, W, U, way) \
   ND_INLINE nd_##W##v nd_to32_##T##v(nd_##T##v x) { return way(T, W, U); }
 #define ND_ONE_STEP(T, W, U) __builtin_convertvector(x, nd_##W##v)
@@ -130,7 +172,9 @@ ND_INLINE nd_i8v nd_from32_i8v(nd_i32v x) { return (nd_i8v)_mm512_cvtepi32_epi8(
 #else
 ND_TO32(i8, i32, i16, ND_TWO_STEPS)
 ND_TO32(u8, u32, u16, ND_TWO_STEPS)
-ND_INLINE nd_i8v nd_from32_i8v(nd_i32v x) { return __builtin_convertvector(__builtin_convertvector(x, nd_i16v), nd_i8v); }
+ND_INLINE nd_i8v nd_from32_i8v(nd_i32v x) {
+  return __builtin_convertvector(__builtin_convertvector(x, nd_i16v), nd_i8v);
+}
 #endif
 #if ND_VL > 4
 ND_INLINE nd_i32v nd_to32_i16v(nd_i16v x) { return (nd_i32v)ND_MM(cvtepi16_epi32)((ND_MH)x); }
@@ -173,7 +217,8 @@ ND_INLINE int nd_count(nd_mask m) { return __builtin_popcount(nd_mask_bits(m)); 
 
 /* ---- splat, select ---- */
 
-#define ND_SPLAT(T) ND_INLINE nd_##T##v nd_splat_##T##v(nd_##T x) { return x - (nd_##T##v){0}; }
+#define ND_SPLAT(T) \
+  ND_INLINE nd_##T##v nd_splat_##T##v(nd_##T x) { return x - (nd_##T##v){0}; }
 ND_INTS(ND_SPLAT)
 #undef ND_SPLAT
 /* not x - 0, which a signalling NaN or a compiler with strict traps would mind */
@@ -268,18 +313,21 @@ ND_INLINE nd_mask nd_ge_i1v(nd_mask a, nd_mask b) { return a | ~b; }
 ND_INTS(ND_INT_OPS)
 #undef ND_INT_OPS
 
-#define ND_ABS_SIGNED(T) ND_INLINE nd_##T##v nd_abs_##T##v(nd_##T##v a) { return nd_max_##T##v(a, -a); }
-#define ND_ABS_UNSIGNED(T) ND_INLINE nd_##T##v nd_abs_##T##v(nd_##T##v a) { return a; }
+#define ND_ABS_SIGNED(T) \
+  ND_INLINE nd_##T##v nd_abs_##T##v(nd_##T##v a) { return nd_max_##T##v(a, -a); }
+#define ND_ABS_UNSIGNED(T) \
+  ND_INLINE nd_##T##v nd_abs_##T##v(nd_##T##v a) { return a; }
 ND_SIGNED(ND_ABS_SIGNED)
 ND_UNSIGNED(ND_ABS_UNSIGNED)
 #undef ND_ABS_SIGNED
 #undef ND_ABS_UNSIGNED
 
-/* 32-bit quotients by way of doubles, exact since a quotient of 32-bit integers is never so near to the next integer that
- * rounding to 53 bits would reach it. 0 as a divisor becomes 1. INT_MIN / -1 leaves the range: the conversion then gives
- * what the instruction gives. */
+/* 32-bit quotients by way of doubles, exact since a quotient of 32-bit integers is never so near to the next integer
+ * that rounding to 53 bits would reach it. 0 as a divisor becomes 1. INT_MIN / -1 leaves the range: the conversion then
+ * gives what the instruction gives. */
 #if defined(ND_AVX512)
-#define ND_DIV_PART(a, b, from, to) (nd_i32p)_mm512_##to##_epi32(_mm512_div_pd(_mm512_##from##_pd((__m256i)a), _mm512_##from##_pd((__m256i)b)))
+#define ND_DIV_PART(a, b, from, to) \
+  (nd_i32p) _mm512_##to##_epi32(_mm512_div_pd(_mm512_##from##_pd((__m256i)a), _mm512_##from##_pd((__m256i)b)))
 ND_INLINE nd_i32v nd_div_i32v(nd_i32v a, nd_i32v b) {
   nd_i32u x = {a}, y = {b - (b == 0)}, r;
   ND_EACH_PART(r.p[k] = ND_DIV_PART(x.p[k], y.p[k], cvtepi32, cvttpd))
@@ -287,14 +335,16 @@ ND_INLINE nd_i32v nd_div_i32v(nd_i32v a, nd_i32v b) {
 }
 ND_INLINE nd_u32v nd_div_u32v(nd_u32v a, nd_u32v b) {
   nd_i32u x = {(nd_i32v)a}, y = {(nd_i32v)b - ((nd_i32v)b == 0)}, r;
-  ND_EACH_PART(r.p[k] = (nd_i32p)_mm512_cvttpd_epu32(_mm512_div_pd(_mm512_cvtepu32_pd((__m256i)x.p[k]), _mm512_cvtepu32_pd((__m256i)y.p[k]))))
+  ND_EACH_PART(r.p[k] = (nd_i32p)_mm512_cvttpd_epu32(
+                   _mm512_div_pd(_mm512_cvtepu32_pd((__m256i)x.p[k]), _mm512_cvtepu32_pd((__m256i)y.p[k]))))
   return (nd_u32v)r.v;
 }
 #undef ND_DIV_PART
 #elif defined(ND_AVX2)
 ND_INLINE nd_i32v nd_div_i32v(nd_i32v a, nd_i32v b) {
   nd_i32u x = {a}, y = {b - (b == 0)}, r;
-  ND_EACH_PART(r.p[k] = (nd_i32p)_mm256_cvttpd_epi32(_mm256_div_pd(_mm256_cvtepi32_pd((__m128i)x.p[k]), _mm256_cvtepi32_pd((__m128i)y.p[k]))))
+  ND_EACH_PART(r.p[k] = (nd_i32p)_mm256_cvttpd_epi32(
+                   _mm256_div_pd(_mm256_cvtepi32_pd((__m128i)x.p[k]), _mm256_cvtepi32_pd((__m128i)y.p[k]))))
   return r.v;
 }
 ND_INLINE nd_u32v nd_div_u32v(nd_u32v a, nd_u32v b) { return nd_lanes_div_u32v(a, b); }
@@ -313,12 +363,15 @@ ND_DIV_NARROW(i16)
 ND_DIV_NARROW(u8)
 ND_DIV_NARROW(u16)
 #undef ND_DIV_NARROW
-#define ND_REM(T) ND_INLINE nd_##T##v nd_rem_##T##v(nd_##T##v a, nd_##T##v b) { return a - nd_div_##T##v(a, b) * b; }
+#define ND_REM(T) \
+  ND_INLINE nd_##T##v nd_rem_##T##v(nd_##T##v a, nd_##T##v b) { return a - nd_div_##T##v(a, b) * b; }
 ND_INTS(ND_REM)
 #undef ND_REM
 
 #define ND_SHIFT(T, U, bits) \
-  ND_INLINE nd_##T##v nd_shl_##T##v(nd_##T##v a, nd_##T##v n) { return (nd_##T##v)((nd_##U##v)a << ((nd_##U##v)n & (bits - 1))); } \
+  ND_INLINE nd_##T##v nd_shl_##T##v(nd_##T##v a, nd_##T##v n) { \
+    return (nd_##T##v)((nd_##U##v)a << ((nd_##U##v)n & (bits - 1))); \
+  } \
   ND_INLINE nd_##T##v nd_shr_##T##v(nd_##T##v a, nd_##T##v n) { return a >> (n & (bits - 1)); }
 ND_SHIFT(i32, u32, 32)
 ND_SHIFT(u32, u32, 32)
@@ -342,7 +395,7 @@ ND_INLINE nd_u32v nd_mulhi_u32v(nd_u32v a, nd_u32v b) {
 #if defined(ND_X86) /* the products of the even lanes and of the odd ones, then interleaved */
   nd_u32v even = (nd_u32v)ND_MM(mul_epu32)((ND_MI)a, (ND_MI)b);
   nd_u32v odd = (nd_u32v)ND_MM(mul_epu32)(ND_MM(srli_epi64)((ND_MI)a, 32), ND_MM(srli_epi64)((ND_MI)b, 32));
-#define ND_ODD_OF_BOTH(i) (((i) | 1) + ((i) & 1) * ND_VL)
+#define ND_ODD_OF_BOTH(i) (((i) | 1) + ((i)&1) * ND_VL)
   return __builtin_shufflevector(even, odd, ND_SEQ(ND_ODD_OF_BOTH));
 #else
   return nd_lanes_mulhi_u32v(a, b);
@@ -442,11 +495,15 @@ ND_INLINE nd_f64v nd_rem_f64v(nd_f64v a, nd_f64v b) { return ND_MAP2(nd_f64v, fm
     return r.v; \
   }
 #if defined(ND_IF_NAN)
-#define ND_NANLESS(name, cmp, a, b, x, y) (nd_f32v)ND_IF_NAN(x, y, ND_MM(name##_ps)(b, a))
-#define ND_NANLESS64(name, cmp, a, b, x, y) (nd_f64p)ND_IF_NAN64(x, y, ND_MM64(name##_pd)(b, a))
+#define ND_NANLESS(name, cmp, a, b, x, y) (nd_f32v) ND_IF_NAN(x, y, ND_MM(name##_ps)(b, a))
+#define ND_NANLESS64(name, cmp, a, b, x, y) (nd_f64p) ND_IF_NAN64(x, y, ND_MM64(name##_pd)(b, a))
 #else
-ND_INLINE nd_f32v nd_blend_f32(nd_i32v m, nd_f32v a, nd_f32v b) { return (nd_f32v)((m & (nd_i32v)a) | (~m & (nd_i32v)b)); }
-ND_INLINE nd_f64p nd_blend_f64(nd_i64p m, nd_f64p a, nd_f64p b) { return (nd_f64p)((m & (nd_i64p)a) | (~m & (nd_i64p)b)); }
+ND_INLINE nd_f32v nd_blend_f32(nd_i32v m, nd_f32v a, nd_f32v b) {
+  return (nd_f32v)((m & (nd_i32v)a) | (~m & (nd_i32v)b));
+}
+ND_INLINE nd_f64p nd_blend_f64(nd_i64p m, nd_f64p a, nd_f64p b) {
+  return (nd_f64p)((m & (nd_i64p)a) | (~m & (nd_i64p)b));
+}
 #define ND_NANLESS(name, cmp, a, b, x, y) nd_blend_f32(x != x, y, nd_blend_f32(b cmp a, b, a))
 #define ND_NANLESS64(name, cmp, a, b, x, y) nd_blend_f64(x != x, y, nd_blend_f64(b cmp a, b, a))
 #endif
@@ -477,31 +534,36 @@ ND_INLINE nd_f64v nd_fma_f64v(nd_f64v a, nd_f64v b, nd_f64v c) {
 #define ND_X2(i) ((i) ^ 2)
 #define ND_X4(i) ((i) ^ 4)
 #define ND_X8(i) ((i) ^ 8)
-#define ND_U1(i) ((i) < 1 ? ND_VL : (i) - 1)
-#define ND_U2(i) ((i) < 2 ? ND_VL : (i) - 2)
-#define ND_U4(i) ((i) < 4 ? ND_VL : (i) - 4)
-#define ND_U8(i) ((i) < 8 ? ND_VL : (i) - 8)
+#define ND_U1(i) ((i) < 1 ? ND_VL : (i)-1)
+#define ND_U2(i) ((i) < 2 ? ND_VL : (i)-2)
+#define ND_U4(i) ((i) < 4 ? ND_VL : (i)-4)
+#define ND_U8(i) ((i) < 8 ? ND_VL : (i)-8)
 #define ND_D1(i) ((i) + 1 < ND_VL ? (i) + 1 : ND_VL)
 #define ND_D2(i) ((i) + 2 < ND_VL ? (i) + 2 : ND_VL)
 #define ND_D4(i) ((i) + 4 < ND_VL ? (i) + 4 : ND_VL)
 #define ND_D8(i) ((i) + 8 < ND_VL ? (i) + 8 : ND_VL)
 #if ND_VL == 16
-#define ND_CASE8(x, y, F) case 8: return __builtin_shufflevector(x, y, ND_SEQ(F##8));
+#define ND_CASE8(x, y, F) \
+  case 8: \
+    return __builtin_shufflevector(x, y, ND_SEQ(F##8));
 #else
 #define ND_CASE8(x, y, F)
 #endif
 #if ND_VL >= 8
-#define ND_CASE4(x, y, F) case 4: return __builtin_shufflevector(x, y, ND_SEQ(F##4));
+#define ND_CASE4(x, y, F) \
+  case 4: \
+    return __builtin_shufflevector(x, y, ND_SEQ(F##4));
 #else
 #define ND_CASE4(x, y, F)
 #endif
 /* k: 1, 2, 4, ... ND_VL / 2, a constant */
 #define ND_SHUFFLE_BY(k, x, y, F) \
   switch (k) { \
-  case 1: return __builtin_shufflevector(x, y, ND_SEQ(F##1)); \
-  case 2: return __builtin_shufflevector(x, y, ND_SEQ(F##2)); \
-    ND_CASE4(x, y, F) \
-    ND_CASE8(x, y, F) \
+    case 1: return __builtin_shufflevector(x, y, ND_SEQ(F##1)); \
+    case 2: \
+      return __builtin_shufflevector(x, y, ND_SEQ(F##2)); \
+      ND_CASE4(x, y, F) \
+      ND_CASE8(x, y, F) \
   } \
   return x;
 #define ND_FOLD(T, name, f) \
@@ -518,8 +580,8 @@ ND_INLINE nd_f64v nd_fma_f64v(nd_f64v a, nd_f64v b, nd_f64v c) {
 #define ND_BITOR(a, b) ((a) | (b))
 #define ND_BITXOR(a, b) ((a) ^ (b))
 #define ND_LANES(T) \
-  ND_INLINE nd_##T##v nd_xor_lanes_##T##v(nd_##T##v x, int k) { ND_SHUFFLE_BY(k, x, x, ND_X) } \
-  ND_INLINE nd_##T##v nd_up_lanes_##T##v(nd_##T##v x, int k, nd_##T fill) { \
+  ND_INLINE nd_##T##v nd_xor_lanes_##T##v(nd_##T##v x, int k){ \
+      ND_SHUFFLE_BY(k, x, x, ND_X)} ND_INLINE nd_##T##v nd_up_lanes_##T##v(nd_##T##v x, int k, nd_##T fill) { \
     nd_##T##v y = nd_splat_##T##v(fill); \
     ND_SHUFFLE_BY(k, x, y, ND_U) \
   } \
