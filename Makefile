@@ -4,11 +4,11 @@ CFLAGS  ?= -O2
 BUILD   ?= build
 PREFIX  ?= /usr/local
 WARN     = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
-ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -Iinclude -Isrc -I$(BUILD)/gen -fPIC -fvisibility=hidden -MMD -MP -pthread
+ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -Iinclude -Isrc -Itests -I$(BUILD)/gen -fPIC -fvisibility=hidden -MMD -MP -pthread
 LIBS     = -lm -ldl -pthread
 
-PARTS    = base prof syntax tile front interp cpu layout gpu runtime
-LIB_SRC  = $(sort $(foreach p,$(PARTS),$(wildcard src/$(p)/*.c)))
+PARTS    = base prof syntax tile front interp cpu layout gpu runtime measure
+LIB_SRC  = $(sort $(foreach p,$(PARTS),$(wildcard src/$(p)/*.c src/$(p)/*/*.c)))
 LIB_OBJ  = $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 # Text files that the library carries inside: each becomes $(BUILD)/gen/NAME.inc, a C string literal.
@@ -33,7 +33,7 @@ define embed
 	@mkdir -p $(@D)
 	sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
 endef
-$(BUILD)/gen/prelude.py.inc: src/front/prelude.py
+$(BUILD)/gen/prelude.py.inc: src/front/library/prelude.py
 	$(embed)
 $(BUILD)/gen/mathfn.h.inc: src/base/mathfn.h
 	$(embed)
@@ -41,13 +41,13 @@ $(BUILD)/gen/roofline.py.inc: kernels/roofline.py
 	$(embed)
 $(BUILD)/gen/triton_helper.py.inc: src/cli/triton_helper.py
 	$(embed)
-$(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc: $(BUILD)/gen/%.inc: src/prof/%
+$(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc: $(BUILD)/gen/%.inc: src/prof/view/%
 	$(embed)
 $(SUPPORT): $(BUILD)/gen/%.inc: src/cpu/support/%
 	$(embed)
 
-# Unit tests: tests/unit/test_X.c links with the library and cmocka.
-UNIT     = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+# Unit tests: tests/unit/PART/test_X.c links with the library and cmocka.
+UNIT     = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*/test_*.c))
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
@@ -58,22 +58,25 @@ KERNEL_TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernels/test_*.c))
 unit: $(UNIT) $(KERNEL_TESTS)
 # The CUDA device is tested against a driver of its own making.
 FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
-$(FAKE_CUDA): tests/unit/fake_cuda.c tests/unit/fake_cuda.h
+$(FAKE_CUDA): tests/fakes/cuda.c tests/fakes/cuda.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
-$(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_cuda_repeat $(BUILD)/tests/unit/test_prof $(BUILD)/tests/unit/test_inside_cuda $(BUILD)/tests/unit/test_tune_cuda: $(FAKE_CUDA) tests/unit/fake_cuda.h
-$(BUILD)/tests/unit/test_cuda $(BUILD)/tests/unit/test_cuda_repeat $(BUILD)/tests/unit/test_prof $(BUILD)/tests/unit/test_inside_cuda $(BUILD)/tests/unit/test_tune_cuda: ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
+FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_repeat measure/test_prof measure/test_inside_cuda \
+  measure/test_tune_cuda)
+$(FAKE_CUDA_TESTS): $(FAKE_CUDA) tests/fakes/cuda.h
+$(FAKE_CUDA_TESTS): ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 # So is what records CUDA, against a CUPTI; and the injected library, in programs that it is put into.
 FAKE_CUPTI = $(BUILD)/tests/lib/libfake_cupti.so
-$(FAKE_CUPTI): tests/unit/fake_cupti.c tests/unit/fake_cupti.h src/prof/cupti_api.h
+$(FAKE_CUPTI): tests/fakes/cupti.c tests/fakes/cupti.h src/prof/record/cupti_api.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
-$(BUILD)/tests/unit/test_cupti $(BUILD)/tests/unit/test_inject $(BUILD)/tests/unit/test_prof: $(FAKE_CUPTI) tests/unit/fake_cupti.h
-$(BUILD)/tests/unit/test_cupti $(BUILD)/tests/unit/test_inject $(BUILD)/tests/unit/test_prof: ALL_CFLAGS += -DFAKE_CUPTI='"$(abspath $(FAKE_CUPTI))"'
-$(BUILD)/tests/unit/test_inject: $(BUILD)/lib/libnereid-prof.so
-$(BUILD)/tests/unit/test_inject: ALL_CFLAGS += -DPROF_LIBRARY='"$(abspath $(BUILD)/lib/libnereid-prof.so)"'
+FAKE_CUPTI_TESTS = $(addprefix $(BUILD)/tests/unit/,prof/test_cupti prof/test_inject measure/test_prof)
+$(FAKE_CUPTI_TESTS): $(FAKE_CUPTI) tests/fakes/cupti.h
+$(FAKE_CUPTI_TESTS): ALL_CFLAGS += -DFAKE_CUPTI='"$(abspath $(FAKE_CUPTI))"'
+$(BUILD)/tests/unit/prof/test_inject: $(BUILD)/lib/libnereid-prof.so
+$(BUILD)/tests/unit/prof/test_inject: ALL_CFLAGS += -DPROF_LIBRARY='"$(abspath $(BUILD)/lib/libnereid-prof.so)"'
 # The support text is always compiled so (src/cpu/cc.c): its integers wrap.
-$(BUILD)/tests/unit/test_support_%: ALL_CFLAGS += -fwrapv -fno-strict-aliasing
+$(BUILD)/tests/unit/cpu/test_support_%: ALL_CFLAGS += -fwrapv -fno-strict-aliasing
 
 test:
 	@tests/run
@@ -163,4 +166,4 @@ help:
 clean:
 	rm -rf $(BUILD)
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(wildcard $(BUILD)/tests/*/*.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(INJECT_OBJ:.o=.d) $(wildcard $(BUILD)/tests/*/*.d $(BUILD)/tests/*/*/*.d $(BUILD)/bench/*.d)

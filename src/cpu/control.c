@@ -4,7 +4,7 @@
  * tensor stands in its buffer (plan.c), so nothing of it is left to do here.
  */
 #include "cpu/emit.h"
-#include "tile/inside.h"
+#include "tile/passes/instrument.h"
 
 static void emit_op(Emit *e, Op *op);
 

@@ -25,8 +25,8 @@ typedef struct NereidHost {
   void (*fault)(void *arg, const char *message, const int32_t program[3], int line); /* device_assert failed */
   void *arg;
   int64_t stream_bytes; /* total bytes of the launch's arrays: large ones are stored past the caches */
-  /* Of an instrumented kernel (tile/inside.h): tag 0 makes cursor, an InsideCursor, begin a program; UINT32_MAX ends
-   * it; else a record. */
+  /* Of an instrumented kernel (tile/passes/instrument.h): tag 0 makes cursor, an InsideCursor, begin a program;
+   * UINT32_MAX ends it; else a record. */
   void (*record)(void *cursor, void *inside, const int32_t program[3], const int32_t grid[3], uint32_t tag);
   void *inside;
 } NereidHost;

@@ -7,7 +7,7 @@
  * The text begins with the support files that it uses (src/cpu/support, embedded in the library).
  */
 #include "cpu/emit.h"
-#include "tile/inside.h"
+#include "tile/passes/instrument.h"
 
 static const char text_cpu[] =
 #include "nereid_cpu.h.inc"

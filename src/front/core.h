@@ -4,9 +4,9 @@
  *   pyops.c      Python's operators             imports.c    which file an import names
  *   pymethod.c   methods of str, list, dict     kernels.c    jit functions, their decorators and parameters
  *   hostexpr.c   host expressions               kernel.c     one compilation; calls inlined
- *   hoststmt.c   host statements, calls         stmt.c, control.c, flow.c, expr.c, class.c: a kernel's body
+ *   hoststmt.c   host statements, calls         stmt.c, control.c, kernel/branches.c, expr.c, class.c: a kernel's body
  *   hostlib.c    functions host code calls      specialize.c, autotune.c, tuning.c: arguments and configurations
- *   reads.c      what decorators look at
+ *   kernel/key_dependences.c      what decorators look at
  *
  * Host evaluation never fails: what it cannot know is a PY_UNKNOWN that says why, and the kernel that needs it
  * complains. */
@@ -245,7 +245,7 @@ typedef struct Flow {
   bool rest_done; /* what follows was run too */
 } Flow;
 Flow core_exec(Front *fr, const NodeList *list, int from, bool tail);
-/* control.c, flow.c */
+/* control.c, kernel/branches.c */
 typedef struct Rest Rest; /* what runs after a statement that may have returned */
 struct Rest {
   Flow (*run)(Front *fr, Rest *rest, bool tail);

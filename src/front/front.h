@@ -33,8 +33,8 @@ typedef struct KernelParam {
 const char *kernel_name(const Kernel *k);
 int kernel_line(const Kernel *k); /* first line, decorators not counted */
 int kernel_param_count(const Kernel *k);
-/* What the decorators (heuristics, autotune) do with a parameter (reads.c). A specialization holds for exactly the
- * values that they read. */
+/* What the decorators (heuristics, autotune) do with a parameter (kernel/key_dependences.c). A specialization holds for
+ * exactly the values that they read. */
 typedef struct DecoratorUse {
   bool reads;  /* what they decide may depend on its value */
   bool in_key; /* autotune's `key` names it: its value decides which configuration is chosen, and nothing else */
@@ -88,7 +88,7 @@ typedef struct Chosen {
 typedef struct CompileOptions {
   int num_warps, num_stages, num_ctas; /* 0: by autotune's first fitting configuration, else Triton's defaults */
   bool debug;                          /* device_assert is compiled */
-  int inside;                          /* InsideMode (tile/inside.h): regions become `scope` operations */
+  int inside;                          /* InsideMode (tile/passes/instrument.h): regions become `scope` operations */
   bool no_autotune;                    /* do not take missing constexprs from autotune/heuristics */
   const Chosen *chosen;                /* or NULL */
   int cuda_sm;                         /* 90: a CUDA device of compute capability 9.0; 0: another device */

@@ -9,10 +9,10 @@
  *   module.c, imports.c, kernels.c   files, imports, module globals evaluated on demand; kernels, decorators,
  * parameters hostexpr.c, hoststmt.c, hostlib.c, class.c   Python evaluated now: module constants, constexpr_functions,
  * heuristics' lambdas, autotune's lists kernel.c, specialize.c, autotune.c   one specialization: arguments,
- * configuration, scopes, inlining of calls stmt.c, expr.c   statements and expressions of a kernel's body; flow.c:
- * run-time if and return; control.c: loops semantic.c   Triton's types: promotion, broadcasting, casts, operators on
- * tensors builtins.c   the table of library functions; lib_*.c: their lowering, by group as in Triton's reference
- *   prelude.py   library functions written in Triton
+ * configuration, scopes, inlining of calls stmt.c, expr.c   statements and expressions of a kernel's body;
+ * kernel/branches.c: run-time if and return; control.c: loops semantic.c   Triton's types: promotion, broadcasting,
+ * casts, operators on tensors builtins.c   the table of library functions; lib_*.c: their lowering, by group as in
+ * Triton's reference prelude.py   library functions written in Triton
  */
 #ifndef NEREID_FRONT_VALUE_H
 #define NEREID_FRONT_VALUE_H

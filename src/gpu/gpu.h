@@ -10,12 +10,12 @@
  * 64-bit .u64), so that a launch may point each parameter at the first byte of its 8-byte slot; then the hidden ones,
  * .u64 each, in this order: uses_diag: address of a GpuDiag in memory that both sides reach; uses_list: address of a
  * GpuProgramList: only the listed programs run, one a block, the grid is (count, 1, 1); inside: address of an
- * InsideBuffer (tile/inside.h).
+ * InsideBuffer (tile/passes/instrument.h).
  */
 #ifndef NEREID_GPU_H
 #define NEREID_GPU_H
 
-#include "gpu/lane.h"
+#include "gpu/lane/lane.h"
 
 /* ---- target.c: one table ----------------------------------------------------------------------------------------- */
 
@@ -56,7 +56,7 @@ typedef struct GpuTarget {
   bool has_fp8;            /* cvt to and from e4m3x2, e5m2x2 (sm_89) */
   bool has_bf16_atomics;   /* sm_90 */
   bool has_redux_f32;      /* sm_100a */
-  bool has_measured_hints; /* plain loads ask the caches for what was measured to help on this GPU (lower_memory.c) */
+  bool has_measured_hints; /* plain loads ask the caches for what was measured to help on this GPU (lower/memory.c) */
   GpuMachine machine;
 } GpuTarget;
 extern const GpuTarget gpu_targets[];               /* ends with name NULL */
@@ -111,14 +111,16 @@ extern const GpuPass gpu_passes[]; /* tile passes, then lowering (both NULL), th
  * what uses it). */
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
-void gpu_early_loads(Func *f, const GpuOptions *o); /* early.c: loads go before reductions that they do not need */
-void gpu_late_masks(Func *f, const GpuOptions *o);  /* late.c: masks come behind products that they need not pass */
-/* prefetch.c: loads of the next turn of a loop, issued before this turn's work */
+void gpu_early_loads(Func *f,
+                     const GpuOptions *o); /* gpu/hoist_loads.c: loads go before reductions that they do not need */
+void gpu_late_masks(Func *f,
+                    const GpuOptions *o); /* gpu/sink_masks.c: masks come behind products that they need not pass */
+/* gpu/pipeline_loads.c: loads of the next turn of a loop, issued before this turn's work */
 void gpu_prefetch(Func *f, const GpuOptions *o);
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o); /* lower.c */
-/* lower_scope.c: barriers as regions, where automatic ones are wanted; last */
+/* lower/scope.c: barriers as regions, where automatic ones are wanted; last */
 void gpu_record_barriers(LaneFunc *f, const GpuOptions *o);
-/* shared.c: offsets by liveness, and the barriers that reuse of memory needs */
+/* lane/place_shared.c: offsets by liveness, and the barriers that reuse of memory needs */
 void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o);
 
 /* ---- ptx.c ------------------------------------------------------------------------------------------------------- */

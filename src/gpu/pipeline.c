@@ -1,6 +1,6 @@
 /* The passes that make lane IR of an optimised Func, in order; each can be dumped after. */
-#include "gpu/lower.h"
-#include "tile/inside.h"
+#include "gpu/lower/lower.h"
+#include "tile/passes/instrument.h"
 
 static void choose(Func *f, const GpuOptions *o) { layout_choose(f, f->num_warps, !o->plain_dot); }
 

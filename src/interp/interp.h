@@ -50,7 +50,7 @@ typedef struct InterpOptions {
    * far are read with interp_value. Return false to stop the launch. */
   bool (*step)(void *arg, InterpFrame *frame, const Op *next);
   void *step_arg;
-  void *inside; /* an InsideBuffer (tile/inside.h), of a Func that records; the clock counts operations */
+  void *inside; /* an InsideBuffer (tile/passes/instrument.h), of a Func that records; the clock counts operations */
 } InterpOptions;
 
 /* The current value of v in the running program: v->type's elements, row-major, or NULL when not computed yet. */

@@ -16,7 +16,7 @@
 #define NEREID_INTERP_RUN_H
 
 #include "interp/memory.h"
-#include "tile/inside.h"
+#include "tile/passes/instrument.h"
 
 enum { LANES = 512 };
 

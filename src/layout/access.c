@@ -1,8 +1,9 @@
 /* How a load or store meets memory.
  *
- * What is known of addresses are the pointers' facts (tile/facts.c), dim by dim: runs in which each element lies behind
- * the last, what divides a run's first address, groups of equal addresses. So each vector of a layout, a bit of the
- * flat index, either moves within a run (by so many bytes), or stays at the same address, or goes who knows where:
+ * What is known of addresses are the pointers' facts (tile/analysis/axis_info.c), dim by dim: runs in which each
+ * element lies behind the last, what divides a run's first address, groups of equal addresses. So each vector of a
+ * layout, a bit of the flat index, either moves within a run (by so many bytes), or stays at the same address, or goes
+ * who knows where:
  *
  *     *f32[8,64], rows far apart:   bits 0..5  4 8 16 32 64 128 bytes      bits 6..8  far
  *     lanes 1 2 4 8 16 (columns 0..31), vector 1     128 bytes: 4 sectors of the 4 that 32 floats need       1.0

@@ -3,7 +3,7 @@
  * What has an opinion are the operations that meet memory (the widest, coalesced layout of each load and store), and
  * dot, which has one layout only. The rest takes what comes:
  *
- *   1. links.c finds which values hang together, and which are cheap and stay out of it.
+ *   1. layout/constraints.c finds which values hang together, and which are cheap and stay out of it.
  *   2. dot's layouts flood along the links, heaviest dot first (bytes x 10^depth of loops).
  *   3. Then accesses, heaviest first: each floods to what has no layout yet. Of the layouts that the accesses so
  * reached would like best the one is taken with which the whole costs least: where an access is better off in a layout

@@ -1,7 +1,7 @@
 /* choose: what the files that choose layouts share. Private to src/layout; the contract is in layout.h.
  *
  *     choose.c   the order of events: anchors, floods, what is left
- *     links.c    which values want the same layout, and how a layout goes from one to the next
+ *     layout/constraints.c    which values want the same layout, and how a layout goes from one to the next
  *     assign.c   writes the choice into the IR: Value.layout, copies of cheap values, relayout
  *     dot.c      layouts of products
  *     access.c   what a load or store costs in a layout
@@ -76,7 +76,7 @@ static inline bool is_memory(const Op *op) {
 static inline int bits_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
 static inline int layout_inputs(const Layout *l) { return l->reg_bits + l->lane_bits + l->warp_bits; }
 
-/* ---- links.c ---- */
+/* ---- layout/constraints.c ---- */
 void links_build(Chooser *c); /* nodes, uses, clients */
 /* Calls reach(c, neighbour, its layout) for what v is linked to. The layout may be NULL, the neighbour a scalar or
  * cheap. */

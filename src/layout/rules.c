@@ -112,7 +112,7 @@ const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near) {
 /* ---- what a reduction leaves ---- */
 
 /* Registers of the axis are combined in the thread. Across a lane of the axis, lanes share the lines that the thread's
- * registers hold, each going on with half of them (gpu/lower_reduce.c): so the lines come to lie where the axis was.
+ * registers hold, each going on with half of them (gpu/lower/reduce.c): so the lines come to lie where the axis was.
  * What warps hold is exchanged, and all get it. */
 const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int axis) {
   const Layout *slice = layout_slice(cx, t, l, axis);

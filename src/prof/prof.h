@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "prof/trace.h"
+#include "prof/record/trace.h"
 
 typedef struct ViewOptions {
   const char *sort; /* table: "cuda_total", "self_cuda", "cpu_total", "self_cpu", "calls", "name"; NULL: self_cuda where

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/inside.h"
+#include "runtime/instrument.h"
 
 const nereid_options options_default = {0};
 

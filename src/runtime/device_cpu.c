@@ -18,7 +18,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "runtime/inside.h"
+#include "runtime/instrument.h"
 
 enum {
   PIECES = 64,

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "runtime/inside.h"
+#include "runtime/instrument.h"
 
 static nereid_status interp_open(nereid_device *d, const char *suffix, nereid_error **error) {
   if (suffix)

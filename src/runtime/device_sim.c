@@ -12,7 +12,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "runtime/inside.h"
+#include "runtime/instrument.h"
 
 enum { GAP = 256, CHUNKS_PER_THREAD = 16 };
 static const char *const default_target = "sm_90a";

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/tune.h"
+#include "measure/tune.h"
 
 enum { MOST_NAMES = 96 };
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "layout/layout.h"
-#include "runtime/cuda_c.h"
-#include "tile/inside.h"
+#include "runtime/cuda/cuda_c.h"
+#include "tile/passes/instrument.h"
 #include "syntax/syntax.h"
 
 typedef enum {

@@ -2,7 +2,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "runtime/tune.h"
+#include "measure/tune.h"
 
 enum { PLAN_SLOTS = 64 };
 

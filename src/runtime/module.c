@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "runtime/cuda_c.h"
+#include "runtime/cuda/cuda_c.h"
 
 static const char *keep(Arena *a, const char *s) { return s ? arena_strdup(a, s) : NULL; }
 

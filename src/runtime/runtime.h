@@ -4,7 +4,7 @@
  *
  *     nereid_launch ──bind.c──▶ Call: every parameter's argument, checked, and the key of its specialization
  *                   ──cache.c─▶ Specialization: found without a lock, or compiled once (compile.c)
- *                   ──pack.c──▶ one 8-byte slot per argument of the Func
+ *                   ──runtime/marshal.c──▶ one 8-byte slot per argument of the Func
  *                   ──launch.c▶ DeviceKind.launch: cpu, interp, cuda
  *
  * A device kind is one table of functions; device.c is what all kinds share. A module owns its specializations, of all
@@ -21,7 +21,7 @@
 #include "front/front.h"
 #include "gpu/gpu.h"
 #include "interp/interp.h"
-#include "prof/trace.h"
+#include "prof/record/trace.h"
 
 /* ---- error.c: all return the status, so that `return error_set(...)` ends a function; `out` may be NULL ------------
  */
@@ -181,7 +181,7 @@ struct nereid_module {
   bool is_cuda_c;
   pthread_mutex_t lock;                   /* of the arena and the instances once the module is loaded */
   struct Instance *instances;             /* of a CUDA C file's templates */
-  struct Winner *winners;                 /* winner.c */
+  struct Winner *winners;                 /* measure/tuning_cache.c */
   pthread_mutex_t winner_lock, tune_lock; /* of the winners; one kernel is measured at a time */
 };
 void winners_free(nereid_module *m);
@@ -243,7 +243,7 @@ ArgSpec *call_specs(const Call *c, Context *cx);
 const char *call_param_at(const Call *c, size_t offset);
 nereid_status options_check(const nereid_options *options, nereid_error **error);
 
-/* ---- pack.c --------------------------------------------------------------------------------------------------------
+/* ---- runtime/marshal.c --------------------------------------------------------------------------------------------------------
  */
 
 typedef struct ArgSlot { /* a front Slot without its compilation */
@@ -431,7 +431,7 @@ nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int
 /* "message, in program (0, 0, 0), element [3, 4]" */
 void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index);
 
-/* ---- fault.c -------------------------------------------------------------------------------------------------------
+/* ---- runtime/assert_places.c -------------------------------------------------------------------------------------------------------
  */
 
 typedef struct FaultPlace FaultPlace;                    /* a list of the places of a Func's asserts */

@@ -27,8 +27,8 @@ typedef struct NameAlias {
   uint32_t hash, code;
 } NameAlias;
 
-#include "syntax/unicode_tables.h"
-#include "syntax/unicode_names.h"
+#include "syntax/unicode/unicode_tables.h"
+#include "syntax/unicode/unicode_names.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 

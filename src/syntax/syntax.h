@@ -193,7 +193,8 @@ typedef struct ConstValue {
   size_t size;      /* bytes of text, which may hold NULs */
 } ConstValue;
 
-/* A comment of the form "# nereid: WORDS", which means nothing to Python; the front end reads it (front/regions.c). */
+/* A comment of the form "# nereid: WORDS", which means nothing to Python; the front end reads it
+ * (front/kernel/regions.c). */
 /* words: trimmed; alone: nothing else stands on its line */
 typedef struct Marker {
   Span span;

@@ -32,15 +32,40 @@
   X(COLON, ":") \
   X(COMMA, ",") \
   X(SEMI, ";") \
-  X(DOT, ".") X(ELLIPSIS, "...") X(ARROW, "->") X(COLON_EQUAL, ":=") X(EXCLAMATION, "!") X(TILDE, "~") X(EQUAL, "=") \
-      X(PLUS, "+") X(MINUS, "-") X(STAR, "*") X(AT, "@") X(SLASH, "/") X(PERCENT, "%") X(DOUBLE_STAR, "**") \
-          X(LEFT_SHIFT, "<<") X(RIGHT_SHIFT, ">>") X(VBAR, "|") X(CIRCUMFLEX, "^") X(AMPER, "&") \
-              X(DOUBLE_SLASH, "//") /* the augmented assignments, in the order of the operators above */ \
-      X(PLUS_EQUAL, "+=") X(MINUS_EQUAL, "-=") X(STAR_EQUAL, "*=") X(AT_EQUAL, "@=") X(SLASH_EQUAL, "/=") \
-          X(PERCENT_EQUAL, "%=") X(DOUBLE_STAR_EQUAL, "**=") X(LEFT_SHIFT_EQUAL, "<<=") X(RIGHT_SHIFT_EQUAL, ">>=") \
-              X(VBAR_EQUAL, "|=") X(CIRCUMFLEX_EQUAL, "^=") X(AMPER_EQUAL, "&=") X(DOUBLE_SLASH_EQUAL, "//=") \
-                  X(EQ_EQUAL, "==") X(NOT_EQUAL, "!=") X(LESS, "<") X(LESS_EQUAL, "<=") X(GREATER, ">") \
-                      X(GREATER_EQUAL, ">=")
+  X(DOT, ".") \
+  X(ELLIPSIS, "...") \
+  X(ARROW, "->") \
+  X(COLON_EQUAL, ":=") \
+  X(EXCLAMATION, "!") \
+  X(TILDE, "~") \
+  X(EQUAL, "=") \
+  X(PLUS, "+") \
+  X(MINUS, "-") \
+  X(STAR, "*") \
+  X(AT, "@") \
+  X(SLASH, "/") \
+  X(PERCENT, "%") \
+  X(DOUBLE_STAR, "**") \
+  X(LEFT_SHIFT, "<<") \
+  X(RIGHT_SHIFT, ">>") \
+  X(VBAR, "|") \
+  X(CIRCUMFLEX, "^") \
+  X(AMPER, "&") \
+  X(DOUBLE_SLASH, "//") /* the augmented assignments, in the order of the operators above */ \
+  X(PLUS_EQUAL, "+=") \
+  X(MINUS_EQUAL, "-=") \
+  X(STAR_EQUAL, "*=") \
+  X(AT_EQUAL, "@=") \
+  X(SLASH_EQUAL, "/=") \
+  X(PERCENT_EQUAL, "%=") \
+  X(DOUBLE_STAR_EQUAL, "**=") \
+  X(LEFT_SHIFT_EQUAL, "<<=") \
+  X(RIGHT_SHIFT_EQUAL, ">>=") \
+  X(VBAR_EQUAL, "|=") \
+  X(CIRCUMFLEX_EQUAL, "^=") \
+  X(AMPER_EQUAL, "&=") \
+  X(DOUBLE_SLASH_EQUAL, "//=") \
+  X(EQ_EQUAL, "==") X(NOT_EQUAL, "!=") X(LESS, "<") X(LESS_EQUAL, "<=") X(GREATER, ">") X(GREATER_EQUAL, ">=")
 
 #define TOKEN_KEYWORD_TABLE(X) \
   X(FALSE, "False") \
@@ -52,11 +77,27 @@
   X(ASYNC, "async") \
   X(AWAIT, "await") \
   X(BREAK, "break") \
-  X(CLASS, "class") X(CONTINUE, "continue") X(DEF, "def") X(DEL, "del") X(ELIF, "elif") X(ELSE, "else") \
-      X(EXCEPT, "except") X(FINALLY, "finally") X(FOR, "for") X(FROM, "from") X(GLOBAL, "global") X(IF, "if") \
-          X(IMPORT, "import") X(IN, "in") X(IS, "is") X(LAMBDA, "lambda") X(NONLOCAL, "nonlocal") X(NOT, "not") \
-              X(OR, "or") X(PASS, "pass") X(RAISE, "raise") X(RETURN, "return") X(TRY, "try") X(WHILE, "while") \
-                  X(WITH, "with") X(YIELD, "yield")
+  X(CLASS, "class") \
+  X(CONTINUE, "continue") \
+  X(DEF, "def") \
+  X(DEL, "del") \
+  X(ELIF, "elif") \
+  X(ELSE, "else") \
+  X(EXCEPT, "except") \
+  X(FINALLY, "finally") \
+  X(FOR, "for") \
+  X(FROM, "from") \
+  X(GLOBAL, "global") \
+  X(IF, "if") \
+  X(IMPORT, "import") \
+  X(IN, "in") \
+  X(IS, "is") \
+  X(LAMBDA, "lambda") \
+  X(NONLOCAL, "nonlocal") \
+  X(NOT, "not") \
+  X(OR, "or") \
+  X(PASS, "pass") \
+  X(RAISE, "raise") X(RETURN, "return") X(TRY, "try") X(WHILE, "while") X(WITH, "with") X(YIELD, "yield")
 
 typedef enum {
 #define X(id, text) T_##id,

@@ -128,9 +128,9 @@ typedef struct Value Value;
 typedef struct Op Op;
 typedef struct Block Block;
 
-/* What the analysis (facts.c) knows of an integer or pointer value, per dim: the value is a multiple of `divisible` (of
- * the first element of each contiguous run; for pointers in bytes); runs of `contiguous` consecutive elements grow by
- * one element; groups of `constant` elements are equal. Scalars have rank 1 here. */
+/* What the analysis (analysis/axis_info.c) knows of an integer or pointer value, per dim: the value is a multiple of
+ * `divisible` (of the first element of each contiguous run; for pointers in bytes); runs of `contiguous` consecutive
+ * elements grow by one element; groups of `constant` elements are equal. Scalars have rank 1 here. */
 typedef struct Facts {
   int64_t divisible[MAX_RANK]; /* powers of two, at most FACTS_MOST */
   int64_t contiguous[MAX_RANK];
@@ -189,7 +189,7 @@ typedef struct Func {
   int value_count;
   int num_warps, num_stages, num_ctas; /* launch options, for back ends that care */
   bool debug;
-  struct Inside *inside; /* its regions are timed (tile/inside.h); NULL: not */
+  struct Inside *inside; /* its regions are timed (tile/passes/instrument.h); NULL: not */
 } Func;
 
 /* ---- build.c: making operations -------------------------------------------------------------------------------- */
@@ -292,7 +292,8 @@ void tile_facts(Func *f); /* fills Value.facts */
 /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 void tile_drop_hints(Func *f);
 
-/* Arguments that accesses may read and may write: bit i for argument i, bit 63 for all from the 64th on (uses.c). */
+/* Arguments that accesses may read and may write: bit i for argument i, bit 63 for all from the 64th on
+ * (analysis/mod_ref.c). */
 void tile_uses(Func *f, uint64_t *read, uint64_t *written);
 
 typedef struct PassInfo {

@@ -1,12 +1,12 @@
 /* libFuzzer target of the reader of CUDA C's signatures: any bytes get kernels or a diagnostic, and so does each
  * template with arguments.
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Isrc -Iinclude tests/fuzz/fuzz_cuda_c.c src/runtime/cuda_c.c
- * src/base/?*.c -lm -pthread
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Isrc -Iinclude tests/fuzz/fuzz_cuda_c.c
+ * src/runtime/cuda/cuda_c.c src/base/?*.c -lm -pthread
  *     ./a.out -dict=tests/fuzz/cuda_c.dict -max_len=4096 CORPUS
  *
  * kernels/gelu.cu and any toolkit's samples are a good corpus to start from. */
-#include "runtime/cuda_c.h"
+#include "runtime/cuda/cuda_c.h"
 
 #include "check.h"
 

@@ -3,11 +3,11 @@
  * operations are made anew by the builder, folding as it goes.
  *
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Isrc tests/fuzz/fuzz_lane.c src/base/?*.c src/tile/?*.c \
- *           src/gpu/lane_?*.c src/gpu/sim?*.c src/gpu/sim.c -lm -pthread
+ *           src/gpu/lane_?*.c src/gpu/sim?*.c src/gpu/sim/sim.c -lm -pthread
  *     ./a.out -dict=tests/fuzz/lane.dict -max_len=4096 CORPUS
  *
  * A function without memory, atomics, shuffles, clocks and `while` runs, too, before and after. */
-#include "gpu/lane.h"
+#include "gpu/lane/lane.h"
 
 #include "check.h"
 

@@ -1,7 +1,8 @@
-/* The cuda device on a GPU: what tests/unit/test_cuda.c cannot see. Each test runs in a process of its own, since some
- * lose their context, and a process that has used CUDA cannot be forked. A machine with no GPU: every test is skipped.
+/* The cuda device on a GPU: what tests/unit/runtime/test_cuda.c cannot see. Each test runs in a process of its own,
+ * since some lose their context, and a process that has used CUDA cannot be forked. A machine with no GPU: every test
+ * is skipped.
  */
-#include "../unit/runtime_kit.h"
+#include "unit/runtime/runtime_kit.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,0 +1,173 @@
+/* semantic_cast.c: casts, broadcasting and subscripts of tensors.
+ *
+ * Broadcasting is numpy's: the operand of lower rank gets leading dims of size 1, then dims of size 1 grow; scalars
+ * splat.
+ *
+ *     i32[128] with i32[64,1]  ->  [1,128] and [64,1]  ->  both [64,128]
+ *
+ * Casts follow the table in docs/language.md: floats to narrower floats round to nearest even, fp8 saturates, anything
+ * to int1 is `!= 0`, and a float reaches an fp8 type or leaves it only by way of floats.
+ */
+#include "front/library/lib.h"
+
+bool sem_is_ptr(const Type *t) { return t->ptr > 0; }
+
+const Type *sem_pointee(Context *cx, const Type *t) { return type_pointee(cx, t); }
+
+const char *type_text(Front *fr, const Type *t) {
+  Buf b = {0};
+  type_print(&b, t);
+  const char *s = arena_strdup(fr->cx->arena, b.at ? b.at : "");
+  buf_destroy(&b);
+  return s;
+}
+
+const char *shape_text(Front *fr, int rank, const int32_t *shape) {
+  const char *s = "[";
+  for (int i = 0; i < rank; i++) s = arena_printf(fr->cx->arena, "%s%s%d", s, i ? ", " : "", shape[i]);
+  return arena_printf(fr->cx->arena, "%s]", s);
+}
+
+/* ---- casts ---------------------------------------------------------------------------------------------------- */
+
+static NORETURN void cannot_cast(Front *fr, Span at, Value *v, const Type *to, const char *hint) {
+  if (hint) fail_hint(fr->cx, at, hint, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
+  fail(fr->cx, at, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
+}
+
+static Value *not_zero(Front *fr, Value *v) {
+  Builder *b = &fr->b;
+  Value *zero = dtype_is_float(v->type->dtype) ? build_float(b, v->type, 0.0) : build_int(b, v->type, 0);
+  return build_cmp(b, CMP_NE, v, zero);
+}
+
+/* Between pointers, or a pointer and an integer: the address itself. */
+static Value *cast_pointer(Front *fr, Span at, Value *v, const Type *to) {
+  Builder *b = &fr->b;
+  const Type *from = v->type;
+  if (from->ptr && to->ptr) return build_bitcast(b, v, to);
+  if (from->ptr) {
+    if (!dtype_is_int(to->dtype)) cannot_cast(fr, at, v, to, "a pointer casts to tl.int64 or tl.uint64");
+    if (dtype_bits(to->dtype) == 64) return build_bitcast(b, v, to);
+    if (to->dtype == DT_I1) return not_zero(fr, build_bitcast(b, v, type_number(fr->cx, DT_I64)));
+    cannot_cast(fr, at, v, to, "a pointer casts to tl.int64 or tl.uint64");
+  }
+  if (!dtype_is_int(from->dtype)) cannot_cast(fr, at, v, to, "only integers become pointers");
+  if (dtype_bits(from->dtype) != 64) v = build_convert(b, v, DT_I64);
+  return build_bitcast(b, v, to);
+}
+
+Value *sem_cast_value(Front *fr, Span at, Value *v, const Type *to, int rounding, bool bitcast) {
+  Builder *b = &fr->b;
+  to = type_elem(fr->cx, to);
+  const Type *from = type_elem(fr->cx, v->type);
+  if (from == to) return v;
+  if (from->ptr || to->ptr) return cast_pointer(fr, at, v, to);
+  Dtype f = from->dtype, t = to->dtype;
+  if (bitcast) {
+    if (dtype_bits(f) != dtype_bits(t))
+      fail(fr->cx, at, "cannot bitcast %s, of %d bits, to %s, of %d bits", type_text(fr, v->type), dtype_bits(f),
+           dtype_name(t), dtype_bits(t));
+    return build_bitcast(b, v, to);
+  }
+  if ((dtype_is_fp8(f) && dtype_is_int(t)) || (dtype_is_fp8(t) && dtype_is_int(f)))
+    cannot_cast(fr, at, v, to, "fp8 and integers convert only by way of a float type such as tl.float32");
+  if (t == DT_I1) return not_zero(fr, v);
+  Value *r = build_convert(b, v, t);
+  if (rounding && r->def && r->def->code == OP_CONVERT) r->def->attr[0] = rounding;
+  return r;
+}
+
+Py *sem_cast(Front *fr, Span at, Py *x, const Type *to_elem, int rounding, bool bitcast) {
+  return py_tensor(fr, sem_cast_value(fr, at, sem_to_value(fr, at, x, "what is cast"), to_elem, rounding, bitcast));
+}
+
+/* ---- broadcasting --------------------------------------------------------------------------------------------- */
+
+Value *sem_splat(Front *fr, Value *v, int rank, const int32_t *shape) {
+  return rank ? build_splat(&fr->b, v, rank, shape) : v;
+}
+
+Value *sem_expand_dims(Front *fr, Value *v, int axis) {
+  if (v->type->rank == 0) return build_splat(&fr->b, v, 1, (int32_t[]){1});
+  return build_expand_dims(&fr->b, v, axis);
+}
+
+Value *sem_broadcast_to(Front *fr, Span at, Value *v, int rank, const int32_t *shape) {
+  if (v->type->rank == 0) return sem_splat(fr, v, rank, shape);
+  if (v->type->rank != rank)
+    fail_hint(fr->cx, at, "add dims with [:, None] or tl.expand_dims first",
+              "cannot broadcast %s to shape %s: the ranks %d and %d differ", type_text(fr, v->type),
+              shape_text(fr, rank, shape), v->type->rank, rank);
+  bool same = true;
+  for (int i = 0; i < rank; i++) {
+    if (v->type->shape[i] == shape[i]) continue;
+    same = false;
+    if (v->type->shape[i] != 1)
+      fail(fr->cx, at, "cannot broadcast %s to shape %s: dim %d is %d, not 1", type_text(fr, v->type),
+           shape_text(fr, rank, shape), i, v->type->shape[i]);
+  }
+  return same ? v : build_broadcast(&fr->b, v, rank, shape);
+}
+
+void sem_broadcast_pair(Front *fr, Span at, Value **pa, Value **pb) {
+  Value *a = *pa, *b = *pb;
+  if (a->type->rank == 0 && b->type->rank == 0) return;
+  if (a->type->rank == 0) {
+    *pa = sem_splat(fr, a, b->type->rank, b->type->shape);
+    return;
+  }
+  if (b->type->rank == 0) {
+    *pb = sem_splat(fr, b, a->type->rank, a->type->shape);
+    return;
+  }
+  const Type *ta = a->type, *tb = b->type;
+  while (a->type->rank < b->type->rank) a = build_expand_dims(&fr->b, a, 0);
+  while (b->type->rank < a->type->rank) b = build_expand_dims(&fr->b, b, 0);
+  int rank = a->type->rank;
+  int32_t shape[MAX_RANK];
+  int64_t numel = 1;
+  for (int i = 0; i < rank; i++) {
+    int32_t x = a->type->shape[i], y = b->type->shape[i];
+    if (x != y && x != 1 && y != 1)
+      fail(fr->cx, at, "incompatible shapes: %s and %s do not broadcast, since dim %d is %d and %d", type_text(fr, ta),
+           type_text(fr, tb), i, x, y);
+    shape[i] = x == 1 ? y : x;
+    numel *= shape[i];
+  }
+  if (numel > MAX_TILE_ELEMENTS)
+    fail_hint(fr->cx, at, "use smaller blocks", "%s and %s broadcast to %s, of %lld elements; a tensor may have %d",
+              type_text(fr, ta), type_text(fr, tb), shape_text(fr, rank, shape), (long long)numel, MAX_TILE_ELEMENTS);
+  *pa = sem_broadcast_to(fr, at, a, rank, shape);
+  *pb = sem_broadcast_to(fr, at, b, rank, shape);
+}
+
+void sem_broadcast_all(Front *fr, Span at, int n, Value **v) {
+  for (int i = 1; i < n; i++) sem_broadcast_pair(fr, at, &v[0], &v[i]);
+  for (int i = 1; i < n; i++) sem_broadcast_pair(fr, at, &v[0], &v[i]);
+}
+
+/* ---- subscripts ----------------------------------------------------------------------------------------------- */
+
+static bool absent(const Py *p) { return !p || p->kind == PY_NONE; }
+
+/* None inserts a dim at its place among the subscripts; a full slice stands for a dim that stays (also for one more
+ * than there are, as Triton has it). */
+static Value *subscript_one(Front *fr, Span at, Value *v, const Py *index, int dim) {
+  if (index->kind == PY_NONE) {
+    if (v->type->rank == MAX_RANK) fail(fr->cx, at, "a tensor has at most %d dims", MAX_RANK);
+    return sem_expand_dims(fr, v, dim < v->type->rank ? dim : v->type->rank);
+  }
+  if (index->kind == PY_SLICE && absent(index->slice.start) && absent(index->slice.stop) && absent(index->slice.step))
+    return v;
+  fail_hint(fr->cx, at, "to pick elements use tl.gather, tl.split, a reduction, or load them from memory",
+            "a tensor takes only `:` and `None` as subscripts, but got %s",
+            index->kind == PY_SLICE ? "a slice with bounds" : py_describe(fr, index));
+}
+
+Py *sem_subscript(Front *fr, Span at, Py *tensor, Py *index) {
+  Value *v = sem_to_value(fr, at, tensor, "what is subscripted");
+  if (index->kind != PY_TUPLE) return py_tensor(fr, subscript_one(fr, at, v, index, 0));
+  for (int i = 0; i < index->tuple.n; i++) v = subscript_one(fr, at, v, index->tuple.at[i], i);
+  return py_tensor(fr, v);
+}

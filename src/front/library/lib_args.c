@@ -1,0 +1,189 @@
+/* lib_args.c: reading the arguments of a library function, with one kind of message for each way in which one can be
+ * wrong.
+ *
+ *     tl.arange: `end` must be known while compiling, but it is a run-time value (i32)
+ *     hint: `n` was assigned a plain value: annotate it, `n: tl.constexpr = ...`
+ */
+#include "front/library/lib.h"
+
+const char *lib_full_name(Front *fr, const Builtin *b) {
+  static const struct {
+    const char *library, *prefix;
+  } names[] = {
+      {"tl", "tl."},
+      {"tl.math", "tl."},
+      {"tl.extra.cuda", "tl.extra.cuda."},
+      {"libdevice", "libdevice."},
+      {"helpers", "triton_helpers."},
+      {"triton", "triton."},
+      {"math", "math."},
+      {"operator", "operator."},
+      {"tl.target_info", "tl.target_info."},
+      {"tensor", "x."},
+      {"dtype", "dtype."},
+      {"desc", "desc."},
+      {"block_ptr", "block_ptr."},
+  };
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(names[i].library, b->library)) return arena_printf(fr->cx->arena, "%s%s", names[i].prefix, b->name);
+  return b->name; /* Python's own, and methods */
+}
+
+NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, const char *format, ...) {
+  Buf t = {0};
+  va_list ap;
+  va_start(ap, format);
+  buf_vprintf(&t, format, ap);
+  va_end(ap);
+  const char *text = arena_strdup(fr->cx->arena, t.at ? t.at : "");
+  buf_destroy(&t);
+  if (hint) fail_hint(fr->cx, at, hint, "%s: %s", lib_full_name(fr, b), text);
+  fail(fr->cx, at, "%s: %s", lib_full_name(fr, b), text);
+}
+
+bool lib_none(const Py *p) { return !p || p->kind == PY_NONE; }
+
+/* ---- compile-time arguments ----------------------------------------------------------------------------------- */
+
+/* A run-time value stands where a constexpr is wanted: say which and how to repair it. */
+static NORETURN void not_constexpr(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
+  Value *v = p->value;
+  const char *hint = "pass a literal or a value annotated tl.constexpr";
+  if (v->name && v->def && v->def->code == OP_CONST)
+    hint = arena_printf(
+        fr->cx->arena,
+        "`%s` was assigned a plain value, which makes it a run-time one: annotate it, `%s: tl.constexpr = ...`",
+        v->name, v->name);
+  else if (v->name && !v->def) hint = arena_printf(fr->cx->arena, "declare the parameter `%s: tl.constexpr`", v->name);
+  else if (v->def && v->def->code == OP_CONST)
+    hint = "a plain assignment makes a run-time value: annotate the variable, `n: tl.constexpr = ...`";
+  lib_fail(fr, at, b, hint, "`%s` must be constexpr, but it is a run-time value (%s)", name, type_text(fr, v->type));
+}
+
+PyInt lib_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
+  if (p->kind == PY_INT || p->kind == PY_BOOL) return p->i;
+  if (p->kind == PY_TENSOR) not_constexpr(fr, at, b, name, p);
+  lib_fail(fr, at, b, NULL, "`%s` must be a constexpr int, but it is %s", name, py_describe(fr, p));
+}
+
+int lib_small_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
+  PyInt v = lib_int(fr, at, b, name, p);
+  if (v < INT32_MIN || v > INT32_MAX)
+    lib_fail(fr, at, b, NULL, "`%s` must fit in 32 bits, but it is %s", name, py_describe(fr, p));
+  return (int)v;
+}
+
+bool lib_bool(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
+  if (lib_none(p)) return false;
+  if (p->kind == PY_INT || p->kind == PY_BOOL) return p->i != 0;
+  if (p->kind == PY_TENSOR) not_constexpr(fr, at, b, name, p);
+  lib_fail(fr, at, b, NULL, "`%s` must be a constexpr bool, but it is %s", name, py_describe(fr, p));
+}
+
+const char *lib_str(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
+  if (lib_none(p)) return "";
+  if (p->kind == PY_STR) return p->str.s;
+  if (p->kind == PY_TENSOR) not_constexpr(fr, at, b, name, p);
+  lib_fail(fr, at, b, NULL, "`%s` must be a string, but it is %s", name, py_describe(fr, p));
+}
+
+const Type *lib_dtype(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
+  if (p->kind == PY_TYPE) return type_elem(fr->cx, p->type);
+  Dtype d;
+  if (p->kind == PY_STR && dtype_parse(p->str.s, &d))
+    lib_fail(fr, at, b, arena_printf(fr->cx->arena, "write tl.%s", dtype_torch_name(d)),
+             "`%s` must be a dtype, not a string", name);
+  if (p->kind == PY_TENSOR)
+    lib_fail(fr, at, b, "use the tensor's `.dtype`", "`%s` must be a dtype such as tl.float32, but it is a tensor (%s)",
+             name, type_text(fr, p->value->type));
+  lib_fail(fr, at, b, NULL, "`%s` must be a dtype such as tl.float32, but it is %s", name, py_describe(fr, p));
+}
+
+/* ---- run-time arguments --------------------------------------------------------------------------------------- */
+
+Value *lib_value(Front *fr, Span at, const Builtin *b, const char *name, Py *p) {
+  if (p->kind == PY_TENSOR) return p->value;
+  if (!py_is_number(p)) {
+    const char *hint = p->kind == PY_BLOCK_PTR ? "tl.load gives a block pointer's elements"
+                       : p->kind == PY_DESC    ? "use the descriptor's .load(offsets)"
+                                               : NULL;
+    lib_fail(fr, at, b, hint, "`%s` must be a tensor or a number, but it is %s", name, py_describe(fr, p));
+  }
+  return sem_to_value(fr, at, p, name);
+}
+
+Value *lib_tensor(Front *fr, Span at, const Builtin *b, const char *name, Py *p) {
+  if (p->kind == PY_TENSOR) return p->value;
+  lib_fail(fr, at, b,
+           py_is_number(p) ? "tl.full((...), value, dtype) or tl.to_tensor(value) makes a tensor of a number" : NULL,
+           "`%s` must be a tensor, but it is %s", name, py_describe(fr, p));
+}
+
+Value *lib_block(Front *fr, Span at, const Builtin *b, const char *name, Py *p) {
+  Value *v = lib_tensor(fr, at, b, name, p);
+  if (v->type->rank == 0)
+    lib_fail(fr, at, b, NULL, "`%s` must be a block, but it is a scalar (%s)", name, type_text(fr, v->type));
+  return v;
+}
+
+/* ---- shapes and axes ------------------------------------------------------------------------------------------ */
+
+int lib_axis(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int rank) {
+  int axis = lib_small_int(fr, at, b, name, p);
+  if (axis < -rank || axis >= rank)
+    lib_fail(fr, at, b, NULL, "`%s` must be in [%d, %d) for a tensor of rank %d, but it is %d", name, -rank, rank, rank,
+             axis);
+  return axis < 0 ? axis + rank : axis;
+}
+
+/* The items of a list-like argument: one value stands for a list of itself; a *args tuple that holds one tuple is that.
+ */
+static void items_of(const Py *p, int *n, Py *const **items, const Py **single) {
+  if (p->kind == PY_TUPLE && p->tuple.n == 1 && p->tuple.at[0]->kind == PY_TUPLE) p = p->tuple.at[0];
+  if (p->kind == PY_TUPLE) {
+    *n = p->tuple.n, *items = p->tuple.at;
+    return;
+  }
+  *single = p, *n = 1, *items = (Py *const *)single;
+}
+
+int lib_ints(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int64_t *out, int max) {
+  int n;
+  Py *const *items;
+  const Py *single;
+  items_of(p, &n, &items, &single);
+  if (n > max) lib_fail(fr, at, b, NULL, "`%s` has %d entries, but at most %d can be", name, n, max);
+  for (int i = 0; i < n; i++) {
+    PyInt v = lib_int(fr, at, b, arena_printf(fr->cx->arena, "%s[%d]", name, i), items[i]);
+    if (v < INT64_MIN || v > INT64_MAX) lib_fail(fr, at, b, NULL, "`%s[%d]` does not fit in 64 bits", name, i);
+    out[i] = (int64_t)v;
+  }
+  return n;
+}
+
+int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int32_t *shape) {
+  if (p->kind != PY_TUPLE && p->kind != PY_INT && p->kind != PY_BOOL && p->kind != PY_TENSOR)
+    lib_fail(fr, at, b, "write it as a tuple or list of constexpr ints", "`%s` must be a shape, but it is %s", name,
+             py_describe(fr, p));
+  int64_t dims[MAX_RANK], numel = 1;
+  int n = lib_ints(fr, at, b, name, p, dims, MAX_RANK);
+  for (int i = 0; i < n; i++) {
+    if (dims[i] <= 0 || (dims[i] & (dims[i] - 1)))
+      lib_fail(fr, at, b, "round it up with triton.next_power_of_2 and mask what is too much",
+               "`%s[%d]` must be a power of 2, but it is %lld", name, i, (long long)dims[i]);
+    if (dims[i] > MAX_TILE_ELEMENTS || (numel *= dims[i]) > MAX_TILE_ELEMENTS)
+      lib_fail(fr, at, b, "use smaller blocks and more programs",
+               "the shape has more than %d elements, the most a tensor may have", MAX_TILE_ELEMENTS);
+    shape[i] = (int32_t)dims[i];
+  }
+  return n;
+}
+
+/* ---- regions -------------------------------------------------------------------------------------------------- */
+
+Builder lib_enter(Front *fr, Block *block) {
+  Builder keep = fr->b;
+  fr->b.block = block;
+  fr->b.before = NULL;
+  return keep;
+}

@@ -1,0 +1,121 @@
+/* lib_atomic.c: atomic operations on memory. Each lane is its own operation; several on one address all take effect. */
+#include "front/library/lib.h"
+
+MemSem lib_sem(Front *fr, Span at, const Builtin *b, const Py *p) {
+  static const char *const names[] = {
+      [SEM_ACQ_REL] = "acq_rel", [SEM_ACQUIRE] = "acquire", [SEM_RELEASE] = "release", [SEM_RELAXED] = "relaxed"};
+  const char *s = lib_str(fr, at, b, "sem", p);
+  if (!s[0]) return SEM_ACQ_REL;
+  for (int i = 0; i < 4; i++)
+    if (!strcmp(names[i], s)) return (MemSem)i;
+  lib_fail(fr, at, b, NULL, "`sem` must be \"acquire\", \"release\", \"acq_rel\" or \"relaxed\", but it is \"%s\"", s);
+}
+
+MemScope lib_scope(Front *fr, Span at, const Builtin *b, const Py *p) {
+  static const char *const names[] = {[SCOPE_GPU] = "gpu", [SCOPE_CTA] = "cta", [SCOPE_SYS] = "sys"};
+  const char *s = lib_str(fr, at, b, "scope", p);
+  if (!s[0]) return SCOPE_GPU;
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(names[i], s)) return (MemScope)i;
+  lib_fail(fr, at, b, NULL, "`scope` must be \"gpu\", \"cta\" or \"sys\", but it is \"%s\"", s);
+}
+
+static Value *atomic_pointer(Front *fr, const Builtin *b, Span at, Py *p) {
+  if (p->kind != PY_TENSOR || !p->value->type->ptr)
+    lib_fail(fr, at, b, NULL, "`pointer` must be a pointer or a tensor of pointers, but it is %s", py_describe(fr, p));
+  if (p->value->type->is_const)
+    lib_fail(fr, at, b, NULL, "cannot write through a constant pointer (%s)", type_text(fr, p->value->type));
+  return p->value;
+}
+
+static const struct {
+  const char *name;
+  RmwKind kind;
+} kinds[] = {{"atomic_add", RMW_ADD}, {"atomic_max", RMW_MAX}, {"atomic_min", RMW_MIN},  {"atomic_and", RMW_AND},
+             {"atomic_or", RMW_OR},   {"atomic_xor", RMW_XOR}, {"atomic_xchg", RMW_XCHG}};
+
+static void check_element(Front *fr, const Builtin *b, Span at, RmwKind kind, const Type *elem) {
+  int bits = elem->ptr ? 64 : dtype_bits(elem->dtype);
+  bool is_float = !elem->ptr && dtype_is_float(elem->dtype), good;
+  switch (kind) {
+    case RMW_ADD: good = !elem->ptr && (bits >= 32 || elem->dtype == DT_F16 || elem->dtype == DT_BF16); break;
+    case RMW_AND:
+    case RMW_OR:
+    case RMW_XOR: good = !elem->ptr && bits >= 32 && !is_float; break;
+    case RMW_XCHG: good = bits >= 32; break;
+    default: good = !elem->ptr && bits >= 32; break;
+  }
+  if (!good)
+    lib_fail(fr, at, b, "use elements of 32 or 64 bits", "elements of type %s are not supported", type_text(fr, elem));
+}
+
+static Py *call_rmw(Front *fr, const Builtin *b, Span at, Py **args) {
+  Value *ptr = atomic_pointer(fr, b, at, args[0]), *v = lib_value(fr, at, b, "val", args[1]), *mask = NULL;
+  const Type *elem = type_pointee(fr->cx, type_elem(fr->cx, ptr->type));
+  RmwKind kind = RMW_ADD;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (!strcmp(kinds[i].name, b->name)) kind = kinds[i].kind;
+  check_element(fr, b, at, kind, elem);
+  if (!lib_none(args[2])) {
+    mask = lib_value(fr, at, b, "mask", args[2]);
+    if (mask->type->ptr || mask->type->dtype != DT_I1)
+      lib_fail(fr, at, b, "compare first, as in `mask != 0`",
+               "`mask` must be of type i1 (a condition), but it is of type %s", type_text(fr, mask->type));
+  }
+  if (ptr->type->rank == 0) {
+    if (v->type->rank)
+      lib_fail(fr, at, b, "add offsets to the pointer", "`val` is a block (%s), but `pointer` is a scalar",
+               type_text(fr, v->type));
+    if (mask && mask->type->rank)
+      lib_fail(fr, at, b, "add offsets to the pointer", "`mask` is a block (%s), but `pointer` is a scalar",
+               type_text(fr, mask->type));
+  } else {
+    v = sem_broadcast_to(fr, at, v, ptr->type->rank, ptr->type->shape);
+    if (mask) mask = sem_broadcast_to(fr, at, mask, ptr->type->rank, ptr->type->shape);
+  }
+  v = sem_cast_value(fr, at, v, elem, 0, false);
+  Op *op = build_op(&fr->b, OP_ATOMIC_RMW, mask ? 3 : 2, (Value *[]){ptr, v, mask}, 1, &v->type);
+  op->attr[0] = kind, op->attr[1] = lib_sem(fr, at, b, args[3]), op->attr[2] = lib_scope(fr, at, b, args[4]);
+  return py_tensor(fr, op->out[0]);
+}
+
+/* No cast and no broadcast: both values must be what the pointer points to. Numbers, whose type could only be guessed,
+ * are built in that type, and scalars splat. */
+static Value *cas_operand(Front *fr, const Builtin *b, Span at, const char *name, Py *p, const Type *want) {
+  const Type *elem = type_elem(fr->cx, want);
+  Value *v = py_is_number(p) && !elem->ptr ? sem_constant(fr, at, p, elem) : lib_value(fr, at, b, name, p);
+  if (v->type->rank == 0 && want->rank) v = sem_splat(fr, v, want->rank, want->shape);
+  if (v->type != want)
+    lib_fail(fr, at, b, "cast or broadcast it first",
+             "`%s` must be of the type that `pointer` points to, %s, but it is %s", name, type_text(fr, want),
+             type_text(fr, v->type));
+  return v;
+}
+
+static Py *call_cas(Front *fr, const Builtin *b, Span at, Py **args) {
+  Value *ptr = atomic_pointer(fr, b, at, args[0]);
+  const Type *want = type_pointee(fr->cx, ptr->type);
+  int bits = want->ptr ? 64 : dtype_bits(want->dtype);
+  if (bits < 16)
+    lib_fail(fr, at, b, NULL, "elements must have 16, 32 or 64 bits, but they are %s",
+             type_text(fr, type_elem(fr->cx, want)));
+  Value *cmp = cas_operand(fr, b, at, "cmp", args[1], want), *v = cas_operand(fr, b, at, "val", args[2], want);
+  Op *op = build_op(&fr->b, OP_ATOMIC_CAS, 3, (Value *[]){ptr, cmp, v}, 1, &v->type);
+  op->attr[0] = lib_sem(fr, at, b, args[3]), op->attr[1] = lib_scope(fr, at, b, args[4]);
+  return py_tensor(fr, op->out[0]);
+}
+
+static const char ATOMIC[] = "Atomics";
+#define RMW(name) \
+  { "tl", name, "pointer, val, mask=None, sem=None, scope=None", call_rmw, ATOMIC, BUILTIN_MEMBER, NULL }
+const Builtin lib_atomic_table[] = {
+    RMW("atomic_add"),
+    RMW("atomic_max"),
+    RMW("atomic_min"),
+    RMW("atomic_and"),
+    RMW("atomic_or"),
+    RMW("atomic_xor"),
+    RMW("atomic_xchg"),
+    {"tl", "atomic_cas", "pointer, cmp, val, sem=None, scope=None", call_cas, ATOMIC, BUILTIN_MEMBER, NULL},
+    {0},
+};

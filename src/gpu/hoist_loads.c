@@ -1,0 +1,88 @@
+/* Early loads: a load that stands behind a reduction, and does not need it, is issued before it.
+ *
+ *     %x = load row                              %x = load row
+ *     %s = reduce %x                             %w = load weights
+ *     %w = load weights               ->         %s = reduce %x
+ *     store %x * %s * %w                         store %x * %s * %w
+ *
+ * A reduction ends in shuffles and a barrier, over which the assembler moves nothing: what is loaded behind it is
+ * waited for anew. So loads, and the arithmetic of their addresses, go up in their block to the first reduction, scan
+ * or sort that they can pass: memory that is written in between, or anything else with effects or bodies that may hold
+ * such, keeps them below. At most EARLY_BYTES of each thread's registers are spent on it.
+ */
+#include "gpu/lower/lower.h"
+
+enum { EARLY_BYTES = 64, MAX_MOVED = 64 };
+
+static bool is_exchange(const Op *op) { return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT; }
+
+/* Whether a load may pass op. */
+static bool is_passable(const Op *op) {
+  Effect e = op_info[op->code].effect;
+  return (e == EFFECT_PURE || e == EFFECT_READ) && op->code != OP_DOT;
+}
+
+/* Marks what must move for v to be known before `place`: the operations of the block behind it, by their notes. False
+ * when something cannot. */
+static bool mark(Value *v, const Block *block, const Op *place, int *left) {
+  Op *op = v->def;
+  /* notes of what stands behind place are set */
+  if (!op || op->block != block || op->note != (void *)place) return true;
+  if (--*left < 0 || op == place || op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
+  for (int i = 0; i < op->in_count; i++)
+    if (!mark(op->in[i], block, place, left)) return false;
+  return true;
+}
+
+static void move(Value *v, Block *block, Op *place) {
+  Op *op = v->def;
+  if (!op || op->block != block || op->note != (void *)place) return;
+  for (int i = 0; i < op->in_count; i++) move(op->in[i], block, place);
+  op->note = NULL;
+  op_move_before(op, place);
+}
+
+static int64_t bytes_of(const Func *f, const Type *t) {
+  int64_t threads = (int64_t)f->num_warps * 32;
+  return (type_numel(t) + threads - 1) / threads * type_elem_bytes(t);
+}
+
+/* Loads behind `place` go before it, up to the first operation that none may pass. Returns that operation, or NULL at
+ * the block's end. */
+static Op *raise(Func *f, Block *block, Op *place, int64_t *room) {
+  Op *end = place;
+  while (end && is_passable(end)) end->note = place, end = end->next;
+  for (Op *op = place->next, *next; op && op != end; op = next) {
+    next = op->next;
+    if (op->code != OP_LOAD || op->attr[2] || op->note != (void *)place) continue;
+    int64_t bytes = bytes_of(f, op->out[0]->type);
+    int left = MAX_MOVED;
+    bool can = bytes <= *room;
+    for (int i = 0; i < op->in_count && can; i++) can = mark(op->in[i], block, place, &left);
+    if (!can) continue;
+    for (int i = 0; i < op->in_count; i++) move(op->in[i], block, place);
+    op->note = NULL;
+    op_move_before(op, place);
+    *room -= bytes;
+  }
+  return end;
+}
+
+static void visit_block(Func *f, Block *block) {
+  int64_t room = EARLY_BYTES;
+  for (Op *op = block->first; op;) {
+    for (int i = 0; i < 2; i++)
+      if (op->body[i] && !is_exchange(op)) visit_block(f, op->body[i]);
+    Op *next = is_exchange(op) ? raise(f, block, op, &room) : op->next;
+    op = next == op ? op->next : next;
+  }
+}
+
+static void clear_note(Op *op, void *arg) { op->note = NULL; }
+
+void gpu_early_loads(Func *f, const GpuOptions *o) {
+  tile_resolve(f);
+  tile_walk(f->body, clear_note, NULL);
+  visit_block(f, f->body);
+  tile_walk(f->body, clear_note, NULL);
+}

@@ -1,0 +1,339 @@
+/* lane IR: what one thread does. Structured SSA over registers of 1, 16, 32 or 64 bits.
+ *
+ * The tile IR says what a program computes; with layouts chosen, each thread holds a few elements of each tensor, and
+ * the lane IR is that thread's work, with shared memory and barriers explicit. PTX is a print of it (ptx.c); sim.c runs
+ * it on a CPU.
+ *
+ *     kernel @add(%p0: b64, %p1: b64, %p2: b32) warps=4 {
+ *       %0 = special {tid.x} : b32
+ *       %1 = special {ctaid.x} : b32
+ *       %2 = const.b32 {1024} : b32
+ *       %3 = fma.s32 %1, %2, %0 : b32
+ *       %4 = setp.s32 %3, %p2 {lt} : pred
+ *       %5 = mulwide.s32 %3, %c4 : b64
+ *       %6 = add.s64 %p0, %5 : b64
+ *       %7 = ld.b32 @%4 %6, %zero {global +0} : b32
+ *       ...
+ *     }
+ *
+ * Registers are untyped bits; what an instruction takes them for is its kind. Elements lie in them so (lane_type_of):
+ *
+ *     i1 pred | i8 u8 i16 u16 fp8: b32, extended by the sign of the type (fp8: zeros) | f16 bf16 b16 | i32 u32 f32 b32
+ * | 64 bits, pointers b64
+ *
+ * The builder (lane/build.c) folds as it goes (lane/fold.c): constants; x + 0; address arithmetic, so that the constant
+ * part of an offset comes last: (x + 1) * 4 + y becomes (x * 4 + y) + 4, and memory operations take such a constant
+ * into `imm`; pack of an unpack. And it finds a pure operation that is already there, in this block or one around it,
+ * instead of making it twice. So lowering may say plainly what each register holds; what the registers of a thread have
+ * in common is computed once.
+ *
+ * Within one width moving a constant outwards is exact, since integers wrap. From 32 to 64 bits it is not: mulwide.s32
+ * of a sum is index arithmetic, whose sum is taken not to overflow 32 bits, so mulwide(x + 1, 4) becomes mulwide(x, 4)
+ * + 4. cvt s32 -> s64 makes no such assumption (a user's .to(int64) of a sum that wraps must wrap): extend an index by
+ * mulwide, with a factor of 1 if need be.
+ *
+ * Everything lies in the Context's arena.
+ */
+#ifndef NEREID_LANE_H
+#define NEREID_LANE_H
+
+#include "tile/tile.h"
+
+typedef enum { LT_PRED, LT_B16, LT_B32, LT_B64 } LaneType;
+
+/* One row a kind: enumerator, name (as in PTX where PTX has it), register type, bits in memory. */
+#define LANE_KINDS(X) \
+  X(NONE, "none", LT_B32, 0) \
+  X(PRED, "pred", LT_PRED, 8) \
+  X(B16, "b16", LT_B16, 16) \
+  X(B32, "b32", LT_B32, 32) \
+  X(B64, "b64", LT_B64, 64) \
+  X(S8, "s8", LT_B32, 8) \
+  X(U8, "u8", LT_B32, 8) \
+  X(S16, "s16", LT_B32, 16) \
+  X(U16, "u16", LT_B32, 16) \
+  X(S32, "s32", LT_B32, 32) \
+  X(U32, "u32", LT_B32, 32) \
+  X(S64, "s64", LT_B64, 64) \
+  X(U64, "u64", LT_B64, 64) \
+  X(F16, "f16", LT_B16, 16) \
+  X(BF16, "bf16", LT_B16, 16) \
+  X(F32, "f32", LT_B32, 32) \
+  X(F64, "f64", LT_B64, 64) \
+  X(F16X2, "f16x2", LT_B32, 32) \
+  X(BF16X2, "bf16x2", LT_B32, 32) X(E4M3X2, "e4m3x2", LT_B16, 16) X(E5M2X2, "e5m2x2", LT_B16, 16)
+typedef enum {
+#define X(id, name, type, bits) LK_##id,
+  LANE_KINDS(X)
+#undef X
+      LK_COUNT
+} LaneKind;
+typedef struct LaneKindInfo {
+  const char *name;
+  LaneType type;
+  int bits;
+} LaneKindInfo;
+extern const LaneKindInfo lane_kind_info[LK_COUNT];
+LaneKind lane_kind_of(const Type *t); /* of an element: numbers by dtype (fp8: u8, i1: pred), pointers u64 */
+LaneType lane_type_of(const Type *t);
+LaneKind lane_bits_kind(LaneType t); /* pred b16 b32 b64 */
+
+typedef enum {
+#define LANE(id, name, in, out, regions, effects, attrs) LANE_##id,
+#include "gpu/lane/lane.def"
+#undef LANE
+  LANE_COUNT
+} LaneCode;
+typedef enum { LE_PURE, LE_READ, LE_WRITE, LE_SIDE, LE_CONVERGED, LE_CONTROL, LE_END } LaneEffect;
+typedef struct LaneInfo {
+  const char *name;
+  int min_in, max_in, min_out, max_out, regions;
+  LaneEffect effect;
+  const char *attrs;
+} LaneInfo;
+extern const LaneInfo lane_info[LANE_COUNT];
+static inline bool lane_only_reads(LaneCode c) { return c == LANE_LD || c == LANE_LDMATRIX; }
+static inline bool lane_is_access(LaneCode c) {
+  return lane_only_reads(c) || c == LANE_ST || c == LANE_ATOM;
+} /* to memory; it has `space`, `buffer` and `imm` */
+
+/* DEFAULT: nearest even (cvt to ints: zero) */
+typedef enum { ROUND_DEFAULT, ROUND_RN, ROUND_RZ, ROUND_RM, ROUND_RP, ROUND_RNA } LaneRounding;
+typedef enum { SPACE_GLOBAL, SPACE_SHARED } LaneSpace;
+/* Of a global access in the caches: PTX's priorities for both, or for one of them alone. The first three are tile's
+ * EvictHint. */
+typedef enum { PRIORITY_NONE, PRIORITY_FIRST, PRIORITY_LAST, PRIORITY_L2_LAST, PRIORITY_NO_L1 } LanePriority;
+typedef enum { SHUFFLE_XOR, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_IDX } LaneShuffle;
+typedef enum { VOTE_ANY, VOTE_ALL, VOTE_BALLOT } LaneVote;
+enum { RMW_CAS = RMW_XCHG + 1 }; /* beside tile's RmwKind */
+typedef enum {
+  SP_TID_X,
+  SP_LANE,
+  SP_CTAID_X,
+  SP_CTAID_Y,
+  SP_CTAID_Z,
+  SP_NCTAID_X,
+  SP_NCTAID_Y,
+  SP_NCTAID_Z,
+  SP_CLOCK64,
+  SP_GLOBALTIMER,
+  SP_SMID,
+  SP_COUNT
+} LaneSpecial;
+extern const char *const lane_special_names[SP_COUNT]; /* "tid.x", as PTX writes them without % */
+
+typedef struct LaneValue LaneValue;
+typedef struct LaneOp LaneOp;
+typedef struct LaneBlock LaneBlock;
+
+struct LaneValue {
+  LaneType type;
+  int id;           /* [0, func->value_count) */
+  LaneOp *def;      /* NULL for block arguments */
+  LaneBlock *block; /* of a block argument */
+  int index;        /* among its op's results, or its block's arguments */
+  void *note;       /* scratch of the pass that is running */
+};
+
+struct LaneOp {
+  LaneCode code;
+  LaneKind kind, to; /* to: cvt's result */
+  int64_t imm;
+  LaneValue *guard; /* NULL: always */
+  bool guard_not;
+  uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile, trans;
+  uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll;
+  int16_t buffer; /* shared memory: which buffer of the func; -1 none */
+  const char *text;
+  int in_count, out_count;
+  LaneValue **in, **out;
+  LaneBlock *body[2];
+  const Span *span;
+  LaneOp *prev, *next;
+  LaneBlock *block;
+  void *note;
+};
+
+struct LaneBlock {
+  LaneOp *first, *last;
+  int arg_count;
+  LaneValue **args;
+  LaneOp *parent; /* NULL for the func's body */
+};
+
+/* offset: -1 until lane/place_shared.c has run. warp_local: each warp touches bytes of its own alone, and orders its
+ * accesses by warp barriers. */
+typedef struct LaneBuffer {
+  const char *name;
+  int bytes, align, offset;
+  bool warp_local;
+} LaneBuffer;
+
+/* A device_print or device_assert: what the host needs to write its message. See gpu.h for the records. */
+typedef struct LaneSite {
+  bool is_assert;
+  const char *text; /* print: the prefix; assert: the message */
+  bool hex;
+  const Span *span;
+  int value_count; /* prints: of one record */
+  /* the operands' (their shapes say what a flat index is); of an assert: of its condition, for the same reason */
+  const Type **types;
+} LaneSite;
+
+typedef struct LaneFunc {
+  Context *cx;
+  const char *name;
+  int param_count;          /* the last ones may be hidden, see gpu.h */
+  LaneValue **params;       /* the body's arguments */
+  const Type **param_types; /* NULL for hidden ones */
+  int64_t *param_divisible; /* as Func.arg_divisible; hidden ones 1 */
+  int hidden_params;        /* how many at the end are hidden */
+  bool uses_diag, uses_list;
+  /* it records its regions (tile/passes/instrument.h), and has the hidden parameter for that; NULL: not */
+  struct Inside *inside;
+  LaneBlock *body;
+  int value_count;
+  int num_warps;
+  VEC(LaneBuffer) buffers;
+  int shared_bytes; /* after lane/place_shared.c */
+  VEC(LaneSite) sites;
+} LaneFunc;
+
+/* ---- lane/build.c, lane/control.c: making operations ------------------------------------------------------------- */
+
+typedef struct LaneBuilder {
+  LaneFunc *f;
+  LaneBlock *block; /* operations go to its end */
+  const Span *span;
+  struct LaneScope *scope; /* what has been computed, for finding it again; private to lane/build.c */
+} LaneBuilder;
+
+LaneFunc *lane_func_create(Context *cx, const char *name);
+LaneValue *lane_func_param(LaneFunc *f, LaneType type, const Type *of, int64_t divisible);
+LaneBuilder lane_builder(LaneFunc *f); /* at the body's end */
+/* a shared buffer; live from its first to its last use */
+int lane_buffer(LaneBuilder *b, const char *name, int bytes, int align);
+
+/* The general forms. lane_op makes an operation with its attributes from `proto` (code, kind, attributes), folds and
+ * finds; the result of a pure operation may be any value that equals it. */
+/* one result; its type from the code and kinds */
+LaneValue *lane_op(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in);
+/* no folding */
+LaneOp *lane_op_raw(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in, int out_count, const LaneType *out);
+
+LaneValue *lane_const(LaneBuilder *b, LaneType type, uint64_t bits);
+LaneValue *lane_i32(LaneBuilder *b, int32_t v);
+LaneValue *lane_i64(LaneBuilder *b, int64_t v);
+LaneValue *lane_f32(LaneBuilder *b, float v);
+LaneValue *lane_f64(LaneBuilder *b, double v);
+LaneValue *lane_pred(LaneBuilder *b, bool v);
+LaneValue *lane_special(LaneBuilder *b, LaneSpecial s);
+LaneValue *lane_shared(LaneBuilder *b, int buffer);
+LaneValue *lane_1(LaneBuilder *b, LaneCode c, LaneKind k, LaneValue *x);
+LaneValue *lane_2(LaneBuilder *b, LaneCode c, LaneKind k, LaneValue *x, LaneValue *y);
+LaneValue *lane_3(LaneBuilder *b, LaneCode c, LaneKind k, LaneValue *x, LaneValue *y, LaneValue *z);
+LaneValue *lane_setp(LaneBuilder *b, CmpPred p, LaneKind k, LaneValue *x, LaneValue *y); /* ordered, but ne */
+LaneValue *lane_select(LaneBuilder *b, LaneValue *p, LaneValue *x, LaneValue *y);
+LaneValue *lane_cvt(LaneBuilder *b, LaneKind from, LaneKind to, LaneRounding r, LaneValue *x);
+LaneValue *lane_pack(LaneBuilder *b, LaneValue *low, LaneValue *high);
+void lane_unpack(LaneBuilder *b, LaneValue *x, LaneValue **low, LaneValue **high);
+LaneValue *lane_bfe(LaneBuilder *b, LaneKind k, LaneValue *x, int bit, int bits);
+/* k s8 u8 s16 u16: the canonical form of a b32's low bits; others: x */
+LaneValue *lane_extend(LaneBuilder *b, LaneKind k, LaneValue *x);
+/* any type: b64 as two, b16 and pred through b32 */
+LaneValue *lane_shfl(LaneBuilder *b, LaneShuffle s, LaneValue *x, LaneValue *lane);
+void lane_barrier(LaneBuilder *b, bool warp);
+/* n squares of a warp (1, 2 or 4) from shared memory; and acc[4] += a[4] * x[2], kind f16 or bf16. As lane.def says. */
+void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer, LaneValue **out);
+void lane_mma(LaneBuilder *b, LaneKind k, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]);
+bool lane_is_const(const LaneValue *v, uint64_t *bits);
+/* x = base + offset, where offset is the constant that folding has moved outwards; base NULL when x is itself a
+ * constant. */
+void lane_split_offset(LaneKind k, LaneValue *x, LaneValue **base, int64_t *offset);
+
+/* Loads and stores: attributes other than space, kind, guard, imm are set on the returned op. address + imm; a constant
+ * part of the address goes into imm. `other` NULL with a guard: zeros. */
+LaneOp *lane_load(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneValue *address, int64_t imm,
+                  LaneValue *guard, LaneValue *const *other);
+LaneOp *lane_store(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, LaneValue *address, int64_t imm,
+                   LaneValue *guard, LaneValue *const *values);
+
+/* Structured control: begins the op, returns it with its bodies made and b standing in body[0]; the caller builds the
+ * body, ends it with lane_yield (or lane_condition), goes on with lane_enter(b, op, 1), and leaves with lane_leave(b,
+ * op). Results are op->out[i]. */
+LaneOp *lane_for(LaneBuilder *b, LaneKind k, LaneValue *lb, LaneValue *ub, LaneValue *step, int n,
+                 LaneValue *const *init);
+LaneOp *lane_while(LaneBuilder *b, int n, LaneValue *const *init);
+LaneOp *lane_if(LaneBuilder *b, LaneValue *pred, bool uniform, int out_count, const LaneType *out);
+void lane_enter(LaneBuilder *b, LaneOp *op, int body);
+void lane_yield(LaneBuilder *b, int n, LaneValue *const *values);
+void lane_condition(LaneBuilder *b, LaneValue *pred, int n, LaneValue *const *values);
+void lane_leave(LaneBuilder *b, LaneOp *op);
+
+bool lane_op_is_pure(const LaneOp *op); /* may be merged, moved, dropped: no effect, no guard, no clock */
+void lane_remove(LaneOp *op);
+void lane_insert_before(LaneOp *op, LaneOp *place); /* op is unlinked */
+/* outer before inner, in order; fn may remove op */
+void lane_walk(LaneBlock *block, void (*fn)(LaneOp *op, void *arg), void *arg);
+
+/* ---- lane/fold.c ------------------------------------------------------------------------------------------------- */
+LaneValue *lane_fold(LaneBuilder *b, const LaneOp *proto, int n, LaneValue *const *in); /* NULL: nothing simpler */
+LaneValue *lane_fold_bytes(LaneBuilder *b, LaneValue *const in[3]); /* of a prmt: lane/byte_provenance.c */
+
+/* ---- lane/print.c, lane/parse.c, lane/verify.c, lane/dce.c, lane/pressure.c, lane/remat.c, lane/pack_carried.c, lane/combine_mul.c -- */
+void lane_print(Buf *out, const LaneFunc *f, bool spans);
+LaneFunc *lane_parse(Context *cx, const Source *text);
+/* types, dominance, converged operations outside divergent control; fails */
+void lane_verify(LaneFunc *f, const char *after);
+void lane_dce(LaneFunc *f);
+int lane_pressure(const LaneFunc *f); /* registers of 32 bits that a thread needs at once, about */
+void lane_again(LaneFunc *f);         /* cheap values are computed again where they are used, for fewer registers */
+void lane_carry(LaneFunc *f);         /* loops carry words, not their parts */
+void lane_wide(LaneFunc *f);          /* both halves of a product at once */
+
+/* ---- sim.c: runs it on this machine's memory, for tests and the `sim` device ------------------------------------- */
+
+/* A block runs with all its threads in step. Finds: two warps that touch one shared byte without a barrier between (one
+ * of them writing), reads of shared memory nobody wrote, shared accesses past the block's, misaligned vectors, barriers
+ * in divergent control. Global addresses are the process's own; `check` (may be NULL) is asked about each access and
+ * returns false for a wrong one. */
+typedef struct LaneSimOptions {
+  const int32_t *grid;           /* [3] */
+  int64_t begin, end;            /* programs, x fastest */
+  const int64_t *programs;       /* or NULL: all in [begin, end) */
+  const struct LaneWatch *watch; /* or NULL */
+  bool (*check)(void *arg, uint64_t address, int bytes, bool write);
+  void *check_arg;
+} LaneSimOptions;
+/* Looking on instead of running: which addresses warps access, how often blocks of operations are entered. Global
+ * memory is not there: loads of it and atomics give zeros, stores go nowhere. Of operations without effect only those
+ * are done whose result is needed; races and barriers are not checked. */
+typedef struct LaneWatch {
+  const bool *values;  /* by id: needed */
+  const bool *buffers; /* by number: what is stored there is needed */
+  /* A block of `ops` operations is entered by so many threads, of so many warps. False ends the run; the fault's
+   * message is then "". */
+  bool (*enter)(void *arg, const LaneBlock *b, int ops, int warps, int threads);
+  void (*split)(void *arg, const LaneOp *op, int warps); /* an `if` or a loop at which threads of so many warps part */
+  /* A load, store or atomic by those of a warp's lanes whose bits are set, one at least; the addresses of others are
+   * not defined. */
+  void (*access)(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t lanes);
+  void *arg;
+} LaneWatch;
+typedef struct LaneSimFault {
+  char message[256];
+  const Span *span;
+  int32_t program[3];
+  int thread;
+} LaneSimFault;
+/* args: one slot of 8 bytes a parameter, hidden ones included. False: *fault says why (out of memory too). Thread-safe;
+ * blocks of one call run one after the other. */
+bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault);
+/* The same in two steps, for one program at a time, in cx's arena, where it fail()s when memory runs out. All that is
+ * given must stay. */
+typedef struct SimRun LaneSim;
+LaneSim *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o,
+                          LaneSimFault *fault);
+bool lane_sim_program(LaneSim *s, int64_t program);
+
+#endif

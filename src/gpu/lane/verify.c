@@ -1,0 +1,389 @@
+/* Whether lane IR is right: structure, the kinds and types of each operation, dominance, and who may stand where.
+ *
+ *     k.py:12:9: error: wrong lane IR after building: 'add': operand 1 is b64, not b32
+ *
+ * Kinds and the types of operands are in one table (rules). A value may be used where it is visible: below its
+ * definition in the same block or one inside it. Operations that all lanes of a warp must reach together may not stand
+ * under control that is not uniform: an `if`, `for` or `while` without that mark, but for a `for` whose bounds are
+ * constants or parameters.
+ */
+#include "gpu/lane/table.h"
+
+typedef struct Verifier {
+  LaneFunc *f;
+  const char *after;
+  const LaneValue **visible; /* by id: the value itself while it may be used */
+  const LaneValue **seen;    /* by id: defined somewhere */
+  int divergent;             /* how many open control operations are not uniform */
+} Verifier;
+
+static NORETURN void wrong(Verifier *v, const LaneOp *op, const char *format, ...) PRINTF_LIKE(3, 4);
+static NORETURN void wrong(Verifier *v, const LaneOp *op, const char *format, ...) {
+  char what[256];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(what, sizeof what, format, ap);
+  va_end(ap);
+  Span span = op && op->span ? *op->span : (Span){0};
+  if (op) fail(v->f->cx, span, "wrong lane IR after %s: '%s': %s", v->after, lane_info[op->code].name, what);
+  fail(v->f->cx, span, "wrong lane IR after %s: %s", v->after, what);
+}
+
+static const char *type_name(LaneType t) { return lane_kind_info[lane_bits_kind(t)].name; }
+
+/* ---- rules ---- */
+
+#define K(k) (1u << LK_##k)
+enum {
+  INT32 = K(S32) | K(U32),
+  INTS = INT32 | K(S64) | K(U64),
+  SCALARS = K(F16) | K(BF16) | K(F32) | K(F64),
+  FLOATS = SCALARS | K(F16X2) | K(BF16X2),
+  BITS = K(PRED) | K(B16) | K(B32) | K(B64),
+  WORDS = K(B32) | K(B64),
+  NARROW = K(F16) | K(BF16) | K(F16X2) | K(BF16X2),
+  SMALL = K(S8) | K(U8) | K(S16) | K(U16),
+  MEMORY = K(B16) | WORDS | SMALL | INTS | FLOATS | K(E4M3X2) | K(E5M2X2),
+  ANY = ~0,
+};
+
+/* Kinds an operation may have, and the types of its operands: a letter each, the last one for all that follow.
+ * k: the kind's; p: pred; h: b16; w: b32; h of pack: half of the kind's; a: an address; *: anything. */
+typedef struct Rule {
+  uint32_t kinds;
+  const char *in;
+} Rule;
+static const Rule rules[LANE_COUNT] = {
+    [LANE_CONST] = {BITS, ""},
+    [LANE_PARAM] = {ANY, ""},
+    [LANE_SPECIAL] = {ANY, ""},
+    [LANE_SHARED] = {ANY, ""},
+    [LANE_ADD] = {INTS | FLOATS, "k"},
+    [LANE_SUB] = {INTS | FLOATS, "k"},
+    [LANE_MUL] = {INTS | FLOATS, "k"},
+    [LANE_MULHI] = {INTS, "k"},
+    [LANE_MULWIDE] = {INT32, "k"},
+    [LANE_FMA] = {INTS | FLOATS, "k"},
+    [LANE_DIV] = {INTS | K(F32) | K(F64), "k"},
+    [LANE_REM] = {INTS, "k"},
+    [LANE_MIN] = {INTS | FLOATS, "k"},
+    [LANE_MAX] = {INTS | FLOATS, "k"},
+    [LANE_AND] = {BITS, "k"},
+    [LANE_OR] = {BITS, "k"},
+    [LANE_XOR] = {BITS, "k"},
+    [LANE_NOT] = {BITS, "k"},
+    [LANE_SHL] = {K(B16) | WORDS, "kw"},
+    [LANE_SHR] = {INTS, "kw"},
+    [LANE_NEG] = {INTS | FLOATS, "k"},
+    [LANE_ABS] = {INTS | FLOATS, "k"},
+    [LANE_COPYSIGN] = {K(F32) | K(F64), "k"},
+    [LANE_SQRT] = {K(F32) | K(F64), "k"},
+    [LANE_RCP] = {K(F32) | K(F64), "k"},
+    [LANE_RSQRT] = {K(F32) | K(F64), "k"},
+    [LANE_EX2] = {K(F32) | NARROW, "k"},
+    [LANE_LG2] = {K(F32), "k"},
+    [LANE_SIN] = {K(F32), "k"},
+    [LANE_COS] = {K(F32), "k"},
+    [LANE_TANH] = {K(F32) | NARROW, "k"},
+    [LANE_ROUND] = {K(F32) | K(F64), "k"},
+    [LANE_POPC] = {WORDS, "k"},
+    [LANE_CLZ] = {WORDS, "k"},
+    [LANE_BREV] = {WORDS, "k"},
+    [LANE_BFE] = {INTS, "k"},
+    [LANE_BFI] = {WORDS, "k"},
+    [LANE_PRMT] = {K(B32), "k"},
+    [LANE_FUNNEL] = {K(B32), "k"},
+    [LANE_SAD] = {INT32, "k"},
+    [LANE_PACK] = {WORDS, "/"},
+    [LANE_UNPACK] = {WORDS, "k"},
+    [LANE_MOVE] = {BITS, "k"},
+    [LANE_SETP] = {INTS | SCALARS, "k"},
+    [LANE_SELECT] = {BITS, "pk"},
+    [LANE_CVT] = {SMALL | INTS | SCALARS, "k"},
+    [LANE_CVT2] = {K(F32), "k"},
+    [LANE_CVT1X2] = {K(E4M3X2) | K(E5M2X2) | K(F16X2), "k"},
+    [LANE_LD] = {MEMORY, "ak"},
+    [LANE_ST] = {MEMORY, "ak"},
+    [LANE_ATOM] = {K(B16) | WORDS | INTS | FLOATS, "ak"},
+    [LANE_SHFL] = {K(B32), "w"},
+    [LANE_LDMATRIX] = {K(B32), "a"},
+    [LANE_MMA] = {K(F16) | K(BF16), "w"},
+    [LANE_VOTE] = {ANY, "p"},
+    [LANE_REDUX] = {INT32 | K(B32), "w"},
+    [LANE_BARRIER] = {ANY, ""},
+    [LANE_FENCE] = {ANY, ""},
+    [LANE_FOR] = {INTS, "kkk*"},
+    [LANE_WHILE] = {ANY, "*"},
+    [LANE_IF] = {ANY, "p"},
+    [LANE_YIELD] = {ANY, "*"},
+    [LANE_CONDITION] = {ANY, "p*"},
+    [LANE_RECORD_OPEN] = {ANY, "aw"},
+    [LANE_RECORD] = {ANY, ""},
+    [LANE_RECORD_CLOSE] = {ANY, ""},
+    [LANE_EXIT] = {ANY, ""},
+    [LANE_ASM] = {ANY, "*"},
+};
+
+static void check_operands(Verifier *v, const LaneOp *op) {
+  const Rule *rule = &rules[op->code];
+  if (op->kind < 0 || op->kind >= LK_COUNT || !(rule->kinds & 1u << op->kind))
+    wrong(v, op, "no such operation on '%s'", op->kind < LK_COUNT ? lane_kind_info[op->kind].name : "?");
+  LaneType own = lane_kind_info[op->kind].type;
+  const char *letter = rule->in;
+  for (int i = 0; i < op->in_count; i++) {
+    const LaneValue *x = op->in[i];
+    if (!x || x->id < 0 || x->id >= v->f->value_count || v->visible[x->id] != x)
+      wrong(v, op, "operand %d is not defined above", i);
+    LaneType want = own;
+    switch (*letter) {
+      case '*': want = x->type; break;
+      case 'p': want = LT_PRED; break;
+      case 'w': want = LT_B32; break;
+      case '/': want = own == LT_B64 ? LT_B32 : LT_B16; break;
+      case 'a': want = op->space == SPACE_SHARED ? LT_B32 : LT_B64; break;
+      default: break;
+    }
+    if (x->type != want) wrong(v, op, "operand %d is %s, not %s", i, type_name(x->type), type_name(want));
+    if (*letter && letter[1]) letter++;
+  }
+  if (!op->guard) return;
+  const LaneValue *g = op->guard;
+  if (g->id < 0 || g->id >= v->f->value_count || v->visible[g->id] != g) wrong(v, op, "the guard is not defined above");
+  if (g->type != LT_PRED) wrong(v, op, "the guard is %s, not pred", type_name(g->type));
+  LaneEffect effect = lane_info[op->code].effect;
+  if (effect != LE_READ && effect != LE_WRITE && effect != LE_SIDE) wrong(v, op, "it cannot have a guard");
+}
+
+static void check_counts(Verifier *v, const LaneOp *op) {
+  const LaneInfo *info = &lane_info[op->code];
+  if (op->in_count < info->min_in || (info->max_in >= 0 && op->in_count > info->max_in))
+    wrong(v, op, "it has %d operands", op->in_count);
+  if (op->out_count < info->min_out || (info->max_out >= 0 && op->out_count > info->max_out))
+    wrong(v, op, "it has %d results", op->out_count);
+  for (int i = 0; i < 2; i++)
+    if ((op->body[i] != NULL) != (i < info->regions)) wrong(v, op, "it has %s body %d", op->body[i] ? "a" : "no", i);
+  const LaneAttr *attrs[LANE_MAX_ATTRS];
+  int n = lane_attrs(op->code, attrs);
+  for (int i = 0; i < n; i++) {
+    uint8_t byte = *((const uint8_t *)op + attrs[i]->offset);
+    if (attrs[i]->kind == LANE_ATTR_WORD && byte >= attrs[i]->word_count)
+      wrong(v, op, "%s is %d", attrs[i]->name, byte);
+    if (attrs[i]->kind == LANE_ATTR_TO && (op->to <= LK_NONE || op->to >= LK_COUNT))
+      wrong(v, op, "it does not say to what");
+  }
+}
+
+/* ---- results and attributes ---- */
+
+static void check_results(Verifier *v, const LaneOp *op) {
+  LaneType type;
+  if (op->code == LANE_UNPACK) {
+    for (int i = 0; i < 2; i++)
+      if (op->out[i]->type != (op->kind == LK_B64 ? LT_B32 : LT_B16))
+        wrong(v, op, "result %d is %s", i, type_name(op->out[i]->type));
+  } else if (op->out_count && lane_result_type(op, &type)) {
+    for (int i = 0; i < op->out_count; i++)
+      if (op->out[i]->type != type)
+        wrong(v, op, "result %d is %s, not %s", i, type_name(op->out[i]->type), type_name(type));
+  }
+}
+
+static bool is_power(int n) { return n > 0 && (n & (n - 1)) == 0; }
+
+static void check_offset(Verifier *v, const LaneOp *op) {
+  if (op->imm > INT32_MAX || op->imm < INT32_MIN) wrong(v, op, "the offset does not fit into 32 bits");
+  if (op->space == SPACE_SHARED ? op->buffer < -1 || op->buffer >= v->f->buffers.n : op->buffer != -1)
+    wrong(v, op, "there is no buffer %d", op->buffer);
+}
+
+static void check_memory(Verifier *v, const LaneOp *op) {
+  int n = op->code == LANE_LD ? op->out_count : op->in_count - 1, bits = lane_kind_info[op->kind].bits;
+  if (op->code == LANE_ATOM && op->rmw == RMW_CAS) {
+    if (op->in_count != 3 || op->out_count > 1)
+      wrong(v, op, "cas has a value to compare with, one to store, and a result");
+    n = 1;
+  } else if (op->code == LANE_ATOM && op->out_count && op->out_count != n) {
+    wrong(v, op, "it has %d values and %d results", n, op->out_count);
+  }
+  if (!is_power(n) || n * bits > 256) wrong(v, op, "%d elements of %d bits are no access", n, bits);
+  if (op->code == LANE_LD && op->in_count != (op->guard ? n + 1 : 1))
+    wrong(v, op, "it has %d other values for %d results", op->in_count - 1, op->guard ? n : 0);
+  check_offset(v, op);
+}
+
+static void check_conversion(Verifier *v, const LaneOp *op) {
+  uint32_t to = 1u << op->to, packed = K(E4M3X2) | K(E5M2X2), allowed;
+  if (op->code == LANE_CVT) allowed = SMALL | INTS | SCALARS;
+  else if (op->code == LANE_CVT2) allowed = K(F16X2) | K(BF16X2) | packed;
+  else allowed = op->kind == LK_F16X2 ? packed : K(F16X2);
+  if (!(to & allowed))
+    wrong(v, op, "no conversion from %s to %s", lane_kind_info[op->kind].name, lane_kind_info[op->to].name);
+}
+
+static void check_attrs(Verifier *v, const LaneOp *op) {
+  int width = lane_kind_info[op->kind].bits;
+  switch (op->code) {
+    case LANE_CONST:
+      if ((uint64_t)op->imm & ~lane_type_mask(lane_kind_info[op->kind].type))
+        wrong(v, op, "the number does not fit into %s", lane_kind_info[op->kind].name);
+      break;
+    case LANE_PARAM:
+      if (op->imm < 0 || op->imm >= v->f->param_count) wrong(v, op, "there is no parameter %lld", (long long)op->imm);
+      if (op->out[0]->type != v->f->params[op->imm]->type)
+        wrong(v, op, "the parameter is %s", type_name(v->f->params[op->imm]->type));
+      break;
+    case LANE_SHARED:
+      if (op->buffer < 0 || op->buffer >= v->f->buffers.n) wrong(v, op, "there is no buffer %d", op->buffer);
+      break;
+    case LANE_BFE:
+    case LANE_BFI:
+      if (op->bit >= width || op->bits < 1 || op->bits > width)
+        wrong(v, op, "bits [%d, %d + %d) of %d", op->bit, op->bit, op->bits, width);
+      break;
+    case LANE_CVT:
+    case LANE_CVT2:
+    case LANE_CVT1X2: check_conversion(v, op); break;
+    case LANE_LD:
+    case LANE_ST:
+    case LANE_ATOM: check_memory(v, op); break;
+    case LANE_SHFL:
+      if (!is_power((int)(op->imm & 63)) || op->imm < 1 || op->imm > 32)
+        wrong(v, op, "a segment of %lld lanes", (long long)op->imm);
+      break;
+    case LANE_LDMATRIX:
+      if (op->space != SPACE_SHARED) wrong(v, op, "it reads shared memory only");
+      if (!is_power(op->out_count)) wrong(v, op, "%d squares", op->out_count);
+      check_offset(v, op);
+      break;
+    case LANE_REDUX:
+      if (op->rmw > RMW_XOR) wrong(v, op, "no such reduction");
+      break;
+    case LANE_ASM:
+      if (!op->text) wrong(v, op, "it has no text");
+      break;
+    default: break;
+  }
+}
+
+/* ---- blocks ---- */
+
+static void define(Verifier *v, const LaneOp *op, const LaneValue *x, const LaneOp *def, int index) {
+  if (!x || x->id < 0 || x->id >= v->f->value_count) wrong(v, op, "a value without a number");
+  if (v->seen[x->id]) wrong(v, op, "value %d is defined twice", x->id);
+  if (x->def != def || x->index != index) wrong(v, op, "value %d does not know where it is defined", x->id);
+  if (x->type > LT_B64) wrong(v, op, "value %d has no type", x->id);
+  v->seen[x->id] = v->visible[x->id] = x;
+}
+
+static void check_block(Verifier *v, const LaneBlock *block);
+
+static bool same_everywhere(const LaneValue *x) {
+  return x->def ? x->def->code == LANE_CONST || x->def->code == LANE_PARAM : !x->block->parent;
+}
+
+static bool is_uniform(const LaneOp *op) {
+  if (op->uniform) return true;
+  if (op->code == LANE_FOR)
+    return same_everywhere(op->in[0]) && same_everywhere(op->in[1]) && same_everywhere(op->in[2]);
+  return op->code == LANE_IF && same_everywhere(op->in[0]);
+}
+
+/* What a body hands on, from operand `first` of its end, must fit these values. */
+static void check_end(Verifier *v, const LaneOp *op, int body, LaneCode code, int first, LaneValue *const *to, int n) {
+  const LaneOp *end = op->body[body]->last;
+  if (!end || end->code != code) wrong(v, op, "body %d does not end in %s", body, lane_info[code].name);
+  if (end->in_count != n + first) wrong(v, end, "it hands on %d values, not %d", end->in_count - first, n);
+  for (int i = 0; i < n; i++)
+    if (end->in[i + first]->type != to[i]->type)
+      wrong(v, end, "value %d is %s, not %s", i, type_name(end->in[i + first]->type), type_name(to[i]->type));
+}
+
+static void check_args(Verifier *v, const LaneOp *op, int body, int first, LaneValue *const *from, int n) {
+  const LaneBlock *b = op->body[body];
+  if (b->arg_count != n + first) wrong(v, op, "body %d has %d arguments, not %d", body, b->arg_count, n + first);
+  for (int i = 0; i < n; i++)
+    if (b->args[i + first]->type != from[i]->type)
+      wrong(v, op, "argument %d of body %d is %s, not %s", i + first, body, type_name(b->args[i + first]->type),
+            type_name(from[i]->type));
+}
+
+static void check_control(Verifier *v, const LaneOp *op) {
+  int n = op->out_count;
+  switch (op->code) {
+    case LANE_FOR:
+      if (op->in_count != n + 3) wrong(v, op, "it carries %d values in and %d out", op->in_count - 3, n);
+      check_args(v, op, 0, 1, op->in + 3, n);
+      if (op->body[0]->args[0]->type != op->in[0]->type)
+        wrong(v, op, "its counter is %s", type_name(op->body[0]->args[0]->type));
+      check_args(v, op, 0, 1, op->out, n);
+      break;
+    case LANE_WHILE:
+      if (op->in_count != n) wrong(v, op, "it carries %d values in and %d out", op->in_count, n);
+      check_args(v, op, 0, 0, op->in, n);
+      check_args(v, op, 1, 0, op->out, n);
+      for (int i = 0; i < n; i++)
+        if (op->in[i]->type != op->out[i]->type)
+          wrong(v, op, "result %d is %s, not %s", i, type_name(op->out[i]->type), type_name(op->in[i]->type));
+      break;
+    default: check_args(v, op, 0, 0, NULL, 0); check_args(v, op, 1, 0, NULL, 0);
+  }
+  bool uniform = is_uniform(op);
+  v->divergent += !uniform;
+  for (int i = 0; i < 2; i++) {
+    LaneBlock *body = op->body[i];
+    if (!body) continue;
+    if (body->parent != op) wrong(v, op, "body %d does not know its operation", i);
+    for (int j = 0; j < body->arg_count; j++) {
+      if (body->args[j]->block != body) wrong(v, op, "argument %d of body %d does not know its block", j, i);
+      define(v, op, body->args[j], NULL, j);
+    }
+    check_block(v, body);
+    for (int j = 0; j < body->arg_count; j++) v->visible[body->args[j]->id] = NULL;
+  }
+  v->divergent -= !uniform;
+  if (op->code == LANE_WHILE) {
+    check_end(v, op, 0, LANE_CONDITION, 1, op->out, n);
+    check_end(v, op, 1, LANE_YIELD, 0, op->out, n);
+  } else {
+    check_end(v, op, 0, LANE_YIELD, 0, op->out, n);
+    if (op->code == LANE_IF) check_end(v, op, 1, LANE_YIELD, 0, op->out, n);
+  }
+}
+
+static void check_block(Verifier *v, const LaneBlock *block) {
+  const LaneOp *before = NULL;
+  for (const LaneOp *op = block->first; op; before = op, op = op->next) {
+    if (op->block != block || op->prev != before) wrong(v, op, "it is not linked into its block");
+    check_counts(v, op);
+    check_operands(v, op);
+    check_results(v, op);
+    check_attrs(v, op);
+    LaneEffect effect = lane_info[op->code].effect;
+    if (effect == LE_END && (op->next || !block->parent)) wrong(v, op, "it does not end a body");
+    if (effect == LE_CONVERGED && v->divergent) wrong(v, op, "it stands under control that is not uniform");
+    if (effect == LE_CONTROL) check_control(v, op);
+    for (int i = 0; i < op->out_count; i++) define(v, op, op->out[i], op, i);
+  }
+  if (block->last != before) wrong(v, before, "it is not the last of its block");
+  for (const LaneOp *op = block->first; op; op = op->next)
+    for (int i = 0; i < op->out_count; i++) v->visible[op->out[i]->id] = NULL;
+}
+
+void lane_verify(LaneFunc *f, const char *after) {
+  Verifier v = {.f = f, .after = after ? after : "building"};
+  if (f->num_warps < 1 || f->num_warps > 32) wrong(&v, NULL, "%d warps", f->num_warps);
+  if (f->hidden_params < 0 || f->hidden_params > f->param_count)
+    wrong(&v, NULL, "%d hidden parameters of %d", f->hidden_params, f->param_count);
+  for (int i = 0; i < f->buffers.n; i++)
+    if (f->buffers.at[i].bytes < 0 || !is_power(f->buffers.at[i].align))
+      wrong(&v, NULL, "buffer %d has %d bytes, aligned to %d", i, f->buffers.at[i].bytes, f->buffers.at[i].align);
+  v.visible = NEW_N(f->cx->arena, const LaneValue *, f->value_count);
+  v.seen = NEW_N(f->cx->arena, const LaneValue *, f->value_count);
+  for (int i = 0; i < f->param_count; i++) {
+    const Type *t = f->param_types[i];
+    if (t && (t->rank || lane_type_of(t) != f->params[i]->type))
+      wrong(&v, NULL, "parameter %d is %s", i, type_name(f->params[i]->type));
+    define(&v, NULL, f->params[i], NULL, i);
+  }
+  check_block(&v, f->body);
+}

@@ -1,0 +1,152 @@
+/* lower_later: operations that are lowered not where they stand, but where a product meets shared memory, so that fewer
+ * registers are taken.
+ *
+ * A product's operands go from registers to shared memory, behind a barrier, since the turn before may still read. Two
+ * things may wait for that:
+ *
+ *     next tile     The loads of the next turn (gpu/pipeline_loads.c) come when this turn's tiles have been written:
+ * they take the same registers, and nothing is copied at the turn's end. Always done. this tile     Where a thread has
+ * not enough registers for the accumulators and both operands, each operand is loaded, and what is computed from it,
+ * right before it is written. The loads of the second then wait behind the barrier, so this is done only where
+ * registers are short (Lower.frugal).
+ *
+ * What moves must be used there alone, must have no effect, and a load must not pass a write to memory.
+ */
+#include "gpu/lower/lower.h"
+
+enum { AT_A, AT_X, BEHIND, GIVEN };
+
+struct LowerLater {
+  const Op *dot;
+  int where;
+}; /* GIVEN: dot is any operation */
+
+LowerLater *lower_later_create(Lower *l, int values) { return NEW_N(l->cx->arena, LowerLater, values); }
+
+static bool is_deferred(const Lower *l, const Value *v) { return l->later[v->id].dot != NULL; }
+
+bool lower_is_later(const Lower *l, const Op *op) { return op->out_count == 1 && is_deferred(l, op->out[0]); }
+
+/* Whether op can be lowered as late as `until`, behind it in the same block. */
+static bool can_wait(const Op *op, const Op *until) {
+  if (op->out_count != 1 || !op->out[0]->type->rank || op->body[0] || op->block != until->block) return false;
+  Effect e = op_info[op->code].effect;
+  if (op->code == OP_DOT || op->code == OP_SCAN || op->code == OP_RELAYOUT || (e != EFFECT_PURE && e != EFFECT_READ))
+    return false;
+  if (op->code == OP_LOAD && op->attr[2]) return false; /* volatile */
+  for (const Op *o = op; o && o != until; o = o->next) {
+    Effect passed = op_info[o->code].effect;
+    if (e == EFFECT_READ && passed != EFFECT_PURE && passed != EFFECT_READ) return false;
+    if (o->next == NULL) return false; /* `until` stands before it */
+  }
+  return true;
+}
+
+/* ---- this tile ---- */
+
+static int uses_in(const Op *op, const Value *v) {
+  int n = 0;
+  for (int i = 0; i < op->in_count; i++) n += op->in[i] == v;
+  return n;
+}
+
+int lower_product_uses(const Op *from, const Value *v) {
+  int n = 0;
+  for (const Op *op = from; op; op = op->next)
+    if (op->code == OP_DOT) n += (op->in[0] == v) + (op->in[1] == v);
+  return n;
+}
+
+/* Those of tensor cores take a tensor and its transpose from one image: what is transposed for them alone counts, too.
+ */
+static int product_uses(const Lower *l, const Op *from, const Value *v) {
+  int n = lower_product_uses(from, v);
+  if (!lower_on_tensor_cores(from)) return n;
+  for (const Op *op = from->block->first; op; op = op->next)
+    if (op->code == OP_TRANS && op->in[0] == v && lower_product_uses(from, op->out[0]) == l->uses[op->out[0]->id]) n++;
+  return n;
+}
+
+static void defer(Lower *l, const Op *dot, int where, const Value *v, int uses) {
+  const Op *op = v->def;
+  if (!op || is_deferred(l, v) || l->uses[v->id] != uses || !can_wait(op, dot)) return;
+  l->later[v->id] = (LowerLater){dot, where};
+  for (int i = 0; i < op->in_count; i++)
+    defer(l, dot, where, op->in[i],
+          op->code == OP_TRANS && lower_on_tensor_cores(dot) ? product_uses(l, dot, op->in[i])
+                                                             : uses_in(op, op->in[i]));
+}
+
+/* ---- next tile ---- */
+
+/* The last product of the block that takes v; NULL when anything else does. */
+static const Op *last_product(const Lower *l, const Block *block, const Value *v) {
+  const Op *last = NULL;
+  int n = 0;
+  for (const Op *op = block->first; op; op = op->next) {
+    int uses = uses_in(op, v);
+    if (!uses) continue;
+    if (op->code == OP_DOT && op->in[2] != v) last = op;
+    else if (op->out_count == 1 && !op->body[0] && op_info[op->code].effect == EFFECT_PURE &&
+             l->uses[op->out[0]->id] > 0) {
+      const Op *of = last_product(l, block, op->out[0]); /* converted, say */
+      if (!of) return NULL;
+      last = of;
+    } else return NULL;
+    n += uses;
+  }
+  return n == l->uses[v->id] ? last : NULL;
+}
+
+static void defer_next(Lower *l, const Block *block) {
+  const Op *end = block->last;
+  if (!block->parent || block->parent->code != OP_FOR || !end || end->code != OP_YIELD) return;
+  for (int i = 0; i < end->in_count; i++) {
+    const Value *next = end->in[i];
+    const Op *op = next->def;
+    if (!op || op->code != OP_LOAD || op->block != block || l->uses[next->id] != 1) continue;
+    const Op *dot = last_product(l, block, block->args[i + 1]);
+    if (dot && can_wait(op, dot)) l->later[next->id] = (LowerLater){dot, BEHIND};
+  }
+}
+
+/* ---- in the walk ---- */
+
+void lower_given(Lower *l, const Value *v, LaneValue **regs) {
+  lower_set(l, v, regs);
+  l->later[v->id] = (LowerLater){v->def, GIVEN};
+}
+
+void lower_plan_later(Lower *l, const Block *block) {
+  if (l->divergent) return;
+  bool any = false;
+  for (const Op *op = block->first; op; op = op->next) {
+    if (op->code != OP_DOT) continue;
+    any = true;
+    for (int k = 0; k < 2 && l->frugal; k++) defer(l, op, k ? AT_X : AT_A, op->in[k], product_uses(l, op, op->in[k]));
+  }
+  if (any) defer_next(l, block);
+}
+
+/* With what it is made of, where the product that this was deferred to found it in shared memory. */
+static void lower_with_operands(Lower *l, Op *op) {
+  for (int i = 0; i < op->in_count; i++)
+    if (!lower_get(l, op->in[i]) && is_deferred(l, op->in[i])) lower_with_operands(l, op->in[i]->def);
+  lower_op(l, op);
+}
+
+/* What was deferred to `planned`, now. */
+static void lower_now(Lower *l, const Op *planned, int where, const Op *dot) {
+  for (Op *op = planned->block->first; op && op != planned; op = op->next)
+    if (lower_is_later(l, op) && l->later[op->out[0]->id].dot == planned && l->later[op->out[0]->id].where == where &&
+        (planned == dot || can_wait(op, dot)))
+      lower_with_operands(l, op);
+}
+
+/* Another product may have loaded it already: held until this one it would take registers. */
+void lower_operand_now(Lower *l, const Op *dot, int k) {
+  LowerLater later = l->later[dot->in[k]->id];
+  if (later.dot) lower_now(l, later.dot, later.where, dot);
+}
+
+void lower_next_now(Lower *l, const Op *dot) { lower_now(l, dot, BEHIND, dot); }

@@ -1,0 +1,335 @@
+/* dot: acc[b, m, n] + a[b, m, k] * x[b, k, n], on tensor cores (lower/mma.c) where the accumulator was laid out for
+ * them, else by fused multiply-adds (lower/fma.c), in the order of k. Here stands what both need: the operands' way
+ * through shared memory.
+ *
+ * The accumulator stays in registers. a and x go to shared memory: for tensor cores in 16 bits, else in the type that
+ * sums are formed in (f32, f64, or 32- or 64-bit integers; interp/ops_dot.c). Both are seen as lines along k, a's are
+ * rows of the product, x's its columns, and lie there [line][k] or [k][line], by what their registers have side by
+ * side, so that they are written in long accesses.
+ *
+ * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
+ *
+ * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes
+ * no registers in it; another loop behind finds it there. One that two products share, one after the other, is written
+ * once, too, and on tensor cores, or where registers are short (Lower.frugal), also one that a later product of the
+ * block takes. A tensor and its transpose count as one.
+ */
+#include "gpu/lower/dot.h"
+
+/* ---- types ---- */
+
+static Dtype sum_dtype(Dtype result) {
+  if (dtype_is_float(result)) return result == DT_F64 ? DT_F64 : DT_F32;
+  return dtype_bits(result) <= 32 ? DT_I32 : DT_I64;
+}
+
+/* The registers as another type: what `convert` makes of them. */
+static LaneValue **as_dtype(Lower *l, const Op *op, LaneValue **regs, const Type *t, const Layout *layout, Dtype to) {
+  if (t->dtype == to) return regs;
+  if (dtype_is_int(t->dtype) && dtype_is_int(to) && to != DT_I1 && dtype_bits(t->dtype) <= 32 && dtype_bits(to) <= 32) {
+    int n = layout_registers(layout); /* all in 32 bits already; back, the low bits count */
+    LaneValue **out = lower_array(l, n);
+    LaneKind kind =
+        lane_kind_info[lane_kind_of(t)].bits < 32 && t->dtype != DT_I1 ? LK_B32 : lane_kind_of(&(Type){.dtype = to});
+    for (int i = 0; i < n; i++)
+      out[i] = t->dtype == DT_I1 ? lane_select(&l->b, regs[i], lane_i32(&l->b, 1), lane_i32(&l->b, 0))
+                                 : lane_extend(&l->b, kind, regs[i]);
+    return out;
+  }
+  int id = op->out[0]->id; /* whose registers are not yet known */
+  Value in = {.type = t, .layout = layout, .id = id},
+        out = {.type = type_with_dtype(l->cx, t, to), .layout = layout, .id = id};
+  Value *ins = &in, *outs = &out;
+  Op convert = {.code = OP_CONVERT, .in_count = 1, .out_count = 1, .in = &ins, .out = &outs, .span = op->span};
+  in.def = NULL;
+  out.def = &convert;
+  lower_set(l, &in, regs);
+  lower_convert(l, &convert);
+  return lower_get(l, &out);
+}
+
+/* ---- where an operand lies ---- */
+
+/* Whether neighbours along k come earlier in the registers and lanes than neighbours across. */
+static bool lies_along(const DotShape *s, const DotOperand *o, const Layout *layout) {
+  uint32_t along = o->is_a ? 1 : 1u << s->n, across = o->is_a ? 1u << s->k : 1;
+  bool can_along = s->k > 0, can_across = o->outer > 0;
+  for (int i = 0; i < layout->reg_bits + layout->lane_bits; i++) {
+    if (can_along && layout->basis[i] == along) return true;
+    if (can_across && layout->basis[i] == across) return false;
+  }
+  return o->is_a;
+}
+
+/* The bits of k above the chunk's are the highest of the offset. */
+static F2Map place_of(const DotShape *s, const DotOperand *o, int chunk_bits) {
+  int total = s->batch + o->outer + s->k, k_first = o->is_a ? 0 : o->outer;
+  F2Map map = {.in_bits = total, .out_bits = total};
+  for (int i = 0; i < s->k; i++) {
+    int to = i >= chunk_bits ? total - s->k + i : o->along ? i : o->outer + i;
+    map.column[k_first + i] = 1u << to;
+  }
+  for (int i = 0; i < o->outer + s->batch; i++) {
+    int from = __builtin_ctz(dot_line_begin(s, o, 1u << i)), to = o->along || i >= o->outer ? chunk_bits + i : i;
+    map.column[from] = 1u << to;
+  }
+  return map;
+}
+
+/* ---- what is known before anything is emitted ---- */
+
+/* Bytes for a and x. Two blocks should find room where registers let two run; but what does not go in at once waits for
+ * its turn in registers. What loops keep in shared memory (lower_dots_before) lies beside. */
+static int64_t room_for(const Lower *l, const Op *op, int registers) {
+  int64_t all = l->target->shared_bytes, threads = l->out->num_warps * 32, two = 65536 / (threads * (registers + 96)),
+          bytes = 0;
+  for (int k = 0; k < 2; k++) bytes += type_numel(op->in[k]->type) * type_elem_bytes(op->in[k]->type);
+  return two < 2 || registers + bytes / (4 * threads) > 192 ? all * 5 / 8 : all / 2;
+}
+
+bool lower_on_tensor_cores(const Op *dot) {
+  Dtype as;
+  return layout_mma_type(dot, &as) && layout_is_mma(dot->out[0]->type, dot->out[0]->layout);
+}
+
+static Dot dot_make(Lower *l, const Op *op) {
+  const Type *ta = op->in[0]->type, *tx = op->in[1]->type;
+  int rank = ta->rank;
+  DotShape s = {dot_log2(ta->shape[rank - 2]), dot_log2(tx->shape[rank - 1]), dot_log2(ta->shape[rank - 1]),
+                rank == 3 ? dot_log2(ta->shape[0]) : 0};
+  Dot d = {.op = op,
+           .shape = s,
+           .type = sum_dtype(op->out[0]->type->dtype),
+           .layout = op->out[0]->layout,
+           .chunk_bits = s.k};
+  d.mma = lower_on_tensor_cores(op);
+  if (d.mma) layout_mma_type(op, &d.type);
+  d.kind = lane_kind_of(&(Type){.dtype = d.type});
+  d.n = layout_registers(d.layout);
+  int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
+  while (d.chunk_bits > (d.mma ? 4 : 0) && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit) d.chunk_bits--;
+  return d;
+}
+
+/* Where the operand's elements lie. */
+static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
+  const DotShape *s = &d->shape;
+  o->is_a = is_a;
+  o->outer = is_a ? s->m : s->n;
+  o->along = lies_along(s, o, d->op->in[!is_a]->layout);
+  F2Map map = place_of(s, o, d->chunk_bits);
+  (d->mma ? lower_mma_swizzle : lower_fma_swizzle)(d, o, &map);
+  return map;
+}
+
+/* ---- operands that stand in shared memory already ---- */
+
+/* What lies there, and how: of a transposed tensor, the tensor itself. */
+typedef struct Image {
+  const Value *value;
+  LaneKind kind;
+  F2Map map;
+} Image;
+
+static const Value *untransposed(const Value *v) {
+  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  return v;
+}
+
+static Image image_of(const Value *v, LaneKind kind, const F2Map *map) {
+  Image image = {v, kind, *map};
+  for (const Op *op = v->def; op && op->code == OP_TRANS; op = image.value->def) {
+    const Type *from = op->in[0]->type, *to = op->out[0]->type;
+    F2Map of = image.map;
+    for (int d = 0; d < to->rank; d++)
+      memcpy(image.map.column + layout_dim_shift(from, (int)op->dims[d]), of.column + layout_dim_shift(to, d),
+             sizeof *of.column * (size_t)dot_log2(to->shape[d]));
+    image.value = op->in[0];
+  }
+  return image;
+}
+
+/* Operand k of the product stands in shared memory, all of it: while a loop runs, or since the product before it in the
+ * block. */
+struct LowerPlaced {
+  const Op *dot;
+  int k;
+  Image image;
+  Place place;
+  struct LowerPlaced *next;
+  const Block *block; /* in which it was written: it can be found there, behind, and in blocks inside */
+};
+
+static const LowerPlaced *placed(const Lower *l, const Op *dot, int k) {
+  for (const LowerPlaced *p = l->placed; p; p = p->next)
+    if (p->dot == dot && p->k == k) return p;
+  return NULL;
+}
+
+static bool is_alike(const LowerPlaced *p, const Image *m) {
+  return p->image.value == m->value && p->image.kind == m->kind &&
+         !memcmp(p->image.map.column, m->map.column, sizeof *m->map.column * (size_t)m->map.in_bits);
+}
+
+static const LowerPlaced *placed_alike(const Lower *l, const Image *m) {
+  const LowerPlaced *p = l->placed;
+  while (p && !is_alike(p, m)) p = p->next;
+  return p;
+}
+
+/* What the product before this one in its block took. Only of the last one, since until then nothing but this one's
+ * operands need room beside. */
+static const LowerPlaced *just_placed(const Lower *l, const Op *op, const Image *m) {
+  for (int k = 0; k < 2; k++) {
+    const LowerPlaced *p = l->last_placed[k];
+    if (p && p->dot->block == op->block && is_alike(p, m)) return p;
+  }
+  return NULL;
+}
+
+/* What still stands from before. */
+static const LowerPlaced *left_standing(const Lower *l, const Block *block, const Image *m) {
+  for (const LowerPlaced *p = l->standing; p; p = p->next)
+    for (const Block *b = block; b && is_alike(p, m); b = b->parent ? b->parent->block : NULL)
+      if (b == p->block) return p;
+  return NULL;
+}
+
+static void leave_standing(Lower *l, const LowerPlaced *p) {
+  LowerPlaced *copy = NEW(l->cx->arena, LowerPlaced);
+  *copy = *p;
+  copy->next = l->standing;
+  l->standing = copy;
+}
+
+static bool stands_in(const Value *v, const Op *loop) {
+  for (const Block *b = value_block(v); b; b = b->parent ? b->parent->block : NULL)
+    if (b->parent == loop) return true;
+  return false;
+}
+
+static LaneValue **operand_registers(Lower *l, const Dot *d, int k) {
+  const Value *v = d->op->in[k];
+  return as_dtype(l, d->op, lower_get(l, v), v->type, v->layout, d->type);
+}
+
+typedef struct Before {
+  Lower *l;
+  const Op *loop;
+  bool any;
+} Before;
+
+static void place_before(Op *op, void *arg) {
+  Before *before = arg;
+  Lower *l = before->l;
+  if (op->code != OP_DOT) return;
+  for (int k = 0; k < 2; k++) {
+    const Value *v = op->in[k];
+    Dot d = dot_make(l, op);
+    if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k ||
+        (d.mma && lower_mma_in_registers(l, &d, k)))
+      continue;
+    DotOperand o = {0};
+    F2Map map = describe(&d, &o, k == 0);
+    Image image = image_of(v, d.kind, &map);
+    const LowerPlaced *same = placed_alike(l, &image);
+    if (!same) same = left_standing(l, before->loop->block, &image);
+    int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
+    if (!same && l->placed_bytes + bytes > l->target->shared_bytes / 3) continue;
+    LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
+    *p = (LowerPlaced){op, k, image, {0}, l->placed, before->loop->block};
+    if (same) p->place = same->place;
+    else {
+      p->place = lower_place(l, k ? "dot b" : "dot a", d.kind, &map, 0);
+      lower_place_write(l, &p->place, operand_registers(l, &d, k), v->layout, 0);
+      l->placed_bytes += bytes;
+      leave_standing(l, p);
+      before->any = true;
+    }
+    l->placed = p;
+  }
+}
+
+void lower_dots_before(Lower *l, Op *loop) {
+  Before before = {l, loop, false};
+  if (l->divergent) return;
+  for (int i = 0; i < 2; i++)
+    if (loop->body[i]) tile_walk(loop->body[i], place_before, &before);
+  if (before.any) lane_barrier(&l->b, false);
+}
+
+/* ---- the operation ---- */
+
+/* False when the operand stands in shared memory already, or need not go there. */
+static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
+  const Value *v = d->op->in[k];
+  F2Map map = describe(d, o, k == 0);
+  o->in_registers = d->mma && lower_mma_in_registers(l, d, k);
+  if (o->in_registers) return false;
+  Image image = image_of(v, d->kind, &map);
+  const LowerPlaced *there = placed(l, d->op, k);
+  if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, d->op, &image);
+  if (!there && d->chunk_bits == d->shape.k) there = left_standing(l, d->op->block, &image);
+  o->place = there ? there->place : lower_place(l, k ? "dot b" : "dot a", d->kind, &map, d->shape.k - d->chunk_bits);
+  o->place.map = map;
+  return !there;
+}
+
+/* Whether a product behind this one in its block takes the same tensor, in whatever way. */
+static bool is_taken_later(const Op *from, const Value *v) {
+  for (const Op *op = from->next; op; op = op->next)
+    for (int k = 0; k < 2 && op->code == OP_DOT; k++)
+      if (untransposed(op->in[k]) == v) return true;
+  return false;
+}
+
+static void remember(Lower *l, const Dot *d) {
+  const Op *op = d->op;
+  for (int k = 0; k < 2; k++) {
+    const DotOperand *o = k ? &d->x : &d->a;
+    l->last_placed[k] = NULL;
+    if (d->chunk_bits < d->shape.k || o->in_registers) continue;
+    LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
+    *p = (LowerPlaced){op, k, image_of(op->in[k], d->kind, &o->place.map), o->place, NULL, op->block};
+    l->last_placed[k] = p;
+    int64_t bytes = type_numel(op->in[k]->type) << lower_kind_shift(d->kind);
+    bool later = d->mma ? is_taken_later(op, p->image.value) : l->frugal && lower_product_uses(op->next, op->in[k]) > 0;
+    if (!later || l->standing_bytes + bytes > l->target->shared_bytes / 3) continue;
+    l->standing_bytes += bytes;
+    leave_standing(l, p);
+  }
+}
+
+void lower_dot(Lower *l, Op *op) {
+  const Value *c = op->in[2], *out = op->out[0];
+  Dtype sum = sum_dtype(out->type->dtype);
+  Dot d = dot_make(l, op);
+  DotOperand *operands[] = {&d.a, &d.x};
+  bool wanted[2];
+  LaneValue **regs[2];
+  for (int k = 0; k < 2; k++) wanted[k] = prepare(l, &d, operands[k], k);
+  remember(l, &d);
+  (d.mma ? lower_mma_begin : lower_fma_begin)(l, &d);
+  LaneValue **rc = lower_convert_kind(l, lower_get(l, c), lane_kind_of(c->type), c->layout, d.layout);
+  d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, d.layout, sum), sizeof(LaneValue *) * (size_t)d.n);
+  for (int part = 0; part < 1 << (d.shape.k - d.chunk_bits); part++) {
+    if (part) lane_barrier(&l->b, false);
+    for (int k = 0; k < 2; k++) {
+      DotOperand *o = operands[k];
+      if (l->frugal && k && wanted[0]) lane_barrier(&l->b, true); /* or the assembler begins with the loads of both */
+      if (!part && (wanted[k] || o->in_registers)) {
+        lower_operand_now(l, op, k);
+        regs[k] = operand_registers(l, &d, k);
+      }
+      if (!part && o->in_registers) o->regs = regs[k], o->layout = op->in[k]->layout;
+      if (wanted[k]) lower_place_write(l, &o->place, regs[k], op->in[k]->layout, part);
+    }
+    if (wanted[0] || wanted[1]) lane_barrier(&l->b, false);
+    /* or the assembler begins with it while the product before has not ended */
+    else if (l->frugal && d.mma) lane_barrier(&l->b, true);
+    if (part == (1 << (d.shape.k - d.chunk_bits)) - 1) lower_next_now(l, op);
+    if (d.mma) lower_mma_chunk(l, &d, part);
+    else lower_fma_chunk(l, &d);
+  }
+  lower_set(l, out, as_dtype(l, op, d.acc, type_with_dtype(l->cx, out->type, sum), d.layout, out->type->dtype));
+}

@@ -1,0 +1,56 @@
+/* lower_dot: what the two ways to compute a product share. Private to lower/dot.c, lower/fma.c, lower/mma.c. */
+#ifndef NEREID_LOWER_DOT_H
+#define NEREID_LOWER_DOT_H
+
+#include "gpu/lower/move.h"
+
+typedef struct DotShape {
+  int m, n, k, batch;
+} DotShape; /* log2 */
+
+/* One of a and x, seen as lines along k: a's are rows of the product, x's its columns. A line's number is its row or
+ * column, with the batch above. */
+typedef struct DotOperand {
+  bool is_a, along; /* along: neighbours along k lie side by side in memory, else neighbours across */
+  int outer;        /* log2 of the lines of a batch */
+  Place place;
+  bool in_registers;    /* not in memory: lower/mma.c takes `regs` */
+  LaneValue **regs;     /* as they are held, in the type `kind` of the product */
+  const Layout *layout; /* of regs */
+} DotOperand;
+
+typedef struct Dot {
+  const Op *op;
+  DotShape shape;
+  bool mma;   /* on tensor cores */
+  Dtype type; /* of a and x in memory */
+  LaneKind kind;
+  const Layout *layout; /* of the accumulator */
+  DotOperand a, x;
+  int n;           /* registers of the accumulator */
+  int chunk_bits;  /* log2 of the k's that lie in shared memory at a time */
+  LaneValue **acc; /* f32, f64 or integers */
+  void *own;       /* lower/fma.c's, lower/mma.c's */
+} Dot;
+
+static inline int dot_log2(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
+/* The first element of a line as a flat index of the operand; one k; and the line of an element of the accumulator. */
+static inline uint32_t dot_line_begin(const DotShape *s, const DotOperand *o, uint32_t line) {
+  return o->is_a ? line << s->k : (line & ((1u << s->n) - 1)) | line >> s->n << (s->n + s->k);
+}
+static inline uint32_t dot_k(const DotShape *s, const DotOperand *o, uint32_t k) { return o->is_a ? k : k << s->n; }
+static inline uint32_t dot_line_of(const DotShape *s, const DotOperand *o, uint32_t v) {
+  return o->is_a ? v >> s->n : (v & ((1u << s->n) - 1)) | v >> (s->n + s->m) << s->n;
+}
+
+/* For each way: what is xor'ed onto the places of an operand's elements, so that accesses meet different banks; what
+ * there is to be computed before the first chunk; and a chunk's products, from number `part`, added to d->acc. */
+void lower_fma_swizzle(const Dot *d, const DotOperand *o, F2Map *map);
+void lower_fma_begin(Lower *l, Dot *d);
+void lower_fma_chunk(Lower *l, Dot *d);
+void lower_mma_swizzle(const Dot *d, const DotOperand *o, F2Map *map);
+void lower_mma_begin(Lower *l, Dot *d);
+void lower_mma_chunk(Lower *l, Dot *d, int part);
+bool lower_mma_in_registers(Lower *l, const Dot *d, int operand); /* it is held as the hardware takes it */
+
+#endif

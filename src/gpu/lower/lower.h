@@ -1,0 +1,143 @@
+/* lower: from a Func with layouts to lane IR. Private to src/gpu.
+ *
+ * One walk over the tile IR. Each tile value becomes an array of lane values: a scalar one, a tensor one for each
+ * register of its layout, in the order of the register's number. Values with a zero warp or lane vector are held alike
+ * by several threads; what must happen once (stores, atomics, prints) is guarded by lower_first_holder. Files of
+ * lower_*.c each take a group of operations (the table in lower.c).
+ */
+#ifndef NEREID_LOWER_H
+#define NEREID_LOWER_H
+
+#include "gpu/gpu.h"
+#include "layout/layout.h"
+
+typedef struct LowerPlaced LowerPlaced;
+typedef struct LowerLater LowerLater;
+typedef struct Lower {
+  Context *cx;
+  Func *f;
+  const GpuTarget *target;
+  LaneFunc *out;
+  LaneBuilder b;
+  LaneValue *tid, *lane, *warp; /* thread in the block; lane in the warp; warp in the block (zero for one warp) */
+  LaneValue *program[3], *programs[3];
+  bool asks_program; /* programs differ: the kernel has a program_id */
+  /* what loads and stores of tensors ask of the caches where the kernel says nothing */
+  LanePriority streams;
+  LaneValue *diag, *list, *inside; /* hidden parameters, or NULL */
+  LaneValue ***values;             /* by Value.id */
+  int *uses;                       /* by Value.id: how many operands of operations it is */
+  /* by Value.id: what is lowered at a product instead of where it stands (lower/deferred.c) */
+  LowerLater *later;
+  bool frugal;         /* registers are short */
+  LowerPlaced *placed; /* operands of products in shared memory, for as long as a loop runs (lower/dot.c) */
+  int64_t placed_bytes;
+  LowerPlaced *last_placed[2]; /* those of the last product */
+  LowerPlaced *standing;       /* what was written for earlier loops, or kept for later products */
+  int64_t standing_bytes;      /* of the latter */
+  struct LowerOrder *order;    /* of accesses to global memory (lower/membar.c) */
+  int divergent;               /* depth of bodies on scalars: there threads go their own ways */
+} Lower;
+
+/* ---- lower.c ---- */
+LaneValue **lower_get(Lower *l, const Value *v);            /* its registers */
+void lower_set(Lower *l, const Value *v, LaneValue **regs); /* the array must live in the arena */
+int lower_count(const Value *v);                            /* 1 for scalars */
+LaneValue **lower_array(Lower *l, int n);
+/* its operations but the one that ends it (yield, condition) */
+void lower_block(Lower *l, Block *block);
+void lower_op(Lower *l, Op *op);
+Op *lower_body(Lower *l, Block *block); /* likewise, and returns that one */
+/* A body on scalars (reduce, scan, map) with these values for its arguments; out gets what it yields. May be called
+ * again and again. */
+void lower_inline(Lower *l, Block *body, LaneValue *const *args, LaneValue **out);
+/* Flat element index held by this thread in register r: thread part xor register part, where xor is an addition
+ * whenever the bits are disjoint (then a plain `add` of a constant, which folds into addresses). */
+LaneValue *lower_element(Lower *l, const Layout *layout, int reg);
+/* The index along dim d of that element. */
+LaneValue *lower_index(Lower *l, const Type *t, const Layout *layout, int reg, int d);
+/* xor of columns[i] over the set bits i of x; as few operations as it can */
+LaneValue *lower_linear(Lower *l, int bits, const uint32_t *columns, LaneValue *x);
+/* pred, or NULL when every thread holds its own; layout NULL: a scalar */
+LaneValue *lower_first_holder(Lower *l, const Layout *layout);
+/* Bits of the register's number that make no difference to v, from what is known of its constancy: register r holds
+ * what r & ~bits holds. */
+uint32_t lower_same(const Value *v);
+LaneValue *lower_and(Lower *l, LaneValue *p, LaneValue *q); /* of predicates; NULL means true */
+
+/* ---- by group; each sets the op's results ---- */
+void lower_element_op(Lower *l, Op *op); /* lower/element.c: arithmetic, cmp, select, addptr, fma; packed halves */
+void lower_convert(Lower *l, Op *op);    /* lower/convert.c: convert, bitcast */
+void lower_math(Lower *l, Op *op);       /* math.c */
+/* lower/shape.c: const, arange, splat, broadcast, expand_dims, reshape, trans, join, split, cat */
+void lower_shape(Lower *l, Op *op);
+void lower_load(Lower *l, Op *op); /* lower/memory.c */
+/* by what the kernel does with memory */
+LanePriority lower_stream_priority(const GpuTarget *t, bool stores, bool adds_once);
+void lower_store(Lower *l, Op *op);
+void lower_atomic(Lower *l, Op *op);   /* lower/atomic.c */
+void lower_control(Lower *l, Op *op);  /* lower/control.c: for, while, if */
+void lower_relayout(Lower *l, Op *op); /* lower/convert_layout.c */
+void lower_reduce(Lower *l, Op *op);   /* lower/reduce.c */
+void lower_scan(Lower *l, Op *op);     /* lower/scan.c */
+void lower_map(Lower *l, Op *op);      /* lower/scan.c */
+void lower_sort(Lower *l, Op *op);     /* lower/sort.c */
+void lower_gather(Lower *l, Op *op);   /* lower/gather.c: gather, histogram */
+void lower_dot(Lower *l, Op *op);      /* lower/dot.c */
+/* lower/deferred.c: what of a block waits for its products; then, from lower_dot, where operand k of the product is
+ * about to be written, and behind both writes. */
+void lower_plan_later(Lower *l, const Block *block);
+LowerLater *lower_later_create(Lower *l, int values);
+bool lower_on_tensor_cores(const Op *dot);
+/* of v as an operand of products in the block of `from`, there and behind */
+int lower_product_uses(const Op *from, const Value *v);
+bool lower_is_later(const Lower *l, const Op *op);
+/* what an operation before v's has found out by the way: v's will not be lowered */
+void lower_given(Lower *l, const Value *v, LaneValue **regs);
+void lower_operand_now(Lower *l, const Op *dot, int k);
+void lower_next_now(Lower *l, const Op *dot);
+/* writes what the products in a loop take from outside; the caller takes it back behind the loop */
+void lower_dots_before(Lower *l, Op *loop);
+void lower_debug(Lower *l, Op *op); /* lower/debug.c: print, assert, barrier, assume */
+void lower_asm(Lower *l, Op *op);   /* lower/debug.c */
+void lower_scope(Lower *l, Op *op); /* lower/scope.c: regions of an instrumented kernel */
+void lower_records_open(Lower *l);  /* at the kernel's beginning and end; nothing in others */
+void lower_records_close(Lower *l);
+
+/* lower/membar.c: called before an access is lowered, where the block has met, around loops and branches. */
+typedef struct LowerOrder LowerOrder;
+void lower_order(Lower *l, const Op *op);
+void lower_order_barrier(Lower *l);
+void lower_order_loop(Lower *l, const Op *loop);
+/* a copy of what is pending; then `before` is, unless NULL */
+LowerOrder *lower_order_branch(Lower *l, LowerOrder *before);
+void lower_order_join(Lower *l, const LowerOrder *other);
+
+/* Parts of these that others use. n registers of one type become n of another, as `convert` does (rounding 1: towards
+ * zero). */
+void lower_cast(Lower *l, Dtype from, Dtype to, int rounding, int n, LaneValue *const *in, LaneValue **out);
+/* lower/divide.c. k: S32 U32 S64 U64, of the registers; op: for its type and what is known of its operands. */
+LaneValue *lower_divide(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y);
+LaneValue *lower_remainder(Lower *l, const Op *op, LaneKind k, LaneValue *x, LaneValue *y);
+LaneValue *lower_fdiv(Lower *l, LaneKind k, bool correct, LaneValue *x, LaneValue *y);
+/* f32, as `approx`: two products, and a reciprocal for all with the same y */
+LaneValue *lower_fdiv_shared(Lower *l, LaneValue *x, LaneValue *y);
+/* Elements of one byte or two (kind S8 to U16, F16, BF16 by their register type) in a b32 as in memory, lowest first,
+ * and apart again. */
+/* n elements that fill at most a word */
+LaneValue *lower_pack_word(Lower *l, int elem_bytes, LaneType type, LaneValue *const *regs, int n);
+/* the canonical registers */
+void lower_unpack_word(Lower *l, LaneKind kind, LaneValue *word, int n, LaneValue **regs);
+
+/* One element in shared memory: its bytes, and the kind that loads and stores it (pred as u8). */
+int lower_shared_bytes(LaneType t);
+LaneValue *lower_shared_load(Lower *l, LaneType t, LaneValue *address, int64_t imm, int buffer);
+void lower_shared_store(Lower *l, LaneType t, LaneValue *address, int64_t imm, int buffer, LaneValue *v,
+                        LaneValue *guard);
+
+/* math.c and its files math_*.c: out[i] = fn(in[0][i], in[1][i], ...) for i < n, all elements of one type each. A rare
+ * slow path is one branch for all n. fails for what is not there. */
+void gpu_math(LaneBuilder *b, const GpuTarget *t, MathFn fn, int arity, const Dtype *types, Dtype out_type, int n,
+              LaneValue *const *const *in, LaneValue **out);
+
+#endif

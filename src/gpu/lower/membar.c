@@ -1,0 +1,202 @@
+/* lower_order: keeps a program's accesses to global memory in their order where different threads make them.
+ *
+ * A program's stores and loads happen one after the other, as written. A thread's own do anyway, so nothing is needed
+ * as long as each thread reads what it wrote itself:
+ *
+ *     x = load(p + i); store(p + i, f(x))          one layout, every element held once: the same thread
+ *
+ * But when elements have several holders all of them load and the first one stores, and with another layout another
+ * thread does:
+ *
+ *     n = load(count); store(count, n + 1)         128 threads load, one stores: a slow warp would read n + 1
+ *     store(p + i, x); y = load(p + perm(i))       likewise
+ *
+ * Then the block meets at a barrier, which orders its accesses. Which accesses may meet is told by the kernel's
+ * argument that the pointer comes from; what comes from elsewhere may meet its like. Accesses in one layout that holds
+ * each element once are taken to stay with their threads, also where their pointers differ (x[i] in turn after turn of
+ * a loop); and so are stores in one layout, by their first holders.
+ *
+ * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if a
+ * turn had gone before.
+ */
+#include "gpu/lower/lower.h"
+
+typedef struct Access {
+  int root; /* the argument, or -1 */
+  bool reads, writes;
+  const Layout *layout; /* NULL: a scalar */
+  bool shared;          /* elements have several holders: all of them read, the first one writes */
+} Access;
+
+typedef struct LowerOrder {
+  VEC(Access) pending;
+  LaneBlock *block; /* where the last access stands, to see barriers behind it */
+  LaneOp *last;
+} Order;
+
+/* ---- what an operation accesses ---- */
+
+static int root_of(const Value *v, int depth) {
+  while (depth-- > 0) {
+    const Op *op = v->def;
+    if (!op) {
+      const Block *block = v->block;
+      if (!block || !block->parent) return v->index;
+      const Op *loop = block->parent;
+      int i = v->index + (loop->code == OP_FOR ? 2 : 0); /* the counter is argument 0, the first carried operand is 3 */
+      if ((loop->code != OP_FOR && loop->code != OP_WHILE) || i >= loop->in_count) return -1;
+      v = loop->in[i];
+      continue;
+    }
+    switch (op->code) {
+      case OP_SPLAT:
+      case OP_BROADCAST:
+      case OP_EXPAND_DIMS:
+      case OP_RESHAPE:
+      case OP_TRANS:
+      case OP_HINT:
+      case OP_ADDPTR:
+      case OP_RELAYOUT:
+      case OP_SPLIT: v = op->in[0]; break;
+      case OP_BITCAST:
+        if (!op->in[0]->type->ptr) return -1;
+        v = op->in[0];
+        break;
+      case OP_FOR:
+      case OP_WHILE: v = op->in[v->index + control_skip(op)]; break;
+      case OP_IF:
+      case OP_SELECT:
+      case OP_JOIN:
+      case OP_CAT: {
+        const Value *a = op->code == OP_IF ? op->body[0]->last->in[v->index] : op->in[op->code == OP_SELECT];
+        const Value *b = op->code == OP_IF ? op->body[1]->last->in[v->index] : op->in[op->code == OP_SELECT ? 2 : 1];
+        int root = root_of(a, depth / 2);
+        return root == root_of(b, depth / 2) ? root : -1;
+      }
+      default: return -1;
+    }
+  }
+  return -1;
+}
+
+static bool access_of(const Op *op, Access *a) {
+  switch (op->code) {
+    case OP_LOAD: *a = (Access){.reads = true}; break;
+    case OP_STORE: *a = (Access){.writes = true}; break;
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: *a = (Access){.reads = true, .writes = true}; break;
+    default: return false;
+  }
+  const Value *p = op->in[0];
+  a->root = root_of(p, 64);
+  a->layout = p->type->rank ? p->layout : NULL;
+  a->shared = !a->layout || layout_copies(a->layout);
+  return true;
+}
+
+static bool is_atomic(const Access *a) { return a->reads && a->writes; }
+
+static bool conflict(const Access *a, const Access *b) {
+  if (a->root != b->root || !(a->writes || b->writes)) return false;
+  if (is_atomic(a) && is_atomic(b)) return false;
+  if (a->layout != b->layout) return true;
+  return a->shared && !(a->writes && b->writes); /* who writes is the same one each time */
+}
+
+/* ---- what is pending ---- */
+
+static Order *order_of(Lower *l) {
+  if (!l->order) l->order = NEW(l->cx->arena, Order);
+  return l->order;
+}
+
+static void add(Lower *l, Order *o, const Access *a) {
+  for (int i = 0; i < o->pending.n; i++) {
+    const Access *p = &o->pending.at[i];
+    if (p->root == a->root && p->reads == a->reads && p->writes == a->writes && p->layout == a->layout) return;
+  }
+  vec_push(l->cx->arena, &o->pending, *a);
+}
+
+static bool meets(const Order *o, const Access *a) {
+  for (int i = 0; i < o->pending.n; i++)
+    if (conflict(&o->pending.at[i], a)) return true;
+  return false;
+}
+
+/* Whether the block has met since the last access, for some other reason. */
+static bool barrier_since(Lower *l, const Order *o) {
+  if (!o->last || o->block != l->b.block) return false;
+  for (const LaneOp *op = o->last->next; op; op = op->next)
+    if (op->code == LANE_BARRIER && (!op->warp || l->out->num_warps == 1)) return true;
+  return false;
+}
+
+static void wait_for_all(Lower *l, Order *o) {
+  if (!barrier_since(l, o)) lane_barrier(&l->b, l->out->num_warps == 1);
+  o->pending.n = 0;
+}
+
+void lower_order(Lower *l, const Op *op) {
+  Access a;
+  if (l->divergent || !access_of(op, &a)) return;
+  Order *o = order_of(l);
+  if (meets(o, &a)) wait_for_all(l, o);
+  add(l, o, &a);
+  o->block = l->b.block;
+  o->last = l->b.block->last;
+}
+
+void lower_order_barrier(Lower *l) {
+  if (l->order) l->order->pending.n = 0;
+}
+
+/* ---- loops and branches ---- */
+
+typedef struct Scan {
+  Lower *l;
+  Order *order;
+  bool meets;
+} Scan;
+
+static void scan_meets(Op *op, void *arg) {
+  Scan *s = arg;
+  Access a;
+  if (access_of(op, &a) && meets(s->order, &a)) s->meets = true;
+}
+
+static void scan_add(Op *op, void *arg) {
+  Scan *s = arg;
+  Access a;
+  if (access_of(op, &a)) add(s->l, s->order, &a);
+}
+
+void lower_order_loop(Lower *l, const Op *loop) {
+  if (l->divergent) return;
+  Order *o = order_of(l);
+  Scan s = {l, o, false};
+  for (int i = 0; i < 2; i++)
+    if (loop->body[i]) tile_walk(loop->body[i], scan_meets, &s);
+  if (s.meets) wait_for_all(l, o); /* once, not in every turn */
+  for (int i = 0; i < 2; i++)
+    if (loop->body[i]) tile_walk(loop->body[i], scan_add, &s);
+  o->last = NULL;
+}
+
+/* Before a branch's first body, before its second, and behind it: what is pending there is what either left. */
+LowerOrder *lower_order_branch(Lower *l, LowerOrder *before) {
+  Order *o = order_of(l), *copy = NEW(l->cx->arena, Order);
+  for (int i = 0; i < o->pending.n; i++) add(l, copy, &o->pending.at[i]);
+  o->last = NULL;
+  if (before) {
+    o->pending.n = 0;
+    for (int i = 0; i < before->pending.n; i++) add(l, o, &before->pending.at[i]);
+  }
+  return copy;
+}
+
+void lower_order_join(Lower *l, const LowerOrder *other) {
+  Order *o = order_of(l);
+  for (int i = 0; i < other->pending.n; i++) add(l, o, &other->pending.at[i]);
+  o->last = NULL;
+}

@@ -1,0 +1,241 @@
+/* Prefetch: a loop's loads are issued one turn ahead, into registers.
+ *
+ *     for %i = %lb to %ub step %s                      %x0 = load(%lb), masked by %lb < %ub
+ *       %x = load(%i)                         ->       for %i ... carrying %x
+ *       ... reduce %x ...                                %next = load(%i + %s), masked by %i + %s < %ub
+ *                                                        ... reduce %x ...
+ *                                                        yield %next
+ *
+ * A reduction over a tile ends in shuffles and a barrier, in which a block has nothing in flight; the next tile's loads
+ * fill that time. Done for loops that hold such work, store nothing (what a store may change must not be read ahead)
+ * and wait for nobody, and have loads whose addresses and masks are known a turn ahead: pure arithmetic on the loop's
+ * variable, on what comes from outside, and on carried values that advance by such arithmetic themselves. num_stages=1,
+ * of the loop or the launch, forbids it.
+ *
+ * What is read ahead stays in registers for a turn, twice while the next comes in: it may take what the values that the
+ * loop carries leave of a thread's, PREFETCH_REGISTERS at most; where that is not enough for all, nothing is read
+ * ahead, since the turn would wait for the rest. Loops that hold loops are left alone: theirs would lie idle for all
+ * the turns of those.
+ */
+#include "gpu/lower/lower.h"
+
+enum { PREFETCH_REGISTERS = 32, MAX_COPIED = 96 };
+
+typedef struct Prefetch {
+  Func *f;
+  Op *loop;
+  Block *body;
+  Builder ahead, before; /* at the top of the body; before the loop */
+  Value *next_iv;
+  Map *copies[3]; /* by turn: what stands for a value of the body */
+  int copied;
+} Prefetch;
+
+/* Turns: of the turn that runs, but computed at its top; of the one after it; of the first, computed before the loop.
+ */
+enum { TURN_THIS, TURN_NEXT, TURN_FIRST };
+
+static bool in_body(const Prefetch *p, const Value *v) { return value_block(v) == p->body; }
+static Value *yielded(const Prefetch *p, const Value *arg) { return p->body->last->in[arg->index - 1]; }
+
+/* Whether copy() can make v: arithmetic all the way down, and not too much of it. */
+static bool can_copy(const Prefetch *p, const Value *v, int turn, int *left) {
+  if (!in_body(p, v)) return true;
+  if (--*left < 0) return false;
+  if (!v->def) return v->index == 0 || turn != TURN_NEXT || can_copy(p, yielded(p, v), TURN_THIS, left);
+  const Op *op = v->def;
+  if (op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
+  for (int i = 0; i < op->in_count; i++)
+    if (!can_copy(p, op->in[i], turn, left)) return false;
+  return true;
+}
+
+static Value *copy(Prefetch *p, Value *v, int turn) {
+  if (!in_body(p, v)) return v;
+  if (!v->def) {
+    int carried = v->index - 1;
+    if (turn == TURN_THIS) return v;
+    if (turn == TURN_FIRST) return p->loop->in[carried < 0 ? 0 : 3 + carried];
+    return carried < 0 ? p->next_iv : copy(p, yielded(p, v), TURN_THIS);
+  }
+  Value *known = map_get(p->copies[turn], v);
+  if (known) return known;
+  Op *op = v->def;
+  for (int i = 0; i < op->in_count; i++) copy(p, op->in[i], turn);
+  Map *operands = map_create(p->f->cx->arena, false);
+  for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], copy(p, op->in[i], turn));
+  Op *twin = op_clone(turn == TURN_FIRST ? &p->before : &p->ahead, op, operands);
+  for (int i = 0; i < op->out_count; i++) {
+    twin->out[i]->facts = op->out[i]->facts; /* they hold in every turn */
+    map_put(p->copies[turn], op->out[i], twin->out[i]);
+  }
+  return map_get(p->copies[turn], v);
+}
+
+/* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
+ * write. */
+static bool has_effects(const Block *b) {
+  for (const Op *op = b->first; op; op = op->next) {
+    Effect e = op_info[op->code].effect;
+    if (e == EFFECT_WRITE || (e == EFFECT_SIDE && op->code != OP_SCOPE)) return true;
+    if (op->code == OP_LOAD && (op->attr[2] || op->attr[0] == CACHE_CV)) return true;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i] && has_effects(op->body[i])) return true;
+  }
+  return false;
+}
+
+static bool has_exchange(const Block *b) {
+  for (const Op *op = b->first; op; op = op->next) {
+    if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_DOT) return true;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i] && has_exchange(op->body[i])) return true;
+  }
+  return false;
+}
+
+/* Whether the loop has a first turn. Only a constant step may lead down. */
+static bool leads_down(const Prefetch *p, int64_t *step) {
+  return value_is_const(p->loop->in[2], step) && *step < 0 && dtype_is_signed(p->loop->in[2]->type->dtype);
+}
+
+static Value *has_first(Prefetch *p) {
+  int64_t step;
+  return build_cmp(&p->before, leads_down(p, &step) ? CMP_GT : CMP_LT, p->loop->in[0], p->loop->in[1]);
+}
+
+/* Whether the loop has another turn after the one that runs: whether the way that is left, which is more than nothing,
+ * is longer than a step. As unsigned numbers both are exact, also where the next turn's variable would leave its type.
+ */
+static Value *has_next(Prefetch *p, Value *iv) {
+  Builder *b = &p->ahead;
+  Value *end = p->loop->in[1];
+  Dtype t = dtype_bits(iv->type->dtype) == 64 ? DT_I64 : DT_I32;
+  Dtype bits = t == DT_I64 ? DT_U64 : DT_U32;
+  int64_t step;
+  bool down = leads_down(p, &step);
+  Value *from = build_convert(b, iv, t), *to = build_convert(b, end, t);
+  Value *left = down ? build_binary(b, OP_SUB, from, to) : build_binary(b, OP_SUB, to, from);
+  Value *turn = down ? build_int(b, type_number(p->f->cx, bits), int_wrap(bits, (int64_t)(0 - (uint64_t)step)))
+                     : build_convert(b, build_convert(b, p->loop->in[2], t), bits);
+  return build_cmp(b, CMP_LT, turn, build_convert(b, left, bits));
+}
+
+static Facts *constant_facts(Context *cx, const Type *t) {
+  Facts *facts = NEW(cx->arena, Facts);
+  for (int d = 0; d < MAX_RANK; d++)
+    facts->divisible[d] = facts->contiguous[d] = 1, facts->constant[d] = d < t->rank ? t->shape[d] : 1;
+  return facts;
+}
+
+/* The load of that turn, which reads nothing when there is no such turn. */
+static Value *load_of(Prefetch *p, Op *load, int turn, Value *valid) {
+  Context *cx = p->f->cx;
+  Builder *b = turn == TURN_FIRST ? &p->before : &p->ahead;
+  b->span = load->span;
+  const Type *t = load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
+  Value *all = build_splat(b, valid, t->rank, t->shape), *mask = all;
+  all->facts = constant_facts(cx, mask_type);
+  if (load->in_count > 1) {
+    mask = build_binary(b, OP_AND, copy(p, load->in[1], turn), all);
+    mask->facts = load->in[1]->facts;
+  }
+  Value *out = build_load(b, copy(p, load->in[0], turn), mask, load->in_count > 2 ? copy(p, load->in[2], turn) : NULL);
+  memcpy(out->def->attr, load->attr, sizeof load->attr);
+  out->facts = load->out[0]->facts;
+  return out;
+}
+
+/* ---- registers ---- */
+
+static int64_t registers_of(const Func *f, const Value *v, bool packed) {
+  int64_t threads = f->num_warps * 32, bytes = v->type->ptr ? 8 : type_elem_bytes(v->type);
+  if (!packed && bytes < 4) bytes = 4;
+  return v->type->rank ? ((type_numel(v->type) + threads - 1) / threads * bytes + 3) / 4 : (bytes + 3) / 4;
+}
+
+/* Of a load's result. Elements narrower than a word come in whole words where some lie side by side. */
+static int64_t registers_loaded(const Func *f, const Op *load) {
+  const Value *ptr = load->in[0];
+  bool packed = false;
+  for (int d = 0; ptr->facts && d < ptr->type->rank; d++)
+    packed |= ptr->facts->contiguous[d] * type_elem_bytes(load->out[0]->type) >= 4 && ptr->facts->divisible[d] >= 4;
+  return registers_of(f, load->out[0], packed);
+}
+
+static bool holds(const Block *b, OpCode code) {
+  for (const Op *op = b->first; op; op = op->next)
+    if (op->code == code) return true;
+  return false;
+}
+
+/* What is left for tiles that come a turn early. A product wants its operands' parts beside the accumulator, which may
+ * be another than what the loop carries, and addresses of what is loaded for it. */
+static int64_t room_in(const Func *f, const Op *loop) {
+  const Block *body = loop->body[0];
+  int64_t most = 65536 / (f->num_warps * 32), taken = holds(body, OP_DOT) ? 96 : 40, other = 0;
+  for (int i = 3; i < loop->in_count; i++) taken += registers_of(f, loop->in[i], true);
+  for (const Op *op = body->first; op; op = op->next) {
+    if (op->code != OP_DOT || value_resolve(op->in[2])->block == body) continue;
+    int64_t sum = registers_of(f, op->out[0], false);
+    if (sum > other) other = sum;
+  }
+  int64_t room = ((most < 255 ? most : 255) - taken - other) / 2;
+  return room < PREFETCH_REGISTERS ? room : PREFETCH_REGISTERS;
+}
+
+/* Takes what the load needs from *room, which may come out below nothing. */
+static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
+  if (op->code != OP_LOAD || op->attr[2] || !op->out[0]->type->rank) return false;
+  int left = MAX_COPIED;
+  for (int i = 0; i < op->in_count; i++)
+    if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], TURN_NEXT, &left) ||
+        !can_copy(p, op->in[i], TURN_FIRST, &left))
+      return false;
+  *room -= registers_loaded(p->f, op);
+  return true;
+}
+
+static void visit_loop(Func *f, Op *loop) {
+  Block *body = loop->body[0];
+  int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
+  if (stages == 1 || !has_exchange(body) || has_effects(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
+  Prefetch p = {.f = f, .loop = loop, .body = body};
+  int64_t room = room_in(f, loop);
+  VEC(Op *) loads = {0};
+  for (Op *op = body->first; op; op = op->next)
+    if (is_wanted(&p, op, &room)) vec_push(f->cx->arena, &loads, op);
+  if (!loads.n || room < 0) return;
+  for (int i = 0; i < 3; i++) p.copies[i] = map_create(f->cx->arena, false);
+  Op *place = holds(body, OP_SCOPE) ? loads.at[0] : body->first; /* where regions are marked the loads stay in theirs */
+  p.ahead = (Builder){.func = f, .block = body, .before = place, .span = loop->span};
+  p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
+  Value *iv = body->args[0];
+  p.next_iv = build_binary(&p.ahead, OP_ADD, iv, loop->in[2]);
+  p.next_iv->facts = iv->facts;
+  Value *first_valid = has_first(&p), *next_valid = has_next(&p, iv);
+  for (int i = 0; i < loads.n; i++) {
+    Op *load = loads.at[i];
+    Value *first = load_of(&p, load, TURN_FIRST, first_valid), *next = load_of(&p, load, TURN_NEXT, next_valid);
+    Value *now = control_carry(f, loop, first, next);
+    now->name = load->out[0]->name;
+    now->facts = load->out[0]->facts;
+    value_replace(load->out[0], now);
+    if (p.ahead.before == load) p.ahead.before = load->next;
+    op_remove(load);
+  }
+}
+
+static void visit_block(Func *f, Block *block) {
+  for (Op *op = block->first; op; op = op->next) {
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) visit_block(f, op->body[i]);
+    if (op->code == OP_FOR) visit_loop(f, op);
+  }
+}
+
+void gpu_prefetch(Func *f, const GpuOptions *o) {
+  tile_resolve(f);
+  visit_block(f, f->body);
+  tile_resolve(f);
+}

@@ -1,0 +1,214 @@
+/* Structured control into labels and branches.
+ *
+ * A carried value keeps one register through its loop: the body's argument, what the next turn gets, and the loop's
+ * result (ptx/share.c). So a turn ends with a parallel copy of what was yielded into those registers, in which one may
+ * be the source of another: a swap needs a third register. The copies are put in an order in which nothing is
+ * overwritten before it is read; cycles are opened with one spare register each. The time is linear in the number of
+ * values.
+ *
+ *     for lb, ub, step        while             if
+ *       iv = lb; carried      $loop: body 0     @!p bra $else
+ *       @!(iv < ub) bra $end    @!p bra $end    then; results
+ *     $loop:                    body 1          bra $end
+ *       body; carried           carried       $else: else; results
+ *       iv += step              bra $loop     $end:
+ *       @(iv < ub) bra $loop  $end:
+ *     $end:
+ *
+ * What a `while` condition hands on needs no copies: body 1 and the results lie in the registers of the condition's
+ * operands, which nothing changes before they are read.
+ */
+#include "gpu/ptx/ptx.h"
+
+typedef struct PtxCopy { /* of the value with this id, while a parallel copy is under way */
+  const LaneValue *from; /* what it must get; NULL: nothing */
+  int readers;           /* copies yet to come that read it */
+  bool done;
+} PtxCopy;
+
+/* ---- parallel copies ---- */
+
+static void copy_one(Ptx *p, const LaneValue *to, const LaneValue *from) {
+  if (ptx_value(p, to) == ptx_value(p, from)) return;
+  ptx_move(p, to->type, NULL, ptx_reg(p, to), ptx_arg(p, from, lane_bits_kind(to->type)));
+}
+
+/* to[i] <- from[i] for all i at once. `to` are distinct values with registers of their own. */
+static void copy_all(Ptx *p, int n, LaneValue *const *to, LaneValue *const *from) {
+  const LaneValue **ready = NEW_N(p->cx->arena, const LaneValue *, n + 1);
+  PtxCopy *copies = p->copies;
+  int ready_count = 0;
+  for (int i = 0; i < n; i++) {
+    const LaneValue *d = ptx_value(p, to[i]), *s = ptx_value(p, from[i]);
+    copies[d->id].from = d == s ? NULL : s;
+    copies[d->id].done = d == s;
+    if (d != s) copies[s->id].readers++;
+  }
+  for (int i = 0; i < n; i++) {
+    const LaneValue *d = ptx_value(p, to[i]);
+    if (copies[d->id].from && !copies[d->id].readers) ready[ready_count++] = d;
+  }
+  for (int i = 0; i <= n; i++) {
+    while (ready_count) {
+      const LaneValue *d = ready[--ready_count], *s = copies[d->id].from;
+      copy_one(p, d, s);
+      copies[d->id].done = true;
+      if (--copies[s->id].readers == 0 && copies[s->id].from && !copies[s->id].done) ready[ready_count++] = s;
+    }
+    if (i == n) break;
+    const LaneValue *d = ptx_value(p, to[i]);
+    if (copies[d->id].done) continue;
+    /* Only cycles are left: d is read by exactly one copy. Keep what it holds, let it be overwritten, and go round from
+     * there. */
+    Arg spare = ptx_fresh(p, d->type);
+    ptx_move(p, d->type, NULL, spare, ptx_reg(p, d));
+    const LaneValue *at = d;
+    for (;;) {
+      const LaneValue *s = copies[at->id].from;
+      copies[at->id].done = true;
+      if (s == d) {
+        ptx_move(p, at->type, NULL, ptx_reg(p, at), spare);
+        break;
+      }
+      copy_one(p, at, s);
+      at = s;
+    }
+  }
+  for (int i = 0; i < n; i++) {
+    copies[ptx_value(p, to[i])->id] = (PtxCopy){0};
+    copies[ptx_value(p, from[i])->id] = (PtxCopy){0};
+  }
+}
+
+static void copy_scratch(Ptx *p) {
+  if (!p->copies) p->copies = NEW_N(p->cx->arena, PtxCopy, p->f->value_count + 1);
+}
+
+/* ---- labels and branches ---- */
+
+static void put_label(Ptx *p, const char *name, int number) {
+  put(p, "$");
+  put(p, name);
+  ptx_put_int(p, number);
+}
+
+static void label(Ptx *p, const char *name, int number) {
+  put_label(p, name, number);
+  put(p, ":\n");
+}
+
+/* Branches where pred is true (or false, when `not`); pred NULL: always. */
+static void branch(Ptx *p, const Arg *pred, bool not, bool uniform, const char *name, int number) {
+  put(p, "\t");
+  if (pred) {
+    put(p, not ? "@!" : "@");
+    put(p, pred->s);
+    put(p, " ");
+  }
+  put(p, uniform ? "bra.uni " : "bra ");
+  put_label(p, name, number);
+  put(p, ";\n");
+}
+
+/* ---- the three ---- */
+
+void ptx_block(Ptx *p, const LaneBlock *b) {
+  for (const LaneOp *op = b->first; op; op = op->next) {
+    if (op->code == LANE_YIELD || op->code == LANE_CONDITION) return;
+    ptx_op(p, op);
+  }
+}
+
+/* Whether the loop is known to run at least once. */
+static bool runs_once(LaneKind k, const LaneValue *lb, const LaneValue *ub, bool down) {
+  uint64_t x, y;
+  if (!ptx_const(lb, &x) || !ptx_const(ub, &y)) return false;
+  bool wide = lane_kind_info[k].bits == 64, is_signed = k == LK_S32 || k == LK_S64;
+  if (!is_signed) return down ? x > y : x < y;
+  int64_t a = wide ? (int64_t)x : (int32_t)x, b = wide ? (int64_t)y : (int32_t)y;
+  return down ? a > b : a < b;
+}
+
+static void test(Ptx *p, LaneKind k, bool down, Arg pred, Arg iv, Arg ub) {
+  ptx_open(p, NULL, down ? "setp.gt." : "setp.lt.");
+  put(p, lane_kind_info[k].name);
+  ptx_args_of(p, pred, iv, ub);
+}
+
+void ptx_for(Ptx *p, const LaneOp *op) {
+  copy_scratch(p);
+  LaneKind k = op->kind;
+  LaneBlock *body = op->body[0];
+  int n = op->out_count, number = ++p->labels;
+  uint64_t step_bits;
+  bool down = ptx_const(op->in[2], &step_bits) &&
+              (k == LK_S32 ? (int32_t)step_bits < 0 : k == LK_S64 && (int64_t)step_bits < 0);
+  bool once = runs_once(k, op->in[0], op->in[1], down);
+  LaneValue *iv = body->args[0];
+  for (int i = 0; i < n; i++) copy_one(p, body->args[i + 1], op->in[i + 3]);
+  ptx_move(p, iv->type, NULL, ptx_reg(p, iv), ptx_arg(p, op->in[0], k));
+  Arg pred = ptx_fresh(p, LT_PRED), ub = ptx_arg(p, op->in[1], k);
+  if (!once) {
+    test(p, k, down, pred, ptx_reg(p, iv), ub);
+    branch(p, &pred, true, op->uniform, "end", number);
+  }
+  label(p, "loop", number);
+  if (op->unroll == 1) put(p, "\t.pragma \"nounroll\";\n");
+  ptx_block(p, body);
+  if (n) copy_all(p, n, body->args + 1, body->last->in);
+  ptx_open(p, NULL, "add.");
+  put(p, lane_kind_info[k].name);
+  ptx_args_of(p, ptx_reg(p, iv), ptx_reg(p, iv), ptx_arg(p, op->in[2], k));
+  test(p, k, down, pred, ptx_reg(p, iv), ub);
+  branch(p, &pred, false, op->uniform, "loop", number);
+  if (!once) label(p, "end", number);
+}
+
+void ptx_while(Ptx *p, const LaneOp *op) {
+  copy_scratch(p);
+  LaneBlock *before = op->body[0], *after = op->body[1];
+  int number = ++p->labels;
+  for (int i = 0; i < before->arg_count; i++) copy_one(p, before->args[i], op->in[i]);
+  label(p, "loop", number);
+  ptx_block(p, before);
+  const LaneOp *condition = before->last;
+  for (int i = 1; i < condition->in_count; i++) {
+    if (i <= after->arg_count) p->same[after->args[i - 1]->id] = condition->in[i];
+    if (i <= op->out_count) p->same[op->out[i - 1]->id] = condition->in[i];
+  }
+  Arg pred = ptx_reg(p, condition->in[0]);
+  branch(p, &pred, true, op->uniform, "end", number);
+  ptx_block(p, after);
+  if (before->arg_count) copy_all(p, before->arg_count, before->args, after->last->in);
+  branch(p, NULL, false, true, "loop", number);
+  label(p, "end", number);
+}
+
+static void results(Ptx *p, const LaneOp *op, const LaneBlock *body) {
+  for (int i = 0; i < op->out_count; i++) copy_one(p, op->out[i], body->last->in[i]);
+}
+
+static bool is_empty(const LaneBlock *b) { return !b->first || b->first->code == LANE_YIELD; }
+
+void ptx_if(Ptx *p, const LaneOp *op) {
+  int number = ++p->labels;
+  Arg pred = ptx_reg(p, op->in[0]);
+  bool nothing = op->out_count == 0 && is_empty(op->body[1]);
+  if (op->out_count == 0 && is_empty(op->body[0])) {
+    if (nothing) return;
+    branch(p, &pred, false, op->uniform, "end", number);
+    ptx_block(p, op->body[1]);
+    label(p, "end", number);
+    return;
+  }
+  branch(p, &pred, true, op->uniform, nothing ? "end" : "else", number);
+  ptx_block(p, op->body[0]);
+  results(p, op, op->body[0]);
+  if (!nothing) {
+    branch(p, NULL, false, true, "end", number);
+    label(p, "else", number);
+    ptx_block(p, op->body[1]);
+    results(p, op, op->body[1]);
+  }
+  label(p, "end", number);
+}

@@ -1,0 +1,376 @@
+/* lane IR -> PTX text: the module, the kernel's frame, registers and constants. ptx.h says how values become registers;
+ * the other ptx_*.c print the operations. The forms of instructions and what each target takes are those of the PTX
+ * ISA 9.0, tried with its assembler.
+ *
+ *     .version 8.1
+ *     .target sm_90a
+ *     .address_size 64
+ *     .extern .shared .align 16 .b8 $shared[];
+ *     .visible .entry add_kernel(
+ *     	.param .u64 .ptr .global .align 16 p0,
+ *     	.param .u32 p1)
+ *     .reqntid 128
+ *     {
+ *     	.reg .b32 %r<9>;
+ *     	ld.param.b64 %rd1, [p0];
+ *     	mov.b32 %r1, %tid.x;
+ *     	...
+ *
+ * The body is printed first, since only then the numbers of registers are known.
+ */
+#include "gpu/ptx/ptx.h"
+
+static const char *const type_names[] = {"pred", "b16", "b32", "b64"};
+static const char *const prefixes[] = {"%p", "%h", "%r", "%rd"};
+
+/* ---- writing ---- */
+
+static char *digits(uint64_t v, char *end) {
+  *--end = 0;
+  do *--end = (char)('0' + v % 10);
+  while (v /= 10);
+  return end;
+}
+
+void ptx_put_int(Ptx *p, int64_t v) { put(p, ptx_int(v).s); }
+
+Arg ptx_text(const char *s) {
+  Arg a;
+  snprintf(a.s, sizeof a.s, "%s", s);
+  return a;
+}
+
+Arg ptx_int(int64_t v) {
+  Arg a;
+  char text[24], *at = digits(v < 0 ? -(uint64_t)v : (uint64_t)v, text + sizeof text);
+  if (v < 0) *--at = '-';
+  memcpy(a.s, at, (size_t)(text + sizeof text - at));
+  return a;
+}
+
+static Arg numbered(const char *prefix, int number) {
+  Arg a;
+  char text[16], *at = digits((uint64_t)number, text + sizeof text);
+  size_t n = strlen(prefix);
+  memcpy(a.s, prefix, n);
+  memcpy(a.s + n, at, (size_t)(text + sizeof text - at));
+  return a;
+}
+
+static Arg hex(const char *prefix, uint64_t v, int width) {
+  Arg a;
+  size_t n = strlen(prefix);
+  memcpy(a.s, prefix, n);
+  for (int i = 0; i < width; i++) a.s[n + (size_t)i] = "0123456789ABCDEF"[v >> 4 * (width - 1 - i) & 15];
+  a.s[n + (size_t)width] = 0;
+  return a;
+}
+
+void ptx_open(Ptx *p, const LaneOp *op, const char *mnemonic) {
+  put(p, "\t");
+  if (op && op->guard) {
+    Arg guard = ptx_reg(p, op->guard);
+    put(p, op->guard_not ? "@!" : "@");
+    put(p, guard.s);
+    put(p, " ");
+  }
+  put(p, mnemonic);
+}
+
+void ptx_args(Ptx *p, int n, const Arg *args) {
+  for (int i = 0; i < n; i++) {
+    put(p, i ? ", " : " ");
+    put(p, args[i].s);
+  }
+  put(p, ";\n");
+}
+
+/* ---- registers and constants ---- */
+
+const char *ptx_type_name(LaneType t) { return type_names[t]; }
+
+bool ptx_const(const LaneValue *v, uint64_t *bits) {
+  if (!v->def || v->def->code != LANE_CONST) return false;
+  *bits = (uint64_t)v->def->imm;
+  return true;
+}
+
+const LaneValue *ptx_value(const Ptx *p, const LaneValue *v) {
+  while (p->same[v->id]) v = p->same[v->id];
+  return v;
+}
+
+Arg ptx_fresh(Ptx *p, LaneType t) { return numbered(prefixes[t], ++p->count[t]); }
+
+void ptx_move(Ptx *p, LaneType t, const LaneOp *guard, Arg to, Arg from) {
+  ptx_open(p, guard, "mov.");
+  put(p, type_names[t]);
+  ptx_args_of(p, to, from);
+}
+
+static Arg immediate(LaneKind k, uint64_t bits) {
+  switch (k) {
+    case LK_F32: return hex("0f", (uint32_t)bits, 8);
+    case LK_F64: return hex("0d", bits, 16);
+    case LK_PRED: return ptx_int(bits & 1);
+    case LK_B32: return (uint32_t)bits < 65536 ? ptx_int((int64_t)(uint32_t)bits) : hex("0x", (uint32_t)bits, 8);
+    case LK_B64: return bits < 65536 ? ptx_int((int64_t)bits) : hex("0x", bits, 16);
+    case LK_U32: return ptx_int((uint32_t)bits);
+    case LK_S64: return ptx_int((int64_t)bits);
+    case LK_U64: return bits >> 63 ? hex("0x", bits, 16) : ptx_int((int64_t)bits);
+    default: return lane_kind_info[k].type == LT_B16 ? hex("0x", (uint16_t)bits, 4) : ptx_int((int32_t)bits);
+  }
+}
+
+/* Set at the kernel's beginning, so that every use has it. */
+Arg ptx_const_reg(Ptx *p, LaneType t, uint64_t bits) {
+  Arg r = ptx_fresh(p, t);
+  Buf *before = p->out;
+  p->out = &p->entry;
+  ptx_move(p, t, NULL, r, immediate(lane_bits_kind(t), bits));
+  p->out = before;
+  return r;
+}
+
+Arg ptx_reg(Ptx *p, const LaneValue *v) {
+  v = ptx_value(p, v);
+  int *number = &p->number[v->id];
+  uint64_t bits;
+  if (!*number) {
+    if (ptx_const(v, &bits)) ptx_const_reg(p, v->type, bits), *number = p->count[v->type];
+    else *number = ++p->count[v->type];
+  }
+  return numbered(prefixes[v->type], *number);
+}
+
+Arg ptx_arg(Ptx *p, const LaneValue *v, LaneKind k) {
+  uint64_t bits;
+  v = ptx_value(p, v);
+  bool takes_immediates = lane_kind_info[k].type != LT_B16 && k != LK_F16X2 && k != LK_BF16X2;
+  if (k == LK_B16) takes_immediates = true;
+  if (takes_immediates && ptx_const(v, &bits)) return immediate(k, bits);
+  return ptx_reg(p, v);
+}
+
+/* ---- places in the source ---- */
+
+static int source_number(Ptx *p, const Source *s) {
+  for (int i = 0; i < p->sources.n; i++)
+    if (p->sources.at[i] == s) return i + 1;
+  vec_push(p->cx->arena, &p->sources, s);
+  return p->sources.n;
+}
+
+/* PTX is ASCII, comments too. */
+static char printable(char c) { return c >= 0x20 && c < 0x7f ? c : c == '\t' ? ' ' : '?'; }
+
+/* ".loc 1 14 4 // x = tl.load(...)" where the line changes. */
+static void put_line(Ptx *p, const Span *span) {
+  if (!span || !span->source || span->line < 1) return;
+  if (p->span && p->span->source == span->source && p->span->line == span->line) return;
+  p->span = span;
+  const Source *s = span->source;
+  put(p, "\t.loc ");
+  ptx_put_int(p, source_number(p, s));
+  put(p, " ");
+  ptx_put_int(p, span->line);
+  put(p, " ");
+  ptx_put_int(p, span->col + 1);
+  if (span->line <= s->line_count) {
+    const char *text = s->text + s->line_start[span->line - 1];
+    text += strspn(text, " \t");
+    put(p, " // ");
+    for (size_t i = 0; text[i] && !strchr("\r\n", text[i]) && i < 120; i++) buf_putc(p->out, printable(text[i]));
+  }
+  put(p, "\n");
+}
+
+/* ---- operations that need no file of their own ---- */
+
+static void ptx_param(Ptx *p, const LaneValue *to, int i) {
+  const Type *t = p->f->param_types[i];
+  Arg r = ptx_reg(p, to), from = numbered("[p", i);
+  strcat(from.s, "]");
+  if (to->type == LT_PRED) {
+    Arg byte = ptx_fresh(p, LT_B32);
+    ptx_open(p, NULL, "ld.param.u8");
+    ptx_args_of(p, byte, from);
+    ptx_open(p, NULL, "setp.ne.b32");
+    ptx_args_of(p, r, byte, ptx_int(0));
+    return;
+  }
+  LaneKind k = t ? lane_kind_of(t) : LK_U64;
+  ptx_open(p, NULL, "ld.param.");
+  put(p, lane_kind_info[k].bits < 32 && to->type == LT_B32 ? lane_kind_info[k].name : type_names[to->type]);
+  ptx_args_of(p, r, from);
+}
+
+static void ptx_special(Ptx *p, const LaneOp *op) {
+  ptx_open(p, NULL, "mov.");
+  put(p, type_names[op->out[0]->type]);
+  Arg name = ptx_text("%");
+  strcat(name.s, op->special == SP_LANE ? "laneid" : lane_special_names[op->special]);
+  ptx_args_of(p, ptx_reg(p, op->out[0]), name);
+}
+
+static void ptx_shared(Ptx *p, const LaneOp *op) {
+  int offset = p->f->buffers.at[op->buffer].offset;
+  Arg at = offset ? numbered("$shared+", offset) : ptx_text("$shared");
+  ptx_move(p, LT_B32, NULL, ptx_reg(p, op->out[0]), at);
+}
+
+static void ptx_pack(Ptx *p, const LaneOp *op) {
+  Arg low = ptx_reg(p, op->in[0]), high = ptx_reg(p, op->in[1]), to = ptx_reg(p, op->out[0]);
+  ptx_open(p, NULL, "mov.");
+  put(p, type_names[op->out[0]->type]);
+  put(p, " ");
+  put(p, to.s);
+  put(p, ", {");
+  put(p, low.s);
+  put(p, ", ");
+  put(p, high.s);
+  put(p, "};\n");
+}
+
+static void ptx_unpack(Ptx *p, const LaneOp *op) {
+  Arg from = ptx_reg(p, op->in[0]), low = ptx_reg(p, op->out[0]), high = ptx_reg(p, op->out[1]);
+  ptx_open(p, NULL, "mov.");
+  put(p, type_names[op->in[0]->type]);
+  put(p, " {");
+  put(p, low.s);
+  put(p, ", ");
+  put(p, high.s);
+  put(p, "}, ");
+  put(p, from.s);
+  put(p, ";\n");
+}
+
+void ptx_op(Ptx *p, const LaneOp *op) {
+  if (op->code == LANE_CONST) return;
+  if (p->lines) put_line(p, op->span);
+  switch (op->code) {
+    case LANE_PARAM: ptx_param(p, op->out[0], (int)op->imm); break;
+    case LANE_SPECIAL: ptx_special(p, op); break;
+    case LANE_SHARED: ptx_shared(p, op); break;
+    case LANE_PACK: ptx_pack(p, op); break;
+    case LANE_UNPACK: ptx_unpack(p, op); break;
+    case LANE_MOVE:
+      ptx_move(p, op->out[0]->type, NULL, ptx_reg(p, op->out[0]),
+               ptx_arg(p, op->in[0], lane_bits_kind(op->in[0]->type)));
+      break;
+    case LANE_SETP: ptx_setp(p, op); break;
+    case LANE_SELECT: ptx_select(p, op); break;
+    case LANE_CVT: ptx_cvt(p, op); break;
+    case LANE_CVT2: ptx_cvt2(p, op); break;
+    case LANE_CVT1X2: ptx_cvt1x2(p, op); break;
+    case LANE_LD: ptx_load(p, op); break;
+    case LANE_ST: ptx_store(p, op); break;
+    case LANE_ATOM: ptx_atomic(p, op); break;
+    case LANE_SHFL: ptx_shuffle(p, op); break;
+    case LANE_LDMATRIX: ptx_ldmatrix(p, op); break;
+    case LANE_MMA: ptx_mma(p, op); break;
+    case LANE_VOTE: ptx_vote(p, op); break;
+    case LANE_REDUX: ptx_redux(p, op); break;
+    case LANE_BARRIER: ptx_barrier(p, op); break;
+    case LANE_FENCE: ptx_fence(p, op); break;
+    case LANE_FOR: ptx_for(p, op); break;
+    case LANE_WHILE: ptx_while(p, op); break;
+    case LANE_IF: ptx_if(p, op); break;
+    case LANE_EXIT:
+      ptx_open(p, op, "exit");
+      ptx_args(p, 0, NULL);
+      break;
+    case LANE_RECORD_OPEN:
+    case LANE_RECORD:
+    case LANE_RECORD_CLOSE: ptx_record(p, op); break;
+    case LANE_ASM: ptx_asm(p, op); break;
+    default: ptx_arith(p, op); break;
+  }
+}
+
+/* ---- the module ---- */
+
+/* Letters, digits and _ stay; a first digit cannot be, in Python either. Opcodes may be names: the assembler tells them
+ * apart by place. */
+const char *gpu_entry_name(Context *cx, const LaneFunc *f) {
+  char *name = arena_strdup(cx->arena, f->name);
+  for (char *c = name; *c; c++)
+    if (!strchr("_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", *c)) *c = '_';
+  return name;
+}
+
+static const char *param_type(const Type *t) {
+  if (!t || t->ptr) return "u64";
+  switch (dtype_bits(t->dtype)) {
+    case 1:
+    case 8: return "u8";
+    case 16: return "u16";
+    case 32: return "u32";
+    default: return "u64";
+  }
+}
+
+static void put_params(Buf *out, const LaneFunc *f) {
+  for (int i = 0; i < f->param_count; i++) {
+    const Type *t = f->param_types[i];
+    buf_printf(out, "%s\n\t.param .%s ", i ? "," : "", param_type(t));
+    if (t && t->ptr) buf_printf(out, ".ptr .global .align %d ", f->param_divisible[i] >= 16 ? 16 : 1);
+    buf_printf(out, "p%d", i);
+  }
+}
+
+static void put_text(Buf *out, const Buf *text) { buf_write(out, text->at ? text->at : "", text->n); }
+
+static void put_path(Buf *out, const char *path) {
+  for (; *path; path++) {
+    if (*path == '"' || *path == '\\') buf_putc(out, '\\');
+    buf_putc(out, printable(*path));
+  }
+}
+
+static void put_module(Buf *out, const Ptx *p) {
+  const LaneFunc *f = p->f;
+  buf_printf(out, ".version %s\n.target %s\n.address_size 64\n", p->target->ptx_version, p->target->name);
+  for (int i = 0; i < p->sources.n; i++) {
+    buf_printf(out, ".file %d \"", i + 1);
+    put_path(out, p->sources.at[i]->path);
+    buf_puts(out, "\"\n");
+  }
+  if (f->buffers.n) {
+    int align = 16;
+    for (int i = 0; i < f->buffers.n; i++)
+      if (f->buffers.at[i].align > align) align = f->buffers.at[i].align;
+    buf_printf(out, ".extern .shared .align %d .b8 $shared[];\n", align);
+  }
+  buf_printf(out, ".visible .entry %s(", gpu_entry_name(f->cx, f));
+  put_params(out, f);
+  buf_printf(out, ")\n.reqntid %d\n{\n", 32 * f->num_warps);
+  for (int i = 0; i < 4; i++)
+    if (p->count[i]) buf_printf(out, "\t.reg .%s %s<%d>;\n", type_names[i], prefixes[i], p->count[i] + 1);
+  if (p->records) ptx_record_registers(out);
+  put_text(out, &p->entry);
+  put_text(out, &p->body);
+  buf_puts(out, "\tret;\n}\n");
+  if (p->entry.failed || p->body.failed) out->failed = true;
+}
+
+void gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines) {
+  Ptx *p = NEW(f->cx->arena, Ptx);
+  *p = (Ptx){.cx = f->cx, .f = f, .target = t, .lines = lines};
+  p->number = NEW_N(f->cx->arena, int, f->value_count + 1);
+  p->same = NEW_N(f->cx->arena, const LaneValue *, f->value_count + 1);
+  volatile bool done = false;
+  if (context_try(f->cx)) {
+    ptx_share(p);
+    p->out = &p->entry;
+    for (int i = 0; i < f->param_count; i++) ptx_param(p, f->params[i], i);
+    p->out = &p->body;
+    ptx_block(p, f->body);
+    put_module(out, p);
+    context_end_try(f->cx);
+    done = true;
+  }
+  buf_destroy(&p->entry);
+  buf_destroy(&p->body);
+  if (!done) fail_now(f->cx);
+}

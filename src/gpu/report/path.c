@@ -1,0 +1,151 @@
+/* How long a block takes when nothing but waiting holds it up: the longest chain of operations of which each needs the
+ * one before.
+ *
+ * Each value is ready some cycles after the last of its operands. Operations that do not depend on each other overlap,
+ * as ptxas arranges them, but for two things. What comes behind a barrier begins when all accesses to shared memory
+ * before it are done. And a warp issues its instructions in order: a turn of a loop begins when the last instruction of
+ * the turn before has its operands. Of a loop two turns are gone through; what the second adds to the first, every
+ * further one adds. A warp issues one instruction a cycle, so it takes as many at least.
+ *
+ *     x = load(p); y = load(p + x); z = x * 2 + y        600 + 600 + 4: the second load waits for the first
+ *
+ * Latencies are round numbers of what microbenchmarks find on sm_80 to sm_90; a load counts as one from memory.
+ */
+#include "gpu/report/report.h"
+
+typedef struct Path {
+  GpuEntered entered;
+  void *arg;
+  Arena *arena;
+  double *ready;       /* by value id */
+  double barrier;      /* what comes now begins no sooner */
+  double begun;        /* when the last instruction so far has its operands */
+  double shared, last; /* when all accesses to shared memory, and everything, is done so far */
+  double issued;       /* instructions of one warp so far */
+} Path;
+
+static int latency(const LaneOp *op) {
+  int n = gpu_op_instructions(op);
+  switch (gpu_op_class(op)) {
+    case GC_LOAD_GLOBAL: return 600;
+    case GC_STORE_GLOBAL: return 0; /* nobody waits for it */
+    case GC_LOAD_SHARED: return 30;
+    case GC_STORE_SHARED: return 20;
+    case GC_ATOMIC: return op->space == SPACE_SHARED ? 60 : 600;
+    case GC_SHUFFLE: return 24;
+    case GC_TENSOR: return 32;
+    case GC_BARRIER:
+    case GC_ASM: return 20;
+    case GC_SPECIAL: return 16 + 4 * n;
+    case GC_FP64: return 8 * n;
+    default: return 4 * n;
+  }
+}
+
+static void go(Path *p, const LaneBlock *b);
+
+static double ready(const Path *p, const LaneValue *v) {
+  return p->ready[v->id] > p->barrier ? p->ready[v->id] : p->barrier;
+}
+
+static void set(Path *p, const LaneValue *v, double t) {
+  p->ready[v->id] = t;
+  if (t > p->last) p->last = t;
+}
+
+/* What the end of a body hands on, from its operand `first` on; all at once, for it may exchange them. */
+static void hand_on(Path *p, const LaneBlock *body, int first, LaneValue *const *to) {
+  const LaneOp *end = body->last;
+  double at[end->in_count + 1];
+  for (int i = first; i < end->in_count; i++) at[i] = ready(p, end->in[i]);
+  for (int i = first; i < end->in_count; i++) set(p, to[i - first], at[i]);
+}
+
+static void turn(Path *p, const LaneOp *op) {
+  go(p, op->body[0]);
+  if (op->code == LANE_FOR) {
+    hand_on(p, op->body[0], 0, op->body[0]->args + 1);
+  } else {
+    hand_on(p, op->body[0], 1, op->body[1]->args);
+    go(p, op->body[1]);
+    hand_on(p, op->body[1], 0, op->body[0]->args);
+  }
+  if (p->begun > p->barrier) p->barrier = p->begun;
+}
+
+/* As many turns more as the one before: everything moves on by what that one added. */
+static void repeat(Path *p, const LaneOp *op, const Path *before, const double *args, double turns) {
+  const LaneBlock *b = op->body[0];
+  p->barrier += (p->barrier - before->barrier) * turns;
+  p->begun += (p->begun - before->begun) * turns;
+  p->shared += (p->shared - before->shared) * turns;
+  p->last += (p->last - before->last) * turns;
+  p->issued += (p->issued - before->issued) * turns;
+  for (int i = 0; i < b->arg_count; i++)
+    set(p, b->args[i], p->ready[b->args[i]->id] + (p->ready[b->args[i]->id] - args[i]) * turns);
+}
+
+static void go_loop(Path *p, const LaneOp *op, double turns) {
+  const LaneBlock *b = op->body[0];
+  int first = op->code == LANE_FOR ? 3 : 0, induction = first ? 1 : 0;
+  double args[b->arg_count + 1];
+  for (int i = 0; i + induction < b->arg_count; i++) set(p, b->args[i + induction], ready(p, op->in[first + i]));
+  if (induction) set(p, b->args[0], ready(p, op->in[0]));
+  if (turns > 0) turn(p, op);
+  if (turns > 1) {
+    Path before = *p;
+    for (int i = 0; i < b->arg_count; i++) args[i] = p->ready[b->args[i]->id];
+    turn(p, op);
+    repeat(p, op, &before, args, turns - 2 > 0 ? turns - 2 : 0);
+  }
+  for (int i = 0; i < op->out_count; i++) {
+    const LaneValue *from = op->code == LANE_FOR ? b->args[i + 1]
+                            : turns > 0          ? op->body[1]->args[i]
+                                                 : b->args[i < b->arg_count ? i : 0];
+    set(p, op->out[i], p->ready[from->id]);
+  }
+}
+
+static void go_if(Path *p, const LaneOp *op) {
+  for (int i = 0; i < op->out_count; i++) set(p, op->out[i], ready(p, op->in[0]));
+  for (int b = 0; b < 2; b++) {
+    if (!op->body[b] || p->entered(p->arg, op->body[b]) <= 0) continue;
+    go(p, op->body[b]);
+    const LaneOp *end = op->body[b]->last;
+    for (int i = 0; i < op->out_count; i++)
+      if (ready(p, end->in[i]) > p->ready[op->out[i]->id]) set(p, op->out[i], ready(p, end->in[i]));
+  }
+}
+
+static void go(Path *p, const LaneBlock *b) {
+  double times = p->entered(p->arg, b);
+  for (const LaneOp *op = b->first; op; op = op->next) {
+    p->issued += gpu_op_instructions(op);
+    if (op->code == LANE_IF) {
+      go_if(p, op);
+    } else if (op->body[0]) {
+      const LaneBlock *body = op->body[op->code == LANE_WHILE ? 1 : 0];
+      go_loop(p, op, times > 0 ? p->entered(p->arg, body) / times : 0);
+    } else {
+      double t = p->barrier;
+      for (int i = 0; i < op->in_count; i++)
+        if (p->ready[op->in[i]->id] > t) t = p->ready[op->in[i]->id];
+      if (op->guard && p->ready[op->guard->id] > t) t = p->ready[op->guard->id];
+      if (op->code == LANE_BARRIER && p->shared > t) t = p->shared;
+      if (t > p->begun) p->begun = t;
+      t += latency(op);
+      bool touches = op->space == SPACE_SHARED && lane_is_access(op->code);
+      if (touches && t > p->shared) p->shared = t;
+      if (op->code == LANE_BARRIER) p->barrier = t;
+      for (int i = 0; i < op->out_count; i++) set(p, op->out[i], t);
+      if (t > p->last) p->last = t;
+    }
+  }
+}
+
+double gpu_block_cycles(const LaneFunc *f, GpuEntered entered, void *arg) {
+  Arena *a = f->cx->arena;
+  Path p = {.entered = entered, .arg = arg, .arena = a, .ready = NEW_N(a, double, f->value_count + 1)};
+  go(&p, f->body);
+  return p.last > p.issued ? p.last : p.issued;
+}

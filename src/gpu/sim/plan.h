@@ -1,0 +1,135 @@
+/* sim_plan: a LaneFunc made ready to run on a CPU, and one block's state while it runs. Private to sim*.c.
+ *
+ * Every value is an array over the block's threads, of 1, 2, 4 or 8 bytes an element; `regs` holds them all, and a
+ * place is used again when its value is dead. An operation runs for all threads before the next begins.
+ */
+#ifndef NEREID_SIM_PLAN_H
+#define NEREID_SIM_PLAN_H
+
+#include "gpu/lane/table.h"
+
+typedef struct SimOp SimOp;
+typedef struct SimBlock SimBlock;
+
+struct SimOp {
+  void (*pure)(const SimOp *o, char *regs,
+               int threads); /* of operations without effect: for all threads, active or not */
+  const LaneOp *op;
+  uint32_t *in, *out, guard; /* offsets into regs */
+  SimBlock *body[2];
+};
+
+struct SimBlock {
+  const LaneBlock *block;
+  int count; /* without what ends it */
+  SimOp *ops;
+  uint32_t *args;
+  SimOp *end;          /* yield or condition; NULL for the func's body */
+  bool end_reads_args; /* what it hands on is in part its own block's arguments: copy in two steps */
+};
+
+typedef struct SimFixed {
+  uint32_t offset;
+  LaneType type;
+  uint64_t bits;
+} SimFixed;
+
+typedef struct SimPlan {
+  Context *cx;
+  const LaneFunc *f;
+  int threads, warps, depth;    /* depth: of nested control, at most */
+  size_t reg_bytes, copy_bytes; /* copy: for end_reads_args */
+  SimBlock *body;
+  uint32_t *params;    /* offsets */
+  VEC(SimFixed) fixed; /* constants: written once */
+  int *buffer_offset;
+  int shared_bytes;
+} SimPlan;
+
+/* watch: leaves out what is not needed; may be NULL */
+SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneWatch *watch);
+/* sim/pure.c: how to run it; never NULL for a pure operation. */
+void (*sim_pure_function(const LaneOp *op))(const SimOp *, char *, int);
+
+typedef struct SimClock SimClock; /* sim/record.c: of instrumented kernels */
+
+/* What happened to a byte of shared memory last. Times count barriers; 0 in `written` and `read` is before every block.
+ */
+typedef struct SimShadow {
+  uint32_t written, read;
+  uint16_t writer; /* thread; SIM_ATOMIC with it */
+  uint16_t reader; /* thread, SIM_WARP with a warp for several of one, or SIM_MANY */
+  int16_t buffer;  /* through which it was written */
+  int16_t unused;
+} SimShadow;
+enum { SIM_ATOMIC = 0x8000, SIM_WARP = 0x4000, SIM_MANY = 0x7fff };
+
+typedef struct SimRun {
+  const SimPlan *plan;
+  const LaneSimOptions *o;
+  LaneSimFault *fault;
+  int threads;
+  char *regs, *copy;
+  uint8_t **masks; /* two a level of control */
+  uint8_t *exited;
+  int live; /* threads that have not ended */
+  int32_t program[3];
+  char *shared;
+  SimShadow *shadow;
+  uint32_t time, block_start, block_sync, *warp_sync;
+  uint64_t clock;
+  SimClock *clocks; /* NULL: nothing is recorded */
+} SimRun;
+
+/* Which threads an operation is for. */
+typedef struct SimMask {
+  uint8_t *on;
+  int count;
+} SimMask;
+
+/* Records a fault of one thread (-1: of the block) and returns false. */
+bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...) PRINTF_LIKE(4, 5);
+
+/* sim/memory.c */
+bool sim_load(SimRun *r, const SimOp *o, const SimMask *m);
+bool sim_store(SimRun *r, const SimOp *o, const SimMask *m);
+bool sim_ldmatrix(SimRun *r, const SimOp *o, int warp);
+bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m);
+/* sim/trace_hook.c: the three of them when they are only looked at */
+bool sim_look(SimRun *r, const SimOp *o, const SimMask *m);
+bool sim_enter(SimRun *r, const SimBlock *b, const SimMask *m); /* false: the run ends */
+void sim_split(SimRun *r, const SimOp *o, const SimMask *on, const SimMask *off);
+/* sim/record.c */
+SimClock *sim_clock(Context *cx, int warps);
+void sim_clock_start(SimRun *r);                            /* of a block */
+void sim_tick(SimRun *r, const SimOp *o, const SimMask *m); /* an operation is done */
+void sim_clock_meet(SimRun *r);                             /* at a barrier of the block */
+void sim_record(SimRun *r, const SimOp *o, const SimMask *m);
+/* sim/warp.c: between lanes */
+bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m);
+
+static inline uint64_t sim_get(const SimRun *r, uint32_t offset, LaneType type, int t) {
+  const char *p = r->regs + offset;
+  switch (type) {
+    case LT_PRED: return ((const uint8_t *)p)[t];
+    case LT_B16: return ((const uint16_t *)p)[t];
+    case LT_B32: return ((const uint32_t *)p)[t];
+    default: return ((const uint64_t *)p)[t];
+  }
+}
+
+static inline void sim_set(const SimRun *r, uint32_t offset, LaneType type, int t, uint64_t bits) {
+  char *p = r->regs + offset;
+  switch (type) {
+    case LT_PRED: ((uint8_t *)p)[t] = (uint8_t)bits; break;
+    case LT_B16: ((uint16_t *)p)[t] = (uint16_t)bits; break;
+    case LT_B32: ((uint32_t *)p)[t] = (uint32_t)bits; break;
+    default: ((uint64_t *)p)[t] = bits; break;
+  }
+}
+
+static inline bool sim_guarded(const SimRun *r, const SimOp *o, int t) {
+  return !o->op->guard || (((const uint8_t *)(r->regs + o->guard))[t] != 0) != o->op->guard_not;
+}
+
+#endif

@@ -1,0 +1,315 @@
+/* Running lane IR on a CPU: for tests, and as a device where there is no GPU.
+ *
+ * A block's threads go in step. Each operation is done for all threads before the next one; control keeps a mask of the
+ * threads it is for:
+ *
+ *     if p     the mask and p, then the mask and not p
+ *     for      round after round with those threads whose counter is not yet at its end; carried values are written
+ * under the mask while    likewise, with those for which the condition held
+ *
+ * Operations without effect ignore the mask (sim/pure.c): SSA sees to it that nobody reads what an inactive thread
+ * computes. So threads that diverge run one after the other, as on a GPU without forward progress between them: a
+ * thread must not wait for another of its block. `uniform` is checked where it is claimed. Programs of one call run one
+ * after the other.
+ */
+#include "gpu/sim/plan.h"
+
+bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...) {
+  LaneSimFault *f = r->fault;
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(f->message, sizeof f->message, format, ap);
+  va_end(ap);
+  f->span = op->span;
+  memcpy(f->program, r->program, sizeof f->program);
+  f->thread = thread;
+  return false;
+}
+
+/* ---- masks ---- */
+
+static const int type_bytes[] = {[LT_PRED] = 1, [LT_B16] = 2, [LT_B32] = 4, [LT_B64] = 8};
+
+static void copy_value(const SimRun *r, char *to, const char *from, LaneType type, const SimMask *m) {
+  if (m->count == r->threads) {
+    memcpy(to, from, (size_t)(type_bytes[type] * r->threads));
+    return;
+  }
+  size_t bytes = (size_t)type_bytes[type];
+  for (int t = 0; t < r->threads; t++)
+    if (m->on[t]) memcpy(to + (size_t)t * bytes, from + (size_t)t * bytes, bytes);
+}
+
+/* Hands values of the body's end on: operands first.. of `end` to the places `to`. */
+static void hand_on(SimRun *r, const SimBlock *body, int first, const uint32_t *to, const SimMask *m) {
+  const SimOp *end = body->end;
+  int n = end->op->in_count;
+  if (body->end_reads_args) {
+    char *copy = r->copy;
+    for (int i = first; i < n; i++) {
+      size_t bytes = (size_t)(type_bytes[end->op->in[i]->type] * r->threads);
+      memcpy(copy, r->regs + end->in[i], bytes);
+      copy += bytes;
+    }
+    copy = r->copy;
+    for (int i = first; i < n; i++) {
+      copy_value(r, r->regs + to[i - first], copy, end->op->in[i]->type, m);
+      copy += (size_t)(type_bytes[end->op->in[i]->type] * r->threads);
+    }
+    return;
+  }
+  for (int i = first; i < n; i++) copy_value(r, r->regs + to[i - first], r->regs + end->in[i], end->op->in[i]->type, m);
+}
+
+static void drop_exited(const SimRun *r, SimMask *m) {
+  int count = 0;
+  for (int t = 0; t < r->threads; t++) count += m->on[t] &= !r->exited[t];
+  m->count = count;
+}
+
+static bool not_uniform(SimRun *r, const SimOp *o, const SimMask *m) {
+  return sim_fault(r, o->op, -1, "a uniform '%s' on which threads differ: %d go on, others do not",
+                   lane_info[o->op->code].name, m->count);
+}
+
+/* ---- control ---- */
+
+static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth);
+
+static bool run_if(SimRun *r, const SimOp *o, SimMask *m, int depth) {
+  const uint8_t *p = (const uint8_t *)(r->regs + o->in[0]);
+  SimMask sides[2] = {{r->masks[2 * depth], 0}, {r->masks[2 * depth + 1], 0}};
+  for (int t = 0; t < r->threads; t++) {
+    sides[0].count += sides[0].on[t] = m->on[t] && p[t];
+    sides[1].count += sides[1].on[t] = m->on[t] && !p[t];
+  }
+  if (o->op->uniform && sides[0].count && sides[1].count) return not_uniform(r, o, &sides[0]);
+  if (r->o->watch) sim_split(r, o, &sides[0], &sides[1]);
+  for (int i = 0; i < 2; i++) {
+    if (!sides[i].count || !o->body[i]) continue;
+    if (!run_block(r, o->body[i], &sides[i], depth + 1)) return false;
+    hand_on(r, o->body[i], 0, o->out, &sides[i]);
+  }
+  return true;
+}
+
+static bool goes_on(const SimRun *r, const SimOp *o, int t) {
+  const LaneOp *op = o->op;
+  LaneType type = op->in[0]->type;
+  uint64_t iv = sim_get(r, o->body[0]->args[0], type, t), ub = sim_get(r, o->in[1], type, t),
+           step = sim_get(r, o->in[2], type, t);
+  switch (op->kind) {
+    case LK_U32:
+    case LK_U64: return iv < ub;
+    case LK_S64: return (int64_t)step < 0 ? (int64_t)iv > (int64_t)ub : (int64_t)iv < (int64_t)ub;
+    default: return (int32_t)step < 0 ? (int32_t)iv > (int32_t)ub : (int32_t)iv < (int32_t)ub;
+  }
+}
+
+static bool run_for(SimRun *r, const SimOp *o, SimMask *m, int depth) {
+  const LaneOp *op = o->op;
+  const SimBlock *body = o->body[0];
+  LaneType type = op->in[0]->type;
+  SimMask on = {r->masks[2 * depth], m->count};
+  memcpy(on.on, m->on, (size_t)r->threads);
+  copy_value(r, r->regs + body->args[0], r->regs + o->in[0], type, m);
+  for (int i = 3; i < op->in_count; i++)
+    copy_value(r, r->regs + body->args[i - 2], r->regs + o->in[i], op->in[i]->type, m);
+  for (;;) {
+    int before = on.count, count = 0;
+    SimMask off = {r->masks[2 * depth + 1], 0};
+    for (int t = 0; t < r->threads; t++) {
+      bool was = on.on[t];
+      if (was) count += on.on[t] = goes_on(r, o, t);
+      off.on[t] = was && !on.on[t];
+    }
+    on.count = count;
+    off.count = before - count;
+    if (!count) break;
+    if (op->uniform && count != before) return not_uniform(r, o, &on);
+    if (off.count && r->o->watch) sim_split(r, o, &on, &off);
+    if (!run_block(r, body, &on, depth + 1)) return false;
+    hand_on(r, body, 0, body->args + 1, &on);
+    for (int t = 0; t < r->threads; t++)
+      if (on.on[t])
+        sim_set(r, body->args[0], type, t, sim_get(r, body->args[0], type, t) + sim_get(r, o->in[2], type, t));
+  }
+  for (int i = 0; i < op->out_count; i++)
+    copy_value(r, r->regs + o->out[i], r->regs + body->args[i + 1], op->out[i]->type, m);
+  return true;
+}
+
+static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
+  const LaneOp *op = o->op;
+  SimMask on = {r->masks[2 * depth], m->count}, leaving = {r->masks[2 * depth + 1], 0};
+  memcpy(on.on, m->on, (size_t)r->threads);
+  for (int i = 0; i < op->in_count; i++)
+    copy_value(r, r->regs + o->body[0]->args[i], r->regs + o->in[i], op->in[i]->type, m);
+  while (on.count) {
+    if (!run_block(r, o->body[0], &on, depth + 1)) return false;
+    if (!on.count) break;
+    const uint8_t *p = (const uint8_t *)(r->regs + o->body[0]->end->in[0]);
+    leaving.count = 0;
+    int count = 0;
+    for (int t = 0; t < r->threads; t++) {
+      leaving.count += leaving.on[t] = on.on[t] && !p[t];
+      count += on.on[t] = on.on[t] && p[t];
+    }
+    on.count = count;
+    if (op->uniform && on.count && leaving.count) return not_uniform(r, o, &on);
+    if (leaving.count && r->o->watch) sim_split(r, o, &on, &leaving);
+    if (leaving.count) hand_on(r, o->body[0], 1, o->out, &leaving);
+    if (!on.count) break;
+    hand_on(r, o->body[0], 1, o->body[1]->args, &on);
+    if (!run_block(r, o->body[1], &on, depth + 1)) return false;
+    hand_on(r, o->body[1], 0, o->body[0]->args, &on);
+  }
+  return true;
+}
+
+/* ---- operations ---- */
+
+static void special(SimRun *r, const SimOp *o) {
+  const int32_t *grid = r->o->grid;
+  LaneType type = o->op->out[0]->type;
+  uint64_t v = 0;
+  switch ((LaneSpecial)o->op->special) {
+    case SP_CTAID_X: v = (uint32_t)r->program[0]; break;
+    case SP_CTAID_Y: v = (uint32_t)r->program[1]; break;
+    case SP_CTAID_Z: v = (uint32_t)r->program[2]; break;
+    case SP_NCTAID_X: v = (uint32_t)grid[0]; break;
+    case SP_NCTAID_Y: v = (uint32_t)grid[1]; break;
+    case SP_NCTAID_Z: v = (uint32_t)grid[2]; break;
+    case SP_CLOCK64: v = r->clock += 16; break;
+    case SP_GLOBALTIMER: v = (uint64_t)clock_ns(); break;
+    default: break;
+  }
+  for (int t = 0; t < r->threads; t++)
+    sim_set(r, o->out[0], type, t,
+            o->op->special == SP_TID_X  ? (uint64_t)t
+            : o->op->special == SP_LANE ? (uint64_t)(t & 31)
+                                        : v);
+}
+
+static void leave(SimRun *r, const SimOp *o, SimMask *m) {
+  for (int t = 0; t < r->threads; t++)
+    if (m->on[t] && sim_guarded(r, o, t)) {
+      r->exited[t] = 1;
+      r->live--;
+    }
+  drop_exited(r, m);
+}
+
+static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
+  if (r->o->watch && !sim_enter(r, b, m)) return false;
+  for (int i = 0; i < b->count; i++) {
+    const SimOp *o = &b->ops[i];
+    if (r->clocks) sim_tick(r, o, m);
+    if (o->pure) {
+      o->pure(o, r->regs, r->threads);
+      continue;
+    }
+    bool ok = true;
+    int live = r->live;
+    switch (o->op->code) {
+      case LANE_SPECIAL: special(r, o); break;
+      case LANE_LD: ok = r->o->watch ? sim_look(r, o, m) : sim_load(r, o, m); break;
+      case LANE_ST: ok = r->o->watch ? sim_look(r, o, m) : sim_store(r, o, m); break;
+      case LANE_ATOM: ok = r->o->watch ? sim_look(r, o, m) : sim_atomic(r, o, m); break;
+      case LANE_LDMATRIX: ok = r->o->watch ? sim_look(r, o, m) : sim_converged(r, o, m); break;
+      case LANE_MMA:
+      case LANE_SHFL:
+      case LANE_VOTE:
+      case LANE_REDUX:
+      case LANE_BARRIER: ok = sim_converged(r, o, m); break;
+      case LANE_FENCE: __atomic_thread_fence(__ATOMIC_SEQ_CST); break;
+      case LANE_FOR: ok = run_for(r, o, m, depth); break;
+      case LANE_WHILE: ok = run_while(r, o, m, depth); break;
+      case LANE_IF: ok = run_if(r, o, m, depth); break;
+      case LANE_EXIT: leave(r, o, m); break;
+      case LANE_RECORD_OPEN:
+      case LANE_RECORD:
+      case LANE_RECORD_CLOSE:
+        if (r->clocks) sim_record(r, o, m);
+        break;
+      case LANE_ASM:
+        if (r->o->watch) ok = sim_look(r, o, m);
+        else return sim_fault(r, o->op, -1, "the simulator does not run inline PTX");
+        break;
+      default: return sim_fault(r, o->op, -1, "the simulator does not know '%s'", lane_info[o->op->code].name);
+    }
+    if (!ok) return false;
+    if (r->live != live) {
+      drop_exited(r, m);
+      if (!m->count) return true;
+    }
+  }
+  return true;
+}
+
+/* ---- blocks ---- */
+
+bool lane_sim_program(SimRun *r, int64_t program) {
+  const int32_t *grid = r->o->grid;
+  r->program[0] = (int32_t)(program % grid[0]);
+  r->program[1] = (int32_t)(program / grid[0] % grid[1]);
+  r->program[2] = (int32_t)(program / grid[0] / grid[1]);
+  memset(r->exited, 0, (size_t)r->threads);
+  memset(r->masks[0], 1, (size_t)r->threads);
+  r->live = r->threads;
+  r->block_start = r->block_sync = ++r->time;
+  for (int w = 0; w < r->plan->warps; w++) r->warp_sync[w] = r->time;
+  if (r->clocks) sim_clock_start(r);
+  SimMask all = {r->masks[0], r->threads};
+  return run_block(r, r->plan->body, &all, 1);
+}
+
+SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o,
+                         LaneSimFault *fault) {
+  Arena *arena = cx->arena;
+  SimRun *r = NEW(arena, SimRun);
+  SimPlan *plan = sim_plan(cx, f, o->watch);
+  int threads = plan->threads;
+  *r = (SimRun){.plan = plan, .o = o, .fault = fault, .threads = threads};
+  r->regs = arena_alloc(arena, plan->reg_bytes);
+  r->copy = arena_alloc(arena, plan->copy_bytes);
+  r->masks = NEW_N(arena, uint8_t *, 2 * plan->depth + 4);
+  for (int i = 0; i < 2 * plan->depth + 4; i++) r->masks[i] = NEW_N(arena, uint8_t, threads);
+  r->exited = NEW_N(arena, uint8_t, threads);
+  r->shared = arena_alloc(arena, (size_t)plan->shared_bytes);
+  r->shadow = NEW_N(arena, SimShadow, plan->shared_bytes);
+  r->warp_sync = NEW_N(arena, uint32_t, plan->warps);
+  if (f->inside && !o->watch) r->clocks = sim_clock(cx, plan->warps);
+  for (int i = 0; i < f->param_count; i++)
+    for (int t = 0; t < threads; t++) {
+      LaneType type = f->params[i]->type;
+      uint64_t bits = args[i];
+      const Type *of = f->param_types[i];
+      if (of && !of->ptr && of->dtype == DT_I1) bits = (bits & 0xff) != 0;
+      else if (of && !of->ptr && dtype_is_int(of->dtype)) bits = (uint64_t)dtype_load_int(of->dtype, &bits);
+      else if (of && !of->ptr && dtype_is_fp8(of->dtype)) bits &= 0xff;
+      sim_set(r, plan->params[i], type, t, bits & lane_type_mask(type));
+    }
+  for (int i = 0; i < plan->fixed.n; i++)
+    for (int t = 0; t < threads; t++)
+      sim_set(r, plan->fixed.at[i].offset, plan->fixed.at[i].type, t, plan->fixed.at[i].bits);
+  return r;
+}
+
+bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault) {
+  static const LaneSimFault nothing;
+  *fault = nothing;
+  Context *cx = context_create();
+  volatile bool ok = false;
+  if (cx && context_try(cx)) {
+    SimRun *r = lane_sim_prepare(cx, f, args, o, fault);
+    ok = true;
+    for (int64_t i = o->begin; i < o->end && ok; i++) ok = lane_sim_program(r, o->programs ? o->programs[i] : i);
+    context_end_try(cx);
+  } else {
+    ok = false;
+    snprintf(fault->message, sizeof fault->message, "out of memory");
+  }
+  if (cx) context_destroy(cx);
+  return ok;
+}

@@ -1,0 +1,258 @@
+/* page: the timeline as one HTML page that needs neither network nor server: page.html, the template, with the trace as
+ * JSON in its middle.
+ *
+ * The page holds its events as one list of integers in the order of time (eight an event: see COLUMNS), so that it is
+ * written as it is read and a hundred thousand events are some megabytes. A page is for looking at: of more than
+ * MOST_EVENTS the shortest are left out, and the page says how many and how much time they stand for. The first pass
+ * counts durations to find where to cut; the second writes.
+ */
+#include "prof/view/tracks.h"
+
+enum {
+  MOST_EVENTS = 400000,
+  MOST_DETAILS = 60000, /* different ones: kernels are launched in few shapes */
+  DEEPEST = 300,
+  BUCKETS = 64 * 16,
+  NAME_WIDTH = 70 /* of kernels; a selected one's full name is shown beside */
+};
+
+typedef struct Numbering { /* texts by number, in the order in which they were met */
+  Arena *arena;
+  Map *by_text;
+  VEC(const char *) texts;
+} Numbering;
+
+typedef struct Page {
+  Items *t;
+  FILE *out;
+  Tracks tracks;
+  Map *group_numbers;
+  VEC(TrackGroup *) groups;
+  VEC(Track *) all;
+  Numbering names, details;
+  VEC(int) is_kernel; /* by name */
+  int64_t histogram[BUCKETS], last;
+  int cut;               /* the bucket of which only some are kept */
+  uint64_t keep, random; /* of 2^32 */
+  int64_t kept, dropped, dropped_ns;
+  bool few_details;
+} Page;
+
+static int number_of(Numbering *n, const char *text) {
+  if (!n->by_text) n->by_text = map_create(n->arena, true);
+  intptr_t at = (intptr_t)map_get(n->by_text, text);
+  if (at) return (int)at - 1;
+  const char *own = arena_strdup(n->arena, text);
+  vec_push(n->arena, &n->texts, own);
+  map_put(n->by_text, own, (void *)(intptr_t)n->texts.n);
+  return n->texts.n - 1;
+}
+
+/* Sixteen buckets an octave. */
+static int bucket_of(int64_t ns) {
+  if (ns < 16) return (int)(ns < 0 ? 0 : ns);
+  int octave = 63 - __builtin_clzll((unsigned long long)ns);
+  int at = (octave - 3) * 16 + (int)(ns >> (octave - 4) & 15);
+  return at < BUCKETS ? at : BUCKETS - 1;
+}
+
+static bool is_interval(const Item *i) { return item_of_thread(i) || item_is_activity(i); }
+
+static void choose_cut(Page *p) {
+  int64_t n = 0;
+  p->cut = -1;
+  for (int b = BUCKETS - 1; b >= 0; b--) {
+    if (n + p->histogram[b] > MOST_EVENTS) {
+      p->cut = b, p->keep = (uint64_t)((double)(MOST_EVENTS - n) * 0.99 / (double)p->histogram[b] * UINT32_MAX);
+      return;
+    }
+    n += p->histogram[b];
+  }
+}
+
+static bool keeps(Page *p, const Item *i) {
+  int b = bucket_of(i->end - i->start);
+  if (b > p->cut) return true;
+  /* At random, and the same each time: every so-manieth would fall in step with what a program does again and again. */
+  return b == p->cut && (p->random = p->random * 6364136223846793005u + 1442695040888963407u) >> 32 < p->keep;
+}
+
+/* What hovering shows besides name and times. */
+static int detail_of(Page *p, const Item *i) {
+  char text[700], size[32];
+  size_t n = 0;
+  double seconds = (double)(i->end - i->start) / 1e9;
+  text[0] = 0;
+#define ADD(...) \
+  (n += (size_t)snprintf(text + n, sizeof text - n, __VA_ARGS__), n = n < sizeof text ? n : sizeof text - 1)
+  if (i->kind == TRACE_KERNEL) {
+    const uint32_t *g = i->kernel.grid, *b = i->kernel.block;
+    if (g[0]) ADD("grid %u × %u × %u\n", g[0], g[1], g[2]);
+    if (b[0]) ADD("block %u × %u × %u\n", b[0], b[1], b[2]);
+    if (i->kernel.registers) ADD("%u registers a thread\n", i->kernel.registers);
+    if (i->on_gpu) ADD("%s shared memory a block\n", bytes_text(size, i->kernel.shared));
+    if (i->kernel.graph) ADD("of graph %llu\n", (unsigned long long)i->kernel.graph);
+    if (i->shapes) ADD("%.300s\n", trace_text(p->t->reader, i->shapes));
+    if (i->flops > 0) ADD("%.4g Mflop\n", i->flops / 1e6);
+  }
+  double bytes = i->kind == TRACE_KERNEL                          ? i->bytes
+                 : i->kind == TRACE_COPY || i->kind == TRACE_FILL ? (double)i->moved
+                                                                  : 0;
+  if (bytes > 0) ADD("%s\n", bytes_text(size, bytes));
+  if (i->kind != TRACE_KERNEL && bytes > 0 && seconds > 0) ADD("%.3g GB/s\n", bytes / seconds / 1e9);
+  if (i->kind == TRACE_CALL && i->result) ADD("failed: %d\n", i->result);
+#undef ADD
+  if (n) text[n - 1] = 0;
+  if (p->details.texts.n >= MOST_DETAILS && n && !map_has(p->details.by_text, text)) return p->few_details = true, 0;
+  return number_of(&p->details, text);
+}
+
+/* As the page's script names them. */
+static int kind_of(const Item *i) {
+  switch (i->kind) {
+    case TRACE_CALL: return i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC ? 2 : i->sub == CALL_LAUNCH ? 1 : 0;
+    case TRACE_KERNEL: return i->on_gpu ? 3 : 7;
+    case TRACE_COPY: return 4;
+    case TRACE_FILL: return 5;
+    default: return 6;
+  }
+}
+
+static uint64_t exact_in_double(uint64_t n) {
+  return n >> 53 ? (n & 0xFFFFFFFFFFFFF) | 1ull << 52 : n;
+} /* the page's numbers are doubles */
+
+static void put_event(Page *p, const Item *i) {
+  int64_t end;
+  Track *k = tracks_place(&p->tracks, i, &end);
+  if (k->depth > DEEPEST) { /* nobody sees these */
+    p->dropped++, p->dropped_ns += end - i->start;
+    return;
+  }
+  if (!k->announced) {
+    k->announced = true;
+    vec_push(p->t->arena, &p->all, k);
+    if (!map_has(p->group_numbers, k->group)) {
+      vec_push(p->t->arena, &p->groups, k->group);
+      map_put(p->group_numbers, k->group, (void *)(intptr_t)p->groups.n);
+    }
+  }
+  int name = number_of(&p->names, item_name(p->t, i));
+  while (p->is_kernel.n <= name) vec_push(p->t->arena, &p->is_kernel, i->kind == TRACE_KERNEL);
+  /* COLUMNS: track, ns since the last event's start, ns, name, depth, kind, detail, correlation */
+  fprintf(p->out, "%s%d,%lld,%lld,%d,%d,%d,%d,%llu", p->kept++ ? ",\n" : "\n", k->index,
+          (long long)(i->start - p->last), (long long)(end - i->start), name, k->depth - 1, kind_of(i), detail_of(p, i),
+          (unsigned long long)(i->kind == TRACE_CALL || i->has_call ? exact_in_double(i->correlation) : 0));
+  p->last = i->start;
+}
+
+/* ---- what comes beside the events ---- */
+
+static void put_points(Page *p) {
+  FILE *out = p->out;
+  const char *comma = "";
+  int64_t *in_use = NULL;
+  fputs("],\n\"memory\":[", out);
+  if (p->t->counts[TRACE_MEMORY] && items_begin(p->t, BY_TIME))
+    for (const Item *i; (i = items_next(p->t));) {
+      if (i->kind != TRACE_MEMORY) continue;
+      TrackGroup *g =
+          i->memory.pinned ? tracks_process(&p->tracks, i->process) : tracks_device(&p->tracks, i->process, i->device);
+      in_use = i->memory.pinned ? &g->pinned_in_use : &g->in_use;
+      *in_use = i->memory.in_use >= 0 && !i->memory.pinned ? i->memory.in_use : *in_use + i->memory.bytes;
+      if (!map_has(p->group_numbers, g)) {
+        vec_push(p->t->arena, &p->groups, g);
+        map_put(p->group_numbers, g, (void *)(intptr_t)p->groups.n);
+      }
+      fprintf(out, "%s%d,%lld,%lld", comma, (int)(intptr_t)map_get(p->group_numbers, g) - 1,
+              (long long)(i->start - p->t->first), (long long)(*in_use < 0 ? 0 : *in_use));
+      comma = ",";
+    }
+  fputs("],\n\"notes\":[", out);
+  comma = "";
+  if ((p->t->counts[TRACE_NOTE] || p->t->counts[TRACE_LOST]) && items_begin(p->t, BY_TIME)) {
+    int n = 0;
+    for (const Item *i; (i = items_next(p->t)) && n < 1000;) {
+      if (i->kind != TRACE_NOTE && i->kind != TRACE_LOST) continue;
+      char text[800];
+      const char *name = trace_text(p->t->reader, i->name);
+      if (i->kind == TRACE_LOST) name = lost_text(text, i->count, name);
+      fprintf(out, "%s[%lld,", comma, (long long)(i->start - p->t->first)), json_text(out, name), putc(']', out);
+      comma = ",", n++;
+    }
+  }
+}
+
+static void put_tables(Page *p) {
+  FILE *out = p->out;
+  char text[2048];
+  fputs("],\n\"names\":[", out);
+  for (int i = 0; i < p->names.texts.n; i++) {
+    const char *name = p->names.texts.at[i];
+    fputs(i ? ",\n" : "\n", out);
+    json_text(out, p->is_kernel.at[i] ? name_legible(name, NAME_WIDTH, text, sizeof text) : name);
+  }
+  fputs("],\n\"full\":{", out); /* of kernels: as the driver knows them */
+  bool first = true;
+  for (int i = 0; i < p->names.texts.n; i++) {
+    const char *name = p->names.texts.at[i];
+    if (!p->is_kernel.at[i] || !strcmp(name, name_legible(name, NAME_WIDTH, text, sizeof text))) continue;
+    fprintf(out, first ? "\n\"%d\":" : ",\n\"%d\":", i), json_text(out, name_demangled(name, text, sizeof text)),
+        first = false;
+  }
+  fputs("},\n\"details\":[", out);
+  for (int i = 0; i < p->details.texts.n; i++) fputs(i ? ",\n" : "\n", out), json_text(out, p->details.texts.at[i]);
+  fputs("],\n\"groups\":[", out);
+  for (int i = 0; i < p->groups.n; i++) {
+    fprintf(out, "%s{\"gpu\":%s,\"sort\":%d,\"process\":%u,\"name\":", i ? ",\n" : "\n",
+            p->groups.at[i]->gpu ? "true" : "false", p->groups.at[i]->sort, p->groups.at[i]->process);
+    json_text(out, track_group_name(p->t, p->groups.at[i], text, sizeof text)), putc('}', out);
+  }
+  fputs("],\n\"tracks\":[", out);
+  for (int i = 0; i < p->all.n; i++) {
+    Track *k = p->all.at[i];
+    fprintf(out, "%s{\"index\":%d,\"group\":%d,\"sort\":%d,\"name\":", i ? ",\n" : "\n", k->index,
+            (int)(intptr_t)map_get(p->group_numbers, k->group) - 1, k->sort);
+    json_text(out, track_name(p->t, k, text, sizeof text)), putc('}', out);
+  }
+  fputs("]", out);
+}
+
+static const char template_text[] =
+#include "page.html.inc"
+    ;
+
+static void page(Items *t, FILE *out, const ViewOptions *o) {
+  Page p = {
+      .t = t, .out = out, .tracks = {.arena = t->arena}, .names = {.arena = t->arena}, .details = {.arena = t->arena}};
+  p.group_numbers = map_create(t->arena, false);
+  if (!items_begin(t, BY_TIME)) return;
+  for (const Item *i; (i = items_next(t));)
+    if (is_interval(i)) p.histogram[bucket_of(i->end - i->start)]++;
+  if (t->error[0]) return;
+  choose_cut(&p);
+  const char *marker = strstr(template_text, "@DATA@"), *title = o->title ? o->title
+                                                                 : t->processes.n
+                                                                     ? trace_text(t->reader, t->processes.at[0].name)
+                                                                     : "profile";
+  fwrite(template_text, 1, (size_t)(marker - template_text), out);
+  fputs("{\"title\":", out), json_text(out, title);
+  fprintf(out, ",\"length\":%lld,\"truncated\":%s,\"lost\":%lld,\"wall\":%lld,\n\"events\":[",
+          (long long)(t->last - t->first), t->truncated ? "true" : "false", (long long)t->lost,
+          (long long)(t->processes.n ? t->first + t->processes.at[0].wall : 0));
+  p.last = t->first;
+  number_of(&p.details, ""); /* 0: none */
+  if (!items_begin(t, BY_TIME)) return;
+  for (const Item *i; (i = items_next(t));) {
+    if (!is_interval(i)) continue;
+    if (keeps(&p, i)) put_event(&p, i);
+    else p.dropped++, p.dropped_ns += i->end - i->start;
+  }
+  put_points(&p);
+  put_tables(&p);
+  fprintf(out, ",\n\"kept\":%lld,\"dropped\":%lld,\"dropped_ns\":%lld,\"few_details\":%s}", (long long)p.kept,
+          (long long)p.dropped, (long long)p.dropped_ns, p.few_details ? "true" : "false");
+  fputs(marker + strlen("@DATA@"), out);
+}
+
+int view_html(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) { return view_run(r, out, o, why, page); }

@@ -1,0 +1,56 @@
+/* known: what a walk over a program knows of each value: an integer tile as an affine function of its indices, a mask
+ * as a box of them, or, where neither will do, all elements. Floats and what is loaded are unknown. Private to cost.c
+ * and analysis/abstract.c.
+ *
+ *     program_id(0) * 1024 + arange(0, 1024)  in program 2:   base 2048, step {1}
+ *     offsets < n                             with n = 2500:  box [0, 452)
+ *     x_ptr + offsets                                         argument 0, base 8192, step {4}: bytes
+ */
+#ifndef NEREID_TILE_KNOWN_H
+#define NEREID_TILE_KNOWN_H
+
+#include "tile/tile.h"
+
+typedef enum { FORM_UNKNOWN, FORM_AFFINE, FORM_BOX, FORM_DENSE } Form;
+typedef struct Range {
+  int32_t lo, hi;
+} Range; /* lo <= i < hi */
+
+typedef struct Known {
+  Form form;
+  int arg;      /* pointers: the Func's argument it comes from, -1: not known */
+  int64_t base; /* AFFINE: element i is base + the sum of step[d] * i[d]; of pointers bytes from arg */
+  int64_t step[MAX_RANK];
+  Range box[MAX_RANK];  /* BOX, of an i1 tile: true inside, false outside */
+  int64_t *dense;       /* DENSE: row-major; belongs to the value it was computed for */
+  Range live[MAX_RANK]; /* the elements that were loaded for; the others stand for nothing */
+} Known;
+
+enum { DENSE_MOST = 1 << 17 }; /* elements of a dense tile */
+
+typedef struct Knower { /* one walk */
+  Func *f;
+  Known *of;           /* per value id */
+  int64_t **room;      /* per value id: its dense elements' memory, kept */
+  int64_t *scratch[3]; /* DENSE_MOST each, once needed */
+  /* per value id: an address, a mask or control depends on it; of others no elements are computed */
+  const bool *needed;
+  bool skips_elements; /* what is computed now is not needed */
+  int32_t program[3], grid[3];
+  int64_t steps, budget; /* elements computed or operations walked; dense tiles are given up beyond the budget */
+} Knower;
+
+Known *known_of(Knower *k, const Value *v);
+void known_set(Knower *k, const Value *v, const Known *x); /* a copy, its dense elements too */
+Known known_unknown(const Type *t);
+Known known_int(const Type *t, int64_t v);                      /* every element */
+bool known_scalar(const Known *x, const Type *t, int64_t *out); /* a scalar whose value is known */
+/* sets op's results from its operands; not of memory and control */
+void known_op(Knower *k, const Op *op);
+
+/* All elements, in k->scratch[slot] or where they are; NULL when not known, too many or beyond the budget. */
+const int64_t *known_elements(Knower *k, const Known *x, const Type *t, int slot);
+int64_t range_volume(const Range *r, const Type *t);
+void live_whole(Known *x, const Type *t);
+
+#endif

@@ -1,0 +1,389 @@
+/* Products on tensor cores: what lanes hold, what the two operations of the lane IR do on the simulator, and that
+ * shared memory is met without conflicts. */
+#include "gpu/report/report.h"
+#include "layout/layout.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static int log2_of(int n) { return n > 1 ? 31 - __builtin_clz((unsigned)n) : 0; }
+
+/* ---- a product as tile IR ---- */
+
+typedef struct Product {
+  int batch, m, n, k, warps;
+  const char *type, *out;
+  bool a_trans, x_trans; /* loaded the other way round, and transposed */
+} Product;
+
+static void put_shape(Buf *b, int batch, int rows, int columns) {
+  buf_printf(b, batch ? "[%d,%d,%d]" : "[", batch, rows, columns);
+  if (!batch) buf_printf(b, "%d,%d]", rows, columns);
+}
+
+static void put_pointers(Buf *b, const char *name, const char *param, const char *type, int batch, int rows,
+                         int columns) {
+  buf_printf(b, "  %%%s_i = arange {start=0, end=%d} : i32[%d]\n  %%%s_f = reshape %%%s_i : i32", name,
+             (batch ? batch : 1) * rows * columns, (batch ? batch : 1) * rows * columns, name, name);
+  put_shape(b, batch, rows, columns);
+  buf_printf(b, "\n  %%%s_s = splat %%%s : *%s", name, param, type);
+  put_shape(b, batch, rows, columns);
+  buf_printf(b, "\n  %%%s_p = addptr %%%s_s, %%%s_f : *%s", name, name, name, type);
+  put_shape(b, batch, rows, columns);
+  buf_puts(b, "\n");
+}
+
+static void put_load(Buf *b, const char *name, const char *param, const Product *p, int rows, int columns, bool trans) {
+  put_pointers(b, name, param, p->type, p->batch, trans ? columns : rows, trans ? rows : columns);
+  buf_printf(b, "  %%%s%s = load %%%s_p : %s", name, trans ? "_t" : "", name, p->type);
+  put_shape(b, p->batch, trans ? columns : rows, trans ? rows : columns);
+  buf_puts(b, "\n");
+  if (!trans) return;
+  buf_printf(b, "  %%%s = trans %%%s_t {dims=[%s]} : %s", name, name, p->batch ? "0, 2, 1" : "1, 0", p->type);
+  put_shape(b, p->batch, rows, columns);
+  buf_puts(b, "\n");
+}
+
+static Func *product(Context *cx, const Product *p) {
+  Buf b = {0};
+  buf_printf(&b, "kernel @k(%%a_ptr: *%s {divisible=16}, %%x_ptr: *%s {divisible=16}, %%c_ptr: *%s {divisible=16}) {\n",
+             p->type, p->type, p->out);
+  put_load(&b, "a", "a_ptr", p, p->m, p->k, p->a_trans);
+  put_load(&b, "x", "x_ptr", p, p->k, p->n, p->x_trans);
+  buf_printf(&b, "  %%z = const {value=%s} : %s", !strcmp(p->out, "i32") ? "0" : "0.0", p->out);
+  put_shape(&b, p->batch, p->m, p->n);
+  buf_printf(&b, "\n  %%y = dot %%a, %%x, %%z : %s", p->out);
+  put_shape(&b, p->batch, p->m, p->n);
+  buf_puts(&b, "\n");
+  put_pointers(&b, "c", "c_ptr", p->out, p->batch, p->m, p->n);
+  buf_puts(&b, "  store %c_p, %y\n}\n");
+  char *text = arena_strdup(cx->arena, b.at);
+  buf_destroy(&b);
+  Func *f = tile_parse(cx, source_from_text(cx, "k.tile", text, strlen(text)));
+  f->num_warps = p->warps;
+  tile_optimize(f, NULL, NULL, true);
+  return f;
+}
+
+static void find_dot(Op *op, void *arg) {
+  if (op->code == OP_DOT) *(const Op **)arg = op;
+}
+
+static const Op *laid_out(Context *cx, const Product *p) {
+  const Op *dot = NULL;
+  Func *f = product(cx, p);
+  layout_choose(f, p->warps, true);
+  layout_verify(f);
+  tile_walk(f->body, find_dot, &dot);
+  return dot;
+}
+
+static void with_context(void (*test)(Context *cx, const void *arg), const void *arg) {
+  Context *cx = context_create();
+  if (context_try(cx)) {
+    test(cx, arg);
+    context_end_try(cx);
+  } else fail_msg("%s", cx->diags.n ? cx->diags.at[0].message : "?");
+  context_destroy(cx);
+}
+
+/* ---- layouts ---- */
+
+static const Product shapes[] = {
+    {0, 16, 8, 16, 1, "f16", "f32", 0, 0},     {0, 64, 64, 64, 4, "bf16", "f32", 0, 0},
+    {0, 128, 128, 64, 8, "f16", "f32", 0, 0},  {0, 16, 64, 32, 4, "f16", "f16", 0, 0},
+    {0, 256, 8, 16, 8, "bf16", "f32", 0, 0},   {0, 64, 128, 256, 16, "f16", "f32", 0, 0},
+    {4, 16, 16, 32, 2, "f16", "f32", 0, 0},    {2, 64, 32, 16, 8, "bf16", "f32", 0, 0},
+    {8, 16, 8, 16, 8, "f16", "f32", 0, 0},     {0, 32, 32, 32, 4, "fp8e4nv", "f32", 0, 0},
+    {0, 128, 256, 64, 32, "f16", "f32", 0, 0},
+};
+
+/* Where PTX's tables put things (ISA, mma.m16n8k16), for lane 4g + t: the accumulator's number i in row g + 8 (i / 2),
+ * column 2t + i % 2; of word i of a, row g + 8 (i % 2), k 2t + 8 (i / 2); of word i of x, column g, k 2t + 8i. Every
+ * tile of a warp finds all of that in its own lanes. */
+static void check_lanes(Context *cx, const void *arg) {
+  const Product *p = arg;
+  const Op *dot = laid_out(cx, p);
+  Dtype as;
+  const Layout *acc = dot->out[0]->layout, *a = layout_mma_operand(cx, dot, acc, 0),
+               *x = layout_mma_operand(cx, dot, acc, 1);
+  assert_true(layout_mma_type(dot, &as));
+  assert_int_equal(as, !strcmp(p->type, "bf16") ? DT_BF16 : DT_F16);
+  if (!layout_is_mma(dot->out[0]->type, acc)) fail_msg("%d by %d by %d is not for tensor cores", p->m, p->n, p->k);
+  int numel = (p->batch ? p->batch : 1) * p->m * p->n, *owners = calloc((size_t)numel, sizeof *owners);
+  int nbits = log2_of(p->n), mbits = log2_of(p->m), kbits = log2_of(p->k);
+  for (int warp = 0; warp < p->warps; warp++)
+    for (int lane = 0; lane < 32; lane++)
+      for (int r = 0; r < layout_registers(acc); r++) {
+        int e = (int)layout_element(acc, r, lane, warp), g = lane / 4, t = lane % 4;
+        int column = e & (p->n - 1), row = e >> nbits & (p->m - 1), batch = e >> (nbits + mbits);
+        owners[e]++;
+        assert_int_equal(row % 8, g);
+        assert_int_equal(column % 8 / 2, t);
+        int others[] = {e ^ 1, e ^ 8 << nbits}; /* the rest of the tile */
+        for (int i = 0; i < 2; i++)
+          assert_true(layout_find_register(acc, layout_register_part(acc, r) ^ (uint32_t)(e ^ others[i])) >= 0);
+        for (int k = 0; k < p->k; k++) {
+          if (k % 8 / 2 != t) continue;
+          uint32_t in_a = (uint32_t)((batch << mbits | row) << kbits | k), line = (uint32_t)((column & ~7) | g);
+          uint32_t in_x = (uint32_t)(batch << kbits | k) << nbits | line;
+          assert_true(layout_find_register(a, in_a ^ layout_element(a, 0, lane, warp)) >= 0);
+          assert_true(layout_find_register(x, in_x ^ layout_element(x, 0, lane, warp)) >= 0);
+        }
+      }
+  for (int i = 0; i < numel; i++) assert_int_equal(owners[i], 1);
+  free(owners);
+}
+
+static void lanes_hold_what_the_hardware_wants(void **state) {
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) with_context(check_lanes, &shapes[i]);
+}
+
+static void check_others(Context *cx, const void *arg) {
+  static const Product others[] = {
+      {0, 64, 64, 64, 4, "f32", "f32", 0, 0}, {0, 64, 64, 64, 4, "f64", "f64", 0, 0},
+      {0, 64, 64, 64, 4, "i8", "i32", 0, 0},  {0, 8, 64, 64, 4, "f16", "f32", 0, 0},
+      {0, 64, 4, 64, 2, "f16", "f32", 0, 0},  {0, 64, 64, 8, 4, "f16", "f32", 0, 0},
+      {0, 16, 16, 64, 4, "f16", "f32", 0, 0}, /* two tiles for four warps */
+  };
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    const Op *dot = laid_out(cx, &others[i]);
+    if (layout_is_mma(dot->out[0]->type, dot->out[0]->layout)) fail_msg("case %zu", i);
+  }
+}
+
+static void other_products_stay_with_multiply_adds(void **state) { with_context(check_others, NULL); }
+
+/* One product alone: warps share the tile in both directions; 32 rows and 64 columns each of 128 by 128. */
+static void check_warps(Context *cx, const void *arg) {
+  const Layout *l = laid_out(cx, &shapes[2])->out[0]->layout;
+  const uint32_t *warps = l->basis + l->reg_bits + 5;
+  assert_int_equal(warps[0], 16 << 7);
+  assert_int_equal(warps[1], 32 << 7);
+  assert_int_equal(warps[2], 8);
+}
+
+static void warps_read_little(void **state) { with_context(check_warps, NULL); }
+
+/* ---- the operations, on the simulator ---- */
+
+static LaneFunc *parse(Context *cx, const char *text) {
+  LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", text, strlen(text)));
+  lane_verify(f, NULL);
+  Buf once = {0}, twice = {0}; /* what is printed reads back as the same */
+  lane_print(&once, f, false);
+  const char *copy = arena_strdup(cx->arena, once.at);
+  LaneFunc *again = lane_parse(cx, source_from_text(cx, "t.lane", copy, strlen(copy)));
+  lane_print(&twice, again, false);
+  assert_string_equal(once.at, twice.at);
+  buf_destroy(&once), buf_destroy(&twice);
+  return again;
+}
+
+static const char *run(Context *cx, const char *text, const uint64_t *args) {
+  static LaneSimFault fault;
+  LaneSimOptions o = {.grid = (int32_t[]){1, 1, 1}, .end = 1};
+  return lane_sim_run(parse(cx, text), args, &o, &fault) ? "" : fault.message;
+}
+
+#define HEAD(warps) \
+  "kernel @k(%in: b64, %out: b64) warps=" #warps " {\n  buffer \"tile\" bytes=1024 align=16\n" \
+  "  %tid = special {tid.x} : b32\n  %c16 = const.b32 {16} : b32\n  %c2 = const.b32 {2} : b32\n  %c3 = const.b32 {3} " \
+  ": b32\n  %c40 = const.b32 {40} : b32\n" \
+  "  %s = shared {buffer=0} : b32\n  %d16 = mulwide.u32 %tid, %c16 : b64\n  %d40 = mulwide.u32 %tid, %c40 : b64\n" \
+  "  %from = add.s64 %in, %d16 : b64\n  %to = add.s64 %out, %d16 : b64\n  %words = add.s64 %in, %d40 : b64\n"
+
+/* Products of small whole numbers, exact in any order; two warps with tiles of their own. */
+static void check_mma(Context *cx, const void *arg) {
+  const char *kind = arg;
+  bool bf16 = kind[0] == 'b';
+  float a[2][16][16], x[2][16][8], c[2][16][8];
+  struct {
+    uint16_t pairs[6][2];
+    float c[4];
+  } in[64]; /* a thread's ten words */
+  float out[64][4];
+  uint64_t seed = 5;
+  for (int w = 0; w < 2; w++)
+    for (int i = 0; i < 16; i++) {
+      for (int k = 0; k < 16; k++)
+        a[w][i][k] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 7;
+      for (int j = 0; j < 8; j++)
+        x[w][i][j] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 8,
+        c[w][i][j] = (float)(i * j);
+    }
+  for (int thread = 0; thread < 64; thread++) {
+    int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
+    for (int h = 0; h < 2; h++) {
+      for (int i = 0; i < 4; i++) {
+        float v = a[w][g + 8 * (i % 2)][2 * t + h + 8 * (i / 2)];
+        in[thread].pairs[i][h] = bf16 ? f32_to_bf16(v) : f32_to_f16(v);
+      }
+      for (int i = 0; i < 2; i++) {
+        float v = x[w][2 * t + h + 8 * i][g];
+        in[thread].pairs[4 + i][h] = bf16 ? f32_to_bf16(v) : f32_to_f16(v);
+      }
+    }
+    for (int i = 0; i < 4; i++) in[thread].c[i] = c[w][g + 8 * (i / 2)][2 * t + i % 2];
+  }
+  const char *text = arena_printf(
+      cx->arena,
+      "%s  %%a0, %%a1 = ld.b32 %%words {global} : b32, b32\n  %%a2, %%a3 = ld.b32 %%words {global +8} : b32, b32\n"
+      "  %%x0, %%x1 = ld.b32 %%words {global +16} : b32, b32\n  %%c0, %%c1 = ld.b32 %%words {global +24} : b32, b32\n"
+      "  %%c2_, %%c3_ = ld.b32 %%words {global +32} : b32, b32\n"
+      "  %%r0, %%r1, %%r2, %%r3 = mma.%s %%a0, %%a1, %%a2, %%a3, %%x0, %%x1, %%c0, %%c1, %%c2_, %%c3_ : b32, b32, b32, "
+      "b32\n"
+      "  st.b32 %%to, %%r0, %%r1, %%r2, %%r3 {global}\n}\n",
+      HEAD(2), kind);
+  assert_string_equal(run(cx, text, (uint64_t[]){(uintptr_t)in, (uintptr_t)out}), "");
+  for (int w = 0; w < 2; w++)
+    for (int i = 0; i < 16; i++)
+      for (int j = 0; j < 8; j++) {
+        float want = c[w][i][j];
+        for (int k = 0; k < 16; k++) want += a[w][i][k] * x[w][k][j];
+        assert_true(out[32 * w + 4 * (i % 8) + j / 2][2 * (i / 8) + j % 2] == want);
+      }
+}
+
+static void mma_multiplies(void **state) { with_context(check_mma, "f16"), with_context(check_mma, "bf16"); }
+
+/* Rows of 16 bytes lie in the order of the lanes that name them, last first. */
+static void check_ldmatrix(Context *cx, const void *arg) {
+  int n = ((const int *)arg)[0];
+  bool trans = ((const int *)arg)[1];
+  uint16_t in[32][8];
+  uint32_t out[32][4] = {{0}};
+  for (int i = 0; i < 32; i++)
+    for (int j = 0; j < 8; j++) in[i][j] = (uint16_t)(100 * i + j);
+  Buf b = {0};
+  buf_puts(
+      &b, HEAD(1) "  %c31 = const.b32 {31} : b32\n  %m = sub.s32 %c31, %tid : b32\n  %at = fma.s32 %m, %c16, %s : b32\n"
+                  "  %w0, %w1, %w2, %w3 = ld.b32 %from {global} : b32, b32, b32, b32\n  st.b32 %at, %w0, %w1, %w2, %w3 "
+                  "{shared buffer=0 +16}\n  barrier {warp}\n  ");
+  for (int i = 0; i < n; i++) buf_printf(&b, "%s%%r%d", i ? ", " : "", i);
+  buf_printf(&b, " = ldmatrix.b32 %%at {shared%s buffer=0 +16} : ", trans ? " trans" : "");
+  for (int i = 0; i < n; i++) buf_printf(&b, "%sb32", i ? ", " : "");
+  buf_puts(&b, "\n  st.b32 %to");
+  for (int i = 0; i < n; i++) buf_printf(&b, ", %%r%d", i);
+  buf_puts(&b, " {global}\n}\n");
+  assert_string_equal(run(cx, b.at, (uint64_t[]){(uintptr_t)in, (uintptr_t)out}), "");
+  for (int lane = 0; lane < 32; lane++)
+    for (int i = 0; i < n; i++)
+      for (int h = 0; h < 2; h++) {
+        int row = trans ? 2 * (lane % 4) + h : lane / 4, column = trans ? lane / 4 : 2 * (lane % 4) + h;
+        assert_int_equal((uint16_t)(out[lane][i] >> 16 * h), 100 * (8 * i + row) + column);
+      }
+  buf_destroy(&b);
+}
+
+static void ldmatrix_spreads_squares(void **state) {
+  for (int n = 1; n <= 4; n *= 2)
+    with_context(check_ldmatrix, (int[]){n, false}), with_context(check_ldmatrix, (int[]){n, true});
+}
+
+static void check_wrong_uses(Context *cx, const void *arg) {
+  static const char fill[] =
+      "  %at = fma.s32 %tid, %c16, %s : b32\n  st.b32 %at, %tid, %tid, %tid, %tid {shared buffer=0}\n";
+  /* clang-format off */
+  static const struct { const char *body, *fault; } cases[] = {
+      {"  barrier {warp}\n  %r = ldmatrix.b32 %at {shared buffer=0} : b32\n", ""},
+      {"  %r = ldmatrix.b32 %at {shared buffer=0} : b32\n",
+       "race in shared memory: thread 0 reads byte 0 (buffer 'tile') that thread 0 wrote, without a barrier between"},
+      {"  barrier {warp}\n  %r = ldmatrix.b32 %at {shared buffer=0 +4} : b32\n", "a load of 16 bytes at address 0x4, which is not a multiple of 16"},
+      {"  barrier {warp}\n  %q, %r = ldmatrix.b32 %at {shared buffer=0 +512} : b32, b32\n",
+       "thread 0 reads byte 512 of shared memory (buffer 'tile'), which nobody has written"},
+      {"  barrier {warp}\n  %r = ldmatrix.b32 %at {shared buffer=0 +1024} : b32\n", "shared memory at byte 1024 of 1024"},
+      {
+      "  barrier {warp}\n  %p = setp.s32 %tid, %c3 {lt} : pred\n  exit @%p\n  %r = ldmatrix.b32 %at {shared buffer=0} : b32\n",
+       "'ldmatrix' wants all lanes of a warp, but a thread of warp 0 has ended"},
+      {
+      "  %p = setp.s32 %tid, %c3 {eq} : pred\n  exit @%p\n  %a, %b, %c, %d = mma.f16 %s, %s, %s, %s, %s, %s, %s, %s, %s, %s : b32, b32, b32, b32\n",
+       "'mma' wants all lanes of a warp, but a thread of warp 0 has ended"},
+  };
+  /* clang-format on */
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_string_equal(run(cx, arena_printf(cx->arena, "%s%s%s}\n", HEAD(1), fill, cases[i].body), (uint64_t[2]){0}),
+                        cases[i].fault);
+}
+
+static void wrong_uses_are_found(void **state) { with_context(check_wrong_uses, NULL); }
+
+/* ---- lowering ---- */
+
+typedef struct Count {
+  int mma, ldmatrix, fma, plain_loads;
+} Count;
+
+static void count(LaneOp *op, void *arg) {
+  Count *c = arg;
+  c->mma += op->code == LANE_MMA;
+  c->ldmatrix += op->code == LANE_LDMATRIX;
+  c->fma += op->code == LANE_FMA && op->kind == LK_F32;
+  c->plain_loads += op->code == LANE_LD && op->space == SPACE_SHARED;
+}
+
+static LaneFunc *compiled(Context *cx, const Product *p, const char *target, bool plain) {
+  return gpu_compile(product(cx, p),
+                     &(GpuOptions){.target = gpu_target_find(target), .verify = true, .plain_dot = plain});
+}
+
+/* A warp's 32 by 64 of a product, 64 k's: 2 by 8 tiles 4 times, each with 2 loads of a and 4 of x. */
+static void check_counts(Context *cx, const void *target) {
+  Count n = {0}, plain = {0};
+  lane_walk(compiled(cx, &shapes[2], target, false)->body, count, &n);
+  assert_int_equal(n.mma, 64);
+  assert_int_equal(n.ldmatrix, 24);
+  assert_int_equal(n.fma, 0);
+  lane_walk(compiled(cx, &shapes[2], target, true)->body, count, &plain);
+  assert_int_equal(plain.mma, 0);
+  assert_true(plain.fma >= 256);
+}
+
+static void a_product_is_few_operations(void **state) {
+  static const char *const targets[] = {"sm_80", "sm_90a", "sm_100a"};
+  for (int i = 0; i < 3; i++) with_context(check_counts, targets[i]);
+}
+
+static void check_banks(Context *cx, const void *arg) {
+  const Product p = *(const Product *)arg;
+  LaneFunc *f = compiled(cx, &p, "sm_90a", false);
+  GpuReport *r = gpu_report(f, (uint64_t[]){4096, 1 << 20, 1 << 24}, (int32_t[]){1, 1, 1});
+  int met = 0;
+  for (int j = 0; j < r->access_count; j++) {
+    const GpuAccess *a = &r->accesses[j];
+    if (!a->shared || strncmp(f->buffers.at[a->op->buffer].name, "dot", 3)) continue;
+    met++;
+    if (a->wavefronts != a->ideal_wavefronts)
+      fail_msg("%d by %d by %d, %d warps, a %s k, x %s k: a %s of '%s' takes %lld passes instead of %lld", p.m, p.n,
+               p.k, p.warps, p.a_trans ? "across" : "along", p.x_trans ? "along" : "across",
+               a->op->code == LANE_ST ? "store" : "load", f->buffers.at[a->op->buffer].name, (long long)a->wavefronts,
+               (long long)a->ideal_wavefronts);
+  }
+  assert_true(met >= 4);
+}
+
+static void shared_memory_without_conflicts(void **state) {
+  /* a and x along k and across, 5 sizes of k, 4 of the tile, 3 numbers of warps */
+  for (int i = 0; i < 2 * 2 * 5 * 4 * 3; i++) {
+    static const int sides[][2] = {{16, 16}, {32, 64}, {128, 32}, {64, 128}};
+    const int *side = sides[i / 20 % 4];
+    Product p = {0, side[0], side[1], 16 << i / 4 % 5, 1 << i / 80, "f16", "f32", i & 1, i >> 1 & 1};
+    if (p.m * p.n / 128 >= p.warps) with_context(check_banks, &p); /* else by multiply-adds */
+  }
+}
+
+int main(void) {
+  /* clang-format off */
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lanes_hold_what_the_hardware_wants), cmocka_unit_test(other_products_stay_with_multiply_adds),
+        cmocka_unit_test(warps_read_little),
+      cmocka_unit_test(mma_multiplies), cmocka_unit_test(ldmatrix_spreads_squares),
+        cmocka_unit_test(wrong_uses_are_found),
+      cmocka_unit_test(a_product_is_few_operations),        cmocka_unit_test(shared_memory_without_conflicts),
+  };
+  /* clang-format on */
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
