@@ -13,6 +13,7 @@
 #ifndef NEREID_BASE_H
 #define NEREID_BASE_H
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -273,6 +274,19 @@ void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t b
               void *arg);
 /* True once a worker's fn called pool_cancel in this run: remaining chunks are skipped. */
 void pool_cancel(Pool *p);
+
+/* ---- fork.c: what a child of fork() keeps ------------------------------------------------------------------------ */
+
+/* Lies in an object and is filled before it is added. All but owner may be NULL. */
+typedef struct ForkHook {
+  struct ForkHook *next, **at;
+  pthread_mutex_t *held; /* taken before a fork, so that what it guards is whole in the child */
+  pthread_rwlock_t *read;
+  void (*in_child)(void *owner); /* the thread that forked is the only one; locks have been made anew */
+  void *owner;
+} ForkHook;
+void fork_hook_add(ForkHook *h);
+void fork_hook_remove(ForkHook *h); /* which may never have been added */
 
 /* ---- os.c: files and processes -------------------------------------------------------------------------------- */
 

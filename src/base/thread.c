@@ -6,16 +6,19 @@
  *
  * A function that runs in the pool may call pool_run on the same pool: the inner range then runs at once on that
  * thread, under its own worker number, since waiting for the others could never end.
+ *
+ * A child of fork() has no workers; its first job starts them anew.
  */
 #define _GNU_SOURCE
 #include "base/base.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+enum { LEAST_STACK = 2 << 20 };
 
 typedef struct Job {
   void (*fn)(void *arg, int64_t begin, int64_t end, int worker);
@@ -34,25 +37,37 @@ struct Pool {
   pthread_mutex_t lock;  /* of everything below but the atomics */
   pthread_cond_t opened; /* a job was opened, or the pool ends */
   pthread_cond_t left;   /* the last worker left a closed job */
+  ForkHook fork;
   Job job;
   uint64_t generation; /* of the job, so that a worker enters each once */
   bool open, ending;
   int inside; /* workers in the job */
-  bool has_caller;
-  pthread_t caller;
   _Alignas(64) _Atomic int64_t next;
   _Alignas(64) atomic_bool cancelled;
-  int worker_count;
+  int wanted;       /* workers; fewer run where the system gives no more threads */
+  int worker_count; /* under turn: those that run; none in a child of fork, until it needs them */
+  bool started;
   Worker *workers;
 };
 
+/* The jobs that this thread works on, the innermost first. */
+typedef struct Work {
+  const struct Work *outer;
+  const Pool *pool;
+  int worker;
+} Work;
+static _Thread_local const Work *here;
+
 static void take_chunks(Pool *p, const Job *job, int worker) {
+  const Work work = {here, p, worker};
+  here = &work;
   while (!atomic_load_explicit(&p->cancelled, memory_order_relaxed)) {
     int64_t begin = atomic_fetch_add_explicit(&p->next, job->chunk, memory_order_relaxed);
-    if (begin >= job->n) return;
+    if (begin >= job->n) break;
     int64_t end = job->n - begin < job->chunk ? job->n : begin + job->chunk;
     job->fn(job->arg, begin, end, worker);
   }
+  here = work.outer;
 }
 
 static void *worker_main(void *arg) {
@@ -82,6 +97,44 @@ static int usable_processors(void) {
   return n > 0 ? (int)n : 1;
 }
 
+static void init_locks(Pool *p) {
+  pthread_mutex_init(&p->turn, NULL);
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->opened, NULL);
+  pthread_cond_init(&p->left, NULL);
+}
+
+static void start_workers(Pool *p) {
+  /* The process's signals are its own threads' business. Where the default stack is small (musl: 128 KB), ours is not.
+   */
+  sigset_t all, before;
+  pthread_attr_t attributes;
+  size_t stack = 0;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_init(&attributes);
+  if (!pthread_attr_getstacksize(&attributes, &stack) && stack < LEAST_STACK)
+    pthread_attr_setstacksize(&attributes, LEAST_STACK);
+  while (p->worker_count < p->wanted) {
+    Worker *w = &p->workers[p->worker_count];
+    *w = (Worker){.pool = p, .index = p->worker_count + 1};
+    if (pthread_create(&w->thread, &attributes, worker_main, w) != 0) break; /* fewer threads do the same work */
+    p->worker_count++;
+  }
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  p->started = true;
+}
+
+/* The workers are gone; the next job starts them anew. A job of another thread is no more; where the thread that
+ * forked is in one, it goes through the rest of it alone. */
+static void in_child(void *owner) {
+  Pool *p = owner;
+  init_locks(p);
+  p->worker_count = p->inside = 0;
+  p->open = p->started = false;
+}
+
 Pool *pool_create(int threads) {
   if (threads <= 0) threads = usable_processors();
   Pool *p = NULL;
@@ -89,27 +142,18 @@ Pool *pool_create(int threads) {
   memset(p, 0, sizeof *p);
   p->workers = calloc((size_t)threads, sizeof *p->workers);
   if (!p->workers) return free(p), NULL;
-  pthread_mutex_init(&p->turn, NULL);
-  pthread_mutex_init(&p->lock, NULL);
-  pthread_cond_init(&p->opened, NULL);
-  pthread_cond_init(&p->left, NULL);
-
-  /* The process's signals are its own threads' business. */
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (int i = 1; i < threads; i++) {
-    Worker *w = &p->workers[p->worker_count];
-    *w = (Worker){.pool = p, .index = i};
-    if (pthread_create(&w->thread, NULL, worker_main, w) != 0) break; /* fewer threads do the same work */
-    p->worker_count++;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  init_locks(p);
+  p->wanted = threads - 1;
+  start_workers(p);
+  p->wanted = p->worker_count;
+  p->fork = (ForkHook){.in_child = in_child, .owner = p};
+  fork_hook_add(&p->fork);
   return p;
 }
 
 void pool_destroy(Pool *p) {
   if (!p) return;
+  fork_hook_remove(&p->fork);
   pthread_mutex_lock(&p->lock);
   p->ending = true;
   pthread_cond_broadcast(&p->opened);
@@ -123,42 +167,31 @@ void pool_destroy(Pool *p) {
   free(p);
 }
 
-int pool_threads(const Pool *p) { return p->worker_count + 1; }
+int pool_threads(const Pool *p) { return p->wanted + 1; }
 
 void pool_cancel(Pool *p) { atomic_store_explicit(&p->cancelled, true, memory_order_relaxed); }
-
-/* The worker number of the calling thread when it is inside this pool's job, else -1. */
-static int worker_of_this_thread(Pool *p) {
-  pthread_t self = pthread_self();
-  for (int i = 0; i < p->worker_count; i++)
-    if (pthread_equal(p->workers[i].thread, self)) return p->workers[i].index;
-  pthread_mutex_lock(&p->lock);
-  bool is_caller = p->has_caller && pthread_equal(p->caller, self);
-  pthread_mutex_unlock(&p->lock);
-  return is_caller ? 0 : -1;
-}
 
 void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t begin, int64_t end, int worker),
               void *arg) {
   if (n <= 0) return;
   if (chunk <= 0) chunk = 1;
   if (chunk > n) chunk = n;
-  int inside = worker_of_this_thread(p);
-  if (inside >= 0) {
+  const Work *mine = here;
+  while (mine && mine->pool != p) mine = mine->outer;
+  if (mine) {
     for (int64_t i = 0; i < n && !atomic_load(&p->cancelled); i += chunk)
-      fn(arg, i, n - i < chunk ? n : i + chunk, inside);
+      fn(arg, i, n - i < chunk ? n : i + chunk, mine->worker);
     return;
   }
 
   pthread_mutex_lock(&p->turn);
+  if (!p->started) start_workers(p);
   Job job = {fn, arg, n, chunk};
   pthread_mutex_lock(&p->lock);
   atomic_store_explicit(&p->next, 0, memory_order_relaxed);
   atomic_store_explicit(&p->cancelled, false, memory_order_relaxed);
   p->job = job;
   p->generation++;
-  p->has_caller = true;
-  p->caller = pthread_self();
   p->open = n > chunk; /* one chunk is the caller's */
   if (p->open && p->worker_count) pthread_cond_broadcast(&p->opened);
   pthread_mutex_unlock(&p->lock);
@@ -168,7 +201,6 @@ void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t b
   pthread_mutex_lock(&p->lock);
   p->open = false;
   while (p->inside) pthread_cond_wait(&p->left, &p->lock);
-  p->has_caller = false;
   pthread_mutex_unlock(&p->lock);
   pthread_mutex_unlock(&p->turn);
 }

@@ -12,7 +12,6 @@
  */
 #include "interp/memory.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 enum { GAP = 256, ALIGNMENT = 256 };
@@ -21,6 +20,7 @@ struct InterpMemory {
   pthread_mutex_t lock;
   Region **regions; /* by base, then by size */
   int count, capacity;
+  ForkHook fork;
 };
 
 InterpMemory *interp_memory_create(void) {
@@ -29,6 +29,9 @@ InterpMemory *interp_memory_create(void) {
     free(m);
     return NULL;
   }
+  if (!m) return NULL;
+  m->fork = (ForkHook){.held = &m->lock};
+  fork_hook_add(&m->fork);
   return m;
 }
 
@@ -41,6 +44,7 @@ static void region_destroy(Region *r) {
 
 void interp_memory_destroy(InterpMemory *m) {
   if (!m) return;
+  fork_hook_remove(&m->fork);
   for (int i = 0; i < m->count; i++) region_destroy(m->regions[i]);
   free(m->regions);
   pthread_mutex_destroy(&m->lock);

@@ -21,6 +21,9 @@ typedef struct Entry {
 } Entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static ForkHook fork_hook = {.held = &lock};
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static void watch_forks(void) { fork_hook_add(&fork_hook); }
 static Entry *buckets[BUCKETS];
 static atomic_int entry_count;
 
@@ -109,6 +112,7 @@ bool prof_work_find(const ProfCall *c, nereid_device *d, const Launch *l, ProfWo
   Key k;
   size_t size = make_key(&k, d, l);
   uint64_t hash = hash_bytes(&k, size, 0);
+  pthread_once(&fork_once, watch_forks);
   pthread_mutex_lock(&lock);
   const Entry *known = find(&k, size, hash);
   bool full = atomic_load(&entry_count) >= MOST_ENTRIES;

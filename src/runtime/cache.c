@@ -37,12 +37,20 @@ struct Cache {
   pthread_mutex_t lock; /* of everything but lookups */
   pthread_cond_t made;
   Pending *pending;
+  ForkHook fork;
 };
 
 static Table *table_create(size_t length) {
   Table *t = calloc(1, sizeof *t + length * sizeof t->at[0]);
   if (t) t->length = length;
   return t;
+}
+
+/* What other threads were making is made by nobody now. */
+static void in_child(void *owner) {
+  Cache *c = owner;
+  pthread_cond_init(&c->made, NULL);
+  c->pending = NULL;
 }
 
 Cache *cache_create(void) {
@@ -52,11 +60,14 @@ Cache *cache_create(void) {
   atomic_init(&c->table, t);
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->made, NULL);
+  c->fork = (ForkHook){.held = &c->lock, .in_child = in_child, .owner = c};
+  fork_hook_add(&c->fork);
   return c;
 }
 
 void cache_destroy(Cache *c) {
   if (!c) return;
+  fork_hook_remove(&c->fork);
   Table *t = atomic_load(&c->table);
   for (size_t i = 0; i < t->length; i++) specialization_destroy(atomic_load(&t->at[i]));
   for (Table *older; t; t = older) older = t->older, free(t);
@@ -146,8 +157,8 @@ Specialization *cache_get(Cache *c, uint64_t hash, const void *key, size_t n,
     error_out_of_memory(&why);
   }
   Pending **link = &c->pending;
-  while (*link != p) link = &(*link)->next;
-  *link = p->next;
+  while (*link && *link != p) link = &(*link)->next;
+  if (*link) *link = p->next;
   p->done = true;
   p->result = s;
   if (!s && error) *error = p->waiting ? error_copy(why) : why;

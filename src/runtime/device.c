@@ -51,6 +51,8 @@ nereid_status device_create(const DeviceKind *kind, const char *name, nereid_dev
     free(d);
     return status;
   }
+  d->fork = (ForkHook){.read = &d->lock};
+  fork_hook_add(&d->fork);
   if (kind == &device_cuda) prof_cuda_opened();
   *out = d;
   return NEREID_OK;
@@ -73,6 +75,7 @@ nereid_status nereid_device_open(const char *name, nereid_device **out, nereid_e
 
 void nereid_device_close(nereid_device *d) {
   if (!d) return;
+  fork_hook_remove(&d->fork);
   for (int i = 0; i < d->allocation_count; i++) {
     const Allocation *a = &d->allocations[i];
     if (!a->owned) continue;

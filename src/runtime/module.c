@@ -175,6 +175,12 @@ static nereid_status find_kernels(nereid_module *m, nereid_error **error) {
   return status;
 }
 
+/* What another thread was measuring goes on being measured in the parent. */
+static void in_child(void *owner) {
+  nereid_module *m = owner;
+  pthread_mutex_init(&m->tune_lock, NULL);
+}
+
 static nereid_status module_create(const char *path, const char *text, size_t size, nereid_module **out,
                                    nereid_error **error) {
   nereid_module *m = calloc(1, sizeof *m);
@@ -182,6 +188,10 @@ static nereid_status module_create(const char *path, const char *text, size_t si
   pthread_mutex_init(&m->lock, NULL);
   pthread_mutex_init(&m->winner_lock, NULL);
   pthread_mutex_init(&m->tune_lock, NULL);
+  m->fork = (ForkHook){.held = &m->lock, .in_child = in_child, .owner = m};
+  m->winner_fork = (ForkHook){.held = &m->winner_lock};
+  fork_hook_add(&m->fork);
+  fork_hook_add(&m->winner_fork);
   size_t path_n = strlen(path);
   m->is_cuda_c = path_n > 3 && !strcmp(path + path_n - 3, ".cu");
   m->arena = arena_create(NULL);
@@ -230,6 +240,8 @@ nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_e
 
 void nereid_module_free(nereid_module *m) {
   if (!m) return;
+  fork_hook_remove(&m->fork);
+  fork_hook_remove(&m->winner_fork);
   prof_work_clear();
   cache_destroy(m->cache);
   winners_free(m);

@@ -61,11 +61,12 @@ struct nereid_device {
   const DeviceKind *kind;
   char name[32];
   int threads;
-  void *state;             /* the kind's own */
-  uint64_t identity;       /* part of every key: devices whose specializations cannot be shared differ in it */
-  bool autotunes;          /* NEREID_AUTOTUNE was not 0 when it was opened */
-  int cuda_sm;             /* 90: what is compiled for it is for a GPU of compute capability 9.0; else 0 */
-  pthread_rwlock_t lock;   /* of the allocations; launches only read */
+  void *state;           /* the kind's own */
+  uint64_t identity;     /* part of every key: devices whose specializations cannot be shared differ in it */
+  bool autotunes;        /* NEREID_AUTOTUNE was not 0 when it was opened */
+  int cuda_sm;           /* 90: what is compiled for it is for a GPU of compute capability 9.0; else 0 */
+  pthread_rwlock_t lock; /* of the allocations; launches only read */
+  ForkHook fork;
   Allocation *allocations; /* by base */
   int allocation_count, allocation_cap;
 };
@@ -183,6 +184,7 @@ struct nereid_module {
   struct Instance *instances;             /* of a CUDA C file's templates */
   struct Winner *winners;                 /* measure/tuning_cache.c */
   pthread_mutex_t winner_lock, tune_lock; /* of the winners; one kernel is measured at a time */
+  ForkHook fork, winner_fork;
 };
 void winners_free(nereid_module *m);
 const KernelInfo *module_kernel(const nereid_module *m, const char *name,
