@@ -151,6 +151,7 @@ void cpu_emit_c(Func *f, Buf *out) {
   e->arena = cx->arena;
   e->info_count = f->value_count;
   e->info = NEW_N(cx->arena, Info, f->value_count + 1);
+  e->provenance = provenance_create(cx->arena, f);
   e->plans = map_create(cx->arena, false);
   e->out = out;
   plan_function(e);

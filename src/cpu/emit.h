@@ -18,6 +18,7 @@
 #define NEREID_CPU_EMIT_H
 
 #include "cpu/cpu.h"
+#include "tile/analysis/provenance.h"
 
 /* ---- index.c ----------------------------------------------------------------------------------------------------- */
 
@@ -131,6 +132,7 @@ typedef struct Emit {
   Arena *arena;
   Info *info; /* by Value.id */
   int info_count;
+  const Provenance *provenance;
   Sym *sym_table[256];
   Map *plans; /* Block -> Plan */
   int stamp;
@@ -161,8 +163,7 @@ Index *index_of(Emit *e, Value *v);     /* NULL: not an integer or pointer */
 bool index_is_plain(Emit *e, Value *v); /* an Index without terms */
 bool index_equal(const Index *a, const Index *b, int rank);
 bool value_is_virtual(Emit *e, Value *v);
-Value *pointer_root(Emit *e, Value *ptr); /* the argument it comes from, or NULL */
-bool op_is_view(const Op *op);            /* only renames dims: hint, expand_dims, broadcast, trans, reshapes over 1s */
+bool op_is_view(const Op *op); /* only renames dims: hint, expand_dims, broadcast, trans, reshapes over 1s */
 /* For a view operation: operand dim k is result dim map[k], or -1 (index 0). */
 void view_map(const Op *op, int8_t map[MAX_RANK]);
 bool op_is_elementwise(const Op *op);

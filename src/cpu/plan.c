@@ -13,9 +13,9 @@
  * A value that a second nest needs is kept by the first after all, unless it is virtual (index arithmetic) or a load
  * that may be repeated since no memory was written in between.
  *
- * Memory order. Two accesses may conflict when they come from the same argument or their origin is not known. A load
- * that waits to be pulled runs at the latest before the first conflicting store. In one nest a load may stand beside a
- * later store if both use the same addresses, or different arguments; a load after a store opens a new nest.
+ * Memory order. Two accesses may conflict when their pointers may come from one argument, or when that is not known. A
+ * load that waits to be pulled runs at the latest before the first conflicting store. In one nest a load may stand
+ * beside a later store if both use the same addresses, or different arguments; a load after a store opens a new nest.
  */
 #include "cpu/plan.h"
 

@@ -11,10 +11,7 @@
 
 /* ---- what may conflict ---- */
 
-bool may_alias(Emit *e, Value *p, Value *q) {
-  Value *a = pointer_root(e, p), *b = pointer_root(e, q);
-  return !a || !b || a == b;
-}
+bool may_alias(Emit *e, Value *p, Value *q) { return provenance_may_alias(e->provenance, p, q, ARGS_DISJOINT); }
 
 bool same_address(Emit *e, Value *p, Value *q) {
   if (p == q) return true;

@@ -109,7 +109,7 @@ static bool fault_race(Run *run, const Node *node, const RegionSpan *in, const C
 
 /* How an operation finds the region of an address. */
 static RegionSpan *region_of(Run *run, const Node *node, uintptr_t addr) {
-  int arg = run->plan->arg_of[node->op->in[0]->id];
+  int arg = provenance_argument(run->plan->provenance, node->op->in[0]);
   RegionSpan *s = arg >= 0 ? run->arg_regions[arg] : NULL;
   return s ? s : memory_view_find(&run->view, addr);
 }

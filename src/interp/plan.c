@@ -434,14 +434,14 @@ static bool plan_fill(Plan *p) {
   Planner planner = {.plan = p}, *pl = &planner;
   p->planner = pl;
   p->offset = plan_alloc(p, values * sizeof *p->offset);
-  p->arg_of = plan_alloc(p, values * sizeof *p->arg_of);
+  p->provenance = provenance_create(p->arena, f);
+  if (!p->provenance) pl->failed = true;
   pl->home = plan_alloc(p, values * sizeof *pl->home);
   pl->last_use = plan_alloc(p, values * sizeof *pl->last_use);
   pl->dying = plan_alloc(p, ops * sizeof *pl->dying);
   pl->dying_next = plan_alloc(p, values * sizeof *pl->dying_next);
   if (!pl->failed) {
     for (size_t i = 0; i < values; i++) p->offset[i] = -1;
-    plan_trace_pointers(p);
     find_last_uses(pl, f->body, NULL);
     list_dying(pl, f->body);
     pl->op_count = 0;

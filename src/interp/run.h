@@ -16,6 +16,7 @@
 #define NEREID_INTERP_RUN_H
 
 #include "interp/memory.h"
+#include "tile/analysis/provenance.h"
 #include "tile/passes/instrument.h"
 
 enum { LANES = 512 };
@@ -98,9 +99,9 @@ struct Plan {
   const Func *func;
   bool keep_values; /* every value keeps a place of its own, for interp_value */
   Code *code;
-  int64_t *offset; /* per value id: where it lies in `values`; -1: nowhere */
-  int *arg_of;     /* per value id of pointers: index of the Func argument they come from; -1: not known */
-  char *values;    /* the values of the running program, then scratch space */
+  int64_t *offset;              /* per value id: where it lies in `values`; -1: nowhere */
+  const Provenance *provenance; /* which array an access must stay in */
+  char *values;                 /* the values of the running program, then scratch space */
   char *scratch;
   struct Planner *planner; /* while it is being made */
 };
@@ -109,7 +110,6 @@ struct Plan {
 Plan *plan_create(const Func *f, bool keep_values);
 void plan_destroy(Plan *p);
 const Value *plan_root(const Value *v);  /* the value whose place v shares, after resolving forwards */
-void plan_trace_pointers(Plan *p);       /* origin.c: fills arg_of */
 void *plan_alloc(Plan *p, size_t bytes); /* zeroed, lives as long as the plan; NULL when out of memory */
 int64_t plan_type_bytes(const Type *t);  /* of a whole value */
 int plan_elem_bytes(const Type *t);

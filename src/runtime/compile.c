@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "runtime/instrument.h"
+#include "tile/analysis/provenance.h"
 
 const nereid_options options_default = {0};
 
@@ -84,11 +85,18 @@ static void keep_config(Specialization *s, const Compiled *from, Context *cx) {
   s->zeroed_count = from->zeroed_count;
 }
 
-static uint64_t by_param(const Specialization *s, uint64_t by_slot) {
+static uint64_t by_param(const Specialization *s, const bool *by_slot) {
   uint64_t out = 0;
   for (int i = 0; i < s->slot_count; i++)
-    if (by_slot >> (i < 63 ? i : 63) & 1) out |= (uint64_t)1 << (s->slots[i].param < 63 ? s->slots[i].param : 63);
+    if (by_slot[i]) out |= (uint64_t)1 << (s->slots[i].param < 63 ? s->slots[i].param : 63);
   return out;
+}
+
+static void keep_mod_ref(Specialization *s, const Func *f) {
+  Arena *a = f->cx->arena;
+  bool *read = NEW_N(a, bool, f->body->arg_count + 1), *written = NEW_N(a, bool, f->body->arg_count + 1);
+  tile_mod_ref(f, provenance_create(a, f), read, written);
+  s->reads = by_param(s, read), s->writes = by_param(s, written);
 }
 
 /* The most bytes of one tile that a thread holds, when all threads share it. */
@@ -164,11 +172,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, i
     phase = NEREID_INTERNAL;
     if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
     else tile_sum_dots(front->func); /* the order of sums is the same everywhere */
-    if (s->kind->signature) {
-      uint64_t reads, writes;
-      tile_uses(front->func, &reads, &writes);
-      s->reads = by_param(s, reads), s->writes = by_param(s, writes);
-    }
+    if (s->kind->signature) keep_mod_ref(s, front->func);
     s->info.front_ms = (double)(clock_ns() - start) / 1e6;
     s->info.num_warps = front->num_warps;
     s->info.num_stages = front->num_stages;

@@ -292,10 +292,6 @@ void tile_facts(Func *f); /* fills Value.facts */
 /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 void tile_drop_hints(Func *f);
 
-/* Arguments that accesses may read and may write: bit i for argument i, bit 63 for all from the 64th on
- * (analysis/mod_ref.c). */
-void tile_uses(Func *f, uint64_t *read, uint64_t *written);
-
 typedef struct PassInfo {
   const char *name;
   void (*run)(Func *f);

@@ -11,73 +11,32 @@
  *     n = load(count); store(count, n + 1)         128 threads load, one stores: a slow warp would read n + 1
  *     store(p + i, x); y = load(p + perm(i))       likewise
  *
- * Then the block meets at a barrier, which orders its accesses. Which accesses may meet is told by the kernel's
- * argument that the pointer comes from; what comes from elsewhere may meet its like. Accesses in one layout that holds
- * each element once are taken to stay with their threads, also where their pointers differ (x[i] in turn after turn of
- * a loop); and so are stores in one layout, by their first holders.
+ * Then the block meets at a barrier, which orders its accesses. Which accesses may meet is told by the arrays that
+ * their pointers may point into (tile/analysis/provenance.h). Accesses in one layout that holds each element once are
+ * taken to stay with their threads, also where their pointers differ (x[i] in turn after turn of a loop); and so are
+ * stores in one layout, by their first holders.
  *
  * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if a
  * turn had gone before.
  */
 #include "gpu/lower/lower.h"
+#include "tile/analysis/provenance.h"
 
 typedef struct Access {
-  int root; /* the argument, or -1 */
+  const Value *pointer;
   bool reads, writes;
   const Layout *layout; /* NULL: a scalar */
   bool shared;          /* elements have several holders: all of them read, the first one writes */
 } Access;
 
 typedef struct LowerOrder {
+  const Provenance *provenance;
   VEC(Access) pending;
   LaneBlock *block; /* where the last access stands, to see barriers behind it */
   LaneOp *last;
 } Order;
 
 /* ---- what an operation accesses ---- */
-
-static int root_of(const Value *v, int depth) {
-  while (depth-- > 0) {
-    const Op *op = v->def;
-    if (!op) {
-      const Block *block = v->block;
-      if (!block || !block->parent) return v->index;
-      const Op *loop = block->parent;
-      int i = v->index + (loop->code == OP_FOR ? 2 : 0); /* the counter is argument 0, the first carried operand is 3 */
-      if ((loop->code != OP_FOR && loop->code != OP_WHILE) || i >= loop->in_count) return -1;
-      v = loop->in[i];
-      continue;
-    }
-    switch (op->code) {
-      case OP_SPLAT:
-      case OP_BROADCAST:
-      case OP_EXPAND_DIMS:
-      case OP_RESHAPE:
-      case OP_TRANS:
-      case OP_HINT:
-      case OP_ADDPTR:
-      case OP_RELAYOUT:
-      case OP_SPLIT: v = op->in[0]; break;
-      case OP_BITCAST:
-        if (!op->in[0]->type->ptr) return -1;
-        v = op->in[0];
-        break;
-      case OP_FOR:
-      case OP_WHILE: v = op->in[v->index + control_skip(op)]; break;
-      case OP_IF:
-      case OP_SELECT:
-      case OP_JOIN:
-      case OP_CAT: {
-        const Value *a = op->code == OP_IF ? op->body[0]->last->in[v->index] : op->in[op->code == OP_SELECT];
-        const Value *b = op->code == OP_IF ? op->body[1]->last->in[v->index] : op->in[op->code == OP_SELECT ? 2 : 1];
-        int root = root_of(a, depth / 2);
-        return root == root_of(b, depth / 2) ? root : -1;
-      }
-      default: return -1;
-    }
-  }
-  return -1;
-}
 
 static bool access_of(const Op *op, Access *a) {
   switch (op->code) {
@@ -88,7 +47,7 @@ static bool access_of(const Op *op, Access *a) {
     default: return false;
   }
   const Value *p = op->in[0];
-  a->root = root_of(p, 64);
+  a->pointer = p;
   a->layout = p->type->rank ? p->layout : NULL;
   a->shared = !a->layout || layout_copies(a->layout);
   return true;
@@ -96,9 +55,9 @@ static bool access_of(const Op *op, Access *a) {
 
 static bool is_atomic(const Access *a) { return a->reads && a->writes; }
 
-static bool conflict(const Access *a, const Access *b) {
-  if (a->root != b->root || !(a->writes || b->writes)) return false;
-  if (is_atomic(a) && is_atomic(b)) return false;
+static bool conflict(const Order *o, const Access *a, const Access *b) {
+  if (!(a->writes || b->writes) || (is_atomic(a) && is_atomic(b))) return false;
+  if (!provenance_may_alias(o->provenance, a->pointer, b->pointer, ARGS_DISJOINT)) return false;
   if (a->layout != b->layout) return true;
   return a->shared && !(a->writes && b->writes); /* who writes is the same one each time */
 }
@@ -106,21 +65,23 @@ static bool conflict(const Access *a, const Access *b) {
 /* ---- what is pending ---- */
 
 static Order *order_of(Lower *l) {
-  if (!l->order) l->order = NEW(l->cx->arena, Order);
+  if (l->order) return l->order;
+  l->order = NEW(l->cx->arena, Order);
+  l->order->provenance = provenance_create(l->cx->arena, l->f);
   return l->order;
 }
 
 static void add(Lower *l, Order *o, const Access *a) {
   for (int i = 0; i < o->pending.n; i++) {
     const Access *p = &o->pending.at[i];
-    if (p->root == a->root && p->reads == a->reads && p->writes == a->writes && p->layout == a->layout) return;
+    if (p->pointer == a->pointer && p->reads == a->reads && p->writes == a->writes && p->layout == a->layout) return;
   }
   vec_push(l->cx->arena, &o->pending, *a);
 }
 
 static bool meets(const Order *o, const Access *a) {
   for (int i = 0; i < o->pending.n; i++)
-    if (conflict(&o->pending.at[i], a)) return true;
+    if (conflict(o, &o->pending.at[i], a)) return true;
   return false;
 }
 
@@ -186,6 +147,7 @@ void lower_order_loop(Lower *l, const Op *loop) {
 /* Before a branch's first body, before its second, and behind it: what is pending there is what either left. */
 LowerOrder *lower_order_branch(Lower *l, LowerOrder *before) {
   Order *o = order_of(l), *copy = NEW(l->cx->arena, Order);
+  copy->provenance = o->provenance;
   for (int i = 0; i < o->pending.n; i++) add(l, copy, &o->pending.at[i]);
   o->last = NULL;
   if (before) {

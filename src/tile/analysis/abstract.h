@@ -18,7 +18,7 @@ typedef struct Range {
 
 typedef struct Known {
   Form form;
-  int arg;      /* pointers: the Func's argument it comes from, -1: not known */
+  int arg;      /* pointers that are known: the Func's argument whose address they count from */
   int64_t base; /* AFFINE: element i is base + the sum of step[d] * i[d]; of pointers bytes from arg */
   int64_t step[MAX_RANK];
   Range box[MAX_RANK];  /* BOX, of an i1 tile: true inside, false outside */

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "tile/analysis/abstract.h"
+#include "tile/analysis/provenance.h"
 
 enum { STEPS = 6000000, SOME_TURNS = 4, MANY = 64 };
 enum { TYPED = COST_KINDS, DOTS = TYPED + 3 * COST_TYPES, BYTES = DOTS + DOT_TYPES }; /* where in a row what begins */
@@ -23,6 +24,7 @@ typedef struct Touched {
 typedef struct Walk {
   Knower k;
   TileCost *out;
+  const Provenance *provenance;
   int args, width;     /* of the Func; numbers of a row */
   int64_t *row;        /* of the program that is walked */
   int64_t times;       /* how often what is walked now counts: in the body of a reduction once a pair */
@@ -95,14 +97,21 @@ static int64_t elements_of(Walk *w, const Op *op, const Value *mask, Range *insi
   return range_volume(inside, t);
 }
 
+/* Of an access: whose address its pointer counts from in this program, or the only one it can be; else -1. */
+static int argument_of(Walk *w, const Op *op) {
+  const Known *p = known_of(&w->k, op->in[0]);
+  return p->form != FORM_UNKNOWN ? p->arg : provenance_argument(w->provenance, op->in[0]);
+}
+
 static void touch_access(Walk *w, const Op *op, int which, const Value *mask, const Range *inside, int64_t bytes) {
   const Known *p = known_of(&w->k, op->in[0]);
   const Type *t = op->in[0]->type;
-  if (p->arg < 0) {
+  int arg = argument_of(w, op);
+  if (arg < 0) {
     remark(w, COST_NOTE_ADDRESS, op);
     return;
   }
-  Touched *to = &w->touched[which][p->arg];
+  Touched *to = &w->touched[which][arg];
   const Known *m = mask ? known_of(&w->k, mask) : NULL;
   bool dense = p->form == FORM_DENSE || (m && m->form == FORM_DENSE);
   const int64_t *at = dense ? known_elements(&w->k, p, t, 0) : NULL,
@@ -130,7 +139,7 @@ static void access(Walk *w, const Op *op, bool loads, bool stores, const Value *
   if (!n) return;
   for (int which = 0; which < 2; which++) {
     if (!(which ? stores : loads)) continue;
-    int64_t *sum = accessed(w, which, known_of(&w->k, op->in[0])->arg);
+    int64_t *sum = accessed(w, which, argument_of(w, op));
     *sum = plus_times(*sum, n * bytes, w->times);
     touch_access(w, op, which, mask, inside, bytes);
   }
@@ -311,11 +320,7 @@ static void carry(Walk *w, Value *const *values, int n, Value *const *from) {
 }
 
 static void forget(Walk *w, Value *const *values, int n) {
-  for (int i = 0; i < n; i++) {
-    int arg = known_of(&w->k, values[i])->arg;
-    *known_of(&w->k, values[i]) = known_unknown(values[i]->type);
-    known_of(&w->k, values[i])->arg = arg;
-  }
+  for (int i = 0; i < n; i++) *known_of(&w->k, values[i]) = known_unknown(values[i]->type);
 }
 
 static void forget_addresses(Walk *w) {
@@ -574,7 +579,7 @@ static void finish(Walk *w, const int64_t *sum) {
 TileCost *tile_cost(Func *f, const uint64_t *args, const int32_t grid[3]) {
   Arena *a = f->cx->arena;
   int n = f->body->arg_count;
-  Walk w = {.args = n, .width = BYTES + 2 * (n + 1), .out = NEW(a, TileCost)};
+  Walk w = {.args = n, .width = BYTES + 2 * (n + 1), .out = NEW(a, TileCost), .provenance = provenance_create(a, f)};
   w.k.f = f;
   w.k.of = NEW_N(a, Known, f->value_count + 1);
   bool *needed = NEW_N(a, bool, f->value_count + 1);

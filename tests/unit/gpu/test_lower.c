@@ -699,6 +699,21 @@ static void test_order(void **state) {
   assert_int_equal(count_barriers(branch), 1);
 }
 
+/* A pointer that may be one argument or another, and pointers that a loop swaps. */
+static void test_order_of_choices(void **state) {
+  static const char either[] = "kernel @k(%p: *i32, %q: *i32, %flag: i1) {\n  %t = select %flag, %p, %q : *i32\n"
+                               "  %x = load %q : i32\n  store %t, %x\n}\n";
+  assert_int_equal(count_barriers(either), 1);
+  static const char swap[] = "kernel @k(%p: *i32, %q: *i32, %r: *i32, %n: i32) {\n  %zero = const {value=0} : i32\n"
+                             "  %one = const {value=1} : i32\n  %a, %b = for %zero, %n, %one, %p, %q : *i32, *i32 do "
+                             "(%i: i32, %from: *i32, %to: *i32) {\n    %x = load %from : i32\n    store %to, %x\n"
+                             "    yield %to, %from\n  }\n}\n";
+  assert_int_equal(count_barriers(swap), 2);
+  static const char loaded[] = "kernel @k(%p: **i32, %q: *i32) {\n  %t = load %p : *i32\n  %x = load %q : i32\n"
+                               "  store %t, %x\n}\n";
+  assert_int_equal(count_barriers(loaded), 1);
+}
+
 /* ---- what loads ask of the caches ---- */
 
 static int priority_of_loads, priority_of_stores; /* of all global ones; -1: none, or different ones */
@@ -853,6 +868,7 @@ int main(void) {
       cmocka_unit_test(test_print_much),
       cmocka_unit_test(test_assert),
       cmocka_unit_test(test_order),
+      cmocka_unit_test(test_order_of_choices),
       cmocka_unit_test(test_priorities),
       cmocka_unit_test(test_asm),
       cmocka_unit_test(test_refusals),
