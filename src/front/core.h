@@ -130,6 +130,7 @@ typedef enum {
   DECO_AUTOTUNE,
   DECO_HEURISTICS,
   DECO_CONSTEXPR_FUNCTION,
+  DECO_MUST_USE,
   DECO_AGGREGATE
 } DecoratorKind;
 DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *decorator);
@@ -228,12 +229,15 @@ void scope_undefine(Front *fr, const char *name, const char *why);
 NORETURN void fail_unknown_name(Front *fr, Span at, const char *name);
 
 /* expr.c */
+NORETURN void core_unsupported(Front *fr, const Node *n, const char *what, const char *hint);
 Py *core_eval(Front *fr, Node *n);
 Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b);
 void core_assign(Front *fr, Node *target, Py *value);
 Py *core_lookup(Front *fr, Node *name);
 Call *core_make_call(Front *fr, Node *call);
 bool core_is_constexpr_annotation(Front *fr, Node *annotation);
+/* Fails for a name in an annotation that Triton, which evaluates it, does not find. */
+void core_check_annotation(Front *fr, Node *annotation);
 
 /* stmt.c: how a list of statements ended. MAYBE: it returned where `flag` holds. */
 typedef enum { FLOW_FALLS, FLOW_RETURNS, FLOW_MAYBE } FlowKind;

@@ -68,9 +68,10 @@ typedef struct Function {
   const char *name;
   FunctionKind kind;
   bool noinline;
-  Node *def;      /* NODE_FUNCTION_DEF or NODE_LAMBDA */
-  Module *module; /* where its globals are */
-  Map *closure;   /* name -> Py, for nested host functions; or NULL */
+  const char *must_use; /* @triton.must_use_result: what its message adds, or ""; NULL: may be ignored */
+  Node *def;            /* NODE_FUNCTION_DEF or NODE_LAMBDA */
+  Module *module;       /* where its globals are */
+  Map *closure;         /* name -> Py, for nested host functions; or NULL */
   /* where names that are neither local nor in closure are looked up; NULL: the module's globals */
   Namespace *around;
   Py **defaults;          /* evaluated on first use, aligned with args; entries may be NULL */
@@ -90,7 +91,8 @@ typedef struct PyClass {
 
 struct Py {
   PyKind kind;
-  bool is_constexpr; /* made by tl.constexpr(...): kernels may read it as a global */
+  /* made by tl.constexpr(...): kernels may read it as a global; of a TENSOR: declared constexpr, which it cannot be */
+  bool is_constexpr;
   union {
     PyInt i; /* BOOL, INT */
     double f;

@@ -110,8 +110,8 @@ static NORETURN void fail_redefined(Front *fr, const Node *n, const Binding *bef
         arena_printf(cx->arena, "a plain assignment before the `if` makes it a run-time value: %s = %s", name, name),
         "`%s` is the constexpr %s and cannot be changed inside a run-time `if`", name, py_describe(fr, before->value));
   fail_hint(cx, at, "both branches must leave the type that the name had before",
-            "`%s` is %s before the `if`, but the %s branch makes it %s", name, py_describe(fr, before->value), branch,
-            now->value ? py_describe(fr, now->value) : "undefined");
+            "initial value for `%s` is of type %s, but the %s block redefines it as %s", name,
+            py_describe(fr, before->value), branch, now->value ? py_describe(fr, now->value) : "undefined");
 }
 
 typedef struct NameMerge {
@@ -183,7 +183,7 @@ static void merge_names(Join *j, const Node *n, Scope *before, Scope *then, Scop
         if (pass) continue; /* seen from the other side */
         if (!py_same_type(a->value, b->value))
           fail_hint(cx, binding_span(fr, b, n), "a name assigned in both branches must get one type; cast one of them",
-                    "`%s` is %s after the then branch, but %s after the else branch", a->name,
+                    "Mismatched type for %s between then block (%s) and else block (%s)", a->name,
                     py_describe(fr, a->value), py_describe(fr, b->value));
         if (check_only) continue;
         NameMerge m = {a->name, a->where, join_py(j, a->value, b->value)};
@@ -225,8 +225,9 @@ static void agree(Join *j, const Node *where, Py **a, Py **b) {
   if (py_is_number(*a)) *a = in_block(fr, j->a, at, *a);
   if (py_is_number(*b)) *b = in_block(fr, j->b, at, *b);
   if (!py_same_type(*a, *b))
-    fail_hint(fr->cx, at, "all returns of a function must agree in type", "return type mismatch: %s and %s",
-              py_describe(fr, *a), py_describe(fr, *b));
+    fail_hint(fr->cx, at,
+              "all returns of a function must agree in type; write `else:` before what follows a constexpr `if`",
+              "Inconsistent return types: %s and %s", py_describe(fr, *a), py_describe(fr, *b));
 }
 
 /* ---- the joint of two branches ----------------------------------------------------------------------------------- */
@@ -320,11 +321,34 @@ static Branch begin_branch(Front *fr, const Scope *before) {
   return b;
 }
 
+/* What follows a return that always happens is never run, but Triton walks it: it must be right, and its returns must
+ * be of the same type. It is built into a block that is dropped. */
+static void walk_unreached(Front *fr, Flow *flow, Rest *rest) {
+  if (rest->empty) return;
+  Core *core = core_of(fr);
+  Builder outer = fr->b;
+  Scope before = core->frame->scope;
+  const OpenRegion *regions = core->regions;
+  Block *block = block_create(fr->func, NULL);
+  core->frame->scope = scope_copy(fr, &before);
+  fr->b.block = block;
+  fr->b.before = NULL;
+  Flow more = rest->run(fr, rest, false);
+  Join j = {.fr = fr, .a = outer.block, .b = fr->b.block};
+  fr->b = outer;
+  core->frame->scope = before;
+  core->regions = regions;
+  if (more.value && flow->value) agree(&j, more.where ? more.where : flow->where, &flow->value, &more.value);
+}
+
 /* What follows a statement that returned where flow.flag holds. */
 Flow core_guard(Front *fr, Flow flow, Rest *rest, bool tail) {
   if (flow.kind == FLOW_FALLS) return flow;
   flow.rest_done = true;
-  if (flow.kind == FLOW_RETURNS) return flow;
+  if (flow.kind == FLOW_RETURNS) {
+    walk_unreached(fr, &flow, rest);
+    return flow;
+  }
   if (rest->empty) {
     if (tail) flow.kind = FLOW_RETURNS;
     return flow;
@@ -373,8 +397,9 @@ int constexpr_condition(Front *fr, Span at, Py *cond) {
   const char *hint = cond->kind == PY_STR ? "compare it: `if NAME == \"...\"` or `if NAME != \"\"`"
                      : cond->kind == PY_BLOCK_PTR || cond->kind == PY_DESC ? "write `is not None`"
                                                                            : "compare it, or test `is not None`";
-  fail_hint(fr->cx, at, hint, "a condition must be a bool, an int or None, or a run-time scalar, not %s (%s)",
-            py_describe(fr, cond), py_kind_name(cond));
+  fail_hint(fr->cx, at, hint,
+            "`if` conditionals can only accept values of type {bool, int, NoneType}, not objects of type %s: %s",
+            py_kind_name(cond), py_describe(fr, cond));
 }
 
 static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
@@ -383,7 +408,7 @@ static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
   bool has_return = contains_return(n);
   if (has_return && f->loop_depth)
     fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range",
-              "`return` cannot stand inside a run-time `for` or `while`");
+              "Cannot have `return` statements inside `while` or `for` statements in triton");
   bool body_tail = has_return && tail && rest->empty;
   const Span *span = fr->b.span;
   Builder outer = fr->b;
@@ -404,6 +429,7 @@ static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
     fr->b = outer;
     Flow flow = join_branches(fr, n, cond, span, before, &a, &b, body_tail);
     flow.rest_done = flow.kind != FLOW_FALLS;
+    if (ra && rb) walk_unreached(fr, &flow, rest);
     return flow;
   }
   /* the rest goes into the branch that goes on */
@@ -430,7 +456,7 @@ Flow core_if(Front *fr, Node *n, Rest *rest, bool tail) {
   Py *cond = core_eval(fr, n->If.test);
   core_at(fr, n);
   Span at = core_span(fr, n->If.test);
-  if (cond->kind == PY_TENSOR) return runtime_if(fr, n, sem_condition(fr, at, cond), rest, tail);
+  if (cond->kind == PY_TENSOR && !cond->is_constexpr) return runtime_if(fr, n, sem_condition(fr, at, cond), rest, tail);
   bool yes = constexpr_condition(fr, at, cond);
   return core_guard(fr, core_exec(fr, yes ? &n->If.body : &n->If.orelse, 0, tail && rest->empty), rest, tail);
 }
@@ -438,7 +464,7 @@ Flow core_if(Front *fr, Node *n, Rest *rest, bool tail) {
 Py *core_ternary(Front *fr, Node *n) {
   Py *cond = core_eval(fr, n->IfExp.test);
   core_at(fr, n);
-  if (cond->kind != PY_TENSOR)
+  if (cond->kind != PY_TENSOR || cond->is_constexpr)
     return core_eval(fr, constexpr_condition(fr, core_span(fr, n->IfExp.test), cond) ? n->IfExp.body : n->IfExp.orelse);
   Value *c = sem_condition(fr, core_span(fr, n->IfExp.test), cond);
   const Span *span = fr->b.span;
@@ -450,13 +476,17 @@ Py *core_ternary(Front *fr, Node *n) {
     fr->b.before = NULL;
     side[i] = core_eval(fr, i ? n->IfExp.orelse : n->IfExp.body);
     core_at(fr, n);
+    if (side[i]->kind == PY_TUPLE)
+      fail_hint(fr->cx, core_span(fr, n), "choose each element",
+                "cannot convert %s to tensor: a run-time condition chooses between tensors and numbers only",
+                py_describe(fr, side[i]));
     side[i] = front_demote(fr, core_span(fr, n), side[i]);
   }
   fr->b = outer;
   if (!py_same_type(side[0], side[1]))
     fail_hint(fr->cx, core_span(fr, n),
               "both sides must have one type; write the constant with the type's kind (1.0, not 1) or cast",
-              "the sides of this conditional expression have the types %s and %s", py_describe(fr, side[0]),
+              "Ternary expression with dynamic condition has inconsistent types %s and %s", py_describe(fr, side[0]),
               py_describe(fr, side[1]));
   Merge m = join_py(&j, side[0], side[1]);
   Op *op = join_build(&j, c, span);

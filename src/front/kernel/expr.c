@@ -2,9 +2,12 @@
  * now. */
 #include "front/core.h"
 
-static NORETURN void unsupported(Front *fr, const Node *n, const char *what, const char *hint) {
-  if (hint) fail_hint(fr->cx, core_span(fr, n), hint, "%s cannot be used in a kernel", what);
-  fail(fr->cx, core_span(fr, n), "%s cannot be used in a kernel", what);
+/* Begins as Triton's message does, as all messages do that Triton has words for. */
+NORETURN void core_unsupported(Front *fr, const Node *n, const char *what, const char *hint) {
+  const char *text = arena_printf(fr->cx->arena, "unsupported AST node type: %s: %s cannot be used in a kernel",
+                                  node_name(n->kind), what);
+  if (hint) fail_hint(fr->cx, core_span(fr, n), hint, "%s", text);
+  fail(fr->cx, core_span(fr, n), "%s", text);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -35,7 +38,8 @@ static void check_global(Front *fr, Span at, const char *name, const Py *v) {
             arena_printf(cx->arena,
                          "write %s = tl.constexpr(%s) where it is defined, or pass it as a tl.constexpr parameter",
                          name, py_describe(fr, v)),
-            "a kernel cannot read the global `%s`, which is a plain %s", name, py_kind_name(v));
+            "Cannot access global variable %s from within @jit'ed function: it is a plain %s, and no tl.constexpr",
+            name, py_kind_name(v));
 }
 
 Py *core_lookup(Front *fr, Node *n) {
@@ -60,6 +64,22 @@ Py *core_lookup(Front *fr, Node *n) {
     fail_hint(fr->cx, core_span(fr, n), "give it a value before", "`%s` is not defined here: %s", name,
               b->why ? b->why : "it has lost its value");
   fail_unknown_name(fr, core_span(fr, n), name);
+}
+
+void core_check_annotation(Front *fr, Node *n) {
+  if (n->kind == NODE_ATTRIBUTE || n->kind == NODE_SUBSCRIPT) {
+    core_check_annotation(fr, n->kind == NODE_ATTRIBUTE ? n->Attribute.value : n->Subscript.value);
+    return;
+  }
+  if (n->kind != NODE_NAME) return;
+  Frame *f = core_of(fr)->frame;
+  const char *name = n->Name.id;
+  Binding *b = scope_find(&f->scope, name);
+  if ((b && b->value) || (f->fn->closure && map_get(f->fn->closure, name)) || namespace_lookup(fr, f->ns, name) ||
+      builtin_python(fr, name, false))
+    return;
+  fail_hint(fr->cx, core_span(fr, n), "Triton evaluates annotations: write a string, or leave it out",
+            "%s is not defined", name);
 }
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
@@ -170,11 +190,27 @@ static Py *operator_method(Front *fr, Py *x, const char *name) {
   return m && m->kind == PY_FUNCTION ? py_method_of(fr, x, name, m->fn) : NULL;
 }
 
+static bool is_declared_tensor(const Py *p) { return p && p->kind == PY_TENSOR && p->is_constexpr; }
+
+/* Where no operand is a tensor in Triton's eyes, one that a declaration wrapped makes its operator fail. */
+static void check_constexpr_operands(Front *fr, Span at, const Py *a, const Py *b) {
+  bool wrapped = is_declared_tensor(a) || is_declared_tensor(b);
+  bool tensor = (a->kind == PY_TENSOR && !a->is_constexpr) || (b && b->kind == PY_TENSOR && !b->is_constexpr);
+  if (!wrapped || tensor) return;
+  const Py *p = is_declared_tensor(a) ? a : b;
+  fail_hint(fr->cx, at, "leave out the annotation", "%s was declared tl.constexpr, but is known only at run time (%s)",
+            p->value->name ? arena_printf(fr->cx->arena, "`%s`", p->value->name) : "a value", py_describe(fr, p));
+}
+
 Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b) {
-  if (op == PYOP_MAT_MULT) fail_hint(fr->cx, at, "use tl.dot(a, b)", "`@` cannot be used in a kernel");
+  if (op == PYOP_MAT_MULT)
+    fail_hint(fr->cx, at, "use tl.dot(a, b)", "AST binary operator 'MatMult' is not (currently) implemented");
   bool ta = a->kind == PY_TENSOR, tb = b->kind == PY_TENSOR;
   if (ta || tb) {
-    if (op == PYOP_POW) fail_hint(fr->cx, at, "multiply, or use libdevice.pow", "`**` does not work on tensors");
+    check_constexpr_operands(fr, at, a, b);
+    if (op == PYOP_POW)
+      fail_hint(fr->cx, at, "multiply, or use libdevice.pow",
+                "'tensor' object has no attribute '%s': `**` does not work on tensors", ta ? "__pow__" : "__rpow__");
     return sem_binary(fr, at, op, a, b);
   }
   static const char *const methods[] = {[PYOP_ADD] = "__add__",
@@ -198,7 +234,9 @@ static Py *eval_unary(Front *fr, Node *n) {
   core_at(fr, n);
   Span at = core_span(fr, n);
   if (x->kind == PY_TENSOR) {
-    if (n->UnaryOp.op == PYOP_U_ADD) fail(fr->cx, at, "unary `+` does not work on tensors");
+    check_constexpr_operands(fr, at, x, NULL);
+    if (n->UnaryOp.op == PYOP_U_ADD)
+      fail(fr->cx, at, "'tensor' object has no attribute '__pos__': unary `+` does not work on tensors");
     return sem_unary(fr, at, n->UnaryOp.op, x);
   }
   const char *why = NULL;
@@ -213,12 +251,15 @@ static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
     return py_compare(fr, op, a, b, &why);
   }
   if (op != PYOP_IN && op != PYOP_NOT_IN && (a->kind == PY_TENSOR || b->kind == PY_TENSOR)) {
+    check_constexpr_operands(fr, at, a, b);
     if (a->kind == PY_NONE || b->kind == PY_NONE)
-      fail_hint(fr->cx, at, "write `is None` or `is not None`", "a tensor cannot be compared with None");
+      fail_hint(fr->cx, at, "write `is None` or `is not None`",
+                "cannot convert None to tensor: a tensor cannot be compared with None");
     return sem_compare(fr, at, op, a, b);
   }
-  if ((op == PYOP_IN || op == PYOP_NOT_IN) && (py_is_runtime(a) || py_is_runtime(b)))
-    fail(fr->cx, at, "`%s` works on values known at compile time only", pyop_symbol(op));
+  if (op == PYOP_IN || op == PYOP_NOT_IN)
+    fail_hint(fr->cx, at, "compare with each value: `a == 1 or a == 2`",
+              "AST comparison operator '%s' is not (currently) implemented", op == PYOP_IN ? "In" : "NotIn");
   const char *why = NULL;
   Py *v = py_compare(fr, op, a, b, &why);
   if (!v) fail(fr->cx, at, "%s", why);
@@ -227,19 +268,12 @@ static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
 
 static Py *eval_compare(Front *fr, Node *n) {
   Span at = core_span(fr, n);
-  Py *left = core_eval(fr, n->Compare.left), *result = NULL;
-  for (int i = 0; i < n->Compare.ops.n; i++) {
-    Py *right = core_eval(fr, n->Compare.comparators.at[i]);
-    core_at(fr, n);
-    result = compare_pair(fr, at, n->Compare.ops.at[i], left, right);
-    if (n->Compare.ops.n > 1) {
-      if (result->kind == PY_TENSOR)
-        fail_hint(fr->cx, at, "write (a < b) & (b < c)", "a chain of comparisons needs values known at compile time");
-      if (py_truth_known(result) == 0) return result;
-    }
-    left = right;
-  }
-  return result;
+  if (n->Compare.ops.n > 1)
+    fail_hint(fr->cx, at, "write (a < b) & (b < c); of constexprs, a < b and b < c",
+              "simultaneous multiple comparison is not supported");
+  Py *left = core_eval(fr, n->Compare.left), *right = core_eval(fr, n->Compare.comparators.at[0]);
+  core_at(fr, n);
+  return compare_pair(fr, at, n->Compare.ops.at[0], left, right);
 }
 
 /* Constants short-circuit; of run-time operands all are evaluated. */
@@ -358,16 +392,17 @@ static Py *eval_display(Front *fr, Node *n) {
 }
 
 static Py *eval_comprehension(Front *fr, Node *n) {
-  if (n->ListComp.generators.n != 1) unsupported(fr, n, "a comprehension with several `for`", NULL);
+  if (n->ListComp.generators.n != 1) fail(fr->cx, core_span(fr, n), "nested comprehensions are not supported");
   Node *g = n->ListComp.generators.at[0];
   if (g->comprehension.ifs.n)
     fail_hint(fr->cx, core_span(fr, g->comprehension.ifs.at[0]), "build the tuple without the elements",
               "a comprehension's `if` cannot be used in a kernel: Triton ignores it");
   Py *over = core_eval(fr, g->comprehension.iter);
-  Py *items = py_is_runtime(over) && over->kind != PY_TUPLE ? NULL : py_items(fr, over);
+  Py *items = over->kind == PY_TUPLE ? py_items(fr, over) : NULL;
   if (!items)
-    fail(fr->cx, core_span(fr, g->comprehension.iter), "a comprehension in a kernel runs over a tuple, not %s",
-         py_describe(fr, over));
+    fail_hint(fr->cx, core_span(fr, g->comprehension.iter),
+              over->kind == PY_RANGE ? "write the tuple out, or loop with tl.static_range" : NULL,
+              "only tuple comprehensions are supported, and this is one over %s", py_describe(fr, over));
   Py *out = py_tuple(fr, 0, NULL);
   for (int i = 0; i < items->tuple.n; i++) {
     Node *t = g->comprehension.target;
@@ -441,16 +476,16 @@ Py *core_eval(Front *fr, Node *n) {
     case NODE_NAMED_EXPR: return eval_walrus(fr, n);
     case NODE_JOINED_STR: return eval_f_string(fr, n);
     case NODE_LIST_COMP: return eval_comprehension(fr, n);
-    case NODE_LAMBDA: unsupported(fr, n, "`lambda`", "define the function outside, under @triton.jit");
-    case NODE_DICT: unsupported(fr, n, "a dict", "use a tuple");
-    case NODE_SET: unsupported(fr, n, "a set", "use a tuple");
-    case NODE_GENERATOR_EXP: unsupported(fr, n, "a generator", "use a list comprehension over a tuple");
+    case NODE_LAMBDA: core_unsupported(fr, n, "`lambda`", "define the function outside, under @triton.jit");
+    case NODE_DICT: core_unsupported(fr, n, "a dict", "use a tuple");
+    case NODE_SET: core_unsupported(fr, n, "a set", "use a tuple");
+    case NODE_GENERATOR_EXP: core_unsupported(fr, n, "a generator", "use a list comprehension over a tuple");
     case NODE_SET_COMP:
-    case NODE_DICT_COMP: unsupported(fr, n, "a set or dict comprehension", NULL);
-    case NODE_STARRED: unsupported(fr, n, "`*` here", NULL);
+    case NODE_DICT_COMP: core_unsupported(fr, n, "a set or dict comprehension", NULL);
+    case NODE_STARRED: core_unsupported(fr, n, "`*` here", NULL);
     case NODE_AWAIT:
     case NODE_YIELD:
-    case NODE_YIELD_FROM: unsupported(fr, n, "`await` and `yield`", NULL);
-    default: unsupported(fr, n, node_name(n->kind), NULL);
+    case NODE_YIELD_FROM: core_unsupported(fr, n, "`await` and `yield`", NULL);
+    default: core_unsupported(fr, n, node_name(n->kind), NULL);
   }
 }

@@ -63,18 +63,20 @@ NORETURN void fail_unknown_name(Front *fr, Span at, const char *name) {
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) py_append(fr, list, py_str(fr, own[i]));
   const char **names = NEW_N(fr->cx->arena, const char *, list->tuple.n + 1);
   for (int i = 0; i < list->tuple.n; i++) names[i] = list->tuple.at[i]->str.s;
-  static const char *const absent[] = {"abs", "sum",       "round", "bool", "str",    "tuple", "type",     "slice",
-                                       "zip", "enumerate", "any",   "all",  "sorted", "map",   "reversed", NULL};
+  static const char *const absent[] = {
+      "abs", "sum", "round", "bool", "str",      "tuple",  "type",     "slice",   "zip",       "sorted", "any",
+      "all", "map", "dict",  "set",  "iter",     "filter", "reversed", "next",    "pow",       "divmod", "repr",
+      "ord", "chr", "hash",  "id",   "callable", "open",   "setattr",  "complex", "enumerate", NULL};
   for (int i = 0; absent[i]; i++)
     if (!strcmp(absent[i], name)) {
       const char *hint = i == 0 || i == 1 ? arena_printf(fr->cx->arena, "use tl.%s", name)
                                           : "of Python's functions a kernel has len, list, range, float, int, "
                                             "isinstance, getattr, hasattr, print, min and max";
-      fail_hint(fr->cx, at, hint, "`%s` is not defined in a kernel", name);
+      fail_hint(fr->cx, at, hint, "%s is not defined in a kernel", name);
     }
   const char *near = nearest_name(name, names);
-  if (near) fail_hint(fr->cx, at, arena_printf(fr->cx->arena, "did you mean `%s`?", near), "`%s` is not defined", name);
-  fail(fr->cx, at, "`%s` is not defined", name);
+  if (near) fail_hint(fr->cx, at, arena_printf(fr->cx->arena, "did you mean `%s`?", near), "%s is not defined", name);
+  fail(fr->cx, at, "%s is not defined", name);
 }
 
 /* ---- spans ------------------------------------------------------------------------------------------------------- */
@@ -127,6 +129,17 @@ static const char *signature_text(Front *fr, Function *fn) {
   return s;
 }
 
+static const char *near_parameter(Front *fr, Function *fn, const char *name, const char *otherwise) {
+  const Node *a = fn->def->FunctionDef.args;
+  const NodeList *lists[] = {&a->arguments.args, &a->arguments.kwonlyargs};
+  VEC(const char *) names = {0};
+  for (int l = 0; l < 2; l++)
+    for (int i = 0; i < lists[l]->n; i++) vec_push(fr->cx->arena, &names, lists[l]->at[i]->arg.arg);
+  vec_push(fr->cx->arena, &names, NULL);
+  const char *near = nearest_name(name, names.at);
+  return near ? arena_printf(fr->cx->arena, "did you mean `%s`? %s", near, otherwise) : otherwise;
+}
+
 /* Binds a call's arguments as Python does; the values in order of the parameters go to f->args. */
 static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) {
   Context *cx = fr->cx;
@@ -138,7 +151,8 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
   for (int i = 0; i < given && i < positional; i++) values[i] = i < self_n ? self : call->args[i - self_n];
   const char *hint = arena_printf(cx->arena, "it is defined as %s", signature_text(fr, fn));
   if (given > positional && !a->arguments.vararg)
-    fail_hint(cx, call->span, hint, "%s takes %d arguments, but %d are given", fn->name, positional, given);
+    fail_hint(cx, call->span, hint, "%s() takes %d positional argument%s but %d %s given", fn->name, positional,
+              positional == 1 ? "" : "s", given, given == 1 ? "was" : "were");
   Py *extra = py_tuple(fr, given > positional ? given - positional : 0,
                        given > positional ? call->args + (positional - self_n) : NULL);
   for (int k = 0; k < call->kw_n; k++) {
@@ -148,9 +162,11 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
       if (!strcmp(p->arg.arg, call->kw_names[k])) break;
     }
     if (i == total && a->arguments.kwarg) continue;
-    if (i == total) fail_hint(cx, call->span, hint, "%s has no parameter `%s`", fn->name, call->kw_names[k]);
+    if (i == total)
+      fail_hint(cx, call->span, near_parameter(fr, fn, call->kw_names[k], hint),
+                "%s() got an unexpected keyword argument '%s'", fn->name, call->kw_names[k]);
     if (values[i])
-      fail(cx, call->span, "`%s` is given twice to %s, by position and by name", call->kw_names[k], fn->name);
+      fail_hint(cx, call->span, hint, "%s() got multiple values for argument '%s'", fn->name, call->kw_names[k]);
     values[i] = call->kw_values[k];
   }
   for (int i = 0; i < total; i++) {
@@ -161,11 +177,19 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
       Node *def = i >= positional      ? a->arguments.kw_defaults.at[i - positional]
                   : i >= first_default ? a->arguments.defaults.at[i - first_default]
                                        : NULL;
-      if (!def) fail_hint(cx, call->span, hint, "%s needs an argument for `%s`", fn->name, p->arg.arg);
+      if (!def) fail_hint(cx, call->span, hint, "%s() missing an argument: '%s'", fn->name, p->arg.arg);
       values[i] = default_of(fr, fn, i, def);
     }
     scope_set(fr, p->arg.arg, values[i], p);
   }
+  /* Triton binds these two kinds to nothing, or to the wrong argument. */
+  for (int i = 0; i < pos_only; i++)
+    scope_undefine(fr, a->arguments.posonlyargs.at[i]->arg.arg, "a kernel has no positional-only parameters");
+  for (int i = 0; i < a->arguments.kwonlyargs.n; i++)
+    scope_undefine(fr, a->arguments.kwonlyargs.at[i]->arg.arg, "a kernel has no keyword-only parameters");
+  if (a->arguments.kwarg)
+    fail_hint(cx, call->span, hint, "'dict' object has no attribute 'type': a kernel's functions cannot take **%s",
+              a->arguments.kwarg->arg.arg);
   if (a->arguments.vararg) {
     values[total] = extra;
     scope_set(fr, a->arguments.vararg->arg.arg, extra, a->arguments.vararg);
@@ -187,6 +211,23 @@ static void check_recursion(Front *fr, const Frame *f, const Call *call) {
     fail(fr->cx, call->span, "recursion: calls are nested more than %d deep", MAX_CALL_DEPTH);
 }
 
+/* Calls of noinline functions are inlined like all others; what Triton cannot pass to them is refused all the same. */
+static void check_noinline(Front *fr, const Function *fn, const Frame *f, Span at) {
+  for (int i = 0; fn->noinline && i < f->arg_count; i++) {
+    const Py *v = f->args[i];
+    if (v && v->kind == PY_TENSOR && v->value->type->rank && type_numel(v->value->type) > 1)
+      fail_hint(fr->cx, at, "pass scalars and pointers, or leave out noinline=True",
+                "Function %s is marked noinline, but was called with non-scalar argument %s", fn->name,
+                py_describe(fr, v));
+  }
+}
+
+static void check_annotations(Front *fr, const Function *fn) {
+  const NodeList *args = &fn->def->FunctionDef.args->arguments.args;
+  for (int i = 0; i < args->n; i++)
+    if (args->at[i]->arg.annotation) core_check_annotation(fr, args->at[i]->arg.annotation);
+}
+
 Py *core_call_function(Front *fr, Function *fn, Py *self, const Call *call) {
   Core *core = core_of(fr);
   Span *site = arena_copy(fr->cx->arena, &call->span, sizeof call->span);
@@ -194,6 +235,8 @@ Py *core_call_function(Front *fr, Function *fn, Py *self, const Call *call) {
   const Span *span = fr->b.span;
   core->frame = &f;
   bind(fr, &f, fn, self, call);
+  check_noinline(fr, fn, &f, call->span);
+  check_annotations(fr, fn);
   check_recursion(fr, &f, call);
   fr->depth++;
   const OpenRegion *regions = core->regions;
@@ -310,6 +353,18 @@ Tuning *front_tuning(Module *m, Kernel *k, const ArgSpec *args, const CompileOpt
   return t->count ? t : NULL;
 }
 
+static void check_kernel_parameters(Front *fr, const Function *fn) {
+  const Node *a = fn->def->FunctionDef.args;
+  if (a->arguments.posonlyargs.n)
+    fail_hint(fr->cx, a->arguments.posonlyargs.at[0]->span, "leave out the `/`",
+              "%s is not defined: a kernel has no positional-only parameters", a->arguments.posonlyargs.at[0]->arg.arg);
+  if (a->arguments.kwarg)
+    fail(fr->cx, a->arguments.kwarg->span, "a kernel cannot take **%s", a->arguments.kwarg->arg.arg);
+  for (int i = 0; i < a->arguments.kwonlyargs.n; i++)
+    scope_undefine(fr, a->arguments.kwonlyargs.at[i]->arg.arg, "a kernel has no keyword-only parameters");
+  check_annotations(fr, fn);
+}
+
 Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options) {
   Context *cx = m->cx;
   Arena *a = cx->arena;
@@ -336,8 +391,12 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   if (rest[0]) scope_set(fr, rest[0]->arg.arg, py_tuple(fr, 0, NULL), rest[0]);
   f.args = bound->values;
   f.arg_count = k->param_count;
+  check_kernel_parameters(fr, k->fn);
   regions_begin(fr, k->fn->def);
-  core_exec(fr, &k->fn->def->FunctionDef.body, 0, true);
+  Flow flow = core_exec(fr, &k->fn->def->FunctionDef.body, 0, true);
+  if (flow.value && py_is_runtime(flow.value))
+    fail_hint(cx, core_span(fr, flow.where), "write the value to memory with tl.store",
+              "a kernel cannot return a value: this is %s", py_describe(fr, flow.value));
   regions_end(fr, NULL);
   core->frame = NULL;
   tile_resolve(fr->func);

@@ -26,6 +26,7 @@ DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *d) {
   if (!strcmp(last, "autotune") && qualified) return DECO_AUTOTUNE;
   if (!strcmp(last, "heuristics") && qualified) return DECO_HEURISTICS;
   if (!strcmp(last, "constexpr_function")) return DECO_CONSTEXPR_FUNCTION;
+  if (!strcmp(last, "must_use_result")) return DECO_MUST_USE;
   if (ends_with(last, "aggregate") && qualified) return DECO_AGGREGATE;
   return DECO_OTHER;
 }
@@ -59,6 +60,13 @@ Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure) {
         case DECO_AUTOTUNE:
         case DECO_HEURISTICS: fn->is_kernel_wrapper = true; break;
         case DECO_CONSTEXPR_FUNCTION: fn->kind = FN_CONSTEXPR; break;
+        case DECO_MUST_USE:
+          fn->must_use = "";
+          if (d->kind == NODE_CALL && d->Call.args.n == 1) {
+            const Py *why = host_eval_at(fr, around ? around : fr->module->globals, d->Call.args.at[0], def->span.line);
+            if (why->kind == PY_STR) fn->must_use = why->str.s;
+          }
+          break;
         default: break;
       }
     }

@@ -98,8 +98,10 @@ static NORETURN void fail_carried(Front *fr, const Node *loop, const Carried *c,
   if (!now || !now->value)
     fail(fr->cx, at, "`%s` is used by the next turn of the loop, but it is not defined at the end of the body",
          c->name);
-  fail_hint(fr->cx, at, hint, "loop-carried variable `%s` is %s before the loop, but becomes %s in it", c->name,
-            py_describe(fr, c->init), py_describe(fr, now->value));
+  fail_hint(fr->cx, at, hint,
+            "Loop-carried variable %s has initial type %s but is re-assigned to %s in loop! "
+            "Please make sure that the type stays consistent",
+            c->name, py_describe(fr, c->init), py_describe(fr, now->value));
 }
 
 /* After the body: checks types, and gathers what it yields in the order of the arguments. */
@@ -126,8 +128,7 @@ static Value **end_of_body(Front *fr, const Node *loop, const CarriedList *list,
                            old->name, old->name)
             : "give it a tensor before the loop";
     fail_hint(fr->cx, core_span(fr, now->where ? now->where : loop), hint,
-              "`%s` is the constexpr %s before the loop and cannot be changed in it", old->name,
-              py_describe(fr, old->value));
+              "cannot reassign constexpr %s in the loop: it is %s before", old->name, py_describe(fr, old->value));
   }
   return yields;
 }
@@ -195,11 +196,12 @@ static Value *bound(Front *fr, const Node *n, Py *p, int otherwise, const char *
   Span at = core_span(fr, n);
   if (!p || p->kind == PY_NONE) return build_int(&fr->b, type_number(fr->cx, DT_I32), otherwise);
   if (p->kind != PY_TENSOR && p->kind != PY_INT && p->kind != PY_BOOL)
-    fail(fr->cx, at, "the %s of a loop must be an integer, not %s (%s)", what, py_describe(fr, p), py_kind_name(p));
+    fail(fr->cx, at, "For loop bounds and step must all be ints: the %s is %s (%s)", what, py_describe(fr, p),
+         py_kind_name(p));
   Value *v = sem_to_value(fr, at, p, what);
-  if (v->type->rank) fail(fr->cx, at, "the %s of a loop must be a scalar, not %s", what, py_describe(fr, p));
   if (v->type->ptr || !dtype_is_int(v->type->dtype))
-    fail(fr->cx, at, "the %s of a loop must be an integer, not %s", what, py_describe(fr, p));
+    fail(fr->cx, at, "For loop bounds and step must all be ints: the %s is %s", what, py_describe(fr, p));
+  if (v->type->rank) fail(fr->cx, at, "For %s must be a scalar, got %s", what, py_describe(fr, p));
   return v;
 }
 
@@ -332,7 +334,7 @@ static PyInt static_bound(Front *fr, const Node *n, const Py *p, PyInt otherwise
   if (!p || p->kind == PY_NONE) return otherwise;
   if (p->kind != PY_INT && p->kind != PY_BOOL)
     fail_hint(fr->cx, core_span(fr, n), "use range or tl.range for bounds that are known only at run time",
-              "the %s of tl.static_range must be a constexpr int, not %s", what, py_describe(fr, p));
+              "%s used as tl.static_range %s value is not a constexpr int", py_describe(fr, p), what);
   return p->i;
 }
 
@@ -344,10 +346,12 @@ Flow core_for(Front *fr, Node *n, Rest *rest, bool tail) {
   Span at = core_span(fr, n->For.iter);
   if (range->kind != PY_RANGE)
     fail_hint(cx, at, "to walk over a tuple: for i in tl.static_range(len(t)): ... t[i]",
-              "a kernel's `for` runs over range, tl.range or tl.static_range, not %s", py_describe(fr, range));
+              "Only `range` and `static_range` iterators are currently supported, not %s", py_describe(fr, range));
   if (n->For.target->kind != NODE_NAME) fail(cx, core_span(fr, n->For.target), "a loop has one plain variable");
   if (!range->range.is_static) {
-    if (n->For.orelse.n) fail(cx, core_span(fr, n->For.orelse.at[0]), "`for ... else` cannot be used in a kernel");
+    if (n->For.orelse.n)
+      fail(cx, core_span(fr, n->For.orelse.at[0]),
+           "Don't know what to do with else after for: it cannot be used in a kernel");
     runtime_for(fr, n, range);
     return falls;
   }
@@ -389,6 +393,9 @@ void core_while(Front *fr, Node *n) {
     fail_hint(cx, core_span(fr, n->While.test),
               "a kernel has no `break`: let the condition depend on a value that the body changes",
               "the condition of a `while` must be a run-time scalar, not %s", py_describe(fr, cond));
+  if (cond->value->type->ptr || cond->value->type->dtype != DT_I1)
+    fail_hint(cx, core_span(fr, n->While.test), "compare it: `while n != 0`",
+              "the condition of a `while` must be of type i1, but it is %s", py_describe(fr, cond));
   Value *c = sem_condition(fr, core_span(fr, n->While.test), cond);
   Scope after_test = f->scope;
 

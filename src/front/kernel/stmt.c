@@ -18,11 +18,6 @@ static Flow run_list(Front *fr, Rest *rest, bool tail) {
   return core_exec(fr, r->list, r->from, tail);
 }
 
-static NORETURN void unsupported(Front *fr, const Node *n, const char *what, const char *hint) {
-  if (hint) fail_hint(fr->cx, core_span(fr, n), hint, "%s cannot be used in a kernel", what);
-  fail(fr->cx, core_span(fr, n), "%s cannot be used in a kernel", what);
-}
-
 bool core_is_constexpr_annotation(Front *fr, Node *annotation) {
   const char *name = namespace_dotted(fr, core_of(fr)->frame->ns, annotation);
   size_t n = name ? strlen(name) : 0;
@@ -33,10 +28,17 @@ static void declare_constexpr(Front *fr, Node *target, Py *value, const Node *wh
   Frame *f = core_of(fr)->frame;
   const char *name = target->Name.id;
   Binding *old = scope_find(&f->scope, name);
-  if (old && old->value &&
-      !(old->is_declared && old->where == where)) /* the same line again: the next turn of a static_range */
-    fail_hint(fr->cx, core_span(fr, target), "give the constant a name of its own",
-              "`%s` is defined already; a constexpr cannot be assigned again", name);
+  if (old && old->value) {
+    bool again = old->is_declared && old->where == where;
+    fail_hint(fr->cx, core_span(fr, target),
+              again ? "the body of a tl.static_range runs once for each value: write the constant where it is used"
+                    : "give the constant a name of its own",
+              "%s is already defined. constexpr cannot be reassigned", name);
+  }
+  if (value->kind == PY_TENSOR) { /* Triton wraps it, and lets the library and plain assignments unwrap it */
+    value = arena_copy(fr->cx->arena, value, sizeof *value);
+    value->is_constexpr = true;
+  }
   scope_set(fr, name, value, where);
   scope_find(&f->scope, name)->is_declared = true;
 }
@@ -50,6 +52,17 @@ static bool take_pending(Frame *f, const char *name) {
   return false;
 }
 
+/* A plain assignment makes tensors of numbers; of these it cannot. */
+static void check_assigned(Front *fr, Span at, const Py *value) {
+  if (value->kind == PY_TUPLE)
+    for (int i = 0; i < value->tuple.n; i++) check_assigned(fr, at, value->tuple.at[i]);
+  if (value->kind != PY_STR && value->kind != PY_LIBRARY && value->kind != PY_MODULE &&
+      !(value->kind == PY_RANGE && !value->range.is_tl) && value->kind != PY_DICT)
+    return;
+  fail_hint(fr->cx, at, "annotate the variable: `x: tl.constexpr = ...`", "cannot convert %s of type %s to tensor",
+            py_describe(fr, value), py_kind_name(value));
+}
+
 void core_assign(Front *fr, Node *target, Py *value) {
   Context *cx = fr->cx;
   Span at = core_span(fr, target);
@@ -57,28 +70,33 @@ void core_assign(Front *fr, Node *target, Py *value) {
     case NODE_NAME: {
       Frame *f = core_of(fr)->frame;
       if (f->pending.n && take_pending(f, target->Name.id)) declare_constexpr(fr, target, value, target);
-      else scope_set(fr, target->Name.id, front_demote(fr, at, value), target);
+      else {
+        check_assigned(fr, at, value);
+        scope_set(fr, target->Name.id, front_demote(fr, at, value), target);
+      }
       return;
     }
-    case NODE_TUPLE:
-    case NODE_LIST: {
+    case NODE_LIST: fail_hint(cx, at, "write the names without brackets", "values cannot be unpacked into a list");
+    case NODE_TUPLE: {
       int n = target->Tuple.elts.n;
       if (value->kind != PY_TUPLE) fail(cx, at, "%s cannot be unpacked into %d names", py_describe(fr, value), n);
       if (value->tuple.n < n) fail(cx, at, "%d values cannot be unpacked into %d names", value->tuple.n, n);
       for (int i = 0; i < n; i++) core_assign(fr, target->Tuple.elts.at[i], value->tuple.at[i]);
       return;
     }
-    case NODE_STARRED: unsupported(fr, target, "a starred target", "slice the tuple instead");
+    case NODE_STARRED: core_unsupported(fr, target, "a starred target", "slice the tuple instead");
     case NODE_SUBSCRIPT:
       fail_hint(cx, at, "tensors are values; use tl.where to build a changed one, or tl.store to write to memory",
-                "an item cannot be assigned");
-    case NODE_ATTRIBUTE: fail(cx, at, "an attribute cannot be assigned in a kernel");
+                "__setitem__ is not supported in triton: an item cannot be assigned");
+    case NODE_ATTRIBUTE: fail(cx, at, "Attribute assignment is not supported in triton");
     default: fail(cx, at, "this cannot be assigned to");
   }
 }
 
 static void exec_assign(Front *fr, Node *n) {
-  if (n->Assign.targets.n != 1) unsupported(fr, n, "multiple assignment (a = b = c)", "write one assignment a line");
+  if (n->Assign.targets.n != 1)
+    fail_hint(fr->cx, core_span(fr, n), "write one assignment a line",
+              "Simultaneous multiple assignment is not supported");
   Py *v = core_eval(fr, n->Assign.value);
   core_at(fr, n);
   core_assign(fr, n->Assign.targets.at[0], v);
@@ -92,6 +110,7 @@ static void exec_ann_assign(Front *fr, Node *n) {
       vec_push(fr->cx->arena, &core_of(fr)->frame->pending, target->Name.id);
     return;
   }
+  core_check_annotation(fr, n->AnnAssign.annotation);
   Py *v = core_eval(fr, n->AnnAssign.value);
   core_at(fr, n);
   if (is_constexpr && target->kind == NODE_NAME) declare_constexpr(fr, target, v, n);
@@ -109,6 +128,26 @@ static void exec_aug_assign(Front *fr, Node *n) {
   core_assign(fr, target, core_binary(fr, core_span(fr, n), n->AugAssign.op, old, v));
 }
 
+static const char *callee_text(Front *fr, const Node *n) {
+  if (n->kind == NODE_NAME) return n->Name.id;
+  if (n->kind != NODE_ATTRIBUTE) return "this call";
+  return arena_printf(fr->cx->arena, "%s.%s", callee_text(fr, n->Attribute.value), n->Attribute.attr);
+}
+
+/* A call as a statement of its own, of a function that says its result must be used. */
+static void check_used(Front *fr, Node *call, const Py *callee) {
+  Span at = core_span(fr, call);
+  const char *name = callee_text(fr, call->Call.func);
+  if (callee->kind == PY_BUILTIN && (callee->builtin.b->flags & BUILTIN_MUST_USE)) {
+    const char *hint = "it returns the new value: write p = tl.advance(p, ...)";
+    if (!callee->builtin.self) fail_hint(fr->cx, at, hint, "The result of %s is not being used", name);
+    warn(fr->cx, at, "The result of %s is not being used: %s", name, hint); /* Triton says nothing of the method */
+  }
+  const Function *fn = callee->kind == PY_FUNCTION ? callee->fn : callee->kind == PY_METHOD ? callee->method.fn : NULL;
+  if (fn && fn->must_use)
+    fail(fr->cx, at, "The result of %s is not being used.%s%s", name, fn->must_use[0] ? " " : "", fn->must_use);
+}
+
 static void exec_expression(Front *fr, Node *n) {
   Node *e = n->Expr.value;
   if (e->kind == NODE_CONSTANT) return; /* docstrings, ... */
@@ -117,12 +156,7 @@ static void exec_expression(Front *fr, Node *n) {
     return;
   }
   Py *callee = core_eval(fr, e->Call.func);
-  if (callee->kind == PY_BUILTIN && (callee->builtin.b->flags & BUILTIN_MUST_USE)) {
-    const char *name = callee->builtin.b->name;
-    fail_hint(fr->cx, core_span(fr, e),
-              arena_printf(fr->cx->arena, "tl.%s returns the new value: write p = tl.%s(p, ...)", name, name),
-              "the result of tl.%s is not used", name);
-  }
+  check_used(fr, e, callee);
   Call *call = core_make_call(fr, e);
   core_at(fr, e);
   front_call(fr, callee, call);
@@ -132,8 +166,9 @@ static Flow exec_return(Front *fr, Node *n) {
   Frame *f = core_of(fr)->frame;
   if (f->loop_depth)
     fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range",
-              "`return` cannot stand inside a run-time `for` or `while`");
-  if (f->no_return) unsupported(fr, n, "`return` inside `with`", NULL);
+              "Cannot have `return` statements inside `while` or `for` statements in triton");
+  if (f->no_return)
+    fail(fr->cx, core_span(fr, n), "Cannot have `return` statements inside `with` statements in triton");
   Flow flow = {.kind = FLOW_RETURNS, .where = n};
   flow.value = n->Return.value ? core_eval(fr, n->Return.value) : py_none(fr);
   return flow;
@@ -150,6 +185,9 @@ static void exec_assert(Front *fr, Node *n) {
 static Flow exec_with(Front *fr, Node *n) {
   for (int i = 0; i < n->With.items.n; i++) { /* profiler scopes: nothing else to do on entry and exit */
     Node *item = n->With.items.at[i];
+    if (item->withitem.context_expr->kind != NODE_CALL)
+      fail(fr->cx, core_span(fr, item->withitem.context_expr),
+           "a kernel's `with` takes calls of context managers, such as triton.profiler.language.scope(\"name\")");
     if (item->withitem.optional_vars) core_assign(fr, item->withitem.optional_vars, py_none(fr));
   }
   Frame *f = core_of(fr)->frame;
@@ -180,20 +218,22 @@ static Flow exec_statement(Front *fr, Node *n, Rest *rest, bool tail) {
     case NODE_ASSERT: exec_assert(fr, n); return falls;
     case NODE_WITH: return exec_with(fr, n);
     case NODE_PASS: return falls;
-    case NODE_FUNCTION_DEF: unsupported(fr, n, "a function definition", "define it outside, under @triton.jit");
-    case NODE_CLASS_DEF: unsupported(fr, n, "a class definition", NULL);
-    case NODE_BREAK: unsupported(fr, n, "`break`", "use `while` with a condition, or a mask");
-    case NODE_CONTINUE: unsupported(fr, n, "`continue`", "put the rest of the body under an `if`");
+    case NODE_FUNCTION_DEF:
+      fail_hint(fr->cx, core_span(fr, n), "define it outside, under @triton.jit",
+                "nested function definition is not supported");
+    case NODE_CLASS_DEF: core_unsupported(fr, n, "a class definition", NULL);
+    case NODE_BREAK: core_unsupported(fr, n, "`break`", "use `while` with a condition, or a mask");
+    case NODE_CONTINUE: core_unsupported(fr, n, "`continue`", "put the rest of the body under an `if`");
     case NODE_TRY:
-    case NODE_TRY_STAR: unsupported(fr, n, "`try`", NULL);
-    case NODE_RAISE: unsupported(fr, n, "`raise`", "use tl.static_assert or tl.device_assert");
-    case NODE_DELETE: unsupported(fr, n, "`del`", NULL);
+    case NODE_TRY_STAR: core_unsupported(fr, n, "`try`", NULL);
+    case NODE_RAISE: core_unsupported(fr, n, "`raise`", "use tl.static_assert or tl.device_assert");
+    case NODE_DELETE: core_unsupported(fr, n, "`del`", NULL);
     case NODE_GLOBAL:
-    case NODE_NONLOCAL: unsupported(fr, n, "`global` and `nonlocal`", "pass values as arguments and return them");
+    case NODE_NONLOCAL: core_unsupported(fr, n, "`global` and `nonlocal`", "pass values as arguments and return them");
     case NODE_IMPORT:
-    case NODE_IMPORT_FROM: unsupported(fr, n, "`import`", "import at the top of the file");
-    case NODE_MATCH: unsupported(fr, n, "`match`", "use `if`");
-    default: unsupported(fr, n, arena_printf(fr->cx->arena, "%s", node_name(n->kind)), NULL);
+    case NODE_IMPORT_FROM: core_unsupported(fr, n, "`import`", "import at the top of the file");
+    case NODE_MATCH: core_unsupported(fr, n, "`match`", "use `if`");
+    default: core_unsupported(fr, n, arena_printf(fr->cx->arena, "%s", node_name(n->kind)), NULL);
   }
 }
 

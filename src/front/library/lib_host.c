@@ -1,8 +1,8 @@
 /* lib_host.c: Python's own functions inside a kernel, on values known while compiling; min, max and print also on
  * tensors.
  *
- * Triton itself knows len list range float int isinstance getattr hasattr print min max; abs, sum, bool, str, tuple and
- * a few more are allowed here too.
+ * A kernel has len list range float int isinstance getattr hasattr print min max, as in Triton; the others are for host
+ * code.
  */
 #include "front/core.h"
 #include "front/library/lib.h"
@@ -167,14 +167,15 @@ static Py *call_divmod(Front *fr, const Builtin *b, Span at, Py **args) {
 /* min and max: numbers stay numbers; with a tensor among them, tl.minimum and tl.maximum. */
 static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
   Py *list = args[0];
-  if (list->tuple.n == 1 && list->tuple.at[0]->kind == PY_TUPLE) list = list->tuple.at[0];
-  bool max = !strcmp(b->name, "max");
-  if (list->tuple.n == 0) lib_fail(fr, at, b, NULL, "at least one value must be given");
-  if (list->tuple.n == 1 && list->tuple.at[0]->kind == PY_TENSOR)
-    lib_fail(fr, at, b,
-             max ? "tl.max(x, axis) is the greatest element of a tensor"
-                 : "tl.min(x, axis) is the least element of a tensor",
-             "at least two values must be given");
+  bool in_kernel = fr->func != NULL, max = !strcmp(b->name, "max");
+  if (!in_kernel && list->tuple.n == 1 && list->tuple.at[0]->kind == PY_TUPLE) list = list->tuple.at[0];
+  if (list->tuple.n < (in_kernel ? 2 : 1))
+    fail_hint(fr->cx, at,
+              list->tuple.n == 1 && list->tuple.at[0]->kind == PY_TENSOR
+                  ? max ? "tl.max(x, axis) is the greatest element of a tensor"
+                        : "tl.min(x, axis) is the least element of a tensor"
+                  : "write the values as separate arguments",
+              "%s requires at least 2 values", b->name);
   Py *best = list->tuple.at[0];
   for (int i = 0; i < list->tuple.n; i++) {
     Py *x = list->tuple.at[i];
@@ -266,13 +267,8 @@ static Py *call_getattr3(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_print(Front *fr, const Builtin *b, Span at, Py **args) {
-  int n = args[0]->tuple.n;
-  Call call = {.span = at, .n = n, .args = args[0]->tuple.at};
-  if (n && call.args[0]->kind != PY_STR)
-    lib_fail(fr, at, b, "print(\"x\", x); tl.static_print prints constexprs while compiling",
-             "the first argument must be a string, but it is %s", py_describe(fr, call.args[0]));
-  if (!n) return py_none(fr);
-  return builtin_call(fr, builtin_lookup(fr, "triton.language", "device_print")->builtin.b, NULL, &call);
+  const Builtin *device_print = builtin_lookup(fr, "triton.language", "device_print")->builtin.b;
+  return device_print->call(fr, device_print, at, args); /* of the same signature */
 }
 
 /* ---- the operator module -------------------------------------------------------------------------------------- */
@@ -319,30 +315,29 @@ const Builtin lib_host_table[] = {
     {"python", "range", "arg1, arg2=None, step=None, **hints", call_range, PYTHON, BUILTIN_HOST, NULL},
     {"python", "len", "x", call_len, PYTHON, BUILTIN_HOST, NULL},
     {"python", "list", "x=None", call_list, PYTHON, BUILTIN_HOST, NULL},
-    {"python", "tuple", "x=None", call_list, PYTHON, BUILTIN_HOST, NULL},
+    {"python", "tuple", "x=None", call_list, NULL, BUILTIN_HOST_ONLY, NULL},
     {"python", "dict", "x=None", call_list, NULL, BUILTIN_HOST_ONLY, NULL},
     {"python", "int", "x=0", call_int, PYTHON, BUILTIN_HOST, "of constexprs"},
     {"python", "float", "x=0.0", call_float, PYTHON, BUILTIN_HOST, "of constexprs"},
-    {"python", "bool", "x=False", call_bool, PYTHON, BUILTIN_HOST, "of constexprs"},
-    {"python", "str", "x=\"\"", call_str, PYTHON, BUILTIN_HOST, "of constexprs"},
+    {"python", "bool", "x=False", call_bool, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "str", "x=\"\"", call_str, NULL, BUILTIN_HOST_ONLY, NULL},
     {"python", "repr", "x", call_str, NULL, BUILTIN_HOST_ONLY, NULL},
-    {"python", "abs", "x", call_abs, PYTHON, BUILTIN_HOST, NULL},
-    {"python", "round", "x, ndigits=None", call_round, PYTHON, BUILTIN_HOST, "of constexprs"},
-    {"python", "pow", "x, y", call_pow, PYTHON, BUILTIN_HOST, "of constexprs"},
-    {"python", "divmod", "x, y", call_divmod, PYTHON, BUILTIN_HOST, NULL},
-    {"python", "sum", "x, start=0", call_sum, PYTHON, BUILTIN_HOST, "of tuples"},
-    {"python", "all", "x", call_all_any, PYTHON, BUILTIN_HOST, "of tuples of constexprs"},
-    {"python", "any", "x", call_all_any, PYTHON, BUILTIN_HOST, "of tuples of constexprs"},
-    {"python", "zip", "*lists", call_zip, PYTHON, BUILTIN_HOST, "in comprehensions"},
-    {"python", "enumerate", "x, start=0", call_enumerate, PYTHON, BUILTIN_HOST, "in comprehensions"},
-    {"python", "reversed", "x", call_reversed, PYTHON, BUILTIN_HOST, "in comprehensions"},
+    {"python", "abs", "x", call_abs, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "round", "x, ndigits=None", call_round, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "pow", "x, y", call_pow, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "divmod", "x, y", call_divmod, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "sum", "x, start=0", call_sum, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "all", "x", call_all_any, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "any", "x", call_all_any, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "zip", "*lists", call_zip, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "enumerate", "x, start=0", call_enumerate, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "reversed", "x", call_reversed, NULL, BUILTIN_HOST_ONLY, NULL},
     {"python", "min", "*values", call_min_max, PYTHON, BUILTIN_HOST, NULL},
     {"python", "max", "*values", call_min_max, PYTHON, BUILTIN_HOST, NULL},
     {"python", "isinstance", "x, type", call_isinstance, PYTHON, BUILTIN_HOST, NULL},
     {"python", "getattr", "x, name, *default", call_getattr3, PYTHON, BUILTIN_HOST, NULL},
     {"python", "hasattr", "x, name, *unused", call_getattr3, PYTHON, BUILTIN_HOST, NULL},
-    {"python", "print", "*values, sep=\" \", end=\"\", file=None, flush=False", call_print, PYTHON, 0,
-     "as tl.device_print"},
+    {"python", "print", "prefix, *args, hex=False", call_print, PYTHON, 0, "as tl.device_print"},
     OPERATOR("add"),
     OPERATOR("sub"),
     OPERATOR("mul"),

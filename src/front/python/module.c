@@ -341,14 +341,6 @@ static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
       Py *value = map_get(ns->values, s);
       if (!value) {
         value = host_eval_in(fr, ns, s->kind == NODE_ASSIGN ? s->Assign.value : s->AnnAssign.value);
-        if (s->kind == NODE_ANN_ASSIGN && value->kind != PY_UNKNOWN) {
-          const char *annotation = namespace_dotted(fr, ns, s->AnnAssign.annotation);
-          size_t n = annotation ? strlen(annotation) : 0;
-          if (n >= 9 && !strcmp(annotation + n - 9, "constexpr")) {
-            value = arena_copy(fr->cx->arena, value, sizeof *value);
-            value->is_constexpr = true;
-          }
-        }
         map_put(ns->values, s, value);
       }
       if (s->kind == NODE_ASSIGN)

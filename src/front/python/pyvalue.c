@@ -570,9 +570,11 @@ bool py_same_type(const Py *a, const Py *b) {
 
 Py *front_demote(Front *fr, Span at, Py *p) {
   if (py_is_number(p)) return py_tensor(fr, sem_to_value(fr, at, p, "the assigned value"));
+  if (p->kind == PY_TENSOR && p->is_constexpr) return py_tensor(fr, p->value);
   if (p->kind != PY_TUPLE) return p;
   bool any = false;
-  for (int i = 0; i < p->tuple.n && !any; i++) any = py_is_number(p->tuple.at[i]) || p->tuple.at[i]->kind == PY_TUPLE;
+  for (int i = 0; i < p->tuple.n && !any; i++)
+    any = py_is_number(p->tuple.at[i]) || p->tuple.at[i]->kind == PY_TUPLE || p->tuple.at[i]->kind == PY_TENSOR;
   if (!any) return p;
   Py *q = py_tuple(fr, p->tuple.n, p->tuple.at);
   q->tuple.is_list = p->tuple.is_list;
