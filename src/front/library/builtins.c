@@ -7,7 +7,8 @@
  *     tl.math.exp, tl.exp                        library "tl.math"
  *     libdevice.tanh, tl.extra.cuda.libdevice.tanh, tl.math.tanh (as in Triton 2)   library "libdevice"
  *     triton_helpers.max2 (TorchInductor)        library "helpers"
- *     len, math.sqrt, triton.cdiv, operator.ge   libraries "python", "math", "triton", "operator"
+ *     len, math.sqrt, triton.cdiv, operator.ge   libraries "python", "math", "triton", "operator"; "kernel": Python's
+ *                                                functions that are not the same in a kernel
  *     tl.float32.is_floating()                   library "dtype"; methods of tensors only: "tensor"; of descriptors:
  * "desc"
  */
@@ -262,7 +263,8 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
 }
 
 Py *builtin_python(Front *fr, const char *name, bool host) {
-  const Builtin *b = find_row("python", name);
+  const Builtin *b = host ? NULL : find_row("kernel", name);
+  if (!b) b = find_row("python", name);
   if (!b || (!host && (b->flags & BUILTIN_HOST_ONLY))) return NULL;
   return row_value(fr, b, NULL);
 }

@@ -167,15 +167,9 @@ static Py *call_divmod(Front *fr, const Builtin *b, Span at, Py **args) {
 /* min and max: numbers stay numbers; with a tensor among them, tl.minimum and tl.maximum. */
 static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
   Py *list = args[0];
-  bool in_kernel = fr->func != NULL, max = !strcmp(b->name, "max");
-  if (!in_kernel && list->tuple.n == 1 && list->tuple.at[0]->kind == PY_TUPLE) list = list->tuple.at[0];
-  if (list->tuple.n < (in_kernel ? 2 : 1))
-    fail_hint(fr->cx, at,
-              list->tuple.n == 1 && list->tuple.at[0]->kind == PY_TENSOR
-                  ? max ? "tl.max(x, axis) is the greatest element of a tensor"
-                        : "tl.min(x, axis) is the least element of a tensor"
-                  : "write the values as separate arguments",
-              "%s requires at least 2 values", b->name);
+  if (list->tuple.n == 1 && list->tuple.at[0]->kind == PY_TUPLE) list = list->tuple.at[0];
+  bool max = !strcmp(b->name, "max");
+  if (list->tuple.n == 0) lib_fail(fr, at, b, NULL, "at least one value must be given");
   Py *best = list->tuple.at[0];
   for (int i = 0; i < list->tuple.n; i++) {
     Py *x = list->tuple.at[i];
@@ -194,6 +188,26 @@ static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
     if (better->i) best = x;
   }
   return best;
+}
+
+/* In a kernel they are narrower: Triton's have no order for NaN and -0.0. */
+static Py *call_kernel_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
+  const Py *list = args[0], *first = list->tuple.n ? list->tuple.at[0] : NULL;
+  bool max = !strcmp(b->name, "max"), any_tensor = false;
+  if (list->tuple.n < 2)
+    fail_hint(fr->cx, at,
+              !first || first->kind != PY_TENSOR ? "write the values as separate arguments"
+              : max                              ? "tl.max(x, axis) is the greatest element of a tensor"
+                                                 : "tl.min(x, axis) is the least element of a tensor",
+              "%s requires at least 2 values", b->name);
+  for (int i = 0; i < list->tuple.n; i++) any_tensor = any_tensor || list->tuple.at[i]->kind == PY_TENSOR;
+  for (int i = 0; i < list->tuple.n && !any_tensor; i++) {
+    const Py *x = list->tuple.at[i];
+    if (x->kind == PY_STR) lib_fail(fr, at, b, NULL, "must be real number, not str: %s", py_describe(fr, x));
+    if (x->kind == PY_FLOAT && (isnan(x->f) || (x->f == 0 && signbit(x->f))))
+      lib_fail(fr, at, b, NULL, "of constants none may be NaN or -0.0, but one is %s", py_describe(fr, x));
+  }
+  return call_min_max(fr, b, at, args);
 }
 
 /* ---- looking at values ---------------------------------------------------------------------------------------- */
@@ -332,8 +346,10 @@ const Builtin lib_host_table[] = {
     {"python", "zip", "*lists", call_zip, NULL, BUILTIN_HOST_ONLY, NULL},
     {"python", "enumerate", "x, start=0", call_enumerate, NULL, BUILTIN_HOST_ONLY, NULL},
     {"python", "reversed", "x", call_reversed, NULL, BUILTIN_HOST_ONLY, NULL},
-    {"python", "min", "*values", call_min_max, PYTHON, BUILTIN_HOST, NULL},
-    {"python", "max", "*values", call_min_max, PYTHON, BUILTIN_HOST, NULL},
+    {"python", "min", "*values", call_min_max, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"python", "max", "*values", call_min_max, NULL, BUILTIN_HOST_ONLY, NULL},
+    {"kernel", "min", "*values", call_kernel_min_max, PYTHON, 0, NULL},
+    {"kernel", "max", "*values", call_kernel_min_max, PYTHON, 0, NULL},
     {"python", "isinstance", "x, type", call_isinstance, PYTHON, BUILTIN_HOST, NULL},
     {"python", "getattr", "x, name, *default", call_getattr3, PYTHON, BUILTIN_HOST, NULL},
     {"python", "hasattr", "x, name, *unused", call_getattr3, PYTHON, BUILTIN_HOST, NULL},

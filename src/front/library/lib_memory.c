@@ -158,7 +158,7 @@ const Builtin lib_memory_table[] = {
     {"tl", "load",
      "pointer, mask=None, other=None, boundary_check=(), padding_option=\"\", cache_modifier=\"\", "
      "eviction_policy=\"\", volatile=False",
-     call_load, MEMORY, 0, NULL},
+     call_load, MEMORY, 0, "`cache_modifier=\".cs\"`: Triton 3.7"},
     {"tl", "store", "pointer, value, mask=None, boundary_check=(), cache_modifier=\"\", eviction_policy=\"\"",
      call_store, MEMORY, BUILTIN_MEMBER, NULL},
     {0},

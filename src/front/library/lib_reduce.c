@@ -325,7 +325,7 @@ const Builtin lib_reduce_table[] = {
     {"tl", "cumsum", "input, axis=0, reverse=False, dtype=None", call_cumulative, SCAN, BUILTIN_MEMBER, NULL},
     {"tl", "cumprod", "input, axis=0, reverse=False", call_cumulative, SCAN, BUILTIN_MEMBER, NULL},
     {"tl", "sort", "x, dim=None, descending=False", call_sort, SCAN, BUILTIN_MEMBER, NULL},
-    {"tl", "topk", "x, k, dim=None, descending=True", call_topk, SCAN, 0, NULL},
+    {"tl", "topk", "x, k, dim=None, descending=True", call_topk, SCAN, 0, "`descending`: Triton 3.7"},
     {"tl", "bitonic_merge", "x, dim=None, descending=False", call_sort, SCAN, 0, NULL},
     {"tl", "histogram", "input, num_bins, mask=None", call_histogram, SCAN, BUILTIN_MEMBER, NULL},
     {0},

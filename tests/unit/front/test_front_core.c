@@ -20,11 +20,12 @@ static void a_plain_assignment_demotes(void **state) {
 
 static void a_constexpr_is_assigned_once(void **state) {
   kit_refuses(K "def k(x):\n    a: tl.constexpr = 1\n    a: tl.constexpr = 2\n",
-              "k.py:6:5: error: `a` is defined already; a constexpr cannot be assigned again");
+              "k.py:6:5: error: a is already defined. constexpr cannot be reassigned");
   kit_accepts(K "def k(out):\n    a: tl.constexpr = 1\n    a = 2\n    tl.store(out, a)\n");
   kit_accepts(K "def k(out):\n    a: tl.constexpr\n    a = 16\n    tl.store(out + tl.arange(0, a), 1)\n");
-  kit_accepts(K "def k(out):\n    for i in tl.static_range(2):\n        a: tl.constexpr = 16 * (i + 1)\n        "
-                "tl.store(out + tl.arange(0, a), 1)\n");
+  kit_refuses(K "def k(out):\n    for i in tl.static_range(2):\n        a: tl.constexpr = 16 * (i + 1)\n        "
+                "tl.store(out + tl.arange(0, a), 1)\n",
+              "a is already defined. constexpr cannot be reassigned");
   kit_builds(K "def k(out):\n    a: tl.int64 = 1\n    tl.store(out, a)\n", "const {value=1} : i32");
 }
 
@@ -42,10 +43,8 @@ static void constants_compute_as_python_does(void **state) {
                {"(3, 4, 5)[1:][0]", 4},
                {"len((1, 2) + (3,))", 3},
                {"N.bit_length()", 5},
-               {"'relu' in ('relu', 'gelu')", 1},
-               {"3 if 'a' not in 'cat' else 4", 4},
                {"int(7.9)", 7},
-               {"N if 0 < N < 20 else 0", 16},
+               {"N if 0 < N and N < 20 else 0", 16},
                {"(N > 3) and 5 or 6", 5},
                {"max(3, N, 4)", 16},
                {"len('abc' * 3)", 9},
@@ -69,7 +68,8 @@ static void globals_must_be_constexpr(void **state) {
   kit_refuses(HEAD "G = 4\n@triton.jit\ndef k(out):\n    tl.store(out, G)\n",
               "hint: write G = tl.constexpr(4) where it is defined");
   kit_accepts(HEAD "G = tl.constexpr(4)\n@triton.jit\ndef k(out):\n    tl.store(out + tl.arange(0, G), 1)\n");
-  kit_accepts(HEAD "G: tl.constexpr = 4\n@triton.jit\ndef k(out):\n    tl.store(out + tl.arange(0, G), 1)\n");
+  kit_refuses(HEAD "G: tl.constexpr = 4\n@triton.jit\ndef k(out):\n    tl.store(out + tl.arange(0, G), 1)\n",
+              "Cannot access global variable G from within @jit'ed function");
   kit_accepts(HEAD "DT = tl.float16\n@triton.jit\ndef k(x):\n    tl.store(x, tl.load(x).to(DT))\n");
   kit_accepts(HEAD "G = 4\n@triton.jit\ndef k(out, B: tl.constexpr = G):\n    tl.store(out + tl.arange(0, B), 1)\n");
   kit_accepts(HEAD "import math\n@triton.jit\ndef k(x, N: tl.constexpr):\n    tl.store(x, math.log2(N) + math.pi)\n");
@@ -78,7 +78,7 @@ static void globals_must_be_constexpr(void **state) {
 static void unknown_names_are_told_with_the_nearest(void **state) {
   kit_refuses(K "def k(x, block_size: tl.constexpr = 4):\n    tl.store(x, blok_size)\n", "did you mean `block_size`?");
   kit_refuses(K "def k(x):\n    tl.store(x, tl.lod(x))\n", "did you mean `load`?");
-  kit_refuses(K "def k(x):\n    tl.store(x, sorted(x))\n", "k.py:5:17: error: `sorted` is not defined in a kernel");
+  kit_refuses(K "def k(x):\n    tl.store(x, sorted(x))\n", "k.py:5:17: error: sorted is not defined in a kernel");
   kit_refuses(HEAD "from nowhere import thing\n@triton.jit\ndef k(x):\n    tl.store(x, thing(x))\n",
               "module 'nowhere', which was not found");
   kit_refuses(K "def k(x):\n    tl.store(x, (3).foo)\n", "3 has no attribute `foo`");
@@ -92,25 +92,26 @@ static void statements_outside_the_language(void **state) {
   static const struct {
     const char *body, *message;
   } cases[] = {
-      {"a = b = 1", "multiple assignment (a = b = c) cannot be used in a kernel"},
+      {"a = b = 1", "Simultaneous multiple assignment is not supported"},
       {"a, *b = (1, 2)", "a starred target cannot be used in a kernel"},
       {"a, b, c = (1, 2)", "2 values cannot be unpacked into 3 names"},
       {"f = lambda v: v", "`lambda` cannot be used in a kernel"},
       {"d = {}", "a dict cannot be used in a kernel"},
       {"x[0] = 1", "an item cannot be assigned"},
-      {"x.y = 1", "an attribute cannot be assigned"},
+      {"x.y = 1", "Attribute assignment is not supported in triton"},
       {"del x", "`del` cannot be used in a kernel"},
       {"import math", "`import` cannot be used in a kernel"},
       {"raise x", "`raise` cannot be used in a kernel"},
       {"tl.store(x, n ** 2)", "`**` does not work on tensors"},
       {"tl.store(x, x @ x)", "use tl.dot(a, b)"},
-      {"tl.store(x, 0 < n < 3)", "a chain of comparisons needs values known at compile time"},
+      {"tl.store(x, 0 < n < 3)", "simultaneous multiple comparison is not supported"},
       {"tl.store(x, x == None)", "a tensor cannot be compared with None"},
       {"tl.static_print(f'{n}')", "an f-string in a kernel takes values known at compile time"},
       {"tl.float32(n)", "a dtype cannot be called"},
       {"t = [v for v in (1, 2) if v > 1]", "a comprehension's `if` cannot be used in a kernel"},
       {"t = (1, 2)[n]", "indexed by constexpr integers"},
-      {"tl.advance(tl.make_block_ptr(x, (n,), (1,), (0,), (4,), (0,)), (4,))", "the result of tl.advance is not used"},
+      {"tl.advance(tl.make_block_ptr(x, (n,), (1,), (0,), (4,), (0,)), (4,))",
+       "The result of tl.advance is not being used"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[512];
@@ -134,17 +135,18 @@ static void a_runtime_if_merges_names(void **state) {
               "tl.store(out, t[0] + t[2][0])\n",
             1, 2, (int32_t[]){2, 10});
   kit_refuses(K "def k(x, n):\n    if n > 0:\n        a = 1.0\n    else:\n        a = 2\n    tl.store(x, a)\n",
-              "`a` is f32 scalar after the then branch, but i32 scalar after the else branch");
+              "Mismatched type for a between then block (f32 scalar) and else block (i32 scalar)");
   kit_refuses(K "def k(x, n):\n    if n > 0:\n        a = 1.0\n    tl.store(x, a)\n",
               "`a` is not defined here: it is assigned in only one branch of the `if` in line 5");
-  kit_refuses(K "def k(x, n):\n    a = 1\n    if n > 0:\n        a = 2.0\n    tl.store(x, a)\n",
-              "k.py:7:9: error: `a` is i32 scalar before the `if`, but the then branch makes it f32 scalar");
+  kit_refuses(
+      K "def k(x, n):\n    a = 1\n    if n > 0:\n        a = 2.0\n    tl.store(x, a)\n",
+      "k.py:7:9: error: initial value for `a` is of type i32 scalar, but the then block redefines it as f32 scalar");
   kit_refuses(K "def k(x, n, N: tl.constexpr):\n    if n > 0:\n        N = 3\n",
               "`N` is the constexpr 16 and cannot be changed inside a run-time `if`");
   kit_refuses(K "def k(x, n):\n    if n > 0:\n        return\n    else:\n        a = 1\n    tl.store(x, a)\n",
               "`a` is not defined here");
   kit_refuses(K "def k(x, n):\n    a = 1\n    if n > 0:\n        a = 2.0\n        return\n    tl.store(x, a)\n",
-              "but the then branch makes it f32 scalar");
+              "but the then block redefines it as f32 scalar");
 }
 
 static void none_keeps_its_value(void **state) {
@@ -163,12 +165,13 @@ static void constexpr_conditions_are_resolved(void **state) {
   kit_accepts(
       K "def k(out, none):\n    if none is None:\n        tl.store(out, 1)\n    if none:\n        undefined(1)\n");
   kit_accepts(K "def k(out, N: tl.constexpr):\n    tl.store(out, 1 if N > 0 else undefined)\n");
-  kit_refuses(K "def k(x):\n    s: tl.constexpr = 'relu'\n    if s:\n        tl.store(x, 1)\n",
-              "a condition must be a bool, an int or None, or a run-time scalar, not 'relu' (str)");
-  kit_refuses(K "def k(x):\n    if 1.5:\n        tl.store(x, 1)\n", "not 1.5 (float)");
+  kit_refuses(
+      K "def k(x):\n    s: tl.constexpr = 'relu'\n    if s:\n        tl.store(x, 1)\n",
+      "`if` conditionals can only accept values of type {bool, int, NoneType}, not objects of type str: 'relu'");
+  kit_refuses(K "def k(x):\n    if 1.5:\n        tl.store(x, 1)\n", "not objects of type float: 1.5");
   kit_refuses(K "def k(x, N: tl.constexpr):\n    if tl.arange(0, N) > 3:\n        tl.store(x, 1)\n", "ambiguous");
   kit_refuses(K "def k(x, n):\n    tl.store(x, 1.0 if n > 0 else 2)\n",
-              "the sides of this conditional expression have the types f32 scalar and i32 scalar");
+              "Ternary expression with dynamic condition has inconsistent types f32 scalar and i32 scalar");
   kit_gives(K "def k(out, n):\n    tl.store(out, 7 if n > 1 else n)\n", 1, 2, (int32_t[]){1, 7});
   kit_gives(K "def k(out, n, N: tl.constexpr = 16):\n    if N > 3 and n > 1 and n < 3:\n        tl.store(out, 1)\n", 1,
             3, (int32_t[]){-1, 1, -1});
@@ -198,7 +201,7 @@ static void early_returns(void **state) {
                                           "        return\n    tl.store(out, 8)\n";
   kit_gives(under_constexpr, 1, 2, (int32_t[]){8, -1});
   kit_refuses(K "def k(x, n):\n    for i in range(n):\n        if i > 3:\n            return\n",
-              "`return` cannot stand inside a run-time `for` or `while`");
+              "Cannot have `return` statements inside `while` or `for` statements in triton");
 }
 
 static void returned_values(void **state) {
@@ -216,7 +219,7 @@ static void returned_values(void **state) {
                    "f(n)\n    tl.store(out, 1)\n");
   kit_refuses(HEAD "@triton.jit\ndef f(n):\n    if n > 0:\n        return 1\n    return 2.0\n@triton.jit\ndef k(out, "
                    "n):\n    v = f(n)\n",
-              "return type mismatch: i32 scalar and f32 scalar");
+              "Inconsistent return types: i32 scalar and f32 scalar");
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
@@ -250,25 +253,25 @@ static void runtime_loops(void **state) {
 }
 
 static void loops_that_are_wrong(void **state) {
-  kit_refuses(
-      K "def k(x, n):\n    acc = 0\n    for i in range(n):\n        acc += 1.0\n",
-      "k.py:7:9: error: loop-carried variable `acc` is i32 scalar before the loop, but becomes f32 scalar in it");
+  kit_refuses(K "def k(x, n):\n    acc = 0\n    for i in range(n):\n        acc += 1.0\n",
+              "k.py:7:9: error: Loop-carried variable acc has initial type i32 scalar but is re-assigned to f32 scalar "
+              "in loop!");
   kit_refuses(K "def k(x, n):\n    acc = None\n    for i in range(n):\n        acc = 1.0\n",
-              "`acc` is the constexpr None before the loop and cannot be changed in it");
+              "cannot reassign constexpr acc in the loop: it is None before");
   kit_refuses(K "def k(x, n, N: tl.constexpr):\n    for i in range(n):\n        N = N + 1\n",
-              "`N` is the constexpr 16 before the loop");
+              "cannot reassign constexpr N in the loop: it is 16 before");
   kit_refuses(K "def k(x, n):\n    for i in range(n):\n        t = i\n    tl.store(x, t)\n",
               "it is assigned only inside the loop in line 5");
   kit_refuses(K "def k(x, n):\n    for i in range(n):\n        break\n", "`break` cannot be used in a kernel");
   kit_refuses(K "def k(x, n):\n    for i in (1, 2):\n        pass\n",
-              "a kernel's `for` runs over range, tl.range or tl.static_range, not (1, 2)");
+              "Only `range` and `static_range` iterators are currently supported, not (1, 2)");
   kit_refuses(K "def k(x):\n    while True:\n        pass\n",
               "the condition of a `while` must be a run-time scalar, not True");
   kit_refuses(K "def k(x, f):\n    for i in range(f):\n        pass\n",
-              "the end of a loop must be an integer, not f32 scalar");
+              "For loop bounds and step must all be ints: the end is f32 scalar");
   kit_refuses(K "def k(x, n):\n    for i in range(0, n, 0):\n        pass\n", "the step of a loop cannot be 0");
   kit_refuses(K "def k(x, n):\n    for i in range(n):\n        pass\n    else:\n        pass\n",
-              "`for ... else` cannot be used in a kernel");
+              "Don't know what to do with else after for");
   kit_refuses(K "def k(x, n):\n    for i in tl.static_range(n):\n        pass\n", "must be constexpr");
   /* Triton accepts it */
   Kit k = kit_compile(K "def k(out, n):\n    for i in range(n):\n        pass\n    tl.store(out, i)\n");
@@ -294,10 +297,11 @@ static void calls(void **state) {
             3, 1, (int32_t[]){8});
   kit_refuses(F "def r(v):\n    return r(v)\n@triton.jit\ndef k(out, n):\n    tl.store(out, r(n))\n",
               "recursion: r calls itself with arguments of the same types");
-  kit_refuses(F "def k(out, n):\n    tl.store(out, add(n, n, n))\n", "add takes 2 arguments, but 3 are given");
-  kit_refuses(F "def k(out, n):\n    tl.store(out, add())\n", "add needs an argument for `a`");
-  kit_refuses(F "def k(out, n):\n    tl.store(out, add(n, c=1))\n", "add has no parameter `c`");
-  kit_refuses(F "def k(out, n):\n    tl.store(out, add(n, a=1))\n", "`a` is given twice to add");
+  kit_refuses(F "def k(out, n):\n    tl.store(out, add(n, n, n))\n",
+              "add() takes 2 positional arguments but 3 were given");
+  kit_refuses(F "def k(out, n):\n    tl.store(out, add())\n", "add() missing an argument: 'a'");
+  kit_refuses(F "def k(out, n):\n    tl.store(out, add(n, c=1))\n", "add() got an unexpected keyword argument 'c'");
+  kit_refuses(F "def k(out, n):\n    tl.store(out, add(n, a=1))\n", "add() got multiple values for argument 'a'");
   kit_refuses(HEAD "def p(v):\n    return v\n@triton.jit\ndef k(out, n):\n    tl.store(out, p(n))\n",
               "p is a plain Python function");
   kit_refuses(HEAD
@@ -308,7 +312,7 @@ static void calls(void **state) {
 static void errors_in_callees_carry_the_chain(void **state) {
   kit_refuses(HEAD "@triton.jit\ndef f(a):\n    return nothing\n@triton.jit\ndef g(a):\n    return "
                    "f(a)\n@triton.jit\ndef k(out, n):\n    tl.store(out, g(n))\n",
-              "k.py:5:12: error: `nothing` is not defined");
+              "k.py:5:12: error: nothing is not defined");
   kit_refuses(HEAD "@triton.jit\ndef f(a):\n    return nothing\n@triton.jit\ndef g(a):\n    return "
                    "f(a)\n@triton.jit\ndef k(out, n):\n    tl.store(out, g(n))\n",
               "called from k.py:8:12");

@@ -214,7 +214,7 @@ static void operators(void **state) {
       {"m and i1", "i1[16]"},
       {"s_i32 and s_i1", "!`and` wants conditions"},
       {"i32 ** 2", "!**"},
-      {"i32 @ i32", "!@"},
+      {"i32 @ i32", "!AST binary operator 'MatMult' is not (currently) implemented"},
       {"f32 & 1", "!operator & wants integers"},
       {"f32 // 2", "!operator // wants integers"},
       {"i32 // u32", "!whose signedness differs"},
