@@ -154,6 +154,7 @@ void cpu_emit_c(Func *f, Buf *out) {
   e->provenance = provenance_create(cx->arena, f);
   e->plans = map_create(cx->arena, false);
   e->out = out;
+  e->arguments = ARGS_DISJOINT;
   plan_function(e);
   place_buffers(e);
 

@@ -108,6 +108,7 @@ typedef struct OpPlan {
 } OpPlan;
 
 typedef struct NestText NestText;
+typedef struct SeenAt SeenAt;
 /* What the back end knows of a Value (Value.note). */
 typedef struct Info {
   Index *index; /* integers and pointers */
@@ -122,9 +123,18 @@ typedef struct Info {
   int8_t map[MAX_RANK];          /* in owner's nest */
   int8_t turn_asked;             /* plan.c: whether a load was looked at, for vectors along which dim + 1 */
   int visit, visit_ok, demanded; /* stamps of plan.c */
+  int walk;                      /* memory.c: the walk that met it last ... */
+  SeenAt *seen;                  /* ... at these indices */
+  const Op *taken_along;         /* plan: of a load that waits, the last write whose nest could run it */
   const char *name;              /* its C variable (scalars) */
   NestText *text;                /* what the nest being written has of it */
 } Info;
+
+/* Two arguments of which a plan takes that their arrays do not overlap; or_same: or that they begin at one address. */
+typedef struct ArgPair {
+  int a, b;
+  bool or_same;
+} ArgPair;
 
 typedef struct Emit {
   Func *f;
@@ -134,8 +144,10 @@ typedef struct Emit {
   int info_count;
   const Provenance *provenance;
   Sym *sym_table[256];
-  Map *plans; /* Block -> Plan */
-  int stamp;
+  ArgumentOverlap arguments; /* what the plan takes of two of them */
+  VEC(ArgPair) apart;        /* of ARGS_DISJOINT: the pairs on which it relies */
+  Map *plans;                /* Block -> Plan */
+  int stamp, walk;
   VEC(Buffer *) buffers;
   /* while planning: values that cost nothing to compute anew, and are kept for an operation that takes memory (pull.c)
    */
@@ -173,6 +185,12 @@ void plan_function(Emit *e);
 Buffer *buffer_new(Emit *e, const Type *t);
 View *view_row_major(Emit *e, Buffer *b, const Type *t);
 bool view_is_compact(const View *v, const Type *t);
+
+/* memory.c */
+bool loads_here(const Group *g, const Op *op); /* whether the group runs that load itself */
+
+/* plan_verify.c */
+void plan_verify(Emit *e);
 
 /* buffer.c */
 void place_buffers(Emit *e);

@@ -132,15 +132,6 @@ static NestText element_value(Nest *n, Value *v, const int8_t *map) {
   return t;
 }
 
-/* A load may be repeated by a later group, which may then keep it; this one has its own, also where it reads a view of
- * it. */
-bool loads_here(const Group *g, const Op *op) {
-  while (op && op_is_view(op)) op = op->in[0]->def;
-  for (int i = 0; op && op->code == OP_LOAD && i < g->loads.n; i++)
-    if (g->loads.at[i] == op) return true;
-  return false;
-}
-
 static NestText value_text(Nest *n, Value *v, const int8_t *map) {
   Emit *e = n->e;
   Info *info = info_of(e, v);

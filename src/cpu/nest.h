@@ -79,7 +79,6 @@ Buf *nest_at(Nest *n, int level);
 void put(Nest *n, Buf *b, int level, const char *format, ...) PRINTF_LIKE(4, 5);
 const char *named(Nest *n, int level, const char *value);
 const char *declare(Nest *n, int level, Dtype d, const Value *v, const char *value);
-bool loads_here(const Group *g, const Op *op); /* whether the group runs that load itself */
 const NestText *demand(Nest *n, Value *v, const int8_t *map);
 const char *as_vector(Nest *n, const NestText *t);
 const char *as_form(Nest *n, const NestText *t, bool vector);

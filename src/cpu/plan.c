@@ -13,9 +13,10 @@
  * A value that a second nest needs is kept by the first after all, unless it is virtual (index arithmetic) or a load
  * that may be repeated since no memory was written in between.
  *
- * Memory order. Two accesses may conflict when their pointers may come from one argument, or when that is not known. A
- * load that waits to be pulled runs at the latest before the first conflicting store. In one nest a load may stand
- * beside a later store if both use the same addresses, or different arguments; a load after a store opens a new nest.
+ * Memory order (memory.h has the rule). A load that waits to be pulled runs at the latest before the first write that
+ * it conflicts with (settle_loads), or in the nest of that store where both go to the same places. After a write no
+ * load is repeated: the nest that ran it keeps it. A load after a store opens a new nest. plan_verify() checks what
+ * came of it.
  */
 #include "cpu/plan.h"
 
@@ -238,22 +239,8 @@ static void plan_reduce(Planner *p, Op *op) {
 }
 
 static void plan_store(Planner *p, Op *op) {
-  Emit *e = p->e;
-  force_loads(p, op->in[0], op);
-  if (p->open) {
-    bool ok = true;
-    for (int i = 0; ok && i < p->open->loads.n; i++) {
-      Value *from = p->open->loads.at[i]->in[0];
-      ok = !may_alias(e, from, op->in[0]) || same_address(e, from, op->in[0]);
-    }
-    for (int i = 0; ok && i < p->open->roots.n; i++) {
-      Root *r = p->open->roots.at[i];
-      if (r->kind != ROOT_STORE) continue;
-      ok = !may_alias(e, r->op->in[0], op->in[0]) || same_address(e, r->op->in[0], op->in[0]);
-    }
-    if (!ok) close_group(p);
-  }
-  Root *r = NEW(e->arena, Root);
+  settle_loads(p, op);
+  Root *r = NEW(p->e->arena, Root);
   r->kind = ROOT_STORE;
   r->op = op;
   add_root(p, r);
@@ -262,7 +249,8 @@ static void plan_store(Planner *p, Op *op) {
 
 static void plan_atomic(Planner *p, Op *op) {
   Emit *e = p->e;
-  force_loads(p, NULL, NULL);
+  settle_loads(p, NULL); /* other programs may wait for it */
+  settle_loads(p, op);
   close_group(p);
   op_plan(p, op);
   Root *r = NEW(e->arena, Root);
@@ -303,7 +291,7 @@ static void plan_scalar(Planner *p, Op *op) {
     if (close) close_group(p);
   }
   if (op_info[op->code].effect == EFFECT_WRITE) {
-    force_loads(p, op->in[0], NULL);
+    settle_loads(p, op->code == OP_STORE ? op : NULL);
     close_group(p);
     p->epoch++;
   }
@@ -320,7 +308,7 @@ static void plan_op(Planner *p, Op *op) {
     case OP_CONDITION:
     case OP_ASSUME: return;
     case OP_BARRIER:
-      force_loads(p, NULL, NULL);
+      settle_loads(p, NULL);
       close_group(p);
       p->epoch++;
       return;
@@ -392,4 +380,5 @@ void plan_function(Emit *e) {
   tile_walk(e->f->body, count_uses, e);
   Planner p = {.e = e};
   plan_block(e, e->f->body, &p);
+  plan_verify(e);
 }

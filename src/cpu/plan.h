@@ -27,16 +27,17 @@ bool is_access(const Op *op);
 /* A nest writes an address out of its Index (access.c), so it reads the terms of that, also where the pointers
  * themselves are kept. How many terms operand i of op has; 0 when it is read as it stands. */
 int address_terms(Emit *e, const Op *op, int i, const Term **terms);
-bool may_alias(Emit *e, Value *p, Value *q);
-bool same_address(Emit *e, Value *p, Value *q);
-bool fits(Planner *p, Value *v, Group *g); /* whether v can be had in the nest of g; call with a fresh stamp */
+bool load_may_repeat(Planner *p, Value *v); /* a later nest may load it again: no memory was written since */
+bool fits(Planner *p, Value *v, Group *g);  /* whether v can be had in the nest of g; call with a fresh stamp */
 Group *add_root(Planner *p, Root *r);
 Group *keep_at(Planner *p, Value *v, View *view);
 View *need_view(Planner *p, Value *v);    /* v is kept */
 View *need_compact(Planner *p, Value *v); /* v is kept as rows one after the other */
-/* Runs the loads that wait and may conflict with a write through ptr (NULL: any); `together` is the store that may take
- * the loads of its own addresses along. */
-void force_loads(Planner *p, Value *ptr, Op *together);
+/* Before `write` (NULL: any): keeps the loads that conflict with it and that have not run, or that it would run again.
+ * A store may take the loads of its own places along (memory.h). */
+void settle_loads(Planner *p, Op *write);
+const Type *root_shape(const Root *r);             /* the tensor that its nest runs over */
+void own_map(const Type *t, int8_t map[MAX_RANK]); /* a nest's own index: dim k runs with dim k */
 
 /* plan_control.c */
 void plan_for(Planner *p, Op *op);

@@ -52,7 +52,7 @@ static void keep_for_bodies(Planner *p, Op *op) {
   for (int r = 0; r < 2; r++)
     if (op->body[r]) tile_walk(op->body[r], keep_operands_of, &n);
   if (n.writes) {
-    force_loads(p, NULL, NULL);
+    settle_loads(p, NULL);
     p->epoch++;
   }
 }

@@ -7,18 +7,7 @@
  * Vectors run along the last dim, or along the one in which a store is contiguous. A load that is contiguous along
  * another is kept along that one and turned (transposed) in memory, which costs less than gathering single elements.
  */
-#include "cpu/plan.h"
-
-/* ---- what may conflict ---- */
-
-bool may_alias(Emit *e, Value *p, Value *q) { return provenance_may_alias(e->provenance, p, q, ARGS_DISJOINT); }
-
-bool same_address(Emit *e, Value *p, Value *q) {
-  if (p == q) return true;
-  if (!type_same_shape(p->type, q->type) || p->type->dtype != q->type->dtype) return false;
-  Index *a = index_of(e, p), *b = index_of(e, q);
-  return a && b && index_equal(a, b, p->type->rank);
-}
+#include "cpu/memory.h"
 
 /* ---- addresses ---- */
 
@@ -35,7 +24,7 @@ int address_terms(Emit *e, const Op *op, int i, const Term **terms) {
 
 /* ---- pulling ---- */
 
-static bool load_may_repeat(Planner *p, Value *v) {
+bool load_may_repeat(Planner *p, Value *v) {
   return v->def->code == OP_LOAD && !v->def->attr[2] && info_of(p->e, v)->epoch == p->epoch && v->def->block;
 }
 
@@ -148,7 +137,7 @@ static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]
   }
 }
 
-static const Type *root_shape(const Root *r) { return r->kind == ROOT_KEEP ? r->value->type : r->op->in[0]->type; }
+const Type *root_shape(const Root *r) { return r->kind == ROOT_KEEP ? r->value->type : r->op->in[0]->type; }
 
 /* ---- which dim vectors run along ---- */
 
@@ -179,8 +168,7 @@ static int root_vector_dim(Emit *e, const Root *r) {
   return d >= 0 ? d : last_dim(t);
 }
 
-/* The nest's own index: dim k runs with dim k. */
-static void own_map(const Type *t, int8_t map[MAX_RANK]) {
+void own_map(const Type *t, int8_t map[MAX_RANK]) {
   for (int k = 0; k < MAX_RANK; k++) map[k] = k < t->rank && t->shape[k] > 1 ? (int8_t)k : -1;
 }
 
@@ -259,11 +247,13 @@ Group *add_root(Planner *p, Root *r) {
 static Group *add_root_along(Planner *p, Root *r, int vector_dim) {
   Emit *e = p->e;
   const Type *t = root_shape(r);
+  own_map(t, r->map);
   if (p->open) {
     bool ok = p->open->rank == t->rank && p->open->vector_dim == vector_dim &&
               memcmp(p->open->shape, t->shape, sizeof(int32_t) * (size_t)t->rank) == 0;
     e->stamp++;
     if (ok) ok = r->kind == ROOT_KEEP ? fits(p, r->value, p->open) : inputs_fit(p, r->op, p->open);
+    if (ok) ok = memory_fits(p, p->open, r);
     if (!ok) close_group(p);
   }
   if (!p->open) {
@@ -273,7 +263,6 @@ static Group *add_root_along(Planner *p, Root *r, int vector_dim) {
     p->open->vector_dim = vector_dim;
     memcpy(p->open->shape, t->shape, sizeof p->open->shape);
   }
-  own_map(t, r->map);
   if (r->kind == ROOT_KEEP) pull(p, r->value, p->open, r->map);
   else pull_inputs(p, r->op, p->open, r->map);
   vec_push(e->arena, &p->open->roots, r);
@@ -360,19 +349,30 @@ View *need_compact(Planner *p, Value *v) {
   return compact;
 }
 
-void force_loads(Planner *p, Value *ptr, Op *together) {
+/* Marks the loads that the tensor store or atomic `write` can take along, and keeps those that it needs and must not
+ * run. */
+static void settle_own_loads(Planner *p, Op *write) {
   Emit *e = p->e;
+  Root r = {.kind = write->code == OP_STORE ? ROOT_STORE : ROOT_ATOMIC, .op = write};
+  const Type *t = write->in[0]->type;
+  own_map(t, r.map);
+  Access own = root_access(&r);
+  Accesses loads = root_loads(e, p, NULL, &r);
+  for (int i = 0; i < loads.n; i++) info_of(e, loads.at[i].op->out[0])->taken_along = write;
+  for (int i = 0; i < loads.n; i++) {
+    const Access *a = &loads.at[i];
+    if (memory_conflict(e, a->op, write) && !memory_may_share(e, a, &own, t->rank, t->shape))
+      need_view(p, a->op->out[0]);
+  }
+}
+
+void settle_loads(Planner *p, Op *write) {
+  Emit *e = p->e;
+  if (write && write->in[0]->type->rank > 0) settle_own_loads(p, write);
   for (int i = 0; i < p->loads.n; i++) {
     Op *load = p->loads.at[i];
     Info *info = info_of(e, load->out[0]);
-    if (info->owner || info->view || !info->uses) continue;
-    if (ptr && !may_alias(e, ptr, load->in[0])) continue;
-    if (together && same_address(e, together->in[0], load->in[0])) {
-      /* Does the store need it? Then they go together. */
-      e->stamp++;
-      for (int k = 0; k < together->in_count; k++) fits(p, together->in[k], NULL);
-      if (info->visit == e->stamp) continue;
-    }
-    need_view(p, load->out[0]);
+    if (info->owner || info->view || !info->uses || (write && info->taken_along == write)) continue;
+    if (!write || memory_conflict(e, load, write)) need_view(p, load->out[0]);
   }
 }
