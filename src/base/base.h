@@ -61,13 +61,14 @@ size_t arena_used(const Arena *a); /* bytes taken from the system so far */
    (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
 void vec_reserve(Arena *a, void **at, int *cap, int need, size_t elem_size);
 
-/* ---- buf.c: text under construction, malloc'ed; destroy it or take its text ---------------------------------- */
+/* ---- buf.c: text under construction; destroy it or take its text ---------------------------------- */
 
 typedef struct Buf {
   char *at;
   size_t n, cap;
   bool failed;
-} Buf; /* at is always NUL-terminated once non-NULL */
+  Arena *arena; /* where it lies; NULL: malloc'ed */
+} Buf;          /* at is always NUL-terminated once non-NULL */
 
 void buf_write(Buf *b, const void *bytes, size_t n);
 void buf_puts(Buf *b, const char *s);

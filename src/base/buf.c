@@ -1,6 +1,7 @@
-/* Buf: text under construction, in malloc'ed memory that doubles as it grows.
+/* Buf: text under construction, in memory that doubles as it grows: malloc'ed, or of an arena.
  *
- * Running out of memory sets `failed` and drops what came after; who hands the text on checks it once, at the end.
+ * Running out of memory sets `failed` and drops what came after; who hands the text on checks it once, at the end. A
+ * text in a compilation's arena needs no check: the arena unwinds.
  * buf_double is locale-proof: a caller's process may have set a locale that writes a comma, so digits are taken from
  * printf's text and the point is placed here.
  */
@@ -16,8 +17,9 @@ static bool make_room(Buf *b, size_t more) {
   if (need <= b->cap) return true;
   size_t cap = b->cap ? b->cap : 256;
   while (cap < need) cap *= 2;
-  char *grown = realloc(b->at, cap);
+  char *grown = b->arena ? arena_alloc(b->arena, cap) : realloc(b->at, cap);
   if (!grown) return b->failed = true, false;
+  if (b->arena && b->n) memcpy(grown, b->at, b->n);
   b->at = grown;
   b->cap = cap;
   return true;
@@ -62,8 +64,8 @@ void buf_printf(Buf *b, const char *format, ...) {
 }
 
 void buf_destroy(Buf *b) {
-  free(b->at);
-  *b = (Buf){0};
+  if (!b->arena) free(b->at);
+  *b = (Buf){.arena = b->arena};
 }
 
 /* The fewest significant digits of |v| (finite, not 0) that strtod reads back as v, and the power of ten of the first.

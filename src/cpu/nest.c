@@ -192,10 +192,12 @@ static void forget_vectors(Nest *n) {
   n->first_count = 0;
 }
 
+/* A piece of the nest's text, in the arena: when memory runs out, the compilation fails there and then. */
+static Buf piece(Emit *e) { return (Buf){.arena = e->arena}; }
+
 static void take(Emit *e, Buf *b) {
   if (b->n) buf_write(e->out, b->at, b->n);
-  buf_destroy(b);
-  *b = (Buf){0};
+  *b = piece(e);
 }
 
 /* A vector loop: `for (HEAD)` around body and sinks. */
@@ -240,7 +242,6 @@ static void interleave(Buf *out, Buf *each, int copies) {
       more = true;
     }
   }
-  for (int i = 0; i < copies; i++) buf_destroy(&each[i]);
 }
 
 /* How many vectors a turn of the loop over whole vectors takes. One sum or maximum after another waits for the last,
@@ -316,7 +317,10 @@ void emit_group(Emit *e, Group *g) {
       if (v->type->rank == 0) line(e, "nd_%s %s;", dtype_name(held_dtype(type_dtype(v->type))), value_name(e, v));
     }
   }
-  Buf body[3] = {0}, sinks[3] = {0}, many = {0}, many_sinks = {0};
+  Buf body[3], sinks[3], many = piece(e), many_sinks = piece(e);
+  for (int k = 0; k < 3; k++) body[k] = sinks[k] = piece(e);
+  for (int l = 0; l <= MAX_RANK; l++) n->at[l] = n->after[l] = piece(e);
+  n->body = n->sinks = n->rest = n->merge = piece(e);
   int copies = 1;
   n->mode = n->width >= 16 ? WHOLE : MASKED; /* no machine has longer vectors */
   for (bool more = true; more; n->pass++) {
@@ -324,21 +328,21 @@ void emit_group(Emit *e, Group *g) {
     run_roots(n);
     int k = n->pass == 0 ? WHOLE : (int)n->mode;
     body[k] = n->body, sinks[k] = n->sinks;
-    n->body = n->sinks = (Buf){0};
+    n->body = n->sinks = piece(e);
     if (n->pass == 0 && n->mode == WHOLE) copies = copies_of(n, &body[WHOLE], &sinks[WHOLE]);
     if (n->pass == 0 && copies > 1) {
       n->pass = 1;
-      Buf each[MAX_COPIES] = {0};
+      Buf each[MAX_COPIES];
       for (n->copy = 0; n->copy < copies; n->copy++) {
         forget_vectors(n);
         run_roots(n);
         each[n->copy] = n->body;
-        n->body = (Buf){0};
+        n->body = piece(e);
       }
       n->copy = 0;
       interleave(&many, each, copies);
       many_sinks = n->sinks;
-      n->sinks = (Buf){0};
+      n->sinks = piece(e);
     }
     more = n->mode != REST && n->bounds.n > 0;
     n->mode = n->mode == WHOLE ? MASKED : REST;
@@ -364,9 +368,6 @@ void emit_group(Emit *e, Group *g) {
     line(e, "}");
   }
   take(e, &n->after[0]);
-  buf_destroy(&n->rest);
-  buf_destroy(&n->merge);
-  for (int k = 0; k < 3; k++) buf_destroy(&body[k]), buf_destroy(&sinks[k]);
   e->indent = indent;
   line(e, "}");
   for (int i = 0; i < n->touched.n; i++) n->touched.at[i]->text = NULL;

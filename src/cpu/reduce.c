@@ -4,8 +4,13 @@
  *   along an outer dim       the result's tile is the accumulator: its first turn writes, the others combine
  *   along a dim of size 1    the value itself
  *
- * A body of one known operation starts from its identity. Any other elementwise body (argmax: value and index) runs on
- * vectors as well, its first vector being the start; bodies with control flow go lane by lane.
+ * A body of one known operation starts from its identity. Any other elementwise body that commutes (argmax: value and
+ * index) runs on vectors as well, its first vector being the start. A body that does not commute combines the lanes of
+ * each vector in order, neighbours first, and then with what came before:
+ *
+ *     a b c d   ->   ab . cd .   ->   abcd . . .        acc = acc(abcd)
+ *
+ * Bodies with control flow go lane by lane.
  */
 #include "cpu/nest.h"
 
@@ -112,6 +117,18 @@ static void assign_all(Nest *n, Buf *b, int level, int k, const char *const *to,
   for (int i = 0; i < k; i++) put(n, b, level, "%s = %s;", to[i], from[i]);
 }
 
+/* to = body(left, right) on vectors. */
+static void combine_into(Nest *n, Buf *b, int level, const Op *op, const char *const *to, const char *const *left,
+                         const char *const *right) {
+  const char *out[MAX_PARTS] = {0}, *next[MAX_PARTS] = {0};
+  combine(n, b, level, op, left, right, true, false, out);
+  for (int k = 0; k < op->in_count; k++) {
+    next[k] = fresh_name(n->e, NULL);
+    put(n, b, level, "const nd_%sv %s = %s;", held_name(type_dtype(op->in[k]->type)), next[k], out[k]);
+  }
+  assign_all(n, b, level, op->in_count, to, next);
+}
+
 /* The result of a reduction along the vector dim: a scalar, or an element of the kept tile. */
 static void write_result(Nest *n, const Op *op, int k, const int8_t *map, const char *value) {
   Emit *e = n->e;
@@ -129,6 +146,40 @@ static void write_result(Nest *n, const Op *op, int k, const int8_t *map, const 
   put(n, b, n->loops, "nd_store_%s((void *)(%s), %s);", dtype_name(type_dtype(v->type)), base, value);
 }
 
+static const char *in_lane(Dtype d, const char *vector) { return d == DT_I1 ? "i1" : vector; }
+
+/* A body that does not commute. */
+static void along_vector_in_order(Nest *n, Root *r, const NestText *const *x, const int8_t *map) {
+  Emit *e = n->e;
+  Op *op = r->op;
+  int parts = op->in_count, outer = n->loops, level = n->vector_level;
+  const char *acc[MAX_PARTS] = {0}, *now[MAX_PARTS] = {0}, *other[MAX_PARTS] = {0};
+  const char *iv = index_name(n, n->vector_dim);
+  Dtype d[MAX_PARTS] = {0};
+  Buf *b = &n->sinks;
+  for (int k = 0; k < parts; k++) {
+    d[k] = type_dtype(op->in[k]->type);
+    acc[k] = text(e, "r%d_%d", op->out[0]->id, k), now[k] = fresh_name(e, NULL);
+    if (n->pass == 0) put(n, &n->at[outer], outer, "nd_%sv %s = {0};", held_name(d[k]), acc[k]);
+    put(n, b, level, "nd_%sv %s = %s;", held_name(d[k]), now[k], as_vector(n, x[k]));
+  }
+  put(n, b, level, "for (int k = 1; k < ND_VL && k < %lld; k *= 2) {", (long long)n->width);
+  for (int k = 0; k < parts; k++) {
+    other[k] = fresh_name(e, NULL);
+    put(n, b, level + 1, "const nd_%sv %s = nd_down_lanes_%sv(%s, k, 0);", held_name(d[k]), other[k],
+        in_lane(d[k], held_name(d[k])), now[k]);
+  }
+  combine_into(n, b, level + 1, op, now, now, other);
+  put(n, b, level, "}");
+  put(n, b, level, "if (%s == 0) {", iv);
+  assign_all(n, b, level + 1, parts, acc, now);
+  put(n, b, level, "} else {");
+  combine_into(n, b, level + 1, op, acc, acc, now);
+  put(n, b, level, "}");
+  for (int k = 0; n->pass == 0 && k < parts; k++)
+    write_result(n, op, k, map, text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
+}
+
 static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_t *map) {
   Emit *e = n->e;
   Op *op = r->op;
@@ -141,6 +192,10 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
   bool vectors = body_is_elementwise(op->body[0]);
   const char *iv = index_name(n, n->vector_dim), *width = text(e, "%lld", (long long)n->width);
   Buf *b = &n->sinks;
+  if (vectors && !identity && tile_body_order(op) == BODY_ORDERED) {
+    along_vector_in_order(n, r, x, map);
+    return;
+  }
   if (!vectors) {
     /* Scalars, a lane at a time. */
     for (int k = 0; k < parts; k++) {
@@ -219,17 +274,7 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
     put(n, b, level, "if (%s == 0) {", iv);
     assign_all(n, b, level + 1, parts, acc, in);
     put(n, b, level, "} else {");
-    combine(n, b, level + 1, op, acc, in, true, false, out);
-    if (parts == 1) {
-      assign_all(n, b, level + 1, parts, acc, out);
-    } else {
-      const char *next[MAX_PARTS] = {0};
-      for (int k = 0; k < parts; k++) {
-        next[k] = fresh_name(e, NULL);
-        put(n, b, level + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
-      }
-      assign_all(n, b, level + 1, parts, acc, next);
-    }
+    combine_into(n, b, level + 1, op, acc, acc, in);
     put(n, b, level, "}");
   }
   if (n->pass > 0) return;
@@ -244,18 +289,13 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
   }
   if (n->width >= 16 || identity) {
     put(n, after, outer, "for (int k = ND_VL / 2; k > 0; k /= 2) {");
-    const char *other[MAX_PARTS] = {0}, *next[MAX_PARTS] = {0};
+    const char *other[MAX_PARTS] = {0};
     for (int k = 0; k < parts; k++) {
       other[k] = fresh_name(e, NULL);
       put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k], lane_name(d[k]),
           acc[k]);
     }
-    combine(n, after, outer + 1, op, acc, other, true, false, out);
-    for (int k = 0; k < parts; k++) {
-      next[k] = fresh_name(e, NULL);
-      put(n, after, outer + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
-    }
-    assign_all(n, after, outer + 1, parts, acc, next);
+    combine_into(n, after, outer + 1, op, acc, acc, other);
     put(n, after, outer, "}");
     for (int k = 0; k < parts; k++) write_result(n, op, k, map, text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
     return;

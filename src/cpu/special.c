@@ -202,7 +202,7 @@ static void emit_join_scalars(Emit *e, Op *op) {
 /* ---- debugging ---- */
 
 static const char *string_literal(Emit *e, const char *s) {
-  Buf b = {0};
+  Buf b = {.arena = e->arena};
   buf_putc(&b, '"');
   for (; s && *s; s++) {
     unsigned char c = (unsigned char)*s;
@@ -211,9 +211,7 @@ static const char *string_literal(Emit *e, const char *s) {
     else buf_putc(&b, (char)c);
   }
   buf_putc(&b, '"');
-  char *t = text(e, "%s", b.at);
-  buf_destroy(&b);
-  return t;
+  return b.at;
 }
 
 static int source_line(const Op *op) { return op->span ? op->span->line : 0; }

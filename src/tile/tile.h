@@ -292,6 +292,13 @@ void tile_facts(Func *f); /* fills Value.facts */
 /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 void tile_drop_hints(Func *f);
 
+/* ---- analysis/body_order.c: in which order a reduction's body may combine ---------------------------------------- */
+
+typedef enum { BODY_ORDERED, BODY_FREE, BODY_SYMMETRIC } BodyOrder;
+BodyOrder tile_body_order(const Op *op);
+/* The only operation of the body, when that takes both arguments of a single tensor: its code; else OP_COUNT. */
+OpCode tile_body_single(const Op *op);
+
 typedef struct PassInfo {
   const char *name;
   void (*run)(Func *f);

@@ -67,13 +67,6 @@ bool lower_axis(const Type *t, const Layout *layout, int axis, Axis *out);
  * another, to which the registers of all are moved. */
 const Layout *lower_axis_operands(Lower *l, Op *op, int axis, bool any_order, LaneValue ***regs, LaneKind *kinds,
                                   Axis *out);
-/* ---- lower/body.c: in which order a reduction's body may combine ---- */
-
-typedef enum { BODY_ORDERED, BODY_FREE, BODY_SYMMETRIC } BodyOrder;
-BodyOrder lower_body_order(const Op *op);
-/* The only operation of the body, when that takes both arguments of a single tensor: its code; else OP_COUNT. */
-OpCode lower_body_single(const Op *op);
-
 /* One operation's body on scalars: k values a, k values b. out may be a or b. */
 void lower_combine(Lower *l, Op *op, LaneValue *const *a, LaneValue *const *b, LaneValue **out);
 /* Totals that warps exchange. `layout` with the bits `done` of the index dropped is how they are held; on return each

@@ -59,7 +59,7 @@ static int run_register(const Scan *s, const AxisBit *run, int count, int r, int
 
 static LaneValue *identity_of(Lower *l, const Op *op) {
   Dtype t = op->in[0]->type->dtype;
-  OpCode code = lower_body_single(op);
+  OpCode code = tile_body_single(op);
   char memory[8] = {0};
   uint64_t bits = 0;
   if (op->in_count != 1 || op->in[0]->type->ptr || t == DT_I1 || (code != OP_ADD && code != OP_OR && code != OP_XOR))
@@ -233,9 +233,9 @@ static void scan_warps(Lower *l, Scan *s, const AxisBit *run, int count) {
 
 /* A reduction behind the scan, of the same tensor, all of it, by the same body. */
 static const Op *reduction_of(const Op *op) {
-  if (lower_body_single(op) == OP_COUNT || op->in[0]->type->rank != 1) return NULL;
+  if (tile_body_single(op) == OP_COUNT || op->in[0]->type->rank != 1) return NULL;
   for (const Op *r = op->next; r; r = r->next)
-    if (r->code == OP_REDUCE && r->in[0] == op->in[0] && lower_body_single(r) == lower_body_single(op) &&
+    if (r->code == OP_REDUCE && r->in[0] == op->in[0] && tile_body_single(r) == tile_body_single(op) &&
         !memcmp(r->body[0]->first->attr, op->body[0]->first->attr, sizeof r->attr))
       return r;
   return NULL;

@@ -27,7 +27,9 @@ typedef struct CpuCase {
   Fill fill;
   int32_t grid[3];  /* zeros: 1 */
   double tolerance; /* of f32, relative; 0: 2e-5. Narrow floats: two units in the last place at least */
-  bool optimize;    /* run the tile passes first */
+  bool overlap;     /* arguments 0 and 1 point into one array, argument 1 `distance` elements further on */
+  int64_t distance;
+  bool optimize; /* run the tile passes first */
   const char *expect_print;
   bool expect_fault;
 } CpuCase;
@@ -94,6 +96,7 @@ static inline void cpu_check_in(Context *cx, const CpuCase *c, Buf *text) {
   uint64_t args[32] = {0}, cpu_args[32] = {0};
   enum { GUARD = 256 };
   char *copies[32] = {0};
+  const char *arrays[32] = {0}; /* the interpreter's */
   Func *f = tile_parse(cx, source_from_text(cx, "k.ir", c->ir, strlen(c->ir)));
   tile_verify(f, "parse");
 #ifndef KIT_NO_OPTIMIZE
@@ -102,7 +105,11 @@ static inline void cpu_check_in(Context *cx, const CpuCase *c, Buf *text) {
   int n = f->body->arg_count, next_int = 0;
   for (int k = 0; k < n; k++) {
     const Type *t = f->body->args[k]->type;
-    if (t->ptr) {
+    if (k == 1 && c->overlap) {
+      int64_t bytes = dtype_bytes(t->dtype), half = c->count / 2 * bytes;
+      args[0] += (uint64_t)half, cpu_args[0] += (uint64_t)half;
+      args[1] = args[0] + (uint64_t)(c->distance * bytes), cpu_args[1] = cpu_args[0] + (uint64_t)(c->distance * bytes);
+    } else if (t->ptr) {
       size_t bytes = (size_t)(c->count * dtype_bytes(t->dtype));
       char name[16];
       snprintf(name, sizeof name, "arg%d", k);
@@ -112,6 +119,7 @@ static inline void cpu_check_in(Context *cx, const CpuCase *c, Buf *text) {
       copies[k] = malloc(bytes + 2 * GUARD);
       memset(copies[k], 0xA5, bytes + 2 * GUARD);
       memcpy(copies[k] + GUARD, p, bytes);
+      arrays[k] = p;
       args[k] = (uint64_t)(uintptr_t)p;
       cpu_args[k] = (uint64_t)(uintptr_t)(copies[k] + GUARD);
     } else if (dtype_is_float(t->dtype)) {
@@ -147,11 +155,11 @@ static inline void cpu_check_in(Context *cx, const CpuCase *c, Buf *text) {
     fail_msg("interp printed:\n%s\nnot:\n%s\n", interp_said.at ? interp_said.at : "", c->expect_print);
   for (int k = 0; k < n && !c->expect_fault; k++) {
     const Type *t = f->body->args[k]->type;
-    if (!t->ptr) continue;
+    if (!copies[k]) continue;
     int bytes = dtype_bytes(t->dtype);
     int wrong = 0;
     for (int64_t i = 0; i < c->count; i++) {
-      const void *want = (char *)(uintptr_t)args[k] + i * bytes, *got = copies[k] + GUARD + i * bytes;
+      const void *want = arrays[k] + i * bytes, *got = copies[k] + GUARD + i * bytes;
       if (kit_agree(t->dtype, want, got, c->tolerance)) continue;
       if (wrong++ < 5)
         fprintf(stderr, "argument %d element %lld: interp %.9g (%llx), cpu %.9g (%llx)\n", k, (long long)i,

@@ -1,22 +1,23 @@
 /* What a reduction's body allows: in which order elements may be combined.
  *
  *     symmetric   exchanging the operands leaves every bit of the results as it is: one commutative operation for each
- * tensor. Two lanes that combine the same elements, each its own first, have the same. free        elements may be
- * combined in any order, up to rounding; but who is first may show in the last bit, or for NaN: argmax, Welford's
- * variance. ordered     neither is known: neighbours only, the lower index first.
+ *                 tensor. Two lanes that combine the same elements, each its own first, have the same.
+ *     free        elements may be combined in any order, up to rounding; but who is first may show in the last bit, or
+ *                 for NaN: argmax, Welford's variance.
+ *     ordered     neither is known: neighbours only, the lower index first.
  *
  * Symmetry is read off the operations. Freedom is not so easily seen in (a > b) | ((a == b) & (i < j)); but it is
  * easily tried: the body is computed for some pairs of operands both ways round, among them many equal ones and zeros.
  * A body that is associative, as it must be, and gives the same both ways for all of these is taken to commute. (Triton
  * takes all bodies to.)
  */
-#include "gpu/lower/move.h"
+#include "tile/tile.h"
 
 #include <math.h>
 
 enum { MOST_VALUES = 128, TRIALS = 48 };
 
-OpCode lower_body_single(const Op *op) {
+OpCode tile_body_single(const Op *op) {
   const Block *body = op->body[0];
   const Op *first = body->first;
   if (op->in_count != 1 || !first || first->next != body->last || first->in_count != 2 ||
@@ -171,7 +172,7 @@ static bool tries_out(const Op *op, uint64_t *state, bool small) {
   return true;
 }
 
-BodyOrder lower_body_order(const Op *op) {
+BodyOrder tile_body_order(const Op *op) {
   if (is_symmetric(op)) return BODY_SYMMETRIC;
   uint64_t state = 1;
   for (int i = 0; i < TRIALS; i++)
