@@ -22,6 +22,7 @@ struct CpuCode {
   void *handle;
   NereidKernelFn entry;
   uint64_t scratch;
+  NereidApartFn apart; /* or NULL */
 };
 
 enum { MAX_CC_WORDS = 16 };
@@ -167,7 +168,8 @@ static CpuCode *load(const char *path) {
     dlclose(handle);
     return NULL;
   }
-  *code = (CpuCode){handle, entry, *scratch};
+  *code = (CpuCode){handle, entry, *scratch, NULL};
+  *(void **)&code->apart = dlsym(handle, "nereid_apart");
   return code;
 }
 
@@ -243,6 +245,7 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
 
 NereidKernelFn cpu_code_entry(const CpuCode *code) { return code->entry; }
 uint64_t cpu_code_scratch(const CpuCode *code) { return code->scratch; }
+NereidApartFn cpu_code_apart(const CpuCode *code) { return code->apart; }
 
 void cpu_code_release(CpuCode *code) {
   if (!code) return;

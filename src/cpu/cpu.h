@@ -9,9 +9,15 @@
  *     int nereid_kernel(const uint64_t *args, const int32_t grid[3], int64_t begin, int64_t end,
  *                       void *scratch, const NereidHost *host);
  *     const uint64_t nereid_scratch_bytes;   // what each thread must provide, aligned to 64
+ *     int nereid_apart(const uint64_t *args, const int32_t grid[3], const NereidHost *host);   // where there is one
  *
  * runs the programs with linear ids [begin, end) (x fastest). args as for interp_run. Returns 0, or 1 after a failed
  * device_assert, which host->fault has been told of. It is reentrant: one call a thread.
+ *
+ * Two arguments of one launch may be one array, or overlap. A kernel has two texts: one for arguments whose arrays do
+ * not overlap, which need not look at the order in which two arrays are read and written, and one for any arguments.
+ * The first says in nereid_apart() whether it is right for a launch; where it has none, it is right for all (memory.h,
+ * spans.c).
  */
 #ifndef NEREID_CPU_H
 #define NEREID_CPU_H
@@ -29,13 +35,22 @@ typedef struct NereidHost {
    * UINT32_MAX ends it; else a record. */
   void (*record)(void *cursor, void *inside, const int32_t program[3], const int32_t grid[3], uint32_t tag);
   void *inside;
+  /* The first and last byte of the array that the pointer points into; false: not known. For nereid_apart. */
+  int (*array)(void *arg, uint64_t pointer, int64_t range[2]);
 } NereidHost;
 typedef int (*NereidKernelFn)(const uint64_t *args, const int32_t grid[3], int64_t begin, int64_t end, void *scratch,
                               const NereidHost *host);
 
-/* Appends the C text; fails with a diagnostic for what a CPU cannot run (inline PTX). The text is self-contained: it
- * begins with the support headers it uses. f is optimised (tile_optimize) and may be changed. */
-void cpu_emit_c(Func *f, Buf *out);
+typedef int (*NereidApartFn)(const uint64_t *args, const int32_t grid[3], const NereidHost *host);
+
+/* Appends the C text for arguments that do not overlap, or, with may_overlap, for any; returns whether the two differ.
+ * Fails with a diagnostic for what a CPU cannot run (inline PTX). The text is self-contained: it begins with the
+ * support headers it uses. f is optimised (tile_optimize) and may be changed; both texts may be made of it, one after
+ * the other. */
+bool cpu_emit_c(Func *f, bool may_overlap, Buf *out);
+/* The same in two parts: the headers, by a number that says which, and what is the kernel's own. */
+void cpu_emit_support(unsigned support, Buf *out);
+bool cpu_emit_body(Func *f, bool may_overlap, unsigned *support, Buf *out);
 
 /* ---- cc.c: C text -> loaded code --------------------------------------------------------------------------------- */
 
@@ -55,6 +70,7 @@ typedef struct CpuCompileInfo {
 CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *info);
 NereidKernelFn cpu_code_entry(const CpuCode *code);
 uint64_t cpu_code_scratch(const CpuCode *code);
+NereidApartFn cpu_code_apart(const CpuCode *code); /* NULL: right for every launch */
 void cpu_code_release(CpuCode *code);
 
 #endif

@@ -46,6 +46,10 @@ static const char text_print[] =
 #include "nereid_print.h.inc"
     ;
 
+static const char text_span[] =
+#include "nereid_span.h.inc"
+    ;
+
 typedef struct Uses {
   Emit *e;
   bool math, scalar_math, dot, tile, atomic, print, vector;
@@ -78,7 +82,7 @@ static void note_use(Op *op, void *arg) {
   }
 }
 
-static void write_argument(Emit *e, int k, Value *v) {
+void write_argument(Emit *e, int k, Value *v) {
   Dtype d = type_dtype(v->type);
   const char *name = value_name(e, v), *from = text(e, "args[%d]", k);
   if (v->type->ptr || d == DT_I64) line(e, "const int64_t %s = (int64_t)%s;", name, from);
@@ -143,7 +147,47 @@ static bool copies_turned(Emit *e) {
   return false;
 }
 
-void cpu_emit_c(Func *f, Buf *out) {
+enum {
+  NEEDS_MATHFN = 1,
+  NEEDS_MATH = 2,
+  NEEDS_DOT = 4,
+  NEEDS_TILE = 8,
+  NEEDS_ATOMIC = 16,
+  NEEDS_PRINT = 32,
+  NEEDS_SPAN = 64,
+  IS_WIDE = 128,
+};
+
+/* In the order of the text; a file is there when `needs` is 0, or a bit of it
+ * is wanted. */
+static const struct {
+  const char *text;
+  unsigned needs;
+} support_files[] = {
+    {text_cpu, 0},
+    {text_mathfn, NEEDS_MATHFN},
+    {text_vec, 0},
+    {text_convert, 0},
+    {text_mem, 0},
+    {text_nest, 0},
+    {text_math, NEEDS_MATH},
+    {text_amx, NEEDS_DOT},
+    {text_dot, NEEDS_DOT},
+    {text_tile, NEEDS_TILE},
+    {text_atomic, NEEDS_ATOMIC},
+    {text_print, NEEDS_PRINT},
+    {text_span, NEEDS_SPAN},
+};
+
+void cpu_emit_support(unsigned support, Buf *out) {
+  buf_puts(out, "/* A kernel written by Nereid. Compile with -O2 -fwrapv "
+                "-fno-strict-aliasing. */\n");
+  if (support & IS_WIDE) buf_puts(out, "#define ND_WIDE 1\n");
+  for (size_t i = 0; i < sizeof support_files / sizeof *support_files; i++)
+    if (!support_files[i].needs || (support & support_files[i].needs)) buf_puts(out, support_files[i].text);
+}
+
+bool cpu_emit_body(Func *f, bool may_overlap, unsigned *support, Buf *out) {
   Context *cx = f->cx;
   Emit *e = NEW(cx->arena, Emit);
   e->f = f;
@@ -154,26 +198,25 @@ void cpu_emit_c(Func *f, Buf *out) {
   e->provenance = provenance_create(cx->arena, f);
   e->plans = map_create(cx->arena, false);
   e->out = out;
-  e->arguments = ARGS_DISJOINT;
+  e->arguments = may_overlap ? ARGS_MAY_OVERLAP : ARGS_DISJOINT;
   plan_function(e);
   place_buffers(e);
-
   Uses u = {.e = e};
   tile_walk(f->body, note_use, &u);
-  buf_printf(out, "/* The kernel `%s`, written by Nereid. Compile with -O2 -fwrapv -fno-strict-aliasing. */\n",
-             f->name ? f->name : "kernel");
-  if (u.wide > u.narrow) buf_puts(out, "#define ND_WIDE 1\n");
-  buf_puts(out, text_cpu);
-  if (u.scalar_math || u.math) buf_puts(out, text_mathfn);
-  buf_puts(out, text_vec);
-  buf_puts(out, text_convert);
-  buf_puts(out, text_mem);
-  buf_puts(out, text_nest);
-  if (u.math) buf_puts(out, text_math);
-  if (u.dot) buf_puts(out, text_amx), buf_puts(out, text_dot);
-  if (u.tile || copies_turned(e)) buf_puts(out, text_tile);
-  if (u.atomic) buf_puts(out, text_atomic);
-  if (u.print) buf_puts(out, text_print);
   write_program(e, f);
   write_entry(e, u.atomic);
+  write_apart(e);
+  *support = (u.wide > u.narrow ? IS_WIDE : 0) | (u.scalar_math || u.math ? NEEDS_MATHFN : 0) |
+             (u.math ? NEEDS_MATH : 0) | (u.dot ? NEEDS_DOT : 0) | (u.tile || copies_turned(e) ? NEEDS_TILE : 0) |
+             (u.atomic ? NEEDS_ATOMIC : 0) | (u.print ? NEEDS_PRINT : 0) | (e->apart.n ? NEEDS_SPAN : 0);
+  return e->apart.n > 0;
+}
+
+bool cpu_emit_c(Func *f, bool may_overlap, Buf *out) {
+  Buf body = {.arena = f->cx->arena};
+  unsigned support;
+  bool differs = cpu_emit_body(f, may_overlap, &support, &body);
+  cpu_emit_support(support, out);
+  buf_write(out, body.at, body.n);
+  return differs;
 }

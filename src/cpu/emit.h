@@ -192,6 +192,9 @@ bool loads_here(const Group *g, const Op *op); /* whether the group runs that lo
 /* plan_verify.c */
 void plan_verify(Emit *e);
 
+/* spans.c: the text of nereid_apart(), where the plan relies on arrays that do not overlap */
+void write_apart(Emit *e);
+
 /* buffer.c */
 void place_buffers(Emit *e);
 
@@ -218,6 +221,10 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
 const char *splat_text(Emit *e, Dtype d, const char *scalar);
 /* Whether a body has only elementwise operations and constants, so that vectors can run it. */
 bool body_is_elementwise(const Block *b);
+
+/* ---- emit.c ------------------------------------------------------------------------------------------------------ */
+
+void write_argument(Emit *e, int k, Value *v); /* its variable, from `args` */
 
 /* ---- control.c --------------------------------------------------------------------------------------------------- */
 

@@ -20,10 +20,10 @@ static Sym *without_argument(Emit *e, Sym *s) {
 }
 
 /* The place of an access by the nest's own dims. */
-static Index place_in_nest(Emit *e, const Access *a) {
+static Index place_in_nest(Emit *e, const Access *a, bool from_argument) {
   const Value *ptr = a->op->in[0];
   const Index *x = index_of(e, a->op->in[0]);
-  Index y = {.base = without_argument(e, x->base), .term_count = x->term_count};
+  Index y = {.base = from_argument ? without_argument(e, x->base) : x->base, .term_count = x->term_count};
   for (int d = 0; d < MAX_RANK; d++) y.coef[d] = sym_const(e, 0);
   for (int k = 0; k < ptr->type->rank; k++)
     if (a->map[k] >= 0) y.coef[a->map[k]] = sym_add(e, y.coef[a->map[k]], x->coef[k]);
@@ -57,13 +57,19 @@ static bool is_one_to_one(const Index *x, int bytes, int rank, const int32_t *sh
 
 static bool is_plain(const Op *op) { return op->code == OP_LOAD || op->code == OP_STORE; }
 
+static bool share(Emit *e, const Access *first, const Access *second, int rank, const int32_t *shape, bool as_one) {
+  const Type *p = type_pointee(e->cx, first->op->in[0]->type), *q = type_pointee(e->cx, second->op->in[0]->type);
+  if (!is_plain(first->op) || second->op->code != OP_STORE || type_elem_bytes(p) != type_elem_bytes(q)) return false;
+  Index x = place_in_nest(e, first, as_one), y = place_in_nest(e, second, as_one);
+  return index_equal(&x, &y, rank) && is_one_to_one(&x, type_elem_bytes(p), rank, shape);
+}
+
 bool memory_may_share(Emit *e, const Access *first, const Access *second, int rank, const int32_t *shape) {
-  const Type *p = first->op->in[0]->type, *q = second->op->in[0]->type;
-  if (!is_plain(first->op) || second->op->code != OP_STORE ||
-      type_elem_bytes(type_pointee(e->cx, p)) != type_elem_bytes(type_pointee(e->cx, q)))
-    return false;
-  Index x = place_in_nest(e, first), y = place_in_nest(e, second);
-  return index_equal(&x, &y, rank) && is_one_to_one(&x, (int)type_elem_bytes(type_pointee(e->cx, p)), rank, shape);
+  return share(e, first, second, rank, shape, false);
+}
+
+bool memory_may_share_if_same(Emit *e, const Access *first, const Access *second, int rank, const int32_t *shape) {
+  return share(e, first, second, rank, shape, true);
 }
 
 /* ---- the loads of a nest ----------------------------------------------------------------------------------------- */

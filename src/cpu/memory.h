@@ -32,9 +32,10 @@ typedef VEC(Access) Accesses;
 
 bool memory_writes(const Op *op);
 bool memory_conflict(Emit *e, const Op *a, const Op *b);
-/* Whether `first` and, later in the program, `second` may run in one nest of that shape although they conflict, as if
- * both came from one argument. */
+/* Whether `first` and, later in the program, `second` may run in one nest of that shape although they conflict; and
+ * whether they may when their two arguments are one address. */
 bool memory_may_share(Emit *e, const Access *first, const Access *second, int rank, const int32_t *shape);
+bool memory_may_share_if_same(Emit *e, const Access *first, const Access *second, int rank, const int32_t *shape);
 
 bool root_writes(const Root *r);
 Access root_access(const Root *r); /* what it writes */

@@ -81,10 +81,12 @@ static void note_apart(Emit *e, const Run *a, const Run *b, bool or_same) {
 static void check_order(Check *c, const Run *first, const Run *second) {
   Emit *e = c->e;
   if (first->item < second->item) return;
-  bool shares = first->item == second->item && first->group &&
-                memory_may_share(e, &first->at, &second->at, first->group->rank, first->group->shape);
-  if (!memory_conflict(e, first->at.op, second->at.op)) note_apart(e, first, second, shares);
-  else if (!shares)
+  bool one_nest = first->item == second->item && first->group;
+  int rank = one_nest ? first->group->rank : 0;
+  const int32_t *shape = one_nest ? first->group->shape : NULL;
+  if (!memory_conflict(e, first->at.op, second->at.op))
+    note_apart(e, first, second, one_nest && memory_may_share_if_same(e, &first->at, &second->at, rank, shape));
+  else if (!one_nest || !memory_may_share(e, &first->at, &second->at, rank, shape))
     fail_hint(e->cx, second->at.op->span ? *second->at.op->span : (Span){0},
               "this is a fault of Nereid, not of the kernel: please report it",
               "internal error in the CPU back end: %s and %s of one array would run in the wrong order",

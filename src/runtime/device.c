@@ -162,6 +162,14 @@ int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n) {
   return total;
 }
 
+bool device_array_around(nereid_device *d, const void *p, int64_t range[2]) {
+  pthread_rwlock_rdlock(&d->lock);
+  const Allocation *a = allocation_of(d, (uintptr_t)p);
+  if (a) range[0] = (int64_t)a->base, range[1] = (int64_t)a->base + a->bytes - 1;
+  pthread_rwlock_unlock(&d->lock);
+  return a != NULL;
+}
+
 int64_t device_bytes_from(nereid_device *d, const void *p) {
   pthread_rwlock_rdlock(&d->lock);
   const Allocation *a = allocation_of(d, (uintptr_t)p);

@@ -1,14 +1,17 @@
 /* The cpu device: compiled C, run by a pool of threads.
  *
- * A grid is cut into chunks, several for each thread, which the pool's threads take one after another. Waking the pool
- * costs some microseconds; a launch that is done sooner on the calling thread runs there. What a program takes is
+ * A grid is cut into chunks, several for each thread, which the pool's threads
+ * take one after another. Waking the pool costs some microseconds; a launch
+ * that is done sooner on the calling thread runs there. What a program takes is
  * measured as launches go: the chunk that holds program 0 is timed.
  *
- * Kernels ask for scratch memory, one piece a running thread. Pieces lie in a small table and are taken and given back
- * with one atomic operation each, so a warm launch allocates nothing.
+ * Kernels ask for scratch memory, one piece a running thread. Pieces lie in a
+ * small table and are taken and given back with one atomic operation each, so a
+ * warm launch allocates nothing.
  *
- * Memory is the process's own. A kernel that runs past its arrays does what C code does then: it may crash the process.
- * The interpreter finds such accesses.
+ * Memory is the process's own. A kernel that runs past its arrays does what C
+ * code does then: it may crash the process. The interpreter finds such
+ * accesses.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -42,7 +45,8 @@ typedef struct Cpu {
 
 /* ---- memory ---- */
 
-/* Large arrays begin on a huge page and ask for such: their kernels stream, and misses of the TLB would show. */
+/* Large arrays begin on a huge page and ask for such: their kernels stream, and
+ * misses of the TLB would show. */
 static void *aligned_memory(size_t bytes) {
   bool large = bytes >= 2 * HUGE_PAGE;
   void *p = NULL;
@@ -63,7 +67,8 @@ static nereid_status cpu_copy(nereid_device *d, void *to, const void *from, int6
 
 /* ---- scratch ---- */
 
-/* A piece of at least `bytes`, beginning the search at `hint`; when all are taken, `own` is filled and serves as one.
+/* A piece of at least `bytes`, beginning the search at `hint`; when all are
+ * taken, `own` is filled and serves as one.
  */
 static Piece *piece_take(Cpu *cpu, size_t bytes, unsigned hint, Piece *own) {
   Piece *p = own;
@@ -95,9 +100,21 @@ static unsigned thread_hint(void) {
 
 /* ---- one launch ---- */
 
+/* The text for arguments that overlap (cpu/cpu.h). It is compiled when a launch
+ * first has such. */
+typedef struct CpuOverlap {
+  pthread_mutex_t lock;
+  unsigned support;
+  char *body;
+  size_t body_size;
+  CpuCode *_Atomic code;
+} CpuOverlap;
+
 typedef struct CpuRun {
   const Launch *launch;
+  nereid_device *device;
   Cpu *cpu;
+  const CpuCode *code;
   bool in_pool;
   atomic_bool stopped;
   pthread_mutex_t lock; /* of the rest, and of the caller's print function */
@@ -133,6 +150,11 @@ static void on_fault(void *arg, const char *message, const int32_t program[3], i
   pthread_mutex_unlock(&r->lock);
 }
 
+static int on_array(void *arg, uint64_t pointer, int64_t range[2]) {
+  const CpuRun *r = arg;
+  return device_array_around(r->device, (const void *)(uintptr_t)pointer, range);
+}
+
 typedef struct CpuWork { /* what pool_run hands to its threads */
   CpuRun *run;
   NereidHost host;
@@ -140,18 +162,19 @@ typedef struct CpuWork { /* what pool_run hands to its threads */
 
 static bool run_programs(CpuWork *w, int64_t begin, int64_t end, void *scratch) {
   const Launch *l = w->run->launch;
-  return l->spec->entry(l->args, l->grid, begin, end, scratch, &w->host) == 0;
+  return cpu_code_entry(w->run->code)(l->args, l->grid, begin, end, scratch, &w->host) == 0;
 }
 
-/* Items are programs, or places in options->programs; of those, runs of neighbours go together. */
+/* Items are programs, or places in options->programs; of those, runs of
+ * neighbours go together. */
 static void run_items(void *arg, int64_t begin, int64_t end, int worker) {
   CpuWork *w = arg;
   CpuRun *r = w->run;
   const Launch *l = r->launch;
   if (atomic_load_explicit(&r->stopped, memory_order_relaxed)) return;
   Piece own = {0}, *piece = NULL;
-  if (l->spec->scratch_bytes) {
-    piece = piece_take(r->cpu, l->spec->scratch_bytes, worker < 0 ? thread_hint() : (unsigned)worker, &own);
+  if (cpu_code_scratch(r->code)) {
+    piece = piece_take(r->cpu, cpu_code_scratch(r->code), worker < 0 ? thread_hint() : (unsigned)worker, &own);
     if (!piece->at) {
       piece_give(piece, &own);
       pthread_mutex_lock(&r->lock);
@@ -192,21 +215,78 @@ static nereid_status fault_error(const CpuRun *r, nereid_error **error) {
   return status;
 }
 
+/* `phase` becomes what a failure is to be called. */
+static CpuCode *compile_text(Context *cx, const Buf *text, CpuCompileInfo *info, volatile nereid_status *phase) {
+  if (text->failed) context_out_of_memory(cx);
+  *phase = NEREID_INTERNAL;
+  CpuCode *volatile code = NULL;
+  if (context_try(cx)) {
+    code = cpu_compile(cx, text->at, text->n, info);
+    context_end_try(cx);
+  } else {
+    if (info->step == CC_FINDING) *phase = NEREID_NO_COMPILER;
+    if (info->step == CC_STORING) *phase = NEREID_BAD_FILE;
+    fail_now(cx);
+  }
+  return code;
+}
+
+static nereid_status overlap_compile(CpuOverlap *o, nereid_error **error) {
+  Context *cx = context_create();
+  if (!cx) return error_out_of_memory(error);
+  Buf text = {0};
+  CpuCompileInfo info = {0};
+  volatile nereid_status status = NEREID_INTERNAL;
+  if (context_try(cx)) {
+    cpu_emit_support(o->support, &text);
+    buf_write(&text, o->body, o->body_size);
+    atomic_store_explicit(&o->code, compile_text(cx, &text, &info, &status), memory_order_release);
+    context_end_try(cx);
+    status = NEREID_OK;
+  } else {
+    status = error_from_context(error, status, cx);
+  }
+  buf_destroy(&text);
+  context_destroy(cx);
+  return status;
+}
+
+/* The code for this launch's arguments. */
+static nereid_status find_code(const CpuRun *r, const NereidHost *host, const CpuCode **out, nereid_error **error) {
+  const Launch *l = r->launch;
+  CpuOverlap *o = l->spec->overlap;
+  *out = l->spec->code;
+  NereidApartFn apart = cpu_code_apart(l->spec->code);
+  if (!o || !apart || apart(l->args, l->grid, host)) return NEREID_OK;
+  nereid_status status = NEREID_OK;
+  if (!atomic_load_explicit(&o->code, memory_order_acquire)) {
+    pthread_mutex_lock(&o->lock);
+    if (!atomic_load_explicit(&o->code, memory_order_relaxed)) status = overlap_compile(o, error);
+    pthread_mutex_unlock(&o->lock);
+  }
+  *out = atomic_load_explicit(&o->code, memory_order_acquire);
+  return status;
+}
+
 static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error **error) {
   Cpu *cpu = d->state;
   Specialization *s = l->spec;
   int64_t count = l->options->programs ? l->options->program_count : l->total;
   if (!count) return NEREID_OK;
-  CpuRun r = {.launch = l, .cpu = cpu, .lock = PTHREAD_MUTEX_INITIALIZER};
+  CpuRun r = {.launch = l, .device = d, .cpu = cpu, .code = s->code, .lock = PTHREAD_MUTEX_INITIALIZER};
   if (inside_check(l, error)) return NEREID_BAD_ARGUMENT;
   CpuWork w = {&r,
                {.print = on_print,
                 .fault = on_fault,
                 .arg = &r,
                 .record = inside_host_record,
-                .inside = l->options->inside_buffer}};
+                .inside = l->options->inside_buffer,
+                .array = on_array}};
+  nereid_status status = find_code(&r, &w.host, &r.code, error);
+  if (status) return status;
   if (s->pointer_count) {
-    uint64_t pointers[32]; /* of more arguments the first ones are enough for an estimate */
+    uint64_t pointers[32]; /* of more arguments the first ones are enough for an
+                              estimate */
     int n = 0;
     for (int i = 0; i < s->slot_count && n < 32; i++)
       if (s->slots[i].is_pointer) pointers[n++] = l->args[i];
@@ -225,7 +305,7 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
   if (r.no_memory)
     return error_set(error, NEREID_OUT_OF_MEMORY, NULL,
                      "out of memory: kernel '%s' needs %llu bytes of scratch a thread", s->kernel->info.name,
-                     (unsigned long long)s->scratch_bytes);
+                     (unsigned long long)cpu_code_scratch(r.code));
   if (atomic_load(&r.stopped))
     return error_set(error, NEREID_KERNEL_FAULT, NULL, "kernel '%s' stopped without saying why", s->kernel->info.name);
   return NEREID_OK;
@@ -235,32 +315,49 @@ static nereid_status cpu_synchronize(nereid_device *d, nereid_error **error) { r
 
 /* ---- compiling ---- */
 
+static CpuOverlap *overlap_create(Func *func, Context *cx) {
+  Buf body = {.arena = cx->arena};
+  unsigned support;
+  cpu_emit_body(func, true, &support, &body);
+  CpuOverlap *o = calloc(1, sizeof *o);
+  char *kept = malloc(body.n + 1);
+  if (!o || !kept || pthread_mutex_init(&o->lock, NULL)) {
+    free(o);
+    free(kept);
+    context_out_of_memory(cx);
+    return NULL;
+  }
+  memcpy(kept, body.at, body.n);
+  o->support = support;
+  o->body = kept;
+  o->body_size = body.n;
+  return o;
+}
+
+static void overlap_free(CpuOverlap *o) {
+  if (!o) return;
+  cpu_code_release(o->code);
+  pthread_mutex_destroy(&o->lock);
+  free(o->body);
+  free(o);
+}
+
 static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   *phase = NEREID_UNSUPPORTED;
   if (!fault_places_keep(func, &s->places)) context_out_of_memory(cx);
   int64_t start = clock_ns();
   tile_inside(func);
-  cpu_emit_c(func, text);
-  if (text->failed) context_out_of_memory(cx);
+  if (cpu_emit_c(func, false, text)) s->overlap = overlap_create(func, cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
-  *phase = NEREID_INTERNAL;
   CpuCompileInfo info = {0};
-  if (context_try(cx)) {
-    s->code = cpu_compile(cx, text->at, text->n, &info);
-    context_end_try(cx);
-  } else {
-    if (info.step == CC_FINDING) *phase = NEREID_NO_COMPILER;
-    if (info.step == CC_STORING) *phase = NEREID_BAD_FILE;
-    fail_now(cx);
-  }
-  s->entry = cpu_code_entry(s->code);
-  s->scratch_bytes = cpu_code_scratch(s->code);
+  s->code = compile_text(cx, text, &info, phase);
   s->info.compiler_ms = info.from_cache ? 0 : info.cc_ms;
   s->info.from_cache = info.from_cache;
 }
 
 static void cpu_discard(Specialization *s) {
   if (s->code) cpu_code_release(s->code);
+  overlap_free(s->overlap);
   fault_places_free(s->places);
 }
 
@@ -302,7 +399,8 @@ static const char *instruction_set(void) {
   return NULL;
 }
 
-/* The first line of the C compiler's --version: "gcc (Debian 12.2.0-14) 12.2.0". False when there is no compiler. */
+/* The first line of the C compiler's --version: "gcc
+ * (Debian 12.2.0-14) 12.2.0". False when there is no compiler. */
 static bool compiler_version(char *out, size_t size) {
   Context *cx = context_create();
   if (!cx) return false;
@@ -338,7 +436,9 @@ static void cpu_describe(nereid_device_info *out) {
   out->available = compiler_version(compiler, sizeof compiler);
   snprintf(out->description, sizeof out->description, "%s, %d thread%s%s%s; %s", model, out->threads,
            out->threads == 1 ? "" : "s", isa ? ", " : "", isa ? isa : "",
-           out->available ? compiler : "no C compiler was found: install gcc or clang, or name one in NEREID_CC");
+           out->available ? compiler
+                          : "no C compiler was found: install gcc or clang, or "
+                            "name one in NEREID_CC");
 }
 
 static void cpu_signature(nereid_device *d, Buf *out) {
@@ -357,8 +457,9 @@ static nereid_status cpu_open(nereid_device *d, const char *suffix, nereid_error
     if (isdigit((unsigned char)*suffix)) threads = strtol(suffix, &end, 10);
     if (!end || *end || threads < 1 || threads > MOST_THREADS)
       return error_set(error, NEREID_BAD_ARGUMENT, "cpu alone takes all processors",
-                       "device 'cpu:%s': after the colon stands a number of threads from 1 to %d", suffix,
-                       MOST_THREADS);
+                       "device 'cpu:%s': after the colon stands a number of "
+                       "threads from 1 to %d",
+                       suffix, MOST_THREADS);
   }
   Cpu *cpu = NULL;
   if (posix_memalign((void **)&cpu, 64, sizeof *cpu) != 0) return error_out_of_memory(error);

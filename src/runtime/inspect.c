@@ -166,7 +166,7 @@ static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) 
     return;
   }
   *phase = NEREID_UNSUPPORTED;
-  cpu_emit_c(f, &in->text);
+  cpu_emit_c(f, false, &in->text);
 }
 
 static nereid_status run_inspection(Inspection *in, char **text, nereid_error **error) {

@@ -142,6 +142,8 @@ nereid_status device_check_copy(nereid_device *d, const char *function, const vo
                                 int64_t bytes, nereid_error **error);
 /* Total size of the distinct allocations that the pointers lie in; memory that the device was not told of counts
  * nothing. */
+/* The first and last byte of the allocation that p points into. */
+bool device_array_around(nereid_device *d, const void *p, int64_t range[2]);
 int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n);
 /* From p to the end of the array that it lies in; -1: the device knows none. */
 int64_t device_bytes_from(nereid_device *d, const void *p);
@@ -287,9 +289,7 @@ struct Specialization {
   Context *cx; /* interp: where func lies */
   const Func *func;
   bool keeps_context;
-  CpuCode *code; /* cpu */
-  NereidKernelFn entry;
-  uint64_t scratch_bytes;
+  CpuCode *code;              /* cpu */
   struct FaultPlace *places;  /* of its asserts */
   _Atomic int64_t program_ns; /* cpu: what one program took lately, 0: not known */
   nereid_device *device;      /* which asked for it; only while it is compiled */
@@ -308,6 +308,7 @@ struct Specialization {
   const LaneFunc *lane;        /* sim; in cx */
   struct DiagSites *sites;     /* sim */
   struct InsideNames *regions; /* inside.h: of an instrumented kernel, else NULL */
+  struct CpuOverlap *overlap;  /* cpu: its text for arguments that overlap, where that differs */
 };
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. cuda_sm as of a
  * device. */

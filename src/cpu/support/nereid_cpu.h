@@ -14,6 +14,7 @@
  *     nereid_tile.h      cpu vec          sort, histogram, transposes, copies
  *     nereid_atomic.h    cpu vec convert  atomic_rmw, atomic_cas
  *     nereid_print.h     cpu              device_print
+ *     nereid_span.h      cpu              which bytes a launch may touch
  *
  * Contract: the kernel's text defines
  *
@@ -21,7 +22,9 @@
  *                       void *scratch, const NereidHost *host);
  *     const uint64_t nereid_scratch_bytes;   // what each thread must provide, aligned to 64
  *
- * which runs the programs with linear ids [begin, end), x fastest; args holds one 64-bit word an argument. It returns
+ *     int nereid_apart(const uint64_t *args, const int32_t grid[3], const NereidHost *host);   // where there is one
+ *
+ * of which the first runs the programs with linear ids [begin, end), x fastest; args holds one 64-bit word an argument. It returns
  * 0, or 1 after a failed device_assert that host->fault was told of. One call a thread, any number of threads.
  *
  * Compile it with -O2 or -O3, -march=native, -fwrapv (signed integers wrap), -fno-math-errno and
@@ -133,6 +136,7 @@ typedef struct NereidHost {
   int64_t stream_bytes; /* total bytes of the launch's arrays */
   void (*record)(void *cursor, void *inside, const int32_t program[3], const int32_t grid[3], uint32_t tag);
   void *inside;
+  int (*array)(void *arg, uint64_t pointer, int64_t range[2]);
 } NereidHost;
 #endif
 

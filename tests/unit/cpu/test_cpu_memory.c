@@ -17,7 +17,7 @@
 #define NEXT "  %one = const {value=1} : i32[64]\n  %next = add %i, %one : i32[64]\n"
 
 static void check(const char *ir) { cpu_check(&(CpuCase){.ir = ir, .count = 4096}); }
-__attribute__((unused)) static void check_at(const char *ir, int64_t distance) {
+static void check_at(const char *ir, int64_t distance) {
   cpu_check(&(CpuCase){.ir = ir, .count = 4096, .overlap = true, .distance = distance});
 }
 
@@ -84,7 +84,7 @@ static void test_turned(void **state) {
 }
 
 /* Two arguments in one array: apart, the same, a little further, a little before. */
-__attribute__((unused)) static void test_overlap(void **state) {
+static void test_overlap(void **state) {
   (void)state;
   static const char *const kernels[] = {
       "kernel @k(%x: *i32, %y: *i32, %r: *i32) {\n" ROW SUM(
@@ -138,7 +138,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_in_place),
       cmocka_unit_test(test_turned),
-      // OV
+      cmocka_unit_test(test_overlap),
       cmocka_unit_test(test_order),
   };
   return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
