@@ -31,7 +31,7 @@ void cursor_wrong(Cursor *c, const char *expected) {
   fail(c->cx, here, "expected %s, found '%c'", expected, *c->at >= ' ' && *c->at < 0x7f ? *c->at : '?');
 }
 
-/* ---- signs and words ---- */
+/* ---- signs and words --------------------------------------------------------------------------------------------- */
 
 void cursor_space(Cursor *c) {
   while (c->at < c->end) {
@@ -106,7 +106,7 @@ const char *cursor_value_name(Cursor *c) {
   return name;
 }
 
-/* ---- numbers ---- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static int hex_digit(char c) {
   return is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
@@ -150,7 +150,7 @@ const Span *cursor_place(Cursor *c, const char *start) {
   return span;
 }
 
-/* ---- texts ---- */
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
 
 const char *cursor_text(Cursor *c) {
   cursor_expect(c, '"');

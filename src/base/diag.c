@@ -20,7 +20,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-/* ---- the context ---- */
+/* ---- the context ------------------------------------------------------------------------------------------------- */
 
 Context *context_create(void) {
   Context *cx = calloc(1, sizeof *cx);
@@ -71,7 +71,7 @@ void context_out_of_memory(Context *cx) {
   if (cx->unwind) fail_now(cx);
 }
 
-/* ---- recording ---- */
+/* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static void record(Context *cx, DiagKind kind, Span span, const char *hint, const char *format, va_list ap) {
   va_list again;
@@ -117,7 +117,7 @@ void note(Context *cx, Span span, const char *format, ...) {
   va_end(ap);
 }
 
-/* ---- printing ---- */
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 enum { MAX_LINE = 200, MAX_CALLS = 12 };
 
@@ -202,7 +202,7 @@ void diags_print(Buf *out, const Context *cx, bool color) {
   for (int i = 0; i < cx->diags.n; i++) diag_print(out, &cx->diags.at[i], color);
 }
 
-/* ---- the name that was meant ---- */
+/* ---- the name that was meant ------------------------------------------------------------------------------------- */
 
 enum { MAX_NAME = 63 };
 

@@ -56,7 +56,7 @@ ND_FN float nd_from_bitsf(uint32_t b) {
 #define ND_FLOAT2(name) \
   ND_FN float nd_##name##f(float x, float y) { return (float)nd_##name((double)x, (double)y); }
 
-/* ---- integers ---- */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 ND_FN int32_t nd_clzi(int32_t x) { return x ? __builtin_clz((uint32_t)x) : 32; }
 ND_FN int32_t nd_clzll(int64_t x) { return x ? __builtin_clzll((uint64_t)x) : 64; }
@@ -102,7 +102,7 @@ ND_FN uint32_t nd_rhaddu(uint32_t x, uint32_t y) { return (uint32_t)(((uint64_t)
 ND_FN int32_t nd_absi(int32_t x) { return (int32_t)(x < 0 ? 0u - (uint32_t)x : (uint32_t)x); }
 ND_FN int64_t nd_absll(int64_t x) { return (int64_t)(x < 0 ? 0u - (uint64_t)x : (uint64_t)x); }
 
-/* ---- bits ---- */
+/* ---- bits -------------------------------------------------------------------------------------------------------- */
 
 ND_FN float nd_int_as_float(int32_t x) { return nd_from_bitsf((uint32_t)x); }
 ND_FN float nd_uint_as_float(uint32_t x) { return nd_from_bitsf(x); }
@@ -116,7 +116,7 @@ ND_FN double nd_hiloint2double(int32_t high, int32_t low) {
 ND_FN int32_t nd_double2loint(double x) { return (int32_t)(uint32_t)nd_bits(x); }
 ND_FN int32_t nd_double2hiint(double x) { return (int32_t)(nd_bits(x) >> 32); }
 
-/* ---- directed rounding ---- */
+/* ---- directed rounding ------------------------------------------------------------------------------------------- */
 
 typedef unsigned __int128 nd_wide;
 enum { ND_RN, ND_RZ, ND_RD, ND_RU };
@@ -324,7 +324,7 @@ ND_FN int64_t nd_llrintf(float x) { return nd_to_i64(rintf(x)); }
 ND_FN int64_t nd_llround(double x) { return nd_to_i64(round(x)); }
 ND_FN int64_t nd_llroundf(float x) { return nd_to_i64(roundf(x)); }
 
-/* ---- classes and parts of a number ---- */
+/* ---- classes and parts of a number ------------------------------------------------------------------------------- */
 
 ND_FN int nd_isnan(double x) { return isnan(x) != 0; }
 ND_FN int nd_isnanf(float x) { return isnan(x) != 0; }
@@ -355,7 +355,7 @@ ND_LIBM2(fmod, fmod)
 ND_LIBM2(remainder, remainder)
 ND_LIBM2(fdim, fdim)
 
-/* ---- roots, powers, exponentials ---- */
+/* ---- roots, powers, exponentials --------------------------------------------------------------------------------- */
 
 ND_LIBM1(sqrt, sqrt)
 ND_LIBM1(cbrt, cbrt)
@@ -393,7 +393,7 @@ ND_FN float nd_norm4df(float x, float y, float z, float w) { return (float)nd_no
 ND_FN double nd_rnorm4d(double x, double y, double z, double w) { return 1 / nd_norm4d(x, y, z, w); }
 ND_FN float nd_rnorm4df(float x, float y, float z, float w) { return (float)(1 / nd_norm4d(x, y, z, w)); }
 
-/* ---- circles ---- */
+/* ---- circles ----------------------------------------------------------------------------------------------------- */
 
 ND_LIBM1(sin, sin)
 ND_LIBM1(cos, cos)
@@ -427,7 +427,7 @@ ND_FN double nd_sinpi(double x) {
 ND_FLOAT1(sinpi)
 ND_FLOAT1(cospi)
 
-/* ---- the error function's family ---- */
+/* ---- the error function's family --------------------------------------------------------------------------------- */
 
 ND_LIBM1(erf, erf)
 ND_LIBM1(erfc, erfc)
@@ -498,7 +498,7 @@ ND_FLOAT1(erfcinv)
 ND_FLOAT1(normcdfinv)
 ND_FLOAT1(normcdf)
 
-/* ---- gamma and Bessel functions ---- */
+/* ---- gamma and Bessel functions ---------------------------------------------------------------------------------- */
 
 ND_LIBM1(tgamma, tgamma)
 ND_LIBM1(lgamma, lgamma)
@@ -536,7 +536,7 @@ ND_FN double nd_cyl_bessel_i1(double x) { return isinf(x) ? x : nd_bessel_i(1, x
 ND_FLOAT1(cyl_bessel_i0)
 ND_FLOAT1(cyl_bessel_i1)
 
-/* ---- the fast ones, which may be less exact and here are not ---- */
+/* ---- the fast ones, which may be less exact and here are not ----------------------------------------------------- */
 
 ND_FN float nd_fast_sinf(float x) { return sinf(x); }
 ND_FN float nd_fast_cosf(float x) { return cosf(x); }

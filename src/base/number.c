@@ -23,7 +23,7 @@
 
 #include <math.h>
 
-/* ---- the table ---- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const struct {
   const char *triton, *name, *torch;
@@ -58,7 +58,7 @@ bool dtype_parse(const char *name, Dtype *out) {
   return false;
 }
 
-/* ---- narrow floats ---- */
+/* ---- narrow floats ----------------------------------------------------------------------------------------------- */
 
 typedef enum { NEAREST_EVEN, NEAREST_AWAY, TOWARDS_ZERO } Rounding;
 
@@ -166,7 +166,7 @@ float bf16_to_f32(uint16_t bits) {
   return v;
 }
 
-/* ---- elements in memory ---- */
+/* ---- elements in memory ------------------------------------------------------------------------------------------ */
 
 /* Reads the integer element at p; a U64 comes back as the same 64 bits. */
 static int64_t load_int_bits(Dtype t, const void *p) {

@@ -26,7 +26,7 @@ int64_t clock_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* ---- files ---- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static bool write_all(int fd, const char *at, size_t n) {
   while (n) {
@@ -130,7 +130,7 @@ char *cache_dir(Arena *a) {
   return NULL;
 }
 
-/* ---- processes ---- */
+/* ---- processes --------------------------------------------------------------------------------------------------- */
 
 /* Starts argv with stdin empty and stdout, stderr going to fd. Returns an errno value. */
 /* The environment with a setting more, or as it is: where that has a value already, or memory ran out. *made is to be

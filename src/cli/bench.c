@@ -31,7 +31,7 @@ typedef struct Bench {
   const char *now; /* what is measured, for the progress line */
 } Bench;
 
-/* ---- the command line ---- */
+/* ---- the command line -------------------------------------------------------------------------------------------- */
 
 static int sweep_option(Plan *p, const char *text) {
   const char *equals = strchr(text, '='), *at = NULL;
@@ -145,7 +145,7 @@ void plan_free(Plan *p) {
   free(p->sweep);
 }
 
-/* ---- a file of tables ---- */
+/* ---- a file of tables -------------------------------------------------------------------------------------------- */
 
 static int table_words(Words *out, const char *text, const char *end) {
   while (text < end) {
@@ -236,7 +236,7 @@ static int load_tables(Bench *b) {
   return status;
 }
 
-/* ---- measuring ---- */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static bool show_progress(void *arg, int done, int of) {
   Bench *b = arg;

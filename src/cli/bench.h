@@ -60,7 +60,7 @@ bool number_labels(Case *cases, int n);
 void case_close(Case *c, nereid_device *d);
 bool segment_is_cuda_c(const Segment *s);
 
-/* ---- bench_check.c ---- */
+/* ---- bench_check.c ----------------------------------------------------------------------------------------------- */
 
 enum { MAX_OUTPUTS = 32, MAX_CHECKS = 8 };
 typedef struct Output {
@@ -96,7 +96,7 @@ void outputs_free(Outputs *o);
 Verdict outputs_compare(const Outputs *got, const Outputs *want, const char *of, double rtol, double atol);
 int check_references(const Checks *checks, const Plan *p, const Words *variables, Outputs *out);
 
-/* ---- bench_triton.c: Triton in a process of its own, which runs the same kernels on the same data ---- */
+/* ---- bench_triton.c: Triton in a process of its own, which runs the same kernels on the same data ---------------- */
 
 typedef struct Triton Triton;
 /* 0, or 1 with a message: no python3, PyTorch, Triton or GPU */
@@ -117,7 +117,7 @@ typedef struct TritonCase {
   int index;
 } TritonCase;
 
-/* ---- the rows of a table ---- */
+/* ---- the rows of a table ----------------------------------------------------------------------------------------- */
 
 typedef struct Row {
   char *label, *size; /* "n=1048576", or "" */

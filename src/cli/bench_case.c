@@ -28,7 +28,7 @@ void words_free(Words *w) {
   *w = (Words){0};
 }
 
-/* ---- words of one launch ---- */
+/* ---- words of one launch ----------------------------------------------------------------------------------------- */
 
 static bool is_assignment(const char *word) { return word[0] != '-' && strchr(word, '=') && strchr(word, '=') != word; }
 static bool same_name(const char *a, const char *b) {
@@ -100,7 +100,7 @@ static bool compose(Words *out, const Plan *p, int i, const Words *variables) {
   return good;
 }
 
-/* ---- one launch ---- */
+/* ---- one launch -------------------------------------------------------------------------------------------------- */
 
 typedef struct Extra {
   const char *grid;

@@ -29,7 +29,7 @@ static const Output *output_named(const Outputs *o, const char *name) {
   return NULL;
 }
 
-/* ---- running and fetching ---- */
+/* ---- running and fetching ---------------------------------------------------------------------------------------- */
 
 int case_run(Case *c, nereid_device *d) {
   nereid_error *err = NULL;
@@ -85,7 +85,7 @@ void case_drop_inputs(Case *c) {
     }
 }
 
-/* ---- comparing ---- */
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 static bool is_dense(const Array *a) { return array_count(a) * (int64_t)nereid_dtype_bytes(a->dtype) == a->bytes; }
 
@@ -160,7 +160,7 @@ Verdict outputs_compare(const Outputs *got, const Outputs *want, const char *of,
   return v;
 }
 
-/* ---- --check ARG=REF ---- */
+/* ---- --check ARG=REF --------------------------------------------------------------------------------------------- */
 
 /* What REF says of ARG, for the first case of the plan: an array of a file, or of the same launches elsewhere. */
 static int reference(const Check *check, const Plan *p, const Words *variables, Outputs *out) {

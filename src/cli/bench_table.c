@@ -34,7 +34,7 @@ bool table_is_wrong(const Table *t) {
   return false;
 }
 
-/* ---- the table ---- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* 123 ns -> "123 ns", 45678 ns -> "45.7 us": three digits. */
 void put_row_time(char out[24], double ns) {
@@ -169,7 +169,7 @@ void table_print(const Table *t) {
   fflush(stdout);
 }
 
-/* ---- JSON and CSV ---- */
+/* ---- JSON and CSV ------------------------------------------------------------------------------------------------ */
 
 static void json_times(FILE *out, const char *name, const nereid_times *t) {
   if (!t->count) return;
@@ -281,7 +281,7 @@ void table_csv(FILE *out, const Table *t, bool header) {
   }
 }
 
-/* ---- comparing ---- */
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 static double number(const Json *object, const char *key) {
   const Json *v = json_get(object, key);

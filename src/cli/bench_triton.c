@@ -34,7 +34,7 @@ struct Triton {
 
 const char *triton_version(const Triton *t) { return t->version; }
 
-/* ---- the process ---- */
+/* ---- the process ------------------------------------------------------------------------------------------------- */
 
 static pid_t start_python(const char *python, const char *device, int *to, int *from) {
   int in[2], out[2];
@@ -127,7 +127,7 @@ void triton_stop(Triton *t) {
   free(t);
 }
 
-/* ---- arrays ---- */
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 static const char *triton_type(nereid_dtype t) {
   return t == NEREID_F8E5 ? "fp8e5" : t == NEREID_F8E4NV ? "fp8e4nv" : nereid_dtype_name(t);
@@ -159,7 +159,7 @@ static int send_array(Triton *t, const LaunchArg *owner, char why[300]) {
   return status;
 }
 
-/* ---- launches ---- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static void put_list(FILE *f, const char *name, const int64_t *v, int n) {
   fprintf(f, ",\"%s\":[", name);

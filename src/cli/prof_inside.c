@@ -23,7 +23,7 @@ typedef struct Inside {
   bool json;
 } Inside;
 
-/* ---- the command line ---- */
+/* ---- the command line -------------------------------------------------------------------------------------------- */
 
 static int wrong(const Inside *p, const char *option, const char *value, const char *why) {
   return usage_error(p->verb, "%s %s: %s", option, value, why), -1;
@@ -99,7 +99,7 @@ static int parse(Inside *p, int argc, char **argv) {
                   : usage_error(p->verb, "which file? usage: nereid prof FILE[:KERNEL] ARG=SPEC ... --grid G --inside");
 }
 
-/* ---- what is printed ---- */
+/* ---- what is printed --------------------------------------------------------------------------------------------- */
 
 static void put_time(double ns) {
   static const char *const units[] = {"ns", "us", "ms", "s"};
@@ -167,7 +167,7 @@ static void print_json(const nereid_inside *in, const nereid_inside_info *i) {
   printf("]}\n");
 }
 
-/* ---- files ---- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static int write_views(const Inside *p, const char *trace) {
   nereid_error *err = NULL;
@@ -195,7 +195,7 @@ static int write_files(const Inside *p, const nereid_inside *in) {
   return status;
 }
 
-/* ---- the run ---- */
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
 
 static int run_on(Inside *p, nereid_device *d, const Case *c) {
   const Launch *l = &c->launches[0];

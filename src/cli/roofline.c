@@ -49,7 +49,7 @@ static int run_option(void *arg, int argc, char **argv) {
   return 2;
 }
 
-/* ---- the ceilings ---- */
+/* ---- the ceilings ------------------------------------------------------------------------------------------------ */
 
 static bool show_step(void *arg, const char *what, int done, int of) {
   Roofline *r = arg;
@@ -130,7 +130,7 @@ static void print_ceilings(const nereid_ceilings *c, bool not_kept) {
   }
 }
 
-/* ---- kernels ---- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static bool show_trial(void *arg, int done, int of) {
   Roofline *r = arg;
@@ -197,7 +197,7 @@ static void print_placed(const Roofline *r) {
          c->quick ? ", quickly: they are rough; nereid roofline measures them well" : "");
 }
 
-/* ---- JSON ---- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void json_bandwidths(const char *name, const nereid_bandwidth *b, int n) {
   printf(",\"%s\":[", name);
@@ -247,7 +247,7 @@ static void print_json(const Roofline *r, bool has_kernel) {
   printf(has_kernel ? "]}\n" : "}\n");
 }
 
-/* ---- the verb ---- */
+/* ---- the verb ---------------------------------------------------------------------------------------------------- */
 
 static int run_on(Roofline *r, nereid_device *d) {
   bool has_kernel = r->plan.segments[0].words.n > 0;

@@ -18,7 +18,7 @@
 static volatile sig_atomic_t interrupts;
 static void on_interrupt(int signal) { interrupts++; }
 
-/* ---- spaces ---- */
+/* ---- spaces ------------------------------------------------------------------------------------------------------ */
 
 static bool is_option_space(const char *name) {
   return !strcmp(name, "warps") || !strcmp(name, "stages") || !strcmp(name, "ctas");
@@ -90,7 +90,7 @@ static int parse_space(Search *s, const char *word) {
   return 0;
 }
 
-/* ---- configurations ---- */
+/* ---- configurations ---------------------------------------------------------------------------------------------- */
 
 /* Whether the grid speaks of the name. */
 static bool in_grid(const char *grid, const char *name) {
@@ -169,7 +169,7 @@ static int make_configs(Search *s) {
   return 0;
 }
 
-/* ---- options ---- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 static int tune_option(void *arg, int argc, char **argv) {
   Search *s = arg;
@@ -227,7 +227,7 @@ static int split_words(Search *s, int argc, char **argv, char **rest, int *rest_
   return status;
 }
 
-/* ---- the search ---- */
+/* ---- the search -------------------------------------------------------------------------------------------------- */
 
 typedef struct Watch {
   Search *search;

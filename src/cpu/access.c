@@ -47,7 +47,7 @@ const char *index_base(Nest *n, const Index *x, int rank, const int8_t *map, int
   return at;
 }
 
-/* ---- masks ---- */
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 static bool is_signed_index(const Value *v) { return !v->type->ptr && dtype_is_signed(v->type->dtype); }
 
@@ -208,7 +208,7 @@ static const char *with_width(Nest *n, const char *mask) {
   return mask ? text(n->e, "(%s & %s)", mask, short_mask) : short_mask;
 }
 
-/* ---- where an access goes ---- */
+/* ---- where an access goes ---------------------------------------------------------------------------------------- */
 
 typedef struct Place {
   const char *base; /* int64_t without the vector dim */
@@ -257,7 +257,7 @@ static bool one_index(const Place *p, int bytes) {
   return p->term_count == 1 && sym_is(p->step, 0) && p->terms[0]->dtype == DT_I32 && sym_is(p->scales[0], bytes);
 }
 
-/* ---- loads ---- */
+/* ---- loads ------------------------------------------------------------------------------------------------------- */
 
 static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask *m, const NestText *other) {
   Emit *e = n->e;
@@ -373,7 +373,7 @@ NestText load_view(Nest *n, const View *v, const Type *t, const int8_t *map) {
   return load_from(n, NULL, v->buffer->dtype, &p, NULL, NULL);
 }
 
-/* ---- stores ---- */
+/* ---- stores ------------------------------------------------------------------------------------------------------ */
 
 static void store_to(Nest *n, Dtype d, const Place *p, Mask *m, const NestText *x, const char *far) {
   Emit *e = n->e;
@@ -494,7 +494,7 @@ void keep_root(Nest *n, Root *r) {
   (void)e;
 }
 
-/* ---- atomics: lane by lane, in the library's functions ---- */
+/* ---- atomics: lane by lane, in the library's functions ----------------------------------------------------------- */
 
 void atomic_root(Nest *n, Root *r) {
   static const char *const kinds[] = {"add", "max", "min", "and", "or", "xor", "xchg"};

@@ -45,7 +45,7 @@ static NORETURN void fail_cc(Context *cx, const char *hint, const char *message)
   fail_hint(cx, (Span){0}, hint, "%s", message);
 }
 
-/* ---- the compiler ---- */
+/* ---- the compiler ------------------------------------------------------------------------------------------------ */
 
 /* $NEREID_CC may hold arguments: "ccache gcc". words gets the program's full path and them; returns how many. */
 static int find_compiler(Context *cx, const char **words) {
@@ -108,7 +108,7 @@ static void key_of(Context *cx, const char *const *words, int word_count, const 
   buf_destroy(&key);
 }
 
-/* ---- files ---- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static const char *const build_files[] = {"kernel.c", "kernel.so", NULL};
 
@@ -119,7 +119,7 @@ static bool is_sound(const char *path) {
   return ok;
 }
 
-/* ---- building ---- */
+/* ---- building ---------------------------------------------------------------------------------------------------- */
 
 /* Builds text in `folder`; the object's path, or NULL with errno when the folder takes no files. Compiler errors
  * fail(). */

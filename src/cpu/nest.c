@@ -167,7 +167,7 @@ const NestText *demand(Nest *n, Value *v, const int8_t *map) {
   return t;
 }
 
-/* ---- the frame ---- */
+/* ---- the frame --------------------------------------------------------------------------------------------------- */
 
 static void run_roots(Nest *n) {
   for (int i = 0; i < n->g->roots.n; i++) {

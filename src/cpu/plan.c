@@ -20,7 +20,7 @@
  */
 #include "cpu/plan.h"
 
-/* ---- buffers and views ---- */
+/* ---- buffers and views ------------------------------------------------------------------------------------------- */
 
 Buffer *buffer_new(Emit *e, const Type *t) {
   Buffer *b = NEW(e->arena, Buffer);
@@ -60,7 +60,7 @@ void close_group(Planner *p) {
   p->open = NULL;
 }
 
-/* ---- operations ---- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 OpPlan *op_plan(Planner *p, Op *op) {
   Emit *e = p->e;

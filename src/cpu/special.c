@@ -29,7 +29,7 @@ void close_scope(Emit *e) {
   line(e, "}");
 }
 
-/* ---- dot ---- */
+/* ---- dot --------------------------------------------------------------------------------------------------------- */
 
 DotKind dot_kind(const Op *op) {
   Dtype a = op->in[0]->type->dtype, b = op->in[1]->type->dtype, c = op->in[2]->type->dtype;
@@ -108,7 +108,7 @@ static void emit_dot(Emit *e, Op *op) {
   if (!packs && o->carry[2]) convert_tile(e, at, c->dtype, acc, wide, type_numel(c));
 }
 
-/* ---- map: the body on scalars ---- */
+/* ---- map: the body on scalars ------------------------------------------------------------------------------------ */
 
 static void emit_map(Emit *e, Op *op) {
   OpPlan *o = op->note;
@@ -130,7 +130,7 @@ static void emit_map(Emit *e, Op *op) {
   close_scope(e);
 }
 
-/* ---- sort, histogram, gather ---- */
+/* ---- sort, histogram, gather ------------------------------------------------------------------------------------- */
 
 static void emit_sort(Emit *e, Op *op) {
   OpPlan *o = op->note;
@@ -180,7 +180,7 @@ static void emit_gather(Emit *e, Op *op) {
   close_scope(e);
 }
 
-/* ---- tiles and scalars ---- */
+/* ---- tiles and scalars ------------------------------------------------------------------------------------------- */
 
 static void emit_to_scalars(Emit *e, Op *op) {
   OpPlan *o = op->note;
@@ -199,7 +199,7 @@ static void emit_join_scalars(Emit *e, Op *op) {
          scalar_text(e, op->in[i]));
 }
 
-/* ---- debugging ---- */
+/* ---- debugging --------------------------------------------------------------------------------------------------- */
 
 static const char *string_literal(Emit *e, const char *s) {
   Buf b = {.arena = e->arena};

@@ -146,7 +146,7 @@ static Value *load_of(Prefetch *p, Op *load, int turn, Value *valid) {
   return out;
 }
 
-/* ---- registers ---- */
+/* ---- registers --------------------------------------------------------------------------------------------------- */
 
 static int64_t registers_of(const Func *f, const Value *v, bool packed) {
   int64_t threads = f->num_warps * 32, bytes = v->type->ptr ? 8 : type_elem_bytes(v->type);

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-/* ---- faults ---- */
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
 
 bool run_fault(Run *run, const Op *op, const Type *type, int64_t element, const char *format, ...) {
   InterpFault *f = run->fault;
@@ -34,7 +34,7 @@ bool run_fault(Run *run, const Op *op, const Type *type, int64_t element, const 
 
 bool run_out_of_memory(Run *run, const Op *op) { return run_fault(run, op, NULL, -1, "out of memory"); }
 
-/* ---- the debugger's hook ---- */
+/* ---- the debugger's hook ----------------------------------------------------------------------------------------- */
 
 const void *interp_value(const InterpFrame *frame, const Value *v) {
   while (v->forward) v = v->forward;
@@ -76,7 +76,7 @@ static bool run_code_stepping(Run *run, const Code *code) {
   return true;
 }
 
-/* ---- code ---- */
+/* ---- code -------------------------------------------------------------------------------------------------------- */
 
 bool run_code(Run *run, const Code *code) {
   if (run->computed) return run_code_stepping(run, code);
@@ -105,7 +105,7 @@ static void copy_value(char *to, const char *from, const Value *v) {
   if (to != from) memcpy(to, from, (size_t)plan_type_bytes(v->type));
 }
 
-/* ---- for ---- */
+/* ---- for --------------------------------------------------------------------------------------------------------- */
 
 /* Whether some carried value would be overwritten by the yield before the yield reads it. */
 static bool yield_permutes(const Op *op) {
@@ -169,7 +169,7 @@ bool run_for(Run *run, const Node *node, int64_t n) {
   return true;
 }
 
-/* ---- while, if ---- */
+/* ---- while, if --------------------------------------------------------------------------------------------------- */
 
 bool run_while(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
@@ -195,7 +195,7 @@ bool run_if(Run *run, const Node *node, int64_t n) {
   return true;
 }
 
-/* ---- programs ---- */
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 static bool run_program(Run *run, int64_t linear) {
   int64_t x = run->grid[0], y = run->grid[1];

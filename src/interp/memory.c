@@ -162,7 +162,7 @@ void interp_memory_mark_written(InterpMemory *m, const void *p, size_t bytes) {
   pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- bitmaps ---- */
+/* ---- bitmaps ----------------------------------------------------------------------------------------------------- */
 
 /* The bits of word `w` that stand for bytes [begin, end). */
 static uint64_t word_mask(size_t w, size_t begin, size_t end) {
@@ -196,7 +196,7 @@ void region_set_written(Region *r, size_t offset, size_t n) {
   }
 }
 
-/* ---- a launch's view ---- */
+/* ---- a launch's view --------------------------------------------------------------------------------------------- */
 
 bool memory_view_take(InterpMemory *m, MemoryView *out) {
   pthread_mutex_lock(&m->lock);

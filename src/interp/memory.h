@@ -41,8 +41,7 @@ RegionSpan *memory_view_nearest(const MemoryView *v, uintptr_t addr);
 bool region_is_written(const Region *r, size_t offset, size_t n, size_t *first);
 void region_set_written(Region *r, size_t offset, size_t n);
 
-/* ---- shadow.c ------------------------------------------------------------------------------------------------------
- */
+/* ---- shadow.c ---------------------------------------------------------------------------------------------------- */
 
 typedef enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ATOMIC = 4 } Access;
 

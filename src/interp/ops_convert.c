@@ -30,7 +30,7 @@ static float bits_float(uint32_t bits) {
   return v;
 }
 
-/* ---- to f32, exactly ---- */
+/* ---- to f32, exactly --------------------------------------------------------------------------------------------- */
 
 static void f16_to_float(void *out, void *const *in, int64_t n) {
   const uint16_t *x = in[0];
@@ -71,7 +71,7 @@ static void float_to_f8(Dtype t, uint8_t *o, const float *x, int64_t n) {
 F8(LOOPS)
 #undef LOOPS
 
-/* ---- from f32 ---- */
+/* ---- from f32 ---------------------------------------------------------------------------------------------------- */
 
 static void float_to_f16(void *out, void *const *in, int64_t n) {
   const float *x = in[0];
@@ -128,7 +128,7 @@ LOOP(double_to_float, float, double, x[i])
 LOOP(float_to_bool, uint8_t, float, x[i] != 0)
 LOOP(double_to_bool, uint8_t, double, x[i] != 0)
 
-/* ---- integers ---- */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 #define INTS(X) \
   X(i8, int8_t) \
@@ -179,7 +179,7 @@ static const Kernel from_float[DT_COUNT] = {
 Kernel widen_kernel(Dtype t) { return to_float[t]; }
 Kernel narrow_kernel(Dtype t) { return from_float[t]; }
 
-/* ---- the operations ---- */
+/* ---- the operations ---------------------------------------------------------------------------------------------- */
 
 static bool run_through_float(Run *run, const Node *node, int64_t n) {
   Dtype from = node->op->in[0]->type->dtype, to = node->op->out[0]->type->dtype;

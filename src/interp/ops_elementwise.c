@@ -16,7 +16,7 @@
 
 enum { CHUNK = 256 };
 
-/* ---- loops ---- */
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
 
 #define LOOP1(name, To, T, value) \
   static void name(void *out, void *const *in, int64_t n) { \
@@ -153,7 +153,7 @@ SELECT_LOOP(select_16, uint16_t)
 SELECT_LOOP(select_32, uint32_t)
 SELECT_LOOP(select_64, uint64_t)
 
-/* ---- tables: an operation's loop for each type ---- */
+/* ---- tables: an operation's loop for each type ------------------------------------------------------------------- */
 
 #define BITS(f) \
   [DT_I8] = f##_8, [DT_I16] = f##_16, [DT_I32] = f##_32, [DT_I64] = f##_64, [DT_U8] = f##_8, [DT_U16] = f##_16, \
@@ -196,7 +196,7 @@ static const Kernel compares[6][DT_COUNT] = {
     [CMP_GT] = {INTS(gt), FLOATS(gt), [DT_I1] = gt_u8}, [CMP_GE] = {INTS(ge), FLOATS(ge), [DT_I1] = ge_u8},
 };
 
-/* ---- running them ---- */
+/* ---- running them ------------------------------------------------------------------------------------------------ */
 
 bool run_kernel(Run *run, const Node *node, int64_t n) {
   node->kernel(node->out[0], (void *const *)node->in, n);
@@ -268,7 +268,7 @@ bool prepare_elementwise(Plan *p, Node *node) {
   return true;
 }
 
-/* ---- pointers ---- */
+/* ---- pointers ---------------------------------------------------------------------------------------------------- */
 
 static bool run_addptr_each(Run *run, const Node *node, int64_t n) {
   const Type *ptr = node->op->in[0]->type;

@@ -14,7 +14,7 @@ typedef enum { LOAD, STORE, ATOMIC } AccessKind;
 static const char *const kind_name[] = {"load", "store", "atomic"};
 static const char *const verb[] = {"reads", "writes", "updates"};
 
-/* ---- messages ---- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 /* "element (3, 4) of %ptrs reads 4 bytes" */
 static void say_element(Buf *b, const Node *node, int64_t element, AccessKind kind, int bytes) {
@@ -105,7 +105,7 @@ static bool fault_race(Run *run, const Node *node, const RegionSpan *in, const C
   return fault_with(run, node, element, &b);
 }
 
-/* ---- checks ---- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 /* How an operation finds the region of an address. */
 static RegionSpan *region_of(Run *run, const Node *node, uintptr_t addr) {
@@ -167,7 +167,7 @@ static int64_t run_end(const uint64_t *ptr, const uint8_t *mask, int64_t begin, 
   return j;
 }
 
-/* ---- load, store ---- */
+/* ---- load, store ------------------------------------------------------------------------------------------------- */
 
 static void copy_element(char *out, const char *from, int bytes) {
   switch (bytes) {
@@ -245,7 +245,7 @@ bool run_store(Run *run, const Node *node, int64_t n) {
   return !run->shadow || check_elements_agree(run, node, n, mask, bytes);
 }
 
-/* ---- atomics ---- */
+/* ---- atomics ----------------------------------------------------------------------------------------------------- */
 
 /* max and min of floats go through integers, as on NVIDIA: with the sign clear a signed comparison of the bits, with
  * the sign set an unsigned one the other way round. So -0.0 is below 0.0 and a positive NaN above everything. */

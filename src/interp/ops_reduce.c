@@ -66,7 +66,7 @@ static void put_lanes(char *to, const char *lanes, int64_t n, int64_t stride, in
   }
 }
 
-/* ---- reduce ---- */
+/* ---- reduce ------------------------------------------------------------------------------------------------------ */
 
 /* A copy of each operand, which the levels of the tree shrink in place. */
 int64_t scratch_reduce(const Op *op) {
@@ -133,7 +133,7 @@ bool run_reduce(Run *run, const Node *node, int64_t unused) {
   return ok;
 }
 
-/* ---- scan ---- */
+/* ---- scan -------------------------------------------------------------------------------------------------------- */
 
 bool run_scan(Run *run, const Node *node, int64_t unused) {
   const Op *op = node->op;
@@ -176,7 +176,7 @@ bool run_scan(Run *run, const Node *node, int64_t unused) {
   return true;
 }
 
-/* ---- map ---- */
+/* ---- map --------------------------------------------------------------------------------------------------------- */
 
 bool run_map(Run *run, const Node *node, int64_t unused) {
   const Op *op = node->op;

@@ -28,7 +28,7 @@ void fill_elements(void *out, const void *from, int bytes, int64_t n) {
   }
 }
 
-/* ---- creation ---- */
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 bool run_arange(Run *run, const Node *node, int64_t n) {
   int32_t *out = (int32_t *)node->out[0], start = (int32_t)node->op->attr[0];
@@ -47,7 +47,7 @@ bool run_splat(Run *run, const Node *node, int64_t n) {
   return true;
 }
 
-/* ---- broadcast, trans ---- */
+/* ---- broadcast, trans -------------------------------------------------------------------------------------------- */
 
 typedef struct Strided {
   int rank; /* after merging; at least 1 */
@@ -124,7 +124,7 @@ bool prepare_strided(Plan *p, Node *node) {
   return true;
 }
 
-/* ---- join, split, cat ---- */
+/* ---- join, split, cat -------------------------------------------------------------------------------------------- */
 
 bool run_join(Run *run, const Node *node, int64_t n) {
   int bytes = plan_elem_bytes(node->op->out[0]->type);
@@ -169,7 +169,7 @@ bool run_cat(Run *run, const Node *node, int64_t n) {
   return true;
 }
 
-/* ---- gather ---- */
+/* ---- gather ------------------------------------------------------------------------------------------------------ */
 
 bool run_gather(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;

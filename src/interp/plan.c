@@ -50,7 +50,7 @@ typedef struct Planner {
   bool failed;
 } Planner;
 
-/* ---- the table of what runs each operation ---- */
+/* ---- the table of what runs each operation ----------------------------------------------------------------------- */
 
 static const struct {
   NodeFn run;
@@ -111,7 +111,7 @@ static const struct {
     [OP_ASM] = {run_asm},
 };
 
-/* ---- types and aliases ---- */
+/* ---- types and aliases ------------------------------------------------------------------------------------------- */
 
 int plan_elem_bytes(const Type *t) { return t->ptr ? 8 : dtype_bytes(t->dtype); }
 int64_t plan_type_bytes(const Type *t) { return type_numel(t) * plan_elem_bytes(t); }
@@ -154,7 +154,7 @@ const Value *plan_root(const Value *v) {
   }
 }
 
-/* ---- where values are used last ---- */
+/* ---- where values are used last ---------------------------------------------------------------------------------- */
 
 static void note_use(Planner *pl, const Value *v, const Scope *scope) {
   v = plan_root(v);
@@ -203,7 +203,7 @@ static void list_dying(Planner *pl, const Block *block) {
   }
 }
 
-/* ---- places ---- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static int size_class(int64_t bytes) {
   int c = 6; /* PLACE_ALIGN */
@@ -251,7 +251,7 @@ static void free_value(Planner *pl, const Value *v, bool lanes) {
   free_place(pl, pl->plan->offset[v->id], place_bytes(v, lanes));
 }
 
-/* ---- code ---- */
+/* ---- code -------------------------------------------------------------------------------------------------------- */
 
 static bool elementwise(const Op *op) {
   switch (op->code) {
@@ -395,7 +395,7 @@ static Code *make_code(Planner *pl, const Block *block, bool lanes) {
   return pl->failed ? NULL : code;
 }
 
-/* ---- from offsets to addresses ---- */
+/* ---- from offsets to addresses ----------------------------------------------------------------------------------- */
 
 static void move_places(char **places, int n, char *base) {
   for (int i = 0; i < n; i++) places[i] = base + (intptr_t)places[i];
@@ -426,7 +426,7 @@ static void write_const(Plan *p, const Const *c) {
   fill_elements(p->values + c->offset, element, plan_elem_bytes(t), c->count);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static bool plan_fill(Plan *p) {
   const Func *f = p->func;

@@ -91,7 +91,7 @@ void shadow_destroy(Shadow *s) {
   free(s);
 }
 
-/* ---- segments and their order ---- */
+/* ---- segments and their order ------------------------------------------------------------------------------------ */
 
 static bool push_segment(Shadow *s, int64_t program) {
   if (s->segment_count + 2 >= s->segment_capacity) {
@@ -204,7 +204,7 @@ static int ordered(Shadow *s, uint32_t earlier) {
   return 0;
 }
 
-/* ---- pages ---- */
+/* ---- pages ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t *new_cells(Shadow *s, size_t n) {
   if (!s->chunks || s->chunk_used + n > CHUNK_CELLS) {
@@ -260,7 +260,7 @@ static Page *get_page(Shadow *s, uintptr_t number, int shift) {
   return p;
 }
 
-/* ---- accesses ---- */
+/* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 static Access one_kind(unsigned kinds, Access now) {
   if (now == ACCESS_READ) kinds &= ~(unsigned)ACCESS_READ; /* two reads never conflict: name the other thing */

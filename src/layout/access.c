@@ -47,7 +47,7 @@ int access_vector(const Value *ptr, const Value *mask, const Layout *l, int max_
   return 1 << n;
 }
 
-/* ---- where a bit of the index leads ---- */
+/* ---- where a bit of the index leads ------------------------------------------------------------------------------ */
 
 typedef struct Step {
   bool far;
@@ -113,7 +113,7 @@ double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is
   return COST_ACCESS * count + COST_SECTOR_L1 * each * count + COST_SECTOR * all;
 }
 
-/* ---- the best layout ---- */
+/* ---- the best layout --------------------------------------------------------------------------------------------- */
 
 /* Dims from the one with the longest runs; those without any from the last. */
 static void order_dims(const Value *ptr, int *order) {

@@ -10,7 +10,7 @@
  */
 #include "layout/choose.h"
 
-/* ---- prices ---- */
+/* ---- prices ------------------------------------------------------------------------------------------------------ */
 
 int relayout_price(Chooser *c, const Layout *from, const Layout *to, const Type *t) {
   if (from == to || !from || !to) return 0;
@@ -21,7 +21,7 @@ int relayout_price(Chooser *c, const Layout *from, const Layout *to, const Type 
   return p->cost;
 }
 
-/* ---- a value in a layout ---- */
+/* ---- a value in a layout ----------------------------------------------------------------------------------------- */
 
 static Held *find_held(const Node *n, const Layout *l) {
   Held *h = n->held;
@@ -88,7 +88,7 @@ static Value *held_in(Chooser *c, Value *v, const Layout *l, Op *op) {
   return moved;
 }
 
-/* ---- operation by operation ---- */
+/* ---- operation by operation -------------------------------------------------------------------------------------- */
 
 static bool is_node(const Chooser *c, const Value *v) {
   return is_tensor(v) && v->id < c->node_count && !c->node[v->id].cheap;

@@ -26,7 +26,7 @@ static double tens(int depth) {
   return x;
 }
 
-/* ---- floods ---- */
+/* ---- floods ------------------------------------------------------------------------------------------------------ */
 
 static void reach(Chooser *c, Value *v, const Layout *l) {
   if (!l || !is_tensor(v)) return;
@@ -177,7 +177,7 @@ static void commit_best(Chooser *c, const Candidates *list, double least) {
   commit(c, list->at[best].seed, list->at[best].layout);
 }
 
-/* ---- accesses ---- */
+/* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 /* The value whose layout is the access's own; NULL when all its tensors are cheap. */
 static Value *seed_of(Chooser *c, const Op *op) {
@@ -216,7 +216,7 @@ static int heavier(const void *a, const void *b) {
   return x->weight > y->weight ? -1 : x->weight < y->weight ? 1 : x->number - y->number;
 }
 
-/* ---- what is left ---- */
+/* ---- what is left ------------------------------------------------------------------------------------------------ */
 
 static bool is_open(const Chooser *c, const Value *v) {
   return is_tensor(v) && !c->node[v->id].cheap && !c->node[v->id].want;
@@ -268,7 +268,7 @@ static void settle_rest(Chooser *c, const Block *b, int stage) {
   }
 }
 
-/* ---- the pass ---- */
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 static void check_op(Op *op, void *arg) {
   const Func *f = arg;

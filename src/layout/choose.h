@@ -76,13 +76,13 @@ static inline bool is_memory(const Op *op) {
 static inline int bits_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
 static inline int layout_inputs(const Layout *l) { return l->reg_bits + l->lane_bits + l->warp_bits; }
 
-/* ---- layout/constraints.c ---- */
+/* ---- layout/constraints.c ---------------------------------------------------------------------------------------- */
 void links_build(Chooser *c); /* nodes, uses, clients */
 /* Calls reach(c, neighbour, its layout) for what v is linked to. The layout may be NULL, the neighbour a scalar or
  * cheap. */
 void links_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c, Value *v, const Layout *l));
 
-/* ---- rules.c: what some operations ask of a layout ---- */
+/* ---- rules.c: what some operations ask of a layout --------------------------------------------------------------- */
 /* l: of the operands of reduce, scan, sort, map; else of the result (split: operand) */
 bool layout_suits(const Op *op, const Layout *l);
 const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near); /* one that does */
@@ -92,14 +92,14 @@ const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int ax
  * what is free. */
 const Layout *layout_widened(Context *cx, const Type *t, const Layout *l, int axis);
 
-/* ---- dot.c ---- */
+/* ---- dot.c ------------------------------------------------------------------------------------------------------- */
 const Layout *layout_for_dot(Chooser *c, const Op *dot); /* of the accumulator */
 
-/* ---- assign.c ---- */
+/* ---- assign.c ---------------------------------------------------------------------------------------------------- */
 void assign_layouts(Chooser *c);
 int relayout_price(Chooser *c, const Layout *from, const Layout *to, const Type *t);
 
-/* ---- access.c ---- */
+/* ---- access.c ---------------------------------------------------------------------------------------------------- */
 /* What an access costs a warp, in issue slots and sectors, all its registers together. */
 double access_cost(const Value *ptr, const Value *mask, const Layout *l, bool is_store);
 /* access_layout with at most `vector` elements a thread, and, `slow_warps`, with warps along the slowest dims first. */

@@ -11,7 +11,7 @@
  */
 #include "layout/choose.h"
 
-/* ---- cheap values ---- */
+/* ---- cheap values ------------------------------------------------------------------------------------------------ */
 
 enum { MOST_WORK = 64 }; /* instructions an element; a conversion through shared memory takes about so long */
 
@@ -67,7 +67,7 @@ static void weigh_value(Chooser *c, const Op *op) {
   n->work = (float)work;
 }
 
-/* ---- nodes, uses, clients ---- */
+/* ---- nodes, uses, clients ---------------------------------------------------------------------------------------- */
 
 static bool is_client(const Op *op) {
   switch (op->code) {
@@ -157,7 +157,7 @@ void links_build(Chooser *c) {
   gather_uses(c, c->f->body);
 }
 
-/* ---- the links ---- */
+/* ---- the links --------------------------------------------------------------------------------------------------- */
 
 typedef void Reach(Chooser *c, Value *v, const Layout *l);
 

@@ -60,7 +60,7 @@ uint32_t lane_map_apply(const LaneMap *m, uint32_t thread) {
   return y;
 }
 
-/* ---- registers ---- */
+/* ---- registers --------------------------------------------------------------------------------------------------- */
 
 static bool plan_registers(Context *cx, Convert *c) {
   F2Map a = registers_of(c->from), b = registers_of(c->to);
@@ -72,7 +72,7 @@ static bool plan_registers(Context *cx, Convert *c) {
   return true;
 }
 
-/* ---- shuffles ---- */
+/* ---- shuffles ---------------------------------------------------------------------------------------------------- */
 
 static bool independent(const uint32_t *chosen, int n, uint32_t x) {
   F2Map m = {.in_bits = n, .out_bits = F2_MAX};
@@ -213,7 +213,7 @@ static bool plan_shuffle(Context *cx, Convert *c) {
   return true;
 }
 
-/* ---- the plan ---- */
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 static bool within_warp(const Convert *c) {
   F2Map a = warp_of(c->from), b = warp_of(c->to);
@@ -244,7 +244,7 @@ int convert_shared_bytes(const Convert *c, int elem_bytes) {
   return c->kind == CONVERT_SHARED ? (elem_bytes << c->from->out_bits) / c->passes : 0;
 }
 
-/* ---- cost ---- */
+/* ---- cost -------------------------------------------------------------------------------------------------------- */
 
 /* An SM has four schedulers and one path to shared memory, which shuffles take too; so one of these weighs as several
  * arithmetic instructions. Barriers and the way through shared memory are waited for; other warps fill some of that. */

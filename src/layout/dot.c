@@ -19,7 +19,7 @@
  */
 #include "layout/choose.h"
 
-/* ---- bits of an index, given out from the lowest ---- */
+/* ---- bits of an index, given out from the lowest ----------------------------------------------------------------- */
 
 typedef struct Deal {
   int next[MAX_RANK], end[MAX_RANK];
@@ -40,7 +40,7 @@ static int deal(Deal *from, int d, int want, uint32_t *to) {
   return n;
 }
 
-/* ---- multiply-adds ---- */
+/* ---- multiply-adds ----------------------------------------------------------------------------------------------- */
 
 /* Each thread takes a small square of the product, up to 4 by 4 together: it then reads 8 numbers for 16 multiply-adds.
  * Lanes are 4 by 8, warps go along the batch and then down the rows. What is left over goes to registers. How rows are
@@ -68,7 +68,7 @@ static const Layout *for_fma(Context *cx, const Type *acc, int num_warps) {
   return layout_make(cx, &l);
 }
 
-/* ---- tensor cores ---- */
+/* ---- tensor cores ------------------------------------------------------------------------------------------------ */
 
 bool layout_mma_type(const Op *dot, Dtype *as) {
   const Type *a = dot->in[0]->type, *x = dot->in[1]->type, *out = dot->out[0]->type;

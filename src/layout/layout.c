@@ -14,7 +14,7 @@
  */
 #include "layout/layout.h"
 
-/* ---- making and finding ---- */
+/* ---- making and finding ------------------------------------------------------------------------------------------ */
 
 /* The registers' vectors in reduced form: each leading bit is in no other vector. See f2.c. */
 struct LayoutIndex {
@@ -111,7 +111,7 @@ int layout_dim_shift(const Type *t, int d) {
 
 uint32_t layout_dim_mask(const Type *t, int d) { return ((uint32_t)t->shape[d] - 1) << layout_dim_shift(t, d); }
 
-/* ---- blocked ---- */
+/* ---- blocked ----------------------------------------------------------------------------------------------------- */
 
 /* Hands out a tensor's bits: the next `want` bits of one dim, or as many as are left, go to the vectors at *to. */
 typedef struct Deal {
@@ -152,7 +152,7 @@ const Layout *layout_default(Context *cx, const Type *t, int num_warps) {
   return layout_blocked(cx, &flat, &(int){each >= 4 ? 4 : each >= 2 ? 2 : 1}, &(int){0}, num_warps);
 }
 
-/* ---- through the shape operations ---- */
+/* ---- through the shape operations -------------------------------------------------------------------------------- */
 
 /* Bit i of each vector becomes bit to[i]; to[i] < 0 drops it. */
 static const Layout *rename_bits(Context *cx, const Layout *l, const int *to, int out_bits) {

@@ -86,7 +86,7 @@ bool op_shares_layout(const Op *op);
 /* for t without that axis (not kept as 1) */
 const Layout *layout_slice(Context *cx, const Type *t, const Layout *l, int axis);
 
-/* ---- layout/printer.c: for people --------------------------------------------------------------------------------------- */
+/* ---- layout/printer.c: for people -------------------------------------------------------------------------------- */
 
 /* "reg 1 2 | lane 4 8 16 32 64 | warp 128 0" and, below, a small picture: which thread (and register) holds the corner
  * of the tensor. */

@@ -28,7 +28,7 @@ void layout_print(Buf *out, const Layout *l) {
   }
 }
 
-/* ---- pictures ---- */
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Picture {
   const Layout *layout;
@@ -162,7 +162,7 @@ void layout_draw(Buf *out, const Type *t, const Layout *l) {
   put_other_dims(out, t, &p);
 }
 
-/* ---- a Func's text ---- */
+/* ---- a Func's text ----------------------------------------------------------------------------------------------- */
 
 /* the first type that has it: for the picture */
 typedef struct Named {

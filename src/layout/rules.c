@@ -109,7 +109,7 @@ const Layout *layout_suitable(Chooser *c, const Op *op, const Layout *near) {
   return layout_blocked(c->cx, &flat, &(int){1 << together(op)}, &(int){0}, c->num_warps);
 }
 
-/* ---- what a reduction leaves ---- */
+/* ---- what a reduction leaves ------------------------------------------------------------------------------------- */
 
 /* Registers of the axis are combined in the thread. Across a lane of the axis, lanes share the lines that the thread's
  * registers hold, each going on with half of them (gpu/lower/reduce.c): so the lines come to lie where the axis was.
@@ -129,7 +129,7 @@ const Layout *layout_reduced(Context *cx, const Type *t, const Layout *l, int ax
   return layout_make(cx, &left);
 }
 
-/* ---- the other way through reduce and broadcast ---- */
+/* ---- the other way through reduce and broadcast ------------------------------------------------------------------ */
 
 /* The bits of the axis go to lanes and warps that hold copies, else to registers, where they are added up without
  * talking to anyone. */

@@ -28,7 +28,7 @@
  */
 #include "layout/layout.h"
 
-/* ---- spaces: lists of independent vectors ---- */
+/* ---- spaces: lists of independent vectors ------------------------------------------------------------------------ */
 
 typedef struct Space {
   int n;
@@ -75,7 +75,7 @@ static Space space_intersection(const Space *a, const Space *b) {
   return s;
 }
 
-/* ---- the two sides ---- */
+/* ---- the two sides ----------------------------------------------------------------------------------------------- */
 
 typedef struct Side {
   const Layout *layout;
@@ -101,7 +101,7 @@ static Space group(const Side *s, int vector, int elem_bytes) {
   return g;
 }
 
-/* ---- one swizzle, for given vectors ---- */
+/* ---- one swizzle, for given vectors ------------------------------------------------------------------------------ */
 
 typedef struct Swizzle {
   bool long_write; /* E belongs to the writing side, else to the reading one */
@@ -213,7 +213,7 @@ static void find_basis(Swizzle *z, const Side *write, const Side *read, int elem
   z->basis.in_bits = low.n + k.n;
 }
 
-/* ---- conflicts ---- */
+/* ---- conflicts --------------------------------------------------------------------------------------------------- */
 
 /* log2 of the wavefronts that a group of lanes takes: distinct words over distinct banks. */
 static int conflict_bits(const Side *s, const F2Map *swizzle, int vector, int elem_bytes) {
@@ -233,7 +233,7 @@ double convert_conflicts(const Convert *c, int elem_bytes, bool write) {
   return 1 << conflict_bits(&s, &c->swizzle, write ? c->write_vector : c->read_vector, elem_bytes);
 }
 
-/* ---- the best ---- */
+/* ---- the best ---------------------------------------------------------------------------------------------------- */
 
 /* In units of a wavefront's time; an access costs about half of one to issue. */
 static int access_time(const Side *s, const F2Map *swizzle, int vector, int elem_bytes) {

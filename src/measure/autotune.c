@@ -13,7 +13,7 @@
 
 #include "measure/tune.h"
 
-/* ---- zeroing, for pre_hook ---- */
+/* ---- zeroing, for pre_hook --------------------------------------------------------------------------------------- */
 
 nereid_status autotune_zero(nereid_device *d, void *stream, const Call *c, const Specialization *s,
                             nereid_error **error) {
@@ -30,7 +30,7 @@ nereid_status autotune_zero(nereid_device *d, void *stream, const Call *c, const
   return status;
 }
 
-/* ---- what the front end says ---- */
+/* ---- what the front end says ------------------------------------------------------------------------------------- */
 
 typedef struct Plan {
   Context *cx;    /* of list */
@@ -84,7 +84,7 @@ static bool known_winner(const Plan *p, nereid_device *d, nereid_module *m, cons
   return config != 0;
 }
 
-/* ---- measuring ---- */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static nereid_status mark_arrays(Tuner *t, const Call *c, const Tuning *list, nereid_error **error) {
   for (int k = 0; k < 2; k++) {
@@ -140,7 +140,7 @@ static nereid_status measure(nereid_device *d, nereid_module *m, const Call *c, 
   return status;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 nereid_status autotune_find(nereid_device *d, nereid_module *m, Call *c, const nereid_options *o, const int64_t grid[3],
                             bool measures, Found *found, Specialization **made, nereid_error **error) {
@@ -169,7 +169,7 @@ nereid_status autotune_find(nereid_device *d, nereid_module *m, Call *c, const n
   return status;
 }
 
-/* ---- nereid_tune ---- */
+/* ---- nereid_tune ------------------------------------------------------------------------------------------------- */
 
 /* The launch's arguments with what a configuration sets; in `out`, with room for both. */
 static int merge(const nereid_arg *args, int n, const nereid_config *k, nereid_arg *out) {

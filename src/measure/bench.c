@@ -30,7 +30,7 @@ static const char copy_text[] = "import triton\n"
                                 "    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)\n"
                                 "    tl.store(out + i, tl.load(x + i))\n";
 
-/* ---- the figures of numbers ---- */
+/* ---- the figures of numbers -------------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -57,7 +57,7 @@ nereid_times nereid_times_of(double *samples, int n) {
   return t;
 }
 
-/* ---- the copy ---- */
+/* ---- the copy ---------------------------------------------------------------------------------------------------- */
 
 enum { COPY_BLOCK = 4096 }; /* elements of 4 bytes */
 
@@ -109,7 +109,7 @@ static nereid_status copy_open(nereid_device *d, int64_t bytes, Copy *c, nereid_
   return status;
 }
 
-/* ---- trials ---- */
+/* ---- trials ------------------------------------------------------------------------------------------------------ */
 
 /* ns; spent: all trials together, with what prepares them; slow: warm after one */
 typedef struct Samples {
@@ -184,7 +184,7 @@ static nereid_status queued(Bench *b, const nereid_bench_case *c, double one, do
   return status;
 }
 
-/* ---- as a graph ---- */
+/* ---- as a graph -------------------------------------------------------------------------------------------------- */
 
 enum { GRAPH_TRIALS = 5, GRAPH_LAUNCHES = 100 };
 

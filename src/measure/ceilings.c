@@ -73,7 +73,7 @@ static nereid_status time_turns(Meter *m, const char *kernel, int64_t programs, 
   return status;
 }
 
-/* ---- bandwidth ---- */
+/* ---- bandwidth --------------------------------------------------------------------------------------------------- */
 
 typedef struct Slices {
   int64_t programs, blocks;
@@ -182,7 +182,7 @@ static nereid_status bandwidths(Meter *m, nereid_ceilings *c, nereid_error **err
   return status;
 }
 
-/* ---- arithmetic ---- */
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 static nereid_status arithmetic(Meter *m, const char *kernel, nereid_dtype t, nereid_rate which, double operations,
                                 nereid_ceilings *c, nereid_error **error) {
@@ -235,7 +235,7 @@ static nereid_status nothing(Meter *m, nereid_ceilings *c, nereid_error **error)
   return status;
 }
 
-/* ---- the experiment ---- */
+/* ---- the experiment ---------------------------------------------------------------------------------------------- */
 
 static nereid_status doubling(Meter *m, nereid_dtype t, nereid_ceilings *c, nereid_error **error) {
   int64_t bytes = m->options->quick ? 1 << 20 : nereid_bench_bytes(m->device) / (m->cuda ? 1 : 2);
@@ -283,7 +283,7 @@ static void raise_copies(nereid_ceilings *c) {
   }
 }
 
-/* ---- all of it ---- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static nereid_status measure(Meter *m, nereid_ceilings *c, nereid_error **error) {
   nereid_status status = bandwidths(m, c, error);

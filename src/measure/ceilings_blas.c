@@ -12,7 +12,7 @@
 
 #include "measure/ceilings.h"
 
-/* ---- finding a library ---- */
+/* ---- finding a library ------------------------------------------------------------------------------------------- */
 
 /* Python's packages: nvidia/cublas/lib/libcublas.so.12, nvidia/cu13/lib/libcublas.so.13. */
 static const char *const package_folders[] = {
@@ -52,7 +52,7 @@ static void *open_library(const char *variable, const char *const *names, char *
   return library;
 }
 
-/* ---- timing ---- */
+/* ---- timing ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Product {
   nereid_device *device;
@@ -123,7 +123,7 @@ static double measure(Product *p, nereid_dtype in, int64_t out_size) {
   return rate;
 }
 
-/* ---- OpenBLAS ---- */
+/* ---- OpenBLAS ---------------------------------------------------------------------------------------------------- */
 
 typedef void (*Sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
                       const float *b, int ldb, float beta, float *c, int ldc);
@@ -154,7 +154,7 @@ static void with_openblas(Product *p, bool quick, nereid_ceilings *out) {
   snprintf(out->blas, sizeof out->blas, "%s", path);
 }
 
-/* ---- cuBLAS ---- */
+/* ---- cuBLAS ------------------------------------------------------------------------------------------------------ */
 
 enum { OP_N = 0, OP_T = 1, R_32F = 0, R_64F = 1, R_16F = 2, R_8I = 3, R_32I = 10, R_16BF = 14, R_8F_E4M3 = 28 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_32I = 72, COMPUTE_TF32 = 77 };

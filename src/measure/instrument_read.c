@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/instrument.h"
+#include "measure/instrument.h"
 
 typedef struct Open {
   int region;
@@ -110,7 +110,7 @@ static void read_warp(Reader *r, int64_t block, int warp) {
   drop_unended(in, whole);
 }
 
-/* ---- one clock for all ---- */
+/* ---- one clock for all ------------------------------------------------------------------------------------------- */
 
 static double length_of_unit(const InsidePlace *p, int warps) {
   double cycles = 0, ns = 0;
@@ -173,7 +173,7 @@ static Start *align(const InsidePlace *p, int warps, double unit, bool counted, 
   return s;
 }
 
-/* ---- figures ---- */
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
 
 static void count_regions(nereid_inside *in) {
   double all = 0;

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "prof/prof.h"
-#include "runtime/runtime.h"
+#include "measure/prof.h"
 
 enum { MOST_SESSIONS = 8, MOST_NOTES = 40, MOST_OPEN = 1000 };
 static const int64_t FLUSH_NS = 200000000;
@@ -62,7 +62,6 @@ typedef struct Thread {
   int64_t beyond; /* scopes opened inside of MOST_OPEN others, which are not recorded */
 } Thread;
 
-atomic_int prof_sessions;
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t lock; /* of the next three */
 static nereid_prof *sessions[MOST_SESSIONS];

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "prof/prof.h"
-#include "runtime/runtime.h"
+#include "measure/prof.h"
 
 enum { MOST_ENTRIES = 1 << 14, BUCKETS = 1 << 10, MOST_SLOTS = 64 };
 

@@ -20,7 +20,7 @@
 
 static const char *const default_target = "sm_90a";
 
-/* ---- occupancy ---- */
+/* ---- occupancy --------------------------------------------------------------------------------------------------- */
 
 static nereid_occupancy occupancy(const GpuTarget *t, int registers, int shared_bytes, int num_warps) {
   GpuOccupancy o = gpu_occupancy(t, registers, shared_bytes, num_warps);
@@ -62,7 +62,7 @@ nereid_status nereid_occupancy_of(const char *target, int registers, int shared_
   return status;
 }
 
-/* ---- the machine ---- */
+/* ---- the machine ------------------------------------------------------------------------------------------------- */
 
 static void choose_machine(Report *r, const nereid_report_options *how) {
   const GpuMachine *m = &r->target->machine;
@@ -90,7 +90,7 @@ static void put_waves(nereid_report *p) {
   p->tail_waste = 1 - p->waves / (double)whole;
 }
 
-/* ---- bounds ---- */
+/* ---- bounds ------------------------------------------------------------------------------------------------------ */
 
 enum { LAUNCH_NS = 2000 }; /* what an empty kernel takes on the device, from its start to the next one's */
 
@@ -157,7 +157,7 @@ static void put_times(Report *r) {
   p->bound = p->times[0].bound;
 }
 
-/* ---- what was counted ---- */
+/* ---- what was counted -------------------------------------------------------------------------------------------- */
 
 static char *line_text(Arena *a, const Span *s) {
   if (!s || !s->source || s->line < 1 || s->line > s->source->line_count) return arena_strdup(a, "");
@@ -218,7 +218,7 @@ static void put_counts(Report *r, const LaneFunc *f) {
   else p->bound = "launch";
 }
 
-/* ---- compiling and counting ---- */
+/* ---- compiling and counting -------------------------------------------------------------------------------------- */
 
 typedef struct Making {
   nereid_module *module;

@@ -15,7 +15,7 @@ static void place(Judge *j, const nereid_report_access *a) {
 
 static double per(int64_t n, int64_t of) { return of ? (double)n / (double)of : 0; }
 
-/* ---- accesses ---- */
+/* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 static void judge_global(Judge *j, const nereid_report_access *a, int64_t all) {
   bool bad = a->sectors * 2 > a->ideal_sectors * 3 && a->sectors * 20 > all;
@@ -49,7 +49,7 @@ static void judge_accesses(Judge *j) {
   }
 }
 
-/* ---- the launch ---- */
+/* ---- the launch -------------------------------------------------------------------------------------------------- */
 
 static void judge_residence(Judge *j) {
   const nereid_report *p = j->p;

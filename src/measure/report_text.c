@@ -7,7 +7,7 @@ static double per(int64_t n, int64_t of) { return of ? (double)n / (double)of : 
 
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
-/* ---- text ---- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void put_head(Buf *b, const nereid_report *p) {
   const nereid_occupancy *o = &p->occupancy;
@@ -115,7 +115,7 @@ static void put_text(Buf *b, const nereid_report *p) {
   }
 }
 
-/* ---- JSON ---- */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void put_string(Buf *b, const char *s) {
   buf_putc(b, '"');

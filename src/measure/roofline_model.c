@@ -73,7 +73,7 @@ static void times_of_arithmetic(const nereid_ceilings *c, const nereid_cost *k, 
   if (out[NEREID_RATE_I32] > ns) out[NEREID_RATE_I32] = 0;
 }
 
-/* ---- in words ---- */
+/* ---- in words ---------------------------------------------------------------------------------------------------- */
 
 static void put(nereid_bound *b, const char *format, ...) PRINTF_LIKE(2, 3);
 static void put(nereid_bound *b, const char *format, ...) {

@@ -44,7 +44,7 @@ static const char flush_text[] = /* reads: what was written would have to leave 
     "    s = tl.sum(tl.load(x + i), axis=0)\n"
     "    tl.store(x, s, mask=s == 12345)\n";
 
-/* ---- progress ---- */
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
 
 /* True: go on. */
 static bool report_progress(Tuner *t, int done, int best) {
@@ -80,7 +80,7 @@ static void failed(Candidate *c, nereid_error *why) {
   nereid_error_free(why);
 }
 
-/* ---- compiling ---- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 static void keep_line(void *arg, const char *line) { buf_puts(arg, line), buf_putc(arg, '\n'); }
 static void drop_line(void *arg, const char *line) {}
@@ -180,7 +180,7 @@ static nereid_status compile_all(Tuner *t, nereid_error **error) {
   return NEREID_OK;
 }
 
-/* ---- one trial ---- */
+/* ---- one trial --------------------------------------------------------------------------------------------------- */
 
 static nereid_status flush_open(Tuner *t, nereid_error **error) {
   nereid_status status = nereid_module_load_string("flush.py", flush_text, &t->flush, error);
@@ -244,7 +244,7 @@ static int leader(const Tuner *t) {
   return best;
 }
 
-/* ---- the check, and a first impression ---- */
+/* ---- the check, and a first impression --------------------------------------------------------------------------- */
 
 static bool check_one(Tuner *t, Candidate *c, bool first, nereid_error **error) {
   nereid_error *why = NULL;
@@ -279,7 +279,7 @@ static bool check_all(Tuner *t, nereid_error **error) {
   return true;
 }
 
-/* ---- the race ---- */
+/* ---- the race ---------------------------------------------------------------------------------------------------- */
 
 /* Bounds of the median of the sorted samples, nineteen times of twenty. */
 static void bounds(const Candidate *c, double *low, double *high) {
@@ -351,7 +351,7 @@ static nereid_status race(Tuner *t, nereid_error **error) {
   return NEREID_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static bool among(const TuneArray *x, uint64_t params) { return params >> (x->param < 63 ? x->param : 63) & 1; }
 static bool overlap(const TuneArray *x, const TuneArray *y) {

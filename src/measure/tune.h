@@ -1,23 +1,17 @@
-/* tune: what the files of tuning share. Private to them and to launch.c.
+/* tune: what the files of tuning share. Private to them.
  *
  *     autotune.c   a launch that leaves its configuration open: looks for the winner, else has it found
- *     measure/tuning_cache.c     winners, in memory by module and on disk
+ *     tuning_cache.c winners, in memory by module and on disk
  *     tune.c       the race: candidates compiled, measured in turn, dropped; nereid_tune
  *     tune_array.c arrays that must look alike before each run, and whether candidates agree on what they wrote
- *     grid.c       grids that depend on the configuration
  */
 #ifndef NEREID_TUNE_H
 #define NEREID_TUNE_H
 
-#include "runtime/runtime.h"
+#include "runtime/hooks.h"
 
-/* ---- measure/tuning_cache.c: a configuration is kept as text, a line each: "BLOCK=128\nnum_warps=4\nnum_stages=3\nnum_ctas=1\n" -- */
+/* ---- tuning_cache.c ---------------------------------------------------------------------------------------------- */
 
-typedef struct Found {
-  Buf text;
-  Chosen chosen;
-  const char **lists;
-} Found; /* chosen points into the others */
 void found_free(Found *f);
 /* Reads f->text into f->chosen. False: it makes no sense, or memory ran out. */
 bool found_parse(Found *f);
@@ -26,6 +20,8 @@ bool winner_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const 
 /* In memory, and on disk. ns: what it took. False: not on disk; errno says why. */
 bool winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
                  const char *text, double ns);
+
+void winners_free(nereid_module *m);
 
 /* ---- tune_array.c ------------------------------------------------------------------------------------------------ */
 
@@ -47,6 +43,7 @@ typedef struct TuneArrays {
   nereid_module *module; /* the kernels that compare */
   void *found;           /* what they find: an i64 and an f32 */
 } TuneArrays;
+int64_t array_bytes(nereid_device *d, const nereid_arg *a); /* to its end; below 1: not known */
 /* The arrays of the call. */
 nereid_status arrays_open(TuneArrays *a, nereid_device *d, const Call *c, nereid_error **error);
 void arrays_close(TuneArrays *a);
@@ -108,23 +105,11 @@ typedef struct Tuner {
 nereid_status tuner_run(Tuner *t, int *best, nereid_error **error);
 void tuner_close(Tuner *t); /* with the candidates' specializations */
 
-/* ---- grid.c ------------------------------------------------------------------------------------------------------ */
-
-/* given, or else what o->grid says for the call and the specialization. */
-nereid_status grid_find(const Call *c, const Specialization *s, const int64_t given[3], const nereid_options *o,
-                        int64_t out[3], nereid_error **error);
-
 /* ---- autotune.c -------------------------------------------------------------------------------------------------- */
 
-#define NOTHING_TO_MEASURE \
-  ((nereid_status)100) /* stays within launch.c: autotune would have to measure, but the launch has no programs */
-
-/* Before a compilation: c->chosen gets what was found for such a call, by `nereid tune` or autotune; `found` must live
- * as long as that. Where autotune has to measure, and `measures`, it does, and *made is the winner, compiled. grid: of
- * the launch, or NULL. */
+/* MeasureHooks.find_configuration and zero_arrays. */
 nereid_status autotune_find(nereid_device *d, nereid_module *m, Call *c, const nereid_options *o, const int64_t grid[3],
                             bool measures, Found *found, Specialization **made, nereid_error **error);
-/* Zeroes what the configuration's pre_hook zeroes. */
 nereid_status autotune_zero(nereid_device *d, void *stream, const Call *c, const Specialization *s,
                             nereid_error **error);
 

@@ -54,7 +54,7 @@ static double tolerance(Dtype t) {
   }
 }
 
-/* ---- the launch's arrays ---- */
+/* ---- the launch's arrays ----------------------------------------------------------------------------------------- */
 
 nereid_status array_unknown(const Call *c, int param, const char *what, nereid_error **error) {
   return error_set(error, NEREID_BAD_ARGUMENT,
@@ -120,7 +120,7 @@ nereid_status arrays_prepare(TuneArrays *a, nereid_error **error) {
   return status;
 }
 
-/* ---- agreement ---- */
+/* ---- agreement --------------------------------------------------------------------------------------------------- */
 
 static nereid_status run_on(TuneArrays *a, const char *kernel, int64_t n, const nereid_arg *args, int count,
                             nereid_error **error) {

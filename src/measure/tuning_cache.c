@@ -24,7 +24,7 @@ struct Winner {
   char *text;
 };
 
-/* ---- text ---- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 void found_free(Found *f) {
   buf_destroy(&f->text);
@@ -66,7 +66,7 @@ bool found_parse(Found *f) {
   return good;
 }
 
-/* ---- where ---- */
+/* ---- where ------------------------------------------------------------------------------------------------------- */
 
 static bool winner_id(nereid_device *d, const nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
                       char out[33]) {
@@ -121,7 +121,7 @@ void winners_free(nereid_module *m) {
   for (struct Winner *w = m->winners, *next; w; w = next) next = w->next, free(w->text), free(w);
 }
 
-/* ---- finding and keeping ---- */
+/* ---- finding and keeping ----------------------------------------------------------------------------------------- */
 
 bool winner_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, Buf *text) {
   char id[33];

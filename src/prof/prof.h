@@ -41,13 +41,13 @@ int view_flame_gpu(TraceReader *r, FILE *out, const ViewOptions *o, char why[300
 /* advice.c: what is wrong, in words, with evidence */
 int view_advice(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]);
 
-/* ---- names.c ---- */
+/* ---- names.c ----------------------------------------------------------------------------------------------------- */
 /* A function's name for people: demangled (libstdc++ or libc++abi where one is found, opened at run time, else as it
  * is), template arguments and parameter lists shortened to `width` characters so that what differs stays. Into out;
  * returns out. */
 char *name_legible(const char *name, int width, char *out, size_t size);
 
-/* ---- symbols.c: from addresses of samples to functions ---- */
+/* ---- symbols.c: from addresses of samples to functions ----------------------------------------------------------- */
 typedef struct Symbols Symbols;
 Symbols *symbols_create(void);
 /* path: of a file; "[vdso]"; or, without a slash in front, of code that was made at run time and lies in no file, its

@@ -16,7 +16,7 @@
 
 #include "runtime/runtime.h"
 
-/* ---- the key as it grows ---- */
+/* ---- the key as it grows ----------------------------------------------------------------------------------------- */
 
 static bool key_grow(Call *c, size_t n) {
   size_t cap = 2 * (c->key_cap + n);
@@ -37,7 +37,7 @@ static inline void key_bytes(Call *c, const void *p, size_t n) {
 
 static void key_byte(Call *c, unsigned char b) { key_bytes(c, &b, 1); }
 
-/* ---- what of an argument a specialization depends on ---- */
+/* ---- what of an argument a specialization depends on ------------------------------------------------------------- */
 
 /* Where an argument stands, for messages. */
 typedef struct Place {
@@ -107,7 +107,7 @@ static uint8_t divisible_shape(const ParamRule *r, const nereid_arg *a) {
   return dims;
 }
 
-/* ---- constexprs: an argument as Python's text of its value ---- */
+/* ---- constexprs: an argument as Python's text of its value ------------------------------------------------------- */
 
 enum { MOST_NESTING = 4 }; /* of tuples: as long as a Slot's path */
 
@@ -172,7 +172,7 @@ static nereid_status key_constexpr(Call *c, const Place *at, const nereid_arg *a
   return NEREID_OK;
 }
 
-/* ---- checks of one argument ---- */
+/* ---- checks of one argument -------------------------------------------------------------------------------------- */
 
 static nereid_status check_descriptor(const Place *at, const nereid_arg *a) {
   int64_t bytes = (int64_t)nereid_dtype_bytes(a->dtype);
@@ -252,7 +252,7 @@ static nereid_status check_arg(const Place *at, const nereid_arg *a, int depth) 
   return check_forced(at, a);
 }
 
-/* ---- one argument into the key ---- */
+/* ---- one argument into the key ----------------------------------------------------------------------------------- */
 
 bool call_value_counts(const Call *c, const ParamRule *r) {
   return c->reads_values || r->is_read || (r->in_tune_key && c->tunes);
@@ -289,7 +289,7 @@ static nereid_status key_arg(Call *c, const Place *at, const nereid_arg *a, int 
   return status;
 }
 
-/* ---- all of them ---- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static nereid_status count_error(const KernelInfo *k, int n, nereid_error **error) {
   Buf list = {0};
@@ -481,7 +481,7 @@ void call_free(Call *c) {
   if (c->args != c->args_inline) free(c->args);
 }
 
-/* ---- the same for the front end ---- */
+/* ---- the same for the front end ---------------------------------------------------------------------------------- */
 
 /* One of the integers that specialise as s does: neither 1 nor a multiple of 16 unless s says so, and of its type. */
 static int64_t representative(const Seen *s) {
@@ -547,7 +547,7 @@ ArgSpec *call_specs(const Call *c, Context *cx) {
   return specs;
 }
 
-/* ---- building arguments ---- */
+/* ---- building arguments ------------------------------------------------------------------------------------------ */
 
 nereid_arg nereid_pointer(const void *p, nereid_dtype t) {
   return (nereid_arg){.kind = NEREID_ARG_POINTER, .pointer = (void *)(uintptr_t)p, .dtype = t};

@@ -5,10 +5,12 @@
  */
 #include <stdlib.h>
 
+#include "runtime/hooks.h"
 #include "runtime/instrument.h"
 #include "tile/analysis/provenance.h"
 
 const nereid_options options_default = {0};
+atomic_int prof_sessions;
 
 void print_lines(const Buf *text, const nereid_options *o) {
   for (size_t i = 0; i < text->n;) {

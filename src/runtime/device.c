@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/hooks.h"
 
 static const DeviceKind *const kinds[] = {&device_cpu, &device_interp, &device_sim, &device_cuda};
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
@@ -53,7 +53,7 @@ nereid_status device_create(const DeviceKind *kind, const char *name, nereid_dev
   }
   d->fork = (ForkHook){.read = &d->lock};
   fork_hook_add(&d->fork);
-  if (kind == &device_cuda) prof_cuda_opened();
+  if (kind == &device_cuda) measure_hooks.cuda_opened();
   *out = d;
   return NEREID_OK;
 }
@@ -79,17 +79,17 @@ void nereid_device_close(nereid_device *d) {
   for (int i = 0; i < d->allocation_count; i++) {
     const Allocation *a = &d->allocations[i];
     if (!a->owned) continue;
-    prof_memory(d, (void *)a->base, -a->bytes);
+    measure_hooks.memory(d, (void *)a->base, -a->bytes);
     d->kind->free(d, (void *)a->base, a->bytes);
   }
-  if (d->kind == &device_cuda) prof_cuda_closed();
+  if (d->kind == &device_cuda) measure_hooks.cuda_closed();
   d->kind->close(d);
   pthread_rwlock_destroy(&d->lock);
   free(d->allocations);
   free(d);
 }
 
-/* ---- the list of known memory ---- */
+/* ---- the list of known memory ------------------------------------------------------------------------------------ */
 
 /* Index of the first allocation whose base is above p. Under the lock. */
 static int first_above(const nereid_device *d, uintptr_t p) {
@@ -178,7 +178,7 @@ int64_t device_bytes_from(nereid_device *d, const void *p) {
   return bytes;
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static nereid_status allocate(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {
   if (!d) return error_null(error, "nereid_alloc", "the device");
@@ -198,7 +198,7 @@ static nereid_status allocate(nereid_device *d, int64_t bytes, void **out, nerei
     d->kind->free(d, p, bytes);
     return error_out_of_memory(error);
   }
-  prof_memory(d, p, bytes);
+  measure_hooks.memory(d, p, bytes);
   *out = p;
   return NEREID_OK;
 }
@@ -212,7 +212,7 @@ void nereid_free(nereid_device *d, void *p) {
   int64_t start = prof_begin();
   Allocation a;
   if (!d || !p || !take_allocation(d, p, true, &a)) return;
-  prof_memory(d, p, -a.bytes);
+  measure_hooks.memory(d, p, -a.bytes);
   d->kind->free(d, p, a.bytes);
   prof_end(start, "nereid_free", CALL_FREE, NEREID_OK);
 }
@@ -240,7 +240,7 @@ void nereid_unregister(nereid_device *d, void *p) {
   if (d && p && take_allocation(d, p, false, &a)) d->kind->detach(d, p);
 }
 
-/* ---- copies ---- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 /* A copy must not leave the array it begins in. */
 nereid_status device_check_copy(nereid_device *d, const char *function, const void *device, const void *host,

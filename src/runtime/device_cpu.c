@@ -43,7 +43,7 @@ typedef struct Cpu {
   Piece pieces[PIECES];
 } Cpu;
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Large arrays begin on a huge page and ask for such: their kernels stream, and
  * misses of the TLB would show. */
@@ -65,7 +65,7 @@ static nereid_status cpu_copy(nereid_device *d, void *to, const void *from, int6
   return NEREID_OK;
 }
 
-/* ---- scratch ---- */
+/* ---- scratch ----------------------------------------------------------------------------------------------------- */
 
 /* A piece of at least `bytes`, beginning the search at `hint`; when all are
  * taken, `own` is filled and serves as one.
@@ -98,7 +98,7 @@ static unsigned thread_hint(void) {
   return (unsigned)((uintptr_t)&here >> 12) * 2654435761u >> 16;
 }
 
-/* ---- one launch ---- */
+/* ---- one launch -------------------------------------------------------------------------------------------------- */
 
 /* The text for arguments that overlap (cpu/cpu.h). It is compiled when a launch
  * first has such. */
@@ -313,7 +313,7 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
 
 static nereid_status cpu_synchronize(nereid_device *d, nereid_error **error) { return NEREID_OK; }
 
-/* ---- compiling ---- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 static CpuOverlap *overlap_create(Func *func, Context *cx) {
   Buf body = {.arena = cx->arena};
@@ -361,7 +361,7 @@ static void cpu_discard(Specialization *s) {
   fault_places_free(s->places);
 }
 
-/* ---- what the machine is ---- */
+/* ---- what the machine is ----------------------------------------------------------------------------------------- */
 
 /* The value of the first line "KEY : VALUE" of /proc/cpuinfo. */
 static bool cpuinfo(const char *key, char *out, size_t size) {
@@ -448,7 +448,7 @@ static void cpu_signature(nereid_device *d, Buf *out) {
   buf_printf(out, "cpu: %s, %d threads%s%s", model, d->threads, isa ? ", " : "", isa ? isa : "");
 }
 
-/* ---- opening ---- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static nereid_status cpu_open(nereid_device *d, const char *suffix, nereid_error **error) {
   long threads = 0;

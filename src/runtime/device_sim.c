@@ -22,7 +22,7 @@ typedef struct Sim {
   const GpuTarget *target;
 } Sim;
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void *sim_alloc(nereid_device *d, int64_t bytes) {
   char *p = NULL;
@@ -38,7 +38,7 @@ static nereid_status sim_copy(nereid_device *d, void *to, const void *from, int6
   return NEREID_OK;
 }
 
-/* ---- which addresses a launch may touch ---- */
+/* ---- which addresses a launch may touch -------------------------------------------------------------------------- */
 
 typedef struct Extent {
   uint64_t base, end;
@@ -133,7 +133,7 @@ static void describe_access(const Launch *l, const Checker *c, char *out, size_t
              (unsigned long long)c->address);
 }
 
-/* ---- one launch ---- */
+/* ---- one launch -------------------------------------------------------------------------------------------------- */
 
 typedef struct SimRun {
   const Launch *launch;
@@ -226,7 +226,7 @@ static nereid_status sim_launch(nereid_device *d, const Launch *l, nereid_error 
 
 static nereid_status sim_synchronize(nereid_device *d, nereid_error **error) { return NEREID_OK; }
 
-/* ---- compiling ---- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 static void refuse_assembly(LaneOp *op, void *cx) {
   if (op->code == LANE_ASM)
@@ -250,7 +250,7 @@ static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, v
 
 static void sim_discard(Specialization *s) { diag_sites_free(s->sites); }
 
-/* ---- opening ---- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static void sim_describe(nereid_device_info *out) {
   cpu_set_t usable;

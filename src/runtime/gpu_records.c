@@ -82,7 +82,7 @@ void diag_clear(GpuDiag *d, size_t bytes) {
   d->capacity = (uint32_t)((bytes - sizeof *d) / sizeof d->words[0]);
 }
 
-/* ---- records ---- */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Record {
   const KeptSite *site;
@@ -155,7 +155,7 @@ static size_t read_records(const DiagSites *s, const GpuDiag *d, Record *out) {
   return count;
 }
 
-/* ---- lines ---- */
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
 
 static void put_index(Buf *b, const Type *t, uint32_t element) {
   buf_puts(b, "(");

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/hooks.h"
 
 typedef enum { STEP_LAUNCH, STEP_COPY_IN, STEP_COPY_OUT } StepKind;
 
@@ -88,7 +88,7 @@ nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int
 
 static nereid_status replay_launch(nereid_device *d, const Launch *l, nereid_error **error) {
   const ProfCall profiled = {.start = prof_begin(), .function = "launch of a graph"};
-  return profiled.start ? prof_launch(&profiled, d, l, error) : d->kind->launch(d, l, error);
+  return profiled.start ? measure_hooks.launch(&profiled, d, l, error) : d->kind->launch(d, l, error);
 }
 
 static nereid_status replay(nereid_device *d, const Recording *r, nereid_error **error) {
@@ -101,7 +101,7 @@ static nereid_status replay(nereid_device *d, const Recording *r, nereid_error *
   return status;
 }
 
-/* ---- the interface ---- */
+/* ---- the interface ----------------------------------------------------------------------------------------------- */
 
 static nereid_status check(const nereid_device *d, const nereid_stream *s, const char *function, void **handle,
                            nereid_error **error) {

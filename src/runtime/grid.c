@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "measure/tune.h"
+#include "runtime/runtime.h"
 
 enum { MOST_NAMES = 96 };
 

@@ -43,7 +43,7 @@ static bool is_gpu_pass(const char *name) {
   return false;
 }
 
-/* ---- a GPU's stages ---- */
+/* ---- a GPU's stages ---------------------------------------------------------------------------------------------- */
 
 /* Every line of text as a comment. */
 static void put_comment(Buf *out, const char *text, const char *mark) {
@@ -131,7 +131,7 @@ static void inspect_cuda_c(Inspection *in, Context *cx, volatile nereid_status *
   else gpu_sass(cx, &cubin, &in->text);
 }
 
-/* ---- all stages ---- */
+/* ---- all stages -------------------------------------------------------------------------------------------------- */
 
 static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) {
   nereid_module *m = in->module;

@@ -1,5 +1,4 @@
-/* inside: instrumented kernels in the runtime. inside.c runs one and keeps what it recorded; measure/instrument_read.c
- * makes regions and spans of that. Private to src/runtime. */
+/* Instrumented kernels at run time. measure/instrument.c runs one and keeps what it recorded. */
 #ifndef NEREID_RUNTIME_INSIDE_H
 #define NEREID_RUNTIME_INSIDE_H
 
@@ -16,6 +15,7 @@ typedef struct InsideNames {
   InsideName at[];
 } InsideNames; /* by number of the region */
 
+InsideNames *inside_names_copy(int count, const InsideName *from); /* malloc'ed; NULL: out of memory */
 /* s->regions; nothing of a kernel that is not instrumented */
 void inside_keep_regions(Specialization *s, const Func *f, Context *cx);
 void inside_free_regions(InsideNames *n);
@@ -23,23 +23,5 @@ void inside_free_regions(InsideNames *n);
 nereid_status inside_check(const Launch *l, nereid_error **error);
 /* NereidHost.record: of a program that runs as C. */
 void inside_host_record(void *cursor, void *buffer, const int32_t program[3], const int32_t grid[3], uint32_t tag);
-
-struct nereid_inside {
-  char *kernel, device[32];
-  nereid_inside_info info;
-  InsideNames *names;
-  /* of a region by its name's number: in the order in which they were met; -1: never met */
-  int *number;
-  nereid_inside_region *regions;
-  nereid_inside_span *spans;
-  int64_t span_cap;
-};
-/* Where a buffer has what: of `blocks`, in the order of their slots. */
-typedef struct InsidePlace {
-  const InsideBuffer *buffer;
-  const int64_t *blocks;
-  int64_t count;
-} InsidePlace;
-nereid_status inside_read(nereid_inside *in, const InsidePlace *p, nereid_error **error);
 
 #endif

@@ -2,7 +2,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "measure/tune.h"
+#include "runtime/hooks.h"
 
 enum { PLAN_SLOTS = 64 };
 
@@ -33,7 +33,7 @@ nereid_status grid_check(const int64_t grid[3], const nereid_options *o, int32_t
   return NEREID_OK;
 }
 
-/* ---- finding the specialization ---- */
+/* ---- finding the specialization ---------------------------------------------------------------------------------- */
 
 typedef struct Make {
   nereid_module *module;
@@ -49,11 +49,12 @@ static Specialization *make(void *arg, nereid_error **error) {
   Specialization *s = NULL;
   Call c = *m->call; /* c.chosen is ours, the rest the caller's */
   Found found = {0};
-  nereid_status status = autotune_find(m->device, m->module, &c, m->options, m->grid,
+  nereid_status status =
+      measure_hooks.find_configuration(m->device, m->module, &c, m->options, m->grid,
                                        m->grid || call_tunes(m->device, m->options) == TUNES_ANY, &found, &s, error);
   if (!status && !s) s = specialization_create(m->module, &c, m->device, m->options, error);
-  found_free(&found);
-  if (start) prof_compiled(start, m->call->kernel->info.name, s ? NEREID_OK : NEREID_INTERNAL);
+  measure_hooks.found_free(&found);
+  if (start) measure_hooks.compiled(start, m->call->kernel->info.name, s ? NEREID_OK : NEREID_INTERNAL);
   return s;
 }
 
@@ -77,7 +78,7 @@ nereid_status launch_specialization(nereid_device *d, nereid_module *m, const Ca
 /* Done, or where a stream that is recorded has taken it. */
 static nereid_status launch_now(nereid_device *d, const Launch *l, const ProfCall *profiled, nereid_error **error) {
   if (l->stream && !d->kind->async) return graph_record_launch(l->stream, l, error);
-  return profiled && profiled->start ? prof_launch(profiled, d, l, error) : d->kind->launch(d, l, error);
+  return profiled && profiled->start ? measure_hooks.launch(profiled, d, l, error) : d->kind->launch(d, l, error);
 }
 
 /* With the slots filled. */
@@ -101,7 +102,7 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
     if (!args) return error_out_of_memory(error);
   }
   status = call_pack(c, s, args, error);
-  if (!status && s->zeroed_count) status = autotune_zero(d, stream, c, s, error);
+  if (!status && s->zeroed_count) status = measure_hooks.zero_arrays(d, stream, c, s, error);
   l.args = args;
   if (!status && l.total) status = launch_now(d, &l, profiled, error);
   if (args != on_stack) free(args);
@@ -165,7 +166,7 @@ nereid_status nereid_launch(nereid_device *d, nereid_stream *stream, nereid_modu
   return status;
 }
 
-/* ---- a specialization in the caller's hands ---- */
+/* ---- a specialization in the caller's hands ---------------------------------------------------------------------- */
 
 struct nereid_function {
   nereid_device *device;

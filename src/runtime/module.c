@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "runtime/hooks.h"
 #include "runtime/cuda/cuda_c.h"
 
 static const char *keep(Arena *a, const char *s) { return s ? arena_strdup(a, s) : NULL; }
@@ -56,7 +57,7 @@ static bool keep_kernel(nereid_module *m, KernelInfo *out, int index, const Kern
   return true;
 }
 
-/* ---- CUDA C ---- */
+/* ---- CUDA C ------------------------------------------------------------------------------------------------------ */
 
 static bool keep_cuda_c(nereid_module *m, KernelInfo *out, int index, const char *name, const CudaCKernel *k) {
   int n = k->param_count;
@@ -146,7 +147,7 @@ static const KernelInfo *find_instance(nereid_module *m, const char *name, nerei
   return k;
 }
 
-/* ---- loading ---- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 /* Parses the text and fills m->kernels. */
 static nereid_status find_kernels(nereid_module *m, nereid_error **error) {
@@ -242,9 +243,8 @@ void nereid_module_free(nereid_module *m) {
   if (!m) return;
   fork_hook_remove(&m->fork);
   fork_hook_remove(&m->winner_fork);
-  prof_work_clear();
+  measure_hooks.module_closes(m);
   cache_destroy(m->cache);
-  winners_free(m);
   arena_destroy(m->arena);
   pthread_mutex_destroy(&m->lock);
   pthread_mutex_destroy(&m->winner_lock);

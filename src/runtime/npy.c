@@ -42,7 +42,7 @@ static bool bad(Npy *f, const char *hint, const char *format, ...) {
   return false;
 }
 
-/* ---- the header's dict ---- */
+/* ---- the header's dict ------------------------------------------------------------------------------------------- */
 
 static void skip_blanks(Npy *f) {
   while (*f->at && strchr(" \t\r\n", *f->at)) f->at++;
@@ -129,7 +129,7 @@ static bool read_header(Npy *f) {
   return true;
 }
 
-/* ---- element types ---- */
+/* ---- element types ----------------------------------------------------------------------------------------------- */
 
 static const struct {
   const char *descr;
@@ -163,7 +163,7 @@ static bool read_type(Npy *f, nereid_dtype *out) {
   return bad(f, hint, "its element type '%s' is none of a kernel's", f->descr);
 }
 
-/* ---- reading ---- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static bool element_bytes(const Npy *f, nereid_dtype t, int64_t *out) {
   int64_t n = (int64_t)nereid_dtype_bytes(t);
@@ -256,7 +256,7 @@ nereid_status nereid_npy_read(const char *path, nereid_array *out, nereid_error 
   return f.status;
 }
 
-/* ---- writing ---- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static const char *written_type(nereid_dtype t) {
   if (t == NEREID_BF16) return "<u2";

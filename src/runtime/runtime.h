@@ -23,8 +23,7 @@
 #include "interp/interp.h"
 #include "prof/record/trace.h"
 
-/* ---- error.c: all return the status, so that `return error_set(...)` ends a function; `out` may be NULL ------------
- */
+/* ---- error.c: all return the status, so that `return error_set(...)` ends a function; `out` may be NULL ---------- */
 
 /* hint may be NULL. */
 nereid_status error_set(nereid_error **out, nereid_status status, const char *hint, const char *format, ...)
@@ -43,8 +42,7 @@ nereid_status error_rendered(nereid_error **out, nereid_status status, const cha
                              const char *path, int line, int column);
 nereid_error *error_copy(const nereid_error *e);
 
-/* ---- device.c ------------------------------------------------------------------------------------------------------
- */
+/* ---- device.c ---------------------------------------------------------------------------------------------------- */
 
 typedef struct DeviceKind DeviceKind;
 typedef struct Specialization Specialization;
@@ -148,8 +146,7 @@ int64_t device_bytes_behind(nereid_device *d, const uint64_t *pointers, int n);
 /* From p to the end of the array that it lies in; -1: the device knows none. */
 int64_t device_bytes_from(nereid_device *d, const void *p);
 
-/* ---- module.c ------------------------------------------------------------------------------------------------------
- */
+/* ---- module.c ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ParamRule {
   const char *name, *annotation;
@@ -188,12 +185,10 @@ struct nereid_module {
   pthread_mutex_t winner_lock, tune_lock; /* of the winners; one kernel is measured at a time */
   ForkHook fork, winner_fork;
 };
-void winners_free(nereid_module *m);
 const KernelInfo *module_kernel(const nereid_module *m, const char *name,
                                 nereid_error **error); /* NULL: error is set */
 
-/* ---- bind.c --------------------------------------------------------------------------------------------------------
- */
+/* ---- bind.c ------------------------------------------------------------------------------------------------------ */
 
 /* The arguments of one launch, one per parameter, and the key of the specialization they need. Equal keys give equal
  * ArgSpecs. Lies on the stack; call_free gives back what did not fit. */
@@ -247,8 +242,7 @@ ArgSpec *call_specs(const Call *c, Context *cx);
 const char *call_param_at(const Call *c, size_t offset);
 nereid_status options_check(const nereid_options *options, nereid_error **error);
 
-/* ---- runtime/marshal.c --------------------------------------------------------------------------------------------------------
- */
+/* ---- runtime/marshal.c ------------------------------------------------------------------------------------------- */
 
 typedef struct ArgSlot { /* a front Slot without its compilation */
   SlotKind kind;
@@ -262,8 +256,7 @@ nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, n
 /* One slot that is a whole argument. */
 nereid_status pack_arg(const KernelInfo *k, const ArgSlot *s, const nereid_arg *a, uint64_t *out, nereid_error **error);
 
-/* ---- plan.c --------------------------------------------------------------------------------------------------------
- */
+/* ---- plan.c ------------------------------------------------------------------------------------------------------ */
 
 /* how arguments like those that a function was compiled with are checked and packed in one pass */
 typedef struct ArgPlan ArgPlan;
@@ -273,8 +266,7 @@ void arg_plan_free(ArgPlan *p);
 /* Fills the specialization's slots. False: something differs, which is for call_bind to name. */
 bool arg_plan_pack(const ArgPlan *p, const nereid_arg *args, int n, uint64_t *out);
 
-/* ---- compile.c -----------------------------------------------------------------------------------------------------
- */
+/* ---- compile.c --------------------------------------------------------------------------------------------------- */
 
 struct Specialization {
   uint64_t hash;
@@ -327,12 +319,10 @@ Specialization *specialization_create_within(nereid_module *m, const Call *c, ne
 void specialization_destroy(Specialization *s);
 struct GridMemo *grid_memo_create(void);
 void grid_memo_free(struct GridMemo *g);
-int64_t array_bytes(nereid_device *d, const nereid_arg *a); /* tune_array.c: to its end; below 1: not known */
 /* Hands the lines of `text` to options->print, or stderr. */
 void print_lines(const Buf *text, const nereid_options *options);
 
-/* ---- cache.c -------------------------------------------------------------------------------------------------------
- */
+/* ---- cache.c ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Cache Cache;
 Cache *cache_create(void);
@@ -343,8 +333,7 @@ Specialization *cache_find(Cache *c, uint64_t hash, const void *key, size_t n); 
 Specialization *cache_get(Cache *c, uint64_t hash, const void *key, size_t n,
                           Specialization *(*make)(void *arg, nereid_error **error), void *arg, nereid_error **error);
 
-/* ---- launch.c ------------------------------------------------------------------------------------------------------
- */
+/* ---- launch.c ---------------------------------------------------------------------------------------------------- */
 
 struct Launch {
   Specialization *spec;
@@ -369,59 +358,23 @@ nereid_status launch_call(nereid_device *d, void *stream, const Call *c, Special
                           const nereid_options *options, bool (*step)(void *, InterpFrame *, const Op *),
                           void *step_arg, const ProfCall *profiled, nereid_error **error);
 
-/* ---- inspect.c -----------------------------------------------------------------------------------------------------
- */
+/* ---- grid.c ------------------------------------------------------------------------------------------------------ */
+
+/* given, or else what o->grid says for the call and the specialization. */
+nereid_status grid_find(const Call *c, const Specialization *s, const int64_t given[3], const nereid_options *o,
+                        int64_t out[3], nereid_error **error);
+
+/* ---- inspect.c --------------------------------------------------------------------------------------------------- */
 
 const GpuTarget *target_named(const char *name); /* a target's name, or a GPU device's; NULL: there is none */
 
-/* ---- prof.c: what the runtime tells the sessions of nereid_prof_start ------------------------------------------------
- */
-
-extern atomic_int prof_sessions; /* that were started and not stopped */
-static inline bool prof_on(void) { return atomic_load_explicit(&prof_sessions, memory_order_relaxed) != 0; }
-/* When a call of the interface begins: the time, or 0 without a session. What follows is then nothing. */
-static inline int64_t prof_begin(void) { return prof_on() ? trace_clock() : 0; }
-void prof_call(int64_t start, const char *name, TraceCallKind kind, nereid_status result);
-static inline nereid_status prof_end(int64_t start, const char *name, TraceCallKind kind, nereid_status result) {
-  if (start) prof_call(start, name, kind, result);
-  return result;
-}
-void prof_compiled(int64_t start, const char *kernel, nereid_status result);
-/* allocated; below 0: freed. Always, with a session or not */
-void prof_memory(const nereid_device *d, const void *at, int64_t bytes);
-void prof_cuda_opened(void); /* a device; and, afterwards, closed */
-void prof_cuda_closed(void);
-
-struct ProfCall {
-  int64_t start; /* of prof_begin */
-  const char *function;
-  const nereid_arg *args;
-  int arg_count;
-};
-/* The device's launch, with c->start not 0. */
-nereid_status prof_launch(const ProfCall *c, nereid_device *d, const Launch *l, nereid_error **error);
-
-/* ---- prof_work.c -----------------------------------------------------------------------------------------------------
- */
-
-typedef struct ProfWork {
-  bool known, exact;
-  double flops, bytes;
-  char shapes[240];
-} ProfWork;
-/* What the launch asks of the machine; false: it had to be counted. !out->known: it cannot be. */
-bool prof_work_find(const ProfCall *c, nereid_device *d, const Launch *l, ProfWork *out);
-void prof_work_clear(void);
-
-/* ---- stream.c ------------------------------------------------------------------------------------------------------
- */
+/* ---- stream.c ---------------------------------------------------------------------------------------------------- */
 
 /* The handle of a stream that d's launches may go to; s may be NULL. Of a device without an AsyncKind: its Recording,
  * or NULL. */
 nereid_status stream_handle(const nereid_device *d, const nereid_stream *s, void **out, nereid_error **error);
 
-/* ---- graph.c -------------------------------------------------------------------------------------------------------
- */
+/* ---- graph.c ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Recording Recording; /* what goes into a stream of a device without an AsyncKind, while it is recorded */
 void stream_set_recording(nereid_stream *s, Recording *r); /* stream.c; NULL: none any more */
@@ -434,8 +387,7 @@ nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int
 /* "message, in program (0, 0, 0), element [3, 4]" */
 void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index);
 
-/* ---- runtime/assert_places.c -------------------------------------------------------------------------------------------------------
- */
+/* ---- runtime/assert_places.c ------------------------------------------------------------------------------------- */
 
 typedef struct FaultPlace FaultPlace;                    /* a list of the places of a Func's asserts */
 bool fault_places_keep(const Func *f, FaultPlace **out); /* false: out of memory; *out holds what there is */
@@ -449,8 +401,7 @@ char *fault_place_text(Span span);
 nereid_status fault_place_error(nereid_error **out, const char *place_text, const char *message, const char *path,
                                 int line, int column);
 
-/* ---- diag.c: what device_print and device_assert of a GPU's kernel left in a GpuDiag -------------------------------
- */
+/* ---- diag.c: what device_print and device_assert of a GPU's kernel left in a GpuDiag ----------------------------- */
 
 typedef struct DiagSites DiagSites;                       /* a LaneFunc's sites, apart from its compilation */
 bool diag_sites_keep(const LaneFunc *f, DiagSites **out); /* false: out of memory. NULL in *out: it has none */

@@ -19,7 +19,7 @@ struct nereid_step {
   bool stopped;
 };
 
-/* ---- named values ---- */
+/* ---- named values ------------------------------------------------------------------------------------------------ */
 
 typedef struct Collect {
   const Value **at; /* NULL: only count */
@@ -57,7 +57,7 @@ static void refresh(nereid_step *s) {
   }
 }
 
-/* ---- texts as NumPy prints arrays: rows on lines, the middle of long dimensions left out ---- */
+/* ---- texts as NumPy prints arrays: rows on lines, the middle of long dimensions left out ------------------------- */
 
 /* The shortest text that reads back as the same value of type t. */
 static void put_float(Buf *out, Dtype t, double v) {
@@ -148,7 +148,7 @@ const char *nereid_step_value_name(nereid_step *s, int i) {
   return s && i >= 0 && i < s->shown_count ? s->shown[i]->name : NULL;
 }
 
-/* ---- the launch ---- */
+/* ---- the launch -------------------------------------------------------------------------------------------------- */
 
 static bool on_step(void *arg, InterpFrame *frame, const Op *next) {
   nereid_step *s = arg;

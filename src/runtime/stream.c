@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "runtime/hooks.h"
 
 struct nereid_stream {
   nereid_device *device;
@@ -19,7 +19,7 @@ struct nereid_event {
   int64_t ns; /* devices without their own: when it was recorded; 0: not yet */
 };
 
-/* ---- streams ---- */
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
 
 static nereid_status other_device(const nereid_device *d, const nereid_device *of, const char *what,
                                   nereid_error **error) {
@@ -78,7 +78,7 @@ nereid_status nereid_stream_synchronize(nereid_device *d, nereid_stream *s, nere
   return prof_end(start, "nereid_stream_synchronize", CALL_SYNC, d->kind->async->stream_synchronize(d, native, error));
 }
 
-/* ---- events ---- */
+/* ---- events ------------------------------------------------------------------------------------------------------ */
 
 nereid_status nereid_event_create(nereid_device *d, nereid_event **out, nereid_error **error) {
   if (!d) return error_null(error, "nereid_event_create", "the device");
@@ -146,7 +146,7 @@ nereid_status nereid_stream_wait(nereid_device *d, nereid_stream *s, nereid_even
   return d->kind->async ? d->kind->async->stream_wait(d, native, e->native, error) : NEREID_OK;
 }
 
-/* ---- copies ---- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 nereid_status nereid_copy_to_device_async(nereid_device *d, nereid_stream *s, void *dst, const void *host,
                                           int64_t bytes, nereid_error **error) {
@@ -207,7 +207,7 @@ nereid_status nereid_fill_async(nereid_device *d, nereid_stream *s, void *dst, u
   return prof_end(start, "nereid_fill_async", CALL_FILL, status);
 }
 
-/* ---- the host's memory ---- */
+/* ---- the host's memory ------------------------------------------------------------------------------------------- */
 
 nereid_status nereid_alloc_host(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {
   if (!d) return error_null(error, "nereid_alloc_host", "the device");

@@ -32,8 +32,7 @@ typedef struct NameAlias {
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
-/* ---- UTF-8 --------------------------------------------------------------------------------------------------------
- */
+/* ---- UTF-8 ------------------------------------------------------------------------------------------------------- */
 
 int utf8_decode(const char *s, const char *end, uint32_t *code) {
   const unsigned char *p = (const unsigned char *)s;

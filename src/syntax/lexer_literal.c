@@ -4,8 +4,7 @@
  * string's is not: its escapes are looked at when its value is computed (literal.c). */
 #include "syntax/lexer.h"
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------
- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
@@ -113,8 +112,7 @@ bool lex_number(Lexer *lx) {
   return number_end(lx, start, "decimal");
 }
 
-/* ---- strings ------------------------------------------------------------------------------------------------------
- */
+/* ---- strings ----------------------------------------------------------------------------------------------------- */
 
 /* The last line that has something on it, for "detected at line". */
 static uint32_t last_line(const Lexer *lx) {
@@ -164,8 +162,7 @@ bool lex_string(Lexer *lx, uint32_t start) {
   return true;
 }
 
-/* ---- f-strings ----------------------------------------------------------------------------------------------------
- */
+/* ---- f-strings --------------------------------------------------------------------------------------------------- */
 
 bool lex_fstring(Lexer *lx, uint32_t start, bool raw) {
   if (lx->fstrings >= MAX_FSTRINGS)

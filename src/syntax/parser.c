@@ -5,8 +5,7 @@
  * or is an open bracket above: a bracket left open makes the lines below it look wrong, not itself. */
 #include "syntax/parser.h"
 
-/* ---- messages ------------------------------------------------------------------------------------------------------
- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static bool lexer_first(const Parser *p, Span span) {
   const LexError *e = &p->tokens.error;

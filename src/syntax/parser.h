@@ -43,7 +43,7 @@ typedef struct Parser {
   NameSlot names[NAME_SLOTS]; /* identifiers seen, by hash: most names are repeated, and soon */
 } Parser;
 
-/* ---- parser.c: tokens ---- */
+/* ---- parser.c: tokens -------------------------------------------------------------------------------------------- */
 static inline bool at(const Parser *p, TokenKind k) { return p->tok->kind == k; }
 static inline TokenKind peek(const Parser *p, int ahead) { /* not past the end */
   const Token *last = p->tokens.at + p->tokens.n - 1;
@@ -64,14 +64,14 @@ static inline void leave(Parser *p) { p->depth--; }
 /* Called where a statement or its head ends: notes whether the tree may have become too deep. */
 void check_shape(Parser *p);
 
-/* ---- parser.c: nodes and lists ---- */
+/* ---- parser.c: nodes and lists ----------------------------------------------------------------------------------- */
 /* A node that starts at `first` and ends with the last token taken. */
 Node *node_at(Parser *p, NodeKind k, const Token *first);
 void end_here(Parser *p, Node *n);       /* moves its end to the last token taken */
 NodeList list_from(Parser *p, int mark); /* what was pushed on the stack since its size was mark, taken off */
 static inline void push(Parser *p, Node *n) { vec_push(p->arena, &p->stack, n); }
 
-/* ---- parser.c: messages ---- */
+/* ---- parser.c: messages ------------------------------------------------------------------------------------------ */
 NORETURN void syntax_error(Parser *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 NORETURN void unexpected(Parser *p); /* the next token cannot stand here */
 Span span_between(const Node *first, const Node *last);
@@ -79,7 +79,7 @@ Span next_span(const Parser *p); /* of the next token; at the end of the file, r
 /* From token a to token b, both included. */
 Span tokens_span(const Parser *p, const Token *a, const Token *b);
 
-/* ---- parser_simple.c, parser_compound.c, parser_match.c ---- */
+/* ---- parser_simple.c, parser_compound.c, parser_match.c ---------------------------------------------------------- */
 void statements(Parser *p, TokenKind end); /* pushes them on the stack, up to a token `end` */
 void simple_stmts(Parser *p);
 bool compound_stmt(Parser *p); /* false, having taken nothing, when none starts here */
@@ -87,11 +87,11 @@ NodeList block(Parser *p, const Token *head, const char *what);
 bool at_match_stmt(Parser *p);
 Node *match_stmt(Parser *p);
 
-/* ---- parser_params.c ---- */
+/* ---- parser_params.c --------------------------------------------------------------------------------------------- */
 Node *parameters(Parser *p, TokenKind end, bool annotated); /* of def: up to ")"; of lambda: up to ":" */
 NodeList type_params(Parser *p);                            /* empty when there is no "[" */
 
-/* ---- parser_expr.c ---- */
+/* ---- parser_expr.c ----------------------------------------------------------------------------------------------- */
 Node *expression(Parser *p);
 Node *named_expression(Parser *p);
 Node *star_expressions(Parser *p);
@@ -103,13 +103,13 @@ Node *disjunction(Parser *p);
 Node *bitwise_or(Parser *p);
 void call_arguments(Parser *p, const Token *open, NodeList *args, NodeList *keywords); /* after "(", takes the ")" */
 
-/* ---- parser_atom.c, parser_string.c ---- */
+/* ---- parser_atom.c, parser_string.c ------------------------------------------------------------------------------ */
 Node *atom(Parser *p);
 Node *genexp_after(Parser *p, Node *element, const Token *open);
 Node *strings(Parser *p);
 Node *number(Parser *p);
 
-/* ---- parser_target.c ---- */
+/* ---- parser_target.c --------------------------------------------------------------------------------------------- */
 typedef enum { STAR_TARGETS, FOR_TARGETS, DEL_TARGETS } TargetKind;
 /* Makes e, parsed as an expression, what is assigned to or deleted, or fails ("cannot assign to ..."). */
 void make_target(Parser *p, Node *e, TargetKind kind);

@@ -5,8 +5,7 @@
  * c lean to the left; they are loops here, and `links` counts them, since the tree they make is deep all the same. */
 #include "syntax/parser.h"
 
-/* ---- tuples without brackets ----------------------------------------------------------------------------------------
- */
+/* ---- tuples without brackets ------------------------------------------------------------------------------------- */
 
 /* element (',' element)* [','] where a comma makes a tuple */
 static Node *comma_list(Parser *p, Node *(*element)(Parser *)) {

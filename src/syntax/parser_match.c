@@ -73,8 +73,7 @@ Node *match_stmt(Parser *p) {
   return n;
 }
 
-/* ---- literals, names -----------------------------------------------------------------------------------------------
- */
+/* ---- literals, names --------------------------------------------------------------------------------------------- */
 
 static bool is_number(const Node *n, bool imaginary) {
   return n->kind == NODE_CONSTANT &&

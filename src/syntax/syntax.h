@@ -456,7 +456,7 @@ struct Node {
   };
 };
 
-/* ---- parser.c ------------------------------------------------------------------------------------------------- */
+/* ---- parser.c ---------------------------------------------------------------------------------------------------- */
 
 /* The Module of a whole file. Fails (diag) at the first syntax error. Spans refer to `src`, or, where a "coding:" line
  * says that it is not UTF-8, to a Source of the same path and lines with its text in UTF-8. What Python finds only when
@@ -465,7 +465,7 @@ Node *parse_module(Context *cx, const Source *src);
 /* One expression (Python's `eval` input): leading blanks are allowed, several lines only in brackets. */
 Node *parse_expression(Context *cx, const Source *src);
 
-/* ---- ast.c: the tree ------------------------------------------------------------------------------------------ */
+/* ---- ast.c: the tree --------------------------------------------------------------------------------------------- */
 
 /* The deepest a tree can be, root to leaf; deeper source is an error, so that a recursive walk needs little stack. */
 enum { MAX_TREE_DEPTH = 1000 };
@@ -477,7 +477,7 @@ const char *pyop_symbol(PyOp op);  /* "//" */
 /* Calls visit for each child that is there, in the order of Python's fields. */
 void node_children(const Node *n, void (*visit)(void *arg, Node *child), void *arg);
 
-/* ---- dump.c --------------------------------------------------------------------------------------------------- */
+/* ---- dump.c ------------------------------------------------------------------------------------------------------ */
 
 /* The tree as text, a node a line, indented by one space a level: its name, its position as LINE:COL-LINE:COL if asked
  * for, the plain fields as name=value; then each child field as ".name" with the nodes under it. Absent fields and

@@ -8,7 +8,7 @@
  */
 #include "tile/tile.h"
 
-/* ---- functions, blocks, values ---- */
+/* ---- functions, blocks, values ----------------------------------------------------------------------------------- */
 
 Func *func_create(Context *cx, const char *name) {
   Func *f = NEW(cx->arena, Func);
@@ -64,7 +64,7 @@ Value *func_add_arg(Func *f, const Type *type, const char *name, int64_t divisib
   return block_add_arg(f, f->body, type, name);
 }
 
-/* ---- operations ---- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static void insert(Builder *b, Op *op) {
   Block *block = b->block;
@@ -260,7 +260,7 @@ Value *build_arange(Builder *b, int64_t start, int64_t end) {
 
 void build_yield(Builder *b, int n, Value *const *values) { build_op(b, OP_YIELD, n, values, 0, NULL); }
 
-/* ---- looking, removing, replacing, copying ---- */
+/* ---- looking, removing, replacing, copying ----------------------------------------------------------------------- */
 
 bool value_is_const(const Value *v, int64_t *out) {
   while (v->forward) v = v->forward;

@@ -31,7 +31,7 @@ typedef struct Parser {
 
 static int shown(size_t n) { return n < 40 ? (int)n : 40; }
 
-/* ---- numbers ---- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static double parse_number(Parser *p) {
   bool negative = cursor_take(p->in, '-');
@@ -72,7 +72,7 @@ static void parse_dims(Parser *p, Op *op) {
   op->dim_count = dims.n;
 }
 
-/* ---- types and values ---- */
+/* ---- types and values -------------------------------------------------------------------------------------------- */
 
 const Type *type_parse(Cursor *c) {
   Type t = {0};
@@ -126,7 +126,7 @@ static Value *parse_use(Parser *p) {
   return v;
 }
 
-/* ---- operations ---- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static void parse_attr(Parser *p, Op *op, const AttrInfo *attrs, int n) {
   size_t length;

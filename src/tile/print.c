@@ -23,7 +23,7 @@ typedef struct Printer {
   void *note_arg;
 } Printer;
 
-/* ---- names of values ---- */
+/* ---- names of values --------------------------------------------------------------------------------------------- */
 
 /* Names that the parser takes and that cannot be a number. */
 static bool name_is_plain(const char *name) {
@@ -75,7 +75,7 @@ static void put_value(Printer *p, const Value *v) {
   else buf_printf(p->out, "%%%d", v->id);
 }
 
-/* ---- attributes ---- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 /* The fewest digits that still give v once the reader has rounded them to type t. */
 static void put_number(Buf *out, Dtype t, double v) {
@@ -142,7 +142,7 @@ static void put_facts(Buf *out, const Value *v) {
   put_dims(out, v->facts->constant, rank);
 }
 
-/* ---- operations ---- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static void put_indent(Buf *out, int indent) {
   for (int i = 0; i < indent; i++) buf_puts(out, "  ");

@@ -21,7 +21,7 @@ void scalar_store(Dtype t, void *p, Scalar v) {
   else dtype_store_int(t, p, v.i);
 }
 
-/* ---- rounding ---- */
+/* ---- rounding ---------------------------------------------------------------------------------------------------- */
 
 static double round_to(Dtype t, double v) {
   if (t == DT_F64) return v;
@@ -65,7 +65,7 @@ static double towards_zero(Dtype t, double v) {
   return isnan(stepped) ? 0 : stepped; /* fnuz: the bits of -0 are NaN */
 }
 
-/* ---- arithmetic ---- */
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 /* Of two numbers the lesser, -0 below +0; of one NaN and one number the number, or NaN when `nan`. */
 static double float_min(double x, double y, bool nan) {
@@ -170,7 +170,7 @@ bool scalar_cmp(CmpPred p, Dtype t, Scalar x, Scalar y) {
   return false;
 }
 
-/* ---- conversion ---- */
+/* ---- conversion -------------------------------------------------------------------------------------------------- */
 
 /* A 64-bit unsigned integer past INT64_MAX as a float of type t. For narrow types a double would round first; its last
  * 11 bits say there only whether a tie is one, which one sticky bit says too. */

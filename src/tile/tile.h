@@ -61,7 +61,7 @@ const Type *type_pointee(Context *cx, const Type *t); /* of pointers: same shape
 void type_print(Buf *out, const Type *t);             /* "f32", "*bf16[64,32]", "i1[8]" */
 const Type *type_parse(Cursor *c);                    /* reads that, or fails; in parse.c */
 
-/* ---- the IR ---------------------------------------------------------------------------------------------------- */
+/* ---- the IR ------------------------------------------------------------------------------------------------------ */
 
 typedef enum {
 #define OP(id, name, in, out, regions, effects, attrs) OP_##id,
@@ -192,7 +192,7 @@ typedef struct Func {
   struct Inside *inside; /* its regions are timed (tile/passes/instrument.h); NULL: not */
 } Func;
 
-/* ---- build.c: making operations -------------------------------------------------------------------------------- */
+/* ---- build.c: making operations ---------------------------------------------------------------------------------- */
 
 typedef struct Builder {
   Func *func;
@@ -263,7 +263,7 @@ Value *control_carry(Func *f, Op *loop, Value *init, Value *next);
 bool op_is_pure(const Op *op);            /* no effect at all, bodies included: may be moved, merged, dropped */
 const Block *value_block(const Value *v); /* in which v is defined */
 
-/* ---- print.c, parse.c: text that reads back -------------------------------------------------------------------- */
+/* ---- print.c, parse.c: text that reads back ---------------------------------------------------------------------- */
 
 enum { PRINT_SPANS = 1, PRINT_FACTS = 2 }; /* "@line:col" after each op; facts as comments */
 void tile_print(Buf *out, const Func *f, int flags);
@@ -273,7 +273,7 @@ typedef void (*TileNote)(Buf *out, const Op *op, void *arg);
 void tile_print_noted(Buf *out, const Func *f, int flags, TileNote note, void *arg);
 Func *tile_parse(Context *cx, const Source *text); /* fails with a diagnostic */
 
-/* ---- verify.c --------------------------------------------------------------------------------------------------- */
+/* ---- verify.c ---------------------------------------------------------------------------------------------------- */
 
 /* Checks structure, dominance and every operation's type rule; fails with a diagnostic that names the op and the pass.
  */

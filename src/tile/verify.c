@@ -20,7 +20,7 @@ typedef struct Verifier {
   int depth;
 } Verifier;
 
-/* ---- messages ---- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static NORETURN PRINTF_LIKE(3, 4) void bad(Verifier *v, const Op *op, const char *format, ...) {
   Context *cx = v->func->cx;
@@ -92,7 +92,7 @@ static int need_axis(Verifier *v, const Op *op, int64_t axis, int rank) {
   return (int)axis;
 }
 
-/* ---- shape ---- */
+/* ---- shape ------------------------------------------------------------------------------------------------------- */
 
 static const Type *without_dim(Verifier *v, const Type *t, int axis) {
   int32_t shape[MAX_RANK];
@@ -177,7 +177,7 @@ static void check_shape_op(Verifier *v, const Op *op) {
   }
 }
 
-/* ---- elementwise ---- */
+/* ---- elementwise ------------------------------------------------------------------------------------------------- */
 
 static void check_arithmetic(Verifier *v, const Op *op) {
   const Type *t = out(op, 0);
@@ -240,7 +240,7 @@ static void check_elementwise(Verifier *v, const Op *op) {
   }
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void check_memory(Verifier *v, const Op *op) {
   const Type *p = in(op, 0);
@@ -264,7 +264,7 @@ static void check_memory(Verifier *v, const Op *op) {
   if (op->code == OP_ATOMIC_RMW && kind != RMW_XCHG && pointee->ptr) bad(v, op, "arithmetic on pointers");
 }
 
-/* ---- whole tiles ---- */
+/* ---- whole tiles ------------------------------------------------------------------------------------------------- */
 
 static void check_dot(Verifier *v, const Op *op) {
   const Type *a = in(op, 0), *b = in(op, 1), *acc = in(op, 2);
@@ -353,7 +353,7 @@ static void check_tile(Verifier *v, const Op *op) {
   }
 }
 
-/* ---- control, creation, hints ---- */
+/* ---- control, creation, hints ------------------------------------------------------------------------------------ */
 
 static void check_control(Verifier *v, const Op *op) {
   const Type **results = value_types(v, op->out, op->out_count);
@@ -479,7 +479,7 @@ static void check_types(Verifier *v, const Op *op) {
   }
 }
 
-/* ---- structure ---- */
+/* ---- structure --------------------------------------------------------------------------------------------------- */
 
 static void check_counts(Verifier *v, const Op *op) {
   const OpInfo *info = &op_info[op->code];

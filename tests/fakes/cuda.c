@@ -31,7 +31,7 @@ API void fake_kernel(const char *name, FakeKernel run) {
   fake.kernels[fake.kernel_count++].run = run;
 }
 
-/* ---- every call begins so ---- */
+/* ---- every call begins so ---------------------------------------------------------------------------------------- */
 
 typedef struct Context {
   int device;
@@ -109,7 +109,7 @@ API int cuGetErrorString(int e, const char **out) {
   return *out = NULL, 1;
 }
 
-/* ---- devices and contexts ---- */
+/* ---- devices and contexts ---------------------------------------------------------------------------------------- */
 
 API int cuDeviceGetCount(int *n) {
   ENTER(FREE);
@@ -188,7 +188,7 @@ API int cuCtxGetDevice(int *out) {
   LEAVE(0);
 }
 
-/* ---- modules ---- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Module {
   char *image;
@@ -321,7 +321,7 @@ API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, un
   LEAVE(0);
 }
 
-/* ---- graphs ---- */
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 API int cuStreamBeginCapture_v2(void *stream, int mode) {
   ENTER(IN_CONTEXT);
@@ -403,7 +403,7 @@ API int cuGraphLaunch(void *exec, void *stream) {
   LEAVE(0);
 }
 
-/* ---- waiting ---- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 static void all_done(void) {
   for (Module *m = modules; m; m = m->next) m->in_flight = false;
@@ -425,7 +425,7 @@ API int cuStreamSynchronize(void *s) {
   LEAVE(after_wait());
 }
 
-/* ---- memory: addresses of the device lie in a range of their own, as CUDA's do ---- */
+/* ---- memory: addresses of the device lie in a range of their own, as CUDA's do ----------------------------------- */
 
 enum { ARENA = 64 << 20 };
 static char *arena;
@@ -550,7 +550,7 @@ API int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *stream) {
   LEAVE(0);
 }
 
-/* ---- streams and events ---- */
+/* ---- streams and events ------------------------------------------------------------------------------------------ */
 
 API int cuStreamCreate(void **out, unsigned flags) {
   ENTER(IN_CONTEXT);
@@ -602,7 +602,7 @@ API int cuEventElapsedTime(float *ms, void *a, void *b) {
   LEAVE(0);
 }
 
-/* ---- NVRTC: every __global__ function of the text becomes an entry ---- */
+/* ---- NVRTC: every __global__ function of the text becomes an entry ----------------------------------------------- */
 
 typedef struct Program {
   char *text, *name;

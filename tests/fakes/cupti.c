@@ -71,7 +71,7 @@ API void fake_cupti_launch(uint32_t number, uint32_t correlation) {
   if (number < 1024 && fake.callbacks[number]) callback(NULL, CUPTI_DOMAIN_DRIVER, number, &call);
 }
 
-/* ---- CUPTI's own ---- */
+/* ---- CUPTI's own ------------------------------------------------------------------------------------------------- */
 
 API int cuptiGetVersion(uint32_t *v) { return *v = fake.version, 0; }
 API int cuptiGetResultString(int r, const char **text) {

@@ -21,7 +21,7 @@ static void check_text(Context *cx, const LaneFunc *f, Buf *first, Buf *second) 
   lane_print(second, f, true);
 }
 
-/* ---- the same function, made by the builder ---- */
+/* ---- the same function, made by the builder ---------------------------------------------------------------------- */
 
 typedef struct Copy {
   LaneFunc *f;
@@ -98,7 +98,7 @@ static LaneFunc *copy_of(Context *cx, const LaneFunc *f) {
   return c.f;
 }
 
-/* ---- running ---- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Census {
   bool may_run;

@@ -134,7 +134,7 @@ static nereid_status launch_add(Gpu *g, nereid_stream *s, nereid_error **error) 
   return nereid_launch(g->d, s, g->m, "add", (int64_t[]){N / 1024, 1, 1}, a, 5, NULL, error);
 }
 
-/* ---- faults ---- */
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
 
 static void illegal_address(void) {
   Gpu g = gpu_open();
@@ -186,7 +186,7 @@ static void asserts_and_prints(void) {
   gpu_close(&g);
 }
 
-/* ---- arguments and memory ---- */
+/* ---- arguments and memory ---------------------------------------------------------------------------------------- */
 
 static void wrong_pointers(void) {
   Gpu g = gpu_open();
@@ -258,7 +258,7 @@ static void pinned_memory(void) {
   gpu_close(&g);
 }
 
-/* ---- streams, events, lists, modules ---- */
+/* ---- streams, events, lists, modules ----------------------------------------------------------------------------- */
 
 static void streams_and_events(void) {
   Gpu g = gpu_open();
@@ -326,7 +326,7 @@ static void without_ptxas(void) { /* the driver compiles */
   gpu_close(&g);
 }
 
-/* ---- CUDA C ---- */
+/* ---- CUDA C ------------------------------------------------------------------------------------------------------ */
 
 static void cuda_c(void) {
   Gpu g = gpu_open();

@@ -17,7 +17,7 @@ typedef uint64_t nd_a64 __attribute__((may_alias));
   U *at = (U *)(p), old = __atomic_load_n(at, __ATOMIC_RELAXED); \
   while (!__atomic_compare_exchange_n(at, &old, (U)(next), 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {}
 
-/* ---- integers ---- */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 #define ND_ATOMIC_FETCH(kind, T, U) \
   ND_INLINE nd_##T nd_atomic_##kind##_##T(void *p, nd_##T x) { \
@@ -51,7 +51,7 @@ ND_ATOMIC_WIDE_INT(u8, nd_a8)
 ND_ATOMIC_WIDE_INT(i16, nd_a16)
 ND_ATOMIC_WIDE_INT(u16, nd_a16)
 
-/* ---- floats ---- */
+/* ---- floats ------------------------------------------------------------------------------------------------------ */
 
 /* T: element; U: its bits; S: signed; TO, FROM: to bits and back */
 #define ND_ATOMIC_FLOAT(T, U, S, TO, FROM) \
@@ -81,7 +81,7 @@ ND_ATOMIC_FLOAT(f64, nd_a64, int64_t, nd_cast_u64_f64, nd_cast_f64_u64)
 ND_ATOMIC_FLOAT(f16, nd_a16, int16_t, nd_bits_f16, nd_from_bits_f16)
 ND_ATOMIC_FLOAT(bf16, nd_a16, int16_t, nd_bits_bf16, nd_from_bits_bf16)
 
-/* ---- lanes; masked ones give 0 ---- */
+/* ---- lanes; masked ones give 0 ----------------------------------------------------------------------------------- */
 
 #define ND_ATOMIC_LANES(kind, T) \
   ND_INLINE nd_##T##v nd_atomic_##kind##_##T##v(nd_i64v address, nd_##T##v x, nd_mask m) { \

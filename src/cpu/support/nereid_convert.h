@@ -71,7 +71,7 @@ ND_INLINE nd_f32v nd_decode(nd_u32v b, int bits, int fraction, int bias, uint32_
 #define ND_FP8E4B8_ROW 8, 3, 8, 0x7f, 0, 0x80, 1, 1
 #define ND_FP8E5B16_ROW 8, 2, 16, 0x7f, 0, 0x80, 1, 1
 
-/* ---- bits of narrow floats ---- */
+/* ---- bits of narrow floats --------------------------------------------------------------------------------------- */
 
 ND_INLINE nd_u16v nd_bits_rtz_f16v(nd_f32v x) { return nd_from32_u16v((nd_i32v)nd_encode(x, ND_F16_ROW, ND_TOZERO)); }
 #if defined(ND_X86) && defined(__F16C__) && (ND_VL < 16 || defined(ND_AVX512))
@@ -155,7 +155,7 @@ ND_INLINE nd_f32v nd_cvtz_f32_f64v(nd_f64v x) {
   return (nd_f32v)((nd_i32v)r + nd_gt_f64v(nd_abs_f64v(back), nd_abs_f64v(x)));
 }
 
-/* ---- numbers: integers from and to integers and floats ---- */
+/* ---- numbers: integers from and to integers and floats ----------------------------------------------------------- */
 
 /* All pairs by way of 32 bits (nereid_vec.h has those of 8 and 16), so that no step changes the width more than twice.
  */
@@ -256,7 +256,7 @@ ND_CVT_NARROW(u32, f64, i64, 0, UINT32_MAX)
 ND_INTS(ND_CVT_SCALARS)
 #undef ND_CVT_SCALARS
 
-/* ---- numbers to narrow floats: values kept as f32, rounded to what the type can represent ---- */
+/* ---- numbers to narrow floats: values kept as f32, rounded to what the type can represent ------------------------ */
 
 /* An integer is exact as an f32, or so large that every narrow type but bf16 overflows. For bf16 it goes through a
  * double and, beyond 53 bits, with the low ten bits gathered into one that says "not exact". */
@@ -328,7 +328,7 @@ ND_INLINE float nd_cvtz_f32_f64(double x) { return nd_cvtz_f32_f64v(nd_splat_f64
 #undef ND_CVT_BF16
 #undef ND_CVTZ
 
-/* ---- arrays ---- */
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 #define ND_ARRAYS(T, U) \
   ND_NOINLINE void nd_widen_##T(float *dst, const void *src, int64_t n) { \

@@ -149,7 +149,7 @@ typedef struct NereidHost {
 #define ND_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* ---- element types in a register ---- */
+/* ---- element types in a register --------------------------------------------------------------------------------- */
 
 typedef int nd_i1;
 typedef int8_t nd_i8;
@@ -167,7 +167,7 @@ typedef double nd_f64;
 #define ND_UNSIGNED(X) X(u8) X(u16) X(u32) X(u64)
 #define ND_INTS(X) ND_SIGNED(X) ND_UNSIGNED(X)
 
-/* ---- scalars: what C leaves undefined is defined here, or any value, but never a trap ---- */
+/* ---- scalars: what C leaves undefined is defined here, or any value, but never a trap ---------------------------- */
 
 #define ND_SCALAR(T) \
   ND_INLINE nd_##T nd_select_##T(int c, nd_##T a, nd_##T b) { return c ? a : b; }

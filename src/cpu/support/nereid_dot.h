@@ -140,7 +140,7 @@ ND_DOT_KERNEL(bf16, float, int32_t, nd_dot_v_f32, nd_dot_step_bf16)
     for (int j = 0; j < w; j++) acc[j] = row[j]; \
   }
 
-/* ---- copies: a row of a panel of b, w columns of it, `there` = how many of `per` rows exist; a piece of a row of a -- */
+/* ---- copies: a row of a panel of b, w columns of it, `there` = how many of `per` rows exist; a piece of a row of a ---- */
 
 #define ND_DOT_COPY(T) \
   ND_INLINE void nd_dot_row_##T(nd_##T *dst, const nd_##T *b, int64_t ldb, int w, int there) { \
@@ -196,7 +196,7 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
 }
 #endif
 
-/* ---- the whole product ---- */
+/* ---- the whole product ------------------------------------------------------------------------------------------- */
 
 /* T: name and source type S; KERNEL with elements E of b and acc, A of a; `per` elements of k in a step.
  * far_a, far_b: whether rows at that distance must be copied. */

@@ -117,7 +117,7 @@ ND_INLINE nd_f64v nd_exp10_f64v(nd_f64v x) { return nd_pow_f64v(nd_splat_f64v(10
 #undef ND_MATH1_F64
 #undef ND_MATH2
 
-/* ---- exp, exp2, tanh of f32 ---- */
+/* ---- exp, exp2, tanh of f32 -------------------------------------------------------------------------------------- */
 
 #if defined(ND_X86) && defined(__FMA__)
 #define ND_FMADD nd_fma_f32v
@@ -194,7 +194,7 @@ ND_INLINE nd_f32v nd_tanh_f32v(nd_f32v x) {
   return (nd_f32v)((nd_i32v)(e / (e + 2)) | ((nd_i32v)x & INT32_MIN));
 }
 
-/* ---- what the machine has instructions for ---- */
+/* ---- what the machine has instructions for ----------------------------------------------------------------------- */
 
 #if defined(ND_X86)
 ND_INLINE nd_f32v nd_sqrt_f32v(nd_f32v x) { return (nd_f32v)ND_MM(sqrt_ps)(x); }
@@ -237,7 +237,7 @@ ND_MATH1_LIBM(trunc)
 ND_MATH1_LIBM(rint)
 #endif
 
-/* ---- made of the others ---- */
+/* ---- made of the others ------------------------------------------------------------------------------------------ */
 
 #define ND_MATH_MADE(T, I, below_half) \
   ND_INLINE nd_##T##v nd_nearbyint_##T##v(nd_##T##v x) { return nd_rint_##T##v(x); } \

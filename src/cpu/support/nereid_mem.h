@@ -18,7 +18,7 @@ typedef nd_u16 nd_b2 __attribute__((aligned(1), may_alias));
 typedef nd_u32 nd_b4 __attribute__((aligned(1), may_alias));
 typedef nd_u64 nd_b8 __attribute__((aligned(1), may_alias));
 
-/* ---- contiguous ---- */
+/* ---- contiguous -------------------------------------------------------------------------------------------------- */
 
 #define ND_RAW(B, U) \
   ND_INLINE nd_##B##v nd_load_##B(const void *p) { return *(const nd_##U##vu *)p; } \
@@ -123,7 +123,7 @@ ND_RAW_LANES(b8)
 #endif
 #endif
 
-/* ---- strided, gathered, scattered ---- */
+/* ---- strided, gathered, scattered -------------------------------------------------------------------------------- */
 
 #define ND_RAW_FAR_APART(B) \
   ND_INLINE nd_##B##v nd_sload_##B(const void *p, int64_t stride) { \
@@ -232,7 +232,7 @@ ND_INLINE nd_b4v nd_xgather_b4(const void *p, nd_i32v index, nd_mask m, nd_b4v o
 #define nd_xgather_b1 nd_lanes_xgather_b1
 #define nd_xgather_b2 nd_lanes_xgather_b2
 
-/* ---- past the caches ---- */
+/* ---- past the caches --------------------------------------------------------------------------------------------- */
 
 /* A write that fills a line of its own need not read that line first: a copy moves two bytes a byte instead of three.
  * It pays when the line would have left the caches before its next use, so for arrays much larger than a cache. */
@@ -281,7 +281,7 @@ ND_RAW_FAR(b4)
 ND_RAW_FAR(b8)
 #undef ND_RAW_FAR
 
-/* ---- the element types ---- */
+/* ---- the element types ------------------------------------------------------------------------------------------- */
 
 /* T: element, V: its vector in registers, B: its width in memory, IN(bits): value, OUT(value): bits,
  * KEEP(m, loaded, other): what a masked lane becomes where the raw load gave it 0 or, for plain types, already `other`.

@@ -14,7 +14,7 @@
 #ifndef NEREID_TILE_H
 #define NEREID_TILE_H
 
-/* ---- sort ---- */
+/* ---- sort -------------------------------------------------------------------------------------------------------- */
 
 #define ND_SORT(T) \
   ND_NOINLINE void nd_sort_##T(nd_##T *x, int64_t n, int descending) { \
@@ -88,7 +88,7 @@ ND_SORT_FLOAT(fp8e4b8, uint8_t, i8, 0, 1, 0x80)
 ND_SORT_FLOAT(fp8e5b16, uint8_t, i8, 0, 1, 0x80)
 #undef ND_SORT_FLOAT
 
-/* ---- histogram: adds to bins; what lies outside is not counted ---- */
+/* ---- histogram: adds to bins; what lies outside is not counted --------------------------------------------------- */
 
 #define ND_HISTOGRAM(T) \
   ND_NOINLINE void nd_histogram_##T(int32_t *bins, int64_t bin_count, const nd_##T *x, const uint8_t *mask, \
@@ -99,7 +99,7 @@ ND_SORT_FLOAT(fp8e5b16, uint8_t, i8, 0, 1, 0x80)
 ND_INTS(ND_HISTOGRAM)
 #undef ND_HISTOGRAM
 
-/* ---- transpose ---- */
+/* ---- transpose --------------------------------------------------------------------------------------------------- */
 
 /* Lane i of row r and of row r + s after the step, as an index into both rows' lanes; L lanes. */
 #define ND_TURN_LOW(i, s, L) ((i) & (s) ? (L) + (i) - (s) : (i))
@@ -169,7 +169,7 @@ ND_TRANSPOSE(8, u64)
 #undef ND_TRANSPOSE
 #undef ND_TURN_SQUARE
 
-/* ---- copy; strides and row_bytes in bytes ---- */
+/* ---- copy; strides and row_bytes in bytes ------------------------------------------------------------------------ */
 
 ND_INLINE void nd_copy2d(void *dst, int64_t dst_stride, const void *src, int64_t src_stride, int64_t rows,
                          int64_t row_bytes) {

@@ -53,7 +53,7 @@
 #define ND_MI64 __m128i
 #endif
 
-/* ---- types ---- */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 /* nd_Tv, and nd_Tvu for one anywhere in memory. None is aligned to more than a register. */
 #define ND_ALIGN(bytes) (ND_VL * (bytes) < ND_REG ? ND_VL * (bytes) : ND_REG)
@@ -157,7 +157,7 @@ ND_INLINE nd_i64v nd_iota_i64v(void) { return (nd_i64v){ND_SEQ(ND_SELF)}; }
     nd_r; \
   }))
 
-/* ---- widths ---- */
+/* ---- widths ------------------------------------------------------------------------------------------------------ */
 
 /* nd_to32_Tv: 8 and 16 bits as 32, by the type's sign; nd_from32_Tv: back, dropping what is above. gcc takes a step of
  * more than a factor of two lane by lane, so there are two steps where there is no instruction for one. */
@@ -192,7 +192,7 @@ ND_INLINE nd_u8v nd_from32_u8v(nd_i32v x) { return (nd_u8v)nd_from32_i8v(x); }
 ND_INLINE nd_u16v nd_from32_u16v(nd_i32v x) { return (nd_u16v)nd_from32_i16v(x); }
 #undef ND_TO32
 
-/* ---- masks ---- */
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 ND_INLINE uint32_t nd_mask_bits(nd_mask m) { /* bit i: lane i */
 #if defined(ND_AVX512)
@@ -215,7 +215,7 @@ ND_INLINE int nd_any(nd_mask m) { return nd_mask_bits(m) != 0; }
 ND_INLINE int nd_none(nd_mask m) { return nd_mask_bits(m) == 0; }
 ND_INLINE int nd_count(nd_mask m) { return __builtin_popcount(nd_mask_bits(m)); }
 
-/* ---- splat, select ---- */
+/* ---- splat, select ----------------------------------------------------------------------------------------------- */
 
 #define ND_SPLAT(T) \
   ND_INLINE nd_##T##v nd_splat_##T##v(nd_##T x) { return x - (nd_##T##v){0}; }
@@ -269,7 +269,7 @@ ND_SELECT_AS(f64, i64)
 #undef ND_SELECT_AS
 ND_INLINE nd_mask nd_select_i1v(nd_mask m, nd_mask a, nd_mask b) { return (m & a) | (~m & b); }
 
-/* ---- comparisons ---- */
+/* ---- comparisons ------------------------------------------------------------------------------------------------- */
 
 #define ND_COMPARES(X, T) X(T, eq, ==) X(T, ne, !=) X(T, lt, <) X(T, le, <=) X(T, gt, >) X(T, ge, >=)
 #define ND_COMPARE32(T, name, op) \
@@ -302,7 +302,7 @@ ND_INLINE nd_mask nd_le_i1v(nd_mask a, nd_mask b) { return ~a | b; }
 ND_INLINE nd_mask nd_gt_i1v(nd_mask a, nd_mask b) { return a & ~b; }
 ND_INLINE nd_mask nd_ge_i1v(nd_mask a, nd_mask b) { return a | ~b; }
 
-/* ---- integers ---- */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 #define ND_INT_OPS(T) \
   ND_INLINE nd_##T##v nd_min_##T##v(nd_##T##v a, nd_##T##v b) { return nd_select_##T##v(nd_lt_##T##v(a, b), a, b); } \
@@ -461,7 +461,7 @@ ND_INLINE nd_i64v nd_brev_i64v(nd_i64v a) {
   return (nd_i64v)(x >> 32 | x << 32);
 }
 
-/* ---- floats ---- */
+/* ---- floats ------------------------------------------------------------------------------------------------------ */
 
 ND_INLINE nd_f32v nd_neg_f32v(nd_f32v a) { return (nd_f32v)((nd_i32v)a ^ INT32_MIN); }
 ND_INLINE nd_f64v nd_neg_f64v(nd_f64v a) { return (nd_f64v)((nd_i64v)a ^ INT64_MIN); }
@@ -528,7 +528,7 @@ ND_INLINE nd_f64v nd_fma_f64v(nd_f64v a, nd_f64v b, nd_f64v c) {
 #endif
 }
 
-/* ---- across the lanes ---- */
+/* ---- across the lanes -------------------------------------------------------------------------------------------- */
 
 #define ND_X1(i) ((i) ^ 1)
 #define ND_X2(i) ((i) ^ 2)

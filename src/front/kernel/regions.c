@@ -41,7 +41,7 @@ static bool regions_wanted(Front *fr) {
   return fr->func && mode != INSIDE_OFF && mode != INSIDE_AUTOMATIC;
 }
 
-/* ---- what a marker says ---- */
+/* ---- what a marker says ------------------------------------------------------------------------------------------ */
 
 typedef enum { WORD_BEGIN, WORD_END, WORD_SCOPE } Word;
 
@@ -68,7 +68,7 @@ static Word word_of(Front *fr, const Marker *m, const char **name) {
             "the marker `%.*s` is not known", (int)n, m->words);
 }
 
-/* ---- where it stands ---- */
+/* ---- where it stands --------------------------------------------------------------------------------------------- */
 
 typedef struct Placing {
   Front *fr;
@@ -285,7 +285,7 @@ void regions_begin(Front *fr, const Node *def) {
   }
 }
 
-/* ---- regions while the body is evaluated ---- */
+/* ---- regions while the body is evaluated ------------------------------------------------------------------------- */
 
 static void build(Front *fr, const char *name, bool end) {
   Op *op = build_op(&fr->b, OP_SCOPE, 0, NULL, 0, NULL);
@@ -359,7 +359,7 @@ void regions_end(Front *fr, const OpenRegion *outer) {
   }
 }
 
-/* ---- Proton's marks ---- */
+/* ---- Proton's marks ---------------------------------------------------------------------------------------------- */
 
 static Py *call_enter(Front *fr, const Builtin *b, Span at, Py **args) {
   const char *name = lib_str(fr, at, b, "name", args[0]);

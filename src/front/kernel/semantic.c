@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-/* ---- constants ------------------------------------------------------------------------------------------------ */
+/* ---- constants --------------------------------------------------------------------------------------------------- */
 
 const Type *sem_natural_type(Front *fr, Span at, const Py *number) {
   Dtype d = DT_I1;
@@ -45,7 +45,7 @@ Value *sem_to_value(Front *fr, Span at, Py *x, const char *what) {
   fail(fr->cx, at, "%s must be a tensor or a number, but it is %s", what, py_describe(fr, x));
 }
 
-/* ---- promotion ------------------------------------------------------------------------------------------------ */
+/* ---- promotion --------------------------------------------------------------------------------------------------- */
 
 static int kind_rank(Dtype d) { return d == DT_I1 ? 0 : dtype_is_float(d) ? 2 : 1; }
 
@@ -134,7 +134,7 @@ Value *sem_bf16_to_f32(Front *fr, Value *v) {
   return build_convert(&fr->b, v, DT_F32);
 }
 
-/* ---- binary operators ----------------------------------------------------------------------------------------- */
+/* ---- binary operators -------------------------------------------------------------------------------------------- */
 
 /* // and % want integers of one signedness; sem_pair has brought them to one type, unless a weak number decided it. */
 static Value *floor_div(Front *fr, Span at, Py *x, Py *y) {
@@ -264,7 +264,7 @@ Py *sem_compare(Front *fr, Span at, PyOp op, Py *x, Py *y) {
   return py_tensor(fr, build_cmp(&fr->b, pred, a, b));
 }
 
-/* ---- unary and logical operators ------------------------------------------------------------------------------ */
+/* ---- unary and logical operators --------------------------------------------------------------------------------- */
 
 static Value *as_int1(Front *fr, Span at, const char *op, Py *x) {
   Value *v = sem_to_value(fr, at, x, arena_printf(fr->cx->arena, "the operand of `%s`", op));

@@ -28,7 +28,7 @@ const char *shape_text(Front *fr, int rank, const int32_t *shape) {
   return arena_printf(fr->cx->arena, "%s]", s);
 }
 
-/* ---- casts ---------------------------------------------------------------------------------------------------- */
+/* ---- casts ------------------------------------------------------------------------------------------------------- */
 
 static NORETURN void cannot_cast(Front *fr, Span at, Value *v, const Type *to, const char *hint) {
   if (hint) fail_hint(fr->cx, at, hint, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
@@ -82,7 +82,7 @@ Py *sem_cast(Front *fr, Span at, Py *x, const Type *to_elem, int rounding, bool 
   return py_tensor(fr, sem_cast_value(fr, at, sem_to_value(fr, at, x, "what is cast"), to_elem, rounding, bitcast));
 }
 
-/* ---- broadcasting --------------------------------------------------------------------------------------------- */
+/* ---- broadcasting ------------------------------------------------------------------------------------------------ */
 
 Value *sem_splat(Front *fr, Value *v, int rank, const int32_t *shape) {
   return rank ? build_splat(&fr->b, v, rank, shape) : v;
@@ -147,7 +147,7 @@ void sem_broadcast_all(Front *fr, Span at, int n, Value **v) {
   for (int i = 1; i < n; i++) sem_broadcast_pair(fr, at, &v[0], &v[i]);
 }
 
-/* ---- subscripts ----------------------------------------------------------------------------------------------- */
+/* ---- subscripts -------------------------------------------------------------------------------------------------- */
 
 static bool absent(const Py *p) { return !p || p->kind == PY_NONE; }
 

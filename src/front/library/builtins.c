@@ -54,7 +54,7 @@ static Py *unknown_value(Front *fr, const char *library, const char *attr) {
   return p;
 }
 
-/* ---- dotted paths --------------------------------------------------------------------------------------------- */
+/* ---- dotted paths ------------------------------------------------------------------------------------------------ */
 
 static const char TL[] = "triton.language", TL_MATH[] = "triton.language.math",
                   LIBDEVICE[] = "triton.language.extra.libdevice", HELPERS[] = "triton_helpers",
@@ -121,7 +121,7 @@ const char *builtin_library(Front *fr, const char *path) {
   return NULL;
 }
 
-/* ---- constants and types by name ------------------------------------------------------------------------------ */
+/* ---- constants and types by name --------------------------------------------------------------------------------- */
 
 static const struct {
   const char *name;
@@ -269,7 +269,7 @@ Py *builtin_python(Front *fr, const char *name, bool host) {
   return row_value(fr, b, NULL);
 }
 
-/* ---- members -------------------------------------------------------------------------------------------------- */
+/* ---- members ----------------------------------------------------------------------------------------------------- */
 
 Py *lib_member(Front *fr, const char *library, const char *attr, Py *self) {
   const Builtin *b = find_row(library, attr);
@@ -281,7 +281,7 @@ Py *lib_member(Front *fr, const char *library, const char *attr, Py *self) {
   return NULL;
 }
 
-/* ---- names, for messages and for the table -------------------------------------------------------------------- */
+/* ---- names, for messages and for the table ----------------------------------------------------------------------- */
 
 const char *const *builtin_names(Front *fr, const char *library) {
   const char *path = builtin_library(fr, library);

@@ -9,7 +9,7 @@
 
 #include "front/value.h"
 
-/* ---- semantic.c: promotion and constants ---------------------------------------------------------------------- */
+/* ---- semantic.c: promotion and constants ------------------------------------------------------------------------- */
 
 /* The type that a Python number takes when it must become a tensor on its own (semantics 3.2). */
 const Type *sem_natural_type(Front *fr, Span at, const Py *number);
@@ -27,7 +27,7 @@ Value *sem_bf16_to_f32(Front *fr, Value *v);
 /* + - or *; `check`: with debug, assert that integers do not overflow. */
 Py *sem_arithmetic(Front *fr, Span at, PyOp op, Py *x, Py *y, bool check);
 
-/* ---- semantic_cast.c ------------------------------------------------------------------------------------------ */
+/* ---- semantic_cast.c --------------------------------------------------------------------------------------------- */
 
 Value *sem_cast_value(Front *fr, Span at, Value *v, const Type *to_elem, int rounding, bool bitcast);
 Value *sem_splat(Front *fr, Value *v, int rank, const int32_t *shape); /* a scalar; rank 0 gives it back */
@@ -39,11 +39,11 @@ const Type *sem_pointee(Context *cx, const Type *t);               /* of a point
 const char *type_text(Front *fr, const Type *t);                   /* "f32[128]" */
 const char *shape_text(Front *fr, int rank, const int32_t *shape); /* "[64, 32]" */
 
-/* ---- builtins.c: a method of a value, or NULL; library "tensor", "dtype", "desc" or "block_ptr" --------------- */
+/* ---- builtins.c: a method of a value, or NULL; library "tensor", "dtype", "desc" or "block_ptr" ------------------ */
 
 Py *lib_member(Front *fr, const char *library, const char *attr, Py *self);
 
-/* ---- lib_args.c: reading arguments; `b` and `name` are for the message ---------------------------------------- */
+/* ---- lib_args.c: reading arguments; `b` and `name` are for the message ------------------------------------------- */
 
 NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, const char *format, ...)
     PRINTF_LIKE(5, 6);
@@ -66,39 +66,39 @@ int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *
 int lib_ints(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int64_t *out, int max);
 const char *lib_full_name(Front *fr, const Builtin *b); /* "tl.load", "libdevice.tanh" */
 
-/* ---- regions -------------------------------------------------------------------------------------------------- */
+/* ---- regions ----------------------------------------------------------------------------------------------------- */
 
 /* Where the builder stood, kept while a region's body is built: Builder keep = lib_enter(fr, block); ...; fr->b = keep.
  */
 Builder lib_enter(Front *fr, Block *block);
 
-/* ---- lib_shape.c: the first n elements along axis, or all n in reverse ---------------------------------------- */
+/* ---- lib_shape.c: the first n elements along axis, or all n in reverse ------------------------------------------- */
 
 Value *lib_take(Front *fr, Value *x, int axis, int32_t n, bool backwards);
 
-/* ---- lib_reduce.c --------------------------------------------------------------------------------------------- */
+/* ---- lib_reduce.c ------------------------------------------------------------------------------------------------ */
 
 typedef enum { COMBINE_ADD, COMBINE_MUL, COMBINE_MAX, COMBINE_MIN, COMBINE_XOR, COMBINE_OR, COMBINE_AND } Combine;
 Value *lib_reduce_with(Front *fr, Value *x, int axis, Combine how);
 
-/* ---- lib_blockptr.c ------------------------------------------------------------------------------------------- */
+/* ---- lib_blockptr.c ---------------------------------------------------------------------------------------------- */
 
 Py *lib_load_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, const Py *boundary_check,
                        const char *padding, int cache, int evict, bool is_volatile);
 void lib_store_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, Py *value, const Py *boundary_check,
                          int cache, int evict);
 
-/* ---- lib_memory.c --------------------------------------------------------------------------------------------- */
+/* ---- lib_memory.c ------------------------------------------------------------------------------------------------ */
 
 int lib_cache(Front *fr, Span at, const Builtin *b, const Py *p, bool store);
 int lib_evict(Front *fr, Span at, const Builtin *b, const Py *p);
 
-/* ---- lib_atomic.c --------------------------------------------------------------------------------------------- */
+/* ---- lib_atomic.c ------------------------------------------------------------------------------------------------ */
 
 MemSem lib_sem(Front *fr, Span at, const Builtin *b, const Py *p);
 MemScope lib_scope(Front *fr, Span at, const Builtin *b, const Py *p);
 
-/* ---- the tables, each ending with name NULL ------------------------------------------------------------------- */
+/* ---- the tables, each ending with name NULL ---------------------------------------------------------------------- */
 
 extern const Builtin lib_create_table[], lib_shape_table[], lib_memory_table[], lib_blockptr_table[],
     lib_atomic_table[], lib_dot_table[], lib_math_table[], lib_libdevice_table[], lib_reduce_table[], lib_debug_table[],

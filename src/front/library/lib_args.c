@@ -43,7 +43,7 @@ NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, c
 
 bool lib_none(const Py *p) { return !p || p->kind == PY_NONE; }
 
-/* ---- compile-time arguments ----------------------------------------------------------------------------------- */
+/* ---- compile-time arguments -------------------------------------------------------------------------------------- */
 
 /* A run-time value stands where a constexpr is wanted: say which and how to repair it. */
 static NORETURN void not_constexpr(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
@@ -99,7 +99,7 @@ const Type *lib_dtype(Front *fr, Span at, const Builtin *b, const char *name, co
   lib_fail(fr, at, b, NULL, "`%s` must be a dtype such as tl.float32, but it is %s", name, py_describe(fr, p));
 }
 
-/* ---- run-time arguments --------------------------------------------------------------------------------------- */
+/* ---- run-time arguments ------------------------------------------------------------------------------------------ */
 
 Value *lib_value(Front *fr, Span at, const Builtin *b, const char *name, Py *p) {
   if (p->kind == PY_TENSOR) return p->value;
@@ -126,7 +126,7 @@ Value *lib_block(Front *fr, Span at, const Builtin *b, const char *name, Py *p) 
   return v;
 }
 
-/* ---- shapes and axes ------------------------------------------------------------------------------------------ */
+/* ---- shapes and axes --------------------------------------------------------------------------------------------- */
 
 int lib_axis(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int rank) {
   int axis = lib_small_int(fr, at, b, name, p);
@@ -179,7 +179,7 @@ int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *
   return n;
 }
 
-/* ---- regions -------------------------------------------------------------------------------------------------- */
+/* ---- regions ----------------------------------------------------------------------------------------------------- */
 
 Builder lib_enter(Front *fr, Block *block) {
   Builder keep = fr->b;

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* ---- addresses ------------------------------------------------------------------------------------------------ */
+/* ---- addresses --------------------------------------------------------------------------------------------------- */
 
 static int32_t *line_shape(const BlockPtr *bp, int d, int32_t *shape) {
   for (int i = 0; i < bp->rank; i++) shape[i] = i == d ? bp->block_shape[d] : 1;
@@ -64,7 +64,7 @@ static Value *padding_value(Front *fr, const Type *elem, const BlockPtr *bp, boo
   return nan ? build_float(&fr->b, type_tensor(fr->cx, elem, bp->rank, bp->block_shape), NAN) : NULL;
 }
 
-/* ---- block pointers ------------------------------------------------------------------------------------------- */
+/* ---- block pointers ---------------------------------------------------------------------------------------------- */
 
 static unsigned read_boundary(Front *fr, const Builtin *b, Span at, const BlockPtr *bp, const Py *p) {
   if (lib_none(p)) return 0;
@@ -194,7 +194,7 @@ static Py *call_advance(Front *fr, const Builtin *b, Span at, Py **args) {
   return bp_value(fr, PY_BLOCK_PTR, &bp);
 }
 
-/* ---- descriptors ---------------------------------------------------------------------------------------------- */
+/* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
 static Py *call_make_descriptor(Front *fr, const Builtin *b, Span at, Py **args) {
   BlockPtr d = {.base = base_arg(fr, b, at, args[0])};

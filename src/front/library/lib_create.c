@@ -120,7 +120,7 @@ static Py *call_cat(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, op->out[0]);
 }
 
-/* ---- casts ---------------------------------------------------------------------------------------------------- */
+/* ---- casts ------------------------------------------------------------------------------------------------------- */
 
 static Py *call_cast(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *v = lib_value(fr, at, b, "input", args[0]);

@@ -5,7 +5,7 @@
 static const char HINTS[] = "Compiler hints", DEBUG[] = "Debugging", ASM[] = "Inline assembly and map",
                   LOOPS[] = "Iterators";
 
-/* ---- promises ------------------------------------------------------------------------------------------------- */
+/* ---- promises ---------------------------------------------------------------------------------------------------- */
 
 static Py *call_hint(Front *fr, const Builtin *b, Span at, Py **args) {
   HintKind kind = !strcmp(b->name, "multiple_of")      ? HINT_DIVISIBLE
@@ -49,7 +49,7 @@ static Py *call_barrier(Front *fr, const Builtin *b, Span at, Py **args) {
 /* tl.condition(c, disable_licm=False) around a while loop's condition. */
 static Py *call_condition(Front *fr, const Builtin *b, Span at, Py **args) { return args[0]; }
 
-/* ---- assertions ----------------------------------------------------------------------------------------------- */
+/* ---- assertions -------------------------------------------------------------------------------------------------- */
 
 static Py *call_static_assert(Front *fr, const Builtin *b, Span at, Py **args) {
   if (args[0]->kind == PY_TENSOR)
@@ -80,7 +80,7 @@ static Py *call_device_assert(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_none(fr);
 }
 
-/* ---- printing ------------------------------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 static const char *plain_text(Front *fr, const Py *p) {
   if (p->kind == PY_STR) return p->str.s;
@@ -133,7 +133,7 @@ static Py *call_device_print(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_none(fr);
 }
 
-/* ---- assembly ------------------------------------------------------------------------------------------------- */
+/* ---- assembly ---------------------------------------------------------------------------------------------------- */
 
 static Py *call_asm(Front *fr, const Builtin *b, Span at, Py **args) {
   const char *text = lib_str(fr, at, b, "asm", args[0]), *constraints = lib_str(fr, at, b, "constraints", args[1]);
@@ -163,7 +163,7 @@ static Py *call_asm(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tuple(fr, k, items);
 }
 
-/* ---- map_elementwise ------------------------------------------------------------------------------------------ */
+/* ---- map_elementwise --------------------------------------------------------------------------------------------- */
 
 /* The body is built first, apart, since its results' types decide the operation's. */
 static Py *call_map(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -209,7 +209,7 @@ static Py *call_map(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tuple(fr, m, items);
 }
 
-/* ---- iterators ------------------------------------------------------------------------------------------------ */
+/* ---- iterators --------------------------------------------------------------------------------------------------- */
 
 Py *lib_range(Front *fr, Py *first, Py *second, Py *step, Py *hints, bool is_static, bool is_tl) {
   Py *p = NEW(fr->cx->arena, Py);

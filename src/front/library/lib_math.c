@@ -7,7 +7,7 @@
 
 static const char MATH[] = "Math", INDEXING[] = "Indexing";
 
-/* ---- one-argument functions of floats ------------------------------------------------------------------------- */
+/* ---- one-argument functions of floats ---------------------------------------------------------------------------- */
 
 static Value *float_arg(Front *fr, const Builtin *b, Span at, const char *name, Py *p, bool f32_only) {
   Value *v = lib_value(fr, at, b, name, p);
@@ -56,7 +56,7 @@ static Py *call_sigmoid(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, build_binary(&fr->b, OP_DIV, one, build_binary(&fr->b, OP_ADD, one, e)));
 }
 
-/* ---- two and three arguments ---------------------------------------------------------------------------------- */
+/* ---- two and three arguments ------------------------------------------------------------------------------------- */
 
 static bool nan_arg(Front *fr, const Builtin *b, Span at, const Py *p) {
   if (lib_none(p)) return false;
@@ -228,7 +228,7 @@ const Builtin lib_math_table[] = {
     {0},
 };
 
-/* ---- libdevice: one row a row of math.def --------------------------------------------------------------------- */
+/* ---- libdevice: one row a row of math.def ------------------------------------------------------------------------ */
 
 /* "f32,i32:f32 f64,i32:f64" as a reader would say it. */
 static const char *signatures_text(Front *fr, const char *sig) {

@@ -13,7 +13,7 @@ Py *lib_call_prelude(Front *fr, const Builtin *b, Span at, Py **args) {
   return front_call_prelude(fr, name, at, n, args);
 }
 
-/* ---- TorchInductor -------------------------------------------------------------------------------------------- */
+/* ---- TorchInductor ----------------------------------------------------------------------------------------------- */
 
 static Py *call_nothing(Front *fr, const Builtin *b, Span at, Py **args) { return py_none(fr); }
 

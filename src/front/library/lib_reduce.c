@@ -10,7 +10,7 @@
 
 static const char REDUCTION[] = "Reduction", SCAN[] = "Scan and sort";
 
-/* ---- the operation and its body ------------------------------------------------------------------------------- */
+/* ---- the operation and its body ---------------------------------------------------------------------------------- */
 
 static Op *begin_combine(Front *fr, OpCode code, int k, Value **in, int axis) {
   const Type **out = NEW_N(fr->cx->arena, const Type *, k);
@@ -83,7 +83,7 @@ static Op *combine_by(Front *fr, const Builtin *b, Span at, OpCode code, int k, 
   return op;
 }
 
-/* ---- axis and keep_dims --------------------------------------------------------------------------------------- */
+/* ---- axis and keep_dims ------------------------------------------------------------------------------------------ */
 
 typedef struct Line {
   int axis, rank;
@@ -123,7 +123,7 @@ static Value *number_block(Front *fr, const Builtin *b, Span at, const char *nam
   return v;
 }
 
-/* ---- sums ----------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 /* Small integers are summed in 32 bits of the same signedness (int1 counts as unsigned). */
 static Value *widen_for_sum(Front *fr, const Builtin *b, Span at, Value *x, const Py *dtype) {
@@ -156,7 +156,7 @@ static Py *call_bit_reduce(Front *fr, const Builtin *b, Span at, Py **args) {
                    finish_line(fr, &l, lib_reduce_with(fr, x, l.axis, b->name[0] == 'x' ? COMBINE_XOR : COMBINE_OR)));
 }
 
-/* ---- max, min and their indices ------------------------------------------------------------------------------- */
+/* ---- max, min and their indices ---------------------------------------------------------------------------------- */
 
 static void arg_combine_body(Front *fr, Block *body, bool max) {
   Builder keep = lib_enter(fr, body), *b = &fr->b;
@@ -210,7 +210,7 @@ static Py *call_argmax_argmin(Front *fr, const Builtin *b, Span at, Py **args) {
   return with_index(fr, b, at, args[0], args[1], args[3], !strcmp(b->name, "argmax"))->tuple.at[1];
 }
 
-/* ---- reduce and associative_scan ------------------------------------------------------------------------------ */
+/* ---- reduce and associative_scan --------------------------------------------------------------------------------- */
 
 static int read_inputs(Front *fr, const Builtin *b, Span at, Py *input, Value ***in) {
   int k = input->kind == PY_TUPLE ? input->tuple.n : 1;
@@ -261,7 +261,7 @@ static Py *call_cumulative(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, build_convert(&fr->b, op->out[0], x->type->dtype));
 }
 
-/* ---- sort, topk, histogram ------------------------------------------------------------------------------------ */
+/* ---- sort, topk, histogram --------------------------------------------------------------------------------------- */
 
 static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py *dim, bool descending) {
   int rank = x->type->rank;

@@ -167,7 +167,7 @@ static Py *call_squeeze(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, build_reshape(&fr->b, x, rank - 1, shape));
 }
 
-/* ---- moving elements by an index ------------------------------------------------------------------------------ */
+/* ---- moving elements by an index --------------------------------------------------------------------------------- */
 
 static Value *gather(Front *fr, Value *src, Value *index, int axis) {
   const Type *t = type_with_elem(fr->cx, index->type, type_elem(fr->cx, src->type));

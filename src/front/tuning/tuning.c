@@ -26,7 +26,7 @@ static Py *value_of(Choice *c, Namespace *ns, Node *decorator, const char *name)
   return v && v->kind != PY_NONE ? v : NULL;
 }
 
-/* ---- one configuration ---- */
+/* ---- one configuration ------------------------------------------------------------------------------------------- */
 
 static Py *kwargs_of(const Py *config) {
   Py *kwargs = config->kind == PY_OBJECT ? map_get(config->object.fields, "kwargs") : NULL;
@@ -79,7 +79,7 @@ static const char *config_text(Choice *c, const Py *config) {
                       parameters_text(c, kwargs_of(config)), warps ? warps : 4, stages ? stages : 3, ctas ? ctas : 1);
 }
 
-/* ---- prune_configs_by ---- */
+/* ---- prune_configs_by -------------------------------------------------------------------------------------------- */
 
 static bool accepts(const Py *fn, const char *name) { /* functions whose parameters are not known take all */
   if (fn->kind != PY_FUNCTION) return true;
@@ -185,7 +185,7 @@ static Py *prune(Choice *c, Namespace *ns, Node *decorator, Py *configs, int all
   return bad || !left->tuple.n ? configs : left;
 }
 
-/* ---- pre_hook ---- */
+/* ---- pre_hook ---------------------------------------------------------------------------------------------------- */
 
 static NORETURN void fail_hook(Choice *c, Span at, const char *what, const char *why) {
   fail_hint(c->fr->cx, at,
@@ -223,7 +223,7 @@ static void run_hook(Choice *c, Span at, const char *what, Py *hook, const Py *c
   }
 }
 
-/* ---- the list to try ---- */
+/* ---- the list to try --------------------------------------------------------------------------------------------- */
 
 static void read_names(Choice *c, Namespace *ns, Node *decorator, const char *what, const int **out, int *count) {
   Py *v = value_of(c, ns, decorator, what), *items = v ? host_iterate(c->fr, v) : NULL;
@@ -310,7 +310,7 @@ static void fill_list(Choice *c, Namespace *ns, Node *decorator, Py *all, Py *le
   t->warmup_ms = milliseconds(c, ns, decorator, "warmup"), t->rep_ms = milliseconds(c, ns, decorator, "rep");
 }
 
-/* ---- the decorator ---- */
+/* ---- the decorator ----------------------------------------------------------------------------------------------- */
 
 static void take_config(Choice *c, const Py *config, bool decides, Span at) {
   Py *kwargs = kwargs_of(config), *hook = map_get(config->object.fields, "pre_hook");

@@ -13,7 +13,7 @@
 #include "gpu/lane/table.h"
 #include "gpu/lane/scope.h"
 
-/* ---- functions and values ---- */
+/* ---- functions and values ---------------------------------------------------------------------------------------- */
 
 LaneFunc *lane_func_create(Context *cx, const char *name) {
   LaneFunc *f = NEW(cx->arena, LaneFunc);
@@ -61,7 +61,7 @@ int lane_buffer(LaneBuilder *b, const char *name, int bytes, int align) {
   return f->buffers.n - 1;
 }
 
-/* ---- scopes ---- */
+/* ---- scopes ------------------------------------------------------------------------------------------------------ */
 
 LaneBuilder lane_builder(LaneFunc *f) {
   LaneScope *scope = NEW(f->cx->arena, LaneScope);
@@ -142,7 +142,7 @@ static void remember(LaneBuilder *b, uint64_t hash, LaneOp *op) {
   vec_push(b->f->cx->arena, &s->entries, e);
 }
 
-/* ---- operations ---- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static void append(LaneBlock *block, LaneOp *op) {
   op->block = block;
@@ -270,7 +270,7 @@ LaneValue *lane_op(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in) {
   return find_or_make(b, &proto, n, in, 1, &type)->out[0];
 }
 
-/* ---- constants ---- */
+/* ---- constants --------------------------------------------------------------------------------------------------- */
 
 LaneValue *lane_const(LaneBuilder *b, LaneType type, uint64_t bits) {
   LaneOp proto = {.code = LANE_CONST, .kind = lane_bits_kind(type), .imm = (int64_t)(bits & lane_type_mask(type))};
@@ -299,7 +299,7 @@ bool lane_is_const(const LaneValue *v, uint64_t *bits) {
   return true;
 }
 
-/* ---- shorthands ---- */
+/* ---- shorthands -------------------------------------------------------------------------------------------------- */
 
 LaneValue *lane_special(LaneBuilder *b, LaneSpecial s) {
   return lane_op(b, (LaneOp){.code = LANE_SPECIAL, .kind = LK_B32, .special = (uint8_t)s}, 0, NULL);
@@ -396,7 +396,7 @@ void lane_barrier(LaneBuilder *b, bool warp) {
   lane_op_raw(b, (LaneOp){.code = LANE_BARRIER, .kind = LK_NONE, .warp = warp}, 0, NULL, 0, NULL);
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* The shared buffer whose address x is made of, or -1. */
 static int buffer_of(const LaneValue *x, int depth) {
@@ -461,7 +461,7 @@ LaneOp *lane_store(LaneBuilder *b, LaneSpace space, LaneKind k, int vector, Lane
   return lane_op_raw(b, proto, vector + 1, in, 0, NULL);
 }
 
-/* ---- tensor cores ---- */
+/* ---- tensor cores ------------------------------------------------------------------------------------------------ */
 
 void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer, LaneValue **out) {
   static const LaneType words[] = {LT_B32, LT_B32, LT_B32, LT_B32};
@@ -483,7 +483,7 @@ void lane_mma(LaneBuilder *b, LaneKind k, LaneValue *const a[4], LaneValue *cons
   memcpy(acc, op->out, sizeof *acc * 4);
 }
 
-/* ---- taking out, moving, walking ---- */
+/* ---- taking out, moving, walking --------------------------------------------------------------------------------- */
 
 void lane_remove(LaneOp *op) {
   if (!op->block) return;

@@ -14,7 +14,7 @@
 
 #include "base/mathfn.h"
 
-/* ---- bits ---- */
+/* ---- bits -------------------------------------------------------------------------------------------------------- */
 
 static float f32_of(uint64_t bits) { return nd_from_bitsf((uint32_t)bits); }
 static uint64_t bits_f32(float v) { return isnan(v) ? 0x7fffffff : nd_bitsf(v); }
@@ -66,7 +66,7 @@ static double float_of(LaneKind k, uint64_t bits) {
   }
 }
 
-/* ---- rounding ---- */
+/* ---- rounding ---------------------------------------------------------------------------------------------------- */
 
 static int direction(int rounding) {
   return rounding == ROUND_RZ ? ND_RZ : rounding == ROUND_RM ? ND_RD : rounding == ROUND_RP ? ND_RU : ND_RN;
@@ -158,7 +158,7 @@ static uint64_t to_int(LaneKind from, LaneKind to, double v, int rounding) {
   return bits_int(to, is_signed ? (int64_t)v : (int64_t)(uint64_t)v);
 }
 
-/* ---- floats ---- */
+/* ---- floats ------------------------------------------------------------------------------------------------------ */
 
 static double minimum(double x, double y, bool nan, bool max) {
   if (isnan(x) || isnan(y)) return nan || (isnan(x) && isnan(y)) ? NAN : isnan(x) ? y : x;
@@ -267,7 +267,7 @@ static uint64_t eval_float(const LaneOp *op, const uint64_t *in) {
   }
 }
 
-/* ---- integers ---- */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t divide(LaneKind k, uint64_t a, uint64_t b, bool rem) {
   int64_t x = int_of(k, a), y = int_of(k, b);
@@ -344,7 +344,7 @@ static uint64_t eval_int(const LaneOp *op, const uint64_t *in) {
   }
 }
 
-/* ---- comparisons and conversions ---- */
+/* ---- comparisons and conversions --------------------------------------------------------------------------------- */
 
 static bool compare(const LaneOp *op, const uint64_t *in) {
   LaneKind k = op->kind;
@@ -430,7 +430,7 @@ static uint64_t convert_packed(const LaneOp *op, uint64_t bits) {
   return convert_pair(op, float_of(half, bits & 0xffff), float_of(half, bits >> 16 & 0xffff));
 }
 
-/* ---- all of them ---- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static uint64_t eval(const LaneOp *op, const uint64_t *in) {
   LaneKind k = op->kind;

@@ -57,7 +57,7 @@ static LaneValue *plus(LaneBuilder *b, LaneKind k, LaneValue *x, int64_t offset)
 static int64_t wrapping_mul(int64_t x, int64_t y) { return (int64_t)((uint64_t)x * (uint64_t)y); }
 static int64_t wrapping_add(int64_t x, int64_t y) { return (int64_t)((uint64_t)x + (uint64_t)y); }
 
-/* ---- integer arithmetic; y is `c` when it is a constant ---- */
+/* ---- integer arithmetic; y is `c` when it is a constant ---------------------------------------------------------- */
 
 static LaneValue *fold_add(LaneBuilder *b, LaneKind k, LaneValue *x, LaneValue *y, bool has_c, int64_t c) {
   int64_t xo, yo;
@@ -175,7 +175,7 @@ static LaneValue *fold_div(LaneBuilder *b, const LaneOp *p, LaneValue *x, bool h
   return lane_2(b, LANE_SHR, lane_kind_info[k].bits == 64 ? LK_U64 : LK_U32, x, lane_i32(b, __builtin_ctzll(bits)));
 }
 
-/* ---- bits ---- */
+/* ---- bits -------------------------------------------------------------------------------------------------------- */
 
 static LaneValue *inverted_setp(LaneBuilder *b, const LaneOp *s) {
   static const CmpPred inverse[] = {
@@ -257,7 +257,7 @@ static LaneValue *fold_bfe(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
   return NULL;
 }
 
-/* ---- predicates ---- */
+/* ---- predicates -------------------------------------------------------------------------------------------------- */
 
 static LaneValue *fold_setp(LaneBuilder *b, const LaneOp *p, LaneValue *x, LaneValue *y, bool has_c, uint64_t c) {
   static const CmpPred swapped[] = {
@@ -346,7 +346,7 @@ static LaneValue *fold_not(LaneBuilder *b, LaneValue *x) {
   return is_def(x, LANE_SETP) ? inverted_setp(b, x->def) : NULL;
 }
 
-/* ---- conversions ---- */
+/* ---- conversions ------------------------------------------------------------------------------------------------- */
 
 /* Integers to integers in one of few forms: extend in 32 bits, cvt s32 -> s64, cvt u32 -> u64, cvt s64 -> s32. */
 static LaneValue *fold_int_cvt(LaneBuilder *b, const LaneOp *p, LaneValue *x) {
@@ -411,7 +411,7 @@ static LaneValue *fold_pack(LaneBuilder *b, LaneValue *low, LaneValue *high) {
   return NULL;
 }
 
-/* ---- floats ---- */
+/* ---- floats ------------------------------------------------------------------------------------------------------ */
 
 static LaneValue *fold_float(LaneBuilder *b, const LaneOp *p, int n, LaneValue *const *in) {
   LaneKind k = p->kind;
@@ -437,7 +437,7 @@ static LaneValue *fold_float(LaneBuilder *b, const LaneOp *p, int n, LaneValue *
   }
 }
 
-/* ---- all of them ---- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static LaneValue *fold_constants(LaneBuilder *b, const LaneOp *p, int n, LaneValue *const *in) {
   uint64_t bits[4], out[2];

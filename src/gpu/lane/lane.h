@@ -280,7 +280,7 @@ void lane_walk(LaneBlock *block, void (*fn)(LaneOp *op, void *arg), void *arg);
 LaneValue *lane_fold(LaneBuilder *b, const LaneOp *proto, int n, LaneValue *const *in); /* NULL: nothing simpler */
 LaneValue *lane_fold_bytes(LaneBuilder *b, LaneValue *const in[3]); /* of a prmt: lane/byte_provenance.c */
 
-/* ---- lane/print.c, lane/parse.c, lane/verify.c, lane/dce.c, lane/pressure.c, lane/remat.c, lane/pack_carried.c, lane/combine_mul.c -- */
+/* ---- lane/print.c, lane/parse.c, lane/verify.c, lane/dce.c, lane/pressure.c, lane/remat.c, lane/pack_carried.c, lane/combine_mul.c ---- */
 void lane_print(Buf *out, const LaneFunc *f, bool spans);
 LaneFunc *lane_parse(Context *cx, const Source *text);
 /* types, dominance, converged operations outside divergent control; fails */

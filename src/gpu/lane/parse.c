@@ -30,7 +30,7 @@ typedef struct Parser {
 typedef VEC(LaneValue *) Values;
 typedef VEC(LaneType) Types;
 
-/* ---- types, kinds and values ---- */
+/* ---- types, kinds and values ------------------------------------------------------------------------------------- */
 
 static int shown(size_t n) { return n < 40 ? (int)n : 40; }
 
@@ -61,7 +61,7 @@ static LaneValue *parse_use(Parser *p) {
   return v;
 }
 
-/* ---- attributes ---- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 static bool set_word(LaneOp *op, const LaneAttr *a, const char *s, size_t n) {
   uint8_t *byte = (uint8_t *)op + a->offset;
@@ -114,7 +114,7 @@ static void parse_attrs(Parser *p, LaneOp *op) {
   if (op->code == LANE_CONST) op->imm &= (int64_t)lane_type_mask(lane_kind_info[op->kind].type);
 }
 
-/* ---- operations ---- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static void parse_name(Parser *p, LaneOp *op) {
   size_t n;
@@ -207,7 +207,7 @@ static void parse_block(Parser *p, LaneBlock *block) {
   while (!cursor_take(p->in, '}')) parse_op(p, block);
 }
 
-/* ---- the kernel ---- */
+/* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
 static int parse_field(Parser *p, const char *name, int low, int high) {
   if (!cursor_take_word(p->in, name)) cursor_wrong(p->in, name);

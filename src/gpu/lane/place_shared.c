@@ -46,7 +46,7 @@ static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code 
 
 static bool is_access(const LaneOp *op) { return op->buffer >= 0 && op->code != LANE_SHARED; }
 
-/* ---- lives ---- */
+/* ---- lives ------------------------------------------------------------------------------------------------------- */
 
 static int depth_of(const LaneBlock *b) {
   int depth = 0;
@@ -120,7 +120,7 @@ static void find_lives(Shared *s) {
   }
 }
 
-/* ---- places ---- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static int align_up(int x, int align) { return (x + align - 1) / align * align; }
 
@@ -166,7 +166,7 @@ static void place_buffers(Shared *s, const GpuTarget *t) {
   s->f->shared_bytes = align_up(total, 16);
 }
 
-/* ---- barriers ---- */
+/* ---- barriers ---------------------------------------------------------------------------------------------------- */
 
 static bool has(const uint64_t *set, int i) { return set[i / 64] >> (i % 64) & 1; }
 static void add(uint64_t *set, int i) { set[i / 64] |= 1ull << (i % 64); }
@@ -298,7 +298,7 @@ static void weaken(LaneOp *op, void *arg) {
   if (op->code == LANE_BARRIER) op->warp = 1;
 }
 
-/* ---- the pass ---- */
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 static void check_size(const Shared *s, const GpuTarget *t) {
   if (s->f->shared_bytes <= t->shared_bytes) return;

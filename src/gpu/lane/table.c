@@ -30,7 +30,7 @@ const char *const lane_special_names[SP_COUNT] = {"tid.x",   "laneid",      "cta
                                                   "ctaid.z", "nctaid.x",    "nctaid.y", "nctaid.z",
                                                   "clock64", "globaltimer", "smid"};
 
-/* ---- kinds and types ---- */
+/* ---- kinds and types --------------------------------------------------------------------------------------------- */
 
 LaneKind lane_kind_of(const Type *t) {
   if (t->ptr) return LK_U64;
@@ -113,7 +113,7 @@ bool lane_op_is_pure(const LaneOp *op) {
   return lane_info[op->code].effect == LE_PURE;
 }
 
-/* ---- attributes ---- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 static const char *const roundings[] = {"", "rn", "rz", "rm", "rp", "rna"};
 static const char *const spaces[] = {"global", "shared"};

@@ -7,7 +7,7 @@
 
 #include "gpu/lane/lane.h"
 
-/* ---- lane/table.c ---- */
+/* ---- lane/table.c ------------------------------------------------------------------------------------------------ */
 
 /* A FLAG is its name when it is not 0; a WORD one of `words` (always shown: also the first one); BITS and BUFFER are
  * name=number; TO is a kind; IMM a signed number: bare for const and param, with a sign for memory, name=number else.
@@ -41,7 +41,7 @@ bool lane_kind_is_signed(LaneKind k);
 bool lane_result_type(const LaneOp *op, LaneType *out);
 bool lane_commutes(const LaneOp *op); /* its first two operands */
 
-/* ---- lane/eval.c ---- */
+/* ---- lane/eval.c ------------------------------------------------------------------------------------------------- */
 
 /* The results of a pure operation on these operands, each zero-extended to 64 bits; out has room for two. False for
  * operations whose meaning is not in their operands (special, param, shared, asm). */

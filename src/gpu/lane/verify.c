@@ -31,7 +31,7 @@ static NORETURN void wrong(Verifier *v, const LaneOp *op, const char *format, ..
 
 static const char *type_name(LaneType t) { return lane_kind_info[lane_bits_kind(t)].name; }
 
-/* ---- rules ---- */
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
 
 #define K(k) (1u << LK_##k)
 enum {
@@ -173,7 +173,7 @@ static void check_counts(Verifier *v, const LaneOp *op) {
   }
 }
 
-/* ---- results and attributes ---- */
+/* ---- results and attributes -------------------------------------------------------------------------------------- */
 
 static void check_results(Verifier *v, const LaneOp *op) {
   LaneType type;
@@ -265,7 +265,7 @@ static void check_attrs(Verifier *v, const LaneOp *op) {
   }
 }
 
-/* ---- blocks ---- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 static void define(Verifier *v, const LaneOp *op, const LaneValue *x, const LaneOp *def, int index) {
   if (!x || x->id < 0 || x->id >= v->f->value_count) wrong(v, op, "a value without a number");

@@ -65,7 +65,7 @@ static NORETURN void refuse(Lower *l, const Atomic *a) {
             a->type->ptr ? "pointer" : dtype_name(a->type->dtype));
 }
 
-/* ---- min and max of floats ---- */
+/* ---- min and max of floats --------------------------------------------------------------------------------------- */
 
 static LaneValue *float_extreme(Lower *l, const Atomic *a, LaneValue *address, LaneValue *value, LaneValue *guard) {
   LaneBuilder *b = &l->b;
@@ -78,7 +78,7 @@ static LaneValue *float_extreme(Lower *l, const Atomic *a, LaneValue *address, L
   return a->used ? lane_select(b, clear, up, down) : NULL;
 }
 
-/* ---- loops on cas ---- */
+/* ---- loops on cas ------------------------------------------------------------------------------------------------ */
 
 static LaneValue *in_word(Lower *l, LaneValue *half) { return lane_pack(&l->b, half, lane_const(&l->b, LT_B16, 0)); }
 
@@ -105,7 +105,7 @@ static LaneValue *half_add_loop(Lower *l, const Atomic *a, LaneValue *address, L
   return loop->out[0];
 }
 
-/* ---- one element ---- */
+/* ---- one element ------------------------------------------------------------------------------------------------- */
 
 static LaneValue *rmw_one(Lower *l, const Atomic *a, LaneValue *address, LaneValue *value, LaneValue *guard) {
   const Type *t = a->type;
@@ -145,7 +145,7 @@ static LaneValue *cas_one(Lower *l, const Atomic *a, LaneValue *address, LaneVal
   return old;
 }
 
-/* ---- several at once ---- */
+/* ---- several at once --------------------------------------------------------------------------------------------- */
 
 /* How many consecutive registers one atomic may take. */
 static int vector_of(Lower *l, const Atomic *a, const Value *mask) {
@@ -174,7 +174,7 @@ static void rmw_vector(Lower *l, const Atomic *a, LaneValue *address, int n, Lan
   for (int i = 0; a->used && i < n / 2; i++) lane_unpack(b, results[i], &old[2 * i], &old[2 * i + 1]);
 }
 
-/* ---- old values ---- */
+/* ---- old values -------------------------------------------------------------------------------------------------- */
 
 static LaneValue *zero_of(Lower *l, LaneType t) {
   return t == LT_PRED ? lane_pred(&l->b, false) : lane_const(&l->b, t, 0);
@@ -211,7 +211,7 @@ static void hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneV
   for (int r = 0; r < n; r++) regs[r] = lower_shared_load(l, type, address[r], 0, buffer);
 }
 
-/* ---- the operations ---- */
+/* ---- the operations ---------------------------------------------------------------------------------------------- */
 
 static Atomic describe(Lower *l, const Op *op) {
   bool rmw = op->code == OP_ATOMIC_RMW;

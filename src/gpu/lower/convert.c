@@ -15,7 +15,7 @@
  */
 #include "gpu/lower/lower.h"
 
-/* ---- words ---- */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 /* Whether regs are the bytes (or halves) of one word in order, as lower_unpack_word leaves them: then that word. */
 static LaneValue *word_of(LaneValue *const *regs, int n, int bits) {
@@ -66,7 +66,7 @@ void lower_unpack_word(Lower *l, LaneKind kind, LaneValue *word, int n, LaneValu
   for (int i = 0; i < n; i++) regs[i] = lane_bfe(b, sign ? LK_S32 : LK_U32, word, i * bits, bits);
 }
 
-/* ---- fp8 ---- */
+/* ---- fp8 --------------------------------------------------------------------------------------------------------- */
 
 typedef struct Format {
   int fraction, bias;
@@ -188,7 +188,7 @@ static void to_f8(Lower *l, Dtype t, bool towards_zero, int n, LaneValue *const 
   }
 }
 
-/* ---- numbers through f32 ---- */
+/* ---- numbers through f32 ----------------------------------------------------------------------------------------- */
 
 /* Whether x is an integer of so few bits that f32 holds it. */
 static bool is_small(const LaneValue *x) {
@@ -356,7 +356,7 @@ void lower_cast(Lower *l, Dtype from, Dtype to, int rounding, int n, LaneValue *
   }
 }
 
-/* ---- the operations ---- */
+/* ---- the operations ---------------------------------------------------------------------------------------------- */
 
 /* The same bits in another type's register. */
 static LaneValue *bitcast(Lower *l, const Type *from, const Type *to, LaneValue *x) {

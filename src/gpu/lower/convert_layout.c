@@ -18,7 +18,7 @@
  */
 #include "gpu/lower/move.h"
 
-/* ---- one access of several elements ---- */
+/* ---- one access of several elements ------------------------------------------------------------------------------ */
 
 int lower_kind_shift(LaneKind kind) { return __builtin_ctz((unsigned)(lane_kind_info[kind].bits / 8)); }
 
@@ -108,7 +108,7 @@ void lower_shared_store(Lower *l, LaneType t, LaneValue *address, int64_t imm, i
   lower_vector_store(l, kind_of_type(t), 1, &v, address, imm, buffer, guard);
 }
 
-/* ---- tensors in shared memory ---- */
+/* ---- tensors in shared memory ------------------------------------------------------------------------------------ */
 
 Place lower_place(Lower *l, const char *name, LaneKind kind, const F2Map *map, int part_bits) {
   Place p = {.kind = kind, .shift = lower_kind_shift(kind), .map = *map, .part_bits = part_bits};
@@ -218,7 +218,7 @@ void lower_place_read(Lower *l, const Place *p, LaneValue **regs, const Layout *
   }
 }
 
-/* ---- shuffles ---- */
+/* ---- shuffles ---------------------------------------------------------------------------------------------------- */
 
 LaneValue *lower_thread_bit(Lower *l, int bit) {
   LaneBuilder *b = &l->b;
@@ -300,7 +300,7 @@ static LaneValue **shuffle_rounds(Lower *l, LaneValue **regs, const Convert *pla
   return out;
 }
 
-/* ---- from one layout to another ---- */
+/* ---- from one layout to another ---------------------------------------------------------------------------------- */
 
 static bool is_shared(const Convert *plan) { return plan->kind == CONVERT_SHARED; }
 

@@ -42,7 +42,7 @@ static bool can_wait(const Op *op, const Op *until) {
   return true;
 }
 
-/* ---- this tile ---- */
+/* ---- this tile --------------------------------------------------------------------------------------------------- */
 
 static int uses_in(const Op *op, const Value *v) {
   int n = 0;
@@ -77,7 +77,7 @@ static void defer(Lower *l, const Op *dot, int where, const Value *v, int uses) 
                                                              : uses_in(op, op->in[i]));
 }
 
-/* ---- next tile ---- */
+/* ---- next tile --------------------------------------------------------------------------------------------------- */
 
 /* The last product of the block that takes v; NULL when anything else does. */
 static const Op *last_product(const Lower *l, const Block *block, const Value *v) {
@@ -110,7 +110,7 @@ static void defer_next(Lower *l, const Block *block) {
   }
 }
 
-/* ---- in the walk ---- */
+/* ---- in the walk ------------------------------------------------------------------------------------------------- */
 
 void lower_given(Lower *l, const Value *v, LaneValue **regs) {
   lower_set(l, v, regs);

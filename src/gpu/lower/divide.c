@@ -15,7 +15,7 @@
  */
 #include "gpu/lower/lower.h"
 
-/* ---- floats ---- */
+/* ---- floats ------------------------------------------------------------------------------------------------------ */
 
 LaneValue *lower_fdiv(Lower *l, LaneKind k, bool correct, LaneValue *x, LaneValue *y) {
   LaneBuilder *b = &l->b;
@@ -42,7 +42,7 @@ LaneValue *lower_fdiv_shared(Lower *l, LaneValue *x, LaneValue *y) {
   return lane_2(b, LANE_MUL, LK_F32, lane_2(b, LANE_MUL, LK_F32, x, scale), inverse);
 }
 
-/* ---- integers ---- */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 static bool known_non_negative(const Value *v) { return v->facts && v->facts->non_negative >= SIGN_KNOWN; }
 

@@ -16,7 +16,7 @@
  */
 #include "gpu/lower/dot.h"
 
-/* ---- types ---- */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 static Dtype sum_dtype(Dtype result) {
   if (dtype_is_float(result)) return result == DT_F64 ? DT_F64 : DT_F32;
@@ -48,7 +48,7 @@ static LaneValue **as_dtype(Lower *l, const Op *op, LaneValue **regs, const Type
   return lower_get(l, &out);
 }
 
-/* ---- where an operand lies ---- */
+/* ---- where an operand lies --------------------------------------------------------------------------------------- */
 
 /* Whether neighbours along k come earlier in the registers and lanes than neighbours across. */
 static bool lies_along(const DotShape *s, const DotOperand *o, const Layout *layout) {
@@ -76,7 +76,7 @@ static F2Map place_of(const DotShape *s, const DotOperand *o, int chunk_bits) {
   return map;
 }
 
-/* ---- what is known before anything is emitted ---- */
+/* ---- what is known before anything is emitted -------------------------------------------------------------------- */
 
 /* Bytes for a and x. Two blocks should find room where registers let two run; but what does not go in at once waits for
  * its turn in registers. What loops keep in shared memory (lower_dots_before) lies beside. */
@@ -122,7 +122,7 @@ static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
   return map;
 }
 
-/* ---- operands that stand in shared memory already ---- */
+/* ---- operands that stand in shared memory already ---------------------------------------------------------------- */
 
 /* What lies there, and how: of a transposed tensor, the tensor itself. */
 typedef struct Image {
@@ -258,7 +258,7 @@ void lower_dots_before(Lower *l, Op *loop) {
   if (before.any) lane_barrier(&l->b, false);
 }
 
-/* ---- the operation ---- */
+/* ---- the operation ----------------------------------------------------------------------------------------------- */
 
 /* False when the operand stands in shared memory already, or need not go there. */
 static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {

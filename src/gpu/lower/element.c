@@ -19,7 +19,7 @@
  */
 #include "gpu/lower/lower.h"
 
-/* ---- kinds ---- */
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
 static bool is_half(Dtype t) { return t == DT_F16 || t == DT_BF16; }
 
@@ -36,7 +36,7 @@ static LaneKind arithmetic_kind(const Type *t) {
 
 static LaneKind bits_kind(const Type *t) { return lane_bits_kind(lane_type_of(t)); }
 
-/* ---- halves ---- */
+/* ---- halves ------------------------------------------------------------------------------------------------------ */
 
 static LaneValue *half_op(Lower *l, const Op *op, LaneKind k, LaneKind bits, LaneValue *const *x) {
   LaneBuilder *b = &l->b;
@@ -122,7 +122,7 @@ static void lower_halves_wide(Lower *l, const Op *op, int n, LaneValue **const *
   lower_cast(l, DT_F32, t, 0, n, result, out);
 }
 
-/* ---- one register ---- */
+/* ---- one register ------------------------------------------------------------------------------------------------ */
 
 static LaneValue *predicate_op(Lower *l, const Op *op, LaneValue *x, LaneValue *y) {
   LaneBuilder *b = &l->b;
@@ -215,7 +215,7 @@ static LaneValue *one_register(Lower *l, const Op *op, LaneValue *const *x) {
   }
 }
 
-/* ---- comparison and selection ---- */
+/* ---- comparison and selection ------------------------------------------------------------------------------------ */
 
 static void lower_cmp(Lower *l, const Op *op, int n, uint32_t same, LaneValue **const *in, LaneValue **out) {
   const Type *t = op->in[0]->type;
@@ -241,7 +241,7 @@ static LaneValue *select_one(Lower *l, const Type *t, LaneValue *c, LaneValue *x
   return lane_2(b, LANE_OR, LK_PRED, lane_2(b, LANE_AND, LK_PRED, c, x), lane_2(b, LANE_AND, LK_PRED, not_c, y));
 }
 
-/* ---- addresses ---- */
+/* ---- addresses --------------------------------------------------------------------------------------------------- */
 
 static LaneValue *address(Lower *l, const Op *op, LaneValue *pointer, LaneValue *offset) {
   LaneBuilder *b = &l->b;
@@ -268,7 +268,7 @@ static LaneValue *address(Lower *l, const Op *op, LaneValue *pointer, LaneValue 
   return constant ? lane_2(b, LANE_ADD, LK_S64, sum, lane_i64(b, constant * size)) : sum;
 }
 
-/* ---- the operation ---- */
+/* ---- the operation ----------------------------------------------------------------------------------------------- */
 
 /* f32 / f32, where each divisor is one of several quotients': of rows by their sums, or of all by one number. */
 static bool shares_divisors(const Op *op, LaneValue *const *y, int n) {
@@ -314,4 +314,18 @@ void lower_element_op(Lower *l, Op *op) {
     }
   }
   lower_set(l, v, out);
+}
+
+void lower_math(Lower *l, Op *op) {
+  int n = lower_count(op->out[0]);
+  Dtype types[4];
+  LaneValue **in[4];
+  for (int k = 0; k < op->in_count; k++) {
+    types[k] = op->in[k]->type->dtype;
+    in[k] = lower_get(l, op->in[k]);
+  }
+  LaneValue **out = lower_array(l, n);
+  gpu_math(&l->b, l->target, (MathFn)op->attr[0], op->in_count, types, op->out[0]->type->dtype, n,
+           (LaneValue *const *const *)in, out);
+  lower_set(l, op->out[0], out);
 }

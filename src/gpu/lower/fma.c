@@ -44,7 +44,7 @@ void lower_fma_swizzle(const Dot *d, const DotOperand *o, F2Map *map) {
   }
 }
 
-/* ---- a thread's lines ---- */
+/* ---- a thread's lines -------------------------------------------------------------------------------------------- */
 
 /* Of an operand: the distinct lines of a thread's registers, and where they begin, in bytes. */
 typedef struct Lines {
@@ -118,7 +118,7 @@ static int lines_across(const Lines *o) {
   return vector;
 }
 
-/* ---- the product ---- */
+/* ---- the product ------------------------------------------------------------------------------------------------- */
 
 /* Where a step begins: k elements and, in a loop, `moved` bytes along a line (NULL: 0), which may have these bits set.
  */

@@ -21,7 +21,7 @@ static int parts_for(const Lower *l, int64_t bytes) {
   return parts;
 }
 
-/* ---- gather ---- */
+/* ---- gather ------------------------------------------------------------------------------------------------------ */
 
 /* A flat index of the index tensor as one of the source, at 0 along the axis. */
 typedef struct Renaming {
@@ -84,7 +84,7 @@ static void gather(Lower *l, Op *op) {
   lower_set(l, out, lower_convert_kind(l, result, kind, layout, out->layout));
 }
 
-/* ---- histogram ---- */
+/* ---- histogram --------------------------------------------------------------------------------------------------- */
 
 /* The bin as u32, and whether there is one. */
 static LaneValue *bin_of(Lower *l, const Type *t, LaneValue *x, uint32_t first, uint32_t count, LaneValue **there) {

@@ -15,7 +15,7 @@
  */
 #include "gpu/lower/lower.h"
 
-/* ---- values ---- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 int lower_count(const Value *v) { return v->type->rank ? layout_registers(v->layout) : 1; }
 
@@ -29,7 +29,7 @@ LaneValue *lower_and(Lower *l, LaneValue *p, LaneValue *q) {
   return !p ? q : !q ? p : lane_2(&l->b, LANE_AND, LK_PRED, p, q);
 }
 
-/* ---- places ---- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 LaneValue *lower_linear(Lower *l, int bits, const uint32_t *columns, LaneValue *x) {
   LaneBuilder *b = &l->b;
@@ -109,7 +109,7 @@ LaneValue *lower_first_holder(Lower *l, const Layout *layout) {
   return lane_setp(b, CMP_EQ, LK_U32, bits, lane_i32(b, 0));
 }
 
-/* ---- the walk ---- */
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
 typedef void (*LowerFn)(Lower *l, Op *op);
 
@@ -175,7 +175,7 @@ void lower_inline(Lower *l, Block *body, LaneValue *const *args, LaneValue **out
   for (int i = 0; i < end->in_count; i++) out[i] = lower_get(l, end->in[i])[0];
 }
 
-/* ---- the kernel ---- */
+/* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
 static void add_params(Lower *l, const GpuOptions *o) {
   Func *f = l->f;

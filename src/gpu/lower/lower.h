@@ -1,14 +1,15 @@
-/* lower: from a Func with layouts to lane IR. Private to src/gpu.
+/* lower: from a Func with layouts to lane IR. Private to src/gpu/lower.
  *
  * One walk over the tile IR. Each tile value becomes an array of lane values: a scalar one, a tensor one for each
  * register of its layout, in the order of the register's number. Values with a zero warp or lane vector are held alike
- * by several threads; what must happen once (stores, atomics, prints) is guarded by lower_first_holder. Files of
- * lower_*.c each take a group of operations (the table in lower.c).
+ * by several threads; what must happen once (stores, atomics, prints) is guarded by lower_first_holder. Each
+ * file here takes a group of operations (the table in lower.c).
  */
 #ifndef NEREID_LOWER_H
 #define NEREID_LOWER_H
 
 #include "gpu/gpu.h"
+#include "gpu/math/functions.h"
 #include "layout/layout.h"
 
 typedef struct LowerPlaced LowerPlaced;
@@ -39,7 +40,7 @@ typedef struct Lower {
   int divergent;               /* depth of bodies on scalars: there threads go their own ways */
 } Lower;
 
-/* ---- lower.c ---- */
+/* ---- lower.c ----------------------------------------------------------------------------------------------------- */
 LaneValue **lower_get(Lower *l, const Value *v);            /* its registers */
 void lower_set(Lower *l, const Value *v, LaneValue **regs); /* the array must live in the arena */
 int lower_count(const Value *v);                            /* 1 for scalars */
@@ -65,7 +66,7 @@ LaneValue *lower_first_holder(Lower *l, const Layout *layout);
 uint32_t lower_same(const Value *v);
 LaneValue *lower_and(Lower *l, LaneValue *p, LaneValue *q); /* of predicates; NULL means true */
 
-/* ---- by group; each sets the op's results ---- */
+/* ---- by group; each sets the op's results ------------------------------------------------------------------------ */
 void lower_element_op(Lower *l, Op *op); /* lower/element.c: arithmetic, cmp, select, addptr, fma; packed halves */
 void lower_convert(Lower *l, Op *op);    /* lower/convert.c: convert, bitcast */
 void lower_math(Lower *l, Op *op);       /* math.c */
@@ -134,10 +135,5 @@ int lower_shared_bytes(LaneType t);
 LaneValue *lower_shared_load(Lower *l, LaneType t, LaneValue *address, int64_t imm, int buffer);
 void lower_shared_store(Lower *l, LaneType t, LaneValue *address, int64_t imm, int buffer, LaneValue *v,
                         LaneValue *guard);
-
-/* math.c and its files math_*.c: out[i] = fn(in[0][i], in[1][i], ...) for i < n, all elements of one type each. A rare
- * slow path is one branch for all n. fails for what is not there. */
-void gpu_math(LaneBuilder *b, const GpuTarget *t, MathFn fn, int arity, const Dtype *types, Dtype out_type, int n,
-              LaneValue *const *const *in, LaneValue **out);
 
 #endif

@@ -36,7 +36,7 @@ typedef struct LowerOrder {
   LaneOp *last;
 } Order;
 
-/* ---- what an operation accesses ---- */
+/* ---- what an operation accesses ---------------------------------------------------------------------------------- */
 
 static bool access_of(const Op *op, Access *a) {
   switch (op->code) {
@@ -62,7 +62,7 @@ static bool conflict(const Order *o, const Access *a, const Access *b) {
   return a->shared && !(a->writes && b->writes); /* who writes is the same one each time */
 }
 
-/* ---- what is pending ---- */
+/* ---- what is pending --------------------------------------------------------------------------------------------- */
 
 static Order *order_of(Lower *l) {
   if (l->order) return l->order;
@@ -112,7 +112,7 @@ void lower_order_barrier(Lower *l) {
   if (l->order) l->order->pending.n = 0;
 }
 
-/* ---- loops and branches ---- */
+/* ---- loops and branches ------------------------------------------------------------------------------------------ */
 
 typedef struct Scan {
   Lower *l;

@@ -40,7 +40,7 @@ bool lower_mma_in_registers(Lower *l, const Dot *d, int operand) {
   return true;
 }
 
-/* ---- squares ---- */
+/* ---- squares ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Squares {
   const DotOperand *o;
@@ -123,7 +123,7 @@ static LaneValue *word(Lower *l, const Dot *d, Squares *q, int square, int half,
   return *w;
 }
 
-/* ---- tiles ---- */
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 void lower_mma_begin(Lower *l, Dot *d) {
   Mma *m = d->own = NEW(l->cx->arena, Mma);

@@ -66,7 +66,7 @@ static void drop_register_bit(Reduce *s, int bit) {
   s->layout.reg_bits--;
 }
 
-/* ---- one bit ---- */
+/* ---- one bit ----------------------------------------------------------------------------------------------------- */
 
 static void take_register(Lower *l, Reduce *s, int bit) {
   int index = __builtin_ctz(s->layout.basis[bit]);
@@ -162,7 +162,7 @@ static bool take_whole_warp(Lower *l, Reduce *s) {
   return true;
 }
 
-/* ---- warps ---- */
+/* ---- warps ------------------------------------------------------------------------------------------------------- */
 
 /* The warp bits of `run` come into registers; where warps are many, and lanes free, some into lanes, whose shuffles are
  * less than reading and combining all. Where a thread would get many registers, warps share lines as lanes do. */
@@ -196,7 +196,7 @@ static void take_warps(Lower *l, Reduce *s, const int *run, int count) {
   s->layout = to;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* Where the axis's bit `vector` is held; kinds come in the order of what they cost. */
 static AxisKind holder_of(Reduce *s, uint32_t vector, int *bit) {

@@ -279,7 +279,7 @@ void lower_scan(Lower *l, Op *op) {
     lower_set(l, op->out[i], lower_convert_kind(l, s.x[i], s.kinds[i], s.layout, op->out[i]->layout));
 }
 
-/* ---- map ---- */
+/* ---- map --------------------------------------------------------------------------------------------------------- */
 
 /* `pack` neighbours of a tensor must be in one thread: the layout if they are, else one in which they are. */
 static const Layout *packed_layout(Lower *l, const Op *op, int pack) {

@@ -68,7 +68,7 @@ void lower_scope(Lower *l, Op *op) {
   record_op(&l->b, LANE_RECORD, 0, NULL, tag_of(op->attr[1], op->attr[0] != 0, inside_repeats(op)));
 }
 
-/* ---- barriers ---- */
+/* ---- barriers ---------------------------------------------------------------------------------------------------- */
 
 static void insert_record(LaneFunc *f, const LaneOp *barrier, LaneOp *place, int64_t tag) {
   LaneOp *op = NEW(f->cx->arena, LaneOp);

@@ -12,7 +12,7 @@
  */
 #include "gpu/lower/lower.h"
 
-/* ---- creation ---- */
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t float_bits(Dtype t, double v) {
   uint64_t bits = 0;
@@ -46,7 +46,7 @@ static LaneValue **arange(Lower *l, const Op *op) {
   return regs;
 }
 
-/* ---- places ---- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static NORETURN void misfit(Lower *l, const Op *op) {
   fail(l->cx, op->span ? *op->span : (Span){0}, "the layouts of `%s` do not fit together (an error of the compiler)",

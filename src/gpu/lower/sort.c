@@ -14,7 +14,7 @@
  */
 #include "gpu/lower/move.h"
 
-/* ---- keys ---- */
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 typedef struct Key {
   Dtype dtype;
@@ -110,7 +110,7 @@ static LaneValue *from_key(Lower *l, const Key *k, LaneValue *x) {
   return k->bits < 32 ? lane_extend(b, k->bits == 8 ? LK_U8 : LK_U16, back) : back;
 }
 
-/* ---- exchanges ---- */
+/* ---- exchanges --------------------------------------------------------------------------------------------------- */
 
 typedef struct Sort {
   const Layout *layout;

@@ -74,7 +74,7 @@ static V rcp64h(B *b, const V *in) {
   return lane_op(b, (LaneOp){.code = LANE_RCP, .kind = LK_F64, .approx = 1, .ftz = 1, .buffer = -1}, 1, in);
 }
 
-/* ---- fast_*: as CUDA's intrinsics, built on the unit's functions ---- */
+/* ---- fast_*: as CUDA's intrinsics, built on the unit's functions ------------------------------------------------- */
 
 static V fast_div(B *b, const V *in) {
   return lane_op(b, (LaneOp){.code = LANE_DIV, .kind = LK_F32, .approx = 1, .ftz = 1, .buffer = -1}, 2, in);

@@ -14,7 +14,7 @@ static const uint64_t SIGN64 = 0x8000000000000000;
 enum { INF32 = 0x7f800000 };
 #define SIGN32 I(0x80000000u)
 
-/* ---- whole numbers ---- */
+/* ---- whole numbers ----------------------------------------------------------------------------------------------- */
 
 static V brev(B *b, LaneKind k, V x) { return lane_1(b, LANE_BREV, k, x); }
 /* The first set bit from below, counted from 1; clz of 0 is the width, so that -1 + 1 remains. */
@@ -46,7 +46,7 @@ static V rhadd_u32(B *b, const V *in) {
   return i_sub(b, i_or(b, in[0], in[1]), u_shr(b, i_xor(b, in[0], in[1]), I(1)));
 }
 
-/* ---- classes ---- */
+/* ---- classes ----------------------------------------------------------------------------------------------------- */
 
 static V isnan_f32(B *b, const V *in) { return f_nan(b, in[0]); }
 static V isnan_f64(B *b, const V *in) { return d_nan(b, in[0]); }
@@ -57,7 +57,7 @@ static V finite_f64(B *b, const V *in) { return d_lt(b, d_abs(b, in[0]), D(__bui
 static V signbit_f32(B *b, const V *in) { return u_shr(b, in[0], I(31)); }
 static V signbit_f64(B *b, const V *in) { return u_shr(b, l_high(b, in[0]), I(31)); }
 
-/* ---- exponents ---- */
+/* ---- exponents --------------------------------------------------------------------------------------------------- */
 
 /* floor(log2 |x|) for x finite and not 0: subnormals are first made normal. */
 static V exponent_f32(B *b, V x) {
@@ -97,7 +97,7 @@ static V ldexp_f32(B *b, const V *in) {
   return f_from_d(b, d_mul(b, d_from_f(b, in[0]), d_pow2(b, n)));
 }
 
-/* ---- neighbours: floats of one sign are in the order of their bits ---- */
+/* ---- neighbours: floats of one sign are in the order of their bits ----------------------------------------------- */
 
 static V nextafter_f32(B *b, const V *in) {
   V x = in[0], y = in[1];

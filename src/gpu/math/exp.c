@@ -12,7 +12,7 @@
  */
 #include "gpu/math/math.h"
 
-/* ---- f32 ---- */
+/* ---- f32 --------------------------------------------------------------------------------------------------------- */
 
 /* base^x = 2^(n + r), where r = x * high + x * low - n and high + low = log2(base). n is kept in [-126, 127] by
  * saturating (x high + 126) / 253 to [0, 1]; what lies outside overflows or vanishes in ex2 or in the last product,
@@ -79,7 +79,7 @@ static V sinh_f32(B *b, const V *in) {
   return p_select(b, f_lt(b, a, F(1.5f)), near, far);
 }
 
-/* ---- f64 ---- */
+/* ---- f64 --------------------------------------------------------------------------------------------------------- */
 
 /* (exp(r) - 1 - r) / r^2 */
 static const double exp_c[] = {0.5,

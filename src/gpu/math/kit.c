@@ -9,7 +9,7 @@ static V make3(B *b, LaneOp op, V x, V y, V z) { return lane_op(b, op, 3, (V[]){
   (LaneOp) { .code = LANE_##c, .kind = LK_##k, .buffer = -1, __VA_ARGS__ }
 #define RN .rounding = ROUND_RN, .exact = 1
 
-/* ---- f32 ---- */
+/* ---- f32 --------------------------------------------------------------------------------------------------------- */
 
 V f_add(B *b, V x, V y) { return make2(b, OP(ADD, F32, RN), x, y); }
 V f_sub(B *b, V x, V y) { return make2(b, OP(SUB, F32, RN), x, y); }
@@ -41,7 +41,7 @@ V f_eq(B *b, V x, V y) { return lane_setp(b, CMP_EQ, LK_F32, x, y); }
 V f_ne(B *b, V x, V y) { return lane_setp(b, CMP_NE, LK_F32, x, y); }
 V f_nan(B *b, V x) { return f_ne(b, x, x); }
 
-/* ---- f64 ---- */
+/* ---- f64 --------------------------------------------------------------------------------------------------------- */
 
 V d_add(B *b, V x, V y) { return make2(b, OP(ADD, F64, RN), x, y); }
 V d_sub(B *b, V x, V y) { return make2(b, OP(SUB, F64, RN), x, y); }
@@ -83,7 +83,7 @@ V d_is_odd(B *b, V x) { /* x/2 is no whole number, x is */
   return p_and(b, d_ne(b, d_trunc(b, half), half), d_eq(b, d_trunc(b, x), x));
 }
 
-/* ---- integers ---- */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 V i_add(B *b, V x, V y) { return make2(b, OP(ADD, S32, 0), x, y); }
 V i_sub(B *b, V x, V y) { return make2(b, OP(SUB, S32, 0), x, y); }
@@ -136,7 +136,7 @@ V f_from_i(B *b, V x) { return lane_cvt(b, LK_S32, LK_F32, ROUND_RN, x); }
 V d_from_i(B *b, V x) { return lane_cvt(b, LK_S32, LK_F64, ROUND_DEFAULT, x); }
 V i_from_d(B *b, V x) { return lane_cvt(b, LK_F64, LK_S32, ROUND_RN, x); }
 
-/* ---- branches ---- */
+/* ---- branches ---------------------------------------------------------------------------------------------------- */
 
 LaneOp *when(B *b, V p, LaneType t) { return lane_if(b, p, false, 1, &t); }
 void otherwise(B *b, LaneOp *op, V value) {
@@ -149,7 +149,7 @@ V whichever(B *b, LaneOp *op, V value) {
   return op->out[0];
 }
 
-/* ---- two parts ---- */
+/* ---- two parts --------------------------------------------------------------------------------------------------- */
 
 DD dd_sum(B *b, V x, V y) {
   V s = d_add(b, x, y), y2 = d_sub(b, s, x), x2 = d_sub(b, s, y2);

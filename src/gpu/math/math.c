@@ -67,17 +67,3 @@ void gpu_math(LaneBuilder *b, const GpuTarget *t, MathFn fn, int arity, const Dt
   if (out_type == DT_F32)
     for (int i = 0; i < n; i++) out[i] = f_from_d(b, out[i]);
 }
-
-void lower_math(Lower *l, Op *op) {
-  int n = lower_count(op->out[0]);
-  Dtype types[4];
-  LaneValue **in[4];
-  for (int k = 0; k < op->in_count; k++) {
-    types[k] = op->in[k]->type->dtype;
-    in[k] = lower_get(l, op->in[k]);
-  }
-  LaneValue **out = lower_array(l, n);
-  gpu_math(&l->b, l->target, (MathFn)op->attr[0], op->in_count, types, op->out[0]->type->dtype, n,
-           (LaneValue *const *const *)in, out);
-  lower_set(l, op->out[0], out);
-}

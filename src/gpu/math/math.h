@@ -1,4 +1,4 @@
-/* math: the functions of tile/math.def as lane operations. Private to src/gpu/math*.c.
+/* math: the functions of tile/math.def as lane operations. Private to src/gpu/math.
  *
  * A function is C that builds its formula, one call an operation. The first letter of a helper is what its registers
  * hold:
@@ -19,7 +19,7 @@
 #ifndef NEREID_GPU_MATH_H
 #define NEREID_GPU_MATH_H
 
-#include "gpu/lower/lower.h"
+#include "gpu/math/functions.h"
 
 typedef LaneValue *V;
 typedef LaneBuilder B;
@@ -30,7 +30,7 @@ typedef LaneBuilder B;
 #define L(c) lane_i64(b, (int64_t)(c))
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
-/* ---- rows ---- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* One element: the result from the operands. */
 typedef V MathOne(B *b, const V *in);
@@ -54,7 +54,7 @@ extern const MathTable math_basic_table, math_convert_table, math_bits_table, ma
 #define MATH_TABLE(rows) \
   { rows, COUNT(rows) }
 
-/* ---- arithmetic (math/kit.c) ---- */
+/* ---- arithmetic (math/kit.c) ------------------------------------------------------------------------------------- */
 
 V f_add(B *b, V x, V y);
 V f_sub(B *b, V x, V y);
@@ -166,7 +166,7 @@ LaneOp *when(B *b, V p, LaneType t);
 void otherwise(B *b, LaneOp *op, V value);
 V whichever(B *b, LaneOp *op, V value);
 
-/* ---- numbers in two parts: hi + lo, |lo| <= ulp(hi)/2 (Dekker 1971; Muller et al., Handbook of Floating-Point Arithmetic, ch. 4, 14) -- */
+/* ---- numbers in two parts: hi + lo, |lo| <= ulp(hi)/2 (Dekker 1971; Muller et al., Handbook of Floating-Point Arithmetic, ch. 4, 14) ---- */
 
 typedef struct DD {
   V hi, lo;
@@ -184,7 +184,7 @@ DD dd_neg(B *b, DD x);
 /* x^y for n elements of type t, where all y are one constant that has a shorter way (math/pow.c); false where not. */
 bool math_constant_power(B *b, Dtype t, Dtype power_type, int n, const V *x, const V *y, V *out);
 
-/* ---- functions that others are made of ---- */
+/* ---- functions that others are made of --------------------------------------------------------------------------- */
 
 V d_exp(B *b, V x);
 V d_exp_dd(B *b, DD x);  /* exp(hi + lo), below 1 ulp; any range */

@@ -76,7 +76,7 @@ static V pow_f64(B *b, const V *in) {
   return p_select(b, p_or(b, d_eq(b, y, D(0)), d_eq(b, x, D(1))), D(1), r);
 }
 
-/* ---- powers known while compiling ---- */
+/* ---- powers known while compiling -------------------------------------------------------------------------------- */
 
 /* What the powers are, if they are all one constant. */
 static bool constant_power(int n, const V *y, Dtype t, double *power) {

@@ -6,7 +6,7 @@
  */
 #include "gpu/math/math.h"
 
-/* ---- cube roots ---- */
+/* ---- cube roots -------------------------------------------------------------------------------------------------- */
 
 /* |x| brought out of the subnormals by 2^24; *mend takes the root's share, 2^8, away again. */
 static V lift_f32(B *b, V x, float down, V *mend) {
@@ -74,7 +74,7 @@ static V rcbrt_f64(B *b, const V *in) {
   return p_select(b, is_edge_f64(b, x), d_div(b, D(1), x), y);
 }
 
-/* ---- lengths ---- */
+/* ---- lengths ----------------------------------------------------------------------------------------------------- */
 
 /* Scaled squares' sum; *back is the power of two the root must be multiplied by; *any_inf: is one infinite. */
 static V squares_f32(B *b, int n, const V *x, V *field, V *any_inf) {

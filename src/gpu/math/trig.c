@@ -41,7 +41,7 @@ static void shift_window(B *b, V *words, int n, V index, int bit) {
   }
 }
 
-/* ---- all elements of a call ---- */
+/* ---- all elements of a call -------------------------------------------------------------------------------------- */
 
 typedef V (*Reduction)(B *b, V x, V *turns);
 typedef struct Circle {
@@ -84,7 +84,7 @@ static void circle(B *b, const Circle *c, int n, const V *x, V *out) {
   for (int i = 0; i < n; i++) out[i] = slow->out[i];
 }
 
-/* ---- f32 ---- */
+/* ---- f32 --------------------------------------------------------------------------------------------------------- */
 
 static V is_big_f32(B *b, V x) { return f_gt(b, f_abs(b, x), F((float)FAST_LIMIT)); }
 
@@ -210,7 +210,7 @@ static V cospi_f32(B *b, const V *in) {
   return p_select(b, f_eq(b, y, F(0)), F(0), y);
 }
 
-/* ---- f64 ---- */
+/* ---- f64 --------------------------------------------------------------------------------------------------------- */
 
 static V reduce_fast_f64(B *b, V x, V *q) {
   V sum = d_fma(b, x, D(0x1.45f306dc9c883p-1), D(0x1.8p52)), turns = d_sub(b, sum, D(0x1.8p52));

@@ -208,7 +208,7 @@ void ptx_arith(Ptx *p, const LaneOp *op) {
   }
 }
 
-/* ---- comparison and selection ---- */
+/* ---- comparison and selection ------------------------------------------------------------------------------------ */
 
 static Arg widened(Ptx *p, const LaneOp *op, int i) { /* a bf16 as f32 */
   Arg r = ptx_fresh(p, LT_B32), x = in(p, op, i);

@@ -26,7 +26,7 @@ typedef struct PtxCopy { /* of the value with this id, while a parallel copy is 
   bool done;
 } PtxCopy;
 
-/* ---- parallel copies ---- */
+/* ---- parallel copies --------------------------------------------------------------------------------------------- */
 
 static void copy_one(Ptx *p, const LaneValue *to, const LaneValue *from) {
   if (ptx_value(p, to) == ptx_value(p, from)) return;
@@ -84,7 +84,7 @@ static void copy_scratch(Ptx *p) {
   if (!p->copies) p->copies = NEW_N(p->cx->arena, PtxCopy, p->f->value_count + 1);
 }
 
-/* ---- labels and branches ---- */
+/* ---- labels and branches ----------------------------------------------------------------------------------------- */
 
 static void put_label(Ptx *p, const char *name, int number) {
   put(p, "$");
@@ -110,7 +110,7 @@ static void branch(Ptx *p, const Arg *pred, bool not, bool uniform, const char *
   put(p, ";\n");
 }
 
-/* ---- the three ---- */
+/* ---- the three --------------------------------------------------------------------------------------------------- */
 
 void ptx_block(Ptx *p, const LaneBlock *b) {
   for (const LaneOp *op = b->first; op; op = op->next) {

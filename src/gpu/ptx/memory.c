@@ -14,7 +14,7 @@ static NORETURN void cannot(Ptx *p, const LaneOp *op, const char *what) {
   fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no %s", p->target->name, what);
 }
 
-/* ---- addresses and names ---- */
+/* ---- addresses and names ----------------------------------------------------------------------------------------- */
 
 /* "[%rd1+16]" */
 static Arg address(Ptx *p, const LaneOp *op) {
@@ -112,7 +112,7 @@ static void put_policy(Ptx *p, const Arg *policy) {
   put(p, ";\n");
 }
 
-/* ---- loads and stores ---- */
+/* ---- loads and stores -------------------------------------------------------------------------------------------- */
 
 void ptx_load(Ptx *p, const LaneOp *op) {
   int n = op->out_count;
@@ -175,7 +175,7 @@ void ptx_store(Ptx *p, const LaneOp *op) {
   put_policy(p, policy);
 }
 
-/* ---- atomics ---- */
+/* ---- atomics ----------------------------------------------------------------------------------------------------- */
 
 static const char *rmw_name(int rmw) {
   static const char *const names[] = {"add", "max", "min", "and", "or", "xor", "exch", "cas"};
@@ -236,7 +236,7 @@ void ptx_atomic(Ptx *p, const LaneOp *op) {
   put(p, ";\n");
 }
 
-/* ---- between lanes ---- */
+/* ---- between lanes ----------------------------------------------------------------------------------------------- */
 
 void ptx_shuffle(Ptx *p, const LaneOp *op) {
   static const char *const names[] = {"shfl.sync.bfly.b32", "shfl.sync.up.b32", "shfl.sync.down.b32",
@@ -310,7 +310,7 @@ void ptx_fence(Ptx *p, const LaneOp *op) {
   ptx_args(p, 0, NULL);
 }
 
-/* ---- inline assembly ---- */
+/* ---- inline assembly --------------------------------------------------------------------------------------------- */
 
 /* $0, $1, ... are results, then operands; ${0} the same; $$ a dollar sign. */
 void ptx_asm(Ptx *p, const LaneOp *op) {

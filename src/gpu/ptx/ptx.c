@@ -23,7 +23,7 @@
 static const char *const type_names[] = {"pred", "b16", "b32", "b64"};
 static const char *const prefixes[] = {"%p", "%h", "%r", "%rd"};
 
-/* ---- writing ---- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static char *digits(uint64_t v, char *end) {
   *--end = 0;
@@ -85,7 +85,7 @@ void ptx_args(Ptx *p, int n, const Arg *args) {
   put(p, ";\n");
 }
 
-/* ---- registers and constants ---- */
+/* ---- registers and constants ------------------------------------------------------------------------------------- */
 
 const char *ptx_type_name(LaneType t) { return type_names[t]; }
 
@@ -152,7 +152,7 @@ Arg ptx_arg(Ptx *p, const LaneValue *v, LaneKind k) {
   return ptx_reg(p, v);
 }
 
-/* ---- places in the source ---- */
+/* ---- places in the source ---------------------------------------------------------------------------------------- */
 
 static int source_number(Ptx *p, const Source *s) {
   for (int i = 0; i < p->sources.n; i++)
@@ -185,7 +185,7 @@ static void put_line(Ptx *p, const Span *span) {
   put(p, "\n");
 }
 
-/* ---- operations that need no file of their own ---- */
+/* ---- operations that need no file of their own ------------------------------------------------------------------- */
 
 static void ptx_param(Ptx *p, const LaneValue *to, int i) {
   const Type *t = p->f->param_types[i];
@@ -288,7 +288,7 @@ void ptx_op(Ptx *p, const LaneOp *op) {
   }
 }
 
-/* ---- the module ---- */
+/* ---- the module -------------------------------------------------------------------------------------------------- */
 
 /* Letters, digits and _ stay; a first digit cannot be, in Python either. Opcodes may be names: the assembler tells them
  * apart by place. */

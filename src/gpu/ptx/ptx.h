@@ -36,7 +36,7 @@ typedef struct Ptx {
   struct PtxCopy *copies; /* scratch of parallel copies, by value id */
 } Ptx;
 
-/* ---- ptx.c ---- */
+/* ---- ptx.c ------------------------------------------------------------------------------------------------------- */
 static inline void put(Ptx *p, const char *s) { buf_puts(p->out, s); }
 void ptx_put_int(Ptx *p, int64_t v);
 /* a tab, the guard of an op (NULL: none), the mnemonic so far */
@@ -55,17 +55,17 @@ const char *ptx_type_name(LaneType t);                        /* "b32" */
 const LaneValue *ptx_value(const Ptx *p, const LaneValue *v); /* in whose register v lies */
 void ptx_op(Ptx *p, const LaneOp *op);                        /* any operation */
 
-/* ---- ptx/share.c ---- */
+/* ---- ptx/share.c ------------------------------------------------------------------------------------------------- */
 /* before anything is printed: which values of loops share a register */
 void ptx_share(Ptx *p);
 
-/* ---- ptx/control.c ---- */
+/* ---- ptx/control.c ----------------------------------------------------------------------------------------------- */
 void ptx_block(Ptx *p, const LaneBlock *b); /* without what ends it */
 void ptx_for(Ptx *p, const LaneOp *op);
 void ptx_while(Ptx *p, const LaneOp *op);
 void ptx_if(Ptx *p, const LaneOp *op);
 
-/* ---- ptx/arith.c, ptx/convert.c, ptx/memory.c ---- */
+/* ---- ptx/arith.c, ptx/convert.c, ptx/memory.c -------------------------------------------------------------------- */
 void ptx_arith(Ptx *p, const LaneOp *op);
 void ptx_setp(Ptx *p, const LaneOp *op);
 void ptx_select(Ptx *p, const LaneOp *op);
@@ -84,7 +84,7 @@ void ptx_barrier(Ptx *p, const LaneOp *op);
 void ptx_fence(Ptx *p, const LaneOp *op);
 void ptx_asm(Ptx *p, const LaneOp *op);
 
-/* ---- ptx/record.c ---- */
+/* ---- ptx/record.c ------------------------------------------------------------------------------------------------ */
 void ptx_record_registers(Buf *out);
 void ptx_record(Ptx *p, const LaneOp *op);
 

@@ -74,7 +74,7 @@ static void key_of(Context *cx, const char *ptxas, const char *ptx, size_t n, co
   buf_destroy(&key);
 }
 
-/* ---- what ptxas says ---- */
+/* ---- what ptxas says --------------------------------------------------------------------------------------------- */
 
 /* The number that stands before `words` in a line of text; 0 when it does not. */
 static int number_before(const char *text, const char *words) {
@@ -113,7 +113,7 @@ static void keep_unusual(const char *text, Buf *out) {
   }
 }
 
-/* ---- the cache ---- */
+/* ---- the cache --------------------------------------------------------------------------------------------------- */
 
 /* Fills *out from a file's content; false when it makes no sense or memory ran out. */
 static bool unpack(const Buf *b, GpuCubin *out) {
@@ -146,7 +146,7 @@ static bool find_cached(const char *path, GpuCubin *out) {
   return ok;
 }
 
-/* ---- assembling ---- */
+/* ---- assembling -------------------------------------------------------------------------------------------------- */
 
 /* The registers that a thread of this kernel may have: of 65536, shared out among the warps in fours. */
 static int most_registers(const char *ptx) {

@@ -61,7 +61,7 @@ typedef struct Counter {
   GpuReport *out;
 } Counter;
 
-/* ---- the row ---- */
+/* ---- the row ----------------------------------------------------------------------------------------------------- */
 
 static void number_op(LaneOp *op, void *arg) {
   Counter *c = arg;
@@ -131,7 +131,7 @@ static void access(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t 
   c->program_steps += ACCESS_STEPS, c->steps += ACCESS_STEPS;
 }
 
-/* ---- the programs of a grid ---- */
+/* ---- the programs of a grid -------------------------------------------------------------------------------------- */
 
 static void walk_program(Counter *c, const int32_t at[3], int64_t *row) {
   memset(row, 0, sizeof *row * (size_t)c->width);
@@ -283,7 +283,7 @@ static void walk_grid(Counter *c, int64_t *sum) {
   sum_axis(c, 2, at, sum, all);
 }
 
-/* ---- what the row says ---- */
+/* ---- what the row says ------------------------------------------------------------------------------------------- */
 
 static const Room *room_of(const Counter *c, const LaneOp *op) { return map_get(c->rooms, op->block); }
 
@@ -367,7 +367,7 @@ static void put_accesses(Counter *c, const int64_t *sum) {
   qsort(r->accesses, (size_t)r->access_count, sizeof *r->accesses, by_place);
 }
 
-/* ---- what memory must give and take ---- */
+/* ---- what memory must give and take ------------------------------------------------------------------------------ */
 
 /* The parameter that a pointer is counted from; -1: none is seen. */
 static int base_of(const LaneFunc *f, const LaneValue *v, int depth) {

@@ -10,7 +10,7 @@
 
 #include "gpu/gpu.h"
 
-/* ---- report/transactions.c: one access by one warp -------------------------------------------------------------------------- */
+/* ---- report/transactions.c: one access by one warp --------------------------------------------------------------- */
 
 /* Pieces of 32 bytes of global memory. `at`: the addresses of the lanes whose bits are set, each a multiple of bytes.
  */

@@ -19,7 +19,7 @@ typedef struct Slicer {
   bool changed;
 } Slicer;
 
-/* ---- needed, backwards ---- */
+/* ---- needed, backwards ------------------------------------------------------------------------------------------- */
 
 static void need(Slicer *s, const LaneValue *v) {
   if (!v || s->out->values[v->id]) return;
@@ -91,7 +91,7 @@ static void need_operands(LaneOp *op, void *arg) {
   }
 }
 
-/* ---- data, forwards ---- */
+/* ---- data, forwards ---------------------------------------------------------------------------------------------- */
 
 static bool is_data(const Slicer *s, const LaneValue *v) { return v && s->out->data[v->id]; }
 

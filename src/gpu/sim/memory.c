@@ -11,7 +11,7 @@ typedef unsigned long long ull;
 
 enum { MAX_ACCESS = 128 };
 
-/* ---- places ---- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Access {
   SimRun *r;
@@ -144,7 +144,7 @@ static bool begin(SimRun *r, const SimOp *o, int t, int elements, bool write, Ac
   return (a->bytes > 0 && a->bytes <= MAX_ACCESS) || sim_fault(r, op, t, "an access of %d bytes", a->bytes);
 }
 
-/* ---- elements ---- */
+/* ---- elements ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t read_bits(const char *p, int bits) {
   uint16_t v16;
@@ -244,7 +244,7 @@ bool sim_ldmatrix(SimRun *r, const SimOp *o, int w) {
   return true;
 }
 
-/* ---- atomics: a loop of compare and exchange on the element ---- */
+/* ---- atomics: a loop of compare and exchange on the element ------------------------------------------------------ */
 
 #define EXCHANGE_LOOP(type) \
   { \

@@ -31,7 +31,7 @@ typedef struct Planner {
   int depth;
 } Planner;
 
-/* ---- positions and uses ---- */
+/* ---- positions and uses ------------------------------------------------------------------------------------------ */
 
 /* Not run: their value is there from the start. */
 static bool is_constant(const LaneOp *op) {
@@ -94,7 +94,7 @@ static void list_dying(Planner *p, int values) {
   }
 }
 
-/* ---- places ---- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static uint32_t take(Planner *p, LaneType type) {
   if (p->free[type].n) return p->free[type].at[--p->free[type].n];
@@ -138,7 +138,7 @@ static void note_types(LaneType *types, const LaneBlock *block) {
   }
 }
 
-/* ---- operations ---- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *types);
 

@@ -59,7 +59,7 @@ typedef void (*Pure)(const SimOp *o, char *regs, int threads);
     for (int t = 0; t < threads; t++) out[t] = p[t] ? a[t] : b[t]; \
   }
 
-/* ---- integers ---- */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 LOOP2(add_32, uint32_t, uint32_t, x + y)
 LOOP2(sub_32, uint32_t, uint32_t, x - y)
@@ -123,7 +123,7 @@ static void unpack_64(const SimOp *o, char *regs, int threads) {
   for (int t = 0; t < threads; t++) out[t] = (uint32_t)in[t], high[t] = (uint32_t)(in[t] >> 32);
 }
 
-/* ---- comparisons: one function a kind, the predicate chosen outside the loop ---- */
+/* ---- comparisons: one function a kind, the predicate chosen outside the loop ------------------------------------- */
 
 #define COMPARE(name, type) \
   LOOP2(name##_eq, uint8_t, type, x == y) \
@@ -140,7 +140,7 @@ COMPARE(compare_s64, int64_t)
 COMPARE(compare_u64, uint64_t)
 COMPARE(compare_f32, float) /* ordered, and ne unordered: as C's */
 
-/* ---- f32, to nearest, subnormals kept; a NaN becomes the canonical one ---- */
+/* ---- f32, to nearest, subnormals kept; a NaN becomes the canonical one ------------------------------------------- */
 
 static inline uint32_t bits_of(float v) {
   uint32_t bits;

@@ -26,7 +26,7 @@ bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...)
   return false;
 }
 
-/* ---- masks ---- */
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 static const int type_bytes[] = {[LT_PRED] = 1, [LT_B16] = 2, [LT_B32] = 4, [LT_B64] = 8};
 
@@ -72,7 +72,7 @@ static bool not_uniform(SimRun *r, const SimOp *o, const SimMask *m) {
                    lane_info[o->op->code].name, m->count);
 }
 
-/* ---- control ---- */
+/* ---- control ----------------------------------------------------------------------------------------------------- */
 
 static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth);
 
@@ -167,7 +167,7 @@ static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
   return true;
 }
 
-/* ---- operations ---- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static void special(SimRun *r, const SimOp *o) {
   const int32_t *grid = r->o->grid;
@@ -247,7 +247,7 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
   return true;
 }
 
-/* ---- blocks ---- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 bool lane_sim_program(SimRun *r, int64_t program) {
   const int32_t *grid = r->o->grid;

@@ -62,7 +62,7 @@ static void figure_text(Buf *b, const char *name, const char *text) {
 }
 static void figure(Buf *b, const char *name, double v) { buf_printf(b, "%s\"%s\": %.17g", b->n ? ", " : "", name, v); }
 
-/* ---- waits ---- */
+/* ---- waits ------------------------------------------------------------------------------------------------------- */
 
 static const char *const directions[] = {"host to device", "device to host",   "device to device",
                                          "host to host",   "device to device", "unknown direction"};
@@ -122,7 +122,7 @@ static void say_waits(Advice *a) {
   }
 }
 
-/* ---- gaps ---- */
+/* ---- gaps -------------------------------------------------------------------------------------------------------- */
 
 static int by_ns(const void *x, const void *y) {
   const Doing *a = x, *b = y;
@@ -155,7 +155,7 @@ static void say_gaps(Advice *a) {
                        "batches), or record the step as a CUDA graph; prepare input in another thread");
 }
 
-/* ---- kernels ---- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static int by_small(const void *x, const void *y) {
   const KernelSum *a = x, *b = y;
@@ -221,7 +221,7 @@ static void say_dominates(Advice *a) {
       figure(&f->figures, "total_ns", (double)k->total), figure(&f->figures, "share", part(k->total, all));
 }
 
-/* ---- copies, compilation ---- */
+/* ---- copies, compilation ----------------------------------------------------------------------------------------- */
 
 static void say_copies(Advice *a) {
   Measured *m = &a->m;
@@ -273,7 +273,7 @@ static void say_copies(Advice *a) {
   }
 }
 
-/* ---- the five ---- */
+/* ---- the five ---------------------------------------------------------------------------------------------------- */
 
 static const char *const bound_names[] = {"compute", "memory bandwidth", "overhead", "data loading", "network"};
 static const char *const bound_keys[] = {"compute", "memory", "overhead", "data", "network"};

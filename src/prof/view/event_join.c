@@ -22,7 +22,7 @@ bool item_of_thread(const Item *i) {
          ((i->kind == TRACE_KERNEL || i->kind == TRACE_COPY || i->kind == TRACE_FILL) && !i->on_gpu);
 }
 
-/* ---- order ---- */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
 static int three_way(int64_t a, int64_t b) { return (a > b) - (a < b); }
 static int three_way_u(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
@@ -54,7 +54,7 @@ static int by_correlation(const void *x, const void *y) {
   return c ? c : three_way(b->end, a->end);
 }
 
-/* ---- from events ---- */
+/* ---- from events ------------------------------------------------------------------------------------------------- */
 
 enum { LATEST_BIT = 58 }; /* of a time in ns: nine years of running. What a damaged trace says beyond is no time */
 static int64_t within(int64_t t, int64_t least, int64_t most) { return t < least ? least : t > most ? most : t; }
@@ -230,7 +230,7 @@ int view_run(TraceReader *r, FILE *out, const ViewOptions *o, char why[300],
   return status;
 }
 
-/* ---- what is known of processes, threads, devices ---- */
+/* ---- what is known of processes, threads, devices ---------------------------------------------------------------- */
 
 const ProcessInfo *items_process(const Items *t, uint32_t process) {
   for (int i = 0; i < t->processes.n; i++)
@@ -311,7 +311,7 @@ void items_warnings(Items *t, FILE *out, const char *prefix) {
   if (more) fprintf(out, "%s... and more notes\n", prefix);
 }
 
-/* ---- text ---- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* Length of the character at s when it is right UTF-8, else 0: names come from files and drivers, and may hold
  * anything. */

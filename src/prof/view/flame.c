@@ -61,7 +61,7 @@ static void finish(Flame *f, Frame *x) {
   for (int i = 0; i < n; i++) all[i]->next = i + 1 < n ? all[i + 1] : NULL;
 }
 
-/* ---- gathering ---- */
+/* ---- gathering --------------------------------------------------------------------------------------------------- */
 
 Symbols *samples_begin(Items *t) {
   TraceEvent e;
@@ -138,7 +138,7 @@ static void gather_gpu(Flame *f) {
   }
 }
 
-/* ---- folded ---- */
+/* ---- folded ------------------------------------------------------------------------------------------------------ */
 
 static void folded_name(FILE *out, const char *s) { /* ; and line ends have a meaning there */
   for (; *s; s++) putc(*s == ';' ? ':' : (unsigned char)*s < 0x20 ? ' ' : *s, out);
@@ -153,7 +153,7 @@ static void print_folded(FILE *out, const Frame **path, int depth, const Frame *
   for (const Frame *c = x->child; c && depth + 1 < DEEPEST; c = c->next) print_folded(out, path, depth + 1, c);
 }
 
-/* ---- SVG ---- */
+/* ---- SVG --------------------------------------------------------------------------------------------------------- */
 
 enum { WIDTH = 1200, ROW = 18, TOP = 68, BOTTOM = 12, MARGIN = 10 };
 
@@ -253,7 +253,7 @@ static void print_svg(Flame *f, FILE *out, const char *title, bool gpu) {
   fputs("]]></script>\n</svg>\n", out);
 }
 
-/* ---- views ---- */
+/* ---- views ------------------------------------------------------------------------------------------------------- */
 
 static void run(Items *t, FILE *out, const ViewOptions *o, bool gpu, bool svg) {
   Flame f = {.t = t, .root = NEW(t->arena, Frame), .edges = map_create(t->arena, true)};

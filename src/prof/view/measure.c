@@ -15,7 +15,7 @@
 
 #include "prof/view/advice.h"
 
-/* ---- by name ---- */
+/* ---- by name ----------------------------------------------------------------------------------------------------- */
 
 static bool has(const char *text, const char *part) {
   for (; *text; text++) {
@@ -44,7 +44,7 @@ static bool is_input(const char *range) {
                                               "get_batch", "fetch", "tokeniz", NULL});
 }
 
-/* ---- pass 1 ---- */
+/* ---- pass 1 ------------------------------------------------------------------------------------------------------ */
 
 enum { KEPT_GAPS = 8 };
 typedef struct Gap {
@@ -93,7 +93,7 @@ static void stretch(Measured *m) {
   m->span = (m->to - m->from) * m->devices;
 }
 
-/* ---- pass 2 ---- */
+/* ---- pass 2 ------------------------------------------------------------------------------------------------------ */
 
 typedef struct ThreadState {
   const char *copy_call;
@@ -235,7 +235,7 @@ static void by_launch(Measured *m) {
   }
 }
 
-/* ---- pass 3 ---- */
+/* ---- pass 3 ------------------------------------------------------------------------------------------------------ */
 
 enum { RECENT = 512 };
 typedef struct Recent {

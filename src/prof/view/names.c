@@ -18,7 +18,7 @@
 
 #include "prof/view/views.h"
 
-/* ---- demangling ---- */
+/* ---- demangling -------------------------------------------------------------------------------------------------- */
 
 static char *(*demangle)(const char *, char *, size_t *, int *);
 
@@ -42,7 +42,7 @@ static void demangled(const char *name, Buf *out) {
   free(text);
 }
 
-/* ---- what every form leaves out ---- */
+/* ---- what every form leaves out ---------------------------------------------------------------------------------- */
 
 static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
 static bool in_word(char c) { return isalnum((unsigned char)c) || c == '_' || c == '~' || (unsigned char)c >= 0x80; }
@@ -90,7 +90,7 @@ static void tidy(const char *s, Buf *out) {
   }
 }
 
-/* ---- shorter forms of a tidy name ---- */
+/* ---- shorter forms of a tidy name -------------------------------------------------------------------------------- */
 
 /* The part of a qualified name that ends at out->n and is at depth zero begins here: "a::b<c>::d" is one. */
 typedef struct Form {
@@ -214,7 +214,7 @@ char *name_demangled(const char *name, char *out, size_t size) {
   return out;
 }
 
-/* ---- several names that must stay apart ---- */
+/* ---- several names that must stay apart -------------------------------------------------------------------------- */
 
 /* Of names that came out equal: each as what is before its arguments, "…", and all from where it first differs from
  * another of them. */

@@ -146,7 +146,7 @@ static void put_event(Page *p, const Item *i) {
   p->last = i->start;
 }
 
-/* ---- what comes beside the events ---- */
+/* ---- what comes beside the events -------------------------------------------------------------------------------- */
 
 static void put_points(Page *p) {
   FILE *out = p->out;

@@ -93,7 +93,7 @@ static void gather(Table *v) {
   nests_close_all(&nests);
 }
 
-/* ---- order ---- */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
 static const char *const sort_names[] = {"self_cuda", "cuda_total", "self_cpu", "cpu_total", "calls", "name"};
 typedef struct Sorted {
@@ -117,7 +117,7 @@ static double key_of(const Row *r, const char *sort) {
   return !strcmp(sort, "calls") ? (double)r->calls : 0;
 }
 
-/* ---- printing ---- */
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 void cell_percent(FILE *out, int64_t part, int64_t whole) {
   char text[32];

@@ -17,7 +17,7 @@ bool sorter_next(Sorter *s, void *record);
 const char *sorter_error(const Sorter *s); /* NULL: none */
 void sorter_free(Sorter *s);
 
-/* ---- view/event_join.c: the trace as intervals and points in the order of time --------------------------------------------- */
+/* ---- view/event_join.c: the trace as intervals and points in the order of time ----------------------------------- */
 
 /* An event without what only samples need, and with what is joined to it. Kinds: CALL, RANGE and our own device's
  * KERNELs are intervals of a thread; KERNEL, COPY, FILL of a GPU intervals of a stream; METRIC, MEMORY, NOTE and LOST
@@ -144,7 +144,7 @@ void cell_time(FILE *out, double ns);
 void cell_name(FILE *out, const char *text, int width);
 void cell_rule(FILE *out, int width, int columns);
 
-/* ---- text of all views (view/event_join.c) --------------------------------------------------------------------------------- */
+/* ---- text of all views (view/event_join.c) ----------------------------------------------------------------------- */
 void json_text(FILE *out, const char *s); /* quoted, escaped, also safe inside of <script> */
 void xml_text(FILE *out, const char *s);
 void plain_text(FILE *out, const char *s);      /* on one line, and without what a terminal obeys */

@@ -26,7 +26,7 @@ CudaKernel *cuda_kernel_create(Specialization *s, Context *cx) {
   return k;
 }
 
-/* ---- loading ---- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 /* What the driver writes while it makes machine code. */
 typedef struct JitLogs {
@@ -116,7 +116,7 @@ nereid_status cuda_allow_shared(CudaKernel *k, unsigned bytes, nereid_error **er
   return r ? cuda_error(c, r, error, "kernel '%s' cannot have %u bytes of shared memory", k->name, bytes) : NEREID_OK;
 }
 
-/* ---- compiling ---- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 /* A GPU may have less than the target, which stands for several. */
 static void check_shared(const Cuda *c, Context *cx, const LaneFunc *f) {

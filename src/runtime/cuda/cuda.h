@@ -98,7 +98,7 @@ struct CudaKernel {
   int closed; /* of its reports: who synchronizes will read them */
 };
 
-/* ---- cuda/device.c ---- */
+/* ---- cuda/device.c ----------------------------------------------------------------------------------------------- */
 void cuda_unref(Cuda *c);
 typedef enum { CUDA_WAS_CURRENT, CUDA_PUSHED, CUDA_NOT_CURRENT } CudaEntered;
 /* Makes the context current if it is not. A thread that had none keeps it; one with another gets that back from
@@ -112,7 +112,7 @@ nereid_status cuda_error(Cuda *c, CuResult r, nereid_error **error, const char *
 nereid_status cuda_error_blaming(Cuda *c, CuResult r, const CudaBlame *blame, nereid_error **error, const char *format,
                                  ...) PRINTF_LIKE(5, 6);
 
-/* ---- cuda/compile.c ---- */
+/* ---- cuda/compile.c ---------------------------------------------------------------------------------------------- */
 void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase);
 void cuda_compile_c(Specialization *s, Context *cx, volatile nereid_status *phase);
 void cuda_discard(Specialization *s);
@@ -123,14 +123,14 @@ CudaKernel *cuda_kernel_create(Specialization *s, Context *cx); /* s->cuda, with
 /* Lets k's blocks have so many bytes of dynamic shared memory. In the context. */
 nereid_status cuda_allow_shared(CudaKernel *k, unsigned bytes, nereid_error **error);
 
-/* ---- cuda/graph_replay.c ---- */
+/* ---- cuda/graph_replay.c ----------------------------------------------------------------------------------------- */
 bool cuda_repeats_work(const CudaApi *api);
 /* Launches by a graph of the kernel's, if one may and there is one, or it is time that there is: true, with what the
  * driver said. The kernel's parameters are launch->params alone. In the context. */
 bool cuda_repeat_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuStream stream, CuResult *result);
 void cuda_repeats_drop(CudaKernel *k); /* none of them runs; in the context */
 
-/* ---- cuda/launch.c ---- */
+/* ---- cuda/launch.c ----------------------------------------------------------------------------------------------- */
 nereid_status cuda_launch(nereid_device *d, const Launch *l, nereid_error **error);
 nereid_status cuda_synchronize(nereid_device *d, nereid_error **error);
 nereid_status cuda_synchronize_stream(nereid_device *d, void *stream, nereid_error **error);
@@ -139,7 +139,7 @@ void cuda_retire(CudaKernel *k);
 CudaList *cuda_take_lists(Cuda *c);            /* of kernels that were launched. Under the lock */
 void cuda_free_lists(Cuda *c, CudaList *list); /* when all kernels that may read them have ended. In the context */
 
-/* ---- cuda/report.c: in the context, where it says no more ---- */
+/* ---- cuda/report.c: in the context, where it says no more -------------------------------------------------------- */
 CuResult cuda_reports_prepare(CudaKernel *k); /* a buffer, so that the first launch finds one */
 /* Around the driver's launch of a kernel that reports, which writes to *out's diag. */
 nereid_status cuda_report_enter(CudaKernel *k, CuStream stream, bool captured, const nereid_options *o,
@@ -156,7 +156,7 @@ nereid_status cuda_reports_read(Cuda *c, CudaReport *closed, bool ended, nereid_
 /* once all launches have ended; without the context its memory has gone too */
 void cuda_reports_discard(CudaKernel *k, bool in_context);
 
-/* ---- cuda_stream.c ---- */
+/* ---- cuda_stream.c ----------------------------------------------------------------------------------------------- */
 extern const AsyncKind cuda_async;
 
 #endif

@@ -48,7 +48,7 @@ static NORETURN void fail_at(Reader *r, const Token *t, const char *what) {
   fail(r->cx, s, "%s", what);
 }
 
-/* ---- the lexer ---- */
+/* ---- the lexer --------------------------------------------------------------------------------------------------- */
 
 static const char *skip_quoted(const char *p, int *line) {
   for (char q = *p++; *p && *p != q; p++) {
@@ -124,7 +124,7 @@ static void lex(Reader *r, const char *p, int line) {
   }
 }
 
-/* ---- types ---- */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 static const struct {
   const char *name;
@@ -223,7 +223,7 @@ static bool type_dtype(const CType *t, Dtype *out) {
   return true;
 }
 
-/* ---- one kernel ---- */
+/* ---- one kernel -------------------------------------------------------------------------------------------------- */
 
 static const char *tokens_text(Reader *r, const Token *at, int n) {
   Buf b = {0};
@@ -368,7 +368,7 @@ static int read_typedef(Reader *r, int i) {
   return end + 1;
 }
 
-/* ---- the whole text ---- */
+/* ---- the whole text ---------------------------------------------------------------------------------------------- */
 
 static void read_text(Reader *r) {
   int template_at = -1;

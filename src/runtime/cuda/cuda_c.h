@@ -32,7 +32,7 @@ int cuda_c_kernels(Context *cx, const Source *src, CudaCKernel **out);
  * them. */
 CudaCKernel *cuda_c_instance(Context *cx, const Source *src, const char *name, const char *arguments);
 
-/* ---- nvrtc.c ---- */
+/* ---- nvrtc.c ----------------------------------------------------------------------------------------------------- */
 
 typedef struct NvrtcResult {
   const char *ptx, *lowered; /* the kernel's name in it */
@@ -45,7 +45,7 @@ typedef struct NvrtcResult {
 void nvrtc_compile(Context *cx, const char *path, const char *text, const char *name, const char *arch,
                    NvrtcResult *out, volatile nereid_status *phase);
 
-/* ---- nvrtc_cache.c ---- */
+/* ---- nvrtc_cache.c ----------------------------------------------------------------------------------------------- */
 
 /* The file that keeps the result of such a compilation; NULL: it cannot be kept. library: a line that tells which NVRTC
  * it is. */

@@ -14,7 +14,7 @@
 
 #include "runtime/cuda/cuda.h"
 
-/* ---- the context ---- */
+/* ---- the context ------------------------------------------------------------------------------------------------- */
 
 CuResult cuda_enter(Cuda *c, CudaEntered *entered) {
   CuContext now = NULL;
@@ -42,7 +42,7 @@ void cuda_unref(Cuda *c) {
   free(c);
 }
 
-/* ---- errors ---- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static nereid_status status_of(CuResult r) {
   if (cuda_is_sticky(r)) return NEREID_KERNEL_FAULT;
@@ -121,7 +121,7 @@ nereid_status cuda_error(Cuda *c, CuResult r, nereid_error **error, const char *
   return status;
 }
 
-/* ---- opening ---- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static int attribute(const Cuda *c, int which) {
   int v = 0;
@@ -249,7 +249,7 @@ void *nereid_device_native(const nereid_device *d) {
   return d && d->kind == &device_cuda ? ((const Cuda *)d->state)->context : NULL;
 }
 
-/* ---- what the machine has ---- */
+/* ---- what the machine has ---------------------------------------------------------------------------------------- */
 
 static void describe_one(const Cuda *c, nereid_device_info *out) {
   char model[100] = "a GPU";
@@ -303,7 +303,7 @@ static void cuda_signature(nereid_device *d, Buf *out) {
              attribute(c, CU_MULTIPROCESSORS), c->driver_version);
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static nereid_status cuda_allocate(nereid_device *d, int64_t bytes, void **out, nereid_error **error) {
   Cuda *c = d->state;

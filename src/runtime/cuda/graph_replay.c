@@ -19,6 +19,7 @@
  */
 #include <stdlib.h>
 
+#include "runtime/hooks.h"
 #include "runtime/cuda/cuda.h"
 
 enum { REPEAT_AT = 33 };
@@ -30,7 +31,7 @@ bool cuda_repeats_work(const CudaApi *api) {
          api->graph_exec_destroy && api->thread_capture_mode;
 }
 
-/* ---- whose turn it is ---- */
+/* ---- whose turn it is -------------------------------------------------------------------------------------------- */
 
 static uintptr_t key_of(CuStream stream) { return (uintptr_t)stream + 1; } /* 0: of no stream */
 
@@ -60,7 +61,7 @@ static CudaRepeat *adopt(CudaKernel *k, uintptr_t key) {
   return p;
 }
 
-/* ---- the graph ---- */
+/* ---- the graph --------------------------------------------------------------------------------------------------- */
 
 static void drop(Cuda *c, CudaRepeat *p) {
   if (p->exec) c->api.graph_exec_destroy(p->exec);

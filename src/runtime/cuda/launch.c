@@ -17,7 +17,7 @@
 
 enum { MOST_LISTS = 64 }; /* that wait for a synchronize */
 
-/* ---- pointers ---- */
+/* ---- pointers ---------------------------------------------------------------------------------------------------- */
 
 static const char *param_name(const Specialization *s, const ArgSlot *slot) { return s->kernel->names[slot->param]; }
 
@@ -62,7 +62,7 @@ static nereid_status check_pointers(Cuda *c, const Launch *l, nereid_error **err
   return NEREID_OK;
 }
 
-/* ---- lists of programs ---- */
+/* ---- lists of programs ------------------------------------------------------------------------------------------- */
 
 struct CudaList {
   CudaList *next;
@@ -125,7 +125,7 @@ static nereid_status make_list(Cuda *c, nereid_device *d, const Launch *l, CudaL
   return NEREID_OK;
 }
 
-/* ---- launching ---- */
+/* ---- launching --------------------------------------------------------------------------------------------------- */
 
 static void note_launch(Cuda *c, CudaKernel *k, void *stream) {
   CudaKernel *first = atomic_load_explicit(&c->suspect, memory_order_relaxed);
@@ -267,7 +267,7 @@ nereid_status cuda_launch(nereid_device *d, const Launch *l, nereid_error **erro
   return status;
 }
 
-/* ---- synchronizing ---- */
+/* ---- synchronizing ----------------------------------------------------------------------------------------------- */
 
 /* What may be meant when a wait fails: noted before the wait, since others go on launching meanwhile. Under the lock.
  */

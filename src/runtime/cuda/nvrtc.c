@@ -49,7 +49,7 @@ static const struct {
 
 enum { NVRTC_NAME_NOT_FOUND = 12, NVRTC_COMPILATION = 6, NVRTC_INVALID_OPTION = 5 };
 
-/* ---- finding the library ---- */
+/* ---- finding the library ----------------------------------------------------------------------------------------- */
 
 static const char *toolkit(void) {
   const char *home = getenv("CUDA_HOME");
@@ -103,7 +103,7 @@ static void load(Context *cx, Nvrtc *n) {
   }
 }
 
-/* ---- options ---- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 enum { MOST_OPTIONS = 12 };
 
@@ -132,7 +132,7 @@ static int make_options(Context *cx, const Nvrtc *n, const char *path, const cha
   return k;
 }
 
-/* ---- what NVRTC says ---- */
+/* ---- what NVRTC says --------------------------------------------------------------------------------------------- */
 
 /* "k.cu(12): error: expected a ";"": its place and message. */
 static bool first_error(Context *cx, const char *log, const char *path, int *line, const char **message) {
@@ -169,7 +169,7 @@ static NORETURN void failed(Context *cx, const Nvrtc *n, int r, const char *what
   fail(cx, (Span){0}, "NVRTC: %s: %s", what, text ? text : "unknown error");
 }
 
-/* ---- compiling ---- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 static void use_program(Context *cx, const Nvrtc *n, Program p, const char *path, const char *text, const char *name,
                         const char *arch, int count, const char *const *options, NvrtcResult *out,

@@ -31,7 +31,7 @@ typedef struct Reach {
   Buf *key;
 } Reach;
 
-/* ---- what a text includes ---- */
+/* ---- what a text includes ---------------------------------------------------------------------------------------- */
 
 typedef enum { NOTHING, A_FILE, LEFT_OPEN } Includes;
 
@@ -61,7 +61,7 @@ static Includes read_include(const char *text, const char *p, const char **file,
   return (*file)[*n] == (*p == '<' ? '>' : '"') ? A_FILE : LEFT_OPEN;
 }
 
-/* ---- all that it reaches ---- */
+/* ---- all that it reaches ----------------------------------------------------------------------------------------- */
 
 static bool visit(Reach *r, const char *path, bool of_toolkit) {
   Buf b = {0};
@@ -131,7 +131,7 @@ const char *nvrtc_place(Context *cx, const char *library, const char *path, cons
   return known ? arena_printf(cx->arena, "%s/nvrtc/%s.nvrtc", cache, hash) : NULL;
 }
 
-/* ---- the file ---- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Sizes {
   uint64_t ptx, cubin, name;

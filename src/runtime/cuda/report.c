@@ -38,7 +38,7 @@ static CuStream stream_key(CuStream s) {
   return s == CU_STREAM_PER_THREAD ? (CuStream)&mine : s;
 }
 
-/* ---- buffers ---- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 static CudaReport *make(CudaKernel *k, CuResult *r) {
   const CudaApi *api = &k->cuda->api;
@@ -57,7 +57,7 @@ CuResult cuda_reports_prepare(CudaKernel *k) {
   return r;
 }
 
-/* ---- launches ---- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 /* The open one, or a spare one, opened; NULL when there is neither. Under the lock. */
 static CudaReport *open_one(CudaKernel *k, CuStream stream, bool captured) {
@@ -119,7 +119,7 @@ void cuda_reports_graph(Cuda *c, CuStream stream) {
   pthread_mutex_unlock(&c->lock);
 }
 
-/* ---- reading ---- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 CudaReport *cuda_reports_close(Cuda *c, bool all, CuStream stream) {
   CuStream key = stream_key(stream);

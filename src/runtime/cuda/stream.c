@@ -95,7 +95,7 @@ static void host_free(nereid_device *d, void *p) {
   cuda_leave(c, entered);
 }
 
-/* ---- graphs ---- */
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 static nereid_status graph_begin(nereid_device *d, void *stream, nereid_error **error) {
   const CudaApi *api = &((Cuda *)d->state)->api;

@@ -42,7 +42,7 @@ bool known_scalar(const Known *x, const Type *t, int64_t *out) {
   return x->form == FORM_AFFINE && is_constant(x, t) ? *out = x->base, true : false;
 }
 
-/* ---- elements ---- */
+/* ---- elements ---------------------------------------------------------------------------------------------------- */
 
 static int64_t *room_for(Knower *k, int64_t **at, int64_t n) {
   if (!*at) *at = NEW_N(k->f->cx->arena, int64_t, n);
@@ -88,7 +88,7 @@ static int64_t *dense_result(Knower *k, const Value *v, Known *x) {
   return x->dense = room_for(k, &k->room[v->id], n);
 }
 
-/* ---- live elements ---- */
+/* ---- live elements ----------------------------------------------------------------------------------------------- */
 
 static void live_meet(Known *x, const Known *y, const Type *t) {
   for (int d = 0; d < t->rank; d++) {
@@ -98,7 +98,7 @@ static void live_meet(Known *x, const Known *y, const Type *t) {
   }
 }
 
-/* ---- elementwise ---- */
+/* ---- elementwise ------------------------------------------------------------------------------------------------- */
 
 /* Whether all elements of the affine x are numbers of t, so that no computation of them wrapped. */
 static bool affine_fits(const Known *x, const Type *t) {
@@ -280,7 +280,7 @@ static void choose(Knower *k, const Op *op, Known *r) {
   for (int64_t i = 0; out && i < n; i++) out[i] = m[i] ? a[i] : b[i];
 }
 
-/* ---- shapes ---- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 /* Result dim d is operand dim from[d], or (-1) one in which the operand does not vary. */
 static void move_dims(Knower *k, const Op *op, Known *r, const int *from) {

@@ -98,7 +98,7 @@ static int both_grown(const Type *t, const Facts *a, const Facts *b) {
   return sign == SIGN_INDEX && dtype_bits(t->dtype) >= 32 ? SIGN_INDEX : (int)least(sign, SIGN_ASSUMED);
 }
 
-/* ---- arithmetic ---- */
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 static Facts of_const(const Type *t, int64_t v) {
   Facts f = unknown(t);
@@ -292,7 +292,7 @@ static Facts of_elementwise(const Op *op) {
   return f;
 }
 
-/* ---- shape ---- */
+/* ---- shape ------------------------------------------------------------------------------------------------------- */
 
 static Facts of_uniform(const Type *t, const Facts *x, int64_t divisible) {
   Facts f = unknown(t);
@@ -418,7 +418,7 @@ static Facts of_load(const Op *op) {
   return f;
 }
 
-/* ---- the walk ---- */
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
 enum { MAX_TURNS = 6, MAX_NESTED = 4 };
 
@@ -556,7 +556,7 @@ void tile_facts(Func *f) {
   visit_block(&w, f->body);
 }
 
-/* ---- hints go once the facts say what they said ---- */
+/* ---- hints go once the facts say what they said ------------------------------------------------------------------ */
 
 /* Whether all that runs at the hint's place also holds where the value is defined: only bodies of loops lie between. */
 static bool speaks_for(const Op *hint, const Value *v) {

@@ -50,7 +50,7 @@ static bool is_symmetric(const Op *op) {
   return true;
 }
 
-/* ---- trying ---- */
+/* ---- trying ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Known {
   const Value *of[MOST_VALUES];

@@ -66,7 +66,7 @@ static void count_arithmetic(Walk *w, CostKind kind, Dtype t, int64_t n) {
   if (kind <= COST_FMA) count(w, TYPED + 3 * (int)type + (int)kind, n);
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static int64_t *accessed(Walk *w, int which, int arg) {
   return &w->row[BYTES + which * (w->args + 1) + (arg < 0 ? w->args : arg)];
@@ -168,7 +168,7 @@ static void walk_memory(Walk *w, const Op *op) {
   *known_of(&w->k, op->out[0]) = r;
 }
 
-/* ---- arithmetic ---- */
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 /* What a function of math.def counts as; COST_KINDS: nothing. */
 static CostKind math_kind(const Op *op) {
@@ -293,7 +293,7 @@ static void walk_axis(Walk *w, const Op *op) {
   walk_body(w, op, n ? n - n / along : 0);
 }
 
-/* ---- control ---- */
+/* ---- control ----------------------------------------------------------------------------------------------------- */
 
 static void set_all(Walk *w, Value *const *values, int n, Value *const *from) {
   for (int i = 0; i < n; i++) {
@@ -436,7 +436,7 @@ static void walk_block(Walk *w, const Block *b) {
     if (op_info[op->code].effect != EFFECT_END) walk_op(w, op);
 }
 
-/* ---- the programs of a grid ---- */
+/* ---- the programs of a grid -------------------------------------------------------------------------------------- */
 
 static void walk_program(Walk *w, const int32_t at[3], int64_t *row) {
   memcpy(w->k.program, at, sizeof w->k.program);
@@ -503,7 +503,7 @@ static void walk_axis_of_grid(Walk *w, int axis, int32_t at[3], int64_t *sum, bo
   walk_between(w, axis, at, 0, low, n - 1, high, sum);
 }
 
-/* ---- what addresses, masks and control depend on ---- */
+/* ---- what addresses, masks and control depend on ----------------------------------------------------------------- */
 
 static void need(bool *needed, const Value *v) {
   if (needed[v->id]) return;
@@ -543,7 +543,7 @@ static void need_operands(Op *op, void *needed) {
   if (mask > 0 && mask < op->in_count) need(needed, op->in[mask]);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static void begin(Walk *w, const uint64_t *args) {
   Func *f = w->k.f;

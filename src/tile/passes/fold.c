@@ -14,7 +14,7 @@
 
 static void fold_block(Func *f, Block *block);
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void drop_operands_from(Op *op, int n) { op->in_count = n; }
 
@@ -57,7 +57,7 @@ Value *fold_op(Builder *b, Op *op) {
   return NULL;
 }
 
-/* ---- control ---- */
+/* ---- control ----------------------------------------------------------------------------------------------------- */
 
 static void replace_results(Op *op, Value *const *values) {
   for (int i = 0; i < op->out_count; i++) value_replace(op->out[i], values[i]);
@@ -148,7 +148,7 @@ static Op *fold_if(Func *f, Op *op) {
   return op->next;
 }
 
-/* ---- the walk ---- */
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
 static void pass_name_on(Value *from, Value *to) {
   if (!to->name && to->def) to->name = from->name;

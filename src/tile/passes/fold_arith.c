@@ -23,7 +23,7 @@ static Value *build_scalar(Builder *b, const Type *t, Scalar s) {
   return is_float(t) ? build_float(b, t, s.f) : build_int(b, t, s.i);
 }
 
-/* ---- all operands constant ---- */
+/* ---- all operands constant --------------------------------------------------------------------------------------- */
 
 static bool compute(const Op *op, Scalar *result) {
   const Type *x = op->in[0]->type, *to = op->out[0]->type;
@@ -54,7 +54,7 @@ static bool compute(const Op *op, Scalar *result) {
   }
 }
 
-/* ---- what is known of an operand ---- */
+/* ---- what is known of an operand --------------------------------------------------------------------------------- */
 
 static bool int_const(const Value *v, int64_t *c) { return value_is_const(v, c); }
 static bool is_int_const(const Value *v, int64_t want) {
@@ -123,7 +123,7 @@ static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
   return fits(v->type->dtype, *low) && fits(v->type->dtype, *high);
 }
 
-/* ---- identities ---- */
+/* ---- identities -------------------------------------------------------------------------------------------------- */
 
 static Value *int_identity(Builder *b, Op *op, Value *x, Value *y) {
   const Type *t = op->out[0]->type;

@@ -12,7 +12,7 @@
  */
 #include "tile/passes/instrument.h"
 
-/* ---- numbers ---- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 int inside_region(Context *cx, Inside *in, const char *name, const Span *span, bool automatic) {
   for (int i = 0; i < in->regions.n; i++)
@@ -27,7 +27,7 @@ bool inside_repeats(const Op *op) {
   return false;
 }
 
-/* ---- automatic regions ---- */
+/* ---- automatic regions ------------------------------------------------------------------------------------------- */
 
 static const char *called(Func *f, const char *what, const Op *op) {
   return op->span && op->span->line ? arena_printf(f->cx->arena, "%s %d", what, op->span->line) : what;
@@ -74,7 +74,7 @@ static void add_to(Func *f, Block *block) {
   }
 }
 
-/* ---- the pass ---- */
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 static void check(Op *op, void *arg) {
   Func *f = arg;
@@ -110,7 +110,7 @@ void tile_inside(Func *f) {
   tile_walk(f->body, number, f);
 }
 
-/* ---- records of a warp written in C ---- */
+/* ---- records of a warp written in C ------------------------------------------------------------------------------ */
 
 void inside_open(InsideCursor *c, void *buffer, int64_t program, uint32_t sm, uint64_t clock, uint64_t timer) {
   InsideBuffer *b = buffer;

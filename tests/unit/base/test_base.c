@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void arena_gives_zeroed_aligned_memory(void **state) {
   Arena *a = arena_create(NULL);
@@ -69,7 +69,7 @@ static void out_of_memory_unwinds(void **state) {
   context_destroy(cx);
 }
 
-/* ---- text ---- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void buf_builds_text(void **state) {
   Buf b = {0};
@@ -136,7 +136,7 @@ static void doubles_print_shortest(void **state) {
   }
 }
 
-/* ---- maps, hashes ---- */
+/* ---- maps, hashes ------------------------------------------------------------------------------------------------ */
 
 static void string_maps(void **state) {
   Arena *a = arena_create(NULL);
@@ -195,7 +195,7 @@ static void hashes(void **state) {
   assert_true(hash_bytes("12345678abcdefgh", 16, 0) != hash_bytes("abcdefgh12345678", 16, 0));
 }
 
-/* ---- contexts and diagnostics ---- */
+/* ---- contexts and diagnostics ------------------------------------------------------------------------------------ */
 
 static void interning(void **state) {
   Context *cx = context_create();
@@ -360,7 +360,7 @@ static void near_names(void **state) {
   assert_null(nearest_name("", names));
 }
 
-/* ---- numbers ---- */
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static void names_of_types(void **state) {
   for (int t = 0; t < DT_COUNT; t++) {
@@ -587,7 +587,7 @@ static void floats_become_integers(void **state) {
   assert_true(dtype_load_float(DT_F32, &f) == (double)0.1f);
 }
 
-/* ---- threads ---- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   Pool *pool;
@@ -683,7 +683,7 @@ static void pool_nests_cancels_and_is_shared(void **state) {
   pool_destroy(p);
 }
 
-/* ---- the system ---- */
+/* ---- the system -------------------------------------------------------------------------------------------------- */
 
 static void files_are_written_whole(void **state) {
   Context *cx = context_create();
@@ -763,7 +763,7 @@ static void places_are_found(void **state) {
   arena_destroy(a);
 }
 
-/* ---- text ---- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void cursor_reads_words_numbers_and_texts(void **state) {
   Context *cx = context_create();

@@ -77,7 +77,7 @@ static int teardown(void **unused) {
 
 static int same(float a, float b) { return a != a ? b != b : a == b && !signbit(a) == !signbit(b); }
 
-/* ---- bits of narrow floats ---- */
+/* ---- bits of narrow floats --------------------------------------------------------------------------------------- */
 
 #define CHECK_NARROW(T, U, dtype, from32) \
   static void test_##T(void **unused) { \
@@ -149,7 +149,7 @@ static void test_towards_zero(void **unused) {
   }
 }
 
-/* ---- integers and floats ---- */
+/* ---- integers and floats ----------------------------------------------------------------------------------------- */
 
 #define CHECK_TO_INT(T, dtype) \
   for (int h = 0; h < hard_count; h += ND_VL) { \

@@ -27,7 +27,7 @@ static uint64_t random_bits(void) {
   return state;
 }
 
-/* ---- dot: whole numbers, so that every order of adding gives the same ---- */
+/* ---- dot: whole numbers, so that every order of adding gives the same -------------------------------------------- */
 
 static const int shapes[][3] = {{16, 16, 16}, {128, 128, 64}, {1, 1, 1},     {2, 4, 8},     {1, 64, 32}, {64, 1, 16},
                                 {32, 8, 1},   {4, 2, 128},    {64, 64, 32},  {16, 32, 2},   {8, 16, 4},  {7, 33, 5},
@@ -125,7 +125,7 @@ static void test_dot_special(void **unused) {
       assert_true(i == 3 ? isnan(c[i * 16 + j]) : j == 2 ? isinf(c[i * 16 + j]) : c[i * 16 + j] == 16);
 }
 
-/* ---- sort ---- */
+/* ---- sort -------------------------------------------------------------------------------------------------------- */
 
 static int compare_numbers(const void *x, const void *y) {
   double a = *(const double *)x, b = *(const double *)y;
@@ -195,7 +195,7 @@ static void check_sorted(Dtype d, const void *before, const void *after, int n, 
   X(fp8e4b15, uint8_t, DT_F8E4B15) X(fp8e4b8, uint8_t, DT_F8E4B8) X(fp8e5b16, uint8_t, DT_F8E5B16)
 SORTS(SORT_TEST)
 
-/* ---- histogram, transpose, copy ---- */
+/* ---- histogram, transpose, copy ---------------------------------------------------------------------------------- */
 
 static void test_histogram(void **unused) {
   (void)unused;
@@ -243,7 +243,7 @@ static void test_copy(void **unused) {
   for (int i = 0; i < 64; i++) assert_int_equal(to[i], i / 16 < 3 && i % 16 < 5 ? i / 16 * 8 + i % 16 : 0);
 }
 
-/* ---- atomics ---- */
+/* ---- atomics ----------------------------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, TURNS = 20000 };
 static struct {
@@ -363,7 +363,7 @@ static void test_atomic_values(void **unused) {
   for (int i = 0; i < ND_VL; i++) assert_true(f[i] == (i < 3 ? 4 : 0) && was[i] == (i < 3 ? 2 : 0));
 }
 
-/* ---- print ---- */
+/* ---- print ------------------------------------------------------------------------------------------------------- */
 
 static char printed[8192];
 static void keep(void *arg, const char *line) {

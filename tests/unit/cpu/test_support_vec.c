@@ -61,7 +61,7 @@ enum { ROUNDS = 3000 };
         fail_msg("%s lane %d: a=%.17g b=%.17g got %d", #what, i, (double)a[i], (double)b[i], got_[i]); \
   } while (0)
 
-/* ---- what all types have ---- */
+/* ---- what all types have ----------------------------------------------------------------------------------------- */
 
 #define COMPARE_ALL(T) \
   CHECK_MASK(nd_eq_##T##v(a, b), a[i] == b[i]); \
@@ -78,7 +78,7 @@ enum { ROUNDS = 3000 };
     CHECK(T, nd_down_lanes_##T##v(a, k, b[0]), i + k < ND_VL ? a[i + k] : b[0]); \
   }
 
-/* ---- integers ---- */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 #define BITS(T) (8 * (int)sizeof(nd_##T))
 #define IS_SIGNED(T) ((nd_##T) - 1 < (nd_##T)1)
@@ -179,7 +179,7 @@ static void test_bits(void **unused) {
   }
 }
 
-/* ---- floats ---- */
+/* ---- floats ------------------------------------------------------------------------------------------------------ */
 
 #define SAME(x, y) (((x) == (y) && !signbit(x) == !signbit(y)) || ((x) != (x) && (y) != (y)))
 #define CHECK_FLOAT(T, what, expected) \
@@ -245,7 +245,7 @@ static void test_bits(void **unused) {
 FLOAT_TEST(f32, 0, f)
 FLOAT_TEST(f64, 1, )
 
-/* ---- masks, lanes, maps ---- */
+/* ---- masks, lanes, maps ------------------------------------------------------------------------------------------ */
 
 static void test_masks(void **unused) {
   (void)unused;

@@ -108,7 +108,7 @@ static void check(const Row *rows) {
   assert_int_equal(bad, 0);
 }
 
-/* ---- promotion ------------------------------------------------------------------------------------------------ */
+/* ---- promotion --------------------------------------------------------------------------------------------------- */
 
 /* Rows and columns: i1 i8 i16 i32 i64 u8 u32 u64 f16 bf16 f32 f64 e5 e4; "-" is an error. */
 static const char *const order[] = {"i1",  "i8",  "i16",  "i32", "i64", "u8", "u32",
@@ -284,7 +284,7 @@ static void broadcasting_and_casts(void **state) {
   check(rows);
 }
 
-/* ---- the library, group by group ------------------------------------------------------------------------------ */
+/* ---- the library, group by group --------------------------------------------------------------------------------- */
 
 static void creation_and_shape(void **state) {
   static const Row rows[] = {
@@ -566,7 +566,7 @@ static void reductions_and_scans(void **state) {
   check(rows);
 }
 
-/* ---- what it lowers to ---------------------------------------------------------------------------------------- */
+/* ---- what it lowers to ------------------------------------------------------------------------------------------- */
 
 static int count_ops(Block *b, OpCode code) {
   int n = 0;

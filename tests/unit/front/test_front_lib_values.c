@@ -92,7 +92,7 @@ static void near_float(float got, double want, double tolerance) {
   if (!(fabs((double)got - want) <= tolerance)) fail_msg("%.9g is not near %.9g", (double)got, want);
 }
 
-/* ---- random numbers: Triton's own bits ------------------------------------------------------------------------ */
+/* ---- random numbers: Triton's own bits --------------------------------------------------------------------------- */
 
 static void philox_has_tritons_bits(void **state) {
   static const struct {
@@ -128,7 +128,7 @@ static void philox_has_tritons_bits(void **state) {
   }
 }
 
-/* ---- reductions, scans, order --------------------------------------------------------------------------------- */
+/* ---- reductions, scans, order ------------------------------------------------------------------------------------ */
 
 static void reductions_skip_nan_and_break_ties_left(void **state) {
   Rig *r = rig_create();
@@ -182,7 +182,7 @@ static void order_of_elements(void **state) {
   free(r);
 }
 
-/* ---- block pointers and descriptors --------------------------------------------------------------------------- */
+/* ---- block pointers and descriptors ------------------------------------------------------------------------------ */
 
 /* A 5x6 matrix in rows of 8; windows of 4x4 that hang over each edge. */
 static void windows_over_the_edges(void **state) {
@@ -250,7 +250,7 @@ static void gather_and_scatter_rows(void **state) {
   free(r);
 }
 
-/* ---- arithmetic ----------------------------------------------------------------------------------------------- */
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 static void integer_functions(void **state) {
   Rig *r = rig_create();
@@ -330,7 +330,7 @@ static void inductor_searches_and_picks(void **state) {
   free(r);
 }
 
-/* ---- dot_scaled ----------------------------------------------------------------------------------------------- */
+/* ---- dot_scaled -------------------------------------------------------------------------------------------------- */
 
 static void scaled_products(void **state) {
   static const float e2m1[16] = {0, .5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -.5f, -1, -1.5f, -2, -3, -4, -6};

@@ -24,7 +24,7 @@
 
 typedef long double Real;
 
-/* ---- references that libm lacks ---- */
+/* ---- references that libm lacks ---------------------------------------------------------------------------------- */
 
 static const Real PI = 3.14159265358979323846264338327950288L, ROOT_PI = 1.77245385090551602729816748334114518L,
                   ROOT_HALF = 0.70710678118654752440084436210484904L;
@@ -117,7 +117,7 @@ static Real ref_length(const Real *x, int n) {
   return y;
 }
 
-/* ---- the table ---- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* f32, f64: how many places the result may be off. absolute: also right when this near (f32's; f64's is less by 2^-18
  * or so). low, high: |x| of the first operand, outside of which nothing is promised. */
@@ -201,7 +201,7 @@ static const Promise *promise_of(MathFn fn) {
   return NULL;
 }
 
-/* ---- one signature: its kernel, its inputs ---- */
+/* ---- one signature: its kernel, its inputs ----------------------------------------------------------------------- */
 
 typedef struct Signature {
   MathFn fn;
@@ -324,7 +324,7 @@ static void fill(const Signature *s, void *const *data) {
   }
 }
 
-/* ---- judging ---- */
+/* ---- judging ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Finding {
   double worst, x[4], got, want;
@@ -493,7 +493,7 @@ static void every_signature(void **state) {
   assert_true(rows > 250);
 }
 
-/* ---- cost ---- */
+/* ---- cost -------------------------------------------------------------------------------------------------------- */
 
 static int straight_ops(const LaneBlock *block) {
   int n = 0;

@@ -64,7 +64,7 @@ static void is_sum(LaneKind kind, LaneValue *v, const LaneValue *base, int64_t o
   assert_int_equal(by, offset);
 }
 
-/* ---- finding again ---- */
+/* ---- finding again ----------------------------------------------------------------------------------------------- */
 
 static void finds_what_is_there(void **state) {
   Kit kit, *k = &kit;
@@ -123,7 +123,7 @@ static void many_values_are_found(void **state) { /* the table grows, with bodie
   finish(k);
 }
 
-/* ---- folding ---- */
+/* ---- folding ----------------------------------------------------------------------------------------------------- */
 
 static void moves_constants_outwards(void **state) {
   Kit kit, *k = &kit;
@@ -351,7 +351,7 @@ static void finds_the_buffer(void **state) {
   finish(k);
 }
 
-/* ---- text ---- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static const char *const sample =
     "kernel @add(%p0: b64 *f32 {divisible=16}, %p1: b64 *f32, %p2: b32 i32, %p3: b64) warps=2 hidden=1 diag=1 "
@@ -543,7 +543,7 @@ static void wrong_ir_is_named(void **state) {
   context_destroy(cx);
 }
 
-/* ---- sweeping ---- */
+/* ---- sweeping ---------------------------------------------------------------------------------------------------- */
 
 static void sweeps_what_is_not_used(void **state) {
   Context *cx = context_create();
@@ -567,7 +567,7 @@ static void sweeps_what_is_not_used(void **state) {
   context_destroy(cx);
 }
 
-/* ---- random functions: what the builder makes verifies, reads back, and survives sweeping ---- */
+/* ---- random functions: what the builder makes verifies, reads back, and survives sweeping ------------------------ */
 
 static uint32_t draw(uint64_t *random, uint32_t below) {
   *random = *random * 6364136223846793005u + 1442695040888963407u;

@@ -17,7 +17,7 @@ static uint64_t draw(uint64_t *random) {
   return *random >> 32 | *random << 32;
 }
 
-/* ---- single operations ---- */
+/* ---- single operations ------------------------------------------------------------------------------------------- */
 
 static uint64_t eval(LaneOp op, uint64_t x, uint64_t y, uint64_t z) {
   uint64_t out[2] = {0};
@@ -219,7 +219,7 @@ static void halves_round_once(void **state) {
   }
 }
 
-/* ---- the loops over threads against the evaluation of one ---- */
+/* ---- the loops over threads against the evaluation of one -------------------------------------------------------- */
 
 /* A kernel that does the operation and stores its results, each as 64 bits. */
 static LaneFunc *make_single(Context *cx, LaneOp proto, LaneOp **out) {
@@ -310,7 +310,7 @@ static void loops_agree_with_eval(void **state) {
   assert_true(checked > 600);
 }
 
-/* ---- folding changes nothing ---- */
+/* ---- folding changes nothing ------------------------------------------------------------------------------------- */
 
 /* Values of one class are made from each other. Floats have classes of their own: a NaN's payload may differ, so bits
  * of floats are looked at by nobody but float operations. */

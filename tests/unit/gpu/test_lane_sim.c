@@ -51,7 +51,7 @@ static void run_faults(const char *text, const uint64_t *args, int thread, const
   run_with(text, args, &(Launch){{1, 1, 1}, message, thread});
 }
 
-/* ---- control ---- */
+/* ---- control ----------------------------------------------------------------------------------------------------- */
 
 #define KERNEL(body) \
   "kernel @k(%out: b64, %in: b64, %n: b32) warps=2 {\n" \
@@ -138,7 +138,7 @@ static void uniform_claims_are_checked(void **state) {
   run(KERNEL("for.s32 %c0, %n, %c1 {uniform} do (%i: b32) {\nbarrier\nyield\n}"), (uint64_t[]){0, 0, 5});
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void guards_and_vectors(void **state) {
   _Alignas(16) int32_t in[THREADS + 4], out[THREADS];
@@ -294,7 +294,7 @@ static void divergent_barriers_are_found(void **state) {
   }
 }
 
-/* ---- between lanes ---- */
+/* ---- between lanes ----------------------------------------------------------------------------------------------- */
 
 static void shuffles_follow_the_isa(void **state) {
   static const char *const names[] = {"bfly", "up", "down", "idx"};
@@ -356,7 +356,7 @@ static void votes_and_reductions(void **state) {
   }
 }
 
-/* ---- atomics ---- */
+/* ---- atomics ----------------------------------------------------------------------------------------------------- */
 
 static const char *const counting =
     "kernel @k(%out: b64, %f: b64, %h: b64, %l: b64) warps=2 {\n%tid = special {tid.x} : b32\n%one = const.b32 {1} : "
@@ -429,7 +429,7 @@ static void compare_and_swap(void **state) {
   assert_int_equal(out[9], 0);
 }
 
-/* ---- programs and special registers ---- */
+/* ---- programs and special registers ------------------------------------------------------------------------------ */
 
 static void programs_know_where_they_are(void **state) {
   static int32_t out[2 * 3 * 4][4];

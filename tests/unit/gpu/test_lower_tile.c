@@ -17,7 +17,7 @@ static uint64_t seed = 1;
 static uint32_t below(uint32_t n) { return (uint32_t)(kit_random(&seed) >> 33) % n; }
 static int log2_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
 
-/* ---- a kernel ---- */
+/* ---- a kernel ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Tensor {
   Dtype dtype;
@@ -109,7 +109,7 @@ static void fill(const Tensor *t, int range, char *to) {
   }
 }
 
-/* ---- random layouts ---- */
+/* ---- random layouts ---------------------------------------------------------------------------------------------- */
 
 /* Any element somewhere. inside: bits of the index along an axis, or 0: no vector has bits of both kinds. single: one
  * bit a vector. */
@@ -213,7 +213,7 @@ static void randomize(Func *f, int num_warps) {
   }
 }
 
-/* ---- both ways ---- */
+/* ---- both ways --------------------------------------------------------------------------------------------------- */
 
 static NORETURN void die(const char *what, const char *ir, Context *cx, const LaneFunc *lane) {
   Buf b = {0};
@@ -301,7 +301,7 @@ static void check(Kernel *k, int tries) {
   buf_destroy(&k->body);
 }
 
-/* ---- random shapes ---- */
+/* ---- random shapes ----------------------------------------------------------------------------------------------- */
 
 static Tensor random_tensor(Dtype d, int most_bits) {
   Tensor t = {.dtype = d, .rank = 1 + (int)below(4)};
@@ -325,7 +325,7 @@ static const Dtype all_types[] = {DT_I1,     DT_I8,      DT_U8,  DT_I16,  DT_U16
                                   DT_F8E4B8, DT_F8E5B16, DT_F16, DT_BF16, DT_F32,    DT_F64};
 #define ANY_OF(a) (a)[below(sizeof(a) / sizeof *(a))]
 
-/* ---- the tests ---- */
+/* ---- the tests --------------------------------------------------------------------------------------------------- */
 
 static void relayouts(void **state) {
   for (int i = 0; i < 250; i++) {

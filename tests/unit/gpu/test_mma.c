@@ -11,7 +11,7 @@
 
 static int log2_of(int n) { return n > 1 ? 31 - __builtin_clz((unsigned)n) : 0; }
 
-/* ---- a product as tile IR ---- */
+/* ---- a product as tile IR ---------------------------------------------------------------------------------------- */
 
 typedef struct Product {
   int batch, m, n, k, warps;
@@ -90,7 +90,7 @@ static void with_context(void (*test)(Context *cx, const void *arg), const void 
   context_destroy(cx);
 }
 
-/* ---- layouts ---- */
+/* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 static const Product shapes[] = {
     {0, 16, 8, 16, 1, "f16", "f32", 0, 0},     {0, 64, 64, 64, 4, "bf16", "f32", 0, 0},
@@ -168,7 +168,7 @@ static void check_warps(Context *cx, const void *arg) {
 
 static void warps_read_little(void **state) { with_context(check_warps, NULL); }
 
-/* ---- the operations, on the simulator ---- */
+/* ---- the operations, on the simulator ---------------------------------------------------------------------------- */
 
 static LaneFunc *parse(Context *cx, const char *text) {
   LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", text, strlen(text)));
@@ -311,7 +311,7 @@ static void check_wrong_uses(Context *cx, const void *arg) {
 
 static void wrong_uses_are_found(void **state) { with_context(check_wrong_uses, NULL); }
 
-/* ---- lowering ---- */
+/* ---- lowering ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Count {
   int mma, ldmatrix, fma, plain_loads;

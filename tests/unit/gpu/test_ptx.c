@@ -26,7 +26,7 @@ static int group_setup(void **state) {
   return 0;
 }
 
-/* ---- a kernel under construction ---- */
+/* ---- a kernel under construction --------------------------------------------------------------------------------- */
 
 typedef struct Kernel {
   LaneFunc *f;
@@ -110,7 +110,7 @@ static void use1(Kernel *k, LaneOp proto, int n, LaneKind kind) {
   use(k, lane_op(&k->b, proto, n, in));
 }
 
-/* ---- arithmetic ---- */
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 static const LaneKind ints[] = {LK_S32, LK_U32, LK_S64, LK_U64},
                       floats[] = {LK_F16, LK_BF16, LK_F32, LK_F64, LK_F16X2, LK_BF16X2};
@@ -263,7 +263,7 @@ static void test_comparisons(void **state) {
   end();
 }
 
-/* ---- conversions ---- */
+/* ---- conversions ------------------------------------------------------------------------------------------------- */
 
 static void test_conversions(void **state) {
   (void)state;
@@ -308,7 +308,7 @@ static void test_halves_in_order(void **state) {
   end();
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void test_memory(void **state) {
   (void)state;
@@ -471,7 +471,7 @@ static void test_what_a_target_lacks(void **state) {
   }
 }
 
-/* ---- between lanes ---- */
+/* ---- between lanes ----------------------------------------------------------------------------------------------- */
 
 static void test_lanes(void **state) {
   (void)state;
@@ -549,7 +549,7 @@ static void test_inline_assembly(void **state) {
   }
 }
 
-/* ---- control ---- */
+/* ---- control ----------------------------------------------------------------------------------------------------- */
 
 /* Runs the lines "mov.b32 a, b;" of text up to a line that is no such; regs[i] is what %ri holds. */
 static void run_moves(const char *text, uint32_t *regs, int n) {
@@ -678,7 +678,7 @@ static void test_loops(void **state) {
   end();
 }
 
-/* ---- the module ---- */
+/* ---- the module -------------------------------------------------------------------------------------------------- */
 
 static void test_parameters(void **state) {
   (void)state;

@@ -252,7 +252,7 @@ static void asserts(void **state) {
   kit_close(k);
 }
 
-/* ---- the hook ---- */
+/* ---- the hook ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Steps {
   Kit *k;

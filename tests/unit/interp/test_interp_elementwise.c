@@ -92,7 +92,7 @@ static void check(const char *op, int in_count, const Dtype *in, Dtype out, Expe
   }
 }
 
-/* ---- arithmetic ---- */
+/* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 typedef struct What {
   OpCode code;
@@ -231,7 +231,7 @@ static void halves_exhaustively(void **state) {
   }
 }
 
-/* ---- math ---- */
+/* ---- math -------------------------------------------------------------------------------------------------------- */
 
 static void math_functions(void **state) {
   for (int fn = 0; fn < MATH_COUNT; fn++)
@@ -257,7 +257,7 @@ static void math_functions(void **state) {
     }
 }
 
-/* ---- pointers ---- */
+/* ---- pointers ---------------------------------------------------------------------------------------------------- */
 
 static void pointers(void **state) {
   /* Offsets are extended by their sign and count elements: i1 one byte, pointers eight. */

@@ -217,7 +217,7 @@ static void any_order(void **state) {
   kit_close(k);
 }
 
-/* ---- atomics ---- */
+/* ---- atomics ----------------------------------------------------------------------------------------------------- */
 
 static void atomic_kinds(void **state) {
   static const struct {
@@ -292,7 +292,7 @@ static void atomic_faults(void **state) {
   kit_close(k);
 }
 
-/* ---- races ---- */
+/* ---- races ------------------------------------------------------------------------------------------------------- */
 
 /* Program p does `first`, program 1 of 2 does `second`: what is written in `then`/`else`. */
 static Kit *open_two(const char *zero, const char *one) {
@@ -487,7 +487,7 @@ static void counters_order_programs(void **state) {
   kit_close(k);
 }
 
-/* ---- the registry ---- */
+/* ---- the registry ------------------------------------------------------------------------------------------------ */
 
 static void registry(void **state) {
   float *y;

@@ -53,7 +53,7 @@ static void check1(const char *body, const char *type, const void *x, size_t byt
   kit_close(k);
 }
 
-/* ---- shapes ---- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 static void shapes(void **state) {
   int32_t x[24], y[64];
@@ -139,7 +139,7 @@ static void gather(void **state) {
   kit_close(k);
 }
 
-/* ---- reductions ---- */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 #define SUM "do (%a: f32, %b: f32) {\n%c = add %a, %b : f32\nyield %c\n}"
 
@@ -239,7 +239,7 @@ static void captured_values(void **state) {
          "i32[4]", x, 16, "i32", &sum, 4);
 }
 
-/* ---- scans ---- */
+/* ---- scans ------------------------------------------------------------------------------------------------------- */
 
 static void scans(void **state) {
   enum { A = 8, B = 32, C = 4 };
@@ -309,7 +309,7 @@ static void maps(void **state) {
          "i32[1024]", x, sizeof x, "i32[1024]", y, sizeof y);
 }
 
-/* ---- sort, histogram ---- */
+/* ---- sort, histogram --------------------------------------------------------------------------------------------- */
 
 static int compare_floats(const void *a, const void *b) {
   float x = *(const float *)a, y = *(const float *)b;
@@ -387,7 +387,7 @@ static void histograms(void **state) {
          "i16[16]", x, 32, "i32[4]", some, 16);
 }
 
-/* ---- dot ---- */
+/* ---- dot --------------------------------------------------------------------------------------------------------- */
 
 static void dot_of(const char *a_type, const char *c_type, int batch, int m, int n, int k_size, double tolerance) {
   Dtype ta, tc;

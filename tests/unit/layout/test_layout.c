@@ -26,7 +26,7 @@ static F2Map random_map(int in, int out) {
 
 static uint32_t mask_of(int bits) { return bits == 32 ? UINT32_MAX : (UINT32_C(1) << bits) - 1; }
 
-/* ---- maps ---- */
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 static void maps_apply_compose_and_stand_side_by_side(void **state) {
   for (int k = 0; k < 500; k++) {
@@ -105,7 +105,7 @@ static void elimination_agrees_with_counting(void **state) {
   assert_memory_equal(&back, &id, sizeof id);
 }
 
-/* ---- layouts ---- */
+/* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 static const Type *f32_tensor(Context *cx, int rank, const int32_t *shape) {
   return type_tensor(cx, type_number(cx, DT_F32), rank, shape);
@@ -226,7 +226,7 @@ static void blocked_layouts(void **state) {
   context_destroy(cx);
 }
 
-/* ---- through shape operations ---- */
+/* ---- through shape operations ------------------------------------------------------------------------------------ */
 
 /* The element of operand `k` from which element e of result `r` comes, -1 when it comes from another operand or goes to
  * another result. Written index by index, from what the operation means. */
@@ -449,7 +449,7 @@ static void scalars_and_whole_tile_operations_determine_nothing(void **state) {
   context_destroy(cx);
 }
 
-/* ---- pictures ---- */
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 static void check_picture(Context *cx, const Type *t, const Layout *l, const char *expected) {
   Buf b = {0};

@@ -12,7 +12,7 @@
 #define KERNELS_DIR "kernels"
 #endif
 
-/* ---- kits ---- */
+/* ---- kits -------------------------------------------------------------------------------------------------------- */
 
 typedef struct Kit {
   Context *cx;
@@ -87,7 +87,7 @@ static int width_of(const Op *op) { /* of a load or store, in elements */
 
 static double sectors_of(const Op *op) { return access_sectors(op->in[0], op->in[0]->layout, width_of(op)); }
 
-/* ---- kernels of kernels/ ---- */
+/* ---- kernels of kernels/ ----------------------------------------------------------------------------------------- */
 
 /* args: "NAME=VALUE ..."; pointers as NAME=*f32. What is not named: x_ptr and the like are *f32, others integers of
  * which nothing is known. */
@@ -215,7 +215,7 @@ static void products_convert_nothing(void **state) {
   }
 }
 
-/* ---- accesses ---- */
+/* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 /* The table of access.c. */
 static void sectors_are_counted(void **state) {
@@ -281,7 +281,7 @@ static void swizzled_runs_are_not_wide(void **state) {
   context_destroy(cx);
 }
 
-/* ---- every operation ---- */
+/* ---- every operation --------------------------------------------------------------------------------------------- */
 
 #define LOAD_2D(name, ty, m, n) \
   "  %" name "r = arange {start=0, end=" #m "} : i32[" #m "]\n  %" name "c = arange {start=0, end=" #n "} : i32[" #n \
@@ -380,7 +380,7 @@ static void every_operation_gets_its_layout(void **state) {
     }
 }
 
-/* ---- what is made where ---- */
+/* ---- what is made where ------------------------------------------------------------------------------------------ */
 
 static void both_axes_reduce_in_place(void **state) {
   Kit k = lay_out_well(programs[7], 4);
@@ -450,7 +450,7 @@ static void small_tensors_use_all_threads(void **state) {
   kit_free(&k);
 }
 
-/* ---- wrong input, wrong layouts ---- */
+/* ---- wrong input, wrong layouts ---------------------------------------------------------------------------------- */
 
 static void bad_sizes_are_refused(void **state) {
   Kit k = lay_out(programs[0], 3);

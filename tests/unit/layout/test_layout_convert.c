@@ -42,7 +42,7 @@ static const char *describe(Context *cx, const Convert *c, int elem_bytes) {
   return text;
 }
 
-/* ---- carrying out a plan ---- */
+/* ---- carrying out a plan ----------------------------------------------------------------------------------------- */
 
 static void run_shuffles(const Convert *c, const int *in, int *out) {
   int from = layout_registers(c->from), to = layout_registers(c->to);
@@ -176,7 +176,7 @@ static Convert *check(Context *cx, const Layout *from, const Layout *to, int ele
   return check_within(cx, from, to, elem_bytes, CONVERT_SHARED_LIMIT);
 }
 
-/* ---- layouts to convert between ---- */
+/* ---- layouts to convert between ---------------------------------------------------------------------------------- */
 
 static const Layout *layout_of(Context *cx, int out_bits, int regs, int warps, const uint32_t *basis) {
   Layout l = {.reg_bits = regs, .lane_bits = 5, .warp_bits = warps, .out_bits = out_bits};
@@ -244,7 +244,7 @@ static const Layout *shuffled(Context *cx, const Layout *l, bool warps) {
   return layout_make(cx, &m);
 }
 
-/* ---- tests ---- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
 
 static Convert *expect(Context *cx, const Layout *from, const Layout *to, int elem_bytes, ConvertKind kind) {
   Convert *c = check(cx, from, to, elem_bytes);

@@ -22,7 +22,7 @@ static nereid_module *module_of(const char *body) {
   return m;
 }
 
-/* ---- what markers mean: the operations of the front end's IR in a row, as "begin a, load, end a" ---- */
+/* ---- what markers mean: the operations of the front end's IR in a row, as "begin a, load, end a" ----------------- */
 
 static nereid_status inspect(const char *body, int inside, const char *stage, char **text, nereid_error **error) {
   static float data[256];
@@ -139,7 +139,7 @@ static void test_proton(void **state) {
   means(body, NEREID_INSIDE_OFF, "load, store");
 }
 
-/* ---- what is said of wrong ones, and only when somebody asks ---- */
+/* ---- what is said of wrong ones, and only when somebody asks ----------------------------------------------------- */
 
 static void wrong(const char *body, const char *want) {
   char *text = NULL;
@@ -215,7 +215,7 @@ static void test_no_markers(void **state) {
   nereid_module_free(m);
 }
 
-/* ---- what is recorded ---- */
+/* ---- what is recorded -------------------------------------------------------------------------------------------- */
 
 static const char rows[] = "    row = tl.program_id(0)\n"
                            "    top = tl.full([B], 0, tl.float32)\n"

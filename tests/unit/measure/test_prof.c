@@ -29,7 +29,7 @@ static nereid_prof *started(const char *path, nereid_prof_options o) {
   return p;
 }
 
-/* ---- a trace, whole ---- */
+/* ---- a trace, whole ---------------------------------------------------------------------------------------------- */
 
 typedef struct Events {
   TraceReader *reader;
@@ -81,7 +81,7 @@ static char *view_text(const char *trace, const char *view, nereid_prof_view_opt
   return text;
 }
 
-/* ---- launches ---- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Adder {
   nereid_device *d;
@@ -217,7 +217,7 @@ static void test_graph(void **state) {
   adder_close(&a);
 }
 
-/* ---- scopes ---- */
+/* ---- scopes ------------------------------------------------------------------------------------------------------ */
 
 static void test_scopes(void **state) {
   const char *path = file_in(0, "scopes.trace");
@@ -355,7 +355,7 @@ static void test_threads(void **state) {
   adder_close(&a);
 }
 
-/* ---- sessions ---- */
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
 static void test_sessions(void **state) {
   nereid_prof *a = started(file_in(0, "a.trace"), (nereid_prof_options){0});
@@ -495,7 +495,7 @@ static void test_fork(void **state) {
   adder_close(&a);
 }
 
-/* ---- CUDA ---- */
+/* ---- CUDA -------------------------------------------------------------------------------------------------------- */
 
 static int run_nothing(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) { return 0; }
 
@@ -619,7 +619,7 @@ static void test_cuda(void **state) {
   nereid_device_close(d);
 }
 
-/* ---- views ---- */
+/* ---- views ------------------------------------------------------------------------------------------------------- */
 
 static void put(TraceWriter *w, TraceEvent e, const char *name, int64_t start, int64_t end) {
   e.name = trace_string(w, name), e.start = start, e.end = end;

@@ -3,7 +3,7 @@
 #include "gpu/report/report.h"
 #include "unit/runtime/runtime_kit.h"
 
-/* ---- occupancy ---- */
+/* ---- occupancy --------------------------------------------------------------------------------------------------- */
 
 static void occupancy_follows_cudas_rules(void **state) {
   static const struct {
@@ -61,7 +61,7 @@ static void wrong_occupancies_are_refused(void **state) {
                "error: nereid_occupancy_of: out is NULL\n");
 }
 
-/* ---- one request ---- */
+/* ---- one request ------------------------------------------------------------------------------------------------- */
 
 enum { ALL = 0xffffffffu };
 
@@ -136,7 +136,7 @@ static void passes_over_the_banks(void **state) {
   check_passes("swizzled columns", at, ALL, 16, 4, 4);
 }
 
-/* ---- launches ---- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static const char text[] =
     "import triton\n"
@@ -363,7 +363,7 @@ static void occupancy_alone_needs_no_grid(void **state) {
   nereid_module_free(m);
 }
 
-/* ---- lane IR ---- */
+/* ---- lane IR ----------------------------------------------------------------------------------------------------- */
 
 /* 64 threads store to shared memory at a distance of `by` bytes and read their neighbours' words. */
 static GpuReport *shared_report(Context *cx, int by) {

@@ -123,7 +123,7 @@ static int launch(Fixture *f, nereid_module *m, int n, int other) {
   return *f->told;
 }
 
-/* ---- @triton.autotune ---- */
+/* ---- @triton.autotune -------------------------------------------------------------------------------------------- */
 
 static const double second[] = {30e3, 30e3, 10e3, 10e3, 20e3, 20e3}, third[] = {30e3, 30e3, 20e3, 20e3, 10e3, 10e3};
 
@@ -644,7 +644,7 @@ static void threads_tune_once(void **state) {
   nereid_module_free(m);
 }
 
-/* ---- nereid_tune ---- */
+/* ---- nereid_tune ------------------------------------------------------------------------------------------------- */
 
 static const char bare[] =
     HEAD "@triton.jit\ndef k(x, told, n, m, B: tl.constexpr):\n    i = tl.program_id(0) * B + tl.arange(0, B)\n"

@@ -61,7 +61,7 @@ static void call(uint32_t kind, uint32_t function, uint32_t thread, uint64_t fro
        {.kind = kind, .function = function, .thread = thread, .start = from, .end = to, .correlation = correlation});
 }
 
-/* ---- records ---- */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 static void kernels_and_copies(uint32_t version) {
   fake->version = version;
@@ -343,7 +343,7 @@ static void late_buffer(void **state) { /* CUPTI may give one back after the end
   assert_int_equal(read_back(TRACE_FILL), 0);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- what goes wrong --------------------------------------------------------------------------------------------- */
 
 static void says(const char *wanted) {
   char why[500] = "";

@@ -46,7 +46,7 @@ static long count(TraceReader *r, TraceKind kind) {
   return n;
 }
 
-/* ---- one of each ---- */
+/* ---- one of each ------------------------------------------------------------------------------------------------- */
 
 static TraceEvent sample_of(TraceWriter *w, TraceKind kind) {
   TraceEvent e = {
@@ -142,7 +142,7 @@ static void comes_back(void **state) {
   trace_reader_free(r);
 }
 
-/* ---- many, from many threads, in constant memory ---- */
+/* ---- many, from many threads, in constant memory ----------------------------------------------------------------- */
 
 enum { THREADS = 4, EACH = 250000 };
 static void *write_many(void *p) {
@@ -193,7 +193,7 @@ static void million(void **state) {
   assert_int_equal(status, 0);
 }
 
-/* ---- no room ---- */
+/* ---- no room ----------------------------------------------------------------------------------------------------- */
 
 static void limited(void **state) {
   pid_t child = fork();
@@ -250,7 +250,7 @@ static void closed_by_program(void **state) {
   trace_reader_free(r);
 }
 
-/* ---- forks and crashes ---- */
+/* ---- forks and crashes ------------------------------------------------------------------------------------------- */
 
 static void fork_and_crash(void **state) {
   TraceWriter *w = trace_create(file, "prog");
@@ -302,7 +302,7 @@ static void end_and_on(void **state) { /* an exec that fails */
   trace_reader_free(r);
 }
 
-/* ---- damage ---- */
+/* ---- damage ------------------------------------------------------------------------------------------------------ */
 
 static void write_bytes(const char *path, const void *bytes, size_t n) {
   FILE *f = fopen(path, "wb");

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-/* ---- making traces ---- */
+/* ---- making traces ----------------------------------------------------------------------------------------------- */
 
 enum { PROCESS = 100, MAIN = 100, WORKER = 101, START = 1000000000 };
 typedef struct Maker {
@@ -101,7 +101,7 @@ static void sample(Maker *m, const char *const *stack, int depth, int64_t weight
   trace_event(m->w, &e);
 }
 
-/* ---- showing them ---- */
+/* ---- showing them ------------------------------------------------------------------------------------------------ */
 
 typedef int View(TraceReader *, FILE *, const ViewOptions *, char[300]);
 
@@ -152,7 +152,7 @@ static int occurrences(const char *text, const char *part) {
   return n;
 }
 
-/* ---- the table ---- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* One step: range "step" 0..100 with two launches (10..16, 20..24) of kernels of 30 and 12 us and a
  * synchronisation 40..90. */
@@ -408,7 +408,7 @@ static void repeated_and_unknown_losses_are_said(void **state) {
   done(&m);
 }
 
-/* ---- names ---- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static void expect_name(const char *full, int width, const char *expected) {
   char text[1024];
@@ -476,7 +476,7 @@ static void names_that_differ_stay_different(void **state) {
   arena_destroy(a);
 }
 
-/* ---- sorting ---- */
+/* ---- sorting ----------------------------------------------------------------------------------------------------- */
 
 static int by_first(const void *a, const void *b) {
   const int64_t *x = a, *y = b;
@@ -524,7 +524,7 @@ static void sorter_says_that_it_cannot_write(void **state) {
   free(before);
 }
 
-/* ---- Chrome's format ---- */
+/* ---- Chrome's format --------------------------------------------------------------------------------------------- */
 
 static void chrome_writes_intervals_arrows_counters(void **state) {
   Maker m = make();
@@ -617,7 +617,7 @@ static void chrome_streams_a_million_events(void **state) {
   done(&m);
 }
 
-/* ---- the page ---- */
+/* ---- the page ---------------------------------------------------------------------------------------------------- */
 
 static void page_holds_the_events(void **state) {
   Maker m = make();
@@ -652,7 +652,7 @@ static void page_leaves_out_the_shortest_and_says_so(void **state) {
   done(&m);
 }
 
-/* ---- flame graphs ---- */
+/* ---- flame graphs ------------------------------------------------------------------------------------------------ */
 
 static void folded_stacks_of_samples(void **state) {
   Maker m = make();
@@ -731,7 +731,7 @@ static void folded_gpu_time_by_range(void **state) {
   done(&m);
 }
 
-/* ---- advice ---- */
+/* ---- advice ------------------------------------------------------------------------------------------------------ */
 
 /* A training loop whose step reads its loss back: a step is 1000 us, 20 launches of 6 us for kernels of 2 us, then a
  * copy of 4 bytes and a wait. */
@@ -941,7 +941,7 @@ static void advice_uses_the_roofline_where_work_is_known(void **state) {
   done(&m);
 }
 
-/* ---- traces that nobody would write ---- */
+/* ---- traces that nobody would write ------------------------------------------------------------------------------ */
 
 static uint64_t random_state = 1;
 static uint64_t random_bits(void) {
@@ -1036,7 +1036,7 @@ static void any_trace_has_all_views(void **state) {
   }
 }
 
-/* ---- a larger run, for other programs to look at ---- */
+/* ---- a larger run, for other programs to look at ----------------------------------------------------------------- */
 
 static void made_up_run(Maker *m) {
   static const char *const kernels[] = {"void at::native::vectorized_elementwise_kernel<4, "

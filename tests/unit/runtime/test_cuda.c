@@ -5,7 +5,7 @@
 
 #include "test_cuda_kit.h"
 
-/* ---- opening ---- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static void test_no_driver(void **state) {
   nereid_device *d = NULL;
@@ -130,7 +130,7 @@ static void test_callers_context(void **state) {
   nereid_device_close(cpu);
 }
 
-/* ---- memory ---- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void test_memory(void **state) {
   Fixture *f = *state;
@@ -188,7 +188,7 @@ static void test_registered(void **state) {
   assert_ok(nereid_register(f->d, other, sizeof other, "other", &error)); /* left to nereid_device_close */
 }
 
-/* ---- launches ---- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static void test_launch(void **state) {
   Fixture *f = *state;
@@ -447,7 +447,7 @@ static void test_launch_fails(void **state) {
   assert_int_equal(fake->last_shared, 100000);
 }
 
-/* ---- faults ---- */
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
 
 static const char crash_text[] =
     "error: kernel 'crash' failed: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS); the CUDA "
@@ -542,7 +542,7 @@ static void test_free_in_flight(void **state) {
   assert_error(nereid_synchronize(f->d, &error), NEREID_KERNEL_FAULT, crash_text);
 }
 
-/* ---- loading ---- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static void test_loading(void **state) {
   Fixture *f = *state;
@@ -569,7 +569,7 @@ static void test_loading(void **state) {
               "parameter 'p' of kernel 'crash' (1 of 1) is missing");
 }
 
-/* ---- Triton kernels: PTX of ours, and what comes back from kernels that print, assert, or run some programs only -- */
+/* ---- Triton kernels: PTX of ours, and what comes back from kernels that print, assert, or run some programs only ---- */
 
 /* As the kernel `talk` of the kit does it for program 2: its print is the first site, its assert the second. */
 static int run_talk(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
@@ -879,7 +879,7 @@ static void test_shared_memory(void **state) {
   nereid_device_close(d);
 }
 
-/* ---- CUDA C ---- */
+/* ---- CUDA C ------------------------------------------------------------------------------------------------------ */
 
 static void assert_param(const nereid_kernel_info *k, int i, const char *name, const char *type) {
   assert_string_equal(k->params[i].name, name);
@@ -983,7 +983,7 @@ static void test_nvrtc_fails(void **state) {
   nereid_module_free(m);
 }
 
-/* ---- what NVRTC made, on disk ---- */
+/* ---- what NVRTC made, on disk ------------------------------------------------------------------------------------ */
 
 static void put_text(const char *folder, const char *name, const char *text) {
   char path[200];
@@ -1098,7 +1098,7 @@ static void test_inspect(void **state) {
       "error: nereid_inspect: the kernel's name is NULL\n");
 }
 
-/* ---- streams and events, on every device ---- */
+/* ---- streams and events, on every device ------------------------------------------------------------------------- */
 
 static void streams_on(const char *name) {
   nereid_device *d = kit_device(name), *other = kit_device("interp");
@@ -1168,7 +1168,7 @@ static void test_wrapped_stream(void **state) {
               "a stream cannot be created: out of memory");
 }
 
-/* ---- threads ---- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 static void *work(void *arg) {
   Fixture *f = arg;

@@ -157,7 +157,7 @@ static void test_switched_off(void **state) {
   }
 }
 
-/* ---- threads ---- */
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
 
 static atomic_int added;
 static int run_count(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {

@@ -6,7 +6,7 @@
 static const char *const devices[] = {"interp", "cpu", "cpu:3"};
 enum { DEVICE_COUNT = 3 };
 
-/* ---- devices, memory ---- */
+/* ---- devices, memory --------------------------------------------------------------------------------------------- */
 
 static void test_devices(void **state) {
   nereid_device_info info[8];
@@ -48,7 +48,7 @@ static void test_memory(void **state) {
   }
 }
 
-/* ---- types ---- */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 static void test_types(void **state) {
   nereid_dtype t;
@@ -74,7 +74,7 @@ static void test_types(void **state) {
   assert_true(nereid_dtype_load(NEREID_U64, &big) == 18446744073709551616.0);
 }
 
-/* ---- modules ---- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static void test_module(void **state) {
   nereid_module *m = kit_module();
@@ -96,7 +96,7 @@ static void test_module(void **state) {
   nereid_module_free(NULL);
 }
 
-/* ---- launches ---- */
+/* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 static void add_on(const char *device, bool own) {
   enum { N = 1000 };
@@ -198,7 +198,7 @@ static void test_descriptor(void **state) {
   }
 }
 
-/* ---- specializations ---- */
+/* ---- specializations --------------------------------------------------------------------------------------------- */
 
 typedef struct Adder {
   nereid_device *d;
@@ -316,7 +316,7 @@ static void test_heuristics(void **state) {
   nereid_device_close(d);
 }
 
-/* ---- grids ---- */
+/* ---- grids ------------------------------------------------------------------------------------------------------- */
 
 static void test_grids(void **state) {
   for (int k = 0; k < DEVICE_COUNT; k++) {
@@ -381,7 +381,7 @@ static void test_large_array(void **state) {
   nereid_module_free(m);
 }
 
-/* ---- print and assert ---- */
+/* ---- print and assert -------------------------------------------------------------------------------------------- */
 
 static void test_print_and_assert(void **state) {
   for (int k = 0; k < DEVICE_COUNT; k++) {
@@ -445,7 +445,7 @@ static void test_assert_in_helper(void **state) {
   nereid_device_close(interp);
 }
 
-/* ---- looking inside ---- */
+/* ---- looking inside ---------------------------------------------------------------------------------------------- */
 
 static void test_inspect(void **state) {
   nereid_module *m = kit_module();
@@ -483,7 +483,7 @@ static void test_eval(void **state) {
   assert_int_equal(v, 2047);
 }
 
-/* ---- stepping ---- */
+/* ---- stepping ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Walk {
   int lines[64], count, stop_after;

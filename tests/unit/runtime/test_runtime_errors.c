@@ -40,7 +40,7 @@ static int teardown(void **state) {
 #define ONE ((int64_t[]){1, 1, 1})
 #define BAD(call, text) assert_error(call, NEREID_BAD_ARGUMENT, text)
 
-/* ---- devices ---- */
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 static void test_device_names(void **state) {
   nereid_device *d = NULL;
@@ -88,7 +88,7 @@ static void test_memory(void **state) {
   assert_ok(nereid_copy_to_host(f->d, NULL, NULL, 0, &error));
 }
 
-/* ---- modules ---- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static void test_modules(void **state) {
   nereid_module *m = NULL;
@@ -130,7 +130,7 @@ static void test_kernel_names(void **state) {
   nereid_device_close(other);
 }
 
-/* ---- grids ---- */
+/* ---- grids ------------------------------------------------------------------------------------------------------- */
 
 static void test_grids(void **state) {
   Fixture *f = *state;
@@ -161,7 +161,7 @@ static void test_grids(void **state) {
       "error: num_stages is -1; give 0 for the usual one, or a count up to 1024\n");
 }
 
-/* ---- arguments ---- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static void test_argument_lists(void **state) {
   Fixture *f = *state;
@@ -257,7 +257,7 @@ static void test_descriptors(void **state) {
   BAD(LAUNCH("rows", ONE, args, 2), DESC "whose block shape 1 is 6; it must be a power of two\n");
 }
 
-/* ---- faults ---- */
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
 
 static void test_faults(void **state) {
   Fixture *f = *state;
@@ -322,7 +322,7 @@ static void test_eval(void **state) {
   BAD(nereid_eval("n", 1, NULL, NULL, &v, &error), "error: nereid_eval: 1 names at NULL\n");
 }
 
-/* ---- the C compiler and its cache ---- */
+/* ---- the C compiler and its cache -------------------------------------------------------------------------------- */
 
 /* Runs fn in a child process, whose environment and limits it may change. Returns its exit status. */
 static int in_child(int (*fn)(void)) {
@@ -424,7 +424,7 @@ static void test_compiler_and_cache(void **state) {
   assert_int_equal(in_child(damaged_cache), NEREID_OK);
 }
 
-/* ---- memory runs out ---- */
+/* ---- memory runs out --------------------------------------------------------------------------------------------- */
 
 /* Under every limit from hardly any memory to enough, each call fails cleanly or works. */
 static int little_memory(void) {
@@ -487,7 +487,7 @@ static void test_out_of_memory(void **state) {
   assert_int_equal(in_child(little_memory), 0);
 }
 
-/* ---- .npy files ---- */
+/* ---- .npy files -------------------------------------------------------------------------------------------------- */
 
 static const char *write_file(const char *name, const void *bytes, size_t n) {
   FILE *f = fopen(path_in(name), "wb");

@@ -60,7 +60,7 @@ static void an_empty_grid_costs_nothing(void **state) {
   context_destroy(cx);
 }
 
-/* ---- kernels in the Triton language, optimised ---- */
+/* ---- kernels in the Triton language, optimised ------------------------------------------------------------------- */
 
 typedef struct Param {
   const char *text;

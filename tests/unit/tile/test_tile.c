@@ -37,7 +37,7 @@ static void parse_fails(const char *text, int line, int col, const char *message
   context_destroy(cx);
 }
 
-/* ---- types ---- */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 static void types_are_interned(void **state) {
   Context *cx = context_create();
@@ -85,7 +85,7 @@ static void types_print(void **state) {
   context_destroy(cx);
 }
 
-/* ---- the tables ---- */
+/* ---- the tables -------------------------------------------------------------------------------------------------- */
 
 static void tables_are_sound(void **state) {
   for (int i = 0; i < OP_COUNT; i++) {
@@ -139,7 +139,7 @@ static void tables_are_sound(void **state) {
   assert_false(math_signature(MATH_EXP, 1, halves, &out));
 }
 
-/* ---- building ---- */
+/* ---- building ---------------------------------------------------------------------------------------------------- */
 
 static void builder_infers_types(void **state) {
   Context *cx = context_create();
@@ -252,7 +252,7 @@ static void operations_are_removed_replaced_cloned(void **state) {
   context_destroy(cx);
 }
 
-/* ---- text ---- */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static const char *const all_syntax =
     "kernel @every.thing(%x: *f32 {divisible=16}, %y: *const f16, %z: **i8, %n: i32) warps=8 stages=2 ctas=2 debug=1 "

@@ -219,7 +219,7 @@ static int make(Gen *g, Kind k) {
   }
 }
 
-/* ---- control ---- */
+/* ---- control ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Scope {
   int count[T_COUNT];
@@ -419,7 +419,7 @@ static char *generate(uint64_t seed, bool small) {
   return g.text.at;
 }
 
-/* ---- running ---- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static int32_t *input(Kit *k) {
   static int32_t in[ELEMENTS];
