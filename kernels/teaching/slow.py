@@ -1,4 +1,4 @@
-"""Kernels that are bad at one thing each, for docs/report.md: the same work done well stands beside it, one constant away."""
+"""Kernels that are bad at one thing each, for docs/guide/report.md: the same work done well stands beside it, one constant away."""
 import triton
 import triton.language as tl
 

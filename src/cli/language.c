@@ -1,4 +1,4 @@
-/* language: prints the table of supported names as Markdown: docs/language.md is this verb's output. */
+/* language: prints the table of supported names as Markdown: docs/reference/language.md is this verb's output. */
 #include "cli.h"
 #include <string.h>
 

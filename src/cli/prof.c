@@ -311,7 +311,7 @@ const Verb verb_prof = {
     "  --flame-gpu F.svg, --folded-gpu F.txt  of GPU time, by scope and kernel\n"
     "  --hatchet F.hatchet  the tree as Proton's viewer opens it\n"
     "  --inside       instead of all this: where the time goes inside of one kernel, by its regions and its warps "
-    "(docs/inside.md), with\n"
+    "(docs/guide/inside.md), with\n"
     "    --blocks 0,5|all  which programs are recorded (0); --regions marked|auto|both; --records N a warp; --repeat N "
     "for the slowdown, 0: none;\n"
     "    --json, --trace, --chrome, --html, --title as above\n\n"

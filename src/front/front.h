@@ -2,7 +2,7 @@
  *
  * A Module is a parsed Python file whose host side is evaluated on demand: module constants, imports of sibling files,
  * decorators, heuristics. front_compile evaluates one kernel's body symbolically, as Triton's code generator does
- * (shared notes in docs/language.md): constexprs and Python values now, tensors as operations.
+ * (shared notes in docs/reference/language.md): constexprs and Python values now, tensors as operations.
  */
 #ifndef NEREID_FRONT_H
 #define NEREID_FRONT_H
@@ -149,7 +149,7 @@ int64_t front_eval_int(Context *cx, const char *expression, int n, const char *c
 void front_eval_grid(Context *cx, const char *expressions, int n, const char *const *names, const double *values,
                      int64_t out[3]);
 
-/* The table behind docs/language.md: every library name and who supports it. */
+/* The table behind docs/reference/language.md: every library name and who supports it. */
 typedef struct LanguageName {
   const char *group, *name;
   bool interp, cpu, sim, cuda;

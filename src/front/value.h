@@ -235,9 +235,9 @@ struct Builtin {
   const char *name;
   const char *signature; /* as Python writes it: "input, mask=None, other=None, *shape" */
   BuiltinFn call;
-  const char *group; /* heading in docs/language.md; NULL: not listed there */
+  const char *group; /* heading in docs/reference/language.md; NULL: not listed there */
   unsigned flags;
-  const char *remark; /* for docs/language.md, or NULL */
+  const char *remark; /* for docs/reference/language.md, or NULL */
 };
 enum {
   BUILTIN_MEMBER = 1 /* also a method of tensors */,

@@ -1,4 +1,4 @@
-/* language: hands the front end's table of names to the caller, for docs/language.md. */
+/* language: hands the front end's table of names to the caller, for docs/reference/language.md. */
 #include <nereid.h>
 
 #include "front/front.h"

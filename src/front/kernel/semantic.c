@@ -1,6 +1,6 @@
 /* semantic.c: the types of operators on tensors.
  *
- * Triton's rule for x op y (docs/language.md, "Result types"): a Python number is weak, so it takes the tensor's type
+ * Triton's rule for x op y (docs/reference/language.md, "Result types"): a Python number is weak, so it takes the tensor's type
  * when its kind (bool < int < float) is not above the tensor's; two tensors promote by dtype alone, block or scalar
  * alike. Then both sides get one shape (semantic_cast.c), and one operation of the tile IR is built.
  *

@@ -1,4 +1,4 @@
-/* A launch's arguments as the kernel sees them: Triton's specialization (docs/language.md).
+/* A launch's arguments as the kernel sees them: Triton's specialization (docs/reference/language.md).
  *
  *     argument            parameter                becomes
  *     f32 array           x_ptr                    an argument *f32, divisible by 16 if its address is

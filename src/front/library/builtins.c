@@ -1,7 +1,7 @@
 /* builtins.c: the library's names.
  *
  * All library functions are rows of tables (lib_*.c). This file finds a row for a dotted name under any of its aliases,
- * binds a call's arguments to the row's signature, and lists the rows for docs/language.md.
+ * binds a call's arguments to the row's signature, and lists the rows for docs/reference/language.md.
  *
  *     triton.language.load, tl.load, x.load      library "tl"
  *     tl.math.exp, tl.exp                        library "tl.math"
@@ -324,7 +324,7 @@ static const LanguageName plain_names[] = {
     {"Shape manipulation", "x.T", true, true, true, true, "also x.shape x.numel x.dtype x.type, and x[:, None]"},
 };
 
-/* The order of docs/language.md. */
+/* The order of docs/reference/language.md. */
 static const char *const groups[] = {
     "Types",
     "Programming model",

@@ -46,7 +46,7 @@ const Builtin lib_triton_table[] = {
      call_config, TRITON, BUILTIN_HOST, NULL},
     {"triton", "jit", "fn=None, **options", call_decorator, TRITON, BUILTIN_HOST, NULL},
     {"triton", "autotune", "configs, key, **options", call_decorator, TRITON, BUILTIN_HOST,
-     "cpu, cuda: all are tried at the first launch (docs/tune.md); interp, sim: the first that fits"},
+     "cpu, cuda: all are tried at the first launch (docs/guide/tune.md); interp, sim: the first that fits"},
     {"triton", "heuristics", "values", call_decorator, TRITON, BUILTIN_HOST, NULL},
     {"triton", "constexpr_function", "fn", call_identity, TRITON, BUILTIN_HOST, NULL},
     {"triton", "must_use_result", "fn", call_identity, NULL, BUILTIN_HOST, NULL},
