@@ -358,7 +358,8 @@ NEREID_API nereid_status nereid_inspect(nereid_module *m, const char *kernel, co
                                         const nereid_options *options, const char *stage, const char *target,
                                         char **text, nereid_error **error);
 
-/* What is supported: every name of the language, and whether each device has it. docs/reference/language.md is made from this. */
+/* What is supported: every name of the language, and whether each device has it. docs/reference/language.md is made
+ * from this. */
 typedef struct nereid_language_name {
   const char *group, *name;
   bool interp, cpu, sim, cuda; /* sim and cuda: what a GPU's compiler has, and what the simulated GPU runs of it */
@@ -807,7 +808,8 @@ NEREID_API nereid_status nereid_prof_view(const char *trace, const char *view, c
  *
  * Where the time of one launch goes, warp by warp: the kernel is compiled anew with a record at the beginning and the
  * end of each of its regions, which a warp writes to memory of the device together with its clock. `nereid prof
- * --inside` is made of this; docs/guide/inside.md says how a source marks regions, and what a record can and cannot tell.
+ * --inside` is made of this; docs/guide/inside.md says how a source marks regions, and what a record can and cannot
+ * tell.
  *
  * Works on cuda; on sim, whose clock counts the operations that a warp executes; on cpu, where a program is one warp;
  * on interp, whose clock counts operations of the tile IR. */

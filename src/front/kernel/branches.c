@@ -1,8 +1,8 @@
 /* Run-time `if`, the ternary, and early return.
  *
  * Both branches of a run-time `if` are walked, each in a copy of the scope and into a block of its own; then the scopes
- * are compared by Triton's rules (docs/reference/language.md): a name survives if it was there before or both branches assign it,
- * and its type must be the same everywhere.
+ * are compared by Triton's rules (docs/reference/language.md): a name survives if it was there before or both branches
+ * assign it, and its type must be the same everywhere.
  *
  * The IR's control flow is structured, so `return` under a run-time condition moves what follows into the other branch:
  *

@@ -1,8 +1,8 @@
 /* semantic.c: the types of operators on tensors.
  *
- * Triton's rule for x op y (docs/reference/language.md, "Result types"): a Python number is weak, so it takes the tensor's type
- * when its kind (bool < int < float) is not above the tensor's; two tensors promote by dtype alone, block or scalar
- * alike. Then both sides get one shape (semantic_cast.c), and one operation of the tile IR is built.
+ * Triton's rule for x op y (docs/reference/language.md, "Result types"): a Python number is weak, so it takes the
+ * tensor's type when its kind (bool < int < float) is not above the tensor's; two tensors promote by dtype alone, block
+ * or scalar alike. Then both sides get one shape (semantic_cast.c), and one operation of the tile IR is built.
  *
  *     int8 block + 1          -> int8          fp16 block * fp32 scalar argument -> fp32
  *     int1 block + 1          -> int32         bf16 block * int32 scalar         -> fp32

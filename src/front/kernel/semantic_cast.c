@@ -5,8 +5,8 @@
  *
  *     i32[128] with i32[64,1]  ->  [1,128] and [64,1]  ->  both [64,128]
  *
- * Casts follow the table in docs/reference/language.md: floats to narrower floats round to nearest even, fp8 saturates, anything
- * to int1 is `!= 0`, and a float reaches an fp8 type or leaves it only by way of floats.
+ * Casts follow the table in docs/reference/language.md: floats to narrower floats round to nearest even, fp8 saturates,
+ * anything to int1 is `!= 0`, and a float reaches an fp8 type or leaves it only by way of floats.
  */
 #include "front/library/lib.h"
 

@@ -2,8 +2,8 @@
  * five bottlenecks it is under.
  *
  * measure.c has the figures; here are the thresholds from which something is worth a person's time (one table,
- * explained in docs/guide/profiles.md) and the words. A finding says what, how often, how long and where, then what to do
- * about it.
+ * explained in docs/guide/profiles.md) and the words. A finding says what, how often, how long and where, then what to
+ * do about it.
  */
 #include <stdlib.h>
 

@@ -6,8 +6,8 @@
  * place, from the correctly rounded result, after the tables of the CUDA C++ Programming Guide ("Mathematical
  * Functions", standard and intrinsic functions). The reference is long double.
  *
- * The simulator's approximate operations (ex2, lg2, rcp, ...) are rounded correctly, a GPU's are not: docs/reference/gpu-math.md
- * has what was measured on one.
+ * The simulator's approximate operations (ex2, lg2, rcp, ...) are rounded correctly, a GPU's are not:
+ * docs/reference/gpu-math.md has what was measured on one.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
