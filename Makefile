@@ -6,6 +6,8 @@ PREFIX  ?= /usr/local
 WARN     = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -Iinclude -Isrc -Itests -I$(BUILD)/gen -fPIC -fvisibility=hidden -MMD -MP -pthread
 LIBS     = -lm -ldl -pthread
+# Commands are shown with V=1; without it, one line for each file that is made.
+Q        = $(if $(V),,@printf '  %s\n' '$@';)
 
 PARTS    = base prof syntax tile front interp cpu layout gpu runtime measure
 LIB_SRC  = $(sort $(foreach p,$(PARTS),$(wildcard src/$(p)/*.c src/$(p)/*/*.c)))
@@ -15,23 +17,23 @@ CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 SUPPORT  = $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
 EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(BUILD)/gen/roofline.py.inc $(BUILD)/gen/triton_helper.py.inc $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc $(SUPPORT)
 
-.PHONY: all lib unit test gpu-tests demo bench clean help shared examples install uninstall
+.PHONY: all lib unit test gpu-tests demo bench clean help shared examples install uninstall lint format sanitize compile_commands.json
 all: $(BUILD)/nereid $(BUILD)/libnereid.a shared $(BUILD)/lib/libnereid-prof.so
 lib: $(BUILD)/libnereid.a
 
 $(BUILD)/nereid: $(CLI_OBJ) $(BUILD)/libnereid.a
-	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/libnereid.a: $(LIB_OBJ)
-	rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 $(BUILD)/%.o: %.c | $(EMBED)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 define embed
 	@mkdir -p $(@D)
-	sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
+	@sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n"/' $< > $@
 endef
 $(BUILD)/gen/prelude.py.inc: src/front/library/prelude.py
 	$(embed)
@@ -50,17 +52,17 @@ $(SUPPORT): $(BUILD)/gen/%.inc: src/cpu/support/%
 UNIT     = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*/test_*.c))
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
 $(BUILD)/tests/kernels/test_%: tests/kernels/test_%.c tests/kernels/harness.c tests/kernels/harness.h $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -DKERNELS_DIR='"$(CURDIR)/kernels"' -o $@ $< tests/kernels/harness.c $(BUILD)/libnereid.a -lcmocka $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -DKERNELS_DIR='"$(CURDIR)/kernels"' -o $@ $< tests/kernels/harness.c $(BUILD)/libnereid.a -lcmocka $(LIBS)
 KERNEL_TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernels/test_*.c))
 unit: $(UNIT) $(KERNEL_TESTS)
 # The CUDA device is tested against a driver of its own making.
 FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
 $(FAKE_CUDA): tests/fakes/cuda.c tests/fakes/cuda.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
 FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_repeat measure/test_prof measure/test_inside_cuda \
   measure/test_tune_cuda)
 $(FAKE_CUDA_TESTS): $(FAKE_CUDA) tests/fakes/cuda.h
@@ -69,7 +71,7 @@ $(FAKE_CUDA_TESTS): ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 FAKE_CUPTI = $(BUILD)/tests/lib/libfake_cupti.so
 $(FAKE_CUPTI): tests/fakes/cupti.c tests/fakes/cupti.h src/prof/record/cupti_api.h
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -shared -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
 FAKE_CUPTI_TESTS = $(addprefix $(BUILD)/tests/unit/,prof/test_cupti prof/test_inject measure/test_prof)
 $(FAKE_CUPTI_TESTS): $(FAKE_CUPTI) tests/fakes/cupti.h
 $(FAKE_CUPTI_TESTS): ALL_CFLAGS += -DFAKE_CUPTI='"$(abspath $(FAKE_CUPTI))"'
@@ -87,16 +89,18 @@ gpu-tests: all unit examples $(BUILD)/tests/random_kernels $(patsubst tests/gpu/
 	cp -L $$($(CC) -print-file-name=libcmocka.so.0) $(BUILD)/tests/lib/
 $(BUILD)/tests/random_kernels: tests/fuzz/random_kernels.c $(wildcard tests/fuzz/gen*) shared
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -O1 -g -Wall -Wextra -Iinclude -o $@ tests/fuzz/random_kernels.c tests/fuzz/gen_*.c -L$(BUILD)/lib -lnereid -Wl,-rpath,'$$ORIGIN/../lib' -lm
+	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -Iinclude -o $@ tests/fuzz/random_kernels.c tests/fuzz/gen_*.c -L$(BUILD)/lib -lnereid -Wl,-rpath,'$$ORIGIN/../lib' -lm
 $(BUILD)/tests/gpu/%: tests/gpu/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
 
 # The main job: fused and unfused kernels and a matmul, checked and measured on this machine.
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -O2 -o $@ $< $(BUILD)/libnereid.a $(LIBS)
-demo: $(BUILD)/nereid $(BUILD)/bench/demo
+	$(Q)$(CC) $(ALL_CFLAGS) -O2 -o $@ $< $(BUILD)/libnereid.a $(LIBS)
+demo:
+	@tests/setup demo
+	@$(if $(V),,printf 'building ...\n';) $(MAKE) $(if $(V),,-s Q=@) -j$$(nproc) $(BUILD)/nereid $(BUILD)/bench/demo
 	@$(BUILD)/bench/demo --quick
 bench: $(BUILD)/bench/demo
 	$(BUILD)/bench/demo
@@ -105,7 +109,7 @@ bench: $(BUILD)/bench/demo
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
 $(BUILD)/examples/%: examples/%.c include/nereid.h $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(CC) -std=c11 $(WARN) $(CFLAGS) -Iinclude -pthread -o $@ $< $(BUILD)/libnereid.a $(LIBS)
+	$(Q)$(CC) -std=c11 $(WARN) $(CFLAGS) -Iinclude -pthread -o $@ $< $(BUILD)/libnereid.a $(LIBS)
 examples: $(EXAMPLES)
 
 # What is installed. The shared library exports what nereid.h declares; so does the static one, whose inner names are made
@@ -118,19 +122,19 @@ STRIP   ?= strip
 shared: $(BUILD)/lib/libnereid.so
 $(BUILD)/lib/libnereid.so: $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -shared -Wl,-soname,libnereid.so.$(SO_MAJOR) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) -shared -Wl,-soname,libnereid.so.$(SO_MAJOR) -o $@ $^ $(LIBS)
 	@ln -sf libnereid.so $(@D)/libnereid.so.$(SO_MAJOR)
 $(BUILD)/lib/libnereid.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(LD) -r -o $(BUILD)/lib/nereid.o $^
-	$(OBJCOPY) --localize-hidden $(BUILD)/lib/nereid.o
-	rm -f $@ && $(AR) rcs $@ $(BUILD)/lib/nereid.o
+	@$(LD) -r -o $(BUILD)/lib/nereid.o $^
+	@$(OBJCOPY) --localize-hidden $(BUILD)/lib/nereid.o
+	@rm -f $@ && $(AR) rcs $@ $(BUILD)/lib/nereid.o
 
 # What `nereid prof -- PROGRAM` puts into the program: exports its entry points and the functions that it stands before.
 INJECT_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/inject/*.c)))
 $(BUILD)/lib/libnereid-prof.so: $(INJECT_OBJ) $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -shared -Wl,-soname,libnereid-prof.so -Wl,--exclude-libs,ALL -o $@ $(INJECT_OBJ) $(BUILD)/libnereid.a $(LIBS)
+	$(Q)$(CC) $(CFLAGS) -shared -Wl,-soname,libnereid-prof.so -Wl,--exclude-libs,ALL -o $@ $(INJECT_OBJ) $(BUILD)/libnereid.a $(LIBS)
 
 ROOT     = $(DESTDIR)$(PREFIX)
 FILL     = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|'
@@ -154,13 +158,36 @@ uninstall:
 	rm -f $(ROOT)/lib/pkgconfig/nereid.pc
 	rm -rf $(ROOT)/lib/cmake/nereid
 
+# ---- for who works on it (CONTRIBUTING.md) ----
+
+CLANG_FORMAT ?= $(firstword $(wildcard /usr/bin/clang-format-14) clang-format)
+TEXTS    = $(shell git ls-files '*.c' '*.h' | grep -v '/unicode/')
+# clang-format 14 breaks one line of a macro at a time: until nothing changes.
+format:
+	@for i in 1 2 3 4 5 6 7 8 9; do $(CLANG_FORMAT) -n -Werror $(TEXTS) 2>/dev/null && exit 0; $(CLANG_FORMAT) -i $(TEXTS); done
+lint:
+	@tests/house/check_format
+	@tests/house/check_folders
+sanitize:
+	@$(MAKE) BUILD=$(BUILD)/sanitized CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' all unit
+compile_commands.json:
+	@python3 -c 'import json, os, subprocess; \
+	lines = subprocess.check_output(["$(MAKE)", "-Bn", "V=1", "all", "unit"], text=True).splitlines(); \
+	rows = [(l, [w for w in l.split() if w.endswith(".c")]) for l in lines if " -o " in l and ".c" in l]; \
+	json.dump([{"directory": os.getcwd(), "command": l, "file": f[0]} for l, f in rows if f], open("$@", "w"), indent=1)'
+
 help:
-	@echo "make            the command build/nereid and build/libnereid.a"
+	@echo "make            the command build/nereid, the libraries, and what profiles other programs; V=1 shows the commands"
 	@echo "make demo       build, run and measure the main kernels on this machine"
-	@echo "make test       every test; make unit only builds them"
+	@echo "make test       every test, as CI runs it; tests/run --fast: one compiler, no sanitizers"
+	@echo "make unit       only builds the C tests, below build/tests; make gpu-tests: what tests/gpu/run needs"
 	@echo "make examples   the programs of examples/"
 	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR when set; make uninstall takes it away"
-	@echo "make bench      the figures of bench/RESULTS.md"
+	@echo "make shared     build/lib/libnereid.so; make lib: build/libnereid.a"
+	@echo "make bench      the figures of bench/results"
+	@echo "make lint       the format of all C text, and faults that can be read off it; make format writes it anew"
+	@echo "make sanitize   all and unit into build/sanitized, with ASan and UBSan"
+	@echo "make compile_commands.json   for clangd and its like"
 	@echo "make clean      remove build/"
 
 clean:

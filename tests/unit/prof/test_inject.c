@@ -32,8 +32,26 @@ static int64_t cpu_now(void) {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
+/* The sampler looks for new threads when the machine lets it: on a busy one that may be late. What counts samples waits
+ * for its timer, which the kernel lists as "notify: signal/tid.1234". Where it lists none, nothing is waited for. */
+static void await_timer(void) {
+  static __thread pid_t sampled; /* 0, or this thread: a child of fork has its parent's */
+  pid_t self = gettid();
+  char want[32], text[8192];
+  snprintf(want, sizeof want, "/tid.%d\n", self);
+  for (int i = 0; i < 30000 && sampled != self && getenv("NEREID_PROF_DIR"); i++) {
+    int fd = open("/proc/self/timers", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = 0;
+    if (strstr(text, want)) sampled = self;
+    else usleep(2000);
+  }
+}
 __attribute__((noinline)) static double burn(int ms) { /* of CPU time */
   volatile double x = 1;
+  await_timer();
   for (int64_t until = cpu_now() + ms * INT64_C(1000000); cpu_now() < until;)
     for (int i = 0; i < 20000; i++) x = x * 1.0000001;
   return x;
@@ -100,6 +118,14 @@ static int be_nvtx(void) {
   return 0;
 }
 
+/* What is a second old is in the file; on a busy machine, some seconds. */
+static void await_written(int64_t bytes) {
+  char path[300];
+  struct stat st;
+  snprintf(path, sizeof path, "%s/%d.trace", getenv("NEREID_PROF_DIR"), getpid());
+  for (int i = 0; i < 600 && (stat(path, &st) || st.st_size < bytes); i++) usleep(50000);
+}
+
 static int be_cuda(const char *end) { /* what cuInit does; then a launch */
   void *lib = dlopen(getenv("CUDA_INJECTION64_PATH"), RTLD_LAZY), *cupti = dlopen(FAKE_CUPTI, RTLD_NOW);
   int (*init)(void) = lib ? (int (*)(void))dlsym(lib, "InitializeInjection") : NULL;
@@ -129,11 +155,8 @@ static int be_cuda(const char *end) { /* what cuInit does; then a launch */
     waitpid(child, &status, 0);
     return status ? 7 : 0;
   }
-  if (!strcmp(end, "wait")) { /* what is a second old is in the file; on a busy machine, some seconds */
-    char path[300];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/%d.trace", getenv("NEREID_PROF_DIR"), getpid());
-    for (int i = 0; i < 600 && (stat(path, &st) || st.st_size < 2500); i++) usleep(50000);
+  if (!strcmp(end, "wait")) {
+    await_written(2500);
     kill(getpid(), SIGKILL);
   }
   return 0;
@@ -247,7 +270,11 @@ static int be(int argc, char **argv) {
   if (!strcmp(what, "segv")) burn(100), mprotect((void *)(uintptr_t)page, 4096, PROT_NONE), page[0] = 1;
   if (!strcmp(what, "abort")) burn(100), abort();
   if (!strcmp(what, "own handler")) return signal(SIGSEGV, _exit), burn(100), raise(SIGSEGV), 1;
-  if (!strcmp(what, "kill")) burn(900), kill(getpid(), SIGKILL);
+  if (!strcmp(what, "kill")) {
+    burn(900);
+    await_written(2500);
+    kill(getpid(), SIGKILL);
+  }
   if (!strcmp(what, "term")) burn(900), raise(SIGTERM);
   /* as Python ends */
   if (!strcmp(what, "int")) return signal(SIGINT, count_signal), burn(100), signal(SIGINT, SIG_DFL), raise(SIGINT), 1;
