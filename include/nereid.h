@@ -55,7 +55,8 @@ typedef enum {
   NEREID_OUT_OF_MEMORY,
   NEREID_KERNEL_FAULT, /* a device_assert, an access out of bounds, a race (`interp`) while running; on a GPU also an
                           illegal address */
-  NEREID_INTERNAL      /* a defect of Nereid; please report it */
+  NEREID_INTERNAL,     /* a defect of Nereid; please report it */
+  NEREID_OVER_LIMIT    /* more than nereid_limits allow; the message names the limit and the place */
 } nereid_status;
 
 typedef struct nereid_error nereid_error;
@@ -270,6 +271,25 @@ NEREID_API nereid_arg nereid_constexpr(const char *python_text); /* the text mus
 NEREID_API nereid_arg nereid_constexpr_int(int64_t v);
 NEREID_API nereid_arg nereid_named(nereid_arg a, const char *parameter);
 
+/* What compiling and running one kernel may take before it is NEREID_OVER_LIMIT, so that source of others can be
+ * compiled, and run on `interp` and `sim`, without harm (the code of `cpu` and `cuda` is not watched while it runs).
+ * 0: the default, or what the environment variable NEREID_LIMITS says in the form of nereid_limits_read. Beside these,
+ * the nesting of source and values ends where the stack of the calling thread does: 64 KiB are left to others; 256 KiB
+ * are enough for the kernels that people write. */
+typedef struct nereid_limits {
+  /* bytes that one compilation takes, and that the values of one program take on `interp` and `sim`: 1 GiB */
+  int64_t memory_bytes;
+  /* of a compilation: expressions evaluated, loop iterations unrolled, operations built and looked at: 4 * 10^8, some
+   * ten seconds */
+  int64_t steps;
+  /* of a launch on `interp` and `sim`: elements that its operations compute, and 64 for each operation: 2^40, more than
+   * a quarter of an hour */
+  int64_t operations;
+  int64_t file_bytes; /* of a source file, an imported one too: 64 MiB */
+} nereid_limits;
+/* "memory=4G,steps=1e9,operations=1e12,file=1M", any of them; K, M, G, T are powers of 1024. The others become 0. */
+NEREID_API nereid_status nereid_limits_read(const char *text, nereid_limits *out, nereid_error **error);
+
 typedef struct nereid_options {
   /* 0: what tuning found (see below), else from the file's autotune configuration, else Triton's defaults */
   int num_warps, num_stages, num_ctas;
@@ -296,6 +316,7 @@ typedef struct nereid_options {
   /* take the first configuration that fits, and nothing that tuning found; NEREID_AUTOTUNE=0: all do */
   bool no_autotune;
   const struct nereid_tune_options *tune; /* how a launch that has to measure does; NULL: as usual */
+  nereid_limits limits;
 } nereid_options;
 
 /* A launch may leave its configuration open: the parameters that @triton.autotune sets, warps and stages. On a device

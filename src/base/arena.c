@@ -52,6 +52,8 @@ void arena_destroy(Arena *a) {
 }
 
 static Chunk *take_chunk(Arena *a, size_t size) {
+  struct Context *owner = a->owner;
+  if (owner && owner->unwind && (int64_t)size > owner->limits.memory - (int64_t)a->taken) context_over_memory(owner);
   Chunk *c = size < PTRDIFF_MAX - sizeof(Chunk) ? calloc(1, sizeof(Chunk) + size) : NULL;
   if (!c) {
     if (a->owner) context_out_of_memory(a->owner); /* does not come back when a context_try is active */

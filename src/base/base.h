@@ -124,6 +124,14 @@ typedef struct Diag {
   const char *hint;    /* what to do about it, or NULL */
 } Diag;
 
+/* What a compilation may take (limits.c). */
+typedef struct Limits {
+  int64_t memory; /* bytes of the context's arena */
+  int64_t steps;  /* of context_step */
+  int64_t file;   /* bytes of one source file */
+} Limits;
+extern const Limits limits_default;
+
 typedef struct Context {
   Arena *arena;
   VEC(Diag) diags;
@@ -132,7 +140,11 @@ typedef struct Context {
   Map *layouts;    /* the layouts in use (layout/layout.c) */
   jmp_buf *unwind; /* innermost context_try */
   bool out_of_memory;
-  Map *sources; /* path -> Source */
+  Limits limits;
+  bool over_limit;   /* of these */
+  int64_t steps;     /* taken so far */
+  const Span *place; /* what is being compiled, for messages about limits; or NULL */
+  Map *sources;      /* path -> Source */
 } Context;
 
 Context *context_create(void); /* NULL when out of memory */
@@ -144,9 +156,14 @@ void context_destroy(Context *cx);
 struct ContextTry {
   jmp_buf here;
   jmp_buf *outer;
+  Context *outer_context;
 };
 void context_push_try(Context *cx, struct ContextTry *t);
 void context_end_try(Context *cx);
+Context *context_current(void); /* of the innermost context_try of this thread; NULL: none */
+/* For who has caught a failure and means to go on: not after one for want of memory or over a limit, which the whole
+ * compilation must hear of. */
+void context_go_on(Context *cx);
 
 const char *intern(Context *cx, const char *s, size_t n); /* equal strings get equal pointers within one context */
 const char *intern_z(Context *cx, const char *s);
@@ -165,6 +182,14 @@ NORETURN void fail_now(Context *cx);
 /* For memory that malloc refused: records "out of memory" without allocating, sets cx->out_of_memory, and unwinds when
  * a context_try is active; returns when none is. arena_alloc calls it for its owner. */
 void context_out_of_memory(Context *cx);
+
+/* ---- limits.c: memory, work and stack of one compilation ------------------------------------------------------- */
+
+NORETURN void fail_limit(Context *cx, Span at, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
+NORETURN void context_over_memory(Context *cx);
+void context_step(Context *cx, int64_t n); /* counts work; fails when there is too much */
+bool stack_short(void);                    /* whether this thread's stack ends soon */
+void stack_guard(void);                    /* counts a step; fails in context_current() when the stack ends soon */
 
 /* "k.py:12:7: error: message", the source line, a caret line, the hint, then "called from k.py:30:5" for each
  * inlined_at. `color` writes ANSI colours. */
@@ -297,6 +322,12 @@ bool file_write_atomic(const char *path, const void *bytes, size_t n);
  * machine has left it damaged. */
 bool file_write_checked(const char *path, const void *bytes, size_t n);
 bool dir_create_all(const char *path);
+/* Opens a regular file of at most `most` bytes for reading, the only kind that is ever read: a pipe, a device or a
+ * folder could keep its reader forever. Never waits. -1 with errno: ESPIPE when it is no regular file, EFBIG when it is
+ * larger. *size may be NULL. */
+int file_open(const char *path, int64_t most, int64_t *size);
+FILE *file_open_stream(const char *path, int64_t most); /* the same */
+const char *file_reason(int number);                    /* strerror, with words for these two */
 /* Runs argv[0] with argv without a shell, its stdout+stderr gathered in `output`; returns the exit status, 128+signal
  * when killed, -1 with errno when it could not be started. */
 int process_run(const char *const *argv, Buf *output);

@@ -29,6 +29,7 @@ Context *context_create(void) {
   if (!cx->arena) return free(cx), NULL;
   /* Room that context_out_of_memory can count on. */
   vec_reserve(cx->arena, (void **)&cx->diags.at, &cx->diags.cap, 8, sizeof *cx->diags.at);
+  cx->limits = limits_default;
   cx->interned = map_create(cx->arena, true);
   cx->sources = map_create(cx->arena, true);
   if (cx->out_of_memory) return context_destroy(cx), NULL;
@@ -41,14 +42,21 @@ void context_destroy(Context *cx) {
   free(cx);
 }
 
+static _Thread_local Context *current;
+
+Context *context_current(void) { return current; }
+
 void context_push_try(Context *cx, struct ContextTry *t) {
   t->outer = cx->unwind;
+  t->outer_context = current;
   cx->unwind = &t->here;
+  current = cx;
 }
 
 static void pop_try(Context *cx) {
   struct ContextTry *t = (struct ContextTry *)((char *)cx->unwind - offsetof(struct ContextTry, here));
   cx->unwind = t->outer;
+  current = t->outer_context;
 }
 
 void context_end_try(Context *cx) { pop_try(cx); }
@@ -60,6 +68,10 @@ NORETURN void fail_now(Context *cx) {
   jmp_buf *here = cx->unwind;
   pop_try(cx);
   longjmp(*here, 1);
+}
+
+void context_go_on(Context *cx) {
+  if ((cx->out_of_memory || cx->over_limit) && cx->unwind) fail_now(cx);
 }
 
 void context_out_of_memory(Context *cx) {

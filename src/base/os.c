@@ -39,6 +39,39 @@ static bool write_all(int fd, const char *at, size_t n) {
   return true;
 }
 
+int file_open(const char *path, int64_t most, int64_t *size) {
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return -1;
+  int wrong = fstat(fd, &st) != 0 ? errno : !S_ISREG(st.st_mode) ? ESPIPE : (st.st_size > most) ? EFBIG : 0;
+  if (wrong) {
+    close(fd);
+    errno = wrong;
+    return -1;
+  }
+  if (size) *size = st.st_size;
+  return fd;
+}
+
+FILE *file_open_stream(const char *path, int64_t most) {
+  int fd = file_open(path, most, NULL);
+  if (fd < 0) return NULL;
+  FILE *f = fdopen(fd, "rb");
+  if (!f) close(fd);
+  return f;
+}
+
+const char *file_reason(int number) {
+  if (number == ESPIPE) return "it is not a regular file";
+  if (number == EFBIG) return "it is too large";
+#if defined(__GLIBC__)
+  const char *reason = strerrordesc_np(number); /* glibc's strerror depends on the locale */
+#else
+  const char *reason = strerror(number);
+#endif
+  return reason ? reason : "unknown error";
+}
+
 /* A new file beside `path`. Not mkstemp, whose files only their owner may read: open applies the umask, and O_EXCL
  * settles who owns a name. */
 static int create_beside(const char *path, char *name, size_t size) {

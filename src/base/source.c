@@ -7,6 +7,7 @@
 #include "base/base.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 const char *intern(Context *cx, const char *s, size_t n) {
   char *known = map_get_n(cx->interned, s, n);
@@ -60,31 +61,27 @@ Source *source_from_file(Context *cx, const char *path) {
   Source *known = map_get(cx->sources, path);
   if (known) return known;
 
-  FILE *f = fopen(path, "rbe");
-  if (!f) return NULL;
-  /* Read by pieces: the size of a pipe is not known, and that of a file may change while it is read. */
-  Buf b = {0};
-  char piece[16384];
-  size_t n;
-  errno = 0;
-  while ((n = fread(piece, 1, sizeof piece, f)) > 0) buf_write(&b, piece, n);
-  int error = ferror(f) ? (errno ? errno : EIO) : b.failed ? ENOMEM : 0;
-  fclose(f);
-  if (error) {
-    buf_destroy(&b);
-    errno = error;
-    return NULL;
-  }
-  /* The arena may unwind past us; the buffer must not be lost then. */
-  Source *volatile s = NULL;
-  volatile int why = ENOMEM;
+  int64_t size;
+  int fd = file_open(path, cx->limits.file, &size);
+  if (fd < 0) return NULL;
+  /* The arena may unwind past us; the descriptor must not be lost then. */
+  char *volatile text = NULL;
   if (context_try(cx)) {
-    s = source_from_text(cx, path, b.at ? b.at : "", b.n);
-    if (!s) why = errno;
+    text = arena_alloc(cx->arena, (size_t)size + 1);
     context_end_try(cx);
   }
-  buf_destroy(&b);
-  if (cx->out_of_memory && cx->unwind) fail_now(cx);
-  if (!s) errno = why;
+  volatile int64_t got = 0;
+  ssize_t n = text ? 1 : 0;
+  while (got < size && n) { /* a file may have grown shorter meanwhile */
+    n = read(fd, text + got, (size_t)(size - got));
+    if (n < 0 && errno == EINTR) n = 1;
+    else if (n < 0) break;
+    else got += n;
+  }
+  int error = n < 0 ? errno : ENOMEM;
+  close(fd);
+  if (!text && cx->unwind) fail_now(cx);
+  Source *s = text && n >= 0 ? register_source(cx, path, text, (size_t)got) : NULL;
+  if (!s) errno = error;
   return s;
 }

@@ -211,18 +211,16 @@ static int load_table(Bench *b, const char *path, const char *at, const char *en
 }
 
 static int load_tables(Bench *b) {
-  FILE *f = fopen(b->all, "rb");
-  if (!f)
-    return fprintf(stderr, "nereid bench: cannot open %s: %s; --all FILE names the file of tables\n", b->all,
-                   strerror(errno)),
-           1;
   enum { MOST = 1 << 20 };
-  char *text = calloc(1, MOST + 1);
-  size_t n = text ? fread(text, 1, MOST, f) : 0;
-  fclose(f);
-  if (!text) return report_error(NULL);
+  const char *why;
+  char *text = read_text(b->all, MOST, &why);
+  if (!text) {
+    fprintf(stderr, "nereid bench: cannot open %s: %s; --all FILE names the file of tables\n", b->all, why);
+    return 1;
+  }
+  size_t n = strlen(text);
   int status = 0, before = b->plan_count;
-  const char *at = memchr(text, 0, n) ? NULL : next_title(text);
+  const char *at = next_title(text);
   while (at && !status) {
     const char *line = strchr(at, '\n'), *next = line ? next_title(line + 1) : NULL;
     status = load_table(b, b->all, at, next ? next : text + n);

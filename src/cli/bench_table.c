@@ -288,29 +288,6 @@ static double number(const Json *object, const char *key) {
   return v && (v->kind == JSON_INT || v->kind == JSON_DOUBLE) ? v->f : 0;
 }
 
-static char *read_file(const char *path) {
-  FILE *f = fopen(path, "rb");
-  char *text = NULL;
-  size_t n = 0, cap = 0;
-  while (f && !ferror(f)) {
-    if (n + 1 >= cap) {
-      char *more = realloc(text, cap = cap ? 2 * cap : 1 << 16);
-      if (!more) break;
-      text = more;
-    }
-    size_t got = fread(text + n, 1, cap - n - 1, f);
-    n += got;
-    if (!got) {
-      text[n] = 0;
-      fclose(f);
-      return text;
-    }
-  }
-  if (f) fclose(f);
-  free(text);
-  return NULL;
-}
-
 static void compare_row(Row *r, const Table *t, const Json *tables) {
   for (const Json *table = tables->first; table; table = table->next) {
     const Json *rows = json_get(table, "rows");
@@ -333,9 +310,10 @@ static void compare_row(Row *r, const Table *t, const Json *tables) {
 }
 
 int table_compare(Table *tables, int n, const char *path) {
-  char *text = read_file(path);
-  if (!text) return fprintf(stderr, "nereid bench: --against %s: cannot be read: %s\n", path, strerror(errno)), 1;
+  static const int64_t most = 256 << 20;
   const char *why = NULL;
+  char *text = read_text(path, most, &why);
+  if (!text) return fprintf(stderr, "nereid bench: --against %s: cannot be read: %s\n", path, why), 1;
   Json *j = json_parse(text, &why);
   const Json *saved = j ? json_get(j, "tables") : NULL;
   int status = !saved || saved->kind != JSON_ARRAY;

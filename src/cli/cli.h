@@ -27,6 +27,8 @@ int usage_error(const Verb *v, const char *format, ...) __attribute__((format(pr
 /* Prints and frees err; returns 1. */
 int report_error(nereid_error *err);
 void json_string(FILE *out, const char *s); /* quoted and escaped */
+/* A file's text, malloc'ed; NULL and *why: it cannot be read, is no regular file, or has more than `most` bytes. */
+char *read_text(const char *path, int64_t most, const char **why);
 /* A line on stderr that is written over, only on a terminal, and only a second after `start_ns`. */
 void progress(int64_t start_ns, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void progress_clear(void);

@@ -389,6 +389,12 @@ static int common_option(Launch *l, int argc, char **argv) {
     int which;
   } options[] = {{"--warps", 0}, {"--stages", 1}, {"--seed", 2}};
   if (!strcmp(argv[0], "--debug")) return l->options.debug = true, 1;
+  if (!strcmp(argv[0], "--limits")) {
+    nereid_error *error = NULL;
+    if (argc < 2) return usage_error(l->verb, "--limits needs a list, as in memory=4G,steps=1e9"), -1;
+    if (nereid_limits_read(argv[1], &l->options.limits, &error)) return report_error(error), -1;
+    return 2;
+  }
   for (int k = 0; k < 3; k++) {
     if (strcmp(argv[0], options[k].name)) continue;
     int64_t v;

@@ -31,24 +31,11 @@ typedef struct Log {
   int64_t count;
 } Log;
 
-static bool read_log(const char *path, Log *log) {
-  FILE *f = fopen(path, "rb");
-  if (!f) return false;
-  size_t n = 0, cap = 1 << 20;
-  bool good = (log->text = malloc(cap)) != NULL;
-  while (good) {
-    size_t got = fread(log->text + n, 1, cap - n - 1, f);
-    n += got;
-    if (!got) break;
-    if (n + 1 < cap) continue;
-    char *more = realloc(log->text, cap *= 2);
-    if (more) log->text = more;
-    else good = false;
-  }
-  if (good && ferror(f)) good = false;
-  fclose(f);
-  if (!good) return false;
-  log->text[n] = 0;
+static bool read_log(const char *path, Log *log, const char **why) {
+  static const int64_t most = 1LL << 30;
+  *why = "out of memory";
+  log->text = read_text(path, most, why);
+  if (!log->text) return false;
   int64_t lines = 1;
   for (char *p = log->text; *p; p++) lines += *p == '\n';
   log->lines = malloc(sizeof *log->lines * (size_t)lines);
@@ -431,7 +418,8 @@ static int replay(int argc, char **argv) {
   int status = parse_options(&o, argc, argv);
   if (status) return status;
   Log log = {0};
-  if (!read_log(o.log, &log)) return fprintf(stderr, "nereid replay: cannot read %s: %s\n", o.log, strerror(errno)), 1;
+  const char *why;
+  if (!read_log(o.log, &log, &why)) return fprintf(stderr, "nereid replay: cannot read %s: %s\n", o.log, why), 1;
   if (!can_begin(&o)) return 1;
   Summary s = {0};
   int64_t start = now_ns();

@@ -151,13 +151,15 @@ static void print_value(nereid_step *s, const char *name, int max) {
 }
 
 static void print_source_line(const char *path, int line) {
-  FILE *f = fopen(path, "r");
-  char text[1024] = "";
-  for (int i = 0; f && i < line; i++)
-    if (!fgets(text, sizeof text, f)) break;
-  if (f) fclose(f);
-  text[strcspn(text, "\n")] = 0;
-  printf("%5d  %s\n", line, text);
+  static const int64_t most = 64 << 20;
+  const char *why;
+  char *text = read_text(path, most, &why), *at = text;
+  for (int i = 1; at && i < line; i++) {
+    at = strchr(at, '\n');
+    if (at) at++;
+  }
+  printf("%5d  %.*s\n", line, at ? (int)strcspn(at, "\n") : 0, at ? at : "");
+  free(text);
 }
 
 static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, const int32_t program[3]) {

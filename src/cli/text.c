@@ -2,9 +2,11 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,6 +41,32 @@ void json_string(FILE *out, const char *s) {
     else fputc(c, out);
   }
   fputc('"', out);
+}
+
+char *read_text(const char *path, int64_t most, const char **why) {
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* does not wait for a pipe's other end */
+  char *text = NULL;
+  errno = 0;
+  if (fd < 0 || fstat(fd, &st) != 0) *why = strerror(errno);
+  else if (!S_ISREG(st.st_mode)) *why = "it is not a regular file";
+  else if (st.st_size > most) *why = "it is too large";
+  else if (!(text = malloc((size_t)st.st_size + 1))) *why = "out of memory";
+  int64_t n = 0;
+  while (text && n < st.st_size) {
+    ssize_t got = read(fd, text + n, (size_t)(st.st_size - n));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      *why = strerror(errno);
+      free(text);
+      text = NULL;
+    }
+    if (got <= 0) break; /* it has grown shorter meanwhile */
+    n += got;
+  }
+  if (fd >= 0) close(fd);
+  if (text) text[n] = 0;
+  return text;
 }
 
 static bool progress_shown;

@@ -62,6 +62,7 @@ static void narrow(Nest *n, Mask *m, const char *lo, const char *hi, int level) 
 /* x - y < 0 (or <= 0 when `equal`) along the vector dim, as a bound of its index. */
 static bool range_of(Nest *n, Mask *m, Value *v, const Index *x, const Index *y, int rank, const int8_t *map,
                      bool equal) {
+  stack_guard();
   Emit *e = n->e;
   for (int i = 0; i < n->range_count; i++) {
     if (n->ranges[i].value != v || memcmp(n->ranges[i].map, map, (size_t)rank) != 0) continue;
@@ -96,6 +97,7 @@ static bool range_of(Nest *n, Mask *m, Value *v, const Index *x, const Index *y,
 }
 
 void mask_add(Nest *n, Mask *m, Value *v, const int8_t *map) {
+  stack_guard();
   Emit *e = n->e;
   Op *op = v->def;
   if (op && v->type->rank > 0 && (value_is_virtual(e, v) || !info_of(e, v)->view)) {
@@ -336,6 +338,7 @@ static const char *what_comes_next(Nest *n, Op *op) {
 }
 
 NestText load_value(Nest *n, Op *op, const int8_t *map) {
+  stack_guard();
   Mask m = {0};
   const NestText *other = NULL;
   if (op->in_count > 1) mask_add(n, &m, op->in[1], map);
@@ -369,6 +372,7 @@ void view_address(Nest *n, const View *v, const Type *t, const int8_t *map, cons
 }
 
 NestText load_view(Nest *n, const View *v, const Type *t, const int8_t *map) {
+  stack_guard();
   Place p = view_place(n, v, t, map);
   return load_from(n, NULL, v->buffer->dtype, &p, NULL, NULL);
 }

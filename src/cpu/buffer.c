@@ -31,6 +31,7 @@ static void walk_group(Emit *e, Group *g) {
 }
 
 static void walk_op(Emit *e, const Op *op) {
+  stack_guard();
   OpPlan *o = op->note;
   int start = ++e->step;
   if (!o) return;

@@ -151,6 +151,7 @@ static void emit_memory(Emit *e, Op *op) {
 }
 
 static void emit_op(Emit *e, Op *op) {
+  stack_guard();
   quote_source(e, e->out, e->indent, op->span);
   switch (op->code) {
     case OP_CONST:

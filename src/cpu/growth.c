@@ -44,6 +44,7 @@ static const char *argument_growth(Growth *g, Value *v) {
 }
 
 static const char *value_growth(Growth *g, Value *v, int depth) {
+  stack_guard();
   Emit *e = g->e;
   if (depth > 24 || v->type->rank || (!v->type->ptr && dtype_is_float(v->type->dtype))) return NULL;
   if (v->block && g->loop && v->block->parent == g->loop) return argument_growth(g, v);
@@ -80,6 +81,7 @@ static const char *value_growth(Growth *g, Value *v, int depth) {
 }
 
 static const char *sym_growth(Growth *g, const Sym *s) {
+  stack_guard();
   const char *a, *b;
   switch (s->kind) {
     case SYM_CONST: return "0";

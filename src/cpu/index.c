@@ -39,6 +39,7 @@ Sym *sym_value(Emit *e, Value *v) {
 bool sym_is(const Sym *s, int64_t n) { return s->kind == SYM_CONST && s->number == n; }
 
 Sym *sym_add(Emit *e, Sym *a, Sym *b) {
+  stack_guard();
   if (a->kind == SYM_CONST && b->kind == SYM_CONST)
     return sym_const(e, (int64_t)((uint64_t)a->number + (uint64_t)b->number));
   if (sym_is(a, 0)) return b;
@@ -56,6 +57,7 @@ Sym *sym_add(Emit *e, Sym *a, Sym *b) {
 }
 
 Sym *sym_mul(Emit *e, Sym *a, Sym *b) {
+  stack_guard();
   if (a->kind == SYM_CONST && b->kind == SYM_CONST)
     return sym_const(e, (int64_t)((uint64_t)a->number * (uint64_t)b->number));
   if (a->kind == SYM_CONST) {
@@ -298,6 +300,7 @@ static Index *index_of_op(Emit *e, Value *v) {
 }
 
 Index *index_of(Emit *e, Value *v) {
+  stack_guard();
   if (!indexable(v->type)) return NULL;
   Info *info = info_of(e, v);
   if (info->index_known) return info->index;
@@ -346,6 +349,7 @@ static int op_cost(const Op *op) {
 }
 
 bool value_is_virtual(Emit *e, Value *v) {
+  stack_guard();
   Info *info = info_of(e, v);
   if (info->is_virtual) return info->is_virtual > 0;
   bool yes = false;

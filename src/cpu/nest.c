@@ -49,6 +49,7 @@ const char *named(Nest *n, int level, const char *value) {
 
 /* A 64-bit scalar expression; sums and products get a variable before the nest. */
 const char *sym_text(Nest *n, Sym *s) {
+  stack_guard();
   Emit *e = n->e;
   if (s->local) return s->local;
   const char *t;
@@ -75,6 +76,7 @@ static bool same_map(const int8_t *a, const int8_t *b, int rank) {
 
 /* Index arithmetic as numbers: a vector of base + i * step. */
 static NestText index_value(Nest *n, Value *v, const Index *x, const int8_t *map) {
+  stack_guard();
   Emit *e = n->e;
   Dtype d = type_dtype(v->type);
   int level, term_count;
@@ -100,6 +102,7 @@ static NestText index_value(Nest *n, Value *v, const Index *x, const int8_t *map
 }
 
 static NestText element_value(Nest *n, Value *v, const int8_t *map) {
+  stack_guard();
   Emit *e = n->e;
   Op *op = v->def;
   NestText t = {.dtype = type_dtype(v->type)};
@@ -133,6 +136,7 @@ static NestText element_value(Nest *n, Value *v, const int8_t *map) {
 }
 
 static NestText value_text(Nest *n, Value *v, const int8_t *map) {
+  stack_guard();
   Emit *e = n->e;
   Info *info = info_of(e, v);
   Op *op = v->def;
@@ -170,6 +174,7 @@ const NestText *demand(Nest *n, Value *v, const int8_t *map) {
 /* ---- the frame --------------------------------------------------------------------------------------------------- */
 
 static void run_roots(Nest *n) {
+  stack_guard();
   for (int i = 0; i < n->g->roots.n; i++) {
     Root *r = n->g->roots.at[i];
     switch (r->kind) {
@@ -297,6 +302,7 @@ static void write_vector_loops(Nest *n, Buf *body, Buf *sinks, int copies, Buf *
 }
 
 void emit_group(Emit *e, Group *g) {
+  stack_guard();
   Nest nest = {.e = e, .g = g, .vector_dim = g->vector_dim}, *n = &nest;
   for (int d = 0; d < g->rank; d++) {
     if (g->shape[d] == 1 || d == n->vector_dim) continue;

@@ -299,6 +299,7 @@ static void plan_scalar(Planner *p, Op *op) {
 }
 
 static void plan_op(Planner *p, Op *op) {
+  stack_guard();
   Emit *e = p->e;
   switch (op->code) {
     case OP_FOR: plan_for(p, op); return;

@@ -23,6 +23,7 @@ static bool is_deferred(const Op *op) { return op_is_elementwise(op) || op_is_vi
 
 /* A nest inside needs v: if v comes from outside it must be kept; what is computed inside needs its own operands. */
 static void keep_from_outside(Nested *n, Value *v) {
+  stack_guard();
   Emit *e = n->p->e;
   Info *info = info_of(e, v);
   if (v->type->rank == 0 || info->demanded == n->serial || value_is_virtual(e, v)) return;
@@ -61,6 +62,7 @@ static void keep_for_bodies(Planner *p, Op *op) {
 static void carried_view(Emit *e, Value *v, Buffer *b) { info_of(e, v)->view = view_row_major(e, b, v->type); }
 
 static bool reads_buffer(Emit *e, Value *v, Buffer *b) {
+  stack_guard();
   Info *info = info_of(e, v);
   if (v->type->rank == 0 || info->visit == e->stamp) return false;
   info->visit = e->stamp;

@@ -32,6 +32,7 @@ static bool inputs_fit(Planner *p, Op *op, Group *g);
 
 /* Whether v can be had, at its own index, in the nest of g. Call with a fresh stamp. */
 bool fits(Planner *p, Value *v, Group *g) {
+  stack_guard();
   Emit *e = p->e;
   Info *info = info_of(e, v);
   if (v->type->rank == 0) return !g || info->owner != g;
@@ -89,6 +90,7 @@ static void keep_in(Planner *p, Group *g, Value *v) {
 static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]);
 
 static void pull(Planner *p, Value *v, Group *g, const int8_t map[MAX_RANK]) {
+  stack_guard();
   Emit *e = p->e;
   Info *info = info_of(e, v);
   if (v->type->rank == 0) return;
@@ -210,6 +212,7 @@ static bool is_turned(Planner *p, Value *v, const int8_t map[MAX_RANK], int vect
 
 /* Turns the loads that v needs and that lie across the vectors. */
 static void turn_loads(Planner *p, Value *v, const int8_t map[MAX_RANK], int vector_dim) {
+  stack_guard();
   Emit *e = p->e;
   Info *info = info_of(e, v);
   Op *op = v->def;
@@ -291,6 +294,7 @@ static View *derived_view(Emit *e, const Op *op, const View *from) {
 }
 
 View *need_view(Planner *p, Value *v) {
+  stack_guard();
   Emit *e = p->e;
   Info *info = info_of(e, v);
   if (info->view) return info->view;

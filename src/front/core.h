@@ -45,6 +45,7 @@ Py *py_unary(Front *fr, PyOp op, Py *x, const char **why);
 Py *py_compare(Front *fr, PyOp op, Py *a, Py *b, const char **why);
 Py *py_subscript(Front *fr, Py *x, Py *index, const char **why);
 Py *py_constant(Front *fr, const Node *n, const char **why);
+Py *py_too_long(const char **why);                                             /* NULL, and this as the reason */
 const char *py_find(const char *s, size_t n, const char *what, size_t what_n); /* memmem */
 Py *py_to_int(Front *fr, const Py *x, const char **why);
 bool py_slice_bounds(const Py *slice, int n, int *start, int *stop, int *step);

@@ -25,6 +25,7 @@ static bool is_passable(const Op *op) {
 /* Marks what must move for v to be known before `place`: the operations of the block behind it, by their notes. False
  * when something cannot. */
 static bool mark(Value *v, const Block *block, const Op *place, int *left) {
+  stack_guard();
   Op *op = v->def;
   /* notes of what stands behind place are set */
   if (!op || op->block != block || op->note != (void *)place) return true;
@@ -35,6 +36,7 @@ static bool mark(Value *v, const Block *block, const Op *place, int *left) {
 }
 
 static void move(Value *v, Block *block, Op *place) {
+  stack_guard();
   Op *op = v->def;
   if (!op || op->block != block || op->note != (void *)place) return;
   for (int i = 0; i < op->in_count; i++) move(op->in[i], block, place);
@@ -69,6 +71,7 @@ static Op *raise(Func *f, Block *block, Op *place, int64_t *room) {
 }
 
 static void visit_block(Func *f, Block *block) {
+  stack_guard();
   int64_t room = EARLY_BYTES;
   for (Op *op = block->first; op;) {
     for (int i = 0; i < 2; i++)

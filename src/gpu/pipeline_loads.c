@@ -40,6 +40,7 @@ static Value *yielded(const Prefetch *p, const Value *arg) { return p->body->las
 
 /* Whether copy() can make v: arithmetic all the way down, and not too much of it. */
 static bool can_copy(const Prefetch *p, const Value *v, int turn, int *left) {
+  stack_guard();
   if (!in_body(p, v)) return true;
   if (--*left < 0) return false;
   if (!v->def) return v->index == 0 || turn != TURN_NEXT || can_copy(p, yielded(p, v), TURN_THIS, left);
@@ -51,6 +52,7 @@ static bool can_copy(const Prefetch *p, const Value *v, int turn, int *left) {
 }
 
 static Value *copy(Prefetch *p, Value *v, int turn) {
+  stack_guard();
   if (!in_body(p, v)) return v;
   if (!v->def) {
     int carried = v->index - 1;
@@ -75,6 +77,7 @@ static Value *copy(Prefetch *p, Value *v, int turn) {
 /* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
  * write. */
 static bool has_effects(const Block *b) {
+  stack_guard();
   for (const Op *op = b->first; op; op = op->next) {
     Effect e = op_info[op->code].effect;
     if (e == EFFECT_WRITE || (e == EFFECT_SIDE && op->code != OP_SCOPE)) return true;
@@ -86,6 +89,7 @@ static bool has_effects(const Block *b) {
 }
 
 static bool has_exchange(const Block *b) {
+  stack_guard();
   for (const Op *op = b->first; op; op = op->next) {
     if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_DOT) return true;
     for (int i = 0; i < 2; i++)
@@ -227,6 +231,7 @@ static void visit_loop(Func *f, Op *loop) {
 }
 
 static void visit_block(Func *f, Block *block) {
+  stack_guard();
   for (Op *op = block->first; op; op = op->next) {
     for (int i = 0; i < 2; i++)
       if (op->body[i]) visit_block(f, op->body[i]);

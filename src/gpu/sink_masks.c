@@ -11,6 +11,7 @@
 #include "gpu/lower/lower.h"
 
 static bool uses(const Op *op, const Value *v) {
+  stack_guard();
   for (int i = 0; i < op->in_count; i++)
     if (op->in[i] == v) return true;
   for (int b = 0; b < 2 && op->body[b]; b++)
@@ -31,6 +32,7 @@ static void lower_mask(Op *op) {
 }
 
 static void visit_block(Block *block) {
+  stack_guard();
   for (Op *op = block->last, *before; op; op = before) { /* users first */
     before = op->prev;
     for (int i = 0; i < 2; i++)

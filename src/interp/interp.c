@@ -78,7 +78,21 @@ static bool run_code_stepping(Run *run, const Code *code) {
 
 /* ---- code -------------------------------------------------------------------------------------------------------- */
 
+static const char too_deep[] = "the kernel is nested too deeply for the stack of this thread";
+
+static bool over_operations(Run *run, const Code *code) {
+  run->fault->over_limit = true;
+  return run_fault(run, code->count ? code->nodes[0].op : NULL, NULL, -1,
+                   "the launch takes more than %lld operations; let it do less, or raise limits.operations",
+                   (long long)run->options->operations);
+}
+
 bool run_code(Run *run, const Code *code) {
+  if ((run->left -= code->work) < 0) return over_operations(run, code);
+  if (stack_short()) {
+    run->fault->over_limit = true;
+    return run_fault(run, NULL, NULL, -1, "%s", too_deep);
+  }
   if (run->computed) return run_code_stepping(run, code);
   for (int i = 0; i < code->count; i++) {
     const Node *node = &code->nodes[i];
@@ -287,7 +301,15 @@ bool interp_run(const Func *f, InterpMemory *m, const uint64_t *args, const int3
   if (total == 0) return true;
   if (total > INT64_MAX / 4)
     return run_fault(&run, NULL, NULL, -1, "the grid (%d, %d, %d) has too many programs", grid[0], grid[1], grid[2]);
-  Plan *plan = plan_create(f, run.options->step != NULL);
+  run.left = run.options->operations ? run.options->operations : INT64_MAX;
+  PlanLimits limits = {.memory = run.options->memory};
+  Plan *plan = plan_create(f, run.options->step != NULL, &limits);
+  fault->over_limit = limits.too_deep || limits.needed;
+  if (limits.too_deep) return run_fault(&run, NULL, NULL, -1, "%s", too_deep);
+  if (limits.needed)
+    return run_fault(&run, NULL, NULL, -1,
+                     "the values of a program take %lld MiB; use smaller tiles, or raise limits.memory_bytes",
+                     (long long)(limits.needed >> 20));
   if (!plan) return run_out_of_memory(&run, NULL);
   run.plan = plan;
   bool ok = run_launch(&run, m, args, (int64_t)total);

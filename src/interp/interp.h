@@ -33,6 +33,7 @@ typedef struct InterpFault {
   int32_t index[MAX_RANK]; /* of the element; rank 0 for scalars */
   int rank;
   bool set;
+  bool over_limit; /* of the options */
 } InterpFault;
 
 typedef struct InterpFrame InterpFrame;
@@ -50,6 +51,8 @@ typedef struct InterpOptions {
    * far are read with interp_value. Return false to stop the launch. */
   bool (*step)(void *arg, InterpFrame *frame, const Op *next);
   void *step_arg;
+  int64_t memory;     /* the most bytes of a program's values; 0: any */
+  int64_t operations; /* the most work of the launch, in elements and 64 an operation; 0: any */
   void *inside; /* an InsideBuffer (tile/passes/instrument.h), of a Func that records; the clock counts operations */
 } InterpOptions;
 

@@ -179,6 +179,17 @@ static void find_last_uses(Planner *pl, const Block *block, const Scope *up) {
   }
 }
 
+/* Whether blocks nest as deeply as this thread's stack takes: no walk over them has frames as large as this one. */
+static bool fits_stack(const Block *block) {
+  char frame[1024];
+  __asm__ volatile("" : : "r"(frame) : "memory");
+  if (stack_short()) return false;
+  for (const Op *op = block->first; op; op = op->next)
+    for (int r = 0; r < op_info[op->code].regions; r++)
+      if (!fits_stack(op->body[r])) return false;
+  return true;
+}
+
 static int count_ops(const Block *block) {
   int n = 0;
   for (const Op *op = block->first; op; op = op->next) {
@@ -385,6 +396,8 @@ static Code *make_code(Planner *pl, const Block *block, bool lanes) {
   }
   code->args = places_of(pl, block->args, block->arg_count);
   for (const Op *op = block->first; op && !pl->failed; op = op->next) make_node(pl, code, op);
+  code->work = 64;
+  for (int i = 0; i < code->count; i++) code->work += 64 + code->nodes[i].n;
   const Op *end = block->last;
   if (!pl->failed && end && op_info[end->code].effect == EFFECT_END)
     code->results = places_of(pl, end->in, end->in_count);
@@ -428,8 +441,10 @@ static void write_const(Plan *p, const Const *c) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static bool plan_fill(Plan *p) {
+static bool plan_fill(Plan *p, PlanLimits *limits) {
   const Func *f = p->func;
+  limits->too_deep = !fits_stack(f->body);
+  if (limits->too_deep) return false;
   size_t values = (size_t)f->value_count, ops = (size_t)count_ops(f->body);
   Planner planner = {.plan = p}, *pl = &planner;
   p->planner = pl;
@@ -448,9 +463,13 @@ static bool plan_fill(Plan *p) {
     for (int i = 0; i < f->body->arg_count; i++) place_value(pl, f->body->args[i], false);
     p->code = make_code(pl, f->body, false);
   }
+  int64_t bytes = pl->end + pl->scratch_most + PLACE_ALIGN;
+  if (!pl->failed && limits->memory && bytes > limits->memory) {
+    limits->needed = bytes;
+    pl->failed = true;
+  }
   if (!pl->failed) {
-    if (posix_memalign((void **)&p->values, PLACE_ALIGN, (size_t)(pl->end + pl->scratch_most + PLACE_ALIGN)))
-      p->values = NULL;
+    if (posix_memalign((void **)&p->values, PLACE_ALIGN, (size_t)bytes)) p->values = NULL;
     if (!p->values) pl->failed = true;
   }
   if (!pl->failed) {
@@ -462,7 +481,7 @@ static bool plan_fill(Plan *p) {
   return !pl->failed;
 }
 
-Plan *plan_create(const Func *f, bool keep_values) {
+Plan *plan_create(const Func *f, bool keep_values, PlanLimits *limits) {
   Arena *arena = arena_create(NULL);
   Plan *p = arena ? arena_alloc(arena, sizeof *p) : NULL;
   if (!p) {
@@ -472,7 +491,7 @@ Plan *plan_create(const Func *f, bool keep_values) {
   p->arena = arena;
   p->func = f;
   p->keep_values = keep_values;
-  if (plan_fill(p)) return p;
+  if (plan_fill(p, limits)) return p;
   plan_destroy(p);
   return NULL;
 }

@@ -51,6 +51,7 @@ struct Code {
   const Block *block;
   Node *nodes;
   int count;
+  int64_t work;   /* of one walk over it, in elements and 64 an operation */
   char **args;    /* of the block */
   char **results; /* the operands of its yield or condition */
   bool lanes;
@@ -70,6 +71,7 @@ struct InterpFrame {
   char *scratch;  /* free from here on */
   bool *computed; /* per value id; only with a step hook */
   InsideCursor cursor;
+  int64_t left;        /* of the launch's work */
   uint64_t operations; /* of this program so far, as records have them */
   const Source *step_source;
   int step_line;
@@ -107,7 +109,12 @@ struct Plan {
 };
 
 /* Returns NULL when out of memory. */
-Plan *plan_create(const Func *f, bool keep_values);
+/* memory: in, the most bytes of values, 0: any; out, why there is no plan, unless memory has run out. */
+typedef struct PlanLimits {
+  int64_t memory, needed;
+  bool too_deep;
+} PlanLimits;
+Plan *plan_create(const Func *f, bool keep_values, PlanLimits *limits);
 void plan_destroy(Plan *p);
 const Value *plan_root(const Value *v);  /* the value whose place v shares, after resolving forwards */
 void *plan_alloc(Plan *p, size_t bytes); /* zeroed, lives as long as the plan; NULL when out of memory */

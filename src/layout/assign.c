@@ -46,6 +46,7 @@ static Value *cheap_operand(Chooser *c, const Op *op, int k, Value *x, const Lay
 /* A cheap value in layout l. Its depth of recursion is bounded by the work that a cheap value may be, but for
  * operations that are no work; chains of those are short, since folding merges them. */
 static Value *made_in(Chooser *c, Value *v, const Layout *l) {
+  stack_guard();
   Node *n = &c->node[v->id];
   Held *h = find_held(n, l);
   if (h) return h->value;
@@ -293,6 +294,7 @@ static void assign_op(Chooser *c, Op *op) {
 }
 
 static void assign_block(Chooser *c, Block *b) {
+  stack_guard();
   for (Op *op = b->first, *next; op; op = next) {
     next = op->next;
     bool cheap = op->out_count == 1 && is_tensor(op->out[0]) &&

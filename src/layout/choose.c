@@ -259,6 +259,7 @@ static void settle_value(Chooser *c, Value *v, int stage) {
 }
 
 static void settle_rest(Chooser *c, const Block *b, int stage) {
+  stack_guard();
   for (int i = 0; i < b->arg_count; i++) settle_value(c, b->args[i], stage);
   for (Op *op = b->first; op; op = op->next) {
     for (int i = 0; i < op->out_count; i++) settle_value(c, op->out[i], stage);

@@ -99,6 +99,7 @@ static double weight_of(const Op *op, int depth) {
 static bool has_tensor_bodies(const Op *op) { return op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_IF; }
 
 static void visit_block(Chooser *c, const Block *b, int depth) {
+  stack_guard();
   for (int i = 0; i < b->arg_count; i++) c->node[b->args[i]->id].depth = depth;
   for (Op *op = b->first; op; op = op->next) {
     bool tensors = false;
@@ -132,6 +133,7 @@ static void visit_block(Chooser *c, const Block *b, int depth) {
 }
 
 static void gather_uses(Chooser *c, const Block *b) {
+  stack_guard();
   for (Op *op = b->first; op; op = op->next) {
     for (int i = 0; i < op->in_count; i++) {
       Node *n = &c->node[op->in[i]->id];

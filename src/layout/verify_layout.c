@@ -16,7 +16,7 @@ static NORETURN PRINTF_LIKE(3, 4) void bad(const Check *k, const Op *op, const c
   va_start(ap, format);
   vsnprintf(what, sizeof what, format, ap);
   va_end(ap);
-  Buf text = {0};
+  Buf text = {.arena = k->cx->arena};
   tile_print_op(&text, op, 0, 0);
   const char *line = text.at ? arena_strndup(k->cx->arena, text.at, strcspn(text.at, "\n")) : NULL;
   buf_destroy(&text);
@@ -25,7 +25,7 @@ static NORETURN PRINTF_LIKE(3, 4) void bad(const Check *k, const Op *op, const c
 
 static const char *show(const Check *k, const Layout *l) {
   if (!l) return "nothing";
-  Buf text = {0};
+  Buf text = {.arena = k->cx->arena};
   static const char *const names[] = {"reg", " | lane", " | warp"};
   int counts[] = {l->reg_bits, l->lane_bits, l->warp_bits};
   for (int part = 0, i = 0; part < 3; part++) {
@@ -125,6 +125,7 @@ static void check_op(const Check *k, const Op *op) {
 }
 
 static void check_block(const Check *k, const Block *b) {
+  stack_guard();
   for (int i = 0; i < b->arg_count; i++)
     if (b->parent) check_value(k, b->parent, b->args[i]);
   for (const Op *op = b->first; op; op = op->next) {

@@ -47,7 +47,7 @@ static void plan_free(Plan *p) {
 
 static nereid_status plan_make(Plan *p, nereid_device *d, nereid_module *m, const Call *c, const nereid_options *o,
                                Tunes tunes, nereid_error **error) {
-  p->cx = context_create();
+  p->cx = context_within(o);
   if (!p->cx) return error_out_of_memory(error);
   if (context_try(p->cx)) {
     const CompileOptions options = {

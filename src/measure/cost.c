@@ -104,7 +104,7 @@ nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char 
     status =
         error_set(error, NEREID_UNSUPPORTED, "count the whole grid", "the cost of a list of programs is not counted");
   if (!status) status = autotune_find(d, m, &c, o, NULL, false, &found, NULL, error);
-  Context *cx = status ? NULL : context_create();
+  Context *cx = status ? NULL : context_within(o);
   if (!status) status = cx ? count(&n, cx, out, error) : error_out_of_memory(error);
   context_destroy(cx);
   free(n.spec.slots);

@@ -335,7 +335,7 @@ nereid_status nereid_report_launch(nereid_module *m, const char *kernel, const i
               .grid = grid ? programs : NULL,
               .target = target,
               .programs = total};
-  Context *cx = status ? NULL : context_create();
+  Context *cx = status ? NULL : context_within(o);
   if (!status) status = cx ? make(&k, cx, error) : error_out_of_memory(error);
   free(k.spec.slots);
   gpu_cubin_free(&k.cubin);

@@ -197,7 +197,7 @@ Specialization *specialization_create(nereid_module *m, const Call *c, nereid_de
 Specialization *specialization_create_within(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *o,
                                              int64_t most_thread_bytes, nereid_error **error) {
   Specialization *s = calloc(1, sizeof *s);
-  Context *cx = context_create();
+  Context *cx = context_within(o);
   unsigned char *key = malloc(c->key_size + 1);
   if (!s || !cx || !key) {
     free(s);

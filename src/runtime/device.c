@@ -38,6 +38,10 @@ int nereid_devices(nereid_device_info *out, int max) {
 nereid_status device_create(const DeviceKind *kind, const char *name, nereid_device **out,
                             nereid_status (*open)(nereid_device *d, const void *arg, nereid_error **error),
                             const void *arg, nereid_error **error) {
+  nereid_limits limits;
+  const char *text = getenv("NEREID_LIMITS");
+  nereid_status wrong = text ? nereid_limits_read(text, &limits, error) : NEREID_OK;
+  if (wrong) return wrong;
   nereid_device *d = calloc(1, sizeof *d);
   if (!d) return error_out_of_memory(error);
   d->kind = kind;

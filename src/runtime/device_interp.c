@@ -46,12 +46,15 @@ static nereid_status interp_copy_out(nereid_device *d, void *to, const void *fro
 
 static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_error **error) {
   const nereid_options *o = l->options;
+  nereid_limits limits = limits_of(o);
   InterpOptions options = {.programs = o->programs,
                            .program_count = o->program_count,
                            .check_races = o->check_races,
                            .allow_unwritten = o->allow_unwritten,
                            .print = o->print,
                            .print_arg = o->print_arg,
+                           .memory = limits.memory_bytes,
+                           .operations = limits.operations,
                            .inside = o->inside_buffer,
                            .step = l->step,
                            .step_arg = l->step_arg};
@@ -61,8 +64,9 @@ static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_err
   if (!strcmp(fault.message, "out of memory")) return error_out_of_memory(error);
   Buf message = {0};
   fault_message(&message, fault.message, fault.program, fault.rank, fault.index);
-  nereid_status status =
-      message.failed ? error_out_of_memory(error) : error_at(error, NEREID_KERNEL_FAULT, fault.span, NULL, message.at);
+  nereid_status status = message.failed ? error_out_of_memory(error)
+                                        : error_at(error, fault.over_limit ? NEREID_OVER_LIMIT : NEREID_KERNEL_FAULT,
+                                                   fault.span, NULL, message.at);
   buf_destroy(&message);
   return status;
 }

@@ -140,7 +140,9 @@ typedef struct SimRun {
   const Extents *extents;
   const uint64_t *args;
   Pool *pool;
-  pthread_mutex_t lock; /* of the rest */
+  nereid_limits limits;
+  _Atomic int64_t operations; /* left */
+  pthread_mutex_t lock;       /* of the rest */
   bool has_fault;
   LaneSimFault fault;
 } SimRun;
@@ -154,7 +156,9 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker) {
                       .end = end,
                       .programs = l->options->programs,
                       .check = check,
-                      .check_arg = &checker};
+                      .check_arg = &checker,
+                      .memory = r->limits.memory_bytes,
+                      .operations = &r->operations};
   LaneSimFault fault = {0};
   if (lane_sim_run(l->spec->lane, r->args, &o, &fault)) return;
   if (checker.bytes) describe_access(l, &checker, fault.message, sizeof fault.message);
@@ -169,10 +173,10 @@ static nereid_status fault_error(const LaneSimFault *f, nereid_error **error) {
   if (!strcmp(f->message, "out of memory")) return error_out_of_memory(error);
   Buf message = {0};
   fault_message(&message, f->message, f->program, 0, NULL);
-  buf_printf(&message, ", thread %d", f->thread);
-  nereid_status status = message.failed
-                             ? error_out_of_memory(error)
-                             : error_at(error, NEREID_KERNEL_FAULT, f->span ? *f->span : (Span){0}, NULL, message.at);
+  if (!f->over_limit) buf_printf(&message, ", thread %d", f->thread);
+  nereid_status status = message.failed ? error_out_of_memory(error)
+                                        : error_at(error, f->over_limit ? NEREID_OVER_LIMIT : NEREID_KERNEL_FAULT,
+                                                   f->span ? *f->span : (Span){0}, NULL, message.at);
   buf_destroy(&message);
   return status;
 }
@@ -183,6 +187,8 @@ static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t 
   Extents extents;
   if (!extents_take(d, diag, &extents)) return error_out_of_memory(error);
   SimRun r = {.launch = l, .extents = &extents, .args = args, .pool = sim->pool, .lock = PTHREAD_MUTEX_INITIALIZER};
+  r.limits = limits_of(l->options);
+  r.operations = r.limits.operations;
   int64_t count = l->options->programs ? l->options->program_count : l->total;
   int64_t chunk = count / ((int64_t)pool_threads(sim->pool) * CHUNKS_PER_THREAD);
   pool_run(sim->pool, count, chunk ? chunk : 1, run_blocks, &r);

@@ -97,12 +97,7 @@ nereid_status error_errno(nereid_error **out, nereid_status status, int number, 
   va_start(ap, format);
   vsnprintf(what, sizeof what, format, ap);
   va_end(ap);
-#if defined(__GLIBC__)
-  const char *reason = strerrordesc_np(number); /* glibc's strerror depends on the locale */
-#else
-  const char *reason = strerror(number);
-#endif
-  return error_set(out, status, NULL, "%s: %s", what, reason ? reason : "unknown error");
+  return error_set(out, status, NULL, "%s: %s", what, file_reason(number));
 }
 
 nereid_status error_null(nereid_error **out, const char *function, const char *what) {
@@ -116,6 +111,7 @@ nereid_status error_at(nereid_error **out, nereid_status status, Span span, cons
 
 nereid_status error_from_context(nereid_error **out, nereid_status otherwise, const Context *cx) {
   if (cx->out_of_memory) return error_out_of_memory(out);
+  if (cx->over_limit) otherwise = NEREID_OVER_LIMIT;
   if (!out) return otherwise;
   const Diag *first = NULL;
   for (int i = 0; i < cx->diags.n && !first; i++)

@@ -57,7 +57,7 @@ static void gather(const Call *c, const Specialization *s, Names *n) {
 }
 
 static nereid_status evaluate(const char *text, const Names *n, int64_t out[3], nereid_error **error) {
-  Context *cx = context_create();
+  Context *cx = context_within(NULL);
   if (!cx) return error_out_of_memory(error);
   nereid_status status = NEREID_OK;
   if (context_try(cx)) {

@@ -170,7 +170,7 @@ static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) 
 }
 
 static nereid_status run_inspection(Inspection *in, char **text, nereid_error **error) {
-  Context *cx = context_create();
+  Context *cx = context_within(in->options);
   if (!cx) return error_out_of_memory(error);
   volatile nereid_status status = NEREID_OK, phase = NEREID_BAD_SOURCE;
   if (context_try(cx)) {
@@ -298,7 +298,7 @@ nereid_status nereid_eval(const char *expression, int count, const char *const *
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "nereid_eval: %d names at NULL", count);
   for (int i = 0; i < count; i++)
     if (!names[i]) return error_null(error, "nereid_eval", "a name");
-  Context *cx = context_create();
+  Context *cx = context_within(NULL);
   if (!cx) return error_out_of_memory(error);
   volatile nereid_status status = NEREID_OK;
   if (context_try(cx)) {

@@ -111,7 +111,7 @@ typedef struct Instance {
 } Instance;
 
 static const KernelInfo *make_instance(nereid_module *m, const char *name, size_t base, nereid_error **error) {
-  Context *cx = context_create();
+  Context *cx = context_within(NULL);
   if (!cx) return error_out_of_memory(error), NULL;
   const KernelInfo *volatile found = NULL;
   if (context_try(cx)) {
@@ -151,7 +151,7 @@ static const KernelInfo *find_instance(nereid_module *m, const char *name, nerei
 
 /* Parses the text and fills m->kernels. */
 static nereid_status find_kernels(nereid_module *m, nereid_error **error) {
-  Context *cx = context_create();
+  Context *cx = context_within(NULL);
   if (!cx) return error_out_of_memory(error);
   nereid_status status = NEREID_OK;
   if (m->is_cuda_c && context_try(cx)) {
@@ -223,7 +223,7 @@ nereid_status nereid_module_load_string(const char *name, const char *text, nere
 nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_error **error) {
   if (!path) return error_null(error, "nereid_module_load", "path");
   if (!out) return error_null(error, "nereid_module_load", "out");
-  Context *cx = context_create();
+  Context *cx = context_within(NULL);
   if (!cx) return error_out_of_memory(error);
   nereid_status status;
   if (context_try(cx)) {

@@ -6,18 +6,19 @@
  *
  * (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.) The header is read by a small parser for
  * what such dicts hold: strings, booleans, integers, tuples and lists. A file may come from anywhere, so nothing in it
- * is believed: sizes are computed with overflow checked, and memory is taken as data arrives, not as a header promises
- * it.
+ * is believed: sizes are computed with overflow checked, and memory is taken for data that is there, not for what a
+ * header promises.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/runtime.h"
 
-enum { MOST_HEADER = 1 << 20, MOST_DIMS = 8, PIECE = 1 << 20 };
+enum { MOST_HEADER = 1 << 20, MOST_DIMS = 8 };
 
 typedef struct Npy {
   const char *path;
@@ -175,36 +176,33 @@ static bool element_bytes(const Npy *f, nereid_dtype t, int64_t *out) {
   return n < PTRDIFF_MAX / 2;
 }
 
-/* Reads exactly n bytes, growing the memory as they come: a header may promise anything. */
 static void *read_data(Npy *f, FILE *file, int64_t n) {
   struct stat st;
   long at = ftell(file);
-  bool sure = at >= 0 && fstat(fileno(file), &st) == 0 && S_ISREG(st.st_mode);
-  if (sure && st.st_size - at < n) {
+  if (at < 0 || fstat(fileno(file), &st) != 0) {
+    f->status = error_errno(f->error, NEREID_BAD_FILE, errno, "cannot read %s", f->path);
+    return NULL;
+  }
+  if (st.st_size - at < n) {
     bad(f, NULL, "it is truncated: %lld bytes of data instead of %lld", (long long)(st.st_size - at), (long long)n);
     return NULL;
   }
-  int64_t cap = sure || n < PIECE ? n : PIECE, got = 0;
-  char *data = malloc(cap ? (size_t)cap : 1);
-  while (data && got < n) {
-    if (got == cap) {
-      cap = cap > n / 2 ? n : 2 * cap;
-      char *grown = realloc(data, (size_t)cap);
-      if (!grown) free(data);
-      data = grown;
-      if (!data) break;
-    }
-    size_t k = fread(data + got, 1, (size_t)(cap - got), file);
-    got += (int64_t)k;
-    if (k) continue;
-    if (ferror(file))
-      f->status = error_errno(f->error, NEREID_BAD_FILE, errno ? errno : EIO, "cannot read %s", f->path);
-    else bad(f, NULL, "it is truncated: %lld bytes of data instead of %lld", (long long)got, (long long)n);
-    free(data);
+  int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  if (memory > 0 && n > memory) { /* a sparse file costs nothing where it lies */
+    bad(f, NULL, "its %lld bytes of data are more than this machine's memory", (long long)n);
     return NULL;
   }
-  if (!data) f->status = error_out_of_memory(f->error);
-  return data;
+  void *data = malloc(n ? (size_t)n : 1);
+  if (!data) {
+    f->status = error_out_of_memory(f->error);
+    return NULL;
+  }
+  int64_t got = (int64_t)fread(data, 1, (size_t)n, file);
+  if (got == n) return data;
+  if (ferror(file)) f->status = error_errno(f->error, NEREID_BAD_FILE, errno ? errno : EIO, "cannot read %s", f->path);
+  else bad(f, NULL, "it is truncated: %lld bytes of data instead of %lld", (long long)got, (long long)n);
+  free(data);
+  return NULL;
 }
 
 static bool read_file(Npy *f, FILE *file, nereid_array *out) {
@@ -247,7 +245,7 @@ nereid_status nereid_npy_read(const char *path, nereid_array *out, nereid_error 
   if (!path) return error_null(error, "nereid_npy_read", "path");
   if (!out) return error_null(error, "nereid_npy_read", "out");
   errno = 0;
-  FILE *file = fopen(path, "rbe");
+  FILE *file = file_open_stream(path, INT64_MAX);
   if (!file) return error_errno(error, NEREID_BAD_FILE, errno, "cannot read %s", path);
   Npy f = {.path = path, .error = error};
   errno = 0;

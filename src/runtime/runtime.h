@@ -240,6 +240,10 @@ Seen arg_see(const ParamRule *r, const nereid_arg *a);
 ArgSpec *call_specs(const Call *c, Context *cx);
 /* The parameter whose part of the key holds byte `offset`. */
 const char *call_param_at(const Call *c, size_t offset);
+/* limits.c */
+nereid_limits limits_of(const nereid_options *o); /* none of them 0; o may be NULL */
+Context *context_within(const nereid_options *o); /* a context with these limits */
+
 nereid_status options_check(const nereid_options *options, nereid_error **error);
 
 /* ---- runtime/marshal.c ------------------------------------------------------------------------------------------- */

@@ -33,6 +33,7 @@ static void collect_value(Collect *c, const Value *v) {
 }
 
 static void collect_block(Collect *c, const Block *b) {
+  stack_guard();
   for (int i = 0; i < b->arg_count; i++) collect_value(c, b->args[i]);
   for (const Op *op = b->first; op; op = op->next) {
     for (int i = 0; i < 2; i++)

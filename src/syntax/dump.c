@@ -134,6 +134,7 @@ static void plain_field(Buf *out, const Node *n, const Field *f) {
 }
 
 static void dump(Buf *out, const Node *n, bool with_positions, int level) {
+  stack_guard();
   indent(out, level);
   if (!n) { /* the missing key of **value, the default that a keyword-only parameter lacks */
     buf_puts(out, "None\n");

@@ -155,7 +155,8 @@ bool at_word(Parser *p, const char *word) { return at(p, T_NAME) && name_of(p, p
 void enter(Parser *p) {
   if (++p->depth > p->deepest) {
     p->deepest = p->depth;
-    if (p->depth >= MAX_TREE_DEPTH) fail(p->cx, next_span(p), "too many nested expressions or statements");
+    if (p->depth >= MAX_TREE_DEPTH || stack_short())
+      fail(p->cx, next_span(p), "too many nested expressions or statements");
   }
 }
 

@@ -150,6 +150,7 @@ static Node *comparison(Parser *p);
 
 /* inversion: 'not' inversion | comparison */
 static Node *inversion(Parser *p) {
+  stack_guard();
   if (!at(p, T_NOT)) return comparison(p);
   const Token *first = advance(p);
   enter(p);

@@ -64,6 +64,7 @@ const Node *invalid_target(const Node *e, TargetKind kind) {
 }
 
 static void set_context(Node *e, ExprContext ctx) {
+  stack_guard();
   switch (e->kind) {
     case NODE_LIST:
       e->List.ctx = ctx;

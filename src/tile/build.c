@@ -79,6 +79,7 @@ static void insert(Builder *b, Op *op) {
 
 Op *build_op(Builder *b, OpCode code, int in_count, Value *const *in, int out_count, const Type *const *out_types) {
   Arena *arena = b->func->cx->arena;
+  context_step(b->func->cx, 1);
   /* One piece of memory for the operation and its two lists. */
   Op *op = arena_alloc(arena, sizeof *op + sizeof(Value *) * (size_t)(in_count + out_count));
   op->code = code;
@@ -263,6 +264,7 @@ void build_yield(Builder *b, int n, Value *const *values) { build_op(b, OP_YIELD
 /* ---- looking, removing, replacing, copying ----------------------------------------------------------------------- */
 
 bool value_is_const(const Value *v, int64_t *out) {
+  stack_guard();
   while (v->forward) v = v->forward;
   if (!v->def || v->type->ptr || !dtype_is_int(v->type->dtype)) return false;
   if (v->def->code == OP_SPLAT) return value_is_const(v->def->in[0], out);
@@ -310,6 +312,7 @@ static void resolve_operands(Op *op, void *arg) {
 void tile_resolve(Func *f) { tile_walk(f->body, resolve_operands, NULL); }
 
 static void clone_block(Func *f, Block *to, const Block *from, Map *value_map) {
+  stack_guard();
   Builder inside = {.func = f, .block = to};
   for (int i = 0; i < from->arg_count; i++)
     map_put(value_map, from->args[i], block_add_arg(f, to, from->args[i]->type, from->args[i]->name));
@@ -348,6 +351,7 @@ Op *op_clone(Builder *b, const Op *op, Map *value_map) {
 }
 
 void tile_walk(Block *b, void (*fn)(Op *op, void *arg), void *arg) {
+  stack_guard();
   for (Op *op = b->first, *next; op; op = next) {
     next = op->next;
     fn(op, arg);

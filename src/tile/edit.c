@@ -75,6 +75,7 @@ Value *control_carry(Func *f, Op *loop, Value *init, Value *next) {
 }
 
 bool op_is_pure(const Op *op) {
+  stack_guard();
   Effect e = op_info[op->code].effect;
   if (e != EFFECT_PURE && e != EFFECT_CONTROL && !(op->code == OP_ASM && op->attr[0])) return false;
   for (int i = 0; i < 2; i++)

@@ -217,6 +217,7 @@ static void parse_region(Parser *p, Op *op, int index) {
 }
 
 static void parse_op(Parser *p, Block *block) {
+  stack_guard();
   Arena *arena = p->in->cx->arena;
   cursor_space(p->in);
   const char *start = p->in->at;

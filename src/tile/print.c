@@ -60,6 +60,7 @@ static void name_value(Naming *n, const Value *v) {
 }
 
 static void name_block(Naming *n, const Block *b) {
+  stack_guard();
   for (int i = 0; i < b->arg_count; i++) name_value(n, b->args[i]);
   for (const Op *op = b->first; op; op = op->next) {
     for (int i = 0; i < op->out_count; i++) name_value(n, op->out[i]);
@@ -162,6 +163,7 @@ static void put_typed_values(Printer *p, const Block *b) {
 }
 
 static void put_op(Printer *p, const Op *op, int indent) {
+  stack_guard();
   Buf *out = p->out;
   put_indent(out, indent);
   for (int i = 0; i < op->out_count; i++) {

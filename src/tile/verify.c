@@ -29,7 +29,7 @@ static NORETURN PRINTF_LIKE(3, 4) void bad(Verifier *v, const Op *op, const char
   va_start(ap, format);
   vsnprintf(what, sizeof what, format, ap);
   va_end(ap);
-  Buf text = {0};
+  Buf text = {.arena = cx->arena};
   bool printable = op->in_count >= 0 && op->out_count >= 0;
   for (int i = 0; i < op->in_count; i++) printable = printable && op->in[i];
   if (printable) tile_print_op(&text, op, 0, 0);
@@ -42,7 +42,7 @@ static NORETURN PRINTF_LIKE(3, 4) void bad(Verifier *v, const Op *op, const char
 
 /* A type as text that lives as long as the compilation. */
 static const char *show(Verifier *v, const Type *t) {
-  Buf text = {0};
+  Buf text = {.arena = v->func->cx->arena};
   type_print(&text, t);
   const char *kept = arena_strdup(v->func->cx->arena, text.at ? text.at : "?");
   buf_destroy(&text);
@@ -533,7 +533,9 @@ static void check_op(Verifier *v, const Op *op) {
   check_types(v, op);
   bool scalars = op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_MAP;
   v->scalars_only += scalars;
-  if (++v->depth > MAX_DEPTH) bad(v, op, "bodies are nested more than %d deep", MAX_DEPTH);
+  if (++v->depth > MAX_DEPTH)
+    fail_limit(v->func->cx, op->span ? *op->span : (Span){0}, "nest it less",
+               "loops and branches are nested more than %d deep", MAX_DEPTH);
   for (int i = 0; i < 2; i++)
     if (op->body[i]) check_block(v, op, op->body[i]);
   v->depth--;
@@ -546,6 +548,7 @@ static void check_op(Verifier *v, const Op *op) {
 }
 
 static void check_block(Verifier *v, const Op *parent, const Block *b) {
+  stack_guard();
   static const Op kernel = {.code = OP_YIELD}; /* to speak of when the block is the kernel's */
   const Op *speaker = parent ? parent : b->first ? b->first : &kernel;
   if (b->parent != parent) bad(v, speaker, "a body does not know where it belongs");

@@ -209,6 +209,7 @@ static Py *in_block(Front *fr, Block *block, Span at, Py *p) { /* numbers as run
 
 /* Brings two returned values to one type: equal constants stay, others become scalars; tuples by element. */
 static void agree(Join *j, const Node *where, Py **a, Py **b) {
+  stack_guard();
   Front *fr = j->fr;
   Span at = core_span(fr, where);
   if (!py_is_runtime(*a) && !py_is_runtime(*b) && py_equal(*a, *b)) return;

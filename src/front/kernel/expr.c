@@ -414,17 +414,13 @@ static Py *eval_comprehension(Front *fr, Node *n) {
 }
 
 static Py *eval_f_string(Front *fr, Node *n) {
-  Buf out = {0};
+  Buf out = {.arena = fr->cx->arena};
   for (int i = 0; i < n->JoinedStr.values.n; i++) {
     Node *v = n->JoinedStr.values.at[i];
     if (v->kind == NODE_CONSTANT) {
       buf_write(&out, v->Constant.value.text, v->Constant.value.size);
       continue;
     }
-    /* evaluation may unwind: keep nothing malloc'ed */
-    char *so_far = arena_strndup(fr->cx->arena, out.at ? out.at : "", out.n);
-    size_t n_so_far = out.n;
-    buf_destroy(&out);
     Py *x = core_eval(fr, v->FormattedValue.value);
     if (py_is_runtime(x))
       fail_hint(fr->cx, core_span(fr, v), "use tl.device_print for run-time values",
@@ -433,8 +429,6 @@ static Py *eval_f_string(Front *fr, Node *n) {
     const char *why = NULL;
     Py *text = py_format(fr, x, v->FormattedValue.conversion, spec ? spec->str.s : NULL, &why);
     if (!text) fail(fr->cx, core_span(fr, v), "%s", why);
-    out = (Buf){0};
-    buf_write(&out, so_far, n_so_far);
     buf_write(&out, text->str.s, text->str.n);
   }
   Py *r = py_str_n(fr, out.at ? out.at : "", out.n);
@@ -450,6 +444,8 @@ static Py *eval_walrus(Front *fr, Node *n) {
 }
 
 Py *core_eval(Front *fr, Node *n) {
+  stack_guard();
+  context_step(fr->cx, 1);
   switch (n->kind) {
     case NODE_NAME: return core_lookup(fr, n);
     case NODE_CONSTANT: {

@@ -101,6 +101,7 @@ void core_at(Front *fr, const Node *n) {
     Span s = core_span(fr, n);
     fr->b.span = arena_copy(fr->cx->arena, &s, sizeof s);
   }
+  fr->cx->place = fr->b.span;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
@@ -117,7 +118,7 @@ static Py *default_of(Front *fr, Function *fn, int index, Node *node) {
 
 static const char *signature_text(Front *fr, Function *fn) {
   Node *a = fn->def->FunctionDef.args;
-  Buf b = {0};
+  Buf b = {.arena = fr->cx->arena};
   buf_printf(&b, "%s(", fn->name);
   const NodeList *lists[] = {&a->arguments.posonlyargs, &a->arguments.args, &a->arguments.kwonlyargs};
   bool any = false;
@@ -229,6 +230,7 @@ static void check_annotations(Front *fr, const Function *fn) {
 }
 
 Py *core_call_function(Front *fr, Function *fn, Py *self, const Call *call) {
+  stack_guard();
   Core *core = core_of(fr);
   Span *site = arena_copy(fr->cx->arena, &call->span, sizeof call->span);
   Frame f = {.up = core->frame, .fn = fn, .ns = fn->around ? fn->around : fn->module->globals, .site = site};
@@ -340,6 +342,7 @@ static Front *begin(Module *m, Kernel *k, const CompileOptions *options) {
   m->project->steps = HOST_STEPS;
   m->project->host_depth = 0;
   core->kernel = k;
+  cx->place = &k->fn->def->span;
   kernel_prepare(fr, k);
   core->debug = fr->options->debug || k->debug;
   return fr;

@@ -92,6 +92,7 @@ typedef struct Search {
 } Search;
 
 static void find_in(void *arg, Node *n) {
+  stack_guard();
   Search *s = arg;
   if (n->kind == NODE_FUNCTION_DEF) {
     bool jit = false;
@@ -170,7 +171,7 @@ Kernel *front_kernel(Module *m, const char *name) {
   if (near)
     fail_hint(m->cx, at, arena_printf(m->cx->arena, "did you mean `%s`?", near), "%s has no kernel `%s`", m->path,
               name);
-  Buf list = {0};
+  Buf list = {.arena = m->cx->arena};
   for (int i = 0; i + 1 < names.n && i < 12; i++) buf_printf(&list, "%s%s", i ? ", " : "it has ", names.at[i]);
   const char *hint = arena_strdup(m->cx->arena, list.at ? list.at : "");
   buf_destroy(&list);
@@ -264,7 +265,7 @@ static void read_annotation(Front *fr, Kernel *k, int i, Node *annotation) {
   }
   if (!t) return;
   k->forced[i] = t;
-  Buf text = {0};
+  Buf text = {.arena = cx->arena};
   type_print(&text, t);
   p->annotation = text.at ? arena_strdup(cx->arena, text.at) : NULL;
   buf_destroy(&text);

@@ -35,6 +35,7 @@ static bool read_name(Reads *r, const Node *n) { /* false: not known which */
 static bool is_dict(const Reads *r, const Node *n) { return n->kind == NODE_NAME && !strcmp(n->Name.id, r->dict); }
 
 static void look(void *arg, Node *n) {
+  stack_guard();
   Reads *r = arg;
   if (n->kind == NODE_SUBSCRIPT && is_dict(r, n->Subscript.value) && read_name(r, n->Subscript.slice)) return;
   if (n->kind == NODE_CALL && n->Call.func->kind == NODE_ATTRIBUTE && is_dict(r, n->Call.func->Attribute.value) &&

@@ -18,6 +18,7 @@ typedef struct Scan {
 } Scan;
 
 static void scan_node(void *arg, Node *n) {
+  stack_guard();
   Scan *s = arg;
   switch (n->kind) {
     case NODE_NAME:

@@ -130,6 +130,7 @@ static void place_in(Placing *p, const NodeList *list, int from, int to);
 
 /* The blocks of a statement; `to` is the first line that is no longer its own. */
 static void place_in_statement(Placing *p, const Node *n, int to) {
+  stack_guard();
   const NodeList *body = NULL, *orelse = NULL;
   switch (n->kind) {
     case NODE_FOR: body = &n->For.body, orelse = &n->For.orelse; break;

@@ -15,7 +15,7 @@ bool sem_is_ptr(const Type *t) { return t->ptr > 0; }
 const Type *sem_pointee(Context *cx, const Type *t) { return type_pointee(cx, t); }
 
 const char *type_text(Front *fr, const Type *t) {
-  Buf b = {0};
+  Buf b = {.arena = fr->cx->arena};
   type_print(&b, t);
   const char *s = arena_strdup(fr->cx->arena, b.at ? b.at : "");
   buf_destroy(&b);

@@ -26,7 +26,7 @@ static NORETURN void bad_argument(Spec *s, const char *hint, const char *format,
 static void bad_argument(Spec *s, const char *hint, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
-  Buf b = {0};
+  Buf b = {.arena = s->fr->cx->arena};
   buf_vprintf(&b, format, ap);
   va_end(ap);
   const char *what = arena_strdup(s->fr->cx->arena, b.at ? b.at : "");
@@ -79,6 +79,7 @@ static Dtype int_type(const ArgSpec *arg) {
 }
 
 static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
+  stack_guard();
   Front *fr = s->fr;
   Context *cx = fr->cx;
   const KernelParam *p = &s->k->params[s->param];
@@ -123,6 +124,7 @@ static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
 }
 
 static Py *constexpr_argument(Spec *s, const ArgSpec *arg) {
+  stack_guard();
   Front *fr = s->fr;
   const KernelParam *p = &s->k->params[s->param];
   switch (arg->kind) {

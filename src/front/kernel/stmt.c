@@ -64,6 +64,7 @@ static void check_assigned(Front *fr, Span at, const Py *value) {
 }
 
 void core_assign(Front *fr, Node *target, Py *value) {
+  stack_guard();
   Context *cx = fr->cx;
   Span at = core_span(fr, target);
   switch (target->kind) {
@@ -201,6 +202,7 @@ static Flow exec_with(Front *fr, Node *n) {
 }
 
 static Flow exec_statement(Front *fr, Node *n, Rest *rest, bool tail) {
+  stack_guard();
   Flow falls = {.kind = FLOW_FALLS};
   core_at(fr, n);
   if (++core_of(fr)->statements > MAX_STATEMENTS)

@@ -30,7 +30,7 @@ const char *lib_full_name(Front *fr, const Builtin *b) {
 }
 
 NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, const char *format, ...) {
-  Buf t = {0};
+  Buf t = {.arena = fr->cx->arena};
   va_list ap;
   va_start(ap, format);
   buf_vprintf(&t, format, ap);

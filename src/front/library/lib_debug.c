@@ -90,7 +90,7 @@ static const char *plain_text(Front *fr, const Py *p) {
 
 static Py *call_static_print(Front *fr, const Builtin *b, Span at, Py **args) {
   const char *sep = lib_str(fr, at, b, "sep", args[1]), *end = lib_str(fr, at, b, "end", args[2]);
-  Buf line = {0}, *out = fr->options && fr->options->print ? fr->options->print : &line;
+  Buf line = {.arena = fr->cx->arena}, *out = fr->options && fr->options->print ? fr->options->print : &line;
   for (int i = 0; i < args[0]->tuple.n; i++) {
     if (i) buf_puts(out, sep);
     buf_puts(out, plain_text(fr, args[0]->tuple.at[i]));

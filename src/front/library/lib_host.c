@@ -213,6 +213,7 @@ static Py *call_kernel_min_max(Front *fr, const Builtin *b, Span at, Py **args) 
 /* ---- looking at values ---------------------------------------------------------------------------------------- */
 
 static bool is_instance(Front *fr, const Builtin *b, Span at, const Py *x, const Py *type) {
+  stack_guard();
   if (type->kind == PY_TUPLE) {
     for (int i = 0; i < type->tuple.n; i++)
       if (is_instance(fr, b, at, x, type->tuple.at[i])) return true;

@@ -232,7 +232,7 @@ const Builtin lib_math_table[] = {
 
 /* "f32,i32:f32 f64,i32:f64" as a reader would say it. */
 static const char *signatures_text(Front *fr, const char *sig) {
-  Buf t = {0};
+  Buf t = {.arena = fr->cx->arena};
   buf_putc(&t, '(');
   for (const char *s = sig; *s; s++) {
     if (*s == ':') { /* the result is left out */

@@ -59,6 +59,7 @@ typedef struct Comprehension {
 } Comprehension;
 
 static void run_generators(Front *fr, HostScope *sc, Comprehension *c, int level) {
+  stack_guard();
   if (c->unknown) return;
   if (level == c->generators->n) {
     Node *n = c->n;
@@ -266,6 +267,7 @@ static Map *closure_of(Front *fr, HostScope *sc) {
 Py *host_function(Front *fr, HostScope *sc, Node *def) { return function_value(fr, def, sc->ns, closure_of(fr, sc)); }
 
 Py *host_eval(Front *fr, HostScope *sc, Node *n) {
+  stack_guard();
   if (!host_step(fr)) return py_unknown(fr, "a computation that takes too long");
   switch (n->kind) {
     case NODE_NAME: return lookup(fr, sc, n->Name.id);

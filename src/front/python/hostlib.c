@@ -214,6 +214,7 @@ static Py *sequence(Front *fr, const char *name, const Call *c) { /* sorted, map
 }
 
 static Py *copy_of(Front *fr, Py *x, bool deep) {
+  stack_guard();
   if (x->kind == PY_TUPLE) {
     Py *r = py_tuple(fr, x->tuple.n, x->tuple.at);
     r->tuple.is_list = x->tuple.is_list;

@@ -7,6 +7,7 @@ typedef enum { NEXT, RETURN, BREAK, CONTINUE, RAISE, GIVE_UP } How;
 static How exec_list(Front *fr, HostScope *sc, const NodeList *list, Py **result);
 
 void host_assign(Front *fr, HostScope *sc, Node *target, Py *value) {
+  stack_guard();
   switch (target->kind) {
     case NODE_NAME: map_put(sc->names, target->Name.id, value); break;
     case NODE_TUPLE:
@@ -115,6 +116,7 @@ static How exec_try(Front *fr, HostScope *sc, Node *n, Py **result) {
 Py *host_function(Front *fr, HostScope *sc, Node *def);
 
 static How exec(Front *fr, HostScope *sc, Node *n, Py **result) {
+  stack_guard();
   if (!host_step(fr)) {
     *result = py_unknown(fr, "a computation that takes too long");
     return GIVE_UP;
@@ -187,6 +189,7 @@ static How exec_list(Front *fr, HostScope *sc, const NodeList *list, Py **result
 }
 
 void host_exec(Front *fr, HostScope *sc, Node *stmt) {
+  stack_guard();
   Py *unused = NULL;
   exec(fr, sc, stmt, &unused);
 }
@@ -243,6 +246,7 @@ static Py *bind(Front *fr, Function *fn, HostScope *sc, Py *self, const Call *ca
 }
 
 static Py *call_function(Front *fr, Function *fn, Py *self, const Call *call) {
+  stack_guard();
   Project *p = front_project(fr);
   if (fn->kind == FN_JIT) return py_unknown(fr, "the result of the kernel function %s", fn->name);
   if (fn->def->kind != NODE_LAMBDA && fn->def->kind != NODE_FUNCTION_DEF)
@@ -294,6 +298,7 @@ static Py *call_builtin(Front *fr, Py *callee, const Call *call) {
     result = builtin_call(fr, b, callee->builtin.self, call);
     context_end_try(cx);
   } else {
+    context_go_on(cx);
     const char *why = cx->diags.n > diags ? cx->diags.at[diags].message : b->name;
     cx->diags.n = diags;
     result = py_unknown(fr, "%s", why);
@@ -302,6 +307,7 @@ static Py *call_builtin(Front *fr, Py *callee, const Call *call) {
 }
 
 Py *host_call(Front *fr, Py *callee, const Call *call) {
+  stack_guard();
   switch (callee->kind) {
     case PY_FUNCTION: return call_function(fr, callee->fn, NULL, call);
     case PY_METHOD: {

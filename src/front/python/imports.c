@@ -1,11 +1,14 @@
 /* Which file an import names.
  *
  * Python looks along sys.path; here the places are the folder of the importing file and each folder above it, so that
- * `from liger_kernel.ops.utils import f` in src/liger_kernel/ops/swiglu.py finds src/liger_kernel/ops/utils.py.
- * Relative imports count their dots from the file's folder. Libraries that are built in (triton, torch, math, ...) come
- * first. What is not found is a PY_UNKNOWN whose text begins with "module ". */
+ * `from liger_kernel.ops.utils import f` in src/liger_kernel/ops/swiglu.py finds src/liger_kernel/ops/utils.py. The
+ * last is the project's top: the first folder with one of top_marks in it. Never looked into, unless the file lies
+ * there, are the user's home, folders that everybody may write to (/tmp), and what is above them: others' files are no
+ * part of this program. Relative imports count their dots from the file's folder. Libraries that are built in (triton,
+ * torch, math, ...) come first. What is not found is a PY_UNKNOWN whose text begins with "module ". */
 #include "front/core.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 static const char *folder_of(Front *fr, const Module *m) {
@@ -37,6 +40,32 @@ static const char *parent_of(Front *fr, const char *folder) {
   return slash == folder ? "/" : arena_strndup(a, folder, (size_t)(slash - folder));
 }
 
+static const char *const top_marks[] = {".git", ".hg", "pyproject.toml", "setup.py", NULL};
+
+static bool is_top(Front *fr, const char *folder) {
+  struct stat st;
+  for (const char *const *mark = top_marks; *mark; mark++)
+    if (stat(arena_printf(fr->cx->arena, "%s/%s", folder, *mark), &st) == 0) return true;
+  return false;
+}
+
+/* Is it of others, too: home, the root, a folder for everybody? */
+static bool is_shared(const char *folder) {
+  const char *const places[] = {"/", getenv("HOME")};
+  struct stat st, other;
+  if (stat(folder, &st) != 0 || (st.st_mode & S_IWOTH)) return true;
+  for (int i = 0; i < 2; i++)
+    if (places[i] && stat(places[i], &other) == 0 && st.st_ino == other.st_ino && st.st_dev == other.st_dev)
+      return true;
+  return false;
+}
+
+/* The folder to look in next, or NULL. */
+static const char *folder_above(Front *fr, const char *folder) {
+  const char *above = is_top(fr, folder) ? NULL : parent_of(fr, folder);
+  return above && !is_shared(above) ? above : NULL;
+}
+
 static Module *load_quietly(Front *fr, const char *path, const char *dotted) {
   Context *cx = fr->cx;
   volatile int diags = cx->diags.n;
@@ -44,7 +73,10 @@ static Module *load_quietly(Front *fr, const char *path, const char *dotted) {
   if (context_try(cx)) {
     m = module_load(front_project(fr), path, dotted);
     context_end_try(cx);
-  } else cx->diags.n = diags; /* a file with a syntax error is as good as none; the kernel that needs it will say so */
+  } else {
+    context_go_on(cx);
+    cx->diags.n = diags; /* a file with a syntax error is as good as none; the kernel that needs it will say so */
+  }
   return m;
 }
 
@@ -85,7 +117,7 @@ Py *import_module(Front *fr, Module *from, const char *dotted, int level) {
     if (!strcmp(dotted, "packaging") || !strcmp(dotted, "packaging.version")) return py_library(fr, dotted);
     const char *folder = folder_of(fr, from);
     Module *bare = NULL;
-    for (int i = 0; folder && i < 40; i++, folder = parent_of(fr, folder)) {
+    for (int i = 0; folder && i < 40; i++, folder = folder_above(fr, folder)) {
       Module *m = find_below(fr, folder, dotted);
       if (m && m->source->size) return py_module(fr, m);
       if (m && !bare) bare = m; /* a folder without __init__.py: a better one may stand further up */

@@ -74,6 +74,7 @@ static Def *add(Namespace *ns, const char *name, DefKind kind, Node *stmt, Node 
 }
 
 static void add_targets(Namespace *ns, Node *target, Node *stmt, const Guard *guard) {
+  stack_guard();
   switch (target->kind) {
     case NODE_NAME: add(ns, target->Name.id, DEF_ASSIGN, stmt, NULL, guard); break;
     case NODE_TUPLE:
@@ -132,6 +133,7 @@ static const Guard *guarded(Namespace *ns, Node *stmt, int branch, const Guard *
 static void collect(Namespace *ns, const NodeList *body, const Guard *guard);
 
 static void collect_statement(Namespace *ns, Node *s, const Guard *guard) {
+  stack_guard();
   Context *cx = ns->module->cx;
   switch (s->kind) {
     case NODE_FUNCTION_DEF:
@@ -280,6 +282,7 @@ static bool counts(Front *fr, Namespace *ns, const Guard *g) {
 
 /* Hands the parts of a value to the defs that `stmt` made for the names in `target`. */
 static void spread(Front *fr, Namespace *ns, Node *target, Node *stmt, Py *value) {
+  stack_guard();
   switch (target->kind) {
     case NODE_NAME: {
       Entry *e = map_get(ns->entries, target->Name.id);
@@ -311,6 +314,7 @@ static void spread(Front *fr, Namespace *ns, Node *target, Node *stmt, Py *value
 static Py *before(Front *fr, Namespace *ns, Entry *e, int limit);
 
 static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
+  stack_guard();
   Def *d = e->defs.at[index];
   if (d->value) return d->value;
   int limit = e->limit, now = ns->module->now;
@@ -419,6 +423,7 @@ static Py *from_stars(Front *fr, Namespace *ns, const char *name) {
 }
 
 Py *namespace_get(Front *fr, Namespace *ns, const char *name) {
+  stack_guard();
   Entry *e = map_get(ns->entries, name);
   if (!e) return from_stars(fr, ns, name);
   int limit = e->defs.n, now = ns->module->now;
@@ -461,6 +466,7 @@ void namespace_names(Front *fr, Namespace *ns, Py *list) {
 /* ---- full names -------------------------------------------------------------------------------------------------- */
 
 static const char *dotted_within(Front *fr, Namespace *ns, const Node *n, int depth) {
+  stack_guard();
   Arena *a = fr->cx->arena;
   if (depth > 20) return NULL;
   if (n->kind == NODE_CONSTANT && n->Constant.value.kind == CONST_STR) return n->Constant.value.text;
@@ -555,7 +561,7 @@ static Module *finish(Module *m) {
 
 Module *front_load_file(Context *cx, const char *path) {
   Source *src = source_from_file(cx, path);
-  if (!src) fail(cx, (Span){0}, "cannot read %s: %s", path, strerror(errno));
+  if (!src) fail(cx, (Span){0}, "cannot read %s: %s", path, file_reason(errno));
   return finish(module_from_source(project_create(cx), src, path, "__main__"));
 }
 

@@ -8,7 +8,7 @@
 static const char *explain(Front *fr, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
-  Buf b = {0};
+  Buf b = {.arena = fr->cx->arena};
   buf_vprintf(&b, format, ap);
   va_end(ap);
   const char *s = b.at ? arena_strdup(fr->cx->arena, b.at) : "";
@@ -66,7 +66,7 @@ static void group_thousands(Buf *out, const char *digits) {
 
 /* [[fill]align][sign][#][0][width][,][.precision][type] */
 Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **why) {
-  Buf text = {0}, out = {0};
+  Buf text = {.arena = fr->cx->arena}, out = {.arena = fr->cx->arena};
   if (conversion == 'r' || conversion == 'a' || conversion == 's' || !spec || !*spec) {
     py_write(&text, x, conversion == 'r' || conversion == 'a');
     if (!spec || !*spec) {
@@ -111,7 +111,7 @@ Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **w
       if (sign == '+' && !(v < 0)) buf_putc(&text, '+');
       if (kind == '%') buf_printf(&text, "%.*f%%", precision < 0 ? 6 : precision, v * 100);
       else if (kind == 'f' || kind == 'F') {
-        Buf raw = {0};
+        Buf raw = {.arena = fr->cx->arena};
         buf_printf(&raw, "%.*f", precision < 0 ? 6 : precision, v);
         if (comma && raw.at) group_thousands(&text, raw.at);
         else if (raw.at) buf_puts(&text, raw.at);
@@ -136,7 +136,7 @@ Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **w
         if (alternate) buf_puts(&text, "0b");
         while (n) buf_putc(&text, bits[--n]);
       } else {
-        Buf raw = {0};
+        Buf raw = {.arena = fr->cx->arena};
         py_write_int(&raw, x->i < 0 ? -x->i : x->i);
         if (comma && raw.at) group_thousands(&text, raw.at);
         else if (raw.at) buf_puts(&text, raw.at);
@@ -258,9 +258,10 @@ static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, cons
   if (!strcmp(name, "join") && a) {
     Py *items = py_items(fr, a);
     if (!items) goto bad;
-    Buf out = {0};
+    Buf out = {.arena = fr->cx->arena};
     bool ok = true;
     for (int i = 0; i < items->tuple.n && ok; i++) {
+      if (out.n > MAX_HOST_ITEMS) return py_too_long(why);
       if (i) buf_write(&out, s, n);
       ok = items->tuple.at[i]->kind == PY_STR;
       if (ok) buf_write(&out, items->tuple.at[i]->str.s, items->tuple.at[i]->str.n);
@@ -271,9 +272,10 @@ static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, cons
     return r;
   }
   if (!strcmp(name, "replace") && sa && b && b->kind == PY_STR && a->str.n) {
-    Buf out = {0};
+    Buf out = {.arena = fr->cx->arena};
     const char *p = s, *end = s + n, *hit;
     while ((hit = py_find(p, (size_t)(end - p), a->str.s, a->str.n))) {
+      if (out.n > MAX_HOST_ITEMS) return py_too_long(why);
       buf_write(&out, p, (size_t)(hit - p));
       buf_write(&out, b->str.s, b->str.n);
       p = hit + a->str.n;
@@ -307,14 +309,14 @@ static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, cons
     return a->str.n <= n && !memcmp(s + n - a->str.n, a->str.s, a->str.n) ? py_str_n(fr, s, n - a->str.n) : self;
   if (!strcmp(name, "encode") || !strcmp(name, "decode")) return self;
   if (!strcmp(name, "zfill") && a && a->kind == PY_INT && a->i >= 0 && a->i < 10000) {
-    Buf out = {0};
+    Buf out = {.arena = fr->cx->arena};
     pad(&out, s, n, '>', '0', (size_t)a->i);
     Py *r = py_str_n(fr, out.at ? out.at : "", out.n);
     buf_destroy(&out);
     return r;
   }
   if (!strcmp(name, "format")) {
-    Buf out = {0};
+    Buf out = {.arena = fr->cx->arena};
     int next = 0;
     for (size_t i = 0; i < n; i++) {
       if ((s[i] == '{' || s[i] == '}') && i + 1 < n && s[i + 1] == s[i]) {

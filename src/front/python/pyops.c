@@ -11,7 +11,7 @@
 static const char *explain(Front *fr, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
-  Buf b = {0};
+  Buf b = {.arena = fr->cx->arena};
   buf_vprintf(&b, format, ap);
   va_end(ap);
   const char *s = b.at ? arena_strdup(fr->cx->arena, b.at) : "";
@@ -36,7 +36,7 @@ static Py *too_large(const char **why) {
   return NULL;
 }
 
-static Py *too_long(const char **why) {
+Py *py_too_long(const char **why) {
   *why = "the sequence is too long";
   return NULL;
 }
@@ -133,9 +133,9 @@ static Py *float_binary(Front *fr, PyOp op, const Py *a, const Py *b, const char
 static Py *repeat(Front *fr, const Py *x, PyInt times, const char **why) {
   if (times < 0) times = 0;
   size_t n = x->kind == PY_STR ? x->str.n : (size_t)x->tuple.n;
-  if (times > MAX_HOST_ITEMS || n * (size_t)times > MAX_HOST_ITEMS) return too_long(why);
+  if (times > MAX_HOST_ITEMS || n * (size_t)times > MAX_HOST_ITEMS) return py_too_long(why);
   if (x->kind == PY_STR) {
-    Buf b = {0};
+    Buf b = {.arena = fr->cx->arena};
     for (PyInt i = 0; i < times; i++) buf_write(&b, x->str.s, x->str.n);
     Py *r = py_str_n(fr, b.at ? b.at : "", b.n);
     buf_destroy(&b);
@@ -149,7 +149,7 @@ static Py *repeat(Front *fr, const Py *x, PyInt times, const char **why) {
 
 /* "%d of %s" % args, as old host code writes messages. */
 static Py *percent_format(Front *fr, const Py *format, Py *args, const char **why) {
-  Buf out = {0};
+  Buf out = {.arena = fr->cx->arena};
   int next = 0;
   bool enough = true;
   for (size_t i = 0; i < format->str.n; i++) {
@@ -205,9 +205,9 @@ Py *py_binary(Front *fr, PyOp op, Py *a, Py *b, const char **why) {
     return a->kind == PY_FLOAT || b->kind == PY_FLOAT ? float_binary(fr, op, a, b, why) : int_binary(fr, op, a, b, why);
   bool int_a = a->kind == PY_INT || a->kind == PY_BOOL, int_b = b->kind == PY_INT || b->kind == PY_BOOL;
   if (op == PYOP_ADD && a->kind == PY_STR && b->kind == PY_STR && a->str.n + b->str.n > MAX_HOST_ITEMS)
-    return too_long(why);
+    return py_too_long(why);
   if (op == PYOP_ADD && a->kind == PY_TUPLE && b->kind == PY_TUPLE && a->tuple.n + b->tuple.n > MAX_HOST_ITEMS)
-    return too_long(why);
+    return py_too_long(why);
   if (op == PYOP_ADD && a->kind == PY_STR && b->kind == PY_STR) {
     char *s = arena_alloc(fr->cx->arena, a->str.n + b->str.n + 1);
     memcpy(s, a->str.s, a->str.n);
@@ -247,6 +247,7 @@ Py *py_unary(Front *fr, PyOp op, Py *x, const char **why) {
 
 /* -1, 0, 1, 2 for unordered, 3 where Python has no order. */
 static int order(const Py *a, const Py *b) {
+  stack_guard();
   if (py_is_number(a) && py_is_number(b)) return py_number_order(a, b);
   if (a->kind == PY_STR && b->kind == PY_STR) {
     size_t n = a->str.n < b->str.n ? a->str.n : b->str.n;
@@ -349,7 +350,7 @@ Py *py_subscript(Front *fr, Py *x, Py *index, const char **why) {
       return NULL;
     }
     if (x->kind == PY_STR) {
-      Buf b = {0};
+      Buf b = {.arena = fr->cx->arena};
       for (int i = start; step > 0 ? i < stop : i > stop; i += step) buf_putc(&b, x->str.s[i]);
       Py *r = py_str_n(fr, b.at ? b.at : "", b.n);
       buf_destroy(&b);

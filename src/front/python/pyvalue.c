@@ -36,7 +36,10 @@ Py *py_float(Front *fr, double v) {
 
 Py *py_str_n(Front *fr, const char *s, size_t n) {
   Py *p = make(fr, PY_STR);
-  p->str.s = arena_strndup(fr->cx->arena, s, n);
+  char *copy = arena_alloc(fr->cx->arena, n + 1); /* it may hold NULs */
+  if (n) memcpy(copy, s, n);
+  context_step(fr->cx, (int64_t)(n / 16));
+  p->str.s = copy;
   p->str.n = n;
   return p;
 }
@@ -115,7 +118,7 @@ Py *py_object(Front *fr, PyClass *cls, const char *cls_name) {
 Py *py_unknown(Front *fr, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
-  Buf b = {0};
+  Buf b = {.arena = fr->cx->arena};
   buf_vprintf(&b, format, ap);
   va_end(ap);
   Py *p = make(fr, PY_UNKNOWN);
@@ -127,6 +130,7 @@ Py *py_unknown(Front *fr, const char *format, ...) {
 /* Is `needle` x or a part of it? Values must not come to contain themselves: everything that walks them relies on it.
  */
 bool py_contains(const Py *x, const Py *needle) {
+  stack_guard();
   if (x == needle) return true;
   if (x->kind == PY_TUPLE) {
     for (int i = 0; i < x->tuple.n; i++)
@@ -201,6 +205,7 @@ bool py_is_tensor(const Py *p) { return p->kind == PY_TENSOR; }
 double py_as_double(const Py *p) { return p->kind == PY_FLOAT ? p->f : (double)p->i; }
 
 bool py_is_runtime(const Py *p) {
+  stack_guard();
   switch (p->kind) {
     case PY_TENSOR:
     case PY_BLOCK_PTR:
@@ -245,6 +250,7 @@ int py_number_order(const Py *a, const Py *b) {
 }
 
 bool py_equal(const Py *a, const Py *b) {
+  stack_guard();
   if (py_is_number(a) && py_is_number(b)) return py_number_order(a, b) == 0;
   if (a->kind != b->kind) return false;
   switch (a->kind) {
@@ -376,6 +382,7 @@ static void write_type(Buf *out, const Type *t) {
 }
 
 void py_write(Buf *out, const Py *p, bool repr) {
+  stack_guard();
   switch (p->kind) {
     case PY_NONE: buf_puts(out, "None"); break;
     case PY_BOOL: buf_puts(out, p->i ? "True" : "False"); break;
@@ -437,7 +444,7 @@ void py_write(Buf *out, const Py *p, bool repr) {
 }
 
 static const char *text_of(Front *fr, const Py *p, bool repr) {
-  Buf b = {0};
+  Buf b = {.arena = fr->cx->arena};
   py_write(&b, p, repr);
   const char *s = b.at ? arena_strndup(fr->cx->arena, b.at, b.n) : "";
   buf_destroy(&b);
@@ -465,6 +472,7 @@ static void put_part(Parts *out, Value *v) {
 }
 
 static void flatten(Parts *out, const Py *p) {
+  stack_guard();
   switch (p->kind) {
     case PY_TENSOR: put_part(out, p->value); break;
     case PY_BLOCK_PTR:
@@ -499,6 +507,7 @@ void py_flatten(Front *fr, const Py *p, Value ***values, int *n) {
 }
 
 Py *py_unflatten(Front *fr, const Py *like, Value *const *values, int *used) {
+  stack_guard();
   switch (like->kind) {
     case PY_TENSOR: return py_tensor(fr, values[(*used)++]);
     case PY_BLOCK_PTR:
@@ -536,6 +545,7 @@ Py *py_unflatten(Front *fr, const Py *like, Value *const *values, int *used) {
 }
 
 bool py_same_type(const Py *a, const Py *b) {
+  stack_guard();
   if (a->kind != b->kind) return false;
   switch (a->kind) {
     case PY_TENSOR: return a->value->type == b->value->type;
@@ -569,6 +579,7 @@ bool py_same_type(const Py *a, const Py *b) {
 }
 
 Py *front_demote(Front *fr, Span at, Py *p) {
+  stack_guard();
   if (py_is_number(p)) return py_tensor(fr, sem_to_value(fr, at, p, "the assigned value"));
   if (p->kind == PY_TENSOR && p->is_constexpr) return py_tensor(fr, p->value);
   if (p->kind != PY_TUPLE) return p;

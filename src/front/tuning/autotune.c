@@ -7,6 +7,7 @@
 
 /* The arguments as heuristics see them: values where known; arrays as objects with a dtype. */
 static Py *argument_value(Front *fr, Kernel *k, int i, const ArgSpec *arg) {
+  stack_guard();
   switch (arg->kind) {
     case ARG_INT:
       if (!arg->has_value) break;

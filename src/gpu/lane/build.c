@@ -158,6 +158,7 @@ static bool has_buffer(const LaneOp *op) {
 }
 
 LaneOp *lane_op_raw(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in, int out_count, const LaneType *out) {
+  context_step(b->f->cx, 1);
   /* One piece of memory for the operation and its two lists. */
   LaneOp *op = arena_alloc(b->f->cx->arena, sizeof *op + sizeof(LaneValue *) * (size_t)(n + out_count));
   *op = proto;
@@ -400,6 +401,7 @@ void lane_barrier(LaneBuilder *b, bool warp) {
 
 /* The shared buffer whose address x is made of, or -1. */
 static int buffer_of(const LaneValue *x, int depth) {
+  stack_guard();
   const LaneOp *op = x->def;
   if (!op || depth == 0) return -1;
   if (op->code == LANE_SHARED) return op->buffer;
@@ -505,6 +507,7 @@ void lane_insert_before(LaneOp *op, LaneOp *place) {
 }
 
 void lane_walk(LaneBlock *block, void (*fn)(LaneOp *op, void *arg), void *arg) {
+  stack_guard();
   for (LaneOp *op = block->first, *next; op; op = next) {
     next = op->next;
     fn(op, arg);

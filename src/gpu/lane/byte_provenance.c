@@ -26,6 +26,7 @@ static bool is_bytes(const LaneOp *op, int *bit, int *bits) {
 /* `steps` are those left for this byte: an `or` is followed into both its operands, and where these share operands in
  * turn, the paths are many more than the values. */
 static Byte follow(LaneValue *v, int at, int *steps) {
+  stack_guard();
   uint64_t c;
   Byte here = {v, at};
   if (lane_is_const(v, &c)) return (c >> 8 * at & 255) == 0 ? (Byte){NULL, 0} : here;

@@ -47,6 +47,7 @@ static void join(Wide *w, LaneOp *first, LaneOp *second) {
 }
 
 static void visit_block(Wide *w, LaneBlock *block) {
+  stack_guard();
   int n = 0;
   for (const LaneOp *op = block->first; op; op = op->next) n += is_half(op);
   if (n > 1) {

@@ -30,6 +30,7 @@ static bool may_drop(const LaneOp *op) {
 }
 
 static void sweep(LaneBlock *block, int *uses) {
+  stack_guard();
   for (LaneOp *op = block->last, *before; op; op = before) {
     before = op->prev;
     for (int i = 1; i >= 0; i--)

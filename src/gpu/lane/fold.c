@@ -452,6 +452,7 @@ static LaneValue *fold_constants(LaneBuilder *b, const LaneOp *p, int n, LaneVal
 }
 
 LaneValue *lane_fold(LaneBuilder *b, const LaneOp *p, int n, LaneValue *const *in) {
+  stack_guard();
   const LaneInfo *info = &lane_info[p->code];
   if (n < info->min_in || (info->max_in >= 0 && n > info->max_in)) return NULL; /* wrong: for the verifier */
   LaneKind k = p->kind;

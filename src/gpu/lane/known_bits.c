@@ -18,6 +18,7 @@ static uint64_t zeros_up_to(uint64_t most) { return most ? above(64 - __builtin_
 static int low_zeros(uint64_t zeros) { return ~zeros ? __builtin_ctzll(~zeros) : 64; }
 
 static uint64_t zeros_of(const LaneValue *v, int depth) {
+  stack_guard();
   const LaneOp *op = v->def;
   uint64_t mask = lane_type_mask(v->type), c;
   if (!op) return ~mask;

@@ -304,6 +304,8 @@ typedef struct LaneSimOptions {
   const struct LaneWatch *watch; /* or NULL */
   bool (*check)(void *arg, uint64_t address, int bytes, bool write);
   void *check_arg;
+  int64_t memory;              /* the most bytes of a block's registers and shared memory; 0: the context's default */
+  _Atomic int64_t *operations; /* what is left of the launch's work, in operations of a thread; NULL: any amount */
 } LaneSimOptions;
 /* Looking on instead of running: which addresses warps access, how often blocks of operations are entered. Global
  * memory is not there: loads of it and atomics give zeros, stores go nowhere. Of operations without effect only those
@@ -325,6 +327,7 @@ typedef struct LaneSimFault {
   const Span *span;
   int32_t program[3];
   int thread;
+  bool over_limit; /* of the options */
 } LaneSimFault;
 /* args: one slot of 8 bytes a parameter, hidden ones included. False: *fault says why (out of memory too). Thread-safe;
  * blocks of one call run one after the other. */

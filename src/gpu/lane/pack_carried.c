@@ -39,6 +39,7 @@ static bool inside(const LaneBlock *body, const LaneValue *v) {
  * and *from. */
 static bool alike(const LaneBlock *body, LaneValue *next, LaneValue *init, int depth, LaneValue **to,
                   LaneValue **from) {
+  stack_guard();
   uint64_t x, y;
   if (next == init && !inside(body, next)) return true; /* what both take from outside */
   if (lane_is_const(next, &x) && lane_is_const(init, &y) && x == y && next->type == init->type) return true;
@@ -59,6 +60,7 @@ static bool alike(const LaneBlock *body, LaneValue *next, LaneValue *init, int d
 
 /* The function again, of `carried` instead of `next`, at the end of the builder's block. */
 static LaneValue *again(LaneBuilder *b, const LaneBlock *body, const Leaf *leaf, LaneValue *v) {
+  stack_guard();
   if (v == leaf->next) return leaf->carried;
   if (!inside(body, v)) return v;
   const LaneOp *op = v->def;
@@ -83,6 +85,7 @@ static Leaf *leaf_of(Leaf *leaves, int n, LaneValue *init, LaneValue *next) {
 }
 
 static bool few_operands(const LaneBlock *body, const LaneValue *v, const LaneValue *leaf) {
+  stack_guard();
   if (v == leaf || !inside(body, v)) return true;
   if (v->def->in_count > 4 || v->def->out_count > 2 || (v->def->out_count == 2 && v->def->code != LANE_UNPACK))
     return false;

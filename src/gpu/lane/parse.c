@@ -160,6 +160,7 @@ static void parse_region(Parser *p, LaneOp *op, int index) {
 }
 
 static void parse_op(Parser *p, LaneBlock *block) {
+  stack_guard();
   Arena *arena = p->in->cx->arena;
   cursor_space(p->in);
   const char *start = p->in->at;

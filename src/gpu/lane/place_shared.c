@@ -68,6 +68,7 @@ typedef struct LoopRange {
 } LoopRange;
 
 static void number_block(Shared *s, const LaneBlock *block) {
+  stack_guard();
   for (LaneOp *op = block->first; op; op = op->next) {
     int at = s->position++;
     if (is_access(op)) {
@@ -97,6 +98,7 @@ static void cover(User *u, const LaneOp *loop) {
 
 /* Loops inside the home that hold some of the accesses but not all. */
 static void cover_inner_loops(Shared *s, const LaneBlock *block) {
+  stack_guard();
   for (const LaneOp *op = block->first; op; op = op->next) {
     if (is_access(op)) {
       User *u = &s->users[op->buffer];
@@ -240,6 +242,7 @@ static void after_access(const LaneOp *op, State *x) {
 }
 
 static bool has_barrier(const LaneOp *op) {
+  stack_guard();
   for (int i = 0; i < 2 && op->body[i]; i++)
     for (const LaneOp *o = op->body[i]->first; o; o = o->next)
       if ((o->code == LANE_BARRIER && !o->warp) || has_barrier(o)) return true;
@@ -248,6 +251,7 @@ static bool has_barrier(const LaneOp *op) {
 
 /* Where threads go their own ways there can be no barrier: what happens inside happens at `at`. */
 static void walk_divergent(Shared *s, LaneOp *at, const LaneOp *op, State *x, bool writes) {
+  stack_guard();
   for (int i = 0; i < 2 && op->body[i]; i++)
     for (const LaneOp *o = op->body[i]->first; o; o = o->next) {
       if (is_access(o)) {
@@ -272,6 +276,7 @@ static void walk_loop(Shared *s, LaneOp *op, State *x) {
 }
 
 static void walk(Shared *s, LaneBlock *block, State *x) {
+  stack_guard();
   for (LaneOp *op = block->first; op; op = op->next) {
     if (op->code == LANE_BARRIER) {
       if (op->warp) memset(x->warp_read, 0, sizeof(uint64_t) * (size_t)s->words);

@@ -70,6 +70,7 @@ static void walk_bodies(Pressure *p, const LaneOp *op) {
 }
 
 static void walk(Pressure *p, const LaneBlock *block) {
+  stack_guard();
   for (const LaneOp *op = block->last; op; op = op->prev) {
     for (int i = 0; i < op->out_count; i++) add(p, op->out[i]); /* also what nobody reads is written somewhere */
     for (int i = 0; i < op->out_count; i++) take(p, op->out[i]);

@@ -26,6 +26,7 @@ typedef struct Printer {
 } Printer;
 
 static void number_block(Printer *p, const LaneBlock *block) {
+  stack_guard();
   for (int i = 0; i < block->arg_count && block->parent; i++) p->number[block->args[i]->id] = p->next++;
   for (const LaneOp *op = block->first; op; op = op->next) {
     for (int i = 0; i < op->out_count; i++) p->number[op->out[i]->id] = p->next++;
@@ -103,6 +104,7 @@ static void put_span(Printer *p, const Span *span) {
 }
 
 static void put_op(Printer *p, const LaneOp *op, int indent) {
+  stack_guard();
   Buf *out = p->out;
   put_indent(out, indent);
   for (int i = 0; i < op->out_count; i++) {

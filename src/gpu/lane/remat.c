@@ -37,6 +37,7 @@ typedef struct Again {
 static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code == LANE_WHILE; }
 
 static bool has_barrier(const LaneOp *op) {
+  stack_guard();
   for (int i = 0; i < 2 && op->body[i]; i++)
     for (const LaneOp *o = op->body[i]->first; o; o = o->next)
       if ((o->code == LANE_BARRIER && !o->warp) || has_barrier(o)) return true;
@@ -178,6 +179,7 @@ static void visit_op(Again *a, LaneOp *op, int position) {
 }
 
 static void visit(Again *a, LaneBlock *block) {
+  stack_guard();
   Arena *arena = a->f->cx->arena;
   int n = 0;
   for (LaneOp *op = block->first; op; op = op->next) {

@@ -351,6 +351,7 @@ static void check_control(Verifier *v, const LaneOp *op) {
 }
 
 static void check_block(Verifier *v, const LaneBlock *block) {
+  stack_guard();
   const LaneOp *before = NULL;
   for (const LaneOp *op = block->first; op; before = op, op = op->next) {
     if (op->block != block || op->prev != before) wrong(v, op, "it is not linked into its block");

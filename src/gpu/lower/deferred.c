@@ -68,6 +68,7 @@ static int product_uses(const Lower *l, const Op *from, const Value *v) {
 }
 
 static void defer(Lower *l, const Op *dot, int where, const Value *v, int uses) {
+  stack_guard();
   const Op *op = v->def;
   if (!op || is_deferred(l, v) || l->uses[v->id] != uses || !can_wait(op, dot)) return;
   l->later[v->id] = (LowerLater){dot, where};
@@ -81,6 +82,7 @@ static void defer(Lower *l, const Op *dot, int where, const Value *v, int uses) 
 
 /* The last product of the block that takes v; NULL when anything else does. */
 static const Op *last_product(const Lower *l, const Block *block, const Value *v) {
+  stack_guard();
   const Op *last = NULL;
   int n = 0;
   for (const Op *op = block->first; op; op = op->next) {
@@ -130,6 +132,7 @@ void lower_plan_later(Lower *l, const Block *block) {
 
 /* With what it is made of, where the product that this was deferred to found it in shared memory. */
 static void lower_with_operands(Lower *l, Op *op) {
+  stack_guard();
   for (int i = 0; i < op->in_count; i++)
     if (!lower_get(l, op->in[i]) && is_deferred(l, op->in[i])) lower_with_operands(l, op->in[i]->def);
   lower_op(l, op);

@@ -81,6 +81,7 @@ static int loaded_before(LaneValue **ptr, LaneValue **m, LaneValue **other, int 
 /* Whether the value is the same in every program: made of arguments and constants alone. Where finding out would take
  * long, or a loop has to do with it: no. */
 static bool same_everywhere(const Value *v, int *budget) {
+  stack_guard();
   const Op *d = v->def;
   if (!d) return !v->block || !v->block->parent; /* an argument of the kernel */
   if (d->code == OP_PROGRAM_ID || d->code == OP_LOAD || d->body[0] || --*budget < 0) return false;

@@ -113,6 +113,7 @@ static void branch(Ptx *p, const Arg *pred, bool not, bool uniform, const char *
 /* ---- the three --------------------------------------------------------------------------------------------------- */
 
 void ptx_block(Ptx *p, const LaneBlock *b) {
+  stack_guard();
   for (const LaneOp *op = b->first; op; op = op->next) {
     if (op->code == LANE_YIELD || op->code == LANE_CONDITION) return;
     ptx_op(p, op);

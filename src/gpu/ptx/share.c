@@ -45,6 +45,7 @@ typedef struct Taken {
 } Taken;
 
 static void number_block(Share *s, const LaneBlock *b, Taken *outside) {
+  stack_guard();
   Arena *arena = s->p->cx->arena;
   for (const LaneOp *op = b->first; op; op = op->next) {
     int at = ++s->position;
@@ -125,6 +126,7 @@ static void next_in_place(Share *s, const LaneOp *loop) {
 }
 
 static void visit_block(Share *s, const LaneBlock *b) {
+  stack_guard();
   for (const LaneOp *op = b->first; op; op = op->next) {
     for (int k = 0; k < 2 && op->body[k]; k++) visit_block(s, op->body[k]);
     if (op->code != LANE_FOR) continue;

@@ -118,6 +118,7 @@ static void go_if(Path *p, const LaneOp *op) {
 }
 
 static void go(Path *p, const LaneBlock *b) {
+  stack_guard();
   double times = p->entered(p->arg, b);
   for (const LaneOp *op = b->first; op; op = op->next) {
     p->issued += gpu_op_instructions(op);

@@ -371,6 +371,7 @@ static void put_accesses(Counter *c, const int64_t *sum) {
 
 /* The parameter that a pointer is counted from; -1: none is seen. */
 static int base_of(const LaneFunc *f, const LaneValue *v, int depth) {
+  stack_guard();
   const LaneOp *parent = v->block ? v->block->parent : NULL;
   if (!depth) return -1;
   if (v->block && !parent) return v->index;

@@ -152,6 +152,7 @@ static bool is_clock(const LaneOp *op) {
 }
 
 static void flow(Slicer *s, const LaneBlock *block, bool decided) {
+  stack_guard();
   for (const LaneOp *op = block->first; op; op = op->next) {
     if (op->body[0]) {
       flow_control(s, op, decided);

@@ -48,6 +48,7 @@ static void use(Planner *p, const LaneValue *v) {
 static void define(Planner *p, const LaneValue *v) { p->live[v->id] = (Interval){p->position, p->position, 0}; }
 
 static void number_block(Planner *p, const LaneBlock *block) {
+  stack_guard();
   for (const LaneOp *op = block->first; op; op = op->next) {
     p->position++;
     for (int i = 0; i < op->in_count; i++) use(p, op->in[i]);
@@ -130,6 +131,7 @@ static void release(Planner *p, const LaneType *types) {
 static void note_type(LaneType *types, const LaneValue *v) { types[v->id] = v->type; }
 
 static void note_types(LaneType *types, const LaneBlock *block) {
+  stack_guard();
   for (int i = 0; i < block->arg_count; i++) note_type(types, block->args[i]);
   for (const LaneOp *op = block->first; op; op = op->next) {
     for (int i = 0; i < op->out_count; i++) note_type(types, op->out[i]);
@@ -191,6 +193,7 @@ static bool is_idle(const Planner *p, const LaneOp *op) {
 }
 
 static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *types) {
+  stack_guard();
   SimBlock *s = NEW(p->arena, SimBlock);
   s->block = block;
   int n = 0;

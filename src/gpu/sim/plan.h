@@ -79,6 +79,7 @@ typedef struct SimRun {
   uint32_t time, block_start, block_sync, *warp_sync;
   uint64_t clock;
   SimClock *clocks; /* NULL: nothing is recorded */
+  int64_t left;     /* of the launch's work, as far as it was taken from o->operations */
 } SimRun;
 
 /* Which threads an operation is for. */

@@ -14,13 +14,15 @@
  */
 #include "gpu/sim/plan.h"
 
+#include <stdatomic.h>
+
 bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...) {
   LaneSimFault *f = r->fault;
   va_list ap;
   va_start(ap, format);
   vsnprintf(f->message, sizeof f->message, format, ap);
   va_end(ap);
-  f->span = op->span;
+  f->span = op ? op->span : NULL;
   memcpy(f->program, r->program, sizeof f->program);
   f->thread = thread;
   return false;
@@ -200,7 +202,34 @@ static void leave(SimRun *r, const SimOp *o, SimMask *m) {
   drop_exited(r, m);
 }
 
+/* Takes some of the launch's work for this run. */
+static bool take_work(SimRun *r, const SimBlock *b) {
+  enum { PIECE = 1 << 24 };
+  if (!r->o->operations) {
+    r->left = INT64_MAX;
+    return true;
+  }
+  int64_t need = PIECE - r->left;
+  if (atomic_fetch_sub(r->o->operations, need) >= need) {
+    r->left += need;
+    return true;
+  }
+  r->fault->over_limit = true;
+  const LaneOp *at = b->end ? b->end->op : NULL;
+  for (int i = b->count - 1; i >= 0; i--)
+    if (b->ops[i].op->span) at = b->ops[i].op;
+  return sim_fault(r, at, -1,
+                   "the launch takes more operations than limits.operations; let it do less, or raise that limit");
+}
+
 static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
+  r->left -= (int64_t)(b->count + 1) * (r->threads + 32);
+  if (r->left < 0 && !take_work(r, b)) return false;
+  if (stack_short()) {
+    r->fault->over_limit = true;
+    return sim_fault(r, b->count ? b->ops[0].op : NULL, -1,
+                     "the kernel is nested too deeply for the stack of this thread");
+  }
   if (r->o->watch && !sim_enter(r, b, m)) return false;
   for (int i = 0; i < b->count; i++) {
     const SimOp *o = &b->ops[i];
@@ -300,6 +329,7 @@ bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions 
   static const LaneSimFault nothing;
   *fault = nothing;
   Context *cx = context_create();
+  if (cx && o->memory) cx->limits.memory = o->memory;
   volatile bool ok = false;
   if (cx && context_try(cx)) {
     SimRun *r = lane_sim_prepare(cx, f, args, o, fault);
@@ -308,7 +338,9 @@ bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions 
     context_end_try(cx);
   } else {
     ok = false;
-    snprintf(fault->message, sizeof fault->message, "out of memory");
+    fault->over_limit = cx && cx->over_limit;
+    snprintf(fault->message, sizeof fault->message, "%s",
+             fault->over_limit ? "a block's values take more memory than limits.memory_bytes" : "out of memory");
   }
   if (cx) context_destroy(cx);
   return ok;

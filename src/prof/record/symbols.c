@@ -58,16 +58,16 @@ static const void *part(const Image *m, uint64_t offset, uint64_t count, size_t 
   return m->bytes + offset;
 }
 
+static const int64_t MOST_IMAGE = 8LL << 30, MOST_PERF_MAP = 1LL << 30;
+
 static bool map_file(Image *m, const char *path) {
-  struct stat s;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  int64_t size;
+  int fd = file_open(path, MOST_IMAGE, &size);
   if (fd < 0) return false;
-  void *at = MAP_FAILED;
-  if (!fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_size > 0)
-    at = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  void *at = size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
   close(fd);
   if (at == MAP_FAILED) return false;
-  m->bytes = at, m->size = (size_t)s.st_size;
+  m->bytes = at, m->size = (size_t)size;
   return true;
 }
 
@@ -159,7 +159,7 @@ static const char *file_name(const char *path) {
 }
 
 static void load_perf_map(Symbols *s, Image *m, const char *path) {
-  FILE *f = fopen(path, "re");
+  FILE *f = file_open_stream(path, MOST_PERF_MAP);
   if (!f) return;
   char *line = NULL;
   size_t cap = 0;

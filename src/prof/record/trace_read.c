@@ -83,8 +83,8 @@ static void file_close(TraceReader *r) {
 /* NULL, or what is wrong with the file's beginning. *file stays open only with NULL. */
 static const char *header_read(const char *path, FILE **file, uint32_t *process) {
   uint8_t header[TRACE_HEADER];
-  *file = fopen(path, "rbe");
-  if (!*file) return strerror(errno);
+  *file = file_open_stream(path, INT64_MAX);
+  if (!*file) return file_reason(errno);
   size_t n = fread(header, 1, sizeof header, *file);
   const char *why =
       ferror(*file)                              ? strerror(errno)

@@ -49,6 +49,7 @@ static int by_name(const void *a, const void *b) {
 
 /* Totals, and children in the order of their names so that the same run looks the same. */
 static void finish(Flame *f, Frame *x) {
+  stack_guard();
   int n = 0;
   x->total = x->self;
   for (Frame *c = x->child; c; c = c->next) finish(f, c), x->total += c->total, n++;

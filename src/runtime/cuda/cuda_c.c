@@ -69,6 +69,7 @@ static void lex(Reader *r, const char *p, int line);
 
 /* "#define REAL float": an alias; macros with arguments and others are left alone. */
 static void read_define(Reader *r, const char *p, const char *end, int line) {
+  stack_guard();
   p += 1 + strspn(p + 1, " \t");
   if (strncmp(p, "define", 6) || !strchr(" \t", p[6])) return;
   p += 6 + strspn(p + 6, " \t");
@@ -182,6 +183,7 @@ static bool read_alias(Reader *r, CType *t, const Token *name, int depth) {
 }
 
 static void read_type(Reader *r, CType *t, const Token *at, int n, int depth) {
+  stack_guard();
   for (int i = 0; i < n; i++) {
     const Token *w = &at[i];
     if (++t->words > MOST_WORDS || depth > 16) {

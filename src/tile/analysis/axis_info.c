@@ -540,6 +540,7 @@ static void visit_op(Walker *w, Op *op) {
 }
 
 static void visit_block(Walker *w, Block *b) {
+  stack_guard();
   for (Op *op = b->first; op; op = op->next) visit_op(w, op);
 }
 

@@ -432,6 +432,7 @@ static void walk_op(Walk *w, const Op *op) {
 }
 
 static void walk_block(Walk *w, const Block *b) {
+  stack_guard();
   for (const Op *op = b->first; op; op = op->next)
     if (op_info[op->code].effect != EFFECT_END) walk_op(w, op);
 }
@@ -506,6 +507,7 @@ static void walk_axis_of_grid(Walk *w, int axis, int32_t at[3], int64_t *sum, bo
 /* ---- what addresses, masks and control depend on ----------------------------------------------------------------- */
 
 static void need(bool *needed, const Value *v) {
+  stack_guard();
   if (needed[v->id]) return;
   needed[v->id] = true;
   const Op *def = v->def, *parent = v->block ? v->block->parent : NULL;

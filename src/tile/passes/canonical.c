@@ -21,6 +21,7 @@ enum { MAX_CHAIN = 16, MAX_DEPTH = 32 };
 /* The scalar that the tensor (or scalar) v is everywhere; constants and conversions are built. For what is_uniform().
  */
 static Value *uniform(Builder *b, Value *v) {
+  stack_guard();
   v = value_resolve(v);
   if (!v->type->rank) return v;
   switch (v->def->code) {
@@ -138,6 +139,7 @@ static void visit_loop(Func *f, Op *loop) {
 
 /* Inner loops first: what an inner loop adds is then one more addition to the outer one's sum. */
 static void visit_block(Func *f, Block *block) {
+  stack_guard();
   for (Op *op = block->first; op; op = op->next) {
     for (int i = 0; i < 2; i++)
       if (op->body[i]) visit_block(f, op->body[i]);

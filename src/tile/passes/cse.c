@@ -122,6 +122,7 @@ static void merge_carried(Func *f, Op *loop) {
 }
 
 static void visit_block(Table *t, Block *block) {
+  stack_guard();
   int scope_start = t->scope.n;
   for (Op *op = block->first, *next; op; op = next) {
     next = op->next;

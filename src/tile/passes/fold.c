@@ -197,6 +197,7 @@ static Op *fold_one(Func *f, Op *op) {
 }
 
 static void fold_block(Func *f, Block *block) {
+  stack_guard();
   for (Op *op = block->first; op;) op = fold_one(f, op);
 }
 

@@ -72,6 +72,7 @@ enum { MAX_RANGE_DEPTH = 8 };
 
 /* Bounds of an integer's elements, when simple ones are known. */
 static bool int_range(const Value *v, int depth, int64_t *low, int64_t *high) {
+  stack_guard();
   const Op *op = v->def;
   int64_t c, al, ah, bl, bh;
   if (!is_int(v->type)) return false;

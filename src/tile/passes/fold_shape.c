@@ -22,6 +22,7 @@ static Value *splatted(Builder *b, Value *v) {
 
 /* op(splat a, splat b) = splat op(a, b) */
 static Value *fold_splats(Builder *b, Op *op) {
+  stack_guard();
   bool any = false;
   for (int i = 0; i < op->in_count; i++) {
     if (!is_splat(op->in[i]) && !is_const(op->in[i])) return NULL;

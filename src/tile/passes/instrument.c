@@ -54,6 +54,7 @@ static const char *region_of(const Op *op) {
 }
 
 static void add_to(Func *f, Block *block) {
+  stack_guard();
   for (Op *op = block->first, *next; op; op = next) {
     next = op->next;
     const char *what = region_of(op);

@@ -8,6 +8,7 @@
 
 /* Whether the operation uses anything of block `inside` (whose own bodies it may have). */
 static bool uses_block(const Op *op, const Block *inside) {
+  stack_guard();
   for (int i = 0; i < op->in_count; i++)
     if (value_block(op->in[i]) == inside) return true;
   for (int i = 0; i < 2; i++)
@@ -27,6 +28,7 @@ static void hoist(Block *body, Op *loop) {
 }
 
 static void visit_block(Block *block) {
+  stack_guard();
   for (Op *op = block->first; op; op = op->next) {
     for (int i = 0; i < 2; i++)
       if (op->body[i]) visit_block(op->body[i]);
