@@ -202,18 +202,19 @@ static void leave(SimRun *r, const SimOp *o, SimMask *m) {
   drop_exited(r, m);
 }
 
-/* Takes some of the launch's work for this run. */
+/* Takes some more of what is left of the launch's work. */
 static bool take_work(SimRun *r, const SimBlock *b) {
   enum { PIECE = 1 << 24 };
   if (!r->o->operations) {
     r->left = INT64_MAX;
     return true;
   }
-  int64_t need = PIECE - r->left;
-  if (atomic_fetch_sub(r->o->operations, need) >= need) {
-    r->left += need;
-    return true;
+  int64_t there = 1;
+  while (r->left < 0 && there > 0) {
+    there = atomic_fetch_sub(r->o->operations, PIECE);
+    r->left += there < PIECE ? there : PIECE;
   }
+  if (there > 0) return true;
   r->fault->over_limit = true;
   const LaneOp *at = b->end ? b->end->op : NULL;
   for (int i = b->count - 1; i >= 0; i--)

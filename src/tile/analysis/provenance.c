@@ -103,6 +103,7 @@ static void visit_elements(Walk *w, const Op *op) {
 }
 
 static void visit_block(Walk *w, const Block *block) {
+  stack_guard();
   for (const Op *op = block->first; op; op = op->next) {
     for (int i = 0; i < 2; i++)
       if (op->body[i]) visit_block(w, op->body[i]);
@@ -142,6 +143,7 @@ static void make_set(Space *s, const Value *v) {
 }
 
 static void make_sets(Space *s, const Block *b) {
+  stack_guard();
   for (int i = 0; i < b->arg_count; i++) make_set(s, b->args[i]);
   for (const Op *op = b->first; op; op = op->next) {
     for (int i = 0; i < op->out_count; i++) make_set(s, op->out[i]);

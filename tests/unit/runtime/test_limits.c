@@ -1,6 +1,6 @@
 /* Hostile source and hostile files: each gets an answer, on `interp`, `sim` and every compiler that only makes text,
  * on a thread of 256 KiB as on the main one; what goes over a limit is NEREID_OVER_LIMIT and says which, and where. */
-#include "runtime_kit.h"
+#include "unit/runtime/runtime_kit.h"
 
 #include <pthread.h>
 #include <sys/stat.h>
