@@ -205,12 +205,15 @@ void tile_print_op(Buf *out, const Op *op, int indent, int flags) {
 void tile_print(Buf *out, const Func *f, int flags) { tile_print_noted(out, f, flags, NULL, NULL); }
 
 void tile_print_noted(Buf *out, const Func *f, int flags, TileNote note, void *arg) {
-  Printer p = {.out = out, .flags = flags, .arena = arena_create(NULL), .note = note, .note_arg = arg};
-  if (p.arena) p.names = NEW_N(p.arena, const char *, f->value_count + 1);
-  if (p.names) {
-    p.name_count = f->value_count;
-    name_block(&(Naming){.p = &p, .used = map_create(p.arena, true)}, f->body);
+  Printer p = {.out = out, .flags = flags, .arena = f->cx->arena, .note = note, .note_arg = arg};
+  p.names = NEW_N(p.arena, const char *, f->value_count + 1);
+  Map *used = map_create(p.arena, true);
+  if (!p.names || !used) { /* outside of a context_try */
+    out->failed = true;
+    return;
   }
+  p.name_count = f->value_count;
+  name_block(&(Naming){.p = &p, .used = used}, f->body);
 
   buf_printf(out, "kernel @%s(", f->name);
   for (int i = 0; i < f->body->arg_count; i++) {
@@ -228,5 +231,4 @@ void tile_print_noted(Buf *out, const Func *f, int flags, TileNote note, void *a
   buf_puts(out, " {\n");
   for (const Op *op = f->body->first; op; op = op->next) put_op(&p, op, 1);
   buf_puts(out, "}\n");
-  arena_destroy(p.arena);
 }

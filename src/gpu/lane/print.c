@@ -154,11 +154,9 @@ static void put_site(Printer *p, const LaneSite *s) {
 }
 
 void lane_print(Buf *out, const LaneFunc *f, bool spans) {
-  Arena *arena = arena_create(NULL);
-  Printer p = {.out = out, .spans = spans, .number = arena ? NEW_N(arena, int, f->value_count + 1) : NULL};
-  if (!p.number) {
+  Printer p = {.out = out, .spans = spans, .number = NEW_N(f->cx->arena, int, f->value_count + 1)};
+  if (!p.number) { /* outside of a context_try */
     out->failed = true;
-    arena_destroy(arena);
     return;
   }
   for (int i = 0; i < f->param_count; i++) p.number[f->params[i]->id] = -1 - i;
@@ -190,5 +188,4 @@ void lane_print(Buf *out, const LaneFunc *f, bool spans) {
   for (int i = 0; i < f->sites.n; i++) put_site(&p, &f->sites.at[i]);
   for (const LaneOp *op = f->body->first; op; op = op->next) put_op(&p, op, 1);
   buf_puts(out, "}\n");
-  arena_destroy(arena);
 }
