@@ -217,6 +217,7 @@ NEREID_API void nereid_module_free(nereid_module *m);
 typedef struct nereid_param {
   const char *name, *annotation, *default_text;
   bool is_constexpr;
+  bool is_set; /* by a decorator (autotune, heuristics): a launch may leave it out */
 } nereid_param;
 typedef struct nereid_kernel_info {
   const char *name;

@@ -126,8 +126,8 @@ int plan_words(Plan *p, int argc, char **argv, int (*option)(void *arg, int argc
     }
     int took = option ? option(arg, argc - i, argv + i) : 0;
     if (took < 0) return 2;
-    if (!took && !s->words.n && argv[i][0] == '-')
-      return usage_error(p->verb, "unknown option %s before FILE; see nereid %s --help", argv[i], p->verb->name);
+    if (!took && !s->words.n && argv[i][0] == '-') took = option_of_others(p->verb, argc - i, argv + i);
+    if (took < 0) return 2;
     if (!took && !words_add(&s->words, argv[i])) return report_error(NULL);
     i += took ? took : 1;
   }

@@ -42,6 +42,16 @@ char *temporary_path(const char *name);
 /* malloc'ed; NULL when out of memory */
 char *format_string(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* ---- options.c ---------------------------------------------------------------------------------------------------- */
+
+/* A copy of argv in which `--opt=value` is two words; malloc'ed, NULL when out of memory. The words are argv's own. */
+char **options_split(int argc, char **argv, int *out_argc);
+/* For an option that the verb does not know: how many words to pass over, which is said on stderr, or -1 after an
+ * error. */
+int option_of_others(const Verb *v, int argc, char **argv);
+/* The name that `word` may have been meant for; NULL: none is near. */
+const char *name_near(const char *word, const char *const *names, int n);
+
 /* ---- arrays.c: an array in host memory, contiguous or strided ---------------------------------------------------- */
 
 typedef struct Array {

@@ -3,8 +3,17 @@
 #include <string.h>
 
 static int devices(int argc, char **argv) {
-  bool json = argc == 2 && !strcmp(argv[1], "--json");
-  if (argc > 1 && !json) return usage_error(&verb_devices, "unknown word '%s'", argv[1]);
+  bool json = false;
+  for (int i = 1; i < argc; i++) {
+    if (!strcmp(argv[i], "--json")) {
+      json = true;
+      continue;
+    }
+    if (argv[i][0] != '-') return usage_error(&verb_devices, "unknown word '%s'", argv[i]);
+    int took = option_of_others(&verb_devices, argc - i, argv + i);
+    if (took < 0) return 2;
+    i += took - 1;
+  }
   nereid_device_info info[16];
   int n = nereid_devices(info, 16);
   if (json) printf("[");

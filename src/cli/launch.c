@@ -428,8 +428,14 @@ static int find_kernel(Launch *l) {
                        launch_is_cuda_c(l->path) ? "__global__" : "@triton.jit");
   if (!l->kernel_name && n == 1) return l->kernel = nereid_kernel_at(l->module, 0), 0;
   if (l->kernel_name && (l->kernel = nereid_kernel_find(l->module, l->kernel_name))) return 0;
-  if (l->kernel_name) usage_error(l->verb, "%s has no kernel '%s'; it has:", l->path, l->kernel_name);
-  else
+  if (l->kernel_name) {
+    const char **names = malloc(sizeof *names * (size_t)n);
+    for (int i = 0; names && i < n; i++) names[i] = nereid_kernel_at(l->module, i)->name;
+    const char *near = names ? name_near(l->kernel_name, names, n) : NULL;
+    usage_error(l->verb, "%s has no kernel '%s'%s%s%s; it has:", l->path, l->kernel_name,
+                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    free(names);
+  } else
     usage_error(l->verb, "%s has several kernels; name one, as in %s:%s:", l->path, l->path,
                 nereid_kernel_at(l->module, 0)->name);
   for (int i = 0; i < n; i++) fprintf(stderr, "  %s\n", nereid_kernel_at(l->module, i)->name);
@@ -447,7 +453,8 @@ int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(
       int took = option ? option(option_arg, argc - i, argv + i) : 0;
       if (!took) took = common_option(l, argc - i, argv + i);
       if (took < 0) return 2;
-      if (!took) return usage_error(v, "unknown option %s; see nereid %s --help", argv[i], v->name);
+      if (!took) took = option_of_others(v, argc - i, argv + i);
+      if (took < 0) return 2;
       i += took;
     } else if (!l->path) {
       l->path = format_string("%s", argv[i++]);
@@ -469,13 +476,40 @@ int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(
   return 0;
 }
 
+/* Arguments that are missing, all in one message with a command line to fill in. When only constexprs are, the library
+ * judges: tuning may have found them. */
+static int find_missing(Launch *l) {
+  const nereid_kernel_info *k = l->kernel;
+  int missing = 0, numbers = 0;
+  for (int i = 0; i < k->param_count; i++) {
+    const nereid_param *p = &k->params[i];
+    if (launch_arg(l, p->name) || p->default_text || p->is_set) continue;
+    missing++;
+    numbers += !p->is_constexpr;
+  }
+  if (!numbers) return 0;
+  usage_error(l->verb, "kernel '%s' lacks %d of its %d arguments; fill in:", k->name, missing, k->param_count);
+  fprintf(stderr, "  nereid %s %s:%s", l->verb->name, l->path, k->name);
+  for (int i = 0; i < l->arg_count; i++) fprintf(stderr, " '%s=%s'", l->args[i].name, l->args[i].spec);
+  for (int i = 0; i < k->param_count; i++) {
+    const nereid_param *p = &k->params[i];
+    size_t n = strlen(p->name);
+    if (launch_arg(l, p->name) || p->default_text || p->is_set) continue;
+    bool is_pointer =
+        (n > 4 && !strcmp(p->name + n - 4, "_ptr")) || (p->annotation && strstr(p->annotation, "pointer"));
+    fprintf(stderr, " %s=%s", p->name, p->is_constexpr ? "NUMBER" : is_pointer ? "randn:f32[SIZE]" : "NUMBER_OR_ARRAY");
+  }
+  fprintf(stderr, "\n");
+  return 2;
+}
+
 int launch_make_args(Launch *l) {
   int status = find_kernel(l);
   for (int i = 0; i < l->arg_count && !status; i++) {
     status = parse_spec(l, &l->args[i]);
     l->args[i].arg.name = l->args[i].name;
   }
-  return status;
+  return status ? status : find_missing(l);
 }
 
 nereid_arg *launch_arg_list(const Launch *l) {

@@ -1,5 +1,7 @@
 /* main: finds the verb and hands over. */
 #include "cli.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 static const Verb *const verbs[] = {&verb_run,  &verb_inspect, &verb_bench,   &verb_roofline, &verb_prof,
@@ -24,10 +26,18 @@ int main(int argc, char **argv) {
     for (int k = 2; k < argc; k++)
       if (!strcmp(argv[k], "--help") || !strcmp(argv[k], "-h"))
         return printf("usage: nereid %s\n\n%s\n\n%s", v->synopsis, v->summary, v->help), 0;
-    int status = v->run(argc - 1, argv + 1);
+    int count;
+    char **words = options_split(argc - 1, argv + 1, &count);
+    if (!words) return report_error(NULL);
+    int status = v->run(count, words);
+    free(words);
     if (fflush(stdout) || ferror(stdout)) return fprintf(stderr, "nereid: cannot write to standard output\n"), 1;
     return status;
   }
+  const char *names[VERB_COUNT];
+  for (int i = 0; i < VERB_COUNT; i++) names[i] = verbs[i]->name;
+  const char *near = name_near(argv[1], names, VERB_COUNT);
+  if (near) return fprintf(stderr, "nereid: there is no verb '%s'; did you mean '%s'?\n", argv[1], near), 2;
   fprintf(stderr, "nereid: there is no verb '%s'\n", argv[1]);
   return print_help(stderr), 2;
 }

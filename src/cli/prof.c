@@ -95,8 +95,8 @@ static int parse(Prof *p, int argc, char **argv) {
     }
     int took = prof_option(p, argc - i, argv + i);
     if (took < 0) return 2;
-    if (!took && !s->words.n && argv[i][0] == '-')
-      return usage_error(&verb_prof, "unknown option %s; see nereid prof --help", argv[i]);
+    if (!took && !s->words.n && argv[i][0] == '-') took = option_of_others(&verb_prof, argc - i, argv + i);
+    if (took < 0) return 2;
     if (!took && !words_add(&s->words, argv[i])) return report_error(NULL);
     i += took ? took : 1;
   }

@@ -90,8 +90,8 @@ static int parse(Inside *p, int argc, char **argv) {
     if (took < 0) return 2;
     if (!took && !strcmp(argv[i], "--then"))
       return usage_error(p->verb, "--inside looks into one launch; leave --then out");
-    if (!took && !words->n && argv[i][0] == '-')
-      return usage_error(p->verb, "unknown option %s; see nereid prof --help", argv[i]);
+    if (!took && !words->n && argv[i][0] == '-') took = option_of_others(p->verb, argc - i, argv + i);
+    if (took < 0) return 2;
     if (!took && !words_add(words, argv[i])) return report_error(NULL);
     i += took ? took : 1;
   }

@@ -383,9 +383,11 @@ static int parse_options(ReplayOptions *o, int argc, char **argv) {
     } else if (!strcmp(a, "--json")) o->json = true;
     else if (!strcmp(a, "--compile-only")) o->compile_only = true;
     else if (strcmp(a, "--root") && strcmp(a, "--device") && strcmp(a, "--filter") && strcmp(a, "--jobs") &&
-             strcmp(a, "--timeout") && strcmp(a, "--programs") && strcmp(a, "--rows") && strcmp(a, "--target"))
-      return usage_error(v, "unknown option %s", a);
-    else if (!value) return usage_error(v, "%s needs a value", a);
+             strcmp(a, "--timeout") && strcmp(a, "--programs") && strcmp(a, "--rows") && strcmp(a, "--target")) {
+      int took = option_of_others(v, argc - i, argv + i);
+      if (took < 0) return 2;
+      i += took - 1;
+    } else if (!value) return usage_error(v, "%s needs a value", a);
     else {
       i++;
       long n = strtol(value, NULL, 10);

@@ -12,6 +12,8 @@
  */
 #include "gpu/gpu.h"
 
+#include <strings.h>
+
 enum { KB = 1024 };
 
 /* clang-format off */
@@ -32,9 +34,21 @@ const GpuTarget gpu_targets[] = {
 };
 /* clang-format on */
 
+/* GPUs by the names that people call them. */
+static const struct {
+  const char *model, *target;
+} models[] = {{"a100", "sm_80"},    {"a10", "sm_86"},    {"a40", "sm_86"},       {"rtx3090", "sm_86"},
+              {"orin", "sm_87"},    {"l4", "sm_89"},     {"l40", "sm_89"},       {"l40s", "sm_89"},
+              {"rtx4090", "sm_89"}, {"h100", "sm_90a"},  {"h200", "sm_90a"},     {"h20", "sm_90a"},
+              {"gh200", "sm_90a"},  {"b200", "sm_100a"}, {"gb200", "sm_100a"},   {"b300", "sm_103a"},
+              {"gb300", "sm_103a"}, {"thor", "sm_110a"}, {"rtx5090", "sm_120a"}, {"gb10", "sm_121a"}};
+
 const GpuTarget *gpu_target_find(const char *name) {
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+    if (!strcasecmp(models[i].model, name)) name = models[i].target;
+  size_t n = strlen(name);
   for (const GpuTarget *t = gpu_targets; t->name; t++)
-    if (!strcmp(t->name, name)) return t;
+    if (!strncmp(t->name, name, n) && (!t->name[n] || (n > 3 && !strcmp(t->name + n, "a")))) return t;
   return NULL;
 }
 

@@ -347,10 +347,31 @@ static nereid_status match(Call *c, const nereid_arg *args, int n, nereid_error 
   return NEREID_OK;
 }
 
-static nereid_status missing(const KernelInfo *k, int i, nereid_error **error) {
-  const char *hint = k->rules[i].is_constexpr
-                         ? "it is a constexpr: pass a number, or nereid_constexpr with a Python expression"
-                         : NULL;
+/* Whether the launch must give parameter i: nobody else has a value for it. */
+static bool must_give(const Call *c, int i) {
+  const ParamRule *r = &c->kernel->rules[i];
+  return !c->args[i] && !r->has_default && !(r->is_constexpr && r->is_set);
+}
+
+/* One message for all that is missing, parameter i being the first that was met. */
+static nereid_status missing(const Call *c, int i, nereid_error **error) {
+  const KernelInfo *k = c->kernel;
+  char all[400] = "";
+  int count = 0;
+  size_t used = 0;
+  bool only_constexprs = true;
+  for (int j = 0; j < k->info.param_count; j++) {
+    if (!must_give(c, j)) continue;
+    count++;
+    only_constexprs = only_constexprs && k->rules[j].is_constexpr;
+    if (used < sizeof all)
+      used += (size_t)snprintf(all + used, sizeof all - used, "%s'%s'", count > 1 ? ", " : "", k->names[j]);
+  }
+  const char *hint =
+      only_constexprs ? "it is a constexpr: pass a number, or nereid_constexpr with a Python expression" : NULL;
+  if (count > 1)
+    return error_set(error, NEREID_BAD_ARGUMENT, hint, "parameters %s%s of kernel '%s' are missing (%d of %d)", all,
+                     used >= sizeof all ? " ..." : "", k->info.name, count, k->info.param_count);
   return error_set(error, NEREID_BAD_ARGUMENT, hint, "parameter '%s' of kernel '%s' (%d of %d) is missing", k->names[i],
                    k->info.name, i + 1, k->info.param_count);
 }
@@ -361,7 +382,7 @@ static nereid_status key_param(Call *c, int i, nereid_error **error) {
   const ParamRule *r = &c->kernel->rules[i];
   Place at = {c->kernel, r, -1, error};
   if (c->args[i]) return key_arg(c, &at, c->args[i], 0);
-  if (!r->has_default && !(r->is_constexpr && (c->open || c->kernel->decorated))) return missing(c->kernel, i, error);
+  if (!r->has_default && !(r->is_constexpr && (c->open || c->kernel->decorated))) return missing(c, i, error);
   key_byte(c, '-'); /* the front end finds a value, or says why not */
   return NEREID_OK;
 }
@@ -397,7 +418,7 @@ Tunes call_tunes(const nereid_device *d, const nereid_options *o) {
 nereid_status call_still_open(const Call *c, nereid_error **error) {
   int i = 0;
   while (c->args[i] || c->kernel->rules[i].has_default || !c->kernel->rules[i].is_constexpr) i++;
-  return missing(c->kernel, i, error);
+  return missing(c, i, error);
 }
 
 const void *call_stable_key(const Call *c, size_t *size) {

@@ -35,8 +35,8 @@ static bool keep_kernel(nereid_module *m, KernelInfo *out, int index, const Kern
     const KernelParam *p = kernel_param(k, i);
     names[i] = keep(m->arena, p->name);
     if (!names[i]) return false;
-    params[i] =
-        (nereid_param){names[i], keep(m->arena, p->annotation), keep(m->arena, p->default_text), p->is_constexpr};
+    params[i] = (nereid_param){names[i], keep(m->arena, p->annotation), keep(m->arena, p->default_text),
+                               p->is_constexpr, use[i].sets};
     if ((p->annotation && !params[i].annotation) || (p->default_text && !params[i].default_text)) return false;
     rules[i] = (ParamRule){.name = names[i],
                            .annotation = params[i].annotation,

@@ -1,0 +1,175 @@
+/* options: what all verbs have in common in reading their options.
+ *
+ *     --opt=value      is `--opt value`
+ *     --html x.html    of another verb, where it makes no sense: passed over, with a note
+ *     --devise cpu     unknown everywhere: an error, with the nearest name
+ *
+ * The table lists every option of every verb and whether a value follows. Each verb reads its own; a test holds the
+ * table against the help texts.
+ */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct Option {
+  const char *name;
+  bool has_value;
+  const char *verbs;
+} options[] = {
+    {"--advice", false, "prof"},
+    {"--against", true, "bench"},
+    {"--all", false, "bench"},
+    {"--allow-unwritten", false, "run"},
+    {"--atol", true, "run bench"},
+    {"--beside", true, "bench"},
+    {"--block", true, "run bench roofline prof"},
+    {"--blocks", true, "prof"},
+    {"--budget", true, "tune"},
+    {"--bytes", true, "bench"},
+    {"--check", true, "run bench"},
+    {"--chrome", true, "prof"},
+    {"--cold", false, "bench roofline tune"},
+    {"--compile-only", false, "replay"},
+    {"--csv", false, "bench"},
+    {"--debug", false, "run inspect bench roofline prof tune"},
+    {"--device", true, "run bench roofline prof tune replay"},
+    {"--dump-after", true, "inspect"},
+    {"--exhaustive", false, "tune"},
+    {"--filter", true, "replay"},
+    {"--flame", true, "prof"},
+    {"--flame-gpu", true, "prof"},
+    {"--folded", true, "prof"},
+    {"--folded-gpu", true, "prof"},
+    {"--functions", false, "prof"},
+    {"--grid", true, "run inspect bench roofline prof tune"},
+    {"--hatchet", true, "prof"},
+    {"--html", true, "prof"},
+    {"--hz", true, "prof"},
+    {"--ignore", true, "tune"},
+    {"--inside", false, "prof inspect"},
+    {"--jobs", true, "replay"},
+    {"--json", false, "run inspect bench roofline prof tune replay devices"},
+    {"--kept", false, "roofline"},
+    {"--measure", false, "roofline"},
+    {"--metrics", true, "prof"},
+    {"--multiprocessors", true, "inspect"},
+    {"--no-blas", false, "roofline"},
+    {"--no-check", false, "bench tune"},
+    {"--no-keep", false, "tune"},
+    {"--only", true, "bench"},
+    {"--plot", true, "bench roofline"},
+    {"--program", true, "run"},
+    {"--programs", true, "replay"},
+    {"--quick", false, "roofline"},
+    {"--races", false, "run"},
+    {"--records", true, "prof"},
+    {"--regions", true, "prof"},
+    {"--repeat", true, "bench roofline prof"},
+    {"--report", false, "inspect"},
+    {"--root", true, "replay"},
+    {"--rows", true, "prof replay"},
+    {"--rtol", true, "run bench"},
+    {"--save", true, "bench tune"},
+    {"--seed", true, "run inspect bench roofline prof tune"},
+    {"--shapes", false, "prof"},
+    {"--shared", true, "run bench roofline prof"},
+    {"--sort", true, "prof"},
+    {"--stage", true, "inspect"},
+    {"--stages", true, "run inspect bench roofline prof tune"},
+    {"--step", false, "run"},
+    {"--sweep", true, "bench"},
+    {"--table", false, "prof"},
+    {"--target", true, "inspect replay"},
+    {"--then", true, "bench roofline prof"},
+    {"--threads", true, "tune"},
+    {"--time", true, "bench roofline"},
+    {"--timeout", true, "replay"},
+    {"--title", true, "prof"},
+    {"--trace", true, "prof"},
+    {"--tree", false, "prof"},
+    {"--trials", true, "tune"},
+    {"--triton", false, "bench"},
+    {"--vs", true, "bench roofline"},
+    {"--warm", false, "tune"},
+    {"--warmup", true, "bench"},
+    {"--warps", true, "run inspect bench roofline prof tune"},
+    {"--width", true, "prof"},
+    {"--work", true, "prof"},
+};
+enum { OPTION_COUNT = sizeof options / sizeof *options };
+
+char **options_split(int argc, char **argv, int *out_argc) {
+  char **out = malloc(sizeof *out * (size_t)(2 * argc + 1));
+  int n = 0;
+  bool is_ours = true; /* what follows `--` is another program's */
+  for (int i = 0; out && i < argc; i++) {
+    if (!strcmp(argv[i], "--")) is_ours = false;
+    char *equals = is_ours && !strncmp(argv[i], "--", 2) ? strchr(argv[i], '=') : NULL;
+    if (!equals) {
+      out[n++] = argv[i];
+      continue;
+    }
+    *equals = 0;
+    out[n++] = argv[i];
+    out[n++] = equals + 1;
+  }
+  if (out) out[n] = NULL;
+  *out_argc = n;
+  return out;
+}
+
+/* Edits between two short words; past 15 letters the rest counts nothing. */
+static int distance(const char *a, const char *b) {
+  int m = (int)strnlen(a, 15), n = (int)strnlen(b, 15), row[16];
+  for (int j = 0; j <= n; j++) row[j] = j;
+  for (int i = 1; i <= m; i++) {
+    int diagonal = row[0];
+    row[0] = i;
+    for (int j = 1; j <= n; j++) {
+      int least = diagonal + (a[i - 1] != b[j - 1]);
+      if (row[j] + 1 < least) least = row[j] + 1;
+      if (row[j - 1] + 1 < least) least = row[j - 1] + 1;
+      diagonal = row[j];
+      row[j] = least;
+    }
+  }
+  return row[n];
+}
+
+const char *name_near(const char *word, const char *const *names, int n) {
+  const char *best = NULL;
+  int least = (int)strlen(word) > 5 ? 3 : 2; /* edits that are still a slip */
+  for (int i = 0; i < n; i++) {
+    int d = distance(word, names[i]);
+    if (d < least) {
+      least = d;
+      best = names[i];
+    }
+  }
+  return best;
+}
+
+static bool lists(const char *verbs, const char *verb) {
+  size_t n = strlen(verb);
+  for (const char *p = strstr(verbs, verb); p; p = strstr(p + 1, verb))
+    if ((p == verbs || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
+  return false;
+}
+
+int option_of_others(const Verb *v, int argc, char **argv) {
+  const char *names[OPTION_COUNT];
+  int n = 0;
+  for (int i = 0; i < OPTION_COUNT; i++) {
+    if (lists(options[i].verbs, v->name)) names[n++] = options[i].name;
+    if (strcmp(argv[0], options[i].name) || lists(options[i].verbs, v->name)) continue;
+    if (options[i].has_value && argc < 2) break;
+    fprintf(stderr, "nereid %s: passing over %s, an option of nereid %.*s\n", v->name, argv[0],
+            (int)strcspn(options[i].verbs, " "), options[i].verbs);
+    return 1 + options[i].has_value;
+  }
+  const char *near = name_near(argv[0], names, n);
+  if (near) usage_error(v, "unknown option %s; did you mean %s?", argv[0], near);
+  else usage_error(v, "unknown option %s; see nereid %s --help", argv[0], v->name);
+  return -1;
+}
