@@ -21,11 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_RANK = 4, MAX_PARAMS = 48, MAX_NUMEL = 2048, NO_STEP = 9999 };
+enum { MAX_RANK = 4, MAX_PARAMS = 48, MAX_ARRAYS = 3, MAX_NAMES = 3, MAX_NUMEL = 2048, NO_STEP = 9999 };
 
 /* ---- the kernel that comes out ----------------------------------------------------------------------------------- */
 
-typedef enum { PARAM_IN, PARAM_OUT, PARAM_INT, PARAM_FLOAT, PARAM_BOOL, PARAM_CONSTEXPR } ParamKind;
+/* PARAM_ALIAS: a pointer to element i of the array of parameter `of` */
+typedef enum { PARAM_IN, PARAM_OUT, PARAM_ALIAS, PARAM_INT, PARAM_FLOAT, PARAM_BOOL, PARAM_CONSTEXPR } ParamKind;
 typedef enum { FILL_QUANTIZED, FILL_NORMAL, FILL_SPECIAL, FILL_INTS } FillKind;
 
 typedef struct Param {
@@ -38,6 +39,7 @@ typedef struct Param {
   int step;
   bool edges;        /* FILL_INTS: the type's extremes too */
   bool place_at_end; /* the array ends at a page nobody may touch; else it begins there, aligned */
+  int of;            /* PARAM_ALIAS */
   int64_t i;         /* numbers */
   double f;
   double tolerance, relative; /* PARAM_OUT, floats: |a - b| <= tolerance + relative * |b| */
@@ -81,6 +83,16 @@ typedef struct Text {
 void text_vprint(Text *t, const char *format, va_list ap);
 void text_print(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* An array that is read and written (gen_in_place.c): rows * columns elements a program, and its parameters. */
+typedef struct Array {
+  nereid_dtype t;
+  int rows, columns, name_count;
+  struct {
+    char name[12];
+    int shift; /* where it begins */
+  } names[MAX_NAMES];
+} Array;
+
 enum { POOL = 600, MAX_LOOPS = 4 };
 typedef struct Gen {
   RandomKernel *k;
@@ -99,6 +111,8 @@ typedef struct Gen {
   int loop_count;
   int dims[3]; /* the extents that shapes are made of */
   int64_t programs;
+  Array arrays[MAX_ARRAYS];
+  int array_count;
 } Gen;
 
 /* gen_core.c: chance, text, types, ranges */
@@ -182,6 +196,8 @@ typedef struct Access {
   int64_t span;
 } Access;
 bool make_access(Gen *g, int rank, const int *shape, bool unique, bool by_program, Access *a);
+/* gen_in_place.c */
+bool make_in_place(Gen *g);
 /* gen_control.c */
 void make_statements(Gen *g, int n);
 

@@ -13,7 +13,7 @@ static bool make_ternary(Gen *g);
 
 static bool make_statement(Gen *g) {
   int d = g->depth;
-  switch (draw(g, 40)) {
+  switch (draw(g, 44)) {
     case 0:
     case 1: return make_constant(g);
     case 2:
@@ -37,6 +37,9 @@ static bool make_statement(Gen *g) {
     case 20: return d < 3 && make_branch(g);
     case 21: return d < 2 && make_helper(g);
     case 22: return chance(g, 50) ? make_map(g) : make_ternary(g);
+    case 23:
+    case 24:
+    case 25: return make_in_place(g);
     default: return make_elementwise(g);
   }
 }

@@ -189,6 +189,7 @@ const char combine_functions[] =
     "b), tl.where(left, i, j)\n\n\n"
     "@triton.jit\ndef pair_fn(a, i, b, j):\n    return add_fn(a, b), max_fn(i, j)\n\n\n"
     "@triton.jit\ndef affine_fn(a, b, c, d):\n    return a * c, b * c + d\n\n\n"
+    "@triton.jit\ndef first_fn(a, b):\n    return tl.where(a != 0, a, b)\n\n\n"
     "@triton.jit\ndef last_fn(a, b):\n    return tl.where(b != 0, b, a)\n\n\n"
     "@triton.jit\ndef map_fn(a, b):\n    if a > b:\n        r = a - b\n    elif a == b:\n        r = a * 3\n    "
     "else:\n        r = b ^ 5\n    return r\n\n\n";
@@ -226,7 +227,29 @@ static void drop_axis(Val *r, int axis, bool keep) {
   r->rank--;
 }
 
+/* Bodies that do not commute: maps x -> a x + b composed, and the first or last number that is not 0. */
+static bool ordered_reduction(Gen *g) {
+  Val *x = pick(g, WANT_INT | WANT_BLOCK), r;
+  if (!x || x->t == NEREID_I1) return false;
+  int axis = (int)draw(g, (uint32_t)x->rank);
+  const char *keep = chance(g, 25) ? ", keep_dims=True" : "";
+  r = *x, r.fresh = false;
+  drop_axis(&r, axis, *keep != 0);
+  set_int_range(&r, int_min(r.t), int_max(r.t));
+  if (chance(g, 40)) {
+    emit(g, r, "tl.reduce(%s, %d, %s%s)", x->name, axis, chance(g, 50) ? "last_fn" : "first_fn", keep);
+    return true;
+  }
+  int a = new_id(g), b = new_id(g);
+  char name[12];
+  line(g, "v%d, v%d = tl.reduce((%s, %s + 1), %d, affine_fn%s)", a, b, x->name, x->name, axis, keep);
+  snprintf(name, sizeof name, "v%d", a), add_named(g, r, name);
+  snprintf(name, sizeof name, "v%d", b), add_named(g, r, name);
+  return true;
+}
+
 bool make_reduction(Gen *g) {
+  if (chance(g, 12)) return ordered_reduction(g);
   int which = (int)draw(g, 11);
   bool pairs = which >= 4 && which <= 6;
   int want = WANT_BLOCK | (which == 3 || which == 10 ? WANT_INT : WANT_INT | WANT_FLOAT) |

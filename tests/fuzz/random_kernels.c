@@ -64,13 +64,15 @@ static bool untouched(const Guarded *m) {
 static int64_t param_bytes(const Param *p) { return (p->count < 1 ? 1 : p->count) * (int64_t)nereid_dtype_bytes(p->t); }
 static bool is_array(const Param *p) { return p->kind == PARAM_IN || p->kind == PARAM_OUT; }
 
-static nereid_arg argument(const Param *p, void *memory) {
+/* places: the arrays by parameter. */
+static nereid_arg argument(const Param *p, void *const *places, int i) {
   switch (p->kind) {
+    case PARAM_ALIAS: return nereid_pointer((char *)places[p->of] + p->i * (int64_t)nereid_dtype_bytes(p->t), p->t);
     case PARAM_INT: return nereid_int(p->i);
     case PARAM_FLOAT: return nereid_float(p->f);
     case PARAM_BOOL: return nereid_bool(p->i != 0);
     case PARAM_CONSTEXPR: return nereid_constexpr_int(p->i);
-    default: return nereid_pointer(memory, p->t);
+    default: return nereid_pointer(places[i], p->t);
   }
 }
 
@@ -132,12 +134,15 @@ static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, 
           nereid_copy_to_device(interp, on_interp[i], host[i].data, param_bytes(p), &err))
         return refuse(FAILED, detail, err);
     }
-    args[i] = argument(p, on_interp[i]);
+    args[i] = argument(p, on_interp, i);
   }
   if (nereid_launch(interp, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err))
     return refuse(REFUSED, detail, err);
   for (int i = 0; i < k->param_count; i++) {
-    if (!is_array(&k->params[i])) continue;
+    if (!is_array(&k->params[i])) {
+      args[i] = argument(&k->params[i], on_device, i);
+      continue;
+    }
     if (nereid_copy_to_host(interp, want[i], on_interp[i], param_bytes(&k->params[i]), &err))
       return refuse(FAILED, detail, err);
     int64_t bytes = param_bytes(&k->params[i]);
@@ -145,7 +150,7 @@ static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, 
     if (!is_cpu && (nereid_alloc(device, bytes, &on_device[i], &err) ||
                     nereid_copy_to_device(device, on_device[i], host[i].data, bytes, &err)))
       return refuse(FAILED, detail, err);
-    args[i] = argument(&k->params[i], on_device[i]);
+    args[i] = argument(&k->params[i], on_device, i);
   }
   if (nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err) ||
       nereid_synchronize(device, &err))
@@ -253,6 +258,7 @@ static void print_kernel(const RandomKernel *k, const char *text) {
     if (is_array(p))
       printf(" %s: %s[%ld]%s", p->name, nereid_dtype_name(p->t), (long)p->count,
              p->place_at_end ? " at the end of a page" : "");
+    else if (p->kind == PARAM_ALIAS) printf(" %s: %s + %ld", p->name, k->params[p->of].name, (long)p->i);
     else if (p->kind == PARAM_FLOAT) printf(" %s = %g", p->name, p->f);
     else printf(" %s = %ld", p->name, (long)p->i);
     printf(",");
