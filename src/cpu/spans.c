@@ -18,7 +18,7 @@
  */
 #include "cpu/emit.h"
 
-enum { MOST_DEPTH = 100, MOST_ACCESSES = 64, ANYWHERE = -2 };
+enum { MOST_DEPTH = 100, MOST_ACCESSES = 16, ANYWHERE = -2 };
 
 typedef struct Narrow { /* value, at that index, is less (or more) than `by` */
   const Value *value;
@@ -37,7 +37,8 @@ typedef struct Spans {
   Emit *e;
   const char **shared; /* by value id: what no mask narrows */
   VEC(Narrow) narrowed;
-  VEC(Known) known; /* of this access */
+  VEC(Known) known;  /* under them */
+  const Value *mask; /* of which they were read; NULL: none */
   int count, depth;
 } Spans;
 
@@ -312,8 +313,12 @@ static void add_access(Spans *s, Op *op, int argument) {
   const Type *t = op->in[0]->type;
   int8_t map[MAX_RANK];
   for (int k = 0; k < MAX_RANK; k++) map[k] = k < t->rank && t->shape[k] > 1 ? (int8_t)k : -1;
-  s->narrowed.n = s->known.n = 0;
-  if (mask > 0 && op->in_count > mask) narrow_by(s, op->in[mask], map);
+  Value *by = mask > 0 && op->in_count > mask ? op->in[mask] : NULL;
+  if (by != s->mask) {
+    s->narrowed.n = s->known.n = 0;
+    if (by) narrow_by(s, by, map);
+    s->mask = by;
+  }
   line(e, "a%d = nd_span_join(a%d, nd_span_bytes(%s, %d));", argument, argument, span_of(s, op->in[0], map),
        type_elem_bytes(type_pointee(e->cx, t)));
 }
@@ -338,7 +343,7 @@ void write_apart(Emit *e) {
   const Func *f = e->f;
   Spans spans = {.e = e, .shared = NEW_N(e->arena, const char *, f->value_count + 1)}, *s = &spans;
   if (!e->apart.n) return;
-  buf_puts(e->out, "\n__attribute__((visibility(\"default\"), cold)) int "
+  buf_puts(e->out, "\n__attribute__((visibility(\"default\"))) int "
                    "nereid_apart(const uint64_t *args, const "
                    "int32_t grid[3],\n                                 const "
                    "NereidHost *host) {\n");

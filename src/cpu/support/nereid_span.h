@@ -8,7 +8,7 @@ typedef struct NdSpan {
   int64_t lo, hi;
 } NdSpan;
 
-#define ND_SPAN __attribute__((unused, noinline, cold)) static
+#define ND_SPAN __attribute__((unused)) static inline
 
 ND_SPAN NdSpan nd_span_all(void) { return (NdSpan){INT64_MIN, INT64_MAX}; }
 ND_SPAN NdSpan nd_span_of(int64_t lo, int64_t hi) { return (NdSpan){lo, hi}; }
@@ -81,7 +81,7 @@ ND_SPAN NdSpan nd_span_above(NdSpan a, NdSpan b, int equal) {
 
 /* ---- loops: from lb to ub by step ---- */
 
-static int nd_span_exact(NdSpan a) { return a.lo == a.hi; }
+ND_SPAN int nd_span_exact(NdSpan a) { return a.lo == a.hi; }
 ND_SPAN NdSpan nd_span_loop(NdSpan lb, NdSpan ub, NdSpan step) {
   NdSpan all = nd_span_all(), r;
   if (nd_span_none(lb) || nd_span_none(ub) || nd_span_none(step)) return nd_span_of(0, -1);
@@ -111,7 +111,7 @@ ND_SPAN NdSpan nd_span_rounds(NdSpan lb, NdSpan ub, NdSpan step, int after) {
 ND_SPAN NdSpan nd_span_bytes(NdSpan at, int bytes) {
   return nd_span_none(at) ? at : nd_span_plus(at, nd_span_of(0, bytes - 1));
 }
-static int nd_span_meets(NdSpan a, NdSpan b) {
+ND_SPAN int nd_span_meets(NdSpan a, NdSpan b) {
   return !nd_span_none(a) && !nd_span_none(b) && a.lo <= b.hi && b.lo <= a.hi;
 }
 /* The host may know where an array ends that the kernel's indices do not tell. */

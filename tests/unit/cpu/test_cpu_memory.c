@@ -2,6 +2,9 @@
  * and reads again, in place, shifted, turned, through one argument and through several that overlap; the verifier's
  * findings; bodies that do not commute; and memory that runs out while the text is made.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
 #include "test_cpu_kit.h"
 
 #include "cpu/emit.h"
@@ -134,12 +137,90 @@ static void test_order(void **state) {
   }
 }
 
+/* ---- memory that runs out ---------------------------------------------------------------------------------------- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static void test_out_of_memory(void **state) { (void)state; } /* malloc is theirs */
+#else
+
+static long allocations_left = -1; /* the one after these fails; -1: none does */
+
+static bool refused(void) { return allocations_left >= 0 && allocations_left-- == 0; }
+
+void *calloc(size_t n, size_t bytes) {
+  static void *(*next)(size_t, size_t);
+  static _Alignas(16) char early[4096]; /* for dlsym itself */
+  static size_t used;
+  static bool looking;
+  if (looking) {
+    char *p = early + used;
+    used += (n * bytes + 15) / 16 * 16;
+    return used <= sizeof early ? p : NULL;
+  }
+  if (!next) {
+    looking = true;
+    *(void **)&next = dlsym(RTLD_NEXT, "calloc");
+    looking = false;
+  }
+  return refused() ? NULL : next(n, bytes);
+}
+
+void *realloc(void *p, size_t bytes) {
+  static void *(*next)(void *, size_t);
+  if (!next) *(void **)&next = dlsym(RTLD_NEXT, "realloc");
+  return refused() ? NULL : next(p, bytes);
+}
+
+/* The text with the n-th allocation refused; false: the compilation failed. */
+static bool emit_with(const char *ir, long n, Buf *text) {
+  allocations_left = n;
+  Context *cx = context_create();
+  volatile bool good = false;
+  if (cx && context_try(cx)) {
+    Func *f = tile_parse(cx, source_from_text(cx, "k.ir", ir, strlen(ir)));
+    cpu_emit_c(f, n & 1, text);
+    if (text->failed) context_out_of_memory(cx);
+    context_end_try(cx);
+    good = true;
+  } else if (cx) {
+    assert_true(cx->out_of_memory);
+  }
+  context_destroy(cx);
+  return good;
+}
+
+/* One allocation that fails, whichever it is, fails the compilation: no piece of the text is missing. */
+static void test_out_of_memory(void **state) {
+  (void)state;
+  static const char ir[] = "kernel @k(%x: *i32, %y: *i32, %r: *i32) {\n" ROW SUM("s", "v") NEXT
+      "  %w = add %v, %ts : i32[64]\n  %o = load %py : i32[64]\n  %z = add %w, %o : i32[64]\n  store %py, %z\n"
+      "  print %v {text=\"v\"}\n  store %r, %s\n}\n";
+  Buf whole[2] = {{0}, {0}};
+  assert_true(emit_with(ir, -2, &whole[0]) && emit_with(ir, -1, &whole[1]));
+  int failures = 0;
+  for (long n = 0, in_a_row = 0; in_a_row < 4; n++) {
+    Buf text = {0};
+    bool good = emit_with(ir, n, &text);
+    bool spent = allocations_left < 0;
+    allocations_left = -1;
+    if (good) {
+      assert_int_equal(text.n, whole[n & 1].n);
+      assert_memory_equal(text.at, whole[n & 1].at, text.n);
+    }
+    failures += !good;
+    in_a_row = good && !spent ? in_a_row + 1 : 0;
+    buf_destroy(&text);
+  }
+  assert_true(failures > 5);
+  buf_destroy(&whole[0]);
+  buf_destroy(&whole[1]);
+}
+#endif
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_in_place),
-      cmocka_unit_test(test_turned),
-      cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_order),
+      cmocka_unit_test(test_in_place), cmocka_unit_test(test_turned),        cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_order),    cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, kit_setup, kit_teardown);
 }
