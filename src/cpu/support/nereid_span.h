@@ -1,8 +1,8 @@
 /* nereid_span: where a launch's accesses may go, as intervals of 64-bit integers. What nereid_apart() computes with.
  *
  * A span holds every value that an integer of the kernel can have in this launch, or every byte's distance from an
- * argument's pointer: [lo, hi], empty when lo > hi. What is not known has the span of its type. A sum or product that may
- * pass 64 bits may be anything.
+ * argument's pointer: [lo, hi], empty when lo > hi. What is not known has the span of its type. A sum or product that
+ * may pass 64 bits may be anything.
  */
 typedef struct NdSpan {
   int64_t lo, hi;
