@@ -79,6 +79,14 @@ typedef struct Root {
   View *view;           /* ... and where */
 } Root;
 
+/* A load or write as a nest runs it: dim k of its pointer runs with dim map[k] of the nest, or stands at index 0 (-1).
+ */
+typedef struct Access {
+  Op *op;
+  int8_t map[MAX_RANK];
+} Access;
+typedef VEC(Access) Accesses;
+
 struct Group {
   int id;
   int rank;
@@ -86,6 +94,7 @@ struct Group {
   int vector_dim; /* or -1: one element */
   VEC(Root *) roots;
   VEC(Op *) loads;   /* that run in it */
+  Accesses accesses; /* the same, as it runs them */
   VEC(Op *) repeats; /* of these, those that an earlier group has loaded before */
   VEC(Buffer *) reads;
   VEC(Buffer *) skewed; /* of reads, those at another index than the nest's own */

@@ -148,13 +148,19 @@ static void walk_inputs(Walk *w, Op *op, const int8_t *map) {
   }
 }
 
-Accesses root_loads(Emit *e, Planner *p, const Group *g, const Root *r) {
+static Accesses loads_of(Emit *e, Planner *p, const Group *g, int n, Root *const *roots) {
   Walk w = {.e = e, .planner = p, .g = g};
   e->walk++;
-  if (r->kind == ROOT_KEEP) walk_value(&w, r->value, r->map);
-  else walk_inputs(&w, r->op, r->map);
+  for (int i = 0; i < n; i++) {
+    if (roots[i]->kind == ROOT_KEEP) walk_value(&w, roots[i]->value, roots[i]->map);
+    else walk_inputs(&w, roots[i]->op, roots[i]->map);
+  }
   return w.found;
 }
+
+Accesses root_loads(Emit *e, Planner *p, const Group *g, Root *r) { return loads_of(e, p, g, 1, &r); }
+
+Accesses group_loads(Emit *e, const Group *g) { return loads_of(e, NULL, g, g->roots.n, g->roots.at); }
 
 /* ---- who may join a nest ----------------------------------------------------------------------------------------- */
 
@@ -170,25 +176,21 @@ static bool may_meet(Emit *e, const Group *g, const Access *first, const Access 
   return !memory_conflict(e, first->op, second->op) || memory_may_share(e, first, second, g->rank, g->shape);
 }
 
-bool memory_fits(Planner *p, const Group *g, const Root *r) {
+bool memory_fits(Planner *p, const Group *g, Root *r) {
   Emit *e = p->e;
   Access own = root_access(r);
   Accesses loads = root_loads(e, p, g, r);
-  for (int i = 0; i < loads.n; i++) {
-    if (root_writes(r) && !may_meet(e, g, &loads.at[i], &own)) return false;
-    for (int k = 0; k < g->roots.n; k++) {
-      if (!root_writes(g->roots.at[k])) continue;
-      Access write = root_access(g->roots.at[k]);
-      if (!may_meet(e, g, &loads.at[i], &write)) return false;
-    }
-  }
-  for (int k = 0; root_writes(r) && k < g->roots.n; k++) {
-    Root *other = g->roots.at[k];
-    Access write = root_access(other);
-    if (root_writes(other) && !may_meet(e, g, &write, &own)) return false;
-    loads = root_loads(e, NULL, g, other);
+  for (int k = 0; k < g->roots.n; k++) {
+    if (!root_writes(g->roots.at[k])) continue;
+    Access write = root_access(g->roots.at[k]);
+    if (root_writes(r) && !may_meet(e, g, &write, &own)) return false;
     for (int i = 0; i < loads.n; i++)
-      if (!may_meet(e, g, &loads.at[i], &own)) return false;
+      if (!may_meet(e, g, &loads.at[i], &write)) return false;
   }
+  if (!root_writes(r)) return true;
+  for (int i = 0; i < loads.n; i++)
+    if (!may_meet(e, g, &loads.at[i], &own)) return false;
+  for (int i = 0; i < g->accesses.n; i++)
+    if (!may_meet(e, g, &g->accesses.at[i], &own)) return false;
   return true;
 }

@@ -22,14 +22,6 @@
 
 #include "cpu/plan.h"
 
-/* A load or write as a nest runs it: dim k of its pointer runs with dim map[k] of the nest, or stands at index 0 (-1).
- */
-typedef struct Access {
-  Op *op;
-  int8_t map[MAX_RANK];
-} Access;
-typedef VEC(Access) Accesses;
-
 bool memory_writes(const Op *op);
 bool memory_conflict(Emit *e, const Op *a, const Op *b);
 /* Whether `first` and, later in the program, `second` may run in one nest of that shape although they conflict; and
@@ -41,8 +33,9 @@ bool root_writes(const Root *r);
 Access root_access(const Root *r); /* what it writes */
 /* The loads that root r, whose map is known, runs in the nest of g. While the plan is made (p not NULL): that it would
  * run; g may be NULL, a nest of its own. */
-Accesses root_loads(Emit *e, Planner *p, const Group *g, const Root *r);
+Accesses root_loads(Emit *e, Planner *p, const Group *g, Root *r);
+Accesses group_loads(Emit *e, const Group *g); /* of all its roots, each once */
 /* Whether r may join g: its loads and what it writes beside what g runs already. */
-bool memory_fits(Planner *p, const Group *g, const Root *r);
+bool memory_fits(Planner *p, const Group *g, Root *r);
 
 #endif

@@ -38,12 +38,11 @@ static void note_run(Check *c, const Access *a, int item, const Group *g) {
 }
 
 static void note_group(Check *c, const Group *g, int item, bool own) {
+  Accesses loads = group_loads(c->e, g);
+  for (int i = 0; i < loads.n; i++) note_run(c, &loads.at[i], item, own ? g : NULL);
   for (int i = 0; i < g->roots.n; i++) {
-    const Root *r = g->roots.at[i];
-    Accesses loads = root_loads(c->e, NULL, g, r);
-    for (int k = 0; k < loads.n; k++) note_run(c, &loads.at[k], item, own ? g : NULL);
-    Access write = root_access(r);
-    if (root_writes(r)) note_run(c, &write, item, own ? g : NULL);
+    Access write = root_access(g->roots.at[i]);
+    if (root_writes(g->roots.at[i])) note_run(c, &write, item, own ? g : NULL);
   }
 }
 

@@ -266,6 +266,8 @@ static Group *add_root_along(Planner *p, Root *r, int vector_dim) {
     p->open->vector_dim = vector_dim;
     memcpy(p->open->shape, t->shape, sizeof p->open->shape);
   }
+  Accesses loads = root_loads(e, p, p->open, r);
+  for (int i = 0; i < loads.n; i++) vec_push(e->arena, &p->open->accesses, loads.at[i]);
   if (r->kind == ROOT_KEEP) pull(p, r->value, p->open, r->map);
   else pull_inputs(p, r->op, p->open, r->map);
   vec_push(e->arena, &p->open->roots, r);

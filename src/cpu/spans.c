@@ -42,6 +42,10 @@ typedef struct Spans {
   int count, depth;
 } Spans;
 
+/* At no index that a mask knows. */
+static const int8_t anywhere[MAX_RANK] = {ANYWHERE, ANYWHERE, ANYWHERE, ANYWHERE,
+                                          ANYWHERE, ANYWHERE, ANYWHERE, ANYWHERE};
+
 static const char *span_of(Spans *s, Value *v, const int8_t *map);
 
 static const char *declare_span(Spans *s, const char *value) {
@@ -84,7 +88,6 @@ static bool is_outside(const Value *v, const Op *loop) {
 static const char *gain(Spans *s, const Op *loop, int index) {
   const Value *arg = loop->body[0]->args[index + 1];
   Value *next = loop->body[0]->last->in[index];
-  static const int8_t scalar[MAX_RANK] = {ANYWHERE};
   const char *sum = "nd_span_of(0, 0)";
   for (int i = 0; next != arg; i++) {
     const Op *op = next->def;
@@ -92,7 +95,7 @@ static const char *gain(Spans *s, const Op *loop, int index) {
     int own = op->code == OP_ADD && is_outside(op->in[0], loop) ? 1 : 0;
     Value *more = op->in[1 - own];
     if (!is_outside(more, loop) && !(more->def && more->def->code == OP_CONST)) return NULL;
-    const char *by = span_of(s, more, scalar);
+    const char *by = span_of(s, more, anywhere);
     if (op->code == OP_ADDPTR)
       by = text(s->e, "nd_span_times(%s, nd_span_of(%d, %d))", by, type_elem_bytes(type_pointee(s->e->cx, next->type)),
                 type_elem_bytes(type_pointee(s->e->cx, next->type)));
@@ -104,17 +107,15 @@ static const char *gain(Spans *s, const Op *loop, int index) {
 
 /* The value carried at `index`, during the loop or after it. */
 static const char *carried(Spans *s, const Op *loop, int index, bool after) {
-  static const int8_t scalar[MAX_RANK] = {ANYWHERE};
   const Type *t = loop->body[0]->args[index + 1]->type;
   const char *by = gain(s, loop, index);
   if (!by) return whole_type(s, t);
-  const char *rounds = text(s->e, "nd_span_rounds(%s, %s, %s, %d)", span_of(s, loop->in[0], scalar),
-                            span_of(s, loop->in[1], scalar), span_of(s, loop->in[2], scalar), after);
-  return fitted(s, t, call(s, "plus", span_of(s, loop->in[3 + index], scalar), call(s, "times", rounds, by)));
+  const char *rounds = text(s->e, "nd_span_rounds(%s, %s, %s, %d)", span_of(s, loop->in[0], anywhere),
+                            span_of(s, loop->in[1], anywhere), span_of(s, loop->in[2], anywhere), after);
+  return fitted(s, t, call(s, "plus", span_of(s, loop->in[3 + index], anywhere), call(s, "times", rounds, by)));
 }
 
 static const char *argument_span(Spans *s, const Value *v) {
-  static const int8_t scalar[MAX_RANK] = {ANYWHERE};
   const Op *parent = v->block->parent;
   if (!parent) {
     if (v->type->ptr) return "nd_span_of(0, 0)";
@@ -124,8 +125,8 @@ static const char *argument_span(Spans *s, const Value *v) {
   }
   if (parent->code == OP_FOR) {
     if (v->index > 0) return carried(s, parent, v->index - 1, false);
-    return text(s->e, "nd_span_loop(%s, %s, %s)", span_of(s, parent->in[0], scalar), span_of(s, parent->in[1], scalar),
-                span_of(s, parent->in[2], scalar));
+    return text(s->e, "nd_span_loop(%s, %s, %s)", span_of(s, parent->in[0], anywhere),
+                span_of(s, parent->in[1], anywhere), span_of(s, parent->in[2], anywhere));
   }
   return whole_type(s, v->type);
 }
@@ -136,8 +137,6 @@ static const char *op_span(Spans *s, Value *v, const int8_t *map) {
   Op *op = v->def;
   Emit *e = s->e;
   const Type *t = v->type;
-  static const int8_t anywhere[MAX_RANK] = {ANYWHERE, ANYWHERE, ANYWHERE, ANYWHERE,
-                                            ANYWHERE, ANYWHERE, ANYWHERE, ANYWHERE};
   int8_t inner[MAX_RANK];
   bool is_u64 = !t->ptr && t->dtype == DT_U64;
   if (op_is_view(op)) {

@@ -24,6 +24,9 @@ static const char source[] =
     "    tl.store(o + 1 + i, v + s, mask=i < n)\n    tl.store(y, tl.sum(v, 0))\n\n"
     "@triton.jit\ndef taken(x, y, o, n, B: tl.constexpr):\n"
     "    i = tl.arange(0, B)\n    at = tl.load(y + i) & 63\n    v = tl.load(x + at)\n    tl.store(o + i, v + i)\n\n"
+    "@triton.jit\ndef corner(x, y, o, n, B: tl.constexpr):\n"
+    "    i = tl.arange(0, 16)\n    at = i[:, None] * 16 + i[None, :]\n    m = i[None, :] < 2\n"
+    "    tl.store(o + at, tl.load(x + at, mask=m, other=0) + 1, mask=m)\n\n"
     "@triton.jit\ndef steps(x, y, o, n, B: tl.constexpr):\n"
     "    i = tl.arange(0, B)\n    p = x + i\n    q = o + i\n    for k in range(0, n, B):\n"
     "        tl.store(q, tl.load(p, mask=i + k < n, other=1) * 3 + 1, mask=i + k < n)\n        p += B\n        q += "
@@ -94,9 +97,9 @@ static void check(Devices *d, const char *kernel, int y, int o, int n, int block
 
 /* One program: what it stores is what it has read before. */
 static void one_program(void **state) {
-  static const char *const kernels[] = {"add", "total", "taken", "steps"};
-  static const int far[] = {0, 1, -1, 7, -16, 100, 255, 256, -256, 1500};
-  for (int k = 0; k < 4; k++)
+  static const char *const kernels[] = {"add", "total", "taken", "corner", "steps"};
+  static const int far[] = {0, 1, -1, 7, -16, 96, 255, 256, -256, 1500};
+  for (int k = 0; k < 5; k++)
     for (int i = 0; i < 10; i++) {
       check(*state, kernels[k], 1000, far[i], 250, 256, 1, i & 1);
       check(*state, kernels[k], far[i] + 2, 1000, 256, 256, 1, i & 1);
