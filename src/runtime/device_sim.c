@@ -155,6 +155,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker) {
                       .begin = begin,
                       .end = end,
                       .programs = l->options->programs,
+                      .seed = 1,
                       .check = check,
                       .check_arg = &checker,
                       .memory = r->limits.memory_bytes,

@@ -164,6 +164,7 @@ LaneOp *lane_op_raw(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in, i
   *op = proto;
   if (!has_buffer(op)) op->buffer = -1;
   op->span = proto.span ? proto.span : b->span;
+  op->statement = proto.statement ? proto.statement : b->statement;
   op->in_count = n;
   op->out_count = out_count;
   op->in = (LaneValue **)(op + 1);

@@ -144,6 +144,7 @@ struct LaneOp {
   uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile, trans;
   uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll;
   int16_t buffer; /* shared memory: which buffer of the func; -1 none */
+  int statement;  /* the number of the tile operation that it is part of; 0: none */
   const char *text;
   int in_count, out_count;
   LaneValue **in, **out;
@@ -205,6 +206,7 @@ typedef struct LaneBuilder {
   LaneFunc *f;
   LaneBlock *block; /* operations go to its end */
   const Span *span;
+  int statement;           /* given to each new operation, as is the span */
   struct LaneScope *scope; /* what has been computed, for finding it again; private to lane/build.c */
 } LaneBuilder;
 
@@ -293,14 +295,16 @@ void lane_wide(LaneFunc *f);          /* both halves of a product at once */
 
 /* ---- sim.c: runs it on this machine's memory, for tests and the `sim` device ------------------------------------- */
 
-/* A block runs with all its threads in step. Finds: two warps that touch one shared byte without a barrier between (one
- * of them writing), reads of shared memory nobody wrote, shared accesses past the block's, misaligned vectors, barriers
- * in divergent control. Global addresses are the process's own; `check` (may be NULL) is asked about each access and
- * returns false for a wrong one. */
+/* Between barriers a block's warps run in an order of chance, where it matters (sim/sim.c). Finds: two threads of a
+ * block that touch one byte of shared or global memory without a barrier between (one of them writing), reads of shared
+ * memory nobody wrote, shared accesses past the block's, misaligned vectors, barriers in divergent control. Global
+ * addresses are the process's own; `check` (may be NULL) is asked about each access and returns false for a wrong one.
+ */
 typedef struct LaneSimOptions {
   const int32_t *grid;           /* [3] */
   int64_t begin, end;            /* programs, x fastest */
   const int64_t *programs;       /* or NULL: all in [begin, end) */
+  uint64_t seed;                 /* for the order of warps; 0: they go in step */
   const struct LaneWatch *watch; /* or NULL */
   bool (*check)(void *arg, uint64_t address, int bytes, bool write);
   void *check_arg;

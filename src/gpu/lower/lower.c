@@ -141,11 +141,14 @@ static bool is_end(const Op *op) { return op_info[op->code].effect == EFFECT_END
 
 void lower_op(Lower *l, Op *op) {
   const Span *outer = l->b.span;
+  int around = l->b.statement;
   if (op->span) l->b.span = op->span;
+  l->b.statement = ++l->statements;
   if (!table[op->code])
     fail(l->cx, op->span ? *op->span : (Span){0}, "the CUDA device does not support `%s` yet", op_info[op->code].name);
   table[op->code](l, op);
   l->b.span = outer;
+  l->b.statement = around;
 }
 
 void lower_block(Lower *l, Block *block) {

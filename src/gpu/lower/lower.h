@@ -20,6 +20,7 @@ typedef struct Lower {
   const GpuTarget *target;
   LaneFunc *out;
   LaneBuilder b;
+  int statements;               /* lowered so far: LaneOp.statement */
   LaneValue *tid, *lane, *warp; /* thread in the block; lane in the warp; warp in the block (zero for one warp) */
   LaneValue *program[3], *programs[3];
   bool asks_program; /* programs differ: the kernel has a program_id */

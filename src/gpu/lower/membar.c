@@ -11,22 +11,23 @@
  *     n = load(count); store(count, n + 1)         128 threads load, one stores: a slow warp would read n + 1
  *     store(p + i, x); y = load(p + perm(i))       likewise
  *
- * Then the block meets at a barrier, which orders its accesses. Which accesses may meet is told by the arrays that
- * their pointers may point into (tile/analysis/provenance.h). Accesses in one layout that holds each element once are
- * taken to stay with their threads, also where their pointers differ (x[i] in turn after turn of a loop); and so are
- * stores in one layout, by their first holders.
+ * Then the block meets at a barrier, which orders its accesses. Two arguments may be one array, so an access through
+ * any pointer may meet one through any other; but in one layout that holds each element once, accesses stay with their
+ * threads unless element i of the one may be element j of the other (tile/analysis/overlap.h). So do stores in one
+ * layout, by their first holders.
  *
- * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if a
- * turn had gone before.
+ * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if an
+ * iteration had gone before.
  */
 #include "gpu/lower/lower.h"
-#include "tile/analysis/provenance.h"
+#include "tile/analysis/overlap.h"
 
 typedef struct Access {
   const Value *pointer;
   bool reads, writes;
   const Layout *layout; /* NULL: a scalar */
   bool shared;          /* elements have several holders: all of them read, the first one writes */
+  const Op *loop;       /* the access is of an earlier iteration of it, or NULL */
 } Access;
 
 typedef struct LowerOrder {
@@ -55,11 +56,12 @@ static bool access_of(const Op *op, Access *a) {
 
 static bool is_atomic(const Access *a) { return a->reads && a->writes; }
 
+/* a came before b. */
 static bool conflict(const Order *o, const Access *a, const Access *b) {
+  bool both_write = a->writes && b->writes; /* in one layout the same thread writes an element each time */
   if (!(a->writes || b->writes) || (is_atomic(a) && is_atomic(b))) return false;
-  if (!provenance_may_alias(o->provenance, a->pointer, b->pointer, ARGS_DISJOINT)) return false;
-  if (a->layout != b->layout) return true;
-  return a->shared && !(a->writes && b->writes); /* who writes is the same one each time */
+  if (a->layout != b->layout || (a->shared && !both_write)) return true;
+  return a->layout && overlap_crosswise(o->provenance, a->pointer, b->pointer, a->loop);
 }
 
 /* ---- what is pending --------------------------------------------------------------------------------------------- */
@@ -74,7 +76,9 @@ static Order *order_of(Lower *l) {
 static void add(Lower *l, Order *o, const Access *a) {
   for (int i = 0; i < o->pending.n; i++) {
     const Access *p = &o->pending.at[i];
-    if (p->pointer == a->pointer && p->reads == a->reads && p->writes == a->writes && p->layout == a->layout) return;
+    if (p->pointer == a->pointer && p->reads == a->reads && p->writes == a->writes && p->layout == a->layout &&
+        p->loop == a->loop)
+      return;
   }
   vec_push(l->cx->arena, &o->pending, *a);
 }
@@ -117,6 +121,7 @@ void lower_order_barrier(Lower *l) {
 typedef struct Scan {
   Lower *l;
   Order *order;
+  const Op *loop;
   bool meets;
 } Scan;
 
@@ -129,16 +134,18 @@ static void scan_meets(Op *op, void *arg) {
 static void scan_add(Op *op, void *arg) {
   Scan *s = arg;
   Access a;
-  if (access_of(op, &a)) add(s->l, s->order, &a);
+  if (!access_of(op, &a)) return;
+  a.loop = s->loop;
+  add(s->l, s->order, &a);
 }
 
 void lower_order_loop(Lower *l, const Op *loop) {
   if (l->divergent) return;
   Order *o = order_of(l);
-  Scan s = {l, o, false};
+  Scan s = {l, o, loop, false};
   for (int i = 0; i < 2; i++)
     if (loop->body[i]) tile_walk(loop->body[i], scan_meets, &s);
-  if (s.meets) wait_for_all(l, o); /* once, not in every turn */
+  if (s.meets) wait_for_all(l, o); /* once, not in every iteration */
   for (int i = 0; i < 2; i++)
     if (loop->body[i]) tile_walk(loop->body[i], scan_add, &s);
   o->last = NULL;

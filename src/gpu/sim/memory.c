@@ -1,10 +1,5 @@
-/* The simulator's loads, stores and atomics, of global memory (this process's own) and of a block's shared memory.
- *
- * Shared memory has a shadow: for each byte the thread that wrote it last and those that read it since, with the time,
- * which counts barriers. Two accesses by different threads, one of them a write, need a barrier between: one of the
- * block, or of their warp when they are of one. Two writes of the same bytes are let pass: copies that hold one element
- * may all store it. Atomics go with atomics.
- */
+/* The simulator's loads, stores and atomics, of global memory (this process's own) and of a block's shared memory. Each
+ * is noted in the shadow (sim/shadow.c) before it is done. */
 #include "gpu/sim/plan.h"
 
 typedef unsigned long long ull;
@@ -13,100 +8,8 @@ enum { MAX_ACCESS = 128 };
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-typedef struct Access {
-  SimRun *r;
-  const SimOp *o;
-  int thread, bytes; /* of the whole access */
-  uint64_t address;
-  bool write, atomic, spread; /* spread: what is read goes to other threads of the warp, too */
-} Access;
-
-static const char *buffer_name(const Access *a) {
-  int i = a->o->op->buffer;
-  const LaneFunc *f = a->r->plan->f;
-  return i >= 0 && i < f->buffers.n ? f->buffers.at[i].name : "?";
-}
-
-/* other: its thread, or -1 for several. */
-static bool race(const Access *a, uint64_t byte, int other, const char *did) {
-  char who[32] = "other threads";
-  if (other >= 0) snprintf(who, sizeof who, "thread %d", other);
-  return sim_fault(a->r, a->o->op, a->thread,
-                   "race in shared memory: thread %d %s byte %llu (buffer '%s') that %s %s, without a barrier between",
-                   a->thread, a->write ? "writes" : "reads", (ull)byte, buffer_name(a), who, did);
-}
-
-/* Whether an access at that time, by a thread of that warp, is not yet ordered before this thread. */
-static bool is_recent(const Access *a, uint32_t time, int warp) {
-  if (time < a->r->block_start) return false;
-  return time >= (warp == a->thread / 32 ? a->r->warp_sync[warp] : a->r->block_sync);
-}
-
-static bool note_read(const Access *a, uint64_t first) {
-  SimRun *r = a->r;
-  int t = a->thread, warp = t / 32;
-  for (int i = 0; i < a->bytes; i++) {
-    SimShadow *s = &r->shadow[first + (uint64_t)i];
-    bool ordered = s->written >= r->block_start && s->written < r->block_sync && s->buffer == a->o->op->buffer;
-    if (ordered && s->read == r->time && s->reader == SIM_MANY)
-      continue; /* the common case: nothing to find or to note */
-    if (s->written < r->block_start)
-      return sim_fault(r, a->o->op, t,
-                       "thread %d reads byte %llu of shared memory (buffer '%s'), which nobody has written", t,
-                       (ull)first + (ull)i, buffer_name(a));
-    if (a->o->op->buffer >= 0 && s->buffer >= 0 && s->buffer != a->o->op->buffer)
-      return sim_fault(
-          r, a->o->op, t,
-          "thread %d reads byte %llu of shared memory (buffer '%s'), which was written last as buffer '%s'", t,
-          (ull)first + (ull)i, buffer_name(a), r->plan->f->buffers.at[s->buffer].name);
-    int writer = s->writer & ~SIM_ATOMIC;
-    if ((writer != t || a->spread) && !(a->atomic && s->writer & SIM_ATOMIC) && is_recent(a, s->written, writer / 32))
-      return race(a, first + (uint64_t)i, writer, "wrote");
-    if (a->atomic) continue; /* noted as a write */
-    bool fresh = s->read >= r->block_sync && s->read >= r->block_start;
-    if (!fresh) s->reader = (uint16_t)t;
-    else if (s->reader != t) {
-      int old_warp = s->reader == SIM_MANY ? -1 : s->reader & SIM_WARP ? s->reader & 31 : s->reader / 32;
-      if (old_warp != warp) s->reader = SIM_MANY;
-      else if (s->read >= r->warp_sync[warp]) s->reader = (uint16_t)(SIM_WARP | warp);
-      else s->reader = (uint16_t)t;
-    }
-    s->read = r->time;
-  }
-  return true;
-}
-
-static bool note_write(const Access *a, uint64_t first, const void *new_bytes) {
-  SimRun *r = a->r;
-  int t = a->thread;
-  for (int i = 0; i < a->bytes; i++) {
-    SimShadow *s = &r->shadow[first + (uint64_t)i];
-    int writer = s->writer & ~SIM_ATOMIC;
-    bool both_atomic = a->atomic && s->writer & SIM_ATOMIC;
-    bool same =
-        !a->atomic && !(s->writer & SIM_ATOMIC) && r->shared[first + (uint64_t)i] == ((const char *)new_bytes)[i];
-    if (writer != t && !both_atomic && !same && is_recent(a, s->written, writer / 32))
-      return race(a, first + (uint64_t)i, writer, "wrote");
-    if (s->read >= r->block_start) {
-      if (s->reader == SIM_MANY) {
-        if (s->read >= r->block_sync) return race(a, first + (uint64_t)i, -1, "read");
-      } else if (s->reader & SIM_WARP) {
-        if (is_recent(a, s->read, s->reader & 31)) return race(a, first + (uint64_t)i, -1, "read");
-      } else if (s->reader != t && is_recent(a, s->read, s->reader / 32)) {
-        return race(a, first + (uint64_t)i, s->reader, "read");
-      }
-    }
-    /* An atomic of the thread that stored before it leaves that store as it was for the others. */
-    bool plain = !a->atomic || (s->writer == t && s->written >= r->block_sync);
-    s->written = r->time;
-    s->writer = (uint16_t)(t | (plain ? 0 : SIM_ATOMIC));
-    s->buffer = a->o->op->buffer;
-  }
-  return true;
-}
-
 /* Where the access goes; NULL after a fault. */
-static char *reach(const Access *a) {
+static char *reach(const SimAccess *a) {
   SimRun *r = a->r;
   const LaneOp *op = a->o->op;
   if (a->address % (uint64_t)a->bytes)
@@ -129,16 +32,16 @@ static char *reach(const Access *a) {
              bytes = (uint64_t)r->plan->f->buffers.at[op->buffer].bytes;
     if (a->address < first || end > first + bytes)
       return sim_fault(r, op, a->thread, "byte %lld of shared buffer '%s', which has %llu",
-                       (long long)(a->address - first), buffer_name(a), (ull)bytes),
+                       (long long)(a->address - first), sim_buffer_name(a), (ull)bytes),
              NULL;
   }
   return r->shared + a->address;
 }
 
-static bool begin(SimRun *r, const SimOp *o, int t, int elements, bool write, Access *a) {
+static bool begin(SimRun *r, const SimOp *o, int t, int elements, bool write, SimAccess *a) {
   const LaneOp *op = o->op;
   uint64_t base = sim_get(r, o->in[0], op->in[0]->type, t);
-  *a = (Access){.r = r, .o = o, .thread = t, .bytes = lane_kind_info[op->kind].bits / 8 * elements, .write = write};
+  *a = (SimAccess){.r = r, .o = o, .thread = t, .bytes = lane_kind_info[op->kind].bits / 8 * elements, .write = write};
   a->address = base + (uint64_t)op->imm;
   if (op->space == SPACE_SHARED) a->address &= 0xffffffff;
   return (a->bytes > 0 && a->bytes <= MAX_ACCESS) || sim_fault(r, op, t, "an access of %d bytes", a->bytes);
@@ -176,16 +79,17 @@ bool sim_load(SimRun *r, const SimOp *o, const SimMask *m) {
   const LaneOp *op = o->op;
   int n = op->out_count, bytes = lane_kind_info[op->kind].bits / 8;
   LaneType type = lane_kind_info[op->kind].type;
-  for (int t = 0; t < r->threads; t++) {
+  for (int t = r->from; t < r->to; t++) {
     if (!m->on[t]) continue;
     if (!sim_guarded(r, o, t)) {
       for (int i = 0; i < n; i++) sim_set(r, o->out[i], type, t, sim_get(r, o->in[i + 1], type, t));
       continue;
     }
-    Access a;
+    SimAccess a;
     if (!begin(r, o, t, n, false, &a)) return false;
+    a.atomic = op->is_volatile;
     const char *p = reach(&a);
-    if (!p || (op->space == SPACE_SHARED && !note_read(&a, a.address))) return false;
+    if (!p || !sim_note_read(&a)) return false;
     if (n == 1 && bytes == 4) {
       sim_set(r, o->out[0], LT_B32, t, *(const volatile uint32_t *)(const void *)p); /* others may be writing it */
       continue;
@@ -199,9 +103,9 @@ bool sim_store(SimRun *r, const SimOp *o, const SimMask *m) {
   const LaneOp *op = o->op;
   int n = op->in_count - 1, bytes = lane_kind_info[op->kind].bits / 8;
   LaneType type = lane_kind_info[op->kind].type;
-  for (int t = 0; t < r->threads; t++) {
+  for (int t = r->from; t < r->to; t++) {
     if (!m->on[t] || !sim_guarded(r, o, t)) continue;
-    Access a;
+    SimAccess a;
     if (!begin(r, o, t, n, true, &a)) return false;
     char *p = reach(&a), memory[MAX_ACCESS];
     if (!p) return false;
@@ -209,7 +113,7 @@ bool sim_store(SimRun *r, const SimOp *o, const SimMask *m) {
       uint64_t v = sim_get(r, o->in[i + 1], type, t);
       memcpy(memory + i * bytes, &v, (size_t)bytes);
     }
-    if (op->space == SPACE_SHARED && !note_write(&a, a.address, memory)) return false;
+    if (!sim_note_write(&a, p, memory)) return false;
     if (a.bytes == 4) { /* in one piece, as others may be reading it */
       uint32_t v;
       memcpy(&v, memory, 4);
@@ -227,11 +131,11 @@ bool sim_ldmatrix(SimRun *r, const SimOp *o, int w) {
   for (int i = 0; i < op->out_count; i++) {
     uint16_t square[8][8];
     for (int row = 0; row < 8; row++) {
-      Access a;
+      SimAccess a;
       if (!begin(r, o, 32 * w + 8 * i + row, 4, false, &a)) return false;
       a.spread = true;
       const char *p = reach(&a);
-      if (!p || !note_read(&a, a.address)) return false;
+      if (!p || !sim_note_read(&a)) return false;
       memcpy(square[row], p, sizeof square[row]);
     }
     for (int lane = 0; lane < 32; lane++) {
@@ -268,24 +172,22 @@ bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m) {
   bool cas = op->rmw == RMW_CAS;
   int n = cas ? 1 : op->in_count - 1, bytes = lane_kind_info[op->kind].bits / 8;
   LaneType type = lane_kind_info[op->kind].type;
-  for (int t = 0; t < r->threads; t++) {
+  for (int t = r->from; t < r->to; t++) {
     if (!m->on[t]) continue;
     if (!sim_guarded(r, o, t)) { /* no value: one that shows when it is used */
       for (int i = 0; i < op->out_count; i++)
         sim_set(r, o->out[i], type, t, 0xdeadbeefdeadbeefull & lane_type_mask(type));
       continue;
     }
-    Access a;
+    SimAccess a;
     if (!begin(r, o, t, n, true, &a)) return false;
     a.atomic = true;
     char *p = reach(&a);
     if (!p) return false;
-    if (op->space == SPACE_SHARED) {
-      a.write = false;
-      if (!note_read(&a, a.address)) return false;
-      a.write = true;
-      if (!note_write(&a, a.address, p)) return false;
-    }
+    a.write = false;
+    if (!sim_note_read(&a)) return false;
+    a.write = true;
+    if (!sim_note_write(&a, p, NULL)) return false;
     for (int i = 0; i < n; i++) {
       uint64_t y = sim_get(r, o->in[i + 1], type, t), z = cas ? sim_get(r, o->in[2], type, t) : 0;
       uint64_t old = exchange(p + i * bytes, op->rmw, op->kind, y, z);

@@ -192,6 +192,40 @@ static bool is_idle(const Planner *p, const LaneOp *op) {
   return true;
 }
 
+/* ---- stretches ---- */
+
+static void note_memory(Planner *p, SimOp *o) {
+  const LaneOp *op = o->op;
+  bool global = op->space == SPACE_GLOBAL;
+  o->meets = (op->code == LANE_BARRIER && !op->warp) || (op->body[0] && op->uniform);
+  if (op->code == LANE_LD) o->touches = global ? SIM_READS_GLOBAL : SIM_READS_SHARED;
+  if (op->code == LANE_LDMATRIX) o->touches = SIM_READS_SHARED;
+  if (op->code == LANE_ST) o->touches = global ? SIM_WRITES_GLOBAL : SIM_WRITES_SHARED;
+  /* Atomics alone stay in order, that their old values are the same each time. */
+  if (global && (op->code == LANE_ST || op->code == LANE_ATOM)) p->plan->writes_global = true;
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; o->body[i] && k < o->body[i]->count; k++) {
+      o->touches |= o->body[i]->ops[k].touches;
+      o->meets |= o->body[i]->ops[k].meets;
+    }
+}
+
+static void find_stretches(Planner *p, SimBlock *s) {
+  SimStretch now = {0};
+  uint8_t touched = 0;
+  for (int i = 0; i <= s->count; i++) {
+    bool ends = i == s->count || s->ops[i].meets;
+    if (!ends) touched |= s->ops[i].touches;
+    if (!ends || (i == s->count && now.begin == i)) continue;
+    now.end = i;
+    now.mixed = (touched & 3) == 3 || (touched & 12) == 12;
+    if (now.end > now.begin) vec_push(p->arena, &s->stretches, now);
+    if (i < s->count) vec_push(p->arena, &s->stretches, (SimStretch){i, i + 1, false});
+    now.begin = i + 1;
+    touched = 0;
+  }
+}
+
 static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *types) {
   stack_guard();
   SimBlock *s = NEW(p->arena, SimBlock);
@@ -216,6 +250,8 @@ static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *
     if (bytes > p->plan->copy_bytes) p->plan->copy_bytes = bytes;
     break;
   }
+  for (int i = 0; i < s->count; i++) note_memory(p, &s->ops[i]);
+  find_stretches(p, s);
   return s;
 }
 

@@ -11,18 +11,30 @@
 typedef struct SimOp SimOp;
 typedef struct SimBlock SimBlock;
 
+enum { SIM_READS_GLOBAL = 1, SIM_WRITES_GLOBAL = 2, SIM_READS_SHARED = 4, SIM_WRITES_SHARED = 8 };
+
 struct SimOp {
-  void (*pure)(const SimOp *o, char *regs,
-               int threads); /* of operations without effect: for all threads, active or not */
+  /* of operations without effect: for the threads [from, to), active or not */
+  void (*pure)(const SimOp *o, char *regs, int from, int to);
   const LaneOp *op;
   uint32_t *in, *out, guard; /* offsets into regs */
+  uint8_t touches;           /* SIM_READS_GLOBAL and so on; of control: its bodies */
+  bool meets;                /* all threads of the block must do it together; of control: its bodies too */
   SimBlock *body[2];
 };
+
+/* Operations of a block between those at which the block's threads meet: barriers, uniform control, and what holds
+ * such. mixed: memory that other threads see is both read and written, so that it matters how far each warp is. */
+typedef struct SimStretch {
+  int begin, end;
+  bool mixed;
+} SimStretch;
 
 struct SimBlock {
   const LaneBlock *block;
   int count; /* without what ends it */
   SimOp *ops;
+  VEC(SimStretch) stretches;
   uint32_t *args;
   SimOp *end;          /* yield or condition; NULL for the func's body */
   bool end_reads_args; /* what it hands on is in part its own block's arguments: copy in two steps */
@@ -44,31 +56,34 @@ typedef struct SimPlan {
   VEC(SimFixed) fixed; /* constants: written once */
   int *buffer_offset;
   int shared_bytes;
+  bool writes_global;
 } SimPlan;
 
 /* watch: leaves out what is not needed; may be NULL */
 SimPlan *sim_plan(Context *cx, const LaneFunc *f, const LaneWatch *watch);
 /* sim/pure.c: how to run it; never NULL for a pure operation. */
-void (*sim_pure_function(const LaneOp *op))(const SimOp *, char *, int);
+void (*sim_pure_function(const LaneOp *op))(const SimOp *, char *, int, int);
 
 typedef struct SimClock SimClock; /* sim/record.c: of instrumented kernels */
 
-/* What happened to a byte of shared memory last. Times count barriers; 0 in `written` and `read` is before every block.
- */
+/* What happened to a byte last. Times count barriers; 0 in `written` and `read` is before every block. */
 typedef struct SimShadow {
   uint32_t written, read;
-  uint16_t writer; /* thread; SIM_ATOMIC with it */
-  uint16_t reader; /* thread, SIM_WARP with a warp for several of one, or SIM_MANY */
-  int16_t buffer;  /* through which it was written */
+  uint32_t statement; /* of the write, in global memory: which tile operation, in which iterations */
+  uint16_t writer;    /* thread; SIM_ATOMIC with it */
+  uint16_t reader;    /* thread, SIM_WARP with a warp for several of one, or SIM_MANY */
+  int16_t buffer;     /* through which it was written */
   int16_t unused;
 } SimShadow;
 enum { SIM_ATOMIC = 0x8000, SIM_WARP = 0x4000, SIM_MANY = 0x7fff };
+typedef struct SimGlobal SimGlobal; /* sim/shadow.c: the shadow of global memory since the block's last barrier */
 
 typedef struct SimRun {
   const SimPlan *plan;
   const LaneSimOptions *o;
   LaneSimFault *fault;
   int threads;
+  int from, to; /* threads that run now: all, or a warp's */
   char *regs, *copy;
   uint8_t **masks; /* two a level of control */
   uint8_t *exited;
@@ -76,6 +91,9 @@ typedef struct SimRun {
   int32_t program[3];
   char *shared;
   SimShadow *shadow;
+  SimGlobal *global;  /* NULL: the kernel only reads */
+  uint64_t random;    /* for the order of warps */
+  uint32_t iteration; /* which one of each loop around, mixed into one number */
   uint32_t time, block_start, block_sync, *warp_sync;
   uint64_t clock;
   SimClock *clocks; /* NULL: nothing is recorded */
@@ -88,8 +106,25 @@ typedef struct SimMask {
   int count;
 } SimMask;
 
+static inline uint32_t sim_mix(uint32_t a, uint32_t b) { return (a ^ b) * 0x9e3779b1u ^ a >> 15; }
+
 /* Records a fault of one thread (-1: of the block) and returns false. */
 bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...) PRINTF_LIKE(4, 5);
+
+/* sim/shadow.c: who has touched what since which barrier. */
+typedef struct SimAccess { /* by one thread */
+  SimRun *r;
+  const SimOp *o;
+  int thread, bytes; /* of the whole access */
+  uint64_t address;
+  bool write, atomic, spread; /* spread: what is read goes to other threads of the warp, too */
+} SimAccess;
+SimGlobal *sim_shadow_create(Context *cx);
+void sim_shadow_meet(SimGlobal *g); /* the block has met: what was before is in order with all that comes */
+/* False after a fault: another thread's access needs a barrier. The bytes at `old` become new_bytes, if not NULL. */
+bool sim_note_read(const SimAccess *a);
+bool sim_note_write(const SimAccess *a, const char *old, const void *new_bytes);
+const char *sim_buffer_name(const SimAccess *a);
 
 /* sim/memory.c */
 bool sim_load(SimRun *r, const SimOp *o, const SimMask *m);

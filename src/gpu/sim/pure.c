@@ -1,4 +1,4 @@
-/* Operations without effect, for all threads of a block at once.
+/* Operations without effect, for all threads of a block or of a warp at once.
  *
  * Inactive threads compute too: what they get nobody reads, and nothing here can fault. The common operations have a
  * loop of their own that the compiler turns into vector instructions; all others go through lane_eval thread by thread,
@@ -8,55 +8,55 @@
 
 #include <math.h>
 
-typedef void (*Pure)(const SimOp *o, char *regs, int threads);
+typedef void (*Pure)(const SimOp *o, char *regs, int begin, int end);
 
 #define OUT(type) type *out = (type *)(void *)(regs + o->out[0])
 #define IN(type, i) ((const type *)(const void *)(regs + o->in[i]))
 
 #define LOOP1(name, to, from, expr) \
-  static void name(const SimOp *o, char *regs, int threads) { \
+  static void name(const SimOp *o, char *regs, int begin, int end) { \
     OUT(to); \
     const from *a = IN(from, 0); \
-    for (int t = 0; t < threads; t++) { \
+    for (int t = begin; t < end; t++) { \
       from x = a[t]; \
       out[t] = (to)(expr); \
     } \
   }
 #define LOOP2(name, to, from, expr) \
-  static void name(const SimOp *o, char *regs, int threads) { \
+  static void name(const SimOp *o, char *regs, int begin, int end) { \
     OUT(to); \
     const from *a = IN(from, 0), *b = IN(from, 1); \
-    for (int t = 0; t < threads; t++) { \
+    for (int t = begin; t < end; t++) { \
       from x = a[t], y = b[t]; \
       out[t] = (to)(expr); \
     } \
   }
 #define LOOP3(name, to, from, expr) \
-  static void name(const SimOp *o, char *regs, int threads) { \
+  static void name(const SimOp *o, char *regs, int begin, int end) { \
     OUT(to); \
     const from *a = IN(from, 0), *b = IN(from, 1), *c = IN(from, 2); \
-    for (int t = 0; t < threads; t++) { \
+    for (int t = begin; t < end; t++) { \
       from x = a[t], y = b[t], z = c[t]; \
       out[t] = (to)(expr); \
     } \
   }
 #define SHIFT(name, type, expr) \
-  static void name(const SimOp *o, char *regs, int threads) { \
+  static void name(const SimOp *o, char *regs, int begin, int end) { \
     OUT(type); \
     const type *a = IN(type, 0); \
     const uint32_t *b = IN(uint32_t, 1); \
-    for (int t = 0; t < threads; t++) { \
+    for (int t = begin; t < end; t++) { \
       type x = a[t]; \
       uint32_t n = b[t]; \
       out[t] = (type)(expr); \
     } \
   }
 #define SELECT(name, type) \
-  static void name(const SimOp *o, char *regs, int threads) { \
+  static void name(const SimOp *o, char *regs, int begin, int end) { \
     OUT(type); \
     const uint8_t *p = IN(uint8_t, 0); \
     const type *a = IN(type, 1), *b = IN(type, 2); \
-    for (int t = 0; t < threads; t++) out[t] = p[t] ? a[t] : b[t]; \
+    for (int t = begin; t < end; t++) out[t] = p[t] ? a[t] : b[t]; \
   }
 
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
@@ -100,27 +100,27 @@ LOOP1(widen_s32, int64_t, int32_t, x)
 LOOP1(widen_u32, uint64_t, uint32_t, x)
 LOOP1(cut_64, uint32_t, uint64_t, x)
 
-static void pack_32(const SimOp *o, char *regs, int threads) {
+static void pack_32(const SimOp *o, char *regs, int begin, int end) {
   OUT(uint32_t);
   const uint16_t *low = IN(uint16_t, 0), *high = IN(uint16_t, 1);
-  for (int t = 0; t < threads; t++) out[t] = low[t] | (uint32_t)high[t] << 16;
+  for (int t = begin; t < end; t++) out[t] = low[t] | (uint32_t)high[t] << 16;
 }
-static void unpack_32(const SimOp *o, char *regs, int threads) {
+static void unpack_32(const SimOp *o, char *regs, int begin, int end) {
   OUT(uint16_t);
   uint16_t *high = (uint16_t *)(void *)(regs + o->out[1]);
   const uint32_t *in = IN(uint32_t, 0);
-  for (int t = 0; t < threads; t++) out[t] = (uint16_t)in[t], high[t] = (uint16_t)(in[t] >> 16);
+  for (int t = begin; t < end; t++) out[t] = (uint16_t)in[t], high[t] = (uint16_t)(in[t] >> 16);
 }
-static void pack_64(const SimOp *o, char *regs, int threads) {
+static void pack_64(const SimOp *o, char *regs, int begin, int end) {
   OUT(uint64_t);
   const uint32_t *low = IN(uint32_t, 0), *high = IN(uint32_t, 1);
-  for (int t = 0; t < threads; t++) out[t] = low[t] | (uint64_t)high[t] << 32;
+  for (int t = begin; t < end; t++) out[t] = low[t] | (uint64_t)high[t] << 32;
 }
-static void unpack_64(const SimOp *o, char *regs, int threads) {
+static void unpack_64(const SimOp *o, char *regs, int begin, int end) {
   OUT(uint32_t);
   uint32_t *high = (uint32_t *)(void *)(regs + o->out[1]);
   const uint64_t *in = IN(uint64_t, 0);
-  for (int t = 0; t < threads; t++) out[t] = (uint32_t)in[t], high[t] = (uint32_t)(in[t] >> 32);
+  for (int t = begin; t < end; t++) out[t] = (uint32_t)in[t], high[t] = (uint32_t)(in[t] >> 32);
 }
 
 /* ---- comparisons: one function a kind, the predicate chosen outside the loop ------------------------------------- */
@@ -165,11 +165,11 @@ __attribute__((target("avx2,fma"))) LOOP3(fma_f32_at_once, uint32_t, float, bits
   return sim_get(&r, offset, type, t);
 }
 
-static void any(const SimOp *o, char *regs, int threads) {
+static void any(const SimOp *o, char *regs, int begin, int end) {
   const LaneOp *op = o->op;
   SimRun r = {.regs = regs};
   int n = op->in_count < 4 ? op->in_count : 4;
-  for (int t = 0; t < threads; t++) {
+  for (int t = begin; t < end; t++) {
     uint64_t in[4] = {0}, out[2] = {0};
     for (int i = 0; i < n; i++) in[i] = get(regs, o->in[i], op->in[i]->type, t);
     lane_eval(op, in, out);

@@ -1,7 +1,8 @@
 /* Running lane IR on a CPU: for tests, and as a device where there is no GPU.
  *
- * A block's threads go in step. Each operation is done for all threads before the next one; control keeps a mask of the
- * threads it is for:
+ * Each operation is done for all threads before the next one, or, from one barrier to the next, for all of a warp's:
+ * where memory is both read and written in between, warps run one after the other in an order of chance, so that a
+ * kernel which lacks a barrier does not get the right values by luck. Control keeps a mask of the threads it is for:
  *
  *     if p     the mask and p, then the mask and not p
  *     for      round after round with those threads whose counter is not yet at its end; carried values are written
@@ -33,12 +34,12 @@ bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...)
 static const int type_bytes[] = {[LT_PRED] = 1, [LT_B16] = 2, [LT_B32] = 4, [LT_B64] = 8};
 
 static void copy_value(const SimRun *r, char *to, const char *from, LaneType type, const SimMask *m) {
-  if (m->count == r->threads) {
-    memcpy(to, from, (size_t)(type_bytes[type] * r->threads));
+  size_t bytes = (size_t)type_bytes[type];
+  if (m->count == r->to - r->from) {
+    memcpy(to + (size_t)r->from * bytes, from + (size_t)r->from * bytes, (size_t)m->count * bytes);
     return;
   }
-  size_t bytes = (size_t)type_bytes[type];
-  for (int t = 0; t < r->threads; t++)
+  for (int t = r->from; t < r->to; t++)
     if (m->on[t]) memcpy(to + (size_t)t * bytes, from + (size_t)t * bytes, bytes);
 }
 
@@ -63,9 +64,13 @@ static void hand_on(SimRun *r, const SimBlock *body, int first, const uint32_t *
   for (int i = first; i < n; i++) copy_value(r, r->regs + to[i - first], r->regs + end->in[i], end->op->in[i]->type, m);
 }
 
+static void copy_mask(const SimRun *r, SimMask *to, const SimMask *m) {
+  memcpy(to->on + r->from, m->on + r->from, (size_t)(r->to - r->from));
+}
+
 static void drop_exited(const SimRun *r, SimMask *m) {
   int count = 0;
-  for (int t = 0; t < r->threads; t++) count += m->on[t] &= !r->exited[t];
+  for (int t = r->from; t < r->to; t++) count += m->on[t] &= !r->exited[t];
   m->count = count;
 }
 
@@ -81,7 +86,7 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth);
 static bool run_if(SimRun *r, const SimOp *o, SimMask *m, int depth) {
   const uint8_t *p = (const uint8_t *)(r->regs + o->in[0]);
   SimMask sides[2] = {{r->masks[2 * depth], 0}, {r->masks[2 * depth + 1], 0}};
-  for (int t = 0; t < r->threads; t++) {
+  for (int t = r->from; t < r->to; t++) {
     sides[0].count += sides[0].on[t] = m->on[t] && p[t];
     sides[1].count += sides[1].on[t] = m->on[t] && !p[t];
   }
@@ -113,14 +118,16 @@ static bool run_for(SimRun *r, const SimOp *o, SimMask *m, int depth) {
   const SimBlock *body = o->body[0];
   LaneType type = op->in[0]->type;
   SimMask on = {r->masks[2 * depth], m->count};
-  memcpy(on.on, m->on, (size_t)r->threads);
+  copy_mask(r, &on, m);
   copy_value(r, r->regs + body->args[0], r->regs + o->in[0], type, m);
   for (int i = 3; i < op->in_count; i++)
     copy_value(r, r->regs + body->args[i - 2], r->regs + o->in[i], op->in[i]->type, m);
-  for (;;) {
+  uint32_t outside = r->iteration;
+  for (uint32_t i = 0;; i++) {
     int before = on.count, count = 0;
+    r->iteration = sim_mix(outside, i);
     SimMask off = {r->masks[2 * depth + 1], 0};
-    for (int t = 0; t < r->threads; t++) {
+    for (int t = r->from; t < r->to; t++) {
       bool was = on.on[t];
       if (was) count += on.on[t] = goes_on(r, o, t);
       off.on[t] = was && !on.on[t];
@@ -132,10 +139,11 @@ static bool run_for(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     if (off.count && r->o->watch) sim_split(r, o, &on, &off);
     if (!run_block(r, body, &on, depth + 1)) return false;
     hand_on(r, body, 0, body->args + 1, &on);
-    for (int t = 0; t < r->threads; t++)
+    for (int t = r->from; t < r->to; t++)
       if (on.on[t])
         sim_set(r, body->args[0], type, t, sim_get(r, body->args[0], type, t) + sim_get(r, o->in[2], type, t));
   }
+  r->iteration = outside;
   for (int i = 0; i < op->out_count; i++)
     copy_value(r, r->regs + o->out[i], r->regs + body->args[i + 1], op->out[i]->type, m);
   return true;
@@ -144,16 +152,18 @@ static bool run_for(SimRun *r, const SimOp *o, SimMask *m, int depth) {
 static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
   const LaneOp *op = o->op;
   SimMask on = {r->masks[2 * depth], m->count}, leaving = {r->masks[2 * depth + 1], 0};
-  memcpy(on.on, m->on, (size_t)r->threads);
+  copy_mask(r, &on, m);
   for (int i = 0; i < op->in_count; i++)
     copy_value(r, r->regs + o->body[0]->args[i], r->regs + o->in[i], op->in[i]->type, m);
-  while (on.count) {
+  uint32_t outside = r->iteration;
+  for (uint32_t i = 0; on.count; i++) {
+    r->iteration = sim_mix(outside, i);
     if (!run_block(r, o->body[0], &on, depth + 1)) return false;
     if (!on.count) break;
     const uint8_t *p = (const uint8_t *)(r->regs + o->body[0]->end->in[0]);
     leaving.count = 0;
     int count = 0;
-    for (int t = 0; t < r->threads; t++) {
+    for (int t = r->from; t < r->to; t++) {
       leaving.count += leaving.on[t] = on.on[t] && !p[t];
       count += on.on[t] = on.on[t] && p[t];
     }
@@ -166,6 +176,7 @@ static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     if (!run_block(r, o->body[1], &on, depth + 1)) return false;
     hand_on(r, o->body[1], 0, o->body[0]->args, &on);
   }
+  r->iteration = outside;
   return true;
 }
 
@@ -186,7 +197,7 @@ static void special(SimRun *r, const SimOp *o) {
     case SP_GLOBALTIMER: v = (uint64_t)clock_ns(); break;
     default: break;
   }
-  for (int t = 0; t < r->threads; t++)
+  for (int t = r->from; t < r->to; t++)
     sim_set(r, o->out[0], type, t,
             o->op->special == SP_TID_X  ? (uint64_t)t
             : o->op->special == SP_LANE ? (uint64_t)(t & 31)
@@ -194,7 +205,7 @@ static void special(SimRun *r, const SimOp *o) {
 }
 
 static void leave(SimRun *r, const SimOp *o, SimMask *m) {
-  for (int t = 0; t < r->threads; t++)
+  for (int t = r->from; t < r->to; t++)
     if (m->on[t] && sim_guarded(r, o, t)) {
       r->exited[t] = 1;
       r->live--;
@@ -223,20 +234,12 @@ static bool take_work(SimRun *r, const SimBlock *b) {
                    "the launch takes more operations than limits.operations; let it do less, or raise that limit");
 }
 
-static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
-  r->left -= (int64_t)(b->count + 1) * (r->threads + 32);
-  if (r->left < 0 && !take_work(r, b)) return false;
-  if (stack_short()) {
-    r->fault->over_limit = true;
-    return sim_fault(r, b->count ? b->ops[0].op : NULL, -1,
-                     "the kernel is nested too deeply for the stack of this thread");
-  }
-  if (r->o->watch && !sim_enter(r, b, m)) return false;
-  for (int i = 0; i < b->count; i++) {
+static bool run_ops(SimRun *r, const SimBlock *b, int begin, int end, SimMask *m, int depth) {
+  for (int i = begin; i < end; i++) {
     const SimOp *o = &b->ops[i];
     if (r->clocks) sim_tick(r, o, m);
     if (o->pure) {
-      o->pure(o, r->regs, r->threads);
+      o->pure(o, r->regs, r->from, r->to);
       continue;
     }
     bool ok = true;
@@ -277,6 +280,51 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
   return true;
 }
 
+/* ---- warps out of step ---- */
+
+static uint32_t random_number(SimRun *r, uint32_t below) {
+  r->random = r->random * 6364136223846793005ull + 1442695040888963407ull;
+  return (uint32_t)((r->random >> 33) * below >> 31);
+}
+
+/* The stretch's operations, warp after warp, in any order. */
+static bool run_warps(SimRun *r, const SimBlock *b, const SimStretch *s, SimMask *m, int depth) {
+  int warps = r->plan->warps, order[32] = {0}, live = r->live;
+  bool ok = true;
+  for (int i = 0; i < warps; i++) {
+    int k = (int)random_number(r, (uint32_t)i + 1);
+    order[i] = order[k];
+    order[k] = i;
+  }
+  for (int i = 0; i < warps && ok; i++) {
+    r->from = 32 * order[i], r->to = r->from + 32;
+    SimMask warp = {m->on, 0}; /* control and memory look at its part alone */
+    for (int t = r->from; t < r->to; t++) warp.count += m->on[t];
+    if (warp.count) ok = run_ops(r, b, s->begin, s->end, &warp, depth);
+  }
+  r->from = 0, r->to = r->threads;
+  if (r->live != live) drop_exited(r, m);
+  return ok;
+}
+
+static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
+  r->left -= (int64_t)(b->count + 1) * (r->to - r->from + 32);
+  if (r->left < 0 && !take_work(r, b)) return false;
+  if (stack_short()) {
+    r->fault->over_limit = true;
+    return sim_fault(r, b->count ? b->ops[0].op : NULL, -1,
+                     "the kernel is nested too deeply for the stack of this thread");
+  }
+  if (r->o->watch && !sim_enter(r, b, m)) return false;
+  bool together = !r->o->seed || r->o->watch || r->clocks || r->plan->warps == 1 || r->to - r->from < r->threads;
+  for (int i = 0; i < b->stretches.n && m->count; i++) {
+    const SimStretch *s = &b->stretches.at[i];
+    bool ok = together || !s->mixed ? run_ops(r, b, s->begin, s->end, m, depth) : run_warps(r, b, s, m, depth);
+    if (!ok) return false;
+  }
+  return true;
+}
+
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 bool lane_sim_program(SimRun *r, int64_t program) {
@@ -284,10 +332,14 @@ bool lane_sim_program(SimRun *r, int64_t program) {
   r->program[0] = (int32_t)(program % grid[0]);
   r->program[1] = (int32_t)(program / grid[0] % grid[1]);
   r->program[2] = (int32_t)(program / grid[0] / grid[1]);
+  r->from = 0, r->to = r->threads;
+  r->random = (uint64_t)program * 0x9e3779b97f4a7c15ull + r->o->seed;
+  r->iteration = 0;
   memset(r->exited, 0, (size_t)r->threads);
   memset(r->masks[0], 1, (size_t)r->threads);
   r->live = r->threads;
   r->block_start = r->block_sync = ++r->time;
+  if (r->global) sim_shadow_meet(r->global);
   for (int w = 0; w < r->plan->warps; w++) r->warp_sync[w] = r->time;
   if (r->clocks) sim_clock_start(r);
   SimMask all = {r->masks[0], r->threads};
@@ -309,6 +361,7 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
   r->shared = arena_alloc(arena, (size_t)plan->shared_bytes);
   r->shadow = NEW_N(arena, SimShadow, plan->shared_bytes);
   r->warp_sync = NEW_N(arena, uint32_t, plan->warps);
+  if (plan->writes_global && !o->watch) r->global = sim_shadow_create(cx);
   if (f->inside && !o->watch) r->clocks = sim_clock(cx, plan->warps);
   for (int i = 0; i < f->param_count; i++)
     for (int t = 0; t < threads; t++) {

@@ -116,12 +116,13 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
       return sim_fault(r, op, missing, "a barrier that thread %d does not reach", missing);
     }
     r->block_sync = ++r->time;
+    if (r->global) sim_shadow_meet(r->global);
     if (r->clocks) sim_clock_meet(r);
     for (int w = 0; w < r->plan->warps; w++) r->warp_sync[w] = r->time;
     return true;
   }
   if (op->code == LANE_BARRIER) r->time++;
-  for (int w = 0; w < r->plan->warps; w++) {
+  for (int w = r->from / 32; w < r->to / 32; w++) {
     uint32_t lanes;
     if (!lanes_of(r, o, m, w, &lanes)) return false;
     if (lanes == 0) continue;

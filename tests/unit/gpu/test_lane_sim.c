@@ -272,6 +272,93 @@ static void the_caller_checks_addresses(void **state) {
   context_destroy(cx);
 }
 
+/* ---- global memory ---- */
+
+static bool runs(const char *body, const uint64_t *args, uint64_t seed, char *message) {
+  Context *cx = context_create();
+  volatile bool ok = false;
+  message[0] = 0;
+  if (context_try(cx)) {
+    LaneFunc *f = parse(cx, in_kernel(cx, body));
+    LaneSimFault fault;
+    LaneSimOptions o = {.grid = (int32_t[]){1, 1, 1}, .end = 1, .seed = seed};
+    ok = lane_sim_run(f, args, &o, &fault);
+    snprintf(message, sizeof fault.message, "%s", fault.message);
+    context_end_try(cx);
+  } else {
+    fail_msg("%s", cx->diags.at[0].message);
+  }
+  context_destroy(cx);
+  return ok;
+}
+
+/* Whatever warp comes first, the race is found. */
+static void global_race(const char *body, bool is_race) {
+  int32_t memory[2 * THREADS] = {0};
+  for (uint64_t seed = 0; seed < 8; seed++) {
+    char message[256];
+    bool ok = runs(body, (uint64_t[]){(uintptr_t)memory, (uintptr_t)(memory + THREADS), 3}, seed, message);
+    assert_int_equal(ok, !is_race);
+    if (ok) continue;
+    assert_non_null(strstr(message, "race in global memory"));
+    assert_non_null(strstr(message, "a fault of the compiler"));
+  }
+}
+
+/* across: the element of a thread of the other warp */
+#define ACROSS \
+  "%c63 = const.b32 {63} : b32\n%back = sub.s32 %c63, %tid : b32\n%boff = mulwide.s32 %back, %c4 : b64\n" \
+  "%across = add.s64 %out, %boff : b64\n"
+
+static void races_in_global_memory_are_found(void **state) {
+  global_race(ACROSS "st.b32 %to, %tid {global}\n%v = ld.b32 %across {global} : b32\nst.b32 %from, %v {global}", true);
+  global_race(ACROSS
+              "st.b32 %to, %tid {global}\nbarrier\n%v = ld.b32 %across {global} : b32\nst.b32 %from, %v {global}",
+              false);
+  global_race(ACROSS "%v = ld.b32 %to {global} : b32\nst.b32 %across, %v {global}", true);
+  global_race(ACROSS "%v = ld.b32 %to {global} : b32\nbarrier\nst.b32 %across, %v {global}", false);
+  global_race(ACROSS "st.b32 %to, %tid {global}\nst.b32 %across, %tid {global}", true);
+  /* One warp's barrier is not the block's. */
+  global_race(ACROSS "st.b32 %to, %tid {global}\nbarrier {warp}\n%v = ld.b32 %across {global} : b32\nst.b32 %from, %v "
+                     "{global}",
+              true);
+  /* Elements of one store to one address are the kernel's affair; from one iteration to the next they are not. */
+  global_race("st.b32 %out, %tid {global}", false);
+  global_race("for.s32 %c0, %n, %c1 do (%i: b32) {\n%v = add.s32 %tid, %i : b32\nst.b32 %out, %v {global}\nyield\n}",
+              true);
+  global_race(ACROSS "for.s32 %c0, %n, %c1 do (%i: b32) {\n%v = ld.b32 %to {global} : b32\n%w = add.s32 %v, %c1 : b32\n"
+                     "st.b32 %across, %w {global}\nyield\n}",
+              true);
+  /* Atomics among themselves; but not beside others. */
+  global_race("atom.u32 %out, %c1 {global add relaxed gpu}\natom.u32 %out, %tid {global max relaxed gpu}", false);
+  global_race("atom.u32 %out, %c1 {global add relaxed gpu}\n%v = ld.b32 %out {global} : b32\nst.b32 %from, %v {global}",
+              true);
+}
+
+/* A thread's own, and vectors and bytes beside each other. */
+static void global_neighbours_are_no_races(void **state) {
+  global_race("st.b32 %to, %tid {global}\n%v = ld.b32 %to {global} : b32\nst.b32 %to, %v {global}", false);
+  global_race("%at = mulwide.s32 %tid, %c1 : b64\n%byte = add.s64 %out, %at : b64\nst.u8 %byte, %tid {global}\n"
+              "%v = ld.u8 %byte {global} : b32\nst.u8 %byte, %v {global}",
+              false);
+}
+
+static void warps_run_in_any_order(void **state) {
+  int seen = 0;
+  for (uint64_t seed = 1; seed < 32; seed++) {
+    int32_t memory[2 * THREADS + 1] = {0};
+    char message[256];
+    /* The first lanes count; with a load and a store beside it, the stretch is one that warps do one by one. */
+    const char *body = "%p = setp.s32 %lane, %c0 {eq} : pred\n%v = ld.b32 %to {global} : b32\n"
+                       "st.b32 %to, %v {global}\n%old = atom.u32 @%p %in, %c1 {global add relaxed gpu} : b32\n"
+                       "st.b32 @%p %to, %old {global}";
+    if (!runs(body, (uint64_t[]){(uintptr_t)memory, (uintptr_t)(memory + THREADS), 0}, seed, message))
+      fail_msg("%s", message);
+    seen |= memory[0] < memory[32] ? 1 : 2;
+  }
+  assert_int_equal(seen, 3);
+}
+
 static void divergent_barriers_are_found(void **state) {
   static const struct {
     const char *op, *message;
@@ -483,6 +570,9 @@ int main(void) {
       cmocka_unit_test(small_elements_extend),
       cmocka_unit_test(shared_memory_passes_values),
       cmocka_unit_test(races_are_found),
+      cmocka_unit_test(races_in_global_memory_are_found),
+      cmocka_unit_test(global_neighbours_are_no_races),
+      cmocka_unit_test(warps_run_in_any_order),
       cmocka_unit_test(wrong_accesses_are_found),
       cmocka_unit_test(the_caller_checks_addresses),
       cmocka_unit_test(divergent_barriers_are_found),

@@ -217,7 +217,7 @@ static inline void kit_check(Kit *k) {
   for (int64_t i = 0; i < programs; i++) list->programs[i] = programs - 1 - i;
   LaneSimFault fault = {{0}};
   LaneSimOptions options = {
-      .grid = k->grid, .end = programs, .check = k->list ? NULL : kit_in_bounds, .check_arg = gpu_copies};
+      .grid = k->grid, .end = programs, .seed = 1, .check = k->list ? NULL : kit_in_bounds, .check_arg = gpu_copies};
   int32_t flat[3] = {(int32_t)programs, 1, 1};
   if (k->list) options.grid = flat;
   if (!lane_sim_run(lane, gpu_slots, &options, &fault)) {
