@@ -196,6 +196,25 @@ static void check_offset(Verifier *v, const LaneOp *op) {
     wrong(v, op, "there is no buffer %d", op->buffer);
 }
 
+/* Of n elements; PTX ISA, atom and red. What one generation lacks the printer says. */
+static void check_atomic(Verifier *v, const LaneOp *op, int n) {
+  static const uint32_t one[] = {
+      [RMW_ADD] = WORDS | INTS | FLOATS,
+      [RMW_MAX] = WORDS | INTS,
+      [RMW_MIN] = WORDS | INTS,
+      [RMW_AND] = WORDS | INTS,
+      [RMW_OR] = WORDS | INTS,
+      [RMW_XOR] = WORDS | INTS,
+      [RMW_XCHG] = WORDS | INTS | K(F32) | K(F64),
+      [RMW_CAS] = K(B16) | WORDS | INTS | SCALARS,
+  };
+  static const uint32_t several[] = {
+      [RMW_ADD] = K(F32) | NARROW, [RMW_MAX] = NARROW, [RMW_MIN] = NARROW, [RMW_CAS] = 0};
+  uint32_t kinds = n > 1 ? several[op->rmw] : one[op->rmw];
+  if (!(kinds >> op->kind & 1) || (n > 1 && n * lane_kind_info[op->kind].bits > 128))
+    wrong(v, op, "no such atomic operation on %d of %s", n, lane_kind_info[op->kind].name);
+}
+
 static void check_memory(Verifier *v, const LaneOp *op) {
   int n = op->code == LANE_LD ? op->out_count : op->in_count - 1, bits = lane_kind_info[op->kind].bits;
   if (op->code == LANE_ATOM && op->rmw == RMW_CAS) {
@@ -206,6 +225,7 @@ static void check_memory(Verifier *v, const LaneOp *op) {
     wrong(v, op, "it has %d values and %d results", n, op->out_count);
   }
   if (!is_power(n) || n * bits > 256) wrong(v, op, "%d elements of %d bits are no access", n, bits);
+  if (op->code == LANE_ATOM) check_atomic(v, op, n);
   if (op->code == LANE_LD && op->in_count != (op->guard ? n + 1 : 1))
     wrong(v, op, "it has %d other values for %d results", op->in_count - 1, op->guard ? n : 0);
   check_offset(v, op);

@@ -487,6 +487,8 @@ static void wrong_ir_is_named(void **state) {
       {"%0 = ld.b32 %w {global +4294967296} : b32", "'ld': the offset does not fit into 32 bits"},
       {"%0 = atom.b32 %w, %x {global cas relaxed gpu} : b32",
        "'atom': cas has a value to compare with, one to store, and a result"},
+      {"atom.f32 %w, %x {global max relaxed gpu}", "'atom': no such atomic operation on 1 of f32"},
+      {"atom.s32 %w, %x, %x {global add relaxed gpu}", "'atom': no such atomic operation on 2 of s32"},
       {"%0 = add.s32 @%p %x, %x : b32", "'add': it cannot have a guard"},
       {"exit @%x", "'exit': the guard is b32, not pred"},
       {"if %q do () {\nbarrier\nyield\n} do () {\nyield\n}", "'barrier': it stands under control that is not uniform"},
