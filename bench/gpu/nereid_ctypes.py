@@ -1,5 +1,6 @@
-"""Nereid from Python, as much as the benchmarks need: one device, kernels of a file, launches on PyTorch's stream."""
+"""Nereid from Python, as much as the benchmarks need: one device, kernels of a file, launches (on a GPU in PyTorch's stream)."""
 import ctypes as C
+import math
 import os
 
 import torch
@@ -48,12 +49,20 @@ class Nereid:
         self.device = C.c_void_p()
         self.call("nereid_device_open", device.encode(), C.byref(self.device))
         self.stream = C.c_void_p()
-        self.call("nereid_stream_wrap", self.device, C.c_void_p(torch.cuda.current_stream().cuda_stream), C.byref(self.stream))
+        if device.startswith("cuda"):
+            self.call("nereid_stream_wrap", self.device, C.c_void_p(torch.cuda.current_stream().cuda_stream), C.byref(self.stream))
         self.modules = {}
 
     def call(self, name, *args):
         if getattr(self.lib, name)(*args, C.byref(self.error)):
             raise RuntimeError(self.lib.nereid_error_text(self.error).decode())
+
+    def tensor(self, shape, dtype):
+        """A tensor in memory of this device, a CPU."""
+        n = math.prod(shape) * dtype.itemsize
+        at = C.c_void_p()
+        self.call("nereid_alloc", self.device, C.c_int64(n), C.byref(at))
+        return torch.frombuffer((C.c_char * n).from_address(at.value), dtype=dtype).view(shape)
 
     def module(self, path):
         if path not in self.modules:

@@ -1,8 +1,12 @@
 /* Pool: threads that share the work items of one call at a time.
  *
- * pool_run publishes a job under the lock, wakes the workers and works along with them; each takes the next chunk by
- * one atomic addition until none is left. A worker enters a job only while it is open, and the caller closes it once
- * the chunks are gone and then waits for those who entered: a worker that slept through a short job delays nobody.
+ * pool_run publishes a job, wakes the workers and works along with them; each takes the next chunk by one atomic
+ * addition until none is left. A worker enters a job only while it is open, and the caller closes it once the chunks
+ * are gone and then waits for those who entered: a worker that slept through a short job delays nobody.
+ *
+ * Waking a thread costs more than many a job takes. So a worker looks out for the next job for a while before it sleeps,
+ * as long as every thread has a processor of its own, and so does the caller for those who are not done yet. Nobody
+ * takes a lock on this way: `state` is both the door and the count of those inside.
  *
  * A function that runs in the pool may call pool_run on the same pool: the inner range then runs at once on that
  * thread, under its own worker number, since waiting for the others could never end.
@@ -18,7 +22,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LEAST_STACK = 2 << 20 };
+enum { LEAST_STACK = 2 << 20, LOOKS = 2000 /* before sleep: 50 to 100 us */, OPEN = 1, ONE_INSIDE = 2 };
 
 typedef struct Job {
   void (*fn)(void *arg, int64_t begin, int64_t end, int worker);
@@ -34,14 +38,15 @@ typedef struct Worker {
 
 struct Pool {
   pthread_mutex_t turn;  /* held through a whole pool_run */
-  pthread_mutex_t lock;  /* of everything below but the atomics */
+  pthread_mutex_t lock;  /* for who sleeps: of opened and left */
   pthread_cond_t opened; /* a job was opened, or the pool ends */
   pthread_cond_t left;   /* the last worker left a closed job */
   ForkHook fork;
-  Job job;
-  uint64_t generation; /* of the job, so that a worker enters each once */
-  bool open, ending;
-  int inside; /* workers in the job */
+  int looks;
+  Job job; /* changes while nobody is inside */
+  _Alignas(64) _Atomic uint64_t generation; /* of the job, so that a worker enters each once */
+  atomic_bool ending;
+  _Alignas(64) atomic_uint state; /* OPEN, and ONE_INSIDE for each worker in the job */
   _Alignas(64) _Atomic int64_t next;
   _Alignas(64) atomic_bool cancelled;
   int wanted;       /* workers; fewer run where the system gives no more threads */
@@ -70,24 +75,52 @@ static void take_chunks(Pool *p, const Job *job, int worker) {
   here = work.outer;
 }
 
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");
+#endif
+}
+
+static bool enter(Pool *p) {
+  unsigned state = atomic_load_explicit(&p->state, memory_order_acquire);
+  while (state & OPEN)
+    if (atomic_compare_exchange_weak_explicit(&p->state, &state, state + ONE_INSIDE, memory_order_acquire,
+                                              memory_order_acquire))
+      return true;
+  return false;
+}
+
+static void leave(Pool *p) {
+  if (atomic_fetch_sub_explicit(&p->state, ONE_INSIDE, memory_order_acq_rel) != ONE_INSIDE) return;
+  pthread_mutex_lock(&p->lock);
+  pthread_cond_signal(&p->left);
+  pthread_mutex_unlock(&p->lock);
+}
+
+static bool is_news(Pool *p, uint64_t seen) {
+  return atomic_load_explicit(&p->generation, memory_order_acquire) != seen || atomic_load(&p->ending);
+}
+
 static void *worker_main(void *arg) {
   Worker *w = arg;
   Pool *p = w->pool;
   uint64_t seen = 0;
-  pthread_mutex_lock(&p->lock);
   for (;;) {
-    while (!p->ending && !(p->open && p->generation != seen)) pthread_cond_wait(&p->opened, &p->lock);
-    if (p->ending) break;
-    seen = p->generation;
-    p->inside++;
+    for (int i = 0; i < p->looks && !is_news(p, seen); i++) relax();
+    if (!is_news(p, seen)) {
+      pthread_mutex_lock(&p->lock);
+      while (!is_news(p, seen)) pthread_cond_wait(&p->opened, &p->lock);
+      pthread_mutex_unlock(&p->lock);
+    }
+    if (atomic_load(&p->ending)) return NULL;
+    seen = atomic_load_explicit(&p->generation, memory_order_acquire);
+    if (!enter(p)) continue;
     Job job = p->job;
-    pthread_mutex_unlock(&p->lock);
     take_chunks(p, &job, w->index);
-    pthread_mutex_lock(&p->lock);
-    if (--p->inside == 0 && !p->open) pthread_cond_signal(&p->left);
+    leave(p);
   }
-  pthread_mutex_unlock(&p->lock);
-  return NULL;
 }
 
 static int usable_processors(void) {
@@ -131,8 +164,9 @@ static void start_workers(Pool *p) {
 static void in_child(void *owner) {
   Pool *p = owner;
   init_locks(p);
-  p->worker_count = p->inside = 0;
-  p->open = p->started = false;
+  p->worker_count = 0;
+  p->started = false;
+  atomic_store(&p->state, 0);
 }
 
 Pool *pool_create(int threads) {
@@ -144,6 +178,7 @@ Pool *pool_create(int threads) {
   if (!p->workers) return free(p), NULL;
   init_locks(p);
   p->wanted = threads - 1;
+  p->looks = threads <= usable_processors() ? LOOKS : 0;
   start_workers(p);
   p->wanted = p->worker_count;
   p->fork = (ForkHook){.in_child = in_child, .owner = p};
@@ -155,7 +190,7 @@ void pool_destroy(Pool *p) {
   if (!p) return;
   fork_hook_remove(&p->fork);
   pthread_mutex_lock(&p->lock);
-  p->ending = true;
+  atomic_store(&p->ending, true);
   pthread_cond_broadcast(&p->opened);
   pthread_mutex_unlock(&p->lock);
   for (int i = 0; i < p->worker_count; i++) pthread_join(p->workers[i].thread, NULL);
@@ -187,20 +222,25 @@ void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t b
   pthread_mutex_lock(&p->turn);
   if (!p->started) start_workers(p);
   Job job = {fn, arg, n, chunk};
-  pthread_mutex_lock(&p->lock);
+  bool open = n > chunk && p->worker_count; /* one chunk is the caller's */
   atomic_store_explicit(&p->next, 0, memory_order_relaxed);
   atomic_store_explicit(&p->cancelled, false, memory_order_relaxed);
-  p->job = job;
-  p->generation++;
-  p->open = n > chunk; /* one chunk is the caller's */
-  if (p->open && p->worker_count) pthread_cond_broadcast(&p->opened);
-  pthread_mutex_unlock(&p->lock);
+  if (open) {
+    p->job = job;
+    atomic_store_explicit(&p->state, OPEN, memory_order_release);
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add_explicit(&p->generation, 1, memory_order_release);
+    pthread_cond_broadcast(&p->opened);
+    pthread_mutex_unlock(&p->lock);
+  }
 
   take_chunks(p, &job, 0);
 
-  pthread_mutex_lock(&p->lock);
-  p->open = false;
-  while (p->inside) pthread_cond_wait(&p->left, &p->lock);
-  pthread_mutex_unlock(&p->lock);
+  if (open && atomic_fetch_sub_explicit(&p->state, OPEN, memory_order_acq_rel) != OPEN) {
+    for (int i = 0; i < p->looks && atomic_load_explicit(&p->state, memory_order_acquire); i++) relax();
+    pthread_mutex_lock(&p->lock);
+    while (atomic_load_explicit(&p->state, memory_order_acquire)) pthread_cond_wait(&p->left, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+  }
   pthread_mutex_unlock(&p->turn);
 }

@@ -3,7 +3,7 @@
  * A carried scalar is one variable: the loop's argument, its next value and the loop's result share it. A carried
  * tensor stands in its buffer (plan.c), so nothing of it is left to do here.
  */
-#include "cpu/emit.h"
+#include "cpu/gemm.h"
 #include "tile/passes/instrument.h"
 
 static void emit_op(Emit *e, Op *op);
@@ -33,6 +33,10 @@ static void assign(Emit *e, int n, Value **values, const char *const *to) {
   line(e, "}");
 }
 
+static void carry_scalars(Emit *e, Op *loop, void *to) {
+  assign(e, loop->out_count, loop->body[0]->last->in, to);
+}
+
 static void emit_for(Emit *e, Op *op) {
   Block *body = op->body[0];
   int n = op->out_count;
@@ -43,6 +47,11 @@ static void emit_for(Emit *e, Op *op) {
     to[k] = value_name(e, arg);
     info_of(e, op->out[k])->name = to[k];
     line(e, "nd_%s %s = %s;", dtype_name(held_dtype(type_dtype(arg->type))), to[k], scalar_text(e, op->in[3 + k]));
+  }
+  Gemm *gemm = ((OpPlan *)op->note)->gemm;
+  if (gemm) {
+    emit_gemm(e, op, gemm, map_get(e->plans, body), carry_scalars, to);
+    return;
   }
   Value *iv = body->args[0];
   int64_t step;
@@ -203,18 +212,19 @@ static void emit_copy(Emit *e, const Item *item) {
   }
 }
 
+void emit_item(Emit *e, const Item *item) {
+  if (item->group) emit_group(e, item->group);
+  else if (item->op) emit_op(e, item->op);
+  else emit_copy(e, item);
+}
+
 void emit_block(Emit *e, const Block *b) {
   Plan *p = map_get(e->plans, b);
   if (!p) { /* the body of a reduce, scan or map: scalars */
     for (Op *op = b->first; op; op = op->next) emit_op(e, op);
     return;
   }
-  for (int i = 0; i < p->n; i++) {
-    Item *item = &p->at[i];
-    if (item->group) emit_group(e, item->group);
-    else if (item->op) emit_op(e, item->op);
-    else emit_copy(e, item);
-  }
+  for (int i = 0; i < p->n; i++) emit_item(e, &p->at[i]);
 }
 
 void emit_body(Emit *e, const Block *b, const char *const *args, const char **out) {

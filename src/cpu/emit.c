@@ -110,6 +110,14 @@ static void write_program(Emit *e, const Func *f) {
   buf_puts(e->out, "}\n");
 }
 
+/* What other kernels left in the scratch area is no operand of this one. */
+static const char *forgets(Emit *e) {
+  const char *t = "";
+  for (int i = 0; i < e->memos.n; i++)
+    t = text(e, "%s  ((nd_gemm_memo *)((char *)scratch + %lld))->valid = 0;\n", t, (long long)e->memos.at[i]->place);
+  return t;
+}
+
 /* Stores past the caches are not ordered with atomics, by which programs may hand each other what they stored. */
 static void write_entry(Emit *e, bool atomics) {
   buf_printf(e->out,
@@ -121,6 +129,7 @@ static void write_entry(Emit *e, bool atomics) {
              "  int status = 0;\n"
              "  int32_t program[3] = {(int32_t)(begin %% grid[0]), (int32_t)(begin / grid[0] %% grid[1]),\n"
              "                        (int32_t)(begin / grid[0] / grid[1])};\n"
+             "%s"
              "  for (int64_t at = begin; at < end && !status; at++) {\n"
              "    status = nd_program(args, program, grid, (int64_t)scratch, host, far);\n"
              "    if (++program[0] < grid[0]) continue;\n"
@@ -132,7 +141,7 @@ static void write_entry(Emit *e, bool atomics) {
              "  nd_far_end(far);\n"
              "  return status;\n"
              "}\n",
-             (long long)(e->scratch + 64), atomics ? "0" : "nd_far(host)");
+             (long long)(e->scratch + 64), atomics ? "0" : "nd_far(host)", forgets(e));
 }
 
 /* Whether some tile is turned on its way from buffer to buffer. */

@@ -53,6 +53,7 @@ typedef struct Index {
 /* ---- plan.c ------------------------------------------------------------------------------------------------------ */
 
 typedef struct Group Group;
+typedef struct Gemm Gemm;
 
 typedef struct Buffer {
   int id;
@@ -114,6 +115,7 @@ typedef struct OpPlan {
   View **in, **out; /* NULL for scalars */
   Buffer **carry;   /* loops: of carried tensor k; `if`: of result k */
   Buffer **carry2;  /* while: of the value k handed from the condition to the body, where not the same */
+  Gemm *gemm;       /* for: whose products are added up at once (gemm.c) */
 } OpPlan;
 
 typedef struct NestText NestText;
@@ -158,6 +160,7 @@ typedef struct Emit {
   Map *plans;                /* Block -> Plan */
   int stamp, walk;
   VEC(Buffer *) buffers;
+  VEC(Buffer *) memos; /* of packed operands (gemm.c), which hold nothing when a thread begins */
   /* while planning: values that cost nothing to compute anew, and are kept for an operation that takes memory (pull.c)
    */
   VEC(Info *) kept_virtual;
@@ -238,6 +241,7 @@ void write_argument(Emit *e, int k, Value *v); /* its variable, from `args` */
 /* ---- control.c --------------------------------------------------------------------------------------------------- */
 
 void emit_block(Emit *e, const Block *b); /* its items, without its last operation */
+void emit_item(Emit *e, const Item *item);
 /* A body on scalars (of reduce, scan, map): args are bound to the names given; the yielded names are returned. */
 void emit_body(Emit *e, const Block *b, const char *const *args, const char **out);
 /* The same on vectors. */

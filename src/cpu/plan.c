@@ -18,7 +18,7 @@
  * load is repeated: the nest that ran it keeps it. A load after a store opens a new nest. plan_verify() checks what
  * came of it.
  */
-#include "cpu/plan.h"
+#include "cpu/gemm.h"
 
 /* ---- buffers and views ------------------------------------------------------------------------------------------- */
 
@@ -125,9 +125,20 @@ static void plan_dot(Planner *p, Op *op) {
   Value *out = op->out[0];
   /* Room for what special.c widens or packs: a, b, the accumulator. */
   const Type *room[3];
+  GemmDot packed = {.op = op};
   dot_room(e, op, room);
+  if (p->gemm) room[0] = dot_kind(op) == DOT_BF16 || dot_kind(op) == DOT_I8 ? NULL : room[0];
   for (int i = 0; i < 2; i++) {
     Value *v = op->in[i];
+    GemmOperand *known = p->gemm ? gemm_known(p->gemm, op, i) : NULL;
+    if (known) {
+      o->in[i] = known->view;
+      *(i ? &packed.b : &packed.a) = known;
+      room[i] = NULL;
+      continue;
+    }
+    if (p->gemm) close_group(p);
+    int first = p->plan->n;
     if (room[i] && room[i]->dtype == DT_F32 && dtype_is_float(v->type->dtype) && v->type->dtype != DT_F64 &&
         !info_of(e, v)->view) {
       /* A register holds it as f32 anyway: so it is kept. */
@@ -137,7 +148,11 @@ static void plan_dot(Planner *p, Op *op) {
     } else {
       o->in[i] = need_compact(p, v);
     }
+    if (!p->gemm) continue;
+    close_group(p);
+    *(i ? &packed.b : &packed.a) = gemm_operand(p, p->gemm, op, i, first);
   }
+  if (p->gemm) vec_push(e->arena, &p->gemm->dots, packed);
   for (int i = 0; i < 3; i++)
     if (room[i]) o->carry[i] = buffer_new(e, room[i]);
   Info *info = info_of(e, out);

@@ -12,6 +12,7 @@ typedef struct Planner {
   Group *open;
   VEC(Op *) loads; /* of this block so far */
   int epoch;       /* counts writes to memory */
+  Gemm *gemm;      /* of the loop whose body is planned, or NULL */
 } Planner;
 
 /* plan.c */

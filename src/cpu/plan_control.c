@@ -4,7 +4,7 @@
  * written there, the body reads it there, and the body's end writes the next value there, all reads before all writes
  * (by way of a second buffer where one nest cannot do both). A product that a loop adds up is added in that buffer.
  */
-#include "cpu/plan.h"
+#include "cpu/gemm.h"
 
 typedef struct Nested {
   Planner *p;
@@ -199,10 +199,11 @@ void plan_for(Planner *p, Op *op) {
   }
   close_group(p);
   push_op(p, op);
-  Planner inner = {.e = e};
+  Planner inner = {.e = e, .gemm = o->gemm = gemm_of(e, op)};
   int kept = e->kept_virtual.n;
   place_dots(e, body, n, body->last->in, body->args + 1, o->carry);
   plan_body(e, body, &inner);
+  if (o->gemm) gemm_planned(&inner, o->gemm);
   write_carried(&inner, n, body->last->in, o->carry);
   push_last_marks(&inner, body);
   forget_kept(e, kept);

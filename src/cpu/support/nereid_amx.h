@@ -1,13 +1,14 @@
-/* nereid_amx: bf16 products on AMX's tiles, for nereid_dot.h.
+/* nereid_amx: bf16 and int8 products on AMX's tiles, for nereid_dot.h.
  *
  * A tile register holds 16 rows of 64 bytes. One instruction adds the product of a (16 rows of 16 pairs along k) and b
  * (16 pairs of rows, 16 columns of pairs) to 16x16 floats. Panels of nereid_dot.h hold b in just such pairs, two tiles
- * wide, so that a block of 32 rows is 2x2 tiles of the result, which stay while k runs:
+ * wide, so that a block of 32 rows is 2x2 tiles of the result, which stay while k runs. Of int8 a group along k is four
+ * elements (quads), and the result is 16x16 int32; a is signed, b unsigned.
  *
  *     tiles 0 1   result      4 5  a: upper, lower 16 rows      6 7  b: left, right 16 columns
  *           2 3
  *
- * What is left of rows below 16 and of k below 16 pairs is the vector path's. The system must be asked once whether a
+ * What is left of rows below 16 and of k below 16 groups is the vector path's. The system must be asked once whether a
  * process may use tiles (Linux: arch_prctl, Documentation/arch/x86/xstate.rst); where it says no, the vector path does
  * all. With ND_AMX_EMULATE the tile instructions are functions in C, so that the way they are used is tested on every
  * machine.
@@ -16,8 +17,9 @@
 #define NEREID_AMX_H
 
 #if defined(ND_AMX_EMULATE) || \
-    (((defined(__AMX_BF16__) && defined(__AMX_TILE__)) || (defined(__AMXBF16__) && defined(__AMXTILE__))) && \
-     defined(__AVX512BF16__) && defined(__linux__) && defined(__x86_64__))
+    (((defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__AMX_TILE__)) || \
+      (defined(__AMXBF16__) && defined(__AMXINT8__) && defined(__AMXTILE__))) && \
+     defined(__AVX512BF16__) && defined(__AVX512VNNI__) && defined(__linux__) && defined(__x86_64__))
 #define ND_AMX 1
 
 typedef struct nd_amx_config {
@@ -30,7 +32,7 @@ typedef struct nd_amx_config {
 typedef struct nd_amx_tiles {
   nd_amx_config config;
   _Bool configured;
-  float tile[8][16][16];
+  uint32_t tile[8][16][16];
 } nd_amx_tiles;
 static _Thread_local nd_amx_tiles nd_amx_state;
 ND_INLINE void nd_amx_configure(const nd_amx_config *c) { nd_amx_state.config = *c, nd_amx_state.configured = 1; }
@@ -43,21 +45,30 @@ ND_INLINE void nd_amx_copy(int t, char *p, int64_t stride, int out) {
     if (out) memcpy(p + r * stride, nd_amx_state.tile[t][r], nd_amx_state.config.row_bytes[t]);
     else memcpy(nd_amx_state.tile[t][r], p + r * stride, nd_amx_state.config.row_bytes[t]);
 }
-#define ND_AMX_DOT(c, a, b) nd_amx_dot(c, a, b)
-ND_INLINE float nd_amx_half(float pair, int high) {
-  uint32_t bits;
-  memcpy(&bits, &pair, 4);
-  bits = high ? bits & 0xffff0000u : bits << 16;
-  memcpy(&pair, &bits, 4);
-  return pair;
+#define ND_AMX_DOT_bf16(c, a, b) nd_amx_dot(c, a, b, nd_amx_add_bf16)
+#define ND_AMX_DOT_i8(c, a, b) nd_amx_dot(c, a, b, nd_amx_add_i8)
+ND_INLINE float nd_amx_float(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, 4);
+  return x;
 }
-ND_INLINE void nd_amx_dot(int c, int a, int b) {
+ND_INLINE uint32_t nd_amx_add_bf16(uint32_t c, uint32_t a, uint32_t b) {
+  float sum = nd_amx_float(c);
+  sum += nd_amx_float(a << 16) * nd_amx_float(b << 16);
+  sum += nd_amx_float(a & 0xffff0000u) * nd_amx_float(b & 0xffff0000u);
+  memcpy(&c, &sum, 4);
+  return c;
+}
+ND_INLINE uint32_t nd_amx_add_i8(uint32_t c, uint32_t a, uint32_t b) {
+  for (int h = 0; h < 32; h += 8) c += (uint32_t)((int8_t)(a >> h) * (uint8_t)(b >> h));
+  return c;
+}
+ND_INLINE void nd_amx_dot(int c, int a, int b, uint32_t (*add)(uint32_t, uint32_t, uint32_t)) {
   nd_amx_tiles *s = &nd_amx_state;
   for (int i = 0; i < s->config.rows[c]; i++)
     for (int p = 0; p < s->config.row_bytes[a] / 4; p++)
       for (int j = 0; j < s->config.row_bytes[c] / 4; j++)
-        for (int h = 0; h < 2; h++)
-          s->tile[c][i][j] += nd_amx_half(s->tile[a][i][p], h) * nd_amx_half(s->tile[b][p][j], h);
+        s->tile[c][i][j] = add(s->tile[c][i][j], s->tile[a][i][p], s->tile[b][p][j]);
 }
 ND_INLINE int nd_amx_allowed(void) { return 1; }
 #else
@@ -69,7 +80,8 @@ ND_INLINE void nd_amx_configure(const nd_amx_config *c) { _tile_loadconfig(c); }
 ND_INLINE void nd_amx_release(void) { _tile_release(); }
 #define ND_AMX_LOAD(t, p, stride) _tile_loadd(t, p, stride)
 #define ND_AMX_STORE(t, p, stride) _tile_stored(t, p, stride)
-#define ND_AMX_DOT(c, a, b) _tile_dpbf16ps(c, a, b)
+#define ND_AMX_DOT_bf16(c, a, b) _tile_dpbf16ps(c, a, b)
+#define ND_AMX_DOT_i8(c, a, b) _tile_dpbsud(c, a, b)
 /* Asked once a process and kernel: 0 not asked, 1 yes, 2 no. */
 static _Atomic int nd_amx_answer;
 ND_NOINLINE int nd_amx_allowed(void) {
@@ -83,7 +95,7 @@ ND_NOINLINE int nd_amx_allowed(void) {
 }
 #endif
 
-enum { ND_AMX_ROWS = 16, ND_AMX_PAIRS = 16 };
+enum { ND_AMX_ROWS = 16, ND_AMX_GROUPS = 16 };
 
 ND_INLINE void nd_amx_begin(void) {
   nd_amx_config c = {.palette = 1};
@@ -91,56 +103,60 @@ ND_INLINE void nd_amx_begin(void) {
   nd_amx_configure(&c);
 }
 
-/* acc[32 or 16, 32] += a b over `pairs` pairs, a multiple of 16. Distances in floats, which pairs are as large as. */
-ND_INLINE void nd_amx_block32(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb,
-                              int pairs) {
-  ND_AMX_LOAD(0, acc, ldc * 4);
-  ND_AMX_LOAD(1, acc + 16, ldc * 4);
-  ND_AMX_LOAD(2, acc + 16 * ldc, ldc * 4);
-  ND_AMX_LOAD(3, acc + 16 * ldc + 16, ldc * 4);
-  for (int p = 0; p < pairs; p += ND_AMX_PAIRS) {
-    ND_AMX_LOAD(4, a + p, lda * 4);
-    ND_AMX_LOAD(5, a + 16 * lda + p, lda * 4);
-    ND_AMX_LOAD(6, b + p * ldb, ldb * 4);
-    ND_AMX_LOAD(7, b + p * ldb + 16, ldb * 4);
-    ND_AMX_DOT(0, 4, 6);
-    ND_AMX_DOT(1, 4, 7);
-    ND_AMX_DOT(2, 5, 6);
-    ND_AMX_DOT(3, 5, 7);
+/* acc[32 or 16, 32] += a b over `groups` groups of k, a multiple of 16. Distances in groups and elements of acc, all of
+ * 4 bytes. */
+#define ND_AMX_PRODUCT(NAME, E, B) \
+  ND_INLINE void nd_amx_block32_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const B *b, int64_t ldb, \
+                                       int groups) { \
+    ND_AMX_LOAD(0, acc, ldc * 4); \
+    ND_AMX_LOAD(1, acc + 16, ldc * 4); \
+    ND_AMX_LOAD(2, acc + 16 * ldc, ldc * 4); \
+    ND_AMX_LOAD(3, acc + 16 * ldc + 16, ldc * 4); \
+    for (int p = 0; p < groups; p += ND_AMX_GROUPS) { \
+      ND_AMX_LOAD(4, a + p, lda * 4); \
+      ND_AMX_LOAD(6, b + p * ldb, ldb * 4); \
+      ND_AMX_DOT_##NAME(0, 4, 6); \
+      ND_AMX_LOAD(7, b + p * ldb + 16, ldb * 4); \
+      ND_AMX_DOT_##NAME(1, 4, 7); \
+      ND_AMX_LOAD(5, a + 16 * lda + p, lda * 4); \
+      ND_AMX_DOT_##NAME(2, 5, 6); \
+      ND_AMX_DOT_##NAME(3, 5, 7); \
+    } \
+    ND_AMX_STORE(0, acc, ldc * 4); \
+    ND_AMX_STORE(1, acc + 16, ldc * 4); \
+    ND_AMX_STORE(2, acc + 16 * ldc, ldc * 4); \
+    ND_AMX_STORE(3, acc + 16 * ldc + 16, ldc * 4); \
+  } \
+  ND_INLINE void nd_amx_block16_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const B *b, int64_t ldb, \
+                                       int groups) { \
+    ND_AMX_LOAD(0, acc, ldc * 4); \
+    ND_AMX_LOAD(1, acc + 16, ldc * 4); \
+    for (int p = 0; p < groups; p += ND_AMX_GROUPS) { \
+      ND_AMX_LOAD(4, a + p, lda * 4); \
+      ND_AMX_LOAD(6, b + p * ldb, ldb * 4); \
+      ND_AMX_LOAD(7, b + p * ldb + 16, ldb * 4); \
+      ND_AMX_DOT_##NAME(0, 4, 6); \
+      ND_AMX_DOT_##NAME(1, 4, 7); \
+    } \
+    ND_AMX_STORE(0, acc, ldc * 4); \
+    ND_AMX_STORE(1, acc + 16, ldc * 4); \
+  } \
+  /* The part of a panel (32 columns, m rows, k groups) that fills whole tiles: returns its rows and sets *groups; both \
+   * 0 when it is none. */ \
+  ND_INLINE int nd_amx_panel_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const B *b, int64_t ldb, \
+                                    int m, int k, int *groups) { \
+    int rows = m / ND_AMX_ROWS * ND_AMX_ROWS; \
+    *groups = k / ND_AMX_GROUPS * ND_AMX_GROUPS; \
+    if (!rows || !*groups || !nd_amx_allowed()) return *groups = 0; \
+    nd_amx_begin(); \
+    int i = 0; \
+    for (; i + 32 <= rows; i += 32) nd_amx_block32_##NAME(acc + i * ldc, ldc, a + i * lda, lda, b, ldb, *groups); \
+    if (i < rows) nd_amx_block16_##NAME(acc + i * ldc, ldc, a + i * lda, lda, b, ldb, *groups); \
+    nd_amx_release(); \
+    return rows; \
   }
-  ND_AMX_STORE(0, acc, ldc * 4);
-  ND_AMX_STORE(1, acc + 16, ldc * 4);
-  ND_AMX_STORE(2, acc + 16 * ldc, ldc * 4);
-  ND_AMX_STORE(3, acc + 16 * ldc + 16, ldc * 4);
-}
-ND_INLINE void nd_amx_block16(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb,
-                              int pairs) {
-  ND_AMX_LOAD(0, acc, ldc * 4);
-  ND_AMX_LOAD(1, acc + 16, ldc * 4);
-  for (int p = 0; p < pairs; p += ND_AMX_PAIRS) {
-    ND_AMX_LOAD(4, a + p, lda * 4);
-    ND_AMX_LOAD(6, b + p * ldb, ldb * 4);
-    ND_AMX_LOAD(7, b + p * ldb + 16, ldb * 4);
-    ND_AMX_DOT(0, 4, 6);
-    ND_AMX_DOT(1, 4, 7);
-  }
-  ND_AMX_STORE(0, acc, ldc * 4);
-  ND_AMX_STORE(1, acc + 16, ldc * 4);
-}
-
-/* The part of a panel (32 columns, m rows, k pairs) that fills whole tiles: returns its rows and sets *pairs; both 0
- * when it is none. */
-ND_INLINE int nd_amx_panel(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b, int64_t ldb, int m,
-                           int k, int *pairs) {
-  int rows = m / ND_AMX_ROWS * ND_AMX_ROWS;
-  *pairs = k / ND_AMX_PAIRS * ND_AMX_PAIRS;
-  if (!rows || !*pairs || !nd_amx_allowed()) return *pairs = 0;
-  nd_amx_begin();
-  int i = 0;
-  for (; i + 32 <= rows; i += 32) nd_amx_block32(acc + i * ldc, ldc, a + i * lda, lda, b, ldb, *pairs);
-  if (i < rows) nd_amx_block16(acc + i * ldc, ldc, a + i * lda, lda, b, ldb, *pairs);
-  nd_amx_release();
-  return rows;
-}
+ND_AMX_PRODUCT(bf16, float, float)
+ND_AMX_PRODUCT(i8, int32_t, int32_t)
+#undef ND_AMX_PRODUCT
 #endif
 #endif

@@ -16,7 +16,14 @@
  * High-Performance Matrix Multiplication".)
  *
  * Narrow elements are always copied: bf16 in pairs where the machine has vdpbf16ps (rows 2k and 2k + 1 of b side by
- * side), or AMX, int8 in pairs of 16 bits on x86, the others as f32. The copies are on the stack, 80 KiB.
+ * side), or AMX; int8 in quads where it has vpdpbusd, or AMX, else in pairs of 16 bits on x86; the others as f32. The
+ * copies are on the stack, 80 KiB.
+ *
+ * vpdpbusd multiplies unsigned by signed bytes: b is copied with 128 added, and 128 times the sum of each row of a is
+ * taken off the accumulator, all modulo 2^32.
+ *
+ * A loop that adds up products (cpu/gemm.c) packs the operands of many iterations and multiplies once (nd_gemm_T): b as
+ * panels, a as rows, or where it lies in memory if its rows are there just as the kernel reads them.
  */
 #ifndef NEREID_DOT_H
 #define NEREID_DOT_H
@@ -64,21 +71,29 @@ ND_INLINE nd_dot_v_f64 nd_dot_step_f64(nd_dot_v_f64 c, double a, nd_dot_v_f64 b)
 #endif
 ND_INLINE nd_dot_v_i32 nd_dot_step_i32(nd_dot_v_i32 c, int32_t a, nd_dot_v_i32 b) { return c + a * b; }
 
-/* Pairs: a holds two elements in 32 bits, and so does each lane of b. */
-#if defined(ND_X86)
+/* Pairs: a holds two elements in 32 bits, and so does each lane of b; quads: four. */
+#if defined(__AVX512VNNI__) && ND_REG == 64
+#define ND_DOT_QUADS_I8 1
+ND_INLINE nd_dot_v_i32 nd_dot_step_quads(nd_dot_v_i32 c, int32_t a, nd_dot_v_i32 b) {
+  return (nd_dot_v_i32)_mm512_dpbusd_epi32((__m512i)c, (__m512i)b, _mm512_set1_epi32(a));
+}
+#elif defined(ND_X86)
 #define ND_DOT_PAIRS_I16 1
 ND_INLINE nd_dot_v_i32 nd_dot_step_i16(nd_dot_v_i32 c, int32_t a, nd_dot_v_i32 b) {
-#if defined(__AVX512VNNI__) && ND_REG == 64
-  return (nd_dot_v_i32)_mm512_dpwssd_epi32((__m512i)c, _mm512_set1_epi32(a), (__m512i)b);
-#else
   return c + (nd_dot_v_i32)ND_MM64(madd_epi16)(ND_MM64(set1_epi32)(a), (ND_MI64)b);
-#endif
 }
 #endif
 #if defined(__AVX512BF16__) && ND_REG == 64
 #define ND_DOT_PAIRS_BF16 1
 ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 b) {
   return (nd_dot_v_f32)_mm512_dpbf16_ps(c, (__m512bh)_mm512_set1_epi32(a), (__m512bh)b);
+}
+#elif defined(ND_AMX_EMULATE) && ND_REG == 64
+#define ND_DOT_PAIRS_BF16 1
+ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 b) {
+  __m512i x = _mm512_set1_epi32(a), y = (__m512i)b, high = _mm512_set1_epi32(-65536);
+  c += (nd_dot_v_f32)_mm512_slli_epi32(x, 16) * (nd_dot_v_f32)_mm512_slli_epi32(y, 16);
+  return c + (nd_dot_v_f32)_mm512_and_si512(x, high) * (nd_dot_v_f32)_mm512_and_si512(y, high);
 }
 #endif
 
@@ -123,6 +138,9 @@ ND_INLINE nd_dot_v_f32 nd_dot_step_bf16(nd_dot_v_f32 c, int32_t a, nd_dot_v_f32 
 ND_DOT_KERNEL(f32, float, float, nd_dot_v_f32, nd_dot_step_f32)
 ND_DOT_KERNEL(f64, double, double, nd_dot_v_f64, nd_dot_step_f64)
 ND_DOT_KERNEL(i32, int32_t, int32_t, nd_dot_v_i32, nd_dot_step_i32)
+#ifdef ND_DOT_QUADS_I8
+ND_DOT_KERNEL(quads, int32_t, int32_t, nd_dot_v_i32, nd_dot_step_quads)
+#endif
 #ifdef ND_DOT_PAIRS_I16
 ND_DOT_KERNEL(i16, int32_t, int32_t, nd_dot_v_i32, nd_dot_step_i16)
 #endif
@@ -187,7 +205,44 @@ ND_INLINE void nd_dot_piece_bf16(int32_t *dst, const nd_u16 *a, int k) {
   memcpy(dst, a, (size_t)k * 2);
 }
 #endif
-#ifdef ND_DOT_PAIRS_I16
+#ifdef ND_DOT_QUADS_I8
+ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
+  dst[(k - 1) / 4] = 0;
+  memcpy(dst, a, (size_t)k);
+}
+/* Unsigned: 128 is added. */
+ND_INLINE void nd_dot_row_i8(int32_t *dst, const nd_i8 *b, int64_t ldb, int w, int there) {
+  enum { W = ND_DOT_NV * ND_REG / 4 };
+  if (w == W && there == 4)
+    for (int v = 0; v < W; v += ND_VL) {
+      nd_u32v quad = {0};
+      for (int r = 0; r < 4; r++)
+        quad |= __builtin_convertvector(*(const nd_u8vu *)(const void *)(b + r * ldb + v), nd_u32v) << 8 * r;
+      *(nd_u32vu *)(void *)(dst + v) = quad ^ 0x80808080u;
+    }
+  else
+    for (int v = 0; v < W; v++) {
+      uint32_t quad = 0x80808080u;
+      for (int r = 0; v < w && r < there; r++) quad ^= (uint32_t)(uint8_t)b[r * ldb + v] << 8 * r;
+      memcpy(dst + v, &quad, 4);
+    }
+}
+/* Takes off what the added 128 bring: 128 times the sum of each row of a. Distances in elements. */
+ND_NOINLINE void nd_dot_unbias(int32_t *acc, int64_t ldc, const nd_i8 *a, int64_t lda, int m, int n, int k) {
+  for (int i = 0; i < m; i++, acc += ldc, a += lda) {
+    nd_dot_v_i32 sums = {0};
+    int32_t sum = 0;
+    int p = 0, j = 0;
+    for (; p + ND_REG <= k; p += ND_REG)
+      sums = (nd_dot_v_i32)_mm512_dpbusd_epi32((__m512i)sums, _mm512_set1_epi8(1), _mm512_loadu_si512(a + p));
+    for (int v = 0; v < ND_REG / 4; v++) sum += sums[v];
+    for (; p < k; p++) sum += a[p];
+    sum *= 128;
+    for (; j + ND_REG / 4 <= n; j += ND_REG / 4) *(nd_dot_v_i32u *)(acc + j) -= sum;
+    for (; j < n; j++) acc[j] -= sum;
+  }
+}
+#elif defined(ND_DOT_PAIRS_I16)
 ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
   int p = 0;
   for (; p + ND_VL <= k; p += ND_VL)
@@ -224,7 +279,7 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
           int64_t bt_apart = ldb; \
           if ((far_b) || w % L) { \
             for (int r = 0; r < steps; r++) \
-              nd_dot_row_##T(panel + r * W, from_b + r * per * ldb, ldb, w, ks - r * per < per ? 1 : per); \
+              nd_dot_row_##T(panel + r * W, from_b + r * per * ldb, ldb, w, ks - r * per < per ? ks - r * per : per); \
             bt = panel, bt_apart = W; \
           } \
           E *c = acc + i * ldc + j; \
@@ -263,27 +318,48 @@ ND_DOT_AS_F32(fp8e4nv, u8)
 ND_DOT_AS_F32(fp8e4b15, u8)
 ND_DOT_AS_F32(fp8e4b8, u8)
 ND_DOT_AS_F32(fp8e5b16, u8)
-#ifdef ND_DOT_PAIRS_BF16
 #ifdef ND_AMX
 /* Whole tiles first; then what is left of k for their rows, and the rows below them. */
-ND_NOINLINE void nd_dot_panel2_tiles(float *acc, int64_t ldc, const int32_t *a, int64_t lda, const float *b,
-                                     int64_t ldb, int m, int k) {
-  int pairs, rows = nd_amx_panel(acc, ldc, a, lda, b, ldb, m, k, &pairs);
-  if (rows && pairs < k) nd_dot_panel2_bf16(acc, ldc, a + pairs, lda, b + pairs * ldb, ldb, rows, k - pairs);
-  if (rows < m) nd_dot_panel2_bf16(acc + rows * ldc, ldc, a + rows * lda, lda, b, ldb, m - rows, k);
-}
-#else
-#define nd_dot_panel2_tiles nd_dot_panel2_bf16
+#define ND_DOT_TILES(NAME, T, KERNEL, E) \
+  ND_NOINLINE void nd_dot_panel2_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const E *b, int64_t ldb, \
+                                        int m, int k) { \
+    int groups, rows = nd_amx_panel_##T(acc, ldc, a, lda, b, ldb, m, k, &groups); \
+    if (rows && groups < k) \
+      nd_dot_panel2_##KERNEL(acc, ldc, a + groups, lda, b + groups * ldb, ldb, rows, k - groups); \
+    if (rows < m) nd_dot_panel2_##KERNEL(acc + rows * ldc, ldc, a + rows * lda, lda, b, ldb, m - rows, k); \
+  }
+#ifdef ND_DOT_PAIRS_BF16
+ND_DOT_TILES(tiles_bf16, bf16, bf16, float)
 #endif
-#define nd_dot_panel1_tiles nd_dot_panel1_bf16
-#define nd_dot_edge_tiles nd_dot_edge_bf16
+#ifdef ND_DOT_QUADS_I8
+ND_DOT_TILES(tiles_i8, i8, quads, int32_t)
+#endif
+#undef ND_DOT_TILES
+#else
+#define nd_dot_panel2_tiles_bf16 nd_dot_panel2_bf16
+#define nd_dot_panel2_tiles_i8 nd_dot_panel2_quads
+#endif
+#ifdef ND_DOT_PAIRS_BF16
+#define nd_dot_panel1_tiles_bf16 nd_dot_panel1_bf16
+#define nd_dot_edge_tiles_bf16 nd_dot_edge_bf16
 ND_DOT_EDGE(bf16, float, int32_t)
 ND_DOT_PAIRS(bf16, float, u16)
-ND_DOT_NARROW(bf16, u16, tiles, float, int32_t, 2)
+ND_DOT_NARROW(bf16, u16, tiles_bf16, float, int32_t, 2)
 #else
 ND_DOT_AS_F32(bf16, u16)
 #endif
-#ifdef ND_DOT_PAIRS_I16
+#ifdef ND_DOT_QUADS_I8
+#define nd_dot_panel1_tiles_i8 nd_dot_panel1_quads
+#define nd_dot_edge_tiles_i8 nd_dot_edge_quads
+ND_DOT_EDGE(quads, int32_t, int32_t)
+ND_DOT_PRODUCT(i8, nd_i8, tiles_i8, int32_t, int32_t, 4, 1, 1)
+ND_NOINLINE void nd_dot_i8(int32_t *acc, int64_t ldc, const void *a, int64_t lda, const void *b, int64_t ldb, int m,
+                           int n, int k, void *pack) {
+  (void)pack;
+  nd_dot_unbias(acc, ldc, (const nd_i8 *)a, lda, m, n, k);
+  nd_dot_product_i8(acc, ldc, (const nd_i8 *)a, lda, (const nd_i8 *)b, ldb, m, n, k);
+}
+#elif defined(ND_DOT_PAIRS_I16)
 ND_DOT_EDGE(i16, int32_t, int32_t)
 ND_DOT_PAIRS(i8, int32_t, i8)
 ND_DOT_NARROW(i8, i8, i16, int32_t, int32_t, 2)
@@ -297,6 +373,83 @@ ND_INLINE void nd_dot_piece_i8(int32_t *dst, const nd_i8 *a, int k) {
 }
 ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
 #endif
+
+/* ---- products of many tiles along k ----
+ *
+ * ND_GEMM_A_T, ND_GEMM_B_T: bytes that an element takes in a packed row of a and in a panel of b. ND_GEMM_W_T: columns
+ * in a panel. ND_GEMM_RAW_T: whether a packed row is the row as it lies in memory, so that none need be packed.
+ *
+ *   nd_gemm_rows_T(to, apart, tile, m, k)     packs a tile of a; rows `apart` bytes from each other
+ *   nd_gemm_panels_T(to, apart, tile, n, k)   packs a tile of b, n a multiple of ND_GEMM_W_T; panels `apart` bytes away
+ *   nd_gemm_T(acc, ldc, a, a_apart, b, b_apart, m, n, k)   acc[m,n] += a b
+ *
+ * k is a multiple of 4. ND_GEMM_K steps of k at a time: that much of a panel stays in the first cache for all rows. */
+#define ND_GEMM_K 256
+#define ND_GEMM(T, S, KERNEL, E, A, per, UNBIAS) \
+  enum { \
+    ND_GEMM_A_##T = sizeof(A) / per, \
+    ND_GEMM_B_##T = sizeof(E) / per, \
+    ND_GEMM_W_##T = ND_DOT_NV * ND_REG / sizeof(E), \
+    ND_GEMM_RAW_##T = sizeof(A) == per * sizeof(nd_##S), \
+    ND_GEMM_UNIT_##T = sizeof(A) \
+  }; \
+  ND_NOINLINE void nd_gemm_rows_##T(void *to, int64_t apart, const void *tile, int m, int k) { \
+    for (int r = 0; r < m; r++) \
+      nd_dot_piece_##T((A *)(void *)((char *)to + r * apart), (const nd_##S *)tile + (int64_t)r * k, k); \
+  } \
+  ND_NOINLINE void nd_gemm_panels_##T(void *to, int64_t apart, const void *tile, int n, int k) { \
+    enum { W = ND_GEMM_W_##T }; \
+    for (int j = 0; j < n / W; j++) { \
+      E *panel = (E *)(void *)((char *)to + j * apart); \
+      for (int r = 0; r < k / per; r++) \
+        nd_dot_row_##T(panel + r * W, (const nd_##S *)tile + (int64_t)r * per * n + j * W, n, W, per); \
+    } \
+  } \
+  ND_NOINLINE void nd_gemm_##T(E *acc, int64_t ldc, const void *a, int64_t a_apart, const void *b, int64_t b_apart, \
+                               int m, int n, int k) { \
+    enum { W = ND_GEMM_W_##T }; \
+    UNBIAS; \
+    int steps = k / per; \
+    for (int p = 0; p < steps; p += ND_GEMM_K) \
+      for (int j = 0; j < n / W; j++) \
+        nd_dot_panel2_##KERNEL(acc + j * W, ldc, (const A *)a + p, a_apart / (int64_t)sizeof(A), \
+                               (const E *)(const void *)((const char *)b + j * b_apart) + (int64_t)p * W, W, m, \
+                               steps - p < ND_GEMM_K ? steps - p : ND_GEMM_K); \
+  }
+ND_GEMM(f32, f32, f32, float, float, 1, )
+ND_GEMM(f64, f64, f64, double, double, 1, )
+ND_GEMM(i32, i32, i32, int32_t, int32_t, 1, )
+#ifdef ND_DOT_PAIRS_BF16
+ND_GEMM(bf16, u16, tiles_bf16, float, int32_t, 2, )
+#else
+ND_GEMM(bf16, u16, f32, float, float, 1, )
+#endif
+#if defined(ND_DOT_QUADS_I8)
+ND_GEMM(i8, i8, tiles_i8, int32_t, int32_t, 4, nd_dot_unbias(acc, ldc, (const nd_i8 *)a, a_apart, m, n, k))
+#elif defined(ND_DOT_PAIRS_I16)
+ND_GEMM(i8, i8, i16, int32_t, int32_t, 2, )
+#else
+ND_GEMM(i8, i8, i32, int32_t, int32_t, 1, )
+#endif
+#undef ND_GEMM
+
+/* What a packed operand holds: the values of the scalars that it was made of. */
+enum { ND_GEMM_KEYS = 8 };
+typedef struct nd_gemm_memo {
+  int64_t valid, key[ND_GEMM_KEYS];
+} nd_gemm_memo;
+/* Whether it holds what n keys ask for; else it will, once it is packed, if it is `whole`. */
+ND_INLINE int nd_gemm_held(nd_gemm_memo *m, int whole, int n, const int64_t *key) {
+  int held = m->valid != 0;
+  for (int i = 0; i < n; i++) held &= m->key[i] == key[i];
+  if (held && whole) return 1;
+  m->valid = whole;
+  for (int i = 0; i < n; i++) m->key[i] = key[i];
+  return 0;
+}
+ND_INLINE int64_t nd_gemm_iterations(int64_t from, int64_t to, int64_t step) {
+  return from < to && step > 0 ? (to - from - 1) / step + 1 : from < to;
+}
 #undef ND_DOT
 #undef ND_DOT_COPY
 #undef ND_DOT_PRODUCT

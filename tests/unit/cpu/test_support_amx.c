@@ -65,7 +65,7 @@ static void test_tiles(void **unused) {
     memcpy(&b[i], &pair, 4);
   }
   int pairs;
-  assert_int_equal(nd_amx_panel(c, 32, a, PAIRS, b, 32, M, PAIRS, &pairs), M);
+  assert_int_equal(nd_amx_panel_bf16(c, 32, a, PAIRS, b, 32, M, PAIRS, &pairs), M);
   assert_int_equal(pairs, PAIRS);
   assert_false(nd_amx_state.configured);
   for (int i = 0; i < M; i++)
@@ -79,7 +79,7 @@ static void test_tiles(void **unused) {
       }
       assert_true(c[i * 32 + j] == want);
     }
-  assert_int_equal(nd_amx_panel(c, 32, a, PAIRS, b, 32, 15, PAIRS, &pairs), 0);
+  assert_int_equal(nd_amx_panel_bf16(c, 32, a, PAIRS, b, 32, 15, PAIRS, &pairs), 0);
   assert_int_equal(pairs, 0);
 }
 
