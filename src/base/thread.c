@@ -1,12 +1,14 @@
 /* Pool: threads that share the work items of one call at a time.
  *
- * pool_run publishes a job, wakes the workers and works along with them; each takes the next chunk by one atomic
- * addition until none is left. A worker enters a job only while it is open, and the caller closes it once the chunks
- * are gone and then waits for those who entered: a worker that slept through a short job delays nobody.
+ * pool_run publishes a job, wakes the workers and works along with them. The items are cut into one range a thread,
+ * from which it takes chunk after chunk by an atomic addition, and then from the others' until none is left: what a
+ * thread did in one job it does again in the next of that size, and finds its data in its own caches. A worker enters a
+ * job only while it is open, and the caller closes it once the chunks are gone and then waits for those who entered: a
+ * worker that slept through a short job delays nobody.
  *
- * Waking a thread costs more than many a job takes. So a worker looks out for the next job for a while before it sleeps,
- * as long as every thread has a processor of its own, and so does the caller for those who are not done yet. Nobody
- * takes a lock on this way: `state` is both the door and the count of those inside.
+ * Waking a thread costs more than many a job takes. So a worker looks out for the next job for a while before it
+ * sleeps, as long as every thread has a processor of its own, and so does the caller for those who are not done yet.
+ * Nobody takes a lock on this way: `state` is both the door and the count of those inside.
  *
  * A function that runs in the pool may call pool_run on the same pool: the inner range then runs at once on that
  * thread, under its own worker number, since waiting for the others could never end.
@@ -30,6 +32,11 @@ typedef struct Job {
   int64_t n, chunk;
 } Job;
 
+typedef struct Range {
+  _Alignas(64) _Atomic int64_t next;
+  int64_t end;
+} Range;
+
 typedef struct Worker {
   Pool *pool;
   pthread_t thread;
@@ -43,11 +50,12 @@ struct Pool {
   pthread_cond_t left;   /* the last worker left a closed job */
   ForkHook fork;
   int looks;
-  Job job; /* changes while nobody is inside */
+  Job job;                                  /* changes while nobody is inside */
   _Alignas(64) _Atomic uint64_t generation; /* of the job, so that a worker enters each once */
   atomic_bool ending;
   _Alignas(64) atomic_uint state; /* OPEN, and ONE_INSIDE for each worker in the job */
-  _Alignas(64) _Atomic int64_t next;
+  Range *ranges;                  /* of the job, one a thread */
+  int range_count;
   _Alignas(64) atomic_bool cancelled;
   int wanted;       /* workers; fewer run where the system gives no more threads */
   int worker_count; /* under turn: those that run; none in a child of fork, until it needs them */
@@ -66,11 +74,14 @@ static _Thread_local const Work *here;
 static void take_chunks(Pool *p, const Job *job, int worker) {
   const Work work = {here, p, worker};
   here = &work;
-  while (!atomic_load_explicit(&p->cancelled, memory_order_relaxed)) {
-    int64_t begin = atomic_fetch_add_explicit(&p->next, job->chunk, memory_order_relaxed);
-    if (begin >= job->n) break;
-    int64_t end = job->n - begin < job->chunk ? job->n : begin + job->chunk;
-    job->fn(job->arg, begin, end, worker);
+  for (int i = 0; i < p->range_count; i++) {
+    Range *r = &p->ranges[(worker + i) % p->range_count];
+    while (atomic_load_explicit(&r->next, memory_order_relaxed) < r->end) {
+      if (atomic_load_explicit(&p->cancelled, memory_order_relaxed)) break;
+      int64_t begin = atomic_fetch_add_explicit(&r->next, job->chunk, memory_order_relaxed);
+      if (begin >= r->end) break;
+      job->fn(job->arg, begin, r->end - begin < job->chunk ? r->end : begin + job->chunk, worker);
+    }
   }
   here = work.outer;
 }
@@ -101,6 +112,20 @@ static void leave(Pool *p) {
 
 static bool is_news(Pool *p, uint64_t seen) {
   return atomic_load_explicit(&p->generation, memory_order_acquire) != seen || atomic_load(&p->ending);
+}
+
+/* One for each thread, of whole chunks. */
+static void cut_ranges(Pool *p, int64_t n, int64_t chunk) {
+  int64_t chunks = (n - 1) / chunk + 1;
+  int count = p->worker_count + 1;
+  if (chunks < count) count = (int)chunks;
+  p->range_count = count;
+  for (int i = 0; i < count; i++) {
+    int64_t begin = chunks / count * i + (i < chunks % count ? i : chunks % count),
+            size = chunks / count + (i < chunks % count);
+    atomic_store_explicit(&p->ranges[i].next, begin * chunk, memory_order_relaxed);
+    p->ranges[i].end = size > n / chunk - begin ? n : (begin + size) * chunk;
+  }
 }
 
 static void *worker_main(void *arg) {
@@ -166,7 +191,9 @@ static void in_child(void *owner) {
   init_locks(p);
   p->worker_count = 0;
   p->started = false;
-  atomic_store(&p->state, 0);
+  const Work *mine = here;
+  while (mine && (mine->pool != p || !mine->worker)) mine = mine->outer;
+  atomic_store(&p->state, mine ? ONE_INSIDE : 0);
 }
 
 Pool *pool_create(int threads) {
@@ -175,7 +202,11 @@ Pool *pool_create(int threads) {
   if (posix_memalign((void **)&p, 64, sizeof *p) != 0) return NULL;
   memset(p, 0, sizeof *p);
   p->workers = calloc((size_t)threads, sizeof *p->workers);
-  if (!p->workers) return free(p), NULL;
+  if (!p->workers || posix_memalign((void **)&p->ranges, 64, (size_t)threads * sizeof *p->ranges) != 0) {
+    free(p->workers);
+    free(p);
+    return NULL;
+  }
   init_locks(p);
   p->wanted = threads - 1;
   p->looks = threads <= usable_processors() ? LOOKS : 0;
@@ -198,6 +229,7 @@ void pool_destroy(Pool *p) {
   pthread_cond_destroy(&p->opened);
   pthread_mutex_destroy(&p->lock);
   pthread_mutex_destroy(&p->turn);
+  free(p->ranges);
   free(p->workers);
   free(p);
 }
@@ -223,7 +255,7 @@ void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t b
   if (!p->started) start_workers(p);
   Job job = {fn, arg, n, chunk};
   bool open = n > chunk && p->worker_count; /* one chunk is the caller's */
-  atomic_store_explicit(&p->next, 0, memory_order_relaxed);
+  cut_ranges(p, n, chunk);
   atomic_store_explicit(&p->cancelled, false, memory_order_relaxed);
   if (open) {
     p->job = job;
@@ -236,7 +268,7 @@ void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t b
 
   take_chunks(p, &job, 0);
 
-  if (open && atomic_fetch_sub_explicit(&p->state, OPEN, memory_order_acq_rel) != OPEN) {
+  if (open && atomic_fetch_and_explicit(&p->state, ~(unsigned)OPEN, memory_order_acq_rel) > OPEN) {
     for (int i = 0; i < p->looks && atomic_load_explicit(&p->state, memory_order_acquire); i++) relax();
     pthread_mutex_lock(&p->lock);
     while (atomic_load_explicit(&p->state, memory_order_acquire)) pthread_cond_wait(&p->left, &p->lock);

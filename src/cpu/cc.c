@@ -23,6 +23,7 @@ struct CpuCode {
   NereidKernelFn entry;
   uint64_t scratch;
   NereidApartFn apart; /* or NULL */
+  bool shares;
 };
 
 enum { MAX_CC_WORDS = 16 };
@@ -162,13 +163,13 @@ static CpuCode *load(const char *path) {
   if (!handle) return NULL;
   NereidKernelFn entry;
   *(void **)&entry = dlsym(handle, "nereid_kernel");
-  const uint64_t *scratch = dlsym(handle, "nereid_scratch_bytes");
+  const uint64_t *scratch = dlsym(handle, "nereid_scratch_bytes"), *shares = dlsym(handle, "nereid_shares");
   CpuCode *code = entry && scratch ? malloc(sizeof *code) : NULL;
   if (!code) {
     dlclose(handle);
     return NULL;
   }
-  *code = (CpuCode){handle, entry, *scratch, NULL};
+  *code = (CpuCode){handle, entry, *scratch, NULL, shares && *shares};
   *(void **)&code->apart = dlsym(handle, "nereid_apart");
   return code;
 }
@@ -246,6 +247,7 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
 NereidKernelFn cpu_code_entry(const CpuCode *code) { return code->entry; }
 uint64_t cpu_code_scratch(const CpuCode *code) { return code->scratch; }
 NereidApartFn cpu_code_apart(const CpuCode *code) { return code->apart; }
+bool cpu_code_shares(const CpuCode *code) { return code->shares; }
 
 void cpu_code_release(CpuCode *code) {
   if (!code) return;

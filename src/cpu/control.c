@@ -33,9 +33,7 @@ static void assign(Emit *e, int n, Value **values, const char *const *to) {
   line(e, "}");
 }
 
-static void carry_scalars(Emit *e, Op *loop, void *to) {
-  assign(e, loop->out_count, loop->body[0]->last->in, to);
-}
+static void carry_scalars(Emit *e, Op *loop, void *to) { assign(e, loop->out_count, loop->body[0]->last->in, to); }
 
 static void emit_for(Emit *e, Op *op) {
   Block *body = op->body[0];

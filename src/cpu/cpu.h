@@ -10,6 +10,7 @@
  *                       void *scratch, const NereidHost *host);
  *     const uint64_t nereid_scratch_bytes;   // what each thread must provide, aligned to 64
  *     int nereid_apart(const uint64_t *args, const int32_t grid[3], const NereidHost *host);   // where there is one
+ *     const uint64_t nereid_shares;          // 1: a program may find packed what the one before it packed
  *
  * runs the programs with linear ids [begin, end) (x fastest). args as for interp_run. Returns 0, or 1 after a failed
  * device_assert, which host->fault has been told of. It is reentrant: one call a thread.
@@ -30,7 +31,8 @@ typedef struct NereidHost {
   void (*print)(void *arg, const char *line);
   void (*fault)(void *arg, const char *message, const int32_t program[3], int line); /* device_assert failed */
   void *arg;
-  int64_t stream_bytes; /* total bytes of the launch's arrays: large ones are stored past the caches */
+  int64_t stream_bytes; /* total bytes of the launch's arrays: stored past the caches ... */
+  int64_t cache_bytes;  /* ... when they are more than that: what the last cache holds */
   /* Of an instrumented kernel (tile/passes/instrument.h): tag 0 makes cursor, an InsideCursor, begin a program;
    * UINT32_MAX ends it; else a record. */
   void (*record)(void *cursor, void *inside, const int32_t program[3], const int32_t grid[3], uint32_t tag);
@@ -71,6 +73,7 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
 NereidKernelFn cpu_code_entry(const CpuCode *code);
 uint64_t cpu_code_scratch(const CpuCode *code);
 NereidApartFn cpu_code_apart(const CpuCode *code); /* NULL: right for every launch */
+bool cpu_code_shares(const CpuCode *code); /* programs that run one after the other on a thread share what is packed */
 void cpu_code_release(CpuCode *code);
 
 #endif

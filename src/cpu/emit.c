@@ -121,7 +121,8 @@ static const char *forgets(Emit *e) {
 /* Stores past the caches are not ordered with atomics, by which programs may hand each other what they stored. */
 static void write_entry(Emit *e, bool atomics) {
   buf_printf(e->out,
-             "\n__attribute__((visibility(\"default\"))) const uint64_t nereid_scratch_bytes = %lld;\n\n"
+             "\n__attribute__((visibility(\"default\"))) const uint64_t nereid_scratch_bytes = %lld;\n"
+             "__attribute__((visibility(\"default\"))) const uint64_t nereid_shares = %d;\n\n"
              "__attribute__((visibility(\"default\"))) int nereid_kernel(const uint64_t *args, const int32_t grid[3], "
              "int64_t begin, "
              "int64_t end,\n                  void *scratch, const NereidHost *host) {\n"
@@ -141,7 +142,7 @@ static void write_entry(Emit *e, bool atomics) {
              "  nd_far_end(far);\n"
              "  return status;\n"
              "}\n",
-             (long long)(e->scratch + 64), atomics ? "0" : "nd_far(host)", forgets(e));
+             (long long)(e->scratch + 64), e->memos.n > 0, atomics ? "0" : "nd_far(host)", forgets(e));
 }
 
 /* Whether some tile is turned on its way from buffer to buffer. */

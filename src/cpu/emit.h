@@ -203,6 +203,8 @@ bool loads_here(const Group *g, const Op *op); /* whether the group runs that lo
 
 /* plan_verify.c */
 void plan_verify(Emit *e);
+/* The plan holds for arguments that do not overlap: those of two accesses. */
+void plan_relies_apart(Emit *e, const Op *a, const Op *b);
 
 /* spans.c: the text of nereid_apart(), where the plan relies on arrays that do not overlap */
 void write_apart(Emit *e);

@@ -17,7 +17,8 @@
  * After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"; nereid_dot.h has the kernels.
  */
 #include "cpu/gemm.h"
-#include "cpu/plan.h"
+
+#include "cpu/memory.h"
 
 enum {
   MAX_KEYS = 8,            /* ND_GEMM_KEYS */
@@ -70,8 +71,7 @@ static bool only_computes(Emit *e, const Op *op) {
   if (op_info[op->code].effect != EFFECT_PURE) return false;
   bool scalar = op->out_count == 1 && op->out[0]->type->rank == 0;
   for (int i = 0; i < op->in_count; i++) scalar = scalar && op->in[i]->type->rank == 0;
-  return scalar || op_is_elementwise(op) || op_is_view(op) ||
-         (op->out_count == 1 && value_is_virtual(e, op->out[0]));
+  return scalar || op_is_elementwise(op) || op_is_view(op) || (op->out_count == 1 && value_is_virtual(e, op->out[0]));
 }
 
 Gemm *gemm_of(Emit *e, const Op *loop) {
@@ -123,18 +123,19 @@ static bool is_same_everywhere(const Value *v, int depth) {
 
 typedef struct Writes {
   Emit *e;
-  const Op *load;
+  Op *load;
   bool conflict;
 } Writes;
 
 static void note_write(Op *op, void *arg) {
   Writes *w = arg;
-  if (op_info[op->code].effect != EFFECT_WRITE || w->conflict) return;
-  w->conflict = op->code == OP_BARRIER || may_alias(w->e, op->in[0], w->load->in[0]);
+  if (!memory_writes(op) || w->conflict) return;
+  w->conflict = memory_conflict(w->e, op, w->load);
+  if (!w->conflict) plan_relies_apart(w->e, op, w->load);
 }
 
-/* Whether the kernel writes where `load` reads. */
-static bool is_written(Emit *e, const Op *load) {
+/* Whether the kernel writes where `load` reads. That arguments do not overlap is noted. */
+static bool is_written(Emit *e, Op *load) {
   Writes w = {.e = e, .load = load};
   tile_walk(e->f->body, note_write, &w);
   return w.conflict;
@@ -345,8 +346,9 @@ static const char *held_text(Emit *e, const GemmOperand *o) {
 
 /* Packs this iteration's tile of o, number `at` of those packed. */
 static void emit_operand(Emit *e, const Plan *p, const GemmOperand *o) {
-  const char *name = kind_names[o->kind], *to = buffer_text(e, o->packed), *tile = text(e, "(scratch + %lld)",
-      (long long)(o->view->buffer->place + o->view->offset * dtype_bytes(o->view->buffer->dtype)));
+  const char *name = kind_names[o->kind], *to = buffer_text(e, o->packed),
+             *tile = text(e, "(scratch + %lld)",
+                          (long long)(o->view->buffer->place + o->view->offset * dtype_bytes(o->view->buffer->dtype)));
   const Type *t = o->value->type;
   int id = o->packed->id;
   InPlace in;
@@ -382,8 +384,8 @@ static void emit_product(Emit *e, const GemmDot *d, int n) {
   line(e,
        "nd_gemm_%s((void *)(%s), %d, (void *)from_%d, from_apart_%d, (void *)(%s + since_%d * %d * ND_GEMM_W_%s * "
        "ND_GEMM_B_%s), apart_%d, %d, %d, (int)(at - since_%d) * %d);",
-       name, text(e, "scratch + %lld", (long long)out->buffer->place), b->shape[1], n, n, buffer_text(e, d->b->packed), n,
-       a->shape[1], name, name, d->b->packed->id, a->shape[0], b->shape[1], n, a->shape[1]);
+       name, text(e, "scratch + %lld", (long long)out->buffer->place), b->shape[1], n, n, buffer_text(e, d->b->packed),
+       n, a->shape[1], name, name, d->b->packed->id, a->shape[0], b->shape[1], n, a->shape[1]);
 }
 
 void emit_gemm(Emit *e, Op *loop, Gemm *g, const Plan *p, void (*carry)(Emit *e, Op *loop, void *arg), void *arg) {
@@ -392,7 +394,8 @@ void emit_gemm(Emit *e, Op *loop, Gemm *g, const Plan *p, void (*carry)(Emit *e,
              *to = scalar_text(e, loop->in[1]), *step = scalar_text(e, loop->in[2]);
   line(e, "{ /* operands packed over many iterations, then multiplied at once */");
   e->indent++;
-  line(e, "int64_t %s_at = %s, block = nd_gemm_iterations(%s_at, %s, %s);", i, scalar_text(e, loop->in[0]), i, to, step);
+  line(e, "int64_t %s_at = %s, block = nd_gemm_iterations(%s_at, %s, %s);", i, scalar_text(e, loop->in[0]), i, to,
+       step);
   line(e, "const int64_t iterations = block;");
   for (int k = 0; k < g->operands.n; k++) {
     const GemmOperand *o = g->operands.at[k];
@@ -433,8 +436,9 @@ void emit_gemm(Emit *e, Op *loop, Gemm *g, const Plan *p, void (*carry)(Emit *e,
     const GemmDot *d = &g->dots.at[k];
     int a = d->a->packed->id;
     const char *name = kind_names[d->a->kind];
-    line(e, "if (at == since_%d || rows_%d != from_%d + (at - since_%d) * %d * ND_GEMM_A_%s || rows_apart_%d != "
-            "from_apart_%d) {",
+    line(e,
+         "if (at == since_%d || rows_%d != from_%d + (at - since_%d) * %d * ND_GEMM_A_%s || rows_apart_%d != "
+         "from_apart_%d) {",
          k, a, k, k, d->op->in[0]->type->shape[1], name, a, k);
     e->indent++;
     line(e, "if (at > since_%d)", k);

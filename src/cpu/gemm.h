@@ -31,7 +31,8 @@ struct Gemm {
 
 /* NULL: not such a loop. To be asked before its body is planned. */
 Gemm *gemm_of(Emit *e, const Op *loop);
-/* Operand `which` of dot: known from an earlier dot of the body, or NULL; or made by the items of the plan from `first` on. */
+/* Operand `which` of dot: known from an earlier dot of the body, or NULL; or made by the items of the plan from `first`
+ * on. */
 GemmOperand *gemm_known(const Gemm *g, const Op *dot, int which);
 GemmOperand *gemm_operand(Planner *p, Gemm *g, Op *dot, int which, int first);
 void gemm_planned(Planner *p, Gemm *g);

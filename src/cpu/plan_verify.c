@@ -69,13 +69,15 @@ static void note_pair(Emit *e, int p, int q, bool or_same) {
   vec_push(e->arena, &e->apart, (ArgPair){p, q, or_same});
 }
 
-static void note_apart(Emit *e, const Run *a, const Run *b, bool or_same) {
+static void note_apart(Emit *e, const Op *a, const Op *b, bool or_same) {
   int n = e->f->body->arg_count;
   for (int p = 0; p < n; p++)
     for (int q = 0; q < n; q++)
-      if (provenance_may_be(e->provenance, a->at.op->in[0], p) && provenance_may_be(e->provenance, b->at.op->in[0], q))
+      if (provenance_may_be(e->provenance, a->in[0], p) && provenance_may_be(e->provenance, b->in[0], q))
         note_pair(e, p, q, or_same);
 }
+
+void plan_relies_apart(Emit *e, const Op *a, const Op *b) { note_apart(e, a, b, false); }
 
 static void check_order(Check *c, const Run *first, const Run *second) {
   Emit *e = c->e;
@@ -84,7 +86,7 @@ static void check_order(Check *c, const Run *first, const Run *second) {
   int rank = one_nest ? first->group->rank : 0;
   const int32_t *shape = one_nest ? first->group->shape : NULL;
   if (!memory_conflict(e, first->at.op, second->at.op))
-    note_apart(e, first, second, one_nest && memory_may_share_if_same(e, &first->at, &second->at, rank, shape));
+    note_apart(e, first->at.op, second->at.op, one_nest && memory_may_share_if_same(e, &first->at, &second->at, rank, shape));
   else if (!one_nest || !memory_may_share(e, &first->at, &second->at, rank, shape))
     fail_hint(e->cx, second->at.op->span ? *second->at.op->span : (Span){0},
               "this is a fault of Nereid, not of the kernel: please report it",

@@ -29,6 +29,7 @@ enum {
   HUGE_PAGE = 2 << 20,
   MOST_THREADS = 1024,
   CHUNKS_PER_THREAD = 16,
+  SHARING = 8,       /* programs that share an operand, as tiles of a product are grouped most often */
   DIRECT_NS = 12000, /* work below this is done before a pool has woken up */
 };
 
@@ -41,6 +42,7 @@ typedef struct Piece {
 typedef struct Cpu {
   Pool *pool;
   Piece pieces[PIECES];
+  int64_t cache_bytes;
 } Cpu;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -268,6 +270,16 @@ static nereid_status find_code(const CpuRun *r, const NereidHost *host, const Cp
   return status;
 }
 
+/* How many programs a thread takes at a time: several portions a thread, so that none waits long for another. Where a
+ * program may use what the one before it packed, portions are larger, and all threads get as many. */
+static int64_t chunk_of(int64_t count, int64_t threads, bool shares) {
+  if (!shares) return count / (threads * CHUNKS_PER_THREAD) + (count < threads * CHUNKS_PER_THREAD);
+  int64_t portions = count / threads / SHARING;
+  if (portions > CHUNKS_PER_THREAD) portions = CHUNKS_PER_THREAD;
+  if (portions < 1) portions = 1;
+  return (count + threads * portions - 1) / (threads * portions);
+}
+
 static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error **error) {
   Cpu *cpu = d->state;
   Specialization *s = l->spec;
@@ -291,15 +303,15 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
     for (int i = 0; i < s->slot_count && n < 32; i++)
       if (s->slots[i].is_pointer) pointers[n++] = l->args[i];
     w.host.stream_bytes = device_bytes_behind(d, pointers, n);
+    w.host.cache_bytes = cpu->cache_bytes;
   }
   int64_t each = atomic_load_explicit(&s->program_ns, memory_order_relaxed);
   bool direct = count == 1 || d->threads == 1 || (each && count <= DIRECT_NS / each);
   if (direct) {
     run_items(&w, 0, count, -1);
   } else {
-    int64_t chunk = count / ((int64_t)d->threads * CHUNKS_PER_THREAD);
     r.in_pool = true;
-    pool_run(cpu->pool, count, chunk ? chunk : 1, run_items, &w);
+    pool_run(cpu->pool, count, chunk_of(count, d->threads, cpu_code_shares(r.code)), run_items, &w);
   }
   if (r.has_fault) return fault_error(&r, error);
   if (r.no_memory)
@@ -448,6 +460,15 @@ static void cpu_signature(nereid_device *d, Buf *out) {
   buf_printf(out, "cpu: %s, %d threads%s%s", model, d->threads, isa ? ", " : "", isa ? isa : "");
 }
 
+static int64_t last_cache_bytes(void) {
+  enum { USUAL = 32 << 20 };
+  long bytes = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+  return bytes > 0 ? bytes : USUAL;
+}
+
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static nereid_status cpu_open(nereid_device *d, const char *suffix, nereid_error **error) {
@@ -469,6 +490,8 @@ static nereid_status cpu_open(nereid_device *d, const char *suffix, nereid_error
     free(cpu);
     return error_out_of_memory(error);
   }
+  cpu->cache_bytes = last_cache_bytes();
+  if (getenv("NEREID_FAR_MIB")) cpu->cache_bytes = atol(getenv("NEREID_FAR_MIB")) << 20;
   d->state = cpu;
   d->threads = pool_threads(cpu->pool);
   return NEREID_OK;

@@ -30,7 +30,7 @@ typedef struct Tensor {
 
 double unit_roundoff(nereid_dtype t);
 extern const char *test_devices[];            /* ends with NULL */
-nereid_device *test_device(const char *name); /* opened once */
+nereid_device *test_device(const char *name); /* opened once; one that is not among test_devices is added */
 void test_devices_close(void);
 
 /* normal; rounded to t first, so that values are exact */

@@ -141,8 +141,8 @@ ND_INLINE void nd_amx_begin(void) {
     ND_AMX_STORE(0, acc, ldc * 4); \
     ND_AMX_STORE(1, acc + 16, ldc * 4); \
   } \
-  /* The part of a panel (32 columns, m rows, k groups) that fills whole tiles: returns its rows and sets *groups; both \
-   * 0 when it is none. */ \
+  /* The part of a panel (32 columns, m rows, k groups) that fills whole tiles: returns its rows and sets *groups; \
+   * both 0 when it is none. */ \
   ND_INLINE int nd_amx_panel_##NAME(E *acc, int64_t ldc, const int32_t *a, int64_t lda, const B *b, int64_t ldb, \
                                     int m, int k, int *groups) { \
     int rows = m / ND_AMX_ROWS * ND_AMX_ROWS; \

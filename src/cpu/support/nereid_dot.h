@@ -217,7 +217,7 @@ ND_INLINE void nd_dot_row_i8(int32_t *dst, const nd_i8 *b, int64_t ldb, int w, i
     for (int v = 0; v < W; v += ND_VL) {
       nd_u32v quad = {0};
       for (int r = 0; r < 4; r++)
-        quad |= __builtin_convertvector(*(const nd_u8vu *)(const void *)(b + r * ldb + v), nd_u32v) << 8 * r;
+        quad |= (nd_u32v)nd_to32_u8v(*(const nd_u8vu *)(const void *)(b + r * ldb + v)) << 8 * r;
       *(nd_u32vu *)(void *)(dst + v) = quad ^ 0x80808080u;
     }
   else

@@ -236,8 +236,7 @@ ND_INLINE nd_b4v nd_xgather_b4(const void *p, nd_i32v index, nd_mask m, nd_b4v o
 
 /* A write that fills a line of its own need not read that line first: a copy moves two bytes a byte instead of three.
  * It pays when the line would have left the caches before its next use, so for arrays much larger than a cache. */
-#define ND_FAR_BYTES (INT64_C(48) << 20)
-ND_INLINE int nd_far(const NereidHost *host) { return host->stream_bytes >= ND_FAR_BYTES; }
+ND_INLINE int nd_far(const NereidHost *host) { return host->stream_bytes > host->cache_bytes; }
 ND_INLINE void nd_far_end(int far) { /* such stores are ordered with others only by this */
 #if defined(ND_X86)
   if (far) _mm_sfence();

@@ -1,5 +1,5 @@
-/* bf16 products on AMX's tiles (nereid_amx.h), with the tile instructions emulated, so that the way they are used is
- * tested where there is no AMX: every shape around the sizes of tiles, against plain loops. */
+/* bf16 and int8 products on AMX's tiles (nereid_amx.h), with the tile instructions emulated, so that the way they are
+ * used is tested where there is no AMX: every shape around the sizes of tiles, against plain loops. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,13 +43,34 @@ static void one_product(int m, int n, int k, int beyond) {
   free(a), free(b), free(c), free(was);
 }
 
+static void one_int8_product(int m, int n, int k, int beyond) {
+  int64_t lda = k + beyond, ldb = n + beyond, ldc = n + beyond % 7;
+  int8_t *a = malloc((size_t)(m * lda)), *b = malloc((size_t)(k * ldb));
+  int32_t *c = malloc((size_t)(m * ldc) * 4), *was = malloc((size_t)(m * ldc) * 4);
+  assert_true(a && b && c && was);
+  for (int64_t i = 0; i < m * lda; i++) a[i] = (int8_t)random_bits();
+  for (int64_t i = 0; i < k * ldb; i++) b[i] = (int8_t)random_bits();
+  for (int64_t i = 0; i < m * ldc; i++) was[i] = c[i] = (int32_t)random_bits();
+  nd_dot_i8(c, ldc, a, lda, b, ldb, m, n, k, NULL);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < ldc; j++) {
+      uint32_t want = (uint32_t)was[i * ldc + j];
+      for (int64_t p = 0; j < n && p < k; p++) want += (uint32_t)(a[i * lda + p] * b[p * ldb + j]);
+      if ((uint32_t)c[i * ldc + j] != want) fail_msg("int8 %dx%dx%d: [%d, %d]", m, n, k, (int)i, (int)j);
+    }
+  free(a), free(b), free(c), free(was);
+}
+
 static void test_shapes(void **unused) {
   (void)unused;
   static const int ms[] = {1, 15, 16, 17, 31, 32, 33, 48, 64, 130}, ns[] = {1, 16, 31, 32, 33, 64, 100},
                    ks[] = {1, 31, 32, 33, 64, 65, 256, 300};
   for (size_t i = 0; i < sizeof ms / sizeof *ms; i++)
     for (size_t j = 0; j < sizeof ns / sizeof *ns; j++)
-      for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) one_product(ms[i], ns[j], ks[k], (int)(i + j + k) % 3 * 500);
+      for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
+        one_product(ms[i], ns[j], ks[k], (int)(i + j + k) % 3 * 500);
+        one_int8_product(ms[i], ns[j], ks[k], (int)(i + j + k) % 3 * 500);
+      }
 }
 
 /* What the tiles compute by themselves: a block of 48 rows, 32 pairs. */

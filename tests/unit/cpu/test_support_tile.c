@@ -104,6 +104,56 @@ DOT_TEST(fp8e4b8, DT_F8E4B8, DT_F32, float, void, , NULL)
 DOT_TEST(fp8e5b16, DT_F8E5B16, DT_F32, float, void, , NULL)
 DOT_TEST(i8, DT_I8, DT_I32, int32_t, void, , NULL)
 
+/* Operands packed in pieces of k, or rows of a read where they lie; every shape that a loop of products may have. */
+#define GEMM_TEST(T, in, out, ctype) \
+  static void test_gemm_##T(void **unused) { \
+    (void)unused; \
+    static const int ms[] = {1, 16, 33, 64}, ns[] = {32, 64}, ks[] = {16, 64, 1300}; \
+    for (int i = 0; i < 24; i++) { \
+      int m = ms[i % 4], n = ns[i / 4 % 2], k = ks[i / 8], piece = k < 64 ? 8 : 4 * (k / 16); \
+      int64_t bytes = dtype_bytes(in), rows_apart = (int64_t)k * ND_GEMM_A_##T + 64, \
+              apart = ((int64_t)k * ND_GEMM_W_##T * ND_GEMM_B_##T + 63) / 64 * 64; \
+      for (int raw = 0; raw <= ND_GEMM_RAW_##T; raw++) { \
+        Case s = make_case((int[3]){m, n, k}, 0, in, out); \
+        char *rows = aligned_alloc(64, (size_t)(m * rows_apart + 63) / 64 * 64), \
+             *panels = aligned_alloc(64, (size_t)(n / ND_GEMM_W_##T * apart)), \
+             *tile = malloc((size_t)(m * piece * bytes)); \
+        assert_true(rows &&panels &&tile); \
+        for (int p = 0; p < k; p += piece) { \
+          int ks_ = k - p < piece ? k - p : piece; \
+          for (int r = 0; r < m; r++) \
+            memcpy(tile + r * ks_ * bytes, (char *)s.a + (r * s.lda + p) * bytes, (size_t)(ks_ * bytes)); \
+          nd_gemm_rows_##T(rows + (int64_t)p * ND_GEMM_A_##T, rows_apart, tile, m, ks_); \
+          nd_gemm_panels_##T(panels + (int64_t)p * ND_GEMM_W_##T * ND_GEMM_B_##T, apart, \
+                             (char *)s.b + p * s.ldb * bytes, n, ks_); \
+        } \
+        nd_gemm_##T((ctype *)s.c, s.ldc, raw ? s.a : rows, raw ? s.lda *bytes : rows_apart, panels, apart, m, n, k); \
+        check_case(&s, in, out); \
+        free(rows), free(panels), free(tile); \
+      } \
+    } \
+  }
+GEMM_TEST(f32, DT_F32, DT_F32, float)
+GEMM_TEST(f64, DT_F64, DT_F64, double)
+GEMM_TEST(i32, DT_I32, DT_I32, int32_t)
+GEMM_TEST(bf16, DT_BF16, DT_F32, float)
+GEMM_TEST(i8, DT_I8, DT_I32, int32_t)
+
+/* What was packed is found again by the same keys, and only if it was packed whole. */
+static void test_gemm_held(void **unused) {
+  (void)unused;
+  nd_gemm_memo m = {0};
+  int64_t one[] = {1, 2}, other[] = {1, 3};
+  assert_false(nd_gemm_held(&m, 1, 2, one));
+  assert_true(nd_gemm_held(&m, 1, 2, one));
+  assert_false(nd_gemm_held(&m, 1, 2, other));
+  assert_false(nd_gemm_held(&m, 0, 2, other));
+  assert_false(nd_gemm_held(&m, 1, 2, other));
+  assert_int_equal(nd_gemm_iterations(0, 100, 32), 4);
+  assert_int_equal(nd_gemm_iterations(0, 96, 32), 3);
+  assert_int_equal(nd_gemm_iterations(5, 5, 1), 0);
+}
+
 static void test_dot_i8_extremes(void **unused) {
   (void)unused;
   int8_t a[16 * 64], b[64 * 16];
@@ -404,7 +454,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       ROW(dot_f32) ROW(dot_f64) ROW(dot_i32) ROW(dot_f16) ROW(dot_bf16) ROW(dot_fp8e5) ROW(dot_fp8e4nv)
           ROW(dot_fp8e4b15) ROW(dot_fp8e4b8) ROW(dot_fp8e5b16) ROW(dot_i8) ROW(dot_i8_extremes) ROW(dot_special)
-              SORTS(SORT_ROW) ROW(histogram) ROW(transpose_1) ROW(transpose_2) ROW(transpose_4) ROW(transpose_8)
-                  ROW(copy) ROW(atomic_threads) ROW(atomic_values) ROW(print)};
+              ROW(gemm_f32) ROW(gemm_f64) ROW(gemm_i32) ROW(gemm_bf16) ROW(gemm_i8) ROW(gemm_held) SORTS(SORT_ROW)
+                  ROW(histogram) ROW(transpose_1) ROW(transpose_2) ROW(transpose_4) ROW(transpose_8) ROW(copy)
+                      ROW(atomic_threads) ROW(atomic_values) ROW(print)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,101 @@
+"""Loops that add up products, in the forms that kernels give them: what may be packed once and what must not."""
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def plain(a_ptr, b_ptr, c_ptr, M, N, K, am, ak, bk, bn, cm, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Neighbouring programs share rows of a."""
+    m = tl.program_id(1) * BM + tl.arange(0, BM)[:, None]
+    n = tl.program_id(0) * BN + tl.arange(0, BN)[None, :]
+    ka, kb = tl.arange(0, BK)[None, :], tl.arange(0, BK)[:, None]
+    acc = tl.zeros([BM, BN], c_ptr.dtype.element_ty)
+    for k in range(0, tl.cdiv(K, BK)):
+        a = tl.load(a_ptr + m * am + (k * BK + ka) * ak, mask=(m < M) & (ka < K - k * BK), other=0)
+        b = tl.load(b_ptr + (k * BK + kb) * bk + n * bn, mask=(kb < K - k * BK) & (n < N), other=0)
+        acc = tl.dot(a, b, acc, out_dtype=c_ptr.dtype.element_ty)
+    tl.store(c_ptr + m * cm + n, acc, mask=(m < M) & (n < N))
+
+
+@triton.jit
+def gated(x_ptr, w_ptr, v_ptr, out_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Two products that share x, of which each wants another elementwise form of w."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
+    n = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    left, right = tl.zeros([BM, BN], tl.float32), tl.zeros([BM, BN], tl.float32)
+    for k in range(0, K, BK):
+        ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+        x = tl.load(x_ptr + m * K + ka, mask=(m < M) & (ka < K), other=0)
+        w = tl.load(w_ptr + kb * N + n, mask=(kb < K) & (n < N), other=0)
+        v = tl.load(v_ptr + kb * N + n, mask=(kb < K) & (n < N), other=0)
+        left = tl.dot(x, w + v, left)
+        right = tl.dot(x, w - v, right)
+    tl.store(out_ptr + m * N + n, left * 2 + right, mask=(m < M) & (n < N))
+
+
+@triton.jit
+def in_place(x_ptr, w_ptr, out_ptr, K, steps, BM: tl.constexpr, BK: tl.constexpr):
+    """x = x @ w, several times over by one program: x must be read anew each time."""
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
+    for step in range(steps):
+        acc = tl.zeros([BM, BM], tl.float32)
+        for k in range(0, K, BK):
+            ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+            acc = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(w_ptr + kb * BM + n), acc)
+        tl.debug_barrier()
+        tl.store(x_ptr + m * K + n, acc - tl.floor(acc / 8) * 8)
+        tl.debug_barrier()
+    tl.store(out_ptr + m * BM + n, tl.load(x_ptr + m * K + n))
+
+
+@triton.jit
+def dequantized(a_ptr, q_ptr, scale_ptr, out_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """b is made of whole numbers and a scale a column, which was loaded before the loop."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    scale = tl.load(scale_ptr + n, mask=n < N, other=0)
+    acc = tl.zeros([BM, BN], tl.float32)
+    for k in range(0, K, BK):
+        ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+        a = tl.load(a_ptr + m * K + ka, mask=(m < M) & (ka < K), other=0)
+        q = tl.load(q_ptr + kb * N + n[None, :], mask=(kb < K) & (n[None, :] < N), other=0)
+        acc = tl.dot(a, q.to(tl.float32) * scale[None, :], acc)
+    tl.store(out_ptr + m * N + n[None, :], acc, mask=(m < M) & (n[None, :] < N))
+
+
+@triton.jit
+def ragged(a_ptr, b_ptr, ends_ptr, out_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Each program sums over as many k as memory says, of the same rows and columns."""
+    p = tl.program_id(0)
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :]
+    acc = tl.zeros([BM, BN], tl.float32)
+    end = 24 + 4 * tl.load(ends_ptr + p)
+    for k in range((4 + tl.load(ends_ptr + p + 1)) // 2, end, BK):
+        ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+        a = tl.load(a_ptr + m * K + ka, mask=ka < end, other=0)
+        acc = tl.dot(a, tl.load(b_ptr + kb * BN + n, mask=kb < end, other=0), acc)
+    tl.store(out_ptr + p * BM * BN + m * BN + n, acc)
+
+
+@triton.jit
+def split_k(a_ptr, b_ptr, out_ptr, K, PART: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Programs add their part of k to one tile; b's column stays, its rows do not. a stands transposed."""
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :]
+    first = tl.program_id(0) * PART
+    acc = tl.zeros([BM, BN], tl.float32)
+    for k in range(first, first + PART, BK):
+        ka, kb = k + tl.arange(0, BK)[:, None], k + tl.arange(0, BK)[:, None]
+        a = tl.trans(tl.load(a_ptr + ka * BM + tl.arange(0, BM)[None, :]))
+        acc = tl.dot(a, tl.load(b_ptr + kb * BN + n), acc)
+    tl.atomic_add(out_ptr + m * BN + n, acc)
+
+
+@triton.jit
+def squared(a_ptr, out_ptr, K, BM: tl.constexpr):
+    """One tile on both sides."""
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
+    acc = tl.zeros([BM, BM], tl.float32)
+    for k in range(0, K, BM):
+        a = tl.load(a_ptr + m * K + k + n)
+        acc = tl.dot(a, a, acc)
+    tl.store(out_ptr + m * BM + n, acc)

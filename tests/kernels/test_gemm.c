@@ -1,0 +1,191 @@
+/* Loops that add up products (cpu/gemm.c), on the CPU with one thread, so that each program meets what the one before
+ * it packed, and with several, against the interpreter. Small whole numbers: every order of adding gives the same. */
+#include "harness.h"
+
+static int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static Tensor whole_numbers(nereid_dtype t, int64_t count, uint64_t seed) {
+  Tensor x = tensor_random(t, count, seed);
+  for (int64_t i = 0; i < count; i++) tensor_set(&x, i, (double)((i * 2654435761u + seed * 97) >> 7 & 7) - 3);
+  return x;
+}
+
+enum { MAX_TENSORS = 5 };
+typedef struct Kernel {
+  const char *file, *name;
+  nereid_dtype types[MAX_TENSORS];
+  int64_t counts[MAX_TENSORS]; /* the last one is the result */
+  int64_t ints[10];            /* after the tensors, ended by 0 */
+  const char *const *consts;   /* names, ended by NULL */
+  int64_t values[4], gx, gy;
+} Kernel;
+
+static void run(const Kernel *k, const char *device, Tensor *result) {
+  Call c = {0};
+  Tensor t[MAX_TENSORS];
+  int n = 0;
+  for (; n < MAX_TENSORS && k->counts[n]; n++) t[n] = whole_numbers(k->types[n], k->counts[n], (uint64_t)n + 1);
+  for (int i = 0; i < n; i++) arg_tensor(&c, &t[i]);
+  for (int i = 0; k->ints[i]; i++) arg_int(&c, k->ints[i]);
+  for (int i = 0; k->consts[i]; i++) arg_const(&c, k->consts[i], k->values[i]);
+  launch(device, k->file ? k->file : "../tests/kernels/gemm.py", k->name, &c, k->gx, k->gy);
+  *result = t[n - 1];
+  for (int i = 0; i < n - 1; i++) tensor_free(&t[i]);
+}
+
+static void check(const Kernel *k) {
+  static const char *const devices[] = {"cpu:1", "cpu:3"};
+  Tensor want, got;
+  run(k, "interp", &want);
+  double *bound = calloc((size_t)want.count, sizeof *bound);
+  assert_non_null(bound);
+  for (int i = 0; i < 2; i++) {
+    run(k, devices[i], &got);
+    check_close(k->name, &got, want.values, bound, want.count);
+    tensor_free(&got);
+  }
+  tensor_free(&want), free(bound);
+}
+
+static const char *const blocks[] = {"BM", "BN", "BK", NULL};
+
+/* Odd sizes; rows with gaps, so that some may be read where they lie and others not; either operand transposed. */
+static void test_plain(void **s) {
+  (void)s;
+  static const nereid_dtype types[] = {NEREID_F32, NEREID_BF16, NEREID_I8, NEREID_F16, NEREID_F64};
+  static const int64_t shapes[][3] = {{70, 90, 50}, {64, 64, 128}, {33, 100, 200}, {130, 33, 31}};
+  for (int t = 0; t < 5; t++)
+    for (int i = 0; i < 4; i++)
+      for (int turned = 0; turned < 3; turned++) {
+        int64_t m = shapes[i][0], n = shapes[i][1], k = shapes[i][2], gap = i % 2 * 5;
+        nereid_dtype sum = types[t] == NEREID_I8 ? NEREID_I32 : types[t] == NEREID_F64 ? NEREID_F64 : NEREID_F32;
+        bool ta = turned == 1, tb = turned == 2;
+        check(&(Kernel){.name = "plain",
+                        .types = {types[t], types[t], sum},
+                        .counts = {(m + gap) * (k + gap), (k + gap) * (n + gap), m * n},
+                        .ints = {m, n, k, ta ? 1 : k + gap, ta ? m + gap : 1, tb ? 1 : n + gap, tb ? k + gap : 1, n},
+                        .consts = blocks,
+                        .values = {32, i == 3 ? 64 : 32, 32},
+                        .gx = cdiv(n, i == 3 ? 64 : 32),
+                        .gy = cdiv(m, 32)});
+      }
+}
+
+static void test_int8(void **s) {
+  (void)s;
+  static const char *const consts[] = {"BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", NULL};
+  check(&(Kernel){.file = "matmul.py",
+                  .name = "matmul_int8",
+                  .types = {NEREID_I8, NEREID_I8, NEREID_I32},
+                  .counts = {100 * 300, 300 * 90, 100 * 90},
+                  .ints = {100, 90, 300, 300, 1, 90, 1, 90, 1},
+                  .consts = consts,
+                  .values = {64, 32, 64, 2},
+                  .gx = 2 * 3,
+                  .gy = 1});
+}
+
+/* More of k than is packed at once. */
+static void test_long(void **s) {
+  (void)s;
+  check(&(Kernel){.name = "plain",
+                  .types = {NEREID_F32, NEREID_F32, NEREID_F32},
+                  .counts = {20 * 5001, 5001 * 40, 20 * 40},
+                  .ints = {20, 40, 5001, 5001, 1, 40, 1, 40},
+                  .consts = blocks,
+                  .values = {32, 32, 64},
+                  .gx = 2,
+                  .gy = 1});
+}
+
+static void test_gated(void **s) {
+  (void)s;
+  check(&(Kernel){.name = "gated",
+                  .types = {NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F32},
+                  .counts = {70 * 100, 100 * 80, 100 * 80, 70 * 80},
+                  .ints = {70, 80, 100},
+                  .consts = blocks,
+                  .values = {32, 32, 32},
+                  .gx = 3,
+                  .gy = 3});
+}
+
+static void test_in_place(void **s) {
+  (void)s;
+  static const char *const consts[] = {"BM", "BK", NULL};
+  check(&(Kernel){.name = "in_place",
+                  .types = {NEREID_F32, NEREID_F32, NEREID_F32},
+                  .counts = {32 * 64, 64 * 32, 32 * 32},
+                  .ints = {64, 3},
+                  .consts = consts,
+                  .values = {32, 16},
+                  .gx = 1,
+                  .gy = 1});
+}
+
+static void test_dequantized(void **s) {
+  (void)s;
+  check(&(Kernel){.name = "dequantized",
+                  .types = {NEREID_F32, NEREID_I8, NEREID_F32, NEREID_F32},
+                  .counts = {70 * 100, 100 * 80, 80, 70 * 80},
+                  .ints = {70, 80, 100},
+                  .consts = blocks,
+                  .values = {32, 32, 32},
+                  .gx = 3,
+                  .gy = 3});
+}
+
+static void test_ragged(void **s) {
+  (void)s;
+  nereid_dtype f = NEREID_F32;
+  Kernel k = {.name = "ragged",
+              .types = {f, f, NEREID_I32, f},
+              .counts = {32 * 64, 64 * 32, 9, 8 * 32 * 32},
+              .ints = {64},
+              .consts = blocks,
+              .values = {32, 32, 16},
+              .gx = 8,
+              .gy = 1};
+  check(&k);
+}
+
+static void test_split_k(void **s) {
+  (void)s;
+  static const char *const consts[] = {"PART", "BM", "BN", "BK", NULL};
+  check(&(Kernel){.name = "split_k",
+                  .types = {NEREID_F32, NEREID_F32, NEREID_F32},
+                  .counts = {32 * 256, 256 * 32, 32 * 32},
+                  .ints = {256},
+                  .consts = consts,
+                  .values = {64, 32, 32, 32},
+                  .gx = 4,
+                  .gy = 1});
+}
+
+static void test_squared(void **s) {
+  (void)s;
+  static const char *const consts[] = {"BM", NULL};
+  check(&(Kernel){.name = "squared",
+                  .types = {NEREID_F32, NEREID_F32},
+                  .counts = {32 * 96, 32 * 32},
+                  .ints = {96},
+                  .consts = consts,
+                  .values = {32},
+                  .gx = 1,
+                  .gy = 1});
+}
+
+static int teardown(void **s) {
+  (void)s;
+  test_devices_close();
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_plain),  cmocka_unit_test(test_int8),     cmocka_unit_test(test_long),
+      cmocka_unit_test(test_gated),  cmocka_unit_test(test_in_place), cmocka_unit_test(test_dequantized),
+      cmocka_unit_test(test_ragged), cmocka_unit_test(test_split_k),  cmocka_unit_test(test_squared),
+  };
+  return cmocka_run_group_tests_name("gemm", tests, NULL, teardown);
+}
