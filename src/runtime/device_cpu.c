@@ -491,7 +491,6 @@ static nereid_status cpu_open(nereid_device *d, const char *suffix, nereid_error
     return error_out_of_memory(error);
   }
   cpu->cache_bytes = last_cache_bytes();
-  if (getenv("NEREID_FAR_MIB")) cpu->cache_bytes = atol(getenv("NEREID_FAR_MIB")) << 20;
   d->state = cpu;
   d->threads = pool_threads(cpu->pool);
   return NEREID_OK;
