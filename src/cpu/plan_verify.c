@@ -86,7 +86,8 @@ static void check_order(Check *c, const Run *first, const Run *second) {
   int rank = one_nest ? first->group->rank : 0;
   const int32_t *shape = one_nest ? first->group->shape : NULL;
   if (!memory_conflict(e, first->at.op, second->at.op))
-    note_apart(e, first->at.op, second->at.op, one_nest && memory_may_share_if_same(e, &first->at, &second->at, rank, shape));
+    note_apart(e, first->at.op, second->at.op,
+               one_nest && memory_may_share_if_same(e, &first->at, &second->at, rank, shape));
   else if (!one_nest || !memory_may_share(e, &first->at, &second->at, rank, shape))
     fail_hint(e->cx, second->at.op->span ? *second->at.op->span : (Span){0},
               "this is a fault of Nereid, not of the kernel: please report it",

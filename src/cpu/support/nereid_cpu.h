@@ -24,8 +24,9 @@
  *
  *     int nereid_apart(const uint64_t *args, const int32_t grid[3], const NereidHost *host);   // where there is one
  *
- * of which the first runs the programs with linear ids [begin, end), x fastest; args holds one 64-bit word an argument. It returns
- * 0, or 1 after a failed device_assert that host->fault was told of. One call a thread, any number of threads.
+ * of which the first runs the programs with linear ids [begin, end), x fastest; args holds one 64-bit word an argument.
+ * It returns 0, or 1 after a failed device_assert that host->fault was told of. One call a thread, any number of
+ * threads.
  *
  * Compile it with -O2 or -O3, -march=native, -fwrapv (signed integers wrap), -fno-math-errno and
  * -Wno-psabi (gcc remarks that vectors wider than a register are passed in memory; here they are not); never
