@@ -383,10 +383,11 @@ ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
  *   nd_gemm_panels_T(to, apart, tile, n, k)   packs a tile of b, n a multiple of ND_GEMM_W_T; panels `apart` bytes away
  *   nd_gemm_T(acc, ldc, a, a_apart, b, b_apart, m, n, k)   acc[m,n] += a b
  *
- * k is a multiple of 4. ND_GEMM_K steps of k at a time: that much of a panel stays in the first cache for all rows. */
-#define ND_GEMM_K 256
+ * k is a multiple of 4. ND_GEMM_K_T steps of k at a time: that much of a panel stays in the first cache for all rows,
+ * also where two threads share it; tiles of AMX want longer runs. */
 #define ND_GEMM(T, S, KERNEL, E, A, per, UNBIAS) \
   enum { \
+    ND_GEMM_K_##T = per == 1 ? 128 : 256, \
     ND_GEMM_A_##T = sizeof(A) / per, \
     ND_GEMM_B_##T = sizeof(E) / per, \
     ND_GEMM_W_##T = ND_DOT_NV * ND_REG / sizeof(E), \
@@ -410,11 +411,11 @@ ND_DOT_NARROW(i8, i8, i32, int32_t, int32_t, 1)
     enum { W = ND_GEMM_W_##T }; \
     UNBIAS; \
     int steps = k / per; \
-    for (int p = 0; p < steps; p += ND_GEMM_K) \
+    for (int p = 0; p < steps; p += ND_GEMM_K_##T) \
       for (int j = 0; j < n / W; j++) \
         nd_dot_panel2_##KERNEL(acc + j * W, ldc, (const A *)a + p, a_apart / (int64_t)sizeof(A), \
                                (const E *)(const void *)((const char *)b + j * b_apart) + (int64_t)p * W, W, m, \
-                               steps - p < ND_GEMM_K ? steps - p : ND_GEMM_K); \
+                               steps - p < ND_GEMM_K_##T ? steps - p : ND_GEMM_K_##T); \
   }
 ND_GEMM(f32, f32, f32, float, float, 1, )
 ND_GEMM(f64, f64, f64, double, double, 1, )
