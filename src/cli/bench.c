@@ -254,7 +254,7 @@ static Row *new_row(Table *t) {
 }
 
 static void bound_row(const Bench *b, Row *r) {
-  if (!b->ceilings || !r->counted) return;
+  if (!b->ceilings || !r->counted || r->is_simulated) return;
   bool replayed = r->result.graph.count > 0;
   r->bounded = !nereid_bound_of(b->ceilings, &r->cost, row_kernel_ns(r), b->options.cold, replayed, &r->bound, NULL);
 }
@@ -285,6 +285,7 @@ static int measure(Bench *b, nereid_device *d, Case *cases, Row *rows, int n, co
     *r = rows[i];
     r->x = x, r->case_index = i, r->counted = cases[i].counted, r->cost = cases[i].cost, r->result = results[i],
     r->copy = copy, r->copy_bytes = copy_bytes;
+    r->is_simulated = !strncmp(b->device, "interp", 6) || !strncmp(b->device, "sim", 3);
     if (r->has_triton) r->triton = results[all++];
     if (r->has_triton && r->result.graph.count) {
       double ns = triton_graph(b->remote, i, 20);

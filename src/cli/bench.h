@@ -124,6 +124,7 @@ typedef struct Row {
   double x;           /* the swept value */
   int case_index;
   bool counted;
+  bool is_simulated; /* by a device whose run time says nothing of a machine: interp, sim */
   nereid_cost cost;
   nereid_bench_result result, copy;
   int64_t copy_bytes;

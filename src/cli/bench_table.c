@@ -10,8 +10,12 @@ const nereid_times *row_times(const Row *r) { return r->result.device.count ? &r
 static double bytes_of(const Row *r) {
   return r->counted ? (double)r->cost.load_distinct + (double)r->cost.store_distinct : 0;
 }
-double row_gbs(const Row *r) { return bytes_of(r) / row_times(r)->median; } /* bytes a nanosecond */
-double row_tflops(const Row *r) { return r->counted ? r->cost.flops / row_times(r)->median / 1e3 : 0; }
+double row_gbs(const Row *r) { return r->is_simulated ? 0 : bytes_of(r) / row_times(r)->median; } /* bytes a ns */
+double row_tflops(const Row *r) {
+  return r->counted && !r->is_simulated ? r->cost.flops / row_times(r)->median / 1e3 : 0;
+}
+/* Whether most trials of one took longer than most of the other: their ranges of 10% to 90% do not meet. */
+static bool apart(const nereid_times *a, const nereid_times *b) { return a->p10 > b->p90 || a->p90 < b->p10; }
 double row_intensity(const Row *r) { return bytes_of(r) > 0 ? r->cost.flops / bytes_of(r) : 0; }
 double row_share(const Row *r) {
   const nereid_times *copy = r->result.device.count ? &r->copy.device : &r->copy.wall;
@@ -96,7 +100,7 @@ static void print_checks(const Table *t) {
 void table_print(const Table *t) {
   int name = 6, size = 0;
   bool several = false, against = t->compared, host = false, queued = false, graph = false, bounded = false,
-       triton = t->triton != NULL;
+       triton = t->triton != NULL, equal = false;
   for (int i = 0; i < t->n; i++) {
     const Row *r = &t->rows[i];
     if ((int)strlen(r->label) > name) name = (int)strlen(r->label);
@@ -109,9 +113,9 @@ void table_print(const Table *t) {
   if (size) printf("  %-*s", size, "size");
   printf("  %9s  %21s  %9s  %9s  %9s  %7s", "time", "10% .. 90%", "GB/s", "TFLOP/s", "flop/byte", "of copy");
   if (bounded) printf("  %-15s", "ceiling");
-  if (several) printf("  %6s", "speed");
+  if (several) printf("  %-7s", " speed");
   if (graph) printf("  %9s", "graph");
-  if (triton) printf("  %9s  %9s", "Triton", "vs Triton");
+  if (triton) printf("  %9s  %-10s", "Triton", "vs Triton");
   if (host) printf("  %9s", "wall");
   if (host) printf("  %9s", "launch");
   if (queued) printf("  %9s", "queued");
@@ -136,12 +140,23 @@ void table_print(const Table *t) {
       if (r->bounded) snprintf(ceiling, sizeof ceiling, "%s %.0f%%", r->bound.name, 100 * r->bound.share);
       printf("  %-15s", ceiling);
     }
-    if (several) printf("  %5.2fx", row_times(first_of_size(t, r))->median / x->median);
+    if (several) {
+      const nereid_times *first = row_times(first_of_size(t, r));
+      bool same = first != x && !apart(first, x);
+      equal |= same;
+      printf("  %5.2fx%s", first->median / x->median, same ? "=" : " ");
+    }
     if (graph) put_row_time(time, r->result.graph.median), printf("  %9s", r->result.graph.count ? time : "-");
     if (triton) {
       const nereid_times *theirs = r->triton.device.count ? &r->triton.device : &r->triton.wall;
-      if (r->has_triton) put_row_time(time, theirs->median), printf("  %9s  %8.2fx", time, row_against_triton(r));
-      else printf("  %9s  %9s", "-", "-");
+      bool same = r->has_triton && !(r->result.graph.count && r->triton.graph.count) && !apart(theirs, x);
+      equal |= same;
+      if (r->has_triton) {
+        put_row_time(time, theirs->median);
+        printf("  %9s  %8.2fx%s", time, row_against_triton(r), same ? "=" : " ");
+      } else {
+        printf("  %9s  %10s", "-", "- ");
+      }
     }
     if (host) put_row_time(time, r->result.wall.median), printf("  %9s", time);
     if (host) put_row_time(time, r->result.launch.median), printf("  %9s", time);
@@ -149,15 +164,20 @@ void table_print(const Table *t) {
     if (against && r->before.count) {
       put_row_time(time, r->before.median), put_row_time(low, r->before.p10), put_row_time(high, r->before.p90);
       snprintf(spread, sizeof spread, "%s .. %s", low, high);
-      bool apart = r->before.p10 > x->p90 || r->before.p90 < x->p10;
-      printf("  %5.2fx%s  %9s  %21s", r->before_ratio, apart ? " " : "=", time, spread);
+      bool same = !apart(&r->before, x);
+      equal |= same;
+      printf("  %5.2fx%s  %9s  %21s", r->before_ratio, same ? "=" : " ", time, spread);
     } else if (against) {
       printf("  %7s", "new");
     }
     printf(is_wrong(r) ? "  WRONG\n" : "\n");
   }
+  if (equal) printf("=: the two do not differ beyond their spread (10%% .. 90%% of the trials overlap)\n");
   const Row *last = t->n ? &t->rows[t->n - 1] : NULL;
-  if (last && last->copy_bytes) {
+  if (last && last->is_simulated)
+    printf("times are those of the %s, which say nothing of a machine: no rates are given\n",
+           !strncmp(t->device, "sim", 3) ? "simulator" : "interpreter");
+  else if (last && last->copy_bytes) {
     const nereid_times *c = last->result.device.count ? &last->copy.device : &last->copy.wall;
     printf("copy: %.1f GB/s (%.0f MiB read, as much written), measured in turn with the kernels; times are medians of "
            "%d trials or more%s\n",

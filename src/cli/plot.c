@@ -1,7 +1,7 @@
 /* plot: a table of `nereid bench` as a picture (SVG). Over a sweep: the rate of each kernel by size, both axes
- * logarithmic, with the spread of the times as bars and the copy's bandwidth as a dashed line; the rate is GB/s,
- * TFLOP/s where a kernel does more than 30 operations a byte, and the time where neither is known. Without a sweep: the
- * time of each kernel, as bars.
+ * logarithmic, with the spread of the times as bars and the ceiling as a dashed line (the copy's bandwidth, or the
+ * roofline's); the rate is GB/s, TFLOP/s where a kernel does more than 30 operations a byte, and the time where neither
+ * is known. Without a sweep: the time of each kernel, as bars.
  */
 #include "plot.h"
 #include "bench.h"
@@ -52,7 +52,9 @@ static double rate_at(const Row *r, Rate rate, double ns) {
   return rate == RATE_TIME ? ns / 1000 : (rate == RATE_GBS ? row_gbs(r) : row_tflops(r)) * scale;
 }
 static double rate_of(const Row *r, Rate rate) { return rate_at(r, rate, row_times(r)->median); }
+/* The copy's bandwidth; of TFLOP/s, what the ceiling that bounds the kernel allows it. */
 static double ceiling_of(const Row *r, Rate rate) {
+  if (rate == RATE_TFLOPS) return r->bounded && r->bound.share > 0 ? row_tflops(r) / r->bound.share : 0;
   return rate == RATE_GBS && row_share(r) > 0 ? row_gbs(r) / row_share(r) : 0;
 }
 
@@ -92,18 +94,30 @@ void plot_line(FILE *f, double x1, double y1, double x2, double y2, const char *
   fprintf(f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n", x1, y1, x2, y2, color);
 }
 
-/* Ticks at 1, 2, 5 times powers of ten. */
-void plot_y_ticks(FILE *f, const Axis *y) {
-  static const double steps[] = {1, 2, 5};
-  for (int e = (int)floor(y->low); e <= (int)ceil(y->high); e++)
-    for (int s = 0; s < 3; s++) {
+/* Ticks at 1, 2, 5 times powers of ten; over more than three decades at 1 alone, within one at more. */
+int plot_ticks(const Axis *a, double out[], int most) {
+  static const double coarse[] = {1}, usual[] = {1, 2, 5}, fine[] = {1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8};
+  double decades = a->high - a->low;
+  const double *steps = decades > 3 ? coarse : decades > 1 ? usual : fine;
+  int step_count = decades > 3 ? 1 : decades > 1 ? 3 : 10, n = 0;
+  for (int e = (int)floor(a->low); e <= (int)ceil(a->high); e++)
+    for (int s = 0; s < step_count; s++) {
       double v = steps[s] * pow(10, e);
-      if (log10(v) < y->low - 1e-9 || log10(v) > y->high + 1e-9 || (s && y->high - y->low > 3)) continue;
-      char label[32];
-      plot_number(label, v);
-      plot_line(f, LEFT, plot_place(y, v), WIDTH - RIGHT, plot_place(y, v), s ? "#eee" : "#ccc");
-      plot_text(f, LEFT - 8, plot_place(y, v) + 4, "end", label);
+      if (log10(v) >= a->low - 1e-9 && log10(v) <= a->high + 1e-9 && n < most) out[n++] = v;
     }
+  return n;
+}
+
+void plot_y_ticks(FILE *f, const Axis *y) {
+  double at[64];
+  int n = plot_ticks(y, at, 64);
+  for (int i = 0; i < n; i++) {
+    char label[32];
+    bool is_power = fabs(log10(at[i]) - round(log10(at[i]))) < 1e-9;
+    plot_number(label, at[i]);
+    plot_line(f, LEFT, plot_place(y, at[i]), WIDTH - RIGHT, plot_place(y, at[i]), is_power ? "#ccc" : "#eee");
+    plot_text(f, LEFT - 8, plot_place(y, at[i]) + 4, "end", label);
+  }
 }
 
 void plot_legend(FILE *f, int line, const char *color, const char *name, bool dashed) {
@@ -168,7 +182,10 @@ static void draw_sweep(FILE *f, const Table *t, Rate rate) {
         break;
       }
   }
-  if (ceiling) line_of_case(f, t, 0, rate, &x, &y, true), plot_legend(f, case_count(t), "#777", "copy in memory", true);
+  if (ceiling)
+    line_of_case(f, t, 0, rate, &x, &y, true),
+        plot_legend(f, case_count(t), "#777", rate == RATE_GBS ? "copy in memory" : "ceiling of the first kernel",
+                    true);
 }
 
 enum { BAR_STEP = 40 };

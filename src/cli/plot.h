@@ -17,7 +17,9 @@ double plot_place(const Axis *a, double v);
 void plot_begin(FILE *f, const char *title, const char *subtitle, int height); /* ends with "</svg>\n" */
 void plot_text(FILE *f, double x, double y, const char *anchor, const char *s);
 void plot_line(FILE *f, double x1, double y1, double x2, double y2, const char *color);
-void plot_y_ticks(FILE *f, const Axis *y); /* at 1, 2, 5 times powers of ten, across the picture */
+/* Where labels stand; several even within one decade. Returns how many. */
+int plot_ticks(const Axis *a, double out[], int most);
+void plot_y_ticks(FILE *f, const Axis *y); /* across the picture */
 void plot_number(char out[32], double v);
 void plot_legend(FILE *f, int line, const char *color, const char *name, bool dashed);
 

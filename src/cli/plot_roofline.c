@@ -60,11 +60,12 @@ static void flat(Picture *p, double rate, double from_gbs, const char *color, co
 
 static void ticks(Picture *p) {
   plot_y_ticks(p->f, &p->y);
-  for (int e = (int)floor(p->x.low); e <= (int)ceil(p->x.high); e++) {
-    double v = pow(10, e), at = plot_place(&p->x, v);
+  double values[64];
+  int n = plot_ticks(&p->x, values, 64);
+  for (int i = 0; i < n; i++) {
+    double at = plot_place(&p->x, values[i]);
     char label[32];
-    if (log10(v) < p->x.low - 1e-9 || log10(v) > p->x.high + 1e-9) continue;
-    plot_number(label, v);
+    plot_number(label, values[i]);
     plot_line(p->f, at, TOP, at, HEIGHT - BOTTOM, "#ccc");
     plot_text(p->f, at, HEIGHT - BOTTOM + 20, "middle", label);
   }

@@ -53,7 +53,10 @@ static void print_row(const Search *s, int i, int width, bool gpu) {
   int twins = twins_of(s, i);
   if (i == s->best) printf("  best");
   else if (r->state == NEREID_TUNE_DROPPED) printf("  dropped");
-  if (twins) printf("%s%d more with this code", i == s->best || r->state == NEREID_TUNE_DROPPED ? "; " : "  ", twins);
+  else if (t->p10 <= best->p90) printf("  = best, within the spread");
+  if (twins)
+    printf("%s%d more with this code",
+           i == s->best || r->state == NEREID_TUNE_DROPPED || t->p10 <= best->p90 ? "; " : "  ", twins);
   printf("\n");
 }
 

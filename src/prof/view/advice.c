@@ -324,6 +324,10 @@ static const char *const verdict_words[] = {
 
 static void print_text(Advice *a, FILE *out) {
   Measured *m = &a->m;
+  if (items_simulated(m->t)) {
+    fputs("No advice: the times are a simulator's or the interpreter's, not a machine's.\n", out);
+    return;
+  }
   if (m->span <= 0) {
     fputs("nothing ran that could be judged: there are neither kernels nor copies in this trace\n", out);
     items_warnings(m->t, out, "note: ");
@@ -386,6 +390,7 @@ static int by_cost(const void *x, const void *y) {
 static void advice(Items *t, FILE *out, const ViewOptions *o) {
   Advice a = {0};
   if (!measure(t, &a.m)) return;
+  if (items_simulated(t)) a.m.span = 0; /* nothing follows from such times */
   if (a.m.span > 0) say_waits(&a), say_gaps(&a), say_small(&a), say_copies(&a), say_dominates(&a);
   bool failed = false;
   for (int i = 0; i < a.findings.n; i++)

@@ -94,7 +94,7 @@ static void put_args(Chrome *c, const Item *i) {
     if (i->on_gpu) ARG("\"shared memory\":%u", i->kernel.shared);
     if (i->kernel.graph) ARG("\"graph\":%llu", (unsigned long long)i->kernel.graph);
     if (i->flops > 0) ARG("\"flops\":%.6g", i->flops);
-    if (i->flops > 0 && seconds > 0) ARG("\"TFLOP/s\":%.4g", i->flops / seconds / 1e12);
+    if (i->flops > 0 && seconds > 0 && !items_simulated(c->t)) ARG("\"TFLOP/s\":%.4g", i->flops / seconds / 1e12);
     ARG("\"function\":"), json_text(out, kernel_name(c, i)->full);
     if (i->shapes) ARG("\"shapes\":"), json_text(out, trace_text(c->t->reader, i->shapes));
   }
@@ -102,7 +102,7 @@ static void put_args(Chrome *c, const Item *i) {
                  : i->kind == TRACE_COPY || i->kind == TRACE_FILL ? (double)i->moved
                                                                   : 0;
   if (bytes > 0) ARG("\"bytes\":%.17g", bytes);
-  if (bytes > 0 && seconds > 0) ARG("\"GB/s\":%.4g", bytes / seconds / 1e9);
+  if (bytes > 0 && seconds > 0 && !items_simulated(c->t)) ARG("\"GB/s\":%.4g", bytes / seconds / 1e9);
   if (item_is_activity(i)) ARG("\"device\":%u,\"stream\":%llu", i->device, (unsigned long long)i->stream);
 #undef ARG
   putc('}', out);

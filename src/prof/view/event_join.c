@@ -126,6 +126,14 @@ static void know_device(Items *t, const TraceEvent *e) {
                         e->device_.flops, e->device_.memory});
 }
 
+bool items_simulated(const Items *t) {
+  for (int i = 0; i < t->devices.n; i++) {
+    const char *name = trace_text(t->reader, t->devices.at[i].name);
+    if (strncmp(name, "interp", 6) && strncmp(name, "sim", 3)) return false;
+  }
+  return t->devices.n > 0;
+}
+
 static bool sort_failed(Items *t, const Sorter *s) {
   snprintf(t->error, sizeof t->error, "%s", s && sorter_error(s) ? sorter_error(s) : "out of memory");
   return false;

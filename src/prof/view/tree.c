@@ -284,7 +284,7 @@ static const char *default_columns(const Tree *v) {
   bool device = root->total_time > 0;
   double most = device ? root->total_time : root->cpu;
   buf_printf(&text, "%s/%s", device ? "time" : "cpu_time", most < 1e4 ? "ns" : most < 1e7 ? "us" : "ms");
-  if (device && has_metric(v, "flops"))
+  if (device && has_metric(v, "flops") && !items_simulated(v->t))
     buf_puts(&text, total_of(root, "flops") / root->total_time >= 100 ? ",tflop/s" : ",gflop/s");
   for (int w = 8; device && w <= 64; w *= 2) {
     char name[20];

@@ -93,6 +93,8 @@ bool items_begin(Items *t, ItemOrder order); /* reads the trace from its beginni
 const Item *items_next(Items *t);            /* in order; NULL at the end, or when t->error has a text */
 const ProcessInfo *items_process(const Items *t, uint32_t process); /* NULL: none */
 const DeviceInfo *items_device(const Items *t, uint32_t process, uint32_t device);
+/* Whether all kernels ran on a device whose time says nothing of a machine (interp, sim). */
+bool items_simulated(const Items *t);
 const char *items_thread_name(const Items *t, uint32_t process, uint32_t thread); /* "" when it has none */
 bool item_of_thread(const Item *i);   /* an interval of a thread (as against one of a GPU, or a point) */
 bool item_is_activity(const Item *i); /* a kernel, copy or fill on a GPU */
