@@ -181,6 +181,7 @@ struct Front {
   Builder b; /* where operations go now; b.span is kept at the current expression */
   const CompileOptions *options;
   int depth;             /* of inlined calls */
+  bool has_empty;        /* tensors of no elements were made */
   void *core;            /* the core's own state (kernel.c) */
   struct Front *host_of; /* see front_host */
 };
@@ -222,6 +223,7 @@ Py *sem_cast(Front *fr, Span at, Py *x, const Type *to_elem, int rounding, bool 
 Py *sem_subscript(Front *fr, Span at, Py *tensor, Py *index);
 /* of TENSOR, TYPE, BLOCK_PTR, DESC: .dtype .shape .T, methods (a bound BUILTIN); NULL when there is none */
 Py *sem_attribute(Front *fr, Span at, Py *x, const char *attr);
+Py *sem_type_of(Front *fr, Py *x); /* its `.type`: a dtype, or an object for tuples, descriptors and constexprs */
 Value *sem_broadcast_to(Front *fr, Span at, Value *v, int rank, const int32_t *shape);
 void sem_broadcast_pair(Front *fr, Span at, Value **a, Value **b);
 

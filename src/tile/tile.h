@@ -36,7 +36,7 @@
 
 /* ---- types (type.c): interned in the Context, so equal types are the same pointer -------------------------------- */
 
-enum { MAX_RANK = 8, MAX_TILE_ELEMENTS = 1 << 20 };
+enum { MAX_RANK = 24, MAX_TILE_ELEMENTS = 1 << 20 };
 
 typedef struct Type {
   Dtype dtype;   /* of the element, or of what the element points to */

@@ -79,6 +79,12 @@ static Op *join_build(Join *j, Value *cond, const Span *span) {
   return op;
 }
 
+static Value *zero_of(Front *fr, const Type *t) {
+  if (!t->ptr) return build_int(&fr->b, t, 0);
+  return build_bitcast(&fr->b, build_int(&fr->b, type_with_elem(fr->cx, t, type_number(fr->cx, DT_I64)), 0),
+                       type_elem(fr->cx, t));
+}
+
 static Py *zero_like(Front *fr, Block *block, const Py *like) { /* stands where control never gets to */
   Value **parts = NULL;
   int n = 0, used = 0;
@@ -86,7 +92,7 @@ static Py *zero_like(Front *fr, Block *block, const Py *like) { /* stands where 
   Builder keep = fr->b;
   fr->b.block = block;
   fr->b.before = NULL;
-  for (int i = 0; i < n; i++) parts[i] = build_int(&fr->b, parts[i]->type, 0);
+  for (int i = 0; i < n; i++) parts[i] = zero_of(fr, parts[i]->type);
   fr->b = keep;
   return py_unflatten(fr, like, parts, &used);
 }

@@ -87,9 +87,13 @@ void core_check_annotation(Front *fr, Node *n) {
 Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
   switch (x->kind) {
     case PY_TENSOR:
-    case PY_TYPE:
     case PY_BLOCK_PTR:
     case PY_DESC: return sem_attribute(fr, at, x, attr);
+    case PY_TYPE: {
+      Py *v = sem_attribute(fr, at, x, attr);
+      if (v) return v;
+      break;
+    }
     case PY_LIBRARY: {
       Py *v = builtin_lookup(fr, x->library, attr);
       if (v && v->kind != PY_UNKNOWN) return v;
@@ -107,7 +111,17 @@ Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
       if (m && m->kind == PY_FUNCTION) return py_method_of(fr, x, attr, m->fn);
       return m;
     }
-    case PY_CLASS: return class_member(fr, x->cls, attr);
+    case PY_BUILTIN: { /* tl.dtype.SIGNEDNESS, tl.dtype.KIND */
+      const char *path = arena_printf(fr->cx->arena, "triton.language.%s.%s", x->builtin.b->name, attr);
+      const char *library = !strcmp(x->builtin.b->library, "tl") ? builtin_library(fr, path) : NULL;
+      if (library && strstr(library, ".dtype.")) return py_library(fr, library);
+      break;
+    }
+    case PY_CLASS: {
+      Py *v = class_member(fr, x->cls, attr);
+      if (v) return v;
+      break;
+    }
     case PY_TUPLE:
       if (x->tuple.cls)
         for (int i = 0; i < x->tuple.cls->field_count; i++)
@@ -117,11 +131,11 @@ Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
     case PY_FUNCTION:
       if (!strcmp(attr, "__name__")) return py_str(fr, x->fn->name);
       if (!strcmp(attr, "fn")) return x;
-      return NULL;
+      break;
     default: break;
   }
-  if (!strcmp(attr, "value") && (py_is_number(x) || x->kind == PY_STR || x->kind == PY_NONE || x->kind == PY_TUPLE))
-    return x;
+  if (!strcmp(attr, "value")) return x; /* of a constexpr, whatever it holds */
+  if (!strcmp(attr, "type")) return sem_type_of(fr, x);
   return py_has_method(x, attr) ? py_method_of(fr, x, intern_z(fr->cx, attr), NULL) : NULL;
 }
 
@@ -395,8 +409,8 @@ static Py *eval_comprehension(Front *fr, Node *n) {
   if (n->ListComp.generators.n != 1) fail(fr->cx, core_span(fr, n), "nested comprehensions are not supported");
   Node *g = n->ListComp.generators.at[0];
   if (g->comprehension.ifs.n)
-    fail_hint(fr->cx, core_span(fr, g->comprehension.ifs.at[0]), "build the tuple without the elements",
-              "a comprehension's `if` cannot be used in a kernel: Triton ignores it");
+    warn(fr->cx, core_span(fr, g->comprehension.ifs.at[0]),
+         "a comprehension's `if` has no effect, as in Triton: all elements are kept");
   Py *over = core_eval(fr, g->comprehension.iter);
   Py *items = over->kind == PY_TUPLE ? py_items(fr, over) : NULL;
   if (!items)

@@ -260,7 +260,8 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
         fail_hint(fr->cx, call->span, "move the body into a @triton.jit function of its own and call that",
                   "%s stands under autotune or heuristics and can only be launched, not called", fn->name);
       if (fn->kind == FN_JIT) return core_call_function(fr, fn, NULL, call);
-      if (fn->kind == FN_CONSTEXPR) {
+      if (fn->kind == FN_CONSTEXPR ||
+          callee->is_constexpr) { /* is_constexpr: tl.constexpr(f), or a constexpr argument */
         Py *v = host_call(fr, callee, call);
         if (v->kind == PY_UNKNOWN)
           fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
@@ -368,6 +369,20 @@ static void check_kernel_parameters(Front *fr, const Function *fn) {
   check_annotations(fr, fn);
 }
 
+static void refuse_empty(Op *op, void *arg) {
+  Front *fr = arg;
+  for (int i = 0; i < op->out_count; i++)
+    if (type_numel(op->out[i]->type) == 0)
+      fail_hint(fr->cx, op->span ? *op->span : (Span){0}, "put it under an `if` on the constexpr that makes the size 0",
+                "a value depends on a tensor of no elements");
+}
+
+/* Tensors of no elements may be made, carried and stored, as long as nothing depends on them: no device sees one. */
+static void drop_empty(Front *fr) {
+  tile_dce(fr->func);
+  tile_walk(fr->func->body, refuse_empty, fr);
+}
+
 Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options) {
   Context *cx = m->cx;
   Arena *a = cx->arena;
@@ -403,6 +418,7 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   regions_end(fr, NULL);
   core->frame = NULL;
   tile_resolve(fr->func);
+  if (fr->has_empty) drop_empty(fr);
   tile_inside_check(fr->func);
 
   Compiled *c = NEW(a, Compiled);

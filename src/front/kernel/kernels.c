@@ -25,7 +25,7 @@ DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *d) {
   if (!strcmp(last, "jit") && qualified) return DECO_JIT;
   if (!strcmp(last, "autotune") && qualified) return DECO_AUTOTUNE;
   if (!strcmp(last, "heuristics") && qualified) return DECO_HEURISTICS;
-  if (!strcmp(last, "constexpr_function")) return DECO_CONSTEXPR_FUNCTION;
+  if (!strcmp(last, "constexpr_function") || (!strcmp(last, "constexpr") && qualified)) return DECO_CONSTEXPR_FUNCTION;
   if (!strcmp(last, "must_use_result")) return DECO_MUST_USE;
   if (ends_with(last, "aggregate") && qualified) return DECO_AGGREGATE;
   return DECO_OTHER;
@@ -261,7 +261,7 @@ static void read_annotation(Front *fr, Kernel *k, int i, Node *annotation) {
   if (!t && annotation->kind != NODE_CONSTANT) {
     Py *v = host_eval_at(fr, ns, annotation, k->fn->def->span.line);
     if (v->kind == PY_CONSTEXPR_TYPE) p->is_constexpr = true;
-    if (v->kind == PY_TYPE && v->type->rank == 0 && dotted && strncmp(dotted, "torch.", 6)) t = v->type;
+    if (v->kind == PY_TYPE && v->type->rank == 0 && (!dotted || strncmp(dotted, "torch.", 6))) t = v->type;
   }
   if (!t) return;
   k->forced[i] = t;

@@ -268,7 +268,8 @@ Py *sem_compare(Front *fr, Span at, PyOp op, Py *x, Py *y) {
 
 static Value *as_int1(Front *fr, Span at, const char *op, Py *x) {
   Value *v = sem_to_value(fr, at, x, arena_printf(fr->cx->arena, "the operand of `%s`", op));
-  if (v->type->ptr || v->type->dtype != DT_I1)
+  if (v->type->ptr) return sem_cast_value(fr, at, v, type_number(fr->cx, DT_I1), 0, false); /* is it set? */
+  if (v->type->dtype != DT_I1)
     fail_hint(fr->cx, at, "compare first, as in `x != 0`",
               "`%s` wants conditions (int1), but its operand is of type %s", op, type_text(fr, v->type));
   return v;

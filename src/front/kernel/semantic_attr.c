@@ -4,6 +4,7 @@
  * For a pointer (or a tensor of pointers) `.dtype` is the pointer type, whose `.element_ty` is what it points to; for a
  * tensor of numbers it is the element's type. A block pointer's `.dtype` is its base's pointer type.
  */
+#include "front/core.h"
 #include "front/library/lib.h"
 
 static Py *shape_tuple(Front *fr, int rank, const int32_t *shape) {
@@ -74,6 +75,32 @@ static Py *block_ptr_attribute(Front *fr, Py *x, const char *attr) {
   return lib_member(fr, "block_ptr", attr, x);
 }
 
+/* What Triton's `.type` gives: of a number's constexpr constexpr_type(value), of a tuple the types of its items. */
+Py *sem_type_of(Front *fr, Py *x) {
+  if (x->kind == PY_TENSOR) return py_type(fr, x->value->type);
+  if (x->kind == PY_BLOCK_PTR) return py_type(fr, x->bp->base->type);
+  if (x->kind == PY_DESC) {
+    Py *o = py_object(fr, NULL, "tensor_descriptor_type");
+    map_put(o->object.fields, "block_type", sem_attribute(fr, (Span){0}, x, "block_type"));
+    return o;
+  }
+  if (x->kind != PY_TUPLE) {
+    Py *o = py_object(fr, NULL, "constexpr_type");
+    map_put(o->object.fields, "value", x);
+    return o;
+  }
+  int n = x->tuple.n;
+  Py *o = py_object(fr, NULL, "tuple_type"), *types = py_tuple(fr, n, x->tuple.at),
+     *names = py_tuple(fr, n, x->tuple.at);
+  for (int i = 0; i < n; i++) {
+    types->tuple.at[i] = sem_type_of(fr, x->tuple.at[i]);
+    names->tuple.at[i] = py_str(fr, x->tuple.cls ? x->tuple.cls->fields[i] : "");
+  }
+  map_put(o->object.fields, "types", types);
+  map_put(o->object.fields, "fields", names);
+  return o;
+}
+
 static Py *descriptor_attribute(Front *fr, Py *x, const char *attr) {
   BlockPtr *d = x->bp;
   Py *items[MAX_RANK];
@@ -82,6 +109,7 @@ static Py *descriptor_attribute(Front *fr, Py *x, const char *attr) {
     return py_tuple(fr, d->rank, items);
   }
   if (!strcmp(attr, "block_shape")) return shape_tuple(fr, d->rank, d->block_shape);
+  if (!strcmp(attr, "type")) return sem_type_of(fr, x);
   if (!strcmp(attr, "dtype")) return py_type(fr, sem_pointee(fr->cx, d->base->type));
   if (!strcmp(attr, "block_type"))
     return py_type(fr, type_tensor(fr->cx, sem_pointee(fr->cx, d->base->type), d->rank, d->block_shape));

@@ -91,7 +91,8 @@ static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
     case ARG_NONE: return py_none(fr);
     case ARG_POINTER: {
       if (forced && !forced->ptr) bad_argument(s, NULL, "is annotated %s, but an array is given", p->annotation);
-      Type t = {.dtype = forced ? forced->dtype : arg->dtype, .ptr = 1, .is_const = s->k->is_const[s->param]};
+      Type t = forced ? *forced : (Type){.dtype = arg->dtype, .ptr = 1};
+      t.is_const |= s->k->is_const[s->param];
       return py_tensor(fr, add_slot(s, SLOT_ARG, 0, type_make(cx, t), arg->aligned && align ? 16 : 1, NULL));
     }
     case ARG_INT: {
@@ -151,6 +152,10 @@ Py *spec_constexpr(Front *fr, Kernel *k, const char *text, const char *what) {
       source_from_text(cx, arena_printf(cx->arena, "<%s>", what), text ? text : "None", strlen(text ? text : "None"));
   Node *n = parse_expression(cx, src);
   Py *v = host_eval_in(fr, k->fn->around ? k->fn->around : k->module->globals, n);
+  if (v->kind == PY_FUNCTION) {
+    v = arena_copy(cx->arena, v, sizeof *v);
+    v->is_constexpr = true;
+  }
   if (v->kind != PY_UNKNOWN) return v;
   const char *last = NULL;
   /* tl.float16 in a file that calls it otherwise; tl.fp16 */

@@ -21,7 +21,7 @@
 static const Builtin *const tables[] = {
     lib_create_table, lib_shape_table,  lib_dot_table,     lib_memory_table,    lib_blockptr_table, lib_math_table,
     lib_reduce_table, lib_atomic_table, lib_prelude_table, lib_debug_table,     lib_types_table,    lib_gpu_table,
-    lib_host_table,   lib_pymath_table, lib_triton_table,  lib_libdevice_table, lib_proton_table,
+    lib_host_table,   lib_pymath_table, lib_triton_table,  lib_libdevice_table, lib_proton_table,   lib_private_table,
 };
 enum { TABLE_COUNT = sizeof tables / sizeof *tables };
 
@@ -78,6 +78,8 @@ static const struct {
     {"triton.language.extra.cuda.gdc", "triton.language.extra.cuda"},
     {"triton.language.target_info", "triton.language.target_info"},
     {"triton.language.PropagateNan", "triton.language.PropagateNan"},
+    {"triton.language.dtype.SIGNEDNESS", "triton.language.dtype.SIGNEDNESS"},
+    {"triton.language.dtype.KIND", "triton.language.dtype.KIND"},
     {LIBDEVICE, LIBDEVICE},
     {"triton.language.libdevice", LIBDEVICE},
     {"triton.language.math.libdevice", LIBDEVICE},
@@ -149,6 +151,7 @@ static Py *language_constant(Front *fr, const char *attr) {
   }
   if (!strcmp(attr, "TRITON_MAX_TENSOR_NUMEL")) return py_int(fr, MAX_TILE_ELEMENTS);
   if (!strcmp(attr, "pi32_t")) return py_type(fr, type_pointer(fr->cx, DT_I32));
+  if (!strcmp(attr, "CONSTEXPR_0")) return py_int(fr, 0);
   if (!strcmp(attr, "void")) return py_none(fr);
   if (!strcmp(attr, "N_ROUNDS_DEFAULT")) return py_int(fr, 10);
   static const char *const deeper[] = {"math",   "extra",       "core",      "standard",    "semantic",
@@ -199,10 +202,7 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
   if (!strcmp(path, TL)) {
     Py *p = language_constant(fr, attr);
     if (p) return p;
-    p = first_row(fr, attr, "tl", "tl.math", NULL);
-    /* Names of triton.language.core and friends that Triton itself keeps private. */
-    if (!p && attr[0] == '_') p = first_row(fr, attr + 1, "tl", "tl.math", NULL);
-    return p;
+    return first_row(fr, attr, "tl", "tl.math", NULL);
   }
   if (!strcmp(path, TL_MATH)) {
     if (!strcmp(attr, "libdevice")) return library_value(fr, LIBDEVICE);
@@ -219,6 +219,13 @@ Py *builtin_lookup(Front *fr, const char *library, const char *attr) {
   }
   if (!strcmp(path, PROTON)) return first_row(fr, attr, PROTON, NULL, NULL);
   if (!strcmp(path, "triton.language.target_info")) return first_row(fr, attr, "tl.target_info", NULL, NULL);
+  if (!strcmp(path, "triton.language.dtype.SIGNEDNESS")) /* as `int_signedness` says it */
+    return !strcmp(attr, "SIGNED") || !strcmp(attr, "UNSIGNED") ? py_str(fr, intern_z(fr->cx, attr)) : NULL;
+  if (!strcmp(path, "triton.language.dtype.KIND")) /* as `kind()` counts */
+    return !strcmp(attr, "BOOLEAN")    ? py_int(fr, 0)
+           : !strcmp(attr, "INTEGRAL") ? py_int(fr, 1)
+           : !strcmp(attr, "FLOATING") ? py_int(fr, 2)
+                                       : NULL;
   if (!strcmp(path, "triton.language.PropagateNan"))
     return !strcmp(attr, "NONE")  ? py_str(fr, "PropagateNan.NONE")
            : !strcmp(attr, "ALL") ? py_str(fr, "PropagateNan.ALL")

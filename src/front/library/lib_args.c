@@ -168,13 +168,14 @@ int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *
   int64_t dims[MAX_RANK], numel = 1;
   int n = lib_ints(fr, at, b, name, p, dims, MAX_RANK);
   for (int i = 0; i < n; i++) {
-    if (dims[i] <= 0 || (dims[i] & (dims[i] - 1)))
+    if (dims[i] < 0 || (dims[i] & (dims[i] - 1))) /* 0 is a size, too: of tensors that are made and never used */
       lib_fail(fr, at, b, "round it up with triton.next_power_of_2 and mask what is too much",
                "`%s[%d]` must be a power of 2, but it is %lld", name, i, (long long)dims[i]);
     if (dims[i] > MAX_TILE_ELEMENTS || (numel *= dims[i]) > MAX_TILE_ELEMENTS)
       lib_fail(fr, at, b, "use smaller blocks and more programs",
                "the shape has more than %d elements, the most a tensor may have", MAX_TILE_ELEMENTS);
     shape[i] = (int32_t)dims[i];
+    fr->has_empty |= dims[i] == 0;
   }
   return n;
 }

@@ -36,17 +36,22 @@ static const struct {
 
 static void check_element(Front *fr, const Builtin *b, Span at, RmwKind kind, const Type *elem) {
   int bits = elem->ptr ? 64 : dtype_bits(elem->dtype);
-  bool is_float = !elem->ptr && dtype_is_float(elem->dtype), good;
+  bool good;
   switch (kind) {
     case RMW_ADD: good = !elem->ptr && (bits >= 32 || elem->dtype == DT_F16 || elem->dtype == DT_BF16); break;
     case RMW_AND:
     case RMW_OR:
-    case RMW_XOR: good = !elem->ptr && bits >= 32 && !is_float; break;
+    case RMW_XOR:
     case RMW_XCHG: good = bits >= 32; break;
     default: good = !elem->ptr && bits >= 32; break;
   }
   if (!good)
     lib_fail(fr, at, b, "use elements of 32 or 64 bits", "elements of type %s are not supported", type_text(fr, elem));
+}
+
+/* and, or and xor of floats work on their bits. */
+static bool on_bits(RmwKind kind, const Type *elem) {
+  return (kind == RMW_AND || kind == RMW_OR || kind == RMW_XOR) && dtype_is_float(elem->dtype);
 }
 
 static Py *call_rmw(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -74,9 +79,15 @@ static Py *call_rmw(Front *fr, const Builtin *b, Span at, Py **args) {
     if (mask) mask = sem_broadcast_to(fr, at, mask, ptr->type->rank, ptr->type->shape);
   }
   v = sem_cast_value(fr, at, v, elem, 0, false);
+  bool bits = on_bits(kind, elem);
+  if (bits) {
+    Dtype d = dtype_bits(elem->dtype) == 64 ? DT_I64 : DT_I32;
+    v = build_bitcast(&fr->b, v, type_number(fr->cx, d));
+    ptr = build_bitcast(&fr->b, ptr, type_pointer(fr->cx, d));
+  }
   Op *op = build_op(&fr->b, OP_ATOMIC_RMW, mask ? 3 : 2, (Value *[]){ptr, v, mask}, 1, &v->type);
   op->attr[0] = kind, op->attr[1] = lib_sem(fr, at, b, args[3]), op->attr[2] = lib_scope(fr, at, b, args[4]);
-  return py_tensor(fr, op->out[0]);
+  return py_tensor(fr, bits ? build_bitcast(&fr->b, op->out[0], elem) : op->out[0]);
 }
 
 /* No cast and no broadcast: both values must be what the pointer points to. Numbers, whose type could only be guessed,

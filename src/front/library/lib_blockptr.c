@@ -298,10 +298,7 @@ static Py *call_desc_atomic(Front *fr, const Builtin *b, Span at, Py **args) {
     if (elem->ptr || !strstr(kinds[i].types, arena_printf(fr->cx->arena, " %s ", dtype_name(elem->dtype))))
       lib_fail(fr, at, b, NULL, "the descriptor's elements must be one of%s, but they are %s",
                arena_strndup(fr->cx->arena, kinds[i].types, strlen(kinds[i].types) - 1), type_text(fr, elem));
-    Value *v = desc_value(fr, b, at, d, args[2]);
-    if (type_elem(fr->cx, v->type) != elem)
-      lib_fail(fr, at, b, "cast it with .to(desc.dtype)", "`value` must be of type %s, but it is %s",
-               type_text(fr, elem), type_text(fr, v->type));
+    Value *v = sem_cast_value(fr, at, desc_value(fr, b, at, d, args[2]), elem, 0, false);
     DescAccess a = access_at(fr, b, at, d, args[1]);
     Op *op = build_op(&fr->b, OP_ATOMIC_RMW, 3, (Value *[]){a.ptr, v, a.mask}, 1, &v->type);
     op->attr[0] = kinds[i].kind;

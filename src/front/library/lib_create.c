@@ -130,7 +130,7 @@ static Py *call_cast(Front *fr, const Builtin *b, Span at, Py **args) {
     lib_fail(fr, at, b, "write bitcast=True by name",
              "`fp_downcast_rounding` must be \"rtne\" or \"rtz\", but it is %s", py_describe(fr, args[2]));
   const char *rounding = lib_str(fr, at, b, "fp_downcast_rounding", args[2]);
-  if (rounding[0]) {
+  if (rounding[0] && !bitcast && type_elem(fr->cx, v->type) != to) {
     if (strcmp(rounding, "rtne") && strcmp(rounding, "rtz"))
       lib_fail(fr, at, b, NULL, "`fp_downcast_rounding` must be \"rtne\" or \"rtz\", but it is \"%s\"", rounding);
     const Type *from = v->type;

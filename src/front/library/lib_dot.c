@@ -95,15 +95,24 @@ static Py *call_dot(Front *fr, const Builtin *b, Span at, Py **args) {
   Dtype out = !lib_none(args[6]) ? lib_dtype(fr, at, b, "out_dtype", args[6])->dtype : acc ? acc->type->dtype : DT_F32;
   const Type *elem = type_number(fr->cx, result_type(fr, b, at, x->type->dtype, y->type->dtype, out)),
              *t = type_tensor(fr->cx, elem, rank, shape);
+  Value *float_acc = NULL; /* int8 into floats: the product is added to them */
+  if (acc && elem->dtype == DT_I32 && !acc->type->ptr && dtype_is_float(acc->type->dtype) &&
+      acc->type == type_with_elem(fr->cx, t, type_elem(fr->cx, acc->type))) {
+    float_acc = acc;
+    acc = NULL;
+  }
   if (acc && acc->type != t)
     lib_fail(fr, at, b, "make it with tl.zeros of that shape and type", "`acc` must be %s, but it is %s",
              type_text(fr, t), type_text(fr, acc->type));
   /* fp8 pairs of two types meet in f16, which holds both exactly. */
   if (x->type->dtype != y->type->dtype) x = build_convert(&fr->b, x, DT_F16), y = build_convert(&fr->b, y, DT_F16);
   if (!acc) acc = dtype_is_float(elem->dtype) ? build_float(&fr->b, t, 0.0) : build_int(&fr->b, t, 0);
-  if (rank <= 3) return py_tensor(fr, build_dot(&fr->b, x, y, acc, precision));
-  Value *r = build_dot(&fr->b, flatten_batch(fr, x), flatten_batch(fr, y), flatten_batch(fr, acc), precision);
-  return py_tensor(fr, build_reshape(&fr->b, r, rank, shape));
+  Value *r = rank <= 3
+                 ? build_dot(&fr->b, x, y, acc, precision)
+                 : build_dot(&fr->b, flatten_batch(fr, x), flatten_batch(fr, y), flatten_batch(fr, acc), precision);
+  if (rank > 3) r = build_reshape(&fr->b, r, rank, shape);
+  if (float_acc) r = build_binary(&fr->b, OP_ADD, float_acc, build_convert(&fr->b, r, float_acc->type->dtype));
+  return py_tensor(fr, r);
 }
 
 static const char DOT[] = "Linear algebra";

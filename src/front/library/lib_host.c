@@ -219,7 +219,7 @@ static bool is_instance(Front *fr, const Builtin *b, Span at, const Py *x, const
       if (is_instance(fr, b, at, x, type->tuple.at[i])) return true;
     return false;
   }
-  if (type->kind == PY_CONSTEXPR_TYPE) return x->kind != PY_TENSOR && x->kind != PY_BLOCK_PTR && x->kind != PY_DESC;
+  if (type->kind == PY_CONSTEXPR_TYPE) return false; /* as Triton: isinstance sees what a constexpr holds */
   if (type->kind == PY_CLASS) {
     const PyClass *cls = x->kind == PY_OBJECT ? x->object.cls : x->kind == PY_TUPLE ? x->tuple.cls : NULL;
     return cls && (cls == type->cls || cls->def == type->cls->def);
@@ -247,7 +247,7 @@ static bool is_instance(Front *fr, const Builtin *b, Span at, const Py *x, const
     if (yes && x->kind == PY_TYPE && !strcmp(types[i].name, "block_type")) return x->type->rank > 0;
     return yes;
   }
-  return false;
+  return x->kind == PY_OBJECT && !x->object.cls && !strcmp(x->object.cls_name, type->builtin.b->name);
 }
 
 static Py *call_isinstance(Front *fr, const Builtin *b, Span at, Py **args) {

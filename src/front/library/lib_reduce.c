@@ -279,11 +279,13 @@ static Py *call_sort(Front *fr, const Builtin *b, Span at, Py **args) {
                                  lib_bool(fr, at, b, "descending", args[2])));
 }
 
+/* A k between powers of two counts as the lower one, as in Triton. */
 static Py *call_topk(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = number_block(fr, b, at, "x", args[0]);
-  int k = lib_small_int(fr, at, b, "k", args[1]), rank = x->type->rank, n = x->type->shape[rank - 1];
-  if (k < 1 || k > n || (k & (k - 1)))
-    lib_fail(fr, at, b, NULL, "`k` must be a power of 2 from 1 to %d, but it is %d", n, k);
+  int rank = x->type->rank, n = x->type->shape[rank - 1],
+      k = lib_none(args[1]) ? n : lib_small_int(fr, at, b, "k", args[1]);
+  if (k < 1 || k > n) lib_fail(fr, at, b, NULL, "`k` must be from 1 to %d, but it is %d", n, k);
+  while (k & (k - 1)) k &= k - 1;
   if (k < n) x = widen_for_max(fr, at, x);
   Value *sorted = sort_last(fr, b, at, x, args[2], lib_bool(fr, at, b, "descending", args[3]));
   return py_tensor(fr, k < n ? lib_take(fr, sorted, rank - 1, k, false) : sorted);
@@ -326,6 +328,7 @@ const Builtin lib_reduce_table[] = {
     {"tl", "cumprod", "input, axis=0, reverse=False", call_cumulative, SCAN, BUILTIN_MEMBER, NULL},
     {"tl", "sort", "x, dim=None, descending=False", call_sort, SCAN, BUILTIN_MEMBER, NULL},
     {"tl", "topk", "x, k, dim=None, descending=True", call_topk, SCAN, 0, "`descending`: Triton 3.7"},
+    {"tl", "sort_impl", "x, k=None, dim=None, descending=False", call_topk, NULL, 0, NULL},
     {"tl", "bitonic_merge", "x, dim=None, descending=False", call_sort, SCAN, 0, NULL},
     {"tl", "histogram", "input, num_bins, mask=None", call_histogram, SCAN, BUILTIN_MEMBER, NULL},
     {0},

@@ -53,5 +53,6 @@ const Builtin lib_triton_table[] = {
     {"triton", "aggregate", "cls", call_identity, TRITON, BUILTIN_HOST, "Triton 3.7"},
     {"tl", "constexpr_function", "fn", call_identity, TRITON, BUILTIN_HOST, "Triton 3.7"},
     {"tl", "aggregate", "cls", call_identity, NULL, BUILTIN_HOST, NULL},
+
     {0},
 };

@@ -1,6 +1,7 @@
 /* lib_types.c: dtypes as values: pointer_type, block_type, the methods of a dtype, and the type names that appear in
  * isinstance and in annotations (tl.tensor, tl.dtype, ...).
  */
+#include "front/core.h"
 #include "front/library/lib.h"
 
 typedef bool (*DtypeTest)(const Type *elem);
@@ -101,6 +102,12 @@ static Py *call_tuple_type(Front *fr, const Builtin *b, Span at, Py **args) {
   lib_fail(fr, at, b, NULL, "this type cannot be made in a kernel");
 }
 
+static Py *call_constexpr_type(Front *fr, const Builtin *b, Span at, Py **args) {
+  Py *o = py_object(fr, NULL, "constexpr_type");
+  map_put(o->object.fields, "value", args[0]);
+  return o;
+}
+
 static Py *call_tl_tuple(Front *fr, const Builtin *b, Span at, Py **args) {
   if (args[0]->kind != PY_TUPLE)
     lib_fail(fr, at, b, NULL, "`args` must be a tuple or list, but it is %s", py_describe(fr, args[0]));
@@ -114,12 +121,13 @@ const Builtin lib_types_table[] = {
     {"tl", "block_type", "element_ty, shape", call_block_type, "Types", BUILTIN_HOST, NULL},
     {"tl", "dtype", "name", call_dtype, "Types", BUILTIN_HOST, NULL},
     {"tl", "get_int_dtype", "bitwidth, signed", call_get_int_dtype, "Types", BUILTIN_HOST, NULL},
+    {"tl", "_get_int_dtype", "bitwidth, signed", call_get_int_dtype, NULL, BUILTIN_HOST, NULL},
     {"tl", "tensor", "handle, type", call_tuple_type, "Types", 0, "in isinstance and annotations"},
     {"tl", "tensor_descriptor", "handle, type", call_tuple_type, "Types", 0, "in isinstance and annotations"},
     {"tl", "tensor_descriptor_base", "handle, type", call_tuple_type, NULL, 0, NULL},
     {"tl", "tensor_descriptor_type", "block_type", call_tuple_type, NULL, 0, NULL},
     {"tl", "tuple_type", "types", call_tuple_type, NULL, 0, NULL},
-    {"tl", "constexpr_type", "value", call_tuple_type, NULL, 0, NULL},
+    {"tl", "constexpr_type", "value", call_constexpr_type, "Types", BUILTIN_HOST, "what `.type` of a constexpr is"},
     {"tl", "const", "", call_tuple_type, "Types", 0, "in annotations of parameters"},
     {"tl", "slice", "start, stop, step", call_tuple_type, NULL, 0, NULL},
     {"tl", "tuple", "args", call_tl_tuple, "Types", BUILTIN_HOST, NULL},

@@ -5,15 +5,6 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 
-@triton.constexpr_function
-def _log2(n):
-    result = 0
-    while n > 1:
-        n = n >> 1
-        result = result + 1
-    return result
-
-
 # ---- random numbers: Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"), and its 64-bit form ----
 
 
@@ -140,6 +131,111 @@ def swizzle2d(i, j, size_i, size_j, size_g):
     rows = tl.minimum(size_i - first_row, size_g)
     linear = linear % group_size
     return first_row + linear % rows, linear // rows
+
+
+# ---- what reductions combine two elements with, and the steps of a bitonic sort on a tensor of shape [2, 2, ...] ----
+
+
+@triton.jit
+def _sum_combine(a, b):
+    return a + b
+
+
+@triton.jit
+def _prod_combine(a, b):
+    return a * b
+
+
+@triton.jit
+def _xor_combine(a, b):
+    return a ^ b
+
+
+@triton.jit
+def _or_combine(a, b):
+    return a | b
+
+
+@triton.jit
+def _elementwise_max(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def _elementwise_min(a, b):
+    return tl.minimum(a, b)
+
+
+@triton.jit
+def _keep_better(better, value1, index1, value2, index2, tie_break_left: tl.constexpr):
+    left = better
+    if tie_break_left:
+        left = better | ((value1 == value2) & (index1 < index2))
+    return tl.where(left, value1, value2), tl.where(left, index1, index2)
+
+
+@triton.jit
+def _argmax_combine(value1, index1, value2, index2, tie_break_left: tl.constexpr):
+    return _keep_better(value1 > value2, value1, index1, value2, index2, tie_break_left)
+
+
+@triton.jit
+def _argmin_combine(value1, index1, value2, index2, tie_break_left: tl.constexpr):
+    return _keep_better(value1 < value2, value1, index1, value2, index2, tie_break_left)
+
+
+@triton.jit
+def _argmax_combine_tie_break_left(value1, index1, value2, index2):
+    return _argmax_combine(value1, index1, value2, index2, True)
+
+
+@triton.jit
+def _argmax_combine_tie_break_fast(value1, index1, value2, index2):
+    return _argmax_combine(value1, index1, value2, index2, False)
+
+
+@triton.jit
+def _argmin_combine_tie_break_left(value1, index1, value2, index2):
+    return _argmin_combine(value1, index1, value2, index2, True)
+
+
+@triton.jit
+def _argmin_combine_tie_break_fast(value1, index1, value2, index2):
+    return _argmin_combine(value1, index1, value2, index2, False)
+
+
+@triton.jit
+def _indicator(n_dims: tl.constexpr, j: tl.constexpr):
+    # 0 and 1 along the j-th dim from the right.
+    return tl.reshape(tl.arange(0, 2), [1] * (n_dims - j - 1) + [2] + [1] * j)
+
+
+@triton.jit
+def _compare_and_swap(x, flip, i: tl.constexpr):
+    # Along the i-th dim from the right: the greater of each two goes right, or left where flip is 1.
+    n_dims: tl.constexpr = tl.standard._log2(x.numel)
+    bits: tl.constexpr = tl.core.get_int_dtype(x.dtype.primitive_bitwidth, signed=True)
+    mine = x.to(bits, bitcast=True)
+    other = (mine ^ tl.xor_sum(mine, n_dims - 1 - i, True)).to(x.dtype, bitcast=True)
+    return tl.where((x > other) != (flip ^ _indicator(n_dims, i)), other, x)
+
+
+@triton.jit
+def _bitonic_merge_hypercube(x, stage: tl.constexpr, order: tl.constexpr):
+    # order 0: ascending, 1: descending, 2: in turns, as the next stage wants it.
+    if order == 2:
+        flip = _indicator(tl.standard._log2(x.numel), stage)
+    else:
+        flip = order
+    for i in tl.static_range(stage):
+        x = _compare_and_swap(x, flip, stage - 1 - i)
+    return x
+
+
+@triton.jit
+def _bitonic_merge(x, stage: tl.constexpr, order: tl.constexpr, n_dims: tl.constexpr):
+    cube = tl.reshape(x, [2] * tl.standard._log2(x.numel))
+    return tl.reshape(_bitonic_merge_hypercube(cube, stage, order), x.shape)
 
 
 # ---- dot_scaled: microscaling formats, upcast to bf16 (to f32 where fp16 takes part, whose mantissa it could not hold) ----
@@ -381,7 +477,7 @@ def inductor_sort_with_index(x, idxs, rnumel, dim, stable: tl.constexpr, descend
     n: tl.constexpr = x.shape[-1]
     x, idxs = tl.broadcast(x, idxs)
     lane = tl.broadcast_to(tl.reshape(tl.arange(0, n), [1] * (len(x.shape) - 1) + [n]), x.shape)
-    for stage in tl.static_range(1, _log2(n) + 1):
+    for stage in tl.static_range(1, tl.standard._log2(n) + 1):
         for step in tl.static_range(stage):
             partner = lane ^ (1 << (stage - 1 - step))
             y = tl.gather(x, partner, len(x.shape) - 1)
@@ -398,7 +494,7 @@ def inductor_sort_with_index(x, idxs, rnumel, dim, stable: tl.constexpr, descend
                 x_out = idxs >= rnumel
                 y_out = y_index >= rnumel
                 before = (before & (x_out == y_out)) | (y_out & ~x_out)
-            wants_first = ((lane < partner) == ((lane & (1 << stage)) == 0)) if stage < _log2(n) else lane < partner
+            wants_first = ((lane < partner) == ((lane & (1 << stage)) == 0)) if stage < tl.standard._log2(n) else lane < partner
             keep = before == wants_first
             x = tl.where(keep, x, y)
             idxs = tl.where(keep, idxs, y_index)

@@ -18,6 +18,8 @@ Py *host_library(Front *fr, const char *path) {
     return py_tuple(fr, 3, parts);
   }
   if (!strcmp(path, "os.environ")) return py_dict(fr); /* as if nothing were set: a kernel must not depend on it */
+  if (!strcmp(path, "typing.TYPE_CHECKING") || !strcmp(path, "typing_extensions.TYPE_CHECKING"))
+    return py_bool(fr, false);
   if (!strcmp(path, "sys.maxsize")) return py_int(fr, INT64_MAX);
   /* clang-format off */
   static const char *const functions[] = {"functools.partial", "functools.reduce", "itertools.product",

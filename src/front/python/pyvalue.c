@@ -281,9 +281,8 @@ bool py_equal(const Py *a, const Py *b) {
       return a->method.self == b->method.self && a->method.fn == b->method.fn && a->method.name == b->method.name;
     case PY_OBJECT: {
       if (a == b) return true;
-      if (a->object.cls != b->object.cls || !a->object.cls ||
-          map_count(a->object.fields) != map_count(b->object.fields))
-        return false;
+      if (a->object.cls != b->object.cls || map_count(a->object.fields) != map_count(b->object.fields)) return false;
+      if (!a->object.cls && strcmp(a->object.cls_name, b->object.cls_name)) return false;
       for (int i = 0; i < map_count(a->object.fields); i++) {
         const void *k;
         void *v, *w;
@@ -434,7 +433,16 @@ void py_write(Buf *out, const Py *p, bool repr) {
     case PY_MODULE: buf_printf(out, "module %s", module_path(p->module)); break;
     case PY_LIBRARY: buf_printf(out, "module %s", p->library); break;
     case PY_CLASS: buf_printf(out, "class %s", p->cls->name); break;
-    case PY_OBJECT: buf_printf(out, "%s object", py_kind_name(p)); break;
+    case PY_OBJECT: {
+      Py *value = p->object.cls ? NULL : map_get(p->object.fields, "value");
+      if (!value) buf_printf(out, "%s object", py_kind_name(p));
+      else {
+        buf_printf(out, "%s[", p->object.cls_name);
+        py_write(out, value, true);
+        buf_putc(out, ']');
+      }
+      break;
+    }
     case PY_RANGE: buf_puts(out, "range"); break;
     case PY_SLICE: buf_puts(out, "slice"); break;
     case PY_CONSTEXPR_TYPE: buf_puts(out, "tl.constexpr"); break;

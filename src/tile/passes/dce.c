@@ -66,6 +66,8 @@ static void mark_value(Marker *m, Value *v) {
 }
 
 static bool has_effect(const Op *op) {
+  for (int i = 0; i < op->in_count; i++) /* of no elements: nothing to write */
+    if (type_numel(op->in[i]->type) == 0) return false;
   switch (op_info[op->code].effect) {
     case EFFECT_WRITE: return true;
     case EFFECT_SIDE: return op->code != OP_ASM || !op->attr[0];

@@ -1,0 +1,149 @@
+/* What libraries of kernels reach for (language.py), on every device of the machine. */
+#include "harness.h"
+
+static const char FILE_NAME[] = "../tests/kernels/language.py";
+
+static void on_every_device(void (*test)(const char *device)) {
+  for (int i = 0; test_devices[i]; i++) test(test_devices[i]);
+}
+
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+enum { N = 1024 }; /* ten dims of size 2 */
+
+static void sorted_on(const char *device) {
+  Tensor x = tensor_random(NEREID_F32, N, 1), out = tensor_full(NEREID_F32, N, 0);
+  double want[N], bound[N] = {0};
+  memcpy(want, x.values, sizeof want);
+  qsort(want, N, sizeof *want, ascending);
+  Call c = {0};
+  arg_tensor(&c, &x), arg_tensor(&c, &out), arg_const(&c, "N", N);
+  launch(device, FILE_NAME, "sort_by_cube", &c, 1, 1);
+  check_close("sort", &out, want, bound, N);
+  tensor_free(&x), tensor_free(&out);
+}
+static void a_sort_on_ten_dims(void **s) {
+  (void)s;
+  on_every_device(sorted_on);
+}
+
+static void pairs_on(const char *device) {
+  Tensor x = tensor_random(NEREID_F32, N, 2), out = tensor_full(NEREID_F32, N / 2, 0);
+  double want[N / 2], bound[N / 2];
+  for (int i = 0; i < N / 2; i++) {
+    want[i] = x.values[2 * i] + x.values[2 * i + 1];
+    bound[i] = 0x1p-23 * fabs(want[i]);
+  }
+  Call c = {0};
+  arg_tensor(&c, &x), arg_tensor(&c, &out), arg_const(&c, "N", N);
+  launch(device, FILE_NAME, "pairs_of_many_dims", &c, 1, 1);
+  check_close("pairs", &out, want, bound, N / 2);
+  tensor_free(&x), tensor_free(&out);
+}
+static void a_reduction_on_ten_dims(void **s) {
+  (void)s;
+  on_every_device(pairs_on);
+}
+
+static void best_on(const char *device) {
+  enum { ROWS = 8, COLUMNS = 32 };
+  Tensor x = tensor_random(NEREID_F32, ROWS * COLUMNS, 3), out = tensor_full(NEREID_F32, ROWS, 0),
+         index = tensor_full(NEREID_I32, ROWS, 0);
+  double want[ROWS], where[ROWS], bound[ROWS] = {0};
+  for (int r = 0; r < ROWS; r++) {
+    if (r % 2) tensor_set(&x, r * COLUMNS + 5, 9), tensor_set(&x, r * COLUMNS + 20, 9); /* a tie: the first wins */
+    where[r] = 0;
+    for (int i = 1; i < COLUMNS; i++)
+      if (x.values[r * COLUMNS + i] > x.values[r * COLUMNS + (int)where[r]]) where[r] = i;
+    want[r] = x.values[r * COLUMNS + (int)where[r]];
+  }
+  Call c = {0};
+  arg_tensor(&c, &x), arg_tensor(&c, &out), arg_tensor(&c, &index), arg_const(&c, "ROWS", ROWS);
+  arg_const(&c, "N", COLUMNS);
+  launch(device, FILE_NAME, "best_of_rows", &c, 1, 1);
+  check_close("best", &out, want, bound, ROWS);
+  check_close("where", &index, where, bound, ROWS);
+  tensor_free(&x), tensor_free(&out), tensor_free(&index);
+}
+static void tritons_own_combine_functions(void **s) {
+  (void)s;
+  on_every_device(best_on);
+}
+
+static void signs_on(const char *device) {
+  enum { COUNT = 128 };
+  static const nereid_dtype types[] = {NEREID_F32, NEREID_F64};
+  for (int k = 0; k < 2; k++) {
+    Tensor x = tensor_random(types[k], COUNT, 4), out = tensor_full(types[k], COUNT, 0);
+    double before[COUNT], after[COUNT], bound[COUNT] = {0};
+    for (int i = 0; i < COUNT; i++) before[i] = x.values[i], after[i] = -x.values[i];
+    Call c = {0};
+    arg_tensor(&c, &x), arg_tensor(&c, &out), arg_const(&c, "N", COUNT);
+    launch(device, FILE_NAME, "flip_signs", &c, 1, 1);
+    check_close("old", &out, before, bound, COUNT);
+    check_close("new", &x, after, bound, COUNT);
+    tensor_free(&x), tensor_free(&out);
+  }
+}
+static void atomics_on_the_bits_of_floats(void **s) {
+  (void)s;
+  on_every_device(signs_on);
+}
+
+static void returns_on(const char *device) {
+  enum { COUNT = 16 };
+  for (int n = 2; n < 6; n += 2)
+    for (int whole = 0; whole < 2; whole++) {
+      Tensor x = tensor_random(NEREID_F32, COUNT, 5), out = tensor_full(NEREID_F32, 2 * COUNT, 7);
+      double want[2 * COUNT], bound[2 * COUNT] = {0};
+      for (int i = 0; i < 2 * COUNT; i++) want[i] = 7;
+      for (int i = 0; i < COUNT && !(whole && n > 3); i++) want[whole ? i : 2 * i] = x.values[i];
+      Call c = {0};
+      arg_tensor(&c, &x), arg_tensor(&c, &out), arg_int(&c, n), arg_const(&c, "WHOLE", whole),
+          arg_const(&c, "N", COUNT);
+      launch(device, FILE_NAME, "first_or_rest", &c, 1, 1);
+      check_close("returns", &out, want, bound, 2 * COUNT);
+      tensor_free(&x), tensor_free(&out);
+    }
+}
+static void pointers_after_an_early_return(void **s) {
+  (void)s;
+  on_every_device(returns_on);
+}
+
+static void tail_on(const char *device) {
+  enum { COUNT = 16 };
+  Tensor x = tensor_random(NEREID_F32, COUNT, 6), out = tensor_full(NEREID_F32, COUNT, 0);
+  double want[COUNT], bound[COUNT];
+  for (int i = 0; i < COUNT; i++) want[i] = 3 * x.values[i], bound[i] = 0x1p-22 * fabs(want[i]);
+  Call c = {0};
+  arg_tensor(&c, &x), arg_tensor(&c, &out), arg_int(&c, 3), arg_const(&c, "TAIL", 0), arg_const(&c, "N", COUNT);
+  launch(device, FILE_NAME, "nothing_in_the_tail", &c, 1, 1);
+  check_close("tail", &out, want, bound, COUNT);
+  tensor_free(&x), tensor_free(&out);
+}
+static void tensors_of_no_elements(void **s) {
+  (void)s;
+  on_every_device(tail_on);
+}
+
+static int close_devices(void **s) {
+  (void)s;
+  test_devices_close();
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_sort_on_ten_dims),
+      cmocka_unit_test(a_reduction_on_ten_dims),
+      cmocka_unit_test(tritons_own_combine_functions),
+      cmocka_unit_test(atomics_on_the_bits_of_floats),
+      cmocka_unit_test(pointers_after_an_early_return),
+      cmocka_unit_test(tensors_of_no_elements),
+  };
+  return cmocka_run_group_tests(tests, NULL, close_devices);
+}
