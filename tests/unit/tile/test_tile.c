@@ -459,7 +459,8 @@ static void wrong_text_is_told(void **state) {
   parse_fails("kernel @k(%a: f32[2000000]) {}", 1, 19, "a dimension must lie between 1 and 1048576");
   parse_fails("kernel @k(%a: f32[0]) {}", 1, 19, "a dimension must lie between 1 and 1048576");
   parse_fails("kernel @k(%a: f32[2048,1024]) {}", 1, 15, "a tensor has at most 1048576 elements");
-  parse_fails("kernel @k(%a: f32[1,1,1,1,1,1,1,1,1]) {}", 1, 15, "a tensor has at most 8 dimensions");
+  parse_fails("kernel @k(%a: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]) {}", 1, 15,
+              "a tensor has at most 24 dimensions");
   parse_fails("kernel @k() {\n  %a = const {value=18446744073709551616} : u64\n}", 2, 40,
               "the integer does not fit into 64 bits");
   parse_fails("kernel @k() {\n  %a = const {value=1.5.2} : f32\n}", 2, 21, "expected a number, found '1'");
