@@ -244,7 +244,7 @@ typedef enum {
 } nereid_arg_kind;
 typedef struct nereid_arg {
   nereid_arg_kind kind;
-  const char *name;   /* of the parameter, or NULL: by position */
+  const char *name;   /* of the parameter, or NULL: by position; of a tuple's item: its field, if all have one */
   nereid_dtype dtype; /* pointers and descriptors: of an element; numbers: see has_dtype */
   /* a number is of exactly this type (as a parameter annotated with it), not of the type its value suggests */
   bool has_dtype;

@@ -75,6 +75,7 @@ typedef struct ArgSpec {
   bool nan_padding;              /* DESCRIPTOR */
   int item_count;                /* TUPLE */
   const struct ArgSpec *items;
+  const char *field; /* an item of a named tuple: its name there; else NULL */
 } ArgSpec;
 
 /* What a launch takes in the stead of autotune's first configuration that fits. */

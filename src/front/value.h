@@ -168,6 +168,7 @@ void py_flatten(Front *fr, const Py *p, Value ***values, int *n);
 Py *py_unflatten(Front *fr, const Py *like, Value *const *values, int *used);
 /* Same kind, same types of all parts, same constexprs: may be merged. */
 bool py_same_type(const Py *a, const Py *b);
+bool py_same_fields(const PyClass *a, const PyClass *b); /* of two tuples' classes, or NULL */
 /* What a plain assignment does: numbers and bools become run-time scalars (also inside tuples); the rest stays. */
 Py *front_demote(Front *fr, Span at, Py *p);
 

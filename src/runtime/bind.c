@@ -283,6 +283,8 @@ static nereid_status key_arg(Call *c, const Place *at, const nereid_arg *a, int 
       ParamRule rule = plain;
       rule.name = r->name;
       Place inner = {at->kernel, &rule, i, at->error};
+      const char *field = a->items[i].name ? a->items[i].name : "";
+      key_bytes(c, field, strlen(field) + 1);
       status = key_arg(c, &inner, &a->items[i], depth + 1);
     }
   }
@@ -554,7 +556,10 @@ static ArgSpec spec_of(const Call *c, const ParamRule *r, const nereid_arg *a, C
   if (s.kind == ARG_TUPLE) {
     ArgSpec *items = NEW_N(cx->arena, ArgSpec, a->item_count);
     const ParamRule plain = {.name = r->name, .is_read = r->is_read, .in_tune_key = r->in_tune_key};
-    for (int i = 0; i < a->item_count; i++) items[i] = spec_of(c, &plain, &a->items[i], cx);
+    for (int i = 0; i < a->item_count; i++) {
+      items[i] = spec_of(c, &plain, &a->items[i], cx);
+      if (a->items[i].name) items[i].field = arena_strdup(cx->arena, a->items[i].name);
+    }
     spec.item_count = a->item_count;
     spec.items = items;
   }

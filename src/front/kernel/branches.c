@@ -220,7 +220,7 @@ static void agree(Join *j, const Node *where, Py **a, Py **b) {
   Span at = core_span(fr, where);
   if (!py_is_runtime(*a) && !py_is_runtime(*b) && py_equal(*a, *b)) return;
   if ((*a)->kind == PY_TUPLE && (*b)->kind == PY_TUPLE && (*a)->tuple.n == (*b)->tuple.n &&
-      (*a)->tuple.cls == (*b)->tuple.cls) {
+      py_same_fields((*a)->tuple.cls, (*b)->tuple.cls)) {
     int n = (*a)->tuple.n;
     Py *x = py_tuple(fr, n, (*a)->tuple.at), *y = py_tuple(fr, n, (*b)->tuple.at);
     x->tuple.cls = y->tuple.cls = (*a)->tuple.cls;

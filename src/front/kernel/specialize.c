@@ -78,6 +78,24 @@ static Dtype int_type(const ArgSpec *arg) {
   return arg->int_value >= INT32_MIN && arg->int_value <= INT32_MAX ? DT_I32 : DT_I64;
 }
 
+/* The class of a tuple whose items all have names, or NULL. */
+static const PyClass *fields_of(Spec *s, const ArgSpec *tuple) {
+  Context *cx = s->fr->cx;
+  PyClass *cls = NEW(cx->arena, PyClass);
+  cls->name = "tuple";
+  cls->module = s->fr->module;
+  cls->is_namedtuple = true;
+  cls->members = map_create(cx->arena, true);
+  cls->field_count = tuple->item_count;
+  cls->fields = NEW_N(cx->arena, const char *, tuple->item_count + 1);
+  cls->defaults = NEW_N(cx->arena, Py *, tuple->item_count + 1);
+  for (int i = 0; i < tuple->item_count; i++) {
+    if (!tuple->items[i].field) return NULL;
+    cls->fields[i] = intern_z(cx, tuple->items[i].field);
+  }
+  return tuple->item_count ? cls : NULL;
+}
+
 static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
   stack_guard();
   Front *fr = s->fr;
@@ -116,6 +134,7 @@ static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
         py_append(fr, t, runtime_argument(s, &arg->items[i]));
         s->depth--;
       }
+      t->tuple.cls = fields_of(s, arg);
       return t;
     }
     case ARG_CONSTEXPR: return spec_constexpr(fr, s->k, arg->text, p->name);

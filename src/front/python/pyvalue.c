@@ -552,6 +552,15 @@ Py *py_unflatten(Front *fr, const Py *like, Value *const *values, int *used) {
   }
 }
 
+/* Named tuples are of one type when their fields are called alike. */
+bool py_same_fields(const PyClass *a, const PyClass *b) {
+  if (a == b) return true;
+  if (!a || !b || a->field_count != b->field_count) return false;
+  for (int i = 0; i < a->field_count; i++)
+    if (strcmp(a->fields[i], b->fields[i])) return false;
+  return true;
+}
+
 bool py_same_type(const Py *a, const Py *b) {
   stack_guard();
   if (a->kind != b->kind) return false;
@@ -568,7 +577,7 @@ bool py_same_type(const Py *a, const Py *b) {
           return false;
       return true;
     case PY_TUPLE:
-      if (a->tuple.n != b->tuple.n || a->tuple.cls != b->tuple.cls) return false;
+      if (a->tuple.n != b->tuple.n || !py_same_fields(a->tuple.cls, b->tuple.cls)) return false;
       for (int i = 0; i < a->tuple.n; i++)
         if (!py_same_type(a->tuple.at[i], b->tuple.at[i])) return false;
       return true;

@@ -171,6 +171,41 @@ static void test_arguments(void **state) {
   }
 }
 
+/* Items with names: the kernel reads them by name, and may put a named tuple of its own in their place. */
+static void test_named_tuple(void **state) {
+  static const char text[] = "from typing import NamedTuple\n"
+                             "import triton\n"
+                             "import triton.language as tl\n"
+                             "class Pair(NamedTuple):\n"
+                             "    first: tl.tensor\n"
+                             "    second: tl.tensor\n"
+                             "@triton.jit\n"
+                             "def fields(out, pair, n):\n"
+                             "    for i in range(n):\n"
+                             "        pair = Pair(pair.second, pair.first + 1)\n"
+                             "    tl.store(out, pair.first * 100 + pair.second)\n";
+  for (int k = 0; k < DEVICE_COUNT; k++) {
+    nereid_device *d = kit_device(devices[k]);
+    nereid_module *m = NULL;
+    int32_t out[4] = {0};
+    assert_ok(nereid_module_load_string("fields.py", text, &m, &error));
+    assert_ok(nereid_register(d, out, sizeof out, "out", &error));
+    nereid_arg items[] = {nereid_named(nereid_int(7), "first"), nereid_named(nereid_int(3), "second")};
+    nereid_arg args[] = {
+        nereid_pointer(out, NEREID_I32), {.kind = NEREID_ARG_TUPLE, .item_count = 2, .items = items}, nereid_int(2)};
+    assert_ok(nereid_launch(d, NULL, m, "fields", (int64_t[]){1, 1, 1}, args, 3, NULL, &error));
+    assert_int_equal(out[0], 804);
+    items[0].name = "second"; /* other names: another specialization */
+    items[1].name = "other";
+    nereid_error *refused = NULL;
+    nereid_status status = nereid_launch(d, NULL, m, "fields", (int64_t[]){1, 1, 1}, args, 3, NULL, &refused);
+    assert_int_equal(status, NEREID_BAD_SOURCE);
+    nereid_error_free(refused);
+    nereid_module_free(m);
+    nereid_device_close(d);
+  }
+}
+
 static void test_descriptor(void **state) {
   for (int k = 0; k < DEVICE_COUNT; k++) {
     nereid_device *d = kit_device(devices[k]);
@@ -541,6 +576,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_devices),    cmocka_unit_test(test_memory),          cmocka_unit_test(test_types),
       cmocka_unit_test(test_module),     cmocka_unit_test(test_add),             cmocka_unit_test(test_arguments),
+      cmocka_unit_test(test_named_tuple),
       cmocka_unit_test(test_descriptor), cmocka_unit_test(test_specializations), cmocka_unit_test(test_function),
       cmocka_unit_test(test_heuristics), cmocka_unit_test(test_grids), cmocka_unit_test(test_print_and_assert),
       cmocka_unit_test(test_inspect),    cmocka_unit_test(test_eval),            cmocka_unit_test(test_step),
