@@ -318,6 +318,8 @@ typedef struct nereid_options {
   bool no_autotune;
   const struct nereid_tune_options *tune; /* how a launch that has to measure does; NULL: as usual */
   nereid_limits limits;
+  /* What a run of the C compiler or of ptxas may take before it is killed; 0: NEREID_COMPILER_SECONDS, else 600. */
+  double compiler_seconds;
 } nereid_options;
 
 /* A launch may leave its configuration open: the parameters that @triton.autotune sets, warps and stages. On a device

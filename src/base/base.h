@@ -30,7 +30,7 @@
 #define NORETURN
 #endif
 
-/* ---- arena.c: memory that goes all at once ------------------------------------------------------------------- */
+/* ---- arena.c: memory that goes all at once ----------------------------------------------------------------------- */
 
 typedef struct Arena Arena;
 struct Context;
@@ -49,7 +49,7 @@ size_t arena_used(const Arena *a); /* bytes taken from the system so far */
 #define NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
 #define NEW_N(arena, T, n) ((T *)arena_alloc((arena), sizeof(T) * (size_t)(n)))
 
-/* ---- growable arrays in an arena: VEC(int) v = {0}; vec_push(arena, &v, 3); v.at[0]; v.n --------------------- */
+/* ---- growable arrays in an arena: VEC(int) v = {0}; vec_push(arena, &v, 3); v.at[0]; v.n ------------------------- */
 
 #define VEC(T) \
   struct { \
@@ -61,7 +61,7 @@ size_t arena_used(const Arena *a); /* bytes taken from the system so far */
    (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
 void vec_reserve(Arena *a, void **at, int *cap, int need, size_t elem_size);
 
-/* ---- buf.c: text under construction; destroy it or take its text ---------------------------------- */
+/* ---- buf.c: text under construction; destroy it or take its text ------------------------------------------------- */
 
 typedef struct Buf {
   char *at;
@@ -79,7 +79,7 @@ void buf_destroy(Buf *b);
 /* Shortest decimal text that reads back as the same double ("1e-05", "inf", "nan", "2.0"). */
 void buf_double(Buf *b, double v);
 
-/* ---- map.c: strings or pointers to pointers ------------------------------------------------------------------ */
+/* ---- map.c: strings or pointers to pointers ---------------------------------------------------------------------- */
 
 typedef struct Map Map; /* keys are compared by content when strings, else by address */
 Map *map_create(Arena *a, bool string_keys);
@@ -97,7 +97,7 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed);
 /* A 128-bit content hash as 32 hex digits and NUL, for cache keys. */
 void hash_hex(const void *p, size_t n, char out[33]);
 
-/* ---- source.c, diag.c: places and messages ------------------------------------------------------------------- */
+/* ---- source.c, diag.c: places and messages ----------------------------------------------------------------------- */
 
 typedef struct Source { /* one file or string that was read */
   const char *path;     /* as the user named it */
@@ -141,10 +141,11 @@ typedef struct Context {
   jmp_buf *unwind; /* innermost context_try */
   bool out_of_memory;
   Limits limits;
-  bool over_limit;   /* of these */
-  int64_t steps;     /* taken so far */
-  const Span *place; /* what is being compiled, for messages about limits; or NULL */
-  Map *sources;      /* path -> Source */
+  bool over_limit;         /* of these */
+  int64_t steps;           /* taken so far */
+  const Span *place;       /* what is being compiled, for messages about limits; or NULL */
+  Map *sources;            /* path -> Source */
+  double compiler_seconds; /* see compiler_ns */
 } Context;
 
 Context *context_create(void); /* NULL when out of memory */
@@ -229,7 +230,7 @@ const Span *cursor_place(Cursor *c,
 const char *cursor_text(Cursor *c);          /* "...", in the arena; \n \t \xhh \" \\ stand for one byte */
 void buf_quote(Buf *out, const char *text);  /* writes what cursor_text reads */
 
-/* ---- number.c: the element types and their bits --------------------------------------------------------------- */
+/* ---- number.c: the element types and their bits ------------------------------------------------------------------ */
 
 /* One row a type: enumerator, Triton's name, name in PyTorch/NumPy style, bits, kind, C type of storage. */
 #define DTYPE_TABLE(X) \
@@ -288,7 +289,7 @@ uint16_t f64_to_f16(double v); /* one rounding */
 uint16_t f32_to_f16_rtz(float v);
 uint16_t f32_to_bf16_rtz(float v);
 
-/* ---- thread.c: a pool that runs one function over a range of work items ---------------------------------------- */
+/* ---- thread.c: a pool that runs one function over a range of work items ------------------------------------------ */
 
 typedef struct Pool Pool;
 Pool *pool_create(int threads); /* 0: one a processor that this process may use; the caller's thread works too */
@@ -314,40 +315,74 @@ typedef struct ForkHook {
 void fork_hook_add(ForkHook *h);
 void fork_hook_remove(ForkHook *h); /* which may never have been added */
 
-/* ---- os.c: files and processes -------------------------------------------------------------------------------- */
+/* ---- os.c: files and the clock ----------------------------------------------------------------------------------- */
 
+bool file_read(const char *path, Buf *out); /* the whole of it, appended; false with errno when it cannot be read */
+/* for its owner only; false with errno, also when it exists */
+bool file_write_new(const char *path, const void *bytes, size_t n);
 /* temporary file, fsync, rename; errno on false */
 bool file_write_atomic(const char *path, const void *bytes, size_t n);
-/* Without fsync, which takes milliseconds: for what its reader checks (store.c), and makes again when a crash of the
- * machine has left it damaged. */
-bool file_write_checked(const char *path, const void *bytes, size_t n);
-bool dir_create_all(const char *path);
 /* Opens a regular file of at most `most` bytes for reading, the only kind that is ever read: a pipe, a device or a
  * folder could keep its reader forever. Never waits. -1 with errno: ESPIPE when it is no regular file, EFBIG when it is
  * larger. *size may be NULL. */
 int file_open(const char *path, int64_t most, int64_t *size);
 FILE *file_open_stream(const char *path, int64_t most); /* the same */
 const char *file_reason(int number);                    /* strerror, with words for these two */
-/* Runs argv[0] with argv without a shell, its stdout+stderr gathered in `output`; returns the exit status, 128+signal
- * when killed, -1 with errno when it could not be started. */
-int process_run(const char *const *argv, Buf *output);
-/* Likewise, with `setting`, a "NAME=value", in its environment, unless NAME is there already. */
-int process_run_with(const char *const *argv, const char *setting, Buf *output);
+bool dir_create_all(const char *path);                  /* folders that are made are their owner's alone */
 /* Full path of `name` in PATH, or NULL. */
 char *find_program(Arena *a, const char *name);
 int64_t clock_ns(void); /* monotonic */
-/* Where caches live: $NEREID_CACHE_DIR, else $XDG_CACHE_HOME/nereid, else ~/.cache/nereid; NULL when none is known. */
+
+/* ---- process.c: compilers and the like --------------------------------------------------------------------------- */
+
+typedef struct ProcessOptions {
+  const char *setting; /* a "NAME=value" for its environment, unless NAME is there already */
+  const char *folder;  /* its TMPDIR */
+  int64_t most_ns;     /* after which it is killed, with all of its process group; 0: it may take its time */
+} ProcessOptions;
+/* Runs argv[0] with argv without a shell that would read them, its stdout+stderr gathered in `output` up to a size;
+ * returns the exit status, 128+signal when killed, -1 with errno when it could not be started, took too long
+ * (ETIMEDOUT) or process_stop_all was called (ECANCELED). */
+int process_run(const char *const *argv, Buf *output);
+int process_run_with(const char *const *argv, const ProcessOptions *o, Buf *output);
+/* Kills what runs. For signal handlers, too. */
+void process_stop_all(void);
+/* What a compilation grants a compiler or an assembler: cx->compiler_seconds, else NEREID_COMPILER_SECONDS, else 600
+ * seconds. */
+int64_t compiler_ns(const Context *cx);
+
+/* ---- temp.c: temporary folders and files ------------------------------------------------------------------------- */
+
+typedef struct TempFolder {
+  char *path;
+  int lock, slot;
+} TempFolder;
+const char *temp_place(void); /* $TMPDIR, or /tmp */
+/* For its owner only, below parent (NULL: temp_place); false with errno. */
+bool temp_create(TempFolder *t, const char *parent);
+void temp_remove(TempFolder *t); /* with all that is in it; keeps errno. Again, or for one of zeros: nothing */
+void temp_remove_all(void);      /* all folders of this process; for signal handlers, too */
+int temp_file(void);             /* a file without a name; -1 with errno */
+
+/* ---- store.c: the cache on disk ---------------------------------------------------------------------------------- */
+
+/* Where it is: $NEREID_CACHE_DIR, else $XDG_CACHE_HOME/nereid, else ~/.cache/nereid; NULL when none is known. */
 char *cache_dir(Arena *a);
+/* Appends why the folder is not used; false: it is, or is not there yet. */
+bool store_problem(Buf *out);
+/* The content of an entry; false: there is none of this maker ("": of any), or none to be trusted; *out is empty then.
+ * maker NULL: a file as it is, which tells by itself whether it is whole. kind ".": in the cache's folder itself. */
+bool store_find(const char *kind, const char *name, const char *maker, Buf *out);
+bool store_keep(const char *kind, const char *name, const char *maker, const void *bytes, size_t n); /* or errno */
+bool store_temp(TempFolder *t); /* a temporary folder in the cache's; false with errno */
 
-/* ---- store.c: what a cache on disk is made of -------------------------------------------------------------------- */
-
-bool file_read(const char *path, Buf *out); /* the whole of it, appended; false with errno when it cannot be read */
-/* for its owner only; false with errno, also when it exists */
-bool file_write_new(const char *path, const void *bytes, size_t n);
-void seal_add(Buf *content);  /* appends what tells whether all of it is there */
-bool seal_take(Buf *content); /* takes that away again; false: the content is damaged */
-/* A new folder below parent, for its owner only; NULL with errno. */
-char *folder_private(Context *cx, const char *parent);
-void folder_remove(const char *folder, const char *const *names); /* with these files in it; names ends with NULL */
+typedef struct StoreSize {
+  int entries;
+  int64_t bytes;
+} StoreSize;
+StoreSize store_size(void);
+int64_t store_limit(void);      /* NEREID_CACHE_SIZE, else 1 GiB; 0: none */
+bool store_trim(int64_t limit); /* removes what was used longest ago while there is more than limit; 0: all */
+bool parse_size(const char *text, int64_t *out); /* "500M", "2GiB", "4096" */
 
 #endif

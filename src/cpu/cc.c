@@ -1,46 +1,52 @@
-/* C text -> loaded code, by way of the system's compiler and a cache on disk.
+/* C text -> shared object, by way of the system's compiler and the cache on disk.
  *
- * A cached object is named by the hash of all that decides it: the text, the flags, the compiler (its file's path, size
- * and time) and the processor. The ELF image is sealed (base/store.c): a file that was damaged or half copied is built
- * anew. It appears whole under its name (a rename), so any number of processes may build the same kernel at once: the
- * last one wins, with the same bytes.
+ * An entry of the cache is named by the hash of what decides it and is known without a compiler: the text, the flags,
+ * what NEREID_CC says, the processor. Which compiler made it (its file's path, size and time) stands in it: where
+ * another one is found now it is made anew; where none is found it serves as it is.
  *
- * Where the cache folder is missing, read-only or full, or the file system does not let code be mapped from it, the
- * object is loaded from a private temporary folder that is removed at once (the mapping stays).
+ * NEREID_CC is a command: the words up to the first that begins with '-' come first, then our flags, then its options,
+ * so that they win. -march=native is left out when an option says -march= or -mcpu=, and for a compiler that does not
+ * take it, which is tried once and kept in the cache.
+ *
+ * The compiler works in a temporary folder in the cache's, or where that is missing, read-only or full, below $TMPDIR.
  */
 #define _GNU_SOURCE
 #include "cpu/cpu.h"
 
-#include <dlfcn.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct CpuCode {
-  void *handle;
-  NereidKernelFn entry;
-  uint64_t scratch;
-  NereidApartFn apart; /* or NULL */
-  bool shares;
-};
+enum { MAX_CC_WORDS = 16, KEY_VERSION = 2 };
 
-enum { MAX_CC_WORDS = 16 };
-
-/* clang-format off */
-static const char *const compile_flags[] = {
-    "-std=gnu11", "-O2",
 #if defined(__x86_64__) || defined(__i386__)
-    "-march=native",
+static const char native[] = "-march=native";
 #else
-    "-mcpu=native",
+static const char native[] = "-mcpu=native";
 #endif
-    "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fPIC",
-    "-fvisibility=hidden",
-    "-w", "-shared"};
-/* clang-format on */
+static const char *const compile_flags[] = {"-std=gnu11",
+                                            "-O2",
+                                            "-fwrapv",
+                                            "-fno-strict-aliasing",
+                                            "-fno-math-errno",
+                                            "-fno-trapping-math",
+                                            "-ffp-contract=fast",
+                                            "-fPIC",
+                                            "-fvisibility=hidden",
+                                            "-w",
+                                            "-shared"};
 enum { FLAG_COUNT = sizeof compile_flags / sizeof *compile_flags };
+
+typedef struct Compiler {
+  const char *chosen;              /* $NEREID_CC, or NULL */
+  const char *words[MAX_CC_WORDS]; /* of it */
+  int count, options_at;           /* words[options_at...] are its options */
+  const char *path;                /* of words[0]; NULL: not found */
+  const char *identity;            /* path, size and time of what the words name; "": not found */
+} Compiler;
 
 static NORETURN void fail_cc(Context *cx, const char *hint, const char *message) {
   fail_hint(cx, (Span){0}, hint, "%s", message);
@@ -48,30 +54,92 @@ static NORETURN void fail_cc(Context *cx, const char *hint, const char *message)
 
 /* ---- the compiler ------------------------------------------------------------------------------------------------ */
 
-/* $NEREID_CC may hold arguments: "ccache gcc". words gets the program's full path and them; returns how many. */
-static int find_compiler(Context *cx, const char **words) {
-  const char *chosen = getenv("NEREID_CC");
-  if (chosen && *chosen) {
-    char *copy = arena_strdup(cx->arena, chosen), *save = NULL;
-    int n = 0;
-    for (char *w = strtok_r(copy, " \t", &save); w && n < MAX_CC_WORDS; w = strtok_r(NULL, " \t", &save))
-      words[n++] = w;
-    const char *path = n ? find_program(cx->arena, words[0]) : NULL;
-    if (!path)
-      fail_cc(cx, "set NEREID_CC to a gcc or clang, or unset it",
-              arena_printf(cx->arena, "the C compiler that NEREID_CC names, `%s`, was not found", chosen));
-    words[0] = path;
-    return n;
-  }
+static void add_identity(Context *cx, Buf *out, const char *word) {
+  const char *path = find_program(cx->arena, word);
+  struct stat st;
+  if (path && stat(path, &st) == 0)
+    buf_printf(out, "%s %lld %lld ", path, (long long)st.st_size, (long long)st.st_mtime);
+}
+
+static Compiler find_compiler(Context *cx) {
   static const char *const names[] = {"cc", "gcc", "clang"};
-  for (int i = 0; i < 3; i++) {
-    words[0] = find_program(cx->arena, names[i]);
-    if (words[0]) return 1;
+  Compiler c = {.identity = ""};
+  const char *chosen = secure_getenv("NEREID_CC");
+  if (chosen && *chosen) {
+    c.chosen = chosen;
+    char *copy = arena_strdup(cx->arena, chosen), *save = NULL;
+    for (char *w = strtok_r(copy, " \t", &save); w; w = strtok_r(NULL, " \t", &save)) {
+      if (c.count == MAX_CC_WORDS)
+        fail_cc(cx, NULL, arena_printf(cx->arena, "NEREID_CC has more than %d words", MAX_CC_WORDS));
+      c.words[c.count++] = w;
+    }
+    c.path = c.count ? find_program(cx->arena, c.words[0]) : NULL;
   }
+  for (int i = 0; i < 3 && !c.chosen && !c.path; i++) {
+    c.words[0] = names[i];
+    c.path = find_program(cx->arena, names[i]);
+    c.count = 1;
+  }
+  c.options_at = 1;
+  while (c.options_at < c.count && c.words[c.options_at][0] != '-') c.options_at++;
+  Buf identity = {0};
+  for (int i = 0; c.path && i < c.options_at && i < c.count; i++) add_identity(cx, &identity, c.words[i]);
+  if (identity.at) c.identity = arena_strdup(cx->arena, identity.at);
+  buf_destroy(&identity);
+  return c;
+}
+
+static NORETURN void fail_no_compiler(Context *cx, const Compiler *c) {
+  if (c->chosen)
+    fail_cc(cx, "set NEREID_CC to a gcc or clang, or unset it",
+            arena_printf(cx->arena, "the C compiler that NEREID_CC names, `%s`, was not found", c->chosen));
   fail_cc(cx,
           "install gcc or clang (Debian, Ubuntu: apt install gcc), or set NEREID_CC; without one, the device `interp` "
           "runs kernels slowly",
           "no C compiler was found: neither cc, gcc nor clang is in PATH");
+}
+
+static int put_program(const Compiler *c, const char **argv) {
+  int n = 0;
+  argv[n++] = c->path;
+  for (int i = 1; i < c->options_at; i++) argv[n++] = c->words[i];
+  return n;
+}
+
+static int put_options(const Compiler *c, const char **argv, int n) {
+  for (int i = c->options_at; i < c->count; i++) argv[n++] = c->words[i];
+  return n;
+}
+
+static void hash_of(Context *cx, Buf *b, char out[33]) {
+  if (!b->failed) hash_hex(b->at ? b->at : "", b->n, out);
+  bool failed = b->failed;
+  buf_destroy(b);
+  if (failed) context_out_of_memory(cx);
+}
+
+/* Whether the compiler takes -march=native, by preprocessing nothing with it. */
+static bool takes_native(Context *cx, const Compiler *c) {
+  for (int i = c->options_at; i < c->count; i++)
+    if (!strncmp(c->words[i], "-march=", 7) || !strncmp(c->words[i], "-mcpu=", 6)) return false;
+  Buf b = {0}, kept = {0};
+  char name[33];
+  buf_printf(&b, "%d %s%s", KEY_VERSION, c->identity, native);
+  for (int i = c->options_at; i < c->count; i++) buf_printf(&b, " %s", c->words[i]);
+  hash_of(cx, &b, name);
+  bool known = store_find("cc", name, "", &kept), takes = known && kept.at && *kept.at == '1';
+  buf_destroy(&kept);
+  if (known) return takes;
+  const char *argv[MAX_CC_WORDS + 8];
+  int n = put_program(c, argv);
+  argv[n++] = native;
+  n = put_options(c, argv, n);
+  static const char *const rest[] = {"-E", "-x", "c", "-o", "/dev/null", "/dev/null", NULL};
+  for (int i = 0; i < 7; i++) argv[n++] = rest[i];
+  int status = process_run_with(argv, &(ProcessOptions){.most_ns = compiler_ns(cx)}, NULL);
+  takes = status == 0;
+  if (status >= 0 && status < 128) store_keep("cc", name, "", takes ? "1" : "0", 1);
+  return takes;
 }
 
 /* What -march=native depends on. */
@@ -93,84 +161,120 @@ static void add_processor(Buf *key) {
 #endif
 }
 
-static void key_of(Context *cx, const char *const *words, int word_count, const char *text, size_t n, char out[33]) {
+static void key_of(Context *cx, const Compiler *c, const char *text, size_t n, char out[33]) {
   Buf key = {0};
-  for (int i = 0; i < word_count; i++) buf_printf(&key, "%s ", words[i]);
-  struct stat st;
-  if (stat(words[0], &st) == 0) buf_printf(&key, "%lld %lld ", (long long)st.st_size, (long long)st.st_mtime);
+  buf_printf(&key, "%d %s %s ", KEY_VERSION, c->chosen ? c->chosen : "", native);
   for (int i = 0; i < FLAG_COUNT; i++) buf_printf(&key, "%s ", compile_flags[i]);
   add_processor(&key);
   buf_write(&key, text, n);
-  if (key.failed) {
-    buf_destroy(&key);
-    context_out_of_memory(cx);
-  }
-  hash_hex(key.at, key.n, out);
-  buf_destroy(&key);
-}
-
-/* ---- files ------------------------------------------------------------------------------------------------------- */
-
-static const char *const build_files[] = {"kernel.c", "kernel.so", NULL};
-
-static bool is_sound(const char *path) {
-  Buf b = {0};
-  bool ok = file_read(path, &b) && seal_take(&b) && b.n > 0;
-  buf_destroy(&b);
-  return ok;
+  hash_of(cx, &key, out);
 }
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
-/* Builds text in `folder`; the object's path, or NULL with errno when the folder takes no files. Compiler errors
- * fail(). */
-static char *build_in(Context *cx, const char *folder, const char *const *words, int word_count, const char *text,
-                      size_t n) {
+/* False with errno when the folder takes no files. Compiler errors fail(). */
+static bool build_in(Context *cx, const char *folder, const Compiler *c, const char *text, size_t n, Buf *image) {
   char *source = arena_printf(cx->arena, "%s/kernel.c", folder),
        *object = arena_printf(cx->arena, "%s/kernel.so", folder);
-  if (!file_write_new(source, text, n)) return NULL;
-  const char *argv[MAX_CC_WORDS + FLAG_COUNT + 6];
-  int argc = 0;
-  for (int i = 0; i < word_count; i++) argv[argc++] = words[i];
+  if (!file_write_new(source, text, n)) return false;
+  const char *argv[MAX_CC_WORDS + FLAG_COUNT + 8];
+  int argc = put_program(c, argv);
+  if (takes_native(cx, c)) argv[argc++] = native;
   for (int i = 0; i < FLAG_COUNT; i++) argv[argc++] = compile_flags[i];
-  argv[argc++] = "-o";
-  argv[argc++] = object;
-  argv[argc++] = source;
-  argv[argc++] = "-lm";
-  argv[argc] = NULL;
+  argc = put_options(c, argv, argc);
+  const char *const rest[] = {"-o", object, source, "-lm", NULL};
+  for (int i = 0; i < 5; i++) argv[argc++] = rest[i];
   Buf output = {0};
-  int status = process_run(argv, &output);
+  ProcessOptions o = {.folder = folder, .most_ns = compiler_ns(cx)};
+  int status = process_run_with(argv, &o, &output);
   int error = errno;
   if (status == 0) {
     buf_destroy(&output);
-    return object;
+    return file_read(object, image);
   }
   bool full = output.at && strstr(output.at, "No space left on device");
   char *said = status < 0 ? arena_strdup(cx->arena, strerror(error))
                           : arena_strndup(cx->arena, output.at ? output.at : "", output.n > 4000 ? 4000 : output.n);
   buf_destroy(&output);
-  if (full) return errno = ENOSPC, NULL;
-  folder_remove(folder, build_files);
+  if (full) return errno = ENOSPC, false;
+  if (status < 0 && error == ETIMEDOUT)
+    fail_cc(cx, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
+            arena_printf(cx->arena, "%s was stopped after %.3g seconds of the kernel's C text", c->path,
+                         (double)o.most_ns / 1e9));
+  if (status < 0 && error == ECANCELED) fail_cc(cx, NULL, arena_printf(cx->arena, "%s was stopped", c->path));
   if (status < 0)
     fail_cc(cx, "set NEREID_CC to a working gcc or clang",
-            arena_printf(cx->arena, "%s could not be started: %s", words[0], said));
+            arena_printf(cx->arena, "%s could not be started: %s", c->path, said));
   fail_cc(cx, "this is a fault of Nereid or of the compiler; gcc 12 or clang 14 and newer are known to work",
-          arena_printf(cx->arena, "%s failed on the kernel's C text with status %d:\n%s", words[0], status, said));
+          arena_printf(cx->arena, "%s failed on the kernel's C text with status %d:\n%s", c->path, status, said));
 }
 
-static CpuCode *load(const char *path) {
-  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!handle) return NULL;
-  NereidKernelFn entry;
-  *(void **)&entry = dlsym(handle, "nereid_kernel");
-  const uint64_t *scratch = dlsym(handle, "nereid_scratch_bytes"), *shares = dlsym(handle, "nereid_shares");
-  CpuCode *code = entry && scratch ? malloc(sizeof *code) : NULL;
-  if (!code) {
-    dlclose(handle);
-    return NULL;
+/* The same, and the folder goes. */
+static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, const char *text, size_t n, Buf *image) {
+  volatile bool failed = true, built = false;
+  if (context_try(cx)) {
+    built = build_in(cx, t->path, c, text, n, image);
+    failed = false;
+    context_end_try(cx);
   }
-  *code = (CpuCode){handle, entry, *scratch, NULL, shares && *shares};
-  *(void **)&code->apart = dlsym(handle, "nereid_apart");
+  temp_remove(t);
+  if (failed) fail_now(cx);
+  return built;
+}
+
+/* The same in whichever folder takes files; *error says why none does. */
+static bool build(Context *cx, const Compiler *c, const char *text, size_t n, Buf *image, int *error) {
+  for (int i = 0; i < 2; i++) {
+    TempFolder t;
+    bool made = i == 0 ? store_temp(&t) : temp_create(&t, NULL);
+    if (made && build_and_remove(cx, &t, c, text, n, image)) return true;
+    *error = errno;
+    image->n = 0;
+  }
+  return false;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static CpuCode *compile(Context *cx, const char *text, size_t n, CpuCompileInfo *info, Buf *image) {
+  Compiler c = find_compiler(cx);
+  char key[33], why[256] = "";
+  key_of(cx, &c, text, n, key);
+  CpuCode *code = NULL;
+  if (store_find("cpu", key, c.identity, image)) code = cpu_load(image->at, image->n, why);
+  info->from_cache = code != NULL;
+  if (code) return code;
+  if (!c.path) fail_no_compiler(cx, &c);
+  info->step = CC_BUILDING;
+  image->n = 0;
+  int64_t start = clock_ns();
+  int error = ENOENT;
+  if (!build(cx, &c, text, n, image, &error)) {
+    info->step = CC_STORING;
+    fail_cc(cx, "set TMPDIR to a folder that can be written",
+            arena_printf(cx->arena,
+                         "there is no place to compile in: neither the cache folder nor %s can be written (%s)",
+                         temp_place(), strerror(error)));
+  }
+  info->cc_ms = (double)(clock_ns() - start) / 1e6;
+  if (image->failed) context_out_of_memory(cx);
+  store_keep("cpu", key, c.identity, image->at, image->n); /* where it cannot be kept, it is made again */
+  code = cpu_load(image->at, image->n, why);
+  if (!code)
+    fail_cc(cx, "the compiler must make code for this machine; TMPDIR names a folder from which code may be loaded",
+            arena_printf(cx->arena, "the compiled kernel could not be loaded: %s", why));
+  return code;
+}
+
+static CpuCode *compile_and_clean(Context *cx, const char *text, size_t n, CpuCompileInfo *info) {
+  Buf *image = NEW(cx->arena, Buf);
+  CpuCode *volatile code = NULL;
+  if (context_try(cx)) {
+    code = compile(cx, text, n, info, image);
+    context_end_try(cx);
+  }
+  buf_destroy(image);
+  if (!code) fail_now(cx);
   return code;
 }
 
@@ -178,79 +282,15 @@ CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *
   CpuCompileInfo unwanted;
   if (!info) info = &unwanted;
   *info = (CpuCompileInfo){0};
-  const char *words[MAX_CC_WORDS];
-  int word_count = find_compiler(cx, words);
-  info->step = CC_BUILDING;
-  char key[33];
-  key_of(cx, words, word_count, c_text, n, key);
-
-  char *cache = cache_dir(cx->arena), *path = NULL;
-  if (cache) cache = arena_printf(cx->arena, "%s/cpu", cache);
-  if (cache) path = arena_printf(cx->arena, "%s/%s.so", cache, key);
-  if (path && is_sound(path)) {
-    CpuCode *code = load(path);
-    if (code) {
-      info->from_cache = true;
-      info->path = path;
-      return code;
-    }
-  }
-  if (cache && !dir_create_all(cache)) cache = NULL;
-
-  int64_t start = clock_ns();
-  const char *temporary = getenv("TMPDIR");
-  if (!temporary || !*temporary) temporary = "/tmp";
-  const char *parents[] = {cache, temporary};
-  int error = ENOENT;
-  for (int i = 0; i < 2; i++) {
-    char *folder = parents[i] ? folder_private(cx, parents[i]) : NULL;
-    if (!folder) {
-      error = parents[i] ? errno : error;
-      continue;
-    }
-    char *object = build_in(cx, folder, words, word_count, c_text, n);
-    if (!object) {
-      error = errno;
-      folder_remove(folder, build_files);
-      continue;
-    }
-    info->cc_ms = (double)(clock_ns() - start) / 1e6;
-    CpuCode *code = NULL;
-    Buf image = {0};
-    if (cache && file_read(object, &image)) {
-      seal_add(&image);
-      if (!image.failed && file_write_checked(path, image.at, image.n)) {
-        code = load(path);
-        info->path = path;
-      }
-    }
-    buf_destroy(&image);
-    if (!code) {
-      code = load(object);
-      info->path = object;
-    }
-    const char *said = code ? NULL : dlerror();
-    if (said) said = arena_strdup(cx->arena, said);
-    folder_remove(folder, build_files);
-    if (code) return code;
-    if (i == 1)
-      fail_cc(cx, "set TMPDIR to a folder from which code may be loaded",
-              arena_printf(cx->arena, "the compiled kernel could not be loaded: %s", said ? said : "out of memory"));
-  }
-  info->step = CC_STORING;
-  fail_cc(cx, "set TMPDIR to a folder that can be written",
-          arena_printf(cx->arena,
-                       "there is no place for compiled kernels: neither the cache folder nor %s can be written (%s)",
-                       temporary, strerror(error)));
+  return compile_and_clean(cx, c_text, n, info);
 }
 
-NereidKernelFn cpu_code_entry(const CpuCode *code) { return code->entry; }
-uint64_t cpu_code_scratch(const CpuCode *code) { return code->scratch; }
-NereidApartFn cpu_code_apart(const CpuCode *code) { return code->apart; }
-bool cpu_code_shares(const CpuCode *code) { return code->shares; }
-
-void cpu_code_release(CpuCode *code) {
-  if (!code) return;
-  dlclose(code->handle);
-  free(code);
+bool cpu_compiler_version(Context *cx, Buf *out) {
+  Compiler c = find_compiler(cx);
+  const char *argv[MAX_CC_WORDS + 2];
+  if (!c.path) return false;
+  int n = put_program(&c, argv);
+  argv[n++] = "--version";
+  argv[n] = NULL;
+  return process_run_with(argv, &(ProcessOptions){.most_ns = compiler_ns(cx)}, out) == 0 && out->at;
 }

@@ -56,20 +56,21 @@ bool cpu_emit_body(Func *f, bool may_overlap, unsigned *support, Buf *out);
 
 /* ---- cc.c: C text -> loaded code --------------------------------------------------------------------------------- */
 
-typedef struct CpuCode CpuCode;                              /* a loaded shared object, counted by references */
+typedef struct CpuCode CpuCode;                              /* a loaded shared object */
 typedef enum { CC_FINDING, CC_BUILDING, CC_STORING } CcStep; /* the compiler; the object; a place for it */
 /* step: how far it got, also when it failed. */
 typedef struct CpuCompileInfo {
   bool from_cache;
   double cc_ms;
-  const char *path;
   CcStep step;
 } CpuCompileInfo;
-/* Compiles with $NEREID_CC, else `cc`, `gcc` or `clang` in PATH, without a shell, into the cache folder under a name
- * made of the text's, the compiler's and the flags' hash; a file already there is used after its own check (size and
- * hash at its end), and rebuilt when damaged. fail()s with the compiler's output, or a hint to install one. Where the
- * cache folder cannot be written (read-only, full) a temporary one is used. */
+/* Takes the object from the cache, or compiles with $NEREID_CC, else `cc`, `gcc` or `clang` in PATH, without a shell,
+ * and keeps it there. fail()s with the compiler's output, or a hint to install one. */
 CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *info);
+/* What the compiler says to --version; false: there is none, or it does not say. */
+bool cpu_compiler_version(Context *cx, Buf *out);
+/* load.c: the object's bytes -> code; NULL, and why in words. */
+CpuCode *cpu_load(const char *image, size_t n, char why[256]);
 NereidKernelFn cpu_code_entry(const CpuCode *code);
 uint64_t cpu_code_scratch(const CpuCode *code);
 NereidApartFn cpu_code_apart(const CpuCode *code); /* NULL: right for every launch */

@@ -140,11 +140,10 @@ typedef struct GpuCubin {
   int registers, spill_bytes, stack_bytes;
   char *log;
 } GpuCubin;
-/* $NEREID_PTXAS, else ptxas in PATH, else /usr/local/cuda/bin/ptxas; NULL when there is none. In cx's arena. */
-const char *gpu_find_ptxas(Context *cx);
-/* Through the disk cache, by content of text, target and ptxas. fail()s with ptxas's words. *out's memory is malloc'ed:
+/* By $NEREID_PTXAS, else ptxas in PATH, else /usr/local/cuda/bin/ptxas, through the disk cache; false: there is no
+ * ptxas, or NEREID_PTXAS is "none", and the cache has nothing. fail()s with ptxas's words. *out's memory is malloc'ed:
  * gpu_cubin_free. */
-void gpu_ptxas(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out);
+bool gpu_ptxas(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out);
 void gpu_cubin_free(GpuCubin *c);
 /* The machine code's text (cuobjdump or nvdisasm, where found), with source lines beside when the cubin has them; fails
  * with what is missing. */

@@ -23,21 +23,19 @@ static const char *const rate_names[NEREID_RATE_COUNT] = {"f64",     "f32",     
                                                           "dot f16", "dot bf16", "dot f8",  "dot i8"};
 const char *nereid_rate_name(nereid_rate r) { return (unsigned)r < NEREID_RATE_COUNT ? rate_names[r] : "unknown"; }
 
-/* NULL: no cache folder is known, or no memory. malloc'ed. */
-static char *path_of(const char *device, const char *description, bool make_folder) {
-  Arena *a = arena_create(NULL);
-  char *folder = a ? cache_dir(a) : NULL, *path = NULL, hash[33], kind[16];
-  snprintf(kind, sizeof kind, "%.*s", (int)strcspn(device, ":"), device);
+enum { NAME_BYTES = 64 };
+
+static bool name_of(const char *device, const char *description, char out[NAME_BYTES]) {
+  char hash[33];
   Buf key = {0};
   buf_printf(&key, "%s\n%s", device, description);
-  if (key.at && !key.failed) hash_hex(key.at, key.n, hash);
-  if (folder && key.at && !key.failed && (!make_folder || dir_create_all(folder))) {
-    char *name = arena_printf(a, "%s/ceilings-%s-%.12s.txt", folder, kind, hash);
-    path = name ? strdup(name) : NULL;
-  }
+  bool good = key.at && !key.failed;
+  if (good) hash_hex(key.at, key.n, hash);
+  if (good) snprintf(out, NAME_BYTES, "ceilings-%.15s-%.12s.txt", device, hash);
+  char *colon = good ? strchr(out, ':') : NULL; /* of "cuda:0": one file a kind and description */
+  if (colon) snprintf(colon, (size_t)(out + NAME_BYTES - colon), "-%.12s.txt", hash);
   buf_destroy(&key);
-  if (a) arena_destroy(a);
-  return path;
+  return good;
 }
 
 nereid_status nereid_ceilings_save(const nereid_ceilings *c, nereid_error **error) {
@@ -59,16 +57,13 @@ nereid_status nereid_ceilings_save(const nereid_ceilings *c, nereid_error **erro
     buf_printf(&b, "point %s %d %.9g %.9g\n", nereid_dtype_name(p->dtype), p->operations, p->elements, p->ns);
   }
   buf_puts(&b, "end\n");
-  char *path = path_of(c->device, c->description, true);
+  char name[NAME_BYTES];
   nereid_status status = NEREID_OK;
-  if (b.failed) status = error_out_of_memory(error);
-  else if (!path)
+  if (b.failed || !name_of(c->device, c->description, name)) status = error_out_of_memory(error);
+  else if (!store_keep(".", name, NULL, b.at, b.n))
     status = error_set(error, NEREID_BAD_FILE, "set NEREID_CACHE_DIR to a folder that can be written",
-                       "there is no folder to keep the ceilings in");
-  else if (!file_write_atomic(path, b.at, b.n))
-    status = error_errno(error, NEREID_BAD_FILE, errno, "cannot write %s", path);
+                       "the ceilings cannot be kept in the cache's folder: %s", strerror(errno));
   buf_destroy(&b);
-  free(path);
   return status;
 }
 
@@ -135,9 +130,10 @@ nereid_status nereid_ceilings_load(nereid_device *d, nereid_ceilings *out, nerei
   nereid_ceilings *c = calloc(1, sizeof *c);
   char device[32], description[256];
   ceilings_identify(d, device, description);
-  char *path = path_of(device, description, false);
+  char name[NAME_BYTES];
   Buf text = {0};
-  bool there = path && file_read(path, &text), good = c && there && !text.failed && read_all(c, text.at);
+  bool there = name_of(device, description, name) && store_find(".", name, NULL, &text),
+       good = c && there && !text.failed && read_all(c, text.at);
   if (good && (strcmp(c->device, device) || strcmp(c->description, description))) good = false;
   if (good) *out = *c;
   nereid_status status = NEREID_OK;
@@ -145,10 +141,10 @@ nereid_status nereid_ceilings_load(nereid_device *d, nereid_ceilings *out, nerei
                              "nereid_ceilings_measure and nereid_ceilings_save";
   if (!c) status = error_out_of_memory(error);
   else if (!good && there)
-    status = error_set(error, NEREID_BAD_FILE, hint, "the ceilings of %s in %s are damaged, or of another version",
-                       device, path);
+    status = error_set(error, NEREID_BAD_FILE, hint,
+                       "the ceilings of %s in the cache's %s are damaged, or of another version", device, name);
   else if (!good) status = error_set(error, NEREID_BAD_FILE, hint, "the ceilings of %s are not known", device);
   buf_destroy(&text);
-  free(path), free(c);
+  free(c);
   return status;
 }

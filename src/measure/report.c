@@ -236,10 +236,9 @@ typedef struct Making {
 
 static void assemble(Making *k, Context *cx, const LaneFunc *f) {
   nereid_report *p = &k->report->out;
-  if (!gpu_find_ptxas(cx)) return;
   gpu_print_ptx(&k->ptx, f, k->report->target, true);
   if (k->ptx.failed) context_out_of_memory(cx);
-  gpu_ptxas(cx, k->ptx.at, k->ptx.n, k->report->target, &k->cubin);
+  if (!gpu_ptxas(cx, k->ptx.at, k->ptx.n, k->report->target, &k->cubin)) return;
   p->registers = k->cubin.registers, p->spill_bytes = k->cubin.spill_bytes, p->stack_bytes = k->cubin.stack_bytes;
 }
 

@@ -2,7 +2,7 @@
  *
  * What decides on a winner makes its key: Nereid's version, the kernel's file (its text) and name, the device (model,
  * multiprocessors or threads, driver: a copy of the cache on another machine finds nothing), and what the finder says:
- * the arguments' types and values. The file tune/HASH in the cache's folder holds it as text, sealed (base/store.c): a
+ * the arguments' types and values. The file tune/HASH in the cache's folder holds it as text (base/store.c): a
  * damaged one counts as absent and is written anew; it appears whole under its name, so that of several processes that
  * tune at once the last one's winner stands.
  *
@@ -82,20 +82,6 @@ static bool winner_id(nereid_device *d, const nereid_module *m, const KernelInfo
   return good;
 }
 
-/* tune/HASH in the cache's folder, malloc'ed; NULL: there is no such folder. */
-static char *winner_path(const char *id, bool create) {
-  Context *cx = context_create();
-  char *volatile path = NULL;
-  if (cx && context_try(cx)) {
-    char *dir = cache_dir(cx->arena);
-    if (dir) dir = arena_printf(cx->arena, "%s/tune", dir);
-    if (dir && (!create || dir_create_all(dir))) path = strdup(arena_printf(cx->arena, "%s/%s", dir, id));
-    context_end_try(cx);
-  }
-  context_destroy(cx);
-  return path;
-}
-
 static struct Winner *in_memory(const nereid_module *m, const char *id) {
   struct Winner *w = m->winners;
   while (w && strcmp(w->id, id)) w = w->next;
@@ -131,11 +117,9 @@ bool winner_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const 
   if (w) buf_puts(text, w->text);
   pthread_mutex_unlock(&m->winner_lock);
   if (w) return !text->failed;
-  char *path = winner_path(id, false);
-  bool good = path && file_read(path, text) && seal_take(text) && text->n && !memchr(text->at, 0, text->n);
+  bool good = store_find("tune", id, "", text) && text->n && !memchr(text->at, 0, text->n);
   if (good) remember(m, id, text->at);
   else buf_destroy(text);
-  free(path);
   return good;
 }
 
@@ -145,18 +129,15 @@ bool winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const 
   errno = ENOMEM;
   if (!winner_id(d, m, k, key, key_size, id)) return false;
   remember(m, id, text);
-  errno = ENOENT; /* when there is no folder for caches at all */
-  char *path = winner_path(id, true);
   Buf b = {0};
   buf_puts(&b, text);
   buf_printf(&b, "# %s on ", k->info.name);
   d->kind->signature(d, &b);
   buf_printf(&b, ", %.0f ns\n", ns);
-  seal_add(&b);
-  bool kept = path && !b.failed && file_write_checked(path, b.at, b.n);
+  errno = ENOMEM;
+  bool kept = !b.failed && store_keep("tune", id, "", b.at, b.n);
   int why = errno;
   buf_destroy(&b);
-  free(path);
   errno = why;
   return kept;
 }

@@ -206,6 +206,7 @@ Specialization *specialization_create_within(nereid_module *m, const Call *c, ne
     error_out_of_memory(error);
     return NULL;
   }
+  cx->compiler_seconds = o->compiler_seconds;
   memcpy(key, c->key, c->key_size);
   *s = (Specialization){.hash = c->hash,
                         .key = key,

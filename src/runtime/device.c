@@ -4,6 +4,7 @@
  * serves to free only what was allocated here, to keep a copy within its array, and to tell the kernels how much memory
  * a launch touches. Launches only read it.
  */
+#define _GNU_SOURCE
 #include <stdlib.h>
 
 #include "runtime/hooks.h"
@@ -45,7 +46,7 @@ nereid_status device_create(const DeviceKind *kind, const char *name, nereid_dev
   nereid_device *d = calloc(1, sizeof *d);
   if (!d) return error_out_of_memory(error);
   d->kind = kind;
-  const char *autotune = getenv("NEREID_AUTOTUNE");
+  const char *autotune = secure_getenv("NEREID_AUTOTUNE");
   d->autotunes = !autotune || strcmp(autotune, "0");
   snprintf(d->name, sizeof d->name, "%s", name);
   pthread_rwlock_init(&d->lock, NULL);

@@ -419,14 +419,7 @@ static bool compiler_version(char *out, size_t size) {
   Buf text = {0};
   volatile bool found = false;
   if (context_try(cx)) {
-    const char *chosen = getenv("NEREID_CC");
-    const char *const names[] = {chosen && *chosen ? chosen : "cc", "gcc", "clang"};
-    for (int i = 0; i < (chosen && *chosen ? 1 : 3) && !found; i++) {
-      const char *path = find_program(cx->arena, names[i]);
-      if (!path) continue;
-      const char *argv[] = {path, "--version", NULL};
-      found = process_run(argv, &text) == 0 && text.at;
-    }
+    found = cpu_compiler_version(cx, &text);
     context_end_try(cx);
   }
   context_destroy(cx);

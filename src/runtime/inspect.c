@@ -76,8 +76,7 @@ static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubi
   gpu_print_ptx(ptx, f, in->target, true);
   if (ptx->failed) context_out_of_memory(cx);
   *phase = NEREID_INTERNAL;
-  bool has_ptxas = gpu_find_ptxas(cx) != NULL;
-  if (has_ptxas) gpu_ptxas(cx, ptx->at, ptx->n, in->target, cubin);
+  bool has_ptxas = gpu_ptxas(cx, ptx->at, ptx->n, in->target, cubin);
   if (in->stage == STAGE_PTX) {
     put_summary(in, f, has_ptxas ? cubin : NULL, "// ");
     return;

@@ -1,13 +1,13 @@
 /* PTX text -> cubin, by way of the system's ptxas and a cache on disk.
  *
- * A cached cubin is named by the hash of all that decides it: the text, the target, the flags, and the assembler (its
- * path, size and time). The file is sealed (base/store.c): one that was damaged is made anew, and it appears whole
- * under its name. It begins with the cubin, so that tools read it as it stands; behind it stand what ptxas said and the
- * figures, then their sizes:
+ * A cached cubin is named by the hash of what decides it: the text, the target, the flags, what NEREID_PTXAS says. Its
+ * maker is the assembler (path, size and time): another one makes it anew, and where there is none it serves
+ * (base/store.c). The entry begins with the cubin, so that tools read it as it stands; behind it stand what ptxas said
+ * and the figures:
  *
  *     cubin | log | Figures
  *
- * Where the cache folder is missing, read-only or full, ptxas works in a private temporary folder, and nothing is kept.
+ * ptxas works in a temporary folder in the cache's, or where that is missing, read-only or full, below $TMPDIR.
  *
  * Products on plain multiply-adds are assembled with `--Ofast-compile min`: in a sixth less time, and what it leaves
  * out does them good (matmul of f32 on an H200: 0.4 and 3.4% faster; attention, which reduces between its products, 3%
@@ -29,7 +29,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_VERSION = 4 }; /* of what is built and how it is kept */
+enum { KEY_VERSION = 5 }; /* of what is built and how it is kept */
 enum { LITTLE = 512 };    /* bytes that are spilled */
 
 typedef struct Figures {
@@ -37,34 +37,31 @@ typedef struct Figures {
   int32_t registers, spill_bytes, stack_bytes, reserved;
 } Figures;
 
-static const char *const build_files[] = {"kernel.ptx", "kernel.cubin", NULL};
 /* ptxas allocates much and keeps it short: of its time on a small kernel a third goes into page faults, most of them of
  * its heap. In huge pages there are a fifth as many. Where glibc is older than 2.35, or the system has no huge pages,
  * nothing changes. */
 static const char *const heap_setting = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864";
 static const char *const usual_place = "/usr/local/cuda/bin/ptxas";
 
-const char *gpu_find_ptxas(Context *cx) {
-  const char *chosen = getenv("NEREID_PTXAS");
-  if (chosen && !strcmp(chosen, "none")) return NULL;
-  if (chosen && *chosen) {
-    const char *path = find_program(cx->arena, chosen);
-    if (!path)
-      fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a ptxas, or to none, or unset it",
-                "the assembler that NEREID_PTXAS names, `%s`, was not found", chosen);
-    return path;
-  }
-  const char *path = find_program(cx->arena, "ptxas");
-  return path ? path : access(usual_place, X_OK) == 0 ? usual_place : NULL;
+/* NULL: there is none. */
+static const char *find_ptxas(Context *cx, const char *chosen) {
+  const char *path = find_program(cx->arena, chosen && *chosen ? chosen : "ptxas");
+  if (!path && !(chosen && *chosen) && access(usual_place, X_OK) == 0) path = usual_place;
+  return path;
 }
 
 static bool has_lines(const char *ptx) { return strstr(ptx, "\n\t.loc ") != NULL; }
 
-static void key_of(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, char out[33]) {
+/* "" where there is none. */
+static const char *identity_of(Context *cx, const char *ptxas) {
+  struct stat st;
+  if (!ptxas || stat(ptxas, &st) != 0) return "";
+  return arena_printf(cx->arena, "%s %lld %lld", ptxas, (long long)st.st_size, (long long)st.st_mtime);
+}
+
+static void key_of(Context *cx, const char *chosen, const char *ptx, size_t n, const GpuTarget *t, char out[33]) {
   Buf key = {0};
-  struct stat st = {0};
-  stat(ptxas, &st);
-  buf_printf(&key, "%s %lld %lld %s %d ", ptxas, (long long)st.st_size, (long long)st.st_mtime, t->name, KEY_VERSION);
+  buf_printf(&key, "%s %s %d ", chosen ? chosen : "", t->name, KEY_VERSION);
   buf_write(&key, ptx, n);
   if (key.failed) {
     buf_destroy(&key);
@@ -113,7 +110,7 @@ static void keep_unusual(const char *text, Buf *out) {
   }
 }
 
-/* ---- the cache --------------------------------------------------------------------------------------------------- */
+/* ---- what an entry holds ----------------------------------------------------------------------------------------- */
 
 /* Fills *out from a file's content; false when it makes no sense or memory ran out. */
 static bool unpack(const Buf *b, GpuCubin *out) {
@@ -136,14 +133,6 @@ static bool unpack(const Buf *b, GpuCubin *out) {
   memcpy(out->log, b->at + f.cubin_bytes, f.log_bytes);
   out->log[f.log_bytes] = 0;
   return true;
-}
-
-static bool find_cached(const char *path, GpuCubin *out) {
-  Buf b = {0};
-  bool ok = path && file_read(path, &b) && seal_take(&b) && unpack(&b, out);
-  if (ok) out->from_cache = true;
-  buf_destroy(&b);
-  return ok;
 }
 
 /* ---- assembling -------------------------------------------------------------------------------------------------- */
@@ -184,7 +173,8 @@ static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const 
   if (quick) argv[count++] = "--Ofast-compile", argv[count++] = "min";
   Buf said = {0};
   content->n = 0;
-  int status = process_run_with(argv, heap_setting, &said);
+  ProcessOptions o = {.setting = heap_setting, .folder = folder, .most_ns = compiler_ns(cx)};
+  int status = process_run_with(argv, &o, &said);
   int error = errno;
   if (status == 0 && file_read(cubin, content)) {
     *f = (Figures){.cubin_bytes = content->n};
@@ -205,7 +195,10 @@ static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const 
                                  : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 4000 ? 4000 : said.n);
   buf_destroy(&said);
   if (full) return errno = ENOSPC, false;
-  folder_remove(folder, build_files);
+  if (status < 0 && error == ETIMEDOUT)
+    fail_hint(cx, (Span){0}, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
+              "%s was stopped after %.3g seconds of the kernel's PTX", ptxas, (double)o.most_ns / 1e9);
+  if (status < 0 && error == ECANCELED) fail(cx, (Span){0}, "%s was stopped", ptxas);
   if (status < 0)
     fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s could not be started: %s", ptxas, words);
   if (status == 0)
@@ -238,61 +231,66 @@ static bool build_in(Context *cx, const char *folder, const char *ptxas, const c
          run_ptxas(cx, folder, ptxas, ways[best].text, strlen(ways[best].text), t, ways[best].quick, content, &f);
 }
 
-static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, const char *cache,
-                     const char *path, Buf *content) {
-  const char *temporary = getenv("TMPDIR");
-  if (!temporary || !*temporary) temporary = "/tmp";
-  const char *parents[] = {cache, temporary};
-  int error = ENOENT;
-  for (int i = 0; i < 2; i++) {
-    char *folder = parents[i] ? folder_private(cx, parents[i]) : NULL;
-    if (!folder) {
-      error = parents[i] ? errno : error;
-      continue;
-    }
-    bool built = build_in(cx, folder, ptxas, ptx, n, t, content);
-    error = errno;
-    folder_remove(folder, build_files);
-    if (!built) continue;
-    size_t size = content->n;
-    seal_add(content);
-    /* where it cannot be kept, it is made again */
-    if (cache && !content->failed) file_write_checked(path, content->at, content->n);
-    content->n = size;
-    return;
+/* The same, and the folder goes. */
+static bool build_and_remove(Context *cx, TempFolder *folder, const char *ptxas, const char *ptx, size_t n,
+                             const GpuTarget *t, Buf *content) {
+  volatile bool failed = true, built = false;
+  if (context_try(cx)) {
+    built = build_in(cx, folder->path, ptxas, ptx, n, t, content);
+    failed = false;
+    context_end_try(cx);
   }
-  fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written",
-            "there is no place to assemble a kernel in: neither the cache folder nor %s can be written (%s)", temporary,
-            strerror(error));
+  temp_remove(folder);
+  if (failed) fail_now(cx);
+  return built;
 }
 
-void gpu_ptxas(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out) {
-  *out = (GpuCubin){0};
-  const char *ptxas = gpu_find_ptxas(cx);
-  if (!ptxas)
-    fail_hint(cx, (Span){0},
-              "install CUDA's ptxas (it is in the package cuda-nvcc, and in PyTorch's and Triton's wheels), or name "
-              "one in NEREID_PTXAS",
-              "no ptxas was found: neither in PATH nor at %s", usual_place);
+/* In whichever folder takes files. */
+static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, Buf *content) {
+  int error = ENOENT;
+  for (int i = 0; i < 2; i++) {
+    TempFolder folder;
+    bool made = i == 0 ? store_temp(&folder) : temp_create(&folder, NULL);
+    if (made && build_and_remove(cx, &folder, ptxas, ptx, n, t, content)) return;
+    error = errno;
+  }
+  fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written",
+            "there is no place to assemble a kernel in: neither the cache folder nor %s can be written (%s)",
+            temp_place(), strerror(error));
+}
+
+static bool find_or_make(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out, Buf *content) {
+  const char *chosen = secure_getenv("NEREID_PTXAS");
+  if (chosen && !strcmp(chosen, "none")) return false;
+  const char *ptxas = find_ptxas(cx, chosen), *identity = identity_of(cx, ptxas);
   char key[33];
-  key_of(cx, ptxas, ptx, n, t, key);
-  char *cache = cache_dir(cx->arena), *path = NULL;
-  if (cache) cache = arena_printf(cx->arena, "%s/cubin", cache);
-  if (cache) path = arena_printf(cx->arena, "%s/%s.cubin", cache, key);
-  if (find_cached(path, out)) return;
-  if (cache && !dir_create_all(cache)) cache = NULL;
-  Buf *content = NEW(cx->arena, Buf);
-  volatile bool done = false;
+  key_of(cx, chosen, ptx, n, t, key);
+  if (store_find("cubin", key, identity, content) && unpack(content, out)) return out->from_cache = true;
+  if (!ptxas && chosen && *chosen)
+    fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a ptxas, or to none, or unset it",
+              "the assembler that NEREID_PTXAS names, `%s`, was not found", chosen);
+  if (!ptxas) return false;
   int64_t start = clock_ns();
+  content->n = 0;
+  assemble(cx, ptxas, ptx, n, t, content);
+  store_keep("cubin", key, identity, content->at, content->n); /* where it cannot be kept, it is made again */
+  if (!unpack(content, out)) context_out_of_memory(cx);
+  out->ptxas_ms = (double)(clock_ns() - start) / 1e6;
+  return true;
+}
+
+bool gpu_ptxas(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out) {
+  *out = (GpuCubin){0};
+  Buf *content = NEW(cx->arena, Buf);
+  volatile bool failed = true, found = false;
   if (context_try(cx)) {
-    assemble(cx, ptxas, ptx, n, t, cache, path, content);
-    if (!unpack(content, out)) context_out_of_memory(cx);
+    found = find_or_make(cx, ptx, n, t, out, content);
+    failed = false;
     context_end_try(cx);
-    done = true;
   }
   buf_destroy(content);
-  if (!done) fail_now(cx);
-  out->ptxas_ms = (double)(clock_ns() - start) / 1e6;
+  if (failed) fail_now(cx);
+  return found;
 }
 
 void gpu_cubin_free(GpuCubin *c) {

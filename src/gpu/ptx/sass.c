@@ -9,10 +9,9 @@
 #include "gpu/gpu.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static const char *const files[] = {"kernel.cubin", NULL};
 
 static const char *find_tool(Context *cx, const char *name) {
   const char *path = find_program(cx->arena, name);
@@ -52,21 +51,22 @@ void gpu_sass(Context *cx, const GpuCubin *c, Buf *out) {
   if (!nvdisasm && !cuobjdump)
     fail_hint(cx, (Span){0}, "install CUDA's package cuda-nvdisasm or cuda-cuobjdump; the stage ptx needs neither",
               "no disassembler was found: neither nvdisasm nor cuobjdump is in PATH or /usr/local/cuda/bin");
-  const char *temporary = getenv("TMPDIR");
-  if (!temporary || !*temporary) temporary = "/tmp";
-  char *folder = folder_private(cx, temporary);
-  char *path = folder ? arena_printf(cx->arena, "%s/kernel.cubin", folder) : NULL;
-  if (!folder || !file_write_new(path, c->bytes, c->size)) {
+  TempFolder folder;
+  char path[PATH_MAX] = "";
+  bool made = temp_create(&folder, NULL);
+  if (made) snprintf(path, sizeof path, "%s/kernel.cubin", folder.path);
+  if (!made || !file_write_new(path, c->bytes, c->size)) {
     int error = errno;
-    if (folder) folder_remove(folder, files);
+    temp_remove(&folder);
     fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written", "the cubin cannot be written to %s: %s",
-              temporary, strerror(error));
+              temp_place(), strerror(error));
   }
   const char *lines[] = {nvdisasm, "-g", "-c", path, NULL}, *plain[] = {cuobjdump, "-sass", path, NULL};
   Buf said = {0};
-  int status = process_run(nvdisasm ? lines : plain, &said);
+  int status = process_run_with(nvdisasm ? lines : plain,
+                                &(ProcessOptions){.folder = folder.path, .most_ns = compiler_ns(cx)}, &said);
   int error = errno;
-  folder_remove(folder, files);
+  temp_remove(&folder);
   const char *tool = nvdisasm ? nvdisasm : cuobjdump;
   if (status == 0) {
     put_listing(cx, said.at ? said.at : "", out);

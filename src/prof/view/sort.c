@@ -7,6 +7,7 @@
  * The temporary file lies in $TMPDIR or /tmp and has no name, so that it goes with the process. Nothing is written
  * while all fits in memory.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -78,12 +79,7 @@ static void sort_memory(Sorter *s) {
 
 static bool write_run(Sorter *s) {
   if (s->file < 0) {
-    const char *dir = getenv("TMPDIR");
-    char path[4096];
-    snprintf(path, sizeof path, "%s/nereid-sort-XXXXXX", dir && *dir ? dir : "/tmp");
-    if ((s->file = mkstemp(path)) < 0) return failed(s, "a temporary file cannot be made (set TMPDIR)", errno);
-    unlink(path);
-    fcntl(s->file, F_SETFD, FD_CLOEXEC);
+    if ((s->file = temp_file()) < 0) return failed(s, "a temporary file cannot be made (set TMPDIR)", errno);
   }
   if (s->run_count == s->run_cap) {
     int cap = s->run_cap ? 2 * s->run_cap : 8;

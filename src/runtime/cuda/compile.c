@@ -174,10 +174,8 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   if (f->uses_diag) prepare_reports(k, cx, f, phase);
 
   GpuCubin cubin = {0};
-  bool has_ptxas = gpu_find_ptxas(cx) != NULL;
   start = clock_ns();
-  if (has_ptxas) {
-    gpu_ptxas(cx, text->at, text->n, options.target, &cubin);
+  if (gpu_ptxas(cx, text->at, text->n, options.target, &cubin)) {
     s->info.from_cache = cubin.from_cache;
     s->info.registers = cubin.registers;
     s->info.spill_bytes = cubin.spill_bytes;

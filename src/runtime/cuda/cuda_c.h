@@ -47,7 +47,7 @@ void nvrtc_compile(Context *cx, const char *path, const char *text, const char *
 
 /* ---- nvrtc_cache.c ----------------------------------------------------------------------------------------------- */
 
-/* The file that keeps the result of such a compilation; NULL: it cannot be kept. library: a line that tells which NVRTC
+/* The cache entry of such a compilation; NULL: it cannot be kept. library: a line that tells which NVRTC
  * it is. */
 const char *nvrtc_place(Context *cx, const char *library, const char *path, const char *text, const char *name,
                         int option_count, const char *const *options);

@@ -146,7 +146,7 @@ static Cuda *cuda_create(nereid_error **error, const char *name, nereid_status *
   pthread_cond_init(&c->changed, NULL);
   atomic_init(&c->references, 1);
   c->api.driver_version(&c->driver_version);
-  const char *blocking = getenv("NEREID_CUDA_BLOCKING");
+  const char *blocking = secure_getenv("NEREID_CUDA_BLOCKING");
   c->blocking = blocking && *blocking && strcmp(blocking, "0");
   return c;
 }

@@ -8,7 +8,7 @@
  * NAME`) or when (`__TIME__`), nothing is kept. The toolkit's own headers count alike, but may leave things open: they
  * find only each other.
  *
- * The file is sealed (base/store.c); a damaged one counts as absent. In it: PTX, cubin, the kernel's name in them, the
+ * A damaged entry counts as absent (base/store.c). In it: PTX, cubin, the kernel's name in them, the
  * three sizes.
  */
 #include <ctype.h>
@@ -106,8 +106,7 @@ static bool follow(Reach *r, const File *file) {
 
 const char *nvrtc_place(Context *cx, const char *library, const char *path, const char *text, const char *name,
                         int option_count, const char *const *options) {
-  const char *cache = cache_dir(cx->arena), *folders[16];
-  if (!cache) return NULL;
+  const char *folders[16];
   Buf key = {0};
   int n = 0;
   buf_printf(&key, "%d\n%s\n%s\n", KEY_VERSION, library, name);
@@ -128,7 +127,7 @@ const char *nvrtc_place(Context *cx, const char *library, const char *path, cons
   known = known && !key.failed;
   if (known) hash_hex(key.at, key.n, hash);
   buf_destroy(&key);
-  return known ? arena_printf(cx->arena, "%s/nvrtc/%s.nvrtc", cache, hash) : NULL;
+  return known ? arena_strdup(cx->arena, hash) : NULL;
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -140,7 +139,7 @@ typedef struct Sizes {
 bool nvrtc_find(Context *cx, const char *place, NvrtcResult *out) {
   Buf b = {0};
   Sizes s;
-  bool ok = place && file_read(place, &b) && seal_take(&b) && b.n >= sizeof s;
+  bool ok = place && store_find("nvrtc", place, "", &b) && b.n >= sizeof s;
   if (ok) {
     memcpy(&s, b.at + b.n - sizeof s, sizeof s);
     size_t rest = b.n - sizeof s;
@@ -160,15 +159,12 @@ bool nvrtc_find(Context *cx, const char *place, NvrtcResult *out) {
 }
 
 void nvrtc_keep(Context *cx, const char *place, const NvrtcResult *r) {
-  const char *folder = arena_printf(cx->arena, "%.*s", (int)(strrchr(place, '/') - place), place);
-  if (!dir_create_all(folder)) return; /* where it cannot be kept, it is made again */
   const Sizes s = {strlen(r->ptx), r->cubin_size, strlen(r->lowered)};
   Buf b = {0};
   buf_write(&b, r->ptx, s.ptx);
   if (s.cubin) buf_write(&b, r->cubin, s.cubin);
   buf_write(&b, r->lowered, s.name);
   buf_write(&b, &s, sizeof s);
-  seal_add(&b);
-  if (!b.failed) file_write_atomic(place, b.at, b.n);
+  if (!b.failed) store_keep("nvrtc", place, "", b.at, b.n); /* where it cannot be kept, it is made again */
   buf_destroy(&b);
 }

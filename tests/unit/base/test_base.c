@@ -732,8 +732,9 @@ static void processes_run(void **state) {
   buf_destroy(&out);
   const char *set[] = {"sh", "-c", "printf '%s %s' \"$NEREID_TEST_A\" \"$NEREID_TEST_AB\"", NULL};
   assert_int_equal(setenv("NEREID_TEST_AB", "kept", 1), 0);
-  assert_int_equal(process_run_with(set, "NEREID_TEST_A=given", &out), 0);
-  assert_int_equal(process_run_with(set, "NEREID_TEST_AB=other", &out), 0); /* it has a value */
+  assert_int_equal(process_run_with(set, &(ProcessOptions){.setting = "NEREID_TEST_A=given"}, &out), 0);
+  assert_int_equal(process_run_with(set, &(ProcessOptions){.setting = "NEREID_TEST_AB=other"}, &out),
+                   0); /* it has a value */
   assert_string_equal(out.at, "given kept kept");
   assert_null(getenv("NEREID_TEST_A"));
   unsetenv("NEREID_TEST_AB");

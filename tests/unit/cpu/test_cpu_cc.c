@@ -1,12 +1,17 @@
 /* The compiler's driver and its cache: hits, damage, folders that cannot be written, several processes, missing
  * compilers. */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +39,6 @@ static int compile(const char *text, CpuCompileInfo *info, int *answer, Buf *sai
   Context *cx = context_create();
   if (context_try(cx)) {
     CpuCode *code = cpu_compile(cx, text, strlen(text), info);
-    info->path = NULL; /* lies in the context */
     assert_int_equal(cpu_code_scratch(code), 128);
     *answer = cpu_code_entry(code)(NULL, NULL, 0, 0, NULL, NULL);
     cpu_code_release(code);
@@ -125,7 +129,7 @@ static void test_unwritable(void **state) {
   setenv("NEREID_CACHE_DIR", "/proc/nereid", 1);
   works(4, false);
   setenv("TMPDIR", "/proc", 1);
-  fails(program(4), "no place for compiled kernels");
+  fails(program(4), "no place to compile in");
   unsetenv("TMPDIR");
   setenv("NEREID_CACHE_DIR", folder, 1);
 }
@@ -144,7 +148,7 @@ static void test_compilers(void **state) {
   fails("int x = ;\n", "expected expression");
   char *path = strdup(getenv("PATH"));
   setenv("PATH", "/nowhere", 1);
-  fails(program(5), "no C compiler was found");
+  fails(program(6), "no C compiler was found");
   setenv("PATH", path, 1);
   free(path);
 }
@@ -172,6 +176,195 @@ static void test_processes(void **state) {
   works(6, true);
 }
 
+/* A compiler of our own making: a line in `runs` each time, then `then`, then gcc. */
+static void make_compiler(const char *then) {
+  char path[100], text[600];
+  snprintf(path, sizeof path, "%s/our-cc", folder);
+  int n = snprintf(text, sizeof text, "#!/bin/sh\necho \"$*\" >>%s/runs\n%s\nexec gcc \"$@\"\n", folder, then);
+  unlink(path);
+  assert_true(file_write_new(path, text, (size_t)n));
+  chmod(path, 0755);
+  setenv("NEREID_CC", path, 1);
+}
+
+/* Runs so far whose words hold `with`. */
+static int runs(const char *with) {
+  char path[100];
+  Buf b = {0};
+  int n = 0;
+  snprintf(path, sizeof path, "%s/runs", folder);
+  if (!file_read(path, &b)) return 0;
+  for (char *line = b.at, *end; *line; line = end + 1) {
+    end = strchr(line, '\n');
+    *end = 0;
+    n += strstr(line, with) != NULL;
+  }
+  buf_destroy(&b);
+  return n;
+}
+
+static int count_temporary(void) {
+  char path[100];
+  snprintf(path, sizeof path, "%s/tmp", folder);
+  DIR *d = opendir(path);
+  int n = 0;
+  for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+  if (d) closedir(d);
+  return n;
+}
+
+/* What is in the cache needs no compiler. */
+static void test_no_compiler(void **state) {
+  (void)state;
+  char *path = strdup(getenv("PATH"));
+  works(1, false);
+  make_compiler("");
+  works(2, false);
+  setenv("PATH", "/nowhere", 1);
+  works(2, true);
+  char script[100];
+  snprintf(script, sizeof script, "%s/our-cc", folder);
+  unlink(script);
+  works(2, true);
+  fails(program(3), "was not found");
+  unsetenv("NEREID_CC");
+  works(1, true);
+  fails(program(2), "no C compiler was found");
+  setenv("PATH", path, 1);
+  free(path);
+  make_compiler(": another one");
+  works(2, false); /* made anew by what is there now */
+  works(2, true);
+}
+
+static void gives(const char *condition, bool yes) {
+  char text[1200];
+  CpuCompileInfo info;
+  int got = -1;
+  Buf said = {0};
+  snprintf(text, sizeof text, "#if %s\n#define A 1\n#else\n#define A 0\n#endif\n%s", condition, program(7));
+  char *seven = strstr(text, "return 7");
+  memcpy(seven, "return A", 8);
+  if (compile(text, &info, &got, &said)) fail_msg("%s", said.at);
+  assert_int_equal(got, yes);
+}
+
+static void test_options(void **state) {
+  (void)state;
+  gives("defined __OPTIMIZE__", true);
+  setenv("NEREID_CC", "gcc -O0", 1); /* options come last */
+  gives("defined __OPTIMIZE__", false);
+  setenv("NEREID_CC", "gcc -DWANTED=3 -std=gnu17", 1);
+  gives("WANTED == 3 && __STDC_VERSION__ > 201112", true);
+  setenv("NEREID_CC", "env A=b gcc -O0", 1); /* words before them belong to the command */
+  gives("defined __OPTIMIZE__", false);
+#ifdef __x86_64__
+  setenv("NEREID_CC", "gcc -march=x86-64", 1);
+  gives("defined __SSE3__", false);
+  setenv("NEREID_CC", "gcc -march=haswell", 1);
+  gives("defined __AVX2__ && !defined __AVX512F__", true);
+#endif
+  unsetenv("NEREID_CC");
+}
+
+/* -march=native is tried once; a compiler that does not take it does without. */
+static void test_native(void **state) {
+  (void)state;
+  make_compiler("");
+  works(1, false);
+  works(2, false);
+  assert_int_equal(runs("=native"), 3);
+  assert_int_equal(runs("-E"), 1);
+  make_compiler("case \"$*\" in *=native*) echo 'no such processor' >&2; exit 1;; esac");
+  works(3, false);
+  works(4, false);
+  assert_int_equal(runs("-E"), 2);
+  assert_int_equal(runs("=native"), 4);
+  unsetenv("NEREID_CC");
+}
+
+static void test_time_limit(void **state) {
+  (void)state;
+  make_compiler("case \"$*\" in *-shared*) touch $TMPDIR/cc12345.s; sleep 1000;; esac");
+  setenv("NEREID_COMPILER_SECONDS", "0.3", 1);
+  fails(program(1), "our-cc was stopped after 0.3 seconds");
+  unsetenv("NEREID_COMPILER_SECONDS");
+  assert_int_equal(count_temporary(), 0); /* with what the compiler left there */
+  assert_int_equal(each_file(NULL), 0);
+  unsetenv("NEREID_CC");
+}
+
+/* A process that is killed while it compiles leaves its folder; the next one takes it away. */
+static void test_killed(void **state) {
+  (void)state;
+  char ready[100], path[400];
+  snprintf(ready, sizeof ready, "%s/ready", folder);
+  snprintf(path, sizeof path, "case \"$*\" in *-shared*) echo $$ >%s; mv %s %s/pid; sleep 1000;; esac", ready, ready,
+           folder);
+  make_compiler(path);
+  pid_t child = fork();
+  if (child == 0) {
+    CpuCompileInfo info;
+    int got;
+    Buf said = {0};
+    _exit(compile(program(1), &info, &got, &said));
+  }
+  snprintf(path, sizeof path, "%s/pid", folder);
+  for (int i = 0; i < 60000 && access(path, F_OK) != 0; i++) usleep(1000);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  Buf pid = {0};
+  assert_true(file_read(path, &pid));
+  kill(-(pid_t)atol(pid.at), SIGKILL);
+  buf_destroy(&pid);
+  unsetenv("NEREID_CC");
+  assert_int_equal(count_temporary(), 1);
+  char command[200];
+  snprintf(command, sizeof command, "touch -d '1 hour ago' %s/tmp/*", folder);
+  assert_int_equal(system(command), 0);
+  works(1, false);
+  assert_int_equal(count_temporary(), 0);
+}
+
+/* Loaded at once, each is itself: dlopen tells them apart. */
+static void test_many_loaded(void **state) {
+  (void)state;
+  enum { N = 12 };
+  CpuCode *code[N];
+  for (int i = 0; i < N; i++) {
+    Context *cx = context_create();
+    assert_true(context_try(cx));
+    code[i] = cpu_compile(cx, program(i), strlen(program(i)), NULL);
+    context_end_try(cx);
+    context_destroy(cx);
+  }
+  for (int i = 0; i < N; i++) {
+    assert_int_equal(cpu_code_entry(code[i])(NULL, NULL, 0, 0, NULL, NULL), i);
+    cpu_code_release(code[i]);
+  }
+}
+
+/* Without /proc code is loaded from a temporary folder. */
+static void test_no_proc(void **state) {
+  (void)state;
+  works(1, false);
+  pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "/proc", "tmpfs", 0, NULL) != 0)
+      _exit(77);
+    CpuCompileInfo info;
+    int got = -1;
+    Buf said = {0};
+    if (compile(program(1), &info, &got, &said) || got != 1 || !info.from_cache) _exit(1);
+    _exit(compile(program(2), &info, &got, &said) || got != 2);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) skip(); /* only root may mount */
+  assert_int_equal(status, 0);
+}
+
 static int setup(void **state) {
   (void)state;
   strcpy(folder, "/tmp/nereid-test-cc-XXXXXX");
@@ -196,6 +389,13 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_unwritable, setup, teardown),
       cmocka_unit_test_setup_teardown(test_compilers, setup, teardown),
       cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_no_compiler, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_options, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_native, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_time_limit, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_many_loaded, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_no_proc, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,10 +50,11 @@ static const char *text(const char *words) {
 static int assemble(const char *ptx, GpuCubin *out, Buf *said) {
   Context *cx = context_create();
   if (context_try(cx)) {
-    gpu_ptxas(cx, ptx, strlen(ptx), gpu_target_find("sm_90a"), out);
+    bool found = gpu_ptxas(cx, ptx, strlen(ptx), gpu_target_find("sm_90a"), out);
     context_end_try(cx);
     context_destroy(cx);
-    return 0;
+    if (!found) buf_puts(said, "no ptxas");
+    return !found;
   }
   diags_print(said, cx, false);
   context_destroy(cx);
@@ -226,15 +227,25 @@ static void test_folders(void **state) {
 
 static void test_missing(void **state) {
   (void)state;
-  Context *cx = context_create();
-  assert_true(context_try(cx));
+  works_and_goes("one", false);
   setenv("NEREID_PTXAS", "none", 1);
-  assert_null(gpu_find_ptxas(cx));
-  context_end_try(cx);
-  context_destroy(cx);
-  fails("one", "no ptxas was found");
+  fails("one", "no ptxas"); /* nor what one made */
   setenv("NEREID_PTXAS", "/nowhere/ptxas", 1);
   fails("one", "the assembler that NEREID_PTXAS names, `/nowhere/ptxas`, was not found");
+  setenv("NEREID_PTXAS", script, 1);
+  unlink(script);
+  works_and_goes("one", true); /* what is kept needs none */
+  fails("two", "was not found");
+}
+
+static void test_time_limit(void **state) {
+  (void)state;
+  assert_true(file_write_atomic(script, "#!/bin/sh\nsleep 1000\n", 21));
+  chmod(script, 0755);
+  setenv("NEREID_COMPILER_SECONDS", "0.2", 1);
+  fails("one", "fake-ptxas was stopped after 0.2 seconds of the kernel's PTX");
+  unsetenv("NEREID_COMPILER_SECONDS");
+  assert_int_equal(each_file(NULL), 0);
 }
 
 static void test_errors(void **state) {
@@ -325,6 +336,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
       cmocka_unit_test_setup_teardown(test_folders, setup, teardown),
       cmocka_unit_test_setup_teardown(test_missing, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_time_limit, setup, teardown),
       cmocka_unit_test_setup_teardown(test_sass, setup, teardown),
       cmocka_unit_test_setup_teardown(test_errors, setup, teardown),
       cmocka_unit_test_setup_teardown(test_processes, setup, teardown),
