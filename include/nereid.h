@@ -904,6 +904,24 @@ NEREID_API const nereid_inside_span *nereid_inside_span_at(const nereid_inside *
 NEREID_API nereid_status nereid_inside_save(const nereid_inside *in, const char *path, nereid_error **error);
 NEREID_API void nereid_inside_free(nereid_inside *in);
 
+/* ---- the cache on disk, and compilers ---------------------------------------------------------------------------- */
+
+/* Compiled kernels, machine code and what tuning found are kept in $NEREID_CACHE_DIR, else $XDG_CACHE_HOME/nereid, else
+ * ~/.cache/nereid. Together they stay below a limit, NEREID_CACHE_SIZE ("500M", "4G"; "0": none), else 1 GiB; what was
+ * used longest ago goes. A folder that other users may write to is not used. */
+typedef struct nereid_cache_info {
+  char folder[4096];  /* "": none is known */
+  char problem[4400]; /* why it is not used; "": it is */
+  int entries;
+  int64_t bytes, limit; /* limit 0: none */
+} nereid_cache_info;
+NEREID_API nereid_status nereid_cache_get_info(nereid_cache_info *out, nereid_error **error);
+/* Removes what was used longest ago while there is more than so many bytes; 0: all but measured ceilings. */
+NEREID_API nereid_status nereid_cache_trim(int64_t bytes, nereid_error **error);
+/* Kills the compilers and assemblers that this process runs, with all that they started, and removes their files. Their
+ * compilations fail. Safe in a signal handler, before the process ends: nothing is left then. */
+NEREID_API void nereid_stop_compilers(void);
+
 /* ---- small services ---------------------------------------------------------------------------------------------- */
 
 /* Evaluates "cdiv(n, BLOCK)" over named numbers. */

@@ -49,6 +49,13 @@ typedef struct Child {
   int status;
 } Child;
 
+static void in_child(void *owner) { /* they are the parent's */
+  for (int i = 0; i < MOST_RUNNING; i++) atomic_store(&running[i].pid, 0);
+}
+static ForkHook fork_hook = {.in_child = in_child};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void watch_forks(void) { fork_hook_add(&fork_hook); }
+
 void process_stop_all(void) {
   for (int i = 0; i < MOST_RUNNING; i++) {
     pid_t pid = atomic_load(&running[i].pid);
@@ -264,6 +271,7 @@ static bool children_are_ours(void) {
 int process_run_with(const char *const *argv, const ProcessOptions *o, Buf *output) {
   size_t before = output ? output->n : 0;
   Child c;
+  pthread_once(&once, watch_forks);
   bool by_shell = !children_are_ours() && access("/bin/sh", X_OK) == 0, again = false;
   if (!start(argv, o, by_shell, &c)) return -1;
   int status = finish(&c, o, output, &again);

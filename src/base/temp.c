@@ -32,6 +32,13 @@ static struct Known {
   char path[512];
 } known[MOST_FOLDERS];
 
+static void in_child(void *owner) { /* they are the parent's */
+  for (int i = 0; i < MOST_FOLDERS; i++) atomic_store(&known[i].used, false);
+}
+static ForkHook fork_hook = {.in_child = in_child};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void watch_forks(void) { fork_hook_add(&fork_hook); }
+
 const char *temp_place(void) {
   const char *chosen = secure_getenv("TMPDIR");
   return chosen && *chosen ? chosen : "/tmp";
@@ -113,6 +120,7 @@ static void sweep(const char *parent) {
 bool temp_create(TempFolder *t, const char *parent) {
   *t = (TempFolder){.lock = -1, .slot = -1};
   if (!parent) parent = temp_place();
+  pthread_once(&once, watch_forks);
   sweep(parent);
   size_t n = strlen(parent) + sizeof prefix + 8;
   char *path = malloc(n);

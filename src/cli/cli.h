@@ -15,7 +15,7 @@ typedef struct Verb {
   const char *help; /* the rest of --help: options, examples */
 } Verb;
 extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_tune, verb_replay, verb_devices,
-    verb_language;
+    verb_language, verb_cache;
 
 /* nereid prof ... --inside (prof_inside.c): that verb's words. */
 int prof_inside(const Verb *v, int argc, char **argv);

@@ -1,11 +1,12 @@
 /* main: finds the verb and hands over. */
 #include "cli.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const Verb *const verbs[] = {&verb_run,  &verb_inspect, &verb_bench,   &verb_roofline, &verb_prof,
-                                    &verb_tune, &verb_replay,  &verb_devices, &verb_language};
+                                    &verb_tune, &verb_replay,  &verb_devices, &verb_language, &verb_cache};
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
 static void print_help(FILE *out) {
@@ -16,7 +17,22 @@ static void print_help(FILE *out) {
       "\n`nereid VERB --help` says what a verb takes. Exit status: 0 success, 1 failure, 2 a wrong command line.\n");
 }
 
+/* Nothing is left of a compilation that is interrupted. */
+static void on_end(int number) {
+  nereid_stop_compilers();
+  raise(number); /* its handler is the usual one again, and it is blocked until here is left */
+}
+
+static void watch_signals(void) {
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  for (int i = 0; i < 3; i++) {
+    struct sigaction act = {.sa_handler = on_end, .sa_flags = SA_RESETHAND}, before;
+    if (!sigaction(numbers[i], NULL, &before) && before.sa_handler == SIG_DFL) sigaction(numbers[i], &act, NULL);
+  }
+}
+
 int main(int argc, char **argv) {
+  watch_signals();
   if (argc < 2) return print_help(stderr), 2;
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return print_help(stdout), 0;
   if (!strcmp(argv[1], "--version")) return printf("nereid %s\n", nereid_version()), 0;

@@ -161,13 +161,15 @@ static void add_processor(Buf *key) {
 #endif
 }
 
-static void key_of(Context *cx, const Compiler *c, const char *text, size_t n, char out[33]) {
+static const char *name_of(Context *cx, const Compiler *c, const char *text, size_t n) {
+  char hash[33];
   Buf key = {0};
   buf_printf(&key, "%d %s %s ", KEY_VERSION, c->chosen ? c->chosen : "", native);
   for (int i = 0; i < FLAG_COUNT; i++) buf_printf(&key, "%s ", compile_flags[i]);
   add_processor(&key);
   buf_write(&key, text, n);
-  hash_of(cx, &key, out);
+  hash_of(cx, &key, hash);
+  return arena_printf(cx->arena, "%s.so", hash);
 }
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
@@ -190,6 +192,9 @@ static bool build_in(Context *cx, const char *folder, const Compiler *c, const c
   int error = errno;
   if (status == 0) {
     buf_destroy(&output);
+    if (access(object, F_OK) != 0)
+      fail_cc(cx, "set NEREID_CC to a working gcc or clang",
+              arena_printf(cx->arena, "%s reported success and left no object", c->path));
     return file_read(object, image);
   }
   bool full = output.at && strstr(output.at, "No space left on device");
@@ -238,10 +243,10 @@ static bool build(Context *cx, const Compiler *c, const char *text, size_t n, Bu
 
 static CpuCode *compile(Context *cx, const char *text, size_t n, CpuCompileInfo *info, Buf *image) {
   Compiler c = find_compiler(cx);
-  char key[33], why[256] = "";
-  key_of(cx, &c, text, n, key);
+  char why[256] = "";
+  const char *name = name_of(cx, &c, text, n);
   CpuCode *code = NULL;
-  if (store_find("cpu", key, c.identity, image)) code = cpu_load(image->at, image->n, why);
+  if (store_find("cpu", name, c.identity, image)) code = cpu_load(image->at, image->n, why);
   info->from_cache = code != NULL;
   if (code) return code;
   if (!c.path) fail_no_compiler(cx, &c);
@@ -258,7 +263,7 @@ static CpuCode *compile(Context *cx, const char *text, size_t n, CpuCompileInfo 
   }
   info->cc_ms = (double)(clock_ns() - start) / 1e6;
   if (image->failed) context_out_of_memory(cx);
-  store_keep("cpu", key, c.identity, image->at, image->n); /* where it cannot be kept, it is made again */
+  store_keep("cpu", name, c.identity, image->at, image->n); /* where it cannot be kept, it is made again */
   code = cpu_load(image->at, image->n, why);
   if (!code)
     fail_cc(cx, "the compiler must make code for this machine; TMPDIR names a folder from which code may be loaded",

@@ -39,7 +39,14 @@ static struct {
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER; /* one at a time */
 /* CUPTI and the sampler, against their end and forks; recursive, since CUDA starts nvidia-modprobe from within its
  * initialisation. */
-static pthread_mutex_t starting = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t starting;
+static void init_starting(void) {
+  pthread_mutexattr_t a;
+  pthread_mutexattr_init(&a);
+  pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&starting, &a);
+  pthread_mutexattr_destroy(&a);
+}
 
 TraceWriter *inject_trace(void) { return atomic_load_explicit(&own.trace, memory_order_acquire); }
 
@@ -316,7 +323,7 @@ static void after_fork_parent(void) {
   pthread_mutex_unlock(&starting);
 }
 static void after_fork_child(void) {
-  starting = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+  init_starting();
   asking = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   TraceWriter *parents = inject_trace();
   atomic_store(&own.trace, NULL);
@@ -370,6 +377,7 @@ int inject_sigaction(int number, const struct sigaction *act, struct sigaction *
 static void at_quick_exit_finish(void) { inject_finish(FINISH_EXIT); }
 
 __attribute__((constructor)) static void loaded(void) {
+  init_starting();
   begin();
   if (!inject_trace()) return;
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);

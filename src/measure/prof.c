@@ -123,8 +123,9 @@ static void in_parent(void) {
 static void init_lock(void) {
   pthread_rwlockattr_t a;
   pthread_rwlockattr_init(&a);
-  /* threads that record all the time must not keep stop waiting */
+#ifdef __GLIBC__ /* threads that record all the time must not keep stop waiting */
   pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
   pthread_rwlock_init(&lock, &a);
   pthread_rwlockattr_destroy(&a);
 }

@@ -189,6 +189,18 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, i
   return false;
 }
 
+/* Once: a cache that is not used costs a compilation a launch. */
+static void say_problem(const nereid_options *o) {
+  static atomic_bool said;
+  Buf why = {0}, line = {0};
+  if (store_problem(&why) && why.at && !atomic_exchange(&said, true)) {
+    buf_printf(&line, "nereid: the cache is not used: %s", why.at);
+    if (!line.failed) print_lines(&line, o);
+  }
+  buf_destroy(&why);
+  buf_destroy(&line);
+}
+
 Specialization *specialization_create(nereid_module *m, const Call *c, nereid_device *d, const nereid_options *o,
                                       nereid_error **error) {
   return specialization_create_within(m, c, d, o, 0, error);
@@ -224,6 +236,7 @@ Specialization *specialization_create_within(nereid_module *m, const Call *c, ne
   buf_destroy(&texts.c);
   if (done && s->keeps_context) s->cx = cx;
   else context_destroy(cx);
+  if (done && s->info.compiler_ms > 0) say_problem(o);
   if (done) return s;
   specialization_destroy(s);
   return NULL;

@@ -59,7 +59,8 @@ static const char *identity_of(Context *cx, const char *ptxas) {
   return arena_printf(cx->arena, "%s %lld %lld", ptxas, (long long)st.st_size, (long long)st.st_mtime);
 }
 
-static void key_of(Context *cx, const char *chosen, const char *ptx, size_t n, const GpuTarget *t, char out[33]) {
+static const char *name_of(Context *cx, const char *chosen, const char *ptx, size_t n, const GpuTarget *t) {
+  char hash[33];
   Buf key = {0};
   buf_printf(&key, "%s %s %d ", chosen ? chosen : "", t->name, KEY_VERSION);
   buf_write(&key, ptx, n);
@@ -67,8 +68,9 @@ static void key_of(Context *cx, const char *chosen, const char *ptx, size_t n, c
     buf_destroy(&key);
     context_out_of_memory(cx);
   }
-  hash_hex(key.at, key.n, out);
+  hash_hex(key.at, key.n, hash);
   buf_destroy(&key);
+  return arena_printf(cx->arena, "%s.cubin", hash);
 }
 
 /* ---- what ptxas says --------------------------------------------------------------------------------------------- */
@@ -263,9 +265,8 @@ static bool find_or_make(Context *cx, const char *ptx, size_t n, const GpuTarget
   const char *chosen = secure_getenv("NEREID_PTXAS");
   if (chosen && !strcmp(chosen, "none")) return false;
   const char *ptxas = find_ptxas(cx, chosen), *identity = identity_of(cx, ptxas);
-  char key[33];
-  key_of(cx, chosen, ptx, n, t, key);
-  if (store_find("cubin", key, identity, content) && unpack(content, out)) return out->from_cache = true;
+  const char *name = name_of(cx, chosen, ptx, n, t);
+  if (store_find("cubin", name, identity, content) && unpack(content, out)) return out->from_cache = true;
   if (!ptxas && chosen && *chosen)
     fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a ptxas, or to none, or unset it",
               "the assembler that NEREID_PTXAS names, `%s`, was not found", chosen);
@@ -273,7 +274,7 @@ static bool find_or_make(Context *cx, const char *ptx, size_t n, const GpuTarget
   int64_t start = clock_ns();
   content->n = 0;
   assemble(cx, ptxas, ptx, n, t, content);
-  store_keep("cubin", key, identity, content->at, content->n); /* where it cannot be kept, it is made again */
+  store_keep("cubin", name, identity, content->at, content->n); /* where it cannot be kept, it is made again */
   if (!unpack(content, out)) context_out_of_memory(cx);
   out->ptxas_ms = (double)(clock_ns() - start) / 1e6;
   return true;

@@ -24,7 +24,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#if !__GLIBC_PREREQ(2, 35)
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 35)
+#define HAS_FIND_OBJECT
+#endif
+#endif
+#ifndef HAS_FIND_OBJECT
 struct dl_find_object {
   void *dlfo_map_start, *dlfo_map_end, *dlfo_eh_frame;
 };

@@ -127,7 +127,7 @@ const char *nvrtc_place(Context *cx, const char *library, const char *path, cons
   known = known && !key.failed;
   if (known) hash_hex(key.at, key.n, hash);
   buf_destroy(&key);
-  return known ? arena_strdup(cx->arena, hash) : NULL;
+  return known ? arena_printf(cx->arena, "%s.nvrtc", hash) : NULL;
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */

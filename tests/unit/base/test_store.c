@@ -356,6 +356,10 @@ static void test_temp(void **state) {
   assert_true(temp_create(&t, NULL));
   assert_true(temp_create(&u, NULL));
   write_in(&u, "x");
+  pid_t child = fork();
+  if (!child) temp_remove_all(), _exit(0);
+  waitpid(child, NULL, 0);
+  assert_int_equal(count_files(top), 2); /* the child has none */
   temp_remove_all();
   assert_int_equal(count_files(top), 0);
   temp_remove(&t), temp_remove(&u);
