@@ -190,7 +190,6 @@ bool value_is_virtual(Emit *e, Value *v);
 bool op_is_view(const Op *op); /* only renames dims: hint, expand_dims, broadcast, trans, reshapes over 1s */
 /* For a view operation: operand dim k is result dim map[k], or -1 (index 0). */
 void view_map(const Op *op, int8_t map[MAX_RANK]);
-bool op_is_elementwise(const Op *op);
 
 /* plan.c */
 void plan_function(Emit *e);

@@ -125,8 +125,6 @@ void view_map(const Op *op, int8_t map[MAX_RANK]) {
   }
 }
 
-bool op_is_elementwise(const Op *op) { return op->code >= OP_ADD && op->code <= OP_ADDPTR; }
-
 /* ---- the analysis ---- */
 
 static bool indexable(const Type *t) { return t->ptr || t->dtype == DT_I32 || t->dtype == DT_I64; }

@@ -139,7 +139,7 @@ static void walk_inputs(Walk *w, Op *op, const int8_t *map) {
   for (int i = 0; i < op->in_count; i++) {
     const Term *terms;
     int n = address_terms(w->e, op, i, &terms);
-    if (i > 0 || !is_access(op)) walk_value(w, op->in[i], map);
+    if (i > 0 || !op_is_access(op)) walk_value(w, op->in[i], map);
     for (int t = 0; t < n; t++) {
       int8_t inner[MAX_RANK];
       for (int k = 0; k < MAX_RANK; k++) inner[k] = terms[t].dim[k] < 0 ? -1 : map[(int)terms[t].dim[k]];

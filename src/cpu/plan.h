@@ -24,7 +24,6 @@ void plan_body(Emit *e, Block *b, Planner *p); /* without what the block's last 
 void plan_block(Emit *e, Block *b, Planner *p);
 
 /* pull.c */
-bool is_access(const Op *op);
 /* A nest writes an address out of its Index (access.c), so it reads the terms of that, also where the pointers
  * themselves are kept. How many terms operand i of op has; 0 when it is read as it stands. */
 int address_terms(Emit *e, const Op *op, int i, const Term **terms);

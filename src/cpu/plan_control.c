@@ -43,7 +43,7 @@ static void keep_operands_of(Op *op, void *arg) {
   for (int i = 0; i < op->in_count; i++) {
     const Term *terms;
     int count = address_terms(e, op, i, &terms);
-    if (i > 0 || !is_access(op)) keep_from_outside(n, op->in[i]);
+    if (i > 0 || !op_is_access(op)) keep_from_outside(n, op->in[i]);
     for (int k = 0; k < count; k++) keep_from_outside(n, terms[k].value);
   }
 }

@@ -53,7 +53,7 @@ static void note_plan(Check *c, const Block *b, int item) {
     int at = item < 0 ? i : item;
     Op *op = p->at[i].op;
     if (p->at[i].group) note_group(c, p->at[i].group, at, item < 0);
-    else if (op && is_access(op)) note_run(c, &(Access){.op = op}, at, NULL);
+    else if (op && op_is_access(op)) note_run(c, &(Access){.op = op}, at, NULL);
     for (int r = 0; op && r < 2; r++)
       if (op_info[op->code].effect == EFFECT_CONTROL && op->body[r]) note_plan(c, op->body[r], at);
   }

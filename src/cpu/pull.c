@@ -11,12 +11,8 @@
 
 /* ---- addresses ---- */
 
-bool is_access(const Op *op) {
-  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS;
-}
-
 int address_terms(Emit *e, const Op *op, int i, const Term **terms) {
-  if (i > 0 || !is_access(op) || op->in[0]->type->rank == 0) return 0;
+  if (i > 0 || !op_is_access(op) || op->in[0]->type->rank == 0) return 0;
   Index *x = index_of(e, op->in[0]);
   *terms = x->term;
   return x->term_count;
@@ -25,7 +21,7 @@ int address_terms(Emit *e, const Op *op, int i, const Term **terms) {
 /* ---- pulling ---- */
 
 bool load_may_repeat(Planner *p, Value *v) {
-  return v->def->code == OP_LOAD && !v->def->attr[2] && info_of(p->e, v)->epoch == p->epoch && v->def->block;
+  return v->def->code == OP_LOAD && !op_is_volatile(v->def) && info_of(p->e, v)->epoch == p->epoch && v->def->block;
 }
 
 static bool inputs_fit(Planner *p, Op *op, Group *g);
@@ -130,7 +126,7 @@ static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]
   for (int i = 0; i < op->in_count; i++) {
     const Term *terms;
     int n = address_terms(p->e, op, i, &terms);
-    if (i > 0 || !is_access(op)) pull(p, op->in[i], g, map);
+    if (i > 0 || !op_is_access(op)) pull(p, op->in[i], g, map);
     for (int t = 0; t < n; t++) {
       int8_t inner[MAX_RANK];
       for (int k = 0; k < MAX_RANK; k++) inner[k] = terms[t].dim[k] < 0 ? -1 : map[terms[t].dim[k]];

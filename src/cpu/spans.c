@@ -308,11 +308,10 @@ static void narrow_by(Spans *s, Value *mask, const int8_t *map) {
 
 static void add_access(Spans *s, Op *op, int argument) {
   Emit *e = s->e;
-  int mask = op->code == OP_LOAD ? 1 : op->code == OP_ATOMIC_CAS ? -1 : 2;
   const Type *t = op->in[0]->type;
   int8_t map[MAX_RANK];
   for (int k = 0; k < MAX_RANK; k++) map[k] = k < t->rank && t->shape[k] > 1 ? (int8_t)k : -1;
-  Value *by = mask > 0 && op->in_count > mask ? op->in[mask] : NULL;
+  Value *by = op_mask(op);
   if (by != s->mask) {
     s->narrowed.n = s->known.n = 0;
     if (by) narrow_by(s, by, map);
@@ -330,8 +329,7 @@ typedef struct Finder {
 
 static void visit_access(Op *op, void *arg) {
   Finder *f = arg;
-  bool access = op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS;
-  if (!access || f->anywhere) return;
+  if (!op_is_access(op) || f->anywhere) return;
   if (!provenance_may_be(f->s->e->provenance, op->in[0], f->argument)) return;
   bool only = provenance_argument(f->s->e->provenance, op->in[0]) == f->argument;
   if (only && ++f->count <= MOST_ACCESSES) add_access(f->s, op, f->argument);

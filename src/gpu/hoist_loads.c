@@ -56,7 +56,7 @@ static Op *raise(Func *f, Block *block, Op *place, int64_t *room) {
   while (end && is_passable(end)) end->note = place, end = end->next;
   for (Op *op = place->next, *next; op && op != end; op = next) {
     next = op->next;
-    if (op->code != OP_LOAD || op->attr[2] || op->note != (void *)place) continue;
+    if (op->code != OP_LOAD || op_is_volatile(op) || op->note != (void *)place) continue;
     int64_t bytes = bytes_of(f, op->out[0]->type);
     int left = MAX_MOVED;
     bool can = bytes <= *room;

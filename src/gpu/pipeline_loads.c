@@ -81,7 +81,7 @@ static bool has_effects(const Block *b) {
   for (const Op *op = b->first; op; op = op->next) {
     Effect e = op_info[op->code].effect;
     if (e == EFFECT_WRITE || (e == EFFECT_SIDE && op->code != OP_SCOPE)) return true;
-    if (op->code == OP_LOAD && (op->attr[2] || op->attr[0] == CACHE_CV)) return true;
+    if (op_is_volatile(op) || op_cache(op) == CACHE_CV) return true;
     for (int i = 0; i < 2; i++)
       if (op->body[i] && has_effects(op->body[i])) return true;
   }
@@ -190,7 +190,7 @@ static int64_t room_in(const Func *f, const Op *loop) {
 
 /* Takes what the load needs from *room, which may come out below nothing. */
 static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
-  if (op->code != OP_LOAD || op->attr[2] || !op->out[0]->type->rank) return false;
+  if (op->code != OP_LOAD || op_is_volatile(op) || !op->out[0]->type->rank) return false;
   int left = MAX_COPIED;
   for (int i = 0; i < op->in_count; i++)
     if (!in_body(p, op->in[0]) || !can_copy(p, op->in[i], TURN_NEXT, &left) ||

@@ -272,7 +272,7 @@ static bool elementwise(const Op *op) {
     case OP_HINT:
     case OP_BARRIER:
     case OP_YIELD: return true;
-    default: return (op->code >= OP_ADD && op->code <= OP_ADDPTR) || (same_elements(op) && op->code == OP_RESHAPE);
+    default: return op_is_elementwise(op) || (same_elements(op) && op->code == OP_RESHAPE);
   }
 }
 

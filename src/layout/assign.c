@@ -122,10 +122,7 @@ static const Layout *first_held(const Chooser *c, const Op *op, const Type *like
 static void assign_memory(Chooser *c, Op *op) {
   const Client *k = op->note;
   if (!k) return; /* of scalars */
-  const Value *mask = op->code == OP_ATOMIC_CAS ? NULL
-                      : op->code == OP_LOAD     ? (op->in_count > 1 ? op->in[1] : NULL)
-                      : op->in_count > 2        ? op->in[2]
-                                                : NULL;
+  const Value *mask = op_mask(op);
   const Layout *options[6] = {0}, *best = NULL;
   int n = 0;
   double least = 0;
@@ -169,7 +166,7 @@ static void assign_elementwise(Chooser *c, Op *op) {
   if (!want) /* asserts of what is cheap */
     for (int i = 0; i < op->in_count && !want; i++) want = wanted(c, op->in[i]);
   if (!want) return;
-  if (op->code >= OP_ADD && op->code <= OP_ADDPTR) want = agreed(c, op, want);
+  if (op_is_elementwise(op)) want = agreed(c, op, want);
   if (op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_MAP) want = layout_suitable(c, op, want);
   take_all(c, op, want);
   give_all(op, want);

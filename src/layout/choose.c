@@ -50,18 +50,13 @@ static double combine_cost(const Op *op, const Layout *l) { /* reduce, scan */
   return 2.0 * lanes * results + (warps ? 30 + 4.0 * results : 0);
 }
 
-static const Value *mask_of(const Op *op) {
-  int at = op->code == OP_LOAD ? 1 : op->code == OP_ATOMIC_CAS ? 99 : 2;
-  return op->in_count > at ? op->in[at] : NULL;
-}
-
 /* What the operation costs when v, one of its values, has layout l. */
 static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
   Client *k = op->note;
   if (!k || k->epoch == c->epoch) return;
   double cost = 0;
-  if (is_memory(op)) {
-    cost = access_cost(op->in[0], mask_of(op), l, op->code != OP_LOAD);
+  if (op_is_access(op)) {
+    cost = access_cost(op->in[0], op_mask(op), l, op->code != OP_LOAD);
     if (cost > k->best_cost) {
       double apart =
           k->best_cost + relayout_price(c, k->best, l, op->code == OP_LOAD ? op->out[0]->type : op->in[1]->type);
@@ -190,7 +185,7 @@ static Value *seed_of(Chooser *c, const Op *op) {
 
 static void offer_best(Chooser *c, Candidates *list, const Op *op, Value *v, int64_t numel) {
   const Client *k = op->note;
-  if (k && is_memory(op) && k->best != c->node[v->id].trial && type_numel(v->type) == numel) offer(list, v, k->best);
+  if (k && op_is_access(op) && k->best != c->node[v->id].trial && type_numel(v->type) == numel) offer(list, v, k->best);
 }
 
 static void settle(Chooser *c, const Client *k) {
@@ -198,7 +193,7 @@ static void settle(Chooser *c, const Client *k) {
   if (!seed || !is_tensor(seed) || c->node[seed->id].want) return;
   Candidates list = {1, {{seed, k->best, 1}}};
   if (seed->type->rank > 1)
-    offer(&list, seed, access_layout_with(c->cx, k->op->in[0], mask_of(k->op), c->num_warps, 16, true));
+    offer(&list, seed, access_layout_with(c->cx, k->op->in[0], op_mask(k->op), c->num_warps, 16, true));
   double least = flood(c, seed, k->best, &list);
   int64_t numel = type_numel(seed->type);
   for (int i = 0; i < c->queue.n && list.n < MOST_CANDIDATES; i++) {
@@ -309,7 +304,7 @@ void layout_choose(Func *f, int warps, bool tensor_cores) {
     Op *op = order[i]->op;
     if (op->code == OP_DOT) {
       if (!c.node[op->out[0]->id].want) commit(&c, op->out[0], layout_for_dot(&c, op));
-    } else if (is_memory(op)) settle(&c, order[i]);
+    } else if (op_is_access(op)) settle(&c, order[i]);
   }
   for (int stage = 0; stage < 3; stage++) settle_rest(&c, f->body, stage);
   assign_layouts(&c);

@@ -70,9 +70,6 @@ typedef struct Chooser {
 enum { PRICES = 256 };
 
 static inline bool is_tensor(const Value *v) { return v->type->rank > 0; }
-static inline bool is_memory(const Op *op) {
-  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS;
-}
 static inline int bits_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
 static inline int layout_inputs(const Layout *l) { return l->reg_bits + l->lane_bits + l->warp_bits; }
 

@@ -48,7 +48,7 @@ static bool may_be_cheap(const Op *op) {
     case OP_RESHAPE:
     case OP_TRANS:
     case OP_HINT: return true;
-    default: return op->code >= OP_ADD && op->code <= OP_ADDPTR;
+    default: return op_is_elementwise(op);
   }
 }
 
@@ -79,7 +79,7 @@ static bool is_client(const Op *op) {
     case OP_SPLIT:
     case OP_CAT:
     case OP_DOT: return true;
-    default: return is_memory(op);
+    default: return op_is_access(op);
   }
 }
 
@@ -87,9 +87,9 @@ static double weight_of(const Op *op, int depth) {
   double bytes = 0;
   for (int i = 0; i < op->in_count; i++) {
     double b = (double)type_numel(op->in[i]->type) * type_elem_bytes(op->in[i]->type);
-    if (is_memory(op) && i == 0)
+    if (op_is_access(op) && i == 0)
       b = (double)type_numel(op->in[0]->type) * (op->in[0]->type->ptr > 1 ? 8 : dtype_bytes(op->in[0]->type->dtype));
-    if (b > bytes && !(is_memory(op) && i)) bytes = b;
+    if (b > bytes && !(op_is_access(op) && i)) bytes = b;
   }
   for (int i = 0; i < depth && i < 5; i++) bytes *= 10;
   return bytes;
@@ -116,10 +116,8 @@ static void visit_block(Chooser *c, const Block *b, int depth) {
     if (tensors && is_client(op)) {
       Client *k = NEW(c->cx->arena, Client);
       *k = (Client){.op = op, .depth = depth, .weight = weight_of(op, depth)};
-      if (is_memory(op)) {
-        const Value *mask = op->code == OP_LOAD                             ? (op->in_count > 1 ? op->in[1] : NULL)
-                            : op->code != OP_ATOMIC_CAS && op->in_count > 2 ? op->in[2]
-                                                                            : NULL;
+      if (op_is_access(op)) {
+        const Value *mask = op_mask(op);
         k->best = access_layout(c->cx, op->in[0], mask, c->num_warps);
         k->best_cost = access_cost(op->in[0], mask, k->best, op->code != OP_LOAD);
       }

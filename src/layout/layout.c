@@ -224,17 +224,13 @@ static int cat_bit(const Op *op) {
 
 bool op_shares_layout(const Op *op) {
   switch (op->code) {
-    case OP_LOAD:
-    case OP_STORE:
-    case OP_ATOMIC_RMW:
-    case OP_ATOMIC_CAS:
     case OP_SCAN:
     case OP_MAP:
     case OP_SORT:
     case OP_HINT:
     case OP_ASSERT:
     case OP_ASM: return true;
-    default: return op->code >= OP_ADD && op->code <= OP_ADDPTR;
+    default: return op_is_elementwise(op) || op_is_access(op);
   }
 }
 

@@ -220,9 +220,7 @@ static void note_relayout(Notes *n, Buf *out, const Op *op) {
 }
 
 static void note_access(Buf *out, const Op *op) {
-  const Value *ptr = op->in[0], *mask = NULL;
-  if (op->code == OP_LOAD && op->in_count > 1) mask = op->in[1];
-  if (op->code == OP_STORE && op->in_count > 2) mask = op->in[2];
+  const Value *ptr = op_pointer(op), *mask = op_mask(op);
   int dim, vector = access_vector(ptr, mask, ptr->layout, 16, &dim);
   int bytes = ptr->type->ptr > 1 ? 8 : dtype_bytes(ptr->type->dtype);
   buf_printf(out, ": %d access%s of %d bytes", layout_registers(ptr->layout) / vector,

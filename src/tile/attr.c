@@ -10,8 +10,8 @@
 #define HIGH(s) (sizeof(s) == 3 ? -1 : (s)[sizeof(s) - 2] - '0')
 
 const OpInfo op_info[OP_COUNT] = {
-#define OP(id, name, in, out, regions, effects, attrs) \
-  [OP_##id] = {name, LOW(in), HIGH(in), LOW(out), HIGH(out), regions, EFFECT_##effects, attrs},
+#define OP(id, group, name, in, out, regions, effects, attrs) \
+  [OP_##id] = {name, LOW(in), HIGH(in), LOW(out), HIGH(out), regions, EFFECT_##effects, attrs, GROUP_##group},
 #include "tile/ops.def"
 #undef OP
 };

@@ -64,7 +64,7 @@ const Type *type_parse(Cursor *c);                    /* reads that, or fails; i
 /* ---- the IR ------------------------------------------------------------------------------------------------------ */
 
 typedef enum {
-#define OP(id, name, in, out, regions, effects, attrs) OP_##id,
+#define OP(id, group, name, in, out, regions, effects, attrs) OP_##id,
 #include "tile/ops.def"
 #undef OP
   OP_COUNT
@@ -72,12 +72,23 @@ typedef enum {
 
 typedef enum { EFFECT_PURE, EFFECT_READ, EFFECT_WRITE, EFFECT_SIDE, EFFECT_CONTROL, EFFECT_END } Effect;
 
+typedef enum {
+  GROUP_CREATE,
+  GROUP_SHAPE,
+  GROUP_ELEMENT,
+  GROUP_MEMORY,
+  GROUP_TILE,
+  GROUP_CONTROL,
+  GROUP_DEBUG
+} OpGroup; /* ops.def says what they are */
+
 typedef struct OpInfo {
   const char *name;
   int min_in, max_in, min_out, max_out; /* max -1: any */
   int regions;
   Effect effect;
   const char *attrs; /* as in ops.def */
+  OpGroup group;
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];
 
@@ -262,6 +273,21 @@ void control_retype(Func *f, Op *op, int i, const Type *type, Value **result, Va
 Value *control_carry(Func *f, Op *loop, Value *init, Value *next);
 bool op_is_pure(const Op *op);            /* no effect at all, bodies included: may be moved, merged, dropped */
 const Block *value_block(const Value *v); /* in which v is defined */
+
+/* ---- access.c: operands and attributes by name ------------------------------------------------------------------- */
+
+static inline bool op_is_elementwise(const Op *op) { return op_info[op->code].group == GROUP_ELEMENT; }
+static inline bool op_is_access(const Op *op) { return op_info[op->code].group == GROUP_MEMORY; }
+static inline bool op_is_atomic(const Op *op) { return op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS; }
+/* Of accesses. */
+static inline Value *op_pointer(const Op *op) { return op->in[0]; }
+int op_mask_at(const Op *op);      /* which operand is the mask; -1: it has none */
+Value *op_mask(const Op *op);      /* NULL: all elements */
+Value *op_other(const Op *op);     /* what masked elements of a load give; NULL: zeros */
+Value *op_value(const Op *op);     /* what is stored, or an atomic's; NULL: a load */
+bool op_is_volatile(const Op *op); /* a load that must be done, each time */
+CacheHint op_cache(const Op *op);  /* of loads and stores */
+EvictHint op_evict(const Op *op);  /* likewise */
 
 /* ---- print.c, parse.c: text that reads back ---------------------------------------------------------------------- */
 

@@ -227,7 +227,7 @@ static Atomic describe(Lower *l, const Op *op) {
 void lower_atomic(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
   Atomic a = describe(l, op);
-  const Value *v = op->out[0], *mask = op->code == OP_ATOMIC_RMW && op->in_count > 2 ? op->in[2] : NULL;
+  const Value *v = op->out[0], *mask = op_mask(op);
   const Layout *layout = v->type->rank ? op->in[0]->layout : NULL;
   int n = lower_count(op->in[1]), vector = vector_of(l, &a, mask);
   LaneValue **ptr = lower_get(l, op->in[0]), **x = lower_get(l, op->in[1]),

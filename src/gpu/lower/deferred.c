@@ -33,7 +33,7 @@ static bool can_wait(const Op *op, const Op *until) {
   Effect e = op_info[op->code].effect;
   if (op->code == OP_DOT || op->code == OP_SCAN || op->code == OP_RELAYOUT || (e != EFFECT_PURE && e != EFFECT_READ))
     return false;
-  if (op->code == OP_LOAD && op->attr[2]) return false; /* volatile */
+  if (op_is_volatile(op)) return false;
   for (const Op *o = op; o && o != until; o = o->next) {
     Effect passed = op_info[o->code].effect;
     if (e == EFFECT_READ && passed != EFFECT_PURE && passed != EFFECT_READ) return false;

@@ -91,15 +91,14 @@ static bool same_everywhere(const Value *v, int *budget) {
 }
 
 static LanePriority priority_asked(const Op *op) {
-  return op->attr[1] == EVICT_NORMAL ? PRIORITY_NONE : (LanePriority)op->attr[1];
+  return op_evict(op) == EVICT_NORMAL ? PRIORITY_NONE : (LanePriority)op_evict(op);
 }
 
 /* Every program reads again what lies at an address that is the same in all of them (a norm's weights): the caches are
  * to keep it while the rest streams by. What else is read or written gets lower_stream_priority's. */
 static LanePriority priority_of(const Lower *l, const Op *op) {
   int budget = 64;
-  bool is_volatile = op->code == OP_LOAD && op->attr[2];
-  if (!l->asks_program || op->attr[0] || op->attr[1] || is_volatile || !op->in[0]->type->rank)
+  if (!l->asks_program || op_cache(op) || op_evict(op) || op_is_volatile(op) || !op->in[0]->type->rank)
     return priority_asked(op);
   return op->code == OP_LOAD && same_everywhere(op->in[0], &budget) ? PRIORITY_LAST : l->streams;
 }
@@ -114,18 +113,18 @@ LanePriority lower_stream_priority(const GpuTarget *t, bool stores, bool adds_on
 }
 
 void lower_load(Lower *l, Op *op) {
-  const Value *v = op->out[0], *mask = op->in_count > 1 ? op->in[1] : NULL;
+  const Value *v = op->out[0], *mask = op_mask(op);
   LanePriority priority = priority_of(l, op);
   lower_order(l, op);
   int n = lower_count(v), vector = vector_of(l, op, mask);
   Shape s = shape_of(v->type, vector);
   LaneValue **ptr = lower_get(l, op->in[0]), **m = mask ? lower_get(l, mask) : NULL;
-  LaneValue **other = op->in_count > 2 ? lower_get(l, op->in[2]) : NULL, **out = lower_array(l, n);
+  LaneValue **other = op_other(op) ? lower_get(l, op_other(op)) : NULL, **out = lower_array(l, n);
   for (int r = 0; r < n; r += vector) ptr[r]->note = NULL;
   for (int r = 0; r < n; r += vector) {
     LaneValue *guard = m ? m[r] : NULL, *fill[MOST_WORDS];
     uint64_t bits;
-    int before = op->attr[2] ? -1 : loaded_before(ptr, m, other, r, vector);
+    int before = op_is_volatile(op) ? -1 : loaded_before(ptr, m, other, r, vector);
     if (before >= 0) {
       memcpy(out + r, out + before, sizeof *out * (size_t)vector);
       continue;
@@ -135,16 +134,16 @@ void lower_load(Lower *l, Op *op) {
     }
     if (guard && other) put_together(l, &s, other + r, fill);
     LaneOp *load = lane_load(&l->b, SPACE_GLOBAL, s.kind, s.words, ptr[r], 0, guard, guard && other ? fill : NULL);
-    load->cache = (uint8_t)op->attr[0];
+    load->cache = (uint8_t)op_cache(op);
     load->evict = (uint8_t)priority;
-    load->is_volatile = op->attr[2] != 0;
+    load->is_volatile = op_is_volatile(op);
     take_apart(l, &s, load->out, out + r);
   }
   lower_set(l, v, out);
 }
 
 void lower_store(Lower *l, Op *op) {
-  const Value *v = op->in[1], *mask = op->in_count > 2 ? op->in[2] : NULL;
+  const Value *v = op_value(op), *mask = op_mask(op);
   LanePriority priority = priority_of(l, op);
   lower_order(l, op);
   int n = lower_count(v), vector = vector_of(l, op, mask);
@@ -160,7 +159,7 @@ void lower_store(Lower *l, Op *op) {
     }
     put_together(l, &s, values + r, words);
     LaneOp *store = lane_store(&l->b, SPACE_GLOBAL, s.kind, s.words, ptr[r], 0, lower_and(l, guard, first), words);
-    store->cache = (uint8_t)op->attr[0];
+    store->cache = (uint8_t)op_cache(op);
     store->evict = (uint8_t)priority;
   }
 }

@@ -408,9 +408,7 @@ void known_op(Knower *k, const Op *op) {
       break;
     }
     default:
-      if ((op->code >= OP_ADD && op->code <= OP_MULHI) || op->code == OP_NEG || op->code == OP_NOT ||
-          op->code == OP_ABS || op->code == OP_FMA || op->code == OP_MATH || op->code == OP_CMP)
-        elementwise(k, op, &r);
+      if (op_is_elementwise(op)) elementwise(k, op, &r);
   }
   k->skips_elements = false;
   *known_of(k, op->out[0]) = r;

@@ -405,7 +405,7 @@ static Facts of_hint(const Op *op) {
 static Facts of_load(const Op *op) {
   const Type *t = op->out[0]->type;
   Facts f = unknown(t);
-  if (op->attr[2]) return f; /* volatile: two reads may differ */
+  if (op_is_volatile(op)) return f; /* two reads may differ */
   for (int d = 0; d < rank_of(t); d++) {
     int64_t c = dim_of(t, d);
     for (int i = 0; i < op->in_count; i++) {
@@ -530,8 +530,8 @@ static void visit_op(Walker *w, Op *op) {
       f.divisible[0] = power_in(op->attr[0]);
       f.contiguous[0] = t->shape[0];
       if (op->attr[0] >= 0) f.non_negative = SIGN_INDEX;
-    } else if (op->code >= OP_SPLAT && op->code <= OP_GATHER) f = of_shape(op, i);
-    else if (op->code >= OP_ADD && op->code <= OP_ADDPTR) f = of_elementwise(op);
+    } else if (op_info[op->code].group == GROUP_SHAPE) f = of_shape(op, i);
+    else if (op_is_elementwise(op)) f = of_elementwise(op);
     else if (op->code == OP_HINT) f = of_hint(op);
     else if (op->code == OP_RELAYOUT) f = facts_of(op->in[0]);
     else if (op->code == OP_LOAD) f = of_load(op);

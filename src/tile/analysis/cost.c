@@ -147,8 +147,7 @@ static void access(Walk *w, const Op *op, bool loads, bool stores, const Value *
 
 static void walk_memory(Walk *w, const Op *op) {
   bool load = op->code == OP_LOAD, store = op->code == OP_STORE;
-  int at = load ? 1 : 2; /* where the mask is */
-  const Value *mask = op->code != OP_ATOMIC_CAS && op->in_count > at ? op->in[at] : NULL;
+  const Value *mask = op_mask(op);
   Range inside[MAX_RANK];
   access(w, op, !store, !load, mask, inside);
   const Type *t = op->in[0]->type;
@@ -530,19 +529,15 @@ static void need(bool *needed, const Value *v) {
 }
 
 static void need_operands(Op *op, void *needed) {
-  int count = 0, mask = -1;
+  int count = op_is_access(op);
   switch (op->code) {
-    case OP_LOAD: count = 1, mask = 1; break;
-    case OP_STORE:
-    case OP_ATOMIC_RMW: count = 1, mask = 2; break;
-    case OP_ATOMIC_CAS:
     case OP_IF:
     case OP_CONDITION: count = 1; break;
     case OP_FOR: count = 3; break;
     default: break;
   }
   for (int i = 0; i < count; i++) need(needed, op->in[i]);
-  if (mask > 0 && mask < op->in_count) need(needed, op->in[mask]);
+  if (op_mask(op)) need(needed, op_mask(op));
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */

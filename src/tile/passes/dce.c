@@ -71,7 +71,7 @@ static bool has_effect(const Op *op) {
   switch (op_info[op->code].effect) {
     case EFFECT_WRITE: return true;
     case EFFECT_SIDE: return op->code != OP_ASM || !op->attr[0];
-    case EFFECT_READ: return op->attr[2] != 0; /* volatile */
+    case EFFECT_READ: return op_is_volatile(op);
     default: return false;
   }
 }

@@ -20,15 +20,15 @@ static void drop_operands_from(Op *op, int n) { op->in_count = n; }
 
 /* Folds a constant mask; returns what the result is, or NULL. `gone` tells that the operation does nothing. */
 static Value *fold_memory(Builder *b, Op *op, bool *gone) {
-  int mask_at = op->code == OP_LOAD ? 1 : 2;
+  int mask_at = op_mask_at(op);
   int64_t mask;
-  if (op->code == OP_ATOMIC_CAS || op->in_count <= mask_at || !value_is_const(op->in[mask_at], &mask)) return NULL;
+  if (mask_at < 0 || !value_is_const(op->in[mask_at], &mask)) return NULL;
   if (mask) {
     drop_operands_from(op, mask_at);
     return NULL;
   }
   if (op->code == OP_STORE) return *gone = true, NULL;
-  if (op->code == OP_LOAD && op->in_count == 3) return op->in[2];
+  if (op_other(op)) return op_other(op);
   return op->out[0]->type->ptr ? NULL : build_int(b, op->out[0]->type, 0);
 }
 
@@ -49,11 +49,11 @@ static Op *fold_combine(Builder *b, Op *op) {
 Value *fold_op(Builder *b, Op *op) {
   if (op->code == OP_SPLIT) return fold_shape(b, op);
   if (op->out_count != 1 || op->in_count == 0) return NULL;
-  if (is_elementwise(op->code)) {
+  if (op_is_elementwise(op)) {
     Value *v = fold_elementwise(b, op);
     return v ? v : op->out[0]->type->rank ? fold_shape(b, op) : NULL;
   }
-  if ((op->code >= OP_SPLAT && op->code <= OP_GATHER) || op->code == OP_HINT) return fold_shape(b, op);
+  if (op_info[op->code].group == GROUP_SHAPE || op->code == OP_HINT) return fold_shape(b, op);
   return NULL;
 }
 

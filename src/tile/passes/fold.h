@@ -16,6 +16,5 @@ bool is_const(const Value *v); /* a const operation's result */
 bool is_splat(const Value *v); /* of a scalar that is no constant */
 Value *const_like(Builder *b, const Type *t,
                   const Value *constant); /* the same number, as a tensor or scalar of type t */
-bool is_elementwise(OpCode code);         /* add ... addptr */
 
 #endif

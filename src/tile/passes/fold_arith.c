@@ -10,8 +10,6 @@
  */
 #include "tile/passes/fold.h"
 
-bool is_elementwise(OpCode code) { return code >= OP_ADD && code <= OP_ADDPTR; }
-
 static bool is_int(const Type *t) { return !t->ptr && dtype_is_int(t->dtype); }
 static bool is_float(const Type *t) { return !t->ptr && dtype_is_float(t->dtype); }
 

@@ -1,0 +1,29 @@
+/* Operands and attributes of accesses to memory, by name; where they stand is ops.def's affair. */
+#include "tile/tile.h"
+
+int op_mask_at(const Op *op) {
+  int at = op->code == OP_LOAD ? 1 : op->code == OP_STORE || op->code == OP_ATOMIC_RMW ? 2 : -1;
+  return at < op->in_count ? at : -1;
+}
+
+Value *op_mask(const Op *op) {
+  int at = op_mask_at(op);
+  return at < 0 ? NULL : op->in[at];
+}
+
+Value *op_other(const Op *op) { return op->code == OP_LOAD && op->in_count > 2 ? op->in[2] : NULL; }
+
+Value *op_value(const Op *op) {
+  int at = op->code == OP_STORE || op->code == OP_ATOMIC_RMW ? 1 : op->code == OP_ATOMIC_CAS ? 2 : -1;
+  return at < 0 ? NULL : op->in[at];
+}
+
+bool op_is_volatile(const Op *op) { return op->code == OP_LOAD && op->attr[2] != 0; }
+
+CacheHint op_cache(const Op *op) {
+  return op->code == OP_LOAD || op->code == OP_STORE ? (CacheHint)op->attr[0] : CACHE_NONE;
+}
+
+EvictHint op_evict(const Op *op) {
+  return op->code == OP_LOAD || op->code == OP_STORE ? (EvictHint)op->attr[1] : EVICT_DEFAULT;
+}
