@@ -274,7 +274,7 @@ bool overlap_crosswise(const Provenance *p, const Value *v, const Value *w, cons
     else shift_other(&s, t);
   }
   for (int i = 0; i < b.scalar_count; i++) shift_other(&s, &b.scalars[i]);
-  if (s.unknown) return s.one_array;
+  if (s.unknown && s.one_array) return true; /* of two arguments: used alike, so that bytes alone tell */
   s.multiple = common(s.multiple, a.bytes - b.bytes);
   return s.multiple && s.multiple < span;
 }

@@ -12,6 +12,7 @@
  *     x + i                  y + i                     never   \  if x and y are one array, they are used alike: with
  *     x + r * s + c          y + r * t + c             never   /  the same strides and at the same rows
  *     x + i                  y + 1023 - i              may
+ *     x + r * s + i          y + r * t + 5 + i         may
  *
  * Both pointers are taken apart into a sum of tensors (each a leaf with a constant factor, and perhaps a stride that is
  * known at run time only), scalars and bytes. The tensors must be the same; then the scalars and bytes that are left

@@ -175,6 +175,9 @@ static void chosen_pointers(void **state) {
 
 /* Two arguments that are one array. */
 static void aliases(void **state) {
+  needs_its_barriers(K "    r = tl.load(out)\n    s = tl.load(out + 7)\n    a = tl.load(x + r * n + 5 + i)\n"
+                       "    tl.store(y + s * n + i, a)\n",
+                     1);
   needs_its_barriers(K "    a = tl.load(x + i)\n    tl.store(y + 1023 - i, a)\n", 1);
   needs_its_barriers(K "    a = tl.load(x + i)\n    tl.store(y + i + 1, a)\n", 1);
   needs_its_barriers(K "    a = tl.load(x + i)\n    tl.store(y + i, a + 1)\n    b = tl.load(x + i)\n"
