@@ -64,10 +64,16 @@ static bool untouched(const Guarded *m) {
 static int64_t param_bytes(const Param *p) { return (p->count < 1 ? 1 : p->count) * (int64_t)nereid_dtype_bytes(p->t); }
 static bool is_array(const Param *p) { return p->kind == PARAM_IN || p->kind == PARAM_OUT; }
 
+static const char *device_name = "cpu:1"; /* what is compared with the interpreter */
+
+/* On a GPU two arguments are one array or none of each other's: they do not overlap in part (docs/guide/gpu.md). */
+static int64_t alias_shift(const Param *p) { return strncmp(device_name, "cpu", 3) ? 0 : p->i; }
+
 /* places: the arrays by parameter. */
 static nereid_arg argument(const Param *p, void *const *places, int i) {
   switch (p->kind) {
-    case PARAM_ALIAS: return nereid_pointer((char *)places[p->of] + p->i * (int64_t)nereid_dtype_bytes(p->t), p->t);
+    case PARAM_ALIAS:
+      return nereid_pointer((char *)places[p->of] + alias_shift(p) * (int64_t)nereid_dtype_bytes(p->t), p->t);
     case PARAM_INT: return nereid_int(p->i);
     case PARAM_FLOAT: return nereid_float(p->f);
     case PARAM_BOOL: return nereid_bool(p->i != 0);
@@ -108,8 +114,6 @@ static State refuse(State s, char *detail, nereid_error *err) {
   nereid_error_free(err);
   return s;
 }
-
-static const char *device_name = "cpu:1"; /* what is compared with the interpreter */
 
 static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, char *detail) {
   nereid_error *err = NULL;
@@ -258,7 +262,7 @@ static void print_kernel(const RandomKernel *k, const char *text) {
     if (is_array(p))
       printf(" %s: %s[%ld]%s", p->name, nereid_dtype_name(p->t), (long)p->count,
              p->place_at_end ? " at the end of a page" : "");
-    else if (p->kind == PARAM_ALIAS) printf(" %s: %s + %ld", p->name, k->params[p->of].name, (long)p->i);
+    else if (p->kind == PARAM_ALIAS) printf(" %s: %s + %ld", p->name, k->params[p->of].name, (long)alias_shift(p));
     else if (p->kind == PARAM_FLOAT) printf(" %s = %g", p->name, p->f);
     else printf(" %s = %ld", p->name, (long)p->i);
     printf(",");
