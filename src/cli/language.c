@@ -9,7 +9,7 @@ static const char opening[] =
     "Made by `nereid language` from the tables that the compiler itself uses; do not edit. It is Triton 3.6's "
     "language. A name that is not\n"
     "here is an error with the nearest name that is; \"no\" means an error that says why. The columns are the "
-    "[devices](devices.md); `cuda`\n"
+    "[devices](../guide/devices.md); `cuda`\n"
     "stands for GPUs from compute capability 8.0 on.\n\n"
     "Names may be reached as Triton allows: `tl.exp`, `tl.math.exp`; `libdevice.tanh` as `tl.extra.libdevice`, "
     "`tl.extra.cuda.libdevice` or\n"
