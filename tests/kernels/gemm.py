@@ -35,17 +35,31 @@ def gated(x_ptr, w_ptr, v_ptr, out_ptr, M, N, K, BM: tl.constexpr, BN: tl.conste
 
 @triton.jit
 def in_place(x_ptr, w_ptr, out_ptr, K, steps, BM: tl.constexpr, BK: tl.constexpr):
-    """x = x @ w, several times over by one program: x must be read anew each time."""
+    """The first rows of x become w @ x, several times over by one program: x must be read anew each time."""
     m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
     for step in range(steps):
         acc = tl.zeros([BM, BM], tl.float32)
         for k in range(0, K, BK):
             ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
-            acc = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(w_ptr + kb * BM + n), acc)
+            acc = tl.dot(tl.load(w_ptr + m * K + ka), tl.load(x_ptr + kb * BM + n), acc)
         tl.debug_barrier()
-        tl.store(x_ptr + m * K + n, acc - tl.floor(acc / 8) * 8)
+        tl.store(x_ptr + m * BM + n, acc - tl.floor(acc / 8) * 8)
         tl.debug_barrier()
-    tl.store(out_ptr + m * BM + n, tl.load(x_ptr + m * K + n))
+    tl.store(out_ptr + m * BM + n, tl.load(x_ptr + m * BM + n))
+
+
+@triton.jit
+def through_another(x_ptr, w_ptr, y_ptr, K, steps, BM: tl.constexpr, BK: tl.constexpr):
+    """The same, where what is stored to may be x by another name."""
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BM)[None, :]
+    for step in range(steps):
+        acc = tl.zeros([BM, BM], tl.float32)
+        for k in range(0, K, BK):
+            ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+            acc = tl.dot(tl.load(w_ptr + m * K + ka), tl.load(x_ptr + kb * BM + n), acc)
+        tl.debug_barrier()
+        tl.store(y_ptr + m * BM + n, acc - tl.floor(acc / 8) * 8)
+        tl.debug_barrier()
 
 
 @triton.jit

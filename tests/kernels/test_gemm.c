@@ -123,6 +123,45 @@ static void test_in_place(void **s) {
                   .gy = 1});
 }
 
+/* x and y apart, the same, and y in the middle of x. */
+static void test_overlap(void **s) {
+  (void)s;
+  enum { K = 64, BM = 32, ALL = 2 * BM * K };
+  static const int64_t places[] = {BM * K, 0, 16};
+  static const char *const devices[] = {"interp", "cpu:1"};
+  for (int p = 0; p < 3; p++) {
+    float got[2][ALL];
+    for (int i = 0; i < 2; i++) {
+      nereid_device *d = test_device(devices[i]);
+      nereid_error *err = NULL;
+      nereid_module *m = NULL;
+      float w[K * BM], *x = NULL, *on_w = NULL;
+      for (int k = 0; k < ALL; k++) got[i][k] = (float)(k * 7 % 5) - 2;
+      for (int k = 0; k < K * BM; k++) w[k] = (float)(k * 5 % 7) - 3;
+      nereid_status status = nereid_module_load(KERNELS_DIR "/../tests/kernels/gemm.py", &m, &err);
+      if (!status) status = nereid_alloc(d, sizeof got[i], (void **)&x, &err);
+      if (!status) status = nereid_alloc(d, sizeof w, (void **)&on_w, &err);
+      if (!status) status = nereid_copy_to_device(d, x, got[i], sizeof got[i], &err);
+      if (!status) status = nereid_copy_to_device(d, on_w, w, sizeof w, &err);
+      const nereid_arg args[] = {nereid_pointer(x, NEREID_F32),
+                                 nereid_pointer(on_w, NEREID_F32),
+                                 nereid_pointer(x + places[p], NEREID_F32),
+                                 nereid_int(K),
+                                 nereid_int(3),
+                                 nereid_named(nereid_constexpr_int(BM), "BM"),
+                                 nereid_named(nereid_constexpr_int(16), "BK")};
+      int64_t grid[3] = {1, 1, 1};
+      if (!status) status = nereid_launch(d, NULL, m, "through_another", grid, args, 7, NULL, &err);
+      if (!status) status = nereid_copy_to_host(d, got[i], x, sizeof got[i], &err);
+      if (status) fail_msg("%s", nereid_error_text(err));
+      nereid_free(d, x), nereid_free(d, on_w), nereid_module_free(m);
+    }
+    for (int k = 0; k < ALL; k++)
+      if (got[0][k] != got[1][k])
+        fail_msg("y at x + %d: [%d] is %g, not %g", (int)places[p], k, (double)got[1][k], (double)got[0][k]);
+  }
+}
+
 static void test_dequantized(void **s) {
   (void)s;
   check(&(Kernel){.name = "dequantized",
@@ -183,9 +222,10 @@ static int teardown(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plain),  cmocka_unit_test(test_int8),     cmocka_unit_test(test_long),
-      cmocka_unit_test(test_gated),  cmocka_unit_test(test_in_place), cmocka_unit_test(test_dequantized),
-      cmocka_unit_test(test_ragged), cmocka_unit_test(test_split_k),  cmocka_unit_test(test_squared),
+      cmocka_unit_test(test_plain),       cmocka_unit_test(test_int8),     cmocka_unit_test(test_long),
+      cmocka_unit_test(test_gated),       cmocka_unit_test(test_in_place), cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_dequantized), cmocka_unit_test(test_ragged),   cmocka_unit_test(test_split_k),
+      cmocka_unit_test(test_squared),
   };
   return cmocka_run_group_tests_name("gemm", tests, NULL, teardown);
 }
