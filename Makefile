@@ -64,7 +64,7 @@ $(FAKE_CUDA): tests/fakes/cuda.c tests/fakes/cuda.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
 FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_repeat measure/test_prof measure/test_inside_cuda \
-  measure/test_tune_cuda)
+  measure/test_tune_cuda) $(BUILD)/tests/kernels/test_allocations
 $(FAKE_CUDA_TESTS): $(FAKE_CUDA) tests/fakes/cuda.h
 $(FAKE_CUDA_TESTS): ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 # So is what records CUDA, against a CUPTI; and the injected library, in programs that it is put into.

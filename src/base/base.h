@@ -323,8 +323,8 @@ bool file_write_new(const char *path, const void *bytes, size_t n);
 /* temporary file, fsync, rename; errno on false */
 bool file_write_atomic(const char *path, const void *bytes, size_t n);
 /* Opens a regular file of at most `most` bytes for reading, the only kind that is ever read: a pipe, a device or a
- * folder could keep its reader forever. Never waits. -1 with errno: ESPIPE when it is no regular file, EFBIG when it is
- * larger. *size may be NULL. */
+ * folder could keep its reader forever. Never waits. -1 with errno: EISDIR, ESPIPE when it is no regular file either,
+ * EFBIG when it is larger. *size may be NULL. */
 int file_open(const char *path, int64_t most, int64_t *size);
 FILE *file_open_stream(const char *path, int64_t most); /* the same */
 const char *file_reason(int number);                    /* strerror, with words for these two */

@@ -40,7 +40,11 @@ int file_open(const char *path, int64_t most, int64_t *size) {
   struct stat st;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return -1;
-  int wrong = fstat(fd, &st) != 0 ? errno : !S_ISREG(st.st_mode) ? ESPIPE : (st.st_size > most) ? EFBIG : 0;
+  int wrong = 0;
+  if (fstat(fd, &st) != 0) wrong = errno;
+  else if (S_ISDIR(st.st_mode)) wrong = EISDIR;
+  else if (!S_ISREG(st.st_mode)) wrong = ESPIPE;
+  else if (st.st_size > most) wrong = EFBIG;
   if (wrong) {
     close(fd);
     errno = wrong;

@@ -125,7 +125,8 @@ static Json *read_value(Reader *r, int depth) {
       if (*r->p != '"') return fail_read(r, j, "a member's name is missing");
       if (!(key = read_string(r))) return fail_read(r, j, NULL);
       skip_space(r);
-      if (*r->p++ != ':') return free(key), fail_read(r, j, "a colon is missing");
+      if (*r->p != ':') return free(key), fail_read(r, j, "a colon is missing");
+      r->p++;
     }
     Json *child = read_value(r, depth + 1);
     if (!child) return free(key), fail_read(r, j, NULL);

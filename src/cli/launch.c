@@ -464,8 +464,9 @@ int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(
       a->name = format_string("%.*s", (int)(equals - argv[i]), argv[i]);
       a->spec = equals + 1;
       if (!a->name) return report_error(NULL);
-      if (launch_arg(l, a->name)) return usage_error(v, "the argument '%s' is given twice", a->name);
+      bool twice = launch_arg(l, a->name) != NULL;
       l->arg_count++, i++;
+      if (twice) return usage_error(v, "the argument '%s' is given twice", a->name);
     } else {
       return usage_error(v, "'%s' is neither an option nor ARG=SPEC", argv[i]);
     }

@@ -257,7 +257,7 @@ void layout_print_func(Buf *out, const Func *f) {
   if (n.conversions) buf_printf(out, " at a cost of %d", n.cost);
   buf_putc(out, '\n');
   for (int i = 0; i < n.layouts.n; i++) {
-    Buf picture = {0};
+    Buf picture = {.arena = f->cx->arena};
     buf_printf(out, "//\n// L%d: ", i);
     layout_print(out, n.layouts.at[i].layout);
     buf_putc(out, '\n');

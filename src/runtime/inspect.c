@@ -59,7 +59,10 @@ static void put_summary(Inspection *in, const LaneFunc *f, const GpuCubin *cubin
   Buf *b = &in->print; /* freed with the inspection, also when this fails */
   size_t before = b->n;
   gpu_summary(b, f, in->target, cubin);
-  if (b->failed) return;
+  if (b->failed) {
+    in->text.failed = true;
+    return;
+  }
   if (mark) put_comment(&in->text, b->at + before, mark);
   else buf_puts(&in->text, b->at + before);
   b->n = before;

@@ -222,8 +222,13 @@ API int cuModuleLoadDataEx(void **out, const void *image, unsigned n, int *optio
   if (!cubin && fake.ptx_result) LEAVE(fake.ptx_result);
   if (!cubin && !strstr(image, ".version")) LEAVE(200);
   Module *m = calloc(1, sizeof *m);
+  if (!m) LEAVE(2);
   m->is_cubin = cubin;
   m->image = cubin ? NULL : strdup(image);
+  if (!cubin && !m->image) {
+    free(m);
+    LEAVE(2);
+  }
   m->next = modules;
   modules = m;
   fake.modules++;
@@ -251,6 +256,7 @@ API int cuModuleGetFunction(void **out, void *module, const char *name) {
   static Function *functions; /* never freed; a test is short */
   Module *m = module;
   Function *f = calloc(1, sizeof *f);
+  if (!f) LEAVE(2);
   f->next = functions;
   functions = f;
   f->module = m;
@@ -334,6 +340,7 @@ API int cuStreamEndCapture(void *stream, void **out) {
   *out = NULL;
   if (!fake.capturing || fake.capturing != stream) LEAVE(1);
   Graph *g = malloc(sizeof *g);
+  if (!g) LEAVE(2);
   *g = captured, *out = g;
   fake.capturing = NULL, relaxed = false, fake.graphs++;
   LEAVE(0);
@@ -355,6 +362,7 @@ API int cuThreadExchangeStreamCaptureMode(int *mode) {
 API int cuGraphCreate(void **out, unsigned flags) {
   ENTER(IN_CONTEXT);
   *out = calloc(1, sizeof(Graph));
+  if (!*out) LEAVE(2);
   fake.graphs++;
   LEAVE(0);
 }
@@ -371,6 +379,7 @@ API int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const NodePara
 API int cuGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags) {
   ENTER(IN_CONTEXT);
   Graph *g = malloc(sizeof *g);
+  if (!g) LEAVE(2);
   *g = *(Graph *)graph, *out = g;
   fake.graph_execs++;
   LEAVE(0);
@@ -443,10 +452,12 @@ static bool in_host(uintptr_t p) {
     if (p - b->at < b->bytes) return true;
   return false;
 }
-static void add_host(void *p, size_t n) {
+static bool add_host(void *p, size_t n) {
   Block *b = malloc(sizeof *b);
+  if (!b) return false;
   *b = (Block){(uintptr_t)p, n ? n : 1, host_blocks};
   host_blocks = b;
+  return true;
 }
 static bool remove_host(void *p) {
   for (Block **at = &host_blocks, *b; (b = *at); at = &b->next)
@@ -482,7 +493,11 @@ API int cuMemGetInfo_v2(size_t *left, size_t *total) {
 API int cuMemHostAlloc(void **out, size_t n, unsigned flags) {
   ENTER(NOT_IN_STRICT_CAPTURE);
   *out = calloc(1, n);
-  add_host(*out, n);
+  if (!*out) LEAVE(2);
+  if (!add_host(*out, n)) {
+    free(*out);
+    LEAVE(2);
+  }
   fake.host_allocations++;
   LEAVE(0);
 }
@@ -496,7 +511,7 @@ API int cuMemFreeHost(void *p) {
 API int cuMemHostRegister_v2(void *p, size_t n, unsigned flags) {
   ENTER(NOT_IN_CAPTURE);
   if (in_host((uintptr_t)p)) LEAVE(712);
-  add_host(p, n);
+  if (!add_host(p, n)) LEAVE(2);
   fake.registered++;
   LEAVE(0);
 }
@@ -555,6 +570,7 @@ API int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *stream) {
 API int cuStreamCreate(void **out, unsigned flags) {
   ENTER(IN_CONTEXT);
   *out = malloc(1);
+  if (!*out) LEAVE(2);
   fake.streams++;
   LEAVE(0);
 }
@@ -577,6 +593,7 @@ API int cuStreamIsCapturing(void *s, int *out) {
 API int cuEventCreate(void **out, unsigned flags) {
   ENTER(IN_CONTEXT);
   *out = calloc(1, sizeof(int));
+  if (!*out) LEAVE(2);
   fake.events++;
   LEAVE(0);
 }
@@ -612,6 +629,7 @@ API int nvrtcVersion(int *major, int *minor) { return *major = 13, *minor = fake
 API int nvrtcCreateProgram(Program **out, const char *text, const char *name, int n, const char *const *h,
                            const char *const *i) {
   *out = calloc(1, sizeof **out);
+  if (!*out) LEAVE(1);
   (*out)->text = strdup(text);
   return 0;
 }

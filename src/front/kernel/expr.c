@@ -376,7 +376,7 @@ Call *core_make_call(Front *fr, Node *n) {
   call->args = args.at;
   call->kw_n = names.n;
   call->kw_names = names.at;
-  call->kw_values = args.at + call->n;
+  call->kw_values = args.n ? args.at + call->n : NULL;
   call->arg_spans = spans.at;
   return call;
 }

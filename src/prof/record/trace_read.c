@@ -130,7 +130,9 @@ static void string_read(TraceReader *r) {
   uint64_t id = 0, length = 0;
   trace_code_number(&r->chunk, &id);
   trace_code_number(&r->chunk, &length);
-  if (r->chunk.bad || id >= STRINGS_MAX || length > (uint64_t)(r->chunk.end - r->chunk.at)) {
+  /* Ids count up from 1, and each string takes bytes of the file: none can be larger than what was read. */
+  if (r->chunk.bad || id >= STRINGS_MAX || (int64_t)id > ftell(r->file) ||
+      length > (uint64_t)(r->chunk.end - r->chunk.at)) {
     r->chunk.bad = true;
     return;
   }

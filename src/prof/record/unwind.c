@@ -163,6 +163,7 @@ static bool read_entry(const struct dl_find_object *o, uint64_t at, Entry *e) {
   uint8_t version = take8(&cie), encoding = 0;
   const char *letters = (const char *)cie.at;
   while (take8(&cie)) {}
+  if (cie.bad) return false; /* the letters do not end */
   if (version >= 4) take16(&cie);
   e->code_step = unsigned_leb(&cie), e->data_step = signed_leb(&cie);
   e->link = version == 1 ? take8(&cie) : unsigned_leb(&cie);
@@ -249,6 +250,9 @@ static void set_block(Rules *rules, uint64_t number, RuleKind kind, const uint8_
   if (number < REGISTERS) rules->of[number] = (Rule){.kind = (uint8_t)kind, .block = block};
 }
 
+/* An offset in an entry's units; whatever a damaged one says wraps. */
+static int64_t scaled(uint64_t n, const Entry *e) { return (int64_t)(n * (uint64_t)e->data_step); }
+
 /* Runs instructions up to pc. false: there is one that is not known. */
 static bool run(Reader r, const Entry *e, uint64_t pc, Rules *rules, const Rules *initial) {
   Rules kept[STATES];
@@ -258,7 +262,7 @@ static bool run(Reader r, const Entry *e, uint64_t pc, Rules *rules, const Rules
     uint8_t op = take8(&r), low = op & 63;
     switch (op >> 6) {
       case 1: at += low * e->code_step; goto moved;
-      case 2: set(rules, low, AT_OFFSET, (int64_t)unsigned_leb(&r) * e->data_step); continue;
+      case 2: set(rules, low, AT_OFFSET, scaled(unsigned_leb(&r), e)); continue;
       case 3:
         if (low < REGISTERS) rules->of[low] = initial->of[low];
         continue;
@@ -268,9 +272,7 @@ static bool run(Reader r, const Entry *e, uint64_t pc, Rules *rules, const Rules
       case 0x02: at += take8(&r) * e->code_step; goto moved;
       case 0x03: at += take16(&r) * e->code_step; goto moved;
       case 0x04: at += take32(&r) * e->code_step; goto moved;
-      case 0x05:
-        number = unsigned_leb(&r), set(rules, number, AT_OFFSET, (int64_t)unsigned_leb(&r) * e->data_step);
-        continue;
+      case 0x05: number = unsigned_leb(&r), set(rules, number, AT_OFFSET, scaled(unsigned_leb(&r), e)); continue;
       case 0x06:
         number = unsigned_leb(&r);
         if (number < REGISTERS) rules->of[number] = initial->of[number];
@@ -293,15 +295,18 @@ static bool run(Reader r, const Entry *e, uint64_t pc, Rules *rules, const Rules
       case 0x0e: rules->frame = (Rule){IS_OFFSET, {(int64_t)unsigned_leb(&r)}}; continue;
       case 0x0f: rules->frame = (Rule){.kind = IS_EXPRESSION, .block = take_block(&r)}; continue;
       case 0x10: number = unsigned_leb(&r), set_block(rules, number, AT_EXPRESSION, take_block(&r)); continue;
-      case 0x11: number = unsigned_leb(&r), set(rules, number, AT_OFFSET, signed_leb(&r) * e->data_step); continue;
+      case 0x11:
+        number = unsigned_leb(&r), set(rules, number, AT_OFFSET, scaled((uint64_t)signed_leb(&r), e));
+        continue;
       case 0x12:
-        rules->frame_register = unsigned_leb(&r), rules->frame = (Rule){IS_OFFSET, {signed_leb(&r) * e->data_step}};
+        rules->frame_register = unsigned_leb(&r),
+        rules->frame = (Rule){IS_OFFSET, {scaled((uint64_t)signed_leb(&r), e)}};
         continue;
-      case 0x13: rules->frame = (Rule){IS_OFFSET, {signed_leb(&r) * e->data_step}}; continue;
-      case 0x14:
-        number = unsigned_leb(&r), set(rules, number, IS_OFFSET, (int64_t)unsigned_leb(&r) * e->data_step);
+      case 0x13: rules->frame = (Rule){IS_OFFSET, {scaled((uint64_t)signed_leb(&r), e)}}; continue;
+      case 0x14: number = unsigned_leb(&r), set(rules, number, IS_OFFSET, scaled(unsigned_leb(&r), e)); continue;
+      case 0x15:
+        number = unsigned_leb(&r), set(rules, number, IS_OFFSET, scaled((uint64_t)signed_leb(&r), e));
         continue;
-      case 0x15: number = unsigned_leb(&r), set(rules, number, IS_OFFSET, signed_leb(&r) * e->data_step); continue;
       case 0x16: number = unsigned_leb(&r), set_block(rules, number, IS_EXPRESSION, take_block(&r)); continue;
       /* of AArch64: return addresses are signed; they are stripped in any case */
       case 0x2d: continue;

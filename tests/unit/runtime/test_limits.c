@@ -241,7 +241,7 @@ static void test_files(void **state) {
   char folder[] = "/tmp/nereid-limits-XXXXXX", path[100], want[300];
   assert_non_null(mkdtemp(folder));
   static const char *const names[] = {"/dev/zero", "fifo", "folder", "sparse"};
-  static const char *const why[] = {"it is not a regular file", "it is not a regular file", "it is not a regular file",
+  static const char *const why[] = {"it is not a regular file", "it is not a regular file", "Is a directory",
                                     "it is too large"};
   for (int i = 0; i < 4; i++) {
     snprintf(path, sizeof path, "%s%s%s", i ? folder : "", i ? "/" : "", names[i]);
