@@ -69,11 +69,16 @@ static void name_block(Naming *n, const Block *b) {
   }
 }
 
-static void put_value(Printer *p, const Value *v) {
-  while (v->forward) v = v->forward;
+/* As it is defined: of an operation that nobody uses any more, what has taken a result's place is not its name. */
+static void put_name(Printer *p, const Value *v) {
   if (p->names && v->id < p->name_count && p->names[v->id]) buf_printf(p->out, "%%%s", p->names[v->id]);
   else if (name_is_plain(v->name)) buf_printf(p->out, "%%%s_%d", v->name, v->id);
   else buf_printf(p->out, "%%%d", v->id);
+}
+
+static void put_value(Printer *p, const Value *v) {
+  while (v->forward) v = v->forward;
+  put_name(p, v);
 }
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
@@ -155,7 +160,7 @@ static void put_typed_values(Printer *p, const Block *b) {
   buf_putc(p->out, '(');
   for (int i = 0; i < b->arg_count; i++) {
     if (i) buf_puts(p->out, ", ");
-    put_value(p, b->args[i]);
+    put_name(p, b->args[i]);
     buf_puts(p->out, ": ");
     type_print(p->out, b->args[i]->type);
   }
@@ -168,7 +173,7 @@ static void put_op(Printer *p, const Op *op, int indent) {
   put_indent(out, indent);
   for (int i = 0; i < op->out_count; i++) {
     if (i) buf_puts(out, ", ");
-    put_value(p, op->out[i]);
+    put_name(p, op->out[i]);
   }
   buf_printf(out, "%s%s", op->out_count ? " = " : "", op_info[op->code].name);
   for (int i = 0; i < op->in_count; i++) {
