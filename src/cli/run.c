@@ -2,8 +2,10 @@
  * what the arrays hold afterwards. `--step` walks through one program on the interpreter. */
 #include "cli.h"
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_CHECKS = 16 };
 typedef struct Pair {
@@ -16,6 +18,7 @@ typedef struct Run {
   int check_count, output_count;
   double rtol, atol; /* negative: from the type */
   bool json, step, races, unwritten_ok;
+  bool was_stopped; /* --step: the walk was left before the kernel ended */
   int64_t programs[3];
   bool one_program;
   char config[400]; /* what was launched */
@@ -81,11 +84,28 @@ static void release(nereid_device *d, Launch *l) {
   }
 }
 
+/* What the commands of one walk have set. */
+typedef struct Walk {
+  bool goes_on;     /* to the next breakpoint, or to the end */
+  int lines[32], n; /* breakpoints */
+  bool was_stopped;
+} Walk;
+
 static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, const int32_t program[3]);
 
 static bool show_tuning(void *arg, const nereid_tune_progress *p) {
   progress(*(int64_t *)arg, "tuning, %s: %d of %d", p->phase, p->done, p->of);
   return true;
+}
+
+/* On the CPU an access outside of an array may end the process. This says how to find it; the signal then does what it
+ * would have done. */
+static void crashed(int number) {
+  static const char text[] = "nereid run: the kernel accessed memory that is not there; run it with --device interp, "
+                             "which checks every access and names the line\n";
+  if (write(2, text, sizeof text - 1) < 0) number = SIGABRT;
+  signal(number, SIG_DFL);
+  raise(number);
 }
 
 /* Uploads, launches, downloads into the host arrays. */
@@ -117,13 +137,18 @@ static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_
   }
   *compile_ms = (double)(now_ns() - start) / 1e6;
   if (!status && r->step) {
-    status =
-        nereid_launch_stepped(d, l->module, l->kernel->name, grid, args, l->arg_count, &options, step_prompt, r, &err);
+    Walk walk = {0};
+    status = nereid_launch_stepped(d, l->module, l->kernel->name, grid, args, l->arg_count, &options, step_prompt,
+                                   &walk, &err);
+    r->was_stopped = walk.was_stopped;
     *compile_ms = 0, *launch_ms = (double)(now_ns() - start) / 1e6;
   } else if (!status) {
     start = now_ns();
+    bool is_cpu = !strncmp(r->device, "cpu", 3);
+    if (is_cpu) signal(SIGSEGV, crashed), signal(SIGBUS, crashed);
     status = nereid_run(f, NULL, grid, args, l->arg_count, &err);
     if (!status) status = nereid_synchronize(d, &err);
+    if (is_cpu) signal(SIGSEGV, SIG_DFL), signal(SIGBUS, SIG_DFL);
     *launch_ms = (double)(now_ns() - start) / 1e6;
   }
   if (!status) snprintf(r->config, sizeof r->config, "%s", nereid_function_config(f));
@@ -162,24 +187,85 @@ static void print_source_line(const char *path, int line) {
   free(text);
 }
 
+static bool is_breakpoint(const Walk *w, int line) {
+  for (int i = 0; i < w->n; i++)
+    if (w->lines[i] == line) return true;
+  return false;
+}
+
+/* `b LINE`, or `b` alone, which lists them; a second `b LINE` takes it away. */
+static void breakpoint(Walk *w, const char *text) {
+  char *end;
+  long line = strtol(text, &end, 10);
+  if (!*text) {
+    for (int i = 0; i < w->n; i++) printf("%d\n", w->lines[i]);
+    if (!w->n) printf("no breakpoints; `b 12` stops before line 12\n");
+  } else if (*end || line < 1 || line > INT32_MAX) {
+    printf("`b 12` stops before line 12\n");
+  } else if (is_breakpoint(w, (int)line)) {
+    int kept = 0;
+    for (int i = 0; i < w->n; i++)
+      if (w->lines[i] != line) w->lines[kept++] = w->lines[i];
+    w->n = kept;
+    printf("no breakpoint at line %ld any more\n", line);
+  } else if (w->n == (int)(sizeof w->lines / sizeof *w->lines)) {
+    printf("there are %d breakpoints already\n", w->n);
+  } else {
+    w->lines[w->n++] = (int)line;
+    printf("stops before line %ld\n", line);
+  }
+}
+
+/* A value by its name, or an expression over the scalars. */
+static void print_expression(nereid_step *s, const char *text) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+  int n = nereid_step_value_count(s), known = 0;
+  if (!text[strspn(text, letters)]) return print_value(s, text, 64);
+  const char **names = malloc(sizeof *names * (size_t)(n + 1));
+  double *values = malloc(sizeof *values * (size_t)(n + 1));
+  for (int i = 0; names && values && i < n; i++) {
+    char *value = nereid_step_value_text(s, i, 2), *end = value, *number = value ? strrchr(value, ' ') : NULL;
+    number = number ? number + 1 : value;
+    double v = number ? strtod(number, &end) : 0;
+    if (number && end != number && !*end && !strchr(value, '[')) {
+      names[known] = nereid_step_value_name(s, i);
+      values[known++] = v;
+    }
+    free(value);
+  }
+  int64_t result;
+  nereid_error *err = NULL;
+  if (!names || !values) printf("out of memory\n");
+  else if (nereid_eval(text, known, names, values, &result, &err)) printf("%s\n", nereid_error_message(err));
+  else printf("%s = %lld\n", text, (long long)result);
+  nereid_error_free(err);
+  free(names);
+  free(values);
+}
+
 static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, const int32_t program[3]) {
-  (void)arg;
-  static bool going; /* the command `c`; the CLI debugs one launch a process */
-  if (going) return true;
+  Walk *w = arg;
+  if (w->goes_on && !is_breakpoint(w, line)) return true;
+  w->goes_on = false;
   printf("[program %d,%d,%d] %s\n", program[0], program[1], program[2], file);
   print_source_line(file, line);
   char command[256];
   for (;;) {
-    printf("(n)ext (v)alues (p NAME) (c)ontinue (q)uit> ");
+    printf("(n)ext (v)alues (p EXPRESSION) (b LINE) (c)ontinue (q)uit> ");
     fflush(stdout);
-    if (!fgets(command, sizeof command, stdin)) return going = true;
+    if (!fgets(command, sizeof command, stdin)) return w->goes_on = true;
     command[strcspn(command, "\n")] = 0;
     if (!*command || !strcmp(command, "n")) return true;
-    if (!strcmp(command, "c")) return going = true;
-    if (!strcmp(command, "q")) return false;
+    if (!strcmp(command, "c")) return w->goes_on = true;
+    if (!strcmp(command, "q")) {
+      w->was_stopped = true;
+      return false;
+    }
     if (!strcmp(command, "v"))
       for (int i = 0; i < nereid_step_value_count(s); i++) print_value(s, nereid_step_value_name(s, i), 6);
-    else if (!strncmp(command, "p ", 2)) print_value(s, command + 2, 64);
+    else if (!strncmp(command, "p ", 2)) print_expression(s, command + 2);
+    else if (!strcmp(command, "b")) breakpoint(w, "");
+    else if (!strncmp(command, "b ", 2)) breakpoint(w, command + 2);
     else printf("unknown command '%s'\n", command);
   }
 }
@@ -317,6 +403,7 @@ static int run_checked(Run *r) {
     printf(",\"device\":\"%s\",\"grid\":[%ld,%ld,%ld],\"compile_ms\":%.3f,\"launch_ms\":%.4f,\"arrays\":[", r->device,
            (long)grid[0], (long)grid[1], (long)grid[2], compile_ms, launch_ms);
   } else if (!status) {
+    if (r->was_stopped) printf("stopped before the kernel ended; the arrays hold what was stored until then\n");
     printf("%s on %s: grid %ld x %ld x %ld, compiled in %.1f ms, ran in %.3f ms\n", l->kernel->name, r->device,
            (long)grid[0], (long)grid[1], (long)grid[2], compile_ms, launch_ms);
   }
@@ -369,7 +456,7 @@ const Verb verb_run = {
     "  --warps N, --stages N, --debug (device_assert checks), --seed N\n"
     "  --program X[,Y[,Z]]  run only this program\n"
     "  --races, --allow-unwritten  interp: report races between programs; let reads of unwritten memory pass\n"
-    "  --step         interp: walk through the kernel statement by statement\n"
+    "  --step         interp: walk through the kernel statement by statement; values, expressions, breakpoints\n"
     "  --json         the result as JSON\n\n"
     "example: nereid run kernels/vector_add.py x_ptr=randn:f32[1000] y_ptr=randn:f32[1000] out_ptr=empty:f32[1000] "
     "n=1000 \\\n"
