@@ -531,8 +531,9 @@ ND_FN double nd_bessel_i(int n, double x) {
   sum = half * (sum / sqrt(2 * M_PI * a)) * half;
   return n && x < 0 ? -sum : sum;
 }
-ND_FN double nd_cyl_bessel_i0(double x) { return isinf(x) ? INFINITY : nd_bessel_i(0, x); }
-ND_FN double nd_cyl_bessel_i1(double x) { return isinf(x) ? x : nd_bessel_i(1, x); }
+/* Both overflow before 720. */
+ND_FN double nd_cyl_bessel_i0(double x) { return fabs(x) > 720 ? INFINITY : nd_bessel_i(0, x); }
+ND_FN double nd_cyl_bessel_i1(double x) { return fabs(x) > 720 ? copysign(INFINITY, x) : nd_bessel_i(1, x); }
 ND_FLOAT1(cyl_bessel_i0)
 ND_FLOAT1(cyl_bessel_i1)
 

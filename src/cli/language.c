@@ -40,7 +40,21 @@ static const char opening[] =
     "generators, `in`, `not in`, chains like `0 < K < 8`, keyword-only and `**kw` parameters | errors, as in Triton "
     "|\n\n"
     "Around the kernels any Python 3.12 may stand; what a kernel needs of it is evaluated: constants, imports of files "
-    "beside it, decorators.\n";
+    "beside it, decorators.\n\n"
+    "### Where Triton leaves it open\n\n"
+    "Every operation has a result for all operands, the same bits on every device, and none traps: masked-off lanes "
+    "may "
+    "hold anything. Triton\n"
+    "(LLVM, and PTX behind it) leaves these open; a kernel that is to run elsewhere must not rely on them.\n\n"
+    "| operation | here |\n| --- | --- |\n"
+    "| `x // 0`, `x % 0` of integers | `x`, 0 |\n"
+    "| the least integer `// -1`, `% -1`; sums, products out of range | wraps to itself, 0; wrap around |\n"
+    "| shifts by the width or more, or by less than 0 | counts are unsigned: `<<` gives 0, `>>` 0 or, of a negative "
+    "number, -1, as PTX's `shl`, `shr` |\n"
+    "| float to integer, out of range; of NaN | the nearest end of the type's range; 0 |\n"
+    "| `min`, `max` of -0 and +0 | -0 is below +0, as in PTX |\n"
+    "| elements that a mask switches off and that have no `other` | 0 |\n"
+    "| which NaN an operation gives | any; operations that move bits keep them, but f16, bf16 and fp8 on `cpu` |\n";
 
 /* Inside a table: a bar would end the cell, a newline the row. */
 static void print_cell(const char *s) {

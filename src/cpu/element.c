@@ -32,6 +32,14 @@ static const char *binary(Emit *e, const char *op, Dtype d, bool vector, const c
   return rounded(e, d, text(e, "%s %s %s", in[0], op, in[1]), vector);
 }
 
+/* One rounding: as f32 the sum would be rounded before. */
+static const char *narrow_fma(Emit *e, Dtype d, bool vector, const char *const *in) {
+  const char *t = dtype_name(d);
+  if (vector) return text(e, "nd_cvt_%s_f64v(nd_fma_odd(%s, %s, %s))", t, in[0], in[1], in[2]);
+  return text(e, "nd_cvt_%s_f64v(nd_fma_odd(nd_splat_f32v(%s), nd_splat_f32v(%s), nd_splat_f32v(%s)))[0]", t, in[0],
+              in[1], in[2]);
+}
+
 static const char *compare(Emit *e, CmpPred pred, Dtype d, bool vector, const char *const *in) {
   static const char *const names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
   static const char *const ops[] = {"==", "!=", "<", "<=", ">", ">="};
@@ -186,8 +194,10 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
     case OP_AND: return binary(e, "&", d, vector, in);
     case OP_OR: return binary(e, "|", d, vector, in);
     case OP_XOR: return binary(e, "^", d, vector, in);
-    case OP_SHL: return i1 ? in[0] : call(e, "shl", d, vector, 2, in);
-    case OP_SHR: return i1 ? in[0] : call(e, "shr", d, vector, 2, in);
+    case OP_SHL:
+    case OP_SHR:
+      if (i1) return text(e, vector ? "%s & ~%s" : "%s & !%s", in[0], in[1]); /* 1 is the width */
+      return call(e, op->code == OP_SHL ? "shl" : "shr", d, vector, 2, in);
     case OP_MIN:
     case OP_MAX: {
       bool max = op->code == OP_MAX;
@@ -203,8 +213,10 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
     case OP_ABS:
       return dtype_is_int(d) && !dtype_is_signed(d) ? in[0] : rounded(e, d, call(e, "abs", d, vector, 1, in), vector);
     case OP_FMA:
+      if (i1) return text(e, "(%s & %s) ^ %s", in[0], in[1], in[2]);
       if (dtype_is_int(d)) return rounded(e, d, text(e, "%s * %s + %s", in[0], in[1], in[2]), vector);
-      return rounded(e, d, call(e, "fma", d, vector, 3, in), vector);
+      if (is_narrow(d)) return narrow_fma(e, d, vector, in);
+      return call(e, "fma", d, vector, 3, in);
     case OP_MATH: return math_text(e, op, in, vector);
     case OP_CMP: return compare(e, (CmpPred)op->attr[0], d, vector, in);
     case OP_SELECT: {

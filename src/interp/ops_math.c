@@ -41,6 +41,21 @@ static const struct {
 #undef ROW
 };
 
+/* Bits that a function takes for another type's: through a Scalar a signalling NaN would become quiet. */
+LOOP(copy_32, uint32_t, )
+LOOP(copy_64, uint64_t, )
+static Kernel bits_kernel(MathFn fn) {
+  switch ((int)fn) {
+    case MATH_INT_AS_FLOAT:
+    case MATH_UINT_AS_FLOAT:
+    case MATH_FLOAT_AS_INT:
+    case MATH_FLOAT_AS_UINT: return copy_32;
+    case MATH_LONGLONG_AS_DOUBLE:
+    case MATH_DOUBLE_AS_LONGLONG: return copy_64;
+    default: return NULL;
+  }
+}
+
 static bool run_each(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   Dtype in[4], to = op->out[0]->type->dtype;
@@ -60,7 +75,9 @@ static bool run_each(Run *run, const Node *node, int64_t n) {
 bool prepare_math(Plan *p, Node *node) {
   Dtype t = node->op->in[0]->type->dtype;
   MathFn fn = (MathFn)node->op->attr[0];
-  if (node->op->in_count == 1) node->kernel = t == DT_F32 ? loops[fn].f32 : t == DT_F64 ? loops[fn].f64 : NULL;
+  node->kernel = bits_kernel(fn);
+  if (!node->kernel && node->op->in_count == 1)
+    node->kernel = t == DT_F32 ? loops[fn].f32 : t == DT_F64 ? loops[fn].f64 : NULL;
   node->fn = node->kernel ? run_kernel : run_each;
   return true;
 }

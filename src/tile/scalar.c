@@ -104,7 +104,7 @@ static int64_t int_binary(OpCode code, Dtype t, int64_t x, int64_t y) {
     case OP_SUB: return (int64_t)(ux - uy);
     case OP_MUL: return (int64_t)(ux * uy);
     case OP_DIV:
-      if (y == 0) return x; /* any value would do; every device gives this one */
+      if (y == 0) return x; /* Triton leaves it open; every device gives this one */
       if (!sign) return (int64_t)(ux / uy);
       return y == -1 ? (int64_t)(0 - ux) : x / y;
     case OP_REM:

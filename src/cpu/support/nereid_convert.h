@@ -155,6 +155,16 @@ ND_INLINE nd_f32v nd_cvtz_f32_f64v(nd_f64v x) {
   return (nd_f32v)((nd_i32v)r + nd_gt_f64v(nd_abs_f64v(back), nd_abs_f64v(x)));
 }
 
+/* a * b + c of narrow floats so that rounding it to their type is right: the product is exact as a double, and the sum
+ * is rounded to odd. */
+ND_INLINE nd_f64v nd_fma_odd(nd_f32v a, nd_f32v b, nd_f32v c) {
+  nd_f64v x = __builtin_convertvector(a, nd_f64v) * __builtin_convertvector(b, nd_f64v);
+  nd_f64v y = __builtin_convertvector(c, nd_f64v), s = x + y, t = s - x, lost = (x - (s - t)) + (y - t);
+  nd_mask inexact = nd_lt_f64v(lost, (nd_f64v){0}) | nd_gt_f64v(lost, (nd_f64v){0});
+  nd_i64v bits = (nd_i64v)s, outwards = (bits ^ (nd_i64v)lost) >> 63 | 1; /* 1, or -1 where the signs differ */
+  return (nd_f64v)nd_select_i64v(inexact, bits + (outwards & ((bits & 1) - 1)), bits);
+}
+
 /* ---- numbers: integers from and to integers and floats ----------------------------------------------------------- */
 
 /* All pairs by way of 32 bits (nereid_vec.h has those of 8 and 16), so that no step changes the width more than twice.

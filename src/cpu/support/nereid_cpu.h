@@ -51,10 +51,11 @@
  *   nd_select_Tv(m, a, b)      also nd_select_i1v
  *   nd_first(n) -> nd_mask     lanes i < n (int64_t n, any)
  *   nd_all(m) nd_any(m) nd_none(m) nd_count(m)  -> int
- *   nd_min_Tv nd_max_Tv        floats: the operand that is not NaN; nd_minnan_f32v, nd_maxnan_f32v (f64v): NaN wins
+ *   nd_min_Tv nd_max_Tv        floats: the operand that is not NaN, -0 below +0; nd_minnan_f32v, nd_maxnan_f32v (f64v):
+ *                              NaN wins
  *   nd_abs_Tv nd_neg_Tv        floats: the sign bit
- *   nd_div_Tv nd_rem_Tv        never trap; floats: / and fmod
- *   nd_shl_Tv nd_shr_Tv        (ints) counts are taken modulo the width; shr by the type's sign
+ *   nd_div_Tv nd_rem_Tv        never trap: x / 0 is x, x % 0 is 0; floats: / and fmod
+ *   nd_shl_Tv nd_shr_Tv        (ints) counts are unsigned; from the width on all bits go out; shr by the type's sign
  *   nd_mulhi_Tv                (ints)
  *   nd_clz_i32v nd_clz_i64v nd_popc_* nd_ffs_* -> nd_i32v     nd_brev_i32v nd_brev_i64v -> same type
  *   nd_fma_f32v nd_fma_f64v
@@ -169,7 +170,7 @@ typedef double nd_f64;
 #define ND_UNSIGNED(X) X(u8) X(u16) X(u32) X(u64)
 #define ND_INTS(X) ND_SIGNED(X) ND_UNSIGNED(X)
 
-/* ---- scalars: what C leaves undefined is defined here, or any value, but never a trap ---------------------------- */
+/* ---- scalars: what C leaves undefined is defined here, as tile/scalar.c has it ----------------------------------- */
 
 #define ND_SCALAR(T) \
   ND_INLINE nd_##T nd_select_##T(int c, nd_##T a, nd_##T b) { return c ? a : b; }
@@ -180,18 +181,23 @@ typedef double nd_f64;
   ND_INLINE nd_##T nd_neg_##T(nd_##T a) { return (nd_##T)(0 - (uint64_t)a); } \
   ND_INLINE nd_##T nd_abs_##T(nd_##T a) { return a > 0 ? a : (nd_##T)(0 - (uint64_t)a); } \
   ND_INLINE nd_##T nd_shl_##T(nd_##T a, nd_##T n) { \
-    return (nd_##T)((uint64_t)a << ((uint64_t)n & (8 * sizeof a - 1))); \
-  } \
-  ND_INLINE nd_##T nd_shr_##T(nd_##T a, nd_##T n) { return (nd_##T)(a >> ((uint64_t)n & (8 * sizeof a - 1))); }
+    return (uint64_t)n < 8 * sizeof a ? (nd_##T)((uint64_t)a << ((uint64_t)n & 63)) : 0; \
+  }
 ND_INTS(ND_SCALAR_INT)
 #undef ND_SCALAR_INT
 
 #define ND_SCALAR_SIGNED(T) \
   ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return b == -1 ? nd_neg_##T(a) : (nd_##T)(a / (b ? b : 1)); } \
-  ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return b == -1 ? 0 : (nd_##T)(a % (b ? b : 1)); }
+  ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return b == -1 ? 0 : (nd_##T)(a % (b ? b : 1)); } \
+  ND_INLINE nd_##T nd_shr_##T(nd_##T a, nd_##T n) { \
+    return (nd_##T)(a >> ((uint64_t)n < 8 * sizeof a ? (uint64_t)n : 8 * sizeof a - 1)); \
+  }
 #define ND_SCALAR_UNSIGNED(T) \
   ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return (nd_##T)(a / (b ? b : 1)); } \
-  ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return (nd_##T)(a % (b ? b : 1)); }
+  ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return (nd_##T)(a % (b ? b : 1)); } \
+  ND_INLINE nd_##T nd_shr_##T(nd_##T a, nd_##T n) { \
+    return (uint64_t)n < 8 * sizeof a ? (nd_##T)(a >> ((uint64_t)n & (8 * sizeof a - 1))) : 0; \
+  }
 ND_SIGNED(ND_SCALAR_SIGNED)
 ND_UNSIGNED(ND_SCALAR_UNSIGNED)
 #undef ND_SCALAR_SIGNED
@@ -209,12 +215,14 @@ ND_SCALAR_MULHI(u32, uint64_t)
 ND_SCALAR_MULHI(u64, unsigned __int128)
 #undef ND_SCALAR_MULHI
 
+/* The difference of two equal numbers is seen in the sign of a zero only: -0 is the lesser. */
 #define ND_SCALAR_FLOAT(T, f) \
   ND_SCALAR(T) \
-  ND_INLINE nd_##T nd_min_##T(nd_##T a, nd_##T b) { return a < b || b != b ? a : b; } \
-  ND_INLINE nd_##T nd_max_##T(nd_##T a, nd_##T b) { return a > b || b != b ? a : b; } \
-  ND_INLINE nd_##T nd_minnan_##T(nd_##T a, nd_##T b) { return a < b || a != a ? a : b; } \
-  ND_INLINE nd_##T nd_maxnan_##T(nd_##T a, nd_##T b) { return a > b || a != a ? a : b; } \
+  ND_INLINE int nd_below_##T(nd_##T a, nd_##T b) { return a < b || (a == b && __builtin_signbit(a)); } \
+  ND_INLINE nd_##T nd_min_##T(nd_##T a, nd_##T b) { return nd_below_##T(a, b) || b != b ? a : b; } \
+  ND_INLINE nd_##T nd_max_##T(nd_##T a, nd_##T b) { return nd_below_##T(b, a) || b != b ? a : b; } \
+  ND_INLINE nd_##T nd_minnan_##T(nd_##T a, nd_##T b) { return nd_below_##T(a, b) || a != a ? a : b; } \
+  ND_INLINE nd_##T nd_maxnan_##T(nd_##T a, nd_##T b) { return nd_below_##T(b, a) || a != a ? a : b; } \
   ND_INLINE nd_##T nd_neg_##T(nd_##T a) { return -a; } \
   ND_INLINE nd_##T nd_abs_##T(nd_##T a) { return __builtin_fabs##f(a); } \
   ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return a / b; } \

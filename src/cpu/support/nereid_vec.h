@@ -322,73 +322,139 @@ ND_UNSIGNED(ND_ABS_UNSIGNED)
 #undef ND_ABS_SIGNED
 #undef ND_ABS_UNSIGNED
 
-/* 32-bit quotients by way of doubles, exact since a quotient of 32-bit integers is never so near to the next integer
- * that rounding to 53 bits would reach it. 0 as a divisor becomes 1. INT_MIN / -1 leaves the range: the conversion then
- * gives what the instruction gives. */
+/* x / 0 is x and x % 0 is 0: what a divisor of 1 gives. nd_quotient_Tv is for divisors that are not 0.
+ *
+ * 32-bit quotients by way of doubles, exact since a quotient of 32-bit integers is never so near to the next integer
+ * that rounding to 53 bits would reach it. INT_MIN / -1 leaves the range: the conversion then gives INT_MIN, as it
+ * must.
+ */
 #if defined(ND_AVX512)
-#define ND_DIV_PART(a, b, from, to) \
-  (nd_i32p) _mm512_##to##_epi32(_mm512_div_pd(_mm512_##from##_pd((__m256i)a), _mm512_##from##_pd((__m256i)b)))
-ND_INLINE nd_i32v nd_div_i32v(nd_i32v a, nd_i32v b) {
-  nd_i32u x = {a}, y = {b - (b == 0)}, r;
-  ND_EACH_PART(r.p[k] = ND_DIV_PART(x.p[k], y.p[k], cvtepi32, cvttpd))
+ND_INLINE nd_i32v nd_quotient_i32v(nd_i32v a, nd_i32v b) {
+  nd_i32u x = {a}, y = {b}, r;
+  ND_EACH_PART(r.p[k] = (nd_i32p)_mm512_cvttpd_epi32(
+                   _mm512_div_pd(_mm512_cvtepi32_pd((__m256i)x.p[k]), _mm512_cvtepi32_pd((__m256i)y.p[k]))))
   return r.v;
 }
-ND_INLINE nd_u32v nd_div_u32v(nd_u32v a, nd_u32v b) {
-  nd_i32u x = {(nd_i32v)a}, y = {(nd_i32v)b - ((nd_i32v)b == 0)}, r;
+ND_INLINE nd_u32v nd_quotient_u32v(nd_u32v a, nd_u32v b) {
+  nd_i32u x = {(nd_i32v)a}, y = {(nd_i32v)b}, r;
   ND_EACH_PART(r.p[k] = (nd_i32p)_mm512_cvttpd_epu32(
                    _mm512_div_pd(_mm512_cvtepu32_pd((__m256i)x.p[k]), _mm512_cvtepu32_pd((__m256i)y.p[k]))))
   return (nd_u32v)r.v;
 }
-#undef ND_DIV_PART
 #elif defined(ND_AVX2)
-ND_INLINE nd_i32v nd_div_i32v(nd_i32v a, nd_i32v b) {
-  nd_i32u x = {a}, y = {b - (b == 0)}, r;
+ND_INLINE nd_i32v nd_quotient_i32v(nd_i32v a, nd_i32v b) {
+  nd_i32u x = {a}, y = {b}, r;
   ND_EACH_PART(r.p[k] = (nd_i32p)_mm256_cvttpd_epi32(
                    _mm256_div_pd(_mm256_cvtepi32_pd((__m128i)x.p[k]), _mm256_cvtepi32_pd((__m128i)y.p[k]))))
   return r.v;
 }
-ND_INLINE nd_u32v nd_div_u32v(nd_u32v a, nd_u32v b) { return nd_lanes_div_u32v(a, b); }
+ND_INLINE nd_u32v nd_quotient_u32v(nd_u32v a, nd_u32v b) { return nd_lanes_div_u32v(a, b); }
 #else
-ND_INLINE nd_i32v nd_div_i32v(nd_i32v a, nd_i32v b) { return nd_lanes_div_i32v(a, b); }
-ND_INLINE nd_u32v nd_div_u32v(nd_u32v a, nd_u32v b) { return nd_lanes_div_u32v(a, b); }
+ND_INLINE nd_i32v nd_quotient_i32v(nd_i32v a, nd_i32v b) { return nd_lanes_div_i32v(a, b); }
+ND_INLINE nd_u32v nd_quotient_u32v(nd_u32v a, nd_u32v b) { return nd_lanes_div_u32v(a, b); }
 #endif
-ND_INLINE nd_i64v nd_div_i64v(nd_i64v a, nd_i64v b) { return nd_lanes_div_i64v(a, b); }
-ND_INLINE nd_u64v nd_div_u64v(nd_u64v a, nd_u64v b) { return nd_lanes_div_u64v(a, b); }
-#define ND_DIV_NARROW(T) \
-  ND_INLINE nd_##T##v nd_div_##T##v(nd_##T##v a, nd_##T##v b) { \
-    return nd_from32_##T##v(nd_div_i32v((nd_i32v)nd_to32_##T##v(a), (nd_i32v)nd_to32_##T##v(b))); \
+#define ND_QUOTIENT_NARROW(T) \
+  ND_INLINE nd_##T##v nd_quotient_##T##v(nd_##T##v a, nd_##T##v b) { \
+    return nd_from32_##T##v(nd_quotient_i32v((nd_i32v)nd_to32_##T##v(a), (nd_i32v)nd_to32_##T##v(b))); \
   }
-ND_DIV_NARROW(i8)
-ND_DIV_NARROW(i16)
-ND_DIV_NARROW(u8)
-ND_DIV_NARROW(u16)
-#undef ND_DIV_NARROW
-#define ND_REM(T) \
-  ND_INLINE nd_##T##v nd_rem_##T##v(nd_##T##v a, nd_##T##v b) { return a - nd_div_##T##v(a, b) * b; }
-ND_INTS(ND_REM)
-#undef ND_REM
+ND_QUOTIENT_NARROW(i8)
+ND_QUOTIENT_NARROW(i16)
+ND_QUOTIENT_NARROW(u8)
+ND_QUOTIENT_NARROW(u16)
+#undef ND_QUOTIENT_NARROW
+#define ND_DIV(T) \
+  ND_INLINE nd_##T##v nd_divisor_##T##v(nd_##T##v b) { return b - (nd_##T##v)(b == 0); } \
+  ND_INLINE nd_##T##v nd_div_##T##v(nd_##T##v a, nd_##T##v b) { return nd_quotient_##T##v(a, nd_divisor_##T##v(b)); } \
+  ND_INLINE nd_##T##v nd_rem_##T##v(nd_##T##v a, nd_##T##v b) { \
+    b = nd_divisor_##T##v(b); \
+    return a - nd_quotient_##T##v(a, b) * b; \
+  }
+ND_DIV(i8)
+ND_DIV(i16)
+ND_DIV(i32)
+ND_DIV(u8)
+ND_DIV(u16)
+ND_DIV(u32)
+#undef ND_DIV
+#define ND_DIV64(T) \
+  ND_INLINE nd_##T##v nd_div_##T##v(nd_##T##v a, nd_##T##v b) { return nd_lanes_div_##T##v(a, b); } \
+  ND_INLINE nd_##T##v nd_rem_##T##v(nd_##T##v a, nd_##T##v b) { return ND_MAP2(nd_##T##v, nd_rem_##T, a, b); }
+ND_DIV64(i64)
+ND_DIV64(u64)
+#undef ND_DIV64
 
+/* A count of the width or more shifts everything out, which AVX2's instructions with a count a lane do by themselves;
+ * gcc and clang make shifts by an immediate of them where the counts are constant. Elsewhere the count is cut first,
+ * and what a cut count leaves is taken out. */
 #define ND_SHIFT(T, U, bits) \
   ND_INLINE nd_##T##v nd_shl_##T##v(nd_##T##v a, nd_##T##v n) { \
-    return (nd_##T##v)((nd_##U##v)a << ((nd_##U##v)n & (bits - 1))); \
-  } \
-  ND_INLINE nd_##T##v nd_shr_##T##v(nd_##T##v a, nd_##T##v n) { return a >> (n & (bits - 1)); }
+    nd_##U##v r = (nd_##U##v)a << ((nd_##U##v)n & (bits - 1)); \
+    return (nd_##T##v)(r & (nd_##U##v)((nd_##U##v)n < bits)); \
+  }
+#define ND_SHIFT_RIGHT_UNSIGNED(T, bits) \
+  ND_INLINE nd_##T##v nd_shr_##T##v(nd_##T##v a, nd_##T##v n) { \
+    return (a >> (n & (bits - 1))) & (nd_##T##v)(n < bits); \
+  }
+#define ND_SHIFT_RIGHT_SIGNED(T, U, bits) \
+  ND_INLINE nd_##T##v nd_shr_##T##v(nd_##T##v a, nd_##T##v n) { \
+    nd_##T##v large = (nd_##T##v)((nd_##U##v)n >= bits); \
+    return a >> ((n & (bits - 1)) | (large & (bits - 1))); \
+  }
+#if defined(ND_AVX2) || defined(ND_AVX512)
+#define ND_SHIFT_EACH(T, name, instruction) \
+  ND_INLINE nd_##T##v nd_##name##_##T##v(nd_##T##v a, nd_##T##v n) { \
+    return (nd_##T##v)ND_MM(instruction)((ND_MI)a, (ND_MI)n); \
+  }
+#define ND_SHIFT_PARTS(T, P, name, instruction) \
+  ND_INLINE nd_##T##v nd_##name##_##T##v(nd_##T##v a, nd_##T##v n) { \
+    nd_##T##u x = {a}, y = {n}, r; \
+    ND_EACH_PART(r.p[k] = (nd_##P)ND_MM64(instruction)((ND_MI64)x.p[k], (ND_MI64)y.p[k])) \
+    return r.v; \
+  }
+ND_SHIFT_EACH(i32, shl, sllv_epi32)
+ND_SHIFT_EACH(u32, shl, sllv_epi32)
+ND_SHIFT_EACH(i32, shr, srav_epi32)
+ND_SHIFT_EACH(u32, shr, srlv_epi32)
+ND_SHIFT_PARTS(i64, i64p, shl, sllv_epi64)
+ND_SHIFT_PARTS(u64, u64p, shl, sllv_epi64)
+ND_SHIFT_PARTS(u64, u64p, shr, srlv_epi64)
+#if defined(ND_AVX512)
+ND_SHIFT_PARTS(i64, i64p, shr, srav_epi64)
+#else /* of a negative number the complement is shifted */
+ND_INLINE nd_i64v nd_shr_i64v(nd_i64v a, nd_i64v n) {
+  nd_i64u x = {a}, y = {n}, r;
+  ND_EACH_PART(nd_i64p sign = x.p[k] < 0;
+               r.p[k] = (nd_i64p)_mm256_srlv_epi64((__m256i)(x.p[k] ^ sign), (__m256i)y.p[k]) ^ sign)
+  return r.v;
+}
+#endif
+#undef ND_SHIFT_EACH
+#undef ND_SHIFT_PARTS
+#else
 ND_SHIFT(i32, u32, 32)
 ND_SHIFT(u32, u32, 32)
 ND_SHIFT(i64, u64, 64)
 ND_SHIFT(u64, u64, 64)
+ND_SHIFT_RIGHT_SIGNED(i32, u32, 32)
+ND_SHIFT_RIGHT_UNSIGNED(u32, 32)
+ND_SHIFT_RIGHT_SIGNED(i64, u64, 64)
+ND_SHIFT_RIGHT_UNSIGNED(u64, 64)
+#endif
 #undef ND_SHIFT
-#define ND_SHIFT_NARROW(T, bits) \
+#undef ND_SHIFT_RIGHT_SIGNED
+#undef ND_SHIFT_RIGHT_UNSIGNED
+/* Counts are unsigned in their own width; one of 8 to 31 moves all of a narrow number out of its part of 32 bits. */
+#define ND_SHIFT_NARROW(T, U, W) \
   ND_INLINE nd_##T##v nd_shl_##T##v(nd_##T##v a, nd_##T##v n) { \
-    return nd_from32_##T##v((nd_i32v)((nd_u32v)nd_to32_##T##v(a) << ((nd_u32v)nd_to32_##T##v(n) & (bits - 1)))); \
+    return nd_from32_##T##v((nd_i32v)nd_shl_u32v((nd_u32v)nd_to32_##T##v(a), nd_to32_##U##v((nd_##U##v)n))); \
   } \
   ND_INLINE nd_##T##v nd_shr_##T##v(nd_##T##v a, nd_##T##v n) { \
-    return nd_from32_##T##v((nd_i32v)(nd_to32_##T##v(a) >> (nd_to32_##T##v(n) & (bits - 1)))); \
+    return nd_from32_##T##v((nd_i32v)nd_shr_##W##v(nd_to32_##T##v(a), (nd_##W##v)nd_to32_##U##v((nd_##U##v)n))); \
   }
-ND_SHIFT_NARROW(i8, 8)
-ND_SHIFT_NARROW(u8, 8)
-ND_SHIFT_NARROW(i16, 16)
-ND_SHIFT_NARROW(u16, 16)
+ND_SHIFT_NARROW(i8, u8, i32)
+ND_SHIFT_NARROW(u8, u8, u32)
+ND_SHIFT_NARROW(i16, u16, i32)
+ND_SHIFT_NARROW(u16, u16, u32)
 #undef ND_SHIFT_NARROW
 
 ND_INLINE nd_u32v nd_mulhi_u32v(nd_u32v a, nd_u32v b) {
@@ -472,31 +538,36 @@ ND_INLINE nd_f64v nd_div_f64v(nd_f64v a, nd_f64v b) { return a / b; }
 ND_INLINE nd_f32v nd_rem_f32v(nd_f32v a, nd_f32v b) { return ND_MAP2(nd_f32v, fmodf, a, b); }
 ND_INLINE nd_f64v nd_rem_f64v(nd_f64v a, nd_f64v b) { return ND_MAP2(nd_f64v, fmod, a, b); }
 
-/* x86's minps(b, a) is a when either is NaN; one more select finds the NaN that minimum wants or does not want.
- * on(x, y, z): where x is NaN y, else z. */
+/* Of two zeros -0 is the lesser. AVX-512's range instruction knows that. x86's older minps(b, a) is a when both are
+ * zeros, whatever their signs, and when either is NaN: where the operands are equal their bits differ in the sign of a
+ * zero only, so min takes the or of both, max the and. The rest is to find the NaN that the minimum wants or does not
+ * want. ND_EXTREME(min, or, a, b): of a NaN and a number the number; ND_EXTREME_NAN: the NaN. */
 #if defined(ND_AVX512)
-#define ND_IF_NAN(x, y, z) ND_MM(mask_mov_ps)(z, ND_MM(cmp_ps_mask)(x, x, _CMP_UNORD_Q), y)
-#define ND_IF_NAN64(x, y, z) _mm512_mask_mov_pd(z, _mm512_cmp_pd_mask(x, x, _CMP_UNORD_Q), y)
-#elif defined(ND_AVX2)
-#define ND_IF_NAN(x, y, z) ND_MM(blendv_ps)(z, y, ND_MM(cmp_ps)(x, x, _CMP_UNORD_Q))
-#define ND_IF_NAN64(x, y, z) _mm256_blendv_pd(z, y, _mm256_cmp_pd(x, x, _CMP_UNORD_Q))
+#define ND_RANGE_min 4 /* the sign is the result's own */
+#define ND_RANGE_max 5
+#define ND_RANGE(p, mask, name, a, b) \
+  _mm##p##_mask_mov_##mask( \
+      _mm##p##_mask_range_##mask(b, _mm##p##_cmp_##mask##_mask(a, a, _CMP_ORD_Q), a, b, ND_RANGE_##name), \
+      _mm##p##_cmp_##mask##_mask(b, b, _CMP_UNORD_Q), a)
+#define ND_RANGE_NAN(p, mask, name, a, b) \
+  _mm##p##_mask_add_##mask(_mm##p##_range_##mask(a, b, ND_RANGE_##name), \
+                           _mm##p##_cmp_##mask##_mask(a, b, _CMP_UNORD_Q), a, b)
+#if ND_VL == 16
+#define ND_EXTREME(name, join, a, b) ND_RANGE(512, ps, name, a, b)
+#define ND_EXTREME_NAN(name, join, a, b) ND_RANGE_NAN(512, ps, name, a, b)
+#else
+#define ND_EXTREME(name, join, a, b) ND_RANGE(256, ps, name, a, b)
+#define ND_EXTREME_NAN(name, join, a, b) ND_RANGE_NAN(256, ps, name, a, b)
 #endif
-#define ND_MINMAX(name, cmp) \
-  ND_INLINE nd_f32v nd_##name##_f32v(nd_f32v a, nd_f32v b) { return ND_NANLESS(name, cmp, a, b, a, b); } \
-  ND_INLINE nd_f32v nd_##name##nan_f32v(nd_f32v a, nd_f32v b) { return ND_NANLESS(name, cmp, a, b, b, b); } \
-  ND_INLINE nd_f64v nd_##name##_f64v(nd_f64v a, nd_f64v b) { \
-    nd_f64u x = {a}, y = {b}, r; \
-    ND_EACH_PART(r.p[k] = ND_NANLESS64(name, cmp, x.p[k], y.p[k], x.p[k], y.p[k])) \
-    return r.v; \
-  } \
-  ND_INLINE nd_f64v nd_##name##nan_f64v(nd_f64v a, nd_f64v b) { \
-    nd_f64u x = {a}, y = {b}, r; \
-    ND_EACH_PART(r.p[k] = ND_NANLESS64(name, cmp, x.p[k], y.p[k], y.p[k], y.p[k])) \
-    return r.v; \
-  }
-#if defined(ND_IF_NAN)
-#define ND_NANLESS(name, cmp, a, b, x, y) (nd_f32v) ND_IF_NAN(x, y, ND_MM(name##_ps)(b, a))
-#define ND_NANLESS64(name, cmp, a, b, x, y) (nd_f64p) ND_IF_NAN64(x, y, ND_MM64(name##_pd)(b, a))
+#define ND_EXTREME64(name, join, a, b) ND_RANGE(512, pd, name, a, b)
+#define ND_EXTREME64_NAN(name, join, a, b) ND_RANGE_NAN(512, pd, name, a, b)
+#elif defined(ND_AVX2)
+#define ND_JOIN_or(MM, T, r, a, b) MM(or_##T)(r, MM(and_##T)(b, MM(cmp_##T)(a, b, _CMP_EQ_OQ)))
+#define ND_JOIN_and(MM, T, r, a, b) MM(and_##T)(r, MM(or_##T)(b, MM(cmp_##T)(a, b, _CMP_NEQ_UQ)))
+#define ND_EXTREME_BY(name, join, a, b, x, y) \
+  ND_MM(blendv_ps)(ND_JOIN_##join(ND_MM, ps, ND_MM(name##_ps)(b, a), a, b), y, ND_MM(cmp_ps)(x, x, _CMP_UNORD_Q))
+#define ND_EXTREME64_BY(name, join, a, b, x, y) \
+  _mm256_blendv_pd(ND_JOIN_##join(ND_MM64, pd, ND_MM64(name##_pd)(b, a), a, b), y, _mm256_cmp_pd(x, x, _CMP_UNORD_Q))
 #else
 ND_INLINE nd_f32v nd_blend_f32(nd_i32v m, nd_f32v a, nd_f32v b) {
   return (nd_f32v)((m & (nd_i32v)a) | (~m & (nd_i32v)b));
@@ -504,11 +575,40 @@ ND_INLINE nd_f32v nd_blend_f32(nd_i32v m, nd_f32v a, nd_f32v b) {
 ND_INLINE nd_f64p nd_blend_f64(nd_i64p m, nd_f64p a, nd_f64p b) {
   return (nd_f64p)((m & (nd_i64p)a) | (~m & (nd_i64p)b));
 }
-#define ND_NANLESS(name, cmp, a, b, x, y) nd_blend_f32(x != x, y, nd_blend_f32(b cmp a, b, a))
-#define ND_NANLESS64(name, cmp, a, b, x, y) nd_blend_f64(x != x, y, nd_blend_f64(b cmp a, b, a))
+#define ND_LESS_min <
+#define ND_LESS_max >
+#define ND_BITS_or |
+#define ND_BITS_and &
+#define ND_EXTREME_BY(name, join, a, b, x, y) \
+  nd_blend_f32( \
+      x != x, y, \
+      nd_blend_f32(a == b, (nd_f32v)((nd_i32v)a ND_BITS_##join(nd_i32v) b), nd_blend_f32(b ND_LESS_##name a, b, a)))
+#define ND_EXTREME64_BY(name, join, a, b, x, y) \
+  nd_blend_f64( \
+      x != x, y, \
+      nd_blend_f64(a == b, (nd_f64p)((nd_i64p)a ND_BITS_##join(nd_i64p) b), nd_blend_f64(b ND_LESS_##name a, b, a)))
 #endif
-ND_MINMAX(min, <)
-ND_MINMAX(max, >)
+#if !defined(ND_AVX512) /* (a, b, x, y): where x is NaN y, else the extreme of a and b, which is a where b is NaN */
+#define ND_EXTREME(name, join, a, b) ND_EXTREME_BY(name, join, a, b, a, b)
+#define ND_EXTREME_NAN(name, join, a, b) ND_EXTREME_BY(name, join, a, b, b, b)
+#define ND_EXTREME64(name, join, a, b) ND_EXTREME64_BY(name, join, a, b, a, b)
+#define ND_EXTREME64_NAN(name, join, a, b) ND_EXTREME64_BY(name, join, a, b, b, b)
+#endif
+#define ND_MINMAX(name, join) \
+  ND_INLINE nd_f32v nd_##name##_f32v(nd_f32v a, nd_f32v b) { return (nd_f32v)ND_EXTREME(name, join, a, b); } \
+  ND_INLINE nd_f32v nd_##name##nan_f32v(nd_f32v a, nd_f32v b) { return (nd_f32v)ND_EXTREME_NAN(name, join, a, b); } \
+  ND_INLINE nd_f64v nd_##name##_f64v(nd_f64v a, nd_f64v b) { \
+    nd_f64u x = {a}, y = {b}, r; \
+    ND_EACH_PART(r.p[k] = (nd_f64p)ND_EXTREME64(name, join, x.p[k], y.p[k])) \
+    return r.v; \
+  } \
+  ND_INLINE nd_f64v nd_##name##nan_f64v(nd_f64v a, nd_f64v b) { \
+    nd_f64u x = {a}, y = {b}, r; \
+    ND_EACH_PART(r.p[k] = (nd_f64p)ND_EXTREME64_NAN(name, join, x.p[k], y.p[k])) \
+    return r.v; \
+  }
+ND_MINMAX(min, or)
+ND_MINMAX(max, and)
 #undef ND_MINMAX
 
 ND_INLINE nd_f32v nd_fma_f32v(nd_f32v a, nd_f32v b, nd_f32v c) {

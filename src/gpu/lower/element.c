@@ -124,9 +124,11 @@ static void lower_halves_wide(Lower *l, const Op *op, int n, LaneValue **const *
 
 /* ---- one register ------------------------------------------------------------------------------------------------ */
 
-static LaneValue *predicate_op(Lower *l, const Op *op, LaneValue *x, LaneValue *y) {
+static LaneValue *predicate_op(Lower *l, const Op *op, LaneValue *const *in) {
   LaneBuilder *b = &l->b;
+  LaneValue *x = in[0], *y = op->in_count > 1 ? in[1] : NULL;
   switch (op->code) {
+    case OP_FMA: return lane_2(b, LANE_XOR, LK_PRED, lane_2(b, LANE_AND, LK_PRED, x, y), in[2]);
     case OP_ADD:
     case OP_SUB:
     case OP_XOR: return lane_2(b, LANE_XOR, LK_PRED, x, y);
@@ -170,14 +172,17 @@ static LaneValue *nan_wins(Lower *l, LaneValue *x, LaneValue *y, LaneValue *numb
 
 static LaneValue *shift(Lower *l, const Op *op, const Type *t, LaneKind k, LaneValue *x, LaneValue *count) {
   LaneBuilder *b = &l->b;
-  if (dtype_bits(t->dtype) == 64) count = lane_cvt(b, LK_U64, LK_U32, ROUND_DEFAULT, count);
+  if (dtype_bits(t->dtype) == 64) { /* the instruction takes 32 bits of the count, and shifts all out from 64 on */
+    count = lane_2(b, LANE_MIN, LK_U64, count, lane_i64(b, 64));
+    count = lane_cvt(b, LK_U64, LK_U32, ROUND_DEFAULT, count);
+  }
   return op->code == OP_SHR ? lane_2(b, LANE_SHR, k, x, count) : lane_2(b, LANE_SHL, bits_kind(t), x, count);
 }
 
 static LaneValue *one_register(Lower *l, const Op *op, LaneValue *const *x) {
   LaneBuilder *b = &l->b;
   const Type *t = op->out[0]->type;
-  if (lane_type_of(t) == LT_PRED) return predicate_op(l, op, x[0], op->in_count > 1 ? x[1] : NULL);
+  if (lane_type_of(t) == LT_PRED) return predicate_op(l, op, x);
   LaneKind k = arithmetic_kind(t), canonical = lane_kind_of(t);
   bool is_float = dtype_is_float(t->dtype);
   switch (op->code) {

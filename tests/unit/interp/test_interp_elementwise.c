@@ -252,7 +252,8 @@ static void math_functions(void **state) {
       sprintf(at, " {fn=%s}", math_info[fn].name);
       What w = {OP_MATH, types[0], types[n - 1], .attr = fn, .in = types};
       small_first = fn == MATH_JN || fn == MATH_YN;
-      check(op, n - 1, types, types[n - 1], expect_math, &w);
+      bool moves_bits = strstr(math_info[fn].name, "_as_") != NULL; /* signalling NaNs too */
+      check(op, n - 1, types, types[n - 1], moves_bits ? NULL : expect_math, &w);
       small_first = false;
     }
 }
