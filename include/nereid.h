@@ -294,7 +294,7 @@ NEREID_API nereid_status nereid_limits_read(const char *text, nereid_limits *out
 typedef struct nereid_options {
   /* 0: what tuning found (see below), else from the file's autotune configuration, else Triton's defaults */
   int num_warps, num_stages, num_ctas;
-  bool debug;              /* device_assert checks */
+  bool debug;              /* device_assert checks; on interp, undefined elements that are used */
   bool check_races;        /* interp: report conflicting accesses of different programs */
   bool allow_unwritten;    /* interp: reads of memory nobody wrote are no fault */
   const int64_t *programs; /* run only these programs (linear ids, x fastest); NULL: all */

@@ -137,6 +137,19 @@ static const char *vector_math(MathFn fn) {
   }
 }
 
+/* add_rn and its like are never fused with another operation; the text is compiled so that + and * may be. */
+static const char *unfused(Emit *e, MathFn fn, Dtype d, bool vector, const char *const *in) {
+  const char *product;
+  switch ((int)fn) {
+    case MATH_MUL_RN: product = text(e, "%s * %s", in[0], in[1]); return call(e, "keep", d, vector, 1, &product);
+    case MATH_ADD_RN:
+    case MATH_SUB_RN:
+      return text(e, "%s %s %s", call(e, "keep", d, vector, 1, &in[0]), fn == MATH_ADD_RN ? "+" : "-",
+                  call(e, "keep", d, vector, 1, &in[1]));
+    default: return NULL;
+  }
+}
+
 static const char *math_text(Emit *e, const Op *op, const char *const *in, bool vector) {
   MathFn fn = (MathFn)op->attr[0];
   Dtype types[4];
@@ -150,15 +163,10 @@ static const char *math_text(Emit *e, const Op *op, const char *const *in, bool 
     /* of a mask: 0 or 1 */
     if (floats && fn == MATH_SIGNBIT) return text(e, "-nd_signbit_%sv(%s)", dtype_name(types[0]), in[0]);
     if (floats && fn == MATH_ABS) return call(e, "abs", types[0], true, 1, in);
-    if (floats &&
-        (fn == MATH_ADD_RN || fn == MATH_SUB_RN || fn == MATH_MUL_RN || fn == MATH_DIV_RN || fn == MATH_FAST_DIVIDEF))
-      return text(e, "%s %s %s", in[0],
-                  fn == MATH_ADD_RN   ? "+"
-                  : fn == MATH_SUB_RN ? "-"
-                  : fn == MATH_MUL_RN ? "*"
-                                      : "/",
-                  in[1]);
+    if (floats && (fn == MATH_DIV_RN || fn == MATH_FAST_DIVIDEF)) return text(e, "%s / %s", in[0], in[1]);
   }
+  const char *apart = unfused(e, fn, types[0], vector, in);
+  if (apart) return apart;
   char name[48];
   math_c_name(fn, op->in_count, types, name);
   if (!vector) {

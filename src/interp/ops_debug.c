@@ -62,11 +62,26 @@ static bool is_zero(const char *p, int bytes) {
   return true;
 }
 
+/* Of passes/undefined.c: the elements number the operations that made them undefined, whose lines follow the text. */
+static bool run_defined(Run *run, const Node *node, int64_t n, const uint8_t *mask) {
+  const int32_t *origin = (const int32_t *)node->in[0];
+  for (int64_t i = 0; i < n; i++) {
+    if (!origin[i] || (mask && !mask[i])) continue;
+    const char *line = node->op->text;
+    int head = (int)strcspn(line, "\n");
+    for (int k = 0; k < origin[i] && *line; k++) line += strcspn(line, "\n") + 1;
+    return run_fault(run, node->op, node->op->in[0]->type, i, "%.*s %.*s", head, node->op->text,
+                     (int)strcspn(line, "\n"), line);
+  }
+  return true;
+}
+
 bool run_assert(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   const Type *t = op->in[0]->type;
   const uint8_t *mask = op->in_count > 1 ? (const uint8_t *)node->in[1] : NULL;
   int bytes = plan_elem_bytes(t);
+  if (op->attr[0]) return run_defined(run, node, n, mask);
   for (int64_t i = 0; i < n; i++)
     if ((!mask || mask[i]) && is_zero(node->in[0] + i * bytes, bytes)) {
       if (op->text && *op->text) return run_fault(run, op, t, i, "assertion failed: %s", op->text);

@@ -171,9 +171,12 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, i
     specialization_keep_slots(s, front, cx);
     keep_config(s, front, cx);
     check_thread_bytes(front, most_thread_bytes, cx, &phase);
+    phase = NEREID_UNSUPPORTED;
+    if (!s->kind->runs_ptx) tile_expand_asm(front->func);
     phase = NEREID_INTERNAL;
     if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
     else tile_sum_dots(front->func); /* the order of sums is the same everywhere */
+    if (s->kind->finds_undefined && o->debug) tile_track_undefined(front->func);
     if (s->kind->signature) keep_mod_ref(s, front->func);
     s->info.front_ms = (double)(clock_ns() - start) / 1e6;
     s->info.num_warps = front->num_warps;

@@ -84,6 +84,7 @@ static void interp_discard(Specialization *s) {}
 
 const DeviceKind device_interp = {
     .name = "interp",
+    .finds_undefined = true,
     .open = interp_open,
     .close = interp_close,
     .describe = interp_describe,

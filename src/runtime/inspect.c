@@ -155,6 +155,11 @@ static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) 
     tile_print(&in->text, f, 0);
     return;
   }
+  if (!in->target) {
+    *phase = NEREID_UNSUPPORTED;
+    tile_expand_asm(f);
+    *phase = NEREID_INTERNAL;
+  }
   tile_optimize(f, dump_after, dump_after ? &in->text : NULL, true);
   bool gpu = in->target && (in->stage > STAGE_C || is_gpu_pass(dump_after));
   if (dump_after && !gpu) return;

@@ -113,7 +113,9 @@ struct DeviceKind {
   nereid_status (*copy_in)(nereid_device *d, void *dst, const void *host, int64_t bytes, nereid_error **error);
   nereid_status (*copy_out)(nereid_device *d, void *host, const void *src, int64_t bytes, nereid_error **error);
 
-  bool optimizes; /* wants the Func after tile_optimize */
+  bool optimizes;       /* wants the Func after tile_optimize */
+  bool runs_ptx;        /* takes inline assembly as it stands */
+  bool finds_undefined; /* with `debug`, says where an undefined element is used */
   /* Makes s runnable from func; may fail(). *phase says what a failure is called. Sets s->keeps_context when func must
    * live. */
   void (*compile)(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase);

@@ -318,6 +318,13 @@ void tile_facts(Func *f); /* fills Value.facts */
 /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 void tile_drop_hints(Func *f);
 
+/* Inline PTX as operations, for devices that do not run it (asm/asm.h): before all passes. fails where it cannot. */
+void tile_expand_asm(Func *f);
+
+/* For the interpreter: asserts that no element that Triton leaves undefined is stored or decides (passes/undefined.c).
+ */
+void tile_track_undefined(Func *f);
+
 /* ---- analysis/body_order.c: in which order a reduction's body may combine ---------------------------------------- */
 
 typedef enum { BODY_ORDERED, BODY_FREE, BODY_SYMMETRIC } BodyOrder;

@@ -58,7 +58,7 @@
  *   nd_shl_Tv nd_shr_Tv        (ints) counts are unsigned; from the width on all bits go out; shr by the type's sign
  *   nd_mulhi_Tv                (ints)
  *   nd_clz_i32v nd_clz_i64v nd_popc_* nd_ffs_* -> nd_i32v     nd_brev_i32v nd_brev_i64v -> same type
- *   nd_fma_f32v nd_fma_f64v
+ *   nd_fma_f32v nd_fma_f64v    nd_keep_f32v nd_keep_f64v: the operand, of which no product is fused with a sum
  *   nd_xor_lanes_Tv(x, k)      lane i of the result is lane i ^ k: log2(ND_VL) of them reduce with any combine function
  *   nd_up_lanes_Tv(x, k, fill) lane i is lane i - k, fill below: the step of a scan.  nd_down_lanes_Tv: i + k, fill
  * above nd_sum_Tv nd_prod_Tv nd_hmin_Tv nd_hmax_Tv (ints also nd_hand_Tv nd_hor_Tv nd_hxor_Tv) (x) -> scalar over the
@@ -152,6 +152,17 @@ typedef struct NereidHost {
 #define ND_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* Keeps the compiler from knowing how x was made. */
+#if defined(__AVX512F__)
+#define ND_KEEP(x) __asm__("" : "+v"(x))
+#elif defined(__SSE2__)
+#define ND_KEEP(x) __asm__("" : "+x"(x))
+#elif defined(__aarch64__)
+#define ND_KEEP(x) __asm__("" : "+w"(x))
+#else
+#define ND_KEEP(x) __asm__("" : "+m"(x))
+#endif
+
 /* ---- element types in a register --------------------------------------------------------------------------------- */
 
 typedef int nd_i1;
@@ -227,7 +238,11 @@ ND_SCALAR_MULHI(u64, unsigned __int128)
   ND_INLINE nd_##T nd_abs_##T(nd_##T a) { return __builtin_fabs##f(a); } \
   ND_INLINE nd_##T nd_div_##T(nd_##T a, nd_##T b) { return a / b; } \
   ND_INLINE nd_##T nd_rem_##T(nd_##T a, nd_##T b) { return fmod##f(a, b); } \
-  ND_INLINE nd_##T nd_fma_##T(nd_##T a, nd_##T b, nd_##T c) { return fma##f(a, b, c); }
+  ND_INLINE nd_##T nd_fma_##T(nd_##T a, nd_##T b, nd_##T c) { return fma##f(a, b, c); } \
+  ND_INLINE nd_##T nd_keep_##T(nd_##T a) { \
+    ND_KEEP(a); \
+    return a; \
+  }
 ND_SCALAR_FLOAT(f32, f)
 ND_SCALAR_FLOAT(f64, )
 #undef ND_SCALAR_FLOAT

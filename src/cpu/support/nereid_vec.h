@@ -628,6 +628,18 @@ ND_INLINE nd_f64v nd_fma_f64v(nd_f64v a, nd_f64v b, nd_f64v c) {
 #endif
 }
 
+/* x as it is. Where a product must be rounded before it is added to something, the compiler must not know it for one.
+ */
+ND_INLINE nd_f32v nd_keep_f32v(nd_f32v x) {
+  ND_KEEP(x);
+  return x;
+}
+ND_INLINE nd_f64v nd_keep_f64v(nd_f64v x) {
+  nd_f64u u = {x};
+  ND_EACH_PART(ND_KEEP(u.p[k]))
+  return u.v;
+}
+
 /* ---- across the lanes -------------------------------------------------------------------------------------------- */
 
 #define ND_X1(i) ((i) ^ 1)

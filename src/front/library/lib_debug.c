@@ -254,8 +254,8 @@ const Builtin lib_debug_table[] = {
     {"tl", "static_assert", "cond, msg=\"\"", call_static_assert, DEBUG, 0, NULL},
     {"tl", "device_print", "prefix, *args, hex=False", call_device_print, DEBUG, 0, NULL},
     {"tl", "device_assert", "cond, msg=\"\", mask=None", call_device_assert, DEBUG, 0, "compiled with debug only"},
-    {"tl", "inline_asm_elementwise", "asm, constraints, args, dtype, is_pure, pack", call_asm, ASM, BUILTIN_PTX,
-     "assembly for a GPU"},
+    {"tl", "inline_asm_elementwise", "asm, constraints, args, dtype, is_pure, pack", call_asm, ASM, 0,
+     "PTX; without a GPU, the instructions of [inline-ptx](inline-ptx.md)"},
     {"tl", "map_elementwise", "scalar_fn, *args, pack=1", call_map, ASM, 0, NULL},
     {0},
 };

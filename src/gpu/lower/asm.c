@@ -8,9 +8,12 @@
  *
  * so that an operand takes pack * bits / 32 registers (at least one), elements of 32 bits and more `pack` of them.
  * Constraints come in the order of the text's $0, $1, ...: results, then operands. r and f are 32-bit registers, h
- * 16-bit, l and d 64-bit ones. Where a thread holds fewer elements than `pack`, the last is repeated.
+ * 16-bit, l and d 64-bit ones; n is a number known now, which is written into the text. Where a thread holds fewer
+ * elements than `pack`, the last is repeated.
  */
 #include "gpu/lower/lower.h"
+
+#include <stdlib.h>
 
 enum { MOST = 256 };
 
@@ -38,8 +41,9 @@ static int read_constraints(Lower *l, const Op *op, const char *text, Constraint
     if (*p == '=') c.result = true, p++;
     if (*p == '&') p++;
     c.letter = *p;
-    if (!c.letter || !strchr("rfhld", c.letter))
-      refuse(l, op, arena_printf(l->cx->arena, "the constraint '%.*s' is not one of r, f, h, l, d", (int)(end - p), p));
+    if (!c.letter || !strchr("rfhldn", c.letter))
+      refuse(l, op,
+             arena_printf(l->cx->arena, "the constraint '%.*s' is not one of r, f, h, l, d, n", (int)(end - p), p));
     if (n == MOST) refuse(l, op, "more than 256 constraints");
     out[n++] = c;
     p = end;
@@ -98,6 +102,31 @@ static void from_register(Lower *l, const Op *op, const Type *t, LaneValue *v, L
   else lower_unpack_word(l, k, v, n, x);
 }
 
+/* The text with numbers in place of the operands known now, and the others counted anew. known[k]: which it is. */
+static const char *with_numbers(Lower *l, const char *text, const Value *const *known, int n) {
+  Buf out = {0};
+  for (const char *c = text; *c; c++) {
+    const char *digits = c + 1 + (c[1] == '{');
+    size_t length = *c == '$' ? strspn(digits, "0123456789") : 0;
+    int k = length && length < 4 ? atoi(digits) : n, before = 0;
+    if (k >= n) {
+      buf_putc(&out, *c);
+      if (*c == '$' && c[1] == '$') buf_putc(&out, *++c);
+      continue;
+    }
+    for (int i = 0; i < k; i++) before += known[i] != NULL;
+    int64_t v = 0;
+    if (known[k] && value_is_const(known[k], &v)) buf_printf(&out, "%lld", (long long)v);
+    else buf_printf(&out, "$%d", k - before);
+    c = digits + length - (c[1] != '{');
+  }
+  const char *kept = arena_strdup(l->cx->arena, out.at ? out.at : "");
+  bool failed = out.failed;
+  buf_destroy(&out);
+  if (failed) context_out_of_memory(l->cx);
+  return kept;
+}
+
 void lower_asm(Lower *l, Op *op) {
   int pack = (int)op->attr[1] < 1 ? 1 : (int)op->attr[1], n = lower_count(op->out[0]);
   const char *split = strchr(op->text, '\x1f');
@@ -115,23 +144,33 @@ void lower_asm(Lower *l, Op *op) {
                "%d results and %d operands need as many constraints, results ('=') first, in this order (with pack=%d)",
                results, operands, pack));
   const char *text = arena_strndup(l->cx->arena, op->text, (size_t)(split - op->text));
+  const Value **known = NEW_N(l->cx->arena, const Value *, constraints + 1);
+  int64_t number;
+  for (int i = 0, k = results; i < op->in_count; i++)
+    for (int e = 0; e < pack; e += share_of(op->in[i]->type, pack), k++) {
+      if (c[k].letter != 'n') continue;
+      if (!value_is_const(op->in[i], &number)) refuse(l, op, "an operand with the constraint 'n' is no constant");
+      known[k] = op->in[i];
+    }
+  text = with_numbers(l, text, known, constraints);
   LaneValue **in = lower_array(l, operands), ***out = NEW_N(l->cx->arena, LaneValue **, op->out_count);
   LaneType *types = NEW_N(l->cx->arena, LaneType, results + 1);
   for (int i = 0; i < results; i++) types[i] = register_of(c[i].letter);
   for (int i = 0; i < op->out_count; i++) out[i] = lower_array(l, n);
   for (int r = 0; r < n; r += pack) {
-    int k = 0;
+    int k = 0, taken = 0;
     LaneValue *x[4];
     for (int i = 0; i < op->in_count; i++) {
       int share = share_of(op->in[i]->type, pack);
       LaneValue **regs = lower_get(l, op->in[i]);
       for (int e = 0; e < pack; e += share, k++) {
+        if (known[results + k]) continue;
         for (int j = 0; j < share; j++) x[j] = regs[r + e + j < n ? r + e + j : n - 1];
-        in[k] = to_register(l, op, op->in[i]->type, register_of(c[results + k].letter), x, share);
+        in[taken++] = to_register(l, op, op->in[i]->type, register_of(c[results + k].letter), x, share);
       }
     }
     LaneOp proto = {.code = LANE_ASM, .kind = LK_NONE, .text = text, .is_pure = op->attr[0] != 0, .buffer = -1};
-    LaneOp *done = lane_op_raw(&l->b, proto, operands, in, results, types);
+    LaneOp *done = lane_op_raw(&l->b, proto, taken, in, results, types);
     k = 0;
     for (int i = 0; i < op->out_count; i++) {
       int share = share_of(op->out[i]->type, pack);

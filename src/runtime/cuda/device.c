@@ -420,6 +420,7 @@ const DeviceKind device_cuda = {
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .optimizes = true,
+    .runs_ptx = true,
     .compile = cuda_compile,
     .compile_cuda_c = cuda_compile_c,
     .discard = cuda_discard,

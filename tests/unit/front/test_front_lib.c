@@ -734,8 +734,8 @@ static void the_table_lists_the_library(void **state) {
     for (int k = i + 2; k < n; k++) /* a group stands together */
       if (strcmp(rows[i].group, rows[i + 1].group)) assert_string_not_equal(rows[i].group, rows[k].group);
     load |= !strcmp(rows[i].name, "tl.load") && rows[i].cpu && rows[i].interp && rows[i].sim && rows[i].cuda;
-    asm_ |= !strcmp(rows[i].name, "tl.inline_asm_elementwise") && !rows[i].cpu && !rows[i].interp && !rows[i].sim &&
-            rows[i].cuda;
+    asm_ |=
+        !strcmp(rows[i].name, "tl.extra.cuda.smid") && !rows[i].cpu && !rows[i].interp && !rows[i].sim && rows[i].cuda;
     nowhere |= !strcmp(rows[i].name, "triton_helpers.x_grid_barrier") && !rows[i].cuda;
   }
   assert_true(load);

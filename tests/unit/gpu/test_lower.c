@@ -779,13 +779,14 @@ static void test_priorities(void **state) {
                    PRIORITY_NONE);
 }
 
-/* ---- inline assembly, which only a GPU runs: the text ---- */
+/* ---- inline assembly: the text ---- */
 
 static void check_asm(const char *element, const char *line, const char *want) {
   char ir[1000];
   snprintf(ir, sizeof ir,
            "kernel @k(%%p: *%s {divisible=16}, %%o: *%s {divisible=16}) {\n  %%i = arange {start=0, end=512} : "
            "i32[512]\n  %%s = splat %%p : *%s[512]\n"
+           "  %%k = const {value=202} : i32[512]\n"
            "  %%a = addptr %%s, %%i : *%s[512]\n  %%x = load %%a : %s[512]\n  %%r = %s\n  %%so = splat %%o : "
            "*%s[512]\n  %%ao = addptr %%so, %%i : *%s[512]\n"
            "  store %%ao, %%r\n}\n",
@@ -808,6 +809,10 @@ static void check_asm(const char *element, const char *line, const char *want) {
 
 static void test_asm(void **state) {
   check_asm("i32", "asm %x {pure=1, pack=1, text=\"shl.b32 $0, $1, 3;\\x1f=r,r\"} : i32[512]", "shl.b32 %r");
+  check_asm("i32", "asm %x, %k, %x {pure=1, pack=1, text=\"lop3.b32 $0, $1, ${3}, $1, $2;\\x1f=r,r,n,r\"} : i32[512]",
+            ", 202;"); /* known now, as the instruction wants it */
+  check_asm("i32", "asm %x, %x {pure=1, pack=1, text=\"lop3.b32 $0, $1, $1, $1, $2;\\x1f=r,r,n\"} : i32[512]",
+            "with the constraint 'n' is no constant");
   /* the loaded word itself */
   check_asm("i8", "asm %x {pure=1, pack=4, text=\"not.b32 $0, $1;\\x1f=r,r\"} : i8[512]", "not.b32 %r4, %r3;");
   check_asm("f16", "asm %x {pure=1, pack=2, text=\"neg.f16x2 $0, $1;\\x1f=r,r\"} : f16[512]", "neg.f16x2 %r");

@@ -373,10 +373,13 @@ static void arithmetic(Dtype t, bool scalars) {
 static bool has_arithmetic(Dtype t) { return !dtype_is_fp8(t); } /* Triton has none on fp8 */
 
 static void test_arithmetic(void **state) {
+  /* Scalars of one type of each kind: compiling takes the time. */
+  const unsigned scalar_types = 1u << DT_I1 | 1u << DT_I8 | 1u << DT_U16 | 1u << DT_I32 | 1u << DT_U64 | 1u << DT_F16 |
+                                1u << DT_F32 | 1u << DT_F64;
   wrong_in_all = 0;
   for (int t = 0; t < DT_COUNT; t++)
     for (int scalars = 0; scalars < 2; scalars++)
-      if (has_arithmetic((Dtype)t)) arithmetic((Dtype)t, scalars);
+      if (has_arithmetic((Dtype)t) && (!scalars || scalar_types >> t & 1)) arithmetic((Dtype)t, scalars);
   assert_int_equal(wrong_in_all, 0);
 }
 
@@ -413,7 +416,7 @@ static void test_constants(void **state) {
 static void test_conversions(void **state) {
   wrong_in_all = 0;
   for (int from = 0; from < DT_COUNT; from++)
-    for (int scalars = 0; scalars < 2; scalars++) {
+    for (int scalars = 0; scalars < (from == DT_F32 || from == DT_F64 || from == DT_I64 ? 2 : 1); scalars++) {
       char edge[8 * MOST_EDGES];
       int n = edges_of((Dtype)from, edge), bytes = dtype_bytes((Dtype)from), count = 128;
       for (int i = 0; i < count; i++) memcpy(trial.x + i * bytes, edge + i % n * bytes, (size_t)bytes);
