@@ -75,9 +75,14 @@ void core_check_annotation(Front *fr, Node *n) {
   Frame *f = core_of(fr)->frame;
   const char *name = n->Name.id;
   Binding *b = scope_find(&f->scope, name);
-  if ((b && b->value) || (f->fn->closure && map_get(f->fn->closure, name)) || namespace_lookup(fr, f->ns, name) ||
-      builtin_python(fr, name, false))
-    return;
+  if ((b && b->value) || (f->fn->closure && map_get(f->fn->closure, name))) return;
+  const Py *v = namespace_lookup(fr, f->ns, name);
+  bool host_class = v && ((v->kind == PY_CLASS && !v->cls->is_aggregate && !v->cls->is_namedtuple) ||
+                          (v->kind == PY_UNKNOWN && !strncmp(v->library, "typing.", 7)));
+  if (host_class)
+    fail_hint(fr->cx, core_span(fr, n), "Triton evaluates annotations: write a string, or leave it out",
+              "Cannot access global variable %s from within @jit'ed function: it is a class", name);
+  if (v || builtin_python(fr, name, false)) return;
   fail_hint(fr->cx, core_span(fr, n), "Triton evaluates annotations: write a string, or leave it out",
             "%s is not defined", name);
 }

@@ -357,6 +357,20 @@ Tuning *front_tuning(Module *m, Kernel *k, const ArgSpec *args, const CompileOpt
   return t->count ? t : NULL;
 }
 
+/* The fp8 types that Triton has for the GPU. On other devices all that any GPU has are there. */
+static void check_fp8_type(Front *fr, Span at, const Type *t) {
+  int sm = fr->options->cuda_sm;
+  if (!sm || !dtype_is_fp8(t->dtype) || t->dtype == DT_F8E5 || t->dtype == DT_F8E4B15 ||
+      (t->dtype == DT_F8E4NV && sm >= 89))
+    return;
+  fail(fr->cx, at, "type %s not supported in this architecture. The supported fp8 dtypes are ('fp8e4b15', %s'fp8e5')",
+       dtype_triton_name(t->dtype), sm >= 89 ? "'fp8e4nv', " : "");
+}
+
+static void check_fp8_results(Op *op, void *arg) {
+  for (int i = 0; i < op->out_count; i++) check_fp8_type(arg, op->span ? *op->span : (Span){0}, op->out[i]->type);
+}
+
 static void check_kernel_parameters(Front *fr, const Function *fn) {
   const Node *a = fn->def->FunctionDef.args;
   if (a->arguments.posonlyargs.n)
@@ -417,6 +431,9 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
               "a kernel cannot return a value: this is %s", py_describe(fr, flow.value));
   regions_end(fr, NULL);
   core->frame = NULL;
+  for (int i = 0; i < fr->func->body->arg_count; i++)
+    check_fp8_type(fr, k->fn->def->span, fr->func->body->args[i]->type);
+  tile_walk(fr->func->body, check_fp8_results, fr);
   tile_resolve(fr->func);
   if (fr->has_empty) drop_empty(fr);
   tile_inside_check(fr->func);

@@ -47,6 +47,10 @@ Py *lib_member(Front *fr, const char *library, const char *attr, Py *self);
 
 NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, const char *format, ...)
     PRINTF_LIKE(5, 6);
+/* The same without the function's name before it: for a message in Triton's words, which begins with them. */
+NORETURN void lib_refuse(Front *fr, Span at, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
+/* p is a run-time value where a constexpr is wanted: `text` begins the message, the hint says how to repair it. */
+NORETURN void lib_not_constexpr(Front *fr, Span at, const char *text, const Py *p);
 bool lib_none(const Py *p);                                                             /* None, or absent */
 PyInt lib_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *p);     /* a constexpr int */
 int lib_small_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *p); /* within int32 */

@@ -41,11 +41,24 @@ NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, c
   fail(fr->cx, at, "%s: %s", lib_full_name(fr, b), text);
 }
 
+NORETURN void lib_refuse(Front *fr, Span at, const char *hint, const char *format, ...) {
+  Buf t = {0};
+  va_list ap;
+  va_start(ap, format);
+  buf_vprintf(&t, format, ap);
+  va_end(ap);
+  const char *text = arena_strdup(fr->cx->arena, t.at ? t.at : "");
+  buf_destroy(&t);
+  if (hint) fail_hint(fr->cx, at, hint, "%s", text);
+  fail(fr->cx, at, "%s", text);
+}
+
 bool lib_none(const Py *p) { return !p || p->kind == PY_NONE; }
 
 /* ---- compile-time arguments -------------------------------------------------------------------------------------- */
 
-/* A run-time value stands where a constexpr is wanted: say which and how to repair it. */
+/* A run-time value stands where a constexpr is wanted: say which and how to repair it. b NULL: `name` is how the
+ * message begins. */
 static NORETURN void not_constexpr(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
   Value *v = p->value;
   const char *hint = "pass a literal or a value annotated tl.constexpr";
@@ -57,7 +70,12 @@ static NORETURN void not_constexpr(Front *fr, Span at, const Builtin *b, const c
   else if (v->name && !v->def) hint = arena_printf(fr->cx->arena, "declare the parameter `%s: tl.constexpr`", v->name);
   else if (v->def && v->def->code == OP_CONST)
     hint = "a plain assignment makes a run-time value: annotate the variable, `n: tl.constexpr = ...`";
+  if (!b) lib_refuse(fr, at, hint, "%s is a run-time value (%s)", name, type_text(fr, v->type));
   lib_fail(fr, at, b, hint, "`%s` must be constexpr, but it is a run-time value (%s)", name, type_text(fr, v->type));
+}
+
+NORETURN void lib_not_constexpr(Front *fr, Span at, const char *text, const Py *p) {
+  not_constexpr(fr, at, NULL, text, p);
 }
 
 PyInt lib_int(Front *fr, Span at, const Builtin *b, const char *name, const Py *p) {
@@ -154,6 +172,10 @@ int lib_ints(Front *fr, Span at, const Builtin *b, const char *name, const Py *p
   items_of(p, &n, &items, &single);
   if (n > max) lib_fail(fr, at, b, NULL, "`%s` has %d entries, but at most %d can be", name, n, max);
   for (int i = 0; i < n; i++) {
+    if (!strcmp(name, "shape") && items[i]->kind == PY_TENSOR)
+      not_constexpr(fr, at, NULL,
+                    arena_printf(fr->cx->arena, "Shape element %d must have type `constexpr[int]`, but it", i),
+                    items[i]);
     PyInt v = lib_int(fr, at, b, arena_printf(fr->cx->arena, "%s[%d]", name, i), items[i]);
     if (v < INT64_MIN || v > INT64_MAX) lib_fail(fr, at, b, NULL, "`%s[%d]` does not fit in 64 bits", name, i);
     out[i] = (int64_t)v;
@@ -169,11 +191,11 @@ int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *
   int n = lib_ints(fr, at, b, name, p, dims, MAX_RANK);
   for (int i = 0; i < n; i++) {
     if (dims[i] < 0 || (dims[i] & (dims[i] - 1))) /* 0 is a size, too: of tensors that are made and never used */
-      lib_fail(fr, at, b, "round it up with triton.next_power_of_2 and mask what is too much",
-               "`%s[%d]` must be a power of 2, but it is %lld", name, i, (long long)dims[i]);
-    if (dims[i] > MAX_TILE_ELEMENTS || (numel *= dims[i]) > MAX_TILE_ELEMENTS)
-      lib_fail(fr, at, b, "use smaller blocks and more programs",
-               "the shape has more than %d elements, the most a tensor may have", MAX_TILE_ELEMENTS);
+      lib_refuse(fr, at, "round it up with triton.next_power_of_2 and mask what is too much",
+                 "Shape element %d must be a power of 2, but it is %lld", i, (long long)dims[i]);
+    if (__builtin_mul_overflow(numel, dims[i], &numel) || numel > MAX_TILE_ELEMENTS)
+      lib_refuse(fr, at, "use smaller blocks and more programs",
+                 "numel (%lld) exceeds triton maximum tensor numel (%d)", (long long)numel, MAX_TILE_ELEMENTS);
     shape[i] = (int32_t)dims[i];
     fr->has_empty |= dims[i] == 0;
   }

@@ -8,7 +8,8 @@ MemSem lib_sem(Front *fr, Span at, const Builtin *b, const Py *p) {
   if (!s[0]) return SEM_ACQ_REL;
   for (int i = 0; i < 4; i++)
     if (!strcmp(names[i], s)) return (MemSem)i;
-  lib_fail(fr, at, b, NULL, "`sem` must be \"acquire\", \"release\", \"acq_rel\" or \"relaxed\", but it is \"%s\"", s);
+  lib_refuse(fr, at, "it is \"acquire\", \"release\", \"acq_rel\" or \"relaxed\"", "Memory semantic %s not supported",
+             s);
 }
 
 MemScope lib_scope(Front *fr, Span at, const Builtin *b, const Py *p) {
@@ -17,14 +18,15 @@ MemScope lib_scope(Front *fr, Span at, const Builtin *b, const Py *p) {
   if (!s[0]) return SCOPE_GPU;
   for (int i = 0; i < 3; i++)
     if (!strcmp(names[i], s)) return (MemScope)i;
-  lib_fail(fr, at, b, NULL, "`scope` must be \"gpu\", \"cta\" or \"sys\", but it is \"%s\"", s);
+  lib_refuse(fr, at, "a scope is \"gpu\", \"cta\" or \"sys\"", "Memory semantic %s not supported", s);
 }
 
 static Value *atomic_pointer(Front *fr, const Builtin *b, Span at, Py *p) {
   if (p->kind != PY_TENSOR || !p->value->type->ptr)
-    lib_fail(fr, at, b, NULL, "`pointer` must be a pointer or a tensor of pointers, but it is %s", py_describe(fr, p));
+    lib_refuse(fr, at, NULL, "Pointer argument of store instruction is %s: %s takes a pointer or a tensor of pointers",
+               py_describe(fr, p), lib_full_name(fr, b));
   if (p->value->type->is_const)
-    lib_fail(fr, at, b, NULL, "cannot write through a constant pointer (%s)", type_text(fr, p->value->type));
+    lib_refuse(fr, at, NULL, "Cannot store to a constant pointer (%s)", type_text(fr, p->value->type));
   return p->value;
 }
 
@@ -46,7 +48,7 @@ static void check_element(Front *fr, const Builtin *b, Span at, RmwKind kind, co
     default: good = !elem->ptr && bits >= 32; break;
   }
   if (!good)
-    lib_fail(fr, at, b, "use elements of 32 or 64 bits", "elements of type %s are not supported", type_text(fr, elem));
+    lib_refuse(fr, at, "use elements of 32 or 64 bits", "%s does not support %s", b->name, type_text(fr, elem));
 }
 
 /* and, or and xor of floats work on their bits. */
@@ -64,8 +66,8 @@ static Py *call_rmw(Front *fr, const Builtin *b, Span at, Py **args) {
   if (!lib_none(args[2])) {
     mask = lib_value(fr, at, b, "mask", args[2]);
     if (mask->type->ptr || mask->type->dtype != DT_I1)
-      lib_fail(fr, at, b, "compare first, as in `mask != 0`",
-               "`mask` must be of type i1 (a condition), but it is of type %s", type_text(fr, mask->type));
+      lib_refuse(fr, at, "compare first, as in `mask != 0`", "Mask must have boolean scalar type, but it is of type %s",
+                 type_text(fr, mask->type));
   }
   if (ptr->type->rank == 0) {
     if (v->type->rank)
@@ -90,14 +92,11 @@ static Py *call_rmw(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_tensor(fr, bits ? build_bitcast(&fr->b, op->out[0], elem) : op->out[0]);
 }
 
-/* No cast and no broadcast: both values must be what the pointer points to. Numbers, whose type could only be guessed,
- * are built in that type, and scalars splat. */
+/* No cast and no broadcast: both values must be what the pointer points to. */
 static Value *cas_operand(Front *fr, const Builtin *b, Span at, const char *name, Py *p, const Type *want) {
-  const Type *elem = type_elem(fr->cx, want);
-  Value *v = py_is_number(p) && !elem->ptr ? sem_constant(fr, at, p, elem) : lib_value(fr, at, b, name, p);
-  if (v->type->rank == 0 && want->rank) v = sem_splat(fr, v, want->rank, want->shape);
+  Value *v = lib_value(fr, at, b, name, p);
   if (v->type != want)
-    lib_fail(fr, at, b, "cast or broadcast it first",
+    lib_fail(fr, at, b, "cast or broadcast it first, or make it with tl.full(shape, value, dtype)",
              "`%s` must be of the type that `pointer` points to, %s, but it is %s", name, type_text(fr, want),
              type_text(fr, v->type));
   return v;
@@ -108,8 +107,8 @@ static Py *call_cas(Front *fr, const Builtin *b, Span at, Py **args) {
   const Type *want = type_pointee(fr->cx, ptr->type);
   int bits = want->ptr ? 64 : dtype_bits(want->dtype);
   if (bits < 16)
-    lib_fail(fr, at, b, NULL, "elements must have 16, 32 or 64 bits, but they are %s",
-             type_text(fr, type_elem(fr->cx, want)));
+    lib_refuse(fr, at, NULL, "atomic_cas only supports elements with width {16, 32, 64}, but they are %s",
+               type_text(fr, type_elem(fr->cx, want)));
   Value *cmp = cas_operand(fr, b, at, "cmp", args[1], want), *v = cas_operand(fr, b, at, "val", args[2], want);
   Op *op = build_op(&fr->b, OP_ATOMIC_CAS, 3, (Value *[]){ptr, cmp, v}, 1, &v->type);
   op->attr[0] = lib_sem(fr, at, b, args[3]), op->attr[1] = lib_scope(fr, at, b, args[4]);

@@ -75,7 +75,8 @@ static unsigned read_boundary(Front *fr, const Builtin *b, Span at, const BlockP
     if (dims[i] < 0 || dims[i] >= bp->rank)
       lib_fail(fr, at, b, NULL, "`boundary_check` names dim %lld of a block pointer that has dims 0 to %d",
                (long long)dims[i], bp->rank - 1);
-    if (checked & 1u << dims[i]) lib_fail(fr, at, b, NULL, "`boundary_check` names dim %lld twice", (long long)dims[i]);
+    if (checked & 1u << dims[i])
+      lib_refuse(fr, at, NULL, "Duplicate dimension in `boundary_check`: %lld", (long long)dims[i]);
     checked |= 1u << dims[i];
   }
   return checked;
@@ -90,10 +91,10 @@ Py *lib_load_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, const
   const Type *elem = type_pointee(fr->cx, bp->base->type);
   bool nan = !strcmp(padding, "nan");
   if (padding[0] && !nan && strcmp(padding, "zero"))
-    lib_fail(fr, at, b, NULL, "`padding_option` must be \"\", \"zero\" or \"nan\", but it is \"%s\"", padding);
+    lib_refuse(fr, at, "it is \"\", \"zero\" or \"nan\"", "Padding option %s not supported", padding);
   if (nan && (elem->ptr || !dtype_is_float(elem->dtype)))
-    lib_fail(fr, at, b, "use \"zero\"", "`padding_option` \"nan\" needs float elements, but they are %s",
-             type_text(fr, elem));
+    lib_refuse(fr, at, "use \"zero\"", "Padding option `nan` is not supported for integer block pointers, of %s",
+               type_text(fr, elem));
   Value *coords[MAX_RANK] = {0};
   block_coordinates(fr, bp, coords);
   Value *mask = bounds(fr, bp, coords, read_boundary(fr, b, at, bp, boundary_check));
@@ -105,8 +106,19 @@ Py *lib_load_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, const
 void lib_store_block_ptr(Front *fr, const Builtin *b, Span at, BlockPtr *bp, Py *value, const Py *boundary_check,
                          int cache, int evict) {
   const Type *elem = type_pointee(fr->cx, bp->base->type);
-  if (bp->base->type->is_const) lib_fail(fr, at, b, NULL, "cannot store through a constant pointer");
+  if (bp->base->type->is_const) lib_refuse(fr, at, NULL, "Cannot store to a constant pointer");
   Value *v = lib_value(fr, at, b, "value", value);
+  if (v->type->rank &&
+      !(v->type->rank == bp->rank && !memcmp(v->type->shape, bp->block_shape, sizeof(int32_t) * (size_t)bp->rank)))
+    lib_refuse(fr, at, "broadcast it with tl.broadcast_to", "Block shape(%s) and value shape(%s) mismatch",
+               shape_text(fr, bp->rank, bp->block_shape), shape_text(fr, v->type->rank, v->type->shape));
+  const Type *from = type_elem(fr->cx, v->type);
+  bool bytes = elem == type_number(fr->cx, DT_I1) && from == type_number(fr->cx, DT_I8); /* as Triton stores int1 */
+  if (from != elem && !bytes)
+    lib_refuse(fr, at,
+               py_is_number(value) ? "make the number of that type: tl.full([], value, dtype)"
+                                   : "a store through a block pointer does not cast: write value.to(dtype)",
+               "Block element type(%s) and value element type(%s) mismatch", type_text(fr, elem), type_text(fr, from));
   v = sem_broadcast_to(fr, at, v, bp->rank, bp->block_shape);
   v = sem_cast_value(fr, at, v, elem, 0, false);
   Value *coords[MAX_RANK] = {0};
@@ -124,13 +136,19 @@ static int scalars(Front *fr, const Builtin *b, Span at, const char *name, const
     Py *item = p->kind == PY_TUPLE ? p->tuple.at[i] : (Py *)p;
     if (item->kind == PY_INT || item->kind == PY_BOOL) {
       if (to == DT_I32 && (item->i < INT32_MIN || item->i > INT32_MAX))
-        lib_fail(fr, at, b, NULL, "`%s[%d]` must fit in int32, but it is %s", name, i, py_describe(fr, item));
+        lib_refuse(fr, at, NULL,
+                   "Block pointers only support 32 bit `offsets/block_shape`, got a value %s which is out "
+                   "of the range, for `%s[%d]`",
+                   py_describe(fr, item), name, i);
       out[i] = build_int(&fr->b, type_number(fr->cx, to), (int64_t)item->i);
       continue;
     }
-    if (item->kind != PY_TENSOR || item->value->type->ptr || !dtype_is_int(item->value->type->dtype) ||
-        type_numel(item->value->type) != 1)
-      lib_fail(fr, at, b, NULL, "`%s[%d]` must be an integer scalar, but it is %s", name, i, py_describe(fr, item));
+    if (item->kind == PY_TENSOR && type_numel(item->value->type) != 1)
+      lib_refuse(fr, at, NULL, "Expected a scalar in shape/strides/offsets: `%s[%d]` is %s", name, i,
+                 py_describe(fr, item));
+    if (item->kind != PY_TENSOR || item->value->type->ptr || !dtype_is_int(item->value->type->dtype))
+      lib_refuse(fr, at, NULL, "Expected an integer scalar type in shape/strides/offsets: `%s[%d]` is %s", name, i,
+                 py_describe(fr, item));
     Value *v = item->value;
     if (v->type->rank) v = build_reshape(&fr->b, v, 0, NULL);
     out[i] = build_convert(&fr->b, v, to);
@@ -139,14 +157,19 @@ static int scalars(Front *fr, const Builtin *b, Span at, const char *name, const
 }
 
 static NORETURN void length_differs(Front *fr, const Builtin *b, Span at, const char *name, int n, int rank) {
-  lib_fail(fr, at, b, NULL, "`%s` has %d entries, but `block_shape` has %d", name, n, rank);
+  if (strstr(b->name, "descriptor")) lib_refuse(fr, at, NULL, "Expected %d %s but got %d", rank, name, n);
+  lib_refuse(
+      fr, at, NULL,
+      "Expected shape/strides/offsets/block_shape to have the same length: `%s` has %d, but `block_shape` has %d", name,
+      n, rank);
 }
 
 static Value *base_arg(Front *fr, const Builtin *b, Span at, Py *p) {
   Value *base = lib_tensor(fr, at, b, "base", p);
   if (!base->type->ptr || base->type->rank)
-    lib_fail(fr, at, b, base->type->ptr ? "the block's offsets go into `offsets`" : NULL,
-             "`base` must be a scalar pointer, but it is of type %s", type_text(fr, base->type));
+    lib_refuse(fr, at, base->type->ptr ? "the block's offsets go into `offsets`" : NULL,
+               "Expected `base` to be a pointer type (but not a block pointer type or others): it is of type %s",
+               type_text(fr, base->type));
   return base;
 }
 
@@ -174,7 +197,8 @@ static Py *call_make_block_ptr(Front *fr, const Builtin *b, Span at, Py **args) 
   for (int i = 0; i < n; i++)
     if (order[i] >= 0 && order[i] < n) seen |= 1u << order[i];
   if (seen != (1u << n) - 1)
-    lib_fail(fr, at, b, NULL, "`order` must be a permutation of 0..%d, but it is %s", n - 1, py_describe(fr, args[5]));
+    lib_refuse(fr, at, NULL, "Expected a permutation of (0, 1, ..., len(order)-1) in order, but it is %s",
+               py_describe(fr, args[5]));
   return bp_value(fr, PY_BLOCK_PTR, &bp);
 }
 
@@ -200,8 +224,7 @@ static Py *call_make_descriptor(Front *fr, const Builtin *b, Span at, Py **args)
   BlockPtr d = {.base = base_arg(fr, b, at, args[0])};
   const Type *elem = type_pointee(fr->cx, d.base->type);
   d.rank = lib_shape(fr, at, b, "block_shape", args[3], d.block_shape);
-  if (d.rank < 1 || d.rank > 5)
-    lib_fail(fr, at, b, NULL, "a descriptor has 1 to 5 dims, but `block_shape` has %d", d.rank);
+  if (d.rank < 1 || d.rank > 5) lib_refuse(fr, at, NULL, "Expected 1 <= ndim <= 5 but got %d dimensions", d.rank);
   int n = scalars(fr, b, at, "shape", args[1], DT_I32, d.shape);
   if (n != d.rank) length_differs(fr, b, at, "shape", n, d.rank);
   const Py *strides = args[2],
@@ -209,18 +232,19 @@ static Py *call_make_descriptor(Front *fr, const Builtin *b, Span at, Py **args)
   n = scalars(fr, b, at, "strides", strides, DT_I64, d.strides);
   if (n != d.rank) length_differs(fr, b, at, "strides", n, d.rank);
   if (!(last->kind == PY_INT && last->i == 1) && !(last->kind == PY_BOOL && last->i == 1))
-    lib_fail(fr, at, b, "write the literal 1", "the last of `strides` must be the constant 1, but it is %s",
-             py_describe(fr, last));
+    lib_refuse(fr, at, "write the literal 1", "Tensor descriptor last dim must be 1 but got %s: the last of `strides`",
+               py_describe(fr, last));
   if ((int64_t)d.block_shape[d.rank - 1] * type_elem_bytes(elem) < 16)
-    lib_fail(fr, at, b, NULL, "the last dim of `block_shape` must span at least 16 bytes, but it is %d elements of %s",
-             d.block_shape[d.rank - 1], type_text(fr, elem));
+    lib_refuse(fr, at, NULL,
+               "Descriptor block shape must have at least 16 bytes in the last dimension, but got %d * %d = %d bytes",
+               d.block_shape[d.rank - 1], type_elem_bytes(elem), d.block_shape[d.rank - 1] * type_elem_bytes(elem));
   const char *padding = lib_str(fr, at, b, "padding_option", args[4]);
   d.nan_padding = !strcmp(padding, "nan");
   if (padding[0] && !d.nan_padding && strcmp(padding, "zero"))
-    lib_fail(fr, at, b, NULL, "`padding_option` must be \"zero\" or \"nan\", but it is \"%s\"", padding);
+    lib_refuse(fr, at, "it is \"zero\" or \"nan\"", "Padding option %s not supported", padding);
   if (d.nan_padding && (elem->ptr || !dtype_is_float(elem->dtype)))
-    lib_fail(fr, at, b, "use \"zero\"", "`padding_option` \"nan\" needs float elements, but they are %s",
-             type_text(fr, elem));
+    lib_refuse(fr, at, "use \"zero\"", "Padding option `nan` is not supported for integer blocks, of %s",
+               type_text(fr, elem));
   return bp_value(fr, PY_DESC, &d);
 }
 
@@ -236,7 +260,10 @@ static void no_int64(Front *fr, const Builtin *b, Span at, const char *name, con
   for (int i = 0; i < n; i++) {
     const Py *item = p->kind == PY_TUPLE ? p->tuple.at[i] : p;
     if (item->kind == PY_TENSOR && !item->value->type->ptr && item->value->type->dtype == DT_I64)
-      lib_fail(fr, at, b, "add .to(tl.int32)", "`%s[%d]` must be int32, but it is %s", name, i, py_describe(fr, item));
+      lib_refuse(fr, at, "add .to(tl.int32)",
+                 "Block pointers only support 32 bit `offsets/block_shape`, and so do "
+                 "descriptors: `%s[%d]` is %s",
+                 name, i, py_describe(fr, item));
   }
 }
 
@@ -248,7 +275,7 @@ static DescAccess access_at(Front *fr, const Builtin *b, Span at, const BlockPtr
   Value *by[MAX_RANK] = {0}, *coords[MAX_RANK] = {0};
   no_int64(fr, b, at, "offsets", offsets);
   int n = scalars(fr, b, at, "offsets", offsets, DT_I32, by);
-  if (n != d->rank) lib_fail(fr, at, b, NULL, "`offsets` has %d entries, but the descriptor has %d dims", n, d->rank);
+  if (n != d->rank) lib_refuse(fr, at, NULL, "expected %d offsets, but got %d", d->rank, n);
   for (int i = 0; i < n; i++) coords[i] = coordinates(fr, d, by[i], i);
   Value *mask = bounds(fr, d, coords, (1u << n) - 1);
   return (DescAccess){addresses(fr, d, coords), mask};
@@ -267,8 +294,8 @@ static Py *call_desc_load(Front *fr, const Builtin *b, Span at, Py **args) {
 static Value *desc_value(Front *fr, const Builtin *b, Span at, const BlockPtr *d, Py *p) {
   Value *v = lib_tensor(fr, at, b, "value", p);
   if (v->type->rank != d->rank || memcmp(v->type->shape, d->block_shape, sizeof(int32_t) * (size_t)d->rank))
-    lib_fail(fr, at, b, NULL, "`value` must have the descriptor's block shape %s, but it is %s",
-             shape_text(fr, d->rank, d->block_shape), type_text(fr, v->type));
+    lib_refuse(fr, at, NULL, "expected value shape %s, got %s", shape_text(fr, d->rank, d->block_shape),
+               shape_text(fr, v->type->rank, v->type->shape));
   return v;
 }
 
@@ -296,8 +323,8 @@ static Py *call_desc_atomic(Front *fr, const Builtin *b, Span at, Py **args) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (strcmp(kinds[i].name, b->name)) continue;
     if (elem->ptr || !strstr(kinds[i].types, arena_printf(fr->cx->arena, " %s ", dtype_name(elem->dtype))))
-      lib_fail(fr, at, b, NULL, "the descriptor's elements must be one of%s, but they are %s",
-               arena_strndup(fr->cx->arena, kinds[i].types, strlen(kinds[i].types) - 1), type_text(fr, elem));
+      lib_refuse(fr, at, NULL, "Unsupported dtype: the descriptor's elements must be one of%s, but they are %s",
+                 arena_strndup(fr->cx->arena, kinds[i].types, strlen(kinds[i].types) - 1), type_text(fr, elem));
     Value *v = sem_cast_value(fr, at, desc_value(fr, b, at, d, args[2]), elem, 0, false);
     DescAccess a = access_at(fr, b, at, d, args[1]);
     Op *op = build_op(&fr->b, OP_ATOMIC_RMW, 3, (Value *[]){a.ptr, v, a.mask}, 1, &v->type);
@@ -309,20 +336,21 @@ static Py *call_desc_atomic(Front *fr, const Builtin *b, Span at, Py **args) {
 
 /* gather and scatter: rows x_offsets, columns y_offset + arange. */
 static DescAccess rows_at(Front *fr, const Builtin *b, Span at, const BlockPtr *d, Py *x_offsets, Py *y_offset) {
-  if (d->rank != 2 || d->block_shape[0] != 1)
-    lib_fail(fr, at, b, NULL, "the descriptor's block shape must be [1, columns], but it is %s",
-             shape_text(fr, d->rank, d->block_shape));
+  if (d->rank != 2)
+    lib_refuse(fr, at, NULL, "descriptor must be 2D, but got %s", shape_text(fr, d->rank, d->block_shape));
+  if (d->block_shape[0] != 1)
+    lib_refuse(fr, at, NULL, "descriptor block must have 1 row, but got %s", shape_text(fr, d->rank, d->block_shape));
   Value *x = lib_block(fr, at, b, "x_offsets", x_offsets), *y;
-  if (x->type->rank != 1 || x->type->ptr || (x->type->dtype != DT_I32 && x->type->dtype != DT_I16))
-    lib_fail(fr, at, b, NULL, "`x_offsets` must be a one-dimensional block of int32 or int16, but it is %s",
-             type_text(fr, x->type));
+  if (x->type->rank != 1) lib_refuse(fr, at, NULL, "x offsets must be 1D, but got %s", type_text(fr, x->type));
+  if (x->type->ptr || (x->type->dtype != DT_I32 && x->type->dtype != DT_I16))
+    lib_refuse(fr, at, NULL, "x offsets must have dtype int16 or int32, but got %s", type_text(fr, x->type));
   if (x->type->shape[0] < 8)
-    lib_fail(fr, at, b, NULL, "`x_offsets` must name at least 8 rows, but it is %s", type_text(fr, x->type));
+    lib_refuse(fr, at, NULL, "descriptor %s must have at least 8 rows, but got %s", b->name, type_text(fr, x->type));
   const Type *elem = type_pointee(fr->cx, d->base->type);
   int columns = 32 / (type_elem_bytes(elem) * 8) * 8;
   if (d->block_shape[1] < columns)
-    lib_fail(fr, at, b, NULL, "the block must have at least %d columns of %s, but its shape is %s", columns,
-             type_text(fr, elem), shape_text(fr, d->rank, d->block_shape));
+    lib_refuse(fr, at, NULL, "descriptor %s of %s must have at least %d columns, but got %d", b->name,
+               type_text(fr, elem), columns, d->block_shape[1]);
   no_int64(fr, b, at, "y_offset", y_offset);
   scalars(fr, b, at, "y_offset", y_offset, DT_I32, &y);
   BlockPtr rows = *d;

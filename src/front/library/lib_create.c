@@ -3,7 +3,7 @@
 
 static int grid_axis(Front *fr, const Builtin *b, Span at, Py *p) {
   int axis = lib_small_int(fr, at, b, "axis", p);
-  if (axis < 0 || axis > 2) lib_fail(fr, at, b, NULL, "`axis` must be 0, 1 or 2, but it is %d", axis);
+  if (axis < 0 || axis > 2) lib_refuse(fr, at, NULL, "%s axis must be 0, 1, or 2 but got %d", b->name, axis);
   return axis;
 }
 
@@ -15,20 +15,28 @@ static Py *call_grid(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_arange(Front *fr, const Builtin *b, Span at, Py **args) {
+  for (int i = 0; i < 2; i++)
+    if (args[i]->kind == PY_TENSOR) {
+      const char *name = i ? "`end`" : "`start`";
+      lib_not_constexpr(fr, at,
+                        arena_printf(fr->cx->arena, "arange's arguments must be of type tl.constexpr, but %s", name),
+                        args[i]);
+    }
   PyInt start = lib_int(fr, at, b, "start", args[0]), end = lib_int(fr, at, b, "end", args[1]);
   if (start < 0 || end > INT32_MAX)
-    lib_fail(fr, at, b, NULL, "`start` and `end` must fit in int32 and not be negative, but they are %s and %s",
-             py_describe(fr, args[0]), py_describe(fr, args[1]));
+    lib_refuse(fr, at, NULL, "arange must fit in int32 and not be negative, but it goes from %s to %s",
+               py_describe(fr, args[0]), py_describe(fr, args[1]));
   int64_t n = (int64_t)(end - start);
   if (n <= 0)
-    lib_fail(fr, at, b, NULL, "`end` must be greater than `start`, but they are %lld and %lld", (long long)end,
-             (long long)start);
+    lib_refuse(fr, at, NULL,
+               "arange's end argument must be greater than the start argument, but they are %lld and %lld",
+               (long long)end, (long long)start);
   if (n & (n - 1))
-    lib_fail(fr, at, b, "round it up with triton.next_power_of_2 and mask what is too much",
-             "the range must be a power of 2, but end - start is %lld", (long long)n);
+    lib_refuse(fr, at, "round it up with triton.next_power_of_2 and mask what is too much",
+               "arange's range must be a power of 2, but end - start is %lld", (long long)n);
   if (n > MAX_TILE_ELEMENTS)
-    lib_fail(fr, at, b, "use smaller blocks and more programs",
-             "the range has %lld elements, more than the %d that a tensor may have", (long long)n, MAX_TILE_ELEMENTS);
+    lib_refuse(fr, at, "use smaller blocks and more programs", "numel (%lld) exceeds triton maximum tensor numel (%d)",
+               (long long)n, MAX_TILE_ELEMENTS);
   return py_tensor(fr, build_arange(&fr->b, (int64_t)start, (int64_t)end));
 }
 
@@ -44,6 +52,8 @@ static Value *number_as(Front *fr, const Builtin *b, Span at, Py *number, const 
     bool is_signed = dtype_is_signed(elem->dtype);
     if (v < 0 && !is_signed)
       lib_fail(fr, at, b, NULL, "`value` %s is out of range for %s", py_describe(fr, number), type_text(fr, elem));
+    if (v < -(one << 63) || v >= one << 64)
+      lib_fail(fr, at, b, NULL, "`value` %s does not fit in 64 bits", py_describe(fr, number));
     /* Triton keeps the low bits. Those of an unsigned number are fine for a signed type: full(..., 0xFF, tl.int8). */
     if (bits > 1 && (v < -(one << (bits - 1)) || v >= one << bits))
       warn(fr->cx, at, "%s: only the low bits of `value` %s fit in %s", lib_full_name(fr, b), py_describe(fr, number),
@@ -59,14 +69,18 @@ static Py *fill(Front *fr, const Builtin *b, Span at, Py *shape_arg, Py *value, 
     lib_fail(fr, at, b, "write it as a tuple, (n,)", "`shape` must be a tuple or list, but it is %s",
              py_describe(fr, shape_arg));
   int rank = lib_shape(fr, at, b, "shape", shape_arg, shape);
-  if (lib_none(dtype)) lib_fail(fr, at, b, NULL, "`dtype` must be given");
+  if (lib_none(dtype)) lib_refuse(fr, at, NULL, "dtype must be specified when value is not a tensor");
   const Type *elem = lib_dtype(fr, at, b, "dtype", dtype);
   Value *v;
   if (value->kind == PY_TENSOR) {
     v = value->value;
     if (v->type->rank && type_numel(v->type) > 1)
-      lib_fail(fr, at, b, NULL, "`value` must be a number or a scalar, but it is a block (%s)", type_text(fr, v->type));
-    if (v->type->rank) v = build_reshape(&fr->b, v, 0, NULL);
+      lib_refuse(fr, at, NULL,
+                 "only accepts size-1 tensor: `value` must be a number or a scalar, but it is a block (%s)",
+                 type_text(fr, v->type));
+    if (v->type->rank)
+      lib_refuse(fr, at, "take its element: value.item()", "Cannot splat a block tensor: `value` is %s",
+                 type_text(fr, v->type));
     v = sem_cast_value(fr, at, v, elem, 0, false);
   } else if (py_is_number(value)) {
     v = number_as(fr, b, at, value, elem);

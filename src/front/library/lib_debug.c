@@ -17,8 +17,8 @@ static Py *call_hint(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = lib_tensor(fr, at, b, "input", args[0]);
   int want = x->type->rank ? x->type->rank : kind == HINT_DIVISIBLE;
   if (n != want)
-    lib_fail(fr, at, b, NULL, "`values` must have one entry a dim of `input` (%s), but it has %d",
-             type_text(fr, x->type), n);
+    lib_refuse(fr, at, NULL, "Shape of input to %s does not match the length of values: %s and %d", b->name,
+               type_text(fr, x->type), n);
   for (int i = 0; i < n; i++)
     if (values[i] < 1)
       lib_fail(fr, at, b, NULL, "`values[%d]` must be positive, but it is %lld", i, (long long)values[i]);
@@ -32,11 +32,14 @@ static Py *call_hint(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_assume(Front *fr, const Builtin *b, Span at, Py **args) {
-  if (py_is_number(args[0])) {
-    if (!py_as_double(args[0])) lib_fail(fr, at, b, NULL, "what is assumed is known to be false");
+  if (args[0]->kind == PY_BOOL) {
+    if (!args[0]->i) lib_fail(fr, at, b, NULL, "what is assumed is known to be false");
     return py_none(fr);
   }
-  Value *c = sem_cast_value(fr, at, lib_tensor(fr, at, b, "cond", args[0]), type_number(fr->cx, DT_I1), 0, false);
+  Value *c = lib_value(fr, at, b, "cond", args[0]);
+  if (c->type->rank || c->type->ptr || c->type->dtype != DT_I1)
+    lib_fail(fr, at, b, "compare first, as in `n > 0`", "`cond` must be a condition (i1), but it is of type %s",
+             type_text(fr, c->type));
   build_op(&fr->b, OP_ASSUME, 1, &c, 0, NULL);
   return py_none(fr);
 }
@@ -52,12 +55,13 @@ static Py *call_condition(Front *fr, const Builtin *b, Span at, Py **args) { ret
 /* ---- assertions -------------------------------------------------------------------------------------------------- */
 
 static Py *call_static_assert(Front *fr, const Builtin *b, Span at, Py **args) {
-  if (args[0]->kind == PY_TENSOR)
-    lib_fail(fr, at, b, "tl.device_assert checks run-time values",
-             "the condition must be known while compiling, but it is a run-time value (%s)",
-             type_text(fr, args[0]->value->type));
-  if (args[0]->kind != PY_BOOL && args[0]->kind != PY_INT)
-    lib_fail(fr, at, b, NULL, "the condition must be a constexpr bool, but it is %s", py_describe(fr, args[0]));
+  if (args[0]->kind != PY_BOOL)
+    lib_refuse(fr, at,
+               args[0]->kind == PY_TENSOR ? "tl.device_assert checks run-time values"
+               : args[0]->kind == PY_INT  ? "compare it: `n != 0`"
+                                          : NULL,
+               "Assertion condition could not be determined at compile-time: it is no constexpr bool, but %s",
+               py_describe(fr, args[0]));
   if (args[0]->i) return py_none(fr);
   const char *text = lib_none(args[1]) ? "" : args[1]->kind == PY_STR ? args[1]->str.s : py_describe(fr, args[1]);
   fail(fr->cx, at, "static assertion failed%s%s", text[0] ? ": " : "", text);
@@ -117,7 +121,7 @@ static Py *call_device_print(Front *fr, const Builtin *b, Span at, Py **args) {
   const char *prefix = lib_str(fr, at, b, "prefix", args[0]);
   for (const char *c = prefix; *c; c++)
     if (!((*c >= ' ' && *c <= '~') || (*c >= '\t' && *c <= '\r')))
-      lib_fail(fr, at, b, NULL, "`prefix` must be printable ASCII, but it is \"%s\"", prefix);
+      lib_refuse(fr, at, NULL, "%s is not an ascii string: `prefix` must be printable", prefix);
   int n = args[1]->tuple.n;
   Value **in = NEW_N(fr->cx->arena, Value *, n + 1);
   for (int i = 0; i < n; i++) {
@@ -233,8 +237,15 @@ static Py *call_range(Front *fr, const Builtin *b, Span at, Py **args) {
     return lib_range(fr, args[0], args[1], args[2], hints, false, true);
   }
   static const char *const names[] = {"arg1", "arg2", "step"};
-  for (int i = 0; i < 3; i++)
+  bool two = !lib_none(args[1]);
+  const char *const values[] = {two ? "start" : "end", "end", "step"};
+  for (int i = 0; i < 3; i++) {
+    if (args[i] && args[i]->kind == PY_TENSOR)
+      lib_refuse(fr, at, "use range or tl.range for bounds that are known only at run time",
+                 "%s used as tl.static_range %s value is not a constexpr",
+                 args[i]->value->name ? args[i]->value->name : py_describe(fr, args[i]), values[i]);
     if (!lib_none(args[i])) lib_int(fr, at, b, names[i], args[i]);
+  }
   return lib_range(fr, args[0], args[1], args[2], NULL, true, true);
 }
 
@@ -251,7 +262,7 @@ const Builtin lib_debug_table[] = {
     {"tl", "assume", "cond", call_assume, HINTS, 0, NULL},
     {"tl", "debug_barrier", "", call_barrier, HINTS, 0, NULL},
     {"tl", "static_print", "*values, sep=\" \", end=\"\n\", file=None, flush=False", call_static_print, DEBUG, 0, NULL},
-    {"tl", "static_assert", "cond, msg=\"\"", call_static_assert, DEBUG, 0, NULL},
+    {"tl", "static_assert", "cond, msg=\"\", /", call_static_assert, DEBUG, 0, NULL},
     {"tl", "device_print", "prefix, *args, hex=False", call_device_print, DEBUG, 0, NULL},
     {"tl", "device_assert", "cond, msg=\"\", mask=None", call_device_assert, DEBUG, 0, "compiled with debug only"},
     {"tl", "inline_asm_elementwise", "asm, constraints, args, dtype, is_pure, pack", call_asm, ASM, 0,

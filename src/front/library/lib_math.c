@@ -11,10 +11,10 @@ static const char MATH[] = "Math", INDEXING[] = "Indexing";
 
 static Value *float_arg(Front *fr, const Builtin *b, Span at, const char *name, Py *p, bool f32_only) {
   Value *v = lib_value(fr, at, b, name, p);
-  if (py_is_number(p) && dtype_is_int(v->type->dtype)) v = sem_constant(fr, at, p, type_number(fr->cx, DT_F32));
   if (v->type->ptr || !(v->type->dtype == DT_F32 || (v->type->dtype == DT_F64 && !f32_only)))
-    lib_fail(fr, at, b, "cast with .to(tl.float32)", "`%s` must be of type f32%s, but it is of type %s", name,
-             f32_only ? "" : " or f64", type_text(fr, v->type));
+    lib_refuse(fr, at, py_is_number(p) ? "write it as a float" : "cast with .to(tl.float32)",
+               "Expected dtype ['fp32'%s] but got %s: `%s` of %s", f32_only ? "" : ", 'fp64'", type_text(fr, v->type),
+               name, lib_full_name(fr, b));
   return v;
 }
 
@@ -46,6 +46,11 @@ static Py *call_abs(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *v = lib_value(fr, at, b, "x", args[0]);
   if (v->type->ptr) lib_fail(fr, at, b, NULL, "`x` must be a number, but it is of type %s", type_text(fr, v->type));
   if (dtype_is_int(v->type->dtype) && !dtype_is_signed(v->type->dtype)) return py_tensor(fr, v);
+  if (dtype_is_fp8(v->type->dtype)) { /* without the sign's bit */
+    Value *bits = build_bitcast(&fr->b, v, type_number(fr->cx, DT_U8));
+    bits = build_binary(&fr->b, OP_AND, bits, build_int(&fr->b, bits->type, 0x7f));
+    return py_tensor(fr, build_bitcast(&fr->b, bits, type_elem(fr->cx, v->type)));
+  }
   return py_tensor(fr, build_unary(&fr->b, OP_ABS, v));
 }
 
@@ -94,8 +99,8 @@ static Py *call_clamp(Front *fr, const Builtin *b, Span at, Py **args) {
   wide_pair(fr, b, at, &x, &lo);
   wide_pair(fr, b, at, &x, &hi);
   if (!dtype_is_float(x->type->dtype))
-    lib_fail(fr, at, b, "use tl.minimum(tl.maximum(x, min), max)", "only floats can be clamped, but the type is %s",
-             type_text(fr, x->type));
+    lib_refuse(fr, at, "use tl.minimum(tl.maximum(x, min), max)",
+               "Unexpected dtype %s. Only floating point clamp is supported", type_text(fr, x->type));
   lo = sem_cast_value(fr, at, lo, type_elem(fr->cx, x->type), 0, false);
   sem_broadcast_pair(fr, at, &x, &lo);
   return py_tensor(fr, min_max(fr, OP_MIN, min_max(fr, OP_MAX, x, lo, nan), hi, nan));
@@ -123,9 +128,9 @@ static Py *call_operator(Front *fr, const Builtin *b, Span at, Py **args) {
 static Py *call_fdiv(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = lib_value(fr, at, b, "x", args[0]), *y = lib_value(fr, at, b, "y", args[1]);
   if (x->type->ptr || y->type->ptr || !dtype_is_float(x->type->dtype) || !dtype_is_float(y->type->dtype))
-    lib_fail(fr, at, b, "cast with .to(tl.float32), or use /",
-             "`x` and `y` must be floats, but they are of type %s and %s", type_text(fr, x->type),
-             type_text(fr, y->type));
+    lib_refuse(fr, at, "cast with .to(tl.float32), or use /",
+               "both operands of fdiv must have floating scalar type, but they are %s and %s", type_text(fr, x->type),
+               type_text(fr, y->type));
   if (x->type->dtype != y->type->dtype)
     lib_fail(fr, at, b, "cast one of them, or use /", "`x` and `y` must be of one type, but they are of type %s and %s",
              type_text(fr, x->type), type_text(fr, y->type));
@@ -149,8 +154,8 @@ static Py *call_fma(Front *fr, const Builtin *b, Span at, Py **args) {
   sem_pair(fr, at, "tl.fma", 0, py_tensor(fr, x), py_tensor(fr, y), &x, &y);
   sem_pair(fr, at, "tl.fma", 0, py_tensor(fr, x), py_tensor(fr, z), &x, &z);
   sem_pair(fr, at, "tl.fma", 0, py_tensor(fr, z), py_tensor(fr, y), &z, &y);
-  if (!dtype_is_float(x->type->dtype))
-    lib_fail(fr, at, b, "use x * y + z", "the operands must be floats, but they are of type %s",
+  if (!dtype_is_float(x->type->dtype) || dtype_is_fp8(x->type->dtype))
+    lib_fail(fr, at, b, "use x * y + z", "the operands must be floats, and not fp8, but they are of type %s",
              type_text(fr, x->type));
   Value *in[3] = {x, y, z};
   return py_tensor(fr, build_op(&fr->b, OP_FMA, 3, in, 1, &x->type)->out[0]);
@@ -160,8 +165,8 @@ static Py *call_umulhi(Front *fr, const Builtin *b, Span at, Py **args) {
   for (int i = 0; i < 2; i++) {
     Value *v = lib_value(fr, at, b, i ? "y" : "x", args[i]);
     if (v->type->ptr || !dtype_is_int(v->type->dtype) || dtype_bits(v->type->dtype) < 32)
-      lib_fail(fr, at, b, NULL, "`%s` must be an integer of 32 or 64 bits, but it is of type %s", i ? "y" : "x",
-               type_text(fr, v->type));
+      lib_refuse(fr, at, NULL, "Expected dtype ['int32', 'int64', 'uint32', 'uint64'] but got %s: `%s` of tl.umulhi",
+                 type_text(fr, v->type), i ? "y" : "x");
   }
   Value *x = lib_value(fr, at, b, "x", args[0]), *y = lib_value(fr, at, b, "y", args[1]);
   sem_pair(fr, at, "tl.umulhi", 0, py_tensor(fr, x), py_tensor(fr, y), &x, &y);

@@ -16,32 +16,34 @@ int lib_cache(Front *fr, Span at, const Builtin *b, const Py *p, bool store) {
   const char *s = lib_str(fr, at, b, "cache_modifier", p);
   for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
     if (!strcmp(hints[i].name, s) && (store ? hints[i].store : hints[i].load)) return hints[i].hint;
-  lib_fail(fr, at, b, NULL, "`cache_modifier` must be %s, but it is \"%s\"",
-           store ? "\"\", \".wb\", \".cg\", \".cs\" or \".wt\"" : "\"\", \".ca\", \".cg\", \".cs\" or \".cv\"", s);
+  lib_refuse(fr, at,
+             store ? "it is \"\", \".wb\", \".cg\", \".cs\" or \".wt\""
+                   : "it is \"\", \".ca\", \".cg\", \".cs\" or \".cv\"",
+             "Cache modifier %s not supported", s);
 }
 
 int lib_evict(Front *fr, Span at, const Builtin *b, const Py *p) {
   const char *s = lib_str(fr, at, b, "eviction_policy", p);
   if (!s[0]) return EVICT_DEFAULT;
-  if (!strcmp(s, "evict_normal")) return EVICT_NORMAL;
   if (!strcmp(s, "evict_first")) return EVICT_FIRST;
   if (!strcmp(s, "evict_last")) return EVICT_LAST;
-  lib_fail(fr, at, b, NULL, "`eviction_policy` must be \"\", \"evict_first\" or \"evict_last\", but it is \"%s\"", s);
+  lib_refuse(fr, at, "it is \"\", \"evict_first\" or \"evict_last\"", "Eviction policy %s not supported", s);
 }
 
 static Value *pointer_arg(Front *fr, const Builtin *b, Span at, Py *p) {
   if (p->kind == PY_DESC)
-    lib_fail(fr, at, b, "use the descriptor's .load(offsets) and .store(offsets, value)",
-             "`pointer` must be a pointer, but it is a tensor descriptor");
+    lib_refuse(fr, at, "use the descriptor's .load(offsets) and .store(offsets, value)",
+               "Unsupported ptr type tensor descriptor in `%s`", lib_full_name(fr, b));
   if (p->kind != PY_TENSOR)
-    lib_fail(fr, at, b, NULL, "`pointer` must be a pointer or a tensor of pointers, but it is %s", py_describe(fr, p));
+    lib_refuse(fr, at, NULL, "Unsupported ptr type %s in `%s`: it is %s", py_kind_name(p), lib_full_name(fr, b),
+               py_describe(fr, p));
   Value *v = p->value;
   if (!v->type->ptr)
-    lib_fail(fr, at, b,
-             dtype_is_int(v->type->dtype)
-                 ? "an address held in an integer becomes a pointer by .to(tl.pointer_type(tl.float32))"
-                 : NULL,
-             "`pointer` must be a pointer or a tensor of pointers, but it is of type %s", type_text(fr, v->type));
+    lib_refuse(fr, at,
+               dtype_is_int(v->type->dtype)
+                   ? "an address held in an integer becomes a pointer by .to(tl.pointer_type(tl.float32))"
+                   : NULL,
+               "Unsupported ptr type %s in `%s`", type_text(fr, v->type), lib_full_name(fr, b));
   return v;
 }
 
@@ -49,11 +51,12 @@ static Value *mask_arg(Front *fr, const Builtin *b, Span at, Py *p, const Value 
   if (lib_none(p)) return NULL;
   Value *m = lib_value(fr, at, b, "mask", p);
   if (m->type->ptr || m->type->dtype != DT_I1)
-    lib_fail(fr, at, b, "compare first, as in `mask != 0`",
-             "`mask` must be of type i1 (a condition), but it is of type %s", type_text(fr, m->type));
+    lib_refuse(fr, at, "compare first, as in `mask != 0`", "Mask must have boolean scalar type, but it is of type %s",
+               type_text(fr, m->type));
   if (!ptr->type->rank && m->type->rank)
-    lib_fail(fr, at, b, "add offsets to the pointer, as in `ptr + tl.arange(0, N)`",
-             "`mask` is a block (%s), but `pointer` is a scalar", type_text(fr, m->type));
+    lib_refuse(fr, at, "add offsets to the pointer, as in `ptr + tl.arange(0, N)`",
+               "Mask argument cannot be block type if pointer argument is not a block: it is %s",
+               type_text(fr, m->type));
   return m;
 }
 
@@ -61,9 +64,12 @@ static void no_boundary(Front *fr, const Builtin *b, Span at, const Py *boundary
   bool has_boundary = !lib_none(boundary) && !(boundary->kind == PY_TUPLE && boundary->tuple.n == 0);
   bool has_padding = padding && padding->kind == PY_STR && padding->str.n;
   if (has_boundary || has_padding)
-    lib_fail(fr, at, b, "use `mask`, or a block pointer made by tl.make_block_ptr",
-             "`%s` needs a block pointer, but `pointer` is a plain one",
-             has_boundary ? "boundary_check" : "padding_option");
+    lib_refuse(fr, at, "use `mask`, or a block pointer made by tl.make_block_ptr",
+               b->name[0] == 'l'
+                   ? "`padding_option` or `boundary_check` argument is not supported for loading a tensor of "
+                     "pointers or loading a scalar"
+                   : "`boundary_check` argument is not supported for storing a tensor of pointers or "
+                     "storing a scalar");
 }
 
 static Py *call_load(Front *fr, const Builtin *b, Span at, Py **args) {
@@ -71,8 +77,8 @@ static Py *call_load(Front *fr, const Builtin *b, Span at, Py **args) {
   bool is_volatile = lib_bool(fr, at, b, "volatile", args[7]);
   if (args[0]->kind == PY_BLOCK_PTR) {
     if (!lib_none(args[1]) || !lib_none(args[2]))
-      lib_fail(fr, at, b, "use `boundary_check` and `padding_option`",
-               "`mask` and `other` do not apply to a block pointer");
+      lib_refuse(fr, at, "use `boundary_check` and `padding_option`",
+                 "`mask` and `other` arguments cannot be specified for loading block pointers");
     return lib_load_block_ptr(fr, b, at, args[0]->bp, args[3], lib_str(fr, at, b, "padding_option", args[4]), cache,
                               evict, is_volatile);
   }
@@ -81,11 +87,11 @@ static Py *call_load(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *mask = mask_arg(fr, b, at, args[1], ptr), *other = NULL;
   const Type *elem = sem_pointee(fr->cx, type_elem(fr->cx, ptr->type));
   if (!lib_none(args[2])) {
-    if (!mask) lib_fail(fr, at, b, NULL, "`other` cannot be given without `mask`");
-    if (py_is_number(args[2]) && !elem->ptr && dtype_is_fp8(elem->dtype)) other = sem_constant(fr, at, args[2], elem);
-    else other = lib_value(fr, at, b, "other", args[2]);
+    if (!mask) lib_refuse(fr, at, NULL, "`other` cannot be provided without `mask`");
+    other = lib_value(fr, at, b, "other", args[2]);
     if (!ptr->type->rank && other->type->rank)
-      lib_fail(fr, at, b, NULL, "`other` is a block (%s), but `pointer` is a scalar", type_text(fr, other->type));
+      lib_refuse(fr, at, NULL, "Other argument cannot be block type if pointer argument is not a block: it is %s",
+                 type_text(fr, other->type));
     /* An int1 element is a byte: `other` is cast to int8, then tested. */
     if (elem == type_number(fr->cx, DT_I1) && other->type->dtype != DT_I1)
       other = sem_cast_value(fr, at, other, type_number(fr->cx, DT_I8), 0, false);
@@ -116,35 +122,37 @@ static Value *stored_value(Front *fr, Span at, Value **ptr, Py *value, Value *v)
 static Py *call_store(Front *fr, const Builtin *b, Span at, Py **args) {
   int cache = lib_cache(fr, at, b, args[4], true), evict = lib_evict(fr, at, b, args[5]);
   if (args[0]->kind == PY_BLOCK_PTR) {
-    if (!lib_none(args[2])) lib_fail(fr, at, b, "use `boundary_check`", "`mask` does not apply to a block pointer");
+    if (!lib_none(args[2]))
+      lib_refuse(
+          fr, at, "use `boundary_check`",
+          "`mask` and `other` arguments cannot be specified for loading block pointers, nor for storing to them");
     lib_store_block_ptr(fr, b, at, args[0]->bp, args[1], args[3], cache, evict);
     return py_none(fr);
   }
   Value *ptr = pointer_arg(fr, b, at, args[0]);
   if (ptr->type->is_const)
-    lib_fail(fr, at, b, NULL, "cannot store through a constant pointer (%s)", type_text(fr, ptr->type));
+    lib_refuse(fr, at, NULL, "Cannot store to a constant pointer (%s)", type_text(fr, ptr->type));
   no_boundary(fr, b, at, args[3], NULL);
   Value *mask = mask_arg(fr, b, at, args[2], ptr);
-  const Type *elem = sem_pointee(fr->cx, type_elem(fr->cx, ptr->type));
-  Value *v = py_is_number(args[1]) && !elem->ptr && dtype_is_fp8(elem->dtype) ? sem_constant(fr, at, args[1], elem)
-                                                                              : lib_value(fr, at, b, "value", args[1]);
+  Value *v = lib_value(fr, at, b, "value", args[1]);
   const Type *given = ptr->type;
   if (!given->rank && v->type->rank)
-    lib_fail(fr, at, b, "add offsets to the pointer, as in `ptr + tl.arange(0, N)`",
-             "`value` is a block (%s), but `pointer` is a scalar (%s)", type_text(fr, v->type), type_text(fr, given));
+    lib_refuse(fr, at, "add offsets to the pointer, as in `ptr + tl.arange(0, N)`",
+               "Value argument cannot be block type if pointer argument is not a block: they are %s and %s",
+               type_text(fr, v->type), type_text(fr, given));
   if (given->rank) {
     Value *wide = ptr;
     const Type *value_type = v->type, *mask_type = mask ? mask->type : NULL;
     sem_broadcast_pair(fr, at, &wide, &v);
     if (mask) sem_broadcast_pair(fr, at, &wide, &mask);
     if (wide->type != given)
-      lib_fail(fr, at, b,
-               "a store never broadcasts its pointer: broadcast it with tl.broadcast_to or by adding offsets of the "
-               "full shape",
-               "`pointer` must have shape %s, which %s (%s) has, but it is %s",
-               shape_text(fr, wide->type->rank, wide->type->shape),
-               mask && value_type->rank == 0 ? "`mask`" : "`value` or `mask`",
-               type_text(fr, mask && value_type->rank == 0 ? mask_type : value_type), type_text(fr, given));
+      lib_refuse(fr, at,
+                 "a store never broadcasts its pointer: broadcast it with tl.broadcast_to or by adding offsets of the "
+                 "full shape",
+                 "Expected pointer argument to have shape %s but got %s: %s is %s",
+                 shape_text(fr, wide->type->rank, wide->type->shape), shape_text(fr, given->rank, given->shape),
+                 mask && value_type->rank == 0 ? "`mask`" : "`value`",
+                 type_text(fr, mask && value_type->rank == 0 ? mask_type : value_type));
     v = sem_broadcast_to(fr, at, v, given->rank, given->shape);
   }
   v = stored_value(fr, at, &ptr, args[1], v);

@@ -53,9 +53,12 @@ Value *lib_reduce_with(Front *fr, Value *x, int axis, Combine how) {
 
 /* A body from a function of the kernel: its results must be as many and of the very types of the inputs' elements. */
 static Op *combine_by(Front *fr, const Builtin *b, Span at, OpCode code, int k, Value **in, int axis, Py *fn) {
-  if (fn->kind != PY_FUNCTION && fn->kind != PY_BUILTIN)
-    lib_fail(fr, at, b, "pass a @triton.jit function", "`combine_fn` must be a function, but it is %s",
-             py_describe(fr, fn));
+  bool core =
+      fn->kind == PY_BUILTIN && (!strcmp(fn->builtin.b->library, "tl") || !strcmp(fn->builtin.b->library, "tl.math"));
+  if ((fn->kind != PY_FUNCTION && fn->kind != PY_BUILTIN) || (core && fn->builtin.b->name[0] != '_'))
+    lib_fail(fr, at, b, "pass a @triton.jit function that calls it",
+             "`combine_fn` must be a jit function, but it is %s",
+             core ? lib_full_name(fr, fn->builtin.b) : py_describe(fr, fn));
   Op *op = begin_combine(fr, code, k, in, axis);
   Block *body = op->body[0];
   Py **args = NEW_N(fr->cx->arena, Py *, 2 * k);
@@ -90,11 +93,18 @@ typedef struct Line {
   bool flat, keep;
 } Line; /* flat: axis=None */
 
+static int line_axis(Front *fr, const Builtin *b, Span at, const char *what, const Py *p, int rank) {
+  int axis = lib_small_int(fr, at, b, "axis", p);
+  if (axis < -rank || axis >= rank)
+    lib_refuse(fr, at, NULL, "%s axis must be < inputs rank (%d), but it is %d", what, rank, axis);
+  return axis < 0 ? axis + rank : axis;
+}
+
 /* Reads axis and keep_dims; with axis=None the inputs become one-dimensional. */
 static Line read_line(Front *fr, const Builtin *b, Span at, int k, Value **in, const Py *axis, const Py *keep_dims) {
   Line l = {.rank = in[0]->type->rank, .keep = lib_bool(fr, at, b, "keep_dims", keep_dims)};
   if (!lib_none(axis)) {
-    l.axis = lib_axis(fr, at, b, "axis", axis, l.rank);
+    l.axis = line_axis(fr, b, at, "reduction", axis, l.rank);
     return l;
   }
   l.flat = true;
@@ -140,8 +150,17 @@ static Value *wide_for_sum(Front *fr, Value *x) {
   return dtype_is_float(d) && dtype_bits(d) < 32 ? build_convert(&fr->b, x, DT_F32) : x;
 }
 
+/* Sums and comparisons of fp8 are arithmetic on it, which no GPU has. */
+static Value *no_fp8(Front *fr, const Builtin *b, Span at, Value *x) {
+  if (dtype_is_fp8(x->type->dtype))
+    lib_fail(fr, at, b, "convert first: x.to(tl.float16)", "`input` is %s: there is no arithmetic on fp8",
+             type_text(fr, x->type));
+  return x;
+}
+
 static Py *call_sum(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = widen_for_sum(fr, b, at, number_block(fr, b, at, "input", args[0]), args[3]);
+  no_fp8(fr, b, at, x);
   Line l = read_line(fr, b, at, 1, &x, args[1], args[2]);
   Value *sum = lib_reduce_with(fr, wide_for_sum(fr, x), l.axis, COMBINE_ADD);
   return py_tensor(fr, finish_line(fr, &l, build_convert(&fr->b, sum, x->type->dtype)));
@@ -150,7 +169,7 @@ static Py *call_sum(Front *fr, const Builtin *b, Span at, Py **args) {
 static Py *call_bit_reduce(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = number_block(fr, b, at, "input", args[0]);
   if (!dtype_is_int(x->type->dtype))
-    lib_fail(fr, at, b, NULL, "`input` must hold integers, but it is %s", type_text(fr, x->type));
+    lib_refuse(fr, at, NULL, "%s only supported for integers: `input` is %s", b->name, type_text(fr, x->type));
   Line l = read_line(fr, b, at, 1, &x, args[1], args[2]);
   return py_tensor(fr,
                    finish_line(fr, &l, lib_reduce_with(fr, x, l.axis, b->name[0] == 'x' ? COMBINE_XOR : COMBINE_OR)));
@@ -188,7 +207,7 @@ static Value *widen_for_max(Front *fr, Span at, Value *x) {
 }
 
 static Py *with_index(Front *fr, const Builtin *b, Span at, Py *input, const Py *axis, const Py *keep_dims, bool max) {
-  Value *x = sem_bf16_to_f32(fr, number_block(fr, b, at, "input", input));
+  Value *x = sem_bf16_to_f32(fr, no_fp8(fr, b, at, number_block(fr, b, at, "input", input)));
   if (lib_none(axis))
     lib_fail(fr, at, b, "give an axis, or flatten with tl.ravel and use axis=0",
              "`axis` must be given where indices are wanted");
@@ -219,8 +238,9 @@ static int read_inputs(Front *fr, const Builtin *b, Span at, Py *input, Value **
   for (int i = 0; i < k; i++) {
     (*in)[i] = number_block(fr, b, at, "input", input->kind == PY_TUPLE ? input->tuple.at[i] : input);
     if (!type_same_shape((*in)[i]->type, (*in)[0]->type))
-      lib_fail(fr, at, b, NULL, "the inputs must have one shape, but they are %s and %s", type_text(fr, (*in)[0]->type),
-               type_text(fr, (*in)[i]->type));
+      lib_refuse(fr, at, NULL, "all %s inputs must have the same shape, but they are %s and %s",
+                 b->name[0] == 'r' ? "reduction" : "scan", type_text(fr, (*in)[0]->type),
+                 type_text(fr, (*in)[i]->type));
   }
   return k;
 }
@@ -245,7 +265,7 @@ static Py *call_reduce(Front *fr, const Builtin *b, Span at, Py **args) {
 static Py *call_scan(Front *fr, const Builtin *b, Span at, Py **args) {
   Value **in;
   int k = read_inputs(fr, b, at, args[0], &in);
-  int axis = lib_axis(fr, at, b, "axis", args[1], in[0]->type->rank);
+  int axis = line_axis(fr, b, at, "scan", args[1], in[0]->type->rank);
   Op *op = combine_by(fr, b, at, OP_SCAN, k, in, axis, args[2]);
   op->attr[1] = lib_bool(fr, at, b, "reverse", args[3]);
   return outputs(fr, args[0], k, op->out);
@@ -255,7 +275,8 @@ static Py *call_cumulative(Front *fr, const Builtin *b, Span at, Py **args) {
   bool sum = !strcmp(b->name, "cumsum");
   Value *x = sem_bf16_to_f32(fr, number_block(fr, b, at, "input", args[0]));
   if (sum) x = widen_for_sum(fr, b, at, x, args[3]);
-  int axis = lib_axis(fr, at, b, "axis", args[1], x->type->rank);
+  no_fp8(fr, b, at, x);
+  int axis = line_axis(fr, b, at, "scan", args[1], x->type->rank);
   Op *op = combine_with(fr, OP_SCAN, wide_for_sum(fr, x), axis, sum ? COMBINE_ADD : COMBINE_MUL);
   op->attr[1] = lib_bool(fr, at, b, "reverse", args[2]);
   return py_tensor(fr, build_convert(&fr->b, op->out[0], x->type->dtype));
@@ -275,7 +296,7 @@ static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py
 
 /* The result of sorting is the same for a bitonic sequence as for any other. */
 static Py *call_sort(Front *fr, const Builtin *b, Span at, Py **args) {
-  return py_tensor(fr, sort_last(fr, b, at, number_block(fr, b, at, "x", args[0]), args[1],
+  return py_tensor(fr, sort_last(fr, b, at, no_fp8(fr, b, at, number_block(fr, b, at, "x", args[0])), args[1],
                                  lib_bool(fr, at, b, "descending", args[2])));
 }
 
@@ -293,17 +314,19 @@ static Py *call_topk(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Py *call_histogram(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *in[2] = {number_block(fr, b, at, "input", args[0]), NULL};
-  if (in[0]->type->rank != 1 || !dtype_is_int(in[0]->type->dtype))
-    lib_fail(fr, at, b, "flatten it with tl.ravel, cast it with .to(tl.int32)",
-             "`input` must be a one-dimensional block of integers, but it is %s", type_text(fr, in[0]->type));
+  if (in[0]->type->rank != 1)
+    lib_refuse(fr, at, "flatten it with tl.ravel", "histogram only supports 1D input, but it is %s",
+               type_text(fr, in[0]->type));
+  if (!dtype_is_int(in[0]->type->dtype))
+    lib_refuse(fr, at, "cast it with .to(tl.int32)", "histogram only supports integer input, but it is %s",
+               type_text(fr, in[0]->type));
   int bins = lib_small_int(fr, at, b, "num_bins", args[1]);
   if (bins < 1 || (bins & (bins - 1)) || bins > MAX_TILE_ELEMENTS)
     lib_fail(fr, at, b, NULL, "`num_bins` must be a power of 2 from 1 to %d, but it is %d", MAX_TILE_ELEMENTS, bins);
   if (!lib_none(args[2])) {
     in[1] = lib_value(fr, at, b, "mask", args[2]);
     if (in[1]->type->dtype != DT_I1 || in[1]->type->ptr)
-      lib_fail(fr, at, b, NULL, "`mask` must be of type i1 (a condition), but it is of type %s",
-               type_text(fr, in[1]->type));
+      lib_refuse(fr, at, NULL, "Mask must have boolean scalar type, but it is of type %s", type_text(fr, in[1]->type));
     in[1] = sem_broadcast_to(fr, at, in[1], 1, in[0]->type->shape);
   }
   const Type *t = type_tensor(fr->cx, type_number(fr->cx, DT_I32), 1, (int32_t[]){bins});

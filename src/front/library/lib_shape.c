@@ -28,9 +28,9 @@ static Py *call_expand_dims(Front *fr, const Builtin *b, Span at, Py **args) {
   bool is_new[MAX_RANK] = {false};
   for (int i = 0; i < n; i++) { /* axes count in the result */
     if (axes[i] < -rank || axes[i] >= rank)
-      lib_fail(fr, at, b, NULL, "`axis` must be in [%d, %d), but it is %lld", -rank, rank, (long long)axes[i]);
+      lib_refuse(fr, at, NULL, "invalid axis %lld. Expected %d <= axis < %d", (long long)axes[i], -rank, rank);
     int64_t a = axes[i] < 0 ? axes[i] + rank : axes[i];
-    if (is_new[a]) lib_fail(fr, at, b, NULL, "`axis` names dim %lld twice", (long long)a);
+    if (is_new[a]) lib_refuse(fr, at, NULL, "expand_dims received duplicate axes: dim %lld twice", (long long)a);
     is_new[a] = true;
   }
   for (int a = 0; a < rank; a++)
@@ -40,8 +40,8 @@ static Py *call_expand_dims(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Value *reshape(Front *fr, const Builtin *b, Span at, Value *x, int rank, const int32_t *shape, bool reorder) {
   if (numel_of(rank, shape) != type_numel(x->type))
-    lib_fail(fr, at, b, NULL, "the number of elements cannot change: `input` is %s, the new shape %s",
-             type_text(fr, x->type), shape_text(fr, rank, shape));
+    lib_refuse(fr, at, NULL, "reshape() cannot change total number of elements in tensor: it is %s, the new shape %s",
+               type_text(fr, x->type), shape_text(fr, rank, shape));
   Value *r = x->type->rank ? build_reshape(&fr->b, x, rank, shape) : sem_splat(fr, x, rank, shape);
   if (r != x && r->def->code == OP_RESHAPE) r->def->attr[0] = reorder;
   return r;
@@ -53,12 +53,13 @@ static int reshape_shape(Front *fr, const Builtin *b, Span at, const Py *p, int3
   if (p->kind == PY_TUPLE)
     for (int i = 0; i < items->tuple.n; i++)
       if (items->tuple.at[i]->kind == PY_INT && items->tuple.at[i]->i == -1)
-        lib_fail(fr, at, b, "write the size out", "`shape[%d]` is -1, but a size cannot be left to be deduced", i);
+        lib_refuse(fr, at, "write the size out",
+                   "Shape element %d must be a power of 2, but it is -1: a size cannot be left to be deduced", i);
   return lib_shape(fr, at, b, "shape", p, shape);
 }
 
 static Py *call_reshape(Front *fr, const Builtin *b, Span at, Py **args) {
-  Value *x = lib_tensor(fr, at, b, "input", args[0]);
+  Value *x = lib_block(fr, at, b, "input", args[0]);
   int32_t shape[MAX_RANK];
   int rank = reshape_shape(fr, b, at, args[1], shape);
   /* `view` was reshape(can_reorder=True) once; keeping the order is always allowed. */
@@ -67,7 +68,7 @@ static Py *call_reshape(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_ravel(Front *fr, const Builtin *b, Span at, Py **args) {
-  Value *x = lib_tensor(fr, at, b, "x", args[0]);
+  Value *x = lib_block(fr, at, b, "x", args[0]);
   return py_tensor(fr, reshape(fr, b, at, x, 1, (int32_t[]){(int32_t)type_numel(x->type)},
                                lib_bool(fr, at, b, "can_reorder", args[1])));
 }
@@ -75,8 +76,8 @@ static Py *call_ravel(Front *fr, const Builtin *b, Span at, Py **args) {
 static Py *call_item(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = lib_tensor(fr, at, b, "input", args[0]);
   if (type_numel(x->type) != 1)
-    lib_fail(fr, at, b, "reduce it first, or use tl.gather", "`input` must have one element, but it is %s",
-             type_text(fr, x->type));
+    lib_refuse(fr, at, "reduce it first, or use tl.gather", "can only unsplat single-element tensors, but this is %s",
+               type_text(fr, x->type));
   return py_tensor(fr, x->type->rank ? build_reshape(&fr->b, x, 0, NULL) : x);
 }
 
@@ -90,20 +91,24 @@ static Py *call_trans(Front *fr, const Builtin *b, Span at, Py **args) {
                (given->tuple.n == 1 && given->tuple.at[0]->kind == PY_TUPLE && given->tuple.at[0]->tuple.n == 0));
   if (none && b->name[0] == 't') {
     if (rank < 2)
-      lib_fail(fr, at, b, NULL, "`input` must have at least two dims, but it is %s", type_text(fr, x->type));
+      lib_refuse(fr, at, NULL, "tl.trans invoked with a 0- or 1-dimensional tensor: %s", type_text(fr, x->type));
     for (int i = 0; i < rank; i++) dims[i] = i;
     dims[rank - 2] = rank - 1, dims[rank - 1] = rank - 2;
   } else {
     int n = lib_ints(fr, at, b, "dims", given, dims, MAX_RANK);
     bool seen[MAX_RANK] = {false};
-    bool good = n == rank;
+    if (n != rank)
+      lib_refuse(fr, at, NULL,
+                 "permute dims must have the same length as input shape, but they are %s, and the tensor %s",
+                 py_describe(fr, given), type_text(fr, x->type));
+    bool good = true;
     for (int i = 0; i < n && good; i++) {
       good = dims[i] >= 0 && dims[i] < rank && !seen[dims[i]];
       if (good) seen[dims[i]] = true;
     }
     if (!good)
-      lib_fail(fr, at, b, NULL, "`dims` must be a permutation of 0..%d for an operand of type %s, but they are %s",
-               rank - 1, type_text(fr, x->type), py_describe(fr, given));
+      lib_refuse(fr, at, NULL, "permute dims must be a permutation of 0, 1, ..., n-1, but were %s",
+                 py_describe(fr, given));
   }
   return py_tensor(fr, build_trans(&fr->b, x, dims));
 }
@@ -179,17 +184,21 @@ static Value *gather(Front *fr, Value *src, Value *index, int axis) {
 static Py *call_gather(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *src = lib_block(fr, at, b, "src", args[0]), *index = lib_block(fr, at, b, "index", args[1]);
   if (index->type->ptr || !dtype_is_int(index->type->dtype))
-    lib_fail(fr, at, b, NULL, "`index` must hold integers, but it is %s", type_text(fr, index->type));
+    lib_refuse(fr, at, NULL, "index must be an integer tensor, but it is %s", type_text(fr, index->type));
   int rank = src->type->rank;
   if (index->type->rank != rank)
-    lib_fail(fr, at, b, "add dims with [:, None] and tl.broadcast_to",
-             "`src` and `index` must have equal ranks, but they are %s and %s", type_text(fr, src->type),
-             type_text(fr, index->type));
-  int axis = lib_axis(fr, at, b, "axis", args[2], rank);
+    lib_refuse(fr, at, "add dims with [:, None] and tl.broadcast_to",
+               "source and index tensors must have the same rank, but they are %s and %s", type_text(fr, src->type),
+               type_text(fr, index->type));
+  int axis = lib_small_int(fr, at, b, "axis", args[2]);
+  if (axis < -rank || axis >= rank) lib_refuse(fr, at, NULL, "gather axis %d must be < source rank (%d)", axis, rank);
+  if (axis < 0) axis += rank;
   for (int i = 0; i < rank; i++)
     if (i != axis && index->type->shape[i] != src->type->shape[i])
-      lib_fail(fr, at, b, NULL, "dim %d of `index` (%s) must be that of `src` (%s); only dim %d may differ", i,
-               type_text(fr, index->type), type_text(fr, src->type), axis);
+      lib_refuse(fr, at, NULL,
+                 "index dim %d must match the corresponding source dim: they are %s and %s, and only dim "
+                 "%d may differ",
+                 i, type_text(fr, index->type), type_text(fr, src->type), axis);
   return py_tensor(fr, gather(fr, src, index, axis));
 }
 

@@ -303,9 +303,6 @@ def _apply_scale(x, scale, compute: tl.constexpr):
 @triton.jit
 def dot_scaled(lhs, lhs_scale, lhs_format: tl.constexpr, rhs, rhs_scale, rhs_format: tl.constexpr, acc,
                fast_math: tl.constexpr, lhs_k_pack: tl.constexpr, rhs_k_pack: tl.constexpr, out_dtype: tl.constexpr):
-    tl.static_assert(out_dtype is None or out_dtype == tl.float32, "dot_scaled: `out_dtype` must be float32")
-    tl.static_assert((lhs_k_pack or lhs_format == "e2m1") and (rhs_k_pack or rhs_format == "e2m1"),
-                     "dot_scaled: only e2m1 can be packed along another dim than K")
     compute: tl.constexpr = tl.float32 if lhs_format == "fp16" or rhs_format == "fp16" else tl.bfloat16
     a = _from_format(lhs, lhs_format, lhs_k_pack, compute)
     b = _from_format(rhs, rhs_format, not rhs_k_pack, compute)

@@ -2,7 +2,8 @@
  *
  * A signature is text as in Python: "input, *shape, can_reorder=False". It is read at each call; the parts are a name,
  * an optional default (None, True, False, a number, a string, or ()), `*name` for the remaining positional arguments, a
- * lone `*` before keyword-only ones, and `**name` for keywords that no parameter bears.
+ * lone `*` before keyword-only ones, a `/` behind positional-only ones, and `**name` for keywords that no parameter
+ * bears.
  */
 #include "front/core.h"
 #include "front/library/lib.h"
@@ -13,6 +14,7 @@ enum { MAX_PARAMS = 24 };
 typedef enum { PARAM_PLAIN, PARAM_KEYWORD_ONLY, PARAM_REST, PARAM_KEYWORDS } ParamKind;
 typedef struct Param {
   ParamKind kind;
+  bool by_position; /* not by its name */
   char name[40];
   const char *def;
   size_t def_size;
@@ -24,6 +26,11 @@ static int read_signature(const char *s, Param *params) {
   while (*s) {
     while (*s == ' ' || *s == ',') s++;
     if (!*s) break;
+    if (*s == '/') {
+      for (int i = 0; i < n; i++) params[i].by_position = true;
+      s++;
+      continue;
+    }
     Param p = {.kind = keyword_only ? PARAM_KEYWORD_ONLY : PARAM_PLAIN};
     if (s[0] == '*' && s[1] == '*') p.kind = PARAM_KEYWORDS, s += 2;
     else if (s[0] == '*') p.kind = PARAM_REST, s++, keyword_only = true;
@@ -67,10 +74,10 @@ static NORETURN void unexpected_keyword(Front *fr, const Builtin *b, Span at, co
     if (params[i].kind == PARAM_PLAIN || params[i].kind == PARAM_KEYWORD_ONLY) names[k++] = params[i].name;
   names[k] = NULL;
   const char *near = nearest_name(name, names);
-  if (near)
-    lib_fail(fr, at, b, arena_printf(fr->cx->arena, "did you mean `%s`?", near), "there is no parameter `%s`", name);
-  lib_fail(fr, at, b, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
-           "there is no parameter `%s`", name);
+  lib_refuse(fr, at,
+             near ? arena_printf(fr->cx->arena, "did you mean `%s`?", near)
+                  : arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
+             "%s() got an unexpected keyword argument '%s'", b->name, name);
 }
 
 Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
@@ -89,8 +96,9 @@ Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
     int extra = given - taken;
     args[rest] = py_tuple(fr, extra, call->args + (taken - self_n < 0 ? 0 : taken - self_n));
   } else if (given > taken) {
-    lib_fail(fr, call->span, b, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
-             "takes at most %d positional arguments, but %d are given", positional - self_n, given - self_n);
+    lib_refuse(fr, call->span, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
+               "%s() takes %d positional argument%s but %d %s given", b->name, positional - self_n,
+               positional - self_n == 1 ? "" : "s", given - self_n, given - self_n == 1 ? "was" : "were");
   }
   Py *extra_keys[64], *extra_values[64];
   int extra_n = 0;
@@ -101,14 +109,18 @@ Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
            !((params[i].kind == PARAM_PLAIN || params[i].kind == PARAM_KEYWORD_ONLY) && !strcmp(params[i].name, name)))
       i++;
     if (i < n) {
-      if (args[i]) lib_fail(fr, call->span, b, NULL, "`%s` is given twice, by position and by name", name);
+      if (params[i].by_position)
+        lib_refuse(fr, call->span, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
+                   "`%s` requires %spositional arguments only: `%s` is given by name", b->name,
+                   positional == 2 && params[1].def ? "one or two " : "", name);
+      if (args[i]) lib_refuse(fr, call->span, NULL, "%s() got multiple values for argument '%s'", b->name, name);
       args[i] = call->kw_values[k];
     } else if (rest >= 0 && !strcmp(params[rest].name, name)) { /* tl.reshape(x, shape=(...)) */
       args[rest] = call->kw_values[k];
     } else if (keywords >= 0 && extra_n < 64) {
       extra_keys[extra_n] = py_str(fr, name), extra_values[extra_n++] = call->kw_values[k];
     } else if (!ignored_keyword(name)) {
-      unexpected_keyword(fr, b, call->span, name, params, n);
+      unexpected_keyword(fr, b, call->arg_spans ? call->arg_spans[call->n + k] : call->span, name, params, n);
     }
   }
   for (int i = 0; i < n; i++) {
@@ -121,8 +133,8 @@ Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
     }
     args[i] = default_value(fr, &params[i]);
     if (!args[i])
-      lib_fail(fr, call->span, b, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
-               "the argument `%s` is missing", params[i].name);
+      lib_refuse(fr, call->span, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
+                 "%s() missing a required argument: '%s'", b->name, params[i].name);
   }
   return b->call(fr, b, call->span, args);
 }
