@@ -154,6 +154,9 @@ Param *add_param(Gen *g, ParamKind kind, const char *prefix); /* NULL: enough of
 void print_shape(const Val *v, char out[64]);                 /* "[4, 8]" */
 void random_shape(Gen *g, int *rank, int *shape);
 nereid_dtype random_dtype(Gen *g);
+/* The GPU that kernels are made for, as 90 for sm_90: only Triton's fp8 types of it are used. 0: all types. */
+extern int gen_sm;
+nereid_dtype gpu_dtype(nereid_dtype t); /* t, or an fp8 type that the GPU has */
 
 /* Which values an operation takes. */
 typedef enum {

@@ -75,11 +75,17 @@ const char *tl_name(nereid_dtype t) { return types[t].name; }
 Int int_min(nereid_dtype t) { return is_signed(t) ? -((Int)1 << (width(t) - 1)) : 0; }
 Int int_max(nereid_dtype t) { return ((Int)1 << (width(t) - is_signed(t))) - 1; }
 
+int gen_sm;
+nereid_dtype gpu_dtype(nereid_dtype t) {
+  bool amd = t == NEREID_F8E4B8 || t == NEREID_F8E5B16;
+  return gen_sm && (amd || (t == NEREID_F8E4NV && gen_sm < 89)) ? NEREID_F8E5 : t;
+}
+
 nereid_dtype random_dtype(Gen *g) {
   static const nereid_dtype likely[] = {NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F32, NEREID_F16, NEREID_BF16,
                                         NEREID_F64, NEREID_I32, NEREID_I32, NEREID_I32, NEREID_I64, NEREID_U32,
                                         NEREID_U8,  NEREID_I8,  NEREID_I16, NEREID_I1};
-  return chance(g, 75) ? likely[draw(g, 16)] : (nereid_dtype)draw(g, NEREID_F64 + 1);
+  return chance(g, 75) ? likely[draw(g, 16)] : gpu_dtype((nereid_dtype)draw(g, NEREID_F64 + 1));
 }
 
 /* Rules 1 and 2 of Triton's arithmetic: numbers written in the kernel are weak where the operator says so. */

@@ -475,7 +475,7 @@ static bool bring(Gen *g, nereid_dtype t, int rank, const int *shape, char *text
 bool make_dot(Gen *g) {
   static const nereid_dtype likely[] = {NEREID_F32,  NEREID_F32, NEREID_F16, NEREID_F16,  NEREID_BF16,
                                         NEREID_BF16, NEREID_I8,  NEREID_F64, NEREID_F8E5, NEREID_F8E4NV};
-  nereid_dtype t = likely[draw(g, 10)];
+  nereid_dtype t = gpu_dtype(likely[draw(g, 10)]);
   int batch = chance(g, 20) ? 2 << draw(g, 2) : 0;
   int m = 1 << draw_between(g, 0, batch ? 4 : 6), n = 1 << draw_between(g, 0, batch ? 4 : 6),
       k = 1 << draw_between(g, 2, batch ? 4 : 6);
@@ -485,6 +485,8 @@ bool make_dot(Gen *g) {
   if (is_float(t) && width(t) <= 16 && chance(g, 60)) m = 16 << draw(g, 3), n = 8 << draw(g, 3), k = 16 << draw(g, 3);
   if (m > 64) m = 64;
   if (k > 64) k = 64;
+  int least = width(t) == 8 ? 32 : 16; /* Triton's, for NVIDIA GPUs */
+  if (k < least) k = least;
   while ((int64_t)m * n * (batch ? batch : 1) > MAX_NUMEL) n /= 2;
   int a_shape[3] = {batch, m, k}, b_shape[3] = {batch, k, n}, c_shape[3] = {batch, m, n}, rank = batch ? 3 : 2;
   char a_text[160], b_text[160], c_text[160] = "";
@@ -497,7 +499,11 @@ bool make_dot(Gen *g) {
   bool with_acc = chance(g, 40);
   if (with_acc && !bring(g, r.t, rank, c_shape + 3 - rank, c_text, sizeof c_text, &c)) return false;
   char arguments[260] = "";
-  if (with_acc) snprintf(arguments, sizeof arguments, ", acc=%s", c_text);
+  if (with_acc)
+    snprintf(arguments, sizeof arguments, ", acc=%s%s", c_text,
+             r.t == NEREID_F32   ? ""
+             : r.t == NEREID_F64 ? ", out_dtype=tl.float64"
+                                 : ", out_dtype=tl.int32");
   if (t == NEREID_I8) {
     Int most = (Int)128 * 128 * k;
     set_int_range(&r, int_min(NEREID_I32), int_max(NEREID_I32));

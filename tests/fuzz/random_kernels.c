@@ -316,6 +316,9 @@ int main(int argc, char **argv) {
   if (jobs < 1) jobs = 1;
   if (jobs > MAX_JOBS) jobs = MAX_JOBS;
   setenv("NEREID_CACHE_DIR", "/dev/null/none", 1); /* nothing is kept: every kernel is new */
+  const char *sm = strstr(device_name, "sm_");
+  if (sm) gen_sm = atoi(sm + 3);
+  else if (!strncmp(device_name, "sim", 3) || !strncmp(device_name, "cuda", 4)) gen_sm = 90;
   /* one kernel after the other in this process: what the device costs to open is paid once */
   nereid_device *held = NULL;
   if (here && nereid_device_open(device_name, &held, NULL))

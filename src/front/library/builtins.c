@@ -406,7 +406,16 @@ static void make_language_rows(void) {
   if (!language_rows) return;
   for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
     for (size_t i = 0; g == 0 && i < sizeof tl_dtypes / sizeof *tl_dtypes; i++)
-      if (strcmp(tl_dtypes[i].name, "float8e4")) add_language_row(groups[0], "tl", tl_dtypes[i].name, 0, NULL, NULL);
+      if (strcmp(tl_dtypes[i].name, "float8e4")) {
+        Dtype d = tl_dtypes[i].dtype;
+        bool nowhere = d == DT_F8E4B8 || d == DT_F8E5B16; /* Triton has them for AMD's GPUs */
+        add_language_row(groups[0], "tl", tl_dtypes[i].name, 0,
+                         nowhere          ? "of AMD's GPUs"
+                         : d == DT_F8E4NV ? "on GPUs from 8.9 on"
+                                          : NULL,
+                         NULL);
+        if (nowhere) language_rows[language_count - 1].sim = language_rows[language_count - 1].cuda = false;
+      }
     for (int t = 0; t < TABLE_COUNT; t++)
       for (const Builtin *b = tables[t]; b->name; b++)
         if (b->group && !strcmp(b->group, groups[g]))
