@@ -74,7 +74,7 @@ def matmul_int8(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, s
     for start in range(0, K, BLOCK_K):
         a = tl.load(a_ptrs, mask=(m[:, None] < M) & (k[None, :] < K - start), other=0)
         b = tl.load(b_ptrs, mask=(k[:, None] < K - start) & (n[None, :] < N), other=0)
-        acc = tl.dot(a, b, acc)
+        acc = tl.dot(a, b, acc, out_dtype=tl.int32)
         a_ptrs += BLOCK_K * stride_ak
         b_ptrs += BLOCK_K * stride_bk
     c_ptrs = c_ptr + m[:, None] * stride_cm + n[None, :] * stride_cn

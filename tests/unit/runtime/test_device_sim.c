@@ -40,7 +40,7 @@ static const char kernels[] =
     "    tl.device_print('f64', v.to(tl.float64) / 3)\n"
     "    tl.device_print('i8', v.to(tl.int8), v.to(tl.uint8), v.to(tl.int16), v.to(tl.uint16))\n"
     "    tl.device_print('i64', v.to(tl.int64) * 1000000007 * 1000, v.to(tl.uint64))\n"
-    "    tl.device_print('fp8', v.to(tl.float8e5), v.to(tl.float8e4nv))\n"
+    "    tl.device_print('fp8', v.to(tl.float8e5), v.to(tl.float8e4b15))\n"
     "\n"
     "@triton.jit\n"
     "def loop(x, n):\n"
