@@ -112,6 +112,7 @@ static bool is_inside(const Block *b, const Op *loop) {
 
 /* Whether a scalar is the same in all programs: made of the kernel's arguments alone. */
 static bool is_same_everywhere(const Value *v, int depth) {
+  stack_guard();
   if (v->block) return !v->block->parent;
   const Op *op = v->def;
   if (op->code == OP_CONST || op->code == OP_NUM_PROGRAMS) return true;
@@ -142,6 +143,7 @@ static bool is_written(Emit *e, Op *load) {
 }
 
 static void leaves_of(Leaves *l, Value *v) {
+  stack_guard();
   const Op *loop = l->loop;
   if (l->failed || map_get(l->seen, v)) return;
   map_put(l->seen, v, v);
@@ -277,6 +279,7 @@ void gemm_planned(Planner *p, Gemm *g) {
 
 /* A scalar expression outside of any nest. */
 static const char *sym_scalar(Emit *e, const Sym *s) {
+  stack_guard();
   switch (s->kind) {
     case SYM_CONST: return literal(e, DT_I64, s->number, 0);
     case SYM_VALUE: return text(e, "(int64_t)%s", scalar_text(e, s->value));
@@ -287,6 +290,7 @@ static const char *sym_scalar(Emit *e, const Sym *s) {
 
 /* A condition under which the mask holds for every element, or NULL when there is none to be told. */
 static const char *holds_throughout(Emit *e, Value *mask) {
+  stack_guard();
   int64_t c;
   if (value_is_const(mask, &c)) return c ? "1" : NULL;
   if (mask->type->rank == 0) return scalar_text(e, mask);

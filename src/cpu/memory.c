@@ -12,6 +12,7 @@ bool memory_conflict(Emit *e, const Op *a, const Op *b) {
 
 /* s without the argument that it begins at, so that accesses of two arguments can be compared. */
 static Sym *without_argument(Emit *e, Sym *s) {
+  stack_guard();
   switch (s->kind) {
     case SYM_VALUE: return s->value->type->ptr && !s->value->def && !s->value->block->parent ? sym_const(e, 0) : s;
     case SYM_ADD: return sym_add(e, without_argument(e, s->l), without_argument(e, s->r));
@@ -119,6 +120,7 @@ static bool reads_kept(const Walk *w, Value *v) {
 static void walk_inputs(Walk *w, Op *op, const int8_t *map);
 
 static void walk_value(Walk *w, Value *v, const int8_t *map) {
+  stack_guard();
   if (v->type->rank == 0 || value_is_virtual(w->e, v) || !v->def || reads_kept(w, v) || seen_before(w, v, map)) return;
   if (op_is_view(v->def)) {
     int8_t m[MAX_RANK], inner[MAX_RANK];

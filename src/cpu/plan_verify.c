@@ -48,6 +48,7 @@ static void note_group(Check *c, const Group *g, int item, bool own) {
 
 /* What the items of a body run counts as run by the item of the loop or branch. */
 static void note_plan(Check *c, const Block *b, int item) {
+  stack_guard();
   Plan *p = map_get(c->e->plans, b);
   for (int i = 0; p && i < p->n; i++) {
     int at = item < 0 ? i : item;

@@ -107,6 +107,7 @@ static const char *gain(Spans *s, const Op *loop, int index) {
 
 /* The value carried at `index`, during the loop or after it. */
 static const char *carried(Spans *s, const Op *loop, int index, bool after) {
+  stack_guard();
   const Type *t = loop->body[0]->args[index + 1]->type;
   const char *by = gain(s, loop, index);
   if (!by) return whole_type(s, t);
@@ -213,6 +214,7 @@ static bool same_place(const int8_t *a, const int8_t *b, int rank) {
 }
 
 static const char *span_of(Spans *s, Value *v, const int8_t *map) {
+  stack_guard();
   Emit *e = s->e;
   int rank = v->type->rank;
   bool shared = rank == 0 || !s->narrowed.n;
@@ -272,6 +274,7 @@ typedef struct Comparison {
 typedef VEC(Comparison) Comparisons;
 
 static void comparisons_of(Spans *s, Value *mask, const int8_t *map, Comparisons *out) {
+  stack_guard();
   Op *op = mask->def;
   if (!op || out->n == 16) return;
   if (op->code == OP_AND) {

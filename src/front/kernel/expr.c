@@ -67,6 +67,7 @@ Py *core_lookup(Front *fr, Node *n) {
 }
 
 void core_check_annotation(Front *fr, Node *n) {
+  stack_guard();
   if (n->kind == NODE_ATTRIBUTE || n->kind == NODE_SUBSCRIPT) {
     core_check_annotation(fr, n->kind == NODE_ATTRIBUTE ? n->Attribute.value : n->Subscript.value);
     return;

@@ -78,6 +78,7 @@ static Py *block_ptr_attribute(Front *fr, Py *x, const char *attr) {
 
 /* What Triton's `.type` gives: of a number's constexpr constexpr_type(value), of a tuple the types of its items. */
 Py *sem_type_of(Front *fr, Py *x) {
+  stack_guard();
   if (x->kind == PY_TENSOR) return py_type(fr, x->value->type);
   if (x->kind == PY_BLOCK_PTR) return py_type(fr, x->bp->base->type);
   if (x->kind == PY_DESC) {
@@ -118,6 +119,7 @@ static Py *descriptor_attribute(Front *fr, Py *x, const char *attr) {
 }
 
 Py *sem_attribute(Front *fr, Span at, Py *x, const char *attr) {
+  stack_guard();
   switch (x->kind) {
     case PY_TENSOR: return tensor_attribute(fr, at, x, attr);
     case PY_TYPE: return type_attribute(fr, x, attr);

@@ -54,6 +54,7 @@ static bool take_pending(Frame *f, const char *name) {
 
 /* A plain assignment makes tensors of numbers; of these it cannot. */
 static void check_assigned(Front *fr, Span at, const Py *value) {
+  stack_guard();
   if (value->kind == PY_TUPLE)
     for (int i = 0; i < value->tuple.n; i++) check_assigned(fr, at, value->tuple.at[i]);
   if (value->kind != PY_STR && value->kind != PY_LIBRARY && value->kind != PY_MODULE &&
@@ -130,6 +131,7 @@ static void exec_aug_assign(Front *fr, Node *n) {
 }
 
 static const char *callee_text(Front *fr, const Node *n) {
+  stack_guard();
   if (n->kind == NODE_NAME) return n->Name.id;
   if (n->kind != NODE_ATTRIBUTE) return "this call";
   return arena_printf(fr->cx->arena, "%s.%s", callee_text(fr, n->Attribute.value), n->Attribute.attr);

@@ -51,6 +51,7 @@ static const Value *as_scalar(const Value *v) {
 static void take_apart(Address *a, Part p, int depth);
 
 static void take_sum(Address *a, Part p, const Value *x, const Value *y, int64_t y_times, int depth) {
+  stack_guard();
   p.leaf = x;
   take_apart(a, p, depth);
   p.leaf = y;
@@ -59,6 +60,7 @@ static void take_sum(Address *a, Part p, const Value *x, const Value *y, int64_t
 }
 
 static void take_product(Address *a, Part p, const Value *x, const Value *y, int depth) {
+  stack_guard();
   int64_t n;
   if (is_number(x, &n)) {
     const Value *swap = x;
@@ -82,6 +84,7 @@ static void take_product(Address *a, Part p, const Value *x, const Value *y, int
 
 /* Adds p.leaf, times factor and stride, to the address. */
 static void take_apart(Address *a, Part p, int depth) {
+  stack_guard();
   const Value *v = p.leaf = resolved(p.leaf);
   const Op *op = v->def;
   int64_t n;
@@ -135,6 +138,7 @@ static bool same_op(const Op *x, const Op *y) {
 }
 
 static bool same_value(const Value *v, const Value *w, int depth) {
+  stack_guard();
   v = resolved(v), w = resolved(w);
   if (v == w) return true;
   if (v->type != w->type || !v->def || !w->def || v->index != w->index || depth > MAX_DEPTH) return false;
@@ -170,6 +174,7 @@ static bool is_inside(const Value *v, const Op *loop) {
 }
 
 static bool varies(const Value *v, const Op *loop, int depth) {
+  stack_guard();
   v = resolved(v);
   if (!loop || !is_inside(v, loop)) return false;
   if (!v->def || depth > MAX_DEPTH || op_info[v->def->code].effect != EFFECT_PURE || v->def->body[0]) return true;
