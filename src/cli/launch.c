@@ -432,12 +432,15 @@ static int find_kernel(Launch *l) {
     const char **names = malloc(sizeof *names * (size_t)n);
     for (int i = 0; names && i < n; i++) names[i] = nereid_kernel_at(l->module, i)->name;
     const char *near = names ? name_near(l->kernel_name, names, n) : NULL;
-    usage_error(l->verb, "%s has no kernel '%s'%s%s%s; it has:", l->path, l->kernel_name,
-                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    usage_error(l->verb, "%s has no kernel '%s'; it has:", l->path, l->kernel_name);
+    if (near) fprintf(stderr, "  %s (did you mean '%s'?)\n", near, near);
+    for (int i = 0; i < n; i++)
+      if (nereid_kernel_at(l->module, i)->name != near) fprintf(stderr, "  %s\n", nereid_kernel_at(l->module, i)->name);
     free(names);
-  } else
-    usage_error(l->verb, "%s has several kernels; name one, as in %s:%s:", l->path, l->path,
-                nereid_kernel_at(l->module, 0)->name);
+    return 2;
+  }
+  usage_error(l->verb, "%s has several kernels; name one, as in %s:%s:", l->path, l->path,
+              nereid_kernel_at(l->module, 0)->name);
   for (int i = 0; i < n; i++) fprintf(stderr, "  %s\n", nereid_kernel_at(l->module, i)->name);
   return 2;
 }
@@ -488,7 +491,7 @@ static int find_missing(Launch *l) {
     missing++;
     numbers += !p->is_constexpr;
   }
-  if (!numbers) return 0;
+  if (!numbers || launch_is_cuda_c(l->path)) return 0; /* of CUDA C a stage may need no arguments */
   usage_error(l->verb, "kernel '%s' lacks %d of its %d arguments; fill in:", k->name, missing, k->param_count);
   fprintf(stderr, "  nereid %s %s:%s", l->verb->name, l->path, k->name);
   for (int i = 0; i < l->arg_count; i++) fprintf(stderr, " '%s=%s'", l->args[i].name, l->args[i].spec);

@@ -121,22 +121,25 @@ char **options_split(int argc, char **argv, int *out_argc) {
   return out;
 }
 
-/* Edits between two short words; past 15 letters the rest counts nothing. */
+/* Edits between two short words, two letters that changed places counting as one; past 15 letters the rest counts
+ * nothing. */
 static int distance(const char *a, const char *b) {
-  int m = (int)strnlen(a, 15), n = (int)strnlen(b, 15), row[16];
-  for (int j = 0; j <= n; j++) row[j] = j;
-  for (int i = 1; i <= m; i++) {
-    int diagonal = row[0];
-    row[0] = i;
-    for (int j = 1; j <= n; j++) {
-      int least = diagonal + (a[i - 1] != b[j - 1]);
-      if (row[j] + 1 < least) least = row[j] + 1;
-      if (row[j - 1] + 1 < least) least = row[j - 1] + 1;
-      diagonal = row[j];
-      row[j] = least;
+  int m = (int)strnlen(a, 15), n = (int)strnlen(b, 15), d[16][16];
+  for (int i = 0; i <= m; i++) {
+    for (int j = 0; j <= n; j++) {
+      if (!i || !j) {
+        d[i][j] = i + j;
+        continue;
+      }
+      int least = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+      if (d[i - 1][j] + 1 < least) least = d[i - 1][j] + 1;
+      if (d[i][j - 1] + 1 < least) least = d[i][j - 1] + 1;
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < least)
+        least = d[i - 2][j - 2] + 1;
+      d[i][j] = least;
     }
   }
-  return row[n];
+  return d[m][n];
 }
 
 const char *name_near(const char *word, const char *const *names, int n) {

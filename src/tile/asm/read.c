@@ -204,6 +204,7 @@ static AsmOperand number(Reader *r) {
 }
 
 static AsmOperand operand(Reader *r, bool inside) {
+  stack_guard();
   Arena *arena = r->x->b->func->cx->arena;
   space(r);
   AsmOperand o = {0};

@@ -16,6 +16,7 @@ static Dtype bits_type(int bits) { return bits == 1 ? DT_I1 : unsigned_of[bits /
 const Type *asm_value_type(Asm *x, Dtype d) { return type_with_dtype(x->b->func->cx, x->shape, d); }
 
 Value *asm_const(Asm *x, Dtype d, int64_t v) {
+  stack_guard();
   if (!dtype_is_float(d)) return build_int(x->b, asm_value_type(x, d), int_wrap(d, v));
   return asm_as(x, asm_const(x, bits_type(dtype_bits(d)), v), d);
 }

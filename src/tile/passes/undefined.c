@@ -132,6 +132,7 @@ static bool begins(const Op *op) {
   }
 }
 static bool may_begin(const Block *block) {
+  stack_guard();
   for (const Op *op = block->first; op; op = op->next)
     if (begins(op)) return true;
   return false;
@@ -320,6 +321,7 @@ static void of_branch(Tracker *t, Op *op) {
 }
 
 static void track(Tracker *t, Op *op) {
+  stack_guard();
   if (op->code >= OP_ADD && op->code <= OP_ADDPTR) {
     set_note(t, op->out[0], of_elements(t, op));
     return;

@@ -703,7 +703,9 @@ static void test_targets(void **state) {
   assert_string_equal(gpu_target_for(120)->name, "sm_120a");
   assert_null(gpu_target_for(75));
   assert_null(gpu_target_for(91)); /* the code of an `a` target runs on nothing else */
-  assert_null(gpu_target_find("sm_90"));
+  assert_string_equal(gpu_target_find("sm_90")->name, "sm_90a");
+  assert_string_equal(gpu_target_find("H100")->name, "sm_90a");
+  assert_null(gpu_target_find("sm_9"));
   for (int i = 0; targets[i]; i++) assert_non_null(gpu_target_find(targets[i]));
 }
 

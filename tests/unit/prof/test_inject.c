@@ -169,7 +169,7 @@ static void count_tick(int number, siginfo_t *info, void *context) { ticks += in
 static int free_signal(void) { return SIGRTMAX - 4; } /* what the sampler takes, from the top */
 static int be_signals(void) {
   for (int i = 1; i < 65; i++) signal(i, SIG_DFL);
-  burn(100);
+  burn(400);
   for (int i = SIGRTMIN; i <= SIGRTMAX; i++) {
     struct sigaction a = {.sa_handler = count_signal}, old;
     if (sigaction(i, &a, &old) || old.sa_handler != SIG_DFL || signal(i, count_signal) != count_signal) return 1;
@@ -184,7 +184,7 @@ static int be_signals(void) {
     return 4;
   timer_settime(timer, 0, &(struct itimerspec){{0, 1000000}, {0, 1000000}}, NULL);
   while (ticks < 20) burn(10);
-  burn(200);
+  burn(600);
   return handled == SIGRTMAX - SIGRTMIN + 1 ? 25 : 5;
 }
 
@@ -210,7 +210,7 @@ static int be(int argc, char **argv) {
   }
   if (!strcmp(what, "fork")) {
     for (int i = 0; i < 3; i++)
-      if (!fork()) exit(burn(100) > 0 ? 0 : 1);
+      if (!fork()) exit(burn(400) > 0 ? 0 : 1);
     int status, bad = 0;
     while (wait(&status) > 0) bad |= status;
     return bad ? 1 : 0;
@@ -244,14 +244,14 @@ static int be(int argc, char **argv) {
     return system("exit 3") >> 8;
   }
   if (!strcmp(what, "exec")) {
-    burn(100);
+    burn(400);
     if (execl("/nonexistent/program", "program", (char *)NULL) != -1 || errno != ENOENT) return 1;
     char junk[] = "/tmp/nereid-junk-XXXXXX"; /* one that begins, and fails */
     int fd = mkstemp(junk);
     if (write(fd, "junk", 4) != 4 || fchmod(fd, 0755) || close(fd) || execl(junk, junk, (char *)NULL) != -1 ||
         errno != ENOEXEC || unlink(junk))
       return 2;
-    burn(100); /* it goes on being profiled */
+    burn(400); /* it goes on being profiled */
     char *args[] = {argv[0], "--be", "environment", NULL}, *env[64] = {"NEREID_TEST_ENV=yes"};
     int n = 1;
     for (char **e = environ; *e && n < 62; e++)
@@ -260,16 +260,16 @@ static int be(int argc, char **argv) {
     execve("/proc/self/exe", args, env);
   }
   if (!strcmp(what, "environment")) return burn(60), getenv("NEREID_TEST_ENV") ? 11 : 12;
-  if (!strcmp(what, "_exit")) burn(100), _exit(5);
-  if (!strcmp(what, "quick_exit")) burn(100), quick_exit(8);
+  if (!strcmp(what, "_exit")) burn(400), _exit(5);
+  if (!strcmp(what, "quick_exit")) burn(400), quick_exit(8);
   if (!strcmp(what, "_exit thread")) {
     pthread_t t;
     pthread_create(&t, NULL, leave_thread, NULL);
     pause();
   }
-  if (!strcmp(what, "segv")) burn(100), mprotect((void *)(uintptr_t)page, 4096, PROT_NONE), page[0] = 1;
-  if (!strcmp(what, "abort")) burn(100), abort();
-  if (!strcmp(what, "own handler")) return signal(SIGSEGV, _exit), burn(100), raise(SIGSEGV), 1;
+  if (!strcmp(what, "segv")) burn(400), mprotect((void *)(uintptr_t)page, 4096, PROT_NONE), page[0] = 1;
+  if (!strcmp(what, "abort")) burn(400), abort();
+  if (!strcmp(what, "own handler")) return signal(SIGSEGV, _exit), burn(400), raise(SIGSEGV), 1;
   if (!strcmp(what, "kill")) {
     burn(900);
     await_written(2500);
@@ -277,7 +277,7 @@ static int be(int argc, char **argv) {
   }
   if (!strcmp(what, "term")) burn(900), raise(SIGTERM);
   /* as Python ends */
-  if (!strcmp(what, "int")) return signal(SIGINT, count_signal), burn(100), signal(SIGINT, SIG_DFL), raise(SIGINT), 1;
+  if (!strcmp(what, "int")) return signal(SIGINT, count_signal), burn(400), signal(SIGINT, SIG_DFL), raise(SIGINT), 1;
   if (!strcmp(what, "dispositions")) { /* what is at its default looks so */
     for (int i = 1; i < 32; i++) {
       struct sigaction a;
@@ -320,7 +320,7 @@ static int be(int argc, char **argv) {
   if (!strcmp(what, "ended")) return signal(free_signal(), SIG_DFL), burn(50), raise(free_signal()), 0;
   if (!strcmp(what, "no exec")) { /* before it did anything */
     if (execlp("nereid-no-such-program", "program", (char *)NULL) != -1 || errno != ENOENT) return 1;
-    return burn(200), 26;
+    return burn(600), 26;
   }
   if (!strcmp(what, "nvtx")) return be_nvtx();
   if (!strcmp(what, "cuda")) return be_cuda(argv[3]);
