@@ -583,10 +583,10 @@ static void test_npy_pipe(void **state) {
   snprintf(path, sizeof path, "%s", path_in("pipe"));
   assert_int_equal(mkfifo(path, 0600), 0);
   nereid_array a;
-  assert_int_equal(nereid_npy_read(path, &a, &error), NEREID_BAD_FILE);
-  assert_non_null(strstr(nereid_error_text(error), "it is not a regular file"));
-  nereid_error_free(error);
-  error = NULL;
+  nereid_error *why = NULL;
+  assert_int_equal(nereid_npy_read(path, &a, &why), NEREID_BAD_FILE);
+  assert_non_null(strstr(nereid_error_text(why), "it is not a regular file"));
+  nereid_error_free(why);
 }
 
 static void test_npy_round_trip(void **state) {
