@@ -6,7 +6,11 @@
 #undef KEY_VERSION
 #define key_of ptxas_key_of
 #define build_files ptxas_build_files
+#define name_of ptxas_name_of
 #include "gpu/ptx/ptxas.c" /* unpack */
+#undef key_of
+#undef name_of
+#include "base/store.c" /* seal_add, seal_take */
 
 #include "check.h"
 #include "measure/tune.h"
@@ -32,7 +36,7 @@ static void find_nvrtc(const Buf *content) {
 
 static void read_cubin(Buf *content) {
   GpuCubin c = {0};
-  if (!seal_take(content) || !unpack(content, &c)) return;
+  if (!seal_take(content, "entry") || !unpack(content, &c)) return;
   CHECK(c.bytes && c.log && c.size <= content->n && strlen(c.log) <= content->n);
   gpu_cubin_free(&c);
 }
@@ -56,9 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   nereid_error *error = NULL;
   switch (data[0] % 6) {
     case 0: read_all(c, text); break;
-    case 1: seal_add(&content); /* fall through */
+    case 1: seal_add(&content, "entry"); /* fall through */
     case 2: read_cubin(&content); break;
-    case 3: seal_add(&content), find_nvrtc(&content); break;
+    case 3: seal_add(&content, "entry"), find_nvrtc(&content); break;
     case 4: read_tuned(text); break;
     default:
       if (nereid_limits_read(text, &limits, &error)) CHECK(error);
