@@ -47,12 +47,15 @@ static LaneFunc *compile(Kit *k, const char *text, int without) {
   LaneFunc *volatile f = NULL;
   *k = kit_compile(text);
   if (!k->c) fail_msg("refused:\n%s\n%s", text, k->messages);
-  if (!context_try(k->cx)) fail_msg("not lowered:\n%s", text);
-  tile_optimize(k->c->func, NULL, NULL, true);
-  f = gpu_compile(k->c->func, &(GpuOptions){.target = gpu_target_find("sm_90a"), .verify = true});
   Search s = {.skip = without};
-  if (without >= 0) lane_walk(f->body, find_barrier, &s);
-  context_end_try(k->cx);
+  if (context_try(k->cx)) {
+    tile_optimize(k->c->func, NULL, NULL, true);
+    f = gpu_compile(k->c->func, &(GpuOptions){.target = gpu_target_find("sm_90a"), .verify = true});
+    if (without >= 0) lane_walk(f->body, find_barrier, &s);
+    context_end_try(k->cx);
+  } else {
+    fail_msg("not lowered:\n%s", text);
+  }
   if (s.found) lane_remove(s.found);
   else if (without >= 0) f = NULL;
   return f;

@@ -515,37 +515,38 @@ static Func *parse(Context *cx, const Buf *ir, bool optimize) {
 static void run_on(const char *device, const Buf *ir, uint64_t *args, void *out, size_t bytes) {
   Context *cx = context_create();
   int32_t grid[3] = {1, 1, 1};
-  if (!context_try(cx)) {
+  if (context_try(cx)) {
+    if (!strcmp(device, "interp")) {
+      InterpMemory *m = interp_memory_create();
+      const void *arrays[] = {a32, b32, c32, a64, b64, c64};
+      for (int k = 0; k < 6; k++) interp_memory_add(m, (void *)arrays[k], k < 3 ? sizeof a32 : sizeof a64, NULL);
+      interp_memory_add(m, out, bytes, NULL);
+      InterpFault fault = {0};
+      if (!interp_run(parse(cx, ir, false), m, args, grid, &(InterpOptions){0}, &fault))
+        fail_msg("interp: %s", fault.message);
+      interp_memory_destroy(m);
+    } else if (!strcmp(device, "cpu")) {
+      Buf text = {0};
+      cpu_emit_c(parse(cx, ir, true), true, &text);
+      CpuCode *code = cpu_compile(cx, text.at, text.n, NULL);
+      void *scratch = aligned_alloc(64, (cpu_code_scratch(code) + 127) / 64 * 64);
+      assert_int_equal(cpu_code_entry(code)(args, grid, 0, 1, scratch, &(NereidHost){0}), 0);
+      free(scratch);
+      cpu_code_release(code);
+      buf_destroy(&text);
+    } else {
+      LaneFunc *lane =
+          gpu_compile(parse(cx, ir, true), &(GpuOptions){.target = gpu_target_find("sm_90a"), .verify = true});
+      LaneSimFault fault = {{0}};
+      if (!lane_sim_run(lane, args, &(LaneSimOptions){.grid = grid, .end = 1}, &fault))
+        fail_msg("sim: %s", fault.message);
+    }
+    context_end_try(cx);
+  } else {
     Buf b = {0};
     diags_print(&b, cx, false);
     fail_msg("%s: %s", device, b.at);
   }
-  if (!strcmp(device, "interp")) {
-    InterpMemory *m = interp_memory_create();
-    const void *arrays[] = {a32, b32, c32, a64, b64, c64};
-    for (int k = 0; k < 6; k++) interp_memory_add(m, (void *)arrays[k], k < 3 ? sizeof a32 : sizeof a64, NULL);
-    interp_memory_add(m, out, bytes, NULL);
-    InterpFault fault = {0};
-    if (!interp_run(parse(cx, ir, false), m, args, grid, &(InterpOptions){0}, &fault))
-      fail_msg("interp: %s", fault.message);
-    interp_memory_destroy(m);
-  } else if (!strcmp(device, "cpu")) {
-    Buf text = {0};
-    cpu_emit_c(parse(cx, ir, true), true, &text);
-    CpuCode *code = cpu_compile(cx, text.at, text.n, NULL);
-    void *scratch = aligned_alloc(64, (cpu_code_scratch(code) + 127) / 64 * 64);
-    assert_int_equal(cpu_code_entry(code)(args, grid, 0, 1, scratch, &(NereidHost){0}), 0);
-    free(scratch);
-    cpu_code_release(code);
-    buf_destroy(&text);
-  } else {
-    LaneFunc *lane =
-        gpu_compile(parse(cx, ir, true), &(GpuOptions){.target = gpu_target_find("sm_90a"), .verify = true});
-    LaneSimFault fault = {{0}};
-    if (!lane_sim_run(lane, args, &(LaneSimOptions){.grid = grid, .end = 1}, &fault))
-      fail_msg("sim: %s", fault.message);
-  }
-  context_end_try(cx);
   context_destroy(cx);
 }
 
