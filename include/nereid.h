@@ -307,9 +307,10 @@ typedef struct nereid_options {
   /* a kernel of CUDA C: threads of a block along x, y, z; zeros count as 1, but x must be given */
   int block[3];
   int shared_bytes; /* a kernel of CUDA C: its dynamic shared memory */
-  /* a nereid_inside_regions: the kernel is instrumented, for nereid_inspect to show. Launches: nereid_inside_run */
-  int inside;
-  void *inside_buffer; /* set by nereid_inside_run; else NULL */
+  /* a nereid_instrument_regions: the kernel is instrumented, for nereid_inspect to show. Launches:
+   * nereid_instrument_run */
+  int instrument;
+  void *instrument_buffer; /* set by nereid_instrument_run; else NULL */
   /* Programs along x, y, z as Python expressions, "cdiv(n, BLOCK), heads", over the launch's numbers and what its
    * configuration sets (constexprs, num_warps, num_stages); also cdiv, next_power_of_2, min, max. It serves where a
    * launch's grid is NULL, so that the grid may follow the configuration. */
@@ -832,21 +833,21 @@ NEREID_API nereid_status nereid_prof_view(const char *trace, const char *view, c
  *
  * Where the time of one launch goes, warp by warp: the kernel is compiled anew with a record at the beginning and the
  * end of each of its regions, which a warp writes to memory of the device together with its clock. `nereid prof
- * --inside` is made of this; docs/guide/inside.md says how a source marks regions, and what a record can and cannot
- * tell.
+ * --instrument` is made of this; docs/guide/instrument.md says how a source marks regions, and what a record can and
+ * cannot tell.
  *
  * Works on cuda; on sim, whose clock counts the operations that a warp executes; on cpu, where a program is one warp;
  * on interp, whose clock counts operations of the tile IR. */
 typedef enum {
-  NEREID_INSIDE_OFF,
-  NEREID_INSIDE_DEFAULT,   /* those that the source marks; where it marks none, automatic ones */
-  NEREID_INSIDE_MARKED,    /* NEREID_BAD_SOURCE where there are none */
-  NEREID_INSIDE_AUTOMATIC, /* loops, their turns, products, reductions, scans, sorts, and on a GPU barriers */
-  NEREID_INSIDE_BOTH
-} nereid_inside_regions;
+  NEREID_INSTRUMENT_OFF,
+  NEREID_INSTRUMENT_DEFAULT,   /* those that the source marks; where it marks none, automatic ones */
+  NEREID_INSTRUMENT_MARKED,    /* NEREID_BAD_SOURCE where there are none */
+  NEREID_INSTRUMENT_AUTOMATIC, /* loops, their turns, products, reductions, scans, sorts, and on a GPU barriers */
+  NEREID_INSTRUMENT_BOTH
+} nereid_instrument_regions;
 
-typedef struct nereid_inside_options {
-  nereid_inside_regions regions; /* OFF counts as DEFAULT */
+typedef struct nereid_instrument_options {
+  nereid_instrument_regions regions; /* OFF counts as DEFAULT */
   /* which programs of the grid are recorded, by linear id (x fastest); NULL: program 0 */
   const int64_t *blocks;
   int64_t block_count;
@@ -855,10 +856,10 @@ typedef struct nereid_inside_options {
   int records;
   /* of the slowdown, instrumented and plain in turn; 0: enough for 100 ms; below 0: it is not measured */
   int trials;
-} nereid_inside_options;
+} nereid_instrument_options;
 
-typedef struct nereid_inside nereid_inside;
-typedef struct nereid_inside_info {
+typedef struct nereid_instrument nereid_instrument;
+typedef struct nereid_instrument_info {
   const char *kernel, *device;
   const char *unit; /* of the clock: "cycles", "ns", "operations" */
   /* 0: the clock is no time (sim, interp). A GPU's: by its timer, over the warps that were recorded */
@@ -869,10 +870,10 @@ typedef struct nereid_inside_info {
   int64_t records, lost; /* kept; and those for which there was no room */
   /* beginnings whose end is not there, because records were lost or an assertion ended the program */
   int64_t cut;
-  double warp_mean, warp_max; /* of the recorded warps' times from beginning to end, in units */
-  double plain_ns, inside_ns; /* medians of a launch without and with records; 0: not measured */
-} nereid_inside_info;
-typedef struct nereid_inside_region {
+  double warp_mean, warp_max;     /* of the recorded warps' times from beginning to end, in units */
+  double plain_ns, instrument_ns; /* medians of a launch without and with records; 0: not measured */
+} nereid_instrument_info;
+typedef struct nereid_instrument_region {
   const char *name;
   int line; /* 0: not known */
   bool automatic;
@@ -880,29 +881,29 @@ typedef struct nereid_inside_region {
   int64_t count;         /* how often warps were in it */
   double mean, min, max; /* units */
   double share;          /* of the recorded warps' time, regions within it included */
-} nereid_inside_region;
-typedef struct nereid_inside_span {
+} nereid_instrument_region;
+typedef struct nereid_instrument_span {
   int region;          /* or -1: the warp's whole time */
   int64_t block;       /* linear id of the program */
   int warp, sm, depth; /* sm: the multiprocessor; on cpu the processor; else 0 */
   /* units since the first recorded warp began; on a GPU multiprocessors' clocks are brought together by its timer */
   double start, end;
-} nereid_inside_span;
+} nereid_instrument_span;
 
 /* Compiles, measures the slowdown (so that the kernel runs many times; see trials), runs the kernel once more and reads
  * what it recorded. Waits for the device. */
-NEREID_API nereid_status nereid_inside_run(nereid_device *d, nereid_module *m, const char *kernel,
-                                           const int64_t grid[3], const nereid_arg *args, int arg_count,
-                                           const nereid_options *options, const nereid_inside_options *inside,
-                                           nereid_inside **out, nereid_error **error);
-NEREID_API void nereid_inside_get_info(const nereid_inside *in, nereid_inside_info *out);
+NEREID_API nereid_status nereid_instrument_run(nereid_device *d, nereid_module *m, const char *kernel,
+                                               const int64_t grid[3], const nereid_arg *args, int arg_count,
+                                               const nereid_options *options, const nereid_instrument_options *inside,
+                                               nereid_instrument **out, nereid_error **error);
+NEREID_API void nereid_instrument_get_info(const nereid_instrument *in, nereid_instrument_info *out);
 /* in the order in which they were met */
-NEREID_API const nereid_inside_region *nereid_inside_region_at(const nereid_inside *in, int64_t i);
+NEREID_API const nereid_instrument_region *nereid_instrument_region_at(const nereid_instrument *in, int64_t i);
 /* warp by warp, each by its start, outer ones first */
-NEREID_API const nereid_inside_span *nereid_inside_span_at(const nereid_inside *in, int64_t i);
+NEREID_API const nereid_instrument_span *nereid_instrument_span_at(const nereid_instrument *in, int64_t i);
 /* As a trace for nereid_prof_view: each warp is a thread of its own ("block 0 warp 3, SM 17"), each region a range. */
-NEREID_API nereid_status nereid_inside_save(const nereid_inside *in, const char *path, nereid_error **error);
-NEREID_API void nereid_inside_free(nereid_inside *in);
+NEREID_API nereid_status nereid_instrument_save(const nereid_instrument *in, const char *path, nereid_error **error);
+NEREID_API void nereid_instrument_free(nereid_instrument *in);
 
 /* ---- the cache on disk, and compilers ---------------------------------------------------------------------------- */
 

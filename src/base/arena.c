@@ -3,7 +3,7 @@
  * An arena is a list of chunks obtained with calloc, so that what it hands out is zero without being cleared again. The
  * first chunk has 16 KiB, each further one twice the last, up to 1 MiB: a small compilation touches little memory, a
  * large one asks the system rarely. A request larger than a quarter of the next chunk gets a chunk of its own, linked
- * behind the current one, so that the room left in the current one is not lost.
+ * after the current one, so that the room left in the current one is not lost.
  *
  * When the system refuses memory, an arena that belongs to a compilation reports to its context, which unwinds to the
  * nearest context_try(); callers need not check. An arena without an owner returns NULL.

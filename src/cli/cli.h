@@ -17,8 +17,8 @@ typedef struct Verb {
 extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_tune, verb_replay, verb_devices,
     verb_language, verb_cache;
 
-/* nereid prof ... --inside (prof_inside.c): that verb's words. */
-int prof_inside(const Verb *v, int argc, char **argv);
+/* nereid prof ... --instrument (prof_instrument.c): that verb's words. */
+int prof_instrument(const Verb *v, int argc, char **argv);
 
 /* ---- text.c: messages, tables, JSON, progress -------------------------------------------------------------------- */
 

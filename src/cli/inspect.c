@@ -13,7 +13,7 @@ static int inspect_option(void *arg, int argc, char **argv) {
   Inspect *in = arg;
   bool *flag = !strcmp(argv[0], "--report") ? &in->report : !strcmp(argv[0], "--json") ? &in->json : NULL;
   if (flag) return *flag = true, 1;
-  if (!strcmp(argv[0], "--inside")) return in->launch.options.inside = NEREID_INSIDE_DEFAULT, 1;
+  if (!strcmp(argv[0], "--instrument")) return in->launch.options.instrument = NEREID_INSTRUMENT_DEFAULT, 1;
   const char **text = !strcmp(argv[0], "--stage")             ? &in->stage
                       : !strcmp(argv[0], "--target")          ? &in->target
                       : !strcmp(argv[0], "--grid")            ? &in->grid
@@ -97,9 +97,9 @@ const Verb verb_inspect = {"inspect",
                            "                  conflicts of each access, instructions, and what bounds it; with --grid EXPR[,EXPR[,EXPR]]; --json for one object\n"
                            "  --multiprocessors N  of the report's GPU; else those of a typical one (--target cuda:0: of the one that is there)\n"
                            "  --target T      host (default); sm_80 sm_86 sm_89 sm_90a (default of a GPU's stages) sm_100a sm_103a sm_120a ...\n"
-                           "  --dump-after P  the IR after pass P: sum_dots fold cse licm canonical_loops dce facts drop_hints; for a GPU prefetch regions layout\n"
+                           "  --dump-after P  the IR after pass P: sum_dots fold cse licm canonical_loops dce axis_info drop_hints; for a GPU prefetch regions layout\n"
                            "                  lower carry wide lane-dce shared barriers; or all\n"
-                           "  --inside        the kernel as nereid prof --inside instruments it\n"
+                           "  --instrument        the kernel as nereid prof --instrument instruments it\n"
                            "  ARG=SPEC as for nereid run; arrays give type, shape and alignment, and are not filled\n"
                            "  FILE.cu         CUDA C, through NVRTC: ptx (default) and sass; no arguments are needed\n\n"
                            "example: nereid inspect kernels/softmax.py:softmax x_ptr=randn:f32[8,781] out_ptr=like:x_ptr x_stride=781 \\\n"

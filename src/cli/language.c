@@ -58,7 +58,7 @@ static const char opening[] =
     "| elements that a mask switches off and that have no `other` | 0 |\n"
     "| which NaN an operation gives | any; operations that move bits keep them, but f16, bf16 and fp8 on `cpu` |\n";
 
-/* Inside a table: a bar would end the cell, a newline the row. */
+/* Instrument a table: a bar would end the cell, a newline the row. */
 static void print_cell(const char *s) {
   for (; *s; s++) {
     if (*s == '\n') fputs("\\n", stdout);

@@ -48,7 +48,7 @@ static const struct Option {
     {"--html", true, "prof"},
     {"--hz", true, "prof"},
     {"--ignore", true, "tune"},
-    {"--inside", false, "prof inspect"},
+    {"--instrument", false, "prof inspect"},
     {"--jobs", true, "replay"},
     {"--json", false, "run inspect bench roofline prof tune replay devices cache"},
     {"--kept", false, "roofline"},

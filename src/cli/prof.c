@@ -258,7 +258,7 @@ static void settle_sampling(Prof *p) {
 
 static int prof(int argc, char **argv) {
   for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
-    if (!strcmp(argv[i], "--inside")) return prof_inside(&verb_prof, argc, argv);
+    if (!strcmp(argv[i], "--instrument")) return prof_instrument(&verb_prof, argc, argv);
   Prof *p = calloc(1, sizeof *p);
   if (!p) return report_error(NULL);
   static const FileView files[FILE_VIEWS] = {{"--chrome", "chrome", NULL},       {"--html", "html", NULL},
@@ -310,8 +310,8 @@ const Verb verb_prof = {
     "  --flame F.svg, --folded F.txt  the flame graph of CPU time, and its stacks as text\n"
     "  --flame-gpu F.svg, --folded-gpu F.txt  of GPU time, by scope and kernel\n"
     "  --hatchet F.hatchet  the tree as Proton's viewer opens it\n"
-    "  --inside       instead of all this: where the time goes inside of one kernel, by its regions and its warps "
-    "(docs/guide/inside.md), with\n"
+    "  --instrument       instead of all this: where the time goes inside of one kernel, by its regions and its warps "
+    "(docs/guide/instrument.md), with\n"
     "    --blocks 0,5|all  which programs are recorded (0); --regions marked|auto|both; --records N a warp; --repeat N "
     "for the slowdown, 0: none;\n"
     "    --json, --trace, --chrome, --html, --title as above\n\n"

@@ -100,7 +100,7 @@ void mask_add(Nest *n, Mask *m, Value *v, const int8_t *map) {
   stack_guard();
   Emit *e = n->e;
   Op *op = v->def;
-  if (op && v->type->rank > 0 && (value_is_virtual(e, v) || !info_of(e, v)->view)) {
+  if (op && v->type->rank > 0 && (value_is_recomputable(e, v) || !info_of(e, v)->view)) {
     if (op->code == OP_AND) {
       mask_add(n, m, op->in[0], map);
       mask_add(n, m, op->in[1], map);
@@ -322,7 +322,7 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   return r;
 }
 
-/* A load that this nest repeats has its data in cache: the time goes to bringing in what the loop's next turn will
+/* A load that this nest repeats has its data in cache: the time goes to bringing in what the loop's next iteration will
  * load, or the next program. Bytes ahead, or NULL. */
 static const char *what_comes_next(Nest *n, Op *op) {
   bool repeated = false;
@@ -332,8 +332,8 @@ static const char *what_comes_next(Nest *n, Op *op) {
     return NULL;
   const Sym *base = index_of(n->e, op->in[0])->base;
   const Op *loop = op->block->parent;
-  const char *bytes = loop && loop->code == OP_FOR ? growth_of(n->e, base, loop) : NULL;
-  if (!bytes || !strcmp(bytes, "0")) bytes = growth_of(n->e, base, NULL);
+  const char *bytes = loop && loop->code == OP_FOR ? induction_stride_of(n->e, base, loop) : NULL;
+  if (!bytes || !strcmp(bytes, "0")) bytes = induction_stride_of(n->e, base, NULL);
   return bytes && strcmp(bytes, "0") != 0 ? bytes : NULL;
 }
 
@@ -448,14 +448,15 @@ static bool raw_bits(Nest *n, Value *v, Dtype to, const int8_t *map, NestText *b
     return true;
   }
   const Info *info = info_of(e, v);
-  if (!info->view || info->view->buffer->dtype != d || (info->owner == n->g && !info->sealed) || value_is_virtual(e, v))
+  if (!info->view || info->view->buffer->dtype != d || (info->owner == n->g && !info->closed) ||
+      value_is_recomputable(e, v))
     return false;
   Place p = view_place(n, info->view, v->type, at);
   *bits = load_from(n, NULL, raw, &p, NULL, NULL);
   return true;
 }
 
-void store_root(Nest *n, Root *r) {
+void store_root(Nest *n, FusionRoot *r) {
   Op *op = r->op;
   Mask m = {0};
   if (op->in_count > 2) mask_add(n, &m, op->in[2], r->map);
@@ -467,12 +468,13 @@ void store_root(Nest *n, Root *r) {
   Place p = place_of(n, op->in[0], r->map);
   if (n->pass == 0) quote_source(n->e, &n->sinks, n->e->indent + 1 + n->vector_level, op->span);
   /* Past the caches where the launch is large, unless programs begin their rows within each other's lines. */
-  const char *far = "far", *bytes = n->mode == WHOLE ? growth_of(n->e, index_of(n->e, op->in[0])->base, NULL) : NULL;
+  const char *far = "far",
+             *bytes = n->mode == WHOLE ? induction_stride_of(n->e, index_of(n->e, op->in[0])->base, NULL) : NULL;
   if (bytes && strcmp(bytes, "0") != 0) far = named(n, 0, text(n->e, "far && ((%s) & 63) == 0", bytes));
   store_to(n, d, &p, op->in_count > 2 ? &m : NULL, x, far);
 }
 
-void keep_root(Nest *n, Root *r) {
+void keep_root(Nest *n, FusionRoot *r) {
   Emit *e = n->e;
   Dtype d = r->view->buffer->dtype;
   NestText bits;
@@ -500,7 +502,7 @@ void keep_root(Nest *n, Root *r) {
 
 /* ---- atomics: lane by lane, in the library's functions ----------------------------------------------------------- */
 
-void atomic_root(Nest *n, Root *r) {
+void atomic_root(Nest *n, FusionRoot *r) {
   static const char *const kinds[] = {"add", "max", "min", "and", "or", "xor", "xchg"};
   Emit *e = n->e;
   Op *op = r->op;

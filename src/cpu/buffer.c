@@ -1,8 +1,8 @@
 /* Where each kept tile stands in the scratch area.
  *
  * The plan's items are numbered in the order in which they run. A buffer is alive from the step that first touches it
- * to the last; one that was alive when a loop began is alive until the loop ends, since the next turn wants it. Buffers
- * that are never alive together may stand in one place (first fit, oldest first).
+ * to the last; one that was alive when a loop began is alive until the loop ends, since the next iteration wants it.
+ * Buffers that are never alive together may stand in one place (first fit, oldest first).
  */
 #include "cpu/emit.h"
 
@@ -22,7 +22,7 @@ static void walk_group(Emit *e, Group *g) {
   int step = g->step = ++e->step;
   for (int i = 0; i < g->reads.n; i++) touch(g->reads.at[i], step);
   for (int i = 0; i < g->roots.n; i++) {
-    Root *r = g->roots.at[i];
+    FusionRoot *r = g->roots.at[i];
     touch_view(r->view, step);
     if (r->kind != ROOT_REDUCE && r->kind != ROOT_ATOMIC) continue;
     OpPlan *o = r->op->note;

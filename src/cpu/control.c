@@ -167,8 +167,8 @@ static void emit_op(Emit *e, Op *op) {
     case OP_ASSUME:
     case OP_BARRIER: return;
     case OP_SCOPE:
-      line(e, "host->record(cursor, host->inside, program, grid, %uu);",
-           INSIDE_TAG(op->attr[1], op->attr[0]) | (inside_repeats(op) ? INSIDE_REPEATED : 0));
+      line(e, "host->record(cursor, host->instrument, program, grid, %uu);",
+           INSTRUMENT_TAG(op->attr[1], op->attr[0]) | (instrument_repeats(op) ? INSTRUMENT_REPEATED : 0));
       return;
     case OP_FOR: emit_for(e, op); return;
     case OP_WHILE: emit_while(e, op); return;
@@ -188,7 +188,7 @@ static void emit_op(Emit *e, Op *op) {
     declare_scalar(e, op->out[0], element_text(e, op, in, false));
     return;
   }
-  emit_special(e, op);
+  emit_library_op(e, op);
 }
 
 static void emit_copy(Emit *e, const Item *item) {

@@ -33,10 +33,10 @@ typedef struct NereidHost {
   void *arg;
   int64_t stream_bytes; /* total bytes of the launch's arrays: stored past the caches ... */
   int64_t cache_bytes;  /* ... when they are more than that: what the last cache holds */
-  /* Of an instrumented kernel (tile/passes/instrument.h): tag 0 makes cursor, an InsideCursor, begin a program;
+  /* Of an instrumented kernel (tile/passes/instrument.h): tag 0 makes cursor, an InstrumentCursor, begin a program;
    * UINT32_MAX ends it; else a record. */
   void (*record)(void *cursor, void *inside, const int32_t program[3], const int32_t grid[3], uint32_t tag);
-  void *inside;
+  void *instrument;
   /* The first and last byte of the array that the pointer points into; false: not known. For nereid_apart. */
   int (*array)(void *arg, uint64_t pointer, int64_t range[2]);
 } NereidHost;

@@ -73,7 +73,7 @@ static void note_use(Op *op, void *arg) {
     case OP_MAP: u->math |= true; break;
     default: break;
   }
-  if (vector && (op_is_elementwise(op) || op->code == OP_LOAD) && !value_is_virtual(u->e, op->out[0])) {
+  if (vector && (op_is_elementwise(op) || op->code == OP_LOAD) && !value_is_recomputable(u->e, op->out[0])) {
     Dtype d = type_dtype(op->out[0]->type);
     bool address = op->out[0]->type->ptr && index_of(u->e, op->out[0])->term_count == 0;
     if (d == DT_F64) u->wide += 2;
@@ -102,10 +102,10 @@ static void write_program(Emit *e, const Func *f) {
       "                      const NereidHost *host, int far) {\n");
   e->indent = 1;
   for (int k = 0; k < f->body->arg_count; k++) write_argument(e, k, f->body->args[k]);
-  if (f->inside) line(e, "uint64_t cursor[%d];", (int)(sizeof(InsideCursor) + 7) / 8);
-  if (f->inside) line(e, "host->record(cursor, host->inside, program, grid, 0u);");
+  if (f->instrument) line(e, "uint64_t cursor[%d];", (int)(sizeof(InstrumentCursor) + 7) / 8);
+  if (f->instrument) line(e, "host->record(cursor, host->instrument, program, grid, 0u);");
   emit_block(e, f->body);
-  if (f->inside) line(e, "host->record(cursor, host->inside, program, grid, ~0u);");
+  if (f->instrument) line(e, "host->record(cursor, host->instrument, program, grid, ~0u);");
   line(e, "return 0;");
   buf_puts(e->out, "}\n");
 }

@@ -6,13 +6,13 @@
  *   plan.c     which operations share a loop nest (Group), which values must be kept (Buffer, View), in what order
  *   buffer.c   where each buffer stands in the scratch area
  *   emit.c     the frame of the text; control.c: scalars and control flow; nest.c: a Group's loops;
- *   element.c  one elementwise operation; access.c: loads, stores, masks; growth.c: where the next ones are; reduce.c;
- *   special.c  dot, sort, scan, ...; text.c: small pieces of C text; cc.c: that text to loaded code
+ *   element.c  one elementwise operation; access.c: loads, stores, masks; induction.c: where the next ones are;
+ * reduce.c; library.c  dot, sort, scan, ...; text.c: small pieces of C text; cc.c: that text to loaded code
  *
  * A tensor value is one of
- *   virtual    index arithmetic, constants, masks made of them: written anew wherever it is needed, never kept;
+ *   recomputable    index arithmetic, constants, masks made of them: written anew wherever it is needed, never kept;
  *   inline     computed in the loop nest of the one Group that needs it, in vector registers;
- *   kept       written to a Buffer by a Group or a special operation, and read through its View.
+ *   kept       written to a Buffer by a Group or a library operation, and read through its View.
  */
 #ifndef NEREID_CPU_EMIT_H
 #define NEREID_CPU_EMIT_H
@@ -72,13 +72,13 @@ typedef struct View {
 
 typedef enum { ROOT_KEEP, ROOT_STORE, ROOT_REDUCE, ROOT_ATOMIC } RootKind;
 /* What a Group is for. Everything else in its nest is there because a root needs it. */
-typedef struct Root {
+typedef struct FusionRoot {
   RootKind kind;
   Op *op;
   Value *value;         /* ROOT_KEEP: the value to write ... */
   int8_t map[MAX_RANK]; /* ... its dim k runs with this dim of the nest, or -1 */
   View *view;           /* ... and where */
-} Root;
+} FusionRoot;
 
 /* A load or write as a nest runs it: dim k of its pointer runs with dim map[k] of the nest, or stands at index 0 (-1).
  */
@@ -93,7 +93,7 @@ struct Group {
   int rank;
   int32_t shape[MAX_RANK];
   int vector_dim; /* or -1: one element */
-  VEC(Root *) roots;
+  VEC(FusionRoot *) roots;
   VEC(Op *) loads;   /* that run in it */
   Accesses accesses; /* the same, as it runs them */
   VEC(Op *) repeats; /* of these, those that an earlier group has loaded before */
@@ -124,12 +124,12 @@ typedef struct SeenAt SeenAt;
 typedef struct Info {
   Index *index; /* integers and pointers */
   bool index_known;
-  int8_t is_virtual;             /* 0 not asked, 1 yes, -1 no */
-  int16_t cost;                  /* of computing it anew, when virtual */
+  int8_t is_recomputable;        /* 0 not asked, 1 yes, -1 no */
+  int16_t cost;                  /* of computing it anew, when recomputable */
   int uses;                      /* by operations, all blocks */
   View *view;                    /* where it is kept, or NULL */
   Group *owner;                  /* the group that computes it inline, or that made the scalar */
-  bool sealed;                   /* kept, and not to be read inside owner's nest */
+  bool closed;                   /* kept, and not to be read inside owner's nest */
   int epoch;                     /* loads: the memory's age where the load stands */
   int8_t map[MAX_RANK];          /* in owner's nest */
   int8_t turn_asked;             /* plan.c: whether a load was looked at, for vectors along which dim + 1 */
@@ -161,9 +161,9 @@ typedef struct Emit {
   int stamp, walk;
   VEC(Buffer *) buffers;
   VEC(Buffer *) memos; /* of packed operands (gemm.c), which hold nothing when a thread begins */
-  /* while planning: values that cost nothing to compute anew, and are kept for an operation that takes memory (pull.c)
+  /* while planning: values that cost nothing to compute anew, and are kept for an operation that takes memory (fuse.c)
    */
-  VEC(Info *) kept_virtual;
+  VEC(Info *) materialized_recomputable;
   int group_count;
   int step;
   int64_t scratch;
@@ -186,7 +186,7 @@ bool sym_is(const Sym *s, int64_t n);
 Index *index_of(Emit *e, Value *v);     /* NULL: not an integer or pointer */
 bool index_is_plain(Emit *e, Value *v); /* an Index without terms */
 bool index_equal(const Index *a, const Index *b, int rank);
-bool value_is_virtual(Emit *e, Value *v);
+bool value_is_recomputable(Emit *e, Value *v);
 bool op_is_view(const Op *op); /* only renames dims: hint, expand_dims, broadcast, trans, reshapes over 1s */
 /* For a view operation: operand dim k is result dim map[k], or -1 (index 0). */
 void view_map(const Op *op, int8_t map[MAX_RANK]);
@@ -248,16 +248,16 @@ void emit_body(Emit *e, const Block *b, const char *const *args, const char **ou
 /* The same on vectors. */
 void emit_vector_body(Emit *e, const Block *b, const char *const *args, const char **out);
 
-/* ---- growth.c ---------------------------------------------------------------------------------------------------- */
+/* ---- induction.c ---------------------------------------------------------------------------------------------------- */
 
-/* What s gains from one program to the next along x, or from one turn of `loop` to the next, as C text; NULL: not
+/* What s gains from one program to the next along x, or from one iteration of `loop` to the next, as C text; NULL: not
  * known. */
-const char *growth_of(Emit *e, const Sym *s, const Op *loop);
+const char *induction_stride_of(Emit *e, const Sym *s, const Op *loop);
 
-/* ---- nest.c, special.c ------------------------------------------------------------------------------------------- */
+/* ---- nest.c, library.c ------------------------------------------------------------------------------------------- */
 
 void emit_group(Emit *e, Group *g);
-void emit_special(Emit *e, Op *op);
+void emit_library_op(Emit *e, Op *op);
 bool reduces_wide(const Op *op); /* reduce.c: a sum of narrow floats, kept in f32 */
 /* the micro-kernel; other types are widened to it */
 typedef enum { DOT_F32, DOT_F64, DOT_I32, DOT_BF16, DOT_I8 } DotKind;

@@ -71,14 +71,15 @@ static bool only_computes(Emit *e, const Op *op) {
   if (op_info[op->code].effect != EFFECT_PURE) return false;
   bool scalar = op->out_count == 1 && op->out[0]->type->rank == 0;
   for (int i = 0; i < op->in_count; i++) scalar = scalar && op->in[i]->type->rank == 0;
-  return scalar || op_is_elementwise(op) || op_is_view(op) || (op->out_count == 1 && value_is_virtual(e, op->out[0]));
+  return scalar || op_is_elementwise(op) || op_is_view(op) ||
+         (op->out_count == 1 && value_is_recomputable(e, op->out[0]));
 }
 
 Gemm *gemm_of(Emit *e, const Op *loop) {
   const Block *body = loop->body[0];
   int dots = 0, tensors = 0;
   int64_t step;
-  if (e->f->inside || body->args[0]->type->dtype == DT_U64) return NULL;
+  if (e->f->instrument || body->args[0]->type->dtype == DT_U64) return NULL;
   if (value_is_const(loop->in[2], &step) && step <= 0) return NULL;
   for (const Op *op = body->first; op; op = op->next) {
     if (op->code == OP_DOT) {

@@ -346,10 +346,10 @@ static int op_cost(const Op *op) {
   }
 }
 
-bool value_is_virtual(Emit *e, Value *v) {
+bool value_is_recomputable(Emit *e, Value *v) {
   stack_guard();
   Info *info = info_of(e, v);
-  if (info->is_virtual) return info->is_virtual > 0;
+  if (info->is_recomputable) return info->is_recomputable > 0;
   bool yes = false;
   int cost = 0;
   if (v->type->rank == 0) {
@@ -365,13 +365,13 @@ bool value_is_virtual(Emit *e, Value *v) {
       yes = true;
       cost = op_is_view(op) ? 0 : op_cost(op);
       for (int i = 0; yes && i < op->in_count; i++) {
-        yes = value_is_virtual(e, op->in[i]);
+        yes = value_is_recomputable(e, op->in[i]);
         cost += info_of(e, op->in[i])->cost;
       }
       yes = yes && cost <= VIRTUAL_COST;
     }
   }
-  info->is_virtual = yes ? 1 : -1;
+  info->is_recomputable = yes ? 1 : -1;
   info->cost = (int16_t)cost;
   return yes;
 }

@@ -112,7 +112,7 @@ static bool seen_before(Walk *w, Value *v, const int8_t *map) {
 static bool reads_kept(const Walk *w, Value *v) {
   const Info *info = info_of(w->e, v);
   if (w->g && loads_here(w->g, v->def)) return false;
-  if (info->view) return !w->g || info->owner != w->g || info->sealed;
+  if (info->view) return !w->g || info->owner != w->g || info->closed;
   if (!w->planner || !v->def || op_is_view(v->def)) return false;
   return info->owner && info->owner != w->g && info->owner != w->planner->open && !load_may_repeat(w->planner, v);
 }
@@ -121,7 +121,8 @@ static void walk_inputs(Walk *w, Op *op, const int8_t *map);
 
 static void walk_value(Walk *w, Value *v, const int8_t *map) {
   stack_guard();
-  if (v->type->rank == 0 || value_is_virtual(w->e, v) || !v->def || reads_kept(w, v) || seen_before(w, v, map)) return;
+  if (v->type->rank == 0 || value_is_recomputable(w->e, v) || !v->def || reads_kept(w, v) || seen_before(w, v, map))
+    return;
   if (op_is_view(v->def)) {
     int8_t m[MAX_RANK], inner[MAX_RANK];
     view_map(v->def, m);
@@ -150,7 +151,7 @@ static void walk_inputs(Walk *w, Op *op, const int8_t *map) {
   }
 }
 
-static Accesses loads_of(Emit *e, Planner *p, const Group *g, int n, Root *const *roots) {
+static Accesses loads_of(Emit *e, Planner *p, const Group *g, int n, FusionRoot *const *roots) {
   Walk w = {.e = e, .planner = p, .g = g};
   e->walk++;
   for (int i = 0; i < n; i++) {
@@ -160,15 +161,15 @@ static Accesses loads_of(Emit *e, Planner *p, const Group *g, int n, Root *const
   return w.found;
 }
 
-Accesses root_loads(Emit *e, Planner *p, const Group *g, Root *r) { return loads_of(e, p, g, 1, &r); }
+Accesses root_loads(Emit *e, Planner *p, const Group *g, FusionRoot *r) { return loads_of(e, p, g, 1, &r); }
 
 Accesses group_loads(Emit *e, const Group *g) { return loads_of(e, NULL, g, g->roots.n, g->roots.at); }
 
 /* ---- who may join a nest ----------------------------------------------------------------------------------------- */
 
-bool root_writes(const Root *r) { return r->kind == ROOT_STORE || r->kind == ROOT_ATOMIC; }
+bool root_writes(const FusionRoot *r) { return r->kind == ROOT_STORE || r->kind == ROOT_ATOMIC; }
 
-Access root_access(const Root *r) {
+Access root_access(const FusionRoot *r) {
   Access a = {.op = r->op};
   memcpy(a.map, r->map, sizeof a.map);
   return a;
@@ -178,7 +179,7 @@ static bool may_meet(Emit *e, const Group *g, const Access *first, const Access 
   return !memory_conflict(e, first->op, second->op) || memory_may_share(e, first, second, g->rank, g->shape);
 }
 
-bool memory_fits(Planner *p, const Group *g, Root *r) {
+bool memory_fits(Planner *p, const Group *g, FusionRoot *r) {
   Emit *e = p->e;
   Access own = root_access(r);
   Accesses loads = root_loads(e, p, g, r);

@@ -29,13 +29,13 @@ bool memory_conflict(Emit *e, const Op *a, const Op *b);
 bool memory_may_share(Emit *e, const Access *first, const Access *second, int rank, const int32_t *shape);
 bool memory_may_share_if_same(Emit *e, const Access *first, const Access *second, int rank, const int32_t *shape);
 
-bool root_writes(const Root *r);
-Access root_access(const Root *r); /* what it writes */
+bool root_writes(const FusionRoot *r);
+Access root_access(const FusionRoot *r); /* what it writes */
 /* The loads that root r, whose map is known, runs in the nest of g. While the plan is made (p not NULL): that it would
  * run; g may be NULL, a nest of its own. */
-Accesses root_loads(Emit *e, Planner *p, const Group *g, Root *r);
+Accesses root_loads(Emit *e, Planner *p, const Group *g, FusionRoot *r);
 Accesses group_loads(Emit *e, const Group *g); /* of all its roots, each once */
 /* Whether r may join g: its loads and what it writes beside what g runs already. */
-bool memory_fits(Planner *p, const Group *g, Root *r);
+bool memory_fits(Planner *p, const Group *g, FusionRoot *r);
 
 #endif

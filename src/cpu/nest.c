@@ -142,8 +142,8 @@ static NestText value_text(Nest *n, Value *v, const int8_t *map) {
   Op *op = v->def;
   Dtype d = type_dtype(v->type);
   if (v->type->rank == 0) return (NestText){.name = scalar_text(e, v), .dtype = d};
-  bool virtual = value_is_virtual(e, v);
-  if (info->view && !virtual && (info->owner != n->g || info->sealed) && !loads_here(n->g, op))
+  bool recomputable = value_is_recomputable(e, v);
+  if (info->view && !recomputable && (info->owner != n->g || info->closed) && !loads_here(n->g, op))
     return load_view(n, info->view, v->type, map);
   if (op_is_view(op)) {
     int8_t m[MAX_RANK], inner[MAX_RANK];
@@ -152,7 +152,7 @@ static NestText value_text(Nest *n, Value *v, const int8_t *map) {
     return *demand(n, op->in[0], inner);
   }
   if (op->code == OP_CONST) return (NestText){.name = const_text(e, op), .dtype = d};
-  if (virtual && index_is_plain(e, v)) return index_value(n, v, index_of(e, v), map);
+  if (recomputable && index_is_plain(e, v)) return index_value(n, v, index_of(e, v), map);
   if (op->code == OP_LOAD) return load_value(n, op, map);
   return element_value(n, v, map);
 }
@@ -176,7 +176,7 @@ const NestText *demand(Nest *n, Value *v, const int8_t *map) {
 static void run_roots(Nest *n) {
   stack_guard();
   for (int i = 0; i < n->g->roots.n; i++) {
-    Root *r = n->g->roots.at[i];
+    FusionRoot *r = n->g->roots.at[i];
     switch (r->kind) {
       case ROOT_KEEP: keep_root(n, r); break;
       case ROOT_STORE: store_root(n, r); break;
@@ -249,14 +249,14 @@ static void interleave(Buf *out, Buf *each, int copies) {
   }
 }
 
-/* How many vectors a turn of the loop over whole vectors takes. One sum or maximum after another waits for the last,
- * and so does a chain like exp(..) / ..: several at once keep the machine busy where the body is short enough. */
+/* How many vectors an iteration of the loop over whole vectors takes. One sum or maximum after another waits for the
+ * last, and so does a chain like exp(..) / ..: several at once keep the machine busy where the body is short enough. */
 static int copies_of(Nest *n, const Buf *body, const Buf *sinks) {
   Emit *e = n->e;
   if (n->vector_dim < 0 || n->width < 256) return 1;
   bool reduces = false;
   for (int i = 0; i < n->g->roots.n; i++) {
-    const Root *r = n->g->roots.at[i];
+    const FusionRoot *r = n->g->roots.at[i];
     if (r->kind == ROOT_ATOMIC) return 1;
     if (r->kind != ROOT_REDUCE) continue;
     if ((int)r->op->attr[0] != n->vector_dim || !reduce_splits(e, r->op)) return 1;
@@ -316,7 +316,7 @@ void emit_group(Emit *e, Group *g) {
   }
   /* Scalar results are declared outside. */
   for (int i = 0; i < g->roots.n; i++) {
-    Root *r = g->roots.at[i];
+    FusionRoot *r = g->roots.at[i];
     if (r->kind != ROOT_REDUCE) continue;
     for (int k = 0; k < r->op->out_count; k++) {
       Value *v = r->op->out[k];

@@ -5,9 +5,9 @@
  *       for (i0) {
  *         at[1]                                 level 1: what i0 changes
  *         for (i1 = 0; i1 < whole; i1 += ND_VL) { body; sinks }      the vector level, whole vectors (perhaps after a
- * loop of several vectors a turn, to hide latencies) for (i1 = whole; i1 < rest; ..) { .. }                     the
- * same once more, with masks for (i1 = rest; i1 < 1024; ..) { .. }                      and where no mask holds: what
- * reductions still want after[1]
+ * loop of several vectors an iteration, to hide latencies) for (i1 = whole; i1 < rest; ..) { .. } the same once more,
+ * with masks for (i1 = rest; i1 < 1024; ..) { .. }                      and where no mask holds: what reductions still
+ * want after[1]
  *       }
  *       after[0]
  *     }
@@ -104,15 +104,15 @@ const char *index_base(Nest *n, const Index *x, int rank, const int8_t *map, int
                        const NestText **terms, Sym **scales, int *term_count);
 NestText load_value(Nest *n, Op *op, const int8_t *map);
 NestText load_view(Nest *n, const View *v, const Type *t, const int8_t *map);
-void store_root(Nest *n, Root *r);
-void keep_root(Nest *n, Root *r);
-void atomic_root(Nest *n, Root *r);
+void store_root(Nest *n, FusionRoot *r);
+void keep_root(Nest *n, FusionRoot *r);
+void atomic_root(Nest *n, FusionRoot *r);
 /* Address of a kept element (int64_t text, vector dim included) and whether the vector dim is contiguous there. */
 void view_address(Nest *n, const View *v, const Type *t, const int8_t *map, const char **base, int *level,
                   int64_t *step);
 
 /* reduce.c */
-void reduce_root(Nest *n, Root *r);
+void reduce_root(Nest *n, FusionRoot *r);
 bool reduce_splits(Emit *e, const Op *op);
 
 #endif

@@ -10,8 +10,8 @@
  *     e = exp(x - m); s = reduce e      group 2 { x (loaded again: no store came between); e -> kept; s }
  *     store e / s                       group 3 { e <- kept; store }
  *
- * A value that a second nest needs is kept by the first after all, unless it is virtual (index arithmetic) or a load
- * that may be repeated since no memory was written in between.
+ * A value that a second nest needs is kept by the first after all, unless it is recomputable (index arithmetic) or a
+ * load that may be repeated since no memory was written in between.
  *
  * Memory order (memory.h has the rule). A load that waits to be pulled runs at the latest before the first write that
  * it conflicts with (settle_loads), or in the nest of that store where both go to the same places. After a write no
@@ -84,7 +84,7 @@ static void new_result(Planner *p, Op *op, int k) {
 void push_op(Planner *p, Op *op) { push_item(p, (Item){.op = op}); }
 
 /* Operations that read and write whole tiles. */
-static void plan_special(Planner *p, Op *op) {
+static void plan_library_op(Planner *p, Op *op) {
   OpPlan *o = op_plan(p, op);
   for (int i = 0; i < op->in_count; i++)
     if (op->in[i]->type->rank > 0) o->in[i] = need_compact(p, op->in[i]);
@@ -123,7 +123,7 @@ static void plan_dot(Planner *p, Op *op) {
   OpPlan *o = op_plan(p, op);
   Emit *e = p->e;
   Value *out = op->out[0];
-  /* Room for what special.c widens or packs: a, b, the accumulator. */
+  /* Room for what library.c widens or packs: a, b, the accumulator. */
   const Type *room[3];
   GemmDot packed = {.op = op};
   dot_room(e, op, room);
@@ -184,7 +184,7 @@ static void plan_join(Planner *p, Op *op) {
   Info *info = info_of(e, out);
   info->view = whole;
   info->owner = g;
-  info->sealed = true;
+  info->closed = true;
   if (op->in[0]->type->rank == 0) { /* two scalars */
     close_group(p);
     OpPlan *o = op_plan(p, op);
@@ -211,7 +211,7 @@ static void plan_split(Planner *p, Op *op) {
     Info *info = info_of(e, op->out[k]);
     info->view = v;
     info->owner = of->owner;
-    info->sealed = true;
+    info->closed = true;
   }
   if (op->out[0]->type->rank == 0) {
     close_group(p);
@@ -233,13 +233,13 @@ static void plan_reshape(Planner *p, Op *op) {
   Info *info = info_of(e, out);
   info->view = view_row_major(e, from->buffer, out->type);
   info->owner = p->open; /* which may be writing it */
-  info->sealed = true;
+  info->closed = true;
 }
 
 static void plan_reduce(Planner *p, Op *op) {
   Emit *e = p->e;
   OpPlan *o = op_plan(p, op);
-  Root *r = NEW(e->arena, Root);
+  FusionRoot *r = NEW(e->arena, FusionRoot);
   r->kind = ROOT_REDUCE;
   r->op = op;
   Group *g = add_root(p, r);
@@ -247,7 +247,7 @@ static void plan_reduce(Planner *p, Op *op) {
     Info *info = info_of(e, op->out[k]);
     new_result(p, op, k);
     info->owner = g;
-    info->sealed = true;
+    info->closed = true;
     if (op->out[k]->type->rank && reduces_wide(op))
       o->carry[k] = buffer_new(e, type_with_dtype(e->cx, op->out[k]->type, DT_F32));
   }
@@ -255,7 +255,7 @@ static void plan_reduce(Planner *p, Op *op) {
 
 static void plan_store(Planner *p, Op *op) {
   settle_loads(p, op);
-  Root *r = NEW(p->e->arena, Root);
+  FusionRoot *r = NEW(p->e->arena, FusionRoot);
   r->kind = ROOT_STORE;
   r->op = op;
   add_root(p, r);
@@ -268,14 +268,14 @@ static void plan_atomic(Planner *p, Op *op) {
   settle_loads(p, op);
   close_group(p);
   op_plan(p, op);
-  Root *r = NEW(e->arena, Root);
+  FusionRoot *r = NEW(e->arena, FusionRoot);
   r->kind = ROOT_ATOMIC;
   r->op = op;
   Group *g = add_root(p, r);
   if (info_of(e, op->out[0])->uses) {
     new_result(p, op, 0);
     info_of(e, op->out[0])->owner = g;
-    info_of(e, op->out[0])->sealed = true;
+    info_of(e, op->out[0])->closed = true;
   }
   close_group(p);
   p->epoch++;
@@ -361,16 +361,16 @@ static void plan_op(Planner *p, Op *op) {
       break;
     case OP_RESHAPE:
       if (info_of(e, op->out[0])->uses && op->in[0]->type->rank > 0 &&
-          (op->out[0]->type->rank == 0 || (!op_is_view(op) && !value_is_virtual(e, op->out[0]))))
+          (op->out[0]->type->rank == 0 || (!op_is_view(op) && !value_is_recomputable(e, op->out[0]))))
         plan_reshape(p, op);
       break;
     case OP_SCAN:
     case OP_SORT:
     case OP_HISTOGRAM:
     case OP_GATHER:
-    case OP_MAP: plan_special(p, op); break;
+    case OP_MAP: plan_library_op(p, op); break;
     case OP_PRINT:
-    case OP_ASSERT: plan_special(p, op); break;
+    case OP_ASSERT: plan_library_op(p, op); break;
     default: break; /* elementwise and views: pulled where they are needed */
   }
 }

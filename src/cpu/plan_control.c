@@ -26,7 +26,7 @@ static void keep_from_outside(Nested *n, Value *v) {
   stack_guard();
   Emit *e = n->p->e;
   Info *info = info_of(e, v);
-  if (v->type->rank == 0 || info->demanded == n->serial || value_is_virtual(e, v)) return;
+  if (v->type->rank == 0 || info->demanded == n->serial || value_is_recomputable(e, v)) return;
   info->demanded = n->serial;
   Block *home = v->block ? v->block : v->def->block;
   if (!is_inside(home, n->control)) need_view(n->p, v);
@@ -66,7 +66,7 @@ static bool reads_buffer(Emit *e, Value *v, Buffer *b) {
   Info *info = info_of(e, v);
   if (v->type->rank == 0 || info->visit == e->stamp) return false;
   info->visit = e->stamp;
-  if (info->view && !value_is_virtual(e, v)) return info->view->buffer == b;
+  if (info->view && !value_is_recomputable(e, v)) return info->view->buffer == b;
   if (!v->def) return false;
   for (int i = 0; i < v->def->in_count; i++) {
     const Term *terms;
@@ -93,7 +93,8 @@ static void write_carried(Planner *p, int n, Value **values, Buffer **to) {
     Value *v = values[k];
     if (!to[k]) continue;
     Info *info = info_of(e, v);
-    if (info->view && info->view->buffer == to[k] && view_is_compact(info->view, v->type) && !value_is_virtual(e, v))
+    if (info->view && info->view->buffer == to[k] && view_is_compact(info->view, v->type) &&
+        !value_is_recomputable(e, v))
       continue;
     bool aside = false;
     for (int j = 0; j < n && !aside; j++) {
@@ -102,7 +103,7 @@ static void write_carried(Planner *p, int n, Value **values, Buffer **to) {
       aside = reads_buffer(e, values[j], to[k]);
     }
     if (p->open && has(p->open->skewed.at, p->open->skewed.n, to[k])) close_group(p);
-    Root *r = NEW(e->arena, Root);
+    FusionRoot *r = NEW(e->arena, FusionRoot);
     r->kind = ROOT_KEEP;
     r->value = v;
     r->view = view_row_major(e, to[k], v->type);
@@ -174,11 +175,11 @@ static void push_last_marks(Planner *p, const Block *b) {
     if (op->code == OP_SCOPE && is_last_mark(op)) push_op(p, op);
 }
 
-/* What a body kept of values that are computed anew wherever they are needed, it kept for itself: behind it nobody
+/* What a body kept of values that are computed anew wherever they are needed, it kept for itself: after it nobody
  * knows whether it ran. */
-static void forget_kept(Emit *e, int since) {
-  for (; e->kept_virtual.n > since; e->kept_virtual.n--) {
-    Info *info = e->kept_virtual.at[e->kept_virtual.n - 1];
+static void forget_materialized(Emit *e, int since) {
+  for (; e->materialized_recomputable.n > since; e->materialized_recomputable.n--) {
+    Info *info = e->materialized_recomputable.at[e->materialized_recomputable.n - 1];
     info->view = NULL, info->owner = NULL;
   }
 }
@@ -200,13 +201,13 @@ void plan_for(Planner *p, Op *op) {
   close_group(p);
   push_op(p, op);
   Planner inner = {.e = e, .gemm = o->gemm = gemm_of(e, op)};
-  int kept = e->kept_virtual.n;
+  int kept = e->materialized_recomputable.n;
   place_dots(e, body, n, body->last->in, body->args + 1, o->carry);
   plan_body(e, body, &inner);
   if (o->gemm) gemm_planned(&inner, o->gemm);
   write_carried(&inner, n, body->last->in, o->carry);
   push_last_marks(&inner, body);
-  forget_kept(e, kept);
+  forget_materialized(e, kept);
   map_put(e->plans, body, inner.plan);
 }
 
@@ -226,7 +227,7 @@ void plan_while(Planner *p, Op *op) {
   close_group(p);
   push_op(p, op);
   Planner first = {.e = e};
-  int kept = e->kept_virtual.n;
+  int kept = e->materialized_recomputable.n;
   plan_body(e, before, &first);
   Value **handed = before->last->in + 1;
   int handed_count = before->last->in_count - 1;
@@ -244,7 +245,7 @@ void plan_while(Planner *p, Op *op) {
   plan_body(e, body, &second);
   write_carried(&second, n, body->last->in, o->carry);
   push_last_marks(&second, body);
-  forget_kept(e, kept);
+  forget_materialized(e, kept);
   map_put(e->plans, body, second.plan);
 }
 
@@ -262,13 +263,13 @@ void plan_if(Planner *p, Op *op) {
   for (int r = 0; r < 2; r++) {
     if (!op->body[r]) continue;
     Planner inner = {.e = e};
-    int kept = e->kept_virtual.n;
+    int kept = e->materialized_recomputable.n;
     plan_body(e, op->body[r], &inner);
     if (op->body[r]->last && op->body[r]->last->code == OP_YIELD)
       write_carried(&inner, op->out_count, op->body[r]->last->in, o->carry);
     close_group(&inner);
     push_last_marks(&inner, op->body[r]);
-    forget_kept(e, kept);
+    forget_materialized(e, kept);
     map_put(e->plans, op->body[r], inner.plan);
   }
 }

@@ -1,7 +1,7 @@
 /* Reductions in a nest.
  *
  *   along the vector dim     one vector accumulator a result, combined across its lanes after the loop
- *   along an outer dim       the result's tile is the accumulator: its first turn writes, the others combine
+ *   along an outer dim       the result's tile is the accumulator: its first iteration writes, the others combine
  *   along a dim of size 1    the value itself
  *
  * A body of one known operation starts from its identity. Any other elementwise body that commutes (argmax: value and
@@ -149,7 +149,7 @@ static void write_result(Nest *n, const Op *op, int k, const int8_t *map, const 
 static const char *in_lane(Dtype d, const char *vector) { return d == DT_I1 ? "i1" : vector; }
 
 /* A body that does not commute. */
-static void along_vector_in_order(Nest *n, Root *r, const NestText *const *x, const int8_t *map) {
+static void along_vector_in_order(Nest *n, FusionRoot *r, const NestText *const *x, const int8_t *map) {
   Emit *e = n->e;
   Op *op = r->op;
   int parts = op->in_count, outer = n->loops, level = n->vector_level;
@@ -180,7 +180,7 @@ static void along_vector_in_order(Nest *n, Root *r, const NestText *const *x, co
     write_result(n, op, k, map, text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
 }
 
-static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_t *map) {
+static void along_vector(Nest *n, FusionRoot *r, const NestText *const *x, const int8_t *map) {
   Emit *e = n->e;
   Op *op = r->op;
   int parts = op->in_count, outer = n->loops, level = n->vector_level;
@@ -322,7 +322,7 @@ static void along_vector(Nest *n, Root *r, const NestText *const *x, const int8_
 }
 
 /* Along a dim that is not the vector's: through the result's tile. */
-static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t *map, int axis) {
+static void along_outer(Nest *n, FusionRoot *r, const NestText *const *x, const int8_t *map, int axis) {
   Emit *e = n->e;
   Op *op = r->op;
   OpPlan *o = op->note;
@@ -394,7 +394,7 @@ static void along_outer(Nest *n, Root *r, const NestText *const *x, const int8_t
   }
 }
 
-void reduce_root(Nest *n, Root *r) {
+void reduce_root(Nest *n, FusionRoot *r) {
   Emit *e = n->e;
   Op *op = r->op;
   int axis = (int)op->attr[0];

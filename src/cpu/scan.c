@@ -1,6 +1,6 @@
 /* scan: the running result of an associative body along an axis.
  *
- * Three ways. With an elementwise body and another dim behind the axis, vectors run along that dim and go down the
+ * Three ways. With an elementwise body and another dim after the axis, vectors run along that dim and go down the
  * axis. Along the last dim a vector is scanned in log2 steps, each combining every lane with the one k before it,
  *
  *     a b c d   ->   a ab bc cd   ->   a ab abc abcd
@@ -8,7 +8,7 @@
  * and then combined with the last lane of the vector before. All else, and narrow floats (whose rounding depends on the
  * order), goes element by element. `reverse` is the same from the other end.
  */
-#include "cpu/special.h"
+#include "cpu/library.h"
 
 typedef struct Scan {
   Emit *e;
@@ -65,7 +65,7 @@ static void by_element(Scan *s) {
   close_scope(e);
 }
 
-/* Vectors along the dims behind the axis. */
+/* Vectors along the dims after the axis. */
 static void down_the_axis(Scan *s) {
   Emit *e = s->e;
   Op *op = s->op;

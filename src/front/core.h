@@ -264,14 +264,14 @@ Py *core_ternary(Front *fr, Node *n);
 bool contains_return(const Node *n);
 int constexpr_condition(Front *fr, Span at, Py *cond);
 
-/* regions.c: the kernel's regions, when they are asked for (options->inside) */
+/* regions.c: the kernel's regions, when they are asked for (options->instrument) */
 /* before a function's body: places its markers; fails for wrong ones */
 void regions_begin(Front *fr, const Node *def);
 /* between statements: what stands before statement `index` */
 void regions_at(Front *fr, const NodeList *list, int index);
-void regions_after(Front *fr, const NodeList *list, int index);  /* what stands right behind it */
+void regions_after(Front *fr, const NodeList *list, int index);  /* what stands right after it */
 bool regions_follow(Front *fr, const NodeList *list, int index); /* is there anything from there on? */
-/* behind a function's body: ends what a return left open */
+/* after a function's body: ends what a return left open */
 void regions_end(Front *fr, const OpenRegion *outer);
 int regions_with(Front *fr, Node *with); /* enters the scopes of a `with`, and returns how many */
 void regions_leave(Front *fr, const Node *with, int count);

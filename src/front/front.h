@@ -89,11 +89,11 @@ typedef struct Chosen {
 typedef struct CompileOptions {
   int num_warps, num_stages, num_ctas; /* 0: by autotune's first fitting configuration, else Triton's defaults */
   bool debug;                          /* device_assert is compiled */
-  int inside;                          /* InsideMode (tile/passes/instrument.h): regions become `scope` operations */
-  bool no_autotune;                    /* do not take missing constexprs from autotune/heuristics */
-  const Chosen *chosen;                /* or NULL */
-  int cuda_sm;                         /* 90: a CUDA device of compute capability 9.0; 0: another device */
-  Buf *print;                          /* static_print's output; NULL: stderr */
+  int instrument;       /* InstrumentMode (tile/passes/instrument.h): regions become `scope` operations */
+  bool no_autotune;     /* do not take missing constexprs from autotune/heuristics */
+  const Chosen *chosen; /* or NULL */
+  int cuda_sm;          /* 90: a CUDA device of compute capability 9.0; 0: another device */
+  Buf *print;           /* static_print's output; NULL: stderr */
 } CompileOptions;
 
 /* How a run-time argument slot of the Func is filled from the launch's arguments. */

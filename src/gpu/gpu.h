@@ -10,7 +10,7 @@
  * 64-bit .u64), so that a launch may point each parameter at the first byte of its 8-byte slot; then the hidden ones,
  * .u64 each, in this order: uses_diag: address of a GpuDiag in memory that both sides reach; uses_list: address of a
  * GpuProgramList: only the listed programs run, one a block, the grid is (count, 1, 1); inside: address of an
- * InsideBuffer (tile/passes/instrument.h).
+ * InstrumentBuffer (tile/passes/instrument.h).
  */
 #ifndef NEREID_GPU_H
 #define NEREID_GPU_H
@@ -98,8 +98,8 @@ typedef struct GpuOptions {
   const char *dump_after; /* a pass's name, or "all"; the text goes to dump */
   Buf *dump;
   bool verify;
-  bool frugal;    /* lower as where registers are short, for tests */
-  bool plain_dot; /* products by multiply-adds alone, for tests */
+  bool register_limited; /* lower as where registers are short, for tests */
+  bool plain_dot;        /* products by multiply-adds alone, for tests */
 } GpuOptions;
 typedef struct GpuPass {
   const char *name;
@@ -111,11 +111,11 @@ extern const GpuPass gpu_passes[]; /* tile passes, then lowering (both NULL), th
  * what uses it). */
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
-void gpu_early_loads(Func *f,
+void gpu_hoist_loads(Func *f,
                      const GpuOptions *o); /* gpu/hoist_loads.c: loads go before reductions that they do not need */
-void gpu_late_masks(Func *f,
-                    const GpuOptions *o); /* gpu/sink_masks.c: masks come behind products that they need not pass */
-/* gpu/pipeline_loads.c: loads of the next turn of a loop, issued before this turn's work */
+void gpu_sink_masks(Func *f,
+                    const GpuOptions *o); /* gpu/sink_masks.c: masks come after products that they need not pass */
+/* gpu/pipeline_loads.c: loads of the next iteration of a loop, issued before this iteration's work */
 void gpu_prefetch(Func *f, const GpuOptions *o);
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o); /* lower.c */
 /* lower/scope.c: barriers as regions, where automatic ones are wanted; last */

@@ -1,11 +1,11 @@
-/* Early loads: a load that stands behind a reduction, and does not need it, is issued before it.
+/* Early loads: a load that stands after a reduction, and does not need it, is issued before it.
  *
  *     %x = load row                              %x = load row
  *     %s = reduce %x                             %w = load weights
  *     %w = load weights               ->         %s = reduce %x
  *     store %x * %s * %w                         store %x * %s * %w
  *
- * A reduction ends in shuffles and a barrier, over which the assembler moves nothing: what is loaded behind it is
+ * A reduction ends in shuffles and a barrier, over which the assembler moves nothing: what is loaded after it is
  * waited for anew. So loads, and the arithmetic of their addresses, go up in their block to the first reduction, scan
  * or sort that they can pass: memory that is written in between, or anything else with effects or bodies that may hold
  * such, keeps them below. At most EARLY_BYTES of each thread's registers are spent on it.
@@ -22,12 +22,12 @@ static bool is_passable(const Op *op) {
   return (e == EFFECT_PURE || e == EFFECT_READ) && op->code != OP_DOT;
 }
 
-/* Marks what must move for v to be known before `place`: the operations of the block behind it, by their notes. False
+/* Marks what must move for v to be known before `place`: the operations of the block after it, by their notes. False
  * when something cannot. */
 static bool mark(Value *v, const Block *block, const Op *place, int *left) {
   stack_guard();
   Op *op = v->def;
-  /* notes of what stands behind place are set */
+  /* notes of what stands after place are set */
   if (!op || op->block != block || op->note != (void *)place) return true;
   if (--*left < 0 || op == place || op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
   for (int i = 0; i < op->in_count; i++)
@@ -49,7 +49,7 @@ static int64_t bytes_of(const Func *f, const Type *t) {
   return (type_numel(t) + threads - 1) / threads * type_elem_bytes(t);
 }
 
-/* Loads behind `place` go before it, up to the first operation that none may pass. Returns that operation, or NULL at
+/* Loads after `place` go before it, up to the first operation that none may pass. Returns that operation, or NULL at
  * the block's end. */
 static Op *raise(Func *f, Block *block, Op *place, int64_t *room) {
   Op *end = place;
@@ -83,7 +83,7 @@ static void visit_block(Func *f, Block *block) {
 
 static void clear_note(Op *op, void *arg) { op->note = NULL; }
 
-void gpu_early_loads(Func *f, const GpuOptions *o) {
+void gpu_hoist_loads(Func *f, const GpuOptions *o) {
   tile_resolve(f);
   tile_walk(f->body, clear_note, NULL);
   visit_block(f, f->body);

@@ -4,7 +4,7 @@
 
 static void choose(Func *f, const GpuOptions *o) { layout_choose(f, f->num_warps, !o->plain_dot); }
 
-static void regions(Func *f, const GpuOptions *o) { tile_inside(f); }
+static void regions(Func *f, const GpuOptions *o) { tile_instrument(f); }
 
 static void carry(LaneFunc *f, const GpuOptions *o) { lane_carry(f); }
 
@@ -13,14 +13,14 @@ static void widen(LaneFunc *f, const GpuOptions *o) { lane_wide(f); }
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
 const GpuPass gpu_passes[] = {
-    {"early", gpu_early_loads, NULL}, /* loads before reductions */
-    {"prefetch", gpu_prefetch, NULL}, /* loads a turn ahead */
-    {"late", gpu_late_masks, NULL},   /* masks behind products */
-    {"regions", regions, NULL},       /* of instrumented kernels alone: what is timed */
-    {"layout", choose, NULL},         /* which thread holds which element */
-    {"lower", NULL, NULL},            /* what one thread does */
-    {"carry", NULL, carry},           /* loops carry words, not their halves and bytes */
-    {"wide", NULL, widen},            /* both halves of a product at once */
+    {"hoist_loads", gpu_hoist_loads, NULL}, /* loads before reductions */
+    {"prefetch", gpu_prefetch, NULL},       /* loads an iteration ahead */
+    {"sink_masks", gpu_sink_masks, NULL},   /* masks behind products */
+    {"regions", regions, NULL},             /* of instrumented kernels alone: what is timed */
+    {"layout", choose, NULL},               /* which thread holds which element */
+    {"lower", NULL, NULL},                  /* what one thread does */
+    {"carry", NULL, carry},                 /* loops carry words, not their halves and bytes */
+    {"wide", NULL, widen},                  /* both halves of a product at once */
     {"lane-dce", NULL, clean},
     {"shared", NULL, gpu_allocate_shared},   /* where buffers lie in shared memory */
     {"barriers", NULL, gpu_record_barriers}, /* of instrumented kernels alone: waits are timed */

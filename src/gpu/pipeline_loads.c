@@ -1,4 +1,4 @@
-/* Prefetch: a loop's loads are issued one turn ahead, into registers.
+/* Prefetch: a loop's loads are issued one iteration ahead, into registers.
  *
  *     for %i = %lb to %ub step %s                      %x0 = load(%lb), masked by %lb < %ub
  *       %x = load(%i)                         ->       for %i ... carrying %x
@@ -8,14 +8,14 @@
  *
  * A reduction over a tile ends in shuffles and a barrier, in which a block has nothing in flight; the next tile's loads
  * fill that time. Done for loops that hold such work, store nothing (what a store may change must not be read ahead)
- * and wait for nobody, and have loads whose addresses and masks are known a turn ahead: pure arithmetic on the loop's
- * variable, on what comes from outside, and on carried values that advance by such arithmetic themselves. num_stages=1,
- * of the loop or the launch, forbids it.
+ * and wait for nobody, and have loads whose addresses and masks are known an iteration ahead: pure arithmetic on the
+ * loop's variable, on what comes from outside, and on carried values that advance by such arithmetic themselves.
+ * num_stages=1, of the loop or the launch, forbids it.
  *
- * What is read ahead stays in registers for a turn, twice while the next comes in: it may take what the values that the
- * loop carries leave of a thread's, PREFETCH_REGISTERS at most; where that is not enough for all, nothing is read
- * ahead, since the turn would wait for the rest. Loops that hold loops are left alone: theirs would lie idle for all
- * the turns of those.
+ * What is read ahead stays in registers for an iteration, twice while the next comes in: it may take what the values
+ * that the loop carries leave of a thread's, PREFETCH_REGISTERS at most; where that is not enough for all, nothing is
+ * read ahead, since the iteration would wait for the rest. Loops that hold loops are left alone: theirs would lie idle
+ * for all the turns of those.
  */
 #include "gpu/lower/lower.h"
 
@@ -31,7 +31,8 @@ typedef struct Prefetch {
   int copied;
 } Prefetch;
 
-/* Turns: of the turn that runs, but computed at its top; of the one after it; of the first, computed before the loop.
+/* Turns: of the iteration that runs, but computed at its top; of the one after it; of the first, computed before the
+ * loop.
  */
 enum { TURN_THIS, TURN_NEXT, TURN_FIRST };
 
@@ -68,7 +69,7 @@ static Value *copy(Prefetch *p, Value *v, int turn) {
   for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], copy(p, op->in[i], turn));
   Op *twin = op_clone(turn == TURN_FIRST ? &p->before : &p->ahead, op, operands);
   for (int i = 0; i < op->out_count; i++) {
-    twin->out[i]->facts = op->out[i]->facts; /* they hold in every turn */
+    twin->out[i]->axis = op->out[i]->axis; /* they hold in every iteration */
     map_put(p->copies[turn], op->out[i], twin->out[i]);
   }
   return map_get(p->copies[turn], v);
@@ -98,7 +99,7 @@ static bool has_exchange(const Block *b) {
   return false;
 }
 
-/* Whether the loop has a first turn. Only a constant step may lead down. */
+/* Whether the loop has a first iteration. Only a constant step may lead down. */
 static bool leads_down(const Prefetch *p, int64_t *step) {
   return value_is_const(p->loop->in[2], step) && *step < 0 && dtype_is_signed(p->loop->in[2]->type->dtype);
 }
@@ -109,7 +110,8 @@ static Value *has_first(Prefetch *p) {
 }
 
 /* Whether the loop has another turn after the one that runs: whether the way that is left, which is more than nothing,
- * is longer than a step. As unsigned numbers both are exact, also where the next turn's variable would leave its type.
+ * is longer than a step. As unsigned numbers both are exact, also where the next iteration's variable would leave its
+ * type.
  */
 static Value *has_next(Prefetch *p, Value *iv) {
   Builder *b = &p->ahead;
@@ -125,8 +127,8 @@ static Value *has_next(Prefetch *p, Value *iv) {
   return build_cmp(b, CMP_LT, turn, build_convert(b, left, bits));
 }
 
-static Facts *constant_facts(Context *cx, const Type *t) {
-  Facts *facts = NEW(cx->arena, Facts);
+static AxisInfo *constant_axis_info(Context *cx, const Type *t) {
+  AxisInfo *facts = NEW(cx->arena, AxisInfo);
   for (int d = 0; d < MAX_RANK; d++)
     facts->divisible[d] = facts->contiguous[d] = 1, facts->constant[d] = d < t->rank ? t->shape[d] : 1;
   return facts;
@@ -139,14 +141,14 @@ static Value *load_of(Prefetch *p, Op *load, int turn, Value *valid) {
   b->span = load->span;
   const Type *t = load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
   Value *all = build_splat(b, valid, t->rank, t->shape), *mask = all;
-  all->facts = constant_facts(cx, mask_type);
+  all->axis = constant_axis_info(cx, mask_type);
   if (load->in_count > 1) {
     mask = build_binary(b, OP_AND, copy(p, load->in[1], turn), all);
-    mask->facts = load->in[1]->facts;
+    mask->axis = load->in[1]->axis;
   }
   Value *out = build_load(b, copy(p, load->in[0], turn), mask, load->in_count > 2 ? copy(p, load->in[2], turn) : NULL);
   memcpy(out->def->attr, load->attr, sizeof load->attr);
-  out->facts = load->out[0]->facts;
+  out->axis = load->out[0]->axis;
   return out;
 }
 
@@ -162,8 +164,8 @@ static int64_t registers_of(const Func *f, const Value *v, bool packed) {
 static int64_t registers_loaded(const Func *f, const Op *load) {
   const Value *ptr = load->in[0];
   bool packed = false;
-  for (int d = 0; ptr->facts && d < ptr->type->rank; d++)
-    packed |= ptr->facts->contiguous[d] * type_elem_bytes(load->out[0]->type) >= 4 && ptr->facts->divisible[d] >= 4;
+  for (int d = 0; ptr->axis && d < ptr->type->rank; d++)
+    packed |= ptr->axis->contiguous[d] * type_elem_bytes(load->out[0]->type) >= 4 && ptr->axis->divisible[d] >= 4;
   return registers_of(f, load->out[0], packed);
 }
 
@@ -173,9 +175,9 @@ static bool holds(const Block *b, OpCode code) {
   return false;
 }
 
-/* What is left for tiles that come a turn early. A product wants its operands' parts beside the accumulator, which may
- * be another than what the loop carries, and addresses of what is loaded for it. */
-static int64_t room_in(const Func *f, const Op *loop) {
+/* What is left for tiles that come an iteration early. A product wants its operands' parts beside the accumulator,
+ * which may be another than what the loop carries, and addresses of what is loaded for it. */
+static int64_t budget_in(const Func *f, const Op *loop) {
   const Block *body = loop->body[0];
   int64_t most = 65536 / (f->num_warps * 32), taken = holds(body, OP_DOT) ? 96 : 40, other = 0;
   for (int i = 3; i < loop->in_count; i++) taken += registers_of(f, loop->in[i], true);
@@ -205,7 +207,7 @@ static void visit_loop(Func *f, Op *loop) {
   int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
   if (stages == 1 || !has_exchange(body) || has_effects(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
-  int64_t room = room_in(f, loop);
+  int64_t room = budget_in(f, loop);
   VEC(Op *) loads = {0};
   for (Op *op = body->first; op; op = op->next)
     if (is_wanted(&p, op, &room)) vec_push(f->cx->arena, &loads, op);
@@ -216,14 +218,14 @@ static void visit_loop(Func *f, Op *loop) {
   p.before = (Builder){.func = f, .block = loop->block, .before = loop, .span = loop->span};
   Value *iv = body->args[0];
   p.next_iv = build_binary(&p.ahead, OP_ADD, iv, loop->in[2]);
-  p.next_iv->facts = iv->facts;
+  p.next_iv->axis = iv->axis;
   Value *first_valid = has_first(&p), *next_valid = has_next(&p, iv);
   for (int i = 0; i < loads.n; i++) {
     Op *load = loads.at[i];
     Value *first = load_of(&p, load, TURN_FIRST, first_valid), *next = load_of(&p, load, TURN_NEXT, next_valid);
     Value *now = control_carry(f, loop, first, next);
     now->name = load->out[0]->name;
-    now->facts = load->out[0]->facts;
+    now->axis = load->out[0]->axis;
     value_replace(load->out[0], now);
     if (p.ahead.before == load) p.ahead.before = load->next;
     op_remove(load);

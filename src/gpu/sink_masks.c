@@ -1,4 +1,4 @@
-/* Late masks: what is compared before a product and selects behind it is compared behind it.
+/* Late masks: what is compared before a product and selects after it is compared after it.
  *
  *     %seen = cmp %columns, %rows                %s = dot %q, %k
  *     %s = dot %q, %k                    ->      %seen = cmp %columns, %rows
@@ -43,7 +43,7 @@ static void visit_block(Block *block) {
   }
 }
 
-void gpu_late_masks(Func *f, const GpuOptions *o) {
+void gpu_sink_masks(Func *f, const GpuOptions *o) {
   tile_resolve(f);
   visit_block(f->body);
 }

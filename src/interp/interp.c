@@ -218,11 +218,11 @@ static bool run_program(Run *run, int64_t linear) {
   run->program[2] = (int32_t)(linear / x / y);
   run->step_source = NULL;
   if (run->shadow && !shadow_begin_program(run->shadow, linear)) return run_out_of_memory(run, NULL);
-  if (!run->options->inside) return run_code(run, run->plan->code);
+  if (!run->options->instrument) return run_code(run, run->plan->code);
   run->operations = 0;
-  inside_open(&run->cursor, run->options->inside, linear, 0, 0, 0);
+  instrument_open(&run->cursor, run->options->instrument, linear, 0, 0, 0);
   bool ok = run_code(run, run->plan->code);
-  inside_close(&run->cursor, run->operations, run->operations);
+  instrument_close(&run->cursor, run->operations, run->operations);
   return ok;
 }
 

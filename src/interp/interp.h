@@ -53,7 +53,8 @@ typedef struct InterpOptions {
   void *step_arg;
   int64_t memory;     /* the most bytes of a program's values; 0: any */
   int64_t operations; /* the most work of the launch, in elements and 64 an operation; 0: any */
-  void *inside; /* an InsideBuffer (tile/passes/instrument.h), of a Func that records; the clock counts operations */
+  void *instrument;   /* an InstrumentBuffer (tile/passes/instrument.h), of a Func that records; the clock counts
+                         operations */
 } InterpOptions;
 
 /* The current value of v in the running program: v->type's elements, row-major, or NULL when not computed yet. */

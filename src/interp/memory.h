@@ -1,4 +1,4 @@
-/* memory: what the interpreter's files know of allocations and of who touched what. Inside src/interp only.
+/* memory: what the interpreter's files know of allocations and of who touched what. Instrument src/interp only.
  *
  * A Region is one allocation. A launch works on a MemoryView, a copy of the registry's table taken when it starts, so
  * that other threads may add and remove regions meanwhile. A Shadow belongs to one launch and finds races between its

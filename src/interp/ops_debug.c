@@ -106,8 +106,9 @@ bool run_asm(Run *run, const Node *node, int64_t n) {
 bool run_scope(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   run->operations--;
-  if (run->options->inside)
-    inside_mark(&run->cursor, INSIDE_TAG(op->attr[1], op->attr[0]) | (inside_repeats(op) ? INSIDE_REPEATED : 0),
-                run->operations);
+  if (run->options->instrument)
+    instrument_mark(&run->cursor,
+                    INSTRUMENT_TAG(op->attr[1], op->attr[0]) | (instrument_repeats(op) ? INSTRUMENT_REPEATED : 0),
+                    run->operations);
   return true;
 }

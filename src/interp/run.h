@@ -1,4 +1,4 @@
-/* run: what the interpreter's own files share. Inside src/interp only.
+/* run: what the interpreter's own files share. Instrument src/interp only.
  *
  * A launch first turns the Func into Code (plan.c): one Node an operation that does something, with the function that
  * runs it and the addresses of its operands and results, which are fixed for the launch. Running a program is then a
@@ -70,7 +70,7 @@ struct InterpFrame {
   int32_t program[3], grid[3];
   char *scratch;  /* free from here on */
   bool *computed; /* per value id; only with a step hook */
-  InsideCursor cursor;
+  InstrumentCursor cursor;
   int64_t left;        /* of the launch's work */
   uint64_t operations; /* of this program so far, as records have them */
   const Source *step_source;

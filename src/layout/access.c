@@ -1,7 +1,7 @@
 /* How a load or store meets memory.
  *
  * What is known of addresses are the pointers' facts (tile/analysis/axis_info.c), dim by dim: runs in which each
- * element lies behind the last, what divides a run's first address, groups of equal addresses. So each vector of a
+ * element lies after the last, what divides a run's first address, groups of equal addresses. So each vector of a
  * layout, a bit of the flat index, either moves within a run (by so many bytes), or stays at the same address, or goes
  * who knows where:
  *
@@ -19,11 +19,11 @@ static int pointee_bytes(const Type *t) { return t->ptr > 1 ? 8 : dtype_bytes(t-
 
 /* The most elements along dim d that one access may take, as far as addresses and mask go. */
 static int64_t widest(const Value *ptr, const Value *mask, int d, int max_bytes) {
-  if (!ptr->facts) return 1;
+  if (!ptr->axis) return 1;
   int bytes = pointee_bytes(ptr->type);
-  int64_t n = least(power_in(ptr->facts->contiguous[d]), ptr->facts->divisible[d] / bytes);
+  int64_t n = least(power_in(ptr->axis->contiguous[d]), ptr->axis->divisible[d] / bytes);
   n = least(n, max_bytes / bytes);
-  if (mask && mask->type->rank) n = least(n, mask->facts ? power_in(mask->facts->constant[d]) : 1);
+  if (mask && mask->type->rank) n = least(n, mask->axis ? power_in(mask->axis->constant[d]) : 1);
   return n < 1 ? 1 : n;
 }
 
@@ -62,9 +62,9 @@ static Step step_of(const Value *ptr, uint32_t vector) {
     uint32_t index = (vector & layout_dim_mask(t, d)) >> shift;
     for (; index; index &= index - 1) {
       int64_t at = index & -index;
-      if (!ptr->facts) s.far = true;
-      else if (at < power_in(ptr->facts->constant[d])) continue;
-      else if (at < power_in(ptr->facts->contiguous[d])) s.bytes += at * pointee_bytes(t);
+      if (!ptr->axis) s.far = true;
+      else if (at < power_in(ptr->axis->constant[d])) continue;
+      else if (at < power_in(ptr->axis->contiguous[d])) s.bytes += at * pointee_bytes(t);
       else s.far = true;
     }
   }
@@ -121,7 +121,7 @@ static void order_dims(const Value *ptr, int *order) {
   int64_t run[MAX_RANK];
   for (int i = 0; i < t->rank; i++) {
     int d = t->rank - 1 - i, at = i;
-    run[d] = ptr->facts ? power_in(ptr->facts->contiguous[d]) : 1;
+    run[d] = ptr->axis ? power_in(ptr->axis->contiguous[d]) : 1;
     for (; at > 0 && run[order[at - 1]] < run[d]; at--) order[at] = order[at - 1];
     order[at] = d;
   }

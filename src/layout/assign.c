@@ -3,7 +3,7 @@
  * One walk in program order. Each operation is given its results' layouts (the choice, unless the operation cannot make
  * them so), and from these follow those it wants its operands in. An operand that is held otherwise is
  *
- *     cheap:  made again, right behind the first making; its operands, cheap too, in the layouts that this needs
+ *     cheap:  made again, right after the first making; its operands, cheap too, in the layouts that this needs
  *     else:   converted, once, in the block in which it is defined, before whatever there uses it first
  *
  * so a conversion of what a loop does not change stands before the loop, and nothing is made or converted twice.
@@ -12,7 +12,7 @@
 
 /* ---- prices ------------------------------------------------------------------------------------------------------ */
 
-int relayout_price(Chooser *c, const Layout *from, const Layout *to, const Type *t) {
+int convert_layout_price(Chooser *c, const Layout *from, const Layout *to, const Type *t) {
   if (from == to || !from || !to) return 0;
   int bytes = type_elem_bytes(t);
   Price *p = &c->prices[((uintptr_t)from / 16 * 31 + (uintptr_t)to / 16 * 7 + (uintptr_t)bytes) % PRICES];
@@ -60,7 +60,7 @@ static Value *made_in(Chooser *c, Value *v, const Layout *l) {
   Builder b = {.func = c->f, .block = op->block, .before = op->next, .span = op->span};
   Op *copy = op_clone(&b, op, c->cloned);
   for (int i = 0; i < op->in_count; i++) copy->in[i] = cheap_operand(c, op, i, n->operands[i], l);
-  copy->out[0]->facts = v->facts;
+  copy->out[0]->axis = v->axis;
   hold(c, n, copy->out[0], l);
   return copy->out[0];
 }
@@ -83,7 +83,7 @@ static Value *held_in(Chooser *c, Value *v, const Layout *l, Op *op) {
   Op *place = ancestor_in(op, block);
   Builder b = {.func = c->f, .block = block, .before = place, .span = op->span};
   Value *moved = build_op(&b, OP_RELAYOUT, 1, &v, 1, &v->type)->out[0];
-  moved->facts = v->facts;
+  moved->axis = v->axis;
   moved->name = v->name;
   hold(c, n, moved, l);
   return moved;
@@ -133,8 +133,8 @@ static void assign_memory(Chooser *c, Op *op) {
   for (int o = 0; o < n; o++) {
     double cost = access_cost(op->in[0], mask, options[o], op->code != OP_LOAD);
     for (int i = 0; i < op->in_count; i++)
-      if (is_node(c, op->in[i])) cost += relayout_price(c, op->in[i]->layout, options[o], op->in[i]->type);
-    if (op->out_count) cost += relayout_price(c, options[o], wanted(c, op->out[0]), op->out[0]->type);
+      if (is_node(c, op->in[i])) cost += convert_layout_price(c, op->in[i]->layout, options[o], op->in[i]->type);
+    if (op->out_count) cost += convert_layout_price(c, options[o], wanted(c, op->out[0]), op->out[0]->type);
     if (!best || cost < least) least = cost, best = options[o];
   }
   take_all(c, op, best);

@@ -4,7 +4,7 @@
  * dot, which has one layout only. The rest takes what comes:
  *
  *   1. layout/constraints.c finds which values hang together, and which are cheap and stay out of it.
- *   2. dot's layouts flood along the links, heaviest dot first (bytes x 10^depth of loops).
+ *   2. dot's layouts propagate along the constraints, heaviest dot first (bytes x 10^depth of loops).
  *   3. Then accesses, heaviest first: each floods to what has no layout yet. Of the layouts that the accesses so
  * reached would like best the one is taken with which the whole costs least: where an access is better off in a layout
  * of its own and a conversion than in this one, it counts so.
@@ -33,8 +33,8 @@ static void reach(Chooser *c, Value *v, const Layout *l) {
   Node *n = &c->node[v->id];
   if (n->cheap || n->epoch == c->epoch) return;
   n->epoch = c->epoch;
-  if (n->want) { /* settled by a heavier flood */
-    if (n->want != l) c->cost += relayout_price(c, n->want, l, v->type) * tens(n->depth);
+  if (n->want) { /* settled by a heavier propagate */
+    if (n->want != l) c->cost += convert_layout_price(c, n->want, l, v->type) * tens(n->depth);
     return;
   }
   n->trial = l;
@@ -59,7 +59,7 @@ static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
     cost = access_cost(op->in[0], op_mask(op), l, op->code != OP_LOAD);
     if (cost > k->best_cost) {
       double apart =
-          k->best_cost + relayout_price(c, k->best, l, op->code == OP_LOAD ? op->out[0]->type : op->in[1]->type);
+          k->best_cost + convert_layout_price(c, k->best, l, op->code == OP_LOAD ? op->out[0]->type : op->in[1]->type);
       if (apart < cost) cost = apart;
     }
   } else if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_MAP) {
@@ -97,7 +97,7 @@ static void offer(Candidates *list, Value *v, const Layout *l) {
 /* Where v, held as `has`, meets something that is settled and that has, or wants, `wants`. */
 static void meet(Chooser *c, Candidates *list, Value *v, const Layout *has, const Layout *wants, int depth) {
   if (has == wants) return;
-  c->cost += relayout_price(c, has, wants, v->type) * tens(depth);
+  c->cost += convert_layout_price(c, has, wants, v->type) * tens(depth);
   offer(list, v, wants);
 }
 
@@ -121,7 +121,7 @@ static void meet_neighbours(Chooser *c, Candidates *list, Value *v, const Layout
   const Layout *other;
   if (v->def && v->def->code == OP_REDUCE && (other = settled_operand(c, v->def))) {
     const Layout *left = reduced(c, v->def, other);
-    c->cost += relayout_price(c, left, l, v->type) * tens(n->depth);
+    c->cost += convert_layout_price(c, left, l, v->type) * tens(n->depth);
     offer(list, v, layout_slice(c->cx, v->def->in[0]->type, other, (int)v->def->attr[0]));
     int count = list ? list->n : 0;
     offer(list, v, left); /* where the choice is close, what is broadcast again is better off in the slice */
@@ -140,7 +140,7 @@ static void meet_neighbours(Chooser *c, Candidates *list, Value *v, const Layout
 
 /* Floods from v; the values reached are in c->queue, their layouts in Node.trial. Returns the cost; adds to `list` what
  * settled neighbours would like better. */
-static double flood(Chooser *c, Value *v, const Layout *l, Candidates *list) {
+static double propagate(Chooser *c, Value *v, const Layout *l, Candidates *list) {
   c->epoch++;
   c->cost = 0;
   c->queue.n = 0;
@@ -151,22 +151,22 @@ static double flood(Chooser *c, Value *v, const Layout *l, Candidates *list) {
     if (x->def) add_cost(c, x->def, x, at);
     for (int k = 0; k < c->node[x->id].use_count; k++) add_cost(c, c->uses[c->node[x->id].first_use + k].op, x, at);
     meet_neighbours(c, list, x, at);
-    links_each(c, x, at, reach);
+    constraints_each(c, x, at, reach);
   }
   return c->cost;
 }
 
 static void commit(Chooser *c, Value *v, const Layout *l) {
-  flood(c, v, l, NULL);
+  propagate(c, v, l, NULL);
   for (int i = 0; i < c->queue.n; i++) c->node[c->queue.at[i]->id].want = c->node[c->queue.at[i]->id].trial;
 }
 
-/* Takes the candidate with the least cost, of those that flood back to the first one's seed (others are of other
+/* Takes the candidate with the least cost, of those that propagate back to the first one's seed (others are of other
  * matters). `least` is the first one's cost. */
 static void commit_best(Chooser *c, const Candidates *list, double least) {
   int best = 0;
   for (int i = 1; i < list->n; i++) {
-    double cost = flood(c, list->at[i].seed, list->at[i].layout, NULL) * list->at[i].handicap;
+    double cost = propagate(c, list->at[i].seed, list->at[i].layout, NULL) * list->at[i].handicap;
     if (c->node[list->at[0].seed->id].epoch == c->epoch && cost < least) least = cost, best = i;
   }
   commit(c, list->at[best].seed, list->at[best].layout);
@@ -194,7 +194,7 @@ static void settle(Chooser *c, const Client *k) {
   Candidates list = {1, {{seed, k->best, 1}}};
   if (seed->type->rank > 1)
     offer(&list, seed, access_layout_with(c->cx, k->op->in[0], op_mask(k->op), c->num_warps, 16, true));
-  double least = flood(c, seed, k->best, &list);
+  double least = propagate(c, seed, k->best, &list);
   int64_t numel = type_numel(seed->type);
   for (int i = 0; i < c->queue.n && list.n < MOST_CANDIDATES; i++) {
     Value *v = c->queue.at[i];
@@ -250,7 +250,7 @@ static void settle_value(Chooser *c, Value *v, int stage) {
   if (!l && stage >= 2) l = layout_default(c->cx, v->type, c->num_warps);
   if (!l) return;
   Candidates list = {1, {{v, l, 1}}};
-  commit_best(c, &list, flood(c, v, l, &list));
+  commit_best(c, &list, propagate(c, v, l, &list));
 }
 
 static void settle_rest(Chooser *c, const Block *b, int stage) {
@@ -295,7 +295,7 @@ void layout_choose(Func *f, int warps, bool tensor_cores) {
   tile_walk(f->body, check_op, f);
   Chooser c = {.cx = f->cx, .f = f, .num_warps = warps, .tensor_cores = tensor_cores};
   c.prices = NEW_N(f->cx->arena, Price, PRICES);
-  links_build(&c);
+  constraints_build(&c);
   c.rows_first = wants_rows(&c);
   Client **order = NEW_N(f->cx->arena, Client *, c.clients.n + 1);
   for (int i = 0; i < c.clients.n; i++) order[i] = c.clients.at[i], order[i]->number = i;

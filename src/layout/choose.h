@@ -30,7 +30,7 @@ typedef struct Node {
   int depth;  /* loops around it */
   int first_use, use_count;
   const Layout *want;  /* the choice */
-  const Layout *trial; /* in the flood numbered `epoch` */
+  const Layout *trial; /* in the propagate numbered `epoch` */
   int epoch;
   Value **operands; /* cheap: as they were before the first copy */
   Held *held;
@@ -61,9 +61,9 @@ typedef struct Chooser {
   int node_count; /* values that the pass makes have ids from here on */
   Use *uses;
   VEC(Client *) clients; /* in program order */
-  VEC(Value *) queue;    /* of the flood */
+  VEC(Value *) queue;    /* of the propagate */
   int epoch;
-  double cost;   /* of the flood so far */
+  double cost;   /* of the propagate so far */
   Price *prices; /* a small cache: PRICES entries */
   Map *cloned;   /* what op_clone asks for */
 } Chooser;
@@ -74,10 +74,10 @@ static inline int bits_of(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsi
 static inline int layout_inputs(const Layout *l) { return l->reg_bits + l->lane_bits + l->warp_bits; }
 
 /* ---- layout/constraints.c ---------------------------------------------------------------------------------------- */
-void links_build(Chooser *c); /* nodes, uses, clients */
+void constraints_build(Chooser *c); /* nodes, uses, clients */
 /* Calls reach(c, neighbour, its layout) for what v is linked to. The layout may be NULL, the neighbour a scalar or
  * cheap. */
-void links_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c, Value *v, const Layout *l));
+void constraints_each(Chooser *c, Value *v, const Layout *l, void (*reach)(Chooser *c, Value *v, const Layout *l));
 
 /* ---- rules.c: what some operations ask of a layout --------------------------------------------------------------- */
 /* l: of the operands of reduce, scan, sort, map; else of the result (split: operand) */
@@ -94,7 +94,7 @@ const Layout *layout_for_dot(Chooser *c, const Op *dot); /* of the accumulator *
 
 /* ---- assign.c ---------------------------------------------------------------------------------------------------- */
 void assign_layouts(Chooser *c);
-int relayout_price(Chooser *c, const Layout *from, const Layout *to, const Type *t);
+int convert_layout_price(Chooser *c, const Layout *from, const Layout *to, const Type *t);
 
 /* ---- access.c ---------------------------------------------------------------------------------------------------- */
 /* What an access costs a warp, in issue slots and sectors, all its registers together. */

@@ -2,9 +2,9 @@
  *
  * Values are linked through operations: the operands and results of an addition should be held alike, so should a
  * loop's carried value in all its places; what trans makes of a value should be held as trans makes of its layout. A
- * layout given to one value floods along the links to all that hang together. Not linked are the operand and result of
- * reduce and of broadcast: there the smaller one has the slice of the larger one's layout, or is converted (choose.c
- * weighs that).
+ * layout given to one value floods along the constraints to all that hang together. Not linked are the operand and
+ * result of reduce and of broadcast: there the smaller one has the slice of the larger one's layout, or is converted
+ * (choose.c weighs that).
  *
  * Not linked, but left out of all floods, are cheap values: index arithmetic, masks, constants. They are made in
  * whatever layout is asked for, in several if need be (assign.c).
@@ -69,7 +69,7 @@ static void weigh_value(Chooser *c, const Op *op) {
 
 /* ---- nodes, uses, clients ---------------------------------------------------------------------------------------- */
 
-static bool is_client(const Op *op) {
+static bool is_anchor(const Op *op) {
   switch (op->code) {
     case OP_REDUCE:
     case OP_SCAN:
@@ -113,7 +113,7 @@ static void visit_block(Chooser *c, const Block *b, int depth) {
       tensors |= is_tensor(op->out[i]);
     }
     weigh_value(c, op);
-    if (tensors && is_client(op)) {
+    if (tensors && is_anchor(op)) {
       Client *k = NEW(c->cx->arena, Client);
       *k = (Client){.op = op, .depth = depth, .weight = weight_of(op, depth)};
       if (op_is_access(op)) {
@@ -143,7 +143,7 @@ static void gather_uses(Chooser *c, const Block *b) {
   }
 }
 
-void links_build(Chooser *c) {
+void constraints_build(Chooser *c) {
   c->node_count = c->f->value_count;
   c->node = NEW_N(c->cx->arena, Node, c->node_count);
   visit_block(c, c->f->body, 0);
@@ -157,7 +157,7 @@ void links_build(Chooser *c) {
   gather_uses(c, c->f->body);
 }
 
-/* ---- the links --------------------------------------------------------------------------------------------------- */
+/* ---- the constraints --------------------------------------------------------------------------------------------------- */
 
 typedef void Reach(Chooser *c, Value *v, const Layout *l);
 
@@ -236,7 +236,7 @@ static void from_operand(Chooser *c, Op *op, int k, const Layout *l, Reach *reac
   }
 }
 
-void links_each(Chooser *c, Value *v, const Layout *l, Reach *reach) {
+void constraints_each(Chooser *c, Value *v, const Layout *l, Reach *reach) {
   const Node *n = &c->node[v->id];
   if (v->def) from_result(c, v->def, v->index, l, reach);
   else if (v->block->parent)

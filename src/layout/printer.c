@@ -194,7 +194,7 @@ static void begin_note(Buf *out) {
   buf_puts(out, "  // ");
 }
 
-static void note_relayout(Notes *n, Buf *out, const Op *op) {
+static void note_convert_layout(Notes *n, Buf *out, const Op *op) {
   int bytes = type_elem_bytes(op->in[0]->type);
   const Convert *c = convert_plan(n->cx, op->in[0]->layout, op->out[0]->layout, bytes);
   int cost = convert_cost(c, bytes);
@@ -244,7 +244,7 @@ static void note_op(Buf *out, const Op *op, void *arg) {
   for (int i = first->index + 1; is_result && i < op->out_count; i++)
     if (op->out[i]->layout && op->out[i]->layout != op->out[i - 1]->layout)
       buf_printf(out, " L%d", number_of(n, op->out[i]));
-  if (op->code == OP_RELAYOUT) note_relayout(n, out, op);
+  if (op->code == OP_RELAYOUT) note_convert_layout(n, out, op);
   if (op->code == OP_REDUCE && is_result) buf_printf(out, " of L%d", number_of(n, op->in[0]));
   if ((op->code == OP_LOAD || op->code == OP_STORE) && op->in[0]->layout) note_access(out, op);
 }

@@ -70,9 +70,9 @@ static nereid_status plan_make(Plan *p, nereid_device *d, nereid_module *m, cons
   return p->chosen && !p->key.failed ? NEREID_OK : error_out_of_memory(error);
 }
 
-static bool known_winner(const Plan *p, nereid_device *d, nereid_module *m, const Call *c, Chosen *out) {
+static bool cached_config(const Plan *p, nereid_device *d, nereid_module *m, const Call *c, Chosen *out) {
   Buf text = {0};
-  bool found = winner_find(d, m, c->kernel, p->key.at, p->key.n, &text);
+  bool found = tuning_cache_find(d, m, c->kernel, p->key.at, p->key.n, &text);
   int config = 0;
   for (int i = 0; i < p->n && found && !config; i++) {
     const TuneConfig *k = &p->list->configs[p->chosen[i]];
@@ -128,8 +128,8 @@ static nereid_status measure(nereid_device *d, nereid_module *m, const Call *c, 
   if (!status) {
     Candidate *w = &t.at[best];
     /* else other processes find it again */
-    winner_keep(d, m, c->kernel, p->key.at, p->key.n, p->list->configs[p->chosen[best]].text,
-                results[best].times.median);
+    tuning_cache_keep(d, m, c->kernel, p->key.at, p->key.n, p->list->configs[p->chosen[best]].text,
+                      results[best].times.median);
     print_lines(&w->print, o);
     *made = w->spec;
     w->spec = NULL;
@@ -148,7 +148,7 @@ nereid_status autotune_find(nereid_device *d, nereid_module *m, Call *c, const n
   if (tunes == TUNES_NOT || m->is_cuda_c) return NEREID_OK;
   size_t size;
   const void *key = call_stable_key(c, &size);
-  if (winner_find(d, m, c->kernel, key, size, &found->text) && found_parse(found) &&
+  if (tuning_cache_find(d, m, c->kernel, key, size, &found->text) && found_parse(found) &&
       (tunes == TUNES_ANY || !found->chosen.count)) {
     c->chosen = &found->chosen;
     return NEREID_OK;
@@ -158,10 +158,10 @@ nereid_status autotune_find(nereid_device *d, nereid_module *m, Call *c, const n
   Plan p = {0};
   nereid_status status = plan_make(&p, d, m, c, o, tunes, error);
   bool tries = !status && p.list && p.n > 1;
-  if (tries && known_winner(&p, d, m, c, &found->chosen)) c->chosen = &found->chosen;
+  if (tries && cached_config(&p, d, m, c, &found->chosen)) c->chosen = &found->chosen;
   else if (tries && measures) {
     pthread_mutex_lock(&m->tune_lock);
-    if (known_winner(&p, d, m, c, &found->chosen)) c->chosen = &found->chosen; /* by who held the lock */
+    if (cached_config(&p, d, m, c, &found->chosen)) c->chosen = &found->chosen; /* by who held the lock */
     else status = measure(d, m, c, o, grid, &p, made, error);
     pthread_mutex_unlock(&m->tune_lock);
   }
@@ -254,7 +254,7 @@ static nereid_status keep(nereid_device *d, nereid_module *m, const KernelInfo *
   if (!status) {
     size_t size;
     const void *key = call_stable_key(&c, &size);
-    if (!winner_keep(d, m, k, key, size, text.at, r->times.median))
+    if (!tuning_cache_keep(d, m, k, key, size, text.at, r->times.median))
       status = error_set(error, NEREID_BAD_FILE,
                          "name a folder that can be written with NEREID_CACHE_DIR; in this process the winner is known",
                          "the winner of '%s' cannot be kept in the folder 'tune' of the cache: %s", k->info.name,

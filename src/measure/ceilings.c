@@ -5,8 +5,8 @@
  *
  * Bandwidth is taken at working sets from a few KiB, doubled, to what no cache holds: each program goes over its slice
  * again and again. On a CPU a thread keeps its slice, and so finds it in its own caches. On a GPU the slices move on by
- * one program a turn, since what one kernel leaves for the next lies in the L2 cache; what a multiprocessor's L1 gives
- * is measured apart, with slices that stay.
+ * one program an iteration, since what one kernel leaves for the next lies in the L2 cache; what a multiprocessor's L1
+ * gives is measured apart, with slices that stay.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -51,7 +51,7 @@ static nereid_status time_launch(Meter *m, nereid_function *f, const int64_t gri
   return status;
 }
 
-/* The same for a kernel whose argument `turns` says how often it does its work: ns a turn. */
+/* The same for a kernel whose argument `turns` says how often it does its work: ns an iteration. */
 static nereid_status time_turns(Meter *m, const char *kernel, int64_t programs, nereid_arg *args, int n, int turns,
                                 int warps, double *ns, nereid_error **error) {
   nereid_options o = {.num_warps = m->cuda ? warps : 0};

@@ -4,7 +4,7 @@
 
 static void module_closes(nereid_module *m) {
   prof_work_clear();
-  winners_free(m);
+  tuning_cache_free(m);
 }
 
 const MeasureHooks measure_hooks = {

@@ -5,22 +5,22 @@
 
 #include "runtime/instrument.h"
 
-struct nereid_inside {
+struct nereid_instrument {
   char *kernel, device[32];
-  nereid_inside_info info;
-  InsideNames *names;
+  nereid_instrument_info info;
+  InstrumentNames *names;
   /* of a region by its name's number: in the order in which they were met; -1: never met */
   int *number;
-  nereid_inside_region *regions;
-  nereid_inside_span *spans;
+  nereid_instrument_region *regions;
+  nereid_instrument_span *spans;
   int64_t span_cap;
 };
 /* Where a buffer has what: of `blocks`, in the order of their slots. */
-typedef struct InsidePlace {
-  const InsideBuffer *buffer;
+typedef struct InstrumentPlace {
+  const InstrumentBuffer *buffer;
   const int64_t *blocks;
   int64_t count;
-} InsidePlace;
-nereid_status inside_read(nereid_inside *in, const InsidePlace *p, nereid_error **error);
+} InstrumentPlace;
+nereid_status instrument_read(nereid_instrument *in, const InstrumentPlace *p, nereid_error **error);
 
 #endif

@@ -23,24 +23,24 @@ typedef struct Open {
 enum { MOST_OPEN = 200 };
 
 typedef struct Reader {
-  nereid_inside *in;
-  const InsidePlace *place;
+  nereid_instrument *in;
+  const InstrumentPlace *place;
   bool failed;
 } Reader;
 
-static const InsideWarp *warp_at(const InsidePlace *p, int64_t block, int warp) {
-  const InsideBuffer *b = p->buffer;
-  return (const InsideWarp *)(const void *)((const char *)b + b->first +
-                                            (uint64_t)(block * b->warps + warp) * b->stride);
+static const InstrumentWarp *warp_at(const InstrumentPlace *p, int64_t block, int warp) {
+  const InstrumentBuffer *b = p->buffer;
+  return (const InstrumentWarp *)(const void *)((const char *)b + b->first +
+                                                (uint64_t)(block * b->warps + warp) * b->stride);
 }
 
-static bool has_run(const InsideWarp *w) { return w->clock[0] || w->clock[1] || w->used || w->timer[0]; }
+static bool has_run(const InstrumentWarp *w) { return w->clock[0] || w->clock[1] || w->used || w->timer[0]; }
 
-static int64_t add_span(Reader *r, nereid_inside_span s) {
-  nereid_inside *in = r->in;
+static int64_t add_span(Reader *r, nereid_instrument_span s) {
+  nereid_instrument *in = r->in;
   if (in->info.span_count == in->span_cap) {
     int64_t cap = in->span_cap ? 2 * in->span_cap : 256;
-    nereid_inside_span *at = realloc(in->spans, sizeof *at * (size_t)cap);
+    nereid_instrument_span *at = realloc(in->spans, sizeof *at * (size_t)cap);
     if (!at) {
       r->failed = true;
       return -1;
@@ -53,17 +53,17 @@ static int64_t add_span(Reader *r, nereid_inside_span s) {
 }
 
 /* The region's place among those that were met. */
-static int met(nereid_inside *in, int name, int depth) {
+static int met(nereid_instrument *in, int name, int depth) {
   if (in->number[name] >= 0) return in->number[name];
   int i = (int)in->info.region_count++;
-  const InsideName *n = &in->names->at[name];
+  const InstrumentName *n = &in->names->at[name];
   in->regions[i] =
-      (nereid_inside_region){.name = n->name, .line = n->line, .automatic = n->automatic, .depth = depth - 1};
+      (nereid_instrument_region){.name = n->name, .line = n->line, .automatic = n->automatic, .depth = depth - 1};
   return in->number[name] = i;
 }
 
 /* Takes the spans from `from` on out that were begun and not ended: they stay out of it all. */
-static void drop_unended(nereid_inside *in, int64_t from) {
+static void drop_unended(nereid_instrument *in, int64_t from) {
   int64_t kept = from;
   for (int64_t i = from; i < in->info.span_count; i++)
     if (!isnan(in->spans[i].end)) in->spans[kept++] = in->spans[i];
@@ -72,16 +72,16 @@ static void drop_unended(nereid_inside *in, int64_t from) {
 }
 
 static void read_warp(Reader *r, int64_t block, int warp) {
-  const InsidePlace *p = r->place;
-  const InsideWarp *w = warp_at(p, block, warp);
-  nereid_inside *in = r->in;
+  const InstrumentPlace *p = r->place;
+  const InstrumentWarp *w = warp_at(p, block, warp);
+  nereid_instrument *in = r->in;
   if (!has_run(w)) return;
-  uint32_t most = p->buffer->limit / (uint32_t)sizeof(InsideRecord), n = 0;
+  uint32_t most = p->buffer->limit / (uint32_t)sizeof(InstrumentRecord), n = 0;
   while (n < most && w->records[n].tag) n++; /* one that an assertion ended has not said how many */
   bool ended = w->clock[1] != 0;
   in->info.records += n;
   in->info.lost += w->lost;
-  nereid_inside_span all = {-1, p->blocks[block], warp, (int)w->sm, 0, 0, 0};
+  nereid_instrument_span all = {-1, p->blocks[block], warp, (int)w->sm, 0, 0, 0};
   int64_t whole = add_span(r, all);
   Open open[MOST_OPEN];
   int depth = 0;
@@ -89,11 +89,11 @@ static void read_warp(Reader *r, int64_t block, int warp) {
   for (uint32_t i = 0; i < n && !r->failed; i++) {
     now += (uint32_t)(w->records[i].clock - (uint32_t)now);
     double at = (double)(now - w->clock[0]);
-    int name = inside_tag_region(w->records[i].tag), k = depth - 1;
+    int name = instrument_tag_region(w->records[i].tag), k = depth - 1;
     if (name < 0 || name >= in->names->count) break; /* never by our kernels: somebody else wrote there */
-    if (!inside_tag_ends(w->records[i].tag)) {
+    if (!instrument_tag_ends(w->records[i].tag)) {
       if (depth == MOST_OPEN) continue;
-      nereid_inside_span s = {met(in, name, depth + 1), p->blocks[block], warp, (int)w->sm, depth + 1, at, NAN};
+      nereid_instrument_span s = {met(in, name, depth + 1), p->blocks[block], warp, (int)w->sm, depth + 1, at, NAN};
       open[depth] = (Open){name, add_span(r, s)};
       depth++;
       continue;
@@ -112,11 +112,11 @@ static void read_warp(Reader *r, int64_t block, int warp) {
 
 /* ---- one clock for all ------------------------------------------------------------------------------------------- */
 
-static double length_of_unit(const InsidePlace *p, int warps) {
+static double length_of_unit(const InstrumentPlace *p, int warps) {
   double cycles = 0, ns = 0;
   for (int64_t b = 0; b < p->count; b++)
     for (int k = 0; k < warps; k++) {
-      const InsideWarp *w = warp_at(p, b, k);
+      const InstrumentWarp *w = warp_at(p, b, k);
       if (w->clock[1] <= w->clock[0] || w->timer[1] < w->timer[0]) continue;
       cycles += (double)(w->clock[1] - w->clock[0]);
       ns += (double)(w->timer[1] - w->timer[0]);
@@ -146,12 +146,12 @@ static int by_place(const void *x, const void *y) {
 }
 
 /* Where each warp begins, in units since the first one did. */
-static Start *align(const InsidePlace *p, int warps, double unit, bool counted, int64_t *count) {
+static Start *align(const InstrumentPlace *p, int warps, double unit, bool counted, int64_t *count) {
   Start *s = malloc(sizeof *s * (size_t)(p->count * warps + 1));
   int64_t n = 0;
   for (int64_t b = 0; s && b < p->count; b++)
     for (int k = 0; k < warps; k++) {
-      const InsideWarp *w = warp_at(p, b, k);
+      const InstrumentWarp *w = warp_at(p, b, k);
       if (has_run(w)) s[n++] = (Start){w->sm, w->clock[0], w->timer[0], b, k, 0};
     }
   if (!s) return NULL;
@@ -175,11 +175,11 @@ static Start *align(const InsidePlace *p, int warps, double unit, bool counted, 
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
-static void count_regions(nereid_inside *in) {
+static void count_regions(nereid_instrument *in) {
   double all = 0;
   int64_t warps = 0;
   for (int64_t i = 0; i < in->info.span_count; i++) {
-    const nereid_inside_span *s = &in->spans[i];
+    const nereid_instrument_span *s = &in->spans[i];
     double length = s->end - s->start;
     if (s->region < 0) {
       all += length;
@@ -187,7 +187,7 @@ static void count_regions(nereid_inside *in) {
       if (length > in->info.warp_max) in->info.warp_max = length;
       continue;
     }
-    nereid_inside_region *r = &in->regions[s->region];
+    nereid_instrument_region *r = &in->regions[s->region];
     if (!r->count++) r->min = r->max = length;
     if (length < r->min) r->min = length;
     if (length > r->max) r->max = length;
@@ -195,13 +195,13 @@ static void count_regions(nereid_inside *in) {
   }
   in->info.warp_mean = warps ? all / (double)warps : 0;
   for (int64_t i = 0; i < in->info.region_count; i++) {
-    nereid_inside_region *r = &in->regions[i];
+    nereid_instrument_region *r = &in->regions[i];
     r->share = all > 0 ? r->mean / all : 0;
     if (r->count) r->mean /= (double)r->count;
   }
 }
 
-nereid_status inside_read(nereid_inside *in, const InsidePlace *p, nereid_error **error) {
+nereid_status instrument_read(nereid_instrument *in, const InstrumentPlace *p, nereid_error **error) {
   Reader r = {.in = in, .place = p};
   int names = in->names->count, warps = in->info.warps;
   in->number = malloc(sizeof *in->number * (size_t)(names + 1));
@@ -216,7 +216,7 @@ nereid_status inside_read(nereid_inside *in, const InsidePlace *p, nereid_error 
   Start *starts = r.failed ? NULL : align(p, warps, in->info.ns_per_unit, counted, &count);
   if (!starts) return error_out_of_memory(error);
   for (int64_t i = 0; i < in->info.span_count; i++) { /* spans stand in the order of the starts */
-    nereid_inside_span *s = &in->spans[i];
+    nereid_instrument_span *s = &in->spans[i];
     at += s->region < 0;
     s->start += starts[at].at;
     s->end += starts[at].at;

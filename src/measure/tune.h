@@ -16,12 +16,13 @@ void found_free(Found *f);
 /* Reads f->text into f->chosen. False: it makes no sense, or memory ran out. */
 bool found_parse(Found *f);
 /* Of the kernel on this device (or one like it), for the key; in memory, then on disk. */
-bool winner_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, Buf *text);
+bool tuning_cache_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
+                       Buf *text);
 /* In memory, and on disk. ns: what it took. False: not on disk; errno says why. */
-bool winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
-                 const char *text, double ns);
+bool tuning_cache_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
+                       const char *text, double ns);
 
-void winners_free(nereid_module *m);
+void tuning_cache_free(nereid_module *m);
 
 /* ---- tune_array.c ------------------------------------------------------------------------------------------------ */
 

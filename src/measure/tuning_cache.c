@@ -68,8 +68,8 @@ bool found_parse(Found *f) {
 
 /* ---- where ------------------------------------------------------------------------------------------------------- */
 
-static bool winner_id(nereid_device *d, const nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
-                      char out[33]) {
+static bool tuning_cache_id(nereid_device *d, const nereid_module *m, const KernelInfo *k, const void *key,
+                            size_t key_size, char out[33]) {
   Buf b = {0};
   buf_printf(&b, "%s\n%s\n%d\n", NEREID_VERSION, k->info.name, k->index);
   d->kind->signature(d, &b);
@@ -90,7 +90,7 @@ static struct Winner *in_memory(const nereid_module *m, const char *id) {
 
 static void remember(nereid_module *m, const char *id, const char *text) {
   char *copy = strdup(text);
-  pthread_mutex_lock(&m->winner_lock);
+  pthread_mutex_lock(&m->tuning_cache_lock);
   struct Winner *w = copy ? in_memory(m, id) : NULL;
   if (w) free(w->text);
   else if (copy && (w = calloc(1, sizeof *w))) {
@@ -100,22 +100,23 @@ static void remember(nereid_module *m, const char *id, const char *text) {
   }
   if (w) w->text = copy;
   else free(copy); /* found again on disk, or tuned again */
-  pthread_mutex_unlock(&m->winner_lock);
+  pthread_mutex_unlock(&m->tuning_cache_lock);
 }
 
-void winners_free(nereid_module *m) {
+void tuning_cache_free(nereid_module *m) {
   for (struct Winner *w = m->winners, *next; w; w = next) next = w->next, free(w->text), free(w);
 }
 
 /* ---- finding and keeping ----------------------------------------------------------------------------------------- */
 
-bool winner_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size, Buf *text) {
+bool tuning_cache_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
+                       Buf *text) {
   char id[33];
-  if (!winner_id(d, m, k, key, key_size, id)) return false;
-  pthread_mutex_lock(&m->winner_lock);
+  if (!tuning_cache_id(d, m, k, key, key_size, id)) return false;
+  pthread_mutex_lock(&m->tuning_cache_lock);
   const struct Winner *w = in_memory(m, id);
   if (w) buf_puts(text, w->text);
-  pthread_mutex_unlock(&m->winner_lock);
+  pthread_mutex_unlock(&m->tuning_cache_lock);
   if (w) return !text->failed;
   bool good = store_find("tune", id, "", text) && text->n && !memchr(text->at, 0, text->n);
   if (good) remember(m, id, text->at);
@@ -123,11 +124,11 @@ bool winner_find(nereid_device *d, nereid_module *m, const KernelInfo *k, const 
   return good;
 }
 
-bool winner_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
-                 const char *text, double ns) {
+bool tuning_cache_keep(nereid_device *d, nereid_module *m, const KernelInfo *k, const void *key, size_t key_size,
+                       const char *text, double ns) {
   char id[33];
   errno = ENOMEM;
-  if (!winner_id(d, m, k, key, key_size, id)) return false;
+  if (!tuning_cache_id(d, m, k, key, key_size, id)) return false;
   remember(m, id, text);
   Buf b = {0};
   buf_puts(&b, text);

@@ -11,18 +11,18 @@
 
 static const char mark[] = "\001";
 
-struct FaultPlace {
-  FaultPlace *next;
+struct AssertLocation {
+  AssertLocation *next;
   int line, column;
   char *path, *text;
 };
 
 typedef struct Keep {
-  FaultPlace *first;
+  AssertLocation *first;
   bool failed;
 } Keep;
 
-char *fault_place_text(Span span) {
+char *assert_location_text(Span span) {
   Buf b = {0};
   diag_print(&b, &(Diag){.kind = DIAG_ERROR, .span = span, .message = mark}, false);
   if (!b.failed) return b.at;
@@ -30,7 +30,7 @@ char *fault_place_text(Span span) {
   return NULL;
 }
 
-static FaultPlace *find(FaultPlace *list, const char *path, int line) {
+static AssertLocation *find(AssertLocation *list, const char *path, int line) {
   for (; list; list = list->next)
     if (list->line == line && (!path || !strcmp(list->path, path))) return list;
   return NULL;
@@ -40,39 +40,39 @@ static void keep_place(Op *op, void *arg) {
   Keep *k = arg;
   if (op->code != OP_ASSERT || !op->span || !op->span->source || k->failed) return;
   Span span = *op->span;
-  FaultPlace *known = find(k->first, span.source->path, span.line);
+  AssertLocation *known = find(k->first, span.source->path, span.line);
   if (known) {
     span.inlined_at = NULL;
-    char *text = fault_place_text(span);
+    char *text = assert_location_text(span);
     if (!text) return;
     free(known->text);
     known->text = text;
     return;
   }
-  FaultPlace *p = calloc(1, sizeof *p);
+  AssertLocation *p = calloc(1, sizeof *p);
   if (p)
-    *p = (FaultPlace){.line = span.line,
-                      .column = span.col + 1,
-                      .path = strdup(span.source->path),
-                      .text = fault_place_text(span),
-                      .next = k->first};
+    *p = (AssertLocation){.line = span.line,
+                          .column = span.col + 1,
+                          .path = strdup(span.source->path),
+                          .text = assert_location_text(span),
+                          .next = k->first};
   if (p && p->path && p->text) {
     k->first = p;
     return;
   }
   k->failed = true;
-  if (p) p->next = NULL, fault_places_free(p);
+  if (p) p->next = NULL, assert_locations_free(p);
 }
 
-bool fault_places_keep(const Func *f, FaultPlace **out) {
+bool fault_places_keep(const Func *f, AssertLocation **out) {
   Keep k = {0};
   tile_walk(f->body, keep_place, &k);
   *out = k.first;
   return !k.failed;
 }
 
-void fault_places_free(FaultPlace *p) {
-  for (FaultPlace *next; p; p = next) {
+void assert_locations_free(AssertLocation *p) {
+  for (AssertLocation *next; p; p = next) {
     next = p->next;
     free(p->path);
     free(p->text);
@@ -80,16 +80,16 @@ void fault_places_free(FaultPlace *p) {
   }
 }
 
-nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path,
+nereid_status fault_places_error(nereid_error **out, const AssertLocation *places, const char *main_path,
                                  const char *message, int line) {
-  const FaultPlace *p = find((FaultPlace *)places, main_path, line);
-  if (!p) p = find((FaultPlace *)places, NULL, line);
+  const AssertLocation *p = find((AssertLocation *)places, main_path, line);
+  if (!p) p = find((AssertLocation *)places, NULL, line);
   if (!p) return error_set(out, NEREID_KERNEL_FAULT, NULL, "%s, at line %d of %s", message, line, main_path);
-  return fault_place_error(out, p->text, message, p->path, p->line, p->column);
+  return assert_location_error(out, p->text, message, p->path, p->line, p->column);
 }
 
-nereid_status fault_place_error(nereid_error **out, const char *place, const char *message, const char *path, int line,
-                                int column) {
+nereid_status assert_location_error(nereid_error **out, const char *place, const char *message, const char *path,
+                                    int line, int column) {
   const char *at = strstr(place, mark);
   Buf text = {0};
   buf_write(&text, place, (size_t)(at - place));

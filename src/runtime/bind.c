@@ -404,8 +404,9 @@ nereid_status options_check(const nereid_options *o, nereid_error **error) {
   }
   if (o->shared_bytes < 0)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "shared_bytes is %lld, below zero", (long long)o->shared_bytes);
-  if (o->inside < 0 || o->inside > NEREID_INSIDE_BOTH)
-    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "inside is %d, which is no nereid_inside_regions", o->inside);
+  if (o->instrument < 0 || o->instrument > NEREID_INSTRUMENT_BOTH)
+    return error_set(error, NEREID_BAD_ARGUMENT, NULL, "inside is %d, which is no nereid_instrument_regions",
+                     o->instrument);
   if (o->programs ? o->program_count < 0 : o->program_count != 0)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "program_count is %lld, but programs is %s",
                      (long long)o->program_count, o->programs ? "a list" : "NULL");
@@ -413,7 +414,7 @@ nereid_status options_check(const nereid_options *o, nereid_error **error) {
 }
 
 Tunes call_tunes(const nereid_device *d, const nereid_options *o) {
-  if (!d || !d->autotunes || !d->kind->signature || o->no_autotune || o->programs || o->inside) return TUNES_NOT;
+  if (!d || !d->autotunes || !d->kind->signature || o->no_autotune || o->programs || o->instrument) return TUNES_NOT;
   return !o->grid ? TUNES_NUMERIC : *o->grid ? TUNES_ANY : TUNES_KNOWN;
 }
 
@@ -464,8 +465,8 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
   /* there is nothing to measure: a launch finds what was compiled */
   if (tunes == TUNES_KNOWN && !k->decorated && !c->reads_values) tunes = TUNES_NUMERIC;
   const int head[] = {
-      (int)tunes, k->index, o->num_warps, o->num_stages, o->num_ctas, o->debug, kind->lists_programs && o->programs,
-      o->inside};
+      (int)tunes,   k->index, o->num_warps, o->num_stages, o->num_ctas, o->debug, kind->lists_programs && o->programs,
+      o->instrument};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
   _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins behind it");

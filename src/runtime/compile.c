@@ -34,7 +34,7 @@ Compiled *compile_front(nereid_module *m, const Call *c, const nereid_options *o
                                   .num_ctas = o->num_ctas,
                                   .debug = o->debug,
                                   .cuda_sm = cuda_sm,
-                                  .inside = o->inside,
+                                  .instrument = o->instrument,
                                   .chosen = c->chosen,
                                   .print = print};
   Module *front = front_load_text(cx, m->path, m->text, m->size);
@@ -183,7 +183,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, i
     s->info.num_stages = front->num_stages;
     s->kind->compile(s, front->func, cx, &texts->c, &phase);
     if (texts->c.n) s->code_hash = hash_bytes(texts->c.at, texts->c.n, 0) | 1;
-    inside_keep_regions(s, front->func, cx);
+    instrument_keep_regions(s, front->func, cx);
     s->info.peak_bytes = (int64_t)(arena_used(cx->arena) + texts->c.cap);
     context_end_try(cx);
     return true;
@@ -248,7 +248,7 @@ Specialization *specialization_create_within(nereid_module *m, const Call *c, ne
 void specialization_destroy(Specialization *s) {
   if (!s) return;
   s->kind->discard(s);
-  inside_free_regions(s->regions);
+  instrument_free_regions(s->regions);
   context_destroy(s->cx);
   free(s->slots);
   for (int i = 0; i < s->constant_count; i++) free(s->constants[i].name);

@@ -286,13 +286,13 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
   int64_t count = l->options->programs ? l->options->program_count : l->total;
   if (!count) return NEREID_OK;
   CpuRun r = {.launch = l, .device = d, .cpu = cpu, .code = s->code, .lock = PTHREAD_MUTEX_INITIALIZER};
-  if (inside_check(l, error)) return NEREID_BAD_ARGUMENT;
+  if (instrument_check(l, error)) return NEREID_BAD_ARGUMENT;
   CpuWork w = {&r,
                {.print = on_print,
                 .fault = on_fault,
                 .arg = &r,
-                .record = inside_host_record,
-                .inside = l->options->inside_buffer,
+                .record = instrument_host_record,
+                .instrument = l->options->instrument_buffer,
                 .array = on_array}};
   nereid_status status = find_code(&r, &w.host, &r.code, error);
   if (status) return status;
@@ -358,7 +358,7 @@ static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *
   *phase = NEREID_UNSUPPORTED;
   if (!fault_places_keep(func, &s->places)) context_out_of_memory(cx);
   int64_t start = clock_ns();
-  tile_inside(func);
+  tile_instrument(func);
   if (cpu_emit_c(func, false, text)) s->overlap = overlap_create(func, cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
   CpuCompileInfo info = {0};
@@ -370,7 +370,7 @@ static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *
 static void cpu_discard(Specialization *s) {
   if (s->code) cpu_code_release(s->code);
   overlap_free(s->overlap);
-  fault_places_free(s->places);
+  assert_locations_free(s->places);
 }
 
 /* ---- what the machine is ----------------------------------------------------------------------------------------- */

@@ -55,10 +55,10 @@ static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_err
                            .print_arg = o->print_arg,
                            .memory = limits.memory_bytes,
                            .operations = limits.operations,
-                           .inside = o->inside_buffer,
+                           .instrument = o->instrument_buffer,
                            .step = l->step,
                            .step_arg = l->step_arg};
-  if (inside_check(l, error)) return NEREID_BAD_ARGUMENT;
+  if (instrument_check(l, error)) return NEREID_BAD_ARGUMENT;
   InterpFault fault = {0};
   if (interp_run(l->spec->func, d->state, l->args, l->grid, &options, &fault)) return NEREID_OK;
   if (!strcmp(fault.message, "out of memory")) return error_out_of_memory(error);
@@ -74,7 +74,7 @@ static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_err
 static nereid_status interp_synchronize(nereid_device *d, nereid_error **error) { return NEREID_OK; }
 
 static void interp_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
-  tile_inside(func);
+  tile_instrument(func);
   tile_verify(func, "the front end");
   s->func = func;
   s->keeps_context = true;

@@ -201,7 +201,7 @@ static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t 
 static nereid_status sim_launch(nereid_device *d, const Launch *l, nereid_error **error) {
   const Specialization *s = l->spec;
   const LaneFunc *f = s->lane;
-  if (inside_check(l, error)) return NEREID_BAD_ARGUMENT;
+  if (instrument_check(l, error)) return NEREID_BAD_ARGUMENT;
   uint64_t *args = calloc((size_t)f->param_count + 1, sizeof *args);
   GpuDiag *diag = f->uses_diag ? malloc(DIAG_BYTES) : NULL;
   if (!args || (f->uses_diag && !diag)) {
@@ -215,7 +215,7 @@ static nereid_status sim_launch(nereid_device *d, const Launch *l, nereid_error 
     own = (Extent){(uintptr_t)diag, (uintptr_t)diag + DIAG_BYTES};
     args[s->slot_count] = (uintptr_t)diag;
   }
-  if (f->inside) args[s->slot_count + (diag != NULL)] = (uintptr_t)l->options->inside_buffer;
+  if (f->instrument) args[s->slot_count + (diag != NULL)] = (uintptr_t)l->options->instrument_buffer;
   nereid_error *why = NULL;
   nereid_status status = run_grid(d, l, args, own, &why);
   /* What was printed before a fault is printed; a failed assertion comes before what it led to. */

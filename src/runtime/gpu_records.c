@@ -23,7 +23,7 @@ typedef struct KeptSite {
   Type *types; /* value_count of them; of an assert one, when it is known */
   int type_count;
   char *text;  /* the prefix, or the assert's message */
-  char *place; /* an assert's fault_place_text */
+  char *place; /* an assert's assert_location_text */
   char *path;
   int line, column;
 } KeptSite;
@@ -55,7 +55,7 @@ static bool keep(const LaneSite *from, KeptSite *to) {
   if (!to->types || !to->text) return false;
   for (int i = 0; i < to->type_count; i++) to->types[i] = *from->types[i];
   if (!from->is_assert || !from->span || !from->span->source) return true;
-  to->place = fault_place_text(*from->span);
+  to->place = assert_location_text(*from->span);
   to->path = strdup(from->span->source->path);
   to->line = from->span->line;
   to->column = from->span->col + 1;
@@ -222,7 +222,7 @@ static nereid_status assert_error(const Record *r, nereid_error **error) {
   nereid_status status;
   if (what.failed || message.failed) status = error_out_of_memory(error);
   else if (site->place)
-    status = fault_place_error(error, site->place, message.at, site->path, site->line, site->column);
+    status = assert_location_error(error, site->place, message.at, site->path, site->line, site->column);
   else status = error_set(error, NEREID_KERNEL_FAULT, NULL, "%s", message.at);
   buf_destroy(&what);
   buf_destroy(&message);

@@ -167,7 +167,7 @@ static void inspect(Inspection *in, Context *cx, volatile nereid_status *phase) 
     inspect_gpu(in, cx, f, phase);
     return;
   }
-  tile_inside(f);
+  tile_instrument(f);
   if (in->stage == STAGE_TILE) {
     tile_print(&in->text, f, 0);
     return;

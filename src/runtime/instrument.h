@@ -5,23 +5,23 @@
 #include "runtime/runtime.h"
 #include "tile/passes/instrument.h"
 
-typedef struct InsideName {
+typedef struct InstrumentName {
   char *name;
   int line;
   bool automatic;
-} InsideName;
-typedef struct InsideNames {
+} InstrumentName;
+typedef struct InstrumentNames {
   int count;
-  InsideName at[];
-} InsideNames; /* by number of the region */
+  InstrumentName at[];
+} InstrumentNames; /* by number of the region */
 
-InsideNames *inside_names_copy(int count, const InsideName *from); /* malloc'ed; NULL: out of memory */
+InstrumentNames *instrument_names_copy(int count, const InstrumentName *from); /* malloc'ed; NULL: out of memory */
 /* s->regions; nothing of a kernel that is not instrumented */
-void inside_keep_regions(Specialization *s, const Func *f, Context *cx);
-void inside_free_regions(InsideNames *n);
+void instrument_keep_regions(Specialization *s, const Func *f, Context *cx);
+void instrument_free_regions(InstrumentNames *n);
 /* Of an instrumented kernel: there is memory to record to. */
-nereid_status inside_check(const Launch *l, nereid_error **error);
+nereid_status instrument_check(const Launch *l, nereid_error **error);
 /* NereidHost.record: of a program that runs as C. */
-void inside_host_record(void *cursor, void *buffer, const int32_t program[3], const int32_t grid[3], uint32_t tag);
+void instrument_host_record(void *cursor, void *buffer, const int32_t program[3], const int32_t grid[3], uint32_t tag);
 
 #endif

@@ -187,12 +187,12 @@ static nereid_status module_create(const char *path, const char *text, size_t si
   nereid_module *m = calloc(1, sizeof *m);
   if (!m) return error_out_of_memory(error);
   pthread_mutex_init(&m->lock, NULL);
-  pthread_mutex_init(&m->winner_lock, NULL);
+  pthread_mutex_init(&m->tuning_cache_lock, NULL);
   pthread_mutex_init(&m->tune_lock, NULL);
   m->fork = (ForkHook){.held = &m->lock, .in_child = in_child, .owner = m};
-  m->winner_fork = (ForkHook){.held = &m->winner_lock};
+  m->tuning_cache_fork = (ForkHook){.held = &m->tuning_cache_lock};
   fork_hook_add(&m->fork);
-  fork_hook_add(&m->winner_fork);
+  fork_hook_add(&m->tuning_cache_fork);
   size_t path_n = strlen(path);
   m->is_cuda_c = path_n > 3 && !strcmp(path + path_n - 3, ".cu");
   m->arena = arena_create(NULL);
@@ -242,12 +242,12 @@ nereid_status nereid_module_load(const char *path, nereid_module **out, nereid_e
 void nereid_module_free(nereid_module *m) {
   if (!m) return;
   fork_hook_remove(&m->fork);
-  fork_hook_remove(&m->winner_fork);
+  fork_hook_remove(&m->tuning_cache_fork);
   measure_hooks.module_closes(m);
   cache_destroy(m->cache);
   arena_destroy(m->arena);
   pthread_mutex_destroy(&m->lock);
-  pthread_mutex_destroy(&m->winner_lock);
+  pthread_mutex_destroy(&m->tuning_cache_lock);
   pthread_mutex_destroy(&m->tune_lock);
   free(m->path);
   free(m->text);

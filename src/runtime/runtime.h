@@ -181,11 +181,11 @@ struct nereid_module {
   int kernel_count;
   struct Cache *cache;
   bool is_cuda_c;
-  pthread_mutex_t lock;                   /* of the arena and the instances once the module is loaded */
-  struct Instance *instances;             /* of a CUDA C file's templates */
-  struct Winner *winners;                 /* measure/tuning_cache.c */
-  pthread_mutex_t winner_lock, tune_lock; /* of the winners; one kernel is measured at a time */
-  ForkHook fork, winner_fork;
+  pthread_mutex_t lock;                         /* of the arena and the instances once the module is loaded */
+  struct Instance *instances;                   /* of a CUDA C file's templates */
+  struct Winner *winners;                       /* measure/tuning_cache.c */
+  pthread_mutex_t tuning_cache_lock, tune_lock; /* of the winners; one kernel is measured at a time */
+  ForkHook fork, tuning_cache_fork;
 };
 const KernelInfo *module_kernel(const nereid_module *m, const char *name,
                                 nereid_error **error); /* NULL: error is set */
@@ -287,11 +287,11 @@ struct Specialization {
   Context *cx; /* interp: where func lies */
   const Func *func;
   bool keeps_context;
-  CpuCode *code;              /* cpu */
-  struct FaultPlace *places;  /* of its asserts */
-  _Atomic int64_t program_ns; /* cpu: what one program took lately, 0: not known */
-  nereid_device *device;      /* which asked for it; only while it is compiled */
-  bool lists_programs;        /* compiled for options.programs */
+  CpuCode *code;                 /* cpu */
+  struct AssertLocation *places; /* of its asserts */
+  _Atomic int64_t program_ns;    /* cpu: what one program took lately, 0: not known */
+  nereid_device *device;         /* which asked for it; only while it is compiled */
+  bool lists_programs;           /* compiled for options.programs */
   struct Constant {
     char *name;
     double value;
@@ -303,10 +303,10 @@ struct Specialization {
   uint64_t reads, writes;    /* parameters whose arrays may be; from the 64th on bit 63 */
   uint64_t code_hash;        /* of the text that was compiled; 0: not known */
   struct CudaKernel *cuda;
-  const LaneFunc *lane;        /* sim; in cx */
-  struct DiagSites *sites;     /* sim */
-  struct InsideNames *regions; /* inside.h: of an instrumented kernel, else NULL */
-  struct CpuOverlap *overlap;  /* cpu: its text for arguments that overlap, where that differs */
+  const LaneFunc *lane;            /* sim; in cx */
+  struct DiagSites *sites;         /* sim */
+  struct InstrumentNames *regions; /* inside.h: of an instrumented kernel, else NULL */
+  struct CpuOverlap *overlap;      /* cpu: its text for arguments that overlap, where that differs */
 };
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. cuda_sm as of a
  * device. */
@@ -395,17 +395,17 @@ void fault_message(Buf *out, const char *message, const int32_t program[3], int 
 
 /* ---- runtime/assert_places.c ------------------------------------------------------------------------------------- */
 
-typedef struct FaultPlace FaultPlace;                    /* a list of the places of a Func's asserts */
-bool fault_places_keep(const Func *f, FaultPlace **out); /* false: out of memory; *out holds what there is */
-void fault_places_free(FaultPlace *p);
+typedef struct AssertLocation AssertLocation;                /* a list of the places of a Func's asserts */
+bool fault_places_keep(const Func *f, AssertLocation **out); /* false: out of memory; *out holds what there is */
+void assert_locations_free(AssertLocation *p);
 /* line is what compiled code told; of several files main_path is meant first. */
-nereid_status fault_places_error(nereid_error **out, const FaultPlace *places, const char *main_path,
+nereid_status fault_places_error(nereid_error **out, const AssertLocation *places, const char *main_path,
                                  const char *message, int line);
 /* The two halves of it for one place: what a diagnostic there says, with a mark in the message's stead (malloc'ed;
  * NULL: out of memory), and the error that it makes with a message. */
-char *fault_place_text(Span span);
-nereid_status fault_place_error(nereid_error **out, const char *place_text, const char *message, const char *path,
-                                int line, int column);
+char *assert_location_text(Span span);
+nereid_status assert_location_error(nereid_error **out, const char *place_text, const char *message, const char *path,
+                                    int line, int column);
 
 /* ---- diag.c: what device_print and device_assert of a GPU's kernel left in a GpuDiag ----------------------------- */
 

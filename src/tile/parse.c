@@ -163,7 +163,7 @@ static void parse_attrs(Parser *p, Op *op) {
   cursor_expect(p->in, '}');
 }
 
-/* A constant's value can be read only once its type is known, which stands behind it. */
+/* A constant's value can be read only once its type is known, which stands after it. */
 static void parse_const_value(Parser *p, const char *at, Op *op) {
   const Type *t = op->out_count ? op->out[0]->type : NULL;
   const char *after = p->in->at;

@@ -6,7 +6,7 @@
  *     }
  *
  * Values are numbered in the order of the text, whatever their ids; one with a name from the source shows it, with a
- * number behind it from the second of that name on. So text -> Func -> text gives the same text.
+ * number after it from the second of that name on. So text -> Func -> text gives the same text.
  */
 #include "tile/tile.h"
 
@@ -38,7 +38,7 @@ static bool name_is_plain(const char *name) {
 
 typedef struct Naming {
   Printer *p;
-  Map *used;  /* name as printed -> how many numbers were tried behind it, + 1 */
+  Map *used;  /* name as printed -> how many numbers were tried after it, + 1 */
   int number; /* of the next value without a name */
 } Naming;
 
@@ -138,14 +138,14 @@ static void put_attrs(Printer *p, const Op *op) {
   if (*before == ',') buf_putc(out, '}');
 }
 
-static void put_facts(Buf *out, const Value *v) {
+static void put_axis_info(Buf *out, const Value *v) {
   int rank = v->type->rank ? v->type->rank : 1;
   buf_puts(out, " // divisible=");
-  put_dims(out, v->facts->divisible, rank);
+  put_dims(out, v->axis->divisible, rank);
   buf_puts(out, " contiguous=");
-  put_dims(out, v->facts->contiguous, rank);
+  put_dims(out, v->axis->contiguous, rank);
   buf_puts(out, " constant=");
-  put_dims(out, v->facts->constant, rank);
+  put_dims(out, v->axis->constant, rank);
 }
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
@@ -198,7 +198,7 @@ static void put_op(Printer *p, const Op *op, int indent) {
     put_indent(out, indent);
     buf_putc(out, '}');
   }
-  if (p->flags & PRINT_FACTS && op->out_count == 1 && op->out[0]->facts) put_facts(out, op->out[0]);
+  if (p->flags & PRINT_AXIS_INFO && op->out_count == 1 && op->out[0]->axis) put_axis_info(out, op->out[0]);
   if (p->note && !op->body[0]) p->note(out, op, p->note_arg);
   buf_putc(out, '\n');
 }

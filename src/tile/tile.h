@@ -142,12 +142,12 @@ typedef struct Block Block;
 /* What the analysis (analysis/axis_info.c) knows of an integer or pointer value, per dim: the value is a multiple of
  * `divisible` (of the first element of each contiguous run; for pointers in bytes); runs of `contiguous` consecutive
  * elements grow by one element; groups of `constant` elements are equal. Scalars have rank 1 here. */
-typedef struct Facts {
+typedef struct AxisInfo {
   int64_t divisible[MAX_RANK]; /* powers of two, at most FACTS_MOST */
   int64_t contiguous[MAX_RANK];
   int64_t constant[MAX_RANK];
   int non_negative; /* of an integer's elements: whether they are, SIGN_* */
-} Facts;
+} AxisInfo;
 /* Nothing is known; taken to be so because arguments of kernels are sizes, strides and offsets (what Triton takes all
  * integers for where it divides runs); shown; shown, and made of constants, arange and program_id, whose sums and
  * products are taken to fit 32 bits. */
@@ -161,7 +161,7 @@ struct Value {
   int index;        /* among its op's results, or its block's arguments */
   int id;           /* unique within the Func: index for side tables, [0, func->value_count) */
   const char *name; /* a name from the source, or NULL; for readers only */
-  Facts *facts;     /* NULL until tile_facts() */
+  AxisInfo *axis;   /* NULL until tile_axis_info() */
   /* which thread holds which element: NULL until layout_choose() (layout/layout.h), and of scalars */
   const struct Layout *layout;
   Value *forward; /* set by value_replace: this value stands for that one; resolved by tile_resolve() */
@@ -200,7 +200,7 @@ typedef struct Func {
   int value_count;
   int num_warps, num_stages, num_ctas; /* launch options, for back ends that care */
   bool debug;
-  struct Inside *inside; /* its regions are timed (tile/passes/instrument.h); NULL: not */
+  struct Instrument *instrument; /* its regions are timed (tile/passes/instrument.h); NULL: not */
 } Func;
 
 /* ---- build.c: making operations ---------------------------------------------------------------------------------- */
@@ -291,7 +291,7 @@ EvictHint op_evict(const Op *op);  /* likewise */
 
 /* ---- print.c, parse.c: text that reads back ---------------------------------------------------------------------- */
 
-enum { PRINT_SPANS = 1, PRINT_FACTS = 2 }; /* "@line:col" after each op; facts as comments */
+enum { PRINT_SPANS = 1, PRINT_AXIS_INFO = 2 }; /* "@line:col" after each op; facts as comments */
 void tile_print(Buf *out, const Func *f, int flags);
 void tile_print_op(Buf *out, const Op *op, int indent, int flags);
 /* tile_print with a remark at the end of each operation's first line, if note() writes one. */
@@ -314,7 +314,7 @@ void tile_dce(Func *f);
 void tile_licm(Func *f); /* pure ops out of loops */
 /* carried pointer/int tensors that grow by a splat become init + splat(carried scalar) */
 void tile_canonical_loops(Func *f);
-void tile_facts(Func *f); /* fills Value.facts */
+void tile_axis_info(Func *f); /* fills Value.facts */
 /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 void tile_drop_hints(Func *f);
 

@@ -18,7 +18,7 @@ static void check_text(Context *cx, const Func *f, Buf *first, Buf *second) {
   Func *again = tile_parse(cx, source_from_text(cx, "again", first->at, first->n));
   tile_print(second, again, 0);
   CHECK(first->n == second->n && !memcmp(first->at, second->at, first->n));
-  tile_print(second, f, PRINT_FACTS | PRINT_SPANS);
+  tile_print(second, f, PRINT_AXIS_INFO | PRINT_SPANS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -56,7 +56,7 @@ static const char *index_text(int d, int rank) {
   return texts[rank - 1][d];
 }
 
-/* The number of the program and of the turn of the loops around, and how many there are. */
+/* The number of the program and of the iteration of the loops around, and how many there are. */
 static int64_t place(Gen *g, char *out, size_t n) {
   int64_t count = g->programs;
   snprintf(out, n, "lin");

@@ -121,10 +121,11 @@ void launch(const char *device, const char *file, const char *kernel, Call *c, i
   int64_t grid[3] = {gx, gy, 1};
   c->options.check_races = true;
   if (!status && gx * gy > 0 && getenv("NEREID_TEST_INSIDE")) { /* the same, instrumented: it must compute the same */
-    nereid_inside *in = NULL;
-    status = nereid_inside_run(d, m, kernel, grid, c->args, c->n, &c->options,
-                               &(nereid_inside_options){.trials = -1, .regions = NEREID_INSIDE_BOTH}, &in, &err);
-    nereid_inside_free(in);
+    nereid_instrument *in = NULL;
+    status =
+        nereid_instrument_run(d, m, kernel, grid, c->args, c->n, &c->options,
+                              &(nereid_instrument_options){.trials = -1, .regions = NEREID_INSTRUMENT_BOTH}, &in, &err);
+    nereid_instrument_free(in);
   } else if (!status) {
     status = nereid_launch(d, NULL, m, kernel, grid, c->args, c->n, &c->options, &err);
   }

@@ -138,7 +138,7 @@ typedef struct NereidHost {
   int64_t stream_bytes; /* total bytes of the launch's arrays */
   int64_t cache_bytes;  /* what the last cache holds */
   void (*record)(void *cursor, void *inside, const int32_t program[3], const int32_t grid[3], uint32_t tag);
-  void *inside;
+  void *instrument;
   int (*array)(void *arg, uint64_t pointer, int64_t range[2]);
 } NereidHost;
 #endif

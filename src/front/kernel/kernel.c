@@ -3,7 +3,7 @@
  * A Frame is one activation: the kernel itself, or an inlined call. Its scope is an array of bindings, copied at every
  * branch so that control.c can compare what the branches did. A binding's stamp grows with each assignment: equal
  * stamps mean "not assigned since". Every operation built while a frame is active carries the span of its expression
- * with the chain of calls behind it. */
+ * with the chain of calls after it. */
 #include "front/core.h"
 #include "tile/passes/instrument.h"
 
@@ -410,9 +410,9 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   fr->func->num_stages = launch.num_stages;
   fr->func->num_ctas = launch.num_ctas;
   fr->func->debug = core->debug;
-  if (fr->options->inside) {
-    fr->func->inside = NEW(a, Inside);
-    fr->func->inside->mode = (InsideMode)fr->options->inside;
+  if (fr->options->instrument) {
+    fr->func->instrument = NEW(a, Instrument);
+    fr->func->instrument->mode = (InstrumentMode)fr->options->instrument;
   }
   fr->b = (Builder){.func = fr->func, .block = fr->func->body, .span = &k->fn->def->span};
   Frame f = {.fn = k->fn, .ns = k->fn->around ? k->fn->around : k->module->globals};
@@ -436,7 +436,7 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   tile_walk(fr->func->body, check_fp8_results, fr);
   tile_resolve(fr->func);
   if (fr->has_empty) drop_empty(fr);
-  tile_inside_check(fr->func);
+  tile_instrument_check(fr->func);
 
   Compiled *c = NEW(a, Compiled);
   c->func = fr->func;

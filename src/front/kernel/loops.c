@@ -251,7 +251,8 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   step = known_step ? build_int(&fr->b, type_number(cx, dt), (int64_t)step_value) : build_convert(&fr->b, step, dt);
 
   Names names = assigned_names(fr, &n->For.body, NULL);
-  for (int i = 0; i < names.n; i++) /* the variable itself is not carried: assigning it lasts until the turn ends */
+  for (int i = 0; i < names.n;
+       i++) /* the variable itself is not carried: assigning it lasts until the iteration ends */
     if (names.at[i] == iv_name) names.at[i--] = names.at[--names.n];
   CarriedList carried = carried_of(fr, &names);
   Scope before = f->scope;

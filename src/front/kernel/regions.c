@@ -1,4 +1,4 @@
-/* Regions of a kernel that its source marks, for `nereid prof --inside`. To Triton they are comments.
+/* Regions of a kernel that its source marks, for `nereid prof --instrument`. To Triton they are comments.
  *
  *     # nereid: begin load            from here ...
  *     x = tl.load(p, mask=m)
@@ -24,7 +24,7 @@
 enum { MAX_NAME = 60 };
 
 typedef enum { MARK_BEGIN, MARK_END } MarkKind;
-/* before statement `index`; after: behind it */
+/* before statement `index`; after: after it */
 typedef struct Mark {
   MarkKind kind;
   int index;
@@ -37,8 +37,8 @@ typedef struct Marks {
 } Marks;
 
 static bool regions_wanted(Front *fr) {
-  int mode = fr->options ? fr->options->inside : INSIDE_OFF;
-  return fr->func && mode != INSIDE_OFF && mode != INSIDE_AUTOMATIC;
+  int mode = fr->options ? fr->options->instrument : INSTRUMENT_OFF;
+  return fr->func && mode != INSTRUMENT_OFF && mode != INSTRUMENT_AUTOMATIC;
 }
 
 /* ---- what a marker says ------------------------------------------------------------------------------------------ */
@@ -195,7 +195,7 @@ static void check_pairs(Front *fr, const Marks *marks) {
               "the region %s does not end in its block", open.at[open.n - 1]->name);
 }
 
-/* Marks of one list in the order in which they are met: by statement; what stands behind one comes before what stands
+/* Marks of one list in the order in which they are met: by statement; what stands after one comes before what stands
  * above the next. */
 static int compare(const Mark *a, const Mark *b) {
   int x = 2 * a->index + (a->after ? 1 : 0), y = 2 * b->index + (b->after ? 1 : 0);
@@ -220,7 +220,7 @@ static void sort_marks(Marks *m) { /* stable: few, and nearly in order */
   }
 }
 
-/* Whether the marker is the function's: among its lines, or behind its last statement with nothing but blank lines and
+/* Whether the marker is the function's: among its lines, or after its last statement with nothing but blank lines and
  * comments between, all deeper than the def. */
 static bool belongs(const Node *def, const Marker *m) {
   const Source *s = def->span.source;
@@ -292,7 +292,7 @@ static void build(Front *fr, const char *name, bool end) {
   Op *op = build_op(&fr->b, OP_SCOPE, 0, NULL, 0, NULL);
   op->attr[0] = end;
   op->text = name;
-  fr->func->inside->marked = true;
+  fr->func->instrument->marked = true;
 }
 
 static void enter(Front *fr, Span at, const char *name, bool marked) {
@@ -399,7 +399,7 @@ static Py *call_scope(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static const char PROTON[] = "triton.profiler.language", GROUP[] = "Debugging",
-                  REMARK[] = "regions of nereid prof --inside; else nothing";
+                  REMARK[] = "regions of nereid prof --instrument; else nothing";
 const Builtin lib_proton_table[] = {
     {PROTON, "enter_scope", "name", call_enter, GROUP, 0, REMARK},
     {PROTON, "exit_scope", "name", call_exit, GROUP, 0, REMARK},

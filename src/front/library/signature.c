@@ -2,7 +2,7 @@
  *
  * A signature is text as in Python: "input, *shape, can_reorder=False". It is read at each call; the parts are a name,
  * an optional default (None, True, False, a number, a string, or ()), `*name` for the remaining positional arguments, a
- * lone `*` before keyword-only ones, a `/` behind positional-only ones, and `**name` for keywords that no parameter
+ * lone `*` before keyword-only ones, a `/` after positional-only ones, and `**name` for keywords that no parameter
  * bears.
  */
 #include "front/core.h"

@@ -4,7 +4,7 @@
  *     LaneValue *i = loop->body[0]->args[0], *acc = loop->body[0]->args[1];
  *     ...
  *     lane_yield(b, 1, &next);
- *     lane_leave(b, loop);                                            b stands behind the loop; loop->out[0] is the sum
+ *     lane_leave(b, loop);                                            b stands after the loop; loop->out[0] is the sum
  *
  * A carried value keeps its type: a loop's operand, argument, yielded value and result. A body that carries nothing
  * need not be ended.

@@ -191,7 +191,7 @@ typedef struct LaneFunc {
   int hidden_params;        /* how many at the end are hidden */
   bool uses_diag, uses_list;
   /* it records its regions (tile/passes/instrument.h), and has the hidden parameter for that; NULL: not */
-  struct Inside *inside;
+  struct Instrument *instrument;
   LaneBlock *body;
   int value_count;
   int num_warps;
@@ -289,7 +289,7 @@ LaneFunc *lane_parse(Context *cx, const Source *text);
 void lane_verify(LaneFunc *f, const char *after);
 void lane_dce(LaneFunc *f);
 int lane_pressure(const LaneFunc *f); /* registers of 32 bits that a thread needs at once, about */
-void lane_again(LaneFunc *f);         /* cheap values are computed again where they are used, for fewer registers */
+void lane_rematerialize(LaneFunc *f); /* cheap values are computed again where they are used, for fewer registers */
 void lane_carry(LaneFunc *f);         /* loops carry words, not their parts */
 void lane_wide(LaneFunc *f);          /* both halves of a product at once */
 

@@ -10,8 +10,8 @@
  *
  * Addresses, one for each row that a thread loads, and rows of masks stay in registers around loops when what they are
  * made of (the first row, a parameter) would do. Done where registers are short (gpu_lower). A block is cut into
- * stretches by its loops and barriers, a loop with barriers is a stretch, too: an operation whose results are used in
- * other stretches than its own is copied to each of them, if the operands that this keeps alive take no more registers
+ * regions by its loops and barriers, a loop with barriers is a region, too: an operation whose results are used in
+ * other regions than its own is copied to each of them, if the operands that this keeps alive take no more registers
  * than its results do. From the last operation to the first: what is copied for its users can be copied in turn.
  */
 #include "gpu/gpu.h"
@@ -30,8 +30,8 @@ typedef struct Again {
   int *last;    /* by LaneValue.id: the last use */
   int values;   /* that these have room for */
   LaneOp **at;  /* of the block, from 1 */
-  int *stretch; /* by position */
-  bool *inside; /* by position: a loop that is a stretch */
+  int *region;  /* by position */
+  bool *inside; /* by position: a loop that is a region */
 } Again;
 
 static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code == LANE_WHILE; }
@@ -94,13 +94,13 @@ static void find_uses(LaneOp *op, void *arg) {
   add_use(f->a, op->guard, op, -1, f->at);
 }
 
-/* The stretch of a use, and its operation in the block, or in the body of the loop that is a stretch. */
-static LaneOp *place_of(const Again *a, const Use *u, int *stretch) {
+/* The region of a use, and its operation in the block, or in the body of the loop that is a region. */
+static LaneOp *place_of(const Again *a, const Use *u, int *region) {
   LaneOp *top = a->at[u->at], *op = u->op;
-  *stretch = a->stretch[u->at];
+  *region = a->region[u->at];
   if (op->block == top->block) return op; /* top, or a copy that is used where top is */
   if (!a->inside[u->at]) return top;
-  (*stretch)++;
+  (*region)++;
   while (op->block->parent != top) op = op->block->parent;
   return op;
 }
@@ -132,9 +132,9 @@ static bool pays(const Again *a, const LaneOp *op, int own, int *far) {
   for (int i = 0; i < op->out_count; i++) {
     bool away = false;
     for (const Use *u = a->uses[op->out[i]->id]; u; u = u->next) {
-      int stretch;
-      place_of(a, u, &stretch);
-      if (stretch == own) continue;
+      int region;
+      place_of(a, u, &region);
+      if (region == own) continue;
       away = true;
       if (u->at > *far) *far = u->at;
     }
@@ -146,18 +146,18 @@ static bool pays(const Again *a, const LaneOp *op, int own, int *far) {
 }
 
 static void visit_op(Again *a, LaneOp *op, int position) {
-  int own = a->stretch[position], far;
+  int own = a->region[position], far;
   if (op->out_count > 2 || !pays(a, op, own, &far)) return;
-  for (;;) { /* a stretch at a time */
+  for (;;) { /* a region at a time */
     LaneOp *first = NULL;
-    int stretch = 0, at = 0;
+    int region = 0, at = 0;
     for (int i = 0; i < op->out_count; i++)
       for (const Use *u = a->uses[op->out[i]->id]; u; u = u->next) {
         int s;
         LaneOp *place = place_of(a, u, &s);
-        if (s == own || (stretch && s != stretch)) continue;
+        if (s == own || (region && s != region)) continue;
         if (!first || comes_before(place, first)) first = place;
-        stretch = s;
+        region = s;
         at = u->at;
       }
     if (!first) return;
@@ -167,7 +167,7 @@ static void visit_op(Again *a, LaneOp *op, int position) {
       for (Use **u = &a->uses[op->out[i]->id]; *u;) {
         int s;
         place_of(a, *u, &s);
-        if (s != stretch) {
+        if (s != region) {
           u = &(*u)->next;
           continue;
         }
@@ -190,25 +190,25 @@ static void visit(Again *a, LaneBlock *block) {
   a->uses = NEW_N(arena, Use *, a->values);
   a->last = NEW_N(arena, int, a->values);
   a->at = NEW_N(arena, LaneOp *, n + 1);
-  a->stretch = NEW_N(arena, int, n + 1);
+  a->region = NEW_N(arena, int, n + 1);
   a->inside = NEW_N(arena, bool, n + 1);
   n = 0;
-  int stretch = 1;
+  int region = 1;
   for (LaneOp *op = block->first; op; op = op->next) {
     a->at[++n] = op;
-    a->stretch[n] = stretch;
+    a->region[n] = region;
     a->inside[n] = is_loop(op) && has_barrier(op);
-    if (is_loop(op) || op->code == LANE_BARRIER) stretch += 2; /* one for what is inside */
+    if (is_loop(op) || op->code == LANE_BARRIER) region += 2; /* one for what is inside */
     Finder f = {a, n};
     find_uses(op, &f);
     for (int i = 0; i < 2 && op->body[i]; i++) lane_walk(op->body[i], find_uses, &f);
   }
-  if (stretch == 1) return;
+  if (region == 1) return;
   for (int i = n; i > 0; i--)
     if (is_cheap(a->at[i])) visit_op(a, a->at[i], i);
 }
 
-void lane_again(LaneFunc *f) {
+void lane_rematerialize(LaneFunc *f) {
   Again a = {.f = f};
   visit(&a, f->body);
 }

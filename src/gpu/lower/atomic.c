@@ -9,7 +9,7 @@
  *
  * Order: only atomics on scalars order a program's memory with other programs' (locks and counters are scalars; the
  * interpreter, which is the meaning of the language, knows no other). One thread does such a one for all: a barrier
- * before it brings the others' accesses under its release, a barrier behind it brings them after its acquire. Atomics
+ * before it brings the others' accesses under its release, a barrier after it brings them after its acquire. Atomics
  * of tensors are relaxed, a fence an element would cost more than they do.
  *
  * The old value is wanted rarely. When it is, it goes from the first holder to those that hold copies: by shuffle
@@ -205,7 +205,7 @@ static void hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneV
       address[r] = lane_2(b, LANE_ADD, LK_S32, base,
                           lane_2(b, LANE_MUL, LK_S32, lower_element(l, layout, r), lane_i32(b, bytes)));
   }
-  lane_barrier(b, false); /* the last turn's readers are done */
+  lane_barrier(b, false); /* the last iteration's readers are done */
   for (int r = 0; r < n; r++) lower_shared_store(l, type, address[r], 0, buffer, regs[r], first);
   lane_barrier(b, false);
   for (int r = 0; r < n; r++) regs[r] = lower_shared_load(l, type, address[r], 0, buffer);

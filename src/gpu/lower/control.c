@@ -112,7 +112,7 @@ void lower_control(Lower *l, Op *op) {
     lower_if(l, op);
     return;
   }
-  LowerPlaced *placed = l->placed;
+  StagedOperand *placed = l->placed;
   int64_t placed_bytes = l->placed_bytes;
   lower_dots_before(l, op);
   if (op->code == OP_FOR) lower_for(l, op);

@@ -363,7 +363,7 @@ LaneValue **lower_convert_kind(Lower *l, LaneValue **regs, LaneKind kind, const 
   return out;
 }
 
-void lower_relayout(Lower *l, Op *op) {
+void lower_convert_layout(Lower *l, Op *op) {
   const Value *in = op->in[0], *out = op->out[0];
   lower_set(l, out, lower_convert_kind(l, lower_get(l, in), lane_kind_of(in->type), in->layout, out->layout));
 }

@@ -1,14 +1,14 @@
 /* lower_later: operations that are lowered not where they stand, but where a product meets shared memory, so that fewer
  * registers are taken.
  *
- * A product's operands go from registers to shared memory, behind a barrier, since the turn before may still read. Two
- * things may wait for that:
+ * A product's operands go from registers to shared memory, after a barrier, since the iteration before may still read.
+ * Two things may wait for that:
  *
- *     next tile     The loads of the next turn (gpu/pipeline_loads.c) come when this turn's tiles have been written:
- * they take the same registers, and nothing is copied at the turn's end. Always done. this tile     Where a thread has
- * not enough registers for the accumulators and both operands, each operand is loaded, and what is computed from it,
- * right before it is written. The loads of the second then wait behind the barrier, so this is done only where
- * registers are short (Lower.frugal).
+ *     next tile     The loads of the next iteration (gpu/pipeline_loads.c) come when this iteration's tiles have been
+ * written: they take the same registers, and nothing is copied at the iteration's end. Always done. this tile     Where
+ * a thread has not enough registers for the accumulators and both operands, each operand is loaded, and what is
+ * computed from it, right before it is written. The loads of the second then wait after the barrier, so this is done
+ * only where registers are short (Lower.register_limited).
  *
  * What moves must be used there alone, must have no effect, and a load must not pass a write to memory.
  */
@@ -27,7 +27,7 @@ static bool is_deferred(const Lower *l, const Value *v) { return l->later[v->id]
 
 bool lower_is_later(const Lower *l, const Op *op) { return op->out_count == 1 && is_deferred(l, op->out[0]); }
 
-/* Whether op can be lowered as late as `until`, behind it in the same block. */
+/* Whether op can be lowered as late as `until`, after it in the same block. */
 static bool can_wait(const Op *op, const Op *until) {
   if (op->out_count != 1 || !op->out[0]->type->rank || op->body[0] || op->block != until->block) return false;
   Effect e = op_info[op->code].effect;
@@ -125,7 +125,8 @@ void lower_plan_later(Lower *l, const Block *block) {
   for (const Op *op = block->first; op; op = op->next) {
     if (op->code != OP_DOT) continue;
     any = true;
-    for (int k = 0; k < 2 && l->frugal; k++) defer(l, op, k ? AT_X : AT_A, op->in[k], product_uses(l, op, op->in[k]));
+    for (int k = 0; k < 2 && l->register_limited; k++)
+      defer(l, op, k ? AT_X : AT_A, op->in[k], product_uses(l, op, op->in[k]));
   }
   if (any) defer_next(l, block);
 }

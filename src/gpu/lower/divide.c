@@ -44,7 +44,7 @@ LaneValue *lower_fdiv_shared(Lower *l, LaneValue *x, LaneValue *y) {
 
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
 
-static bool known_non_negative(const Value *v) { return v->facts && v->facts->non_negative >= SIGN_KNOWN; }
+static bool known_non_negative(const Value *v) { return v->axis && v->axis->non_negative >= SIGN_KNOWN; }
 
 static LaneValue *constant_of(Lower *l, LaneKind k, uint64_t v) {
   bool wide = lane_kind_info[k].type == LT_B64;

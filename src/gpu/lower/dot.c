@@ -10,9 +10,9 @@
  * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
  *
  * An operand that comes from outside a loop (the queries of attention, say) is written once, before the loop, and takes
- * no registers in it; another loop behind finds it there. One that two products share, one after the other, is written
- * once, too, and on tensor cores, or where registers are short (Lower.frugal), also one that a later product of the
- * block takes. A tensor and its transpose count as one.
+ * no registers in it; another loop after finds it there. One that two products share, one after the other, is written
+ * once, too, and on tensor cores, or where registers are short (Lower.register_limited), also one that a later product
+ * of the block takes. A tensor and its transpose count as one.
  */
 #include "gpu/lower/dot.h"
 
@@ -151,55 +151,55 @@ static Image image_of(const Value *v, LaneKind kind, const F2Map *map) {
 
 /* Operand k of the product stands in shared memory, all of it: while a loop runs, or since the product before it in the
  * block. */
-struct LowerPlaced {
+struct StagedOperand {
   const Op *dot;
   int k;
   Image image;
   Place place;
-  struct LowerPlaced *next;
-  const Block *block; /* in which it was written: it can be found there, behind, and in blocks inside */
+  struct StagedOperand *next;
+  const Block *block; /* in which it was written: it can be found there, after, and in blocks inside */
 };
 
-static const LowerPlaced *placed(const Lower *l, const Op *dot, int k) {
-  for (const LowerPlaced *p = l->placed; p; p = p->next)
+static const StagedOperand *placed(const Lower *l, const Op *dot, int k) {
+  for (const StagedOperand *p = l->placed; p; p = p->next)
     if (p->dot == dot && p->k == k) return p;
   return NULL;
 }
 
-static bool is_alike(const LowerPlaced *p, const Image *m) {
+static bool is_alike(const StagedOperand *p, const Image *m) {
   return p->image.value == m->value && p->image.kind == m->kind &&
          !memcmp(p->image.map.column, m->map.column, sizeof *m->map.column * (size_t)m->map.in_bits);
 }
 
-static const LowerPlaced *placed_alike(const Lower *l, const Image *m) {
-  const LowerPlaced *p = l->placed;
+static const StagedOperand *placed_alike(const Lower *l, const Image *m) {
+  const StagedOperand *p = l->placed;
   while (p && !is_alike(p, m)) p = p->next;
   return p;
 }
 
 /* What the product before this one in its block took. Only of the last one, since until then nothing but this one's
  * operands need room beside. */
-static const LowerPlaced *just_placed(const Lower *l, const Op *op, const Image *m) {
+static const StagedOperand *just_placed(const Lower *l, const Op *op, const Image *m) {
   for (int k = 0; k < 2; k++) {
-    const LowerPlaced *p = l->last_placed[k];
+    const StagedOperand *p = l->last_placed[k];
     if (p && p->dot->block == op->block && is_alike(p, m)) return p;
   }
   return NULL;
 }
 
 /* What still stands from before. */
-static const LowerPlaced *left_standing(const Lower *l, const Block *block, const Image *m) {
-  for (const LowerPlaced *p = l->standing; p; p = p->next)
+static const StagedOperand *left_standing(const Lower *l, const Block *block, const Image *m) {
+  for (const StagedOperand *p = l->staged; p; p = p->next)
     for (const Block *b = block; b && is_alike(p, m); b = b->parent ? b->parent->block : NULL)
       if (b == p->block) return p;
   return NULL;
 }
 
-static void leave_standing(Lower *l, const LowerPlaced *p) {
-  LowerPlaced *copy = NEW(l->cx->arena, LowerPlaced);
+static void leave_standing(Lower *l, const StagedOperand *p) {
+  StagedOperand *copy = NEW(l->cx->arena, StagedOperand);
   *copy = *p;
-  copy->next = l->standing;
-  l->standing = copy;
+  copy->next = l->staged;
+  l->staged = copy;
 }
 
 static bool stands_in(const Value *v, const Op *loop) {
@@ -232,12 +232,12 @@ static void place_before(Op *op, void *arg) {
     DotOperand o = {0};
     F2Map map = describe(&d, &o, k == 0);
     Image image = image_of(v, d.kind, &map);
-    const LowerPlaced *same = placed_alike(l, &image);
+    const StagedOperand *same = placed_alike(l, &image);
     if (!same) same = left_standing(l, before->loop->block, &image);
     int64_t bytes = type_numel(v->type) << lower_kind_shift(d.kind);
     if (!same && l->placed_bytes + bytes > l->target->shared_bytes / 3) continue;
-    LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
-    *p = (LowerPlaced){op, k, image, {0}, l->placed, before->loop->block};
+    StagedOperand *p = NEW(l->cx->arena, StagedOperand);
+    *p = (StagedOperand){op, k, image, {0}, l->placed, before->loop->block};
     if (same) p->place = same->place;
     else {
       p->place = lower_place(l, k ? "dot b" : "dot a", d.kind, &map, 0);
@@ -267,7 +267,7 @@ static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
   o->in_registers = d->mma && lower_mma_in_registers(l, d, k);
   if (o->in_registers) return false;
   Image image = image_of(v, d->kind, &map);
-  const LowerPlaced *there = placed(l, d->op, k);
+  const StagedOperand *there = placed(l, d->op, k);
   if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, d->op, &image);
   if (!there && d->chunk_bits == d->shape.k) there = left_standing(l, d->op->block, &image);
   o->place = there ? there->place : lower_place(l, k ? "dot b" : "dot a", d->kind, &map, d->shape.k - d->chunk_bits);
@@ -275,7 +275,7 @@ static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
   return !there;
 }
 
-/* Whether a product behind this one in its block takes the same tensor, in whatever way. */
+/* Whether a product after this one in its block takes the same tensor, in whatever way. */
 static bool is_taken_later(const Op *from, const Value *v) {
   for (const Op *op = from->next; op; op = op->next)
     for (int k = 0; k < 2 && op->code == OP_DOT; k++)
@@ -289,11 +289,12 @@ static void remember(Lower *l, const Dot *d) {
     const DotOperand *o = k ? &d->x : &d->a;
     l->last_placed[k] = NULL;
     if (d->chunk_bits < d->shape.k || o->in_registers) continue;
-    LowerPlaced *p = NEW(l->cx->arena, LowerPlaced);
-    *p = (LowerPlaced){op, k, image_of(op->in[k], d->kind, &o->place.map), o->place, NULL, op->block};
+    StagedOperand *p = NEW(l->cx->arena, StagedOperand);
+    *p = (StagedOperand){op, k, image_of(op->in[k], d->kind, &o->place.map), o->place, NULL, op->block};
     l->last_placed[k] = p;
     int64_t bytes = type_numel(op->in[k]->type) << lower_kind_shift(d->kind);
-    bool later = d->mma ? is_taken_later(op, p->image.value) : l->frugal && lower_product_uses(op->next, op->in[k]) > 0;
+    bool later = d->mma ? is_taken_later(op, p->image.value)
+                        : l->register_limited && lower_product_uses(op->next, op->in[k]) > 0;
     if (!later || l->standing_bytes + bytes > l->target->shared_bytes / 3) continue;
     l->standing_bytes += bytes;
     leave_standing(l, p);
@@ -316,7 +317,8 @@ void lower_dot(Lower *l, Op *op) {
     if (part) lane_barrier(&l->b, false);
     for (int k = 0; k < 2; k++) {
       DotOperand *o = operands[k];
-      if (l->frugal && k && wanted[0]) lane_barrier(&l->b, true); /* or the assembler begins with the loads of both */
+      if (l->register_limited && k && wanted[0])
+        lane_barrier(&l->b, true); /* or the assembler begins with the loads of both */
       if (!part && (wanted[k] || o->in_registers)) {
         lower_operand_now(l, op, k);
         regs[k] = operand_registers(l, &d, k);
@@ -326,7 +328,7 @@ void lower_dot(Lower *l, Op *op) {
     }
     if (wanted[0] || wanted[1]) lane_barrier(&l->b, false);
     /* or the assembler begins with it while the product before has not ended */
-    else if (l->frugal && d.mma) lane_barrier(&l->b, true);
+    else if (l->register_limited && d.mma) lane_barrier(&l->b, true);
     if (part == (1 << (d.shape.k - d.chunk_bits)) - 1) lower_next_now(l, op);
     if (d.mma) lower_mma_chunk(l, &d, part);
     else lower_fma_chunk(l, &d);

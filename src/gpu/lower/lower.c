@@ -86,10 +86,10 @@ LaneValue *lower_index(Lower *l, const Type *t, const Layout *layout, int reg, i
 
 uint32_t lower_same(const Value *v) {
   const Layout *layout = v->layout;
-  if (!v->type->rank || !v->facts) return 0;
+  if (!v->type->rank || !v->axis) return 0;
   uint32_t flat = 0, same = 0; /* flat: bits of the element's index that make no difference */
   for (int d = 0; d < v->type->rank; d++) {
-    int64_t run = v->facts->constant[d] & -v->facts->constant[d];
+    int64_t run = v->axis->constant[d] & -v->axis->constant[d];
     if (run > v->type->shape[d]) run = v->type->shape[d];
     flat |= (uint32_t)(run - 1) << layout_dim_shift(v->type, d);
   }
@@ -116,25 +116,63 @@ typedef void (*LowerFn)(Lower *l, Op *op);
 static void lower_hint(Lower *l, Op *op) { lower_set(l, op->out[0], lower_get(l, op->in[0])); }
 
 static const LowerFn table[OP_COUNT] = {
-    [OP_CONST] = lower_shape,       [OP_PROGRAM_ID] = lower_shape,  [OP_NUM_PROGRAMS] = lower_shape,
-    [OP_ARANGE] = lower_shape,      [OP_SPLAT] = lower_shape,       [OP_BROADCAST] = lower_shape,
-    [OP_EXPAND_DIMS] = lower_shape, [OP_RESHAPE] = lower_shape,     [OP_TRANS] = lower_shape,
-    [OP_JOIN] = lower_shape,        [OP_SPLIT] = lower_shape,       [OP_CAT] = lower_shape,
-    [OP_GATHER] = lower_gather,     [OP_RELAYOUT] = lower_relayout, [OP_ADD] = lower_element_op,
-    [OP_SUB] = lower_element_op,    [OP_MUL] = lower_element_op,    [OP_DIV] = lower_element_op,
-    [OP_REM] = lower_element_op,    [OP_AND] = lower_element_op,    [OP_OR] = lower_element_op,
-    [OP_XOR] = lower_element_op,    [OP_SHL] = lower_element_op,    [OP_SHR] = lower_element_op,
-    [OP_MIN] = lower_element_op,    [OP_MAX] = lower_element_op,    [OP_MULHI] = lower_element_op,
-    [OP_NEG] = lower_element_op,    [OP_NOT] = lower_element_op,    [OP_ABS] = lower_element_op,
-    [OP_FMA] = lower_element_op,    [OP_MATH] = lower_math,         [OP_CMP] = lower_element_op,
-    [OP_SELECT] = lower_element_op, [OP_CONVERT] = lower_convert,   [OP_BITCAST] = lower_convert,
-    [OP_ADDPTR] = lower_element_op, [OP_LOAD] = lower_load,         [OP_STORE] = lower_store,
-    [OP_ATOMIC_RMW] = lower_atomic, [OP_ATOMIC_CAS] = lower_atomic, [OP_DOT] = lower_dot,
-    [OP_REDUCE] = lower_reduce,     [OP_SCAN] = lower_scan,         [OP_MAP] = lower_map,
-    [OP_SORT] = lower_sort,         [OP_HISTOGRAM] = lower_gather,  [OP_FOR] = lower_control,
-    [OP_WHILE] = lower_control,     [OP_IF] = lower_control,        [OP_HINT] = lower_hint,
-    [OP_ASSUME] = lower_debug,      [OP_BARRIER] = lower_debug,     [OP_PRINT] = lower_debug,
-    [OP_ASSERT] = lower_debug,      [OP_SCOPE] = lower_scope,       [OP_ASM] = lower_asm,
+    [OP_CONST] = lower_shape,
+    [OP_PROGRAM_ID] = lower_shape,
+    [OP_NUM_PROGRAMS] = lower_shape,
+    [OP_ARANGE] = lower_shape,
+    [OP_SPLAT] = lower_shape,
+    [OP_BROADCAST] = lower_shape,
+    [OP_EXPAND_DIMS] = lower_shape,
+    [OP_RESHAPE] = lower_shape,
+    [OP_TRANS] = lower_shape,
+    [OP_JOIN] = lower_shape,
+    [OP_SPLIT] = lower_shape,
+    [OP_CAT] = lower_shape,
+    [OP_GATHER] = lower_gather,
+    [OP_RELAYOUT] = lower_convert_layout,
+    [OP_ADD] = lower_element_op,
+    [OP_SUB] = lower_element_op,
+    [OP_MUL] = lower_element_op,
+    [OP_DIV] = lower_element_op,
+    [OP_REM] = lower_element_op,
+    [OP_AND] = lower_element_op,
+    [OP_OR] = lower_element_op,
+    [OP_XOR] = lower_element_op,
+    [OP_SHL] = lower_element_op,
+    [OP_SHR] = lower_element_op,
+    [OP_MIN] = lower_element_op,
+    [OP_MAX] = lower_element_op,
+    [OP_MULHI] = lower_element_op,
+    [OP_NEG] = lower_element_op,
+    [OP_NOT] = lower_element_op,
+    [OP_ABS] = lower_element_op,
+    [OP_FMA] = lower_element_op,
+    [OP_MATH] = lower_math,
+    [OP_CMP] = lower_element_op,
+    [OP_SELECT] = lower_element_op,
+    [OP_CONVERT] = lower_convert,
+    [OP_BITCAST] = lower_convert,
+    [OP_ADDPTR] = lower_element_op,
+    [OP_LOAD] = lower_load,
+    [OP_STORE] = lower_store,
+    [OP_ATOMIC_RMW] = lower_atomic,
+    [OP_ATOMIC_CAS] = lower_atomic,
+    [OP_DOT] = lower_dot,
+    [OP_REDUCE] = lower_reduce,
+    [OP_SCAN] = lower_scan,
+    [OP_MAP] = lower_map,
+    [OP_SORT] = lower_sort,
+    [OP_HISTOGRAM] = lower_gather,
+    [OP_FOR] = lower_control,
+    [OP_WHILE] = lower_control,
+    [OP_IF] = lower_control,
+    [OP_HINT] = lower_hint,
+    [OP_ASSUME] = lower_debug,
+    [OP_BARRIER] = lower_debug,
+    [OP_PRINT] = lower_debug,
+    [OP_ASSERT] = lower_debug,
+    [OP_SCOPE] = lower_scope,
+    [OP_ASM] = lower_asm,
 };
 
 static bool is_end(const Op *op) { return op_info[op->code].effect == EFFECT_END; }
@@ -190,8 +228,8 @@ static void add_params(Lower *l, const GpuOptions *o) {
   }
   if (l->out->uses_diag) l->diag = lane_func_param(l->out, LT_B64, NULL, 1);
   if (l->out->uses_list) l->list = lane_func_param(l->out, LT_B64, NULL, 1);
-  if (l->out->inside) l->inside = lane_func_param(l->out, LT_B64, NULL, 1);
-  l->out->hidden_params = (l->diag != NULL) + (l->list != NULL) + (l->inside != NULL);
+  if (l->out->instrument) l->instrument = lane_func_param(l->out, LT_B64, NULL, 1);
+  l->out->hidden_params = (l->diag != NULL) + (l->list != NULL) + (l->instrument != NULL);
 }
 
 static void find_diag(Op *op, void *arg) {
@@ -244,12 +282,12 @@ static void count_uses(Op *op, void *arg) {
   if (op->code == OP_ATOMIC_RMW && op->in[1]->type->rank) found->adds = true;
 }
 
-static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, Found *found) {
-  Lower l = {.cx = f->cx, .f = f, .target = o->target, .frugal = frugal};
+static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool register_limited, Found *found) {
+  Lower l = {.cx = f->cx, .f = f, .target = o->target, .register_limited = register_limited};
   l.out = lane_func_create(f->cx, f->name);
   l.out->num_warps = f->num_warps;
   l.out->uses_list = o->list;
-  l.out->inside = f->inside;
+  l.out->instrument = f->instrument;
   tile_walk(f->body, find_diag, &l.out->uses_diag);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
   l.uses = NEW_N(f->cx->arena, int, f->value_count + 1);
@@ -258,7 +296,8 @@ static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool frugal, Found *fo
   tile_walk(f->body, count_uses, found);
   l.asks_program = found->program;
   /* a policy takes two registers */
-  l.streams = frugal ? PRIORITY_NONE : lower_stream_priority(l.target, found->stores, found->adds && !found->loops);
+  l.streams =
+      register_limited ? PRIORITY_NONE : lower_stream_priority(l.target, found->stores, found->adds && !found->loops);
   add_params(&l, o);
   l.b = lane_builder(l.out);
   LaneBuilder *b = &l.b;
@@ -279,8 +318,8 @@ static int most_registers(const Func *f) {
 }
 
 /* Registers that are needed when cheap values are computed again rather than kept. */
-static int needed_again(LaneFunc *f) {
-  lane_again(f);
+static int needed_rematerialized(LaneFunc *f) {
+  lane_rematerialize(f);
   lane_dce(f);
   return lane_pressure(f);
 }
@@ -292,14 +331,15 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
   Found found;
   int most = most_registers(f);
   LaneFunc *usual = lower_func(f, o, false, &found);
-  if (!found.dot && !o->frugal) return usual;
+  if (!found.dot && !o->register_limited) return usual;
   lane_dce(usual);
   int needed = lane_pressure(usual);
-  if (found.tensor_cores && needed > most * 13 / 16) needed = needed_again(usual);
-  if (needed <= most * 15 / 16 && !o->frugal) return usual;
-  LaneFunc *frugal = lower_func(f, o, true, &found);
-  lane_dce(frugal);
-  int then = lane_pressure(frugal);
-  if (then > most * (found.tensor_cores ? 13 : 16) / 16 || o->frugal) then = needed_again(frugal);
-  return then <= needed || o->frugal ? frugal : usual;
+  if (found.tensor_cores && needed > most * 13 / 16) needed = needed_rematerialized(usual);
+  if (needed <= most * 15 / 16 && !o->register_limited) return usual;
+  LaneFunc *register_limited = lower_func(f, o, true, &found);
+  lane_dce(register_limited);
+  int then = lane_pressure(register_limited);
+  if (then > most * (found.tensor_cores ? 13 : 16) / 16 || o->register_limited)
+    then = needed_rematerialized(register_limited);
+  return then <= needed || o->register_limited ? register_limited : usual;
 }

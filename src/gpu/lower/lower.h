@@ -12,7 +12,7 @@
 #include "gpu/math/functions.h"
 #include "layout/layout.h"
 
-typedef struct LowerPlaced LowerPlaced;
+typedef struct StagedOperand StagedOperand;
 typedef struct LowerLater LowerLater;
 typedef struct Lower {
   Context *cx;
@@ -26,19 +26,19 @@ typedef struct Lower {
   bool asks_program; /* programs differ: the kernel has a program_id */
   /* what loads and stores of tensors ask of the caches where the kernel says nothing */
   LanePriority streams;
-  LaneValue *diag, *list, *inside; /* hidden parameters, or NULL */
-  LaneValue ***values;             /* by Value.id */
-  int *uses;                       /* by Value.id: how many operands of operations it is */
+  LaneValue *diag, *list, *instrument; /* hidden parameters, or NULL */
+  LaneValue ***values;                 /* by Value.id */
+  int *uses;                           /* by Value.id: how many operands of operations it is */
   /* by Value.id: what is lowered at a product instead of where it stands (lower/deferred.c) */
   LowerLater *later;
-  bool frugal;         /* registers are short */
-  LowerPlaced *placed; /* operands of products in shared memory, for as long as a loop runs (lower/dot.c) */
+  bool register_limited; /* registers are short */
+  StagedOperand *placed; /* operands of products in shared memory, for as long as a loop runs (lower/dot.c) */
   int64_t placed_bytes;
-  LowerPlaced *last_placed[2]; /* those of the last product */
-  LowerPlaced *standing;       /* what was written for earlier loops, or kept for later products */
-  int64_t standing_bytes;      /* of the latter */
-  struct LowerOrder *order;    /* of accesses to global memory (lower/membar.c) */
-  int divergent;               /* depth of bodies on scalars: there threads go their own ways */
+  StagedOperand *last_placed[2]; /* those of the last product */
+  StagedOperand *staged;         /* what was written for earlier loops, or kept for later products */
+  int64_t standing_bytes;        /* of the latter */
+  struct LowerOrder *order;      /* of accesses to global memory (lower/membar.c) */
+  int divergent;                 /* depth of bodies on scalars: there threads go their own ways */
 } Lower;
 
 /* ---- lower.c ----------------------------------------------------------------------------------------------------- */
@@ -77,28 +77,28 @@ void lower_load(Lower *l, Op *op); /* lower/memory.c */
 /* by what the kernel does with memory */
 LanePriority lower_stream_priority(const GpuTarget *t, bool stores, bool adds_once);
 void lower_store(Lower *l, Op *op);
-void lower_atomic(Lower *l, Op *op);   /* lower/atomic.c */
-void lower_control(Lower *l, Op *op);  /* lower/control.c: for, while, if */
-void lower_relayout(Lower *l, Op *op); /* lower/convert_layout.c */
-void lower_reduce(Lower *l, Op *op);   /* lower/reduce.c */
-void lower_scan(Lower *l, Op *op);     /* lower/scan.c */
-void lower_map(Lower *l, Op *op);      /* lower/scan.c */
-void lower_sort(Lower *l, Op *op);     /* lower/sort.c */
-void lower_gather(Lower *l, Op *op);   /* lower/gather.c: gather, histogram */
-void lower_dot(Lower *l, Op *op);      /* lower/dot.c */
+void lower_atomic(Lower *l, Op *op);         /* lower/atomic.c */
+void lower_control(Lower *l, Op *op);        /* lower/control.c: for, while, if */
+void lower_convert_layout(Lower *l, Op *op); /* lower/convert_layout.c */
+void lower_reduce(Lower *l, Op *op);         /* lower/reduce.c */
+void lower_scan(Lower *l, Op *op);           /* lower/scan.c */
+void lower_map(Lower *l, Op *op);            /* lower/scan.c */
+void lower_sort(Lower *l, Op *op);           /* lower/sort.c */
+void lower_gather(Lower *l, Op *op);         /* lower/gather.c: gather, histogram */
+void lower_dot(Lower *l, Op *op);            /* lower/dot.c */
 /* lower/deferred.c: what of a block waits for its products; then, from lower_dot, where operand k of the product is
- * about to be written, and behind both writes. */
+ * about to be written, and after both writes. */
 void lower_plan_later(Lower *l, const Block *block);
 LowerLater *lower_later_create(Lower *l, int values);
 bool lower_on_tensor_cores(const Op *dot);
-/* of v as an operand of products in the block of `from`, there and behind */
+/* of v as an operand of products in the block of `from`, there and after */
 int lower_product_uses(const Op *from, const Value *v);
 bool lower_is_later(const Lower *l, const Op *op);
 /* what an operation before v's has found out by the way: v's will not be lowered */
 void lower_given(Lower *l, const Value *v, LaneValue **regs);
 void lower_operand_now(Lower *l, const Op *dot, int k);
 void lower_next_now(Lower *l, const Op *dot);
-/* writes what the products in a loop take from outside; the caller takes it back behind the loop */
+/* writes what the products in a loop take from outside; the caller takes it back after the loop */
 void lower_dots_before(Lower *l, Op *loop);
 void lower_debug(Lower *l, Op *op); /* lower/debug.c: print, assert, barrier, assume */
 void lower_asm(Lower *l, Op *op);   /* lower/debug.c */

@@ -33,7 +33,7 @@ typedef struct Access {
 typedef struct LowerOrder {
   const Provenance *provenance;
   VEC(Access) pending;
-  LaneBlock *block; /* where the last access stands, to see barriers behind it */
+  LaneBlock *block; /* where the last access stands, to see barriers after it */
   LaneOp *last;
 } Order;
 
@@ -151,7 +151,7 @@ void lower_order_loop(Lower *l, const Op *loop) {
   o->last = NULL;
 }
 
-/* Before a branch's first body, before its second, and behind it: what is pending there is what either left. */
+/* Before a branch's first body, before its second, and after it: what is pending there is what either left. */
 LowerOrder *lower_order_branch(Lower *l, LowerOrder *before) {
   Order *o = order_of(l), *copy = NEW(l->cx->arena, Order);
   copy->provenance = o->provenance;

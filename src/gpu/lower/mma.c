@@ -11,7 +11,7 @@
  * They come in four registers side by side, which is how a tile wants its four of a, in the order above, and its two of
  * x: so of x both halves of the k's are neighbours, of a the lines.
  *
- * Eight rows fill the banks once when they lie in different sixteenths of 128 bytes. Rows one behind the other in
+ * Eight rows fill the banks once when they lie in different sixteenths of 128 bytes. Rows one after the other in
  * memory are a line (or k) apart: where those are 128 bytes or more, the row's number, modulo 8, is xor'ed onto the
  * place of 16 bytes in the line; where they are 64 or 32, the bits of the number that do not tell them apart already.
  * Which way a and x lie makes no other difference, so a tensor and its transpose have one image.
@@ -19,7 +19,7 @@
 #include "gpu/lower/dot.h"
 
 enum { SQUARE = 3, BANKS = 6 }; /* log2 of a square's side, and of the 16-bit elements that fill the banks */
-/* k's of a tile; more tiles than those are a loop, with so many k's a turn */
+/* k's of a tile; more tiles than those are a loop, with so many k's an iteration */
 enum { TILE_K = 16, TURN_K = 64, MOST_TILES = 256 };
 
 void lower_mma_swizzle(const Dot *d, const DotOperand *o, F2Map *map) {

@@ -231,7 +231,7 @@ static void scan_warps(Lower *l, Scan *s, const AxisBit *run, int count) {
   s->across = true;
 }
 
-/* A reduction behind the scan, of the same tensor, all of it, by the same body. */
+/* A reduction after the scan, of the same tensor, all of it, by the same body. */
 static const Op *reduction_of(const Op *op) {
   if (tile_body_single(op) == OP_COUNT || op->in[0]->type->rank != 1) return NULL;
   for (const Op *r = op->next; r; r = r->next)

@@ -24,7 +24,7 @@ static void record_op(LaneBuilder *b, LaneCode code, int n, LaneValue *const *in
 }
 
 static LaneValue *field(Lower *l, LaneKind k, size_t offset) {
-  return lane_load(&l->b, SPACE_GLOBAL, k, 1, l->inside, (int64_t)offset, NULL, NULL)->out[0];
+  return lane_load(&l->b, SPACE_GLOBAL, k, 1, l->instrument, (int64_t)offset, NULL, NULL)->out[0];
 }
 
 static LaneValue *wide(Lower *l, LaneValue *v) { return lane_cvt(&l->b, LK_U32, LK_U64, ROUND_DEFAULT, v); }
@@ -38,34 +38,34 @@ static LaneValue *linear_program(Lower *l) {
 }
 
 void lower_records_open(Lower *l) {
-  if (!l->inside) return;
+  if (!l->instrument) return;
   LaneBuilder *b = &l->b;
-  LaneValue *program = linear_program(l), *programs = field(l, LK_B32, offsetof(InsideBuffer, programs));
+  LaneValue *program = linear_program(l), *programs = field(l, LK_B32, offsetof(InstrumentBuffer, programs));
   LaneValue *known = lane_setp(b, CMP_LT, LK_U64, program, wide(l, programs));
-  LaneValue *entry = lane_2(b, LANE_ADD, LK_S64, l->inside, lane_2(b, LANE_SHL, LK_B64, program, lane_i32(b, 2)));
+  LaneValue *entry = lane_2(b, LANE_ADD, LK_S64, l->instrument, lane_2(b, LANE_SHL, LK_B64, program, lane_i32(b, 2)));
   LaneValue *slot =
-      lane_load(b, SPACE_GLOBAL, LK_B32, 1, entry, (int64_t)offsetof(InsideBuffer, slot), known, NULL)->out[0];
+      lane_load(b, SPACE_GLOBAL, LK_B32, 1, entry, (int64_t)offsetof(InstrumentBuffer, slot), known, NULL)->out[0];
   LaneValue *records = lower_and(l, lane_setp(b, CMP_NE, LK_U32, slot, lane_i32(b, 0)),
                                  lane_setp(b, CMP_EQ, LK_U32, l->lane, lane_i32(b, 0)));
   LaneValue *warp = lane_3(b, LANE_FMA, LK_S32, lane_2(b, LANE_SUB, LK_S32, slot, lane_i32(b, 1)),
                            lane_i32(b, l->out->num_warps), l->warp);
-  LaneValue *offset = lane_2(b, LANE_MULWIDE, LK_U32, warp, field(l, LK_B32, offsetof(InsideBuffer, stride)));
-  LaneValue *area = lane_2(b, LANE_ADD, LK_S64, l->inside,
-                           lane_2(b, LANE_ADD, LK_S64, offset, field(l, LK_B64, offsetof(InsideBuffer, first))));
-  LaneValue *room = lane_select(b, records, field(l, LK_B32, offsetof(InsideBuffer, limit)), lane_i32(b, 0));
+  LaneValue *offset = lane_2(b, LANE_MULWIDE, LK_U32, warp, field(l, LK_B32, offsetof(InstrumentBuffer, stride)));
+  LaneValue *area = lane_2(b, LANE_ADD, LK_S64, l->instrument,
+                           lane_2(b, LANE_ADD, LK_S64, offset, field(l, LK_B64, offsetof(InstrumentBuffer, first))));
+  LaneValue *room = lane_select(b, records, field(l, LK_B32, offsetof(InstrumentBuffer, limit)), lane_i32(b, 0));
   record_op(b, LANE_RECORD_OPEN, 2, (LaneValue *[]){area, room}, 0);
 }
 
 void lower_records_close(Lower *l) {
-  if (l->inside) record_op(&l->b, LANE_RECORD_CLOSE, 0, NULL, 0);
+  if (l->instrument) record_op(&l->b, LANE_RECORD_CLOSE, 0, NULL, 0);
 }
 
 static int64_t tag_of(int64_t region, bool end, bool repeats) {
-  return (int64_t)(INSIDE_TAG(region, end) | (repeats ? INSIDE_REPEATED : 0));
+  return (int64_t)(INSTRUMENT_TAG(region, end) | (repeats ? INSTRUMENT_REPEATED : 0));
 }
 
 void lower_scope(Lower *l, Op *op) {
-  record_op(&l->b, LANE_RECORD, 0, NULL, tag_of(op->attr[1], op->attr[0] != 0, inside_repeats(op)));
+  record_op(&l->b, LANE_RECORD, 0, NULL, tag_of(op->attr[1], op->attr[0] != 0, instrument_repeats(op)));
 }
 
 /* ---- barriers ---------------------------------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static void record_barrier(LaneOp *op, void *arg) {
   LaneFunc *f = arg;
   if (op->code != LANE_BARRIER || op->warp || !op->next) return;
   const char *name = op->span && op->span->line ? arena_printf(f->cx->arena, "barrier %d", op->span->line) : "barrier";
-  int region = inside_region(f->cx, f->inside, name, op->span, true);
+  int region = instrument_region(f->cx, f->instrument, name, op->span, true);
   bool repeats = false;
   for (const LaneOp *up = op->block->parent; up; up = up->block->parent)
     repeats |= up->code == LANE_FOR || up->code == LANE_WHILE;
@@ -89,5 +89,5 @@ static void record_barrier(LaneOp *op, void *arg) {
 }
 
 void gpu_record_barriers(LaneFunc *f, const GpuOptions *o) {
-  if (f->inside && f->inside->automatic && f->num_warps > 1) lane_walk(f->body, record_barrier, f);
+  if (f->instrument && f->instrument->automatic && f->num_warps > 1) lane_walk(f->body, record_barrier, f);
 }

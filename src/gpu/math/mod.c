@@ -1,8 +1,8 @@
 /* math_mod: fmod and remainder, which are exact.
  *
  * As long as r >= c: r -= q t with t = c 2^k and q = trunc(r / t) < 2^53. q t has the last place of t, and r - q t is
- * below t, so the fma is exact. k is 0 when the quotient fits 53 bits (nearly always: one turn), else what leaves 52 of
- * them.
+ * below t, so the fma is exact. k is 0 when the quotient fits 53 bits (nearly always: one iteration), else what leaves
+ * 52 of them.
  *
  * f32 goes through f64: what is exact there is the same number.
  */

@@ -11,8 +11,8 @@
  * where the bit of the index says so.
  *
  * The second way is one branch for all elements of a call, taken by a warp in which any element is big. It is long, so
- * there it stands once, in a loop over the elements: each turn takes the first of the values that the loop carries and
- * puts its result behind the last.
+ * there it stands once, in a loop over the elements: each iteration takes the first of the values that the loop carries
+ * and puts its result after the last.
  */
 #include "gpu/math/math.h"
 

@@ -1,10 +1,10 @@
 /* Structured control into labels and branches.
  *
- * A carried value keeps one register through its loop: the body's argument, what the next turn gets, and the loop's
- * result (ptx/share.c). So a turn ends with a parallel copy of what was yielded into those registers, in which one may
- * be the source of another: a swap needs a third register. The copies are put in an order in which nothing is
- * overwritten before it is read; cycles are opened with one spare register each. The time is linear in the number of
- * values.
+ * A carried value keeps one register through its loop: the body's argument, what the next iteration gets, and the
+ * loop's result (ptx/share.c). So an iteration ends with a parallel copy of what was yielded into those registers, in
+ * which one may be the source of another: a swap needs a third register. The copies are put in an order in which
+ * nothing is overwritten before it is read; cycles are opened with one spare register each. The time is linear in the
+ * number of values.
  *
  *     for lb, ub, step        while             if
  *       iv = lb; carried      $loop: body 0     @!p bra $else

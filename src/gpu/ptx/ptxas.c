@@ -2,7 +2,7 @@
  *
  * A cached cubin is named by the hash of what decides it: the text, the target, the flags, what NEREID_PTXAS says. Its
  * maker is the assembler (path, size and time): another one makes it anew, and where there is none it serves
- * (base/store.c). The entry begins with the cubin, so that tools read it as it stands; behind it stand what ptxas said
+ * (base/store.c). The entry begins with the cubin, so that tools read it as it stands; after it stand what ptxas said
  * and the figures:
  *
  *     cubin | log | Figures

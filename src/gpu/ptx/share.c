@@ -14,7 +14,7 @@
  *   start     A carried value begins in the register of what it starts from, when that was made in the block around the
  * loop (not outside, where a further turn of an outer loop would want it again) and the loop is all that still takes
  * it, once. next      What is yielded is written into the carried value's register, when it is made in the body's own
- * block by an operation of one instruction, behind the last use of the carried value.
+ * block by an operation of one instruction, after the last use of the carried value.
  */
 #include "gpu/ptx/ptx.h"
 
@@ -60,7 +60,8 @@ static void number_block(Share *s, const LaneBlock *b, Taken *outside) {
     Taken inside = {0};
     for (int k = 0; k < 2 && op->body[k]; k++) number_block(s, op->body[k], &inside);
     int end = ++s->position;
-    for (int i = 1; i < 3 && op->code == LANE_FOR; i++) use(s, op->in[i], end); /* every turn asks for bound and step */
+    for (int i = 1; i < 3 && op->code == LANE_FOR; i++)
+      use(s, op->in[i], end); /* every iteration asks for bound and step */
     for (int i = 0; i < inside.list.n; i++) {
       const LaneValue *v = inside.list.at[i];
       use(s, v, end);

@@ -85,7 +85,7 @@ int gpu_op_instructions(const LaneOp *op) {
     case LANE_PACK: return op->kind == LK_B64 ? 0 : 1;
     case LANE_NEG:
     case LANE_ABS: return real ? 0 : 1; /* a sign on an operand */
-    case LANE_FOR: return 3;            /* step, compare, branch: once a turn in truth, and counted where it stands */
+    case LANE_FOR: return 3; /* step, compare, branch: once an iteration in truth, and counted where it stands */
     case LANE_DIV: return real ? (op->kind == LK_F64 ? 24 : op->approx ? 6 : 10) : wide ? 70 : 20;
     case LANE_REM: return wide ? 70 : 22;
     case LANE_SQRT:

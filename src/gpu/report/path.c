@@ -2,10 +2,10 @@
  * one before.
  *
  * Each value is ready some cycles after the last of its operands. Operations that do not depend on each other overlap,
- * as ptxas arranges them, but for two things. What comes behind a barrier begins when all accesses to shared memory
- * before it are done. And a warp issues its instructions in order: a turn of a loop begins when the last instruction of
- * the turn before has its operands. Of a loop two turns are gone through; what the second adds to the first, every
- * further one adds. A warp issues one instruction a cycle, so it takes as many at least.
+ * as ptxas arranges them, but for two things. What comes after a barrier begins when all accesses to shared memory
+ * before it are done. And a warp issues its instructions in order: an iteration of a loop begins when the last
+ * instruction of the iteration before has its operands. Of a loop two turns are gone through; what the second adds to
+ * the first, every further one adds. A warp issues one instruction a cycle, so it takes as many at least.
  *
  *     x = load(p); y = load(p + x); z = x * 2 + y        600 + 600 + 4: the second load waits for the first
  *

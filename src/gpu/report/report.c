@@ -34,7 +34,7 @@ typedef struct Site { /* a load, store or atomic; its LaneOp.note */
   uint64_t low, high; /* of all requests so far */
 } Site;
 
-/* a block of operations; its number of warps stands at `at`, its threads behind */
+/* a block of operations; its number of warps stands at `at`, its threads after */
 typedef struct Room {
   int at;
 } Room;
@@ -205,7 +205,7 @@ static void sum_between(Counter *c, const Series *s, Known low, Known high, bool
   bool constant = alike(c, low.row, row) && alike(c, high.row, row), here = on_line(c, low, middle, high);
   if (constant || between == 1) {
     add_rows(c, sum, row, between);
-  } else if (here && line) { /* as for causal attention: each program has a turn more than the one before */
+  } else if (here && line) { /* as for causal attention: each program has an iteration more than the one before */
     for (int i = 0; i < c->width; i++) sum[i] += (low.row[i] + high.row[i]) * between / 2;
   } else if (c->steps > c->budget) {
     c->out->sampled = true;
@@ -285,7 +285,7 @@ static void walk_grid(Counter *c, int64_t *sum) {
 
 /* ---- what the row says ------------------------------------------------------------------------------------------- */
 
-static const Room *room_of(const Counter *c, const LaneOp *op) { return map_get(c->rooms, op->block); }
+static const Room *budget_of(const Counter *c, const LaneOp *op) { return map_get(c->rooms, op->block); }
 
 typedef struct Totals {
   Counter *c;
@@ -295,7 +295,7 @@ typedef struct Totals {
 static void count_op(LaneOp *op, void *arg) {
   Totals *t = arg;
   GpuReport *r = t->c->out;
-  const Room *room = room_of(t->c, op);
+  const Room *room = budget_of(t->c, op);
   int64_t n = gpu_op_instructions(op);
   r->classes[gpu_op_class(op)] += n * t->sum[room->at];
   r->instructions += n * t->sum[room->at];

@@ -9,7 +9,7 @@
  *         12  load         2     16  masked               x = tl.load(x_ptr + offsets, mask=mask)
  *         19  store        2     16  masked .cs           tl.store(out_ptr + offsets, y, mask=mask)
  *
- * Accesses of one source line that are alike share a row; those in a loop say so, since they count once a turn.
+ * Accesses of one source line that are alike share a row; those in a loop say so, since they count once an iteration.
  */
 #include <stdlib.h>
 

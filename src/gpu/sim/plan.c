@@ -192,7 +192,7 @@ static bool is_idle(const Planner *p, const LaneOp *op) {
   return true;
 }
 
-/* ---- stretches ---- */
+/* ---- regions ---- */
 
 static void note_memory(Planner *p, SimOp *o) {
   const LaneOp *op = o->op;
@@ -210,8 +210,8 @@ static void note_memory(Planner *p, SimOp *o) {
     }
 }
 
-static void find_stretches(Planner *p, SimBlock *s) {
-  SimStretch now = {0};
+static void find_regions(Planner *p, SimBlock *s) {
+  SimRegion now = {0};
   uint8_t touched = 0;
   for (int i = 0; i <= s->count; i++) {
     bool ends = i == s->count || s->ops[i].meets;
@@ -219,8 +219,8 @@ static void find_stretches(Planner *p, SimBlock *s) {
     if (!ends || (i == s->count && now.begin == i)) continue;
     now.end = i;
     now.mixed = (touched & 3) == 3 || (touched & 12) == 12;
-    if (now.end > now.begin) vec_push(p->arena, &s->stretches, now);
-    if (i < s->count) vec_push(p->arena, &s->stretches, (SimStretch){i, i + 1, false});
+    if (now.end > now.begin) vec_push(p->arena, &s->regions, now);
+    if (i < s->count) vec_push(p->arena, &s->regions, (SimRegion){i, i + 1, false});
     now.begin = i + 1;
     touched = 0;
   }
@@ -251,7 +251,7 @@ static SimBlock *plan_block(Planner *p, const LaneBlock *block, const LaneType *
     break;
   }
   for (int i = 0; i < s->count; i++) note_memory(p, &s->ops[i]);
-  find_stretches(p, s);
+  find_regions(p, s);
   return s;
 }
 
@@ -263,7 +263,7 @@ static void plan_shared(SimPlan *plan, const LaneFunc *f) {
     const LaneBuffer *b = &f->buffers.at[i];
     if (b->offset >= 0) {
       plan->buffer_offset[i] = b->offset;
-    } else { /* not laid out yet: one behind the other */
+    } else { /* not laid out yet: one after the other */
       end = (end + b->align - 1) / b->align * b->align;
       plan->buffer_offset[i] = end;
       end += b->bytes;

@@ -25,16 +25,16 @@ struct SimOp {
 
 /* Operations of a block between those at which the block's threads meet: barriers, uniform control, and what holds
  * such. mixed: memory that other threads see is both read and written, so that it matters how far each warp is. */
-typedef struct SimStretch {
+typedef struct SimRegion {
   int begin, end;
   bool mixed;
-} SimStretch;
+} SimRegion;
 
 struct SimBlock {
   const LaneBlock *block;
   int count; /* without what ends it */
   SimOp *ops;
-  VEC(SimStretch) stretches;
+  VEC(SimRegion) regions;
   uint32_t *args;
   SimOp *end;          /* yield or condition; NULL for the func's body */
   bool end_reads_args; /* what it hands on is in part its own block's arguments: copy in two steps */

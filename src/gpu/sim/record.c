@@ -9,15 +9,15 @@
 #include "tile/passes/instrument.h"
 
 struct SimClock {
-  uint64_t common;      /* operations that all warps took part in */
-  uint64_t *own;        /* by warp: others */
-  InsideCursor *cursor; /* by warp */
+  uint64_t common;          /* operations that all warps took part in */
+  uint64_t *own;            /* by warp: others */
+  InstrumentCursor *cursor; /* by warp */
 };
 
 SimClock *sim_clock(Context *cx, int warps) {
   SimClock *c = NEW(cx->arena, SimClock);
   c->own = NEW_N(cx->arena, uint64_t, warps);
-  c->cursor = NEW_N(cx->arena, InsideCursor, warps);
+  c->cursor = NEW_N(cx->arena, InstrumentCursor, warps);
   return c;
 }
 
@@ -62,11 +62,11 @@ void sim_record(SimRun *r, const SimOp *o, const SimMask *m) {
   const LaneOp *op = o->op;
   for (int w = 0; w < r->plan->warps; w++) {
     uint64_t now = c->common + c->own[w];
-    InsideCursor *cursor = &c->cursor[w];
+    InstrumentCursor *cursor = &c->cursor[w];
     if (!m->on[32 * w]) continue;
-    if (op->code == LANE_RECORD) inside_mark(cursor, (uint32_t)op->imm, now);
-    else if (op->code == LANE_RECORD_CLOSE) inside_close(cursor, now, now);
+    if (op->code == LANE_RECORD) instrument_mark(cursor, (uint32_t)op->imm, now);
+    else if (op->code == LANE_RECORD_CLOSE) instrument_close(cursor, now, now);
     else if ((cursor->limit = (uint32_t)sim_get(r, o->in[1], LT_B32, 32 * w)))
-      inside_begin(cursor, (InsideWarp *)(uintptr_t)sim_get(r, o->in[0], LT_B64, 32 * w), 0, now, now);
+      instrument_begin(cursor, (InstrumentWarp *)(uintptr_t)sim_get(r, o->in[0], LT_B64, 32 * w), 0, now, now);
   }
 }

@@ -287,8 +287,8 @@ static uint32_t random_number(SimRun *r, uint32_t below) {
   return (uint32_t)((r->random >> 33) * below >> 31);
 }
 
-/* The stretch's operations, warp after warp, in any order. */
-static bool run_warps(SimRun *r, const SimBlock *b, const SimStretch *s, SimMask *m, int depth) {
+/* The region's operations, warp after warp, in any order. */
+static bool run_warps(SimRun *r, const SimBlock *b, const SimRegion *s, SimMask *m, int depth) {
   int warps = r->plan->warps, order[32] = {0}, live = r->live;
   bool ok = true;
   for (int i = 0; i < warps; i++) {
@@ -317,8 +317,8 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
   }
   if (r->o->watch && !sim_enter(r, b, m)) return false;
   bool together = !r->o->seed || r->o->watch || r->clocks || r->plan->warps == 1 || r->to - r->from < r->threads;
-  for (int i = 0; i < b->stretches.n && m->count; i++) {
-    const SimStretch *s = &b->stretches.at[i];
+  for (int i = 0; i < b->regions.n && m->count; i++) {
+    const SimRegion *s = &b->regions.at[i];
     bool ok = together || !s->mixed ? run_ops(r, b, s->begin, s->end, m, depth) : run_warps(r, b, s, m, depth);
     if (!ok) return false;
   }
@@ -362,7 +362,7 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
   r->shadow = NEW_N(arena, SimShadow, plan->shared_bytes);
   r->warp_sync = NEW_N(arena, uint32_t, plan->warps);
   if (plan->writes_global && !o->watch) r->global = sim_shadow_create(cx);
-  if (f->inside && !o->watch) r->clocks = sim_clock(cx, plan->warps);
+  if (f->instrument && !o->watch) r->clocks = sim_clock(cx, plan->warps);
   for (int i = 0; i < f->param_count; i++)
     for (int t = 0; t < threads; t++) {
       LaneType type = f->params[i]->type;

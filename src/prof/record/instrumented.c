@@ -13,7 +13,7 @@
 enum { MAX_DEPTH = 256 };
 
 static void put_thread(TraceWriter *w, uint32_t thread, const char *place, int warps, bool counted,
-                       const InsideSpan *s) {
+                       const InstrumentSpan *s) {
   char name[120];
   int n = snprintf(name, sizeof name, "block %lld", (long long)s->block);
   if (warps > 1) n += snprintf(name + n, sizeof name - (size_t)n, " warp %d", s->warp);
@@ -21,8 +21,8 @@ static void put_thread(TraceWriter *w, uint32_t thread, const char *place, int w
   trace_event(w, &(TraceEvent){.kind = TRACE_THREAD, .name = trace_string(w, name), .thread = thread});
 }
 
-int inside_trace(const char *path, const char *kernel, const char *place, int warps, bool counted,
-                 const InsideSpan *spans, int64_t n, int64_t lost) {
+int instrument_trace(const char *path, const char *kernel, const char *place, int warps, bool counted,
+                     const InstrumentSpan *spans, int64_t n, int64_t lost) {
   char command[300];
   snprintf(command, sizeof command, "inside %s", kernel);
   TraceWriter *w = trace_create(path, command);
@@ -31,7 +31,7 @@ int inside_trace(const char *path, const char *kernel, const char *place, int wa
   uint64_t open[MAX_DEPTH] = {0}; /* by depth: the range's id */
   uint32_t thread = 0;
   for (int64_t i = 0; i < n; i++) {
-    const InsideSpan *s = &spans[i];
+    const InstrumentSpan *s = &spans[i];
     if (s->depth == 0) put_thread(w, ++thread, place, warps, counted, s);
     uint64_t id = (uint64_t)i + 1;
     int depth = s->depth < MAX_DEPTH ? s->depth : MAX_DEPTH - 1;

@@ -1,8 +1,8 @@
 /* trace_read: one chunk at a time, from one file after the other.
  *
  * Nothing in a file is believed. A chunk whose checksum is wrong is passed over when another chunk stands where it
- * should end, else the file ends there; either way an event says so. Inside a whole chunk a record that makes no sense
- * can only come from another program, and ends that chunk. A string that was in a lost chunk reads as "".
+ * should end, else the file ends there; either way an event says so. Instrument a whole chunk a record that makes no
+ * sense can only come from another program, and ends that chunk. A string that was in a lost chunk reads as "".
  *
  * Strings get numbers of the reader's, the same text the same number, and each file has a table from its own numbers to
  * those.

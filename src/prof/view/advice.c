@@ -216,7 +216,7 @@ static void say_dominates(Advice *a) {
     buf_printf(&f->evidence, "%.3g TFLOP/s, %.4g GB/s\n", k->flops / (double)k->total / 1e3,
                k->bytes / (double)k->total);
   buf_puts(&f->advice, "what makes this kernel faster makes the run faster: place it on the roofline (nereid "
-                       "roofline), look into it (nereid inspect --report; nereid prof --inside)");
+                       "roofline), look into it (nereid inspect --report; nereid prof --instrument)");
   figure_text(&f->figures, "kernel", k->name), figure(&f->figures, "count", (double)k->count),
       figure(&f->figures, "total_ns", (double)k->total), figure(&f->figures, "share", part(k->total, all));
 }

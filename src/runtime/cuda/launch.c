@@ -188,7 +188,7 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
   CudaKernel *k = s->cuda;
   unsigned grid[3] = {(unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2]};
   unsigned block[3] = {k->threads, 1, 1}, shared = k->shared_bytes;
-  nereid_status status = inside_check(l, error);
+  nereid_status status = instrument_check(l, error);
   if (!status) status = check_pointers(c, l, error);
   if (!status && k->is_cuda_c) {
     status = block_of(c, k, l->options, block, error);
@@ -223,7 +223,7 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
     extra++;
   }
   if (s->regions) {
-    hidden[extra] = (uint64_t)(uintptr_t)l->options->inside_buffer;
+    hidden[extra] = (uint64_t)(uintptr_t)l->options->instrument_buffer;
     params[n + extra] = &hidden[extra];
   }
   if (!status) {

@@ -2,7 +2,7 @@
  * no rule for is done element by element, through scalar.c; so the result is right or unknown, never guessed. */
 #include "tile/analysis/abstract.h"
 
-Known *known_of(Knower *k, const Value *v) { return &k->of[v->id]; }
+Known *known_of(AbstractState *k, const Value *v) { return &k->of[v->id]; }
 
 void live_whole(Known *x, const Type *t) {
   for (int d = 0; d < t->rank; d++) x->live[d] = (Range){0, t->shape[d]};
@@ -44,12 +44,12 @@ bool known_scalar(const Known *x, const Type *t, int64_t *out) {
 
 /* ---- elements ---------------------------------------------------------------------------------------------------- */
 
-static int64_t *room_for(Knower *k, int64_t **at, int64_t n) {
+static int64_t *room_for(AbstractState *k, int64_t **at, int64_t n) {
   if (!*at) *at = NEW_N(k->f->cx->arena, int64_t, n);
   return *at;
 }
 
-void known_set(Knower *k, const Value *v, const Known *x) {
+void known_set(AbstractState *k, const Value *v, const Known *x) {
   Known *to = known_of(k, v);
   int64_t n = type_numel(v->type);
   if (to == x) return;
@@ -59,7 +59,7 @@ void known_set(Knower *k, const Value *v, const Known *x) {
   memmove(to->dense, x->dense, sizeof *x->dense * (size_t)n);
 }
 
-const int64_t *known_elements(Knower *k, const Known *x, const Type *t, int slot) {
+const int64_t *known_elements(AbstractState *k, const Known *x, const Type *t, int slot) {
   int64_t n = type_numel(t);
   if (x->form == FORM_DENSE) return x->dense;
   if (x->form == FORM_UNKNOWN || n > DENSE_MOST || k->steps > k->budget || k->skips_elements) return NULL;
@@ -80,7 +80,7 @@ const int64_t *known_elements(Knower *k, const Known *x, const Type *t, int slot
 }
 
 /* Where the elements of v's new dense form go; NULL when it may not have one. */
-static int64_t *dense_result(Knower *k, const Value *v, Known *x) {
+static int64_t *dense_result(AbstractState *k, const Value *v, Known *x) {
   int64_t n = type_numel(v->type);
   if (n > DENSE_MOST || k->steps > k->budget || k->skips_elements) return NULL;
   k->steps += n;
@@ -188,7 +188,7 @@ static bool box_compare(const Op *op, const Known *x, const Known *y, Known *r) 
   return true;
 }
 
-static void elementwise(Knower *k, const Op *op, Known *r) {
+static void elementwise(AbstractState *k, const Op *op, Known *r) {
   const Type *t = op->out[0]->type, *from = op->in[0]->type;
   const Known *in[3] = {NULL};
   for (int i = 0; i < op->in_count; i++) {
@@ -213,7 +213,7 @@ static void elementwise(Knower *k, const Op *op, Known *r) {
   if (r->form == FORM_DENSE && !t->rank) *r = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
 }
 
-static void convert(Knower *k, const Op *op, Known *r) {
+static void convert(AbstractState *k, const Op *op, Known *r) {
   const Type *t = op->out[0]->type, *from = op->in[0]->type;
   const Known *x = known_of(k, op->in[0]);
   live_meet(r, x, t);
@@ -236,7 +236,7 @@ static void convert(Knower *k, const Op *op, Known *r) {
   if (r->form == FORM_DENSE && !t->rank) *r = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
 }
 
-static void add_pointer(Knower *k, const Op *op, Known *r) {
+static void add_pointer(AbstractState *k, const Op *op, Known *r) {
   const Type *t = op->out[0]->type;
   const Known *p = known_of(k, op->in[0]), *o = known_of(k, op->in[1]);
   live_meet(r, p, t), live_meet(r, o, t);
@@ -257,7 +257,7 @@ static void add_pointer(Knower *k, const Op *op, Known *r) {
     out[i] = (int64_t)((uint64_t)a[i] + (uint64_t)b[i] * (uint64_t)bytes);
 }
 
-static void choose(Knower *k, const Op *op, Known *r) {
+static void choose(AbstractState *k, const Op *op, Known *r) {
   const Type *t = op->out[0]->type;
   const Known *c = known_of(k, op->in[0]), *x = known_of(k, op->in[1]), *y = known_of(k, op->in[2]);
   int64_t n = type_numel(t), inside = -1, value;
@@ -283,7 +283,7 @@ static void choose(Knower *k, const Op *op, Known *r) {
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 /* Result dim d is operand dim from[d], or (-1) one in which the operand does not vary. */
-static void move_dims(Knower *k, const Op *op, Known *r, const int *from) {
+static void move_dims(AbstractState *k, const Op *op, Known *r, const int *from) {
   const Type *t = op->out[0]->type, *u = op->in[0]->type;
   const Known *x = known_of(k, op->in[0]);
   *r = *x;
@@ -310,7 +310,7 @@ static void move_dims(Knower *k, const Op *op, Known *r, const int *from) {
   }
 }
 
-static void splat(Knower *k, const Op *op, Known *r) {
+static void splat(AbstractState *k, const Op *op, Known *r) {
   const Known *x = known_of(k, op->in[0]);
   int64_t v;
   int arg = x->arg;
@@ -318,7 +318,7 @@ static void splat(Knower *k, const Op *op, Known *r) {
   r->arg = arg;
 }
 
-static void reshape(Knower *k, const Op *op, Known *r) {
+static void reshape(AbstractState *k, const Op *op, Known *r) {
   const Type *t = op->out[0]->type, *u = op->in[0]->type;
   const Known *x = known_of(k, op->in[0]);
   int from[MAX_RANK], at = 0;
@@ -345,7 +345,7 @@ static void reshape(Knower *k, const Op *op, Known *r) {
   }
 }
 
-static void reduce_live(Knower *k, const Op *op) {
+static void reduce_live(AbstractState *k, const Op *op) {
   for (int i = 0; i < op->out_count; i++) {
     Known r = known_unknown(op->out[i]->type), *x = known_of(k, op->in[i]);
     for (int d = 0, to = 0; d < op->in[i]->type->rank; d++)
@@ -354,7 +354,7 @@ static void reduce_live(Knower *k, const Op *op) {
   }
 }
 
-void known_op(Knower *k, const Op *op) {
+void known_op(AbstractState *k, const Op *op) {
   if (!op->out_count) return;
   if (op->code == OP_REDUCE) {
     reduce_live(k, op);

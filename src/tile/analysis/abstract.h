@@ -28,7 +28,7 @@ typedef struct Known {
 
 enum { DENSE_MOST = 1 << 17 }; /* elements of a dense tile */
 
-typedef struct Knower { /* one walk */
+typedef struct AbstractState { /* one walk */
   Func *f;
   Known *of;           /* per value id */
   int64_t **room;      /* per value id: its dense elements' memory, kept */
@@ -38,18 +38,18 @@ typedef struct Knower { /* one walk */
   bool skips_elements; /* what is computed now is not needed */
   int32_t program[3], grid[3];
   int64_t steps, budget; /* elements computed or operations walked; dense tiles are given up beyond the budget */
-} Knower;
+} AbstractState;
 
-Known *known_of(Knower *k, const Value *v);
-void known_set(Knower *k, const Value *v, const Known *x); /* a copy, its dense elements too */
+Known *known_of(AbstractState *k, const Value *v);
+void known_set(AbstractState *k, const Value *v, const Known *x); /* a copy, its dense elements too */
 Known known_unknown(const Type *t);
 Known known_int(const Type *t, int64_t v);                      /* every element */
 bool known_scalar(const Known *x, const Type *t, int64_t *out); /* a scalar whose value is known */
 /* sets op's results from its operands; not of memory and control */
-void known_op(Knower *k, const Op *op);
+void known_op(AbstractState *k, const Op *op);
 
 /* All elements, in k->scratch[slot] or where they are; NULL when not known, too many or beyond the budget. */
-const int64_t *known_elements(Knower *k, const Known *x, const Type *t, int slot);
+const int64_t *known_elements(AbstractState *k, const Known *x, const Type *t, int slot);
 int64_t range_volume(const Range *r, const Type *t);
 void live_whole(Known *x, const Type *t);
 

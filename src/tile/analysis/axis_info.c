@@ -14,8 +14,8 @@
  * run is known only when no element is negative, so that is tracked too (arguments are taken not to be). As in Triton,
  * index arithmetic is taken not to overflow, and all divisors are powers of two, which survive wrapping.
  *
- * Loops are solved by iteration from what their values start with: facts only get weaker, each turn halves something,
- * and after a few turns whatever still changes is taken to be unknown.
+ * Loops are solved by iteration from what their values start with: facts only get weaker, each iteration halves
+ * something, and after a few turns whatever still changes is taken to be unknown.
  */
 #include "tile/tile.h"
 
@@ -41,41 +41,41 @@ static int64_t times(int64_t a, int64_t b) { return a > FACTS_MOST / b ? FACTS_M
 static int rank_of(const Type *t) { return t->rank ? t->rank : 1; }
 static int64_t dim_of(const Type *t, int d) { return t->rank ? t->shape[d] : 1; }
 static bool is_int(const Type *t) { return !t->ptr && dtype_is_int(t->dtype); }
-static bool has_facts(const Type *t) { return t->ptr || dtype_is_int(t->dtype); }
+static bool has_axis_info(const Type *t) { return t->ptr || dtype_is_int(t->dtype); }
 
 /* How far apart in value neighbours of a run are. */
 static int64_t unit_of(const Type *t) { return !t->ptr ? 1 : t->ptr > 1 ? 8 : dtype_bytes(t->dtype); }
 
-static Facts unknown(const Type *t) {
-  Facts f = {.non_negative = is_int(t) && !dtype_is_signed(t->dtype) ? SIGN_KNOWN : SIGN_UNKNOWN};
+static AxisInfo unknown(const Type *t) {
+  AxisInfo f = {.non_negative = is_int(t) && !dtype_is_signed(t->dtype) ? SIGN_KNOWN : SIGN_UNKNOWN};
   for (int d = 0; d < MAX_RANK; d++) f.divisible[d] = f.contiguous[d] = f.constant[d] = 1;
   return f;
 }
 
-static Facts facts_of(const Value *v) { return v->facts ? *v->facts : unknown(v->type); }
+static AxisInfo axis_info_of(const Value *v) { return v->axis ? *v->axis : unknown(v->type); }
 
 /* What divides the elements at multiples of c along dim d. */
-static int64_t starts(const Type *t, const Facts *f, int d, int64_t c) {
+static int64_t starts(const Type *t, const AxisInfo *f, int d, int64_t c) {
   int64_t run = f->contiguous[d];
   return c % run == 0 ? f->divisible[d] : gcd(f->divisible[d], power_in(gcd(c, run)) * power_in(unit_of(t)));
 }
 
 /* What divides all elements. */
-static int64_t divides_all(const Type *t, const Facts *f) {
+static int64_t divides_all(const Type *t, const AxisInfo *f) {
   int64_t best = 1;
   for (int d = 0; d < rank_of(t); d++) best = most(best, starts(t, f, d, 1));
   return best;
 }
 
-static bool all_equal(const Type *t, const Facts *f) {
+static bool all_equal(const Type *t, const AxisInfo *f) {
   for (int d = 0; d < rank_of(t); d++)
     if (f->constant[d] != dim_of(t, d)) return false;
   return true;
 }
 
 /* What holds for both, of values of type t. */
-static Facts meet(const Type *t, const Facts *a, const Facts *b) {
-  Facts f = unknown(t);
+static AxisInfo meet(const Type *t, const AxisInfo *a, const AxisInfo *b) {
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     int64_t c = f.contiguous[d] = gcd(a->contiguous[d], b->contiguous[d]);
     f.divisible[d] = least(starts(t, a, d, c), starts(t, b, d, c));
@@ -85,32 +85,32 @@ static Facts meet(const Type *t, const Facts *a, const Facts *b) {
   return f;
 }
 
-static int both(const Facts *a, const Facts *b) { return (int)least(a->non_negative, b->non_negative); }
-static int either(const Facts *a, const Facts *b) { return (int)most(a->non_negative, b->non_negative); }
-static void at_least(Facts *f, int sign) { f->non_negative = (int)most(f->non_negative, sign); }
+static int both(const AxisInfo *a, const AxisInfo *b) { return (int)least(a->non_negative, b->non_negative); }
+static int either(const AxisInfo *a, const AxisInfo *b) { return (int)most(a->non_negative, b->non_negative); }
+static void at_least(AxisInfo *f, int sign) { f->non_negative = (int)most(f->non_negative, sign); }
 /* Where one of the two is enough: what the other is may still make sums and products overflow. */
-static int either_alone(const Facts *a, const Facts *b) {
+static int either_alone(const AxisInfo *a, const AxisInfo *b) {
   return (int)least(either(a, b), most(both(a, b), SIGN_KNOWN));
 }
 /* Of a sum or a product, which wraps: of numbers from anywhere it may be negative. */
-static int both_grown(const Type *t, const Facts *a, const Facts *b) {
+static int both_grown(const Type *t, const AxisInfo *a, const AxisInfo *b) {
   int sign = both(a, b);
   return sign == SIGN_INDEX && dtype_bits(t->dtype) >= 32 ? SIGN_INDEX : (int)least(sign, SIGN_ASSUMED);
 }
 
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
-static Facts of_const(const Type *t, int64_t v) {
-  Facts f = unknown(t);
+static AxisInfo of_const(const Type *t, int64_t v) {
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) f.divisible[d] = power_in(v), f.constant[d] = dim_of(t, d);
   if (v >= 0) f.non_negative = SIGN_INDEX;
   return f;
 }
 
 /* x + y, x - y, pointer + y. `scale`: bytes that one of y counts for. */
-static Facts of_sum(const Op *op, const Facts *x, const Facts *y, int64_t scale) {
+static AxisInfo of_sum(const Op *op, const AxisInfo *x, const AxisInfo *y, int64_t scale) {
   const Type *t = op->out[0]->type, *ty = op->in[1]->type;
-  Facts f = unknown(t);
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     int64_t c = gcd(x->contiguous[d], y->constant[d]);
     if (op->code != OP_SUB) c = most(c, gcd(x->constant[d], y->contiguous[d]));
@@ -122,8 +122,8 @@ static Facts of_sum(const Op *op, const Facts *x, const Facts *y, int64_t scale)
   return f;
 }
 
-static Facts of_product(const Type *t, const Facts *x, const Facts *y) {
-  Facts f = unknown(t);
+static AxisInfo of_product(const Type *t, const AxisInfo *x, const AxisInfo *y) {
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     f.divisible[d] = times(starts(t, x, d, 1), starts(t, y, d, 1));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
@@ -134,8 +134,8 @@ static Facts of_product(const Type *t, const Facts *x, const Facts *y) {
 
 /* x / y. A run that starts at a multiple of g and is divided by multiples of g stays equal for g elements: 8..11 / 4.
  * That is so for flooring division (shr), and for truncating division of what is not negative. */
-static Facts of_quotient(const Type *t, const Facts *x, const Facts *y, bool floors, const int64_t *divisor) {
-  Facts f = unknown(t);
+static AxisInfo of_quotient(const Type *t, const AxisInfo *x, const AxisInfo *y, bool floors, const int64_t *divisor) {
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
     if (floors || x->non_negative) {
@@ -152,8 +152,8 @@ static Facts of_quotient(const Type *t, const Facts *x, const Facts *y, bool flo
 }
 
 /* x % y: within such a run the remainders count up. */
-static Facts of_remainder(const Type *t, const Facts *x, const Facts *y, bool floors) {
-  Facts f = unknown(t);
+static AxisInfo of_remainder(const Type *t, const AxisInfo *x, const AxisInfo *y, bool floors) {
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     int64_t divisor = starts(t, y, d, 1), g = 1;
     if (floors || x->non_negative) g = gcd(gcd(x->contiguous[d], y->constant[d]), least(x->divisible[d], divisor));
@@ -165,9 +165,9 @@ static Facts of_remainder(const Type *t, const Facts *x, const Facts *y, bool fl
   return f;
 }
 
-static Facts of_bits(const Op *op, const Facts *x, const Facts *y) {
+static AxisInfo of_bits(const Op *op, const AxisInfo *x, const AxisInfo *y) {
   const Type *t = op->out[0]->type;
-  Facts f = unknown(t);
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     int64_t a = starts(t, x, d, 1), b = starts(t, y, d, 1);
     f.divisible[d] = op->code == OP_AND ? most(a, b) : least(a, b);
@@ -179,13 +179,13 @@ static Facts of_bits(const Op *op, const Facts *x, const Facts *y) {
 
 /* x < y with x in runs and y equal over them: when runs start, and y changes, at multiples of g only, all of g elements
  * are below y or none is. */
-static int64_t equal_results(const Type *t, const Facts *runs, const Facts *bound, int d) {
+static int64_t equal_results(const Type *t, const AxisInfo *runs, const AxisInfo *bound, int d) {
   return gcd(gcd(runs->contiguous[d], bound->constant[d]), least(runs->divisible[d], starts(t, bound, d, 1)));
 }
 
-static Facts of_cmp(const Op *op, const Facts *x, const Facts *y) {
+static AxisInfo of_cmp(const Op *op, const AxisInfo *x, const AxisInfo *y) {
   const Type *t = op->in[0]->type;
-  Facts f = unknown(op->out[0]->type);
+  AxisInfo f = unknown(op->out[0]->type);
   CmpPred p = (CmpPred)op->attr[0];
   for (int d = 0; d < rank_of(t); d++) {
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
@@ -196,9 +196,9 @@ static Facts of_cmp(const Op *op, const Facts *x, const Facts *y) {
   return f;
 }
 
-static Facts of_select(const Op *op, const Facts *cond, const Facts *x, const Facts *y) {
+static AxisInfo of_select(const Op *op, const AxisInfo *cond, const AxisInfo *x, const AxisInfo *y) {
   const Type *t = op->out[0]->type;
-  Facts f = unknown(t);
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     int64_t c = f.contiguous[d] = gcd(gcd(x->contiguous[d], y->contiguous[d]), cond->constant[d]);
     f.divisible[d] = least(starts(t, x, d, c), starts(t, y, d, c));
@@ -208,9 +208,9 @@ static Facts of_select(const Op *op, const Facts *cond, const Facts *x, const Fa
   return f;
 }
 
-static Facts of_extreme(const Op *op, const Facts *x, const Facts *y) { /* min, max */
+static AxisInfo of_extreme(const Op *op, const AxisInfo *x, const AxisInfo *y) { /* min, max */
   const Type *t = op->out[0]->type;
-  Facts f = unknown(t);
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     f.divisible[d] = least(starts(t, x, d, 1), starts(t, y, d, 1));
     f.constant[d] = gcd(x->constant[d], y->constant[d]);
@@ -219,10 +219,10 @@ static Facts of_extreme(const Op *op, const Facts *x, const Facts *y) { /* min, 
   return f;
 }
 
-static Facts of_convert(const Op *op, const Facts *x) {
+static AxisInfo of_convert(const Op *op, const AxisInfo *x) {
   const Type *from = op->in[0]->type, *to = op->out[0]->type;
-  Facts f = unknown(to);
-  if (!has_facts(from)) return f;
+  AxisInfo f = unknown(to);
+  if (!has_axis_info(from)) return f;
   if (!from->ptr && !to->ptr && to->dtype == DT_I1) {
     for (int d = 0; d < rank_of(to); d++) f.constant[d] = x->constant[d];
     return f;
@@ -240,12 +240,12 @@ static Facts of_convert(const Op *op, const Facts *x) {
   return f;
 }
 
-static Facts of_elementwise(const Op *op) {
+static AxisInfo of_elementwise(const Op *op) {
   const Type *t = op->out[0]->type;
-  Facts x = facts_of(op->in[0]), y = op->in_count > 1 ? facts_of(op->in[1]) : x, z;
+  AxisInfo x = axis_info_of(op->in[0]), y = op->in_count > 1 ? axis_info_of(op->in[1]) : x, z;
   int64_t c;
   bool known = op->in_count > 1 && value_is_const(op->in[1], &c);
-  Facts power;
+  AxisInfo power;
   switch (op->code) {
     case OP_ADD:
     case OP_SUB: return of_sum(op, &x, &y, 1);
@@ -263,7 +263,7 @@ static Facts of_elementwise(const Op *op) {
     case OP_AND:
       if (known && c > 0 && c < INT64_MAX && (c & (c + 1)) == 0) { /* a mask of low bits: % 2^n, flooring */
         power = of_const(t, c + 1);
-        Facts f = of_remainder(t, &x, &power, true);
+        AxisInfo f = of_remainder(t, &x, &power, true);
         f.non_negative = (int)most(SIGN_KNOWN, x.non_negative);
         return f;
       }
@@ -273,17 +273,17 @@ static Facts of_elementwise(const Op *op) {
     case OP_MIN:
     case OP_MAX: return of_extreme(op, &x, &y);
     case OP_CMP: return of_cmp(op, &x, &y);
-    case OP_SELECT: z = facts_of(op->in[2]); return of_select(op, &x, &y, &z);
+    case OP_SELECT: z = axis_info_of(op->in[2]); return of_select(op, &x, &y, &z);
     case OP_CONVERT:
     case OP_BITCAST: return of_convert(op, &x);
     default: break;
   }
   /* Not, neg, abs, mulhi ...: equal operands give equal results; -x is as divisible as x. */
-  Facts f = unknown(t);
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) {
     f.constant[d] = x.constant[d];
     for (int i = 1; i < op->in_count; i++) {
-      z = facts_of(op->in[i]);
+      z = axis_info_of(op->in[i]);
       f.constant[d] = gcd(f.constant[d], z.constant[d]);
     }
     if (op->code == OP_NEG || op->code == OP_ABS) f.divisible[d] = starts(t, &x, d, 1);
@@ -294,8 +294,8 @@ static Facts of_elementwise(const Op *op) {
 
 /* ---- shape ------------------------------------------------------------------------------------------------------- */
 
-static Facts of_uniform(const Type *t, const Facts *x, int64_t divisible) {
-  Facts f = unknown(t);
+static AxisInfo of_uniform(const Type *t, const AxisInfo *x, int64_t divisible) {
+  AxisInfo f = unknown(t);
   for (int d = 0; d < rank_of(t); d++) f.divisible[d] = divisible, f.constant[d] = dim_of(t, d);
   f.non_negative = x->non_negative;
   return f;
@@ -303,11 +303,11 @@ static Facts of_uniform(const Type *t, const Facts *x, int64_t divisible) {
 
 /* Row-major. The last dim keeps runs and groups that fit into the new last dim; dims of size 1 may come and go; of
  * other dims only what holds for all elements. */
-static Facts of_reshape(const Op *op, const Facts *x) {
+static AxisInfo of_reshape(const Op *op, const AxisInfo *x) {
   const Type *from = op->in[0]->type, *to = op->out[0]->type;
   int64_t all = divides_all(from, x);
   if (all_equal(from, x)) return of_uniform(to, x, all);
-  Facts f = unknown(to);
+  AxisInfo f = unknown(to);
   f.non_negative = x->non_negative;
   for (int d = 0; d < rank_of(to); d++) f.divisible[d] = all;
   if (op->attr[0]) return f; /* in any order */
@@ -325,9 +325,9 @@ static Facts of_reshape(const Op *op, const Facts *x) {
   return f;
 }
 
-static Facts of_shape(const Op *op, int result) {
+static AxisInfo of_shape(const Op *op, int result) {
   const Type *from = op->in[0]->type, *to = op->out[result]->type;
-  Facts x = facts_of(op->in[0]), f = unknown(to), y;
+  AxisInfo x = axis_info_of(op->in[0]), f = unknown(to), y;
   int64_t all = divides_all(from, &x);
   f.non_negative = x.non_negative;
   switch (op->code) {
@@ -363,7 +363,7 @@ static Facts of_shape(const Op *op, int result) {
         f.divisible[d] = x.divisible[d], f.contiguous[d] = x.contiguous[d], f.constant[d] = x.constant[d];
       return f;
     case OP_JOIN:
-      y = facts_of(op->in[1]);
+      y = axis_info_of(op->in[1]);
       for (int d = 0; d < from->rank; d++) {
         int64_t c = f.contiguous[d] = gcd(x.contiguous[d], y.contiguous[d]);
         f.divisible[d] = least(starts(from, &x, d, c), starts(from, &y, d, c));
@@ -373,7 +373,7 @@ static Facts of_shape(const Op *op, int result) {
       f.non_negative = both(&x, &y);
       return f;
     case OP_CAT:
-      y = facts_of(op->in[1]);
+      y = axis_info_of(op->in[1]);
       f = meet(to, &x, &y);
       return f;
     default: /* gather: any of the elements */
@@ -382,9 +382,9 @@ static Facts of_shape(const Op *op, int result) {
   }
 }
 
-static Facts of_hint(const Op *op) {
+static AxisInfo of_hint(const Op *op) {
   const Type *t = op->out[0]->type;
-  Facts f = facts_of(op->in[0]);
+  AxisInfo f = axis_info_of(op->in[0]);
   for (int d = 0; d < rank_of(t) && d < op->dim_count; d++) {
     int64_t v = op->dims[d], dim = dim_of(t, d);
     if (op->attr[0] == HINT_DIVISIBLE) {
@@ -402,14 +402,14 @@ static Facts of_hint(const Op *op) {
 }
 
 /* Equal addresses, equal masks: equal values. */
-static Facts of_load(const Op *op) {
+static AxisInfo of_load(const Op *op) {
   const Type *t = op->out[0]->type;
-  Facts f = unknown(t);
+  AxisInfo f = unknown(t);
   if (op_is_volatile(op)) return f; /* two reads may differ */
   for (int d = 0; d < rank_of(t); d++) {
     int64_t c = dim_of(t, d);
     for (int i = 0; i < op->in_count; i++) {
-      Facts x = facts_of(op->in[i]);
+      AxisInfo x = axis_info_of(op->in[i]);
       bool constant = op->in[i]->def && op->in[i]->def->code == OP_CONST; /* also of floats, which have no facts */
       if (!constant) c = gcd(c, x.constant[d]);
     }
@@ -431,31 +431,31 @@ static int turns_allowed(const Walker *w) { return w->loops > MAX_NESTED ? 1 : M
 
 static void visit_block(Walker *w, Block *b);
 
-static void set(Walker *w, Value *v, Facts f) {
-  if (!has_facts(v->type)) return;
-  if (!v->facts) v->facts = NEW(w->func->cx->arena, Facts);
-  *v->facts = f;
+static void set(Walker *w, Value *v, AxisInfo f) {
+  if (!has_axis_info(v->type)) return;
+  if (!v->axis) v->axis = NEW(w->func->cx->arena, AxisInfo);
+  *v->axis = f;
 }
 
 static void set_unknown(Walker *w, Value *v) { set(w, v, unknown(v->type)); }
 
 /* Weakens v's facts by those of `other`; true when that changed something. */
 static bool weaken(Walker *w, Value *v, const Value *other) {
-  if (!has_facts(v->type)) return false;
-  Facts before = *v->facts, theirs = facts_of(other), after = meet(v->type, &before, &theirs);
+  if (!has_axis_info(v->type)) return false;
+  AxisInfo before = *v->axis, theirs = axis_info_of(other), after = meet(v->type, &before, &theirs);
   bool same = before.non_negative == after.non_negative;
   for (int d = 0; d < rank_of(v->type); d++)
     same = same && before.divisible[d] == after.divisible[d] && before.contiguous[d] == after.contiguous[d] &&
            before.constant[d] == after.constant[d];
-  *v->facts = after;
+  *v->axis = after;
   return !same;
 }
 
-static Facts of_counter(const Op *op) {
-  Facts low = facts_of(op->in[0]), step = facts_of(op->in[2]), f = unknown(op->in[0]->type);
+static AxisInfo of_counter(const Op *op) {
+  AxisInfo low = axis_info_of(op->in[0]), step = axis_info_of(op->in[2]), f = unknown(op->in[0]->type);
   int64_t by;
   bool down = value_is_const(op->in[2], &by) && by < 0;
-  Facts high = facts_of(op->in[1]);
+  AxisInfo high = axis_info_of(op->in[1]);
   f.divisible[0] = least(low.divisible[0], step.divisible[0]);
   at_least(&f, down ? high.non_negative : low.non_negative);
   return f;
@@ -464,7 +464,7 @@ static Facts of_counter(const Op *op) {
 static void visit_for(Walker *w, Op *op) {
   Block *body = op->body[0];
   set(w, body->args[0], of_counter(op));
-  for (int i = 0; i < op->out_count; i++) set(w, body->args[i + 1], facts_of(op->in[i + 3]));
+  for (int i = 0; i < op->out_count; i++) set(w, body->args[i + 1], axis_info_of(op->in[i + 3]));
   for (int turn = 0;; turn++) {
     bool changed = false;
     visit_block(w, body);
@@ -475,16 +475,16 @@ static void visit_for(Walker *w, Op *op) {
     }
     if (!changed) break;
   }
-  for (int i = 0; i < op->out_count; i++) set(w, op->out[i], facts_of(body->args[i + 1]));
+  for (int i = 0; i < op->out_count; i++) set(w, op->out[i], axis_info_of(body->args[i + 1]));
 }
 
 static void visit_while(Walker *w, Op *op) {
   Op *condition = op->body[0]->last, *yield = op->body[1]->last;
-  for (int i = 0; i < op->out_count; i++) set(w, op->body[0]->args[i], facts_of(op->in[i]));
+  for (int i = 0; i < op->out_count; i++) set(w, op->body[0]->args[i], axis_info_of(op->in[i]));
   for (int turn = 0;; turn++) {
     bool changed = false;
     visit_block(w, op->body[0]);
-    for (int i = 0; i < op->out_count; i++) set(w, op->body[1]->args[i], facts_of(condition->in[i + 1]));
+    for (int i = 0; i < op->out_count; i++) set(w, op->body[1]->args[i], axis_info_of(condition->in[i + 1]));
     visit_block(w, op->body[1]);
     for (int i = 0; i < op->out_count; i++) {
       bool moved = weaken(w, op->body[0]->args[i], yield->in[i]);
@@ -493,7 +493,7 @@ static void visit_while(Walker *w, Op *op) {
     }
     if (!changed) break;
   }
-  for (int i = 0; i < op->out_count; i++) set(w, op->out[i], facts_of(condition->in[i + 1]));
+  for (int i = 0; i < op->out_count; i++) set(w, op->out[i], axis_info_of(condition->in[i + 1]));
 }
 
 static void visit_op(Walker *w, Op *op) {
@@ -508,7 +508,7 @@ static void visit_op(Walker *w, Op *op) {
     case OP_IF:
       for (int i = 0; i < 2; i++) visit_block(w, op->body[i]);
       for (int i = 0; i < op->out_count; i++) {
-        set(w, op->out[i], facts_of(op->body[0]->last->in[i]));
+        set(w, op->out[i], axis_info_of(op->body[0]->last->in[i]));
         weaken(w, op->out[i], op->body[1]->last->in[i]);
       }
       return;
@@ -521,8 +521,8 @@ static void visit_op(Walker *w, Op *op) {
     }
   for (int i = 0; i < op->out_count; i++) {
     const Type *t = op->out[i]->type;
-    if (!has_facts(t)) continue;
-    Facts f = unknown(t);
+    if (!has_axis_info(t)) continue;
+    AxisInfo f = unknown(t);
     if (op->code == OP_CONST) f = of_const(t, op->attr[0]);
     else if (op->code == OP_PROGRAM_ID || op->code == OP_NUM_PROGRAMS || op->code == OP_HISTOGRAM)
       f.non_negative = op->code == OP_HISTOGRAM ? SIGN_KNOWN : SIGN_INDEX;
@@ -533,7 +533,7 @@ static void visit_op(Walker *w, Op *op) {
     } else if (op_info[op->code].group == GROUP_SHAPE) f = of_shape(op, i);
     else if (op_is_elementwise(op)) f = of_elementwise(op);
     else if (op->code == OP_HINT) f = of_hint(op);
-    else if (op->code == OP_RELAYOUT) f = facts_of(op->in[0]);
+    else if (op->code == OP_RELAYOUT) f = axis_info_of(op->in[0]);
     else if (op->code == OP_LOAD) f = of_load(op);
     set(w, op->out[i], f);
   }
@@ -544,12 +544,12 @@ static void visit_block(Walker *w, Block *b) {
   for (Op *op = b->first; op; op = op->next) visit_op(w, op);
 }
 
-void tile_facts(Func *f) {
+void tile_axis_info(Func *f) {
   tile_resolve(f);
   Walker w = {.func = f};
   for (int i = 0; i < f->body->arg_count; i++) {
     Value *arg = f->body->args[i];
-    Facts known = unknown(arg->type);
+    AxisInfo known = unknown(arg->type);
     known.divisible[0] = power_in(f->arg_divisible[i]);
     if (is_int(arg->type)) at_least(&known, SIGN_ASSUMED);
     set(&w, arg, known);
@@ -567,7 +567,7 @@ static bool speaks_for(const Op *hint, const Value *v) {
 }
 
 /* Adds what `more` says; of two lengths of runs the longer stays. */
-static void strengthen(const Type *t, Facts *f, const Facts *more) {
+static void strengthen(const Type *t, AxisInfo *f, const AxisInfo *more) {
   for (int d = 0; d < rank_of(t); d++) {
     if (more->contiguous[d] > f->contiguous[d])
       f->contiguous[d] = more->contiguous[d], f->divisible[d] = more->divisible[d];
@@ -584,9 +584,9 @@ static void drop_hint(Op *op, void *arg) {
   }
   if (op->code != OP_HINT) return;
   Value *x = value_resolve(op->in[0]), *hinted = op->out[0];
-  if (x->facts && hinted->facts) {
+  if (x->axis && hinted->axis) {
     if (!speaks_for(op, x)) return; /* the facts would be lost; back ends pass a hint's operand through */
-    strengthen(x->type, x->facts, hinted->facts);
+    strengthen(x->type, x->axis, hinted->axis);
   }
   if (!x->name) x->name = hinted->name;
   value_replace(hinted, x);

@@ -22,7 +22,7 @@ typedef struct Touched {
 } Touched;
 
 typedef struct Walk {
-  Knower k;
+  AbstractState k;
   TileCost *out;
   const Provenance *provenance;
   int args, width;     /* of the Func; numbers of a row */

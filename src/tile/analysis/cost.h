@@ -1,8 +1,8 @@
 /* cost: what one launch of a Func asks of the machine, counted from the tile IR without running it on data.
  *
  * A program is walked with its integers as values: program ids, arguments and all that is computed from them are known,
- * what is loaded is not. Loops with known bounds are walked turn by turn, so trip counts and the masks of each turn are
- * exact. Of
+ * what is loaded is not. Loops with known bounds are walked turn by turn, so trip counts and the masks of each
+ * iteration are exact. Of
  *
  *     offsets = program_id(0) * 1024 + arange(0, 1024);  mask = offsets < n;  x = load(x_ptr + offsets, mask);  y = x
  * * 2.0

@@ -184,7 +184,7 @@ static bool varies(const Value *v, const Op *loop, int depth) {
 }
 
 /* By how many bytes the scalar grows from one iteration of its own loop to the next; false when that is not known. */
-static bool growth(const Value *v, int64_t *bytes) {
+static bool induction_stride(const Value *v, int64_t *bytes) {
   v = resolved(v);
   const Op *loop = v->block ? v->block->parent : NULL;
   if (v->def || !loop || loop->code != OP_FOR) return false;
@@ -221,17 +221,17 @@ static void shift_common(Shift *s, const Part *p) {
   int64_t by;
   bool stride = p->stride && varies(p->stride, s->loop, 0);
   if (!varies(p->leaf, s->loop, 0) && !stride) return;
-  if (!p->stride && growth(p->leaf, &by)) s->multiple = common(s->multiple, by * p->factor);
+  if (!p->stride && induction_stride(p->leaf, &by)) s->multiple = common(s->multiple, by * p->factor);
   else s->unknown = true;
 }
 
 /* One that only one of them has. */
 static void shift_other(Shift *s, const Part *p) {
   int64_t by;
-  const Facts *f = p->leaf->facts;
+  const AxisInfo *f = p->leaf->axis;
   if (p->leaf->type->ptr) s->unknown |= s->one_array; /* two arguments are taken for one array */
   else if (p->stride) s->unknown = true;
-  else if (p->leaf->block && p->leaf->index == 0 && growth(p->leaf, &by) && f)
+  else if (p->leaf->block && p->leaf->index == 0 && induction_stride(p->leaf, &by) && f)
     s->multiple = common(s->multiple, p->factor * f->divisible[0]);
   else if (f && s->one_array) s->multiple = common(s->multiple, p->factor * f->divisible[0]);
   else s->unknown = true;

@@ -6,7 +6,7 @@
  *     x + i                  x + i                     never: only the same elements meet
  *     x + i                  x + i + 1                 may: element 1 of v is element 0 of w
  *     x + i                  x + 1023 - i              may
- *     x + i  (1024 of them)  x + 1024 + i              never: all of w lies behind v
+ *     x + i  (1024 of them)  x + 1024 + i              never: all of w lies after v
  *     x + i  (1024)          x + j * 1024 + i          never: apart, or the same elements
  *     x + i                  x + n + i                 may: nobody knows n
  *     x + i                  y + i                     never   \  if x and y are one array, they are used alike: with

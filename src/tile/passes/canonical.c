@@ -6,8 +6,8 @@
  *       yield %next                                    %next = add %o, %step
  *                                                      yield %next
  *
- * The facts about %ptrs (contiguous runs, alignment) then hold in the loop, the back ends see one scalar per turn where
- * there was a tensor to be kept, and addresses are a base and an offset. Scalar pointers that move are treated
+ * The facts about %ptrs (contiguous runs, alignment) then hold in the loop, the back ends see one scalar per iteration
+ * where there was a tensor to be kept, and addresses are a base and an offset. Scalar pointers that move are treated
  * likewise.
  *
  * Offsets of pointers are counted in elements, as i64 whatever the increment's type, since their sum may pass what the

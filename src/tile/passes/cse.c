@@ -5,8 +5,9 @@
  * left alone (a store may lie between), and so are operations with bodies. Not for use once layouts are chosen: what is
  * held by other threads is not the same.
  *
- * Two values that a `for` carries are one where they begin alike and every turn adds the same to them, as the offsets
- * of several pointers do; and one that counts as the loop's variable does, from 0 in the same steps, is that variable.
+ * Two values that a `for` carries are one where they begin alike and every iteration adds the same to them, as the
+ * offsets of several pointers do; and one that counts as the loop's variable does, from 0 in the same steps, is that
+ * variable.
  */
 #include "tile/tile.h"
 
@@ -78,8 +79,8 @@ static bool same_op(const Op *a, const Op *b) {
   return true;
 }
 
-/* What carried value i grows by in every turn, a value from outside the loop; NULL when it is anything else. */
-static Value *growth(const Op *loop, int i) {
+/* What carried value i grows by in every iteration, a value from outside the loop; NULL when it is anything else. */
+static Value *induction_stride(const Op *loop, int i) {
   const Block *body = loop->body[0];
   const Value *arg = body->args[i + 1], *next = value_resolve(body->last->in[i]);
   const Op *op = next->def;
@@ -103,11 +104,11 @@ static void merge_carried(Func *f, Op *loop) {
   bool counts = value_is_const(loop->in[0], &first) && first == 0 && value_is_const(loop->in[2], &turn) && turn > 0 &&
                 dtype_is_signed(iv->type->dtype);
   for (int i = 0; i < loop->out_count; i++) {
-    Value *arg = body->args[i + 1], *by = growth(loop, i);
+    Value *arg = body->args[i + 1], *by = induction_stride(loop, i);
     if (!by) continue;
     for (int j = loop->out_count - 1; j > i; j--) {
       if (loop->out[j]->type != loop->out[i]->type || !same_const(loop->in[3 + i], loop->in[3 + j])) continue;
-      Value *other = growth(loop, j);
+      Value *other = induction_stride(loop, j);
       if (!other || !same_const(by, other)) continue;
       value_replace(body->args[j + 1], arg);
       value_replace(loop->out[j], loop->out[i]);

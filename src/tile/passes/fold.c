@@ -4,7 +4,7 @@
  *     identities        mul x, 1                                     -> x                    fold_arith.c
  *     shapes            broadcast (splat s), add (splat a)(splat b)  -> splat s, splat (a+b) fold_shape.c
  *     masks             load p, true                                 -> load p               here
- *     control           if true; for over one turn or none;          -> the body, or nothing here
+ *     control           if true; for over one iteration or none;          -> the body, or nothing here
  *                       values that a loop carries but never changes
  *
  * One walk, top to bottom: when an operation is reached its operands are already folded, and what it becomes is folded
@@ -88,7 +88,7 @@ static int trips(const Op *op) {
   return distance <= stride ? 1 : 2;
 }
 
-/* A carried value that every turn hands on as it is, is what it was before the loop. */
+/* A carried value that every iteration hands on as it is, is what it was before the loop. */
 static void fold_carried(Op *op) {
   if (op->code == OP_IF || !op->body[0]->last) return;
   Op *yield = op->body[op->code == OP_FOR ? 0 : 1]->last, *condition = op->code == OP_WHILE ? op->body[0]->last : NULL;

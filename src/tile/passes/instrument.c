@@ -3,7 +3,7 @@
  * Automatic regions, by the source line that they stand in:
  *
  *     loop 12          a `for` or `while`, from before its first turn to after its last
- *     turn 12          one turn of it (of a `while`, without its condition)
+ *     turn 12          one iteration of it (of a `while`, without its condition)
  *     dot 14, reduce 15, scan 16, sort 17      operations over a whole tile
  *     barrier 15       where a block's warps wait for each other: of a GPU alone, which adds them itself
  * (gpu/lower/scope.c)
@@ -14,14 +14,14 @@
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-int inside_region(Context *cx, Inside *in, const char *name, const Span *span, bool automatic) {
+int instrument_region(Context *cx, Instrument *in, const char *name, const Span *span, bool automatic) {
   for (int i = 0; i < in->regions.n; i++)
     if (!strcmp(in->regions.at[i].name, name)) return i;
-  vec_push(cx->arena, &in->regions, (InsideRegion){name, span, automatic});
+  vec_push(cx->arena, &in->regions, (InstrumentRegion){name, span, automatic});
   return in->regions.n - 1;
 }
 
-bool inside_repeats(const Op *op) {
+bool instrument_repeats(const Op *op) {
   for (const Op *up = op->block->parent; up; up = up->block->parent)
     if (up->code == OP_FOR || up->code == OP_WHILE) return true;
   return false;
@@ -38,7 +38,7 @@ static void put(Func *f, Block *block, Op *before, bool end, const char *name, c
   Op *op = build_op(&b, OP_SCOPE, 0, NULL, 0, NULL);
   op->attr[0] = end;
   op->text = name;
-  inside_region(f->cx, f->inside, name, span, true);
+  instrument_region(f->cx, f->instrument, name, span, true);
 }
 
 static const char *region_of(const Op *op) {
@@ -85,10 +85,10 @@ static void check(Op *op, void *arg) {
                 "a region cannot stand in a function that works on single elements");
 }
 
-void tile_inside_check(Func *f) {
-  if (!f->inside) return;
+void tile_instrument_check(Func *f) {
+  if (!f->instrument) return;
   tile_walk(f->body, check, f);
-  if (f->inside->mode == INSIDE_MARKED && !f->inside->marked)
+  if (f->instrument->mode == INSTRUMENT_MARKED && !f->instrument->marked)
     fail_hint(f->cx, (Span){0},
               "put lines `# nereid: begin NAME` and `# nereid: end NAME` around what is to be timed, or ask for "
               "automatic regions",
@@ -97,15 +97,15 @@ void tile_inside_check(Func *f) {
 
 static void number(Op *op, void *arg) {
   Func *f = arg;
-  if (op->code == OP_SCOPE) op->attr[1] = inside_region(f->cx, f->inside, op->text, op->span, false);
+  if (op->code == OP_SCOPE) op->attr[1] = instrument_region(f->cx, f->instrument, op->text, op->span, false);
 }
 
-void tile_inside(Func *f) {
-  Inside *in = f->inside;
+void tile_instrument(Func *f) {
+  Instrument *in = f->instrument;
   if (!in) return;
   tile_walk(f->body, number, f);
-  in->automatic =
-      in->mode == INSIDE_AUTOMATIC || in->mode == INSIDE_BOTH || (in->mode == INSIDE_DEFAULT && !in->marked);
+  in->automatic = in->mode == INSTRUMENT_AUTOMATIC || in->mode == INSTRUMENT_BOTH ||
+                  (in->mode == INSTRUMENT_DEFAULT && !in->marked);
   if (!in->automatic) return;
   add_to(f, f->body);
   tile_walk(f->body, number, f);
@@ -113,17 +113,17 @@ void tile_inside(Func *f) {
 
 /* ---- records of a warp written in C ------------------------------------------------------------------------------ */
 
-void inside_open(InsideCursor *c, void *buffer, int64_t program, uint32_t sm, uint64_t clock, uint64_t timer) {
-  InsideBuffer *b = buffer;
-  *c = (InsideCursor){0};
+void instrument_open(InstrumentCursor *c, void *buffer, int64_t program, uint32_t sm, uint64_t clock, uint64_t timer) {
+  InstrumentBuffer *b = buffer;
+  *c = (InstrumentCursor){0};
   if (!b || program >= b->programs || !b->slot[program]) return;
   c->limit = b->limit;
-  inside_begin(c,
-               (InsideWarp *)(void *)((char *)b + b->first + (uint64_t)(b->slot[program] - 1) * b->warps * b->stride),
-               sm, clock, timer);
+  instrument_begin(
+      c, (InstrumentWarp *)(void *)((char *)b + b->first + (uint64_t)(b->slot[program] - 1) * b->warps * b->stride), sm,
+      clock, timer);
 }
 
-void inside_begin(InsideCursor *c, InsideWarp *at, uint32_t sm, uint64_t clock, uint64_t timer) {
+void instrument_begin(InstrumentCursor *c, InstrumentWarp *at, uint32_t sm, uint64_t clock, uint64_t timer) {
   c->at = at;
   c->used = c->lost = 0;
   c->at->sm = sm;
@@ -131,17 +131,17 @@ void inside_begin(InsideCursor *c, InsideWarp *at, uint32_t sm, uint64_t clock, 
   c->at->timer[0] = timer;
 }
 
-void inside_mark(InsideCursor *c, uint32_t tag, uint64_t clock) {
+void instrument_mark(InstrumentCursor *c, uint32_t tag, uint64_t clock) {
   if (!c->at) return;
-  if (c->used + (tag & INSIDE_REPEATED ? INSIDE_RESERVE : 0) >= c->limit) {
+  if (c->used + (tag & INSTRUMENT_REPEATED ? INSTRUMENT_RESERVE : 0) >= c->limit) {
     c->lost++;
     return;
   }
-  c->at->records[c->used / sizeof(InsideRecord)] = (InsideRecord){tag & ~INSIDE_REPEATED, (uint32_t)clock};
-  c->used += sizeof(InsideRecord);
+  c->at->records[c->used / sizeof(InstrumentRecord)] = (InstrumentRecord){tag & ~INSTRUMENT_REPEATED, (uint32_t)clock};
+  c->used += sizeof(InstrumentRecord);
 }
 
-void inside_close(InsideCursor *c, uint64_t clock, uint64_t timer) {
+void instrument_close(InstrumentCursor *c, uint64_t clock, uint64_t timer) {
   if (!c->at) return;
   c->at->clock[1] = clock;
   c->at->timer[1] = timer;

@@ -11,7 +11,7 @@ const PassInfo tile_passes[] = {
     {"licm", tile_licm},
     {"cse", tile_cse},
     {"dce", tile_dce},
-    {"facts", tile_facts},
+    {"axis_info", tile_axis_info},
     {"drop_hints", tile_drop_hints}, /* the facts say what the hints said */
     {NULL, NULL},
 };
@@ -24,6 +24,6 @@ void tile_optimize(Func *f, const char *dump_after, Buf *dump, bool verify) {
     if (verify) tile_verify(f, pass->name);
     if (!dump_after || !(all || !strcmp(dump_after, pass->name))) continue;
     buf_printf(dump, "// after %s\n", pass->name);
-    tile_print(dump, f, pass->run == tile_facts ? PRINT_FACTS : 0);
+    tile_print(dump, f, pass->run == tile_axis_info ? PRINT_AXIS_INFO : 0);
   }
 }

@@ -119,11 +119,11 @@ static void test_damage(void **state) {
 
 static void test_unwritable(void **state) {
   (void)state;
-  char inside_a_file[100];
-  snprintf(inside_a_file, sizeof inside_a_file, "%s/file", folder);
-  fclose(fopen(inside_a_file, "w"));
-  strcat(inside_a_file, "/cache");
-  setenv("NEREID_CACHE_DIR", inside_a_file, 1);
+  char instrument_a_file[100];
+  snprintf(instrument_a_file, sizeof instrument_a_file, "%s/file", folder);
+  fclose(fopen(instrument_a_file, "w"));
+  strcat(instrument_a_file, "/cache");
+  setenv("NEREID_CACHE_DIR", instrument_a_file, 1);
   works(4, false);
   works(4, false);
   setenv("NEREID_CACHE_DIR", "/proc/nereid", 1);

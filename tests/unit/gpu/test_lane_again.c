@@ -1,5 +1,5 @@
-/* Tests of lane_pressure and lane_again: registers that a thread needs are counted, and what is cheap is computed again
- * where it is used. */
+/* Tests of lane_pressure and lane_rematerialize: registers that a thread needs are counted, and what is cheap is
+ * computed again where it is used. */
 #include "gpu/lane/lane.h"
 
 #include <setjmp.h>
@@ -70,7 +70,7 @@ static void addresses_again(void **state) {
   Context *cx = context_create();
   LaneFunc *before = parsed(cx, rows), *after = parsed(cx, rows);
   assert_int_equal(count_before_loop(after, LANE_MULWIDE), 4);
-  lane_again(after);
+  lane_rematerialize(after);
   lane_verify(after, "again");
   lane_dce(after);
   lane_verify(after, "lane-dce");
@@ -108,7 +108,7 @@ static void others_stay(void **state) {
                              "}\n";
   Context *cx = context_create();
   LaneFunc *f = parsed(cx, text);
-  lane_again(f);
+  lane_rematerialize(f);
   lane_dce(f);
   lane_verify(f, "again");
   assert_int_equal(count_before_loop(f, LANE_ADD), 1);
@@ -118,5 +118,5 @@ static void others_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(addresses_again), cmocka_unit_test(others_stay)};
-  return cmocka_run_group_tests_name("lane_again", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("lane_rematerialize", tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static LaneOp *the_loop(LaneFunc *f) {
   return op;
 }
 
-/* Sums halves and bytes of words read one turn ahead, and stores what the last turn read too. */
+/* Sums halves and bytes of words read one iteration ahead, and stores what the last iteration read too. */
 static const char *const sums =
     "kernel @k(%p: b64, %o: b64, %n: b32) warps=1 {\n"
     "  %zero = const.b32 {0} : b32\n"

@@ -39,7 +39,7 @@ static void masks_behind_products(void **state) {
   Context *cx = context_create();
   Func *f = tile_parse(cx, source_from_text(cx, "k.ir", text, strlen(text)));
   GpuOptions o = {.target = gpu_target_find("sm_90a")};
-  gpu_late_masks(f, &o);
+  gpu_sink_masks(f, &o);
   tile_verify(f, "late");
   int dot = place_of(f, "s");
   assert_true(place_of(f, "inside") < dot);

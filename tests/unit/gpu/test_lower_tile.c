@@ -234,7 +234,7 @@ static void compare(const Kernel *k, const char *ir, int layouts, char **expecte
   LaneFunc *volatile lane = NULL;
   GpuTarget target = *gpu_target_find("sm_90a");
   if (k->shared_bytes) target.shared_bytes = k->shared_bytes;
-  GpuOptions o = {.target = &target, .verify = true, .frugal = below(2)};
+  GpuOptions o = {.target = &target, .verify = true, .register_limited = below(2)};
   if (context_try(cx)) {
     Func *f = tile_parse(cx, source_from_text(cx, "k.ir", ir, strlen(ir)));
     f->num_warps = k->num_warps;

@@ -220,7 +220,7 @@ static void same(const char *ir, int64_t n, int ahead) {
 }
 
 static void carried_pointers(void **state) {
-  /* A pointer that grows by a tile each turn, an offset beside it for the mask, both carried. */
+  /* A pointer that grows by a tile each iteration, an offset beside it for the mask, both carried. */
   const char *pointers = HEAD "%steps = splat %tile : i32[128]\n"
                               "%sum, %pe, %ae = for %zero, %n, %tile, %none, %p0, %r : f32, *f32[128], i32[128] do "
                               "(%i: i32, %acc: f32, %p: *f32[128], %at: i32[128]) {\n"
@@ -247,7 +247,7 @@ static void carried_pointers(void **state) {
 }
 
 static void masks_and_others(void **state) {
-  /* `other` and the mask change from turn to turn; what the last turn loaded is used after the loop. */
+  /* `other` and the mask change from turn to turn; what the last iteration loaded is used after the loop. */
   const char *others = HEAD
       "%sum, %last = for %zero, %n, %tile, %none, %p0 : f32, *f32[128] do (%i: i32, %acc: f32, %unused: *f32[128]) "
       "{\n" AT "%twos = const {value=2} : i32[128]\n%even = rem %at, %twos : i32[128]\n%zs = const {value=0} : "
@@ -282,7 +282,7 @@ static void wide_loads(int loads, int ahead) {
 }
 
 static void several_loads(void **state) {
-  /* Both are known a turn ahead; the third's address is the first's value. */
+  /* Both are known an iteration ahead; the third's address is the first's value. */
   const char *dependent =
       HEAD "%hundred = const {value=100.0} : f32[128]\n%sum = for %zero, %n, %tile, %none : f32 do (%i: i32, %acc: "
            "f32) {\n" AT "%u = load %p, %mask : f32[128]\n%p1 = addptr %p0, %zs : *f32[128]\n%w = load %p1 : f32[128]\n"
@@ -339,7 +339,7 @@ static void stays_where_it_is(void **state) {
   const char *v = "%v = load %p, %mask : f32[128]\n";
   char body[2000];
   static const char *const effects[] = {
-      "store %p, %v, %mask\n", /* the array itself: the next turn's load must see it where they overlap */
+      "store %p, %v, %mask\n", /* the array itself: the next iteration's load must see it where they overlap */
       "store %po, %v\n",
       "%c = cmp %i, %n {pred=lt} : i1\nif %c do () {\nstore %po, %v\nyield\n} do () {\nyield\n}\n",
       "%old = atomic_rmw %po, %v, %mask {kind=add} : f32[128]\n",

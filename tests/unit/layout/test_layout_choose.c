@@ -38,7 +38,7 @@ static Kit lay_out(const char *text, int num_warps) {
   if (context_try(k.cx)) {
     f = tile_parse(k.cx, source_from_text(k.cx, "test.tile", text, strlen(text)));
     tile_verify(f, NULL);
-    tile_facts(f);
+    tile_axis_info(f);
     layout_choose(f, num_warps, true);
     tile_verify(f, "layout_choose");
     layout_verify(f);
@@ -222,8 +222,8 @@ static void sectors_are_counted(void **state) {
   Context *cx = context_create();
   int32_t shape[] = {8, 64};
   const Type *t = type_tensor(cx, type_pointer(cx, DT_F32), 2, shape);
-  Facts facts = {.divisible = {4, 16}, .contiguous = {1, 64}, .constant = {1, 1}};
-  Value ptr = {.type = t, .facts = &facts};
+  AxisInfo info = {.divisible = {4, 16}, .contiguous = {1, 64}, .constant = {1, 1}};
+  Value ptr = {.type = t, .axis = &info};
   /* clang-format off */
   static const struct { uint32_t lanes[5]; int vector; double sectors; } rows[] = {
       {{1, 2, 4, 8, 16}, 1, 1.0}, {{64, 128, 256, 1, 2}, 1, 2.0}, {{4, 8, 16, 32, 64}, 4, 1.0},
@@ -240,7 +240,7 @@ static void sectors_are_counted(void **state) {
   context_destroy(cx);
 }
 
-static void widths_follow_facts(void **state) {
+static void widths_follow_axis_info(void **state) {
   Context *cx = context_create();
   int32_t shape[] = {1024};
   const Type *t = type_tensor(cx, type_pointer(cx, DT_BF16), 1, shape),
@@ -255,9 +255,9 @@ static void widths_follow_facts(void **state) {
   const Layout *wide = layout_blocked(cx, t, &(int){32}, &(int){0}, 1),
                *narrow = layout_blocked(cx, t, &(int){2}, &(int){0}, 4);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    Facts facts = {.divisible = {rows[i].divisible}, .contiguous = {rows[i].contiguous}, .constant = {1}};
-    Facts mask_facts = {.divisible = {1}, .contiguous = {1}, .constant = {rows[i].constant}};
-    Value ptr = {.type = t, .facts = &facts}, mask = {.type = mask_type, .facts = &mask_facts};
+    AxisInfo info = {.divisible = {rows[i].divisible}, .contiguous = {rows[i].contiguous}, .constant = {1}};
+    AxisInfo mask_info = {.divisible = {1}, .contiguous = {1}, .constant = {rows[i].constant}};
+    Value ptr = {.type = t, .axis = &info}, mask = {.type = mask_type, .axis = &mask_info};
     int dim, got = access_vector(&ptr, &mask, wide, rows[i].max_bytes, &dim);
     if (got != rows[i].width || dim != 0) fail_msg("row %zu: %d, not %d", i, got, rows[i].width);
     assert_true(access_vector(&ptr, &mask, narrow, rows[i].max_bytes, &dim) <= 2);
@@ -269,8 +269,8 @@ static void widths_follow_facts(void **state) {
 static void swizzled_runs_are_not_wide(void **state) {
   Context *cx = context_create();
   int32_t shape[] = {256};
-  Facts facts = {.divisible = {16}, .contiguous = {256}, .constant = {1}};
-  Value ptr = {.type = type_tensor(cx, type_pointer(cx, DT_F32), 1, shape), .facts = &facts};
+  AxisInfo info = {.divisible = {16}, .contiguous = {256}, .constant = {1}};
+  Value ptr = {.type = type_tensor(cx, type_pointer(cx, DT_F32), 1, shape), .axis = &info};
   Layout l = {.reg_bits = 3, .lane_bits = 5, .out_bits = 8, .basis = {1, 2, 128, 4, 8, 16, 32, 64}};
   int dim;
   assert_int_equal(access_vector(&ptr, NULL, layout_make(cx, &l), 16, &dim), 4);
@@ -420,8 +420,8 @@ static void copies_are_made_once(void **state) {
   assert_true(n >= 1 && n <= 2);
   for (int i = 0; i < n; i++) {
     const Value *v = find_op(k.f, OP_ARANGE, i)->out[0];
-    assert_non_null(v->facts);
-    assert_int_equal(v->facts->contiguous[0], 64);
+    assert_non_null(v->axis);
+    assert_int_equal(v->axis->contiguous[0], 64);
     for (int j = 0; j < i; j++) assert_ptr_not_equal(v->layout, find_op(k.f, OP_ARANGE, j)->out[0]->layout);
   }
   kit_free(&k);
@@ -514,7 +514,7 @@ int main(void) {
       cmocka_unit_test(sums_are_stored_where_they_are),
       cmocka_unit_test(products_convert_nothing),
       cmocka_unit_test(sectors_are_counted),
-      cmocka_unit_test(widths_follow_facts),
+      cmocka_unit_test(widths_follow_axis_info),
       cmocka_unit_test(swizzled_runs_are_not_wide),
       cmocka_unit_test(every_operation_gets_its_layout),
       cmocka_unit_test(both_axes_reduce_in_place),

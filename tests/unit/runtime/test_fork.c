@@ -72,7 +72,16 @@ static void *work(void *arg) {
   return NULL;
 }
 
+/* A sanitizer's allocator of gcc 12 has locks that fork() copies as they are: the child of a program whose other
+ * threads allocate may wait for ever. libc's own takes them first. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { ALLOCATOR_FORKS = false };
+#else
+enum { ALLOCATOR_FORKS = true };
+#endif
+
 static void while_threads_work(const char *device, int programs) {
+  if (!ALLOCATOR_FORKS) skip();
   Both b = {kit_device(device), kit_module(), programs, false, 0};
   pthread_t threads[WORKERS];
   for (int i = 0; i < WORKERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, &b), 0);

@@ -434,7 +434,7 @@ static void passes_are_dumped(void **state) {
     for (const char *s = heads[i]; (s = strstr(s, "// after ")); s++) found[i]++;
   assert_int_equal(found[0], folds);
   assert_int_equal(found[1], passes);
-  assert_non_null(strstr(all.at, "// after facts\n"));
+  assert_non_null(strstr(all.at, "// after axis_info\n"));
   assert_non_null(strstr(all.at, "// divisible="));
   assert_int_equal(none.n, 0);
   buf_destroy(&fold);

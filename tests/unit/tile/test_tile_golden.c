@@ -1,6 +1,7 @@
 /* Runs the golden files tests/golden/tile/?*.tile: IR in, passes, IR out (golden_kit.h). The line "// passes: fold dce"
  * names them. The IR is verified before, between and after the passes; the text after the last has facts as comments
- * when "facts" is among them, where pointers come from when "provenance" is, and must otherwise read back as itself. */
+ * when "axis_info" is among them, where pointers come from when "provenance" is, and must otherwise read back as
+ * itself. */
 #include "golden/golden_kit.h"
 
 #include "tile/analysis/provenance.h"
@@ -62,11 +63,11 @@ static void make(Context *cx, const Source *input, const char *passes, Buf *got)
   tile_verify(f, "parsing");
   run_passes(f, passes);
   if (strstr(passes, "provenance")) put_provenance(got, f);
-  else tile_print(got, f, strstr(passes, "facts") ? PRINT_FACTS : 0);
+  else tile_print(got, f, strstr(passes, "axis_info") ? PRINT_AXIS_INFO : 0);
 }
 
 static void check(Context *cx, const char *passes, const Buf *got, Buf *problem) {
-  if (strstr(passes, "facts") || strstr(passes, "provenance")) return; /* comments do not read back */
+  if (strstr(passes, "axis_info") || strstr(passes, "provenance")) return; /* comments do not read back */
   Buf again = {0};
   make(cx, source_from_text(cx, "again", got->at, got->n), "", &again);
   if (strcmp(got->at, again.at)) buf_printf(problem, "%s\nreads back as\n%s", got->at, again.at);

@@ -1,7 +1,7 @@
 /* Random kernels through the passes and the interpreter.
  *
  * A kernel of random operations, branches and loops is run as it is and after the passes: what it writes must not
- * change. And every fact that tile_facts states is held against the values that the interpreter computes: for each
+ * change. And every fact that tile_axis_info states is held against the values that the interpreter computes: for each
  * result of each operation, the runs, groups and divisors that were promised.
  *
  * A kernel whose numbers leave [-2^30, 2^30] is not held to its facts, which take index arithmetic not to overflow.
@@ -108,7 +108,7 @@ static int compare(Gen *g, Kind k, Kind of) {
   return add(g, k, id);
 }
 
-/* A pointer into the first 1024 elements; a loop may move it by 32 a turn and stay inside. */
+/* A pointer into the first 1024 elements; a loop may move it by 32 an iteration and stay inside. */
 static int pointer(Gen *g, Kind k) {
   Kind of = k == T_P ? T_I32 : T_V32;
   int x = pick(g, of), mask = g->next_id++, in = g->next_id++, base = g->next_id++, id = g->next_id++;
@@ -494,7 +494,7 @@ static int64_t element(const Type *t, const void *p, int64_t i) {
 
 static void check_value(Watch *w, const InterpFrame *frame, const Value *v) {
   const Type *t = v->type;
-  const void *p = v->facts ? interp_value(frame, v) : NULL;
+  const void *p = v->axis ? interp_value(frame, v) : NULL;
   if (!p || w->overflowed || *w->problem) return;
   int64_t unit = t->ptr ? dtype_bytes(t->dtype) : 1, numel = type_numel(t);
   for (int64_t i = 0; i < numel && !t->ptr; i++)
@@ -507,18 +507,17 @@ static void check_value(Watch *w, const InterpFrame *frame, const Value *v) {
     int64_t size = t->rank ? t->shape[d] : 1;
     stride /= size;
     for (int64_t i = 0; i < numel && !wrong; i++) {
-      int64_t at = i / stride % size, x = element(t, p, i), run = v->facts->contiguous[d],
-              group = v->facts->constant[d];
+      int64_t at = i / stride % size, x = element(t, p, i), run = v->axis->contiguous[d], group = v->axis->constant[d];
       if (size % run || size % group) wrong = "a length that does not divide the dim";
-      else if (at % run == 0 && x % v->facts->divisible[d]) wrong = "divisible";
+      else if (at % run == 0 && x % v->axis->divisible[d]) wrong = "divisible";
       else if (at % run && x != element(t, p, i - stride) + unit) wrong = "contiguous";
       else if (at % group && x != element(t, p, i - stride)) wrong = "constant";
-      else if (v->facts->non_negative >= SIGN_KNOWN && x < 0 && t->dtype != DT_I1) wrong = "non_negative";
+      else if (v->axis->non_negative >= SIGN_KNOWN && x < 0 && t->dtype != DT_I1) wrong = "non_negative";
     }
   }
   if (!wrong) return;
   Buf b = {0};
-  tile_print_op(&b, v->def, 0, PRINT_FACTS);
+  tile_print_op(&b, v->def, 0, PRINT_AXIS_INFO);
   snprintf(w->problem, sizeof w->problem, "%s is wrong of line %d: %.300s", wrong, v->def->span->line, b.at);
   buf_destroy(&b);
 }
@@ -538,7 +537,7 @@ static void facts_are_true(void **state) {
     char *text = generate((uint64_t)seed + 1000000, true);
     Kit *k = kit_open(text);
     Watch w = {0};
-    optimize(k, "facts", text);
+    optimize(k, "axis_info", text);
     k->options.step = watch;
     k->options.step_arg = &w;
     input(k);

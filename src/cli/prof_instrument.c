@@ -1,10 +1,10 @@
-/* prof --inside: where the time goes inside of one kernel, warp by warp.
+/* prof --instrument: where the time goes inside of one kernel, warp by warp.
  *
- *     nereid prof FILE.py[:KERNEL] ARG=SPEC ... --grid G --inside [--blocks 0,5 | all] [--regions marked|auto|both]
+ *     nereid prof FILE.py[:KERNEL] ARG=SPEC ... --grid G --instrument [--blocks 0,5 | all] [--regions marked|auto|both]
  * [--html F.html]
  *
- * The kernel's regions are recorded in one more launch (nereid_inside_run); here they become a table, and files with
- * the timeline.
+ * The kernel's regions are recorded in one more launch (nereid_instrument_run); here they become a table, and files
+ * with the timeline.
  */
 #include "bench.h"
 #include <errno.h>
@@ -14,22 +14,22 @@
 
 enum { MAX_BLOCKS = 4096 };
 
-typedef struct Inside {
+typedef struct Instrument {
   const Verb *verb;
   Plan plan; /* one launch, as bench takes it */
   const char *device, *trace, *chrome, *html, *title;
   int64_t blocks[MAX_BLOCKS];
-  nereid_inside_options options;
+  nereid_instrument_options options;
   bool json;
-} Inside;
+} Instrument;
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-static int wrong(const Inside *p, const char *option, const char *value, const char *why) {
+static int wrong(const Instrument *p, const char *option, const char *value, const char *why) {
   return usage_error(p->verb, "%s %s: %s", option, value, why), -1;
 }
 
-static int blocks_option(Inside *p, const char *text) {
+static int blocks_option(Instrument *p, const char *text) {
   if (!strcmp(text, "all")) return p->options.all_blocks = true, 2;
   p->options.blocks = p->blocks;
   for (const char *at = text;;) {
@@ -45,20 +45,21 @@ static int blocks_option(Inside *p, const char *text) {
   }
 }
 
-static int regions_option(Inside *p, const char *text) {
+static int regions_option(Instrument *p, const char *text) {
   static const struct {
     const char *name;
-    nereid_inside_regions regions;
-  } names[] = {{"marked", NEREID_INSIDE_MARKED}, {"auto", NEREID_INSIDE_AUTOMATIC}, {"both", NEREID_INSIDE_BOTH}};
+    nereid_instrument_regions regions;
+  } names[] = {
+      {"marked", NEREID_INSTRUMENT_MARKED}, {"auto", NEREID_INSTRUMENT_AUTOMATIC}, {"both", NEREID_INSTRUMENT_BOTH}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i].name, text)) return p->options.regions = names[i].regions, 2;
   return wrong(p, "--regions", text, "there are marked, auto and both");
 }
 
 /* How many words, 0 for none of ours, -1 for wrong. */
-static int option(Inside *p, int argc, char **argv) {
+static int option(Instrument *p, int argc, char **argv) {
   const char *o = argv[0];
-  if (!strcmp(o, "--inside")) return 1;
+  if (!strcmp(o, "--instrument")) return 1;
   if (!strcmp(o, "--json")) return p->json = true, 1;
   const char **text = !strcmp(o, "--device")   ? &p->device
                       : !strcmp(o, "--trace")  ? &p->trace
@@ -82,21 +83,22 @@ static int option(Inside *p, int argc, char **argv) {
   return 2;
 }
 
-static int parse(Inside *p, int argc, char **argv) {
+static int parse(Instrument *p, int argc, char **argv) {
   Words *words = &p->plan.segments[0].words;
   p->plan.segment_count = 1;
   for (int i = 1; i < argc;) {
     int took = option(p, argc - i, argv + i);
     if (took < 0) return 2;
     if (!took && !strcmp(argv[i], "--then"))
-      return usage_error(p->verb, "--inside looks into one launch; leave --then out");
+      return usage_error(p->verb, "--instrument looks into one launch; leave --then out");
     if (!took && !words->n && argv[i][0] == '-') took = option_of_others(p->verb, argc - i, argv + i);
     if (took < 0) return 2;
     if (!took && !words_add(words, argv[i])) return report_error(NULL);
     i += took ? took : 1;
   }
-  return words->n ? 0
-                  : usage_error(p->verb, "which file? usage: nereid prof FILE[:KERNEL] ARG=SPEC ... --grid G --inside");
+  return words->n
+             ? 0
+             : usage_error(p->verb, "which file? usage: nereid prof FILE[:KERNEL] ARG=SPEC ... --grid G --instrument");
 }
 
 /* ---- what is printed --------------------------------------------------------------------------------------------- */
@@ -111,11 +113,11 @@ static void put_time(double ns) {
 /* Cycles in whole numbers; a mean of few with a digit behind. */
 static void put_units(double v) { printf(" %10.*f", v < 100 && v != (double)(int64_t)v ? 1 : 0, v); }
 
-static void print_table(const nereid_inside *in, const nereid_inside_info *i) {
+static void print_table(const nereid_instrument *in, const nereid_instrument_info *i) {
   int width = 6;
   bool timed = i->ns_per_unit > 0 && strcmp(i->unit, "ns");
   for (int64_t k = 0; k < i->region_count; k++) {
-    const nereid_inside_region *r = nereid_inside_region_at(in, k);
+    const nereid_instrument_region *r = nereid_instrument_region_at(in, k);
     int n = (int)strlen(r->name) + 2 * r->depth;
     if (n > width) width = n;
   }
@@ -125,7 +127,7 @@ static void print_table(const nereid_inside *in, const nereid_inside_info *i) {
   printf("\n%-*s %9s %10s %10s %10s", width, "region", "count", "mean", "min", "max");
   printf(timed ? " %10s %7s\n" : "%.0s %7s\n", "mean ns", "share");
   for (int64_t k = 0; k < i->region_count; k++) {
-    const nereid_inside_region *r = nereid_inside_region_at(in, k);
+    const nereid_instrument_region *r = nereid_instrument_region_at(in, k);
     printf("%*s%-*s %9lld", 2 * r->depth, "", width - 2 * r->depth, r->name, (long long)r->count);
     put_units(r->mean), put_units(r->min), put_units(r->max);
     if (timed) printf(" %10.1f", r->mean * i->ns_per_unit);
@@ -140,12 +142,12 @@ static void print_table(const nereid_inside *in, const nereid_inside_info *i) {
     printf("a launch takes ");
     put_time(i->plain_ns);
     printf(", with records ");
-    put_time(i->inside_ns);
-    printf(" (%+.1f%%)\n", 100 * (i->inside_ns / i->plain_ns - 1));
+    put_time(i->instrument_ns);
+    printf(" (%+.1f%%)\n", 100 * (i->instrument_ns / i->plain_ns - 1));
   }
 }
 
-static void print_json(const nereid_inside *in, const nereid_inside_info *i) {
+static void print_json(const nereid_instrument *in, const nereid_instrument_info *i) {
   printf("{\"kernel\":");
   json_string(stdout, i->kernel);
   printf(",\"device\":");
@@ -154,10 +156,10 @@ static void print_json(const nereid_inside *in, const nereid_inside_info *i) {
          "\"records\":%lld,\"lost\":%lld,\"cut\":%lld",
          i->unit, i->ns_per_unit, i->warps, (long long)i->blocks, i->warp_mean, i->warp_max, (long long)i->records,
          (long long)i->lost, (long long)i->cut);
-  if (i->plain_ns > 0) printf(",\"plain_ns\":%.9g,\"inside_ns\":%.9g", i->plain_ns, i->inside_ns);
+  if (i->plain_ns > 0) printf(",\"plain_ns\":%.9g,\"instrument_ns\":%.9g", i->plain_ns, i->instrument_ns);
   printf(",\"regions\":[");
   for (int64_t k = 0; k < i->region_count; k++) {
-    const nereid_inside_region *r = nereid_inside_region_at(in, k);
+    const nereid_instrument_region *r = nereid_instrument_region_at(in, k);
     printf("%s{\"name\":", k ? "," : "");
     json_string(stdout, r->name);
     printf(",\"line\":%d,\"automatic\":%s,\"depth\":%d,\"count\":%lld,\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g,"
@@ -169,7 +171,7 @@ static void print_json(const nereid_inside *in, const nereid_inside_info *i) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static int write_views(const Inside *p, const char *trace) {
+static int write_views(const Instrument *p, const char *trace) {
   nereid_error *err = NULL;
   const nereid_prof_view_options o = {.title = p->title};
   if (p->chrome && nereid_prof_view(trace, "chrome", p->chrome, &o, &err)) return report_error(err);
@@ -177,7 +179,7 @@ static int write_views(const Inside *p, const char *trace) {
   return 0;
 }
 
-static int write_files(const Inside *p, const nereid_inside *in) {
+static int write_files(const Instrument *p, const nereid_instrument *in) {
   if (!p->trace && !p->chrome && !p->html) return 0;
   char *path = p->trace ? format_string("%s", p->trace) : temporary_path("nereid-inside");
   if (!path) return report_error(NULL);
@@ -188,7 +190,7 @@ static int write_files(const Inside *p, const nereid_inside *in) {
               1);
   if (fd >= 0) close(fd);
   nereid_error *err = NULL;
-  if (!status && nereid_inside_save(in, path, &err)) status = report_error(err);
+  if (!status && nereid_instrument_save(in, path, &err)) status = report_error(err);
   if (!status) status = write_views(p, path);
   if (fd >= 0) unlink(path);
   free(path);
@@ -197,28 +199,28 @@ static int write_files(const Inside *p, const nereid_inside *in) {
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-static int run_on(Inside *p, nereid_device *d, const Case *c) {
+static int run_on(Instrument *p, nereid_device *d, const Case *c) {
   const Launch *l = &c->launches[0];
   const nereid_bench_launch *b = &c->bench[0];
   int status = 0;
-  nereid_inside *in = NULL;
+  nereid_instrument *in = NULL;
   nereid_error *err = NULL;
-  if (nereid_inside_run(d, l->module, l->kernel->name, b->grid, b->args, b->arg_count, &l->options, &p->options, &in,
-                        &err))
+  if (nereid_instrument_run(d, l->module, l->kernel->name, b->grid, b->args, b->arg_count, &l->options, &p->options,
+                            &in, &err))
     status = report_error(err);
   if (!status) status = write_files(p, in);
   if (!status) {
-    nereid_inside_info info;
-    nereid_inside_get_info(in, &info);
+    nereid_instrument_info info;
+    nereid_instrument_get_info(in, &info);
     if (p->json) print_json(in, &info);
     else print_table(in, &info);
   }
-  nereid_inside_free(in);
+  nereid_instrument_free(in);
   return status;
 }
 
-int prof_inside(const Verb *v, int argc, char **argv) {
-  Inside *p = calloc(1, sizeof *p);
+int prof_instrument(const Verb *v, int argc, char **argv) {
+  Instrument *p = calloc(1, sizeof *p);
   Case *c = calloc(1, sizeof *c);
   nereid_device *d = NULL;
   nereid_error *err = NULL;

@@ -29,7 +29,7 @@ static nereid_status inspect(const char *body, int inside, const char *stage, ch
   nereid_module *m = module_of(body);
   nereid_arg args[] = {nereid_pointer(data, NEREID_F32), nereid_pointer(data, NEREID_F32), nereid_int(100),
                        nereid_constexpr_int(32)};
-  nereid_options o = {.inside = inside};
+  nereid_options o = {.instrument = inside};
   nereid_status status = nereid_inspect(m, "k", args, 4, &o, stage, NULL, text, error);
   nereid_module_free(m);
   return status;
@@ -70,46 +70,47 @@ static void means(const char *body, int inside, const char *want) {
 static void test_begin_end(void **state) {
   const char *body = "    # nereid: begin load\n" LOAD
                      "    # nereid: end load\n    #nereid:   begin   store it \n" STORE "    # nereid: end\n";
-  means(body, NEREID_INSIDE_DEFAULT, "begin load, load, end load, begin store it, store, end store it");
-  means(body, NEREID_INSIDE_BOTH, "begin load, load, end load, begin store it, store, end store it");
-  means(body, NEREID_INSIDE_OFF, "load, store");
-  means(body, NEREID_INSIDE_AUTOMATIC, "load, store");
+  means(body, NEREID_INSTRUMENT_DEFAULT, "begin load, load, end load, begin store it, store, end store it");
+  means(body, NEREID_INSTRUMENT_BOTH, "begin load, load, end load, begin store it, store, end store it");
+  means(body, NEREID_INSTRUMENT_OFF, "load, store");
+  means(body, NEREID_INSTRUMENT_AUTOMATIC, "load, store");
   means("    # nereid: begin all\n    # nereid: begin load\n" LOAD "    # nereid: end load\n" STORE
         "    # nereid: end all\n",
-        NEREID_INSIDE_MARKED, "begin all, begin load, load, end load, store, end all");
+        NEREID_INSTRUMENT_MARKED, "begin all, begin load, load, end load, store, end all");
 }
 
 static void test_scope(void **state) {
-  means("    # nereid: scope load\n" LOAD STORE, NEREID_INSIDE_MARKED, "begin load, load, end load, store");
-  means(LOAD "    tl.store(out + tl.arange(0, B), a)  # nereid: scope store\n", NEREID_INSIDE_MARKED,
+  means("    # nereid: scope load\n" LOAD STORE, NEREID_INSTRUMENT_MARKED, "begin load, load, end load, store");
+  means(LOAD "    tl.store(out + tl.arange(0, B), a)  # nereid: scope store\n", NEREID_INSTRUMENT_MARKED,
         "load, begin store, store, end store");
-  means("    # nereid: scope outer\n    # nereid: scope inner\n" LOAD STORE, NEREID_INSIDE_MARKED,
+  means("    # nereid: scope outer\n    # nereid: scope inner\n" LOAD STORE, NEREID_INSTRUMENT_MARKED,
         "begin outer, begin inner, load, end inner, end outer, store");
-  means("    a = tl.load(\n        x + tl.arange(0, B))  # nereid: scope load\n" STORE, NEREID_INSIDE_MARKED,
+  means("    a = tl.load(\n        x + tl.arange(0, B))  # nereid: scope load\n" STORE, NEREID_INSTRUMENT_MARKED,
         "begin load, load, end load, store");
   means("    # nereid: scope loop\n    for i in range(n):\n        # nereid: scope turn\n        tl.store(out + i, "
         "1.0)\n",
-        NEREID_INSIDE_MARKED, "begin loop, for, begin turn, store, end turn, yield, end loop");
+        NEREID_INSTRUMENT_MARKED, "begin loop, for, begin turn, store, end turn, yield, end loop");
   means("    for i in range(n):\n        # nereid: begin a\n        tl.store(out + i, 1.0)\n        # nereid: end a\n  "
         "  # nereid: scope b\n    tl.store(out, 2.0)\n",
-        NEREID_INSIDE_MARKED, "for, begin a, store, end a, yield, begin b, store, end b");
+        NEREID_INSTRUMENT_MARKED, "for, begin a, store, end a, yield, begin b, store, end b");
   means("    # nereid: scope s\n    for i in tl.static_range(2):\n        tl.store(out + i, 1.0)  # nereid: scope t\n",
-        NEREID_INSIDE_MARKED, "begin s, begin t, store, end t, begin t, store, end t, end s");
+        NEREID_INSTRUMENT_MARKED, "begin s, begin t, store, end t, begin t, store, end t, end s");
 }
 
 /* The comment between a branch's bodies belongs to the one that it stands in. */
 static void test_branches(void **state) {
   means("    if n > 3:\n        # nereid: begin then\n        tl.store(out, 1.0)\n        # nereid: end then\n    "
         "else:\n        # nereid: scope else\n        tl.store(out, 2.0)\n",
-        NEREID_INSIDE_MARKED, "if, begin then, store, end then, yield, else, begin else, store, end else, yield");
+        NEREID_INSTRUMENT_MARKED, "if, begin then, store, end then, yield, else, begin else, store, end else, yield");
   means("    if n > 3:\n        tl.store(out, 1.0)\n    elif n > 2:\n        # nereid: scope second\n        "
         "tl.store(out, 2.0)\n",
-        NEREID_INSIDE_MARKED, "if, store, yield, else, if, begin second, store, end second, yield, else, yield, yield");
+        NEREID_INSTRUMENT_MARKED,
+        "if, store, yield, else, if, begin second, store, end second, yield, else, yield, yield");
   /* What follows a return moves into the other branch, with its marks. */
   means("    # nereid: begin all\n    if n > 3:\n        return\n    # nereid: begin rest\n    tl.store(out, 1.0)\n    "
         "# nereid: end rest\n    # nereid: end all\n",
-        NEREID_INSIDE_MARKED, "begin all, if, yield, else, begin rest, store, end rest, end all, yield");
-  means("    # nereid: scope all\n    if n > 3:\n        return\n", NEREID_INSIDE_MARKED,
+        NEREID_INSTRUMENT_MARKED, "begin all, if, yield, else, begin rest, store, end rest, end all, yield");
+  means("    # nereid: scope all\n    if n > 3:\n        return\n", NEREID_INSTRUMENT_MARKED,
         "begin all, if, yield, else, end all, yield");
 }
 
@@ -123,7 +124,7 @@ static void test_helpers(void **state) {
   assert_ok(nereid_module_load_string("k.py", text, &m, &error));
   char *ir = NULL, got[1000];
   nereid_arg args[] = {nereid_pointer(NULL, NEREID_F32)};
-  nereid_options o = {.inside = NEREID_INSIDE_MARKED};
+  nereid_options o = {.instrument = NEREID_INSTRUMENT_MARKED};
   assert_ok(nereid_inspect(m, "k", args, 1, &o, "tile-raw", NULL, &ir, &error));
   outline(got, sizeof got, ir);
   assert_string_equal(got, "begin inner, store, end inner, begin call, begin inner, end inner, end call");
@@ -135,16 +136,16 @@ static void test_proton(void **state) {
   const char *body =
       "    pl.enter_scope('load')\n" LOAD
       "    pl.exit_scope('load')\n    with pl.scope('store'):\n        tl.store(out + tl.arange(0, B), a)\n";
-  means(body, NEREID_INSIDE_MARKED, "begin load, load, end load, begin store, store, end store");
-  means(body, NEREID_INSIDE_OFF, "load, store");
+  means(body, NEREID_INSTRUMENT_MARKED, "begin load, load, end load, begin store, store, end store");
+  means(body, NEREID_INSTRUMENT_OFF, "load, store");
 }
 
 /* ---- what is said of wrong ones, and only when somebody asks ----------------------------------------------------- */
 
 static void wrong(const char *body, const char *want) {
   char *text = NULL;
-  assert_error(inspect(body, NEREID_INSIDE_DEFAULT, "tile-raw", &text, &error), NEREID_BAD_SOURCE, want);
-  assert_ok(inspect(body, NEREID_INSIDE_OFF, "tile-raw", &text, &error));
+  assert_error(inspect(body, NEREID_INSTRUMENT_DEFAULT, "tile-raw", &text, &error), NEREID_BAD_SOURCE, want);
+  assert_ok(inspect(body, NEREID_INSTRUMENT_OFF, "tile-raw", &text, &error));
   free(text);
 }
 
@@ -199,15 +200,16 @@ static void test_wrong_markers(void **state) {
 /* A string that looks like a marker is none. */
 static void test_no_markers(void **state) {
   means("    '''\n    # nereid: begin load\n    '''\n" LOAD STORE "    # a nereid: begin\n    # nereid is a moon\n",
-        NEREID_INSIDE_DEFAULT, "load, store");
+        NEREID_INSTRUMENT_DEFAULT, "load, store");
   static float data[256];
   nereid_module *m = module_of(LOAD STORE);
   nereid_device *d = kit_device("interp");
   nereid_arg args[] = {nereid_pointer(data, NEREID_F32), nereid_pointer(data, NEREID_F32), nereid_int(100),
                        nereid_constexpr_int(32)};
-  nereid_inside *in = NULL;
-  nereid_inside_options o = {.regions = NEREID_INSIDE_MARKED};
-  assert_error(nereid_inside_run(d, m, "k", (int64_t[]){1, 1, 1}, args, 4, NULL, &o, &in, &error), NEREID_BAD_SOURCE,
+  nereid_instrument *in = NULL;
+  nereid_instrument_options o = {.regions = NEREID_INSTRUMENT_MARKED};
+  assert_error(nereid_instrument_run(d, m, "k", (int64_t[]){1, 1, 1}, args, 4, NULL, &o, &in, &error),
+               NEREID_BAD_SOURCE,
                "error: kernel 'k' marks no regions\n"
                "  hint: put lines `# nereid: begin NAME` and `# nereid: end NAME` around what is to be timed, or ask "
                "for automatic regions\n");
@@ -263,15 +265,15 @@ static void stop(Run *r) {
 
 static const int64_t grid[3] = {ROWS, 1, 1};
 
-static nereid_inside *record(Run *r, const nereid_inside_options *o) {
-  nereid_inside *in = NULL;
-  assert_ok(nereid_inside_run(r->d, r->m, "k", grid, r->args, 4, NULL, o, &in, &error));
+static nereid_instrument *record(Run *r, const nereid_instrument_options *o) {
+  nereid_instrument *in = NULL;
+  assert_ok(nereid_instrument_run(r->d, r->m, "k", grid, r->args, 4, NULL, o, &in, &error));
   return in;
 }
 
-static const nereid_inside_region *region(const nereid_inside *in, const char *name) {
-  const nereid_inside_region *r;
-  for (int64_t i = 0; (r = nereid_inside_region_at(in, i)); i++)
+static const nereid_instrument_region *region(const nereid_instrument *in, const char *name) {
+  const nereid_instrument_region *r;
+  for (int64_t i = 0; (r = nereid_instrument_region_at(in, i)); i++)
     if (!strcmp(r->name, name)) return r;
   fail_msg("no region %s", name);
   return NULL;
@@ -287,10 +289,10 @@ static void test_counts(void **state) {
   for (int i = 0; i < 3; i++) {
     Run *r = start(devices[i], rows);
     int warps = i == 2 ? 4 : 1;
-    nereid_inside *in =
-        record(r, &(nereid_inside_options){.blocks = (int64_t[]){4, 1, 4}, .block_count = 3, .trials = -1});
-    nereid_inside_info info;
-    nereid_inside_get_info(in, &info);
+    nereid_instrument *in =
+        record(r, &(nereid_instrument_options){.blocks = (int64_t[]){4, 1, 4}, .block_count = 3, .trials = -1});
+    nereid_instrument_info info;
+    nereid_instrument_get_info(in, &info);
     assert_string_equal(info.kernel, "k");
     assert_string_equal(info.device, devices[i]);
     assert_string_equal(info.unit, i == 1 ? "ns" : "operations");
@@ -310,7 +312,7 @@ static void test_counts(void **state) {
     if (i != 1)
       assert_true(region(in, "load")->mean > 0 && region(in, "pass")->share < 1 &&
                   region(in, "pass")->share > region(in, "load")->share);
-    nereid_inside_free(in);
+    nereid_instrument_free(in);
     float out[ROWS];
     assert_ok(nereid_copy_to_host(r->d, out, r->out, sizeof out, &error));
     for (int k = 0; k < ROWS; k++) {
@@ -326,22 +328,22 @@ static void test_counts(void **state) {
 static void test_spans(void **state) {
   for (int i = 0; i < 3; i++) {
     Run *r = start(devices[i], rows);
-    nereid_inside *in = record(r, &(nereid_inside_options){.all_blocks = true, .trials = -1});
-    const nereid_inside_span *s, *open[4] = {0}, *before = NULL;
+    nereid_instrument *in = record(r, &(nereid_instrument_options){.all_blocks = true, .trials = -1});
+    const nereid_instrument_span *s, *open[4] = {0}, *before = NULL;
     int64_t wholes = 0;
-    for (int64_t k = 0; (s = nereid_inside_span_at(in, k)); k++, before = s) {
+    for (int64_t k = 0; (s = nereid_instrument_span_at(in, k)); k++, before = s) {
       assert_true(s->end >= s->start && s->depth < 4);
       assert_int_equal(s->depth == 0, s->region < 0);
       open[s->depth] = s;
       wholes += s->depth == 0;
       if (!s->depth) continue;
-      const nereid_inside_span *around = open[s->depth - 1];
+      const nereid_instrument_span *around = open[s->depth - 1];
       assert_true(around->start <= s->start && s->end <= around->end && around->warp == s->warp &&
                   around->block == s->block);
       if (before->depth == s->depth) assert_true(before->end <= s->start);
     }
     assert_int_equal(wholes, ROWS * (i == 2 ? 4 : 1));
-    nereid_inside_free(in);
+    nereid_instrument_free(in);
     stop(r);
   }
 }
@@ -352,13 +354,13 @@ static void test_repeats(void **state) {
     Run *r = start(devices[i], rows);
     double first = 0;
     for (int k = 0; k < 2; k++) {
-      nereid_inside *in = record(r, NULL);
-      nereid_inside_info info;
-      nereid_inside_get_info(in, &info);
+      nereid_instrument *in = record(r, NULL);
+      nereid_instrument_info info;
+      nereid_instrument_get_info(in, &info);
       if (k) close_to(info.warp_max, first);
       first = info.warp_max;
       assert_true(first > 20 && info.plain_ns == 0);
-      nereid_inside_free(in);
+      nereid_instrument_free(in);
     }
     stop(r);
   }
@@ -370,9 +372,9 @@ static void test_overflow(void **state) {
     Run *r = start(devices[i], rows);
     int warps = i == 2 ? 4 : 1;
     /* 64 are for what no loop repeats */
-    nereid_inside *in = record(r, &(nereid_inside_options){.records = 64 + 6, .trials = -1});
-    nereid_inside_info info;
-    nereid_inside_get_info(in, &info);
+    nereid_instrument *in = record(r, &(nereid_instrument_options){.records = 64 + 6, .trials = -1});
+    nereid_instrument_info info;
+    nereid_instrument_get_info(in, &info);
     /* the pass's beginning, then 5 of its turns' records; its end, two of the total */
     assert_int_equal(info.records, warps * (6 + 1 + 2));
     assert_int_equal(info.lost, warps * (2 * TURNS - 5));
@@ -380,7 +382,7 @@ static void test_overflow(void **state) {
     assert_int_equal(region(in, "pass")->count, warps);
     assert_int_equal(region(in, "load")->count, warps * 2);
     assert_int_equal(region(in, "total")->count, warps);
-    nereid_inside_free(in);
+    nereid_instrument_free(in);
     stop(r);
   }
 }
@@ -393,19 +395,19 @@ static void test_automatic(void **state) {
   for (int i = 0; i < 3; i++) {
     Run *r = start(devices[i], body);
     int warps = i == 2 ? 4 : 1;
-    nereid_inside *in = record(r, &(nereid_inside_options){.trials = -1});
-    nereid_inside_info info;
-    nereid_inside_get_info(in, &info);
+    nereid_instrument *in = record(r, &(nereid_instrument_options){.trials = -1});
+    nereid_instrument_info info;
+    nereid_instrument_get_info(in, &info);
     assert_int_equal(region(in, "loop 8")->count, warps);
     assert_int_equal(region(in, "turn 8")->count, warps * 2);
     assert_int_equal(region(in, "reduce 10")->count, warps);
     assert_true(region(in, "turn 8")->automatic);
     if (i == 2) assert_int_equal(region(in, "barrier 10")->depth, 1);
     assert_int_equal(info.region_count, i == 2 ? 4 : 3);
-    nereid_inside_free(in);
-    in = record(r, &(nereid_inside_options){.trials = -1, .regions = NEREID_INSIDE_AUTOMATIC});
+    nereid_instrument_free(in);
+    in = record(r, &(nereid_instrument_options){.trials = -1, .regions = NEREID_INSTRUMENT_AUTOMATIC});
     assert_int_equal(region(in, "turn 8")->count, warps * 2);
-    nereid_inside_free(in);
+    nereid_instrument_free(in);
     stop(r);
   }
 }
@@ -419,22 +421,22 @@ static void test_early_ends(void **state) {
                              "    # nereid: end all\n";
   for (int i = 0; i < 3; i++) {
     Run *r = start(devices[i], body);
-    nereid_inside *in = record(r, &(nereid_inside_options){.all_blocks = true, .trials = -1});
-    nereid_inside_info info;
-    nereid_inside_get_info(in, &info);
+    nereid_instrument *in = record(r, &(nereid_instrument_options){.all_blocks = true, .trials = -1});
+    nereid_instrument_info info;
+    nereid_instrument_get_info(in, &info);
     assert_int_equal(info.cut, 0);
     assert_int_equal(region(in, "all")->count, ROWS * info.warps);
-    nereid_inside_free(in);
+    nereid_instrument_free(in);
     stop(r);
   }
 }
 
 static void test_wrong_runs(void **state) {
   Run *r = start("sim", rows);
-  nereid_inside *in = NULL;
-  nereid_options plain = {.inside = NEREID_INSIDE_MARKED};
+  nereid_instrument *in = NULL;
+  nereid_options plain = {.instrument = NEREID_INSTRUMENT_MARKED};
 #define RUN(...) \
-  nereid_inside_run(r->d, r->m, "k", grid, r->args, 4, NULL, &(nereid_inside_options){__VA_ARGS__}, &in, &error)
+  nereid_instrument_run(r->d, r->m, "k", grid, r->args, 4, NULL, &(nereid_instrument_options){__VA_ARGS__}, &in, &error)
   assert_error(RUN(.blocks = (int64_t[]){6}, .block_count = 1), NEREID_BAD_ARGUMENT,
                "error: block 6 is to be recorded, but the grid has blocks 0 to 5\n");
   assert_error(RUN(.blocks = (int64_t[]){6}), NEREID_BAD_ARGUMENT,
@@ -444,25 +446,26 @@ static void test_wrong_runs(void **state) {
   assert_error(RUN(.records = 16000000, .all_blocks = true), NEREID_BAD_ARGUMENT,
                "error: 6 blocks of 4 warps with room for 16000000 records each take 3.1 GB; 0.25 GB are possible\n  "
                "hint: record fewer blocks, or give fewer records a warp\n");
-  assert_error(nereid_inside_run(r->d, r->m, "k", (int64_t[]){0, 1, 1}, r->args, 4, NULL, NULL, &in, &error),
+  assert_error(nereid_instrument_run(r->d, r->m, "k", (int64_t[]){0, 1, 1}, r->args, 4, NULL, NULL, &in, &error),
                NEREID_BAD_ARGUMENT, "error: the grid (0, 1, 1) has no block to record\n");
   assert_error(nereid_launch(r->d, NULL, r->m, "k", grid, r->args, 4, &plain, &error), NEREID_BAD_ARGUMENT,
-               "error: kernel 'k' is instrumented, but options.inside_buffer, where it records to, is NULL\n"
-               "  hint: use nereid_inside_run, which makes it; or leave options.inside at zero\n");
-  plain.inside = 17;
+               "error: kernel 'k' is instrumented, but options.instrument_buffer, where it records to, is NULL\n"
+               "  hint: use nereid_instrument_run, which makes it; or leave options.instrument at zero\n");
+  plain.instrument = 17;
   assert_error(nereid_launch(r->d, NULL, r->m, "k", grid, r->args, 4, &plain, &error), NEREID_BAD_ARGUMENT,
-               "error: inside is 17, which is no nereid_inside_regions\n");
+               "error: inside is 17, which is no nereid_instrument_regions\n");
   stop(r);
 }
 
 static void test_trace(void **state) {
   Run *r = start("sim", rows);
-  nereid_inside *in = record(r, &(nereid_inside_options){.blocks = (int64_t[]){2, 3}, .block_count = 2, .trials = -1});
+  nereid_instrument *in =
+      record(r, &(nereid_instrument_options){.blocks = (int64_t[]){2, 3}, .block_count = 2, .trials = -1});
   char path[] = "/tmp/nereid-test-inside-XXXXXX", buffer[300];
   int fd = mkstemp(path);
   assert_true(fd >= 0);
   close(fd);
-  assert_ok(nereid_inside_save(in, path, &error));
+  assert_ok(nereid_instrument_save(in, path, &error));
   const char *why = NULL;
   TraceReader *t = trace_open(path, &why, buffer);
   assert_non_null(t);
@@ -482,7 +485,7 @@ static void test_trace(void **state) {
   assert_false(trace_truncated(t));
   trace_reader_free(t);
   unlink(path);
-  nereid_inside_free(in);
+  nereid_instrument_free(in);
   stop(r);
 }
 

@@ -1,4 +1,4 @@
-/* special: what special.c and scan.c share in writing work on kept tiles. */
+/* special: what library.c and scan.c share in writing work on kept tiles. */
 #ifndef NEREID_CPU_SPECIAL_H
 #define NEREID_CPU_SPECIAL_H
 

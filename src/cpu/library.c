@@ -1,7 +1,7 @@
 /* Operations on whole tiles, which read and write kept tiles (plan.c has put them there, rows one after the other):
  * dot, sort, histogram, gather, map, device_print, device_assert, and tiles that become scalars.
  */
-#include "cpu/special.h"
+#include "cpu/library.h"
 
 Dtype kept(const Value *v) { return type_dtype(v->type); }
 
@@ -273,7 +273,7 @@ static void emit_print(Emit *e, Op *op) {
   }
 }
 
-void emit_special(Emit *e, Op *op) {
+void emit_library_op(Emit *e, Op *op) {
   quote_source(e, e->out, e->indent, op->span);
   switch (op->code) {
     case OP_DOT: emit_dot(e, op); break;

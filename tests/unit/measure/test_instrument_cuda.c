@@ -26,20 +26,20 @@ static int run_kernel(void **params, const unsigned grid[3], const unsigned bloc
   void *buffer = *(void **)params[1];
   for (int b = 0; b < (int)grid[0]; b++)
     for (int w = 0; w < (int)block[0] / 32; w++) {
-      InsideBuffer *in = buffer;
+      InstrumentBuffer *in = buffer;
       double t = 1e5 * b + 1e4 * w;
-      InsideCursor c = {0};
+      InstrumentCursor c = {0};
       if (b >= (int)in->programs || !in->slot[b]) continue;
       c.limit = in->limit;
-      inside_begin(&c,
-                   (InsideWarp *)(void *)((char *)in + in->first +
-                                          ((uint64_t)(in->slot[b] - 1) * in->warps + (uint64_t)w) * in->stride),
-                   (uint32_t)b + 1, clock_of(b, t), timer_at(t));
-      inside_mark(&c, INSIDE_TAG(0, 0), clock_of(b, t + 1000));
-      inside_mark(&c, INSIDE_TAG(1, 0), clock_of(b, t + 2000));
-      inside_mark(&c, INSIDE_TAG(1, 1), clock_of(b, t + 3000));
-      inside_mark(&c, INSIDE_TAG(0, 1), clock_of(b, t + 4000));
-      inside_close(&c, clock_of(b, t + 8000), timer_at(t + 8000));
+      instrument_begin(&c,
+                       (InstrumentWarp *)(void *)((char *)in + in->first +
+                                                  ((uint64_t)(in->slot[b] - 1) * in->warps + (uint64_t)w) * in->stride),
+                       (uint32_t)b + 1, clock_of(b, t), timer_at(t));
+      instrument_mark(&c, INSTRUMENT_TAG(0, 0), clock_of(b, t + 1000));
+      instrument_mark(&c, INSTRUMENT_TAG(1, 0), clock_of(b, t + 2000));
+      instrument_mark(&c, INSTRUMENT_TAG(1, 1), clock_of(b, t + 3000));
+      instrument_mark(&c, INSTRUMENT_TAG(0, 1), clock_of(b, t + 4000));
+      instrument_close(&c, clock_of(b, t + 8000), timer_at(t + 8000));
     }
   return 0;
 }
@@ -75,25 +75,26 @@ static void test_clocks(void **state) {
   assert_ok(nereid_module_load_string("k.py", text, &m, &error));
   assert_ok(nereid_alloc(d, 256, &x, &error));
   nereid_arg args[] = {nereid_pointer(x, NEREID_F32)};
-  nereid_inside *in = NULL;
-  assert_ok(nereid_inside_run(d, m, "k", (int64_t[]){3, 1, 1}, args, 1, NULL,
-                              &(nereid_inside_options){.blocks = (int64_t[]){0, 1}, .block_count = 2, .trials = -1},
-                              &in, &error));
+  nereid_instrument *in = NULL;
+  assert_ok(nereid_instrument_run(
+      d, m, "k", (int64_t[]){3, 1, 1}, args, 1, NULL,
+      &(nereid_instrument_options){.blocks = (int64_t[]){0, 1}, .block_count = 2, .trials = -1}, &in, &error));
   assert_int_equal(fake->last_params, 2); /* x, and where it records to */
-  nereid_inside_info info;
-  nereid_inside_get_info(in, &info);
+  nereid_instrument_info info;
+  nereid_instrument_get_info(in, &info);
   assert_string_equal(info.unit, "cycles");
   assert_int_equal(info.warps, WARPS);
   assert_int_equal(info.region_count, 2);
   assert_true(near(info.ns_per_unit, cycle, 0.01));
   assert_true(near(info.warp_mean, 8000 / cycle, 1));
-  const nereid_inside_region *outer = nereid_inside_region_at(in, 0), *inner = nereid_inside_region_at(in, 1);
+  const nereid_instrument_region *outer = nereid_instrument_region_at(in, 0),
+                                 *inner = nereid_instrument_region_at(in, 1);
   assert_string_equal(outer->name, "outer");
   assert_int_equal(outer->count, 2 * WARPS);
   assert_true(near(outer->mean, 3000 / cycle, 1) && near(inner->max, 1000 / cycle, 2));
   assert_true(near(outer->share, 3.0 / 8, 0.001));
   for (int64_t i = 0; i < info.span_count; i += 3) { /* a warp, outer, inner */
-    const nereid_inside_span *s = nereid_inside_span_at(in, i), *o = nereid_inside_span_at(in, i + 1);
+    const nereid_instrument_span *s = nereid_instrument_span_at(in, i), *o = nereid_instrument_span_at(in, i + 1);
     double t = 1e5 * (double)s->block + 1e4 * s->warp;
     assert_int_equal(s->region, -1);
     assert_int_equal(s->sm, s->block + 1);
@@ -101,7 +102,7 @@ static void test_clocks(void **state) {
     assert_true(near(s->start * info.ns_per_unit, t, 0.02 * 1e5 + 2 * TIMER));
     assert_true(near(o->start - s->start, 1000 / cycle, 2));
   }
-  nereid_inside_free(in);
+  nereid_instrument_free(in);
   nereid_free(d, x);
   nereid_module_free(m);
   nereid_device_close(d);
@@ -116,18 +117,18 @@ static void test_measured(void **state) {
   assert_ok(nereid_module_load_string("k.py", text, &m, &error));
   assert_ok(nereid_alloc(d, 256, &x, &error));
   nereid_arg args[] = {nereid_pointer(x, NEREID_F32)};
-  nereid_inside *in = NULL;
+  nereid_instrument *in = NULL;
   fake->launches = 0;
-  nereid_status status =
-      nereid_inside_run(d, m, "k", (int64_t[]){1, 1, 1}, args, 1, NULL,
-                        &(nereid_inside_options){.regions = NEREID_INSIDE_AUTOMATIC, .trials = 3}, &in, NULL);
+  nereid_status status = nereid_instrument_run(
+      d, m, "k", (int64_t[]){1, 1, 1}, args, 1, NULL,
+      &(nereid_instrument_options){.regions = NEREID_INSTRUMENT_AUTOMATIC, .trials = 3}, &in, NULL);
   /* the kernel's records name regions that this one does not have: they are left out */
   assert_int_equal(status, NEREID_OK);
   assert_true(fake->launches > 6);
-  nereid_inside_info info;
-  nereid_inside_get_info(in, &info);
+  nereid_instrument_info info;
+  nereid_instrument_get_info(in, &info);
   assert_int_equal(info.region_count, 0);
-  nereid_inside_free(in);
+  nereid_instrument_free(in);
   nereid_free(d, x);
   nereid_module_free(m);
   nereid_device_close(d);

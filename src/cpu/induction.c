@@ -1,4 +1,4 @@
-/* Growth: what a scalar gains from one program to the next along x, or from one turn of a loop to the next.
+/* Growth: what a scalar gains from one program to the next along x, or from one iteration of a loop to the next.
  *
  * A nest that repeats a load has its data in cache already, so it can bring in what will be loaded next (a prefetch
  * costs an instruction); and a store goes past the caches only where programs do not share lines. Both need the
@@ -12,7 +12,7 @@ typedef struct Growth {
   const Op *loop;
 } Growth; /* loop NULL: from program to program */
 
-static const char *value_growth(Growth *g, Value *v, int depth);
+static const char *value_stride(Growth *g, Value *v, int depth);
 
 static bool is_none(const char *s) { return !strcmp(s, "0"); }
 
@@ -27,7 +27,7 @@ static const char *sum(Emit *e, const char *a, const char *b) {
 }
 
 /* Of an argument of the loop's body: the step, or what its next value adds to it. */
-static const char *argument_growth(Growth *g, Value *v) {
+static const char *argument_stride(Growth *g, Value *v) {
   const Op *loop = g->loop;
   Emit *e = g->e;
   if (v->index == 0) return scalar_text(e, loop->in[2]);
@@ -43,11 +43,11 @@ static const char *argument_growth(Growth *g, Value *v) {
   return t;
 }
 
-static const char *value_growth(Growth *g, Value *v, int depth) {
+static const char *value_stride(Growth *g, Value *v, int depth) {
   stack_guard();
   Emit *e = g->e;
   if (depth > 24 || v->type->rank || (!v->type->ptr && dtype_is_float(v->type->dtype))) return NULL;
-  if (v->block && g->loop && v->block->parent == g->loop) return argument_growth(g, v);
+  if (v->block && g->loop && v->block->parent == g->loop) return argument_stride(g, v);
   if (g->loop && is_outside(v->block ? v->block : v->def->block, g->loop)) return "0";
   if (!v->def) return v->block && !v->block->parent ? "0" : NULL;
   Op *op = v->def;
@@ -57,13 +57,13 @@ static const char *value_growth(Growth *g, Value *v, int depth) {
     case OP_PROGRAM_ID: return op->attr[0] == 0 ? "1" : "0";
     case OP_NUM_PROGRAMS: return "0";
     case OP_CONVERT:
-    case OP_HINT: return value_growth(g, op->in[0], depth + 1);
+    case OP_HINT: return value_stride(g, op->in[0], depth + 1);
     case OP_ADD:
     case OP_SUB:
     case OP_MUL:
     case OP_ADDPTR:
-      a = value_growth(g, op->in[0], depth + 1);
-      b = a ? value_growth(g, op->in[1], depth + 1) : NULL;
+      a = value_stride(g, op->in[0], depth + 1);
+      b = a ? value_stride(g, op->in[1], depth + 1) : NULL;
       break;
     default: return NULL;
   }
@@ -80,19 +80,19 @@ static const char *value_growth(Growth *g, Value *v, int depth) {
   return sum(e, a, b);
 }
 
-static const char *sym_growth(Growth *g, const Sym *s) {
+static const char *sym_stride(Growth *g, const Sym *s) {
   stack_guard();
   const char *a, *b;
   switch (s->kind) {
     case SYM_CONST: return "0";
-    case SYM_VALUE: return value_growth(g, s->value, 0);
+    case SYM_VALUE: return value_stride(g, s->value, 0);
     case SYM_ADD:
-      a = sym_growth(g, s->l);
-      b = a ? sym_growth(g, s->r) : NULL;
+      a = sym_stride(g, s->l);
+      b = a ? sym_stride(g, s->r) : NULL;
       return b ? sum(g->e, a, b) : NULL;
     default:
-      a = sym_growth(g, s->l);
-      b = a ? sym_growth(g, s->r) : NULL;
+      a = sym_stride(g, s->l);
+      b = a ? sym_stride(g, s->r) : NULL;
       if (!b || !is_none(b)) return NULL;
       if (is_none(a)) return a;
       if (s->r->kind == SYM_CONST) return text(g->e, "(%s) * %lld", a, (long long)s->r->number);
@@ -100,7 +100,7 @@ static const char *sym_growth(Growth *g, const Sym *s) {
   }
 }
 
-const char *growth_of(Emit *e, const Sym *s, const Op *loop) {
+const char *induction_stride_of(Emit *e, const Sym *s, const Op *loop) {
   Growth g = {e, loop};
-  return sym_growth(&g, s);
+  return sym_stride(&g, s);
 }

@@ -1,8 +1,9 @@
 /* Which nest computes what, and which values are kept.
  *
  * A root (a store, a reduction, a value to keep) joins the open group when it runs over the same dims along the same
- * vectors and all it needs can be had at its own index there (fits). Then what it needs runs in that group (pull); what
- * an earlier group computes is kept by that group after all (keep_in), unless it is a load that may be repeated.
+ * vectors and all it needs can be had at its own index there (can_fuse). Then what it needs runs in that group
+ * (fuse_producer); what an earlier group computes is kept by that group after all (keep_in), unless it is a load that
+ * may be repeated.
  *
  * Vectors run along the last dim, or along the one in which a store is contiguous. A load that is contiguous along
  * another is kept along that one and turned (transposed) in memory, which costs less than gathering single elements.
@@ -24,10 +25,10 @@ bool load_may_repeat(Planner *p, Value *v) {
   return v->def->code == OP_LOAD && !op_is_volatile(v->def) && info_of(p->e, v)->epoch == p->epoch && v->def->block;
 }
 
-static bool inputs_fit(Planner *p, Op *op, Group *g);
+static bool can_fuse_inputs(Planner *p, Op *op, Group *g);
 
 /* Whether v can be had, at its own index, in the nest of g. Call with a fresh stamp. */
-bool fits(Planner *p, Value *v, Group *g) {
+bool can_fuse(Planner *p, Value *v, Group *g) {
   stack_guard();
   Emit *e = p->e;
   Info *info = info_of(e, v);
@@ -35,27 +36,27 @@ bool fits(Planner *p, Value *v, Group *g) {
   if (info->visit == e->stamp) return info->visit_ok;
   info->visit = e->stamp;
   info->visit_ok = true;
-  bool virtual = value_is_virtual(e, v);
-  if (info->view && !virtual) {
+  bool recomputable = value_is_recomputable(e, v);
+  if (info->view && !recomputable) {
     if (info->owner != g) return true;
-    if (info->sealed) {
+    if (info->closed) {
       info->visit_ok = false;
       return false;
     }
   }
   if (!v->def) return true;
   Op *op = v->def;
-  if (!virtual && !op_is_view(op) && info->owner && info->owner != g && !load_may_repeat(p, v)) return true;
-  info->visit_ok = inputs_fit(p, op, g);
+  if (!recomputable && !op_is_view(op) && info->owner && info->owner != g && !load_may_repeat(p, v)) return true;
+  info->visit_ok = can_fuse_inputs(p, op, g);
   return info->visit_ok;
 }
 
-static bool inputs_fit(Planner *p, Op *op, Group *g) {
+static bool can_fuse_inputs(Planner *p, Op *op, Group *g) {
   const Term *terms;
   for (int i = 0; i < op->in_count; i++) {
-    if (!fits(p, op->in[i], g)) return false;
+    if (!can_fuse(p, op->in[i], g)) return false;
     for (int k = address_terms(p->e, op, i, &terms) - 1; k >= 0; k--)
-      if (!fits(p, terms[k].value, g)) return false;
+      if (!can_fuse(p, terms[k].value, g)) return false;
   }
   return true;
 }
@@ -75,7 +76,7 @@ static void keep_in(Planner *p, Group *g, Value *v) {
   Emit *e = p->e;
   Info *info = info_of(e, v);
   info->view = view_row_major(e, buffer_new(e, v->type), v->type);
-  Root *r = NEW(e->arena, Root);
+  FusionRoot *r = NEW(e->arena, FusionRoot);
   r->kind = ROOT_KEEP;
   r->value = v;
   r->view = info->view;
@@ -83,16 +84,16 @@ static void keep_in(Planner *p, Group *g, Value *v) {
   vec_push(e->arena, &g->roots, r);
 }
 
-static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]);
+static void fuse_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]);
 
-static void pull(Planner *p, Value *v, Group *g, const int8_t map[MAX_RANK]) {
+static void fuse_producer(Planner *p, Value *v, Group *g, const int8_t map[MAX_RANK]) {
   stack_guard();
   Emit *e = p->e;
   Info *info = info_of(e, v);
   if (v->type->rank == 0) return;
   Op *op = v->def;
-  bool virtual = value_is_virtual(e, v);
-  if (!virtual && info->view && info->owner != g) {
+  bool recomputable = value_is_recomputable(e, v);
+  if (!recomputable && info->view && info->owner != g) {
     note_read(p, g, v, map);
     return;
   }
@@ -100,10 +101,10 @@ static void pull(Planner *p, Value *v, Group *g, const int8_t map[MAX_RANK]) {
     int8_t m[MAX_RANK], inner[MAX_RANK];
     view_map(op, m);
     for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : map[m[k]];
-    pull(p, op->in[0], g, inner);
+    fuse_producer(p, op->in[0], g, inner);
     return;
   }
-  if (!virtual) {
+  if (!recomputable) {
     if (info->owner == g) return;
     if (info->owner && !load_may_repeat(p, v)) {
       keep_in(p, info->owner, v);
@@ -117,25 +118,25 @@ static void pull(Planner *p, Value *v, Group *g, const int8_t map[MAX_RANK]) {
     info->owner = g;
     memcpy(info->map, map, sizeof info->map);
   } else {
-    return; /* made of scalars and virtual values only */
+    return; /* made of scalars and recomputable values only */
   }
-  pull_inputs(p, op, g, map);
+  fuse_inputs(p, op, g, map);
 }
 
-static void pull_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]) {
+static void fuse_inputs(Planner *p, Op *op, Group *g, const int8_t map[MAX_RANK]) {
   for (int i = 0; i < op->in_count; i++) {
     const Term *terms;
     int n = address_terms(p->e, op, i, &terms);
-    if (i > 0 || !op_is_access(op)) pull(p, op->in[i], g, map);
+    if (i > 0 || !op_is_access(op)) fuse_producer(p, op->in[i], g, map);
     for (int t = 0; t < n; t++) {
       int8_t inner[MAX_RANK];
       for (int k = 0; k < MAX_RANK; k++) inner[k] = terms[t].dim[k] < 0 ? -1 : map[terms[t].dim[k]];
-      pull(p, terms[t].value, g, inner);
+      fuse_producer(p, terms[t].value, g, inner);
     }
   }
 }
 
-const Type *root_shape(const Root *r) { return r->kind == ROOT_KEEP ? r->value->type : r->op->in[0]->type; }
+const Type *root_shape(const FusionRoot *r) { return r->kind == ROOT_KEEP ? r->value->type : r->op->in[0]->type; }
 
 /* ---- which dim vectors run along ---- */
 
@@ -160,7 +161,7 @@ static int contiguous_dim(Emit *e, Value *ptr) {
   return -1;
 }
 
-static int root_vector_dim(Emit *e, const Root *r) {
+static int root_vector_dim(Emit *e, const FusionRoot *r) {
   const Type *t = root_shape(r);
   int d = r->kind == ROOT_STORE ? contiguous_dim(e, r->op->in[0]) : -1;
   return d >= 0 ? d : last_dim(t);
@@ -170,7 +171,7 @@ void own_map(const Type *t, int8_t map[MAX_RANK]) {
   for (int k = 0; k < MAX_RANK; k++) map[k] = k < t->rank && t->shape[k] > 1 ? (int8_t)k : -1;
 }
 
-static Group *add_root_along(Planner *p, Root *r, int vector_dim);
+static Group *add_root_along(Planner *p, FusionRoot *r, int vector_dim);
 
 /* Keeps a load, contiguous along its dim k, so that dim t is: it is written along k, and then turned. */
 static void keep_turned(Planner *p, Value *v, int k, int t) {
@@ -180,7 +181,7 @@ static void keep_turned(Planner *p, Value *v, int k, int t) {
   along_k->stride[k] = along_t->stride[t] = 1;
   along_k->stride[t] = type->shape[k];
   along_t->stride[k] = type->shape[t];
-  Root *r = NEW(e->arena, Root);
+  FusionRoot *r = NEW(e->arena, FusionRoot);
   r->kind = ROOT_KEEP;
   r->value = v;
   r->view = along_k;
@@ -212,7 +213,7 @@ static void turn_loads(Planner *p, Value *v, const int8_t map[MAX_RANK], int vec
   Emit *e = p->e;
   Info *info = info_of(e, v);
   Op *op = v->def;
-  if (v->type->rank == 0 || !op || info->view || value_is_virtual(e, v)) return;
+  if (v->type->rank == 0 || !op || info->view || value_is_recomputable(e, v)) return;
   if (op_is_view(op)) {
     int8_t m[MAX_RANK], inner[MAX_RANK];
     view_map(op, m);
@@ -230,7 +231,7 @@ static void turn_loads(Planner *p, Value *v, const int8_t map[MAX_RANK], int vec
   for (int i = 0; i < op->in_count; i++) turn_loads(p, op->in[i], map, vector_dim);
 }
 
-Group *add_root(Planner *p, Root *r) {
+Group *add_root(Planner *p, FusionRoot *r) {
   const Type *t = root_shape(r);
   int vector_dim = root_vector_dim(p->e, r);
   if (t->rank >= 2) {
@@ -243,7 +244,7 @@ Group *add_root(Planner *p, Root *r) {
   return add_root_along(p, r, vector_dim);
 }
 
-static Group *add_root_along(Planner *p, Root *r, int vector_dim) {
+static Group *add_root_along(Planner *p, FusionRoot *r, int vector_dim) {
   Emit *e = p->e;
   const Type *t = root_shape(r);
   own_map(t, r->map);
@@ -251,7 +252,7 @@ static Group *add_root_along(Planner *p, Root *r, int vector_dim) {
     bool ok = p->open->rank == t->rank && p->open->vector_dim == vector_dim &&
               memcmp(p->open->shape, t->shape, sizeof(int32_t) * (size_t)t->rank) == 0;
     e->stamp++;
-    if (ok) ok = r->kind == ROOT_KEEP ? fits(p, r->value, p->open) : inputs_fit(p, r->op, p->open);
+    if (ok) ok = r->kind == ROOT_KEEP ? can_fuse(p, r->value, p->open) : can_fuse_inputs(p, r->op, p->open);
     if (ok) ok = memory_fits(p, p->open, r);
     if (!ok) close_group(p);
   }
@@ -264,14 +265,14 @@ static Group *add_root_along(Planner *p, Root *r, int vector_dim) {
   }
   Accesses loads = root_loads(e, p, p->open, r);
   for (int i = 0; i < loads.n; i++) vec_push(e->arena, &p->open->accesses, loads.at[i]);
-  if (r->kind == ROOT_KEEP) pull(p, r->value, p->open, r->map);
-  else pull_inputs(p, r->op, p->open, r->map);
+  if (r->kind == ROOT_KEEP) fuse_producer(p, r->value, p->open, r->map);
+  else fuse_inputs(p, r->op, p->open, r->map);
   vec_push(e->arena, &p->open->roots, r);
   return p->open;
 }
 
 Group *keep_at(Planner *p, Value *v, View *view) {
-  Root *r = NEW(p->e->arena, Root);
+  FusionRoot *r = NEW(p->e->arena, FusionRoot);
   r->kind = ROOT_KEEP;
   r->value = v;
   r->view = view;
@@ -297,19 +298,19 @@ View *need_view(Planner *p, Value *v) {
   Info *info = info_of(e, v);
   if (info->view) return info->view;
   Op *op = v->def;
-  bool virtual = value_is_virtual(e, v);
-  if (!virtual && op_is_view(op) && op->in[0]->type->rank > 0) {
+  bool recomputable = value_is_recomputable(e, v);
+  if (!recomputable && op_is_view(op) && op->in[0]->type->rank > 0) {
     View *from = need_view(p, op->in[0]);
     Info *of = info_of(e, op->in[0]);
     info->owner = of->owner;
-    info->sealed = of->sealed;
+    info->closed = of->closed;
     return info->view = derived_view(e, op, from);
   }
-  if (!virtual && info->owner && !op_is_view(op)) {
+  if (!recomputable && info->owner && !op_is_view(op)) {
     keep_in(p, info->owner, v);
     return info->view;
   }
-  if (!virtual && op->code == OP_LOAD) {
+  if (!recomputable && op->code == OP_LOAD) {
     int8_t map[MAX_RANK];
     own_map(v->type, map);
     int k, t;
@@ -321,8 +322,8 @@ View *need_view(Planner *p, Value *v) {
   View *view = view_row_major(e, buffer_new(e, v->type), v->type);
   Group *g = keep_at(p, v, view);
   info->view = view;
-  if (virtual || op_is_view(op)) info->owner = g;
-  if (virtual) vec_push(e->arena, &e->kept_virtual, info);
+  if (recomputable || op_is_view(op)) info->owner = g;
+  if (recomputable) vec_push(e->arena, &e->materialized_recomputable, info);
   return view;
 }
 
@@ -355,7 +356,7 @@ View *need_compact(Planner *p, Value *v) {
  * run. */
 static void settle_own_loads(Planner *p, Op *write) {
   Emit *e = p->e;
-  Root r = {.kind = write->code == OP_STORE ? ROOT_STORE : ROOT_ATOMIC, .op = write};
+  FusionRoot r = {.kind = write->code == OP_STORE ? ROOT_STORE : ROOT_ATOMIC, .op = write};
   const Type *t = write->in[0]->type;
   own_map(t, r.map);
   Access own = root_access(&r);
