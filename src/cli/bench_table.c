@@ -1,6 +1,6 @@
 /* bench_table: what `nereid bench` prints and saves, and how saved results are compared with new ones. */
 #include "bench.h"
-#include "json.h"
+#include "base/json.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -191,77 +191,116 @@ void table_print(const Table *t) {
 
 /* ---- JSON and CSV ------------------------------------------------------------------------------------------------ */
 
-static void json_times(FILE *out, const char *name, const nereid_times *t) {
+static void put_times(JsonWriter *w, const char *name, const nereid_times *t) {
   if (!t->count) return;
-  fprintf(out,
-          ",\"%s\":{\"trials\":%d,\"median\":%.9g,\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g,\"deviation\":%.9g,\"p10\":%."
-          "9g,\"p90\":%.9g}",
-          name, t->count, t->median, t->mean, t->min, t->max, t->deviation, t->p10, t->p90);
+  json_begin_object(w, name);
+  json_put_int(w, "trials", t->count);
+  json_put_real(w, "median", 9, t->median);
+  json_put_real(w, "mean", 9, t->mean);
+  json_put_real(w, "min", 9, t->min);
+  json_put_real(w, "max", 9, t->max);
+  json_put_real(w, "deviation", 9, t->deviation);
+  json_put_real(w, "p10", 9, t->p10);
+  json_put_real(w, "p90", 9, t->p90);
+  json_end_object(w);
 }
 
-static void json_row(FILE *out, const Row *r) {
-  fprintf(out, "  {\"kernel\":");
-  json_string(out, r->label);
-  fprintf(out, ",\"size\":");
-  json_string(out, r->size);
-  json_times(out, "device_ns", &r->result.device), json_times(out, "wall_ns", &r->result.wall),
-      json_times(out, "launch_ns", &r->result.launch);
-  if (r->result.queued > 0) fprintf(out, ",\"queued_ns\":%.9g", r->result.queued);
-  json_times(out, "graph_ns", &r->result.graph);
-  if (r->has_triton) json_times(out, "triton_ns", r->triton.device.count ? &r->triton.device : &r->triton.wall);
-  if (r->triton.graph.count) fprintf(out, ",\"triton_graph_ns\":%.9g", r->triton.graph.median);
-  if (row_against_triton(r) > 0) fprintf(out, ",\"against_triton\":%.6g", row_against_triton(r));
-  if (r->triton_why) fprintf(out, ",\"no_triton\":"), json_string(out, r->triton_why);
-  for (int i = 0; i < 2; i++) {
-    const Verdict *v = i ? &r->triton_verdict : &r->verdict;
-    if (v->state == VERDICT_NONE) continue;
-    fprintf(out, ",\"%s\":{\"agrees\":%s,\"with\":", i ? "triton_result" : "result",
-            v->state == VERDICT_AGREES ? "true" : "false");
-    json_string(out, i ? "Triton" : r->checked_with);
-    fprintf(out, ",\"largest_difference\":%.6g,\"text\":", isfinite(v->worst) ? v->worst : 1e300),
-        json_string(out, v->text), fprintf(out, "}");
+static void put_verdict(JsonWriter *w, const char *name, const Verdict *v, const char *with) {
+  if (v->state == VERDICT_NONE) return;
+  json_begin_object(w, name);
+  json_put_bool(w, "agrees", v->state == VERDICT_AGREES);
+  json_put_text(w, "with", with);
+  json_put_real(w, "largest_difference", 6, isfinite(v->worst) ? v->worst : 1e300);
+  json_put_text(w, "text", v->text);
+  json_end_object(w);
+}
+
+static void put_cost(JsonWriter *w, const nereid_cost *c) {
+  json_put_real(w, "flops", 17, c->flops);
+  json_put_int(w, "add", c->add);
+  json_put_int(w, "mul", c->mul);
+  json_put_int(w, "fma", c->fma);
+  json_put_int(w, "div", c->div);
+  json_put_int(w, "transcendental", c->transcendental);
+  json_put_int(w, "dot", c->dot);
+  json_put_int(w, "compare", c->compare);
+  json_put_int(w, "integer", c->integer);
+  json_put_int(w, "atomic", c->atomic);
+  json_put_int(w, "load_bytes", c->load_bytes);
+  json_put_int(w, "store_bytes", c->store_bytes);
+  json_put_int(w, "load_distinct", c->load_distinct);
+  json_put_int(w, "store_distinct", c->store_distinct);
+  json_put_bool(w, "exact", c->exact);
+  json_put_bool(w, "at_least", c->at_least);
+  json_put_text(w, "remarks", c->remarks);
+}
+
+static void put_row(JsonWriter *w, const Row *r) {
+  json_begin_object(w, NULL);
+  json_put_text(w, "kernel", r->label);
+  json_put_text(w, "size", r->size);
+  put_times(w, "device_ns", &r->result.device);
+  put_times(w, "wall_ns", &r->result.wall);
+  put_times(w, "launch_ns", &r->result.launch);
+  if (r->result.queued > 0) json_put_real(w, "queued_ns", 9, r->result.queued);
+  put_times(w, "graph_ns", &r->result.graph);
+  if (r->has_triton) put_times(w, "triton_ns", r->triton.device.count ? &r->triton.device : &r->triton.wall);
+  if (r->triton.graph.count) json_put_real(w, "triton_graph_ns", 9, r->triton.graph.median);
+  if (row_against_triton(r) > 0) json_put_real(w, "against_triton", 6, row_against_triton(r));
+  if (r->triton_why) json_put_text(w, "no_triton", r->triton_why);
+  put_verdict(w, "result", &r->verdict, r->checked_with);
+  put_verdict(w, "triton_result", &r->triton_verdict, "Triton");
+  if (r->bounded) {
+    json_put_text(w, "bound", r->bound.name);
+    json_put_real(w, "share_of_ceiling", 6, r->bound.share);
   }
-  if (r->bounded) fprintf(out, ",\"bound\":\"%s\",\"share_of_ceiling\":%.6g", r->bound.name, r->bound.share);
   if (r->counted) {
-    const nereid_cost *c = &r->cost;
-    fprintf(out,
-            ",\"flops\":%.17g,\"add\":%lld,\"mul\":%lld,\"fma\":%lld,\"div\":%lld,\"transcendental\":%lld,\"dot\":%lld,"
-            "\"compare\":%lld,\"integer\":%lld,\"atomic\":%lld",
-            c->flops, (long long)c->add, (long long)c->mul, (long long)c->fma, (long long)c->div,
-            (long long)c->transcendental, (long long)c->dot, (long long)c->compare, (long long)c->integer,
-            (long long)c->atomic);
-    fprintf(out,
-            ",\"load_bytes\":%lld,\"store_bytes\":%lld,\"load_distinct\":%lld,\"store_distinct\":%lld,\"exact\":%s,"
-            "\"at_least\":%s,\"remarks\":",
-            (long long)c->load_bytes, (long long)c->store_bytes, (long long)c->load_distinct,
-            (long long)c->store_distinct, c->exact ? "true" : "false", c->at_least ? "true" : "false");
-    json_string(out, c->remarks);
-    fprintf(out, ",\"gb_per_s\":%.6g,\"tflop_per_s\":%.6g,\"flop_per_byte\":%.6g", row_gbs(r), row_tflops(r),
-            row_intensity(r));
+    put_cost(w, &r->cost);
+    json_put_real(w, "gb_per_s", 6, row_gbs(r));
+    json_put_real(w, "tflop_per_s", 6, row_tflops(r));
+    json_put_real(w, "flop_per_byte", 6, row_intensity(r));
   }
   if (r->copy_bytes) {
-    fprintf(out, ",\"share_of_copy\":%.6g,\"copy_bytes\":%lld", row_share(r), (long long)r->copy_bytes);
-    json_times(out, "copy_ns", r->result.device.count ? &r->copy.device : &r->copy.wall);
+    json_put_real(w, "share_of_copy", 6, row_share(r));
+    json_put_int(w, "copy_bytes", r->copy_bytes);
+    put_times(w, "copy_ns", r->result.device.count ? &r->copy.device : &r->copy.wall);
   }
-  if (r->before.count)
-    fprintf(out, ",\"against\":{\"ratio\":%.6g,\"median\":%.9g,\"p10\":%.9g,\"p90\":%.9g}", r->before_ratio,
-            r->before.median, r->before.p10, r->before.p90);
-  fprintf(out, "}");
+  if (r->before.count) {
+    json_begin_object(w, "against");
+    json_put_real(w, "ratio", 6, r->before_ratio);
+    json_put_real(w, "median", 9, r->before.median);
+    json_put_real(w, "p10", 9, r->before.p10);
+    json_put_real(w, "p90", 9, r->before.p90);
+    json_end_object(w);
+  }
+  json_end_object(w);
 }
 
 void table_json(FILE *out, const Table *tables, int n) {
-  fprintf(out, "{\"nereid\":\"%s\",\"device\":", nereid_version());
-  json_string(out, n ? tables[0].device : "");
-  fprintf(out, ",\"tables\":[");
+  JsonWriter w = {.file = out};
+  json_begin_object(&w, NULL);
+  json_put_text(&w, "nereid", nereid_version());
+  json_put_text(&w, "device", n ? tables[0].device : "");
+  json_begin_array(&w, "tables");
   for (int i = 0; i < n; i++) {
     const Table *t = &tables[i];
-    fprintf(out, "%s\n {\"title\":", i ? "," : "");
-    json_string(out, t->title ? t->title : "");
-    fprintf(out, ",\"cold\":%s,\"rows\":[\n", t->cold ? "true" : "false");
-    for (int k = 0; k < t->n; k++) json_row(out, &t->rows[k]), fprintf(out, k + 1 < t->n ? ",\n" : "\n");
-    fprintf(out, " ]}");
+    json_break(&w, "\n ");
+    json_begin_object(&w, NULL);
+    json_put_text(&w, "title", t->title ? t->title : "");
+    json_put_bool(&w, "cold", t->cold);
+    json_begin_array(&w, "rows");
+    for (int k = 0; k < t->n; k++) {
+      json_break(&w, "\n  ");
+      put_row(&w, &t->rows[k]);
+    }
+    json_break(&w, "\n ");
+    json_end_array(&w);
+    json_end_object(&w);
   }
-  fprintf(out, "\n]}\n");
+  json_break(&w, "\n");
+  json_end_array(&w);
+  json_end_object(&w);
+  fputc('\n', out);
 }
 
 static void csv_text(FILE *out, const char *s) {
@@ -303,11 +342,6 @@ void table_csv(FILE *out, const Table *t, bool header) {
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
-static double number(const Json *object, const char *key) {
-  const Json *v = json_get(object, key);
-  return v && (v->kind == JSON_INT || v->kind == JSON_DOUBLE) ? v->f : 0;
-}
-
 static void compare_row(Row *r, const Table *t, const Json *tables) {
   for (const Json *table = tables->first; table; table = table->next) {
     const Json *rows = json_get(table, "rows");
@@ -318,11 +352,11 @@ static void compare_row(Row *r, const Table *t, const Json *tables) {
       if (strcmp(json_get_text(row, "kernel", ""), r->label) || strcmp(json_get_text(row, "size", ""), r->size))
         continue;
       const Json *x = json_get(row, r->result.device.count ? "device_ns" : "wall_ns");
-      if (!x || number(x, "median") <= 0) continue;
-      r->before = (nereid_times){.count = (int)number(x, "trials"),
-                                 .median = number(x, "median"),
-                                 .p10 = number(x, "p10"),
-                                 .p90 = number(x, "p90")};
+      if (!x || json_get_number(x, "median", 0) <= 0) continue;
+      r->before = (nereid_times){.count = (int)json_get_number(x, "trials", 0),
+                                 .median = json_get_number(x, "median", 0),
+                                 .p10 = json_get_number(x, "p10", 0),
+                                 .p90 = json_get_number(x, "p90", 0)};
       r->before_ratio = r->before.median / row_times(r)->median;
       return;
     }

@@ -6,8 +6,9 @@
  * are timed in turn: while one runs the other waits.
  */
 #define _GNU_SOURCE
+#include "base/json.h"
 #include "bench.h"
-#include "json.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -127,6 +128,20 @@ void triton_stop(Triton *t) {
   free(t);
 }
 
+/* A command is one object: more may be put into it between the two. */
+static JsonWriter begin_command(Triton *t, const char *op) {
+  JsonWriter w = {.file = t->to};
+  json_begin_object(&w, NULL);
+  json_put_text(&w, "op", op);
+  return w;
+}
+
+static int end_command(Triton *t, JsonWriter *w, char why[300], Json **out) {
+  json_end_object(w);
+  fputc('\n', t->to);
+  return answer(t, why, out);
+}
+
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 static const char *triton_type(nereid_dtype t) {
@@ -150,9 +165,12 @@ static int send_array(Triton *t, const LaunchArg *owner, char why[300]) {
   if (f && fclose(f)) bad = true;
   int status = bad ? (snprintf(why, 300, "cannot write %s: %s", path, strerror(errno)), -1) : 0;
   if (!status) {
-    fprintf(t->to, "{\"op\":\"array\",\"id\":%d,\"type\":\"%s\",\"bytes\":%lld,\"path\":\"%s\"}\n", id,
-            triton_type(owner->array.dtype), (long long)owner->array.bytes, path);
-    status = answer(t, why, NULL);
+    JsonWriter w = begin_command(t, "array");
+    json_put_int(&w, "id", id);
+    json_put_text(&w, "type", triton_type(owner->array.dtype));
+    json_put_int(&w, "bytes", owner->array.bytes);
+    json_put_text(&w, "path", path);
+    status = end_command(t, &w, why, NULL);
   }
   unlink(path);
   if (!status) t->known[t->known_count++] = (struct Known){owner, id};
@@ -161,41 +179,34 @@ static int send_array(Triton *t, const LaunchArg *owner, char why[300]) {
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-static void put_list(FILE *f, const char *name, const int64_t *v, int n) {
-  fprintf(f, ",\"%s\":[", name);
-  for (int i = 0; i < n; i++) fprintf(f, "%s%lld", i ? "," : "", (long long)v[i]);
-  fprintf(f, "]");
-}
-
-static void put_argument(Triton *t, const LaunchArg *a) {
-  FILE *f = t->to;
+static void put_argument(Triton *t, JsonWriter *w, const LaunchArg *a) {
   const nereid_arg *v = &a->arg;
-  int id = a->is_array ? id_of(t, a->shared ? a->shared : a) : 0;
-  fprintf(f, "{\"name\":");
-  json_string(f, a->name);
-  if (v->kind == NEREID_ARG_DESCRIPTOR) {
-    int64_t block[5];
-    for (int i = 0; i < v->rank; i++) block[i] = v->block_shape[i];
-    fprintf(f, ",\"kind\":\"descriptor\",\"id\":%d", id);
-    put_list(f, "shape", v->shape, v->rank), put_list(f, "strides", v->strides, v->rank),
-        put_list(f, "block", block, v->rank);
-  } else if (a->is_array) {
-    fprintf(f, ",\"kind\":\"array\",\"id\":%d", id);
-  } else if (v->kind == NEREID_ARG_CONSTEXPR && v->text) {
-    fprintf(f, ",\"kind\":\"python\",\"text\":");
-    json_string(f, v->text);
-  } else if (v->kind == NEREID_ARG_NONE) {
-    fprintf(f, ",\"kind\":\"number\",\"value\":null");
-  } else if (v->kind == NEREID_ARG_BOOL) {
-    fprintf(f, ",\"kind\":\"number\",\"value\":%s", v->i ? "true" : "false");
-  } else if (v->kind == NEREID_ARG_FLOAT) {
-    fprintf(f, ",\"kind\":\"python\",\"text\":\"float('%.17g')\"", v->f);
-  } else if (v->is_unsigned) {
-    fprintf(f, ",\"kind\":\"number\",\"value\":%llu", (unsigned long long)v->i);
+  bool is_text = v->kind == NEREID_ARG_CONSTEXPR && v->text, descriptor = v->kind == NEREID_ARG_DESCRIPTOR;
+  json_begin_object(w, NULL);
+  json_put_text(w, "name", a->name);
+  if (a->is_array || descriptor) {
+    json_put_text(w, "kind", descriptor ? "descriptor" : "array");
+    json_put_int(w, "id", id_of(t, a->shared ? a->shared : a));
+    if (descriptor) {
+      json_put_ints(w, "shape", v->shape, v->rank);
+      json_put_ints(w, "strides", v->strides, v->rank);
+      json_begin_array(w, "block");
+      for (int i = 0; i < v->rank; i++) json_put_int(w, NULL, v->block_shape[i]);
+      json_end_array(w);
+    }
+  } else if (is_text || v->kind == NEREID_ARG_FLOAT) {
+    char number[64];
+    snprintf(number, sizeof number, "float('%.17g')", v->f);
+    json_put_text(w, "kind", "python");
+    json_put_text(w, "text", is_text ? v->text : number);
   } else {
-    fprintf(f, ",\"kind\":\"number\",\"value\":%lld", (long long)v->i);
+    json_put_text(w, "kind", "number");
+    if (v->kind == NEREID_ARG_NONE) json_put_null(w, "value");
+    else if (v->kind == NEREID_ARG_BOOL) json_put_bool(w, "value", v->i != 0);
+    else if (v->is_unsigned) json_put_unsigned(w, "value", (uint64_t)v->i);
+    else json_put_int(w, "value", v->i);
   }
-  fprintf(f, "}");
+  json_end_object(w);
 }
 
 static bool is_parameter(const nereid_kernel_info *k, const char *name) {
@@ -204,22 +215,22 @@ static bool is_parameter(const nereid_kernel_info *k, const char *name) {
   return false;
 }
 
-static void put_launch(Triton *t, const Case *c, int i) {
+static void put_launch(Triton *t, JsonWriter *w, const Case *c, int i) {
   const Launch *l = &c->launches[i];
-  FILE *f = t->to;
   char *path = realpath(l->path, NULL);
-  fprintf(f, "%s{\"file\":", i ? "," : "");
-  json_string(f, path ? path : l->path);
-  fprintf(f, ",\"kernel\":"), json_string(f, l->kernel->name);
-  put_list(f, "grid", c->bench[i].grid, 3);
-  fprintf(f, ",\"options\":{\"num_warps\":%d,\"num_stages\":%d},\"args\":[", l->options.num_warps,
-          l->options.num_stages);
-  for (int k = 0, n = 0; k < l->arg_count; k++) {
-    if (!is_parameter(l->kernel, l->args[k].name)) continue;
-    if (n++) fprintf(f, ",");
-    put_argument(t, &l->args[k]);
-  }
-  fprintf(f, "]}");
+  json_begin_object(w, NULL);
+  json_put_text(w, "file", path ? path : l->path);
+  json_put_text(w, "kernel", l->kernel->name);
+  json_put_ints(w, "grid", c->bench[i].grid, 3);
+  json_begin_object(w, "options");
+  json_put_int(w, "num_warps", l->options.num_warps);
+  json_put_int(w, "num_stages", l->options.num_stages);
+  json_end_object(w);
+  json_begin_array(w, "args");
+  for (int k = 0; k < l->arg_count; k++)
+    if (is_parameter(l->kernel, l->args[k].name)) put_argument(t, w, &l->args[k]);
+  json_end_array(w);
+  json_end_object(w);
   free(path);
 }
 
@@ -231,10 +242,12 @@ int triton_open(Triton *t, const Case *c, int index, char why[300]) {
       if (a->is_array) status = send_array(t, a->shared ? a->shared : a, why);
     }
   if (status) return status;
-  fprintf(t->to, "{\"op\":\"case\",\"case\":%d,\"launches\":[", index);
-  for (int i = 0; i < c->count; i++) put_launch(t, c, i);
-  fprintf(t->to, "]}\n");
-  return answer(t, why, NULL);
+  JsonWriter w = begin_command(t, "case");
+  json_put_int(&w, "case", index);
+  json_begin_array(&w, "launches");
+  for (int i = 0; i < c->count; i++) put_launch(t, &w, c, i);
+  json_end_array(&w);
+  return end_command(t, &w, why, NULL);
 }
 
 typedef struct Fetch {
@@ -247,8 +260,10 @@ static int fetch_theirs(void *arg, const LaunchArg *owner, void *to) {
   Fetch *f = arg;
   char path[100];
   snprintf(path, sizeof path, "%s/result", f->triton->folder);
-  fprintf(f->triton->to, "{\"op\":\"read\",\"id\":%d,\"path\":\"%s\"}\n", id_of(f->triton, owner), path);
-  f->status = answer(f->triton, f->why, NULL);
+  JsonWriter w = begin_command(f->triton, "read");
+  json_put_int(&w, "id", id_of(f->triton, owner));
+  json_put_text(&w, "path", path);
+  f->status = end_command(f->triton, &w, f->why, NULL);
   FILE *in = f->status ? NULL : fopen(path, "rb");
   if (!f->status && (!in || fread(to, 1, (size_t)owner->array.bytes, in) != (size_t)owner->array.bytes))
     f->status = -1, snprintf(f->why, 300, "its results cannot be read from %s", path);
@@ -258,26 +273,24 @@ static int fetch_theirs(void *arg, const LaunchArg *owner, void *to) {
 }
 
 int triton_outputs(Triton *t, const Case *c, int index, Outputs *out, char why[300]) {
-  fprintf(t->to, "{\"op\":\"run\",\"case\":%d}\n", index);
-  int status = answer(t, why, NULL);
+  JsonWriter w = begin_command(t, "run");
+  json_put_int(&w, "case", index);
+  int status = end_command(t, &w, why, NULL);
   if (status) return status;
   Fetch f = {t, why, 0};
   return case_outputs(c, out, fetch_theirs, &f) && !f.status ? 1 : f.status;
-}
-
-static double number(const Json *j, const char *key) {
-  const Json *v = json_get(j, key);
-  return v && (v->kind == JSON_INT || v->kind == JSON_DOUBLE) ? v->f : 0;
 }
 
 bool triton_trial(void *remote, bool cold, double *device_ns, double *wall_ns) {
   const TritonCase *c = remote;
   char why[300];
   Json *j = NULL;
-  fprintf(c->triton->to, "{\"op\":\"trial\",\"case\":%d,\"cold\":%s}\n", c->index, cold ? "true" : "false");
-  int status = answer(c->triton, why, &j);
+  JsonWriter w = begin_command(c->triton, "trial");
+  json_put_int(&w, "case", c->index);
+  json_put_bool(&w, "cold", cold);
+  int status = end_command(c->triton, &w, why, &j);
   if (status < 0) progress_clear(), fprintf(stderr, "nereid bench: --triton: %s\n", why);
-  if (!status) *device_ns = number(j, "device"), *wall_ns = number(j, "wall");
+  if (!status) *device_ns = json_get_number(j, "device", 0), *wall_ns = json_get_number(j, "wall", 0);
   json_free(j);
   return !status;
 }
@@ -285,15 +298,17 @@ bool triton_trial(void *remote, bool cold, double *device_ns, double *wall_ns) {
 double triton_graph(Triton *t, int index, int times) {
   char why[300];
   Json *j = NULL;
-  fprintf(t->to, "{\"op\":\"graph\",\"case\":%d,\"times\":%d}\n", index, times);
-  int status = answer(t, why, &j);
-  double ns = status ? 0 : number(j, "device");
+  JsonWriter w = begin_command(t, "graph");
+  json_put_int(&w, "case", index);
+  json_put_int(&w, "times", times);
+  int status = end_command(t, &w, why, &j);
+  double ns = status ? 0 : json_get_number(j, "device", 0);
   json_free(j);
   return ns;
 }
 
 void triton_clear(Triton *t) {
   char why[300];
-  fprintf(t->to, "{\"op\":\"clear\"}\n");
-  if (answer(t, why, NULL) == 0) t->known_count = 0;
+  JsonWriter w = begin_command(t, "clear");
+  if (end_command(t, &w, why, NULL) == 0) t->known_count = 0;
 }

@@ -1,6 +1,7 @@
 /* cache: what is kept on disk, and throwing it away. */
 #include "cli.h"
-#include <inttypes.h>
+
+#include "base/json.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,12 +42,15 @@ static int cache(int argc, char **argv) {
   if (most >= 0 && nereid_cache_trim(most, &err)) return report_error(err);
   if (nereid_cache_get_info(&info, &err)) return report_error(err);
   if (json) {
-    printf("{\"folder\":");
-    json_string(stdout, info.folder);
-    printf(",\"entries\":%d,\"bytes\":%" PRId64 ",\"limit\":%" PRId64 ",\"problem\":", info.entries, info.bytes,
-           info.limit);
-    json_string(stdout, info.problem);
-    printf("}\n");
+    JsonWriter w = {.file = stdout};
+    json_begin_object(&w, NULL);
+    json_put_text(&w, "folder", info.folder);
+    json_put_int(&w, "entries", info.entries);
+    json_put_int(&w, "bytes", info.bytes);
+    json_put_int(&w, "limit", info.limit);
+    json_put_text(&w, "problem", info.problem);
+    json_end_object(&w);
+    printf("\n");
     return 0;
   }
   printf("folder   %s\n", *info.folder ? info.folder : "none");

@@ -20,13 +20,12 @@ extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, 
 /* nereid prof ... --instrument (prof_instrument.c): that verb's words. */
 int prof_instrument(const Verb *v, int argc, char **argv);
 
-/* ---- text.c: messages, tables, JSON, progress -------------------------------------------------------------------- */
+/* ---- text.c: messages, tables, progress -------------------------------------------------------------------------- */
 
 /* "nereid VERB: message" on stderr; returns 2, the status of a wrong command line. */
 int usage_error(const Verb *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints and frees err; returns 1. */
 int report_error(nereid_error *err);
-void json_string(FILE *out, const char *s); /* quoted and escaped */
 /* A file's text, malloc'ed; NULL and *why: it cannot be read, is no regular file, or has more than `most` bytes. */
 char *read_text(const char *path, int64_t most, const char **why);
 /* A line on stderr that is written over, only on a terminal, and only a second after `start_ns`. */

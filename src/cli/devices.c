@@ -1,6 +1,35 @@
 /* devices: what this machine can run kernels on. */
 #include "cli.h"
+
+#include "base/json.h"
 #include <string.h>
+
+static void put_version(JsonWriter *w, const char *key, int major, int minor) {
+  char text[32];
+  snprintf(text, sizeof text, "%d.%d", major, minor);
+  json_put_text(w, key, text);
+}
+
+static void print_json(const nereid_device_info *info, int n) {
+  JsonWriter w = {.file = stdout};
+  json_begin_array(&w, NULL);
+  for (const nereid_device_info *d = info; d < info + n; d++) {
+    json_begin_object(&w, NULL);
+    json_put_text(&w, "name", d->name);
+    json_put_bool(&w, "available", d->available);
+    json_put_int(&w, "threads", d->threads);
+    json_put_int(&w, "memory_bytes", d->memory_bytes);
+    if (d->compute_capability) {
+      put_version(&w, "compute_capability", d->compute_capability / 10, d->compute_capability % 10);
+      json_put_int(&w, "multiprocessors", d->multiprocessors);
+      put_version(&w, "driver_version", d->driver_version / 1000, d->driver_version % 1000 / 10);
+    }
+    json_put_text(&w, "description", d->description);
+    json_end_object(&w);
+  }
+  json_end_array(&w);
+  printf("\n");
+}
 
 static int devices(int argc, char **argv) {
   bool json = false;
@@ -16,23 +45,9 @@ static int devices(int argc, char **argv) {
   }
   nereid_device_info info[16];
   int n = nereid_devices(info, 16);
-  if (json) printf("[");
-  for (int i = 0; i < n; i++) {
-    if (json) {
-      printf("%s{\"name\":\"%s\",\"available\":%s,\"threads\":%d,\"memory_bytes\":%ld,", i ? "," : "", info[i].name,
-             info[i].available ? "true" : "false", info[i].threads, (long)info[i].memory_bytes);
-      if (info[i].compute_capability)
-        printf("\"compute_capability\":\"%d.%d\",\"multiprocessors\":%d,\"driver_version\":\"%d.%d\",",
-               info[i].compute_capability / 10, info[i].compute_capability % 10, info[i].multiprocessors,
-               info[i].driver_version / 1000, info[i].driver_version % 1000 / 10);
-      printf("\"description\":");
-      json_string(stdout, info[i].description);
-      printf("}");
-    } else {
-      printf("%-8s %-4s %s\n", info[i].name, info[i].available ? "yes" : "no", info[i].description);
-    }
-  }
-  if (json) printf("]\n");
+  if (json) print_json(info, n);
+  for (int i = 0; i < n && !json; i++)
+    printf("%-8s %-4s %s\n", info[i].name, info[i].available ? "yes" : "no", info[i].description);
   return 0;
 }
 

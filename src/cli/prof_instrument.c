@@ -7,6 +7,8 @@
  * with the timeline.
  */
 #include "bench.h"
+
+#include "base/json.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,26 +149,43 @@ static void print_table(const nereid_instrument *in, const nereid_instrument_inf
   }
 }
 
+static void put_region(JsonWriter *w, const nereid_instrument_region *r) {
+  json_begin_object(w, NULL);
+  json_put_text(w, "name", r->name);
+  json_put_int(w, "line", r->line);
+  json_put_bool(w, "automatic", r->automatic);
+  json_put_int(w, "depth", r->depth);
+  json_put_int(w, "count", r->count);
+  json_put_real(w, "mean", 9, r->mean);
+  json_put_real(w, "min", 9, r->min);
+  json_put_real(w, "max", 9, r->max);
+  json_put_real(w, "share", 6, r->share);
+  json_end_object(w);
+}
+
 static void print_json(const nereid_instrument *in, const nereid_instrument_info *i) {
-  printf("{\"kernel\":");
-  json_string(stdout, i->kernel);
-  printf(",\"device\":");
-  json_string(stdout, i->device);
-  printf(",\"unit\":\"%s\",\"ns_per_unit\":%.6g,\"warps\":%d,\"blocks\":%lld,\"warp_mean\":%.9g,\"warp_max\":%.9g,"
-         "\"records\":%lld,\"lost\":%lld,\"cut\":%lld",
-         i->unit, i->ns_per_unit, i->warps, (long long)i->blocks, i->warp_mean, i->warp_max, (long long)i->records,
-         (long long)i->lost, (long long)i->cut);
-  if (i->plain_ns > 0) printf(",\"plain_ns\":%.9g,\"instrument_ns\":%.9g", i->plain_ns, i->instrument_ns);
-  printf(",\"regions\":[");
-  for (int64_t k = 0; k < i->region_count; k++) {
-    const nereid_instrument_region *r = nereid_instrument_region_at(in, k);
-    printf("%s{\"name\":", k ? "," : "");
-    json_string(stdout, r->name);
-    printf(",\"line\":%d,\"automatic\":%s,\"depth\":%d,\"count\":%lld,\"mean\":%.9g,\"min\":%.9g,\"max\":%.9g,"
-           "\"share\":%.6g}",
-           r->line, r->automatic ? "true" : "false", r->depth, (long long)r->count, r->mean, r->min, r->max, r->share);
+  JsonWriter w = {.file = stdout};
+  json_begin_object(&w, NULL);
+  json_put_text(&w, "kernel", i->kernel);
+  json_put_text(&w, "device", i->device);
+  json_put_text(&w, "unit", i->unit);
+  json_put_real(&w, "ns_per_unit", 6, i->ns_per_unit);
+  json_put_int(&w, "warps", i->warps);
+  json_put_int(&w, "blocks", i->blocks);
+  json_put_real(&w, "warp_mean", 9, i->warp_mean);
+  json_put_real(&w, "warp_max", 9, i->warp_max);
+  json_put_int(&w, "records", i->records);
+  json_put_int(&w, "lost", i->lost);
+  json_put_int(&w, "cut", i->cut);
+  if (i->plain_ns > 0) {
+    json_put_real(&w, "plain_ns", 9, i->plain_ns);
+    json_put_real(&w, "instrument_ns", 9, i->instrument_ns);
   }
-  printf("]}\n");
+  json_begin_array(&w, "regions");
+  for (int64_t k = 0; k < i->region_count; k++) put_region(&w, nereid_instrument_region_at(in, k));
+  json_end_array(&w);
+  json_end_object(&w);
+  printf("\n");
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */

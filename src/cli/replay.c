@@ -64,10 +64,15 @@ static void work(const ReplayOptions *o, const Log *log, int from_parent, int to
     const char *why = NULL;
     Json *json = json_parse(log->lines[row], &why);
     if (json) replay_row(&r, json, row + 1, out);
-    else
-      fprintf(out, "{\"row\":%ld,\"state\":\"compile failed\",\"detail\":\"the log's line is no JSON: %s\"}\n",
-              (long)row + 1, why ? why : "?"),
-          fflush(out);
+    else {
+      char detail[200];
+      JsonWriter w = {.file = out};
+      snprintf(detail, sizeof detail, "the log's line is no JSON: %s", why ? why : "?");
+      replay_begin_row(&w, row + 1, NULL, REPLAY_COMPILE_FAILED, detail);
+      json_end_object(&w);
+      fputc('\n', out);
+      fflush(out);
+    }
     json_free(json);
   }
   _exit(0);
@@ -156,17 +161,12 @@ static ReplayState state_of(const char *name) {
   return REPLAY_CRASH;
 }
 
-static double number_of(const Json *j, const char *key) {
-  const Json *m = json_get(j, key);
-  return m ? m->f : 0;
-}
-
 static void compare_registers(Summary *s, const Json *j) {
-  Wide w = {.row = json_int(j, "row", 0),
-            .registers = (long)json_int(j, "registers", 0),
-            .spills = (long)json_int(j, "spill_bytes", 0),
-            .triton_registers = (long)json_int(j, "triton_registers", 0),
-            .triton_spills = (long)json_int(j, "triton_spills", 0)};
+  Wide w = {.row = json_get_int(j, "row", 0),
+            .registers = (long)json_get_int(j, "registers", 0),
+            .spills = (long)json_get_int(j, "spill_bytes", 0),
+            .triton_registers = (long)json_get_int(j, "triton_registers", 0),
+            .triton_spills = (long)json_get_int(j, "triton_spills", 0)};
   if (w.registers < 1 || w.triton_registers < 1) return;
   s->compared++;
   s->log_ratio += log((double)w.registers / (double)w.triton_registers);
@@ -183,14 +183,15 @@ static void compare_registers(Summary *s, const Json *j) {
 static void count_result(Summary *s, const Json *j) {
   ReplayState state = state_of(json_get_text(j, "state", "crash"));
   s->total[state]++;
-  if (json_int(j, "triton_builds", 1)) s->built[state]++;
-  double text_ms = number_of(j, "front_ms") + number_of(j, "backend_ms");
-  if (text_ms > s->worst_text_ms) s->worst_text_ms = text_ms, s->worst_text_row = json_int(j, "row", 0);
-  if (number_of(j, "compiler_ms") > s->worst_compiler_ms) s->worst_compiler_ms = number_of(j, "compiler_ms");
-  if (json_int(j, "peak_bytes", 0) > s->peak_bytes) s->peak_bytes = json_int(j, "peak_bytes", 0);
+  if (json_get_int(j, "triton_builds", 1)) s->built[state]++;
+  double text_ms = json_get_number(j, "front_ms", 0) + json_get_number(j, "backend_ms", 0);
+  if (text_ms > s->worst_text_ms) s->worst_text_ms = text_ms, s->worst_text_row = json_get_int(j, "row", 0);
+  if (json_get_number(j, "compiler_ms", 0) > s->worst_compiler_ms)
+    s->worst_compiler_ms = json_get_number(j, "compiler_ms", 0);
+  if (json_get_int(j, "peak_bytes", 0) > s->peak_bytes) s->peak_bytes = json_get_int(j, "peak_bytes", 0);
   compare_registers(s, j);
   if (state == REPLAY_AGREES || state == REPLAY_COMPILED) return;
-  bool built = json_int(j, "triton_builds", 1) != 0;
+  bool built = json_get_int(j, "triton_builds", 1) != 0;
   char *text = format_string("%s%s: %s", built ? "" : "(Triton does not build it) ", json_get_text(j, "kernel", "?"),
                              json_get_text(j, "detail", ""));
   /* same reason, other kernel: one cause */
@@ -208,7 +209,7 @@ static void count_result(Summary *s, const Json *j) {
   Cause *more = realloc(s->causes, sizeof *more * (size_t)(s->cause_count + 1));
   if (!more || !text) return free(text);
   s->causes = more;
-  s->causes[s->cause_count++] = (Cause){text, state, built, 1, json_int(j, "row", 0)};
+  s->causes[s->cause_count++] = (Cause){text, state, built, 1, json_get_int(j, "row", 0)};
 }
 
 static int by_count(const void *a, const void *b) {
@@ -292,13 +293,13 @@ static ReplayState take_result(Summary *s, const ReplayOptions *o, const char *l
 static void take_loss(Summary *s, const ReplayOptions *o, const Log *log, int64_t row, ReplayState state,
                       const char *why) {
   Json *json = json_parse(log->lines[row], NULL);
-  char *line = format_string(
-      "{\"row\":%ld,\"file\":\"%s\",\"kernel\":\"%s\",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":\"%s\"}",
-      (long)row + 1, json_get_text(json, "file", ""), json_get_text(json, "kernel", ""),
-      json_get(json, "triton_error") ? "false" : "true", replay_state_names[state], why);
+  Buf line = {0};
+  JsonWriter w = {.buf = &line};
+  replay_begin_row(&w, row + 1, json, state, why);
+  json_end_object(&w);
   json_free(json);
-  if (line) take_result(s, o, line);
-  free(line);
+  if (!line.failed) take_result(s, o, line.at);
+  buf_destroy(&line);
 }
 
 /* Reads what the worker says; true when its row has ended, one way or the other. */

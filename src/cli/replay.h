@@ -3,7 +3,7 @@
 #define NEREID_CLI_REPLAY_H
 
 #include "cli.h"
-#include "json.h"
+#include "base/json.h"
 
 typedef struct ReplayOptions {
   const char *log, *root, *device, *filter;
@@ -37,5 +37,7 @@ typedef struct Replayer {
 
 /* Does row number `number` and prints its result as one line of JSON to out. */
 void replay_row(Replayer *r, const Json *row, int64_t number, FILE *out);
+/* Begins such a line: what every row has. */
+void replay_begin_row(JsonWriter *w, int64_t number, const Json *row, ReplayState state, const char *detail);
 
 #endif

@@ -229,9 +229,9 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
   }
   const Json *meta = json_get(row->json, "meta");
   nereid_options options = {.no_autotune = true,
-                            .num_warps = (int)json_int(meta, "num_warps", 0),
-                            .num_stages = (int)json_int(meta, "num_stages", 0),
-                            .num_ctas = (int)json_int(meta, "num_ctas", 0),
+                            .num_warps = (int)json_get_int(meta, "num_warps", 0),
+                            .num_stages = (int)json_get_int(meta, "num_stages", 0),
+                            .num_ctas = (int)json_get_int(meta, "num_ctas", 0),
                             .check_races = races,
                             .allow_unwritten = true,
                             .programs = row->programs,
@@ -263,9 +263,9 @@ static int number_after(const char *text, const char *words) {
 static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
   const Json *meta = json_get(row->json, "meta");
   nereid_options options = {.no_autotune = true,
-                            .num_warps = (int)json_int(meta, "num_warps", 0),
-                            .num_stages = (int)json_int(meta, "num_stages", 0),
-                            .num_ctas = (int)json_int(meta, "num_ctas", 0)};
+                            .num_warps = (int)json_get_int(meta, "num_warps", 0),
+                            .num_stages = (int)json_get_int(meta, "num_stages", 0),
+                            .num_ctas = (int)json_get_int(meta, "num_ctas", 0)};
   nereid_arg *args = malloc(sizeof *args * (size_t)(row->count + 1));
   if (!args) return NEREID_OUT_OF_MEMORY;
   for (int i = 0; i < row->count; i++) {
@@ -481,30 +481,39 @@ static ReplayState do_row(Replayer *r, Row *row) {
   return best;
 }
 
+void replay_begin_row(JsonWriter *w, int64_t number, const Json *row, ReplayState state, const char *detail) {
+  json_begin_object(w, NULL);
+  json_put_int(w, "row", number);
+  json_put_text(w, "file", json_get_text(row, "file", ""));
+  json_put_text(w, "kernel", json_get_text(row, "kernel", ""));
+  json_put_bool(w, "triton_builds", !json_get(row, "triton_error"));
+  json_put_text(w, "state", replay_state_names[state]);
+  json_put_text(w, "detail", detail);
+}
+
 void replay_row(Replayer *r, const Json *json, int64_t number, FILE *out) {
   Row row = {.json = json, .number = number};
   int64_t start = now_ns();
   ReplayState state = do_row(r, &row);
   free_on(r->interp, &row, true), free_on(r->device, &row, false);
-  fprintf(out, "{\"row\":%ld,\"file\":", (long)number);
-  json_string(out, json_get_text(json, "file", ""));
-  fprintf(out, ",\"kernel\":");
-  json_string(out, json_get_text(json, "kernel", ""));
-  fprintf(out, ",\"triton_builds\":%s,\"state\":\"%s\",\"detail\":", json_get(json, "triton_error") ? "false" : "true",
-          replay_state_names[state]);
-  json_string(out, state == REPLAY_AGREES || state == REPLAY_COMPILED ? "" : row.detail);
+  JsonWriter w = {.file = out};
+  replay_begin_row(&w, number, json, state, state == REPLAY_AGREES || state == REPLAY_COMPILED ? "" : row.detail);
   if (r->options->target && state == REPLAY_COMPILED) {
     const Json *triton = json_get(json, "triton");
-    fprintf(out,
-            ",\"registers\":%d,\"spill_bytes\":%d,\"shared_bytes\":%d,\"triton_registers\":%ld,\"triton_spills\":%ld",
-            row.registers, row.spill_bytes, row.shared_bytes, (long)json_int(triton, "regs", 0),
-            (long)json_int(triton, "spills", 0));
+    json_put_int(&w, "registers", row.registers);
+    json_put_int(&w, "spill_bytes", row.spill_bytes);
+    json_put_int(&w, "shared_bytes", row.shared_bytes);
+    json_put_int(&w, "triton_registers", json_get_int(triton, "regs", 0));
+    json_put_int(&w, "triton_spills", json_get_int(triton, "spills", 0));
   }
-  fprintf(out,
-          ",\"front_ms\":%.3f,\"backend_ms\":%.3f,\"compiler_ms\":%.1f,\"peak_bytes\":%ld,\"run_ms\":%.3f,\"seconds\":%"
-          ".2f}\n",
-          row.front_ms, row.backend_ms, row.compiler_ms, (long)row.peak_bytes, row.run_ms,
-          (double)(now_ns() - start) / 1e9);
+  json_put_fixed(&w, "front_ms", 3, row.front_ms);
+  json_put_fixed(&w, "backend_ms", 3, row.backend_ms);
+  json_put_fixed(&w, "compiler_ms", 1, row.compiler_ms);
+  json_put_int(&w, "peak_bytes", row.peak_bytes);
+  json_put_fixed(&w, "run_ms", 3, row.run_ms);
+  json_put_fixed(&w, "seconds", 2, (double)(now_ns() - start) / 1e9);
+  json_end_object(&w);
+  fputc('\n', out);
   fflush(out);
   for (int i = 0; i < row.count && row.arrays; i++) {
     free(row.arrays[i].pattern);

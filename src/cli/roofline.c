@@ -9,6 +9,8 @@
  * products an element) and the kernels.
  */
 #include "bench.h"
+
+#include "base/json.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,52 +201,91 @@ static void print_placed(const Roofline *r) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void json_bandwidths(const char *name, const nereid_bandwidth *b, int n) {
-  printf(",\"%s\":[", name);
+static void put_bandwidths(JsonWriter *w, const char *name, const nereid_bandwidth *b, int n) {
+  json_begin_array(w, name);
   for (int i = 0; i < n; i++) {
-    printf("%s\n  {", i ? "," : "");
-    if (*b[i].name) printf("\"name\":\"%s\",", b[i].name);
-    printf("\"bytes\":%.9g,\"read\":%.6g,\"write\":%.6g,\"copy\":%.6g}", b[i].bytes, b[i].read, b[i].write, b[i].copy);
+    json_break(w, "\n  ");
+    json_begin_object(w, NULL);
+    if (*b[i].name) json_put_text(w, "name", b[i].name);
+    json_put_real(w, "bytes", 9, b[i].bytes);
+    json_put_real(w, "read", 6, b[i].read);
+    json_put_real(w, "write", 6, b[i].write);
+    json_put_real(w, "copy", 6, b[i].copy);
+    json_end_object(w);
   }
-  printf("]");
+  json_end_array(w);
+}
+
+static void put_rates(JsonWriter *w, const char *name, const double rates[NEREID_RATE_COUNT]) {
+  json_begin_object(w, name);
+  for (int i = 0; i < NEREID_RATE_COUNT; i++)
+    if (rates[i] > 0) json_put_real(w, nereid_rate_name((nereid_rate)i), 6, rates[i]);
+  json_end_object(w);
+}
+
+static void put_ceilings(JsonWriter *w, const nereid_ceilings *c) {
+  json_put_text(w, "device", c->device);
+  json_put_text(w, "description", c->description);
+  json_put_text(w, "date", c->date);
+  json_put_bool(w, "quick", c->quick);
+  put_bandwidths(w, "levels_gb_per_s", c->levels, c->level_count);
+  put_bandwidths(w, "sizes_gb_per_s", c->sizes, c->size_count);
+  json_break(w, "\n ");
+  put_rates(w, "rates_gflop_per_s", c->rates);
+  json_put_text(w, "blas", c->blas);
+  json_put_real(w, "launch_ns", 6, c->launch_ns);
+  json_put_real(w, "replay_ns", 6, c->replay_ns);
+  json_begin_array(w, "points");
+  for (int i = 0; i < c->point_count; i++) {
+    const nereid_roofline_point *p = &c->points[i];
+    json_break(w, "\n  ");
+    json_begin_object(w, NULL);
+    json_put_text(w, "dtype", nereid_dtype_name(p->dtype));
+    json_put_int(w, "operations", p->operations);
+    json_put_real(w, "elements", 9, p->elements);
+    json_put_real(w, "ns", 9, p->ns);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+static void put_placed(JsonWriter *w, const Placed *p) {
+  static const char *const kinds[] = {"memory", "requests", "arithmetic", "launch", "latency"};
+  const nereid_bound *b = &p->bound;
+  json_break(w, "\n  ");
+  json_begin_object(w, NULL);
+  json_put_text(w, "kernel", p->label);
+  json_put_real(w, "ns", 9, p->ns);
+  json_put_bool(w, "replayed", p->replayed);
+  json_put_real(w, "flops", 17, p->cost.flops);
+  json_put_real(w, "bytes", 17, b->working_set);
+  json_put_text(w, "bound", kinds[b->kind]);
+  json_put_text(w, "name", b->name);
+  json_put_real(w, "share", 6, b->share);
+  json_put_real(w, "least_ns", 6, b->least_ns);
+  json_put_text(w, "level", b->level);
+  json_put_real(w, "bandwidth", 6, b->bandwidth);
+  json_put_real(w, "memory_ns", 6, b->memory_ns);
+  json_put_real(w, "requests_ns", 6, b->requests_ns);
+  json_put_real(w, "launch_ns", 6, b->launch_ns);
+  put_rates(w, "rates_ns", b->rate_ns);
+  json_put_text(w, "text", b->text);
+  json_end_object(w);
 }
 
 static void print_json(const Roofline *r, bool has_kernel) {
-  const nereid_ceilings *c = &r->ceilings;
-  printf("{\"nereid\":\"%s\",\"device\":", nereid_version());
-  json_string(stdout, c->device);
-  printf(",\"description\":"), json_string(stdout, c->description);
-  printf(",\"date\":\"%s\",\"quick\":%s", c->date, c->quick ? "true" : "false");
-  json_bandwidths("levels_gb_per_s", c->levels, c->level_count),
-      json_bandwidths("sizes_gb_per_s", c->sizes, c->size_count);
-  printf(",\n \"rates_gflop_per_s\":{");
-  for (int i = 0, n = 0; i < NEREID_RATE_COUNT; i++)
-    if (c->rates[i] > 0) printf("%s\"%s\":%.6g", n++ ? "," : "", nereid_rate_name((nereid_rate)i), c->rates[i]);
-  printf("},\"blas\":"), json_string(stdout, c->blas);
-  printf(",\"launch_ns\":%.6g,\"replay_ns\":%.6g,\"points\":[", c->launch_ns, c->replay_ns);
-  for (int i = 0; i < c->point_count; i++) {
-    const nereid_roofline_point *p = &c->points[i];
-    printf("%s\n  {\"dtype\":\"%s\",\"operations\":%d,\"elements\":%.9g,\"ns\":%.9g}", i ? "," : "",
-           nereid_dtype_name(p->dtype), p->operations, p->elements, p->ns);
+  JsonWriter w = {.file = stdout};
+  json_begin_object(&w, NULL);
+  json_put_text(&w, "nereid", nereid_version());
+  put_ceilings(&w, &r->ceilings);
+  if (has_kernel) {
+    json_break(&w, "\n ");
+    json_begin_array(&w, "kernels");
+    for (int i = 0; i < r->placed_count; i++) put_placed(&w, &r->placed[i]);
+    json_end_array(&w);
   }
-  printf("]");
-  if (has_kernel) printf(",\n \"kernels\":[");
-  for (int i = 0; i < r->placed_count; i++) {
-    static const char *const kinds[] = {"memory", "requests", "arithmetic", "launch", "latency"};
-    const Placed *p = &r->placed[i];
-    const nereid_bound *b = &p->bound;
-    printf("%s\n  {\"kernel\":", i ? "," : "");
-    json_string(stdout, p->label);
-    printf(",\"ns\":%.9g,\"replayed\":%s,\"flops\":%.17g,\"bytes\":%.17g,\"bound\":\"%s\",\"name\":\"%s\",\"share\":%."
-           "6g,\"least_ns\":%.6g,\"level\":\"%s\",\"bandwidth\":%.6g,"
-           "\"memory_ns\":%.6g,\"requests_ns\":%.6g,\"launch_ns\":%.6g,\"rates_ns\":{",
-           p->ns, p->replayed ? "true" : "false", p->cost.flops, b->working_set, kinds[b->kind], b->name, b->share,
-           b->least_ns, b->level, b->bandwidth, b->memory_ns, b->requests_ns, b->launch_ns);
-    for (int k = 0, n = 0; k < NEREID_RATE_COUNT; k++)
-      if (b->rate_ns[k] > 0) printf("%s\"%s\":%.6g", n++ ? "," : "", nereid_rate_name((nereid_rate)k), b->rate_ns[k]);
-    printf("},\"text\":"), json_string(stdout, b->text), printf("}");
-  }
-  printf(has_kernel ? "]}\n" : "}\n");
+  json_end_object(&w);
+  printf("\n");
 }
 
 /* ---- the verb ---------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* run: compiles a kernel, launches it once on the given arguments, checks and saves its outputs, and prints a table of
  * what the arrays hold afterwards. `--step` walks through one program on the interpreter. */
 #include "cli.h"
+
+#include "base/json.h"
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -272,7 +274,8 @@ static bool step_prompt(void *arg, nereid_step *s, const char *file, int line, c
 
 /* ---- checks and the table ---------------------------------------------------------------------------------------- */
 
-static void summary(const LaunchArg *a, bool json) {
+/* As text, or with w as JSON. */
+static void summary(const LaunchArg *a, JsonWriter *w) {
   int64_t n = array_count(&a->array), nans = 0;
   double low = INFINITY, high = -INFINITY, total = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -286,17 +289,23 @@ static void summary(const LaunchArg *a, bool json) {
     total += v;
   }
   double mean = n > nans ? total / (double)(n - nans) : NAN;
+  if (w) {
+    json_begin_object(w, NULL);
+    json_put_text(w, "name", a->name);
+    json_put_text(w, "dtype", nereid_dtype_name(a->array.dtype));
+    json_put_ints(w, "shape", a->array.shape, a->array.rank);
+    json_put_int(w, "nan", nans);
+    if (isfinite(low) && isfinite(high)) {
+      json_put_real(w, "min", 9, low);
+      json_put_real(w, "max", 9, high);
+      json_put_real(w, "mean", 9, mean);
+    }
+    json_end_object(w);
+    return;
+  }
   char shape[160] = "";
   for (int d = 0, at = 0; d < a->array.rank; d++)
     at += snprintf(shape + at, sizeof shape - (size_t)at, "%s%ld", d ? "," : "", (long)a->array.shape[d]);
-  if (json) {
-    printf("{\"name\":");
-    json_string(stdout, a->name);
-    printf(",\"dtype\":\"%s\",\"shape\":[%s],\"nan\":%ld", nereid_dtype_name(a->array.dtype), shape, (long)nans);
-    if (isfinite(low) && isfinite(high)) printf(",\"min\":%.9g,\"max\":%.9g,\"mean\":%.9g", low, high, mean);
-    printf("}");
-    return;
-  }
   printf("  %-16s %s[%s]", a->name, nereid_dtype_name(a->array.dtype), shape);
   if (n > nans) printf("  min %.6g  mean %.6g  max %.6g", low, mean, high);
   if (nans) printf("  NaN: %ld", (long)nans);
@@ -306,7 +315,7 @@ static void summary(const LaunchArg *a, bool json) {
 }
 
 /* Compares argument c->name with c->value: @FILE.npy, or `interp`, whose result stands in `reference`. */
-static int check_one(Run *r, const Pair *c, const Launch *reference, bool first) {
+static int check_one(Run *r, const Pair *c, const Launch *reference, JsonWriter *w) {
   LaunchArg *a = launch_arg(&r->launch, c->name);
   nereid_error *err = NULL;
   Array file = {0};
@@ -328,11 +337,15 @@ static int check_one(Run *r, const Pair *c, const Launch *reference, bool first)
     double rtol = r->rtol >= 0 ? r->rtol : dtype_tolerance(a->array.dtype), atol = r->atol >= 0 ? r->atol : rtol;
     Difference d = array_compare(&a->array, want, rtol, atol);
     status = d.mismatches != 0;
-    if (r->json) {
-      printf("%s{\"name\":", first ? "" : ",");
-      json_string(stdout, c->name);
-      printf(",\"elements\":%ld,\"mismatches\":%ld,\"rtol\":%g,\"atol\":%g,\"agrees\":%s}", (long)d.count,
-             (long)d.mismatches, rtol, atol, status ? "false" : "true");
+    if (w) {
+      json_begin_object(w, NULL);
+      json_put_text(w, "name", c->name);
+      json_put_int(w, "elements", d.count);
+      json_put_int(w, "mismatches", d.mismatches);
+      json_put_real(w, "rtol", 6, rtol);
+      json_put_real(w, "atol", 6, atol);
+      json_put_bool(w, "agrees", !status);
+      json_end_object(w);
     } else if (status) {
       printf("  check %s against %s: %ld of %ld differ; worst at %ld: %.9g, wanted %.9g (rtol %.2g, atol %.2g)\n",
              c->name, c->value, (long)d.mismatches, (long)d.count, (long)d.worst_at, d.worst_got, d.worst_want, rtol,
@@ -397,27 +410,33 @@ static int run_checked(Run *r) {
   status = launch_on(r, d, grid, &compile_ms, &launch_ms);
   nereid_device_close(d);
   if (!status && with_interp) status = run_reference(r, &reference);
-  if (!status && r->json) {
-    printf("{\"kernel\":");
-    json_string(stdout, l->kernel->name);
-    printf(",\"device\":\"%s\",\"grid\":[%ld,%ld,%ld],\"compile_ms\":%.3f,\"launch_ms\":%.4f,\"arrays\":[", r->device,
-           (long)grid[0], (long)grid[1], (long)grid[2], compile_ms, launch_ms);
+  JsonWriter json = {.file = stdout}, *w = r->json ? &json : NULL;
+  if (!status && w) {
+    json_begin_object(&json, NULL);
+    json_put_text(&json, "kernel", l->kernel->name);
+    json_put_text(&json, "device", r->device);
+    json_put_ints(&json, "grid", grid, 3);
+    json_put_fixed(&json, "compile_ms", 3, compile_ms);
+    json_put_fixed(&json, "launch_ms", 4, launch_ms);
+    json_begin_array(&json, "arrays");
   } else if (!status) {
     if (r->was_stopped) printf("stopped before the kernel ended; the arrays hold what was stored until then\n");
     printf("%s on %s: grid %ld x %ld x %ld, compiled in %.1f ms, ran in %.3f ms\n", l->kernel->name, r->device,
            (long)grid[0], (long)grid[1], (long)grid[2], compile_ms, launch_ms);
   }
-  bool first = true;
-  for (int i = 0; i < l->arg_count && !status; i++) {
-    if (!l->args[i].is_array) continue;
-    if (r->json && !first) printf(",");
-    first = false;
-    summary(&l->args[i], r->json);
+  for (int i = 0; i < l->arg_count && !status; i++)
+    if (l->args[i].is_array) summary(&l->args[i], w);
+  if (!status && w) {
+    json_end_array(w);
+    json_begin_array(w, "checks");
   }
-  if (!status && r->json) printf("],\"checks\":[");
   int failed = status;
-  for (int i = 0; i < r->check_count && !status; i++) failed |= check_one(r, &r->checks[i], &reference, i == 0);
-  if (!status && r->json) printf("]}\n");
+  for (int i = 0; i < r->check_count && !status; i++) failed |= check_one(r, &r->checks[i], &reference, w);
+  if (!status && w) {
+    json_end_array(w);
+    json_end_object(w);
+    printf("\n");
+  }
   for (int i = 0; i < r->output_count && !status; i++)
     if (array_write_npy(&launch_arg(l, r->outputs[i].name)->array, r->outputs[i].value, &err))
       failed |= report_error(err);

@@ -1,4 +1,4 @@
-/* text: messages, JSON strings, the progress line. */
+/* text: messages, the progress line. */
 #include "cli.h"
 
 #include <errno.h>
@@ -28,19 +28,6 @@ int report_error(nereid_error *err) {
   fprintf(stderr, "%s%s", text, n && text[n - 1] == '\n' ? "" : "\n");
   nereid_error_free(err);
   return 1;
-}
-
-void json_string(FILE *out, const char *s) {
-  fputc('"', out);
-  for (; *s; s++) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\') fprintf(out, "\\%c", c);
-    else if (c == '\n') fputs("\\n", out);
-    else if (c == '\t') fputs("\\t", out);
-    else if (c < 0x20) fprintf(out, "\\u%04x", c);
-    else fputc(c, out);
-  }
-  fputc('"', out);
 }
 
 char *read_text(const char *path, int64_t most, const char **why) {

@@ -1,5 +1,7 @@
 /* tune_table: what `nereid tune` prints and saves. */
 #include "tune.h"
+
+#include "base/json.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,49 +119,66 @@ void search_table(const Search *s) {
 
 static const char *const state_names[] = {"not reached", "measured", "dropped", "same", "skipped", "failed", "wrong"};
 
-static void json_config(FILE *out, const Search *s, int i) {
+static void put_config(JsonWriter *w, const char *key, const Search *s, int i) {
   const nereid_config *c = &s->configs[i];
-  fprintf(out, "{");
-  for (int k = 0; k < c->arg_count; k++) {
-    json_string(out, c->args[k].name);
-    fprintf(out, ":");
-    json_string(out, c->args[k].text);
-    fprintf(out, ",");
+  const nereid_tune_result *r = &s->results[i];
+  json_begin_object(w, key);
+  for (int k = 0; k < c->arg_count; k++) json_put_text(w, c->args[k].name, c->args[k].text);
+  json_put_int(w, "warps", r->info.num_warps ? r->info.num_warps : c->num_warps);
+  json_put_int(w, "stages", r->info.num_stages ? r->info.num_stages : c->num_stages);
+  json_put_int(w, "ctas", c->num_ctas);
+  json_end_object(w);
+}
+
+static void put_result(JsonWriter *w, const Search *s, int i) {
+  const nereid_tune_result *r = &s->results[i];
+  json_begin_object(w, NULL);
+  put_config(w, "config", s, i);
+  json_put_text(w, "state", state_names[r->state]);
+  if (r->state == NEREID_TUNE_SAME) json_put_int(w, "same_as", r->same_as);
+  if (*r->why) json_put_text(w, "why", r->why);
+  if (r->times.count) {
+    json_put_int(w, "trials", r->times.count);
+    json_put_real(w, "median_ns", 9, r->times.median);
+    json_put_real(w, "p10_ns", 9, r->times.p10);
+    json_put_real(w, "p90_ns", 9, r->times.p90);
+    json_put_real(w, "min_ns", 9, r->times.min);
   }
-  fprintf(out, "\"warps\":%d,\"stages\":%d,\"ctas\":%d}",
-          s->results[i].info.num_warps ? s->results[i].info.num_warps : c->num_warps,
-          s->results[i].info.num_stages ? s->results[i].info.num_stages : c->num_stages, c->num_ctas);
+  json_put_ints(w, "grid", r->grid, 3);
+  json_put_int(w, "registers", r->info.registers);
+  json_put_int(w, "spill_bytes", r->info.spill_bytes);
+  json_put_int(w, "shared_bytes", r->info.shared_bytes);
+  json_end_object(w);
 }
 
 void search_json(FILE *out, const Search *s) {
-  fprintf(out, "{\"nereid\":\"%s\",\"kernel\":", nereid_version());
-  json_string(out, s->launch.kernel->name);
-  fprintf(out, ",\"device\":");
-  json_string(out, s->device);
-  fprintf(out, ",\"seconds\":%.3f,\"interrupted\":%s,\"kept\":%s,\"best\":", s->seconds,
-          s->interrupted ? "true" : "false", s->kept ? "true" : "false");
-  if (s->best >= 0) json_config(out, s, s->best);
-  else fprintf(out, "null");
-  if (s->counted) fprintf(out, ",\"flops\":%.17g,\"bytes\":%.17g", s->cost.flops, bytes_of(s));
+  JsonWriter w = {.file = out};
+  json_begin_object(&w, NULL);
+  json_put_text(&w, "nereid", nereid_version());
+  json_put_text(&w, "kernel", s->launch.kernel->name);
+  json_put_text(&w, "device", s->device);
+  json_put_fixed(&w, "seconds", 3, s->seconds);
+  json_put_bool(&w, "interrupted", s->interrupted);
+  json_put_bool(&w, "kept", s->kept);
+  if (s->best >= 0) put_config(&w, "best", s, s->best);
+  else json_put_null(&w, "best");
+  if (s->counted) {
+    json_put_real(&w, "flops", 17, s->cost.flops);
+    json_put_real(&w, "bytes", 17, bytes_of(s));
+  }
   if (s->all) {
-    fprintf(out, ",\"exhaustive\":{\"best\":");
-    json_config(out, s, s->all_best);
-    fprintf(out, ",\"behind\":%.6g}", s->behind);
+    json_begin_object(&w, "exhaustive");
+    put_config(&w, "best", s, s->all_best);
+    json_put_real(&w, "behind", 6, s->behind);
+    json_end_object(&w);
   }
-  fprintf(out, ",\"results\":[\n");
+  json_begin_array(&w, "results");
   for (int i = 0; i < s->count; i++) {
-    const nereid_tune_result *r = &s->results[i];
-    fprintf(out, " {\"config\":");
-    json_config(out, s, i);
-    fprintf(out, ",\"state\":\"%s\"", state_names[r->state]);
-    if (r->state == NEREID_TUNE_SAME) fprintf(out, ",\"same_as\":%d", r->same_as);
-    if (*r->why) fprintf(out, ",\"why\":"), json_string(out, r->why);
-    if (r->times.count)
-      fprintf(out, ",\"trials\":%d,\"median_ns\":%.9g,\"p10_ns\":%.9g,\"p90_ns\":%.9g,\"min_ns\":%.9g", r->times.count,
-              r->times.median, r->times.p10, r->times.p90, r->times.min);
-    fprintf(out, ",\"grid\":[%lld,%lld,%lld],\"registers\":%d,\"spill_bytes\":%d,\"shared_bytes\":%d}%s\n",
-            (long long)r->grid[0], (long long)r->grid[1], (long long)r->grid[2], r->info.registers, r->info.spill_bytes,
-            r->info.shared_bytes, i + 1 < s->count ? "," : "");
+    json_break(&w, "\n ");
+    put_result(&w, s, i);
   }
-  fprintf(out, "]}\n");
+  json_break(&w, "\n");
+  json_end_array(&w);
+  json_end_object(&w);
+  fputc('\n', out);
 }

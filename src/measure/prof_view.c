@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "prof/prof.h"
 #include "runtime/runtime.h"
 
@@ -118,9 +119,12 @@ static nereid_status choose(TraceReader *r, const char *text, const struct View 
 
 static nereid_status write_views(TraceReader *r, const struct View *const *chosen, int n, bool object,
                                  const ViewOptions *o, FILE *out, nereid_error **error) {
+  JsonWriter w = {.file = out};
+  if (object) json_begin_object(&w, NULL);
   for (int i = 0; i < n; i++) {
     char why[300] = "";
-    if (object) fprintf(out, "%s\"%s\":", i ? ",\n" : "{", chosen[i]->name);
+    if (object && i) json_break(&w, "\n");
+    if (object) json_put_key(&w, chosen[i]->name);
     else if (i) fputc('\n', out);
     if (!trace_rewind(r))
       return error_set(error, NEREID_BAD_FILE, NULL, "the trace cannot be read again from its beginning");
@@ -128,7 +132,10 @@ static nereid_status write_views(TraceReader *r, const struct View *const *chose
       return error_set(error, NEREID_BAD_ARGUMENT, NULL, "the view '%s': %s", chosen[i]->name, why);
     if (ferror(out)) return NEREID_OK; /* target_close says it */
   }
-  if (object) fputs("}\n", out);
+  if (object) {
+    json_end_object(&w);
+    fputc('\n', out);
+  }
   return NEREID_OK;
 }
 

@@ -1,4 +1,5 @@
 /* A report as text for people, and as one JSON object with the names of nereid_report. */
+#include "base/json.h"
 #include "measure/report.h"
 
 #include <stdlib.h>
@@ -117,100 +118,109 @@ static void put_text(Buf *b, const nereid_report *p) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void put_string(Buf *b, const char *s) {
-  buf_putc(b, '"');
-  for (; *s; s++) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\') buf_printf(b, "\\%c", c);
-    else if (c == '\n') buf_puts(b, "\\n");
-    else if (c < 32) buf_printf(b, "\\u%04x", c);
-    else buf_putc(b, (char)c);
-  }
-  buf_putc(b, '"');
-}
-
-static void text(Buf *b, const char *name, const char *s) {
-  buf_printf(b, "%s\"%s\":", b->at[b->n - 1] == '{' ? "" : ",", name);
-  put_string(b, s);
-}
-static void whole(Buf *b, const char *name, int64_t n) {
-  buf_printf(b, "%s\"%s\":%lld", b->at[b->n - 1] == '{' ? "" : ",", name, (long long)n);
-}
-static void real(Buf *b, const char *name, double v) {
-  buf_printf(b, "%s\"%s\":%.9g", b->at[b->n - 1] == '{' ? "" : ",", name, v);
-}
-static void truth(Buf *b, const char *name, bool v) {
-  buf_printf(b, "%s\"%s\":%s", b->at[b->n - 1] == '{' ? "" : ",", name, v ? "true" : "false");
-}
-
-static void json_occupancy(Buf *b, const nereid_report *p) {
+static void put_occupancy(JsonWriter *w, const nereid_report *p) {
   const nereid_occupancy *o = &p->occupancy;
-  buf_puts(b, ",\"occupancy\":{");
-  whole(b, "blocks", o->blocks), whole(b, "by_registers", o->by_registers), whole(b, "by_shared", o->by_shared);
-  whole(b, "by_warps", o->by_warps), whole(b, "by_blocks", o->by_blocks), text(b, "limit", o->limit);
-  whole(b, "warps", o->warps), whole(b, "max_warps", o->max_warps), real(b, "occupancy", o->occupancy);
-  whole(b, "registers_granted", o->registers_granted), whole(b, "shared_granted", o->shared_granted);
-  buf_puts(b, "}");
+  json_begin_object(w, "occupancy");
+  json_put_int(w, "blocks", o->blocks);
+  json_put_int(w, "by_registers", o->by_registers);
+  json_put_int(w, "by_shared", o->by_shared);
+  json_put_int(w, "by_warps", o->by_warps);
+  json_put_int(w, "by_blocks", o->by_blocks);
+  json_put_text(w, "limit", o->limit);
+  json_put_int(w, "warps", o->warps);
+  json_put_int(w, "max_warps", o->max_warps);
+  json_put_real(w, "occupancy", 9, o->occupancy);
+  json_put_int(w, "registers_granted", o->registers_granted);
+  json_put_int(w, "shared_granted", o->shared_granted);
+  json_end_object(w);
 }
 
-static void json_access(Buf *b, const nereid_report_access *a) {
-  buf_puts(b, "{");
-  text(b, "file", a->file), whole(b, "line", a->line), text(b, "text", a->text), text(b, "what", a->what);
-  truth(b, "shared", a->shared), text(b, "buffer", a->buffer), whole(b, "bytes", a->bytes), whole(b, "count", a->count);
-  truth(b, "masked", a->masked), truth(b, "in_loop", a->in_loop), truth(b, "known", a->known);
-  whole(b, "requests", a->requests), whole(b, "lanes", a->lanes);
-  if (a->shared) whole(b, "wavefronts", a->wavefronts), whole(b, "ideal_wavefronts", a->ideal_wavefronts);
-  else whole(b, "sectors", a->sectors), whole(b, "ideal_sectors", a->ideal_sectors);
-  buf_puts(b, "}");
-}
-
-static void json_counts(Buf *b, const nereid_report *p) {
-  const nereid_cost *c = &p->cost;
-  whole(b, "programs_walked", p->programs_walked), truth(b, "exact", p->exact);
-  whole(b, "warp_instructions", p->warp_instructions), whole(b, "divergent", p->divergent),
-      real(b, "active_lanes", p->active_lanes);
-  real(b, "flops", c->flops), whole(b, "load_bytes", p->load_bytes), whole(b, "store_bytes", p->store_bytes);
-  real(b, "intensity", p->intensity), text(b, "bound", p->bound);
-  buf_puts(b, ",\"accesses\":[");
-  for (int i = 0; i < p->access_count; i++) {
-    if (i) buf_putc(b, ',');
-    json_access(b, &p->accesses[i]);
+static void put_access(JsonWriter *w, const nereid_report_access *a) {
+  json_begin_object(w, NULL);
+  json_put_text(w, "file", a->file);
+  json_put_int(w, "line", a->line);
+  json_put_text(w, "text", a->text);
+  json_put_text(w, "what", a->what);
+  json_put_bool(w, "shared", a->shared);
+  json_put_text(w, "buffer", a->buffer);
+  json_put_int(w, "bytes", a->bytes);
+  json_put_int(w, "count", a->count);
+  json_put_bool(w, "masked", a->masked);
+  json_put_bool(w, "in_loop", a->in_loop);
+  json_put_bool(w, "known", a->known);
+  json_put_int(w, "requests", a->requests);
+  json_put_int(w, "lanes", a->lanes);
+  if (a->shared) {
+    json_put_int(w, "wavefronts", a->wavefronts);
+    json_put_int(w, "ideal_wavefronts", a->ideal_wavefronts);
+  } else {
+    json_put_int(w, "sectors", a->sectors);
+    json_put_int(w, "ideal_sectors", a->ideal_sectors);
   }
-  buf_puts(b, "],\"classes\":{");
-  for (int i = 0; i < p->class_count; i++) whole(b, p->classes[i].name, p->classes[i].warps);
-  buf_puts(b, "},\"times\":[");
+  json_end_object(w);
+}
+
+static void put_counts(JsonWriter *w, const nereid_report *p) {
+  json_put_int(w, "programs_walked", p->programs_walked);
+  json_put_bool(w, "exact", p->exact);
+  json_put_int(w, "warp_instructions", p->warp_instructions);
+  json_put_int(w, "divergent", p->divergent);
+  json_put_real(w, "active_lanes", 9, p->active_lanes);
+  json_put_real(w, "flops", 9, p->cost.flops);
+  json_put_int(w, "load_bytes", p->load_bytes);
+  json_put_int(w, "store_bytes", p->store_bytes);
+  json_put_real(w, "intensity", 9, p->intensity);
+  json_put_text(w, "bound", p->bound);
+  json_begin_array(w, "accesses");
+  for (int i = 0; i < p->access_count; i++) put_access(w, &p->accesses[i]);
+  json_end_array(w);
+  json_begin_object(w, "classes");
+  for (int i = 0; i < p->class_count; i++) json_put_int(w, p->classes[i].name, p->classes[i].warps);
+  json_end_object(w);
+  json_begin_array(w, "times");
   for (int i = 0; i < p->time_count; i++) {
-    buf_puts(b, i ? ",{" : "{");
-    text(b, "bound", p->times[i].bound), real(b, "ns", p->times[i].ns), text(b, "why", p->times[i].why);
-    buf_puts(b, "}");
+    json_begin_object(w, NULL);
+    json_put_text(w, "bound", p->times[i].bound);
+    json_put_real(w, "ns", 9, p->times[i].ns);
+    json_put_text(w, "why", p->times[i].why);
+    json_end_object(w);
   }
-  buf_puts(b, "]");
-  text(b, "remarks", p->remarks);
+  json_end_array(w);
+  json_put_text(w, "remarks", p->remarks);
 }
 
 static void put_json(Buf *b, const nereid_report *p) {
-  buf_puts(b, "{");
-  text(b, "kernel", p->kernel), text(b, "target", p->target), text(b, "machine", p->machine);
-  whole(b, "num_warps", p->num_warps), whole(b, "num_stages", p->num_stages);
-  whole(b, "registers", p->registers), whole(b, "spill_bytes", p->spill_bytes), whole(b, "stack_bytes", p->stack_bytes);
-  whole(b, "shared_bytes", p->shared_bytes);
-  json_occupancy(b, p);
-  whole(b, "multiprocessors", p->multiprocessors), real(b, "clock_mhz", p->clock_mhz),
-      real(b, "memory_gbs", p->memory_gbs);
-  buf_printf(b, ",\"grid\":[%lld,%lld,%lld]", (long long)p->grid[0], (long long)p->grid[1], (long long)p->grid[2]);
-  whole(b, "programs", p->programs), real(b, "waves", p->waves), real(b, "tail_waste", p->tail_waste),
-      truth(b, "counted", p->counted);
-  if (p->counted) json_counts(b, p);
-  buf_puts(b, "}\n");
+  JsonWriter w = {.buf = b};
+  json_begin_object(&w, NULL);
+  json_put_text(&w, "kernel", p->kernel);
+  json_put_text(&w, "target", p->target);
+  json_put_text(&w, "machine", p->machine);
+  json_put_int(&w, "num_warps", p->num_warps);
+  json_put_int(&w, "num_stages", p->num_stages);
+  json_put_int(&w, "registers", p->registers);
+  json_put_int(&w, "spill_bytes", p->spill_bytes);
+  json_put_int(&w, "stack_bytes", p->stack_bytes);
+  json_put_int(&w, "shared_bytes", p->shared_bytes);
+  put_occupancy(&w, p);
+  json_put_int(&w, "multiprocessors", p->multiprocessors);
+  json_put_real(&w, "clock_mhz", 9, p->clock_mhz);
+  json_put_real(&w, "memory_gbs", 9, p->memory_gbs);
+  json_put_ints(&w, "grid", p->grid, 3);
+  json_put_int(&w, "programs", p->programs);
+  json_put_real(&w, "waves", 9, p->waves);
+  json_put_real(&w, "tail_waste", 9, p->tail_waste);
+  json_put_bool(&w, "counted", p->counted);
+  if (p->counted) put_counts(&w, p);
+  json_end_object(&w);
+  buf_putc(b, '\n');
 }
 
 nereid_status nereid_report_text(const nereid_report *r, bool json, char **out, nereid_error **error) {
   if (!r) return error_null(error, "nereid_report_text", "the report");
   if (!out) return error_null(error, "nereid_report_text", "text");
   Buf b = {0};
-  buf_puts(&b, ""); /* so that there is something to look back at */
-  if (b.at && json) put_json(&b, r);
-  else if (b.at) put_text(&b, r);
+  if (json) put_json(&b, r);
+  else put_text(&b, r);
   if (!b.at || b.failed) {
     buf_destroy(&b);
     return error_out_of_memory(error);

@@ -31,7 +31,8 @@ static const struct {
 typedef struct Finding {
   const char *kind;                    /* for programs */
   int64_t cost;                        /* ns */
-  Buf what, evidence, advice, figures; /* evidence: lines; figures: members of a JSON object */
+  Buf what, evidence, advice, figures; /* evidence: lines; figures: members of a JSON object, after others */
+  JsonWriter members;
 } Finding;
 
 typedef struct Advice {
@@ -40,7 +41,8 @@ typedef struct Advice {
 } Advice;
 
 static Finding *finding(Advice *a, const char *kind, int64_t cost) {
-  vec_push(a->m.t->arena, &a->findings, (Finding){.kind = kind, .cost = cost});
+  vec_push(a->m.t->arena, &a->findings,
+           (Finding){.kind = kind, .cost = cost, .members = {.spaced = true, .follows = true}});
   return &a->findings.at[a->findings.n - 1];
 }
 
@@ -49,18 +51,13 @@ static double percent(int64_t a, int64_t b) { return 100 * part(a, b); }
 #define TIME(ns) time_text((char[32]){0}, (double)(ns))
 #define BYTES(n) bytes_text((char[32]){0}, (double)(n))
 
-/* Names come from outside: a figure's text is a JSON string. */
-static void figure_text(Buf *b, const char *name, const char *text) {
-  char *mem = NULL;
-  size_t n = 0;
-  FILE *f = open_memstream(&mem, &n);
-  if (!f) return;
-  json_text(f, text);
-  fclose(f);
-  buf_printf(b, "%s\"%s\": ", b->n ? ", " : "", name), buf_puts(b, mem ? mem : "\"\"");
-  free(mem);
+/* Where a finding's next figure goes. Findings move as they grow more. */
+static JsonWriter *figures(Finding *f) {
+  f->members.buf = &f->figures;
+  return &f->members;
 }
-static void figure(Buf *b, const char *name, double v) { buf_printf(b, "%s\"%s\": %.17g", b->n ? ", " : "", name, v); }
+static void figure(Finding *f, const char *name, double v) { json_put_real(figures(f), name, 17, v); }
+static void figure_text(Finding *f, const char *name, const char *text) { json_put_text(figures(f), name, text); }
 
 /* ---- waits ------------------------------------------------------------------------------------------------------- */
 
@@ -112,13 +109,12 @@ static void say_waits(Advice *a) {
                  ? "copy into page-locked memory without waiting (non_blocking=True), and use the result a step later"
                  : "wait once, at the end, or for one event rather than for everything; work in one stream is in order "
                    "without it");
-    figure_text(&f->figures, "call", w->call), figure_text(&f->figures, "range", w->range);
-    if (w->copy_call) figure_text(&f->figures, "after_copy", w->copy_call);
-    if (w->copy != COPY_UNKNOWN)
-      figure_text(&f->figures, "direction", directions[w->copy]), figure(&f->figures, "bytes", (double)w->bytes);
-    figure(&f->figures, "count", (double)w->count), figure(&f->figures, "total_ns", (double)w->total),
-        figure(&f->figures, "longest_ns", (double)w->longest);
-    figure(&f->figures, "idle_after_ns", (double)w->idle);
+    figure_text(f, "call", w->call), figure_text(f, "range", w->range);
+    if (w->copy_call) figure_text(f, "after_copy", w->copy_call);
+    if (w->copy != COPY_UNKNOWN) figure_text(f, "direction", directions[w->copy]), figure(f, "bytes", (double)w->bytes);
+    figure(f, "count", (double)w->count), figure(f, "total_ns", (double)w->total),
+        figure(f, "longest_ns", (double)w->longest);
+    figure(f, "idle_after_ns", (double)w->idle);
   }
 }
 
@@ -138,19 +134,22 @@ static void say_gaps(Advice *a) {
   buf_printf(&f->evidence, "the longest: %s, %s into the run\n", TIME(m->longest_gap),
              TIME(m->longest_gap_at - m->t->first));
   if (m->doing.n) qsort(m->doing.at, (size_t)m->doing.n, sizeof *m->doing.at, by_ns);
-  buf_printf(&f->figures, "\"gaps\": %lld, \"idle_ns\": %lld, \"longest_ns\": %lld, \"meanwhile\": [",
-             (long long)m->gaps, (long long)m->idle, (long long)m->longest_gap);
+  figure(f, "gaps", (double)m->gaps);
+  figure(f, "idle_ns", (double)m->idle);
+  figure(f, "longest_ns", (double)m->longest_gap);
+  json_begin_array(figures(f), "meanwhile");
   for (int i = 0; i < m->doing.n && i < 6; i++) {
     Doing *d = &m->doing.at[i];
     if (i && part(d->ns, m->idle) < 0.02) break;
     buf_printf(&f->evidence, "%s%5.1f%% %s%s%s%s\n", i ? "           " : "meanwhile: ", percent(d->ns, m->idle),
                d->what, *d->range ? " (in range \"" : "", d->range, *d->range ? "\")" : "");
-    Buf one = {0};
-    figure_text(&one, "what", d->what), figure_text(&one, "range", d->range), figure(&one, "ns", (double)d->ns);
-    buf_printf(&f->figures, "%s{", i ? ", " : ""), buf_write(&f->figures, one.at, one.n), buf_puts(&f->figures, "}");
-    buf_destroy(&one);
+    json_begin_object(figures(f), NULL);
+    figure_text(f, "what", d->what);
+    figure_text(f, "range", d->range);
+    figure(f, "ns", (double)d->ns);
+    json_end_object(figures(f));
   }
-  buf_puts(&f->figures, "]");
+  json_end_array(figures(f));
   buf_puts(&f->advice, "let the CPU run ahead (no waits in the loop), start fewer and larger kernels (fusion, larger "
                        "batches), or record the step as a CUDA graph; prepare input in another thread");
 }
@@ -196,9 +195,9 @@ static void say_small(Advice *a) {
                percent(unfilled, m->kernel_time));
   buf_puts(&f->advice, "fuse neighbouring elementwise kernels into one, make batches larger, or record the step as a "
                        "CUDA graph: its launches cost a fraction");
-  figure(&f->figures, "small", (double)small), figure(&f->figures, "launched", (double)launched),
-      figure(&f->figures, "gpu_ns", (double)took), figure(&f->figures, "call_ns", (double)calls);
-  figure(&f->figures, "unfilled_ns", (double)unfilled);
+  figure(f, "small", (double)small), figure(f, "launched", (double)launched), figure(f, "gpu_ns", (double)took),
+      figure(f, "call_ns", (double)calls);
+  figure(f, "unfilled_ns", (double)unfilled);
 }
 
 static void say_dominates(Advice *a) {
@@ -217,8 +216,8 @@ static void say_dominates(Advice *a) {
                k->bytes / (double)k->total);
   buf_puts(&f->advice, "what makes this kernel faster makes the run faster: place it on the roofline (nereid "
                        "roofline), look into it (nereid inspect --report; nereid prof --instrument)");
-  figure_text(&f->figures, "kernel", k->name), figure(&f->figures, "count", (double)k->count),
-      figure(&f->figures, "total_ns", (double)k->total), figure(&f->figures, "share", part(k->total, all));
+  figure_text(f, "kernel", k->name), figure(f, "count", (double)k->count), figure(f, "total_ns", (double)k->total),
+      figure(f, "share", part(k->total, all));
 }
 
 /* ---- copies, compilation ----------------------------------------------------------------------------------------- */
@@ -241,9 +240,8 @@ static void say_copies(Advice *a) {
     buf_puts(&f->evidence, "\n");
     buf_puts(&f->advice, "copy the next batch in a second stream while kernels work on this one; from page-locked "
                          "memory (pin_memory=True, non_blocking=True), else the copy is not asynchronous");
-    figure(&f->figures, "alone_ns", (double)m->copies_alone), figure(&f->figures, "copies_ns", (double)m->copies_all),
-        figure(&f->figures, "to_gpu_bytes", (double)in->bytes),
-        figure(&f->figures, "from_gpu_bytes", (double)out->bytes);
+    figure(f, "alone_ns", (double)m->copies_alone), figure(f, "copies_ns", (double)m->copies_all),
+        figure(f, "to_gpu_bytes", (double)in->bytes), figure(f, "from_gpu_bytes", (double)out->bytes);
   }
   int64_t pageable = in->pageable_total + out->pageable_total;
   if (part(pageable, m->span) >= from.pageable) {
@@ -259,8 +257,7 @@ static void say_copies(Advice *a) {
     buf_puts(&f->evidence, "\n");
     buf_puts(&f->advice, "page-lock the buffers that are copied again and again (pin_memory=True, cudaHostAlloc): such "
                          "copies are faster, and do not hold the CPU");
-    figure(&f->figures, "count", (double)n), figure(&f->figures, "bytes", (double)bytes),
-        figure(&f->figures, "total_ns", (double)pageable);
+    figure(f, "count", (double)n), figure(f, "bytes", (double)bytes), figure(f, "total_ns", (double)pageable);
   }
   if (part(m->compile_time, m->span) >= from.compile) {
     Finding *f = finding(a, "compilation", m->compile_time);
@@ -269,7 +266,7 @@ static void say_copies(Advice *a) {
     buf_puts(&f->evidence, "compiled kernels are kept on disk: a second run has them\n");
     buf_puts(&f->advice,
              "run each kernel once before the loop that is to be fast (warm-up), or build them ahead of time");
-    figure(&f->figures, "count", (double)m->compiles), figure(&f->figures, "total_ns", (double)m->compile_time);
+    figure(f, "count", (double)m->compiles), figure(f, "total_ns", (double)m->compile_time);
   }
 }
 
@@ -361,25 +358,44 @@ static void print_text(Advice *a, FILE *out) {
 
 static void print_json(Advice *a, FILE *out) {
   Measured *m = &a->m;
-  fprintf(out,
-          "{\"gpu\": %s, \"span_ns\": %lld, \"devices\": %d, \"startup_ns\": %lld, \"busy_ns\": %lld, \"idle_ns\": "
-          "%lld, \"truncated\": %s, \"lost\": %lld,\n \"bound\": ",
-          m->gpu ? "true" : "false", (long long)m->span, m->devices, (long long)m->startup, (long long)m->busy,
-          (long long)m->idle, m->t->truncated ? "true" : "false", (long long)m->t->lost);
-  if (m->span > 0) fprintf(out, "\"%s\"", bound_keys[verdict(m)]);
-  else fputs("null", out);
-  fputs(", \"by_name\": ", out), fputs(m->bound_by_names ? "true" : "false", out), fputs(", \"bounds\": {", out);
-  for (int b = 0; b < BOUNDS; b++)
-    fprintf(out, "%s\"%s_ns\": %lld", b ? ", " : "", bound_keys[b], (long long)m->bound[b]);
-  fputs("},\n \"findings\": [", out);
+  JsonWriter w = {.file = out, .spaced = true};
+  json_begin_object(&w, NULL);
+  json_put_bool(&w, "gpu", m->gpu);
+  json_put_int(&w, "span_ns", m->span);
+  json_put_int(&w, "devices", m->devices);
+  json_put_int(&w, "startup_ns", m->startup);
+  json_put_int(&w, "busy_ns", m->busy);
+  json_put_int(&w, "idle_ns", m->idle);
+  json_put_bool(&w, "truncated", m->t->truncated);
+  json_put_int(&w, "lost", m->t->lost);
+  json_break(&w, "\n ");
+  if (m->span > 0) json_put_text(&w, "bound", bound_keys[verdict(m)]);
+  else json_put_null(&w, "bound");
+  json_put_bool(&w, "by_name", m->bound_by_names);
+  json_begin_object(&w, "bounds");
+  for (int b = 0; b < BOUNDS; b++) {
+    char key[64];
+    snprintf(key, sizeof key, "%s_ns", bound_keys[b]);
+    json_put_int(&w, key, m->bound[b]);
+  }
+  json_end_object(&w);
+  json_break(&w, "\n ");
+  json_begin_array(&w, "findings");
   for (int i = 0; i < a->findings.n; i++) {
     Finding *f = &a->findings.at[i];
-    fprintf(out, "%s\n  {\"kind\": \"%s\", \"cost_ns\": %lld, \"what\": ", i ? "," : "", f->kind, (long long)f->cost);
-    json_text(out, f->what.at), fputs(", \"evidence\": ", out), json_text(out, f->evidence.at),
-        fputs(", \"advice\": ", out), json_text(out, f->advice.at);
-    fprintf(out, ", %s}", f->figures.at);
+    json_break(&w, "\n  ");
+    json_begin_object(&w, NULL);
+    json_put_text(&w, "kind", f->kind);
+    json_put_int(&w, "cost_ns", f->cost);
+    json_put_text(&w, "what", f->what.at);
+    json_put_text(&w, "evidence", f->evidence.at);
+    json_put_text(&w, "advice", f->advice.at);
+    fputs(f->figures.at, out);
+    json_end_object(&w);
   }
-  fputs("]}\n", out);
+  json_end_array(&w);
+  json_end_object(&w);
+  fputc('\n', out);
 }
 
 static int by_cost(const void *x, const void *y) {

@@ -18,32 +18,34 @@
 
 typedef struct Chrome {
   Items *t;
-  FILE *out;
-  bool first;
+  JsonWriter w;
   Tracks tracks;
   Map *names; /* a kernel's name in the trace -> KernelName */
 } Chrome;
 
-static void begin(Chrome *c) {
-  fputs(c->first ? "\n" : ",\n", c->out);
-  c->first = false;
+static JsonWriter *begin(Chrome *c, const char *phase) {
+  json_break(&c->w, "\n");
+  json_begin_object(&c->w, NULL);
+  json_put_text(&c->w, "ph", phase);
+  return &c->w;
 }
 
 /* ns since the trace's beginning as microseconds */
-static void put_us(FILE *out, int64_t ns) {
-  if (ns < 0) ns = 0;
-  fprintf(out, "%lld.%03d", (long long)(ns / 1000), (int)(ns % 1000));
+static void put_us(JsonWriter *w, const char *key, int64_t ns) {
+  json_put_fixed(w, key, 3, (double)(ns < 0 ? 0 : ns) / 1e3);
 }
 
 static void metadata(Chrome *c, uint32_t pid, int64_t tid, const char *what, const char *key, const char *text,
                      int64_t number) {
-  begin(c);
-  fprintf(c->out, "{\"ph\":\"M\",\"pid\":%u,", pid);
-  if (tid >= 0) fprintf(c->out, "\"tid\":%lld,", (long long)tid);
-  fprintf(c->out, "\"name\":\"%s\",\"args\":{\"%s\":", what, key);
-  if (text) json_text(c->out, text);
-  else fprintf(c->out, "%lld", (long long)number);
-  fputs("}}", c->out);
+  JsonWriter *w = begin(c, "M");
+  json_put_int(w, "pid", pid);
+  if (tid >= 0) json_put_int(w, "tid", tid);
+  json_put_text(w, "name", what);
+  json_begin_object(w, "args");
+  if (text) json_put_text(w, key, text);
+  else json_put_int(w, key, number);
+  json_end_object(w);
+  json_end_object(w);
 }
 
 /* A track is named where it first is needed: viewers take names from anywhere in the file. */
@@ -78,34 +80,41 @@ static const KernelName *kernel_name(Chrome *c, const Item *i) { /* demangled on
   return known;
 }
 
+static void put_triple(JsonWriter *w, const char *key, const uint32_t v[3]) {
+  json_put_ints(w, key, (int64_t[]){v[0], v[1], v[2]}, 3);
+}
+
+static void put_kernel(Chrome *c, const Item *i, double seconds) {
+  JsonWriter *w = &c->w;
+  const uint32_t *g = i->kernel.grid, *b = i->kernel.block;
+  if (i->on_gpu || g[0]) put_triple(w, "grid", g);
+  if (i->on_gpu || b[0]) put_triple(w, "block", b);
+  if (i->kernel.registers) json_put_int(w, "registers per thread", i->kernel.registers);
+  if (i->on_gpu) json_put_int(w, "shared memory", i->kernel.shared);
+  if (i->kernel.graph) json_put_unsigned(w, "graph", i->kernel.graph);
+  if (i->flops > 0) json_put_real(w, "flops", 6, i->flops);
+  if (i->flops > 0 && seconds > 0 && !items_simulated(c->t)) json_put_real(w, "TFLOP/s", 4, i->flops / seconds / 1e12);
+  json_put_text(w, "function", kernel_name(c, i)->full);
+  if (i->shapes) json_put_text(w, "shapes", trace_text(c->t->reader, i->shapes));
+}
+
 static void put_args(Chrome *c, const Item *i) {
-  FILE *out = c->out;
+  JsonWriter *w = &c->w;
   double seconds = (double)(i->end - i->start) / 1e9;
-  fputs(",\"args\":{", out);
-  const char *comma = "";
-#define ARG(...) (fputs(comma, out), fprintf(out, __VA_ARGS__), comma = ",")
-  if (i->correlation) ARG("\"correlation\":%llu", (unsigned long long)i->correlation);
-  if (i->kind == TRACE_CALL && i->result) ARG("\"result\":%d", i->result);
-  if (i->kind == TRACE_KERNEL) {
-    const uint32_t *g = i->kernel.grid, *b = i->kernel.block;
-    if (i->on_gpu || g[0]) ARG("\"grid\":[%u,%u,%u]", g[0], g[1], g[2]);
-    if (i->on_gpu || b[0]) ARG("\"block\":[%u,%u,%u]", b[0], b[1], b[2]);
-    if (i->kernel.registers) ARG("\"registers per thread\":%u", i->kernel.registers);
-    if (i->on_gpu) ARG("\"shared memory\":%u", i->kernel.shared);
-    if (i->kernel.graph) ARG("\"graph\":%llu", (unsigned long long)i->kernel.graph);
-    if (i->flops > 0) ARG("\"flops\":%.6g", i->flops);
-    if (i->flops > 0 && seconds > 0 && !items_simulated(c->t)) ARG("\"TFLOP/s\":%.4g", i->flops / seconds / 1e12);
-    ARG("\"function\":"), json_text(out, kernel_name(c, i)->full);
-    if (i->shapes) ARG("\"shapes\":"), json_text(out, trace_text(c->t->reader, i->shapes));
-  }
+  json_begin_object(w, "args");
+  if (i->correlation) json_put_unsigned(w, "correlation", i->correlation);
+  if (i->kind == TRACE_CALL && i->result) json_put_int(w, "result", i->result);
+  if (i->kind == TRACE_KERNEL) put_kernel(c, i, seconds);
   double bytes = i->kind == TRACE_KERNEL                          ? i->bytes
                  : i->kind == TRACE_COPY || i->kind == TRACE_FILL ? (double)i->moved
                                                                   : 0;
-  if (bytes > 0) ARG("\"bytes\":%.17g", bytes);
-  if (bytes > 0 && seconds > 0 && !items_simulated(c->t)) ARG("\"GB/s\":%.4g", bytes / seconds / 1e9);
-  if (item_is_activity(i)) ARG("\"device\":%u,\"stream\":%llu", i->device, (unsigned long long)i->stream);
-#undef ARG
-  putc('}', out);
+  if (bytes > 0) json_put_real(w, "bytes", 17, bytes);
+  if (bytes > 0 && seconds > 0 && !items_simulated(c->t)) json_put_real(w, "GB/s", 4, bytes / seconds / 1e9);
+  if (item_is_activity(i)) {
+    json_put_int(w, "device", i->device);
+    json_put_unsigned(w, "stream", i->stream);
+  }
+  json_end_object(w);
 }
 
 static const char *category(const Item *i) {
@@ -118,18 +127,29 @@ static const char *category(const Item *i) {
   }
 }
 
+static void put_arrow(JsonWriter *w, uint64_t flow, uint32_t pid, uint32_t tid, int64_t at) {
+  json_put_unsigned(w, "id", flow);
+  json_put_text(w, "name", "launch");
+  json_put_text(w, "cat", "launch");
+  json_put_int(w, "pid", pid);
+  json_put_int(w, "tid", tid);
+  put_us(w, "ts", at);
+  json_end_object(w);
+}
+
 static void interval(Chrome *c, const Item *i) {
   int64_t end;
   Track *k = tracks_place(&c->tracks, i, &end);
   announce(c, k);
-  begin(c);
-  fputs("{\"ph\":\"X\",\"name\":", c->out),
-      json_text(c->out, i->kind == TRACE_KERNEL ? kernel_name(c, i)->legible : item_name(c->t, i));
-  fprintf(c->out, ",\"cat\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":", category(i), k->group->pid, k->tid);
-  put_us(c->out, i->start - c->t->first);
-  fputs(",\"dur\":", c->out), put_us(c->out, end - i->start);
+  JsonWriter *w = begin(c, "X");
+  json_put_text(w, "name", i->kind == TRACE_KERNEL ? kernel_name(c, i)->legible : item_name(c->t, i));
+  json_put_text(w, "cat", category(i));
+  json_put_int(w, "pid", k->group->pid);
+  json_put_int(w, "tid", k->tid);
+  put_us(w, "ts", i->start - c->t->first);
+  put_us(w, "dur", end - i->start);
   put_args(c, i);
-  putc('}', c->out);
+  json_end_object(w);
   if (!item_is_activity(i) || !i->has_call) return;
   /* The arrow begins inside of the call and ends where the activity begins; its number must be the file's own, not only
    * of a process. */
@@ -137,17 +157,10 @@ static void interval(Chrome *c, const Item *i) {
   int64_t at = i->call_start + (i->call_end - i->call_start) / 2;
   if (at > i->start) at = i->start; /* no arrow goes back in time */
   if (at < i->call_start) at = i->call_start;
-  begin(c);
-  fprintf(c->out, "{\"ph\":\"s\",\"id\":%llu,\"name\":\"launch\",\"cat\":\"launch\",\"pid\":%u,\"tid\":%u,\"ts\":",
-          (unsigned long long)flow, i->process, i->call_thread);
-  put_us(c->out, at - c->t->first);
-  putc('}', c->out);
-  begin(c);
-  fprintf(c->out,
-          "{\"ph\":\"f\",\"bp\":\"e\",\"id\":%llu,\"name\":\"launch\",\"cat\":\"launch\",\"pid\":%u,\"tid\":%u,\"ts\":",
-          (unsigned long long)flow, k->group->pid, k->tid);
-  put_us(c->out, (i->start > at ? i->start : at) - c->t->first);
-  putc('}', c->out);
+  put_arrow(begin(c, "s"), flow, i->process, i->call_thread, at - c->t->first);
+  w = begin(c, "f");
+  json_put_text(w, "bp", "e");
+  put_arrow(w, flow, k->group->pid, k->tid, (i->start > at ? i->start : at) - c->t->first);
 }
 
 static void memory(Chrome *c, const Item *i) {
@@ -157,12 +170,14 @@ static void memory(Chrome *c, const Item *i) {
   int64_t *in_use = i->memory.pinned ? &g->pinned_in_use : &g->in_use;
   *in_use = i->memory.in_use >= 0 && !i->memory.pinned ? i->memory.in_use : *in_use + i->memory.bytes;
   announce(c, &header);
-  begin(c);
-  fprintf(c->out,
-          "{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%u,\"ts\":", i->memory.pinned ? "page-locked memory" : "memory in use",
-          g->pid);
-  put_us(c->out, i->start - c->t->first);
-  fprintf(c->out, ",\"args\":{\"bytes\":%lld}}", (long long)(*in_use < 0 ? 0 : *in_use));
+  JsonWriter *w = begin(c, "C");
+  json_put_text(w, "name", i->memory.pinned ? "page-locked memory" : "memory in use");
+  json_put_int(w, "pid", g->pid);
+  put_us(w, "ts", i->start - c->t->first);
+  json_begin_object(w, "args");
+  json_put_int(w, "bytes", *in_use < 0 ? 0 : *in_use);
+  json_end_object(w);
+  json_end_object(w);
 }
 
 static void instant(Chrome *c, const Item *i) {
@@ -173,32 +188,44 @@ static void instant(Chrome *c, const Item *i) {
   announce(c, &header);
   if (i->kind == TRACE_LOST) name = lost_text(text, i->count, name);
   if (i->kind == TRACE_METRIC) snprintf(text, sizeof text, "%.600s = %.6g", name, i->value), name = text;
-  begin(c);
-  fputs("{\"ph\":\"i\",\"name\":", c->out), json_text(c->out, name);
-  fprintf(c->out,
-          ",\"cat\":\"%s\",\"s\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":", i->kind == TRACE_METRIC ? "metric" : "note",
-          i->kind == TRACE_METRIC ? "t" : "g", i->process, i->thread ? i->thread : i->process);
-  put_us(c->out, i->start - c->t->first);
-  putc('}', c->out);
+  JsonWriter *w = begin(c, "i");
+  json_put_text(w, "name", name);
+  json_put_text(w, "cat", i->kind == TRACE_METRIC ? "metric" : "note");
+  json_put_text(w, "s", i->kind == TRACE_METRIC ? "t" : "g");
+  json_put_int(w, "pid", i->process);
+  json_put_int(w, "tid", i->thread ? i->thread : i->process);
+  put_us(w, "ts", i->start - c->t->first);
+  json_end_object(w);
 }
 
 static void chrome(Items *t, FILE *out, const ViewOptions *o) {
-  Chrome c = {.t = t, .out = out, .first = true, .tracks = {.arena = t->arena}, .names = map_create(t->arena, true)};
+  Chrome c = {.t = t, .w = {.file = out}, .tracks = {.arena = t->arena}, .names = map_create(t->arena, true)};
   if (!items_begin(t, BY_TIME)) return;
   const ProcessInfo *p = t->processes.n ? &t->processes.at[0] : NULL;
-  fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"producer\":\"nereid\"", out);
-  if (o->title) fputs(",\"title\":", out), json_text(out, o->title);
-  if (t->truncated) fputs(",\"truncated\":\"true\"", out);
-  if (t->lost) fprintf(out, ",\"lost events\":\"%lld\"", (long long)t->lost);
-  fputs("}", out);
-  if (p && p->wall) fprintf(out, ",\"baseTimeNanoseconds\":%lld", (long long)(t->first + p->wall));
-  fputs(",\"traceEvents\":[", out);
+  JsonWriter *w = &c.w;
+  json_begin_object(w, NULL);
+  json_put_text(w, "displayTimeUnit", "ns");
+  json_begin_object(w, "otherData");
+  json_put_text(w, "producer", "nereid");
+  if (o->title) json_put_text(w, "title", o->title);
+  if (t->truncated) json_put_text(w, "truncated", "true");
+  if (t->lost) {
+    char lost[24];
+    snprintf(lost, sizeof lost, "%lld", (long long)t->lost);
+    json_put_text(w, "lost events", lost);
+  }
+  json_end_object(w);
+  if (p && p->wall) json_put_int(w, "baseTimeNanoseconds", t->first + p->wall);
+  json_begin_array(w, "traceEvents");
   for (const Item *i; (i = items_next(t));) {
     if (item_of_thread(i) || item_is_activity(i)) interval(&c, i);
     else if (i->kind == TRACE_MEMORY) memory(&c, i);
     else if (i->kind == TRACE_NOTE || i->kind == TRACE_LOST || i->kind == TRACE_METRIC) instant(&c, i);
   }
-  fputs("\n]}\n", out);
+  json_break(w, "\n");
+  json_end_array(w);
+  json_end_object(w);
+  fputc('\n', out);
 }
 
 int view_chrome(TraceReader *r, FILE *out, const ViewOptions *o, char why[300]) {

@@ -321,22 +321,6 @@ void items_warnings(Items *t, FILE *out, const char *prefix) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Length of the character at s when it is right UTF-8, else 0: names come from files and drivers, and may hold
- * anything. */
-static int utf8_length(const char *s) {
-  const unsigned char *u = (const unsigned char *)s;
-  int n = u[0] < 0x80                   ? 1
-          : u[0] >= 0xC2 && u[0] < 0xE0 ? 2
-          : (u[0] & 0xF0) == 0xE0       ? 3
-          : u[0] >= 0xF0 && u[0] < 0xF5 ? 4
-                                        : 0;
-  for (int i = 1; i < n; i++)
-    if ((u[i] & 0xC0) != 0x80) return 0;
-  if (n == 3 && ((u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] >= 0xA0))) return 0;
-  if (n == 4 && ((u[0] == 0xF0 && u[1] < 0x90) || (u[0] == 0xF4 && u[1] >= 0x90))) return 0;
-  return n;
-}
-
 void plain_text(FILE *out, const char *s) {
   for (int n; *s; s += n ? n : 1) {
     n = utf8_length(s);
@@ -345,24 +329,6 @@ void plain_text(FILE *out, const char *s) {
     if (control || !n) fputs(control ? " " : "\ufffd", out);
     else fwrite(s, 1, (size_t)n, out);
   }
-}
-
-void json_text(FILE *out, const char *s) {
-  putc('"', out);
-  while (*s) {
-    unsigned char c = (unsigned char)*s;
-    int n = utf8_length(s);
-    if (!n) fputs("\\ufffd", out), s++;
-    else if (n > 1) fwrite(s, 1, (size_t)n, out), s += n;
-    else {
-      if (c == '"' || c == '\\') putc('\\', out), putc(c, out);
-      else if (c < 0x20 || c == '<' || c == 0x7f)
-        fprintf(out, "\\u%04x", c); /* "</script" must not end the page's data */
-      else putc(c, out);
-      s++;
-    }
-  }
-  putc('"', out);
 }
 
 void xml_text(FILE *out, const char *s) {

@@ -142,26 +142,42 @@ static void print_text(Functions *f, const ViewOptions *o, FILE *out) {
   items_warnings(f->t, out, "note: ");
 }
 
-static void json_rows(Function *const *all, int rows, FILE *out) {
+static void put_rows(JsonWriter *w, const char *key, Function *const *all, int rows) {
+  json_break(w, "\n ");
+  json_begin_array(w, key);
   for (int i = 0; i < rows; i++) {
-    fputs(i ? ",\n  {\"name\": " : "\n  {\"name\": ", out), json_text(out, all[i]->name + (all[i]->is_python ? 8 : 0));
-    fprintf(out, ", \"self_ns\": %lld, \"total_ns\": %lld}", (long long)all[i]->self, (long long)all[i]->total);
+    json_break(w, "\n  ");
+    json_begin_object(w, NULL);
+    json_put_text(w, "name", all[i]->name + (all[i]->is_python ? 8 : 0));
+    json_put_int(w, "self_ns", all[i]->self);
+    json_put_int(w, "total_ns", all[i]->total);
+    json_end_object(w);
   }
+  json_end_array(w);
 }
 
 static void print_json(Functions *f, const ViewOptions *o, FILE *out) {
-  fprintf(out, "{\"cpu_ns\": %lld, \"samples\": %lld, \"function_count\": %d,\n \"functions\": [", (long long)f->cpu,
-          (long long)f->samples, f->all.n);
-  json_rows(f->all.at, rows_of(f->all.n, o), out);
-  fputs("],\n \"python_functions\": [", out), json_rows(f->python.at, rows_of(f->python.n, o), out);
-  fputs("],\n \"processes\": [", out);
+  JsonWriter w = {.file = out, .spaced = true};
+  json_begin_object(&w, NULL);
+  json_put_int(&w, "cpu_ns", f->cpu);
+  json_put_int(&w, "samples", f->samples);
+  json_put_int(&w, "function_count", f->all.n);
+  put_rows(&w, "functions", f->all.at, rows_of(f->all.n, o));
+  put_rows(&w, "python_functions", f->python.at, rows_of(f->python.n, o));
+  json_break(&w, "\n ");
+  json_begin_array(&w, "processes");
   const Function **processes = processes_of(f);
   for (int i = 0; i < map_count(f->by_process); i++) {
-    fprintf(out, "%s\n  {\"process\": %lld, \"cpu_ns\": %lld, \"command\": ", i ? "," : "",
-            (long long)processes[i]->last, (long long)processes[i]->self);
-    json_text(out, command_of(f, processes[i]->last)), putc('}', out);
+    json_break(&w, "\n  ");
+    json_begin_object(&w, NULL);
+    json_put_int(&w, "process", processes[i]->last);
+    json_put_int(&w, "cpu_ns", processes[i]->self);
+    json_put_text(&w, "command", command_of(f, processes[i]->last));
+    json_end_object(&w);
   }
-  fputs("]}\n", out);
+  json_end_array(&w);
+  json_end_object(&w);
+  fputc('\n', out);
 }
 
 static void functions(Items *t, FILE *out, const ViewOptions *o) {

@@ -24,7 +24,7 @@ typedef struct Numbering { /* texts by number, in the order in which they were m
 
 typedef struct Page {
   Items *t;
-  FILE *out;
+  JsonWriter w;
   Tracks tracks;
   Map *group_numbers;
   VEC(TrackGroup *) groups;
@@ -140,19 +140,31 @@ static void put_event(Page *p, const Item *i) {
   int name = number_of(&p->names, item_name(p->t, i));
   while (p->is_kernel.n <= name) vec_push(p->t->arena, &p->is_kernel, i->kind == TRACE_KERNEL);
   /* COLUMNS: track, ns since the last event's start, ns, name, depth, kind, detail, correlation */
-  fprintf(p->out, "%s%d,%lld,%lld,%d,%d,%d,%d,%llu", p->kept++ ? ",\n" : "\n", k->index,
-          (long long)(i->start - p->last), (long long)(end - i->start), name, k->depth - 1, kind_of(i), detail_of(p, i),
-          (unsigned long long)(i->kind == TRACE_CALL || i->has_call ? exact_in_double(i->correlation) : 0));
+  JsonWriter *w = &p->w;
+  json_break(w, "\n");
+  json_put_int(w, NULL, k->index);
+  json_put_int(w, NULL, i->start - p->last);
+  json_put_int(w, NULL, end - i->start);
+  json_put_int(w, NULL, name);
+  json_put_int(w, NULL, k->depth - 1);
+  json_put_int(w, NULL, kind_of(i));
+  json_put_int(w, NULL, detail_of(p, i));
+  json_put_unsigned(w, NULL, i->kind == TRACE_CALL || i->has_call ? exact_in_double(i->correlation) : 0);
+  p->kept++;
   p->last = i->start;
 }
 
 /* ---- what comes beside the events -------------------------------------------------------------------------------- */
 
+static void put_array(JsonWriter *w, const char *key) {
+  json_break(w, "\n");
+  json_begin_array(w, key);
+}
+
 static void put_points(Page *p) {
-  FILE *out = p->out;
-  const char *comma = "";
+  JsonWriter *w = &p->w;
   int64_t *in_use = NULL;
-  fputs("],\n\"memory\":[", out);
+  put_array(w, "memory");
   if (p->t->counts[TRACE_MEMORY] && items_begin(p->t, BY_TIME))
     for (const Item *i; (i = items_next(p->t));) {
       if (i->kind != TRACE_MEMORY) continue;
@@ -164,12 +176,12 @@ static void put_points(Page *p) {
         vec_push(p->t->arena, &p->groups, g);
         map_put(p->group_numbers, g, (void *)(intptr_t)p->groups.n);
       }
-      fprintf(out, "%s%d,%lld,%lld", comma, (int)(intptr_t)map_get(p->group_numbers, g) - 1,
-              (long long)(i->start - p->t->first), (long long)(*in_use < 0 ? 0 : *in_use));
-      comma = ",";
+      json_put_int(w, NULL, (int)(intptr_t)map_get(p->group_numbers, g) - 1);
+      json_put_int(w, NULL, i->start - p->t->first);
+      json_put_int(w, NULL, *in_use < 0 ? 0 : *in_use);
     }
-  fputs("],\n\"notes\":[", out);
-  comma = "";
+  json_end_array(w);
+  put_array(w, "notes");
   if ((p->t->counts[TRACE_NOTE] || p->t->counts[TRACE_LOST]) && items_begin(p->t, BY_TIME)) {
     int n = 0;
     for (const Item *i; (i = items_next(p->t)) && n < 1000;) {
@@ -177,45 +189,67 @@ static void put_points(Page *p) {
       char text[800];
       const char *name = trace_text(p->t->reader, i->name);
       if (i->kind == TRACE_LOST) name = lost_text(text, i->count, name);
-      fprintf(out, "%s[%lld,", comma, (long long)(i->start - p->t->first)), json_text(out, name), putc(']', out);
-      comma = ",", n++;
+      json_begin_array(w, NULL);
+      json_put_int(w, NULL, i->start - p->t->first);
+      json_put_text(w, NULL, name);
+      json_end_array(w);
+      n++;
     }
   }
+  json_end_array(w);
 }
 
 static void put_tables(Page *p) {
-  FILE *out = p->out;
+  JsonWriter *w = &p->w;
   char text[2048];
-  fputs("],\n\"names\":[", out);
+  put_array(w, "names");
   for (int i = 0; i < p->names.texts.n; i++) {
     const char *name = p->names.texts.at[i];
-    fputs(i ? ",\n" : "\n", out);
-    json_text(out, p->is_kernel.at[i] ? name_legible(name, NAME_WIDTH, text, sizeof text) : name);
+    json_break(w, "\n");
+    json_put_text(w, NULL, p->is_kernel.at[i] ? name_legible(name, NAME_WIDTH, text, sizeof text) : name);
   }
-  fputs("],\n\"full\":{", out); /* of kernels: as the driver knows them */
-  bool first = true;
+  json_end_array(w);
+  json_break(w, "\n");
+  json_begin_object(w, "full"); /* of kernels: as the driver knows them */
   for (int i = 0; i < p->names.texts.n; i++) {
     const char *name = p->names.texts.at[i];
+    char key[16];
     if (!p->is_kernel.at[i] || !strcmp(name, name_legible(name, NAME_WIDTH, text, sizeof text))) continue;
-    fprintf(out, first ? "\n\"%d\":" : ",\n\"%d\":", i), json_text(out, name_demangled(name, text, sizeof text)),
-        first = false;
+    snprintf(key, sizeof key, "%d", i);
+    json_break(w, "\n");
+    json_put_text(w, key, name_demangled(name, text, sizeof text));
   }
-  fputs("},\n\"details\":[", out);
-  for (int i = 0; i < p->details.texts.n; i++) fputs(i ? ",\n" : "\n", out), json_text(out, p->details.texts.at[i]);
-  fputs("],\n\"groups\":[", out);
+  json_end_object(w);
+  put_array(w, "details");
+  for (int i = 0; i < p->details.texts.n; i++) {
+    json_break(w, "\n");
+    json_put_text(w, NULL, p->details.texts.at[i]);
+  }
+  json_end_array(w);
+  put_array(w, "groups");
   for (int i = 0; i < p->groups.n; i++) {
-    fprintf(out, "%s{\"gpu\":%s,\"sort\":%d,\"process\":%u,\"name\":", i ? ",\n" : "\n",
-            p->groups.at[i]->gpu ? "true" : "false", p->groups.at[i]->sort, p->groups.at[i]->process);
-    json_text(out, track_group_name(p->t, p->groups.at[i], text, sizeof text)), putc('}', out);
+    TrackGroup *g = p->groups.at[i];
+    json_break(w, "\n");
+    json_begin_object(w, NULL);
+    json_put_bool(w, "gpu", g->gpu);
+    json_put_int(w, "sort", g->sort);
+    json_put_int(w, "process", g->process);
+    json_put_text(w, "name", track_group_name(p->t, g, text, sizeof text));
+    json_end_object(w);
   }
-  fputs("],\n\"tracks\":[", out);
+  json_end_array(w);
+  put_array(w, "tracks");
   for (int i = 0; i < p->all.n; i++) {
     Track *k = p->all.at[i];
-    fprintf(out, "%s{\"index\":%d,\"group\":%d,\"sort\":%d,\"name\":", i ? ",\n" : "\n", k->index,
-            (int)(intptr_t)map_get(p->group_numbers, k->group) - 1, k->sort);
-    json_text(out, track_name(p->t, k, text, sizeof text)), putc('}', out);
+    json_break(w, "\n");
+    json_begin_object(w, NULL);
+    json_put_int(w, "index", k->index);
+    json_put_int(w, "group", (int)(intptr_t)map_get(p->group_numbers, k->group) - 1);
+    json_put_int(w, "sort", k->sort);
+    json_put_text(w, "name", track_name(p->t, k, text, sizeof text));
+    json_end_object(w);
   }
-  fputs("]", out);
+  json_end_array(w);
 }
 
 static const char template_text[] =
@@ -223,8 +257,11 @@ static const char template_text[] =
     ;
 
 static void page(Items *t, FILE *out, const ViewOptions *o) {
-  Page p = {
-      .t = t, .out = out, .tracks = {.arena = t->arena}, .names = {.arena = t->arena}, .details = {.arena = t->arena}};
+  Page p = {.t = t,
+            .w = {.file = out},
+            .tracks = {.arena = t->arena},
+            .names = {.arena = t->arena},
+            .details = {.arena = t->arena}};
   p.group_numbers = map_create(t->arena, false);
   if (!items_begin(t, BY_TIME)) return;
   for (const Item *i; (i = items_next(t));)
@@ -236,10 +273,14 @@ static void page(Items *t, FILE *out, const ViewOptions *o) {
                                                                      ? trace_text(t->reader, t->processes.at[0].name)
                                                                      : "profile";
   fwrite(template_text, 1, (size_t)(marker - template_text), out);
-  fputs("{\"title\":", out), json_text(out, title);
-  fprintf(out, ",\"length\":%lld,\"truncated\":%s,\"lost\":%lld,\"wall\":%lld,\n\"events\":[",
-          (long long)(t->last - t->first), t->truncated ? "true" : "false", (long long)t->lost,
-          (long long)(t->processes.n ? t->first + t->processes.at[0].wall : 0));
+  JsonWriter *w = &p.w;
+  json_begin_object(w, NULL);
+  json_put_text(w, "title", title);
+  json_put_int(w, "length", t->last - t->first);
+  json_put_bool(w, "truncated", t->truncated);
+  json_put_int(w, "lost", t->lost);
+  json_put_int(w, "wall", t->processes.n ? t->first + t->processes.at[0].wall : 0);
+  put_array(w, "events");
   p.last = t->first;
   number_of(&p.details, ""); /* 0: none */
   if (!items_begin(t, BY_TIME)) return;
@@ -248,10 +289,15 @@ static void page(Items *t, FILE *out, const ViewOptions *o) {
     if (keeps(&p, i)) put_event(&p, i);
     else p.dropped++, p.dropped_ns += i->end - i->start;
   }
+  json_end_array(w);
   put_points(&p);
   put_tables(&p);
-  fprintf(out, ",\n\"kept\":%lld,\"dropped\":%lld,\"dropped_ns\":%lld,\"few_details\":%s}", (long long)p.kept,
-          (long long)p.dropped, (long long)p.dropped_ns, p.few_details ? "true" : "false");
+  json_break(w, "\n");
+  json_put_int(w, "kept", p.kept);
+  json_put_int(w, "dropped", p.dropped);
+  json_put_int(w, "dropped_ns", p.dropped_ns);
+  json_put_bool(w, "few_details", p.few_details);
+  json_end_object(w);
   fputs(marker + strlen("@DATA@"), out);
 }
 

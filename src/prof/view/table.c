@@ -185,29 +185,38 @@ static void print_text(Table *v, const Sorted *s, int n, FILE *out) {
 }
 
 static void print_json(Table *v, const Sorted *s, int n, FILE *out) {
-  fprintf(out,
-          "{\"self_cpu_ns\": %lld, \"self_cuda_ns\": %lld, \"gpu\": %s, \"truncated\": %s, \"lost\": %lld, "
-          "\"row_count\": %d,\n \"rows\": [",
-          (long long)v->self_cpu, (long long)v->self_cuda, v->t->has_gpu ? "true" : "false",
-          v->t->truncated ? "true" : "false", (long long)v->t->lost, v->rows.n);
+  JsonWriter w = {.file = out, .spaced = true};
+  json_begin_object(&w, NULL);
+  json_put_int(&w, "self_cpu_ns", v->self_cpu);
+  json_put_int(&w, "self_cuda_ns", v->self_cuda);
+  json_put_bool(&w, "gpu", v->t->has_gpu);
+  json_put_bool(&w, "truncated", v->t->truncated);
+  json_put_int(&w, "lost", v->t->lost);
+  json_put_int(&w, "row_count", v->rows.n);
+  json_break(&w, "\n ");
+  json_begin_array(&w, "rows");
   for (int i = 0; i < n; i++) {
     const Row *r = s[i].row;
-    fputs(i ? ",\n  {\"name\": " : "\n  {\"name\": ", out), json_text(out, r->name);
-    fputs(", \"short\": ", out), json_text(out, r->legible);
     char full[4096];
-    if (r->kind == ROW_KERNEL)
-      fputs(", \"demangled\": ", out), json_text(out, name_demangled(r->name, full, sizeof full));
-    fprintf(out,
-            ", \"kind\": \"%s\", \"calls\": %lld, \"self_cpu_ns\": %lld, \"cpu_ns\": %lld, \"self_cuda_ns\": %lld, "
-            "\"cuda_ns\": %lld",
-            row_kinds[r->kind], (long long)r->calls, (long long)r->self_cpu, (long long)r->cpu, (long long)r->self_cuda,
-            (long long)r->cuda);
-    if (*r->shapes) fputs(", \"shapes\": ", out), json_text(out, r->shapes);
-    if (r->flops > 0) fprintf(out, ", \"flops\": %.17g", r->flops);
-    if (r->bytes + r->moved > 0) fprintf(out, ", \"bytes\": %.17g", r->bytes + r->moved);
-    putc('}', out);
+    json_break(&w, "\n  ");
+    json_begin_object(&w, NULL);
+    json_put_text(&w, "name", r->name);
+    json_put_text(&w, "short", r->legible);
+    if (r->kind == ROW_KERNEL) json_put_text(&w, "demangled", name_demangled(r->name, full, sizeof full));
+    json_put_text(&w, "kind", row_kinds[r->kind]);
+    json_put_int(&w, "calls", r->calls);
+    json_put_int(&w, "self_cpu_ns", r->self_cpu);
+    json_put_int(&w, "cpu_ns", r->cpu);
+    json_put_int(&w, "self_cuda_ns", r->self_cuda);
+    json_put_int(&w, "cuda_ns", r->cuda);
+    if (*r->shapes) json_put_text(&w, "shapes", r->shapes);
+    if (r->flops > 0) json_put_real(&w, "flops", 17, r->flops);
+    if (r->bytes + r->moved > 0) json_put_real(&w, "bytes", 17, r->bytes + r->moved);
+    json_end_object(&w);
   }
-  fputs("]}\n", out);
+  json_end_array(&w);
+  json_end_object(&w);
+  fputc('\n', out);
 }
 
 static void table(Items *t, FILE *out, const ViewOptions *o) {

@@ -384,27 +384,29 @@ static void print_text(Tree *v, FILE *out) {
 
 /* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 
-static void json_number(FILE *out, const char *name, double x) {
-  if (isfinite(x)) fprintf(out, ",\"%s\":%.15g", name, x);
+static void put_if_finite(JsonWriter *w, const char *name, double x) {
+  if (isfinite(x)) json_put_real(w, name, 15, x);
 }
 
-static void json_node(FILE *out, const Node *n) {
-  fprintf(out, "{\"name\":"), json_text(out, n->name);
-  fprintf(out, ",\"kind\":\"%s\",\"count\":%lld,\"time_ns\":%.15g", node_kinds[n->key.kind], (long long)n->calls,
-          n->total_time);
-  if (n->key.kind == NODE_SCOPE) json_number(out, "cpu_time_ns", n->cpu);
-  json_number(out, "flops", total_of(n, "flops")), json_number(out, "bytes", total_of(n, "bytes"));
-  fprintf(out, ",\"metrics\":{");
-  for (const Metric *m = n->metrics; m; m = m->next) {
-    fprintf(out, "%s", m == n->metrics ? "" : ","), json_text(out, m->name);
-    fprintf(out, isfinite(m->value) ? ":%.15g" : ":null", m->value);
-  }
-  fprintf(out, "},\"children\":[");
+static void put_node(JsonWriter *w, const Node *n) {
+  json_begin_object(w, NULL);
+  json_put_text(w, "name", n->name);
+  json_put_text(w, "kind", node_kinds[n->key.kind]);
+  json_put_int(w, "count", n->calls);
+  json_put_real(w, "time_ns", 15, n->total_time);
+  if (n->key.kind == NODE_SCOPE) put_if_finite(w, "cpu_time_ns", n->cpu);
+  put_if_finite(w, "flops", total_of(n, "flops"));
+  put_if_finite(w, "bytes", total_of(n, "bytes"));
+  json_begin_object(w, "metrics");
+  for (const Metric *m = n->metrics; m; m = m->next) json_put_real(w, m->name, 15, m->value);
+  json_end_object(w);
+  json_begin_array(w, "children");
   for (const Node *k = n->first; k; k = k->next) {
-    if (k != n->first) fputs(",\n", out);
-    json_node(out, k);
+    if (k != n->first) json_break(w, "\n");
+    put_node(w, k);
   }
-  fprintf(out, "]}");
+  json_end_array(w);
+  json_end_object(w);
 }
 
 /* ---- hatchet: the literal that Proton's viewer reads ----------------------------------------------------------------------------------------
@@ -422,38 +424,45 @@ static const char *device_name(const Node *n, char out[16]) {
   return out;
 }
 
-static void hatchet_node(FILE *out, const Node *n, const char *const *names, int name_count, bool devices) {
+static void hatchet_node(JsonWriter *w, const Node *n, const char *const *names, int name_count, bool devices) {
   char device[16];
-  const char *comma = "";
-  fprintf(out, "{\"frame\":{\"name\":"), json_text(out, n->name);
-  fprintf(out, ",\"type\":\"function\"},\"metrics\":{");
+  json_begin_object(w, NULL);
+  json_begin_object(w, "frame");
+  json_put_text(w, "name", n->name);
+  json_put_text(w, "type", "function");
+  json_end_object(w);
+  json_begin_object(w, "metrics");
   if (n->key.kind != NODE_SCOPE) {
-    fprintf(out, "\"count\":%lld,\"device_id\":\"%s\",\"device_type\":\"%s\",\"time (ns)\":%.0f", (long long)n->calls,
-            device_name(n, device), n->on_gpu ? "CUDA" : "CPU", n->time);
-    comma = ",";
+    json_put_int(w, "count", n->calls);
+    json_put_text(w, "device_id", device_name(n, device));
+    json_put_text(w, "device_type", n->on_gpu ? "CUDA" : "CPU");
+    json_put_fixed(w, "time (ns)", 0, n->time);
   } else if (n->parent) {
     double own = n->cpu;
     for (const Node *k = n->first; k; k = k->next)
       if (k->key.kind == NODE_SCOPE) own -= k->cpu;
-    if (n->calls) fprintf(out, "\"cpu_time (ns)\":%.0f", own > 0 ? own : 0), comma = ",";
+    if (n->calls) json_put_fixed(w, "cpu_time (ns)", 0, own > 0 ? own : 0);
   } else {
-    fprintf(out, "%s\"cpu_time (ns)\":0", devices ? "\"count\":0,\"time (ns)\":0," : "");
-    comma = ",";
+    if (devices) {
+      json_put_int(w, "count", 0);
+      json_put_int(w, "time (ns)", 0);
+    }
+    json_put_int(w, "cpu_time (ns)", 0);
   }
   for (int i = 0; i < name_count; i++) {
     const Metric *m = metric_of(n, names[i]);
     double x = (m ? m->value : 0) + (is_covered(n, names[i]) ? 0 : counted(n, names[i]));
     if (n->parent && !m && !(x > 0)) continue;
-    fprintf(out, "%s", comma), json_text(out, names[i]);
-    fprintf(out, isfinite(x) ? ":%.15g" : ":0", x);
-    comma = ",";
+    json_put_real(w, names[i], 15, isfinite(x) ? x : 0);
   }
-  fprintf(out, "},\"children\":[");
+  json_end_object(w);
+  json_begin_array(w, "children");
   for (const Node *k = n->first; k; k = k->next) {
-    if (k != n->first) fputs(",\n", out);
-    hatchet_node(out, k, names, name_count, devices);
+    if (k != n->first) json_break(w, "\n");
+    hatchet_node(w, k, names, name_count, devices);
   }
-  fprintf(out, "]}");
+  json_end_array(w);
+  json_end_object(w);
 }
 
 static bool uses_device(const Tree *v, uint32_t device, bool on_gpu) {
@@ -464,29 +473,39 @@ static bool uses_device(const Tree *v, uint32_t device, bool on_gpu) {
   return false;
 }
 
-static void hatchet_devices(const Tree *v, FILE *out) {
+static void hatchet_device(JsonWriter *w, const char *key, const char *arch, const DeviceInfo *d) {
+  int bus = d->multiprocessors ? 8192 : 0; /* bits */
+  json_begin_object(w, key);
+  json_put_text(w, "arch", arch);
+  json_put_int(w, "num_sms", d->multiprocessors);
+  json_put_fixed(w, "clock_rate", 0, d->multiprocessors ? d->flops / (256.0 * d->multiprocessors) / 1e3 : 0);
+  json_put_fixed(w, "memory_clock_rate", 0, bus ? d->bandwidth * 8 / (2.0 * bus) / 1e3 : 0);
+  json_put_int(w, "bus_width", bus);
+  json_end_object(w);
+}
+
+static void hatchet_devices(const Tree *v, JsonWriter *w) {
   bool first = true;
-  fputc('{', out);
+  json_begin_object(w, NULL);
   for (int i = 0; i < v->t->devices.n; i++) {
     const DeviceInfo *d = &v->t->devices.at[i];
     bool again = false;
     for (int k = 0; k < i; k++) again |= v->t->devices.at[k].device == d->device;
     if (again || d->device == TRACE_CPU_DEVICE || !uses_device(v, d->device, true)) continue;
-    int bus = 8192; /* bits */
-    fprintf(out,
-            "%s\"%u\":{\"arch\":\"%d\",\"num_sms\":%d,\"clock_rate\":%.0f,\"memory_clock_rate\":%.0f,\"bus_width\":%d}",
-            first ? "\"CUDA\":{" : ",", d->device, d->sm, d->multiprocessors,
-            d->multiprocessors ? d->flops / (256.0 * d->multiprocessors) / 1e3 : 0,
-            d->bandwidth * 8 / (2.0 * bus) / 1e3, bus);
+    if (first) json_begin_object(w, "CUDA");
     first = false;
+    char key[16], arch[16];
+    snprintf(key, sizeof key, "%u", d->device);
+    snprintf(arch, sizeof arch, "%d", d->sm);
+    hatchet_device(w, key, arch, d);
   }
-  if (!first) fputc('}', out);
-  if (uses_device(v, TRACE_CPU_DEVICE, false))
-    fprintf(
-        out,
-        "%s\"CPU\":{\"0\":{\"arch\":\"cpu\",\"num_sms\":0,\"clock_rate\":0,\"memory_clock_rate\":0,\"bus_width\":0}}",
-        first ? "" : ",");
-  fputc('}', out);
+  if (!first) json_end_object(w);
+  if (uses_device(v, TRACE_CPU_DEVICE, false)) {
+    json_begin_object(w, "CPU");
+    hatchet_device(w, "0", "cpu", &(DeviceInfo){0});
+    json_end_object(w);
+  }
+  json_end_object(w);
 }
 
 static void print_hatchet(Tree *v, FILE *out) {
@@ -503,11 +522,13 @@ static void print_hatchet(Tree *v, FILE *out) {
       if (k == names.n) vec_push(v->arena, &names, m->name);
     }
   }
-  fputc('[', out);
-  hatchet_node(out, v->nodes.at[0], names.at, names.n, devices);
-  fputs(",\n", out);
-  hatchet_devices(v, out);
-  fputs("]\n", out);
+  JsonWriter w = {.file = out};
+  json_begin_array(&w, NULL);
+  hatchet_node(&w, v->nodes.at[0], names.at, names.n, devices);
+  json_break(&w, "\n");
+  hatchet_devices(v, &w);
+  json_end_array(&w);
+  fputc('\n', out);
 }
 
 /* ---- the views --------------------------------------------------------------------------------------------------- */
@@ -526,7 +547,7 @@ static void tree_body(Items *t, FILE *out, const ViewOptions *o) {
     print_text(&v, out);
     return;
   }
-  json_node(out, v.nodes.at[0]);
+  put_node(&(JsonWriter){.file = out}, v.nodes.at[0]);
   fputc('\n', out);
 }
 

@@ -4,6 +4,7 @@
 #ifndef NEREID_PROF_VIEWS_H
 #define NEREID_PROF_VIEWS_H
 
+#include "base/json.h"
 #include "prof/prof.h"
 
 /* ---- sort.c: records of one size, sorted in memory while they are few, else through a temporary file ------------- */
@@ -147,7 +148,6 @@ void cell_name(FILE *out, const char *text, int width);
 void cell_rule(FILE *out, int width, int columns);
 
 /* ---- text of all views (view/event_join.c) ----------------------------------------------------------------------- */
-void json_text(FILE *out, const char *s); /* quoted, escaped, also safe inside of <script> */
 void xml_text(FILE *out, const char *s);
 void plain_text(FILE *out, const char *s);      /* on one line, and without what a terminal obeys */
 const char *time_text(char out[32], double ns); /* "12.345us", as PyTorch writes it */

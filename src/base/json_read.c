@@ -1,5 +1,6 @@
-/* json: a recursive-descent reader; depth is bounded. */
-#include "json.h"
+/* json_read: a recursive-descent reader; depth is bounded. */
+#include "base/json.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -172,7 +173,12 @@ const char *json_get_text(const Json *object, const char *key, const char *other
   return m && m->kind == JSON_STRING ? m->text : otherwise;
 }
 
-int64_t json_int(const Json *object, const char *key, int64_t otherwise) {
+int64_t json_get_int(const Json *object, const char *key, int64_t otherwise) {
   const Json *m = json_get(object, key);
   return m && (m->kind == JSON_INT || m->kind == JSON_BOOL) ? m->i : otherwise;
+}
+
+double json_get_number(const Json *object, const char *key, double otherwise) {
+  const Json *m = json_get(object, key);
+  return m && (m->kind == JSON_INT || m->kind == JSON_DOUBLE) ? m->f : otherwise;
 }
