@@ -262,6 +262,11 @@ typedef struct nereid_arg {
   /* pointers, descriptors: from there to the array's end, for tuning, where the device was not told of that memory; 0:
    * not said */
   int64_t bytes;
+  /* pointers, descriptors: a copy in host memory of the array's `bytes` as the launch will find them.
+   * nereid_launch_cost and nereid_report_launch then know what the kernel loads from it, where it holds integers and
+   * the kernel does not write it: lengths, block tables, indices. NULL: not said. Read during the call alone; launches
+   * ignore it */
+  const void *values;
 } nereid_arg;
 NEREID_API nereid_arg nereid_pointer(const void *p, nereid_dtype t);
 NEREID_API nereid_arg nereid_int(int64_t v);
@@ -354,6 +359,8 @@ NEREID_API nereid_status nereid_compile(nereid_device *d, nereid_module *m, cons
  * measures: then args must be those of a launch, whose arrays are there. Without options.grid it takes the first that
  * fits. What was taken, "BLOCK=1024\nnum_warps=8\nnum_stages=3\nnum_ctas=1\n": */
 NEREID_API const char *nereid_function_config(const nereid_function *f); /* lives as long as the module */
+/* Whether a launch may write memory through the array of that parameter; true where that is not known, as of CUDA C. */
+NEREID_API bool nereid_function_writes(const nereid_function *f, const char *parameter);
 /* The grid of a launch by the options.grid that the function was compiled with. */
 NEREID_API nereid_status nereid_function_grid(const nereid_function *f, const nereid_arg *args, int arg_count,
                                               int64_t grid[3], nereid_error **error);
@@ -398,7 +405,8 @@ NEREID_API nereid_language_name nereid_language_at(int i);
 /* ---- measuring ---------------------------------------------------------------------------------------------------------------
  *
  * What a launch asks of the machine, counted by the compiler from the kernel: nobody types operations or bytes. Loops
- * and masks that the arguments decide are counted exactly: of a BLOCK of 1024 with n = 1000, 1000 elements. `at_least`:
+ * and masks that the arguments decide are counted exactly: of a BLOCK of 1024 with n = 1000, 1000 elements. So are
+ * those that integer arrays decide whose `values` are given. `at_least`:
  * data decides on a branch or a loop, and only what is certain is counted. `remarks` names what was not exact and
  * where, one line each; "" when all is. */
 typedef struct nereid_typed_cost {
@@ -607,7 +615,8 @@ typedef struct nereid_report_access {
   int bytes;          /* that one thread accesses at once */
   int count;          /* how often it stands in the kernel's code */
   bool masked, in_loop;
-  /* false: data decides on addresses, masks or how often; then counted as if all data were zeros */
+  /* false: data decides on addresses, masks or how often, and no argument's `values` say what they are; then counted as
+   * if all such data were zeros */
   bool known;
   int64_t requests; /* by a warp, with one thread of it at least */
   int64_t lanes;    /* threads that took part, of all requests */
@@ -646,7 +655,8 @@ typedef struct nereid_report {
   /* What follows is not filled with occupancy_only. */
   bool counted;
   int64_t programs_walked; /* of the grid; the others count as those between which they lie */
-  /* no data decides on an address, mask or loop, and no program was counted for others that may differ */
+  /* no data that is not known decides on an address, mask or loop, and no program was counted for others that may
+   * differ */
   bool exact;
   int access_count, class_count, time_count;
   const nereid_report_access *accesses; /* by line; those of global memory first */

@@ -172,7 +172,7 @@ static int upload(nereid_device *d, LaunchArg *a, bool keep) {
   if (a->shared) return a->device_pointer = a->shared->device_pointer, 0;
   if (nereid_alloc(d, a->array.bytes, &a->device_pointer, &err)) return report_error(err);
   if (nereid_copy_to_device(d, a->device_pointer, a->array.data, a->array.bytes, &err)) return report_error(err);
-  if (!keep) free(a->array.data), a->array.data = NULL;
+  if (!keep && !is_integer_type(a->array.dtype)) free(a->array.data), a->array.data = NULL; /* else counting reads it */
   return 0;
 }
 
@@ -223,12 +223,51 @@ static int launch_open(Case *c, int i, nereid_device *d, const Words *words, con
     return report_error(err);
   if (nereid_function_grid(c->functions[i], all, n, grid, &err)) return report_error(err);
   c->bench[i] = (nereid_bench_launch){c->functions[i], {grid[0], grid[1], grid[2]}, all, n};
-  if (launch_is_cuda_c(l->path)) return c->counted = false, 0;
-  nereid_cost cost;
-  if (nereid_launch_cost(d, l->module, l->kernel->name, grid, all, n, &l->options, &cost, &err))
-    return report_error(err);
-  return add_cost(&c->cost, &cost), 0;
+  return 0;
 }
+
+/* ---- what they cost ---------------------------------------------------------------------------------------------- */
+
+/* Whether a launch of the case may write the array: the others then find in it what nobody knows. */
+static bool is_written(const Case *c, const LaunchArg *owner) {
+  for (int i = 0; i < c->count; i++)
+    for (int k = 0; k < c->launches[i].arg_count; k++) {
+      const LaunchArg *a = &c->launches[i].args[k];
+      if ((a->shared ? a->shared : a) == owner && nereid_function_writes(c->functions[i], a->name)) return true;
+    }
+  return false;
+}
+
+static int count_launch(Case *c, int i, nereid_device *d) {
+  const nereid_bench_launch *b = &c->bench[i];
+  Launch *l = &c->launches[i];
+  nereid_arg *args = malloc(sizeof *args * (size_t)(b->arg_count + 1));
+  nereid_error *err = NULL;
+  nereid_cost cost;
+  if (!args) return report_error(NULL);
+  for (int k = 0; k < b->arg_count; k++) {
+    const LaunchArg *a = launch_arg(l, b->args[k].name), *owner = a && a->shared ? a->shared : a;
+    args[k] = b->args[k];
+    if (owner && owner->is_array && !is_written(c, owner)) launch_arg_knows(&args[k], &owner->array);
+  }
+  int status = 0;
+  if (nereid_launch_cost(d, l->module, l->kernel->name, b->grid, args, b->arg_count, &l->options, &cost, &err))
+    status = report_error(err);
+  else add_cost(&c->cost, &cost);
+  free(args);
+  return status;
+}
+
+/* Afterwards what integer arrays hold has served, unless checks compare with it. */
+static int count_all(Case *c, nereid_device *d) {
+  int status = 0;
+  for (int i = 0; i < c->count; i++) c->counted &= !launch_is_cuda_c(c->launches[i].path);
+  for (int i = 0; i < c->count && c->counted && !status; i++) status = count_launch(c, i, d);
+  if (!c->keep_inputs) case_drop_inputs(c);
+  return status;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 int case_open(Case *c, nereid_device *d, const Plan *p, int first, const Words *variables) {
   c->verb = p->verb, c->counted = true, c->cost.exact = true;
@@ -248,7 +287,7 @@ int case_open(Case *c, nereid_device *d, const Plan *p, int first, const Words *
     c->count++;
     if (status) return status;
   }
-  return 0;
+  return count_all(c, d);
 }
 
 bool number_labels(Case *cases, int n) {

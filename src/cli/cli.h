@@ -118,6 +118,7 @@ typedef struct Launch {
   nereid_options options;
   uint64_t seed;
   bool shapes_only;      /* inspect: arrays are not filled, only a stand-in address is given */
+  bool fills_integers;   /* ... but those of integers are */
   bool repeats_data;     /* bench: large random arrays repeat a part */
   struct Launch *before; /* bench: of the same case, for ARG=same:NAME */
 } Launch;
@@ -134,6 +135,8 @@ void launch_free(Launch *l);
 int launch_eval(const Launch *l, const char *expression, int64_t *out);
 LaunchArg *launch_arg(Launch *l, const char *name);
 nereid_arg *launch_arg_list(const Launch *l); /* malloc'ed, arg_count entries */
+bool is_integer_type(nereid_dtype t);
+void launch_arg_knows(nereid_arg *arg, const Array *a); /* sets arg->values, of an array of integers that is there */
 /* "cdiv(n, BLOCK), 4" -> grid[3]; the comma inside brackets does not split. */
 int launch_grid(const Launch *l, const char *text, int64_t grid[3]);
 /* The same as nereid_options.grid takes it, malloc'ed. That knows the kernel's parameters alone: other numbers of the

@@ -40,6 +40,7 @@ static int report(Inspect *in) {
   Launch *l = &in->launch;
   nereid_report_options how = {.target = strcmp(in->target, "host") ? in->target : NULL, .occupancy_only = !in->grid};
   int64_t grid[3], multiprocessors = 0;
+  l->fills_integers = true;
   int status = launch_make_args(l);
   if (!status && in->grid) status = launch_grid(l, in->grid, grid);
   if (!status && in->multiprocessors) status = launch_eval(l, in->multiprocessors, &multiprocessors);
@@ -47,6 +48,8 @@ static int report(Inspect *in) {
     status = usage_error(&verb_inspect, "--multiprocessors %s: a GPU has at least one", in->multiprocessors);
   how.multiprocessors = (int)multiprocessors;
   nereid_arg *args = status ? NULL : launch_arg_list(l);
+  for (int i = 0; args && i < l->arg_count; i++)
+    if (l->args[i].is_array) launch_arg_knows(&args[i], &l->args[i].array);
   nereid_report *r = NULL;
   nereid_error *err = NULL;
   char *text = NULL;
@@ -100,7 +103,8 @@ const Verb verb_inspect = {"inspect",
                            "  --dump-after P  the IR after pass P: sum_dots fold cse licm canonical_loops dce axis_info drop_hints; for a GPU prefetch regions layout\n"
                            "                  lower carry wide lane-dce shared barriers; or all\n"
                            "  --instrument        the kernel as nereid prof --instrument instruments it\n"
-                           "  ARG=SPEC as for nereid run; arrays give type, shape and alignment, and are not filled\n"
+                           "  ARG=SPEC as for nereid run; arrays give type, shape and alignment; a report goes by the values of integers, no others are\n"
+                           "                  filled\n"
                            "  FILE.cu         CUDA C, through NVRTC: ptx (default) and sass; no arguments are needed\n\n"
                            "example: nereid inspect kernels/softmax.py:softmax x_ptr=randn:f32[8,781] out_ptr=like:x_ptr x_stride=781 \\\n"
                            "           out_stride=781 n_cols=781 BLOCK=1024 --stage ptx\n"};

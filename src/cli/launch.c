@@ -204,13 +204,16 @@ static const char *make_repeated(Array *a, nereid_dtype t, int rank, const int64
   return a->data ? NULL : "does not fit in memory";
 }
 
-/* For `inspect` an array of any size is a type, a shape and an aligned address that nobody reads. */
+bool is_integer_type(nereid_dtype t) { return t < NEREID_F8E5; }
+
+/* For `inspect` an array of any size is a type, a shape and an aligned address that nobody reads; but a report goes by
+ * what lengths, tables and indices hold. */
 static const char *make_array(const Launch *l, Array *a, nereid_dtype t, int rank, const int64_t *shape,
                               const int64_t *strides, Fill fill, double lo, double hi, Random *r) {
   bool random = fill == FILL_RANDN || fill == FILL_RAND || fill == FILL_RANDINT;
-  if (l->repeats_data && random && !strides && !l->shapes_only)
-    return make_repeated(a, t, rank, shape, fill, lo, hi, r);
-  if (!l->shapes_only) return array_make(a, t, rank, shape, strides, fill, lo, hi, r);
+  bool fills = !l->shapes_only || (l->fills_integers && is_integer_type(t));
+  if (l->repeats_data && random && !strides && fills) return make_repeated(a, t, rank, shape, fill, lo, hi, r);
+  if (fills) return array_make(a, t, rank, shape, strides, fill, lo, hi, r);
   const char *why = array_describe(a, t, rank, shape, strides);
   if (!why && !(a->data = aligned_alloc(64, 64))) why = "does not fit in memory";
   return why;
@@ -524,6 +527,11 @@ nereid_arg *launch_arg_list(const Launch *l) {
       list[i].pointer = l->args[i].device_pointer ? l->args[i].device_pointer : l->args[i].array.data;
   }
   return list;
+}
+
+void launch_arg_knows(nereid_arg *arg, const Array *a) {
+  if (!a->data || !is_integer_type(a->dtype)) return;
+  arg->values = a->data, arg->bytes = a->bytes;
 }
 
 void launch_free(Launch *l) {

@@ -253,6 +253,7 @@ static int upload_all(Search *s, nereid_device *d) {
     if (nereid_alloc(d, a->array.bytes, &a->device_pointer, &err) ||
         nereid_copy_to_device(d, a->device_pointer, a->array.data, a->array.bytes, &err))
       return report_error(err);
+    if (is_integer_type(a->array.dtype)) continue; /* counting reads it */
     free(a->array.data);
     a->array.data = NULL;
   }
@@ -277,6 +278,10 @@ static void count_cost(Search *s, nereid_device *d, const nereid_arg *args, int 
   nereid_options o = s->launch.options;
   if (n > 256) return;
   memcpy(all, args, sizeof *all * (size_t)n);
+  for (int i = 0; i < n; i++) {
+    const LaunchArg *a = launch_arg(&s->launch, all[i].name);
+    if (a && a->is_array) launch_arg_knows(&all[i], &a->array);
+  }
   memcpy(all + n, c->args, sizeof *all * (size_t)c->arg_count);
   if (c->num_warps) o.num_warps = c->num_warps;
   o.no_autotune = true;

@@ -66,7 +66,10 @@ static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_er
     tile_optimize(front->func, NULL, NULL, false);
     n->args = NEW_N(cx->arena, uint64_t, n->spec.slot_count + 1);
     status = call_pack(n->call, &n->spec, n->args, error);
-    if (!status) cost_put(out, tile_cost(front->func, n->args, n->grid));
+    HostArray *contents = NEW_N(cx->arena, HostArray, n->spec.slot_count + 1);
+    call_contents(n->call, &n->spec, contents);
+    tile_known_arrays(front->func, n->args, contents);
+    if (!status) cost_put(out, tile_cost(front->func, n->args, contents, n->grid));
     context_end_try(cx);
   } else {
     status = error_from_context(error, phase, cx);

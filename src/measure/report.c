@@ -258,11 +258,14 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   specialization_keep_slots(&k->spec, front, cx);
   tile_optimize(front->func, NULL, NULL, false);
   uint64_t *args = NEW_N(cx->arena, uint64_t, k->spec.slot_count + 2); /* hidden ones are 0 */
+  HostArray *contents = NEW_N(cx->arena, HostArray, k->spec.slot_count + 2);
   bool counts = !k->how->occupancy_only;
   if (counts) {
     nereid_status status = call_pack(k->call, &k->spec, args, error);
     if (status) return status;
-    cost_put(&p->cost, tile_cost(front->func, args, k->grid));
+    call_contents(k->call, &k->spec, contents);
+    tile_known_arrays(front->func, args, contents);
+    cost_put(&p->cost, tile_cost(front->func, args, contents, k->grid));
   }
   *phase = NEREID_UNSUPPORTED;
   LaneFunc *f = gpu_compile(front->func, &(GpuOptions){.target = r->target});
@@ -272,7 +275,7 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   p->occupancy = occupancy(r->target, p->registers, p->shared_bytes, p->num_warps);
   put_waves(p);
   if (!counts) return NEREID_OK;
-  r->counted = gpu_report(f, args, k->grid);
+  r->counted = gpu_report(f, args, contents, k->grid);
   put_counts(r, f);
   report_judge(r);
   return NEREID_OK;

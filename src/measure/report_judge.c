@@ -91,13 +91,13 @@ static void judge_certainty(Judge *j) {
     const nereid_report_access *a = &p->accesses[i];
     if (a->known || a->shared || a->line == last) continue;
     place(j, a);
-    buf_printf(&j->text, "data decide where or how often this %s is done: it is counted as if all data were zeros\n",
+    buf_printf(&j->text, "data decide where or how often this %s is done: it is counted as if such data were zeros\n",
                a->what);
     last = a->line;
   }
   if (g->data && !last)
     buf_puts(&j->text,
-             "data decide on some branches or loops: their instructions are counted as if all data were zeros\n");
+             "data decide on some branches or loops: their instructions are counted as if such data were zeros\n");
   if (g->cut)
     buf_puts(&j->text, "a program was not walked to its end, as it is too long: counts are of its beginning\n");
   if (g->sampled) buf_puts(&j->text, "some programs were counted for those between them\n");

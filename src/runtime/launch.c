@@ -277,6 +277,13 @@ nereid_status nereid_function_grid(const nereid_function *f, const nereid_arg *a
   return status;
 }
 
+bool nereid_function_writes(const nereid_function *f, const char *parameter) {
+  if (!f || !parameter || f->spec->module->is_cuda_c) return true;
+  for (int i = 0; i < f->spec->kernel->info.param_count; i++)
+    if (!strcmp(f->spec->kernel->names[i], parameter)) return f->spec->writes >> (i < 63 ? i : 63) & 1;
+  return false;
+}
+
 const char *nereid_function_config(const nereid_function *f) { return f && f->spec->config ? f->spec->config : ""; }
 
 void nereid_function_free(nereid_function *f) {

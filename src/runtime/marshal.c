@@ -57,12 +57,18 @@ nereid_status pack_arg(const KernelInfo *k, const ArgSlot *s, const nereid_arg *
   return NEREID_OK;
 }
 
-static nereid_status pack_slot(const Call *c, const ArgSlot *s, uint64_t *out, nereid_error **error) {
+/* The argument, or item of a tuple, that a slot is of; NULL: there is none. */
+static const nereid_arg *slot_arg(const Call *c, const ArgSlot *s) {
   const nereid_arg *a = c->args[s->param];
   for (int i = 0; i < s->depth && a; i++) {
     bool there = a->kind == NEREID_ARG_TUPLE && s->path[i] < a->item_count;
     a = there ? &a->items[s->path[i]] : NULL;
   }
+  return a;
+}
+
+static nereid_status pack_slot(const Call *c, const ArgSlot *s, uint64_t *out, nereid_error **error) {
+  const nereid_arg *a = slot_arg(c, s);
   if (!a)
     return error_set(error, NEREID_INTERNAL, "please report it", "parameter '%s' of kernel '%s' has no value to pass",
                      c->kernel->names[s->param], c->kernel->info.name);
@@ -79,4 +85,14 @@ nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, n
   nereid_status status = NEREID_OK;
   for (int i = 0; i < s->slot_count && !status; i++) status = pack_slot(c, &s->slots[i], &out[i], error);
   return status;
+}
+
+void call_contents(const Call *c, const Specialization *s, HostArray *out) {
+  for (int i = 0; i < s->slot_count; i++) {
+    const ArgSlot *slot = &s->slots[i];
+    const nereid_arg *a = slot_arg(c, slot);
+    bool is_array = a && a->values && a->bytes > 0 &&
+                    (slot->kind == SLOT_DESC_BASE || (slot->kind == SLOT_ARG && a->kind == NEREID_ARG_POINTER));
+    out[i] = is_array ? (HostArray){a->values, a->bytes} : (HostArray){0};
+  }
 }

@@ -259,6 +259,8 @@ typedef struct ArgSlot { /* a front Slot without its compilation */
 } ArgSlot;
 /* Fills out[s->slot_count]. */
 nereid_status call_pack(const Call *c, const Specialization *s, uint64_t *out, nereid_error **error);
+/* What the caller says that the slots' arrays hold. */
+void call_contents(const Call *c, const Specialization *s, HostArray *out);
 /* One slot that is a whole argument. */
 nereid_status pack_arg(const KernelInfo *k, const ArgSlot *s, const nereid_arg *a, uint64_t *out, nereid_error **error);
 

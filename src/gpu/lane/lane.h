@@ -312,8 +312,8 @@ typedef struct LaneSimOptions {
   _Atomic int64_t *operations; /* what is left of the launch's work, in operations of a thread; NULL: any amount */
 } LaneSimOptions;
 /* Looking on instead of running: which addresses warps access, how often blocks of operations are entered. Global
- * memory is not there: loads of it and atomics give zeros, stores go nowhere. Of operations without effect only those
- * are done whose result is needed; races and barriers are not checked. */
+ * memory is not there: loads of it give zeros where `read` does not know better, atomics zeros, stores go nowhere. Of
+ * operations without effect only those are done whose result is needed; races and barriers are not checked. */
 typedef struct LaneWatch {
   const bool *values;  /* by id: needed */
   const bool *buffers; /* by number: what is stored there is needed */
@@ -324,6 +324,8 @@ typedef struct LaneWatch {
   /* A load, store or atomic by those of a warp's lanes whose bits are set, one at least; the addresses of others are
    * not defined. */
   void (*access)(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t lanes);
+  /* Puts what global memory holds there into `to`, where that is known; may be NULL. */
+  void (*read)(void *arg, const LaneOp *load, uint64_t at, int bytes, void *to);
   void *arg;
 } LaneWatch;
 typedef struct LaneSimFault {

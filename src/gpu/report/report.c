@@ -44,6 +44,8 @@ typedef struct Counter {
   Arena *arena;
   GpuSlice *slice;
   const uint64_t *args;
+  const HostArray *contents;
+  bool has_read; /* known data may decide on something */
   const int32_t *grid;
   LaneWatch watch;
   LaneSimOptions sim_options;
@@ -129,6 +131,18 @@ static void access(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t 
   n[NEEDS] += s->needs;
   n[IDEAL] += s->ideal;
   c->program_steps += ACCESS_STEPS, c->steps += ACCESS_STEPS;
+}
+
+static void read_known(void *arg, const LaneOp *load, uint64_t at, int bytes, void *to) {
+  Counter *c = arg;
+  for (int i = 0; i < c->f->param_count; i++) {
+    const HostArray *a = &c->contents[i];
+    if (!a->at || at < c->args[i] || at - c->args[i] > (uint64_t)(a->bytes - bytes) || a->bytes < bytes) continue;
+    memcpy(to, (const char *)a->at + (at - c->args[i]), (size_t)bytes);
+    c->has_read = true;
+    return;
+  }
+  c->out->data |= !c->slice->data[load->out[0]->id]; /* past an array that is known */
 }
 
 /* ---- the programs of a grid -------------------------------------------------------------------------------------- */
@@ -267,6 +281,24 @@ static void sum_axis(Counter *c, int axis, int32_t at[3], int64_t *sum, bool all
   for (int i = 0; i < seen; i++) drop_row(c, rows[i]);
 }
 
+/* Where known data decide, programs may be unlike those around them: some from all over the grid stand for all.
+ * Multiples of the golden ratio spread evenly, and do not keep step with the grid's axes. */
+static void sum_some(Counter *c, int64_t programs, int64_t n, int64_t *sum) {
+  int64_t *row = new_row(c);
+  memset(sum, 0, sizeof *sum * (size_t)c->width);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t p = (int64_t)(((unsigned __int128)((uint64_t)i * 0x9E3779B97F4A7C15u) * (uint64_t)programs) >> 64);
+    walk_program(c,
+                 (int32_t[3]){(int32_t)(p % c->grid[0]), (int32_t)(p / c->grid[0] % c->grid[1]),
+                              (int32_t)(p / c->grid[0] / c->grid[1])},
+                 row);
+    add_rows(c, sum, row, 1);
+  }
+  for (int i = 0; i < c->width; i++) sum[i] = (int64_t)((double)sum[i] / (double)n * (double)programs);
+  c->out->sampled = true;
+  drop_row(c, row);
+}
+
 static void walk_grid(Counter *c, int64_t *sum) {
   int32_t at[3] = {c->grid[0] - 1, c->grid[1] - 1, c->grid[2] - 1};
   int64_t programs = (int64_t)c->grid[0] * c->grid[1] * c->grid[2], most;
@@ -280,7 +312,8 @@ static void walk_grid(Counter *c, int64_t *sum) {
   c->steps = 0, c->budget = SOME_STEPS;
   c->out->walked = 0;
   c->out->cut = false;
-  sum_axis(c, 2, at, sum, all);
+  if (all || !c->has_read) sum_axis(c, 2, at, sum, all);
+  else sum_some(c, programs, SOME_STEPS / most > WINDOW ? SOME_STEPS / most : WINDOW, sum);
 }
 
 /* ---- what the row says ------------------------------------------------------------------------------------------- */
@@ -369,23 +402,6 @@ static void put_accesses(Counter *c, const int64_t *sum) {
 
 /* ---- what memory must give and take ------------------------------------------------------------------------------ */
 
-/* The parameter that a pointer is counted from; -1: none is seen. */
-static int base_of(const LaneFunc *f, const LaneValue *v, int depth) {
-  stack_guard();
-  const LaneOp *parent = v->block ? v->block->parent : NULL;
-  if (!depth) return -1;
-  if (v->block && !parent) return v->index;
-  if (parent && parent->code == LANE_FOR) return v->index ? base_of(f, parent->in[2 + v->index], depth - 1) : -1;
-  if (!v->def) return -1;
-  if (v->def->code == LANE_PARAM) return (int)v->def->imm;
-  if (v->def->code != LANE_ADD && v->def->code != LANE_MOVE) return -1;
-  for (int i = 0; i < v->def->in_count; i++) {
-    int base = v->def->in[i]->type == LT_B64 ? base_of(f, v->def->in[i], depth - 1) : -1;
-    if (base >= 0) return base;
-  }
-  return -1;
-}
-
 typedef struct Region {
   uint64_t low, high;
   int64_t bytes;
@@ -409,7 +425,7 @@ static void put_memory(Counter *c, const int64_t *sum) {
   for (int i = 0; i < c->sites.n; i++) {
     const Site *s = &c->sites.at[i];
     if (s->op->space == SPACE_SHARED || !sum[s->at + REQUESTS]) continue;
-    int base = c->slice->data[s->op->in[0]->id] ? -1 : base_of(c->f, s->op->in[0], 100);
+    int base = c->slice->data[s->op->in[0]->id] ? -1 : gpu_base_param(s->op->in[0]);
     for (int which = 0; which < 2; which++) {
       if (which ? s->op->code == LANE_LD : s->op->code == LANE_ST) continue;
       Region *r = (which ? stores : loads) + (base >= 0 && base < n ? base : n);
@@ -423,12 +439,14 @@ static void put_memory(Counter *c, const int64_t *sum) {
   c->out->memory_loads = least_bytes(loads, n), c->out->memory_stores = least_bytes(stores, n);
 }
 
-GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]) {
+GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const HostArray *contents, const int32_t grid[3]) {
   Arena *a = f->cx->arena;
+  if (!contents) contents = NEW_N(a, HostArray, f->param_count + 1);
   Counter c = {.f = f,
                .arena = a,
-               .slice = gpu_slice(f),
+               .slice = gpu_slice(f, contents),
                .args = args,
+               .contents = contents,
                .grid = grid,
                .rooms = map_create(a, false),
                .out = NEW(a, GpuReport)};
@@ -443,6 +461,7 @@ GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]) 
                         .enter = enter,
                         .split = split,
                         .access = access,
+                        .read = read_known,
                         .arg = &c};
   c.sim_options = (LaneSimOptions){.grid = grid, .watch = &c.watch};
   c.sim = lane_sim_prepare(f->cx, f, args, &c.sim_options, &c.fault);

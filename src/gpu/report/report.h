@@ -3,7 +3,7 @@
  *
  * The lane IR is what the machine does but for register allocation and scheduling, so its loads and stores are ptxas's,
  * and their addresses are computed by the simulator (LaneWatch). Of everything else only what decides on addresses,
- * masks and control is computed.
+ * masks and control is computed. Data are zeros but for arrays whose contents are given.
  */
 #ifndef NEREID_GPU_REPORT_H
 #define NEREID_GPU_REPORT_H
@@ -24,11 +24,14 @@ int gpu_request_wavefronts(const uint64_t at[32], uint32_t lanes, int bytes, boo
 
 typedef struct GpuSlice {
   bool *values, *buffers; /* needed for addresses, masks and control (LaneWatch) */
-  bool *data;             /* values by id: that come from memory */
+  bool *data;             /* values by id: that come from memory whose contents are not known */
   /* loads, stores, atomics, ifs and loops (by address) whose addresses, masks or turns data decide on */
   Map *unknown;
 } GpuSlice;
-GpuSlice *gpu_slice(const LaneFunc *f);
+/* contents: of each parameter's array, which nobody changes */
+GpuSlice *gpu_slice(const LaneFunc *f, const HostArray *contents);
+/* The parameter that a pointer is counted from; -1: none is seen. */
+int gpu_base_param(const LaneValue *pointer);
 
 /* ---- report.c ---------------------------------------------------------------------------------------------------- */
 
@@ -78,8 +81,9 @@ typedef struct GpuReport {
   /* of a program, on the average and at most: at least, by the latency of what waits for each other */
   double block_cycles, longest_cycles;
 } GpuReport;
-/* args as for lane_sim_run; pointers are only added to. */
-GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const int32_t grid[3]);
+/* args as for lane_sim_run; pointers are only added to. contents: of each parameter's array, where it is known and the
+ * launch does not change it; may be NULL. */
+GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const HostArray *contents, const int32_t grid[3]);
 /* ---- report/class.c, report/path.c ------------------------------------------------------------------------------- */
 
 /* ptxas makes about so many instructions of it. */

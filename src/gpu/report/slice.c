@@ -4,14 +4,16 @@
  * Needed is what an address, a guard, an `if` or a loop's bounds are computed from, backwards through loops and
  * branches. Shared memory is taken buffer by buffer: one value that is needed makes all that is stored there needed.
  *
- * Data go forwards: from loads of global memory, atomics, clocks and inline assembly through everything that is
- * computed from them, through buffers of shared memory, and to the results of control that they decide. An access is
- * unknown when its address or guard is data, or when it stands in control that is.
+ * Data go forwards: from loads of global memory (but of arrays whose contents are known), atomics, clocks and inline
+ * assembly through everything that is computed from them, through buffers of shared memory, and to the results of
+ * control that they decide. An access is unknown when its address or guard is data, or when it stands in control that
+ * is.
  */
 #include "gpu/report/report.h"
 
 typedef struct Slicer {
   const LaneFunc *f;
+  const HostArray *contents;
   Arena *arena;
   GpuSlice *out;
   bool *data_buffers;
@@ -137,13 +139,37 @@ static void flow_control(Slicer *s, const LaneOp *op, bool decided) {
     if (op->body[b]) flow(s, op->body[b], decided || own);
 }
 
+static int base_of(const LaneValue *v, int depth) {
+  stack_guard();
+  const LaneOp *parent = v->block ? v->block->parent : NULL;
+  if (!depth) return -1;
+  if (v->block && !parent) return v->index;
+  if (parent && parent->code == LANE_FOR) return v->index ? base_of(parent->in[2 + v->index], depth - 1) : -1;
+  if (!v->def) return -1;
+  if (v->def->code == LANE_PARAM) return (int)v->def->imm;
+  if (v->def->code != LANE_ADD && v->def->code != LANE_MOVE) return -1;
+  for (int i = 0; i < v->def->in_count; i++) {
+    int base = v->def->in[i]->type == LT_B64 ? base_of(v->def->in[i], depth - 1) : -1;
+    if (base >= 0) return base;
+  }
+  return -1;
+}
+
+int gpu_base_param(const LaneValue *pointer) { return base_of(pointer, 100); }
+
+static bool reads_known(const Slicer *s, const LaneOp *op) {
+  int base = op->code == LANE_LD ? gpu_base_param(op->in[0]) : -1;
+  return base >= 0 && s->contents[base].at;
+}
+
 static void flow_memory(Slicer *s, const LaneOp *op, bool decided) {
   bool shared = op->space == SPACE_SHARED, unknown = decided || is_data(s, op->in[0]) || is_data(s, op->guard);
   if (unknown) mark(s, op);
   bool *buffer = shared && op->buffer >= 0 ? &s->data_buffers[op->buffer] : NULL, data = unknown;
   for (int i = 1; i < op->in_count; i++) data |= is_data(s, op->in[i]);
   if (!lane_only_reads(op->code) && buffer && data && !*buffer) *buffer = s->changed = true;
-  for (int i = 0; i < op->out_count; i++) taint(s, op->out[i], data || op->code == LANE_LDMATRIX || !buffer || *buffer);
+  bool known = buffer ? !*buffer && op->code != LANE_LDMATRIX : !shared && reads_known(s, op);
+  for (int i = 0; i < op->out_count; i++) taint(s, op->out[i], data || !known);
 }
 
 static bool is_clock(const LaneOp *op) {
@@ -166,9 +192,13 @@ static void flow(Slicer *s, const LaneBlock *block, bool decided) {
   }
 }
 
-GpuSlice *gpu_slice(const LaneFunc *f) {
+GpuSlice *gpu_slice(const LaneFunc *f, const HostArray *contents) {
   Arena *a = f->cx->arena;
-  Slicer s = {.f = f, .arena = a, .out = NEW(a, GpuSlice), .data_buffers = NEW_N(a, bool, f->buffers.n + 1)};
+  Slicer s = {.f = f,
+              .contents = contents,
+              .arena = a,
+              .out = NEW(a, GpuSlice),
+              .data_buffers = NEW_N(a, bool, f->buffers.n + 1)};
   *s.out = (GpuSlice){NEW_N(a, bool, f->value_count + 1), NEW_N(a, bool, f->buffers.n + 1),
                       NEW_N(a, bool, f->value_count + 1), map_create(a, false)};
   lane_walk(f->body, need_operands, &s);

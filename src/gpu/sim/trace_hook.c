@@ -1,5 +1,6 @@
 /* Looking on while a kernel runs, for reports: what LaneWatch says of lane.h. Loads, stores and atomics tell their
- * addresses, warp by warp; the values that they move are zeros, but for what goes through shared memory and is needed.
+ * addresses, warp by warp; the values that they move are zeros, but for what is needed and goes through shared memory
+ * or is known to be in global memory.
  *
  * Nothing here can go wrong: where data that are not there would have decided on an address, it may be anything. Shared
  * memory is only touched inside its bounds.
@@ -36,6 +37,7 @@ static char *shared_at(const SimRun *r, uint64_t at, int bytes) {
 
 static void move(SimRun *r, const SimOp *o, int t, uint64_t at, bool needed) {
   const LaneOp *op = o->op;
+  const LaneWatch *w = r->o->watch;
   bool shared = op->space == SPACE_SHARED, load = op->code == LANE_LD;
   int n = load ? op->out_count : op->in_count - 1, bytes = lane_kind_info[op->kind].bits / 8;
   char *p = shared ? shared_at(r, at, n * bytes) : NULL;
@@ -47,6 +49,7 @@ static void move(SimRun *r, const SimOp *o, int t, uint64_t at, bool needed) {
   for (int i = 0; needed && i < op->out_count; i++) {
     uint64_t v = 0;
     if (p && load) memcpy(&v, p + i * bytes, (size_t)bytes);
+    if (!shared && load && w->read) w->read(w->arg, op, at + (uint64_t)(i * bytes), bytes, &v);
     if (op->kind == LK_S8) v = (uint32_t)(int8_t)v;
     if (op->kind == LK_S16) v = (uint32_t)(int16_t)v;
     sim_set(r, o->out[i], op->out[i]->type, t, v);

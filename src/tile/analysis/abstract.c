@@ -88,6 +88,31 @@ static int64_t *dense_result(AbstractState *k, const Value *v, Known *x) {
   return x->dense = room_for(k, &k->room[v->id], n);
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+void known_load(AbstractState *k, const Op *op, Known *x) {
+  const Value *result = op->out[0], *mask = op_mask(op), *other = op_other(op);
+  const Known *p = known_of(k, op->in[0]);
+  const HostArray *array = p->form != FORM_UNKNOWN && p->arg >= 0 ? &k->contents[p->arg] : NULL;
+  if (!array || !array->at || !is_int(result->type) || !k->needed[result->id]) return;
+  const int64_t *at = known_elements(k, p, op->in[0]->type, 0),
+                *on = mask ? known_elements(k, known_of(k, mask), mask->type, 1) : NULL,
+                *others = other ? known_elements(k, known_of(k, other), other->type, 2) : NULL;
+  bool knows = at && (on || !mask) && (others || !other);
+  int64_t *out = knows ? dense_result(k, result, x) : NULL, bytes = dtype_bytes(result->type->dtype);
+  for (int64_t i = 0, n = type_numel(result->type); out && i < n; i++) {
+    bool skipped = on && !on[i];
+    if (!skipped && (at[i] < 0 || at[i] > array->bytes - bytes)) { /* past the array: nobody knows what is there */
+      x->form = FORM_UNKNOWN;
+      return;
+    }
+    if (skipped) out[i] = others ? others[i] : 0;
+    else out[i] = dtype_load_int(result->type->dtype, (const char *)array->at + at[i]);
+  }
+  k->has_read |= out != NULL;
+  if (out && !result->type->rank) *x = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[0]};
+}
+
 /* ---- live elements ----------------------------------------------------------------------------------------------- */
 
 static void live_meet(Known *x, const Known *y, const Type *t) {

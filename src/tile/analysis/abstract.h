@@ -1,6 +1,6 @@
 /* known: what a walk over a program knows of each value: an integer tile as an affine function of its indices, a mask
- * as a box of them, or, where neither will do, all elements. Floats and what is loaded are unknown. Private to cost.c
- * and analysis/abstract.c.
+ * as a box of them, or, where neither will do, all elements. Floats are unknown, and so is what is loaded, but from
+ * integer arrays whose contents are given. Private to cost.c and analysis/abstract.c.
  *
  *     program_id(0) * 1024 + arange(0, 1024)  in program 2:   base 2048, step {1}
  *     offsets < n                             with n = 2500:  box [0, 452)
@@ -35,7 +35,9 @@ typedef struct AbstractState { /* one walk */
   int64_t *scratch[3]; /* DENSE_MOST each, once needed */
   /* per value id: an address, a mask or control depends on it; of others no elements are computed */
   const bool *needed;
-  bool skips_elements; /* what is computed now is not needed */
+  bool skips_elements;       /* what is computed now is not needed */
+  const HostArray *contents; /* per argument: what its array holds throughout the launch */
+  bool has_read;             /* a load took its value from there */
   int32_t program[3], grid[3];
   int64_t steps, budget; /* elements computed or operations walked; dense tiles are given up beyond the budget */
 } AbstractState;
@@ -47,6 +49,9 @@ Known known_int(const Type *t, int64_t v);                      /* every element
 bool known_scalar(const Known *x, const Type *t, int64_t *out); /* a scalar whose value is known */
 /* sets op's results from its operands; not of memory and control */
 void known_op(AbstractState *k, const Op *op);
+
+/* x: of a load's result, whose elements become known where its array's contents, its addresses and its mask are. */
+void known_load(AbstractState *k, const Op *op, Known *x);
 
 /* All elements, in k->scratch[slot] or where they are; NULL when not known, too many or beyond the budget. */
 const int64_t *known_elements(AbstractState *k, const Known *x, const Type *t, int slot);

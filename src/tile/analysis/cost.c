@@ -164,6 +164,7 @@ static void walk_memory(Walk *w, const Op *op) {
                         inside[d].hi < p->live[d].hi ? inside[d].hi : p->live[d].hi};
     if (r.live[d].hi < r.live[d].lo) r.live[d].hi = r.live[d].lo;
   }
+  if (load) known_load(&w->k, op, &r);
   *known_of(&w->k, op->out[0]) = r;
 }
 
@@ -503,6 +504,23 @@ static void walk_axis_of_grid(Walk *w, int axis, int32_t at[3], int64_t *sum, bo
   walk_between(w, axis, at, 0, low, n - 1, high, sum);
 }
 
+/* Where data decide that are known, programs may be unlike those around them: some from all over the grid stand for
+ * all. Multiples of the golden ratio spread evenly, and do not keep step with the grid's axes. */
+static void walk_some(Walk *w, int64_t n, int64_t *sum) {
+  const int32_t *grid = w->k.grid;
+  int64_t programs = w->out->programs, row[w->width];
+  memset(sum, 0, sizeof *sum * (size_t)w->width);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t p = (int64_t)(((unsigned __int128)((uint64_t)i * 0x9E3779B97F4A7C15u) * (uint64_t)programs) >> 64);
+    walk_program(
+        w, (int32_t[3]){(int32_t)(p % grid[0]), (int32_t)(p / grid[0] % grid[1]), (int32_t)(p / grid[0] / grid[1])},
+        row);
+    add_rows(w, sum, row, 1);
+  }
+  for (int i = 0; i < w->width; i++) sum[i] = (int64_t)fmin((double)sum[i] / (double)n * (double)programs, 1e17);
+  remark(w, COST_NOTE_SAMPLED, NULL);
+}
+
 /* ---- what addresses, masks and control depend on ----------------------------------------------------------------- */
 
 static void need(bool *needed, const Value *v) {
@@ -518,7 +536,8 @@ static void need(bool *needed, const Value *v) {
       if (def->body[b]) need(needed, def->body[b]->last->in[i]);
   } else if (def && def->code == OP_WHILE) {
     need(needed, def->body[0]->last->in[1 + i]);
-  } else if (def && op_info[def->code].effect == EFFECT_PURE && !def->body[0] && def->code != OP_DOT) {
+  } else if (def && (def->code == OP_LOAD ||
+                     (op_info[def->code].effect == EFFECT_PURE && !def->body[0] && def->code != OP_DOT))) {
     for (int k = 0; k < def->in_count; k++) need(needed, def->in[k]);
   } else if (parent && parent->code == OP_FOR && i > 0) {
     need(needed, parent->in[2 + i]), need(needed, parent->body[0]->last->in[i - 1]);
@@ -573,7 +592,22 @@ static void finish(Walk *w, const int64_t *sum) {
   c->walked = w->walked;
 }
 
-TileCost *tile_cost(Func *f, const uint64_t *args, const int32_t grid[3]) {
+void tile_known_arrays(const Func *f, const uint64_t *args, HostArray *contents) {
+  Arena *a = f->cx->arena;
+  int n = f->body->arg_count;
+  bool *read = NEW_N(a, bool, n + 1), *written = NEW_N(a, bool, n + 1), *changed = NEW_N(a, bool, n + 1);
+  tile_mod_ref(f, provenance_create(a, f), read, written);
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < n; k++) {
+      uint64_t size_i = (uint64_t)contents[i].bytes, size_k = (uint64_t)contents[k].bytes;
+      bool meets = i == k || args[k] - args[i] < size_i || args[i] - args[k] < size_k;
+      changed[i] |= written[k] && f->body->args[k]->type->ptr && meets;
+    }
+  for (int i = 0; i < n; i++)
+    if (changed[i]) contents[i] = (HostArray){0};
+}
+
+TileCost *tile_cost(Func *f, const uint64_t *args, const HostArray *contents, const int32_t grid[3]) {
   Arena *a = f->cx->arena;
   int n = f->body->arg_count;
   Walk w = {.args = n, .width = BYTES + 2 * (n + 1), .out = NEW(a, TileCost), .provenance = provenance_create(a, f)};
@@ -582,6 +616,7 @@ TileCost *tile_cost(Func *f, const uint64_t *args, const int32_t grid[3]) {
   bool *needed = NEW_N(a, bool, f->value_count + 1);
   tile_walk(f->body, need_operands, needed);
   w.k.needed = needed;
+  w.k.contents = contents ? contents : NEW_N(a, HostArray, n + 1);
   w.k.room = NEW_N(a, int64_t *, f->value_count + 1);
   memcpy(w.k.grid, grid, sizeof w.k.grid);
   w.touched[0] = NEW_N(a, Touched, n + 1), w.touched[1] = NEW_N(a, Touched, n + 1);
@@ -601,7 +636,8 @@ TileCost *tile_cost(Func *f, const uint64_t *args, const int32_t grid[3]) {
     w.k.steps = 0, w.walked = 0;
     memset(w.out->noted, 0, sizeof w.out->noted);
     memset(w.touched[0], 0, sizeof(Touched) * (size_t)n), memset(w.touched[1], 0, sizeof(Touched) * (size_t)n);
-    walk_axis_of_grid(&w, 2, at, sum, all);
+    if (all || !w.k.has_read) walk_axis_of_grid(&w, 2, at, sum, all);
+    else walk_some(&w, STEPS / most > MANY ? STEPS / most : MANY, sum);
   }
   finish(&w, sum);
   return w.out;

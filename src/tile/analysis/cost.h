@@ -10,8 +10,10 @@
  * with n = 1000 the load takes 4000 bytes and the product 1000 multiplications: an operation counts for the elements
  * that all its operands were loaded for ("live"), as far as that is a box of indices.
  *
- * Where data decides, a note says how it was counted. All programs of a grid are walked if that is quick; else programs
- * between two that count alike, and one in the middle, stand for those between.
+ * Integers that a kernel loads are known as well where the array's contents are given and the launch does not change
+ * them: lengths, block tables, indices. Where other data decides, a note says how it was counted. All programs of a
+ * grid are walked if that is quick; else programs between two that count alike, and one in the middle, stand for those
+ * between.
  */
 #ifndef NEREID_TILE_COST_H
 #define NEREID_TILE_COST_H
@@ -64,7 +66,10 @@ typedef struct TileCost {
   const Span *place[COST_NOTES]; /* of the first such operation; may be NULL */
 } TileCost;
 
-/* f: after tile_optimize. args: as interp_run takes them. In f's arena; fails only for want of memory. */
-TileCost *tile_cost(Func *f, const uint64_t *args, const int32_t grid[3]);
+/* f: after tile_optimize. args: as interp_run takes them. contents: of each argument's array, as `tile_known_arrays`
+ * leaves them; NULL: none is known. In f's arena; fails only for want of memory. */
+TileCost *tile_cost(Func *f, const uint64_t *args, const HostArray *contents, const int32_t grid[3]);
+/* Forgets the contents of arrays that a launch of f may write, also through an argument that overlaps. */
+void tile_known_arrays(const Func *f, const uint64_t *args, HostArray *contents);
 
 #endif

@@ -350,7 +350,7 @@ static void a_product_is_few_operations(void **state) {
 static void check_banks(Context *cx, const void *arg) {
   const Product p = *(const Product *)arg;
   LaneFunc *f = compiled(cx, &p, "sm_90a", false);
-  GpuReport *r = gpu_report(f, (uint64_t[]){4096, 1 << 20, 1 << 24}, (int32_t[]){1, 1, 1});
+  GpuReport *r = gpu_report(f, (uint64_t[]){4096, 1 << 20, 1 << 24}, NULL, (int32_t[]){1, 1, 1});
   int met = 0;
   for (int j = 0; j < r->access_count; j++) {
     const GpuAccess *a = &r->accesses[j];

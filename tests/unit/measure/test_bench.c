@@ -36,6 +36,43 @@ static void a_launch_is_counted(void **state) {
   nereid_module_free(m);
 }
 
+/* Lengths and masks that an integer array decides, given its values; sums over what rows are long. */
+static void values_of_integer_arrays_decide(void **state) {
+  static const char *const ragged = "import triton\nimport triton.language as tl\n\n"
+                                    "@triton.jit\ndef ragged(x, lengths, out, BLOCK: tl.constexpr):\n"
+                                    "    i = tl.arange(0, BLOCK)\n    s = tl.zeros([BLOCK], tl.float32)\n"
+                                    "    n = tl.load(lengths + tl.program_id(0))\n"
+                                    "    for first in range(0, n, BLOCK):\n"
+                                    "        s += tl.load(x + first + i, mask=first + i < n, other=0.0)\n"
+                                    "    tl.store(out + tl.program_id(0), tl.sum(s))\n\n"
+                                    "@triton.jit\ndef chosen(x, index, out, n, BLOCK: tl.constexpr):\n"
+                                    "    i = tl.arange(0, BLOCK)\n    at = tl.load(index + i, mask=i < n, other=-1)\n"
+                                    "    tl.store(out + i, tl.load(x + at, mask=at >= 0))\n";
+  nereid_module *m = NULL;
+  assert_int_equal(nereid_module_load_string("r.py", ragged, &m, NULL), NEREID_OK);
+  const int64_t lengths[] = {1, 0, 250, 64};
+  nereid_arg l = nereid_pointer((void *)0x20000, NEREID_I64);
+  nereid_arg args[] = {nereid_pointer((void *)0x1000, NEREID_F32), l, nereid_pointer((void *)0x3000, NEREID_F32),
+                       nereid_constexpr_int(64)};
+  nereid_cost c;
+  assert_int_equal(nereid_launch_cost(NULL, m, "ragged", (int64_t[]){4, 1, 1}, args, 4, NULL, &c, NULL), NEREID_OK);
+  assert_true(!c.exact && c.at_least);
+  args[1].values = lengths, args[1].bytes = sizeof lengths;
+  assert_int_equal(nereid_launch_cost(NULL, m, "ragged", (int64_t[]){4, 1, 1}, args, 4, NULL, &c, NULL), NEREID_OK);
+  assert_true(c.exact && !c.at_least);
+  assert_int_equal(c.load_bytes, (1 + 250 + 64) * 4 + 4 * 8);
+  /* of 20 indices three are none; those masked off are none as well */
+  int8_t index[32] = {0};
+  index[3] = index[7] = index[19] = -5;
+  nereid_arg i8 = nereid_pointer((void *)0x2000, NEREID_I8);
+  i8.values = index, i8.bytes = sizeof index;
+  nereid_arg chosen[] = {args[0], i8, args[2], nereid_int(20), nereid_constexpr_int(32)};
+  assert_int_equal(nereid_launch_cost(NULL, m, "chosen", (int64_t[]){1, 1, 1}, chosen, 5, NULL, &c, NULL), NEREID_OK);
+  assert_true(c.exact);
+  assert_int_equal(c.load_bytes, 20 + 17 * 4);
+  nereid_module_free(m);
+}
+
 static void a_descriptor_is_counted(void **state) {
   nereid_module *m = load();
   nereid_arg d = {.kind = NEREID_ARG_DESCRIPTOR,
@@ -187,10 +224,15 @@ static void the_interpreter_is_timed_without_a_ceiling(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_launch_is_counted),        cmocka_unit_test(a_descriptor_is_counted),
-      cmocka_unit_test(what_is_not_exact_is_named), cmocka_unit_test(what_takes_centuries_is_many),
-      cmocka_unit_test(wrong_questions_get_errors), cmocka_unit_test(figures_of_times),
-      cmocka_unit_test(trials_are_run_in_turn),     cmocka_unit_test(the_interpreter_is_timed_without_a_ceiling),
+      cmocka_unit_test(a_launch_is_counted),
+      cmocka_unit_test(values_of_integer_arrays_decide),
+      cmocka_unit_test(a_descriptor_is_counted),
+      cmocka_unit_test(what_is_not_exact_is_named),
+      cmocka_unit_test(what_takes_centuries_is_many),
+      cmocka_unit_test(wrong_questions_get_errors),
+      cmocka_unit_test(figures_of_times),
+      cmocka_unit_test(trials_are_run_in_turn),
+      cmocka_unit_test(the_interpreter_is_timed_without_a_ceiling),
   };
   return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
 }

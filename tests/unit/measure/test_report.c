@@ -274,7 +274,7 @@ static void what_data_decide_is_marked(void **state) {
   assert_false(r->exact);
   assert_non_null(
       strstr(r->remarks,
-             "line 25: data decide where or how often this load is done: it is counted as if all data were zeros\n"));
+             "line 25: data decide where or how often this load is done: it is counted as if such data were zeros\n"));
   nereid_report_free(r);
   r = report_on(m, "wait", 1, (nereid_arg[]){nereid_pointer(address(1 << 20), NEREID_I32)}, 1); /* for ever, by zeros */
   assert_false(r->exact);
@@ -285,6 +285,38 @@ static void what_data_decide_is_marked(void **state) {
   assert_int_equal(r->warp_instructions, 6 * beginning); /* of all programs alike */
   assert_true(beginning < 2000000); /* of what does not end, little is walked: a grid of it would take minutes */
   nereid_report_free(r);
+  nereid_module_free(m);
+}
+
+/* The same gather with its indices: what they are decides on the sectors. Not where the kernel writes over them, or an
+ * array that overlaps them; and what lies past their end is not known. */
+static void known_indices_decide(void **state) {
+  nereid_module *m = module();
+  static int32_t near[128], far[128];
+  for (int i = 0; i < 128; i++) near[i] = i, far[i] = i * 8;
+  const struct {
+    const int32_t *values;
+    int64_t bytes, sectors; /* of the gather; 0: not known */
+    uint64_t out;
+  } cases[] = {{near, sizeof near, 16, 1 << 24},      {far, sizeof far, 128, 1 << 24},
+               {far, sizeof far, 0, 1 << 22},         {far, sizeof far, 0, (1 << 22) + 256},
+               {far, sizeof far, 0, (1 << 22) - 256}, {far, sizeof far, 128, (1 << 22) + sizeof far},
+               {far, sizeof far / 2, 0, 1 << 24}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    nereid_arg index = nereid_pointer(address(1 << 22), NEREID_I32),
+               out = nereid_pointer(address(cases[i].out), NEREID_F32);
+    index.values = cases[i].values, index.bytes = cases[i].bytes;
+    out.bytes = 512, out.values = far; /* what it holds does not matter */
+    nereid_arg args[] = {nereid_pointer(address(1 << 20), NEREID_F32), index, out, constant("BLOCK", 128)};
+    nereid_report *r = report_on(m, "gather", 1, args, 4);
+    bool known = cases[i].sectors != 0;
+    assert_int_equal(r->exact, known);
+    assert_int_equal(r->cost.exact, known);
+    nereid_report_access load = total(r, "load", false);
+    if (known) assert_int_equal(load.sectors, 16 + cases[i].sectors);
+    if (known) assert_int_equal(r->cost.load_distinct, 2 * 512);
+    nereid_report_free(r);
+  }
   nereid_module_free(m);
 }
 
@@ -381,7 +413,7 @@ static GpuReport *shared_report(Context *cx, int by) {
       by);
   LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", source, strlen(source)));
   lane_verify(f, NULL);
-  return gpu_report(f, (uint64_t[]){1 << 20}, (int32_t[]){3, 1, 1});
+  return gpu_report(f, (uint64_t[]){1 << 20}, NULL, (int32_t[]){3, 1, 1});
 }
 
 static void check_shared_report(const GpuReport *r, int passes) {
@@ -443,7 +475,7 @@ static void addresses_go_through_shared_memory(void **state) {
         values[data]);
     if (context_try(cx)) {
       LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", source, strlen(source)));
-      check_address(gpu_report(f, (uint64_t[]){1 << 20}, (int32_t[]){1, 1, 1}), data);
+      check_address(gpu_report(f, (uint64_t[]){1 << 20}, NULL, (int32_t[]){1, 1, 1}), data);
       context_end_try(cx);
     } else {
       fail_msg("%s", cx->diags.at[0].message);
@@ -464,7 +496,7 @@ static double cycles_of(const char *body) {
              "b32\n%s}\n",
              body);
     LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", source, strlen(source)));
-    cycles = gpu_report(f, (uint64_t[]){1 << 20, 10}, (int32_t[]){1, 1, 1})->block_cycles;
+    cycles = gpu_report(f, (uint64_t[]){1 << 20, 10}, NULL, (int32_t[]){1, 1, 1})->block_cycles;
     context_end_try(cx);
   } else {
     fail_msg("%s", cx->diags.at[0].message);
@@ -496,6 +528,7 @@ int main(void) {
       cmocka_unit_test(rows_that_begin_anywhere_are_counted_exactly),
       cmocka_unit_test(programs_that_grow_evenly_are_counted_exactly),
       cmocka_unit_test(what_data_decide_is_marked),
+      cmocka_unit_test(known_indices_decide),
       cmocka_unit_test(waves_and_bounds_follow_from_the_machine),
       cmocka_unit_test(occupancy_alone_needs_no_grid),
       cmocka_unit_test(bank_conflicts_and_divergence_are_counted),

@@ -11,7 +11,7 @@
 static TileCost *cost_of(Context *cx, const char *text, const uint64_t *args, int32_t x, int32_t y) {
   Func *f = tile_parse(cx, source_from_text(cx, "t.tile", text, strlen(text)));
   tile_verify(f, "parse");
-  return tile_cost(f, args, (int32_t[]){x, y, 1});
+  return tile_cost(f, args, NULL, (int32_t[]){x, y, 1});
 }
 
 static bool has_notes(const TileCost *c) {
@@ -94,7 +94,7 @@ static TileCost *count_kernel(Context *cx, const char *body, int n, const Param 
     const Param *p = &params[c->slots[i].param];
     args[slots++] = p->pointer != DT_COUNT ? (uint64_t)(c->slots[i].param + 1) << 40 : (uint64_t)p->value;
   }
-  return tile_cost(c->func, args, (int32_t[]){x, y, 1});
+  return tile_cost(c->func, args, NULL, (int32_t[]){x, y, 1});
 }
 
 #define HEAD "import triton\nimport triton.language as tl\n@triton.jit\n"
