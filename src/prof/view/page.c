@@ -2,7 +2,8 @@
  * JSON in its middle.
  *
  * The page holds its events as one list of integers in the order of time (eight an event: see COLUMNS), so that it is
- * written as it is read and a hundred thousand events are some megabytes. A page is for looking at: of more than
+ * written as it is read and a hundred thousand events are some megabytes. Behind them, thread by thread, stand the
+ * functions that samples of the CPU found (sample_spans.c). A page is for looking at: of more than
  * MOST_EVENTS the shortest are left out, and the page says how many and how much time they stand for. The first pass
  * counts durations to find where to cut; the second writes.
  */
@@ -30,11 +31,12 @@ typedef struct Page {
   VEC(TrackGroup *) groups;
   VEC(Track *) all;
   Numbering names, details;
+  int64_t first, end; /* of all that is shown */
   VEC(int) is_kernel; /* by name */
   int64_t histogram[BUCKETS], last;
   int cut;               /* the bucket of which only some are kept */
   uint64_t keep, random; /* of 2^32 */
-  int64_t kept, dropped, dropped_ns;
+  int64_t kept, kept_spans, dropped, dropped_ns;
   bool few_details;
 } Page;
 
@@ -107,11 +109,12 @@ static int detail_of(Page *p, const Item *i) {
   return number_of(&p->details, text);
 }
 
+enum { KIND_KERNEL = 3, KIND_CPU_KERNEL = 7, KIND_SAMPLES = 8 };
 /* As the page's script names them. */
 static int kind_of(const Item *i) {
   switch (i->kind) {
     case TRACE_CALL: return i->sub == CALL_SYNC || i->sub == CALL_COPY_SYNC ? 2 : i->sub == CALL_LAUNCH ? 1 : 0;
-    case TRACE_KERNEL: return i->on_gpu ? 3 : 7;
+    case TRACE_KERNEL: return i->on_gpu ? KIND_KERNEL : KIND_CPU_KERNEL;
     case TRACE_COPY: return 4;
     case TRACE_FILL: return 5;
     default: return 6;
@@ -122,6 +125,30 @@ static uint64_t exact_in_double(uint64_t n) {
   return n >> 53 ? (n & 0xFFFFFFFFFFFFF) | 1ull << 52 : n;
 } /* the page's numbers are doubles */
 
+static void announce(Page *p, Track *k) {
+  if (k->announced) return;
+  k->announced = true;
+  vec_push(p->t->arena, &p->all, k);
+  if (map_has(p->group_numbers, k->group)) return;
+  vec_push(p->t->arena, &p->groups, k->group);
+  map_put(p->group_numbers, k->group, (void *)(intptr_t)p->groups.n);
+}
+
+/* COLUMNS: track, ns since the last event's start, ns, name, depth, kind; the caller puts detail and correlation. */
+static void put_row(Page *p, const Track *k, int64_t start, int64_t end, int name, int depth, int kind) {
+  JsonWriter *w = &p->w;
+  while (p->is_kernel.n <= name) vec_push(p->t->arena, &p->is_kernel, kind == KIND_KERNEL || kind == KIND_CPU_KERNEL);
+  json_break(w, "\n");
+  json_put_int(w, NULL, k->index);
+  json_put_int(w, NULL, start - p->last);
+  json_put_int(w, NULL, end - start);
+  json_put_int(w, NULL, name);
+  json_put_int(w, NULL, depth);
+  json_put_int(w, NULL, kind);
+  p->kept++;
+  p->last = start;
+}
+
 static void put_event(Page *p, const Item *i) {
   int64_t end;
   Track *k = tracks_place(&p->tracks, i, &end);
@@ -129,29 +156,26 @@ static void put_event(Page *p, const Item *i) {
     p->dropped++, p->dropped_ns += end - i->start;
     return;
   }
-  if (!k->announced) {
-    k->announced = true;
-    vec_push(p->t->arena, &p->all, k);
-    if (!map_has(p->group_numbers, k->group)) {
-      vec_push(p->t->arena, &p->groups, k->group);
-      map_put(p->group_numbers, k->group, (void *)(intptr_t)p->groups.n);
-    }
+  announce(p, k);
+  put_row(p, k, i->start, end, number_of(&p->names, item_name(p->t, i)), k->depth - 1, kind_of(i));
+  json_put_int(&p->w, NULL, detail_of(p, i));
+  json_put_unsigned(&p->w, NULL, i->kind == TRACE_CALL || i->has_call ? exact_in_double(i->correlation) : 0);
+}
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+static void put_span(void *arg, const SampleSpan *s) {
+  Page *p = arg;
+  if (p->kept_spans == MOST_EVENTS) {
+    p->dropped++, p->dropped_ns += s->end - s->start;
+    return;
   }
-  int name = number_of(&p->names, item_name(p->t, i));
-  while (p->is_kernel.n <= name) vec_push(p->t->arena, &p->is_kernel, i->kind == TRACE_KERNEL);
-  /* COLUMNS: track, ns since the last event's start, ns, name, depth, kind, detail, correlation */
-  JsonWriter *w = &p->w;
-  json_break(w, "\n");
-  json_put_int(w, NULL, k->index);
-  json_put_int(w, NULL, i->start - p->last);
-  json_put_int(w, NULL, end - i->start);
-  json_put_int(w, NULL, name);
-  json_put_int(w, NULL, k->depth - 1);
-  json_put_int(w, NULL, kind_of(i));
-  json_put_int(w, NULL, detail_of(p, i));
-  json_put_unsigned(w, NULL, i->kind == TRACE_CALL || i->has_call ? exact_in_double(i->correlation) : 0);
-  p->kept++;
-  p->last = i->start;
+  Track *k = tracks_samples(&p->tracks, s->process, s->thread);
+  announce(p, k);
+  put_row(p, k, s->start, s->end, number_of(&p->names, s->name), s->depth, KIND_SAMPLES);
+  json_put_int(&p->w, NULL, 0);
+  json_put_int(&p->w, NULL, 0);
+  p->kept_spans++;
 }
 
 /* ---- what comes beside the events -------------------------------------------------------------------------------- */
@@ -177,7 +201,7 @@ static void put_points(Page *p) {
         map_put(p->group_numbers, g, (void *)(intptr_t)p->groups.n);
       }
       json_put_int(w, NULL, (int)(intptr_t)map_get(p->group_numbers, g) - 1);
-      json_put_int(w, NULL, i->start - p->t->first);
+      json_put_int(w, NULL, i->start - p->first);
       json_put_int(w, NULL, *in_use < 0 ? 0 : *in_use);
     }
   json_end_array(w);
@@ -190,7 +214,7 @@ static void put_points(Page *p) {
       const char *name = trace_text(p->t->reader, i->name);
       if (i->kind == TRACE_LOST) name = lost_text(text, i->count, name);
       json_begin_array(w, NULL);
-      json_put_int(w, NULL, i->start - p->t->first);
+      json_put_int(w, NULL, i->start - p->first);
       json_put_text(w, NULL, name);
       json_end_array(w);
       n++;
@@ -268,6 +292,8 @@ static void page(Items *t, FILE *out, const ViewOptions *o) {
     if (is_interval(i)) p.histogram[bucket_of(i->end - i->start)]++;
   if (t->error[0]) return;
   choose_cut(&p);
+  p.first = t->first, p.end = t->last;
+  if (t->counts[TRACE_SAMPLE]) sample_times(t, &p.first, &p.end);
   const char *marker = strstr(template_text, "@DATA@"), *title = o->title ? o->title
                                                                  : t->processes.n
                                                                      ? trace_text(t->reader, t->processes.at[0].name)
@@ -276,12 +302,12 @@ static void page(Items *t, FILE *out, const ViewOptions *o) {
   JsonWriter *w = &p.w;
   json_begin_object(w, NULL);
   json_put_text(w, "title", title);
-  json_put_int(w, "length", t->last - t->first);
+  json_put_int(w, "length", p.end - p.first);
   json_put_bool(w, "truncated", t->truncated);
   json_put_int(w, "lost", t->lost);
-  json_put_int(w, "wall", t->processes.n ? t->first + t->processes.at[0].wall : 0);
+  json_put_int(w, "wall", t->processes.n ? p.first + t->processes.at[0].wall : 0);
   put_array(w, "events");
-  p.last = t->first;
+  p.last = p.first;
   number_of(&p.details, ""); /* 0: none */
   if (!items_begin(t, BY_TIME)) return;
   for (const Item *i; (i = items_next(t));) {
@@ -289,6 +315,7 @@ static void page(Items *t, FILE *out, const ViewOptions *o) {
     if (keeps(&p, i)) put_event(&p, i);
     else p.dropped++, p.dropped_ns += i->end - i->start;
   }
+  if (t->counts[TRACE_SAMPLE]) sample_spans(t, put_span, &p);
   json_end_array(w);
   put_points(&p);
   put_tables(&p);

@@ -52,6 +52,18 @@ static Track *first_lane(Tracks *t, const Item *i) {
   return k;
 }
 
+Track *tracks_samples(Tracks *t, uint32_t process, uint32_t thread) {
+  uint64_t own[3] = {(uint64_t)process << 1, thread, 0}, key[3] = {own[0], thread, UINT64_MAX};
+  TrackGroup *g = tracks_process(t, process);
+  Track *k = map_get_n(t->tracks, (char *)key, sizeof key), *beside = map_get_n(t->tracks, (char *)own, sizeof own);
+  if (k) return k;
+  k = new_lane(t, g, &(Item){.process = process, .thread = thread}, MOST_LANES - 1);
+  k->lane = 0, k->of_samples = true;
+  if (beside) k->sort = beside->sort + MOST_LANES - 1;
+  map_put_n(t->tracks, arena_copy(t->arena, key, sizeof key), sizeof key, k);
+  return k;
+}
+
 static void push(Tracks *t, Track *k, int64_t end) {
   if (k->depth == k->cap) {
     int cap = k->cap ? 2 * k->cap : 16;
@@ -99,6 +111,7 @@ const char *track_name(const Items *t, const Track *k, char *text, size_t size) 
           : *name       ? snprintf(text, size, "%s", name)
           : k->thread   ? snprintf(text, size, k->thread == k->group->process ? "main thread" : "thread %u", k->thread)
                         : snprintf(text, size, "cpu device");
+  if (k->of_samples && n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, ": CPU samples");
   if (k->lane && n > 0 && (size_t)n < size) snprintf(text + n, size - (size_t)n, " (%d)", k->lane + 1);
   return text;
 }

@@ -19,7 +19,7 @@ typedef struct Track {
   uint32_t thread, tid; /* tid: the thread's own where it is a thread's first lane, else made up */
   uint64_t stream;
   int lane, sort, index; /* index: counts all tracks */
-  bool announced;
+  bool announced, of_samples;
   int64_t *ends; /* of the intervals that are open, the outermost first */
   int depth, cap;
   struct Track *next; /* lane */
@@ -37,6 +37,8 @@ TrackGroup *tracks_device(Tracks *t, uint32_t process, uint32_t device);
 /* The track for an interval, which must not start before the last one that was placed. *end: where to end it so that
  * all is nested; the track's depth is how many are open, this one included. */
 Track *tracks_place(Tracks *t, const Item *i, int64_t *end);
+/* The track beside a thread's own that shows its samples. */
+Track *tracks_samples(Tracks *t, uint32_t process, uint32_t thread);
 const char *track_group_name(const Items *t, const TrackGroup *g, char *text, size_t size);
 const char *track_name(const Items *t, const Track *k, char *text, size_t size);
 

@@ -141,6 +141,17 @@ bool samples_next(Items *t, TraceEvent *e);
 /* of the frame `at` of its stack */
 const char *sample_name(const Items *t, Symbols *symbols, const TraceEvent *e, uint32_t at);
 
+/* A function that was on a thread's stack from one sample to another. Those of one thread come together, the inner
+ * before the outer that ends with it, those of one depth in the order of time. */
+typedef struct SampleSpan {
+  uint32_t process, thread;
+  int64_t start, end;
+  const char *name; /* lives as long as the view */
+  int depth;        /* 0: outermost */
+} SampleSpan;
+void sample_spans(Items *t, void (*put)(void *arg, const SampleSpan *s), void *arg); /* sample_spans.c */
+void sample_times(Items *t, int64_t *first, int64_t *last);                          /* widens what spans lie in */
+
 /* ---- cells of a table, 12 columns each behind a name (table.c) --------------------------------------------------- */
 void cell_percent(FILE *out, int64_t part, int64_t whole);
 void cell_time(FILE *out, double ns);

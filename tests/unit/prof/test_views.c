@@ -94,11 +94,14 @@ static void device(Maker *m, const char *name, int multiprocessors) {
   e.device_.memory = 141ll << 30;
   trace_event(m->w, &e);
 }
-static void sample(Maker *m, const char *const *stack, int depth, int64_t weight) { /* innermost first */
-  TraceEvent e = event(m, TRACE_SAMPLE, NULL, 1, 1);
+static void sample_at(Maker *m, double at, const char *const *stack, int depth, int64_t weight) { /* innermost first */
+  TraceEvent e = event(m, TRACE_SAMPLE, NULL, at, at);
   e.sample.depth = (uint32_t)depth, e.sample.is_symbolic = true, e.sample.weight = weight;
   for (int i = 0; i < depth; i++) e.sample.stack[i] = trace_string(m->w, stack[i]);
   trace_event(m->w, &e);
+}
+static void sample(Maker *m, const char *const *stack, int depth, int64_t weight) {
+  sample_at(m, 1, stack, depth, weight);
 }
 
 /* ---- showing them ------------------------------------------------------------------------------------------------ */
@@ -634,6 +637,27 @@ static void page_holds_the_events(void **state) {
   done(&m);
 }
 
+/* Functions of a program without a GPU: what neighbouring samples have in common ran on between them. */
+static void page_shows_samples(void **state) {
+  Maker m = make();
+  const char *const add[] = {"add", "work", "main"}, *const mul[] = {"mul", "work", "main"},
+                    *const rest[] = {"rest", "main"};
+  sample_at(&m, 2000, mul, 3, 1000000); /* they need not come in order */
+  sample_at(&m, 1000, add, 3, 1000000);
+  sample_at(&m, 3100, mul, 3, 1000000);  /* a timer that was late by a tenth */
+  sample_at(&m, 9000, rest, 2, 1000000); /* the thread waited */
+  char *text = show(&m, view_html, NULL);
+  expect(text, "\"length\":9000000");
+  expect(text, "\"kept\":6,\"dropped\":0");
+  /* track, ns since the last one's start, ns, name, depth, kind, detail, correlation */
+  expect(text, "\"events\":[\n0,0,1000000,0,2,8,0,0,\n0,1000000,2100000,1,2,8,0,0,\n0,-1000000,3100000,2,1,8,0,0,\n"
+               "0,0,3100000,3,0,8,0,0,\n0,8000000,1000000,4,1,8,0,0,\n0,0,1000000,3,0,8,0,0]");
+  expect(text, "\"names\":[\n\"add\",\n\"mul\",\n\"work\",\n\"main\",\n\"rest\"]");
+  expect(text, "\"name\":\"thread 100: CPU samples\"");
+  free(text);
+  done(&m);
+}
+
 static void page_leaves_out_the_shortest_and_says_so(void **state) {
   Maker m = make();
   enum { SHORT = 400100 };
@@ -1078,12 +1102,12 @@ static void made_up_run(Maker *m) {
     gpu += 1.5;
     range(m, "train step", at, gpu + 40 < at + 1990 ? gpu + 40 : at + 1990);
     if (s % 10 == 0)
-      sample(m,
-             (const char *const[]){"cudaLaunchKernel", "at::native::add", "python: step (train.py)",
-                                   "python: <module> (train.py)"},
-             4, 10000000),
-          sample(
-              m,
+      sample_at(m, t,
+                (const char *const[]){"cudaLaunchKernel", "at::native::add", "python: step (train.py)",
+                                      "python: <module> (train.py)"},
+                4, 10000000),
+          sample_at(
+              m, t + 4000,
               (const char *const[]){"cudaStreamSynchronize", "python: step (train.py)", "python: <module> (train.py)"},
               3, 4000000);
   }
@@ -1165,6 +1189,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(chrome_gives_what_overlaps_a_lane_of_its_own),
       cmocka_unit_test(chrome_streams_a_million_events),
       cmocka_unit_test(page_holds_the_events),
+      cmocka_unit_test(page_shows_samples),
       cmocka_unit_test(page_leaves_out_the_shortest_and_says_so),
       cmocka_unit_test(folded_stacks_of_samples),
       cmocka_unit_test(folded_gpu_time_by_range),
