@@ -87,14 +87,22 @@ static void print_checks(const Table *t) {
   for (int i = 0; i < t->n; i++) {
     const Row *r = &t->rows[i];
     const char *at = *r->size ? " " : "";
-    if (r->verdict.state == VERDICT_DIFFERS) printf("WRONG %s%s%s: %s\n", r->label, at, r->size, r->verdict.text);
+    if (r->verdict.state == VERDICT_DIFFERS)
+      print_in(stdout, COLOR_ERROR, "WRONG"), printf(" %s%s%s: %s\n", r->label, at, r->size, r->verdict.text);
     if (r->triton_verdict.state == VERDICT_DIFFERS)
-      printf("WRONG %s%s%s: Triton's: %s\n", r->label, at, r->size, r->triton_verdict.text);
+      print_in(stdout, COLOR_ERROR, "WRONG"),
+          printf(" %s%s%s: Triton's: %s\n", r->label, at, r->size, r->triton_verdict.text);
     if (r->triton_why) printf("no Triton for %s%s%s: %s\n", r->label, at, r->size, r->triton_why);
   }
   if (t->triton)
     printf("%s; vs Triton: its time by ours, above 1 when ours is faster, of both in graphs where ours is\n",
            t->triton);
+}
+
+/* "1.25x", above 1 faster than the other; "=" when the two do not differ beyond their spread. */
+static void print_ratio(int width, double ratio, bool same) {
+  Color c = same ? COLOR_SAME : ratio < 1 ? COLOR_BAD : ratio > 1 ? COLOR_GOOD : COLOR_OFF;
+  printf("  %s%*.2fx%s%s", color(stdout, c), width - 2, ratio, same ? "=" : " ", color(stdout, COLOR_OFF));
 }
 
 void table_print(const Table *t) {
@@ -144,7 +152,7 @@ void table_print(const Table *t) {
       const nereid_times *first = row_times(first_of_size(t, r));
       bool same = first != x && !apart(first, x);
       equal |= same;
-      printf("  %5.2fx%s", first->median / x->median, same ? "=" : " ");
+      print_ratio(7, first->median / x->median, same);
     }
     if (graph) put_row_time(time, r->result.graph.median), printf("  %9s", r->result.graph.count ? time : "-");
     if (triton) {
@@ -153,7 +161,8 @@ void table_print(const Table *t) {
       equal |= same;
       if (r->has_triton) {
         put_row_time(time, theirs->median);
-        printf("  %9s  %8.2fx%s", time, row_against_triton(r), same ? "=" : " ");
+        printf("  %9s", time);
+        print_ratio(10, row_against_triton(r), same);
       } else {
         printf("  %9s  %10s", "-", "- ");
       }
@@ -166,11 +175,13 @@ void table_print(const Table *t) {
       snprintf(spread, sizeof spread, "%s .. %s", low, high);
       bool same = !apart(&r->before, x);
       equal |= same;
-      printf("  %5.2fx%s  %9s  %21s", r->before_ratio, same ? "=" : " ", time, spread);
+      print_ratio(7, r->before_ratio, same);
+      printf("  %9s  %21s", time, spread);
     } else if (against) {
       printf("  %7s", "new");
     }
-    printf(is_wrong(r) ? "  WRONG\n" : "\n");
+    if (is_wrong(r)) printf("  "), print_in(stdout, COLOR_ERROR, "WRONG");
+    printf("\n");
   }
   if (equal) printf("=: the two do not differ beyond their spread (10%% .. 90%% of the trials overlap)\n");
   const Row *last = t->n ? &t->rows[t->n - 1] : NULL;

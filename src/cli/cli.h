@@ -41,6 +41,14 @@ char *temporary_path(const char *name);
 /* malloc'ed; NULL when out of memory */
 char *format_string(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* ---- color.c: on a terminal alone -------------------------------------------------------------------------------- */
+
+typedef enum { COLOR_OFF, COLOR_ERROR, COLOR_HINT, COLOR_GOOD, COLOR_BAD, COLOR_SAME } Color;
+const char *color(FILE *out, Color c); /* what turns the text after it to c; "" where there are no colours */
+void print_in(FILE *out, Color c, const char *text);
+/* Errors of the library, line by line; an end of line is added where there is none. */
+void print_diagnostics(FILE *out, const char *text);
+
 /* ---- options.c ---------------------------------------------------------------------------------------------------- */
 
 /* A copy of argv in which `--opt=value` is two words; malloc'ed, NULL when out of memory. The words are argv's own. */

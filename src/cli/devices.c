@@ -47,7 +47,8 @@ static int devices(int argc, char **argv) {
   int n = nereid_devices(info, 16);
   if (json) print_json(info, n);
   for (int i = 0; i < n && !json; i++)
-    printf("%-8s %-4s %s\n", info[i].name, info[i].available ? "yes" : "no", info[i].description);
+    printf("%-8s %s%-4s%s %s\n", info[i].name, color(stdout, info[i].available ? COLOR_GOOD : COLOR_BAD),
+           info[i].available ? "yes" : "no", color(stdout, COLOR_OFF), info[i].description);
   return 0;
 }
 

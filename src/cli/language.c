@@ -66,14 +66,14 @@ static void print_cell(const char *s) {
   }
 }
 
-static const char *yes(bool is) { return is ? "yes" : "no"; }
-
 static void print_row(const nereid_language_name *e) {
   const char *remark = e->remark ? e->remark : "";
   printf("| `%s", e->name);
   if (e->arguments) printf("("), print_cell(e->arguments), printf(")");
-  printf("` | %s | %s | %s | %s | %s%s", yes(e->interp), yes(e->cpu), yes(e->sim), yes(e->cuda),
-         e->is_method ? "method" : "", e->is_method && *remark ? "; " : "");
+  printf("` | ");
+  const bool on[] = {e->interp, e->cpu, e->sim, e->cuda};
+  for (int i = 0; i < 4; i++) print_in(stdout, on[i] ? COLOR_GOOD : COLOR_BAD, on[i] ? "yes" : "no"), printf(" | ");
+  printf("%s%s", e->is_method ? "method" : "", e->is_method && *remark ? "; " : "");
   print_cell(remark);
   printf(" |\n");
 }

@@ -53,7 +53,8 @@ int main(int argc, char **argv) {
   const char *names[VERB_COUNT];
   for (int i = 0; i < VERB_COUNT; i++) names[i] = verbs[i]->name;
   const char *near = name_near(argv[1], names, VERB_COUNT);
-  if (near) return fprintf(stderr, "nereid: there is no verb '%s'; did you mean '%s'?\n", argv[1], near), 2;
-  fprintf(stderr, "nereid: there is no verb '%s'\n", argv[1]);
+  print_in(stderr, COLOR_ERROR, "nereid:");
+  if (near) return fprintf(stderr, " there is no verb '%s'; did you mean '%s'?\n", argv[1], near), 2;
+  fprintf(stderr, " there is no verb '%s'\n", argv[1]);
   return print_help(stderr), 2;
 }

@@ -347,12 +347,12 @@ static int check_one(Run *r, const Pair *c, const Launch *reference, JsonWriter 
       json_put_bool(w, "agrees", !status);
       json_end_object(w);
     } else if (status) {
-      printf("  check %s against %s: %ld of %ld differ; worst at %ld: %.9g, wanted %.9g (rtol %.2g, atol %.2g)\n",
-             c->name, c->value, (long)d.mismatches, (long)d.count, (long)d.worst_at, d.worst_got, d.worst_want, rtol,
-             atol);
+      printf("  check %s against %s: %s%ld of %ld differ%s; worst at %ld: %.9g, wanted %.9g (rtol %.2g, atol %.2g)\n",
+             c->name, c->value, color(stdout, COLOR_ERROR), (long)d.mismatches, (long)d.count, color(stdout, COLOR_OFF),
+             (long)d.worst_at, d.worst_got, d.worst_want, rtol, atol);
     } else {
-      printf("  check %s against %s: agrees (largest difference %.3g; rtol %.2g, atol %.2g)\n", c->name, c->value,
-             d.max_abs_error, rtol, atol);
+      printf("  check %s against %s: %sagrees%s (largest difference %.3g; rtol %.2g, atol %.2g)\n", c->name, c->value,
+             color(stdout, COLOR_GOOD), color(stdout, COLOR_OFF), d.max_abs_error, rtol, atol);
     }
   }
   array_free(&file);

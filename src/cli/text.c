@@ -13,7 +13,7 @@
 int usage_error(const Verb *v, const char *format, ...) {
   va_list ap;
   progress_clear();
-  fprintf(stderr, "nereid %s: ", v->name);
+  fprintf(stderr, "%snereid %s:%s ", color(stderr, COLOR_ERROR), v->name, color(stderr, COLOR_OFF));
   va_start(ap, format);
   vfprintf(stderr, format, ap);
   va_end(ap);
@@ -24,8 +24,7 @@ int usage_error(const Verb *v, const char *format, ...) {
 int report_error(nereid_error *err) {
   progress_clear();
   const char *text = err ? nereid_error_text(err) : "out of memory";
-  size_t n = strlen(text);
-  fprintf(stderr, "%s%s", text, n && text[n - 1] == '\n' ? "" : "\n");
+  print_diagnostics(stderr, text);
   nereid_error_free(err);
   return 1;
 }

@@ -53,9 +53,9 @@ static void print_row(const Search *s, int i, int width, bool gpu) {
   if (gpu) printf("  %9d  %6d  %6d", r->info.registers, r->info.spill_bytes, r->info.shared_bytes);
   printf("  %5.1f%%", 100 * best->median / t->median);
   int twins = twins_of(s, i);
-  if (i == s->best) printf("  best");
+  if (i == s->best) printf("  "), print_in(stdout, COLOR_GOOD, "best");
   else if (r->state == NEREID_TUNE_DROPPED) printf("  dropped");
-  else if (t->p10 <= best->p90) printf("  = best, within the spread");
+  else if (t->p10 <= best->p90) printf("  "), print_in(stdout, COLOR_SAME, "= best, within the spread");
   if (twins)
     printf("%s%d more with this code",
            i == s->best || r->state == NEREID_TUNE_DROPPED || t->p10 <= best->p90 ? "; " : "  ", twins);
