@@ -1,5 +1,7 @@
 /* language: prints the table of supported names as Markdown: docs/reference/language.md is this verb's output. */
 #include "cli.h"
+
+#include "base/json.h"
 #include <string.h>
 
 /* What stands above the tables. The tables come from the compiler; this says what is no name. tests/docs tries each
@@ -78,8 +80,47 @@ static void print_row(const nereid_language_name *e) {
   printf(" |\n");
 }
 
+static void put_optional(JsonWriter *w, const char *key, const char *text) {
+  if (text) json_put_text(w, key, text);
+  else json_put_null(w, key);
+}
+
+static void print_json(void) {
+  JsonWriter w = {.file = stdout};
+  json_begin_array(&w, NULL);
+  for (int i = 0, n = nereid_language_count(); i < n; i++) {
+    nereid_language_name e = nereid_language_at(i);
+    json_break(&w, "\n");
+    json_begin_object(&w, NULL);
+    json_put_text(&w, "group", e.group);
+    json_put_text(&w, "name", e.name);
+    put_optional(&w, "arguments", e.arguments);
+    json_put_bool(&w, "interp", e.interp);
+    json_put_bool(&w, "cpu", e.cpu);
+    json_put_bool(&w, "sim", e.sim);
+    json_put_bool(&w, "cuda", e.cuda);
+    json_put_bool(&w, "is_method", e.is_method);
+    put_optional(&w, "remark", e.remark);
+    json_end_object(&w);
+  }
+  json_break(&w, "\n");
+  json_end_array(&w);
+  printf("\n");
+}
+
 static int language(int argc, char **argv) {
-  if (argc > 1) return usage_error(&verb_language, "unknown word '%s'", argv[1]);
+  bool json = false;
+  for (int i = 1; i < argc; i++) {
+    if (!strcmp(argv[i], "--json")) {
+      json = true;
+      continue;
+    }
+    if (argv[i][0] != '-') return usage_error(&verb_language, "unknown word '%s'", argv[i]);
+    int took = option_of_others(&verb_language, argc - i, argv + i);
+    if (took < 0) return 2;
+    i += took - 1;
+  }
+  if (json) return print_json(), 0;
   fputs(opening, stdout);
   const char *group = "";
   for (int i = 0, n = nereid_language_count(); i < n; i++) {
@@ -92,4 +133,5 @@ static int language(int argc, char **argv) {
   return 0;
 }
 
-const Verb verb_language = {"language", "language", "prints the table of supported names", language, ""};
+const Verb verb_language = {"language", "language [--json]", "prints the table of supported names", language,
+                            "  --json  as JSON: an array with an object for each name\n"};

@@ -50,7 +50,7 @@ static const struct Option {
     {"--ignore", true, "tune"},
     {"--instrument", false, "prof inspect"},
     {"--jobs", true, "replay"},
-    {"--json", false, "run inspect bench roofline prof tune replay devices cache"},
+    {"--json", false, "run inspect bench roofline prof tune replay devices language cache"},
     {"--kept", false, "roofline"},
     {"--measure", false, "roofline"},
     {"--metrics", true, "prof"},
