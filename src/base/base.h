@@ -317,6 +317,8 @@ typedef struct ForkHook {
   void (*in_child)(void *owner); /* the thread that forked is the only one; locks have been made anew */
   void *owner;
 } ForkHook;
+/* Registers what takes them before a fork. Comes before the pthread_atfork of a lock that is held around theirs. */
+void fork_hooks_begin(void);
 void fork_hook_add(ForkHook *h);
 void fork_hook_remove(ForkHook *h); /* which may never have been added */
 

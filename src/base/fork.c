@@ -6,7 +6,8 @@
  * given back in the parent, and made anew in the child, where in_child then drops what went with the other threads.
  *
  * The locks of hooks are leaves: who holds one takes no other and waits for nothing. A lock that is held for long has
- * no place in `held`; in_child makes it anew.
+ * no place in `held`; in_child makes it anew. A lock that is held around a hook's has handlers of its own, which
+ * register after ours (fork_hooks_begin): what registered last is called first before a fork.
  */
 #include "base/base.h"
 
@@ -41,8 +42,10 @@ static void in_child(void) {
 
 static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
 
+void fork_hooks_begin(void) { pthread_once(&once, watch_forks); }
+
 void fork_hook_add(ForkHook *h) {
-  pthread_once(&once, watch_forks);
+  fork_hooks_begin();
   pthread_mutex_lock(&lock);
   h->next = hooks, h->at = &hooks;
   if (hooks) hooks->at = &h->next;

@@ -99,15 +99,25 @@ static void set_aside(bool aside) {
 
 static void start_sampler(void) {
   char why[300];
-  if (own.hz > 0 && !(own.sampler = sampler_start(inject_trace(), own.hz, why))) note_down(why);
+  pthread_mutex_lock(&starting);
+  if (own.hz > 0 && !own.sampler && !(own.sampler = sampler_start(inject_trace(), own.hz, why))) note_down(why);
+  pthread_mutex_unlock(&starting);
 }
 
+static void stop_sampler(void) { /* a fork waits until it is gone */
+  pthread_mutex_lock(&starting);
+  sampler_stop(own.sampler);
+  own.sampler = NULL;
+  pthread_mutex_unlock(&starting);
+}
+
+/* Whoever calls it holds `starting`, or is the only thread. */
 static void help_sampler(void) {
   char why[300];
   if (sampler_help(own.sampler, why)) return;
   note_down(why);
-  sampler_stop(own.sampler);
-  own.sampler = NULL, own.hz = 0;
+  stop_sampler();
+  own.hz = 0;
 }
 
 static void stop_cuda(void) {
@@ -149,16 +159,12 @@ static void do_finish(Finish how) {
     return;
   }
   if (how == FINISH_EXEC) {
-    sampler_stop(own.sampler);
-    own.sampler = NULL;
+    stop_sampler();
     if (own.cupti) cupti_flush(own.cupti);
     trace_mark_end(w);
     return;
   }
-  if (how != FINISH_CUDA) {
-    sampler_stop(own.sampler);
-    own.sampler = NULL;
-  }
+  if (how != FINISH_CUDA) stop_sampler();
   stop_cuda();
   if (how == FINISH_CUDA) {
     trace_flush(w);
@@ -234,9 +240,7 @@ void inject_finish_undo(void) {
   if (!inject_trace() || getpid() != own.owner) return;
   int before = errno;
   set_aside(false);
-  pthread_mutex_lock(&starting);
-  if (!own.sampler) start_sampler();
-  pthread_mutex_unlock(&starting);
+  start_sampler();
   errno = before;
 }
 

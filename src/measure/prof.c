@@ -154,6 +154,7 @@ static void in_child(void) {
 static void init(void) {
   init_lock();
   pthread_key_create(&thread_key, thread_ended);
+  fork_hooks_begin();
   pthread_atfork(before_fork, in_parent, in_child);
 }
 

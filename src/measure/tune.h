@@ -10,6 +10,8 @@
 
 #include "runtime/hooks.h"
 
+#include <stdatomic.h>
+
 /* ---- tuning_cache.c ---------------------------------------------------------------------------------------------- */
 
 void found_free(Found *f);
@@ -67,9 +69,9 @@ typedef struct Candidate {
   Specialization *spec;
   uint64_t *slots;
   Launch launch;
-  int twin; /* the candidate before it with the same code and grid; -1: none */
-  bool racing;
-  double *samples; /* ns */
+  int twin;           /* the candidate before it with the same code and grid; -1: none */
+  atomic_bool racing; /* who tells the progress asks while others compile */
+  double *samples;    /* ns */
   int count;
   Buf print; /* what static_print said */
   nereid_tune_result *result;

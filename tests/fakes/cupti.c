@@ -1,6 +1,8 @@
 /* See fakes/cupti.h. */
+#define _GNU_SOURCE
 #include "fakes/cupti.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,9 @@ static CuptiComplete complete;
 static CuptiCallback callback;
 static uint8_t *buffer;
 static size_t buffer_size, used, walked;
+/* Of the buffer: a program records while the profiler's thread flushes. Recursive, since a full buffer's records are
+ * asked for from within. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 API FakeCupti *fake_cupti(void) { return &fake; }
 API void fake_cupti_reset(void) {
@@ -40,10 +45,7 @@ static size_t size_of(uint32_t kind) {
   }
 }
 
-API void fake_cupti_record(const void *record, size_t bytes) {
-  uint32_t kind;
-  memcpy(&kind, record, 4);
-  size_t n = size_of(kind);
+static void put_record(const void *record, size_t bytes, size_t n) {
   if (buffer && used + n > buffer_size) fake_cupti_deliver();
   if (!buffer) {
     size_t most = 0;
@@ -59,11 +61,21 @@ API void fake_cupti_record(const void *record, size_t bytes) {
   used += n;
 }
 
+API void fake_cupti_record(const void *record, size_t bytes) {
+  uint32_t kind;
+  memcpy(&kind, record, 4);
+  pthread_mutex_lock(&lock);
+  put_record(record, bytes, size_of(kind));
+  pthread_mutex_unlock(&lock);
+}
+
 API void fake_cupti_deliver(void) {
+  pthread_mutex_lock(&lock);
   uint8_t *full = buffer;
   size_t n = used;
   buffer = NULL, used = 0, walked = 0;
   if (full) complete(NULL, 0, full, buffer_size, n);
+  pthread_mutex_unlock(&lock);
 }
 
 API void fake_cupti_launch(uint32_t number, uint32_t correlation) {

@@ -114,7 +114,7 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     pass_on(number, info, context);
     return;
   }
-  if (!atomic_load_explicit(&active, memory_order_relaxed)) return;
+  if (!atomic_load_explicit(&active, memory_order_acquire)) return;
   Ring *r = (Ring *)(uintptr_t)(value ^ ours_tag);
   int before = errno;
   uint64_t stack[TRACE_STACK];
@@ -204,6 +204,7 @@ static void arm(Sampler *s, Ring *r) {
   if (timer_create(clock, &e, &r->timer)) return;
   struct itimerspec every = {.it_interval = {s->period / 1000000000, s->period % 1000000000}};
   every.it_value = every.it_interval;
+  atomic_store_explicit(&active, 1, memory_order_release); /* what the signal reads of the ring is written */
   if (timer_settime(r->timer, 0, &every, NULL)) timer_delete(r->timer);
   else r->armed = true;
 }
