@@ -12,6 +12,7 @@
 
 Func *func_create(Context *cx, const char *name) {
   Func *f = NEW(cx->arena, Func);
+  f->holds = FUNC_NO_LAYOUTS;
   f->cx = cx;
   f->name = intern_z(cx, name);
   f->num_warps = 4;

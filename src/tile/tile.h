@@ -200,6 +200,7 @@ typedef struct Func {
   int value_count;
   int num_warps, num_stages, num_ctas; /* launch options, for back ends that care */
   bool debug;
+  unsigned holds;                /* FUNC_...: what the passes so far saw to */
   struct Instrument *instrument; /* its regions are timed (tile/passes/instrument.h); NULL: not */
 } Func;
 
@@ -332,9 +333,27 @@ BodyOrder tile_body_order(const Op *op);
 /* The only operation of the body, when that takes both arguments of a single tensor: its code; else OP_COUNT. */
 OpCode tile_body_single(const Op *op);
 
+/* contract.c: what a pass needs, gives and keeps, of Func.holds. */
+enum {
+  FUNC_NO_LAYOUTS = 1,      /* no value has a layout */
+  FUNC_CANONICAL_LOOPS = 2, /* what grows evenly in a loop was made a scalar */
+  FUNC_AXIS_INFO = 4,       /* all integers, pointers and masks have Value.axis */
+  FUNC_NO_HINTS = 8,        /* but what tile_drop_hints leaves */
+  FUNC_ALL = 15
+};
+typedef struct PassContract {
+  unsigned needs, gives, keeps;
+} PassContract;
+/* Before a pass: fails where what it needs does not hold. */
+void tile_pass_begin(Func *f, const char *name, const PassContract *c);
+/* After it: what holds now; with verify, tile_verify and whether that is so. */
+void tile_pass_end(Func *f, const char *name, const PassContract *c, bool verify);
+bool tile_loop_grows(const Op *op); /* canonical.c: a loop that is not in canonical form */
+
 typedef struct PassInfo {
   const char *name;
   void (*run)(Func *f);
+  PassContract contract;
 } PassInfo;
 extern const PassInfo tile_passes[]; /* ends with name NULL */
 /* Runs tile_passes in order. dump_after: a pass's name or "all" (may be NULL); the text goes to dump. Verifies between

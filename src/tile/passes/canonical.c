@@ -123,17 +123,29 @@ static void rewrite(Func *f, Op *loop, int i, Block *body, Step *steps, int n) {
   value_replace(old_result, whole);
 }
 
+/* The additions by which carried value i of the loop grows, last first; 0: it does not grow, or cannot be rewritten. */
+static int growth_of(const Op *loop, int i, Step steps[MAX_CHAIN]) {
+  const Type *t = loop->out[i]->type;
+  const Block *body = loop->body[loop->code == OP_FOR ? 0 : 1];
+  const Op *condition = loop->code == OP_WHILE ? loop->body[0]->last : NULL;
+  bool moves = t->ptr || (t->rank && dtype_is_int(t->dtype) && t->dtype != DT_I1);
+  if (!moves || (condition && value_resolve(condition->in[i + 1]) != loop->body[0]->args[i])) return 0;
+  return find_chain(body, body->args[i + (loop->code == OP_FOR)], body->last->in[i], steps);
+}
+
+bool tile_loop_grows(const Op *op) {
+  Step steps[MAX_CHAIN];
+  bool grows = false;
+  for (int i = 0; i < op->out_count && !grows && (op->code == OP_FOR || op->code == OP_WHILE); i++)
+    grows = growth_of(op, i, steps) > 0;
+  return grows;
+}
+
 static void visit_loop(Func *f, Op *loop) {
-  Block *body = loop->body[loop->code == OP_FOR ? 0 : 1];
-  Op *condition = loop->code == OP_WHILE ? loop->body[0]->last : NULL;
   for (int i = 0; i < loop->out_count; i++) {
-    const Type *t = loop->out[i]->type;
-    bool moves = t->ptr || (t->rank && dtype_is_int(t->dtype) && t->dtype != DT_I1);
-    if (!moves || (condition && value_resolve(condition->in[i + 1]) != loop->body[0]->args[i])) continue;
-    Value *arg = body->args[i + (loop->code == OP_FOR)];
     Step steps[MAX_CHAIN];
-    int n = find_chain(body, arg, body->last->in[i], steps);
-    if (n) rewrite(f, loop, i, body, steps, n);
+    int n = growth_of(loop, i, steps);
+    if (n) rewrite(f, loop, i, loop->body[loop->code == OP_FOR ? 0 : 1], steps, n);
   }
 }
 

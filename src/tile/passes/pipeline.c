@@ -1,27 +1,35 @@
-/* The passes over tile IR, in their order. */
+/* The passes over tile IR, in their order, with what each needs, gives and keeps (contract.c). */
 #include "tile/tile.h"
 
+/* New values have neither axis info nor a layout: what makes some does not keep the former, and must not meet the
+ * latter. */
+enum { PLAIN = FUNC_NO_LAYOUTS, LOOPS = FUNC_CANONICAL_LOOPS, AXIS = FUNC_AXIS_INFO, HINTS = FUNC_NO_HINTS };
+
+/* clang-format off */
 const PassInfo tile_passes[] = {
-    {"sum_dots", tile_sum_dots}, /* in which order sums are formed */
-    {"fold", tile_fold},
-    {"cse", tile_cse},
-    {"licm", tile_licm},
-    {"canonical_loops", tile_canonical_loops},
-    {"fold", tile_fold}, /* what the loops' new form shows */
-    {"licm", tile_licm},
-    {"cse", tile_cse},
-    {"dce", tile_dce},
-    {"axis_info", tile_axis_info},
-    {"drop_hints", tile_drop_hints}, /* the facts say what the hints said */
-    {NULL, NULL},
+    /*                                         needs, gives, keeps */
+    {"sum_dots", tile_sum_dots,               {PLAIN, 0,     PLAIN | LOOPS | HINTS}}, /* in which order sums are formed */
+    {"fold", tile_fold,                       {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
+    {"cse", tile_cse,                         {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
+    {"licm", tile_licm,                       {0,     0,     FUNC_ALL}},
+    {"canonical_loops", tile_canonical_loops, {PLAIN, LOOPS, PLAIN | HINTS}},
+    {"fold", tile_fold,                       {PLAIN, 0,     PLAIN | LOOPS | HINTS}}, /* what the loops' new form shows */
+    {"licm", tile_licm,                       {0,     0,     FUNC_ALL}},
+    {"cse", tile_cse,                         {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
+    {"dce", tile_dce,                         {0,     0,     FUNC_ALL}},
+    {"axis_info", tile_axis_info,             {LOOPS, AXIS,  FUNC_ALL}}, /* of a growing tensor it knows little */
+    {"drop_hints", tile_drop_hints,           {AXIS,  HINTS, FUNC_ALL}}, /* the axis info says what the hints said */
+    {NULL},
 };
+/* clang-format on */
 
 void tile_optimize(Func *f, const char *dump_after, Buf *dump, bool verify) {
   bool all = dump_after && !strcmp(dump_after, "all");
   if (verify) tile_verify(f, NULL);
   for (const PassInfo *pass = tile_passes; pass->name; pass++) {
+    tile_pass_begin(f, pass->name, &pass->contract);
     pass->run(f);
-    if (verify) tile_verify(f, pass->name);
+    tile_pass_end(f, pass->name, &pass->contract, verify);
     if (!dump_after || !(all || !strcmp(dump_after, pass->name))) continue;
     buf_printf(dump, "// after %s\n", pass->name);
     tile_print(dump, f, pass->run == tile_axis_info ? PRINT_AXIS_INFO : 0);

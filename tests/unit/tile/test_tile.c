@@ -443,6 +443,50 @@ static void passes_are_dumped(void **state) {
   context_destroy(cx);
 }
 
+static const char *const growing_text = "kernel @k(%x: *f32, %n: i32) {\n"
+                                        "  %0 = const {value=0} : i32\n"
+                                        "  %1 = const {value=1} : i32\n"
+                                        "  %p = for %0, %n, %1, %x : *f32 do (%i: i32, %q: *f32) {\n"
+                                        "    %2 = addptr %q, %1 : *f32\n"
+                                        "    yield %2\n"
+                                        "  }\n"
+                                        "  print %p {text=\"p\"}\n"
+                                        "}\n";
+
+/* The message of a pass with this contract, which does nothing, on a Func of which `holds` is said; NULL: none. */
+static const char *run_nothing(Context *cx, unsigned holds, PassContract c) {
+  if (!context_try(cx)) return cx->diags.at[0].message;
+  Func *f = parse(cx, growing_text);
+  f->holds = holds;
+  tile_pass_begin(f, "nothing", &c);
+  tile_pass_end(f, "nothing", &c, true);
+  assert_int_equal(f->holds, (holds & c.keeps) | c.gives);
+  context_end_try(cx);
+  return NULL;
+}
+
+static void passes_are_held_to_their_contracts(void **state) {
+  static const struct {
+    unsigned holds;
+    PassContract contract;
+    const char *message; /* NULL: none */
+  } cases[] = {
+      {FUNC_NO_LAYOUTS, {FUNC_NO_LAYOUTS, 0, FUNC_ALL}, NULL},
+      {0, {FUNC_NO_LAYOUTS, 0, 0}, "wrong pipeline: nothing needs 'no layouts', which does not hold"},
+      {FUNC_NO_LAYOUTS, {FUNC_AXIS_INFO, 0, 0}, "wrong pipeline: nothing needs 'axis info', which does not hold"},
+      {0, {0, FUNC_AXIS_INFO, 0}, "wrong IR after nothing: 'axis info' does not hold at "},
+      {FUNC_AXIS_INFO, {0, 0, FUNC_ALL}, "wrong IR after nothing: 'axis info' does not hold at "},
+      {FUNC_AXIS_INFO, {0, 0, FUNC_NO_HINTS}, NULL},
+      {0, {0, FUNC_CANONICAL_LOOPS, 0}, "wrong IR after nothing: 'canonical loops' does not hold at for"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Context *cx = context_create();
+    const char *got = run_nothing(cx, cases[i].holds, cases[i].contract), *want = cases[i].message;
+    if (!want != !got || (want && strncmp(want, got, strlen(want)))) fail_msg("case %zu: %s", i, got ? got : "nothing");
+    context_destroy(cx);
+  }
+}
+
 static void wrong_text_is_told(void **state) {
   parse_fails("", 1, 1, "expected 'kernel', found the end of the text");
   parse_fails("kernel k", 1, 8, "expected '@', found 'k'");
@@ -490,6 +534,7 @@ int main(void) {
       cmocka_unit_test(floats_keep_every_bit),
       cmocka_unit_test(another_locale_changes_nothing),
       cmocka_unit_test(passes_are_dumped),
+      cmocka_unit_test(passes_are_held_to_their_contracts),
       cmocka_unit_test(wrong_text_is_told),
   };
   return cmocka_run_group_tests_name("tile", tests, NULL, NULL);
