@@ -100,7 +100,9 @@ typedef struct GpuOptions {
   bool verify;
   bool register_limited; /* lower as where registers are short, for tests */
   bool plain_dot;        /* products by multiply-adds alone, for tests */
+  bool no_wgmma;         /* products by single warps, for tests */
 } GpuOptions;
+static inline bool gpu_has_wgmma(const GpuOptions *o) { return o->target->sm == 90 && !o->no_wgmma; }
 typedef struct GpuPass {
   const char *name;
   void (*tile)(Func *f, const GpuOptions *o);

@@ -2,7 +2,9 @@
 #include "gpu/lower/lower.h"
 #include "tile/passes/instrument.h"
 
-static void choose(Func *f, const GpuOptions *o) { layout_choose(f, f->num_warps, !o->plain_dot); }
+static void choose(Func *f, const GpuOptions *o) {
+  layout_choose(f, f->num_warps, o->plain_dot ? DOT_FMA : gpu_has_wgmma(o) ? DOT_WGMMA : DOT_MMA);
+}
 
 static void regions(Func *f, const GpuOptions *o) { tile_instrument(f); }
 

@@ -288,12 +288,12 @@ static bool wants_rows(const Chooser *c) {
   return false;
 }
 
-void layout_choose(Func *f, int warps, bool tensor_cores) {
+void layout_choose(Func *f, int warps, DotUnit unit) {
   if (warps < 1 || warps > 32 || (warps & (warps - 1)))
     fail(f->cx, (Span){0}, "`num_warps` must be a power of 2 from 1 to 32, but it is %d", warps);
   tile_resolve(f);
   tile_walk(f->body, check_op, f);
-  Chooser c = {.cx = f->cx, .f = f, .num_warps = warps, .tensor_cores = tensor_cores};
+  Chooser c = {.cx = f->cx, .f = f, .num_warps = warps, .unit = unit};
   c.prices = NEW_N(f->cx->arena, Price, PRICES);
   constraints_build(&c);
   c.rows_first = wants_rows(&c);

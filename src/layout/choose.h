@@ -55,7 +55,7 @@ typedef struct Chooser {
   Context *cx;
   Func *f;
   int num_warps;
-  bool tensor_cores; /* products of 16-bit floats take them */
+  DotUnit unit;      /* the best that products of 16-bit floats may take */
   bool rows_first;   /* their warps go down the rows */
   Node *node;
   int node_count; /* values that the pass makes have ids from here on */

@@ -101,6 +101,12 @@ bool layout_is_mma(const Type *acc, const Layout *l) {
   return found == (1 | m * 8);
 }
 
+bool layout_is_wgmma(const Type *acc, const Layout *l) {
+  if (acc->rank != 2 || l->warp_bits < 2 || !layout_is_mma(acc, l)) return false;
+  const uint32_t *warps = l->basis + l->reg_bits + l->lane_bits, m = (uint32_t)acc->shape[1];
+  return warps[0] == m * 16 && warps[1] == m * 32;
+}
+
 static const Layout *for_mma(Chooser *c, const Type *acc) {
   int rank = acc->rank, m = rank - 2, n = rank - 1;
   Layout l = {.lane_bits = 5, .warp_bits = bits_of(c->num_warps), .out_bits = bits_of(type_numel(acc))};
@@ -113,7 +119,8 @@ static const Layout *for_mma(Chooser *c, const Type *acc) {
   if (rank == 3) at += deal(&left, 0, l.warp_bits, threads + at);
   int warps = l.lane_bits + l.warp_bits - at, rows = left.end[m] - left.next[m], columns = left.end[n] - left.next[n],
       down = warps < rows ? warps : rows;
-  while (!c->rows_first && down > 0 && warps - down < columns &&
+  bool group = c->unit == DOT_WGMMA && warps >= 2 && rows >= 2; /* four warps of a warpgroup: 64 rows, then as wide as can be */
+  while (!c->rows_first && !group && down > 0 && warps - down < columns &&
          2 * (acc->shape[m] >> down) < acc->shape[n] >> (warps - down))
     down--;
   at += deal(&left, m, down, threads + at);
@@ -152,5 +159,5 @@ const Layout *layout_for_dot(Chooser *c, const Op *dot) {
   const Type *acc = dot->out[0]->type;
   Dtype as;
   bool enough = type_numel(acc) >> (TILE_M + TILE_N) >= c->num_warps; /* or warps would compute copies */
-  return c->tensor_cores && enough && layout_mma_type(dot, &as) ? for_mma(c, acc) : for_fma(c->cx, acc, c->num_warps);
+  return c->unit != DOT_FMA && enough && layout_mma_type(dot, &as) ? for_mma(c, acc) : for_fma(c->cx, acc, c->num_warps);
 }

@@ -168,9 +168,10 @@ void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_li
  * result has any;
  * - loops and ifs: operand, argument, yielded value and result of one carried value share a layout.
  * Values that are cheap to compute again (arange, splat, const and pure arithmetic on them) are cloned rather than
- * converted. tensor_cores: products of 16-bit floats are laid out for them (dot.c). dot: acc and result share a layout;
+ * converted. unit: the best that products of 16-bit floats are laid out for (dot.c). dot: acc and result share a layout;
  * a and b have any layout (they mostly go through shared memory). */
-void layout_choose(Func *f, int num_warps, bool tensor_cores);
+typedef enum { DOT_FMA, DOT_MMA, DOT_WGMMA } DotUnit; /* what may compute products: by warps, by warpgroups */
+void layout_choose(Func *f, int num_warps, DotUnit unit);
 void layout_verify(const Func *f); /* the rules above; fails with the operation */
 
 /* ---- dot.c: products on tensor cores ----------------------------------------------------------------------------- */
@@ -180,6 +181,8 @@ bool layout_mma_type(const Op *dot, Dtype *as);
 /* Whether the accumulator is laid out for it: of row bits r and column bits c, registers c0 and r3, lanes c1 c2 r0 r1
  * r2, other vectors without these, each along one dim. */
 bool layout_is_mma(const Type *acc, const Layout *l);
+/* Whether wgmma can add to it: four warps hold 64 rows, 16 each. */
+bool layout_is_wgmma(const Type *acc, const Layout *l);
 /* As what a warp then takes operand 0 or 1: registers k0 (the two of a word), k3 and up, lines (rows of the first,
  * columns of the second) that the accumulator has in registers; lanes k1 k2 and lines 0 to 2. */
 const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, int operand);

@@ -154,7 +154,8 @@ static void append(LaneBlock *block, LaneOp *op) {
 }
 
 static bool has_buffer(const LaneOp *op) {
-  return op->code == LANE_SHARED || (lane_is_access(op->code) && op->space == SPACE_SHARED);
+  return op->code == LANE_SHARED || op->code == LANE_SHARED_READ || op->code == LANE_CP_ASYNC ||
+         (lane_is_access(op->code) && op->space == SPACE_SHARED);
 }
 
 LaneOp *lane_op_raw(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in, int out_count, const LaneType *out) {
@@ -484,6 +485,52 @@ void lane_mma(LaneBuilder *b, LaneKind k, LaneValue *const a[4], LaneValue *cons
   LaneValue *in[] = {a[0], a[1], a[2], a[3], x[0], x[1], acc[0], acc[1], acc[2], acc[3]};
   LaneOp *op = lane_op_raw(b, (LaneOp){.code = LANE_MMA, .kind = k}, 10, in, 4, words);
   memcpy(acc, op->out, sizeof *acc * 4);
+}
+
+/* ---- asynchronous products and copies ---------------------------------------------------------------------------- */
+
+void lane_wgmma(LaneBuilder *b, LaneKind k, bool a_registers, LaneValue *const *a, LaneValue *x, uint64_t high,
+                bool trans_a, bool trans_b, int n, LaneValue *const *acc, LaneValue **out) {
+  enum { MOST = 128 };
+  LaneValue *in[5 + MOST];
+  LaneType words[MOST];
+  int count = a_registers ? 4 : 1;
+  if (n > MOST) n = MOST; /* the verifier says so */
+  memcpy(in, a, sizeof *in * (size_t)count);
+  in[count++] = x;
+  for (int i = 0; i < n; i++) words[i] = LT_B32;
+  if (acc) {
+    memcpy(in + count, acc, sizeof *in * (size_t)n);
+    count += n;
+  }
+  LaneOp proto = {.code = LANE_WGMMA, .kind = k, .imm = (int64_t)high, .trans_a = trans_a, .trans_b = trans_b};
+  LaneOp *op = lane_op_raw(b, proto, count, in, n, words);
+  memcpy(out, op->out, sizeof *out * (size_t)n);
+}
+
+void lane_wgmma_wait(LaneBuilder *b, int pending, int n, LaneValue *const *in, LaneValue **out) {
+  LaneType *types = NEW_N(b->f->cx->arena, LaneType, n + 1);
+  for (int i = 0; i < n; i++) types[i] = in[i]->type;
+  LaneOp *op = lane_op_raw(b, (LaneOp){.code = LANE_WGMMA_WAIT, .imm = pending}, n, in, n, types);
+  for (int i = 0; i < n; i++) out[i] = op->out[i];
+}
+
+LaneOp *lane_simple(LaneBuilder *b, LaneCode c, int64_t imm, int buffer) {
+  return lane_op_raw(b, (LaneOp){.code = c, .imm = imm, .buffer = (int16_t)buffer}, 0, NULL, 0, NULL);
+}
+
+LaneOp *lane_cp_async(LaneBuilder *b, int bytes, LaneValue *to, int64_t imm, int buffer, LaneValue *from,
+                      LaneValue *guard) {
+  to = split_address(SPACE_SHARED, to, &imm);
+  LaneValue *in[] = {to, from};
+  LaneOp proto = {.code = LANE_CP_ASYNC,
+                  .kind = LK_B32,
+                  .space = SPACE_SHARED,
+                  .bits = (uint8_t)(8 * bytes),
+                  .imm = imm,
+                  .guard = real_guard(guard),
+                  .buffer = (int16_t)buffer};
+  return lane_op_raw(b, proto, 2, in, 0, NULL);
 }
 
 /* ---- taking out, moving, walking --------------------------------------------------------------------------------- */

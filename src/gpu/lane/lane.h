@@ -142,6 +142,7 @@ struct LaneOp {
   LaneValue *guard; /* NULL: always */
   bool guard_not;
   uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile, trans;
+  uint8_t trans_a, trans_b;
   uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll;
   int16_t buffer; /* shared memory: which buffer of the func; -1 none */
   int statement;  /* the number of the tile operation that it is part of; 0: none */
@@ -168,6 +169,7 @@ typedef struct LaneBuffer {
   const char *name;
   int bytes, align, offset;
   bool warp_local;
+  bool ring; /* whoever writes it has waited for its readers: no barrier is put before its writes but the first one's */
 } LaneBuffer;
 
 /* A device_print or device_assert: what the host needs to write its message. See gpu.h for the records. */
@@ -248,6 +250,20 @@ void lane_barrier(LaneBuilder *b, bool warp);
 /* n squares of a warp (1, 2 or 4) from shared memory; and acc[4] += a[4] * x[2], kind f16 or bf16. As lane.def says. */
 void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer, LaneValue **out);
 void lane_mma(LaneBuilder *b, LaneKind k, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]);
+/* A product of a warpgroup, n accumulators a thread; out[i] comes in the register of acc[i]; acc NULL: zeros. a: one
+ * descriptor's low word, or (a_registers) four pairs. high: both descriptors' high words. */
+void lane_wgmma(LaneBuilder *b, LaneKind k, bool a_registers, LaneValue *const *a, LaneValue *x, uint64_t high,
+                bool trans_a, bool trans_b, int n, LaneValue *const *acc, LaneValue **out);
+/* Operands before the accumulators: 2, or 5 where a is in registers. */
+static inline int lane_wgmma_inputs(const LaneOp *op) {
+  return op->in_count == 2 || op->in_count == 5 ? op->in_count : op->in_count - op->out_count;
+}
+void lane_wgmma_wait(LaneBuilder *b, int pending, int n, LaneValue *const *in, LaneValue **out);
+/* an operation without operands and results: fences, commits, waits */
+LaneOp *lane_simple(LaneBuilder *b, LaneCode c, int64_t imm, int buffer);
+/* bytes 4, 8 or 16; guard NULL: always */
+LaneOp *lane_cp_async(LaneBuilder *b, int bytes, LaneValue *to, int64_t imm, int buffer, LaneValue *from,
+                      LaneValue *guard);
 bool lane_is_const(const LaneValue *v, uint64_t *bits);
 /* x = base + offset, where offset is the constant that folding has moved outwards; base NULL when x is itself a
  * constant. */

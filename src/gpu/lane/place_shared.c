@@ -46,6 +46,8 @@ static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code 
 
 static bool is_access(const LaneOp *op) { return op->buffer >= 0 && op->code != LANE_SHARED; }
 
+static bool only_reads(const LaneOp *op) { return lane_only_reads(op->code) || op->code == LANE_SHARED_READ; }
+
 /* ---- lives ------------------------------------------------------------------------------------------------------- */
 
 static int depth_of(const LaneBlock *b) {
@@ -116,7 +118,7 @@ static void find_lives(Shared *s) {
   cover_inner_loops(s, s->f->body);
   for (int i = 0; i < s->n; i++) {
     User *u = &s->users[i];
-    if (u->first < 0 || (u->first_op->code == LANE_ST && u->first_op->block == u->home)) continue;
+    if (u->first < 0 || ((u->first_op->code == LANE_ST || s->f->buffers.at[i].ring) && u->first_op->block == u->home)) continue;
     for (const LaneBlock *b = u->home; b->parent; b = b->parent->block) /* what an earlier round left may be read */
       if (is_loop(b->parent)) cover(u, b->parent);
   }
@@ -221,7 +223,7 @@ static void insert_barrier(Shared *s, LaneOp *before, bool warp) {
 /* A write of buffer b, by `op` or somewhere inside it. */
 static void before_write(Shared *s, LaneOp *op, int b, State *x) {
   const uint64_t *overlaps = s->overlaps + (size_t)b * s->words;
-  bool own = s->f->buffers.at[b].warp_local, hazard = has(x->read, b) && !own;
+  bool own = s->f->buffers.at[b].warp_local, hazard = has(x->read, b) && !own && !s->f->buffers.at[b].ring;
   for (int i = 0; i < s->words; i++) hazard |= ((x->read[i] | x->written[i]) & overlaps[i]) != 0;
   if (hazard) {
     insert_barrier(s, op, false);
@@ -233,7 +235,7 @@ static void before_write(Shared *s, LaneOp *op, int b, State *x) {
 }
 
 static void after_access(const LaneOp *op, State *x) {
-  if (lane_only_reads(op->code)) {
+  if (only_reads(op)) {
     add(x->read, op->buffer);
     add(x->warp_read, op->buffer);
   } else {
@@ -256,7 +258,7 @@ static void walk_divergent(Shared *s, LaneOp *at, const LaneOp *op, State *x, bo
     for (const LaneOp *o = op->body[i]->first; o; o = o->next) {
       if (is_access(o)) {
         if (!writes) after_access(o, x);
-        else if (!lane_only_reads(o->code)) before_write(s, at, o->buffer, x);
+        else if (!only_reads(o)) before_write(s, at, o->buffer, x);
       }
       walk_divergent(s, at, o, x, writes);
     }
@@ -282,7 +284,7 @@ static void walk(Shared *s, LaneBlock *block, State *x) {
       if (op->warp) memset(x->warp_read, 0, sizeof(uint64_t) * (size_t)s->words);
       else state_clear(s, x);
     } else if (is_access(op)) {
-      if (!lane_only_reads(op->code)) before_write(s, op, op->buffer, x);
+      if (!only_reads(op)) before_write(s, op, op->buffer, x);
       after_access(op, x);
     } else if (op->body[0] && !op->uniform && !has_barrier(op)) {
       walk_divergent(s, op, op, x, true);

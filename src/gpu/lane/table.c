@@ -76,6 +76,7 @@ bool lane_result_type(const LaneOp *op, LaneType *out) {
     case LANE_POPC:
     case LANE_CLZ:
     case LANE_SHFL:
+    case LANE_WGMMA:
     case LANE_MMA: return *out = LT_B32, true;
     case LANE_MULWIDE: return *out = LT_B64, true;
     case LANE_SETP: return *out = LT_PRED, true;
@@ -83,6 +84,7 @@ bool lane_result_type(const LaneOp *op, LaneType *out) {
     case LANE_CVT:
     case LANE_CVT2:
     case LANE_CVT1X2: return *out = lane_kind_info[op->to].type, true;
+    case LANE_WGMMA_WAIT:
     case LANE_ASM: return false;
     default: return info->regions == 0 && info->max_out != 0;
   }
@@ -150,6 +152,8 @@ static const LaneAttr attrs[] = {
     FLAG("pure", is_pure),
     FLAG("volatile", is_volatile),
     FLAG("trans", trans),
+    FLAG("trans_a", trans_a),
+    FLAG("trans_b", trans_b),
     WORD("rounding", rounding, roundings, false),
     WORD("space", space, spaces, true),
     WORD("cache", cache, caches, false),

@@ -48,7 +48,7 @@ enum {
 };
 
 /* Kinds an operation may have, and the types of its operands: a letter each, the last one for all that follow.
- * k: the kind's; p: pred; h: b16; w: b32; h of pack: half of the kind's; a: an address; *: anything. */
+ * k: the kind's; p: pred; h: b16; w: b32; h of pack: half of the kind's; a: an address; g: a global one; *: anything. */
 typedef struct Rule {
   uint32_t kinds;
   const char *in;
@@ -108,6 +108,15 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_SHFL] = {K(B32), "w"},
     [LANE_LDMATRIX] = {K(B32), "a"},
     [LANE_MMA] = {K(F16) | K(BF16), "w"},
+    [LANE_WGMMA] = {K(F16) | K(BF16), "w"},
+    [LANE_WGMMA_FENCE] = {ANY, ""},
+    [LANE_WGMMA_COMMIT] = {ANY, ""},
+    [LANE_WGMMA_WAIT] = {ANY, "w"},
+    [LANE_FENCE_PROXY] = {ANY, ""},
+    [LANE_CP_ASYNC] = {K(B32), "ag"},
+    [LANE_CP_COMMIT] = {ANY, ""},
+    [LANE_CP_WAIT] = {ANY, ""},
+    [LANE_SHARED_READ] = {ANY, ""},
     [LANE_VOTE] = {ANY, "p"},
     [LANE_REDUX] = {INT32 | K(B32), "w"},
     [LANE_BARRIER] = {ANY, ""},
@@ -140,6 +149,7 @@ static void check_operands(Verifier *v, const LaneOp *op) {
       case 'p': want = LT_PRED; break;
       case 'w': want = LT_B32; break;
       case '/': want = own == LT_B64 ? LT_B32 : LT_B16; break;
+      case 'g': want = LT_B64; break;
       case 'a': want = op->space == SPACE_SHARED ? LT_B32 : LT_B64; break;
       default: break;
     }
@@ -240,6 +250,33 @@ static void check_conversion(Verifier *v, const LaneOp *op) {
     wrong(v, op, "no conversion from %s to %s", lane_kind_info[op->kind].name, lane_kind_info[op->to].name);
 }
 
+/* What products in flight leave may be handed on to the next one, around a loop, or to a wait; nobody else may see it
+ * before that. (Registers that a loop carries are checked where they are used.) */
+static bool may_take_pending(const LaneOp *op, int operand) {
+  switch (op->code) {
+    case LANE_WGMMA: return operand >= lane_wgmma_inputs(op);
+    case LANE_WGMMA_WAIT:
+    case LANE_YIELD:
+    case LANE_FOR: return true;
+    default: return false;
+  }
+}
+
+static void check_wgmma(Verifier *v, const LaneOp *op) {
+  int n = 2 * op->out_count, inputs = lane_wgmma_inputs(op);
+  if (n % 8 || n > 256) wrong(v, op, "%d columns", n);
+  if (v->f->num_warps % 4) wrong(v, op, "%d warps are no warpgroups", v->f->num_warps);
+  if (inputs != 2 && inputs != 5) wrong(v, op, "%d operands", op->in_count);
+}
+
+static void check_pending(Verifier *v, const LaneOp *op) {
+  for (int i = 0; i < op->in_count; i++) {
+    const LaneOp *def = op->in[i]->def;
+    if (def && def->code == LANE_WGMMA && !may_take_pending(op, i))
+      wrong(v, op, "operand %d is the result of a product that nobody has waited for", i);
+  }
+}
+
 static void check_attrs(Verifier *v, const LaneOp *op) {
   int width = lane_kind_info[op->kind].bits;
   switch (op->code) {
@@ -274,6 +311,18 @@ static void check_attrs(Verifier *v, const LaneOp *op) {
       if (op->space != SPACE_SHARED) wrong(v, op, "it reads shared memory only");
       if (!is_power(op->out_count)) wrong(v, op, "%d squares", op->out_count);
       check_offset(v, op);
+      break;
+    case LANE_WGMMA: check_wgmma(v, op); break;
+    case LANE_WGMMA_WAIT:
+      if (op->in_count != op->out_count) wrong(v, op, "%d operands and %d results", op->in_count, op->out_count);
+      break;
+    case LANE_CP_ASYNC:
+      if (op->space != SPACE_SHARED) wrong(v, op, "it writes shared memory");
+      if (op->bits != 32 && op->bits != 64 && op->bits != 128) wrong(v, op, "a copy of %d bits", op->bits);
+      check_offset(v, op);
+      break;
+    case LANE_SHARED_READ:
+      if (op->buffer < 0 || op->buffer >= v->f->buffers.n) wrong(v, op, "there is no buffer %d", op->buffer);
       break;
     case LANE_REDUX:
       if (op->rmw > RMW_XOR) wrong(v, op, "no such reduction");
@@ -379,6 +428,7 @@ static void check_block(Verifier *v, const LaneBlock *block) {
     check_operands(v, op);
     check_results(v, op);
     check_attrs(v, op);
+    check_pending(v, op);
     LaneEffect effect = lane_info[op->code].effect;
     if (effect == LE_END && (op->next || !block->parent)) wrong(v, op, "it does not end a body");
     if (effect == LE_CONVERGED && v->divergent) wrong(v, op, "it stands under control that is not uniform");

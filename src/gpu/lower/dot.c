@@ -16,6 +16,8 @@
  */
 #include "gpu/lower/dot.h"
 
+enum { PANEL = 6 }; /* log2 of the 16-bit elements in 128 bytes */
+
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
 static Dtype sum_dtype(Dtype result) {
@@ -61,16 +63,21 @@ static bool lies_along(const DotShape *s, const DotOperand *o, const Layout *lay
   return o->is_a;
 }
 
-/* The bits of k above the chunk's are the highest of the offset. */
-static F2Map place_of(const DotShape *s, const DotOperand *o, int chunk_bits) {
+/* Rows along what lies side by side in memory; those longer than a panel are cut into panels, one after the other, as
+ * the hardware takes them. The bits of k above the chunk's are the highest of the offset. */
+static F2Map place_of(const DotShape *s, const DotOperand *o, int chunk_bits, int panel_bits) {
   int total = s->batch + o->outer + s->k, k_first = o->is_a ? 0 : o->outer;
+  int inner = o->along ? chunk_bits : o->outer, rows = o->along ? o->outer : chunk_bits;
+  int low = inner < panel_bits ? inner : panel_bits;
   F2Map map = {.in_bits = total, .out_bits = total};
   for (int i = 0; i < s->k; i++) {
-    int to = i >= chunk_bits ? total - s->k + i : o->along ? i : o->outer + i;
+    bool is_inner = o->along;
+    int to = i >= chunk_bits ? total - s->k + i : is_inner && i < low ? i : is_inner ? rows + i : low + i;
     map.column[k_first + i] = 1u << to;
   }
   for (int i = 0; i < o->outer + s->batch; i++) {
-    int from = __builtin_ctz(dot_line_begin(s, o, 1u << i)), to = o->along || i >= o->outer ? chunk_bits + i : i;
+    int from = __builtin_ctz(dot_line_begin(s, o, 1u << i));
+    int to = i >= o->outer ? chunk_bits + i : o->along ? low + i : i < low ? i : rows + i;
     map.column[from] = 1u << to;
   }
   return map;
@@ -104,6 +111,7 @@ static Dot dot_make(Lower *l, const Op *op) {
            .chunk_bits = s.k};
   d.mma = lower_on_tensor_cores(op);
   if (d.mma) layout_mma_type(op, &d.type);
+  d.wgmma = d.mma && l->wgmma && s.n >= 4 && layout_is_wgmma(op->out[0]->type, d.layout);
   d.kind = lane_kind_of(&(Type){.dtype = d.type});
   d.n = layout_registers(d.layout);
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
@@ -117,7 +125,7 @@ static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
   o->is_a = is_a;
   o->outer = is_a ? s->m : s->n;
   o->along = lies_along(s, o, d->op->in[!is_a]->layout);
-  F2Map map = place_of(s, o, d->chunk_bits);
+  F2Map map = place_of(s, o, d->chunk_bits, d->mma ? PANEL : F2_MAX);
   (d->mma ? lower_mma_swizzle : lower_fma_swizzle)(d, o, &map);
   return map;
 }
@@ -213,6 +221,18 @@ static LaneValue **operand_registers(Lower *l, const Dot *d, int k) {
   return as_dtype(l, d->op, lower_get(l, v), v->type, v->layout, d->type);
 }
 
+/* Whether the operand is held as the hardware takes it from registers, and need not go to memory. */
+static bool in_registers(Lower *l, const Dot *d, int k) {
+  return d->mma && (!d->wgmma || k == 0) && lower_mma_in_registers(l, d, k);
+}
+
+/* Rows of panels begin where the hardware's swizzle does, so that any product may read them. */
+static Place place_operand(Lower *l, int k, const Dot *d, const F2Map *map, int part_bits) {
+  Place p = lower_place(l, k ? "dot b" : "dot a", d->kind, map, part_bits);
+  if (d->mma && l->wgmma) l->out->buffers.at[p.buffer].align = 1024;
+  return p;
+}
+
 typedef struct Before {
   Lower *l;
   const Op *loop;
@@ -227,7 +247,7 @@ static void place_before(Op *op, void *arg) {
     const Value *v = op->in[k];
     Dot d = dot_make(l, op);
     if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k ||
-        (d.mma && lower_mma_in_registers(l, &d, k)))
+        in_registers(l, &d, k))
       continue;
     DotOperand o = {0};
     F2Map map = describe(&d, &o, k == 0);
@@ -240,7 +260,7 @@ static void place_before(Op *op, void *arg) {
     *p = (StagedOperand){op, k, image, {0}, l->placed, before->loop->block};
     if (same) p->place = same->place;
     else {
-      p->place = lower_place(l, k ? "dot b" : "dot a", d.kind, &map, 0);
+      p->place = place_operand(l, k, &d, &map, 0);
       lower_place_write(l, &p->place, operand_registers(l, &d, k), v->layout, 0);
       l->placed_bytes += bytes;
       leave_standing(l, p);
@@ -250,12 +270,18 @@ static void place_before(Op *op, void *arg) {
   }
 }
 
+/* What has been written is there for all, products of warpgroups too. */
+static void meet(Lower *l) {
+  if (l->wgmma) lane_simple(&l->b, LANE_FENCE_PROXY, 0, -1);
+  lane_barrier(&l->b, false);
+}
+
 void lower_dots_before(Lower *l, Op *loop) {
   Before before = {l, loop, false};
   if (l->divergent) return;
   for (int i = 0; i < 2; i++)
     if (loop->body[i]) tile_walk(loop->body[i], place_before, &before);
-  if (before.any) lane_barrier(&l->b, false);
+  if (before.any) meet(l);
 }
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
@@ -264,13 +290,13 @@ void lower_dots_before(Lower *l, Op *loop) {
 static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
   const Value *v = d->op->in[k];
   F2Map map = describe(d, o, k == 0);
-  o->in_registers = d->mma && lower_mma_in_registers(l, d, k);
+  o->in_registers = in_registers(l, d, k);
   if (o->in_registers) return false;
   Image image = image_of(v, d->kind, &map);
   const StagedOperand *there = placed(l, d->op, k);
   if (!there && d->chunk_bits == d->shape.k) there = just_placed(l, d->op, &image);
   if (!there && d->chunk_bits == d->shape.k) there = left_standing(l, d->op->block, &image);
-  o->place = there ? there->place : lower_place(l, k ? "dot b" : "dot a", d->kind, &map, d->shape.k - d->chunk_bits);
+  o->place = there ? there->place : place_operand(l, k, d, &map, d->shape.k - d->chunk_bits);
   o->place.map = map;
   return !there;
 }
@@ -310,14 +336,14 @@ void lower_dot(Lower *l, Op *op) {
   LaneValue **regs[2];
   for (int k = 0; k < 2; k++) wanted[k] = prepare(l, &d, operands[k], k);
   remember(l, &d);
-  (d.mma ? lower_mma_begin : lower_fma_begin)(l, &d);
+  (d.wgmma ? lower_wgmma_begin : d.mma ? lower_mma_begin : lower_fma_begin)(l, &d);
   LaneValue **rc = lower_convert_kind(l, lower_get(l, c), lane_kind_of(c->type), c->layout, d.layout);
   d.acc = arena_copy(l->cx->arena, as_dtype(l, op, rc, c->type, d.layout, sum), sizeof(LaneValue *) * (size_t)d.n);
   for (int part = 0; part < 1 << (d.shape.k - d.chunk_bits); part++) {
     if (part) lane_barrier(&l->b, false);
     for (int k = 0; k < 2; k++) {
       DotOperand *o = operands[k];
-      if (l->register_limited && k && wanted[0])
+      if (l->register_limited && !d.wgmma && k && wanted[0])
         lane_barrier(&l->b, true); /* or the assembler begins with the loads of both */
       if (!part && (wanted[k] || o->in_registers)) {
         lower_operand_now(l, op, k);
@@ -326,11 +352,12 @@ void lower_dot(Lower *l, Op *op) {
       if (!part && o->in_registers) o->regs = regs[k], o->layout = op->in[k]->layout;
       if (wanted[k]) lower_place_write(l, &o->place, regs[k], op->in[k]->layout, part);
     }
-    if (wanted[0] || wanted[1]) lane_barrier(&l->b, false);
+    if (wanted[0] || wanted[1]) meet(l);
     /* or the assembler begins with it while the product before has not ended */
-    else if (l->register_limited && d.mma) lane_barrier(&l->b, true);
+    else if (l->register_limited && d.mma && !d.wgmma) lane_barrier(&l->b, true);
     if (part == (1 << (d.shape.k - d.chunk_bits)) - 1) lower_next_now(l, op);
-    if (d.mma) lower_mma_chunk(l, &d, part);
+    if (d.wgmma) lower_wgmma_chunk(l, &d, part);
+    else if (d.mma) lower_mma_chunk(l, &d, part);
     else lower_fma_chunk(l, &d);
   }
   lower_set(l, out, as_dtype(l, op, d.acc, type_with_dtype(l->cx, out->type, sum), d.layout, out->type->dtype));

@@ -14,6 +14,7 @@ typedef struct DotOperand {
   bool is_a, along; /* along: neighbours along k lie side by side in memory, else neighbours across */
   int outer;        /* log2 of the lines of a batch */
   Place place;
+  LaneValue *begin;     /* bytes: where it begins in its buffer; NULL: at 0 */
   bool in_registers;    /* not in memory: lower/mma.c takes `regs` */
   LaneValue **regs;     /* as they are held, in the type `kind` of the product */
   const Layout *layout; /* of regs */
@@ -23,6 +24,7 @@ typedef struct Dot {
   const Op *op;
   DotShape shape;
   bool mma;   /* on tensor cores */
+  bool wgmma; /* by warpgroups (lower/wgmma.c) */
   Dtype type; /* of a and x in memory */
   LaneKind kind;
   const Layout *layout; /* of the accumulator */
@@ -30,7 +32,8 @@ typedef struct Dot {
   int n;           /* registers of the accumulator */
   int chunk_bits;  /* log2 of the k's that lie in shared memory at a time */
   LaneValue **acc; /* f32, f64 or integers */
-  void *own;       /* lower/fma.c's, lower/mma.c's */
+  bool pending;    /* the accumulators may be in flight: whoever takes them waits */
+  void *own;       /* lower/fma.c's, lower/mma.c's, lower/wgmma.c's */
 } Dot;
 
 static inline int dot_log2(int64_t n) { return n > 1 ? 63 - __builtin_clzll((unsigned long long)n) : 0; }
@@ -52,5 +55,8 @@ void lower_mma_swizzle(const Dot *d, const DotOperand *o, F2Map *map);
 void lower_mma_begin(Lower *l, Dot *d);
 void lower_mma_chunk(Lower *l, Dot *d, int part);
 bool lower_mma_in_registers(Lower *l, const Dot *d, int operand); /* it is held as the hardware takes it */
+
+void lower_wgmma_begin(Lower *l, Dot *d);
+void lower_wgmma_chunk(Lower *l, Dot *d, int part);
 
 #endif

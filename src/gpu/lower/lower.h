@@ -18,6 +18,7 @@ typedef struct Lower {
   Context *cx;
   Func *f;
   const GpuTarget *target;
+  bool wgmma; /* products may be those of warpgroups */
   LaneFunc *out;
   LaneBuilder b;
   int statements;               /* lowered so far: LaneOp.statement */

@@ -155,8 +155,11 @@ static void take_k(Lower *l, Dot *d, int part, int k) {
   }
 }
 
-static LaneValue *begin_of(Lower *l, const Squares *q, LaneValue *k) {
-  return lane_2(&l->b, LANE_SHL, LK_B32, k, lane_i32(&l->b, q->o->place.shift + (q->o->along ? 0 : q->o->outer)));
+/* k is a multiple of TURN_K, of which a panel has no more. */
+static LaneValue *begin_of(Lower *l, const Dot *d, const Squares *q, LaneValue *k) {
+  uint32_t turn = f2_apply(&q->o->place.map, dot_k(&d->shape, q->o, TURN_K));
+  return lane_2(&l->b, LANE_SHL, LK_B32, k,
+                lane_i32(&l->b, q->o->place.shift + __builtin_ctz(turn) - __builtin_ctz(TURN_K)));
 }
 
 void lower_mma_chunk(Lower *l, Dot *d, int part) {
@@ -171,8 +174,8 @@ void lower_mma_chunk(Lower *l, Dot *d, int part) {
   loop->uniform = 1;
   loop->unroll = 1;
   memcpy(d->acc, loop->body[0]->args + 1, sizeof *d->acc * (size_t)d->n);
-  m->a.moved = begin_of(l, &m->a, loop->body[0]->args[0]);
-  m->x.moved = begin_of(l, &m->x, loop->body[0]->args[0]);
+  m->a.moved = begin_of(l, d, &m->a, loop->body[0]->args[0]);
+  m->x.moved = begin_of(l, d, &m->x, loop->body[0]->args[0]);
   for (int k = 0; k < TURN_K; k += TILE_K) take_k(l, d, part, k);
   lane_yield(b, d->n, d->acc);
   lane_leave(b, loop);

@@ -17,7 +17,7 @@ static NORETURN void cannot(Ptx *p, const LaneOp *op, const char *what) {
 /* ---- addresses and names ----------------------------------------------------------------------------------------- */
 
 /* "[%rd1+16]" */
-static Arg address(Ptx *p, const LaneOp *op) {
+Arg ptx_address(Ptx *p, const LaneOp *op) {
   const LaneValue *v = ptx_value(p, op->in[0]);
   int64_t offset = op->imm;
   Arg a = ptx_text("["), at;
@@ -118,7 +118,7 @@ void ptx_load(Ptx *p, const LaneOp *op) {
   int n = op->out_count;
   check_vector(p, op, n);
   LaneType t = op->out[0]->type;
-  Arg regs[8], from = address(p, op);
+  Arg regs[8], from = ptx_address(p, op);
   for (int i = 0; i < n; i++) regs[i] = op->kind == LK_PRED ? ptx_fresh(p, LT_B32) : ptx_reg(p, op->out[i]);
   if (op->guard)
     for (int i = 0; i < n; i++) {
@@ -152,7 +152,7 @@ void ptx_load(Ptx *p, const LaneOp *op) {
 void ptx_store(Ptx *p, const LaneOp *op) {
   int n = op->in_count - 1;
   check_vector(p, op, n);
-  Arg regs[8], to = address(p, op);
+  Arg regs[8], to = ptx_address(p, op);
   for (int i = 0; i < n; i++) {
     const LaneValue *v = op->in[i + 1];
     if (op->kind == LK_PRED) {
@@ -204,7 +204,7 @@ void ptx_atomic(Ptx *p, const LaneOp *op) {
     cannot(p, op, "atomic operation on several elements at once");
   if ((k == LK_BF16 || k == LK_BF16X2) && op->rmw <= RMW_MIN && !p->target->has_bf16_atomics)
     cannot(p, op, "atomic addition of bf16");
-  Arg at = address(p, op), regs[8], results[8];
+  Arg at = ptx_address(p, op), regs[8], results[8];
   for (int i = 0; i < values; i++)
     regs[i] = n > 1 || op->in[i + 1]->type == LT_B16 ? ptx_reg(p, op->in[i + 1])
                                                      : ptx_arg(p, op->in[i + 1], lane_bits_kind(op->in[i + 1]->type));
@@ -249,7 +249,7 @@ void ptx_shuffle(Ptx *p, const LaneOp *op) {
 
 void ptx_ldmatrix(Ptx *p, const LaneOp *op) {
   int n = op->out_count;
-  Arg regs[4], from = address(p, op);
+  Arg regs[4], from = ptx_address(p, op);
   for (int i = 0; i < n; i++) regs[i] = ptx_reg(p, op->out[i]);
   ptx_open(p, NULL, "ldmatrix.sync.aligned.m8n8.x");
   put(p, ptx_int(n).s);

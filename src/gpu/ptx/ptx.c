@@ -269,6 +269,18 @@ void ptx_op(Ptx *p, const LaneOp *op) {
     case LANE_SHFL: ptx_shuffle(p, op); break;
     case LANE_LDMATRIX: ptx_ldmatrix(p, op); break;
     case LANE_MMA: ptx_mma(p, op); break;
+    case LANE_WGMMA: ptx_wgmma(p, op); break;
+    case LANE_WGMMA_WAIT: ptx_wgmma_wait(p, op); break;
+    case LANE_CP_ASYNC: ptx_cp_async(p, op); break;
+    case LANE_WGMMA_FENCE: put(p, "\twgmma.fence.sync.aligned;\n"); break;
+    case LANE_WGMMA_COMMIT: put(p, "\twgmma.commit_group.sync.aligned;\n"); break;
+    case LANE_FENCE_PROXY: put(p, "\tfence.proxy.async.shared::cta;\n"); break;
+    case LANE_CP_COMMIT: put(p, "\tcp.async.commit_group;\n"); break;
+    case LANE_CP_WAIT:
+      ptx_open(p, NULL, "cp.async.wait_group");
+      ptx_args_of(p, ptx_int(op->imm));
+      break;
+    case LANE_SHARED_READ: break;
     case LANE_VOTE: ptx_vote(p, op); break;
     case LANE_REDUX: ptx_redux(p, op); break;
     case LANE_BARRIER: ptx_barrier(p, op); break;

@@ -28,6 +28,11 @@ typedef struct Ptx {
   const LaneValue **same; /* by value id: the value in whose register it lies, or NULL */
   int count[4];           /* registers of each LaneType so far; numbers begin at 1 */
   int labels;
+  struct {
+    uint32_t bits;
+    Arg reg;
+  } high[4]; /* descriptors' high words, in registers */
+  int high_count;
   Arg policy[3]; /* evict first, evict last: the register of the policy for the L2 cache; "": none yet */
   bool lines;
   bool records;     /* ptx/record.c's registers are needed */
@@ -83,6 +88,12 @@ void ptx_redux(Ptx *p, const LaneOp *op);
 void ptx_barrier(Ptx *p, const LaneOp *op);
 void ptx_fence(Ptx *p, const LaneOp *op);
 void ptx_asm(Ptx *p, const LaneOp *op);
+
+/* ---- ptx/async.c ------------------------------------------------------------------------------------------------- */
+void ptx_wgmma(Ptx *p, const LaneOp *op);
+void ptx_wgmma_wait(Ptx *p, const LaneOp *op);
+void ptx_cp_async(Ptx *p, const LaneOp *op);
+Arg ptx_address(Ptx *p, const LaneOp *op); /* memory.c: "[%rd1+16]", of the operation's first operand */
 
 /* ---- ptx/record.c ------------------------------------------------------------------------------------------------ */
 void ptx_record_registers(Buf *out);

@@ -126,9 +126,22 @@ static void next_in_place(Share *s, const LaneOp *loop) {
   }
 }
 
+/* A product's results, and a wait's, lie where its accumulators lay, where nobody else needs those any more: copies
+ * would make the assembler wait for each product. */
+static void tie(Share *s, const LaneOp *op) {
+  int first = op->code == LANE_WGMMA ? lane_wgmma_inputs(op) : 0;
+  for (int i = 0; first < op->in_count && i < op->out_count; i++) {
+    const LaneValue *in = op->in[first + i];
+    const Use *u = &s->uses[in->id];
+    if (home(in) == op->block && may_be_overwritten(in) && u->last == s->begin[op->out[i]->id] && u->times == 1)
+      lay(s, op->out[i], in);
+  }
+}
+
 static void visit_block(Share *s, const LaneBlock *b) {
   stack_guard();
   for (const LaneOp *op = b->first; op; op = op->next) {
+    if (op->code == LANE_WGMMA || op->code == LANE_WGMMA_WAIT) tie(s, op);
     for (int k = 0; k < 2 && op->body[k]; k++) visit_block(s, op->body[k]);
     if (op->code != LANE_FOR) continue;
     next_in_place(s, op);

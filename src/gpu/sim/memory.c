@@ -9,7 +9,7 @@ enum { MAX_ACCESS = 128 };
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
 /* Where the access goes; NULL after a fault. */
-static char *reach(const SimAccess *a) {
+char *sim_reach(const SimAccess *a) {
   SimRun *r = a->r;
   const LaneOp *op = a->o->op;
   if (a->address % (uint64_t)a->bytes)
@@ -88,7 +88,7 @@ bool sim_load(SimRun *r, const SimOp *o, const SimMask *m) {
     SimAccess a;
     if (!begin(r, o, t, n, false, &a)) return false;
     a.atomic = op->is_volatile;
-    const char *p = reach(&a);
+    const char *p = sim_reach(&a);
     if (!p || !sim_note_read(&a)) return false;
     if (n == 1 && bytes == 4) {
       sim_set(r, o->out[0], LT_B32, t, *(const volatile uint32_t *)(const void *)p); /* others may be writing it */
@@ -107,7 +107,7 @@ bool sim_store(SimRun *r, const SimOp *o, const SimMask *m) {
     if (!m->on[t] || !sim_guarded(r, o, t)) continue;
     SimAccess a;
     if (!begin(r, o, t, n, true, &a)) return false;
-    char *p = reach(&a), memory[MAX_ACCESS];
+    char *p = sim_reach(&a), memory[MAX_ACCESS];
     if (!p) return false;
     for (int i = 0; i < n; i++) {
       uint64_t v = sim_get(r, o->in[i + 1], type, t);
@@ -134,7 +134,7 @@ bool sim_ldmatrix(SimRun *r, const SimOp *o, int w) {
       SimAccess a;
       if (!begin(r, o, 32 * w + 8 * i + row, 4, false, &a)) return false;
       a.spread = true;
-      const char *p = reach(&a);
+      const char *p = sim_reach(&a);
       if (!p || !sim_note_read(&a)) return false;
       memcpy(square[row], p, sizeof square[row]);
     }
@@ -182,7 +182,7 @@ bool sim_atomic(SimRun *r, const SimOp *o, const SimMask *m) {
     SimAccess a;
     if (!begin(r, o, t, n, true, &a)) return false;
     a.atomic = true;
-    char *p = reach(&a);
+    char *p = sim_reach(&a);
     if (!p) return false;
     a.write = false;
     if (!sim_note_read(&a)) return false;

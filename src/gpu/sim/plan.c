@@ -199,7 +199,8 @@ static void note_memory(Planner *p, SimOp *o) {
   bool global = op->space == SPACE_GLOBAL;
   o->meets = (op->code == LANE_BARRIER && !op->warp) || (op->body[0] && op->uniform);
   if (op->code == LANE_LD) o->touches = global ? SIM_READS_GLOBAL : SIM_READS_SHARED;
-  if (op->code == LANE_LDMATRIX) o->touches = SIM_READS_SHARED;
+  if (op->code == LANE_LDMATRIX || op->code == LANE_WGMMA) o->touches = SIM_READS_SHARED;
+  if (op->code == LANE_CP_ASYNC) o->touches = SIM_WRITES_SHARED | SIM_READS_GLOBAL;
   if (op->code == LANE_ST) o->touches = global ? SIM_WRITES_GLOBAL : SIM_WRITES_SHARED;
   /* Atomics alone stay in order, that their old values are the same each time. */
   if (global && (op->code == LANE_ST || op->code == LANE_ATOM)) p->plan->writes_global = true;

@@ -73,8 +73,9 @@ typedef struct SimShadow {
   uint16_t writer;    /* thread; SIM_ATOMIC with it */
   uint16_t reader;    /* thread, SIM_WARP with a warp for several of one, or SIM_MANY */
   int16_t buffer;     /* through which it was written */
-  int16_t unused;
+  uint16_t in_flight; /* products that may still read it; SIM_COPIED with a copy that may still write it */
 } SimShadow;
+enum { SIM_COPIED = 0x8000 };
 enum { SIM_ATOMIC = 0x8000, SIM_WARP = 0x4000, SIM_MANY = 0x7fff };
 typedef struct SimGlobal SimGlobal; /* sim/shadow.c: the shadow of global memory since the block's last barrier */
 
@@ -96,6 +97,7 @@ typedef struct SimRun {
   uint32_t iteration; /* which one of each loop around, mixed into one number */
   uint32_t time, block_start, block_sync, *warp_sync;
   uint64_t clock;
+  struct SimAsync *async; /* sim/async.c: what is in flight; NULL: nothing ever is */
   SimClock *clocks; /* NULL: nothing is recorded */
   int64_t left;     /* of the launch's work, as far as it was taken from o->operations */
 } SimRun;
@@ -141,6 +143,15 @@ void sim_clock_start(SimRun *r);                            /* of a block */
 void sim_tick(SimRun *r, const SimOp *o, const SimMask *m); /* an operation is done */
 void sim_clock_meet(SimRun *r);                             /* at a barrier of the block */
 void sim_record(SimRun *r, const SimOp *o, const SimMask *m);
+/* sim/async.c: products and copies in flight */
+struct SimAsync *sim_async(Context *cx, const LaneFunc *f, int threads); /* NULL: the function has none */
+void sim_async_start(SimRun *r);                                         /* of a block */
+bool sim_cp_async(SimRun *r, const SimOp *o, const SimMask *m);
+void sim_cp_group(SimRun *r, const SimOp *o, const SimMask *m); /* commit, wait, and the fence of the proxies */
+bool sim_wgmma(SimRun *r, const SimOp *o, int warp);
+void sim_wgmma_group(SimRun *r, const SimOp *o, int warp); /* fence, commit, wait */
+bool sim_is_fenced(const SimRun *r, const SimShadow *s);   /* whether its writer has fenced since it wrote */
+char *sim_reach(const SimAccess *a);                       /* sim/memory.c: where the access goes; NULL after a fault */
 /* sim/warp.c: between lanes */
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m);
 

@@ -178,6 +178,11 @@ bool sim_note_read(const SimAccess *a) {
     SimShadow *s = cell(a, i);
     bool ordered = shared ? s->written >= r->block_start && s->written < r->block_sync && s->buffer == op->buffer
                           : s->written < r->block_sync || s->written < r->block_start;
+    if (shared && s->in_flight & SIM_COPIED)
+      return sim_fault(r, op, a->thread,
+                       "thread %d reads byte %llu of shared memory (buffer '%s'), which an asynchronous copy that nobody "
+                       "has waited for writes",
+                       a->thread, (ull)a->address + (ull)i, sim_buffer_name(a));
     if (ordered && s->read == r->time && s->reader == SIM_MANY)
       continue; /* the common case: nothing to find or to note */
     if (shared && !is_written(a, i, s)) return false;
@@ -208,6 +213,11 @@ bool sim_note_write(const SimAccess *a, const char *old, const void *new_bytes) 
   uint32_t statement = shared ? 0 : statement_of(a);
   for (int i = 0; i < a->bytes; i++) {
     SimShadow *s = cell(a, i);
+    if (shared && s->in_flight)
+      return sim_fault(r, a->o->op, t, "thread %d writes byte %llu of shared memory (buffer '%s'), which %s", t,
+                       (ull)a->address + (ull)i, sim_buffer_name(a),
+                       s->in_flight & SIM_COPIED ? "an asynchronous copy that nobody has waited for writes"
+                                                 : "a product that nobody has waited for reads");
     int writer = s->writer & ~SIM_ATOMIC;
     bool both_atomic = a->atomic && s->writer & SIM_ATOMIC;
     bool same = !a->atomic && !(s->writer & SIM_ATOMIC) && old[i] == ((const char *)new_bytes)[i];

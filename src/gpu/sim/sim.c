@@ -250,6 +250,17 @@ static bool run_ops(SimRun *r, const SimBlock *b, int begin, int end, SimMask *m
       case LANE_ST: ok = r->o->watch ? sim_look(r, o, m) : sim_store(r, o, m); break;
       case LANE_ATOM: ok = r->o->watch ? sim_look(r, o, m) : sim_atomic(r, o, m); break;
       case LANE_LDMATRIX: ok = r->o->watch ? sim_look(r, o, m) : sim_converged(r, o, m); break;
+      case LANE_CP_ASYNC: ok = r->o->watch ? sim_look(r, o, m) : sim_cp_async(r, o, m); break;
+      case LANE_CP_COMMIT:
+      case LANE_CP_WAIT:
+      case LANE_FENCE_PROXY:
+        if (!r->o->watch) sim_cp_group(r, o, m);
+        break;
+      case LANE_SHARED_READ: break;
+      case LANE_WGMMA:
+      case LANE_WGMMA_FENCE:
+      case LANE_WGMMA_COMMIT:
+      case LANE_WGMMA_WAIT:
       case LANE_MMA:
       case LANE_SHFL:
       case LANE_VOTE:
@@ -342,6 +353,7 @@ bool lane_sim_program(SimRun *r, int64_t program) {
   if (r->global) sim_shadow_meet(r->global);
   for (int w = 0; w < r->plan->warps; w++) r->warp_sync[w] = r->time;
   if (r->clocks) sim_clock_start(r);
+  if (r->async) sim_async_start(r);
   SimMask all = {r->masks[0], r->threads};
   return run_block(r, r->plan->body, &all, 1);
 }
@@ -362,6 +374,7 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
   r->shadow = NEW_N(arena, SimShadow, plan->shared_bytes);
   r->warp_sync = NEW_N(arena, uint32_t, plan->warps);
   if (plan->writes_global && !o->watch) r->global = sim_shadow_create(cx);
+  if (!o->watch) r->async = sim_async(cx, f, threads);
   if (f->instrument && !o->watch) r->clocks = sim_clock(cx, plan->warps);
   for (int i = 0; i < f->param_count; i++)
     for (int t = 0; t < threads; t++) {

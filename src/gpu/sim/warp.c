@@ -137,6 +137,15 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
         if (!all_there(r, o, w, lanes)) return false;
         multiply(r, o, w);
         break;
+      case LANE_WGMMA:
+        if (!all_there(r, o, w, lanes) || (r->async && !sim_wgmma(r, o, w))) return false;
+        break;
+      case LANE_WGMMA_FENCE:
+      case LANE_WGMMA_COMMIT:
+      case LANE_WGMMA_WAIT:
+        if (!all_there(r, o, w, lanes)) return false;
+        if (r->async) sim_wgmma_group(r, o, w);
+        break;
       case LANE_VOTE: vote(r, o, w, lanes); break;
       case LANE_REDUX: reduce(r, o, w, lanes); break;
       default:

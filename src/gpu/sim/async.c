@@ -1,0 +1,244 @@
+/* What is in flight: asynchronous products (wgmma) and copies (cp.async).
+ *
+ * They are done at once, and their bytes marked in the shadow until somebody waits for them as the hardware wants it:
+ *
+ *     copy       its thread has waited for the group; then the block has met. Until then nobody reads or writes the
+ *                bytes
+ *     product    its warp has waited for the group. Until then nobody writes what it reads. (Who may touch its
+ *                accumulators is told from the text: lane/verify.c.)
+ *
+ * So a missing wait is found wherever it could do harm, and every time. Products read through another proxy than
+ * stores write: whoever wrote must have fenced since.
+ *
+ * Operands are found as the hardware finds them, by descriptors: rows of 128, 64 or 32 bytes, in groups of eight, whose
+ * places of 16 bytes are xor'ed with the row's number, by the bits of the address.
+ */
+#include "gpu/sim/plan.h"
+
+typedef unsigned long long ull;
+
+typedef struct Bytes {
+  uint32_t address, count, group;
+} Bytes;
+
+/* Of a thread's copies, or a warp's products. */
+typedef struct Queue {
+  VEC(Bytes) list;
+  uint32_t committed; /* groups; what was issued since is of the next one */
+} Queue;
+
+typedef struct SimAsync {
+  Arena *arena;
+  Queue *copies;   /* by thread */
+  Queue *products; /* by warp */
+  uint32_t *fence; /* by thread: when it fenced last */
+  int threads;
+} SimAsync;
+
+static void find_async(LaneOp *op, void *arg) {
+  if (op->code == LANE_WGMMA || op->code == LANE_CP_ASYNC) *(bool *)arg = true;
+}
+
+SimAsync *sim_async(Context *cx, const LaneFunc *f, int threads) {
+  bool any = false;
+  lane_walk(f->body, find_async, &any);
+  if (!any) return NULL;
+  SimAsync *a = NEW(cx->arena, SimAsync);
+  *a = (SimAsync){.arena = cx->arena, .threads = threads};
+  a->copies = NEW_N(cx->arena, Queue, threads);
+  a->products = NEW_N(cx->arena, Queue, threads / 32);
+  a->fence = NEW_N(cx->arena, uint32_t, threads);
+  return a;
+}
+
+static void retire(SimRun *r, Queue *q, uint32_t before, int writer) {
+  int kept = 0;
+  for (int i = 0; i < q->list.n; i++) {
+    Bytes b = q->list.at[i];
+    if (b.group >= before) {
+      q->list.at[kept++] = b;
+      continue;
+    }
+    for (uint32_t k = 0; k < b.count; k++) {
+      SimShadow *s = &r->shadow[b.address + k];
+      if (writer < 0) s->in_flight--;
+      else s->in_flight = 0, s->written = r->time;
+    }
+  }
+  q->list.n = kept;
+}
+
+void sim_async_start(SimRun *r) {
+  SimAsync *a = r->async;
+  for (int t = 0; t < a->threads; t++) {
+    retire(r, &a->copies[t], UINT32_MAX, t);
+    if (t % 32 == 0) retire(r, &a->products[t / 32], UINT32_MAX, -1);
+    a->fence[t] = 0;
+  }
+}
+
+static void issue(SimRun *r, Queue *q, uint64_t address, int bytes) {
+  Bytes b = {(uint32_t)address, (uint32_t)bytes, q->committed};
+  vec_push(r->async->arena, &q->list, b);
+}
+
+static uint32_t still_open(const Queue *q, int64_t pending) {
+  return pending >= q->committed ? 0 : q->committed - (uint32_t)pending;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+bool sim_cp_async(SimRun *r, const SimOp *o, const SimMask *m) {
+  const LaneOp *op = o->op;
+  int bytes = op->bits / 8;
+  LaneOp global = *op;
+  global.space = SPACE_GLOBAL;
+  SimOp read = *o;
+  read.op = &global;
+  for (int t = r->from; t < r->to; t++) {
+    if (!m->on[t]) continue;
+    char data[16] = {0};
+    if (sim_guarded(r, o, t)) {
+      SimAccess from = {r, &read, t, bytes, sim_get(r, o->in[1], LT_B64, t), false, false, false};
+      const char *p = sim_reach(&from);
+      if (!p || !sim_note_read(&from)) return false;
+      memcpy(data, p, (size_t)bytes);
+    }
+    SimAccess to = {r, o, t, bytes, sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm, true, false, false};
+    char *p = sim_reach(&to);
+    if (!p || !sim_note_write(&to, p, data)) return false;
+    memcpy(p, data, (size_t)bytes);
+    for (int i = 0; i < bytes; i++) r->shadow[to.address + (uint64_t)i].in_flight = SIM_COPIED;
+    issue(r, &r->async->copies[t], to.address, bytes);
+  }
+  return true;
+}
+
+void sim_cp_group(SimRun *r, const SimOp *o, const SimMask *m) {
+  if (!r->async) return;
+  for (int t = r->from; t < r->to; t++) {
+    if (!m->on[t]) continue;
+    Queue *q = &r->async->copies[t];
+    if (o->op->code == LANE_CP_COMMIT) q->committed++;
+    else if (o->op->code == LANE_CP_WAIT) retire(r, q, still_open(q, o->op->imm), t);
+    else r->async->fence[t] = r->time;
+  }
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+bool sim_is_fenced(const SimRun *r, const SimShadow *s) {
+  return s->written <= r->async->fence[s->writer & ~SIM_ATOMIC];
+}
+
+/* An operand in shared memory. */
+typedef struct Operand {
+  uint32_t start, leading, stride, span, mask; /* bytes; mask: of the row's bits that are xor'ed on */
+  bool across;                                 /* rows are k's */
+} Operand;
+
+static bool operand_of(SimRun *r, const SimOp *o, int thread, uint32_t low, uint32_t high, bool across, Operand *out) {
+  static const uint32_t spans[] = {0, 128, 64, 32};
+  uint32_t mode = high >> 30;
+  *out = (Operand){.start = (low & 0x3fff) << 4,
+                   .leading = (low >> 16 & 0x3fff) << 4,
+                   .stride = (high & 0x3fff) << 4,
+                   .span = spans[mode],
+                   .mask = mode == 1 ? 7 : mode == 2 ? 3 : 1,
+                   .across = across};
+  if (!mode) return sim_fault(r, o->op, thread, "the simulator knows no descriptor without a swizzle");
+  if (high >> 17 & 7) return sim_fault(r, o->op, thread, "the simulator knows no descriptor with a base offset");
+  return true;
+}
+
+/* Where 8 elements lie: along k of a line, or across, of one k; the first one's line and k are multiples of 8. */
+static uint32_t chunk_at(const Operand *p, uint32_t line, uint32_t k) {
+  uint32_t row = p->across ? k : line, in = p->across ? line : k, span = p->span / 2;
+  uint32_t at = p->start + row / 8 * p->stride + row % 8 * p->span + in % span * 2;
+  if (p->across) at += in / span * p->leading;
+  return at ^ (at >> 7 & p->mask) << 4;
+}
+
+static bool read_chunk(SimRun *r, const SimOp *o, int w, uint32_t at, uint16_t out[8]) {
+  SimAccess a = {r, o, 32 * w, 16, at, false, false, true};
+  if (at + 16 > (uint32_t)r->plan->shared_bytes)
+    return sim_fault(r, o->op, 32 * w, "a product reads shared memory at byte %u of %d", at, r->plan->shared_bytes);
+  LaneOp shared = *o->op;
+  int buffer = r->shadow[at].buffer;
+  shared.space = SPACE_SHARED;
+  shared.buffer = (int16_t)buffer;
+  SimOp read = *o;
+  read.op = &shared;
+  a.o = &read;
+  if (!sim_note_read(&a)) return false;
+  for (int i = 0; i < 16; i++)
+    if (!sim_is_fenced(r, &r->shadow[at + (uint32_t)i]))
+      return sim_fault(r, o->op, 32 * w, "a product reads byte %u of shared memory, which was written without a fence",
+                       at + (uint32_t)i);
+  memcpy(out, r->shared + at, 16);
+  for (int i = 0; i < 16; i++) r->shadow[at + (uint32_t)i].in_flight++;
+  issue(r, &r->async->products[w], at, 16);
+  return true;
+}
+
+/* lines [from, from + n) by 16 k's, as numbers */
+static bool read_operand(SimRun *r, const SimOp *o, int w, const Operand *p, int from, int n, float (*out)[16]) {
+  float (*number)(uint16_t) = o->op->kind == LK_F16 ? f16_to_f32 : bf16_to_f32;
+  uint16_t chunk[8];
+  for (int k = 0; k < 16; k += p->across ? 1 : 8)
+    for (int line = 0; line < n; line += p->across ? 8 : 1) {
+      if (!read_chunk(r, o, w, chunk_at(p, (uint32_t)(from + line), (uint32_t)k), chunk)) return false;
+      for (int i = 0; i < 8; i++) out[line + (p->across ? i : 0)][k + (p->across ? 0 : i)] = number(chunk[i]);
+    }
+  return true;
+}
+
+/* One warp's 16 rows of the group's 64. */
+bool sim_wgmma(SimRun *r, const SimOp *o, int w) {
+  const LaneOp *op = o->op;
+  int n = 2 * op->out_count, first = lane_wgmma_inputs(op), t0 = 32 * w;
+  float a[16][16], x[256][16];
+  Operand p;
+  if (first == 5) {
+    float (*number)(uint16_t) = op->kind == LK_F16 ? f16_to_f32 : bf16_to_f32;
+    for (int lane = 0; lane < 32; lane++)
+      for (int i = 0; i < 4; i++) {
+        uint32_t pair = (uint32_t)sim_get(r, o->in[i], LT_B32, t0 + lane);
+        for (int h = 0; h < 2; h++, pair >>= 16)
+          a[lane / 4 + 8 * (i & 1)][2 * (lane % 4) + h + 8 * (i >> 1)] = number((uint16_t)pair);
+      }
+  } else {
+    uint32_t low = (uint32_t)sim_get(r, o->in[0], LT_B32, t0);
+    if (!operand_of(r, o, t0, low, (uint32_t)op->imm, op->trans_a, &p) || !read_operand(r, o, w, &p, 16 * (w % 4), 16, a))
+      return false;
+  }
+  uint32_t low = (uint32_t)sim_get(r, o->in[first - 1], LT_B32, t0);
+  if (!operand_of(r, o, t0, low, (uint32_t)((uint64_t)op->imm >> 32), op->trans_b, &p) ||
+      !read_operand(r, o, w, &p, 0, n, x))
+    return false;
+  for (int lane = 0; lane < 32; lane++)
+    for (int i = 0; i < op->out_count; i++) {
+      int row = lane / 4 + 8 * (i >> 1 & 1), column = 8 * (i >> 2) + 2 * (lane % 4) + (i & 1);
+      float sum = 0;
+      uint32_t bits = 0;
+      if (op->in_count > first) {
+        bits = (uint32_t)sim_get(r, o->in[first + i], LT_B32, t0 + lane);
+        memcpy(&sum, &bits, 4);
+      }
+      for (int k = 0; k < 16; k++) sum += a[row][k] * x[column][k];
+      memcpy(&bits, &sum, 4);
+      sim_set(r, o->out[i], LT_B32, t0 + lane, bits);
+    }
+  return true;
+}
+
+void sim_wgmma_group(SimRun *r, const SimOp *o, int w) {
+  const LaneOp *op = o->op;
+  Queue *q = &r->async->products[w];
+  if (op->code == LANE_WGMMA_COMMIT) q->committed++;
+  if (op->code != LANE_WGMMA_WAIT) return;
+  retire(r, q, still_open(q, op->imm), -1);
+  for (int i = 0; i < op->out_count; i++)
+    for (int t = 32 * w; t < 32 * w + 32; t++)
+      sim_set(r, o->out[i], op->out[i]->type, t, sim_get(r, o->in[i], op->in[i]->type, t));
+}
