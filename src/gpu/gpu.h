@@ -119,6 +119,8 @@ void gpu_sink_masks(Func *f,
                     const GpuOptions *o); /* gpu/sink_masks.c: masks come after products that they need not pass */
 /* gpu/pipeline_loads.c: loads of the next iteration of a loop, issued before this iteration's work */
 void gpu_prefetch(Func *f, const GpuOptions *o);
+/* gpu/async_loads.c: loads that products take go to shared memory, several iterations ahead */
+void gpu_async_loads(Func *f, const GpuOptions *o);
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o); /* lower.c */
 /* lower/scope.c: barriers as regions, where automatic ones are wanted; last */
 void gpu_record_barriers(LaneFunc *f, const GpuOptions *o);

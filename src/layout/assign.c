@@ -131,7 +131,7 @@ static void assign_memory(Chooser *c, Op *op) {
     if (is_node(c, op->in[i])) options[n++] = op->in[i]->layout;
   options[n++] = k->best;
   for (int o = 0; o < n; o++) {
-    double cost = access_cost(op->in[0], mask, options[o], op->code != OP_LOAD);
+    double cost = access_cost(op->in[0], mask, options[o], !op_is_load(op));
     for (int i = 0; i < op->in_count; i++)
       if (is_node(c, op->in[i])) cost += convert_layout_price(c, op->in[i]->layout, options[o], op->in[i]->type);
     if (op->out_count) cost += convert_layout_price(c, options[o], wanted(c, op->out[0]), op->out[0]->type);
@@ -244,6 +244,7 @@ static void assign_end(Chooser *c, Op *op) {
 
 static void assign_op(Chooser *c, Op *op) {
   switch (op->code) {
+    case OP_RING_COPY:
     case OP_LOAD:
     case OP_STORE:
     case OP_ATOMIC_RMW:
@@ -273,6 +274,7 @@ static void assign_op(Chooser *c, Op *op) {
       take(c, op, 1, wanted(c, op->out[0]));
       give_all(op, wanted(c, op->out[0]));
       return;
+    case OP_RING_READ: give_all(op, wanted(c, op->out[0])); return;
     case OP_HISTOGRAM: {
       const Layout *l = first_held(c, op, NULL);
       take_all(c, op, l ? l : layout_default(c->cx, op->in[0]->type, c->num_warps));

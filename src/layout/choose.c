@@ -56,10 +56,13 @@ static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
   if (!k || k->epoch == c->epoch) return;
   double cost = 0;
   if (op_is_access(op)) {
-    cost = access_cost(op->in[0], op_mask(op), l, op->code != OP_LOAD);
+    cost = access_cost(op->in[0], op_mask(op), l, !op_is_load(op));
     if (cost > k->best_cost) {
       double apart =
-          k->best_cost + convert_layout_price(c, k->best, l, op->code == OP_LOAD ? op->out[0]->type : op->in[1]->type);
+          k->best_cost + convert_layout_price(c, k->best, l,
+                                              op->code == OP_LOAD        ? op->out[0]->type
+                                              : op->code == OP_RING_COPY ? op->in[0]->type
+                                                                         : op->in[1]->type);
       if (apart < cost) cost = apart;
     }
   } else if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_MAP) {
@@ -177,6 +180,7 @@ static void commit_best(Chooser *c, const Candidates *list, double least) {
 /* The value whose layout is the access's own; NULL when all its tensors are cheap. */
 static Value *seed_of(Chooser *c, const Op *op) {
   if (op->code == OP_LOAD) return op->out[0];
+  if (op->code == OP_RING_COPY) return c->node[op->in[0]->id].cheap ? NULL : op->in[0];
   static const int order[] = {1, 0, 2};
   for (int i = 0; i < 3; i++)
     if (order[i] < op->in_count && !c->node[op->in[order[i]]->id].cheap) return op->in[order[i]];

@@ -119,7 +119,7 @@ static void visit_block(Chooser *c, const Block *b, int depth) {
       if (op_is_access(op)) {
         const Value *mask = op_mask(op);
         k->best = access_layout(c->cx, op->in[0], mask, c->num_warps);
-        k->best_cost = access_cost(op->in[0], mask, k->best, op->code != OP_LOAD);
+        k->best_cost = access_cost(op->in[0], mask, k->best, !op_is_load(op));
       }
       op->note = k;
       vec_push(c->cx->arena, &c->clients, k);

@@ -107,6 +107,12 @@ bool layout_is_wgmma(const Type *acc, const Layout *l) {
   return warps[0] == m * 16 && warps[1] == m * 32;
 }
 
+bool layout_takes_wgmma(const Op *dot, int num_warps) {
+  const Type *acc = dot->out[0]->type;
+  Dtype as;
+  return num_warps >= 4 && acc->rank == 2 && acc->shape[0] >= 64 && acc->shape[1] >= 16 && layout_mma_type(dot, &as);
+}
+
 static const Layout *for_mma(Chooser *c, const Type *acc) {
   int rank = acc->rank, m = rank - 2, n = rank - 1;
   Layout l = {.lane_bits = 5, .warp_bits = bits_of(c->num_warps), .out_bits = bits_of(type_numel(acc))};

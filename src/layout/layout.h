@@ -183,6 +183,8 @@ bool layout_mma_type(const Op *dot, Dtype *as);
 bool layout_is_mma(const Type *acc, const Layout *l);
 /* Whether wgmma can add to it: four warps hold 64 rows, 16 each. */
 bool layout_is_wgmma(const Type *acc, const Layout *l);
+/* Whether the dot is laid out so, for so many warps. */
+bool layout_takes_wgmma(const Op *dot, int num_warps);
 /* As what a warp then takes operand 0 or 1: registers k0 (the two of a word), k3 and up, lines (rows of the first,
  * columns of the second) that the accumulator has in registers; lanes k1 k2 and lines 0 to 2. */
 const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, int operand);

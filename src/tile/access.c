@@ -2,7 +2,7 @@
 #include "tile/tile.h"
 
 int op_mask_at(const Op *op) {
-  int at = op->code == OP_LOAD ? 1 : op->code == OP_STORE || op->code == OP_ATOMIC_RMW ? 2 : -1;
+  int at = op->code == OP_LOAD ? 1 : op->code == OP_STORE || op->code == OP_ATOMIC_RMW ? 2 : op->code == OP_RING_COPY ? 3 : -1;
   return at < op->in_count ? at : -1;
 }
 
@@ -21,9 +21,9 @@ Value *op_value(const Op *op) {
 bool op_is_volatile(const Op *op) { return op->code == OP_LOAD && op->attr[2] != 0; }
 
 CacheHint op_cache(const Op *op) {
-  return op->code == OP_LOAD || op->code == OP_STORE ? (CacheHint)op->attr[0] : CACHE_NONE;
+  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (CacheHint)op->attr[0] : CACHE_NONE;
 }
 
 EvictHint op_evict(const Op *op) {
-  return op->code == OP_LOAD || op->code == OP_STORE ? (EvictHint)op->attr[1] : EVICT_DEFAULT;
+  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (EvictHint)op->attr[1] : EVICT_DEFAULT;
 }

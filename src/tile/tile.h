@@ -279,6 +279,8 @@ const Block *value_block(const Value *v); /* in which v is defined */
 
 static inline bool op_is_elementwise(const Op *op) { return op_info[op->code].group == GROUP_ELEMENT; }
 static inline bool op_is_access(const Op *op) { return op_info[op->code].group == GROUP_MEMORY; }
+/* What it loads goes to registers, or to shared memory. */
+static inline bool op_is_load(const Op *op) { return op->code == OP_LOAD || op->code == OP_RING_COPY; }
 static inline bool op_is_atomic(const Op *op) { return op->code == OP_ATOMIC_RMW || op->code == OP_ATOMIC_CAS; }
 /* Of accesses. */
 static inline Value *op_pointer(const Op *op) { return op->in[0]; }

@@ -333,6 +333,36 @@ static void check_map(Verifier *v, const Op *op) {
   check_end(v, op, 0, OP_YIELD, 0, n_out, results);
 }
 
+static void check_ring(Verifier *v, const Op *op) {
+  switch (op->code) {
+    case OP_RING: {
+      const Type *t = out(op, 0);
+      if (t->ptr != 1 || t->rank) bad(v, op, "the result is %s, not a pointer", show(v, t));
+      if (op->attr[0] < 1 || op->attr[0] > 64) bad(v, op, "%lld slots", (long long)op->attr[0]);
+      if (op->dim_count != 2 || op->attr[1] < 0 || op->attr[1] > 1) bad(v, op, "a tile has two dims");
+      break;
+    }
+    case OP_RING_READ:
+    case OP_RING_COPY: {
+      int at = op->code == OP_RING_COPY;
+      const Op *ring = op->in[at]->def;
+      const Type *tile = at ? in(op, 0) : out(op, 0);
+      if (!ring || ring->code != OP_RING) bad(v, op, "operand %d is no ring", at);
+      need_in(v, op, at + 1, type_number(v->func->cx, DT_I32));
+      if (tile->rank != 2 || tile->shape[0] != ring->dims[0] || tile->shape[1] != ring->dims[1] ||
+          tile->ptr != at || tile->dtype != in(op, at)->dtype)
+        bad(v, op, "%s is no tile of %s", show(v, tile), show(v, in(op, at)));
+      if (at && op->in_count > 3) need_mask(v, op, 3, tile);
+      break;
+    }
+    case OP_DOT_WAIT:
+      if (op->in_count != op->out_count) bad(v, op, "%d operands and %d results", op->in_count, op->out_count);
+      if (op->in_count) need_out(v, op, 0, in(op, 0));
+      break;
+    default: break;
+  }
+}
+
 static void check_tile(Verifier *v, const Op *op) {
   const Type *x = in(op, 0), *to = out(op, 0);
   switch (op->code) {
@@ -456,6 +486,12 @@ static void check_types(Verifier *v, const Op *op) {
     case OP_STORE:
     case OP_ATOMIC_RMW:
     case OP_ATOMIC_CAS: check_memory(v, op); break;
+    case OP_RING:
+    case OP_RING_COPY:
+    case OP_RING_COMMIT:
+    case OP_RING_WAIT:
+    case OP_RING_READ:
+    case OP_DOT_WAIT: check_ring(v, op); break;
     case OP_DOT:
     case OP_REDUCE:
     case OP_SCAN:

@@ -218,6 +218,18 @@ void lower_place_read(Lower *l, const Place *p, LaneValue **regs, const Layout *
   }
 }
 
+void lower_place_copy(Lower *l, const Place *p, LaneValue *const *pointers, LaneValue *const *masks,
+                      const Layout *layout, int vector, LaneValue *begin) {
+  Walk w = walk_make(l, p, layout);
+  LaneValue *address, *mine;
+  int64_t imm;
+  for (int r = 0; r < 1 << w.reg_bits; r += vector) {
+    walk_address(l, p, &w, layout, r, 0, &address, &imm, &mine);
+    if (begin) address = lane_2(&l->b, LANE_ADD, LK_S32, address, begin);
+    lane_cp_async(&l->b, vector << p->shift, address, imm, p->buffer, pointers[r], masks ? masks[r] : NULL);
+  }
+}
+
 /* ---- shuffles ---------------------------------------------------------------------------------------------------- */
 
 LaneValue *lower_thread_bit(Lower *l, int bit) {

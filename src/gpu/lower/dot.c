@@ -114,8 +114,10 @@ static Dot dot_make(Lower *l, const Op *op) {
   d.wgmma = d.mma && l->wgmma && s.n >= 4 && layout_is_wgmma(op->out[0]->type, d.layout);
   d.kind = lane_kind_of(&(Type){.dtype = d.type});
   d.n = layout_registers(d.layout);
+  bool whole = lower_ring_read(op->in[0]) || lower_ring_read(op->in[1]);
+  d.pending = op->attr[1] && d.wgmma;
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
-  while (d.chunk_bits > (d.mma ? 4 : 0) && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit) d.chunk_bits--;
+  while (!whole && d.chunk_bits > (d.mma ? 4 : 0) && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit) d.chunk_bits--;
   return d;
 }
 
@@ -223,7 +225,7 @@ static LaneValue **operand_registers(Lower *l, const Dot *d, int k) {
 
 /* Whether the operand is held as the hardware takes it from registers, and need not go to memory. */
 static bool in_registers(Lower *l, const Dot *d, int k) {
-  return d->mma && (!d->wgmma || k == 0) && lower_mma_in_registers(l, d, k);
+  return !lower_ring_read(d->op->in[k]) && d->mma && (!d->wgmma || k == 0) && lower_mma_in_registers(l, d, k);
 }
 
 /* Rows of panels begin where the hardware's swizzle does, so that any product may read them. */
@@ -289,6 +291,7 @@ void lower_dots_before(Lower *l, Op *loop) {
 /* False when the operand stands in shared memory already, or need not go there. */
 static bool prepare(Lower *l, const Dot *d, DotOperand *o, int k) {
   const Value *v = d->op->in[k];
+  if (lower_ring_operand(l, d, o, k)) return false;
   F2Map map = describe(d, o, k == 0);
   o->in_registers = in_registers(l, d, k);
   if (o->in_registers) return false;
@@ -314,7 +317,7 @@ static void remember(Lower *l, const Dot *d) {
   for (int k = 0; k < 2; k++) {
     const DotOperand *o = k ? &d->x : &d->a;
     l->last_placed[k] = NULL;
-    if (d->chunk_bits < d->shape.k || o->in_registers) continue;
+    if (d->chunk_bits < d->shape.k || o->in_registers || lower_ring_read(op->in[k])) continue;
     StagedOperand *p = NEW(l->cx->arena, StagedOperand);
     *p = (StagedOperand){op, k, image_of(op->in[k], d->kind, &o->place.map), o->place, NULL, op->block};
     l->last_placed[k] = p;

@@ -56,6 +56,8 @@ void lower_mma_begin(Lower *l, Dot *d);
 void lower_mma_chunk(Lower *l, Dot *d, int part);
 bool lower_mma_in_registers(Lower *l, const Dot *d, int operand); /* it is held as the hardware takes it */
 
+/* lower/ring.c: fills place, begin and along of an operand that lies in a ring's slot; false: it does not. */
+bool lower_ring_operand(Lower *l, const Dot *d, DotOperand *o, int k);
 void lower_wgmma_begin(Lower *l, Dot *d);
 void lower_wgmma_chunk(Lower *l, Dot *d, int part);
 

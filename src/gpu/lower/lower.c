@@ -158,6 +158,12 @@ static const LowerFn table[OP_COUNT] = {
     [OP_ATOMIC_RMW] = lower_atomic,
     [OP_ATOMIC_CAS] = lower_atomic,
     [OP_DOT] = lower_dot,
+    [OP_RING] = lower_ring,
+    [OP_RING_COPY] = lower_ring,
+    [OP_RING_COMMIT] = lower_ring,
+    [OP_RING_WAIT] = lower_ring,
+    [OP_RING_READ] = lower_ring,
+    [OP_DOT_WAIT] = lower_ring,
     [OP_REDUCE] = lower_reduce,
     [OP_SCAN] = lower_scan,
     [OP_MAP] = lower_map,
@@ -184,7 +190,7 @@ void lower_op(Lower *l, Op *op) {
   l->b.statement = ++l->statements;
   if (!table[op->code])
     fail(l->cx, op->span ? *op->span : (Span){0}, "the CUDA device does not support `%s` yet", op_info[op->code].name);
-  table[op->code](l, op);
+  if (op->code != OP_TRANS || !lower_ring_read(op->out[0])) table[op->code](l, op);
   l->b.span = outer;
   l->b.statement = around;
 }
@@ -290,6 +296,7 @@ static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool register_limited,
   l.out->instrument = f->instrument;
   tile_walk(f->body, find_diag, &l.out->uses_diag);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);
+  l.rings = NEW_N(f->cx->arena, struct LowerRing *, f->value_count + 1);
   l.uses = NEW_N(f->cx->arena, int, f->value_count + 1);
   l.later = lower_later_create(&l, f->value_count + 1);
   *found = (Found){.uses = l.uses};

@@ -39,6 +39,7 @@ typedef struct Lower {
   StagedOperand *staged;         /* what was written for earlier loops, or kept for later products */
   int64_t standing_bytes;        /* of the latter */
   struct LowerOrder *order;      /* of accesses to global memory (lower/membar.c) */
+  struct LowerRing **rings;      /* by Value.id: of RING's results (lower/ring.c) */
   int divergent;                 /* depth of bodies on scalars: there threads go their own ways */
 } Lower;
 
@@ -101,6 +102,9 @@ void lower_operand_now(Lower *l, const Op *dot, int k);
 void lower_next_now(Lower *l, const Op *dot);
 /* writes what the products in a loop take from outside; the caller takes it back after the loop */
 void lower_dots_before(Lower *l, Op *loop);
+void lower_ring(Lower *l, Op *op); /* lower/ring.c: rings in shared memory, and waits for what is in flight */
+/* the ring_read that v is, or a transpose of; NULL: it is held in registers */
+const Op *lower_ring_read(const Value *v);
 void lower_debug(Lower *l, Op *op); /* lower/debug.c: print, assert, barrier, assume */
 void lower_asm(Lower *l, Op *op);   /* lower/debug.c */
 void lower_scope(Lower *l, Op *op); /* lower/scope.c: regions of an instrumented kernel */

@@ -41,6 +41,7 @@ typedef struct LowerOrder {
 
 static bool access_of(const Op *op, Access *a) {
   switch (op->code) {
+    case OP_RING_COPY:
     case OP_LOAD: *a = (Access){.reads = true}; break;
     case OP_STORE: *a = (Access){.writes = true}; break;
     case OP_ATOMIC_RMW:

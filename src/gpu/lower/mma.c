@@ -108,6 +108,7 @@ static void from_memory(Lower *l, const Dot *d, Squares *q, int square, int k) {
            common = offset & q->thread_bits;
   LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, q->thread, lane_const(b, LT_B32, common)) : q->thread;
   if (q->moved) address = lane_2(b, LANE_ADD, LK_S32, address, q->moved);
+  if (q->o->begin) address = lane_2(b, LANE_ADD, LK_S32, address, q->o->begin);
   lane_ldmatrix(b, 2 << two, !q->o->along, lane_2(b, LANE_ADD, LK_S32, lane_shared(b, p->buffer), address),
                 (int64_t)(offset ^ common), p->buffer, words);
   for (int i = 0; i < 2 << two; i++) {

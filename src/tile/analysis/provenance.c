@@ -224,6 +224,7 @@ static void note_access(ModRef *m, const Value *pointer, bool reads, bool writes
 
 static void visit_access(Op *op, void *arg) {
   switch (op->code) {
+    case OP_RING_COPY:
     case OP_LOAD: note_access(arg, op->in[0], true, false); break;
     case OP_STORE: note_access(arg, op->in[0], false, true); break;
     case OP_ATOMIC_RMW:

@@ -1,0 +1,418 @@
+/* Tiles that products take are copied to shared memory while products of earlier iterations run.
+ *
+ *     for %i = %lb to %ub step %s             %r = ring {slots=4}
+ *       %a = load %p(%i)                      ring_copy %p(%lb), slot 0; ring_commit; ... as far ahead as `distance`
+ *       ... %d = dot %a, ...          ->      for %i ... carrying the slot, and what %p is made of, `distance` ahead
+ *                                               ring_wait {pending=distance-1}
+ *                                               %a = ring_read %r, slot
+ *                                               ... %d = dot %a, ...
+ *                                               ring_copy %p(%i + distance * %s), another slot; ring_commit
+ *
+ * A copy passes registers by, so that as many may be in flight as there is shared memory for; it is masked by whether
+ * its iteration exists. Taken are loads of 16-bit tiles whose results go to dots alone, transposed or not, in runs of 4
+ * bytes at least, with addresses and masks that are known ahead: pure arithmetic on the loop's variable, on what comes
+ * from outside, and on carried values that advance by such arithmetic themselves. Loops that write, wait or hold loops
+ * are left alone; num_stages=1, of the loop or the launch, forbids it.
+ *
+ * Slots. What slot the next copy goes into, nobody may still read. All threads meet at the ring_wait: the iterations
+ * before it are over. So with `slots` of them
+ *
+ *     dots that are waited for      the copy stands after the ring_wait, distance slots - 1
+ *     asynchronous ones             wgmma that adds to an accumulator which the loop only carries is waited for an
+ *                                   iteration later: the ring_wait knows the iterations before the last one to be
+ *                                   over. The copy stands after the dots, distance slots - 2
+ */
+#include "gpu/lower/lower.h"
+
+enum { MAX_COPIED = 96, MAX_RINGS = 8, MAX_SLOTS = 8 };
+
+typedef struct Ring {
+  Op *load;
+  int inner; /* dim */
+  int64_t bytes;
+  Value *handle;
+} Ring;
+
+typedef struct AsyncLoads {
+  Func *f;
+  const GpuOptions *o;
+  Op *loop;
+  Block *body;
+  Ring rings[MAX_RINGS];
+  int ring_count;
+  int *needed; /* indices of carried values that addresses and masks are made of */
+  int needed_count;
+  Op *dots[MAX_RINGS]; /* asynchronous ones */
+  int dot_count;
+  int slots, distance;
+  Builder b; /* where copies are made */
+  Map *known;
+} AsyncLoads;
+
+static bool in_body(const AsyncLoads *p, const Value *v) { return value_block(v) == p->body; }
+
+/* ---- what is taken ----------------------------------------------------------------------------------------------- */
+
+static bool note_needed(AsyncLoads *p, int carried) {
+  for (int i = 0; i < p->needed_count; i++)
+    if (p->needed[i] == carried) return false;
+  p->needed[p->needed_count++] = carried;
+  return true;
+}
+
+/* Whether v can be computed ahead; notes the carried values that it takes, and theirs. */
+static bool can_compute(AsyncLoads *p, const Value *v, int *left) {
+  stack_guard();
+  if (!in_body(p, v)) return true;
+  if (--*left < 0) return false;
+  if (!v->def) {
+    int carried = v->index - 1;
+    return carried < 0 || !note_needed(p, carried) || can_compute(p, p->body->last->in[carried], left);
+  }
+  const Op *op = v->def;
+  if (op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
+  for (int i = 0; i < op->in_count; i++)
+    if (!can_compute(p, op->in[i], left)) return false;
+  return true;
+}
+
+/* Whether everything that takes v is a dot of the body, as an operand, or a transpose of which that holds. */
+static bool goes_to_dots(const AsyncLoads *p, const Value *v) {
+  stack_guard();
+  int uses = 0;
+  for (const Op *op = p->body->first; op; op = op->next) {
+    for (int i = 0; i < op->in_count; i++) {
+      if (op->in[i] != v) continue;
+      Dtype as;
+      if (op->code == OP_DOT && i < 2) {
+        if (!layout_mma_type(op, &as) || as != v->type->dtype) return false;
+      } else if (op->code != OP_TRANS || !goes_to_dots(p, op->out[0])) {
+        return false;
+      }
+      uses++;
+    }
+    for (int i = 0; i < 2; i++)
+      for (const Op *inner = op->body[i] ? op->body[i]->first : NULL; inner; inner = inner->next)
+        for (int k = 0; k < inner->in_count; k++)
+          if (inner->in[k] == v || inner->body[0]) return false;
+  }
+  return uses > 0;
+}
+
+static bool is_zero(const Value *v) {
+  while (v->def && (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST)) v = v->def->in[0];
+  return v->def && v->def->code == OP_CONST && v->def->attr[0] == 0 && v->def->number == 0;
+}
+
+static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
+  if (op->code != OP_LOAD || op_is_volatile(op) || op->out[0]->type->rank != 2) return false;
+  const Value *ptr = op->in[0], *mask = op_mask(op);
+  const Type *t = op->out[0]->type;
+  if (t->ptr || (t->dtype != DT_F16 && t->dtype != DT_BF16) || t->shape[0] < 16 || t->shape[1] < 16) return false;
+  if (!in_body(p, ptr) || (op_other(op) && !is_zero(op_other(op))) || !goes_to_dots(p, op->out[0])) return false;
+  const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
+  int dim, vector = access_vector(ptr, mask, l, 16, &dim);
+  if (vector * 2 < 4) return false;
+  int before = p->needed_count, left = MAX_COPIED;
+  if (!can_compute(p, ptr, &left) || (mask && !can_compute(p, mask, &left))) {
+    p->needed_count = before;
+    return false;
+  }
+  *out = (Ring){.load = op, .inner = dim, .bytes = type_numel(t) * 2};
+  return true;
+}
+
+/* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
+ * write. */
+static bool has_effects(const Block *b) {
+  stack_guard();
+  for (const Op *op = b->first; op; op = op->next) {
+    Effect e = op_info[op->code].effect;
+    if (e == EFFECT_WRITE || (e == EFFECT_SIDE && op->code != OP_SCOPE) || op->code == OP_FOR || op->code == OP_WHILE)
+      return true;
+    if (op_is_volatile(op) || op_cache(op) == CACHE_CV) return true;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i] && has_effects(op->body[i])) return true;
+  }
+  return false;
+}
+
+static int uses_of(const Block *b, const Value *v) {
+  stack_guard();
+  int n = 0;
+  for (const Op *op = b->first; op; op = op->next) {
+    for (int i = 0; i < op->in_count; i++) n += op->in[i] == v;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) n += uses_of(op->body[i], v);
+  }
+  return n;
+}
+
+static bool is_in_ring(const AsyncLoads *p, const Value *v) {
+  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  for (int i = 0; i < p->ring_count; i++)
+    if (p->rings[i].load->out[0] == v) return true;
+  return false;
+}
+
+/* A dot of two rings' tiles that adds to what the loop only carries for it. (Other operands are written to shared memory
+ * where the dot stands: it has to be over before the next one.) */
+static bool can_be_async(const AsyncLoads *p, const Op *op) {
+  const Value *acc = op->in[2], *out = op->out[0];
+  if (op->code != OP_DOT || !gpu_has_wgmma(p->o) || p->o->plain_dot || !layout_takes_wgmma(op, p->f->num_warps))
+    return false;
+  if (acc->block != p->body || acc->index < 1 || out->type->dtype != DT_F32) return false;
+  if (!is_in_ring(p, op->in[0]) || !is_in_ring(p, op->in[1])) return false;
+  return p->body->last->in[acc->index - 1] == out && uses_of(p->body, acc) == 1 && uses_of(p->body, out) == 1;
+}
+
+/* ---- how many slots ---------------------------------------------------------------------------------------------- */
+
+/* Bytes that dots of the body keep in shared memory beside the rings. */
+static int64_t other_bytes(const AsyncLoads *p) {
+  int64_t bytes = 0;
+  for (const Op *op = p->body->first; op; op = op->next)
+    for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
+      const Value *v = op->in[k];
+      if (!is_in_ring(p, v)) bytes += type_numel(v->type) * 2;
+    }
+  return bytes;
+}
+
+/* As many blocks as a multiprocessor's registers have room for should find room in its shared memory, if num_stages
+ * lets them; one slot more than stages, where a dot in flight keeps one. */
+static int choose_slots(const AsyncLoads *p, int64_t stages) {
+  enum { SLACK = 2048, OTHER_REGISTERS = 72 };
+  const GpuTarget *t = p->o->target;
+  int64_t slot = 0, beside = other_bytes(p) + SLACK, registers = OTHER_REGISTERS, threads = p->f->num_warps * 32;
+  for (int i = 0; i < p->ring_count; i++) slot += p->rings[i].bytes;
+  for (const Op *op = p->body->first; op; op = op->next)
+    if (op->code == OP_DOT) registers += type_numel(op->out[0]->type) / threads;
+  int64_t blocks = GPU_REGISTERS / (threads * registers), most = (t->shared_bytes - beside) / slot;
+  if (blocks < 1) blocks = 1;
+  int64_t shared = (t->machine.shared_bytes / blocks - GPU_SHARED_RESERVED - beside) / slot;
+  int64_t want = stages + (p->dot_count > 0);
+  if (want > shared) want = shared > stages ? shared : stages;
+  if (want > most) want = most;
+  return (int)(want > MAX_SLOTS ? MAX_SLOTS : want);
+}
+
+/* ---- computing ahead --------------------------------------------------------------------------------------------- */
+
+/* v with the block's arguments as `known` has them. */
+static Value *compute(AsyncLoads *p, Value *v) {
+  stack_guard();
+  if (!in_body(p, v)) return v;
+  Value *there = map_get(p->known, v);
+  if (there) return there;
+  Op *op = v->def;
+  Map *operands = map_create(p->f->cx->arena, false);
+  for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], compute(p, op->in[i]));
+  Op *twin = op_clone(&p->b, op, operands);
+  for (int i = 0; i < op->out_count; i++) {
+    twin->out[i]->axis = op->out[i]->axis; /* they hold in every iteration */
+    map_put(p->known, op->out[i], twin->out[i]);
+  }
+  return map_get(p->known, v);
+}
+
+static void begin_iteration(AsyncLoads *p, Value *iv, Value *const *carried) {
+  p->known = map_create(p->f->cx->arena, false);
+  map_put(p->known, p->body->args[0], iv);
+  for (int i = 0; i < p->needed_count; i++) map_put(p->known, p->body->args[1 + p->needed[i]], carried[i]);
+}
+
+static void next_iteration(AsyncLoads *p, Value **carried) {
+  Value **next = NEW_N(p->f->cx->arena, Value *, p->needed_count + 1);
+  for (int i = 0; i < p->needed_count; i++) next[i] = compute(p, p->body->last->in[p->needed[i]]);
+  memcpy(carried, next, sizeof *next * (size_t)p->needed_count);
+}
+
+static AxisInfo *constant_axis_info(Context *cx, const Type *t) {
+  AxisInfo *axis = NEW(cx->arena, AxisInfo);
+  for (int d = 0; d < MAX_RANK; d++)
+    axis->divisible[d] = axis->contiguous[d] = 1, axis->constant[d] = d < t->rank ? t->shape[d] : 1;
+  return axis;
+}
+
+static Value *number(AsyncLoads *p, Dtype t, int64_t v) { return build_int(&p->b, type_number(p->f->cx, t), v); }
+
+static bool leads_down(const AsyncLoads *p) {
+  int64_t step;
+  return value_is_const(p->loop->in[2], &step) && step < 0 && dtype_is_signed(p->loop->in[2]->type->dtype);
+}
+
+/* The loop's variable n iterations after `from`, and whether the loop has that iteration: in 64 bits, where a 32-bit
+ * variable cannot leave its type. */
+static Value *variable_after(AsyncLoads *p, Value *from, int n, Value **exists) {
+  Builder *b = &p->b;
+  Value *step = p->loop->in[2], *end = p->loop->in[1];
+  Dtype t = from->type->dtype;
+  Value *wide = build_convert(b, from, DT_I64),
+        *way = build_binary(b, OP_MUL, build_convert(b, step, DT_I64), number(p, DT_I64, n));
+  Value *at = build_binary(b, OP_ADD, wide, way);
+  *exists = build_cmp(b, leads_down(p) ? CMP_GT : CMP_LT, at, build_convert(b, end, DT_I64));
+  Value *iv = build_binary(b, OP_ADD, from, build_binary(b, OP_MUL, step, number(p, t, n)));
+  iv->axis = p->body->args[0]->axis;
+  return iv;
+}
+
+static void copy_all(AsyncLoads *p, Value *exists, Value *slot) {
+  Context *cx = p->f->cx;
+  Builder *b = &p->b;
+  for (int i = 0; i < p->ring_count; i++) {
+    const Ring *r = &p->rings[i];
+    const Type *t = r->load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
+    b->span = r->load->span;
+    Value *mask = build_splat(b, exists, t->rank, t->shape), *own = op_mask(r->load);
+    mask->axis = constant_axis_info(cx, mask_type);
+    if (own) {
+      mask = build_binary(b, OP_AND, compute(p, own), mask);
+      mask->axis = own->axis;
+    }
+    Value *in[] = {compute(p, r->load->in[0]), r->handle, slot, mask};
+    Op *copy = build_op(b, OP_RING_COPY, 4, in, 0, NULL);
+    memcpy(copy->attr, r->load->attr, sizeof copy->attr);
+    copy->attr[2] = 0;
+  }
+  build_op(b, OP_RING_COMMIT, 0, NULL, 0, NULL);
+}
+
+/* ---- the change -------------------------------------------------------------------------------------------------- */
+
+static Op *wait_op(Builder *b, OpCode code, int64_t pending) {
+  Op *op = build_op(b, code, 0, NULL, 0, NULL);
+  op->attr[0] = pending;
+  return op;
+}
+
+/* A number of a slot that the loop carries, from `first` on. */
+static Value *carry_slot(AsyncLoads *p, int first) {
+  const Type *t = type_number(p->f->cx, DT_I32);
+  Builder before = {.func = p->f, .block = p->loop->block, .before = p->loop, .span = p->loop->span};
+  Value *begin = build_int(&before, t, first);
+  Value *slot = control_carry(p->f, p->loop, begin, begin);
+  Builder end = {.func = p->f, .block = p->body, .before = p->body->last, .span = p->loop->span};
+  Value *next = build_binary(&end, OP_ADD, slot, build_int(&end, t, 1));
+  Value *wraps = build_cmp(&end, CMP_EQ, next, build_int(&end, t, p->slots));
+  p->body->last->in[slot->index - 1] = build_select(&end, wraps, build_int(&end, t, 0), next);
+  return slot;
+}
+
+typedef struct Replace {
+  Value *old, *by;
+  const Op *but;
+} Replace;
+
+static void replace_use(Op *op, void *arg) {
+  const Replace *r = arg;
+  for (int i = 0; i < op->in_count && op != r->but; i++)
+    if (op->in[i] == r->old) op->in[i] = r->by;
+}
+
+static void rewrite(AsyncLoads *p) {
+  Func *f = p->f;
+  Op *loop = p->loop;
+  Block *body = p->body;
+  bool async = p->dot_count > 0;
+  const Span *span = loop->span;
+  Builder before = {.func = f, .block = loop->block, .before = loop, .span = span}, top = {.func = f,
+                                                                                          .block = body,
+                                                                                          .before = body->first,
+                                                                                          .span = span};
+  p->b = before;
+  for (int i = 0; i < p->ring_count; i++) {
+    Ring *r = &p->rings[i];
+    const Type *t = r->load->out[0]->type, *handle = type_pointer(f->cx, t->dtype);
+    Op *ring = build_op(&p->b, OP_RING, 0, NULL, 1, &handle);
+    ring->attr[0] = p->slots;
+    ring->attr[1] = r->inner;
+    ring->dim_count = 2;
+    ring->dims = NEW_N(f->cx->arena, int64_t, 2);
+    for (int d = 0; d < 2; d++) ring->dims[d] = t->shape[d];
+    ring->span = r->load->span;
+    r->handle = ring->out[0];
+    r->handle->name = r->load->out[0]->name;
+  }
+  Value **carried = NEW_N(f->cx->arena, Value *, p->needed_count + 1), *exists;
+  for (int i = 0; i < p->needed_count; i++) carried[i] = loop->in[3 + p->needed[i]];
+  for (int s = 0; s < p->distance; s++) {
+    Value *iv = variable_after(p, loop->in[0], s, &exists);
+    begin_iteration(p, iv, carried);
+    copy_all(p, exists, number(p, DT_I32, s));
+    next_iteration(p, carried);
+  }
+  Value *slot = carry_slot(p, 0), *ahead = carry_slot(p, p->distance % p->slots);
+  for (int i = 0; i < p->needed_count; i++) {
+    Value *of = body->args[1 + p->needed[i]];
+    carried[i] = control_carry(f, loop, carried[i], carried[i]);
+    carried[i]->axis = of->axis;
+    carried[i]->name = of->name;
+  }
+  wait_op(&top, OP_RING_WAIT, p->distance - 1);
+  for (int i = 0; i < p->ring_count; i++) {
+    Ring *r = &p->rings[i];
+    Value *in[] = {r->handle, slot};
+    Builder at = {.func = f, .block = body, .before = r->load, .span = r->load->span};
+    Op *read = build_op(&at, OP_RING_READ, 2, in, 1, &r->load->out[0]->type);
+    read->out[0]->name = r->load->out[0]->name;
+    value_replace(r->load->out[0], read->out[0]);
+  }
+  p->b = async ? (Builder){.func = f, .block = body, .before = body->last, .span = span} : top;
+  if (async) wait_op(&p->b, OP_DOT_WAIT, p->dot_count);
+  Value *iv = variable_after(p, body->args[0], p->distance, &exists);
+  Value **next = NEW_N(f->cx->arena, Value *, p->needed_count + 1);
+  memcpy(next, carried, sizeof *next * (size_t)p->needed_count);
+  begin_iteration(p, iv, carried);
+  copy_all(p, exists, ahead);
+  next_iteration(p, next);
+  for (int i = 0; i < p->needed_count; i++) body->last->in[carried[i]->index - 1] = next[i];
+  Builder after = {.func = f, .block = loop->block, .before = loop->next, .span = span};
+  for (int i = 0; i < p->dot_count; i++) {
+    Value *out = loop->out[p->dots[i]->in[2]->index - 1];
+    p->dots[i]->attr[1] = 1;
+    Op *wait = build_op(&after, OP_DOT_WAIT, 1, &out, 1, &out->type);
+    Replace r = {out, wait->out[0], wait};
+    tile_walk(f->body, replace_use, &r);
+  }
+  wait_op(&after, OP_RING_WAIT, 0);
+  for (int i = 0; i < p->ring_count; i++) op_remove(p->rings[i].load);
+  tile_resolve(f);
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
+  AsyncLoads p = {.f = f, .o = o, .loop = loop, .body = loop->body[0]};
+  int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages, step;
+  bool wide = dtype_bits(loop->in[0]->type->dtype) == 64;
+  if (stages < 2 || has_effects(p.body)) return;
+  if (wide && !(value_is_const(loop->in[2], &step) && step > -(1 << 30) && step < 1 << 30)) return;
+  p.needed = NEW_N(f->cx->arena, int, loop->out_count + 1);
+  for (Op *op = p.body->first; op && p.ring_count < MAX_RINGS; op = op->next)
+    if (is_wanted(&p, op, &p.rings[p.ring_count])) p.ring_count++;
+  if (!p.ring_count) return;
+  for (Op *op = p.body->first; op && p.dot_count < MAX_RINGS; op = op->next)
+    if (can_be_async(&p, op)) p.dots[p.dot_count++] = op;
+  p.slots = choose_slots(&p, stages);
+  if (p.slots < 3) p.dot_count = 0;
+  if (p.slots < 2) return;
+  p.distance = p.slots - (p.dot_count ? 2 : 1);
+  rewrite(&p);
+}
+
+static void visit_block(Func *f, const GpuOptions *o, Block *block) {
+  stack_guard();
+  for (Op *op = block->first; op; op = op->next) {
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) visit_block(f, o, op->body[i]);
+    if (op->code == OP_FOR) visit_loop(f, o, op);
+  }
+}
+
+void gpu_async_loads(Func *f, const GpuOptions *o) {
+  if (o->plain_dot) return;
+  tile_resolve(f);
+  visit_block(f, o, f->body);
+  tile_resolve(f);
+}

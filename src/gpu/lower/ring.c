@@ -1,0 +1,122 @@
+/* Rings in shared memory: a few tiles that copies bring while products read others (gpu/async_loads.c), and waits.
+ *
+ * A tile lies as products want it, whichever way they take it: in rows along its inner dim, of 128 bytes at most (then
+ * come the next 128 bytes of all rows), with places of 16 bytes xor'ed with the row's number (lower/mma.c,
+ * lower/wgmma.c).
+ */
+#include "gpu/lower/dot.h"
+
+typedef struct LowerRing {
+  Place place; /* of slot 0 */
+  int bytes;   /* of a slot */
+} Ring;
+
+enum { PANEL = 6, SQUARE = 3 }; /* log2 of 16-bit elements: in 128 bytes, in 16 */
+
+static F2Map tile_map(const int64_t *dims, int inner_dim) {
+  int bits[2] = {dot_log2(dims[0]), dot_log2(dims[1])}, first[2] = {bits[1], 0};
+  int inner = bits[inner_dim], rows = bits[!inner_dim], low = inner < PANEL ? inner : PANEL;
+  F2Map map = {.in_bits = inner + rows, .out_bits = inner + rows};
+  for (int i = 0; i < inner; i++) map.column[first[inner_dim] + i] = 1u << (i < low ? i : rows + i);
+  for (int i = 0; i < rows; i++) map.column[first[!inner_dim] + i] = 1u << (low + i);
+  int apart = PANEL - low; /* rows that share 128 bytes */
+  for (int i = apart; i < SQUARE && i < rows; i++) map.column[first[!inner_dim] + i] ^= 1u << (SQUARE + i - apart);
+  return map;
+}
+
+static void make_ring(Lower *l, const Op *op) {
+  Ring *r = NEW(l->cx->arena, Ring);
+  F2Map map = tile_map(op->dims, (int)op->attr[1]);
+  LaneKind kind = lane_kind_of(&(Type){.dtype = op->out[0]->type->dtype});
+  r->place = (Place){.kind = kind, .shift = lower_kind_shift(kind), .map = map};
+  r->bytes = 1 << (map.out_bits + r->place.shift);
+  r->place.buffer = lane_buffer(&l->b, "ring", r->bytes * (int)op->attr[0], 1024);
+  l->out->buffers.at[r->place.buffer].ring = true;
+  l->rings[op->out[0]->id] = r;
+}
+
+static LaneValue *slot_begin(Lower *l, const Ring *r, const Value *slot) {
+  return lane_2(&l->b, LANE_MUL, LK_S32, lower_get(l, slot)[0], lane_i32(&l->b, r->bytes));
+}
+
+static void copy_tile(Lower *l, Op *op) {
+  const Value *ptr = op->in[0], *mask = op_mask(op);
+  const Ring *r = l->rings[op->in[1]->id];
+  int dim, vector = access_vector(ptr, mask, ptr->layout, 16, &dim);
+  if (vector << r->place.shift < 4)
+    fail(l->cx, op->span ? *op->span : (Span){0}, "an asynchronous copy moves 4 bytes at least");
+  lower_order(l, op);
+  LaneValue *holder = lower_first_holder(l, ptr->layout);
+  LaneOp *branch = holder ? lane_if(&l->b, holder, false, 0, NULL) : NULL;
+  lower_place_copy(l, &r->place, lower_get(l, ptr), mask ? lower_get(l, mask) : NULL, ptr->layout, vector,
+                   slot_begin(l, r, op->in[2]));
+  if (!branch) return;
+  lane_yield(&l->b, 0, NULL);
+  lane_enter(&l->b, branch, 1);
+  lane_yield(&l->b, 0, NULL);
+  lane_leave(&l->b, branch);
+}
+
+static void wait_for_dots(Lower *l, const Op *op) {
+  int n = op->in_count ? lower_count(op->in[0]) : 0;
+  LaneValue **out = lower_array(l, n), **in = n ? lower_get(l, op->in[0]) : out;
+  lane_wgmma_wait(&l->b, (int)op->attr[0], n, in, out);
+  if (n) lower_set(l, op->out[0], out);
+}
+
+void lower_ring(Lower *l, Op *op) {
+  LaneBuilder *b = &l->b;
+  switch (op->code) {
+    case OP_RING: make_ring(l, op); break;
+    case OP_RING_COPY: copy_tile(l, op); break;
+    case OP_RING_COMMIT: lane_simple(b, LANE_CP_COMMIT, 0, -1); break;
+    case OP_RING_WAIT:
+      lane_simple(b, LANE_CP_WAIT, op->attr[0], -1);
+      if (l->wgmma) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
+      lane_barrier(b, false);
+      lower_order_barrier(l);
+      break;
+    case OP_DOT_WAIT: wait_for_dots(l, op); break;
+    default: break; /* products find what a ring_read stands for */
+  }
+}
+
+/* ---- as operands ------------------------------------------------------------------------------------------------- */
+
+const Op *lower_ring_read(const Value *v) {
+  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  return v->def && v->def->code == OP_RING_READ ? v->def : NULL;
+}
+
+/* The tile's map, of a transposed tile too; *inner: which of v's dims is the tile's inner one. */
+static F2Map map_of(const Ring *r, const Value *v, int *inner) {
+  const Op *op = v->def;
+  if (op->code == OP_RING_READ) {
+    *inner = (int)op->in[0]->def->attr[1];
+    return r->place.map;
+  }
+  const Type *from = op->in[0]->type, *to = v->type;
+  int before;
+  F2Map of = map_of(r, op->in[0], &before), map = of;
+  for (int d = 0; d < to->rank; d++) {
+    memcpy(map.column + layout_dim_shift(to, d), of.column + layout_dim_shift(from, (int)op->dims[d]),
+           sizeof *of.column * (size_t)dot_log2(to->shape[d]));
+    if (op->dims[d] == before) *inner = d;
+  }
+  return map;
+}
+
+bool lower_ring_operand(Lower *l, const Dot *d, DotOperand *o, int k) {
+  const Value *v = d->op->in[k];
+  const Op *read = lower_ring_read(v);
+  if (!read) return false;
+  const Ring *r = l->rings[read->in[0]->id];
+  int inner = 0;
+  o->is_a = k == 0;
+  o->outer = o->is_a ? d->shape.m : d->shape.n;
+  o->place = r->place;
+  o->place.map = map_of(r, v, &inner);
+  o->along = inner == (o->is_a ? 1 : 0);
+  o->begin = slot_begin(l, r, read->in[1]);
+  return true;
+}
