@@ -72,7 +72,6 @@ void lower_ring(Lower *l, Op *op) {
     case OP_RING_COMMIT: lane_simple(b, LANE_CP_COMMIT, 0, -1); break;
     case OP_RING_WAIT:
       lane_simple(b, LANE_CP_WAIT, op->attr[0], -1);
-      if (l->wgmma) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
       lane_barrier(b, false);
       lower_order_barrier(l);
       break;

@@ -8,7 +8,7 @@
  *                accumulators is told from the text: lane/verify.c.)
  *
  * So a missing wait is found wherever it could do harm, and every time. Products read through another proxy than
- * stores write: whoever wrote must have fenced since.
+ * stores write: whoever stored must have fenced since (of copies, nobody asks for that).
  *
  * Operands are found as the hardware finds them, by descriptors: rows of 128, 64 or 32 bytes, in groups of eight, whose
  * places of 16 bytes are xor'ed with the row's number, by the bits of the address.
@@ -62,7 +62,7 @@ static void retire(SimRun *r, Queue *q, uint32_t before, int writer) {
     for (uint32_t k = 0; k < b.count; k++) {
       SimShadow *s = &r->shadow[b.address + k];
       if (writer < 0) s->in_flight--;
-      else s->in_flight = 0, s->written = r->time;
+      else s->in_flight = SIM_BY_COPY, s->written = r->time;
     }
   }
   q->list.n = kept;
@@ -128,7 +128,7 @@ void sim_cp_group(SimRun *r, const SimOp *o, const SimMask *m) {
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 bool sim_is_fenced(const SimRun *r, const SimShadow *s) {
-  return s->written <= r->async->fence[s->writer & ~SIM_ATOMIC];
+  return s->in_flight & SIM_BY_COPY || s->written <= r->async->fence[s->writer & ~SIM_ATOMIC];
 }
 
 /* An operand in shared memory. */

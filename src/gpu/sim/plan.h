@@ -73,9 +73,10 @@ typedef struct SimShadow {
   uint16_t writer;    /* thread; SIM_ATOMIC with it */
   uint16_t reader;    /* thread, SIM_WARP with a warp for several of one, or SIM_MANY */
   int16_t buffer;     /* through which it was written */
-  uint16_t in_flight; /* products that may still read it; SIM_COPIED with a copy that may still write it */
+  uint16_t in_flight; /* how many products may still read it; and SIM_COPIED: a copy may still write it; SIM_BY_COPY: one
+                         wrote it last */
 } SimShadow;
-enum { SIM_COPIED = 0x8000 };
+enum { SIM_COPIED = 0x8000, SIM_BY_COPY = 0x4000 };
 enum { SIM_ATOMIC = 0x8000, SIM_WARP = 0x4000, SIM_MANY = 0x7fff };
 typedef struct SimGlobal SimGlobal; /* sim/shadow.c: the shadow of global memory since the block's last barrier */
 

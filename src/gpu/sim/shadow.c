@@ -213,7 +213,7 @@ bool sim_note_write(const SimAccess *a, const char *old, const void *new_bytes) 
   uint32_t statement = shared ? 0 : statement_of(a);
   for (int i = 0; i < a->bytes; i++) {
     SimShadow *s = cell(a, i);
-    if (shared && s->in_flight)
+    if (shared && s->in_flight & ~SIM_BY_COPY)
       return sim_fault(r, a->o->op, t, "thread %d writes byte %llu of shared memory (buffer '%s'), which %s", t,
                        (ull)a->address + (ull)i, sim_buffer_name(a),
                        s->in_flight & SIM_COPIED ? "an asynchronous copy that nobody has waited for writes"
@@ -229,6 +229,7 @@ bool sim_note_write(const SimAccess *a, const char *old, const void *new_bytes) 
     bool plain = !a->atomic || (s->writer == t && s->written >= r->block_sync);
     s->written = r->time;
     s->writer = (uint16_t)(t | (plain ? 0 : SIM_ATOMIC));
+    s->in_flight = 0;
     s->buffer = a->o->op->buffer;
     s->statement = statement;
   }
