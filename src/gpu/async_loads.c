@@ -155,8 +155,8 @@ static bool is_in_ring(const AsyncLoads *p, const Value *v) {
   return false;
 }
 
-/* A dot of two rings' tiles that adds to what the loop only carries for it. (Other operands are written to shared memory
- * where the dot stands: it has to be over before the next one.) */
+/* A dot of two rings' tiles that adds to what the loop only carries for it. (Other operands are written to shared
+ * memory where the dot stands: it has to be over before the next one.) */
 static bool can_be_async(const AsyncLoads *p, const Op *op) {
   const Value *acc = op->in[2], *out = op->out[0];
   if (op->code != OP_DOT || !gpu_has_wgmma(p->o) || p->o->plain_dot || !layout_takes_wgmma(op, p->f->num_warps))
@@ -316,10 +316,8 @@ static void rewrite(AsyncLoads *p) {
   Block *body = p->body;
   bool async = p->dot_count > 0;
   const Span *span = loop->span;
-  Builder before = {.func = f, .block = loop->block, .before = loop, .span = span}, top = {.func = f,
-                                                                                          .block = body,
-                                                                                          .before = body->first,
-                                                                                          .span = span};
+  Builder before = {.func = f, .block = loop->block, .before = loop, .span = span},
+          top = {.func = f, .block = body, .before = body->first, .span = span};
   p->b = before;
   for (int i = 0; i < p->ring_count; i++) {
     Ring *r = &p->rings[i];

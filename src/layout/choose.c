@@ -58,11 +58,10 @@ static void add_cost(Chooser *c, Op *op, const Value *v, const Layout *l) {
   if (op_is_access(op)) {
     cost = access_cost(op->in[0], op_mask(op), l, !op_is_load(op));
     if (cost > k->best_cost) {
-      double apart =
-          k->best_cost + convert_layout_price(c, k->best, l,
-                                              op->code == OP_LOAD        ? op->out[0]->type
-                                              : op->code == OP_RING_COPY ? op->in[0]->type
-                                                                         : op->in[1]->type);
+      double apart = k->best_cost + convert_layout_price(c, k->best, l,
+                                                         op->code == OP_LOAD        ? op->out[0]->type
+                                                         : op->code == OP_RING_COPY ? op->in[0]->type
+                                                                                    : op->in[1]->type);
       if (apart < cost) cost = apart;
     }
   } else if (op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT || op->code == OP_MAP) {

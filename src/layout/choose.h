@@ -55,8 +55,8 @@ typedef struct Chooser {
   Context *cx;
   Func *f;
   int num_warps;
-  DotUnit unit;      /* the best that products of 16-bit floats may take */
-  bool rows_first;   /* their warps go down the rows */
+  DotUnit unit;    /* the best that products of 16-bit floats may take */
+  bool rows_first; /* their warps go down the rows */
   Node *node;
   int node_count; /* values that the pass makes have ids from here on */
   Use *uses;

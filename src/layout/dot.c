@@ -125,7 +125,8 @@ static const Layout *for_mma(Chooser *c, const Type *acc) {
   if (rank == 3) at += deal(&left, 0, l.warp_bits, threads + at);
   int warps = l.lane_bits + l.warp_bits - at, rows = left.end[m] - left.next[m], columns = left.end[n] - left.next[n],
       down = warps < rows ? warps : rows;
-  bool group = c->unit == DOT_WGMMA && warps >= 2 && rows >= 2; /* four warps of a warpgroup: 64 rows, then as wide as can be */
+  bool group =
+      c->unit == DOT_WGMMA && warps >= 2 && rows >= 2; /* four warps of a warpgroup: 64 rows, then as wide as can be */
   while (!c->rows_first && !group && down > 0 && warps - down < columns &&
          2 * (acc->shape[m] >> down) < acc->shape[n] >> (warps - down))
     down--;
@@ -165,5 +166,6 @@ const Layout *layout_for_dot(Chooser *c, const Op *dot) {
   const Type *acc = dot->out[0]->type;
   Dtype as;
   bool enough = type_numel(acc) >> (TILE_M + TILE_N) >= c->num_warps; /* or warps would compute copies */
-  return c->unit != DOT_FMA && enough && layout_mma_type(dot, &as) ? for_mma(c, acc) : for_fma(c->cx, acc, c->num_warps);
+  return c->unit != DOT_FMA && enough && layout_mma_type(dot, &as) ? for_mma(c, acc)
+                                                                   : for_fma(c->cx, acc, c->num_warps);
 }

@@ -168,8 +168,8 @@ void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_li
  * result has any;
  * - loops and ifs: operand, argument, yielded value and result of one carried value share a layout.
  * Values that are cheap to compute again (arange, splat, const and pure arithmetic on them) are cloned rather than
- * converted. unit: the best that products of 16-bit floats are laid out for (dot.c). dot: acc and result share a layout;
- * a and b have any layout (they mostly go through shared memory). */
+ * converted. unit: the best that products of 16-bit floats are laid out for (dot.c). dot: acc and result share a
+ * layout; a and b have any layout (they mostly go through shared memory). */
 typedef enum { DOT_FMA, DOT_MMA, DOT_WGMMA } DotUnit; /* what may compute products: by warps, by warpgroups */
 void layout_choose(Func *f, int num_warps, DotUnit unit);
 void layout_verify(const Func *f); /* the rules above; fails with the operation */

@@ -2,7 +2,10 @@
 #include "tile/tile.h"
 
 int op_mask_at(const Op *op) {
-  int at = op->code == OP_LOAD ? 1 : op->code == OP_STORE || op->code == OP_ATOMIC_RMW ? 2 : op->code == OP_RING_COPY ? 3 : -1;
+  int at = op->code == OP_LOAD                                 ? 1
+           : op->code == OP_STORE || op->code == OP_ATOMIC_RMW ? 2
+           : op->code == OP_RING_COPY                          ? 3
+                                                               : -1;
   return at < op->in_count ? at : -1;
 }
 
@@ -25,5 +28,6 @@ CacheHint op_cache(const Op *op) {
 }
 
 EvictHint op_evict(const Op *op) {
-  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (EvictHint)op->attr[1] : EVICT_DEFAULT;
+  return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (EvictHint)op->attr[1]
+                                                                                 : EVICT_DEFAULT;
 }

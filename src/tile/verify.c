@@ -349,8 +349,8 @@ static void check_ring(Verifier *v, const Op *op) {
       const Type *tile = at ? in(op, 0) : out(op, 0);
       if (!ring || ring->code != OP_RING) bad(v, op, "operand %d is no ring", at);
       need_in(v, op, at + 1, type_number(v->func->cx, DT_I32));
-      if (tile->rank != 2 || tile->shape[0] != ring->dims[0] || tile->shape[1] != ring->dims[1] ||
-          tile->ptr != at || tile->dtype != in(op, at)->dtype)
+      if (tile->rank != 2 || tile->shape[0] != ring->dims[0] || tile->shape[1] != ring->dims[1] || tile->ptr != at ||
+          tile->dtype != in(op, at)->dtype)
         bad(v, op, "%s is no tile of %s", show(v, tile), show(v, in(op, at)));
       if (at && op->in_count > 3) need_mask(v, op, 3, tile);
       break;

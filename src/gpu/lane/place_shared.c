@@ -118,7 +118,8 @@ static void find_lives(Shared *s) {
   cover_inner_loops(s, s->f->body);
   for (int i = 0; i < s->n; i++) {
     User *u = &s->users[i];
-    if (u->first < 0 || ((u->first_op->code == LANE_ST || s->f->buffers.at[i].ring) && u->first_op->block == u->home)) continue;
+    if (u->first < 0 || ((u->first_op->code == LANE_ST || s->f->buffers.at[i].ring) && u->first_op->block == u->home))
+      continue;
     for (const LaneBlock *b = u->home; b->parent; b = b->parent->block) /* what an earlier round left may be read */
       if (is_loop(b->parent)) cover(u, b->parent);
   }

@@ -48,7 +48,8 @@ enum {
 };
 
 /* Kinds an operation may have, and the types of its operands: a letter each, the last one for all that follow.
- * k: the kind's; p: pred; h: b16; w: b32; h of pack: half of the kind's; a: an address; g: a global one; *: anything. */
+ * k: the kind's; p: pred; h: b16; w: b32; h of pack: half of the kind's; a: an address; g: a global one; *: anything.
+ */
 typedef struct Rule {
   uint32_t kinds;
   const char *in;

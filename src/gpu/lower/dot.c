@@ -117,7 +117,8 @@ static Dot dot_make(Lower *l, const Op *op) {
   bool whole = lower_ring_read(op->in[0]) || lower_ring_read(op->in[1]);
   d.pending = op->attr[1] && d.wgmma;
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
-  while (!whole && d.chunk_bits > (d.mma ? 4 : 0) && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit) d.chunk_bits--;
+  while (!whole && d.chunk_bits > (d.mma ? 4 : 0) && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit)
+    d.chunk_bits--;
   return d;
 }
 
@@ -248,9 +249,7 @@ static void place_before(Op *op, void *arg) {
   for (int k = 0; k < 2; k++) {
     const Value *v = op->in[k];
     Dot d = dot_make(l, op);
-    if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k ||
-        in_registers(l, &d, k))
-      continue;
+    if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k || in_registers(l, &d, k)) continue;
     DotOperand o = {0};
     F2Map map = describe(&d, &o, k == 0);
     Image image = image_of(v, d.kind, &map);

@@ -30,8 +30,8 @@ Place lower_place(Lower *l, const char *name, LaneKind kind, const F2Map *map, i
 void lower_place_write(Lower *l, const Place *p, LaneValue *const *regs, const Layout *layout, int part);
 void lower_place_read(Lower *l, const Place *p, LaneValue **regs, const Layout *layout, int part);
 
-/* Begins to copy the tensor at these pointers to the place, `vector` consecutive registers at a time; begin: bytes, where
- * it begins in the buffer. masks may be NULL. */
+/* Begins to copy the tensor at these pointers to the place, `vector` consecutive registers at a time; begin: bytes,
+ * where it begins in the buffer. masks may be NULL. */
 void lower_place_copy(Lower *l, const Place *p, LaneValue *const *pointers, LaneValue *const *masks,
                       const Layout *layout, int vector, LaneValue *begin);
 

@@ -17,7 +17,7 @@ enum { STEP_K = 16, MOST_COLUMNS = 8 }; /* log2 of an instruction's */
 
 typedef struct Operand {
   const DotOperand *o;
-  LaneValue *low;  /* of descriptors: the warpgroup's beginning, and `leading` */
+  LaneValue *low; /* of descriptors: the warpgroup's beginning, and `leading` */
   uint32_t high;
 } Operand;
 
@@ -122,8 +122,7 @@ void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
   if (d->a.in_registers) { /* before the fence, which makes them seen */
     pairs = lower_array(l, 4 * steps * blocks);
     for (int i = 0; i < steps * blocks; i++)
-      pairs_of(l, d, block_at(d, m, i % blocks),
-               (part << d->chunk_bits) + i / blocks * STEP_K, pairs + 4 * i);
+      pairs_of(l, d, block_at(d, m, i % blocks), (part << d->chunk_bits) + i / blocks * STEP_K, pairs + 4 * i);
   }
   lane_simple(b, LANE_WGMMA_FENCE, 0, -1);
   for (int i = 0; i < steps * blocks; i++) {

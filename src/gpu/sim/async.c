@@ -144,7 +144,9 @@ static bool operand_of(SimRun *r, const SimOp *o, int thread, uint32_t low, uint
                    .leading = (low >> 16 & 0x3fff) << 4,
                    .stride = (high & 0x3fff) << 4,
                    .span = spans[mode],
-                   .mask = mode == 1 ? 7 : mode == 2 ? 3 : 1,
+                   .mask = mode == 1   ? 7
+                           : mode == 2 ? 3
+                                       : 1,
                    .across = across};
   if (!mode) return sim_fault(r, o->op, thread, "the simulator knows no descriptor without a swizzle");
   if (high >> 17 & 7) return sim_fault(r, o->op, thread, "the simulator knows no descriptor with a base offset");
@@ -209,7 +211,8 @@ bool sim_wgmma(SimRun *r, const SimOp *o, int w) {
       }
   } else {
     uint32_t low = (uint32_t)sim_get(r, o->in[0], LT_B32, t0);
-    if (!operand_of(r, o, t0, low, (uint32_t)op->imm, op->trans_a, &p) || !read_operand(r, o, w, &p, 16 * (w % 4), 16, a))
+    if (!operand_of(r, o, t0, low, (uint32_t)op->imm, op->trans_a, &p) ||
+        !read_operand(r, o, w, &p, 16 * (w % 4), 16, a))
       return false;
   }
   uint32_t low = (uint32_t)sim_get(r, o->in[first - 1], LT_B32, t0);

@@ -73,8 +73,8 @@ typedef struct SimShadow {
   uint16_t writer;    /* thread; SIM_ATOMIC with it */
   uint16_t reader;    /* thread, SIM_WARP with a warp for several of one, or SIM_MANY */
   int16_t buffer;     /* through which it was written */
-  uint16_t in_flight; /* how many products may still read it; and SIM_COPIED: a copy may still write it; SIM_BY_COPY: one
-                         wrote it last */
+  uint16_t in_flight; /* how many products may still read it; and SIM_COPIED: a copy may still write it; SIM_BY_COPY:
+                         one wrote it last */
 } SimShadow;
 enum { SIM_COPIED = 0x8000, SIM_BY_COPY = 0x4000 };
 enum { SIM_ATOMIC = 0x8000, SIM_WARP = 0x4000, SIM_MANY = 0x7fff };
@@ -99,8 +99,8 @@ typedef struct SimRun {
   uint32_t time, block_start, block_sync, *warp_sync;
   uint64_t clock;
   struct SimAsync *async; /* sim/async.c: what is in flight; NULL: nothing ever is */
-  SimClock *clocks; /* NULL: nothing is recorded */
-  int64_t left;     /* of the launch's work, as far as it was taken from o->operations */
+  SimClock *clocks;       /* NULL: nothing is recorded */
+  int64_t left;           /* of the launch's work, as far as it was taken from o->operations */
 } SimRun;
 
 /* Which threads an operation is for. */

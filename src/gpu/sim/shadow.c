@@ -179,10 +179,11 @@ bool sim_note_read(const SimAccess *a) {
     bool ordered = shared ? s->written >= r->block_start && s->written < r->block_sync && s->buffer == op->buffer
                           : s->written < r->block_sync || s->written < r->block_start;
     if (shared && s->in_flight & SIM_COPIED)
-      return sim_fault(r, op, a->thread,
-                       "thread %d reads byte %llu of shared memory (buffer '%s'), which an asynchronous copy that nobody "
-                       "has waited for writes",
-                       a->thread, (ull)a->address + (ull)i, sim_buffer_name(a));
+      return sim_fault(
+          r, op, a->thread,
+          "thread %d reads byte %llu of shared memory (buffer '%s'), which an asynchronous copy that nobody "
+          "has waited for writes",
+          a->thread, (ull)a->address + (ull)i, sim_buffer_name(a));
     if (ordered && s->read == r->time && s->reader == SIM_MANY)
       continue; /* the common case: nothing to find or to note */
     if (shared && !is_written(a, i, s)) return false;

@@ -326,8 +326,9 @@ static void count(LaneOp *op, void *arg) {
 }
 
 static LaneFunc *compiled(Context *cx, const Product *p, const char *target, bool plain) {
-  return gpu_compile(product(cx, p),
-                     &(GpuOptions){.target = gpu_target_find(target), .verify = true, .plain_dot = plain, .no_wgmma = true});
+  return gpu_compile(
+      product(cx, p),
+      &(GpuOptions){.target = gpu_target_find(target), .verify = true, .plain_dot = plain, .no_wgmma = true});
 }
 
 /* A warp's 32 by 64 of a product, 64 k's: 2 by 8 tiles 4 times, each with 2 loads of a and 4 of x. */
