@@ -278,10 +278,10 @@ double dtype_load_float(Dtype t, const void *p);
 int64_t dtype_load_int(Dtype t, const void *p); /* u64 comes back as the same 64 bits; floats truncate */
 void dtype_store_float(Dtype t, void *p, double v);
 void dtype_store_int(Dtype t, void *p, int64_t v);
-/* An array's bytes in this process's memory; at NULL: they are not known. */
+/* An array's bytes in this process's memory. */
 typedef struct HostArray {
-  const void *at;
-  int64_t bytes;
+  const void *at; /* NULL: they are not known */
+  int64_t bytes;  /* its size; 0: not known */
 } HostArray;
 uint16_t f32_to_f16(float v);
 float f16_to_f32(uint16_t bits);

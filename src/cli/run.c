@@ -110,6 +110,24 @@ static void crashed(int number) {
   raise(number);
 }
 
+/* The cpu's code checks nothing. What is certain to go wrong is named before it does: that the interpreter would find
+ * the rest is said by `crashed`. */
+static nereid_status check_bounds(const Run *r, nereid_device *d, const int64_t grid[3], const nereid_arg *args,
+                                  const nereid_options *options, nereid_error **err) {
+  const Launch *l = &r->launch;
+  nereid_arg *known = strncmp(r->device, "cpu", 3) ? NULL : calloc((size_t)l->arg_count + 1, sizeof *known);
+  if (!known) return NEREID_OK;
+  memcpy(known, args, sizeof *known * (size_t)l->arg_count);
+  for (int i = 0; i < l->arg_count; i++)
+    if (l->args[i].is_array) launch_arg_knows(&known[i], &l->args[i].array);
+  nereid_error *why = NULL;
+  nereid_status status = nereid_check_bounds(d, l->module, l->kernel->name, grid, known, l->arg_count, options, &why);
+  free(known);
+  if (status == NEREID_KERNEL_FAULT) return *err = why, status;
+  nereid_error_free(why); /* what cannot be looked at is run */
+  return NEREID_OK;
+}
+
 /* Uploads, launches, downloads into the host arrays. */
 static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_ms, double *launch_ms) {
   Launch *l = &r->launch;
@@ -138,6 +156,7 @@ static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_
     status = nereid_compile(d, l->module, l->kernel->name, args, l->arg_count, &options, &f, &err);
   }
   *compile_ms = (double)(now_ns() - start) / 1e6;
+  if (!status && !r->step && !r->one_program) status = check_bounds(r, d, grid, args, &options, &err);
   if (!status && r->step) {
     Walk walk = {0};
     status = nereid_launch_stepped(d, l->module, l->kernel->name, grid, args, l->arg_count, &options, step_prompt,

@@ -53,8 +53,26 @@ typedef struct Counting {
   int cuda_sm;
   Specialization spec; /* its slots alone */
   uint64_t *args;
-  Buf print; /* of static_print, which a launch has said or will say */
+  Buf print;                /* of static_print, which a launch has said or will say */
+  nereid_device *checks_on; /* bounds alone are checked, of this device's arrays */
 } Counting;
+
+/* Sizes that the caller did not say, the device may know. */
+static void find_sizes(const Counting *n, HostArray *contents) {
+  for (int i = 0; i < n->spec.slot_count; i++) {
+    const void *p = (const void *)(uintptr_t)n->args[i];
+    int64_t bytes = n->spec.slots[i].is_pointer && !contents[i].bytes ? device_bytes_from(n->checks_on, p) : 0;
+    if (bytes > 0) contents[i].bytes = bytes;
+  }
+}
+
+static void tell_fault(const Counting *n, Context *cx, const CostFault *f, const HostArray *contents) {
+  const char *name = n->call->kernel->names[n->spec.slots[f->arg].param];
+  fail(cx, f->op->span ? *f->op->span : (Span){0},
+       "%s out of bounds: program (%d,%d,%d) %s %lld bytes at %s%+lld (%s has %lld bytes)",
+       f->stores ? "store" : "load", f->program[0], f->program[1], f->program[2], f->stores ? "writes" : "reads",
+       (long long)f->bytes, name, (long long)f->at, name, (long long)contents[f->arg].bytes);
+}
 
 static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_error **error) {
   volatile nereid_status phase = NEREID_BAD_SOURCE, status = NEREID_OK;
@@ -69,7 +87,11 @@ static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_er
     HostArray *contents = NEW_N(cx->arena, HostArray, n->spec.slot_count + 1);
     call_contents(n->call, &n->spec, contents);
     tile_known_arrays(front->func, n->args, contents);
-    if (!status) cost_put(out, tile_cost(front->func, n->args, contents, n->grid));
+    if (!status && n->checks_on) find_sizes(n, contents);
+    const TileCost *cost = status ? NULL : tile_cost(front->func, n->args, contents, n->grid);
+    phase = NEREID_KERNEL_FAULT;
+    if (cost && n->checks_on && cost->fault.op) tell_fault(n, cx, &cost->fault, contents);
+    if (cost && out) cost_put(out, cost);
     context_end_try(cx);
   } else {
     status = error_from_context(error, phase, cx);
@@ -83,12 +105,10 @@ nereid_status grid_countable(int64_t programs, nereid_error **error) {
                    "%lld programs are too many to be counted: the figures would not fit", (long long)programs);
 }
 
-nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
+/* out NULL: bounds are checked. */
+static nereid_status walk_launch(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
                                  const nereid_arg *args, int arg_count, const nereid_options *o, nereid_cost *out,
                                  nereid_error **error) {
-  if (!m) return error_null(error, "nereid_launch_cost", "the module");
-  if (!kernel) return error_null(error, "nereid_launch_cost", "the kernel's name");
-  if (!out) return error_null(error, "nereid_launch_cost", "out");
   if (!o) o = &options_default;
   const KernelInfo *k = module_kernel(m, kernel, error);
   if (!k) return NEREID_BAD_ARGUMENT;
@@ -99,7 +119,7 @@ nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char 
   Found found = {0};
   nereid_status status =
       d ? call_bind_on(&c, k, d, args, arg_count, o, error) : call_bind(&c, k, &device_cpu, args, arg_count, o, error);
-  Counting n = {.module = m, .call = &c, .options = o, .cuda_sm = d ? d->cuda_sm : 0};
+  Counting n = {.module = m, .call = &c, .options = o, .cuda_sm = d ? d->cuda_sm : 0, .checks_on = out ? NULL : d};
   int64_t total;
   if (!status) status = grid_check(grid, o, n.grid, &total, error);
   if (!status) status = grid_countable(total, error);
@@ -115,4 +135,22 @@ nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char 
   found_free(&found);
   call_free(&c);
   return status;
+}
+
+nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
+                                 const nereid_arg *args, int arg_count, const nereid_options *o, nereid_cost *out,
+                                 nereid_error **error) {
+  if (!m) return error_null(error, "nereid_launch_cost", "the module");
+  if (!kernel) return error_null(error, "nereid_launch_cost", "the kernel's name");
+  if (!out) return error_null(error, "nereid_launch_cost", "out");
+  return walk_launch(d, m, kernel, grid, args, arg_count, o, out, error);
+}
+
+nereid_status nereid_check_bounds(nereid_device *d, nereid_module *m, const char *kernel, const int64_t grid[3],
+                                  const nereid_arg *args, int arg_count, const nereid_options *o,
+                                  nereid_error **error) {
+  if (!d) return error_null(error, "nereid_check_bounds", "the device");
+  if (!m) return error_null(error, "nereid_check_bounds", "the module");
+  if (!kernel) return error_null(error, "nereid_check_bounds", "the kernel's name");
+  return walk_launch(d, m, kernel, grid, args, arg_count, o, NULL, error);
 }

@@ -91,7 +91,7 @@ void call_contents(const Call *c, const Specialization *s, HostArray *out) {
   for (int i = 0; i < s->slot_count; i++) {
     const ArgSlot *slot = &s->slots[i];
     const nereid_arg *a = slot_arg(c, slot);
-    bool is_array = a && a->values && a->bytes > 0 &&
+    bool is_array = a && a->bytes > 0 &&
                     (slot->kind == SLOT_DESC_BASE || (slot->kind == SLOT_ARG && a->kind == NEREID_ARG_POINTER));
     out[i] = is_array ? (HostArray){a->values, a->bytes} : (HostArray){0};
   }

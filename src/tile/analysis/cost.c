@@ -28,6 +28,7 @@ typedef struct Walk {
   int args, width;     /* of the Func; numbers of a row */
   int64_t *row;        /* of the program that is walked */
   int64_t times;       /* how often what is walked now counts: in the body of a reduction once a pair */
+  int undecided;       /* how many branches that data decides are around what is walked now */
   Touched *touched[2]; /* loads, stores; per argument */
   int64_t walked;
 } Walk;
@@ -103,6 +104,17 @@ static int argument_of(Walk *w, const Op *op) {
   return p->form != FORM_UNKNOWN ? p->arg : provenance_argument(w->provenance, op->in[0]);
 }
 
+/* The elements from `low` to those that end at `high` are accessed, counted in bytes from the argument. */
+static void check_bounds(Walk *w, const Op *op, int which, int arg, const Known *mask, int64_t low, int64_t high,
+                         int64_t bytes) {
+  CostFault *f = &w->out->fault;
+  int64_t size = w->k.contents[arg].bytes;
+  bool certain = !w->undecided && (!mask || mask->form != FORM_UNKNOWN), outside = low < 0 || high > size;
+  if (f->op || !certain || size <= 0 || !outside) return;
+  *f = (CostFault){.op = op, .arg = arg, .stores = which, .at = low < 0 ? low : high - bytes, .bytes = bytes};
+  memcpy(f->program, w->k.program, sizeof f->program);
+}
+
 static void touch_access(Walk *w, const Op *op, int which, const Value *mask, const Range *inside, int64_t bytes) {
   const Known *p = known_of(&w->k, op->in[0]);
   const Type *t = op->in[0]->type;
@@ -116,8 +128,11 @@ static void touch_access(Walk *w, const Op *op, int which, const Value *mask, co
   bool dense = p->form == FORM_DENSE || (m && m->form == FORM_DENSE);
   const int64_t *at = dense ? known_elements(&w->k, p, t, 0) : NULL,
                 *on = at && m ? known_elements(&w->k, m, mask->type, 1) : NULL;
-  for (int64_t i = 0; at && i < type_numel(t); i++)
-    if (!on || on[i]) touch(to, at[i], at[i] + bytes);
+  for (int64_t i = 0; at && i < type_numel(t); i++) {
+    if (on && !on[i]) continue;
+    touch(to, at[i], at[i] + bytes);
+    check_bounds(w, op, which, arg, m, at[i], at[i] + bytes, bytes);
+  }
   if (at) return;
   if (p->form != FORM_AFFINE) {
     to->unknown = true;
@@ -131,6 +146,7 @@ static void touch_access(Walk *w, const Op *op, int which, const Value *mask, co
     high += first < last ? last : first;
   }
   touch(to, low, high);
+  check_bounds(w, op, which, arg, m, low, high, bytes);
 }
 
 static void access(Walk *w, const Op *op, bool loads, bool stores, const Value *mask, Range *inside) {
@@ -394,10 +410,12 @@ static void walk_if(Walk *w, const Op *op) {
   int64_t start[w->width], first[w->width];
   size_t bytes = sizeof start;
   memcpy(start, w->row, bytes);
+  w->undecided++;
   walk_block(w, op->body[0]);
   memcpy(first, w->row, bytes);
   memcpy(w->row, start, bytes);
   if (op->body[1]) walk_block(w, op->body[1]);
+  w->undecided--;
   if (memcmp(first, w->row, bytes)) remark(w, COST_NOTE_BRANCH, op);
   for (int i = 0; i < w->width; i++)
     if (first[i] < w->row[i]) w->row[i] = first[i];
@@ -604,7 +622,7 @@ void tile_known_arrays(const Func *f, const uint64_t *args, HostArray *contents)
       changed[i] |= written[k] && f->body->args[k]->type->ptr && meets;
     }
   for (int i = 0; i < n; i++)
-    if (changed[i]) contents[i] = (HostArray){0};
+    if (changed[i]) contents[i].at = NULL;
 }
 
 TileCost *tile_cost(Func *f, const uint64_t *args, const HostArray *contents, const int32_t grid[3]) {

@@ -55,6 +55,15 @@ typedef struct CostAccess {
   int64_t bytes, distinct;
 } CostAccess;
 
+/* An access that is certain to lie outside of its argument's array, with the mask and in the program that it has. */
+typedef struct CostFault {
+  const Op *op; /* NULL: none was met */
+  int arg;
+  bool stores;
+  int64_t at, bytes; /* of one element, counted from the argument */
+  int32_t program[3];
+} CostFault;
+
 typedef struct TileCost {
   int64_t count[COST_KINDS];
   int64_t typed[COST_TYPES][3]; /* COST_ADD, COST_MUL, COST_FMA */
@@ -62,12 +71,13 @@ typedef struct TileCost {
   CostAccess *loads, *stores; /* per argument of the Func; atomics are in both */
   CostAccess load, store;     /* their sums, with accesses through pointers of unknown origin */
   int64_t programs, walked;   /* of the grid; those that were walked */
+  CostFault fault;            /* the first that was met, of arrays whose size is known */
   bool noted[COST_NOTES];
   const Span *place[COST_NOTES]; /* of the first such operation; may be NULL */
 } TileCost;
 
-/* f: after tile_optimize. args: as interp_run takes them. contents: of each argument's array, as `tile_known_arrays`
- * leaves them; NULL: none is known. In f's arena; fails only for want of memory. */
+/* f: after tile_optimize. args: as interp_run takes them. contents: each argument's array, as `tile_known_arrays` leaves
+ * them; NULL: nothing is known. In f's arena; fails only for want of memory. */
 TileCost *tile_cost(Func *f, const uint64_t *args, const HostArray *contents, const int32_t grid[3]);
 /* Forgets the contents of arrays that a launch of f may write, also through an argument that overlaps. */
 void tile_known_arrays(const Func *f, const uint64_t *args, HostArray *contents);
