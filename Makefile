@@ -6,6 +6,28 @@ PREFIX  ?= /usr/local
 WARN     = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -Iinclude -Isrc -Itests -I$(BUILD)/gen -fPIC -fvisibility=hidden -MMD -MP -pthread
 LIBS     = -lm -ldl -pthread
+
+# What this build is made with stands in a file that is written when it changes; all objects depend on it. SAME_FLAGS=1
+# takes what stands there: scripts that need one thing more of a build do not make it anew.
+FLAGS    = $(BUILD)/flags.mk
+define FLAGS_TEXT
+CC := $(CC)
+CFLAGS := $(CFLAGS)
+endef
+ifdef SAME_FLAGS
+-include $(FLAGS)
+endif
+ifneq ($(filter-out clean help test demo format lint sanitize uninstall,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(file <$(FLAGS)),$(FLAGS_TEXT))
+ifneq ($(findstring n,$(firstword -$(MAKEFLAGS)))$(findstring q,$(firstword -$(MAKEFLAGS))),)
+$(FLAGS): .FORCE ; @:
+else
+$(shell mkdir -p $(BUILD))
+$(file >$(FLAGS),$(FLAGS_TEXT))
+endif
+endif
+endif
+
 # Commands are shown with V=1; without it, one line for each file that is made.
 Q        = $(if $(V),,@printf '  %s\n' '$@';)
 
@@ -17,7 +39,7 @@ CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 SUPPORT  = $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
 EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/mathfn.h.inc $(BUILD)/gen/roofline.py.inc $(BUILD)/gen/triton_helper.py.inc $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc $(SUPPORT)
 
-.PHONY: all lib unit test gpu-tests demo bench clean help shared examples install uninstall lint format sanitize compile_commands.json
+.PHONY: .FORCE all lib unit test gpu-tests demo bench clean help shared examples install uninstall lint format sanitize compile_commands.json
 all: $(BUILD)/nereid $(BUILD)/libnereid.a shared $(BUILD)/lib/libnereid-prof.so
 lib: $(BUILD)/libnereid.a
 
@@ -27,7 +49,7 @@ $(BUILD)/nereid: $(CLI_OBJ) $(BUILD)/libnereid.a
 $(BUILD)/libnereid.a: $(LIB_OBJ)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(BUILD)/%.o: %.c | $(EMBED)
+$(BUILD)/%.o: %.c $(FLAGS) | $(EMBED)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
@@ -53,14 +75,15 @@ UNIT     = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
-$(BUILD)/tests/kernels/test_%: tests/kernels/test_%.c tests/kernels/harness.c tests/kernels/harness.h $(BUILD)/libnereid.a
+$(BUILD)/tests/kernels/%: ALL_CFLAGS += -DKERNELS_DIR='"$(CURDIR)/kernels"'
+$(BUILD)/tests/kernels/test_%: tests/kernels/test_%.c $(BUILD)/tests/kernels/harness.o $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -DKERNELS_DIR='"$(CURDIR)/kernels"' -o $@ $< tests/kernels/harness.c $(BUILD)/libnereid.a -lcmocka $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/tests/kernels/harness.o $(BUILD)/libnereid.a -lcmocka $(LIBS)
 KERNEL_TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernels/test_*.c))
 unit: $(UNIT) $(KERNEL_TESTS)
 # The CUDA device is tested against a driver of its own making.
 FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
-$(FAKE_CUDA): tests/fakes/cuda.c tests/fakes/cuda.h
+$(FAKE_CUDA): tests/fakes/cuda.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
 FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_repeat measure/test_prof measure/test_instrument_cuda \
@@ -69,7 +92,7 @@ $(FAKE_CUDA_TESTS): $(FAKE_CUDA) tests/fakes/cuda.h
 $(FAKE_CUDA_TESTS): ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 # So is what records CUDA, against a CUPTI; and the injected library, in programs that it is put into.
 FAKE_CUPTI = $(BUILD)/tests/lib/libfake_cupti.so
-$(FAKE_CUPTI): tests/fakes/cupti.c tests/fakes/cupti.h src/prof/record/cupti_api.h
+$(FAKE_CUPTI): tests/fakes/cupti.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
 FAKE_CUPTI_TESTS = $(addprefix $(BUILD)/tests/unit/,prof/test_cupti prof/test_inject measure/test_prof)
@@ -87,9 +110,9 @@ test:
 gpu-tests: all unit examples $(BUILD)/tests/random_kernels $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(wildcard tests/gpu/cases_*.c))
 	@mkdir -p $(BUILD)/tests/lib
 	cp -L $$($(CC) -print-file-name=libcmocka.so.0) $(BUILD)/tests/lib/
-$(BUILD)/tests/random_kernels: tests/fuzz/random_kernels.c $(wildcard tests/fuzz/gen*) shared
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -Iinclude -o $@ tests/fuzz/random_kernels.c tests/fuzz/gen_*.c -L$(BUILD)/lib -lnereid -Wl,-rpath,'$$ORIGIN/../lib' -lm
+RANDOM_OBJ = $(patsubst %.c,$(BUILD)/%.o,tests/fuzz/random_kernels.c $(wildcard tests/fuzz/gen_*.c))
+$(BUILD)/tests/random_kernels: $(RANDOM_OBJ) $(BUILD)/lib/libnereid.so
+	$(Q)$(CC) $(CFLAGS) -o $@ $(RANDOM_OBJ) -L$(BUILD)/lib -lnereid -Wl,-rpath,'$$ORIGIN/../lib' -lm
 $(BUILD)/tests/gpu/%: tests/gpu/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
@@ -109,7 +132,7 @@ bench: $(BUILD)/bench/demo
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
 $(BUILD)/examples/%: examples/%.c include/nereid.h $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(WARN) $(CFLAGS) -Iinclude -pthread -o $@ $< $(BUILD)/libnereid.a $(LIBS)
+	$(Q)$(CC) -std=c11 $(WARN) $(CFLAGS) -Iinclude -MMD -MP -pthread -o $@ $< $(BUILD)/libnereid.a $(LIBS)
 examples: $(EXAMPLES)
 
 # What is installed. The shared library exports what nereid.h declares; so does the static one, whose inner names are made
@@ -180,7 +203,8 @@ help:
 	@echo "make            the command build/nereid, the libraries, and what profiles other programs; V=1 shows the commands"
 	@echo "make demo       build, run and measure the main kernels on this machine"
 	@echo "make test       every test, as CI runs it; tests/run --fast: one compiler, no sanitizers"
-	@echo "make unit       only builds the C tests, below build/tests; make gpu-tests: what tests/gpu/run needs"
+	@echo "make unit       only builds the C tests, below build/tests"
+	@echo "make gpu-tests  what tests/gpu/run needs, in build/, to be carried to a machine with a GPU"
 	@echo "make examples   the programs of examples/"
 	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR when set; make uninstall takes it away"
 	@echo "make shared     build/lib/libnereid.so; make lib: build/libnereid.a"
@@ -193,4 +217,4 @@ help:
 clean:
 	rm -rf $(BUILD)
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(INJECT_OBJ:.o=.d) $(wildcard $(BUILD)/tests/*/*.d $(BUILD)/tests/*/*/*.d $(BUILD)/bench/*.d)
+-include $(wildcard $(foreach d,src tests,$(BUILD)/$(d)/*/*.d $(BUILD)/$(d)/*/*/*.d) $(BUILD)/bench/*.d $(BUILD)/examples/*.d)
