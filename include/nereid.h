@@ -440,8 +440,8 @@ NEREID_API nereid_status nereid_launch_cost(nereid_device *d, nereid_module *m, 
                                             const nereid_options *options, nereid_cost *out, nereid_error **error);
 
 /* Looks, without running it, for an access of a launch that is certain to lie outside of its argument's array:
- * NEREID_KERNEL_FAULT, with the kernel's line. An array begins at its pointer; its size is nereid_arg.bytes, or what the
- * device allocated. NEREID_OK: none was found. That is no proof: what data decides is looked at only where `values`
+ * NEREID_KERNEL_FAULT, with the kernel's line. An array begins at its pointer; its size is nereid_arg.bytes, or what
+ * the device allocated. NEREID_OK: none was found. That is no proof: what data decides is looked at only where `values`
  * say what it is, and of a large grid some programs are. Fails as nereid_launch_cost does, and takes as long. */
 NEREID_API nereid_status nereid_check_bounds(nereid_device *d, nereid_module *m, const char *kernel,
                                              const int64_t grid[3], const nereid_arg *args, int arg_count,

@@ -76,8 +76,8 @@ typedef struct TileCost {
   const Span *place[COST_NOTES]; /* of the first such operation; may be NULL */
 } TileCost;
 
-/* f: after tile_optimize. args: as interp_run takes them. contents: each argument's array, as `tile_known_arrays` leaves
- * them; NULL: nothing is known. In f's arena; fails only for want of memory. */
+/* f: after tile_optimize. args: as interp_run takes them. contents: each argument's array, as `tile_known_arrays`
+ * leaves them; NULL: nothing is known. In f's arena; fails only for want of memory. */
 TileCost *tile_cost(Func *f, const uint64_t *args, const HostArray *contents, const int32_t grid[3]);
 /* Forgets the contents of arrays that a launch of f may write, also through an argument that overlaps. */
 void tile_known_arrays(const Func *f, const uint64_t *args, HostArray *contents);
