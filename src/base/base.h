@@ -161,7 +161,8 @@ struct ContextTry {
 };
 void context_push_try(Context *cx, struct ContextTry *t);
 void context_end_try(Context *cx);
-Context *context_current(void); /* of the innermost context_try of this thread; NULL: none */
+Context *context_current(void);         /* of the innermost context_try of this thread; NULL: none */
+Context *context_exchange(Context *cx); /* makes it the current one; returns the one before. For coroutine.c */
 /* For who has caught a failure and means to go on: not after one for want of memory or over a limit, which the whole
  * compilation must hear of. */
 void context_go_on(Context *cx);
@@ -191,6 +192,11 @@ NORETURN void context_over_memory(Context *cx);
 void context_step(Context *cx, int64_t n); /* counts work; fails when there is too much */
 bool stack_short(void);                    /* whether this thread's stack ends soon */
 void stack_guard(void);                    /* counts a step; fails in context_current() when the stack ends soon */
+typedef struct StackBounds {
+  char *low, *high; /* high NULL: those of the thread's own stack, to be asked for */
+} StackBounds;
+StackBounds stack_bounds_exchange(
+    StackBounds b); /* of this thread from now on; returns those before. For coroutine.c */
 
 /* "k.py:12:7: error: message", the source line, a caret line, the hint, then "called from k.py:30:5" for each
  * inlined_at. `color` writes ANSI colours. */
@@ -306,6 +312,56 @@ void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t b
               void *arg);
 /* True once a worker's fn called pool_cancel in this run: remaining chunks are skipped. */
 void pool_cancel(Pool *p);
+int thread_processors(void); /* that this process may use */
+void thread_relax(void);     /* an instruction for loops that wait for memory to change */
+
+/* ---- coroutine.c: functions that stop in their middle and go on later ---------------------------------------------- */
+
+typedef struct Coroutine Coroutine;
+/* Not begun yet; NULL when out of memory. Its stack has 256 KiB. */
+Coroutine *coroutine_create(void (*fn)(void *arg), void *arg);
+void coroutine_destroy(Coroutine *c); /* one that has ended */
+bool coroutine_resume(Coroutine *c);  /* until it suspends itself; false: until it ended */
+Coroutine *coroutine_running(void);   /* that this code is part of; NULL: of none */
+void *coroutine_argument(const Coroutine *c);
+void coroutine_suspend(void); /* the running one */
+/* Calls fn(arg) on the thread and stack of whoever resumed the running coroutine; at once where none runs. For
+ * functions of a caller's, which may want more stack, or to know their thread. */
+void coroutine_outside(void (*fn)(void *arg), void *arg);
+
+/* ---- resident.c: programs that may wait for each other ------------------------------------------------------------ */
+
+/* Runs `count` programs, each of which may wait for memory that another one writes, also one that is to begin later.
+ * Those that have begun and not ended are resident, as on a GPU. Filled by the caller down to the line. */
+typedef struct Residents {
+  int64_t count;
+  int64_t bytes;            /* of a program's state, about */
+  void *(*open)(void *arg); /* what a program needs to run, used by one after another; NULL: out of memory */
+  void (*close)(void *arg, void *state);
+  bool (*run)(void *arg, void *state, int64_t program); /* of [0, count); false: all end */
+  void *arg;
+  _Atomic int64_t *operations; /* what is left of the launch's; NULL: any */
+  /* ---- */
+  int64_t most;
+  int looks;
+  _Atomic int64_t next, resident;
+  _Atomic int busy;          /* threads of which some program may not be waiting */
+  _Atomic int64_t in_vain;   /* programs that waited when the operations were gone; 0: they are not */
+  _Atomic int64_t not_begun; /* at that time */
+  _Atomic bool stopped, no_memory, asleep;
+} Residents;
+void residents_init(Residents *r, int threads); /* that are going to work on it, at most */
+/* On each of these threads, or some: returns when no program is left for this one. False: not all programs ran. */
+bool residents_work(Residents *r);
+/* Called by a program in a loop that has found what it waits for not to be there; got_ahead: for the first time, or it
+ * has done something since the last call. False: it is to end. */
+bool residents_wait(Residents *r, bool got_ahead);
+void residents_stop(Residents *r); /* any thread: all programs that wait, or begin, are to end */
+/* Whether all programs have been waiting for so long that the threads sleep. */
+bool residents_all_wait(const Residents *r);
+bool residents_in_vain(const Residents *r); /* they have been stopped for it */
+/* What to say of either. */
+void residents_message(const Residents *r, char *out, size_t size);
 
 /* ---- fork.c: what a child of fork() keeps ------------------------------------------------------------------------ */
 

@@ -46,6 +46,12 @@ static _Thread_local Context *current;
 
 Context *context_current(void) { return current; }
 
+Context *context_exchange(Context *cx) {
+  Context *before = current;
+  current = cx;
+  return before;
+}
+
 void context_push_try(Context *cx, struct ContextTry *t) {
   t->outer = cx->unwind;
   t->outer_context = current;

@@ -83,6 +83,12 @@ static bool frame_is_low(char *here) {
   return strange_top - here > STRANGE_STACK;
 }
 
+StackBounds stack_bounds_exchange(StackBounds b) {
+  StackBounds before = {stack_low, stack_high};
+  stack_low = b.low, stack_high = b.high;
+  return before;
+}
+
 bool stack_short(void) { return frame_is_low(__builtin_frame_address(0)); }
 
 void stack_guard(void) {

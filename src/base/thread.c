@@ -86,7 +86,7 @@ static void take_chunks(Pool *p, const Job *job, int worker) {
   here = work.outer;
 }
 
-static void relax(void) {
+void thread_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -133,7 +133,7 @@ static void *worker_main(void *arg) {
   Pool *p = w->pool;
   uint64_t seen = 0;
   for (;;) {
-    for (int i = 0; i < p->looks && !is_news(p, seen); i++) relax();
+    for (int i = 0; i < p->looks && !is_news(p, seen); i++) thread_relax();
     if (!is_news(p, seen)) {
       pthread_mutex_lock(&p->lock);
       while (!is_news(p, seen)) pthread_cond_wait(&p->opened, &p->lock);
@@ -148,7 +148,7 @@ static void *worker_main(void *arg) {
   }
 }
 
-static int usable_processors(void) {
+int thread_processors(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
   long n = sysconf(_SC_NPROCESSORS_ONLN); /* a machine with more processors than a cpu_set_t holds */
@@ -197,7 +197,7 @@ static void in_child(void *owner) {
 }
 
 Pool *pool_create(int threads) {
-  if (threads <= 0) threads = usable_processors();
+  if (threads <= 0) threads = thread_processors();
   Pool *p = NULL;
   if (posix_memalign((void **)&p, 64, sizeof *p) != 0) return NULL;
   memset(p, 0, sizeof *p);
@@ -209,7 +209,7 @@ Pool *pool_create(int threads) {
   }
   init_locks(p);
   p->wanted = threads - 1;
-  p->looks = threads <= usable_processors() ? LOOKS : 0;
+  p->looks = threads <= thread_processors() ? LOOKS : 0;
   start_workers(p);
   p->wanted = p->worker_count;
   p->fork = (ForkHook){.in_child = in_child, .owner = p};
@@ -269,7 +269,7 @@ void pool_run(Pool *p, int64_t n, int64_t chunk, void (*fn)(void *arg, int64_t b
   take_chunks(p, &job, 0);
 
   if (open && atomic_fetch_and_explicit(&p->state, ~(unsigned)OPEN, memory_order_acq_rel) > OPEN) {
-    for (int i = 0; i < p->looks && atomic_load_explicit(&p->state, memory_order_acquire); i++) relax();
+    for (int i = 0; i < p->looks && atomic_load_explicit(&p->state, memory_order_acquire); i++) thread_relax();
     pthread_mutex_lock(&p->lock);
     while (atomic_load_explicit(&p->state, memory_order_acquire)) pthread_cond_wait(&p->left, &p->lock);
     pthread_mutex_unlock(&p->lock);

@@ -87,6 +87,9 @@ static void emit_while(Emit *e, Op *op) {
     info_of(e, op->out[k])->name = handed[k];
     line(e, "nd_%s %s;", dtype_name(held_dtype(type_dtype(arg->type))), handed[k]);
   }
+  Wait wait = op_waits(op);
+  const char *first = wait == WAIT_LOOKS ? text(e, "first_%d", e->serial++) : "1";
+  if (wait == WAIT_LOOKS) line(e, "int %s = 1;", first);
   line(e, "for (;;) {");
   e->indent++;
   emit_block(e, before);
@@ -95,6 +98,8 @@ static void emit_while(Emit *e, Op *op) {
   line(e, "if (!%s) break;", scalar_text(e, condition->in[0]));
   emit_block(e, body);
   assign(e, n, body->last->in, to);
+  if (wait) line(e, "if (host->wait(host->arg, program, %d, %s)) return 1;", op->span ? op->span->line : 0, first);
+  if (wait == WAIT_LOOKS) line(e, "%s = 0;", first);
   e->indent--;
   line(e, "}");
 }
@@ -164,8 +169,10 @@ static void emit_op(Emit *e, Op *op) {
     case OP_CONST:
     case OP_YIELD:
     case OP_CONDITION:
-    case OP_ASSUME:
-    case OP_BARRIER: return;
+    case OP_ASSUME: return;
+    case OP_BARRIER:
+      if (e->waits) line(e, "__atomic_thread_fence(__ATOMIC_SEQ_CST);");
+      return;
     case OP_SCOPE:
       line(e, "host->record(cursor, host->instrument, program, grid, %uu);",
            INSTRUMENT_TAG(op->attr[1], op->attr[0]) | (instrument_repeats(op) ? INSTRUMENT_REPEATED : 0));

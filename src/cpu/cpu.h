@@ -13,7 +13,8 @@
  *     const uint64_t nereid_shares;          // 1: a program may find packed what the one before it packed
  *
  * runs the programs with linear ids [begin, end) (x fastest). args as for interp_run. Returns 0, or 1 after a failed
- * device_assert, which host->fault has been told of. It is reentrant: one call a thread.
+ * device_assert, which host->fault has been told of. It is reentrant: one call a thread, or a coroutine where programs
+ * wait for each other.
  *
  * Two arguments of one launch may be one array, or overlap. A kernel has two texts: one for arguments whose arrays do
  * not overlap, which need not look at the order in which two arrays are read and written, and one for any arguments.
@@ -39,6 +40,10 @@ typedef struct NereidHost {
   void *instrument;
   /* The first and last byte of the array that the pointer points into; false: not known. For nereid_apart. */
   int (*array)(void *arg, uint64_t pointer, int64_t range[2]);
+  /* Called in a loop that has found what it waits for not to be there yet (tile/passes/waits.c), before it looks again;
+   * got_ahead: for the first time, or it has done something since. Other programs run meanwhile. Non-zero: the program
+   * is to return 1. */
+  int (*wait)(void *arg, const int32_t program[3], int line, int got_ahead);
 } NereidHost;
 typedef int (*NereidKernelFn)(const uint64_t *args, const int32_t grid[3], int64_t begin, int64_t end, void *scratch,
                               const NereidHost *host);

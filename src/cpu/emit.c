@@ -118,8 +118,8 @@ static const char *forgets(Emit *e) {
   return t;
 }
 
-/* Stores past the caches are not ordered with atomics, by which programs may hand each other what they stored. */
-static void write_entry(Emit *e, bool atomics) {
+/* Stores past the caches are not ordered with what programs tell each other of them: atomics, and loops that wait. */
+static void write_entry(Emit *e, bool hands_on) {
   buf_printf(e->out,
              "\n__attribute__((visibility(\"default\"))) const uint64_t nereid_scratch_bytes = %lld;\n"
              "__attribute__((visibility(\"default\"))) const uint64_t nereid_shares = %d;\n\n"
@@ -142,7 +142,7 @@ static void write_entry(Emit *e, bool atomics) {
              "  nd_far_end(far);\n"
              "  return status;\n"
              "}\n",
-             (long long)(e->scratch + 64), e->memos.n > 0, atomics ? "0" : "nd_far(host)", forgets(e));
+             (long long)(e->scratch + 64), e->memos.n > 0, hands_on ? "0" : "nd_far(host)", forgets(e));
 }
 
 /* Whether some tile is turned on its way from buffer to buffer. */
@@ -208,13 +208,14 @@ bool cpu_emit_body(Func *f, bool may_overlap, unsigned *support, Buf *out) {
   e->provenance = provenance_create(cx->arena, f);
   e->plans = map_create(cx->arena, false);
   e->out = out;
+  e->waits = tile_waits(f);
   e->arguments = may_overlap ? ARGS_MAY_OVERLAP : ARGS_DISJOINT;
   plan_function(e);
   place_buffers(e);
   Uses u = {.e = e};
   tile_walk(f->body, note_use, &u);
   write_program(e, f);
-  write_entry(e, u.atomic);
+  write_entry(e, u.atomic || e->waits);
   write_apart(e);
   *support = (u.wide > u.narrow ? IS_WIDE : 0) | (u.scalar_math || u.math ? NEEDS_MATHFN : 0) |
              (u.math ? NEEDS_MATH : 0) | (u.dot ? NEEDS_DOT : 0) | (u.tile || copies_turned(e) ? NEEDS_TILE : 0) |

@@ -173,6 +173,7 @@ typedef struct Emit {
   int last_line; /* of the source, already quoted */
   const Source *last_source;
   bool uses_status;
+  bool waits; /* programs may wait for each other */
 } Emit;
 
 static inline Info *info_of(Emit *e, const Value *v) { return &e->info[v->id]; }

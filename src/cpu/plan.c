@@ -326,6 +326,7 @@ static void plan_op(Planner *p, Op *op) {
     case OP_BARRIER:
       settle_loads(p, NULL);
       close_group(p);
+      if (e->waits) push_op(p, op);
       p->epoch++;
       return;
     case OP_SCOPE: /* what was computed stays before it */

@@ -52,7 +52,7 @@ static void keep_for_bodies(Planner *p, Op *op) {
   Nested n = {.p = p, .control = op, .serial = ++p->e->serial};
   for (int r = 0; r < 2; r++)
     if (op->body[r]) tile_walk(op->body[r], keep_operands_of, &n);
-  if (n.writes) {
+  if (n.writes || op_waits(op)) { /* what others write, where it waits for them */
     settle_loads(p, NULL);
     p->epoch++;
   }

@@ -8,6 +8,7 @@
  */
 #include "interp/run.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
@@ -45,12 +46,25 @@ const void *interp_value(const InterpFrame *frame, const Value *v) {
 
 void interp_program(const InterpFrame *frame, int32_t out[3]) { memcpy(out, frame->program, sizeof frame->program); }
 
+typedef struct Step {
+  Run *run;
+  const Op *op;
+  bool goes_on;
+} Step;
+
+static void call_step(void *arg) {
+  Step *s = arg;
+  s->goes_on = s->run->options->step(s->run->options->step_arg, s->run, s->op);
+}
+
 static bool step(Run *run, const Op *op) {
   const Span *at = op->span;
   if (!at || !at->source || (at->source == run->step_source && at->line == run->step_line)) return true;
   run->step_source = at->source;
   run->step_line = at->line;
-  if (run->options->step(run->options->step_arg, run, op)) return true;
+  Step call = {run, op, false};
+  coroutine_outside(call_step, &call);
+  if (call.goes_on) return true;
   return run_fault(run, op, NULL, -1, "stopped");
 }
 
@@ -80,15 +94,30 @@ static bool run_code_stepping(Run *run, const Code *code) {
 
 static const char too_deep[] = "the kernel is nested too deeply for the stack of this thread";
 
+static bool waited_in_vain(Run *run, const Op *op) {
+  char message[256];
+  residents_message(run->residents, message, sizeof message);
+  run->fault->over_limit = true;
+  return run_fault(run, op, NULL, -1, "%s", message);
+}
+
 static bool over_operations(Run *run, const Code *code) {
+  if (run->residents && residents_all_wait(run->residents)) return waited_in_vain(run, run->loop);
   run->fault->over_limit = true;
   return run_fault(run, code->count ? code->nodes[0].op : NULL, NULL, -1,
                    "the launch takes more than %lld operations; let it do less, or raise limits.operations",
                    (long long)run->options->operations);
 }
 
+/* A thread runs all programs of a launch. */
+static int64_t take_work(Run *run, int64_t work) {
+  int64_t left = atomic_load_explicit(run->left, memory_order_relaxed) - work;
+  atomic_store_explicit(run->left, left, memory_order_relaxed);
+  return left;
+}
+
 bool run_code(Run *run, const Code *code) {
-  if ((run->left -= code->work) < 0) return over_operations(run, code);
+  if (take_work(run, code->work) < 0) return over_operations(run, code);
   if (stack_short()) {
     run->fault->over_limit = true;
     return run_fault(run, NULL, NULL, -1, "%s", too_deep);
@@ -185,12 +214,24 @@ bool run_for(Run *run, const Node *node, int64_t n) {
 
 /* ---- while, if --------------------------------------------------------------------------------------------------- */
 
+/* Others go on, before the loop looks again at what it waits for. */
+static bool give_way(Run *run, const Op *loop, bool got_ahead) {
+  if (!run->residents) return true;
+  ShadowProgram mine = run->shadow ? shadow_leave(run->shadow) : (ShadowProgram){0};
+  run->loop = loop;
+  bool goes_on = residents_wait(run->residents, got_ahead);
+  if (run->shadow) shadow_enter(run->shadow, mine);
+  if (goes_on) return true;
+  return residents_in_vain(run->residents) && !run->fault->set ? waited_in_vain(run, loop) : false;
+}
+
 bool run_while(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
+  Wait wait = op_waits(op);
   const Code *test = node->body[0], *body = node->body[1];
   const Op *condition = op->body[0]->last, *yield = op->body[1]->last;
   for (int i = 0; i < op->in_count; i++) copy_value(test->args[i], node->in[i], op->in[i]);
-  for (;;) {
+  for (bool first = true;; first = false) {
     if (!run_code(run, test)) return false;
     bool go_on = *(uint8_t *)test->results[0] != 0;
     for (int i = 1; i < condition->in_count; i++)
@@ -198,6 +239,7 @@ bool run_while(Run *run, const Node *node, int64_t n) {
     if (!go_on) return true;
     if (!run_code(run, body)) return false;
     for (int i = 0; i < yield->in_count; i++) copy_value(test->args[i], body->results[i], yield->in[i]);
+    if (wait && !give_way(run, op, first || wait == WAIT_WORKS)) return false;
   }
 }
 
@@ -250,25 +292,34 @@ static int64_t shuffled(int64_t i, int64_t n, uint64_t seed) {
   return (int64_t)at;
 }
 
-static bool run_grid(Run *run, int64_t total) {
+/* The i-th of the launch's n programs; -1 after a fault. */
+static int64_t program_at(Run *run, int64_t i, int64_t n, int64_t total) {
   const InterpOptions *o = run->options;
-  int64_t n = o->programs ? o->program_count : total;
-  for (int64_t i = 0; i < n; i++) {
-    int64_t at = o->shuffle ? shuffled(i, n, o->seed) : i;
-    int64_t linear = o->programs ? o->programs[at] : at;
-    if (linear < 0 || linear >= total)
-      return run_fault(run, NULL, NULL, -1, "program %lld is not in the grid, which has %lld", (long long)linear,
-                       (long long)total);
-    if (!run_program(run, linear)) return false;
-  }
-  return true;
+  int64_t at = o->shuffle ? shuffled(i, n, o->seed) : i, linear = o->programs ? o->programs[at] : at;
+  if (linear >= 0 && linear < total) return linear;
+  run_fault(run, NULL, NULL, -1, "program %lld is not in the grid, which has %lld", (long long)linear,
+            (long long)total);
+  return -1;
 }
 
-static bool run_launch(Run *run, InterpMemory *m, const uint64_t *args, int64_t total) {
+static bool make_plan(Run *run) {
+  PlanLimits limits = {.memory = run->options->memory};
+  run->plan = plan_create(run->func, run->options->step != NULL, &limits);
+  run->fault->over_limit = limits.too_deep || limits.needed;
+  if (limits.too_deep) return run_fault(run, NULL, NULL, -1, "%s", too_deep);
+  if (limits.needed)
+    return run_fault(run, NULL, NULL, -1,
+                     "the values of a program take %lld MiB; use smaller tiles, or raise limits.memory_bytes",
+                     (long long)(limits.needed >> 20));
+  return run->plan || run_out_of_memory(run, NULL);
+}
+
+/* Makes the plan, and puts the arguments where it has them. */
+static bool get_ready(Run *run, const uint64_t *args) {
   const Func *f = run->func;
-  const Plan *plan = run->plan;
-  if (!memory_view_take(m, &run->view)) return run_out_of_memory(run, NULL);
-  run->arg_regions = plan_alloc((Plan *)plan, (size_t)f->body->arg_count * sizeof *run->arg_regions);
+  if (!make_plan(run)) return false;
+  Plan *plan = run->plan;
+  run->arg_regions = plan_alloc(plan, (size_t)f->body->arg_count * sizeof *run->arg_regions);
   if (!run->arg_regions) return run_out_of_memory(run, NULL);
   for (int i = 0; i < f->body->arg_count; i++) {
     const Type *t = f->body->args[i]->type;
@@ -278,12 +329,76 @@ static bool run_launch(Run *run, InterpMemory *m, const uint64_t *args, int64_t 
     if (!t->ptr && t->dtype == DT_I1) *place = args[i] != 0;
   }
   if (run->options->step) {
-    run->computed = plan_alloc((Plan *)plan, (size_t)f->value_count);
+    run->computed = plan_alloc(plan, (size_t)f->value_count);
     if (!run->computed) return run_out_of_memory(run, NULL);
   }
-  if (run->options->check_races && !(run->shadow = shadow_create())) return run_out_of_memory(run, NULL);
   run->scratch = plan->scratch;
-  return run_grid(run, total);
+  return true;
+}
+
+static bool run_in_order(Run *run, const uint64_t *args, int64_t n, int64_t total) {
+  bool ok = get_ready(run, args);
+  for (int64_t i = 0; i < n && ok; i++) {
+    int64_t linear = program_at(run, i, n, total);
+    ok = linear >= 0 && run_program(run, linear);
+  }
+  plan_destroy(run->plan);
+  return ok;
+}
+
+/* ---- programs that wait for each other: each has values of its own ---- */
+
+typedef struct Together {
+  const Run *run; /* what they have in common */
+  const uint64_t *args;
+  int64_t n, total;
+} Together;
+
+static void *open_program(void *arg) {
+  const Together *t = arg;
+  Run *run = malloc(sizeof *run);
+  if (!run) return NULL;
+  *run = *t->run;
+  InterpFault fault; /* for want of memory: it may wait until there is some */
+  run->fault = &fault;
+  if (get_ready(run, t->args)) {
+    run->fault = t->run->fault;
+    return run;
+  }
+  plan_destroy(run->plan);
+  free(run);
+  return NULL;
+}
+
+static void close_program(void *arg, void *state) {
+  Run *run = state;
+  plan_destroy(run->plan);
+  free(run);
+}
+
+static bool run_one_of(void *arg, void *state, int64_t i) {
+  const Together *t = arg;
+  int64_t linear = program_at(state, i, t->n, t->total);
+  return linear >= 0 && run_program(state, linear);
+}
+
+static bool run_together(Run *run, const uint64_t *args, int64_t n, int64_t total) {
+  Together t = {run, args, n, total};
+  bool ready = get_ready(run, args);
+  int64_t bytes = ready ? run->plan->bytes : 0;
+  plan_destroy(run->plan);
+  if (!ready) return false;
+  Residents r = {.count = n,
+                 .bytes = bytes,
+                 .open = open_program,
+                 .close = close_program,
+                 .run = run_one_of,
+                 .arg = &t,
+                 .operations = run->left};
+  residents_init(&r, 1);
+  run->residents = &r;
+  bool ok = residents_work(&r);
+  return ok || run->fault->set ? ok : run_out_of_memory(run, NULL);
 }
 
 bool interp_run(const Func *f, InterpMemory *m, const uint64_t *args, const int32_t grid[3],
@@ -301,20 +416,14 @@ bool interp_run(const Func *f, InterpMemory *m, const uint64_t *args, const int3
   if (total == 0) return true;
   if (total > INT64_MAX / 4)
     return run_fault(&run, NULL, NULL, -1, "the grid (%d, %d, %d) has too many programs", grid[0], grid[1], grid[2]);
-  run.left = run.options->operations ? run.options->operations : INT64_MAX;
-  PlanLimits limits = {.memory = run.options->memory};
-  Plan *plan = plan_create(f, run.options->step != NULL, &limits);
-  fault->over_limit = limits.too_deep || limits.needed;
-  if (limits.too_deep) return run_fault(&run, NULL, NULL, -1, "%s", too_deep);
-  if (limits.needed)
-    return run_fault(&run, NULL, NULL, -1,
-                     "the values of a program take %lld MiB; use smaller tiles, or raise limits.memory_bytes",
-                     (long long)(limits.needed >> 20));
-  if (!plan) return run_out_of_memory(&run, NULL);
-  run.plan = plan;
-  bool ok = run_launch(&run, m, args, (int64_t)total);
+  _Atomic int64_t left = run.options->operations ? run.options->operations : INT64_MAX;
+  run.left = &left;
+  int64_t n = run.options->programs ? run.options->program_count : (int64_t)total;
+  bool ok = memory_view_take(m, &run.view) && (!run.options->check_races || (run.shadow = shadow_create()));
+  if (!ok) run_out_of_memory(&run, NULL);
+  else if (tile_waits(f)) ok = run_together(&run, args, n, (int64_t)total);
+  else ok = run_in_order(&run, args, n, (int64_t)total);
   shadow_destroy(run.shadow);
   memory_view_drop(&run.view);
-  plan_destroy(plan);
   return ok;
 }

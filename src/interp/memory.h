@@ -55,11 +55,19 @@ typedef struct Conflict {
 
 Shadow *shadow_create(void); /* NULL when out of memory */
 void shadow_destroy(Shadow *s);
-bool shadow_begin_program(Shadow *s, int64_t program); /* programs run one after the other; false when out of memory */
+/* A program begins, and is the running one until another begins or is entered. False when out of memory. */
+bool shadow_begin_program(Shadow *s, int64_t program);
+/* The running program gives way to others, and goes on where it was left. */
+typedef struct ShadowProgram {
+  uint32_t run, segment;
+} ShadowProgram;
+ShadowProgram shadow_leave(const Shadow *s);
+void shadow_enter(Shadow *s, ShadowProgram p);
 /* Notes an access by the running program; false when it conflicts with another program's. */
 bool shadow_access(Shadow *s, uintptr_t addr, size_t n, Access kind, Conflict *out);
 /* A scalar atomic on addr: acquire orders everything that other programs did before their release on addr before what
- * this program does from now on. False when out of memory. */
+ * this program does from now on. One that leaves memory as it was releases nothing: nobody can tell that it was there.
+ * False when out of memory. */
 bool shadow_sync(Shadow *s, uintptr_t addr, bool acquire, bool release);
 
 #endif

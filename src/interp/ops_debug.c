@@ -11,10 +11,19 @@
 
 #include <inttypes.h>
 
+typedef struct Line {
+  const InterpOptions *options;
+  const char *text;
+} Line;
+
+static void print_line(void *arg) {
+  const Line *l = arg;
+  if (l->options->print) l->options->print(l->options->print_arg, l->text);
+  else fprintf(stderr, "%s\n", l->text);
+}
+
 static void emit(Run *run, const Buf *b) {
-  if (!b->at) return;
-  if (run->options->print) run->options->print(run->options->print_arg, b->at);
-  else fprintf(stderr, "%s\n", b->at);
+  if (b->at) coroutine_outside(print_line, &(Line){run->options, b->at});
 }
 
 static void put_element(Buf *b, const Type *t, const void *p, bool hex) {

@@ -278,10 +278,10 @@ static uint64_t rmw(RmwKind kind, Dtype t, uint64_t old, uint64_t value) {
 
 /* Only scalar atomics order programs: locks and counters are scalars, and a tile's million lanes would be dear. Called
  * after the access, so that a release covers it. */
-static bool synchronize(Run *run, const Op *op, uintptr_t addr, MemSem sem) {
+static bool synchronize(Run *run, const Op *op, uintptr_t addr, MemSem sem, bool changed) {
   if (!run->shadow || op->in[0]->type->rank) return true;
   bool acquire = sem == SEM_ACQ_REL || sem == SEM_ACQUIRE, release = sem == SEM_ACQ_REL || sem == SEM_RELEASE;
-  return shadow_sync(run->shadow, addr, acquire, release) || run_out_of_memory(run, op);
+  return shadow_sync(run->shadow, addr, acquire, release && changed) || run_out_of_memory(run, op);
 }
 
 bool run_atomic_rmw(Run *run, const Node *node, int64_t n) {
@@ -299,7 +299,7 @@ bool run_atomic_rmw(Run *run, const Node *node, int64_t n) {
       copy_element((char *)&value, node->in[1] + i * bytes, bytes);
       value = t->ptr ? value : rmw(kind, t->dtype, old, value);
       copy_element((char *)ptr[i], (const char *)&value, bytes);
-      if (!synchronize(run, op, ptr[i], (MemSem)op->attr[1])) return false;
+      if (!synchronize(run, op, ptr[i], (MemSem)op->attr[1], value != old)) return false;
     }
     copy_element(node->out[0] + i * bytes, (const char *)&old, bytes);
   }
@@ -311,13 +311,14 @@ bool run_atomic_cas(Run *run, const Node *node, int64_t n) {
   const uint64_t *ptr = (const uint64_t *)node->in[0];
   int bytes = plan_elem_bytes(op->in[1]->type);
   for (int64_t i = 0; i < n; i++) {
-    uint64_t old = 0, expected = 0;
+    uint64_t old = 0, expected = 0, value = 0;
     if (!check(run, node, ptr[i], 1, bytes, i, ATOMIC, true)) return false;
     copy_element((char *)&old, (const char *)ptr[i], bytes);
     copy_element((char *)&expected, node->in[1] + i * bytes, bytes);
-    if (old == expected) copy_element((char *)ptr[i], node->in[2] + i * bytes, bytes);
+    copy_element((char *)&value, old == expected ? node->in[2] + i * bytes : (const char *)&old, bytes);
+    if (value != old) copy_element((char *)ptr[i], (const char *)&value, bytes);
     copy_element(node->out[0] + i * bytes, (const char *)&old, bytes);
-    if (!synchronize(run, op, ptr[i], (MemSem)op->attr[0])) return false;
+    if (!synchronize(run, op, ptr[i], (MemSem)op->attr[0], value != old)) return false;
   }
   return true;
 }

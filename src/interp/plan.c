@@ -463,7 +463,7 @@ static bool plan_fill(Plan *p, PlanLimits *limits) {
     for (int i = 0; i < f->body->arg_count; i++) place_value(pl, f->body->args[i], false);
     p->code = make_code(pl, f->body, false);
   }
-  int64_t bytes = pl->end + pl->scratch_most + PLACE_ALIGN;
+  int64_t bytes = p->bytes = pl->end + pl->scratch_most + PLACE_ALIGN;
   if (!pl->failed && limits->memory && bytes > limits->memory) {
     limits->needed = bytes;
     pl->failed = true;

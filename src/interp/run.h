@@ -61,7 +61,7 @@ struct Code {
 
 struct InterpFrame {
   const Func *func;
-  const Plan *plan;
+  Plan *plan;
   const InterpOptions *options;
   InterpFault *fault;
   MemoryView view;
@@ -71,8 +71,10 @@ struct InterpFrame {
   char *scratch;  /* free from here on */
   bool *computed; /* per value id; only with a step hook */
   InstrumentCursor cursor;
-  int64_t left;        /* of the launch's work */
-  uint64_t operations; /* of this program so far, as records have them */
+  _Atomic int64_t *left; /* of the launch's work */
+  Residents *residents;  /* NULL: no program waits for another */
+  const Op *loop;        /* in which this one waited last */
+  uint64_t operations;   /* of this program so far, as records have them */
   const Source *step_source;
   int step_line;
 };
@@ -105,6 +107,7 @@ struct Plan {
   const Provenance *provenance; /* which array an access must stay in */
   char *values;                 /* the values of the running program, then scratch space */
   char *scratch;
+  int64_t bytes;           /* of values and scratch */
   struct Planner *planner; /* while it is being made */
 };
 

@@ -19,7 +19,8 @@
  * Therefore a cell names not programs but segments. A program begins a new segment after each release; an acquire of an
  * address adds an edge from the running segment to the one that last released that address. An access is ordered before
  * the running segment when a path of edges leads to a segment of the same program that is not older. Paths are looked
- * for only when there would be a conflict. Programs run one after the other, so edges always lead back in time. A read
+ * for only when there would be a conflict. While programs run one after the other, edges lead back in time, and the
+ * search leaves out what is older than its goal; once programs have given way to each other it looks at all. A read
  * that is ordered after a write leaves the cell to the writer: some races with that read go unseen, none is invented.
  */
 #include "interp/memory.h"
@@ -45,8 +46,14 @@ typedef struct CellChunk {
 
 typedef struct Segment {
   int64_t program;
-  uint32_t edge_begin; /* its edges end where the next segment's begin */
+  uint32_t run;        /* which of the launch's runs of a program, from 1 */
+  uint32_t before;     /* the same run's segment before this one; 0: none */
+  uint32_t first_edge; /* 0: none */
 } Segment;
+
+typedef struct Edge {
+  uint32_t to, next;
+} Edge;
 
 typedef struct Release {
   uintptr_t addr; /* 0: free */
@@ -60,10 +67,12 @@ struct Shadow {
   CellChunk *chunks;
   size_t chunk_used;
 
-  Segment *segments; /* [1, segment_count]; the last one is running */
+  Segment *segments; /* [1, segment_count] */
   uint32_t segment_count, segment_capacity;
-  uint32_t program_begin; /* the running program's first segment */
-  uint32_t *edges;
+  uint32_t now;         /* the running one */
+  uint32_t run_count;   /* programs that have begun */
+  bool has_interleaved; /* edges may lead forth in time */
+  Edge *edges;          /* [1, edge_count] */
   uint32_t edge_count, edge_capacity;
   Release *releases;
   size_t release_count, release_capacity;
@@ -93,7 +102,7 @@ void shadow_destroy(Shadow *s) {
 
 /* ---- segments and their order ------------------------------------------------------------------------------------ */
 
-static bool push_segment(Shadow *s, int64_t program) {
+static bool push_segment(Shadow *s, int64_t program, uint32_t run, uint32_t before) {
   if (s->segment_count + 2 >= s->segment_capacity) {
     uint32_t capacity = s->segment_capacity ? s->segment_capacity * 2 : 256;
     if (capacity > SEGMENT_MASK + 1) return false;
@@ -102,26 +111,35 @@ static bool push_segment(Shadow *s, int64_t program) {
     s->segments = grown;
     s->segment_capacity = capacity;
   }
-  s->segment_count++;
-  s->segments[s->segment_count] = (Segment){.program = program, .edge_begin = s->edge_count};
+  s->now = ++s->segment_count;
+  s->segments[s->now] = (Segment){.program = program, .run = run, .before = before};
   return true;
 }
 
-bool shadow_begin_program(Shadow *s, int64_t program) {
-  if (!push_segment(s, program)) return false;
-  s->program_begin = s->segment_count;
-  return true;
+bool shadow_begin_program(Shadow *s, int64_t program) { return push_segment(s, program, ++s->run_count, 0); }
+
+ShadowProgram shadow_leave(const Shadow *s) { return (ShadowProgram){s->segments[s->now].run, s->now}; }
+
+void shadow_enter(Shadow *s, ShadowProgram p) {
+  s->has_interleaved |= s->now != p.segment;
+  s->now = p.segment;
 }
 
+static bool own(const Shadow *s, uint32_t segment) { return s->segments[segment].run == s->segments[s->now].run; }
+
+/* From the running segment. */
 static bool push_edge(Shadow *s, uint32_t to) {
-  if (s->edge_count == s->edge_capacity) {
+  Segment *now = &s->segments[s->now];
+  if (now->first_edge && s->edges[now->first_edge].to == to) return true;
+  if (s->edge_count + 2 >= s->edge_capacity) {
     uint32_t capacity = s->edge_capacity ? s->edge_capacity * 2 : 64;
-    uint32_t *grown = realloc(s->edges, capacity * sizeof *grown);
+    Edge *grown = realloc(s->edges, capacity * sizeof *grown);
     if (!grown) return false;
     s->edges = grown;
     s->edge_capacity = capacity;
   }
-  s->edges[s->edge_count++] = to;
+  s->edges[++s->edge_count] = (Edge){to, now->first_edge};
+  now->first_edge = s->edge_count;
   return true;
 }
 
@@ -150,21 +168,27 @@ static bool grow_releases(Shadow *s) {
 bool shadow_sync(Shadow *s, uintptr_t addr, bool acquire, bool release) {
   if (s->release_count * 2 >= s->release_capacity && !grow_releases(s)) return false;
   Release *r = find_release(s, addr);
-  if (acquire && r->addr && r->segment < s->program_begin && !push_edge(s, r->segment)) return false;
+  if (acquire && r->addr && !own(s, r->segment) && !push_edge(s, r->segment)) return false;
   if (!release) return true;
   if (!r->addr) {
     r->addr = addr;
     s->release_count++;
   }
-  r->segment = s->segment_count;
-  return push_segment(s, s->segments[s->segment_count].program);
+  r->segment = s->now;
+  return push_segment(s, s->segments[s->now].program, s->segments[s->now].run, s->now);
 }
 
-static bool own(const Shadow *s, uint32_t segment) { return segment >= s->program_begin; }
+/* Puts a segment on the stack, unless it was there or is too old; returns the stack's new top. */
+static uint32_t visit(Shadow *s, uint32_t segment, uint32_t least, uint32_t top) {
+  if (segment < least || s->marks[segment] == s->search) return top;
+  s->marks[segment] = s->search;
+  s->stack[top] = segment;
+  return top + 1;
+}
 
 /* Whether what `earlier` did is ordered before the running segment: 1, 0, or -1 when out of memory. */
 static int ordered(Shadow *s, uint32_t earlier) {
-  uint32_t now = s->segment_count;
+  uint32_t now = s->now;
   if (s->edge_count == 0) return 0;
   if (s->known_before == earlier && s->known_at == now && s->known_edges == s->edge_count) return 1;
   if (s->search_capacity < s->segment_capacity) {
@@ -180,26 +204,18 @@ static int ordered(Shadow *s, uint32_t earlier) {
     memset(s->marks, 0, s->search_capacity * sizeof *s->marks);
     s->search = 1;
   }
-  uint32_t top = 0;
+  uint32_t top = 0, least = s->has_interleaved ? 1 : earlier;
   s->stack[top++] = now;
   s->marks[now] = s->search;
   while (top) {
     uint32_t at = s->stack[--top];
-    if (at >= earlier && s->segments[at].program == s->segments[earlier].program) {
+    const Segment *segment = &s->segments[at];
+    if (at >= earlier && segment->run == s->segments[earlier].run) {
       s->known_before = earlier, s->known_at = now, s->known_edges = s->edge_count;
       return 1;
     }
-    uint32_t end = at == now ? s->edge_count : s->segments[at + 1].edge_begin;
-    if (at > 1 && s->segments[at - 1].program == s->segments[at].program && s->marks[at - 1] != s->search) {
-      s->marks[at - 1] = s->search;
-      s->stack[top++] = at - 1;
-    }
-    for (uint32_t e = s->segments[at].edge_begin; e < end; e++) {
-      uint32_t to = s->edges[e];
-      if (to < earlier || s->marks[to] == s->search) continue; /* all paths lead back in time */
-      s->marks[to] = s->search;
-      s->stack[top++] = to;
-    }
+    top = visit(s, segment->before, least, top);
+    for (uint32_t e = segment->first_edge; e; e = s->edges[e].next) top = visit(s, s->edges[e].to, least, top);
   }
   return 0;
 }
@@ -270,7 +286,7 @@ static Access one_kind(unsigned kinds, Access now) {
 
 /* The cell after an access of `kind`; false when it conflicts. */
 static bool next_cell(Shadow *s, uint64_t cell, Access kind, uint64_t *out, Conflict *conflict) {
-  uint32_t now = s->segment_count;
+  uint32_t now = s->now;
   uint32_t first = cell & SEGMENT_MASK, second = cell >> 30 & SEGMENT_MASK;
   unsigned kinds = (unsigned)(cell >> 60);
   if (cell == 0 || (!second && own(s, first))) {

@@ -1,9 +1,9 @@
-/* Where the device_asserts of compiled code stand.
+/* Where the device_asserts of compiled code stand, and its loops that wait for other programs.
  *
- * Compiled code says only the line of an assert that failed. While the Func is at hand, each assert's place is kept as
- * the text that a diagnostic there has, with a mark in the message's stead; so a failure is told with the source line
- * and the chain of inlined calls, long after the compilation has gone. Where one line was inlined from several places,
- * nobody can tell which it was: then the chain is left out.
+ * Compiled code says only the line of an assert that failed, or of a loop that does not end. While the Func is at hand,
+ * each assert's place is kept as the text that a diagnostic there has, with a mark in the message's stead; so a failure
+ * is told with the source line and the chain of inlined calls, long after the compilation has gone. Where one line was
+ * inlined from several places, nobody can tell which it was: then the chain is left out.
  */
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static AssertLocation *find(AssertLocation *list, const char *path, int line) {
 
 static void keep_place(Op *op, void *arg) {
   Keep *k = arg;
-  if (op->code != OP_ASSERT || !op->span || !op->span->source || k->failed) return;
+  if ((op->code != OP_ASSERT && !op_waits(op)) || !op->span || !op->span->source || k->failed) return;
   Span span = *op->span;
   AssertLocation *known = find(k->first, span.source->path, span.line);
   if (known) {
@@ -80,16 +80,16 @@ void assert_locations_free(AssertLocation *p) {
   }
 }
 
-nereid_status fault_places_error(nereid_error **out, const AssertLocation *places, const char *main_path,
-                                 const char *message, int line) {
+nereid_status fault_places_error(nereid_error **out, nereid_status status, const AssertLocation *places,
+                                 const char *main_path, const char *message, int line) {
   const AssertLocation *p = find((AssertLocation *)places, main_path, line);
   if (!p) p = find((AssertLocation *)places, NULL, line);
-  if (!p) return error_set(out, NEREID_KERNEL_FAULT, NULL, "%s, at line %d of %s", message, line, main_path);
-  return assert_location_error(out, p->text, message, p->path, p->line, p->column);
+  if (!p) return error_set(out, status, NULL, "%s, at line %d of %s", message, line, main_path);
+  return assert_location_error(out, status, p->text, message, p->path, p->line, p->column);
 }
 
-nereid_status assert_location_error(nereid_error **out, const char *place, const char *message, const char *path,
-                                    int line, int column) {
+nereid_status assert_location_error(nereid_error **out, nereid_status status, const char *place, const char *message,
+                                    const char *path, int line, int column) {
   const char *at = strstr(place, mark);
   Buf text = {0};
   buf_write(&text, place, (size_t)(at - place));
@@ -99,5 +99,5 @@ nereid_status assert_location_error(nereid_error **out, const char *place, const
     buf_destroy(&text);
     return error_out_of_memory(out);
   }
-  return error_rendered(out, NEREID_KERNEL_FAULT, message, text.at, path, line, column);
+  return error_rendered(out, status, message, text.at, path, line, column);
 }

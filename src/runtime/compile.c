@@ -175,7 +175,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, i
     if (!s->kind->runs_ptx) tile_expand_asm(front->func);
     phase = NEREID_INTERNAL;
     if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
-    else tile_sum_dots(front->func); /* the order of sums is the same everywhere */
+    else tile_sum_dots(front->func), tile_mark_waits(front->func); /* the order of sums is the same everywhere */
     if (s->kind->finds_undefined && o->debug) tile_track_undefined(front->func);
     if (s->kind->signature) keep_mod_ref(s, front->func);
     s->info.front_ms = (double)(clock_ns() - start) / 1e6;

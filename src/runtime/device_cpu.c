@@ -9,6 +9,9 @@
  * small table and are taken and given back with one atomic operation each, so a
  * warm launch allocates nothing.
  *
+ * Programs that may wait for each other are coroutines, with scratch memory of
+ * their own (base/resident.c), and each thread takes one after another.
+ *
  * Memory is the process's own. A kernel that runs past its arrays does what C
  * code does then: it may crash the process. The interpreter finds such
  * accesses.
@@ -118,38 +121,63 @@ typedef struct CpuRun {
   Cpu *cpu;
   const CpuCode *code;
   bool in_pool;
+  Residents *residents; /* of programs that wait for each other, else NULL */
   atomic_bool stopped;
   pthread_mutex_t lock; /* of the rest, and of the caller's print function */
   bool has_fault, no_memory;
+  nereid_status status; /* of the fault */
   char message[512];
   int32_t program[3];
   int line;
 } CpuRun;
 
-static void on_print(void *arg, const char *line) {
-  CpuRun *r = arg;
-  const nereid_options *o = r->launch->options;
-  pthread_mutex_lock(&r->lock);
-  if (o->print) o->print(o->print_arg, line);
-  else fprintf(stderr, "%s\n", line);
-  pthread_mutex_unlock(&r->lock);
+typedef struct Line {
+  CpuRun *run;
+  const char *text;
+} Line;
+
+static void print_line(void *arg) {
+  const Line *l = arg;
+  const nereid_options *o = l->run->launch->options;
+  pthread_mutex_lock(&l->run->lock);
+  if (o->print) o->print(o->print_arg, l->text);
+  else fprintf(stderr, "%s\n", l->text);
+  pthread_mutex_unlock(&l->run->lock);
 }
+
+static void on_print(void *arg, const char *line) { coroutine_outside(print_line, &(Line){arg, line}); }
 
 static void stop(CpuRun *r) {
   atomic_store(&r->stopped, true);
   if (r->in_pool) pool_cancel(r->cpu->pool);
 }
 
-static void on_fault(void *arg, const char *message, const int32_t program[3], int line) {
-  CpuRun *r = arg;
+static void record_fault(CpuRun *r, nereid_status status, const char *message, const int32_t program[3], int line) {
   pthread_mutex_lock(&r->lock);
   if (!r->has_fault) {
     r->has_fault = true;
-    snprintf(r->message, sizeof r->message, "assertion failed%s%s", *message ? ": " : "", message);
+    r->status = status;
+    snprintf(r->message, sizeof r->message, "%s", message);
     memcpy(r->program, program, sizeof r->program);
     r->line = line;
   }
   pthread_mutex_unlock(&r->lock);
+}
+
+static void on_fault(void *arg, const char *message, const int32_t program[3], int line) {
+  char text[512];
+  snprintf(text, sizeof text, "assertion failed%s%s", *message ? ": " : "", message);
+  record_fault(arg, NEREID_KERNEL_FAULT, text, program, line);
+}
+
+static int on_wait(void *arg, const int32_t program[3], int line, int got_ahead) {
+  CpuRun *r = arg;
+  if (residents_wait(r->residents, got_ahead)) return 0;
+  if (!residents_in_vain(r->residents)) return 1; /* another program has failed */
+  char text[256];
+  residents_message(r->residents, text, sizeof text);
+  record_fault(r, NEREID_OVER_LIMIT, text, program, line);
+  return 1;
 }
 
 static int on_array(void *arg, uint64_t pointer, int64_t range[2]) {
@@ -207,12 +235,50 @@ static void run_items(void *arg, int64_t begin, int64_t end, int worker) {
   if (!ok) stop(r);
 }
 
+/* ---- programs that wait for each other ---- */
+
+static void *open_program(void *arg) {
+  const CpuWork *w = arg;
+  return aligned_memory(cpu_code_scratch(w->run->code));
+}
+
+static void close_program(void *arg, void *state) { free(state); }
+
+static bool run_one(void *arg, void *state, int64_t i) {
+  CpuWork *w = arg;
+  const int64_t *programs = w->run->launch->options->programs;
+  int64_t at = programs ? programs[i] : i;
+  return run_programs(w, at, at + 1, state);
+}
+
+static void work_on(void *arg, int64_t begin, int64_t end, int worker) { residents_work(arg); }
+
+static void run_together(CpuWork *w, int64_t count) {
+  CpuRun *r = w->run;
+  const Launch *l = r->launch;
+  _Atomic int64_t operations = limits_of(l->options).operations;
+  Residents residents = {.count = count,
+                         .bytes = (int64_t)cpu_code_scratch(r->code),
+                         .open = open_program,
+                         .close = close_program,
+                         .run = run_one,
+                         .arg = w,
+                         .operations = &operations};
+  int threads = count < r->device->threads ? (int)count : r->device->threads;
+  residents_init(&residents, threads);
+  r->residents = &residents;
+  pool_run(r->cpu->pool, threads, 1, work_on, &residents);
+  r->no_memory = residents.no_memory;
+  if (residents.stopped) stop(r);
+}
+
 static nereid_status fault_error(const CpuRun *r, nereid_error **error) {
   const Specialization *s = r->launch->spec;
   Buf message = {0};
   fault_message(&message, r->message, r->program, 0, NULL);
-  nereid_status status = message.failed ? error_out_of_memory(error)
-                                        : fault_places_error(error, s->places, s->module->path, message.at, r->line);
+  nereid_status status = message.failed
+                             ? error_out_of_memory(error)
+                             : fault_places_error(error, r->status, s->places, s->module->path, message.at, r->line);
   buf_destroy(&message);
   return status;
 }
@@ -293,7 +359,8 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
                 .arg = &r,
                 .record = instrument_host_record,
                 .instrument = l->options->instrument_buffer,
-                .array = on_array}};
+                .array = on_array,
+                .wait = on_wait}};
   nereid_status status = find_code(&r, &w.host, &r.code, error);
   if (status) return status;
   if (s->pointer_count) {
@@ -307,7 +374,9 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
   }
   int64_t each = atomic_load_explicit(&s->program_ns, memory_order_relaxed);
   bool direct = count == 1 || d->threads == 1 || (each && count <= DIRECT_NS / each);
-  if (direct) {
+  if (s->waits) {
+    run_together(&w, count);
+  } else if (direct) {
     run_items(&w, 0, count, -1);
   } else {
     r.in_pool = true;
@@ -359,6 +428,7 @@ static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *
   if (!fault_places_keep(func, &s->places)) context_out_of_memory(cx);
   int64_t start = clock_ns();
   tile_instrument(func);
+  s->waits = tile_waits(func);
   if (cpu_emit_c(func, false, text)) s->overlap = overlap_create(func, cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
   CpuCompileInfo info = {0};

@@ -145,29 +145,109 @@ typedef struct SimRun {
   pthread_mutex_t lock;       /* of the rest */
   bool has_fault;
   LaneSimFault fault;
+  Residents *residents; /* of programs that wait for each other, else NULL */
 } SimRun;
+
+static LaneSimOptions block_options(SimRun *r, Checker *checker) {
+  return (LaneSimOptions){.grid = r->launch->grid,
+                          .programs = r->launch->options->programs,
+                          .seed = 1,
+                          .check = check,
+                          .check_arg = checker,
+                          .memory = r->limits.memory_bytes,
+                          .operations = &r->operations};
+}
+
+static void record_fault(SimRun *r, const Checker *c, LaneSimFault *fault) {
+  if (c->bytes) describe_access(r->launch, c, fault->message, sizeof fault->message);
+  pthread_mutex_lock(&r->lock);
+  if (!r->has_fault) r->fault = *fault;
+  r->has_fault = true;
+  pthread_mutex_unlock(&r->lock);
+}
 
 static void run_blocks(void *arg, int64_t begin, int64_t end, int worker) {
   SimRun *r = arg;
   const Launch *l = r->launch;
   Checker checker = {.extents = r->extents};
-  LaneSimOptions o = {.grid = l->grid,
-                      .begin = begin,
-                      .end = end,
-                      .programs = l->options->programs,
-                      .seed = 1,
-                      .check = check,
-                      .check_arg = &checker,
-                      .memory = r->limits.memory_bytes,
-                      .operations = &r->operations};
+  LaneSimOptions o = block_options(r, &checker);
+  o.begin = begin, o.end = end;
   LaneSimFault fault = {0};
   if (lane_sim_run(l->spec->lane, r->args, &o, &fault)) return;
-  if (checker.bytes) describe_access(l, &checker, fault.message, sizeof fault.message);
-  pthread_mutex_lock(&r->lock);
-  if (!r->has_fault) r->fault = fault;
-  r->has_fault = true;
-  pthread_mutex_unlock(&r->lock);
+  record_fault(r, &checker, &fault);
   pool_cancel(r->pool);
+}
+
+/* ---- programs that wait for each other ---- */
+
+typedef struct SimProgram {
+  SimRun *run;
+  LaneSimOptions options;
+  Checker checker;
+  LaneSimFault fault;
+  LaneSim *sim;
+} SimProgram;
+
+static bool on_wait(void *arg, bool got_ahead) { return residents_wait(arg, got_ahead); }
+
+static SimProgram *make_program(SimRun *r, LaneSimFault *fault) {
+  SimProgram *b = malloc(sizeof *b);
+  if (!b) return NULL;
+  *b = (SimProgram){.run = r, .checker = {.extents = r->extents}};
+  b->options = block_options(r, &b->checker);
+  b->options.wait = on_wait;
+  b->options.wait_arg = r->residents;
+  b->sim = lane_sim_open(r->launch->spec->lane, r->args, &b->options, &b->fault);
+  if (b->sim) return b;
+  if (fault) *fault = b->fault;
+  free(b);
+  return NULL;
+}
+
+static void *open_program(void *arg) { return make_program(arg, NULL); }
+
+static void close_program(void *arg, void *state) {
+  SimProgram *b = state;
+  lane_sim_close(b->sim);
+  free(b);
+}
+
+static bool run_program(void *arg, void *state, int64_t i) {
+  SimRun *r = arg;
+  SimProgram *b = state;
+  const int64_t *programs = r->launch->options->programs;
+  if (lane_sim_step(b->sim, programs ? programs[i] : i)) return true;
+  bool ended = !*b->fault.message, in_vain = ended && residents_in_vain(r->residents);
+  if (in_vain || (b->fault.over_limit && residents_all_wait(r->residents))) {
+    residents_message(r->residents, b->fault.message, sizeof b->fault.message);
+    b->fault.over_limit = true;
+  } else if (ended) {
+    return false; /* another program has failed */
+  }
+  record_fault(r, &b->checker, &b->fault);
+  return false;
+}
+
+static void work_on(void *arg, int64_t begin, int64_t end, int worker) { residents_work(arg); }
+
+static void run_together(SimRun *r, int64_t count) {
+  int threads = count < pool_threads(r->pool) ? (int)count : pool_threads(r->pool);
+  Residents residents = {.count = count,
+                         .open = open_program,
+                         .close = close_program,
+                         .run = run_program,
+                         .arg = r,
+                         .operations = &r->operations};
+  r->residents = &residents;
+  snprintf(r->fault.message, sizeof r->fault.message, "out of memory");
+  SimProgram *first = make_program(r, &r->fault);
+  if (first) {
+    residents.bytes = lane_sim_bytes(first->sim);
+    close_program(NULL, first);
+    residents_init(&residents, threads);
+    pool_run(r->pool, threads, 1, work_on, &residents);
+  }
+  r->has_fault |= !first || residents.no_memory;
 }
 
 static nereid_status fault_error(const LaneSimFault *f, nereid_error **error) {
@@ -192,7 +272,8 @@ static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t 
   r.operations = r.limits.operations;
   int64_t count = l->options->programs ? l->options->program_count : l->total;
   int64_t chunk = count / ((int64_t)pool_threads(sim->pool) * CHUNKS_PER_THREAD);
-  pool_run(sim->pool, count, chunk ? chunk : 1, run_blocks, &r);
+  if (lane_waits(l->spec->lane)) run_together(&r, count);
+  else pool_run(sim->pool, count, chunk ? chunk : 1, run_blocks, &r);
   pthread_mutex_destroy(&r.lock);
   free(extents.at);
   return r.has_fault ? fault_error(&r.fault, error) : NEREID_OK;

@@ -222,7 +222,8 @@ static nereid_status assert_error(const Record *r, nereid_error **error) {
   nereid_status status;
   if (what.failed || message.failed) status = error_out_of_memory(error);
   else if (site->place)
-    status = assert_location_error(error, site->place, message.at, site->path, site->line, site->column);
+    status = assert_location_error(error, NEREID_KERNEL_FAULT, site->place, message.at, site->path, site->line,
+                                   site->column);
   else status = error_set(error, NEREID_KERNEL_FAULT, NULL, "%s", message.at);
   buf_destroy(&what);
   buf_destroy(&message);

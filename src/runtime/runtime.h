@@ -308,6 +308,7 @@ struct Specialization {
   const LaneFunc *lane;            /* sim; in cx */
   struct DiagSites *sites;         /* sim */
   struct InstrumentNames *regions; /* inside.h: of an instrumented kernel, else NULL */
+  bool waits;                      /* cpu: its programs may wait for each other */
   struct CpuOverlap *overlap;      /* cpu: its text for arguments that overlap, where that differs */
 };
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. cuda_sm as of a
@@ -401,13 +402,13 @@ typedef struct AssertLocation AssertLocation;                /* a list of the pl
 bool fault_places_keep(const Func *f, AssertLocation **out); /* false: out of memory; *out holds what there is */
 void assert_locations_free(AssertLocation *p);
 /* line is what compiled code told; of several files main_path is meant first. */
-nereid_status fault_places_error(nereid_error **out, const AssertLocation *places, const char *main_path,
-                                 const char *message, int line);
+nereid_status fault_places_error(nereid_error **out, nereid_status status, const AssertLocation *places,
+                                 const char *main_path, const char *message, int line);
 /* The two halves of it for one place: what a diagnostic there says, with a mark in the message's stead (malloc'ed;
  * NULL: out of memory), and the error that it makes with a message. */
 char *assert_location_text(Span span);
-nereid_status assert_location_error(nereid_error **out, const char *place_text, const char *message, const char *path,
-                                    int line, int column);
+nereid_status assert_location_error(nereid_error **out, nereid_status status, const char *place_text,
+                                    const char *message, const char *path, int line, int column);
 
 /* ---- diag.c: what device_print and device_assert of a GPU's kernel left in a GpuDiag ----------------------------- */
 

@@ -27,6 +27,8 @@ CacheHint op_cache(const Op *op) {
   return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (CacheHint)op->attr[0] : CACHE_NONE;
 }
 
+Wait op_waits(const Op *op) { return op->code == OP_WHILE ? (Wait)op->attr[0] : WAIT_NONE; }
+
 EvictHint op_evict(const Op *op) {
   return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_RING_COPY ? (EvictHint)op->attr[1]
                                                                                  : EVICT_DEFAULT;

@@ -29,13 +29,14 @@ static const char *const scopes[] = {"gpu", "cta", "sys", NULL};
 static const char *const caches[] = {"none", "ca", "cg", "cs", "cv", "wb", "wt", NULL};
 static const char *const evicts[] = {"default", "first", "last", "normal", NULL};
 static const char *const precisions[] = {"tf32", "tf32x3", "ieee", "bf16x3", "bf16x6", NULL};
+static const char *const waits[] = {"no", "looks", "works", NULL};
 static const char *const hint_kinds[] = {"divisible", "contiguous", "constant", NULL};
 
 static const struct {
   const char *name;
   const char *const *words;
-} enumerations[] = {{"pred", preds},   {"kind", rmw_kinds},      {"sem", sems}, {"scope", scopes}, {"cache", caches},
-                    {"evict", evicts}, {"precision", precisions}};
+} enumerations[] = {{"pred", preds},   {"kind", rmw_kinds},       {"sem", sems},   {"scope", scopes}, {"cache", caches},
+                    {"evict", evicts}, {"precision", precisions}, {"waits", waits}};
 
 /* Printed even when 0, since a reader would ask. */
 static const char *const always_shown[] = {"pred", "kind", "fn", "axis", "start", "end"};

@@ -132,6 +132,8 @@ typedef enum { CACHE_NONE, CACHE_CA, CACHE_CG, CACHE_CS, CACHE_CV, CACHE_WB, CAC
 typedef enum { EVICT_DEFAULT, EVICT_FIRST, EVICT_LAST, EVICT_NORMAL } EvictHint; /* default: nothing was asked */
 typedef enum { PRECISION_TF32, PRECISION_TF32X3, PRECISION_IEEE, PRECISION_BF16X3, PRECISION_BF16X6 } DotPrecision;
 typedef enum { HINT_DIVISIBLE, HINT_CONTIGUOUS, HINT_CONSTANT } HintKind;
+/* while's attr `waits`: whether it may wait for other programs (passes/waits.c) */
+typedef enum { WAIT_NONE, WAIT_LOOKS, WAIT_WORKS } Wait;
 /* for's attr `flags` */
 enum { LOOP_FLATTEN = 1, LOOP_WARP_SPECIALIZE = 2, LOOP_NO_LICM = 4, LOOP_NO_MULTI_BUFFER = 8 };
 
@@ -291,6 +293,7 @@ Value *op_value(const Op *op);     /* what is stored, or an atomic's; NULL: a lo
 bool op_is_volatile(const Op *op); /* a load that must be done, each time */
 CacheHint op_cache(const Op *op);  /* of loads and stores */
 EvictHint op_evict(const Op *op);  /* likewise */
+Wait op_waits(const Op *op);       /* of any operation */
 
 /* ---- print.c, parse.c: text that reads back ---------------------------------------------------------------------- */
 
@@ -320,6 +323,9 @@ void tile_canonical_loops(Func *f);
 void tile_axis_info(Func *f); /* fills Value.facts */
 /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 void tile_drop_hints(Func *f);
+
+void tile_mark_waits(Func *f);       /* which loops may wait for other programs: before any device runs it */
+bool tile_waits(const Func *f);      /* whether there is such a loop */
 
 /* Inline PTX as operations, for devices that do not run it (asm/asm.h): before all passes. fails where it cannot. */
 void tile_expand_asm(Func *f);

@@ -140,6 +140,7 @@ typedef struct NereidHost {
   void (*record)(void *cursor, void *inside, const int32_t program[3], const int32_t grid[3], uint32_t tag);
   void *instrument;
   int (*array)(void *arg, uint64_t pointer, int64_t range[2]);
+  int (*wait)(void *arg, const int32_t program[3], int line, int got_ahead);
 } NereidHost;
 #endif
 

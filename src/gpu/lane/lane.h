@@ -143,7 +143,7 @@ struct LaneOp {
   bool guard_not;
   uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile, trans;
   uint8_t trans_a, trans_b;
-  uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll;
+  uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll, waits;
   int16_t buffer; /* shared memory: which buffer of the func; -1 none */
   int statement;  /* the number of the tile operation that it is part of; 0: none */
   const char *text;
@@ -326,6 +326,10 @@ typedef struct LaneSimOptions {
   void *check_arg;
   int64_t memory;              /* the most bytes of a block's registers and shared memory; 0: the context's default */
   _Atomic int64_t *operations; /* what is left of the launch's work, in operations of a thread; NULL: any amount */
+  /* Called in a loop that waits for other programs, which may run meanwhile: see residents_wait. False: the program
+   * ends, with a fault whose message is "". NULL: it looks again at once. */
+  bool (*wait)(void *arg, bool got_ahead);
+  void *wait_arg;
 } LaneSimOptions;
 /* Looking on instead of running: which addresses warps access, how often blocks of operations are entered. Global
  * memory is not there: loads of it give zeros where `read` does not know better, atomics zeros, stores go nowhere. Of
@@ -354,9 +358,16 @@ typedef struct LaneSimFault {
 /* args: one slot of 8 bytes a parameter, hidden ones included. False: *fault says why (out of memory too). Thread-safe;
  * blocks of one call run one after the other. */
 bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault);
-/* The same in two steps, for one program at a time, in cx's arena, where it fail()s when memory runs out. All that is
- * given must stay. */
+bool lane_waits(const LaneFunc *f); /* whether programs may wait for each other */
+/* The same in three steps, for programs that wait for each other, of which each has a LaneSim. NULL: *fault says why.
+ */
 typedef struct SimRun LaneSim;
+LaneSim *lane_sim_open(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault);
+bool lane_sim_step(LaneSim *s, int64_t program);
+void lane_sim_close(LaneSim *s);          /* or NULL */
+int64_t lane_sim_bytes(const LaneSim *s); /* of memory that it takes */
+/* The first two, for one program at a time, in cx's arena, where it fail()s when memory runs out. All that is
+ * given must stay. */
 LaneSim *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o,
                           LaneSimFault *fault);
 bool lane_sim_program(LaneSim *s, int64_t program);

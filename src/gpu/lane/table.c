@@ -128,6 +128,8 @@ static const char *const shuffles[] = {"bfly", "up", "down", "idx"};
 static const char *const votes[] = {"any", "all", "ballot"};
 static const char *const preds[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 
+static const char *const waits[] = {"", "looks", "works"}; /* Wait */
+
 #define FLAG(name, field) \
   { name, LANE_ATTR_FLAG, offsetof(LaneOp, field), false, NULL, 0 }
 #define WORD(name, field, words, always) \
@@ -165,6 +167,7 @@ static const LaneAttr attrs[] = {
     WORD("vote", vote, votes, true),
     WORD("pred", pred, preds, true),
     WORD("special", special, lane_special_names, true),
+    WORD("waits", waits, waits, false),
     NUMBER("bit", bit),
     NUMBER("bits", bits),
     NUMBER("unroll", unroll),

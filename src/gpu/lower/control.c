@@ -72,6 +72,7 @@ static void lower_while(Lower *l, Op *op) {
   Flat init = flatten(l, op->in, op->in_count);
   LaneOp *loop = lane_while(b, init.n, init.at);
   loop->uniform = !l->divergent;
+  loop->waits = (uint8_t)op_waits(op);
   unflatten(l, op->body[0]->args, op->body[0]->arg_count, loop->body[0]->args);
   Op *end = lower_body(l, op->body[0]);
   Flat handed = flatten(l, end->in + 1, end->in_count - 1);

@@ -11,7 +11,7 @@
  * Operations without effect ignore the mask (sim/pure.c): SSA sees to it that nobody reads what an inactive thread
  * computes. So threads that diverge run one after the other, as on a GPU without forward progress between them: a
  * thread must not wait for another of its block. `uniform` is checked where it is claimed. Programs of one call run one
- * after the other.
+ * after the other; of several calls, on coroutines, in turn: one that waits for another gives way (o->wait).
  */
 #include "gpu/sim/plan.h"
 
@@ -175,6 +175,8 @@ static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     hand_on(r, o->body[0], 1, o->body[1]->args, &on);
     if (!run_block(r, o->body[1], &on, depth + 1)) return false;
     hand_on(r, o->body[1], 0, o->body[0]->args, &on);
+    if (op->waits && r->o->wait && !r->o->wait(r->o->wait_arg, i == 0 || op->waits == WAIT_WORKS))
+      return sim_fault(r, op, -1, "%s", "");
   }
   r->iteration = outside;
   return true;
@@ -215,15 +217,16 @@ static void leave(SimRun *r, const SimOp *o, SimMask *m) {
 
 /* Takes some more of what is left of the launch's work. */
 static bool take_work(SimRun *r, const SimBlock *b) {
-  enum { PIECE = 1 << 24 };
+  enum { PIECE = 1 << 24, SMALL_PIECE = 1 << 18 };
+  int64_t piece = r->o->wait ? SMALL_PIECE : PIECE; /* many programs have one each */
   if (!r->o->operations) {
     r->left = INT64_MAX;
     return true;
   }
   int64_t there = 1;
   while (r->left < 0 && there > 0) {
-    there = atomic_fetch_sub(r->o->operations, PIECE);
-    r->left += there < PIECE ? there : PIECE;
+    there = atomic_fetch_sub(r->o->operations, piece);
+    r->left += there < piece ? there : piece;
   }
   if (there > 0) return true;
   r->fault->over_limit = true;
@@ -392,23 +395,57 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
   return r;
 }
 
-bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault) {
+static void find_wait(LaneOp *op, void *found) { *(bool *)found |= op->waits != WAIT_NONE; }
+
+bool lane_waits(const LaneFunc *f) {
+  bool found = false;
+  lane_walk(f->body, find_wait, &found);
+  return found;
+}
+
+static void out_of_memory(const Context *cx, LaneSimFault *fault) {
+  fault->over_limit = cx && cx->over_limit;
+  snprintf(fault->message, sizeof fault->message, "%s",
+           fault->over_limit ? "a block's values take more memory than limits.memory_bytes" : "out of memory");
+}
+
+LaneSim *lane_sim_open(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault) {
   static const LaneSimFault nothing;
   *fault = nothing;
   Context *cx = context_create();
   if (cx && o->memory) cx->limits.memory = o->memory;
-  volatile bool ok = false;
   if (cx && context_try(cx)) {
     SimRun *r = lane_sim_prepare(cx, f, args, o, fault);
-    ok = true;
-    for (int64_t i = o->begin; i < o->end && ok; i++) ok = lane_sim_program(r, o->programs ? o->programs[i] : i);
+    context_end_try(cx);
+    return r;
+  }
+  out_of_memory(cx, fault);
+  if (cx) context_destroy(cx);
+  return NULL;
+}
+
+int64_t lane_sim_bytes(const LaneSim *s) { return (int64_t)arena_used(s->plan->cx->arena); }
+
+void lane_sim_close(LaneSim *s) {
+  if (s) context_destroy(s->plan->cx);
+}
+
+bool lane_sim_step(LaneSim *s, int64_t program) {
+  Context *cx = s->plan->cx;
+  volatile bool ok = false;
+  if (context_try(cx)) {
+    ok = lane_sim_program(s, program);
     context_end_try(cx);
   } else {
-    ok = false;
-    fault->over_limit = cx && cx->over_limit;
-    snprintf(fault->message, sizeof fault->message, "%s",
-             fault->over_limit ? "a block's values take more memory than limits.memory_bytes" : "out of memory");
+    out_of_memory(cx, s->fault);
   }
-  if (cx) context_destroy(cx);
+  return ok;
+}
+
+bool lane_sim_run(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault) {
+  LaneSim *s = lane_sim_open(f, args, o, fault);
+  bool ok = s != NULL;
+  for (int64_t i = o->begin; i < o->end && ok; i++) ok = lane_sim_step(s, o->programs ? o->programs[i] : i);
+  lane_sim_close(s);
   return ok;
 }

@@ -19,6 +19,7 @@ const PassInfo tile_passes[] = {
     {"dce", tile_dce,                         {0,     0,     FUNC_ALL}},
     {"axis_info", tile_axis_info,             {LOOPS, AXIS,  FUNC_ALL}}, /* of a growing tensor it knows little */
     {"drop_hints", tile_drop_hints,           {AXIS,  HINTS, FUNC_ALL}}, /* the axis info says what the hints said */
+    {"waits", tile_mark_waits,                {0,     0,     FUNC_ALL}},
     {NULL},
 };
 /* clang-format on */
