@@ -216,7 +216,7 @@ static bool run_program(void *arg, void *state, int64_t i) {
   SimRun *r = arg;
   SimProgram *b = state;
   const int64_t *programs = r->launch->options->programs;
-  if (lane_sim_step(b->sim, programs ? programs[i] : i)) return true;
+  if (lane_sim_step(b->sim, programs ? programs[i] : i)) return !lane_sim_gave_up(b->sim);
   bool ended = !*b->fault.message, in_vain = ended && residents_in_vain(r->residents);
   if (in_vain || (b->fault.over_limit && residents_all_wait(r->residents))) {
     residents_message(r->residents, b->fault.message, sizeof b->fault.message);

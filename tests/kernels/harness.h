@@ -47,11 +47,16 @@ typedef struct Call {
   Tensor *tensors[MAX_ARGS];
   int n;
   nereid_options options;
+  bool may_race; /* interp does not look for races */
 } Call;
 void arg_tensor(Call *c, Tensor *t);
 void arg_int(Call *c, int64_t v);
 void arg_float(Call *c, double v);
 void arg_const(Call *c, const char *name, int64_t v);
+/* Whether it was a success; else *error says why, and the arrays are as they were. */
+bool try_launch(const char *device, const char *file, const char *kernel, Call *c, int64_t gx, int64_t gy,
+                nereid_error **error);
+/* Fails the test where it was not. */
 void launch(const char *device, const char *file, const char *kernel, Call *c, int64_t gx, int64_t gy);
 
 /* Fails the test unless |out[i] - want[i]| <= bound[i] (+ one rounding to out's type); NaN wants NaN. */

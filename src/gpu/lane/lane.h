@@ -364,6 +364,7 @@ bool lane_waits(const LaneFunc *f); /* whether programs may wait for each other 
 typedef struct SimRun LaneSim;
 LaneSim *lane_sim_open(const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o, LaneSimFault *fault);
 bool lane_sim_step(LaneSim *s, int64_t program);
+bool lane_sim_gave_up(const LaneSim *s);  /* threads of that program have ended at an assertion that failed */
 void lane_sim_close(LaneSim *s);          /* or NULL */
 int64_t lane_sim_bytes(const LaneSim *s); /* of memory that it takes */
 /* The first two, for one program at a time, in cx's arena, where it fail()s when memory runs out. All that is

@@ -424,6 +424,8 @@ LaneSim *lane_sim_open(const LaneFunc *f, const uint64_t *args, const LaneSimOpt
   return NULL;
 }
 
+bool lane_sim_gave_up(const LaneSim *s) { return s->live < s->threads; }
+
 int64_t lane_sim_bytes(const LaneSim *s) { return (int64_t)arena_used(s->plan->cx->arena); }
 
 void lane_sim_close(LaneSim *s) {
