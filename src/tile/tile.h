@@ -324,8 +324,8 @@ void tile_axis_info(Func *f); /* fills Value.facts */
 /* removes assume and hint, after facts; a hint under an `if` about a value from outside it stays */
 void tile_drop_hints(Func *f);
 
-void tile_mark_waits(Func *f);       /* which loops may wait for other programs: before any device runs it */
-bool tile_waits(const Func *f);      /* whether there is such a loop */
+void tile_mark_waits(Func *f);  /* which loops may wait for other programs: before any device runs it */
+bool tile_waits(const Func *f); /* whether there is such a loop */
 
 /* Inline PTX as operations, for devices that do not run it (asm/asm.h): before all passes. fails where it cannot. */
 void tile_expand_asm(Func *f);
