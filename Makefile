@@ -75,11 +75,12 @@ UNIT     = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
-$(BUILD)/tests/kernels/%: ALL_CFLAGS += -DKERNELS_DIR='"$(CURDIR)/kernels"'
-$(BUILD)/tests/kernels/test_%: tests/kernels/test_%.c $(BUILD)/tests/kernels/harness.o $(BUILD)/libnereid.a
+$(BUILD)/tests/kernels/%: private ALL_CFLAGS += -DKERNELS_DIR='"$(CURDIR)/kernels"'
+$(BUILD)/tests/kernels/test_%: tests/kernels/test_%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/tests/kernels/harness.o $(BUILD)/libnereid.a -lcmocka $(LIBS)
 KERNEL_TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernels/test_*.c))
+$(KERNEL_TESTS): $(BUILD)/tests/kernels/harness.o
 unit: $(UNIT) $(KERNEL_TESTS)
 # The CUDA device is tested against a driver of its own making.
 FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
@@ -89,7 +90,7 @@ $(FAKE_CUDA): tests/fakes/cuda.c $(FLAGS)
 FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_repeat measure/test_prof measure/test_instrument_cuda \
   measure/test_tune_cuda) $(BUILD)/tests/kernels/test_allocations
 $(FAKE_CUDA_TESTS): $(FAKE_CUDA) tests/fakes/cuda.h
-$(FAKE_CUDA_TESTS): ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
+$(FAKE_CUDA_TESTS): private ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'
 # So is what records CUDA, against a CUPTI; and the injected library, in programs that it is put into.
 FAKE_CUPTI = $(BUILD)/tests/lib/libfake_cupti.so
 $(FAKE_CUPTI): tests/fakes/cupti.c $(FLAGS)
@@ -97,11 +98,11 @@ $(FAKE_CUPTI): tests/fakes/cupti.c $(FLAGS)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
 FAKE_CUPTI_TESTS = $(addprefix $(BUILD)/tests/unit/,prof/test_cupti prof/test_inject measure/test_prof)
 $(FAKE_CUPTI_TESTS): $(FAKE_CUPTI) tests/fakes/cupti.h
-$(FAKE_CUPTI_TESTS): ALL_CFLAGS += -DFAKE_CUPTI='"$(abspath $(FAKE_CUPTI))"'
+$(FAKE_CUPTI_TESTS): private ALL_CFLAGS += -DFAKE_CUPTI='"$(abspath $(FAKE_CUPTI))"'
 $(BUILD)/tests/unit/prof/test_inject: $(BUILD)/lib/libnereid-prof.so
-$(BUILD)/tests/unit/prof/test_inject: ALL_CFLAGS += -DPROF_LIBRARY='"$(abspath $(BUILD)/lib/libnereid-prof.so)"'
+$(BUILD)/tests/unit/prof/test_inject: private ALL_CFLAGS += -DPROF_LIBRARY='"$(abspath $(BUILD)/lib/libnereid-prof.so)"'
 # The support text is always compiled so (src/cpu/cc.c): its integers wrap.
-$(BUILD)/tests/unit/cpu/test_support_%: ALL_CFLAGS += -fwrapv -fno-strict-aliasing
+$(BUILD)/tests/unit/cpu/test_support_%: private ALL_CFLAGS += -fwrapv -fno-strict-aliasing
 
 test:
 	@tests/run
