@@ -2,7 +2,7 @@
  *
  * A launch costs what the driver takes: 2.8 to 3.6 us of the host's time for cuLaunchKernel. A CUDA graph that holds
  * one kernel takes 1.2 us to launch, and 0.1 us to be given other arguments and another grid before; the GPU runs it as
- * soon (H200, driver 580; bench/RESULTS.md). So such a kernel gets a graph of its own:
+ * soon (H200, driver 580; bench/results/h200.md). So such a kernel gets a graph of its own:
  *
  *     launches 1 to 32 on a stream   cuLaunchKernel
  *     launch 33                      the graph is made, in 10 to 120 us
