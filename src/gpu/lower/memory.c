@@ -105,8 +105,8 @@ static LanePriority priority_of(const Lower *l, const Op *op) {
 
 /* Of a kernel that streams from one place to another, both leave the L2 cache last: on an H200 that takes 1 to 5% off
  * the time, also of chains of kernels. Where nothing is stored but added to memory, by programs that read once, reads
- * pass the L1 cache by (0.6%). Both were found by trying (bench/results/h200.md): other GPUs get no hint until someone has
- * tried there. */
+ * pass the L1 cache by (0.6%). Both were found by trying (bench/results/h200.md): other GPUs get no hint until someone
+ * has tried there. */
 LanePriority lower_stream_priority(const GpuTarget *t, bool stores, bool adds_once) {
   if (!t->has_measured_hints) return PRIORITY_NONE;
   return stores ? PRIORITY_L2_LAST : adds_once ? PRIORITY_NO_L1 : PRIORITY_NONE;
