@@ -1,0 +1,198 @@
+/* Products of warpgroups, and of single warps beside them: every shape of tile, number of warps, type and orientation
+ * of the operands leaves what float64 says, and goes to the instruction that it should. */
+#include "unit/gpu/test_dot_kit.h"
+
+/* How an operand lies in memory and comes to the product: a matrix's rows one after the other; its columns, loaded as
+ * rows and transposed; its columns, loaded with strides. */
+typedef enum { ROWS, TRANSPOSED, STRIDED } Way;
+
+typedef struct Product {
+  int m, n, k, warps;
+  Dtype type, out;
+  Way a, b;
+  bool given;
+} Product;
+
+static const char product_text[] =
+    HEAD "@triton.jit\n"
+         "def tile(ptr, R: tl.constexpr, C: tl.constexpr, WAY: tl.constexpr):\n"
+         "    r = tl.arange(0, R)\n"
+         "    c = tl.arange(0, C)\n"
+         "    if WAY == 0:\n"
+         "        return tl.load(ptr + r[:, None] * C + c[None, :])\n"
+         "    if WAY == 1:\n"
+         "        return tl.trans(tl.load(ptr + c[:, None] * R + r[None, :]))\n"
+         "    return tl.load(ptr + r[:, None] + c[None, :] * R)\n"
+         "@triton.jit\n"
+         "def k(a_ptr, b_ptr, c_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, A: tl.constexpr,\n"
+         "      B: tl.constexpr, GIVEN: tl.constexpr):\n"
+         "    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]\n"
+         "    a = tile(a_ptr, M, K, A)\n"
+         "    b = tile(b_ptr, K, N, B)\n"
+         "    T: tl.constexpr = out_ptr.dtype.element_ty\n"
+         "    if GIVEN:\n"
+         "        out = tl.dot(a, b, tl.load(c_ptr + at), out_dtype=T)\n"
+         "    else:\n"
+         "        out = tl.dot(a, b, out_dtype=T)\n"
+         "    tl.store(out_ptr + at, out)\n";
+
+static double at(const DotArg *x, int rows, int columns, Way way, int r, int c) {
+  return x->values[way == ROWS ? r * columns + c : c * rows + r];
+}
+
+static double rounded(double v, Dtype t) {
+  uint64_t bits = 0;
+  dtype_store_float(t, &bits, v);
+  return dtype_load_float(t, &bits);
+}
+
+static void check_product(const Product *p, const char *target) {
+  DotCase c = dot_case(product_text, target, p->warps, 3);
+  DotArg *a = dot_array(&c, p->type, p->m * p->k), *b = dot_array(&c, p->type, p->k * p->n),
+         *given = dot_array(&c, p->out, p->m * p->n), *out = dot_array(&c, p->out, p->m * p->n);
+  dot_const(&c, p->m), dot_const(&c, p->n), dot_const(&c, p->k), dot_const(&c, p->a), dot_const(&c, p->b);
+  dot_const(&c, p->given);
+  char what[200];
+  snprintf(what, sizeof what, "%d by %d by %d of %s, ways %d %d%s", p->m, p->n, p->k, dtype_name(p->type), p->a, p->b,
+           p->given ? ", added" : "");
+  dot_run(&c, what);
+  DotCount n = dot_count(&c);
+  bool tensor = p->m * p->n / 128 >= p->warps; /* a tile of 16 by 8 for each warp, at least */
+  bool group = tensor && !strcmp(target, "sm_90a") && p->m >= 64 && p->n >= 16 && p->warps >= 4;
+  if ((n.wgmma > 0) != group || (n.mma > 0) != (tensor && !group))
+    fail_msg("%s: %d wgmma, %d mma", what, n.wgmma, n.mma);
+  for (int i = 0; i < p->m; i++)
+    for (int j = 0; j < p->n; j++) {
+      double want = p->given ? given->values[i * p->n + j] : 0, got = out->values[i * p->n + j];
+      for (int k = 0; k < p->k; k++) want += at(a, p->m, p->k, p->a, i, k) * at(b, p->k, p->n, p->b, k, j);
+      want = rounded(want, p->out);
+      if (got != want) fail_msg("%s, %d warps, %s: [%d, %d] is %g, not %g", what, p->warps, target, i, j, got, want);
+    }
+  dot_free(&c);
+}
+
+static const int warp_counts[] = {4, 8, 16};
+
+/* Each shape and number of warps; types, orientations, what is added and the result's type change from one to the
+ * next. */
+static void every_shape(void **state) {
+  int turn = 0;
+  for (int m = 64; m <= 256; m *= 2)
+    for (int n = 16; n <= 256; n *= 2)
+      for (int k = 16; k <= 128; k *= 2)
+        for (int w = 0; w < 3; w++, turn++) {
+          Product p = {m,
+                       n,
+                       k,
+                       warp_counts[w],
+                       turn % 2 ? DT_BF16 : DT_F16,
+                       turn % 5 == 3 ? DT_F16 : DT_F32,
+                       (Way)(turn / 2 % 3),
+                       (Way)(turn / 6 % 3),
+                       turn % 7 < 3};
+          if (p.type == DT_BF16) p.out = DT_F32;
+          check_product(&p, "sm_90a");
+        }
+}
+
+static void every_way_on(const char *target, int m, int n, int k, int warps) {
+  for (int i = 0; i < 3 * 3 * 2 * 2; i++) {
+    Product p = {m, n, k, warps, i & 1 ? DT_BF16 : DT_F16, DT_F32, (Way)(i / 4 % 3), (Way)(i / 12), i >> 1 & 1};
+    check_product(&p, target);
+  }
+}
+
+/* Of smaller shapes, each type and orientation with each number of warps. */
+static void every_way(void **state) {
+  for (int w = 0; w < 3; w++)
+    for (int n = 16; n <= 64; n *= 2)
+      for (int k = 16; k <= 64; k *= 2) every_way_on("sm_90a", 64, n, k, warp_counts[w]);
+  every_way_on("sm_90a", 128, 128, 128, 8);
+  every_way_on("sm_80", 64, 32, 64, 4);
+  every_way_on("sm_80", 128, 64, 32, 8);
+}
+
+/* What is no warpgroup's work goes to single warps: 32 rows, 8 columns, two warps. */
+static void small_products(void **state) {
+  static const int shapes[][4] = {{32, 64, 32, 4}, {16, 16, 16, 1}, {64, 64, 64, 2}, {128, 8, 32, 4}, {16, 256, 64, 8}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    const int *s = shapes[i];
+    Product p = {s[0], s[1], s[2], s[3], DT_F16, DT_F32, ROWS, TRANSPOSED, true};
+    check_product(&p, "sm_90a");
+    check_product(&p, "sm_80");
+  }
+}
+
+static void results_of_f16(void **state) {
+  for (int given = 0; given < 2; given++) {
+    Product p = {128, 64, 64, 4, DT_F16, DT_F16, ROWS, ROWS, given};
+    check_product(&p, "sm_90a");
+    check_product(&p, "sm_80");
+  }
+}
+
+/* ---- a product of a product: the second takes its first operand from registers ----------------------------------- */
+
+static const char chain_text[] =
+    HEAD "@triton.jit\n"
+         "def k(a_ptr, b_ptr, c_ptr, out_ptr, M: tl.constexpr, K: tl.constexpr, L: tl.constexpr, N: tl.constexpr):\n"
+         "    m = tl.arange(0, M)\n"
+         "    l = tl.arange(0, L)\n"
+         "    n = tl.arange(0, N)\n"
+         "    k = tl.arange(0, K)\n"
+         "    a = tl.load(a_ptr + m[:, None] * K + k[None, :])\n"
+         "    b = tl.load(b_ptr + k[:, None] * L + l[None, :])\n"
+         "    c = tl.load(c_ptr + l[:, None] * N + n[None, :])\n"
+         "    s = tl.dot(a, b)\n"
+         "    tl.store(out_ptr + m[:, None] * N + n[None, :], tl.dot(s.to(a.dtype), c))\n";
+
+static void check_chain(int m, int k, int l, int n, int warps, Dtype type, const char *target) {
+  DotCase c = dot_case(chain_text, target, warps, 3);
+  DotArg *a = dot_array(&c, type, m * k), *b = dot_array(&c, type, k * l), *x = dot_array(&c, type, l * n),
+         *out = dot_array(&c, DT_F32, m * n);
+  dot_const(&c, m), dot_const(&c, k), dot_const(&c, l), dot_const(&c, n);
+  dot_run(&c, "a chain");
+  DotCount count = dot_count(&c);
+  bool group = !strcmp(target, "sm_90a");
+  /* rows stay with their warps; with more warpgroups than rows have slices, columns are dealt, too, and a moves */
+  if (group && m / 16 >= warps && !count.from_registers)
+    fail_msg("%d by %d, %d warps: a goes through shared memory", m, n, warps);
+  double *s = calloc((size_t)l, sizeof *s);
+  for (int i = 0; i < m; i++) {
+    for (int j = 0; j < l; j++) {
+      s[j] = 0;
+      for (int h = 0; h < k; h++) s[j] += a->values[i * k + h] * b->values[h * l + j];
+      s[j] = rounded(s[j], type);
+    }
+    for (int j = 0; j < n; j++) {
+      double want = 0;
+      for (int h = 0; h < l; h++) want += s[h] * x->values[h * n + j];
+      if (out->values[i * n + j] != want)
+        fail_msg("%d %d %d %d, %d warps, %s: [%d, %d] is %g, not %g", m, k, l, n, warps, target, i, j,
+                 out->values[i * n + j], want);
+    }
+  }
+  free(s);
+  dot_free(&c);
+}
+
+static void chains(void **state) {
+  for (int i = 0; i < 2; i++) {
+    Dtype type = i ? DT_BF16 : DT_F16;
+    check_chain(64, 64, 64, 64, 4, type, "sm_90a");
+    check_chain(128, 32, 64, 128, 8, type, "sm_90a");
+    check_chain(128, 64, 128, 64, 4, type, "sm_90a");
+    check_chain(64, 16, 32, 256, 8, type, "sm_90a");
+    check_chain(64, 16, 16, 16, 16, type, "sm_90a");
+    check_chain(64, 64, 64, 64, 4, type, "sm_80");
+    check_chain(16, 16, 32, 16, 1, type, "sm_80");
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_shape),    cmocka_unit_test(every_way), cmocka_unit_test(small_products),
+      cmocka_unit_test(results_of_f16), cmocka_unit_test(chains),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
