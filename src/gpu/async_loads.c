@@ -242,16 +242,29 @@ static bool leads_down(const AsyncLoads *p) {
   return value_is_const(p->loop->in[2], &step) && step < 0 && dtype_is_signed(p->loop->in[2]->type->dtype);
 }
 
-/* The loop's variable n iterations after `from`, and whether the loop has that iteration: in 64 bits, where a 32-bit
- * variable cannot leave its type. */
+/* Whether the loop has an iteration `way` after that of `from`. A 32-bit variable cannot leave 64 bits; of a 64-bit one
+ * the distance to the end is taken, without a sign, lest the sum wraps. */
+static Value *iteration_exists(AsyncLoads *p, Value *from, Value *way) {
+  Builder *b = &p->b;
+  Value *end = p->loop->in[1];
+  bool down = leads_down(p);
+  CmpPred before = down ? CMP_GT : CMP_LT;
+  if (dtype_bits(from->type->dtype) < 64)
+    return build_cmp(b, before, build_binary(b, OP_ADD, build_convert(b, from, DT_I64), way),
+                     build_convert(b, end, DT_I64));
+  Value *left = down ? build_binary(b, OP_SUB, from, end) : build_binary(b, OP_SUB, end, from);
+  Value *ahead = down ? build_binary(b, OP_SUB, number(p, DT_I64, 0), way) : way;
+  Value *far = build_cmp(b, CMP_GT, build_convert(b, left, DT_U64), build_convert(b, ahead, DT_U64));
+  return build_binary(b, OP_AND, build_cmp(b, before, from, end), far);
+}
+
+/* The loop's variable n iterations after `from`, and whether the loop has that iteration. */
 static Value *variable_after(AsyncLoads *p, Value *from, int n, Value **exists) {
   Builder *b = &p->b;
-  Value *step = p->loop->in[2], *end = p->loop->in[1];
+  Value *step = p->loop->in[2];
   Dtype t = from->type->dtype;
-  Value *wide = build_convert(b, from, DT_I64),
-        *way = build_binary(b, OP_MUL, build_convert(b, step, DT_I64), number(p, DT_I64, n));
-  Value *at = build_binary(b, OP_ADD, wide, way);
-  *exists = build_cmp(b, leads_down(p) ? CMP_GT : CMP_LT, at, build_convert(b, end, DT_I64));
+  *exists = iteration_exists(p, from,
+                             build_binary(b, OP_MUL, build_convert(b, step, DT_I64), number(p, DT_I64, n)));
   Value *iv = build_binary(b, OP_ADD, from, build_binary(b, OP_MUL, step, number(p, t, n)));
   iv->axis = p->body->args[0]->axis;
   return iv;

@@ -76,8 +76,9 @@ static inline DotArg *dot_array_at(DotCase *c, Dtype t, int64_t count, int shift
 
 static inline DotArg *dot_array(DotCase *c, Dtype t, int64_t count) { return dot_array_at(c, t, count, 0); }
 
+/* Specialised as a launch does it: one is a constant, multiples of 16 are known to be such. */
 static inline void dot_int(DotCase *c, int64_t v) {
-  c->args[c->arg_count++] = (DotArg){.spec = {.kind = ARG_INT}, .bits = (uint64_t)v};
+  c->args[c->arg_count++] = (DotArg){.spec = {.kind = ARG_INT, .has_value = true, .int_value = v}, .bits = (uint64_t)v};
 }
 
 static inline void dot_i64(DotCase *c, int64_t v) {
