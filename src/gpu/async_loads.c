@@ -263,8 +263,7 @@ static Value *variable_after(AsyncLoads *p, Value *from, int n, Value **exists) 
   Builder *b = &p->b;
   Value *step = p->loop->in[2];
   Dtype t = from->type->dtype;
-  *exists = iteration_exists(p, from,
-                             build_binary(b, OP_MUL, build_convert(b, step, DT_I64), number(p, DT_I64, n)));
+  *exists = iteration_exists(p, from, build_binary(b, OP_MUL, build_convert(b, step, DT_I64), number(p, DT_I64, n)));
   Value *iv = build_binary(b, OP_ADD, from, build_binary(b, OP_MUL, step, number(p, t, n)));
   iv->axis = p->body->args[0]->axis;
   return iv;

@@ -46,16 +46,19 @@ static int64_t one_step(int bk) { return 1; }
 static int64_t three_step(int bk) { return 3; }
 static int64_t down_step(int bk) { return -1; }
 
-static const Loop pointers = {
-    "pointers that advance",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    a = a_ptr + m[:, None] * SA + k[None, :]\n"
-         "    b = b_ptr + k[:, None] * N + n[None, :]\n"
-         "    for i in range(lo, hi, BK):\n"
-         "        acc = tl.dot(tl.load(a, mask=k[None, :] < hi - i, other=0.0), "
-         "tl.load(b, mask=k[:, None] < hi - i, other=0.0), acc)\n"
-         "        a += BK\n"
-         "        b += BK * N\n" STORE,
-    by_start, block_step, false, false};
+static const Loop pointers = {"pointers that advance",
+                              HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES
+                                   "    a = a_ptr + m[:, None] * SA + k[None, :]\n"
+                                   "    b = b_ptr + k[:, None] * N + n[None, :]\n"
+                                   "    for i in range(lo, hi, BK):\n"
+                                   "        acc = tl.dot(tl.load(a, mask=k[None, :] < hi - i, other=0.0), "
+                                   "tl.load(b, mask=k[:, None] < hi - i, other=0.0), acc)\n"
+                                   "        a += BK\n"
+                                   "        b += BK * N\n" STORE,
+                              by_start,
+                              block_step,
+                              false,
+                              false};
 
 static const Loop indices = {
     "indices made of the loop's variable",
@@ -63,100 +66,124 @@ static const Loop indices = {
          "        at = i - lo + k\n"
          "        acc += tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :], mask=at[None, :] < hi - lo, other=0.0), "
          "tl.load(b_ptr + at[:, None] * N + n[None, :], mask=at[:, None] < hi - lo, other=0.0))\n" STORE,
-    by_start, block_step, false, false};
+    by_start,
+    block_step,
+    false,
+    false};
 
-static const Loop transposed = {
-    "b's tile transposed",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi):\n"
-         "        at = (i - lo) * BK + k\n"
-         "        b = tl.load(b_ptr + at[:, None] * N + n[None, :])\n"
-         "        a = tl.load(a_ptr + m[:, None] * SA + at[None, :])\n"
-         "        acc += tl.trans(tl.dot(tl.trans(b), tl.trans(a)))\n" STORE,
-    by_number, one_step, false, false};
+static const Loop transposed = {"b's tile transposed",
+                                HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi):\n"
+                                     "        at = (i - lo) * BK + k\n"
+                                     "        b = tl.load(b_ptr + at[:, None] * N + n[None, :])\n"
+                                     "        a = tl.load(a_ptr + m[:, None] * SA + at[None, :])\n"
+                                     "        acc += tl.trans(tl.dot(tl.trans(b), tl.trans(a)))\n" STORE,
+                                by_number,
+                                one_step,
+                                false,
+                                false};
 
-static const Loop stepped = {
-    "every third block",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, 3):\n"
-         "        at = (i - lo) * BK + k\n"
-         "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
-         "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
-    by_number, three_step, false, false};
+static const Loop stepped = {"every third block",
+                             HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, 3):\n"
+                                  "        at = (i - lo) * BK + k\n"
+                                  "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                                  "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
+                             by_number,
+                             three_step,
+                             false,
+                             false};
 
-static const Loop down = {
-    "downwards",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, -1):\n"
-         "        at = (i - hi - 1) * BK + k\n"
-         "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
-         "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
-    by_remainder, down_step, true, false};
+static const Loop down = {"downwards",
+                          HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, -1):\n"
+                               "        at = (i - hi - 1) * BK + k\n"
+                               "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                               "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
+                          by_remainder,
+                          down_step,
+                          true,
+                          false};
 
-static const Loop computed = {
-    "b's tile computed",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi):\n"
-         "        at = (i - lo) * BK + k\n"
-         "        b = tl.load(b_ptr + at[:, None] * N + n[None, :])\n"
-         "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), b * 2, acc)\n"
-         "    acc = acc * 0.5\n" STORE,
-    by_number, one_step, false, false};
+static const Loop computed = {"b's tile computed",
+                              HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi):\n"
+                                   "        at = (i - lo) * BK + k\n"
+                                   "        b = tl.load(b_ptr + at[:, None] * N + n[None, :])\n"
+                                   "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), b * 2, acc)\n"
+                                   "    acc = acc * 0.5\n" STORE,
+                              by_number,
+                              one_step,
+                              false,
+                              false};
 
-static const Loop hinted = {
-    "num_stages of the loop",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in tl.range(lo, hi, num_stages=4):\n"
-         "        at = (i - lo) * BK + k\n"
-         "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
-         "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
-    by_number, one_step, false, false};
+static const Loop hinted = {"num_stages of the loop",
+                            HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES
+                                 "    for i in tl.range(lo, hi, num_stages=4):\n"
+                                 "        at = (i - lo) * BK + k\n"
+                                 "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                                 "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
+                            by_number,
+                            one_step,
+                            false,
+                            false};
 
 /* Two loops, one after the other: the second takes the other half. */
-static const Loop twice = {
-    "two loops",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    half = (lo + hi) // 2\n"
-         "    for i in range(lo, half):\n"
-         "        at = (i - lo) * BK + k\n"
-         "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
-         "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n"
-         "    for i in range(half, hi):\n"
-         "        at = (i - lo) * BK + k\n"
-         "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
-         "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
-    by_number, one_step, false, false};
+static const Loop twice = {"two loops",
+                           HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    half = (lo + hi) // 2\n"
+                                "    for i in range(lo, half):\n"
+                                "        at = (i - lo) * BK + k\n"
+                                "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                                "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n"
+                                "    for i in range(half, hi):\n"
+                                "        at = (i - lo) * BK + k\n"
+                                "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                                "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
+                           by_number,
+                           one_step,
+                           false,
+                           false};
 
 /* A loop inside another one, which stores what the inner one has so far. */
-static const Loop nested = {
-    "a loop inside another",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for half in range(2):\n"
-         "        middle = (lo + hi) // 2\n"
-         "        for i in range(lo + half * (middle - lo), middle + half * (hi - middle)):\n"
-         "            at = (i - lo) * BK + k\n"
-         "            acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
-         "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n"
-         "        tl.store(out_ptr + m[:, None] * N + n[None, :], acc)\n",
-    by_number, one_step, false, false};
+static const Loop nested = {"a loop inside another",
+                            HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for half in range(2):\n"
+                                 "        middle = (lo + hi) // 2\n"
+                                 "        for i in range(lo + half * (middle - lo), middle + half * (hi - middle)):\n"
+                                 "            at = (i - lo) * BK + k\n"
+                                 "            acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                                 "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n"
+                                 "        tl.store(out_ptr + m[:, None] * N + n[None, :], acc)\n",
+                            by_number,
+                            one_step,
+                            false,
+                            false};
 
-static const Loop wide = {
-    "a variable of 64 bits",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, BK):\n"
-         "        at = (i - lo) + k\n"
-         "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
-         "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
-    by_start, block_step, false, true};
+static const Loop wide = {"a variable of 64 bits",
+                          HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, BK):\n"
+                               "        at = (i - lo) + k\n"
+                               "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                               "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
+                          by_start,
+                          block_step,
+                          false,
+                          true};
 
 /* The same near the end of the type: the variable is not an index. */
-static const Loop narrow = {
-    "a variable of 32 bits",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, BK):\n"
-         "        at = (i - lo) + k\n"
-         "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
-         "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
-    by_start, block_step, false, false};
+static const Loop narrow = {"a variable of 32 bits",
+                            HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, BK):\n"
+                                 "        at = (i - lo) + k\n"
+                                 "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                                 "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
+                            by_start,
+                            block_step,
+                            false,
+                            false};
 
-static const Loop wide_down = {
-    "a variable of 64 bits, downwards",
-    HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, -1):\n"
-         "        at = (i - hi - 1) * BK + k\n"
-         "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
-         "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
-    by_remainder, down_step, true, true};
+static const Loop wide_down = {"a variable of 64 bits, downwards",
+                               HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    for i in range(lo, hi, -1):\n"
+                                    "        at = (i - hi - 1) * BK + k\n"
+                                    "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                                    "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE,
+                               by_remainder,
+                               down_step,
+                               true,
+                               true};
 
 typedef struct Shape {
   int m, n, bk, row, warps; /* row: elements from one row of a to the next beyond what there is of them */
@@ -189,8 +216,7 @@ static DotCount check_loop(const Loop *l, const Shape *s, int64_t lo, int64_t hi
     int columns, at = l->block((int64_t)i, lo, hi, s->bk, &columns) * s->bk;
     for (int r = 0; r < s->m; r++)
       for (int x = 0; x < s->n; x++)
-        for (int k = at; k < at + columns; k++)
-          want[r * s->n + x] += a->values[r * row + k] * b->values[k * s->n + x];
+        for (int k = at; k < at + columns; k++) want[r * s->n + x] += a->values[r * row + k] * b->values[k * s->n + x];
   }
   for (int e = 0; e < s->m * s->n; e++)
     if (out->values[e] != want[e])
@@ -260,7 +286,8 @@ static void the_ends_of_the_type(void **state) {
 
 /* ---- rows and what they allow ------------------------------------------------------------------------------------ */
 
-/* Rows of a that begin at multiples of 16, 8, 4 and 2 bytes. Copies of 2 bytes there are none: that operand is loaded. */
+/* Rows of a that begin at multiples of 16, 8, 4 and 2 bytes. Copies of 2 bytes there are none: that operand is loaded.
+ */
 static void rows_that_are_not_aligned(void **state) {
   static const int beyond[] = {8, 4, 2, 1};
   for (int t = 0; t < 2; t++)
@@ -279,9 +306,9 @@ static void rows_that_are_not_aligned(void **state) {
 
 static void other_shapes(void **state) {
   static const Shape shapes[] = {
-      {128, 64, 64, 0, 4, DT_BF16}, {128, 128, 32, 0, 8, DT_F16}, {64, 16, 16, 0, 4, DT_F16},
-      {256, 64, 32, 0, 16, DT_BF16}, {64, 256, 16, 0, 4, DT_F16}, {32, 32, 64, 0, 4, DT_F16},
-      {16, 16, 128, 0, 1, DT_BF16}, {64, 64, 128, 0, 8, DT_F16},
+      {128, 64, 64, 0, 4, DT_BF16},  {128, 128, 32, 0, 8, DT_F16}, {64, 16, 16, 0, 4, DT_F16},
+      {256, 64, 32, 0, 16, DT_BF16}, {64, 256, 16, 0, 4, DT_F16},  {32, 32, 64, 0, 4, DT_F16},
+      {16, 16, 128, 0, 1, DT_BF16},  {64, 64, 128, 0, 8, DT_F16},
   };
   for (int t = 0; t < 2; t++)
     for (int i = 0; i < (int)(sizeof shapes / sizeof *shapes); i++) {
@@ -319,8 +346,8 @@ static void masks_all_false(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_trip_count),     cmocka_unit_test(every_kind_of_loop),
-      cmocka_unit_test(the_loops_own_stages), cmocka_unit_test(the_ends_of_the_type),
+      cmocka_unit_test(every_trip_count),          cmocka_unit_test(every_kind_of_loop),
+      cmocka_unit_test(the_loops_own_stages),      cmocka_unit_test(the_ends_of_the_type),
       cmocka_unit_test(rows_that_are_not_aligned), cmocka_unit_test(other_shapes),
       cmocka_unit_test(masks_all_false),
   };
