@@ -254,10 +254,19 @@ static nereid_status run_on(nereid_device *d, Row *row, bool interp, bool races,
   return status;
 }
 
-/* The number that follows some words of a summary; 0 when none does. */
-static int number_after(const char *text, const char *words) {
-  const char *at = strstr(text, words);
-  return at ? atoi(at + strlen(words)) : 0;
+/* To a GPU's machine code; *row gets its figures. */
+static nereid_status assemble_row(Replayer *r, Row *row, const nereid_arg *args, const nereid_options *options,
+                                  nereid_error **err) {
+  nereid_report_options how = {.target = r->options->target, .occupancy_only = true};
+  nereid_report *report = NULL;
+  nereid_status status = nereid_report_launch(row->module, json_get_text(row->json, "kernel", ""), NULL, args,
+                                              row->count, options, &how, &report, err);
+  if (status) return status;
+  row->registers = report->registers;
+  row->spill_bytes = report->spill_bytes;
+  row->shared_bytes = report->shared_bytes;
+  nereid_report_free(report);
+  return NEREID_OK;
 }
 
 static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
@@ -275,16 +284,13 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
   }
   nereid_status status;
   if (r->options->compile_only) {
-    const char *target = r->options->target;
     char *text = NULL;
     int64_t start = now_ns();
-    status = nereid_inspect(row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options,
-                            target ? "summary" : "c", target ? target : "host", &text, err);
+    if (r->options->target) status = assemble_row(r, row, args, &options, err);
+    else
+      status = nereid_inspect(row->module, json_get_text(row->json, "kernel", ""), args, row->count, &options, "c",
+                              "host", &text, err);
     row->front_ms = (double)(now_ns() - start) / 1e6;
-    if (!status && target) {
-      row->registers = number_after(text, "registers "), row->shared_bytes = number_after(text, "shared memory ");
-      row->spill_bytes = number_after(text, "a thread, ");
-    }
     free(text);
   } else {
     nereid_function *f = NULL;

@@ -185,7 +185,28 @@ static const char *math_text(Emit *e, const Op *op, const char *const *in, bool 
   return out == DT_I1 ? text(e, "-%s", mapped) : mapped; /* 0 and 1 become a mask */
 }
 
+/* Divisions, exp and its like, tanh: of floats that have vector instructions. */
+static bool is_slow(const Op *op) {
+  Dtype d = type_dtype(op->in[0]->type);
+  if (op->code == OP_DIV) return dtype_is_float(d);
+  if (op->code != OP_MATH || (d != DT_F32 && d != DT_F64)) return false;
+  switch ((MathFn)op->attr[0]) {
+    case MATH_DIV_RN:
+    case MATH_FAST_DIVIDEF:
+    case MATH_EXP:
+    case MATH_FAST_EXPF:
+    case MATH_EXP2:
+    case MATH_EXP10:
+    case MATH_FAST_EXP10F:
+    case MATH_EXPM1:
+    case MATH_TANH:
+    case MATH_FAST_TANHF: return true;
+    default: return false;
+  }
+}
+
 const char *element_text(Emit *e, const Op *op, const char *const *in, bool vector) {
+  e->met_slow |= vector && is_slow(op);
   const Type *it = op->in[0]->type;
   Dtype d = type_dtype(it);
   bool i1 = d == DT_I1;

@@ -172,6 +172,7 @@ typedef struct Emit {
   int serial;    /* for fresh names */
   int last_line; /* of the source, already quoted */
   const Source *last_source;
+  bool met_slow; /* a vector operation has been written that takes long, one after the other */
   bool uses_status;
   bool waits; /* programs may wait for each other */
 } Emit;

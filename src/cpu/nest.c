@@ -262,8 +262,7 @@ static int copies_of(Nest *n, const Buf *body, const Buf *sinks) {
     if ((int)r->op->attr[0] != n->vector_dim || !reduce_splits(e, r->op)) return 1;
     reduces = true;
   }
-  bool slow = body->at && (strstr(body->at, "= nd_exp") || strstr(body->at, "= nd_tanh") || strstr(body->at, " / "));
-  if (!reduces && !slow) return 1;
+  if (!reduces && !n->e->met_slow) return 1;
   int lines = 0;
   for (size_t i = 0; i < body->n; i++) lines += body->at[i] == ';';
   for (size_t i = 0; i < sinks->n; i++) lines += sinks->at[i] == ';';
@@ -331,6 +330,7 @@ void emit_group(Emit *e, Group *g) {
   n->mode = n->width >= 16 ? WHOLE : MASKED; /* no machine has longer vectors */
   for (bool more = true; more; n->pass++) {
     forget_vectors(n);
+    e->met_slow = false;
     run_roots(n);
     int k = n->pass == 0 ? WHOLE : (int)n->mode;
     body[k] = n->body, sinks[k] = n->sinks;

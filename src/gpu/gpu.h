@@ -129,8 +129,16 @@ void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o);
 
 /* ---- ptx.c ------------------------------------------------------------------------------------------------------- */
 
+/* What the printer knows of a text, for whoever assembles it. */
+typedef struct GpuPtx {
+  int threads;       /* of a block */
+  size_t bounds_end; /* behind the directives that bound a launch: where another one fits */
+  bool has_lines;    /* `.loc` */
+  bool is_product;   /* multiplies tiles that its warps share, by multiply-adds, and does little else; no small one */
+} GpuPtx;
+
 /* `.loc` lines for every source file that spans name, when lines. */
-void gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines);
+GpuPtx gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines);
 /* What the kernel is called in PTX and cubin: its name, with _ for what is not a letter or digit of ASCII. */
 const char *gpu_entry_name(Context *cx, const LaneFunc *f);
 
@@ -147,7 +155,7 @@ typedef struct GpuCubin {
 /* By $NEREID_PTXAS, else ptxas in PATH, else /usr/local/cuda/bin/ptxas, through the disk cache; false: there is no
  * ptxas, or NEREID_PTXAS is "none", and the cache has nothing. fail()s with ptxas's words. *out's memory is malloc'ed:
  * gpu_cubin_free. */
-bool gpu_ptxas(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out);
+bool gpu_ptxas(Context *cx, const Buf *text, const GpuPtx *ptx, const GpuTarget *t, GpuCubin *out);
 void gpu_cubin_free(GpuCubin *c);
 /* The machine code's text (cuobjdump or nvdisasm, where found), with source lines beside when the cubin has them; fails
  * with what is missing. */

@@ -33,7 +33,10 @@ bool run_fault(Run *run, const Op *op, const Type *type, int64_t element, const 
   return false;
 }
 
-bool run_out_of_memory(Run *run, const Op *op) { return run_fault(run, op, NULL, -1, "out of memory"); }
+bool run_out_of_memory(Run *run, const Op *op) {
+  run->fault->out_of_memory = true;
+  return run_fault(run, op, NULL, -1, "out of memory");
+}
 
 /* ---- the debugger's hook ----------------------------------------------------------------------------------------- */
 

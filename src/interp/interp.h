@@ -34,6 +34,8 @@ typedef struct InterpFault {
   int rank;
   bool set;
   bool over_limit; /* of the options */
+  bool out_of_memory;
+  bool names_program, names_element; /* the message does */
 } InterpFault;
 
 typedef struct InterpFrame InterpFrame;

@@ -17,7 +17,7 @@ static const char *const verb[] = {"reads", "writes", "updates"};
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 /* "element (3, 4) of %ptrs reads 4 bytes" */
-static void say_element(Buf *b, const Node *node, int64_t element, AccessKind kind, int bytes) {
+static void say_element(Buf *b, Run *run, const Node *node, int64_t element, AccessKind kind, int bytes) {
   const Value *v = node->op->in[0];
   const Type *t = v->type;
   if (t->rank) {
@@ -27,6 +27,7 @@ static void say_element(Buf *b, const Node *node, int64_t element, AccessKind ki
       index[d] = (int32_t)(rest % t->shape[d]);
       rest /= t->shape[d];
     }
+    run->fault->names_element = true;
     buf_puts(b, t->rank > 1 ? "element (" : "element ");
     for (int d = 0; d < t->rank; d++) buf_printf(b, "%s%d", d ? ", " : "", index[d]);
     buf_puts(b, t->rank > 1 ? ")" : "");
@@ -68,7 +69,8 @@ static const RegionSpan *say_address(Buf *b, Run *run, const RegionSpan *from, u
 }
 
 static bool fault_with(Run *run, const Node *node, int64_t element, Buf *b) {
-  run_fault(run, node->op, node->op->in[0]->type, element, "%s", b->at ? b->at : "out of memory");
+  if (b->failed) run_out_of_memory(run, node->op);
+  else run_fault(run, node->op, node->op->in[0]->type, element, "%s", b->at);
   buf_destroy(b);
   return false;
 }
@@ -77,7 +79,7 @@ static bool fault_bounds(Run *run, const Node *node, const RegionSpan *from, uin
                          AccessKind kind, int bytes) {
   Buf b = {0};
   buf_printf(&b, "%s out of bounds: ", kind_name[kind]);
-  say_element(&b, node, element, kind, bytes);
+  say_element(&b, run, node, element, kind, bytes);
   const RegionSpan *near = say_address(&b, run, from, addr);
   const RegionSpan *in = memory_view_find(&run->view, addr);
   if (in && in != near) {
@@ -97,6 +99,7 @@ static bool fault_race(Run *run, const Node *node, const RegionSpan *in, const C
   if (c->out_of_memory) return run_out_of_memory(run, node->op);
   Buf b = {0};
   int64_t x = run->grid[0], y = run->grid[1];
+  run->fault->names_program = true;
   buf_printf(&b, "race: program (%d,%d,%d) %s ", run->program[0], run->program[1], run->program[2],
              kind == ATOMIC ? "atomically updates" : verb[kind]);
   say_address(&b, run, in, c->addr);
@@ -126,7 +129,7 @@ static int64_t check(Run *run, const Node *node, uintptr_t addr, int64_t count, 
   if (addr & (uintptr_t)(bytes - 1)) {
     Buf b = {0};
     buf_printf(&b, "misaligned %s: ", kind_name[kind]);
-    say_element(&b, node, element, kind, bytes);
+    say_element(&b, run, node, element, kind, bytes);
     say_address(&b, run, s, addr);
     fault_with(run, node, element, &b);
     return 0;
@@ -138,7 +141,7 @@ static int64_t check(Run *run, const Node *node, uintptr_t addr, int64_t count, 
     int64_t at = (int64_t)((first - offset) / (size_t)bytes);
     Buf b = {0};
     buf_printf(&b, "%s of unwritten memory: ", kind_name[kind]);
-    say_element(&b, node, element + at, kind, bytes);
+    say_element(&b, run, node, element + at, kind, bytes);
     say_address(&b, run, s, addr + (uintptr_t)(at * bytes));
     buf_puts(&b, ", which nobody has written");
     fault_with(run, node, element + at, &b);
@@ -216,6 +219,7 @@ static bool check_elements_agree(Run *run, const Node *node, int64_t n, const ui
   for (int64_t i = 0; i < n; i++) {
     if ((mask && !mask[i]) || !memcmp((const char *)ptr[i], value + i * bytes, (size_t)bytes)) continue;
     Buf b = {0};
+    run->fault->names_program = true;
     buf_printf(&b, "race: program (%d,%d,%d) stores different values to ", run->program[0], run->program[1],
                run->program[2]);
     say_address(&b, run, region_of(run, node, ptr[i]), ptr[i]);

@@ -236,9 +236,9 @@ typedef struct Making {
 
 static void assemble(Making *k, Context *cx, const LaneFunc *f) {
   nereid_report *p = &k->report->out;
-  gpu_print_ptx(&k->ptx, f, k->report->target, true);
+  GpuPtx ptx = gpu_print_ptx(&k->ptx, f, k->report->target, true);
   if (k->ptx.failed) context_out_of_memory(cx);
-  if (!gpu_ptxas(cx, k->ptx.at, k->ptx.n, k->report->target, &k->cubin)) return;
+  if (!gpu_ptxas(cx, &k->ptx, &ptx, k->report->target, &k->cubin)) return;
   p->registers = k->cubin.registers, p->spill_bytes = k->cubin.spill_bytes, p->stack_bytes = k->cubin.stack_bytes;
 }
 

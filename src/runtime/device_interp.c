@@ -61,9 +61,11 @@ static nereid_status interp_launch(nereid_device *d, const Launch *l, nereid_err
   if (instrument_check(l, error)) return NEREID_BAD_ARGUMENT;
   InterpFault fault = {0};
   if (interp_run(l->spec->func, d->state, l->args, l->grid, &options, &fault)) return NEREID_OK;
-  if (!strcmp(fault.message, "out of memory")) return error_out_of_memory(error);
+  if (fault.out_of_memory) return error_out_of_memory(error);
   Buf message = {0};
-  fault_message(&message, fault.message, fault.program, fault.rank, fault.index);
+  /* Of a tensor of one dim the message names the element as well as an index would. */
+  int rank = fault.names_element && fault.rank == 1 ? 0 : fault.rank;
+  fault_message(&message, fault.message, fault.names_program ? NULL : fault.program, rank, fault.index);
   nereid_status status = message.failed ? error_out_of_memory(error)
                                         : error_at(error, fault.over_limit ? NEREID_OVER_LIMIT : NEREID_KERNEL_FAULT,
                                                    fault.span, NULL, message.at);

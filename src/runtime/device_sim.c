@@ -251,7 +251,7 @@ static void run_together(SimRun *r, int64_t count) {
 }
 
 static nereid_status fault_error(const LaneSimFault *f, nereid_error **error) {
-  if (!strcmp(f->message, "out of memory")) return error_out_of_memory(error);
+  if (f->out_of_memory) return error_out_of_memory(error);
   Buf message = {0};
   fault_message(&message, f->message, f->program, 0, NULL);
   if (!f->over_limit) buf_printf(&message, ", thread %d", f->thread);

@@ -140,9 +140,7 @@ nereid_error *error_copy(const nereid_error *e) {
 
 void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index) {
   buf_puts(out, message);
-  /* A race names both programs, and a wrong access its element by number: that is said once. */
-  if (!strstr(message, "program (")) buf_printf(out, ", in program (%d, %d, %d)", program[0], program[1], program[2]);
-  if (rank == 1 && strstr(message, "element ")) rank = 0;
+  if (program) buf_printf(out, ", in program (%d, %d, %d)", program[0], program[1], program[2]);
   for (int i = 0; i < rank; i++) buf_printf(out, "%s%d", i ? ", " : ", element [", index[i]);
   if (rank) buf_putc(out, ']');
 }

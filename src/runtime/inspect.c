@@ -75,11 +75,10 @@ static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubi
     lane_print(&in->text, f, false);
     return;
   }
-  Buf *ptx = &in->text;
-  gpu_print_ptx(ptx, f, in->target, true);
-  if (ptx->failed) context_out_of_memory(cx);
+  GpuPtx ptx = gpu_print_ptx(&in->text, f, in->target, true);
+  if (in->text.failed) context_out_of_memory(cx);
   *phase = NEREID_INTERNAL;
-  bool has_ptxas = gpu_ptxas(cx, ptx->at, ptx->n, in->target, cubin);
+  bool has_ptxas = gpu_ptxas(cx, &in->text, &ptx, in->target, cubin);
   if (in->stage == STAGE_PTX) {
     put_summary(in, f, has_ptxas ? cubin : NULL, "// ");
     return;

@@ -393,7 +393,7 @@ nereid_status graph_record_copy(Recording *r, void *to, const void *from, int64_
                                 nereid_error **error);
 nereid_status graph_record_fill(Recording *r, void *to, unsigned char value, int64_t bytes, nereid_error **error);
 
-/* "message, in program (0, 0, 0), element [3, 4]" */
+/* "message, in program (0, 0, 0), element [3, 4]"; program NULL, rank 0: the message names it, or there is none */
 void fault_message(Buf *out, const char *message, const int32_t program[3], int rank, const int32_t *index);
 
 /* ---- runtime/assert_places.c ------------------------------------------------------------------------------------- */

@@ -354,6 +354,7 @@ typedef struct LaneSimFault {
   int32_t program[3];
   int thread;
   bool over_limit; /* of the options */
+  bool out_of_memory;
 } LaneSimFault;
 /* args: one slot of 8 bytes a parameter, hidden ones included. False: *fault says why (out of memory too). Thread-safe;
  * blocks of one call run one after the other. */

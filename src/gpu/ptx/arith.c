@@ -161,6 +161,7 @@ void ptx_arith(Ptx *p, const LaneOp *op) {
     case LANE_MULHI: plain(p, op, "mul.hi", number); break;
     case LANE_MULWIDE: plain(p, op, "mul.wide", number); break;
     case LANE_FMA:
+      p->sums += op->kind == LK_F32;
       if (is_float(op->kind)) rounded(p, op, "fma", ".rn");
       else plain(p, op, "mad.lo", number);
       break;

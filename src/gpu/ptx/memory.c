@@ -243,6 +243,7 @@ void ptx_shuffle(Ptx *p, const LaneOp *op) {
                                       "shfl.sync.idx.b32"};
   int width = op->imm ? (int)op->imm : 32;
   Arg d = ptx_reg(p, op->out[0]), x = ptx_reg(p, op->in[0]), lane = ptx_arg(p, op->in[1], LK_U32);
+  p->shuffles++;
   ptx_open(p, NULL, names[op->shuffle]);
   ptx_args_of(p, d, x, lane, ptx_int((32 - width) << 8 | (op->shuffle == SHUFFLE_UP ? 0 : 31)), ptx_int(-1));
 }
@@ -298,6 +299,7 @@ void ptx_barrier(Ptx *p, const LaneOp *op) {
     ptx_open(p, NULL, "bar.warp.sync");
     ptx_args_of(p, ptx_int(-1));
   } else {
+    p->barriers++;
     ptx_open(p, NULL, "bar.sync");
     ptx_args_of(p, ptx_int(0));
   }

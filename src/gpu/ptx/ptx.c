@@ -340,7 +340,7 @@ static void put_path(Buf *out, const char *path) {
   }
 }
 
-static void put_module(Buf *out, const Ptx *p) {
+static void put_module(Buf *out, Ptx *p) {
   const LaneFunc *f = p->f;
   buf_printf(out, ".version %s\n.target %s\n.address_size 64\n", p->target->ptx_version, p->target->name);
   for (int i = 0; i < p->sources.n; i++) {
@@ -356,7 +356,10 @@ static void put_module(Buf *out, const Ptx *p) {
   }
   buf_printf(out, ".visible .entry %s(", gpu_entry_name(f->cx, f));
   put_params(out, f);
-  buf_printf(out, ")\n.reqntid %d\n{\n", 32 * f->num_warps);
+  p->said.threads = 32 * f->num_warps;
+  buf_printf(out, ")\n.reqntid %d\n", p->said.threads);
+  p->said.bounds_end = out->n;
+  buf_puts(out, "{\n");
   for (int i = 0; i < 4; i++)
     if (p->count[i]) buf_printf(out, "\t.reg .%s %s<%d>;\n", type_names[i], prefixes[i], p->count[i] + 1);
   if (p->records) ptx_record_registers(out);
@@ -366,7 +369,9 @@ static void put_module(Buf *out, const Ptx *p) {
   if (p->entry.failed || p->body.failed) out->failed = true;
 }
 
-void gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines) {
+enum { MANY_SUMS = 128 }; /* smaller products are assembled soon enough, and take fewer registers */
+
+GpuPtx gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines) {
   Ptx *p = NEW(f->cx->arena, Ptx);
   *p = (Ptx){.cx = f->cx, .f = f, .target = t, .lines = lines};
   p->number = NEW_N(f->cx->arena, int, f->value_count + 1);
@@ -379,10 +384,13 @@ void gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines) 
     p->out = &p->body;
     ptx_block(p, f->body);
     put_module(out, p);
+    p->said.has_lines = p->sources.n > 0;
+    p->said.is_product = p->sums >= MANY_SUMS && p->barriers && !p->shuffles;
     context_end_try(f->cx);
     done = true;
   }
   buf_destroy(&p->entry);
   buf_destroy(&p->body);
   if (!done) fail_now(f->cx);
+  return p->said;
 }

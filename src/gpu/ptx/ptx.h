@@ -38,6 +38,8 @@ typedef struct Ptx {
   bool records;     /* ptx/record.c's registers are needed */
   const Span *span; /* of the last .loc */
   VEC(const Source *) sources;
+  GpuPtx said; /* what has been printed so far */
+  int sums, shuffles, barriers;
   struct PtxCopy *copies; /* scratch of parallel copies, by value id */
 } Ptx;
 

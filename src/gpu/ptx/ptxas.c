@@ -50,8 +50,6 @@ static const char *find_ptxas(Context *cx, const char *chosen) {
   return path;
 }
 
-static bool has_lines(const char *ptx) { return strstr(ptx, "\n\t.loc ") != NULL; }
-
 /* "" where there is none. */
 static const char *identity_of(Context *cx, const char *ptxas) {
   struct stat st;
@@ -59,11 +57,11 @@ static const char *identity_of(Context *cx, const char *ptxas) {
   return arena_printf(cx->arena, "%s %lld %lld", ptxas, (long long)st.st_size, (long long)st.st_mtime);
 }
 
-static const char *name_of(Context *cx, const char *chosen, const char *ptx, size_t n, const GpuTarget *t) {
+static const char *name_of(Context *cx, const char *chosen, const Buf *text, const GpuTarget *t) {
   char hash[33];
   Buf key = {0};
   buf_printf(&key, "%s %s %d ", chosen ? chosen : "", t->name, KEY_VERSION);
-  buf_write(&key, ptx, n);
+  buf_write(&key, text->at, text->n);
   if (key.failed) {
     buf_destroy(&key);
     context_out_of_memory(cx);
@@ -139,39 +137,43 @@ static bool unpack(const Buf *b, GpuCubin *out) {
 
 /* ---- assembling -------------------------------------------------------------------------------------------------- */
 
+/* What is to be assembled. */
+typedef struct Job {
+  const char *ptxas;
+  const Buf *text;
+  const GpuPtx *ptx;
+  const GpuTarget *target;
+} Job;
+
 /* The registers that a thread of this kernel may have: of 65536, shared out among the warps in fours. */
-static int most_registers(const char *ptx) {
-  const char *at = strstr(ptx, "\n.reqntid ");
-  int threads = at ? atoi(at + 10) : 0, warps = (threads + 127) / 128 * 4;
+static int most_registers(int threads) {
+  int warps = (threads + 127) / 128 * 4;
   int most = warps ? 65536 / (32 * warps) / 8 * 8 : 255;
   return most > 255 ? 255 : most;
 }
 
-static const char *with_one_block(Context *cx, const char *ptx) {
-  const char *at = strstr(ptx, "\n.reqntid "), *end = at ? strchr(at + 1, '\n') : NULL;
-  return end ? arena_printf(cx->arena, "%.*s\n.minnctapersm 1%s", (int)(end - ptx), ptx, end) : NULL;
-}
-
-/* Whether the kernel multiplies tiles that its warps share, and does little else; small ones are assembled soon enough,
- * and take fewer registers without. */
-static bool is_product(const char *ptx) {
-  int n = 0;
-  for (const char *at = ptx; n < 128 && (at = strstr(at, "\n\tfma.rn.f32 ")); at++) n++;
-  return n == 128 && strstr(ptx, "\n\tbar.sync ") && !strstr(ptx, "shfl.sync");
+static Buf with_one_block(Context *cx, const Buf *text, const GpuPtx *ptx) {
+  Buf b = {.arena = cx->arena};
+  buf_write(&b, text->at, ptx->bounds_end);
+  buf_puts(&b, ".minnctapersm 1\n");
+  buf_write(&b, text->at + ptx->bounds_end, text->n - ptx->bounds_end);
+  return b;
 }
 
 /* One run of ptxas in `folder`: *content gets what a cache file holds. False with errno when the folder takes no files.
  * ptxas's errors fail(). */
-static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t,
-                      bool quick, Buf *content, Figures *f) {
-  const char *text = arena_printf(cx->arena, "%s/kernel.ptx", folder),
+static bool run_ptxas(Context *cx, const char *folder, const Job *job, const Buf *text, bool quick, Buf *content,
+                      Figures *f) {
+  const GpuTarget *t = job->target;
+  const char *ptxas = job->ptxas;
+  const char *ptx = arena_printf(cx->arena, "%s/kernel.ptx", folder),
              *cubin = arena_printf(cx->arena, "%s/kernel.cubin", folder);
-  unlink(text);
-  if (!file_write_new(text, ptx, n)) return false;
+  unlink(ptx);
+  if (!file_write_new(ptx, text->at, text->n)) return false;
   const char *arch = arena_printf(cx->arena, "-arch=%s", t->name);
-  const char *argv[12] = {ptxas, arch, "-v", text, "-o", cubin};
+  const char *argv[12] = {ptxas, arch, "-v", ptx, "-o", cubin};
   int count = 6;
-  if (has_lines(ptx)) argv[count++] = "-lineinfo";
+  if (job->ptx->has_lines) argv[count++] = "-lineinfo";
   if (quick) argv[count++] = "--Ofast-compile", argv[count++] = "min";
   Buf said = {0};
   content->n = 0;
@@ -190,7 +192,7 @@ static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const 
   }
   if (quick && status > 0) {
     buf_destroy(&said);
-    return run_ptxas(cx, folder, ptxas, ptx, n, t, false, content, f);
+    return run_ptxas(cx, folder, job, text, false, content, f);
   }
   bool full = said.at && strstr(said.at, "No space left on device");
   const char *words = status < 0 ? arena_strdup(cx->arena, strerror(error))
@@ -213,32 +215,33 @@ static bool run_ptxas(Context *cx, const char *folder, const char *ptxas, const 
 
 /* The text as it is; while that spills, for one block; and where little is spilled, in the other of the two ways. What
  * spills least is kept. */
-static bool build_in(Context *cx, const char *folder, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t,
-                     Buf *content) {
-  bool quick = is_product(ptx);
+static bool build_in(Context *cx, const char *folder, const Job *job, Buf *content) {
+  const GpuPtx *ptx = job->ptx;
+  Buf one_block;
   struct {
-    const char *text;
+    const Buf *text;
     bool quick;
-  } ways[] = {{ptx, quick}, {NULL, false}, {ptx, !quick}};
+  } ways[] = {{job->text, ptx->is_product}, {NULL, false}, {job->text, !ptx->is_product}};
   Figures f;
   int best = 0, last = 0, least = INT_MAX;
   for (int i = 0; i < 3 && least; i++) {
-    if (i == 1 && f.registers < most_registers(ptx)) ways[i].text = with_one_block(cx, ptx);
+    if (i == 1 && ptx->bounds_end && f.registers < most_registers(ptx->threads)) {
+      one_block = with_one_block(cx, job->text, ptx);
+      ways[i].text = &one_block;
+    }
     if (!ways[i].text || (i == 2 && least > LITTLE)) continue;
-    if (!run_ptxas(cx, folder, ptxas, ways[i].text, strlen(ways[i].text), t, ways[i].quick, content, &f)) return false;
+    if (!run_ptxas(cx, folder, job, ways[i].text, ways[i].quick, content, &f)) return false;
     last = i;
     if (f.spill_bytes < least) best = i, least = f.spill_bytes;
   }
-  return best == last ||
-         run_ptxas(cx, folder, ptxas, ways[best].text, strlen(ways[best].text), t, ways[best].quick, content, &f);
+  return best == last || run_ptxas(cx, folder, job, ways[best].text, ways[best].quick, content, &f);
 }
 
 /* The same, and the folder goes. */
-static bool build_and_remove(Context *cx, TempFolder *folder, const char *ptxas, const char *ptx, size_t n,
-                             const GpuTarget *t, Buf *content) {
+static bool build_and_remove(Context *cx, TempFolder *folder, const Job *job, Buf *content) {
   volatile bool failed = true, built = false;
   if (context_try(cx)) {
-    built = build_in(cx, folder->path, ptxas, ptx, n, t, content);
+    built = build_in(cx, folder->path, job, content);
     failed = false;
     context_end_try(cx);
   }
@@ -248,12 +251,12 @@ static bool build_and_remove(Context *cx, TempFolder *folder, const char *ptxas,
 }
 
 /* In whichever folder takes files. */
-static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, const GpuTarget *t, Buf *content) {
+static void assemble(Context *cx, const Job *job, Buf *content) {
   int error = ENOENT;
   for (int i = 0; i < 2; i++) {
     TempFolder folder;
     bool made = i == 0 ? store_temp(&folder) : temp_create(&folder, NULL);
-    if (made && build_and_remove(cx, &folder, ptxas, ptx, n, t, content)) return;
+    if (made && build_and_remove(cx, &folder, job, content)) return;
     error = errno;
   }
   fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written",
@@ -261,11 +264,12 @@ static void assemble(Context *cx, const char *ptxas, const char *ptx, size_t n, 
             temp_place(), strerror(error));
 }
 
-static bool find_or_make(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out, Buf *content) {
+static bool find_or_make(Context *cx, const Buf *text, const GpuPtx *ptx, const GpuTarget *t, GpuCubin *out,
+                         Buf *content) {
   const char *chosen = secure_getenv("NEREID_PTXAS");
   if (chosen && !strcmp(chosen, "none")) return false;
   const char *ptxas = find_ptxas(cx, chosen), *identity = identity_of(cx, ptxas);
-  const char *name = name_of(cx, chosen, ptx, n, t);
+  const char *name = name_of(cx, chosen, text, t);
   if (store_find("cubin", name, identity, content) && unpack(content, out)) return out->from_cache = true;
   if (!ptxas && chosen && *chosen)
     fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a ptxas, or to none, or unset it",
@@ -273,19 +277,19 @@ static bool find_or_make(Context *cx, const char *ptx, size_t n, const GpuTarget
   if (!ptxas) return false;
   int64_t start = clock_ns();
   content->n = 0;
-  assemble(cx, ptxas, ptx, n, t, content);
+  assemble(cx, &(Job){ptxas, text, ptx, t}, content);
   store_keep("cubin", name, identity, content->at, content->n); /* where it cannot be kept, it is made again */
   if (!unpack(content, out)) context_out_of_memory(cx);
   out->ptxas_ms = (double)(clock_ns() - start) / 1e6;
   return true;
 }
 
-bool gpu_ptxas(Context *cx, const char *ptx, size_t n, const GpuTarget *t, GpuCubin *out) {
+bool gpu_ptxas(Context *cx, const Buf *text, const GpuPtx *ptx, const GpuTarget *t, GpuCubin *out) {
   *out = (GpuCubin){0};
   Buf *content = NEW(cx->arena, Buf);
   volatile bool failed = true, found = false;
   if (context_try(cx)) {
-    found = find_or_make(cx, ptx, n, t, out, content);
+    found = find_or_make(cx, text, ptx, t, out, content);
     failed = false;
     context_end_try(cx);
   }

@@ -405,6 +405,7 @@ bool lane_waits(const LaneFunc *f) {
 
 static void out_of_memory(const Context *cx, LaneSimFault *fault) {
   fault->over_limit = cx && cx->over_limit;
+  fault->out_of_memory = !fault->over_limit;
   snprintf(fault->message, sizeof fault->message, "%s",
            fault->over_limit ? "a block's values take more memory than limits.memory_bytes" : "out of memory");
 }

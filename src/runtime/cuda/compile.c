@@ -164,7 +164,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   int64_t start = clock_ns();
   LaneFunc *f = gpu_compile(func, &options);
   check_shared(c, cx, f);
-  gpu_print_ptx(text, f, options.target, true);
+  GpuPtx ptx = gpu_print_ptx(text, f, options.target, true);
   if (text->failed) context_out_of_memory(cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
   *phase = NEREID_INTERNAL;
@@ -175,7 +175,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
 
   GpuCubin cubin = {0};
   start = clock_ns();
-  if (gpu_ptxas(cx, text->at, text->n, options.target, &cubin)) {
+  if (gpu_ptxas(cx, text, &ptx, options.target, &cubin)) {
     s->info.from_cache = cubin.from_cache;
     s->info.registers = cubin.registers;
     s->info.spill_bytes = cubin.spill_bytes;

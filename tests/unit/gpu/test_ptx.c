@@ -48,7 +48,9 @@ static void assembles(Kernel *k, const char *target) {
   char *text = print(k, target);
   if (context_try(cx)) {
     GpuCubin cubin;
-    if (gpu_ptxas(cx, text, strlen(text), gpu_target_find(target), &cubin)) { /* else only the text is tested */
+    Buf ptx = {.at = text, .n = strlen(text)};
+    /* where there is a ptxas; else only the text is tested */
+    if (gpu_ptxas(cx, &ptx, &(GpuPtx){0}, gpu_target_find(target), &cubin)) {
       assert_true(cubin.size > 100 && cubin.registers > 0);
       gpu_cubin_free(&cubin);
     }
@@ -339,6 +341,30 @@ static void test_memory(void **state) {
   lane_store(&k.b, SPACE_GLOBAL, LK_B32, 8, k.q, 32, NULL, wide->out)->evict = EVICT_FIRST;
   assembles_all(&k, targets + 5);
   end();
+}
+
+/* What the printer says of a text is what the text says. */
+static void test_facts(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) { /* enough sums; too few; a shuffle; no barrier */
+    Kernel k = begin(2);
+    LaneValue *x = unknown(&k, LK_F32), *sum = unknown(&k, LK_F32);
+    for (int n = 0; n < (i == 1 ? 127 : 128); n++) sum = lane_3(&k.b, LANE_FMA, LK_F32, x, x, sum);
+    if (i == 2) sum = lane_shfl(&k.b, SHUFFLE_XOR, sum, lane_i32(&k.b, 1));
+    if (i != 3) lane_barrier(&k.b, false);
+    use(&k, sum);
+    Buf out = {0};
+    GpuPtx said = gpu_print_ptx(&out, k.f, gpu_target_find("sm_90a"), false);
+    assert_int_equal(said.is_product, i == 0);
+    assert_int_equal(said.threads, 64);
+    assert_false(said.has_lines);
+    static const char bound[] = ".reqntid 64\n";
+    size_t n = sizeof bound - 1;
+    assert_true(said.bounds_end > n && !memcmp(out.at + said.bounds_end - n, bound, n));
+    assert_int_equal(out.at[said.bounds_end], '{');
+    buf_destroy(&out);
+    end();
+  }
 }
 
 static void test_addresses_and_guards(void **state) {
@@ -711,15 +737,15 @@ static void test_targets(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_integers),        cmocka_unit_test(test_floats),
-      cmocka_unit_test(test_bf16_by_fma),     cmocka_unit_test(test_comparisons),
-      cmocka_unit_test(test_conversions),     cmocka_unit_test(test_halves_in_order),
-      cmocka_unit_test(test_memory),          cmocka_unit_test(test_addresses_and_guards),
-      cmocka_unit_test(test_atomics),         cmocka_unit_test(test_what_a_target_lacks),
-      cmocka_unit_test(test_lanes),           cmocka_unit_test(test_inline_assembly),
-      cmocka_unit_test(test_parallel_copies), cmocka_unit_test(test_swap_reads),
-      cmocka_unit_test(test_loops),           cmocka_unit_test(test_parameters),
-      cmocka_unit_test(test_targets),
+      cmocka_unit_test(test_integers),    cmocka_unit_test(test_floats),
+      cmocka_unit_test(test_bf16_by_fma), cmocka_unit_test(test_comparisons),
+      cmocka_unit_test(test_conversions), cmocka_unit_test(test_halves_in_order),
+      cmocka_unit_test(test_memory),      cmocka_unit_test(test_addresses_and_guards),
+      cmocka_unit_test(test_atomics),     cmocka_unit_test(test_what_a_target_lacks),
+      cmocka_unit_test(test_lanes),       cmocka_unit_test(test_inline_assembly),
+      cmocka_unit_test(test_facts),       cmocka_unit_test(test_parallel_copies),
+      cmocka_unit_test(test_swap_reads),  cmocka_unit_test(test_loops),
+      cmocka_unit_test(test_parameters),  cmocka_unit_test(test_targets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

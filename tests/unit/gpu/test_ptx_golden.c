@@ -19,7 +19,7 @@ static void make(Context *cx, const Source *input, const char *target, Buf *got)
 static void check(Context *cx, const char *target, const Buf *got, Buf *problem) {
   (void)problem; /* ptxas's words come as a diagnostic */
   GpuCubin cubin;
-  if (gpu_ptxas(cx, got->at, got->n, find_target(cx, target), &cubin)) gpu_cubin_free(&cubin);
+  if (gpu_ptxas(cx, got, &(GpuPtx){0}, find_target(cx, target), &cubin)) gpu_cubin_free(&cubin);
 }
 
 int main(void) {
