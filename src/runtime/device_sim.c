@@ -239,11 +239,13 @@ static void run_together(SimRun *r, int64_t count) {
                          .arg = r,
                          .operations = &r->operations};
   r->residents = &residents;
-  snprintf(r->fault.message, sizeof r->fault.message, "out of memory");
+  static const LaneSimFault no_memory = {.out_of_memory = true, .message = "out of memory"};
+  r->fault = no_memory;
   SimProgram *first = make_program(r, &r->fault);
   if (first) {
     residents.bytes = lane_sim_bytes(first->sim);
     close_program(NULL, first);
+    r->fault = no_memory; /* unless a program faults */
     residents_init(&residents, threads);
     pool_run(r->pool, threads, 1, work_on, &residents);
   }
