@@ -75,12 +75,13 @@ UNIT     = $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libnereid.a -lcmocka $(LIBS)
+KERNEL_KIT = $(BUILD)/tests/kernels/harness.o $(BUILD)/tests/fakes/malloc.o
 $(BUILD)/tests/kernels/%: private ALL_CFLAGS += -DKERNELS_DIR='"$(CURDIR)/kernels"'
 $(BUILD)/tests/kernels/test_%: tests/kernels/test_%.c $(BUILD)/libnereid.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/tests/kernels/harness.o $(BUILD)/libnereid.a -lcmocka $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(KERNEL_KIT) $(BUILD)/libnereid.a -lcmocka $(LIBS)
 KERNEL_TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/kernels/test_*.c))
-$(KERNEL_TESTS): $(BUILD)/tests/kernels/harness.o
+$(KERNEL_TESTS): $(KERNEL_KIT)
 unit: $(UNIT) $(KERNEL_TESTS)
 # The CUDA device is tested against a driver of its own making.
 FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
@@ -111,7 +112,7 @@ test:
 gpu-tests: all unit examples $(BUILD)/tests/random_kernels $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(wildcard tests/gpu/cases_*.c))
 	@mkdir -p $(BUILD)/tests/lib
 	cp -L $$($(CC) -print-file-name=libcmocka.so.0) $(BUILD)/tests/lib/
-RANDOM_OBJ = $(patsubst %.c,$(BUILD)/%.o,tests/fuzz/random_kernels.c $(wildcard tests/fuzz/gen_*.c))
+RANDOM_OBJ = $(patsubst %.c,$(BUILD)/%.o,tests/fuzz/random_kernels.c tests/fakes/malloc.c $(wildcard tests/fuzz/gen_*.c))
 $(BUILD)/tests/random_kernels: $(RANDOM_OBJ) $(BUILD)/lib/libnereid.so
 	$(Q)$(CC) $(CFLAGS) -o $@ $(RANDOM_OBJ) -L$(BUILD)/lib -lnereid -Wl,-rpath,'$$ORIGIN/../lib' -lm
 $(BUILD)/tests/gpu/%: tests/gpu/%.c $(BUILD)/libnereid.a

@@ -1,21 +1,24 @@
 /* random_kernels: runs random valid kernels on the interpreter and on the CPU (or another) device and compares what
  * they leave in memory.
  *
- *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--device D] [--print | --here | --whole]
+ *     random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--device D] [--allocations N] [--print | --here | --whole]
  *
  * Kernel number i of a seed is always the same one; `random_kernels 1 SEED i` runs it alone, `--print` only shows it,
  * `--here` runs it in this process, for a debugger. gen.h says how kernels are made and why their results must agree.
  * Each runs in a process of its own, so that one that crashes or hangs costs itself only. On the CPU each array stands
  * against a page that nobody may touch, so an access past its end ends in a signal; the bytes on the other side are
  * checked. What disagrees is cut down, statement by statement, as long as it still does (`--whole`: not), and printed
- * with the first differing element. Exit status 0: all agreed.
+ * with the first differing element. With --allocations each kernel runs again, with an allocation that fails, N times
+ * alone and N times with all after it: it then gives an error or the same. Exit status 0: all agreed.
  *
- * Build: cc -O1 -Iinclude tests/fuzz/random_kernels.c tests/fuzz/gen_?*.c -Lbuild/lib -lnereid
- * -Wl,-rpath,$PWD/build/lib -lm With NEREID_CC="gcc -mno-avx512f", "gcc -mno-avx" or "clang" the same kernels become
- * other code.
+ * Build: cc -O1 -Iinclude -Itests tests/fuzz/random_kernels.c tests/fuzz/gen_?*.c tests/fakes/malloc.c -Lbuild/lib
+ * -lnereid -Wl,-rpath,$PWD/build/lib -lm With NEREID_CC="gcc -mno-avx512f", "gcc -mno-avx" or "clang" the same kernels
+ * become other code.
  */
 #define _GNU_SOURCE
 #include "gen.h"
+
+#include "fakes/malloc.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -109,80 +112,118 @@ static void print_element(char *out, size_t n, const Param *p, const char *data,
   else snprintf(out, n, "%lu", (unsigned long)v);
 }
 
-static State refuse(State s, char *detail, nereid_error *err) {
-  snprintf(detail, DETAIL, "%s", err ? nereid_error_text(err) : "out of memory");
+typedef struct Run {        /* of a kernel on a device, in arrays of its own */
+  Guarded host[MAX_PARAMS]; /* what `cpu` works on; other devices get copies */
+  void *on_device[MAX_PARAMS];
+} Run;
+
+static void run_begin(Run *r, const RandomKernel *k, uint64_t seed) {
+  *r = (Run){0};
+  for (int i = 0; i < k->param_count; i++) {
+    const Param *p = &k->params[i];
+    if (!is_array(p)) continue;
+    r->host[i] = guarded((size_t)param_bytes(p), p->place_at_end);
+    random_fill(p, r->host[i].data, seed * 1000 + (uint64_t)i);
+  }
+}
+
+static void run_end(Run *r, const RandomKernel *k) {
+  for (int i = 0; i < k->param_count; i++)
+    if (is_array(&k->params[i])) munmap(r->host[i].map, r->host[i].map_bytes);
+}
+
+/* What the arrays hold then is in r->host. */
+static nereid_status run_on(Run *r, nereid_device *device, bool in_place, const RandomKernel *k, const char *text,
+                            nereid_error **err) {
+  nereid_module *module = NULL;
+  nereid_status status = nereid_module_load_string("kernel.py", text, &module, err);
+  for (int i = 0; i < k->param_count && !status; i++) {
+    int64_t bytes = param_bytes(&k->params[i]);
+    if (!is_array(&k->params[i])) continue;
+    r->on_device[i] = in_place ? r->host[i].data : NULL;
+    if (in_place) continue;
+    status = nereid_alloc(device, bytes, &r->on_device[i], err);
+    if (!status) status = nereid_copy_to_device(device, r->on_device[i], r->host[i].data, bytes, err);
+  }
+  nereid_arg args[MAX_PARAMS];
+  for (int i = 0; i < k->param_count; i++) args[i] = argument(&k->params[i], r->on_device, i);
+  if (!status) status = nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, NULL, err);
+  if (!status) status = nereid_synchronize(device, err);
+  for (int i = 0; i < k->param_count && !in_place; i++) {
+    const Param *p = &k->params[i];
+    if (is_array(p) && !status)
+      status = nereid_copy_to_host(device, r->host[i].data, r->on_device[i], param_bytes(p), err);
+    if (is_array(p)) nereid_free(device, r->on_device[i]);
+  }
+  nereid_module_free(module);
+  return status;
+}
+
+static State compare(const Run *got, const Run *want, const RandomKernel *k, char *detail) {
+  for (int i = 0; i < k->param_count; i++) {
+    const Param *p = &k->params[i];
+    if (!is_array(p)) continue;
+    int64_t at = first_difference(p, got->host[i].data, want->host[i].data);
+    if (at >= 0) {
+      char x[40], y[40];
+      print_element(x, sizeof x, p, got->host[i].data, at), print_element(y, sizeof y, p, want->host[i].data, at);
+      snprintf(detail, DETAIL,
+               "%s (%s, %ld elements): element %ld is %s on %s and %s on interp; tolerance %g + %g relative\n", p->name,
+               nereid_dtype_name(p->t), (long)p->count, (long)at, x, device_name, y, p->tolerance, p->relative);
+      return DIFFERS;
+    }
+    if (!untouched(&got->host[i])) {
+      snprintf(detail, DETAIL, "%s: the kernel wrote beside the array on %s\n", p->name, device_name);
+      return DIFFERS;
+    }
+  }
+  return AGREES;
+}
+
+static int refused; /* --allocations: so many of a kernel's are refused, each alone and with all after it */
+
+/* A run with an allocation refused: it fails cleanly, or agrees. */
+static State run_refused(nereid_device *device, bool in_place, const RandomKernel *k, const char *text, uint64_t seed,
+                         const Run *want, long n, bool later, char *detail) {
+  Run r;
+  nereid_error *err = NULL;
+  run_begin(&r, k, seed);
+  malloc_refuse(n, later);
+  nereid_status status = run_on(&r, device, in_place, k, text, &err);
+  malloc_refuse(0, false);
+  State state = AGREES;
+  if (!status) state = compare(&r, want, k, detail);
+  else if (status == NEREID_INTERNAL || !err) state = FAILED, snprintf(detail, DETAIL, "%s", nereid_error_text(err));
+  if (state != AGREES)
+    snprintf(detail + strlen(detail), DETAIL - strlen(detail), "with allocation %ld%s refused\n", n,
+             later ? " and all after it" : "");
   nereid_error_free(err);
-  return s;
+  run_end(&r, k);
+  return state;
 }
 
 static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, char *detail) {
   nereid_error *err = NULL;
-  nereid_module *module = NULL;
   nereid_device *interp = NULL, *device = NULL;
-  if (nereid_module_load_string("kernel.py", text, &module, &err)) return refuse(REFUSED, detail, err);
-  if (nereid_device_open("interp", &interp, &err) || nereid_device_open(device_name, &device, &err))
-    return refuse(FAILED, detail, err);
-  nereid_arg args[MAX_PARAMS];
-  void *on_interp[MAX_PARAMS] = {0};
-  void *on_device[MAX_PARAMS] = {0};
-  Guarded host[MAX_PARAMS] = {0}; /* what `cpu` works on; other devices get copies */
-  bool is_cpu = !strncmp(device_name, "cpu", 3);
-  char *want[MAX_PARAMS] = {0};
-  for (int i = 0; i < k->param_count; i++) {
-    const Param *p = &k->params[i];
-    if (is_array(p)) {
-      host[i] = guarded((size_t)param_bytes(p), p->place_at_end);
-      random_fill(p, host[i].data, seed * 1000 + (uint64_t)i);
-      want[i] = malloc((size_t)param_bytes(p));
-      if (!want[i] || nereid_alloc(interp, param_bytes(p), &on_interp[i], &err) ||
-          nereid_copy_to_device(interp, on_interp[i], host[i].data, param_bytes(p), &err))
-        return refuse(FAILED, detail, err);
-    }
-    args[i] = argument(p, on_interp, i);
-  }
-  if (nereid_launch(interp, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err))
-    return refuse(REFUSED, detail, err);
-  for (int i = 0; i < k->param_count; i++) {
-    if (!is_array(&k->params[i])) {
-      args[i] = argument(&k->params[i], on_device, i);
-      continue;
-    }
-    if (nereid_copy_to_host(interp, want[i], on_interp[i], param_bytes(&k->params[i]), &err))
-      return refuse(FAILED, detail, err);
-    int64_t bytes = param_bytes(&k->params[i]);
-    on_device[i] = host[i].data;
-    if (!is_cpu && (nereid_alloc(device, bytes, &on_device[i], &err) ||
-                    nereid_copy_to_device(device, on_device[i], host[i].data, bytes, &err)))
-      return refuse(FAILED, detail, err);
-    args[i] = argument(&k->params[i], on_device, i);
-  }
-  if (nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, NULL, &err) ||
-      nereid_synchronize(device, &err))
-    return refuse(FAILED, detail, err);
-  State state = AGREES;
-  for (int i = 0; i < k->param_count; i++) {
-    const Param *p = &k->params[i];
-    if (!is_array(p)) continue;
-    if (!is_cpu && nereid_copy_to_host(device, host[i].data, on_device[i], param_bytes(p), &err))
-      return refuse(FAILED, detail, err);
-    if (!is_cpu) nereid_free(device, on_device[i]);
-    int64_t at = first_difference(p, host[i].data, want[i]);
-    if (state == AGREES && at >= 0) {
-      char x[40], y[40];
-      print_element(x, sizeof x, p, host[i].data, at), print_element(y, sizeof y, p, want[i], at);
-      snprintf(detail, DETAIL,
-               "%s (%s, %ld elements): element %ld is %s on %s and %s on interp; tolerance %g + %g relative\n", p->name,
-               nereid_dtype_name(p->t), (long)p->count, (long)at, x, device_name, y, p->tolerance, p->relative);
-      state = DIFFERS;
-    }
-    if (state == AGREES && !untouched(&host[i])) {
-      snprintf(detail, DETAIL, "%s: the kernel wrote beside the array on %s\n", p->name, device_name);
-      state = DIFFERS;
-    }
-    munmap(host[i].map, host[i].map_bytes);
-    free(want[i]), nereid_free(interp, on_interp[i]);
-  }
-  nereid_module_free(module);
+  bool in_place = !strncmp(device_name, "cpu", 3);
+  Run want, got;
+  run_begin(&want, k, seed), run_begin(&got, k, seed);
+  State state = FAILED;
+  if (nereid_device_open("interp", &interp, &err) || nereid_device_open(device_name, &device, &err)) goto out;
+  state = REFUSED;
+  if (run_on(&want, interp, false, k, text, &err)) goto out;
+  state = FAILED;
+  malloc_refuse(0, false);
+  if (run_on(&got, device, in_place, k, text, &err)) goto out;
+  long count = malloc_count();
+  state = compare(&got, &want, k, detail);
+  for (int i = 0; i < 2 * refused && state == AGREES; i++)
+    state = run_refused(device, in_place, k, text, seed, &want,
+                        1 + (long)((seed * 7919 + (uint64_t)i * 104729) % (uint64_t)count), i % 2, detail);
+out:
+  if (err) snprintf(detail, DETAIL, "%s", nereid_error_text(err));
+  nereid_error_free(err);
+  run_end(&want, k), run_end(&got, k);
   nereid_device_close(interp), nereid_device_close(device);
   return state;
 }
@@ -302,20 +343,21 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "--here")) here = true;
     else if (!strcmp(argv[i], "--whole")) whole = true;
     else if (!strcmp(argv[i], "--device") && i + 1 < argc) device_name = argv[++i];
+    else if (!strcmp(argv[i], "--allocations") && i + 1 < argc) refused = (int)strtol(argv[++i], &end, 10);
     else if (!strcmp(argv[i], "-j") && i + 1 < argc) jobs = (int)strtol(argv[++i], &end, 10);
     else if (given < 3) numbers[given++] = strtoll(argv[i], &end, 10);
     else end = argv[i];
     if (*end)
-      return fprintf(
-                 stderr,
-                 "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--device D] [--print | --here | --whole]\n"),
+      return fprintf(stderr, "usage: random_kernels COUNT [SEED [FIRST]] [-j JOBS] [--device D] [--allocations N] "
+                             "[--print | --here | --whole]\n"),
              2;
   }
   int64_t count = numbers[0], first = numbers[2], next = 0, done = 0;
   uint64_t seed = (uint64_t)numbers[1];
   if (jobs < 1) jobs = 1;
   if (jobs > MAX_JOBS) jobs = MAX_JOBS;
-  setenv("NEREID_CACHE_DIR", "/dev/null/none", 1); /* nothing is kept: every kernel is new */
+  /* nothing is kept: every kernel is new; but one that runs again and again */
+  if (!refused) setenv("NEREID_CACHE_DIR", "/dev/null/none", 1);
   const char *sm = strstr(device_name, "sm_");
   if (sm) gen_sm = atoi(sm + 3);
   else if (!strncmp(device_name, "sim", 3) || !strncmp(device_name, "cuda", 4)) gen_sm = 90;

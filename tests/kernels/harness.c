@@ -1,6 +1,8 @@
 /* harness: see harness.h. */
 #include "harness.h"
 
+#include "fakes/malloc.h"
+
 #ifndef KERNELS_DIR
 #define KERNELS_DIR "kernels"
 #endif
@@ -103,51 +105,159 @@ void arg_int(Call *c, int64_t v) { c->args[c->n++] = nereid_int(v); }
 void arg_float(Call *c, double v) { c->args[c->n++] = nereid_float(v); }
 void arg_const(Call *c, const char *name, int64_t v) { c->args[c->n++] = nereid_named(nereid_constexpr_int(v), name); }
 
-bool try_launch(const char *device, const char *file, const char *kernel, Call *c, int64_t gx, int64_t gy,
-                nereid_error **error) {
-  nereid_device *d = test_device(device);
-  nereid_error *err = NULL;
+typedef struct Job {
+  nereid_device *d;
+  const char *path, *kernel;
+  const Call *c;
+  const int64_t *grid;
+  const char *stage; /* NULL: a launch; else what nereid_inspect shows */
+} Job;
+typedef struct Result {
+  void *arrays[MAX_ARGS];
+  char *text;
+} Result;
+
+static int64_t bytes_of(const Tensor *t) { return t ? t->count * (int64_t)nereid_dtype_bytes(t->dtype) : 0; }
+
+static nereid_status launch_as_asked(const Job *j, nereid_module *m, const nereid_arg *args, nereid_error **err) {
+  const Call *c = j->c;
+  if (j->grid[0] * j->grid[1] == 0 || !getenv("NEREID_TEST_INSIDE"))
+    return nereid_launch(j->d, NULL, m, j->kernel, j->grid, args, c->n, &c->options, err);
+  nereid_instrument *in = NULL; /* the same, instrumented: it must compute the same */
+  nereid_status status =
+      nereid_instrument_run(j->d, m, j->kernel, j->grid, args, c->n, &c->options,
+                            &(nereid_instrument_options){.trials = -1, .regions = NEREID_INSTRUMENT_BOTH}, &in, err);
+  nereid_instrument_free(in);
+  return status;
+}
+
+/* From the file to the results; the tensors stay as they are. */
+static nereid_status run_job(const Job *j, Result *r, nereid_error **err) {
+  const Call *c = j->c;
+  nereid_arg args[MAX_ARGS];
+  memcpy(args, c->args, sizeof args);
   nereid_module *m = NULL;
+  nereid_status status = nereid_module_load(j->path, &m, err);
+  if (j->stage) {
+    if (!status) status = nereid_inspect(m, j->kernel, args, c->n, &c->options, j->stage, "sm_90a", &r->text, err);
+    nereid_module_free(m);
+    return status;
+  }
+  for (int i = 0; i < c->n && !status; i++) {
+    Tensor *t = c->tensors[i];
+    if (!t) continue;
+    status = nereid_alloc(j->d, bytes_of(t), &args[i].pointer, err);
+    if (!status) status = nereid_copy_to_device(j->d, args[i].pointer, t->data, bytes_of(t), err);
+  }
+  if (!status) status = launch_as_asked(j, m, args, err);
+  for (int i = 0; i < c->n && !status; i++)
+    if (c->tensors[i]) status = nereid_copy_to_host(j->d, r->arrays[i], args[i].pointer, bytes_of(c->tensors[i]), err);
+  for (int i = 0; i < c->n; i++)
+    if (c->tensors[i] && args[i].pointer) nereid_free(j->d, args[i].pointer);
+  nereid_module_free(m);
+  return status;
+}
+
+static Result result_create(const Call *c) {
+  Result r = {0};
+  for (int i = 0; i < c->n; i++)
+    if (c->tensors[i]) assert_non_null(r.arrays[i] = malloc((size_t)bytes_of(c->tensors[i]) + 1));
+  return r;
+}
+static void result_destroy(Result *r) {
+  for (int i = 0; i < MAX_ARGS; i++) free(r->arrays[i]);
+  free(r->text);
+}
+static bool same_result(const Call *c, const Result *a, const Result *b) {
+  for (int i = 0; i < c->n; i++)
+    if (c->tensors[i] && memcmp(a->arrays[i], b->arrays[i], (size_t)bytes_of(c->tensors[i]))) return false;
+  return !a->text || (b->text && !strcmp(a->text, b->text));
+}
+
+/* The same again with an allocation refused: it fails cleanly, or gives what it gave. */
+static void run_refused(const Job *j, const Result *want, long n, bool later) {
+  Result r = result_create(j->c);
+  nereid_error *err = NULL;
+  malloc_refuse(n, later);
+  nereid_status status = run_job(j, &r, &err);
+  malloc_refuse(0, false);
+  const char *wrong = !status != !err             ? "status and error differ"
+                      : status == NEREID_INTERNAL ? nereid_error_text(err)
+                                                  : NULL;
+  if (!status && !j->c->may_race && !same_result(j->c, want, &r)) {
+    Result again = result_create(j->c); /* float sums of several threads' programs may differ each time */
+    if (run_job(j, &again, NULL) || same_result(j->c, want, &again)) wrong = "the result is wrong";
+    result_destroy(&again);
+  }
+  if (wrong)
+    fail_msg("%s of %s %s, allocation %ld%s: %s", j->kernel, j->path, j->stage ? j->stage : "", n,
+             later ? " and all after it" : "", wrong);
+  nereid_error_free(err);
+  result_destroy(&r);
+}
+
+/* $NEREID_TEST_ALLOCATIONS: how many allocations of each launch (1) are refused, drawn from all that it makes, alone
+ * and with all after them; "all": each. */
+static void refuse_some(const Job *j, const Result *want, long count) {
+  static uint64_t seed = 1;
+  const char *asked = getenv("NEREID_TEST_ALLOCATIONS");
+  bool all = asked && !strcmp(asked, "all");
+  long tries = all ? count : asked ? atol(asked) : 1;
+  if (!malloc_refuses() || getenv("NEREID_TEST_INSIDE")) return;
+  for (long i = 0; i < tries; i++)
+    for (int later = 0; later < 2; later++)
+      run_refused(j, want, all ? i + 1 : 1 + (long)(uniform(&seed) * (double)count), later);
+}
+
+/* The result; err is not NULL where there is none. */
+static Result run_soundly(const Job *j, long *count, nereid_error **err) {
+  Result r = result_create(j->c);
+  malloc_refuse(0, false);
+  run_job(j, &r, err);
+  *count = malloc_count();
+  return r;
+}
+
+static bool run_here(const char *device, const char *file, const char *kernel, Call *c, int64_t gx, int64_t gy,
+                     bool refuse, nereid_error **error) {
   char path[512];
   const char *dir = getenv("NEREID_KERNELS_DIR"); /* where the program runs on another machine than built it */
   snprintf(path, sizeof path, "%s/%s", dir ? dir : KERNELS_DIR, file);
-  nereid_status status = nereid_module_load(path, &m, &err);
-  for (int i = 0; i < c->n && !status; i++) {
-    Tensor *t = c->tensors[i];
-    int64_t bytes = t ? t->count * (int64_t)nereid_dtype_bytes(t->dtype) : 0;
-    if (!t) continue;
-    status = nereid_alloc(d, bytes, &c->args[i].pointer, &err);
-    if (!status) status = nereid_copy_to_device(d, c->args[i].pointer, t->data, bytes, &err);
-  }
-  int64_t grid[3] = {gx, gy, 1};
   c->options.check_races = !c->may_race;
-  if (!status && gx * gy > 0 && getenv("NEREID_TEST_INSIDE")) { /* the same, instrumented: it must compute the same */
-    nereid_instrument *in = NULL;
-    status =
-        nereid_instrument_run(d, m, kernel, grid, c->args, c->n, &c->options,
-                              &(nereid_instrument_options){.trials = -1, .regions = NEREID_INSTRUMENT_BOTH}, &in, &err);
-    nereid_instrument_free(in);
-  } else if (!status) {
-    status = nereid_launch(d, NULL, m, kernel, grid, c->args, c->n, &c->options, &err);
+  int64_t grid[3] = {gx, gy, 1};
+  Job j = {test_device(device), path, kernel, c, grid, NULL};
+  long count;
+  *error = NULL;
+  Result r = run_soundly(&j, &count, error);
+  if (refuse && !*error && strncmp(device, "cuda", 4)) refuse_some(&j, &r, count); /* a driver allocates, too */
+  if (refuse && !*error && !strncmp(device, "sim", 3)) {
+    j.stage = "ptx";
+    nereid_error *unsupported = NULL;
+    Result text = run_soundly(&j, &count, &unsupported);
+    if (!unsupported) refuse_some(&j, &text, count);
+    nereid_error_free(unsupported);
+    result_destroy(&text);
   }
-  for (int i = 0; i < c->n && !status; i++) {
+  for (int i = 0; i < c->n && !*error; i++) {
     Tensor *t = c->tensors[i];
     if (!t) continue;
     size_t item = nereid_dtype_bytes(t->dtype);
-    status = nereid_copy_to_host(d, t->data, c->args[i].pointer, t->count * (int64_t)item, &err);
+    memcpy(t->data, r.arrays[i], (size_t)bytes_of(t));
     for (int64_t k = 0; k < t->count; k++)
       t->values[k] = nereid_dtype_load(t->dtype, (char *)t->data + (size_t)k * item);
   }
-  for (int i = 0; i < c->n; i++)
-    if (c->tensors[i] && c->args[i].pointer) nereid_free(d, c->args[i].pointer), c->args[i].pointer = NULL;
-  nereid_module_free(m);
-  *error = err;
-  return status == NEREID_OK;
+  result_destroy(&r);
+  return !*error;
+}
+
+bool try_launch(const char *device, const char *file, const char *kernel, Call *c, int64_t gx, int64_t gy,
+                nereid_error **error) {
+  return run_here(device, file, kernel, c, gx, gy, false, error);
 }
 
 void launch(const char *device, const char *file, const char *kernel, Call *c, int64_t gx, int64_t gy) {
   nereid_error *err = NULL;
-  if (try_launch(device, file, kernel, c, gx, gy, &err)) return;
+  if (run_here(device, file, kernel, c, gx, gy, true, &err)) return;
   print_error("%s on %s:\n%s\n", kernel, device, nereid_error_text(err));
   nereid_error_free(err);
   fail();

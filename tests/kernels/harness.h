@@ -56,7 +56,7 @@ void arg_const(Call *c, const char *name, int64_t v);
 /* Whether it was a success; else *error says why, and the arrays are as they were. */
 bool try_launch(const char *device, const char *file, const char *kernel, Call *c, int64_t gx, int64_t gy,
                 nereid_error **error);
-/* Fails the test where it was not. */
+/* Fails the test where it was not; then repeats it with an allocation refused ($NEREID_TEST_ALLOCATIONS, harness.c). */
 void launch(const char *device, const char *file, const char *kernel, Call *c, int64_t gx, int64_t gy);
 
 /* Fails the test unless |out[i] - want[i]| <= bound[i] (+ one rounding to out's type); NaN wants NaN. */

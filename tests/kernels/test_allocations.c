@@ -3,67 +3,19 @@
  *
  * The texts that compilers make are compared whole, so that a piece of C or PTX that got lost shows; launches on
  * interp, sim, cpu and cuda (against a driver of our own making) are compared by what they write. Of the allocations
- * some are taken, spread over all of them; NEREID_ALL_ALLOCATIONS=1 takes each. The program has its own malloc in front
- * of the C library's, so that it does nothing under sanitizers, which have theirs. */
+ * some are taken, spread over all of them; NEREID_ALL_ALLOCATIONS=1 takes each. Under sanitizers nothing is refused
+ * (fakes/malloc.h). The other tests of kernels/ fail an allocation or two of each of their launches (harness.c), the
+ * random kernels with --allocations. */
 #define _GNU_SOURCE
 #include "unit/runtime/runtime_kit.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <malloc.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fakes/cuda.h"
-
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define REFUSES 1
-
-/* ---- malloc, which refuses ---- */
-
-static _Atomic long counter, alive;
-static long refuse_at;    /* the first that is refused, from 1; 0: none */
-static bool refuse_later; /* and all after it */
-
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t align, size_t n);
-void __libc_free(void *p);
-
-static bool refused(void) {
-  long n = atomic_fetch_add(&counter, 1) + 1;
-  if (!refuse_at || (refuse_later ? n < refuse_at : n != refuse_at)) return false;
-  errno = ENOMEM;
-  return true;
-}
-static void *counted(void *p) {
-  if (p) atomic_fetch_add(&alive, 1);
-  return p;
-}
-
-void *malloc(size_t n) { return refused() ? NULL : counted(__libc_malloc(n)); }
-void *calloc(size_t n, size_t size) { return refused() ? NULL : counted(__libc_calloc(n, size)); }
-void *realloc(void *p, size_t n) {
-  if (refused()) return NULL;
-  void *grown = __libc_realloc(p, n);
-  if (!p) counted(grown);
-  return grown;
-}
-void *memalign(size_t align, size_t n) { return refused() ? NULL : counted(__libc_memalign(align, n)); }
-void *aligned_alloc(size_t align, size_t n) { return memalign(align, n); }
-int posix_memalign(void **out, size_t align, size_t n) {
-  void *p = memalign(align, n);
-  if (!p) return ENOMEM;
-  *out = p;
-  return 0;
-}
-void free(void *p) {
-  if (p) atomic_fetch_sub(&alive, 1);
-  __libc_free(p);
-}
+#include "fakes/malloc.h"
 
 /* ---- what is compiled and launched ---- */
 
@@ -199,24 +151,23 @@ static void tell(const Job *j, long n, bool later, const char *what) {
 static long left_behind(const Job *j) {
   static World w;
   w = (World){0};
-  long before = alive;
+  long before = malloc_alive();
   nereid_error *error = NULL;
   assert_int_equal(run(&w, j, &error), NEREID_OK);
   end(&w);
-  return alive > before ? alive - before : 0; /* what libc had kept it may let go */
+  long after = malloc_alive();
+  return after > before ? after - before : 0; /* what libc had kept it may let go */
 }
 
 /* One run with the n-th allocation refused, then one without on what is left of it. False: something was leaked. */
 static bool attempt(const Job *j, const World *want, long n, bool later, long usual) {
   static World w; /* too large for a stack */
   w = (World){0};
-  long before = alive;
+  long before = malloc_alive();
   nereid_error *error = NULL;
-  counter = 0;
-  refuse_later = later;
-  refuse_at = n;
+  malloc_refuse(n, later);
   nereid_status status = run(&w, j, &error);
-  refuse_at = 0;
+  malloc_refuse(0, false);
   if (!status != !error) tell(j, n, later, "status and error differ");
   if (status == NEREID_INTERNAL) tell(j, n, later, nereid_error_text(error));
   if (!status && !same(&w, want)) tell(j, n, later, "the result is wrong");
@@ -227,7 +178,7 @@ static bool attempt(const Job *j, const World *want, long n, bool later, long us
   if (run(&w, j, &error)) tell(j, n, later, nereid_error_text(error));
   if (!same(&w, want)) tell(j, n, later, "the result afterwards is wrong");
   end(&w);
-  return alive - before <= usual;
+  return malloc_alive() - before <= usual;
 }
 
 static void try_job(const Job *j) {
@@ -237,9 +188,9 @@ static void try_job(const Job *j) {
   if (run(&want, j, &error)) fail_msg("%s: %s", j->c->kernel, nereid_error_text(error)); /* also fills caches on disk */
   static World again;
   again = (World){0};
-  counter = 0;
+  malloc_refuse(0, false);
   assert_int_equal(run(&again, j, &error), NEREID_OK);
-  long count = counter, step = 1;
+  long count = malloc_count(), step = 1;
   if (!same(&want, &again)) fail_msg("%s: two runs differ", j->c->kernel);
   end(&again);
   if (!getenv("NEREID_ALL_ALLOCATIONS")) step = count / 100 + 1;
@@ -258,6 +209,7 @@ static int run_many(void **p, const unsigned grid[3], const unsigned block[3], u
 }
 
 static void test_allocations(void **state) {
+  if (!malloc_refuses()) return;
   static const char *const stages[][2] = {{"tile", NULL}, {"c", NULL}, {"ptx", "sm_90a"}, {"layout", "sm_80"}};
   static const char *const devices[] = {"interp", "cpu:1", "sim", "cuda"};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -293,11 +245,6 @@ static int one_processor(void **state) {
   kernel("many", run_many), kernel("vector_add", run_many);
   return 0;
 }
-#else
-static void test_allocations(void **state) {}
-static int one_processor(void **state) { return 0; }
-static int remove_cache(void **state) { return 0; }
-#endif
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocations)};
