@@ -278,10 +278,10 @@ NEREID_API nereid_arg nereid_constexpr_int(int64_t v);
 NEREID_API nereid_arg nereid_named(nereid_arg a, const char *parameter);
 
 /* What compiling and running one kernel may take before it is NEREID_OVER_LIMIT, so that source of others can be
- * compiled, and run on `interp` and `sim`, without harm (the code of `cpu` and `cuda` is not watched while it runs).
- * 0: the default, or what the environment variable NEREID_LIMITS says in the form of nereid_limits_read. Beside these,
- * the nesting of source and values ends where the stack of the calling thread does: 64 KiB are left to others; 256 KiB
- * are enough for the kernels that people write. */
+ * compiled, and run on `interp` and `sim`, without harm (the code of `cpu` and `cuda` is not watched while it
+ * computes). 0: the default, or what the environment variable NEREID_LIMITS says in the form of nereid_limits_read.
+ * Beside these, the nesting of source and values ends where the stack of the calling thread does: 64 KiB are left to
+ * others; 256 KiB are enough for the kernels that people write. */
 typedef struct nereid_limits {
   /* bytes that one compilation takes, and that the values of one program take on `interp` and `sim`: 1 GiB */
   int64_t memory_bytes;
@@ -289,7 +289,8 @@ typedef struct nereid_limits {
    * ten seconds */
   int64_t steps;
   /* of a launch on `interp` and `sim`: elements that its operations compute, and 64 for each operation: 2^40, more than
-   * a quarter of an hour */
+   * a quarter of an hour. On `cpu`, too: 2^20 for every 20 us in which all its programs wait for each other; 2^40 are
+   * gone after a minute or two */
   int64_t operations;
   int64_t file_bytes; /* of a source file, an imported one too: 64 MiB */
 } nereid_limits;
@@ -375,6 +376,9 @@ typedef struct nereid_function_info {
   int num_warps, num_stages;
   /* GPU: registers of a thread, bytes of them that ptxas spills (0 without ptxas); shared memory of a block */
   int registers, spill_bytes, shared_bytes;
+  /* whether programs may wait for each other (locks, grid barriers, look-back): a part of the grid alone may never end
+   */
+  bool programs_wait;
 } nereid_function_info;
 NEREID_API void nereid_function_get_info(const nereid_function *f, nereid_function_info *out);
 

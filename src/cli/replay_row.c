@@ -40,6 +40,7 @@ typedef struct Row {
   double rtol;
   int64_t *programs;
   int64_t program_count;
+  bool programs_wait; /* for each other: all of them run */
   double front_ms, backend_ms, compiler_ms, run_ms;
   int64_t peak_bytes;
   int registers, spill_bytes, shared_bytes; /* for a GPU's target */
@@ -300,7 +301,7 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
       nereid_function_info info;
       nereid_function_get_info(f, &info);
       row->front_ms = info.front_ms, row->backend_ms = info.backend_ms, row->compiler_ms = info.compiler_ms,
-      row->peak_bytes = info.peak_bytes;
+      row->peak_bytes = info.peak_bytes, row->programs_wait = info.programs_wait;
     }
     nereid_function_free(f);
   }
@@ -472,7 +473,7 @@ static ReplayState do_row(Replayer *r, Row *row) {
   if (!status) status = compile_row(r, row, &err);
   if (status) return keep_error(row, err), REPLAY_COMPILE_FAILED;
   if (r->options->compile_only) return REPLAY_COMPILED;
-  choose_programs(row, r->options->max_programs);
+  choose_programs(row, row->programs_wait ? INT64_MAX : r->options->max_programs);
   row->rtol = row_tolerance(row);
   ReplayState state = REPLAY_NO_INPUTS, best = REPLAY_NO_INPUTS;
   int fills = has_int_arrays(row) ? INT_FILLS : 1;

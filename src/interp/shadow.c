@@ -170,12 +170,16 @@ bool shadow_sync(Shadow *s, uintptr_t addr, bool acquire, bool release) {
   Release *r = find_release(s, addr);
   if (acquire && r->addr && !own(s, r->segment) && !push_edge(s, r->segment)) return false;
   if (!release) return true;
-  if (!r->addr) {
-    r->addr = addr;
-    s->release_count++;
+  uint32_t mine = s->now, others = acquire ? 0 : r->segment;
+  s->release_count += !r->addr;
+  r->addr = addr;
+  int64_t program = s->segments[mine].program;
+  r->segment = mine;
+  if (others && !own(s, others)) { /* who acquires what this one leaves acquires what was there, too */
+    if (!push_segment(s, program, ++s->run_count, mine) || !push_edge(s, others)) return false;
+    r->segment = s->now;
   }
-  r->segment = s->now;
-  return push_segment(s, s->segments[s->now].program, s->segments[s->now].run, s->now);
+  return push_segment(s, program, s->segments[mine].run, mine);
 }
 
 /* Puts a segment on the stack, unless it was there or is too old; returns the stack's new top. */
@@ -289,8 +293,12 @@ static bool next_cell(Shadow *s, uint64_t cell, Access kind, uint64_t *out, Conf
   uint32_t now = s->now;
   uint32_t first = cell & SEGMENT_MASK, second = cell >> 30 & SEGMENT_MASK;
   unsigned kinds = (unsigned)(cell >> 60);
-  if (cell == 0 || (!second && own(s, first))) {
+  if (cell == 0 || (!second && first == now)) {
     *out = CELL(now, 0, kinds | kind);
+    return true;
+  }
+  if (!second && own(s, first)) { /* what was released since stays with the segment that it was released in */
+    *out = kind == ACCESS_READ && kinds != ACCESS_READ ? cell : CELL(now, 0, kind);
     return true;
   }
   if (kinds == kind && kind != ACCESS_WRITE) {

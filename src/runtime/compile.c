@@ -177,6 +177,7 @@ static bool compile(Specialization *s, const Call *c, const nereid_options *o, i
     if (s->kind->optimizes) tile_optimize(front->func, NULL, NULL, false);
     else tile_sum_dots(front->func), tile_mark_waits(front->func); /* the order of sums is the same everywhere */
     if (s->kind->finds_undefined && o->debug) tile_track_undefined(front->func);
+    s->info.programs_wait = tile_waits(front->func);
     if (s->kind->signature) keep_mod_ref(s, front->func);
     s->info.front_ms = (double)(clock_ns() - start) / 1e6;
     s->info.num_warps = front->num_warps;

@@ -374,7 +374,7 @@ static nereid_status cpu_launch(nereid_device *d, const Launch *l, nereid_error 
   }
   int64_t each = atomic_load_explicit(&s->program_ns, memory_order_relaxed);
   bool direct = count == 1 || d->threads == 1 || (each && count <= DIRECT_NS / each);
-  if (s->waits) {
+  if (s->info.programs_wait) {
     run_together(&w, count);
   } else if (direct) {
     run_items(&w, 0, count, -1);
@@ -428,7 +428,6 @@ static void cpu_compile_kernel(Specialization *s, Func *func, Context *cx, Buf *
   if (!fault_places_keep(func, &s->places)) context_out_of_memory(cx);
   int64_t start = clock_ns();
   tile_instrument(func);
-  s->waits = tile_waits(func);
   if (cpu_emit_c(func, false, text)) s->overlap = overlap_create(func, cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
   CpuCompileInfo info = {0};

@@ -308,7 +308,6 @@ struct Specialization {
   const LaneFunc *lane;            /* sim; in cx */
   struct DiagSites *sites;         /* sim */
   struct InstrumentNames *regions; /* inside.h: of an instrumented kernel, else NULL */
-  bool waits;                      /* cpu: its programs may wait for each other */
   struct CpuOverlap *overlap;      /* cpu: its text for arguments that overlap, where that differs */
 };
 /* Runs the front end on the call in cx, which must be in a context_try; the Func is not optimised. cuda_sm as of a

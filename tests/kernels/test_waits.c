@@ -132,6 +132,47 @@ static void a_scan_that_looks_back(void **s) {
   on_every_device(look_back_on);
 }
 
+/* ---- TorchInductor's ---- */
+
+static void two_phases_on(const char *device) {
+  Tensor x = tensor_random(NEREID_F32, N, 7), parts = tensor_full(NEREID_F64, 64, 0),
+         out = tensor_full(NEREID_F64, PROGRAMS, 0), sem = tensor_full(NEREID_U32, 1, 0);
+  double magnitude, sum = total(&x, &magnitude), want[PROGRAMS], bound[PROGRAMS];
+  for (int i = 0; i < PROGRAMS; i++) want[i] = sum, bound[i] = 2 * N * 0x1p-53 * magnitude;
+  Call c = {0};
+  arg_tensor(&c, &x), arg_tensor(&c, &parts), arg_tensor(&c, &out), arg_tensor(&c, &sem), arg_int(&c, N);
+  arg_const(&c, "PROGRAMS", 64), arg_const(&c, "BLOCK", BLOCK);
+  launch(device, FILE_NAME, "two_phases", &c, PROGRAMS, 1);
+  check_close("sums", &out, want, bound, PROGRAMS);
+  assert_true(sem.values[0] == 0x80000000); /* three barriers */
+  tensor_free(&x), tensor_free(&parts), tensor_free(&out), tensor_free(&sem);
+}
+static void inductors_grid_barrier(void **s) {
+  (void)s;
+  on_every_device(two_phases_on);
+}
+
+static void split_scan(const char *device, bool wide) {
+  Tensor x = tensor_random(NEREID_F32, N, 8), y = tensor_full(wide ? NEREID_F64 : NEREID_F32, N, 0),
+         words = tensor_full(NEREID_U64, 3 * PROGRAMS, 0);
+  static double want[N], bound[N];
+  double sum = 0, magnitude = 0;
+  for (int i = 0; i < N; i++) {
+    sum += x.values[i], magnitude += fabs(x.values[i]);
+    want[i] = sum, bound[i] = 2 * N * unit_roundoff(y.dtype) * magnitude;
+  }
+  Call c = {0};
+  arg_tensor(&c, &x), arg_tensor(&c, &y), arg_tensor(&c, &words), arg_int(&c, N), arg_const(&c, "BLOCK", BLOCK);
+  launch(device, FILE_NAME, wide ? "split_scan_64" : "split_scan", &c, PROGRAMS, 1);
+  check_close("scan", &y, want, bound, N);
+  tensor_free(&x), tensor_free(&y), tensor_free(&words);
+}
+static void split_scan_on(const char *device) { split_scan(device, false), split_scan(device, true); }
+static void inductors_look_back(void **s) {
+  (void)s;
+  on_every_device(split_scan_on);
+}
+
 static void chain_on(const char *device) {
   enum { LONG = 300 };
   Tensor x = tensor_full(NEREID_I32, LONG, 2), tokens = tensor_full(NEREID_I32, LONG, 0),
@@ -233,6 +274,8 @@ int main(void) {
       cmocka_unit_test(a_race_between_programs_that_wait_is_found),
       cmocka_unit_test(all_programs_wait_for_all),
       cmocka_unit_test(a_scan_that_looks_back),
+      cmocka_unit_test(inductors_grid_barrier),
+      cmocka_unit_test(inductors_look_back),
       cmocka_unit_test(a_chain_from_the_last_to_the_first),
       cmocka_unit_test(work_from_a_counter),
       cmocka_unit_test(programs_that_wait_in_vain_are_told_of),

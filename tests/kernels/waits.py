@@ -1,6 +1,7 @@
 # Programs that wait for each other: for earlier ones, for later ones, for all.
 import triton
 import triton.language as tl
+from torch._inductor.runtime import triton_helpers
 
 
 # One sum: every program adds its part under one lock.
@@ -172,3 +173,46 @@ def follow(next, out):
         at = tl.load(next + at)
         steps += 1
     tl.store(out + tl.program_id(0), steps)
+
+
+@triton.jit
+def plus(a, b):
+    return a + b
+
+
+# In two phases, as TorchInductor reduces with a cooperative grid: partial sums, then every program adds them all up.
+@triton.jit
+def two_phases(x, parts, out, sem, n, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    offs = pid * BLOCK + tl.arange(0, BLOCK)
+    tl.store(parts + pid, tl.sum(tl.load(x + offs, mask=offs < n, other=0.0).to(tl.float64)))
+    triton_helpers.x_grid_barrier(sem)
+    all_parts = tl.arange(0, PROGRAMS)
+    whole = tl.sum(tl.load(parts + all_parts, mask=all_parts < tl.num_programs(0), other=0.0))
+    triton_helpers.x_grid_barrier(sem)
+    tl.store(parts + pid, whole)
+    triton_helpers.x_grid_barrier(sem)
+    tl.store(out + pid, tl.load(parts + (pid + 1) % tl.num_programs(0)))
+
+
+@triton.jit
+def split_scan(x, y, words, n, BLOCK: tl.constexpr):
+    index = tl.program_id(0)
+    offs = index * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + offs, mask=offs < n, other=0.0)
+    own = tl.reduce(v, 0, plus)
+    before = triton_helpers.exclusive_scan_decoupled_lookback(words, own, index, plus, DTYPE_VALUE_AS_UINT=tl.uint32,
+                                                              DTYPE_PACK=tl.uint64)
+    scanned = tl.associative_scan(v, 0, plus)
+    tl.store(y + offs, tl.where(index == 0, scanned, plus(before, scanned)), mask=offs < n)
+
+
+@triton.jit
+def split_scan_64(x, y, words, n, BLOCK: tl.constexpr):
+    index = tl.program_id(0)
+    offs = index * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + offs, mask=offs < n, other=0.0).to(tl.float64)
+    own = tl.reduce(v, 0, plus)
+    before = triton_helpers.exclusive_scan_decoupled_lookback_64(words, own, index, plus)
+    scanned = tl.associative_scan(v, 0, plus)
+    tl.store(y + offs, tl.where(index == 0, scanned, plus(before, scanned)), mask=offs < n)

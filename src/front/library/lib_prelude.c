@@ -59,11 +59,6 @@ static Py *call_reduction(Front *fr, const Builtin *b, Span at, Py **args) {
   return py_none(fr);
 }
 
-static Py *call_waiting(Front *fr, const Builtin *b, Span at, Py **args) {
-  lib_fail(fr, at, b, NULL,
-           "it makes programs wait for each other, and no device runs all programs of a grid at once for certain");
-}
-
 #define PRELUDE(name, signature, group, flags) \
   { "tl", name, signature, lib_call_prelude, group, flags, NULL }
 #define HELPER(name, signature, fn) \
@@ -116,11 +111,9 @@ const Builtin lib_prelude_table[] = {
     HELPER("select_one", "x, mask, dim, keep_dims=False", lib_call_prelude),
     HELPER("if_mask", "mask, val", lib_call_prelude),
     HELPER("sort_with_index", "x, idxs, rnumel, dim=None, stable=False, descending=False", lib_call_prelude),
-    {"helpers", "x_grid_barrier", "sem", call_waiting, HELPERS, BUILTIN_NOWHERE, "programs that wait for each other"},
-    {"helpers", "exclusive_scan_decoupled_lookback",
-     "scratch_base, block_value, index, combine_fn, DTYPE_VALUE_AS_UINT, DTYPE_PACK", call_waiting, HELPERS,
-     BUILTIN_NOWHERE, "programs that wait for each other"},
-    {"helpers", "exclusive_scan_decoupled_lookback_64", "scratch_base, block_value, index, combine_fn", call_waiting,
-     HELPERS, BUILTIN_NOWHERE, "programs that wait for each other"},
+    HELPER("x_grid_barrier", "sem", lib_call_prelude),
+    HELPER("exclusive_scan_decoupled_lookback",
+           "scratch_base, block_value, index, combine_fn, DTYPE_VALUE_AS_UINT, DTYPE_PACK", lib_call_prelude),
+    HELPER("exclusive_scan_decoupled_lookback_64", "scratch_base, block_value, index, combine_fn", lib_call_prelude),
     {0},
 };

@@ -496,3 +496,80 @@ def inductor_sort_with_index(x, idxs, rnumel, dim, stable: tl.constexpr, descend
             x = tl.where(keep, x, y)
             idxs = tl.where(keep, idxs, y_index)
     return x, idxs
+
+
+# ---- programs that wait for each other ----
+
+
+@triton.jit
+def inductor_x_grid_barrier(sem):
+    # As in cooperative groups: what all programs add together is 2^31, so the top bit flips when the last has come, and
+    # the next barrier may use the same word.
+    tl.debug_barrier()
+    others = tl.num_programs(0).to(tl.uint32) - 1
+    share = tl.where(tl.program_id(0) == 0, 0x80000000 - others, others * 0 + 1)
+    before = tl.atomic_add(sem, share, sem="release").to(tl.uint32, bitcast=True)
+    now = before
+    while (before ^ now) < 0x80000000:
+        now = tl.atomic_add(sem, 0, sem="acquire").to(tl.uint32, bitcast=True)
+    tl.debug_barrier()
+
+
+# Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016. A block publishes the value of
+# its own (flag 1), looks back at earlier blocks until one knows the value of all up to it (flag 2), and publishes that.
+
+
+@triton.jit
+def _inductor_pack(value, flag, HALF: tl.constexpr, WHOLE: tl.constexpr):
+    bits: tl.constexpr = HALF.primitive_bitwidth
+    return (value.to(HALF, bitcast=True).to(WHOLE) << bits) | flag
+
+
+@triton.jit
+def inductor_exclusive_scan_decoupled_lookback(scratch_base, block_value, index, combine_fn,
+                                               DTYPE_VALUE_AS_UINT: tl.constexpr, DTYPE_PACK: tl.constexpr):
+    # Value and flag are one word, which is read and written at once.
+    bits: tl.constexpr = DTYPE_VALUE_AS_UINT.primitive_bitwidth
+    if index > 0:
+        own = _inductor_pack(block_value, 1, DTYPE_VALUE_AS_UINT, DTYPE_PACK)
+        tl.atomic_xchg(scratch_base + index, own, sem="relaxed")
+    prefix = tl.zeros([], block_value.dtype)
+    found = False
+    at = index - 1
+    while at >= 0:
+        word = tl.atomic_add(scratch_base + at, 0, sem="relaxed")
+        while word.to(DTYPE_VALUE_AS_UINT) == 0:
+            word = tl.atomic_add(scratch_base + at, 0, sem="relaxed")
+        value = (word >> bits).to(DTYPE_VALUE_AS_UINT).to(block_value.dtype, bitcast=True)
+        prefix = combine_fn(value, prefix) if found else value
+        found = True
+        at = -1 if word.to(DTYPE_VALUE_AS_UINT) == 2 else at - 1
+    whole = combine_fn(prefix, block_value) if found else block_value
+    tl.atomic_xchg(scratch_base + index, _inductor_pack(whole, 2, DTYPE_VALUE_AS_UINT, DTYPE_PACK), sem="relaxed")
+    return prefix
+
+
+@triton.jit
+def inductor_exclusive_scan_decoupled_lookback_64(scratch_base, block_value, index, combine_fn):
+    # A block has three words: the flag, its own value, the value of all up to it.
+    place = scratch_base + 3 * index
+    if index > 0:
+        tl.store(place + 1, block_value.to(tl.uint64, bitcast=True))
+        tl.debug_barrier()
+        tl.atomic_xchg(place, tl.full([], 1, tl.uint64), sem="release")
+    prefix = tl.zeros([], block_value.dtype)
+    found = False
+    at = index - 1
+    while at >= 0:
+        flag = tl.atomic_add(scratch_base + 3 * at, 0, sem="acquire")
+        while flag == 0:
+            flag = tl.atomic_add(scratch_base + 3 * at, 0, sem="acquire")
+        value = tl.load(scratch_base + 3 * at + flag.to(tl.int32)).to(block_value.dtype, bitcast=True)
+        prefix = combine_fn(value, prefix) if found else value
+        found = True
+        at = -1 if flag == 2 else at - 1
+    whole = combine_fn(prefix, block_value) if found else block_value
+    tl.store(place + 2, whole.to(tl.uint64, bitcast=True))
+    tl.debug_barrier()
+    tl.atomic_xchg(place, tl.full([], 2, tl.uint64), sem="release")
+    return prefix
