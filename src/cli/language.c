@@ -28,7 +28,7 @@ static const char opening[] =
     "compiled, with values of one type |\n"
     "| `for` over `range`, `tl.range`, `tl.static_range` | bounds of any integer type; negative steps when constexpr "
     "|\n"
-    "| `while` | on a scalar condition |\n"
+    "| `while` | on a scalar condition; in it programs may wait for each other |\n"
     "| `return` | early too, but not inside a `for` or `while` that runs |\n"
     "| calls of `@triton.jit` functions | positional, keyword, default and `*args` (Triton 3.7) arguments; "
     "functions, types, strings, tuples, `None` as arguments; numbers that are returned stay constexprs (Triton 3.7) "

@@ -4,6 +4,8 @@
  * are (body arguments and results share a place) and a yield copies into them; where a yield permutes them (`yield %b,
  * %a`) it goes through scratch space. The copy of a while loop needs none: its two bodies' arguments lie apart.
  *
+ * Where programs may wait for each other, each is a coroutine with a plan of its own (base/resident.c).
+ *
  * A fault ends the launch. It is written where it is found (run_fault) and every caller returns false.
  */
 #include "interp/run.h"

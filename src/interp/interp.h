@@ -1,5 +1,5 @@
-/* interp: runs tile IR as it stands, one program at a time, and checks everything it can. It is what a kernel means;
- * every other back end is tested against it.
+/* interp: runs tile IR as it stands, one program at a time (in turn where they wait for each other), and checks
+ * everything it can. It is what a kernel means; every other back end is tested against it.
  *
  * Memory is known by allocation: a pointer is a real address, and each access is looked up. An access outside every
  * allocation (or across the end of the one its base came from), a read of bytes that nobody wrote, two programs of one

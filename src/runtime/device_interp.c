@@ -1,4 +1,5 @@
-/* The interp device: tile IR as the front end made it, one program after another, every access checked. */
+/* The interp device: tile IR as the front end made it, one program after another, or in turn
+ * where they wait for each other, every access checked. */
 #include <stdlib.h>
 #include <unistd.h>
 
