@@ -392,6 +392,9 @@ int file_open(const char *path, int64_t most, int64_t *size);
 FILE *file_open_stream(const char *path, int64_t most); /* the same */
 const char *file_reason(int number);                    /* strerror, with words for these two */
 bool dir_create_all(const char *path);                  /* folders that are made are their owner's alone */
+/* A variable of the environment, the one way to read it; NULL where it is not set, and in a process that has more
+ * rights than its caller (set-user-ID): there nobody chooses folders and programs for it. */
+const char *environment_get(const char *name);
 /* Full path of `name` in PATH, or NULL. */
 char *find_program(Arena *a, const char *name);
 int64_t clock_ns(void); /* monotonic */

@@ -154,9 +154,11 @@ bool dir_create_all(const char *path) {
   return true;
 }
 
+const char *environment_get(const char *name) { return secure_getenv(name); }
+
 char *find_program(Arena *a, const char *name) {
   if (strchr(name, '/')) return access(name, X_OK) == 0 && !is_directory(name) ? arena_strdup(a, name) : NULL;
-  const char *at = secure_getenv("PATH");
+  const char *at = environment_get("PATH");
   if (!at || !*name) return NULL;
   for (;;) {
     size_t n = strcspn(at, ":");

@@ -100,7 +100,7 @@ static bool refuse(Buf *problem, const char *path, const char *why) {
 /* path is a real path, without links. What lies above the home folder is the administrator's. */
 static bool check_above(const char *path, Buf *problem) {
   char at[PATH_MAX], home[PATH_MAX];
-  const char *named = secure_getenv("HOME");
+  const char *named = environment_get("HOME");
   if (!named || !realpath(named, home)) *home = 0;
   snprintf(at, sizeof at, "%s", path);
   while (strcmp(at, home) && strcmp(at, "/")) {
@@ -118,11 +118,11 @@ static bool check_above(const char *path, Buf *problem) {
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
 char *cache_dir(Arena *a) {
-  const char *dir = secure_getenv("NEREID_CACHE_DIR");
+  const char *dir = environment_get("NEREID_CACHE_DIR");
   if (dir && *dir) return arena_strdup(a, dir);
-  dir = secure_getenv("XDG_CACHE_HOME");
+  dir = environment_get("XDG_CACHE_HOME");
   if (dir && *dir == '/') return arena_printf(a, "%s/nereid", dir); /* relative: ignored, as XDG says */
-  dir = secure_getenv("HOME");
+  dir = environment_get("HOME");
   return dir && *dir ? arena_printf(a, "%s/.cache/nereid", dir) : NULL;
 }
 
@@ -289,7 +289,7 @@ static const char *const kinds[] = {"cpu", "cubin", "nvrtc", "tune", "cc"};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 int64_t store_limit(void) {
-  const char *text = secure_getenv("NEREID_CACHE_SIZE");
+  const char *text = environment_get("NEREID_CACHE_SIZE");
   int64_t size;
   return text && *text && parse_size(text, &size) ? size : usual_limit;
 }

@@ -40,7 +40,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void watch_forks(void) { fork_hook_add(&fork_hook); }
 
 const char *temp_place(void) {
-  const char *chosen = secure_getenv("TMPDIR");
+  const char *chosen = environment_get("TMPDIR");
   return chosen && *chosen ? chosen : "/tmp";
 }
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <limits.h>
 #include <unistd.h>
 
 static const char helper[] =
@@ -24,7 +25,8 @@ static const char helper[] =
 struct Triton {
   pid_t pid;
   FILE *to, *from;
-  char folder[64], version[200];
+  TempFolder folder;
+  char version[200];
   int arrays; /* ids given so far */
   struct Known {
     const LaunchArg *owner;
@@ -85,16 +87,12 @@ static int answer(Triton *t, char why[300], Json **out) {
 }
 
 int triton_start(Triton **out) {
-  const char *python = getenv("NEREID_PYTHON"), *temporary = getenv("TMPDIR");
+  const char *python = environment_get("NEREID_PYTHON"), *memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NULL;
   if (!python || !*python) python = "python3";
   Triton *t = calloc(1, sizeof *t);
   if (!t) return report_error(NULL);
-  snprintf(t->folder, sizeof t->folder, "%s/nereid-XXXXXX",
-           access("/dev/shm", W_OK) == 0         ? "/dev/shm"
-           : temporary && strlen(temporary) < 40 ? temporary
-                                                 : "/tmp");
-  if (!mkdtemp(t->folder)) {
-    fprintf(stderr, "nereid bench: --triton: no folder can be made for its data: %s: %s\n", t->folder, strerror(errno));
+  if (!temp_create(&t->folder, memory)) {
+    fprintf(stderr, "nereid bench: --triton: no folder can be made for its data: %s\n", strerror(errno));
     return free(t), 1;
   }
   int to = -1, from = -1;
@@ -124,7 +122,7 @@ void triton_stop(Triton *t) {
   if (t->to) fclose(t->to);
   if (t->from) fclose(t->from);
   if (t->pid > 0) waitpid(t->pid, NULL, 0);
-  rmdir(t->folder);
+  temp_remove(&t->folder);
   free(t);
 }
 
@@ -158,12 +156,12 @@ static int send_array(Triton *t, const LaunchArg *owner, char why[300]) {
   if (id_of(t, owner)) return 0;
   if (t->known_count == MAX_CASES * MAX_LAUNCHES) return snprintf(why, 300, "too many arrays"), -1;
   int id = ++t->arrays;
-  char path[100];
-  snprintf(path, sizeof path, "%s/array%d", t->folder, id);
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/array%d", t->folder.path, id);
   FILE *f = fopen(path, "wb");
   bool bad = !f || fwrite(owner->array.data, 1, (size_t)owner->array.bytes, f) != (size_t)owner->array.bytes;
   if (f && fclose(f)) bad = true;
-  int status = bad ? (snprintf(why, 300, "cannot write %s: %s", path, strerror(errno)), -1) : 0;
+  int status = bad ? (snprintf(why, 300, "cannot write %.200s: %s", path, strerror(errno)), -1) : 0;
   if (!status) {
     JsonWriter w = begin_command(t, "array");
     json_put_int(&w, "id", id);
@@ -258,15 +256,15 @@ typedef struct Fetch {
 
 static int fetch_theirs(void *arg, const LaunchArg *owner, void *to) {
   Fetch *f = arg;
-  char path[100];
-  snprintf(path, sizeof path, "%s/result", f->triton->folder);
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/result", f->triton->folder.path);
   JsonWriter w = begin_command(f->triton, "read");
   json_put_int(&w, "id", id_of(f->triton, owner));
   json_put_text(&w, "path", path);
   f->status = end_command(f->triton, &w, f->why, NULL);
   FILE *in = f->status ? NULL : fopen(path, "rb");
   if (!f->status && (!in || fread(to, 1, (size_t)owner->array.bytes, in) != (size_t)owner->array.bytes))
-    f->status = -1, snprintf(f->why, 300, "its results cannot be read from %s", path);
+    f->status = -1, snprintf(f->why, 300, "its results cannot be read from %.200s", path);
   if (in) fclose(in);
   unlink(path);
   return f->status != 0;

@@ -1,6 +1,6 @@
-/* cli: `nereid VERB ...`. One file a verb; what verbs share is declared here. Uses nereid.h and libc alone, so that
- * nothing is done here that a C caller could not do. Here, unlike in the library, main() may exit; but verbs return
- * their exit status. */
+/* cli: `nereid VERB ...`. One file a verb; what verbs share is declared here. Uses nereid.h, and base/ for text and files,
+ * so that nothing is done here that a C caller could not do. Here, unlike in the library, main() may exit; but verbs
+ * return their exit status. */
 #ifndef NEREID_CLI_H
 #define NEREID_CLI_H
 
@@ -35,9 +35,6 @@ int64_t now_ns(void);
 /* "4096", "2^20": a whole number, its first part to strtoll's `base`; *end: behind it. False: there is none, or it is
  * past int64. */
 bool read_whole(const char *text, int base, const char **end, int64_t *out);
-/* "$TMPDIR/NAME-XXXXXX" for mkstemp and mkdtemp, in /tmp where TMPDIR is not set. malloc'ed; NULL when out of memory.
- */
-char *temporary_path(const char *name);
 /* malloc'ed; NULL when out of memory */
 char *format_string(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -56,8 +53,6 @@ char **options_split(int argc, char **argv, int *out_argc);
 /* For an option that the verb does not know: how many words to pass over, which is said on stderr, or -1 after an
  * error. */
 int option_of_others(const Verb *v, int argc, char **argv);
-/* The name that `word` may have been meant for; NULL: none is near. */
-const char *name_near(const char *word, const char *const *names, int n);
 
 /* ---- arrays.c: an array in host memory, contiguous or strided ---------------------------------------------------- */
 

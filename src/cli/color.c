@@ -1,6 +1,8 @@
 /* color: colours on a terminal, and nowhere else: not in a file or a pipe, not where NO_COLOR says no
  * (https://no-color.org), not on a terminal that knows none (TERM=dumb). */
 #include "cli.h"
+
+#include "base/base.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +12,7 @@ static bool has_color(FILE *out) {
   int fd = fileno(out);
   if (fd != 1 && fd != 2) return false;
   if (!known[fd]) {
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    const char *no = environment_get("NO_COLOR"), *term = environment_get("TERM");
     known[fd] = isatty(fd) && !(no && *no) && term && *term && strcmp(term, "dumb") != 0 ? 1 : -1;
   }
   return known[fd] > 0;

@@ -12,6 +12,8 @@
  *     anything else, for a constexpr parameter        a Python expression: 'relu', tl.float16, (1, 2)
  */
 #include "cli.h"
+
+#include "base/base.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -432,9 +434,9 @@ static int find_kernel(Launch *l) {
   if (!l->kernel_name && n == 1) return l->kernel = nereid_kernel_at(l->module, 0), 0;
   if (l->kernel_name && (l->kernel = nereid_kernel_find(l->module, l->kernel_name))) return 0;
   if (l->kernel_name) {
-    const char **names = malloc(sizeof *names * (size_t)n);
+    const char **names = calloc((size_t)n + 1, sizeof *names);
     for (int i = 0; names && i < n; i++) names[i] = nereid_kernel_at(l->module, i)->name;
-    const char *near = names ? name_near(l->kernel_name, names, n) : NULL;
+    const char *near = names ? nearest_name(l->kernel_name, names) : NULL;
     usage_error(l->verb, "%s has no kernel '%s'; it has:", l->path, l->kernel_name);
     if (near) fprintf(stderr, "  %s (did you mean '%s'?)\n", near, near);
     for (int i = 0; i < n; i++)

@@ -1,6 +1,8 @@
 /* main: finds the verb and hands over. */
 #include "cli.h"
 
+#include "base/base.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,9 +52,9 @@ int main(int argc, char **argv) {
     if (fflush(stdout) || ferror(stdout)) return fprintf(stderr, "nereid: cannot write to standard output\n"), 1;
     return status;
   }
-  const char *names[VERB_COUNT];
+  const char *names[VERB_COUNT + 1] = {NULL};
   for (int i = 0; i < VERB_COUNT; i++) names[i] = verbs[i]->name;
-  const char *near = name_near(argv[1], names, VERB_COUNT);
+  const char *near = nearest_name(argv[1], names);
   print_in(stderr, COLOR_ERROR, "nereid:");
   if (near) return fprintf(stderr, " there is no verb '%s'; did you mean '%s'?\n", argv[1], near), 2;
   fprintf(stderr, " there is no verb '%s'\n", argv[1]);

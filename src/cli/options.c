@@ -9,6 +9,8 @@
  */
 #include "cli.h"
 
+#include "base/base.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,40 +123,6 @@ char **options_split(int argc, char **argv, int *out_argc) {
   return out;
 }
 
-/* Edits between two short words, two letters that changed places counting as one; past 15 letters the rest counts
- * nothing. */
-static int distance(const char *a, const char *b) {
-  int m = (int)strnlen(a, 15), n = (int)strnlen(b, 15), d[16][16];
-  for (int i = 0; i <= m; i++) {
-    for (int j = 0; j <= n; j++) {
-      if (!i || !j) {
-        d[i][j] = i + j;
-        continue;
-      }
-      int least = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-      if (d[i - 1][j] + 1 < least) least = d[i - 1][j] + 1;
-      if (d[i][j - 1] + 1 < least) least = d[i][j - 1] + 1;
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < least)
-        least = d[i - 2][j - 2] + 1;
-      d[i][j] = least;
-    }
-  }
-  return d[m][n];
-}
-
-const char *name_near(const char *word, const char *const *names, int n) {
-  const char *best = NULL;
-  int least = (int)strlen(word) > 5 ? 3 : 2; /* edits that are still a slip */
-  for (int i = 0; i < n; i++) {
-    int d = distance(word, names[i]);
-    if (d < least) {
-      least = d;
-      best = names[i];
-    }
-  }
-  return best;
-}
-
 static bool lists(const char *verbs, const char *verb) {
   size_t n = strlen(verb);
   for (const char *p = strstr(verbs, verb); p; p = strstr(p + 1, verb))
@@ -163,7 +131,7 @@ static bool lists(const char *verbs, const char *verb) {
 }
 
 int option_of_others(const Verb *v, int argc, char **argv) {
-  const char *names[OPTION_COUNT];
+  const char *names[OPTION_COUNT + 1] = {NULL};
   int n = 0;
   for (int i = 0; i < OPTION_COUNT; i++) {
     if (lists(options[i].verbs, v->name)) names[n++] = options[i].name;
@@ -173,7 +141,7 @@ int option_of_others(const Verb *v, int argc, char **argv) {
             (int)strcspn(options[i].verbs, " "), options[i].verbs);
     return 1 + options[i].has_value;
   }
-  const char *near = name_near(argv[0], names, n);
+  const char *near = nearest_name(argv[0], names);
   if (near) usage_error(v, "unknown option %s; did you mean %s?", argv[0], near);
   else usage_error(v, "unknown option %s; see nereid %s --help", argv[0], v->name);
   return -1;

@@ -8,6 +8,8 @@
  * other one to the file that its option names.
  */
 #include "bench.h"
+
+#include "base/base.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -127,26 +129,12 @@ static int write_views(const Prof *p, const char *trace) {
 
 /* ---- a place for the trace --------------------------------------------------------------------------------------- */
 
-static char *temporary_folder(void) {
-  char *path = temporary_path("nereid-prof");
-  if (path && mkdtemp(path)) return path;
+static int no_folder(void) {
   fprintf(stderr,
           "nereid prof: no temporary folder can be made: %s; TMPDIR names another place, --trace keeps the trace where "
           "you say\n",
           strerror(errno));
-  free(path);
-  return NULL;
-}
-
-static void remove_folder(const char *path) {
-  DIR *d = opendir(path);
-  for (struct dirent *e; d && (e = readdir(d));) {
-    char *file = format_string("%s/%s", path, e->d_name);
-    if (file && strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) unlink(file);
-    free(file);
-  }
-  if (d) closedir(d);
-  rmdir(path);
+  return 1;
 }
 
 /* ---- launches of ours -------------------------------------------------------------------------------------------- */
@@ -191,20 +179,21 @@ static int profile_launches(const Prof *p) {
   nereid_device *d = NULL;
   nereid_error *err = NULL;
   if (nereid_device_open(p->device, &d, &err)) return report_error(err);
+  TempFolder folder = {0};
+  if (!p->trace && !temp_create(&folder, NULL)) return nereid_device_close(d), no_folder();
   char *bytes = format_string("bytes=%lld", (long long)nereid_bench_bytes(d)),
-       *folder = p->trace ? NULL : temporary_folder();
-  char *trace = p->trace ? format_string("%s", p->trace) : folder ? format_string("%s/launches.trace", folder) : NULL;
+       *trace = p->trace ? format_string("%s", p->trace) : format_string("%s/launches.trace", folder.path);
   Words variables = {0};
   Case *c = calloc(1, sizeof *c);
-  int status = c && bytes && trace && words_add(&variables, bytes) ? 0 : !p->trace && !folder ? 1 : report_error(NULL);
+  int status = c && bytes && trace && words_add(&variables, bytes) ? 0 : report_error(NULL);
   if (!status) status = case_open(c, d, &p->plan, 0, &variables);
   if (!status) status = profile_case(p, c, d, trace);
   if (c) case_close(c, d);
   nereid_device_close(d);
   if (!status) status = write_views(p, trace);
-  if (folder) remove_folder(folder);
+  temp_remove(&folder);
   words_free(&variables);
-  free(c), free(bytes), free(trace), free(folder);
+  free(c), free(bytes), free(trace);
   return status;
 }
 
@@ -223,10 +212,11 @@ static bool has_traces(const char *folder) {
 
 /* The exit status is the program's; but when that is 0, and the report fails, it is 1. */
 static int profile_program(const Prof *p) {
-  char *folder = p->trace ? format_string("%s", p->trace) : temporary_folder();
+  TempFolder temporary = {0};
+  if (!p->trace && !temp_create(&temporary, NULL)) return no_folder();
+  const char *folder = p->trace ? p->trace : temporary.path;
   nereid_error *err = NULL;
   int result = 1;
-  if (!folder) return 1;
   if (nereid_prof_run(p->program, folder, &p->session, &result, &err)) {
     report_error(err);
   } else {
@@ -238,8 +228,7 @@ static int profile_program(const Prof *p) {
                                        1);
     if (!result) result = failed;
   }
-  if (!p->trace) remove_folder(folder);
-  free(folder);
+  temp_remove(&temporary);
   return result;
 }
 

@@ -200,18 +200,16 @@ static int write_views(const Instrument *p, const char *trace) {
 
 static int write_files(const Instrument *p, const nereid_instrument *in) {
   if (!p->trace && !p->chrome && !p->html) return 0;
-  char *path = p->trace ? format_string("%s", p->trace) : temporary_path("nereid-inside");
-  if (!path) return report_error(NULL);
-  int fd = p->trace ? -1 : mkstemp(path), status = 0;
-  if (!p->trace && fd < 0)
-    status = (fprintf(stderr, "nereid prof: no temporary file can be made: %s; TMPDIR names another place\n",
-                      strerror(errno)),
-              1);
-  if (fd >= 0) close(fd);
+  TempFolder folder = {0};
+  if (!p->trace && !temp_create(&folder, NULL)) {
+    fprintf(stderr, "nereid prof: no temporary folder can be made: %s; TMPDIR names another place\n", strerror(errno));
+    return 1;
+  }
+  char *path = p->trace ? format_string("%s", p->trace) : format_string("%s/regions.trace", folder.path);
   nereid_error *err = NULL;
-  if (!status && nereid_instrument_save(in, path, &err)) status = report_error(err);
+  int status = !path || nereid_instrument_save(in, path, &err) ? report_error(err) : 0;
   if (!status) status = write_views(p, path);
-  if (fd >= 0) unlink(path);
+  temp_remove(&folder);
   free(path);
   return status;
 }

@@ -107,8 +107,3 @@ bool read_whole(const char *text, int base, const char **end, int64_t *out) {
   }
   return *out = v, *end = e, true;
 }
-
-char *temporary_path(const char *name) {
-  const char *tmp = getenv("TMPDIR");
-  return format_string("%s/%s-XXXXXX", tmp && *tmp ? tmp : "/tmp", name);
-}

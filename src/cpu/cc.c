@@ -10,7 +10,6 @@
  *
  * The compiler works in a temporary folder in the cache's, or where that is missing, read-only or full, below $TMPDIR.
  */
-#define _GNU_SOURCE
 #include "cpu/cpu.h"
 
 #include <ctype.h>
@@ -64,7 +63,7 @@ static void add_identity(Context *cx, Buf *out, const char *word) {
 static Compiler find_compiler(Context *cx) {
   static const char *const names[] = {"cc", "gcc", "clang"};
   Compiler c = {.identity = ""};
-  const char *chosen = secure_getenv("NEREID_CC");
+  const char *chosen = environment_get("NEREID_CC");
   if (chosen && *chosen) {
     c.chosen = chosen;
     char *copy = arena_strdup(cx->arena, chosen), *save = NULL;

@@ -51,7 +51,7 @@ static void init_starting(void) {
 TraceWriter *inject_trace(void) { return atomic_load_explicit(&own.trace, memory_order_acquire); }
 
 bool inject_wants(const char *kind) {
-  const char *kinds = getenv("NEREID_PROF_KINDS");
+  const char *kinds = environment_get("NEREID_PROF_KINDS");
   size_t n = strlen(kind);
   for (const char *at = kinds; at && *at; at = strchr(at, ','), at = at ? at + 1 : NULL)
     if (!strncmp(at, kind, n) && (!at[n] || at[n] == ',')) return true;
@@ -131,7 +131,7 @@ static void stop_cuda(void) {
 /* Whether the folder holds another trace: of what a launcher (timeout, env, a shell) ran, which is what the run was
  * about. */
 static bool others_left_traces(void) {
-  const char *slash = strrchr(own.path, '/'), *folder = getenv("NEREID_PROF_DIR");
+  const char *slash = strrchr(own.path, '/'), *folder = environment_get("NEREID_PROF_DIR");
   DIR *d = folder && slash ? opendir(folder) : NULL;
   bool found = false;
   for (struct dirent *e; d && !found && (e = readdir(d));) {
@@ -277,8 +277,8 @@ static TraceWriter *create_trace(const char *folder) {
 }
 
 static void begin(void) {
-  const char *folder = getenv("NEREID_PROF_DIR"), *hz = getenv("NEREID_PROF_HZ"),
-             *runner = getenv("NEREID_PROF_RUNNER");
+  const char *folder = environment_get("NEREID_PROF_DIR"), *hz = environment_get("NEREID_PROF_HZ"),
+             *runner = environment_get("NEREID_PROF_RUNNER");
   if (!folder || !*folder) return;
   int before = errno;
   TraceWriter *w = create_trace(folder);

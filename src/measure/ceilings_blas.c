@@ -5,7 +5,6 @@
  * A product of n x n matrices of random numbers takes 2 n^3 operations. (Zeros would be multiplied faster: a GPU's
  * clock falls with the power that it takes.)
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <glob.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ static void *open_in(const char *folder, const char *name, char *path, size_t si
 static void *open_in_packages(const char *name, char *path, size_t size) {
   void *library = NULL;
   char own[2][300] = {"", ""};
-  const char *home = secure_getenv("HOME"), *venv = secure_getenv("VIRTUAL_ENV");
+  const char *home = environment_get("HOME"), *venv = environment_get("VIRTUAL_ENV");
   if (home) snprintf(own[0], sizeof own[0], "%s/.local/lib/python3*/site-packages/nvidia/*/lib/", home);
   if (venv) snprintf(own[1], sizeof own[1], "%s/lib/python3*/site-packages/nvidia/*/lib/", venv);
   const int most = (int)(sizeof package_folders / sizeof package_folders[0]);
@@ -44,7 +43,7 @@ static void *open_in_packages(const char *name, char *path, size_t size) {
 }
 
 static void *open_library(const char *variable, const char *const *names, char *path, size_t size) {
-  const char *chosen = secure_getenv(variable);
+  const char *chosen = environment_get(variable);
   if (chosen && *chosen) return open_in("", chosen, path, size);
   void *library = NULL;
   for (int i = 0; names[i] && !library; i++) library = open_in("", names[i], path, size);

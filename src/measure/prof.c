@@ -16,7 +16,6 @@
  * In the child of a fork there are no sessions: their files are the parent's. nereid_prof_stop there frees, and no
  * more.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -595,14 +594,14 @@ nereid_status nereid_prof_stop(nereid_prof *p, nereid_error **error) {
  * this one; the two are read as one. */
 
 __attribute__((constructor)) static void start_unasked(void) {
-  const char *folder = secure_getenv("NEREID_PROF_DIR");
+  const char *folder = environment_get("NEREID_PROF_DIR");
   char path[4096];
   if (!folder || !*folder) return;
   int n = snprintf(path, sizeof path, "%s/nereid-%ld.trace", folder, (long)getpid());
   /* after an exec */
   for (int i = 2; n < (int)sizeof path && !access(path, F_OK); i++)
     n = snprintf(path, sizeof path, "%s/nereid-%ld.%d.trace", folder, (long)getpid(), i);
-  const char *kinds = secure_getenv("NEREID_PROF_KINDS");
+  const char *kinds = environment_get("NEREID_PROF_KINDS");
   nereid_prof_options o = {.no_cuda = true, .count_work = kinds && strstr(kinds, "work")};
   /* a failure is the profiler's, not the program's */
   if (n >= (int)sizeof path || nereid_prof_start(path, &o, &unasked, NULL)) return;

@@ -27,7 +27,7 @@ static bool try_beside(const char *file, char out[PATH_MAX]) {
 }
 
 static nereid_status find_library(char out[PATH_MAX], nereid_error **error) {
-  const char *named = secure_getenv("NEREID_PROF_LIBRARY");
+  const char *named = environment_get("NEREID_PROF_LIBRARY");
   if (named && *named) {
     if (realpath(named, out) && !access(out, R_OK)) return NEREID_OK;
     return error_errno(error, NEREID_BAD_FILE, errno, "NEREID_PROF_LIBRARY names %s, which cannot be read", named);

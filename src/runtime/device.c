@@ -4,7 +4,6 @@
  * serves to free only what was allocated here, to keep a copy within its array, and to tell the kernels how much memory
  * a launch touches. Launches only read it.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 
 #include "runtime/hooks.h"
@@ -40,13 +39,13 @@ nereid_status device_create(const DeviceKind *kind, const char *name, nereid_dev
                             nereid_status (*open)(nereid_device *d, const void *arg, nereid_error **error),
                             const void *arg, nereid_error **error) {
   nereid_limits limits;
-  const char *text = getenv("NEREID_LIMITS");
+  const char *text = environment_get("NEREID_LIMITS");
   nereid_status wrong = text ? nereid_limits_read(text, &limits, error) : NEREID_OK;
   if (wrong) return wrong;
   nereid_device *d = calloc(1, sizeof *d);
   if (!d) return error_out_of_memory(error);
   d->kind = kind;
-  const char *autotune = secure_getenv("NEREID_AUTOTUNE");
+  const char *autotune = environment_get("NEREID_AUTOTUNE");
   d->autotunes = !autotune || strcmp(autotune, "0");
   snprintf(d->name, sizeof d->name, "%s", name);
   pthread_rwlock_init(&d->lock, NULL);

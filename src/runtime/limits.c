@@ -51,7 +51,7 @@ static int64_t first_of(int64_t a, int64_t b, int64_t c) { return a > 0 ? a : b 
 nereid_limits limits_of(const nereid_options *o) {
   static const int64_t operations = 1LL << 40;
   nereid_limits mine = o ? o->limits : (nereid_limits){0}, environment = {0};
-  const char *text = getenv("NEREID_LIMITS");
+  const char *text = environment_get("NEREID_LIMITS");
   if (text && !read_all(text, &environment)) environment = (nereid_limits){0}; /* nereid_device_open complains */
   return (nereid_limits){
       .memory_bytes = first_of(mine.memory_bytes, environment.memory_bytes, limits_default.memory),

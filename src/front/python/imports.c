@@ -51,7 +51,7 @@ static bool is_top(Front *fr, const char *folder) {
 
 /* Is it of others, too: home, the root, a folder for everybody? */
 static bool is_shared(const char *folder) {
-  const char *const places[] = {"/", getenv("HOME")};
+  const char *const places[] = {"/", environment_get("HOME")};
   struct stat st, other;
   if (stat(folder, &st) != 0 || (st.st_mode & S_IWOTH)) return true;
   for (int i = 0; i < 2; i++)

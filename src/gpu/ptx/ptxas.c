@@ -266,7 +266,7 @@ static void assemble(Context *cx, const Job *job, Buf *content) {
 
 static bool find_or_make(Context *cx, const Buf *text, const GpuPtx *ptx, const GpuTarget *t, GpuCubin *out,
                          Buf *content) {
-  const char *chosen = secure_getenv("NEREID_PTXAS");
+  const char *chosen = environment_get("NEREID_PTXAS");
   if (chosen && !strcmp(chosen, "none")) return false;
   const char *ptxas = find_ptxas(cx, chosen), *identity = identity_of(cx, ptxas);
   const char *name = name_of(cx, chosen, text, t);

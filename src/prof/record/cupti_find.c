@@ -10,6 +10,7 @@
  * so the loaded one comes first, and one that did not work is closed.
  */
 #define _GNU_SOURCE
+#include "base/base.h"
 #include "prof/record/cupti_find.h"
 
 #include <dlfcn.h>
@@ -117,7 +118,7 @@ static bool use_path(Attempt *a, const char *folder, const char *rest, const cha
 bool cupti_open(CuptiApi *api, CuptiSubscriber *subscriber, CuptiCallback on_call, char why[500]) {
   Attempt a = {api, subscriber, on_call, why};
   why[0] = 0;
-  const char *named = secure_getenv("NEREID_CUPTI");
+  const char *named = environment_get("NEREID_CUPTI");
   if (named && *named) {
     void *library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -138,7 +139,7 @@ bool cupti_open(CuptiApi *api, CuptiSubscriber *subscriber, CuptiCallback on_cal
         if (use_path(&a, roots.at[i], packages[p][0], packages[p][1])) return true;
     for (int i = 0; i < SONAMES && !a.stop; i++)
       if (use(&a, dlopen(sonames[i], RTLD_NOW | RTLD_LOCAL), sonames[i])) return true;
-    const char *const homes[] = {secure_getenv("CUDA_HOME"), secure_getenv("CUDA_PATH"), "/usr/local/cuda"};
+    const char *const homes[] = {environment_get("CUDA_HOME"), environment_get("CUDA_PATH"), "/usr/local/cuda"};
     for (int h = 0; h < 3; h++)
       for (int i = 0; i < SONAMES; i++)
         for (int p = 0; p < 3; p++)

@@ -97,7 +97,7 @@ int inject_run(const char *library, const char *trace_dir, const InjectOptions *
       "NEREID_PROF_HZ",
                               "NEREID_PROF_KINDS", "NEREID_PROF_RUNNER", o->python ? "PYTHONPERFSUPPORT" : NULL, NULL};
     /* clang-format on */
-    const char *preload = secure_getenv("LD_PRELOAD");
+    const char *preload = environment_get("LD_PRELOAD");
     bool all =
         asprintf(&more[n++], "LD_PRELOAD=%s%s%s", path, preload && *preload ? ":" : "", preload ? preload : "") > 0;
     all &= asprintf(&more[n++], "CUDA_INJECTION64_PATH=%s", path) > 0;

@@ -1,5 +1,4 @@
 /* Opening the driver's library, and what its errors mean to a person. */
-#define _GNU_SOURCE
 #include "runtime/cuda/api.h"
 
 #include <dlfcn.h>
@@ -76,7 +75,7 @@ void cuda_describe(const CudaApi *api, CuResult r, char *out, size_t size) {
 }
 
 bool cuda_api_open(CudaApi *api, char why[512], const char **hint) {
-  const char *chosen = secure_getenv("NEREID_LIBCUDA"), *file = chosen && *chosen ? chosen : "libcuda.so.1";
+  const char *chosen = environment_get("NEREID_LIBCUDA"), *file = chosen && *chosen ? chosen : "libcuda.so.1";
   *api = (CudaApi){0};
   *hint = chosen && *chosen
               ? "NEREID_LIBCUDA names the driver's library; unset it for libcuda.so.1"

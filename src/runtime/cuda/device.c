@@ -8,7 +8,6 @@
  * be meant. After an illegal address and the like the context is lost: every call on it fails from then on, and says
  * why.
  */
-#define _GNU_SOURCE
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -146,7 +145,7 @@ static Cuda *cuda_create(nereid_error **error, const char *name, nereid_status *
   pthread_cond_init(&c->changed, NULL);
   atomic_init(&c->references, 1);
   c->api.driver_version(&c->driver_version);
-  const char *blocking = secure_getenv("NEREID_CUDA_BLOCKING");
+  const char *blocking = environment_get("NEREID_CUDA_BLOCKING");
   c->blocking = blocking && *blocking && strcmp(blocking, "0");
   return c;
 }

@@ -17,7 +17,6 @@
  * lists, records); while somebody watches (a profile of ours, a tool that CUDA injects), who is to see the launches
  * that the program makes; and where the driver has no such graphs.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 
 #include "runtime/hooks.h"
@@ -26,7 +25,7 @@
 enum { REPEAT_AT = 33 };
 
 bool cuda_repeats_work(const CudaApi *api) {
-  const char *wanted = secure_getenv("NEREID_CUDA_REPEAT"), *injected = secure_getenv("CUDA_INJECTION64_PATH");
+  const char *wanted = environment_get("NEREID_CUDA_REPEAT"), *injected = environment_get("CUDA_INJECTION64_PATH");
   return (!wanted || strcmp(wanted, "0")) && !(injected && *injected) && api->graph_create && api->graph_add_kernel &&
          api->graph_set_kernel && api->graph_instantiate && api->graph_launch && api->graph_destroy &&
          api->graph_exec_destroy && api->thread_capture_mode;

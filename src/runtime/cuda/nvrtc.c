@@ -52,13 +52,13 @@ enum { NVRTC_NAME_NOT_FOUND = 12, NVRTC_COMPILATION = 6, NVRTC_INVALID_OPTION = 
 /* ---- finding the library ----------------------------------------------------------------------------------------- */
 
 static const char *toolkit(void) {
-  const char *home = secure_getenv("CUDA_HOME");
-  if (!home || !*home) home = secure_getenv("CUDA_PATH");
+  const char *home = environment_get("CUDA_HOME");
+  if (!home || !*home) home = environment_get("CUDA_PATH");
   return home && *home ? home : "/usr/local/cuda";
 }
 
 static void *open_library(Context *cx, const char **tried) {
-  const char *chosen = secure_getenv("NEREID_LIBNVRTC");
+  const char *chosen = environment_get("NEREID_LIBNVRTC");
   if (chosen && *chosen) return *tried = chosen, dlopen(chosen, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
   const char *const folders[] = {"", arena_printf(cx->arena, "%s/lib64/", toolkit()),
