@@ -1,6 +1,6 @@
-/* cli: `nereid VERB ...`. One file a verb; what verbs share is declared here. Uses nereid.h, and base/ for text and files,
- * so that nothing is done here that a C caller could not do. Here, unlike in the library, main() may exit; but verbs
- * return their exit status. */
+/* cli: `nereid VERB ...`. One file a verb; what verbs share is declared here. Uses nereid.h, and base/ for text and
+ * files, so that nothing is done here that a C caller could not do. Here, unlike in the library, main() may exit; but
+ * verbs return their exit status. */
 #ifndef NEREID_CLI_H
 #define NEREID_CLI_H
 
