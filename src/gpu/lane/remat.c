@@ -111,6 +111,13 @@ static bool comes_before(const LaneOp *a, const LaneOp *b) { /* in one block */
   return false;
 }
 
+/* A group of asynchronous products reads registers that were written before its fence. */
+static LaneOp *before_group(LaneOp *place) {
+  LaneOp *op = place;
+  while (op->prev && (op->prev->code == LANE_WGMMA || lane_op_is_pure(op->prev))) op = op->prev;
+  return op->prev && op->prev->code == LANE_WGMMA_FENCE ? op->prev : place;
+}
+
 static LaneOp *copy_before(Again *a, const LaneOp *op, LaneOp *place) {
   LaneBuilder b = lane_builder(a->f);
   LaneBlock alone = {.parent = place->block->parent};
@@ -121,7 +128,7 @@ static LaneOp *copy_before(Again *a, const LaneOp *op, LaneOp *place) {
   LaneOp proto = *op;
   LaneOp *copy = lane_op_raw(&b, proto, op->in_count, op->in, op->out_count, types);
   lane_remove(copy);
-  lane_insert_before(copy, place);
+  lane_insert_before(copy, before_group(place));
   return copy;
 }
 

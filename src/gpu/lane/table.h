@@ -52,4 +52,7 @@ uint64_t lane_type_mask(LaneType t);
 /* rmw of one element as the memory's unit does it; cas takes compare in y and value in z. */
 uint64_t lane_eval_rmw(int rmw, LaneKind kind, uint64_t old, uint64_t y, uint64_t z);
 
+/* lane/verify_products.c: what lane_verify asks of asynchronous products */
+void lane_verify_products(LaneFunc *f, const char *after);
+
 #endif

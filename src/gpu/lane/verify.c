@@ -5,7 +5,7 @@
  * Kinds and the types of operands are in one table (rules). A value may be used where it is visible: below its
  * definition in the same block or one inside it. Operations that all lanes of a warp must reach together may not stand
  * under control that is not uniform: an `if`, `for` or `while` without that mark, but for a `for` whose bounds are
- * constants or parameters.
+ * constants or parameters. What holds of asynchronous products stands in verify_products.c.
  */
 #include "gpu/lane/table.h"
 
@@ -251,31 +251,11 @@ static void check_conversion(Verifier *v, const LaneOp *op) {
     wrong(v, op, "no conversion from %s to %s", lane_kind_info[op->kind].name, lane_kind_info[op->to].name);
 }
 
-/* What products in flight leave may be handed on to the next one, around a loop, or to a wait; nobody else may see it
- * before that. (Registers that a loop carries are checked where they are used.) */
-static bool may_take_pending(const LaneOp *op, int operand) {
-  switch (op->code) {
-    case LANE_WGMMA: return operand >= lane_wgmma_inputs(op);
-    case LANE_WGMMA_WAIT:
-    case LANE_YIELD:
-    case LANE_FOR: return true;
-    default: return false;
-  }
-}
-
 static void check_wgmma(Verifier *v, const LaneOp *op) {
   int n = 2 * op->out_count, inputs = lane_wgmma_inputs(op);
   if (n % 8 || n > 256) wrong(v, op, "%d columns", n);
   if (v->f->num_warps % 4) wrong(v, op, "%d warps are no warpgroups", v->f->num_warps);
   if (inputs != 2 && inputs != 5) wrong(v, op, "%d operands", op->in_count);
-}
-
-static void check_pending(Verifier *v, const LaneOp *op) {
-  for (int i = 0; i < op->in_count; i++) {
-    const LaneOp *def = op->in[i]->def;
-    if (def && def->code == LANE_WGMMA && !may_take_pending(op, i))
-      wrong(v, op, "operand %d is the result of a product that nobody has waited for", i);
-  }
 }
 
 static void check_attrs(Verifier *v, const LaneOp *op) {
@@ -429,7 +409,6 @@ static void check_block(Verifier *v, const LaneBlock *block) {
     check_operands(v, op);
     check_results(v, op);
     check_attrs(v, op);
-    check_pending(v, op);
     LaneEffect effect = lane_info[op->code].effect;
     if (effect == LE_END && (op->next || !block->parent)) wrong(v, op, "it does not end a body");
     if (effect == LE_CONVERGED && v->divergent) wrong(v, op, "it stands under control that is not uniform");
@@ -458,4 +437,5 @@ void lane_verify(LaneFunc *f, const char *after) {
     define(&v, NULL, f->params[i], NULL, i);
   }
   check_block(&v, f->body);
+  lane_verify_products(f, v.after);
 }

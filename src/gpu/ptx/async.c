@@ -51,7 +51,7 @@ static void put_list(Ptx *p, int n, LaneValue *const *values) {
 }
 
 void ptx_wgmma(Ptx *p, const LaneOp *op) {
-  int n = op->out_count, first = op->in_count > n ? op->in_count - n : op->in_count;
+  int n = op->out_count, first = lane_wgmma_inputs(op);
   bool adds = first < op->in_count, registers = first == 5;
   uint64_t high = (uint64_t)op->imm;
   if (p->target->sm != 90) fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no wgmma", p->target->name);

@@ -4,8 +4,9 @@
  *
  *     copy       its thread has waited for the group; then the block has met. Until then nobody reads or writes the
  *                bytes
- *     product    its warp has waited for the group. Until then nobody writes what it reads. (Who may touch its
- *                accumulators is told from the text: lane/verify.c.)
+ *     product    its warp has waited for the group. Until then nobody writes what it reads, and after it, other warps
+ *                only when the block has met: a product reads up to the wait. (Who may touch its accumulators is told
+ *                from the text: lane/verify_products.c.)
  *
  * So a missing wait is found wherever it could do harm, and every time. Products read through another proxy than
  * stores write: whoever stored must have fenced since (of copies, nobody asks for that).
@@ -51,7 +52,16 @@ SimAsync *sim_async(Context *cx, const LaneFunc *f, int threads) {
   return a;
 }
 
-static void retire(SimRun *r, Queue *q, uint32_t before, int writer) {
+/* The warp has read the byte just now, for all that anybody knows. */
+static void has_read(const SimRun *r, SimShadow *s, int warp) {
+  bool others = s->read >= r->block_sync && s->read >= r->block_start &&
+                (s->reader == SIM_MANY || (s->reader & SIM_WARP ? s->reader & 31 : s->reader / 32) != warp);
+  s->reader = (uint16_t)(others ? SIM_MANY : SIM_WARP | warp);
+  s->read = r->time;
+}
+
+/* thread: whose copies, or the first of the warp whose products these are. */
+static void retire(SimRun *r, Queue *q, uint32_t before, int thread, bool copies) {
   int kept = 0;
   for (int i = 0; i < q->list.n; i++) {
     Bytes b = q->list.at[i];
@@ -61,18 +71,30 @@ static void retire(SimRun *r, Queue *q, uint32_t before, int writer) {
     }
     for (uint32_t k = 0; k < b.count; k++) {
       SimShadow *s = &r->shadow[b.address + k];
-      if (writer < 0) s->in_flight--;
-      else s->in_flight = SIM_BY_COPY, s->written = r->time;
+      if (copies) {
+        s->in_flight = SIM_BY_COPY;
+        s->written = r->time;
+      } else {
+        s->in_flight--;
+        has_read(r, s, thread / 32);
+      }
     }
   }
   q->list.n = kept;
 }
 
+/* What an earlier block left in flight is nobody's. */
+static void forget(SimRun *r, Queue *q) {
+  for (int i = 0; i < q->list.n; i++)
+    for (uint32_t k = 0; k < q->list.at[i].count; k++) r->shadow[q->list.at[i].address + k].in_flight = 0;
+  q->list.n = 0;
+}
+
 void sim_async_start(SimRun *r) {
   SimAsync *a = r->async;
   for (int t = 0; t < a->threads; t++) {
-    retire(r, &a->copies[t], UINT32_MAX, t);
-    if (t % 32 == 0) retire(r, &a->products[t / 32], UINT32_MAX, -1);
+    forget(r, &a->copies[t]);
+    if (t % 32 == 0) forget(r, &a->products[t / 32]);
     a->fence[t] = 0;
   }
 }
@@ -120,7 +142,7 @@ void sim_cp_group(SimRun *r, const SimOp *o, const SimMask *m) {
     if (!m->on[t]) continue;
     Queue *q = &r->async->copies[t];
     if (o->op->code == LANE_CP_COMMIT) q->committed++;
-    else if (o->op->code == LANE_CP_WAIT) retire(r, q, still_open(q, o->op->imm), t);
+    else if (o->op->code == LANE_CP_WAIT) retire(r, q, still_open(q, o->op->imm), t, true);
     else r->async->fence[t] = r->time;
   }
 }
@@ -240,7 +262,7 @@ void sim_wgmma_group(SimRun *r, const SimOp *o, int w) {
   Queue *q = &r->async->products[w];
   if (op->code == LANE_WGMMA_COMMIT) q->committed++;
   if (op->code != LANE_WGMMA_WAIT) return;
-  retire(r, q, still_open(q, op->imm), -1);
+  retire(r, q, still_open(q, op->imm), 32 * w, false);
   for (int i = 0; i < op->out_count; i++)
     for (int t = 32 * w; t < 32 * w + 32; t++)
       sim_set(r, o->out[i], op->out[i]->type, t, sim_get(r, o->in[i], op->in[i]->type, t));

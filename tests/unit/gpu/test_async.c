@@ -344,12 +344,381 @@ static void masks_all_false(void **state) {
   }
 }
 
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+enum { HEADS = 2 };
+
+typedef struct Attention {
+  int n, d, block_m, block_n, warps;
+  Dtype type;
+  bool causal;
+  const char *target;
+} Attention;
+
+enum { Q, K, V, GRAD, OUT, LSE, DELTA, DQ, DK, DV, ARRAYS };
+
+typedef struct Work {
+  double *want[ARRAYS], *scale[ARRAYS]; /* scale: the sum of the absolute values of what is summed up for an element */
+  DotArg arrays[ARRAYS];
+} Work;
+
+static const double softmax_scale = 0.25;
+
+/* What float64 makes of one head's arrays; of each element, how much its sum adds up in absolute values. */
+static void attention_reference(const Attention *c, Work *w, int head) {
+  int n = c->n, d = c->d;
+  size_t at = (size_t)(head * n * d);
+  const double *q = w->arrays[Q].values + at, *k = w->arrays[K].values + at, *v = w->arrays[V].values + at,
+               *g = w->arrays[GRAD].values + at;
+  double *p = calloc((size_t)(n * n), sizeof *p);
+  for (int i = 0; i < n; i++) {
+    double top = -INFINITY, sum = 0;
+    int end = c->causal ? i + 1 : n;
+    for (int j = 0; j < end; j++) {
+      double s = 0;
+      for (int h = 0; h < d; h++) s += softmax_scale * q[i * d + h] * k[j * d + h];
+      p[i * n + j] = s;
+      top = fmax(top, s);
+    }
+    for (int j = 0; j < end; j++) sum += p[i * n + j] = exp(p[i * n + j] - top);
+    for (int j = 0; j < end; j++) p[i * n + j] /= sum;
+    w->want[LSE][head * n + i] = (top + log(sum)) / log(2);
+    double delta = 0, size = 0;
+    for (int h = 0; h < d; h++) {
+      double *o = &w->want[OUT][at + (size_t)(i * d + h)], *z = &w->scale[OUT][at + (size_t)(i * d + h)];
+      for (int j = 0; j < end; j++) *o += p[i * n + j] * v[j * d + h], *z += p[i * n + j] * fabs(v[j * d + h]);
+      delta += *o * g[i * d + h], size += fabs(*o * g[i * d + h]);
+    }
+    w->want[DELTA][head * n + i] = delta, w->scale[DELTA][head * n + i] = size;
+    for (int j = 0; j < end; j++) {
+      double dp = 0;
+      for (int h = 0; h < d; h++) dp += g[i * d + h] * v[j * d + h];
+      double ds = p[i * n + j] * (dp - delta) * softmax_scale, most = p[i * n + j] * (fabs(dp) + size) * softmax_scale;
+      for (int h = 0; h < d; h++) {
+        size_t row = at + (size_t)(i * d + h), column = at + (size_t)(j * d + h);
+        w->want[DQ][row] += ds * k[j * d + h], w->scale[DQ][row] += most * fabs(k[j * d + h]);
+        w->want[DK][column] += ds * q[i * d + h], w->scale[DK][column] += most * fabs(q[i * d + h]);
+        w->want[DV][column] += p[i * n + j] * g[i * d + h];
+        w->scale[DV][column] += p[i * n + j] * fabs(g[i * d + h]);
+      }
+    }
+  }
+  free(p);
+}
+
+static void share_array(DotCase *c, const DotArg *from) { c->args[c->arg_count++] = *from; }
+
+/* A case of a kernel of kernels/attention.py; the arrays stay the Work's. */
+static DotCase attention_case(const Attention *a, const Work *w, const char *kernel, const int *arrays, int count) {
+  DotCase c = {.file = "attention.py", .kernel = kernel, .target = a->target, .warps = a->warps, .stages = 3};
+  for (int i = 0; i < count; i++) share_array(&c, &w->arrays[arrays[i]]);
+  dot_int(&c, a->n);
+  if (strcmp(kernel, "attention_delta")) dot_float(&c, softmax_scale);
+  dot_const(&c, a->d), dot_const(&c, a->block_m);
+  if (strcmp(kernel, "attention_delta")) dot_const(&c, a->block_n), dot_const(&c, a->causal);
+  int block = strcmp(kernel, "attention_backward_kv") ? a->block_m : a->block_n;
+  c.grid[0] = (a->n + block - 1) / block, c.grid[1] = HEADS, c.grid[2] = 1;
+  return c;
+}
+
+static void close_case(DotCase *c) {
+  c->arg_count = 0; /* the arrays are others' */
+  dot_free(c);
+}
+
+static Work attention_work(const Attention *a) {
+  Work w = {0};
+  DotCase c = {0};
+  for (int i = 0; i < ARRAYS; i++) {
+    bool row = i == LSE || i == DELTA;
+    int64_t n = (int64_t)HEADS * a->n * (row ? 1 : a->d);
+    dot_array(&c, row ? DT_F32 : a->type, n);
+    w.arrays[i] = c.args[i];
+    w.want[i] = calloc((size_t)n, sizeof *w.want[i]), w.scale[i] = calloc((size_t)n, sizeof *w.scale[i]);
+  }
+  return w;
+}
+
+static void free_work(Work *w) {
+  for (int i = 0; i < ARRAYS; i++)
+    free(w->want[i]), free(w->scale[i]), free(w->arrays[i].memory), free(w->arrays[i].values);
+}
+
+/* Probabilities and their gradients are rounded to the arrays' type before they are multiplied, and results once: two
+ * roundings of u each of what is summed up, and twice that of exp2's and f32's few; where numbers are too small for u,
+ * half of the type's least one, times 2 at most. delta comes of the rounded out. */
+static void check_array(const Attention *a, const Work *w, int which, const char *name) {
+  double u = a->type == DT_F16 ? 0x1p-11 : 0x1p-8, least = a->type == DT_F16 ? 0x1p-24 : 0x1p-133;
+  bool row = which == LSE || which == DELTA;
+  for (int64_t i = 0; i < (int64_t)HEADS * a->n * (row ? 1 : a->d); i++) {
+    double got = w->arrays[which].values[i], want = w->want[which][i],
+           bound = which == LSE ? 1e-5 : 4 * u * w->scale[which][i] + u * fabs(want) + 4 * a->n * least;
+    if (!(fabs(got - want) <= bound))
+      fail_msg("%s, n %d, D %d, %s, %s: element %lld is %g, not %g +- %g", name, a->n, a->d,
+               a->causal ? "causal" : "full", a->target, (long long)i, got, want, bound);
+  }
+}
+
+static void run_attention(const Attention *a, Work *w, const char *kernel, const int *arrays, int count) {
+  DotCase c = attention_case(a, w, kernel, arrays, count);
+  dot_run(&c, kernel);
+  DotCount n = dot_count(&c);
+  if (strcmp(kernel, "attention_delta")) {
+    assert_true(n.copies[16] > 0);
+    int rows = strcmp(kernel, "attention_backward_kv") ? a->block_m : a->block_n;
+    bool group = !strcmp(a->target, "sm_90a") && rows >= 64;
+    if (!(group ? n.wgmma : n.mma)) fail_msg("%s, %s: %d wgmma, %d mma", kernel, a->target, n.wgmma, n.mma);
+  }
+  for (int i = 0; i < count; i++) w->arrays[arrays[i]] = c.args[i]; /* values were read back */
+  close_case(&c);
+}
+
+static const int forward_arrays[] = {Q, K, V, OUT, LSE};
+
+static void check_attention(const Attention *a) {
+  Work w = attention_work(a);
+  for (int h = 0; h < HEADS; h++) attention_reference(a, &w, h);
+  run_attention(a, &w, "attention", forward_arrays, 5);
+  check_array(a, &w, OUT, "out"), check_array(a, &w, LSE, "lse");
+  run_attention(a, &w, "attention_delta", (int[]){OUT, GRAD, DELTA}, 3);
+  check_array(a, &w, DELTA, "delta");
+  run_attention(a, &w, "attention_backward_kv", (int[]){Q, K, V, GRAD, LSE, DELTA, DK, DV}, 8);
+  check_array(a, &w, DK, "dk"), check_array(a, &w, DV, "dv");
+  run_attention(a, &w, "attention_backward_q", (int[]){Q, K, V, GRAD, LSE, DELTA, DQ}, 7);
+  check_array(a, &w, DQ, "dq");
+  free_work(&w);
+}
+
+static void attention_forward_and_backward(void **state) {
+  for (int t = 0; t < 2; t++)
+    for (int causal = 0; causal < 2; causal++) {
+      check_attention(&(Attention){130, 64, 64, 64, 4, DT_F16, causal, targets[t]});
+      check_attention(&(Attention){100, 32, 64, 32, 4, DT_BF16, causal, targets[t]});
+    }
+  check_attention(&(Attention){256, 64, 128, 64, 8, DT_F16, true, "sm_90a"});
+}
+
+/* ---- what a pipelined loop waits for ----------------------------------------------------------------------------- */
+
+enum { SEEDS = 3 };
+
+static bool orders(const LaneOp *op) {
+  switch (op->code) {
+    case LANE_WGMMA_WAIT:
+    case LANE_WGMMA_FENCE:
+    case LANE_WGMMA_COMMIT:
+    case LANE_FENCE_PROXY:
+    case LANE_CP_WAIT:
+    case LANE_CP_COMMIT:
+    case LANE_BARRIER: return true;
+    default: return false;
+  }
+}
+
+typedef struct Search {
+  int skip;
+  LaneOp *found;
+} Search;
+
+static void find_order(LaneOp *op, void *arg) {
+  Search *s = arg;
+  if (orders(op) && s->skip-- == 0) s->found = op;
+}
+
+static void replace_all(LaneOp *op, void *arg) {
+  const LaneOp *wait = arg;
+  for (int i = 0; i < op->in_count; i++)
+    for (int k = 0; k < wait->out_count; k++)
+      if (op->in[i] == wait->out[k]) op->in[i] = wait->in[k];
+}
+
+static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code == LANE_WHILE; }
+
+/* Whether it stands in a loop that holds no other. */
+static bool in_inner_loop(const LaneOp *op) {
+  for (const LaneOp *o = op->block->first; o; o = o->next)
+    if (is_loop(o)) return false;
+  return op->block->parent && is_loop(op->block->parent);
+}
+
+static bool verifies(LaneFunc *f) {
+  Context *cx = f->cx;
+  bool ok = false;
+  if (context_try(cx)) {
+    lane_verify(f, "the test");
+    context_end_try(cx);
+    ok = true;
+  }
+  return ok;
+}
+
+static LaneOp *find_number(LaneFunc *f, int n) {
+  Search s = {.skip = n};
+  lane_walk(f->body, find_order, &s);
+  return s.found;
+}
+
+static bool take_out(LaneFunc *f, LaneOp *op) {
+  lane_walk(f->body, replace_all, op);
+  lane_remove(op);
+  return true;
+}
+
+/* False: it is no wait. */
+static bool weaken(LaneOp *op) {
+  op->imm++;
+  return op->code == LANE_WGMMA_WAIT || op->code == LANE_CP_WAIT;
+}
+
+/* Lengths of the loop: `steps` iterations and fewer, whose ends find other slots of the ring in flight. `number`: the
+ * argument that says how far the loop goes. */
+typedef struct Lengths {
+  int number, each, steps;
+} Lengths;
+
+static bool is_seen(DotCase *c, const Lengths *l) {
+  LaneSimFault fault;
+  bool seen = !verifies(c->lane);
+  for (int steps = l->steps; !seen && steps > l->steps - 4; steps--) {
+    c->args[l->number].bits = (uint64_t)(steps * l->each);
+    for (uint64_t seed = 0; !seen && seed < SEEDS; seed++) seen = !dot_simulate(c, seed, &fault);
+  }
+  return seen;
+}
+
+/* Takes out each in turn, and lets each wait leave one group more in flight. In loops every such change must be seen.
+ * Outside, `spare` waits and barriers need not be: the loop's first wait meets again whoever met before it; after a
+ * loop, copies that are under way bring nothing that anybody reads, and the wait for them and its barrier are for
+ * those who take the ring's memory next, if there are such. */
+static void needs_all(DotCase *c, const Lengths *l, int least, int spare) {
+  int tried = 0, unseen = 0;
+  dot_compile(c);
+  assert_false(is_seen(c, l));
+  context_destroy(c->cx);
+  for (int weaker = 0; weaker < 2; weaker++)
+    for (int n = 0;; n++, tried++) {
+      dot_compile(c);
+      LaneOp *op = find_number(c->lane, n);
+      if (!op) break;
+      char what[80];
+      bool inside = in_inner_loop(op), spared = !inside && (op->code == LANE_BARRIER || op->code == LANE_CP_WAIT);
+      snprintf(what, sizeof what, "number %d, %s%s {%lld}%s", n, weaker ? "a weaker " : "", lane_info[op->code].name,
+               (long long)op->imm, inside ? " in the loop" : "");
+      bool done = weaker ? weaken(op) : take_out(c->lane, op);
+      if (done && !is_seen(c, l)) {
+        if (!spared) fail_msg("nobody misses %s", what);
+        unseen++;
+      }
+      context_destroy(c->cx);
+    }
+  context_destroy(c->cx);
+  c->cx = NULL;
+  if (tried < 2 * least || unseen > spare) fail_msg("%d of %d are not missed", unseen, tried);
+}
+
+static void a_pipelined_product_needs_its_waits(void **state) {
+  for (int t = 0; t < 2; t++)
+    for (int stages = 2; stages <= 4; stages++) {
+      DotCase c = dot_case(transposed.text, targets[t], 4, stages);
+      dot_array(&c, DT_F16, 64 * 32 * 8), dot_array(&c, DT_F16, 32 * 8 * 32), dot_array(&c, DT_F32, 64 * 32);
+      dot_int(&c, 0), dot_int(&c, 8);
+      dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32), dot_const(&c, 32 * 8);
+      needs_all(&c, &(Lengths){4, 1, 8}, 5, 3);
+      dot_free(&c);
+    }
+}
+
+/* The accumulator stays in flight from one iteration to the next. */
+static void asynchronous_products_need_their_waits(void **state) {
+  for (int stages = 2; stages <= 4; stages++) {
+    DotCase c = dot_case(wide.text, "sm_90a", 4, stages);
+    dot_array(&c, DT_F16, 64 * 32 * 8), dot_array(&c, DT_F16, 32 * 8 * 32), dot_array(&c, DT_F32, 64 * 32);
+    dot_int(&c, 0), dot_int(&c, 32 * 8);
+    dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32), dot_const(&c, 32 * 8);
+    needs_all(&c, &(Lengths){4, 32, 8}, 8, 3);
+    dot_free(&c);
+  }
+}
+
+/* The second loop's ring lies where the first one's was, and so does the same loop's when it begins again. (Of the
+ * latter's two barriers, after the loop and between the store and what may read it, either is enough.) */
+static void memory_of_a_ring_is_waited_for(void **state) {
+  static const Loop *const loops[] = {&twice, &nested};
+  for (int i = 0; i < 4; i++) {
+    DotCase c = dot_case(loops[i / 2]->text, targets[i % 2], 4, 3);
+    dot_array(&c, DT_F16, 64 * 32 * 8), dot_array(&c, DT_F16, 32 * 8 * 32), dot_array(&c, DT_F32, 64 * 32);
+    dot_int(&c, 0), dot_int(&c, 8);
+    dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32), dot_const(&c, 32 * 8);
+    needs_all(&c, &(Lengths){4, 1, 8}, 8, loops[i / 2] == &twice ? 3 : 2);
+    dot_free(&c);
+  }
+}
+
+static void pipelined_attention_needs_its_waits(void **state) {
+  for (int t = 0; t < 2; t++) {
+    Attention a = {64 * 5, 32, 64, 64, 4, DT_F16, false, targets[t]};
+    Work w = attention_work(&a);
+    DotCase c = attention_case(&a, &w, "attention", forward_arrays, 5);
+    c.grid[0] = c.grid[1] = 1;
+    needs_all(&c, &(Lengths){5, 64, 5}, 8, 5);
+    close_case(&c);
+    free_work(&w);
+  }
+}
+
+static const char once_text[] = HEAD "@triton.jit\ndef k(a_ptr, b_ptr, out_ptr):\n"
+                                     "    r = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]\n"
+                                     "    tl.store(out_ptr + r, tl.dot(tl.load(a_ptr + r), tl.load(b_ptr + r)))\n";
+
+static void find_first(LaneOp *op, void *arg) {
+  LaneOp **first = arg;
+  if (!first[op->code] && (op->code != LANE_ST || op->space == SPACE_SHARED)) first[op->code] = op;
+}
+
+static void copy_before(LaneFunc *f, const LaneOp *op, LaneOp *place) {
+  LaneOp *copy = NEW(f->cx->arena, LaneOp);
+  *copy = *op;
+  copy->prev = copy->next = NULL;
+  copy->block = NULL;
+  lane_insert_before(copy, place);
+}
+
+/* A product reads up to its wait: whoever meets before it may not yet write what the product reads. */
+static void a_product_reads_up_to_its_wait(void **state) {
+  for (int meets = 0; meets < 2; meets++) {
+    DotCase c = dot_case(once_text, "sm_90a", 4, 3);
+    LaneSimFault fault;
+    dot_array(&c, DT_F16, 64 * 64), dot_array(&c, DT_F16, 64 * 64), dot_array(&c, DT_F32, 64 * 64);
+    dot_compile(&c);
+    LaneOp *first[LANE_COUNT] = {0};
+    lane_walk(c.lane->body, find_first, first);
+    LaneOp *wait = first[LANE_WGMMA_WAIT], *after = wait->next;
+    copy_before(c.lane, first[LANE_BARRIER], wait);
+    if (meets) copy_before(c.lane, first[LANE_BARRIER], after);
+    copy_before(c.lane, first[LANE_ST], after);
+    assert_true(verifies(c.lane));
+    bool ok = dot_simulate(&c, 0, &fault);
+    if (ok != meets) fail_msg("%s", ok ? "no fault" : fault.message);
+    if (!meets) assert_non_null(strstr(fault.message, "read, without a barrier between"));
+    dot_free(&c);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_trip_count),          cmocka_unit_test(every_kind_of_loop),
-      cmocka_unit_test(the_loops_own_stages),      cmocka_unit_test(the_ends_of_the_type),
-      cmocka_unit_test(rows_that_are_not_aligned), cmocka_unit_test(other_shapes),
+      cmocka_unit_test(every_trip_count),
+      cmocka_unit_test(every_kind_of_loop),
+      cmocka_unit_test(the_loops_own_stages),
+      cmocka_unit_test(the_ends_of_the_type),
+      cmocka_unit_test(rows_that_are_not_aligned),
+      cmocka_unit_test(other_shapes),
       cmocka_unit_test(masks_all_false),
+      cmocka_unit_test(attention_forward_and_backward),
+      cmocka_unit_test(a_pipelined_product_needs_its_waits),
+      cmocka_unit_test(asynchronous_products_need_their_waits),
+      cmocka_unit_test(a_product_reads_up_to_its_wait),
+      cmocka_unit_test(memory_of_a_ring_is_waited_for),
+      cmocka_unit_test(pipelined_attention_needs_its_waits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

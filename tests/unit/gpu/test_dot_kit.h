@@ -128,7 +128,7 @@ static inline void dot_compile(DotCase *c) {
   if (lane) return;
   Buf said = {0};
   diags_print(&said, cx, false);
-  fail_msg("%s\n%s", c->text ? c->text : c->kernel, said.at);
+  fail_msg("%s, %d warps, %d stages, %s: %s", c->text ? c->text : c->kernel, c->warps, c->stages, c->target, said.at);
 }
 
 static inline bool dot_in_bounds(void *arg, uint64_t address, int bytes, bool write) {

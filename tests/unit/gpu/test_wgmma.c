@@ -189,10 +189,31 @@ static void chains(void **state) {
   }
 }
 
+/* Eight columns leave four results: a in registers and nothing to add to are five operands, too. */
+static void a_from_registers_by_eight_columns(void **state) {
+  static const char text[] =
+      "kernel @k(%x: b32) warps=4 {\n  wgmma_fence\n"
+      "  %r, %s, %t, %u = wgmma.f16 %x, %x, %x, %x, %x {imm=4611686018427387904} : b32, b32, b32, b32\n"
+      "  wgmma_commit\n  %v, %w, %y, %z = wgmma_wait %r, %s, %t, %u : b32, b32, b32, b32\n}\n";
+  Context *cx = context_create();
+  Buf ptx = {0};
+  if (context_try(cx)) {
+    LaneFunc *f = lane_parse(cx, source_from_text(cx, "t.lane", text, strlen(text)));
+    lane_verify(f, NULL);
+    gpu_print_ptx(&ptx, f, gpu_target_find("sm_90a"), false);
+    context_end_try(cx);
+  }
+  const char *at = ptx.at ? strstr(ptx.at, "m64n8k16") : NULL;
+  if (!at || !strstr(at, "}, {%r") || !strstr(at, ", 0, 1, 1, 0;")) fail_msg("%s", ptx.at);
+  buf_destroy(&ptx);
+  context_destroy(cx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_shape),    cmocka_unit_test(every_way), cmocka_unit_test(small_products),
-      cmocka_unit_test(results_of_f16), cmocka_unit_test(chains),
+      cmocka_unit_test(every_shape),    cmocka_unit_test(every_way),
+      cmocka_unit_test(small_products), cmocka_unit_test(results_of_f16),
+      cmocka_unit_test(chains),         cmocka_unit_test(a_from_registers_by_eight_columns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
