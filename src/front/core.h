@@ -1,12 +1,14 @@
 /* front/core.h: what the files of the front end's core share and the library side does not need.
  *
- *   pyvalue.c    values: see value.h            module.c     files and their names, found and evaluated on demand
- *   pyops.c      Python's operators             imports.c    which file an import names
- *   pymethod.c   methods of str, list, dict     kernels.c    jit functions, their decorators and parameters
- *   hostexpr.c   host expressions               kernel.c     one compilation; calls inlined
- *   hoststmt.c   host statements, calls         stmt.c, control.c, kernel/branches.c, expr.c, class.c: a kernel's body
- *   hostlib.c    functions host code calls      specialize.c, autotune.c, tuning.c: arguments and configurations
- *   kernel/key_dependences.c      what decorators look at
+ *   python/    Python evaluated now: pyvalue.c values (value.h), pyops.c operators, pymethod.c methods of str, list,
+ *              dict; hostexpr.c, hoststmt.c, class.c, hostlib.c host code; module.c files and their names, evaluated on
+ *              demand, imports.c which file an import names, kernels.c jit functions, their decorators and parameters
+ *   library/   tl.* and its like: semantic.c Triton's operators on tensors, builtins.c the tables of lib_*.c
+ *   tuning/    autotune.c, tuning.c configurations
+ *   kernel/    kernel.c one compilation, calls inlined; specialize.c arguments; stmt.c, branches.c, loops.c, expr.c a
+ *              kernel's body; key_dependences.c what decorators look at
+ *
+ * A part knows those above it in this list; what it asks of those below stands in front_hooks.
  *
  * Host evaluation never fails: what it cannot know is a PY_UNKNOWN that says why, and the kernel that needs it
  * complains. */
@@ -157,6 +159,8 @@ Py *host_attribute(Front *fr, Py *x, const char *attr);
 Py *host_binary(Front *fr, PyOp op, Py *a, Py *b);
 Py *host_iterate(Front *fr, Py *x); /* a tuple of the items, or PY_UNKNOWN */
 void host_assign(Front *fr, HostScope *sc, Node *target, Py *value);
+/* A constexpr's value from the text of a Python expression; names are the kernel's file's, and tl's types. */
+Py *host_constexpr(Front *fr, Kernel *k, const char *text, const char *what);
 bool host_step(Front *fr); /* counts; false: the budget is used up */
 /* hostlib.c: what host code sees under a library's name; NULL: not here */
 Py *host_library(Front *fr, const char *path);
@@ -264,6 +268,7 @@ Py *core_ternary(Front *fr, Node *n);
 bool contains_return(const Node *n);
 int constexpr_condition(Front *fr, Span at, Py *cond);
 
+extern const Builtin regions_table[]; /* regions.c: Proton's marks, for the library */
 /* regions.c: the kernel's regions, when they are asked for (options->instrument) */
 /* before a function's body: places its markers; fails for wrong ones */
 void regions_begin(Front *fr, const Node *def);
@@ -289,7 +294,6 @@ typedef struct Arguments {
   VEC(Slot) slots;
 } Arguments;
 Arguments *specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen);
-Py *spec_constexpr(Front *fr, Kernel *k, const char *text, const char *what);
 
 /* autotune.c, tuning.c: fills chosen[] (Py of parameters that the caller left open) and the launch options. */
 typedef struct Launch {

@@ -5,14 +5,7 @@
  * operation's result, known at run time. A `Py` is either. A plain assignment demotes a number to a run-time scalar
  * (front_demote); that is the only place where one becomes the other silently.
  *
- *   pyvalue.c, pyops.c, pymethod.c   values; Python's operators and methods on those known now
- *   module.c, imports.c, kernels.c   files, imports, module globals evaluated on demand; kernels, decorators,
- * parameters hostexpr.c, hoststmt.c, hostlib.c, class.c   Python evaluated now: module constants, constexpr_functions,
- * heuristics' lambdas, autotune's lists kernel.c, specialize.c, autotune.c   one specialization: arguments,
- * configuration, scopes, inlining of calls stmt.c, expr.c   statements and expressions of a kernel's body;
- * kernel/branches.c: run-time if and return; control.c: loops semantic.c   Triton's types: promotion, broadcasting,
- * casts, operators on tensors builtins.c   the table of library functions; lib_*.c: their lowering, by group as in
- * Triton's reference prelude.py   library functions written in Triton
+ * core.h says which file does what.
  */
 #ifndef NEREID_FRONT_VALUE_H
 #define NEREID_FRONT_VALUE_H
@@ -169,8 +162,6 @@ Py *py_unflatten(Front *fr, const Py *like, Value *const *values, int *used);
 /* Same kind, same types of all parts, same constexprs: may be merged. */
 bool py_same_type(const Py *a, const Py *b);
 bool py_same_fields(const PyClass *a, const PyClass *b); /* of two tuples' classes, or NULL */
-/* What a plain assignment does: numbers and bools become run-time scalars (also inside tuples); the rest stays. */
-Py *front_demote(Front *fr, Span at, Py *p);
 
 /* ---- services of the core ---------------------------------------------------------------------------------------- */
 
@@ -207,8 +198,28 @@ Py *front_attribute(Front *fr, Span at, Py *x, const char *attr);
 /* A function of prelude.py, by name. */
 Py *front_call_prelude(Front *fr, const char *name, Span at, int n, Py *const *args);
 
-/* ---- semantic.c: operators and types (library side) -------------------------------------------------------------- */
+/* What Python's values and the library ask of the parts above them; kernel/hooks.c fills it. python/ knows neither the
+ * library nor a kernel's body, library/ knows no kernel's body. */
+typedef struct FrontHooks {
+  /* for python/: library/builtins.c */
+  Py *(*library_lookup)(Front *fr, const char *library, const char *attr);
+  Py *(*python_name)(Front *fr, const char *name, bool host);
+  const char *(*library_path)(Front *fr, const char *path);
+  Py *(*library_call)(Front *fr, const Builtin *b, Py *self, const Call *call);
+  /* for python/: kernel/expr.c, kernel/kernel.c */
+  Py *(*attribute)(Front *fr, Span at, Py *x, const char *attr);
+  Py *(*call_function)(Front *fr, Function *fn, Py *self, const Call *call);
+  /* for library/: kernel/kernel.c; what of the library a kernel's body has: kernel/regions.c */
+  Py *(*call_values)(Front *fr, Py *callee, Span at, int n, Py *const *args);
+  Py *(*call_prelude)(Front *fr, const char *name, Span at, int n, Py *const *args);
+  const Builtin *regions_table;
+} FrontHooks;
+extern const FrontHooks front_hooks;
 
+/* ---- library/semantic*.c: operators and types ----------------------------------------------------- */
+
+/* What a plain assignment does: numbers and bools become run-time scalars (also inside tuples); the rest stays. */
+Py *front_demote(Front *fr, Span at, Py *p);
 /* x as a run-time value: tensors as they are, numbers as scalars of their natural type (semantics 3.2). `what` names
  * the argument. */
 Value *sem_to_value(Front *fr, Span at, Py *x, const char *what);
@@ -228,7 +239,7 @@ Py *sem_type_of(Front *fr, Py *x); /* its `.type`: a dtype, or an object for tup
 Value *sem_broadcast_to(Front *fr, Span at, Value *v, int rank, const int32_t *shape);
 void sem_broadcast_pair(Front *fr, Span at, Value **a, Value **b);
 
-/* ---- builtins.c: the library (library side) ---------------------------------------------------------------------- */
+/* ---- builtins.c: the library ---------------------------------------------------------------------- */
 
 /* Arguments bound to a builtin's parameters, in the order of its signature; *args parameters arrive as a TUPLE, absent
  * ones as their default (NULL where there is none: the binder has complained). */

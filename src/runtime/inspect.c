@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 #include "layout/layout.h"
-#include "runtime/cuda/cuda_c.h"
+#include "runtime/cuda_c/cuda_c.h"
+#include "runtime/runtime.h"
 #include "tile/passes/instrument.h"
 #include "syntax/syntax.h"
 

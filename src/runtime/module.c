@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 #include "runtime/hooks.h"
-#include "runtime/cuda/cuda_c.h"
+#include "runtime/cuda_c/cuda_c.h"
+#include "runtime/runtime.h"
 
 static const char *keep(Arena *a, const char *s) { return s ? arena_strdup(a, s) : NULL; }
 

@@ -2,11 +2,11 @@
  * template with arguments.
  *
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -Isrc -Iinclude tests/fuzz/fuzz_cuda_c.c
- * src/runtime/cuda/cuda_c.c src/base/?*.c -lm -pthread
+ * src/runtime/cuda_c/cuda_c.c src/base/?*.c -lm -pthread
  *     ./a.out -dict=tests/fuzz/cuda_c.dict -max_len=4096 CORPUS
  *
  * kernels/gelu.cu and any toolkit's samples are a good corpus to start from. */
-#include "runtime/cuda/cuda_c.h"
+#include "runtime/cuda_c/cuda_c.h"
 
 #include "check.h"
 

@@ -14,7 +14,8 @@
 
 #include "check.h"
 #include "measure/tune.h"
-#include "runtime/cuda/cuda_c.h"
+#include "runtime/cuda_c/cuda_c.h"
+#include "runtime/runtime.h"
 #include <sys/mman.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -400,7 +400,7 @@ static Py *call_scope(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static const char PROTON[] = "triton.profiler.language", GROUP[] = "Debugging",
                   REMARK[] = "regions of nereid prof --instrument; else nothing";
-const Builtin lib_proton_table[] = {
+const Builtin regions_table[] = {
     {PROTON, "enter_scope", "name", call_enter, GROUP, 0, REMARK},
     {PROTON, "exit_scope", "name", call_exit, GROUP, 0, REMARK},
     {PROTON, "scope", "name", call_scope, GROUP, 0, REMARK},

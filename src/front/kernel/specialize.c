@@ -137,7 +137,7 @@ static Py *runtime_argument(Spec *s, const ArgSpec *arg) {
       t->tuple.cls = fields_of(s, arg);
       return t;
     }
-    case ARG_CONSTEXPR: return spec_constexpr(fr, s->k, arg->text, p->name);
+    case ARG_CONSTEXPR: return host_constexpr(fr, s->k, arg->text, p->name);
     case ARG_MISSING: break;
   }
   bad_argument(s, NULL, "is missing");
@@ -148,7 +148,7 @@ static Py *constexpr_argument(Spec *s, const ArgSpec *arg) {
   Front *fr = s->fr;
   const KernelParam *p = &s->k->params[s->param];
   switch (arg->kind) {
-    case ARG_CONSTEXPR: return spec_constexpr(fr, s->k, arg->text, p->name);
+    case ARG_CONSTEXPR: return host_constexpr(fr, s->k, arg->text, p->name);
     case ARG_NONE: return py_none(fr);
     case ARG_BOOL: return py_bool(fr, arg->int_value != 0);
     case ARG_FLOAT: return py_float(fr, arg->float_value);
@@ -162,29 +162,6 @@ static Py *constexpr_argument(Spec *s, const ArgSpec *arg) {
     }
     default: bad_argument(s, NULL, "is a constexpr, but an array is given");
   }
-}
-
-/* A constexpr's value from the text of a Python expression; names are the kernel's file's, and tl's types. */
-Py *spec_constexpr(Front *fr, Kernel *k, const char *text, const char *what) {
-  Context *cx = fr->cx;
-  Source *src =
-      source_from_text(cx, arena_printf(cx->arena, "<%s>", what), text ? text : "None", strlen(text ? text : "None"));
-  Node *n = parse_expression(cx, src);
-  Py *v = host_eval_in(fr, k->fn->around ? k->fn->around : k->module->globals, n);
-  if (v->kind == PY_FUNCTION) {
-    v = arena_copy(cx->arena, v, sizeof *v);
-    v->is_constexpr = true;
-  }
-  if (v->kind != PY_UNKNOWN) return v;
-  const char *last = NULL;
-  /* tl.float16 in a file that calls it otherwise; tl.fp16 */
-  if (n->kind == NODE_ATTRIBUTE && n->Attribute.value->kind == NODE_NAME) last = n->Attribute.attr;
-  if (n->kind == NODE_NAME) last = n->Name.id;
-  Dtype d;
-  if (last && dtype_parse(last, &d)) return py_dtype(fr, d);
-  Py *named = last ? builtin_lookup(fr, "triton.language", last) : NULL;
-  if (named && named->kind == PY_TYPE) return named;
-  fail(cx, n->span, "the value of the constexpr `%s` is not known: %s", what, v->library);
 }
 
 /* a default or heuristic's value of a plain parameter */

@@ -18,16 +18,34 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+/* NULL: what kernels' regions put in. */
 static const Builtin *const tables[] = {
-    lib_create_table, lib_shape_table,  lib_dot_table,     lib_memory_table,    lib_blockptr_table, lib_math_table,
-    lib_reduce_table, lib_atomic_table, lib_prelude_table, lib_debug_table,     lib_types_table,    lib_gpu_table,
-    lib_host_table,   lib_pymath_table, lib_triton_table,  lib_libdevice_table, lib_proton_table,   lib_private_table,
+    lib_create_table,
+    lib_shape_table,
+    lib_dot_table,
+    lib_memory_table,
+    lib_blockptr_table,
+    lib_math_table,
+    lib_reduce_table,
+    lib_atomic_table,
+    lib_prelude_table,
+    lib_debug_table,
+    lib_types_table,
+    lib_gpu_table,
+    lib_host_table,
+    lib_pymath_table,
+    lib_triton_table,
+    lib_libdevice_table,
+    NULL,
+    lib_private_table,
 };
 enum { TABLE_COUNT = sizeof tables / sizeof *tables };
 
+static const Builtin *table_at(int t) { return tables[t] ? tables[t] : front_hooks.regions_table; }
+
 static const Builtin *find_row(const char *library, const char *name) {
   for (int t = 0; t < TABLE_COUNT; t++)
-    for (const Builtin *b = tables[t]; b->name; b++)
+    for (const Builtin *b = table_at(t); b->name; b++)
       if (b->name[0] == name[0] && !strcmp(b->name, name) && !strcmp(b->library, library)) return b;
   return NULL;
 }
@@ -302,7 +320,7 @@ const char *const *builtin_names(Front *fr, const char *library) {
   else want[0] = path;
   VEC(const char *) names = {0};
   for (int t = 0; t < TABLE_COUNT; t++)
-    for (const Builtin *b = tables[t]; b->name; b++)
+    for (const Builtin *b = table_at(t); b->name; b++)
       if (!strcmp(b->library, want[0]) || (want[1] && !strcmp(b->library, want[1])))
         vec_push(fr->cx->arena, &names, b->name);
   if (!strcmp(path, TL)) {
@@ -401,7 +419,7 @@ static const char *arguments_of(const Builtin *b) {
 static void make_language_rows(void) {
   size_t n = sizeof tl_dtypes / sizeof *tl_dtypes + sizeof plain_names / sizeof *plain_names;
   for (int t = 0; t < TABLE_COUNT; t++)
-    for (const Builtin *b = tables[t]; b->name; b++) n++;
+    for (const Builtin *b = table_at(t); b->name; b++) n++;
   language_rows = calloc(n, sizeof *language_rows);
   if (!language_rows) return;
   for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
@@ -417,7 +435,7 @@ static void make_language_rows(void) {
         if (nowhere) language_rows[language_count - 1].sim = language_rows[language_count - 1].cuda = false;
       }
     for (int t = 0; t < TABLE_COUNT; t++)
-      for (const Builtin *b = tables[t]; b->name; b++)
+      for (const Builtin *b = table_at(t); b->name; b++)
         if (b->group && !strcmp(b->group, groups[g]))
           add_language_row(groups[g], b->library, b->name, b->flags, b->remark, arguments_of(b));
     for (size_t i = 0; i < sizeof plain_names / sizeof *plain_names; i++)

@@ -107,7 +107,7 @@ MemScope lib_scope(Front *fr, Span at, const Builtin *b, const Py *p);
 extern const Builtin lib_create_table[], lib_shape_table[], lib_memory_table[], lib_blockptr_table[],
     lib_atomic_table[], lib_dot_table[], lib_math_table[], lib_libdevice_table[], lib_reduce_table[], lib_debug_table[],
     lib_prelude_table[], lib_types_table[], lib_host_table[], lib_pymath_table[], lib_triton_table[], lib_gpu_table[],
-    lib_proton_table[], lib_private_table[];
+    lib_private_table[];
 
 /* Calls the function of prelude.py that bears the row's name (rows of library "helpers": with the prefix "inductor_").
  */

@@ -183,7 +183,7 @@ static Py *call_map(Front *fr, const Builtin *b, Span at, Py **args) {
   for (int i = 0; i < n * pack; i++)
     scalars[i] = py_tensor(fr, block_add_arg(fr->func, body, type_elem(fr->cx, in[i / pack]->type), NULL));
   Builder keep = lib_enter(fr, body);
-  Py *result = front_call_values(fr, fn, at, n * pack, scalars);
+  Py *result = front_hooks.call_values(fr, fn, at, n * pack, scalars);
   bool several = result->kind == PY_TUPLE;
   int k = several ? result->tuple.n : 1;
   Value **values = NEW_N(fr->cx->arena, Value *, k + 1);

@@ -10,7 +10,7 @@ Py *lib_call_prelude(Front *fr, const Builtin *b, Span at, Py **args) {
   int n = b->signature[0] ? 1 : 0; /* parameters: commas outside defaults; defaults here hold none */
   for (const char *s = b->signature; *s; s++) n += *s == ',';
   const char *name = strcmp(b->library, "helpers") ? b->name : arena_printf(fr->cx->arena, "inductor_%s", b->name);
-  return front_call_prelude(fr, name, at, n, args);
+  return front_hooks.call_prelude(fr, name, at, n, args);
 }
 
 /* ---- TorchInductor ----------------------------------------------------------------------------------------------- */

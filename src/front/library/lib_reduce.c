@@ -64,7 +64,7 @@ static Op *combine_by(Front *fr, const Builtin *b, Span at, OpCode code, int k, 
   Py **args = NEW_N(fr->cx->arena, Py *, 2 * k);
   for (int i = 0; i < 2 * k; i++) args[i] = py_tensor(fr, body->args[i]);
   Builder keep = lib_enter(fr, body);
-  Py *result = front_call_values(fr, fn, at, 2 * k, args);
+  Py *result = front_hooks.call_values(fr, fn, at, 2 * k, args);
   Py *const *results = result->kind == PY_TUPLE ? result->tuple.at : &result;
   int n = result->kind == PY_TUPLE ? result->tuple.n : 1;
   if (n != k)

@@ -14,7 +14,7 @@ static Py *lookup(Front *fr, HostScope *sc, const char *name) {
   }
   Py *v = sc->ns ? namespace_lookup(fr, sc->ns, name) : NULL;
   if (!v && host_python(name)) v = py_unknown(fr, "python.%s", name);
-  if (!v) v = builtin_python(fr, name, true);
+  if (!v) v = front_hooks.python_name(fr, name, true);
   return v ? v : py_unknown(fr, "'%s'", name);
 }
 
@@ -38,14 +38,14 @@ Py *host_attribute(Front *fr, Py *x, const char *attr) {
     Py *v = host_library(fr, path);
     if (v) return v;
     if (x->kind == PY_LIBRARY) {
-      v = builtin_lookup(fr, x->library, attr);
+      v = front_hooks.library_lookup(fr, x->library, attr);
       if (v) return v;
-      const char *deeper = strncmp(path, "triton.language.", 16) ? builtin_library(fr, path) : NULL;
+      const char *deeper = strncmp(path, "triton.language.", 16) ? front_hooks.library_path(fr, path) : NULL;
       if (deeper) return py_library(fr, deeper);
     }
     return py_unknown(fr, "%s", path);
   }
-  Py *v = front_attribute(fr, (Span){0}, x, intern_z(fr->cx, attr));
+  Py *v = front_hooks.attribute(fr, (Span){0}, x, intern_z(fr->cx, attr));
   return v ? v : py_unknown(fr, "%s.%s", py_describe(fr, x), attr);
 }
 
@@ -335,4 +335,27 @@ Py *host_eval_at(Front *fr, Namespace *ns, Node *n, int line) {
 Py *host_eval_in(Front *fr, Namespace *ns, Node *n) {
   HostScope sc = {.names = map_create(fr->cx->arena, false), .ns = ns};
   return host_eval(fr, &sc, n);
+}
+
+/* A constexpr's value from the text of a Python expression; names are the kernel's file's, and tl's types. */
+Py *host_constexpr(Front *fr, Kernel *k, const char *text, const char *what) {
+  Context *cx = fr->cx;
+  Source *src =
+      source_from_text(cx, arena_printf(cx->arena, "<%s>", what), text ? text : "None", strlen(text ? text : "None"));
+  Node *n = parse_expression(cx, src);
+  Py *v = host_eval_in(fr, k->fn->around ? k->fn->around : k->module->globals, n);
+  if (v->kind == PY_FUNCTION) {
+    v = arena_copy(cx->arena, v, sizeof *v);
+    v->is_constexpr = true;
+  }
+  if (v->kind != PY_UNKNOWN) return v;
+  const char *last = NULL;
+  /* tl.float16 in a file that calls it otherwise; tl.fp16 */
+  if (n->kind == NODE_ATTRIBUTE && n->Attribute.value->kind == NODE_NAME) last = n->Attribute.attr;
+  if (n->kind == NODE_NAME) last = n->Name.id;
+  Dtype d;
+  if (last && dtype_parse(last, &d)) return py_dtype(fr, d);
+  Py *named = last ? front_hooks.library_lookup(fr, "triton.language", last) : NULL;
+  if (named && named->kind == PY_TYPE) return named;
+  fail(cx, n->span, "the value of the constexpr `%s` is not known: %s", what, v->library);
 }

@@ -295,7 +295,7 @@ static Py *call_builtin(Front *fr, Py *callee, const Call *call) {
   volatile int diags = cx->diags.n;
   Py *volatile result = NULL;
   if (context_try(cx)) {
-    result = builtin_call(fr, b, callee->builtin.self, call);
+    result = front_hooks.library_call(fr, b, callee->builtin.self, call);
     context_end_try(cx);
   } else {
     context_go_on(cx);

@@ -111,7 +111,7 @@ static Module *find_below(Front *fr, const char *folder, const char *dotted) {
 
 Py *import_module(Front *fr, Module *from, const char *dotted, int level) {
   if (level == 0) {
-    const char *library = builtin_library(fr, dotted);
+    const char *library = front_hooks.library_path(fr, dotted);
     if (library) return py_library(fr, library);
     /* hostlib.c has its versions */
     if (!strcmp(dotted, "packaging") || !strcmp(dotted, "packaging.version")) return py_library(fr, dotted);
@@ -135,9 +135,9 @@ Py *import_module(Front *fr, Module *from, const char *dotted, int level) {
 Py *import_name(Front *fr, Module *from, Py *module, const char *dotted, const char *name) {
   if (module->kind == PY_LIBRARY) {
     Py *v = host_library(fr, arena_printf(fr->cx->arena, "%s.%s", module->library, name));
-    if (!v) v = builtin_lookup(fr, module->library, name);
+    if (!v) v = front_hooks.library_lookup(fr, module->library, name);
     if (v) return v;
-    const char *deeper = builtin_library(fr, arena_printf(fr->cx->arena, "%s.%s", module->library, name));
+    const char *deeper = front_hooks.library_path(fr, arena_printf(fr->cx->arena, "%s.%s", module->library, name));
     if (deeper) return py_library(fr, deeper);
     return py_unknown(fr, "module '%s' without a name '%s'", module->library, name);
   }

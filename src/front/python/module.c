@@ -415,7 +415,7 @@ static Py *from_stars(Front *fr, Namespace *ns, const char *name) {
     d->ran = true;
     Py *from = import_module(fr, ns->module, d->stmt->ImportFrom.module, d->stmt->ImportFrom.level), *v = NULL;
     if (from->kind == PY_MODULE) v = namespace_get(fr, from->module->globals, name);
-    else if (from->kind == PY_LIBRARY) v = builtin_lookup(fr, from->library, name);
+    else if (from->kind == PY_LIBRARY) v = front_hooks.library_lookup(fr, from->library, name);
     d->ran = false;
     if (v && v->kind != PY_UNKNOWN) return v;
   }
@@ -495,7 +495,7 @@ static const char *dotted_within(Front *fr, Namespace *ns, const Node *n, int de
   if (d->kind == DEF_IMPORT) return d->alias->alias.asname ? d->alias->alias.name : n->Name.id;
   if (d->kind == DEF_FROM) {
     Node *s = d->stmt;
-    if (!s->ImportFrom.level && s->ImportFrom.module && builtin_library(fr, s->ImportFrom.module))
+    if (!s->ImportFrom.level && s->ImportFrom.module && front_hooks.library_path(fr, s->ImportFrom.module))
       return arena_printf(a, "%s.%s", s->ImportFrom.module, d->alias->alias.name);
     Py *from = import_module(fr, ns->module, s->ImportFrom.module, s->ImportFrom.level);
     if (from->kind == PY_MODULE) {

@@ -594,19 +594,3 @@ bool py_same_type(const Py *a, const Py *b) {
     default: return py_equal(a, b);
   }
 }
-
-Py *front_demote(Front *fr, Span at, Py *p) {
-  stack_guard();
-  if (py_is_number(p)) return py_tensor(fr, sem_to_value(fr, at, p, "the assigned value"));
-  if (p->kind == PY_TENSOR && p->is_constexpr) return py_tensor(fr, p->value);
-  if (p->kind != PY_TUPLE) return p;
-  bool any = false;
-  for (int i = 0; i < p->tuple.n && !any; i++)
-    any = py_is_number(p->tuple.at[i]) || p->tuple.at[i]->kind == PY_TUPLE || p->tuple.at[i]->kind == PY_TENSOR;
-  if (!any) return p;
-  Py *q = py_tuple(fr, p->tuple.n, p->tuple.at);
-  q->tuple.is_list = p->tuple.is_list;
-  q->tuple.cls = p->tuple.cls;
-  for (int i = 0; i < q->tuple.n; i++) q->tuple.at[i] = front_demote(fr, at, q->tuple.at[i]);
-  return q;
-}

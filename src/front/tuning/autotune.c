@@ -15,7 +15,7 @@ static Py *argument_value(Front *fr, Kernel *k, int i, const ArgSpec *arg) {
     case ARG_BOOL: return py_bool(fr, arg->int_value != 0);
     case ARG_FLOAT: return py_float(fr, arg->float_value);
     case ARG_NONE: return py_none(fr);
-    case ARG_CONSTEXPR: return spec_constexpr(fr, k, arg->text, k->params[i].name);
+    case ARG_CONSTEXPR: return host_constexpr(fr, k, arg->text, k->params[i].name);
     case ARG_POINTER: {
       Py *o = py_object(fr, NULL, "torch.Tensor");
       map_put(o->object.fields, "dtype", py_dtype(fr, arg->dtype));
@@ -90,7 +90,7 @@ static void launch_parameter(Choice *c, const char *name, int *value) {
 static void take_found(Choice *c, const Chosen *found) { /* by `nereid tune` */
   for (int i = 0; i < found->count; i++) {
     int p = choice_param(c->k, found->names[i]);
-    if (p >= 0) choice_take(c, p, spec_constexpr(c->fr, c->k, found->texts[i], found->names[i]));
+    if (p >= 0) choice_take(c, p, host_constexpr(c->fr, c->k, found->texts[i], found->names[i]));
   }
   c->config->num_warps = found->num_warps, c->config->num_stages = found->num_stages,
   c->config->num_ctas = found->num_ctas;

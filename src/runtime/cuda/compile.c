@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "runtime/cuda/cuda.h"
-#include "runtime/cuda/cuda_c.h"
+#include "runtime/cuda_c/cuda_c.h"
 
 enum { LOG_BYTES = 16384, FREE_SHARED = 48 << 10 };
 

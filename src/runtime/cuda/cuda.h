@@ -1,12 +1,13 @@
 /* cuda: what the files of the CUDA device share. Private to them.
  *
  *     cuda/device.c   opening, memory, the table
- *     cuda_stream.c   streams, events, asynchronous copies
+ *     cuda/stream.c   streams, events, asynchronous copies
  *     cuda/compile.c  tile IR -> PTX -> cubin -> a loaded function
- *     nvrtc.c         CUDA C -> PTX and cubin; nvrtc_cache.c keeps them on disk
  *     cuda/launch.c   launches, what they leave behind, synchronizing
  *     cuda/graph_replay.c   a kernel that is launched over and over
  *     cuda/report.c   what device_print and device_assert leave behind
+ *
+ * CUDA C becomes PTX and cubin in ../cuda_c/. The runtime knows this folder by the table device_cuda alone.
  *
  * One Cuda serves one nereid_device. The kernels compiled for it hold references on it, so that a module may be freed
  * after its device was closed.

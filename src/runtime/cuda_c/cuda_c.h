@@ -7,7 +7,8 @@
 #ifndef NEREID_CUDA_C_H
 #define NEREID_CUDA_C_H
 
-#include "runtime/runtime.h"
+#include "base/base.h"
+#include "nereid.h"
 
 typedef struct CudaCParam {
   const char *name, *type; /* "x", "const float *" */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/cuda/cuda_c.h"
+#include "runtime/cuda_c/cuda_c.h"
 
 typedef struct NvrtcProgram *Program;
 #define NVRTC_FUNCTIONS(X) \

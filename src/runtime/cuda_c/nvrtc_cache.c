@@ -14,7 +14,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-#include "runtime/cuda/cuda_c.h"
+#include "runtime/cuda_c/cuda_c.h"
 
 enum { KEY_VERSION = 1, MOST_FILES = 4000 };
 

@@ -7,7 +7,7 @@
  * typedef and using); a walk over the tokens keeps count of namespaces and looks for __global__. From there on a
  * declaration is plain: attributes, void, the name, the parameters in brackets.
  */
-#include "runtime/cuda/cuda_c.h"
+#include "runtime/cuda_c/cuda_c.h"
 
 #include <ctype.h>
 #include <stdlib.h>
