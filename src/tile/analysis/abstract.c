@@ -370,6 +370,65 @@ static void reshape(AbstractState *k, const Op *op, Known *r) {
   }
 }
 
+/* ---- reductions and scans ---------------------------------------------------------------------------------------- */
+
+/* The body of a reduction on numbers; false where it does more than arithmetic on them. */
+static bool apply_body(AbstractState *k, const Block *b, int n, const int64_t *left, const int64_t *right,
+                       int64_t *out) {
+  for (int i = 0; i < n; i++) {
+    *known_of(k, b->args[i]) = known_int(b->args[i]->type, left[i]);
+    *known_of(k, b->args[n + i]) = known_int(b->args[n + i]->type, right[i]);
+  }
+  for (const Op *op = b->first; op != b->last; op = op->next) {
+    if (op->body[0]) return false;
+    known_op(k, op);
+    k->steps++;
+  }
+  for (int i = 0; i < n; i++)
+    if (!known_scalar(known_of(k, b->last->in[i]), b->last->in[i]->type, &out[i])) return false;
+  return true;
+}
+
+/* The operands, copied: the body uses the scratch memory. */
+static bool gather_lines(AbstractState *k, const Op *op) {
+  for (int i = 0; i < op->in_count; i++) {
+    const Type *t = op->in[i]->type;
+    const int64_t *e = is_int(t) ? known_elements(k, known_of(k, op->in[i]), t, 0) : NULL;
+    if (!e) return false;
+    memcpy(room_for(k, &k->lines[i], DENSE_MOST), e, sizeof *e * (size_t)type_numel(t));
+  }
+  return true;
+}
+
+/* Along the axis one after the other: integers and associative bodies give the same in any order. What live elements
+ * the results have is there already. */
+static void along_axis(AbstractState *k, const Op *op) {
+  const Type *t = op->in[0]->type;
+  int n = op->in_count, axis = (int)op->attr[0];
+  bool scans = op->code == OP_SCAN, needed = false;
+  for (int i = 0; i < n; i++) needed |= k->needed[op->out[i]->id];
+  if (!needed || n > 3 || type_numel(t) > DENSE_MOST || !gather_lines(k, op)) return;
+  int64_t length = t->shape[axis], inner = 1, *out[3];
+  for (int d = axis + 1; d < t->rank; d++) inner *= t->shape[d];
+  for (int i = 0; i < n; i++) out[i] = room_for(k, &k->room[op->out[i]->id], type_numel(op->out[i]->type));
+  for (int64_t line = 0, lines = type_numel(t) / length; line < lines; line++) {
+    int64_t first = line / inner * length * inner + line % inner, so_far[3], next[3];
+    for (int64_t j = 0; j < length; j++) {
+      int64_t at = first + (scans && op->attr[1] ? length - 1 - j : j) * inner;
+      for (int i = 0; i < n; i++) next[i] = k->lines[i][at];
+      if (!j) memcpy(so_far, next, sizeof so_far);
+      else if (k->steps > k->budget || !apply_body(k, op->body[0], n, so_far, next, so_far)) return;
+      for (int i = 0; i < n && scans; i++) out[i][at] = so_far[i];
+    }
+    for (int i = 0; i < n && !scans; i++) out[i][line] = so_far[i];
+  }
+  for (int i = 0; i < n; i++) {
+    Known *r = known_of(k, op->out[i]);
+    r->form = FORM_DENSE, r->dense = out[i];
+    if (!op->out[i]->type->rank) *r = (Known){.form = FORM_AFFINE, .arg = -1, .base = out[i][0]};
+  }
+}
+
 static void reduce_live(AbstractState *k, const Op *op) {
   for (int i = 0; i < op->out_count; i++) {
     Known r = known_unknown(op->out[i]->type), *x = known_of(k, op->in[i]);
@@ -383,6 +442,15 @@ void known_op(AbstractState *k, const Op *op) {
   if (!op->out_count) return;
   if (op->code == OP_REDUCE) {
     reduce_live(k, op);
+    along_axis(k, op);
+    return;
+  }
+  if (op->code == OP_SCAN) {
+    for (int i = 0; i < op->out_count; i++) {
+      *known_of(k, op->out[i]) = known_unknown(op->out[i]->type);
+      live_meet(known_of(k, op->out[i]), known_of(k, op->in[i]), op->out[i]->type);
+    }
+    along_axis(k, op);
     return;
   }
   for (int i = 1; i < op->out_count; i++) *known_of(k, op->out[i]) = known_unknown(op->out[i]->type);
@@ -424,7 +492,6 @@ void known_op(AbstractState *k, const Op *op) {
     case OP_BITCAST: convert(k, op, &r); break;
     case OP_ADDPTR: add_pointer(k, op, &r); break;
     case OP_SELECT: choose(k, op, &r); break;
-    case OP_SCAN: live_meet(&r, known_of(k, op->in[0]), t); break;
     case OP_DOT: {
       const Known *a = known_of(k, op->in[0]), *b = known_of(k, op->in[1]);
       int n = t->rank;

@@ -33,6 +33,7 @@ typedef struct AbstractState { /* one walk */
   Known *of;           /* per value id */
   int64_t **room;      /* per value id: its dense elements' memory, kept */
   int64_t *scratch[3]; /* DENSE_MOST each, once needed */
+  int64_t *lines[3];   /* likewise: what a reduction or scan goes over */
   /* per value id: an address, a mask or control depends on it; of others no elements are computed */
   const bool *needed;
   bool skips_elements;       /* what is computed now is not needed */

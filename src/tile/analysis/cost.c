@@ -547,7 +547,10 @@ static void need(bool *needed, const Value *v) {
   needed[v->id] = true;
   const Op *def = v->def, *parent = v->block ? v->block->parent : NULL;
   int i = v->index;
-  if (def && def->code == OP_FOR) {
+  bool along_axis = def && (def->code == OP_REDUCE || def->code == OP_SCAN);
+  if (along_axis) {
+    for (int k = 0; k < def->in_count && dtype_is_int(v->type->dtype); k++) need(needed, def->in[k]);
+  } else if (def && def->code == OP_FOR) {
     need(needed, def->in[3 + i]), need(needed, def->body[0]->last->in[i]);
   } else if (def && def->code == OP_IF) {
     for (int b = 0; b < 2; b++)

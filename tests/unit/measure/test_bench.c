@@ -38,16 +38,24 @@ static void a_launch_is_counted(void **state) {
 
 /* Lengths and masks that an integer array decides, given its values; sums over what rows are long. */
 static void values_of_integer_arrays_decide(void **state) {
-  static const char *const ragged = "import triton\nimport triton.language as tl\n\n"
-                                    "@triton.jit\ndef ragged(x, lengths, out, BLOCK: tl.constexpr):\n"
-                                    "    i = tl.arange(0, BLOCK)\n    s = tl.zeros([BLOCK], tl.float32)\n"
-                                    "    n = tl.load(lengths + tl.program_id(0))\n"
-                                    "    for first in range(0, n, BLOCK):\n"
-                                    "        s += tl.load(x + first + i, mask=first + i < n, other=0.0)\n"
-                                    "    tl.store(out + tl.program_id(0), tl.sum(s))\n\n"
-                                    "@triton.jit\ndef chosen(x, index, out, n, BLOCK: tl.constexpr):\n"
-                                    "    i = tl.arange(0, BLOCK)\n    at = tl.load(index + i, mask=i < n, other=-1)\n"
-                                    "    tl.store(out + i, tl.load(x + at, mask=at >= 0))\n";
+  static const char *const ragged =
+      "import triton\nimport triton.language as tl\n\n"
+      "@triton.jit\ndef ragged(x, lengths, out, BLOCK: tl.constexpr):\n"
+      "    i = tl.arange(0, BLOCK)\n    s = tl.zeros([BLOCK], tl.float32)\n"
+      "    n = tl.load(lengths + tl.program_id(0))\n"
+      "    for first in range(0, n, BLOCK):\n"
+      "        s += tl.load(x + first + i, mask=first + i < n, other=0.0)\n"
+      "    tl.store(out + tl.program_id(0), tl.sum(s))\n\n"
+      "@triton.jit\ndef chosen(x, index, out, n, BLOCK: tl.constexpr):\n"
+      "    i = tl.arange(0, BLOCK)\n    at = tl.load(index + i, mask=i < n, other=-1)\n"
+      "    tl.store(out + i, tl.load(x + at, mask=at >= 0))\n\n"
+      "@triton.jit\ndef packed(x, lengths, out, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):\n"
+      "    row = tl.program_id(0)\n    r = tl.arange(0, ROWS)\n    i = tl.arange(0, BLOCK)\n"
+      "    each = tl.load(lengths + r, mask=r < n, other=0)\n    ends = tl.cumsum(each, 0)\n"
+      "    last = tl.max(tl.where(r == row, ends, 0), axis=0)\n"
+      "    first = last - tl.sum(tl.where(r == row, each, 0), axis=0)\n"
+      "    for at in range(first, last, BLOCK):\n"
+      "        tl.store(out + at + i, tl.load(x + at + i, mask=at + i < last), mask=at + i < last)\n";
   nereid_module *m = NULL;
   assert_int_equal(nereid_module_load_string("r.py", ragged, &m, NULL), NEREID_OK);
   const int64_t lengths[] = {1, 0, 250, 64};
@@ -61,6 +69,13 @@ static void values_of_integer_arrays_decide(void **state) {
   assert_int_equal(nereid_launch_cost(NULL, m, "ragged", (int64_t[]){4, 1, 1}, args, 4, NULL, &c, NULL), NEREID_OK);
   assert_true(c.exact && !c.at_least);
   assert_int_equal(c.load_bytes, (1 + 250 + 64) * 4 + 4 * 8);
+  /* rows one after the other: where each begins is a sum of lengths */
+  nereid_arg packed[] = {args[0], args[1], args[2], nereid_int(3), nereid_constexpr_int(8), nereid_constexpr_int(16)};
+  assert_int_equal(nereid_launch_cost(NULL, m, "packed", (int64_t[]){3, 1, 1}, packed, 6, NULL, &c, NULL), NEREID_OK);
+  assert_true(c.exact);
+  assert_int_equal(c.store_bytes, (1 + 250) * 4);
+  assert_int_equal(c.store_distinct, (1 + 250) * 4);
+  assert_int_equal(c.load_bytes, (1 + 250) * 4 + 3 * 3 * 8);
   /* of 20 indices three are none; those masked off are none as well */
   int8_t index[32] = {0};
   index[3] = index[7] = index[19] = -5;
