@@ -121,6 +121,8 @@ void gpu_sink_masks(Func *f,
 void gpu_prefetch(Func *f, const GpuOptions *o);
 /* gpu/async_loads.c: loads that products take go to shared memory, several iterations ahead */
 void gpu_async_loads(Func *f, const GpuOptions *o);
+/* gpu/dots_ahead.c: of those tiles, a dot is computed while the iteration before goes on */
+void gpu_dots_ahead(Func *f, const GpuOptions *o);
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o); /* lower.c */
 /* lower/scope.c: barriers as regions, where automatic ones are wanted; last */
 void gpu_record_barriers(LaneFunc *f, const GpuOptions *o);

@@ -39,6 +39,7 @@ typedef struct Lower {
   StagedOperand *staged;         /* what was written for earlier loops, or kept for later products */
   int64_t standing_bytes;        /* of the latter */
   struct LowerOrder *order;      /* of accesses to global memory (lower/membar.c) */
+  VEC(int) in_flight;            /* buffers that asynchronous dots read */
   struct LowerRing **rings;      /* by Value.id: of RING's results (lower/ring.c) */
   int divergent;                 /* depth of bodies on scalars: there threads go their own ways */
 } Lower;

@@ -62,6 +62,9 @@ static void wait_for_dots(Lower *l, const Op *op) {
   LaneValue **out = lower_array(l, n), **in = n ? lower_get(l, op->in[0]) : out;
   lane_wgmma_wait(&l->b, (int)op->attr[0], n, in, out);
   if (n) lower_set(l, op->out[0], out);
+  if (op->attr[0]) return;
+  for (int i = 0; i < l->in_flight.n; i++) lane_simple(&l->b, LANE_SHARED_READ, 0, l->in_flight.at[i]);
+  l->in_flight.n = 0;
 }
 
 void lower_ring(Lower *l, Op *op) {

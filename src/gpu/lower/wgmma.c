@@ -139,6 +139,8 @@ void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
   if (!d->pending) lane_wgmma_wait(b, 0, d->n, d->acc, d->acc);
   for (int k = 0; k < 2; k++) {
     const DotOperand *o = k ? &d->x : &d->a;
-    if (!o->in_registers) lane_simple(b, LANE_SHARED_READ, 0, o->place.buffer);
+    if (o->in_registers) continue;
+    lane_simple(b, LANE_SHARED_READ, 0, o->place.buffer);
+    if (d->pending) vec_push(l->cx->arena, &l->in_flight, o->place.buffer);
   }
 }

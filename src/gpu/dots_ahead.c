@@ -1,0 +1,187 @@
+/* A dot whose operands are known an iteration ahead is computed while the work of this iteration goes on.
+ *
+ *     for ... carrying the slot              ring_wait;  %s0 = dot %q, slot 0;  %t0 = mul %s0, %scale
+ *       ring_wait                            for ... carrying the slot and %t
+ *       %s = dot %q, slot             ->       ring_wait, for one group more
+ *       %t = mul %s, %scale                    %next = dot %q, next slot {async=1}
+ *       ... exponentials of %t ...             ... exponentials of %t ...
+ *       %acc = dot %p, ..                      %acc = dot %p, ..
+ *                                              %u = mul (dot_wait %next), %scale
+ *                                              yield %u
+ *
+ * So tensor cores work while a warp takes exponentials. What is first done to the result, by numbers from outside the
+ * loop, is done where it is waited for: that brings it to the registers in which the loop carries it. The last iteration
+ * computes one dot too many, of zeros: slots that no iteration fills are filled with them.
+ *
+ * Done for wgmma that adds to zeros, in loops whose tiles come through rings (gpu/async_loads.c) at least two iterations
+ * ahead, that have another dot for the result to wait for, and where a thread has registers for it.
+ */
+#include "gpu/lower/lower.h"
+
+enum { MOST_REGISTERS = 240, OTHER_REGISTERS = 72 };
+
+typedef struct Ahead {
+  Func *f;
+  const GpuOptions *o;
+  Op *loop, *wait; /* wait: the body's ring_wait */
+  Block *body;
+} Ahead;
+
+static bool in_body(const Ahead *p, const Value *v) { return value_block(v) == p->body; }
+
+static bool is_zero(const Value *v) {
+  while (v->def && (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST)) v = v->def->in[0];
+  return v->def && v->def->code == OP_CONST && v->def->attr[0] == 0 && v->def->number == 0;
+}
+
+/* The ring_read that v is, or a transpose of. */
+static Op *read_of(const Value *v) {
+  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  return v->def && v->def->code == OP_RING_READ ? v->def : NULL;
+}
+
+static int64_t registers_of(const Ahead *p, const Op *dot) {
+  return type_numel(dot->out[0]->type) / (32 * p->f->num_warps);
+}
+
+/* The only operation that takes v; NULL when there are others, or it is of another block. */
+static Op *only_use(const Ahead *p, const Value *v) {
+  Op *use = NULL;
+  for (Op *op = p->body->first; op; op = op->next) {
+    for (int i = 0; i < op->in_count; i++) {
+      if (op->in[i] != v) continue;
+      if (use) return NULL;
+      use = op;
+    }
+    if (op->body[0]) return NULL;
+  }
+  return use;
+}
+
+/* What is done to the dot's result by numbers from outside alone; NULL: nothing. */
+static Op *first_step(const Ahead *p, const Op *dot) {
+  Op *use = only_use(p, dot->out[0]);
+  if (!use || !op_is_elementwise(use) || use->out_count != 1 || use->out[0]->type != dot->out[0]->type) return NULL;
+  for (int i = 0; i < use->in_count; i++)
+    if (use->in[i] != dot->out[0] && in_body(p, use->in[i])) return NULL;
+  return use;
+}
+
+static bool is_wanted(const Ahead *p, const Op *dot) {
+  if (dot->code != OP_DOT || dot->attr[1] || !layout_takes_wgmma(dot, p->f->num_warps) || !is_zero(dot->in[2]))
+    return false;
+  if (dot->out[0]->type->dtype != DT_F32) return false;
+  bool ring = false;
+  for (int k = 0; k < 2; k++) {
+    if (!in_body(p, dot->in[k])) continue;
+    if (!read_of(dot->in[k])) return false;
+    ring = true;
+  }
+  const Op *end = p->body->last;
+  for (int i = 0; i < end->in_count; i++)
+    if (end->in[i] == dot->out[0]) return false;
+  int64_t registers = OTHER_REGISTERS + registers_of(p, dot);
+  bool another = false;
+  for (const Op *op = p->body->first; op; op = op->next) {
+    if (op->code != OP_DOT) continue;
+    registers += registers_of(p, op);
+    another |= op != dot && !op->attr[1];
+  }
+  return ring && another && registers <= MOST_REGISTERS;
+}
+
+/* ---- the change -------------------------------------------------------------------------------------------------- */
+
+/* v, of the tile in another slot. */
+static Value *from_slot(Builder *b, Value *v, Value *slot) {
+  Op *op = v->def;
+  if (!read_of(v)) return v;
+  Map *map = map_create(b->func->cx->arena, false);
+  map_put(map, op->in[0], op->code == OP_TRANS ? from_slot(b, op->in[0], slot) : op->in[0]);
+  Op *twin = op_clone(b, op, map);
+  if (op->code == OP_RING_READ) twin->in[1] = slot;
+  return twin->out[0];
+}
+
+static Value *dot_in(const Ahead *p, Builder *b, const Op *dot, Value *slot, bool async) {
+  b->span = dot->span;
+  Value *a = in_body(p, dot->in[0]) ? from_slot(b, dot->in[0], slot) : dot->in[0],
+        *x = in_body(p, dot->in[1]) ? from_slot(b, dot->in[1], slot) : dot->in[1];
+  Value *zero = build_float(b, dot->out[0]->type, 0), *out = build_dot(b, a, x, zero, (DotPrecision)dot->attr[0]);
+  out->def->attr[1] = async;
+  return out;
+}
+
+static Value *step(Builder *b, const Op *use, const Op *dot, Value *result) {
+  if (!use) return result;
+  Map *map = map_create(b->func->cx->arena, false);
+  map_put(map, dot->out[0], result);
+  Op *twin = op_clone(b, use, map);
+  return twin->out[0];
+}
+
+static void move_ahead(Ahead *p, Op *dot, Op *last_dot) {
+  Func *f = p->f;
+  Op *loop = p->loop, *use = first_step(p, dot);
+  const Op *read = read_of(in_body(p, dot->in[0]) ? dot->in[0] : dot->in[1]);
+  Value *slot = read->in[1];
+  const Type *t = slot->type;
+  int64_t slots = read->in[0]->def->attr[0];
+  Builder before = {.func = f, .block = loop->block, .before = loop, .span = dot->span};
+  Value *first = step(&before, use, dot, dot_in(p, &before, dot, loop->in[3 + slot->index - 1], false));
+  Op *place = p->wait; /* after the wait, and what is copied there */
+  for (Op *op = p->wait; op && (op->code == OP_RING_WAIT || op != p->body->last); op = op->next)
+    if (op->code == OP_RING_COMMIT) {
+      place = op;
+      break;
+    }
+  Builder top = {.func = f, .block = p->body, .before = place->next, .span = dot->span};
+  Value *next = build_binary(&top, OP_ADD, slot, build_int(&top, t, 1));
+  Value *wraps = build_cmp(&top, CMP_EQ, next, build_int(&top, t, slots));
+  next = build_select(&top, wraps, build_int(&top, t, 0), next);
+  Value *result = dot_in(p, &top, dot, next, true);
+  Builder after = {.func = f, .block = p->body, .before = last_dot->next, .span = dot->span};
+  Op *wait = build_op(&after, OP_DOT_WAIT, 1, &result, 1, &result->type);
+  Value *carried = control_carry(f, loop, first, step(&after, use, dot, wait->out[0]));
+  Op *old = use ? use : dot;
+  carried->name = old->out[0]->name;
+  value_replace(old->out[0], carried);
+  op_remove(old);
+  if (use) op_remove(dot);
+}
+
+static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
+  Ahead p = {.f = f, .o = o, .loop = loop, .body = loop->body[0]};
+  Op *last_dot = NULL, *wanted = NULL;
+  for (Op *op = p.body->first; op; op = op->next) {
+    if (op->code == OP_RING_WAIT && !p.wait) p.wait = op;
+    if (op->code == OP_FOR || op->code == OP_WHILE) return;
+    if (op->code == OP_DOT) last_dot = op;
+  }
+  if (!p.wait || p.wait->attr[0] < 1) return; /* tiles of the next iteration are not there in time */
+  for (Op *op = p.body->first; op && !wanted; op = op->next)
+    if (op != last_dot && is_wanted(&p, op)) wanted = op;
+  if (!wanted) return;
+  Builder before = {.func = f, .block = loop->block, .before = loop, .span = wanted->span};
+  Op *wait = build_op(&before, OP_RING_WAIT, 0, NULL, 0, NULL);
+  wait->attr[0] = p.wait->attr[0];
+  p.wait->attr[0]--;
+  move_ahead(&p, wanted, last_dot);
+  tile_resolve(f);
+}
+
+static void visit_block(Func *f, const GpuOptions *o, Block *block) {
+  stack_guard();
+  for (Op *op = block->first; op; op = op->next) {
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) visit_block(f, o, op->body[i]);
+    if (op->code == OP_FOR) visit_loop(f, o, op);
+  }
+}
+
+void gpu_dots_ahead(Func *f, const GpuOptions *o) {
+  if (o->plain_dot || !gpu_has_wgmma(o)) return;
+  tile_resolve(f);
+  visit_block(f, o, f->body);
+  tile_resolve(f);
+}
