@@ -8,8 +8,9 @@
  *                                               ... %d = dot %a, ...
  *                                               ring_copy %p(%i + distance * %s), another slot; ring_commit
  *
- * A copy passes registers by, so that as many may be in flight as there is shared memory for; it is masked by whether
- * its iteration exists. Taken are loads of 16-bit tiles whose results go to dots alone, transposed or not, in runs of 4
+ * A copy passes registers by, so that as many may be in flight as there is shared memory for. The one after the last
+ * iteration's fills its slot with zeros (gpu/dots_ahead.c reads that); after it there are none: a branch, over which the
+ * assembler moves no products either. Taken are loads of 16-bit tiles whose results go to dots alone, transposed or not, in runs of 4
  * bytes at least, with addresses and masks that are known ahead: pure arithmetic on the loop's variable, on what comes
  * from outside, and on carried values that advance by such arithmetic themselves. Loops that write, wait or hold loops
  * are left alone; num_stages=1, of the loop or the launch, forbids it.
@@ -287,10 +288,21 @@ static void copy_all(AsyncLoads *p, Value *exists, Value *slot) {
     memcpy(copy->attr, r->load->attr, sizeof copy->attr);
     copy->attr[2] = 0;
   }
-  build_op(b, OP_RING_COMMIT, 0, NULL, 0, NULL);
 }
 
 /* ---- the change -------------------------------------------------------------------------------------------------- */
+
+/* Builds what is done where `cond` holds. */
+static Builder branch_on(Builder *b, Value *cond) {
+  Op *branch = build_op(b, OP_IF, 1, &cond, 0, NULL);
+  Builder inside = {.func = b->func, .span = b->span};
+  for (int i = 0; i < 2; i++) {
+    Builder body = {.func = b->func, .block = block_create(b->func, branch), .span = b->span};
+    build_yield(&body, 0, NULL);
+    if (!i) inside.block = body.block, inside.before = body.block->last;
+  }
+  return inside;
+}
 
 static Op *wait_op(Builder *b, OpCode code, int64_t pending) {
   Op *op = build_op(b, code, 0, NULL, 0, NULL);
@@ -350,6 +362,7 @@ static void rewrite(AsyncLoads *p) {
     Value *iv = variable_after(p, loop->in[0], s, &exists);
     begin_iteration(p, iv, carried);
     copy_all(p, exists, number(p, DT_I32, s));
+    build_op(&p->b, OP_RING_COMMIT, 0, NULL, 0, NULL);
     next_iteration(p, carried);
   }
   Value *slot = carry_slot(p, 0), *ahead = carry_slot(p, p->distance % p->slots);
@@ -370,12 +383,15 @@ static void rewrite(AsyncLoads *p) {
   }
   p->b = async ? (Builder){.func = f, .block = body, .before = body->last, .span = span} : top;
   if (async) wait_op(&p->b, OP_DOT_WAIT, p->dot_count);
-  Value *iv = variable_after(p, body->args[0], p->distance, &exists);
+  Value *wanted, *iv = variable_after(p, body->args[0], p->distance, &exists);
+  variable_after(p, body->args[0], p->distance - 1, &wanted);
   Value **next = NEW_N(f->cx->arena, Value *, p->needed_count + 1);
-  memcpy(next, carried, sizeof *next * (size_t)p->needed_count);
   begin_iteration(p, iv, carried);
-  copy_all(p, exists, ahead);
   next_iteration(p, next);
+  Builder outside = p->b;
+  p->b = branch_on(&outside, wanted);
+  copy_all(p, exists, ahead);
+  build_op(&outside, OP_RING_COMMIT, 0, NULL, 0, NULL);
   for (int i = 0; i < p->needed_count; i++) body->last->in[carried[i]->index - 1] = next[i];
   Builder after = {.func = f, .block = loop->block, .before = loop->next, .span = span};
   for (int i = 0; i < p->dot_count; i++) {

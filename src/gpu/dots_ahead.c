@@ -129,13 +129,7 @@ static void move_ahead(Ahead *p, Op *dot, Op *last_dot) {
   int64_t slots = read->in[0]->def->attr[0];
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = dot->span};
   Value *first = step(&before, use, dot, dot_in(p, &before, dot, loop->in[3 + slot->index - 1], false));
-  Op *place = p->wait; /* after the wait, and what is copied there */
-  for (Op *op = p->wait; op && (op->code == OP_RING_WAIT || op != p->body->last); op = op->next)
-    if (op->code == OP_RING_COMMIT) {
-      place = op;
-      break;
-    }
-  Builder top = {.func = f, .block = p->body, .before = place->next, .span = dot->span};
+  Builder top = {.func = f, .block = p->body, .before = p->wait->next, .span = dot->span};
   Value *next = build_binary(&top, OP_ADD, slot, build_int(&top, t, 1));
   Value *wraps = build_cmp(&top, CMP_EQ, next, build_int(&top, t, slots));
   next = build_select(&top, wraps, build_int(&top, t, 0), next);
