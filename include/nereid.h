@@ -252,8 +252,15 @@ typedef struct nereid_arg {
   int64_t i;        /* int, bool */
   bool is_unsigned; /* i is the bits of a uint64 */
   double f;
-  const char *text; /* constexpr: a Python expression, "128", "'relu'", "tl.float16", "None"; NULL: the integer i */
-  int rank;         /* descriptor: up to 5 dims */
+  union {
+    const char *text; /* constexpr: a Python expression, "128", "'relu'", "tl.float16", "None"; NULL: the integer i */
+    /* pointers, descriptors: a copy in host memory of the array's `bytes` as the launch will find them.
+     * nereid_launch_cost and nereid_report_launch then know what the kernel loads from it, where it holds integers and
+     * the kernel does not write it: lengths, block tables, indices. NULL: not said. Read during the call alone;
+     * launches ignore it */
+    const void *values;
+  };
+  int rank;                     /* descriptor: up to 5 dims */
   int64_t shape[5], strides[5]; /* descriptor: elements */
   int32_t block_shape[5];
   bool nan_padding;
@@ -262,11 +269,6 @@ typedef struct nereid_arg {
   /* pointers, descriptors: from there to the array's end, for tuning, where the device was not told of that memory; 0:
    * not said */
   int64_t bytes;
-  /* pointers, descriptors: a copy in host memory of the array's `bytes` as the launch will find them.
-   * nereid_launch_cost and nereid_report_launch then know what the kernel loads from it, where it holds integers and
-   * the kernel does not write it: lengths, block tables, indices. NULL: not said. Read during the call alone; launches
-   * ignore it */
-  const void *values;
 } nereid_arg;
 NEREID_API nereid_arg nereid_pointer(const void *p, nereid_dtype t);
 NEREID_API nereid_arg nereid_int(int64_t v);
