@@ -44,18 +44,23 @@ static int64_t registers_of(const Ahead *p, const Op *dot) {
   return type_numel(dot->out[0]->type) / (32 * p->f->num_warps);
 }
 
+typedef struct Uses {
+  const Value *v;
+  Op *last;
+  int count;
+} Uses;
+
+static void count_use(Op *op, void *arg) {
+  Uses *u = arg;
+  for (int i = 0; i < op->in_count; i++)
+    if (op->in[i] == u->v) u->last = op, u->count++;
+}
+
 /* The only operation that takes v; NULL when there are others, or it is of another block. */
 static Op *only_use(const Ahead *p, const Value *v) {
-  Op *use = NULL;
-  for (Op *op = p->body->first; op; op = op->next) {
-    for (int i = 0; i < op->in_count; i++) {
-      if (op->in[i] != v) continue;
-      if (use) return NULL;
-      use = op;
-    }
-    if (op->body[0]) return NULL;
-  }
-  return use;
+  Uses u = {v, NULL, 0};
+  tile_walk(p->body, count_use, &u);
+  return u.count == 1 && u.last->block == p->body ? u.last : NULL;
 }
 
 /* What is done to the dot's result by numbers from outside alone; NULL: nothing. */

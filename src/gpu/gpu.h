@@ -121,6 +121,8 @@ void gpu_sink_masks(Func *f,
 void gpu_prefetch(Func *f, const GpuOptions *o);
 /* gpu/async_loads.c: loads that products take go to shared memory, several iterations ahead */
 void gpu_async_loads(Func *f, const GpuOptions *o);
+/* gpu/skip_masks.c: selects in loops are passed by where scalars tell that their mask holds */
+void gpu_skip_masks(Func *f, const GpuOptions *o);
 /* gpu/dots_ahead.c: of those tiles, a dot is computed while the iteration before goes on */
 void gpu_dots_ahead(Func *f, const GpuOptions *o);
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o); /* lower.c */

@@ -20,6 +20,7 @@ const GpuPass gpu_passes[] = {
     {"dots_ahead", gpu_dots_ahead, NULL}, /* products of the next iteration, while this one goes on */
     {"prefetch", gpu_prefetch, NULL},       /* loads an iteration ahead */
     {"sink_masks", gpu_sink_masks, NULL},   /* masks behind products */
+    {"skip_masks", gpu_skip_masks, NULL}, /* masks that most iterations do not need */
     {"regions", regions, NULL},             /* of instrumented kernels alone: what is timed */
     {"layout", choose, NULL},               /* which thread holds which element */
     {"lower", NULL, NULL},                  /* what one thread does */
