@@ -9,11 +9,11 @@
  *                                               ring_copy %p(%i + distance * %s), another slot; ring_commit
  *
  * A copy passes registers by, so that as many may be in flight as there is shared memory for. The one after the last
- * iteration's fills its slot with zeros (gpu/dots_ahead.c reads that); after it there are none: a branch, over which the
- * assembler moves no products either. Taken are loads of 16-bit tiles whose results go to dots alone, transposed or not, in runs of 4
- * bytes at least, with addresses and masks that are known ahead: pure arithmetic on the loop's variable, on what comes
- * from outside, and on carried values that advance by such arithmetic themselves. Loops that write, wait or hold loops
- * are left alone; num_stages=1, of the loop or the launch, forbids it.
+ * iteration's fills its slot with zeros (gpu/dots_ahead.c reads that); after it there are none: a branch, over which
+ * the assembler moves no products either. Taken are loads of 16-bit tiles whose results go to dots alone, transposed or
+ * not, in runs of 4 bytes at least, with addresses and masks that are known ahead: pure arithmetic on the loop's
+ * variable, on what comes from outside, and on carried values that advance by such arithmetic themselves. Loops that
+ * write, wait or hold loops are left alone; num_stages=1, of the loop or the launch, forbids it.
  *
  * Slots. What slot the next copy goes into, nobody may still read. All threads meet at the ring_wait: the iterations
  * before it are over. So with `slots` of them

@@ -10,11 +10,11 @@
  *                                              yield %u
  *
  * So tensor cores work while a warp takes exponentials. What is first done to the result, by numbers from outside the
- * loop, is done where it is waited for: that brings it to the registers in which the loop carries it. The last iteration
- * computes one dot too many, of zeros: slots that no iteration fills are filled with them.
+ * loop, is done where it is waited for: that brings it to the registers in which the loop carries it. The last
+ * iteration computes one dot too many, of zeros: slots that no iteration fills are filled with them.
  *
- * Done for wgmma that adds to zeros, in loops whose tiles come through rings (gpu/async_loads.c) at least two iterations
- * ahead, that have another dot for the result to wait for, and where a thread has registers for it.
+ * Done for wgmma that adds to zeros, in loops whose tiles come through rings (gpu/async_loads.c) at least two
+ * iterations ahead, that have another dot for the result to wait for, and where a thread has registers for it.
  */
 #include "gpu/lower/lower.h"
 

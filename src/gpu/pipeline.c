@@ -17,10 +17,10 @@ static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 const GpuPass gpu_passes[] = {
     {"hoist_loads", gpu_hoist_loads, NULL}, /* loads before reductions */
     {"async_loads", gpu_async_loads, NULL}, /* tiles of products, several iterations ahead, into shared memory */
-    {"dots_ahead", gpu_dots_ahead, NULL}, /* products of the next iteration, while this one goes on */
+    {"dots_ahead", gpu_dots_ahead, NULL},   /* products of the next iteration, while this one goes on */
     {"prefetch", gpu_prefetch, NULL},       /* loads an iteration ahead */
     {"sink_masks", gpu_sink_masks, NULL},   /* masks behind products */
-    {"skip_masks", gpu_skip_masks, NULL}, /* masks that most iterations do not need */
+    {"skip_masks", gpu_skip_masks, NULL},   /* masks that most iterations do not need */
     {"regions", regions, NULL},             /* of instrumented kernels alone: what is timed */
     {"layout", choose, NULL},               /* which thread holds which element */
     {"lower", NULL, NULL},                  /* what one thread does */

@@ -45,12 +45,8 @@ static bool bounds_of(Skip *p, Value *v, Bounds *out) {
     case OP_BROADCAST:
     case OP_EXPAND_DIMS:
     case OP_TRANS: return bounds_of(p, op->in[0], out);
-    case OP_ARANGE:
-      *out = (Bounds){wide(p, b, op->attr[0]), wide(p, b, op->attr[1] - 1)};
-      return true;
-    case OP_CONST:
-      *out = (Bounds){wide(p, b, op->attr[0]), wide(p, b, op->attr[0])};
-      return true;
+    case OP_ARANGE: *out = (Bounds){wide(p, b, op->attr[0]), wide(p, b, op->attr[1] - 1)}; return true;
+    case OP_CONST: *out = (Bounds){wide(p, b, op->attr[0]), wide(p, b, op->attr[0])}; return true;
     case OP_ADD:
     case OP_SUB:
       if (!bounds_of(p, op->in[0], &x) || !bounds_of(p, op->in[1], &y)) return false;
@@ -133,8 +129,7 @@ static bool can_tell(const Value *mask) {
     case OP_EXPAND_DIMS:
     case OP_TRANS: return can_tell(op->in[0]);
     case OP_AND: return can_tell(op->in[0]) && can_tell(op->in[1]);
-    case OP_CMP:
-      return op->attr[0] != CMP_EQ && op->attr[0] != CMP_NE && can_bound(op->in[0]) && can_bound(op->in[1]);
+    case OP_CMP: return op->attr[0] != CMP_EQ && op->attr[0] != CMP_NE && can_bound(op->in[0]) && can_bound(op->in[1]);
     default: return false;
   }
 }
