@@ -74,20 +74,37 @@ static int start_and_wait(char **argv, char **env, char why[500]) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int inject_run(const char *library, const char *trace_dir, const InjectOptions *o, char **argv, char why[500]) {
-  why[0] = 0;
-  if (!argv || !argv[0]) return snprintf(why, 500, "no program was given"), -1;
-  char *path = realpath(library, NULL), *folder = realpath(trace_dir, NULL), **env = NULL;
-  char *more[8] = {0};
-  int n = 0, status = -1;
-  struct stat s;
+/* LD_PRELOAD holds paths with spaces or colons between: a library in a folder with one in its name is loaded by a link
+ * to it. NULL with a reason. */
+static char *preloadable(const char *library, TempFolder *links, char why[500]) {
+  char *path = realpath(library, NULL), *link = NULL;
   if (!path)
     snprintf(why, 500, "%.300s is not there (%s): it comes with nereid, as lib/libnereid-prof.so", library,
              strerror(errno));
-  else if (strpbrk(path, " :"))
-    snprintf(why, 500,
-             "the profiling library lies at '%.300s': a path with a space or a colon in it cannot be preloaded", path);
-  else if (!folder || stat(folder, &s) || !S_ISDIR(s.st_mode) || access(folder, W_OK | X_OK))
+  if (!path || !strpbrk(path, " :")) return path;
+  if (strpbrk(temp_place(), " :"))
+    snprintf(why, 500, "'%.200s' and the place for temporary files, '%.200s', have a space or a colon: set TMPDIR",
+             path, temp_place());
+  else if (!temp_create(links, NULL) || asprintf(&link, "%s/libnereid-prof.so", links->path) < 0 ||
+           symlink(path, link)) {
+    snprintf(why, 500, "no link to '%.300s' can be made: %s", path, strerror(errno));
+    free(link);
+    link = NULL;
+  }
+  free(path);
+  return link;
+}
+
+int inject_run(const char *library, const char *trace_dir, const InjectOptions *o, char **argv, char why[500]) {
+  why[0] = 0;
+  if (!argv || !argv[0]) return snprintf(why, 500, "no program was given"), -1;
+  TempFolder links = {.lock = -1, .slot = -1};
+  char *path = preloadable(library, &links, why), *folder = realpath(trace_dir, NULL), **env = NULL;
+  char *more[8] = {0};
+  int n = 0, status = -1;
+  struct stat s;
+  if (!path) goto out;
+  if (!folder || stat(folder, &s) || !S_ISDIR(s.st_mode) || access(folder, W_OK | X_OK))
     snprintf(why, 500, "%.300s is no folder that can be written", trace_dir);
   else if (o->sample_hz < 0 || o->sample_hz > 10000)
     snprintf(why, 500, "samples a second must be from 0 (none) to 10000, not %d", o->sample_hz);
@@ -112,9 +129,11 @@ int inject_run(const char *library, const char *trace_dir, const InjectOptions *
     if (!all || !(env = environment(replaced, more, n))) snprintf(why, 500, "out of memory");
     else status = start_and_wait(argv, env, why);
   }
+out:
   for (int i = 0; i < n; i++) free(more[i]);
   free(env);
   free(path);
   free(folder);
+  temp_remove(&links);
   return status;
 }

@@ -109,5 +109,5 @@ void sample_spans(Items *t, void (*put)(void *arg, const SampleSpan *s), void *a
           .process = x->process, .thread = x->thread, .start = x->start, .name = x->frames[s.depth], .depth = s.depth};
     before = x;
   }
-  close_to(&s, 0, before->end);
+  close_to(&s, 0, s.samples.at[s.samples.n - 1].end);
 }

@@ -530,6 +530,28 @@ static void cuda_missing(void **state) {
   assert_null(strstr(l.notes, "did not use CUDA"));
 }
 
+/* LD_PRELOAD takes a space and a colon for the end of a path. */
+static void folder_with_a_space(void **state) {
+  char command[2000], library[200], place[100], why[500], self[300];
+  snprintf(place, sizeof place, "%s/a: b", folder);
+  snprintf(library, sizeof library, "%s/libnereid-prof.so", place);
+  snprintf(command, sizeof command, "mkdir '%s' && cp '%s' '%s'", place, PROF_LIBRARY, library);
+  assert_int_equal(system(command), 0);
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[n > 0 ? n : 0] = 0;
+  char *argv[] = {self, "--be", "burn", NULL};
+  if (inject_run(library, folder, &(InjectOptions){.sample_hz = 500}, argv, why) != 42) fail_msg("%s", why);
+  assert_true(left().kinds[TRACE_SAMPLE] > 10);
+  const char *before = getenv("TMPDIR");
+  char *kept = before ? strdup(before) : NULL;
+  setenv("TMPDIR", place, 1);
+  assert_int_equal(inject_run(library, folder, &(InjectOptions){.sample_hz = 500}, argv, why), -1);
+  assert_non_null(strstr(why, "set TMPDIR"));
+  if (kept) setenv("TMPDIR", kept, 1);
+  else unsetenv("TMPDIR");
+  free(kept);
+}
+
 static void not_started(void **state) {
   char why[500], *none[] = {NULL}, *missing[] = {"nereid-no-such-program", NULL};
   InjectOptions o = {.sample_hz = 100};
@@ -555,10 +577,17 @@ int main(int argc, char **argv) {
          1);
   setenv("UBSAN_OPTIONS", "handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0", 1);
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, clean)
-  const struct CMUnitTest tests[] = {
-      T(samples), T(threads),       T(short_threads), T(forks),      T(fork_thread), T(vforks),
-      T(execs),   T(execle_too),    T(ends),          T(crashes),    T(killed),      T(interrupted),
-      T(unseen),  T(shared_signal), T(no_exec),       T(no_room),    T(closed),      T(gone),
-      T(nvtx),    T(cuda),          T(cuda_missing),  T(not_started)};
+  const struct CMUnitTest tests[] = {T(samples),       T(folder_with_a_space),
+                                     T(threads),       T(short_threads),
+                                     T(forks),         T(fork_thread),
+                                     T(vforks),        T(execs),
+                                     T(execle_too),    T(ends),
+                                     T(crashes),       T(killed),
+                                     T(interrupted),   T(unseen),
+                                     T(shared_signal), T(no_exec),
+                                     T(no_room),       T(closed),
+                                     T(gone),          T(nvtx),
+                                     T(cuda),          T(cuda_missing),
+                                     T(not_started)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
