@@ -86,7 +86,7 @@ static bool goes_to_dots(const AsyncLoads *p, const Value *v) {
       if (op->in[i] != v) continue;
       Dtype as;
       if (op->code == OP_DOT && i < 2) {
-        if (!layout_mma_type(op, &as) || as != v->type->dtype) return false;
+        if (!layout_takes_mma(op, p->f->num_warps, &as) || as != v->type->dtype) return false;
       } else if (op->code != OP_TRANS || !goes_to_dots(p, op->out[0])) {
         return false;
       }

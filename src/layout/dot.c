@@ -107,10 +107,15 @@ bool layout_is_wgmma(const Type *acc, const Layout *l) {
   return warps[0] == m * 16 && warps[1] == m * 32;
 }
 
+bool layout_takes_mma(const Op *dot, int num_warps, Dtype *as) {
+  return type_numel(dot->out[0]->type) >> (TILE_M + TILE_N) >= num_warps && layout_mma_type(dot, as);
+}
+
 bool layout_takes_wgmma(const Op *dot, int num_warps) {
   const Type *acc = dot->out[0]->type;
   Dtype as;
-  return num_warps >= 4 && acc->rank == 2 && acc->shape[0] >= 64 && acc->shape[1] >= 16 && layout_mma_type(dot, &as);
+  return num_warps >= 4 && acc->rank == 2 && acc->shape[0] >= 64 && acc->shape[1] >= 16 &&
+         layout_takes_mma(dot, num_warps, &as);
 }
 
 static const Layout *for_mma(Chooser *c, const Type *acc) {
@@ -165,7 +170,6 @@ const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, 
 const Layout *layout_for_dot(Chooser *c, const Op *dot) {
   const Type *acc = dot->out[0]->type;
   Dtype as;
-  bool enough = type_numel(acc) >> (TILE_M + TILE_N) >= c->num_warps; /* or warps would compute copies */
-  return c->unit != DOT_FMA && enough && layout_mma_type(dot, &as) ? for_mma(c, acc)
-                                                                   : for_fma(c->cx, acc, c->num_warps);
+  return c->unit != DOT_FMA && layout_takes_mma(dot, c->num_warps, &as) ? for_mma(c, acc)
+                                                                        : for_fma(c->cx, acc, c->num_warps);
 }

@@ -178,6 +178,8 @@ void layout_verify(const Func *f); /* the rules above; fails with the operation 
 
 /* Whether mma.m16n8k16 can compute the dot, by shapes and types, and as what it takes the operands: f16 or bf16. */
 bool layout_mma_type(const Op *dot, Dtype *as);
+/* Whether it does, with so many warps: each has a tile of 16 by 8 at least, or they would compute copies. */
+bool layout_takes_mma(const Op *dot, int num_warps, Dtype *as);
 /* Whether the accumulator is laid out for it: of row bits r and column bits c, registers c0 and r3, lanes c1 c2 r0 r1
  * r2, other vectors without these, each along one dim. */
 bool layout_is_mma(const Type *acc, const Layout *l);
