@@ -199,6 +199,8 @@ typedef struct Access {
   int64_t span;
 } Access;
 bool make_access(Gen *g, int rank, const int *shape, bool unique, bool by_program, Access *a);
+/* gen_products.c */
+bool make_product_loop(Gen *g);
 /* gen_in_place.c */
 bool make_in_place(Gen *g);
 /* gen_control.c */

@@ -13,7 +13,7 @@ static bool make_ternary(Gen *g);
 
 static bool make_statement(Gen *g) {
   int d = g->depth;
-  switch (draw(g, 44)) {
+  switch (draw(g, 45)) {
     case 0:
     case 1: return make_constant(g);
     case 2:
@@ -40,6 +40,7 @@ static bool make_statement(Gen *g) {
     case 23:
     case 24:
     case 25: return make_in_place(g);
+    case 26: return make_product_loop(g);
     default: return make_elementwise(g);
   }
 }
