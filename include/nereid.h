@@ -56,7 +56,8 @@ typedef enum {
   NEREID_KERNEL_FAULT, /* a device_assert, an access out of bounds, a race (`interp`) while running; on a GPU also an
                           illegal address */
   NEREID_INTERNAL,     /* a defect of Nereid; please report it */
-  NEREID_OVER_LIMIT    /* more than nereid_limits allow; the message names the limit and the place */
+  NEREID_OVER_LIMIT    /* more than nereid_limits or options.compiler_seconds allow; the message names the limit and the
+                          place */
 } nereid_status;
 
 typedef struct nereid_error nereid_error;

@@ -201,6 +201,7 @@ static bool build_in(Context *cx, const char *folder, const Compiler *c, const c
                           : arena_strndup(cx->arena, output.at ? output.at : "", output.n > 4000 ? 4000 : output.n);
   buf_destroy(&output);
   if (full) return errno = ENOSPC, false;
+  cx->over_limit |= status < 0 && error == ETIMEDOUT;
   if (status < 0 && error == ETIMEDOUT)
     fail_cc(cx, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
             arena_printf(cx->arena, "%s was stopped after %.3g seconds of the kernel's C text", c->path,

@@ -106,10 +106,10 @@ static bool waited_in_vain(Run *run, const Op *op) {
   return run_fault(run, op, NULL, -1, "%s", message);
 }
 
-static bool over_operations(Run *run, const Code *code) {
+static bool over_operations(Run *run, const Op *op) {
   if (run->residents && residents_all_wait(run->residents)) return waited_in_vain(run, run->loop);
   run->fault->over_limit = true;
-  return run_fault(run, code->count ? code->nodes[0].op : NULL, NULL, -1,
+  return run_fault(run, op, NULL, -1,
                    "the launch takes more than %lld operations; let it do less, or raise limits.operations",
                    (long long)run->options->operations);
 }
@@ -121,8 +121,10 @@ static int64_t take_work(Run *run, int64_t work) {
   return left;
 }
 
+bool run_work(Run *run, const Op *op, int64_t work) { return take_work(run, work) >= 0 || over_operations(run, op); }
+
 bool run_code(Run *run, const Code *code) {
-  if (take_work(run, code->work) < 0) return over_operations(run, code);
+  if (take_work(run, code->work) < 0) return over_operations(run, code->count ? code->nodes[0].op : NULL);
   if (stack_short()) {
     run->fault->over_limit = true;
     return run_fault(run, NULL, NULL, -1, "%s", too_deep);

@@ -56,6 +56,11 @@ static Kernel bits_kernel(MathFn fn) {
   }
 }
 
+enum { STEP_WORK = 8 };
+
+/* Whether it is a recurrence of as many steps, each with a division, as its first operand says. */
+static bool takes_steps(MathFn fn) { return fn == MATH_JN || fn == MATH_YN; }
+
 static bool run_each(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;
   Dtype in[4], to = op->out[0]->type->dtype;
@@ -65,8 +70,10 @@ static bool run_each(Run *run, const Node *node, int64_t n) {
     bytes[k] = dtype_bytes(in[k]);
   }
   Scalar x[4];
+  bool steps = takes_steps((MathFn)op->attr[0]);
   for (int64_t i = 0; i < n; i++) {
     for (int k = 0; k < op->in_count; k++) x[k] = scalar_load(in[k], node->in[k] + i * bytes[k]);
+    if (steps && x[0].i > 0 && !run_work(run, op, STEP_WORK * x[0].i)) return false;
     scalar_store(to, node->out[0] + i * to_bytes, scalar_math((MathFn)op->attr[0], in, to, x));
   }
   return true;

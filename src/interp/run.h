@@ -85,6 +85,7 @@ struct InterpFrame {
 /* Records a fault at op and returns false. `element` counts row-major in `type`'s shape; -1: no element. */
 bool run_fault(Run *run, const Op *op, const Type *type, int64_t element, const char *format, ...) PRINTF_LIKE(5, 6);
 bool run_out_of_memory(Run *run, const Op *op);
+bool run_work(Run *run, const Op *op, int64_t work); /* counts it; false after a fault: that is more than is left */
 bool run_code(Run *run, const Code *code);
 /* Runs a lane body over n <= LANES lanes; code->args hold the lanes. run_captures must have been called since the
  * values outside last changed. */

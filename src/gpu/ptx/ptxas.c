@@ -200,8 +200,8 @@ static bool run_ptxas(Context *cx, const char *folder, const Job *job, const Buf
   buf_destroy(&said);
   if (full) return errno = ENOSPC, false;
   if (status < 0 && error == ETIMEDOUT)
-    fail_hint(cx, (Span){0}, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
-              "%s was stopped after %.3g seconds of the kernel's PTX", ptxas, (double)o.most_ns / 1e9);
+    fail_limit(cx, (Span){0}, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
+               "%s was stopped after %.3g seconds of the kernel's PTX", ptxas, (double)o.most_ns / 1e9);
   if (status < 0 && error == ECANCELED) fail(cx, (Span){0}, "%s was stopped", ptxas);
   if (status < 0)
     fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s could not be started: %s", ptxas, words);

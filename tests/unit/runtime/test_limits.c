@@ -189,6 +189,21 @@ static void test_messages(void **state) {
     assert_int_equal(t.status, NEREID_OK);
   }
 
+  /* a function that is a long recurrence, for each element; n larger than an order may be folded with */
+  static const char orders[] =
+      "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n"
+      "@triton.jit\ndef k(out, n):\n  x = tl.arange(0, 64).to(tl.float64) * 1e8 + 3e9\n"
+      "  y = libdevice.jn(tl.full([64], 0, tl.int32) + n, x)\n"
+      "  tl.store(out + tl.arange(0, 64), y.to(tl.float32))\n";
+  t = (Try){.source = orders, .device = "interp", .n = 1 << 30, .limits.operations = 1000000};
+  attempt(&t);
+  assert_int_equal(t.status, NEREID_OVER_LIMIT);
+  if (!strstr(t.message, "hostile.py:7:7: error: the launch takes more than 1000000 operations"))
+    fail_msg("%s", t.message);
+  t.n = 3;
+  attempt(&t);
+  assert_int_equal(t.status, NEREID_OK);
+
   static const char large[] = "import triton\nimport triton.language as tl\n@triton.jit\ndef k(out, n):\n"
                               "  a = tl.full([1024, 1024], 1.0, tl.float32) * n\n  b = a + 1.0\n"
                               "  tl.store(out, tl.sum(a * b))\n";
@@ -318,10 +333,34 @@ static void test_imports(void **state) {
   assert_int_equal(system(path), 0);
 }
 
+/* A compiler that does not end is over a limit too, not a fault of Nereid. */
+static void test_compiler_seconds(void **state) {
+  char folder[] = "/tmp/nereid-limits-XXXXXX", path[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/cc", folder);
+  FILE *f = fopen(path, "w");
+  fprintf(f, "#!/bin/sh\ncase \"$*\" in *--version*) echo cc 13; exit;; esac\nsleep 1000\n");
+  fclose(f);
+  chmod(path, 0755);
+  setenv("NEREID_CC", path, 1);
+  setenv("NEREID_COMPILER_SECONDS", "0.2", 1);
+  static const char source[] = "import triton\nimport triton.language as tl\n@triton.jit\ndef k(out, n):\n"
+                               "  tl.store(out, n * 7 + 12345)\n";
+  Try t = {.source = source, .device = "cpu:1", .n = 7};
+  attempt(&t);
+  assert_int_equal(t.status, NEREID_OVER_LIMIT);
+  assert_non_null(strstr(t.message, "was stopped after 0.2 seconds"));
+  unsetenv("NEREID_CC");
+  unsetenv("NEREID_COMPILER_SECONDS");
+  remove(path);
+  rmdir(folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_deep_sources),   cmocka_unit_test(test_much_work), cmocka_unit_test(test_messages),
-      cmocka_unit_test(test_reading_limits), cmocka_unit_test(test_files),     cmocka_unit_test(test_imports),
+      cmocka_unit_test(test_deep_sources),     cmocka_unit_test(test_much_work), cmocka_unit_test(test_messages),
+      cmocka_unit_test(test_reading_limits),   cmocka_unit_test(test_files),     cmocka_unit_test(test_imports),
+      cmocka_unit_test(test_compiler_seconds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
