@@ -106,6 +106,7 @@ static bool search(Search *s, const Value *start) {
 }
 
 static bool place_changes(Search *s, const Value *pointer) {
+  stack_guard(); /* twice at most: a search for changes asks for none */
   Search inner = {.loop = s->loop, .what = FIND_CHANGE, .cx = s->cx};
   return search(&inner, pointer);
 }
