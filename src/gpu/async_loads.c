@@ -84,9 +84,10 @@ static bool goes_to_dots(const AsyncLoads *p, const Value *v) {
   for (const Op *op = p->body->first; op; op = op->next) {
     for (int i = 0; i < op->in_count; i++) {
       if (op->in[i] != v) continue;
-      Dtype as;
+      Dtype as[2];
       if (op->code == OP_DOT && i < 2) {
-        if (!layout_takes_mma(op, p->f->num_warps, &as) || as != v->type->dtype) return false;
+        bool fp8 = p->o->target->sm >= 89;
+        if (!layout_takes_mma(op, fp8, p->f->num_warps, as) || as[i] != v->type->dtype) return false;
       } else if (op->code != OP_TRANS || !goes_to_dots(p, op->out[0])) {
         return false;
       }

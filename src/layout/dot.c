@@ -1,16 +1,17 @@
 /* Layouts of products' accumulators.
  *
- * Tensor cores multiply two tensors of 16-bit floats: mma.m16n8k16, by a warp, adds a tile of 16 by 16 times one of 16
- * by 8 to a tile of 16 by 8, whose elements lie in the lanes as the hardware wants them. That is a linear layout like
- * any other; of a row's and a column's bits, r and c,
+ * A warp's tensor core adds a tile of 16 by K times one of K by 8 to a tile of 16 by 8, whose elements lie in the lanes
+ * as the hardware wants them. That is a linear layout like any other; of a row's and a column's bits, r and c, for
+ * 16-bit floats, where K is 16,
  *
  *     accumulator      reg c0 r3      lane c1 c2 r0 r1 r2
  *     a (c is k)       reg c0 r3 c3   lane c1 c2 r0 r1 r2
  *     x (r is k)       reg r0 r3      lane r1 r2 c0 c1 c2
  *
- * in pairs of 16 bits (the first register bit) for a and x. The accumulator's bits above go to warps and to more
- * registers. So what a product leaves can be the next one's first operand where it stands, as in attention: columns
- * have become k.
+ * A lane takes neighbours along k, as many as a register holds: two of 16 bits (the first register bit of a and x),
+ * four of 8 bits, where K is 32, one of f32 or f64, where K is 8; the lanes' two bits of k, and the one above, follow.
+ * The accumulator is the same for all. Its bits above go to warps and to more registers. So what a product of 16-bit
+ * floats leaves can be the next one's first operand where it stands, as in attention: columns have become k.
  *
  * Warps go down the rows, so that a row stays in a warp and its maximum and sum need no other; how rows are dealt
  * depends on their number only, so that products with the same rows have the same slices. Where the kernel has one
@@ -70,19 +71,40 @@ static const Layout *for_fma(Context *cx, const Type *acc, int num_warps) {
 
 /* ---- tensor cores ------------------------------------------------------------------------------------------------ */
 
-bool layout_mma_type(const Op *dot, Dtype *as) {
-  const Type *a = dot->in[0]->type, *x = dot->in[1]->type, *out = dot->out[0]->type;
-  int m = out->rank - 2, n = out->rank - 1;
-  if (!dtype_is_float(out->dtype) || out->dtype == DT_F64 || out->shape[m] < 16 || out->shape[n] < 8 ||
-      a->shape[n] < 16)
-    return false;
-  /* which has each number of each of them */
-  if (dtype_is_fp8(a->dtype) && dtype_is_fp8(x->dtype)) return *as = DT_F16, true;
-  *as = a->dtype;
-  return a->dtype == x->dtype && (a->dtype == DT_F16 || a->dtype == DT_BF16);
-}
-
 enum { TILE_M = 4, TILE_N = 3 }; /* log2 */
+
+static bool is_native_fp8(Dtype t) { return t == DT_F8E4NV || t == DT_F8E5; }
+
+int layout_mma_pack(Dtype t) { return dtype_bits(t) == 8 ? 2 : dtype_bits(t) == 16 ? 1 : 0; }
+
+bool layout_mma_type(const Op *dot, bool fp8, Dtype as[2]) {
+  const Type *a = dot->in[0]->type, *x = dot->in[1]->type, *out = dot->out[0]->type;
+  int64_t k = a->shape[a->rank - 1], least;
+  if (out->shape[out->rank - 2] < 1 << TILE_M || out->shape[out->rank - 1] < 1 << TILE_N) return false;
+  as[0] = a->dtype, as[1] = x->dtype;
+  if (dtype_is_fp8(a->dtype) && dtype_is_fp8(x->dtype)) {
+    if (!fp8 || k < 32 || !is_native_fp8(a->dtype) || !is_native_fp8(x->dtype))
+      as[0] = as[1] = DT_F16; /* which has each number of each of them */
+  } else if (a->dtype != x->dtype) {
+    return false;
+  }
+  DotPrecision precision = (DotPrecision)dot->attr[0];
+  switch (as[0]) {
+    case DT_F64: return out->dtype == DT_F64 && k >= 8;
+    case DT_I8:
+    case DT_U8: return out->dtype == DT_I32 && k >= 32;
+    case DT_F32:
+      if (precision == PRECISION_IEEE) return false;
+      least = precision == PRECISION_BF16X3 || precision == PRECISION_BF16X6 ? 16 : 8;
+      break;
+    case DT_F16:
+    case DT_BF16: least = 16; break;
+    case DT_F8E4NV:
+    case DT_F8E5: least = 32; break;
+    default: return false;
+  }
+  return dtype_is_float(out->dtype) && out->dtype != DT_F64 && k >= least;
+}
 
 bool layout_is_mma(const Type *acc, const Layout *l) {
   int n_bits = bits_of(acc->shape[acc->rank - 1]), m_bits = bits_of(acc->shape[acc->rank - 2]);
@@ -107,15 +129,16 @@ bool layout_is_wgmma(const Type *acc, const Layout *l) {
   return warps[0] == m * 16 && warps[1] == m * 32;
 }
 
-bool layout_takes_mma(const Op *dot, int num_warps, Dtype *as) {
-  return type_numel(dot->out[0]->type) >> (TILE_M + TILE_N) >= num_warps && layout_mma_type(dot, as);
+bool layout_takes_mma(const Op *dot, bool fp8, int num_warps, Dtype as[2]) {
+  return type_numel(dot->out[0]->type) >> (TILE_M + TILE_N) >= num_warps && layout_mma_type(dot, fp8, as);
 }
 
 bool layout_takes_wgmma(const Op *dot, int num_warps) {
   const Type *acc = dot->out[0]->type;
-  Dtype as;
+  Dtype as[2];
   return num_warps >= 4 && acc->rank == 2 && acc->shape[0] >= 64 && acc->shape[1] >= 16 &&
-         layout_takes_mma(dot, num_warps, &as);
+         layout_takes_mma(dot, true, num_warps, as) && as[0] != DT_F64 &&
+         (as[0] != DT_F32 || dot->attr[0] == PRECISION_TF32);
 }
 
 static const Layout *for_mma(Chooser *c, const Type *acc) {
@@ -142,7 +165,7 @@ static const Layout *for_mma(Chooser *c, const Type *acc) {
   return layout_make(c->cx, &l);
 }
 
-const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, int operand) {
+const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, int operand, int pack) {
   const Type *a = dot->in[0]->type, *out = dot->out[0]->type;
   int m_bits = bits_of(out->shape[out->rank - 2]), n_bits = bits_of(out->shape[out->rank - 1]),
       k_bits = bits_of(a->shape[a->rank - 1]);
@@ -152,8 +175,8 @@ const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, 
               .lane_bits = 5,
               .warp_bits = acc->warp_bits,
               .out_bits = bits_of(type_numel(dot->in[operand]->type))};
-  l.basis[l.reg_bits++] = k;
-  for (int i = 3; i < k_bits; i++) l.basis[l.reg_bits++] = k << i;
+  for (int i = 0; i < k_bits; i++)
+    if (i < pack || i >= pack + 2) l.basis[l.reg_bits++] = k << i;
   uint32_t lines[F2_MAX]; /* the accumulator's vectors, as lines of the operand */
   for (int i = 0; i < layout_inputs(acc); i++) {
     uint32_t v = acc->basis[i], batch = (v & ~above) >> (m_bits + n_bits) << (k_bits + (operand ? n_bits : m_bits));
@@ -162,14 +185,14 @@ const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, 
   for (int i = 0; i < acc->reg_bits; i++)
     if (lines[i] != line) l.basis[l.reg_bits++] = lines[i];
   uint32_t *threads = l.basis + l.reg_bits;
-  for (int i = 0; i < 5; i++) threads[i] = i < 2 ? k << (i + 1) : line << (i - 2);
+  for (int i = 0; i < 5; i++) threads[i] = i < 2 ? k << (pack + i) : line << (i - 2);
   memcpy(threads + 5, lines + acc->reg_bits + 5, sizeof *lines * (size_t)acc->warp_bits);
   return layout_make(cx, &l);
 }
 
 const Layout *layout_for_dot(Chooser *c, const Op *dot) {
   const Type *acc = dot->out[0]->type;
-  Dtype as;
-  return c->unit != DOT_FMA && layout_takes_mma(dot, c->num_warps, &as) ? for_mma(c, acc)
-                                                                        : for_fma(c->cx, acc, c->num_warps);
+  Dtype as[2];
+  return c->unit != DOT_FMA && layout_takes_mma(dot, true, c->num_warps, as) ? for_mma(c, acc)
+                                                                             : for_fma(c->cx, acc, c->num_warps);
 }

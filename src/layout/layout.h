@@ -168,7 +168,7 @@ void convert_find_swizzle(Context *cx, Convert *c, int elem_bytes, int shared_li
  * result has any;
  * - loops and ifs: operand, argument, yielded value and result of one carried value share a layout.
  * Values that are cheap to compute again (arange, splat, const and pure arithmetic on them) are cloned rather than
- * converted. unit: the best that products of 16-bit floats are laid out for (dot.c). dot: acc and result share a
+ * converted. unit: the best that products are laid out for (dot.c). dot: acc and result share a
  * layout; a and b have any layout (they mostly go through shared memory). */
 typedef enum { DOT_FMA, DOT_MMA, DOT_WGMMA } DotUnit; /* what may compute products: by warps, by warpgroups */
 void layout_choose(Func *f, int num_warps, DotUnit unit);
@@ -176,10 +176,12 @@ void layout_verify(const Func *f); /* the rules above; fails with the operation 
 
 /* ---- dot.c: products on tensor cores ----------------------------------------------------------------------------- */
 
-/* Whether mma.m16n8k16 can compute the dot, by shapes and types, and as what it takes the operands: f16 or bf16. */
-bool layout_mma_type(const Op *dot, Dtype *as);
-/* Whether it does, with so many warps: each has a tile of 16 by 8 at least, or they would compute copies. */
-bool layout_takes_mma(const Op *dot, int num_warps, Dtype *as);
+/* Whether tensor cores can compute the dot, by shapes and types, and as what they take its operands: f32 stands for
+ * tf32, and the dot's precision says what it is multiplied in parts of. fp8: they take that; else it is widened. */
+bool layout_mma_type(const Op *dot, bool fp8, Dtype as[2]);
+int layout_mma_pack(Dtype t); /* log2 of the neighbours along k that a register holds */
+/* Whether they do, with so many warps: each has a tile of 16 by 8 at least, or they would compute copies. */
+bool layout_takes_mma(const Op *dot, bool fp8, int num_warps, Dtype as[2]);
 /* Whether the accumulator is laid out for it: of row bits r and column bits c, registers c0 and r3, lanes c1 c2 r0 r1
  * r2, other vectors without these, each along one dim. */
 bool layout_is_mma(const Type *acc, const Layout *l);
@@ -187,9 +189,10 @@ bool layout_is_mma(const Type *acc, const Layout *l);
 bool layout_is_wgmma(const Type *acc, const Layout *l);
 /* Whether the dot is laid out so, for so many warps. */
 bool layout_takes_wgmma(const Op *dot, int num_warps);
-/* As what a warp then takes operand 0 or 1: registers k0 (the two of a word), k3 and up, lines (rows of the first,
- * columns of the second) that the accumulator has in registers; lanes k1 k2 and lines 0 to 2. */
-const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, int operand);
+/* As what a warp then takes operand 0 or 1, with 2^pack elements a register: registers the bits of k below `pack`,
+ * those from pack + 2 on, lines (rows of the first, columns of the second) that the accumulator has in registers; lanes
+ * the two bits of k between and lines 0 to 2. */
+const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, int operand, int pack);
 
 /* ---- access.c: how a load or store meets memory ------------------------------------------------------------------ */
 

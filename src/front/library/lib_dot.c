@@ -228,7 +228,7 @@ static const char DOT[] = "Linear algebra";
 const Builtin lib_dot_table[] = {
     {"tl", "dot",
      "input, other, acc=None, input_precision=None, allow_tf32=None, max_num_imprecise_acc=None, out_dtype=None",
-     call_dot, DOT, 0, "f32 is computed in f32, whatever `input_precision`"},
+     call_dot, DOT, 0, "`input_precision` counts on GPUs; elsewhere f32 is computed in f32"},
     {"tl", "dot_scaled",
      "lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None, fast_math=False, lhs_k_pack=True, "
      "rhs_k_pack=True, out_dtype=None",

@@ -480,17 +480,17 @@ void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_
   memcpy(out, op->out, sizeof *out * (size_t)n);
 }
 
-void lane_mma(LaneBuilder *b, LaneKind k, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]) {
-  static const LaneType words[] = {LT_B32, LT_B32, LT_B32, LT_B32};
+void lane_mma(LaneBuilder *b, LaneKind k, bool mixed, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]) {
+  LaneType t = lane_kind_info[lane_mma_sum(k)].type, words[] = {t, t, t, t};
   LaneValue *in[] = {a[0], a[1], a[2], a[3], x[0], x[1], acc[0], acc[1], acc[2], acc[3]};
-  LaneOp *op = lane_op_raw(b, (LaneOp){.code = LANE_MMA, .kind = k}, 10, in, 4, words);
+  LaneOp *op = lane_op_raw(b, (LaneOp){.code = LANE_MMA, .kind = k, .mixed = mixed}, 10, in, 4, words);
   memcpy(acc, op->out, sizeof *acc * 4);
 }
 
 /* ---- asynchronous products and copies ---------------------------------------------------------------------------- */
 
-void lane_wgmma(LaneBuilder *b, LaneKind k, bool a_registers, LaneValue *const *a, LaneValue *x, uint64_t high,
-                bool trans_a, bool trans_b, int n, LaneValue *const *acc, LaneValue **out) {
+void lane_wgmma(LaneBuilder *b, LaneKind k, bool mixed, bool a_registers, LaneValue *const *a, LaneValue *x,
+                uint64_t high, bool trans_a, bool trans_b, int n, LaneValue *const *acc, LaneValue **out) {
   enum { MOST = 128 };
   LaneValue *in[5 + MOST];
   LaneType words[MOST];
@@ -503,7 +503,8 @@ void lane_wgmma(LaneBuilder *b, LaneKind k, bool a_registers, LaneValue *const *
     memcpy(in + count, acc, sizeof *in * (size_t)n);
     count += n;
   }
-  LaneOp proto = {.code = LANE_WGMMA, .kind = k, .imm = (int64_t)high, .trans_a = trans_a, .trans_b = trans_b};
+  LaneOp proto = {
+      .code = LANE_WGMMA, .kind = k, .imm = (int64_t)high, .mixed = mixed, .trans_a = trans_a, .trans_b = trans_b};
   LaneOp *op = lane_op_raw(b, proto, count, in, n, words);
   memcpy(out, op->out, sizeof *out * (size_t)n);
 }

@@ -142,7 +142,7 @@ struct LaneOp {
   LaneValue *guard; /* NULL: always */
   bool guard_not;
   uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile, trans;
-  uint8_t trans_a, trans_b;
+  uint8_t trans_a, trans_b, mixed;
   uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll, waits;
   int16_t buffer; /* shared memory: which buffer of the func; -1 none */
   int statement;  /* the number of the tile operation that it is part of; 0: none */
@@ -247,13 +247,17 @@ LaneValue *lane_extend(LaneBuilder *b, LaneKind k, LaneValue *x);
 /* any type: b64 as two, b16 and pred through b32 */
 LaneValue *lane_shfl(LaneBuilder *b, LaneShuffle s, LaneValue *x, LaneValue *lane);
 void lane_barrier(LaneBuilder *b, bool warp);
-/* n squares of a warp (1, 2 or 4) from shared memory; and acc[4] += a[4] * x[2], kind f16 or bf16. As lane.def says. */
+/* n squares of a warp (1, 2 or 4) from shared memory; and acc[4] += a[4] * x[2]. As lane.def says. */
 void lane_ldmatrix(LaneBuilder *b, int n, bool trans, LaneValue *address, int64_t imm, int buffer, LaneValue **out);
-void lane_mma(LaneBuilder *b, LaneKind k, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]);
+void lane_mma(LaneBuilder *b, LaneKind k, bool mixed, LaneValue *const a[4], LaneValue *const x[2], LaneValue *acc[4]);
+/* Of mma and wgmma: the kind of b; log2 of the elements in a word; the kind of the sums. */
+LaneKind lane_mma_other(const LaneOp *op);
+int lane_mma_pack(LaneKind k);
+LaneKind lane_mma_sum(LaneKind k);
 /* A product of a warpgroup, n accumulators a thread; out[i] comes in the register of acc[i]; acc NULL: zeros. a: one
  * descriptor's low word, or (a_registers) four pairs. high: both descriptors' high words. */
-void lane_wgmma(LaneBuilder *b, LaneKind k, bool a_registers, LaneValue *const *a, LaneValue *x, uint64_t high,
-                bool trans_a, bool trans_b, int n, LaneValue *const *acc, LaneValue **out);
+void lane_wgmma(LaneBuilder *b, LaneKind k, bool mixed, bool a_registers, LaneValue *const *a, LaneValue *x,
+                uint64_t high, bool trans_a, bool trans_b, int n, LaneValue *const *acc, LaneValue **out);
 /* Operands before the accumulators: 2, or 5 where a is in registers. */
 static inline int lane_wgmma_inputs(const LaneOp *op) {
   return op->in_count == 2 || op->in_count == 5 ? op->in_count : op->in_count - op->out_count;

@@ -67,6 +67,20 @@ bool lane_kind_is_float(LaneKind k) { return k >= LK_F16; }
 
 bool lane_kind_is_signed(LaneKind k) { return k == LK_S8 || k == LK_S16 || k == LK_S32 || k == LK_S64; }
 
+LaneKind lane_mma_other(const LaneOp *op) {
+  if (!op->mixed) return op->kind;
+  switch (op->kind) {
+    case LK_S8: return LK_U8;
+    case LK_U8: return LK_S8;
+    case LK_E4M3X2: return LK_E5M2X2;
+    default: return LK_E4M3X2;
+  }
+}
+
+int lane_mma_pack(LaneKind k) { return k == LK_F16 || k == LK_BF16 ? 1 : k == LK_F32 || k == LK_F64 ? 0 : 2; }
+
+LaneKind lane_mma_sum(LaneKind k) { return k == LK_F64 ? LK_F64 : k == LK_S8 || k == LK_U8 ? LK_S32 : LK_F32; }
+
 bool lane_result_type(const LaneOp *op, LaneType *out) {
   const LaneInfo *info = &lane_info[op->code];
   *out = lane_kind_info[op->kind].type;
@@ -76,8 +90,8 @@ bool lane_result_type(const LaneOp *op, LaneType *out) {
     case LANE_POPC:
     case LANE_CLZ:
     case LANE_SHFL:
-    case LANE_WGMMA:
-    case LANE_MMA: return *out = LT_B32, true;
+    case LANE_WGMMA: return *out = LT_B32, true;
+    case LANE_MMA: return *out = lane_kind_info[lane_mma_sum(op->kind)].type, true;
     case LANE_MULWIDE: return *out = LT_B64, true;
     case LANE_SETP: return *out = LT_PRED, true;
     case LANE_VOTE: return *out = op->vote == VOTE_BALLOT ? LT_B32 : LT_PRED, true;
@@ -154,6 +168,7 @@ static const LaneAttr attrs[] = {
     FLAG("pure", is_pure),
     FLAG("volatile", is_volatile),
     FLAG("trans", trans),
+    FLAG("mixed", mixed),
     FLAG("trans_a", trans_a),
     FLAG("trans_b", trans_b),
     WORD("rounding", rounding, roundings, false),

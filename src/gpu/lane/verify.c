@@ -44,11 +44,13 @@ enum {
   NARROW = K(F16) | K(BF16) | K(F16X2) | K(BF16X2),
   SMALL = K(S8) | K(U8) | K(S16) | K(U16),
   MEMORY = K(B16) | WORDS | SMALL | INTS | FLOATS | K(E4M3X2) | K(E5M2X2),
+  PRODUCTS = K(F16) | K(BF16) | K(F32) | K(S8) | K(U8) | K(E4M3X2) | K(E5M2X2),
   ANY = ~0,
 };
 
 /* Kinds an operation may have, and the types of its operands: a letter each, the last one for all that follow.
- * k: the kind's; p: pred; h: b16; w: b32; h of pack: half of the kind's; a: an address; g: a global one; *: anything.
+ * k: the kind's; m: the kind's sums'; p: pred; h: b16; w: b32; h of pack: half of the kind's; a: an address; g: a
+ * global one; *: anything.
  */
 typedef struct Rule {
   uint32_t kinds;
@@ -108,8 +110,8 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_ATOM] = {K(B16) | WORDS | INTS | FLOATS, "ak"},
     [LANE_SHFL] = {K(B32), "w"},
     [LANE_LDMATRIX] = {K(B32), "a"},
-    [LANE_MMA] = {K(F16) | K(BF16), "w"},
-    [LANE_WGMMA] = {K(F16) | K(BF16), "w"},
+    [LANE_MMA] = {PRODUCTS | K(F64), "m"},
+    [LANE_WGMMA] = {PRODUCTS, "w"},
     [LANE_WGMMA_FENCE] = {ANY, ""},
     [LANE_WGMMA_COMMIT] = {ANY, ""},
     [LANE_WGMMA_WAIT] = {ANY, "w"},
@@ -149,6 +151,7 @@ static void check_operands(Verifier *v, const LaneOp *op) {
       case '*': want = x->type; break;
       case 'p': want = LT_PRED; break;
       case 'w': want = LT_B32; break;
+      case 'm': want = lane_kind_info[lane_mma_sum(op->kind)].type; break;
       case '/': want = own == LT_B64 ? LT_B32 : LT_B16; break;
       case 'g': want = LT_B64; break;
       case 'a': want = op->space == SPACE_SHARED ? LT_B32 : LT_B64; break;
@@ -251,7 +254,15 @@ static void check_conversion(Verifier *v, const LaneOp *op) {
     wrong(v, op, "no conversion from %s to %s", lane_kind_info[op->kind].name, lane_kind_info[op->to].name);
 }
 
+static void check_mma(Verifier *v, const LaneOp *op) {
+  if (op->mixed && lane_mma_pack(op->kind) != 2)
+    wrong(v, op, "%s is mixed with nothing", lane_kind_info[op->kind].name);
+}
+
 static void check_wgmma(Verifier *v, const LaneOp *op) {
+  check_mma(v, op);
+  if ((op->trans_a || op->trans_b) && lane_mma_pack(op->kind) != 1)
+    wrong(v, op, "only operands of 16 bits may lie across");
   int n = 2 * op->out_count, inputs = lane_wgmma_inputs(op);
   if (n % 8 || n > 256) wrong(v, op, "%d columns", n);
   if (v->f->num_warps % 4) wrong(v, op, "%d warps are no warpgroups", v->f->num_warps);
@@ -293,6 +304,7 @@ static void check_attrs(Verifier *v, const LaneOp *op) {
       if (!is_power(op->out_count)) wrong(v, op, "%d squares", op->out_count);
       check_offset(v, op);
       break;
+    case LANE_MMA: check_mma(v, op); break;
     case LANE_WGMMA: check_wgmma(v, op); break;
     case LANE_WGMMA_WAIT:
       if (op->in_count != op->out_count) wrong(v, op, "%d operands and %d results", op->in_count, op->out_count);

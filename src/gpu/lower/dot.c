@@ -2,10 +2,10 @@
  * them, else by fused multiply-adds (lower/fma.c), in the order of k. Here stands what both need: the operands' way
  * through shared memory.
  *
- * The accumulator stays in registers. a and x go to shared memory: for tensor cores in 16 bits, else in the type that
- * sums are formed in (f32, f64, or 32- or 64-bit integers; interp/ops_dot.c). Both are seen as lines along k, a's are
- * rows of the product, x's its columns, and lie there [line][k] or [k][line], by what their registers have side by
- * side, so that they are written in long accesses.
+ * The accumulator stays in registers. a and x go to shared memory: for tensor cores as those take them, else in the
+ * type that sums are formed in (f32, f64, or 32- or 64-bit integers; interp/ops_dot.c). Both are seen as lines along k,
+ * a's are rows of the product, x's its columns, and lie there [line][k] or [k][line], by what their registers have side
+ * by side, so that they are written in long accesses.
  *
  * When a and x together do not fit, k goes through in chunks: the chunk of an element is the highest bits of its place.
  *
@@ -15,8 +15,6 @@
  * of the block takes. A tensor and its transpose count as one.
  */
 #include "gpu/lower/dot.h"
-
-enum { PANEL = 6 }; /* log2 of the 16-bit elements in 128 bytes */
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
@@ -95,8 +93,28 @@ static int64_t room_for(const Lower *l, const Op *op, int registers) {
 }
 
 bool lower_on_tensor_cores(const Op *dot) {
-  Dtype as;
-  return layout_mma_type(dot, &as) && layout_is_mma(dot->out[0]->type, dot->out[0]->layout);
+  Dtype as[2];
+  return layout_mma_type(dot, true, as) && layout_is_mma(dot->out[0]->type, dot->out[0]->layout);
+}
+
+/* Whether neighbours along k are to lie side by side in memory: of 8 bits always, since no load brings four k's of a
+ * line that lies across. */
+static bool to_lie_along(const Dot *d, const DotOperand *o, int k) {
+  const Value *v = d->op->in[k];
+  if (lower_ring_read(v)) return lower_ring_along(v, k);
+  return (d->mma && d->pack == 2) || lies_along(&d->shape, o, v->layout);
+}
+
+/* Warpgroups take what is not of 16 bits along k alone. */
+static bool can_be_wgmma(const Lower *l, const Dot *d) {
+  const Op *op = d->op;
+  if (!d->mma || !l->wgmma || d->shape.n < 4 || !layout_is_wgmma(op->out[0]->type, d->layout)) return false;
+  if (d->types[0] == DT_F64 || d->pieces != PRECISION_TF32) return false;
+  for (int k = 0; k < 2 && d->pack != 1; k++) {
+    DotOperand o = {.is_a = k == 0, .outer = k ? d->shape.n : d->shape.m};
+    if (!to_lie_along(d, &o, k)) return false;
+  }
+  return true;
 }
 
 static Dot dot_make(Lower *l, const Op *op) {
@@ -104,20 +122,26 @@ static Dot dot_make(Lower *l, const Op *op) {
   int rank = ta->rank;
   DotShape s = {dot_log2(ta->shape[rank - 2]), dot_log2(tx->shape[rank - 1]), dot_log2(ta->shape[rank - 1]),
                 rank == 3 ? dot_log2(ta->shape[0]) : 0};
+  Dtype sum = sum_dtype(op->out[0]->type->dtype);
   Dot d = {.op = op,
            .shape = s,
-           .type = sum_dtype(op->out[0]->type->dtype),
+           .types = {sum, sum},
            .layout = op->out[0]->layout,
-           .chunk_bits = s.k};
+           .chunk_bits = s.k,
+           .pieces = PRECISION_TF32};
   d.mma = lower_on_tensor_cores(op);
-  if (d.mma) layout_mma_type(op, &d.type);
-  d.wgmma = d.mma && l->wgmma && s.n >= 4 && layout_is_wgmma(op->out[0]->type, d.layout);
-  d.kind = lane_kind_of(&(Type){.dtype = d.type});
+  if (d.mma) layout_mma_type(op, l->fp8, d.types);
+  d.kind = lane_kind_of(&(Type){.dtype = d.types[0]});
+  d.pack = layout_mma_pack(d.types[0]);
+  if (d.types[0] == DT_F32) d.pieces = (DotPrecision)op->attr[0];
+  d.tile_bits = d.pieces == PRECISION_BF16X3 || d.pieces == PRECISION_BF16X6 ? 4 : 3 + d.pack;
+  d.wgmma = can_be_wgmma(l, &d);
   d.n = layout_registers(d.layout);
   bool whole = lower_ring_read(op->in[0]) || lower_ring_read(op->in[1]);
   d.pending = op->attr[1] && d.wgmma;
   int64_t lines = ((int64_t)1 << (s.batch + s.m)) + ((int64_t)1 << (s.batch + s.n)), limit = room_for(l, op, d.n);
-  while (!whole && d.chunk_bits > (d.mma ? 4 : 0) && lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit)
+  while (!whole && d.chunk_bits > (d.mma ? d.tile_bits : 0) &&
+         lines << (d.chunk_bits + lower_kind_shift(d.kind)) > limit)
     d.chunk_bits--;
   return d;
 }
@@ -127,8 +151,8 @@ static F2Map describe(const Dot *d, DotOperand *o, bool is_a) {
   const DotShape *s = &d->shape;
   o->is_a = is_a;
   o->outer = is_a ? s->m : s->n;
-  o->along = lies_along(s, o, d->op->in[!is_a]->layout);
-  F2Map map = place_of(s, o, d->chunk_bits, d->mma ? PANEL : F2_MAX);
+  o->along = to_lie_along(d, o, !is_a);
+  F2Map map = place_of(s, o, d->chunk_bits, d->mma ? dot_panel_bits(d) : F2_MAX);
   (d->mma ? lower_mma_swizzle : lower_fma_swizzle)(d, o, &map);
   return map;
 }
@@ -221,7 +245,7 @@ static bool stands_in(const Value *v, const Op *loop) {
 
 static LaneValue **operand_registers(Lower *l, const Dot *d, int k) {
   const Value *v = d->op->in[k];
-  return as_dtype(l, d->op, lower_get(l, v), v->type, v->layout, d->type);
+  return as_dtype(l, d->op, lower_get(l, v), v->type, v->layout, d->types[k]);
 }
 
 /* Whether the operand is held as the hardware takes it from registers, and need not go to memory. */

@@ -23,10 +23,13 @@ typedef struct DotOperand {
 typedef struct Dot {
   const Op *op;
   DotShape shape;
-  bool mma;   /* on tensor cores */
-  bool wgmma; /* by warpgroups (lower/wgmma.c) */
-  Dtype type; /* of a and x in memory */
-  LaneKind kind;
+  bool mma;             /* on tensor cores */
+  bool wgmma;           /* by warpgroups (lower/wgmma.c) */
+  Dtype types[2];       /* of a and x in memory */
+  LaneKind kind;        /* of their elements there */
+  int pack;             /* log2 of the elements that a word of tensor cores' operands holds */
+  int tile_bits;        /* log2 of the k's that tensor cores take at once */
+  DotPrecision pieces;  /* what numbers of f32 are multiplied as */
   const Layout *layout; /* of the accumulator */
   DotOperand a, x;
   int n;           /* registers of the accumulator */
@@ -55,9 +58,15 @@ void lower_mma_swizzle(const Dot *d, const DotOperand *o, F2Map *map);
 void lower_mma_begin(Lower *l, Dot *d);
 void lower_mma_chunk(Lower *l, Dot *d, int part);
 bool lower_mma_in_registers(Lower *l, const Dot *d, int operand); /* it is held as the hardware takes it */
+/* The word of an operand in registers whose first element is `at`; and how operations name the types. */
+LaneValue *lower_mma_word(Lower *l, const Dot *d, const DotOperand *o, uint32_t at);
+LaneKind lower_mma_kind(const Dot *d, bool *mixed);
+/* log2 of the elements in 128 bytes: longer rows are cut into panels of that width. */
+static inline int dot_panel_bits(const Dot *d) { return 7 - lower_kind_shift(d->kind); }
 
 /* lower/ring.c: fills place, begin and along of an operand that lies in a ring's slot; false: it does not. */
 bool lower_ring_operand(Lower *l, const Dot *d, DotOperand *o, int k);
+bool lower_ring_along(const Value *v, int k); /* of one that does: `along` */
 void lower_wgmma_begin(Lower *l, Dot *d);
 void lower_wgmma_chunk(Lower *l, Dot *d, int part);
 

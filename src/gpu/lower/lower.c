@@ -289,7 +289,12 @@ static void count_uses(Op *op, void *arg) {
 }
 
 static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool register_limited, Found *found) {
-  Lower l = {.cx = f->cx, .f = f, .target = o->target, .wgmma = gpu_has_wgmma(o), .register_limited = register_limited};
+  Lower l = {.cx = f->cx,
+             .f = f,
+             .target = o->target,
+             .wgmma = gpu_has_wgmma(o),
+             .fp8 = o->target->sm >= 89,
+             .register_limited = register_limited};
   l.out = lane_func_create(f->cx, f->name);
   l.out->num_warps = f->num_warps;
   l.out->uses_list = o->list;

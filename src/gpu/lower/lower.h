@@ -19,6 +19,7 @@ typedef struct Lower {
   Func *f;
   const GpuTarget *target;
   bool wgmma; /* products may be those of warpgroups */
+  bool fp8;   /* tensor cores take it */
   LaneFunc *out;
   LaneBuilder b;
   int statements;               /* lowered so far: LaneOp.statement */

@@ -1,43 +1,78 @@
-/* A product on tensor cores: tiles of 16 by 8 of the accumulator, 16 k's at a time, by mma.m16n8k16 (layout/dot.c).
+/* A product on tensor cores: tiles of 16 by 8 of the accumulator, 4 words of k's at a time for each of two halves, by
+ * mma.m16n8kK (layout/dot.c).
  *
- * An operand is cut into squares of 8 lines by 8 k's, each a register of the warp: lane 4i + t holds line i's elements
- * 2t and 2t + 1. A tile takes four of a (lines 0-7 and 8-15, k's 0-7 and 8-15) and two of x. Where an operand's
- * registers are held so already, as what one product leaves for the next, two halves become a word and that is all.
- * Else it goes through shared memory in its 16 bits, and ldmatrix brings up to four squares at once:
+ * An operand is cut into squares of 8 lines by 16 bytes of k's (f64: 32 bytes), each a register of the warp: lane 4i +
+ * t holds line i's word t: 4, 2 or 1 elements. A tile takes four of a (lines 0-7 and 8-15, of two squares' k's) and two
+ * of x. Where an operand's registers are held so already, as what one product leaves for the next, elements become
+ * words and that is all. Else it goes through shared memory, and ldmatrix brings up to four squares at once:
  *
  *     along k     [line][k]: a square's rows of 16 bytes are lines
- *     across      [k][line]: they are k's, and ldmatrix transposes
+ *     across      [k][line]: they are k's, and ldmatrix transposes elements of 16 bits. Those of 32 come by loads of
+ * one each, as do f64, along and across; those of 8 lie along always (lower/dot.c)
  *
- * They come in four registers side by side, which is how a tile wants its four of a, in the order above, and its two of
- * x: so of x both halves of the k's are neighbours, of a the lines.
+ * Squares come in four registers side by side, which is how a tile wants its four of a, in the order above, and its two
+ * of x: so of x both halves of the k's are neighbours, of a the lines.
  *
  * Eight rows fill the banks once when they lie in different sixteenths of 128 bytes. Rows one after the other in
  * memory are a line (or k) apart: where those are 128 bytes or more, the row's number, modulo 8, is xor'ed onto the
  * place of 16 bytes in the line; where they are 64 or 32, the bits of the number that do not tell them apart already.
- * Which way a and x lie makes no other difference, so a tensor and its transpose have one image.
+ * Which way a and x lie makes no other difference, so a tensor and its transpose have one image. Loads of single
+ * elements meet four rows (of f64, two halves of the warp, one after the other), 8 elements of each (4): there the
+ * row's number modulo 4 is xor'ed onto the place of those.
+ *
+ * Pieces. A number of f32 is a sum of two of tf32, or of two or three of bf16, but for the last bits: each is what the
+ * ones before left, its lower bits cut off. A tile's product is then that of all pairs of pieces but the smallest, the
+ * small ones first. bf16 takes two squares' k's as one word's: the order of k's is anybody's, if it is that of both.
  */
 #include "gpu/lower/dot.h"
 
-enum { SQUARE = 3, BANKS = 6 }; /* log2 of a square's side, and of the 16-bit elements that fill the banks */
-/* k's of a tile; more tiles than those are a loop, with so many k's an iteration */
-enum { TILE_K = 16, TURN_K = 64, MOST_TILES = 256 };
+#include <math.h>
+
+/* more tiles than those are a loop, with a panel's k's an iteration */
+enum { MOST_TILES = 256, MOST_PIECES = 4 };
+
+/* Lanes' elements come one by one. */
+static bool is_loaded_singly(const Dot *d, const DotOperand *o) {
+  return d->kind == LK_F64 || (d->pack == 0 && !o->along);
+}
 
 void lower_mma_swizzle(const Dot *d, const DotOperand *o, F2Map *map) {
-  int inner = o->along ? d->chunk_bits : o->outer, apart = inner < BANKS ? BANKS - inner : 0;
-  for (int i = apart; i < SQUARE; i++) {
+  bool single = is_loaded_singly(d, o);
+  int place = (single ? 5 : 4) - lower_kind_shift(d->kind), rows = single ? 2 : 3; /* log2 of elements, and of rows */
+  int inner = o->along ? d->chunk_bits : o->outer, banks = dot_panel_bits(d), apart = inner < banks ? banks - inner : 0;
+  for (int i = apart; i < rows; i++) {
     uint32_t row = o->along ? dot_line_begin(&d->shape, o, 1u << i) : dot_k(&d->shape, o, 1u << i);
-    map->column[__builtin_ctz(row)] ^= 1u << (SQUARE + i - apart);
+    map->column[__builtin_ctz(row)] ^= 1u << (place + i - apart);
   }
 }
 
 bool lower_mma_in_registers(Lower *l, const Dot *d, int operand) {
-  const Layout *from = d->op->in[operand]->layout, *to = layout_mma_operand(l->cx, d->op, d->layout, operand);
+  const Layout *from = d->op->in[operand]->layout, *to = layout_mma_operand(l->cx, d->op, d->layout, operand, d->pack);
   if (memcmp(from->basis + from->reg_bits, to->basis + to->reg_bits,
              sizeof *to->basis * (size_t)(to->lane_bits + to->warp_bits)))
     return false;
   for (int i = 0; i < to->reg_bits; i++)
     if (layout_find_register(from, to->basis[i]) < 0) return false;
   return true;
+}
+
+LaneKind lower_mma_kind(const Dot *d, bool *mixed) {
+  *mixed = d->types[0] != d->types[1];
+  if (d->pieces == PRECISION_BF16X3 || d->pieces == PRECISION_BF16X6) return LK_BF16;
+  return d->types[0] == DT_F8E4NV ? LK_E4M3X2 : d->types[0] == DT_F8E5 ? LK_E5M2X2 : d->kind;
+}
+
+static LaneValue *permuted(Lower *l, LaneValue *x, LaneValue *y, uint32_t selector) {
+  return lane_3(&l->b, LANE_PRMT, LK_B32, x, y, lane_const(&l->b, LT_B32, selector));
+}
+
+LaneValue *lower_mma_word(Lower *l, const Dot *d, const DotOperand *o, uint32_t at) {
+  LaneValue *of[4];
+  for (int i = 0; i < 1 << d->pack; i++)
+    of[i] = o->regs[layout_find_register(o->layout, at ^ dot_k(&d->shape, o, (uint32_t)i))];
+  if (d->pack == 0) return of[0];
+  if (d->pack == 1) return lane_pack(&l->b, of[0], of[1]);
+  return permuted(l, permuted(l, of[0], of[1], 0x0040), permuted(l, of[2], of[3], 0x0040), 0x5410);
 }
 
 /* ---- squares ----------------------------------------------------------------------------------------------------- */
@@ -47,35 +82,48 @@ typedef struct Squares {
   int bits;              /* 2^bits of them along the lines in a thread's registers */
   uint32_t line[F2_MAX]; /* where each bit moves to: a flat index of the operand */
   int bit[F2_MAX];       /* which bit goes with a register bit of the accumulator, or -1 */
-  LaneValue *thread;     /* in memory: where the lane's row lies */
+  LaneValue *thread;     /* in memory: where the lane's row, or element, lies */
   uint32_t thread_bits;  /* which bits that may have set */
   LaneValue *moved;      /* in a loop over k: where its turn begins; its bits are above all that a lane adds */
-  LaneValue **word;      /* of the k's at hand, by square | upper half of the k's << bits; NULL: not there yet */
+  LaneValue **word;      /* of the k's at hand, by square | which of the tile's k's << bits; NULL: not there yet */
+  LaneValue **piece;     /* likewise, by square | (half of the tile's k's | piece << 1) << bits */
 } Squares;
 
 typedef struct Mma {
   Squares a, x;
+  LaneKind kind;
+  bool mixed;
+  int squares; /* of a tile along k: 2, or 4 of which two become one */
+  int pieces;
 } Mma;
 
-static void find_squares(Lower *l, const Dot *d, const DotOperand *o, Squares *q) {
+/* A square's k's, and where the next one's begin. */
+static int square_k(const Dot *d) { return 4 << d->pack; }
+
+static void find_squares(Lower *l, const Dot *d, const Mma *m, const DotOperand *o, Squares *q) {
   const DotShape *s = &d->shape;
   const Layout *acc = d->layout;
   uint32_t columns[F2_MAX] = {0};
+  bool single = is_loaded_singly(d, o);
   q->o = o;
   for (int i = 0; i < acc->reg_bits; i++) {
     uint32_t line = dot_line_of(s, o, acc->basis[i]);
     q->bit[i] = line & ~7u ? q->bits : -1;
     if (line & ~7u) q->line[q->bits++] = dot_line_begin(s, o, line);
   }
-  q->word = lower_array(l, 2 << q->bits);
+  q->word = lower_array(l, m->squares << q->bits);
+  q->piece = lower_array(l, 2 * MOST_PIECES << q->bits);
   if (o->in_registers) return;
-  uint32_t squares[] = {dot_k(s, o, 8), q->bits ? q->line[0] : 0}; /* of lanes 8 to 15, and 16 to 31 */
-  if (o->is_a && q->bits) squares[0] = q->line[0], squares[1] = dot_k(s, o, 8);
+  /* of lanes 8 to 15, and 16 to 31 */
+  uint32_t squares[] = {dot_k(s, o, (uint32_t)square_k(d)), q->bits ? q->line[0] : 0};
+  if (o->is_a && q->bits) squares[0] = q->line[0], squares[1] = dot_k(s, o, (uint32_t)square_k(d));
   for (int i = 0; i < 5 + acc->warp_bits; i++) {
     uint32_t row = i < 3 && o->along ? dot_line_begin(s, o, 1u << i) : dot_k(s, o, 1u << i);
-    uint32_t v = i < 3   ? row
-                 : i < 5 ? squares[i - 3]
-                         : dot_line_begin(s, o, dot_line_of(s, o, acc->basis[acc->reg_bits + i]));
+    uint32_t element = i < 2 ? dot_k(s, o, 1u << i) : dot_line_begin(s, o, 1u << (i - 2));
+    uint32_t v = i >= 5   ? dot_line_begin(s, o, dot_line_of(s, o, acc->basis[acc->reg_bits + i]))
+                 : single ? element
+                 : i < 3  ? row
+                          : squares[i - 3];
     columns[i] = f2_apply(&o->place.map, v) << o->place.shift;
     q->thread_bits |= columns[i];
   }
@@ -88,48 +136,101 @@ static uint32_t lines_of(const Squares *q, int square) {
   return v;
 }
 
-/* A square from registers; k of its first element. */
-static LaneValue *from_registers(Lower *l, const Dot *d, const Squares *q, int square, int k) {
-  uint32_t at = lines_of(q, square) ^ dot_k(&d->shape, q->o, (uint32_t)k);
-  LaneValue *const *regs = q->o->regs;
-  int low = layout_find_register(q->o->layout, at),
-      high = layout_find_register(q->o->layout, at ^ dot_k(&d->shape, q->o, 1));
-  return lane_pack(&l->b, regs[low], regs[high]);
-}
-
-/* Both halves of 16 k's from k on (in the chunk) of one square, or of two that differ in bit 0. */
-static void from_memory(Lower *l, const Dot *d, Squares *q, int square, int k) {
+/* Where the lane finds what begins at this element: an address and an offset. */
+static LaneValue *address_of(Lower *l, const Squares *q, uint32_t at, int64_t *imm) {
   LaneBuilder *b = &l->b;
   const Place *p = &q->o->place;
-  LaneValue *words[4];
-  int two = q->bits > 0;
-  square &= ~two;
-  uint32_t offset = f2_apply(&p->map, lines_of(q, square) ^ dot_k(&d->shape, q->o, (uint32_t)k)) << p->shift,
-           common = offset & q->thread_bits;
+  uint32_t offset = f2_apply(&p->map, at) << p->shift, common = offset & q->thread_bits;
   LaneValue *address = common ? lane_2(b, LANE_XOR, LK_B32, q->thread, lane_const(b, LT_B32, common)) : q->thread;
   if (q->moved) address = lane_2(b, LANE_ADD, LK_S32, address, q->moved);
   if (q->o->begin) address = lane_2(b, LANE_ADD, LK_S32, address, q->o->begin);
-  lane_ldmatrix(b, 2 << two, !q->o->along, lane_2(b, LANE_ADD, LK_S32, lane_shared(b, p->buffer), address),
-                (int64_t)(offset ^ common), p->buffer, words);
+  *imm = (int64_t)(offset ^ common);
+  return lane_2(b, LANE_ADD, LK_S32, lane_shared(b, p->buffer), address);
+}
+
+/* Both of two squares along k (in the chunk) of one square, or of two that differ in bit 0; `which` is even. */
+static void from_memory(Lower *l, const Dot *d, Squares *q, int square, int which, int k) {
+  const Place *p = &q->o->place;
+  LaneValue *words[4];
+  int64_t imm;
+  int two = q->bits > 0;
+  square &= ~two;
+  k += which * square_k(d);
+  LaneValue *address = address_of(l, q, lines_of(q, square) ^ dot_k(&d->shape, q->o, (uint32_t)k), &imm);
+  lane_ldmatrix(&l->b, 2 << two, !q->o->along, address, imm, p->buffer, words);
   for (int i = 0; i < 2 << two; i++) {
     int next = q->o->is_a && two ? i & 1 : i >> 1, half = q->o->is_a && two ? i >> 1 : i & 1;
-    q->word[(square + next) | half << q->bits] = words[i];
+    q->word[(square + next) | (which + half) << q->bits] = words[i];
   }
 }
 
-static LaneValue *word(Lower *l, const Dot *d, Squares *q, int square, int half, int part, int k) {
-  LaneValue **w = &q->word[square | half << q->bits];
-  if (!*w && q->o->in_registers) *w = from_registers(l, d, q, square, (part << d->chunk_bits) + k + 8 * half);
-  if (!*w) from_memory(l, d, q, square, k);
+static LaneValue *word(Lower *l, const Dot *d, Squares *q, int square, int which, int part, int k) {
+  LaneValue **w = &q->word[square | which << q->bits];
+  const DotOperand *o = q->o;
+  if (*w) return *w;
+  uint32_t at = lines_of(q, square) ^ dot_k(&d->shape, o, (uint32_t)(k + which * square_k(d)));
+  if (o->in_registers) {
+    *w = lower_mma_word(l, d, o, at ^ dot_k(&d->shape, o, (uint32_t)part << d->chunk_bits));
+  } else if (is_loaded_singly(d, o)) {
+    int64_t imm;
+    LaneValue *address = address_of(l, q, at, &imm);
+    lower_vector_load(l, d->kind, 1, address, imm, o->place.buffer, NULL, w);
+  } else {
+    from_memory(l, d, q, square, which & ~1, k);
+  }
   return *w;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+/* The upper 16 bits of both, of two. */
+static LaneValue *joined(Lower *l, int n, LaneValue *const *of) {
+  return n == 2 ? permuted(l, of[0], of[1], 0x7632) : of[0];
+}
+
+/* Fills the pieces of one half of a tile's k's. An infinity times nothing would be no number: it has one piece, which
+ * only the product of the greatest takes; the others' first piece, of what is finite, is the last in the list. */
+static void cut(Lower *l, const Dot *d, Squares *q, int square, int half, int part, int k) {
+  const Mma *m = d->own;
+  LaneBuilder *b = &l->b;
+  LaneValue *of[2], **out = &q->piece[square | half << q->bits];
+  int n = m->squares / 2;
+  LaneValue *first_bits = lane_const(b, LT_B32, n == 2 ? 0xffff0000 : 0xffffe000);
+  for (int i = 0; i < n; i++) of[i] = word(l, d, q, square, half * n + i, part, k);
+  out[0] = joined(l, n, of);
+  if (m->pieces == 1) return;
+  for (int i = 0; i < n; i++) {
+    LaneValue *infinite = lane_setp(b, CMP_EQ, LK_F32, lane_1(b, LANE_ABS, LK_F32, of[i]), lane_f32(b, INFINITY));
+    of[i] = lane_select(b, infinite, lane_f32(b, 0), of[i]);
+  }
+  out[2 * m->pieces << q->bits] = joined(l, n, of);
+  for (int p = 1; p < m->pieces; p++) {
+    for (int i = 0; i < n; i++)
+      of[i] = lane_2(b, LANE_SUB, LK_F32, of[i], lane_2(b, LANE_AND, LK_B32, of[i], first_bits));
+    out[2 * p << q->bits] = joined(l, n, of);
+  }
+}
+
+static LaneValue *piece(Lower *l, const Dot *d, Squares *q, int square, int half, int which, int part, int k) {
+  LaneValue **out = &q->piece[square | (half | which << 1) << q->bits];
+  if (!*out) cut(l, d, q, square, half, part, k);
+  return *out;
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 void lower_mma_begin(Lower *l, Dot *d) {
+  static const int pieces[] = {[PRECISION_TF32] = 1,
+                               [PRECISION_TF32X3] = 2,
+                               [PRECISION_IEEE] = 1,
+                               [PRECISION_BF16X3] = 2,
+                               [PRECISION_BF16X6] = 3};
   Mma *m = d->own = NEW(l->cx->arena, Mma);
-  find_squares(l, d, &d->a, &m->a);
-  find_squares(l, d, &d->x, &m->x);
+  m->kind = lower_mma_kind(d, &m->mixed);
+  m->squares = (1 << d->tile_bits) / square_k(d);
+  m->pieces = pieces[d->pieces];
+  find_squares(l, d, m, &d->a, &m->a);
+  find_squares(l, d, m, &d->x, &m->x);
 }
 
 static int square_of(const Squares *q, const Layout *acc, int r) {
@@ -142,42 +243,52 @@ static int square_of(const Squares *q, const Layout *acc, int r) {
 static void take_k(Lower *l, Dot *d, int part, int k) {
   Mma *m = d->own;
   int column = layout_find_register(d->layout, 1), row = layout_find_register(d->layout, 8u << d->shape.n);
-  memset(m->a.word, 0, sizeof(LaneValue *) * (size_t)(2 << m->a.bits));
-  memset(m->x.word, 0, sizeof(LaneValue *) * (size_t)(2 << m->x.bits));
+  Squares *operands[] = {&m->a, &m->x};
+  for (int i = 0; i < 2; i++) {
+    memset(operands[i]->word, 0, sizeof(LaneValue *) * (size_t)(m->squares << operands[i]->bits));
+    memset(operands[i]->piece, 0, sizeof(LaneValue *) * (size_t)(2 * MOST_PIECES << operands[i]->bits));
+  }
   for (int r = 0; r < d->n; r++) {
     if (r & (column | row)) continue;
     int at[] = {r, r | column, r | row, r | column | row}, square = square_of(&m->x, d->layout, r);
     LaneValue *a[4], *x[2], *acc[4];
-    for (int i = 0; i < 4; i++) a[i] = word(l, d, &m->a, square_of(&m->a, d->layout, at[2 * (i & 1)]), i >> 1, part, k);
-    for (int i = 0; i < 2; i++) x[i] = word(l, d, &m->x, square, i, part, k);
     for (int i = 0; i < 4; i++) acc[i] = d->acc[at[i]];
-    lane_mma(&l->b, d->kind, a, x, acc);
+    for (int size = m->pieces - 1; size >= 0; size--) /* the least first */
+      for (int p = 0, other = size; p <= size; p++, other--) {
+        int of_a = size && !p ? m->pieces : p, of_x = size && !other ? m->pieces : other;
+        for (int i = 0; i < 4; i++)
+          a[i] = piece(l, d, &m->a, square_of(&m->a, d->layout, at[2 * (i & 1)]), i >> 1, of_a, part, k);
+        for (int i = 0; i < 2; i++) x[i] = piece(l, d, &m->x, square, i, of_x, part, k);
+        lane_mma(&l->b, m->kind, m->mixed, a, x, acc);
+      }
     for (int i = 0; i < 4; i++) d->acc[at[i]] = acc[i];
   }
 }
 
-/* k is a multiple of TURN_K, of which a panel has no more. */
+/* log2 of the k's of a loop's turn: a panel's, and so many that a turn's bits are above what a lane adds. */
+static int turn_bits(const Dot *d) { return dot_panel_bits(d); }
+
+/* k is a multiple of a turn. */
 static LaneValue *begin_of(Lower *l, const Dot *d, const Squares *q, LaneValue *k) {
-  uint32_t turn = f2_apply(&q->o->place.map, dot_k(&d->shape, q->o, TURN_K));
-  return lane_2(&l->b, LANE_SHL, LK_B32, k,
-                lane_i32(&l->b, q->o->place.shift + __builtin_ctz(turn) - __builtin_ctz(TURN_K)));
+  uint32_t turn = f2_apply(&q->o->place.map, dot_k(&d->shape, q->o, 1u << turn_bits(d)));
+  return lane_2(&l->b, LANE_SHL, LK_B32, k, lane_i32(&l->b, q->o->place.shift + __builtin_ctz(turn) - turn_bits(d)));
 }
 
 void lower_mma_chunk(Lower *l, Dot *d, int part) {
   LaneBuilder *b = &l->b;
   Mma *m = d->own;
-  int chunk = 1 << d->chunk_bits;
-  if (d->n / 4 * (chunk / TILE_K) <= MOST_TILES || chunk <= TURN_K || d->a.in_registers || d->x.in_registers) {
-    for (int k = 0; k < chunk; k += TILE_K) take_k(l, d, part, k);
+  int chunk = 1 << d->chunk_bits, tile = 1 << d->tile_bits, turn = 1 << turn_bits(d);
+  if (d->n / 4 * (chunk / tile) <= MOST_TILES || chunk <= turn || d->a.in_registers || d->x.in_registers) {
+    for (int k = 0; k < chunk; k += tile) take_k(l, d, part, k);
     return;
   }
-  LaneOp *loop = lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk), lane_i32(b, TURN_K), d->n, d->acc);
+  LaneOp *loop = lane_for(b, LK_S32, lane_i32(b, 0), lane_i32(b, chunk), lane_i32(b, turn), d->n, d->acc);
   loop->uniform = 1;
   loop->unroll = 1;
   memcpy(d->acc, loop->body[0]->args + 1, sizeof *d->acc * (size_t)d->n);
   m->a.moved = begin_of(l, d, &m->a, loop->body[0]->args[0]);
   m->x.moved = begin_of(l, d, &m->x, loop->body[0]->args[0]);
-  for (int k = 0; k < TURN_K; k += TILE_K) take_k(l, d, part, k);
+  for (int k = 0; k < turn; k += tile) take_k(l, d, part, k);
   lane_yield(b, d->n, d->acc);
   lane_leave(b, loop);
   memcpy(d->acc, loop->out, sizeof *d->acc * (size_t)d->n);

@@ -108,6 +108,12 @@ static F2Map map_of(const Ring *r, const Value *v, int *inner) {
   return map;
 }
 
+bool lower_ring_along(const Value *v, int k) {
+  int inner = (int)lower_ring_read(v)->in[0]->def->attr[1];
+  for (; v->def->code == OP_TRANS; v = v->def->in[0]) k = !k;
+  return inner == !k;
+}
+
 bool lower_ring_operand(Lower *l, const Dot *d, DotOperand *o, int k) {
   const Value *v = d->op->in[k];
   const Op *read = lower_ring_read(v);

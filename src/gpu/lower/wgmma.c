@@ -1,19 +1,19 @@
-/* A product on the tensor cores of a warpgroup (sm_90a): 64 rows by up to 256 columns of the accumulator, 16 k's at a
- * time, by wgmma.
+/* A product on the tensor cores of a warpgroup (sm_90a): 64 rows by up to 256 columns of the accumulator, 32 bytes of
+ * k's at a time, by wgmma.
  *
  * x, and a unless it is held in registers as the hardware takes it, lie in shared memory, in panels: rows of 128 bytes
  * (64 or 32 where there is less), whose places of 16 bytes are xor'ed with the row's number modulo 8 (4, 2). A
  * descriptor says where a tile begins, in units of 16 bytes, and how far apart things are:
  *
- *     along k     rows are lines        stride: 8 lines further; the next 16 k's: 32 bytes on, or in the next panel
- *     across      rows are k's          stride: 8 k's further; leading: the next panel of lines
+ *     along k     rows are lines        stride: 8 lines further; the next k's: 32 bytes on, or in the next panel
+ *     across      rows are k's          stride: 8 k's further; leading: the next panel of lines. Of 16 bits alone
  *
  * which is what the image's map says anyway: a tile begins at map(line, k), where all xor'ed bits are zero. Only the
  * beginning differs between instructions, so that of each operand one word is computed and a constant is added.
  */
 #include "gpu/lower/dot.h"
 
-enum { STEP_K = 16, MOST_COLUMNS = 8 }; /* log2 of an instruction's */
+enum { MOST_COLUMNS = 8 }; /* log2 of an instruction's */
 
 typedef struct Operand {
   const DotOperand *o;
@@ -49,8 +49,10 @@ static void find_operand(Lower *l, const Dot *d, const DotOperand *o, Operand *p
   LaneValue *at = lane_shared(b, o->place.buffer);
   if (any) at = lane_2(b, LANE_ADD, LK_S32, at, lower_linear(l, groups, columns, warpgroup(l)));
   if (o->begin) at = lane_2(b, LANE_ADD, LK_S32, at, o->begin);
-  int inner = o->along ? d->chunk_bits : o->outer, span = inner < 6 ? inner : 6; /* log2 of elements */
-  uint32_t row = 2u << span, rows = 1u << (o->along ? o->outer : d->chunk_bits), mode = 7 - (uint32_t)span;
+  int inner = o->along ? d->chunk_bits : o->outer, panel = dot_panel_bits(d),
+      span = inner < panel ? inner : panel; /* log2 of elements */
+  uint32_t row = 1u << (span + o->place.shift), rows = 1u << (o->along ? o->outer : d->chunk_bits),
+           mode = (uint32_t)(panel - span + 1);
   uint32_t leading = o->along ? 16 : rows * row;
   p->high = (8 * row >> 4) | mode << 30;
   p->low = lane_2(b, LANE_SHR, LK_U32, at, lane_i32(b, 4));
@@ -80,15 +82,14 @@ static LaneValue *descriptor(Lower *l, const Dot *d, const Operand *p, uint32_t 
   return lane_2(&l->b, LANE_ADD, LK_S32, p->low, lane_const(&l->b, LT_B32, bytes >> 4));
 }
 
-/* The four pairs of a that a thread holds: rows 8 * (i & 1) further, k's 8 * (i >> 1). */
-static void pairs_of(Lower *l, const Dot *d, uint32_t v, int k, LaneValue *out[4]) {
+/* The four words of a that a thread holds: rows 8 * (i & 1) further, k's of half a step * (i >> 1). */
+static void words_of(Lower *l, const Dot *d, uint32_t v, int k, LaneValue *out[4]) {
   const DotOperand *o = &d->a;
   const DotShape *s = &d->shape;
   for (int i = 0; i < 4; i++) {
     uint32_t line = dot_line_of(s, o, v) + 8 * (uint32_t)(i & 1);
-    uint32_t at = dot_line_begin(s, o, line) ^ dot_k(s, o, (uint32_t)(k + 8 * (i >> 1)));
-    int low = layout_find_register(o->layout, at), high = layout_find_register(o->layout, at ^ dot_k(s, o, 1));
-    out[i] = lane_pack(&l->b, o->regs[low], o->regs[high]);
+    out[i] =
+        lower_mma_word(l, d, o, dot_line_begin(s, o, line) ^ dot_k(s, o, (uint32_t)(k + (4 << d->pack) * (i >> 1))));
   }
 }
 
@@ -117,22 +118,24 @@ void lower_wgmma_chunk(Lower *l, Dot *d, int part) {
   LaneBuilder *b = &l->b;
   Wgmma *m = d->own;
   int n = (1 << m->column_bits) / 2, chunk = 1 << d->chunk_bits;
-  LaneValue **acc = lower_array(l, n), **pairs = NULL;
-  int steps = chunk / STEP_K, blocks = 1 << m->block_bits;
+  LaneValue **acc = lower_array(l, n), **words = NULL;
+  bool mixed;
+  LaneKind kind = lower_mma_kind(d, &mixed);
+  int step = 1 << d->tile_bits, steps = chunk / step, blocks = 1 << m->block_bits;
   if (d->a.in_registers) { /* before the fence, which makes them seen */
-    pairs = lower_array(l, 4 * steps * blocks);
+    words = lower_array(l, 4 * steps * blocks);
     for (int i = 0; i < steps * blocks; i++)
-      pairs_of(l, d, block_at(d, m, i % blocks), (part << d->chunk_bits) + i / blocks * STEP_K, pairs + 4 * i);
+      words_of(l, d, block_at(d, m, i % blocks), (part << d->chunk_bits) + i / blocks * step, words + 4 * i);
   }
   lane_simple(b, LANE_WGMMA_FENCE, 0, -1);
   for (int i = 0; i < steps * blocks; i++) {
-    int k = i / blocks * STEP_K;
+    int k = i / blocks * step;
     uint32_t v = block_at(d, m, i % blocks);
     for (int r = 0; r < n; r++) acc[r] = d->acc[register_of(d, v, r)];
-    LaneValue *low = pairs ? NULL : descriptor(l, d, &m->a, v, k);
+    LaneValue *low = words ? NULL : descriptor(l, d, &m->a, v, k);
     bool zero = all_zero(acc, n);
-    lane_wgmma(b, d->kind, pairs != NULL, pairs ? pairs + 4 * i : &low, descriptor(l, d, &m->x, v, k),
-               m->a.high | (uint64_t)m->x.high << 32, !pairs && !d->a.along, !d->x.along, n, zero ? NULL : acc, acc);
+    lane_wgmma(b, kind, mixed, words != NULL, words ? words + 4 * i : &low, descriptor(l, d, &m->x, v, k),
+               m->a.high | (uint64_t)m->x.high << 32, !words && !d->a.along, !d->x.along, n, zero ? NULL : acc, acc);
     for (int r = 0; r < n; r++) d->acc[register_of(d, v, r)] = acc[r];
   }
   lane_simple(b, LANE_WGMMA_COMMIT, 0, -1);

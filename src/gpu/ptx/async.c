@@ -58,20 +58,30 @@ void ptx_wgmma(Ptx *p, const LaneOp *op) {
   if (adds && move_in(p, op, op->in + first)) put(p, "\twgmma.fence.sync.aligned;\n");
   Arg a = registers ? ptx_text("") : descriptor(p, op->in[0], (uint32_t)high),
       x = descriptor(p, op->in[first - 1], (uint32_t)(high >> 32));
-  const char *type = op->kind == LK_BF16 ? ".f32.bf16.bf16 " : ".f32.f16.f16 ";
+  const char *types[] = {lane_kind_info[lane_mma_sum(op->kind)].name, ptx_mma_type(op->kind),
+                         ptx_mma_type(lane_mma_other(op))};
   put(p, "\twgmma.mma_async.sync.aligned.m64n");
   ptx_put_int(p, 2 * n);
-  put(p, "k16");
-  put(p, type);
+  put(p, "k");
+  ptx_put_int(p, 8 << lane_mma_pack(op->kind));
+  for (int i = 0; i < 3; i++) {
+    put(p, ".");
+    put(p, types[i]);
+  }
+  put(p, " ");
   put_list(p, n, op->out);
   put(p, ", ");
   if (registers) put_list(p, 4, op->in);
   else put(p, a.s);
   put(p, ", ");
   put(p, x.s);
-  put(p, adds ? ", 1, 1, 1" : ", 0, 1, 1");
-  if (!registers) put(p, op->trans_a ? ", 1" : ", 0");
-  put(p, op->trans_b ? ", 1;\n" : ", 0;\n");
+  put(p, adds ? ", 1" : ", 0");
+  if (types[0][0] == 'f') put(p, ", 1, 1");
+  if (lane_mma_pack(op->kind) == 1) {
+    if (!registers) put(p, op->trans_a ? ", 1" : ", 0");
+    put(p, op->trans_b ? ", 1" : ", 0");
+  }
+  put(p, ";\n");
 }
 
 void ptx_wgmma_wait(Ptx *p, const LaneOp *op) {

@@ -261,13 +261,54 @@ void ptx_ldmatrix(Ptx *p, const LaneOp *op) {
   put(p, ";\n");
 }
 
+/* As products name the type of their operands. */
+const char *ptx_mma_type(LaneKind k) {
+  switch (k) {
+    case LK_F32: return "tf32";
+    case LK_E4M3X2: return "e4m3";
+    case LK_E5M2X2: return "e5m2";
+    default: return lane_kind_info[k].name;
+  }
+}
+
+/* Before sm_90 products of f64 are of 8 by 8 by 4: two of rows, one after the other of k's. */
+static void mma_f64_by_quarters(Ptx *p, const Arg *d, const Arg *a, const Arg *x, const Arg *c) {
+  for (int k = 0; k < 2; k++)
+    for (int row = 0; row < 2; row++) {
+      ptx_open(p, NULL, "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 ");
+      put_group(p, 2, d + 2 * row);
+      put(p, ", ");
+      put_group(p, 1, a + row + 2 * k);
+      put(p, ", ");
+      put_group(p, 1, x + k);
+      put(p, ", ");
+      put_group(p, 2, (k ? d : c) + 2 * row);
+      put(p, ";\n");
+    }
+}
+
 void ptx_mma(Ptx *p, const LaneOp *op) {
   Arg regs[14];
   for (int i = 0; i < 4; i++) regs[i] = ptx_reg(p, op->out[i]);
   for (int i = 0; i < 10; i++) regs[4 + i] = ptx_reg(p, op->in[i]);
-  ptx_open(p, NULL,
-           op->kind == LK_BF16 ? "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                               : "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ");
+  if (op->kind == LK_E4M3X2 || op->kind == LK_E5M2X2) {
+    if (p->target->sm < 89) cannot(p, op, "mma of fp8");
+    if (strcmp(p->version, "8.4") < 0) p->version = "8.4";
+  }
+  if (op->kind == LK_F64 && p->target->sm < 90) {
+    mma_f64_by_quarters(p, regs, regs + 4, regs + 8, regs + 10);
+    return;
+  }
+  const char *types[] = {lane_kind_info[lane_mma_sum(op->kind)].name, ptx_mma_type(op->kind),
+                         ptx_mma_type(lane_mma_other(op))};
+  ptx_open(p, NULL, "mma.sync.aligned.m16n8k");
+  ptx_put_int(p, 8 << lane_mma_pack(op->kind));
+  put(p, ".row.col");
+  for (int i = 0; i < 4; i++) {
+    put(p, ".");
+    put(p, types[i % 3]);
+  }
+  put(p, " ");
   static const int first[] = {0, 4, 8, 10, 14};
   for (int i = 0; i < 4; i++) {
     put_group(p, first[i + 1] - first[i], regs + first[i]);

@@ -342,7 +342,7 @@ static void put_path(Buf *out, const char *path) {
 
 static void put_module(Buf *out, Ptx *p) {
   const LaneFunc *f = p->f;
-  buf_printf(out, ".version %s\n.target %s\n.address_size 64\n", p->target->ptx_version, p->target->name);
+  buf_printf(out, ".version %s\n.target %s\n.address_size 64\n", p->version, p->target->name);
   for (int i = 0; i < p->sources.n; i++) {
     buf_printf(out, ".file %d \"", i + 1);
     put_path(out, p->sources.at[i]->path);
@@ -373,7 +373,7 @@ enum { MANY_SUMS = 128 }; /* smaller products are assembled soon enough, and tak
 
 GpuPtx gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines) {
   Ptx *p = NEW(f->cx->arena, Ptx);
-  *p = (Ptx){.cx = f->cx, .f = f, .target = t, .lines = lines};
+  *p = (Ptx){.cx = f->cx, .f = f, .target = t, .version = t->ptx_version, .lines = lines};
   p->number = NEW_N(f->cx->arena, int, f->value_count + 1);
   p->same = NEW_N(f->cx->arena, const LaneValue *, f->value_count + 1);
   volatile bool done = false;

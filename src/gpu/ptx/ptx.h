@@ -22,6 +22,7 @@ typedef struct Ptx {
   Context *cx;
   const LaneFunc *f;
   const GpuTarget *target;
+  const char *version; /* at least the target's */
   Buf entry, body;        /* what the kernel begins with; the rest */
   Buf *out;               /* where instructions go: body, or entry for a moment */
   int *number;            /* by value id: of its register; 0: none yet */
@@ -85,6 +86,7 @@ void ptx_atomic(Ptx *p, const LaneOp *op);
 void ptx_shuffle(Ptx *p, const LaneOp *op);
 void ptx_ldmatrix(Ptx *p, const LaneOp *op);
 void ptx_mma(Ptx *p, const LaneOp *op);
+const char *ptx_mma_type(LaneKind k); /* of operands of mma and wgmma */
 void ptx_vote(Ptx *p, const LaneOp *op);
 void ptx_redux(Ptx *p, const LaneOp *op);
 void ptx_barrier(Ptx *p, const LaneOp *op);

@@ -175,15 +175,16 @@ static bool operand_of(SimRun *r, const SimOp *o, int thread, uint32_t low, uint
   return true;
 }
 
-/* Where 8 elements lie: along k of a line, or across, of one k; the first one's line and k are multiples of 8. */
-static uint32_t chunk_at(const Operand *p, uint32_t line, uint32_t k) {
-  uint32_t row = p->across ? k : line, in = p->across ? line : k, span = p->span / 2;
-  uint32_t at = p->start + row / 8 * p->stride + row % 8 * p->span + in % span * 2;
+/* Where 16 bytes of elements of `size` bytes lie: along k of a line, or across, of one k; the first one's line and k
+ * are multiples of 8, or of what 16 bytes hold. */
+static uint32_t chunk_at(const Operand *p, uint32_t size, uint32_t line, uint32_t k) {
+  uint32_t row = p->across ? k : line, in = p->across ? line : k, span = p->span / size;
+  uint32_t at = p->start + row / 8 * p->stride + row % 8 * p->span + in % span * size;
   if (p->across) at += in / span * p->leading;
   return at ^ (at >> 7 & p->mask) << 4;
 }
 
-static bool read_chunk(SimRun *r, const SimOp *o, int w, uint32_t at, uint16_t out[8]) {
+static bool read_chunk(SimRun *r, const SimOp *o, int w, uint32_t at, char out[16]) {
   SimAccess a = {r, o, 32 * w, 16, at, false, false, true};
   if (at + 16 > (uint32_t)r->plan->shared_bytes)
     return sim_fault(r, o->op, 32 * w, "a product reads shared memory at byte %u of %d", at, r->plan->shared_bytes);
@@ -205,14 +206,18 @@ static bool read_chunk(SimRun *r, const SimOp *o, int w, uint32_t at, uint16_t o
   return true;
 }
 
-/* lines [from, from + n) by 16 k's, as numbers */
-static bool read_operand(SimRun *r, const SimOp *o, int w, const Operand *p, int from, int n, float (*out)[16]) {
-  float (*number)(uint16_t) = o->op->kind == LK_F16 ? f16_to_f32 : bf16_to_f32;
-  uint16_t chunk[8];
-  for (int k = 0; k < 16; k += p->across ? 1 : 8)
-    for (int line = 0; line < n; line += p->across ? 8 : 1) {
-      if (!read_chunk(r, o, w, chunk_at(p, (uint32_t)(from + line), (uint32_t)k), chunk)) return false;
-      for (int i = 0; i < 8; i++) out[line + (p->across ? i : 0)][k + (p->across ? 0 : i)] = number(chunk[i]);
+/* lines [from, from + n) by an instruction's k's, as numbers */
+static bool read_operand(SimRun *r, const SimOp *o, int w, LaneKind kind, const Operand *p, int from, int n,
+                         float (*out)[32]) {
+  int size = 4 >> lane_mma_pack(kind), each = 16 / size; /* elements of a chunk */
+  char chunk[16];
+  float numbers[16];
+  for (int k = 0; k < 2 * each; k += p->across ? 1 : each)
+    for (int line = 0; line < n; line += p->across ? each : 1) {
+      uint32_t at = chunk_at(p, (uint32_t)size, (uint32_t)(from + line), (uint32_t)k);
+      if (!read_chunk(r, o, w, at, chunk)) return false;
+      sim_numbers(kind, chunk, 16, numbers);
+      for (int i = 0; i < each; i++) out[line + (p->across ? i : 0)][k + (p->across ? 0 : i)] = numbers[i];
     }
   return true;
 }
@@ -221,38 +226,31 @@ static bool read_operand(SimRun *r, const SimOp *o, int w, const Operand *p, int
 bool sim_wgmma(SimRun *r, const SimOp *o, int w) {
   const LaneOp *op = o->op;
   int n = 2 * op->out_count, first = lane_wgmma_inputs(op), t0 = 32 * w;
-  float a[16][16], x[256][16];
+  int each = 1 << lane_mma_pack(op->kind); /* elements of a word */
+  LaneKind sum = lane_mma_sum(op->kind);
+  float a[16][32], x[256][32];
   Operand p;
   if (first == 5) {
-    float (*number)(uint16_t) = op->kind == LK_F16 ? f16_to_f32 : bf16_to_f32;
     for (int lane = 0; lane < 32; lane++)
       for (int i = 0; i < 4; i++) {
-        uint32_t pair = (uint32_t)sim_get(r, o->in[i], LT_B32, t0 + lane);
-        for (int h = 0; h < 2; h++, pair >>= 16)
-          a[lane / 4 + 8 * (i & 1)][2 * (lane % 4) + h + 8 * (i >> 1)] = number((uint16_t)pair);
+        uint32_t word = (uint32_t)sim_get(r, o->in[i], LT_B32, t0 + lane);
+        sim_numbers(op->kind, &word, 4, &a[lane / 4 + 8 * (i & 1)][each * (lane % 4 + 4 * (i >> 1))]);
       }
   } else {
     uint32_t low = (uint32_t)sim_get(r, o->in[0], LT_B32, t0);
     if (!operand_of(r, o, t0, low, (uint32_t)op->imm, op->trans_a, &p) ||
-        !read_operand(r, o, w, &p, 16 * (w % 4), 16, a))
+        !read_operand(r, o, w, op->kind, &p, 16 * (w % 4), 16, a))
       return false;
   }
   uint32_t low = (uint32_t)sim_get(r, o->in[first - 1], LT_B32, t0);
   if (!operand_of(r, o, t0, low, (uint32_t)((uint64_t)op->imm >> 32), op->trans_b, &p) ||
-      !read_operand(r, o, w, &p, 0, n, x))
+      !read_operand(r, o, w, lane_mma_other(op), &p, 0, n, x))
     return false;
   for (int lane = 0; lane < 32; lane++)
     for (int i = 0; i < op->out_count; i++) {
       int row = lane / 4 + 8 * (i >> 1 & 1), column = 8 * (i >> 2) + 2 * (lane % 4) + (i & 1);
-      float sum = 0;
-      uint32_t bits = 0;
-      if (op->in_count > first) {
-        bits = (uint32_t)sim_get(r, o->in[first + i], LT_B32, t0 + lane);
-        memcpy(&sum, &bits, 4);
-      }
-      for (int k = 0; k < 16; k++) sum += a[row][k] * x[column][k];
-      memcpy(&bits, &sum, 4);
-      sim_set(r, o->out[i], LT_B32, t0 + lane, bits);
+      uint32_t bits = op->in_count > first ? (uint32_t)sim_get(r, o->in[first + i], LT_B32, t0 + lane) : 0;
+      sim_set(r, o->out[i], LT_B32, t0 + lane, sim_add_products(sum, bits, 8 * each, a[row], x[column]));
     }
   return true;
 }

@@ -144,6 +144,11 @@ void sim_clock_start(SimRun *r);                            /* of a block */
 void sim_tick(SimRun *r, const SimOp *o, const SimMask *m); /* an operation is done */
 void sim_clock_meet(SimRun *r);                             /* at a barrier of the block */
 void sim_record(SimRun *r, const SimOp *o, const SimMask *m);
+/* sim/mma.c: the elements in `bytes` bytes of an operand of mma or wgmma as numbers, how many; the sum plus n products
+ */
+int sim_numbers(LaneKind k, const void *from, int bytes, float *out);
+uint32_t sim_add_products(LaneKind sum, uint32_t acc, int n, const float *a, const float *x);
+void sim_mma(SimRun *r, const SimOp *o, int warp);
 /* sim/async.c: products and copies in flight */
 struct SimAsync *sim_async(Context *cx, const LaneFunc *f, int threads); /* NULL: the function has none */
 void sim_async_start(SimRun *r);                                         /* of a block */

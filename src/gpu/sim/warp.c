@@ -70,37 +70,6 @@ static void reduce(SimRun *r, const SimOp *o, int w, uint32_t lanes) {
     if (lanes >> lane & 1) out[lane] = (uint32_t)sum;
 }
 
-/* The pair of elements of a lane's register: how they lie in PTX's description of mma.m16n8k16. Products of 16-bit
- * floats are exact in f32; they are added in the order of k, as by the interpreter. */
-static void multiply(SimRun *r, const SimOp *o, int w) {
-  float a[16][16], x[16][8], c[16][8];
-  float (*number)(uint16_t) = o->op->kind == LK_F16 ? f16_to_f32 : bf16_to_f32;
-  for (int lane = 0; lane < 32; lane++) {
-    int g = lane / 4, t = lane % 4, thread = 32 * w + lane;
-    for (int i = 0; i < 6; i++) {
-      uint32_t pair = (uint32_t)sim_get(r, o->in[i], LT_B32, thread);
-      for (int h = 0; h < 2; h++, pair >>= 16) {
-        float v = number((uint16_t)pair);
-        if (i < 4) a[g + 8 * (i & 1)][2 * t + h + 8 * (i >> 1)] = v;
-        else x[2 * t + h + 8 * (i - 4)][g] = v;
-      }
-    }
-    for (int i = 0; i < 4; i++) {
-      uint32_t bits = (uint32_t)sim_get(r, o->in[6 + i], LT_B32, thread);
-      memcpy(&c[g + 8 * (i >> 1)][2 * t + (i & 1)], &bits, 4);
-    }
-  }
-  for (int m = 0; m < 16; m++)
-    for (int k = 0; k < 16; k++)
-      for (int n = 0; n < 8; n++) c[m][n] += a[m][k] * x[k][n];
-  for (int lane = 0; lane < 32; lane++)
-    for (int i = 0; i < 4; i++) {
-      uint32_t bits;
-      memcpy(&bits, &c[lane / 4 + 8 * (i >> 1)][2 * (lane % 4) + (i & 1)], 4);
-      sim_set(r, o->out[i], LT_B32, 32 * w + lane, bits);
-    }
-}
-
 static bool all_there(SimRun *r, const SimOp *o, int w, uint32_t lanes) {
   return lanes == ~0u ||
          sim_fault(r, o->op, 32 * w + __builtin_ctz(~lanes),
@@ -135,7 +104,7 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
         break;
       case LANE_MMA:
         if (!all_there(r, o, w, lanes)) return false;
-        multiply(r, o, w);
+        sim_mma(r, o, w);
         break;
       case LANE_WGMMA:
         if (!all_there(r, o, w, lanes) || (r->async && !sim_wgmma(r, o, w))) return false;

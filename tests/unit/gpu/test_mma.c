@@ -3,6 +3,7 @@
 #include "gpu/report/report.h"
 #include "layout/layout.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ typedef struct Product {
   int batch, m, n, k, warps;
   const char *type, *out;
   bool a_trans, x_trans; /* loaded the other way round, and transposed */
+  const char *precision; /* NULL: tf32 */
 } Product;
 
 static void put_shape(Buf *b, int batch, int rows, int columns) {
@@ -55,7 +57,7 @@ static Func *product(Context *cx, const Product *p) {
   put_load(&b, "x", "x_ptr", p, p->k, p->n, p->x_trans);
   buf_printf(&b, "  %%z = const {value=%s} : %s", !strcmp(p->out, "i32") ? "0" : "0.0", p->out);
   put_shape(&b, p->batch, p->m, p->n);
-  buf_printf(&b, "\n  %%y = dot %%a, %%x, %%z : %s", p->out);
+  buf_printf(&b, "\n  %%y = dot %%a, %%x, %%z {precision=%s} : %s", p->precision ? p->precision : "tf32", p->out);
   put_shape(&b, p->batch, p->m, p->n);
   buf_puts(&b, "\n");
   put_pointers(&b, "c", "c_ptr", p->out, p->batch, p->m, p->n);
@@ -93,25 +95,32 @@ static void with_context(void (*test)(Context *cx, const void *arg), const void 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 static const Product shapes[] = {
-    {0, 16, 8, 16, 1, "f16", "f32", 0, 0},     {0, 64, 64, 64, 4, "bf16", "f32", 0, 0},
-    {0, 128, 128, 64, 8, "f16", "f32", 0, 0},  {0, 16, 64, 32, 4, "f16", "f16", 0, 0},
-    {0, 256, 8, 16, 8, "bf16", "f32", 0, 0},   {0, 64, 128, 256, 16, "f16", "f32", 0, 0},
-    {4, 16, 16, 32, 2, "f16", "f32", 0, 0},    {2, 64, 32, 16, 8, "bf16", "f32", 0, 0},
-    {8, 16, 8, 16, 8, "f16", "f32", 0, 0},     {0, 32, 32, 32, 4, "fp8e4nv", "f32", 0, 0},
-    {0, 128, 256, 64, 32, "f16", "f32", 0, 0},
+    {0, 16, 8, 16, 1, "f16", "f32", 0, 0, NULL},     {0, 64, 64, 64, 4, "bf16", "f32", 0, 0, NULL},
+    {0, 128, 128, 64, 8, "f16", "f32", 0, 0, NULL},  {0, 16, 64, 32, 4, "f16", "f16", 0, 0, NULL},
+    {0, 256, 8, 16, 8, "bf16", "f32", 0, 0, NULL},   {0, 64, 128, 256, 16, "f16", "f32", 0, 0, NULL},
+    {4, 16, 16, 32, 2, "f16", "f32", 0, 0, NULL},    {2, 64, 32, 16, 8, "bf16", "f32", 0, 0, NULL},
+    {8, 16, 8, 16, 8, "f16", "f32", 0, 0, NULL},     {0, 32, 32, 32, 4, "fp8e4nv", "f32", 0, 0, NULL},
+    {0, 128, 256, 64, 32, "f16", "f32", 0, 0, NULL}, {0, 64, 64, 32, 4, "f32", "f32", 0, 0, NULL},
+    {2, 32, 16, 8, 4, "f32", "f32", 0, 0, NULL},     {0, 64, 128, 64, 8, "i8", "i32", 0, 0, NULL},
+    {0, 16, 8, 32, 1, "u8", "i32", 0, 0, NULL},      {0, 64, 32, 64, 4, "fp8e5", "f32", 0, 0, NULL},
+    {0, 32, 64, 32, 4, "f64", "f64", 0, 0, NULL},
 };
 
-/* Where PTX's tables put things (ISA, mma.m16n8k16), for lane 4g + t: the accumulator's number i in row g + 8 (i / 2),
- * column 2t + i % 2; of word i of a, row g + 8 (i % 2), k 2t + 8 (i / 2); of word i of x, column g, k 2t + 8i. Every
- * tile of a warp finds all of that in its own lanes. */
+static int elements_a_word(const char *type) { return strstr(type, "8") ? 4 : strstr(type, "16") ? 2 : 1; }
+
+/* Where PTX's tables put things (ISA, mma.m16n8kK), for lane 4g + t, with e elements a word: the accumulator's number i
+ * in row g + 8 (i / 2), column 2t + i % 2; of word i of a, row g + 8 (i % 2), k et + 4e (i / 2); of word i of x, column
+ * g, k et + 4ei. Every tile of a warp finds all of that in its own lanes. */
 static void check_lanes(Context *cx, const void *arg) {
   const Product *p = arg;
   const Op *dot = laid_out(cx, p);
-  Dtype as;
-  const Layout *acc = dot->out[0]->layout, *a = layout_mma_operand(cx, dot, acc, 0),
-               *x = layout_mma_operand(cx, dot, acc, 1);
-  assert_true(layout_mma_type(dot, &as));
-  assert_int_equal(as, !strcmp(p->type, "bf16") ? DT_BF16 : DT_F16);
+  Dtype as[2];
+  int words = elements_a_word(p->type);
+  assert_true(layout_mma_type(dot, true, as));
+  const Layout *acc = dot->out[0]->layout, *a = layout_mma_operand(cx, dot, acc, 0, layout_mma_pack(as[0])),
+               *x = layout_mma_operand(cx, dot, acc, 1, layout_mma_pack(as[1]));
+  assert_string_equal(dtype_name(as[0]), p->type);
+  assert_int_equal(1 << layout_mma_pack(as[0]), words);
   if (!layout_is_mma(dot->out[0]->type, acc)) fail_msg("%d by %d by %d is not for tensor cores", p->m, p->n, p->k);
   int numel = (p->batch ? p->batch : 1) * p->m * p->n, *owners = calloc((size_t)numel, sizeof *owners);
   int nbits = log2_of(p->n), mbits = log2_of(p->m), kbits = log2_of(p->k);
@@ -127,7 +136,7 @@ static void check_lanes(Context *cx, const void *arg) {
         for (int i = 0; i < 2; i++)
           assert_true(layout_find_register(acc, layout_register_part(acc, r) ^ (uint32_t)(e ^ others[i])) >= 0);
         for (int k = 0; k < p->k; k++) {
-          if (k % 8 / 2 != t) continue;
+          if (k / words % 4 != t) continue;
           uint32_t in_a = (uint32_t)((batch << mbits | row) << kbits | k), line = (uint32_t)((column & ~7) | g);
           uint32_t in_x = (uint32_t)(batch << kbits | k) << nbits | line;
           assert_true(layout_find_register(a, in_a ^ layout_element(a, 0, lane, warp)) >= 0);
@@ -144,10 +153,12 @@ static void lanes_hold_what_the_hardware_wants(void **state) {
 
 static void check_others(Context *cx, const void *arg) {
   static const Product others[] = {
-      {0, 64, 64, 64, 4, "f32", "f32", 0, 0}, {0, 64, 64, 64, 4, "f64", "f64", 0, 0},
-      {0, 64, 64, 64, 4, "i8", "i32", 0, 0},  {0, 8, 64, 64, 4, "f16", "f32", 0, 0},
-      {0, 64, 4, 64, 2, "f16", "f32", 0, 0},  {0, 64, 64, 8, 4, "f16", "f32", 0, 0},
-      {0, 16, 16, 64, 4, "f16", "f32", 0, 0}, /* two tiles for four warps */
+      {0, 64, 64, 64, 4, "f32", "f32", 0, 0, "ieee"},  {0, 64, 64, 4, 4, "f32", "f32", 0, 0, NULL},
+      {0, 64, 64, 8, 4, "f32", "f32", 0, 0, "bf16x3"}, {0, 64, 64, 4, 4, "f64", "f64", 0, 0, NULL},
+      {0, 64, 64, 16, 4, "i8", "i32", 0, 0, NULL},     {0, 64, 64, 64, 4, "i16", "i32", 0, 0, NULL},
+      {0, 64, 64, 64, 4, "i32", "i32", 0, 0, NULL},    {0, 8, 64, 64, 4, "f16", "f32", 0, 0, NULL},
+      {0, 64, 4, 64, 2, "f16", "f32", 0, 0, NULL},     {0, 64, 64, 8, 4, "f16", "f32", 0, 0, NULL},
+      {0, 16, 16, 64, 4, "f16", "f32", 0, 0, NULL}, /* two tiles for four warps */
   };
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
     const Op *dot = laid_out(cx, &others[i]);
@@ -196,59 +207,100 @@ static const char *run(Context *cx, const char *text, const uint64_t *args) {
   "  %s = shared {buffer=0} : b32\n  %d16 = mulwide.u32 %tid, %c16 : b64\n  %d40 = mulwide.u32 %tid, %c40 : b64\n" \
   "  %from = add.s64 %in, %d16 : b64\n  %to = add.s64 %out, %d16 : b64\n  %words = add.s64 %in, %d40 : b64\n"
 
-/* Products of small whole numbers, exact in any order; two warps with tiles of their own. */
+typedef struct Kind {
+  const char *name;
+  Dtype a, x;
+} Kind;
+
+static void put_number(Dtype t, void *at, double v) {
+  switch (t) {
+    case DT_F64: memcpy(at, &v, 8); break;
+    case DT_F32: memcpy(at, &(float){(float)v}, 4); break;
+    case DT_F16: memcpy(at, &(uint16_t){f32_to_f16((float)v)}, 2); break;
+    case DT_BF16: memcpy(at, &(uint16_t){f32_to_bf16((float)v)}, 2); break;
+    case DT_I32: memcpy(at, &(int32_t){(int32_t)v}, 4); break;
+    case DT_I8: *(int8_t *)at = (int8_t)v; break;
+    case DT_U8: *(uint8_t *)at = (uint8_t)v; break;
+    default: *(uint8_t *)at = f32_to_f8(t, (float)v);
+  }
+}
+
+static double number_at(Dtype t, const void *at) {
+  int32_t whole;
+  float single;
+  double v;
+  if (t == DT_F64) return memcpy(&v, at, 8), v;
+  if (t == DT_F32) return memcpy(&single, at, 4), single;
+  memcpy(&whole, at, 4);
+  return whole;
+}
+
+/* Small whole numbers, whose products and sums are exact in any order. */
+static double small(uint64_t *seed, bool natural) {
+  *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+  return (double)(*seed >> 60) - (natural ? 0 : 7);
+}
+
+/* Two warps with tiles of their own. */
 static void check_mma(Context *cx, const void *arg) {
-  const char *kind = arg;
-  bool bf16 = kind[0] == 'b';
-  float a[2][16][16], x[2][16][8], c[2][16][8];
-  struct {
-    uint16_t pairs[6][2];
-    float c[4];
-  } in[64]; /* a thread's ten words */
-  float out[64][4];
+  const Kind *kind = arg;
+  enum { MOST_K = 32 };
+  double a[2][16][MOST_K], x[2][MOST_K][8], c[2][16][8];
+  int size = dtype_bytes(kind->a), words = size < 4 ? 4 / size : 1, word = words * size, ks = 8 * words;
+  Dtype sum = kind->a == DT_F64 ? DT_F64 : dtype_is_float(kind->a) ? DT_F32 : DT_I32;
+  char in[64][80], out[64][32]; /* a thread's ten words, and four */
   uint64_t seed = 5;
   for (int w = 0; w < 2; w++)
-    for (int i = 0; i < 16; i++) {
-      for (int k = 0; k < 16; k++)
-        a[w][i][k] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 7;
-      for (int j = 0; j < 8; j++)
-        x[w][i][j] = (float)((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 60) - 8,
-        c[w][i][j] = (float)(i * j);
+    for (int i = 0; i < MOST_K; i++) {
+      for (int k = 0; k < ks && i < 16; k++) a[w][i][k] = small(&seed, kind->a == DT_U8);
+      for (int j = 0; j < 8; j++) {
+        x[w][i][j] = small(&seed, kind->x == DT_U8);
+        if (i < 16) c[w][i][j] = i * j;
+      }
     }
   for (int thread = 0; thread < 64; thread++) {
     int w = thread / 32, g = thread % 32 / 4, t = thread % 4;
-    for (int h = 0; h < 2; h++) {
-      for (int i = 0; i < 4; i++) {
-        float v = a[w][g + 8 * (i % 2)][2 * t + h + 8 * (i / 2)];
-        in[thread].pairs[i][h] = bf16 ? f32_to_bf16(v) : f32_to_f16(v);
+    for (int i = 0; i < 6; i++)
+      for (int h = 0; h < words; h++) {
+        char *at = in[thread] + i * word + h * size;
+        if (i < 4) put_number(kind->a, at, a[w][g + 8 * (i % 2)][words * t + h + 4 * words * (i / 2)]);
+        else put_number(kind->x, at, x[w][words * t + h + 4 * words * (i - 4)][g]);
       }
-      for (int i = 0; i < 2; i++) {
-        float v = x[w][2 * t + h + 8 * i][g];
-        in[thread].pairs[4 + i][h] = bf16 ? f32_to_bf16(v) : f32_to_f16(v);
-      }
-    }
-    for (int i = 0; i < 4; i++) in[thread].c[i] = c[w][g + 8 * (i / 2)][2 * t + i % 2];
+    for (int i = 0; i < 4; i++) put_number(sum, in[thread] + (6 + i) * word, c[w][g + 8 * (i / 2)][2 * t + i % 2]);
   }
-  const char *text = arena_printf(
-      cx->arena,
-      "%s  %%a0, %%a1 = ld.b32 %%words {global} : b32, b32\n  %%a2, %%a3 = ld.b32 %%words {global +8} : b32, b32\n"
-      "  %%x0, %%x1 = ld.b32 %%words {global +16} : b32, b32\n  %%c0, %%c1 = ld.b32 %%words {global +24} : b32, b32\n"
-      "  %%c2_, %%c3_ = ld.b32 %%words {global +32} : b32, b32\n"
-      "  %%r0, %%r1, %%r2, %%r3 = mma.%s %%a0, %%a1, %%a2, %%a3, %%x0, %%x1, %%c0, %%c1, %%c2_, %%c3_ : b32, b32, b32, "
-      "b32\n"
-      "  st.b32 %%to, %%r0, %%r1, %%r2, %%r3 {global}\n}\n",
-      HEAD(2), kind);
-  assert_string_equal(run(cx, text, (uint64_t[]){(uintptr_t)in, (uintptr_t)out}), "");
+  Buf b = {0};
+  int bits = 8 * word;
+  buf_puts(&b, HEAD(2));
+  buf_printf(&b, "  %%c4w = const.b32 {%d} : b32\n  %%d = mulwide.u32 %%tid, %%c4w : b64\n", 4 * word);
+  buf_printf(&b, "  %%c80 = const.b32 {%d} : b32\n  %%e = mulwide.u32 %%tid, %%c80 : b64\n", (int)sizeof *in);
+  buf_puts(&b, "  %f = add.s64 %in, %e : b64\n  %g = add.s64 %out, %d : b64\n");
+  for (int i = 0; i < 10; i++) buf_printf(&b, "  %%w%d = ld.b%d %%f {global +%d} : b%d\n", i, bits, i * word, bits);
+  buf_printf(&b, "  %%r0, %%r1, %%r2, %%r3 = mma.%s %%w0, %%w1, %%w2, %%w3, %%w4, %%w5, %%w6, %%w7, %%w8, %%w9%s : ",
+             kind->name, kind->a == kind->x ? "" : " {mixed}");
+  buf_printf(&b, "b%d, b%d, b%d, b%d\n", bits, bits, bits, bits);
+  for (int i = 0; i < 4; i++) buf_printf(&b, "  st.b%d %%g, %%r%d {global +%d}\n", bits, i, i * word);
+  buf_puts(&b, "}\n");
+  assert_string_equal(run(cx, arena_strdup(cx->arena, b.at), (uint64_t[]){(uintptr_t)in, (uintptr_t)out}), "");
+  buf_destroy(&b);
   for (int w = 0; w < 2; w++)
     for (int i = 0; i < 16; i++)
       for (int j = 0; j < 8; j++) {
-        float want = c[w][i][j];
-        for (int k = 0; k < 16; k++) want += a[w][i][k] * x[w][k][j];
-        assert_true(out[32 * w + 4 * (i % 8) + j / 2][2 * (i / 8) + j % 2] == want);
+        double want = c[w][i][j];
+        for (int k = 0; k < ks; k++) want += a[w][i][k] * x[w][k][j];
+        int thread = 32 * w + 4 * (i % 8) + j / 2, at = 2 * (i / 8) + j % 2;
+        assert_true(number_at(sum, (char *)out + (thread * 4 + at) * word) == want);
       }
 }
 
-static void mma_multiplies(void **state) { with_context(check_mma, "f16"), with_context(check_mma, "bf16"); }
+static void mma_multiplies(void **state) {
+  static const Kind kinds[] = {{"f16", DT_F16, DT_F16},        {"bf16", DT_BF16, DT_BF16},
+                               {"f32", DT_F32, DT_F32},        {"s8", DT_I8, DT_I8},
+                               {"u8", DT_U8, DT_U8},           {"s8", DT_I8, DT_U8},
+                               {"u8", DT_U8, DT_I8},           {"e4m3x2", DT_F8E4NV, DT_F8E4NV},
+                               {"e5m2x2", DT_F8E5, DT_F8E5},   {"e4m3x2", DT_F8E4NV, DT_F8E5},
+                               {"e5m2x2", DT_F8E5, DT_F8E4NV}, {"f64", DT_F64, DT_F64}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) with_context(check_mma, &kinds[i]);
+}
 
 /* Rows of 16 bytes lie in the order of the lanes that name them, last first. */
 static void check_ldmatrix(Context *cx, const void *arg) {
@@ -314,12 +366,13 @@ static void wrong_uses_are_found(void **state) { with_context(check_wrong_uses, 
 /* ---- lowering ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Count {
-  int mma, ldmatrix, fma, plain_loads;
+  int mma, wgmma, ldmatrix, fma, plain_loads;
 } Count;
 
 static void count(LaneOp *op, void *arg) {
   Count *c = arg;
   c->mma += op->code == LANE_MMA;
+  c->wgmma += op->code == LANE_WGMMA;
   c->ldmatrix += op->code == LANE_LDMATRIX;
   c->fma += op->code == LANE_FMA && op->kind == LK_F32;
   c->plain_loads += op->code == LANE_LD && op->space == SPACE_SHARED;
@@ -358,8 +411,8 @@ static void check_banks(Context *cx, const void *arg) {
     if (!a->shared || strncmp(f->buffers.at[a->op->buffer].name, "dot", 3)) continue;
     met++;
     if (a->wavefronts != a->ideal_wavefronts)
-      fail_msg("%d by %d by %d, %d warps, a %s k, x %s k: a %s of '%s' takes %lld passes instead of %lld", p.m, p.n,
-               p.k, p.warps, p.a_trans ? "across" : "along", p.x_trans ? "along" : "across",
+      fail_msg("%s %d by %d by %d, %d warps, a %s k, x %s k: a %s of '%s' takes %lld passes instead of %lld", p.type,
+               p.m, p.n, p.k, p.warps, p.a_trans ? "across" : "along", p.x_trans ? "along" : "across",
                a->op->code == LANE_ST ? "store" : "load", f->buffers.at[a->op->buffer].name, (long long)a->wavefronts,
                (long long)a->ideal_wavefronts);
   }
@@ -367,13 +420,138 @@ static void check_banks(Context *cx, const void *arg) {
 }
 
 static void shared_memory_without_conflicts(void **state) {
-  /* a and x along k and across, 5 sizes of k, 4 of the tile, 3 numbers of warps */
-  for (int i = 0; i < 2 * 2 * 5 * 4 * 3; i++) {
-    static const int sides[][2] = {{16, 16}, {32, 64}, {128, 32}, {64, 128}};
-    const int *side = sides[i / 20 % 4];
-    Product p = {0, side[0], side[1], 16 << i / 4 % 5, 1 << i / 80, "f16", "f32", i & 1, i >> 1 & 1};
-    if (p.m * p.n / 128 >= p.warps) with_context(check_banks, &p); /* else by multiply-adds */
+  /* a and x along k and across, 5 sizes of k, 4 of the tile, 3 numbers of warps; of 8 bits the stores of what lies
+   * across are single bytes, which meet */
+  static const char *const types[] = {"f16", "f32", "i8", "f64"};
+  for (int t = 0; t < 4; t++)
+    for (int i = 0; i < 2 * 2 * 5 * 4 * 3; i++) {
+      static const int sides[][2] = {{16, 16}, {32, 64}, {128, 32}, {64, 128}};
+      const int *side = sides[i / 20 % 4], k = (t == 2 ? 32 : t ? 8 : 16) << i / 4 % 5;
+      const char *out = t == 2 ? "i32" : t == 3 ? "f64" : "f32";
+      Product p = {0, side[0], side[1], k, 1 << i / 80, types[t], out, i & 1, i >> 1 & 1, NULL};
+      if (t == 2 && (p.a_trans || !p.x_trans)) continue;
+      if (t == 3 && p.m * p.k + p.n * p.k > 8192) continue;
+      if (p.m * p.n / 128 >= p.warps) with_context(check_banks, &p); /* else by multiply-adds */
+    }
+}
+
+/* ---- whole products, on the simulator ---------------------------------------------------------------------------- */
+
+typedef struct Whole {
+  Product p;
+  Dtype type, out;
+  const char *target;
+  bool no_wgmma;
+} Whole;
+
+static void check_whole(Context *cx, const void *arg) {
+  const Whole *test = arg;
+  const Product *p = &test->p;
+  int size = dtype_bytes(test->type), out_size = dtype_bytes(test->out), batches = p->batch ? p->batch : 1;
+  int rows = batches * p->m, columns = batches * p->n;
+  char *a = calloc((size_t)(rows * p->k), (size_t)size), *x = calloc((size_t)(columns * p->k), (size_t)size),
+       *c = calloc((size_t)(rows * p->n), (size_t)out_size);
+  double *va = calloc((size_t)(rows * p->k), sizeof *va), *vx = calloc((size_t)(columns * p->k), sizeof *vx);
+  uint64_t seed = (uint64_t)(p->m + p->n * p->k);
+  for (int b = 0; b < batches; b++)
+    for (int k = 0; k < p->k; k++) {
+      for (int i = 0; i < p->m; i++) {
+        double *v = &va[(b * p->m + i) * p->k + k];
+        int at = p->a_trans ? (b * p->k + k) * p->m + i : (b * p->m + i) * p->k + k;
+        put_number(test->type, a + at * size, *v = small(&seed, test->type == DT_U8));
+      }
+      for (int j = 0; j < p->n; j++) {
+        double *v = &vx[(b * p->n + j) * p->k + k];
+        int at = p->x_trans ? (b * p->n + j) * p->k + k : (b * p->k + k) * p->n + j;
+        put_number(test->type, x + at * size, *v = small(&seed, test->type == DT_U8));
+      }
+    }
+  static LaneSimFault fault;
+  LaneSimOptions o = {.grid = (int32_t[]){1, 1, 1}, .end = 1};
+  Func *f = product(cx, p);
+  LaneFunc *lane = gpu_compile(
+      f, &(GpuOptions){.target = gpu_target_find(test->target), .verify = true, .no_wgmma = test->no_wgmma});
+  Count n = {0};
+  lane_walk(lane->body, count, &n);
+  if (!lane_sim_run(lane, (uint64_t[]){(uintptr_t)a, (uintptr_t)x, (uintptr_t)c}, &o, &fault))
+    fail_msg("%s %d by %d by %d, %d warps, %s: %s", p->type, p->m, p->n, p->k, p->warps, test->target, fault.message);
+  if (!n.mma && !n.wgmma) fail_msg("%s %d by %d by %d by multiply-adds", p->type, p->m, p->n, p->k);
+  for (int b = 0; b < batches; b++)
+    for (int i = 0; i < p->m; i++)
+      for (int j = 0; j < p->n; j++) {
+        double want = 0, got = number_at(test->out, c + ((b * p->m + i) * p->n + j) * out_size);
+        for (int k = 0; k < p->k; k++) want += va[(b * p->m + i) * p->k + k] * vx[(b * p->n + j) * p->k + k];
+        if (got != want)
+          fail_msg("%s %d by %d by %d, batch %d, %d warps, a %s k, x %s k, %s, %s: %g at %d, %d instead of %g", p->type,
+                   p->m, p->n, p->k, p->batch, p->warps, p->a_trans ? "across" : "along",
+                   p->x_trans ? "along" : "across", test->target, p->precision ? p->precision : "tf32", got, i, j,
+                   want);
+      }
+  free(a), free(x), free(c), free(va), free(vx);
+}
+
+static void every_type_multiplies(void **state) {
+  static const struct {
+    const char *name, *out;
+    Dtype type, sum;
+    int least_k;
+    const char *precision;
+  } types[] = {{"f16", "f32", DT_F16, DT_F32, 16, NULL},     {"f32", "f32", DT_F32, DT_F32, 8, NULL},
+               {"f32", "f32", DT_F32, DT_F32, 8, "tf32x3"},  {"f32", "f32", DT_F32, DT_F32, 16, "bf16x3"},
+               {"f32", "f32", DT_F32, DT_F32, 16, "bf16x6"}, {"i8", "i32", DT_I8, DT_I32, 32, NULL},
+               {"u8", "i32", DT_U8, DT_I32, 32, NULL},       {"fp8e4nv", "f32", DT_F8E4NV, DT_F32, 32, NULL},
+               {"fp8e5", "f32", DT_F8E5, DT_F32, 32, NULL},  {"f64", "f64", DT_F64, DT_F64, 8, NULL}};
+  static const struct {
+    int batch, m, n, k, warps; /* k: times the least */
+  } sizes[] = {{0, 16, 8, 1, 1}, {0, 64, 64, 2, 4}, {0, 128, 32, 4, 8}, {2, 16, 32, 2, 2}, {0, 64, 128, 1, 16}};
+  static const char *const targets[] = {"sm_80", "sm_89", "sm_90a"};
+  for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+      for (int i = 0; i < 4 * 4; i++) {
+        Product p = {sizes[s].batch, sizes[s].m,        sizes[s].n,   sizes[s].k * types[t].least_k,
+                     sizes[s].warps, types[t].name,     types[t].out, i & 1,
+                     i >> 1 & 1,     types[t].precision};
+        Whole test = {p, types[t].type, types[t].sum, targets[i / 4 < 3 ? i / 4 : 2], i / 4 == 3};
+        with_context(check_whole, &test);
+      }
+}
+
+/* Pieces: products as near as f32's own; an infinity is one. */
+typedef struct Near {
+  const char *precision;
+  double error;
+} Near;
+
+static void check_near(Context *cx, const void *arg) {
+  const Near *near = arg;
+  Product p = {0, 16, 8, 16, 1, "f32", "f32", 0, 0, near->precision};
+  float a[16][16], x[16][8], c[16][8];
+  uint64_t seed = 9;
+  for (int i = 0; i < 16; i++) {
+    for (int k = 0; k < 16; k++) a[i][k] = (float)((small(&seed, false) + small(&seed, true) / 7) * 0.737);
+    for (int j = 0; j < 8; j++) x[i][j] = (float)((small(&seed, false) + small(&seed, true) / 11) * 1.313);
   }
+  a[3][5] = INFINITY;
+  for (int j = 0; j < 8; j++) x[5][j] = 1.25f;
+  static LaneSimFault fault;
+  LaneSimOptions o = {.grid = (int32_t[]){1, 1, 1}, .end = 1};
+  LaneFunc *f = compiled(cx, &p, "sm_80", false);
+  assert_true(lane_sim_run(f, (uint64_t[]){(uintptr_t)a, (uintptr_t)x, (uintptr_t)c}, &o, &fault));
+  double worst = 0;
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 8; j++) {
+      double want = 0, scale = 0;
+      for (int k = 0; k < 16; k++) want += (double)a[i][k] * x[k][j], scale += fabs((double)a[i][k] * x[k][j]);
+      if (i == 3) assert_true(isinf(c[i][j]) && c[i][j] > 0);
+      else worst = fmax(worst, fabs(c[i][j] - want) / scale);
+    }
+  if (worst > near->error) fail_msg("%s: %g of the sum of magnitudes, %g wanted", near->precision, worst, near->error);
+  if (worst < near->error / 1e4) fail_msg("%s is too near: %g", near->precision, worst);
+}
+
+static void pieces_come_near(void **state) {
+  with_context(check_near, &(Near){"tf32", 0x1p-9}), with_context(check_near, &(Near){"tf32x3", 0x1p-19});
+  with_context(check_near, &(Near){"bf16x3", 0x1p-13}), with_context(check_near, &(Near){"bf16x6", 0x1p-20});
 }
 
 int main(void) {
@@ -384,6 +562,7 @@ int main(void) {
       cmocka_unit_test(mma_multiplies), cmocka_unit_test(ldmatrix_spreads_squares),
         cmocka_unit_test(wrong_uses_are_found),
       cmocka_unit_test(a_product_is_few_operations),        cmocka_unit_test(shared_memory_without_conflicts),
+      cmocka_unit_test(every_type_multiplies), cmocka_unit_test(pieces_come_near),
   };
   /* clang-format on */
   return cmocka_run_group_tests(tests, NULL, NULL);
