@@ -193,12 +193,12 @@ static LaneValue *joined(Lower *l, int n, LaneValue *const *of) {
 static void cut(Lower *l, const Dot *d, Squares *q, int square, int half, int part, int k) {
   const Mma *m = d->own;
   LaneBuilder *b = &l->b;
-  LaneValue *of[2], **out = &q->piece[square | half << q->bits];
+  LaneValue *of[2] = {NULL, NULL}, **out = &q->piece[square | half << q->bits];
   int n = m->squares / 2;
-  LaneValue *first_bits = lane_const(b, LT_B32, n == 2 ? 0xffff0000 : 0xffffe000);
   for (int i = 0; i < n; i++) of[i] = word(l, d, q, square, half * n + i, part, k);
   out[0] = joined(l, n, of);
   if (m->pieces == 1) return;
+  LaneValue *first_bits = lane_const(b, LT_B32, n == 2 ? 0xffff0000 : 0xffffe000);
   for (int i = 0; i < n; i++) {
     LaneValue *infinite = lane_setp(b, CMP_EQ, LK_F32, lane_1(b, LANE_ABS, LK_F32, of[i]), lane_f32(b, INFINITY));
     of[i] = lane_select(b, infinite, lane_f32(b, 0), of[i]);
