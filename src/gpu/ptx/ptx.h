@@ -22,7 +22,7 @@ typedef struct Ptx {
   Context *cx;
   const LaneFunc *f;
   const GpuTarget *target;
-  const char *version; /* at least the target's */
+  const char *version;    /* at least the target's */
   Buf entry, body;        /* what the kernel begins with; the rest */
   Buf *out;               /* where instructions go: body, or entry for a moment */
   int *number;            /* by value id: of its register; 0: none yet */
