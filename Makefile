@@ -193,6 +193,7 @@ format:
 lint:
 	@tests/house/check_format
 	@tests/house/check_folders
+	@tests/house/check_functions
 sanitize:
 	@$(MAKE) BUILD=$(BUILD)/sanitized CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' all unit
 compile_commands.json:

@@ -105,85 +105,105 @@ static void print_ratio(int width, double ratio, bool same) {
   printf("  %s%*.2fx%s%s", color(stdout, c), width - 2, ratio, same ? "=" : " ", color(stdout, COLOR_OFF));
 }
 
-void table_print(const Table *t) {
-  int name = 6, size = 0;
-  bool several = false, against = t->compared, host = false, queued = false, graph = false, bounded = false,
-       triton = t->triton != NULL, equal = false;
+/* Which columns there are, and how wide the first two. */
+typedef struct Columns {
+  int name, size;
+  bool several, against, host, queued, graph, bounded, triton;
+} Columns;
+
+static Columns columns_of(const Table *t) {
+  Columns c = {.name = 6, .against = t->compared, .triton = t->triton != NULL};
   for (int i = 0; i < t->n; i++) {
     const Row *r = &t->rows[i];
-    if ((int)strlen(r->label) > name) name = (int)strlen(r->label);
-    if ((int)strlen(r->size) > size) size = (int)strlen(r->size);
-    several |= r->case_index > 0, host |= r->result.launch.count > 0, queued |= r->result.queued > 0;
-    graph |= r->result.graph.count > 0, bounded |= r->bounded;
+    if ((int)strlen(r->label) > c.name) c.name = (int)strlen(r->label);
+    if ((int)strlen(r->size) > c.size) c.size = (int)strlen(r->size);
+    c.several |= r->case_index > 0;
+    c.host |= r->result.launch.count > 0;
+    c.queued |= r->result.queued > 0;
+    c.graph |= r->result.graph.count > 0;
+    c.bounded |= r->bounded;
   }
-  if (t->title) printf("%s\n", t->title);
-  printf("%-*s", name, "kernel");
-  if (size) printf("  %-*s", size, "size");
+  return c;
+}
+
+static void print_head(const Columns *c) {
+  printf("%-*s", c->name, "kernel");
+  if (c->size) printf("  %-*s", c->size, "size");
   printf("  %9s  %21s  %9s  %9s  %9s  %7s", "time", "10% .. 90%", "GB/s", "TFLOP/s", "flop/byte", "of copy");
-  if (bounded) printf("  %-15s", "ceiling");
-  if (several) printf("  %-7s", " speed");
-  if (graph) printf("  %9s", "graph");
-  if (triton) printf("  %9s  %-10s", "Triton", "vs Triton");
-  if (host) printf("  %9s", "wall");
-  if (host) printf("  %9s", "launch");
-  if (queued) printf("  %9s", "queued");
-  if (against) printf("  %7s  %9s  %21s", "against", "then", "10% .. 90%");
+  if (c->bounded) printf("  %-15s", "ceiling");
+  if (c->several) printf("  %-7s", " speed");
+  if (c->graph) printf("  %9s", "graph");
+  if (c->triton) printf("  %9s  %-10s", "Triton", "vs Triton");
+  if (c->host) printf("  %9s", "wall");
+  if (c->host) printf("  %9s", "launch");
+  if (c->queued) printf("  %9s", "queued");
+  if (c->against) printf("  %7s  %9s  %21s", "against", "then", "10% .. 90%");
   printf("\n");
-  for (int i = 0; i < t->n; i++) {
-    const Row *r = &t->rows[i];
-    const nereid_times *x = row_times(r);
-    char time[24], low[24], high[24], spread[56], gbs[24], tflops[24], intensity[24], share[24];
-    const char *mark = r->cost.exact ? "" : "~";
-    put_row_time(time, x->median), put_row_time(low, x->p10), put_row_time(high, x->p90);
-    snprintf(spread, sizeof spread, "%s .. %s", low, high);
-    put_number(gbs, row_gbs(r), mark), put_number(tflops, row_tflops(r), mark),
-        put_number(intensity, row_intensity(r), mark);
-    if (row_share(r) > 0) snprintf(share, sizeof share, "%.0f%%", 100 * row_share(r));
-    else snprintf(share, sizeof share, "-");
-    printf("%-*s", name, r->label);
-    if (size) printf("  %-*s", size, r->size);
-    printf("  %9s  %21s  %9s  %9s  %9s  %7s", time, spread, gbs, tflops, intensity, share);
-    if (bounded) {
-      char ceiling[48] = "-";
-      if (r->bounded) snprintf(ceiling, sizeof ceiling, "%s %.0f%%", r->bound.name, 100 * r->bound.share);
-      printf("  %-15s", ceiling);
-    }
-    if (several) {
-      const nereid_times *first = row_times(first_of_size(t, r));
-      bool same = first != x && !apart(first, x);
-      equal |= same;
-      print_ratio(7, first->median / x->median, same);
-    }
-    if (graph) put_row_time(time, r->result.graph.median), printf("  %9s", r->result.graph.count ? time : "-");
-    if (triton) {
-      const nereid_times *theirs = r->triton.device.count ? &r->triton.device : &r->triton.wall;
-      bool same = r->has_triton && !(r->result.graph.count && r->triton.graph.count) && !apart(theirs, x);
-      equal |= same;
-      if (r->has_triton) {
-        put_row_time(time, theirs->median);
-        printf("  %9s", time);
-        print_ratio(10, row_against_triton(r), same);
-      } else {
-        printf("  %9s  %10s", "-", "- ");
-      }
-    }
-    if (host) put_row_time(time, r->result.wall.median), printf("  %9s", time);
-    if (host) put_row_time(time, r->result.launch.median), printf("  %9s", time);
-    if (queued) put_row_time(time, r->result.queued), printf("  %9s", r->result.queued > 0 ? time : "-");
-    if (against && r->before.count) {
-      put_row_time(time, r->before.median), put_row_time(low, r->before.p10), put_row_time(high, r->before.p90);
-      snprintf(spread, sizeof spread, "%s .. %s", low, high);
-      bool same = !apart(&r->before, x);
-      equal |= same;
-      print_ratio(7, r->before_ratio, same);
-      printf("  %9s  %21s", time, spread);
-    } else if (against) {
-      printf("  %7s", "new");
-    }
-    if (is_wrong(r)) printf("  "), print_in(stdout, COLOR_ERROR, "WRONG");
-    printf("\n");
+}
+
+static void put_spread(char out[56], const nereid_times *x) {
+  char low[24], high[24];
+  put_row_time(low, x->p10);
+  put_row_time(high, x->p90);
+  snprintf(out, 56, "%s .. %s", low, high);
+}
+
+/* *equal: a ratio of two that do not differ has been printed. */
+static void print_row(const Table *t, const Columns *c, const Row *r, bool *equal) {
+  const nereid_times *x = row_times(r);
+  char time[24], spread[56], gbs[24], tflops[24], intensity[24], share[24];
+  const char *mark = r->cost.exact ? "" : "~";
+  put_row_time(time, x->median);
+  put_spread(spread, x);
+  put_number(gbs, row_gbs(r), mark), put_number(tflops, row_tflops(r), mark),
+      put_number(intensity, row_intensity(r), mark);
+  if (row_share(r) > 0) snprintf(share, sizeof share, "%.0f%%", 100 * row_share(r));
+  else snprintf(share, sizeof share, "-");
+  printf("%-*s", c->name, r->label);
+  if (c->size) printf("  %-*s", c->size, r->size);
+  printf("  %9s  %21s  %9s  %9s  %9s  %7s", time, spread, gbs, tflops, intensity, share);
+  if (c->bounded) {
+    char ceiling[48] = "-";
+    if (r->bounded) snprintf(ceiling, sizeof ceiling, "%s %.0f%%", r->bound.name, 100 * r->bound.share);
+    printf("  %-15s", ceiling);
   }
-  if (equal) printf("=: the two do not differ beyond their spread (10%% .. 90%% of the trials overlap)\n");
+  if (c->several) {
+    const nereid_times *first = row_times(first_of_size(t, r));
+    bool same = first != x && !apart(first, x);
+    *equal |= same;
+    print_ratio(7, first->median / x->median, same);
+  }
+  if (c->graph) put_row_time(time, r->result.graph.median), printf("  %9s", r->result.graph.count ? time : "-");
+  if (c->triton) {
+    const nereid_times *theirs = r->triton.device.count ? &r->triton.device : &r->triton.wall;
+    bool same = r->has_triton && !(r->result.graph.count && r->triton.graph.count) && !apart(theirs, x);
+    *equal |= same;
+    if (r->has_triton) {
+      put_row_time(time, theirs->median);
+      printf("  %9s", time);
+      print_ratio(10, row_against_triton(r), same);
+    } else {
+      printf("  %9s  %10s", "-", "- ");
+    }
+  }
+  if (c->host) put_row_time(time, r->result.wall.median), printf("  %9s", time);
+  if (c->host) put_row_time(time, r->result.launch.median), printf("  %9s", time);
+  if (c->queued) put_row_time(time, r->result.queued), printf("  %9s", r->result.queued > 0 ? time : "-");
+  if (c->against && r->before.count) {
+    put_row_time(time, r->before.median);
+    put_spread(spread, &r->before);
+    bool same = !apart(&r->before, x);
+    *equal |= same;
+    print_ratio(7, r->before_ratio, same);
+    printf("  %9s  %21s", time, spread);
+  } else if (c->against) {
+    printf("  %7s", "new");
+  }
+  if (is_wrong(r)) printf("  "), print_in(stdout, COLOR_ERROR, "WRONG");
+  printf("\n");
+}
+
+static void print_foot(const Table *t) {
   const Row *last = t->n ? &t->rows[t->n - 1] : NULL;
   if (last && last->is_simulated)
     printf("times are those of the %s, which say nothing of a machine: no rates are given\n",
@@ -195,6 +215,16 @@ void table_print(const Table *t) {
            (double)last->copy_bytes / c->median, (double)last->copy_bytes / 2 / (1 << 20), row_times(last)->count,
            t->cold ? ", caches emptied before each" : "");
   }
+}
+
+void table_print(const Table *t) {
+  Columns c = columns_of(t);
+  bool equal = false;
+  if (t->title) printf("%s\n", t->title);
+  print_head(&c);
+  for (int i = 0; i < t->n; i++) print_row(t, &c, &t->rows[i], &equal);
+  if (equal) printf("=: the two do not differ beyond their spread (10%% .. 90%% of the trials overlap)\n");
+  print_foot(t);
   print_checks(t);
   print_remarks(t);
   fflush(stdout);

@@ -180,6 +180,115 @@ static void along_vector_in_order(Nest *n, FusionRoot *r, const NestText *const 
     write_result(n, op, k, map, text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
 }
 
+/* Bodies that are not elementwise: scalars, a lane at a time. */
+static void along_lanes(Nest *n, Op *op, const NestText *const *x, const int8_t *map) {
+  Emit *e = n->e;
+  int parts = op->in_count, outer = n->loops, level = n->vector_level;
+  Dtype d[MAX_PARTS] = {0};
+  const char *acc[MAX_PARTS] = {0}, *in[MAX_PARTS] = {0}, *out[MAX_PARTS] = {0};
+  for (int k = 0; k < parts; k++) d[k] = type_dtype(op->in[k]->type);
+  const char *iv = index_name(n, n->vector_dim), *width = text(e, "%lld", (long long)n->width);
+  Buf *b = &n->sinks;
+  for (int k = 0; k < parts; k++) {
+    acc[k] = text(e, "r%d_%d", op->out[0]->id, k);
+    if (n->pass == 0) put(n, &n->at[outer], outer, "nd_%s %s = 0;", held_name(d[k]), acc[k]);
+  }
+  for (int k = 0; k < parts; k++) {
+    const char *all = fresh_name(e, NULL);
+    put(n, b, level, "const nd_%sv %s = %s;", held_name(d[k]), all, as_vector(n, x[k]));
+    in[k] = text(e, "%s%s[j]", d[k] == DT_I1 ? "-" : "", all);
+  }
+  put(n, b, level, "for (int j = 0; j < ND_VL && %s + j < %s; j++) {", iv, width);
+  put(n, b, level + 1, "if (%s + j == 0) {", iv);
+  assign_all(n, b, level + 2, parts, acc, in);
+  put(n, b, level + 1, "} else {");
+  const char *lane[MAX_PARTS] = {0};
+  for (int k = 0; k < parts; k++) {
+    lane[k] = fresh_name(e, NULL);
+    put(n, b, level + 2, "const nd_%s %s = %s;", held_name(d[k]), lane[k], in[k]);
+  }
+  combine(n, b, level + 2, op, acc, lane, false, false, out);
+  assign_all(n, b, level + 2, parts, acc, out);
+  put(n, b, level + 1, "}");
+  put(n, b, level, "}");
+  if (n->pass == 0)
+    for (int k = 0; k < parts; k++) write_result(n, op, k, map, acc[k]);
+}
+
+/* After the loop: a short dim's own lanes, as scalars. */
+static void across_few_lanes(Nest *n, Op *op, const int8_t *map, const char *const *acc) {
+  Emit *e = n->e;
+  int parts = op->in_count, outer = n->loops;
+  Buf *after = &n->after[outer];
+  const char *out[MAX_PARTS] = {0}, *width = text(e, "%lld", (long long)n->width);
+  Dtype d[MAX_PARTS] = {0};
+  for (int k = 0; k < parts; k++) d[k] = type_dtype(op->in[k]->type);
+  const char *sum[MAX_PARTS] = {0}, *lane[MAX_PARTS] = {0}, *next[MAX_PARTS] = {0};
+  for (int k = 0; k < parts; k++) {
+    sum[k] = fresh_name(e, NULL);
+    put(n, after, outer, "nd_%s %s = %s%s[0];", held_name(d[k]), sum[k], d[k] == DT_I1 ? "-" : "", acc[k]);
+  }
+  put(n, after, outer, "for (int j = 1; j < ND_VL && j < %s; j++) {", width);
+  for (int k = 0; k < parts; k++) {
+    lane[k] = fresh_name(e, NULL);
+    put(n, after, outer + 1, "const nd_%s %s = %s%s[j];", held_name(d[k]), lane[k], d[k] == DT_I1 ? "-" : "", acc[k]);
+  }
+  combine(n, after, outer + 1, op, sum, lane, false, false, out);
+  for (int k = 0; k < parts; k++) {
+    next[k] = fresh_name(e, NULL);
+    put(n, after, outer + 1, "const nd_%s %s = %s;", held_name(d[k]), next[k], out[k]);
+  }
+  assign_all(n, after, outer + 1, parts, sum, next);
+  put(n, after, outer, "}");
+  for (int k = 0; k < parts; k++) write_result(n, op, k, map, sum[k]);
+}
+
+/* After the loop: of the accumulators' lanes one value. */
+static void across_lanes(Nest *n, Op *op, const int8_t *map, const char *const *acc, const char *seen) {
+  Emit *e = n->e;
+  int parts = op->in_count, outer = n->loops;
+  const Op *f = simple_body(op);
+  Dtype d[MAX_PARTS] = {0};
+  for (int k = 0; k < parts; k++) d[k] = type_dtype(op->in[k]->type);
+  const char *identity = identity_of(e, f, d[0]);
+  Buf *after = &n->after[outer];
+  const char *lanes = f && identity ? lanes_function(f, d[0]) : NULL;
+  if (lanes) {
+    const char *all = text(e, "nd_%s_%sv(%s)", lanes, held_name(d[0]), acc[0]);
+    write_result(n, op, 0, map,
+                 seen ? text(e, "nd_any(%s) ? %s : %s", seen, all, literal(e, held_dtype(d[0]), 0, NAN)) : all);
+    return;
+  }
+  if (n->width >= 16 || identity) {
+    put(n, after, outer, "for (int k = ND_VL / 2; k > 0; k /= 2) {");
+    const char *other[MAX_PARTS] = {0};
+    for (int k = 0; k < parts; k++) {
+      other[k] = fresh_name(e, NULL);
+      put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k], lane_name(d[k]),
+          acc[k]);
+    }
+    combine_into(n, after, outer + 1, op, acc, acc, other);
+    put(n, after, outer, "}");
+    for (int k = 0; k < parts; k++) write_result(n, op, k, map, text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
+    return;
+  }
+  across_few_lanes(n, op, map, acc);
+}
+
+/* A copy of the body has an accumulator of its own, which is added to the first at the end. */
+static void along_copy(Nest *n, Op *op, const char *value, const char *identity) {
+  Emit *e = n->e;
+  int outer = n->loops, level = n->vector_level;
+  Dtype d = type_dtype(op->in[0]->type);
+  const char *own = text(e, "r%d_0_%d", op->out[0]->id, n->copy), *first = text(e, "r%d_0", op->out[0]->id);
+  const char *out[MAX_PARTS] = {0};
+  put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d), own, splat_text(e, d, identity));
+  combine(n, &n->sinks, level, op, &own, &value, true, true, out);
+  assign_all(n, &n->sinks, level, 1, &own, out);
+  combine(n, &n->merge, outer, op, &first, &own, true, true, out);
+  assign_all(n, &n->merge, outer, 1, &first, out);
+}
+
 static void along_vector(Nest *n, FusionRoot *r, const NestText *const *x, const int8_t *map) {
   Emit *e = n->e;
   Op *op = r->op;
@@ -197,31 +306,7 @@ static void along_vector(Nest *n, FusionRoot *r, const NestText *const *x, const
     return;
   }
   if (!vectors) {
-    /* Scalars, a lane at a time. */
-    for (int k = 0; k < parts; k++) {
-      acc[k] = text(e, "r%d_%d", op->out[0]->id, k);
-      if (n->pass == 0) put(n, &n->at[outer], outer, "nd_%s %s = 0;", held_name(d[k]), acc[k]);
-    }
-    for (int k = 0; k < parts; k++) {
-      const char *all = fresh_name(e, NULL);
-      put(n, b, level, "const nd_%sv %s = %s;", held_name(d[k]), all, as_vector(n, x[k]));
-      in[k] = text(e, "%s%s[j]", d[k] == DT_I1 ? "-" : "", all);
-    }
-    put(n, b, level, "for (int j = 0; j < ND_VL && %s + j < %s; j++) {", iv, width);
-    put(n, b, level + 1, "if (%s + j == 0) {", iv);
-    assign_all(n, b, level + 2, parts, acc, in);
-    put(n, b, level + 1, "} else {");
-    const char *lane[MAX_PARTS] = {0};
-    for (int k = 0; k < parts; k++) {
-      lane[k] = fresh_name(e, NULL);
-      put(n, b, level + 2, "const nd_%s %s = %s;", held_name(d[k]), lane[k], in[k]);
-    }
-    combine(n, b, level + 2, op, acc, lane, false, false, out);
-    assign_all(n, b, level + 2, parts, acc, out);
-    put(n, b, level + 1, "}");
-    put(n, b, level, "}");
-    if (n->pass == 0)
-      for (int k = 0; k < parts; k++) write_result(n, op, k, map, acc[k]);
+    along_lanes(n, op, x, map);
     return;
   }
   /* An infinity to begin with hides that nothing but NaN came: lanes that saw a number are marked. */
@@ -244,15 +329,8 @@ static void along_vector(Nest *n, FusionRoot *r, const NestText *const *x, const
     put(n, b, level, lanes_there ? "%s |= nd_eq_%sv(%s, %s) & %s;" : "%s |= nd_eq_%sv(%s, %s);", seen, held, marked,
         marked, lanes_there);
   }
-  if (n->copy > 0) { /* an accumulator of its own, added to the first at the end */
-    const char *own = text(e, "r%d_0_%d", op->out[0]->id, n->copy);
-    acc[0] = text(e, "r%d_0", op->out[0]->id);
-    in[0] = marked ? marked : as_vector(n, x[0]);
-    put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d[0]), own, splat_text(e, d[0], identity));
-    combine(n, b, level, op, &own, in, true, true, out);
-    assign_all(n, b, level, 1, &own, out);
-    combine(n, &n->merge, outer, op, acc, &own, true, true, out);
-    assign_all(n, &n->merge, outer, 1, acc, out);
+  if (n->copy > 0) {
+    along_copy(n, op, marked ? marked : as_vector(n, x[0]), identity);
     return;
   }
   for (int k = 0; k < parts; k++) {
@@ -278,47 +356,7 @@ static void along_vector(Nest *n, FusionRoot *r, const NestText *const *x, const
     put(n, b, level, "}");
   }
   if (n->pass > 0) return;
-  /* Across the lanes. */
-  Buf *after = &n->after[outer];
-  const char *lanes = f && identity ? lanes_function(f, d[0]) : NULL;
-  if (lanes) {
-    const char *all = text(e, "nd_%s_%sv(%s)", lanes, held_name(d[0]), acc[0]);
-    write_result(n, op, 0, map,
-                 marks ? text(e, "nd_any(%s) ? %s : %s", seen, all, literal(e, held_dtype(d[0]), 0, NAN)) : all);
-    return;
-  }
-  if (n->width >= 16 || identity) {
-    put(n, after, outer, "for (int k = ND_VL / 2; k > 0; k /= 2) {");
-    const char *other[MAX_PARTS] = {0};
-    for (int k = 0; k < parts; k++) {
-      other[k] = fresh_name(e, NULL);
-      put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k], lane_name(d[k]),
-          acc[k]);
-    }
-    combine_into(n, after, outer + 1, op, acc, acc, other);
-    put(n, after, outer, "}");
-    for (int k = 0; k < parts; k++) write_result(n, op, k, map, text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
-    return;
-  }
-  /* A short dim: only its own lanes, as scalars. */
-  const char *sum[MAX_PARTS] = {0}, *lane[MAX_PARTS] = {0}, *next[MAX_PARTS] = {0};
-  for (int k = 0; k < parts; k++) {
-    sum[k] = fresh_name(e, NULL);
-    put(n, after, outer, "nd_%s %s = %s%s[0];", held_name(d[k]), sum[k], d[k] == DT_I1 ? "-" : "", acc[k]);
-  }
-  put(n, after, outer, "for (int j = 1; j < ND_VL && j < %s; j++) {", width);
-  for (int k = 0; k < parts; k++) {
-    lane[k] = fresh_name(e, NULL);
-    put(n, after, outer + 1, "const nd_%s %s = %s%s[j];", held_name(d[k]), lane[k], d[k] == DT_I1 ? "-" : "", acc[k]);
-  }
-  combine(n, after, outer + 1, op, sum, lane, false, false, out);
-  for (int k = 0; k < parts; k++) {
-    next[k] = fresh_name(e, NULL);
-    put(n, after, outer + 1, "const nd_%s %s = %s;", held_name(d[k]), next[k], out[k]);
-  }
-  assign_all(n, after, outer + 1, parts, sum, next);
-  put(n, after, outer, "}");
-  for (int k = 0; k < parts; k++) write_result(n, op, k, map, sum[k]);
+  across_lanes(n, op, map, acc, marks ? seen : NULL);
 }
 
 /* Along a dim that is not the vector's: through the result's tile. */

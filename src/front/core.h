@@ -1,12 +1,12 @@
 /* front/core.h: what the files of the front end's core share and the library side does not need.
  *
- *   python/    Python evaluated now: pyvalue.c values (value.h), pyops.c operators, pymethod.c methods of str, list,
- *              dict; hostexpr.c, hoststmt.c, class.c, hostlib.c host code; module.c files and their names, evaluated on
- *              demand, imports.c which file an import names, kernels.c jit functions, their decorators and parameters
- *   library/   tl.* and its like: semantic.c Triton's operators on tensors, builtins.c the tables of lib_*.c
- *   tuning/    autotune.c, tuning.c configurations
- *   kernel/    kernel.c one compilation, calls inlined; specialize.c arguments; stmt.c, branches.c, loops.c, expr.c a
- *              kernel's body; key_dependences.c what decorators look at
+ *   python/    Python evaluated now: pyvalue.c values (value.h), pyops.c operators, pyformat.c format
+ *              specifications, pymethod.c methods of str, list, dict; hostexpr.c, hoststmt.c, class.c, hostlib.c host
+ * code; module.c files and their names, evaluated on demand, imports.c which file an import names, kernels.c jit
+ * functions, their decorators and parameters library/   tl.* and its like: semantic.c Triton's operators on tensors,
+ * builtins.c the tables of lib_*.c tuning/    autotune.c, tuning.c configurations kernel/    kernel.c one compilation,
+ * calls inlined; specialize.c arguments; stmt.c, branches.c, loops.c, expr.c a kernel's body; key_dependences.c what
+ * decorators look at
  *
  * A part knows those above it in this list; what it asks of those below stands in front_hooks.
  *
@@ -51,6 +51,9 @@ Py *py_too_long(const char **why);                                             /
 const char *py_find(const char *s, size_t n, const char *what, size_t what_n); /* memmem */
 Py *py_to_int(Front *fr, const Py *x, const char **why);
 bool py_slice_bounds(const Py *slice, int n, int *start, int *stop, int *step);
+
+/* ---- pyformat.c -------------------------------------------------------------------------------------------------- */
+
 Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **why);
 
 /* ---- pymethod.c -------------------------------------------------------------------------------------------------- */

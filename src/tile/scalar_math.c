@@ -103,43 +103,43 @@ static Scalar convert_math(MathFn fn, Scalar x, Scalar y) {
   }
 }
 
-static Scalar float_math(MathFn fn, bool single, const Dtype *types, const Scalar *in) {
-  int arity = math_info[fn].arity;
-  Scalar none = {.f = 0}, x = in[0], y = arity > 1 ? in[1] : none, z = arity > 2 ? in[2] : none;
+/* Of several operands that are no floats of one type. */
+static Scalar mixed_math(MathFn fn, bool single, const Dtype *types, const Scalar *in, Scalar x, Scalar y, Scalar z) {
   switch (fn) {
-    ROUNDINGS(OWN2, ADD, add)
-    ROUNDINGS(OWN2, SUB, sub)
-    ROUNDINGS(OWN2, MUL, mul)
-    ROUNDINGS(OWN2, DIV, div)
-    ROUNDINGS(OWN1, RCP, rcp)
-    ROUNDINGS(OWN1, SQRT, sqrt)
-    ROUNDINGS(OWN3, FMA, fma)
-    OWN3(FMA, fma)
-    OWN1(ABS, abs)
-    OWN1(FLOOR, floor)
-    OWN1(CEIL, ceil)
-    OWN1(TRUNC, trunc)
-    OWN1(RINT, rint)
-    OWN1(NEARBYINT, nearbyint)
-    OWN1(ROUND, round)
-    OWN1(LOGB, logb)
-    OWN2(COPYSIGN, copysign)
-    OWN2(NEXTAFTER, nextafter)
-    OWN2(FMOD, fmod)
-    OWN2(REMAINDER, remainder)
-    OWN2(FDIM, fdim)
-    INT_OF1(ISNAN, isnan)
-    INT_OF1(ISINF, isinf)
-    INT_OF1(SIGNBIT, signbit)
-    INT_OF1(LLRINT, llrint)
-    INT_OF1(LLROUND, llround)
-    INT_OF1(ILOGB, ilogb)
-    I_D(FINITEF, isfinited)
-    I_D(ISFINITED, isfinited)
-    F_F(SATURATEF, saturatef)
-    F_D(RCP64H, rcp64h)
-    F_F(RSQRT_RN, rsqrt_rn)
+    case MATH_POW: {
+      double power = dtype_is_float(types[1]) ? nd_pow(x.f, y.f) : nd_powi(x.f, (int32_t)y.i);
+      return (Scalar){.f = single ? (float)power : power};
+    }
+    case MATH_LDEXP:
+    case MATH_SCALBN: {
+      int n = (int32_t)y.i;
+      return (Scalar){.f = single ? nd_ldexpf((float)x.f, n) : nd_ldexp(x.f, n)};
+    }
+    case MATH_JN: return (Scalar){.f = single ? nd_jnf((int32_t)x.i, (float)y.f) : nd_jn((int32_t)x.i, y.f)};
+    case MATH_YN: return (Scalar){.f = single ? nd_ynf((int32_t)x.i, (float)y.f) : nd_yn((int32_t)x.i, y.f)};
+    case MATH_NORM3D: {
+      double norm = nd_norm3d(x.f, y.f, z.f);
+      return (Scalar){.f = single ? (float)norm : norm};
+    }
+    case MATH_RNORM3D: {
+      double norm = nd_rnorm3d(x.f, y.f, z.f);
+      return (Scalar){.f = single ? (float)norm : norm};
+    }
+    case MATH_NORM4D: {
+      double norm = nd_norm4d(x.f, y.f, z.f, in[3].f);
+      return (Scalar){.f = single ? (float)norm : norm};
+    }
+    case MATH_RNORM4D: {
+      double norm = nd_rnorm4d(x.f, y.f, z.f, in[3].f);
+      return (Scalar){.f = single ? (float)norm : norm};
+    }
+    default: return convert_math(fn, x, y);
+  }
+}
 
+/* As near as f32 gets: computed in double. */
+static Scalar near_math(MathFn fn, bool single, const Dtype *types, const Scalar *in, Scalar x, Scalar y, Scalar z) {
+  switch (fn) {
     BOTH1(SQRT, sqrt)
     BOTH1(RSQRT, rsqrt)
     BOTH1(CBRT, cbrt)
@@ -195,34 +195,48 @@ static Scalar float_math(MathFn fn, bool single, const Dtype *types, const Scala
     BOTH2(ATAN2, atan2)
     BOTH2(HYPOT, hypot)
     BOTH2(RHYPOT, rhypot)
-    case MATH_POW: {
-      double power = dtype_is_float(types[1]) ? nd_pow(x.f, y.f) : nd_powi(x.f, (int32_t)y.i);
-      return (Scalar){.f = single ? (float)power : power};
-    }
-    case MATH_LDEXP:
-    case MATH_SCALBN: {
-      int n = (int32_t)y.i;
-      return (Scalar){.f = single ? nd_ldexpf((float)x.f, n) : nd_ldexp(x.f, n)};
-    }
-    case MATH_JN: return (Scalar){.f = single ? nd_jnf((int32_t)x.i, (float)y.f) : nd_jn((int32_t)x.i, y.f)};
-    case MATH_YN: return (Scalar){.f = single ? nd_ynf((int32_t)x.i, (float)y.f) : nd_yn((int32_t)x.i, y.f)};
-    case MATH_NORM3D: {
-      double norm = nd_norm3d(x.f, y.f, z.f);
-      return (Scalar){.f = single ? (float)norm : norm};
-    }
-    case MATH_RNORM3D: {
-      double norm = nd_rnorm3d(x.f, y.f, z.f);
-      return (Scalar){.f = single ? (float)norm : norm};
-    }
-    case MATH_NORM4D: {
-      double norm = nd_norm4d(x.f, y.f, z.f, in[3].f);
-      return (Scalar){.f = single ? (float)norm : norm};
-    }
-    case MATH_RNORM4D: {
-      double norm = nd_rnorm4d(x.f, y.f, z.f, in[3].f);
-      return (Scalar){.f = single ? (float)norm : norm};
-    }
-    default: return convert_math(fn, x, y);
+    default: return mixed_math(fn, single, types, in, x, y, z);
+  }
+}
+
+/* Bound to the type. */
+static Scalar float_math(MathFn fn, bool single, const Dtype *types, const Scalar *in) {
+  int arity = math_info[fn].arity;
+  Scalar none = {.f = 0}, x = in[0], y = arity > 1 ? in[1] : none, z = arity > 2 ? in[2] : none;
+  switch (fn) {
+    ROUNDINGS(OWN2, ADD, add)
+    ROUNDINGS(OWN2, SUB, sub)
+    ROUNDINGS(OWN2, MUL, mul)
+    ROUNDINGS(OWN2, DIV, div)
+    ROUNDINGS(OWN1, RCP, rcp)
+    ROUNDINGS(OWN1, SQRT, sqrt)
+    ROUNDINGS(OWN3, FMA, fma)
+    OWN3(FMA, fma)
+    OWN1(ABS, abs)
+    OWN1(FLOOR, floor)
+    OWN1(CEIL, ceil)
+    OWN1(TRUNC, trunc)
+    OWN1(RINT, rint)
+    OWN1(NEARBYINT, nearbyint)
+    OWN1(ROUND, round)
+    OWN1(LOGB, logb)
+    OWN2(COPYSIGN, copysign)
+    OWN2(NEXTAFTER, nextafter)
+    OWN2(FMOD, fmod)
+    OWN2(REMAINDER, remainder)
+    OWN2(FDIM, fdim)
+    INT_OF1(ISNAN, isnan)
+    INT_OF1(ISINF, isinf)
+    INT_OF1(SIGNBIT, signbit)
+    INT_OF1(LLRINT, llrint)
+    INT_OF1(LLROUND, llround)
+    INT_OF1(ILOGB, ilogb)
+    I_D(FINITEF, isfinited)
+    I_D(ISFINITED, isfinited)
+    F_F(SATURATEF, saturatef)
+    F_D(RCP64H, rcp64h)
+    F_F(RSQRT_RN, rsqrt_rn)
+    default: return near_math(fn, single, types, in, x, y, z);
   }
 }
 

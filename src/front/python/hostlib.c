@@ -241,95 +241,163 @@ static Py *copy_of(Front *fr, Py *x, bool deep) {
   return r;
 }
 
-Py *host_library_call(Front *fr, const char *path, const Call *c, bool *known) {
-  *known = true;
-  Py *first = c->n ? c->args[0] : NULL;
-  if (!strncmp(path, "python.", 7)) {
-    const char *name = path + 7;
-    if (!strcmp(name, "sorted") || !strcmp(name, "map") || !strcmp(name, "filter") || !strcmp(name, "set") ||
-        !strcmp(name, "frozenset"))
-      return sequence(fr, name, c);
-    if (!strcmp(name, "print")) return py_none(fr);
-    if (!strcmp(name, "dict")) {
-      Py *d = first && first->kind == PY_DICT ? copy_of(fr, first, false) : py_dict(fr);
-      if (first && first->kind == PY_TUPLE)
-        for (int i = 0; i < first->tuple.n; i++) {
-          Py *pair = first->tuple.at[i];
-          if (pair->kind == PY_TUPLE && pair->tuple.n == 2) py_dict_put(fr, d, pair->tuple.at[0], pair->tuple.at[1]);
-        }
-      for (int i = 0; i < c->kw_n; i++) py_dict_put(fr, d, py_str(fr, c->kw_names[i]), c->kw_values[i]);
-      return d;
-    }
-    if (!strcmp(name, "callable") && first)
-      return first->kind == PY_UNKNOWN ? first
-                                       : py_bool(fr, first->kind == PY_FUNCTION || first->kind == PY_BUILTIN ||
-                                                         first->kind == PY_METHOD || first->kind == PY_CLASS);
-    if (!strcmp(name, "iter") && first) return host_iterate(fr, first);
-    if (!strcmp(name, "next") && first) {
-      Py *items = host_iterate(fr, first);
-      if (items->kind == PY_TUPLE && items->tuple.n) return items->tuple.at[0];
-      return c->n > 1 ? c->args[1] : py_unknown(fr, "next() of nothing");
-    }
-    *known = false;
-    return NULL;
+/* A call by its full name: `first` is its first argument, of rows with needs_one never NULL. */
+typedef struct HostCall {
+  Front *fr;
+  const char *path;
+  const Call *call;
+  Py *first;
+} HostCall;
+
+static Py *call_sequence(const HostCall *h) { return sequence(h->fr, h->path + strlen("python."), h->call); }
+static Py *call_print(const HostCall *h) { return py_none(h->fr); }
+static Py *call_iter(const HostCall *h) { return host_iterate(h->fr, h->first); }
+static Py *call_product(const HostCall *h) { return product(h->fr, h->call); }
+static Py *call_namedtuple(const HostCall *h) { return named_tuple(h->fr, h->call); }
+static Py *call_empty_dict(const HostCall *h) { return py_dict(h->fr); }
+static Py *call_copy(const HostCall *h) { return copy_of(h->fr, h->first, false); }
+static Py *call_deepcopy(const HostCall *h) { return copy_of(h->fr, h->first, true); }
+static Py *call_getenv(const HostCall *h) { return h->call->n > 1 ? h->call->args[1] : py_none(h->fr); }
+static Py *call_version(const HostCall *h) { return version(h->fr, h->first); }
+static Py *call_finfo(const HostCall *h) { return type_info(h->fr, h->first, false); }
+static Py *call_iinfo(const HostCall *h) { return type_info(h->fr, h->first, true); }
+
+static void put_keywords(Front *fr, Py *d, const Call *c) {
+  for (int i = 0; i < c->kw_n; i++) py_dict_put(fr, d, py_str(fr, c->kw_names[i]), c->kw_values[i]);
+}
+
+static Py *call_dict(const HostCall *h) {
+  Py *first = h->first, *d = first && first->kind == PY_DICT ? copy_of(h->fr, first, false) : py_dict(h->fr);
+  for (int i = 0; first && first->kind == PY_TUPLE && i < first->tuple.n; i++) {
+    Py *pair = first->tuple.at[i];
+    if (pair->kind == PY_TUPLE && pair->tuple.n == 2) py_dict_put(h->fr, d, pair->tuple.at[0], pair->tuple.at[1]);
   }
-  if (!strncmp(path, "argument.zero_.", 15)) { /* autotune.c's argument_value: what hooks ask of arrays */
-    vec_push(fr->cx->arena, &front_project(fr)->zeroed, atoi(path + 15));
-    return py_none(fr);
+  put_keywords(h->fr, d, h->call);
+  return d;
+}
+
+static Py *call_callable(const HostCall *h) {
+  PyKind k = h->first->kind;
+  if (k == PY_UNKNOWN) return h->first;
+  return py_bool(h->fr, k == PY_FUNCTION || k == PY_BUILTIN || k == PY_METHOD || k == PY_CLASS);
+}
+
+static Py *call_next(const HostCall *h) {
+  Py *items = host_iterate(h->fr, h->first);
+  if (items->kind == PY_TUPLE && items->tuple.n) return items->tuple.at[0];
+  return h->call->n > 1 ? h->call->args[1] : py_unknown(h->fr, "next() of nothing");
+}
+
+static Py *call_partial(const HostCall *h) {
+  Py *o = py_object(h->fr, NULL, "functools.partial"), *kw = py_dict(h->fr);
+  put_keywords(h->fr, kw, h->call);
+  map_put(o->object.fields, "__call__", h->first);
+  map_put(o->object.fields, "args", py_tuple(h->fr, h->call->n - 1, h->call->args + 1));
+  map_put(o->object.fields, "keywords", kw);
+  return o;
+}
+
+static Py *call_reduce(const HostCall *h) {
+  const Call *c = h->call;
+  if (c->n < 2) return NULL;
+  Py *items = host_iterate(h->fr, c->args[1]);
+  if (items->kind == PY_UNKNOWN) return items;
+  int i = c->n > 2 ? 0 : 1;
+  if (i && !items->tuple.n) return py_unknown(h->fr, "reduce of nothing");
+  Py *v = c->n > 2 ? c->args[2] : items->tuple.at[0];
+  for (; i < items->tuple.n; i++) {
+    Py *args[] = {v, items->tuple.at[i]};
+    Call call = {.span = c->span, .arg_spans = NEW_N(h->fr->cx->arena, Span, 3), .n = 2, .args = args};
+    v = host_call(h->fr, h->first, &call);
   }
-  if (!strncmp(path, "argument.element_size.", 22)) return py_int(fr, atoi(path + 22));
-  if (!strncmp(path, "triton.ops.matmul_perf_model.", 29)) {
-    Py *v = perf_model_call(fr, path + 29, c);
-    *known = v != NULL;
-    return v;
-  }
-  if (!strcmp(path, "functools.partial") && first) {
-    Py *o = py_object(fr, NULL, "functools.partial"), *kw = py_dict(fr);
-    for (int i = 0; i < c->kw_n; i++) py_dict_put(fr, kw, py_str(fr, c->kw_names[i]), c->kw_values[i]);
-    map_put(o->object.fields, "__call__", first);
-    map_put(o->object.fields, "args", py_tuple(fr, c->n - 1, c->args + 1));
-    map_put(o->object.fields, "keywords", kw);
-    return o;
-  }
-  if (!strcmp(path, "functools.reduce") && c->n >= 2) {
-    Py *items = host_iterate(fr, c->args[1]);
+  return v;
+}
+
+static Py *call_chain(const HostCall *h) {
+  Py *out = py_list(h->fr, 0, NULL);
+  for (int i = 0; i < h->call->n; i++) {
+    Py *items = host_iterate(h->fr, h->call->args[i]);
     if (items->kind == PY_UNKNOWN) return items;
-    int i = c->n > 2 ? 0 : 1;
-    if (i && !items->tuple.n) return py_unknown(fr, "reduce of nothing");
-    Py *v = c->n > 2 ? c->args[2] : items->tuple.at[0];
-    for (; i < items->tuple.n; i++) {
-      Py *args[] = {v, items->tuple.at[i]};
-      Call call = {.span = c->span, .arg_spans = NEW_N(fr->cx->arena, Span, 3), .n = 2, .args = args};
-      v = host_call(fr, first, &call);
-    }
-    return v;
+    for (int k = 0; k < items->tuple.n; k++) py_append(h->fr, out, items->tuple.at[k]);
   }
-  if (!strcmp(path, "itertools.product")) return product(fr, c);
-  if (!strcmp(path, "itertools.chain")) {
-    Py *out = py_list(fr, 0, NULL);
-    for (int i = 0; i < c->n; i++) {
-      Py *items = host_iterate(fr, c->args[i]);
-      if (items->kind == PY_UNKNOWN) return items;
-      for (int k = 0; k < items->tuple.n; k++) py_append(fr, out, items->tuple.at[k]);
-    }
-    return out;
+  return out;
+}
+
+static Py *call_current_target(const HostCall *h) { /* kernels choose by it between vendors */
+  Py *o = py_object(h->fr, NULL, "triton.backends.compiler.GPUTarget");
+  map_put(o->object.fields, "backend", py_str(h->fr, "cuda"));
+  map_put(o->object.fields, "arch", py_int(h->fr, 90));
+  map_put(o->object.fields, "warp_size", py_int(h->fr, 32));
+  return o;
+}
+
+/* autotune.c's argument_value: what hooks ask of arrays */
+static Py *call_zero(const HostCall *h) {
+  vec_push(h->fr->cx->arena, &front_project(h->fr)->zeroed, atoi(h->path + strlen("argument.zero_.")));
+  return py_none(h->fr);
+}
+static Py *call_element_size(const HostCall *h) {
+  return py_int(h->fr, atoi(h->path + strlen("argument.element_size.")));
+}
+static Py *call_perf_model(const HostCall *h) {
+  return perf_model_call(h->fr, h->path + strlen("triton.ops.matmul_perf_model."), h->call);
+}
+
+/* In WHOLE paths are equal, in START the name is the path's beginning, in END its end. */
+typedef enum { WHOLE, START, END } NamePart;
+static const struct HostRow {
+  const char *name;
+  Py *(*run)(const HostCall *h);
+  bool needs_one; /* argument */
+  NamePart part;
+} host_rows[] = {
+    {"python.sorted", call_sequence, false, WHOLE},
+    {"python.map", call_sequence, false, WHOLE},
+    {"python.filter", call_sequence, false, WHOLE},
+    {"python.set", call_sequence, false, WHOLE},
+    {"python.frozenset", call_sequence, false, WHOLE},
+    {"python.print", call_print, false, WHOLE},
+    {"python.dict", call_dict, false, WHOLE},
+    {"python.callable", call_callable, true, WHOLE},
+    {"python.iter", call_iter, true, WHOLE},
+    {"python.next", call_next, true, WHOLE},
+    {"argument.zero_.", call_zero, false, START},
+    {"argument.element_size.", call_element_size, false, START},
+    {"triton.ops.matmul_perf_model.", call_perf_model, false, START},
+    {"functools.partial", call_partial, true, WHOLE},
+    {"functools.reduce", call_reduce, false, WHOLE},
+    {"itertools.product", call_product, false, WHOLE},
+    {"itertools.chain", call_chain, false, WHOLE},
+    {"collections.namedtuple", call_namedtuple, false, WHOLE},
+    {"collections.OrderedDict", call_empty_dict, false, WHOLE},
+    {"collections.defaultdict", call_empty_dict, false, WHOLE},
+    {"copy.deepcopy", call_deepcopy, true, WHOLE},
+    {"copy.copy", call_copy, true, WHOLE},
+    {"os.getenv", call_getenv, true, WHOLE},
+    {"packaging.version.parse", call_version, true, WHOLE},
+    {"packaging.version.Version", call_version, true, WHOLE},
+    {"torch.finfo", call_finfo, true, WHOLE},
+    {"torch.iinfo", call_iinfo, true, WHOLE},
+    {"get_current_target", call_current_target, false, END},
+};
+
+static bool names_path(const struct HostRow *r, const char *path) {
+  switch (r->part) {
+    case START: return !strncmp(path, r->name, strlen(r->name));
+    case END: return strncmp(path, "python.", 7) && ends_with(path, r->name);
+    default: return !strcmp(path, r->name);
   }
-  if (!strcmp(path, "collections.namedtuple")) return named_tuple(fr, c);
-  if (!strcmp(path, "collections.OrderedDict") || !strcmp(path, "collections.defaultdict")) return py_dict(fr);
-  if ((!strcmp(path, "copy.deepcopy") || !strcmp(path, "copy.copy")) && first)
-    return copy_of(fr, first, path[5] == 'd');
-  if (!strcmp(path, "os.getenv") && first) return c->n > 1 ? c->args[1] : py_none(fr);
-  if ((!strcmp(path, "packaging.version.parse") || !strcmp(path, "packaging.version.Version")) && first)
-    return version(fr, first);
-  if ((!strcmp(path, "torch.finfo") || !strcmp(path, "torch.iinfo")) && first)
-    return type_info(fr, first, path[6] == 'i');
-  if (ends_with(path, "get_current_target")) { /* kernels choose by it between vendors */
-    Py *o = py_object(fr, NULL, "triton.backends.compiler.GPUTarget");
-    map_put(o->object.fields, "backend", py_str(fr, "cuda"));
-    map_put(o->object.fields, "arch", py_int(fr, 90));
-    map_put(o->object.fields, "warp_size", py_int(fr, 32));
-    return o;
+}
+
+Py *host_library_call(Front *fr, const char *path, const Call *c, bool *known) {
+  const HostCall h = {fr, path, c, c->n ? c->args[0] : NULL};
+  Py *v = NULL;
+  for (size_t i = 0; i < sizeof host_rows / sizeof *host_rows; i++) {
+    const struct HostRow *r = &host_rows[i];
+    if (!names_path(r, path) || (r->needs_one && !h.first)) continue;
+    v = r->run(&h);
+    break;
   }
-  *known = false;
-  return NULL;
+  *known = v != NULL;
+  return v;
 }

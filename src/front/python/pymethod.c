@@ -1,5 +1,5 @@
-/* Methods of Python's own values, iteration, and format specifications: what host code and constexprs use of them. A
- * table names them; a method that is not in it does not exist here. */
+/* Methods of Python's own values, and iteration: what host code and constexprs use of them. A table names them; a
+ * method that is not in it does not exist here. */
 #include "front/core.h"
 
 #include <ctype.h>
@@ -44,126 +44,6 @@ Py *py_items(Front *fr, Py *x) {
   }
 }
 
-/* ---- formatting -------------------------------------------------------------------------------------------------- */
-
-static void pad(Buf *out, const char *s, size_t n, char align, char fill, size_t width) {
-  size_t gap = width > n ? width - n : 0;
-  size_t left = align == '>' ? gap : align == '^' ? gap / 2 : 0;
-  for (size_t i = 0; i < left; i++) buf_putc(out, fill);
-  buf_write(out, s, n);
-  for (size_t i = left; i < gap; i++) buf_putc(out, fill);
-}
-
-static void group_thousands(Buf *out, const char *digits) {
-  size_t n = 0;
-  while (isdigit((unsigned char)digits[n])) n++;
-  for (size_t i = 0; i < n; i++) {
-    if (i && (n - i) % 3 == 0) buf_putc(out, ',');
-    buf_putc(out, digits[i]);
-  }
-  buf_puts(out, digits + n);
-}
-
-/* [[fill]align][sign][#][0][width][,][.precision][type] */
-Py *py_format(Front *fr, Py *x, int conversion, const char *spec, const char **why) {
-  Buf text = {.arena = fr->cx->arena}, out = {.arena = fr->cx->arena};
-  if (conversion == 'r' || conversion == 'a' || conversion == 's' || !spec || !*spec) {
-    py_write(&text, x, conversion == 'r' || conversion == 'a');
-    if (!spec || !*spec) {
-      Py *r = py_str_n(fr, text.at ? text.at : "", text.n);
-      buf_destroy(&text);
-      return r;
-    }
-  }
-  const char *s = spec;
-  char fill = ' ', align = 0, sign = 0, kind = 0;
-  bool zero = false, comma = false, alternate = false;
-  int width = 0, precision = -1;
-  if (*s && s[1] && strchr("<>^=", s[1])) {
-    fill = *s;
-    align = s[1];
-    s += 2;
-  } else if (*s && strchr("<>^=", *s)) align = *s++;
-  if (*s && strchr("+- ", *s)) sign = *s++;
-  if (*s == '#') {
-    alternate = true;
-    s++;
-  }
-  if (*s == '0') {
-    zero = true;
-    s++;
-  }
-  while (isdigit((unsigned char)*s) && width < 10000) width = width * 10 + (*s++ - '0');
-  if (*s == ',' || *s == '_') {
-    comma = true;
-    s++;
-  }
-  if (*s == '.') {
-    precision = 0;
-    s++;
-    while (isdigit((unsigned char)*s) && precision < 1000) precision = precision * 10 + (*s++ - '0');
-  }
-  if (*s) kind = *s++;
-  bool bad = *s != 0;
-  if (!bad && !text.n) {
-    if (py_is_number(x) && (kind ? strchr("eEfFgG%", kind) != NULL : x->kind == PY_FLOAT)) {
-      double v = py_as_double(x);
-      if (sign == '+' && !(v < 0)) buf_putc(&text, '+');
-      if (kind == '%') buf_printf(&text, "%.*f%%", precision < 0 ? 6 : precision, v * 100);
-      else if (kind == 'f' || kind == 'F') {
-        Buf raw = {.arena = fr->cx->arena};
-        buf_printf(&raw, "%.*f", precision < 0 ? 6 : precision, v);
-        if (comma && raw.at) group_thousands(&text, raw.at);
-        else if (raw.at) buf_puts(&text, raw.at);
-        buf_destroy(&raw);
-      } else if (kind == 'e') buf_printf(&text, "%.*e", precision < 0 ? 6 : precision, v);
-      else if (kind == 'E') buf_printf(&text, "%.*E", precision < 0 ? 6 : precision, v);
-      else if (precision >= 0) buf_printf(&text, "%.*g", precision ? precision : 1, v);
-      else if (kind) buf_printf(&text, "%g", v);
-      else buf_double(&text, v);
-    } else if (py_is_number(x) && x->kind != PY_FLOAT && (!kind || strchr("dnxXob", kind))) {
-      unsigned long long u = x->i < 0 ? (unsigned long long)-x->i : (unsigned long long)x->i;
-      if (x->i < 0) buf_putc(&text, '-');
-      else if (sign == '+') buf_putc(&text, '+');
-      if (kind == 'x') buf_printf(&text, alternate ? "0x%llx" : "%llx", u);
-      else if (kind == 'X') buf_printf(&text, alternate ? "0X%llX" : "%llX", u);
-      else if (kind == 'o') buf_printf(&text, alternate ? "0o%llo" : "%llo", u);
-      else if (kind == 'b') {
-        char bits[65];
-        int n = 0;
-        do bits[n++] = (char)('0' + (int)(u & 1));
-        while (u >>= 1);
-        if (alternate) buf_puts(&text, "0b");
-        while (n) buf_putc(&text, bits[--n]);
-      } else {
-        Buf raw = {.arena = fr->cx->arena};
-        py_write_int(&raw, x->i < 0 ? -x->i : x->i);
-        if (comma && raw.at) group_thousands(&text, raw.at);
-        else if (raw.at) buf_puts(&text, raw.at);
-        buf_destroy(&raw);
-      }
-    } else if (x->kind == PY_STR && (!kind || kind == 's')) {
-      buf_write(&text, x->str.s, precision >= 0 && (size_t)precision < x->str.n ? (size_t)precision : x->str.n);
-    } else bad = true;
-  }
-  Py *r = NULL;
-  if (bad) *why = explain(fr, "the format '%s' does not suit %s", spec, py_describe(fr, x));
-  else {
-    const char *t = text.at ? text.at : "";
-    if (zero && !align) {
-      if (*t == '-' || *t == '+') {
-        buf_putc(&out, *t++);
-        if (width) width--;
-      }
-      pad(&out, t, strlen(t), '>', '0', (size_t)width);
-    } else pad(&out, t, text.n, align ? align : py_is_number(x) ? '>' : '<', fill, (size_t)width);
-    r = py_str_n(fr, out.at ? out.at : "", out.n);
-  }
-  buf_destroy(&text);
-  buf_destroy(&out);
-  return r;
-}
-
 /* ---- methods ----------------------------------------------------------------------------------------------------- */
 
 static const char *const str_methods[] = {
@@ -197,162 +77,241 @@ bool py_has_method(const Py *self, const char *name) {
   return false;
 }
 
-static Py *str_method(Front *fr, Py *self, const char *name, const Call *c, const char **why) {
-  const char *s = self->str.s;
-  size_t n = self->str.n;
-  Py *a = c->n > 0 ? c->args[0] : NULL, *b = c->n > 1 ? c->args[1] : NULL;
-  bool sa = a && a->kind == PY_STR;
-  if (!strcmp(name, "startswith") || !strcmp(name, "endswith")) {
-    Py *one[] = {a};
-    Py *options = sa ? py_tuple(fr, 1, one) : a && a->kind == PY_TUPLE ? a : NULL;
-    if (!options) goto bad;
-    for (int i = 0; i < options->tuple.n; i++) {
-      Py *o = options->tuple.at[i];
-      if (o->kind == PY_STR && o->str.n <= n && !memcmp(name[0] == 's' ? s : s + n - o->str.n, o->str.s, o->str.n))
-        return py_bool(fr, true);
-    }
-    return py_bool(fr, false);
+/* A call of a method: `a` and `b` are its first two arguments. A method gives NULL for arguments that it does not take,
+ * with a reason in *why or without. */
+typedef struct MethodCall {
+  Front *fr;
+  Py *self, *a, *b;
+  const char *name;
+  const Call *call;
+  const char **why;
+} MethodCall;
+
+typedef struct Method {
+  const char *name;
+  Py *(*run)(const MethodCall *m);
+} Method;
+
+static Py *call_row(Front *fr, const Method *rows, Py *self, const char *name, const Call *c, const char **why) {
+  const MethodCall m = {fr, self, c->n > 0 ? c->args[0] : NULL, c->n > 1 ? c->args[1] : NULL, name, c, why};
+  while (rows->name && strcmp(rows->name, name)) rows++;
+  bool holds_itself = m.b && self->kind == PY_TUPLE && py_contains(m.b, self);
+  Py *r = rows->name && !holds_itself ? rows->run(&m) : NULL;
+  const char *kind = self->kind == PY_STR ? "str" : py_kind_name(self);
+  if (!r && !*why) *why = explain(fr, "%s.%s does not take these arguments", kind, name);
+  return r;
+}
+
+static bool is_str(const Py *p) { return p && p->kind == PY_STR; }
+
+static Py *text_of(Front *fr, Buf *out) {
+  Py *r = py_str_n(fr, out->at ? out->at : "", out->n);
+  buf_destroy(out);
+  return r;
+}
+
+/* ---- str --------------------------------------------------------------------------------------------------------- */
+
+static bool begins(const Py *s, const Py *with) {
+  return with->str.n <= s->str.n && !memcmp(s->str.s, with->str.s, with->str.n);
+}
+static bool ends(const Py *s, const Py *with) {
+  return with->str.n <= s->str.n && !memcmp(s->str.s + s->str.n - with->str.n, with->str.s, with->str.n);
+}
+
+/* startswith, endswith: one text, or any of a tuple's */
+static Py *str_begins_ends(const MethodCall *m) {
+  Py *options = is_str(m->a) ? py_tuple(m->fr, 1, &m->call->args[0]) : m->a && m->a->kind == PY_TUPLE ? m->a : NULL;
+  if (!options) return NULL;
+  for (int i = 0; i < options->tuple.n; i++) {
+    Py *o = options->tuple.at[i];
+    if (is_str(o) && (m->name[0] == 's' ? begins : ends)(m->self, o)) return py_bool(m->fr, true);
   }
-  if (!strcmp(name, "lower") || !strcmp(name, "upper") || !strcmp(name, "capitalize") || !strcmp(name, "title")) {
-    Py *r = py_str_n(fr, s, n);
-    char *t = (char *)r->str.s;
-    bool start = true;
-    for (size_t i = 0; i < n; i++) {
-      bool up = name[0] == 'u' || (name[0] == 'c' && i == 0) || (name[0] == 't' && start);
-      start = !isalpha((unsigned char)t[i]);
-      t[i] = (char)(up ? toupper((unsigned char)t[i]) : tolower((unsigned char)t[i]));
-    }
-    return r;
+  return py_bool(m->fr, false);
+}
+
+/* lower, upper, capitalize, title */
+static Py *str_case(const MethodCall *m) {
+  Py *r = py_str_n(m->fr, m->self->str.s, m->self->str.n);
+  char *t = (char *)r->str.s;
+  bool start = true;
+  for (size_t i = 0; i < r->str.n; i++) {
+    bool up = m->name[0] == 'u' || (m->name[0] == 'c' && i == 0) || (m->name[0] == 't' && start);
+    start = !isalpha((unsigned char)t[i]);
+    t[i] = (char)(up ? toupper((unsigned char)t[i]) : tolower((unsigned char)t[i]));
   }
-  if (!strcmp(name, "strip") || !strcmp(name, "lstrip") || !strcmp(name, "rstrip")) {
-    const char *set = sa ? a->str.s : " \t\r\n\f\v";
-    size_t from = 0, to = n;
-    if (name[0] != 'r')
-      while (from < to && strchr(set, s[from])) from++;
-    if (name[0] != 'l')
-      while (to > from && strchr(set, s[to - 1])) to--;
-    return py_str_n(fr, s + from, to - from);
+  return r;
+}
+
+/* strip, lstrip, rstrip */
+static Py *str_strip(const MethodCall *m) {
+  const char *set = is_str(m->a) ? m->a->str.s : " \t\r\n\f\v", *s = m->self->str.s;
+  size_t from = 0, to = m->self->str.n;
+  if (m->name[0] != 'r')
+    while (from < to && strchr(set, s[from])) from++;
+  if (m->name[0] != 'l')
+    while (to > from && strchr(set, s[to - 1])) to--;
+  return py_str_n(m->fr, s + from, to - from);
+}
+
+static Py *split_at(const MethodCall *m, const Py *separator) {
+  Py *r = py_list(m->fr, 0, NULL);
+  int64_t limit = m->b && m->b->kind == PY_INT ? (int64_t)m->b->i : -1;
+  const char *p = m->self->str.s, *end = p + m->self->str.n, *hit;
+  while (limit-- != 0 && (hit = py_find(p, (size_t)(end - p), separator->str.s, separator->str.n))) {
+    py_append(m->fr, r, py_str_n(m->fr, p, (size_t)(hit - p)));
+    p = hit + separator->str.n;
   }
-  if (!strcmp(name, "split") || !strcmp(name, "splitlines")) {
-    Py *r = py_list(fr, 0, NULL);
-    if (sa && a->str.n) {
-      int64_t limit = b && b->kind == PY_INT ? (int64_t)b->i : -1;
-      const char *p = s, *end = s + n, *hit;
-      while (limit-- != 0 && (hit = py_find(p, (size_t)(end - p), a->str.s, a->str.n))) {
-        py_append(fr, r, py_str_n(fr, p, (size_t)(hit - p)));
-        p = hit + a->str.n;
-      }
-      py_append(fr, r, py_str_n(fr, p, (size_t)(end - p)));
-      return r;
-    }
-    bool lines = name[5] != 0;
-    for (size_t i = 0; i < n;) {
-      while (!lines && i < n && isspace((unsigned char)s[i])) i++;
-      size_t from = i;
-      while (i < n && (lines ? s[i] != '\n' : !isspace((unsigned char)s[i]))) i++;
-      if (i > from || lines) py_append(fr, r, py_str_n(fr, s + from, i - from));
-      if (lines) i++;
-    }
-    return r;
+  py_append(m->fr, r, py_str_n(m->fr, p, (size_t)(end - p)));
+  return r;
+}
+
+/* split, splitlines */
+static Py *str_split(const MethodCall *m) {
+  if (is_str(m->a) && m->a->str.n) return split_at(m, m->a);
+  Py *r = py_list(m->fr, 0, NULL);
+  const char *s = m->self->str.s;
+  size_t n = m->self->str.n;
+  bool lines = m->name[5] != 0;
+  for (size_t i = 0; i < n;) {
+    while (!lines && i < n && isspace((unsigned char)s[i])) i++;
+    size_t from = i;
+    while (i < n && (lines ? s[i] != '\n' : !isspace((unsigned char)s[i]))) i++;
+    if (i > from || lines) py_append(m->fr, r, py_str_n(m->fr, s + from, i - from));
+    if (lines) i++;
   }
-  if (!strcmp(name, "join") && a) {
-    Py *items = py_items(fr, a);
-    if (!items) goto bad;
-    Buf out = {.arena = fr->cx->arena};
-    bool ok = true;
-    for (int i = 0; i < items->tuple.n && ok; i++) {
-      if (out.n > MAX_HOST_ITEMS) return py_too_long(why);
-      if (i) buf_write(&out, s, n);
-      ok = items->tuple.at[i]->kind == PY_STR;
-      if (ok) buf_write(&out, items->tuple.at[i]->str.s, items->tuple.at[i]->str.n);
-    }
-    Py *r = ok ? py_str_n(fr, out.at ? out.at : "", out.n) : NULL;
-    buf_destroy(&out);
-    if (!r) goto bad;
-    return r;
+  return r;
+}
+
+static Py *str_join(const MethodCall *m) {
+  Py *items = m->a ? py_items(m->fr, m->a) : NULL;
+  if (!items) return NULL;
+  Buf out = {.arena = m->fr->cx->arena};
+  for (int i = 0; i < items->tuple.n; i++) {
+    if (out.n > MAX_HOST_ITEMS) return py_too_long(m->why);
+    if (i) buf_write(&out, m->self->str.s, m->self->str.n);
+    if (!is_str(items->tuple.at[i])) return NULL;
+    buf_write(&out, items->tuple.at[i]->str.s, items->tuple.at[i]->str.n);
   }
-  if (!strcmp(name, "replace") && sa && b && b->kind == PY_STR && a->str.n) {
-    Buf out = {.arena = fr->cx->arena};
-    const char *p = s, *end = s + n, *hit;
-    while ((hit = py_find(p, (size_t)(end - p), a->str.s, a->str.n))) {
-      if (out.n > MAX_HOST_ITEMS) return py_too_long(why);
-      buf_write(&out, p, (size_t)(hit - p));
-      buf_write(&out, b->str.s, b->str.n);
-      p = hit + a->str.n;
-    }
-    buf_write(&out, p, (size_t)(end - p));
-    Py *r = py_str_n(fr, out.at ? out.at : "", out.n);
-    buf_destroy(&out);
-    return r;
+  return text_of(m->fr, &out);
+}
+
+static Py *str_replace(const MethodCall *m) {
+  if (!is_str(m->a) || !is_str(m->b) || !m->a->str.n) return NULL;
+  Buf out = {.arena = m->fr->cx->arena};
+  const char *p = m->self->str.s, *end = p + m->self->str.n, *hit;
+  while ((hit = py_find(p, (size_t)(end - p), m->a->str.s, m->a->str.n))) {
+    if (out.n > MAX_HOST_ITEMS) return py_too_long(m->why);
+    buf_write(&out, p, (size_t)(hit - p));
+    buf_write(&out, m->b->str.s, m->b->str.n);
+    p = hit + m->a->str.n;
   }
-  if ((!strcmp(name, "find") || !strcmp(name, "index")) && sa) {
-    const char *hit = a->str.n ? py_find(s, n, a->str.s, a->str.n) : s;
-    if (hit) return py_int(fr, hit - s);
-    if (name[0] == 'f') return py_int(fr, -1);
-    *why = "substring not found";
-    return NULL;
-  }
-  if (!strcmp(name, "count") && sa && a->str.n) {
-    int count = 0;
-    const char *p = s, *end = s + n, *hit;
-    while ((hit = py_find(p, (size_t)(end - p), a->str.s, a->str.n))) count++, p = hit + a->str.n;
-    return py_int(fr, count);
-  }
-  if (!strcmp(name, "isdigit")) {
-    bool all = n > 0;
-    for (size_t i = 0; i < n; i++) all = all && isdigit((unsigned char)s[i]);
-    return py_bool(fr, all);
-  }
-  if (!strcmp(name, "removeprefix") && sa)
-    return a->str.n <= n && !memcmp(s, a->str.s, a->str.n) ? py_str_n(fr, s + a->str.n, n - a->str.n) : self;
-  if (!strcmp(name, "removesuffix") && sa)
-    return a->str.n <= n && !memcmp(s + n - a->str.n, a->str.s, a->str.n) ? py_str_n(fr, s, n - a->str.n) : self;
-  if (!strcmp(name, "encode") || !strcmp(name, "decode")) return self;
-  if (!strcmp(name, "zfill") && a && a->kind == PY_INT && a->i >= 0 && a->i < 10000) {
-    Buf out = {.arena = fr->cx->arena};
-    pad(&out, s, n, '>', '0', (size_t)a->i);
-    Py *r = py_str_n(fr, out.at ? out.at : "", out.n);
-    buf_destroy(&out);
-    return r;
-  }
-  if (!strcmp(name, "format")) {
-    Buf out = {.arena = fr->cx->arena};
-    int next = 0;
-    for (size_t i = 0; i < n; i++) {
-      if ((s[i] == '{' || s[i] == '}') && i + 1 < n && s[i + 1] == s[i]) {
-        buf_putc(&out, s[i++]);
-        continue;
-      }
-      const char *close = s[i] == '{' ? memchr(s + i, '}', n - i) : NULL;
-      if (!close) {
-        buf_putc(&out, s[i]);
-        continue;
-      }
-      char *field = arena_strndup(fr->cx->arena, s + i + 1, (size_t)(close - (s + i + 1)));
-      char *spec = strchr(field, ':');
-      if (spec) *spec++ = 0;
-      Py *item = NULL;
-      if (!*field) item = next < c->n ? c->args[next++] : NULL;
-      else if (isdigit((unsigned char)*field)) item = *field - '0' < c->n && !field[1] ? c->args[*field - '0'] : NULL;
-      else
-        for (int k = 0; k < c->kw_n; k++)
-          if (!strcmp(c->kw_names[k], field)) item = c->kw_values[k];
-      Py *t = item ? py_format(fr, item, -1, spec, why) : NULL;
-      if (!t) {
-        buf_destroy(&out);
-        goto bad;
-      }
-      buf_write(&out, t->str.s, t->str.n);
-      i = (size_t)(close - s);
-    }
-    Py *r = py_str_n(fr, out.at ? out.at : "", out.n);
-    buf_destroy(&out);
-    return r;
-  }
-bad:
-  if (!*why) *why = explain(fr, "str.%s does not take these arguments", name);
+  buf_write(&out, p, (size_t)(end - p));
+  return text_of(m->fr, &out);
+}
+
+/* find, index */
+static Py *str_find(const MethodCall *m) {
+  if (!is_str(m->a)) return NULL;
+  const char *s = m->self->str.s, *hit = m->a->str.n ? py_find(s, m->self->str.n, m->a->str.s, m->a->str.n) : s;
+  if (hit) return py_int(m->fr, hit - s);
+  if (m->name[0] == 'f') return py_int(m->fr, -1);
+  *m->why = "substring not found";
   return NULL;
 }
+
+static Py *str_count(const MethodCall *m) {
+  if (!is_str(m->a) || !m->a->str.n) return NULL;
+  int count = 0;
+  const char *p = m->self->str.s, *end = p + m->self->str.n, *hit;
+  for (; (hit = py_find(p, (size_t)(end - p), m->a->str.s, m->a->str.n)); p = hit + m->a->str.n) count++;
+  return py_int(m->fr, count);
+}
+
+static Py *str_isdigit(const MethodCall *m) {
+  bool all = m->self->str.n > 0;
+  for (size_t i = 0; i < m->self->str.n; i++) all = all && isdigit((unsigned char)m->self->str.s[i]);
+  return py_bool(m->fr, all);
+}
+
+static Py *str_removeprefix(const MethodCall *m) {
+  if (!is_str(m->a)) return NULL;
+  if (!begins(m->self, m->a)) return m->self;
+  return py_str_n(m->fr, m->self->str.s + m->a->str.n, m->self->str.n - m->a->str.n);
+}
+
+static Py *str_removesuffix(const MethodCall *m) {
+  if (!is_str(m->a)) return NULL;
+  return ends(m->self, m->a) ? py_str_n(m->fr, m->self->str.s, m->self->str.n - m->a->str.n) : m->self;
+}
+
+/* encode, decode: bytes are texts here */
+static Py *str_itself(const MethodCall *m) { return m->self; }
+
+static Py *str_zfill(const MethodCall *m) {
+  if (!m->a || m->a->kind != PY_INT || m->a->i < 0 || m->a->i >= 10000) return NULL;
+  return py_format(m->fr, m->self, -1, arena_printf(m->fr->cx->arena, "0>%d", (int)m->a->i), m->why);
+}
+
+/* What a field of format() names: the next argument, one by number (of one digit), one by name; NULL: none. */
+static Py *format_argument(const Call *c, const char *field, int *next) {
+  if (!*field) return *next < c->n ? c->args[(*next)++] : NULL;
+  if (isdigit((unsigned char)*field)) return *field - '0' < c->n && !field[1] ? c->args[*field - '0'] : NULL;
+  Py *item = NULL;
+  for (int k = 0; k < c->kw_n; k++)
+    if (!strcmp(c->kw_names[k], field)) item = c->kw_values[k];
+  return item;
+}
+
+static Py *str_format(const MethodCall *m) {
+  Buf out = {.arena = m->fr->cx->arena};
+  const char *s = m->self->str.s;
+  size_t n = m->self->str.n;
+  int next = 0;
+  for (size_t i = 0; i < n; i++) {
+    bool doubled = (s[i] == '{' || s[i] == '}') && i + 1 < n && s[i + 1] == s[i];
+    const char *close = s[i] == '{' && !doubled ? memchr(s + i, '}', n - i) : NULL;
+    if (!close) {
+      buf_putc(&out, s[i]);
+      i += doubled;
+      continue;
+    }
+    char *field = arena_strndup(m->fr->cx->arena, s + i + 1, (size_t)(close - (s + i + 1))), *spec = strchr(field, ':');
+    if (spec) *spec++ = 0;
+    Py *item = format_argument(m->call, field, &next), *t = item ? py_format(m->fr, item, -1, spec, m->why) : NULL;
+    if (!t) return NULL;
+    buf_write(&out, t->str.s, t->str.n);
+    i = (size_t)(close - s);
+  }
+  return text_of(m->fr, &out);
+}
+
+static const Method str_rows[] = {
+    {"startswith", str_begins_ends},
+    {"endswith", str_begins_ends},
+    {"lower", str_case},
+    {"upper", str_case},
+    {"capitalize", str_case},
+    {"title", str_case},
+    {"strip", str_strip},
+    {"lstrip", str_strip},
+    {"rstrip", str_strip},
+    {"split", str_split},
+    {"splitlines", str_split},
+    {"join", str_join},
+    {"replace", str_replace},
+    {"find", str_find},
+    {"index", str_find},
+    {"count", str_count},
+    {"isdigit", str_isdigit},
+    {"removeprefix", str_removeprefix},
+    {"removesuffix", str_removesuffix},
+    {"encode", str_itself},
+    {"decode", str_itself},
+    {"zfill", str_zfill},
+    {"format", str_format},
+    {NULL, NULL},
+};
 
 static int compare_for_sort(Front *fr, const Py *a, const Py *b) {
   const char *why = NULL;
@@ -375,96 +334,131 @@ void py_sort(Front *fr, Py *list, Py *keys, bool reverse) { /* by insertion: sta
   }
 }
 
-static Py *list_method(Front *fr, Py *self, const char *name, const Call *c, const char **why) {
-  Py *a = c->n > 0 ? c->args[0] : NULL, *b = c->n > 1 ? c->args[1] : NULL;
-  int n = self->tuple.n;
-  if ((!strcmp(name, "append") && a && py_contains(a, self)) || (b && py_contains(b, self))) goto bad;
-  if (!strcmp(name, "append") && a) return py_append(fr, self, a), py_none(fr);
-  if (!strcmp(name, "extend") && a) {
-    Py *items = py_items(fr, a);
-    if (!items) goto bad;
-    int m = items->tuple.n;
-    if (n + m > MAX_HOST_ITEMS || (items != self && py_contains(items, self))) goto bad;
-    for (int i = 0; i < m; i++) py_append(fr, self, items->tuple.at[i]);
-    return py_none(fr);
+static Py *list_append(const MethodCall *m) {
+  if (!m->a || py_contains(m->a, m->self)) return NULL;
+  py_append(m->fr, m->self, m->a);
+  return py_none(m->fr);
+}
+
+static Py *list_extend(const MethodCall *m) {
+  Py *items = m->a ? py_items(m->fr, m->a) : NULL;
+  if (!items) return NULL;
+  int n = items->tuple.n;
+  if (m->self->tuple.n + n > MAX_HOST_ITEMS || (items != m->self && py_contains(items, m->self))) return NULL;
+  for (int i = 0; i < n; i++) py_append(m->fr, m->self, items->tuple.at[i]);
+  return py_none(m->fr);
+}
+
+static Py *list_insert(const MethodCall *m) {
+  int n = m->self->tuple.n;
+  if (!m->a || m->a->kind != PY_INT || !m->b) return NULL;
+  PyInt at = m->a->i < 0 ? m->a->i + n : m->a->i;
+  at = at < 0 ? 0 : at > n ? n : at;
+  py_append(m->fr, m->self, m->b);
+  for (int i = n; i > at; i--) m->self->tuple.at[i] = m->self->tuple.at[i - 1];
+  m->self->tuple.at[at] = m->b;
+  return py_none(m->fr);
+}
+
+static void take_out(Front *fr, Py *list, PyInt at) {
+  Py *rest = py_list(fr, 0, NULL);
+  for (int i = 0; i < list->tuple.n; i++)
+    if (i != at) py_append(fr, rest, list->tuple.at[i]);
+  list->tuple = rest->tuple;
+}
+
+static Py *list_pop(const MethodCall *m) {
+  int n = m->self->tuple.n;
+  PyInt at = m->a && m->a->kind == PY_INT ? (m->a->i < 0 ? m->a->i + n : m->a->i) : n - 1;
+  if (at < 0 || at >= n) return NULL;
+  Py *v = m->self->tuple.at[at];
+  take_out(m->fr, m->self, at);
+  return v;
+}
+
+/* index, remove */
+static Py *list_find(const MethodCall *m) {
+  if (!m->a) return NULL;
+  for (int i = 0; i < m->self->tuple.n; i++) {
+    if (!py_equal(m->self->tuple.at[i], m->a)) continue;
+    if (m->name[0] == 'i') return py_int(m->fr, i);
+    take_out(m->fr, m->self, i);
+    return py_none(m->fr);
   }
-  if (!strcmp(name, "insert") && a && a->kind == PY_INT && b) {
-    PyInt at = a->i < 0 ? a->i + n : a->i;
-    at = at < 0 ? 0 : at > n ? n : at;
-    py_append(fr, self, b);
-    for (int i = n; i > at; i--) self->tuple.at[i] = self->tuple.at[i - 1];
-    self->tuple.at[at] = b;
-    return py_none(fr);
-  }
-  if (!strcmp(name, "pop") && n > 0) {
-    PyInt at = a && a->kind == PY_INT ? (a->i < 0 ? a->i + n : a->i) : n - 1;
-    if (at < 0 || at >= n) goto bad;
-    Py *v = self->tuple.at[at];
-    Py *rest = py_list(fr, 0, NULL);
-    for (int i = 0; i < n; i++)
-      if (i != at) py_append(fr, rest, self->tuple.at[i]);
-    self->tuple = rest->tuple;
-    return v;
-  }
-  if ((!strcmp(name, "index") || !strcmp(name, "remove")) && a) {
-    for (int i = 0; i < n; i++)
-      if (py_equal(self->tuple.at[i], a)) {
-        if (name[0] == 'i') return py_int(fr, i);
-        Py *rest = py_list(fr, 0, NULL);
-        for (int j = 0; j < n; j++)
-          if (j != i) py_append(fr, rest, self->tuple.at[j]);
-        self->tuple = rest->tuple;
-        return py_none(fr);
-      }
-    *why = explain(fr, "%s is not in the %s", py_describe(fr, a), py_kind_name(self));
-    return NULL;
-  }
-  if (!strcmp(name, "count") && a) {
-    int count = 0;
-    for (int i = 0; i < n; i++) count += py_equal(self->tuple.at[i], a);
-    return py_int(fr, count);
-  }
-  if (!strcmp(name, "copy")) return py_list(fr, n, self->tuple.at);
-  if (!strcmp(name, "clear")) return self->tuple = py_list(fr, 0, NULL)->tuple, py_none(fr);
-  if (!strcmp(name, "reverse")) {
-    for (int i = 0; i < n / 2; i++) {
-      Py *t = self->tuple.at[i];
-      self->tuple.at[i] = self->tuple.at[n - 1 - i];
-      self->tuple.at[n - 1 - i] = t;
-    }
-    return py_none(fr);
-  }
-  if (!strcmp(name, "sort")) {
-    Py *keys = py_list(fr, n, self->tuple.at);
-    bool reverse = false;
-    for (int k = 0; k < c->kw_n; k++) {
-      if (!strcmp(c->kw_names[k], "reverse")) reverse = py_truth_known(c->kw_values[k]) == 1;
-      if (!strcmp(c->kw_names[k], "key"))
-        for (int i = 0; i < n; i++) {
-          Call call = {.span = c->span, .n = 1, .args = &self->tuple.at[i]};
-          keys->tuple.at[i] = host_call(fr, c->kw_values[k], &call);
-        }
-    }
-    py_sort(fr, self, keys, reverse);
-    return py_none(fr);
-  }
-  if (!strcmp(name, "_asdict") && self->tuple.cls) {
-    Py *d = py_dict(fr);
-    for (int i = 0; i < n; i++) py_dict_put(fr, d, py_str(fr, self->tuple.cls->fields[i]), self->tuple.at[i]);
-    return d;
-  }
-  if (!strcmp(name, "_replace") && self->tuple.cls) {
-    Py *r = py_tuple(fr, n, self->tuple.at);
-    r->tuple.cls = self->tuple.cls;
-    for (int k = 0; k < c->kw_n; k++)
-      for (int i = 0; i < n; i++)
-        if (!strcmp(c->kw_names[k], self->tuple.cls->fields[i])) r->tuple.at[i] = c->kw_values[k];
-    return r;
-  }
-bad:
-  if (!*why) *why = explain(fr, "%s.%s does not take these arguments", py_kind_name(self), name);
+  *m->why = explain(m->fr, "%s is not in the %s", py_describe(m->fr, m->a), py_kind_name(m->self));
   return NULL;
 }
+
+static Py *list_count(const MethodCall *m) {
+  int count = 0;
+  if (!m->a) return NULL;
+  for (int i = 0; i < m->self->tuple.n; i++) count += py_equal(m->self->tuple.at[i], m->a);
+  return py_int(m->fr, count);
+}
+
+static Py *list_copy(const MethodCall *m) { return py_list(m->fr, m->self->tuple.n, m->self->tuple.at); }
+
+static Py *list_clear(const MethodCall *m) {
+  m->self->tuple = py_list(m->fr, 0, NULL)->tuple;
+  return py_none(m->fr);
+}
+
+static Py *list_reverse(const MethodCall *m) {
+  Py **at = m->self->tuple.at;
+  for (int i = 0, j = m->self->tuple.n - 1; i < j; i++, j--) {
+    Py *t = at[i];
+    at[i] = at[j];
+    at[j] = t;
+  }
+  return py_none(m->fr);
+}
+
+static Py *list_sort(const MethodCall *m) {
+  const Call *c = m->call;
+  int n = m->self->tuple.n;
+  Py *keys = py_list(m->fr, n, m->self->tuple.at);
+  bool reverse = false;
+  for (int k = 0; k < c->kw_n; k++) {
+    if (!strcmp(c->kw_names[k], "reverse")) reverse = py_truth_known(c->kw_values[k]) == 1;
+    if (strcmp(c->kw_names[k], "key")) continue;
+    for (int i = 0; i < n; i++) {
+      Call call = {.span = c->span, .n = 1, .args = &m->self->tuple.at[i]};
+      keys->tuple.at[i] = host_call(m->fr, c->kw_values[k], &call);
+    }
+  }
+  py_sort(m->fr, m->self, keys, reverse);
+  return py_none(m->fr);
+}
+
+/* Of named tuples. */
+static Py *list_asdict(const MethodCall *m) {
+  if (!m->self->tuple.cls) return NULL;
+  Py *d = py_dict(m->fr);
+  for (int i = 0; i < m->self->tuple.n; i++)
+    py_dict_put(m->fr, d, py_str(m->fr, m->self->tuple.cls->fields[i]), m->self->tuple.at[i]);
+  return d;
+}
+
+static Py *list_replace(const MethodCall *m) {
+  const PyClass *cls = m->self->tuple.cls;
+  if (!cls) return NULL;
+  Py *r = py_tuple(m->fr, m->self->tuple.n, m->self->tuple.at);
+  r->tuple.cls = cls;
+  for (int k = 0; k < m->call->kw_n; k++)
+    for (int i = 0; i < r->tuple.n; i++)
+      if (!strcmp(m->call->kw_names[k], cls->fields[i])) r->tuple.at[i] = m->call->kw_values[k];
+  return r;
+}
+
+static const Method list_rows[] = {
+    {"append", list_append},    {"extend", list_extend},
+    {"insert", list_insert},    {"pop", list_pop},
+    {"index", list_find},       {"remove", list_find},
+    {"count", list_count},      {"copy", list_copy},
+    {"clear", list_clear},      {"reverse", list_reverse},
+    {"sort", list_sort},        {"_asdict", list_asdict},
+    {"_replace", list_replace}, {NULL, NULL},
+};
 
 static Py *dict_method(Front *fr, Py *self, const char *name, const Call *c, const char **why) {
   Py *a = c->n > 0 ? c->args[0] : NULL, *b = c->n > 1 ? c->args[1] : NULL;
@@ -526,8 +520,8 @@ bad:
 Py *py_call_method(Front *fr, Py *self, const char *name, const Call *c, const char **why) {
   *why = NULL;
   switch (self->kind) {
-    case PY_STR: return str_method(fr, self, name, c, why);
-    case PY_TUPLE: return list_method(fr, self, name, c, why);
+    case PY_STR: return call_row(fr, str_rows, self, name, c, why);
+    case PY_TUPLE: return call_row(fr, list_rows, self, name, c, why);
     case PY_DICT: return dict_method(fr, self, name, c, why);
     case PY_INT:
     case PY_BOOL: {
