@@ -62,6 +62,7 @@ typedef struct Array {
   int64_t shape[8], strides[8]; /* elements */
   int64_t bytes;                /* from the first to the end of the last element */
   void *data;                   /* malloc'ed */
+  bool is_stand_in;             /* data is an address alone */
 } Array;
 enum { MAX_DIMS = 8 };
 
@@ -121,7 +122,7 @@ typedef struct Launch {
   nereid_options options;
   uint64_t seed;
   bool shapes_only;      /* inspect: arrays are not filled, only a stand-in address is given */
-  bool fills_integers;   /* ... but those of integers are */
+  bool fills_integers;   /* ... but those of integers are, up to some size */
   bool repeats_data;     /* bench: large random arrays repeat a part */
   struct Launch *before; /* bench: of the same case, for ARG=same:NAME */
 } Launch;

@@ -208,16 +208,19 @@ static const char *make_repeated(Array *a, nereid_dtype t, int rank, const int64
 
 bool is_integer_type(nereid_dtype t) { return t < NEREID_F8E5; }
 
+enum { MOST_FILLED = 64 << 20 }; /* bytes: larger ones are hardly tables or indices, and would take a second */
+
 /* For `inspect` an array of any size is a type, a shape and an aligned address that nobody reads; but a report goes by
  * what lengths, tables and indices hold. */
 static const char *make_array(const Launch *l, Array *a, nereid_dtype t, int rank, const int64_t *shape,
                               const int64_t *strides, Fill fill, double lo, double hi, Random *r) {
   bool random = fill == FILL_RANDN || fill == FILL_RAND || fill == FILL_RANDINT;
-  bool fills = !l->shapes_only || (l->fills_integers && is_integer_type(t));
+  const char *why = array_describe(a, t, rank, shape, strides);
+  bool fills = !l->shapes_only || (!why && l->fills_integers && is_integer_type(t) && a->bytes <= MOST_FILLED);
   if (l->repeats_data && random && !strides && fills) return make_repeated(a, t, rank, shape, fill, lo, hi, r);
   if (fills) return array_make(a, t, rank, shape, strides, fill, lo, hi, r);
-  const char *why = array_describe(a, t, rank, shape, strides);
   if (!why && !(a->data = aligned_alloc(64, 64))) why = "does not fit in memory";
+  a->is_stand_in = true;
   return why;
 }
 
@@ -532,7 +535,7 @@ nereid_arg *launch_arg_list(const Launch *l) {
 }
 
 void launch_arg_knows(nereid_arg *arg, const Array *a) {
-  if (!a->data || !is_integer_type(a->dtype)) return;
+  if (!a->data || a->is_stand_in || !is_integer_type(a->dtype)) return;
   arg->values = a->data, arg->bytes = a->bytes;
 }
 

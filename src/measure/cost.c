@@ -68,10 +68,16 @@ static void find_sizes(const Counting *n, HostArray *contents) {
 
 static void tell_fault(const Counting *n, Context *cx, const CostFault *f, const HostArray *contents) {
   const char *name = n->call->kernel->names[n->spec.slots[f->arg].param];
+  const char *what = f->op->code == OP_LOAD    ? "load"
+                     : f->op->code == OP_STORE ? "store"
+                                               : "atomic",
+             *does = f->op->code == OP_LOAD    ? "reads"
+                     : f->op->code == OP_STORE ? "writes"
+                                               : "updates";
   fail(cx, f->op->span ? *f->op->span : (Span){0},
-       "%s out of bounds: program (%d,%d,%d) %s %lld bytes at %s%+lld (%s has %lld bytes)",
-       f->stores ? "store" : "load", f->program[0], f->program[1], f->program[2], f->stores ? "writes" : "reads",
-       (long long)f->bytes, name, (long long)f->at, name, (long long)contents[f->arg].bytes);
+       "%s out of bounds: program (%d,%d,%d) %s %lld bytes at %s%+lld (%s has %lld bytes)", what, f->program[0],
+       f->program[1], f->program[2], does, (long long)f->bytes, name, (long long)f->at, name,
+       (long long)contents[f->arg].bytes);
 }
 
 static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_error **error) {

@@ -105,13 +105,12 @@ static int argument_of(Walk *w, const Op *op) {
 }
 
 /* The elements from `low` to those that end at `high` are accessed, counted in bytes from the argument. */
-static void check_bounds(Walk *w, const Op *op, int which, int arg, const Known *mask, int64_t low, int64_t high,
-                         int64_t bytes) {
+static void check_bounds(Walk *w, const Op *op, int arg, const Known *mask, int64_t low, int64_t high, int64_t bytes) {
   CostFault *f = &w->out->fault;
   int64_t size = w->k.contents[arg].bytes;
   bool certain = !w->undecided && (!mask || mask->form != FORM_UNKNOWN), outside = low < 0 || high > size;
   if (f->op || !certain || size <= 0 || !outside) return;
-  *f = (CostFault){.op = op, .arg = arg, .stores = which, .at = low < 0 ? low : high - bytes, .bytes = bytes};
+  *f = (CostFault){.op = op, .arg = arg, .at = low < 0 ? low : high - bytes, .bytes = bytes};
   memcpy(f->program, w->k.program, sizeof f->program);
 }
 
@@ -131,7 +130,7 @@ static void touch_access(Walk *w, const Op *op, int which, const Value *mask, co
   for (int64_t i = 0; at && i < type_numel(t); i++) {
     if (on && !on[i]) continue;
     touch(to, at[i], at[i] + bytes);
-    check_bounds(w, op, which, arg, m, at[i], at[i] + bytes, bytes);
+    check_bounds(w, op, arg, m, at[i], at[i] + bytes, bytes);
   }
   if (at) return;
   if (p->form != FORM_AFFINE) {
@@ -146,7 +145,7 @@ static void touch_access(Walk *w, const Op *op, int which, const Value *mask, co
     high += first < last ? last : first;
   }
   touch(to, low, high);
-  check_bounds(w, op, which, arg, m, low, high, bytes);
+  check_bounds(w, op, arg, m, low, high, bytes);
 }
 
 static void access(Walk *w, const Op *op, bool loads, bool stores, const Value *mask, Range *inside) {

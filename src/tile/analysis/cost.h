@@ -59,7 +59,6 @@ typedef struct CostAccess {
 typedef struct CostFault {
   const Op *op; /* NULL: none was met */
   int arg;
-  bool stores;
   int64_t at, bytes; /* of one element, counted from the argument */
   int32_t program[3];
 } CostFault;
