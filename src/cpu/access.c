@@ -26,23 +26,23 @@ const char *index_base(Nest *n, const Index *x, int rank, const int8_t *map, int
       if (map[d] == n->loop_dim[l - 1]) coef = sym_add(e, coef, x->coef[d]);
     if (sym_is(coef, 0)) continue;
     const char *i = index_name(n, n->loop_dim[l - 1]);
-    if (!sym_is(coef, 1)) i = text(e, "%s * %s", i, sym_text(n, coef));
-    if (strcmp(at, "0") != 0) i = text(e, "%s + %s", at, i);
-    at = named(n, l, i);
+    if (!sym_is(coef, 1)) i = emit_text(e, "%s * %s", i, sym_text(n, coef));
+    if (strcmp(at, "0") != 0) i = emit_text(e, "%s + %s", at, i);
+    at = nest_named(n, l, i);
     *level = l;
   }
   *term_count = 0;
   for (int i = 0; i < x->term_count; i++) {
     int8_t inner[MAX_RANK];
     for (int k = 0; k < MAX_RANK; k++) inner[k] = x->term[i].dim[k] < 0 ? -1 : map[x->term[i].dim[k]];
-    const NestText *t = demand(n, x->term[i].value, inner);
+    const NestText *t = nest_demand(n, x->term[i].value, inner);
     if (t->level >= n->vector_level) {
       terms[*term_count] = t;
       scales[(*term_count)++] = x->term[i].scale;
       continue;
     }
     *level = max_int(*level, t->level);
-    at = named(n, *level, text(e, "%s + (int64_t)%s * %s", at, t->name, sym_text(n, x->term[i].scale)));
+    at = nest_named(n, *level, emit_text(e, "%s + (int64_t)%s * %s", at, t->name, sym_text(n, x->term[i].scale)));
   }
   return at;
 }
@@ -55,7 +55,7 @@ static void narrow(Nest *n, Mask *m, const char *lo, const char *hi, int level) 
   const char **mine = lo ? &m->lo : &m->hi, *more = lo ? lo : hi;
   m->range_level = max_int(m->range_level, level);
   if (*mine && strcmp(*mine, more) != 0)
-    more = named(n, m->range_level, text(n->e, "nd_%s_i64(%s, %s)", lo ? "max" : "min", *mine, more));
+    more = nest_named(n, m->range_level, emit_text(n->e, "nd_%s_i64(%s, %s)", lo ? "max" : "min", *mine, more));
   *mine = more;
 }
 
@@ -85,8 +85,10 @@ static bool range_of(Nest *n, Mask *m, Value *v, const Index *x, const Index *y,
   int level, count;
   const char *b = index_base(n, &diff, rank, map, &level, &step, NULL, NULL, &count), *name;
   if (flip) name = b;
-  else if (c > 0) name = named(n, level, text(e, "(%lld - %s) / %lld", (long long)(c - 1), b, (long long)c));
-  else name = named(n, level, text(e, c == -1 ? "%s + 1" : "(%s + %lld) / %lld", b, (long long)-c, (long long)-c));
+  else if (c > 0) name = nest_named(n, level, emit_text(e, "(%lld - %s) / %lld", (long long)(c - 1), b, (long long)c));
+  else
+    name =
+        nest_named(n, level, emit_text(e, c == -1 ? "%s + 1" : "(%s + %lld) / %lld", b, (long long)-c, (long long)-c));
   if (n->range_count < 32) {
     n->ranges[n->range_count] =
         (struct Range){.value = v, .lo = c < 0 ? name : NULL, .hi = c > 0 ? name : NULL, .level = level};
@@ -131,11 +133,11 @@ void mask_add(Nest *n, Mask *m, Value *v, const int8_t *map) {
     if (!c) m->never = true;
     return;
   }
-  const NestText *t = demand(n, v, map);
+  const NestText *t = nest_demand(n, v, map);
   if (t->level >= n->vector_level) {
-    m->vector = m->vector ? text(e, "(%s & %s)", m->vector, t->name) : t->name;
+    m->vector = m->vector ? emit_text(e, "(%s & %s)", m->vector, t->name) : t->name;
   } else {
-    m->cond = m->cond ? text(e, "(%s & %s)", m->cond, t->name) : t->name;
+    m->cond = m->cond ? emit_text(e, "(%s & %s)", m->cond, t->name) : t->name;
     m->cond_level = max_int(m->cond_level, t->level);
   }
 }
@@ -146,7 +148,8 @@ static const char *first_mask(Nest *n, const char *hi) {
   for (int i = 0; i < n->first_count; i++)
     if (!strcmp(n->first[i].hi, hi)) return n->first[i].name;
   const char *name = fresh_name(n->e, NULL);
-  put(n, &n->body, n->vector_level, "const nd_mask %s = nd_first(%s - %s);", name, hi, index_name(n, n->vector_dim));
+  nest_put(n, &n->body, n->vector_level, "const nd_mask %s = nd_first(%s - %s);", name, hi,
+           index_name(n, n->vector_dim));
   if (n->first_count < 32) n->first[n->first_count++] = (struct FirstMask){hi, name};
   return name;
 }
@@ -155,8 +158,8 @@ const char NO_LANES[] = "nd_first(0)";
 
 /* Where the mask's range ends; *bound, where whole vectors inside it do: there are none when it does not begin at 0. */
 static const char *range_end(const Nest *n, const Mask *m, const char **bound) {
-  const char *end = m->hi ? m->hi : text(n->e, "%lld", (long long)n->width);
-  *bound = m->lo ? text(n->e, "(%s > 0 ? 0 : %s)", m->lo, end) : end;
+  const char *end = m->hi ? m->hi : emit_text(n->e, "%lld", (long long)n->width);
+  *bound = m->lo ? emit_text(n->e, "(%s > 0 ? 0 : %s)", m->lo, end) : end;
   return end;
 }
 
@@ -177,7 +180,8 @@ const char *mask_vector(Nest *n, Mask *m) {
   if (m->cond) {
     /* Part of the range: nothing of it where the condition fails. */
     int level = m->hi ? max_int(m->cond_level, m->range_level) : m->cond_level;
-    m->hi = named(n, level, text(e, "%s ? %s : 0", m->cond, m->hi ? m->hi : text(e, "%lld", (long long)n->width)));
+    m->hi = nest_named(n, level,
+                       emit_text(e, "%s ? %s : 0", m->cond, m->hi ? m->hi : emit_text(e, "%lld", (long long)n->width)));
     m->cond = NULL;
     m->range_level = max_int(m->range_level, level);
   }
@@ -194,20 +198,20 @@ const char *mask_vector(Nest *n, Mask *m) {
     } else {
       if (m->hi) all = first_mask(n, m->hi);
       if (m->lo) {
-        const char *low = text(e, "~%s", first_mask(n, m->lo));
-        all = all ? text(e, "(%s & %s)", all, low) : text(e, "(%s)", low);
+        const char *low = emit_text(e, "~%s", first_mask(n, m->lo));
+        all = all ? emit_text(e, "(%s & %s)", all, low) : emit_text(e, "(%s)", low);
       }
     }
   }
-  if (m->vector) all = all ? text(e, "(%s & %s)", all, m->vector) : m->vector;
+  if (m->vector) all = all ? emit_text(e, "(%s & %s)", all, m->vector) : m->vector;
   return all;
 }
 
 /* Lanes past the end of a short dim never touch memory. */
 static const char *with_width(Nest *n, const char *mask) {
   if (n->width >= 16) return mask;
-  const char *short_mask = first_mask(n, text(n->e, "%lld", (long long)n->width));
-  return mask ? text(n->e, "(%s & %s)", mask, short_mask) : short_mask;
+  const char *short_mask = first_mask(n, emit_text(n->e, "%lld", (long long)n->width));
+  return mask ? emit_text(n->e, "(%s & %s)", mask, short_mask) : short_mask;
 }
 
 /* ---- where an access goes ---------------------------------------------------------------------------------------- */
@@ -231,10 +235,10 @@ static Place place_of(Nest *n, Value *ptr, const int8_t *map) {
 static bool runs_with_vector(const Place *p) { return p->term_count > 0 || !sym_is(p->step, 0); }
 
 static const char *lane_address(Nest *n, const Place *p) {
-  if (sym_is(p->step, 0)) return text(n->e, "(void *)(%s)", p->base);
+  if (sym_is(p->step, 0)) return emit_text(n->e, "(void *)(%s)", p->base);
   const char *iv = index_name(n, n->vector_dim);
-  if (sym_is(p->step, 1)) return text(n->e, "(void *)(%s + %s)", p->base, iv);
-  return text(n->e, "(void *)(%s + %s * %s)", p->base, iv, sym_text(n, p->step));
+  if (sym_is(p->step, 1)) return emit_text(n->e, "(void *)(%s + %s)", p->base, iv);
+  return emit_text(n->e, "(void *)(%s + %s * %s)", p->base, iv, sym_text(n, p->step));
 }
 
 /* All lanes' addresses, for gathers. */
@@ -242,13 +246,13 @@ static const char *lane_addresses(Nest *n, const Place *p) {
   Emit *e = n->e;
   const char *base = sym_is(p->step, 0)
                          ? p->base
-                         : text(e, "%s + %s * %s", p->base, index_name(n, n->vector_dim), sym_text(n, p->step));
-  const char *sum = text(e, "nd_splat_i64v(%s)", base);
-  if (!sym_is(p->step, 0)) sum = text(e, "%s + nd_iota_i64v() * nd_splat_i64v(%s)", sum, sym_text(n, p->step));
+                         : emit_text(e, "%s + %s * %s", p->base, index_name(n, n->vector_dim), sym_text(n, p->step));
+  const char *sum = emit_text(e, "nd_splat_i64v(%s)", base);
+  if (!sym_is(p->step, 0)) sum = emit_text(e, "%s + nd_iota_i64v() * nd_splat_i64v(%s)", sum, sym_text(n, p->step));
   for (int i = 0; i < p->term_count; i++) {
     const NestText *t = p->terms[i];
-    const char *wide = t->dtype == DT_I64 ? t->name : text(e, "nd_cvt_i64_%sv(%s)", dtype_name(t->dtype), t->name);
-    sum = text(e, "%s + %s * nd_splat_i64v(%s)", sum, wide, sym_text(n, p->scales[i]));
+    const char *wide = t->dtype == DT_I64 ? t->name : emit_text(e, "nd_cvt_i64_%sv(%s)", dtype_name(t->dtype), t->name);
+    sum = emit_text(e, "%s + %s * nd_splat_i64v(%s)", sum, wide, sym_text(n, p->scales[i]));
   }
   return sum;
 }
@@ -267,58 +271,61 @@ static NestText load_from(Nest *n, const Value *v, Dtype d, const Place *p, Mask
   NestText r = {.dtype = d};
   bool vector = runs_with_vector(p) || (m && !mask_is_scalar(m)) || (other && other->level >= n->vector_level);
   if (m && m->never && !other) {
-    r.name = literal(e, held_dtype(d), 0, 0);
+    r.name = emit_literal(e, held_dtype(d), 0, 0);
     return r;
   }
   if (!vector) {
     r.level = p->level;
-    const char *value = text(e, "nd_load_%s((void *)(%s))", t, p->base);
+    const char *value = emit_text(e, "nd_load_%s((void *)(%s))", t, p->base);
     if (m && m->never) value = other->name;
     else if (m && m->cond) {
       r.level = max_int(r.level, m->cond_level);
-      value = text(e, "%s ? %s : %s", m->cond, value, other ? other->name : literal(e, held_dtype(d), 0, 0));
+      value = emit_text(e, "%s ? %s : %s", m->cond, value, other ? other->name : emit_literal(e, held_dtype(d), 0, 0));
     }
     if (other) r.level = max_int(r.level, other->level);
-    r.name = declare(n, r.level, d, v, value);
+    r.name = nest_declare(n, r.level, d, v, value);
     return r;
   }
   r.level = n->vector_level;
   const char *mask = m ? mask_vector(n, m) : NULL;
   if (mask == NO_LANES) {
     if (other) return *other;
-    return (NestText){.name = literal(e, held_dtype(d), 0, 0), .dtype = d};
+    return (NestText){.name = emit_literal(e, held_dtype(d), 0, 0), .dtype = d};
   }
   int bytes = elem_bytes(d);
   const char *value;
   if (!runs_with_vector(p)) { /* one element, wanted by some lanes */
-    const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, held_dtype(d), 0, 0));
-    if (!mask) value = splat_text(e, d, text(e, "nd_load_%s((void *)(%s))", t, p->base));
+    const char *none = other ? as_vector(n, other) : splat_text(e, d, emit_literal(e, held_dtype(d), 0, 0));
+    if (!mask) value = splat_text(e, d, emit_text(e, "nd_load_%s((void *)(%s))", t, p->base));
     else
-      value = text(e, "nd_select_%sv(%s, %s, %s)", dtype_name(held_dtype(d)), mask,
-                   splat_text(e, d,
-                              text(e, "nd_any(%s) ? nd_load_%s((void *)(%s)) : %s", mask, t, p->base,
-                                   literal(e, held_dtype(d), 0, 0))),
-                   none);
-    r.name = declare(n, r.level, d, v, value);
+      value = emit_text(e, "nd_select_%sv(%s, %s, %s)", dtype_name(held_dtype(d)), mask,
+                        splat_text(e, d,
+                                   emit_text(e, "nd_any(%s) ? nd_load_%s((void *)(%s)) : %s", mask, t, p->base,
+                                             emit_literal(e, held_dtype(d), 0, 0))),
+                        none);
+    r.name = nest_declare(n, r.level, d, v, value);
     return r;
   }
   mask = with_width(n, mask);
-  const char *none = other ? as_vector(n, other) : splat_text(e, d, literal(e, held_dtype(d), 0, 0));
+  const char *none = other ? as_vector(n, other) : splat_text(e, d, emit_literal(e, held_dtype(d), 0, 0));
   if (p->term_count) {
     const char *all = mask ? mask : "nd_splat_i1v(1)";
     if (one_index(p, bytes))
-      value = text(e, "nd_xload_%sv((void *)(%s), %s, %d, %s, %s)", t, p->base, p->terms[0]->name, bytes, all, none);
-    else value = text(e, "nd_gather_%sv(%s, %s, %s)", t, lane_addresses(n, p), all, none);
+      value =
+          emit_text(e, "nd_xload_%sv((void *)(%s), %s, %d, %s, %s)", t, p->base, p->terms[0]->name, bytes, all, none);
+    else value = emit_text(e, "nd_gather_%sv(%s, %s, %s)", t, lane_addresses(n, p), all, none);
   } else if (sym_is(p->step, bytes)) {
-    if (mask) value = text(e, "nd_mload_%sv(%s, %s, %s)", t, lane_address(n, p), mask, none);
-    else value = text(e, "nd_load_%sv(%s)", t, lane_address(n, p));
+    if (mask) value = emit_text(e, "nd_mload_%sv(%s, %s, %s)", t, lane_address(n, p), mask, none);
+    else value = emit_text(e, "nd_load_%sv(%s)", t, lane_address(n, p));
     if (n->mode == WHOLE && n->prefetch)
-      put(n, &n->body, n->vector_level, "__builtin_prefetch((char *)%s + %s, 0, 2);", lane_address(n, p), n->prefetch);
+      nest_put(n, &n->body, n->vector_level, "__builtin_prefetch((char *)%s + %s, 0, 2);", lane_address(n, p),
+               n->prefetch);
   } else {
-    if (mask) value = text(e, "nd_smload_%sv(%s, %s, %s, %s)", t, lane_address(n, p), sym_text(n, p->step), mask, none);
-    else value = text(e, "nd_sload_%sv(%s, %s)", t, lane_address(n, p), sym_text(n, p->step));
+    if (mask)
+      value = emit_text(e, "nd_smload_%sv(%s, %s, %s, %s)", t, lane_address(n, p), sym_text(n, p->step), mask, none);
+    else value = emit_text(e, "nd_sload_%sv(%s, %s)", t, lane_address(n, p), sym_text(n, p->step));
   }
-  r.name = declare(n, r.level, d, v, value);
+  r.name = nest_declare(n, r.level, d, v, value);
   return r;
 }
 
@@ -342,7 +349,7 @@ NestText load_value(Nest *n, Op *op, const int8_t *map) {
   Mask m = {0};
   const NestText *other = NULL;
   if (op->in_count > 1) mask_add(n, &m, op->in[1], map);
-  if (op->in_count > 2) other = demand(n, op->in[2], map);
+  if (op->in_count > 2) other = nest_demand(n, op->in[2], map);
   Place p = place_of(n, op->in[0], map);
   n->prefetch = what_comes_next(n, op);
   NestText r = load_from(n, op->out[0], type_dtype(op->out[0]->type), &p, op->in_count > 1 ? &m : NULL, other);
@@ -359,7 +366,7 @@ static Place view_place(Nest *n, const View *v, const Type *t, const int8_t *map
   Place p;
   x.base = sym_const(e, v->buffer->place + v->offset * bytes);
   p.base = index_base(n, &x, t->rank, map, &p.level, &p.step, p.terms, p.scales, &p.term_count);
-  p.base = text(e, "scratch + %s", p.base);
+  p.base = emit_text(e, "scratch + %s", p.base);
   return p;
 }
 
@@ -386,9 +393,9 @@ static void store_to(Nest *n, Dtype d, const Place *p, Mask *m, const NestText *
   int bytes = elem_bytes(d);
   if (m && m->never) return;
   if (n->vector_dim < 0) {
-    const char *store = text(e, "nd_store_%s((void *)(%s), %s);", t, p->base, x->name);
-    if (m && m->cond) put(n, sinks, 0, "if (%s) %s", m->cond, store);
-    else put(n, sinks, 0, "%s", store);
+    const char *store = emit_text(e, "nd_store_%s((void *)(%s), %s);", t, p->base, x->name);
+    if (m && m->cond) nest_put(n, sinks, 0, "if (%s) %s", m->cond, store);
+    else nest_put(n, sinks, 0, "%s", store);
     return;
   }
   const char *mask = m ? mask_vector(n, m) : NULL;
@@ -399,16 +406,18 @@ static void store_to(Nest *n, Dtype d, const Place *p, Mask *m, const NestText *
   if (!runs_with_vector(p) || p->term_count) {
     const char *all = mask ? mask : "nd_splat_i1v(1)";
     if (p->term_count && one_index(p, bytes))
-      put(n, sinks, level, "nd_xscatter_%sv((void *)(%s), %s, %s, %s);", t, p->base, p->terms[0]->name, value, all);
-    else put(n, sinks, level, "nd_scatter_%sv(%s, %s, %s);", t, lane_addresses(n, p), value, all);
+      nest_put(n, sinks, level, "nd_xscatter_%sv((void *)(%s), %s, %s, %s);", t, p->base, p->terms[0]->name, value,
+               all);
+    else nest_put(n, sinks, level, "nd_scatter_%sv(%s, %s, %s);", t, lane_addresses(n, p), value, all);
   } else if (sym_is(p->step, bytes)) {
-    if (mask) put(n, sinks, level, "nd_mstore_%sv(%s, %s, %s);", t, lane_address(n, p), value, mask);
-    else if (far) put(n, sinks, level, "nd_nstore_%sv(%s, %s, %s);", t, lane_address(n, p), value, far);
-    else put(n, sinks, level, "nd_store_%sv(%s, %s);", t, lane_address(n, p), value);
+    if (mask) nest_put(n, sinks, level, "nd_mstore_%sv(%s, %s, %s);", t, lane_address(n, p), value, mask);
+    else if (far) nest_put(n, sinks, level, "nd_nstore_%sv(%s, %s, %s);", t, lane_address(n, p), value, far);
+    else nest_put(n, sinks, level, "nd_store_%sv(%s, %s);", t, lane_address(n, p), value);
   } else if (mask) {
-    put(n, sinks, level, "nd_smstore_%sv(%s, %s, %s, %s);", t, lane_address(n, p), sym_text(n, p->step), value, mask);
+    nest_put(n, sinks, level, "nd_smstore_%sv(%s, %s, %s, %s);", t, lane_address(n, p), sym_text(n, p->step), value,
+             mask);
   } else {
-    put(n, sinks, level, "nd_sstore_%sv(%s, %s, %s);", t, lane_address(n, p), sym_text(n, p->step), value);
+    nest_put(n, sinks, level, "nd_sstore_%sv(%s, %s, %s);", t, lane_address(n, p), sym_text(n, p->step), value);
   }
 }
 
@@ -463,14 +472,14 @@ void store_root(Nest *n, FusionRoot *r) {
   Dtype d = pointee_dtype(op->in[0]->type);
   NestText bits;
   bool raw = raw_bits(n, op->in[1], d, r->map, &bits);
-  const NestText *x = raw ? &bits : demand(n, op->in[1], r->map);
+  const NestText *x = raw ? &bits : nest_demand(n, op->in[1], r->map);
   if (raw) d = bits.dtype;
   Place p = place_of(n, op->in[0], r->map);
   if (n->pass == 0) quote_source(n->e, &n->sinks, n->e->indent + 1 + n->vector_level, op->span);
   /* Past the caches where the launch is large, unless programs begin their rows within each other's lines. */
   const char *far = "far",
              *bytes = n->mode == WHOLE ? induction_stride_of(n->e, index_of(n->e, op->in[0])->base, NULL) : NULL;
-  if (bytes && strcmp(bytes, "0") != 0) far = named(n, 0, text(n->e, "far && ((%s) & 63) == 0", bytes));
+  if (bytes && strcmp(bytes, "0") != 0) far = nest_named(n, 0, emit_text(n->e, "far && ((%s) & 63) == 0", bytes));
   store_to(n, d, &p, op->in_count > 2 ? &m : NULL, x, far);
 }
 
@@ -479,7 +488,7 @@ void keep_root(Nest *n, FusionRoot *r) {
   Dtype d = r->view->buffer->dtype;
   NestText bits;
   bool raw = raw_bits(n, r->value, d, r->map, &bits);
-  const NestText *x = raw ? &bits : demand(n, r->value, r->map);
+  const NestText *x = raw ? &bits : nest_demand(n, r->value, r->map);
   if (raw) d = bits.dtype;
   Place p = view_place(n, r->view, r->value->type, r->map);
   bool with_vector = false;
@@ -489,14 +498,14 @@ void keep_root(Nest *n, FusionRoot *r) {
     return;
   }
   if (n->vector_dim < 0) {
-    put(n, &n->sinks, 0, "nd_store_%s((void *)(%s), %s);", dtype_name(d), p.base, x->name);
+    nest_put(n, &n->sinks, 0, "nd_store_%s((void *)(%s), %s);", dtype_name(d), p.base, x->name);
     return;
   }
   if (n->pass > 0) return; /* written once, by the first pass */
   int level = max_int(p.level, x->level);
   for (int k = 0; k < r->value->type->rank; k++)
     if (r->map[k] >= 0) level = max_int(level, n->dim_level[r->map[k]]);
-  put(n, &n->at[level], level, "nd_store_%s((void *)(%s), %s);", dtype_name(d), p.base, x->name);
+  nest_put(n, &n->at[level], level, "nd_store_%s((void *)(%s), %s);", dtype_name(d), p.base, x->name);
   (void)e;
 }
 
@@ -511,7 +520,7 @@ void atomic_root(Nest *n, FusionRoot *r) {
   Mask m = {0};
   bool masked = !cas && op->in_count > 2;
   if (masked) mask_add(n, &m, op->in[2], r->map);
-  const NestText *x = demand(n, op->in[1], r->map), *y = cas ? demand(n, op->in[2], r->map) : NULL;
+  const NestText *x = nest_demand(n, op->in[1], r->map), *y = cas ? nest_demand(n, op->in[2], r->map) : NULL;
   Place p = place_of(n, op->in[0], r->map);
   Dtype d = pointee_dtype(op->in[0]->type);
   const char *t = dtype_name(d);
@@ -520,12 +529,12 @@ void atomic_root(Nest *n, FusionRoot *r) {
   if (n->pass == 0)
     quote_source(e, n->vector_dim < 0 ? &n->sinks : &n->body, e->indent + 1 + n->vector_level, op->span);
   if (n->vector_dim < 0) {
-    const char *call = cas ? text(e, "nd_atomic_cas_%s((void *)(%s), %s, %s)", t, p.base, x->name, y->name)
-                           : text(e, "nd_atomic_%s_%s((void *)(%s), %s)", kind, t, p.base, x->name);
-    if (m.never) call = literal(e, held_dtype(d), 0, 0);
-    else if (m.cond) call = text(e, "%s ? %s : %s", m.cond, call, literal(e, held_dtype(d), 0, 0));
+    const char *call = cas ? emit_text(e, "nd_atomic_cas_%s((void *)(%s), %s, %s)", t, p.base, x->name, y->name)
+                           : emit_text(e, "nd_atomic_%s_%s((void *)(%s), %s)", kind, t, p.base, x->name);
+    if (m.never) call = emit_literal(e, held_dtype(d), 0, 0);
+    else if (m.cond) call = emit_text(e, "%s ? %s : %s", m.cond, call, emit_literal(e, held_dtype(d), 0, 0));
     old.name = fresh_name(e, NULL);
-    put(n, &n->sinks, 0, "const nd_%s %s = %s;", t, old.name, call);
+    nest_put(n, &n->sinks, 0, "const nd_%s %s = %s;", t, old.name, call);
   } else {
     const char *mask = with_width(n, masked ? mask_vector(n, &m) : NULL);
     if (!mask) mask = "nd_splat_i1v(1)";
@@ -537,15 +546,16 @@ void atomic_root(Nest *n, FusionRoot *r) {
       const char *c = fresh_name(e, NULL), *v = fresh_name(e, NULL), *a = fresh_name(e, NULL), *k = fresh_name(e, NULL);
       Buf *b = &n->body;
       int l = n->vector_level;
-      put(n, b, l, "const nd_%sv %s = %s, %s = %s;", t, c, as_vector(n, x), v, as_vector(n, y));
-      put(n, b, l, "const nd_i64v %s = %s;", a, addresses);
-      put(n, b, l, "const nd_mask %s = %s;", k, mask);
-      put(n, b, l, "nd_%sv %s = {0};", t, old.name);
-      put(n, b, l, "for (int j = 0; j < ND_VL; j++)");
-      put(n, b, l + 1, "if (%s[j]) %s[j] = nd_atomic_cas_%s((void *)%s[j], %s[j], %s[j]);", k, old.name, t, a, c, v);
+      nest_put(n, b, l, "const nd_%sv %s = %s, %s = %s;", t, c, as_vector(n, x), v, as_vector(n, y));
+      nest_put(n, b, l, "const nd_i64v %s = %s;", a, addresses);
+      nest_put(n, b, l, "const nd_mask %s = %s;", k, mask);
+      nest_put(n, b, l, "nd_%sv %s = {0};", t, old.name);
+      nest_put(n, b, l, "for (int j = 0; j < ND_VL; j++)");
+      nest_put(n, b, l + 1, "if (%s[j]) %s[j] = nd_atomic_cas_%s((void *)%s[j], %s[j], %s[j]);", k, old.name, t, a, c,
+               v);
     } else {
-      put(n, &n->body, n->vector_level, "const nd_%sv %s = nd_atomic_%s_%sv(%s, %s, %s);", t, old.name, kind, t,
-          addresses, as_vector(n, x), mask);
+      nest_put(n, &n->body, n->vector_level, "const nd_%sv %s = nd_atomic_%s_%sv(%s, %s, %s);", t, old.name, kind, t,
+               addresses, as_vector(n, x), mask);
     }
   }
   if (keep) {

@@ -9,46 +9,47 @@
 #include <stdio.h>
 
 const char *splat_text(Emit *e, Dtype d, const char *scalar) {
-  return text(e, "nd_splat_%sv(%s)", dtype_name(held_dtype(d)), scalar);
+  return emit_text(e, "nd_splat_%sv(%s)", dtype_name(held_dtype(d)), scalar);
 }
 
 static bool is_narrow(Dtype d) { return dtype_is_float(d) && held_dtype(d) != d; }
 
 /* x rounded to d where d is a narrow float; small scalar integers are cut, which C's promotion has made ints. */
 static const char *rounded(Emit *e, Dtype d, const char *x, bool vector) {
-  if (is_narrow(d)) return text(e, "nd_cvt_%s_f32%s(%s)", dtype_name(d), vector ? "v" : "", x);
-  if (!vector && dtype_is_int(d) && dtype_bits(d) < 32 && d != DT_I1) return text(e, "(nd_%s)(%s)", dtype_name(d), x);
+  if (is_narrow(d)) return emit_text(e, "nd_cvt_%s_f32%s(%s)", dtype_name(d), vector ? "v" : "", x);
+  if (!vector && dtype_is_int(d) && dtype_bits(d) < 32 && d != DT_I1)
+    return emit_text(e, "(nd_%s)(%s)", dtype_name(d), x);
   return x;
 }
 
 static const char *call(Emit *e, const char *name, Dtype d, bool vector, int n, const char *const *in) {
   const char *t = dtype_name(held_dtype(d)), *v = vector ? "v" : "";
-  if (n == 1) return text(e, "nd_%s_%s%s(%s)", name, t, v, in[0]);
-  if (n == 2) return text(e, "nd_%s_%s%s(%s, %s)", name, t, v, in[0], in[1]);
-  return text(e, "nd_%s_%s%s(%s, %s, %s)", name, t, v, in[0], in[1], in[2]);
+  if (n == 1) return emit_text(e, "nd_%s_%s%s(%s)", name, t, v, in[0]);
+  if (n == 2) return emit_text(e, "nd_%s_%s%s(%s, %s)", name, t, v, in[0], in[1]);
+  return emit_text(e, "nd_%s_%s%s(%s, %s, %s)", name, t, v, in[0], in[1], in[2]);
 }
 
 static const char *binary(Emit *e, const char *op, Dtype d, bool vector, const char *const *in) {
-  return rounded(e, d, text(e, "%s %s %s", in[0], op, in[1]), vector);
+  return rounded(e, d, emit_text(e, "%s %s %s", in[0], op, in[1]), vector);
 }
 
 /* One rounding: as f32 the sum would be rounded before. */
 static const char *narrow_fma(Emit *e, Dtype d, bool vector, const char *const *in) {
   const char *t = dtype_name(d);
-  if (vector) return text(e, "nd_cvt_%s_f64v(nd_fma_odd(%s, %s, %s))", t, in[0], in[1], in[2]);
-  return text(e, "nd_cvt_%s_f64v(nd_fma_odd(nd_splat_f32v(%s), nd_splat_f32v(%s), nd_splat_f32v(%s)))[0]", t, in[0],
-              in[1], in[2]);
+  if (vector) return emit_text(e, "nd_cvt_%s_f64v(nd_fma_odd(%s, %s, %s))", t, in[0], in[1], in[2]);
+  return emit_text(e, "nd_cvt_%s_f64v(nd_fma_odd(nd_splat_f32v(%s), nd_splat_f32v(%s), nd_splat_f32v(%s)))[0]", t,
+                   in[0], in[1], in[2]);
 }
 
 static const char *compare(Emit *e, CmpPred pred, Dtype d, bool vector, const char *const *in) {
   static const char *const names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
   static const char *const ops[] = {"==", "!=", "<", "<=", ">", ">="};
-  if (!vector) return text(e, "%s %s %s", in[0], ops[pred], in[1]);
+  if (!vector) return emit_text(e, "%s %s %s", in[0], ops[pred], in[1]);
   if (d == DT_I1) {
     static const char *const masks[] = {"~(%s ^ %s)", "%s ^ %s", "~%s & %s", "~%s | %s", "%s & ~%s", "%s | ~%s"};
     char s[512];
     snprintf(s, sizeof s, masks[pred], in[0], in[1]); /* names of variables: short */
-    return text(e, "%s", s);
+    return emit_text(e, "%s", s);
   }
   return call(e, names[pred], d, true, 2, in);
 }
@@ -57,8 +58,8 @@ static const char *convert(Emit *e, Dtype from, Dtype to, bool towards_zero, boo
   const char *v = vector ? "v" : "";
   if (from == to || (to == DT_F32 && is_narrow(from))) return x;
   if (towards_zero && dtype_is_float(from) && dtype_is_float(to) && dtype_bits(to) < dtype_bits(from))
-    return text(e, "nd_cvtz_%s_%s%s(%s)", dtype_name(to), dtype_name(held_dtype(from)), v, x);
-  return text(e, "nd_cvt_%s_%s%s(%s)", dtype_name(to), dtype_name(held_dtype(from)), v, x);
+    return emit_text(e, "nd_cvtz_%s_%s%s(%s)", dtype_name(to), dtype_name(held_dtype(from)), v, x);
+  return emit_text(e, "nd_cvt_%s_%s%s(%s)", dtype_name(to), dtype_name(held_dtype(from)), v, x);
 }
 
 static const char *bitcast(Emit *e, Dtype from, Dtype to, bool vector, const char *x) {
@@ -67,13 +68,13 @@ static const char *bitcast(Emit *e, Dtype from, Dtype to, bool vector, const cha
   if (is_narrow(from) || is_narrow(to)) {
     const char *bits = x;
     Dtype raw = dtype_bits(from) == 16 ? DT_U16 : DT_U8;
-    if (is_narrow(from)) bits = text(e, "nd_bits_%s%s(%s)", dtype_name(from), v, x);
-    else if (from != raw) bits = text(e, "(nd_%s%s)(%s)", dtype_name(raw), v, x);
-    if (is_narrow(to)) return text(e, "nd_from_bits_%s%s(%s)", dtype_name(to), v, bits);
-    return to == raw ? bits : text(e, "(nd_%s%s)(%s)", dtype_name(to), v, bits);
+    if (is_narrow(from)) bits = emit_text(e, "nd_bits_%s%s(%s)", dtype_name(from), v, x);
+    else if (from != raw) bits = emit_text(e, "(nd_%s%s)(%s)", dtype_name(raw), v, x);
+    if (is_narrow(to)) return emit_text(e, "nd_from_bits_%s%s(%s)", dtype_name(to), v, bits);
+    return to == raw ? bits : emit_text(e, "(nd_%s%s)(%s)", dtype_name(to), v, bits);
   }
-  if (vector || (dtype_is_int(from) && dtype_is_int(to))) return text(e, "(nd_%s%s)(%s)", dtype_name(to), v, x);
-  return text(e, "nd_cast_%s_%s(%s)", dtype_name(to), dtype_name(from), x);
+  if (vector || (dtype_is_int(from) && dtype_is_int(to))) return emit_text(e, "(nd_%s%s)(%s)", dtype_name(to), v, x);
+  return emit_text(e, "nd_cast_%s_%s(%s)", dtype_name(to), dtype_name(from), x);
 }
 
 /* Rows of math.def that nereid_math.h has as vectors, under the name beside them. */
@@ -141,11 +142,11 @@ static const char *vector_math(MathFn fn) {
 static const char *unfused(Emit *e, MathFn fn, Dtype d, bool vector, const char *const *in) {
   const char *product;
   switch ((int)fn) {
-    case MATH_MUL_RN: product = text(e, "%s * %s", in[0], in[1]); return call(e, "keep", d, vector, 1, &product);
+    case MATH_MUL_RN: product = emit_text(e, "%s * %s", in[0], in[1]); return call(e, "keep", d, vector, 1, &product);
     case MATH_ADD_RN:
     case MATH_SUB_RN:
-      return text(e, "%s %s %s", call(e, "keep", d, vector, 1, &in[0]), fn == MATH_ADD_RN ? "+" : "-",
-                  call(e, "keep", d, vector, 1, &in[1]));
+      return emit_text(e, "%s %s %s", call(e, "keep", d, vector, 1, &in[0]), fn == MATH_ADD_RN ? "+" : "-",
+                       call(e, "keep", d, vector, 1, &in[1]));
     default: return NULL;
   }
 }
@@ -161,9 +162,9 @@ static const char *math_text(Emit *e, const Op *op, const char *const *in, bool 
     const char *name = floats ? vector_math(fn) : NULL;
     if (name) return call(e, name, types[0], true, op->in_count, in);
     /* of a mask: 0 or 1 */
-    if (floats && fn == MATH_SIGNBIT) return text(e, "-nd_signbit_%sv(%s)", dtype_name(types[0]), in[0]);
+    if (floats && fn == MATH_SIGNBIT) return emit_text(e, "-nd_signbit_%sv(%s)", dtype_name(types[0]), in[0]);
     if (floats && fn == MATH_ABS) return call(e, "abs", types[0], true, 1, in);
-    if (floats && (fn == MATH_DIV_RN || fn == MATH_FAST_DIVIDEF)) return text(e, "%s / %s", in[0], in[1]);
+    if (floats && (fn == MATH_DIV_RN || fn == MATH_FAST_DIVIDEF)) return emit_text(e, "%s / %s", in[0], in[1]);
   }
   const char *apart = unfused(e, fn, types[0], vector, in);
   if (apart) return apart;
@@ -172,17 +173,17 @@ static const char *math_text(Emit *e, const Op *op, const char *const *in, bool 
   if (!vector) {
     /* Written out in nereid_math.h, these cost less as a vector than a call into libm, which empties all registers. */
     if (types[0] == DT_F32 && (fn == MATH_EXP || fn == MATH_EXP2 || fn == MATH_TANH || fn == MATH_FAST_EXPF))
-      return text(e, "nd_%s_f32v(nd_splat_f32v(%s))[0]", vector_math(fn), in[0]);
-    if (op->in_count == 1) return text(e, "%s(%s)", name, in[0]);
-    if (op->in_count == 2) return text(e, "%s(%s, %s)", name, in[0], in[1]);
-    if (op->in_count == 3) return text(e, "%s(%s, %s, %s)", name, in[0], in[1], in[2]);
-    return text(e, "%s(%s, %s, %s, %s)", name, in[0], in[1], in[2], in[3]);
+      return emit_text(e, "nd_%s_f32v(nd_splat_f32v(%s))[0]", vector_math(fn), in[0]);
+    if (op->in_count == 1) return emit_text(e, "%s(%s)", name, in[0]);
+    if (op->in_count == 2) return emit_text(e, "%s(%s, %s)", name, in[0], in[1]);
+    if (op->in_count == 3) return emit_text(e, "%s(%s, %s, %s)", name, in[0], in[1], in[2]);
+    return emit_text(e, "%s(%s, %s, %s, %s)", name, in[0], in[1], in[2], in[3]);
   }
   const char *type = out == DT_I1 ? "i32" : dtype_name(held_dtype(out));
   const char *args = in[0];
-  for (int i = 1; i < op->in_count; i++) args = text(e, "%s, %s", args, in[i]);
-  const char *mapped = text(e, "ND_MAP%d(nd_%sv, %s, %s)", op->in_count, type, name, args);
-  return out == DT_I1 ? text(e, "-%s", mapped) : mapped; /* 0 and 1 become a mask */
+  for (int i = 1; i < op->in_count; i++) args = emit_text(e, "%s, %s", args, in[i]);
+  const char *mapped = emit_text(e, "ND_MAP%d(nd_%sv, %s, %s)", op->in_count, type, name, args);
+  return out == DT_I1 ? emit_text(e, "-%s", mapped) : mapped; /* 0 and 1 become a mask */
 }
 
 /* Divisions, exp and its like, tanh: of floats that have vector instructions. */
@@ -218,38 +219,38 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
       if (i1) return in[0];
       return dtype_is_float(d) ? binary(e, "/", d, vector, in) : call(e, "div", d, vector, 2, in);
     case OP_REM:
-      if (i1) return text(e, "%s ^ %s", in[0], in[0]);
+      if (i1) return emit_text(e, "%s ^ %s", in[0], in[0]);
       return rounded(e, d, call(e, "rem", d, vector, 2, in), vector);
     case OP_AND: return binary(e, "&", d, vector, in);
     case OP_OR: return binary(e, "|", d, vector, in);
     case OP_XOR: return binary(e, "^", d, vector, in);
     case OP_SHL:
     case OP_SHR:
-      if (i1) return text(e, vector ? "%s & ~%s" : "%s & !%s", in[0], in[1]); /* 1 is the width */
+      if (i1) return emit_text(e, vector ? "%s & ~%s" : "%s & !%s", in[0], in[1]); /* 1 is the width */
       return call(e, op->code == OP_SHL ? "shl" : "shr", d, vector, 2, in);
     case OP_MIN:
     case OP_MAX: {
       bool max = op->code == OP_MAX;
-      if (i1) return text(e, "%s %s %s", in[0], max ? "|" : "&", in[1]);
+      if (i1) return emit_text(e, "%s %s %s", in[0], max ? "|" : "&", in[1]);
       if (dtype_is_float(d) && op->attr[0]) return call(e, max ? "maxnan" : "minnan", d, vector, 2, in);
       return call(e, max ? "max" : "min", d, vector, 2, in);
     }
-    case OP_MULHI: return i1 ? text(e, "%s ^ %s", in[0], in[0]) : call(e, "mulhi", d, vector, 2, in);
+    case OP_MULHI: return i1 ? emit_text(e, "%s ^ %s", in[0], in[0]) : call(e, "mulhi", d, vector, 2, in);
     case OP_NEG:
       if (i1) return in[0];
-      return dtype_is_float(d) ? text(e, "-%s", in[0]) : rounded(e, d, text(e, "-%s", in[0]), vector);
-    case OP_NOT: return i1 && !vector ? text(e, "!%s", in[0]) : rounded(e, d, text(e, "~%s", in[0]), vector);
+      return dtype_is_float(d) ? emit_text(e, "-%s", in[0]) : rounded(e, d, emit_text(e, "-%s", in[0]), vector);
+    case OP_NOT: return i1 && !vector ? emit_text(e, "!%s", in[0]) : rounded(e, d, emit_text(e, "~%s", in[0]), vector);
     case OP_ABS:
       return dtype_is_int(d) && !dtype_is_signed(d) ? in[0] : rounded(e, d, call(e, "abs", d, vector, 1, in), vector);
     case OP_FMA:
-      if (i1) return text(e, "(%s & %s) ^ %s", in[0], in[1], in[2]);
-      if (dtype_is_int(d)) return rounded(e, d, text(e, "%s * %s + %s", in[0], in[1], in[2]), vector);
+      if (i1) return emit_text(e, "(%s & %s) ^ %s", in[0], in[1], in[2]);
+      if (dtype_is_int(d)) return rounded(e, d, emit_text(e, "%s * %s + %s", in[0], in[1], in[2]), vector);
       if (is_narrow(d)) return narrow_fma(e, d, vector, in);
       return call(e, "fma", d, vector, 3, in);
     case OP_MATH: return math_text(e, op, in, vector);
     case OP_CMP: return compare(e, (CmpPred)op->attr[0], d, vector, in);
     case OP_SELECT: {
-      if (!vector) return text(e, "%s ? %s : %s", in[0], in[1], in[2]);
+      if (!vector) return emit_text(e, "%s ? %s : %s", in[0], in[1], in[2]);
       return call(e, "select", type_dtype(op->in[1]->type), true, 3, in);
     }
     case OP_CONVERT: return convert(e, d, type_dtype(op->out[0]->type), op->attr[0] == 1, vector, in[0]);
@@ -258,10 +259,10 @@ const char *element_text(Emit *e, const Op *op, const char *const *in, bool vect
       Dtype od = type_dtype(op->in[1]->type);
       int bytes = it->ptr > 1 ? 8 : dtype_bytes(it->dtype);
       const char *offset = od == DT_I64 ? in[1]
-                           : vector     ? text(e, "nd_cvt_i64_%sv(%s)", dtype_name(od), in[1])
-                                        : text(e, "(int64_t)%s", in[1]);
-      if (bytes == 1) return text(e, "%s + %s", in[0], offset);
-      return text(e, "%s + %s * %d", in[0], offset, bytes);
+                           : vector     ? emit_text(e, "nd_cvt_i64_%sv(%s)", dtype_name(od), in[1])
+                                        : emit_text(e, "(int64_t)%s", in[1]);
+      if (bytes == 1) return emit_text(e, "%s + %s", in[0], offset);
+      return emit_text(e, "%s + %s * %d", in[0], offset, bytes);
     }
     default: return in[0];
   }

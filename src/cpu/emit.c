@@ -84,14 +84,15 @@ static void note_use(Op *op, void *arg) {
 
 void write_argument(Emit *e, int k, Value *v) {
   Dtype d = type_dtype(v->type);
-  const char *name = value_name(e, v), *from = text(e, "args[%d]", k);
-  if (v->type->ptr || d == DT_I64) line(e, "const int64_t %s = (int64_t)%s;", name, from);
-  else if (d == DT_I1) line(e, "const nd_i1 %s = (%s & 255) != 0;", name, from);
-  else if (d == DT_F32) line(e, "const nd_f32 %s = nd_cast_f32_u32((uint32_t)%s);", name, from);
-  else if (d == DT_F64) line(e, "const nd_f64 %s = nd_cast_f64_u64(%s);", name, from);
+  const char *name = value_name(e, v), *from = emit_text(e, "args[%d]", k);
+  if (v->type->ptr || d == DT_I64) emit_line(e, "const int64_t %s = (int64_t)%s;", name, from);
+  else if (d == DT_I1) emit_line(e, "const nd_i1 %s = (%s & 255) != 0;", name, from);
+  else if (d == DT_F32) emit_line(e, "const nd_f32 %s = nd_cast_f32_u32((uint32_t)%s);", name, from);
+  else if (d == DT_F64) emit_line(e, "const nd_f64 %s = nd_cast_f64_u64(%s);", name, from);
   else if (dtype_is_float(d))
-    line(e, "const nd_%s %s = nd_from_bits_%s((nd_u%d)%s);", dtype_name(d), name, dtype_name(d), dtype_bits(d), from);
-  else line(e, "const nd_%s %s = (nd_%s)%s;", dtype_name(d), name, dtype_name(d), from);
+    emit_line(e, "const nd_%s %s = nd_from_bits_%s((nd_u%d)%s);", dtype_name(d), name, dtype_name(d), dtype_bits(d),
+              from);
+  else emit_line(e, "const nd_%s %s = (nd_%s)%s;", dtype_name(d), name, dtype_name(d), from);
 }
 
 static void write_program(Emit *e, const Func *f) {
@@ -102,11 +103,11 @@ static void write_program(Emit *e, const Func *f) {
       "                      const NereidHost *host, int far) {\n");
   e->indent = 1;
   for (int k = 0; k < f->body->arg_count; k++) write_argument(e, k, f->body->args[k]);
-  if (f->instrument) line(e, "uint64_t cursor[%d];", (int)(sizeof(InstrumentCursor) + 7) / 8);
-  if (f->instrument) line(e, "host->record(cursor, host->instrument, program, grid, 0u);");
+  if (f->instrument) emit_line(e, "uint64_t cursor[%d];", (int)(sizeof(InstrumentCursor) + 7) / 8);
+  if (f->instrument) emit_line(e, "host->record(cursor, host->instrument, program, grid, 0u);");
   emit_block(e, f->body);
-  if (f->instrument) line(e, "host->record(cursor, host->instrument, program, grid, ~0u);");
-  line(e, "return 0;");
+  if (f->instrument) emit_line(e, "host->record(cursor, host->instrument, program, grid, ~0u);");
+  emit_line(e, "return 0;");
   buf_puts(e->out, "}\n");
 }
 
@@ -114,7 +115,8 @@ static void write_program(Emit *e, const Func *f) {
 static const char *forgets(Emit *e) {
   const char *t = "";
   for (int i = 0; i < e->memos.n; i++)
-    t = text(e, "%s  ((nd_gemm_memo *)((char *)scratch + %lld))->valid = 0;\n", t, (long long)e->memos.at[i]->place);
+    t = emit_text(e, "%s  ((nd_gemm_memo *)((char *)scratch + %lld))->valid = 0;\n", t,
+                  (long long)e->memos.at[i]->place);
   return t;
 }
 

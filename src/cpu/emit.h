@@ -217,12 +217,12 @@ void place_buffers(Emit *e);
 
 Dtype type_dtype(const Type *t);                                    /* pointers: I64 */
 Dtype held_dtype(Dtype d);                                          /* what a register holds: narrow floats are f32 */
-void line(Emit *e, const char *format, ...) PRINTF_LIKE(2, 3);      /* an indented line to e->out */
+void emit_line(Emit *e, const char *format, ...) PRINTF_LIKE(2, 3); /* an indented line to e->out */
 void quote_source(Emit *e, Buf *out, int indent, const Span *span); /* the source line as a comment, once */
-char *text(Emit *e, const char *format, ...) PRINTF_LIKE(2, 3);
+char *emit_text(Emit *e, const char *format, ...) PRINTF_LIKE(2, 3);
 const char *value_name(Emit *e, Value *v);       /* of a scalar's C variable */
 const char *fresh_name(Emit *e, const Value *v); /* for a variable in a nest */
-const char *literal(Emit *e, Dtype d, int64_t i, double f);
+const char *emit_literal(Emit *e, Dtype d, int64_t i, double f);
 const char *const_text(Emit *e, const Op *op); /* of a CONST, as a scalar */
 const char *scalar_text(Emit *e, Value *v);    /* a literal or a variable */
 /* The scratch address of a buffer's first byte, an int64_t. */

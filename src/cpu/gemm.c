@@ -282,10 +282,10 @@ void gemm_planned(Planner *p, Gemm *g) {
 static const char *sym_scalar(Emit *e, const Sym *s) {
   stack_guard();
   switch (s->kind) {
-    case SYM_CONST: return literal(e, DT_I64, s->number, 0);
-    case SYM_VALUE: return text(e, "(int64_t)%s", scalar_text(e, s->value));
-    case SYM_ADD: return text(e, "(%s + %s)", sym_scalar(e, s->l), sym_scalar(e, s->r));
-    default: return text(e, "%s * %s", sym_scalar(e, s->l), sym_scalar(e, s->r));
+    case SYM_CONST: return emit_literal(e, DT_I64, s->number, 0);
+    case SYM_VALUE: return emit_text(e, "(int64_t)%s", scalar_text(e, s->value));
+    case SYM_ADD: return emit_text(e, "(%s + %s)", sym_scalar(e, s->l), sym_scalar(e, s->r));
+    default: return emit_text(e, "%s * %s", sym_scalar(e, s->l), sym_scalar(e, s->r));
   }
 }
 
@@ -300,7 +300,7 @@ static const char *holds_throughout(Emit *e, Value *mask) {
   if (op->code == OP_SPLAT || op_is_view(op)) return holds_throughout(e, op->in[0]);
   if (op->code == OP_AND) {
     const char *a = holds_throughout(e, op->in[0]), *b = holds_throughout(e, op->in[1]);
-    return a && b ? text(e, "%s && %s", a, b) : NULL;
+    return a && b ? emit_text(e, "%s && %s", a, b) : NULL;
   }
   if (op->code != OP_CMP || op->in[0]->type->ptr || !dtype_is_signed(op->in[0]->type->dtype) ||
       !index_is_plain(e, op->in[0]) || !index_is_plain(e, op->in[1]))
@@ -316,8 +316,8 @@ static const char *holds_throughout(Emit *e, Value *mask) {
     if (coef->kind != SYM_CONST) return NULL;
     if (coef->number > 0) most += coef->number * (mask->type->shape[d] - 1);
   }
-  return text(e, "%s - %s + %lld %s 0", sym_scalar(e, x->base), sym_scalar(e, y->base), (long long)most,
-              pred == CMP_LT || pred == CMP_GT ? "<" : "<=");
+  return emit_text(e, "%s - %s + %lld %s 0", sym_scalar(e, x->base), sym_scalar(e, y->base), (long long)most,
+                   pred == CMP_LT || pred == CMP_GT ? "<" : "<=");
 }
 
 /* Where rows of `a` may be read from memory: the C text of their address, of the distance between them, and of the
@@ -337,7 +337,7 @@ static bool lies_in_place(Emit *e, const GemmOperand *o, InPlace *out) {
   out->address = sym_scalar(e, x->base);
   out->apart = sym_scalar(e, x->coef[0]);
   const char *name = kind_names[o->kind];
-  out->condition = text(e, "ND_GEMM_RAW_%s && %s %% ND_GEMM_UNIT_%s == 0 && %s", name, out->apart, name, mask);
+  out->condition = emit_text(e, "ND_GEMM_RAW_%s && %s %% ND_GEMM_UNIT_%s == 0 && %s", name, out->apart, name, mask);
   return true;
 }
 
@@ -346,38 +346,40 @@ static void make_tile(Emit *e, const Plan *p, const GemmOperand *o) {
 }
 
 static const char *held_text(Emit *e, const GemmOperand *o) {
-  return o->memo ? text(e, "held_%d", o->packed->id) : "0";
+  return o->memo ? emit_text(e, "held_%d", o->packed->id) : "0";
 }
 
 /* Packs this iteration's tile of o, number `at` of those packed. */
 static void emit_operand(Emit *e, const Plan *p, const GemmOperand *o) {
   const char *name = kind_names[o->kind], *to = buffer_text(e, o->packed),
-             *tile = text(e, "(scratch + %lld)",
-                          (long long)(o->view->buffer->place + o->view->offset * dtype_bytes(o->view->buffer->dtype)));
+             *tile =
+                 emit_text(e, "(scratch + %lld)",
+                           (long long)(o->view->buffer->place + o->view->offset * dtype_bytes(o->view->buffer->dtype)));
   const Type *t = o->value->type;
   int id = o->packed->id;
   InPlace in;
   bool in_place = lies_in_place(e, o, &in);
-  if (in_place) line(e, "const int in_place_%d = %s;", id, in.condition);
+  if (in_place) emit_line(e, "const int in_place_%d = %s;", id, in.condition);
   if (o->always) make_tile(e, p, o);
-  const char *packs = text(e, "!%s", held_text(e, o));
-  if (in_place) packs = text(e, "%s && !in_place_%d", packs, id);
-  line(e, "if (%s) {", packs);
+  const char *packs = emit_text(e, "!%s", held_text(e, o));
+  if (in_place) packs = emit_text(e, "%s && !in_place_%d", packs, id);
+  emit_line(e, "if (%s) {", packs);
   e->indent++;
   if (!o->always) make_tile(e, p, o);
   if (o->which == 0)
-    line(e, "nd_gemm_rows_%s((void *)(%s + at * %d * ND_GEMM_A_%s), apart_%d, (void *)%s, %d, %d);", name, to,
-         t->shape[1], name, id, tile, t->shape[0], t->shape[1]);
+    emit_line(e, "nd_gemm_rows_%s((void *)(%s + at * %d * ND_GEMM_A_%s), apart_%d, (void *)%s, %d, %d);", name, to,
+              t->shape[1], name, id, tile, t->shape[0], t->shape[1]);
   else
-    line(e, "nd_gemm_panels_%s((void *)(%s + at * %d * ND_GEMM_W_%s * ND_GEMM_B_%s), apart_%d, (void *)%s, %d, %d);",
-         name, to, t->shape[0], name, name, id, tile, t->shape[1], t->shape[0]);
+    emit_line(e,
+              "nd_gemm_panels_%s((void *)(%s + at * %d * ND_GEMM_W_%s * ND_GEMM_B_%s), apart_%d, (void *)%s, %d, %d);",
+              name, to, t->shape[0], name, name, id, tile, t->shape[1], t->shape[0]);
   e->indent--;
-  line(e, "}");
+  emit_line(e, "}");
   if (o->which == 0) {
-    line(e, "const int64_t rows_%d = %s%s + at * %d * ND_GEMM_A_%s;", id,
-         in_place ? text(e, "in_place_%d ? %s : ", id, in.address) : "", to, t->shape[1], name);
-    line(e, "const int64_t rows_apart_%d = %sapart_%d;", id,
-         in_place ? text(e, "in_place_%d ? %s : ", id, in.apart) : "", id);
+    emit_line(e, "const int64_t rows_%d = %s%s + at * %d * ND_GEMM_A_%s;", id,
+              in_place ? emit_text(e, "in_place_%d ? %s : ", id, in.address) : "", to, t->shape[1], name);
+    emit_line(e, "const int64_t rows_apart_%d = %sapart_%d;", id,
+              in_place ? emit_text(e, "in_place_%d ? %s : ", id, in.apart) : "", id);
   }
 }
 
@@ -386,52 +388,54 @@ static void emit_product(Emit *e, const GemmDot *d, int n) {
   const Type *a = d->op->in[0]->type, *b = d->op->in[1]->type;
   const char *name = kind_names[d->a->kind];
   const View *out = ((OpPlan *)d->op->note)->out[0];
-  line(e,
-       "nd_gemm_%s((void *)(%s), %d, (void *)from_%d, from_apart_%d, (void *)(%s + since_%d * %d * ND_GEMM_W_%s * "
-       "ND_GEMM_B_%s), apart_%d, %d, %d, (int)(at - since_%d) * %d);",
-       name, text(e, "scratch + %lld", (long long)out->buffer->place), b->shape[1], n, n, buffer_text(e, d->b->packed),
-       n, a->shape[1], name, name, d->b->packed->id, a->shape[0], b->shape[1], n, a->shape[1]);
+  emit_line(e,
+            "nd_gemm_%s((void *)(%s), %d, (void *)from_%d, from_apart_%d, (void *)(%s + since_%d * %d * ND_GEMM_W_%s * "
+            "ND_GEMM_B_%s), apart_%d, %d, %d, (int)(at - since_%d) * %d);",
+            name, emit_text(e, "scratch + %lld", (long long)out->buffer->place), b->shape[1], n, n,
+            buffer_text(e, d->b->packed), n, a->shape[1], name, name, d->b->packed->id, a->shape[0], b->shape[1], n,
+            a->shape[1]);
 }
 
 void emit_gemm(Emit *e, Op *loop, Gemm *g, const Plan *p, void (*carry)(Emit *e, Op *loop, void *arg), void *arg) {
   Block *body = loop->body[0];
   const char *i = value_name(e, body->args[0]), *t = dtype_name(body->args[0]->type->dtype),
              *to = scalar_text(e, loop->in[1]), *step = scalar_text(e, loop->in[2]);
-  line(e, "{ /* operands packed over many iterations, then multiplied at once */");
+  emit_line(e, "{ /* operands packed over many iterations, then multiplied at once */");
   e->indent++;
-  line(e, "int64_t %s_at = %s, block = nd_gemm_iterations(%s_at, %s, %s);", i, scalar_text(e, loop->in[0]), i, to,
-       step);
-  line(e, "const int64_t iterations = block;");
+  emit_line(e, "int64_t %s_at = %s, block = nd_gemm_iterations(%s_at, %s, %s);", i, scalar_text(e, loop->in[0]), i, to,
+            step);
+  emit_line(e, "const int64_t iterations = block;");
   for (int k = 0; k < g->operands.n; k++) {
     const GemmOperand *o = g->operands.at[k];
     const Type *type = o->value->type;
     const char *name = kind_names[o->kind];
-    line(e, "block = nd_min_i64(block, %lld / (%lld * ND_GEMM_%s_%s));", (long long)o->capacity,
-         (long long)type_numel(type), o->which ? "B" : "A", name);
+    emit_line(e, "block = nd_min_i64(block, %lld / (%lld * ND_GEMM_%s_%s));", (long long)o->capacity,
+              (long long)type_numel(type), o->which ? "B" : "A", name);
   }
   for (int k = 0; k < g->operands.n; k++) {
     const GemmOperand *o = g->operands.at[k];
     const char *name = kind_names[o->kind];
     int id = o->packed->id;
     if (o->which == 0)
-      line(e, "const int64_t apart_%d = block * %d * ND_GEMM_A_%s;", id, o->value->type->shape[1], name);
+      emit_line(e, "const int64_t apart_%d = block * %d * ND_GEMM_A_%s;", id, o->value->type->shape[1], name);
     else
-      line(e, "const int64_t apart_%d = block * %d * ND_GEMM_W_%s * ND_GEMM_B_%s;", id, o->value->type->shape[0], name,
-           name);
+      emit_line(e, "const int64_t apart_%d = block * %d * ND_GEMM_W_%s * ND_GEMM_B_%s;", id, o->value->type->shape[0],
+                name, name);
     if (!o->memo) continue;
     const char *keys = "0";
     for (int n = 0; n < o->key_count; n++)
-      keys = text(e, "%s%s(int64_t)%s", n ? keys : "", n ? ", " : "", scalar_text(e, o->keys[n]));
-    line(e, "const int held_%d = nd_gemm_held((nd_gemm_memo *)%s, block == iterations, %d, (const int64_t[]){%s});", id,
-         buffer_text(e, o->memo), o->key_count, keys);
+      keys = emit_text(e, "%s%s(int64_t)%s", n ? keys : "", n ? ", " : "", scalar_text(e, o->keys[n]));
+    emit_line(e,
+              "const int held_%d = nd_gemm_held((nd_gemm_memo *)%s, block == iterations, %d, (const int64_t[]){%s});",
+              id, buffer_text(e, o->memo), o->key_count, keys);
   }
-  line(e, "while (%s_at < %s) {", i, to);
+  emit_line(e, "while (%s_at < %s) {", i, to);
   e->indent++;
-  line(e, "int64_t at = 0;");
-  for (int k = 0; k < g->dots.n; k++) line(e, "int64_t since_%d = 0, from_%d = 0, from_apart_%d = 0;", k, k, k);
-  line(e, "for (; at < block && %s_at < %s; at++, %s_at += %s) {", i, to, i, step);
+  emit_line(e, "int64_t at = 0;");
+  for (int k = 0; k < g->dots.n; k++) emit_line(e, "int64_t since_%d = 0, from_%d = 0, from_apart_%d = 0;", k, k, k);
+  emit_line(e, "for (; at < block && %s_at < %s; at++, %s_at += %s) {", i, to, i, step);
   e->indent++;
-  line(e, "const nd_%s %s = (nd_%s)%s_at;", t, i, t, i);
+  emit_line(e, "const nd_%s %s = (nd_%s)%s_at;", t, i, t, i);
   for (int n = 0; n <= p->n; n++) {
     for (int k = 0; k < g->operands.n; k++)
       if (g->operands.at[k]->end == n) emit_operand(e, p, g->operands.at[k]);
@@ -441,25 +445,25 @@ void emit_gemm(Emit *e, Op *loop, Gemm *g, const Plan *p, void (*carry)(Emit *e,
     const GemmDot *d = &g->dots.at[k];
     int a = d->a->packed->id;
     const char *name = kind_names[d->a->kind];
-    line(e,
-         "if (at == since_%d || rows_%d != from_%d + (at - since_%d) * %d * ND_GEMM_A_%s || rows_apart_%d != "
-         "from_apart_%d) {",
-         k, a, k, k, d->op->in[0]->type->shape[1], name, a, k);
+    emit_line(e,
+              "if (at == since_%d || rows_%d != from_%d + (at - since_%d) * %d * ND_GEMM_A_%s || rows_apart_%d != "
+              "from_apart_%d) {",
+              k, a, k, k, d->op->in[0]->type->shape[1], name, a, k);
     e->indent++;
-    line(e, "if (at > since_%d)", k);
+    emit_line(e, "if (at > since_%d)", k);
     e->indent++;
     emit_product(e, d, k);
     e->indent--;
-    line(e, "since_%d = at, from_%d = rows_%d, from_apart_%d = rows_apart_%d;", k, k, a, k, a);
+    emit_line(e, "since_%d = at, from_%d = rows_%d, from_apart_%d = rows_apart_%d;", k, k, a, k, a);
     e->indent--;
-    line(e, "}");
+    emit_line(e, "}");
   }
   carry(e, loop, arg);
   e->indent--;
-  line(e, "}");
+  emit_line(e, "}");
   for (int k = 0; k < g->dots.n; k++) emit_product(e, &g->dots.at[k], k);
   e->indent--;
-  line(e, "}");
+  emit_line(e, "}");
   e->indent--;
-  line(e, "}");
+  emit_line(e, "}");
 }

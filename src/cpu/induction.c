@@ -23,7 +23,7 @@ static bool is_outside(const Block *home, const Op *loop) {
 }
 
 static const char *sum(Emit *e, const char *a, const char *b) {
-  return is_none(a) ? b : is_none(b) ? a : text(e, "(%s + %s)", a, b);
+  return is_none(a) ? b : is_none(b) ? a : emit_text(e, "(%s + %s)", a, b);
 }
 
 /* Of an argument of the loop's body: the step, or what its next value adds to it. */
@@ -39,7 +39,8 @@ static const char *argument_stride(Growth *g, Value *v) {
   if (!more || (more->def && more->def->code != OP_CONST && !is_outside(more->def->block, loop))) return NULL;
   if (more->block && !is_outside(more->block, loop)) return NULL;
   const char *t = scalar_text(e, more);
-  if (op->code == OP_ADDPTR) t = text(e, "(int64_t)%s * %d", t, v->type->ptr > 1 ? 8 : dtype_bytes(v->type->dtype));
+  if (op->code == OP_ADDPTR)
+    t = emit_text(e, "(int64_t)%s * %d", t, v->type->ptr > 1 ? 8 : dtype_bytes(v->type->dtype));
   return t;
 }
 
@@ -70,13 +71,13 @@ static const char *value_stride(Growth *g, Value *v, int depth) {
   if (!a || !b) return NULL;
   if (op->code == OP_MUL) {
     if (is_none(a) && is_none(b)) return "0";
-    if (is_none(a)) return text(e, "%s * (int64_t)%s", b, scalar_text(e, op->in[0]));
-    if (is_none(b)) return text(e, "%s * (int64_t)%s", a, scalar_text(e, op->in[1]));
+    if (is_none(a)) return emit_text(e, "%s * (int64_t)%s", b, scalar_text(e, op->in[0]));
+    if (is_none(b)) return emit_text(e, "%s * (int64_t)%s", a, scalar_text(e, op->in[1]));
     return NULL;
   }
   if (is_none(b)) return a;
-  if (op->code == OP_ADDPTR) b = text(e, "(%s) * %d", b, v->type->ptr > 1 ? 8 : dtype_bytes(v->type->dtype));
-  if (op->code == OP_SUB) return text(e, "(%s - (%s))", a, b);
+  if (op->code == OP_ADDPTR) b = emit_text(e, "(%s) * %d", b, v->type->ptr > 1 ? 8 : dtype_bytes(v->type->dtype));
+  if (op->code == OP_SUB) return emit_text(e, "(%s - (%s))", a, b);
   return sum(e, a, b);
 }
 
@@ -95,8 +96,8 @@ static const char *sym_stride(Growth *g, const Sym *s) {
       b = a ? sym_stride(g, s->r) : NULL;
       if (!b || !is_none(b)) return NULL;
       if (is_none(a)) return a;
-      if (s->r->kind == SYM_CONST) return text(g->e, "(%s) * %lld", a, (long long)s->r->number);
-      return s->r->kind == SYM_VALUE ? text(g->e, "(%s) * (int64_t)%s", a, scalar_text(g->e, s->r->value)) : NULL;
+      if (s->r->kind == SYM_CONST) return emit_text(g->e, "(%s) * %lld", a, (long long)s->r->number);
+      return s->r->kind == SYM_VALUE ? emit_text(g->e, "(%s) * (int64_t)%s", a, scalar_text(g->e, s->r->value)) : NULL;
   }
 }
 

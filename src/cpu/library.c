@@ -6,12 +6,12 @@
 Dtype kept(const Value *v) { return type_dtype(v->type); }
 
 const char *view_text(Emit *e, const View *v) {
-  return text(e, "scratch + %lld", (long long)(v->buffer->place + v->offset * dtype_bytes(v->buffer->dtype)));
+  return emit_text(e, "scratch + %lld", (long long)(v->buffer->place + v->offset * dtype_bytes(v->buffer->dtype)));
 }
 
 /* "(const void *)(scratch + 128)" and the like, to element [at] (text). */
 const char *element_at(Emit *e, const View *v, const char *at) {
-  return text(e, "(void *)(%s + (%s) * %d)", view_text(e, v), at, dtype_bytes(v->buffer->dtype));
+  return emit_text(e, "(void *)(%s + (%s) * %d)", view_text(e, v), at, dtype_bytes(v->buffer->dtype));
 }
 
 void open_scope(Emit *e, const char *format, ...) {
@@ -26,7 +26,7 @@ void open_scope(Emit *e, const char *format, ...) {
 
 void close_scope(Emit *e) {
   e->indent--;
-  line(e, "}");
+  emit_line(e, "}");
 }
 
 /* ---- dot --------------------------------------------------------------------------------------------------------- */
@@ -41,19 +41,20 @@ DotKind dot_kind(const Op *op) {
 
 /* A copy of n elements in another type; C variables of both are scalars in registers. */
 static void convert_tile(Emit *e, const char *to, Dtype to_type, const char *from, Dtype from_type, int64_t n) {
-  const char *value = text(e, "nd_load_%s((char *)(%s) + i * %d)", dtype_name(from_type), from, dtype_bytes(from_type));
+  const char *value =
+      emit_text(e, "nd_load_%s((char *)(%s) + i * %d)", dtype_name(from_type), from, dtype_bytes(from_type));
   Dtype held_to = held_dtype(to_type), held_from = held_dtype(from_type);
-  if (held_to != held_from) value = text(e, "nd_cvt_%s_%s(%s)", dtype_name(held_to), dtype_name(held_from), value);
+  if (held_to != held_from) value = emit_text(e, "nd_cvt_%s_%s(%s)", dtype_name(held_to), dtype_name(held_from), value);
   if (to_type == DT_F32 && dtype_is_float(from_type) && from_type != DT_F64) {
-    line(e, "nd_widen_%s((float *)(%s), (void *)(%s), %lld);", dtype_name(from_type), to, from, (long long)n);
+    emit_line(e, "nd_widen_%s((float *)(%s), (void *)(%s), %lld);", dtype_name(from_type), to, from, (long long)n);
     return;
   }
   if (from_type == DT_F32 && dtype_is_float(to_type) && to_type != DT_F64) {
-    line(e, "nd_narrow_%s((void *)(%s), (float *)(%s), %lld);", dtype_name(to_type), to, from, (long long)n);
+    emit_line(e, "nd_narrow_%s((void *)(%s), (float *)(%s), %lld);", dtype_name(to_type), to, from, (long long)n);
     return;
   }
-  line(e, "for (int64_t i = 0; i < %lld; i++) nd_store_%s((char *)(%s) + i * %d, %s);", (long long)n,
-       dtype_name(to_type), to, dtype_bytes(to_type), value);
+  emit_line(e, "for (int64_t i = 0; i < %lld; i++) nd_store_%s((char *)(%s) + i * %d, %s);", (long long)n,
+            dtype_name(to_type), to, dtype_bytes(to_type), value);
 }
 
 static void emit_dot(Emit *e, Op *op) {
@@ -71,11 +72,11 @@ static void emit_dot(Emit *e, Op *op) {
       [DOT_I32] = {"i32", "int32_t", "int32_t", DT_I32}, [DOT_BF16] = {"bf16", "float", "uint16_t", DT_BF16},
       [DOT_I8] = {"i8", "int32_t", "int8_t", DT_I8},
   };
-  const char *at = text(e, "(%s)", view_text(e, o->out[0])), *pa = text(e, "(%s)", view_text(e, o->in[0])),
-             *pb = text(e, "(%s)", view_text(e, o->in[1])), *acc = at;
+  const char *at = emit_text(e, "(%s)", view_text(e, o->out[0])), *pa = emit_text(e, "(%s)", view_text(e, o->in[0])),
+             *pb = emit_text(e, "(%s)", view_text(e, o->in[1])), *acc = at;
   bool packs = kind == DOT_BF16 || kind == DOT_I8;
   Dtype wide = packs ? (kind == DOT_BF16 ? DT_F32 : DT_I32) : kinds[kind].dtype;
-  if (!o->in[2]) line(e, "memset((void *)%s, 0, %lld);", at, (long long)(type_numel(c) * dtype_bytes(c->dtype)));
+  if (!o->in[2]) emit_line(e, "memset((void *)%s, 0, %lld);", at, (long long)(type_numel(c) * dtype_bytes(c->dtype)));
   if (!packs) {
     if (o->carry[0]) {
       const char *to = buffer_text(e, o->carry[0]);
@@ -93,17 +94,18 @@ static void emit_dot(Emit *e, Op *op) {
     }
   }
   const char *in = kinds[kind].in, *out = kinds[kind].acc, *pack = "";
-  if (packs) pack = text(e, ", (void *)%s", buffer_text(e, o->carry[0]));
+  if (packs) pack = emit_text(e, ", (void *)%s", buffer_text(e, o->carry[0]));
   if (batch > 1) {
     open_scope(e, "for (int64_t batch = 0; batch < %lld; batch++)", batch);
-    line(e,
-         "nd_dot_%s((%s *)%s + batch * %lld, %lld, (%s *)%s + batch * %lld, %lld, (%s *)%s + batch * %lld, %lld, %lld, "
-         "%lld, %lld%s);",
-         kinds[kind].name, out, acc, m * n, n, in, pa, m * k, k, in, pb, k * n, n, m, n, k, pack);
+    emit_line(
+        e,
+        "nd_dot_%s((%s *)%s + batch * %lld, %lld, (%s *)%s + batch * %lld, %lld, (%s *)%s + batch * %lld, %lld, %lld, "
+        "%lld, %lld%s);",
+        kinds[kind].name, out, acc, m * n, n, in, pa, m * k, k, in, pb, k * n, n, m, n, k, pack);
     close_scope(e);
   } else {
-    line(e, "nd_dot_%s((%s *)%s, %lld, (%s *)%s, %lld, (%s *)%s, %lld, %lld, %lld, %lld%s);", kinds[kind].name, out,
-         acc, n, in, pa, k, in, pb, n, m, n, k, pack);
+    emit_line(e, "nd_dot_%s((%s *)%s, %lld, (%s *)%s, %lld, (%s *)%s, %lld, %lld, %lld, %lld%s);", kinds[kind].name,
+              out, acc, n, in, pa, k, in, pb, n, m, n, k, pack);
   }
   if (!packs && o->carry[2]) convert_tile(e, at, c->dtype, acc, wide, type_numel(c));
 }
@@ -120,13 +122,13 @@ static void emit_map(Emit *e, Op *op) {
   for (int k = 0; k < b->arg_count; k++) {
     Value *in = op->in[k / pack];
     args[k] = fresh_name(e, NULL);
-    line(e, "const nd_%s %s = nd_load_%s(%s);", dtype_name(held_dtype(kept(in))), args[k], dtype_name(kept(in)),
-         element_at(e, o->in[k / pack], text(e, "i + %d", k % pack)));
+    emit_line(e, "const nd_%s %s = nd_load_%s(%s);", dtype_name(held_dtype(kept(in))), args[k], dtype_name(kept(in)),
+              element_at(e, o->in[k / pack], emit_text(e, "i + %d", k % pack)));
   }
   emit_body(e, b, args, out);
   for (int k = 0; k < b->last->in_count; k++)
-    line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[k / pack])),
-         element_at(e, o->out[k / pack], text(e, "i + %d", k % pack)), out[k]);
+    emit_line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[k / pack])),
+              element_at(e, o->out[k / pack], emit_text(e, "i + %d", k % pack)), out[k]);
   close_scope(e);
 }
 
@@ -138,25 +140,25 @@ static void emit_sort(Emit *e, Op *op) {
   long long n = t->shape[t->rank - 1], rows = type_numel(t) / n;
   Dtype d = kept(op->in[0]);
   const char *name = dtype_name(d == DT_I1 ? DT_U8 : d);
-  line(e, "memcpy((void *)(%s), (void *)(%s), %lld);", view_text(e, o->out[0]), view_text(e, o->in[0]),
-       rows * n * dtype_bytes(d));
-  line(e, "for (int64_t row = 0; row < %lld; row++) nd_sort_%s(%s, %lld, %d);", rows, name,
-       element_at(e, o->out[0], text(e, "row * %lld", n)), n, (int)op->attr[0]);
+  emit_line(e, "memcpy((void *)(%s), (void *)(%s), %lld);", view_text(e, o->out[0]), view_text(e, o->in[0]),
+            rows * n * dtype_bytes(d));
+  emit_line(e, "for (int64_t row = 0; row < %lld; row++) nd_sort_%s(%s, %lld, %d);", rows, name,
+            element_at(e, o->out[0], emit_text(e, "row * %lld", n)), n, (int)op->attr[0]);
 }
 
 static void emit_histogram(Emit *e, Op *op) {
   OpPlan *o = op->note;
   long long bins = type_numel(op->out[0]->type), n = type_numel(op->in[0]->type);
   Dtype d = kept(op->in[0]);
-  line(e, "memset((void *)(%s), 0, %lld);", view_text(e, o->out[0]), bins * 4);
+  emit_line(e, "memset((void *)(%s), 0, %lld);", view_text(e, o->out[0]), bins * 4);
   const char *mask = op->in_count < 2 ? "NULL" : NULL;
-  if (!mask && o->in[1]) mask = text(e, "(void *)(%s)", view_text(e, o->in[1]));
+  if (!mask && o->in[1]) mask = emit_text(e, "(void *)(%s)", view_text(e, o->in[1]));
   if (!mask) mask = "NULL";
   const char *call =
-      text(e, "nd_histogram_%s((void *)(%s), %lld, (void *)(%s), %s, %lld);", dtype_name(d == DT_I1 ? DT_U8 : d),
-           view_text(e, o->out[0]), bins, view_text(e, o->in[0]), mask, n);
-  if (op->in_count > 1 && !o->in[1]) line(e, "if (%s) %s", scalar_text(e, op->in[1]), call);
-  else line(e, "%s", call);
+      emit_text(e, "nd_histogram_%s((void *)(%s), %lld, (void *)(%s), %s, %lld);", dtype_name(d == DT_I1 ? DT_U8 : d),
+                view_text(e, o->out[0]), bins, view_text(e, o->in[0]), mask, n);
+  if (op->in_count > 1 && !o->in[1]) emit_line(e, "if (%s) %s", scalar_text(e, op->in[1]), call);
+  else emit_line(e, "%s", call);
 }
 
 static void emit_gather(Emit *e, Op *op) {
@@ -170,11 +172,11 @@ static void emit_gather(Emit *e, Op *op) {
   open_scope(e, "for (int64_t o = 0; o < %lld; o++)", outer);
   open_scope(e, "for (int64_t j = 0; j < %lld; j++)", m);
   open_scope(e, "for (int64_t i = 0; i < %lld; i++)", inner);
-  const char *at = text(e, "(o * %lld + j) * %lld + i", m, inner);
-  line(e, "const int64_t from = (int64_t)nd_load_%s(%s) & %lld;", dtype_name(kept(op->in[1])),
-       element_at(e, o->in[1], at), n - 1);
-  line(e, "memcpy(%s, %s, %d);", element_at(e, o->out[0], at),
-       element_at(e, o->in[0], text(e, "(o * %lld + from) * %lld + i", n, inner)), dtype_bytes(d));
+  const char *at = emit_text(e, "(o * %lld + j) * %lld + i", m, inner);
+  emit_line(e, "const int64_t from = (int64_t)nd_load_%s(%s) & %lld;", dtype_name(kept(op->in[1])),
+            element_at(e, o->in[1], at), n - 1);
+  emit_line(e, "memcpy(%s, %s, %d);", element_at(e, o->out[0], at),
+            element_at(e, o->in[0], emit_text(e, "(o * %lld + from) * %lld + i", n, inner)), dtype_bytes(d));
   close_scope(e);
   close_scope(e);
   close_scope(e);
@@ -187,16 +189,16 @@ static void emit_to_scalars(Emit *e, Op *op) {
   for (int k = 0; k < op->out_count; k++) {
     Value *v = op->out[k];
     const View *from = op->code == OP_SPLIT ? o->out[k] : o->in[0];
-    line(e, "const nd_%s %s = nd_load_%s(%s);", dtype_name(held_dtype(kept(v))), value_name(e, v), dtype_name(kept(v)),
-         element_at(e, from, "0"));
+    emit_line(e, "const nd_%s %s = nd_load_%s(%s);", dtype_name(held_dtype(kept(v))), value_name(e, v),
+              dtype_name(kept(v)), element_at(e, from, "0"));
   }
 }
 
 static void emit_join_scalars(Emit *e, Op *op) {
   OpPlan *o = op->note;
   for (int i = 0; i < 2; i++)
-    line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[0])), element_at(e, o->out[0], i ? "1" : "0"),
-         scalar_text(e, op->in[i]));
+    emit_line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[0])), element_at(e, o->out[0], i ? "1" : "0"),
+              scalar_text(e, op->in[i]));
 }
 
 /* ---- debugging --------------------------------------------------------------------------------------------------- */
@@ -221,17 +223,18 @@ static void emit_assert(Emit *e, Op *op) {
   bool tensor = op->in[0]->type->rank > 0;
   Dtype d = kept(op->in[0]);
   const char *condition =
-      tensor ? text(e, "nd_load_%s(%s)", dtype_name(d), element_at(e, o->in[0], "i")) : scalar_text(e, op->in[0]);
-  condition = text(e, "%s == 0", condition);
+      tensor ? emit_text(e, "nd_load_%s(%s)", dtype_name(d), element_at(e, o->in[0], "i")) : scalar_text(e, op->in[0]);
+  condition = emit_text(e, "%s == 0", condition);
   if (op->in_count > 1) {
-    const char *mask =
-        op->in[1]->type->rank > 0 ? text(e, "nd_load_i1(%s)", element_at(e, o->in[1], "i")) : scalar_text(e, op->in[1]);
-    condition = text(e, "%s && %s", mask, condition);
+    const char *mask = op->in[1]->type->rank > 0 ? emit_text(e, "nd_load_i1(%s)", element_at(e, o->in[1], "i"))
+                                                 : scalar_text(e, op->in[1]);
+    condition = emit_text(e, "%s && %s", mask, condition);
   }
   if (tensor) open_scope(e, "for (int64_t i = 0; i < %lld; i++)", (long long)type_numel(op->in[0]->type));
   open_scope(e, "if (%s)", condition);
-  line(e, "host->fault(host->arg, %s, program, %d);", string_literal(e, op->text ? op->text : ""), source_line(op));
-  line(e, "return 1;");
+  emit_line(e, "host->fault(host->arg, %s, program, %d);", string_literal(e, op->text ? op->text : ""),
+            source_line(op));
+  emit_line(e, "return 1;");
   close_scope(e);
   if (tensor) close_scope(e);
 }
@@ -241,33 +244,33 @@ static void emit_print(Emit *e, Op *op) {
   OpPlan *o = op->note;
   const char *prefix = string_literal(e, op->text ? op->text : "");
   bool hex = op->attr[0];
-  if (op->in_count == 0) line(e, "nd_print(host, program, %s, 0, 0, 0, NULL, ' ', 0, 0);", prefix);
+  if (op->in_count == 0) emit_line(e, "nd_print(host, program, %s, 0, 0, 0, NULL, ' ', 0, 0);", prefix);
   for (int k = 0; k < op->in_count; k++) {
     const Type *t = op->in[k]->type;
     Dtype d = kept(op->in[k]), held = held_dtype(d);
     open_scope(e, "%s", "");
-    line(e, "int32_t index[%d] = {0};", t->rank > 0 ? t->rank : 1);
+    emit_line(e, "int32_t index[%d] = {0};", t->rank > 0 ? t->rank : 1);
     for (int r = 0; r < t->rank; r++)
       open_scope(e, "for (index[%d] = 0; index[%d] < %d; index[%d]++)", r, r, t->shape[r], r);
     const char *value = scalar_text(e, op->in[k]);
     if (t->rank) {
       const char *at = "0";
-      for (int r = 0; r < t->rank; r++) at = text(e, "(%s) * %d + index[%d]", at, t->shape[r], r);
-      value = text(e, "nd_load_%s(%s)", dtype_name(d), element_at(e, o->in[k], text(e, "(int64_t)(%s)", at)));
+      for (int r = 0; r < t->rank; r++) at = emit_text(e, "(%s) * %d + index[%d]", at, t->shape[r], r);
+      value = emit_text(e, "nd_load_%s(%s)", dtype_name(d), element_at(e, o->in[k], emit_text(e, "(int64_t)(%s)", at)));
     }
     const char *bits;
     char kind;
-    if (t->ptr) kind = 'p', bits = text(e, "(uint64_t)%s", value);
+    if (t->ptr) kind = 'p', bits = emit_text(e, "(uint64_t)%s", value);
     else if (hex && dtype_is_float(d) && held != d)
-      kind = 'x', bits = text(e, "(uint64_t)nd_bits_%s(%s)", dtype_name(d), value);
-    else if (hex && d == DT_F32) kind = 'x', bits = text(e, "(uint64_t)nd_cast_u32_f32(%s)", value);
-    else if (hex && d == DT_F64) kind = 'x', bits = text(e, "(uint64_t)nd_cast_u64_f64(%s)", value);
-    else if (hex) kind = 'x', bits = text(e, "(uint64_t)%s", value);
-    else if (dtype_is_float(d)) kind = 'f', bits = text(e, "nd_cast_u64_f64((double)%s)", value);
-    else if (dtype_is_signed(d)) kind = 'd', bits = text(e, "(uint64_t)(int64_t)%s", value);
-    else kind = 'u', bits = text(e, "(uint64_t)%s", value);
-    line(e, "nd_print(host, program, %s, %d, %d, %d, index, '%c', %d, %s);", prefix, k, op->in_count, t->rank, kind,
-         t->ptr ? 64 : dtype_bits(d), bits);
+      kind = 'x', bits = emit_text(e, "(uint64_t)nd_bits_%s(%s)", dtype_name(d), value);
+    else if (hex && d == DT_F32) kind = 'x', bits = emit_text(e, "(uint64_t)nd_cast_u32_f32(%s)", value);
+    else if (hex && d == DT_F64) kind = 'x', bits = emit_text(e, "(uint64_t)nd_cast_u64_f64(%s)", value);
+    else if (hex) kind = 'x', bits = emit_text(e, "(uint64_t)%s", value);
+    else if (dtype_is_float(d)) kind = 'f', bits = emit_text(e, "nd_cast_u64_f64((double)%s)", value);
+    else if (dtype_is_signed(d)) kind = 'd', bits = emit_text(e, "(uint64_t)(int64_t)%s", value);
+    else kind = 'u', bits = emit_text(e, "(uint64_t)%s", value);
+    emit_line(e, "nd_print(host, program, %s, %d, %d, %d, index, '%c', %d, %s);", prefix, k, op->in_count, t->rank,
+              kind, t->ptr ? 64 : dtype_bits(d), bits);
     for (int r = 0; r < t->rank; r++) close_scope(e);
     close_scope(e);
   }

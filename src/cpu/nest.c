@@ -11,7 +11,7 @@ Buf *nest_at(Nest *n, int level) {
   return n->mode == REST && level == n->loops ? &n->rest : &n->at[level];
 }
 
-void put(Nest *n, Buf *b, int level, const char *format, ...) {
+void nest_put(Nest *n, Buf *b, int level, const char *format, ...) {
   for (int i = 0; i < n->e->indent + 1 + level; i++) buf_puts(b, "  ");
   va_list ap;
   va_start(ap, format);
@@ -20,12 +20,12 @@ void put(Nest *n, Buf *b, int level, const char *format, ...) {
   buf_putc(b, '\n');
 }
 
-const char *declare(Nest *n, int level, Dtype d, const Value *v, const char *value) {
+const char *nest_declare(Nest *n, int level, Dtype d, const Value *v, const char *value) {
   bool vector = level >= n->vector_level;
   const char *name = fresh_name(n->e, v);
   Buf *b = nest_at(n, level);
   if (v && v->def && n->pass == 0) quote_source(n->e, b, n->e->indent + 1 + level, v->def->span);
-  put(n, b, level, "const nd_%s%s %s = %s;", dtype_name(held_dtype(d)), vector ? "v" : "", name, value);
+  nest_put(n, b, level, "const nd_%s%s %s = %s;", dtype_name(held_dtype(d)), vector ? "v" : "", name, value);
   return name;
 }
 
@@ -35,14 +35,15 @@ const char *as_vector(Nest *n, const NestText *t) {
 const char *as_form(Nest *n, const NestText *t, bool vector) { return vector ? as_vector(n, t) : t->name; }
 
 const char *index_name(Nest *n, int dim) {
-  return n->copy && dim == n->vector_dim ? text(n->e, "(i%d + %d * ND_VL)", dim, n->copy) : text(n->e, "i%d", dim);
+  return n->copy && dim == n->vector_dim ? emit_text(n->e, "(i%d + %d * ND_VL)", dim, n->copy)
+                                         : emit_text(n->e, "i%d", dim);
 }
 
-const char *named(Nest *n, int level, const char *value) {
+const char *nest_named(Nest *n, int level, const char *value) {
   for (int i = 0; i < n->names.n; i++)
     if (n->names.at[i].level == level && !strcmp(n->names.at[i].value, value)) return n->names.at[i].name;
   const char *name = fresh_name(n->e, NULL);
-  put(n, nest_at(n, level), level, "const int64_t %s = %s;", name, value);
+  nest_put(n, nest_at(n, level), level, "const int64_t %s = %s;", name, value);
   vec_push(n->e->arena, &n->names, (NamedText){level, value, name});
   return name;
 }
@@ -54,15 +55,15 @@ const char *sym_text(Nest *n, Sym *s) {
   if (s->local) return s->local;
   const char *t;
   switch (s->kind) {
-    case SYM_CONST: return literal(e, DT_I64, s->number, 0);
+    case SYM_CONST: return emit_literal(e, DT_I64, s->number, 0);
     case SYM_VALUE: {
       const char *name = scalar_text(e, s->value);
-      return type_dtype(s->value->type) == DT_I64 ? name : text(e, "(int64_t)%s", name);
+      return type_dtype(s->value->type) == DT_I64 ? name : emit_text(e, "(int64_t)%s", name);
     }
-    case SYM_ADD: t = text(e, "%s + %s", sym_text(n, s->l), sym_text(n, s->r)); break;
-    default: t = text(e, "%s * %s", sym_text(n, s->l), sym_text(n, s->r)); break;
+    case SYM_ADD: t = emit_text(e, "%s + %s", sym_text(n, s->l), sym_text(n, s->r)); break;
+    default: t = emit_text(e, "%s * %s", sym_text(n, s->l), sym_text(n, s->r)); break;
   }
-  const char *name = named(n, 0, t);
+  const char *name = nest_named(n, 0, t);
   s->local = name;
   vec_push(e->arena, &n->syms, s);
   return name;
@@ -87,17 +88,17 @@ static NestText index_value(Nest *n, Value *v, const Index *x, const int8_t *map
   NestText t = {.dtype = d};
   if (sym_is(step, 0)) {
     t.level = level;
-    t.name = d == DT_I64 ? base : text(e, "((nd_i32)%s)", base);
+    t.name = d == DT_I64 ? base : emit_text(e, "((nd_i32)%s)", base);
     return t;
   }
   t.level = n->vector_level;
   const char *iv = index_name(n, n->vector_dim), *tn = dtype_name(d);
   const char *value;
-  if (sym_is(step, 1)) value = text(e, "nd_splat_%sv(%s(%s + %s)) + nd_iota_%sv()", tn, cast, base, iv, tn);
+  if (sym_is(step, 1)) value = emit_text(e, "nd_splat_%sv(%s(%s + %s)) + nd_iota_%sv()", tn, cast, base, iv, tn);
   else
-    value = text(e, "nd_splat_%sv(%s(%s + %s * %s)) + nd_iota_%sv() * nd_splat_%sv(%s%s)", tn, cast, base, iv,
-                 sym_text(n, step), tn, tn, cast, sym_text(n, step));
-  t.name = declare(n, t.level, d, v, value);
+    value = emit_text(e, "nd_splat_%sv(%s(%s + %s * %s)) + nd_iota_%sv() * nd_splat_%sv(%s%s)", tn, cast, base, iv,
+                      sym_text(n, step), tn, tn, cast, sym_text(n, step));
+  t.name = nest_declare(n, t.level, d, v, value);
   return t;
 }
 
@@ -113,7 +114,7 @@ static NestText element_value(Nest *n, Value *v, const int8_t *map) {
       bool always = !m.hi && !m.lo;
       const char *mask = mask_vector(n, &m);
       if (!mask || mask == NO_LANES) {
-        t = *demand(n, op->in[mask ? 2 : 1], map);
+        t = *nest_demand(n, op->in[mask ? 2 : 1], map);
         /* True in this pass only: what is made of it, a constant too, must not be found again by the next. */
         if (!always && n->mode == WHOLE && t.level < n->vector_level) {
           t.name = as_vector(n, &t);
@@ -125,13 +126,13 @@ static NestText element_value(Nest *n, Value *v, const int8_t *map) {
   }
   const NestText *in[4];
   for (int i = 0; i < op->in_count; i++) {
-    in[i] = demand(n, op->in[i], map);
+    in[i] = nest_demand(n, op->in[i], map);
     if (in[i]->level > t.level) t.level = in[i]->level;
   }
   bool vector = t.level >= n->vector_level;
   const char *names[4];
   for (int i = 0; i < op->in_count; i++) names[i] = as_form(n, in[i], vector);
-  t.name = declare(n, t.level, t.dtype, v, element_text(e, op, names, vector));
+  t.name = nest_declare(n, t.level, t.dtype, v, element_text(e, op, names, vector));
   return t;
 }
 
@@ -149,7 +150,7 @@ static NestText value_text(Nest *n, Value *v, const int8_t *map) {
     int8_t m[MAX_RANK], inner[MAX_RANK];
     view_map(op, m);
     for (int k = 0; k < MAX_RANK; k++) inner[k] = m[k] < 0 ? -1 : map[m[k]];
-    return *demand(n, op->in[0], inner);
+    return *nest_demand(n, op->in[0], inner);
   }
   if (op->code == OP_CONST) return (NestText){.name = const_text(e, op), .dtype = d};
   if (recomputable && index_is_plain(e, v)) return index_value(n, v, index_of(e, v), map);
@@ -157,7 +158,7 @@ static NestText value_text(Nest *n, Value *v, const int8_t *map) {
   return element_value(n, v, map);
 }
 
-const NestText *demand(Nest *n, Value *v, const int8_t *map) {
+const NestText *nest_demand(Nest *n, Value *v, const int8_t *map) {
   Info *info = info_of(n->e, v);
   for (NestText *t = info->text; t; t = t->next)
     if (same_map(t->map, map, v->type->rank)) return t;
@@ -208,15 +209,15 @@ static void take(Emit *e, Buf *b) {
 /* A vector loop: `for (HEAD)` around body and sinks. */
 static void vector_loop(Nest *n, Buf *body, Buf *sinks, const char *head) {
   Emit *e = n->e;
-  line(e, "for (int64_t %s) {", head);
+  emit_line(e, "for (int64_t %s) {", head);
   take(e, body);
   take(e, sinks);
-  line(e, "}");
+  emit_line(e, "}");
 }
 
 static const char *upwards(Nest *n, const char *from, const char *to) {
   const char *i = index_name(n, n->vector_dim);
-  return text(n->e, "%s = %s; %s < %s; %s += ND_VL", i, from, i, to, i);
+  return emit_text(n->e, "%s = %s; %s < %s; %s += ND_VL", i, from, i, to, i);
 }
 
 /* min or max of the texts. */
@@ -225,7 +226,7 @@ static const char *fold_text(Emit *e, const char *fn, const char *const *at, int
   for (int i = 1; i < count; i++) {
     bool seen = false;
     for (int k = 0; k < i; k++) seen |= !strcmp(at[k], at[i]);
-    if (!seen) t = text(e, "nd_%s_i64(%s, %s)", fn, t, at[i]);
+    if (!seen) t = emit_text(e, "nd_%s_i64(%s, %s)", fn, t, at[i]);
   }
   return t;
 }
@@ -272,15 +273,15 @@ static int copies_of(Nest *n, const Buf *body, const Buf *sinks) {
 /* The vector loops of the passes. */
 static void write_vector_loops(Nest *n, Buf *body, Buf *sinks, int copies, Buf *many, Buf *many_sinks) {
   Emit *e = n->e;
-  const char *width = text(e, "%lld", (long long)n->width), *i = index_name(n, n->vector_dim), *from = "0";
+  const char *width = emit_text(e, "%lld", (long long)n->width), *i = index_name(n, n->vector_dim), *from = "0";
   if (n->bounds.n) {
     const char *end = fold_text(e, "min", n->bounds.at, n->bounds.n);
-    line(e, "const int64_t whole = nd_min_i64(nd_max_i64(%s, 0), %s) / ND_VL * ND_VL;", end, width);
+    emit_line(e, "const int64_t whole = nd_min_i64(nd_max_i64(%s, 0), %s) / ND_VL * ND_VL;", end, width);
   }
   if (copies > 1) {
     const char *end = n->bounds.n ? "whole" : width;
-    line(e, "const int64_t many = %s / (%d * ND_VL) * (%d * ND_VL);", end, copies, copies);
-    vector_loop(n, many, many_sinks, text(e, "%s = 0; %s < many; %s += %d * ND_VL", i, i, i, copies));
+    emit_line(e, "const int64_t many = %s / (%d * ND_VL) * (%d * ND_VL);", end, copies, copies);
+    vector_loop(n, many, many_sinks, emit_text(e, "%s = 0; %s < many; %s += %d * ND_VL", i, i, i, copies));
     take(e, &n->merge);
     from = "many";
   }
@@ -290,13 +291,14 @@ static void write_vector_loops(Nest *n, Buf *body, Buf *sinks, int copies, Buf *
   }
   vector_loop(n, &body[WHOLE], &sinks[WHOLE], upwards(n, from, "whole"));
   const char *last = fold_text(e, "max", n->ends.at, n->ends.n);
-  line(e, "const int64_t rest = nd_max_i64(whole, nd_min_i64((%s + ND_VL - 1) / ND_VL * ND_VL, %s));", last, width);
+  emit_line(e, "const int64_t rest = nd_max_i64(whole, nd_min_i64((%s + ND_VL - 1) / ND_VL * ND_VL, %s));", last,
+            width);
   vector_loop(n, &body[MASKED], &sinks[MASKED], upwards(n, "whole", "rest"));
   if (sinks[REST].n) { /* what nothing is done with is not computed */
-    line(e, "if (rest < %s) {", width);
+    emit_line(e, "if (rest < %s) {", width);
     take(e, &n->rest);
     vector_loop(n, &body[REST], &sinks[REST], upwards(n, "rest", width));
-    line(e, "}");
+    emit_line(e, "}");
   }
 }
 
@@ -319,7 +321,7 @@ void emit_group(Emit *e, Group *g) {
     if (r->kind != ROOT_REDUCE) continue;
     for (int k = 0; k < r->op->out_count; k++) {
       Value *v = r->op->out[k];
-      if (v->type->rank == 0) line(e, "nd_%s %s;", dtype_name(held_dtype(type_dtype(v->type))), value_name(e, v));
+      if (v->type->rank == 0) emit_line(e, "nd_%s %s;", dtype_name(held_dtype(type_dtype(v->type))), value_name(e, v));
     }
   }
   Buf body[3], sinks[3], many = piece(e), many_sinks = piece(e);
@@ -353,12 +355,12 @@ void emit_group(Emit *e, Group *g) {
     more = n->mode != REST && n->bounds.n > 0;
     n->mode = n->mode == WHOLE ? MASKED : REST;
   }
-  line(e, "{");
+  emit_line(e, "{");
   take(e, &n->at[0]);
   int indent = e->indent++;
   for (int l = 0; l < n->loops; l++) {
     const char *i = index_name(n, n->loop_dim[l]);
-    line(e, "for (int64_t %s = 0; %s < %d; %s++) {", i, i, g->shape[n->loop_dim[l]], i);
+    emit_line(e, "for (int64_t %s = 0; %s < %d; %s++) {", i, i, g->shape[n->loop_dim[l]], i);
     take(e, &n->at[l + 1]);
     e->indent++;
   }
@@ -371,11 +373,11 @@ void emit_group(Emit *e, Group *g) {
   for (int l = n->loops; l > 0; l--) {
     take(e, &n->after[l]);
     e->indent--;
-    line(e, "}");
+    emit_line(e, "}");
   }
   take(e, &n->after[0]);
   e->indent = indent;
-  line(e, "}");
+  emit_line(e, "}");
   for (int i = 0; i < n->touched.n; i++) n->touched.at[i]->text = NULL;
   for (int i = 0; i < n->syms.n; i++) n->syms.at[i]->local = NULL;
 }

@@ -76,10 +76,10 @@ typedef struct Nest {
 
 /* nest.c */
 Buf *nest_at(Nest *n, int level);
-void put(Nest *n, Buf *b, int level, const char *format, ...) PRINTF_LIKE(4, 5);
-const char *named(Nest *n, int level, const char *value);
-const char *declare(Nest *n, int level, Dtype d, const Value *v, const char *value);
-const NestText *demand(Nest *n, Value *v, const int8_t *map);
+void nest_put(Nest *n, Buf *b, int level, const char *format, ...) PRINTF_LIKE(4, 5);
+const char *nest_named(Nest *n, int level, const char *value);
+const char *nest_declare(Nest *n, int level, Dtype d, const Value *v, const char *value);
+const NestText *nest_demand(Nest *n, Value *v, const int8_t *map);
 const char *as_vector(Nest *n, const NestText *t);
 const char *as_form(Nest *n, const NestText *t, bool vector);
 const char *index_name(Nest *n, int dim);

@@ -40,13 +40,13 @@ static const char *identity_of(Emit *e, const Op *f, Dtype d) {
   if (!f) return NULL;
   bool floats = dtype_is_float(d);
   switch (f->code) {
-    case OP_ADD: return d == DT_I1 ? "0" : literal(e, held_dtype(d), 0, floats ? -0.0 : 0);
-    case OP_MUL: return literal(e, held_dtype(d), 1, 1);
-    case OP_MAX: return floats ? literal(e, held_dtype(d), 0, -INFINITY) : literal(e, d, lowest(d), 0);
-    case OP_MIN: return floats ? literal(e, held_dtype(d), 0, INFINITY) : literal(e, d, highest(d), 0);
-    case OP_AND: return literal(e, d, d == DT_I1 ? 1 : -1, 0);
+    case OP_ADD: return d == DT_I1 ? "0" : emit_literal(e, held_dtype(d), 0, floats ? -0.0 : 0);
+    case OP_MUL: return emit_literal(e, held_dtype(d), 1, 1);
+    case OP_MAX: return floats ? emit_literal(e, held_dtype(d), 0, -INFINITY) : emit_literal(e, d, lowest(d), 0);
+    case OP_MIN: return floats ? emit_literal(e, held_dtype(d), 0, INFINITY) : emit_literal(e, d, highest(d), 0);
+    case OP_AND: return emit_literal(e, d, d == DT_I1 ? 1 : -1, 0);
     case OP_OR:
-    case OP_XOR: return literal(e, d, 0, 0);
+    case OP_XOR: return emit_literal(e, d, 0, 0);
     default: return NULL;
   }
 }
@@ -85,14 +85,14 @@ static void combine(Nest *n, Buf *b, int level, const Op *op, const char *const 
   const char **args = NEW_N(e->arena, const char *, 2 * op->in_count);
   for (int k = 0; k < op->in_count; k++) args[k] = acc[k], args[op->in_count + k] = x[k];
   if (reduces_wide(op)) {
-    out[0] = text(e, "%s + %s", acc[0], x[0]);
+    out[0] = emit_text(e, "%s + %s", acc[0], x[0]);
     return;
   }
   const Op *f = simple_body(op);
   Dtype d = held_dtype(type_dtype(op->in[0]->type));
   if (vector && from_identity && f && (f->code == OP_MAX || f->code == OP_MIN) && dtype_is_float(d) && !f->attr[0]) {
     /* The accumulator began as an infinity and is no NaN. */
-    out[0] = text(e, "nd_%s_%sv(%s, %s)", f->code == OP_MAX ? "grow" : "shrink", dtype_name(d), acc[0], x[0]);
+    out[0] = emit_text(e, "nd_%s_%sv(%s, %s)", f->code == OP_MAX ? "grow" : "shrink", dtype_name(d), acc[0], x[0]);
     return;
   }
   if (vector && f) { /* one operation */
@@ -114,7 +114,7 @@ static void combine(Nest *n, Buf *b, int level, const Op *op, const char *const 
 enum { MAX_PARTS = 16 };
 
 static void assign_all(Nest *n, Buf *b, int level, int k, const char *const *to, const char *const *from) {
-  for (int i = 0; i < k; i++) put(n, b, level, "%s = %s;", to[i], from[i]);
+  for (int i = 0; i < k; i++) nest_put(n, b, level, "%s = %s;", to[i], from[i]);
 }
 
 /* to = body(left, right) on vectors. */
@@ -124,7 +124,7 @@ static void combine_into(Nest *n, Buf *b, int level, const Op *op, const char *c
   combine(n, b, level, op, left, right, true, false, out);
   for (int k = 0; k < op->in_count; k++) {
     next[k] = fresh_name(n->e, NULL);
-    put(n, b, level, "const nd_%sv %s = %s;", held_name(type_dtype(op->in[k]->type)), next[k], out[k]);
+    nest_put(n, b, level, "const nd_%sv %s = %s;", held_name(type_dtype(op->in[k]->type)), next[k], out[k]);
   }
   assign_all(n, b, level, op->in_count, to, next);
 }
@@ -134,16 +134,16 @@ static void write_result(Nest *n, const Op *op, int k, const int8_t *map, const 
   Emit *e = n->e;
   Value *v = op->out[k];
   Buf *b = &n->after[n->loops];
-  if (reduces_wide(op)) value = text(e, "nd_cvt_%s_f32(%s)", dtype_name(v->type->dtype), value);
+  if (reduces_wide(op)) value = emit_text(e, "nd_cvt_%s_f32(%s)", dtype_name(v->type->dtype), value);
   if (v->type->rank == 0) {
-    put(n, b, n->loops, "%s = %s;", value_name(e, v), value);
+    nest_put(n, b, n->loops, "%s = %s;", value_name(e, v), value);
     return;
   }
   const char *base;
   int level;
   int64_t step;
   view_address(n, ((OpPlan *)op->note)->out[k], v->type, map, &base, &level, &step);
-  put(n, b, n->loops, "nd_store_%s((void *)(%s), %s);", dtype_name(type_dtype(v->type)), base, value);
+  nest_put(n, b, n->loops, "nd_store_%s((void *)(%s), %s);", dtype_name(type_dtype(v->type)), base, value);
 }
 
 static const char *in_lane(Dtype d, const char *vector) { return d == DT_I1 ? "i1" : vector; }
@@ -159,25 +159,25 @@ static void along_vector_in_order(Nest *n, FusionRoot *r, const NestText *const 
   Buf *b = &n->sinks;
   for (int k = 0; k < parts; k++) {
     d[k] = type_dtype(op->in[k]->type);
-    acc[k] = text(e, "r%d_%d", op->out[0]->id, k), now[k] = fresh_name(e, NULL);
-    if (n->pass == 0) put(n, &n->at[outer], outer, "nd_%sv %s = {0};", held_name(d[k]), acc[k]);
-    put(n, b, level, "nd_%sv %s = %s;", held_name(d[k]), now[k], as_vector(n, x[k]));
+    acc[k] = emit_text(e, "r%d_%d", op->out[0]->id, k), now[k] = fresh_name(e, NULL);
+    if (n->pass == 0) nest_put(n, &n->at[outer], outer, "nd_%sv %s = {0};", held_name(d[k]), acc[k]);
+    nest_put(n, b, level, "nd_%sv %s = %s;", held_name(d[k]), now[k], as_vector(n, x[k]));
   }
-  put(n, b, level, "for (int k = 1; k < ND_VL && k < %lld; k *= 2) {", (long long)n->width);
+  nest_put(n, b, level, "for (int k = 1; k < ND_VL && k < %lld; k *= 2) {", (long long)n->width);
   for (int k = 0; k < parts; k++) {
     other[k] = fresh_name(e, NULL);
-    put(n, b, level + 1, "const nd_%sv %s = nd_down_lanes_%sv(%s, k, 0);", held_name(d[k]), other[k],
-        in_lane(d[k], held_name(d[k])), now[k]);
+    nest_put(n, b, level + 1, "const nd_%sv %s = nd_down_lanes_%sv(%s, k, 0);", held_name(d[k]), other[k],
+             in_lane(d[k], held_name(d[k])), now[k]);
   }
   combine_into(n, b, level + 1, op, now, now, other);
-  put(n, b, level, "}");
-  put(n, b, level, "if (%s == 0) {", iv);
+  nest_put(n, b, level, "}");
+  nest_put(n, b, level, "if (%s == 0) {", iv);
   assign_all(n, b, level + 1, parts, acc, now);
-  put(n, b, level, "} else {");
+  nest_put(n, b, level, "} else {");
   combine_into(n, b, level + 1, op, acc, acc, now);
-  put(n, b, level, "}");
+  nest_put(n, b, level, "}");
   for (int k = 0; n->pass == 0 && k < parts; k++)
-    write_result(n, op, k, map, text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
+    write_result(n, op, k, map, emit_text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
 }
 
 /* Bodies that are not elementwise: scalars, a lane at a time. */
@@ -187,30 +187,30 @@ static void along_lanes(Nest *n, Op *op, const NestText *const *x, const int8_t 
   Dtype d[MAX_PARTS] = {0};
   const char *acc[MAX_PARTS] = {0}, *in[MAX_PARTS] = {0}, *out[MAX_PARTS] = {0};
   for (int k = 0; k < parts; k++) d[k] = type_dtype(op->in[k]->type);
-  const char *iv = index_name(n, n->vector_dim), *width = text(e, "%lld", (long long)n->width);
+  const char *iv = index_name(n, n->vector_dim), *width = emit_text(e, "%lld", (long long)n->width);
   Buf *b = &n->sinks;
   for (int k = 0; k < parts; k++) {
-    acc[k] = text(e, "r%d_%d", op->out[0]->id, k);
-    if (n->pass == 0) put(n, &n->at[outer], outer, "nd_%s %s = 0;", held_name(d[k]), acc[k]);
+    acc[k] = emit_text(e, "r%d_%d", op->out[0]->id, k);
+    if (n->pass == 0) nest_put(n, &n->at[outer], outer, "nd_%s %s = 0;", held_name(d[k]), acc[k]);
   }
   for (int k = 0; k < parts; k++) {
     const char *all = fresh_name(e, NULL);
-    put(n, b, level, "const nd_%sv %s = %s;", held_name(d[k]), all, as_vector(n, x[k]));
-    in[k] = text(e, "%s%s[j]", d[k] == DT_I1 ? "-" : "", all);
+    nest_put(n, b, level, "const nd_%sv %s = %s;", held_name(d[k]), all, as_vector(n, x[k]));
+    in[k] = emit_text(e, "%s%s[j]", d[k] == DT_I1 ? "-" : "", all);
   }
-  put(n, b, level, "for (int j = 0; j < ND_VL && %s + j < %s; j++) {", iv, width);
-  put(n, b, level + 1, "if (%s + j == 0) {", iv);
+  nest_put(n, b, level, "for (int j = 0; j < ND_VL && %s + j < %s; j++) {", iv, width);
+  nest_put(n, b, level + 1, "if (%s + j == 0) {", iv);
   assign_all(n, b, level + 2, parts, acc, in);
-  put(n, b, level + 1, "} else {");
+  nest_put(n, b, level + 1, "} else {");
   const char *lane[MAX_PARTS] = {0};
   for (int k = 0; k < parts; k++) {
     lane[k] = fresh_name(e, NULL);
-    put(n, b, level + 2, "const nd_%s %s = %s;", held_name(d[k]), lane[k], in[k]);
+    nest_put(n, b, level + 2, "const nd_%s %s = %s;", held_name(d[k]), lane[k], in[k]);
   }
   combine(n, b, level + 2, op, acc, lane, false, false, out);
   assign_all(n, b, level + 2, parts, acc, out);
-  put(n, b, level + 1, "}");
-  put(n, b, level, "}");
+  nest_put(n, b, level + 1, "}");
+  nest_put(n, b, level, "}");
   if (n->pass == 0)
     for (int k = 0; k < parts; k++) write_result(n, op, k, map, acc[k]);
 }
@@ -220,26 +220,27 @@ static void across_few_lanes(Nest *n, Op *op, const int8_t *map, const char *con
   Emit *e = n->e;
   int parts = op->in_count, outer = n->loops;
   Buf *after = &n->after[outer];
-  const char *out[MAX_PARTS] = {0}, *width = text(e, "%lld", (long long)n->width);
+  const char *out[MAX_PARTS] = {0}, *width = emit_text(e, "%lld", (long long)n->width);
   Dtype d[MAX_PARTS] = {0};
   for (int k = 0; k < parts; k++) d[k] = type_dtype(op->in[k]->type);
   const char *sum[MAX_PARTS] = {0}, *lane[MAX_PARTS] = {0}, *next[MAX_PARTS] = {0};
   for (int k = 0; k < parts; k++) {
     sum[k] = fresh_name(e, NULL);
-    put(n, after, outer, "nd_%s %s = %s%s[0];", held_name(d[k]), sum[k], d[k] == DT_I1 ? "-" : "", acc[k]);
+    nest_put(n, after, outer, "nd_%s %s = %s%s[0];", held_name(d[k]), sum[k], d[k] == DT_I1 ? "-" : "", acc[k]);
   }
-  put(n, after, outer, "for (int j = 1; j < ND_VL && j < %s; j++) {", width);
+  nest_put(n, after, outer, "for (int j = 1; j < ND_VL && j < %s; j++) {", width);
   for (int k = 0; k < parts; k++) {
     lane[k] = fresh_name(e, NULL);
-    put(n, after, outer + 1, "const nd_%s %s = %s%s[j];", held_name(d[k]), lane[k], d[k] == DT_I1 ? "-" : "", acc[k]);
+    nest_put(n, after, outer + 1, "const nd_%s %s = %s%s[j];", held_name(d[k]), lane[k], d[k] == DT_I1 ? "-" : "",
+             acc[k]);
   }
   combine(n, after, outer + 1, op, sum, lane, false, false, out);
   for (int k = 0; k < parts; k++) {
     next[k] = fresh_name(e, NULL);
-    put(n, after, outer + 1, "const nd_%s %s = %s;", held_name(d[k]), next[k], out[k]);
+    nest_put(n, after, outer + 1, "const nd_%s %s = %s;", held_name(d[k]), next[k], out[k]);
   }
   assign_all(n, after, outer + 1, parts, sum, next);
-  put(n, after, outer, "}");
+  nest_put(n, after, outer, "}");
   for (int k = 0; k < parts; k++) write_result(n, op, k, map, sum[k]);
 }
 
@@ -254,22 +255,24 @@ static void across_lanes(Nest *n, Op *op, const int8_t *map, const char *const *
   Buf *after = &n->after[outer];
   const char *lanes = f && identity ? lanes_function(f, d[0]) : NULL;
   if (lanes) {
-    const char *all = text(e, "nd_%s_%sv(%s)", lanes, held_name(d[0]), acc[0]);
+    const char *all = emit_text(e, "nd_%s_%sv(%s)", lanes, held_name(d[0]), acc[0]);
     write_result(n, op, 0, map,
-                 seen ? text(e, "nd_any(%s) ? %s : %s", seen, all, literal(e, held_dtype(d[0]), 0, NAN)) : all);
+                 seen ? emit_text(e, "nd_any(%s) ? %s : %s", seen, all, emit_literal(e, held_dtype(d[0]), 0, NAN))
+                      : all);
     return;
   }
   if (n->width >= 16 || identity) {
-    put(n, after, outer, "for (int k = ND_VL / 2; k > 0; k /= 2) {");
+    nest_put(n, after, outer, "for (int k = ND_VL / 2; k > 0; k /= 2) {");
     const char *other[MAX_PARTS] = {0};
     for (int k = 0; k < parts; k++) {
       other[k] = fresh_name(e, NULL);
-      put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k], lane_name(d[k]),
-          acc[k]);
+      nest_put(n, after, outer + 1, "const nd_%sv %s = nd_xor_lanes_%sv(%s, k);", held_name(d[k]), other[k],
+               lane_name(d[k]), acc[k]);
     }
     combine_into(n, after, outer + 1, op, acc, acc, other);
-    put(n, after, outer, "}");
-    for (int k = 0; k < parts; k++) write_result(n, op, k, map, text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
+    nest_put(n, after, outer, "}");
+    for (int k = 0; k < parts; k++)
+      write_result(n, op, k, map, emit_text(e, "%s%s[0]", d[k] == DT_I1 ? "-" : "", acc[k]));
     return;
   }
   across_few_lanes(n, op, map, acc);
@@ -280,9 +283,9 @@ static void along_copy(Nest *n, Op *op, const char *value, const char *identity)
   Emit *e = n->e;
   int outer = n->loops, level = n->vector_level;
   Dtype d = type_dtype(op->in[0]->type);
-  const char *own = text(e, "r%d_0_%d", op->out[0]->id, n->copy), *first = text(e, "r%d_0", op->out[0]->id);
+  const char *own = emit_text(e, "r%d_0_%d", op->out[0]->id, n->copy), *first = emit_text(e, "r%d_0", op->out[0]->id);
   const char *out[MAX_PARTS] = {0};
-  put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d), own, splat_text(e, d, identity));
+  nest_put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d), own, splat_text(e, d, identity));
   combine(n, &n->sinks, level, op, &own, &value, true, true, out);
   assign_all(n, &n->sinks, level, 1, &own, out);
   combine(n, &n->merge, outer, op, &first, &own, true, true, out);
@@ -299,7 +302,7 @@ static void along_vector(Nest *n, FusionRoot *r, const NestText *const *x, const
   for (int k = 0; k < parts; k++) d[k] = type_dtype(op->in[k]->type);
   const char *identity = identity_of(e, f, d[0]);
   bool vectors = body_is_elementwise(op->body[0]);
-  const char *iv = index_name(n, n->vector_dim), *width = text(e, "%lld", (long long)n->width);
+  const char *iv = index_name(n, n->vector_dim), *width = emit_text(e, "%lld", (long long)n->width);
   Buf *b = &n->sinks;
   if (vectors && !identity && tile_body_order(op) == BODY_ORDERED) {
     along_vector_in_order(n, r, x, map);
@@ -311,49 +314,49 @@ static void along_vector(Nest *n, FusionRoot *r, const NestText *const *x, const
   }
   /* An infinity to begin with hides that nothing but NaN came: lanes that saw a number are marked. */
   bool marks = identity && (f->code == OP_MAX || f->code == OP_MIN) && dtype_is_float(d[0]) && !f->attr[0];
-  const char *seen = text(e, "r%d_seen", op->out[0]->id), *held = held_name(d[0]);
-  const char *lanes_there = n->width < 16 ? text(e, "nd_first(%s - %s)", width, iv) : NULL;
-  if (marks && n->pass == 0 && n->copy == 0) put(n, &n->at[outer], outer, "nd_mask %s = {0};", seen);
+  const char *seen = emit_text(e, "r%d_seen", op->out[0]->id), *held = held_name(d[0]);
+  const char *lanes_there = n->width < 16 ? emit_text(e, "nd_first(%s - %s)", width, iv) : NULL;
+  if (marks && n->pass == 0 && n->copy == 0) nest_put(n, &n->at[outer], outer, "nd_mask %s = {0};", seen);
   /* Where no mask holds, what all lanes add is often nothing. */
   if (n->mode == REST && identity && parts == 1 && x[0]->level == 0) {
-    const char *zero = literal(e, held_dtype(d[0]), 0, 0);
+    const char *zero = emit_literal(e, held_dtype(d[0]), 0, 0);
     if (!strcmp(x[0]->name, identity) || (f->code == OP_ADD && !strcmp(x[0]->name, zero))) {
-      if (marks) put(n, b, level, "%s |= %s;", seen, lanes_there ? lanes_there : "nd_first(ND_VL)");
+      if (marks) nest_put(n, b, level, "%s |= %s;", seen, lanes_there ? lanes_there : "nd_first(ND_VL)");
       return;
     }
   }
   const char *marked = NULL;
   if (marks) {
     marked = fresh_name(e, NULL);
-    put(n, b, level, "const nd_%sv %s = %s;", held, marked, as_vector(n, x[0]));
-    put(n, b, level, lanes_there ? "%s |= nd_eq_%sv(%s, %s) & %s;" : "%s |= nd_eq_%sv(%s, %s);", seen, held, marked,
-        marked, lanes_there);
+    nest_put(n, b, level, "const nd_%sv %s = %s;", held, marked, as_vector(n, x[0]));
+    nest_put(n, b, level, lanes_there ? "%s |= nd_eq_%sv(%s, %s) & %s;" : "%s |= nd_eq_%sv(%s, %s);", seen, held,
+             marked, marked, lanes_there);
   }
   if (n->copy > 0) {
     along_copy(n, op, marked ? marked : as_vector(n, x[0]), identity);
     return;
   }
   for (int k = 0; k < parts; k++) {
-    acc[k] = text(e, "r%d_%d", op->out[0]->id, k);
+    acc[k] = emit_text(e, "r%d_%d", op->out[0]->id, k);
     in[k] = marked ? marked : as_vector(n, x[k]);
     if (n->pass == 0) {
       quote_source(e, &n->at[outer], e->indent + 1 + outer, op->span);
-      put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d[k]), acc[k],
-          identity ? splat_text(e, d[k], identity) : "{0}");
+      nest_put(n, &n->at[outer], outer, "nd_%sv %s = %s;", held_name(d[k]), acc[k],
+               identity ? splat_text(e, d[k], identity) : "{0}");
     }
   }
   if (n->width < 16 && identity) /* lanes past the end count for nothing */
-    in[0] = text(e, "nd_select_%sv(nd_first(%s - %s), %s, %s)", held_name(d[0]), width, iv, in[0],
-                 splat_text(e, d[0], identity));
+    in[0] = emit_text(e, "nd_select_%sv(nd_first(%s - %s), %s, %s)", held_name(d[0]), width, iv, in[0],
+                      splat_text(e, d[0], identity));
   if (identity) {
     combine(n, b, level, op, acc, in, true, true, out);
     assign_all(n, b, level, parts, acc, out);
   } else {
-    put(n, b, level, "if (%s == 0) {", iv);
+    nest_put(n, b, level, "if (%s == 0) {", iv);
     assign_all(n, b, level + 1, parts, acc, in);
-    put(n, b, level, "} else {");
+    nest_put(n, b, level, "} else {");
     combine_into(n, b, level + 1, op, acc, acc, in);
-    put(n, b, level, "}");
+    nest_put(n, b, level, "}");
   }
   if (n->pass > 0) return;
   across_lanes(n, op, map, acc, marks ? seen : NULL);
@@ -369,9 +372,9 @@ static void along_outer(Nest *n, FusionRoot *r, const NestText *const *x, const 
   const char *now[MAX_PARTS] = {0}, *in[MAX_PARTS] = {0}, *acc[MAX_PARTS] = {0}, *out[MAX_PARTS] = {0},
              *base[MAX_PARTS] = {0};
   bool vectors = body_is_elementwise(op->body[0]);
-  const char *iv = index_name(n, n->vector_dim), *width = text(e, "%lld", (long long)n->width);
+  const char *iv = index_name(n, n->vector_dim), *width = emit_text(e, "%lld", (long long)n->width);
   bool turns = n->g->shape[axis] > 1;
-  const char *short_mask = n->width < 16 ? text(e, "nd_first(%s - %s)", width, iv) : NULL;
+  const char *short_mask = n->width < 16 ? emit_text(e, "nd_first(%s - %s)", width, iv) : NULL;
   Dtype d[MAX_PARTS] = {0};
   for (int k = 0; k < parts; k++) {
     d[k] = type_dtype(op->in[k]->type);
@@ -382,53 +385,54 @@ static void along_outer(Nest *n, FusionRoot *r, const NestText *const *x, const 
       d[k] = DT_F32;
       to = view_row_major(e, o->carry[k], op->out[k]->type);
       if (n->pass == 0)
-        put(n, &n->after[0], 0, "nd_narrow_%s((void *)(scratch + %lld), (float *)(scratch + %lld), %lld);",
-            dtype_name(op->in[k]->type->dtype), (long long)o->out[k]->buffer->place, (long long)o->carry[k]->place,
-            (long long)type_numel(op->out[k]->type));
+        nest_put(n, &n->after[0], 0, "nd_narrow_%s((void *)(scratch + %lld), (float *)(scratch + %lld), %lld);",
+                 dtype_name(op->in[k]->type->dtype), (long long)o->out[k]->buffer->place, (long long)o->carry[k]->place,
+                 (long long)type_numel(op->out[k]->type));
     }
     view_address(n, to, op->out[k]->type, map, &base[k], &base_level, &step);
-    base[k] = text(e, "(void *)(%s + %s * %lld)", base[k], iv, (long long)step);
+    base[k] = emit_text(e, "(void *)(%s + %s * %lld)", base[k], iv, (long long)step);
     in[k] = as_vector(n, x[k]);
     now[k] = fresh_name(e, NULL);
-    put(n, b, level, "nd_%sv %s = %s;", held_name(d[k]), now[k], in[k]);
+    nest_put(n, b, level, "nd_%sv %s = %s;", held_name(d[k]), now[k], in[k]);
   }
   if (turns) {
-    put(n, b, level, "if (%s > 0) {", index_name(n, axis));
+    nest_put(n, b, level, "if (%s > 0) {", index_name(n, axis));
     for (int k = 0; k < parts; k++) {
       acc[k] = fresh_name(e, NULL);
       const char *t = dtype_name(d[k]);
       if (short_mask)
-        put(n, b, level + 1, "const nd_%sv %s = nd_mload_%sv(%s, %s, %s);", held_name(d[k]), acc[k], t, base[k],
-            short_mask, splat_text(e, d[k], literal(e, d[k], 0, 0)));
-      else put(n, b, level + 1, "const nd_%sv %s = nd_load_%sv(%s);", held_name(d[k]), acc[k], t, base[k]);
+        nest_put(n, b, level + 1, "const nd_%sv %s = nd_mload_%sv(%s, %s, %s);", held_name(d[k]), acc[k], t, base[k],
+                 short_mask, splat_text(e, d[k], emit_literal(e, d[k], 0, 0)));
+      else nest_put(n, b, level + 1, "const nd_%sv %s = nd_load_%sv(%s);", held_name(d[k]), acc[k], t, base[k]);
     }
     if (vectors) {
       combine(n, b, level + 1, op, acc, now, true, false, out);
       const char *next[MAX_PARTS] = {0};
       for (int k = 0; k < parts; k++) {
         next[k] = fresh_name(e, NULL);
-        put(n, b, level + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
+        nest_put(n, b, level + 1, "const nd_%sv %s = %s;", held_name(d[k]), next[k], out[k]);
       }
       assign_all(n, b, level + 1, parts, now, next);
     } else {
       const char *l[MAX_PARTS] = {0}, *r2[MAX_PARTS] = {0};
-      put(n, b, level + 1, "for (int j = 0; j < ND_VL && %s + j < %s; j++) {", iv, width);
+      nest_put(n, b, level + 1, "for (int j = 0; j < ND_VL && %s + j < %s; j++) {", iv, width);
       for (int k = 0; k < parts; k++) {
         const char *sign = d[k] == DT_I1 ? "-" : "";
         l[k] = fresh_name(e, NULL), r2[k] = fresh_name(e, NULL);
-        put(n, b, level + 2, "const nd_%s %s = %s%s[j], %s = %s%s[j];", held_name(d[k]), l[k], sign, acc[k], r2[k],
-            sign, now[k]);
+        nest_put(n, b, level + 2, "const nd_%s %s = %s%s[j], %s = %s%s[j];", held_name(d[k]), l[k], sign, acc[k], r2[k],
+                 sign, now[k]);
       }
       combine(n, b, level + 2, op, l, r2, false, false, out);
-      for (int k = 0; k < parts; k++) put(n, b, level + 2, "%s[j] = %s%s;", now[k], d[k] == DT_I1 ? "-" : "", out[k]);
-      put(n, b, level + 1, "}");
+      for (int k = 0; k < parts; k++)
+        nest_put(n, b, level + 2, "%s[j] = %s%s;", now[k], d[k] == DT_I1 ? "-" : "", out[k]);
+      nest_put(n, b, level + 1, "}");
     }
-    put(n, b, level, "}");
+    nest_put(n, b, level, "}");
   }
   for (int k = 0; k < parts; k++) {
     const char *t = dtype_name(d[k]);
-    if (short_mask) put(n, b, level, "nd_mstore_%sv(%s, %s, %s);", t, base[k], now[k], short_mask);
-    else put(n, b, level, "nd_store_%sv(%s, %s);", t, base[k], now[k]);
+    if (short_mask) nest_put(n, b, level, "nd_mstore_%sv(%s, %s, %s);", t, base[k], now[k], short_mask);
+    else nest_put(n, b, level, "nd_store_%sv(%s, %s);", t, base[k], now[k]);
   }
 }
 
@@ -444,19 +448,19 @@ void reduce_root(Nest *n, FusionRoot *r) {
     fail(e->cx, op->span ? *op->span : (Span){0}, "a reduction of more than %d tensors at once is not supported",
          MAX_PARTS);
   const NestText *x[MAX_PARTS];
-  for (int k = 0; k < op->in_count; k++) x[k] = demand(n, op->in[k], r->map);
+  for (int k = 0; k < op->in_count; k++) x[k] = nest_demand(n, op->in[k], r->map);
   if (n->vector_dim < 0) { /* one element */
     for (int k = 0; k < op->in_count; k++) {
       Value *v = op->out[k];
       if (v->type->rank == 0) {
-        put(n, &n->sinks, 0, "%s = %s;", value_name(e, v), x[k]->name);
+        nest_put(n, &n->sinks, 0, "%s = %s;", value_name(e, v), x[k]->name);
         continue;
       }
       const char *base;
       int level;
       int64_t step;
       view_address(n, ((OpPlan *)op->note)->out[k], v->type, map, &base, &level, &step);
-      put(n, &n->sinks, 0, "nd_store_%s((void *)(%s), %s);", dtype_name(type_dtype(v->type)), base, x[k]->name);
+      nest_put(n, &n->sinks, 0, "nd_store_%s((void *)(%s), %s);", dtype_name(type_dtype(v->type)), base, x[k]->name);
     }
     return;
   }

@@ -32,9 +32,9 @@ static void combine_into(Scan *s, const char *const *to, const char *const *left
   else emit_body(e, s->op->body[0], args, out);
   for (int k = 0; k < s->parts; k++) {
     next[k] = fresh_name(e, NULL);
-    line(e, "const nd_%s%s %s = %s;", held(s->op->in[k]), vector ? "v" : "", next[k], out[k]);
+    emit_line(e, "const nd_%s%s %s = %s;", held(s->op->in[k]), vector ? "v" : "", next[k], out[k]);
   }
-  for (int k = 0; k < s->parts; k++) line(e, "%s = %s;", to[k], next[k]);
+  for (int k = 0; k < s->parts; k++) emit_line(e, "%s = %s;", to[k], next[k]);
 }
 
 static void by_element(Scan *s) {
@@ -42,25 +42,25 @@ static void by_element(Scan *s) {
   Op *op = s->op;
   const char *acc[MAX_PARTS], *cur[MAX_PARTS];
   open_scope(e, "for (int64_t at = 0; at < %lld; at++)", s->outer * s->inner);
-  line(e, "const int64_t first = at / %lld * %lld + at %% %lld;", s->inner, s->inner * s->n, s->inner);
+  emit_line(e, "const int64_t first = at / %lld * %lld + at %% %lld;", s->inner, s->inner * s->n, s->inner);
   for (int k = 0; k < s->parts; k++) {
     acc[k] = fresh_name(e, NULL), cur[k] = fresh_name(e, NULL);
-    line(e, "nd_%s %s = 0;", held(op->in[k]), acc[k]);
+    emit_line(e, "nd_%s %s = 0;", held(op->in[k]), acc[k]);
   }
   open_scope(e, "for (int64_t j = 0; j < %lld; j++)", s->n);
-  if (s->reverse) line(e, "const int64_t i = first + (%lld - j) * %lld;", s->n - 1, s->inner);
-  else line(e, "const int64_t i = first + j * %lld;", s->inner);
+  if (s->reverse) emit_line(e, "const int64_t i = first + (%lld - j) * %lld;", s->n - 1, s->inner);
+  else emit_line(e, "const int64_t i = first + j * %lld;", s->inner);
   for (int k = 0; k < s->parts; k++)
-    line(e, "const nd_%s %s = nd_load_%s(%s);", held(op->in[k]), cur[k], dtype_name(kept(op->in[k])),
-         element_at(e, s->plan->in[k], "i"));
+    emit_line(e, "const nd_%s %s = nd_load_%s(%s);", held(op->in[k]), cur[k], dtype_name(kept(op->in[k])),
+              element_at(e, s->plan->in[k], "i"));
   open_scope(e, "if (j == 0)");
-  for (int k = 0; k < s->parts; k++) line(e, "%s = %s;", acc[k], cur[k]);
+  for (int k = 0; k < s->parts; k++) emit_line(e, "%s = %s;", acc[k], cur[k]);
   close_scope(e);
   open_scope(e, "else");
   combine_into(s, acc, acc, cur, false);
   close_scope(e);
   for (int k = 0; k < s->parts; k++)
-    line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[k])), element_at(e, s->plan->out[k], "i"), acc[k]);
+    emit_line(e, "nd_store_%s(%s, %s);", dtype_name(kept(op->out[k])), element_at(e, s->plan->out[k], "i"), acc[k]);
   close_scope(e);
   close_scope(e);
 }
@@ -71,25 +71,25 @@ static void down_the_axis(Scan *s) {
   Op *op = s->op;
   const char *acc[MAX_PARTS], *cur[MAX_PARTS];
   open_scope(e, "for (int64_t at = 0; at < %lld; at += ND_VL)", s->outer * s->inner);
-  line(e, "const int64_t first = at / %lld * %lld + at %% %lld;", s->inner, s->inner * s->n, s->inner);
+  emit_line(e, "const int64_t first = at / %lld * %lld + at %% %lld;", s->inner, s->inner * s->n, s->inner);
   for (int k = 0; k < s->parts; k++) {
     acc[k] = fresh_name(e, NULL), cur[k] = fresh_name(e, NULL);
-    line(e, "nd_%sv %s = {0};", held(op->in[k]), acc[k]);
+    emit_line(e, "nd_%sv %s = {0};", held(op->in[k]), acc[k]);
   }
   open_scope(e, "for (int64_t j = 0; j < %lld; j++)", s->n);
-  if (s->reverse) line(e, "const int64_t i = first + (%lld - j) * %lld;", s->n - 1, s->inner);
-  else line(e, "const int64_t i = first + j * %lld;", s->inner);
+  if (s->reverse) emit_line(e, "const int64_t i = first + (%lld - j) * %lld;", s->n - 1, s->inner);
+  else emit_line(e, "const int64_t i = first + j * %lld;", s->inner);
   for (int k = 0; k < s->parts; k++)
-    line(e, "const nd_%sv %s = nd_load_%sv(%s);", held(op->in[k]), cur[k], dtype_name(kept(op->in[k])),
-         element_at(e, s->plan->in[k], "i"));
+    emit_line(e, "const nd_%sv %s = nd_load_%sv(%s);", held(op->in[k]), cur[k], dtype_name(kept(op->in[k])),
+              element_at(e, s->plan->in[k], "i"));
   open_scope(e, "if (j == 0)");
-  for (int k = 0; k < s->parts; k++) line(e, "%s = %s;", acc[k], cur[k]);
+  for (int k = 0; k < s->parts; k++) emit_line(e, "%s = %s;", acc[k], cur[k]);
   close_scope(e);
   open_scope(e, "else");
   combine_into(s, acc, acc, cur, true);
   close_scope(e);
   for (int k = 0; k < s->parts; k++)
-    line(e, "nd_store_%sv(%s, %s);", dtype_name(kept(op->out[k])), element_at(e, s->plan->out[k], "i"), acc[k]);
+    emit_line(e, "nd_store_%sv(%s, %s);", dtype_name(kept(op->out[k])), element_at(e, s->plan->out[k], "i"), acc[k]);
   close_scope(e);
   close_scope(e);
 }
@@ -102,33 +102,34 @@ static void within_vectors(Scan *s) {
   open_scope(e, "for (int64_t row = 0; row < %lld; row += %lld)", s->outer * s->n, s->n);
   for (int k = 0; k < s->parts; k++) {
     x[k] = fresh_name(e, NULL), carry[k] = fresh_name(e, NULL);
-    line(e, "nd_%sv %s = {0};", held(op->in[k]), carry[k]);
+    emit_line(e, "nd_%sv %s = {0};", held(op->in[k]), carry[k]);
   }
   open_scope(e, "for (int64_t j = 0; j < %lld; j += ND_VL)", s->n);
-  if (s->reverse) line(e, "const int64_t i = row + %lld - ND_VL - j;", s->n);
-  else line(e, "const int64_t i = row + j;");
+  if (s->reverse) emit_line(e, "const int64_t i = row + %lld - ND_VL - j;", s->n);
+  else emit_line(e, "const int64_t i = row + j;");
   for (int k = 0; k < s->parts; k++)
-    line(e, "nd_%sv %s = nd_load_%sv(%s);", held(op->in[k]), x[k], dtype_name(kept(op->in[k])),
-         element_at(e, s->plan->in[k], "i"));
+    emit_line(e, "nd_%sv %s = nd_load_%sv(%s);", held(op->in[k]), x[k], dtype_name(kept(op->in[k])),
+              element_at(e, s->plan->in[k], "i"));
   open_scope(e, "for (int k = 1; k < ND_VL; k *= 2)");
-  if (s->reverse) line(e, "const nd_mask has = nd_first(ND_VL - k);");
-  else line(e, "const nd_mask has = ~nd_first(k);");
+  if (s->reverse) emit_line(e, "const nd_mask has = nd_first(ND_VL - k);");
+  else emit_line(e, "const nd_mask has = ~nd_first(k);");
   for (int k = 0; k < s->parts; k++) {
     other[k] = fresh_name(e, NULL), sum[k] = fresh_name(e, NULL);
-    line(e, "const nd_%sv %s = nd_%s_lanes_%sv(%s, k, 0);", held(op->in[k]), other[k], move, lanes_of(op->in[k]), x[k]);
-    line(e, "nd_%sv %s;", held(op->in[k]), sum[k]);
+    emit_line(e, "const nd_%sv %s = nd_%s_lanes_%sv(%s, k, 0);", held(op->in[k]), other[k], move, lanes_of(op->in[k]),
+              x[k]);
+    emit_line(e, "nd_%sv %s;", held(op->in[k]), sum[k]);
   }
   combine_into(s, sum, other, x, true);
   for (int k = 0; k < s->parts; k++)
-    line(e, "%s = nd_select_%sv(has, %s, %s);", x[k], lanes_of(op->in[k]), sum[k], x[k]);
+    emit_line(e, "%s = nd_select_%sv(has, %s, %s);", x[k], lanes_of(op->in[k]), sum[k], x[k]);
   close_scope(e);
   open_scope(e, "if (j > 0)");
   combine_into(s, x, carry, x, true);
   close_scope(e);
   for (int k = 0; k < s->parts; k++) {
-    const char *last = text(e, s->reverse ? "%s[0]" : "%s[ND_VL - 1]", x[k]);
-    line(e, "%s = nd_splat_%sv(%s%s);", carry[k], lanes_of(op->in[k]), kept(op->in[k]) == DT_I1 ? "-" : "", last);
-    line(e, "nd_store_%sv(%s, %s);", dtype_name(kept(op->out[k])), element_at(e, s->plan->out[k], "i"), x[k]);
+    const char *last = emit_text(e, s->reverse ? "%s[0]" : "%s[ND_VL - 1]", x[k]);
+    emit_line(e, "%s = nd_splat_%sv(%s%s);", carry[k], lanes_of(op->in[k]), kept(op->in[k]) == DT_I1 ? "-" : "", last);
+    emit_line(e, "nd_store_%sv(%s, %s);", dtype_name(kept(op->out[k])), element_at(e, s->plan->out[k], "i"), x[k]);
   }
   close_scope(e);
   close_scope(e);

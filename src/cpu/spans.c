@@ -49,8 +49,8 @@ static const int8_t anywhere[MAX_RANK] = {ANYWHERE, ANYWHERE, ANYWHERE, ANYWHERE
 static const char *span_of(Spans *s, Value *v, const int8_t *map);
 
 static const char *declare_span(Spans *s, const char *value) {
-  const char *name = text(s->e, "s%d", ++s->count);
-  line(s->e, "const NdSpan %s = %s;", name, value);
+  const char *name = emit_text(s->e, "s%d", ++s->count);
+  emit_line(s->e, "const NdSpan %s = %s;", name, value);
   return name;
 }
 
@@ -60,19 +60,19 @@ static const char *whole_type(Spans *s, const Type *t) {
   if (t->ptr || !dtype_is_int(t->dtype) || dtype_bits(t->dtype) == 64) return ALL;
   int bits = dtype_bits(t->dtype);
   int64_t most = ((int64_t)1 << (dtype_is_signed(t->dtype) ? bits - 1 : bits)) - 1;
-  return text(s->e, "nd_span_of(INT64_C(%lld), INT64_C(%lld))", (long long)(dtype_is_signed(t->dtype) ? -most - 1 : 0),
-              (long long)most);
+  return emit_text(s->e, "nd_span_of(INT64_C(%lld), INT64_C(%lld))",
+                   (long long)(dtype_is_signed(t->dtype) ? -most - 1 : 0), (long long)most);
 }
 
 /* A result may wrap around in a type below 64 bits. */
 static const char *fitted(Spans *s, const Type *t, const char *value) {
   if (t->ptr || dtype_bits(t->dtype) == 64) return value;
   const char *whole = whole_type(s, t);
-  return text(s->e, "nd_span_fit(%s, %s", value, strchr(whole, '(') + 1);
+  return emit_text(s->e, "nd_span_fit(%s, %s", value, strchr(whole, '(') + 1);
 }
 
 static const char *call(Spans *s, const char *fn, const char *a, const char *b) {
-  return text(s->e, "nd_span_%s(%s, %s)", fn, a, b);
+  return emit_text(s->e, "nd_span_%s(%s, %s)", fn, a, b);
 }
 
 /* ---- loops ---- */
@@ -97,8 +97,9 @@ static const char *gain(Spans *s, const Op *loop, int index) {
     if (!is_outside(more, loop) && !(more->def && more->def->code == OP_CONST)) return NULL;
     const char *by = span_of(s, more, anywhere);
     if (op->code == OP_ADDPTR)
-      by = text(s->e, "nd_span_times(%s, nd_span_of(%d, %d))", by, type_elem_bytes(type_pointee(s->e->cx, next->type)),
-                type_elem_bytes(type_pointee(s->e->cx, next->type)));
+      by = emit_text(s->e, "nd_span_times(%s, nd_span_of(%d, %d))", by,
+                     type_elem_bytes(type_pointee(s->e->cx, next->type)),
+                     type_elem_bytes(type_pointee(s->e->cx, next->type)));
     sum = call(s, op->code == OP_SUB ? "minus" : "plus", sum, by);
     next = op->in[own];
   }
@@ -111,8 +112,8 @@ static const char *carried(Spans *s, const Op *loop, int index, bool after) {
   const Type *t = loop->body[0]->args[index + 1]->type;
   const char *by = gain(s, loop, index);
   if (!by) return whole_type(s, t);
-  const char *rounds = text(s->e, "nd_span_rounds(%s, %s, %s, %d)", span_of(s, loop->in[0], anywhere),
-                            span_of(s, loop->in[1], anywhere), span_of(s, loop->in[2], anywhere), after);
+  const char *rounds = emit_text(s->e, "nd_span_rounds(%s, %s, %s, %d)", span_of(s, loop->in[0], anywhere),
+                                 span_of(s, loop->in[1], anywhere), span_of(s, loop->in[2], anywhere), after);
   return fitted(s, t, call(s, "plus", span_of(s, loop->in[3 + index], anywhere), call(s, "times", rounds, by)));
 }
 
@@ -122,12 +123,12 @@ static const char *argument_span(Spans *s, const Value *v) {
     if (v->type->ptr) return "nd_span_of(0, 0)";
     if (!dtype_is_int(v->type->dtype)) return ALL;
     const char *name = value_name(s->e, (Value *)v);
-    return text(s->e, "nd_span_of((int64_t)%s, (int64_t)%s)", name, name);
+    return emit_text(s->e, "nd_span_of((int64_t)%s, (int64_t)%s)", name, name);
   }
   if (parent->code == OP_FOR) {
     if (v->index > 0) return carried(s, parent, v->index - 1, false);
-    return text(s->e, "nd_span_loop(%s, %s, %s)", span_of(s, parent->in[0], anywhere),
-                span_of(s, parent->in[1], anywhere), span_of(s, parent->in[2], anywhere));
+    return emit_text(s->e, "nd_span_loop(%s, %s, %s)", span_of(s, parent->in[0], anywhere),
+                     span_of(s, parent->in[1], anywhere), span_of(s, parent->in[2], anywhere));
   }
   return whole_type(s, v->type);
 }
@@ -150,12 +151,12 @@ static const char *op_span(Spans *s, Value *v, const int8_t *map) {
     case OP_CONST: {
       long long n = t->dtype == DT_I1 && !t->ptr ? op->attr[0] != 0 : op->attr[0];
       if (t->ptr || !dtype_is_int(t->dtype) || n == INT64_MIN) return whole_type(s, t);
-      return text(e, "nd_span_of(INT64_C(%lld), INT64_C(%lld))", n, n);
+      return emit_text(e, "nd_span_of(INT64_C(%lld), INT64_C(%lld))", n, n);
     }
-    case OP_PROGRAM_ID: return text(e, "nd_span_of(0, grid[%d] - 1)", (int)op->attr[0]);
-    case OP_NUM_PROGRAMS: return text(e, "nd_span_of(grid[%d], grid[%d])", (int)op->attr[0], (int)op->attr[0]);
+    case OP_PROGRAM_ID: return emit_text(e, "nd_span_of(0, grid[%d] - 1)", (int)op->attr[0]);
+    case OP_NUM_PROGRAMS: return emit_text(e, "nd_span_of(grid[%d], grid[%d])", (int)op->attr[0], (int)op->attr[0]);
     case OP_ARANGE:
-      return text(e, "nd_span_of(%lld, %lld)", (long long)op->attr[0], (long long)op->attr[0] + t->shape[0] - 1);
+      return emit_text(e, "nd_span_of(%lld, %lld)", (long long)op->attr[0], (long long)op->attr[0] + t->shape[0] - 1);
     case OP_RESHAPE:
     case OP_SORT: return span_of(s, op->in[0], anywhere);
     case OP_GATHER: return span_of(s, op->in[0], anywhere);
@@ -179,14 +180,14 @@ static const char *op_span(Spans *s, Value *v, const int8_t *map) {
     case OP_SHL: {
       int64_t by;
       if (!value_is_const(op->in[1], &by) || by < 0 || by > 62) return whole_type(s, t);
-      const char *factor = text(e, "nd_span_of(INT64_C(%lld), INT64_C(%lld))", 1LL << by, 1LL << by);
+      const char *factor = emit_text(e, "nd_span_of(INT64_C(%lld), INT64_C(%lld))", 1LL << by, 1LL << by);
       return fitted(s, t, call(s, "times", span_of(s, op->in[0], map), factor));
     }
     case OP_AND: { /* with what is not negative */
       int64_t mask;
       for (int i = 0; i < 2; i++)
         if (value_is_const(op->in[i], &mask) && mask >= 0)
-          return text(e, "nd_span_of(0, INT64_C(%lld))", (long long)mask);
+          return emit_text(e, "nd_span_of(0, INT64_C(%lld))", (long long)mask);
       return whole_type(s, t);
     }
     case OP_SELECT: return call(s, "join", span_of(s, op->in[1], map), span_of(s, op->in[2], map));
@@ -196,7 +197,8 @@ static const char *op_span(Spans *s, Value *v, const int8_t *map) {
     case OP_BITCAST: return t->ptr && op->in[0]->type->ptr ? span_of(s, op->in[0], map) : whole_type(s, t);
     case OP_ADDPTR: {
       int bytes = type_elem_bytes(type_pointee(e->cx, t));
-      const char *offset = text(e, "nd_span_times(%s, nd_span_of(%d, %d))", span_of(s, op->in[1], map), bytes, bytes);
+      const char *offset =
+          emit_text(e, "nd_span_times(%s, nd_span_of(%d, %d))", span_of(s, op->in[1], map), bytes, bytes);
       return call(s, "plus", span_of(s, op->in[0], map), offset);
     }
     case OP_FOR: return carried(s, op, v->index, true);
@@ -228,7 +230,7 @@ static const char *span_of(Spans *s, Value *v, const int8_t *map) {
   for (int i = 0; rank && i < s->narrowed.n; i++) {
     const Narrow *n = &s->narrowed.at[i];
     if (n->value != v || !same_place(n->map, map, rank)) continue;
-    span = text(e, "nd_span_%s(%s, %s, %d)", n->below ? "below" : "above", span, n->by, n->equal);
+    span = emit_text(e, "nd_span_%s(%s, %s, %d)", n->below ? "below" : "above", span, n->by, n->equal);
   }
   span = declare_span(s, span);
   if (shared) {
@@ -320,8 +322,8 @@ static void add_access(Spans *s, Op *op, int argument) {
     if (by) narrow_by(s, by, map);
     s->mask = by;
   }
-  line(e, "a%d = nd_span_join(a%d, nd_span_bytes(%s, %d));", argument, argument, span_of(s, op->in[0], map),
-       type_elem_bytes(type_pointee(e->cx, t)));
+  emit_line(e, "a%d = nd_span_join(a%d, nd_span_bytes(%s, %d));", argument, argument, span_of(s, op->in[0], map),
+            type_elem_bytes(type_pointee(e->cx, t)));
 }
 
 typedef struct Finder {
@@ -353,19 +355,19 @@ void write_apart(Emit *e) {
   for (int k = 0; k < f->body->arg_count; k++) {
     Value *v = f->body->args[k];
     if (!v->type->ptr && dtype_is_int(v->type->dtype)) write_argument(e, k, v);
-    if (wanted[k]) line(e, "NdSpan a%d = nd_span_of(0, -1);", k);
+    if (wanted[k]) emit_line(e, "NdSpan a%d = nd_span_of(0, -1);", k);
   }
   for (int k = 0; k < f->body->arg_count; k++) {
     if (!wanted[k]) continue;
     Finder finder = {.s = s, .argument = k};
     tile_walk(f->body, visit_access, &finder);
-    if (finder.anywhere) line(e, "a%d = %s;", k, ALL);
+    if (finder.anywhere) emit_line(e, "a%d = %s;", k, ALL);
   }
   for (int i = 0; i < e->apart.n; i++) {
     const ArgPair *p = &e->apart.at[i];
-    line(e, "if (!nd_span_apart(a%d, args[%d], a%d, args[%d], %d, host)) return 0;", p->a, p->a, p->b, p->b,
-         p->or_same);
+    emit_line(e, "if (!nd_span_apart(a%d, args[%d], a%d, args[%d], %d, host)) return 0;", p->a, p->a, p->b, p->b,
+              p->or_same);
   }
-  line(e, "return 1;");
+  emit_line(e, "return 1;");
   buf_puts(e->out, "}\n");
 }

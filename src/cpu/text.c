@@ -9,7 +9,7 @@ Dtype type_dtype(const Type *t) { return t->ptr ? DT_I64 : t->dtype; }
 
 Dtype held_dtype(Dtype d) { return dtype_is_float(d) && d != DT_F64 ? DT_F32 : d; }
 
-char *text(Emit *e, const char *format, ...) {
+char *emit_text(Emit *e, const char *format, ...) {
   va_list ap, again;
   va_start(ap, format);
   va_copy(again, ap);
@@ -22,7 +22,7 @@ char *text(Emit *e, const char *format, ...) {
   return s;
 }
 
-void line(Emit *e, const char *format, ...) {
+void emit_line(Emit *e, const char *format, ...) {
   for (int i = 0; i < e->indent; i++) buf_puts(e->out, "  ");
   va_list ap;
   va_start(ap, format);
@@ -50,11 +50,11 @@ void quote_source(Emit *e, Buf *out, int indent, const Span *span) {
 }
 
 static char *clean_name(Emit *e, const Value *v) {
-  if (!v->name || !*v->name) return text(e, "v%d", v->id);
-  char *s = text(e, "%s_%d", v->name, v->id);
+  if (!v->name || !*v->name) return emit_text(e, "v%d", v->id);
+  char *s = emit_text(e, "%s_%d", v->name, v->id);
   for (char *c = s; *c; c++)
     if (!isalnum((unsigned char)*c)) *c = '_';
-  if (isdigit((unsigned char)*s) || *s == '_') s = text(e, "v%s", s);
+  if (isdigit((unsigned char)*s) || *s == '_') s = emit_text(e, "v%s", s);
   return s;
 }
 
@@ -65,7 +65,7 @@ const char *value_name(Emit *e, Value *v) {
 }
 
 const char *fresh_name(Emit *e, const Value *v) {
-  return v ? text(e, "%s_%d", clean_name(e, v), ++e->serial) : text(e, "t_%d", ++e->serial);
+  return v ? emit_text(e, "%s_%d", clean_name(e, v), ++e->serial) : emit_text(e, "t_%d", ++e->serial);
 }
 
 static const char *plain_literal(Emit *e, Dtype d, int64_t i, double f) {
@@ -73,20 +73,20 @@ static const char *plain_literal(Emit *e, Dtype d, int64_t i, double f) {
     case DT_I1: return i ? "1" : "0";
     case DT_I64:
       return i == INT64_MIN                   ? "INT64_MIN"
-             : i > INT32_MAX || i < INT32_MIN ? text(e, "INT64_C(%lld)", (long long)i)
-                                              : text(e, "%lld", (long long)i);
-    case DT_I32: return i == INT32_MIN ? "INT32_MIN" : text(e, "%d", (int)(int32_t)i);
-    case DT_I16: return text(e, "%d", (int)(int16_t)i);
-    case DT_I8: return text(e, "%d", (int)(int8_t)i);
-    case DT_U8: return text(e, "%uu", (unsigned)(uint8_t)i);
-    case DT_U16: return text(e, "%uu", (unsigned)(uint16_t)i);
-    case DT_U32: return text(e, "%uu", (unsigned)(uint32_t)i);
-    case DT_U64: return text(e, "UINT64_C(%llu)", (unsigned long long)i);
+             : i > INT32_MAX || i < INT32_MIN ? emit_text(e, "INT64_C(%lld)", (long long)i)
+                                              : emit_text(e, "%lld", (long long)i);
+    case DT_I32: return i == INT32_MIN ? "INT32_MIN" : emit_text(e, "%d", (int)(int32_t)i);
+    case DT_I16: return emit_text(e, "%d", (int)(int16_t)i);
+    case DT_I8: return emit_text(e, "%d", (int)(int8_t)i);
+    case DT_U8: return emit_text(e, "%uu", (unsigned)(uint8_t)i);
+    case DT_U16: return emit_text(e, "%uu", (unsigned)(uint16_t)i);
+    case DT_U32: return emit_text(e, "%uu", (unsigned)(uint32_t)i);
+    case DT_U64: return emit_text(e, "UINT64_C(%llu)", (unsigned long long)i);
     default: break;
   }
   bool wide = d == DT_F64;
   if (isnan(f)) return wide ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")";
-  if (isinf(f)) return text(e, "%s__builtin_inf%s()", f < 0 ? "-" : "", wide ? "" : "f");
+  if (isinf(f)) return emit_text(e, "%s__builtin_inf%s()", f < 0 ? "-" : "", wide ? "" : "f");
   char s[64];
   if (wide) {
     snprintf(s, sizeof s, "%.17g", f);
@@ -97,18 +97,18 @@ static const char *plain_literal(Emit *e, Dtype d, int64_t i, double f) {
     }
   }
   if (!strpbrk(s, ".e")) strcat(s, ".0");
-  return text(e, "%s%s", s, wide ? "" : "f");
+  return emit_text(e, "%s%s", s, wide ? "" : "f");
 }
 
 /* Negative ones in parentheses, so that any operator may stand before them. */
-const char *literal(Emit *e, Dtype d, int64_t i, double f) {
+const char *emit_literal(Emit *e, Dtype d, int64_t i, double f) {
   const char *s = plain_literal(e, d, i, f);
-  return *s == '-' ? text(e, "(%s)", s) : s;
+  return *s == '-' ? emit_text(e, "(%s)", s) : s;
 }
 
 const char *const_text(Emit *e, const Op *op) {
   const Type *t = op->out[0]->type;
-  return literal(e, type_dtype(t), op->attr[0], op->number);
+  return emit_literal(e, type_dtype(t), op->attr[0], op->number);
 }
 
 const char *scalar_text(Emit *e, Value *v) {
@@ -116,4 +116,4 @@ const char *scalar_text(Emit *e, Value *v) {
   return value_name(e, v);
 }
 
-const char *buffer_text(Emit *e, const Buffer *b) { return text(e, "(scratch + %lld)", (long long)b->place); }
+const char *buffer_text(Emit *e, const Buffer *b) { return emit_text(e, "(scratch + %lld)", (long long)b->place); }

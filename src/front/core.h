@@ -296,7 +296,7 @@ typedef struct Arguments {
   Py **values;
   VEC(Slot) slots;
 } Arguments;
-Arguments *specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen);
+Arguments *front_specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen);
 
 /* autotune.c, tuning.c: fills chosen[] (Py of parameters that the caller left open) and the launch options. */
 typedef struct Launch {

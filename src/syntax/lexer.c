@@ -52,7 +52,7 @@ void fail_lex(Context *cx, const LexError *e) {
   fail(cx, e->span, "%s", e->message);
 }
 
-void emit(Lexer *lx, TokenKind kind, uint32_t start, uint32_t end, uint32_t line) {
+void lex_emit(Lexer *lx, TokenKind kind, uint32_t start, uint32_t end, uint32_t line) {
   if (lx->out->n == lx->cap) {
     int cap = lx->cap + lx->cap / 2 + 16;
     Token *more = NEW_N(lx->cx->arena, Token, cap);
@@ -163,12 +163,12 @@ static bool indentation(Lexer *lx) {
         return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL, "too many levels of indentation");
       if (alt <= top->alt) return inconsistent_tabs(lx);
       lx->indents[++lx->indent] = (Indent){col, alt};
-      emit(lx, T_INDENT, lx->at, lx->at, lx->line);
+      lex_emit(lx, T_INDENT, lx->at, lx->at, lx->line);
       return true;
     }
     while (lx->indent > 0 && col < lx->indents[lx->indent].col) {
       lx->indent--;
-      emit(lx, T_DEDENT, lx->at, lx->at, lx->line);
+      lex_emit(lx, T_DEDENT, lx->at, lx->at, lx->line);
     }
     if (col != lx->indents[lx->indent].col)
       return lex_error_at(lx, indentation_span(lx), "give it the indentation of the block it belongs to",
@@ -283,10 +283,10 @@ static bool name(Lexer *lx) {
   while (char_class[(unsigned char)text[lx->at]] & CC_WORD) seen |= (unsigned char)text[lx->at++];
   if (seen & 0x80) {
     if (!check_identifier(lx, start)) return false;
-    emit(lx, T_NAME, start, lx->at, lx->line);
+    lex_emit(lx, T_NAME, start, lx->at, lx->line);
     return true;
   }
-  emit(lx, keyword(text + start, lx->at - start), start, lx->at, lx->line);
+  lex_emit(lx, keyword(text + start, lx->at - start), start, lx->at, lx->line);
   return true;
 }
 
@@ -297,7 +297,7 @@ static bool open_bracket(Lexer *lx, TokenKind kind) {
     return lex_error_at(lx, span_of(lx->src, lx->line, lx->at, lx->at + 1), NULL, "too many nested parentheses");
   lx->brackets[lx->level++] = (Bracket){lx->text[lx->at], lx->at, lx->line};
   if (lx->fstrings) lx->fstring[lx->fstrings - 1].depth++;
-  emit(lx, kind, lx->at, lx->at + 1, lx->line);
+  lex_emit(lx, kind, lx->at, lx->at + 1, lx->line);
   lx->at++;
   return true;
 }
@@ -318,7 +318,7 @@ static bool close_bracket(Lexer *lx, TokenKind kind) {
                           c, open.c, open.line);
     return lex_error_at(lx, span, NULL, "closing parenthesis '%c' does not match opening parenthesis '%c'", c, open.c);
   }
-  emit(lx, kind, lx->at, lx->at + 1, lx->line);
+  lex_emit(lx, kind, lx->at, lx->at + 1, lx->line);
   lx->at++;
   if (f) {
     f->depth--;
@@ -358,7 +358,7 @@ static bool punctuation(Lexer *lx) {
       /* The colon of f"{x:spec}" ends the expression; "=" after it is part of the format. */
       if (lx->fstrings && lx->fstring[lx->fstrings - 1].fields &&
           lx->fstring[lx->fstrings - 1].depth == lx->fstring[lx->fstrings - 1].fields) {
-        emit(lx, T_COLON, lx->at, lx->at + 1, lx->line);
+        lex_emit(lx, T_COLON, lx->at, lx->at + 1, lx->line);
         lx->at++;
         return lex_fstring_text(lx);
       }
@@ -388,7 +388,7 @@ static bool punctuation(Lexer *lx) {
   }
 #undef OPERATOR
 #undef DOUBLED
-  emit(lx, k, lx->at, lx->at + n, lx->line);
+  lex_emit(lx, k, lx->at, lx->at + n, lx->line);
   lx->at += n;
   return true;
 }
@@ -404,12 +404,12 @@ static bool end_of_file(Lexer *lx) {
   }
   int n = lx->out->n;
   if (n && lx->out->at[n - 1].kind != T_NEWLINE && lx->out->at[n - 1].kind != T_DEDENT)
-    emit(lx, T_NEWLINE, lx->at, lx->at, lx->line);
+    lex_emit(lx, T_NEWLINE, lx->at, lx->at, lx->line);
   while (lx->indent > 0) {
     lx->indent--;
-    emit(lx, T_DEDENT, lx->at, lx->at, lx->line);
+    lex_emit(lx, T_DEDENT, lx->at, lx->at, lx->line);
   }
-  emit(lx, T_END, lx->at, lx->at, lx->line);
+  lex_emit(lx, T_END, lx->at, lx->at, lx->line);
   return true;
 }
 
@@ -430,7 +430,7 @@ static bool lex(Lexer *lx) {
             pass_newline(lx);
             break;
           }
-          emit(lx, T_NEWLINE, lx->at, lx->at + 1, lx->line);
+          lex_emit(lx, T_NEWLINE, lx->at, lx->at + 1, lx->line);
           pass_newline(lx);
           if (!indentation(lx)) return false;
           break;
@@ -457,5 +457,5 @@ void tokenize(Context *cx, const Source *src, Tokens *out) {
   *lx = (Lexer){.cx = cx, .src = src, .text = src->text, .size = (uint32_t)src->size, .line = 1, .out = out};
   lx->cap = (int)(src->size / 4) + 16;
   out->at = NEW_N(cx->arena, Token, lx->cap);
-  if (!lex(lx)) emit(lx, T_ERROR, lx->at, lx->at, lx->line);
+  if (!lex(lx)) lex_emit(lx, T_ERROR, lx->at, lx->at, lx->line);
 }

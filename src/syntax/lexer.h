@@ -40,7 +40,7 @@ enum { CC_BLANK = 1, CC_DIGIT = 2, CC_START = 4, CC_WORD = 8 }; /* WORD: may sta
 extern const uint8_t char_class[256];
 
 /* Appends a token that ends on the present line. */
-void emit(Lexer *lx, TokenKind kind, uint32_t start, uint32_t end, uint32_t line);
+void lex_emit(Lexer *lx, TokenKind kind, uint32_t start, uint32_t end, uint32_t line);
 /* Records the error; returns false, as every function of the lexer does after one. */
 bool lex_error_at(Lexer *lx, Span span, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
 void pass_newline(Lexer *lx);

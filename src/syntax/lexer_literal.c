@@ -45,7 +45,7 @@ static bool number_end(Lexer *lx, uint32_t start, const char *kind) {
     return number_error(lx, lx->at, "a name cannot start with a digit", message);
   }
 ok:
-  emit(lx, T_NUMBER, start, lx->at, lx->line);
+  lex_emit(lx, T_NUMBER, start, lx->at, lx->line);
   return true;
 }
 
@@ -158,7 +158,7 @@ bool lex_string(Lexer *lx, uint32_t start) {
     } else lx->at++;
   }
   lx->at += (uint32_t)quotes;
-  emit(lx, T_STRING, start, lx->at, line);
+  lex_emit(lx, T_STRING, start, lx->at, line);
   return true;
 }
 
@@ -172,13 +172,13 @@ bool lex_fstring(Lexer *lx, uint32_t start, bool raw) {
   lx->at += (uint32_t)quotes;
   lx->fstring[lx->fstrings++] =
       (FString){.quote = quote, .quotes = quotes, .raw = raw, .start = start, .line = lx->line};
-  emit(lx, T_FSTRING_START, start, lx->at, lx->line);
+  lex_emit(lx, T_FSTRING_START, start, lx->at, lx->line);
   return lex_fstring_text(lx);
 }
 
 static void emit_text(Lexer *lx, uint32_t start, uint32_t end, uint32_t line, bool doubled) {
   if (start == end) return;
-  emit(lx, T_FSTRING_MIDDLE, start, end, line);
+  lex_emit(lx, T_FSTRING_MIDDLE, start, end, line);
   Token *t = &lx->out->at[lx->out->n - 1];
   t->raw = lx->fstring[lx->fstrings - 1].raw;
   t->doubled = doubled;
@@ -210,7 +210,7 @@ bool lex_fstring_text(Lexer *lx) {
                             "f-string: expecting '}'");
       uint32_t quote = lx->at;
       lx->at += (uint32_t)f->quotes;
-      emit(lx, T_FSTRING_END, quote, lx->at, lx->line);
+      lex_emit(lx, T_FSTRING_END, quote, lx->at, lx->line);
       lx->fstrings--;
       return true;
     }

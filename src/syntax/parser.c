@@ -65,7 +65,7 @@ bool starts_expression(TokenKind k) {
   }
 }
 
-void unexpected(Parser *p) {
+void parser_unexpected(Parser *p) {
   const Token *t = p->tok;
   Span span = next_span(p);
   if (t->kind == T_INDENT) fail(p->cx, span, "unexpected indent");
@@ -111,7 +111,7 @@ Span tokens_span(const Parser *p, const Token *a, const Token *b) {
 /* ---- tokens
  * ---------------------------------------------------------------------------------------------------------- */
 
-const Token *expect(Parser *p, TokenKind k) {
+const Token *parser_expect(Parser *p, TokenKind k) {
   if (p->tok->kind != k) {
     switch (k) {
       case T_RPAR:
@@ -119,10 +119,10 @@ const Token *expect(Parser *p, TokenKind k) {
       case T_RBRACE:
       case T_NEWLINE:
       case T_NAME:
-      case T_END: unexpected(p);
+      case T_END: parser_unexpected(p);
       default: break;
     }
-    if (p->tok->kind == T_ERROR || p->tok->kind == T_INDENT) unexpected(p);
+    if (p->tok->kind == T_ERROR || p->tok->kind == T_INDENT) parser_unexpected(p);
     syntax_error(p, next_span(p), "expected '%s'", token_text(k));
   }
   return p->tok++;
@@ -130,7 +130,7 @@ const Token *expect(Parser *p, TokenKind k) {
 
 void expect_colon(Parser *p) {
   if (accept(p, T_COLON)) return;
-  if (p->tok->kind == T_ERROR) unexpected(p);
+  if (p->tok->kind == T_ERROR) parser_unexpected(p);
   syntax_error(p, next_span(p), "expected ':'");
 }
 
@@ -146,13 +146,13 @@ const char *name_of(Parser *p, const Token *t) {
 }
 
 const char *identifier(Parser *p) {
-  if (!at(p, T_NAME)) unexpected(p);
+  if (!at(p, T_NAME)) parser_unexpected(p);
   return name_of(p, p->tok++);
 }
 
 bool at_word(Parser *p, const char *word) { return at(p, T_NAME) && name_of(p, p->tok) == word; }
 
-void enter(Parser *p) {
+void parser_enter(Parser *p) {
   if (++p->depth > p->deepest) {
     p->deepest = p->depth;
     if (p->depth >= MAX_TREE_DEPTH || stack_short())
@@ -253,7 +253,7 @@ static Parser *start(Context *cx, const Source *src) {
 Node *parse_module(Context *cx, const Source *src) {
   Parser *p = start(cx, src);
   Node *n = node_at(p, NODE_MODULE, p->tok);
-  statements(p, T_END);
+  parse_statements(p, T_END);
   n->Module.body = list_from(p, 0);
   n->Module.markers = (MarkerList){p->tokens.markers.at, p->tokens.markers.n};
   n->span.line = 1;
@@ -275,7 +275,7 @@ Node *parse_expression(Context *cx, const Source *src) {
   if (at(p, T_END)) fail(cx, next_span(p), "expected an expression");
   Node *n = star_expressions(p);
   while (accept(p, T_NEWLINE)) {}
-  expect(p, T_END);
+  parser_expect(p, T_END);
   check_shape(p);
   if (p->measure) measure(p, n);
   return n;

@@ -51,15 +51,15 @@ static inline TokenKind peek(const Parser *p, int ahead) { /* not past the end *
 }
 static inline const Token *advance(Parser *p) { return p->tok++; } /* not past END or ERROR: those match nothing */
 static inline bool accept(Parser *p, TokenKind k) { return at(p, k) ? (p->tok++, true) : false; }
-const Token *expect(Parser *p, TokenKind k);    /* or fails */
-void expect_colon(Parser *p);                   /* of a compound statement: "expected ':'" */
-const char *identifier(Parser *p);              /* NAME, or fails; interned */
-const char *name_of(Parser *p, const Token *t); /* of a NAME token */
-bool at_word(Parser *p, const char *word);      /* a NAME spelled so */
+const Token *parser_expect(Parser *p, TokenKind k); /* or fails */
+void expect_colon(Parser *p);                       /* of a compound statement: "expected ':'" */
+const char *identifier(Parser *p);                  /* NAME, or fails; interned */
+const char *name_of(Parser *p, const Token *t);     /* of a NAME token */
+bool at_word(Parser *p, const char *word);          /* a NAME spelled so */
 bool starts_expression(TokenKind k);
 bool ends_operand(const Token *t);
 /* The recursion of nested source; each enter has a leave. */
-void enter(Parser *p);
+void parser_enter(Parser *p);
 static inline void leave(Parser *p) { p->depth--; }
 /* Called where a statement or its head ends: notes whether the tree may have become too deep. */
 void check_shape(Parser *p);
@@ -73,23 +73,23 @@ static inline void push(Parser *p, Node *n) { vec_push(p->arena, &p->stack, n); 
 
 /* ---- parser.c: messages ------------------------------------------------------------------------------------------ */
 NORETURN void syntax_error(Parser *p, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
-NORETURN void unexpected(Parser *p); /* the next token cannot stand here */
+NORETURN void parser_unexpected(Parser *p); /* the next token cannot stand here */
 Span span_between(const Node *first, const Node *last);
 Span next_span(const Parser *p); /* of the next token; at the end of the file, right after the last one */
 /* From token a to token b, both included. */
 Span tokens_span(const Parser *p, const Token *a, const Token *b);
 
 /* ---- parser_simple.c, parser_compound.c, parser_match.c ---------------------------------------------------------- */
-void statements(Parser *p, TokenKind end); /* pushes them on the stack, up to a token `end` */
+void parse_statements(Parser *p, TokenKind end); /* pushes them on the stack, up to a token `end` */
 void simple_stmts(Parser *p);
 bool compound_stmt(Parser *p); /* false, having taken nothing, when none starts here */
-NodeList block(Parser *p, const Token *head, const char *what);
+NodeList parse_block(Parser *p, const Token *head, const char *what);
 bool at_match_stmt(Parser *p);
 Node *match_stmt(Parser *p);
 
 /* ---- parser_params.c --------------------------------------------------------------------------------------------- */
-Node *parameters(Parser *p, TokenKind end, bool annotated); /* of def: up to ")"; of lambda: up to ":" */
-NodeList type_params(Parser *p);                            /* empty when there is no "[" */
+Node *parse_parameters(Parser *p, TokenKind end, bool annotated); /* of def: up to ")"; of lambda: up to ":" */
+NodeList type_params(Parser *p);                                  /* empty when there is no "[" */
 
 /* ---- parser_expr.c ----------------------------------------------------------------------------------------------- */
 Node *expression(Parser *p);
@@ -104,10 +104,10 @@ Node *bitwise_or(Parser *p);
 void call_arguments(Parser *p, const Token *open, NodeList *args, NodeList *keywords); /* after "(", takes the ")" */
 
 /* ---- parser_atom.c, parser_string.c ------------------------------------------------------------------------------ */
-Node *atom(Parser *p);
+Node *parse_atom(Parser *p);
 Node *genexp_after(Parser *p, Node *element, const Token *open);
-Node *strings(Parser *p);
-Node *number(Parser *p);
+Node *parse_strings(Parser *p);
+Node *parse_number(Parser *p);
 
 /* ---- parser_target.c --------------------------------------------------------------------------------------------- */
 typedef enum { STAR_TARGETS, FOR_TARGETS, DEL_TARGETS } TargetKind;

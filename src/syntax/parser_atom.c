@@ -8,8 +8,8 @@ static Node *constant(Parser *p, ConstKind k) {
   return n;
 }
 
-Node *number(Parser *p) {
-  const Token *t = expect(p, T_NUMBER);
+Node *parse_number(Parser *p) {
+  const Token *t = parser_expect(p, T_NUMBER);
   Node *n = node_at(p, NODE_CONSTANT, t);
   n->Constant.value = number_value(p->cx, p->src, t);
   return n;
@@ -31,7 +31,7 @@ static NodeList for_if_clauses(Parser *p) {
     if (!accept(p, T_IN)) {
       if (at(p, T_RPAR) || at(p, T_RSQB) || at(p, T_RBRACE))
         syntax_error(p, next_span(p), "'in' expected after for-loop variables");
-      unexpected(p);
+      parser_unexpected(p);
     }
     Node *iter = disjunction(p);
     int ifs_mark = p->stack.n;
@@ -87,7 +87,7 @@ static void parenthesize_target(Parser *p, const NodeList *elts) {
 }
 
 static void close_bracket(Parser *p, TokenKind close) {
-  expect(p, close);
+  parser_expect(p, close);
   p->brackets--;
 }
 
@@ -187,7 +187,7 @@ static Node *dict(Parser *p, const Token *open, Node *first_key) {
       if (!at(p, T_COLON)) {
         if (at(p, T_RBRACE) || at(p, T_COMMA))
           syntax_error(p, tokens_span(p, p->tok - 1, p->tok - 1), "':' expected after dictionary key");
-        unexpected(p);
+        parser_unexpected(p);
       }
       advance(p);
       push(p, dict_value(p));
@@ -251,7 +251,7 @@ static Node *braces(Parser *p) {
 
 /* atom: NAME | 'True' | 'False' | 'None' | strings | NUMBER | tuple | group | genexp | list | listcomp | dict | set |
  *       dictcomp | setcomp | '...' */
-Node *atom(Parser *p) {
+Node *parse_atom(Parser *p) {
   switch (p->tok->kind) {
     case T_NAME: {
       const Token *t = advance(p);
@@ -259,9 +259,9 @@ Node *atom(Parser *p) {
       n->Name.id = name_of(p, t);
       return n;
     }
-    case T_NUMBER: return number(p);
+    case T_NUMBER: return parse_number(p);
     case T_STRING:
-    case T_FSTRING_START: return strings(p);
+    case T_FSTRING_START: return parse_strings(p);
     case T_LPAR: return parenthesized(p);
     case T_LSQB: return list(p);
     case T_LBRACE: return braces(p);
@@ -269,6 +269,6 @@ Node *atom(Parser *p) {
     case T_TRUE: return constant(p, CONST_TRUE);
     case T_FALSE: return constant(p, CONST_FALSE);
     case T_ELLIPSIS: return constant(p, CONST_ELLIPSIS);
-    default: unexpected(p);
+    default: parser_unexpected(p);
   }
 }

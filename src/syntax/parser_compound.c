@@ -2,7 +2,7 @@
 #include "syntax/parser.h"
 
 /* statements: statement+, up to a token `end` (of a block: DEDENT) */
-void statements(Parser *p, TokenKind end) {
+void parse_statements(Parser *p, TokenKind end) {
   while (!at(p, end)) {
     if (!compound_stmt(p)) simple_stmts(p);
   }
@@ -10,7 +10,7 @@ void statements(Parser *p, TokenKind end) {
 
 /* block: NEWLINE INDENT statements DEDENT | simple_stmts
  * `head` is the statement's first token and `what` names it for the message: "'if' statement". */
-NodeList block(Parser *p, const Token *head, const char *what) {
+NodeList parse_block(Parser *p, const Token *head, const char *what) {
   int mark = p->stack.n;
   check_shape(p);
   if (!accept(p, T_NEWLINE)) {
@@ -18,10 +18,10 @@ NodeList block(Parser *p, const Token *head, const char *what) {
     return list_from(p, mark);
   }
   if (!accept(p, T_INDENT)) {
-    if (at(p, T_ERROR)) unexpected(p);
+    if (at(p, T_ERROR)) parser_unexpected(p);
     fail(p->cx, next_span(p), "expected an indented block after %s on line %u", what, head->line);
   }
-  statements(p, T_DEDENT);
+  parse_statements(p, T_DEDENT);
   advance(p);
   return list_from(p, mark);
 }
@@ -29,7 +29,7 @@ NodeList block(Parser *p, const Token *head, const char *what) {
 /* ':' block */
 static NodeList colon_block(Parser *p, const Token *head, const char *what) {
   expect_colon(p);
-  return block(p, head, what);
+  return parse_block(p, head, what);
 }
 
 /* else_block: 'else' ':' block */
@@ -48,7 +48,7 @@ static Node *if_stmt(Parser *p) {
   Node *test = named_expression(p);
   NodeList body = colon_block(p, first, first->kind == T_IF ? "'if' statement" : "'elif' statement"), orelse;
   if (at(p, T_ELIF)) {
-    enter(p);
+    parser_enter(p);
     int mark = p->stack.n;
     push(p, if_stmt(p));
     orelse = list_from(p, mark);
@@ -78,7 +78,7 @@ static Node *for_stmt(Parser *p, const Token *first, NodeKind kind) {
   const Token *head = advance(p);
   Node *target = star_targets(p);
   if (!accept(p, T_IN)) {
-    if (at(p, T_ERROR) || at(p, T_NAME)) unexpected(p);
+    if (at(p, T_ERROR) || at(p, T_NAME)) parser_unexpected(p);
     syntax_error(p, next_span(p), "expected 'in' after the variables of a 'for' loop");
   }
   Node *iter = star_expressions(p);
@@ -156,7 +156,7 @@ static Node *with_stmt(Parser *p, const Token *first, NodeKind kind) {
     push(p, with_item(p));
   } while (accept(p, T_COMMA));
   if (brackets) {
-    expect(p, T_RPAR);
+    parser_expect(p, T_RPAR);
     p->brackets--;
   }
   NodeList items = list_from(p, mark), body = colon_block(p, head, "'with' statement");
@@ -220,7 +220,7 @@ static Node *try_stmt(Parser *p) {
   const Token *last = p->tok;
   if (accept(p, T_FINALLY)) finalbody = colon_block(p, last, "'finally' statement");
   else if (!handlers.n) {
-    if (at(p, T_ERROR) || at(p, T_INDENT)) unexpected(p);
+    if (at(p, T_ERROR) || at(p, T_INDENT)) parser_unexpected(p);
     syntax_error(p, next_span(p), "expected 'except' or 'finally' block");
   }
   Node *n = node_at(p, starred ? NODE_TRY_STAR : NODE_TRY, first);
@@ -240,11 +240,11 @@ static Node *function_def(Parser *p, const Token *first, NodeKind kind, NodeList
   const char *name = identifier(p);
   NodeList types = type_params(p);
   if (!at(p, T_LPAR)) {
-    if (at(p, T_ERROR)) unexpected(p);
+    if (at(p, T_ERROR)) parser_unexpected(p);
     syntax_error(p, next_span(p), "expected '('");
   }
   advance(p);
-  Node *args = parameters(p, T_RPAR, true);
+  Node *args = parse_parameters(p, T_RPAR, true);
   advance(p);
   Node *returns = accept(p, T_ARROW) ? expression(p) : NULL;
   NodeList body = colon_block(p, head, "function definition");
@@ -287,7 +287,7 @@ static Node *decorated(Parser *p) {
   int mark = p->stack.n;
   while (accept(p, T_AT)) {
     push(p, named_expression(p));
-    expect(p, T_NEWLINE);
+    parser_expect(p, T_NEWLINE);
   }
   check_shape(p);
   NodeList decorators = list_from(p, mark);
@@ -298,7 +298,7 @@ static Node *decorated(Parser *p) {
     advance(p);
     return function_def(p, first, NODE_ASYNC_FUNCTION_DEF, decorators);
   }
-  if (at(p, T_ERROR) || at(p, T_INDENT)) unexpected(p);
+  if (at(p, T_ERROR) || at(p, T_INDENT)) parser_unexpected(p);
   syntax_error(p, next_span(p), "expected 'def' or 'class' after a decorator");
 }
 
@@ -312,7 +312,7 @@ static Node *async_stmt(Parser *p) {
     case T_WITH: return with_stmt(p, first, NODE_ASYNC_WITH);
     case T_FOR: return for_stmt(p, first, NODE_ASYNC_FOR);
     default:
-      if (at(p, T_ERROR)) unexpected(p);
+      if (at(p, T_ERROR)) parser_unexpected(p);
       syntax_error(p, next_span(p), "expected 'def', 'for' or 'with' after 'async'");
   }
 }

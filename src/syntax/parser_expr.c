@@ -40,7 +40,7 @@ Node *star_named_expression(Parser *p) { return at(p, T_STAR) ? starred(p, bitwi
 
 /* yield_expr: 'yield' 'from' expression | 'yield' [star_expressions] */
 Node *yield_expr(Parser *p) {
-  const Token *first = expect(p, T_YIELD);
+  const Token *first = parser_expect(p, T_YIELD);
   Node *n;
   if (accept(p, T_FROM)) {
     Node *value = expression(p);
@@ -66,7 +66,7 @@ static Node *assignment_expression(Parser *p) {
   Node *target = node_at(p, NODE_NAME, first);
   target->Name.id = id;
   target->Name.ctx = CTX_STORE;
-  expect(p, T_COLON_EQUAL);
+  parser_expect(p, T_COLON_EQUAL);
   Node *value = expression(p);
   Node *n = node_at(p, NODE_NAMED_EXPR, first);
   n->NamedExpr.target = target;
@@ -91,10 +91,10 @@ Node *named_expression(Parser *p) {
 
 /* lambdef: 'lambda' [lambda_params] ':' expression */
 static Node *lambdef(Parser *p) {
-  const Token *first = expect(p, T_LAMBDA);
-  enter(p);
-  Node *args = parameters(p, T_COLON, false);
-  expect(p, T_COLON);
+  const Token *first = parser_expect(p, T_LAMBDA);
+  parser_enter(p);
+  Node *args = parse_parameters(p, T_COLON, false);
+  parser_expect(p, T_COLON);
   if (at(p, T_FSTRING_MIDDLE))
     syntax_error(p, tokens_span(p, first, p->tok - 1),
                  "f-string: lambda expressions are not allowed without parentheses");
@@ -115,11 +115,11 @@ Node *expression(Parser *p) {
   advance(p);
   Node *test = disjunction(p);
   if (!at(p, T_ELSE)) {
-    if (at(p, T_COLON)) unexpected(p);
+    if (at(p, T_COLON)) parser_unexpected(p);
     syntax_error(p, tokens_span(p, first, p->tok - 1), "expected 'else' after 'if' expression");
   }
   advance(p);
-  enter(p);
+  parser_enter(p);
   Node *orelse = expression(p);
   leave(p);
   Node *n = node_at(p, NODE_IF_EXP, first);
@@ -153,7 +153,7 @@ static Node *inversion(Parser *p) {
   stack_guard();
   if (!at(p, T_NOT)) return comparison(p);
   const Token *first = advance(p);
-  enter(p);
+  parser_enter(p);
   Node *operand = inversion(p);
   leave(p);
   Node *n = node_at(p, NODE_UNARY_OP, first);
@@ -289,11 +289,11 @@ static Node *power(Parser *p) {
 }
 
 /* factor: ('+' | '-' | '~') factor | power
- * All recursion through expressions comes by here, except where enter() is called elsewhere too. */
+ * All recursion through expressions comes by here, except where parser_enter() is called elsewhere too. */
 static Node *factor(Parser *p) {
   TokenKind k = p->tok->kind;
   Node *n;
-  enter(p);
+  parser_enter(p);
   if (k == T_MINUS || k == T_PLUS || k == T_TILDE) {
     const Token *first = advance(p);
     Node *operand = factor(p);
@@ -413,7 +413,7 @@ void call_arguments(Parser *p, const Token *open, NodeList *args, NodeList *keyw
   p->brackets--;
   if (!at(p, T_RPAR)) {
     p->brackets++;
-    unexpected(p);
+    parser_unexpected(p);
   }
   advance(p);
   NodeList all = list_from(p, mark);
@@ -433,7 +433,7 @@ void call_arguments(Parser *p, const Token *open, NodeList *args, NodeList *keyw
  * (primary genexp is a call with one argument; its node's place includes the brackets) */
 static Node *primary(Parser *p) {
   const Token *first = p->tok;
-  Node *left = atom(p);
+  Node *left = parse_atom(p);
   for (;; p->links++) {
     Node *n;
     switch (p->tok->kind) {
@@ -459,7 +459,7 @@ static Node *primary(Parser *p) {
         advance(p);
         p->brackets++;
         Node *index = slices(p);
-        expect(p, T_RSQB);
+        parser_expect(p, T_RSQB);
         p->brackets--;
         n = node_at(p, NODE_SUBSCRIPT, first);
         n->Subscript.value = left;

@@ -40,7 +40,7 @@ static Node *case_block(Parser *p) {
   const Token *first = advance(p);
   Node *what = patterns(p), *guard = accept(p, T_IF) ? named_expression(p) : NULL;
   expect_colon(p);
-  NodeList body = block(p, first, "'case' statement");
+  NodeList body = parse_block(p, first, "'case' statement");
   Node *n = node_at(p, NODE_MATCH_CASE, first);
   n->match_case.pattern = what;
   n->match_case.guard = guard;
@@ -54,15 +54,15 @@ Node *match_stmt(Parser *p) {
   Node *subject = subject_expr(p);
   expect_colon(p);
   check_shape(p);
-  expect(p, T_NEWLINE);
+  parser_expect(p, T_NEWLINE);
   if (!accept(p, T_INDENT)) {
-    if (at(p, T_ERROR)) unexpected(p);
+    if (at(p, T_ERROR)) parser_unexpected(p);
     fail(p->cx, next_span(p), "expected an indented block after 'match' statement on line %u", first->line);
   }
   int mark = p->stack.n;
   while (at_word(p, p->case_)) push(p, case_block(p));
   if (p->stack.n == mark || !at(p, T_DEDENT)) {
-    if (at(p, T_ERROR) || at(p, T_INDENT)) unexpected(p);
+    if (at(p, T_ERROR) || at(p, T_INDENT)) parser_unexpected(p);
     syntax_error(p, next_span(p), "expected 'case' in a 'match' statement");
   }
   advance(p);
@@ -87,8 +87,8 @@ static bool is_number(const Node *n, bool imaginary) {
 static Node *signed_or_complex_number(Parser *p) {
   const Token *first = p->tok;
   bool minus = accept(p, T_MINUS);
-  if (!at(p, T_NUMBER)) unexpected(p);
-  Node *left = number(p);
+  if (!at(p, T_NUMBER)) parser_unexpected(p);
+  Node *left = parse_number(p);
   bool real = is_number(left, false);
   if (minus) {
     Node *n = node_at(p, NODE_UNARY_OP, first);
@@ -99,8 +99,8 @@ static Node *signed_or_complex_number(Parser *p) {
   if (!at(p, T_PLUS) && !at(p, T_MINUS)) return left;
   if (!real) syntax_error(p, left->span, "real number required in complex literal");
   PyOp op = advance(p)->kind == T_PLUS ? PYOP_ADD : PYOP_SUB;
-  if (!at(p, T_NUMBER)) unexpected(p);
-  Node *right = number(p);
+  if (!at(p, T_NUMBER)) parser_unexpected(p);
+  Node *right = parse_number(p);
   if (!is_number(right, true)) syntax_error(p, right->span, "imaginary number required in complex literal");
   Node *n = node_at(p, NODE_BIN_OP, first);
   n->BinOp.left = left;
@@ -133,7 +133,7 @@ static Node *name_or_attr(Parser *p) {
 
 /* pattern_capture_target: !"_" NAME !('.' | '(' | '=') */
 static const char *capture_target(Parser *p) {
-  if (!at(p, T_NAME)) unexpected(p);
+  if (!at(p, T_NAME)) parser_unexpected(p);
   if (at_word(p, p->underscore)) syntax_error(p, next_span(p), "cannot use '_' as a target");
   return identifier(p);
 }
@@ -180,15 +180,15 @@ static Node *bracket_pattern(Parser *p) {
     if (!at(p, T_COMMA)) {
       if (one->kind == NODE_MATCH_STAR) {
         if (at(p, close)) syntax_error(p, one->span, "a starred pattern needs a comma behind it, or square brackets");
-        unexpected(p);
+        parser_unexpected(p);
       }
-      expect(p, close);
+      parser_expect(p, close);
       p->brackets--;
       return one;
     }
   }
   NodeList items = pattern_list(p, one, close);
-  expect(p, close);
+  parser_expect(p, close);
   p->brackets--;
   return sequence(p, first, items);
 }
@@ -217,17 +217,17 @@ static Node *mapping_pattern(Parser *p) {
         case T_STRING:
         case T_NONE:
         case T_TRUE:
-        case T_FALSE: key = atom(p); break;
+        case T_FALSE: key = parse_atom(p); break;
         case T_FSTRING_START: syntax_error(p, next_span(p), "patterns may only match literals and attribute lookups");
-        default: unexpected(p);
+        default: parser_unexpected(p);
       }
-      expect(p, T_COLON);
+      parser_expect(p, T_COLON);
       push(p, key);
       push(p, pattern(p));
     }
     if (!accept(p, T_COMMA)) break;
   }
-  expect(p, T_RBRACE);
+  parser_expect(p, T_RBRACE);
   p->brackets--;
   NodeList both = list_from(p, mark);
   Node *n = node_at(p, NODE_MATCH_MAPPING, first);
@@ -257,7 +257,7 @@ static Node *class_pattern(Parser *p, const Token *first, Node *cls) {
     }
     if (!accept(p, T_COMMA)) break;
   }
-  expect(p, T_RPAR);
+  parser_expect(p, T_RPAR);
   p->brackets--;
   NodeList keyword = list_from(p, mark + positional), plain = list_from(p, mark);
   IdentList names = {.n = p->idents.n - names_mark};
@@ -295,7 +295,7 @@ static Node *closed_pattern(Parser *p) {
     case T_MINUS: return match_value(p, first, signed_or_complex_number(p));
     case T_STRING:
     case T_FSTRING_START: {
-      Node *value = strings(p);
+      Node *value = parse_strings(p);
       if (value->kind != NODE_CONSTANT)
         syntax_error(p, value->span, "patterns may only match literals and attribute lookups");
       return match_value(p, first, value);
@@ -311,7 +311,7 @@ static Node *closed_pattern(Parser *p) {
     case T_LPAR:
     case T_LSQB: return bracket_pattern(p);
     case T_LBRACE: return mapping_pattern(p);
-    default: unexpected(p);
+    default: parser_unexpected(p);
   }
 }
 
@@ -333,7 +333,7 @@ static Node *or_pattern(Parser *p) {
  * as_pattern: or_pattern 'as' pattern_capture_target */
 static Node *pattern(Parser *p) {
   const Token *first = p->tok;
-  enter(p);
+  parser_enter(p);
   Node *left = or_pattern(p);
   leave(p);
   if (!accept(p, T_AS)) return left;
@@ -352,7 +352,7 @@ static Node *patterns(Parser *p) {
   const Token *first = p->tok;
   Node *one = maybe_star_pattern(p);
   if (!at(p, T_COMMA)) {
-    if (one->kind == NODE_MATCH_STAR) unexpected(p);
+    if (one->kind == NODE_MATCH_STAR) parser_unexpected(p);
     return one;
   }
   int mark = p->stack.n;

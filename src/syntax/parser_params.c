@@ -41,7 +41,7 @@ static NodeList keep(Parser *p, Node *const *at, int from, int to) {
 /* parameters: slash_no_default param_no_default* param_with_default* [star_etc] | ... (eight forms)
  * star_etc:   '*' param param_maybe_default* [kwds] | '*' ',' param_maybe_default+ [kwds] | kwds
  * kwds:       '**' param */
-Node *parameters(Parser *p, TokenKind end, bool annotated) {
+Node *parse_parameters(Parser *p, TokenKind end, bool annotated) {
   const Token *first = p->tok;
   Lists l = {0};
   Node *vararg = NULL, *kwarg = NULL;
@@ -89,7 +89,7 @@ Node *parameters(Parser *p, TokenKind end, bool annotated) {
   }
   if (!at(p, end)) {
     if (annotated) p->brackets++; /* for "forgot a comma?": a lambda's are not in brackets */
-    unexpected(p);
+    parser_unexpected(p);
   }
   Node *n = node_at(p, NODE_ARGUMENTS, first);
   if (p->tok == first) { /* none: an empty place before the end */
@@ -138,7 +138,7 @@ NodeList type_params(Parser *p) {
     else n->TypeVarTuple.name = name;
     push(p, n);
   } while (accept(p, T_COMMA));
-  expect(p, T_RSQB);
+  parser_expect(p, T_RSQB);
   p->brackets--;
   return list_from(p, mark);
 }

@@ -14,10 +14,10 @@ static Node *annotated_assignment(Parser *p, const Token *first, Node *target) {
     case NODE_LIST: syntax_error(p, target->span, "only single target (not list) can be annotated");
     case NODE_TUPLE: syntax_error(p, target->span, "only single target (not tuple) can be annotated");
     default:
-      if (!starts_expression(peek(p, 1))) unexpected(p); /* deff(x): ... */
+      if (!starts_expression(peek(p, 1))) parser_unexpected(p); /* deff(x): ... */
       syntax_error(p, target->span, "illegal target for annotation");
   }
-  expect(p, T_COLON);
+  parser_expect(p, T_COLON);
   make_target(p, target, STAR_TARGETS);
   Node *annotation = expression(p);
   Node *value = accept(p, T_EQUAL) ? yield_or_star_expressions(p) : NULL;
@@ -60,7 +60,7 @@ static void legacy_statement(Parser *p, const Token *first, const Node *e) {
   if (e->kind != NODE_NAME || (e->Name.id != p->print && e->Name.id != p->exec) || p->tok != first + 1) return;
   if (!starts_expression(p->tok->kind)) return;
   while (!at(p, T_NEWLINE) && !at(p, T_SEMI) && !at(p, T_END) && !at(p, T_ERROR)) advance(p);
-  if (at(p, T_ERROR)) unexpected(p);
+  if (at(p, T_ERROR)) parser_unexpected(p);
   syntax_error(p, tokens_span(p, first, p->tok - 1), "Missing parentheses in call to '%s'. Did you mean %s(...)?",
                e->Name.id, e->Name.id);
 }
@@ -147,7 +147,7 @@ static Node *import_from(Parser *p) {
   int level = 0;
   while (at(p, T_DOT) || at(p, T_ELLIPSIS)) level += advance(p)->kind == T_DOT ? 1 : 3;
   const char *module = level && at(p, T_IMPORT) ? NULL : dotted_name(p);
-  expect(p, T_IMPORT);
+  parser_expect(p, T_IMPORT);
   int mark = p->stack.n;
   const Token *t = p->tok;
   if (accept(p, T_STAR)) {
@@ -167,7 +167,7 @@ static Node *import_from(Parser *p) {
       const char *name = identifier(p);
       push(p, alias(p, t, name));
     } while (accept(p, T_COMMA));
-    if (brackets) expect(p, T_RPAR);
+    if (brackets) parser_expect(p, T_RPAR);
     p->brackets -= brackets;
   }
   NodeList names = list_from(p, mark);
@@ -255,7 +255,7 @@ static Node *type_alias(Parser *p) {
   name->Name.id = id;
   name->Name.ctx = CTX_STORE;
   NodeList params = type_params(p);
-  expect(p, T_EQUAL);
+  parser_expect(p, T_EQUAL);
   Node *value = expression(p);
   Node *n = node_at(p, NODE_TYPE_ALIAS, first);
   n->TypeAlias.name = name;
@@ -293,5 +293,5 @@ void simple_stmts(Parser *p) {
     push(p, simple_stmt(p));
     check_shape(p);
   } while (accept(p, T_SEMI));
-  expect(p, T_NEWLINE);
+  parser_expect(p, T_NEWLINE);
 }

@@ -55,7 +55,7 @@ static void fstring_parts(Parser *p, Pieces *pieces);
 /* Not syntax_error: here the lexer's error on this line is most often that it took the closing quote for an opening
  * one. */
 static NORETURN void field_error(Parser *p, const char *what) {
-  if (at(p, T_ERROR)) unexpected(p);
+  if (at(p, T_ERROR)) parser_unexpected(p);
   fail(p->cx, next_span(p), "f-string: %s", what);
 }
 
@@ -104,7 +104,7 @@ static ConstValue debug_text(Parser *p, const Token *open) {
 
 /* fstring_replacement_field: '{' (yield_expr | star_expressions) ['='] ['!' NAME] [':' fstring_format_spec*] '}' */
 static void replacement_field(Parser *p, Pieces *pieces) {
-  const Token *open = expect(p, T_LBRACE);
+  const Token *open = parser_expect(p, T_LBRACE);
   p->brackets++;
   Node *value = field_expression(p);
   bool debug = accept(p, T_EQUAL);
@@ -144,7 +144,7 @@ static void replacement_field(Parser *p, Pieces *pieces) {
   }
   if (debug && conversion < 0 && !format) conversion = 'r';
   if (!at(p, T_RBRACE)) {
-    if (starts_expression(p->tok->kind) && ends_operand(p->tok - 1)) unexpected(p); /* perhaps a comma */
+    if (starts_expression(p->tok->kind) && ends_operand(p->tok - 1)) parser_unexpected(p); /* perhaps a comma */
     field_error(p, debug || conversion >= 0 || format ? "expecting '}'" : "expecting '=', or '!', or ':', or '}'");
   }
   advance(p);
@@ -171,7 +171,7 @@ static void fstring_parts(Parser *p, Pieces *pieces) {
 
 /* strings: (fstring | STRING)+
  * fstring: FSTRING_START fstring_middle* FSTRING_END */
-Node *strings(Parser *p) {
+Node *parse_strings(Parser *p) {
   const Token *first = p->tok;
   Pieces pieces = {0};
   int mark = p->stack.n;
@@ -187,7 +187,7 @@ Node *strings(Parser *p) {
       any_f = any_text = true;
       advance(p);
       fstring_parts(p, &pieces);
-      if (!at(p, T_FSTRING_END)) unexpected(p);
+      if (!at(p, T_FSTRING_END)) parser_unexpected(p);
       advance(p);
     }
     if (any_bytes && any_text)

@@ -417,7 +417,7 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   fr->b = (Builder){.func = fr->func, .block = fr->func->body, .span = &k->fn->def->span};
   Frame f = {.fn = k->fn, .ns = k->fn->around ? k->fn->around : k->module->globals};
   core->frame = &f;
-  Arguments *bound = specialize(fr, k, launch.args, chosen);
+  Arguments *bound = front_specialize(fr, k, launch.args, chosen);
   for (int i = 0; i < k->param_count; i++) scope_set(fr, k->params[i].name, bound->values[i], k->param_nodes[i]);
   Node *rest[] = {k->fn->def->FunctionDef.args->arguments.vararg};
   if (rest[0]) scope_set(fr, rest[0]->arg.arg, py_tuple(fr, 0, NULL), rest[0]);

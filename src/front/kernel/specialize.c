@@ -175,7 +175,7 @@ static Py *as_runtime(Front *fr, Py *v, const KernelParam *p, const Type *forced
   return py_tensor(fr, sem_to_value(fr, at, v, p->name));
 }
 
-Arguments *specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen) {
+Arguments *front_specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chosen) {
   Context *cx = fr->cx;
   Arguments *out = NEW(cx->arena, Arguments);
   out->values = NEW_N(cx->arena, Py *, k->param_count + 1);

@@ -405,7 +405,7 @@ static int by_cost(const void *x, const void *y) {
 
 static void advice(Items *t, FILE *out, const ViewOptions *o) {
   Advice a = {0};
-  if (!measure(t, &a.m)) return;
+  if (!view_measure(t, &a.m)) return;
   if (items_simulated(t)) a.m.span = 0; /* nothing follows from such times */
   if (a.m.span > 0) say_waits(&a), say_gaps(&a), say_small(&a), say_copies(&a), say_dominates(&a);
   bool failed = false;

@@ -56,6 +56,6 @@ typedef struct Measured {
   VEC(int) wait_of; /* of each wait in the order of time */
 } Measured;
 
-bool measure(Items *t, Measured *m); /* false: t->error */
+bool view_measure(Items *t, Measured *m); /* false: t->error */
 
 #endif

@@ -383,7 +383,7 @@ static void on_cpu(Measured *m) {
   m->bound[BOUND_OVERHEAD] += m->idle;
 }
 
-bool measure(Items *t, Measured *m) {
+bool view_measure(Items *t, Measured *m) {
   *m = (Measured){.t = t};
   m->wait_by = map_create(t->arena, true), m->kernel_by = map_create(t->arena, true),
   m->doing_by = map_create(t->arena, true);
