@@ -99,6 +99,7 @@ static bool is_wanted(const Ahead *p, const Op *dot) {
 
 /* v, of the tile in another slot. */
 static Value *from_slot(Builder *b, Value *v, Value *slot) {
+  stack_guard();
   Op *op = v->def;
   if (!read_of(v)) return v;
   Map *map = map_create(b->func->cx->arena, false);

@@ -92,6 +92,7 @@ const Op *lower_ring_read(const Value *v) {
 
 /* The tile's map, of a transposed tile too; *inner: which of v's dims is the tile's inner one. */
 static F2Map map_of(const Ring *r, const Value *v, int *inner) {
+  stack_guard();
   const Op *op = v->def;
   if (op->code == OP_RING_READ) {
     *inner = (int)op->in[0]->def->attr[1];

@@ -318,7 +318,8 @@ static int be(int argc, char **argv) {
   }
   if (!strcmp(what, "signals")) return be_signals();
   if (!strcmp(what, "ended")) return signal(free_signal(), SIG_DFL), burn(50), raise(free_signal()), 0;
-  if (!strcmp(what, "no exec")) { /* before it did anything */
+  if (!strcmp(what, "no exec")) {       /* before it did anything */
+    setenv("PATH", "/usr/bin:/bin", 1); /* a folder that may not be read gives EACCES */
     if (execlp("nereid-no-such-program", "program", (char *)NULL) != -1 || errno != ENOENT) return 1;
     return burn(600), 26;
   }
@@ -554,6 +555,7 @@ static void folder_with_a_space(void **state) {
 
 static void not_started(void **state) {
   char why[500], *none[] = {NULL}, *missing[] = {"nereid-no-such-program", NULL};
+  setenv("PATH", "/usr/bin:/bin", 1);
   InjectOptions o = {.sample_hz = 100};
   assert_int_equal(inject_run(PROF_LIBRARY, folder, &o, none, why), -1);
   assert_string_equal(why, "no program was given");
