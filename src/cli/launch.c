@@ -403,6 +403,11 @@ static int common_option(Launch *l, int argc, char **argv) {
     if (nereid_limits_read(argv[1], &l->options.limits, &error)) return report_error(error), -1;
     return 2;
   }
+  if (!strcmp(argv[0], "--without")) {
+    if (argc < 2) return usage_error(l->verb, "--without needs names, as in dots_ahead,wgmma"), -1;
+    l->options.without = argv[1];
+    return 2;
+  }
   for (int k = 0; k < 3; k++) {
     if (strcmp(argv[0], options[k].name)) continue;
     int64_t v;

@@ -99,6 +99,7 @@ static const struct Option {
     {"--warmup", true, "bench"},
     {"--warps", true, "run inspect bench roofline prof tune"},
     {"--width", true, "prof"},
+    {"--without", true, "run inspect bench roofline prof tune"},
     {"--work", true, "prof"},
 };
 enum { OPTION_COUNT = sizeof options / sizeof *options };

@@ -492,6 +492,8 @@ const Verb verb_run = {
     "  --rtol, --atol R  tolerance of --check; by default what rounding of the type explains\n"
     "  -o A=FILE.npy  save array A after the launch\n"
     "  --warps N, --stages N, --debug (device_assert checks), --seed N\n"
+    "  --without P,... sim, cuda: what the compiler leaves out: hoist_loads async_loads dots_ahead prefetch sink_masks skip_masks\n"
+    "                 wgmma tensor_cores\n"
     "  --program X[,Y[,Z]]  run only this program\n"
     "  --races, --allow-unwritten  interp: report races between programs; let reads of unwritten memory pass\n"
     "  --step         interp: walk through the kernel statement by statement; values, expressions, breakpoints\n"

@@ -161,7 +161,7 @@ static bool is_in_ring(const AsyncLoads *p, const Value *v) {
  * memory where the dot stands: it has to be over before the next one.) */
 static bool can_be_async(const AsyncLoads *p, const Op *op) {
   const Value *acc = op->in[2], *out = op->out[0];
-  if (op->code != OP_DOT || !gpu_has_wgmma(p->o) || p->o->plain_dot || !layout_takes_wgmma(op, p->f->num_warps))
+  if (op->code != OP_DOT || !gpu_has_wgmma(p->o) || !layout_takes_wgmma(op, p->f->num_warps))
     return false;
   if (acc->block != p->body || acc->index < 1 || out->type->dtype != DT_F32) return false;
   if (!is_in_ring(p, op->in[0]) || !is_in_ring(p, op->in[1])) return false;
@@ -438,7 +438,7 @@ static void visit_block(Func *f, const GpuOptions *o, Block *block) {
 }
 
 void gpu_async_loads(Func *f, const GpuOptions *o) {
-  if (o->plain_dot) return;
+  if (!gpu_has_tensor_cores(o)) return;
   tile_resolve(f);
   visit_block(f, o, f->body);
   tile_resolve(f);

@@ -180,7 +180,7 @@ static void visit_block(Func *f, const GpuOptions *o, Block *block) {
 }
 
 void gpu_dots_ahead(Func *f, const GpuOptions *o) {
-  if (o->plain_dot || !gpu_has_wgmma(o)) return;
+  if (!gpu_has_wgmma(o)) return;
   tile_resolve(f);
   visit_block(f, o, f->body);
   tile_resolve(f);

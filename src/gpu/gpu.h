@@ -101,8 +101,13 @@ typedef struct GpuOptions {
   bool register_limited; /* lower as where registers are short, for tests */
   bool plain_dot;        /* products by multiply-adds alone, for tests */
   bool no_wgmma;         /* products by single warps, for tests */
+  int without;           /* bits of what is left out: gpu_without() */
 } GpuOptions;
-static inline bool gpu_has_wgmma(const GpuOptions *o) { return o->target->sm == 90 && !o->no_wgmma; }
+/* pipeline.c: of names with commas between; -1, and *wrong the first one that is none, else. */
+int gpu_without(const char *names, const char **wrong);
+extern const char gpu_without_names[]; /* all, with commas between */
+bool gpu_has_wgmma(const GpuOptions *o);
+bool gpu_has_tensor_cores(const GpuOptions *o);
 typedef struct GpuPass {
   const char *name;
   void (*tile)(Func *f, const GpuOptions *o);
@@ -111,6 +116,7 @@ typedef struct GpuPass {
 extern const GpuPass gpu_passes[]; /* tile passes, then lowering (both NULL), then lane passes; ends with name NULL */
 /* f is optimised and has facts; it is changed. Fails with a diagnostic (more shared memory than the target has: with
  * what uses it). */
+void gpu_lay_out(Func *f, const GpuOptions *o); /* the passes on tile IR alone */
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
 void gpu_hoist_loads(Func *f,

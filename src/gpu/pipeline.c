@@ -2,8 +2,42 @@
 #include "gpu/lower/lower.h"
 #include "tile/passes/instrument.h"
 
+/* What may be left out: passes by their names, and two more. */
+static const char *const optional[] = {"hoist_loads", "async_loads", "dots_ahead", "prefetch",
+                                       "sink_masks",  "skip_masks",  "wgmma",      "tensor_cores"};
+enum { OPTIONAL = sizeof optional / sizeof *optional };
+const char gpu_without_names[] =
+    "hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, wgmma, tensor_cores";
+
+static int bit_of(const char *name, size_t n) {
+  for (int i = 0; i < OPTIONAL; i++)
+    if (strlen(optional[i]) == n && !memcmp(optional[i], name, n)) return 1 << i;
+  return 0;
+}
+
+int gpu_without(const char *names, const char **wrong) {
+  int bits = 0;
+  for (const char *s = names; s && *s;) {
+    size_t n = strcspn(s, ",");
+    int bit = bit_of(s, n);
+    *wrong = s;
+    if (!bit) return -1;
+    bits |= bit;
+    s += n + (s[n] == ',');
+  }
+  return bits;
+}
+
+static bool is_left_out(const GpuOptions *o, const char *name) { return o->without & bit_of(name, strlen(name)); }
+
+bool gpu_has_tensor_cores(const GpuOptions *o) { return !o->plain_dot && !is_left_out(o, "tensor_cores"); }
+
+bool gpu_has_wgmma(const GpuOptions *o) {
+  return o->target->sm == 90 && !o->no_wgmma && gpu_has_tensor_cores(o) && !is_left_out(o, "wgmma");
+}
+
 static void choose(Func *f, const GpuOptions *o) {
-  layout_choose(f, f->num_warps, o->plain_dot ? DOT_FMA : gpu_has_wgmma(o) ? DOT_WGMMA : DOT_MMA);
+  layout_choose(f, f->num_warps, gpu_has_wgmma(o) ? DOT_WGMMA : gpu_has_tensor_cores(o) ? DOT_MMA : DOT_FMA);
 }
 
 static void regions(Func *f, const GpuOptions *o) { tile_instrument(f); }
@@ -50,11 +84,17 @@ static void dump(const GpuOptions *o, const GpuPass *p, const Func *f, bool laid
   else tile_print(o->dump, f, 0);
 }
 
+void gpu_lay_out(Func *f, const GpuOptions *o) {
+  for (const GpuPass *p = gpu_passes; p->tile; p++)
+    if (!is_left_out(o, p->name)) p->tile(f, o);
+}
+
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o) {
   LaneFunc *lane = NULL;
   bool laid_out = false;
   check_options(f);
   for (const GpuPass *p = gpu_passes; p->name; p++) {
+    if (is_left_out(o, p->name)) continue;
     if (p->tile) p->tile(f, o);
     else if (p->lane) p->lane(lane, o);
     else lane = gpu_lower(f, o);

@@ -268,7 +268,8 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
     cost_put(&p->cost, tile_cost(front->func, args, contents, k->grid));
   }
   *phase = NEREID_UNSUPPORTED;
-  LaneFunc *f = gpu_compile(front->func, &(GpuOptions){.target = r->target});
+  const char *wrong;
+  LaneFunc *f = gpu_compile(front->func, &(GpuOptions){.target = r->target, .without = gpu_without(k->options->without, &wrong)});
   *phase = NEREID_INTERNAL;
   p->shared_bytes = f->shared_bytes;
   assemble(k, cx, f);

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "gpu/gpu.h"
 #include "runtime/runtime.h"
 
 /* ---- the key as it grows ----------------------------------------------------------------------------------------- */
@@ -378,7 +379,7 @@ static nereid_status missing(const Call *c, int i, nereid_error **error) {
                    k->info.name, i + 1, k->info.param_count);
 }
 
-enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 8 * sizeof(int) };
+enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 9 * sizeof(int) };
 
 static nereid_status key_param(Call *c, int i, nereid_error **error) {
   const ParamRule *r = &c->kernel->rules[i];
@@ -402,6 +403,10 @@ nereid_status options_check(const nereid_options *o, nereid_error **error) {
       return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s is %d; it must be a power of two", counts[i].name,
                        counts[i].value);
   }
+  const char *wrong;
+  if (o->without && gpu_without(o->without, &wrong) < 0)
+    return error_set(error, NEREID_BAD_ARGUMENT, gpu_without_names, "without: there is no '%.*s' to leave out",
+                     (int)strcspn(wrong, ","), wrong);
   if (o->shared_bytes < 0)
     return error_set(error, NEREID_BAD_ARGUMENT, NULL, "shared_bytes is %lld, below zero", (long long)o->shared_bytes);
   if (o->instrument < 0 || o->instrument > NEREID_INSTRUMENT_BOTH)
@@ -464,9 +469,10 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
 
   /* there is nothing to measure: a launch finds what was compiled */
   if (tunes == TUNES_KNOWN && !k->decorated && !c->reads_values) tunes = TUNES_NUMERIC;
+  const char *wrong;
   const int head[] = {
       (int)tunes,   k->index, o->num_warps, o->num_stages, o->num_ctas, o->debug, kind->lists_programs && o->programs,
-      o->instrument};
+      o->instrument, o->without ? gpu_without(o->without, &wrong) : 0};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
   _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins behind it");

@@ -326,7 +326,8 @@ static void refuse_assembly(LaneOp *op, void *cx) {
 
 static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   const Sim *sim = s->device->state;
-  GpuOptions o = {.target = sim->target, .verify = true};
+  const char *wrong;
+  GpuOptions o = {.target = sim->target, .verify = true, .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   int64_t start = clock_ns();
   LaneFunc *f = gpu_compile(func, &o);

@@ -99,14 +99,15 @@ static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubi
 }
 
 static void inspect_gpu(Inspection *in, Context *cx, Func *f, volatile nereid_status *phase) {
-  GpuOptions o = {.target = in->target, .verify = true};
+  const char *wrong;
+  GpuOptions o = {.target = in->target, .verify = true, .without = gpu_without(in->options->without, &wrong)};
   if (in->options->dump_after) {
     o.dump_after = in->options->dump_after;
     o.dump = &in->text;
   }
   *phase = NEREID_UNSUPPORTED;
   if (in->stage == STAGE_LAYOUT) {
-    for (const GpuPass *p = gpu_passes; p->tile; p++) p->tile(f, &o);
+    gpu_lay_out(f, &o);
     layout_print_func(&in->text, f);
     return;
   }

@@ -294,6 +294,7 @@ struct Specialization {
   _Atomic int64_t program_ns;    /* cpu: what one program took lately, 0: not known */
   nereid_device *device;         /* which asked for it; only while it is compiled */
   bool lists_programs;           /* compiled for options.programs */
+  const char *without;           /* while it is compiled: what the options say */
   struct Constant {
     char *name;
     double value;

@@ -158,7 +158,8 @@ static void prepare_reports(CudaKernel *k, Context *cx, const LaneFunc *f, volat
 void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   CudaKernel *k = cuda_kernel_create(s, cx);
   Cuda *c = k->cuda;
-  const GpuOptions options = {.target = gpu_target_for(c->sm), .list = s->lists_programs};
+  const char *wrong;
+  const GpuOptions options = {.target = gpu_target_for(c->sm), .list = s->lists_programs, .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   if (!options.target) fail(cx, (Span){0}, "there is no target for compute capability %d.%d", c->sm / 10, c->sm % 10);
   int64_t start = clock_ns();
