@@ -23,7 +23,7 @@
  *                                   iteration later: the ring_wait knows the iterations before the last one to be
  *                                   over. The copy stands after the dots, distance slots - 2
  */
-#include "gpu/lower/lower.h"
+#include "gpu/loop.h"
 
 enum { MAX_COPIED = 96, MAX_RINGS = 8, MAX_SLOTS = 8 };
 
@@ -101,17 +101,12 @@ static bool goes_to_dots(const AsyncLoads *p, const Value *v) {
   return uses > 0;
 }
 
-static bool is_zero(const Value *v) {
-  while (v->def && (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST)) v = v->def->in[0];
-  return v->def && v->def->code == OP_CONST && v->def->attr[0] == 0 && v->def->number == 0;
-}
-
 static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   if (op->code != OP_LOAD || op_is_volatile(op) || op->out[0]->type->rank != 2) return false;
   const Value *ptr = op->in[0], *mask = op_mask(op);
   const Type *t = op->out[0]->type;
   if (t->ptr || (t->dtype != DT_F16 && t->dtype != DT_BF16) || t->shape[0] < 16 || t->shape[1] < 16) return false;
-  if (!in_body(p, ptr) || (op_other(op) && !is_zero(op_other(op))) || !goes_to_dots(p, op->out[0])) return false;
+  if (!in_body(p, ptr) || (op_other(op) && !loop_is_zero(op_other(op))) || !goes_to_dots(p, op->out[0])) return false;
   const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
   int dim, vector = access_vector(ptr, mask, l, 16, &dim);
   if (vector * 2 < 4) return false;
@@ -124,17 +119,12 @@ static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   return true;
 }
 
-/* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
- * write. */
-static bool has_effects(const Block *b) {
+static bool holds_loop(const Block *b) {
   stack_guard();
   for (const Op *op = b->first; op; op = op->next) {
-    Effect e = op_info[op->code].effect;
-    if (e == EFFECT_WRITE || (e == EFFECT_SIDE && op->code != OP_SCOPE) || op->code == OP_FOR || op->code == OP_WHILE)
-      return true;
-    if (op_is_volatile(op) || op_cache(op) == CACHE_CV) return true;
+    if (op->code == OP_FOR || op->code == OP_WHILE) return true;
     for (int i = 0; i < 2; i++)
-      if (op->body[i] && has_effects(op->body[i])) return true;
+      if (op->body[i] && holds_loop(op->body[i])) return true;
   }
   return false;
 }
@@ -161,8 +151,7 @@ static bool is_in_ring(const AsyncLoads *p, const Value *v) {
  * memory where the dot stands: it has to be over before the next one.) */
 static bool can_be_async(const AsyncLoads *p, const Op *op) {
   const Value *acc = op->in[2], *out = op->out[0];
-  if (op->code != OP_DOT || !gpu_has_wgmma(p->o) || !layout_takes_wgmma(op, p->f->num_warps))
-    return false;
+  if (op->code != OP_DOT || !gpu_has_wgmma(p->o) || !layout_takes_wgmma(op, p->f->num_warps)) return false;
   if (acc->block != p->body || acc->index < 1 || out->type->dtype != DT_F32) return false;
   if (!is_in_ring(p, op->in[0]) || !is_in_ring(p, op->in[1])) return false;
   return p->body->last->in[acc->index - 1] == out && uses_of(p->body, acc) == 1 && uses_of(p->body, out) == 1;
@@ -230,26 +219,14 @@ static void next_iteration(AsyncLoads *p, Value **carried) {
   memcpy(carried, next, sizeof *next * (size_t)p->needed_count);
 }
 
-static AxisInfo *constant_axis_info(Context *cx, const Type *t) {
-  AxisInfo *axis = NEW(cx->arena, AxisInfo);
-  for (int d = 0; d < MAX_RANK; d++)
-    axis->divisible[d] = axis->contiguous[d] = 1, axis->constant[d] = d < t->rank ? t->shape[d] : 1;
-  return axis;
-}
-
 static Value *number(AsyncLoads *p, Dtype t, int64_t v) { return build_int(&p->b, type_number(p->f->cx, t), v); }
-
-static bool leads_down(const AsyncLoads *p) {
-  int64_t step;
-  return value_is_const(p->loop->in[2], &step) && step < 0 && dtype_is_signed(p->loop->in[2]->type->dtype);
-}
 
 /* Whether the loop has an iteration `way` after that of `from`. A 32-bit variable cannot leave 64 bits; of a 64-bit one
  * the distance to the end is taken, without a sign, lest the sum wraps. */
 static Value *iteration_exists(AsyncLoads *p, Value *from, Value *way) {
   Builder *b = &p->b;
   Value *end = p->loop->in[1];
-  bool down = leads_down(p);
+  bool down = loop_leads_down(p->loop);
   CmpPred before = down ? CMP_GT : CMP_LT;
   if (dtype_bits(from->type->dtype) < 64)
     return build_cmp(b, before, build_binary(b, OP_ADD, build_convert(b, from, DT_I64), way),
@@ -279,7 +256,7 @@ static void copy_all(AsyncLoads *p, Value *exists, Value *slot) {
     const Type *t = r->load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
     b->span = r->load->span;
     Value *mask = build_splat(b, exists, t->rank, t->shape), *own = op_mask(r->load);
-    mask->axis = constant_axis_info(cx, mask_type);
+    mask->axis = loop_constant_axis(cx, mask_type);
     if (own) {
       mask = build_binary(b, OP_AND, compute(p, own), mask);
       mask->axis = own->axis;
@@ -413,7 +390,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   AsyncLoads p = {.f = f, .o = o, .loop = loop, .body = loop->body[0]};
   int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages, step;
   bool wide = dtype_bits(loop->in[0]->type->dtype) == 64;
-  if (stages < 2 || has_effects(p.body)) return;
+  if (stages < 2 || loop_has_effects(p.body) || holds_loop(p.body)) return;
   if (wide && !(value_is_const(loop->in[2], &step) && step > -(1 << 30) && step < 1 << 30)) return;
   p.needed = NEW_N(f->cx->arena, int, loop->out_count + 1);
   for (Op *op = p.body->first; op && p.ring_count < MAX_RINGS; op = op->next)

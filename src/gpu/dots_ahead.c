@@ -16,7 +16,7 @@
  * Done for wgmma that adds to zeros, in loops whose tiles come through rings (gpu/async_loads.c) at least two
  * iterations ahead, that have another dot for the result to wait for, and where a thread has registers for it.
  */
-#include "gpu/lower/lower.h"
+#include "gpu/loop.h"
 
 enum { MOST_REGISTERS = 240, OTHER_REGISTERS = 72 };
 
@@ -28,11 +28,6 @@ typedef struct Ahead {
 } Ahead;
 
 static bool in_body(const Ahead *p, const Value *v) { return value_block(v) == p->body; }
-
-static bool is_zero(const Value *v) {
-  while (v->def && (v->def->code == OP_SPLAT || v->def->code == OP_BROADCAST)) v = v->def->in[0];
-  return v->def && v->def->code == OP_CONST && v->def->attr[0] == 0 && v->def->number == 0;
-}
 
 /* The ring_read that v is, or a transpose of. */
 static Op *read_of(const Value *v) {
@@ -73,7 +68,7 @@ static Op *first_step(const Ahead *p, const Op *dot) {
 }
 
 static bool is_wanted(const Ahead *p, const Op *dot) {
-  if (dot->code != OP_DOT || dot->attr[1] || !layout_takes_wgmma(dot, p->f->num_warps) || !is_zero(dot->in[2]))
+  if (dot->code != OP_DOT || dot->attr[1] || !layout_takes_wgmma(dot, p->f->num_warps) || !loop_is_zero(dot->in[2]))
     return false;
   if (dot->out[0]->type->dtype != DT_F32) return false;
   bool ring = false;

@@ -123,7 +123,7 @@ void gpu_hoist_loads(Func *f,
                      const GpuOptions *o); /* gpu/hoist_loads.c: loads go before reductions that they do not need */
 void gpu_sink_masks(Func *f,
                     const GpuOptions *o); /* gpu/sink_masks.c: masks come after products that they need not pass */
-/* gpu/pipeline_loads.c: loads of the next iteration of a loop, issued before this iteration's work */
+/* gpu/prefetch.c: loads of the next iteration of a loop, issued before this iteration's work */
 void gpu_prefetch(Func *f, const GpuOptions *o);
 /* gpu/async_loads.c: loads that products take go to shared memory, several iterations ahead */
 void gpu_async_loads(Func *f, const GpuOptions *o);

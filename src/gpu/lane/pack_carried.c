@@ -8,7 +8,7 @@
  *       yield %c, %d
  *
  * A register holds 32 bits: of halves that a loop carries apart, each takes a whole one, and bytes take four for a
- * word. Tiles of narrow types that were loaded a turn ahead (gpu/pipeline_loads.c) are such.
+ * word. Tiles of narrow types that were loaded a turn ahead (gpu/prefetch.c) are such.
  *
  * Where several carried values begin as, and are in every turn, the same pure functions of one value, before the loop
  * of X and in a turn of Y, the loop carries X and Y in their place and computes the functions at the top of its body.

@@ -4,7 +4,7 @@
  * A product's operands go from registers to shared memory, after a barrier, since the iteration before may still read.
  * Two things may wait for that:
  *
- *     next tile     The loads of the next iteration (gpu/pipeline_loads.c) come when this iteration's tiles have been
+ *     next tile     The loads of the next iteration (gpu/prefetch.c) come when this iteration's tiles have been
  * written: they take the same registers, and nothing is copied at the iteration's end. Always done. this tile     Where
  * a thread has not enough registers for the accumulators and both operands, each operand is loaded, and what is
  * computed from it, right before it is written. The loads of the second then wait after the barrier, so this is done

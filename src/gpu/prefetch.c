@@ -17,7 +17,7 @@
  * read ahead, since the iteration would wait for the rest. Loops that hold loops are left alone: theirs would lie idle
  * for all the turns of those.
  */
-#include "gpu/lower/lower.h"
+#include "gpu/loop.h"
 
 enum { PREFETCH_REGISTERS = 32, MAX_COPIED = 96 };
 
@@ -75,20 +75,6 @@ static Value *copy(Prefetch *p, Value *v, int turn) {
   return map_get(p->copies[turn], v);
 }
 
-/* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
- * write. */
-static bool has_effects(const Block *b) {
-  stack_guard();
-  for (const Op *op = b->first; op; op = op->next) {
-    Effect e = op_info[op->code].effect;
-    if (e == EFFECT_WRITE || (e == EFFECT_SIDE && op->code != OP_SCOPE)) return true;
-    if (op_is_volatile(op) || op_cache(op) == CACHE_CV) return true;
-    for (int i = 0; i < 2; i++)
-      if (op->body[i] && has_effects(op->body[i])) return true;
-  }
-  return false;
-}
-
 static bool has_exchange(const Block *b) {
   stack_guard();
   for (const Op *op = b->first; op; op = op->next) {
@@ -99,14 +85,9 @@ static bool has_exchange(const Block *b) {
   return false;
 }
 
-/* Whether the loop has a first iteration. Only a constant step may lead down. */
-static bool leads_down(const Prefetch *p, int64_t *step) {
-  return value_is_const(p->loop->in[2], step) && *step < 0 && dtype_is_signed(p->loop->in[2]->type->dtype);
-}
-
+/* Whether the loop has a first iteration. */
 static Value *has_first(Prefetch *p) {
-  int64_t step;
-  return build_cmp(&p->before, leads_down(p, &step) ? CMP_GT : CMP_LT, p->loop->in[0], p->loop->in[1]);
+  return build_cmp(&p->before, loop_leads_down(p->loop) ? CMP_GT : CMP_LT, p->loop->in[0], p->loop->in[1]);
 }
 
 /* Whether the loop has another turn after the one that runs: whether the way that is left, which is more than nothing,
@@ -119,19 +100,12 @@ static Value *has_next(Prefetch *p, Value *iv) {
   Dtype t = dtype_bits(iv->type->dtype) == 64 ? DT_I64 : DT_I32;
   Dtype bits = t == DT_I64 ? DT_U64 : DT_U32;
   int64_t step;
-  bool down = leads_down(p, &step);
+  bool down = loop_leads_down(p->loop) && value_is_const(p->loop->in[2], &step);
   Value *from = build_convert(b, iv, t), *to = build_convert(b, end, t);
   Value *left = down ? build_binary(b, OP_SUB, from, to) : build_binary(b, OP_SUB, to, from);
   Value *turn = down ? build_int(b, type_number(p->f->cx, bits), int_wrap(bits, (int64_t)(0 - (uint64_t)step)))
                      : build_convert(b, build_convert(b, p->loop->in[2], t), bits);
   return build_cmp(b, CMP_LT, turn, build_convert(b, left, bits));
-}
-
-static AxisInfo *constant_axis_info(Context *cx, const Type *t) {
-  AxisInfo *facts = NEW(cx->arena, AxisInfo);
-  for (int d = 0; d < MAX_RANK; d++)
-    facts->divisible[d] = facts->contiguous[d] = 1, facts->constant[d] = d < t->rank ? t->shape[d] : 1;
-  return facts;
 }
 
 /* The load of that turn, which reads nothing when there is no such turn. */
@@ -141,7 +115,7 @@ static Value *load_of(Prefetch *p, Op *load, int turn, Value *valid) {
   b->span = load->span;
   const Type *t = load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
   Value *all = build_splat(b, valid, t->rank, t->shape), *mask = all;
-  all->axis = constant_axis_info(cx, mask_type);
+  all->axis = loop_constant_axis(cx, mask_type);
   if (load->in_count > 1) {
     mask = build_binary(b, OP_AND, copy(p, load->in[1], turn), all);
     mask->axis = load->in[1]->axis;
@@ -205,7 +179,8 @@ static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
 static void visit_loop(Func *f, Op *loop) {
   Block *body = loop->body[0];
   int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
-  if (stages == 1 || !has_exchange(body) || has_effects(body) || holds(body, OP_FOR) || holds(body, OP_WHILE)) return;
+  if (stages == 1 || !has_exchange(body) || loop_has_effects(body) || holds(body, OP_FOR) || holds(body, OP_WHILE))
+    return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
   int64_t room = budget_in(f, loop);
   VEC(Op *) loads = {0};
