@@ -269,7 +269,8 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   }
   *phase = NEREID_UNSUPPORTED;
   const char *wrong;
-  LaneFunc *f = gpu_compile(front->func, &(GpuOptions){.target = r->target, .without = gpu_without(k->options->without, &wrong)});
+  LaneFunc *f =
+      gpu_compile(front->func, &(GpuOptions){.target = r->target, .without = gpu_without(k->options->without, &wrong)});
   *phase = NEREID_INTERNAL;
   p->shared_bytes = f->shared_bytes;
   assemble(k, cx, f);

@@ -470,9 +470,15 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
   /* there is nothing to measure: a launch finds what was compiled */
   if (tunes == TUNES_KNOWN && !k->decorated && !c->reads_values) tunes = TUNES_NUMERIC;
   const char *wrong;
-  const int head[] = {
-      (int)tunes,   k->index, o->num_warps, o->num_stages, o->num_ctas, o->debug, kind->lists_programs && o->programs,
-      o->instrument, o->without ? gpu_without(o->without, &wrong) : 0};
+  const int head[] = {(int)tunes,
+                      k->index,
+                      o->num_warps,
+                      o->num_stages,
+                      o->num_ctas,
+                      o->debug,
+                      kind->lists_programs && o->programs,
+                      o->instrument,
+                      o->without ? gpu_without(o->without, &wrong) : 0};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
   _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins behind it");
