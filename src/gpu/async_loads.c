@@ -10,10 +10,10 @@
  *
  * A copy passes registers by, so that as many may be in flight as there is shared memory for. The one after the last
  * iteration's fills its slot with zeros (gpu/dots_ahead.c reads that); after it there are none: a branch, over which
- * the assembler moves no products either. Taken are loads of 16-bit tiles whose results go to dots alone, transposed or
- * not, in runs of 4 bytes at least, with addresses and masks that are known ahead: pure arithmetic on the loop's
- * variable, on what comes from outside, and on carried values that advance by such arithmetic themselves. Loops that
- * write, wait or hold loops are left alone; num_stages=1, of the loop or the launch, forbids it.
+ * the assembler moves no products either. Taken are loads of tiles whose results go to dots on tensor cores alone, as
+ * they lie, transposed or not, in runs of 4 bytes at least, with addresses and masks that are known ahead: pure
+ * arithmetic on the loop's variable, on what comes from outside, and on carried values that advance by such arithmetic
+ * themselves. Loops that write, wait or hold loops are left alone; num_stages=1, of the loop or the launch, forbids it.
  *
  * Slots. What slot the next copy goes into, nobody may still read. All threads meet at the ring_wait: the iterations
  * before it are over. So with `slots` of them
@@ -77,8 +77,13 @@ static bool can_compute(AsyncLoads *p, const Value *v, int *left) {
   return true;
 }
 
-/* Whether everything that takes v is a dot of the body, as an operand, or a transpose of which that holds. */
-static bool goes_to_dots(const AsyncLoads *p, const Value *v) {
+static int inner_before(const Op *trans, int inner) {
+  return trans->dims[0] == inner ? 0 : 1;
+} /* of its result, by its operand's */
+
+/* Whether everything that takes v, whose neighbours along the dim `inner` lie side by side in memory, is a dot of the
+ * body, as an operand that can be copied as it is, or a transpose of which that holds. */
+static bool goes_to_dots(const AsyncLoads *p, const Value *v, int inner) {
   stack_guard();
   int uses = 0;
   for (const Op *op = p->body->first; op; op = op->next) {
@@ -88,7 +93,8 @@ static bool goes_to_dots(const AsyncLoads *p, const Value *v) {
       if (op->code == OP_DOT && i < 2) {
         bool fp8 = p->o->target->sm >= 89;
         if (!layout_takes_mma(op, fp8, p->f->num_warps, as) || as[i] != v->type->dtype) return false;
-      } else if (op->code != OP_TRANS || !goes_to_dots(p, op->out[0])) {
+        if (dtype_bits(as[i]) == 8 && inner != !i) return false; /* they are turned on their way (lower/dot.c) */
+      } else if (op->code != OP_TRANS || !goes_to_dots(p, op->out[0], inner_before(op, inner))) {
         return false;
       }
       uses++;
@@ -105,17 +111,17 @@ static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   if (op->code != OP_LOAD || op_is_volatile(op) || op->out[0]->type->rank != 2) return false;
   const Value *ptr = op->in[0], *mask = op_mask(op);
   const Type *t = op->out[0]->type;
-  if (t->ptr || (t->dtype != DT_F16 && t->dtype != DT_BF16) || t->shape[0] < 16 || t->shape[1] < 16) return false;
-  if (!in_body(p, ptr) || (op_other(op) && !loop_is_zero(op_other(op))) || !goes_to_dots(p, op->out[0])) return false;
+  if (t->ptr || t->shape[0] < 16 || t->shape[1] < 16) return false;
+  if (!in_body(p, ptr) || (op_other(op) && !loop_is_zero(op_other(op)))) return false;
   const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
   int dim, vector = access_vector(ptr, mask, l, 16, &dim);
-  if (vector * 2 < 4) return false;
+  if (vector * type_elem_bytes(t) < 4 || !goes_to_dots(p, op->out[0], dim)) return false;
   int before = p->needed_count, left = MAX_COPIED;
   if (!can_compute(p, ptr, &left) || (mask && !can_compute(p, mask, &left))) {
     p->needed_count = before;
     return false;
   }
-  *out = (Ring){.load = op, .inner = dim, .bytes = type_numel(t) * 2};
+  *out = (Ring){.load = op, .inner = dim, .bytes = type_numel(t) * type_elem_bytes(t)};
   return true;
 }
 
@@ -147,13 +153,27 @@ static bool is_in_ring(const AsyncLoads *p, const Value *v) {
   return false;
 }
 
+/* Whether k's neighbours of operand k lie side by side in its ring. */
+static bool lies_along(const AsyncLoads *p, const Value *v, int k) {
+  while (v->def->code == OP_TRANS) {
+    k = v->def->dims[0] == 0 ? k : !k;
+    v = v->def->in[0];
+  }
+  for (int i = 0; i < p->ring_count; i++)
+    if (p->rings[i].load->out[0] == v) return p->rings[i].inner == !k;
+  return false;
+}
+
 /* A dot of two rings' tiles that adds to what the loop only carries for it. (Other operands are written to shared
  * memory where the dot stands: it has to be over before the next one.) */
 static bool can_be_async(const AsyncLoads *p, const Op *op) {
   const Value *acc = op->in[2], *out = op->out[0];
   if (op->code != OP_DOT || !gpu_has_wgmma(p->o) || !layout_takes_wgmma(op, p->f->num_warps)) return false;
-  if (acc->block != p->body || acc->index < 1 || out->type->dtype != DT_F32) return false;
-  if (!is_in_ring(p, op->in[0]) || !is_in_ring(p, op->in[1])) return false;
+  if (acc->block != p->body || acc->index < 1) return false;
+  if (out->type->dtype != DT_F32 && out->type->dtype != DT_I32) return false;
+  for (int k = 0; k < 2; k++) /* what is not of 16 bits warpgroups take along k alone */
+    if (!is_in_ring(p, op->in[k]) || (type_elem_bytes(op->in[k]->type) != 2 && !lies_along(p, op->in[k], k)))
+      return false;
   return p->body->last->in[acc->index - 1] == out && uses_of(p->body, acc) == 1 && uses_of(p->body, out) == 1;
 }
 
@@ -165,7 +185,9 @@ static int64_t other_bytes(const AsyncLoads *p) {
   for (const Op *op = p->body->first; op; op = op->next)
     for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
       const Value *v = op->in[k];
-      if (!is_in_ring(p, v)) bytes += type_numel(v->type) * 2;
+      Dtype as[2] = {op->out[0]->type->dtype, op->out[0]->type->dtype};
+      layout_takes_mma(op, p->o->target->sm >= 89, p->f->num_warps, as);
+      if (!is_in_ring(p, v)) bytes += type_numel(v->type) * dtype_bytes(as[k]);
     }
   return bytes;
 }

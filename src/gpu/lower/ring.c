@@ -11,24 +11,41 @@ typedef struct LowerRing {
   int bytes;   /* of a slot */
 } Ring;
 
-enum { PANEL = 6, SQUARE = 3 }; /* log2 of 16-bit elements: in 128 bytes, in 16 */
-
-static F2Map tile_map(const int64_t *dims, int inner_dim) {
+/* shift: log2 of an element's bytes. singly: elements are loaded one by one (lower/mma.c). */
+static F2Map tile_map(const int64_t *dims, int inner_dim, int shift, bool singly) {
+  int panel = 7 - shift, place = (singly ? 5 : 4) - shift,
+      swizzled = singly ? 2 : 3; /* log2 of elements, and of rows */
   int bits[2] = {dot_log2(dims[0]), dot_log2(dims[1])}, first[2] = {bits[1], 0};
-  int inner = bits[inner_dim], rows = bits[!inner_dim], low = inner < PANEL ? inner : PANEL;
+  int inner = bits[inner_dim], rows = bits[!inner_dim], low = inner < panel ? inner : panel;
   F2Map map = {.in_bits = inner + rows, .out_bits = inner + rows};
   for (int i = 0; i < inner; i++) map.column[first[inner_dim] + i] = 1u << (i < low ? i : rows + i);
   for (int i = 0; i < rows; i++) map.column[first[!inner_dim] + i] = 1u << (low + i);
-  int apart = PANEL - low; /* rows that share 128 bytes */
-  for (int i = apart; i < SQUARE && i < rows; i++) map.column[first[!inner_dim] + i] ^= 1u << (SQUARE + i - apart);
+  int apart = panel - low; /* rows that share 128 bytes */
+  for (int i = apart; i < swizzled && i < rows; i++) map.column[first[!inner_dim] + i] ^= 1u << (place + i - apart);
   return map;
+}
+
+typedef struct Across {
+  const Value *ring;
+  bool any;
+} Across;
+
+static void find_across(Op *op, void *arg) {
+  Across *a = arg;
+  for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
+    const Op *read = lower_ring_read(op->in[k]);
+    if (read && read->in[0] == a->ring && !lower_ring_along(op->in[k], k)) a->any = true;
+  }
 }
 
 static void make_ring(Lower *l, const Op *op) {
   Ring *r = NEW(l->cx->arena, Ring);
-  F2Map map = tile_map(op->dims, (int)op->attr[1]);
   LaneKind kind = lane_kind_of(&(Type){.dtype = op->out[0]->type->dtype});
-  r->place = (Place){.kind = kind, .shift = lower_kind_shift(kind), .map = map};
+  int shift = lower_kind_shift(kind);
+  Across across = {op->out[0], false};
+  tile_walk(l->f->body, find_across, &across);
+  F2Map map = tile_map(op->dims, (int)op->attr[1], shift, shift == 3 || (shift == 2 && across.any));
+  r->place = (Place){.kind = kind, .shift = shift, .map = map};
   r->bytes = 1 << (map.out_bits + r->place.shift);
   r->place.buffer = lane_buffer(&l->b, "ring", r->bytes * (int)op->attr[0], 1024);
   l->out->buffers.at[r->place.buffer].ring = true;
