@@ -627,7 +627,9 @@ NEREID_API nereid_status nereid_occupancy_of(const char *target, int registers, 
 typedef struct nereid_report_access {
   const char *file, *text; /* of the line; "" when there is none */
   int line;                /* 0: none */
-  const char *what;        /* "load", "store", "atomic"; static */
+  /* "load", "store", "atomic", "copy" (asynchronous; once with what it reads of global memory, once with what it writes
+   * of shared memory), "wgmma" (what a warpgroup's product reads); static */
+  const char *what;
   /* of shared memory: its conversions of layouts, reductions and the like; else of global memory */
   bool shared;
   const char *buffer; /* shared: what for; else "" */
@@ -650,6 +652,11 @@ typedef struct nereid_report_class {
   const char *name;
   int64_t warps;
 } nereid_report_class;
+
+/* Shared memory for tiles that asynchronous copies bring while others are read. */
+typedef struct nereid_report_ring {
+  int slots, slot_bytes;
+} nereid_report_ring;
 
 /* The least time that the launch takes by one measure. */
 typedef struct nereid_report_time {
@@ -691,6 +698,9 @@ typedef struct nereid_report {
   const char *bound;               /* times[0].bound */
   const char
       *remarks; /* what was not exact and where, and what to do about what is bad; a line each; "" when there is none */
+  int ring_count;                  /* these two without a walk, too */
+  const nereid_report_ring *rings; /* of a block */
+  int bytes_in_flight;             /* that a block's copies bring at once, at most */
 } nereid_report;
 
 typedef struct nereid_report_options {

@@ -177,4 +177,7 @@ void gpu_sass(Context *cx, const GpuCubin *c, Buf *out);
  * atomic of the source: line, how many, bytes an access, cache hints. Text. */
 void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin *cubin);
 
+/* Bytes that asynchronous copies of a block bring at once, at most. */
+int gpu_bytes_in_flight(const LaneFunc *f);
+
 #endif

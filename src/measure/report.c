@@ -128,7 +128,9 @@ static void put_times(Report *r) {
   for (int i = 0; i < g->access_count; i++) {
     const GpuAccess *a = &g->accesses[i];
     sectors += (double)a->sectors;
-    passes += a->shared ? (double)a->wavefronts : (double)a->sectors * 32 / GPU_L1_BYTES;
+    /* what a copy reads goes straight to where it writes */
+    if (a->shared) passes += (double)a->wavefronts;
+    else if (a->op->code != LANE_CP_ASYNC) passes += (double)a->sectors * 32 / GPU_L1_BYTES;
   }
   put_time(r, "memory", bytes / p->memory_gbs, "%.4g MB at %.0f GB/s", bytes / 1e6, p->memory_gbs);
   put_time(r, "L2", ns_of(p, sectors * 32 / GPU_L2_BYTES), "%.4g MB of sectors, %d bytes a cycle a multiprocessor",
@@ -166,6 +168,27 @@ static char *line_text(Arena *a, const Span *s) {
   return arena_strndup(a, text, strcspn(text, "\r\n"));
 }
 
+static void put_rings(Report *r, const LaneFunc *f) {
+  nereid_report_ring *rings = NEW_N(r->arena, nereid_report_ring, f->buffers.n + 1);
+  for (int i = 0; i < f->buffers.n; i++) {
+    const LaneBuffer *b = &f->buffers.at[i];
+    if (b->ring) rings[r->out.ring_count++] = (nereid_report_ring){.slots = b->ring, .slot_bytes = b->bytes / b->ring};
+  }
+  r->out.rings = rings;
+  r->out.bytes_in_flight = gpu_bytes_in_flight(f);
+}
+
+static const char *what_of(LaneCode code) {
+  switch (code) {
+    case LANE_LD:
+    case LANE_LDMATRIX: return "load";
+    case LANE_ST: return "store";
+    case LANE_CP_ASYNC: return "copy";
+    case LANE_WGMMA: return "wgmma";
+    default: return "atomic";
+  }
+}
+
 static void put_accesses(Report *r, const LaneFunc *f) {
   const GpuReport *g = r->counted;
   Arena *a = r->arena;
@@ -177,9 +200,7 @@ static void put_accesses(Report *r, const LaneFunc *f) {
         .file = arena_strdup(a, placed ? x->span->source->path : ""),
         .text = line_text(a, x->span),
         .line = placed ? x->span->line : 0,
-        .what = lane_only_reads(x->op->code) ? "load"
-                : x->op->code == LANE_ST     ? "store"
-                                             : "atomic",
+        .what = what_of(x->op->code),
         .shared = x->shared,
         .buffer = x->shared && x->op->buffer >= 0 ? arena_strdup(a, f->buffers.at[x->op->buffer].name) : "",
         .bytes = x->bytes,
@@ -273,6 +294,7 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
       gpu_compile(front->func, &(GpuOptions){.target = r->target, .without = gpu_without(k->options->without, &wrong)});
   *phase = NEREID_INTERNAL;
   p->shared_bytes = f->shared_bytes;
+  put_rings(r, f);
   assemble(k, cx, f);
   p->occupancy = occupancy(r->target, p->registers, p->shared_bytes, p->num_warps);
   put_waves(p);

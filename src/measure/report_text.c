@@ -21,6 +21,10 @@ static void put_head(Buf *b, const nereid_report *p) {
   if (p->registers && p->spill_bytes) buf_printf(b, "%d bytes of spill stores and loads", p->spill_bytes);
   else if (p->registers) buf_puts(b, "nothing spilled");
   buf_printf(b, "\nshared memory %d bytes a block\n", p->shared_bytes);
+  for (int i = 0; i < p->ring_count; i++)
+    buf_printf(b, "%s of %d slots of %d bytes", i ? ", ring" : "copies        ring", p->rings[i].slots,
+               p->rings[i].slot_bytes);
+  if (p->ring_count) buf_printf(b, "; %d bytes in flight at most\n", p->bytes_in_flight);
   buf_printf(b,
              "occupancy     %.0f%%: %d block%s, %d of %d warps a multiprocessor, limited by %s (blocks by registers ",
              100 * o->occupancy, o->blocks, plural(o->blocks), o->warps, o->max_warps, o->limit);
@@ -201,6 +205,15 @@ static void put_json(Buf *b, const nereid_report *p) {
   json_put_int(&w, "spill_bytes", p->spill_bytes);
   json_put_int(&w, "stack_bytes", p->stack_bytes);
   json_put_int(&w, "shared_bytes", p->shared_bytes);
+  json_begin_array(&w, "rings");
+  for (int i = 0; i < p->ring_count; i++) {
+    json_begin_object(&w, NULL);
+    json_put_int(&w, "slots", p->rings[i].slots);
+    json_put_int(&w, "slot_bytes", p->rings[i].slot_bytes);
+    json_end_object(&w);
+  }
+  json_end_array(&w);
+  json_put_int(&w, "bytes_in_flight", p->bytes_in_flight);
   put_occupancy(&w, p);
   json_put_int(&w, "multiprocessors", p->multiprocessors);
   json_put_real(&w, "clock_mhz", 9, p->clock_mhz);

@@ -169,7 +169,9 @@ typedef struct LaneBuffer {
   const char *name;
   int bytes, align, offset;
   bool warp_local;
-  bool ring; /* whoever writes it has waited for its readers: no barrier is put before its writes but the first one's */
+  /* slots of a ring, or 0: whoever writes it has waited for its readers: no barrier is put before its writes but the
+   * first one's */
+  int ring;
 } LaneBuffer;
 
 /* A device_print or device_assert: what the host needs to write its message. See gpu.h for the records. */
@@ -346,8 +348,8 @@ typedef struct LaneWatch {
   bool (*enter)(void *arg, const LaneBlock *b, int ops, int warps, int threads);
   void (*split)(void *arg, const LaneOp *op, int warps); /* an `if` or a loop at which threads of so many warps part */
   /* A load, store or atomic by those of a warp's lanes whose bits are set, one at least; the addresses of others are
-   * not defined. */
-  void (*access)(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t lanes);
+   * not defined. An asynchronous copy is two: of global, then of shared memory. */
+  void (*access)(void *arg, const LaneOp *op, LaneSpace space, const uint64_t at[32], uint32_t lanes);
   /* Puts what global memory holds there into `to`, where that is known; may be NULL. */
   void (*read)(void *arg, const LaneOp *load, uint64_t at, int bytes, void *to);
   void *arg;

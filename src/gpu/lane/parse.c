@@ -2,7 +2,7 @@
  *
  *     file   = "kernel" "@" name "(" [param {"," param}] ")" {word "=" int} "{" {buffer} {site} {op} "}"
  *     param  = value ":" type [tile type] ["{" "divisible" "=" int "}"]
- *     buffer = "buffer" text "bytes" "=" int "align" "=" int ["offset" "=" int] ["ring"]
+ *     buffer = "buffer" text "bytes" "=" int "align" "=" int ["offset" "=" int] ["ring" "=" int]
  *     site   = "site" ("print" | "assert") text ["hex"] [":" tile type {"," tile type}] ["@" int ":" int]
  *     op     = [value {"," value} "="] name ["." kind] ["@" ["!"] value] [value {"," value}] ["{" {attr} "}"]
  *              [":" type {"," type}] ["@" int ":" int] {"do" "(" [value ":" type {"," ...}] ")" "{" {op} "}"}
@@ -223,7 +223,8 @@ static void parse_buffer(Parser *p) {
   size_t n;
   const char *s = cursor_peek_word(p->in, &n);
   if (cursor_same(s, n, "offset")) b.offset = parse_field(p, "offset", 0, 1 << 24);
-  b.ring = cursor_take_word(p->in, "ring");
+  s = cursor_peek_word(p->in, &n);
+  if (cursor_same(s, n, "ring")) b.ring = parse_field(p, "ring", 1, 1 << 10);
   if (p->f->buffers.n >= MAX_LIST) cursor_wrong(p->in, "fewer buffers");
   vec_push(p->in->cx->arena, &p->f->buffers, b);
 }

@@ -183,7 +183,7 @@ void lane_print(Buf *out, const LaneFunc *f, bool spans) {
     buf_quote(out, b->name);
     buf_printf(out, " bytes=%d align=%d", b->bytes, b->align);
     if (b->offset >= 0) buf_printf(out, " offset=%d", b->offset);
-    if (b->ring) buf_puts(out, " ring");
+    if (b->ring) buf_printf(out, " ring=%d", b->ring);
     buf_putc(out, '\n');
   }
   for (int i = 0; i < f->sites.n; i++) put_site(&p, &f->sites.at[i]);

@@ -48,7 +48,7 @@ static void make_ring(Lower *l, const Op *op) {
   r->place = (Place){.kind = kind, .shift = shift, .map = map};
   r->bytes = 1 << (map.out_bits + r->place.shift);
   r->place.buffer = lane_buffer(&l->b, "ring", r->bytes * (int)op->attr[0], 1024);
-  l->out->buffers.at[r->place.buffer].ring = true;
+  l->out->buffers.at[r->place.buffer].ring = (int)op->attr[0];
   l->rings[op->out[0]->id] = r;
 }
 

@@ -28,13 +28,21 @@ GpuClass gpu_op_class(const LaneOp *op) {
     case LANE_LD: return shared ? GC_LOAD_SHARED : GC_LOAD_GLOBAL;
     case LANE_ST: return shared ? GC_STORE_SHARED : GC_STORE_GLOBAL;
     case LANE_LDMATRIX: return GC_LOAD_SHARED;
-    case LANE_MMA: return GC_TENSOR;
+    case LANE_MMA:
+    case LANE_WGMMA: return GC_TENSOR;
+    case LANE_CP_ASYNC: return GC_COPY;
     case LANE_ATOM: return GC_ATOMIC;
     case LANE_SHFL:
     case LANE_VOTE:
     case LANE_REDUX: return GC_SHUFFLE;
     case LANE_BARRIER:
-    case LANE_FENCE: return GC_BARRIER;
+    case LANE_FENCE:
+    case LANE_FENCE_PROXY:
+    case LANE_WGMMA_FENCE:
+    case LANE_WGMMA_COMMIT:
+    case LANE_WGMMA_WAIT:
+    case LANE_CP_COMMIT:
+    case LANE_CP_WAIT: return GC_BARRIER;
     case LANE_FOR:
     case LANE_WHILE:
     case LANE_IF:
@@ -80,6 +88,7 @@ int gpu_op_instructions(const LaneOp *op) {
     case LANE_PARAM:
     case LANE_SHARED:
     case LANE_UNPACK:
+    case LANE_SHARED_READ:
     case LANE_YIELD:
     case LANE_CONDITION: return 0;
     case LANE_PACK: return op->kind == LK_B64 ? 0 : 1;
@@ -105,4 +114,9 @@ int gpu_op_instructions(const LaneOp *op) {
     case LANE_SELECT: return !real && wide ? 2 : 1;
     default: return 1;
   }
+}
+
+int gpu_product_bytes(const LaneOp *wgmma) {
+  int columns = 2 * wgmma->out_count, rows = lane_wgmma_inputs(wgmma) == 2 ? 64 : 0;
+  return 2 * 16 * (rows + columns);
 }

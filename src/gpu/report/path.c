@@ -7,11 +7,22 @@
  * instruction of the iteration before has its operands. Of a loop two turns are gone through; what the second adds to
  * the first, every further one adds. A warp issues one instruction a cycle, so it takes as many at least.
  *
+ * Asynchronous copies and products go on by themselves: who waits for their group begins when it is done. A
+ * warpgroup's product takes the tensor cores as long as its multiply-adds do, after those before it.
+ *
  *     x = load(p); y = load(p + x); z = x * 2 + y        600 + 600 + 4: the second load waits for the first
  *
  * Latencies are round numbers of what microbenchmarks find on sm_80 to sm_90; a load counts as one from memory.
  */
 #include "gpu/report/report.h"
+
+enum { GROUPS = 8 }; /* that are looked back to */
+
+/* Groups of copies or of products of a warp that go on by themselves: when the last ones are done, the last one first,
+ * and what is in none yet. */
+typedef struct Groups {
+  double done[GROUPS], open;
+} Groups;
 
 typedef struct Path {
   GpuEntered entered;
@@ -22,12 +33,15 @@ typedef struct Path {
   double begun;        /* when the last instruction so far has its operands */
   double shared, last; /* when all accesses to shared memory, and everything, is done so far */
   double issued;       /* instructions of one warp so far */
+  Groups copies, products;
+  double tensor; /* when the tensor cores have done all products so far */
 } Path;
 
 static int latency(const LaneOp *op) {
   int n = gpu_op_instructions(op);
   switch (gpu_op_class(op)) {
     case GC_LOAD_GLOBAL: return 600;
+    case GC_COPY: return 0;         /* whoever waits for it */
     case GC_STORE_GLOBAL: return 0; /* nobody waits for it */
     case GC_LOAD_SHARED: return 30;
     case GC_STORE_SHARED: return 20;
@@ -61,6 +75,55 @@ static void hand_on(Path *p, const LaneBlock *body, int first, LaneValue *const 
   for (int i = first; i < end->in_count; i++) set(p, to[i - first], at[i]);
 }
 
+static void commit(Groups *g) {
+  memmove(g->done + 1, g->done, sizeof g->done - sizeof *g->done);
+  g->done[0] = g->open > g->done[1] ? g->open : g->done[1];
+  g->open = 0;
+}
+
+static double done(const Groups *g, int64_t pending) { return pending < GROUPS ? g->done[pending] : 0; }
+
+static void move_on(Groups *g, const Groups *before, double turns) {
+  for (int i = 0; i < GROUPS; i++) g->done[i] += (g->done[i] - before->done[i]) * turns;
+}
+
+/* What goes on by itself, and waits for it; t: when the operation's operands are there. */
+static void go_async(Path *p, const LaneOp *op, double t) {
+  enum { COPY = 600, PRODUCT = 32, RATE = 2048 }; /* latencies; multiply-adds a cycle of a multiprocessor */
+  double until = 0;
+  switch (op->code) {
+    case LANE_CP_ASYNC:
+      if (t + COPY > p->copies.open) p->copies.open = t + COPY;
+      break;
+    case LANE_WGMMA:
+      p->tensor = (t > p->tensor ? t : p->tensor) + 64.0 * 16 * 2 * op->out_count / RATE;
+      p->products.open = p->tensor + PRODUCT;
+      for (int i = 0; i < op->out_count; i++) set(p, op->out[i], t); /* the next one waits for the tensor cores alone */
+      break;
+    case LANE_CP_COMMIT: commit(&p->copies); break;
+    case LANE_WGMMA_COMMIT: commit(&p->products); break;
+    case LANE_CP_WAIT: until = done(&p->copies, op->imm); break;
+    case LANE_WGMMA_WAIT: until = done(&p->products, op->imm); break;
+    default: break;
+  }
+  if (until > p->barrier) p->barrier = until;
+  if (op->code == LANE_WGMMA_WAIT)
+    for (int i = 0; i < op->out_count; i++) set(p, op->out[i], t > until ? t : until);
+  if (until > p->last) p->last = until;
+}
+
+static bool is_async(const LaneOp *op) {
+  switch (op->code) {
+    case LANE_CP_ASYNC:
+    case LANE_CP_COMMIT:
+    case LANE_CP_WAIT:
+    case LANE_WGMMA:
+    case LANE_WGMMA_COMMIT:
+    case LANE_WGMMA_WAIT: return true;
+    default: return false;
+  }
+}
+
 static void turn(Path *p, const LaneOp *op) {
   go(p, op->body[0]);
   if (op->code == LANE_FOR) {
@@ -81,6 +144,9 @@ static void repeat(Path *p, const LaneOp *op, const Path *before, const double *
   p->shared += (p->shared - before->shared) * turns;
   p->last += (p->last - before->last) * turns;
   p->issued += (p->issued - before->issued) * turns;
+  p->tensor += (p->tensor - before->tensor) * turns;
+  move_on(&p->copies, &before->copies, turns);
+  move_on(&p->products, &before->products, turns);
   for (int i = 0; i < b->arg_count; i++)
     set(p, b->args[i], p->ready[b->args[i]->id] + (p->ready[b->args[i]->id] - args[i]) * turns);
 }
@@ -134,6 +200,10 @@ static void go(Path *p, const LaneBlock *b) {
       if (op->guard && p->ready[op->guard->id] > t) t = p->ready[op->guard->id];
       if (op->code == LANE_BARRIER && p->shared > t) t = p->shared;
       if (t > p->begun) p->begun = t;
+      if (is_async(op)) {
+        go_async(p, op, t);
+        continue;
+      }
       t += latency(op);
       bool touches = op->space == SPACE_SHARED && lane_is_access(op->code);
       if (touches && t > p->shared) p->shared = t;

@@ -22,10 +22,12 @@ enum {
   WINDOW = 32                     /* programs among which a period is looked for */
 };
 
+enum { GROUP_WARPS = 4 };                        /* of a warpgroup */
 enum { REQUESTS, LANES, NEEDS, IDEAL, NUMBERS }; /* of an access; it needs sectors, of shared memory passes */
 
-typedef struct Site { /* a load, store or atomic; its LaneOp.note */
+typedef struct Site { /* a load, store or atomic; its LaneOp.note. Of a copy, two: that of shared memory comes next */
   const LaneOp *op;
+  bool shared;
   int at; /* in the row */
   int bytes;
   uint64_t base, distance[32]; /* of the last request: the first lane's address, and how far the others lie from it */
@@ -53,8 +55,9 @@ typedef struct Counter {
   LaneSim *sim;
   VEC(int64_t *) free_rows;
   VEC(Site) sites;
-  Map *rooms;                  /* LaneBlock -> Room */
-  const LaneBlock *last_block; /* and what was found for it */
+  VEC(const LaneOp *) products; /* of warpgroups, which read shared memory by themselves */
+  Map *rooms;                   /* LaneBlock -> Room */
+  const LaneBlock *last_block;  /* and what was found for it */
   const Room *last_room;
   int splits, width; /* place of the splits; length of a row */
   int64_t *row;      /* of the program that is walked */
@@ -75,13 +78,23 @@ static void number_op(LaneOp *op, void *arg) {
     c->width += 2;
   }
   op->note = NULL;
+  if (op->code == LANE_WGMMA) vec_push(c->arena, &c->products, op);
+  if (op->code == LANE_CP_ASYNC)
+    for (int shared = 0; shared < 2; shared++, c->width += NUMBERS)
+      vec_push(c->arena, &c->sites,
+               ((Site){.op = op, .shared = shared, .at = c->width, .bytes = op->bits / 8, .low = UINT64_MAX}));
   if (!lane_is_access(op->code)) return;
+  bool shared = op->space == SPACE_SHARED;
   int n = op->code == LANE_LD                           ? op->out_count
           : op->code == LANE_LDMATRIX                   ? 4
           : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1
                                                         : op->in_count - 1;
   vec_push(c->arena, &c->sites,
-           ((Site){.op = op, .at = c->width, .bytes = n * lane_kind_info[op->kind].bits / 8, .low = UINT64_MAX}));
+           ((Site){.op = op,
+                   .shared = shared,
+                   .at = c->width,
+                   .bytes = n * lane_kind_info[op->kind].bits / 8,
+                   .low = UINT64_MAX}));
   c->width += NUMBERS;
 }
 
@@ -116,11 +129,12 @@ static bool as_before(Site *s, const uint64_t at[32], uint32_t lanes) {
   return same;
 }
 
-static void access(void *arg, const LaneOp *op, const uint64_t at[32], uint32_t lanes) {
+static void access(void *arg, const LaneOp *op, LaneSpace space, const uint64_t at[32], uint32_t lanes) {
   Counter *c = arg;
   Site *s = op->note;
+  bool shared = space == SPACE_SHARED;
+  if (op->code == LANE_CP_ASYNC && shared) s++;
   if (!as_before(s, at, lanes)) {
-    bool shared = op->space == SPACE_SHARED;
     s->needs = shared ? gpu_request_wavefronts(at, lanes, s->bytes, op->code == LANE_LD, &s->ideal)
                       : gpu_request_sectors(at, lanes, s->bytes);
     if (!shared) s->ideal = gpu_request_ideal(at, lanes, s->bytes);
@@ -366,14 +380,27 @@ static int by_place(const void *x, const void *y) {
   return (a->count < b->count) - (a->count > b->count);
 }
 
+static void add_access(GpuReport *r, const GpuAccess *a) {
+  int k = 0;
+  while (k < r->access_count && !same_place(&r->accesses[k], a)) k++;
+  if (k == r->access_count) {
+    r->accesses[r->access_count++] = *a;
+    return;
+  }
+  GpuAccess *to = &r->accesses[k];
+  to->count++;
+  to->requests += a->requests, to->lanes += a->lanes, to->sectors += a->sectors, to->ideal_sectors += a->ideal_sectors;
+  to->wavefronts += a->wavefronts, to->ideal_wavefronts += a->ideal_wavefronts;
+}
+
 static void put_accesses(Counter *c, const int64_t *sum) {
   GpuReport *r = c->out;
-  r->accesses = NEW_N(c->arena, GpuAccess, c->sites.n + 1);
+  r->accesses = NEW_N(c->arena, GpuAccess, c->sites.n + c->products.n + 1);
   for (int i = 0; i < c->sites.n; i++) {
     const Site *s = &c->sites.at[i];
     const LaneOp *op = s->op;
     const int64_t *n = sum + s->at;
-    bool shared = op->space == SPACE_SHARED;
+    bool shared = s->shared;
     GpuAccess a = {.span = op->span,
                    .op = op,
                    .count = 1,
@@ -386,16 +413,23 @@ static void put_accesses(Counter *c, const int64_t *sum) {
                    .lanes = n[LANES]};
     if (shared) a.wavefronts = n[NEEDS], a.ideal_wavefronts = n[IDEAL];
     else a.sectors = n[NEEDS], a.ideal_sectors = n[IDEAL];
-    int k = 0;
-    while (k < r->access_count && !same_place(&r->accesses[k], &a)) k++;
-    if (k == r->access_count) {
-      r->accesses[r->access_count++] = a;
-      continue;
-    }
-    GpuAccess *to = &r->accesses[k];
-    to->count++;
-    to->requests += a.requests, to->lanes += a.lanes, to->sectors += a.sectors, to->ideal_sectors += a.ideal_sectors;
-    to->wavefronts += a.wavefronts, to->ideal_wavefronts += a.ideal_wavefronts;
+    add_access(r, &a);
+  }
+  for (int i = 0; i < c->products.n; i++) {
+    const LaneOp *op = c->products.at[i];
+    int64_t times = sum[budget_of(c, op)->at] / GROUP_WARPS, passes = gpu_product_bytes(op) / GPU_L1_BYTES * times;
+    GpuAccess a = {.span = op->span,
+                   .op = op,
+                   .count = 1,
+                   .bytes = gpu_product_bytes(op) / (32 * GROUP_WARPS), /* a thread's share */
+                   .shared = true,
+                   .in_loop = in_loop(op),
+                   .known = !map_get(c->slice->unknown, op),
+                   .requests = times,
+                   .lanes = 32 * GROUP_WARPS * times,
+                   .wavefronts = passes,
+                   .ideal_wavefronts = passes};
+    add_access(r, &a);
   }
   qsort(r->accesses, (size_t)r->access_count, sizeof *r->accesses, by_place);
 }
@@ -424,10 +458,12 @@ static void put_memory(Counter *c, const int64_t *sum) {
   Region *loads = NEW_N(c->arena, Region, n + 1), *stores = NEW_N(c->arena, Region, n + 1);
   for (int i = 0; i < c->sites.n; i++) {
     const Site *s = &c->sites.at[i];
-    if (s->op->space == SPACE_SHARED || !sum[s->at + REQUESTS]) continue;
-    int base = c->slice->data[s->op->in[0]->id] ? -1 : gpu_base_param(s->op->in[0]);
+    if (s->shared || !sum[s->at + REQUESTS]) continue;
+    bool copy = s->op->code == LANE_CP_ASYNC;
+    const LaneValue *pointer = s->op->in[copy];
+    int base = c->slice->data[pointer->id] ? -1 : gpu_base_param(pointer);
     for (int which = 0; which < 2; which++) {
-      if (which ? s->op->code == LANE_LD : s->op->code == LANE_ST) continue;
+      if (which ? copy || s->op->code == LANE_LD : s->op->code == LANE_ST) continue;
       Region *r = (which ? stores : loads) + (base >= 0 && base < n ? base : n);
       uint64_t low = s->low / 32 * 32, high = (s->high + (uint64_t)s->bytes + 31) / 32 * 32;
       r->low = r->any && r->low < low ? r->low : low;
@@ -455,7 +491,7 @@ GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const HostArray *conten
   c.width = 2;
   lane_walk(f->body, number_op, &c);
   c.splits = c.width++;
-  for (int i = 0; i < c.sites.n; i++) ((LaneOp *)c.sites.at[i].op)->note = &c.sites.at[i];
+  for (int i = c.sites.n - 1; i >= 0; i--) ((LaneOp *)c.sites.at[i].op)->note = &c.sites.at[i];
   c.watch = (LaneWatch){.values = c.slice->values,
                         .buffers = c.slice->buffers,
                         .enter = enter,

@@ -47,10 +47,11 @@ int gpu_base_param(const LaneValue *pointer);
   X(SELECT, "compares, selects, moves") \
   X(LOAD_GLOBAL, "global loads") \
   X(STORE_GLOBAL, "global stores") \
+  X(COPY, "asynchronous copies") \
   X(LOAD_SHARED, "shared loads") \
   X(STORE_SHARED, "shared stores") \
   X(ATOMIC, "atomics") \
-  X(SHUFFLE, "shuffles, votes") X(BARRIER, "barriers") X(CONTROL, "control") X(ASM, "inline assembly")
+  X(SHUFFLE, "shuffles, votes") X(BARRIER, "barriers, waits") X(CONTROL, "control") X(ASM, "inline assembly")
 typedef enum {
 #define X(id, name) GC_##id,
   GPU_CLASSES(X)
@@ -63,7 +64,7 @@ typedef struct GpuAccess { /* accesses of one source line that are alike */
   const Span *span;
   const LaneOp *op; /* the first of them */
   int count, bytes;
-  bool shared, masked, in_loop, known;
+  bool shared, masked, in_loop, known; /* shared: of a copy, its half that writes */
   int64_t requests, lanes, sectors, ideal_sectors, wavefronts, ideal_wavefronts;
 } GpuAccess;
 
@@ -89,6 +90,9 @@ GpuReport *gpu_report(LaneFunc *f, const uint64_t *args, const HostArray *conten
 /* ptxas makes about so many instructions of it. */
 int gpu_op_instructions(const LaneOp *op);
 GpuClass gpu_op_class(const LaneOp *op);
+/* What a product of a warpgroup reads of shared memory: 16 k's of its columns, and of 64 rows unless registers hold
+ * them. */
+int gpu_product_bytes(const LaneOp *wgmma);
 enum { GPU_FRAME = 7 }; /* instructions that a warp begins and ends with beside those of the lane IR */
 typedef double (*GpuEntered)(void *arg, const LaneBlock *b); /* by how many warps in all */
 double gpu_block_cycles(const LaneFunc *f, GpuEntered entered, void *arg);

@@ -57,6 +57,7 @@ static void need_operands(LaneOp *op, void *arg) {
       if (any && op->space == SPACE_SHARED) need_buffer(s, op->buffer);
       return;
     case LANE_LDMATRIX: need(s, op->in[0]); return;
+    case LANE_CP_ASYNC: need(s, op->in[0]), need(s, op->in[1]); return;
     case LANE_ST:
     case LANE_ATOM:
       need(s, op->in[0]);
@@ -172,6 +173,12 @@ static void flow_memory(Slicer *s, const LaneOp *op, bool decided) {
   for (int i = 0; i < op->out_count; i++) taint(s, op->out[i], data || !known);
 }
 
+static void flow_copy(Slicer *s, const LaneOp *op, bool decided) {
+  if (decided || is_data(s, op->in[0]) || is_data(s, op->in[1]) || is_data(s, op->guard)) mark(s, op);
+  if (s->data_buffers[op->buffer]) return;
+  s->data_buffers[op->buffer] = s->changed = true;
+}
+
 static bool is_clock(const LaneOp *op) {
   return op->code == LANE_SPECIAL &&
          (op->special == SP_CLOCK64 || op->special == SP_GLOBALTIMER || op->special == SP_SMID);
@@ -184,6 +191,8 @@ static void flow(Slicer *s, const LaneBlock *block, bool decided) {
       flow_control(s, op, decided);
     } else if (lane_is_access(op->code)) {
       flow_memory(s, op, decided);
+    } else if (op->code == LANE_CP_ASYNC) {
+      flow_copy(s, op, decided);
     } else {
       bool data = op->code == LANE_ASM || is_clock(op) || is_data(s, op->guard);
       for (int i = 0; i < op->in_count; i++) data |= is_data(s, op->in[i]);

@@ -26,16 +26,18 @@ typedef struct Row {
 typedef struct Summary {
   Context *cx;
   VEC(Row) rows;
+  int group_products, group_columns; /* of warpgroups; the widest one's */
   int block_barriers, warp_barriers, shuffles, products, shared_loads, shared_stores, asms;
 } Summary;
 
-static bool in_loop(const LaneOp *op) {
-  for (const LaneOp *p = op->block->parent; p; p = p->block->parent)
-    if (p->code == LANE_FOR || p->code == LANE_WHILE) return true;
-  return false;
+static const LaneOp *loop_of(const LaneOp *op) {
+  const LaneOp *p = op->block->parent;
+  while (p && p->code != LANE_FOR && p->code != LANE_WHILE) p = p->block->parent;
+  return p;
 }
 
 static int access_bytes(const LaneOp *op) {
+  if (op->code == LANE_CP_ASYNC) return op->bits / 8;
   int n = op->code == LANE_LD ? op->out_count : op->code == LANE_ATOM && op->rmw == RMW_CAS ? 1 : op->in_count - 1;
   return n * lane_kind_info[op->kind].bits / 8;
 }
@@ -50,14 +52,19 @@ static void count_op(LaneOp *op, void *arg) {
     case LANE_BARRIER: ++*(op->warp ? &s->warp_barriers : &s->block_barriers); return;
     case LANE_SHFL: s->shuffles++; return;
     case LANE_MMA: s->products++; return;
+    case LANE_WGMMA:
+      s->group_products++;
+      if (2 * op->out_count > s->group_columns) s->group_columns = 2 * op->out_count;
+      return;
     case LANE_LDMATRIX: s->shared_loads++; return;
     case LANE_ASM: s->asms++; return;
     case LANE_LD:
     case LANE_ST:
+    case LANE_CP_ASYNC:
     case LANE_ATOM: break;
     default: return;
   }
-  if (op->space == SPACE_SHARED) {
+  if (op->space == SPACE_SHARED && op->code != LANE_CP_ASYNC) {
     ++*(op->code == LANE_LD ? &s->shared_loads : &s->shared_stores);
     return;
   }
@@ -66,7 +73,7 @@ static void count_op(LaneOp *op, void *arg) {
            .count = 1,
            .bytes = access_bytes(op),
            .masked = op->guard != NULL,
-           .in_loop = in_loop(op),
+           .in_loop = loop_of(op) != NULL,
            .is_volatile = op->is_volatile,
            .cache = op->cache,
            .evict = op->evict,
@@ -100,7 +107,7 @@ static void put_row(Buf *out, const Row *r) {
   snprintf(remarks, sizeof remarks, "%s%s%s%s%s", r->in_loop ? " in loop" : "", r->masked ? " masked" : "",
            r->is_volatile ? " volatile" : "", caches[r->cache], priorities[r->evict]);
   if (r->code == LANE_ATOM) snprintf(what, sizeof what, "%s %s", r->result ? "atom" : "red", rmw[r->rmw]);
-  else snprintf(what, sizeof what, "%s", r->code == LANE_LD ? "load" : "store");
+  else snprintf(what, sizeof what, "%s", r->code == LANE_LD ? "load" : r->code == LANE_ST ? "store" : "copy");
   Buf line = {0};
   buf_printf(&line, "  %4d  %-9s %5d  %5d  %-22s ", r->span && r->span->source ? r->span->line : 0, what, r->count,
              r->bytes, remarks[0] ? remarks + 1 : "");
@@ -131,6 +138,56 @@ static void put_shared(Buf *out, const LaneFunc *f) {
   buf_putc(out, '\n');
 }
 
+/* ---- copies under way -------------------------------------------------------------------------------------------- */
+
+typedef struct Flight {
+  const LaneFunc *f;
+  const LaneOp *loop;
+  bool *copied; /* by buffer */
+  int64_t pending;
+  int most;
+} Flight;
+
+static void find_copies(LaneOp *op, void *arg) {
+  Flight *f = arg;
+  if (loop_of(op) != f->loop) return;
+  if (op->code == LANE_CP_ASYNC) f->copied[op->buffer] = true;
+  if (op->code == LANE_CP_WAIT && op->imm > f->pending) f->pending = op->imm;
+}
+
+/* A loop that leaves `pending` groups in flight issues one more. */
+static void find_loops(LaneOp *op, void *arg) {
+  Flight *f = arg;
+  int bytes = 0;
+  if (op->code != LANE_FOR && op->code != LANE_WHILE) return;
+  memset(f->copied, 0, (size_t)f->f->buffers.n);
+  f->loop = op;
+  f->pending = -1;
+  for (int i = 0; i < 2 && op->body[i]; i++) lane_walk(op->body[i], find_copies, f);
+  for (int i = 0; i < f->f->buffers.n; i++) {
+    const LaneBuffer *b = &f->f->buffers.at[i];
+    if (f->copied[i] && b->ring) bytes += b->bytes / b->ring;
+  }
+  if ((f->pending + 1) * bytes > f->most) f->most = (int)(f->pending + 1) * bytes;
+}
+
+int gpu_bytes_in_flight(const LaneFunc *func) {
+  Flight f = {.f = func, .copied = NEW_N(func->cx->arena, bool, func->buffers.n + 1)};
+  lane_walk(func->body, find_loops, &f);
+  return f.most;
+}
+
+static void put_rings(Buf *out, const LaneFunc *f) {
+  int n = 0;
+  for (int i = 0; i < f->buffers.n; i++) {
+    const LaneBuffer *b = &f->buffers.at[i];
+    if (b->ring)
+      buf_printf(out, "%s of %d slots of %d bytes", n++ ? ", ring" : "asynchronous copies: ring", b->ring,
+                 b->bytes / b->ring);
+  }
+  if (n) buf_printf(out, "; %d bytes in flight at most\n", gpu_bytes_in_flight(f));
+}
+
 void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin *cubin) {
   Summary *s = NEW(f->cx->arena, Summary);
   s->cx = f->cx;
@@ -150,7 +207,11 @@ void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin
   buf_printf(out, "barriers %d of the block, %d of a warp; %d shuffle%s", s->block_barriers, s->warp_barriers,
              s->shuffles, s->shuffles == 1 ? "" : "s");
   if (s->products) buf_printf(out, "; %d product%s on tensor cores", s->products, s->products == 1 ? "" : "s");
+  if (s->group_products)
+    buf_printf(out, "; %d product%s of warpgroups on tensor cores, of 64 by up to %d by 16", s->group_products,
+               s->group_products == 1 ? "" : "s", s->group_columns);
   buf_putc(out, '\n');
+  put_rings(out, f);
   if (s->rows.n) {
     buf_puts(out, "global memory, each thread:\n  line  access    count  bytes  remarks\n");
     qsort(s->rows.at, (size_t)s->rows.n, sizeof *s->rows.at, by_line);

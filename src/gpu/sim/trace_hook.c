@@ -65,20 +65,35 @@ static uint32_t lanes_of(const SimRun *r, const SimOp *o, const SimMask *m, int 
   return lanes;
 }
 
-static void addresses(const SimRun *r, const SimOp *o, int first, uint64_t at[32]) {
-  const char *p = r->regs + o->in[0];
-  uint64_t imm = (uint64_t)o->op->imm;
-  if (o->op->in[0]->type == LT_B64)
+static void addresses(const SimRun *r, const SimOp *o, int operand, uint64_t imm, int first, uint64_t at[32]) {
+  const char *p = r->regs + o->in[operand];
+  if (o->op->in[operand]->type == LT_B64)
     for (int lane = 0; lane < 32; lane++) at[lane] = ((const uint64_t *)(const void *)p)[first + lane] + imm;
   else
     for (int lane = 0; lane < 32; lane++)
       at[lane] = (uint32_t)(((const uint32_t *)(const void *)p)[first + lane] + (uint32_t)imm);
 }
 
+/* A copy reads where its guard holds, and writes everywhere: zeros where it does not. */
+static bool look_at_copy(SimRun *r, const SimOp *o, const SimMask *m) {
+  const LaneWatch *w = r->o->watch;
+  for (int first = 0; w->access && first < r->threads; first += 32) {
+    uint64_t at[32];
+    uint32_t reads = lanes_of(r, o, m, first), writes = 0;
+    for (int lane = 0; lane < 32; lane++) writes |= (uint32_t)(m->on[first + lane] != 0) << lane;
+    addresses(r, o, 1, 0, first, at);
+    if (reads) w->access(w->arg, o->op, SPACE_GLOBAL, at, reads);
+    addresses(r, o, 0, (uint64_t)o->op->imm, first, at);
+    if (writes) w->access(w->arg, o->op, SPACE_SHARED, at, writes);
+  }
+  return true;
+}
+
 bool sim_look(SimRun *r, const SimOp *o, const SimMask *m) {
   const LaneWatch *w = r->o->watch;
   const LaneOp *op = o->op;
   bool needed = false, memory = op->code != LANE_ASM;
+  if (op->code == LANE_CP_ASYNC) return look_at_copy(r, o, m);
   for (int i = 0; i < op->out_count; i++) needed |= w->values[op->out[i]->id];
   bool stores = op->code == LANE_ST && op->space == SPACE_SHARED && op->buffer >= 0 && w->buffers[op->buffer];
   for (int first = 0; first < r->threads; first += 32) {
@@ -86,7 +101,7 @@ bool sim_look(SimRun *r, const SimOp *o, const SimMask *m) {
     uint32_t lanes = memory ? lanes_of(r, o, m, first) : 0;
     /* the others' addresses are not asked for */
     if (op->code == LANE_LDMATRIX) lanes &= (uint32_t)((1ull << 8 * op->out_count) - 1);
-    if (lanes) addresses(r, o, first, at);
+    if (lanes) addresses(r, o, 0, (uint64_t)op->imm, first, at);
     for (int lane = 0; (needed || stores) && lane < 32; lane++) {
       int t = first + lane;
       if (lanes >> lane & 1) move(r, o, t, at[lane], needed);
@@ -95,7 +110,7 @@ bool sim_look(SimRun *r, const SimOp *o, const SimMask *m) {
           sim_set(r, o->out[i], op->out[i]->type, t,
                   op->code == LANE_LD ? sim_get(r, o->in[i + 1], op->out[i]->type, t) : 0);
     }
-    if (lanes && w->access) w->access(w->arg, op, at, lanes);
+    if (lanes && w->access) w->access(w->arg, op, (LaneSpace)op->space, at, lanes);
   }
   return true;
 }
