@@ -141,7 +141,28 @@ bool layout_takes_wgmma(const Op *dot, int num_warps) {
          (as[0] != DT_F32 || dot->attr[0] == PRECISION_TF32);
 }
 
-static const Layout *for_mma(Chooser *c, const Type *acc) {
+/* Whether operand k comes from memory with neighbours along k apart. */
+static bool comes_across(const Chooser *c, const Op *dot, int k) {
+  const Value *v = dot->in[k];
+  int along = !k, inner = along; /* dims */
+  for (; v->def && v->def->code == OP_TRANS; v = v->def->in[0]) along = (int)v->def->dims[along];
+  if (!v->def) return false;
+  const Op *op = v->def;
+  if (op->code == OP_RING_READ) inner = (int)op->in[0]->def->attr[1];
+  else if (op->code == OP_LOAD)
+    access_vector(op->in[0], op_mask(op), access_layout(c->cx, op->in[0], op_mask(op), c->num_warps), 16, &inner);
+  else return false;
+  return inner != along;
+}
+
+/* Whether warpgroups are to compute the dot: f32 they take along k alone, and nobody turns it for them. */
+static bool is_for_groups(const Chooser *c, const Op *dot) {
+  if (c->unit != DOT_WGMMA || !layout_takes_wgmma(dot, c->num_warps)) return false;
+  return dot->in[0]->type->dtype != DT_F32 || !(comes_across(c, dot, 0) || comes_across(c, dot, 1));
+}
+
+static const Layout *for_mma(Chooser *c, const Op *dot) {
+  const Type *acc = dot->out[0]->type;
   int rank = acc->rank, m = rank - 2, n = rank - 1;
   Layout l = {.lane_bits = 5, .warp_bits = bits_of(c->num_warps), .out_bits = bits_of(type_numel(acc))};
   Deal left = deal_begin(acc);
@@ -153,12 +174,13 @@ static const Layout *for_mma(Chooser *c, const Type *acc) {
   if (rank == 3) at += deal(&left, 0, l.warp_bits, threads + at);
   int warps = l.lane_bits + l.warp_bits - at, rows = left.end[m] - left.next[m], columns = left.end[n] - left.next[n],
       down = warps < rows ? warps : rows;
-  bool group =
-      c->unit == DOT_WGMMA && warps >= 2 && rows >= 2; /* four warps of a warpgroup: 64 rows, then as wide as can be */
+  bool group = is_for_groups(c, dot); /* four warps of a warpgroup: 64 rows, then as wide as can be */
   while (!c->rows_first && !group && down > 0 && warps - down < columns &&
          2 * (acc->shape[m] >> down) < acc->shape[n] >> (warps - down))
     down--;
   at += deal(&left, m, down, threads + at);
+  /* an instruction of a warpgroup takes columns side by side */
+  if (group) l.reg_bits += deal(&left, n, columns - (warps - down), l.basis + l.reg_bits);
   at += deal(&left, n, warps - down, threads + at);
   for (int d = rank - 1; d >= 0; d--) l.reg_bits += deal(&left, d, F2_MAX, l.basis + l.reg_bits);
   memcpy(l.basis + l.reg_bits, threads, sizeof *threads * (size_t)(l.lane_bits + l.warp_bits));
@@ -193,6 +215,6 @@ const Layout *layout_mma_operand(Context *cx, const Op *dot, const Layout *acc, 
 const Layout *layout_for_dot(Chooser *c, const Op *dot) {
   const Type *acc = dot->out[0]->type;
   Dtype as[2];
-  return c->unit != DOT_FMA && layout_takes_mma(dot, true, c->num_warps, as) ? for_mma(c, acc)
+  return c->unit != DOT_FMA && layout_takes_mma(dot, true, c->num_warps, as) ? for_mma(c, dot)
                                                                              : for_fma(c->cx, acc, c->num_warps);
 }

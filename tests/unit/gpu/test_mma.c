@@ -401,6 +401,22 @@ static void a_product_is_few_operations(void **state) {
   for (int i = 0; i < 3; i++) with_context(check_counts, targets[i]);
 }
 
+/* Where warpgroups may multiply: their instructions take columns side by side, so that few are needed; and f32 that
+ * they do not take, since it lies across, is dealt to warps as anywhere else. */
+static void check_groups(Context *cx, const void *arg) {
+  GpuOptions o = {.target = gpu_target_find("sm_90a"), .verify = true};
+  Count wide = {0}, across = {0}, elsewhere = {0};
+  Product p = {0, 64, 64, 64, 8, "f16", "f32", 0, 0, NULL}, q = {0, 128, 128, 32, 8, "f32", "f32", 0, 0, NULL};
+  lane_walk(gpu_compile(product(cx, &p), &o)->body, count, &wide);
+  assert_int_equal(wide.wgmma, 4);
+  lane_walk(gpu_compile(product(cx, &q), &o)->body, count, &across);
+  lane_walk(compiled(cx, &q, "sm_80", false)->body, count, &elsewhere);
+  assert_int_equal(across.mma, 64);
+  assert_int_equal(across.plain_loads, elsewhere.plain_loads);
+}
+
+static void groups_take_much_at_once(void **state) { with_context(check_groups, NULL); }
+
 static void check_banks(Context *cx, const void *arg) {
   const Product p = *(const Product *)arg;
   LaneFunc *f = compiled(cx, &p, "sm_90a", false);
@@ -562,7 +578,7 @@ int main(void) {
       cmocka_unit_test(mma_multiplies), cmocka_unit_test(ldmatrix_spreads_squares),
         cmocka_unit_test(wrong_uses_are_found),
       cmocka_unit_test(a_product_is_few_operations),        cmocka_unit_test(shared_memory_without_conflicts),
-      cmocka_unit_test(every_type_multiplies), cmocka_unit_test(pieces_come_near),
+      cmocka_unit_test(groups_take_much_at_once), cmocka_unit_test(every_type_multiplies), cmocka_unit_test(pieces_come_near),
   };
   /* clang-format on */
   return cmocka_run_group_tests(tests, NULL, NULL);
