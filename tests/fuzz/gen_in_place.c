@@ -49,7 +49,7 @@ static void place_text(Gen *g, const Array *a, bool unique, char *text, size_t n
   int which = (int)draw(g, (uint32_t)a->name_count), shift = a->names[which].shift;
   int more = chance(g, 25) ? (int)draw_between(g, 0, MOST_SHIFT - shift) : 0;
   int64_t all = elements(a);
-  char where[400], flat[220], i[60], j[60], columns[24], begin[60];
+  char where[320], flat[220], i[60], j[60], columns[24], begin[60];
   size_text(g, all + MOST_SHIFT, columns);
   int used = snprintf(begin, sizeof begin, "%s + lin * %s", a->names[which].name, columns);
   if (more) snprintf(begin + used, sizeof begin - (size_t)used, " + %d", more);
