@@ -386,6 +386,9 @@ typedef struct nereid_function_info {
   /* whether programs may wait for each other (locks, grid barriers, look-back): a part of the grid alone may never end
    */
   bool programs_wait;
+  /* GPU: products of f32 that were asked for as tf32 (Triton's default) run on tensor cores, which take 10 bits of each
+   * operand's fraction: a result is off by about 2^-10 of the largest, from that of interp and cpu, which take all */
+  bool takes_tf32;
 } nereid_function_info;
 NEREID_API void nereid_function_get_info(const nereid_function *f, nereid_function_info *out);
 

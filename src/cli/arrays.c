@@ -171,6 +171,22 @@ Difference array_compare(const Array *got, const Array *want, double rtol, doubl
   return d;
 }
 
+double array_largest(const Array *a) {
+  double most = 0;
+  int64_t n = array_count(a);
+  if (a->dtype == NEREID_F32 && array_count(a) * (int64_t)sizeof(float) == a->bytes) {
+    const float *p = a->data;
+    float m = 0;
+    for (int64_t i = 0; i < n; i++) m = fabsf(p[i]) > m && fabsf(p[i]) <= 3.4e38f ? fabsf(p[i]) : m;
+    return m;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    double v = fabs(array_get(a, i));
+    if (v > most && isfinite(v)) most = v;
+  }
+  return most;
+}
+
 double dtype_tolerance(nereid_dtype t) {
   switch (t) {
     case NEREID_F64: return 0x1p-46;

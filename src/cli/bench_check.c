@@ -46,6 +46,11 @@ int case_outputs(const Case *c, Outputs *out, int (*fetch)(void *arg, const Laun
   const LaunchArg *seen[MAX_OUTPUTS];
   int status = 0, count = 0;
   *out = (Outputs){0};
+  for (int i = 0; i < c->count; i++) {
+    nereid_function_info info = {0};
+    if (c->functions[i]) nereid_function_get_info(c->functions[i], &info);
+    out->takes_tf32 |= info.takes_tf32;
+  }
   for (int i = c->count - 1; i >= 0 && !status; i--)
     for (int k = 0; k < c->launches[i].arg_count && !status; k++) {
       const LaunchArg *a = &c->launches[i].args[k], *owner = a->shared ? a->shared : a;
@@ -89,22 +94,6 @@ void case_drop_inputs(Case *c) {
 
 static bool is_dense(const Array *a) { return array_count(a) * (int64_t)nereid_dtype_bytes(a->dtype) == a->bytes; }
 
-static double largest(const Array *a) {
-  double most = 0;
-  int64_t n = array_count(a);
-  if (a->dtype == NEREID_F32 && is_dense(a)) {
-    const float *p = a->data;
-    float m = 0;
-    for (int64_t i = 0; i < n; i++) m = fabsf(p[i]) > m && fabsf(p[i]) <= 3.4e38f ? fabsf(p[i]) : m;
-    return m;
-  }
-  for (int64_t i = 0; i < n; i++) {
-    double v = fabs(array_get(a, i));
-    if (v > most && isfinite(v)) most = v;
-  }
-  return most;
-}
-
 /* Whether all of two large arrays of f32 agree, found quickly: what does not pass here is looked at one by one. */
 static bool agree_f32(const float *got, const float *want, int64_t n, float rtol, float atol, double *worst) {
   float most = 0;
@@ -118,7 +107,8 @@ static bool agree_f32(const float *got, const float *want, int64_t n, float rtol
   return good;
 }
 
-static void compare(Verdict *v, const Output *got, const Output *want, const char *of, double rtol, double atol) {
+static void compare(Verdict *v, const Output *got, const Output *want, const char *of, bool tf32, double rtol,
+                    double atol) {
   const Array *a = &got->array, *b = &want->array;
   if (array_count(a) != array_count(b)) {
     v->state = VERDICT_DIFFERS;
@@ -126,8 +116,9 @@ static void compare(Verdict *v, const Output *got, const Output *want, const cha
              (long long)array_count(b));
     return;
   }
-  double r = rtol >= 0 ? rtol : fmax(dtype_tolerance(a->dtype), dtype_tolerance(b->dtype)),
-         t = atol >= 0 ? atol : r * largest(b), worst = 0;
+  double usual = fmax(dtype_tolerance(a->dtype), dtype_tolerance(b->dtype));
+  if (tf32 && usual > 0) usual = fmax(usual, TF32_TOLERANCE);
+  double r = rtol >= 0 ? rtol : usual, t = atol >= 0 ? atol : r * array_largest(b), worst = 0;
   bool quick = a->dtype == NEREID_F32 && b->dtype == NEREID_F32 && is_dense(a) && is_dense(b);
   if (quick && agree_f32(a->data, b->data, array_count(a), (float)r, (float)t, &worst)) {
     v->worst = fmax(v->worst, worst);
@@ -149,7 +140,7 @@ Verdict outputs_compare(const Outputs *got, const Outputs *want, const char *of,
   for (int i = 0; i < want->n && v.state == VERDICT_AGREES; i++) {
     const Output *w = &want->at[i], *g = output_named(got, w->name);
     if (!g && got->n == 1 && want->n == 1) g = &got->at[0];
-    if (g) compare(&v, g, w, of, rtol, atol), compared++;
+    if (g) compare(&v, g, w, of, got->takes_tf32 || want->takes_tf32, rtol, atol), compared++;
   }
   if (!compared && want->n)
     v.state = VERDICT_DIFFERS,

@@ -99,6 +99,10 @@ typedef struct Difference {
 Difference array_compare(const Array *got, const Array *want, double rtol, double atol);
 /* What rounding alone explains for one result of this type: 2^-mantissa bits times a small factor. */
 double dtype_tolerance(nereid_dtype t);
+/* Of results whose operands were cut to tf32, a 2^-10th off at most each, of the largest result. The errors of a sum's
+ * terms add up as the terms do: half a step in the mean, four for the worst of many. */
+#define TF32_TOLERANCE 0x1p-8
+double array_largest(const Array *a); /* of the magnitudes that are finite */
 
 /* ---- launch.c: FILE.py[:KERNEL] ARG=SPEC ... as run and inspect take them ---------------------------------------- */
 

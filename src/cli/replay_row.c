@@ -41,6 +41,7 @@ typedef struct Row {
   int64_t *programs;
   int64_t program_count;
   bool programs_wait; /* for each other: all of them run */
+  bool takes_tf32;
   double front_ms, backend_ms, compiler_ms, run_ms;
   int64_t peak_bytes;
   int registers, spill_bytes, shared_bytes; /* for a GPU's target */
@@ -301,7 +302,7 @@ static nereid_status compile_row(Replayer *r, Row *row, nereid_error **err) {
       nereid_function_info info;
       nereid_function_get_info(f, &info);
       row->front_ms = info.front_ms, row->backend_ms = info.backend_ms, row->compiler_ms = info.compiler_ms,
-      row->peak_bytes = info.peak_bytes, row->programs_wait = info.programs_wait;
+      row->peak_bytes = info.peak_bytes, row->programs_wait = info.programs_wait, row->takes_tf32 = info.takes_tf32;
     }
     nereid_function_free(f);
   }
@@ -475,6 +476,7 @@ static ReplayState do_row(Replayer *r, Row *row) {
   if (r->options->compile_only) return REPLAY_COMPILED;
   choose_programs(row, row->programs_wait ? INT64_MAX : r->options->max_programs);
   row->rtol = row_tolerance(row);
+  if (row->takes_tf32 && row->rtol < TF32_TOLERANCE) row->rtol = TF32_TOLERANCE;
   ReplayState state = REPLAY_NO_INPUTS, best = REPLAY_NO_INPUTS;
   int fills = has_int_arrays(row) ? INT_FILLS : 1;
   for (int fill = 0; fill < fills && (state == REPLAY_NO_INPUTS || state == REPLAY_RACE); fill++) {

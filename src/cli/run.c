@@ -20,6 +20,7 @@ typedef struct Run {
   int check_count, output_count;
   double rtol, atol; /* negative: from the type */
   bool json, step, races, unwritten_ok;
+  bool takes_tf32;
   bool was_stopped; /* --step: the walk was left before the kernel ended */
   int64_t programs[3];
   bool one_program;
@@ -172,7 +173,12 @@ static int launch_on(Run *r, nereid_device *d, int64_t grid[3], double *compile_
     if (is_cpu) signal(SIGSEGV, SIG_DFL), signal(SIGBUS, SIG_DFL);
     *launch_ms = (double)(now_ns() - start) / 1e6;
   }
-  if (!status) snprintf(r->config, sizeof r->config, "%s", nereid_function_config(f));
+  if (!status) {
+    nereid_function_info info;
+    nereid_function_get_info(f, &info);
+    r->takes_tf32 = info.takes_tf32;
+    snprintf(r->config, sizeof r->config, "%s", nereid_function_config(f));
+  }
   nereid_function_free(f);
   free(text);
   for (int i = 0; i < l->arg_count && !status; i++)
@@ -353,7 +359,11 @@ static int check_one(Run *r, const Pair *c, const Launch *reference, JsonWriter 
             (long)array_count(want), (long)array_count(&a->array));
     status = 1;
   } else {
-    double rtol = r->rtol >= 0 ? r->rtol : dtype_tolerance(a->array.dtype), atol = r->atol >= 0 ? r->atol : rtol;
+    bool tf32 = r->takes_tf32 && dtype_tolerance(a->array.dtype) > 0;
+    double usual = tf32 ? fmax(TF32_TOLERANCE, dtype_tolerance(a->array.dtype)) : dtype_tolerance(a->array.dtype);
+    double rtol = r->rtol >= 0 ? r->rtol : usual, atol = r->atol >= 0 ? r->atol
+                                                         : tf32       ? rtol * array_largest(want)
+                                                                      : rtol;
     Difference d = array_compare(&a->array, want, rtol, atol);
     status = d.mismatches != 0;
     if (w) {

@@ -108,6 +108,7 @@ int gpu_without(const char *names, const char **wrong);
 extern const char gpu_without_names[]; /* all, with commas between */
 bool gpu_has_wgmma(const GpuOptions *o);
 bool gpu_has_tensor_cores(const GpuOptions *o);
+bool gpu_takes_tf32(const Func *f, const GpuOptions *o); /* products of f32, in 10 bits of a fraction */
 typedef struct GpuPass {
   const char *name;
   void (*tile)(Func *f, const GpuOptions *o);

@@ -36,6 +36,16 @@ bool gpu_has_wgmma(const GpuOptions *o) {
   return o->target->sm == 90 && !o->no_wgmma && gpu_has_tensor_cores(o) && !is_left_out(o, "wgmma");
 }
 
+static void find_tf32(Op *op, void *arg) {
+  if (op->code == OP_DOT && op->in[0]->type->dtype == DT_F32 && op->attr[0] == PRECISION_TF32) *(bool *)arg = true;
+}
+
+bool gpu_takes_tf32(const Func *f, const GpuOptions *o) {
+  bool found = false;
+  tile_walk(f->body, find_tf32, &found);
+  return found && gpu_has_tensor_cores(o);
+}
+
 static void choose(Func *f, const GpuOptions *o) {
   layout_choose(f, f->num_warps, gpu_has_wgmma(o) ? DOT_WGMMA : gpu_has_tensor_cores(o) ? DOT_MMA : DOT_FMA);
 }

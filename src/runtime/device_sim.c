@@ -330,6 +330,7 @@ static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, v
   GpuOptions o = {.target = sim->target, .verify = true, .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   int64_t start = clock_ns();
+  s->info.takes_tf32 = gpu_takes_tf32(func, &o);
   LaneFunc *f = gpu_compile(func, &o);
   lane_walk(f->body, refuse_assembly, cx);
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;

@@ -164,6 +164,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   *phase = NEREID_UNSUPPORTED;
   if (!options.target) fail(cx, (Span){0}, "there is no target for compute capability %d.%d", c->sm / 10, c->sm % 10);
   int64_t start = clock_ns();
+  s->info.takes_tf32 = gpu_takes_tf32(func, &options);
   LaneFunc *f = gpu_compile(func, &options);
   check_shared(c, cx, f);
   GpuPtx ptx = gpu_print_ptx(text, f, options.target, true);
