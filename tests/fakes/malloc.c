@@ -38,6 +38,7 @@ static void *counted(void *p) {
   return p;
 }
 
+#pragma GCC visibility push(default) /* for libraries that the program loads, too */
 void *malloc(size_t n) { return refused() ? NULL : counted(__libc_malloc(n)); }
 void *calloc(size_t n, size_t size) { return refused() ? NULL : counted(__libc_calloc(n, size)); }
 void *realloc(void *p, size_t n) {
@@ -58,6 +59,7 @@ void free(void *p) {
   if (p) atomic_fetch_sub(&alive, 1);
   __libc_free(p);
 }
+#pragma GCC visibility pop
 #else
 bool malloc_refuses(void) { return false; }
 #endif

@@ -217,6 +217,10 @@ static State run_kernel(const RandomKernel *k, const char *text, uint64_t seed, 
   if (run_on(&got, device, in_place, k, text, &err)) goto out;
   long count = malloc_count();
   state = compare(&got, &want, k, detail);
+  if (refused && state == AGREES && !count) {
+    state = FAILED;
+    snprintf(detail, DETAIL, "the library allocates elsewhere than where it can be refused\n");
+  }
   for (int i = 0; i < 2 * refused && state == AGREES; i++)
     state = run_refused(device, in_place, k, text, seed, &want,
                         1 + (long)((seed * 7919 + (uint64_t)i * 104729) % (uint64_t)count), i % 2, detail);
@@ -233,7 +237,7 @@ static pid_t start(const RandomKernel *k, const char *text, uint64_t seed, char 
   fflush(NULL);
   pid_t pid = fork();
   if (pid == 0) {
-    alarm(TIMEOUT_S);
+    alarm(TIMEOUT_S * (1 + 2 * (unsigned)refused));
     exit(run_kernel(k, text, seed, detail)); /* not _exit: the sanitizers report leaks here */
   }
   return pid;
