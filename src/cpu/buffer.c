@@ -2,7 +2,8 @@
  *
  * The plan's items are numbered in the order in which they run. A buffer is alive from the step that first touches it
  * to the last; one that was alive when a loop began is alive until the loop ends, since the next iteration wants it.
- * Buffers that are never alive together may stand in one place (first fit, oldest first).
+ * What outlives the program, since the next one may want it (gemm.c), is alive throughout. Buffers that are never alive
+ * together may stand in one place (first fit, oldest first).
  */
 #include "cpu/emit.h"
 
@@ -50,7 +51,7 @@ static void walk_op(Emit *e, const Op *op) {
   if (op->code == OP_IF) return;
   for (int i = 0; i < e->buffers.n; i++) {
     Buffer *b = e->buffers.at[i];
-    if (b->first >= 0 && b->first < start && b->last > start) b->last = end;
+    if (b->first >= 0 && b->first < start && b->last > start && b->last < end) b->last = end;
   }
 }
 

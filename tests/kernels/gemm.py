@@ -113,3 +113,18 @@ def squared(a_ptr, out_ptr, K, BM: tl.constexpr):
         a = tl.load(a_ptr + m * K + k + n)
         acc = tl.dot(a, a, acc)
     tl.store(out_ptr + m * BM + n, acc)
+
+
+@triton.jit
+def chained(x_ptr, w_ptr, v_ptr, out_ptr, K, N, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """One loop after the other, both with operands that all programs share, and a product of what they give."""
+    m, n = tl.arange(0, BM)[:, None], tl.arange(0, BN)[None, :]
+    left = tl.zeros([BM, BN], tl.float32)
+    for k in range(0, K, BK):
+        ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+        left = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(w_ptr + kb * BN + n), left)
+    right = tl.full([BM, BN], 1, tl.float32)
+    for k in range(0, N, BK):
+        ka, kb = k + tl.arange(0, BK)[None, :], k + tl.arange(0, BK)[:, None]
+        right = tl.dot(tl.load(x_ptr + m * K + ka), tl.load(v_ptr + kb * BN + n), right)
+    tl.store(out_ptr + tl.program_id(0) * BM * BN + m * BN + n, tl.dot(left, tl.trans(right)))

@@ -188,6 +188,19 @@ static void test_ragged(void **s) {
   check(&k);
 }
 
+static void test_chained(void **s) {
+  (void)s;
+  for (nereid_dtype t = NEREID_F16; t <= NEREID_F32; t++)
+    check(&(Kernel){.name = "chained",
+                    .types = {t, t, t, NEREID_F32},
+                    .counts = {32 * 64, 64 * 32, 48 * 32, 5 * 32 * 32},
+                    .ints = {64, 48},
+                    .consts = blocks,
+                    .values = {32, 32, 16},
+                    .gx = 5,
+                    .gy = 1});
+}
+
 static void test_split_k(void **s) {
   (void)s;
   static const char *const consts[] = {"PART", "BM", "BN", "BK", NULL};
@@ -224,8 +237,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_plain),       cmocka_unit_test(test_int8),     cmocka_unit_test(test_long),
       cmocka_unit_test(test_gated),       cmocka_unit_test(test_in_place), cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_dequantized), cmocka_unit_test(test_ragged),   cmocka_unit_test(test_split_k),
-      cmocka_unit_test(test_squared),
+      cmocka_unit_test(test_dequantized), cmocka_unit_test(test_ragged),   cmocka_unit_test(test_chained),
+      cmocka_unit_test(test_split_k),     cmocka_unit_test(test_squared),
   };
   return cmocka_run_group_tests_name("gemm", tests, NULL, teardown);
 }
