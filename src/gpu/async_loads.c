@@ -25,7 +25,7 @@
  */
 #include "gpu/loop.h"
 
-enum { MAX_COPIED = 96, MAX_RINGS = 8, MAX_SLOTS = 8 };
+enum { MAX_COPIED = 96, MAX_RINGS = 8 };
 
 typedef struct Ring {
   Op *load;
@@ -195,9 +195,10 @@ static int64_t other_bytes(const AsyncLoads *p) {
 /* As many blocks as a multiprocessor's registers have room for should find room in its shared memory, if num_stages
  * lets them; one slot more than stages, where a dot in flight keeps one. */
 static int choose_slots(const AsyncLoads *p, int64_t stages) {
-  enum { SLACK = 2048, OTHER_REGISTERS = 72 };
   const GpuTarget *t = p->o->target;
-  int64_t slot = 0, beside = other_bytes(p) + SLACK, registers = OTHER_REGISTERS, threads = p->f->num_warps * 32;
+  const GpuBudgets *budgets = t->budgets;
+  int64_t slot = 0, beside = other_bytes(p) + budgets->beside_rings, registers = budgets->beside_sums,
+          threads = p->f->num_warps * 32;
   for (int i = 0; i < p->ring_count; i++) slot += p->rings[i].bytes;
   for (const Op *op = p->body->first; op; op = op->next)
     if (op->code == OP_DOT) registers += type_numel(op->out[0]->type) / threads;
@@ -207,7 +208,7 @@ static int choose_slots(const AsyncLoads *p, int64_t stages) {
   int64_t want = stages + (p->dot_count > 0);
   if (want > shared) want = shared > stages ? shared : stages;
   if (want > most) want = most;
-  return (int)(want > MAX_SLOTS ? MAX_SLOTS : want);
+  return (int)(want > budgets->ring_slots ? budgets->ring_slots : want);
 }
 
 /* ---- computing ahead --------------------------------------------------------------------------------------------- */

@@ -18,8 +18,6 @@
  */
 #include "gpu/loop.h"
 
-enum { MOST_REGISTERS = 240, OTHER_REGISTERS = 72 };
-
 typedef struct Ahead {
   Func *f;
   const GpuOptions *o;
@@ -80,14 +78,15 @@ static bool is_wanted(const Ahead *p, const Op *dot) {
   const Op *end = p->body->last;
   for (int i = 0; i < end->in_count; i++)
     if (end->in[i] == dot->out[0]) return false;
-  int64_t registers = OTHER_REGISTERS + registers_of(p, dot);
+  const GpuBudgets *budgets = p->o->target->budgets;
+  int64_t registers = budgets->beside_sums + registers_of(p, dot);
   bool another = false;
   for (const Op *op = p->body->first; op; op = op->next) {
     if (op->code != OP_DOT) continue;
     registers += registers_of(p, op);
     another |= op != dot && !op->attr[1];
   }
-  return ring && another && registers <= MOST_REGISTERS;
+  return ring && another && registers <= budgets->with_sums_ahead;
 }
 
 /* ---- the change -------------------------------------------------------------------------------------------------- */

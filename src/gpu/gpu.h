@@ -45,6 +45,35 @@ enum {
   GPU_MOST_WARPS = 32
 };
 
+/* By what passes and lowering decide how much of a thread's registers, or of shared memory, something may take. Found
+ * by measuring (bench/results/h200.md). */
+typedef struct GpuBudgets {
+  /* hoist_loads: bytes of registers for what is loaded before a reduction */
+  int hoisted_bytes;
+  /* prefetch: registers for the next iteration's tiles; what a loop's work takes of them, without a product and with */
+  int prefetched, beside_prefetched, beside_prefetched_dot;
+  /* async_loads: slots of a ring; bytes of shared memory that the rings leave to others */
+  int ring_slots, beside_rings;
+  /* async_loads, dots_ahead: what a loop takes beside its products' sums; the most with the sums of a product ahead */
+  int beside_sums, with_sums_ahead;
+  /* skip_masks: elements of a thread for which a mask is worth a branch */
+  int skipped_mask;
+  /* pipeline.c, in sixteenths of a thread's registers: products that need more are lowered again, register-limited;
+   * where they still do, and where those of tensor cores do, cheap values are computed again */
+  int lowered_again, recomputed, recomputed_tensor;
+  /* lower/dot.c: registers that a product takes beside its sums, and the most with operands that wait there; shared
+   * memory for operands of one product, in eighths of the target's: where two blocks fit, where one does */
+  int beside_dot, dot_operands, shared_of_two, shared_of_one;
+  /* lower/reduce.c: registers that a reduction across warps reads at once */
+  int reduced;
+  /* lane/place_shared.c: bytes of shared memory that a thread may take before they limit how many blocks are resident:
+   * 2048 threads share at least 128 KiB */
+  int free_shared;
+  /* ptx/ptx.c: sums of a product from which on it is assembled as one; smaller ones are assembled soon enough, and take
+   * fewer registers */
+  int many_sums;
+} GpuBudgets;
+
 typedef struct GpuTarget {
   const char *name;        /* "sm_90a" */
   int sm;                  /* 90 */
@@ -58,9 +87,12 @@ typedef struct GpuTarget {
   bool has_redux_f32;      /* sm_100a */
   bool has_measured_hints; /* plain loads ask the caches for what was measured to help on this GPU (lower/memory.c) */
   GpuMachine machine;
+  const GpuBudgets *budgets;
 } GpuTarget;
 extern const GpuTarget gpu_targets[];               /* ends with name NULL */
 const GpuTarget *gpu_target_find(const char *name); /* NULL when there is none */
+/* What a thread may have when one block runs on a multiprocessor. */
+int gpu_thread_registers(int num_warps);
 /* the best for a device of compute capability sm/10; NULL: too old */
 const GpuTarget *gpu_target_for(int sm);
 
@@ -98,7 +130,7 @@ typedef struct GpuOptions {
   const char *dump_after; /* a pass's name, or "all"; the text goes to dump */
   Buf *dump;
   bool verify;
-  bool register_limited; /* lower as where registers are short, for tests */
+  bool register_limited; /* as where registers are short, for tests */
   bool plain_dot;        /* products by multiply-adds alone, for tests */
   bool no_wgmma;         /* products by single warps, for tests */
   int without;           /* bits of what is left out: gpu_without() */
@@ -109,12 +141,18 @@ extern const char gpu_without_names[]; /* all, with commas between */
 bool gpu_has_wgmma(const GpuOptions *o);
 bool gpu_has_tensor_cores(const GpuOptions *o);
 bool gpu_takes_tf32(const Func *f, const GpuOptions *o); /* products of f32, in 10 bits of a fraction */
+/* Passes on tile IR; those that lower, which may run twice (pipeline.c); passes on lane IR. */
+typedef enum { GPU_TILE, GPU_LOWERING, GPU_LANE } GpuStage;
+typedef struct GpuRun GpuRun;
 typedef struct GpuPass {
   const char *name;
-  void (*tile)(Func *f, const GpuOptions *o);
+  GpuStage stage;
+  void (*tile)(Func *f, const GpuOptions *o); /* one of these; neither: lowering itself */
   void (*lane)(LaneFunc *f, const GpuOptions *o);
+  PassContract contract;   /* of Func.holds, of LaneFunc.holds; lowering needs the former and gives the latter */
+  bool (*when)(GpuRun *r); /* NULL: always */
 } GpuPass;
-extern const GpuPass gpu_passes[]; /* tile passes, then lowering (both NULL), then lane passes; ends with name NULL */
+extern const GpuPass gpu_passes[]; /* by stages; ends with name NULL */
 /* f is optimised and has facts; it is changed. Fails with a diagnostic (more shared memory than the target has: with
  * what uses it). */
 void gpu_lay_out(Func *f, const GpuOptions *o); /* the passes on tile IR alone */
@@ -132,7 +170,8 @@ void gpu_async_loads(Func *f, const GpuOptions *o);
 void gpu_skip_masks(Func *f, const GpuOptions *o);
 /* gpu/dots_ahead.c: of those tiles, a dot is computed while the iteration before goes on */
 void gpu_dots_ahead(Func *f, const GpuOptions *o);
-LaneFunc *gpu_lower(Func *f, const GpuOptions *o); /* lower.c */
+/* lower/lower.c; register_limited: as where registers are short */
+LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited);
 /* lower/scope.c: barriers as regions, where automatic ones are wanted; last */
 void gpu_record_barriers(LaneFunc *f, const GpuOptions *o);
 /* lane/place_shared.c: offsets by liveness, and the barriers that reuse of memory needs */

@@ -8,11 +8,12 @@
  * A reduction ends in shuffles and a barrier, over which the assembler moves nothing: what is loaded after it is
  * waited for anew. So loads, and the arithmetic of their addresses, go up in their block to the first reduction, scan
  * or sort that they can pass: memory that is written in between, or anything else with effects or bodies that may hold
- * such, keeps them below. At most EARLY_BYTES of each thread's registers are spent on it.
+ * such, keeps them below. At most GpuBudgets.hoisted_bytes of each thread's registers are
+ * spent on it.
  */
 #include "gpu/lower/lower.h"
 
-enum { EARLY_BYTES = 64, MAX_MOVED = 64 };
+enum { MAX_MOVED = 64 };
 
 static bool is_exchange(const Op *op) { return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT; }
 
@@ -70,12 +71,12 @@ static Op *raise(Func *f, Block *block, Op *place, int64_t *room) {
   return end;
 }
 
-static void visit_block(Func *f, Block *block) {
+static void visit_block(Func *f, const GpuOptions *o, Block *block) {
   stack_guard();
-  int64_t room = EARLY_BYTES;
+  int64_t room = o->target->budgets->hoisted_bytes;
   for (Op *op = block->first; op;) {
     for (int i = 0; i < 2; i++)
-      if (op->body[i] && !is_exchange(op)) visit_block(f, op->body[i]);
+      if (op->body[i] && !is_exchange(op)) visit_block(f, o, op->body[i]);
     Op *next = is_exchange(op) ? raise(f, block, op, &room) : op->next;
     op = next == op ? op->next : next;
   }
@@ -86,6 +87,6 @@ static void clear_note(Op *op, void *arg) { op->note = NULL; }
 void gpu_hoist_loads(Func *f, const GpuOptions *o) {
   tile_resolve(f);
   tile_walk(f->body, clear_note, NULL);
-  visit_block(f, f->body);
+  visit_block(f, o, f->body);
   tile_walk(f->body, clear_note, NULL);
 }

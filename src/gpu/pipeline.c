@@ -1,4 +1,11 @@
-/* The passes that make lane IR of an optimised Func, in order; each can be dumped after. */
+/* The passes that make lane IR of an optimised Func, in order, with what each needs, gives and keeps; each can be
+ * dumped after.
+ *
+ * Lowering runs once, or twice: products whose tiles take more registers than a thread has are lowered again, with
+ * fewer tiles in registers at a time. Of the two, the one that needs fewer goes on. Where that is not enough, cheap
+ * values are computed again rather than kept. Of tensor cores the assembler wants registers for reads of shared memory
+ * that are under way: there, that comes first.
+ */
 #include "gpu/lower/lower.h"
 #include "tile/passes/instrument.h"
 
@@ -50,7 +57,48 @@ static void choose(Func *f, const GpuOptions *o) {
   layout_choose(f, f->num_warps, gpu_has_wgmma(o) ? DOT_WGMMA : gpu_has_tensor_cores(o) ? DOT_MMA : DOT_FMA);
 }
 
+/* ---- lowering within a thread's registers ------------------------------------------------------------------------ */
+
+struct GpuRun {
+  Func *f;
+  const GpuOptions *o;
+  LaneFunc *lane;             /* once it is lowered */
+  bool dots, on_tensor_cores; /* it has products; some of them there */
+  bool register_limited;      /* lowered so */
+  int needed;                 /* registers of a thread; -1: to be counted */
+};
+
+static void find_dots(Op *op, void *arg) {
+  GpuRun *r = arg;
+  if (op->code != OP_DOT) return;
+  r->dots = true;
+  r->on_tensor_cores |= lower_on_tensor_cores(op);
+}
+
+static int needed_registers(GpuRun *r) {
+  if (r->needed < 0) r->needed = lane_pressure(r->lane);
+  return r->needed;
+}
+
+static bool is_over(GpuRun *r, int sixteenths) {
+  return needed_registers(r) > gpu_thread_registers(r->f->num_warps) * sixteenths / 16;
+}
+
+/* Only products are short of registers; what is dead takes none. */
+static bool counts_registers(GpuRun *r) { return r->dots || r->register_limited; }
+static bool is_unswept(GpuRun *r) { return counts_registers(r) && !(r->lane->holds & LANE_SWEPT); }
+
+static bool is_crowded(GpuRun *r) {
+  if (r->o->register_limited) return true;
+  if (!r->on_tensor_cores && !r->register_limited) return false;
+  return is_over(r, r->on_tensor_cores ? r->o->target->budgets->recomputed_tensor : r->o->target->budgets->recomputed);
+}
+
+/* ---- the passes -------------------------------------------------------------------------------------------------- */
+
 static void regions(Func *f, const GpuOptions *o) { tile_instrument(f); }
+
+static void rematerialize(LaneFunc *f, const GpuOptions *o) { lane_rematerialize(f); }
 
 static void carry(LaneFunc *f, const GpuOptions *o) { lane_carry(f); }
 
@@ -58,23 +106,41 @@ static void widen(LaneFunc *f, const GpuOptions *o) { lane_wide(f); }
 
 static void clean(LaneFunc *f, const GpuOptions *o) { lane_dce(f); }
 
+/* New values have no axis info where that is not known at once; but pointers and masks that accesses take must. */
+enum {
+  PLAIN = FUNC_NO_LAYOUTS,
+  ACCESS = FUNC_NO_LAYOUTS | FUNC_ACCESS_INFO,
+  LAID = FUNC_LAYOUTS,
+  MOVES = FUNC_ALL,
+  MAKES = FUNC_ALL & ~FUNC_AXIS_INFO,
+  LAYS = FUNC_ALL & ~(FUNC_AXIS_INFO | FUNC_NO_LAYOUTS),
+  SWEPT = LANE_SWEPT,
+  PLACED = LANE_PLACED
+};
+
+/* clang-format off */
 const GpuPass gpu_passes[] = {
-    {"hoist_loads", gpu_hoist_loads, NULL}, /* loads before reductions */
-    {"async_loads", gpu_async_loads, NULL}, /* tiles of products, several iterations ahead, into shared memory */
-    {"dots_ahead", gpu_dots_ahead, NULL},   /* products of the next iteration, while this one goes on */
-    {"prefetch", gpu_prefetch, NULL},       /* loads an iteration ahead */
-    {"sink_masks", gpu_sink_masks, NULL},   /* masks behind products */
-    {"skip_masks", gpu_skip_masks, NULL},   /* masks that most iterations do not need */
-    {"regions", regions, NULL},             /* of instrumented kernels alone: what is timed */
-    {"layout", choose, NULL},               /* which thread holds which element */
-    {"lower", NULL, NULL},                  /* what one thread does */
-    {"carry", NULL, carry},                 /* loops carry words, not their halves and bytes */
-    {"wide", NULL, widen},                  /* both halves of a product at once */
-    {"lane-dce", NULL, clean},
-    {"shared", NULL, gpu_allocate_shared},   /* where buffers lie in shared memory */
-    {"barriers", NULL, gpu_record_barriers}, /* of instrumented kernels alone: waits are timed */
+    /*                                                      needs, gives, keeps */
+    {"hoist_loads", GPU_TILE, gpu_hoist_loads, NULL,       {PLAIN, 0, MOVES}},  /* loads before reductions */
+    {"async_loads", GPU_TILE, gpu_async_loads, NULL,       {ACCESS, 0, MAKES}}, /* products' tiles, iterations ahead */
+    {"dots_ahead", GPU_TILE, gpu_dots_ahead, NULL,         {PLAIN, 0, MAKES}},  /* products of the next iteration */
+    {"prefetch", GPU_TILE, gpu_prefetch, NULL,             {ACCESS, 0, MAKES}}, /* loads of the next iteration */
+    {"sink_masks", GPU_TILE, gpu_sink_masks, NULL,         {PLAIN, 0, MOVES}},  /* masks behind products */
+    {"skip_masks", GPU_TILE, gpu_skip_masks, NULL,         {PLAIN, 0, MAKES}},  /* masks that few iterations need */
+    {"regions", GPU_TILE, regions, NULL,                   {0, 0, FUNC_ALL}},   /* what is timed, if instrumented */
+    {"layout", GPU_TILE, choose, NULL,                     {ACCESS, LAID, LAYS}}, /* who holds which element */
+    {"lower", GPU_LOWERING, NULL, NULL,                    {LAID, 0, 0}},       /* what one thread does */
+    {"lane-dce", GPU_LOWERING, NULL, clean,                {0, SWEPT, LANE_ALL}, counts_registers},
+    {"rematerialize", GPU_LOWERING, NULL, rematerialize,   {SWEPT, 0, 0}, is_crowded}, /* cheap values made again */
+    {"lane-dce", GPU_LOWERING, NULL, clean,                {0, SWEPT, LANE_ALL}, is_unswept},
+    {"carry", GPU_LANE, NULL, carry,                       {0, 0, 0}},          /* loops carry words, not their parts */
+    {"wide", GPU_LANE, NULL, widen,                        {0, 0, 0}},          /* both halves of a product at once */
+    {"lane-dce", GPU_LANE, NULL, clean,                    {0, SWEPT, LANE_ALL}},
+    {"shared", GPU_LANE, NULL, gpu_allocate_shared,        {SWEPT, PLACED, LANE_ALL}}, /* of buffers; barriers */
+    {"barriers", GPU_LANE, NULL, gpu_record_barriers,      {PLACED, 0, LANE_ALL}}, /* timed, if instrumented */
     {NULL},
 };
+/* clang-format on */
 
 static void check_options(Func *f) {
   int n = f->num_warps;
@@ -86,34 +152,60 @@ static void check_options(Func *f) {
               "num_ctas is %d, but programs that span several blocks are not supported", f->num_ctas);
 }
 
-static void dump(const GpuOptions *o, const GpuPass *p, const Func *f, bool laid_out, const LaneFunc *lane) {
-  if (!o->dump || !o->dump_after || (strcmp(o->dump_after, "all") && strcmp(o->dump_after, p->name))) return;
-  buf_printf(o->dump, "// after %s\n", p->name);
-  if (lane) lane_print(o->dump, lane, false);
-  else if (laid_out) layout_print_func(o->dump, f);
-  else tile_print(o->dump, f, 0);
+static void dump(const GpuRun *r, const char *after) {
+  const GpuOptions *o = r->o;
+  if (!o->dump || !o->dump_after || (strcmp(o->dump_after, "all") && strcmp(o->dump_after, after))) return;
+  buf_printf(o->dump, "// after %s\n", after);
+  if (r->lane) lane_print(o->dump, r->lane, false);
+  else if (r->f->holds & FUNC_LAYOUTS) layout_print_func(o->dump, r->f);
+  else tile_print(o->dump, r->f, 0);
+}
+
+static void run_tile(GpuRun *r, const GpuPass *p) {
+  tile_pass_begin(r->f, p->name, &p->contract);
+  p->tile(r->f, r->o);
+  tile_pass_end(r->f, p->name, &p->contract, r->o->verify);
+  if (r->o->verify && r->f->holds & FUNC_LAYOUTS) layout_verify(r->f);
+}
+
+static void run_lane(GpuRun *r, const GpuPass *p) {
+  if (p->lane) {
+    lane_pass_begin(r->lane, p->name, &p->contract);
+    p->lane(r->lane, r->o);
+  } else {
+    tile_pass_begin(r->f, p->name, &p->contract);
+    r->lane = gpu_lower(r->f, r->o, r->register_limited);
+  }
+  lane_pass_end(r->lane, p->name, &p->contract, r->o->verify);
+  r->needed = -1;
+}
+
+static void run_stage(GpuRun *r, GpuStage stage) {
+  for (const GpuPass *p = gpu_passes; p->name; p++) {
+    if (p->stage != stage || is_left_out(r->o, p->name) || (p->when && !p->when(r))) continue;
+    if (p->tile) run_tile(r, p);
+    else run_lane(r, p);
+    dump(r, p->name);
+  }
 }
 
 void gpu_lay_out(Func *f, const GpuOptions *o) {
-  for (const GpuPass *p = gpu_passes; p->tile; p++)
-    if (!is_left_out(o, p->name)) p->tile(f, o);
+  GpuRun r = {.f = f, .o = o};
+  run_stage(&r, GPU_TILE);
 }
 
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o) {
-  LaneFunc *lane = NULL;
-  bool laid_out = false;
   check_options(f);
-  for (const GpuPass *p = gpu_passes; p->name; p++) {
-    if (is_left_out(o, p->name)) continue;
-    if (p->tile) p->tile(f, o);
-    else if (p->lane) p->lane(lane, o);
-    else lane = gpu_lower(f, o);
-    laid_out |= p->tile == choose;
-    dump(o, p, f, laid_out, lane);
-    if (!o->verify) continue;
-    if (lane) lane_verify(lane, p->name);
-    else tile_verify(f, p->name);
-    if (!lane && laid_out) layout_verify(f);
+  GpuRun r = {.f = f, .o = o, .register_limited = o->register_limited};
+  run_stage(&r, GPU_TILE);
+  tile_walk(f->body, find_dots, &r);
+  run_stage(&r, GPU_LOWERING);
+  if (!r.register_limited && counts_registers(&r) && is_over(&r, o->target->budgets->lowered_again)) {
+    GpuRun again = r;
+    again.register_limited = true;
+    run_stage(&again, GPU_LOWERING);
+    if (needed_registers(&again) <= needed_registers(&r)) r = again;
   }
-  return lane;
+  run_stage(&r, GPU_LANE);
+  return r.lane;
 }

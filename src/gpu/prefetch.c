@@ -13,13 +13,13 @@
  * num_stages=1, of the loop or the launch, forbids it.
  *
  * What is read ahead stays in registers for an iteration, twice while the next comes in: it may take what the values
- * that the loop carries leave of a thread's, PREFETCH_REGISTERS at most; where that is not enough for all, nothing is
- * read ahead, since the iteration would wait for the rest. Loops that hold loops are left alone: theirs would lie idle
- * for all the turns of those.
+ * that the loop carries leave of a thread's, GpuBudgets.prefetched at most; where that is not enough for all, nothing
+ * is read ahead, since the iteration would wait for the rest. Loops that hold loops are left alone: theirs would lie
+ * idle for all the turns of those.
  */
 #include "gpu/loop.h"
 
-enum { PREFETCH_REGISTERS = 32, MAX_COPIED = 96 };
+enum { MAX_COPIED = 96 };
 
 typedef struct Prefetch {
   Func *f;
@@ -151,17 +151,17 @@ static bool holds(const Block *b, OpCode code) {
 
 /* What is left for tiles that come an iteration early. A product wants its operands' parts beside the accumulator,
  * which may be another than what the loop carries, and addresses of what is loaded for it. */
-static int64_t budget_in(const Func *f, const Op *loop) {
+static int64_t budget_in(const Func *f, const GpuBudgets *most, const Op *loop) {
   const Block *body = loop->body[0];
-  int64_t most = 65536 / (f->num_warps * 32), taken = holds(body, OP_DOT) ? 96 : 40, other = 0;
+  int64_t taken = holds(body, OP_DOT) ? most->beside_prefetched_dot : most->beside_prefetched, other = 0;
   for (int i = 3; i < loop->in_count; i++) taken += registers_of(f, loop->in[i], true);
   for (const Op *op = body->first; op; op = op->next) {
     if (op->code != OP_DOT || value_resolve(op->in[2])->block == body) continue;
     int64_t sum = registers_of(f, op->out[0], false);
     if (sum > other) other = sum;
   }
-  int64_t room = ((most < 255 ? most : 255) - taken - other) / 2;
-  return room < PREFETCH_REGISTERS ? room : PREFETCH_REGISTERS;
+  int64_t room = (gpu_thread_registers(f->num_warps) - taken - other) / 2;
+  return room < most->prefetched ? room : most->prefetched;
 }
 
 /* Takes what the load needs from *room, which may come out below nothing. */
@@ -176,13 +176,13 @@ static bool is_wanted(const Prefetch *p, const Op *op, int64_t *room) {
   return true;
 }
 
-static void visit_loop(Func *f, Op *loop) {
+static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   Block *body = loop->body[0];
   int64_t stages = loop->attr[0] ? loop->attr[0] : f->num_stages;
   if (stages == 1 || !has_exchange(body) || loop_has_effects(body) || holds(body, OP_FOR) || holds(body, OP_WHILE))
     return;
   Prefetch p = {.f = f, .loop = loop, .body = body};
-  int64_t room = budget_in(f, loop);
+  int64_t room = budget_in(f, o->target->budgets, loop);
   VEC(Op *) loads = {0};
   for (Op *op = body->first; op; op = op->next)
     if (is_wanted(&p, op, &room)) vec_push(f->cx->arena, &loads, op);
@@ -207,17 +207,17 @@ static void visit_loop(Func *f, Op *loop) {
   }
 }
 
-static void visit_block(Func *f, Block *block) {
+static void visit_block(Func *f, const GpuOptions *o, Block *block) {
   stack_guard();
   for (Op *op = block->first; op; op = op->next) {
     for (int i = 0; i < 2; i++)
-      if (op->body[i]) visit_block(f, op->body[i]);
-    if (op->code == OP_FOR) visit_loop(f, op);
+      if (op->body[i]) visit_block(f, o, op->body[i]);
+    if (op->code == OP_FOR) visit_loop(f, o, op);
   }
 }
 
 void gpu_prefetch(Func *f, const GpuOptions *o) {
   tile_resolve(f);
-  visit_block(f, f->body);
+  visit_block(f, o, f->body);
   tile_resolve(f);
 }

@@ -3,13 +3,11 @@
  *     %seen = cmp %columns, %n {pred=lt}            %all = start + 63 < n, of scalars
  *     %t = select %seen, %s, %low            ->     %t = if %all { yield %s } else { the two operations; yield }
  *
- * Done for selects of a loop's body, of 16 elements a thread or more, whose mask is made of comparisons of 32-bit
- * indices: sums of scalars and ranges. It holds for all elements when it does at the ends of the ranges; those are
- * computed in 64 bits, so that an index which wraps is no index that fits.
+ * Done for selects of a loop's body, of 16 elements a thread (GpuBudgets.skipped_mask) or more, whose mask is made of
+ * comparisons of 32-bit indices: sums of scalars and ranges. It holds for all elements when it does at the ends of the
+ * ranges; those are computed in 64 bits, so that an index which wraps is no index that fits.
  */
 #include "gpu/lower/lower.h"
-
-enum { FEWEST = 16 };
 
 typedef struct Bounds {
   Value *low, *high; /* i64 scalars */
@@ -178,22 +176,21 @@ static bool depends_on_loop(const Value *v, const Block *body) {
   return false;
 }
 
-static void visit_block(Func *f, Block *block) {
+static void visit_block(Func *f, const GpuOptions *o, Block *block) {
   stack_guard();
   for (Op *op = block->first, *next; op; op = next) {
     next = op->next;
     for (int i = 0; i < 2; i++)
-      if (op->body[i] && op_info[op->code].effect == EFFECT_CONTROL) visit_block(f, op->body[i]);
+      if (op->body[i] && op_info[op->code].effect == EFFECT_CONTROL) visit_block(f, o, op->body[i]);
     if (op->code != OP_SELECT || !block->parent || block->parent->code != OP_FOR) continue;
     const Type *t = op->out[0]->type;
-    if (t->rank && type_numel(t) >= (int64_t)FEWEST * 32 * f->num_warps && depends_on_loop(op->in[0], block) &&
-        can_tell(op->in[0]))
-      skip(f, op);
+    int64_t fewest = (int64_t)o->target->budgets->skipped_mask * 32 * f->num_warps;
+    if (t->rank && type_numel(t) >= fewest && depends_on_loop(op->in[0], block) && can_tell(op->in[0])) skip(f, op);
   }
 }
 
 void gpu_skip_masks(Func *f, const GpuOptions *o) {
   tile_resolve(f);
-  visit_block(f, f->body);
+  visit_block(f, o, f->body);
   tile_resolve(f);
 }

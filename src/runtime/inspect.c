@@ -212,7 +212,11 @@ static nereid_status check_pass(const Inspection *in, nereid_error **error) {
     while (strcmp(first->name, p->name)) first++;
     if (first == p) buf_printf(&hint, "%s, ", p->name);
   }
-  for (const GpuPass *p = gpu_passes; p->name && in->target; p++) buf_printf(&hint, "%s, ", p->name);
+  for (const GpuPass *p = gpu_passes; p->name && in->target; p++) {
+    const GpuPass *first = gpu_passes;
+    while (strcmp(first->name, p->name)) first++;
+    if (first == p) buf_printf(&hint, "%s, ", p->name);
+  }
   buf_puts(&hint, "and all");
   nereid_status s = error_set(error, NEREID_BAD_ARGUMENT, hint.at, "there is no pass '%s'", name);
   buf_destroy(&hint);

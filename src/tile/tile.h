@@ -347,7 +347,9 @@ enum {
   FUNC_CANONICAL_LOOPS = 2, /* what grows evenly in a loop was made a scalar */
   FUNC_AXIS_INFO = 4,       /* all integers, pointers and masks have Value.axis */
   FUNC_NO_HINTS = 8,        /* but what tile_drop_hints leaves */
-  FUNC_ALL = 15
+  FUNC_ACCESS_INFO = 16,    /* as FUNC_AXIS_INFO, of the tensors of pointers and masks that accesses take */
+  FUNC_LAYOUTS = 32,        /* all tensors have a layout */
+  FUNC_ALL = 63
 };
 typedef struct PassContract {
   unsigned needs, gives, keeps;

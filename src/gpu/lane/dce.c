@@ -29,15 +29,19 @@ static bool may_drop(const LaneOp *op) {
   }
 }
 
+static bool is_used(const LaneOp *op, const int *uses) {
+  for (int i = 0; i < op->out_count; i++)
+    if (uses[op->out[i]->id]) return true;
+  return false;
+}
+
 static void sweep(LaneBlock *block, int *uses) {
   stack_guard();
   for (LaneOp *op = block->last, *before; op; op = before) {
     before = op->prev;
     for (int i = 1; i >= 0; i--)
       if (op->body[i]) sweep(op->body[i], uses);
-    bool used = false;
-    for (int i = 0; i < op->out_count; i++) used = used || uses[op->out[i]->id];
-    if (used || !may_drop(op)) continue;
+    if (is_used(op, uses) || !may_drop(op)) continue;
     for (int i = 0; i < op->in_count; i++) uses[op->in[i]->id]--;
     if (op->guard) uses[op->guard->id]--;
     for (int i = 0; i < 2; i++)
@@ -49,8 +53,22 @@ static void sweep(LaneBlock *block, int *uses) {
   }
 }
 
-void lane_dce(LaneFunc *f) {
+static int *uses_in(const LaneFunc *f) {
   int *uses = NEW_N(f->cx->arena, int, f->value_count);
   lane_walk(f->body, count_uses, uses);
-  sweep(f->body, uses);
+  return uses;
 }
+
+void lane_dce(LaneFunc *f) { sweep(f->body, uses_in(f)); }
+
+static bool holds_dead(const LaneBlock *block, const int *uses) {
+  stack_guard();
+  for (const LaneOp *op = block->first; op; op = op->next) {
+    if (!is_used(op, uses) && may_drop(op)) return true;
+    for (int i = 0; i < 2 && op->body[i]; i++)
+      if (holds_dead(op->body[i], uses)) return true;
+  }
+  return false;
+}
+
+bool lane_has_dead(const LaneFunc *f) { return holds_dead(f->body, uses_in(f)); }

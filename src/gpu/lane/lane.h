@@ -202,6 +202,7 @@ typedef struct LaneFunc {
   VEC(LaneBuffer) buffers;
   int shared_bytes; /* after lane/place_shared.c */
   VEC(LaneSite) sites;
+  unsigned holds; /* bits of what holds now (lane/contract.c) */
 } LaneFunc;
 
 /* ---- lane/build.c, lane/control.c: making operations ------------------------------------------------------------- */
@@ -310,10 +311,20 @@ LaneFunc *lane_parse(Context *cx, const Source *text);
 /* types, dominance, converged operations outside divergent control; fails */
 void lane_verify(LaneFunc *f, const char *after);
 void lane_dce(LaneFunc *f);
-int lane_pressure(const LaneFunc *f); /* registers of 32 bits that a thread needs at once, about */
-void lane_rematerialize(LaneFunc *f); /* cheap values are computed again where they are used, for fewer registers */
-void lane_carry(LaneFunc *f);         /* loops carry words, not their parts */
-void lane_wide(LaneFunc *f);          /* both halves of a product at once */
+int lane_pressure(const LaneFunc *f);  /* registers of 32 bits that a thread needs at once, about */
+void lane_rematerialize(LaneFunc *f);  /* cheap values are computed again where they are used, for fewer registers */
+void lane_carry(LaneFunc *f);          /* loops carry words, not their parts */
+void lane_wide(LaneFunc *f);           /* both halves of a product at once */
+bool lane_has_dead(const LaneFunc *f); /* dce.c: whether it holds an operation that lane_dce would drop */
+
+/* lane/contract.c: what a pass needs, gives and keeps, of LaneFunc.holds, as tile_pass_begin and tile_pass_end say. */
+enum {
+  LANE_SWEPT = 1,  /* no dead operations */
+  LANE_PLACED = 2, /* buffers have their places in shared memory, and reuse has its barriers */
+  LANE_ALL = 3
+};
+void lane_pass_begin(LaneFunc *f, const char *name, const PassContract *c);
+void lane_pass_end(LaneFunc *f, const char *name, const PassContract *c, bool verify);
 
 /* ---- sim.c: runs it on this machine's memory, for tests and the `sim` device ------------------------------------- */
 

@@ -18,10 +18,6 @@
  */
 #include "gpu/gpu.h"
 
-/* Bytes a thread may take before shared memory limits how many blocks an SM holds: 2048 threads share at least 128 KiB.
- */
-enum { FREE_BYTES_PER_THREAD = 64 };
-
 typedef struct User {
   int first, last; /* positions of accesses; -1 when there are none */
   const LaneOp *first_op;
@@ -147,7 +143,7 @@ static int lowest_offset(const Shared *s, int b, const int *placed, int count, b
 
 static void place_buffers(Shared *s, const GpuTarget *t) {
   int *order = NEW_N(s->arena, int, s->n), *placed = NEW_N(s->arena, int, s->n), count = 0;
-  int budget = FREE_BYTES_PER_THREAD * 32 * s->f->num_warps, total = 0, n = 0;
+  int budget = t->budgets->free_shared * 32 * s->f->num_warps, total = 0, n = 0;
   if (budget > t->shared_bytes) budget = t->shared_bytes;
   for (int i = 0; i < s->n; i++) {
     if (s->users[i].first < 0) {

@@ -9,7 +9,7 @@
  *                                               ... setp %row', %rows
  *
  * Addresses, one for each row that a thread loads, and rows of masks stay in registers around loops when what they are
- * made of (the first row, a parameter) would do. Done where registers are short (gpu_lower). A block is cut into
+ * made of (the first row, a parameter) would do. Done where registers are short (gpu/pipeline.c). A block is cut into
  * regions by its loops and barriers, a loop with barriers is a region, too: an operation whose results are used in
  * other regions than its own is copied to each of them, if the operands that this keeps alive take no more registers
  * than its results do. From the last operation to the first: what is copied for its users can be copied in turn.

@@ -86,10 +86,12 @@ static F2Map place_of(const DotShape *s, const DotOperand *o, int chunk_bits, in
 /* Bytes for a and x. Two blocks should find room where registers let two run; but what does not go in at once waits for
  * its turn in registers. What loops keep in shared memory (lower_dots_before) lies beside. */
 static int64_t room_for(const Lower *l, const Op *op, int registers) {
-  int64_t all = l->target->shared_bytes, threads = l->out->num_warps * 32, two = 65536 / (threads * (registers + 96)),
-          bytes = 0;
+  const GpuBudgets *budgets = l->target->budgets;
+  int64_t all = l->target->shared_bytes, threads = l->out->num_warps * 32, bytes = 0,
+          blocks = GPU_REGISTERS / (threads * (registers + budgets->beside_dot));
   for (int k = 0; k < 2; k++) bytes += type_numel(op->in[k]->type) * type_elem_bytes(op->in[k]->type);
-  return two < 2 || registers + bytes / (4 * threads) > 192 ? all * 5 / 8 : all / 2;
+  bool one = blocks < 2 || registers + bytes / (4 * threads) > budgets->dot_operands;
+  return all * (one ? budgets->shared_of_one : budgets->shared_of_two) / 8;
 }
 
 bool lower_on_tensor_cores(const Op *dot) {

@@ -275,20 +275,19 @@ static void place_program(Lower *l) {
 
 typedef struct Found {
   int *uses;
-  bool dot, tensor_cores, program, stores, adds, loops;
+  bool program, stores, adds, loops;
 } Found;
 
 static void count_uses(Op *op, void *arg) {
   Found *found = arg;
   for (int i = 0; i < op->in_count; i++) found->uses[op->in[i]->id]++;
-  if (op->code == OP_DOT) found->dot = true, found->tensor_cores |= lower_on_tensor_cores(op);
   if (op->code == OP_PROGRAM_ID) found->program = true;
   if (op->code == OP_STORE && op->in[1]->type->rank) found->stores = true;
   if (op->code == OP_FOR || op->code == OP_WHILE) found->loops = true;
   if (op->code == OP_ATOMIC_RMW && op->in[1]->type->rank) found->adds = true;
 }
 
-static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool register_limited, Found *found) {
+LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   Lower l = {.cx = f->cx,
              .f = f,
              .target = o->target,
@@ -304,12 +303,12 @@ static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool register_limited,
   l.rings = NEW_N(f->cx->arena, struct LowerRing *, f->value_count + 1);
   l.uses = NEW_N(f->cx->arena, int, f->value_count + 1);
   l.later = lower_later_create(&l, f->value_count + 1);
-  *found = (Found){.uses = l.uses};
-  tile_walk(f->body, count_uses, found);
-  l.asks_program = found->program;
+  Found found = {.uses = l.uses};
+  tile_walk(f->body, count_uses, &found);
+  l.asks_program = found.program;
   /* a policy takes two registers */
   l.streams =
-      register_limited ? PRIORITY_NONE : lower_stream_priority(l.target, found->stores, found->adds && !found->loops);
+      register_limited ? PRIORITY_NONE : lower_stream_priority(l.target, found.stores, found.adds && !found.loops);
   add_params(&l, o);
   l.b = lane_builder(l.out);
   LaneBuilder *b = &l.b;
@@ -321,37 +320,4 @@ static LaneFunc *lower_func(Func *f, const GpuOptions *o, bool register_limited,
   lower_block(&l, f->body);
   lower_records_close(&l);
   return l.out;
-}
-
-/* Registers that a thread may have when one block runs on a multiprocessor. */
-static int most_registers(const Func *f) {
-  int most = 65536 / (32 * f->num_warps);
-  return most < 255 ? most : 255;
-}
-
-/* Registers that are needed when cheap values are computed again rather than kept. */
-static int needed_rematerialized(LaneFunc *f) {
-  lane_rematerialize(f);
-  lane_dce(f);
-  return lane_pressure(f);
-}
-
-/* Products whose tiles take more registers than there are, less a few that the assembler wants, are lowered again, with
- * fewer tiles in registers at a time, and if that is not enough, fewer addresses. Of tensor cores it wants more, since
- * it has reads of shared memory under way: addresses go first. */
-LaneFunc *gpu_lower(Func *f, const GpuOptions *o) {
-  Found found;
-  int most = most_registers(f);
-  LaneFunc *usual = lower_func(f, o, false, &found);
-  if (!found.dot && !o->register_limited) return usual;
-  lane_dce(usual);
-  int needed = lane_pressure(usual);
-  if (found.tensor_cores && needed > most * 13 / 16) needed = needed_rematerialized(usual);
-  if (needed <= most * 15 / 16 && !o->register_limited) return usual;
-  LaneFunc *register_limited = lower_func(f, o, true, &found);
-  lane_dce(register_limited);
-  int then = lane_pressure(register_limited);
-  if (then > most * (found.tensor_cores ? 13 : 16) / 16 || o->register_limited)
-    then = needed_rematerialized(register_limited);
-  return then <= needed || o->register_limited ? register_limited : usual;
 }

@@ -24,7 +24,7 @@
  */
 #include "gpu/lower/move.h"
 
-enum { MOST = 64, DIRECT_REGISTERS = 32 };
+enum { MOST = 64 };
 
 typedef struct Reduce {
   Op *op;
@@ -178,7 +178,7 @@ static void take_warps(Lower *l, Reduce *s, const int *run, int count) {
     if (front >= 3 && free_lane < to.lane_bits) to.basis[regs + free_lane++] = vector;
     else into[front++] = vector;
   }
-  for (int j = 0; j < count && 1 << (regs + front) > DIRECT_REGISTERS; j++) {
+  for (int j = 0; j < count && 1 << (regs + front) > l->target->budgets->reduced; j++) {
     int share = -1;
     for (int i = 0; i < regs; i++)
       if (!(to.basis[i] & s->axis)) share = i;

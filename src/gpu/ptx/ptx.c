@@ -369,8 +369,6 @@ static void put_module(Buf *out, Ptx *p) {
   if (p->entry.failed || p->body.failed) out->failed = true;
 }
 
-enum { MANY_SUMS = 128 }; /* smaller products are assembled soon enough, and take fewer registers */
-
 GpuPtx gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines) {
   Ptx *p = NEW(f->cx->arena, Ptx);
   *p = (Ptx){.cx = f->cx, .f = f, .target = t, .version = t->ptx_version, .lines = lines};
@@ -385,7 +383,7 @@ GpuPtx gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines
     ptx_block(p, f->body);
     put_module(out, p);
     p->said.has_lines = p->sources.n > 0;
-    p->said.is_product = p->sums >= MANY_SUMS && p->barriers && !p->shuffles;
+    p->said.is_product = p->sums >= t->budgets->many_sums && p->barriers && !p->shuffles;
     context_end_try(f->cx);
     done = true;
   }

@@ -145,13 +145,6 @@ typedef struct Job {
   const GpuTarget *target;
 } Job;
 
-/* The registers that a thread of this kernel may have: of 65536, shared out among the warps in fours. */
-static int most_registers(int threads) {
-  int warps = (threads + 127) / 128 * 4;
-  int most = warps ? 65536 / (32 * warps) / 8 * 8 : 255;
-  return most > 255 ? 255 : most;
-}
-
 static Buf with_one_block(Context *cx, const Buf *text, const GpuPtx *ptx) {
   Buf b = {.arena = cx->arena};
   buf_write(&b, text->at, ptx->bounds_end);
@@ -225,7 +218,7 @@ static bool build_in(Context *cx, const char *folder, const Job *job, Buf *conte
   Figures f;
   int best = 0, last = 0, least = INT_MAX;
   for (int i = 0; i < 3 && least; i++) {
-    if (i == 1 && ptx->bounds_end && f.registers < most_registers(ptx->threads)) {
+    if (i == 1 && ptx->bounds_end && f.registers < gpu_thread_registers(ptx->threads / 32)) {
       one_block = with_one_block(cx, job->text, ptx);
       ways[i].text = &one_block;
     }

@@ -3,6 +3,7 @@
  *     canonical_loops       needs no_layouts              gives canonical_loops
  *     axis_info             needs canonical_loops         gives axis_info            keeps all
  *     drop_hints            needs axis_info               gives no_hints             keeps all
+ *     layout (of a GPU)     needs no_layouts access_info  gives layouts              keeps canonical_loops no_hints
  *
  * Func.holds is what holds now: after a pass, what it gives, and of what held before what it keeps. A pass that needs
  * what does not hold stands in the wrong place of its pipeline, which is found when it begins; a pass that keeps less
@@ -35,8 +36,17 @@ static bool any_value(const Op *op, bool (*wrong)(const Value *v)) {
 static bool is_unknown(const Value *v) { return (v->type->ptr || dtype_is_int(v->type->dtype)) && !v->axis; }
 static bool lacks_axis_info(const Op *op) { return any_value(op, is_unknown); }
 
+/* Where it lacks, an access goes element by element. */
+static bool is_blind_access(const Op *op) {
+  if (!op_is_access(op)) return false;
+  const Value *mask = op_mask(op);
+  return (op->in[0]->type->rank && !op->in[0]->axis) || (mask && mask->type->rank && !mask->axis);
+}
+
 static bool is_laid_out(const Value *v) { return v->layout != NULL; }
 static bool has_layout(const Op *op) { return any_value(op, is_laid_out); }
+static bool lacks_layout(const Value *v) { return v->type->rank && !v->layout; }
+static bool is_without_layout(const Op *op) { return any_value(op, lacks_layout); }
 
 /* A hint under an `if` may speak of less than all that its operand stands for. */
 static bool is_needless_hint(const Op *op) {
@@ -57,6 +67,8 @@ static const struct Property {
     {FUNC_CANONICAL_LOOPS, "canonical loops", tile_loop_grows, true},
     {FUNC_AXIS_INFO, "axis info", lacks_axis_info},
     {FUNC_NO_HINTS, "no hints", is_needless_hint},
+    {FUNC_ACCESS_INFO, "axis info of accesses", is_blind_access},
+    {FUNC_LAYOUTS, "layouts", is_without_layout},
 };
 
 void tile_pass_begin(Func *f, const char *name, const PassContract *c) {

@@ -3,7 +3,13 @@
 
 /* New values have neither axis info nor a layout: what makes some does not keep the former, and must not meet the
  * latter. */
-enum { PLAIN = FUNC_NO_LAYOUTS, LOOPS = FUNC_CANONICAL_LOOPS, AXIS = FUNC_AXIS_INFO, HINTS = FUNC_NO_HINTS };
+enum {
+  PLAIN = FUNC_NO_LAYOUTS,
+  LOOPS = FUNC_CANONICAL_LOOPS,
+  AXIS = FUNC_AXIS_INFO,
+  ALL_AXIS = FUNC_AXIS_INFO | FUNC_ACCESS_INFO,
+  HINTS = FUNC_NO_HINTS
+};
 
 /* clang-format off */
 const PassInfo tile_passes[] = {
@@ -17,7 +23,7 @@ const PassInfo tile_passes[] = {
     {"licm", tile_licm,                       {0,     0,     FUNC_ALL}},
     {"cse", tile_cse,                         {PLAIN, 0,     PLAIN | LOOPS | HINTS}},
     {"dce", tile_dce,                         {0,     0,     FUNC_ALL}},
-    {"axis_info", tile_axis_info,             {LOOPS, AXIS,  FUNC_ALL}}, /* of a growing tensor it knows little */
+    {"axis_info", tile_axis_info,             {LOOPS, ALL_AXIS, FUNC_ALL}}, /* of a growing tensor it knows little */
     {"drop_hints", tile_drop_hints,           {AXIS,  HINTS, FUNC_ALL}}, /* the axis info says what the hints said */
     {"waits", tile_mark_waits,                {0,     0,     FUNC_ALL}},
     {NULL},

@@ -573,6 +573,46 @@ static void sweeps_what_is_not_used(void **state) {
   context_destroy(cx);
 }
 
+/* The message of a pass with this contract, which does nothing, on a LaneFunc of which `holds` is said; NULL: none. */
+static const char *run_nothing(Context *cx, const char *text, unsigned holds, PassContract c) {
+  if (!context_try(cx)) return cx->diags.at[0].message;
+  LaneFunc *f = parse(cx, text);
+  f->holds = holds;
+  lane_pass_begin(f, "nothing", &c);
+  lane_pass_end(f, "nothing", &c, true);
+  assert_int_equal(f->holds, (holds & c.keeps) | c.gives);
+  context_end_try(cx);
+  return NULL;
+}
+
+static void passes_are_held_to_their_contracts(void **state) {
+  static const char dead[] = "kernel @k(%p0: b64, %p1: b32) warps=4 {\n  %0 = add.s32 %p1, %p1 : b32\n}\n",
+                    places[] = "kernel @k(%p1: b32) warps=4 shared=16 {\n"
+                               "  buffer \"x\" bytes=32 align=16 offset=0\n"
+                               "  %0 = shared.b32 {buffer=0} : b32\n  st.b32 %0, %p1 {shared buffer=0}\n}\n";
+  static const struct {
+    const char *text;
+    unsigned holds;
+    PassContract contract;
+    const char *message; /* NULL: none */
+  } cases[] = {
+      {dead, 0, {0, 0, LANE_ALL}, NULL},
+      {dead, 0, {LANE_SWEPT, 0, 0}, "wrong pipeline: nothing needs 'no dead operations', which does not hold"},
+      {dead, LANE_SWEPT, {0, 0, LANE_ALL}, "wrong lane IR after nothing: 'no dead operations' does not hold"},
+      {dead, LANE_SWEPT, {0, 0, LANE_PLACED}, NULL},
+      {dead, 0, {0, LANE_PLACED, 0}, NULL},
+      {places, LANE_SWEPT, {LANE_SWEPT, 0, LANE_ALL}, NULL},
+      {places, 0, {LANE_PLACED, 0, 0}, "wrong pipeline: nothing needs 'places in shared memory', which does not hold"},
+      {places, 0, {0, LANE_PLACED, 0}, "wrong lane IR after nothing: 'places in shared memory' does not hold"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Context *cx = context_create();
+    const char *got = run_nothing(cx, cases[i].text, cases[i].holds, cases[i].contract), *want = cases[i].message;
+    if (!want != !got || (want && strcmp(want, got))) fail_msg("case %zu: %s", i, got ? got : "nothing");
+    context_destroy(cx);
+  }
+}
+
 /* ---- random functions: what the builder makes verifies, reads back, and survives sweeping ------------------------ */
 
 static uint32_t draw(uint64_t *random, uint32_t below) {
@@ -723,6 +763,7 @@ static void check_random(Kit *k, uint64_t random) {
   lane_verify(again, "reading");
   lane_dce(k->f);
   lane_verify(k->f, "sweeping");
+  assert_false(lane_has_dead(k->f));
 }
 
 static void random_functions_hold(void **state) {
@@ -758,6 +799,7 @@ int main(void) {
       cmocka_unit_test(text_reads_back),
       cmocka_unit_test(wrong_text_is_named),
       cmocka_unit_test(wrong_ir_is_named),
+      cmocka_unit_test(passes_are_held_to_their_contracts),
       cmocka_unit_test(sweeps_what_is_not_used),
       cmocka_unit_test(random_functions_hold),
   };

@@ -234,16 +234,18 @@ static void compare(const Kernel *k, const char *ir, int layouts, char **expecte
   LaneFunc *volatile lane = NULL;
   GpuTarget target = *gpu_target_find("sm_90a");
   if (k->shared_bytes) target.shared_bytes = k->shared_bytes;
-  GpuOptions o = {.target = &target, .verify = true, .register_limited = below(2)};
+  GpuOptions o = {.target = &target, .verify = true};
+  bool register_limited = below(2);
   if (context_try(cx)) {
     Func *f = tile_parse(cx, source_from_text(cx, "k.ir", ir, strlen(ir)));
     f->num_warps = k->num_warps;
     tile_optimize(f, NULL, NULL, true);
     layout_choose(f, k->num_warps, true);
     if (layouts) randomize(f, k->num_warps);
-    lane = gpu_lower(f, &o);
+    lane = gpu_lower(f, &o, register_limited);
     lane_verify(lane, "lower");
     lane_dce(lane);
+    if (register_limited) lane_rematerialize(lane);
     gpu_allocate_shared(lane, &o);
     lane_verify(lane, "shared");
     context_end_try(cx);

@@ -451,6 +451,8 @@ static const char *const growing_text = "kernel @k(%x: *f32, %n: i32) {\n"
                                         "    yield %2\n"
                                         "  }\n"
                                         "  print %p {text=\"p\"}\n"
+                                        "  %3 = splat %p : *f32[64]\n"
+                                        "  %4 = load %3 : f32[64]\n"
                                         "}\n";
 
 /* The message of a pass with this contract, which does nothing, on a Func of which `holds` is said; NULL: none. */
@@ -478,6 +480,10 @@ static void passes_are_held_to_their_contracts(void **state) {
       {FUNC_AXIS_INFO, {0, 0, FUNC_ALL}, "wrong IR after nothing: 'axis info' does not hold at "},
       {FUNC_AXIS_INFO, {0, 0, FUNC_NO_HINTS}, NULL},
       {0, {0, FUNC_CANONICAL_LOOPS, 0}, "wrong IR after nothing: 'canonical loops' does not hold at for"},
+      {0, {FUNC_ACCESS_INFO, 0, 0}, "wrong pipeline: nothing needs 'axis info of accesses', which does not hold"},
+      {0, {0, FUNC_ACCESS_INFO, 0}, "wrong IR after nothing: 'axis info of accesses' does not hold at load"},
+      {0, {FUNC_LAYOUTS, 0, 0}, "wrong pipeline: nothing needs 'layouts', which does not hold"},
+      {FUNC_LAYOUTS, {0, 0, FUNC_ALL}, "wrong IR after nothing: 'layouts' does not hold at splat"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     Context *cx = context_create();
