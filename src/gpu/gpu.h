@@ -135,9 +135,10 @@ typedef struct GpuOptions {
   bool no_wgmma;         /* products by single warps, for tests */
   int without;           /* bits of what is left out: gpu_without() */
 } GpuOptions;
-/* pipeline.c: of names with commas between; -1, and *wrong the first one that is none, else. */
+/* options.c: of names with commas between; -1, and *wrong the first one that is none, else. */
 int gpu_without(const char *names, const char **wrong);
 extern const char gpu_without_names[]; /* all, with commas between */
+bool gpu_leaves_out(const GpuOptions *o, const char *name);
 bool gpu_has_wgmma(const GpuOptions *o);
 bool gpu_has_tensor_cores(const GpuOptions *o);
 bool gpu_takes_tf32(const Func *f, const GpuOptions *o); /* products of f32, in 10 bits of a fraction */

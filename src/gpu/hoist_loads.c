@@ -11,7 +11,7 @@
  * such, keeps them below. At most GpuBudgets.hoisted_bytes of each thread's registers are
  * spent on it.
  */
-#include "gpu/lower/lower.h"
+#include "gpu/gpu.h"
 
 enum { MAX_MOVED = 64 };
 

@@ -2,7 +2,8 @@
 #ifndef NEREID_GPU_LOOP_H
 #define NEREID_GPU_LOOP_H
 
-#include "gpu/lower/lower.h"
+#include "gpu/gpu.h"
+#include "layout/layout.h"
 
 /* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
  * write. */

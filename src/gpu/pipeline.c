@@ -6,52 +6,9 @@
  * values are computed again rather than kept. Of tensor cores the assembler wants registers for reads of shared memory
  * that are under way: there, that comes first.
  */
-#include "gpu/lower/lower.h"
+#include "gpu/gpu.h"
+#include "layout/layout.h"
 #include "tile/passes/instrument.h"
-
-/* What may be left out: passes by their names, and two more. */
-static const char *const optional[] = {"hoist_loads", "async_loads", "dots_ahead", "prefetch",
-                                       "sink_masks",  "skip_masks",  "wgmma",      "tensor_cores"};
-enum { OPTIONAL = sizeof optional / sizeof *optional };
-const char gpu_without_names[] =
-    "hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, wgmma, tensor_cores";
-
-static int bit_of(const char *name, size_t n) {
-  for (int i = 0; i < OPTIONAL; i++)
-    if (strlen(optional[i]) == n && !memcmp(optional[i], name, n)) return 1 << i;
-  return 0;
-}
-
-int gpu_without(const char *names, const char **wrong) {
-  int bits = 0;
-  for (const char *s = names; s && *s;) {
-    size_t n = strcspn(s, ",");
-    int bit = bit_of(s, n);
-    *wrong = s;
-    if (!bit) return -1;
-    bits |= bit;
-    s += n + (s[n] == ',');
-  }
-  return bits;
-}
-
-static bool is_left_out(const GpuOptions *o, const char *name) { return o->without & bit_of(name, strlen(name)); }
-
-bool gpu_has_tensor_cores(const GpuOptions *o) { return !o->plain_dot && !is_left_out(o, "tensor_cores"); }
-
-bool gpu_has_wgmma(const GpuOptions *o) {
-  return o->target->sm == 90 && !o->no_wgmma && gpu_has_tensor_cores(o) && !is_left_out(o, "wgmma");
-}
-
-static void find_tf32(Op *op, void *arg) {
-  if (op->code == OP_DOT && op->in[0]->type->dtype == DT_F32 && op->attr[0] == PRECISION_TF32) *(bool *)arg = true;
-}
-
-bool gpu_takes_tf32(const Func *f, const GpuOptions *o) {
-  bool found = false;
-  tile_walk(f->body, find_tf32, &found);
-  return found && gpu_has_tensor_cores(o);
-}
 
 static void choose(Func *f, const GpuOptions *o) {
   layout_choose(f, f->num_warps, gpu_has_wgmma(o) ? DOT_WGMMA : gpu_has_tensor_cores(o) ? DOT_MMA : DOT_FMA);
@@ -72,7 +29,7 @@ static void find_dots(Op *op, void *arg) {
   GpuRun *r = arg;
   if (op->code != OP_DOT) return;
   r->dots = true;
-  r->on_tensor_cores |= lower_on_tensor_cores(op);
+  r->on_tensor_cores |= layout_dot_is_mma(op);
 }
 
 static int needed_registers(GpuRun *r) {
@@ -182,7 +139,7 @@ static void run_lane(GpuRun *r, const GpuPass *p) {
 
 static void run_stage(GpuRun *r, GpuStage stage) {
   for (const GpuPass *p = gpu_passes; p->name; p++) {
-    if (p->stage != stage || is_left_out(r->o, p->name) || (p->when && !p->when(r))) continue;
+    if (p->stage != stage || gpu_leaves_out(r->o, p->name) || (p->when && !p->when(r))) continue;
     if (p->tile) run_tile(r, p);
     else run_lane(r, p);
     dump(r, p->name);

@@ -8,7 +8,7 @@
  * again, which takes as long as to compute them. So tiles of i1 go down in their block to their first user, when a
  * product stands between.
  */
-#include "gpu/lower/lower.h"
+#include "gpu/gpu.h"
 
 static bool uses(const Op *op, const Value *v) {
   stack_guard();

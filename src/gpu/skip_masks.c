@@ -7,7 +7,7 @@
  * comparisons of 32-bit indices: sums of scalars and ranges. It holds for all elements when it does at the ends of the
  * ranges; those are computed in 64 bits, so that an index which wraps is no index that fits.
  */
-#include "gpu/lower/lower.h"
+#include "gpu/gpu.h"
 
 typedef struct Bounds {
   Value *low, *high; /* i64 scalars */

@@ -123,6 +123,11 @@ bool layout_is_mma(const Type *acc, const Layout *l) {
   return found == (1 | m * 8);
 }
 
+bool layout_dot_is_mma(const Op *dot) {
+  Dtype as[2];
+  return layout_mma_type(dot, true, as) && layout_is_mma(dot->out[0]->type, dot->out[0]->layout);
+}
+
 bool layout_is_wgmma(const Type *acc, const Layout *l) {
   if (acc->rank != 2 || l->warp_bits < 2 || !layout_is_mma(acc, l)) return false;
   const uint32_t *warps = l->basis + l->reg_bits + l->lane_bits, m = (uint32_t)acc->shape[1];

@@ -185,6 +185,8 @@ bool layout_takes_mma(const Op *dot, bool fp8, int num_warps, Dtype as[2]);
 /* Whether the accumulator is laid out for it: of row bits r and column bits c, registers c0 and r3, lanes c1 c2 r0 r1
  * r2, other vectors without these, each along one dim. */
 bool layout_is_mma(const Type *acc, const Layout *l);
+/* Whether tensor cores compute the dot, as it is laid out. */
+bool layout_dot_is_mma(const Op *dot);
 /* Whether wgmma can add to it: four warps hold 64 rows, 16 each. */
 bool layout_is_wgmma(const Type *acc, const Layout *l);
 /* Whether the dot is laid out so, for so many warps. */

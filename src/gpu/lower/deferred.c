@@ -14,21 +14,13 @@
  */
 #include "gpu/lower/lower.h"
 
-enum { AT_A, AT_X, BEHIND, GIVEN };
-
-struct LowerLater {
-  const Op *dot;
-  int where;
-}; /* GIVEN: dot is any operation */
-
 LowerLater *lower_later_create(Lower *l, int values) { return NEW_N(l->cx->arena, LowerLater, values); }
 
-static bool is_deferred(const Lower *l, const Value *v) { return l->later[v->id].dot != NULL; }
+bool lower_is_deferred(const Lower *l, const Value *v) { return l->later[v->id].dot != NULL; }
 
-bool lower_is_later(const Lower *l, const Op *op) { return op->out_count == 1 && is_deferred(l, op->out[0]); }
+bool lower_is_later(const Lower *l, const Op *op) { return op->out_count == 1 && lower_is_deferred(l, op->out[0]); }
 
-/* Whether op can be lowered as late as `until`, after it in the same block. */
-static bool can_wait(const Op *op, const Op *until) {
+bool lower_can_wait(const Op *op, const Op *until) {
   if (op->out_count != 1 || !op->out[0]->type->rank || op->body[0] || op->block != until->block) return false;
   Effect e = op_info[op->code].effect;
   if (op->code == OP_DOT || op->code == OP_SCAN || op->code == OP_RELAYOUT || (e != EFFECT_PURE && e != EFFECT_READ))
@@ -61,21 +53,20 @@ int lower_product_uses(const Op *from, const Value *v) {
  */
 static int product_uses(const Lower *l, const Op *from, const Value *v) {
   int n = lower_product_uses(from, v);
-  if (!lower_on_tensor_cores(from)) return n;
+  if (!layout_dot_is_mma(from)) return n;
   for (const Op *op = from->block->first; op; op = op->next)
     if (op->code == OP_TRANS && op->in[0] == v && lower_product_uses(from, op->out[0]) == l->uses[op->out[0]->id]) n++;
   return n;
 }
 
-static void defer(Lower *l, const Op *dot, int where, const Value *v, int uses) {
+static void defer(Lower *l, const Op *dot, LaterWhere where, const Value *v, int uses) {
   stack_guard();
   const Op *op = v->def;
-  if (!op || is_deferred(l, v) || l->uses[v->id] != uses || !can_wait(op, dot)) return;
+  if (!op || lower_is_deferred(l, v) || l->uses[v->id] != uses || !lower_can_wait(op, dot)) return;
   l->later[v->id] = (LowerLater){dot, where};
   for (int i = 0; i < op->in_count; i++)
     defer(l, dot, where, op->in[i],
-          op->code == OP_TRANS && lower_on_tensor_cores(dot) ? product_uses(l, dot, op->in[i])
-                                                             : uses_in(op, op->in[i]));
+          op->code == OP_TRANS && layout_dot_is_mma(dot) ? product_uses(l, dot, op->in[i]) : uses_in(op, op->in[i]));
 }
 
 /* ---- next tile --------------------------------------------------------------------------------------------------- */
@@ -108,7 +99,7 @@ static void defer_next(Lower *l, const Block *block) {
     const Op *op = next->def;
     if (!op || op->code != OP_LOAD || op->block != block || l->uses[next->id] != 1) continue;
     const Op *dot = last_product(l, block, block->args[i + 1]);
-    if (dot && can_wait(op, dot)) l->later[next->id] = (LowerLater){dot, BEHIND};
+    if (dot && lower_can_wait(op, dot)) l->later[next->id] = (LowerLater){dot, LATER_AFTER};
   }
 }
 
@@ -116,7 +107,7 @@ static void defer_next(Lower *l, const Block *block) {
 
 void lower_given(Lower *l, const Value *v, LaneValue **regs) {
   lower_set(l, v, regs);
-  l->later[v->id] = (LowerLater){v->def, GIVEN};
+  l->later[v->id] = (LowerLater){v->def, LATER_GIVEN};
 }
 
 void lower_plan_later(Lower *l, const Block *block) {
@@ -126,31 +117,7 @@ void lower_plan_later(Lower *l, const Block *block) {
     if (op->code != OP_DOT) continue;
     any = true;
     for (int k = 0; k < 2 && l->register_limited; k++)
-      defer(l, op, k ? AT_X : AT_A, op->in[k], product_uses(l, op, op->in[k]));
+      defer(l, op, k ? LATER_X : LATER_A, op->in[k], product_uses(l, op, op->in[k]));
   }
   if (any) defer_next(l, block);
 }
-
-/* With what it is made of, where the product that this was deferred to found it in shared memory. */
-static void lower_with_operands(Lower *l, Op *op) {
-  stack_guard();
-  for (int i = 0; i < op->in_count; i++)
-    if (!lower_get(l, op->in[i]) && is_deferred(l, op->in[i])) lower_with_operands(l, op->in[i]->def);
-  lower_op(l, op);
-}
-
-/* What was deferred to `planned`, now. */
-static void lower_now(Lower *l, const Op *planned, int where, const Op *dot) {
-  for (Op *op = planned->block->first; op && op != planned; op = op->next)
-    if (lower_is_later(l, op) && l->later[op->out[0]->id].dot == planned && l->later[op->out[0]->id].where == where &&
-        (planned == dot || can_wait(op, dot)))
-      lower_with_operands(l, op);
-}
-
-/* Another product may have loaded it already: held until this one it would take registers. */
-void lower_operand_now(Lower *l, const Op *dot, int k) {
-  LowerLater later = l->later[dot->in[k]->id];
-  if (later.dot) lower_now(l, later.dot, later.where, dot);
-}
-
-void lower_next_now(Lower *l, const Op *dot) { lower_now(l, dot, BEHIND, dot); }

@@ -94,11 +94,6 @@ static int64_t room_for(const Lower *l, const Op *op, int registers) {
   return all * (one ? budgets->shared_of_one : budgets->shared_of_two) / 8;
 }
 
-bool lower_on_tensor_cores(const Op *dot) {
-  Dtype as[2];
-  return layout_mma_type(dot, true, as) && layout_is_mma(dot->out[0]->type, dot->out[0]->layout);
-}
-
 /* Whether neighbours along k are to lie side by side in memory: of 8 bits always, since no load brings four k's of a
  * line that lies across. */
 static bool to_lie_along(const Dot *d, const DotOperand *o, int k) {
@@ -131,7 +126,7 @@ static Dot dot_make(Lower *l, const Op *op) {
            .layout = op->out[0]->layout,
            .chunk_bits = s.k,
            .pieces = PRECISION_TF32};
-  d.mma = lower_on_tensor_cores(op);
+  d.mma = layout_dot_is_mma(op);
   if (d.mma) layout_mma_type(op, l->fp8, d.types);
   d.kind = lane_kind_of(&(Type){.dtype = d.types[0]});
   d.pack = layout_mma_pack(d.types[0]);

@@ -3,7 +3,7 @@
  * One walk over the tile IR. Each tile value becomes an array of lane values: a scalar one, a tensor one for each
  * register of its layout, in the order of the register's number. Values with a zero warp or lane vector are held alike
  * by several threads; what must happen once (stores, atomics, prints) is guarded by lower_first_holder. Each
- * file here takes a group of operations (the table in lower.c).
+ * file here takes a group of operations (the table in lower.c); walk.c calls them.
  */
 #ifndef NEREID_LOWER_H
 #define NEREID_LOWER_H
@@ -13,13 +13,21 @@
 #include "layout/layout.h"
 
 typedef struct StagedOperand StagedOperand;
-typedef struct LowerLater LowerLater;
-typedef struct Lower {
+typedef struct Lower Lower;
+typedef void (*LowerFn)(Lower *l, Op *op);
+/* What a value waits for: to be an operand of `dot`, the next iteration's one after it, or (given) nothing any more. */
+typedef enum { LATER_A, LATER_X, LATER_AFTER, LATER_GIVEN } LaterWhere;
+typedef struct LowerLater {
+  const Op *dot;
+  LaterWhere where;
+} LowerLater;
+struct Lower {
   Context *cx;
   Func *f;
   const GpuTarget *target;
-  bool wgmma; /* products may be those of warpgroups */
-  bool fp8;   /* tensor cores take it */
+  const LowerFn *table; /* by OpCode */
+  bool wgmma;           /* products may be those of warpgroups */
+  bool fp8;             /* tensor cores take it */
   LaneFunc *out;
   LaneBuilder b;
   int statements;               /* lowered so far: LaneOp.statement */
@@ -43,20 +51,13 @@ typedef struct Lower {
   VEC(int) in_flight;            /* buffers that asynchronous dots read */
   struct LowerRing **rings;      /* by Value.id: of RING's results (lower/ring.c) */
   int divergent;                 /* depth of bodies on scalars: there threads go their own ways */
-} Lower;
+};
 
-/* ---- lower.c ----------------------------------------------------------------------------------------------------- */
+/* ---- values.c ---------------------------------------------------------------------------------------------------- */
 LaneValue **lower_get(Lower *l, const Value *v);            /* its registers */
 void lower_set(Lower *l, const Value *v, LaneValue **regs); /* the array must live in the arena */
 int lower_count(const Value *v);                            /* 1 for scalars */
 LaneValue **lower_array(Lower *l, int n);
-/* its operations but the one that ends it (yield, condition) */
-void lower_block(Lower *l, Block *block);
-void lower_op(Lower *l, Op *op);
-Op *lower_body(Lower *l, Block *block); /* likewise, and returns that one */
-/* A body on scalars (reduce, scan, map) with these values for its arguments; out gets what it yields. May be called
- * again and again. */
-void lower_inline(Lower *l, Block *body, LaneValue *const *args, LaneValue **out);
 /* Flat element index held by this thread in register r: thread part xor register part, where xor is an addition
  * whenever the bits are disjoint (then a plain `add` of a constant, which folds into addresses). */
 LaneValue *lower_element(Lower *l, const Layout *layout, int reg);
@@ -70,6 +71,16 @@ LaneValue *lower_first_holder(Lower *l, const Layout *layout);
  * what r & ~bits holds. */
 uint32_t lower_same(const Value *v);
 LaneValue *lower_and(Lower *l, LaneValue *p, LaneValue *q); /* of predicates; NULL means true */
+
+/* ---- walk.c ------------------------------------------------------------------------------------------------------ */
+/* The operations of a block but the one that ends it (yield, condition), which it returns. */
+Op *lower_body(Lower *l, Block *block);
+/* A body on scalars (reduce, scan, map) with these values for its arguments; out gets what it yields. May be called
+ * again and again. */
+void lower_inline(Lower *l, Block *body, LaneValue *const *args, LaneValue **out);
+/* What waits for operand k of the product, which is about to be written; and after both are written. */
+void lower_operand_now(Lower *l, const Op *dot, int k);
+void lower_next_now(Lower *l, const Op *dot);
 
 /* ---- by group; each sets the op's results ------------------------------------------------------------------------ */
 void lower_element_op(Lower *l, Op *op); /* lower/element.c: arithmetic, cmp, select, addptr, fma; packed halves */
@@ -90,18 +101,17 @@ void lower_map(Lower *l, Op *op);            /* lower/scan.c */
 void lower_sort(Lower *l, Op *op);           /* lower/sort.c */
 void lower_gather(Lower *l, Op *op);         /* lower/gather.c: gather, histogram */
 void lower_dot(Lower *l, Op *op);            /* lower/dot.c */
-/* lower/deferred.c: what of a block waits for its products; then, from lower_dot, where operand k of the product is
- * about to be written, and after both writes. */
+/* lower/deferred.c: what of a block waits for its products */
 void lower_plan_later(Lower *l, const Block *block);
 LowerLater *lower_later_create(Lower *l, int values);
-bool lower_on_tensor_cores(const Op *dot);
 /* of v as an operand of products in the block of `from`, there and after */
 int lower_product_uses(const Op *from, const Value *v);
 bool lower_is_later(const Lower *l, const Op *op);
+bool lower_is_deferred(const Lower *l, const Value *v);
+/* whether op can be lowered as late as `until`, after it in the same block */
+bool lower_can_wait(const Op *op, const Op *until);
 /* what an operation before v's has found out by the way: v's will not be lowered */
 void lower_given(Lower *l, const Value *v, LaneValue **regs);
-void lower_operand_now(Lower *l, const Op *dot, int k);
-void lower_next_now(Lower *l, const Op *dot);
 /* writes what the products in a loop take from outside; the caller takes it back after the loop */
 void lower_dots_before(Lower *l, Op *loop);
 void lower_ring(Lower *l, Op *op); /* lower/ring.c: rings in shared memory, and waits for what is in flight */

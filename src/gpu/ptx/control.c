@@ -116,7 +116,7 @@ void ptx_block(Ptx *p, const LaneBlock *b) {
   stack_guard();
   for (const LaneOp *op = b->first; op; op = op->next) {
     if (op->code == LANE_YIELD || op->code == LANE_CONDITION) return;
-    ptx_op(p, op);
+    p->print_op(p, op);
   }
 }
 

@@ -1,5 +1,5 @@
-/* lane IR -> PTX text: the module, the kernel's frame, registers and constants. ptx.h says how values become registers;
- * the other ptx_*.c print the operations. The forms of instructions and what each target takes are those of the PTX
+/* lane IR -> PTX text: the module, the kernel's frame, and which file prints which operation. ptx.h says how values
+ * become registers. The forms of instructions and what each target takes are those of the PTX
  * ISA 9.0, tried with its assembler.
  *
  *     .version 8.1
@@ -19,138 +19,6 @@
  * The body is printed first, since only then the numbers of registers are known.
  */
 #include "gpu/ptx/ptx.h"
-
-static const char *const type_names[] = {"pred", "b16", "b32", "b64"};
-static const char *const prefixes[] = {"%p", "%h", "%r", "%rd"};
-
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
-
-static char *digits(uint64_t v, char *end) {
-  *--end = 0;
-  do *--end = (char)('0' + v % 10);
-  while (v /= 10);
-  return end;
-}
-
-void ptx_put_int(Ptx *p, int64_t v) { put(p, ptx_int(v).s); }
-
-Arg ptx_text(const char *s) {
-  Arg a;
-  snprintf(a.s, sizeof a.s, "%s", s);
-  return a;
-}
-
-Arg ptx_int(int64_t v) {
-  Arg a;
-  char text[24], *at = digits(v < 0 ? -(uint64_t)v : (uint64_t)v, text + sizeof text);
-  if (v < 0) *--at = '-';
-  memcpy(a.s, at, (size_t)(text + sizeof text - at));
-  return a;
-}
-
-static Arg numbered(const char *prefix, int number) {
-  Arg a;
-  char text[16], *at = digits((uint64_t)number, text + sizeof text);
-  size_t n = strlen(prefix);
-  memcpy(a.s, prefix, n);
-  memcpy(a.s + n, at, (size_t)(text + sizeof text - at));
-  return a;
-}
-
-static Arg hex(const char *prefix, uint64_t v, int width) {
-  Arg a;
-  size_t n = strlen(prefix);
-  memcpy(a.s, prefix, n);
-  for (int i = 0; i < width; i++) a.s[n + (size_t)i] = "0123456789ABCDEF"[v >> 4 * (width - 1 - i) & 15];
-  a.s[n + (size_t)width] = 0;
-  return a;
-}
-
-void ptx_open(Ptx *p, const LaneOp *op, const char *mnemonic) {
-  put(p, "\t");
-  if (op && op->guard) {
-    Arg guard = ptx_reg(p, op->guard);
-    put(p, op->guard_not ? "@!" : "@");
-    put(p, guard.s);
-    put(p, " ");
-  }
-  put(p, mnemonic);
-}
-
-void ptx_args(Ptx *p, int n, const Arg *args) {
-  for (int i = 0; i < n; i++) {
-    put(p, i ? ", " : " ");
-    put(p, args[i].s);
-  }
-  put(p, ";\n");
-}
-
-/* ---- registers and constants ------------------------------------------------------------------------------------- */
-
-const char *ptx_type_name(LaneType t) { return type_names[t]; }
-
-bool ptx_const(const LaneValue *v, uint64_t *bits) {
-  if (!v->def || v->def->code != LANE_CONST) return false;
-  *bits = (uint64_t)v->def->imm;
-  return true;
-}
-
-const LaneValue *ptx_value(const Ptx *p, const LaneValue *v) {
-  while (p->same[v->id]) v = p->same[v->id];
-  return v;
-}
-
-Arg ptx_fresh(Ptx *p, LaneType t) { return numbered(prefixes[t], ++p->count[t]); }
-
-void ptx_move(Ptx *p, LaneType t, const LaneOp *guard, Arg to, Arg from) {
-  ptx_open(p, guard, "mov.");
-  put(p, type_names[t]);
-  ptx_args_of(p, to, from);
-}
-
-static Arg immediate(LaneKind k, uint64_t bits) {
-  switch (k) {
-    case LK_F32: return hex("0f", (uint32_t)bits, 8);
-    case LK_F64: return hex("0d", bits, 16);
-    case LK_PRED: return ptx_int(bits & 1);
-    case LK_B32: return (uint32_t)bits < 65536 ? ptx_int((int64_t)(uint32_t)bits) : hex("0x", (uint32_t)bits, 8);
-    case LK_B64: return bits < 65536 ? ptx_int((int64_t)bits) : hex("0x", bits, 16);
-    case LK_U32: return ptx_int((uint32_t)bits);
-    case LK_S64: return ptx_int((int64_t)bits);
-    case LK_U64: return bits >> 63 ? hex("0x", bits, 16) : ptx_int((int64_t)bits);
-    default: return lane_kind_info[k].type == LT_B16 ? hex("0x", (uint16_t)bits, 4) : ptx_int((int32_t)bits);
-  }
-}
-
-/* Set at the kernel's beginning, so that every use has it. */
-Arg ptx_const_reg(Ptx *p, LaneType t, uint64_t bits) {
-  Arg r = ptx_fresh(p, t);
-  Buf *before = p->out;
-  p->out = &p->entry;
-  ptx_move(p, t, NULL, r, immediate(lane_bits_kind(t), bits));
-  p->out = before;
-  return r;
-}
-
-Arg ptx_reg(Ptx *p, const LaneValue *v) {
-  v = ptx_value(p, v);
-  int *number = &p->number[v->id];
-  uint64_t bits;
-  if (!*number) {
-    if (ptx_const(v, &bits)) ptx_const_reg(p, v->type, bits), *number = p->count[v->type];
-    else *number = ++p->count[v->type];
-  }
-  return numbered(prefixes[v->type], *number);
-}
-
-Arg ptx_arg(Ptx *p, const LaneValue *v, LaneKind k) {
-  uint64_t bits;
-  v = ptx_value(p, v);
-  bool takes_immediates = lane_kind_info[k].type != LT_B16 && k != LK_F16X2 && k != LK_BF16X2;
-  if (k == LK_B16) takes_immediates = true;
-  if (takes_immediates && ptx_const(v, &bits)) return immediate(k, bits);
-  return ptx_reg(p, v);
-}
 
 /* ---- places in the source ---------------------------------------------------------------------------------------- */
 
@@ -189,7 +57,7 @@ static void put_line(Ptx *p, const Span *span) {
 
 static void ptx_param(Ptx *p, const LaneValue *to, int i) {
   const Type *t = p->f->param_types[i];
-  Arg r = ptx_reg(p, to), from = numbered("[p", i);
+  Arg r = ptx_reg(p, to), from = ptx_numbered("[p", i);
   strcat(from.s, "]");
   if (to->type == LT_PRED) {
     Arg byte = ptx_fresh(p, LT_B32);
@@ -201,13 +69,13 @@ static void ptx_param(Ptx *p, const LaneValue *to, int i) {
   }
   LaneKind k = t ? lane_kind_of(t) : LK_U64;
   ptx_open(p, NULL, "ld.param.");
-  put(p, lane_kind_info[k].bits < 32 && to->type == LT_B32 ? lane_kind_info[k].name : type_names[to->type]);
+  put(p, lane_kind_info[k].bits < 32 && to->type == LT_B32 ? lane_kind_info[k].name : ptx_type_name(to->type));
   ptx_args_of(p, r, from);
 }
 
 static void ptx_special(Ptx *p, const LaneOp *op) {
   ptx_open(p, NULL, "mov.");
-  put(p, type_names[op->out[0]->type]);
+  put(p, ptx_type_name(op->out[0]->type));
   Arg name = ptx_text("%");
   strcat(name.s, op->special == SP_LANE ? "laneid" : lane_special_names[op->special]);
   ptx_args_of(p, ptx_reg(p, op->out[0]), name);
@@ -215,14 +83,14 @@ static void ptx_special(Ptx *p, const LaneOp *op) {
 
 static void ptx_shared(Ptx *p, const LaneOp *op) {
   int offset = p->f->buffers.at[op->buffer].offset;
-  Arg at = offset ? numbered("$shared+", offset) : ptx_text("$shared");
+  Arg at = offset ? ptx_numbered("$shared+", offset) : ptx_text("$shared");
   ptx_move(p, LT_B32, NULL, ptx_reg(p, op->out[0]), at);
 }
 
 static void ptx_pack(Ptx *p, const LaneOp *op) {
   Arg low = ptx_reg(p, op->in[0]), high = ptx_reg(p, op->in[1]), to = ptx_reg(p, op->out[0]);
   ptx_open(p, NULL, "mov.");
-  put(p, type_names[op->out[0]->type]);
+  put(p, ptx_type_name(op->out[0]->type));
   put(p, " ");
   put(p, to.s);
   put(p, ", {");
@@ -235,7 +103,7 @@ static void ptx_pack(Ptx *p, const LaneOp *op) {
 static void ptx_unpack(Ptx *p, const LaneOp *op) {
   Arg from = ptx_reg(p, op->in[0]), low = ptx_reg(p, op->out[0]), high = ptx_reg(p, op->out[1]);
   ptx_open(p, NULL, "mov.");
-  put(p, type_names[op->in[0]->type]);
+  put(p, ptx_type_name(op->in[0]->type));
   put(p, " {");
   put(p, low.s);
   put(p, ", ");
@@ -245,7 +113,7 @@ static void ptx_unpack(Ptx *p, const LaneOp *op) {
   put(p, ";\n");
 }
 
-void ptx_op(Ptx *p, const LaneOp *op) {
+static void print_op(Ptx *p, const LaneOp *op) {
   if (op->code == LANE_CONST) return;
   if (p->lines) put_line(p, op->span);
   switch (op->code) {
@@ -361,7 +229,8 @@ static void put_module(Buf *out, Ptx *p) {
   p->said.bounds_end = out->n;
   buf_puts(out, "{\n");
   for (int i = 0; i < 4; i++)
-    if (p->count[i]) buf_printf(out, "\t.reg .%s %s<%d>;\n", type_names[i], prefixes[i], p->count[i] + 1);
+    if (p->count[i])
+      buf_printf(out, "\t.reg .%s %s<%d>;\n", ptx_type_name((LaneType)i), ptx_prefix((LaneType)i), p->count[i] + 1);
   if (p->records) ptx_record_registers(out);
   put_text(out, &p->entry);
   put_text(out, &p->body);
@@ -371,7 +240,7 @@ static void put_module(Buf *out, Ptx *p) {
 
 GpuPtx gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines) {
   Ptx *p = NEW(f->cx->arena, Ptx);
-  *p = (Ptx){.cx = f->cx, .f = f, .target = t, .version = t->ptx_version, .lines = lines};
+  *p = (Ptx){.cx = f->cx, .f = f, .target = t, .version = t->ptx_version, .lines = lines, .print_op = print_op};
   p->number = NEW_N(f->cx->arena, int, f->value_count + 1);
   p->same = NEW_N(f->cx->arena, const LaneValue *, f->value_count + 1);
   volatile bool done = false;

@@ -18,7 +18,8 @@ typedef struct Arg {
   char s[32];
 } Arg;
 
-typedef struct Ptx {
+typedef struct Ptx Ptx;
+struct Ptx {
   Context *cx;
   const LaneFunc *f;
   const GpuTarget *target;
@@ -41,10 +42,11 @@ typedef struct Ptx {
   VEC(const Source *) sources;
   GpuPtx said; /* what has been printed so far */
   int sums, shuffles, barriers;
-  struct PtxCopy *copies; /* scratch of parallel copies, by value id */
-} Ptx;
+  struct PtxCopy *copies;                     /* scratch of parallel copies, by value id */
+  void (*print_op)(Ptx *p, const LaneOp *op); /* any operation (ptx.c) */
+};
 
-/* ---- ptx.c ------------------------------------------------------------------------------------------------------- */
+/* ---- ptx/write.c --------------------------------------------------------------------------------------------------- */
 static inline void put(Ptx *p, const char *s) { buf_puts(p->out, s); }
 void ptx_put_int(Ptx *p, int64_t v);
 /* a tab, the guard of an op (NULL: none), the mnemonic so far */
@@ -59,9 +61,10 @@ Arg ptx_fresh(Ptx *p, LaneType t);                   /* a register for a moment 
 Arg ptx_const_reg(Ptx *p, LaneType t, uint64_t bits);
 void ptx_move(Ptx *p, LaneType t, const LaneOp *guard, Arg to, Arg from);
 bool ptx_const(const LaneValue *v, uint64_t *bits);
-const char *ptx_type_name(LaneType t);                        /* "b32" */
+const char *ptx_type_name(LaneType t); /* "b32" */
+const char *ptx_prefix(LaneType t);    /* "%r" */
+Arg ptx_numbered(const char *prefix, int number);
 const LaneValue *ptx_value(const Ptx *p, const LaneValue *v); /* in whose register v lies */
-void ptx_op(Ptx *p, const LaneOp *op);                        /* any operation */
 
 /* ---- ptx/share.c ------------------------------------------------------------------------------------------------- */
 /* before anything is printed: which values of loops share a register */

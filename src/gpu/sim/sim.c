@@ -17,18 +17,6 @@
 
 #include <stdatomic.h>
 
-bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...) {
-  LaneSimFault *f = r->fault;
-  va_list ap;
-  va_start(ap, format);
-  vsnprintf(f->message, sizeof f->message, format, ap);
-  va_end(ap);
-  f->span = op ? op->span : NULL;
-  memcpy(f->program, r->program, sizeof f->program);
-  f->thread = thread;
-  return false;
-}
-
 /* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 static const int type_bytes[] = {[LT_PRED] = 1, [LT_B16] = 2, [LT_B32] = 4, [LT_B64] = 8};
