@@ -185,7 +185,8 @@ bool run_for(Run *run, const Node *node, int64_t n) {
 
   int64_t constant;
   bool down = !is_unsigned && stride < 0;
-  if (stride == 0 || (down && !value_is_const(op->in[2], &constant)))
+  bool enters = is_unsigned ? (uint64_t)i < (uint64_t)end : i < end;
+  if ((stride == 0 && enters) || (down && !value_is_const(op->in[2], &constant)))
     return run_fault(run, op, NULL, -1,
                      "the step of this loop is %lld, and a step computed at run time must be positive",
                      (long long)stride);

@@ -23,6 +23,11 @@ static void check_global(Front *fr, Span at, const char *name, const Py *v) {
     case PY_TUPLE:
       if (!v->tuple.n) return;
       break;
+    case PY_CLASS:
+      if (v->cls->is_aggregate || v->cls->is_namedtuple || v->is_constexpr) return;
+      fail_hint(cx, at, "give the kernel what it holds as a global of its own, made with tl.constexpr(...)",
+                "Cannot access global variable %s from within @jit'ed function: it is a class, and no tl.constexpr",
+                name);
     case PY_UNKNOWN: {
       bool module = !strncmp(v->library, "module ", 7);
       fail_hint(cx, at,

@@ -214,11 +214,17 @@ static Dtype promote_int(Dtype a, Dtype b) {
   return dtype_bits(u) >= dtype_bits(s) ? u : s;
 }
 
+/* What is known only at run time counts as true, as for Python. */
+static int hint_flag(const Py *range, const char *name, int flag) {
+  Py *p = range->range.hints ? py_dict_get_name(range->range.hints, name) : NULL;
+  return p && py_truth_known(p) ? flag : 0;
+}
+
 static int64_t hint_int(Front *fr, const Node *n, const Py *range, const char *name) {
   Py *p = range->range.hints ? py_dict_get_name(range->range.hints, name) : NULL;
   if (!p || p->kind == PY_NONE) return 0;
   if (p->kind != PY_INT && p->kind != PY_BOOL)
-    fail(fr->cx, core_span(fr, n), "tl.range's %s must be a constexpr, not %s", name, py_describe(fr, p));
+    fail(fr->cx, core_span(fr, n), "tl.range's %s must be a constexpr int, not %s", name, py_describe(fr, p));
   return (int64_t)p->i;
 }
 
@@ -230,7 +236,7 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   const Span *span = fr->b.span;
   Py *step_py = range->range.step;
   if (step_py && (step_py->kind == PY_INT || step_py->kind == PY_BOOL) && step_py->i == 0)
-    fail(cx, core_span(fr, n->For.iter), "the step of a loop cannot be 0");
+    warn(cx, core_span(fr, n->For.iter), "the step of this loop is 0: unless it has no iterations, it does not end");
   Value *lb = bound(fr, n->For.iter, range->range.start, 0, "start"),
         *ub = bound(fr, n->For.iter, range->range.stop, 0, "end");
   bool known_step = !step_py || step_py->kind != PY_TENSOR;
@@ -288,10 +294,9 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   body->parent = op;
   op->attr[0] = hint_int(fr, n, range, "num_stages");
   op->attr[1] = hint_int(fr, n, range, "loop_unroll_factor");
-  op->attr[2] = (hint_int(fr, n, range, "flatten") ? LOOP_FLATTEN : 0) |
-                (hint_int(fr, n, range, "warp_specialize") ? LOOP_WARP_SPECIALIZE : 0) |
-                (hint_int(fr, n, range, "disable_licm") ? LOOP_NO_LICM : 0) |
-                (hint_int(fr, n, range, "disallow_acc_multi_buffer") ? LOOP_NO_MULTI_BUFFER : 0);
+  op->attr[2] = hint_flag(range, "flatten", LOOP_FLATTEN) | hint_flag(range, "warp_specialize", LOOP_WARP_SPECIALIZE) |
+                hint_flag(range, "disable_licm", LOOP_NO_LICM) |
+                hint_flag(range, "disallow_acc_multi_buffer", LOOP_NO_MULTI_BUFFER);
   Value **results = NEW_N(cx->arena, Value *, count + 1);
   for (int i = 0; i < count; i++) results[i] = keep[i] < 0 ? original[i] : op->out[keep[i]];
   end_of_loop(fr, n, before, &carried, results);

@@ -70,6 +70,10 @@ int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *
 int lib_ints(Front *fr, Span at, const Builtin *b, const char *name, const Py *p, int64_t *out, int max);
 const char *lib_full_name(Front *fr, const Builtin *b); /* "tl.load", "libdevice.tanh" */
 
+/* What is called once for many elements must be a jit function: one of the kernel's file, or of the library's those
+ * that Triton has as such. */
+void lib_jit_function(Front *fr, Span at, const Builtin *b, const char *name, const Py *fn);
+
 /* ---- regions ----------------------------------------------------------------------------------------------------- */
 
 /* Where the builder stood, kept while a region's body is built: Builder keep = lib_enter(fr, block); ...; fr->b = keep.

@@ -202,6 +202,26 @@ int lib_shape(Front *fr, Span at, const Builtin *b, const char *name, const Py *
   return n;
 }
 
+/* ---- functions --------------------------------------------------------------------------------------------------- */
+
+void lib_jit_function(Front *fr, Span at, const Builtin *b, const char *name, const Py *fn) {
+  const Builtin *row = fn->kind == PY_BUILTIN ? fn->builtin.b : NULL;
+  if (row && (!strcmp(row->library, "helpers") ||
+              (!strcmp(row->library, "tl") && (row->name[0] == '_' || !strcmp(row->name, "cdiv")))))
+    return;
+  if (fn->kind == PY_FUNCTION && fn->fn->kind == FN_JIT) return;
+  if (fn->kind == PY_FUNCTION && fn->fn->kind == FN_CONSTEXPR)
+    lib_refuse(fr, at, "put @triton.jit above it",
+               "'ConstexprFunction' object has no attribute 'arg_names': `%s` of "
+               "%s must be a jit function, but it is the constexpr_function %s",
+               name, lib_full_name(fr, b), fn->fn->name);
+  bool callable = row || fn->kind == PY_FUNCTION;
+  lib_refuse(fr, at, "pass a @triton.jit function that calls it",
+             "'%s' object has no attribute 'fn': `%s` of %s must be a jit function, but it is %s",
+             callable ? "function" : "constexpr", name, lib_full_name(fr, b),
+             row ? lib_full_name(fr, row) : py_describe(fr, fn));
+}
+
 /* ---- regions ----------------------------------------------------------------------------------------------------- */
 
 Builder lib_enter(Front *fr, Block *block) {

@@ -175,6 +175,7 @@ static Py *call_map(Front *fr, const Builtin *b, Span at, Py **args) {
   int n = args[1]->tuple.n, pack = lib_small_int(fr, at, b, "pack", args[2]);
   if (n == 0) lib_fail(fr, at, b, NULL, "at least one tensor must be given");
   if (pack < 1) lib_fail(fr, at, b, NULL, "`pack` must be positive, but it is %d", pack);
+  lib_jit_function(fr, at, b, "scalar_fn", fn);
   Value **in = NEW_N(fr->cx->arena, Value *, n);
   for (int i = 0; i < n; i++) in[i] = lib_tensor(fr, at, b, "an argument", args[1]->tuple.at[i]);
   sem_broadcast_all(fr, at, n, in);

@@ -53,12 +53,7 @@ Value *lib_reduce_with(Front *fr, Value *x, int axis, Combine how) {
 
 /* A body from a function of the kernel: its results must be as many and of the very types of the inputs' elements. */
 static Op *combine_by(Front *fr, const Builtin *b, Span at, OpCode code, int k, Value **in, int axis, Py *fn) {
-  bool core =
-      fn->kind == PY_BUILTIN && (!strcmp(fn->builtin.b->library, "tl") || !strcmp(fn->builtin.b->library, "tl.math"));
-  if ((fn->kind != PY_FUNCTION && fn->kind != PY_BUILTIN) || (core && fn->builtin.b->name[0] != '_'))
-    lib_fail(fr, at, b, "pass a @triton.jit function that calls it",
-             "`combine_fn` must be a jit function, but it is %s",
-             core ? lib_full_name(fr, fn->builtin.b) : py_describe(fr, fn));
+  lib_jit_function(fr, at, b, "combine_fn", fn);
   Op *op = begin_combine(fr, code, k, in, axis);
   Block *body = op->body[0];
   Py **args = NEW_N(fr->cx->arena, Py *, 2 * k);
@@ -286,9 +281,12 @@ static Py *call_cumulative(Front *fr, const Builtin *b, Span at, Py **args) {
 
 static Value *sort_last(Front *fr, const Builtin *b, Span at, Value *x, const Py *dim, bool descending) {
   int rank = x->type->rank;
-  if (!lib_none(dim) && lib_axis(fr, at, b, "dim", dim, rank) != rank - 1)
-    lib_fail(fr, at, b, "bring the dim to the end with tl.permute",
-             "only the last dim (%d) can be sorted, but `dim` is %s", rank - 1, py_describe(fr, dim));
+  if (!lib_none(dim) && lib_int(fr, at, b, "dim", dim) != rank - 1)
+    lib_refuse(fr, at,
+               lib_axis(fr, at, b, "dim", dim, rank) == rank - 1 ? "leave `dim` out"
+                                                                 : "bring the dim to the end with tl.permute",
+               "only minor dimension is currently supported: %s sorts dim %d, but `dim` is %s", lib_full_name(fr, b),
+               rank - 1, py_describe(fr, dim));
   Op *op = build_op(&fr->b, OP_SORT, 1, &x, 1, &x->type);
   op->attr[0] = descending;
   return op->out[0];
@@ -305,7 +303,9 @@ static Py *call_topk(Front *fr, const Builtin *b, Span at, Py **args) {
   Value *x = number_block(fr, b, at, "x", args[0]);
   int rank = x->type->rank, n = x->type->shape[rank - 1],
       k = lib_none(args[1]) ? n : lib_small_int(fr, at, b, "k", args[1]);
-  if (k < 1 || k > n) lib_fail(fr, at, b, NULL, "`k` must be from 1 to %d, but it is %d", n, k);
+  if (k < 1) lib_refuse(fr, at, NULL, "topk: k must be greater than 0, but it is %d", k);
+  if (k > n)
+    lib_refuse(fr, at, NULL, "topk: k must not exceed the size of the selected dimension (%d), but it is %d", n, k);
   while (k & (k - 1)) k &= k - 1;
   if (k < n) x = widen_for_max(fr, at, x);
   Value *sorted = sort_last(fr, b, at, x, args[2], lib_bool(fr, at, b, "descending", args[3]));

@@ -206,8 +206,9 @@ void ptx_atomic(Ptx *p, const LaneOp *op) {
     cannot(p, op, "atomic addition of bf16");
   Arg at = ptx_address(p, op), regs[8], results[8];
   for (int i = 0; i < values; i++)
-    regs[i] = n > 1 || op->in[i + 1]->type == LT_B16 ? ptx_reg(p, op->in[i + 1])
-                                                     : ptx_arg(p, op->in[i + 1], lane_bits_kind(op->in[i + 1]->type));
+    regs[i] = n > 1 || op->in[i + 1]->type == LT_B16
+                  ? ptx_reg(p, op->in[i + 1])
+                  : ptx_arg(p, op->in[i + 1], op->rmw >= RMW_AND ? lane_bits_kind(op->in[i + 1]->type) : k);
   for (int i = 0; i < n; i++) /* of halves, _ crashes ptxas 13.0 */
     results[i] = op->out_count ? ptx_reg(p, op->out[i]) : half ? ptx_fresh(p, lane_kind_info[k].type) : ptx_text("_");
   ptx_open(p, op, red ? "red" : "atom");

@@ -62,12 +62,15 @@ typedef struct Step { /* one addition on the way from the carried value to the y
   Value *by;
 } Step;
 
-/* The additions that lead from `arg` to `next`, last first; 0 when it is anything else. All stand in `body` itself. */
+/* The additions that lead from `arg` to `next`, last first; 0 when it is anything else. All stand in `body` itself.
+ * A hint on `arg` itself stays with the tensor that is built from the offset; one on what is yielded says what the
+ * offset alone would not. */
 static int find_chain(const Block *body, Value *arg, Value *next, Step steps[MAX_CHAIN]) {
   int n = 0;
-  for (Value *v = value_resolve(next); v != arg; n++) {
+  for (Value *v = value_resolve(next); v != arg;) {
     Op *op = v->def;
     if (n == MAX_CHAIN || !op || op->block != body) return 0;
+    if (op->code == OP_HINT && n && value_resolve(op->in[0]) == arg) break;
     bool pointer = op->code == OP_ADDPTR, add = op->code == OP_ADD && !dtype_is_float(v->type->dtype);
     bool sub = op->code == OP_SUB && !dtype_is_float(v->type->dtype);
     if (!pointer && !add && !sub) return 0;
@@ -75,7 +78,7 @@ static int find_chain(const Block *body, Value *arg, Value *next, Step steps[MAX
     int by = add && !is_uniform(op->in[1]) ? 0 : 1;
     if (add && value_resolve(op->in[0]) != arg && value_resolve(op->in[1]) == arg) by = 0;
     if (!is_uniform(op->in[by])) return 0;
-    steps[n] = (Step){op, op->in[by]};
+    steps[n++] = (Step){op, op->in[by]};
     v = value_resolve(op->in[1 - by]);
   }
   return n;

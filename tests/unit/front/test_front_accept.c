@@ -135,6 +135,10 @@ static void casts_that_round_nothing(void **state) {
 static void library_functions_take_more(void **state) {
   (void)state;
   body_is_taken("tl.static_assert(tl.topk(tl.arange(0, 16), 5).shape[0] == 4)");
+  body_is_taken("tl.static_assert(tl.topk(tl.arange(0, 16), 1).shape[0] == 1)");
+  body_is_taken("tl.store(out, tl.reduce(tl.arange(0, 16), 0, tl.cdiv))");
+  body_is_taken("for i in range(0, n, 0):\n    tl.store(out + i, 1)");
+  body_is_taken("for i in tl.range(n, flatten=n > 3, warp_specialize=None):\n    tl.store(out + i, 1)");
   body_is_taken("tl.static_assert(tl.standard.sort_impl(tl.arange(0, 16), descending=True).shape[0] == 16)");
   body_is_taken("tl.static_assert(tl.zeros([0], tl.float32).shape[0] == 0)");
   body_is_taken("tl.static_assert(tl.trans(tl.full((2, 0), 1, tl.int32)).shape[1] == 2)");

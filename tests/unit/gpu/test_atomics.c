@@ -92,8 +92,9 @@ static const char *const scope_names[] = {"gpu", "cta", "sys"};
 enum { TYPES = sizeof all_types / sizeof *all_types, KINDS = sizeof kinds / sizeof *kinds };
 
 /* One kernel of everything in one shape: scalars (elements 0), tensors that each thread holds its own of, or tensors
- * with copies. An argument a type; %pt is its pointers, %vt its values, %ot where old values go. */
-static void write_kernel(Buf *out, int number, int elements, bool masked, bool used, bool orders) {
+ * with copies. An argument a type; %pt is its pointers, %vt its values (loaded, or constants), %ot where old values go.
+ */
+static void write_kernel(Buf *out, int number, int elements, bool masked, bool used, bool orders, bool constant) {
   char shape[16] = "";
   int count = 0;
   if (elements) snprintf(shape, sizeof shape, "[%d]", elements);
@@ -114,8 +115,10 @@ static void write_kernel(Buf *out, int number, int elements, bool masked, bool u
       buf_printf(out, "  %%s%d = splat %%a%d : *%s%s\n", t, t, type, shape);
       snprintf(base, sizeof base, "%%s%d", t);
     }
-    buf_printf(out, "  %%p%d = addptr %s, %%i : *%s%s\n  %%v%d = load %%p%d : %s%s\n", t, base, type, shape, t, t, type,
-               shape);
+    buf_printf(out, "  %%p%d = addptr %s, %%i : *%s%s\n", t, base, type, shape);
+    if (constant && *type != '*')
+      buf_printf(out, "  %%v%d = const {value=%s} : %s%s\n", t, strchr(type, 'f') ? "1.0" : "1", type, shape);
+    else buf_printf(out, "  %%v%d = load %%p%d : %s%s\n", t, t, type, shape);
   }
   for (int k = 0; k < KINDS; k++)
     for (int t = 0; t < TYPES; t++)
@@ -153,7 +156,7 @@ static void check_lines(Context *cx, const char *ptx, const GpuTarget *target, M
 static void compile(Context *cx, Buf *ptx, const GpuTarget *target, int number, bool orders) {
   static const int shapes[] = {0, 16, 128, 512}; /* 16: with copies; 512: vectors */
   Buf ir = {0};
-  write_kernel(&ir, number, shapes[number / 4], number & 1, number & 2, orders);
+  write_kernel(&ir, number, shapes[number % 16 / 4], number & 1, number & 2, orders, number >= 16);
   Func *f = tile_parse(cx, source_from_text(cx, "k.tile", ir.at, ir.n));
   buf_destroy(&ir);
   tile_optimize(f, NULL, NULL, true);
@@ -184,13 +187,14 @@ static void assemble(const Buf *text, const GpuTarget *target) {
 /* A target's kernels in one module: ptxas takes longer to start than for any of them. What the others are printed as is
  * among what these have: masks are guards, and atomics of tensors have no order, whatever `sem` says. */
 static void check_target(const GpuTarget *target) {
-  enum { KERNELS = 16 };
-  static const int assembled[] = {6, 0, 2, 12, 14}; /* the first one declares shared memory, for all */
+  enum { KERNELS = 32, ASSEMBLED = 9 }; /* from 16 on with constants */
+  static const int assembled[ASSEMBLED] = {6,  0,  2,  12, 14,
+                                           16, 18, 24, 26}; /* the first one declares shared memory, for all */
   Context *cx = context_create();
   Buf module = {0}, message = {0};
   if (context_try(cx)) {
     Map *names = map_create(cx->arena, true);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < ASSEMBLED; i++) {
       Buf ptx = {0};
       compile(cx, &ptx, target, assembled[i], assembled[i] < 4);
       check_lines(cx, ptx.at, target, names, false);
