@@ -155,7 +155,7 @@ static void append(LaneBlock *block, LaneOp *op) {
 
 static bool has_buffer(const LaneOp *op) {
   return op->code == LANE_SHARED || op->code == LANE_SHARED_READ || op->code == LANE_CP_ASYNC ||
-         (lane_is_access(op->code) && op->space == SPACE_SHARED);
+         lane_is_mbar(op->code) || lane_is_tensor(op->code) || (lane_is_access(op->code) && op->space == SPACE_SHARED);
 }
 
 LaneOp *lane_op_raw(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in, int out_count, const LaneType *out) {
@@ -532,6 +532,24 @@ LaneOp *lane_cp_async(LaneBuilder *b, int bytes, LaneValue *to, int64_t imm, int
                   .guard = real_guard(guard),
                   .buffer = (int16_t)buffer};
   return lane_op_raw(b, proto, 2, in, 0, NULL);
+}
+
+LaneOp *lane_mbar(LaneBuilder *b, LaneCode c, LaneValue *at, int64_t imm, int buffer, LaneValue *x) {
+  at = split_address(SPACE_SHARED, at, &imm);
+  LaneOp proto = {.code = c, .space = SPACE_SHARED, .imm = imm, .buffer = (int16_t)buffer};
+  return lane_op_raw(b, proto, x ? 2 : 1, (LaneValue *[]){at, x}, 0, NULL);
+}
+
+LaneOp *lane_tensor(LaneBuilder *b, LaneCode c, int rank, LaneValue *at, int64_t imm, int buffer, LaneValue *bar,
+                    LaneValue *map, LaneValue *const *coordinates) {
+  LaneValue *in[8];
+  int n = 0;
+  in[n++] = split_address(SPACE_SHARED, at, &imm);
+  if (bar) in[n++] = bar;
+  in[n++] = map;
+  for (int i = 0; i < rank && n < 8; i++) in[n++] = coordinates[i]; /* more the verifier finds */
+  LaneOp proto = {.code = c, .space = SPACE_SHARED, .imm = imm, .buffer = (int16_t)buffer};
+  return lane_op_raw(b, proto, n, in, 0, NULL);
 }
 
 /* ---- taking out, moving, walking --------------------------------------------------------------------------------- */

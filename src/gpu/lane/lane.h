@@ -93,6 +93,8 @@ typedef struct LaneInfo {
 } LaneInfo;
 extern const LaneInfo lane_info[LANE_COUNT];
 static inline bool lane_only_reads(LaneCode c) { return c == LANE_LD || c == LANE_LDMATRIX; }
+static inline bool lane_is_mbar(LaneCode c) { return c >= LANE_MBAR_INIT && c <= LANE_MBAR_WAIT; }
+static inline bool lane_is_tensor(LaneCode c) { return c >= LANE_TENSOR_LOAD && c <= LANE_TENSOR_RED; }
 static inline bool lane_is_access(LaneCode c) {
   return lane_only_reads(c) || c == LANE_ST || c == LANE_ATOM;
 } /* to memory; it has `space`, `buffer` and `imm` */
@@ -142,8 +144,8 @@ struct LaneOp {
   LaneValue *guard; /* NULL: always */
   bool guard_not;
   uint8_t rounding, ftz, approx, exact, nan, sat, unordered, right, uniform, warp, is_pure, is_volatile, trans;
-  uint8_t trans_a, trans_b, mixed;
-  uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll, waits;
+  uint8_t trans_a, trans_b, mixed, inc, read;
+  uint8_t space, cache, evict, rmw, sem, scope, shuffle, vote, pred, special, bit, bits, unroll, waits, warps;
   int16_t buffer; /* shared memory: which buffer of the func; -1 none */
   int statement;  /* the number of the tile operation that it is part of; 0: none */
   const char *text;
@@ -193,6 +195,7 @@ typedef struct LaneFunc {
   const Type **param_types; /* NULL for hidden ones */
   int64_t *param_divisible; /* as Func.arg_divisible; hidden ones 1 */
   int hidden_params;        /* how many at the end are hidden */
+  int maps;                 /* how many of these, the last ones, are tensor maps: the value is a map's address */
   bool uses_diag, uses_list;
   /* it records its regions (tile/passes/instrument.h), and has the hidden parameter for that; NULL: not */
   struct Instrument *instrument;
@@ -271,6 +274,11 @@ LaneOp *lane_simple(LaneBuilder *b, LaneCode c, int64_t imm, int buffer);
 /* bytes 4, 8 or 16; guard NULL: always */
 LaneOp *lane_cp_async(LaneBuilder *b, int bytes, LaneValue *to, int64_t imm, int buffer, LaneValue *from,
                       LaneValue *guard);
+/* mbar_init, mbar_arrive, mbar_expect, mbar_wait. x: what the operation takes beside the barrier, or NULL */
+LaneOp *lane_mbar(LaneBuilder *b, LaneCode c, LaneValue *at, int64_t imm, int buffer, LaneValue *x);
+/* tensor_load (bar: the mbarrier), tensor_store, tensor_red (bar NULL) */
+LaneOp *lane_tensor(LaneBuilder *b, LaneCode c, int rank, LaneValue *at, int64_t imm, int buffer, LaneValue *bar,
+                    LaneValue *map, LaneValue *const *coordinates);
 bool lane_is_const(const LaneValue *v, uint64_t *bits);
 /* x = base + offset, where offset is the constant that folding has moved outwards; base NULL when x is itself a
  * constant. */

@@ -14,7 +14,11 @@
  * is reuse: the first write over bytes that another warp may still be reading, or writing, for an earlier purpose:
  * another buffer's, or the same buffer's in the last round of a loop. The walk carries which buffers may have been read
  * and written since the last barrier on some path; a write over bytes of any of these gets a barrier before it. Loops
- * are walked until nothing changes, as what stands at the end of the body is also what stands at its beginning.
+ * are walked until nothing changes, as what stands at the end of the body is also what stands at its beginning. Before
+ * a copy by a tensor map writes, threads also fence: it goes by another proxy.
+ *
+ * Where an `if` parts the block's warps, barriers inside are of one part, and one of the block stands before it, where
+ * anything is to be waited for. mbarriers, and what the second part uses, keep their places from beginning to end.
  */
 #include "gpu/gpu.h"
 
@@ -22,6 +26,7 @@ typedef struct User {
   int first, last; /* positions of accesses; -1 when there are none */
   const LaneOp *first_op;
   const LaneBlock *home; /* the innermost block around all accesses */
+  bool stays;            /* from beginning to end */
 } User;
 
 /* Sets of buffers since the last barrier on some path. */
@@ -35,14 +40,21 @@ typedef struct Shared {
   Arena *arena;
   User *users;
   int n, words, position;
-  uint64_t *overlaps; /* n rows of `words`: buffers of common bytes */
+  const LaneOp *parted; /* the `if` that parts the warps here, or NULL */
+  int part;             /* which of its bodies this is */
+  uint64_t *overlaps;   /* n rows of `words`: buffers of common bytes */
 } Shared;
 
 static bool is_loop(const LaneOp *op) { return op->code == LANE_FOR || op->code == LANE_WHILE; }
 
 static bool is_access(const LaneOp *op) { return op->buffer >= 0 && op->code != LANE_SHARED; }
 
-static bool only_reads(const LaneOp *op) { return lane_only_reads(op->code) || op->code == LANE_SHARED_READ; }
+static bool only_reads(const LaneOp *op) {
+  return lane_only_reads(op->code) || op->code == LANE_SHARED_READ || op->code == LANE_TENSOR_STORE ||
+         op->code == LANE_TENSOR_RED;
+}
+
+static bool parts_warps(const LaneOp *op) { return op->code == LANE_IF && op->warps; }
 
 /* ---- lives ------------------------------------------------------------------------------------------------------- */
 
@@ -78,10 +90,16 @@ static void number_block(Shared *s, const LaneBlock *block) {
       }
       u->last = at;
       u->home = common_block(u->home, block);
+      u->stays |= lane_is_mbar(op->code) || (s->parted && s->part);
     }
     if (!op->body[0]) continue;
     LoopRange *range = is_loop(op) ? NEW(s->arena, LoopRange) : NULL;
-    for (int i = 0; i < 2 && op->body[i]; i++) number_block(s, op->body[i]);
+    bool parts = parts_warps(op);
+    for (int i = 0; i < 2 && op->body[i]; i++) {
+      if (parts) s->parted = op, s->part = i;
+      number_block(s, op->body[i]);
+    }
+    if (parts) s->parted = NULL;
     if (!range) continue;
     *range = (LoopRange){at, s->position++};
     op->note = range;
@@ -119,6 +137,8 @@ static void find_lives(Shared *s) {
     for (const LaneBlock *b = u->home; b->parent; b = b->parent->block) /* what an earlier round left may be read */
       if (is_loop(b->parent)) cover(u, b->parent);
   }
+  for (int i = 0; i < s->n; i++)
+    if (s->users[i].stays) s->users[i].first = 0, s->users[i].last = s->position;
 }
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
@@ -207,22 +227,30 @@ static void find_overlaps(Shared *s) {
     }
 }
 
-static void insert_barrier(Shared *s, LaneOp *before, bool warp) {
+static LaneOp *insert(Shared *s, LaneOp *before, LaneCode code) {
   LaneOp *op = NEW(s->arena, LaneOp);
-  op->code = LANE_BARRIER;
-  op->kind = LK_NONE;
-  op->buffer = -1;
-  op->warp = warp;
-  op->span = before->span;
+  *op = (LaneOp){.code = code, .kind = LK_NONE, .buffer = -1, .span = before->span};
   lane_insert_before(op, before);
+  return op;
 }
 
-/* A write of buffer b, by `op` or somewhere inside it. */
-static void before_write(Shared *s, LaneOp *op, int b, State *x) {
+static void insert_barrier(Shared *s, LaneOp *before, bool warp) {
+  LaneOp *op = insert(s, before, LANE_BARRIER);
+  int warps = !s->parted ? 0 : s->part ? s->f->num_warps - s->parted->warps : s->parted->warps;
+  op->warp = warp || warps == 1;
+  if (op->warp || !warps) return;
+  op->warps = (uint8_t)warps;
+  op->imm = s->part + 1;
+}
+
+/* A write of buffer b by `write`, which is `op` or somewhere inside it. */
+static void before_write(Shared *s, LaneOp *op, const LaneOp *write, State *x) {
+  int b = write->buffer;
   const uint64_t *overlaps = s->overlaps + (size_t)b * s->words;
   bool own = s->f->buffers.at[b].warp_local, hazard = has(x->read, b) && !own && !s->f->buffers.at[b].ring;
   for (int i = 0; i < s->words; i++) hazard |= ((x->read[i] | x->written[i]) & overlaps[i]) != 0;
   if (hazard) {
+    if (write->code == LANE_TENSOR_LOAD) insert(s, op, LANE_FENCE_PROXY);
     insert_barrier(s, op, false);
     state_clear(s, x);
   } else if (own && has(x->warp_read, b)) {
@@ -253,9 +281,9 @@ static void walk_divergent(Shared *s, LaneOp *at, const LaneOp *op, State *x, bo
   stack_guard();
   for (int i = 0; i < 2 && op->body[i]; i++)
     for (const LaneOp *o = op->body[i]->first; o; o = o->next) {
-      if (is_access(o)) {
+      if (is_access(o) && !lane_is_mbar(o->code)) {
         if (!writes) after_access(o, x);
-        else if (!only_reads(o)) before_write(s, at, o->buffer, x);
+        else if (!only_reads(o)) before_write(s, at, o, x);
       }
       walk_divergent(s, at, o, x, writes);
     }
@@ -274,15 +302,38 @@ static void walk_loop(Shared *s, LaneOp *op, State *x) {
   if (op->code == LANE_FOR) state_join(s, x, &begin);
 }
 
+static bool is_empty(const Shared *s, const State *x) {
+  for (int i = 0; i < 2 * s->words; i++)
+    if (x->read[i]) return false;
+  return true;
+}
+
+static void walk_parts(Shared *s, LaneOp *op, State *x) {
+  if (!is_empty(s, x)) insert_barrier(s, op, false);
+  state_clear(s, x);
+  State other = state_copy(s, x);
+  s->parted = op;
+  for (int i = 0; i < 2 && op->body[i]; i++) {
+    s->part = i;
+    walk(s, op->body[i], i ? &other : x);
+  }
+  s->parted = NULL;
+  state_join(s, x, &other);
+}
+
 static void walk(Shared *s, LaneBlock *block, State *x) {
   stack_guard();
   for (LaneOp *op = block->first; op; op = op->next) {
     if (op->code == LANE_BARRIER) {
       if (op->warp) memset(x->warp_read, 0, sizeof(uint64_t) * (size_t)s->words);
       else state_clear(s, x);
+    } else if (lane_is_mbar(op->code)) {
+      continue; /* they order themselves */
     } else if (is_access(op)) {
-      if (!only_reads(op)) before_write(s, op, op->buffer, x);
+      if (!only_reads(op)) before_write(s, op, op, x);
       after_access(op, x);
+    } else if (parts_warps(op)) {
+      walk_parts(s, op, x);
     } else if (op->body[0] && !op->uniform && !has_barrier(op)) {
       walk_divergent(s, op, op, x, true);
       walk_divergent(s, op, op, x, false);

@@ -55,7 +55,7 @@ static void put_attrs(Printer *p, const LaneOp *op) {
   int n = lane_attrs(op->code, attrs);
   Buf *out = p->out;
   const char *before = " {";
-  bool memory = lane_is_access(op->code);
+  bool memory = lane_is_access(op->code) || lane_is_mbar(op->code) || lane_is_tensor(op->code);
   for (int i = 0; i < n; i++) {
     const LaneAttr *a = attrs[i];
     uint8_t byte = *((const uint8_t *)op + a->offset);
@@ -173,6 +173,7 @@ void lane_print(Buf *out, const LaneFunc *f, bool spans) {
   }
   buf_printf(out, ") warps=%d", f->num_warps);
   if (f->hidden_params) buf_printf(out, " hidden=%d", f->hidden_params);
+  if (f->maps) buf_printf(out, " maps=%d", f->maps);
   if (f->uses_diag) buf_puts(out, " diag=1");
   if (f->uses_list) buf_puts(out, " list=1");
   if (f->shared_bytes) buf_printf(out, " shared=%d", f->shared_bytes);

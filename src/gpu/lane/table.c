@@ -94,6 +94,7 @@ bool lane_result_type(const LaneOp *op, LaneType *out) {
     case LANE_MMA: return *out = lane_kind_info[lane_mma_sum(op->kind)].type, true;
     case LANE_MULWIDE: return *out = LT_B64, true;
     case LANE_SETP: return *out = LT_PRED, true;
+    case LANE_ELECT: return *out = LT_PRED, true;
     case LANE_VOTE: return *out = op->vote == VOTE_BALLOT ? LT_B32 : LT_PRED, true;
     case LANE_CVT:
     case LANE_CVT2:
@@ -169,6 +170,8 @@ static const LaneAttr attrs[] = {
     FLAG("volatile", is_volatile),
     FLAG("trans", trans),
     FLAG("mixed", mixed),
+    FLAG("inc", inc),
+    FLAG("read", read),
     FLAG("trans_a", trans_a),
     FLAG("trans_b", trans_b),
     WORD("rounding", rounding, roundings, false),
@@ -186,6 +189,7 @@ static const LaneAttr attrs[] = {
     NUMBER("bit", bit),
     NUMBER("bits", bits),
     NUMBER("unroll", unroll),
+    NUMBER("warps", warps),
 };
 
 int lane_attrs(LaneCode code, const LaneAttr *out[LANE_MAX_ATTRS]) {
@@ -201,7 +205,7 @@ int lane_attrs(LaneCode code, const LaneAttr *out[LANE_MAX_ATTRS]) {
 }
 
 bool lane_same_attrs(const LaneOp *a, const LaneOp *b) {
-  size_t first = offsetof(LaneOp, rounding), end = offsetof(LaneOp, unroll) + sizeof a->unroll;
+  size_t first = offsetof(LaneOp, rounding), end = offsetof(LaneOp, warps) + sizeof a->warps;
   return a->kind == b->kind && a->to == b->to && a->imm == b->imm && a->buffer == b->buffer &&
          !memcmp((const char *)a + first, (const char *)b + first, end - first);
 }

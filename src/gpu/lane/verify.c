@@ -5,7 +5,8 @@
  * Kinds and the types of operands are in one table (rules). A value may be used where it is visible: below its
  * definition in the same block or one inside it. Operations that all lanes of a warp must reach together may not stand
  * under control that is not uniform: an `if`, `for` or `while` without that mark, but for a `for` whose bounds are
- * constants or parameters. What holds of asynchronous products stands in verify_products.c.
+ * constants or parameters. An `if` that parts the block by warps gives each part barriers of its own; in a part, what
+ * is uniform is so for the part's threads. What holds of asynchronous products stands in verify_products.c.
  */
 #include "gpu/lane/table.h"
 
@@ -15,6 +16,8 @@ typedef struct Verifier {
   const LaneValue **visible; /* by id: the value itself while it may be used */
   const LaneValue **seen;    /* by id: defined somewhere */
   int divergent;             /* how many open control operations are not uniform */
+  const LaneOp *parted;      /* the `if` that has parted the block here, or NULL */
+  int part;                  /* which of its bodies this is */
 } Verifier;
 
 static NORETURN void wrong(Verifier *v, const LaneOp *op, const char *format, ...) PRINTF_LIKE(3, 4);
@@ -122,7 +125,21 @@ static const Rule rules[LANE_COUNT] = {
     [LANE_SHARED_READ] = {ANY, ""},
     [LANE_VOTE] = {ANY, "p"},
     [LANE_REDUX] = {INT32 | K(B32), "w"},
+    [LANE_MBAR_INIT] = {ANY, "aw"},
+    [LANE_MBAR_ARRIVE] = {ANY, "a"},
+    [LANE_MBAR_EXPECT] = {ANY, "aw"},
+    [LANE_MBAR_WAIT] = {ANY, "aw"},
+    [LANE_FENCE_MBAR] = {ANY, ""},
+    [LANE_TENSOR_LOAD] = {ANY, "awgw"},
+    [LANE_TENSOR_STORE] = {ANY, "agw"},
+    [LANE_TENSOR_RED] = {ANY, "agw"},
+    [LANE_BULK_COMMIT] = {ANY, ""},
+    [LANE_BULK_WAIT] = {ANY, ""},
+    [LANE_PREFETCH_MAP] = {ANY, "g"},
+    [LANE_ELECT] = {ANY, ""},
+    [LANE_SETMAXNREG] = {ANY, ""},
     [LANE_BARRIER] = {ANY, ""},
+    [LANE_BARRIER_ARRIVE] = {ANY, ""},
     [LANE_FENCE] = {ANY, ""},
     [LANE_FOR] = {INTS, "kkk*"},
     [LANE_WHILE] = {ANY, "*"},
@@ -265,8 +282,35 @@ static void check_wgmma(Verifier *v, const LaneOp *op) {
     wrong(v, op, "only operands of 16 bits may lie across");
   int n = 2 * op->out_count, inputs = lane_wgmma_inputs(op);
   if (n % 8 || n > 256) wrong(v, op, "%d columns", n);
-  if (v->f->num_warps % 4) wrong(v, op, "%d warps are no warpgroups", v->f->num_warps);
   if (inputs != 2 && inputs != 5) wrong(v, op, "%d operands", op->in_count);
+}
+
+/* Warps that stand here: the block's, or those of its part. */
+static int warps_here(const Verifier *v) {
+  if (!v->parted) return v->f->num_warps;
+  return v->part ? v->f->num_warps - v->parted->warps : v->parted->warps;
+}
+
+enum { MOST_BARRIERS = 16 };
+
+static void check_barrier(Verifier *v, const LaneOp *op) {
+  bool named = op->code == LANE_BARRIER_ARRIVE || op->warps;
+  if (op->warp ? named || op->imm : !named && op->imm) wrong(v, op, "it has number %lld", (long long)op->imm);
+  if (!op->warp && !named && v->parted) wrong(v, op, "it is the block's, but only a part of its warps is here");
+  if (!named) return;
+  if (op->imm < 1 || op->imm >= MOST_BARRIERS) wrong(v, op, "there is no barrier %lld", (long long)op->imm);
+  if (op->warps < 1 || op->warps > v->f->num_warps) wrong(v, op, "it is of %d warps", op->warps);
+}
+
+/* Of a warpgroup's operation. */
+static void check_group(Verifier *v, const LaneOp *op) {
+  if (warps_here(v) % 4) wrong(v, op, "%d warps are no warpgroups", warps_here(v));
+}
+
+static void check_tensor(Verifier *v, const LaneOp *op) {
+  if (op->space != SPACE_SHARED) wrong(v, op, "one side is shared memory");
+  if (op->code == LANE_TENSOR_RED && (op->rmw > RMW_XOR || op->kind != LK_NONE)) wrong(v, op, "no such reduction");
+  check_offset(v, op);
 }
 
 static void check_attrs(Verifier *v, const LaneOp *op) {
@@ -305,7 +349,29 @@ static void check_attrs(Verifier *v, const LaneOp *op) {
       check_offset(v, op);
       break;
     case LANE_MMA: check_mma(v, op); break;
-    case LANE_WGMMA: check_wgmma(v, op); break;
+    case LANE_WGMMA:
+      check_wgmma(v, op);
+      check_group(v, op);
+      break;
+    case LANE_MBAR_WAIT:
+      if (op->guard) wrong(v, op, "it cannot have a guard");
+      /* FALLTHROUGH */
+    case LANE_MBAR_INIT:
+    case LANE_MBAR_ARRIVE:
+    case LANE_MBAR_EXPECT:
+      if (op->space != SPACE_SHARED) wrong(v, op, "an mbarrier is in shared memory");
+      if (op->imm % 8) wrong(v, op, "an mbarrier is aligned to 8 bytes");
+      check_offset(v, op);
+      break;
+    case LANE_TENSOR_LOAD:
+    case LANE_TENSOR_STORE:
+    case LANE_TENSOR_RED: check_tensor(v, op); break;
+    case LANE_SETMAXNREG:
+      if (op->imm < 24 || op->imm > 256 || op->imm % 8) wrong(v, op, "%lld registers", (long long)op->imm);
+      check_group(v, op);
+      break;
+    case LANE_BARRIER:
+    case LANE_BARRIER_ARRIVE: check_barrier(v, op); break;
     case LANE_WGMMA_WAIT:
       if (op->in_count != op->out_count) wrong(v, op, "%d operands and %d results", op->in_count, op->out_count);
       break;
@@ -389,11 +455,16 @@ static void check_control(Verifier *v, const LaneOp *op) {
       break;
     default: check_args(v, op, 0, 0, NULL, 0); check_args(v, op, 1, 0, NULL, 0);
   }
-  bool uniform = is_uniform(op);
+  bool parts = op->code == LANE_IF && op->warps;
+  if (parts && (v->parted || v->divergent || op->out_count || op->warps >= v->f->num_warps))
+    wrong(v, op, "it cannot part the block here, or so");
+  bool uniform = parts || is_uniform(op);
   v->divergent += !uniform;
+  if (parts) v->parted = op;
   for (int i = 0; i < 2; i++) {
     LaneBlock *body = op->body[i];
     if (!body) continue;
+    if (parts) v->part = i;
     if (body->parent != op) wrong(v, op, "body %d does not know its operation", i);
     for (int j = 0; j < body->arg_count; j++) {
       if (body->args[j]->block != body) wrong(v, op, "argument %d of body %d does not know its block", j, i);
@@ -403,6 +474,7 @@ static void check_control(Verifier *v, const LaneOp *op) {
     for (int j = 0; j < body->arg_count; j++) v->visible[body->args[j]->id] = NULL;
   }
   v->divergent -= !uniform;
+  if (parts) v->parted = NULL;
   if (op->code == LANE_WHILE) {
     check_end(v, op, 0, LANE_CONDITION, 1, op->out, n);
     check_end(v, op, 1, LANE_YIELD, 0, op->out, n);
@@ -437,6 +509,8 @@ void lane_verify(LaneFunc *f, const char *after) {
   if (f->num_warps < 1 || f->num_warps > 32) wrong(&v, NULL, "%d warps", f->num_warps);
   if (f->hidden_params < 0 || f->hidden_params > f->param_count)
     wrong(&v, NULL, "%d hidden parameters of %d", f->hidden_params, f->param_count);
+  if (f->maps < 0 || f->maps > f->hidden_params)
+    wrong(&v, NULL, "%d maps of %d hidden parameters", f->maps, f->hidden_params);
   for (int i = 0; i < f->buffers.n; i++)
     if (f->buffers.at[i].bytes < 0 || !is_power(f->buffers.at[i].align))
       wrong(&v, NULL, "buffer %d has %d bytes, aligned to %d", i, f->buffers.at[i].bytes, f->buffers.at[i].align);

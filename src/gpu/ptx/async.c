@@ -1,7 +1,10 @@
-/* Products and copies that go on while the thread does other things: wgmma (sm_90a), cp.async (sm_80).
+/* Products and copies that go on while the thread does other things: wgmma (sm_90a), cp.async (sm_80), mbarriers and
+ * copies by tensor maps (sm_90).
  *
  *     wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {%r1, ...}, %rd1, %rd2, 1, 1, 1, 0, 1;
  *     cp.async.cg.shared.global [%r1+2048], [%rd1], 16, %r2;
+ *     cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}],
+ * [%r4];
  *
  * A product adds to registers in place. ptx/share.c lays results into the registers of their accumulators; where that
  * could not be, they are copied before the product, and a fence makes the copies seen.
@@ -105,4 +108,114 @@ void ptx_cp_async(Ptx *p, const LaneOp *op) {
   }
   ptx_open(p, NULL, bytes == 16 ? "cp.async.cg.shared.global" : "cp.async.ca.shared.global");
   ptx_args_of(p, to, from, size);
+}
+
+/* ---- mbarriers and copies by tensor maps ------------------------------------------------------------------------- */
+
+static void needs_sm_90(const Ptx *p, const LaneOp *op) {
+  if (p->target->sm < 90)
+    fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no %s", p->target->name, lane_info[op->code].name);
+}
+
+/* The generic address of a map that is a parameter. */
+void ptx_map_param(Ptx *p, const LaneValue *to, int i) {
+  Arg r = ptx_reg(p, to), name = ptx_text("p");
+  strcat(name.s, ptx_int(i).s);
+  ptx_open(p, NULL, "mov.b64");
+  ptx_args_of(p, r, name);
+  ptx_open(p, NULL, "cvta.param.u64");
+  ptx_args_of(p, r, r);
+}
+
+static void wait_for_phase(Ptx *p, const LaneOp *op) {
+  Arg at = ptx_address(p, op), parity = ptx_reg(p, op->in[1]), done = ptx_fresh(p, LT_PRED), label = ptx_text("$wait");
+  strcat(label.s, ptx_int(++p->labels).s);
+  put(p, label.s);
+  put(p, ":\n");
+  ptx_open(p, NULL, "mbarrier.try_wait.parity.shared::cta.b64");
+  ptx_args_of(p, done, at, parity);
+  put(p, "\t@!");
+  put(p, done.s);
+  put(p, " bra");
+  ptx_args_of(p, label);
+}
+
+void ptx_mbar(Ptx *p, const LaneOp *op) {
+  needs_sm_90(p, op);
+  if (op->code == LANE_MBAR_WAIT) {
+    wait_for_phase(p, op);
+    return;
+  }
+  Arg at = ptx_address(p, op);
+  switch (op->code) {
+    case LANE_MBAR_INIT: {
+      Arg count = ptx_arg(p, op->in[1], LK_U32);
+      ptx_open(p, op, "mbarrier.init.shared::cta.b64");
+      ptx_args_of(p, at, count);
+      break;
+    }
+    case LANE_MBAR_EXPECT: {
+      Arg bytes = ptx_arg(p, op->in[1], LK_U32);
+      ptx_open(p, op, "mbarrier.arrive.expect_tx.shared::cta.b64");
+      ptx_args_of(p, ptx_text("_"), at, bytes);
+      break;
+    }
+    default: ptx_open(p, op, "mbarrier.arrive.shared::cta.b64"); ptx_args_of(p, ptx_text("_"), at);
+  }
+}
+
+void ptx_tensor(Ptx *p, const LaneOp *op) {
+  static const char *const names[] = {
+      [RMW_ADD] = "add", [RMW_MAX] = "max", [RMW_MIN] = "min", [RMW_AND] = "and", [RMW_OR] = "or", [RMW_XOR] = "xor"};
+  needs_sm_90(p, op);
+  bool load = op->code == LANE_TENSOR_LOAD;
+  int first = load ? 3 : 2;
+  Arg at = ptx_address(p, op), bar = load ? ptx_reg(p, op->in[1]) : at, map = ptx_reg(p, op->in[first - 1]), to[5];
+  for (int i = first; i < op->in_count; i++) to[i - first] = ptx_reg(p, op->in[i]);
+  ptx_open(p, op, op->code == LANE_TENSOR_RED ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.");
+  ptx_put_int(p, op->in_count - first);
+  put(p, load ? "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes " : "d.global.shared::cta.");
+  if (op->code == LANE_TENSOR_RED) put(p, names[op->rmw]), put(p, ".");
+  if (!load) put(p, "tile.bulk_group ");
+  if (load) put(p, at.s), put(p, ", ");
+  put(p, "[");
+  put(p, map.s);
+  for (int i = first; i < op->in_count; i++) {
+    put(p, i == first ? ", {" : ", ");
+    put(p, to[i - first].s);
+  }
+  put(p, load ? "}], [" : "}], ");
+  put(p, bar.s);
+  put(p, load ? "];\n" : ";\n");
+}
+
+void ptx_bulk(Ptx *p, const LaneOp *op) {
+  needs_sm_90(p, op);
+  switch (op->code) {
+    case LANE_FENCE_MBAR: ptx_open(p, op, "fence.mbarrier_init.release.cluster;\n"); break;
+    case LANE_BULK_COMMIT: ptx_open(p, op, "cp.async.bulk.commit_group;\n"); break;
+    case LANE_BULK_WAIT:
+      ptx_open(p, op, op->read ? "cp.async.bulk.wait_group.read" : "cp.async.bulk.wait_group");
+      ptx_args_of(p, ptx_int(op->imm));
+      break;
+    case LANE_PREFETCH_MAP: {
+      Arg map = ptx_text("[");
+      strcat(strcat(map.s, ptx_reg(p, op->in[0]).s), "]");
+      ptx_open(p, op, "prefetch.tensormap");
+      ptx_args_of(p, map);
+      break;
+    }
+    case LANE_ELECT: {
+      Arg elected = ptx_text("_|");
+      strcat(elected.s, ptx_reg(p, op->out[0]).s);
+      ptx_open(p, NULL, "elect.sync");
+      ptx_args_of(p, elected, ptx_int(-1));
+      break;
+    }
+    default:
+      p->one_block = true;
+      ptx_open(p, NULL, op->inc ? "setmaxnreg.inc.sync.aligned.u32" : "setmaxnreg.dec.sync.aligned.u32");
+      ptx_args_of(p, ptx_int(op->imm));
+      break;
+  }
 }

@@ -340,6 +340,10 @@ void ptx_barrier(Ptx *p, const LaneOp *op) {
   if (op->warp || p->f->num_warps == 1) {
     ptx_open(p, NULL, "bar.warp.sync");
     ptx_args_of(p, ptx_int(-1));
+  } else if (op->warps) {
+    p->barriers++;
+    ptx_open(p, NULL, op->code == LANE_BARRIER_ARRIVE ? "bar.arrive" : "bar.sync");
+    ptx_args_of(p, ptx_int(op->imm), ptx_int(32 * op->warps));
   } else {
     p->barriers++;
     ptx_open(p, NULL, "bar.sync");

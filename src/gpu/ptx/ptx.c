@@ -55,7 +55,13 @@ static void put_line(Ptx *p, const Span *span) {
 
 /* ---- operations that need no file of their own ------------------------------------------------------------------- */
 
+static bool is_map(const LaneFunc *f, int param) { return param >= f->param_count - f->maps; }
+
 static void ptx_param(Ptx *p, const LaneValue *to, int i) {
+  if (is_map(p->f, i)) {
+    ptx_map_param(p, to, i);
+    return;
+  }
   const Type *t = p->f->param_types[i];
   Arg r = ptx_reg(p, to), from = ptx_numbered("[p", i);
   strcat(from.s, "]");
@@ -149,9 +155,23 @@ static void print_op(Ptx *p, const LaneOp *op) {
       ptx_args_of(p, ptx_int(op->imm));
       break;
     case LANE_SHARED_READ: break;
+    case LANE_MBAR_INIT:
+    case LANE_MBAR_ARRIVE:
+    case LANE_MBAR_EXPECT:
+    case LANE_MBAR_WAIT: ptx_mbar(p, op); break;
+    case LANE_TENSOR_LOAD:
+    case LANE_TENSOR_STORE:
+    case LANE_TENSOR_RED: ptx_tensor(p, op); break;
+    case LANE_FENCE_MBAR:
+    case LANE_BULK_COMMIT:
+    case LANE_BULK_WAIT:
+    case LANE_PREFETCH_MAP:
+    case LANE_ELECT:
+    case LANE_SETMAXNREG: ptx_bulk(p, op); break;
     case LANE_VOTE: ptx_vote(p, op); break;
     case LANE_REDUX: ptx_redux(p, op); break;
-    case LANE_BARRIER: ptx_barrier(p, op); break;
+    case LANE_BARRIER:
+    case LANE_BARRIER_ARRIVE: ptx_barrier(p, op); break;
     case LANE_FENCE: ptx_fence(p, op); break;
     case LANE_FOR: ptx_for(p, op); break;
     case LANE_WHILE: ptx_while(p, op); break;
@@ -193,6 +213,10 @@ static const char *param_type(const Type *t) {
 static void put_params(Buf *out, const LaneFunc *f) {
   for (int i = 0; i < f->param_count; i++) {
     const Type *t = f->param_types[i];
+    if (is_map(f, i)) {
+      buf_printf(out, "%s\n\t.param .align 64 .b8 p%d[128]", i ? "," : "", i);
+      continue;
+    }
     buf_printf(out, "%s\n\t.param .%s ", i ? "," : "", param_type(t));
     if (t && t->ptr) buf_printf(out, ".ptr .global .align %d ", f->param_divisible[i] >= 16 ? 16 : 1);
     buf_printf(out, "p%d", i);
@@ -226,7 +250,8 @@ static void put_module(Buf *out, Ptx *p) {
   put_params(out, f);
   p->said.threads = 32 * f->num_warps;
   buf_printf(out, ")\n.reqntid %d\n", p->said.threads);
-  p->said.bounds_end = out->n;
+  if (p->one_block) buf_puts(out, ".minnctapersm 1\n");
+  else p->said.bounds_end = out->n;
   buf_puts(out, "{\n");
   for (int i = 0; i < 4; i++)
     if (p->count[i])

@@ -38,6 +38,7 @@ struct Ptx {
   Arg policy[3]; /* evict first, evict last: the register of the policy for the L2 cache; "": none yet */
   bool lines;
   bool records;     /* ptx/record.c's registers are needed */
+  bool one_block;   /* the assembler is to know how many registers a thread begins with */
   const Span *span; /* of the last .loc */
   VEC(const Source *) sources;
   GpuPtx said; /* what has been printed so far */
@@ -100,6 +101,10 @@ void ptx_asm(Ptx *p, const LaneOp *op);
 void ptx_wgmma(Ptx *p, const LaneOp *op);
 void ptx_wgmma_wait(Ptx *p, const LaneOp *op);
 void ptx_cp_async(Ptx *p, const LaneOp *op);
+void ptx_mbar(Ptx *p, const LaneOp *op);
+void ptx_tensor(Ptx *p, const LaneOp *op);
+void ptx_bulk(Ptx *p, const LaneOp *op); /* what else is of sm_90's copies: groups, fences, maps, elect, setmaxnreg */
+void ptx_map_param(Ptx *p, const LaneValue *to, int i);
 Arg ptx_address(Ptx *p, const LaneOp *op); /* memory.c: "[%rd1+16]", of the operation's first operand */
 
 /* ---- ptx/record.c ------------------------------------------------------------------------------------------------ */

@@ -30,11 +30,23 @@ GpuClass gpu_op_class(const LaneOp *op) {
     case LANE_LDMATRIX: return GC_LOAD_SHARED;
     case LANE_MMA:
     case LANE_WGMMA: return GC_TENSOR;
+    case LANE_TENSOR_LOAD:
+    case LANE_TENSOR_STORE:
+    case LANE_TENSOR_RED:
     case LANE_CP_ASYNC: return GC_COPY;
     case LANE_ATOM: return GC_ATOMIC;
     case LANE_SHFL:
     case LANE_VOTE:
     case LANE_REDUX: return GC_SHUFFLE;
+    case LANE_MBAR_INIT:
+    case LANE_MBAR_ARRIVE:
+    case LANE_MBAR_EXPECT:
+    case LANE_MBAR_WAIT:
+    case LANE_FENCE_MBAR:
+    case LANE_BULK_COMMIT:
+    case LANE_BULK_WAIT:
+    case LANE_SETMAXNREG:
+    case LANE_BARRIER_ARRIVE:
     case LANE_BARRIER:
     case LANE_FENCE:
     case LANE_FENCE_PROXY:

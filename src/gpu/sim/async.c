@@ -53,7 +53,11 @@ SimAsync *sim_async(Context *cx, const LaneFunc *f, int threads) {
 }
 
 /* The warp has read the byte just now, for all that anybody knows. */
-static void has_read(const SimRun *r, SimShadow *s, int warp) {
+static void has_read(SimRun *r, SimShadow *s, uint64_t byte, int warp) {
+  if (r->apart) {
+    sim_unit_reads(r, byte)[warp] = r->time;
+    return;
+  }
   bool others = s->read >= r->block_sync && s->read >= r->block_start &&
                 (s->reader == SIM_MANY || (s->reader & SIM_WARP ? s->reader & 31 : s->reader / 32) != warp);
   s->reader = (uint16_t)(others ? SIM_MANY : SIM_WARP | warp);
@@ -76,7 +80,7 @@ static void retire(SimRun *r, Queue *q, uint32_t before, int thread, bool copies
         s->written = r->time;
       } else {
         s->in_flight--;
-        has_read(r, s, thread / 32);
+        has_read(r, s, b.address + k, thread / 32);
       }
     }
   }
@@ -121,12 +125,12 @@ bool sim_cp_async(SimRun *r, const SimOp *o, const SimMask *m) {
     if (!m->on[t]) continue;
     char data[16] = {0};
     if (sim_guarded(r, o, t)) {
-      SimAccess from = {r, &read, t, bytes, sim_get(r, o->in[1], LT_B64, t), false, false, false};
+      SimAccess from = {r, &read, t, bytes, sim_get(r, o->in[1], LT_B64, t), false, false, false, false};
       const char *p = sim_reach(&from);
       if (!p || !sim_note_read(&from)) return false;
       memcpy(data, p, (size_t)bytes);
     }
-    SimAccess to = {r, o, t, bytes, sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm, true, false, false};
+    SimAccess to = {r, o, t, bytes, sim_get(r, o->in[0], LT_B32, t) + (uint64_t)op->imm, true, false, false, false};
     char *p = sim_reach(&to);
     if (!p || !sim_note_write(&to, p, data)) return false;
     memcpy(p, data, (size_t)bytes);
@@ -137,6 +141,7 @@ bool sim_cp_async(SimRun *r, const SimOp *o, const SimMask *m) {
 }
 
 void sim_cp_group(SimRun *r, const SimOp *o, const SimMask *m) {
+  if (r->apart && o->op->code == LANE_FENCE_PROXY) sim_fence_warp(r);
   if (!r->async) return;
   for (int t = r->from; t < r->to; t++) {
     if (!m->on[t]) continue;
@@ -150,7 +155,7 @@ void sim_cp_group(SimRun *r, const SimOp *o, const SimMask *m) {
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 bool sim_is_fenced(const SimRun *r, const SimShadow *s) {
-  return s->in_flight & SIM_BY_COPY || s->written <= r->async->fence[s->writer & ~SIM_ATOMIC];
+  return s->in_flight & (SIM_BY_COPY | SIM_BY_BULK) || s->written <= r->async->fence[s->writer & ~SIM_ATOMIC];
 }
 
 /* An operand in shared memory. */
@@ -185,7 +190,7 @@ static uint32_t chunk_at(const Operand *p, uint32_t size, uint32_t line, uint32_
 }
 
 static bool read_chunk(SimRun *r, const SimOp *o, int w, uint32_t at, char out[16]) {
-  SimAccess a = {r, o, 32 * w, 16, at, false, false, true};
+  SimAccess a = {r, o, 32 * w, 16, at, false, false, true, true};
   if (at + 16 > (uint32_t)r->plan->shared_bytes)
     return sim_fault(r, o->op, 32 * w, "a product reads shared memory at byte %u of %d", at, r->plan->shared_bytes);
   LaneOp shared = *o->op;

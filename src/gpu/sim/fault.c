@@ -3,6 +3,7 @@
 
 bool sim_fault(SimRun *r, const LaneOp *op, int thread, const char *format, ...) {
   LaneSimFault *f = r->fault;
+  if (r->stopped) return false; /* for a fault that has been told */
   va_list ap;
   va_start(ap, format);
   vsnprintf(f->message, sizeof f->message, format, ap);

@@ -194,12 +194,20 @@ static bool is_idle(const Planner *p, const LaneOp *op) {
 
 /* ---- regions ---- */
 
+/* Whether warps wait for one another so that the block cannot go together. */
+static bool parts_warps(const LaneOp *op) {
+  return lane_is_mbar(op->code) || lane_is_tensor(op->code) || op->code == LANE_BARRIER_ARRIVE ||
+         op->code == LANE_SETMAXNREG || (op->code == LANE_BARRIER && op->warps) || (op->code == LANE_IF && op->warps);
+}
+
 static void note_memory(Planner *p, SimOp *o) {
   const LaneOp *op = o->op;
   bool global = op->space == SPACE_GLOBAL;
   o->meets = (op->code == LANE_BARRIER && !op->warp) || (op->body[0] && op->uniform);
   if (op->code == LANE_LD) o->touches = global ? SIM_READS_GLOBAL : SIM_READS_SHARED;
   if (op->code == LANE_LDMATRIX || op->code == LANE_WGMMA) o->touches = SIM_READS_SHARED;
+  if (parts_warps(op)) p->plan->apart = true;
+  if (op->code == LANE_TENSOR_STORE || op->code == LANE_TENSOR_RED) p->plan->writes_global = true;
   if (op->code == LANE_CP_ASYNC) o->touches = SIM_WRITES_SHARED | SIM_READS_GLOBAL;
   if (op->code == LANE_ST) o->touches = global ? SIM_WRITES_GLOBAL : SIM_WRITES_SHARED;
   /* Atomics alone stay in order, that their old values are the same each time. */

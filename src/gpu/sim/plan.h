@@ -57,6 +57,7 @@ typedef struct SimPlan {
   int *buffer_offset;
   int shared_bytes;
   bool writes_global;
+  bool apart; /* warps wait for one another, by mbarriers and barriers of some of them: sim/apart.c */
 } SimPlan;
 
 /* watch: leaves out what is not needed; may be NULL */
@@ -74,9 +75,10 @@ typedef struct SimShadow {
   uint16_t reader;    /* thread, SIM_WARP with a warp for several of one, or SIM_MANY */
   int16_t buffer;     /* through which it was written */
   uint16_t in_flight; /* how many products may still read it; and SIM_COPIED: a copy may still write it; SIM_BY_COPY:
-                         one wrote it last */
+                         one wrote it last; SIM_BY_BULK: a copy by a map did, or will; SIM_MBAR: of an mbarrier */
+  uint32_t readers;   /* in global memory, where warps go apart: which warps have read it since it was written */
 } SimShadow;
-enum { SIM_COPIED = 0x8000, SIM_BY_COPY = 0x4000 };
+enum { SIM_COPIED = 0x8000, SIM_BY_COPY = 0x4000, SIM_BY_BULK = 0x2000, SIM_MBAR = 0x1000 };
 enum { SIM_ATOMIC = 0x8000, SIM_WARP = 0x4000, SIM_MANY = 0x7fff };
 typedef struct SimGlobal SimGlobal; /* sim/shadow.c: the shadow of global memory since the block's last barrier */
 
@@ -99,6 +101,9 @@ typedef struct SimRun {
   uint32_t time, block_start, block_sync, *warp_sync;
   uint64_t clock;
   struct SimAsync *async; /* sim/async.c: what is in flight; NULL: nothing ever is */
+  bool stopped;           /* after a fault: warps on coroutines end */
+  struct SimApart *apart; /* sim/apart.c: NULL: the block goes together */
+  struct SimBulk *bulk;   /* sim/bulk.c: of those, copies by maps */
   SimClock *clocks;       /* NULL: nothing is recorded */
   int64_t left;           /* of the launch's work, as far as it was taken from o->operations */
 } SimRun;
@@ -121,6 +126,7 @@ typedef struct SimAccess { /* by one thread */
   int thread, bytes; /* of the whole access */
   uint64_t address;
   bool write, atomic, spread; /* spread: what is read goes to other threads of the warp, too */
+  bool unit;                  /* by an asynchronous unit, on behalf of the thread */
 } SimAccess;
 SimGlobal *sim_shadow_create(Context *cx);
 void sim_shadow_meet(SimGlobal *g); /* the block has met: what was before is in order with all that comes */
@@ -158,6 +164,41 @@ bool sim_wgmma(SimRun *r, const SimOp *o, int warp);
 void sim_wgmma_group(SimRun *r, const SimOp *o, int warp); /* fence, commit, wait */
 bool sim_is_fenced(const SimRun *r, const SimShadow *s);   /* whether its writer has fenced since it wrote */
 char *sim_reach(const SimAccess *a);                       /* sim/memory.c: where the access goes; NULL after a fault */
+/* sim/apart.c: warps that go their own ways, each on a coroutine, and what each knows of the others' accesses. */
+typedef struct SimKnown SimKnown; /* what a warp knows, or who waits for a barrier will */
+void sim_apart(SimRun *r, Context *cx);
+bool sim_run_apart(SimRun *r, bool (*body)(SimRun *r, SimMask *m)); /* a block */
+bool sim_pause(SimRun *r); /* others may go on now; false: the block has ended */
+/* Until ready(r, arg). Where nobody can go on, `tell` says what for. False: the block has ended, or that. */
+bool sim_wait_until(SimRun *r, const LaneOp *op, bool (*ready)(SimRun *r, void *arg),
+                    void (*tell)(void *arg, char *out, size_t size), void *arg);
+bool sim_meet(SimRun *r, const LaneOp *op);           /* a barrier, for the warp that runs */
+bool sim_take_registers(SimRun *r, const LaneOp *op); /* setmaxnreg */
+bool sim_outside(SimRun *r, bool ahead);              /* o->wait, which leaves the block */
+uint32_t sim_random(SimRun *r, uint32_t below);
+SimKnown *sim_known_create(SimRun *r);
+void sim_known_clear(SimRun *r, SimKnown *k);
+void sim_known_add(SimRun *r, SimKnown *to, const SimKnown *from);
+void sim_release(SimRun *r, SimKnown *to);         /* all that the running warp did, and knows */
+void sim_acquire(SimRun *r, const SimKnown *from); /* by the running warp */
+void sim_fence_warp(SimRun *r);                    /* fence.proxy.async */
+/* Whether the running warp knows of an access by warp w at that time; fenced: and of w's fence since. */
+bool sim_knows(const SimRun *r, int warp, int w, uint32_t time, bool fenced);
+uint32_t *sim_reads(SimRun *r, uint64_t byte);      /* of shared memory, by warp: the time of its last read */
+uint32_t *sim_unit_reads(SimRun *r, uint64_t byte); /* the same of asynchronous units, of 16 bytes */
+uint32_t *sim_seen(SimRun *r, int warp);            /* by mbarrier: phases that the warp knows to be complete */
+/* sim/bulk.c: mbarriers and copies by tensor maps */
+enum { SIM_MOST_MBARS = 64 };
+struct SimBulk *sim_bulk(Context *cx, SimRun *r);
+void sim_bulk_start(SimRun *r);
+bool sim_bulk_land(SimRun *r);    /* some bytes of a copy under way move; false: there are none, or a fault */
+bool sim_bulk_faulted(SimRun *r); /* which of the two */
+bool sim_bulk_end(SimRun *r);     /* of a block: nothing is left under way */
+bool sim_mbar(SimRun *r, const SimOp *o, const SimMask *m);
+bool sim_tensor(SimRun *r, const SimOp *o, const SimMask *m);
+bool sim_bulk_group(SimRun *r, const SimOp *o, const SimMask *m);
+/* Whether thread t may touch a byte that a copy by a map brought. */
+bool sim_bulk_there(SimRun *r, const LaneOp *op, int t, uint64_t byte, const char *does);
 /* sim/warp.c: between lanes */
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m);
 

@@ -130,6 +130,7 @@ static bool race(const SimAccess *a, int i, int other, const char *did) {
 /* Whether an access at that time, by a thread of that warp, is not yet ordered before this thread. */
 static bool is_recent(const SimAccess *a, uint32_t time, int warp) {
   if (time < a->r->block_start) return false;
+  if (a->r->apart && warp != a->thread / 32) return !sim_knows(a->r, a->thread / 32, warp, time, false);
   return time >= (warp == a->thread / 32 ? a->r->warp_sync[warp] : a->r->block_sync);
 }
 
@@ -158,6 +159,18 @@ static bool is_written(const SimAccess *a, int i, const SimShadow *s) {
 static void note_reader(const SimAccess *a, SimShadow *s) {
   SimRun *r = a->r;
   int t = a->thread, warp = t / 32;
+  if (r->apart) {
+    if (a->o->op->space == SPACE_GLOBAL) {
+      if (s->read < r->block_sync) s->readers = 0;
+      s->readers |= 1u << warp;
+    }
+    bool same = s->read >= r->warp_sync[warp] && s->reader != t && s->reader < SIM_WARP && s->reader / 32 == warp;
+    if (same || (s->reader == (SIM_WARP | warp) && s->read >= r->warp_sync[warp]))
+      s->reader = (uint16_t)(SIM_WARP | warp);
+    else s->reader = (uint16_t)t;
+    s->read = r->time;
+    return;
+  }
   bool fresh = s->read >= r->block_sync && s->read >= r->block_start;
   if (!fresh) s->reader = (uint16_t)t;
   else if (s->reader != t) {
@@ -184,21 +197,48 @@ bool sim_note_read(const SimAccess *a) {
           "thread %d reads byte %llu of shared memory (buffer '%s'), which an asynchronous copy that nobody "
           "has waited for writes",
           a->thread, (ull)a->address + (ull)i, sim_buffer_name(a));
-    if (ordered && s->read == r->time && s->reader == SIM_MANY)
+    if (ordered && s->read == r->time && s->reader == SIM_MANY && !r->apart)
       continue; /* the common case: nothing to find or to note */
     if (shared && !is_written(a, i, s)) return false;
+    if (shared && r->apart && !a->unit) sim_reads(r, a->address + (uint64_t)i)[a->thread / 32] = r->time;
+    if (shared && s->in_flight & SIM_BY_BULK) {
+      if (!sim_bulk_there(r, op, a->thread, a->address + (uint64_t)i, "reads")) return false;
+      if (!a->unit) note_reader(a, s);
+      continue;
+    }
     int writer = s->writer & ~SIM_ATOMIC;
     bool recent = (writer != a->thread || a->spread) && !(a->atomic && s->writer & SIM_ATOMIC) &&
                   is_recent(a, s->written, writer / 32);
     if (recent && (shared || s->statement != statement_of(a))) return race(a, i, writer, "wrote");
-    if (!a->atomic) note_reader(a, s); /* else noted as a write */
+    if (!a->atomic && !(a->unit && r->apart)) note_reader(a, s); /* else noted as a write, or when the unit is done */
   }
   return true;
 }
 
+/* Where warps go apart: each may have read it at another time. */
+static bool was_read_apart(const SimAccess *a, const SimShadow *s, uint64_t byte, int *reader) {
+  SimRun *r = a->r;
+  int own = a->thread / 32;
+  bool shared = a->o->op->space == SPACE_SHARED;
+  if (s->read >= r->block_start && s->read >= r->warp_sync[own]) {
+    *reader = s->reader < SIM_WARP ? s->reader : -1;
+    if (s->reader == (SIM_WARP | own) || (s->reader < SIM_WARP && s->reader / 32 == own && s->reader != a->thread))
+      return true;
+  }
+  for (int w = 0; w < r->plan->warps; w++) {
+    if (w == own) continue;
+    uint32_t time = shared ? sim_reads(r, byte)[w] : s->readers >> w & 1 ? s->read : 0;
+    if (shared && sim_unit_reads(r, byte)[w] > time) time = sim_unit_reads(r, byte)[w];
+    *reader = -1;
+    if (!sim_knows(r, own, w, time, false)) return true;
+  }
+  return false;
+}
+
 /* Whether byte i was read by others, and not yet in order before this thread. */
-static bool was_read(const SimAccess *a, const SimShadow *s, int *reader) {
+static bool was_read(const SimAccess *a, const SimShadow *s, uint64_t byte, int *reader) {
   *reader = -1;
+  if (a->r->apart) return was_read_apart(a, s, byte, reader);
   if (s->read < a->r->block_start) return false;
   if (s->reader == SIM_MANY) return s->read >= a->r->block_sync;
   if (s->reader & SIM_WARP) return is_recent(a, s->read, s->reader & 31);
@@ -214,23 +254,28 @@ bool sim_note_write(const SimAccess *a, const char *old, const void *new_bytes) 
   uint32_t statement = shared ? 0 : statement_of(a);
   for (int i = 0; i < a->bytes; i++) {
     SimShadow *s = cell(a, i);
-    if (shared && s->in_flight & ~SIM_BY_COPY)
+    if (shared && s->in_flight & SIM_BY_BULK && !sim_bulk_there(r, a->o->op, t, a->address + (uint64_t)i, "writes"))
+      return false;
+    if (shared && s->in_flight & ~(SIM_BY_COPY | SIM_BY_BULK))
       return sim_fault(r, a->o->op, t, "thread %d writes byte %llu of shared memory (buffer '%s'), which %s", t,
                        (ull)a->address + (ull)i, sim_buffer_name(a),
                        s->in_flight & SIM_COPIED ? "an asynchronous copy that nobody has waited for writes"
-                                                 : "a product that nobody has waited for reads");
+                       : s->in_flight & SIM_MBAR ? "is an mbarrier's"
+                                                 : "a product or copy that nobody has waited for reads");
     int writer = s->writer & ~SIM_ATOMIC;
     bool both_atomic = a->atomic && s->writer & SIM_ATOMIC;
     bool same = !a->atomic && !(s->writer & SIM_ATOMIC) && old[i] == ((const char *)new_bytes)[i];
     same |= !shared && s->statement == statement;
+    same |= shared && s->in_flight & SIM_BY_BULK; /* it knows of the copy */
     if (writer != t && !both_atomic && !same && is_recent(a, s->written, writer / 32))
       return race(a, i, writer, "wrote");
-    if (was_read(a, s, &reader)) return race(a, i, reader, "read");
+    if (was_read(a, s, a->address + (uint64_t)i, &reader)) return race(a, i, reader, "read");
     /* An atomic of the thread that stored before it leaves that store as it was for the others. */
     bool plain = !a->atomic || (s->writer == t && s->written >= r->block_sync);
     s->written = r->time;
     s->writer = (uint16_t)(t | (plain ? 0 : SIM_ATOMIC));
     s->in_flight = 0;
+    s->readers = 0;
     s->buffer = a->o->op->buffer;
     s->statement = statement;
   }

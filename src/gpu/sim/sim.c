@@ -2,7 +2,8 @@
  *
  * Each operation is done for all threads before the next one, or, from one barrier to the next, for all of a warp's:
  * where memory is both read and written in between, warps run one after the other in an order of chance, so that a
- * kernel which lacks a barrier does not get the right values by luck. Control keeps a mask of the threads it is for:
+ * kernel which lacks a barrier does not get the right values by luck. Where warps wait for one
+ * another in other ways than that, each goes its own way (sim/apart.c). Control keeps a mask of the threads it is for:
  *
  *     if p     the mask and p, then the mask and not p
  *     for      round after round with those threads whose counter is not yet at its end; carried values are written
@@ -163,7 +164,7 @@ static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
     hand_on(r, o->body[0], 1, o->body[1]->args, &on);
     if (!run_block(r, o->body[1], &on, depth + 1)) return false;
     hand_on(r, o->body[1], 0, o->body[0]->args, &on);
-    if (op->waits && r->o->wait && !r->o->wait(r->o->wait_arg, i == 0 || op->waits == WAIT_WORKS))
+    if (op->waits && r->o->wait && !sim_outside(r, i == 0 || op->waits == WAIT_WORKS))
       return sim_fault(r, op, -1, "%s", "");
   }
   r->iteration = outside;
@@ -233,6 +234,7 @@ static bool run_ops(SimRun *r, const SimBlock *b, int begin, int end, SimMask *m
       o->pure(o, r->regs, r->from, r->to);
       continue;
     }
+    if (r->apart && !sim_pause(r)) return false;
     bool ok = true;
     int live = r->live;
     switch (o->op->code) {
@@ -247,7 +249,21 @@ static bool run_ops(SimRun *r, const SimBlock *b, int begin, int end, SimMask *m
       case LANE_FENCE_PROXY:
         if (!r->o->watch) sim_cp_group(r, o, m);
         break;
-      case LANE_SHARED_READ: break;
+      case LANE_SHARED_READ:
+      case LANE_PREFETCH_MAP: break;
+      case LANE_MBAR_INIT:
+      case LANE_MBAR_ARRIVE:
+      case LANE_MBAR_EXPECT:
+      case LANE_MBAR_WAIT:
+      case LANE_FENCE_MBAR: ok = r->o->watch || sim_mbar(r, o, m); break;
+      case LANE_TENSOR_LOAD:
+      case LANE_TENSOR_STORE:
+      case LANE_TENSOR_RED: ok = r->o->watch || sim_tensor(r, o, m); break;
+      case LANE_BULK_COMMIT:
+      case LANE_BULK_WAIT: ok = r->o->watch || sim_bulk_group(r, o, m); break;
+      case LANE_BARRIER_ARRIVE:
+      case LANE_SETMAXNREG:
+      case LANE_ELECT:
       case LANE_WGMMA:
       case LANE_WGMMA_FENCE:
       case LANE_WGMMA_COMMIT:
@@ -284,17 +300,12 @@ static bool run_ops(SimRun *r, const SimBlock *b, int begin, int end, SimMask *m
 
 /* ---- warps out of step ---- */
 
-static uint32_t random_number(SimRun *r, uint32_t below) {
-  r->random = r->random * 6364136223846793005ull + 1442695040888963407ull;
-  return (uint32_t)((r->random >> 33) * below >> 31);
-}
-
 /* The region's operations, warp after warp, in any order. */
 static bool run_warps(SimRun *r, const SimBlock *b, const SimRegion *s, SimMask *m, int depth) {
   int warps = r->plan->warps, order[32] = {0}, live = r->live;
   bool ok = true;
   for (int i = 0; i < warps; i++) {
-    int k = (int)random_number(r, (uint32_t)i + 1);
+    int k = (int)sim_random(r, (uint32_t)i + 1);
     order[i] = order[k];
     order[k] = i;
   }
@@ -327,6 +338,8 @@ static bool run_block(SimRun *r, const SimBlock *b, SimMask *m, int depth) {
   return true;
 }
 
+static bool run_body(SimRun *r, SimMask *m) { return run_block(r, r->plan->body, m, 1); }
+
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 bool lane_sim_program(SimRun *r, int64_t program) {
@@ -345,6 +358,7 @@ bool lane_sim_program(SimRun *r, int64_t program) {
   for (int w = 0; w < r->plan->warps; w++) r->warp_sync[w] = r->time;
   if (r->clocks) sim_clock_start(r);
   if (r->async) sim_async_start(r);
+  if (r->apart) return sim_run_apart(r, run_body);
   SimMask all = {r->masks[0], r->threads};
   return run_block(r, r->plan->body, &all, 1);
 }
@@ -366,6 +380,10 @@ SimRun *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, c
   r->warp_sync = NEW_N(arena, uint32_t, plan->warps);
   if (plan->writes_global && !o->watch) r->global = sim_shadow_create(cx);
   if (!o->watch) r->async = sim_async(cx, f, threads);
+  if (plan->apart && !o->watch) {
+    sim_apart(r, cx);
+    r->bulk = sim_bulk(cx, r);
+  }
   if (f->instrument && !o->watch) r->clocks = sim_clock(cx, plan->warps);
   for (int i = 0; i < f->param_count; i++)
     for (int t = 0; t < threads; t++) {

@@ -78,6 +78,10 @@ static bool all_there(SimRun *r, const SimOp *o, int w, uint32_t lanes) {
 
 bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
   const LaneOp *op = o->op;
+  if (r->apart && ((op->code == LANE_BARRIER && !op->warp) || op->code == LANE_BARRIER_ARRIVE)) {
+    uint32_t lanes;
+    return lanes_of(r, o, m, r->from / 32, &lanes) && sim_meet(r, op);
+  }
   if (op->code == LANE_BARRIER && !op->warp) {
     if (m->count != r->live) {
       int missing = 0;
@@ -115,6 +119,14 @@ bool sim_converged(SimRun *r, const SimOp *o, const SimMask *m) {
         if (!all_there(r, o, w, lanes)) return false;
         if (r->async) sim_wgmma_group(r, o, w);
         break;
+      case LANE_ELECT:
+        for (int lane = 0; lane < 32; lane++)
+          if (lanes >> lane & 1) sim_set(r, o->out[0], LT_PRED, 32 * w + lane, lane == __builtin_ctz(lanes));
+        break;
+      case LANE_SETMAXNREG:
+        if (!all_there(r, o, w, lanes) || (r->apart && !sim_take_registers(r, op))) return false;
+        break;
+      case LANE_BARRIER_ARRIVE: break; /* looked at, not run */
       case LANE_VOTE: vote(r, o, w, lanes); break;
       case LANE_REDUX: reduce(r, o, w, lanes); break;
       default:

@@ -735,6 +735,49 @@ static void test_targets(void **state) {
   for (int i = 0; targets[i]; i++) assert_non_null(gpu_target_find(targets[i]));
 }
 
+/* ---- mbarriers and copies by tensor maps ------------------------------------------------------------------------- */
+
+static void test_bulk_copies(void **state) {
+  (void)state;
+  for (int rank = 1; rank <= 5; rank++) {
+    Kernel k = begin(4);
+    k.f->maps = k.f->hidden_params = 1;
+    LaneValue *map = lane_func_param(k.f, LT_B64, NULL, 1), *x = unknown(&k, LK_S32), *at[5] = {x, x, x, x, x};
+    int tile = lane_buffer(&k.b, "tile", 4096, 1024), bars = lane_buffer(&k.b, "barriers", 16, 8);
+    k.f->buffers.at[tile].offset = 0, k.f->buffers.at[bars].offset = 4096, k.f->shared_bytes = 4112;
+    LaneValue *to = lane_shared(&k.b, tile), *bar = lane_shared(&k.b, bars),
+              *other = lane_2(&k.b, LANE_ADD, LK_S32, bar, x);
+    LaneValue *one = lane_op(&k.b, (LaneOp){.code = LANE_ELECT}, 0, NULL);
+    lane_mbar(&k.b, LANE_MBAR_INIT, bar, 8, bars, x)->guard = one;
+    lane_mbar(&k.b, LANE_MBAR_INIT, bar, 0, bars, lane_i32(&k.b, 128));
+    lane_simple(&k.b, LANE_FENCE_MBAR, 0, -1);
+    lane_op_raw(&k.b, (LaneOp){.code = LANE_PREFETCH_MAP}, 1, &map, 0, NULL);
+    lane_op_raw(&k.b, (LaneOp){.code = LANE_SETMAXNREG, .imm = 240, .inc = true}, 0, NULL, 0, NULL);
+    lane_op_raw(&k.b, (LaneOp){.code = LANE_SETMAXNREG, .imm = 24}, 0, NULL, 0, NULL);
+    lane_mbar(&k.b, LANE_MBAR_EXPECT, bar, 0, bars, lane_i32(&k.b, 32768));
+    lane_mbar(&k.b, LANE_MBAR_EXPECT, other, 0, bars, x)->guard = one;
+    lane_tensor(&k.b, LANE_TENSOR_LOAD, rank, to, 1024, tile, bar, map, at);
+    lane_tensor(&k.b, LANE_TENSOR_LOAD, rank, to, 0, tile, other, map, at)->guard = one;
+    lane_mbar(&k.b, LANE_MBAR_ARRIVE, other, 8, bars, NULL);
+    lane_mbar(&k.b, LANE_MBAR_WAIT, bar, 8, bars, lane_i32(&k.b, 1));
+    lane_mbar(&k.b, LANE_MBAR_WAIT, other, 0, bars, x);
+    lane_tensor(&k.b, LANE_TENSOR_STORE, rank, to, 0, tile, NULL, map, at);
+    for (int rmw = RMW_ADD; rmw <= RMW_XOR; rmw++)
+      lane_tensor(&k.b, LANE_TENSOR_RED, rank, to, 0, tile, NULL, map, at)->rmw = (uint8_t)rmw;
+    lane_simple(&k.b, LANE_BULK_COMMIT, 0, -1);
+    lane_op_raw(&k.b, (LaneOp){.code = LANE_BULK_WAIT, .read = true, .imm = 1}, 0, NULL, 0, NULL);
+    lane_simple(&k.b, LANE_BULK_WAIT, 0, -1);
+    lane_op_raw(&k.b, (LaneOp){.code = LANE_BARRIER, .warps = 2, .imm = 1}, 0, NULL, 0, NULL);
+    lane_op_raw(&k.b, (LaneOp){.code = LANE_BARRIER_ARRIVE, .warps = 4, .imm = 15}, 0, NULL, 0, NULL);
+    lane_verify(k.f, NULL);
+    assembles_all(&k, since_sm90);
+    char *text = print(&k, "sm_90a");
+    contains(text, "\t.param .align 64 .b8 p2[128])\n.reqntid 128\n.minnctapersm 1\n");
+    contains(text, "\tbar.sync 1, 64;\n\tbar.arrive 15, 128;\n");
+    end();
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_integers),    cmocka_unit_test(test_floats),
@@ -746,6 +789,7 @@ int main(void) {
       cmocka_unit_test(test_facts),       cmocka_unit_test(test_parallel_copies),
       cmocka_unit_test(test_swap_reads),  cmocka_unit_test(test_loops),
       cmocka_unit_test(test_parameters),  cmocka_unit_test(test_targets),
+      cmocka_unit_test(test_bulk_copies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,357 @@
+/* Warps that go their own ways: of kernels whose warps wait for one another by mbarriers, or by barriers of some of
+ * them.
+ *
+ * Each warp runs the kernel's body on a coroutine. Before an operation with an effect it may stop for others, and where
+ * it waits it must; who goes on is chance, as is when the bytes of copies by tensor maps move (sim/bulk.c). Where
+ * nobody can go on and nothing is under way, that is a fault, which says where each warp stands.
+ *
+ * What is in order is told from what each warp knows of the others, not from the order in which they happened to run.
+ * Every access has a time. A warp that arrives at a barrier leaves what it knows there: of each warp, the time before
+ * which its accesses are known. Who leaves the barrier takes it along. An access that another warp does not know of is
+ * not in order with that one's:
+ *
+ *     warp 1 writes x at 5, arrives at 6        the barrier: 1 -> 6
+ *     warp 2 waits                              warp 2 knows: 1 -> 6, so of x, for 5 < 6
+ *     warp 1 writes y at 7, warp 2 reads y      a race: 2 does not know of 7
+ *
+ * For asynchronous units a warp must have fenced before it arrived (PTX ISA, Async proxy): that is known likewise.
+ */
+#include "gpu/sim/plan.h"
+
+enum { BARRIERS = 16, ENTRY_REGISTERS = 65536 };
+
+struct SimKnown {
+  uint32_t *known, *fenced, *seen; /* by warp, by warp, by mbarrier */
+};
+
+typedef struct Warp {
+  SimRun *r;
+  Coroutine *on;
+  jmp_buf *unwind; /* of the context, while others run */
+  bool (*ready)(SimRun *r, void *arg);
+  void (*tell)(void *arg, char *out, size_t size); /* what it waits for */
+  void *arg;
+  const LaneOp *at;
+  bool ended, ok, failed; /* failed: in the context */
+  int registers;
+  uint32_t fence; /* when it fenced last */
+} Warp;
+
+typedef struct Barrier {
+  int arrived, need;
+  uint32_t generation;
+  SimKnown *now, *done; /* of those who have arrived; of the last time */
+} Barrier;
+
+typedef struct SimApart {
+  Context *cx;
+  Warp *warps;
+  int count, now;
+  bool (*body)(SimRun *r, SimMask *m);
+  Barrier barriers[BARRIERS];
+  SimKnown **known; /* by warp */
+  uint32_t *reads, *unit_reads;
+  int free_registers;
+} SimApart;
+
+/* ---- what warps know --------------------------------------------------------------------------------------------- */
+
+SimKnown *sim_known_create(SimRun *r) {
+  Arena *arena = r->plan->cx->arena;
+  SimKnown *k = NEW(arena, SimKnown);
+  k->known = NEW_N(arena, uint32_t, 2 * r->plan->warps + SIM_MOST_MBARS);
+  k->fenced = k->known + r->plan->warps;
+  k->seen = k->fenced + r->plan->warps;
+  return k;
+}
+
+void sim_known_clear(SimRun *r, SimKnown *k) {
+  memset(k->known, 0, sizeof *k->known * (size_t)(2 * r->plan->warps + SIM_MOST_MBARS));
+}
+
+void sim_known_add(SimRun *r, SimKnown *to, const SimKnown *from) {
+  for (int i = 0; i < 2 * r->plan->warps + SIM_MOST_MBARS; i++)
+    if (from->known[i] > to->known[i]) to->known[i] = from->known[i];
+}
+
+void sim_release(SimRun *r, SimKnown *to) {
+  SimApart *a = r->apart;
+  SimKnown *own = a->known[a->now];
+  own->known[a->now] = ++r->time;
+  own->fenced[a->now] = a->warps[a->now].fence;
+  sim_known_add(r, to, own);
+}
+
+void sim_acquire(SimRun *r, const SimKnown *from) {
+  int w = r->apart->now;
+  sim_known_add(r, r->apart->known[w], from);
+  if (from->known[w] > r->warp_sync[w]) r->warp_sync[w] = from->known[w];
+}
+
+void sim_fence_warp(SimRun *r) { r->apart->warps[r->apart->now].fence = ++r->time; }
+
+bool sim_knows(const SimRun *r, int warp, int w, uint32_t time, bool fenced) {
+  const SimApart *a = r->apart;
+  if (time < r->block_start) return true;
+  if (warp == w) return !fenced || time < a->warps[w].fence;
+  return time < (fenced ? a->known[warp]->fenced : a->known[warp]->known)[w];
+}
+
+uint32_t *sim_reads(SimRun *r, uint64_t byte) { return r->apart->reads + byte * (uint64_t)r->plan->warps; }
+uint32_t *sim_unit_reads(SimRun *r, uint64_t byte) {
+  return r->apart->unit_reads + byte / 16 * (uint64_t)r->plan->warps;
+}
+uint32_t *sim_seen(SimRun *r, int warp) { return r->apart->known[warp]->seen; }
+
+/* ---- who runs ---------------------------------------------------------------------------------------------------- */
+
+uint32_t sim_random(SimRun *r, uint32_t below) {
+  r->random = r->random * 6364136223846793005ull + 1442695040888963407ull;
+  return (uint32_t)((r->random >> 33) * below >> 31);
+}
+
+static bool give_way(SimRun *r) {
+  SimApart *a = r->apart;
+  int now = a->now, from = r->from, to = r->to;
+  uint32_t iteration = r->iteration;
+  coroutine_suspend();
+  a->now = now;
+  r->from = from, r->to = to;
+  r->iteration = iteration;
+  return !r->stopped;
+}
+
+bool sim_pause(SimRun *r) { return sim_random(r, 8) ? !r->stopped : give_way(r); }
+
+bool sim_wait_until(SimRun *r, const LaneOp *op, bool (*ready)(SimRun *r, void *arg),
+                    void (*tell)(void *arg, char *out, size_t size), void *arg) {
+  Warp *w = &r->apart->warps[r->apart->now];
+  w->ready = ready, w->tell = tell, w->arg = arg, w->at = op;
+  bool ok = give_way(r);
+  w->ready = NULL;
+  return ok;
+}
+
+typedef struct Outside {
+  bool (*fn)(void *arg, bool ahead);
+  void *arg;
+  bool ahead, result;
+} Outside;
+
+static void outside(void *arg) {
+  Outside *o = arg;
+  o->result = o->fn(o->arg, o->ahead);
+}
+
+bool sim_outside(SimRun *r, bool ahead) {
+  if (!r->apart) return r->o->wait(r->o->wait_arg, ahead);
+  Outside o = {r->o->wait, r->o->wait_arg, ahead, false};
+  coroutine_outside(outside, &o);
+  return o.result;
+}
+
+static void run_warp(void *arg) {
+  Warp *w = arg;
+  SimRun *r = w->r;
+  SimApart *a = r->apart;
+  int number = (int)(w - a->warps);
+  if (context_try(a->cx)) {
+    a->now = number;
+    r->from = 32 * number, r->to = r->from + 32;
+    r->iteration = 0;
+    SimMask all = {r->masks[0], 32};
+    w->ok = a->body(r, &all);
+    context_end_try(a->cx);
+  } else {
+    w->failed = true;
+  }
+  w->ended = true;
+}
+
+static void resume(SimApart *a, Warp *w) {
+  jmp_buf *outer = a->cx->unwind;
+  if (w->unwind) a->cx->unwind = w->unwind;
+  coroutine_resume(w->on);
+  w->unwind = a->cx->unwind;
+  a->cx->unwind = outer;
+}
+
+static bool deadlock(SimRun *r) {
+  SimApart *a = r->apart;
+  char text[200] = "", what[2][128] = {"", ""};
+  size_t n = 0;
+  const Warp *first = NULL;
+  for (int i = 0, to; i < a->count; i = to) {
+    const Warp *w = &a->warps[i];
+    to = i + 1;
+    if (w->ended) continue;
+    w->tell(w->arg, what[0], sizeof what[0]);
+    for (; to < a->count && !a->warps[to].ended; to++) {
+      a->warps[to].tell(a->warps[to].arg, what[1], sizeof what[1]);
+      if (strcmp(what[0], what[1])) break;
+    }
+    if (!first) first = w;
+    char who[40];
+    if (to - i > 1) snprintf(who, sizeof who, "warps %d to %d wait", i, to - 1);
+    else snprintf(who, sizeof who, "warp %d waits", i);
+    if (n < sizeof text) n += (size_t)snprintf(text + n, sizeof text - n, "%s %s %s", n ? ";" : "", who, what[0]);
+  }
+  return sim_fault(r, first->at, (int)(first - a->warps) * 32, "no warp can go on:%s", text);
+}
+
+/* One warp that can go on, or NULL. */
+static Warp *choose(SimRun *r) {
+  SimApart *a = r->apart;
+  int ready[32], n = 0;
+  for (int i = 0; i < a->count; i++) {
+    Warp *w = &a->warps[i];
+    if (!w->ended && (!w->ready || w->ready(r, w->arg))) ready[n++] = i;
+  }
+  return n ? &a->warps[ready[sim_random(r, (uint32_t)n)]] : NULL;
+}
+
+static bool all_ended(const SimApart *a) {
+  for (int i = 0; i < a->count; i++)
+    if (!a->warps[i].ended) return false;
+  return true;
+}
+
+static bool run_all(SimRun *r) {
+  SimApart *a = r->apart;
+  while (!all_ended(a)) {
+    Warp *w = choose(r);
+    bool moved = false;
+    if (!w || !sim_random(r, 2)) moved = sim_bulk_land(r);
+    if (sim_bulk_faulted(r)) return false;
+    if (!w && moved) continue;
+    if (!w) return deadlock(r);
+    resume(a, w);
+    if (w->ended && (!w->ok || w->failed)) return false;
+  }
+  return sim_bulk_end(r);
+}
+
+bool sim_run_apart(SimRun *r, bool (*body)(SimRun *r, SimMask *m)) {
+  SimApart *a = r->apart;
+  a->body = body;
+  a->free_registers = 0;
+  r->stopped = false;
+  sim_bulk_start(r);
+  for (int i = 0; i < BARRIERS; i++) {
+    Barrier *b = &a->barriers[i];
+    b->arrived = 0;
+    sim_known_clear(r, b->now), sim_known_clear(r, b->done);
+  }
+  bool ok = true, failed = false;
+  int groups = (a->count + 3) / 4, registers = ENTRY_REGISTERS / (128 * groups) / 8 * 8, made = 0;
+  for (int i = 0; i < a->count; i++) {
+    a->warps[i] = (Warp){.r = r, .registers = registers > 256 ? 256 : registers};
+    sim_known_clear(r, a->known[i]);
+  }
+  for (; made < a->count && ok; made++) {
+    a->warps[made].on = coroutine_create(run_warp, &a->warps[made]);
+    ok = a->warps[made].on != NULL;
+  }
+  if (!ok) made--, sim_fault(r, NULL, -1, "out of memory"), r->fault->out_of_memory = true;
+  ok = ok && run_all(r);
+  r->stopped = true;
+  for (int i = 0; i < made; i++) {
+    while (!a->warps[i].ended) resume(a, &a->warps[i]);
+    failed |= a->warps[i].failed;
+    coroutine_destroy(a->warps[i].on);
+  }
+  r->from = 0, r->to = r->threads;
+  if (failed) fail_now(a->cx);
+  return ok;
+}
+
+void sim_apart(SimRun *r, Context *cx) {
+  SimApart *a = r->apart = NEW(cx->arena, SimApart);
+  int warps = r->plan->warps, bytes = r->plan->shared_bytes;
+  *a = (SimApart){.cx = cx, .count = warps};
+  a->warps = NEW_N(cx->arena, Warp, warps);
+  a->known = NEW_N(cx->arena, SimKnown *, warps);
+  for (int i = 0; i < warps; i++) a->known[i] = sim_known_create(r);
+  for (int i = 0; i < BARRIERS; i++) a->barriers[i] = (Barrier){0, 0, 0, sim_known_create(r), sim_known_create(r)};
+  a->reads = NEW_N(cx->arena, uint32_t, (int64_t)bytes * warps);
+  a->unit_reads = NEW_N(cx->arena, uint32_t, (int64_t)(bytes / 16 + 1) * warps);
+}
+
+/* ---- barriers ---------------------------------------------------------------------------------------------------- */
+
+static int live_warps(const SimApart *a) {
+  int n = 0;
+  for (int i = 0; i < a->count; i++) n += !a->warps[i].ended;
+  return n;
+}
+
+static void complete(SimRun *r, Barrier *b) {
+  SimKnown *done = b->done;
+  b->done = b->now, b->now = done;
+  sim_known_clear(r, done);
+  b->arrived = 0;
+  b->generation++;
+  if (b != r->apart->barriers) return;
+  r->block_sync = ++r->time;
+  if (r->global) sim_shadow_meet(r->global);
+  if (r->clocks) sim_clock_meet(r);
+}
+
+typedef struct Meeting {
+  Barrier *barrier;
+  uint32_t generation;
+  int number, warps;
+} Meeting;
+
+static void tell_meeting(void *arg, char *out, size_t size) {
+  const Meeting *m = arg;
+  if (m->number) snprintf(out, size, "at barrier %d of %d warps", m->number, m->warps);
+  else snprintf(out, size, "at a barrier of the block");
+}
+
+static bool has_met(SimRun *r, void *arg) {
+  Meeting *m = arg;
+  Barrier *b = m->barrier;
+  if (b->generation == m->generation && b == r->apart->barriers && b->arrived == live_warps(r->apart)) complete(r, b);
+  return b->generation != m->generation;
+}
+
+bool sim_meet(SimRun *r, const LaneOp *op) {
+  SimApart *a = r->apart;
+  int number = op->warps ? (int)op->imm : 0;
+  Barrier *b = &a->barriers[number];
+  Meeting m = {b, b->generation, number, op->warps};
+  if (b->arrived && op->warps && b->need != op->warps)
+    return sim_fault(r, op, r->from, "barrier %d is of %d warps here, and of %d where others wait", number, op->warps,
+                     b->need);
+  b->need = op->warps;
+  sim_release(r, b->now);
+  b->arrived++;
+  if (op->warps && b->arrived == op->warps) complete(r, b);
+  if (op->code == LANE_BARRIER_ARRIVE) return true;
+  if (!has_met(r, &m) && !sim_wait_until(r, op, has_met, tell_meeting, &m)) return false;
+  sim_acquire(r, b->done);
+  r->warp_sync[a->now] = r->time;
+  return true;
+}
+
+/* ---- registers --------------------------------------------------------------------------------------------------- */
+
+static void tell_registers(void *arg, char *out, size_t size) {
+  snprintf(out, size, "for %d more registers a thread", *(const int *)arg);
+}
+
+static bool are_free(SimRun *r, void *arg) { return r->apart->free_registers >= *(int *)arg; }
+
+bool sim_take_registers(SimRun *r, const LaneOp *op) {
+  SimApart *a = r->apart;
+  Warp *w = &a->warps[a->now];
+  int more = (int)op->imm - w->registers;
+  if (op->inc ? more < 0 : more > 0)
+    return sim_fault(r, op, r->from, "a thread has %d registers, and wants %s: %lld", w->registers,
+                     op->inc ? "more" : "fewer", (long long)op->imm);
+  if (more > 0 && !are_free(r, &more) && !sim_wait_until(r, op, are_free, tell_registers, &more)) return false;
+  a->free_registers -= more;
+  w->registers = (int)op->imm;
+  return true;
+}
