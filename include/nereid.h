@@ -313,6 +313,9 @@ typedef struct nereid_options {
   void *print_arg;                            /* on a GPU, print is called when the device is next synchronized */
   /* cuda: each launch waits for its end, so that an error names it (NEREID_CUDA_BLOCKING=1: all do) */
   bool blocking;
+  /* sim, cuda: blocks run one program after the other, as many blocks as the GPU runs at once, wherever that is right;
+   * else where the compiler finds that it pays. `without` may forbid it. */
+  bool persist;
   /* a kernel of CUDA C: threads of a block along x, y, z; zeros count as 1, but x must be given */
   int block[3];
   int shared_bytes; /* a kernel of CUDA C: its dynamic shared memory */
@@ -331,7 +334,8 @@ typedef struct nereid_options {
   /* What a run of the C compiler or of ptxas may take before it is killed; 0: NEREID_COMPILER_SECONDS, else 600. */
   double compiler_seconds;
   /* sim, cuda, for who wants to see what each is worth: names of what the compiler leaves out, with commas between:
-   * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks (passes), wgmma, tensor_cores. NULL: nothing
+   * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, persist (passes), wgmma, tensor_cores. NULL:
+   * nothing
    */
   const char *without;
 } nereid_options;

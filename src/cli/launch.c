@@ -403,6 +403,10 @@ static int common_option(Launch *l, int argc, char **argv) {
     if (nereid_limits_read(argv[1], &l->options.limits, &error)) return report_error(error), -1;
     return 2;
   }
+  if (!strcmp(argv[0], "--persist")) {
+    l->options.persist = true;
+    return 1;
+  }
   if (!strcmp(argv[0], "--without")) {
     if (argc < 2) return usage_error(l->verb, "--without needs names, as in dots_ahead,wgmma"), -1;
     l->options.without = argv[1];

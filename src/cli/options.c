@@ -61,6 +61,7 @@ static const struct Option {
     {"--no-check", false, "bench tune"},
     {"--no-keep", false, "tune"},
     {"--only", true, "bench"},
+    {"--persist", false, "run inspect bench roofline prof tune"},
     {"--plot", true, "bench roofline"},
     {"--program", true, "run"},
     {"--programs", true, "replay"},

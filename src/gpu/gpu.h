@@ -133,6 +133,7 @@ typedef struct GpuOptions {
   bool register_limited; /* as where registers are short, for tests */
   bool plain_dot;        /* products by multiply-adds alone, for tests */
   bool no_wgmma;         /* products by single warps, for tests */
+  bool persist;          /* blocks run several programs, where they can */
   int without;           /* bits of what is left out: gpu_without() */
 } GpuOptions;
 /* options.c: of names with commas between; -1, and *wrong the first one that is none, else. */
@@ -158,6 +159,12 @@ extern const GpuPass gpu_passes[]; /* by stages; ends with name NULL */
  * what uses it). */
 void gpu_lay_out(Func *f, const GpuOptions *o); /* the passes on tile IR alone */
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
+
+/* gpu/persist.c: a block runs several programs. Why that cannot be; NULL: it can. */
+void gpu_persist(Func *f, const GpuOptions *o);
+const char *gpu_cannot_persist(const Func *f, const GpuOptions *o);
+/* Puts how many programs there are into a persistent kernel's hidden parameters; args: a slot a parameter. */
+void gpu_put_grid(const LaneFunc *f, const int32_t grid[3], uint64_t *args);
 
 void gpu_hoist_loads(Func *f,
                      const GpuOptions *o); /* gpu/hoist_loads.c: loads go before reductions that they do not need */

@@ -2,11 +2,11 @@
 #include "gpu/gpu.h"
 
 /* What may be left out: passes by their names, and two more. */
-static const char *const optional[] = {"hoist_loads", "async_loads", "dots_ahead", "prefetch",
-                                       "sink_masks",  "skip_masks",  "wgmma",      "tensor_cores"};
+static const char *const optional[] = {"hoist_loads", "async_loads", "dots_ahead",   "prefetch", "sink_masks",
+                                       "skip_masks",  "wgmma",       "tensor_cores", "persist"};
 enum { OPTIONAL = sizeof optional / sizeof *optional };
 const char gpu_without_names[] =
-    "hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, wgmma, tensor_cores";
+    "hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, wgmma, tensor_cores, persist";
 
 static int bit_of(const char *name, size_t n) {
   for (int i = 0; i < OPTIONAL; i++)

@@ -278,8 +278,8 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   k->spec.kernel = k->call->kernel;
   specialization_keep_slots(&k->spec, front, cx);
   tile_optimize(front->func, NULL, NULL, false);
-  uint64_t *args = NEW_N(cx->arena, uint64_t, k->spec.slot_count + 2); /* hidden ones are 0 */
-  HostArray *contents = NEW_N(cx->arena, HostArray, k->spec.slot_count + 2);
+  uint64_t *args = NEW_N(cx->arena, uint64_t, k->spec.slot_count + 3); /* hidden ones are 0 */
+  HostArray *contents = NEW_N(cx->arena, HostArray, k->spec.slot_count + 3);
   bool counts = !k->how->occupancy_only;
   if (counts) {
     nereid_status status = call_pack(k->call, &k->spec, args, error);
@@ -291,7 +291,7 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   *phase = NEREID_UNSUPPORTED;
   const char *wrong;
   LaneFunc *f =
-      gpu_compile(front->func, &(GpuOptions){.target = r->target, .without = gpu_without(k->options->without, &wrong)});
+      gpu_compile(front->func, &(GpuOptions){.target = r->target, .persist = k->options->persist, .without = gpu_without(k->options->without, &wrong)});
   *phase = NEREID_INTERNAL;
   p->shared_bytes = f->shared_bytes;
   put_rings(r, f);
@@ -299,6 +299,7 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   p->occupancy = occupancy(r->target, p->registers, p->shared_bytes, p->num_warps);
   put_waves(p);
   if (!counts) return NEREID_OK;
+  gpu_put_grid(f, k->grid, args);
   r->counted = gpu_report(f, args, contents, k->grid);
   put_counts(r, f);
   report_judge(r);

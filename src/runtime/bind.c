@@ -379,7 +379,7 @@ static nereid_status missing(const Call *c, int i, nereid_error **error) {
                    k->info.name, i + 1, k->info.param_count);
 }
 
-enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 9 * sizeof(int) };
+enum { HEAD_BYTES = sizeof(const DeviceKind *) + sizeof(uint64_t) + 10 * sizeof(int) };
 
 static nereid_status key_param(Call *c, int i, nereid_error **error) {
   const ParamRule *r = &c->kernel->rules[i];
@@ -478,7 +478,8 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
                       o->debug,
                       kind->lists_programs && o->programs,
                       o->instrument,
-                      o->without ? gpu_without(o->without, &wrong) : 0};
+                      o->without ? gpu_without(o->without, &wrong) : 0,
+                      o->persist};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
   _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins behind it");

@@ -14,7 +14,8 @@
 
 #include "runtime/instrument.h"
 
-enum { GAP = 256, CHUNKS_PER_THREAD = 16 };
+/* Blocks that run at once, for persistent kernels: few, so that each runs several programs. */
+enum { GAP = 256, CHUNKS_PER_THREAD = 16, PERSISTENT_BLOCKS = 3 };
 static const char *const default_target = "sm_90a";
 
 typedef struct Sim {
@@ -143,6 +144,7 @@ typedef struct SimRun {
   nereid_limits limits;
   _Atomic int64_t operations; /* left */
   pthread_mutex_t lock;       /* of the rest */
+  int64_t blocks;             /* of a persistent kernel; 0: one a program */
   bool has_fault;
   LaneSimFault fault;
   Residents *residents; /* of programs that wait for each other, else NULL */
@@ -151,6 +153,7 @@ typedef struct SimRun {
 static LaneSimOptions block_options(SimRun *r, Checker *checker) {
   return (LaneSimOptions){.grid = r->launch->grid,
                           .programs = r->launch->options->programs,
+                          .blocks = r->blocks,
                           .seed = 1,
                           .check = check,
                           .check_arg = checker,
@@ -273,6 +276,10 @@ static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t 
   r.limits = limits_of(l->options);
   r.operations = r.limits.operations;
   int64_t count = l->options->programs ? l->options->program_count : l->total;
+  if (l->spec->lane->persistent && !l->options->programs) {
+    if (count > PERSISTENT_BLOCKS) count = PERSISTENT_BLOCKS;
+    r.blocks = count;
+  }
   int64_t chunk = count / ((int64_t)pool_threads(sim->pool) * CHUNKS_PER_THREAD);
   if (lane_waits(l->spec->lane)) run_together(&r, count);
   else pool_run(sim->pool, count, chunk ? chunk : 1, run_blocks, &r);
@@ -298,6 +305,7 @@ static nereid_status sim_launch(nereid_device *d, const Launch *l, nereid_error 
     own = (Extent){(uintptr_t)diag, (uintptr_t)diag + DIAG_BYTES};
     args[s->slot_count] = (uintptr_t)diag;
   }
+  gpu_put_grid(f, l->grid, args);
   if (f->instrument) args[s->slot_count + (diag != NULL)] = (uintptr_t)l->options->instrument_buffer;
   nereid_error *why = NULL;
   nereid_status status = run_grid(d, l, args, own, &why);
@@ -327,7 +335,8 @@ static void refuse_assembly(LaneOp *op, void *cx) {
 static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   const Sim *sim = s->device->state;
   const char *wrong;
-  GpuOptions o = {.target = sim->target, .verify = true, .without = gpu_without(s->without, &wrong)};
+  GpuOptions o = {
+      .target = sim->target, .verify = true, .persist = s->persist, .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   int64_t start = clock_ns();
   s->info.takes_tf32 = gpu_takes_tf32(func, &o);

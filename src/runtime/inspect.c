@@ -100,7 +100,10 @@ static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubi
 
 static void inspect_gpu(Inspection *in, Context *cx, Func *f, volatile nereid_status *phase) {
   const char *wrong;
-  GpuOptions o = {.target = in->target, .verify = true, .without = gpu_without(in->options->without, &wrong)};
+  GpuOptions o = {.target = in->target,
+                  .verify = true,
+                  .persist = in->options->persist,
+                  .without = gpu_without(in->options->without, &wrong)};
   if (in->options->dump_after) {
     o.dump_after = in->options->dump_after;
     o.dump = &in->text;

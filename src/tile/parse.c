@@ -277,18 +277,19 @@ static void parse_block(Parser *p, Block *b) {
 }
 
 static void parse_header_word(Parser *p) {
-  static const char *const words[] = {"warps", "stages", "ctas", "debug"};
+  static const char *const words[] = {"warps", "stages", "ctas", "debug", "persistent"};
   size_t n;
   const char *s = cursor_word(p->in, "'{'", &n);
   int which = 0;
-  while (which < 4 && !cursor_same(s, n, words[which])) which++;
-  if (which == 4) fail(p->in->cx, cursor_span(p->in, s), "a kernel has no '%.*s'", shown(n), s);
+  while (which < 5 && !cursor_same(s, n, words[which])) which++;
+  if (which == 5) fail(p->in->cx, cursor_span(p->in, s), "a kernel has no '%.*s'", shown(n), s);
   cursor_expect(p->in, '=');
   int value = cursor_int_between(p->in, 0, 1024, words[which]);
   if (which == 0) p->func->num_warps = value;
   else if (which == 1) p->func->num_stages = value;
   else if (which == 2) p->func->num_ctas = value;
-  else p->func->debug = value != 0;
+  else if (which == 3) p->func->debug = value != 0;
+  else p->func->persistent = value != 0;
 }
 
 Func *tile_parse(Context *cx, const Source *text) {

@@ -233,6 +233,7 @@ void tile_print_noted(Buf *out, const Func *f, int flags, TileNote note, void *a
   if (f->num_stages != 3) buf_printf(out, " stages=%d", f->num_stages);
   if (f->num_ctas != 1) buf_printf(out, " ctas=%d", f->num_ctas);
   if (f->debug) buf_puts(out, " debug=1");
+  if (f->persistent) buf_puts(out, " persistent=1");
   buf_puts(out, " {\n");
   for (const Op *op = f->body->first; op; op = op->next) put_op(&p, op, 1);
   buf_puts(out, "}\n");

@@ -197,6 +197,7 @@ typedef struct LaneFunc {
   int hidden_params;        /* how many at the end are hidden */
   int maps;                 /* how many of these, the last ones, are tensor maps: the value is a map's address */
   bool uses_diag, uses_list;
+  bool persistent; /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
   /* it records its regions (tile/passes/instrument.h), and has the hidden parameter for that; NULL: not */
   struct Instrument *instrument;
   LaneBlock *body;
@@ -345,6 +346,7 @@ typedef struct LaneSimOptions {
   const int32_t *grid;           /* [3] */
   int64_t begin, end;            /* programs, x fastest */
   const int64_t *programs;       /* or NULL: all in [begin, end) */
+  int64_t blocks;                /* of a persistent kernel: [begin, end) are blocks, of so many; 0: one a program */
   uint64_t seed;                 /* for the order of warps; 0: they go in step */
   const struct LaneWatch *watch; /* or NULL */
   bool (*check)(void *arg, uint64_t address, int bytes, bool write);

@@ -177,6 +177,7 @@ void lane_print(Buf *out, const LaneFunc *f, bool spans) {
   if (f->uses_diag) buf_puts(out, " diag=1");
   if (f->uses_list) buf_puts(out, " list=1");
   if (f->shared_bytes) buf_printf(out, " shared=%d", f->shared_bytes);
+  if (f->persistent) buf_puts(out, " persistent=1");
   buf_puts(out, " {\n");
   for (int i = 0; i < f->buffers.n; i++) {
     const LaneBuffer *b = &f->buffers.at[i];

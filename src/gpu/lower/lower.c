@@ -77,16 +77,18 @@ static const LowerFn table[OP_COUNT] = {
 
 static void add_params(Lower *l, const GpuOptions *o) {
   Func *f = l->f;
+  int shown = f->body->arg_count - (f->persistent ? 3 : 0);
   for (int i = 0; i < f->body->arg_count; i++) {
     const Value *v = f->body->args[i];
     LaneValue **one = lower_array(l, 1);
-    one[0] = lane_func_param(l->out, lane_type_of(v->type), v->type, f->arg_divisible ? f->arg_divisible[i] : 1);
+    one[0] = lane_func_param(l->out, lane_type_of(v->type), i < shown ? v->type : NULL,
+                             f->arg_divisible ? f->arg_divisible[i] : 1);
     lower_set(l, v, one);
   }
   if (l->out->uses_diag) l->diag = lane_func_param(l->out, LT_B64, NULL, 1);
   if (l->out->uses_list) l->list = lane_func_param(l->out, LT_B64, NULL, 1);
   if (l->out->instrument) l->instrument = lane_func_param(l->out, LT_B64, NULL, 1);
-  l->out->hidden_params = (l->diag != NULL) + (l->list != NULL) + (l->instrument != NULL);
+  l->out->hidden_params = f->body->arg_count - shown + (l->diag != NULL) + (l->list != NULL) + (l->instrument != NULL);
 }
 
 static void find_diag(Op *op, void *arg) {
@@ -149,6 +151,7 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   l.out = lane_func_create(f->cx, f->name);
   l.out->num_warps = f->num_warps;
   l.out->uses_list = o->list;
+  l.out->persistent = f->persistent;
   l.out->instrument = f->instrument;
   tile_walk(f->body, find_diag, &l.out->uses_diag);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);

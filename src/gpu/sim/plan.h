@@ -92,6 +92,7 @@ typedef struct SimRun {
   uint8_t **masks; /* two a level of control */
   uint8_t *exited;
   int live; /* threads that have not ended */
+  int64_t number; /* of the program, and its place in the grid */
   int32_t program[3];
   char *shared;
   SimShadow *shadow;

@@ -173,15 +173,21 @@ static bool run_while(SimRun *r, const SimOp *o, SimMask *m, int depth) {
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
+/* Of a persistent kernel, which run in a line. */
+static int64_t blocks_of(const SimRun *r) {
+  const int32_t *grid = r->o->grid;
+  return r->o->blocks ? r->o->blocks : (int64_t)grid[0] * grid[1] * grid[2];
+}
+
 static void special(SimRun *r, const SimOp *o) {
   const int32_t *grid = r->o->grid;
   LaneType type = o->op->out[0]->type;
   uint64_t v = 0;
   switch ((LaneSpecial)o->op->special) {
-    case SP_CTAID_X: v = (uint32_t)r->program[0]; break;
+    case SP_CTAID_X: v = r->plan->f->persistent ? (uint32_t)r->number : (uint32_t)r->program[0]; break;
     case SP_CTAID_Y: v = (uint32_t)r->program[1]; break;
     case SP_CTAID_Z: v = (uint32_t)r->program[2]; break;
-    case SP_NCTAID_X: v = (uint32_t)grid[0]; break;
+    case SP_NCTAID_X: v = r->plan->f->persistent ? (uint32_t)blocks_of(r) : (uint32_t)grid[0]; break;
     case SP_NCTAID_Y: v = (uint32_t)grid[1]; break;
     case SP_NCTAID_Z: v = (uint32_t)grid[2]; break;
     case SP_CLOCK64: v = r->clock += 16; break;
@@ -344,6 +350,7 @@ static bool run_body(SimRun *r, SimMask *m) { return run_block(r, r->plan->body,
 
 bool lane_sim_program(SimRun *r, int64_t program) {
   const int32_t *grid = r->o->grid;
+  r->number = program;
   r->program[0] = (int32_t)(program % grid[0]);
   r->program[1] = (int32_t)(program / grid[0] % grid[1]);
   r->program[2] = (int32_t)(program / grid[0] / grid[1]);

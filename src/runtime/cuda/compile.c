@@ -160,7 +160,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   Cuda *c = k->cuda;
   const char *wrong;
   const GpuOptions options = {
-      .target = gpu_target_for(c->sm), .list = s->lists_programs, .without = gpu_without(s->without, &wrong)};
+      .target = gpu_target_for(c->sm), .list = s->lists_programs, .persist = s->persist, .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   if (!options.target) fail(cx, (Span){0}, "there is no target for compute capability %d.%d", c->sm / 10, c->sm % 10);
   int64_t start = clock_ns();
@@ -174,6 +174,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   k->threads = (unsigned)f->num_warps * 32;
   k->shared_bytes = (unsigned)f->shared_bytes;
   k->uses_list = f->uses_list;
+  k->persistent = f->persistent;
   if (f->uses_diag) prepare_reports(k, cx, f, phase);
 
   GpuCubin cubin = {0};
@@ -194,6 +195,8 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   s->info.compiler_ms = cubin.from_cache ? 0 : (double)(clock_ns() - start) / 1e6;
   s->info.registers = k->registers;
   s->info.shared_bytes = (int)k->shared_bytes;
+  int blocks = gpu_occupancy(options.target, k->registers, f->shared_bytes, f->num_warps).blocks;
+  k->blocks = (blocks < 1 ? 1 : blocks) * (unsigned)s->device->threads;
 }
 
 /* The machine code is for this very GPU: sm_90a rather than sm_90 from Hopper on, as kernels that use its own

@@ -226,6 +226,17 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
     hidden[extra] = (uint64_t)(uintptr_t)l->options->instrument_buffer;
     params[n + extra] = &hidden[extra];
   }
+  if (k->persistent) {
+    for (int i = 0; i < 3; i++) {
+      hidden[i] = grid[i];
+      params[n + i] = &hidden[i];
+    }
+    grid[0] = l->total < k->blocks ? (unsigned)l->total : k->blocks, grid[1] = grid[2] = 1;
+    if (l->total > INT32_MAX && !status)
+      status = error_set(error, NEREID_UNSUPPORTED, "leave persist out (options.without)",
+                         "kernel '%s' runs %lld programs in loops, which count to %d", k->name, (long long)l->total,
+                         INT32_MAX);
+  }
   if (!status) {
     const CuKernelNode node = {.function = k->function,
                                .grid = {grid[0], grid[1], grid[2]},

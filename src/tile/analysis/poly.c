@@ -251,7 +251,7 @@ static bool is_static_value(const Func *f, const Value *v, int *left) {
   stack_guard();
   const Op *op = v->def;
   if (v->type->rank || --*left < 0) return false;
-  if (!op) return v->block == f->body;
+  if (!op) return v->block == f->body && v->index < f->body->arg_count - (f->persistent ? 3 : 0);
   if (op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
   if (op->code == OP_PROGRAM_ID || op->code == OP_NUM_PROGRAMS) return false;
   for (int i = 0; i < op->in_count; i++)
@@ -343,6 +343,7 @@ static bool is_within(const Value *v, const Block *body) {
 
 /* Whether x is the same in all iterations of the loop. */
 static bool is_invariant(const PolySpace *s, const Poly *x, const Op *loop) {
+  stack_guard();
   for (int i = 0; i < x->count; i++)
     for (int k = 0; k < x->at[i].count; k++) {
       const PolyAtom *a = &s->atoms.at[x->at[i].atoms[k]];

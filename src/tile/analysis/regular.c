@@ -137,6 +137,7 @@ static bool falls(const Poly *x) {
 
 /* Where the box begins along a dim with a bound, and the array's size there: index + start < size. */
 static bool bound_dim(Reading *r, RegularDim *d) {
+  stack_guard();
   PolySpace *s = r->s;
   const Poly *upper = r->upper[d->dim], *lower = r->lower[d->dim];
   if (!upper && !lower) return true;

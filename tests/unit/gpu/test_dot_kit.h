@@ -35,7 +35,8 @@ typedef struct DotCase {
   const char *target;
   int warps, stages;
   int32_t grid[3];
-  bool no_wgmma;
+  bool no_wgmma, persist;
+  int64_t blocks; /* of a persistent kernel */
   DotArg args[DOT_ARGS];
   int arg_count;
   Context *cx;
@@ -120,7 +121,8 @@ static inline void dot_compile(DotCase *c) {
     }
     c->compiled = front_compile(m, k, specs, &(CompileOptions){.num_warps = c->warps, .num_stages = c->stages});
     tile_optimize(c->compiled->func, NULL, NULL, true);
-    GpuOptions o = {.target = gpu_target_find(c->target), .verify = true, .no_wgmma = c->no_wgmma};
+    GpuOptions o = {
+        .target = gpu_target_find(c->target), .verify = true, .no_wgmma = c->no_wgmma, .persist = c->persist};
     lane = gpu_compile(c->compiled->func, &o);
     context_end_try(cx);
   }
@@ -144,14 +146,16 @@ static inline bool dot_in_bounds(void *arg, uint64_t address, int bytes, bool wr
 
 /* False: the simulator found a fault. */
 static inline bool dot_simulate(DotCase *c, uint64_t seed, LaneSimFault *fault) {
-  uint64_t slots[DOT_ARGS] = {0};
+  uint64_t slots[DOT_ARGS + 3] = {0};
   for (int i = 0; i < c->compiled->slot_count; i++) {
     const DotArg *a = &c->args[c->compiled->slots[i].param];
     slots[i] = a->data ? (uint64_t)(uintptr_t)a->data : a->bits;
   }
   *fault = (LaneSimFault){{0}};
+  gpu_put_grid(c->lane, c->grid, slots);
   LaneSimOptions o = {.grid = c->grid,
-                      .end = (int64_t)c->grid[0] * c->grid[1] * c->grid[2],
+                      .end = c->blocks ? c->blocks : (int64_t)c->grid[0] * c->grid[1] * c->grid[2],
+                      .blocks = c->blocks,
                       .seed = seed,
                       .check = dot_in_bounds,
                       .check_arg = c};

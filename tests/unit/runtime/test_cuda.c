@@ -853,6 +853,38 @@ static void test_program_list(void **state) {
   unsetenv("NEREID_PTXAS");
 }
 
+static unsigned persistent_grid[3];
+static int run_persistent(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  for (int i = 0; i < 3; i++) persistent_grid[i] = *(unsigned *)p[1 + i];
+  return 0;
+}
+
+/* As many blocks as run at once, or as there are programs; the kernel is told how many programs there are. */
+static void test_persistent(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = kit_module();
+  nereid_arg args[] = {nereid_pointer(f->p[0], NEREID_I32)};
+  nereid_options o = {.persist = true};
+  fake_kernel("mark", run_persistent);
+  setenv("NEREID_PTXAS", "none", 1);
+  assert_ok(nereid_launch(f->d, NULL, m, "mark", (int64_t[]){3, 4, 2}, args, 1, &o, &error));
+  assert_int_equal(fake->last_params, 4);
+  assert_int_equal(fake->last_grid[0], 24);
+  for (int i = 0; i < 3; i++) assert_int_equal(persistent_grid[i], ((int[]){3, 4, 2})[i]);
+  fake->capture_params = 4; /* launched again and again: by a graph */
+  for (int i = 0; i < 50; i++)
+    assert_ok(nereid_launch(f->d, NULL, m, "mark", (int64_t[]){100000 + i, 3, 1}, args, 1, &o, &error));
+  assert_int_equal(fake->last_grid[0] % 132, 0);
+  assert_true(fake->last_grid[0] < 100000 && fake->last_grid[1] == 1);
+  assert_int_equal(persistent_grid[0], 100049);
+  assert_error(nereid_launch(f->d, NULL, m, "mark", (int64_t[]){INT32_MAX, 2, 1}, args, 1, &o, &error),
+               NEREID_UNSUPPORTED,
+               "error: kernel 'mark' runs 4294967294 programs in loops, which count to 2147483647\n"
+               "  hint: leave persist out (options.without)\n");
+  nereid_module_free(m);
+  unsetenv("NEREID_PTXAS");
+}
+
 static const char big_text[] =
     "import triton\nimport triton.language as tl\n\n@triton.jit\ndef big(x, y, N: tl.constexpr):\n"
     "    i = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]\n"
@@ -1224,6 +1256,7 @@ static int run(void) {
       OPEN(test_waits_without_lock),
       OPEN(test_threads_that_print),
       OPEN(test_program_list),
+      OPEN(test_persistent),
       ALONE(test_shared_memory),
       OPEN(test_signatures),
       OPEN(test_cuda_c_arguments),
