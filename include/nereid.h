@@ -334,8 +334,8 @@ typedef struct nereid_options {
   /* What a run of the C compiler or of ptxas may take before it is killed; 0: NEREID_COMPILER_SECONDS, else 600. */
   double compiler_seconds;
   /* sim, cuda, for who wants to see what each is worth: names of what the compiler leaves out, with commas between:
-   * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, persist (passes), wgmma, tensor_cores. NULL:
-   * nothing
+   * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, persist (passes), wgmma, tensor_cores.
+   * NULL: nothing
    */
   const char *without;
 } nereid_options;

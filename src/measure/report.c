@@ -290,8 +290,9 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   }
   *phase = NEREID_UNSUPPORTED;
   const char *wrong;
-  LaneFunc *f =
-      gpu_compile(front->func, &(GpuOptions){.target = r->target, .persist = k->options->persist, .without = gpu_without(k->options->without, &wrong)});
+  LaneFunc *f = gpu_compile(front->func, &(GpuOptions){.target = r->target,
+                                                       .persist = k->options->persist,
+                                                       .without = gpu_without(k->options->without, &wrong)});
   *phase = NEREID_INTERNAL;
   p->shared_bytes = f->shared_bytes;
   put_rings(r, f);

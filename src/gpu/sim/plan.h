@@ -91,7 +91,7 @@ typedef struct SimRun {
   char *regs, *copy;
   uint8_t **masks; /* two a level of control */
   uint8_t *exited;
-  int live; /* threads that have not ended */
+  int live;       /* threads that have not ended */
   int64_t number; /* of the program, and its place in the grid */
   int32_t program[3];
   char *shared;

@@ -159,8 +159,10 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   CudaKernel *k = cuda_kernel_create(s, cx);
   Cuda *c = k->cuda;
   const char *wrong;
-  const GpuOptions options = {
-      .target = gpu_target_for(c->sm), .list = s->lists_programs, .persist = s->persist, .without = gpu_without(s->without, &wrong)};
+  const GpuOptions options = {.target = gpu_target_for(c->sm),
+                              .list = s->lists_programs,
+                              .persist = s->persist,
+                              .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   if (!options.target) fail(cx, (Span){0}, "there is no target for compute capability %d.%d", c->sm / 10, c->sm % 10);
   int64_t start = clock_ns();

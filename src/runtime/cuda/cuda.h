@@ -87,8 +87,8 @@ struct CudaKernel {
   bool is_cuda_c;           /* the launch says block and shared memory */
   int registers;
   bool uses_list;
-  bool persistent; /* a launch has as many blocks as run at once, and tells them how many programs there are */
-  unsigned blocks; /* that run at once */
+  bool persistent;          /* a launch has as many blocks as run at once, and tells them how many programs there are */
+  unsigned blocks;          /* that run at once */
   CudaList *captured_lists; /* a graph may read them as long as the kernel lives */
   atomic_bool launched;     /* since a synchronize: the module must not be unloaded */
   CudaRepeat repeats[CUDA_REPEATS];
