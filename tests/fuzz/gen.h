@@ -50,6 +50,7 @@ typedef struct RandomKernel {
   Param params[MAX_PARAMS]; /* in the order of the kernel's parameters */
   int param_count;
   int64_t grid[3];
+  int num_warps, num_stages; /* 0: as usual */
 } RandomKernel;
 
 /* The kernel is named `kernel`; one seed always makes the same one. */
@@ -199,6 +200,39 @@ typedef struct Access {
   int64_t span;
 } Access;
 bool make_access(Gen *g, int rank, const int *shape, bool unique, bool by_program, Access *a);
+void number_text(Gen *g, int64_t n, char out[24]); /* n itself, or an argument's name */
+/* The text of the number of this program and iteration of the loops around; how many there are. */
+int64_t place(Gen *g, char *out, size_t n);
+
+/* gen_operands.c: the tiles of a loop of dots */
+typedef struct Turns {
+  int block, trips, total; /* total: elements that there are */
+  int from, step;          /* of the loop's variable */
+  bool masked, down;
+  char turn[12], first[12], index[12]; /* the variable; the iteration's first element; all of them */
+  char total_text[24];
+} Turns;
+typedef enum { LOAD_INDEXED, LOAD_WALKING, LOAD_BLOCK, LOAD_ADVANCED_BLOCK, LOAD_DESCRIPTOR } LoadKind;
+typedef struct DotOperand {
+  Param *p;
+  nereid_dtype t; /* of the tile in the dot; of its elements: */
+  double max;
+  int step;
+  int lines, limit, batch; /* limit: lines that there are */
+  int pitch;               /* elements from one row in memory to the next */
+  int64_t slab;            /* and from one matrix of a batch to the next */
+  LoadKind how;
+  bool across;      /* the loop goes across the rows in memory */
+  bool lines_first; /* in the tile that is loaded */
+  bool wraps;       /* lines past the limit begin anew; else they are masked */
+  bool converted, doubled;
+  char name[12], at[12], base[260]; /* the tile; pointers or descriptor; where the program's part of the array begins */
+  char limit_text[24], pitch_text[24];
+} DotOperand;
+void begin_turns(Gen *g, Turns *t, int block, int trips);
+void put_turns(Gen *g, const Turns *t);
+bool begin_operand(Gen *g, const Turns *t, DotOperand *o, nereid_dtype type, int batch, int lines);
+void load_operand(Gen *g, const Turns *t, const DotOperand *o, bool lines_first);
 /* gen_products.c */
 bool make_product_loop(Gen *g);
 /* gen_in_place.c */

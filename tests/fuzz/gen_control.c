@@ -371,6 +371,8 @@ void random_kernel_make(RandomKernel *k, uint64_t seed) {
                k->params[i].kind == PARAM_CONSTEXPR ? ": tl.constexpr" : "");
   text_print(&all, "):\n%s", g.body.at);
   k->text = all.at;
+  k->num_warps = chance(&g, 40) ? 0 : 1 << draw(&g, 4);
+  k->num_stages = chance(&g, 40) ? 0 : (int)draw_between(&g, 1, 5);
   free(g.helpers.at), free(g.body.at);
 }
 

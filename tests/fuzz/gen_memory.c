@@ -40,8 +40,8 @@ Val input_array(Gen *g, Param *p, nereid_dtype t) {
 
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
 
-/* The text of a number: itself, a run-time argument or a constexpr argument. */
-static void number_text(Gen *g, int64_t n, char out[24]) {
+/* Itself, a run-time argument or a constexpr argument. */
+void number_text(Gen *g, int64_t n, char out[24]) {
   Param *p = chance(g, 35) ? add_param(g, chance(g, 70) ? PARAM_INT : PARAM_CONSTEXPR, "n") : NULL;
   if (p) p->i = n, snprintf(out, 24, "%s", p->name);
   else snprintf(out, 24, "%ld", (long)n);
@@ -56,8 +56,7 @@ static const char *index_text(int d, int rank) {
   return texts[rank - 1][d];
 }
 
-/* The number of the program and of the iteration of the loops around, and how many there are. */
-static int64_t place(Gen *g, char *out, size_t n) {
+int64_t place(Gen *g, char *out, size_t n) {
   int64_t count = g->programs;
   snprintf(out, n, "lin");
   for (int i = 0; i < g->loop_count; i++) {

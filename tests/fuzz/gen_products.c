@@ -1,109 +1,186 @@
-/* gen_products: loops around dots, whose tiles are loaded in the loop: both ways round, with and without masks, rows of
- * any alignment, steps up and down, pointers that advance and indices made of the loop's variable. See gen.h. */
+/* gen_products: loops around dots: one product, two of the same tile, and attention. gen_operands.c has the tiles'
+ * loads. See gen.h.
+ *
+ * Operands are small multiples of a power of two, so that sums stay exact; but for attention's exponentials.
+ */
 #include "gen.h"
 #include <math.h>
 #include <stdio.h>
 
-/* An operand: `lines` by k elements of each iteration. across: the k's are the rows in memory. */
-typedef struct Operand {
-  Param *p;
-  Val v;
-  int lines, pitch; /* pitch: elements from one row in memory to the next */
-  bool across, walks, computed;
-  char name[12], at[12]; /* the tile's, and the pointers' */
-} Operand;
-
-typedef struct Product {
-  int m, n, k, trips, total; /* total: k's that there are; the last iteration may have fewer than k */
-  int from, step;            /* of the loop's variable */
-  bool masked, down;
-  Operand a, b;
-  char turn[12], columns[12];
-} Product;
-
-/* The operand's tile is [rows, columns], in the order of the load. */
-static void put_operand(const Operand *o, const char *first, char *text, size_t size) {
-  bool rows_are_k = o->across;
-  char line_index[40], k_index[40];
-  snprintf(line_index, sizeof line_index, "tl.arange(0, %d)[%s]", o->lines, rows_are_k ? "None, :" : ":, None");
-  snprintf(k_index, sizeof k_index, "%s[%s]", first, rows_are_k ? ":, None" : "None, :");
-  if (rows_are_k) snprintf(text, size, "%s + %s * %d + %s", o->p->name, k_index, o->pitch, line_index);
-  else snprintf(text, size, "%s + %s * %d + %s", o->p->name, line_index, o->pitch, k_index);
+static const char *random_precision(Gen *g, nereid_dtype t) {
+  static const char *const texts[] = {", input_precision=\"ieee\"",
+                                      "",
+                                      ", input_precision=\"tf32\"",
+                                      ", input_precision=\"tf32x3\"",
+                                      ", input_precision=\"bf16x3\"",
+                                      ", input_precision=\"bf16x6\"",
+                                      ", allow_tf32=False"};
+  return t == NEREID_F32 ? texts[draw(g, 7)] : "";
 }
 
-static bool begin_operand(Gen *g, const Product *p, Operand *o, nereid_dtype t, int lines) {
-  *o = (Operand){.lines = lines, .across = chance(g, 50)};
-  o->walks = !p->down && chance(g, 50);
-  o->computed = chance(g, 15);
-  o->p = add_param(g, PARAM_IN, "i");
-  if (!o->p) return false;
-  int row = o->across ? lines : p->total, rows = o->across ? p->total : lines;
-  o->pitch = chance(g, 60) ? (row + 7) / 8 * 8 : row + (int)draw(g, 6);
-  o->p->t = t, o->p->fill = FILL_QUANTIZED, o->p->hi = 7, o->p->lo = -7, o->p->step = -2;
-  o->p->place_at_end = chance(g, 50);
-  o->p->count = (int64_t)(rows - 1) * o->pitch + row;
-  o->v = (Val){.t = t, .flo = -1.75, .fhi = 1.75, .step = -2};
-  int id = new_id(g);
-  snprintf(o->name, sizeof o->name, "g%d", id), snprintf(o->at, sizeof o->at, "q%d", id);
-  if (!o->walks) return true;
-  char text[200], k[40];
-  snprintf(k, sizeof k, "tl.arange(0, %d)", p->k);
-  put_operand(o, k, text, sizeof text);
-  line(g, "%s = %s", o->at, text);
+static nereid_dtype random_operand_type(Gen *g) {
+  static const nereid_dtype types[] = {NEREID_BF16, NEREID_BF16, NEREID_BF16, NEREID_F16,    NEREID_F16,  NEREID_F16,
+                                       NEREID_F32,  NEREID_F32,  NEREID_I8,   NEREID_F8E4NV, NEREID_F8E5, NEREID_F64};
+  return gpu_dtype(types[draw(g, 12)]);
+}
+
+static nereid_dtype sum_type(nereid_dtype t) {
+  return t == NEREID_I8 ? NEREID_I32 : t == NEREID_F64 ? NEREID_F64 : NEREID_F32;
+}
+
+static const char *sum_text(nereid_dtype sum) {
+  return sum == NEREID_I32 ? ", out_dtype=tl.int32" : sum == NEREID_F64 ? ", out_dtype=tl.float64" : "";
+}
+
+/* A result of the loop: into the pool where it is small enough for what else a kernel does, else stored. */
+static void finish(Gen *g, Val r, const char *name) {
+  if (numel(&r) <= MAX_NUMEL) {
+    add_named(g, r, name);
+    return;
+  }
+  snprintf(r.name, sizeof r.name, "%s", name);
+  for (int tries = 0; tries < 9; tries++)
+    if (store_value(g, &r)) return;
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Sum {
+  Val v;
+  char name[12];
+  bool turns_sign; /* rows change their signs in each iteration */
+} Sum;
+
+static void begin_sum(Gen *g, Sum *s, nereid_dtype t, int batch, int m, int n) {
+  char shape[64];
+  int first = (int)draw(g, 3);
+  *s = (Sum){.v = {.t = sum_type(t), .step = NO_STEP}, .turns_sign = !batch && chance(g, 20)};
+  set_shape(&s->v, batch ? 3 : 2, batch ? (int[]){batch, m, n} : (int[]){m, n});
+  print_shape(&s->v, shape);
+  snprintf(s->name, sizeof s->name, "s%d", new_id(g));
+  if (is_float(s->v.t)) line(g, "%s = tl.full(%s, %d.0, %s)", s->name, shape, first, tl_name(s->v.t));
+  else line(g, "%s = tl.full(%s, %d, %s)", s->name, shape, first, tl_name(s->v.t));
+}
+
+static void put_dot(Gen *g, const Sum *s, const DotOperand *a, const DotOperand *b) {
+  const char *precision = random_precision(g, a->t), *out = sum_text(s->v.t);
+  if (s->turns_sign)
+    line(g, "%s = %s * ((tl.arange(0, %d) & 1) * 2 - 1).to(%s)[:, None]", s->name, s->name, s->v.shape[0],
+         tl_name(s->v.t));
+  if (chance(g, 60)) line(g, "%s = tl.dot(%s, %s, %s%s%s)", s->name, a->name, b->name, s->name, precision, out);
+  else line(g, "%s += tl.dot(%s, %s%s%s)", s->name, a->name, b->name, precision, out);
+}
+
+static void end_sum(Gen *g, Sum *s, const Turns *t, const DotOperand *a, const DotOperand *b) {
+  double most = 2 + (double)t->trips * t->block * a->max * b->max;
+  if (is_float(s->v.t)) s->v.flo = -most, s->v.fhi = most, s->v.step = a->step + b->step;
+  else set_int_range(&s->v, (Int)-most, (Int)most);
+  finish(g, s->v, s->name);
+}
+
+static bool make_products(Gen *g) {
+  nereid_dtype t = random_operand_type(g);
+  int batch = chance(g, 10) ? 2 << draw(g, 2) : 0, m = chance(g, 12) ? 1 << draw(g, 4) : 16 << draw(g, batch ? 2 : 4),
+      n = 16 << draw(g, batch ? 2 : 4), k = 16 << draw(g, 3);
+  if (width(t) == 8 && k < 32) k = 32; /* Triton's least, for NVIDIA GPUs */
+  int most = chance(g, 20) ? 8 * MAX_NUMEL : MAX_NUMEL;
+  while (m * n * (batch ? batch : 1) > most) {
+    if (m > n) m /= 2;
+    else n /= 2;
+  }
+  Turns turns;
+  begin_turns(g, &turns, k, (int)draw(g, 7));
+  DotOperand a, b[2];
+  Sum sum[2];
+  int count = chance(g, 20) ? 2 : 1;
+  if (!begin_operand(g, &turns, &a, t, batch, m)) return false;
+  for (int i = 0; i < count; i++) {
+    nereid_dtype other = is_fp8(t) && chance(g, 25) ? gpu_dtype(NEREID_F8E5) : t;
+    if (!begin_operand(g, &turns, &b[i], other, batch, n)) return false;
+    begin_sum(g, &sum[i], t, batch, m, n);
+  }
+  put_turns(g, &turns);
+  bool b_first = chance(g, 30);
+  if (b_first) load_operand(g, &turns, &b[0], false);
+  load_operand(g, &turns, &a, true);
+  for (int i = b_first; i < count; i++) load_operand(g, &turns, &b[i], false);
+  for (int i = 0; i < count; i++) put_dot(g, &sum[i], &a, &b[i]);
+  g->indent--;
+  for (int i = 0; i < count; i++) end_sum(g, &sum[i], &turns, &a, &b[i]);
   return true;
 }
 
-/* Loads the tile of this iteration, as the product takes it: a is [lines, k], b is [k, lines]. */
-static void load_operand(Gen *g, const Product *p, Operand *o, bool is_a) {
-  char text[200], mask[80] = "";
-  if (!o->walks) put_operand(o, p->columns, text, sizeof text);
-  if (p->masked)
-    snprintf(mask, sizeof mask, ", mask=%s[%s] < %d, other=0.0", p->columns,
-             o->across ? ":, None" : "None, :", p->total);
-  line(g, "%s = tl.load(%s%s)", o->name, o->walks ? o->at : text, mask);
-  if (o->across == is_a) line(g, "%s = tl.trans(%s)", o->name, o->name);
-  if (o->computed) line(g, "%s = %s * 2", o->name, o->name);
-  if (o->walks) line(g, "%s += %d", o->at, p->k * (o->across ? o->pitch : 1));
-}
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
-static void put_loop(Gen *g, const Product *p) {
-  char bounds[60];
-  int to = p->from + p->step * p->trips;
-  if (p->down) snprintf(bounds, sizeof bounds, "%d, %d, -%d", to - p->step, p->from - p->step, p->step);
-  else snprintf(bounds, sizeof bounds, "%d, %d, %d", p->from, to - (int)draw(g, (uint32_t)p->step), p->step);
-  if (chance(g, 50)) line(g, "for %s in range(%s):", p->turn, bounds);
-  else line(g, "for %s in tl.range(%s, num_stages=%d):", p->turn, bounds, (int)draw_between(g, 1, 5));
+/* Two products of which the second takes what the first gave. Without softmax all of it is exact: scores are cut to a
+ * few units. With it, a weight may round to either of two neighbours. */
+static bool make_attention(Gen *g) {
+  nereid_dtype t = random_operand_type(g);
+  if (t == NEREID_I8) t = NEREID_F16;
+  int m = 16 << draw(g, 4), n = 16 << draw(g, 3), head = 16 << draw(g, 3), d = 16 << draw(g, 3);
+  if (width(t) == 8 && head < 32) head = 32;
+  if (width(t) == 8 && n < 32) n = 32;
+  bool softmax = chance(g, 60), causal = chance(g, 40);
+  Turns turns;
+  DotOperand keys, values;
+  begin_turns(g, &turns, n, (int)draw(g, 6));
+  Param *q = add_param(g, PARAM_IN, "i");
+  if (!q || !begin_operand(g, &turns, &keys, t, 0, head) || !begin_operand(g, &turns, &values, t, 0, d)) return false;
+  q->t = t, q->fill = FILL_QUANTIZED, q->hi = 7, q->lo = -7, q->step = -2, q->place_at_end = chance(g, 50);
+  q->count = (int64_t)m * head;
+  int id = new_id(g);
+  Val r = {.t = t == NEREID_F64 ? NEREID_F64 : NEREID_F32, .step = NO_STEP};
+  set_shape(&r, 2, (int[]){m, d});
+  const char *type = tl_name(r.t), *out = sum_text(r.t);
+  line(g, "q%d = tl.load(%s + tl.arange(0, %d)[:, None] * %d + tl.arange(0, %d)[None, :])", id, q->name, m, head, head);
+  line(g, "s%d = tl.zeros([%d, %d], %s)", id, m, d, type);
+  if (softmax) {
+    line(g, "m%d = tl.full([%d], float(\"-inf\"), %s)", id, m, type);
+    line(g, "l%d = tl.full([%d], 1.0, %s)", id, m, type);
+  }
+  put_turns(g, &turns);
+  bool early = chance(g, 40);
+  load_operand(g, &turns, &keys, true);
+  if (early) load_operand(g, &turns, &values, false);
+  line(g, "p%d = tl.dot(q%d, %s%s%s)", id, id, keys.name, random_precision(g, t), out);
+  if (!softmax) {
+    line(g, "p%d = tl.minimum(tl.maximum(p%d, -2.0), 2.0)", id, id);
+    if (causal) line(g, "p%d = tl.where(%s[None, :] <= tl.arange(0, %d)[:, None], p%d, 0.0)", id, turns.index, m, id);
+  } else {
+    line(g, "p%d = p%d * 0.125", id, id);
+    if (turns.masked) line(g, "p%d = tl.where(%s[None, :] < %s, p%d, -1.0e6)", id, turns.index, turns.total_text, id);
+    if (causal)
+      line(g, "p%d = tl.where(%s[None, :] <= tl.arange(0, %d)[:, None], p%d, -1.0e6)", id, turns.index, m, id);
+    line(g, "u%d = tl.maximum(m%d, tl.max(p%d, 1))", id, id, id);
+    line(g, "p%d = tl.exp2(p%d - u%d[:, None])", id, id, id);
+    line(g, "e%d = tl.exp2(m%d - u%d)", id, id, id);
+    line(g, "l%d = l%d * e%d + tl.sum(p%d, 1)", id, id, id, id);
+    line(g, "s%d = s%d * e%d[:, None]", id, id, id);
+    line(g, "m%d = u%d", id, id);
+  }
+  if (!early) load_operand(g, &turns, &values, false);
+  const char *precision = random_precision(g, t);
+  if (chance(g, 60))
+    line(g, "s%d = tl.dot(p%d.to(%s), %s, s%d%s%s)", id, id, tl_name(t), values.name, id, precision, out);
+  else line(g, "s%d += tl.dot(p%d.to(%s), %s%s%s)", id, id, tl_name(t), values.name, precision, out);
+  g->indent--;
+  if (softmax) {
+    line(g, "s%d = s%d / l%d[:, None]", id, id, id);
+    /* a mean of the values, of which each weight may be off by an ulp of its type, or of tf32 */
+    double ulp = 2 * fmax(unit(t), t == NEREID_F32 ? 0x1p-11 : 0);
+    r.err = values.max * (1.5 * ulp + 1e-4), r.flo = -values.max - r.err, r.fhi = values.max + r.err;
+  } else {
+    double most = (double)turns.trips * n * 2 * values.max;
+    r.flo = -most, r.fhi = most,
+    r.step = keys.step - 2 + values.step; /* what rounds p leaves it a multiple of its step */
+  }
+  char name[12];
+  snprintf(name, sizeof name, "s%d", id);
+  finish(g, r, name);
+  return true;
 }
 
 bool make_product_loop(Gen *g) {
-  Product p = {.m = 16 << draw(g, 3), .n = 16 << draw(g, 2), .k = 16 << draw(g, 3), .trips = (int)draw(g, 7)};
-  if (g->in_helper || g->k->param_count > MAX_PARAMS - 10) return false;
-  nereid_dtype t = chance(g, 40) ? NEREID_BF16 : chance(g, 85) ? NEREID_F16 : NEREID_F32;
-  p.down = chance(g, 25), p.masked = chance(g, 40);
-  p.from = (int)draw_between(g, -3, 20), p.step = (int)draw_between(g, 1, 3);
-  if (chance(g, 40)) p.from = 0, p.step = p.k; /* as it is mostly written: the variable is the first k */
-  p.total = p.trips * p.k - (p.masked && p.trips ? (int)draw(g, (uint32_t)p.k) : 0);
-  if (!p.total) p.total = 1; /* arrays that nobody reads */
-  char acc[12], shape[64];
-  int id = new_id(g);
-  snprintf(acc, sizeof acc, "s%d", id), snprintf(p.turn, sizeof p.turn, "t%d", id);
-  snprintf(p.columns, sizeof p.columns, "c%d", id);
-  if (!begin_operand(g, &p, &p.a, t, p.m) || !begin_operand(g, &p, &p.b, t, p.n)) return false;
-  Val r = {.t = NEREID_F32, .step = -4};
-  set_shape(&r, 2, (int[]){p.m, p.n});
-  print_shape(&r, shape);
-  line(g, "%s = tl.full(%s, %d.0, tl.float32)", acc, shape, (int)draw(g, 3));
-  put_loop(g, &p);
-  g->indent++;
-  line(g, "%s = (%s - %d) // %d * %d + tl.arange(0, %d)", p.columns, p.turn, p.from, p.step, p.k, p.k);
-  bool b_first = chance(g, 30);
-  for (int i = 0; i < 2; i++) load_operand(g, &p, (i == 1) == b_first ? &p.a : &p.b, (i == 1) == b_first);
-  const char *precision = t == NEREID_F32 ? ", input_precision=\"ieee\"" : "";
-  if (chance(g, 60)) line(g, "%s = tl.dot(%s, %s, %s%s)", acc, p.a.name, p.b.name, acc, precision);
-  else line(g, "%s += tl.dot(%s, %s%s)", acc, p.a.name, p.b.name, precision);
-  g->indent--;
-  double most = 2 + p.trips * p.k * 4 * p.a.v.fhi * p.b.v.fhi; /* sums stay exact: multiples of 1/16 */
-  r.flo = -most, r.fhi = most;
-  add_named(g, r, acc);
-  return true;
+  if (g->in_helper || g->k->param_count > MAX_PARAMS - 14) return false;
+  return chance(g, 30) ? make_attention(g) : make_products(g);
 }

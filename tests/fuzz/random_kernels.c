@@ -147,7 +147,8 @@ static nereid_status run_on(Run *r, nereid_device *device, bool in_place, const 
   }
   nereid_arg args[MAX_PARAMS];
   for (int i = 0; i < k->param_count; i++) args[i] = argument(&k->params[i], r->on_device, i);
-  if (!status) status = nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, NULL, err);
+  nereid_options options = {.num_warps = k->num_warps, .num_stages = k->num_stages, .check_races = true};
+  if (!status) status = nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, &options, err);
   if (!status) status = nereid_synchronize(device, err);
   for (int i = 0; i < k->param_count && !in_place; i++) {
     const Param *p = &k->params[i];
@@ -301,6 +302,8 @@ static void print_kernel(const RandomKernel *k, const char *text) {
   body = body ? strchr(body, '\n') : NULL;
   printf("%s", text);
   printf("# grid %ld x %ld x %ld;", (long)k->grid[0], (long)k->grid[1], (long)k->grid[2]);
+  if (k->num_warps) printf(" %d warps,", k->num_warps);
+  if (k->num_stages) printf(" %d stages,", k->num_stages);
   for (int i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
     if (!body || !strstr(body, p->name)) continue;
