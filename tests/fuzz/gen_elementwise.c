@@ -377,7 +377,7 @@ static bool clamps(Gen *g) {
   if (r.special && x->err > 0) return false;
   r.flo = fmax(r.flo, -bound), r.fhi = fmin(r.fhi, bound);
   if (r.flo > r.fhi || r.special) r.flo = -bound, r.fhi = bound;
-  if (r.step > 0) r.step = 0;
+  if (r.step > 0 && r.step != NO_STEP) r.step = 0;
   r.fresh = false, r.special = false; /* a NaN becomes a bound; which one is not said */
   if (x->special) return false;
   emit(g, r, "tl.clamp(%s, -%d.0, %d.0)", x->name, bound, bound);
