@@ -285,13 +285,17 @@ static bool descriptor_load(Gen *g) {
   p->place_at_end = false; /* aligned */
   p->count = (int64_t)rows * stride;
   v.rank = 2, v.shape[0] = 1 << draw(g, 4), v.shape[1] = g->dims[0] * bytes >= 16 ? g->dims[0] : 16;
+  bool gathers = v.shape[0] >= 8 && v.shape[1] * bytes >= 32 && chance(g, 50); /* rows in any order */
   if (is_float(t)) v.flo = fmin(v.flo, 0), v.fhi = fmax(v.fhi, 0);
   else v.lo = v.lo < 0 ? v.lo : 0, v.hi = v.hi > 0 ? v.hi : 0;
   char name[12];
   snprintf(name, sizeof name, "d%d", new_id(g));
   line(g, "%s = tl.make_tensor_descriptor(%s, shape=[%d, %d], strides=[%d, 1], block_shape=[%d, %d])", name, p->name,
-       rows, columns, stride, v.shape[0], v.shape[1]);
-  emit(g, v, "%s.load([%d, lin * %d])", name, (int)draw_between(g, -2, rows), 16 / bytes);
+       rows, columns, stride, gathers ? 1 : v.shape[0], v.shape[1]);
+  if (gathers)
+    emit(g, v, "%s.gather((tl.arange(0, %d) * %d + lin) & 15, %d)", name, v.shape[0], (int)draw(g, 8),
+         (int)draw_between(g, 0, columns));
+  else emit(g, v, "%s.load([%d, lin * %d])", name, (int)draw_between(g, -2, rows), 16 / bytes);
   return true;
 }
 
@@ -328,11 +332,34 @@ static bool block_store(Gen *g, Val *v) {
   return true;
 }
 
+/* Through a descriptor, likewise. */
+static bool descriptor_store(Gen *g, Val *v) {
+  int bytes = (int)nereid_dtype_bytes(v->t);
+  if (v->rank != 2 || v->t == NEREID_I1 || v->terminal || v->shape[1] * bytes < 16) return false;
+  int rows = (int)draw_between(g, 1, v->shape[0] + 3), columns = (int)draw_between(g, 1, v->shape[1] + 3),
+      stride = (columns * bytes + 15) / 16 * 16 / bytes;
+  char where[240], name[12];
+  int64_t count = place(g, where, sizeof where) * rows * stride;
+  Param *p = count < 1 << 20 ? add_param(g, PARAM_OUT, "o") : NULL;
+  if (!p) return false;
+  bool adds = (v->t == NEREID_I32 || v->t == NEREID_U32) && chance(g, 30);
+  p->t = v->t, p->count = count, p->fill = is_float(v->t) ? FILL_QUANTIZED : FILL_INTS;
+  p->lo = 1, p->hi = is_float(v->t) ? 3 : 0, p->tolerance = v->err;
+  snprintf(name, sizeof name, "d%d", new_id(g));
+  line(g, "%s = tl.make_tensor_descriptor(%s + %s * %d, shape=[%d, %d], strides=[%d, 1], block_shape=[%d, %d])", name,
+       p->name, where, rows * stride, rows, columns, stride, v->shape[0], v->shape[1]);
+  line(g, "%s.%s([%d, %d], %s)", name, adds ? "atomic_add" : "store", (int)draw_between(g, -2, 2),
+       (int)draw_between(g, -2, 2), v->name);
+  v->uses++;
+  return true;
+}
+
 /* To an array of its own; sometimes cast by the store, sometimes spread by it. */
 bool store_value(Gen *g, Val *v) {
   if (g->in_helper) return false;
   Val stored = *v, tile = *v;
   if (chance(g, 8) && block_store(g, v)) return true;
+  if (chance(g, 8) && descriptor_store(g, v)) return true;
   if (!v->terminal && chance(g, 15)) {
     nereid_dtype t = random_dtype(g);
     if (t != NEREID_I1 && !(is_fp8(t) && !is_float(v->t)) &&

@@ -45,16 +45,19 @@ static void finish(Gen *g, Val r, const char *name) {
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
+/* What an iteration does to the sum beside adding: rows change their signs; it begins anew in one; or that adds it not.
+ */
+typedef enum { ONLY_ADDS, TURNS_SIGN, BEGINS_ANEW, LEAVES_OUT } SumKind;
 typedef struct Sum {
   Val v;
   char name[12];
-  bool turns_sign; /* rows change their signs in each iteration */
+  SumKind kind;
 } Sum;
 
 static void begin_sum(Gen *g, Sum *s, nereid_dtype t, int batch, int m, int n) {
   char shape[64];
   int first = (int)draw(g, 3);
-  *s = (Sum){.v = {.t = sum_type(t), .step = NO_STEP}, .turns_sign = !batch && chance(g, 20)};
+  *s = (Sum){.v = {.t = sum_type(t), .step = NO_STEP}, .kind = chance(g, 75) ? ONLY_ADDS : 1 + draw(g, 3)};
   set_shape(&s->v, batch ? 3 : 2, batch ? (int[]){batch, m, n} : (int[]){m, n});
   print_shape(&s->v, shape);
   snprintf(s->name, sizeof s->name, "s%d", new_id(g));
@@ -62,13 +65,21 @@ static void begin_sum(Gen *g, Sum *s, nereid_dtype t, int batch, int m, int n) {
   else line(g, "%s = tl.full(%s, %d, %s)", s->name, shape, first, tl_name(s->v.t));
 }
 
-static void put_dot(Gen *g, const Sum *s, const DotOperand *a, const DotOperand *b) {
-  const char *precision = random_precision(g, a->t), *out = sum_text(s->v.t);
-  if (s->turns_sign)
-    line(g, "%s = %s * ((tl.arange(0, %d) & 1) * 2 - 1).to(%s)[:, None]", s->name, s->name, s->v.shape[0],
-         tl_name(s->v.t));
+static void put_dot(Gen *g, const Sum *s, const Turns *t, const DotOperand *a, const DotOperand *b) {
+  const char *precision = random_precision(g, a->t), *out = sum_text(s->v.t), *type = tl_name(s->v.t);
+  char condition[40], shape[64];
+  snprintf(condition, sizeof condition, "%s %s %d", t->first, chance(g, 50) ? "==" : "<",
+           t->block * (int)draw(g, (uint32_t)t->trips + 1));
+  print_shape(&s->v, shape);
+  if (s->kind == TURNS_SIGN)
+    line(g, "%s = %s * ((tl.arange(0, %d) & 1) * 2 - 1).to(%s)%s", s->name, s->name, s->v.shape[s->v.rank - 2], type,
+         s->v.rank == 3 ? "[None, :, None]" : "[:, None]");
+  if (s->kind == BEGINS_ANEW)
+    line(g, "if %s:\n%*s%s = tl.zeros(%s, %s)", condition, 4 * g->indent + 4, "", s->name, shape, type);
+  if (s->kind == LEAVES_OUT) line(g, "if %s:", condition), g->indent++;
   if (chance(g, 60)) line(g, "%s = tl.dot(%s, %s, %s%s%s)", s->name, a->name, b->name, s->name, precision, out);
   else line(g, "%s += tl.dot(%s, %s%s%s)", s->name, a->name, b->name, precision, out);
+  if (s->kind == LEAVES_OUT) g->indent--;
 }
 
 static void end_sum(Gen *g, Sum *s, const Turns *t, const DotOperand *a, const DotOperand *b) {
@@ -104,7 +115,7 @@ static bool make_products(Gen *g) {
   if (b_first) load_operand(g, &turns, &b[0], false);
   load_operand(g, &turns, &a, true);
   for (int i = b_first; i < count; i++) load_operand(g, &turns, &b[i], false);
-  for (int i = 0; i < count; i++) put_dot(g, &sum[i], &a, &b[i]);
+  for (int i = 0; i < count; i++) put_dot(g, &sum[i], &turns, &a, &b[i]);
   g->indent--;
   for (int i = 0; i < count; i++) end_sum(g, &sum[i], &turns, &a, &b[i]);
   return true;
