@@ -40,7 +40,8 @@ static bool make_statement(Gen *g) {
     case 23:
     case 24:
     case 25: return make_in_place(g);
-    case 26: return make_product_loop(g);
+    case 26:
+    case 27: return make_product_loop(g);
     default: return make_elementwise(g);
   }
 }

@@ -133,7 +133,8 @@ bool make_access(Gen *g, int rank, const int *shape, bool unique, bool by_progra
     Val tile = {0};
     set_shape(&tile, rank, shape);
     Val *c = pick_into(g, &tile, WANT_BOOL);
-    if (c) snprintf(a->mask, sizeof a->mask, "%s", c->name), a->masked = true;
+    if (c && (!c->rank || c->rank == rank)) /* a mask takes no new dims */
+      snprintf(a->mask, sizeof a->mask, "%s", c->name), a->masked = true;
   }
   return a->span < 1 << 20;
 }

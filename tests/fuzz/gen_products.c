@@ -92,11 +92,12 @@ static void end_sum(Gen *g, Sum *s, const Turns *t, const DotOperand *a, const D
 static bool make_products(Gen *g) {
   nereid_dtype t = random_operand_type(g);
   int batch = chance(g, 10) ? 2 << draw(g, 2) : 0, m = chance(g, 12) ? 1 << draw(g, 4) : 16 << draw(g, batch ? 2 : 4),
-      n = 16 << draw(g, batch ? 2 : 4), k = 16 << draw(g, 3);
+      n = 16 << draw(g, batch ? 2 : 4), k = 16 << draw(g, 3), most = chance(g, 20) ? 8 * MAX_NUMEL : MAX_NUMEL;
   if (width(t) == 8 && k < 32) k = 32; /* Triton's least, for NVIDIA GPUs */
-  int most = chance(g, 20) ? 8 * MAX_NUMEL : MAX_NUMEL;
+  bool of_warpgroups = !batch && chance(g, 50);
+  if (of_warpgroups) m = 64 << draw(g, 2), n = 8 << draw(g, 5);
   while (m * n * (batch ? batch : 1) > most) {
-    if (m > n) m /= 2;
+    if (m > n && !of_warpgroups) m /= 2;
     else n /= 2;
   }
   Turns turns;
