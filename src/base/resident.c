@@ -114,6 +114,11 @@ static Program *begin(Thread *t) {
   return NULL;
 }
 
+static void end_for_memory(Residents *r) {
+  atomic_store(&r->no_memory, true);
+  residents_stop(r);
+}
+
 /* As many programs as are resident here, or one; false when there is none. Those for which there is no room are to
  * wait until others have ended. */
 static bool begin_some(Thread *t) {
@@ -123,11 +128,10 @@ static bool begin_some(Thread *t) {
     if (atomic_load(&r->stopped) || atomic_load(&r->next) >= r->count) break;
     int64_t others = atomic_fetch_add(&r->resident, 1);
     Program *p = others < r->most ? begin(t) : NULL;
+    if (others < r->most) atomic_store(&r->refused, !p);
     if (!p) {
       atomic_fetch_sub(&r->resident, 1);
-      if (others) break;
-      atomic_store(&r->no_memory, true);
-      residents_stop(r);
+      if (!others) end_for_memory(r);
       break;
     }
     if (coroutine_resume(p->on)) t->programs[t->count++] = p;
@@ -177,7 +181,8 @@ static void rest(Residents *r, int64_t rounds) {
     sched_yield();
   } else {
     atomic_store(&r->asleep, all_wait);
-    if (all_wait) wait_in_vain(r);
+    if (all_wait && atomic_load(&r->refused)) end_for_memory(r); /* nobody is left to give any back */
+    else if (all_wait) wait_in_vain(r);
     nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
   }
   atomic_fetch_add(&r->busy, 1);

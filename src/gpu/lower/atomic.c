@@ -180,8 +180,7 @@ static LaneValue *zero_of(Lower *l, LaneType t) {
   return t == LT_PRED ? lane_pred(&l->b, false) : lane_const(&l->b, t, 0);
 }
 
-/* From the first holder to all that hold a copy. */
-static void hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneValue **regs) {
+void lower_hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneValue **regs) {
   LaneBuilder *b = &l->b;
   int warps = l->out->num_warps;
   uint32_t copies = layout ? layout_copies(layout) : (uint32_t)(32 * warps - 1);
@@ -248,7 +247,7 @@ void lower_atomic(Lower *l, Op *op) {
   if (!a.used) return;
   for (int r = 0; r < n; r++)
     if (m) old[r] = lane_select(b, m[r - r % vector], old[r], zero_of(l, old[r]->type));
-  hand_out(l, layout, lane_type_of(v->type), n, old);
+  lower_hand_out(l, layout, lane_type_of(v->type), n, old);
   if (!alone && one_warp && (a.sem == SEM_ACQ_REL || a.sem == SEM_ACQUIRE)) lane_barrier(b, true);
   lower_set(l, v, old);
 }

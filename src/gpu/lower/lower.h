@@ -67,6 +67,9 @@ LaneValue *lower_index(Lower *l, const Type *t, const Layout *layout, int reg, i
 LaneValue *lower_linear(Lower *l, int bits, const uint32_t *columns, LaneValue *x);
 /* pred, or NULL when every thread holds its own; layout NULL: a scalar */
 LaneValue *lower_first_holder(Lower *l, const Layout *layout);
+/* What the first holders got (n registers of this type) goes to all that hold a copy; a meeting of the block, where
+ * other warps hold some. Does nothing where threads differ (l->divergent). */
+void lower_hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneValue **regs);
 /* Bits of the register's number that make no difference to v, from what is known of its constancy: register r holds
  * what r & ~bits holds. */
 uint32_t lower_same(const Value *v);

@@ -10,7 +10,9 @@
  * One element of 8 or 16 bits is moved by itself; the load extends it. Elements that a mask leaves out get `other`,
  * else zeros: `other` is put together like a value to store, which for constants folds away.
  *
- * Threads that hold copies of one element all load it, but only the first of them stores.
+ * Threads that hold copies of one element all load it, but only the first of them stores. What other programs may be
+ * writing meanwhile (a volatile load) the first one loads, and hands it out: a loop that waits for it must end for all
+ * threads at once.
  */
 #include "gpu/lower/lower.h"
 
@@ -120,11 +122,14 @@ void lower_load(Lower *l, Op *op) {
   Shape s = shape_of(v->type, vector);
   LaneValue **ptr = lower_get(l, op->in[0]), **m = mask ? lower_get(l, mask) : NULL;
   LaneValue **other = op_other(op) ? lower_get(l, op_other(op)) : NULL, **out = lower_array(l, n);
+  const Layout *layout = v->type->rank ? v->layout : NULL;
+  bool may_change = op_is_volatile(op) || op_cache(op) == CACHE_CV;
+  LaneValue *first = may_change && !l->divergent ? lower_first_holder(l, layout) : NULL;
   for (int r = 0; r < n; r += vector) ptr[r]->note = NULL;
   for (int r = 0; r < n; r += vector) {
     LaneValue *guard = m ? m[r] : NULL, *fill[MOST_WORDS];
     uint64_t bits;
-    int before = op_is_volatile(op) ? -1 : loaded_before(ptr, m, other, r, vector);
+    int before = may_change ? -1 : loaded_before(ptr, m, other, r, vector);
     if (before >= 0) {
       memcpy(out + r, out + before, sizeof *out * (size_t)vector);
       continue;
@@ -133,12 +138,14 @@ void lower_load(Lower *l, Op *op) {
       if (bits) guard = NULL;
     }
     if (guard && other) put_together(l, &s, other + r, fill);
-    LaneOp *load = lane_load(&l->b, SPACE_GLOBAL, s.kind, s.words, ptr[r], 0, guard, guard && other ? fill : NULL);
+    LaneOp *load = lane_load(&l->b, SPACE_GLOBAL, s.kind, s.words, ptr[r], 0, lower_and(l, guard, first),
+                             guard && other ? fill : NULL);
     load->cache = (uint8_t)op_cache(op);
     load->evict = (uint8_t)priority;
     load->is_volatile = op_is_volatile(op);
     take_apart(l, &s, load->out, out + r);
   }
+  if (may_change) lower_hand_out(l, layout, lane_type_of(v->type), n, out);
   lower_set(l, v, out);
 }
 

@@ -116,6 +116,7 @@ typedef struct Test {
   Residents r;
   _Atomic int64_t value, ended, opened, closed;
   int64_t rooms; /* for states */
+  int64_t most;  /* resident programs; 0: any */
   int64_t expected;
 } Test;
 
@@ -144,6 +145,7 @@ static bool run_all(Test *t, bool (*program)(void *, void *, int64_t), int64_t n
                      .arg = t,
                      .operations = operations};
   residents_init(&t->r, threads);
+  if (t->most) t->r.most = t->most;
   Pool *p = pool_create(threads);
   pool_run(p, threads, 1, work, &t->r);
   pool_destroy(p);
@@ -204,9 +206,18 @@ static void programs_wait_until_there_is_room(void **state) {
   assert_int_equal(two.opened, 2);
 }
 
+static void memory_for_the_one_they_wait_for_is_missing(void **state) {
+  for (int threads = 1; threads <= 4; threads += 3) {
+    Test t = {.rooms = 4};
+    assert_false(run_all(&t, waits_for_the_next, 7, threads, NULL)); /* of operations there is no end */
+    assert_true(t.r.no_memory);
+    assert_false(residents_in_vain(&t.r));
+  }
+}
+
 static void programs_that_wait_in_vain_end(void **state) {
   for (int threads = 1; threads <= 4; threads += 3) {
-    Test t = {.rooms = 3};
+    Test t = {.rooms = 7, .most = 3};
     _Atomic int64_t operations = 50 << 20;
     char said[256];
     assert_false(run_all(&t, waits_for_the_next, 7, threads, &operations)); /* the last one finds no room */
@@ -214,7 +225,7 @@ static void programs_that_wait_in_vain_end(void **state) {
     residents_message(&t.r, said, sizeof said);
     assert_string_equal(said, "programs wait for each other: 3 are in a loop that waits for memory to change, and the "
                               "other 4 cannot begin before one of them ends");
-    t.rooms = 7;
+    t.most = 7;
     operations = 50 << 20;
     assert_true(run_all(&t, waits_for_the_next, 7, threads, &operations));
     assert_false(residents_in_vain(&t.r));
@@ -230,6 +241,7 @@ int main(void) {
       cmocka_unit_test(programs_that_do_not_wait_need_one_stack),
       cmocka_unit_test(a_failure_is_the_last_program),
       cmocka_unit_test(programs_wait_until_there_is_room),
+      cmocka_unit_test(memory_for_the_one_they_wait_for_is_missing),
       cmocka_unit_test(programs_that_wait_in_vain_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
