@@ -418,8 +418,7 @@ static void all_done(void) {
   for (Module *m = modules; m; m = m->next) m->in_flight = false;
 }
 static int after_wait(void) { /* LEAVE has let the lock go */
-  void (*then)(void) = fake.on_wait;
-  fake.on_wait = NULL;
+  void (*then)(void) = __atomic_exchange_n(&fake.on_wait, NULL, __ATOMIC_ACQ_REL);
   if (then) then();
   return 0;
 }

@@ -606,7 +606,10 @@ static void needs_all(DotCase *c, const Lengths *l, int least, int spare) {
     for (int n = 0;; n++, tried++) {
       dot_compile(c);
       LaneOp *op = find_number(c->lane, n);
-      if (!op) break;
+      if (!op) {
+        context_destroy(c->cx);
+        break;
+      }
       char what[80];
       bool inside = in_inner_loop(op), spared = !inside && (op->code == LANE_BARRIER || op->code == LANE_CP_WAIT);
       snprintf(what, sizeof what, "number %d, %s%s {%lld}%s", n, weaker ? "a weaker " : "", lane_info[op->code].name,
@@ -618,7 +621,6 @@ static void needs_all(DotCase *c, const Lengths *l, int least, int spare) {
       }
       context_destroy(c->cx);
     }
-  context_destroy(c->cx);
   c->cx = NULL;
   if (tried < 2 * least || unseen > spare) fail_msg("%d of %d are not missed", unseen, tried);
 }

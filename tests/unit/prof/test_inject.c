@@ -429,7 +429,7 @@ static void threads(void **state) {
 static void short_threads(void **state) { after("short threads", NULL, 0); }
 static void forks(void **state) {
   Left l = after("fork", NULL, 0);
-  assert_int_equal(l.processes, 3); /* the children: the parent did nothing but wait */
+  assert_in_range(l.processes, 3, 4); /* the children; the parent, where a sample met it before it waited */
   assert_false(l.truncated);
   assert_true(l.in_burn > 20);
 }
