@@ -206,10 +206,17 @@ static void no_barrier(void **state) {
     }
 }
 
+/* What may change meanwhile one thread loads, for all. */
+static void volatile_loads(void **state) {
+  needs_its_barriers(K "    for j in range(n):\n        s = tl.load(y + j, volatile=True)\n"
+                       "        tl.store(out + i, s.to(tl.int32))\n",
+                     2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(exchanges), cmocka_unit_test(stores_before_loads), cmocka_unit_test(chosen_pointers),
-      cmocka_unit_test(aliases),   cmocka_unit_test(no_barrier),
+      cmocka_unit_test(aliases),   cmocka_unit_test(no_barrier),          cmocka_unit_test(volatile_loads),
   };
   return cmocka_run_group_tests_name("barriers", tests, NULL, NULL);
 }
