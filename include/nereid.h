@@ -396,6 +396,57 @@ typedef struct nereid_function_info {
 } nereid_function_info;
 NEREID_API void nereid_function_get_info(const nereid_function *f, nereid_function_info *out);
 
+/* ---- tensor programs ---------------------------------------------------------------------------------------------
+ *
+ * A Python function over tensors, an ATen graph as torch.fx prints it or PyTorch as people write it, becomes Triton
+ * kernels and a plan that launches them (docs/guide/fuse.md). */
+typedef struct nereid_fusion nereid_fusion;
+enum { NEREID_MAX_DIMS = 16 };
+typedef struct nereid_tensor_info {
+  const char *name;
+  nereid_dtype dtype;
+  int rank; /* -1: no tensor; an output that is None */
+  int64_t shape[NEREID_MAX_DIMS];
+  bool is_written; /* an input that a run gives another value */
+} nereid_tensor_info;
+/* What is said of one parameter, by its name: a tensor's type and shape, or a number, tuple, ... as Python text. The
+ * value of a symbolic size is said by the size's name. */
+typedef struct nereid_fuse_input {
+  const char *name;
+  const char *text; /* NULL: a tensor */
+  nereid_dtype dtype;
+  int rank;
+  int64_t shape[NEREID_MAX_DIMS];
+} nereid_fuse_input;
+typedef struct nereid_fuse_options {
+  bool eager;    /* a kernel for each operation */
+  uint64_t seed; /* of the program's random numbers */
+  nereid_limits limits;
+} nereid_fuse_options;
+/* Reads FUNCTION (NULL: the only one, or `forward`) of a file and plans its kernels. Parameters whose annotation says
+ * "f32[64, 1000]" need no input. options may be NULL. */
+NEREID_API nereid_status nereid_fuse(const char *path, const char *function, const nereid_fuse_input *inputs, int n,
+                                     const nereid_fuse_options *options, nereid_fusion **out, nereid_error **error);
+NEREID_API void nereid_fusion_free(nereid_fusion *f);
+/* The tensors that a run takes and gives, in order; names live as long as f. */
+NEREID_API int nereid_fusion_input_count(const nereid_fusion *f);
+NEREID_API nereid_tensor_info nereid_fusion_input(const nereid_fusion *f, int i);
+NEREID_API int nereid_fusion_output_count(const nereid_fusion *f);
+NEREID_API nereid_tensor_info nereid_fusion_output(const nereid_fusion *f, int i);
+NEREID_API int nereid_fusion_kernel_count(const nereid_fusion *f);
+/* "graph": the tensor graph; "code": the kernels, a file that Triton takes; "explain": what each kernel computes. Lives
+ * as long as f; NULL: there is no such text. */
+NEREID_API const char *nereid_fusion_text(const nereid_fusion *f, const char *what);
+/* Launches all kernels on row-major arrays of the device: one for each input, and one for each output that is a tensor
+ * (the entry of another may be NULL). Inputs that are written are written in place. The memory between is f's own, for
+ * one device at a time: one run at a time. */
+NEREID_API nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_stream *s, void *const *inputs,
+                                           void *const *outputs, nereid_error **error);
+/* The same in double precision on arrays of the host, operation by operation: what is right. outputs: an array of the
+ * size of each output in doubles, or NULL; written: likewise for each input that is written. */
+NEREID_API nereid_status nereid_fusion_reference(nereid_fusion *f, const void *const *inputs, double *const *outputs,
+                                                 double *const *written, nereid_error **error);
+
 /* ---- looking inside ---------------------------------------------------------------------------------------------- */
 
 /* The text of a stage. Of the whole file (args may be NULL): "ast". Of the kernel: "tile-raw" (as the front end made

@@ -15,7 +15,7 @@ typedef struct Verb {
   const char *help; /* the rest of --help: options, examples */
 } Verb;
 extern const Verb verb_run, verb_inspect, verb_bench, verb_roofline, verb_prof, verb_tune, verb_replay, verb_devices,
-    verb_language, verb_cache;
+    verb_language, verb_cache, verb_fuse;
 
 /* nereid prof ... --instrument (prof_instrument.c): that verb's words. */
 int prof_instrument(const Verb *v, int argc, char **argv);
@@ -137,6 +137,7 @@ typedef struct Launch {
 int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv),
                  void *option_arg);
 bool launch_is_cuda_c(const char *path); /* its name ends in .cu */
+int launch_make_array(Launch *l, LaunchArg *a); /* of a->spec, which must be one; 0, or an exit status */
 int launch_make_args(Launch *l);         /* after launch_parse: evaluates the specs */
 void launch_free(Launch *l);
 /* over the launch's numbers; prints what is wrong */

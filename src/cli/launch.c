@@ -317,6 +317,11 @@ static int parse_array(Launch *l, LaunchArg *a, const char *spec) {
   return parse_generated(l, a, spec);
 }
 
+int launch_make_array(Launch *l, LaunchArg *a) {
+  int status = parse_array(l, a, a->spec);
+  return status < 0 ? wrong(l, a, "this is no array; randn:f32[64,1000] is one, @FILE.npy another") : status;
+}
+
 static int parse_descriptor(Launch *l, LaunchArg *a) {
   const char *close = strchr(a->spec, ']');
   int64_t block[MAX_DIMS];

@@ -1,0 +1,343 @@
+/* nereid fuse: a tensor program becomes kernels, which are shown, run and compared with float64. */
+#include "cli.h"
+
+#include "base/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct Fuse {
+  char *path;
+  const char *function, *device, *folder;
+  Launch launch; /* its arguments and seed */
+  nereid_fuse_input *said;
+  bool eager, check, explain, graph, json;
+  nereid_fusion *fusion;
+  int input_count, output_count;
+  Array *inputs, *outputs; /* host copies */
+  void **in, **out;        /* on the device */
+  double **wanted, **written;
+  double run_ms;
+} Fuse;
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0: unknown, -1: wrong */
+  static const char *const with_value[] = {"--device", "--output-code", "--seed"};
+  const char *o = argv[0];
+  if (!strcmp(o, "--eager")) return f->eager = true, 1;
+  if (!strcmp(o, "--check")) return f->check = true, 1;
+  if (!strcmp(o, "--explain")) return f->explain = true, 1;
+  if (!strcmp(o, "--graph")) return f->graph = true, 1;
+  if (!strcmp(o, "--json")) return f->json = true, 1;
+  for (int i = 0; i < 3; i++) {
+    if (strcmp(o, with_value[i])) continue;
+    if (argc < 2) {
+      usage_error(&verb_fuse, "%s needs a value", o);
+      return -1;
+    }
+    if (i == 0) f->device = argv[1];
+    if (i == 1) f->folder = argv[1];
+    if (i == 2) f->launch.seed = strtoull(argv[1], NULL, 10);
+    return 2;
+  }
+  return 0;
+}
+
+static bool is_array_spec(const char *spec) { return *spec == '@' || (strchr(spec, ':') && strchr(spec, '[')); }
+
+static int parse(Fuse *f, int argc, char **argv) {
+  f->launch.verb = &verb_fuse;
+  f->launch.args = calloc((size_t)argc + 1, sizeof *f->launch.args);
+  f->said = calloc((size_t)argc + 1, sizeof *f->said);
+  if (!f->launch.args || !f->said) return report_error(NULL);
+  for (int i = 1; i < argc;) {
+    char *equals = strchr(argv[i], '=');
+    int took = argv[i][0] == '-' ? option(f, argc - i, argv + i) : 1;
+    if (took < 0) return 2;
+    if (!took) return usage_error(&verb_fuse, "there is no option %s", argv[i]);
+    if (argv[i][0] != '-' && equals && f->path) {
+      LaunchArg *a = &f->launch.args[f->launch.arg_count++];
+      a->name = argv[i];
+      *equals = 0;
+      a->spec = equals + 1;
+    } else if (argv[i][0] != '-') {
+      if (f->path) return usage_error(&verb_fuse, "%s: an argument is written NAME=SPEC", argv[i]);
+      f->path = argv[i];
+    }
+    i += took;
+  }
+  if (!f->path) return usage_error(&verb_fuse, "a file is missing");
+  char *colon = strrchr(f->path, ':');
+  if (colon && strchr(colon, '/') == NULL) {
+    *colon = 0;
+    f->function = colon + 1;
+  }
+  return 0;
+}
+
+static int make_inputs(Fuse *f) { /* of the command line */
+  int n = f->launch.arg_count;
+  for (int i = 0; i < n; i++) {
+    LaunchArg *a = &f->launch.args[i];
+    f->said[i] = (nereid_fuse_input){.name = a->name, .text = a->spec};
+    if (!is_array_spec(a->spec)) continue;
+    int status = launch_make_array(&f->launch, a);
+    if (status) return status;
+    f->said[i].text = NULL;
+    f->said[i].dtype = a->array.dtype;
+    f->said[i].rank = a->array.rank;
+    memcpy(f->said[i].shape, a->array.shape, sizeof(int64_t) * (size_t)a->array.rank);
+  }
+  return 0;
+}
+
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
+
+/* For inputs of which nothing is said: random numbers; integers are 0 or 1, which every index may be. */
+static int fill(Fuse *f, int i) {
+  nereid_tensor_info t = nereid_fusion_input(f->fusion, i);
+  for (int k = 0; k < f->launch.arg_count; k++) {
+    LaunchArg *a = &f->launch.args[k];
+    if (strcmp(a->name, t.name) || !a->is_array) continue;
+    bool fits = a->array.rank == t.rank && a->array.dtype == t.dtype;
+    for (int d = 0; fits && d < t.rank; d++) fits = a->array.shape[d] == t.shape[d];
+    if (!fits) return usage_error(&verb_fuse, "%s=%s: the program has another type or shape for it", a->name, a->spec);
+    f->inputs[i] = a->array;
+    a->is_array = false; /* it is ours now */
+    return 0;
+  }
+  Random r;
+  uint64_t mix = f->launch.seed;
+  for (const char *c = t.name; *c; c++) mix = mix * 31 + (unsigned char)*c;
+  random_seed(&r, mix);
+  bool whole = is_integer_type(t.dtype);
+  const char *why = t.rank > MAX_DIMS ? "has more than eight dimensions"
+                                      : array_make(&f->inputs[i], t.dtype, t.rank, t.shape, NULL,
+                                                   whole ? FILL_RANDINT : FILL_RANDN, 0, whole ? 2 : 0, &r);
+  return why ? usage_error(&verb_fuse, "the input %s %s", t.name, why) : 0;
+}
+
+static int make_arrays(Fuse *f) {
+  f->input_count = nereid_fusion_input_count(f->fusion);
+  f->output_count = nereid_fusion_output_count(f->fusion);
+  f->inputs = calloc((size_t)f->input_count + 1, sizeof *f->inputs);
+  f->outputs = calloc((size_t)f->output_count + 1, sizeof *f->outputs);
+  f->in = calloc((size_t)f->input_count + 1, sizeof *f->in);
+  f->out = calloc((size_t)f->output_count + 1, sizeof *f->out);
+  f->wanted = calloc((size_t)f->output_count + 1, sizeof *f->wanted);
+  f->written = calloc((size_t)f->input_count + 1, sizeof *f->written);
+  if (!f->inputs || !f->outputs || !f->in || !f->out || !f->wanted || !f->written) return report_error(NULL);
+  for (int i = 0; i < f->input_count; i++) {
+    int status = fill(f, i);
+    if (status) return status;
+  }
+  for (int i = 0; i < f->output_count; i++) {
+    nereid_tensor_info t = nereid_fusion_output(f->fusion, i);
+    if (t.rank < 0) continue;
+    const char *why = t.rank > MAX_DIMS
+                          ? "has more than eight dimensions"
+                          : array_make(&f->outputs[i], t.dtype, t.rank, t.shape, NULL, FILL_ZEROS, 0, 0, NULL);
+    if (why) return usage_error(&verb_fuse, "output %d %s", i, why);
+  }
+  return 0;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static nereid_status run_on(Fuse *f, nereid_device *d, nereid_error **err) {
+  nereid_status status = NEREID_OK;
+  for (int i = 0; i < f->input_count && !status; i++) {
+    int64_t bytes = f->inputs[i].bytes;
+    status = nereid_alloc(d, bytes ? bytes : 1, &f->in[i], err);
+    if (!status && bytes) status = nereid_copy_to_device(d, f->in[i], f->inputs[i].data, bytes, err);
+  }
+  for (int i = 0; i < f->output_count && !status; i++)
+    if (f->outputs[i].data) status = nereid_alloc(d, f->outputs[i].bytes + 1, &f->out[i], err);
+  int64_t start = now_ns();
+  if (!status) status = nereid_fusion_run(f->fusion, d, NULL, f->in, f->out, err);
+  if (!status) status = nereid_synchronize(d, err);
+  f->run_ms = (double)(now_ns() - start) / 1e6;
+  for (int i = 0; i < f->output_count && !status; i++)
+    if (f->out[i] && f->outputs[i].bytes)
+      status = nereid_copy_to_host(d, f->outputs[i].data, f->out[i], f->outputs[i].bytes, err);
+  for (int i = 0; i < f->input_count && !status; i++)
+    if (nereid_fusion_input(f->fusion, i).is_written && f->inputs[i].bytes)
+      status = nereid_copy_to_host(d, f->inputs[i].data, f->in[i], f->inputs[i].bytes, err);
+  for (int i = 0; i < f->input_count; i++) nereid_free(d, f->in[i]);
+  for (int i = 0; i < f->output_count; i++) nereid_free(d, f->out[i]);
+  return status;
+}
+
+static int reference(Fuse *f) { /* before the run, which may write inputs */
+  for (int i = 0; i < f->output_count; i++)
+    if (f->outputs[i].data) f->wanted[i] = malloc(sizeof(double) * (size_t)(array_count(&f->outputs[i]) + 1));
+  for (int i = 0; i < f->input_count; i++)
+    if (nereid_fusion_input(f->fusion, i).is_written)
+      f->written[i] = malloc(sizeof(double) * (size_t)(array_count(&f->inputs[i]) + 1));
+  const void **in = calloc((size_t)f->input_count + 1, sizeof *in);
+  if (!in) return report_error(NULL);
+  for (int i = 0; i < f->input_count; i++) in[i] = f->inputs[i].data;
+  nereid_error *err = NULL;
+  nereid_status status = nereid_fusion_reference(f->fusion, in, f->wanted, f->written, &err);
+  free(in);
+  return status ? report_error(err) : 0;
+}
+
+/* The largest difference over the largest magnitude, and what is allowed for a type: rounding along a long chain. */
+static double error_of(const Array *got, const double *want) {
+  double most = 0, worst = 0;
+  for (int64_t i = 0, n = array_count(got); i < n; i++) {
+    double a = array_get(got, i), b = want[i];
+    if (isfinite(b) && fabs(b) > most) most = fabs(b);
+    if ((isnan(a) && isnan(b)) || a == b) continue;
+    double e = isfinite(a) && isfinite(b) ? fabs(a - b) : INFINITY;
+    if (e > worst) worst = e;
+  }
+  return worst == 0 ? 0 : worst / (most > 0 ? most : 1);
+}
+
+static double allowed(nereid_dtype t) {
+  if (is_integer_type(t)) return 0;
+  return t == NEREID_F64 ? 1e-10 : t == NEREID_F32 ? 2e-4 : t == NEREID_F16 ? 4e-3 : 3e-2;
+}
+
+static int compare(const char *what, int number, const char *name, const Array *got, const double *want, JsonWriter *w,
+                   bool show) {
+  double error = error_of(got, want), most = allowed(got->dtype);
+  bool agrees = error <= most;
+  if (w) {
+    json_begin_object(w, NULL);
+    json_put_text(w, "what", what);
+    json_put_int(w, "index", number);
+    json_put_real(w, "error", 3, error);
+    json_put_bool(w, "agrees", agrees);
+    json_end_object(w);
+  } else if (!agrees || show) {
+    printf("  %s %d", what, number);
+    if (name) printf(" (%s)", name);
+    printf(": %s%s%s with float64 (error %.2g of the largest, allowed %.2g)\n",
+           color(stdout, agrees ? COLOR_GOOD : COLOR_ERROR), agrees ? "agrees" : "does not agree", color(stdout, COLOR_OFF),
+           error, most);
+  }
+  return !agrees;
+}
+
+static int compare_all(Fuse *f, JsonWriter *w) {
+  int wrong = 0, count = 0;
+  for (int i = 0; i < f->output_count; i++) count += f->outputs[i].data != NULL;
+  for (int i = 0; i < f->output_count; i++)
+    if (f->outputs[i].data)
+      wrong += compare("output", i, nereid_fusion_output(f->fusion, i).name, &f->outputs[i], f->wanted[i], w, count <= 16);
+  for (int i = 0; i < f->input_count; i++)
+    if (f->written[i])
+      wrong += compare("written input", i, nereid_fusion_input(f->fusion, i).name, &f->inputs[i], f->written[i], w, count <= 16);
+  if (!w) printf("  %d of %d results agree with float64\n", count - wrong < 0 ? 0 : count - wrong, count);
+  return wrong != 0;
+}
+
+/* ---- what is shown ----------------------------------------------------------------------------------------------- */
+
+static int write_code(Fuse *f) {
+  if (mkdir(f->folder, 0777) && errno != EEXIST) {
+    fprintf(stderr, "nereid fuse: cannot make the folder %s: %s\n", f->folder, strerror(errno));
+    return 1;
+  }
+  static const struct {
+    const char *what, *file;
+  } files[] = {{"code", "kernels.py"}, {"graph", "graph.txt"}, {"explain", "plan.txt"}};
+  for (int i = 0; i < 3; i++) {
+    char *path = format_string("%s/%s", f->folder, files[i].file);
+    FILE *out = path ? fopen(path, "w") : NULL;
+    bool written = out && fputs(nereid_fusion_text(f->fusion, files[i].what), out) >= 0;
+    if (out && fclose(out)) written = false;
+    if (!written) fprintf(stderr, "nereid fuse: cannot write %s: %s\n", path ? path : f->folder, strerror(errno));
+    free(path);
+    if (!written) return 1;
+  }
+  return 0;
+}
+
+static int show(Fuse *f, double read_ms) {
+  if (f->folder && write_code(f)) return 1;
+  if (f->graph) fputs(nereid_fusion_text(f->fusion, "graph"), stdout);
+  if (f->explain) fputs(nereid_fusion_text(f->fusion, "explain"), stdout);
+  if (f->graph || (f->explain && !f->check)) return 0;
+  nereid_device *d = NULL;
+  nereid_error *err = NULL;
+  int status = make_arrays(f);
+  if (!status && f->check) status = reference(f);
+  if (status) return status;
+  if (nereid_device_open(f->device, &d, &err)) return report_error(err);
+  nereid_status ran = run_on(f, d, &err);
+  JsonWriter json = {.file = stdout}, *w = f->json ? &json : NULL;
+  if (ran) status = report_error(err);
+  else if (w) {
+    json_begin_object(w, NULL);
+    json_put_text(w, "file", f->path);
+    json_put_text(w, "device", f->device);
+    json_put_int(w, "kernels", nereid_fusion_kernel_count(f->fusion));
+    json_put_fixed(w, "read_ms", 3, read_ms);
+    json_put_fixed(w, "run_ms", 3, f->run_ms);
+    json_begin_array(w, "checks");
+  } else
+    printf("%s on %s: %d kernels, read and planned in %.1f ms, compiled and ran in %.1f ms\n", f->path, f->device,
+           nereid_fusion_kernel_count(f->fusion), read_ms, f->run_ms);
+  if (!ran && f->check) status = compare_all(f, w);
+  if (!ran && w) {
+    json_end_array(w);
+    json_end_object(w);
+    printf("\n");
+  }
+  nereid_fusion_free(f->fusion);
+  f->fusion = NULL;
+  nereid_device_close(d);
+  return status;
+}
+
+static int run(int argc, char **argv) {
+  Fuse f = {.device = "cpu"};
+  int status = parse(&f, argc, argv);
+  if (!status) status = make_inputs(&f);
+  if (!status) {
+    nereid_fuse_options options = {.eager = f.eager, .seed = f.launch.seed};
+    nereid_error *err = NULL;
+    int64_t start = now_ns();
+    if (nereid_fuse(f.path, f.function, f.said, f.launch.arg_count, &options, &f.fusion, &err)) status = report_error(err);
+    else status = show(&f, (double)(now_ns() - start) / 1e6);
+  }
+  nereid_fusion_free(f.fusion);
+  for (int i = 0; i < f.input_count; i++) array_free(&f.inputs[i]);
+  for (int i = 0; i < f.output_count; i++) array_free(&f.outputs[i]);
+  for (int i = 0; i < f.output_count; i++) free(f.wanted[i]);
+  for (int i = 0; i < f.input_count; i++) free(f.written[i]);
+  for (int i = 0; i < f.launch.arg_count; i++)
+    if (f.launch.args[i].is_array) array_free(&f.launch.args[i].array);
+  free(f.inputs);
+  free(f.outputs);
+  free(f.in);
+  free(f.out);
+  free(f.wanted);
+  free(f.written);
+  free(f.said);
+  free(f.launch.args);
+  return status;
+}
+
+const Verb verb_fuse = {
+    "fuse", "fuse FILE.py[:FUNCTION] [NAME=SPEC ...] [options]", "makes kernels of tensor code, and runs them", run,
+    "  FILE.py        a function over tensors: PyTorch's own syntax, or an ATen graph as torch.fx prints it\n"
+    "  NAME=SPEC      of a parameter: randn:f32[64,1000], @FILE.npy, a number; not needed where its annotation says so.\n"
+    "                 Of a symbolic size: its value, s0=64\n"
+    "  --device D     cpu (default), cpu:THREADS, interp, cuda, cuda:N, sim\n"
+    "  --eager        a kernel for each operation\n"
+    "  --check        compare every result with the program in float64\n"
+    "  --explain      what each kernel computes and what it reads and writes\n"
+    "  --graph        the tensor graph\n"
+    "  --output-code DIR  keep the kernels (kernels.py, which Triton takes too), the graph and the plan\n"
+    "  --seed N       of random inputs and of the program's random numbers\n"
+    "  --json         the figures as JSON\n\n"
+    "example: nereid fuse gelu.py:gelu x=randn:f32[4096,4096] --check --output-code out\n"};

@@ -1,0 +1,27 @@
+/* What was made of a graph, for people. */
+#include "fuse/fuse.h"
+
+static const char *name_of(Arena *a, const Tensor *t) { return t->name ? t->name : arena_printf(a, "%%%d", t->id); }
+
+void fuse_explain(Buf *out, const FusePlan *p) {
+  Arena *a = p->g->cx->arena;
+  for (int i = 0; i < p->kernels.n; i++) {
+    const FuseKernel *k = p->kernels.at[i];
+    buf_printf(out, "%s: ", k->name);
+    for (int m = 0; m < k->member_count; m++) {
+      const Tensor *t = k->members[m];
+      const char *op = t->op == GRAPH_POINT    ? graph_points[t->point].name
+                       : t->op == GRAPH_REDUCE ? graph_reductions[t->attr[0]]
+                                               : graph_ops[t->op].name;
+      buf_printf(out, "%s%s", m ? ", " : "", op);
+      if (t->name) buf_printf(out, " %s", t->name);
+    }
+    buf_puts(out, "\n   ");
+    for (int b = 0; b < k->buffer_count; b++) {
+      buf_printf(out, "%s%s ", b ? ", " : " ", name_of(a, k->buffers[b]));
+      graph_print_type(out, k->buffers[b]);
+    }
+    buf_putc(out, '\n');
+  }
+  buf_printf(out, "%d operations in %d kernels\n", p->g->at.n - p->g->inputs.n, p->kernels.n);
+}

@@ -1,0 +1,90 @@
+/* Products: a tile [M, N] of the result for each program, K in steps. Operands are read through their views, whatever
+ * these are: a convolution is a product of windows. */
+#include "fuse/fuse.h"
+
+static int64_t block_for(const Size *s, int64_t least, int64_t most) {
+  int64_t n, b = least;
+  if (!size_is_int(s, &n)) return most;
+  while (b < n && b < most) b *= 2;
+  return b;
+}
+
+typedef struct Dot {
+  Writer *w;
+  Tensor *t;
+  Index batch[GRAPH_MAX_RANK];
+} Dot;
+
+/* The tile of an operand, zeros where there is no element. */
+static const char *operand(Dot *d, Tensor *x, Index row, Index column, const char *mask) {
+  Writer *w = d->w;
+  Index at[GRAPH_MAX_RANK];
+  memcpy(at, d->batch, sizeof at);
+  at[x->rank - 2] = row;
+  at[x->rank - 1] = column;
+  FuseValue v = writer_value(w, x, at);
+  const char *type = triton_type(x->dtype), *name = writer_name(w, x == d->t->in[0] ? "a" : "b");
+  bool narrow = dtype_is_float(x->dtype) && dtype_bits(x->dtype) < 32;
+  writer_line(w, "%s = tl.where(%s, %s, 0.0)%s%s%s", name, mask, v.text, narrow ? ".to(" : "", narrow ? type : "", narrow ? ")" : "");
+  return name;
+}
+
+FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
+  Graph *g = p->g;
+  Tensor *t = group->roots[0], *a = t->in[0], *b = t->in[1];
+  if (!dtype_is_float(t->dtype)) fail(g->cx, t->span, "a product of %s is not supported", dtype_name(t->dtype));
+  Dot dot = {.w = writer_create(p, group, fuse_kernel_name(p, group)), .t = t};
+  Writer *w = dot.w;
+  const Size *m_size = t->size[t->rank - 2], *n_size = t->size[t->rank - 1], *k_size = a->size[a->rank - 1];
+  const Size *batches = size_product(g, t->rank - 2, t->size);
+  const IndexVar *batch = writer_var(w, "batch", NULL, batches, 0);
+  const IndexVar *m = writer_var(w, "m", "m_mask", m_size, 1), *n = writer_var(w, "n", "n_mask", n_size, 2);
+  /* k runs along the columns of a and the rows of b */
+  const IndexVar *ka = writer_var(w, "k", "k_mask", k_size, 2), *kb = writer_var(w, "k_row", "k_row_mask", k_size, 1);
+  writer_line(w, "m = tl.program_id(0) * M + tl.arange(0, M)[:, None]");
+  writer_line(w, "m_mask = m < %s", writer_size(w, m_size));
+  writer_line(w, "n = tl.program_id(1) * N + tl.arange(0, N)[None, :]");
+  writer_line(w, "n_mask = n < %s", writer_size(w, n_size));
+  if (!size_is(batches, 1)) writer_line(w, "batch = tl.program_id(2)");
+  writer_split(w, batch, t->rank - 2, t->size, NULL, dot.batch);
+  bool f64 = t->dtype == DT_F64;
+  const char *acc = writer_name(w, t->name ? t->name : "acc");
+  writer_line(w, "%s = tl.zeros([M, N], %s)", acc, f64 ? "tl.float64" : "tl.float32");
+  writer_line(w, "for start in range(0, %s, K):", writer_size(w, k_size));
+  Map *outside = writer_enter(w);
+  writer_line(w, "k = start + tl.arange(0, K)[None, :]");
+  writer_line(w, "k_mask = k < %s", k_size->text);
+  writer_line(w, "k_row = start + tl.arange(0, K)[:, None]");
+  writer_line(w, "k_row_mask = k_row < %s", k_size->text);
+  /* size-1 dims keep their variable out of an index: the masks below make up for it */
+  w->vars.n = 0;
+  vec_push(w->cx->arena, &w->vars, m);
+  vec_push(w->cx->arena, &w->vars, ka);
+  const char *left = operand(&dot, a, index_var(g, m), index_var(g, ka), "m_mask & k_mask");
+  w->vars.n = 0;
+  vec_push(w->cx->arena, &w->vars, kb);
+  vec_push(w->cx->arena, &w->vars, n);
+  const char *right = operand(&dot, b, index_var(g, kb), index_var(g, n), "k_row_mask & n_mask");
+  writer_line(w, "%s = tl.dot(%s, %s, %s, input_precision=\"ieee\")", acc, left, right, acc);
+  writer_leave(w, outside);
+  vec_push(w->cx->arena, &w->members, t);
+  FuseValue v = {acc, 3, false};
+  Index at[GRAPH_MAX_RANK];
+  memcpy(at, dot.batch, sizeof at);
+  at[t->rank - 2] = index_var(g, m);
+  at[t->rank - 1] = index_var(g, n);
+  w->vars.n = 0;
+  vec_push(w->cx->arena, &w->vars, m);
+  vec_push(w->cx->arena, &w->vars, n);
+  writer_store(w, t, at, v);
+  w->kernel->grid[0] = m_size;
+  w->kernel->grid[1] = n_size;
+  w->kernel->grid[2] = batches;
+  w->kernel->block[0] = block_for(m_size, 16, 64);
+  w->kernel->block[1] = block_for(n_size, 16, 64);
+  w->kernel->block[2] = 1;
+  writer_constant(w, "M", w->kernel->block[0]);
+  writer_constant(w, "N", w->kernel->block[1]);
+  writer_constant(w, "K", block_for(k_size, 16, 32));
+  return writer_finish(w);
+}

@@ -1,0 +1,335 @@
+/* Making operations: the rule of each stands here, and the verifier asks these same functions again. Views that change
+ * nothing are not made, and a view of a view of the same kind is one. */
+#include <stdlib.h>
+
+#include "graph/graph.h"
+
+Graph *graph_create(Context *cx, const char *name) {
+  Graph *g = NEW(cx->arena, Graph);
+  g->cx = cx;
+  g->name = arena_strdup(cx->arena, name);
+  g->symbol_map = map_create(cx->arena, true);
+  g->sizes = map_create(cx->arena, true);
+  return g;
+}
+
+static const char *type_text(Graph *g, const Tensor *t) {
+  Buf b = {.arena = g->cx->arena};
+  graph_print_type(&b, t);
+  return b.at;
+}
+
+static NORETURN void wrong(Graph *g, const char *what, const Tensor *a, const Tensor *b) {
+  if (!b) fail(g->cx, g->place, "%s, and not %s", what, type_text(g, a));
+  fail(g->cx, g->place, "%s, and not %s and %s", what, type_text(g, a), type_text(g, b));
+}
+
+static Tensor *make(Graph *g, GraphOp op, Dtype t, int rank, const Size *const *size, int n, Tensor *const *in) {
+  if (rank > GRAPH_MAX_RANK) fail(g->cx, g->place, "a tensor has at most %d dims, and not %d", GRAPH_MAX_RANK, rank);
+  Tensor *x = NEW(g->cx->arena, Tensor);
+  *x = (Tensor){.op = op, .dtype = t, .rank = rank, .in_count = n, .span = g->place, .id = g->at.n};
+  x->size = NEW_N(g->cx->arena, const Size *, rank + 1);
+  for (int d = 0; d < rank; d++) {
+    int64_t v;
+    if (size_is_int(size[d], &v) && v < 0) fail(g->cx, g->place, "a size of %lld", (long long)v);
+    x->size[d] = size[d];
+  }
+  x->in = NEW_N(g->cx->arena, Tensor *, n + 1);
+  for (int i = 0; i < n; i++) x->in[i] = in[i];
+  vec_push(g->cx->arena, &g->at, x);
+  return x;
+}
+
+static void set_dims(Graph *g, Tensor *x, int n, const int64_t *dims) {
+  x->dim_count = n;
+  x->dims = arena_copy(g->cx->arena, dims, sizeof *dims * (size_t)(n ? n : 1));
+}
+
+static void set_sizes(Graph *g, Tensor *x, int n, const Size *const *sizes) {
+  x->size_count = n;
+  x->sizes = arena_copy(g->cx->arena, sizes, sizeof *sizes * (size_t)(n ? n : 1));
+}
+
+bool graph_same_shape(const Tensor *a, const Tensor *b) {
+  if (a->rank != b->rank) return false;
+  for (int d = 0; d < a->rank; d++)
+    if (a->size[d] != b->size[d]) return false;
+  return true;
+}
+
+const Size *graph_numel(Graph *g, const Tensor *t) { return size_product(g, t->rank, t->size); }
+
+int graph_dim(Graph *g, int64_t dim, int rank) {
+  int n = rank ? rank : 1; /* a scalar may be asked for its dim 0 */
+  if (dim < -n || dim >= n)
+    fail(g->cx, g->place, "there is no dim %lld in a tensor of %d dims", (long long)dim, rank);
+  return (int)(dim < 0 ? dim + n : dim);
+}
+
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
+
+Tensor *graph_input(Graph *g, const char *name, Dtype t, int rank, const Size *const *size) {
+  Tensor *x = make(g, GRAPH_INPUT, t, rank, size, 0, NULL);
+  x->name = arena_strdup(g->cx->arena, name);
+  vec_push(g->cx->arena, &g->inputs, x);
+  return x;
+}
+
+Tensor *graph_full(Graph *g, Dtype t, int rank, const Size *const *size, double value) {
+  Tensor *x = make(g, GRAPH_FULL, t, rank, size, 0, NULL);
+  x->number = value;
+  return x;
+}
+
+Tensor *graph_iota(Graph *g, Dtype t, const Size *n, int64_t start, int64_t step) {
+  Tensor *x = make(g, GRAPH_IOTA, t, 1, &n, 0, NULL);
+  x->attr[0] = start;
+  x->attr[1] = step;
+  return x;
+}
+
+Tensor *graph_extent(Graph *g, Dtype t, const Size *value) {
+  int64_t v;
+  if (size_is_int(value, &v)) return graph_full(g, t, 0, NULL, (double)v);
+  Tensor *x = make(g, GRAPH_EXTENT, t, 0, NULL, 0, NULL);
+  set_sizes(g, x, 1, &value);
+  return x;
+}
+
+Tensor *graph_uniform(Graph *g, Dtype t, int rank, const Size *const *size) {
+  if (!dtype_is_float(t)) fail(g->cx, g->place, "random numbers of %s", dtype_name(t));
+  Tensor *x = make(g, GRAPH_UNIFORM, t, rank, size, 0, NULL);
+  x->attr[0] = g->streams++;
+  return x;
+}
+
+/* ---- elementwise ------------------------------------------------------------------------------------------------- */
+
+Tensor *graph_point(Graph *g, PointOp op, int n, Tensor *const *in) {
+  const PointInfo *p = &graph_points[op];
+  if (n != p->operands) fail(g->cx, g->place, "%s takes %d operands, and not %d", p->name, p->operands, n);
+  int first = p->result == RESULT_SELECT;
+  if (first && in[0]->dtype != DT_I1) wrong(g, "where's condition is bool", in[0], NULL);
+  for (int i = 0; i < n; i++) {
+    if (!graph_same_shape(in[i], in[0]))
+      wrong(g, arena_printf(g->cx->arena, "%s takes operands of one shape", p->name), in[0], in[i]);
+    if (i > first && in[i]->dtype != in[first]->dtype)
+      wrong(g, arena_printf(g->cx->arena, "%s takes operands of one type", p->name), in[first], in[i]);
+  }
+  Dtype t = in[first]->dtype;
+  if (p->result == RESULT_FLOAT && !dtype_is_float(t))
+    wrong(g, arena_printf(g->cx->arena, "%s takes floats", p->name), in[0], NULL);
+  if (p->result == RESULT_INT && !dtype_is_int(t))
+    wrong(g, arena_printf(g->cx->arena, "%s takes integers or bool", p->name), in[0], NULL);
+  Tensor *x = make(g, GRAPH_POINT, p->result == RESULT_TEST ? DT_I1 : t, in[0]->rank, in[0]->size, n, in);
+  x->point = op;
+  return x;
+}
+
+Tensor *graph_convert(Graph *g, Tensor *x, Dtype t) {
+  if (x->dtype == t) return x;
+  if (x->op == GRAPH_FULL && dtype_is_float(t)) return graph_full(g, t, x->rank, x->size, x->number);
+  if (x->op == GRAPH_EXTENT) return graph_extent(g, t, x->sizes[0]);
+  Tensor *to = make(g, GRAPH_POINT, t, x->rank, x->size, 1, &x);
+  to->point = POINT_CONVERT;
+  return to;
+}
+
+/* ---- reductions, scans ------------------------------------------------------------------------------------------- */
+
+Tensor *graph_reduce(Graph *g, Reduction kind, Tensor *x, int n, const int64_t *dims) {
+  const Size *size[GRAPH_MAX_RANK];
+  bool out[GRAPH_MAX_RANK] = {false};
+  for (int d = 0; d < x->rank; d++) size[d] = x->size[d];
+  bool index = kind == REDUCE_ARGMAX || kind == REDUCE_ARGMIN;
+  for (int i = 0; i < n; i++) {
+    int d = graph_dim(g, dims[i], x->rank);
+    if (!x->rank) return index ? graph_full(g, DT_I64, 0, NULL, 0) : x;
+    if (out[d]) fail(g->cx, g->place, "dim %d is reduced twice", d);
+    if (size_is(x->size[d], 0) && kind != REDUCE_SUM && kind != REDUCE_PROD)
+      fail(g->cx, g->place, "the %s of no elements", graph_reductions[kind]);
+    out[d] = true;
+    size[d] = size_int(g, 1);
+  }
+  if (index && n != 1) fail(g->cx, g->place, "%s is along one dim", graph_reductions[kind]);
+  int64_t sorted[GRAPH_MAX_RANK];
+  int m = 0;
+  for (int d = 0; d < x->rank; d++)
+    if (out[d]) sorted[m++] = d;
+  if (!m) return x;
+  Tensor *t = make(g, GRAPH_REDUCE, index ? DT_I64 : x->dtype, x->rank, size, 1, &x);
+  t->attr[0] = kind;
+  set_dims(g, t, m, sorted);
+  return t;
+}
+
+Tensor *graph_cumsum(Graph *g, Tensor *x, int dim) {
+  if (!x->rank) return x;
+  int64_t d = graph_dim(g, dim, x->rank);
+  Tensor *t = make(g, GRAPH_CUMSUM, x->dtype, x->rank, x->size, 1, &x);
+  set_dims(g, t, 1, &d);
+  return t;
+}
+
+/* ---- views ------------------------------------------------------------------------------------------------------- */
+
+Tensor *graph_permute(Graph *g, Tensor *x, const int64_t *dims) {
+  const Size *size[GRAPH_MAX_RANK];
+  int64_t to[GRAPH_MAX_RANK];
+  bool seen[GRAPH_MAX_RANK] = {false}, same = true;
+  for (int d = 0; d < x->rank; d++) {
+    to[d] = graph_dim(g, dims[d], x->rank);
+    if (seen[to[d]]) fail(g->cx, g->place, "a permutation names dim %d twice", (int)to[d]);
+    seen[to[d]] = true;
+    same &= to[d] == d;
+    size[d] = x->size[to[d]];
+  }
+  if (same) return x;
+  if (x->op == GRAPH_PERMUTE) {
+    for (int d = 0; d < x->rank; d++) to[d] = x->dims[to[d]];
+    return graph_permute(g, x->in[0], to);
+  }
+  Tensor *t = make(g, GRAPH_PERMUTE, x->dtype, x->rank, size, 1, &x);
+  set_dims(g, t, x->rank, to);
+  return t;
+}
+
+Tensor *graph_reshape(Graph *g, Tensor *x, int rank, const Size *const *size) {
+  if (size_product(g, rank, size) != graph_numel(g, x)) {
+    Tensor like = {.dtype = x->dtype, .rank = rank, .size = (const Size **)size};
+    wrong(g, "a view has as many elements as its tensor", x, &like);
+  }
+  Tensor shape = {.rank = rank, .size = (const Size **)size};
+  if (graph_same_shape(x, &shape)) return x;
+  if (x->op == GRAPH_RESHAPE) return graph_reshape(g, x->in[0], rank, size);
+  return make(g, GRAPH_RESHAPE, x->dtype, rank, size, 1, &x);
+}
+
+Tensor *graph_expand(Graph *g, Tensor *x, int rank, const Size *const *size) {
+  if (rank > x->rank) { /* leading dims */
+    const Size *padded[GRAPH_MAX_RANK];
+    if (rank > GRAPH_MAX_RANK) fail(g->cx, g->place, "a tensor has at most %d dims", GRAPH_MAX_RANK);
+    for (int d = 0; d < rank; d++) padded[d] = d < rank - x->rank ? size_int(g, 1) : x->size[d - (rank - x->rank)];
+    x = graph_reshape(g, x, rank, padded);
+  }
+  Tensor like = {.dtype = x->dtype, .rank = rank, .size = (const Size **)size};
+  if (rank < x->rank) wrong(g, "an expansion has as many dims as its tensor, or more", x, &like);
+  for (int d = 0; d < rank; d++)
+    if (x->size[d] != size[d] && !size_is(x->size[d], 1)) wrong(g, "only dims of size 1 expand", x, &like);
+  if (graph_same_shape(x, &like)) return x;
+  if (x->op == GRAPH_EXPAND) return graph_expand(g, x->in[0], rank, size);
+  return make(g, GRAPH_EXPAND, x->dtype, rank, size, 1, &x);
+}
+
+Tensor *graph_slice(Graph *g, Tensor *x, int dim, const Size *first, const Size *count, int64_t step) {
+  const Size *size[GRAPH_MAX_RANK];
+  if (!x->rank) fail(g->cx, g->place, "a scalar cannot be sliced");
+  for (int d = 0; d < x->rank; d++) size[d] = d == dim ? count : x->size[d];
+  if (!step) fail(g->cx, g->place, "a slice has a step other than 0");
+  int64_t n, from, all;
+  if (size_is_int(count, &n) && size_is_int(first, &from) && size_is_int(x->size[dim], &all) && n > 0) {
+    int64_t last = from + (n - 1) * step;
+    if (from < 0 || from >= all || last < 0 || last >= all)
+      fail(g->cx, g->place, "a slice from %lld to %lld of a dim of %lld", (long long)from, (long long)last,
+           (long long)all);
+  }
+  if (count == x->size[dim] && step == 1 && size_is(first, 0)) return x;
+  Tensor *t = make(g, GRAPH_SLICE, x->dtype, x->rank, size, 1, &x);
+  set_dims(g, t, 2, (int64_t[]){dim, step});
+  set_sizes(g, t, 1, &first);
+  return t;
+}
+
+Tensor *graph_pad(Graph *g, Tensor *x, const Size *const *before, const int64_t *between, const Size *const *size,
+                  double value) {
+  const Size *low[GRAPH_MAX_RANK];
+  int64_t gap[GRAPH_MAX_RANK];
+  bool nothing = true;
+  for (int d = 0; d < x->rank; d++) {
+    low[d] = before ? before[d] : size_int(g, 0);
+    gap[d] = between ? between[d] : 0;
+    nothing &= size_is(low[d], 0) && !gap[d] && size[d] == x->size[d];
+    if (gap[d] < 0) fail(g->cx, g->place, "padding of %lld elements between two", (long long)gap[d]);
+  }
+  if (nothing) return x;
+  Tensor *t = make(g, GRAPH_PAD, x->dtype, x->rank, size, 1, &x);
+  set_dims(g, t, x->rank, gap);
+  set_sizes(g, t, x->rank, low);
+  t->number = value;
+  return t;
+}
+
+Tensor *graph_concat(Graph *g, int n, Tensor *const *in, int dim) {
+  if (!n) fail(g->cx, g->place, "a concatenation of nothing");
+  if (n == 1) return in[0];
+  const Size *size[GRAPH_MAX_RANK], *total = size_int(g, 0);
+  if (!in[0]->rank) fail(g->cx, g->place, "scalars cannot be concatenated");
+  for (int i = 0; i < n; i++) {
+    bool fits = in[i]->rank == in[0]->rank && in[i]->dtype == in[0]->dtype;
+    for (int d = 0; fits && d < in[0]->rank; d++) fits = d == dim || in[i]->size[d] == in[0]->size[d];
+    if (!fits) wrong(g, "a concatenation takes tensors that are alike but for one dim", in[0], in[i]);
+    total = size_add(g, total, in[i]->size[dim]);
+  }
+  for (int d = 0; d < in[0]->rank; d++) size[d] = d == dim ? total : in[0]->size[d];
+  Tensor *t = make(g, GRAPH_CONCAT, in[0]->dtype, in[0]->rank, size, n, in);
+  set_dims(g, t, 1, (int64_t[]){dim});
+  return t;
+}
+
+Tensor *graph_unfold(Graph *g, Tensor *x, int dim, int64_t window, int64_t step, int64_t dilation) {
+  const Size *size[GRAPH_MAX_RANK + 1];
+  if (!x->rank) fail(g->cx, g->place, "a scalar has no windows");
+  if (window < 1 || step < 1 || dilation < 1)
+    fail(g->cx, g->place, "windows of %lld elements, %lld apart, a step of %lld", (long long)window,
+         (long long)dilation, (long long)step);
+  if (x->rank == GRAPH_MAX_RANK) fail(g->cx, g->place, "a tensor has at most %d dims", GRAPH_MAX_RANK);
+  int64_t reach = (window - 1) * dilation, n;
+  const Size *last = size_sub(g, x->size[dim], size_int(g, reach + 1)), *count = size_divide(g, last, size_int(g, step));
+  if (size_is_int(last, &n)) {
+    if (n < 0) fail(g->cx, g->place, "a window of %lld elements in a dim of %s", (long long)reach + 1, x->size[dim]->text);
+    count = size_int(g, n / step);
+  }
+  if (!count) fail(g->cx, g->place, "windows %lld apart in a dim of %s", (long long)step, x->size[dim]->text);
+  for (int d = 0; d < x->rank; d++) size[d] = d == dim ? size_add(g, count, size_int(g, 1)) : x->size[d];
+  size[x->rank] = size_int(g, window);
+  Tensor *t = make(g, GRAPH_UNFOLD, x->dtype, x->rank + 1, size, 1, &x);
+  set_dims(g, t, 4, (int64_t[]){dim, window, step, dilation});
+  return t;
+}
+
+/* ---- places that are data, products ------------------------------------------------------------------------------ */
+
+static void check_index(Graph *g, const char *what, Tensor *x, Tensor *index, int dim) {
+  if (!dtype_is_int(index->dtype) || index->dtype == DT_I1)
+    wrong(g, arena_printf(g->cx->arena, "%s takes an index of integers", what), index, NULL);
+  bool fits = x->rank == index->rank && x->rank;
+  for (int d = 0; fits && d < x->rank; d++) fits = d == dim || x->size[d] == index->size[d];
+  if (!fits) wrong(g, arena_printf(g->cx->arena, "%s takes an index of its tensor's shape but in one dim", what), x, index);
+}
+
+Tensor *graph_gather(Graph *g, Tensor *x, Tensor *index, int dim) {
+  check_index(g, "gather", x, index, dim);
+  Tensor *t = make(g, GRAPH_GATHER, x->dtype, index->rank, index->size, 2, (Tensor *[]){x, index});
+  set_dims(g, t, 1, (int64_t[]){dim});
+  return t;
+}
+
+Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, bool add) {
+  check_index(g, "scatter", x, index, dim);
+  if (!graph_same_shape(index, src) || src->dtype != x->dtype)
+    wrong(g, "scatter takes a source of the index's shape and its tensor's type", index, src);
+  Tensor *t = make(g, GRAPH_SCATTER, x->dtype, x->rank, x->size, 3, (Tensor *[]){x, index, src});
+  set_dims(g, t, 1, (int64_t[]){dim});
+  t->attr[0] = add;
+  return t;
+}
+
+Tensor *graph_product(Graph *g, Tensor *a, Tensor *b) {
+  bool fits = a->rank == b->rank && a->rank >= 2 && a->dtype == b->dtype;
+  for (int d = 0; fits && d < a->rank - 2; d++) fits = a->size[d] == b->size[d];
+  if (!fits || a->size[a->rank - 1] != b->size[b->rank - 2])
+    wrong(g, "a product takes [.., M, K] and [.., K, N] of one type", a, b);
+  const Size *size[GRAPH_MAX_RANK];
+  for (int d = 0; d < a->rank; d++) size[d] = d == a->rank - 1 ? b->size[d] : a->size[d];
+  return make(g, GRAPH_PRODUCT, a->dtype, a->rank, size, 2, (Tensor *[]){a, b});
+}

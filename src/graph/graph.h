@@ -1,0 +1,198 @@
+/* graph: what a tensor program computes, as a graph of few primitive operations (graph.def).
+ *
+ * A Tensor is an operation and its one result: element type, sizes, operands. It says what each element is, not where
+ * it lies: a view is an operation like any other, and costs nothing unless somebody has to store it. Sizes are
+ * polynomials of symbols, so that one graph serves many shapes.
+ *
+ *     graph @softmax(%x: f32[n, 1000]) {
+ *       %m = reduce %x {kind=max, dims=[1]} : f32[n, 1]
+ *       %a = expand %m : f32[n, 1000]
+ *       %d = sub %x, %a : f32[n, 1000]
+ *       ...
+ *       return %y
+ *     }
+ *
+ * All of a graph lies in its context's arena. Operations are made in an order in which operands come first. */
+#ifndef NEREID_GRAPH_H
+#define NEREID_GRAPH_H
+
+#include "base/base.h"
+
+enum { GRAPH_MAX_RANK = 16 };
+
+typedef enum {
+#define GRAPH_OP(id, name, operands, group, attributes) GRAPH_##id,
+#include "graph/graph.def"
+  GRAPH_OP_COUNT
+} GraphOp;
+
+typedef enum {
+#define POINT(id, name, operands, result, triton, c) POINT_##id,
+#include "graph/graph.def"
+  POINT_COUNT
+} PointOp;
+
+typedef enum {
+#define REDUCTION(id, name, result) REDUCE_##id,
+#include "graph/graph.def"
+  REDUCE_COUNT
+} Reduction;
+
+typedef enum {
+  CLASS_CREATE,
+  CLASS_POINT,
+  CLASS_REDUCE,
+  CLASS_SCAN,
+  CLASS_VIEW,
+  CLASS_MEMORY,
+  CLASS_PRODUCT
+} GraphClass;
+typedef enum { RESULT_FLOAT, RESULT_SAME, RESULT_INT, RESULT_TEST, RESULT_SELECT, RESULT_CONVERT } PointResult;
+
+typedef struct GraphOpInfo {
+  const char *name;
+  int least, most; /* operands; most -1: any number */
+  GraphClass group;
+  const char *attributes;
+} GraphOpInfo;
+typedef struct PointInfo {
+  const char *name;
+  int operands;
+  PointResult result;
+  const char *triton;
+} PointInfo;
+extern const GraphOpInfo graph_ops[GRAPH_OP_COUNT];
+extern const PointInfo graph_points[POINT_COUNT];
+extern const char *const graph_reductions[REDUCE_COUNT];
+int graph_point_named(const char *name);     /* PointOp, or -1 */
+int graph_reduction_named(const char *name); /* Reduction, or -1 */
+
+/* ---- size.c: sizes ----------------------------------------------------------------------------------------------- */
+
+/* A polynomial with integer coefficients: "s0*s1 + 4". One object a value within a graph: compare by pointer. */
+typedef struct Symbol {
+  const char *name;
+  int index; /* among graph->symbols */
+} Symbol;
+enum { SIZE_MAX_DEGREE = 6 };
+typedef struct SizeTerm {
+  int64_t factor;
+  int degree;
+  const Symbol *symbols[SIZE_MAX_DEGREE]; /* by index, ascending */
+} SizeTerm;
+typedef struct Size {
+  int n;           /* terms; 0: the size is 0 */
+  SizeTerm *terms; /* in one order; no factor is 0 */
+  const char *text;
+} Size;
+
+typedef struct Graph Graph;
+const Size *size_int(Graph *g, int64_t v);
+const Size *size_symbol(Graph *g, const char *name); /* makes it when it is not there */
+const Size *size_add(Graph *g, const Size *a, const Size *b);
+const Size *size_sub(Graph *g, const Size *a, const Size *b);
+const Size *size_mul(Graph *g, const Size *a, const Size *b);
+/* a / b where it has no remainder for any value of the symbols; else NULL. */
+const Size *size_divide(Graph *g, const Size *a, const Size *b);
+bool size_is_int(const Size *s, int64_t *out);
+bool size_is(const Size *s, int64_t v);
+const Size *size_product(Graph *g, int n, const Size *const *sizes);
+/* With a value for each of the graph's symbols. False: it does not fit in 63 bits. */
+bool size_value(const Size *s, const int64_t *symbols, int64_t *out);
+
+/* ---- the graph --------------------------------------------------------------------------------------------------- */
+
+typedef struct Tensor Tensor;
+struct Tensor {
+  GraphOp op;
+  PointOp point; /* of GRAPH_POINT */
+  Dtype dtype;
+  int rank;
+  const Size **size; /* its shape */
+  int in_count;
+  Tensor **in;
+  int64_t attr[2]; /* by the names in graph.def that are no list */
+  int dim_count;
+  int64_t *dims;
+  int size_count;
+  const Size **sizes;
+  double number;
+  const char *name; /* the user's variable, or NULL */
+  Span span;        /* in the user's file */
+  int id;           /* its place in graph->at */
+  int uses;         /* graph_count_uses() */
+  void *note;       /* scratch of who is at work */
+};
+
+typedef struct GraphWrite {
+  Tensor *input, *value;
+} GraphWrite; /* an input that gets another value at the end */
+
+struct Graph {
+  Context *cx;
+  const char *name;
+  VEC(Tensor *) at; /* operands first */
+  VEC(Tensor *) inputs;
+  VEC(Tensor *) outputs; /* an entry is NULL where the program returns None */
+  VEC(GraphWrite) writes;
+  VEC(const Symbol *) symbols;
+  Map *symbol_map, *sizes; /* name -> Symbol; text -> Size */
+  Span place;              /* given to each new operation */
+  int streams;             /* of random numbers so far */
+};
+
+Graph *graph_create(Context *cx, const char *name);
+
+/* ---- build.c: one function an operation; each checks its operands and fails at graph->place ----------------------- */
+
+Tensor *graph_input(Graph *g, const char *name, Dtype t, int rank, const Size *const *size);
+Tensor *graph_full(Graph *g, Dtype t, int rank, const Size *const *size, double value);
+Tensor *graph_iota(Graph *g, Dtype t, const Size *n, int64_t start, int64_t step);
+Tensor *graph_extent(Graph *g, Dtype t, const Size *value);
+Tensor *graph_uniform(Graph *g, Dtype t, int rank, const Size *const *size);
+/* Operands of one shape, and of types as the row wants them. */
+Tensor *graph_point(Graph *g, PointOp op, int n, Tensor *const *in);
+Tensor *graph_convert(Graph *g, Tensor *x, Dtype t); /* x itself when it has that type */
+Tensor *graph_reduce(Graph *g, Reduction kind, Tensor *x, int n, const int64_t *dims);
+Tensor *graph_cumsum(Graph *g, Tensor *x, int dim);
+Tensor *graph_permute(Graph *g, Tensor *x, const int64_t *dims);
+Tensor *graph_reshape(Graph *g, Tensor *x, int rank, const Size *const *size);
+Tensor *graph_expand(Graph *g, Tensor *x, int rank, const Size *const *size); /* new leading dims, too */
+Tensor *graph_slice(Graph *g, Tensor *x, int dim, const Size *first, const Size *count, int64_t step);
+/* before, between: one number a dim, or NULL for zeros */
+Tensor *graph_pad(Graph *g, Tensor *x, const Size *const *before, const int64_t *between, const Size *const *size,
+                  double value);
+Tensor *graph_concat(Graph *g, int n, Tensor *const *in, int dim);
+Tensor *graph_unfold(Graph *g, Tensor *x, int dim, int64_t window, int64_t step, int64_t dilation);
+Tensor *graph_gather(Graph *g, Tensor *x, Tensor *index, int dim);
+Tensor *graph_scatter(Graph *g, Tensor *x, Tensor *index, Tensor *src, int dim, bool add);
+Tensor *graph_product(Graph *g, Tensor *a, Tensor *b);
+bool graph_same_shape(const Tensor *a, const Tensor *b);
+const Size *graph_numel(Graph *g, const Tensor *t);
+int graph_dim(Graph *g, int64_t dim, int rank); /* -1 is the last; fails when there is none */
+
+/* ---- print.c, parse.c, verify.c, passes.c ------------------------------------------------------------------------ */
+
+void graph_print(Buf *out, const Graph *g);
+void graph_print_type(Buf *out, const Tensor *t); /* "f32[2, n]" */
+Graph *graph_parse(Context *cx, const Source *text);
+/* Every operation's rule, once more from the finished graph; fails with the pass's name. */
+void graph_verify(Graph *g, const char *after);
+void graph_cse(Graph *g);
+void graph_dce(Graph *g); /* keeps all inputs */
+void graph_count_uses(Graph *g);
+
+/* ---- reference.c: what is right ---------------------------------------------------------------------------------- */
+
+/* Each value in double precision, computed by plain loops: integers and bools as the types have them, floats never
+ * rounded to their type. inputs, outputs: an array of doubles each, row-major; writes, too, where the graph has some
+ * (either may be NULL). symbols: a value each. Fails in the graph's context. */
+typedef struct GraphValues {
+  const int64_t *symbols;
+  uint64_t seed;
+  double *const *inputs;
+  double **outputs, **writes; /* malloc'ed by the callee, the caller's to free */
+} GraphValues;
+void graph_reference(Graph *g, const GraphValues *v);
+
+#endif

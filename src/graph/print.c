@@ -1,0 +1,75 @@
+/* The graph as text; parse.c reads it back. */
+#include "graph/graph.h"
+
+void graph_print_type(Buf *out, const Tensor *t) {
+  buf_printf(out, "%s[", dtype_name(t->dtype));
+  for (int d = 0; d < t->rank; d++) buf_printf(out, "%s%s", d ? ", " : "", t->size[d]->text);
+  buf_putc(out, ']');
+}
+
+static void print_name(Buf *out, const Tensor *t) { buf_printf(out, "%%%d", t->id); }
+
+static void print_attribute(Buf *out, const Tensor *t, const char *name, size_t n, int *slot) {
+  buf_printf(out, "%.*s=", (int)n, name);
+  if (n == 4 && !memcmp(name, "dims", n)) {
+    buf_putc(out, '[');
+    for (int i = 0; i < t->dim_count; i++) buf_printf(out, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
+    buf_putc(out, ']');
+  } else if (n == 5 && !memcmp(name, "sizes", n)) {
+    buf_putc(out, '[');
+    for (int i = 0; i < t->size_count; i++) buf_printf(out, "%s%s", i ? ", " : "", t->sizes[i]->text);
+    buf_putc(out, ']');
+  } else if (n == 6 && !memcmp(name, "number", n)) buf_double(out, t->number);
+  else if (n == 4 && !memcmp(name, "kind", n)) buf_puts(out, graph_reductions[t->attr[(*slot)++]]);
+  else buf_printf(out, "%lld", (long long)t->attr[(*slot)++]);
+}
+
+static void print_op(Buf *out, const Tensor *t) {
+  buf_puts(out, "  ");
+  print_name(out, t);
+  buf_printf(out, " = %s", t->op == GRAPH_POINT ? graph_points[t->point].name : graph_ops[t->op].name);
+  for (int i = 0; i < t->in_count; i++) {
+    buf_puts(out, i ? ", " : " ");
+    print_name(out, t->in[i]);
+  }
+  const char *a = graph_ops[t->op].attributes;
+  int slot = 0;
+  for (int i = 0; *a; i++) {
+    size_t n = strcspn(a, " ");
+    buf_puts(out, i ? ", " : " {");
+    print_attribute(out, t, a, n, &slot);
+    a += n + (a[n] == ' ');
+    if (!*a) buf_putc(out, '}');
+  }
+  buf_puts(out, " : ");
+  graph_print_type(out, t);
+  if (t->name) buf_printf(out, "  // %s", t->name);
+  buf_putc(out, '\n');
+}
+
+void graph_print(Buf *out, const Graph *g) {
+  buf_printf(out, "graph @%s(", g->name);
+  for (int i = 0; i < g->inputs.n; i++) {
+    buf_puts(out, i ? ", " : "");
+    print_name(out, g->inputs.at[i]);
+    buf_puts(out, ": ");
+    graph_print_type(out, g->inputs.at[i]);
+  }
+  buf_puts(out, ") {\n");
+  for (int i = 0; i < g->at.n; i++)
+    if (g->at.at[i]->op != GRAPH_INPUT) print_op(out, g->at.at[i]);
+  for (int i = 0; i < g->writes.n; i++) {
+    buf_puts(out, "  write ");
+    print_name(out, g->writes.at[i].input);
+    buf_puts(out, ", ");
+    print_name(out, g->writes.at[i].value);
+    buf_putc(out, '\n');
+  }
+  buf_puts(out, "  return");
+  for (int i = 0; i < g->outputs.n; i++) {
+    buf_puts(out, i ? ", " : " ");
+    if (g->outputs.at[i]) print_name(out, g->outputs.at[i]);
+    else buf_puts(out, "none");
+  }
+  buf_puts(out, "\n}\n");
+}

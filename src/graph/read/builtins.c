@@ -1,0 +1,445 @@
+/* Python's own functions and methods, math, and where names of torch are looked up. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "graph/read/object.h"
+
+static const char *const python_names[] = {
+    "len",   "range", "int",     "float", "bool",     "str",       "tuple", "list",   "dict", "abs",  "min",    "max",
+    "sum",   "any",   "all",     "zip",   "enumerate", "isinstance", "hasattr", "getattr", "setattr", "print", "reversed",
+    "sorted", "round", "type",    "slice", "object",   "divmod",    "math",  "torch",  "prim", NULL};
+
+Object *builtin_name(Reader *r, const char *name) {
+  for (int i = 0; python_names[i]; i++)
+    if (!strcmp(python_names[i], name))
+      return object_path(r, i < 29 ? arena_printf(r->cx->arena, "python.%s", name) : name);
+  return NULL;
+}
+
+Object *path_value(Reader *r, const char *path) {
+  const char *last = strrchr(path, '.');
+  if (!last) return NULL;
+  last++;
+  Dtype t;
+  if (!strncmp(path, "torch.", 6) && last == path + 6) {
+    if (!strcmp(last, "bool")) return object_dtype(r, DT_I1);
+    if (dtype_parse(last, &t) && (strpbrk(last, "0123456789") || !strcmp(last, "long") || !strcmp(last, "int") ||
+                                  !strcmp(last, "float") || !strcmp(last, "half") || !strcmp(last, "double")))
+      return object_dtype(r, t);
+  }
+  if (strncmp(path, "math.", 5) && strncmp(path, "torch.", 6) && strncmp(path, "numpy.", 6)) return NULL;
+  if (strchr(path, '.') + 1 != last) return NULL;
+  if (!strcmp(last, "pi")) return object_float(r, 3.14159265358979323846);
+  if (!strcmp(last, "e")) return object_float(r, 2.71828182845904523536);
+  if (!strcmp(last, "inf")) return object_float(r, INFINITY);
+  if (!strcmp(last, "nan")) return object_float(r, NAN);
+  return NULL;
+}
+
+/* ---- names of torch ---------------------------------------------------------------------------------------------- */
+
+Object *library_named(Reader *r, const char *name) { return map_get(r->library->names, intern_z(r->cx, name)); }
+
+static Object *first_of(Reader *r, const char *const *prefixes, const char *name) {
+  for (; *prefixes; prefixes++) {
+    Object *f = library_named(r, arena_printf(r->cx->arena, "%s%s", *prefixes, name));
+    if (f) return f;
+  }
+  return NULL;
+}
+
+Object *library_function(Reader *r, const char *path) {
+  Arena *a = r->cx->arena;
+  if (!strncmp(path, "torch.ops.", 10)) {
+    const char *name = strchr(path + 10, '.'), *overload = name ? strchr(name + 1, '.') : NULL;
+    if (!overload) return NULL;
+    const char *plain = arena_strndup(a, name + 1, (size_t)(overload - name - 1));
+    const char *const aten[] = {"aten_", "", NULL}, *const prims[] = {"prims_", "", NULL};
+    const char *const *prefixes = !strncmp(path + 10, "aten.", 5) ? aten : prims;
+    Object *f = strcmp(overload, ".default") ? library_named(r, arena_printf(a, "%s%s_%s", *prefixes, plain, overload + 1))
+                                             : NULL;
+    return f ? f : first_of(r, prefixes, plain);
+  }
+  static const struct {
+    const char *prefix;
+    const char *const find[4];
+  } places[] = {{"torch.nn.functional.", {"F_", "", NULL}},
+                {"torch.nn.init.", {"init_", NULL}},
+                {"torch.nn.", {"nn_", "", NULL}},
+                {"torch.special.", {"", NULL}},
+                {"torch.linalg.", {"linalg_", NULL}},
+                {"torch.", {"torch_", "", NULL}}};
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    size_t n = strlen(places[i].prefix);
+    if (!strncmp(path, places[i].prefix, n)) return strchr(path + n, '.') ? NULL : first_of(r, places[i].find, path + n);
+  }
+  return NULL;
+}
+
+static const char *nearest(Reader *r, const char *path) {
+  const char *last = strrchr(path, '.');
+  VEC(const char *) names = {0};
+  if (!strncmp(path, "torch.ops.", 10)) {
+    last = strchr(path + 10, '.');
+    const char *overload = last ? strchr(last + 1, '.') : NULL;
+    if (overload) last = arena_strndup(r->cx->arena, last, (size_t)(overload - last));
+  }
+  for (int i = 0; i < map_count(r->library->names); i++) {
+    const void *key;
+    void *v;
+    map_entry(r->library->names, i, &key, &v);
+    vec_push(r->cx->arena, &names, (const char *)key);
+  }
+  vec_push(r->cx->arena, &names, NULL);
+  return last ? nearest_name(last + 1, names.at) : NULL;
+}
+
+/* ---- functions of Python ----------------------------------------------------------------------------------------- */
+
+static void count(Reader *r, const char *name, const Args *a, int least, int most) {
+  if (a->n < least || a->n > most) read_fail(r, a->span, "%s takes %d arguments, and not %d", name, least, a->n);
+}
+
+static bool is_a(Reader *r, Span at, const Object *x, const Object *type) {
+  if (type->kind == O_TUPLE) {
+    for (int i = 0; i < type->list.n; i++)
+      if (is_a(r, at, x, type->list.at[i])) return true;
+    return false;
+  }
+  if (type->kind == O_CLASS) {
+    Object *c = x->kind == O_OBJECT ? x->object.cls : NULL;
+    while (c && c != type) c = c->cls.base;
+    return c != NULL;
+  }
+  if (type->kind != O_PATH) read_fail(r, at, "isinstance of %s", object_describe(r, type));
+  const char *last = strrchr(type->s, '.');
+  const char *t = last ? last + 1 : type->s;
+  if (!strcmp(t, "int") || !strcmp(t, "SymInt")) return x->kind == O_INT || x->kind == O_BOOL || x->kind == O_SIZE;
+  if (!strcmp(t, "float")) return x->kind == O_FLOAT;
+  if (!strcmp(t, "Number") || !strcmp(t, "number")) return object_is_number(x) || x->kind == O_SIZE;
+  if (!strcmp(t, "bool")) return x->kind == O_BOOL;
+  if (!strcmp(t, "str")) return x->kind == O_STR;
+  if (!strcmp(t, "tuple")) return x->kind == O_TUPLE;
+  if (!strcmp(t, "list")) return x->kind == O_LIST;
+  if (!strcmp(t, "dict")) return x->kind == O_DICT;
+  if (!strcmp(t, "Tensor") || !strcmp(t, "Parameter")) return x->kind == O_TENSOR;
+  Object *c = library_function(r, type->s);
+  if (c && c->kind == O_CLASS) return is_a(r, at, x, c);
+  return false;
+}
+
+static Object *range(Reader *r, const Args *a) {
+  count(r, "range", a, 1, 3);
+  int64_t from = a->n > 1 ? want_int(r, a->span, a->at[0], "range's start") : 0;
+  int64_t to = want_int(r, a->span, a->at[a->n > 1], "range's end");
+  int64_t step = a->n > 2 ? want_int(r, a->span, a->at[2], "range's step") : 1;
+  if (!step) read_fail(r, a->span, "range with a step of 0");
+  Object *out = object_new(r, O_LIST);
+  for (int64_t i = from; step > 0 ? i < to : i > to; i += step) {
+    context_step(r->cx, 1);
+    object_append(r, out, object_int(r, i));
+  }
+  return out;
+}
+
+static Object *extreme(Reader *r, const Args *a, PyOp op) {
+  Object *items = a->n == 1 ? want_items(r, a->span, a->at[0]) : NULL;
+  int n = items ? items->list.n : a->n;
+  Object *const *at = items ? items->list.at : a->at;
+  if (!n) read_fail(r, a->span, "the largest or smallest of nothing");
+  Object *best = at[0];
+  for (int i = 1; i < n; i++)
+    if (object_truth(r, a->span, op_compare(r, a->span, op, at[i], best))) best = at[i];
+  return best;
+}
+
+static Object *zip(Reader *r, const Args *a) {
+  Object *out = object_new(r, O_LIST), **lists = NEW_N(r->cx->arena, Object *, a->n + 1);
+  int n = a->n ? INT32_MAX : 0;
+  for (int i = 0; i < a->n; i++) {
+    lists[i] = want_items(r, a->span, a->at[i]);
+    if (lists[i]->list.n < n) n = lists[i]->list.n;
+  }
+  for (int k = 0; k < n; k++) {
+    Object *row = object_new(r, O_TUPLE);
+    for (int i = 0; i < a->n; i++) object_append(r, row, lists[i]->list.at[k]);
+    object_append(r, out, row);
+  }
+  return out;
+}
+
+static Object *to_int(Reader *r, const Args *a) {
+  Object *x = a->n ? a->at[0] : object_int(r, 0);
+  if (x->kind == O_SIZE) return x;
+  if (x->kind == O_STR) return object_int(r, strtoll(x->s, NULL, 10));
+  if (!object_is_number(x)) read_fail(r, a->span, "int of %s", object_describe(r, x));
+  return object_int(r, x->kind == O_FLOAT ? (int64_t)x->f : x->i);
+}
+
+static Object *to_float(Reader *r, const Args *a) {
+  Object *x = a->n ? a->at[0] : object_int(r, 0);
+  if (x->kind == O_STR) return object_float(r, strtod(x->s, NULL));
+  if (!object_is_number(x)) read_fail(r, a->span, "float of %s", object_describe(r, x));
+  return object_float(r, object_double(x));
+}
+
+static bool attribute_there(Reader *r, Object *x, const char *name) {
+  if (x->kind == O_OBJECT)
+    return map_get(x->object.fields, intern_z(r->cx, name)) || class_find(x->object.cls, name) != NULL;
+  return x->kind == O_TENSOR && library_named(r, name);
+}
+
+static Object *python_call(Reader *r, const char *f, const Args *a) {
+  Object *x = a->n ? a->at[0] : r->none, *out = NULL;
+  if (!strcmp(f, "len")) {
+    count(r, f, a, 1, 1);
+    if (x->kind == O_TENSOR && x->tensor->rank) return object_size(r, x->tensor->size[0]);
+    return object_int(r, x->kind == O_DICT ? x->dict.n : want_items(r, a->span, x)->list.n);
+  }
+  if (!strcmp(f, "range")) return range(r, a);
+  if (!strcmp(f, "int")) return to_int(r, a);
+  if (!strcmp(f, "float")) return to_float(r, a);
+  if (!strcmp(f, "bool")) return object_bool(r, object_truth(r, a->span, x));
+  if (!strcmp(f, "str")) return object_str(r, object_text(r, x));
+  if (!strcmp(f, "tuple") || !strcmp(f, "list")) {
+    ObjectKind kind = *f == 't' ? O_TUPLE : O_LIST;
+    Object *items = a->n ? want_items(r, a->span, x) : NULL;
+    return object_list(r, kind, items ? items->list.n : 0, items ? items->list.at : NULL);
+  }
+  if (!strcmp(f, "dict")) {
+    out = object_new(r, O_DICT);
+    for (int i = 0; i < a->kw_n; i++) dict_put(r, out, object_str(r, a->names[i]), a->values[i]);
+    return out;
+  }
+  if (!strcmp(f, "abs")) {
+    if (x->kind == O_TENSOR) return call_values(r, a->span, library_named(r, "abs"), 1, &x);
+    if (x->kind == O_FLOAT) return object_float(r, fabs(x->f));
+    int64_t v = want_int(r, a->span, x, "abs' argument");
+    return object_int(r, v < 0 ? -v : v);
+  }
+  if (!strcmp(f, "min")) return extreme(r, a, PYOP_LT);
+  if (!strcmp(f, "max")) return extreme(r, a, PYOP_GT);
+  if (!strcmp(f, "sum")) {
+    Object *items = want_items(r, a->span, x);
+    out = a->n > 1 ? a->at[1] : object_int(r, 0);
+    for (int i = 0; i < items->list.n; i++) out = op_binary(r, a->span, PYOP_ADD, out, items->list.at[i]);
+    return out;
+  }
+  if (!strcmp(f, "any") || !strcmp(f, "all")) {
+    Object *items = want_items(r, a->span, x);
+    for (int i = 0; i < items->list.n; i++)
+      if (object_truth(r, a->span, items->list.at[i]) == (f[1] == 'n')) return object_bool(r, f[1] == 'n');
+    return object_bool(r, f[1] != 'n');
+  }
+  if (!strcmp(f, "zip")) return zip(r, a);
+  if (!strcmp(f, "enumerate")) {
+    Object *n = object_new(r, O_LIST), *items = want_items(r, a->span, x);
+    for (int i = 0; i < items->list.n; i++) object_append(r, n, object_int(r, i));
+    return zip(r, &(Args){.span = a->span, .n = 2, .at = (Object *[]){n, items}});
+  }
+  if (!strcmp(f, "isinstance")) {
+    count(r, f, a, 2, 2);
+    return object_bool(r, is_a(r, a->span, x, a->at[1]));
+  }
+  if (!strcmp(f, "hasattr")) {
+    count(r, f, a, 2, 2);
+    return object_bool(r, attribute_there(r, x, object_text(r, a->at[1])));
+  }
+  if (!strcmp(f, "getattr")) {
+    count(r, f, a, 2, 3);
+    const char *name = intern_z(r->cx, object_text(r, a->at[1]));
+    return a->n < 3 || attribute_there(r, x, name) ? eval_attribute(r, a->span, x, name) : a->at[2];
+  }
+  if (!strcmp(f, "setattr") && a->n == 3 && x->kind == O_OBJECT) {
+    map_put(x->object.fields, intern_z(r->cx, object_text(r, a->at[1])), a->at[2]);
+    return r->none;
+  }
+  if (!strcmp(f, "print")) return r->none;
+  if (!strcmp(f, "reversed")) {
+    Object *items = want_items(r, a->span, x);
+    out = object_new(r, O_LIST);
+    for (int i = items->list.n - 1; i >= 0; i--) object_append(r, out, items->list.at[i]);
+    return out;
+  }
+  if (!strcmp(f, "sorted")) {
+    Object *items = want_items(r, a->span, x);
+    out = object_list(r, O_LIST, items->list.n, items->list.at);
+    for (int i = 1; i < out->list.n; i++)
+      for (int k = i; k > 0; k--) {
+        Object **p = &out->list.at[k - 1], *t = p[0];
+        if (!object_truth(r, a->span, op_compare(r, a->span, PYOP_LT, p[1], p[0]))) break;
+        p[0] = p[1];
+        p[1] = t;
+      }
+    return out;
+  }
+  if (!strcmp(f, "round") && a->n == 1) return object_int(r, (int64_t)rint(object_double(x)));
+  if (!strcmp(f, "slice")) {
+    out = object_new(r, O_SLICE);
+    out->slice.start = a->n > 1 ? x : r->none;
+    out->slice.stop = a->n > 1 ? a->at[1] : x;
+    out->slice.step = a->n > 2 ? a->at[2] : r->none;
+    return out;
+  }
+  read_fail(r, a->span, "Python's %s is not supported here", f);
+}
+
+static Object *math_call(Reader *r, const char *f, const Args *a) {
+  static const struct {
+    const char *name;
+    double (*one)(double);
+  } ones[] = {{"sqrt", sqrt}, {"exp", exp}, {"log2", log2}, {"log10", log10}, {"sin", sin},   {"cos", cos},
+              {"tan", tan},   {"tanh", tanh}, {"fabs", fabs}, {"erf", erf},   {"log1p", log1p}, {"atan", atan}};
+  for (int i = 0; i < a->n; i++)
+    if (!object_is_number(a->at[i]) && strcmp(f, "prod"))
+      read_fail(r, a->span, "math.%s of %s", f, object_describe(r, a->at[i]));
+  if (a->n == 1)
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
+      if (!strcmp(f, ones[i].name)) return object_float(r, ones[i].one(object_double(a->at[0])));
+  if (!strcmp(f, "floor") && a->n == 1) return object_int(r, (int64_t)floor(object_double(a->at[0])));
+  if (!strcmp(f, "ceil") && a->n == 1) return object_int(r, (int64_t)ceil(object_double(a->at[0])));
+  if (!strcmp(f, "log") && a->n == 1) return object_float(r, log(object_double(a->at[0])));
+  if (!strcmp(f, "log") && a->n == 2) return object_float(r, log(object_double(a->at[0])) / log(object_double(a->at[1])));
+  if (!strcmp(f, "pow") && a->n == 2) return object_float(r, pow(object_double(a->at[0]), object_double(a->at[1])));
+  if (!strcmp(f, "prod") && a->n == 1) {
+    Object *items = want_items(r, a->span, a->at[0]), *out = object_int(r, 1);
+    for (int i = 0; i < items->list.n; i++) out = op_binary(r, a->span, PYOP_MULT, out, items->list.at[i]);
+    return out;
+  }
+  read_fail(r, a->span, "math.%s is not supported", f);
+}
+
+Object *path_call(Reader *r, const char *path, const Args *a) {
+  if (!strncmp(path, "python.", 7)) return python_call(r, path + 7, a);
+  if (!strncmp(path, "math.", 5)) return math_call(r, path + 5, a);
+  if (!strncmp(path, "prim.", 5)) return prim_call(r, path + 5, a);
+  Object *f = library_function(r, path);
+  if (f) return call(r, f, a);
+  const char *near = nearest(r, path);
+  Span at = r->g->place.source ? r->g->place : a->span;
+  if (near) fail_hint(r->cx, at, arena_printf(r->cx->arena, "did you mean %s?", near), "%s is not known", path);
+  fail(r->cx, at, "%s is not known", path);
+}
+
+/* ---- methods of Python's values ---------------------------------------------------------------------------------- */
+
+static const struct {
+  ObjectKind kind;
+  const char *names;
+} methods[] = {{O_LIST, " append extend insert pop index reverse copy count "},
+               {O_TUPLE, " index count numel "},
+               {O_DICT, " get keys values items update pop "},
+               {O_STR, " join split startswith endswith lower upper strip replace format "}};
+
+bool has_method(const Object *x, const char *name) {
+  char word[64];
+  snprintf(word, sizeof word, " %s ", name);
+  for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+    if (methods[i].kind == x->kind && strstr(methods[i].names, word)) return true;
+  return false;
+}
+
+static Object *list_method(Reader *r, Object *x, const char *f, const Args *a) {
+  int n = x->list.n;
+  if (!strcmp(f, "append") && a->n == 1) {
+    object_append(r, x, a->at[0]);
+    return r->none;
+  }
+  if (!strcmp(f, "extend") && a->n == 1) {
+    Object *items = want_items(r, a->span, a->at[0]);
+    for (int i = 0, m = items->list.n; i < m; i++) object_append(r, x, items->list.at[i]);
+    return r->none;
+  }
+  if (!strcmp(f, "insert") && a->n == 2) {
+    int64_t at = want_int(r, a->span, a->at[0], "insert's index");
+    at = at < 0 ? at + n < 0 ? 0 : at + n : at > n ? n : at;
+    object_append(r, x, a->at[1]);
+    for (int64_t i = n; i > at; i--) x->list.at[i] = x->list.at[i - 1];
+    x->list.at[at] = a->at[1];
+    return r->none;
+  }
+  if (!strcmp(f, "pop") && n) {
+    int64_t at = a->n ? want_int(r, a->span, a->at[0], "pop's index") : -1;
+    if (at < -n || at >= n) read_fail(r, a->span, "index %lld of %d items", (long long)at, n);
+    if (at < 0) at += n;
+    Object *v = x->list.at[at];
+    for (int64_t i = at; i + 1 < n; i++) x->list.at[i] = x->list.at[i + 1];
+    x->list.n--;
+    return v;
+  }
+  if (!strcmp(f, "copy")) return object_list(r, x->kind, n, x->list.at);
+  if (!strcmp(f, "numel")) {
+    Object *out = object_int(r, 1);
+    for (int i = 0; i < n; i++) out = op_binary(r, a->span, PYOP_MULT, out, x->list.at[i]);
+    return out;
+  }
+  if (!strcmp(f, "reverse")) {
+    for (int i = 0; i < n / 2; i++) {
+      Object *t = x->list.at[i];
+      x->list.at[i] = x->list.at[n - 1 - i];
+      x->list.at[n - 1 - i] = t;
+    }
+    return r->none;
+  }
+  if (!strcmp(f, "index") || !strcmp(f, "count")) {
+    int64_t found = 0;
+    for (int i = 0; i < n && a->n; i++)
+      if (object_equal(x->list.at[i], a->at[0])) {
+        if (*f == 'i') return object_int(r, i);
+        found++;
+      }
+    if (*f == 'c') return object_int(r, found);
+  }
+  read_fail(r, a->span, "%s() of a %s fails", f, object_kind(x));
+}
+
+static Object *dict_method(Reader *r, Object *x, const char *f, const Args *a) {
+  if ((!strcmp(f, "get") || !strcmp(f, "pop")) && a->n) {
+    Object *v = dict_get(x, a->at[0]);
+    return v ? v : a->n > 1 ? a->at[1] : r->none;
+  }
+  if (!strcmp(f, "update") && a->n == 1 && a->at[0]->kind == O_DICT) {
+    for (int i = 0; i < a->at[0]->dict.n; i++) dict_put(r, x, a->at[0]->dict.keys[i], a->at[0]->dict.values[i]);
+    return r->none;
+  }
+  Object *keys = object_list(r, O_LIST, x->dict.n, x->dict.keys), *values = object_list(r, O_LIST, x->dict.n, x->dict.values);
+  if (!strcmp(f, "keys")) return keys;
+  if (!strcmp(f, "values")) return values;
+  return zip(r, &(Args){.span = a->span, .n = 2, .at = (Object *[]){keys, values}});
+}
+
+static Object *str_method(Reader *r, Object *x, const char *f, const Args *a) {
+  const char *s = x->s, *what = a->n && a->at[0]->kind == O_STR ? a->at[0]->s : NULL;
+  size_t n = strlen(s), m = what ? strlen(what) : 0;
+  if (!strcmp(f, "startswith") && what) return object_bool(r, !strncmp(s, what, m));
+  if (!strcmp(f, "endswith") && what) return object_bool(r, n >= m && !strcmp(s + n - m, what));
+  if (!strcmp(f, "lower") || !strcmp(f, "upper")) {
+    char *t = arena_strdup(r->cx->arena, s);
+    for (char *c = t; *c; c++)
+      if (*f == 'l' ? *c >= 'A' && *c <= 'Z' : *c >= 'a' && *c <= 'z') *c ^= 32;
+    return object_str(r, t);
+  }
+  if (!strcmp(f, "join") && a->n == 1) {
+    Object *items = want_items(r, a->span, a->at[0]);
+    Buf b = {.arena = r->cx->arena};
+    buf_puts(&b, "");
+    for (int i = 0; i < items->list.n; i++) buf_printf(&b, "%s%s", i ? s : "", object_text(r, items->list.at[i]));
+    return object_str(r, b.at ? b.at : "");
+  }
+  if (!strcmp(f, "split") && what && m) {
+    Object *out = object_new(r, O_LIST);
+    for (const char *end; (end = strstr(s, what)); s = end + m)
+      object_append(r, out, object_str(r, arena_strndup(r->cx->arena, s, (size_t)(end - s))));
+    object_append(r, out, object_str(r, s));
+    return out;
+  }
+  read_fail(r, a->span, "str.%s is not supported here", f);
+}
+
+Object *method_call(Reader *r, Object *self, const char *name, const Args *a) {
+  if (self->kind == O_LIST || self->kind == O_TUPLE) return list_method(r, self, name, a);
+  if (self->kind == O_DICT) return dict_method(r, self, name, a);
+  if (self->kind == O_STR) return str_method(r, self, name, a);
+  if (self->kind == O_SUPER || self->kind == O_OBJECT) return r->none; /* object's own __init__ */
+  read_fail(r, a->span, "%s has no method '%s'", object_describe(r, self), name);
+}

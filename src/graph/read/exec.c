@@ -1,0 +1,322 @@
+/* Statements, calls and classes. */
+#include "graph/read/object.h"
+
+typedef enum { NEXT, RETURNED, BROKE, CONTINUED } How;
+enum { MAX_CALLS = 200 };
+
+static How exec_list(Reader *r, Scope *sc, const NodeList *list, Object **result);
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static void name_tensor(Scope *sc, const char *name, Object *value) {
+  if (value->kind == O_TENSOR && !value->tensor->name && !sc->is_library) value->tensor->name = name;
+}
+
+void assign(Reader *r, Scope *sc, Node *target, Object *value) {
+  switch (target->kind) {
+    case NODE_NAME:
+      name_tensor(sc, target->Name.id, value);
+      map_put(sc->names, target->Name.id, value);
+      break;
+    case NODE_TUPLE:
+    case NODE_LIST: {
+      Object *items = want_items(r, target->span, value);
+      int n = target->Tuple.elts.n, star = -1, have = items->list.n;
+      for (int i = 0; i < n; i++)
+        if (target->Tuple.elts.at[i]->kind == NODE_STARRED) star = i;
+      if (star < 0 ? have != n : have < n - 1) read_fail(r, target->span, "%d values for %d names", have, n);
+      for (int i = 0; i < n; i++) {
+        Node *t = target->Tuple.elts.at[i];
+        if (i == star) assign(r, sc, t->Starred.value, object_list(r, O_LIST, have - (n - 1), items->list.at + i));
+        else assign(r, sc, t, items->list.at[star >= 0 && i > star ? i + have - n : i]);
+      }
+      break;
+    }
+    case NODE_ATTRIBUTE: {
+      Object *x = eval(r, sc, target->Attribute.value);
+      if (x->kind != O_OBJECT) read_fail(r, target->span, "attributes of %s cannot be set", object_describe(r, x));
+      name_tensor(sc, target->Attribute.attr, value);
+      map_put(x->object.fields, target->Attribute.attr, value);
+      break;
+    }
+    case NODE_SUBSCRIPT: {
+      Object *x = eval(r, sc, target->Subscript.value), *index = eval(r, sc, target->Subscript.slice);
+      if (x->kind == O_DICT) {
+        dict_put(r, x, index, value);
+        break;
+      }
+      if (x->kind != O_LIST) read_fail(r, target->span, "items of %s cannot be set", object_describe(r, x));
+      int64_t i = want_int(r, target->span, index, "an index");
+      if (i < -x->list.n || i >= x->list.n) read_fail(r, target->span, "index %lld of %d items", (long long)i, x->list.n);
+      x->list.at[i < 0 ? i + x->list.n : i] = value;
+      break;
+    }
+    default: read_fail(r, target->span, "nothing can be assigned to a %s", node_name(target->kind));
+  }
+}
+
+static void import(Reader *r, Scope *sc, Node *n) {
+  const NodeList *names = n->kind == NODE_IMPORT ? &n->Import.names : &n->ImportFrom.names;
+  for (int i = 0; i < names->n; i++) {
+    const char *name = names->at[i]->alias.name, *as = names->at[i]->alias.asname;
+    if (n->kind == NODE_IMPORT) {
+      const char *top = intern(r->cx, name, strcspn(name, "."));
+      map_put(sc->names, as ? as : top, object_path(r, as ? name : top));
+      continue;
+    }
+    const char *path = arena_printf(r->cx->arena, "%s.%s", n->ImportFrom.module ? n->ImportFrom.module : "", name);
+    Object *v = path_value(r, path);
+    map_put(sc->names, as ? as : name, v ? v : object_path(r, path));
+  }
+}
+
+static Object *class_value(Reader *r, Scope *sc, Node *n) {
+  Object *c = object_new(r, O_CLASS);
+  c->cls.name = n->ClassDef.name;
+  for (int i = 0; i < n->ClassDef.bases.n; i++) {
+    Object *b = eval(r, sc, n->ClassDef.bases.at[i]);
+    if (b->kind == O_PATH) b = library_function(r, b->s);
+    if (b && b->kind == O_CLASS && !c->cls.base) c->cls.base = b;
+  }
+  c->cls.members = NEW(r->cx->arena, Scope);
+  *c->cls.members = (Scope){map_create(r->cx->arena, false), sc, sc->is_library, NULL};
+  Object *unused = NULL;
+  exec_list(r, c->cls.members, &n->ClassDef.body, &unused);
+  return c;
+}
+
+Object *class_find(Object *cls, const char *name) {
+  for (; cls; cls = cls->cls.base)
+    for (int i = 0; i < map_count(cls->cls.members->names); i++) {
+      const void *key;
+      void *v;
+      map_entry(cls->cls.members->names, i, &key, &v);
+      if (!strcmp(key, name)) return v;
+    }
+  return NULL;
+}
+
+/* ---- statements -------------------------------------------------------------------------------------------------- */
+
+static How loop(Reader *r, Scope *sc, Node *n, Object **result) {
+  bool is_for = n->kind == NODE_FOR;
+  Object *items = is_for ? want_items(r, n->span, eval(r, sc, n->For.iter)) : NULL;
+  for (int i = 0; is_for ? i < items->list.n : object_truth(r, n->span, eval(r, sc, n->While.test)); i++) {
+    context_step(r->cx, 1);
+    if (is_for) assign(r, sc, n->For.target, items->list.at[i]);
+    How how = exec_list(r, sc, is_for ? &n->For.body : &n->While.body, result);
+    if (how == BROKE) return NEXT;
+    if (how == RETURNED) return how;
+  }
+  return exec_list(r, sc, is_for ? &n->For.orelse : &n->While.orelse, result);
+}
+
+static Object *augmented(Reader *r, Scope *sc, Node *n) {
+  Object *old = eval(r, sc, n->AugAssign.target), *v = eval(r, sc, n->AugAssign.value);
+  if (old->kind != O_LIST || n->AugAssign.op != PYOP_ADD) return op_binary(r, n->span, n->AugAssign.op, old, v);
+  Object *items = want_items(r, n->span, v); /* in place */
+  for (int i = 0, m = items->list.n; i < m; i++) object_append(r, old, items->list.at[i]);
+  return old;
+}
+
+static How exec(Reader *r, Scope *sc, Node *n, Object **result) {
+  stack_guard();
+  if (!sc->is_library) r->g->place = n->span; /* what is made now comes from this line */
+  switch (n->kind) {
+    case NODE_EXPR: eval(r, sc, n->Expr.value); return NEXT;
+    case NODE_ASSIGN: {
+      Object *v = eval(r, sc, n->Assign.value);
+      for (int i = 0; i < n->Assign.targets.n; i++) assign(r, sc, n->Assign.targets.at[i], v);
+      return NEXT;
+    }
+    case NODE_ANN_ASSIGN: {
+      if (!n->AnnAssign.value) return NEXT;
+      Object *v = eval(r, sc, n->AnnAssign.value);
+      Node *a = n->AnnAssign.annotation;
+      if (a->kind == NODE_CONSTANT && a->Constant.value.kind == CONST_STR)
+        annotation_check(r, n->span, a->Constant.value.text, v);
+      assign(r, sc, n->AnnAssign.target, v);
+      return NEXT;
+    }
+    case NODE_AUG_ASSIGN: assign(r, sc, n->AugAssign.target, augmented(r, sc, n)); return NEXT;
+    case NODE_RETURN: *result = n->Return.value ? eval(r, sc, n->Return.value) : r->none; return RETURNED;
+    case NODE_IF: {
+      bool yes = object_truth(r, n->span, eval(r, sc, n->If.test));
+      return exec_list(r, sc, yes ? &n->If.body : &n->If.orelse, result);
+    }
+    case NODE_FOR:
+    case NODE_WHILE: return loop(r, sc, n, result);
+    case NODE_TRY: { /* nothing is ever raised and caught: an error ends the reading */
+      How how = exec_list(r, sc, &n->Try.body, result);
+      if (how == NEXT) how = exec_list(r, sc, &n->Try.orelse, result);
+      return how == NEXT ? exec_list(r, sc, &n->Try.finalbody, result) : how;
+    }
+    case NODE_WITH: return exec_list(r, sc, &n->With.body, result);
+    case NODE_ASSERT:
+      if (!object_truth(r, n->span, eval(r, sc, n->Assert.test)))
+        read_fail(r, n->span, "the assertion fails%s%s", n->Assert.msg ? ": " : "",
+                  n->Assert.msg ? object_text(r, eval(r, sc, n->Assert.msg)) : "");
+      return NEXT;
+    case NODE_RAISE: {
+      Node *e = n->Raise.exc;
+      bool message = e && e->kind == NODE_CALL && e->Call.args.n;
+      read_fail(r, n->span, "%s", message ? object_text(r, eval(r, sc, e->Call.args.at[0])) : "an exception is raised");
+    }
+    case NODE_BREAK: return BROKE;
+    case NODE_CONTINUE: return CONTINUED;
+    case NODE_IMPORT:
+    case NODE_IMPORT_FROM: import(r, sc, n); return NEXT;
+    case NODE_FUNCTION_DEF: {
+      Object *f = object_new(r, O_FUNCTION);
+      f->function.def = n;
+      f->function.scope = sc;
+      map_put(sc->names, n->FunctionDef.name, f);
+      return NEXT;
+    }
+    case NODE_CLASS_DEF: map_put(sc->names, n->ClassDef.name, class_value(r, sc, n)); return NEXT;
+    case NODE_PASS:
+    case NODE_DELETE: return NEXT;
+    default: read_fail(r, n->span, "Python's %s is not supported here", node_name(n->kind));
+  }
+}
+
+static How exec_list(Reader *r, Scope *sc, const NodeList *list, Object **result) {
+  for (int i = 0; i < list->n; i++) {
+    How how = exec(r, sc, list->at[i], result);
+    if (how != NEXT) return how;
+  }
+  return NEXT;
+}
+
+static bool is_main_guard(const Node *n) { /* if __name__ == "__main__": */
+  return n->kind == NODE_IF && n->If.test->kind == NODE_COMPARE && n->If.test->Compare.left->kind == NODE_NAME &&
+         !strcmp(n->If.test->Compare.left->Name.id, "__name__");
+}
+
+void exec_file(Reader *r, Scope *sc, Node *module) {
+  Object *unused = NULL;
+  for (int i = 0; i < module->Module.body.n; i++)
+    if (!is_main_guard(module->Module.body.at[i])) exec(r, sc, module->Module.body.at[i], &unused);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static const char *function_name(const Node *def) {
+  return def->kind == NODE_LAMBDA ? "lambda" : def->FunctionDef.name;
+}
+
+static void bind(Reader *r, Node *def, Scope *sc, Scope *outside, const Args *call) {
+  Node *a = def->kind == NODE_LAMBDA ? def->Lambda.args : def->FunctionDef.args;
+  int only = a->arguments.posonlyargs.n, positional = only + a->arguments.args.n;
+  int total = positional + a->arguments.kwonlyargs.n, first_default = positional - a->arguments.defaults.n;
+  bool *used = NEW_N(r->cx->arena, bool, call->kw_n + 1);
+  for (int i = 0; i < total; i++) {
+    Node *p = i < only         ? a->arguments.posonlyargs.at[i]
+              : i < positional ? a->arguments.args.at[i - only]
+                               : a->arguments.kwonlyargs.at[i - positional];
+    Object *v = i < positional && i < call->n ? call->at[i] : NULL;
+    for (int k = 0; k < call->kw_n; k++)
+      if (!strcmp(call->names[k], p->arg.arg)) {
+        if (v) read_fail(r, call->span, "%s gets '%s' twice", function_name(def), p->arg.arg);
+        v = call->values[k];
+        used[k] = true;
+      }
+    if (!v) {
+      Node *d = i >= positional      ? a->arguments.kw_defaults.at[i - positional]
+                : i >= first_default ? a->arguments.defaults.at[i - first_default]
+                                     : NULL;
+      if (!d) read_fail(r, call->span, "%s needs a value for '%s'", function_name(def), p->arg.arg);
+      v = eval(r, outside, d);
+    }
+    map_put(sc->names, p->arg.arg, v);
+  }
+  if (call->n > positional && !a->arguments.vararg)
+    read_fail(r, call->span, "%s takes %d arguments, and not %d", function_name(def), positional, call->n);
+  if (a->arguments.vararg)
+    map_put(sc->names, a->arguments.vararg->arg.arg,
+            object_list(r, O_TUPLE, call->n > positional ? call->n - positional : 0, call->at + positional));
+  Object *rest = a->arguments.kwarg ? object_new(r, O_DICT) : NULL;
+  if (rest) map_put(sc->names, a->arguments.kwarg->arg.arg, rest);
+  for (int k = 0; k < call->kw_n; k++) {
+    if (used[k]) continue;
+    if (!rest) read_fail(r, call->span, "%s has no parameter '%s'", function_name(def), call->names[k]);
+    dict_put(r, rest, object_str(r, call->names[k]), call->values[k]);
+  }
+}
+
+static Object *call_function(Reader *r, Object *f, const Args *a) {
+  stack_guard();
+  if (r->depth >= MAX_CALLS) read_fail(r, a->span, "calls nest more than %d deep", MAX_CALLS);
+  Node *def = f->function.def;
+  Scope *outside = f->function.scope, *sc = NEW(r->cx->arena, Scope);
+  /* a class's body is not in the scope of its methods */
+  Object *of_class = NULL;
+  *sc = (Scope){map_create(r->cx->arena, false), outside, outside->is_library, of_class};
+  bind(r, def, sc, outside, a);
+  Span place = r->g->place;
+  if (outside->is_library && !place.source) r->g->place = a->span;
+  r->depth++;
+  Object *result = r->none;
+  if (def->kind == NODE_LAMBDA) result = eval(r, sc, def->Lambda.body);
+  else exec_list(r, sc, &def->FunctionDef.body, &result);
+  r->depth--;
+  r->g->place = place;
+  return result;
+}
+
+static Object *class_around(Object *cls, Object *function) { /* in whose body the function stands */
+  for (; cls; cls = cls->cls.base)
+    if (cls->cls.members == function->function.scope) return cls;
+  return NULL;
+}
+
+static Object *call_method(Reader *r, Object *self, Object *f, const Args *a) {
+  Args b = *a;
+  b.n = a->n + 1;
+  b.at = NEW_N(r->cx->arena, Object *, b.n);
+  b.at[0] = self;
+  for (int i = 0; i < a->n; i++) b.at[i + 1] = a->at[i];
+  Object *cls = self->kind == O_OBJECT && f->kind == O_FUNCTION ? class_around(self->object.cls, f) : NULL;
+  if (!cls) return call(r, f, &b);
+  Scope *sc = NEW(r->cx->arena, Scope); /* knows the class, for super() */
+  *sc = (Scope){map_create(r->cx->arena, false), cls->cls.members->up, cls->cls.members->is_library, cls};
+  map_put(sc->names, intern_z(r->cx, "self"), self);
+  Object *bound = object_new(r, O_FUNCTION);
+  bound->function.def = f->function.def;
+  bound->function.scope = sc;
+  return call_function(r, bound, &b);
+}
+
+static Object *construct(Reader *r, Object *cls, const Args *a) {
+  Object *x = object_new(r, O_OBJECT);
+  x->object.cls = cls;
+  x->object.fields = map_create(r->cx->arena, false);
+  Object *init = class_find(cls, "__init__");
+  if (init) call_method(r, x, init, a);
+  return x;
+}
+
+Object *call(Reader *r, Object *f, const Args *a) {
+  switch (f->kind) {
+    case O_FUNCTION: return call_function(r, f, a);
+    case O_METHOD:
+      if (f->method.function) return call_method(r, f->method.self, f->method.function, a);
+      return method_call(r, f->method.self, f->method.name, a);
+    case O_CLASS: return construct(r, f, a);
+    case O_OBJECT: {
+      Object *forward = class_find(f->object.cls, "__call__");
+      if (!forward) forward = class_find(f->object.cls, "forward");
+      if (forward) return call_method(r, f, forward, a);
+      break;
+    }
+    case O_PATH: return path_call(r, f->s, a);
+    default: break;
+  }
+  read_fail(r, a->span, "%s cannot be called", object_describe(r, f));
+}
+
+Object *call_values(Reader *r, Span at, Object *f, int n, Object *const *values) {
+  if (!f) read_fail(r, at, "this operation is not supported");
+  Args a = {.span = at, .n = n, .at = (Object **)values};
+  return call(r, f, &a);
+}

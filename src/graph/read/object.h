@@ -1,0 +1,166 @@
+/* The values of the program that is being read, and what the files of this folder give each other. */
+#ifndef NEREID_GRAPH_OBJECT_H
+#define NEREID_GRAPH_OBJECT_H
+
+#include "graph/read/read.h"
+#include "syntax/syntax.h"
+
+typedef enum {
+  O_NONE,
+  O_BOOL,
+  O_INT,
+  O_FLOAT,
+  O_STR,
+  O_SIZE, /* an integer that depends on the graph's symbols */
+  O_TENSOR,
+  O_DTYPE,
+  O_ELLIPSIS,
+  O_TUPLE,
+  O_LIST,
+  O_DICT,
+  O_SLICE,
+  O_PATH, /* a name of a library: "torch.nn.functional" */
+  O_FUNCTION,
+  O_METHOD, /* a function or a name, bound to a value */
+  O_CLASS,
+  O_OBJECT,
+  O_SUPER,
+} ObjectKind;
+
+typedef struct Object Object;
+typedef struct Scope {
+  Map *names; /* interned -> Object */
+  struct Scope *up;
+  bool is_library; /* of torch.py: its lines are not the user's */
+  Object *of_class; /* a method's class, for super() */
+} Scope;
+
+struct Object {
+  ObjectKind kind;
+  union {
+    int64_t i; /* BOOL, INT */
+    double f;
+    const char *s; /* STR, PATH */
+    const Size *size;
+    Tensor *tensor;
+    Dtype dtype;
+    struct {
+      int n, cap;
+      Object **at;
+    } list; /* TUPLE, LIST */
+    struct {
+      int n, cap;
+      Object **keys, **values;
+    } dict;
+    struct {
+      Object *start, *stop, *step;
+    } slice;
+    struct {
+      Node *def; /* FunctionDef or Lambda */
+      Scope *scope;
+    } function;
+    struct {
+      Object *self, *function; /* function NULL: a method of Python's, by name */
+      const char *name;
+    } method;
+    struct {
+      const char *name;
+      Object *base;
+      Scope *members;
+    } cls;
+    struct {
+      Object *cls;
+      Map *fields;
+    } object;
+    struct {
+      Object *self, *cls;
+    } super; /* cls: where to look first */
+  };
+};
+
+typedef struct Args {
+  Span span;
+  int n, kw_n;
+  Object **at;
+  const char **names; /* interned */
+  Object **values;
+} Args;
+
+typedef struct Reader {
+  Context *cx;
+  Graph *g;
+  Scope *library, *file;
+  int depth;    /* of calls */
+  Object *none, *yes, *no;
+} Reader;
+
+/* object.c */
+Object *object_new(Reader *r, ObjectKind kind);
+Object *object_int(Reader *r, int64_t v);
+Object *object_float(Reader *r, double v);
+Object *object_bool(Reader *r, bool v);
+Object *object_str(Reader *r, const char *s);
+Object *object_path(Reader *r, const char *s);
+Object *object_size(Reader *r, const Size *s); /* an INT when it is known */
+Object *object_tensor(Reader *r, Tensor *t);
+Object *object_dtype(Reader *r, Dtype t);
+Object *object_list(Reader *r, ObjectKind kind, int n, Object *const *at); /* copies `at` */
+void object_append(Reader *r, Object *list, Object *x);
+Object *dict_get(const Object *dict, const Object *key);
+void dict_put(Reader *r, Object *dict, Object *key, Object *value);
+const char *object_kind(const Object *x);             /* "int", "tensor" */
+const char *object_text(Reader *r, const Object *x);  /* as str() gives */
+const char *object_describe(Reader *r, const Object *x); /* for messages */
+bool object_is_number(const Object *x);
+double object_double(const Object *x);
+bool object_equal(const Object *a, const Object *b);
+bool object_truth(Reader *r, Span at, const Object *x);
+NORETURN void read_fail(Reader *r, Span at, const char *format, ...) PRINTF_LIKE(3, 4);
+/* Fail where it is not of that kind. */
+int64_t want_int(Reader *r, Span at, const Object *x, const char *what);
+const Size *want_size(Reader *r, Span at, const Object *x, const char *what);
+Object *want_items(Reader *r, Span at, Object *x); /* a TUPLE or LIST of what iteration gives */
+
+/* operators.c */
+Object *op_binary(Reader *r, Span at, PyOp op, Object *a, Object *b);
+Object *op_compare(Reader *r, Span at, PyOp op, Object *a, Object *b);
+Object *op_unary(Reader *r, Span at, PyOp op, Object *x);
+Object *op_subscript(Reader *r, Span at, Object *x, Object *index);
+/* Elementwise work on tensors and numbers: types promoted, shapes broadcast. */
+Tensor *op_point(Reader *r, Span at, PointOp op, int n, Object *const *in);
+Dtype op_result_type(Reader *r, Span at, int n, Object *const *in);
+Tensor *op_tensor(Reader *r, Span at, Object *x, Dtype t); /* a number becomes a tensor of no dims */
+void op_broadcast(Reader *r, Span at, int n, Tensor **in);
+
+/* eval.c */
+Object *eval(Reader *r, Scope *sc, Node *n);
+Object *eval_attribute(Reader *r, Span at, Object *x, const char *name);
+Object *name_find(Scope *sc, const char *name);
+
+/* exec.c */
+void exec_file(Reader *r, Scope *sc, Node *module);
+Object *call(Reader *r, Object *f, const Args *a);
+Object *call_values(Reader *r, Span at, Object *f, int n, Object *const *at_);
+void assign(Reader *r, Scope *sc, Node *target, Object *value);
+Object *class_find(Object *cls, const char *name);
+Object *library_function(Reader *r, const char *path); /* of torch.py; NULL: it is not there */
+Object *library_named(Reader *r, const char *name);
+
+/* builtins.c */
+Object *builtin_name(Reader *r, const char *name);           /* NULL: none */
+Object *path_value(Reader *r, const char *path);             /* a constant of a library: math.pi, torch.float32 */
+Object *path_call(Reader *r, const char *path, const Args *a);
+Object *method_call(Reader *r, Object *self, const char *name, const Args *a);
+bool has_method(const Object *x, const char *name);
+
+/* prims.c */
+Object *prim_call(Reader *r, const char *name, const Args *a);
+Object *tensor_attribute(Reader *r, Span at, Tensor *t, const char *name); /* NULL: none */
+Tensor *prim_slice(Reader *r, Span at, Tensor *x, int dim, const Object *start, const Object *stop, int64_t step);
+
+/* reader.c */
+/* Of the annotation of a value, "f32[2, s0][s0, 1]cpu"; false: it is no such text. */
+bool annotation_read(Reader *r, Span at, const char *text, Dtype *t, int *rank, const Size **size);
+void annotation_check(Reader *r, Span at, const char *text, const Object *value);
+
+#endif

@@ -1,0 +1,270 @@
+/* The primitives as torch.py calls them: prim.NAME(...). The elementwise ones are those of graph.def. */
+#include "graph/read/object.h"
+
+static Tensor *tensor(Reader *r, const Args *a, int i) {
+  if (i >= a->n) read_fail(r, a->span, "argument %d is missing", i + 1);
+  if (a->at[i]->kind != O_TENSOR)
+    read_fail(r, a->span, "a tensor is wanted, and not %s", object_describe(r, a->at[i]));
+  return a->at[i]->tensor;
+}
+
+static Object *argument(Reader *r, const Args *a, int i) {
+  if (i >= a->n) read_fail(r, a->span, "argument %d is missing", i + 1);
+  return a->at[i];
+}
+
+static Dtype dtype(Reader *r, const Args *a, int i) {
+  Object *x = argument(r, a, i);
+  if (x->kind == O_PATH && !strcmp(x->s, "python.float")) return DT_F32;
+  if (x->kind == O_PATH && !strcmp(x->s, "python.int")) return DT_I64;
+  if (x->kind == O_PATH && !strcmp(x->s, "python.bool")) return DT_I1;
+  if (x->kind != O_DTYPE) read_fail(r, a->span, "a type is wanted, and not %s", object_describe(r, x));
+  return x->dtype;
+}
+
+static int dim(Reader *r, const Args *a, int i, const Tensor *x) {
+  return graph_dim(r->g, want_int(r, a->span, argument(r, a, i), "a dim"), x->rank);
+}
+
+static int sizes(Reader *r, const Args *a, int i, const Size **out) {
+  Object *x = argument(r, a, i);
+  Object *items = x->kind == O_INT || x->kind == O_SIZE ? object_list(r, O_LIST, 1, &x) : want_items(r, a->span, x);
+  if (items->list.n > GRAPH_MAX_RANK) read_fail(r, a->span, "a tensor has at most %d dims", GRAPH_MAX_RANK);
+  for (int d = 0; d < items->list.n; d++) out[d] = want_size(r, a->span, items->list.at[d], "a size");
+  return items->list.n;
+}
+
+static int ints(Reader *r, const Args *a, int i, int64_t *out) {
+  Object *x = argument(r, a, i);
+  Object *items = x->kind == O_INT ? object_list(r, O_LIST, 1, &x) : want_items(r, a->span, x);
+  if (items->list.n > GRAPH_MAX_RANK) read_fail(r, a->span, "a tensor has at most %d dims", GRAPH_MAX_RANK);
+  for (int d = 0; d < items->list.n; d++) out[d] = want_int(r, a->span, items->list.at[d], "a number");
+  return items->list.n;
+}
+
+static double number(Reader *r, const Args *a, int i) {
+  Object *x = argument(r, a, i);
+  if (!object_is_number(x)) read_fail(r, a->span, "a number is wanted, and not %s", object_describe(r, x));
+  return object_double(x);
+}
+
+/* ---- one function a primitive ------------------------------------------------------------------------------------ */
+
+static Tensor *p_convert(Reader *r, const Args *a) {
+  if (argument(r, a, 0)->kind != O_TENSOR) return op_tensor(r, a->span, a->at[0], dtype(r, a, 1));
+  return graph_convert(r->g, tensor(r, a, 0), dtype(r, a, 1));
+}
+
+static Tensor *p_full(Reader *r, const Args *a) {
+  const Size *s[GRAPH_MAX_RANK];
+  int rank = sizes(r, a, 0, s);
+  Dtype t = dtype(r, a, 2);
+  double v = number(r, a, 1);
+  return graph_full(r->g, t, rank, s, t == DT_I1 ? v != 0 : dtype_is_int(t) ? (double)(int64_t)v : v);
+}
+
+static Tensor *p_iota(Reader *r, const Args *a) {
+  return graph_iota(r->g, dtype(r, a, 3), want_size(r, a->span, argument(r, a, 0), "a size"),
+                    want_int(r, a->span, argument(r, a, 1), "iota's start"),
+                    want_int(r, a->span, argument(r, a, 2), "iota's step"));
+}
+
+static Tensor *p_uniform(Reader *r, const Args *a) {
+  const Size *s[GRAPH_MAX_RANK];
+  int rank = sizes(r, a, 0, s);
+  return graph_uniform(r->g, dtype(r, a, 1), rank, s);
+}
+
+static Tensor *p_cumsum(Reader *r, const Args *a) {
+  Tensor *x = tensor(r, a, 0);
+  return graph_cumsum(r->g, x, dim(r, a, 1, x));
+}
+
+static Tensor *p_permute(Reader *r, const Args *a) {
+  int64_t dims[GRAPH_MAX_RANK];
+  Tensor *x = tensor(r, a, 0);
+  if (ints(r, a, 1, dims) != x->rank) read_fail(r, a->span, "a permutation of %d dims", x->rank);
+  return graph_permute(r->g, x, dims);
+}
+
+static Tensor *p_reshape(Reader *r, const Args *a) { /* one size may be -1 */
+  Tensor *x = tensor(r, a, 0);
+  const Size *s[GRAPH_MAX_RANK], *rest = graph_numel(r->g, x), *known = size_int(r->g, 1);
+  int rank = sizes(r, a, 1, s), open = -1;
+  for (int d = 0; d < rank; d++)
+    if (size_is(s[d], -1)) open = d;
+    else known = size_mul(r->g, known, s[d]);
+  if (open >= 0) {
+    s[open] = size_divide(r->g, rest, known);
+    if (!s[open]) read_fail(r, a->span, "%s elements cannot be divided by %s", rest->text, known->text);
+  }
+  return graph_reshape(r->g, x, rank, s);
+}
+
+static Tensor *p_expand(Reader *r, const Args *a) { /* -1 keeps a size */
+  Tensor *x = tensor(r, a, 0);
+  const Size *s[GRAPH_MAX_RANK];
+  int rank = sizes(r, a, 1, s);
+  for (int d = 0; d < rank; d++)
+    if (size_is(s[d], -1) && d >= rank - x->rank) s[d] = x->size[d - (rank - x->rank)];
+  return graph_expand(r->g, x, rank, s);
+}
+
+/* A bound of a slice, counted from the end where negative and kept within the dim. */
+static const Size *bound(Reader *r, Span at, const Object *x, const Size *n, const Size *none) {
+  if (x->kind == O_NONE) return none;
+  const Size *s = want_size(r, at, x, "a slice's bound");
+  int64_t v, all;
+  if (!size_is_int(s, &v)) return s;
+  if (v == INT64_MAX) return n;
+  if (!size_is_int(n, &all)) return v < 0 ? size_add(r->g, n, s) : s;
+  if (v < 0) v += all;
+  return size_int(r->g, v < 0 ? 0 : v > all ? all : v);
+}
+
+Tensor *prim_slice(Reader *r, Span at, Tensor *x, int d, const Object *start, const Object *stop, int64_t step) {
+  Graph *g = r->g;
+  if (step < 1) read_fail(r, at, "a slice of a tensor has a step of 1 or more");
+  const Size *from = bound(r, at, start, x->size[d], size_int(g, 0)), *to = bound(r, at, stop, x->size[d], x->size[d]);
+  const Size *length = size_sub(g, to, from), *n = size_divide(g, length, size_int(g, step));
+  int64_t v;
+  if (size_is_int(length, &v)) n = size_int(g, v <= 0 ? 0 : (v + step - 1) / step);
+  if (!n) read_fail(r, at, "a slice of %s elements with a step of %lld", length->text, (long long)step);
+  return graph_slice(g, x, d, from, n, step);
+}
+
+static Tensor *p_slice(Reader *r, const Args *a) {
+  Tensor *x = tensor(r, a, 0);
+  return prim_slice(r, a->span, x, dim(r, a, 1, x), argument(r, a, 2), argument(r, a, 3),
+                    want_int(r, a->span, argument(r, a, 4), "a step"));
+}
+
+static Tensor *p_flip(Reader *r, const Args *a) {
+  Tensor *x = tensor(r, a, 0);
+  int d = dim(r, a, 1, x);
+  return graph_slice(r->g, x, d, size_sub(r->g, x->size[d], size_int(r->g, 1)), x->size[d], -1);
+}
+
+static Tensor *p_pad(Reader *r, const Args *a) { /* x, before, after, between, value */
+  Tensor *x = tensor(r, a, 0);
+  const Size *before[GRAPH_MAX_RANK], *after[GRAPH_MAX_RANK], *size[GRAPH_MAX_RANK];
+  int64_t between[GRAPH_MAX_RANK];
+  if (sizes(r, a, 1, before) != x->rank || sizes(r, a, 2, after) != x->rank || ints(r, a, 3, between) != x->rank)
+    read_fail(r, a->span, "padding of %d dims", x->rank);
+  for (int d = 0; d < x->rank; d++) {
+    const Size *gaps = size_mul(r->g, size_sub(r->g, x->size[d], size_int(r->g, 1)), size_int(r->g, between[d]));
+    size[d] = size_add(r->g, size_add(r->g, size_add(r->g, x->size[d], gaps), before[d]), after[d]);
+  }
+  return graph_pad(r->g, x, before, between, size, number(r, a, 4));
+}
+
+static Tensor *p_concat(Reader *r, const Args *a) {
+  Object *items = want_items(r, a->span, argument(r, a, 0));
+  Tensor **in = NEW_N(r->cx->arena, Tensor *, items->list.n + 1);
+  for (int i = 0; i < items->list.n; i++) {
+    if (items->list.at[i]->kind != O_TENSOR)
+      read_fail(r, a->span, "a tensor is wanted, and not %s", object_describe(r, items->list.at[i]));
+    in[i] = items->list.at[i]->tensor;
+  }
+  return graph_concat(r->g, items->list.n, in, items->list.n ? dim(r, a, 1, in[0]) : 0);
+}
+
+static Tensor *p_unfold(Reader *r, const Args *a) {
+  Tensor *x = tensor(r, a, 0);
+  int64_t k[3];
+  for (int i = 0; i < 3; i++) k[i] = want_int(r, a->span, argument(r, a, i + 2), "a window's number");
+  return graph_unfold(r->g, x, dim(r, a, 1, x), k[0], k[1], k[2]);
+}
+
+static Tensor *p_gather(Reader *r, const Args *a) {
+  Tensor *x = tensor(r, a, 0);
+  return graph_gather(r->g, x, tensor(r, a, 1), dim(r, a, 2, x));
+}
+
+static Tensor *p_scatter(Reader *r, const Args *a) {
+  Tensor *x = tensor(r, a, 0);
+  return graph_scatter(r->g, x, tensor(r, a, 1), tensor(r, a, 2), dim(r, a, 3, x), false);
+}
+
+static Tensor *p_scatter_add(Reader *r, const Args *a) {
+  Tensor *x = tensor(r, a, 0);
+  return graph_scatter(r->g, x, tensor(r, a, 1), tensor(r, a, 2), dim(r, a, 3, x), true);
+}
+
+static Tensor *p_dot(Reader *r, const Args *a) { return graph_product(r->g, tensor(r, a, 0), tensor(r, a, 1)); }
+
+static const struct {
+  const char *name;
+  Tensor *(*make)(Reader *r, const Args *a);
+} prims[] = {{"convert", p_convert}, {"full", p_full},       {"iota", p_iota},       {"uniform", p_uniform},
+             {"cumsum", p_cumsum},   {"permute", p_permute}, {"reshape", p_reshape}, {"expand", p_expand},
+             {"slice", p_slice},     {"flip", p_flip},       {"pad", p_pad},         {"concat", p_concat},
+             {"unfold", p_unfold},   {"gather", p_gather},   {"scatter", p_scatter}, {"scatter_add", p_scatter_add},
+             {"dot", p_dot}};
+
+/* Questions about values, and what is no operation. */
+static Object *other(Reader *r, const char *name, const Args *a) {
+  if (!strcmp(name, "result_type")) return object_dtype(r, op_result_type(r, a->span, a->n, a->at));
+  if (!strcmp(name, "is_float")) return object_bool(r, dtype_is_float(dtype(r, a, 0)));
+  if (!strcmp(name, "is_dtype")) return object_bool(r, argument(r, a, 0)->kind == O_DTYPE);
+  if (!strcmp(name, "is_bool")) return object_bool(r, dtype(r, a, 0) == DT_I1);
+  if (!strcmp(name, "numel")) return object_size(r, graph_numel(r->g, tensor(r, a, 0)));
+  if (!strcmp(name, "broadcast")) {
+    Tensor **x = NEW_N(r->cx->arena, Tensor *, a->n + 1);
+    for (int i = 0; i < a->n; i++) x[i] = tensor(r, a, i);
+    op_broadcast(r, a->span, a->n, x);
+    Object *out = object_new(r, O_LIST);
+    for (int i = 0; i < a->n; i++) object_append(r, out, object_tensor(r, x[i]));
+    return out;
+  }
+  if (!strcmp(name, "write")) {
+    Tensor *input = tensor(r, a, 0), *value = tensor(r, a, 1);
+    if (input->op != GRAPH_INPUT) read_fail(r, a->span, "only inputs of the graph can be written in place");
+    value = graph_expand(r->g, graph_convert(r->g, value, input->dtype), input->rank, input->size);
+    vec_push(r->cx->arena, &r->g->writes, (GraphWrite){input, value});
+    return object_tensor(r, value);
+  }
+  if (!strcmp(name, "parameter")) { /* of a module: an input of the graph, filled by the caller */
+    const Size *s[GRAPH_MAX_RANK];
+    int rank = sizes(r, a, 1, s);
+    return object_tensor(r, graph_input(r->g, object_text(r, argument(r, a, 0)), dtype(r, a, 2), rank, s));
+  }
+  if (!strcmp(name, "fail")) read_fail(r, a->span, "%s", object_text(r, argument(r, a, 0)));
+  read_fail(r, a->span, "prim.%s is not known", name);
+}
+
+Object *prim_call(Reader *r, const char *name, const Args *a) {
+  for (size_t i = 0; i < sizeof prims / sizeof *prims; i++)
+    if (!strcmp(prims[i].name, name)) return object_tensor(r, prims[i].make(r, a));
+  int reduction = graph_reduction_named(name);
+  if (reduction >= 0) {
+    int64_t dims[GRAPH_MAX_RANK];
+    int n = ints(r, a, 1, dims);
+    return object_tensor(r, graph_reduce(r->g, (Reduction)reduction, tensor(r, a, 0), n, dims));
+  }
+  int point = graph_point_named(name);
+  if (point >= 0) return object_tensor(r, op_point(r, a->span, (PointOp)point, a->n, a->at));
+  return other(r, name, a);
+}
+
+Object *tensor_attribute(Reader *r, Span at, Tensor *t, const char *name) {
+  if (!strcmp(name, "shape")) {
+    Object *out = object_new(r, O_TUPLE);
+    for (int d = 0; d < t->rank; d++) object_append(r, out, object_size(r, t->size[d]));
+    return out;
+  }
+  if (!strcmp(name, "dtype")) return object_dtype(r, t->dtype);
+  if (!strcmp(name, "ndim")) return object_int(r, t->rank);
+  if (!strcmp(name, "data")) return object_tensor(r, t);
+  if (!strcmp(name, "device")) return object_str(r, "cpu");
+  if (!strcmp(name, "is_cuda") || !strcmp(name, "requires_grad")) return object_bool(r, false);
+  if (!strcmp(name, "T") || !strcmp(name, "mT")) {
+    int64_t dims[GRAPH_MAX_RANK];
+    bool all = *name == 'T';
+    if (!all && t->rank < 2) read_fail(r, at, "mT of a tensor of %d dims", t->rank);
+    for (int d = 0; d < t->rank; d++)
+      dims[d] = all ? t->rank - 1 - d : d < t->rank - 2 ? d : 2 * t->rank - 3 - d;
+    return object_tensor(r, graph_permute(r->g, t, dims));
+  }
+  return NULL;
+}

@@ -1,0 +1,185 @@
+/* From a file to a graph: its top level is run, then the function, on the graph's inputs. */
+#include <stdlib.h>
+
+#include "graph/read/object.h"
+
+static const char library_text[] =
+#include "torch.py.inc"
+    ;
+
+/* ---- annotations: "f32[2, s0*4][s0*4, 1]cpu" --------------------------------------------------------------------- */
+
+/* The names of fx where they differ from ours. */
+static bool dtype_of(const char *name, size_t n, Dtype *t) {
+  char word[16];
+  if (n >= sizeof word) return false;
+  memcpy(word, name, n);
+  word[n] = 0;
+  if (!strcmp(word, "b8")) return *t = DT_I1, true;
+  for (int i = 0; i < DT_COUNT; i++)
+    if (!strcmp(dtype_name((Dtype)i), word)) return *t = (Dtype)i, true;
+  return false;
+}
+
+/* "4*s0**2 + s1": names are symbols. */
+static Object *size_text(Reader *r, Span at, const char *text, size_t n) {
+  char *end;
+  long long v = strtoll(text, &end, 10);
+  if (end == text + n) return object_int(r, v);
+  Source *s = source_from_text(r->cx, at.source ? at.source->path : "<size>", text, n);
+  Node *e = parse_expression(r->cx, s);
+  Scope sc = {map_create(r->cx->arena, false), NULL, true, NULL};
+  for (size_t i = 0; i < n; i++) {
+    size_t k = i;
+    while (k < n && (text[k] == '_' || (text[k] | 32) >= 'a' || (k > i && text[k] >= '0' && text[k] <= '9')) &&
+           text[k] != '[')
+      k++;
+    if (k == i) continue;
+    const char *name = intern(r->cx, text + i, k - i);
+    map_put(sc.names, name, object_size(r, size_symbol(r->g, name)));
+    i = k;
+  }
+  return eval(r, &sc, e);
+}
+
+bool annotation_read(Reader *r, Span at, const char *text, Dtype *t, int *rank, const Size **size) {
+  const char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
+  if (!close || !dtype_of(text, (size_t)(open - text), t)) return false;
+  *rank = 0;
+  for (const char *s = open + 1; s < close;) {
+    size_t n = strcspn(s, ",]");
+    while (*s == ' ') s++, n--;
+    if (*rank == GRAPH_MAX_RANK) read_fail(r, at, "a tensor has at most %d dims", GRAPH_MAX_RANK);
+    size[(*rank)++] = want_size(r, at, size_text(r, at, s, n), "a size");
+    s += n + 1;
+  }
+  return true;
+}
+
+static Object *symbolic(Reader *r, Span at, const char *text) { /* "Sym(s0)" */
+  size_t n = strlen(text);
+  if (strncmp(text, "Sym(", 4) || text[n - 1] != ')') return NULL;
+  return size_text(r, at, text + 4, n - 5);
+}
+
+void annotation_check(Reader *r, Span at, const char *text, const Object *value) {
+  const Size *size[GRAPH_MAX_RANK];
+  Tensor said = {.size = size};
+  Object *sym = symbolic(r, at, text);
+  if (sym) {
+    if (!object_equal(sym, value))
+      read_fail(r, at, "is annotated as %s, and is %s", object_text(r, sym), object_describe(r, value));
+    return;
+  }
+  if (!annotation_read(r, at, text, &said.dtype, &said.rank, size)) return;
+  if (value->kind != O_TENSOR || value->tensor->dtype != said.dtype || !graph_same_shape(value->tensor, &said)) {
+    Buf b = {.arena = r->cx->arena};
+    graph_print_type(&b, &said);
+    read_fail(r, at, "is annotated as %s, and is %s", b.at, object_describe(r, value));
+  }
+}
+
+/* ---- inputs and outputs ------------------------------------------------------------------------------------------ */
+
+static Object *from_spec(Reader *r, Span at, const ReadInput *in) {
+  if (in->is_tensor) {
+    const Size *size[GRAPH_MAX_RANK];
+    for (int d = 0; d < in->rank; d++) size[d] = size_int(r->g, in->shape[d]);
+    return object_tensor(r, graph_input(r->g, in->name, in->dtype, in->rank, size));
+  }
+  Source *s = source_from_text(r->cx, in->name, in->text, strlen(in->text));
+  return eval(r, r->file, parse_expression(r->cx, s));
+}
+
+static Object *parameter(Reader *r, Node *p, int n, const ReadInput *inputs) {
+  for (int i = 0; i < n; i++)
+    if (!strcmp(inputs[i].name, p->arg.arg)) return from_spec(r, p->span, &inputs[i]);
+  Node *a = p->arg.annotation;
+  const char *text = a && a->kind == NODE_CONSTANT && a->Constant.value.kind == CONST_STR ? a->Constant.value.text : NULL;
+  if (!text) return NULL;
+  Object *sym = symbolic(r, p->span, text);
+  if (sym) return sym;
+  Dtype t;
+  int rank;
+  const Size *size[GRAPH_MAX_RANK];
+  if (!annotation_read(r, p->span, text, &t, &rank, size)) return NULL;
+  return object_tensor(r, graph_input(r->g, p->arg.arg, t, rank, size));
+}
+
+static void outputs(Reader *r, Object *x) {
+  stack_guard();
+  if (x->kind == O_TUPLE || x->kind == O_LIST)
+    for (int i = 0; i < x->list.n; i++) outputs(r, x->list.at[i]);
+  else if (x->kind == O_DICT)
+    for (int i = 0; i < x->dict.n; i++) outputs(r, x->dict.values[i]);
+  else if (x->kind == O_TENSOR) vec_push(r->cx->arena, &r->g->outputs, x->tensor);
+  else if (object_is_number(x) || x->kind == O_SIZE || x->kind == O_NONE) vec_push(r->cx->arena, &r->g->outputs, NULL);
+  else read_fail(r, (Span){0}, "the function returns %s", object_describe(r, x));
+}
+
+/* ---- the function ------------------------------------------------------------------------------------------------ */
+
+static Object *find(Reader *r, Source *file, const char *name) {
+  Object *only = NULL, *f = NULL;
+  VEC(const char *) names = {0};
+  for (int i = 0; i < map_count(r->file->names); i++) {
+    const void *key;
+    void *v;
+    map_entry(r->file->names, i, &key, &v);
+    Object *x = v;
+    if (x->kind != O_FUNCTION && x->kind != O_CLASS) continue;
+    vec_push(r->cx->arena, &names, (const char *)key);
+    if (!strcmp(key, name ? name : "forward")) f = x;
+    only = x;
+  }
+  if (!name && !f && names.n == 1) f = only;
+  if (f) return f;
+  Span at = {.source = file};
+  int n = names.n;
+  vec_push(r->cx->arena, &names, NULL);
+  const char *near = name ? nearest_name(name, names.at) : n ? names.at[0] : NULL;
+  const char *hint = near ? arena_printf(r->cx->arena, "%s has %s", file->path, near) : "it has no functions";
+  if (!name) fail_hint(r->cx, at, hint, "%s has several functions: name one after a colon", file->path);
+  fail_hint(r->cx, at, hint, "there is no function %s", name);
+}
+
+static Reader *reader_create(Context *cx, Graph *g) {
+  Reader *r = NEW(cx->arena, Reader);
+  r->cx = cx;
+  r->g = g;
+  r->none = object_new(r, O_NONE);
+  r->yes = object_new(r, O_BOOL);
+  r->yes->i = 1;
+  r->no = object_new(r, O_BOOL);
+  r->library = NEW(cx->arena, Scope);
+  *r->library = (Scope){map_create(cx->arena, false), NULL, true, NULL};
+  r->file = NEW(cx->arena, Scope);
+  *r->file = (Scope){map_create(cx->arena, false), NULL, false, NULL};
+  exec_file(r, r->library, parse_module(cx, source_from_text(cx, "torch.py", library_text, sizeof library_text - 1)));
+  return r;
+}
+
+Graph *graph_read(Context *cx, Source *file, const char *function, int n, const ReadInput *inputs) {
+  Graph *g = graph_create(cx, function ? function : "forward");
+  Reader *r = reader_create(cx, g);
+  exec_file(r, r->file, parse_module(cx, file));
+  Object *f = find(r, file, function);
+  if (f->kind != O_FUNCTION) read_fail(r, (Span){.source = file}, "%s is a class", function);
+  Node *def = f->function.def, *args = def->FunctionDef.args;
+  VEC(Object *) values = {0};
+  for (int i = 0; i < args->arguments.args.n; i++) {
+    Node *p = args->arguments.args.at[i];
+    g->place = p->span;
+    Object *v = parameter(r, p, n, inputs);
+    int optional = i - (args->arguments.args.n - args->arguments.defaults.n);
+    if (!v && optional >= 0) break;
+    if (!v) fail_hint(cx, p->span, arena_printf(cx->arena, "such as %s=randn:f32[64,1000]", p->arg.arg),
+                      "nothing is said of the parameter %s", p->arg.arg);
+    vec_push(cx->arena, &values, v);
+  }
+  Args call_args = {.span = def->span, .n = values.n, .at = values.at};
+  outputs(r, call(r, f, &call_args));
+  g->place = (Span){0};
+  graph_verify(g, "reading");
+  return g;
+}

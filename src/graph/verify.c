@@ -1,0 +1,53 @@
+/* The rules of build.c, asked again of a finished graph: operands stand before their users, and an operation made anew
+ * from the same operands and attributes has the same type. */
+#include "graph/graph.h"
+
+static NORETURN void wrong(const Graph *g, const Tensor *t, const char *after, const char *what) {
+  fail(g->cx, t->span, "internal error: the graph is wrong after %s: %%%d: %s", after, t->id, what);
+}
+
+static Tensor *again(Graph *g, const Tensor *t) {
+  switch (t->op) {
+    case GRAPH_INPUT:
+    case GRAPH_FULL:
+    case GRAPH_IOTA:
+    case GRAPH_EXTENT:
+    case GRAPH_UNIFORM:
+    case GRAPH_OP_COUNT: return NULL;
+    case GRAPH_POINT: return t->point == POINT_CONVERT ? NULL : graph_point(g, t->point, t->in_count, t->in);
+    case GRAPH_REDUCE: return graph_reduce(g, (Reduction)t->attr[0], t->in[0], t->dim_count, t->dims);
+    case GRAPH_CUMSUM: return graph_cumsum(g, t->in[0], (int)t->dims[0]);
+    case GRAPH_PERMUTE: return graph_permute(g, t->in[0], t->dims);
+    case GRAPH_RESHAPE: return graph_reshape(g, t->in[0], t->rank, t->size);
+    case GRAPH_EXPAND: return graph_expand(g, t->in[0], t->rank, t->size);
+    case GRAPH_SLICE: return graph_slice(g, t->in[0], (int)t->dims[0], t->sizes[0], t->size[t->dims[0]], t->dims[1]);
+    case GRAPH_PAD: return graph_pad(g, t->in[0], t->sizes, t->dims, t->size, t->number);
+    case GRAPH_CONCAT: return graph_concat(g, t->in_count, t->in, (int)t->dims[0]);
+    case GRAPH_UNFOLD: return graph_unfold(g, t->in[0], (int)t->dims[0], t->dims[1], t->dims[2], t->dims[3]);
+    case GRAPH_GATHER: return graph_gather(g, t->in[0], t->in[1], (int)t->dims[0]);
+    case GRAPH_SCATTER: return graph_scatter(g, t->in[0], t->in[1], t->in[2], (int)t->dims[0], t->attr[0]);
+    case GRAPH_PRODUCT: return graph_product(g, t->in[0], t->in[1]);
+  }
+  return NULL;
+}
+
+void graph_verify(Graph *g, const char *after) {
+  int n = g->at.n;
+  for (int i = 0; i < n; i++) g->at.at[i]->note = NULL;
+  for (int i = 0; i < n; i++) {
+    Tensor *t = g->at.at[i];
+    const GraphOpInfo *info = &graph_ops[t->op];
+    if (t->in_count < info->least || (info->most >= 0 && t->op != GRAPH_POINT && t->in_count > info->most))
+      wrong(g, t, after, "its number of operands");
+    for (int k = 0; k < t->in_count; k++)
+      if (!t->in[k]->note) wrong(g, t, after, "an operand that comes later");
+    g->place = t->span;
+    Tensor *same = again(g, t);
+    if (same && (same->dtype != t->dtype || !graph_same_shape(same, t))) wrong(g, t, after, "its type");
+    g->at.n = n;
+    t->note = t;
+  }
+  for (int i = 0; i < g->outputs.n; i++)
+    if (g->outputs.at[i] && !g->outputs.at[i]->note) fail(g->cx, (Span){0}, "internal error: output %d after %s", i, after);
+  g->place = (Span){0};
+}
