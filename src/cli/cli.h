@@ -136,9 +136,9 @@ typedef struct Launch {
  * arguments. 0, or an exit status. */
 int launch_parse(Launch *l, const Verb *v, int argc, char **argv, int (*option)(void *arg, int argc, char **argv),
                  void *option_arg);
-bool launch_is_cuda_c(const char *path); /* its name ends in .cu */
+bool launch_is_cuda_c(const char *path);        /* its name ends in .cu */
 int launch_make_array(Launch *l, LaunchArg *a); /* of a->spec, which must be one; 0, or an exit status */
-int launch_make_args(Launch *l);         /* after launch_parse: evaluates the specs */
+int launch_make_args(Launch *l);                /* after launch_parse: evaluates the specs */
 void launch_free(Launch *l);
 /* over the launch's numbers; prints what is wrong */
 int launch_eval(const Launch *l, const char *expression, int64_t *out);

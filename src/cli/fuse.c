@@ -220,8 +220,8 @@ static int compare(const char *what, int number, const char *name, const Array *
     printf("  %s %d", what, number);
     if (name) printf(" (%s)", name);
     printf(": %s%s%s with float64 (error %.2g of the largest, allowed %.2g)\n",
-           color(stdout, agrees ? COLOR_GOOD : COLOR_ERROR), agrees ? "agrees" : "does not agree", color(stdout, COLOR_OFF),
-           error, most);
+           color(stdout, agrees ? COLOR_GOOD : COLOR_ERROR), agrees ? "agrees" : "does not agree",
+           color(stdout, COLOR_OFF), error, most);
   }
   return !agrees;
 }
@@ -231,10 +231,12 @@ static int compare_all(Fuse *f, JsonWriter *w) {
   for (int i = 0; i < f->output_count; i++) count += f->outputs[i].data != NULL;
   for (int i = 0; i < f->output_count; i++)
     if (f->outputs[i].data)
-      wrong += compare("output", i, nereid_fusion_output(f->fusion, i).name, &f->outputs[i], f->wanted[i], w, count <= 16);
+      wrong +=
+          compare("output", i, nereid_fusion_output(f->fusion, i).name, &f->outputs[i], f->wanted[i], w, count <= 16);
   for (int i = 0; i < f->input_count; i++)
     if (f->written[i])
-      wrong += compare("written input", i, nereid_fusion_input(f->fusion, i).name, &f->inputs[i], f->written[i], w, count <= 16);
+      wrong += compare("written input", i, nereid_fusion_input(f->fusion, i).name, &f->inputs[i], f->written[i], w,
+                       count <= 16);
   if (!w) printf("  %d of %d results agree with float64\n", count - wrong < 0 ? 0 : count - wrong, count);
   return wrong != 0;
 }
@@ -306,7 +308,8 @@ static int run(int argc, char **argv) {
     nereid_fuse_options options = {.eager = f.eager, .seed = f.launch.seed};
     nereid_error *err = NULL;
     int64_t start = now_ns();
-    if (nereid_fuse(f.path, f.function, f.said, f.launch.arg_count, &options, &f.fusion, &err)) status = report_error(err);
+    if (nereid_fuse(f.path, f.function, f.said, f.launch.arg_count, &options, &f.fusion, &err))
+      status = report_error(err);
     else status = show(&f, (double)(now_ns() - start) / 1e6);
   }
   nereid_fusion_free(f.fusion);
@@ -330,7 +333,8 @@ static int run(int argc, char **argv) {
 const Verb verb_fuse = {
     "fuse", "fuse FILE.py[:FUNCTION] [NAME=SPEC ...] [options]", "makes kernels of tensor code, and runs them", run,
     "  FILE.py        a function over tensors: PyTorch's own syntax, or an ATen graph as torch.fx prints it\n"
-    "  NAME=SPEC      of a parameter: randn:f32[64,1000], @FILE.npy, a number; not needed where its annotation says so.\n"
+    "  NAME=SPEC      of a parameter: randn:f32[64,1000], @FILE.npy, a number; not needed where its annotation says "
+    "so.\n"
     "                 Of a symbolic size: its value, s0=64\n"
     "  --device D     cpu (default), cpu:THREADS, interp, cuda, cuda:N, sim\n"
     "  --eager        a kernel for each operation\n"

@@ -17,10 +17,10 @@
 
 /* A variable of a kernel: a block of indices in [0, extent). */
 typedef struct IndexVar {
-  const char *text;   /* "x" */
-  const char *mask;   /* of elements that are there; NULL: all are */
+  const char *text; /* "x" */
+  const char *mask; /* of elements that are there; NULL: all are */
   const Size *extent;
-  unsigned bit;       /* 1 << its place among the tile's axes; 0: the same in all of the tile */
+  unsigned bit; /* 1 << its place among the tile's axes; 0: the same in all of the tile */
 } IndexVar;
 
 /* factor * (var // below % size); size NULL: up to the variable's extent */
@@ -49,10 +49,10 @@ Index index_linear(Graph *g, int rank, const Size *const *size, const Index *at)
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 typedef struct FuseKernel {
-  const char *name;   /* of the function */
-  const char *text;   /* its source */
+  const char *name; /* of the function */
+  const char *text; /* its source */
   int buffer_count;
-  Tensor **buffers;   /* its pointer arguments, in order: inputs of the graph and stored tensors */
+  Tensor **buffers; /* its pointer arguments, in order: inputs of the graph and stored tensors */
   int symbol_count;
   const Symbol **symbols; /* integer arguments behind them */
   bool seed;              /* and one argument more: the seed of random numbers */
@@ -71,10 +71,10 @@ typedef struct FusePlan {
   Graph *g;
   Map *names; /* of functions */
   VEC(FuseKernel *) kernels;
-  bool *stored;    /* by tensor's id: has a buffer */
-  Tensor **alias;  /* by id: whose buffer it shares, row-major alike; or NULL */
+  bool *stored;               /* by tensor's id: has a buffer */
+  Tensor **alias;             /* by id: whose buffer it shares, row-major alike; or NULL */
   bool helpers[REDUCE_COUNT]; /* its combine function is needed */
-  const char *text; /* the whole file */
+  const char *text;           /* the whole file */
 } FusePlan;
 
 typedef struct FuseOptions {
@@ -89,7 +89,7 @@ typedef enum { FUSE_POINT, FUSE_REDUCE, FUSE_SCAN, FUSE_SCATTER, FUSE_PRODUCT } 
 typedef struct FuseGroup {
   FuseKind kind;
   int n;
-  Tensor **roots;     /* stored by it, operands first */
+  Tensor **roots;      /* stored by it, operands first */
   const Tensor *space; /* REDUCE: one whose operand says the space and whose dims are reduced */
 } FuseGroup;
 /* Fills p->stored and p->alias; the groups in the order of launches, ended by NULL. */

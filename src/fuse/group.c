@@ -40,7 +40,8 @@ FuseGroup **fuse_groups(FusePlan *p, const FuseOptions *o) {
   VEC(FuseGroup *) groups = {0};
   for (int i = 0; i < g->at.n; i++) {
     Tensor *t = g->at.at[i];
-    p->stored[i] = t->op != GRAPH_INPUT && t->op != GRAPH_FULL && t->op != GRAPH_IOTA && t->op != GRAPH_EXTENT && !is_view(t);
+    p->stored[i] =
+        t->op != GRAPH_INPUT && t->op != GRAPH_FULL && t->op != GRAPH_IOTA && t->op != GRAPH_EXTENT && !is_view(t);
   }
   for (int i = 0; i < g->outputs.n; i++)
     if (g->outputs.at[i]) store_result(p, g->outputs.at[i]);

@@ -1,9 +1,9 @@
 /* Indices as sums of digits: factor * (var // below % size).
  *
- * A kernel counts its elements with one variable x; element [i, j] of a shape [A, B] is i = x // B, j = x % B. The place
- * of it in memory, i * B + j, must come out as x again, and that of a transposed array as x % B * A + x // B. So an index
- * is kept as a sum of digits of variables: adjacent digits join when their factors fit, and dividing by a size splits
- * them. What cannot be said so, the caller gives a name of its own. */
+ * A kernel counts its elements with one variable x; element [i, j] of a shape [A, B] is i = x // B, j = x % B. The
+ * place of it in memory, i * B + j, must come out as x again, and that of a transposed array as x % B * A + x // B. So
+ * an index is kept as a sum of digits of variables: adjacent digits join when their factors fit, and dividing by a size
+ * splits them. What cannot be said so, the caller gives a name of its own. */
 #include "fuse/fuse.h"
 
 Index index_constant(Graph *g, const Size *v) { return (Index){.constant = v}; }

@@ -25,7 +25,8 @@ static const char *operand(Dot *d, Tensor *x, Index row, Index column, const cha
   FuseValue v = writer_value(w, x, at);
   const char *type = triton_type(x->dtype), *name = writer_name(w, x == d->t->in[0] ? "a" : "b");
   bool narrow = dtype_is_float(x->dtype) && dtype_bits(x->dtype) < 32;
-  writer_line(w, "%s = tl.where(%s, %s, 0.0)%s%s%s", name, mask, v.text, narrow ? ".to(" : "", narrow ? type : "", narrow ? ")" : "");
+  writer_line(w, "%s = tl.where(%s, %s, 0.0)%s%s%s", name, mask, v.text, narrow ? ".to(" : "", narrow ? type : "",
+              narrow ? ")" : "");
   return name;
 }
 

@@ -70,7 +70,6 @@ typedef struct Pending { /* a reduction on its way */
   FuseValue value;
 } Pending;
 
-
 static const char *accumulator_type(const Tensor *t) {
   Dtype d = t->in[0]->dtype;
   return d == DT_I1 ? "tl.int32" : triton_compute_type(d);
@@ -94,10 +93,12 @@ static const char *masked(Rows *k, const Pending *p) {
   const Tensor *t = p->t;
   const char *mask = k->r->mask, *text = p->value.text;
   if (t->in[0]->dtype == DT_I1) text = arena_printf(w->cx->arena, "(%s).to(tl.int32)", text);
-  if (p->value.literal) text = arena_printf(w->cx->arena, "tl.full([X, R], %s, %s)", p->value.text, accumulator_type(t));
+  if (p->value.literal)
+    text = arena_printf(w->cx->arena, "tl.full([X, R], %s, %s)", p->value.text, accumulator_type(t));
   const char *none = neutral(w->cx, (Reduction)t->attr[0], t->in[0]->dtype);
   if (mask) text = arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", mask, text, none);
-  return (p->value.bits & 3) == 3 || p->value.literal ? text : arena_printf(w->cx->arena, "tl.broadcast_to(%s, [X, R])", text);
+  return (p->value.bits & 3) == 3 || p->value.literal ? text
+                                                      : arena_printf(w->cx->arena, "tl.broadcast_to(%s, [X, R])", text);
 }
 
 static const char *combine(Rows *k, const Pending *p, const char *a, const char *b) {
@@ -125,7 +126,8 @@ static void step(Rows *k, Pending *p) {
 static void end(Rows *k, Pending *p) {
   Writer *w = k->w;
   Tensor *t = p->t;
-  const char *name = writer_name(w, t->name ? t->name : graph_reductions[t->attr[0]]), *helper = kinds[t->attr[0]].helper;
+  const char *name = writer_name(w, t->name ? t->name : graph_reductions[t->attr[0]]),
+             *helper = kinds[t->attr[0]].helper;
   const char *in = k->held ? masked(k, p) : p->acc;
   if (is_arg(t)) {
     const char *here = k->held ? "tl.broadcast_to(r, [X, R])" : p->index;
@@ -168,7 +170,8 @@ static void choose_blocks(Rows *k) {
   if (!inner && k->held && k->x_block < 4) k->held = false, k->r_block = 64, k->x_block = 32;
   if (k->x_block > 64) k->x_block = 64;
   while (k->x_block > 1 && k->x_block / 2 >= rows) k->x_block /= 2;
-  while (inner && k->held && k->x_block > 1 && rows / k->x_block < 64) k->x_block /= 2; /* programs for all processors */
+  while (inner && k->held && k->x_block > 1 && rows / k->x_block < 64)
+    k->x_block /= 2; /* programs for all processors */
 }
 
 FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {

@@ -22,7 +22,8 @@ FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group) {
   const char *buffer = writer_buffer(w, t), *text = index_text(g, &linear);
   bool zero = !linear.n && size_is(linear.constant, 0);
   writer_line(w, "%s(%s + %s%s, %s, mask=mask%s)", t->attr[0] ? "tl.atomic_add" : "tl.store", buffer,
-              zero ? "0 * x" : text, index_bits(&linear) ? "" : " + 0 * x", v.text, t->attr[0] ? ", sem=\"relaxed\"" : "");
+              zero ? "0 * x" : text, index_bits(&linear) ? "" : " + 0 * x", v.text,
+              t->attr[0] ? ", sem=\"relaxed\"" : "");
   w->kernel->grid[0] = n;
   w->kernel->block[0] = 256;
   writer_constant(w, "BLOCK", 256);

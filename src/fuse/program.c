@@ -39,7 +39,8 @@ static void read(nereid_fusion *f, const char *path, const char *function, const
   ReadInput *in = NEW_N(cx->arena, ReadInput, n + 1);
   for (int i = 0; i < n; i++) {
     in[i] = (ReadInput){inputs[i].name, !inputs[i].text, (Dtype)inputs[i].dtype, inputs[i].rank, {0}, inputs[i].text};
-    if (inputs[i].rank < 0 || inputs[i].rank > GRAPH_MAX_RANK) fail(cx, (Span){0}, "an array of %d dims", inputs[i].rank);
+    if (inputs[i].rank < 0 || inputs[i].rank > GRAPH_MAX_RANK)
+      fail(cx, (Span){0}, "an array of %d dims", inputs[i].rank);
     memcpy(in[i].shape, inputs[i].shape, sizeof(int64_t) * (size_t)inputs[i].rank);
   }
   f->g = graph_read(cx, file, function, n, in);
@@ -190,12 +191,12 @@ static nereid_status hand_over(nereid_fusion *f, nereid_stream *s, void *const *
   nereid_status status = NEREID_OK;
   for (int i = 0; i < g->outputs.n && !status; i++)
     if (g->outputs.at[i] && outputs[i] && bytes_of(f, g->outputs.at[i]))
-      status = nereid_copy_async(f->device, s, outputs[i], buffer_of(f, g->outputs.at[i]), bytes_of(f, g->outputs.at[i]),
-                                 error);
+      status = nereid_copy_async(f->device, s, outputs[i], buffer_of(f, g->outputs.at[i]),
+                                 bytes_of(f, g->outputs.at[i]), error);
   for (int i = 0; i < g->writes.n && !status; i++)
     if (g->writes.at[i].value != g->writes.at[i].input)
-      status = nereid_copy_async(f->device, s, f->buffers[g->writes.at[i].input->id], buffer_of(f, g->writes.at[i].value),
-                                 bytes_of(f, g->writes.at[i].input), error);
+      status = nereid_copy_async(f->device, s, f->buffers[g->writes.at[i].input->id],
+                                 buffer_of(f, g->writes.at[i].value), bytes_of(f, g->writes.at[i].input), error);
   return status;
 }
 
@@ -215,7 +216,8 @@ static double *in_doubles(nereid_fusion *f, const Tensor *t, const void *from) {
   int64_t n = count_of(f, t);
   double *out = n < 0 ? NULL : malloc(sizeof *out * (size_t)(n ? n : 1));
   size_t step = (size_t)dtype_bytes(t->dtype);
-  for (int64_t i = 0; out && i < n; i++) out[i] = nereid_dtype_load((nereid_dtype)t->dtype, (const char *)from + (size_t)i * step);
+  for (int64_t i = 0; out && i < n; i++)
+    out[i] = nereid_dtype_load((nereid_dtype)t->dtype, (const char *)from + (size_t)i * step);
   return out;
 }
 
@@ -239,7 +241,8 @@ nereid_status nereid_fusion_reference(nereid_fusion *f, const void *const *input
       context_end_try(f->cx);
     } else status = error_from_context(error, NEREID_BAD_SOURCE, f->cx);
   }
-  for (int i = 0; i < g->outputs.n && out; i++) give(f, g->outputs.at[i], out[i], outputs && !status ? outputs[i] : NULL);
+  for (int i = 0; i < g->outputs.n && out; i++)
+    give(f, g->outputs.at[i], out[i], outputs && !status ? outputs[i] : NULL);
   for (int i = 0; i < g->writes.n && writes; i++) {
     int at = 0;
     while (g->inputs.at[at] != g->writes.at[i].input) at++;

@@ -1,5 +1,6 @@
-/* The value of a tensor at an index, as lines of a kernel. Stored tensors are loaded; a view asks its operand at another
- * index; elementwise work is a line on the operands' values. What was computed at an index once is not computed again. */
+/* The value of a tensor at an index, as lines of a kernel. Stored tensors are loaded; a view asks its operand at
+ * another index; elementwise work is a line on the operands' values. What was computed at an index once is not computed
+ * again. */
 #include <math.h>
 
 #include "fuse/fuse.h"
@@ -224,14 +225,16 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
     const char *text = index_text(g, &i);
     bits |= index_bits(&i);
     const Size *reach = size_int(g, 0); /* behind the last element */
-    reach = size_add(g, size_mul(g, size_sub(g, x->size[d], size_int(g, 1)), size_int(g, t->dims[d] + 1)), size_int(g, 1));
+    reach =
+        size_add(g, size_mul(g, size_sub(g, x->size[d], size_int(g, 1)), size_int(g, t->dims[d] + 1)), size_int(g, 1));
     if (!size_is(t->sizes[d], 0)) buf_printf(&test, "%s(%s >= 0)", test.n ? " & " : "", text);
     buf_printf(&test, "%s(%s < %s)", test.n ? " & " : "", text, writer_size(w, reach));
     if (!t->dims[d]) continue;
     buf_printf(&test, " & ((%s) %% %lld == 0)", text, (long long)t->dims[d] + 1);
     Index q, r;
     i = named(w, i, size_mul(g, x->size[d], size_int(g, t->dims[d] + 1)));
-    if (!index_divide(g, i, size_int(g, t->dims[d] + 1), &q, &r)) fail(w->cx, t->span, "internal error: padding's index");
+    if (!index_divide(g, i, size_int(g, t->dims[d] + 1), &q, &r))
+      fail(w->cx, t->span, "internal error: padding's index");
     in[d] = q;
   }
   int n = w->conditions.n;
@@ -242,7 +245,8 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
   w->conditions.n = n;
   w->condition_bits = outer;
   if (v.literal) v.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", v.text, triton_compute_type(t->dtype));
-  return variable(w, t, "padded", bits | v.bits, arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", inside, v.text, other.text));
+  return variable(w, t, "padded", bits | v.bits,
+                  arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", inside, v.text, other.text));
 }
 
 static FuseValue concat(Writer *w, Tensor *t, const Index *at) {
@@ -258,15 +262,17 @@ static FuseValue concat(Writer *w, Tensor *t, const Index *at) {
     const Size *end = size_add(g, begin, t->in[i]->size[dim]);
     memcpy(in, at, sizeof *in * (size_t)t->rank);
     in[dim] = index_add(g, at[dim], index_constant(g, size_sub(g, size_int(g, 0), begin)));
-    push_condition(w, i ? arena_printf(w->cx->arena, "(%s >= %s) & (%s < %s)", place, writer_size(w, begin), place,
-                                       writer_size(w, end))
-                        : arena_printf(w->cx->arena, "%s < %s", place, writer_size(w, end)),
+    push_condition(w,
+                   i ? arena_printf(w->cx->arena, "(%s >= %s) & (%s < %s)", place, writer_size(w, begin), place,
+                                    writer_size(w, end))
+                     : arena_printf(w->cx->arena, "%s < %s", place, writer_size(w, end)),
                    bits);
     const char *inside = w->conditions.at[n];
     FuseValue part = writer_value(w, t->in[i], in);
     w->conditions.n = n;
     w->condition_bits = outer;
-    if (part.literal) part.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", part.text, triton_compute_type(t->dtype));
+    if (part.literal)
+      part.text = arena_printf(w->cx->arena, "tl.full([], %s, %s)", part.text, triton_compute_type(t->dtype));
     v = i ? variable(w, t, "joined", bits | part.bits | v.bits,
                      arena_printf(w->cx->arena, "tl.where(%s, %s, %s)", inside, part.text, v.text))
           : part;
@@ -288,7 +294,8 @@ static FuseValue view(Writer *w, Tensor *t, const Index *at) {
       break;
     case GRAPH_SLICE:
       for (int d = 0; d < t->rank; d++) in[d] = at[d];
-      in[t->dims[0]] = index_add(g, index_scale(g, at[t->dims[0]], size_int(g, t->dims[1])), index_constant(g, t->sizes[0]));
+      in[t->dims[0]] =
+          index_add(g, index_scale(g, at[t->dims[0]], size_int(g, t->dims[1])), index_constant(g, t->sizes[0]));
       break;
     case GRAPH_UNFOLD:
       for (int d = 0; d + 1 < t->rank; d++) in[d] = at[d];
@@ -329,7 +336,8 @@ static FuseValue create(Writer *w, Tensor *t, const Index *at) {
   Graph *g = w->g;
   if (t->op == GRAPH_FULL) return literal(w, t->dtype, t->number);
   if (t->op == GRAPH_EXTENT) {
-    const char *text = arena_printf(w->cx->arena, "(%s).to(%s)", writer_size(w, t->sizes[0]), triton_compute_type(t->dtype));
+    const char *text =
+        arena_printf(w->cx->arena, "(%s).to(%s)", writer_size(w, t->sizes[0]), triton_compute_type(t->dtype));
     return variable(w, t, "size", 0, text);
   }
   if (t->op == GRAPH_IOTA) {
@@ -374,7 +382,8 @@ FuseValue writer_value(Writer *w, Tensor *t, const Index *at) {
       case CLASS_VIEW: v = view(w, t, at); break;
       default:
         if (t->op != GRAPH_GATHER)
-          fail(w->cx, t->span, "internal error: %%%d (%s) is not stored and cannot be computed here", t->id, graph_ops[t->op].name);
+          fail(w->cx, t->span, "internal error: %%%d (%s) is not stored and cannot be computed here", t->id,
+               graph_ops[t->op].name);
         v = gather(w, t, at);
     }
   map_put(w->memo, key.at, arena_copy(w->cx->arena, &v, sizeof v));

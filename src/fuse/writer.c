@@ -9,22 +9,22 @@ const char *triton_type(Dtype t) {
   };
   static const struct {
     const char *from, *to;
-  } words[] = {{"tl.fp16", "tl.float16"}, {"tl.bf16", "tl.bfloat16"}, {"tl.fp32", "tl.float32"}, {"tl.fp64", "tl.float64"}};
+  } words[] = {
+      {"tl.fp16", "tl.float16"}, {"tl.bf16", "tl.bfloat16"}, {"tl.fp32", "tl.float32"}, {"tl.fp64", "tl.float64"}};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (!strcmp(names[t], words[i].from)) return words[i].to;
   return names[t];
 }
 
-const char *triton_compute_type(Dtype t) {
-  return triton_type(dtype_is_float(t) && dtype_bits(t) < 32 ? DT_F32 : t);
-}
+const char *triton_compute_type(Dtype t) { return triton_type(dtype_is_float(t) && dtype_bits(t) < 32 ? DT_F32 : t); }
 
 /* Words that no variable may be called. */
-static const char *const taken[] = {"and", "as", "assert", "break", "class", "continue", "def", "del", "elif", "else",
-                                    "except", "for", "from", "global", "if", "import", "in", "is", "lambda", "not", "or",
-                                    "pass", "raise", "return", "try", "while", "with", "yield", "None", "True", "False",
-                                    "tl", "triton", "libdevice", "range", "float", "int", "max", "min", "abs", "sum", "seed",
-                                    "max_nan", "min_nan", "first_max", "first_min", "multiply", NULL};
+static const char *const taken[] = {
+    "and",    "as",   "assert",  "break",     "class",     "continue",  "def",      "del",   "elif",   "else",
+    "except", "for",  "from",    "global",    "if",        "import",    "in",       "is",    "lambda", "not",
+    "or",     "pass", "raise",   "return",    "try",       "while",     "with",     "yield", "None",   "True",
+    "False",  "tl",   "triton",  "libdevice", "range",     "float",     "int",      "max",   "min",    "abs",
+    "sum",    "seed", "max_nan", "min_nan",   "first_max", "first_min", "multiply", NULL};
 
 Writer *writer_create(FusePlan *p, const FuseGroup *group, const char *name) {
   Context *cx = p->g->cx;
@@ -80,7 +80,8 @@ const char *writer_size(Writer *w, const Size *s) {
 const char *writer_buffer(Writer *w, Tensor *t) {
   const char *name = map_get(w->buffers, t);
   if (name) return name;
-  name = writer_name(w, arena_printf(w->cx->arena, "%s_ptr", t->name ? t->name : arena_printf(w->cx->arena, "t%d", t->id)));
+  name = writer_name(
+      w, arena_printf(w->cx->arena, "%s_ptr", t->name ? t->name : arena_printf(w->cx->arena, "t%d", t->id)));
   map_put(w->buffers, t, (void *)name);
   vec_push(w->cx->arena, &w->buffer_list, t);
   return name;
@@ -138,7 +139,8 @@ void writer_source(Writer *w) {
     const char *text = last->text + last->line_start[lines[i] - 1];
     text += strspn(text, " \t");
     int length = (int)strcspn(text, "\n");
-    buf_printf(&head, "# %s:%d: %.*s%s\n", last->path, lines[i], length > 100 ? 100 : length, text, length > 100 ? " ..." : "");
+    buf_printf(&head, "# %s:%d: %.*s%s\n", last->path, lines[i], length > 100 ? 100 : length, text,
+               length > 100 ? " ..." : "");
   }
   if (more) buf_printf(&head, "# and %d lines more\n", more);
   buf_write(&w->body, head.at ? head.at : "", head.n);

@@ -61,8 +61,7 @@ const Size *graph_numel(Graph *g, const Tensor *t) { return size_product(g, t->r
 
 int graph_dim(Graph *g, int64_t dim, int rank) {
   int n = rank ? rank : 1; /* a scalar may be asked for its dim 0 */
-  if (dim < -n || dim >= n)
-    fail(g->cx, g->place, "there is no dim %lld in a tensor of %d dims", (long long)dim, rank);
+  if (dim < -n || dim >= n) fail(g->cx, g->place, "there is no dim %lld in a tensor of %d dims", (long long)dim, rank);
   return (int)(dim < 0 ? dim + n : dim);
 }
 
@@ -284,9 +283,11 @@ Tensor *graph_unfold(Graph *g, Tensor *x, int dim, int64_t window, int64_t step,
          (long long)dilation, (long long)step);
   if (x->rank == GRAPH_MAX_RANK) fail(g->cx, g->place, "a tensor has at most %d dims", GRAPH_MAX_RANK);
   int64_t reach = (window - 1) * dilation, n;
-  const Size *last = size_sub(g, x->size[dim], size_int(g, reach + 1)), *count = size_divide(g, last, size_int(g, step));
+  const Size *last = size_sub(g, x->size[dim], size_int(g, reach + 1)),
+             *count = size_divide(g, last, size_int(g, step));
   if (size_is_int(last, &n)) {
-    if (n < 0) fail(g->cx, g->place, "a window of %lld elements in a dim of %s", (long long)reach + 1, x->size[dim]->text);
+    if (n < 0)
+      fail(g->cx, g->place, "a window of %lld elements in a dim of %s", (long long)reach + 1, x->size[dim]->text);
     count = size_int(g, n / step);
   }
   if (!count) fail(g->cx, g->place, "windows %lld apart in a dim of %s", (long long)step, x->size[dim]->text);
@@ -304,7 +305,8 @@ static void check_index(Graph *g, const char *what, Tensor *x, Tensor *index, in
     wrong(g, arena_printf(g->cx->arena, "%s takes an index of integers", what), index, NULL);
   bool fits = x->rank == index->rank && x->rank;
   for (int d = 0; fits && d < x->rank; d++) fits = d == dim || x->size[d] == index->size[d];
-  if (!fits) wrong(g, arena_printf(g->cx->arena, "%s takes an index of its tensor's shape but in one dim", what), x, index);
+  if (!fits)
+    wrong(g, arena_printf(g->cx->arena, "%s takes an index of its tensor's shape but in one dim", what), x, index);
 }
 
 Tensor *graph_gather(Graph *g, Tensor *x, Tensor *index, int dim) {

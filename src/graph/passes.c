@@ -31,7 +31,8 @@ void graph_dce(Graph *g) {
 
 static const char *key_of(Graph *g, const Tensor *t) {
   Buf b = {.arena = g->cx->arena};
-  buf_printf(&b, "%d %d %lld %lld %a", (int)t->op, (int)t->point, (long long)t->attr[0], (long long)t->attr[1], t->number);
+  buf_printf(&b, "%d %d %lld %lld %a", (int)t->op, (int)t->point, (long long)t->attr[0], (long long)t->attr[1],
+             t->number);
   graph_print_type(&b, t);
   for (int i = 0; i < t->in_count; i++) buf_printf(&b, " %d", t->in[i]->id);
   for (int i = 0; i < t->dim_count; i++) buf_printf(&b, ",%lld", (long long)t->dims[i]);

@@ -65,7 +65,9 @@ static double point(const Tensor *t, double a, double b, double c) {
   if (t->point == POINT_NOT) return t->dtype == DT_I1 ? a == 0 : to_type(t->dtype, -a - 1);
   switch (t->point) {
 #define POINT(id, name, operands, result, triton, expression) \
-  case POINT_##id: v = (expression); break;
+  case POINT_##id: \
+    v = (expression); \
+    break;
 #include "graph/graph.def"
     case POINT_COUNT: break;
   }
@@ -204,10 +206,10 @@ static void compute(Run *r, const Tensor *t, double *out) {
   switch (graph_ops[t->op].group) {
     case CLASS_CREATE:
       for (int64_t i = 0; i < y->n; i++)
-        out[i] = t->op == GRAPH_FULL   ? t->number
+        out[i] = t->op == GRAPH_FULL     ? t->number
                  : t->op == GRAPH_EXTENT ? (double)value_of(r, t, t->sizes[0])
-                 : t->op == GRAPH_IOTA ? (double)(t->attr[0] + i * t->attr[1])
-                                       : uniform(r->v->seed + (uint64_t)t->attr[0], (uint64_t)i);
+                 : t->op == GRAPH_IOTA   ? (double)(t->attr[0] + i * t->attr[1])
+                                         : uniform(r->v->seed + (uint64_t)t->attr[0], (uint64_t)i);
       break;
     case CLASS_POINT: {
       const double *in[3] = {0};

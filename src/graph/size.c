@@ -81,7 +81,7 @@ static SizeTerm term_product(Graph *g, const SizeTerm *a, const SizeTerm *b) {
   if (__builtin_mul_overflow(a->factor, b->factor, &t.factor)) too_large(g);
   for (int i = 0, k = 0, n = 0; n < t.degree; n++)
     t.symbols[n] = k == b->degree || (i < a->degree && a->symbols[i]->index <= b->symbols[k]->index) ? a->symbols[i++]
-                                                                                                      : b->symbols[k++];
+                                                                                                     : b->symbols[k++];
   return t;
 }
 

@@ -48,6 +48,7 @@ void graph_verify(Graph *g, const char *after) {
     t->note = t;
   }
   for (int i = 0; i < g->outputs.n; i++)
-    if (g->outputs.at[i] && !g->outputs.at[i]->note) fail(g->cx, (Span){0}, "internal error: output %d after %s", i, after);
+    if (g->outputs.at[i] && !g->outputs.at[i]->note)
+      fail(g->cx, (Span){0}, "internal error: output %d after %s", i, after);
   g->place = (Span){0};
 }

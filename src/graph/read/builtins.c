@@ -5,9 +5,10 @@
 #include "graph/read/object.h"
 
 static const char *const python_names[] = {
-    "len",   "range", "int",     "float", "bool",     "str",       "tuple", "list",   "dict", "abs",  "min",    "max",
-    "sum",   "any",   "all",     "zip",   "enumerate", "isinstance", "hasattr", "getattr", "setattr", "print", "reversed",
-    "sorted", "round", "type",    "slice", "object",   "divmod",    "math",  "torch",  "prim", NULL};
+    "len",     "range",   "int",     "float", "bool",     "str",    "tuple", "list",      "dict",
+    "abs",     "min",     "max",     "sum",   "any",      "all",    "zip",   "enumerate", "isinstance",
+    "hasattr", "getattr", "setattr", "print", "reversed", "sorted", "round", "type",      "slice",
+    "object",  "divmod",  "math",    "torch", "prim",     NULL};
 
 Object *builtin_name(Reader *r, const char *name) {
   for (int i = 0; python_names[i]; i++)
@@ -56,22 +57,21 @@ Object *library_function(Reader *r, const char *path) {
     const char *plain = arena_strndup(a, name + 1, (size_t)(overload - name - 1));
     const char *const aten[] = {"aten_", "", NULL}, *const prims[] = {"prims_", "", NULL};
     const char *const *prefixes = !strncmp(path + 10, "aten.", 5) ? aten : prims;
-    Object *f = strcmp(overload, ".default") ? library_named(r, arena_printf(a, "%s%s_%s", *prefixes, plain, overload + 1))
-                                             : NULL;
+    Object *f = strcmp(overload, ".default")
+                    ? library_named(r, arena_printf(a, "%s%s_%s", *prefixes, plain, overload + 1))
+                    : NULL;
     return f ? f : first_of(r, prefixes, plain);
   }
   static const struct {
     const char *prefix;
     const char *const find[4];
-  } places[] = {{"torch.nn.functional.", {"F_", "", NULL}},
-                {"torch.nn.init.", {"init_", NULL}},
-                {"torch.nn.", {"nn_", "", NULL}},
-                {"torch.special.", {"", NULL}},
-                {"torch.linalg.", {"linalg_", NULL}},
-                {"torch.", {"torch_", "", NULL}}};
+  } places[] = {{"torch.nn.functional.", {"F_", "", NULL}}, {"torch.nn.init.", {"init_", NULL}},
+                {"torch.nn.", {"nn_", "", NULL}},           {"torch.special.", {"", NULL}},
+                {"torch.linalg.", {"linalg_", NULL}},       {"torch.", {"torch_", "", NULL}}};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     size_t n = strlen(places[i].prefix);
-    if (!strncmp(path, places[i].prefix, n)) return strchr(path + n, '.') ? NULL : first_of(r, places[i].find, path + n);
+    if (!strncmp(path, places[i].prefix, n))
+      return strchr(path + n, '.') ? NULL : first_of(r, places[i].find, path + n);
   }
   return NULL;
 }
@@ -288,8 +288,8 @@ static Object *math_call(Reader *r, const char *f, const Args *a) {
   static const struct {
     const char *name;
     double (*one)(double);
-  } ones[] = {{"sqrt", sqrt}, {"exp", exp}, {"log2", log2}, {"log10", log10}, {"sin", sin},   {"cos", cos},
-              {"tan", tan},   {"tanh", tanh}, {"fabs", fabs}, {"erf", erf},   {"log1p", log1p}, {"atan", atan}};
+  } ones[] = {{"sqrt", sqrt}, {"exp", exp},   {"log2", log2}, {"log10", log10}, {"sin", sin},     {"cos", cos},
+              {"tan", tan},   {"tanh", tanh}, {"fabs", fabs}, {"erf", erf},     {"log1p", log1p}, {"atan", atan}};
   for (int i = 0; i < a->n; i++)
     if (!object_is_number(a->at[i]) && strcmp(f, "prod"))
       read_fail(r, a->span, "math.%s of %s", f, object_describe(r, a->at[i]));
@@ -299,7 +299,8 @@ static Object *math_call(Reader *r, const char *f, const Args *a) {
   if (!strcmp(f, "floor") && a->n == 1) return object_int(r, (int64_t)floor(object_double(a->at[0])));
   if (!strcmp(f, "ceil") && a->n == 1) return object_int(r, (int64_t)ceil(object_double(a->at[0])));
   if (!strcmp(f, "log") && a->n == 1) return object_float(r, log(object_double(a->at[0])));
-  if (!strcmp(f, "log") && a->n == 2) return object_float(r, log(object_double(a->at[0])) / log(object_double(a->at[1])));
+  if (!strcmp(f, "log") && a->n == 2)
+    return object_float(r, log(object_double(a->at[0])) / log(object_double(a->at[1])));
   if (!strcmp(f, "pow") && a->n == 2) return object_float(r, pow(object_double(a->at[0]), object_double(a->at[1])));
   if (!strcmp(f, "prod") && a->n == 1) {
     Object *items = want_items(r, a->span, a->at[0]), *out = object_int(r, 1);
@@ -402,7 +403,8 @@ static Object *dict_method(Reader *r, Object *x, const char *f, const Args *a) {
     for (int i = 0; i < a->at[0]->dict.n; i++) dict_put(r, x, a->at[0]->dict.keys[i], a->at[0]->dict.values[i]);
     return r->none;
   }
-  Object *keys = object_list(r, O_LIST, x->dict.n, x->dict.keys), *values = object_list(r, O_LIST, x->dict.n, x->dict.values);
+  Object *keys = object_list(r, O_LIST, x->dict.n, x->dict.keys),
+         *values = object_list(r, O_LIST, x->dict.n, x->dict.values);
   if (!strcmp(f, "keys")) return keys;
   if (!strcmp(f, "values")) return values;
   return zip(r, &(Args){.span = a->span, .n = 2, .at = (Object *[]){keys, values}});

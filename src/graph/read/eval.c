@@ -72,9 +72,7 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
       v = class_find(x, name);
       if (v) return v;
       break;
-    case O_SUPER:
-      v = x->super.cls ? class_find(x->super.cls, name) : NULL;
-      return bind(r, x->super.self, v, name);
+    case O_SUPER: v = x->super.cls ? class_find(x->super.cls, name) : NULL; return bind(r, x->super.self, v, name);
     default:
       if (has_method(x, name)) return bind(r, x, NULL, name);
   }

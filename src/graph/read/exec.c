@@ -47,7 +47,8 @@ void assign(Reader *r, Scope *sc, Node *target, Object *value) {
       }
       if (x->kind != O_LIST) read_fail(r, target->span, "items of %s cannot be set", object_describe(r, x));
       int64_t i = want_int(r, target->span, index, "an index");
-      if (i < -x->list.n || i >= x->list.n) read_fail(r, target->span, "index %lld of %d items", (long long)i, x->list.n);
+      if (i < -x->list.n || i >= x->list.n)
+        read_fail(r, target->span, "index %lld of %d items", (long long)i, x->list.n);
       x->list.at[i < 0 ? i + x->list.n : i] = value;
       break;
     }

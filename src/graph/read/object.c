@@ -84,9 +84,9 @@ void dict_put(Reader *r, Object *dict, Object *key, Object *value) {
 }
 
 const char *object_kind(const Object *x) {
-  static const char *const names[] = {"None",  "bool", "int",   "float", "str",      "size",   "tensor", "dtype", "...",
-                                      "tuple", "list", "dict",  "slice", "library", "function", "method", "class", "object",
-                                      "super"};
+  static const char *const names[] = {"None",     "bool",   "int",   "float",  "str",  "size",  "tensor",
+                                      "dtype",    "...",    "tuple", "list",   "dict", "slice", "library",
+                                      "function", "method", "class", "object", "super"};
   return names[x->kind];
 }
 
@@ -182,7 +182,8 @@ void read_fail(Reader *r, Span at, const char *format, ...) {
 }
 
 int64_t want_int(Reader *r, Span at, const Object *x, const char *what) {
-  if (x->kind != O_INT && x->kind != O_BOOL) read_fail(r, at, "%s is an integer, and not %s", what, object_describe(r, x));
+  if (x->kind != O_INT && x->kind != O_BOOL)
+    read_fail(r, at, "%s is an integer, and not %s", what, object_describe(r, x));
   return x->i;
 }
 

@@ -31,7 +31,7 @@ typedef struct Object Object;
 typedef struct Scope {
   Map *names; /* interned -> Object */
   struct Scope *up;
-  bool is_library; /* of torch.py: its lines are not the user's */
+  bool is_library;  /* of torch.py: its lines are not the user's */
   Object *of_class; /* a method's class, for super() */
 } Scope;
 
@@ -90,7 +90,9 @@ typedef struct Reader {
   Context *cx;
   Graph *g;
   Scope *library, *file;
-  int depth;    /* of calls */
+  int depth; /* of calls */
+  int said_count;
+  const ReadInput *said; /* of parameters and sizes, by the caller */
   Object *none, *yes, *no;
 } Reader;
 
@@ -108,8 +110,8 @@ Object *object_list(Reader *r, ObjectKind kind, int n, Object *const *at); /* co
 void object_append(Reader *r, Object *list, Object *x);
 Object *dict_get(const Object *dict, const Object *key);
 void dict_put(Reader *r, Object *dict, Object *key, Object *value);
-const char *object_kind(const Object *x);             /* "int", "tensor" */
-const char *object_text(Reader *r, const Object *x);  /* as str() gives */
+const char *object_kind(const Object *x);                /* "int", "tensor" */
+const char *object_text(Reader *r, const Object *x);     /* as str() gives */
 const char *object_describe(Reader *r, const Object *x); /* for messages */
 bool object_is_number(const Object *x);
 double object_double(const Object *x);
@@ -147,8 +149,8 @@ Object *library_function(Reader *r, const char *path); /* of torch.py; NULL: it 
 Object *library_named(Reader *r, const char *name);
 
 /* builtins.c */
-Object *builtin_name(Reader *r, const char *name);           /* NULL: none */
-Object *path_value(Reader *r, const char *path);             /* a constant of a library: math.pi, torch.float32 */
+Object *builtin_name(Reader *r, const char *name); /* NULL: none */
+Object *path_value(Reader *r, const char *path);   /* a constant of a library: math.pi, torch.float32 */
 Object *path_call(Reader *r, const char *path, const Args *a);
 Object *method_call(Reader *r, Object *self, const char *name, const Args *a);
 bool has_method(const Object *x, const char *name);

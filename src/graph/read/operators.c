@@ -85,10 +85,11 @@ Tensor *op_point(Reader *r, Span at, PointOp op, int n, Object *const *in) {
 static const struct {
   PyOp op;
   PointOp point;
-} points[] = {{PYOP_ADD, POINT_ADD},        {PYOP_SUB, POINT_SUB},      {PYOP_MULT, POINT_MUL}, {PYOP_DIV, POINT_DIV},
-              {PYOP_BIT_AND, POINT_AND},    {PYOP_BIT_OR, POINT_OR},    {PYOP_BIT_XOR, POINT_XOR},
-              {PYOP_FLOOR_DIV, POINT_FLOORDIV}, {PYOP_EQ, POINT_EQ}, {PYOP_NOT_EQ, POINT_NE}, {PYOP_LT, POINT_LT},
-              {PYOP_LT_E, POINT_LE},        {PYOP_GT, POINT_GT},        {PYOP_GT_E, POINT_GE}};
+} points[] = {
+    {PYOP_ADD, POINT_ADD},     {PYOP_SUB, POINT_SUB},   {PYOP_MULT, POINT_MUL},    {PYOP_DIV, POINT_DIV},
+    {PYOP_BIT_AND, POINT_AND}, {PYOP_BIT_OR, POINT_OR}, {PYOP_BIT_XOR, POINT_XOR}, {PYOP_FLOOR_DIV, POINT_FLOORDIV},
+    {PYOP_EQ, POINT_EQ},       {PYOP_NOT_EQ, POINT_NE}, {PYOP_LT, POINT_LT},       {PYOP_LT_E, POINT_LE},
+    {PYOP_GT, POINT_GT},       {PYOP_GT_E, POINT_GE}};
 
 static Object *tensor_binary(Reader *r, Span at, PyOp op, Object *a, Object *b) {
   Object *in[] = {a, b};
@@ -102,7 +103,8 @@ static Object *tensor_binary(Reader *r, Span at, PyOp op, Object *a, Object *b) 
 /* ---- Python's numbers, sizes, lists ------------------------------------------------------------------------------ */
 
 static NORETURN void bad(Reader *r, Span at, PyOp op, Object *a, Object *b) {
-  read_fail(r, at, "'%s' does not work between %s and %s", pyop_symbol(op), object_describe(r, a), object_describe(r, b));
+  read_fail(r, at, "'%s' does not work between %s and %s", pyop_symbol(op), object_describe(r, a),
+            object_describe(r, b));
 }
 
 static Object *size_binary(Reader *r, Span at, PyOp op, Object *a, Object *b) {
@@ -216,8 +218,9 @@ static bool contains(Reader *r, Span at, Object *x, Object *item) {
 
 /* A size that is not known is 2 or more: one of 0 or 1 is always known. */
 static Object *size_compare(Reader *r, Span at, PyOp op, Object *a, Object *b) {
-  static const PyOp turned[PYOP_COUNT] = {[PYOP_LT] = PYOP_GT,   [PYOP_LT_E] = PYOP_GT_E, [PYOP_GT] = PYOP_LT,
-                                          [PYOP_GT_E] = PYOP_LT_E, [PYOP_EQ] = PYOP_EQ, [PYOP_NOT_EQ] = PYOP_NOT_EQ};
+  static const PyOp turned[PYOP_COUNT] = {
+      [PYOP_LT] = PYOP_GT,     [PYOP_LT_E] = PYOP_GT_E, [PYOP_GT] = PYOP_LT,
+      [PYOP_GT_E] = PYOP_LT_E, [PYOP_EQ] = PYOP_EQ,     [PYOP_NOT_EQ] = PYOP_NOT_EQ};
   if (a->kind != O_SIZE) return size_compare(r, at, turned[op], b, a);
   if (object_equal(a, b)) return object_bool(r, op == PYOP_EQ || op == PYOP_LT_E || op == PYOP_GT_E);
   bool positive = true, above = op == PYOP_GT || op == PYOP_GT_E || op == PYOP_NOT_EQ;
@@ -250,8 +253,7 @@ Object *op_compare(Reader *r, Span at, PyOp op, Object *a, Object *b) {
 Object *op_unary(Reader *r, Span at, PyOp op, Object *x) {
   if (op == PYOP_NOT) return object_bool(r, !object_truth(r, at, x));
   if (x->kind == O_TENSOR && op == PYOP_U_ADD) return x;
-  if (x->kind == O_TENSOR)
-    return object_tensor(r, op_point(r, at, op == PYOP_INVERT ? POINT_NOT : POINT_NEG, 1, &x));
+  if (x->kind == O_TENSOR) return object_tensor(r, op_point(r, at, op == PYOP_INVERT ? POINT_NOT : POINT_NEG, 1, &x));
   if (x->kind == O_SIZE) return op_binary(r, at, PYOP_MULT, x, object_int(r, op == PYOP_U_SUB ? -1 : 1));
   if (!object_is_number(x)) read_fail(r, at, "'%s' does not work on %s", pyop_symbol(op), object_describe(r, x));
   if (op == PYOP_U_ADD) return x;

@@ -3,8 +3,7 @@
 
 static Tensor *tensor(Reader *r, const Args *a, int i) {
   if (i >= a->n) read_fail(r, a->span, "argument %d is missing", i + 1);
-  if (a->at[i]->kind != O_TENSOR)
-    read_fail(r, a->span, "a tensor is wanted, and not %s", object_describe(r, a->at[i]));
+  if (a->at[i]->kind != O_TENSOR) read_fail(r, a->span, "a tensor is wanted, and not %s", object_describe(r, a->at[i]));
   return a->at[i]->tensor;
 }
 
@@ -262,8 +261,7 @@ Object *tensor_attribute(Reader *r, Span at, Tensor *t, const char *name) {
     int64_t dims[GRAPH_MAX_RANK];
     bool all = *name == 'T';
     if (!all && t->rank < 2) read_fail(r, at, "mT of a tensor of %d dims", t->rank);
-    for (int d = 0; d < t->rank; d++)
-      dims[d] = all ? t->rank - 1 - d : d < t->rank - 2 ? d : 2 * t->rank - 3 - d;
+    for (int d = 0; d < t->rank; d++) dims[d] = all ? t->rank - 1 - d : d < t->rank - 2 ? d : 2 * t->rank - 3 - d;
     return object_tensor(r, graph_permute(r->g, t, dims));
   }
   return NULL;

@@ -15,14 +15,29 @@ static bool dtype_of(const char *name, size_t n, Dtype *t) {
   if (n >= sizeof word) return false;
   memcpy(word, name, n);
   word[n] = 0;
-  if (!strcmp(word, "b8")) return *t = DT_I1, true;
-  for (int i = 0; i < DT_COUNT; i++)
-    if (!strcmp(dtype_name((Dtype)i), word)) return *t = (Dtype)i, true;
+  for (int i = 0; i < DT_COUNT; i++) {
+    if (strcmp(dtype_name((Dtype)i), strcmp(word, "b8") ? word : "i1")) continue;
+    *t = (Dtype)i;
+    return true;
+  }
   return false;
+}
+
+static Object *size_text(Reader *r, Span at, const char *text, size_t n);
+
+/* A symbol, or the expression of other symbols that the caller says it equals. */
+static Object *symbol_value(Reader *r, Span at, const char *name) {
+  for (int i = 0; i < r->said_count; i++) {
+    const ReadInput *s = &r->said[i];
+    if (s->is_tensor || strcmp(s->name, name) || !s->text || !strpbrk(s->text, "_abcdefghijklmnopqrstuvwxyz")) continue;
+    if (strcmp(s->text, name)) return size_text(r, at, s->text, strlen(s->text));
+  }
+  return object_size(r, size_symbol(r->g, name));
 }
 
 /* "4*s0**2 + s1": names are symbols. */
 static Object *size_text(Reader *r, Span at, const char *text, size_t n) {
+  stack_guard();
   char *end;
   long long v = strtoll(text, &end, 10);
   if (end == text + n) return object_int(r, v);
@@ -36,7 +51,7 @@ static Object *size_text(Reader *r, Span at, const char *text, size_t n) {
       k++;
     if (k == i) continue;
     const char *name = intern(r->cx, text + i, k - i);
-    map_put(sc.names, name, object_size(r, size_symbol(r->g, name)));
+    map_put(sc.names, name, symbol_value(r, at, name));
     i = k;
   }
   return eval(r, &sc, e);
@@ -48,7 +63,7 @@ bool annotation_read(Reader *r, Span at, const char *text, Dtype *t, int *rank, 
   *rank = 0;
   for (const char *s = open + 1; s < close;) {
     size_t n = strcspn(s, ",]");
-    while (*s == ' ') s++, n--;
+    for (; *s == ' '; s++) n--;
     if (*rank == GRAPH_MAX_RANK) read_fail(r, at, "a tensor has at most %d dims", GRAPH_MAX_RANK);
     size[(*rank)++] = want_size(r, at, size_text(r, at, s, n), "a size");
     s += n + 1;
@@ -92,13 +107,14 @@ static Object *from_spec(Reader *r, Span at, const ReadInput *in) {
 }
 
 static Object *parameter(Reader *r, Node *p, int n, const ReadInput *inputs) {
-  for (int i = 0; i < n; i++)
-    if (!strcmp(inputs[i].name, p->arg.arg)) return from_spec(r, p->span, &inputs[i]);
   Node *a = p->arg.annotation;
-  const char *text = a && a->kind == NODE_CONSTANT && a->Constant.value.kind == CONST_STR ? a->Constant.value.text : NULL;
-  if (!text) return NULL;
-  Object *sym = symbolic(r, p->span, text);
+  const char *text =
+      a && a->kind == NODE_CONSTANT && a->Constant.value.kind == CONST_STR ? a->Constant.value.text : NULL;
+  Object *sym = text ? symbolic(r, p->span, text) : NULL;
   if (sym) return sym;
+  for (int i = 0; i < n && !text; i++)
+    if (!strcmp(inputs[i].name, p->arg.arg)) return from_spec(r, p->span, &inputs[i]);
+  if (!text) return NULL;
   Dtype t;
   int rank;
   const Size *size[GRAPH_MAX_RANK];
@@ -162,6 +178,8 @@ static Reader *reader_create(Context *cx, Graph *g) {
 Graph *graph_read(Context *cx, Source *file, const char *function, int n, const ReadInput *inputs) {
   Graph *g = graph_create(cx, function ? function : "forward");
   Reader *r = reader_create(cx, g);
+  r->said_count = n;
+  r->said = inputs;
   exec_file(r, r->file, parse_module(cx, file));
   Object *f = find(r, file, function);
   if (f->kind != O_FUNCTION) read_fail(r, (Span){.source = file}, "%s is a class", function);
@@ -173,8 +191,9 @@ Graph *graph_read(Context *cx, Source *file, const char *function, int n, const 
     Object *v = parameter(r, p, n, inputs);
     int optional = i - (args->arguments.args.n - args->arguments.defaults.n);
     if (!v && optional >= 0) break;
-    if (!v) fail_hint(cx, p->span, arena_printf(cx->arena, "such as %s=randn:f32[64,1000]", p->arg.arg),
-                      "nothing is said of the parameter %s", p->arg.arg);
+    if (!v)
+      fail_hint(cx, p->span, arena_printf(cx->arena, "such as %s=randn:f32[64,1000]", p->arg.arg),
+                "nothing is said of the parameter %s", p->arg.arg);
     vec_push(cx->arena, &values, v);
   }
   Args call_args = {.span = def->span, .n = values.n, .at = values.at};

@@ -194,6 +194,8 @@ def threshold(x, threshold, value, inplace=False): return prim.where(x > thresho
 
 # ---- types, copies ----
 
+def device(type, index=None): return type
+
 def prims_convert_element_type(x, dtype): return prim.convert(x, dtype)
 def aten__to_copy(x, *, dtype=None, **how): return x if dtype is None else prim.convert(x, dtype)
 
