@@ -208,8 +208,8 @@ static void no_barrier(void **state) {
 
 /* What may change meanwhile one thread loads, for all. */
 static void volatile_loads(void **state) {
-  needs_its_barriers(K "    for j in range(n):\n        s = tl.load(y + j, volatile=True)\n"
-                       "        tl.store(out + i, s.to(tl.int32))\n",
+  needs_its_barriers(K "    s = 0.0\n    for j in range(n):\n        s += tl.load(y + j, volatile=True)\n"
+                       "    tl.store(out + i, s.to(tl.int32))\n",
                      2);
 }
 
