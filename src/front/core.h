@@ -222,30 +222,38 @@ typedef struct Core {
   uint32_t statements; /* walked so far: unrolling has an end */
   Kernel *kernel;
   bool debug;
+  /* core_exec, for what stands below it: bodies of branches and loops */
+  struct Flow (*exec)(Front *fr, const NodeList *list, int from, bool tail);
 } Core;
 
 static inline Core *core_of(Front *fr) { return fr->core; }
 Span core_span(Front *fr, const Node *n); /* with the chain of calls */
 void core_at(Front *fr, const Node *n);   /* the builder's span from now on */
 
-/* kernel.c */
+/* inline.c */
 Py *core_call_function(Front *fr, Function *fn, Py *self, const Call *call);
+/* scope.c */
 Scope scope_copy(Front *fr, const Scope *s);
 Binding *scope_find(Scope *s, const char *name);
 void scope_set(Front *fr, const char *name, Py *value, const Node *where);
 void scope_undefine(Front *fr, const char *name, const char *why);
 NORETURN void fail_unknown_name(Front *fr, Span at, const char *name);
+NORETURN void core_unsupported(Front *fr, const Node *n, const char *what, const char *hint);
+
+/* assign.c */
+void core_assign(Front *fr, Node *target, Py *value);
+bool core_is_constexpr_annotation(Front *fr, Node *annotation);
+void core_declare_constexpr(Front *fr, Node *target, Py *value, const Node *where);
 
 /* expr.c */
-NORETURN void core_unsupported(Front *fr, const Node *n, const char *what, const char *hint);
 Py *core_eval(Front *fr, Node *n);
 Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b);
-void core_assign(Front *fr, Node *target, Py *value);
+int constexpr_condition(Front *fr, Span at, Py *cond);
 Py *core_lookup(Front *fr, Node *name);
 Call *core_make_call(Front *fr, Node *call);
-bool core_is_constexpr_annotation(Front *fr, Node *annotation);
 /* Fails for a name in an annotation that Triton, which evaluates it, does not find. */
 void core_check_annotation(Front *fr, Node *annotation);
+void core_check_annotations(Front *fr, const Function *fn); /* of its parameters */
 
 /* stmt.c: how a list of statements ended. MAYBE: it returned where `flag` holds. */
 typedef enum { FLOW_FALLS, FLOW_RETURNS, FLOW_MAYBE } FlowKind;
@@ -257,7 +265,7 @@ typedef struct Flow {
   bool rest_done; /* what follows was run too */
 } Flow;
 Flow core_exec(Front *fr, const NodeList *list, int from, bool tail);
-/* control.c, kernel/branches.c */
+/* branches.c, loops.c */
 typedef struct Rest Rest; /* what runs after a statement that may have returned */
 struct Rest {
   Flow (*run)(Front *fr, Rest *rest, bool tail);
@@ -267,9 +275,7 @@ Flow core_if(Front *fr, Node *n, Rest *rest, bool tail);
 Flow core_guard(Front *fr, Flow flow, Rest *rest, bool tail);
 Flow core_for(Front *fr, Node *n, Rest *rest, bool tail);
 void core_while(Front *fr, Node *n);
-Py *core_ternary(Front *fr, Node *n);
 bool contains_return(const Node *n);
-int constexpr_condition(Front *fr, Span at, Py *cond);
 
 extern const Builtin regions_table[]; /* regions.c: Proton's marks, for the library */
 /* regions.c: the kernel's regions, when they are asked for (options->instrument) */

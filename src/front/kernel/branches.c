@@ -1,4 +1,4 @@
-/* Run-time `if`, the ternary, and early return.
+/* Run-time `if` and early return.
  *
  * Both branches of a run-time `if` are walked, each in a copy of the scope and into a block of its own; then the scopes
  * are compared by Triton's rules (docs/reference/language.md): a name survives if it was there before or both branches
@@ -12,72 +12,7 @@
  * Where both branches may go on, or the statement stands inside another `if`, the regions also yield a flag "has
  * returned" (and the value returned, and the names that what follows needs), and the rest is put under `if (flag) {}
  * else { rest }`. In tail position, where nothing follows, neither flag nor names are needed. */
-#include "front/core.h"
-
-/* ---- what two regions yield -------------------------------------------------------------------------------------- */
-
-/* index -1: the part is the same on both sides */
-typedef struct Merge {
-  Py *like;
-  Value **parts;
-  int *index;
-  int n;
-  Py *result;
-} Merge;
-typedef struct Join {
-  Front *fr;
-  Block *a, *b; /* then, else */
-  VEC(Value *) from_a, from_b;
-  VEC(const Type *) types;
-} Join;
-
-static int join_value(Join *j, Value *a, Value *b) {
-  if (a == b) return -1;
-  Arena *arena = j->fr->cx->arena;
-  for (int i = 0; i < j->from_a.n; i++)
-    if (j->from_a.at[i] == a && j->from_b.at[i] == b) return i;
-  vec_push(arena, &j->from_a, a);
-  vec_push(arena, &j->from_b, b);
-  vec_push(arena, &j->types, a->type);
-  return j->from_a.n - 1;
-}
-
-static Merge join_py(Join *j, const Py *a, const Py *b) { /* of the same type */
-  Merge m = {.like = (Py *)a};
-  Value **pa = NULL, **pb = NULL;
-  int nb = 0;
-  py_flatten(j->fr, a, &pa, &m.n);
-  py_flatten(j->fr, b, &pb, &nb);
-  m.parts = pa;
-  m.index = NEW_N(j->fr->cx->arena, int, m.n + 1);
-  for (int i = 0; i < m.n; i++) m.index[i] = join_value(j, pa[i], pb[i]);
-  return m;
-}
-
-static Py *join_result(Front *fr, const Merge *m, const Op *op) {
-  Value **values = NEW_N(fr->cx->arena, Value *, m->n + 1);
-  for (int i = 0; i < m->n; i++) values[i] = m->index[i] < 0 ? m->parts[i] : op->out[m->index[i]];
-  int used = 0;
-  return py_unflatten(fr, m->like, values, &used);
-}
-
-static Op *join_build(Join *j, Value *cond, const Span *span) {
-  Front *fr = j->fr;
-  Builder outer = fr->b;
-  fr->b.span = span;
-  fr->b.block = j->a;
-  fr->b.before = NULL;
-  build_yield(&fr->b, j->from_a.n, j->from_a.at);
-  fr->b.block = j->b;
-  build_yield(&fr->b, j->from_b.n, j->from_b.at);
-  fr->b = outer;
-  fr->b.span = span;
-  Op *op = build_op(&fr->b, OP_IF, 1, &cond, j->types.n, j->types.at);
-  op->body[0] = j->a;
-  op->body[1] = j->b;
-  j->a->parent = j->b->parent = op;
-  return op;
-}
+#include "front/kernel/join.h"
 
 static Value *zero_of(Front *fr, const Type *t) {
   if (!t->ptr) return build_int(&fr->b, t, 0);
@@ -398,17 +333,6 @@ bool contains_return(const Node *n) {
   return found;
 }
 
-int constexpr_condition(Front *fr, Span at, Py *cond) {
-  if (cond->kind == PY_BOOL || cond->kind == PY_INT) return cond->i != 0;
-  if (cond->kind == PY_NONE) return 0;
-  const char *hint = cond->kind == PY_STR ? "compare it: `if NAME == \"...\"` or `if NAME != \"\"`"
-                     : cond->kind == PY_BLOCK_PTR || cond->kind == PY_DESC ? "write `is not None`"
-                                                                           : "compare it, or test `is not None`";
-  fail_hint(fr->cx, at, hint,
-            "`if` conditionals can only accept values of type {bool, int, NoneType}, not objects of type %s: %s",
-            py_kind_name(cond), py_describe(fr, cond));
-}
-
 static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
   Core *core = core_of(fr);
   Frame *f = core->frame;
@@ -423,12 +347,12 @@ static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
   /* each branch begins with those, and what follows has those of one that gets there */
   const OpenRegion *regions = core->regions;
   Branch a = begin_branch(fr, &before);
-  a.flow = core_exec(fr, &n->If.body, 0, body_tail);
+  a.flow = core_of(fr)->exec(fr, &n->If.body, 0, body_tail);
   a.scope = f->scope;
   const OpenRegion *regions_a = core->regions;
   core->regions = regions;
   Branch b = begin_branch(fr, &before);
-  b.flow = core_exec(fr, &n->If.orelse, 0, body_tail);
+  b.flow = core_of(fr)->exec(fr, &n->If.orelse, 0, body_tail);
   b.scope = f->scope;
   if (a.flow.kind != FLOW_RETURNS) core->regions = regions_a;
   bool ra = a.flow.kind == FLOW_RETURNS, rb = b.flow.kind == FLOW_RETURNS;
@@ -465,37 +389,5 @@ Flow core_if(Front *fr, Node *n, Rest *rest, bool tail) {
   Span at = core_span(fr, n->If.test);
   if (cond->kind == PY_TENSOR && !cond->is_constexpr) return runtime_if(fr, n, sem_condition(fr, at, cond), rest, tail);
   bool yes = constexpr_condition(fr, at, cond);
-  return core_guard(fr, core_exec(fr, yes ? &n->If.body : &n->If.orelse, 0, tail && rest->empty), rest, tail);
-}
-
-Py *core_ternary(Front *fr, Node *n) {
-  Py *cond = core_eval(fr, n->IfExp.test);
-  core_at(fr, n);
-  if (cond->kind != PY_TENSOR || cond->is_constexpr)
-    return core_eval(fr, constexpr_condition(fr, core_span(fr, n->IfExp.test), cond) ? n->IfExp.body : n->IfExp.orelse);
-  Value *c = sem_condition(fr, core_span(fr, n->IfExp.test), cond);
-  const Span *span = fr->b.span;
-  Builder outer = fr->b;
-  Py *side[2];
-  Join j = {.fr = fr, .a = block_create(fr->func, NULL), .b = block_create(fr->func, NULL)};
-  for (int i = 0; i < 2; i++) {
-    fr->b.block = i ? j.b : j.a;
-    fr->b.before = NULL;
-    side[i] = core_eval(fr, i ? n->IfExp.orelse : n->IfExp.body);
-    core_at(fr, n);
-    if (side[i]->kind == PY_TUPLE)
-      fail_hint(fr->cx, core_span(fr, n), "choose each element",
-                "cannot convert %s to tensor: a run-time condition chooses between tensors and numbers only",
-                py_describe(fr, side[i]));
-    side[i] = front_demote(fr, core_span(fr, n), side[i]);
-  }
-  fr->b = outer;
-  if (!py_same_type(side[0], side[1]))
-    fail_hint(fr->cx, core_span(fr, n),
-              "both sides must have one type; write the constant with the type's kind (1.0, not 1) or cast",
-              "Ternary expression with dynamic condition has inconsistent types %s and %s", py_describe(fr, side[0]),
-              py_describe(fr, side[1]));
-  Merge m = join_py(&j, side[0], side[1]);
-  Op *op = join_build(&j, c, span);
-  return join_result(fr, &m, op);
+  return core_guard(fr, core_of(fr)->exec(fr, yes ? &n->If.body : &n->If.orelse, 0, tail && rest->empty), rest, tail);
 }

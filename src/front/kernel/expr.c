@@ -1,17 +1,8 @@
 /* Expressions of a kernel's body. An operand that is a run-time tensor goes to semantic.c; everything else is Python
  * now. */
-#include "front/core.h"
+#include "front/kernel/join.h"
 
 /* Begins as Triton's message does, as all messages do that Triton has words for. */
-NORETURN void core_unsupported(Front *fr, const Node *n, const char *what, const char *hint) {
-  const char *text = arena_printf(fr->cx->arena, "unsupported AST node type: %s: %s cannot be used in a kernel",
-                                  node_name(n->kind), what);
-  if (hint) fail_hint(fr->cx, core_span(fr, n), hint, "%s", text);
-  fail(fr->cx, core_span(fr, n), "%s", text);
-}
-
-/* ---- names ------------------------------------------------------------------------------------------------------- */
-
 static void check_global(Front *fr, Span at, const char *name, const Py *v) {
   Context *cx = fr->cx;
   switch (v->kind) {
@@ -91,6 +82,12 @@ void core_check_annotation(Front *fr, Node *n) {
   if (v || builtin_python(fr, name, false)) return;
   fail_hint(fr->cx, core_span(fr, n), "Triton evaluates annotations: write a string, or leave it out",
             "%s is not defined", name);
+}
+
+void core_check_annotations(Front *fr, const Function *fn) {
+  const NodeList *args = &fn->def->FunctionDef.args->arguments.args;
+  for (int i = 0; i < args->n; i++)
+    if (args->at[i]->arg.annotation) core_check_annotation(fr, args->at[i]->arg.annotation);
 }
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
@@ -468,6 +465,49 @@ static Py *eval_walrus(Front *fr, Node *n) {
   return core_lookup(fr, n->NamedExpr.target);
 }
 
+int constexpr_condition(Front *fr, Span at, Py *cond) {
+  if (cond->kind == PY_BOOL || cond->kind == PY_INT) return cond->i != 0;
+  if (cond->kind == PY_NONE) return 0;
+  const char *hint = cond->kind == PY_STR ? "compare it: `if NAME == \"...\"` or `if NAME != \"\"`"
+                     : cond->kind == PY_BLOCK_PTR || cond->kind == PY_DESC ? "write `is not None`"
+                                                                           : "compare it, or test `is not None`";
+  fail_hint(fr->cx, at, hint,
+            "`if` conditionals can only accept values of type {bool, int, NoneType}, not objects of type %s: %s",
+            py_kind_name(cond), py_describe(fr, cond));
+}
+
+static Py *eval_ternary(Front *fr, Node *n) {
+  Py *cond = core_eval(fr, n->IfExp.test);
+  core_at(fr, n);
+  if (cond->kind != PY_TENSOR || cond->is_constexpr)
+    return core_eval(fr, constexpr_condition(fr, core_span(fr, n->IfExp.test), cond) ? n->IfExp.body : n->IfExp.orelse);
+  Value *c = sem_condition(fr, core_span(fr, n->IfExp.test), cond);
+  const Span *span = fr->b.span;
+  Builder outer = fr->b;
+  Py *side[2];
+  Join j = {.fr = fr, .a = block_create(fr->func, NULL), .b = block_create(fr->func, NULL)};
+  for (int i = 0; i < 2; i++) {
+    fr->b.block = i ? j.b : j.a;
+    fr->b.before = NULL;
+    side[i] = core_eval(fr, i ? n->IfExp.orelse : n->IfExp.body);
+    core_at(fr, n);
+    if (side[i]->kind == PY_TUPLE)
+      fail_hint(fr->cx, core_span(fr, n), "choose each element",
+                "cannot convert %s to tensor: a run-time condition chooses between tensors and numbers only",
+                py_describe(fr, side[i]));
+    side[i] = front_demote(fr, core_span(fr, n), side[i]);
+  }
+  fr->b = outer;
+  if (!py_same_type(side[0], side[1]))
+    fail_hint(fr->cx, core_span(fr, n),
+              "both sides must have one type; write the constant with the type's kind (1.0, not 1) or cast",
+              "Ternary expression with dynamic condition has inconsistent types %s and %s", py_describe(fr, side[0]),
+              py_describe(fr, side[1]));
+  Merge m = join_py(&j, side[0], side[1]);
+  Op *op = join_build(&j, c, span);
+  return join_result(fr, &m, op);
+}
+
 Py *core_eval(Front *fr, Node *n) {
   stack_guard();
   context_step(fr->cx, 1);
@@ -493,7 +533,7 @@ Py *core_eval(Front *fr, Node *n) {
     case NODE_SLICE: return eval_slice(fr, n);
     case NODE_TUPLE:
     case NODE_LIST: return eval_display(fr, n);
-    case NODE_IF_EXP: return core_ternary(fr, n);
+    case NODE_IF_EXP: return eval_ternary(fr, n);
     case NODE_NAMED_EXPR: return eval_walrus(fr, n);
     case NODE_JOINED_STR: return eval_f_string(fr, n);
     case NODE_LIST_COMP: return eval_comprehension(fr, n);

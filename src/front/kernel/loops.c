@@ -272,7 +272,7 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   Scope inside = scope_copy(fr, &f->scope);
   scope_set(fr, iv_name, py_tensor(fr, iv), n->For.target);
   f->loop_depth++;
-  core_exec(fr, &n->For.body, 0, false);
+  core_of(fr)->exec(fr, &n->For.body, 0, false);
   f->loop_depth--;
   int count, n_yields;
   Value **inits = flat_inits(fr, &carried, &count), **yields = end_of_body(fr, n, &carried, &inside, &n_yields);
@@ -320,7 +320,7 @@ static Flow run_turns(Front *fr, Rest *rest, bool tail) {
     PyInt next = i + t->step;
     bool last = t->step > 0 ? next >= t->stop : next <= t->stop;
     scope_set(fr, n->For.target->Name.id, py_int(fr, i), n->For.target);
-    Flow flow = core_exec(fr, &n->For.body, 0, tail && last && t->after->empty && !n->For.orelse.n);
+    Flow flow = core_of(fr)->exec(fr, &n->For.body, 0, tail && last && t->after->empty && !n->For.orelse.n);
     if (flow.kind == FLOW_FALLS) continue;
     Turns more = *t;
     more.at = next;
@@ -328,7 +328,7 @@ static Flow run_turns(Front *fr, Rest *rest, bool tail) {
     return core_guard(fr, flow, &more.rest, tail);
   }
   if (n->For.orelse.n) {
-    Flow flow = core_exec(fr, &n->For.orelse, 0, tail && t->after->empty);
+    Flow flow = core_of(fr)->exec(fr, &n->For.orelse, 0, tail && t->after->empty);
     if (flow.kind != FLOW_FALLS) return core_guard(fr, flow, t->after, tail);
   }
   if (t->after->empty) return (Flow){.kind = FLOW_FALLS};
@@ -411,7 +411,7 @@ void core_while(Front *fr, Node *n) {
   bind_arguments(fr, &carried, body, 0, true);
   Scope inside = scope_copy(fr, &f->scope);
   f->loop_depth++;
-  core_exec(fr, &n->While.body, 0, false);
+  core_of(fr)->exec(fr, &n->While.body, 0, false);
   f->loop_depth--;
   int count, n_yields;
   Value **inits = flat_inits(fr, &carried, &count), **yields = end_of_body(fr, n, &carried, &inside, &n_yields);

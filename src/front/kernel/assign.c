@@ -1,0 +1,79 @@
+/* Assignments in a kernel's body: names, tuples of them, and constants that `x: tl.constexpr` declares. */
+#include "front/core.h"
+
+bool core_is_constexpr_annotation(Front *fr, Node *annotation) {
+  const char *name = namespace_dotted(fr, core_of(fr)->frame->ns, annotation);
+  size_t n = name ? strlen(name) : 0;
+  return n >= 9 && !strcmp(name + n - 9, "constexpr");
+}
+
+void core_declare_constexpr(Front *fr, Node *target, Py *value, const Node *where) {
+  Frame *f = core_of(fr)->frame;
+  const char *name = target->Name.id;
+  Binding *old = scope_find(&f->scope, name);
+  if (old && old->value) {
+    bool again = old->is_declared && old->where == where;
+    fail_hint(fr->cx, core_span(fr, target),
+              again ? "the body of a tl.static_range runs once for each value: write the constant where it is used"
+                    : "give the constant a name of its own",
+              "%s is already defined. constexpr cannot be reassigned", name);
+  }
+  if (value->kind == PY_TENSOR) { /* Triton wraps it, and lets the library and plain assignments unwrap it */
+    value = arena_copy(fr->cx->arena, value, sizeof *value);
+    value->is_constexpr = true;
+  }
+  scope_set(fr, name, value, where);
+  scope_find(&f->scope, name)->is_declared = true;
+}
+
+static bool take_pending(Frame *f, const char *name) {
+  for (int i = 0; i < f->pending.n; i++)
+    if (f->pending.at[i] == name) {
+      f->pending.at[i] = f->pending.at[--f->pending.n];
+      return true;
+    }
+  return false;
+}
+
+/* A plain assignment makes tensors of numbers; of these it cannot. */
+static void check_assigned(Front *fr, Span at, const Py *value) {
+  stack_guard();
+  if (value->kind == PY_TUPLE)
+    for (int i = 0; i < value->tuple.n; i++) check_assigned(fr, at, value->tuple.at[i]);
+  if (value->kind != PY_STR && value->kind != PY_LIBRARY && value->kind != PY_MODULE &&
+      !(value->kind == PY_RANGE && !value->range.is_tl) && value->kind != PY_DICT)
+    return;
+  fail_hint(fr->cx, at, "annotate the variable: `x: tl.constexpr = ...`", "cannot convert %s of type %s to tensor",
+            py_describe(fr, value), py_kind_name(value));
+}
+
+void core_assign(Front *fr, Node *target, Py *value) {
+  stack_guard();
+  Context *cx = fr->cx;
+  Span at = core_span(fr, target);
+  switch (target->kind) {
+    case NODE_NAME: {
+      Frame *f = core_of(fr)->frame;
+      if (f->pending.n && take_pending(f, target->Name.id)) core_declare_constexpr(fr, target, value, target);
+      else {
+        check_assigned(fr, at, value);
+        scope_set(fr, target->Name.id, front_demote(fr, at, value), target);
+      }
+      return;
+    }
+    case NODE_LIST: fail_hint(cx, at, "write the names without brackets", "values cannot be unpacked into a list");
+    case NODE_TUPLE: {
+      int n = target->Tuple.elts.n;
+      if (value->kind != PY_TUPLE) fail(cx, at, "%s cannot be unpacked into %d names", py_describe(fr, value), n);
+      if (value->tuple.n < n) fail(cx, at, "%d values cannot be unpacked into %d names", value->tuple.n, n);
+      for (int i = 0; i < n; i++) core_assign(fr, target->Tuple.elts.at[i], value->tuple.at[i]);
+      return;
+    }
+    case NODE_STARRED: core_unsupported(fr, target, "a starred target", "slice the tuple instead");
+    case NODE_SUBSCRIPT:
+      fail_hint(cx, at, "tensors are values; use tl.where to build a changed one, or tl.store to write to memory",
+                "__setitem__ is not supported in triton: an item cannot be assigned");
+    case NODE_ATTRIBUTE: fail(cx, at, "Attribute assignment is not supported in triton");
+    default: fail(cx, at, "this cannot be assigned to");
+  }
+}
