@@ -203,6 +203,7 @@ StackBounds stack_bounds_exchange(
 void diag_print(Buf *out, const Diag *d, bool color);
 void diags_print(Buf *out, const Context *cx, bool color);
 
+bool text_ends_with(const char *s, const char *end);
 /* The name in `names` (NULL-terminated) nearest to `name` by edit distance, or NULL when none is near. */
 const char *nearest_name(const char *name, const char *const *names);
 

@@ -110,3 +110,8 @@ void buf_double(Buf *b, double v) {
     else buf_putc(b, '0');
   }
 }
+
+bool text_ends_with(const char *s, const char *end) {
+  size_t n = strlen(s), m = strlen(end);
+  return n >= m && !strcmp(s + n - m, end);
+}

@@ -1,14 +1,16 @@
 /* front/core.h: what the files of the front end's core share and the library side does not need.
  *
  *   python/    Python evaluated now: pyvalue.c values (value.h), pyops.c operators, pyformat.c format
- *              specifications, pymethod.c methods of str, list, dict; hostexpr.c, hoststmt.c, class.c, hostlib.c host
- * code; module.c files and their names, evaluated on demand, imports.c which file an import names, kernels.c jit
- * functions, their decorators and parameters library/   tl.* and its like: semantic.c Triton's operators on tensors,
- * builtins.c the tables of lib_*.c tuning/    autotune.c, tuning.c configurations kernel/    kernel.c one compilation,
- * calls inlined; specialize.c arguments; stmt.c, branches.c, loops.c, expr.c a kernel's body; key_dependences.c what
+ *              specifications, pymethod.c methods of str, list, dict; module.c files and their names, evaluated on
+ *              demand; hostexpr.c, hoststmt.c, class.c, function.c, hostlib.c host code; imports.c which file an import
+ *              names, kernels.c jit functions and their parameters, load.c a project's first file
+ *   library/   tl.* and its like: semantic.c Triton's operators on tensors, builtins.c the tables of lib_*.c
+ *   tuning/    autotune.c, tuning.c configurations
+ *   kernel/    a kernel's body: scope.c names, assign.c, call.c, expr.c, join.c, branches.c, loops.c, regions.c,
+ * stmt.c, inline.c calls of jit functions; specialize.c arguments; kernel.c one compilation; key_dependences.c what
  * decorators look at
  *
- * A part knows those above it in this list; what it asks of those below stands in front_hooks.
+ * A part knows those above it in this list; what it asks of those below stands in front_hooks (kernel/hooks.c).
  *
  * Host evaluation never fails: what it cannot know is a PY_UNKNOWN that says why, and the kernel that needs it
  * complains. */
@@ -95,7 +97,6 @@ struct Project {
   VEC(int) zeroed; /* parameters on whose arrays a hook called zero_() */
 };
 
-const char *module_path(const Module *m);
 /* The value of a name of a namespace, without looking further out; NULL when it does not have it. */
 Py *namespace_get(Front *fr, Namespace *ns, const char *name);
 /* The same, looking outwards to the file's globals. */
@@ -110,9 +111,9 @@ Module *module_load(Project *p, const char *path, const char *name);
 /* What `import a.b` of a file names: a PY_LIBRARY, PY_MODULE or PY_UNKNOWN. */
 Py *import_module(Front *fr, Module *from, const char *dotted, int level);
 Py *import_name(Front *fr, Module *from, Py *module, const char *dotted, const char *name);
-Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure);
+Module *module_from_source(Project *p, Source *src, const char *path, const char *name);
 
-/* ---- kernels.c --------------------------------------------------------------------------------------------------- */
+/* ---- function.c, kernels.c --------------------------------------------------------------------------------------------------- */
 
 struct Kernel {
   Module *module;
@@ -140,6 +141,8 @@ typedef enum {
   DECO_AGGREGATE
 } DecoratorKind;
 DecoratorKind decorator_kind(Front *fr, Namespace *ns, const Node *decorator);
+const Node *decorator_keyword(const Node *decorator, const char *name); /* NULL: not given */
+Py *function_value(Front *fr, Node *def, Namespace *around, Map *closure);
 void kernels_find(Front *fr, Module *m);
 Kernel *kernel_of(Front *fr, Function *fn);
 void kernel_prepare(Front *fr, Kernel *k);

@@ -200,6 +200,7 @@ Py *front_call_prelude(Front *fr, const char *name, Span at, int n, Py *const *a
 
 /* What Python's values and the library ask of the parts above them; kernel/hooks.c fills it. python/ knows neither the
  * library nor a kernel's body, library/ knows no kernel's body. */
+struct HostScope;
 typedef struct FrontHooks {
   /* for python/: library/builtins.c */
   Py *(*library_lookup)(Front *fr, const char *library, const char *attr);
@@ -213,6 +214,16 @@ typedef struct FrontHooks {
   Py *(*call_values)(Front *fr, Py *callee, Span at, int n, Py *const *args);
   Py *(*call_prelude)(Front *fr, const char *name, Span at, int n, Py *const *args);
   const Builtin *regions_table;
+  /* for python/module.c, which asks for a name's value when somebody asks it for the name, and for values that hold
+   * functions: python/hostexpr.c, hoststmt.c, function.c, class.c, imports.c */
+  Py *(*host_eval_in)(Front *fr, Namespace *ns, Node *n);
+  Py *(*host_eval_at)(Front *fr, Namespace *ns, Node *n, int line);
+  void (*host_exec)(Front *fr, struct HostScope *sc, Node *stmt);
+  Py *(*host_call)(Front *fr, Py *callee, const Call *call);
+  Py *(*function_value)(Front *fr, Node *def, Namespace *around, Map *closure);
+  Py *(*class_value)(Front *fr, Node *def, Namespace *around);
+  Py *(*import_module)(Front *fr, Module *from, const char *dotted, int level);
+  Py *(*import_name)(Front *fr, Module *from, Py *module, const char *dotted, const char *name);
 } FrontHooks;
 extern const FrontHooks front_hooks;
 

@@ -12,4 +12,12 @@ const FrontHooks front_hooks = {
     .call_values = front_call_values,
     .call_prelude = front_call_prelude,
     .regions_table = regions_table,
+    .host_eval_in = host_eval_in,
+    .host_eval_at = host_eval_at,
+    .host_exec = host_exec,
+    .host_call = host_call,
+    .function_value = function_value,
+    .class_value = class_value,
+    .import_module = import_module,
+    .import_name = import_name,
 };

@@ -102,7 +102,7 @@ Py *class_bind(Front *fr, PyClass *cls, const Call *call, const char **why) {
   if (init && init->kind == PY_FUNCTION && !cls->is_namedtuple) {
     Py *o = py_object(fr, cls, cls->name);
     if (init->fn->kind == FN_JIT && fr->core) front_hooks.call_function(fr, init->fn, o, call);
-    else host_call(fr, py_method_of(fr, o, "__init__", init->fn), call);
+    else front_hooks.host_call(fr, py_method_of(fr, o, "__init__", init->fn), call);
     return o;
   }
   Py **values = NEW_N(a, Py *, cls->field_count + 1);

@@ -5,8 +5,6 @@
  * nothing here fails. A budget of steps for a whole file keeps endless loops out. */
 #include "front/core.h"
 
-bool host_step(Front *fr) { return --front_project(fr)->steps > 0; }
-
 static Py *lookup(Front *fr, HostScope *sc, const char *name) {
   for (HostScope *s = sc; s; s = s->up) {
     Py *v = map_get(s->names, name);
@@ -16,20 +14,6 @@ static Py *lookup(Front *fr, HostScope *sc, const char *name) {
   if (!v && host_python(name)) v = py_unknown(fr, "python.%s", name);
   if (!v) v = front_hooks.python_name(fr, name, true);
   return v ? v : py_unknown(fr, "'%s'", name);
-}
-
-Py *host_binary(Front *fr, PyOp op, Py *a, Py *b) {
-  if (a->kind == PY_UNKNOWN) return a;
-  if (b->kind == PY_UNKNOWN) return b;
-  const char *why = NULL;
-  Py *v = py_binary(fr, op, a, b, &why);
-  return v ? v : py_unknown(fr, "%s", why);
-}
-
-Py *host_iterate(Front *fr, Py *x) {
-  if (x->kind == PY_UNKNOWN) return x;
-  Py *items = py_items(fr, x);
-  return items ? items : py_unknown(fr, "%s, which cannot be iterated", py_describe(fr, x));
 }
 
 Py *host_attribute(Front *fr, Py *x, const char *attr) {
@@ -47,6 +31,48 @@ Py *host_attribute(Front *fr, Py *x, const char *attr) {
   }
   Py *v = front_hooks.attribute(fr, (Span){0}, x, intern_z(fr->cx, attr));
   return v ? v : py_unknown(fr, "%s.%s", py_describe(fr, x), attr);
+}
+
+/* ---- assignments -------------------------------------------------------------------------------------------------- */
+
+void host_assign(Front *fr, HostScope *sc, Node *target, Py *value) {
+  stack_guard();
+  switch (target->kind) {
+    case NODE_NAME: map_put(sc->names, target->Name.id, value); break;
+    case NODE_TUPLE:
+    case NODE_LIST: {
+      Py *items = host_iterate(fr, value);
+      int n = target->Tuple.elts.n, star = -1, have = items->kind == PY_TUPLE ? items->tuple.n : 0;
+      for (int i = 0; i < n; i++)
+        if (target->Tuple.elts.at[i]->kind == NODE_STARRED) star = i;
+      for (int i = 0; i < n; i++) {
+        Node *t = target->Tuple.elts.at[i];
+        Py *part;
+        if (items->kind != PY_TUPLE || have < (star < 0 ? n : n - 1))
+          part = py_unknown(fr, "part of %s", py_describe(fr, value));
+        else if (i == star) part = py_list(fr, have - (n - 1), items->tuple.at + i);
+        else part = items->tuple.at[star >= 0 && i > star ? i + have - n : i];
+        host_assign(fr, sc, t->kind == NODE_STARRED ? t->Starred.value : t, part);
+      }
+      break;
+    }
+    case NODE_SUBSCRIPT: {
+      Py *x = host_eval(fr, sc, target->Subscript.value), *index = host_eval(fr, sc, target->Subscript.slice);
+      if (py_contains(value, x)) break;
+      if (x->kind == PY_DICT && index->kind != PY_UNKNOWN) py_dict_put(fr, x, index, value);
+      if (x->kind == PY_TUPLE && x->tuple.is_list && index->kind == PY_INT) {
+        PyInt i = index->i < 0 ? index->i + x->tuple.n : index->i;
+        if (i >= 0 && i < x->tuple.n) x->tuple.at[i] = value;
+      }
+      break;
+    }
+    case NODE_ATTRIBUTE: {
+      Py *x = host_eval(fr, sc, target->Attribute.value);
+      if (x->kind == PY_OBJECT && !py_contains(value, x)) map_put(x->object.fields, target->Attribute.attr, value);
+      break;
+    }
+    default: break;
+  }
 }
 
 /* ---- comprehensions ---------------------------------------------------------------------------------------------- */
@@ -174,7 +200,7 @@ static Py *call(Front *fr, HostScope *sc, Node *n) {
   c.kw_values = args.at + c.n;
   c.arg_spans = NEW_N(a, Span, args.n + 1);
   for (int i = 0; i < args.n; i++) c.arg_spans[i] = n->span;
-  return host_call(fr, callee, &c);
+  return front_hooks.host_call(fr, callee, &c);
 }
 
 static Py *display(Front *fr, HostScope *sc, const NodeList *elts, bool is_list) {

@@ -76,7 +76,7 @@ static Py *keyword(const Call *c, const char *name) {
 
 static Py *call_one(Front *fr, Py *fn, const Call *c, Py *x) {
   Call call = {.span = c->span, .arg_spans = NEW_N(fr->cx->arena, Span, 2), .n = 1, .args = &x};
-  return host_call(fr, fn, &call);
+  return front_hooks.host_call(fr, fn, &call);
 }
 
 static Py *product(Front *fr, const Call *c) {
@@ -177,11 +177,6 @@ static Py *type_info(Front *fr, const Py *dtype, bool is_int) {
   map_put(o->object.fields, "tiny", py_float(fr, tiny));
   map_put(o->object.fields, "smallest_normal", py_float(fr, tiny));
   return o;
-}
-
-static bool ends_with(const char *s, const char *end) {
-  size_t n = strlen(s), m = strlen(end);
-  return n >= m && !strcmp(s + n - m, end);
 }
 
 static Py *sequence(Front *fr, const char *name, const Call *c) { /* sorted, map, filter, set: eager here */
@@ -308,7 +303,7 @@ static Py *call_reduce(const HostCall *h) {
   for (; i < items->tuple.n; i++) {
     Py *args[] = {v, items->tuple.at[i]};
     Call call = {.span = c->span, .arg_spans = NEW_N(h->fr->cx->arena, Span, 3), .n = 2, .args = args};
-    v = host_call(h->fr, h->first, &call);
+    v = front_hooks.host_call(h->fr, h->first, &call);
   }
   return v;
 }
@@ -384,7 +379,7 @@ static const struct HostRow {
 static bool names_path(const struct HostRow *r, const char *path) {
   switch (r->part) {
     case START: return !strncmp(path, r->name, strlen(r->name));
-    case END: return strncmp(path, "python.", 7) && ends_with(path, r->name);
+    case END: return strncmp(path, "python.", 7) && text_ends_with(path, r->name);
     default: return !strcmp(path, r->name);
   }
 }

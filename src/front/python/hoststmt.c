@@ -6,46 +6,6 @@ typedef enum { NEXT, RETURN, BREAK, CONTINUE, RAISE, GIVE_UP } How;
 
 static How exec_list(Front *fr, HostScope *sc, const NodeList *list, Py **result);
 
-void host_assign(Front *fr, HostScope *sc, Node *target, Py *value) {
-  stack_guard();
-  switch (target->kind) {
-    case NODE_NAME: map_put(sc->names, target->Name.id, value); break;
-    case NODE_TUPLE:
-    case NODE_LIST: {
-      Py *items = host_iterate(fr, value);
-      int n = target->Tuple.elts.n, star = -1, have = items->kind == PY_TUPLE ? items->tuple.n : 0;
-      for (int i = 0; i < n; i++)
-        if (target->Tuple.elts.at[i]->kind == NODE_STARRED) star = i;
-      for (int i = 0; i < n; i++) {
-        Node *t = target->Tuple.elts.at[i];
-        Py *part;
-        if (items->kind != PY_TUPLE || have < (star < 0 ? n : n - 1))
-          part = py_unknown(fr, "part of %s", py_describe(fr, value));
-        else if (i == star) part = py_list(fr, have - (n - 1), items->tuple.at + i);
-        else part = items->tuple.at[star >= 0 && i > star ? i + have - n : i];
-        host_assign(fr, sc, t->kind == NODE_STARRED ? t->Starred.value : t, part);
-      }
-      break;
-    }
-    case NODE_SUBSCRIPT: {
-      Py *x = host_eval(fr, sc, target->Subscript.value), *index = host_eval(fr, sc, target->Subscript.slice);
-      if (py_contains(value, x)) break;
-      if (x->kind == PY_DICT && index->kind != PY_UNKNOWN) py_dict_put(fr, x, index, value);
-      if (x->kind == PY_TUPLE && x->tuple.is_list && index->kind == PY_INT) {
-        PyInt i = index->i < 0 ? index->i + x->tuple.n : index->i;
-        if (i >= 0 && i < x->tuple.n) x->tuple.at[i] = value;
-      }
-      break;
-    }
-    case NODE_ATTRIBUTE: {
-      Py *x = host_eval(fr, sc, target->Attribute.value);
-      if (x->kind == PY_OBJECT && !py_contains(value, x)) map_put(x->object.fields, target->Attribute.attr, value);
-      break;
-    }
-    default: break;
-  }
-}
-
 static How exec_loop(Front *fr, HostScope *sc, Node *n, Py **result) {
   bool is_for = n->kind == NODE_FOR;
   Py *items = is_for ? host_iterate(fr, host_eval(fr, sc, n->For.iter)) : NULL;

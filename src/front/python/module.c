@@ -15,8 +15,6 @@
  * machinery serves functions around a kernel (their parameters are known if they have defaults) and class bodies. */
 #include "front/core.h"
 
-#include <errno.h>
-
 /* If: 0 body, 1 else; Try: 0 body, 1 handlers */
 typedef struct Guard {
   Node *stmt;
@@ -53,7 +51,6 @@ struct Namespace {
   Map *values;      /* statement -> Py of its right side */
 };
 
-const char *module_path(const Module *m) { return m->path; }
 Module *namespace_module(const Namespace *ns) { return ns->module; }
 
 /* ---- collecting -------------------------------------------------------------------------------------------------- */
@@ -231,14 +228,14 @@ static Py *import_of(Front *fr, Namespace *ns, const Def *d) {
   if (d->kind == DEF_IMPORT) {
     const char *dotted = d->alias->alias.name;
     if (!d->alias->alias.asname && strchr(dotted, '.')) { /* import a.b binds a */
-      Py *whole = import_module(fr, m, dotted, 0);
+      Py *whole = front_hooks.import_module(fr, m, dotted, 0);
       if (whole->kind == PY_UNKNOWN) return whole;
-      return import_module(fr, m, intern(m->cx, dotted, strcspn(dotted, ".")), 0);
+      return front_hooks.import_module(fr, m, intern(m->cx, dotted, strcspn(dotted, ".")), 0);
     }
-    return import_module(fr, m, dotted, 0);
+    return front_hooks.import_module(fr, m, dotted, 0);
   }
-  Py *from = import_module(fr, m, d->stmt->ImportFrom.module, d->stmt->ImportFrom.level);
-  return import_name(fr, m, from, d->stmt->ImportFrom.module, d->alias->alias.name);
+  Py *from = front_hooks.import_module(fr, m, d->stmt->ImportFrom.module, d->stmt->ImportFrom.level);
+  return front_hooks.import_name(fr, m, from, d->stmt->ImportFrom.module, d->alias->alias.name);
 }
 
 /* Do all imports at the top of a `try` body find what they name? */
@@ -250,7 +247,8 @@ static bool imports_found(Front *fr, Namespace *ns, const NodeList *body) {
     for (int k = 0; k < names->n; k++) {
       Def d = {.kind = s->kind == NODE_IMPORT ? DEF_IMPORT : DEF_FROM, .stmt = s, .alias = names->at[k]};
       if (!strcmp(d.alias->alias.name, "*")) {
-        if (import_module(fr, ns->module, s->ImportFrom.module, s->ImportFrom.level)->kind == PY_UNKNOWN) return false;
+        if (front_hooks.import_module(fr, ns->module, s->ImportFrom.module, s->ImportFrom.level)->kind == PY_UNKNOWN)
+          return false;
       } else {
         Py *v = import_of(fr, ns, &d);
         if (v->kind == PY_UNKNOWN && !strncmp(v->library, "module ", 7)) return false;
@@ -266,7 +264,8 @@ static bool branch_counts(Front *fr, Namespace *ns, const Guard *g) {
     map_put(ns->tests, g->stmt, (void *)2); /* while it is being evaluated: as if it were true */
     bool yes;
     /* unknown counts as true */
-    if (g->stmt->kind == NODE_IF) yes = py_truth_known(host_eval_at(fr, ns, g->stmt->If.test, g->stmt->span.line)) != 0;
+    if (g->stmt->kind == NODE_IF)
+      yes = py_truth_known(front_hooks.host_eval_at(fr, ns, g->stmt->If.test, g->stmt->span.line)) != 0;
     else yes = imports_found(fr, ns, &g->stmt->Try.body);
     memo = yes ? (void *)2 : (void *)1;
     map_put(ns->tests, g->stmt, memo);
@@ -326,25 +325,25 @@ static Py *evaluate(Front *fr, Namespace *ns, Entry *e, int index) {
   e->current = NULL;
   Py *v = NULL;
   switch (d->kind) {
-    case DEF_FUNCTION: v = function_value(fr, d->stmt, ns, NULL); break;
-    case DEF_CLASS: v = class_value(fr, d->stmt, ns); break;
+    case DEF_FUNCTION: v = front_hooks.function_value(fr, d->stmt, ns, NULL); break;
+    case DEF_CLASS: v = front_hooks.class_value(fr, d->stmt, ns); break;
     case DEF_IMPORT:
     case DEF_FROM: v = import_of(fr, ns, d); break;
     case DEF_PARAM:
-      v = d->stmt ? host_eval_in(fr, ns->parent ? ns->parent : ns, d->stmt)
+      v = d->stmt ? front_hooks.host_eval_in(fr, ns->parent ? ns->parent : ns, d->stmt)
                   : py_unknown(fr, "the argument '%s'", e->name);
       break;
     case DEF_AUG: {
       Py *old = before(fr, ns, e, index);
       v = host_binary(fr, d->stmt->AugAssign.op, old ? old : py_unknown(fr, "'%s'", e->name),
-                      host_eval_in(fr, ns, d->stmt->AugAssign.value));
+                      front_hooks.host_eval_in(fr, ns, d->stmt->AugAssign.value));
       break;
     }
     case DEF_ASSIGN: {
       Node *s = d->stmt;
       Py *value = map_get(ns->values, s);
       if (!value) {
-        value = host_eval_in(fr, ns, s->kind == NODE_ASSIGN ? s->Assign.value : s->AnnAssign.value);
+        value = front_hooks.host_eval_in(fr, ns, s->kind == NODE_ASSIGN ? s->Assign.value : s->AnnAssign.value);
         map_put(ns->values, s, value);
       }
       if (s->kind == NODE_ASSIGN)
@@ -387,7 +386,7 @@ static Py *before(Front *fr, Namespace *ns, Entry *e, int limit) {
     e->current = value;
     d->ran = true;
     HostScope sc = {.names = map_create(fr->cx->arena, false), .ns = ns};
-    host_exec(fr, &sc, d->stmt);
+    front_hooks.host_exec(fr, &sc, d->stmt);
     Py *assigned = map_get(sc.names, e->name);
     if (assigned) value = assigned;
     for (int k = 0; k < map_count(sc.names); k++) { /* the loop's other names: their entries see it ran */
@@ -413,7 +412,8 @@ static Py *from_stars(Front *fr, Namespace *ns, const char *name) {
     Def *d = ns->stars.at[i];
     if (d->ran || !counts(fr, ns, d->guard)) continue; /* ran: being searched already, a cycle of files */
     d->ran = true;
-    Py *from = import_module(fr, ns->module, d->stmt->ImportFrom.module, d->stmt->ImportFrom.level), *v = NULL;
+    Py *from = front_hooks.import_module(fr, ns->module, d->stmt->ImportFrom.module, d->stmt->ImportFrom.level),
+       *v = NULL;
     if (from->kind == PY_MODULE) v = namespace_get(fr, from->module->globals, name);
     else if (from->kind == PY_LIBRARY) v = front_hooks.library_lookup(fr, from->library, name);
     d->ran = false;
@@ -497,7 +497,7 @@ static const char *dotted_within(Front *fr, Namespace *ns, const Node *n, int de
     Node *s = d->stmt;
     if (!s->ImportFrom.level && s->ImportFrom.module && front_hooks.library_path(fr, s->ImportFrom.module))
       return arena_printf(a, "%s.%s", s->ImportFrom.module, d->alias->alias.name);
-    Py *from = import_module(fr, ns->module, s->ImportFrom.module, s->ImportFrom.level);
+    Py *from = front_hooks.import_module(fr, ns->module, s->ImportFrom.module, s->ImportFrom.level);
     if (from->kind == PY_MODULE) {
       Node name = {.kind = NODE_NAME};
       name.Name.id = d->alias->alias.name;
@@ -518,7 +518,7 @@ const char *namespace_dotted(Front *fr, Namespace *ns, const Node *n) { return d
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static Module *module_from_source(Project *p, Source *src, const char *path, const char *name) {
+Module *module_from_source(Project *p, Source *src, const char *path, const char *name) {
   Module *m = NEW(p->cx->arena, Module);
   m->cx = p->cx;
   m->project = p;
@@ -536,36 +536,4 @@ Module *module_load(Project *p, const char *path, const char *name) {
   if (m) return m;
   Source *src = source_from_file(p->cx, path);
   return src ? module_from_source(p, src, path, name) : NULL;
-}
-
-static Project *project_create(Context *cx) {
-  Project *p = NEW(cx->arena, Project);
-  p->cx = cx;
-  p->modules = map_create(cx->arena, true);
-  p->jit_of = map_create(cx->arena, false);
-  p->fr = NEW(cx->arena, Front);
-  p->fr->cx = cx;
-  p->fr->options = NEW(cx->arena, CompileOptions);
-  p->steps = HOST_STEPS;
-  return p;
-}
-
-Project *front_project(Front *fr) { return fr->module->project; }
-
-static Module *finish(Module *m) {
-  Project *p = m->project;
-  if (!p->fr->module) p->fr->module = m;
-  kernels_find(p->fr, m);
-  return m;
-}
-
-Module *front_load_file(Context *cx, const char *path) {
-  Source *src = source_from_file(cx, path);
-  if (!src) fail(cx, (Span){0}, "cannot read %s: %s", path, file_reason(errno));
-  return finish(module_from_source(project_create(cx), src, path, "__main__"));
-}
-
-Module *front_load_text(Context *cx, const char *path_for_messages, const char *text, size_t n) {
-  Source *src = source_from_text(cx, path_for_messages, text, n);
-  return finish(module_from_source(project_create(cx), src, path_for_messages, "__main__"));
 }

@@ -16,34 +16,6 @@ static const char *explain(Front *fr, const char *format, ...) {
   return s;
 }
 
-/* ---- iteration --------------------------------------------------------------------------------------------------- */
-
-Py *py_items(Front *fr, Py *x) {
-  switch (x->kind) {
-    case PY_TUPLE: return x;
-    case PY_DICT: return py_tuple(fr, x->dict.n, x->dict.keys);
-    case PY_STR: {
-      Py *r = py_tuple(fr, 0, NULL);
-      for (size_t i = 0; i < x->str.n; i++) py_append(fr, r, py_str_n(fr, x->str.s + i, 1));
-      return r;
-    }
-    case PY_RANGE: {
-      Py *start = x->range.start, *stop = x->range.stop, *step = x->range.step;
-      if ((start && start->kind != PY_INT && start->kind != PY_BOOL) || !stop ||
-          (stop->kind != PY_INT && stop->kind != PY_BOOL) || (step && step->kind != PY_INT && step->kind != PY_BOOL))
-        return NULL;
-      PyInt a = start ? start->i : 0, b = stop->i, s = step ? step->i : 1;
-      if (s == 0) return NULL;
-      PyInt n = s > 0 ? (b - a + s - 1) / s : (a - b - s - 1) / -s;
-      if (n > 1000000) return NULL;
-      Py *r = py_tuple(fr, 0, NULL);
-      for (PyInt i = a; s > 0 ? i < b : i > b; i += s) py_append(fr, r, py_int(fr, i));
-      return r;
-    }
-    default: return NULL;
-  }
-}
-
 /* ---- methods ----------------------------------------------------------------------------------------------------- */
 
 static const char *const str_methods[] = {
@@ -423,7 +395,7 @@ static Py *list_sort(const MethodCall *m) {
     if (strcmp(c->kw_names[k], "key")) continue;
     for (int i = 0; i < n; i++) {
       Call call = {.span = c->span, .n = 1, .args = &m->self->tuple.at[i]};
-      keys->tuple.at[i] = host_call(m->fr, c->kw_values[k], &call);
+      keys->tuple.at[i] = front_hooks.host_call(m->fr, c->kw_values[k], &call);
     }
   }
   py_sort(m->fr, m->self, keys, reverse);

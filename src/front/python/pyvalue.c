@@ -430,7 +430,7 @@ void py_write(Buf *out, const Py *p, bool repr) {
       break;
     case PY_FUNCTION: buf_printf(out, "function %s", p->fn->name); break;
     case PY_BUILTIN: buf_printf(out, "%s.%s", p->builtin.b->library, p->builtin.b->name); break;
-    case PY_MODULE: buf_printf(out, "module %s", module_path(p->module)); break;
+    case PY_MODULE: buf_printf(out, "module %s", p->module->path); break;
     case PY_LIBRARY: buf_printf(out, "module %s", p->library); break;
     case PY_CLASS: buf_printf(out, "class %s", p->cls->name); break;
     case PY_OBJECT: {
@@ -592,5 +592,33 @@ bool py_same_type(const Py *a, const Py *b) {
       }
       return true;
     default: return py_equal(a, b);
+  }
+}
+
+/* ---- iteration --------------------------------------------------------------------------------------------------- */
+
+Py *py_items(Front *fr, Py *x) {
+  switch (x->kind) {
+    case PY_TUPLE: return x;
+    case PY_DICT: return py_tuple(fr, x->dict.n, x->dict.keys);
+    case PY_STR: {
+      Py *r = py_tuple(fr, 0, NULL);
+      for (size_t i = 0; i < x->str.n; i++) py_append(fr, r, py_str_n(fr, x->str.s + i, 1));
+      return r;
+    }
+    case PY_RANGE: {
+      Py *start = x->range.start, *stop = x->range.stop, *step = x->range.step;
+      if ((start && start->kind != PY_INT && start->kind != PY_BOOL) || !stop ||
+          (stop->kind != PY_INT && stop->kind != PY_BOOL) || (step && step->kind != PY_INT && step->kind != PY_BOOL))
+        return NULL;
+      PyInt a = start ? start->i : 0, b = stop->i, s = step ? step->i : 1;
+      if (s == 0) return NULL;
+      PyInt n = s > 0 ? (b - a + s - 1) / s : (a - b - s - 1) / -s;
+      if (n > 1000000) return NULL;
+      Py *r = py_tuple(fr, 0, NULL);
+      for (PyInt i = a; s > 0 ? i < b : i > b; i += s) py_append(fr, r, py_int(fr, i));
+      return r;
+    }
+    default: return NULL;
   }
 }

@@ -220,11 +220,7 @@ bool trace_rewind(TraceReader *r) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *s, const char *end) {
-  size_t n = strlen(s), m = strlen(end);
-  return n > m && !strcmp(s + n - m, end);
-}
-static int is_trace(const struct dirent *d) { return ends_with(d->d_name, ".trace"); }
+static int is_trace(const struct dirent *d) { return text_ends_with(d->d_name, ".trace"); }
 
 /* Whether the process of a file that can be read closed it. */
 static bool closed(FILE *file) {

@@ -1,0 +1,34 @@
+/* A project begins: the file with the kernels, and what host evaluation keeps for all files that it reaches. */
+#include "front/core.h"
+
+#include <errno.h>
+
+static Project *project_create(Context *cx) {
+  Project *p = NEW(cx->arena, Project);
+  p->cx = cx;
+  p->modules = map_create(cx->arena, true);
+  p->jit_of = map_create(cx->arena, false);
+  p->fr = NEW(cx->arena, Front);
+  p->fr->cx = cx;
+  p->fr->options = NEW(cx->arena, CompileOptions);
+  p->steps = HOST_STEPS;
+  return p;
+}
+
+static Module *finish(Module *m) {
+  Project *p = m->project;
+  if (!p->fr->module) p->fr->module = m;
+  kernels_find(p->fr, m);
+  return m;
+}
+
+Module *front_load_file(Context *cx, const char *path) {
+  Source *src = source_from_file(cx, path);
+  if (!src) fail(cx, (Span){0}, "cannot read %s: %s", path, file_reason(errno));
+  return finish(module_from_source(project_create(cx), src, path, "__main__"));
+}
+
+Module *front_load_text(Context *cx, const char *path_for_messages, const char *text, size_t n) {
+  Source *src = source_from_text(cx, path_for_messages, text, n);
+  return finish(module_from_source(project_create(cx), src, path_for_messages, "__main__"));
+}
