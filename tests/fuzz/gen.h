@@ -51,6 +51,8 @@ typedef struct RandomKernel {
   int param_count;
   int64_t grid[3];
   int num_warps, num_stages; /* 0: as usual */
+  bool persist;              /* as in nereid_options, likewise: */
+  const char *without;
 } RandomKernel;
 
 /* The kernel is named `kernel`; one seed always makes the same one. */
@@ -234,6 +236,7 @@ void put_turns(Gen *g, const Turns *t);
 bool begin_operand(Gen *g, const Turns *t, DotOperand *o, nereid_dtype type, int batch, int lines);
 void load_operand(Gen *g, const Turns *t, const DotOperand *o, bool lines_first);
 /* gen_products.c */
+const char *random_precision(Gen *g, nereid_dtype t); /* an argument of tl.dot for operands of type t */
 bool make_product_loop(Gen *g);
 /* gen_in_place.c */
 bool make_in_place(Gen *g);

@@ -374,6 +374,10 @@ void random_kernel_make(RandomKernel *k, uint64_t seed) {
   k->text = all.at;
   k->num_warps = chance(&g, 40) ? 0 : 1 << draw(&g, 4);
   k->num_stages = chance(&g, 40) ? 0 : (int)draw_between(&g, 1, 5);
+  static const char *const passes[] = {"wgmma",    "tensor_cores", "dots_ahead", "async_loads",
+                                       "prefetch", "hoist_loads",  "sink_masks", "skip_masks"};
+  k->persist = chance(&g, 30);
+  if (chance(&g, 25)) k->without = passes[draw(&g, 8)];
   free(g.helpers.at), free(g.body.at);
 }
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const char *random_precision(Gen *g, nereid_dtype t) {
+const char *random_precision(Gen *g, nereid_dtype t) {
   static const char *const texts[] = {", input_precision=\"ieee\"",
                                       "",
                                       ", input_precision=\"tf32\"",

@@ -523,7 +523,10 @@ bool make_dot(Gen *g) {
   if (most > 1e20) return false;
   /* A tensor core drops what lies 2^-22 below the largest of 16 products and the sum: 4 units of its 24 bits, once in
    * 16 k's. */
-  bool cut = width(t) <= 16;
+  const char *precision = t == NEREID_F32 ? ", input_precision=\"ieee\"" : "";
+  if (t == NEREID_F32 && exact_in(ma, a.step, NEREID_BF16) && exact_in(mb, b.step, NEREID_BF16) && chance(g, 70))
+    precision = random_precision(g, t);
+  bool cut = width(t) <= 16 || (t == NEREID_F32 && !strstr(precision, "ieee"));
   if (r.err > 0 || !exact_in(cut ? 4 * most : most, r.step, r.t)) {
     r.err += (k / 4.0 + 6) * unit(r.t) * most;
     r.step = NO_STEP;
@@ -536,7 +539,7 @@ bool make_dot(Gen *g) {
     if (!exact_in(most, wide.step, NEREID_F16)) r.err += (k / 2.0 + 4) * unit(NEREID_F16) * most;
     strcat(arguments, ", out_dtype=tl.float16");
   }
-  if (t == NEREID_F32) strcat(arguments, ", input_precision=\"ieee\"");
+  strcat(arguments, precision);
   emit(g, r, "tl.dot(%s, %s%s)", a_text, b_text, arguments);
   return true;
 }

@@ -147,7 +147,11 @@ static nereid_status run_on(Run *r, nereid_device *device, bool in_place, const 
   }
   nereid_arg args[MAX_PARAMS];
   for (int i = 0; i < k->param_count; i++) args[i] = argument(&k->params[i], r->on_device, i);
-  nereid_options options = {.num_warps = k->num_warps, .num_stages = k->num_stages, .check_races = true};
+  nereid_options options = {.num_warps = k->num_warps,
+                            .num_stages = k->num_stages,
+                            .check_races = true,
+                            .persist = k->persist,
+                            .without = k->without};
   if (!status) status = nereid_launch(device, NULL, module, "kernel", k->grid, args, k->param_count, &options, err);
   if (!status) status = nereid_synchronize(device, err);
   for (int i = 0; i < k->param_count && !in_place; i++) {
@@ -304,6 +308,8 @@ static void print_kernel(const RandomKernel *k, const char *text) {
   printf("# grid %ld x %ld x %ld;", (long)k->grid[0], (long)k->grid[1], (long)k->grid[2]);
   if (k->num_warps) printf(" %d warps,", k->num_warps);
   if (k->num_stages) printf(" %d stages,", k->num_stages);
+  if (k->persist) printf(" persist,");
+  if (k->without) printf(" without %s,", k->without);
   for (int i = 0; i < k->param_count; i++) {
     const Param *p = &k->params[i];
     if (!body || !strstr(body, p->name)) continue;
