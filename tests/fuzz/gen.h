@@ -227,6 +227,7 @@ typedef struct DotOperand {
   bool across;      /* the loop goes across the rows in memory */
   bool lines_first; /* in the tile that is loaded */
   bool wraps;       /* lines past the limit begin anew; else they are masked */
+  bool changes;     /* each iteration stores its tile where the next one's lies */
   bool converted, doubled;
   char name[12], at[12], base[260]; /* the tile; pointers or descriptor; where the program's part of the array begins */
   char limit_text[24], pitch_text[24];

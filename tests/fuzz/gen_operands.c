@@ -120,7 +120,8 @@ bool begin_operand(Gen *g, const Turns *t, DotOperand *o, nereid_dtype type, int
   if (batch && chance(g, 50)) o->slab += draw(g, 5);
   int64_t part = (batch ? batch : 1) * o->slab, places = 1;
   snprintf(o->base, sizeof o->base, "%s", o->p->name);
-  if (chance(g, 40)) { /* each program and iteration of outer loops has its own */
+  o->changes = !o->wraps && chance(g, 10);
+  if (o->changes || chance(g, 40)) { /* each program and iteration of outer loops has its own */
     char where[200];
     places = place(g, where, sizeof where);
     if (o->how == LOAD_DESCRIPTOR || chance(g, 50)) part = (part + unit - 1) / unit * unit;
@@ -155,6 +156,17 @@ static void put_mask(Gen *g, const Turns *t, const DotOperand *o, char *text, si
   if (chance(g, 80)) snprintf(text + n, size - n, is_float(o->p->t) ? ", other=0.0" : ", other=0");
 }
 
+/* Stores the tile, with its sign turned, over the next iteration's. */
+static void put_change(Gen *g, const Turns *t, const DotOperand *o) {
+  char text[700], index[40], mask[100] = "";
+  snprintf(index, sizeof index, "(%s %c %d)", t->index, t->down ? '-' : '+', t->block);
+  put_address(o, index, text, sizeof text);
+  if (o->limit < o->lines)
+    snprintf(mask, sizeof mask, " & (tl.arange(0, %d)%s < %s)", o->lines, in_dim(o, true), o->limit_text);
+  line(g, "tl.store(%s, %s%s, mask=(%s%s %s %s)%s)", text, is_fp8(o->p->t) ? "" : "-", o->name, index, in_dim(o, false),
+       t->down ? ">=" : "<", t->down ? "0" : t->total_text, mask);
+}
+
 /* Loads the tile of this iteration; lines_first: as [lines, block], else as [block, lines]. */
 void load_operand(Gen *g, const Turns *t, const DotOperand *o, bool lines_first) {
   char text[700], mask[260];
@@ -182,6 +194,7 @@ void load_operand(Gen *g, const Turns *t, const DotOperand *o, bool lines_first)
       break;
     default: put_pair(o, "0", t->first, text, sizeof text); line(g, "%s = %s.load([%s])", o->name, o->at, text);
   }
+  if (o->changes) put_change(g, t, o);
   if (o->lines_first != lines_first)
     line(g, o->batch ? "%s = tl.permute(%s, (0, 2, 1))" : "%s = tl.trans(%s)", o->name, o->name);
   if (o->converted) line(g, "%s = %s.to(%s)", o->name, o->name, tl_name(o->t));

@@ -45,9 +45,9 @@ static void finish(Gen *g, Val r, const char *name) {
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* What an iteration does to the sum beside adding: rows change their signs; it begins anew in one; or that adds it not.
- */
-typedef enum { ONLY_ADDS, TURNS_SIGN, BEGINS_ANEW, LEAVES_OUT } SumKind;
+/* What an iteration does to the sum beside adding to it: rows change their signs; it begins anew in one; one adds
+ * nothing; each stores it. */
+typedef enum { ONLY_ADDS, TURNS_SIGN, BEGINS_ANEW, LEAVES_OUT, IS_STORED } SumKind;
 typedef struct Sum {
   Val v;
   char name[12];
@@ -57,7 +57,7 @@ typedef struct Sum {
 static void begin_sum(Gen *g, Sum *s, nereid_dtype t, int batch, int m, int n) {
   char shape[64];
   int first = (int)draw(g, 3);
-  *s = (Sum){.v = {.t = sum_type(t), .step = NO_STEP}, .kind = chance(g, 75) ? ONLY_ADDS : 1 + draw(g, 3)};
+  *s = (Sum){.v = {.t = sum_type(t), .step = NO_STEP}, .kind = chance(g, 75) ? ONLY_ADDS : 1 + draw(g, 4)};
   set_shape(&s->v, batch ? 3 : 2, batch ? (int[]){batch, m, n} : (int[]){m, n});
   print_shape(&s->v, shape);
   snprintf(s->name, sizeof s->name, "s%d", new_id(g));
@@ -80,6 +80,16 @@ static void put_dot(Gen *g, const Sum *s, const Turns *t, const DotOperand *a, c
   if (chance(g, 60)) line(g, "%s = tl.dot(%s, %s, %s%s%s)", s->name, a->name, b->name, s->name, precision, out);
   else line(g, "%s += tl.dot(%s, %s%s%s)", s->name, a->name, b->name, precision, out);
   if (s->kind == LEAVES_OUT) g->indent--;
+  if (s->kind != IS_STORED || g->loop_count == MAX_LOOPS) return;
+  char counter[12];
+  snprintf(counter, sizeof counter, "k%d", new_id(g));
+  line(g, "%s = %s // %d", counter, t->first, t->block);
+  g->loops[g->loop_count].trips = t->trips ? t->trips : 1;
+  snprintf(g->loops[g->loop_count++].counter, sizeof counter, "%s", counter);
+  Val now = s->v;
+  snprintf(now.name, sizeof now.name, "%s", s->name), now.terminal = true;
+  store_value(g, &now);
+  g->loop_count--;
 }
 
 static void end_sum(Gen *g, Sum *s, const Turns *t, const DotOperand *a, const DotOperand *b) {
