@@ -97,6 +97,17 @@ static void fill_operand(Gen *g, DotOperand *o, nereid_dtype t) {
   if (o->doubled) o->max *= 2;
 }
 
+/* Stores zeros and ones where the first tile lies: what the loop's copies must not overtake. */
+static void put_first(Gen *g, const Turns *t, const DotOperand *o, const char *index) {
+  char text[700];
+  put_address(o, index, text, sizeof text);
+  line(g,
+       "tl.store(%s, ((tl.arange(0, %d)%s * 3 + %s%s) %% 5 & 1).to(tl.float32).to(%s), mask=(tl.arange(0, %d)%s < %s) "
+       "& (%s%s < %s))",
+       text, o->lines, in_dim(o, true), index, in_dim(o, false), tl_name(o->p->t), o->lines, in_dim(o, true),
+       o->limit_text, index, in_dim(o, false), t->total_text);
+}
+
 /* Decides where the tile lies and how it is loaded; before the loop. batch: 0 for a tile of rank 2. */
 bool begin_operand(Gen *g, const Turns *t, DotOperand *o, nereid_dtype type, int batch, int lines) {
   *o = (DotOperand){.lines = lines, .batch = batch, .across = chance(g, 50), .lines_first = chance(g, 50)};
@@ -121,7 +132,8 @@ bool begin_operand(Gen *g, const Turns *t, DotOperand *o, nereid_dtype type, int
   int64_t part = (batch ? batch : 1) * o->slab, places = 1;
   snprintf(o->base, sizeof o->base, "%s", o->p->name);
   o->changes = !o->wraps && chance(g, 10);
-  if (o->changes || chance(g, 40)) { /* each program and iteration of outer loops has its own */
+  bool begins = !o->wraps && chance(g, 15);
+  if (o->changes || begins || chance(g, 40)) { /* each program and iteration of outer loops has its own */
     char where[200];
     places = place(g, where, sizeof where);
     if (o->how == LOAD_DESCRIPTOR || chance(g, 50)) part = (part + unit - 1) / unit * unit;
@@ -134,6 +146,7 @@ bool begin_operand(Gen *g, const Turns *t, DotOperand *o, nereid_dtype type, int
   snprintf(o->name, sizeof o->name, "g%d", id), snprintf(o->at, sizeof o->at, "q%d", id);
   char text[700], index[40];
   snprintf(index, sizeof index, "tl.arange(0, %d)", t->block);
+  if (begins) put_first(g, t, o, index);
   if (o->how == LOAD_WALKING) put_address(o, index, text, sizeof text);
   else if (o->how == LOAD_ADVANCED_BLOCK) put_block_pointer(o, t, "0", text, sizeof text);
   else if (o->how == LOAD_DESCRIPTOR)

@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_JOBS = 64, PAGE = 4096, TIMEOUT_S = 60, CANARY = 0xA5 };
+enum { MAX_JOBS = 64, PAGE = 4096, TIMEOUT_S = 300, CANARY = 0xA5 };
 typedef enum { AGREES, DIFFERS, REFUSED, FAILED, CRASHED, STATE_COUNT } State;
 static const char *const state_names[] = {"agrees", "differs", "is refused by the interpreter", "fails on the device",
                                           "crashed or hung"};
