@@ -149,11 +149,14 @@ Py *py_tensor(Front *fr, Value *v);
 Py *py_tuple(Front *fr, int n, Py *const *items);
 bool py_is_number(const Py *p); /* BOOL, INT or FLOAT: a constexpr number */
 bool py_is_tensor(const Py *p);
-bool py_equal(const Py *a, const Py *b);         /* Python's == on constexprs */
-bool py_truth(Front *fr, Span at, const Py *p);  /* Python's bool() on constexprs */
-const char *py_kind_name(const Py *p);           /* "int", "tensor", "tuple", for messages */
+bool py_equal(const Py *a, const Py *b);        /* Python's == on constexprs */
+bool py_truth(Front *fr, Span at, const Py *p); /* Python's bool() on constexprs */
+const char *py_kind_name(const Py *p);          /* "int", "tensor", "tuple", for messages */
+const char *py_class_name(const Py *p); /* "NoneType", "tensor": type(p).__name__, for messages in Python's words */
 const char *py_describe(Front *fr, const Py *p); /* "3", "'relu'", "f32[128] tensor", for messages and static_print */
-double py_as_double(const Py *p);                /* BOOL, INT, FLOAT */
+/* "f() missing 2 required positional arguments: 'a' and 'b'" */
+const char *py_missing_arguments(Front *fr, const char *function, int n, const char *const *names);
+double py_as_double(const Py *p); /* BOOL, INT, FLOAT */
 /* The run-time parts of p in order (tensors; inside tuples, block pointers, descriptors, aggregates), and p rebuilt
  * with others in their place: how control flow carries compound values. */
 /* appends to an arena array; *values may be NULL at first */

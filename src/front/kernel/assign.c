@@ -43,8 +43,8 @@ static void check_assigned(Front *fr, Span at, const Py *value) {
   if (value->kind != PY_STR && value->kind != PY_LIBRARY && value->kind != PY_MODULE &&
       !(value->kind == PY_RANGE && !value->range.is_tl) && value->kind != PY_DICT)
     return;
-  fail_hint(fr->cx, at, "annotate the variable: `x: tl.constexpr = ...`", "cannot convert %s of type %s to tensor",
-            py_describe(fr, value), py_kind_name(value));
+  fail_hint(fr->cx, at, "annotate the variable: `x: tl.constexpr = ...`",
+            "cannot convert %s of type <class '%s'> to tensor", py_describe(fr, value), py_class_name(value));
 }
 
 void core_assign(Front *fr, Node *target, Py *value) {

@@ -45,9 +45,10 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
       return call->args[0];
     case PY_TYPE:
       fail_hint(fr->cx, call->span, "write x.to(dtype), or tl.full([], value, dtype) for a constant",
-                "a dtype cannot be called");
+                "'dtype' object is not callable: it is %s", py_describe(fr, callee));
     case PY_UNKNOWN: fail(fr->cx, call->span, "%s is not known here and cannot be called in a kernel", callee->library);
-    default: fail(fr->cx, call->span, "%s (%s) cannot be called", py_describe(fr, callee), py_kind_name(callee));
+    default:
+      fail(fr->cx, call->span, "'%s' object is not callable: it is %s", py_class_name(callee), py_describe(fr, callee));
   }
 }
 

@@ -147,6 +147,20 @@ Py *front_attribute(Front *fr, Span at, Py *x, const char *attr) {
   return py_has_method(x, attr) ? py_method_of(fr, x, intern_z(fr->cx, attr), NULL) : NULL;
 }
 
+/* In Python's words. */
+static const char *no_attribute(Front *fr, const Py *x, const char *attr) {
+  Arena *a = fr->cx->arena;
+  switch (x->kind) {
+    case PY_LIBRARY: return arena_printf(a, "module '%s' has no attribute '%s'", x->library, attr);
+    case PY_MODULE: return arena_printf(a, "module '%s' has no attribute '%s'", module_path(x->module), attr);
+    case PY_CLASS: return arena_printf(a, "type object '%s' has no attribute '%s'", x->cls->name, attr);
+    case PY_NONE:
+    case PY_OBJECT: return arena_printf(a, "'%s' object has no attribute '%s'", py_class_name(x), attr);
+    default:
+      return arena_printf(a, "'%s' object has no attribute '%s': it is %s", py_class_name(x), attr, py_describe(fr, x));
+  }
+}
+
 static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr) {
   Context *cx = fr->cx;
   const char *near = NULL, *hint = NULL;
@@ -180,7 +194,8 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
                    ? "an integer argument that equals 1 is a constexpr: use tl.cast(x, dtype), which takes both, "
                      "annotate the parameter with its type, or list it in do_not_specialize"
                    : "tl.cast(x, dtype) takes constants and tensors alike";
-        fail_hint(cx, at, hint, "the constexpr %s is no tensor and has no attribute `%s`", py_describe(fr, x), attr);
+        fail_hint(cx, at, hint, "'%s' object has no attribute '%s': the constexpr %s is no tensor", py_class_name(x),
+                  attr, py_describe(fr, x));
       }
       near = nearest_name(attr, py_method_names(x));
       break;
@@ -188,9 +203,9 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
     default: near = nearest_name(attr, py_method_names(x)); break;
   }
   if (near) hint = arena_printf(cx->arena, "did you mean `%s`?", near);
-  const char *what = x->kind == PY_LIBRARY ? arena_printf(cx->arena, "%s", x->library) : py_describe(fr, x);
-  if (hint) fail_hint(cx, at, hint, "%s has no attribute `%s`", what, attr);
-  fail(cx, at, "%s has no attribute `%s`", what, attr);
+  const char *text = no_attribute(fr, x, attr);
+  if (hint) fail_hint(cx, at, hint, "%s", text);
+  fail(cx, at, "%s", text);
 }
 
 static Py *eval_attribute(Front *fr, Node *n) {
@@ -446,7 +461,8 @@ static Py *eval_f_string(Front *fr, Node *n) {
     Py *x = core_eval(fr, v->FormattedValue.value);
     if (py_is_runtime(x))
       fail_hint(fr->cx, core_span(fr, v), "use tl.device_print for run-time values",
-                "an f-string in a kernel takes values known at compile time, not %s", py_describe(fr, x));
+                "Cannot evaluate f-string containing non-constexpr conversion values, found conversion of %s",
+                py_describe(fr, x));
     Py *spec = v->FormattedValue.format_spec ? core_eval(fr, v->FormattedValue.format_spec) : NULL;
     const char *why = NULL;
     Py *text = py_format(fr, x, v->FormattedValue.conversion, spec ? spec->str.s : NULL, &why);

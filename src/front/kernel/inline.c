@@ -68,6 +68,7 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
       fail_hint(cx, call->span, hint, "%s() got multiple values for argument '%s'", fn->name, call->kw_names[k]);
     values[i] = call->kw_values[k];
   }
+  VEC(const char *) missing = {0};
   for (int i = 0; i < total; i++) {
     Node *p = i < pos_only     ? a->arguments.posonlyargs.at[i]
               : i < positional ? a->arguments.args.at[i - pos_only]
@@ -76,11 +77,15 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
       Node *def = i >= positional      ? a->arguments.kw_defaults.at[i - positional]
                   : i >= first_default ? a->arguments.defaults.at[i - first_default]
                                        : NULL;
-      if (!def) fail_hint(cx, call->span, hint, "%s() missing an argument: '%s'", fn->name, p->arg.arg);
+      if (!def) {
+        vec_push(cx->arena, &missing, p->arg.arg);
+        continue;
+      }
       values[i] = default_of(fr, fn, i, def);
     }
     scope_set(fr, p->arg.arg, values[i], p);
   }
+  if (missing.n) fail_hint(cx, call->span, hint, "%s", py_missing_arguments(fr, fn->name, missing.n, missing.at));
   /* Triton binds these two kinds to nothing, or to the wrong argument. */
   for (int i = 0; i < pos_only; i++)
     scope_undefine(fr, a->arguments.posonlyargs.at[i]->arg.arg, "a kernel has no positional-only parameters");

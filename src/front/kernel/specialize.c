@@ -184,7 +184,10 @@ Arguments *front_specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chos
     Spec s = {.fr = fr, .k = k, .out = out, .param = i};
     Span at = k->param_nodes[i]->span;
     if (p->is_constexpr && (p->no_specialize || p->no_align))
-      bad_argument(&s, "remove tl.constexpr to skip specialization", "is a constexpr and listed in do_not_specialize");
+      fail(cx, at,
+           "%s marked as constexpr and listed in do_not_specialize/do_not_specialize_on_alignment. Remove constexpr "
+           "designation to skip specialization.",
+           p->name);
     if (args[i].kind != ARG_MISSING) {
       out->values[i] = p->is_constexpr ? constexpr_argument(&s, &args[i]) : runtime_argument(&s, &args[i]);
       continue;

@@ -125,7 +125,9 @@ Value *lib_value(Front *fr, Span at, const Builtin *b, const char *name, Py *p) 
     const char *hint = p->kind == PY_BLOCK_PTR ? "tl.load gives a block pointer's elements"
                        : p->kind == PY_DESC    ? "use the descriptor's .load(offsets)"
                                                : NULL;
-    lib_fail(fr, at, b, hint, "`%s` must be a tensor or a number, but it is %s", name, py_describe(fr, p));
+    lib_refuse(fr, at, hint,
+               "cannot convert %s of type <class '%s'> to tensor: `%s` of %s must be a tensor or a number",
+               py_describe(fr, p), py_class_name(p), name, lib_full_name(fr, b));
   }
   return sem_to_value(fr, at, p, name);
 }

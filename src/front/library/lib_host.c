@@ -42,7 +42,8 @@ static Py *operate(Front *fr, const Builtin *b, Span at, PyOp op, Py *x, Py *y) 
 
 static Py *call_len(Front *fr, const Builtin *b, Span at, Py **args) {
   if (args[0]->kind == PY_TENSOR)
-    refuse_tensor(fr, b, at, args[0], "x.shape[0] is the size of its first dim, x.numel the number of its elements");
+    lib_refuse(fr, at, "x.shape[0] is the size of its first dim, x.numel the number of its elements",
+               "object of type 'tensor' has no len(): it is %s", py_describe(fr, args[0]));
   if (args[0]->kind == PY_STR) return py_int(fr, (PyInt)args[0]->str.n);
   return py_int(fr, items(fr, b, at, args[0])->tuple.n);
 }
@@ -104,8 +105,13 @@ static Py *call_reversed(Front *fr, const Builtin *b, Span at, Py **args) {
 
 /* ---- numbers -------------------------------------------------------------------------------------------------- */
 
+static void refuse_number(Front *fr, Span at, const Py *p, const char *hint, const char *wants) {
+  if (p->kind == PY_TENSOR)
+    lib_refuse(fr, at, hint, "%s a real number, not 'tensor': it is %s", wants, py_describe(fr, p));
+}
+
 static Py *call_int(Front *fr, const Builtin *b, Span at, Py **args) {
-  refuse_tensor(fr, b, at, args[0], "cast with .to(tl.int32)");
+  refuse_number(fr, at, args[0], "cast with .to(tl.int32)", "int() argument must be a string, a bytes-like object or");
   const char *why = NULL;
   Py *r = py_to_int(fr, args[0], &why);
   if (!r) why_not(fr, b, at, why);
@@ -113,7 +119,7 @@ static Py *call_int(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_float(Front *fr, const Builtin *b, Span at, Py **args) {
-  refuse_tensor(fr, b, at, args[0], "cast with .to(tl.float32)");
+  refuse_number(fr, at, args[0], "cast with .to(tl.float32)", "float() argument must be a string or");
   if (py_is_number(args[0])) return py_float(fr, py_as_double(args[0]));
   if (args[0]->kind == PY_STR) {
     char *end;

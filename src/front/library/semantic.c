@@ -42,8 +42,8 @@ Value *sem_to_value(Front *fr, Span at, Py *x, const char *what) {
   if (x->kind == PY_BLOCK_PTR || x->kind == PY_DESC)
     fail_hint(fr->cx, at, "tl.load gives its elements",
               "cannot convert a %s to tensor: %s must be a tensor or a number", py_kind_name(x), what);
-  fail(fr->cx, at, "cannot convert %s of type %s to tensor: %s must be a tensor or a number", py_describe(fr, x),
-       py_kind_name(x), what);
+  fail(fr->cx, at, "cannot convert %s of type <class '%s'> to tensor: %s must be a tensor or a number",
+       py_describe(fr, x), py_class_name(x), what);
 }
 
 /* ---- promotion --------------------------------------------------------------------------------------------------- */

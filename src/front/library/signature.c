@@ -123,6 +123,7 @@ Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
       unexpected_keyword(fr, b, call->arg_spans ? call->arg_spans[call->n + k] : call->span, name, params, n);
     }
   }
+  VEC(const char *) missing = {0};
   for (int i = 0; i < n; i++) {
     if (args[i] || params[i].kind == PARAM_REST) continue;
     if (params[i].kind == PARAM_KEYWORDS) {
@@ -132,9 +133,10 @@ Py *builtin_call(Front *fr, const Builtin *b, Py *self, const Call *call) {
       continue;
     }
     args[i] = default_value(fr, &params[i]);
-    if (!args[i])
-      lib_refuse(fr, call->span, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature),
-                 "%s() missing a required argument: '%s'", b->name, params[i].name);
+    if (!args[i]) vec_push(fr->cx->arena, &missing, params[i].name);
   }
+  if (missing.n)
+    lib_refuse(fr, call->span, arena_printf(fr->cx->arena, "its parameters are (%s)", b->signature), "%s",
+               py_missing_arguments(fr, b->name, missing.n, missing.at));
   return b->call(fr, b, call->span, args);
 }

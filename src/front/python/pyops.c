@@ -19,6 +19,16 @@ static const char *explain(Front *fr, const char *format, ...) {
   return s;
 }
 
+const char *py_missing_arguments(Front *fr, const char *function, int n, const char *const *names) {
+  Buf b = {0};
+  buf_printf(&b, "%s() missing %d required positional argument%s: ", function, n, n == 1 ? "" : "s");
+  for (int i = 0; i < n; i++)
+    buf_printf(&b, "%s'%s'", i == 0 ? "" : i < n - 1 ? ", " : n == 2 ? " and " : ", and ", names[i]);
+  const char *s = b.at ? arena_strdup(fr->cx->arena, b.at) : "";
+  buf_destroy(&b);
+  return s;
+}
+
 const char *py_find(const char *s, size_t n, const char *what, size_t what_n) {
   for (size_t i = 0; i + what_n <= n; i++)
     if (!memcmp(s + i, what, what_n)) return s + i;
@@ -26,8 +36,11 @@ const char *py_find(const char *s, size_t n, const char *what, size_t what_n) {
 }
 
 static Py *bad_operands(Front *fr, PyOp op, const Py *a, const Py *b, const char **why) {
-  *why = explain(fr, "'%s' does not work between %s (%s) and %s (%s)", pyop_symbol(op), py_describe(fr, a),
-                 py_kind_name(a), py_describe(fr, b), py_kind_name(b));
+  bool compares = op >= PYOP_EQ && op <= PYOP_NOT_IN;
+  *why = explain(fr,
+                 compares ? "'%s' not supported between instances of '%s' and '%s': %s and %s"
+                          : "unsupported operand type(s) for %s: '%s' and '%s': %s and %s",
+                 pyop_symbol(op), py_class_name(a), py_class_name(b), py_describe(fr, a), py_describe(fr, b));
   return NULL;
 }
 
@@ -241,7 +254,7 @@ Py *py_unary(Front *fr, PyOp op, Py *x, const char **why) {
     if (op == PYOP_U_ADD) return py_int(fr, x->i);
     if (op == PYOP_INVERT) return py_int(fr, ~x->i);
   }
-  *why = explain(fr, "'%s' does not work on %s (%s)", pyop_symbol(op), py_describe(fr, x), py_kind_name(x));
+  *why = explain(fr, "bad operand type for unary %s: '%s': %s", pyop_symbol(op), py_class_name(x), py_describe(fr, x));
   return NULL;
 }
 
@@ -368,7 +381,8 @@ Py *py_subscript(Front *fr, Py *x, Py *index, const char **why) {
   }
   PyInt i = index->i < 0 ? index->i + n : index->i;
   if (i < 0 || i >= n) {
-    *why = explain(fr, "index %s is out of range for a %s of %d", py_describe(fr, index), py_kind_name(x), n);
+    *why = explain(fr, "%s index out of range: %s, in a %s of %d", x->kind == PY_STR ? "string" : "list",
+                   py_describe(fr, index), py_kind_name(x), n);
     return NULL;
   }
   return x->kind == PY_STR ? py_str_n(fr, x->str.s + i, 1) : x->tuple.at[i];

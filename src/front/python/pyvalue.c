@@ -317,6 +317,18 @@ bool py_truth(Front *fr, Span at, const Py *p) {
   return known;
 }
 
+const char *py_class_name(const Py *p) {
+  switch (p->kind) {
+    case PY_NONE: return "NoneType";
+    case PY_CLASS: return "type";
+    case PY_BLOCK_PTR: return "tensor";
+    case PY_DESC: return "tensor_descriptor";
+    case PY_BUILTIN: return p->builtin.self ? "method" : "function";
+    case PY_CONSTEXPR_TYPE: return "type";
+    default: return py_kind_name(p);
+  }
+}
+
 const char *py_kind_name(const Py *p) {
   switch (p->kind) {
     case PY_NONE: return "None";
