@@ -366,7 +366,7 @@ Flow core_for(Front *fr, Node *n, Rest *rest, bool tail) {
   t.at = static_bound(fr, n->For.iter, range->range.start, 0, "start");
   t.stop = static_bound(fr, n->For.iter, range->range.stop, 0, "end");
   t.step = static_bound(fr, n->For.iter, range->range.step, 1, "step");
-  if (t.step == 0) fail(cx, at, "the step of a loop cannot be 0");
+  if (t.step == 0) fail(cx, at, "range() arg 3 must not be zero: the step of a loop that is unrolled");
   PyInt turns = t.step > 0 ? (t.stop - t.at) / t.step : (t.at - t.stop) / -t.step;
   if (turns > 100000) fail_hint(cx, at, "use range", "tl.static_range would unroll %lld turns", (long long)turns);
   bool returns = contains_return(n);

@@ -106,7 +106,7 @@ static void private_names(void **state) {
     snprintf(lines, sizeof lines, "tl.store(out, tl.reduce(tl.arange(0, 16), 0, tl.standard.%s))", combine[i]);
     body_is_taken(lines);
   }
-  kit_refuses(FILE_HEAD "    tl.core._load(x)\n", "has no attribute `_load`"); /* no name without its underscore */
+  kit_refuses(FILE_HEAD "    tl.core._load(x)\n", "has no attribute '_load'"); /* no name without its underscore */
 }
 
 static void ties_go_as_the_function_says(void **state) {

@@ -60,8 +60,8 @@ static void constants_compute_as_python_does(void **state) {
     kit_gives(text, 3, 1, &cases[i].value);
   }
   kit_refuses(K "def k(out):\n    tl.store(out, 1 // 0)\n", "division by zero");
-  kit_refuses(K "def k(out):\n    tl.store(out, 'a' + 1)\n", "'+' does not work between 'a' (str) and 1 (int)");
-  kit_refuses(K "def k(out):\n    tl.store(out, (1, 2)[2])\n", "index 2 is out of range for a tuple of 2");
+  kit_refuses(K "def k(out):\n    tl.store(out, 'a' + 1)\n", "unsupported operand type(s) for +: 'str' and 'int': 'a' and 1");
+  kit_refuses(K "def k(out):\n    tl.store(out, (1, 2)[2])\n", "list index out of range: 2, in a tuple of 2");
 }
 
 static void globals_must_be_constexpr(void **state) {
@@ -81,9 +81,9 @@ static void unknown_names_are_told_with_the_nearest(void **state) {
   kit_refuses(K "def k(x):\n    tl.store(x, sorted(x))\n", "k.py:5:17: error: sorted is not defined in a kernel");
   kit_refuses(HEAD "from nowhere import thing\n@triton.jit\ndef k(x):\n    tl.store(x, thing(x))\n",
               "module 'nowhere', which was not found");
-  kit_refuses(K "def k(x):\n    tl.store(x, (3).foo)\n", "3 has no attribute `foo`");
+  kit_refuses(K "def k(x):\n    tl.store(x, (3).foo)\n", "'int' object has no attribute 'foo': it is 3");
   kit_refuses(K "def k(x, one):\n    tl.store(x, one.to(tl.float32))\n",
-              "the constexpr 1 is no tensor and has no attribute `to`");
+              "'int' object has no attribute 'to': the constexpr 1 is no tensor");
 }
 
 /* ---- statements that kernels do not have ------------------------------------------------------------------------- */
@@ -106,8 +106,8 @@ static void statements_outside_the_language(void **state) {
       {"tl.store(x, x @ x)", "use tl.dot(a, b)"},
       {"tl.store(x, 0 < n < 3)", "simultaneous multiple comparison is not supported"},
       {"tl.store(x, x == None)", "a tensor cannot be compared with None"},
-      {"tl.static_print(f'{n}')", "an f-string in a kernel takes values known at compile time"},
-      {"tl.float32(n)", "a dtype cannot be called"},
+      {"tl.static_print(f'{n}')", "Cannot evaluate f-string containing non-constexpr conversion values"},
+      {"tl.float32(n)", "'dtype' object is not callable"},
       {"t = (1, 2)[n]", "indexed by constexpr integers"},
       {"tl.advance(tl.make_block_ptr(x, (n,), (1,), (0,), (4,), (0,)), (4,))",
        "The result of tl.advance is not being used"},
@@ -268,7 +268,7 @@ static void loops_that_are_wrong(void **state) {
               "the condition of a `while` must be a run-time scalar, not True");
   kit_refuses(K "def k(x, f):\n    for i in range(f):\n        pass\n",
               "For loop bounds and step must all be ints: the end is f32 scalar");
-  kit_refuses(K "def k(x, n):\n    for i in range(0, n, 0):\n        pass\n", "the step of a loop cannot be 0");
+  kit_refuses(K "def k(x, n):\n    for i in tl.static_range(0, 4, 0):\n        pass\n", "range() arg 3 must not be zero");
   kit_refuses(K "def k(x, n):\n    for i in range(n):\n        pass\n    else:\n        pass\n",
               "Don't know what to do with else after for");
   kit_refuses(K "def k(x, n):\n    for i in tl.static_range(n):\n        pass\n",
@@ -299,7 +299,7 @@ static void calls(void **state) {
               "recursion: r calls itself with arguments of the same types");
   kit_refuses(F "def k(out, n):\n    tl.store(out, add(n, n, n))\n",
               "add() takes 2 positional arguments but 3 were given");
-  kit_refuses(F "def k(out, n):\n    tl.store(out, add())\n", "add() missing an argument: 'a'");
+  kit_refuses(F "def k(out, n):\n    tl.store(out, add())\n", "add() missing 1 required positional argument: 'a'");
   kit_refuses(F "def k(out, n):\n    tl.store(out, add(n, c=1))\n", "add() got an unexpected keyword argument 'c'");
   kit_refuses(F "def k(out, n):\n    tl.store(out, add(n, a=1))\n", "add() got multiple values for argument 'a'");
   kit_refuses(HEAD "def p(v):\n    return v\n@triton.jit\ndef k(out, n):\n    tl.store(out, p(n))\n",
