@@ -152,7 +152,7 @@ static const char *no_attribute(Front *fr, const Py *x, const char *attr) {
   Arena *a = fr->cx->arena;
   switch (x->kind) {
     case PY_LIBRARY: return arena_printf(a, "module '%s' has no attribute '%s'", x->library, attr);
-    case PY_MODULE: return arena_printf(a, "module '%s' has no attribute '%s'", module_path(x->module), attr);
+    case PY_MODULE: return arena_printf(a, "module '%s' has no attribute '%s'", x->module->name, attr);
     case PY_CLASS: return arena_printf(a, "type object '%s' has no attribute '%s'", x->cls->name, attr);
     case PY_NONE:
     case PY_OBJECT: return arena_printf(a, "'%s' object has no attribute '%s'", py_class_name(x), attr);
