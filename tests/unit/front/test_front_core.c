@@ -60,7 +60,8 @@ static void constants_compute_as_python_does(void **state) {
     kit_gives(text, 3, 1, &cases[i].value);
   }
   kit_refuses(K "def k(out):\n    tl.store(out, 1 // 0)\n", "division by zero");
-  kit_refuses(K "def k(out):\n    tl.store(out, 'a' + 1)\n", "unsupported operand type(s) for +: 'str' and 'int': 'a' and 1");
+  kit_refuses(K "def k(out):\n    tl.store(out, 'a' + 1)\n",
+              "unsupported operand type(s) for +: 'str' and 'int': 'a' and 1");
   kit_refuses(K "def k(out):\n    tl.store(out, (1, 2)[2])\n", "list index out of range: 2, in a tuple of 2");
 }
 
@@ -268,7 +269,8 @@ static void loops_that_are_wrong(void **state) {
               "the condition of a `while` must be a run-time scalar, not True");
   kit_refuses(K "def k(x, f):\n    for i in range(f):\n        pass\n",
               "For loop bounds and step must all be ints: the end is f32 scalar");
-  kit_refuses(K "def k(x, n):\n    for i in tl.static_range(0, 4, 0):\n        pass\n", "range() arg 3 must not be zero");
+  kit_refuses(K "def k(x, n):\n    for i in tl.static_range(0, 4, 0):\n        pass\n",
+              "range() arg 3 must not be zero");
   kit_refuses(K "def k(x, n):\n    for i in range(n):\n        pass\n    else:\n        pass\n",
               "Don't know what to do with else after for");
   kit_refuses(K "def k(x, n):\n    for i in tl.static_range(n):\n        pass\n",
