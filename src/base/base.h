@@ -2,11 +2,11 @@
  * spans, numbers of every element type, and a thread pool. Uses libc only.
  *
  * A compilation is one Context. Everything it allocates lies in the context's arena and goes with it. A function that
- * cannot go on calls fail(), which records a diagnostic and unwinds to the nearest context_try(); callers in between
- * need no clean-up, since nothing of theirs lives outside the arena.
+ * cannot go on calls diag_fail(), which records a diagnostic and unwinds to the nearest context_try(); callers in
+ * between need no clean-up, since nothing of theirs lives outside the arena.
  *
  *     Context *cx = context_create();
- *     if (context_try(cx)) { ... compile, may call fail(cx, span, ...) ...; context_end_try(cx); }
+ *     if (context_try(cx)) { ... compile, may call diag_fail(cx, span, ...) ...; context_end_try(cx); }
  *     else { ... cx->diags holds what went wrong ... }
  *     context_destroy(cx);
  */
@@ -35,7 +35,8 @@
 typedef struct Arena Arena;
 struct Context;
 
-/* `owner` (may be NULL) gets a fail() when memory runs out; without an owner the process's malloc failure yields NULL.
+/* `owner` (may be NULL) gets a diag_fail() when memory runs out; without an owner the process's malloc failure yields
+ * NULL.
  */
 Arena *arena_create(struct Context *owner);
 void arena_destroy(Arena *a);
@@ -174,20 +175,23 @@ Source *source_from_text(Context *cx, const char *path, const char *text, size_t
 /* Reads a whole file; NULL with errno set when it cannot be read. Registered in cx->sources. */
 Source *source_from_file(Context *cx, const char *path);
 
-NORETURN void fail(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
+NORETURN void diag_fail(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 /* The same with a hint: a second sentence that says the way out. */
-NORETURN void fail_hint(Context *cx, Span span, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
-void warn(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
-void note(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
+NORETURN void diag_fail_hint(Context *cx, Span span, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
+void diag_warn(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
+void diag_note(Context *cx, Span span, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Unwinds with what has been recorded (after several diagnostics, say). */
-NORETURN void fail_now(Context *cx);
+NORETURN void diag_fail_now(Context *cx);
 /* For memory that malloc refused: records "out of memory" without allocating, sets cx->out_of_memory, and unwinds when
  * a context_try is active; returns when none is. arena_alloc calls it for its owner. */
 void context_out_of_memory(Context *cx);
 
 /* ---- limits.c: memory, work and stack of one compilation ------------------------------------------------------- */
 
-NORETURN void fail_limit(Context *cx, Span at, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
+NORETURN void diag_fail_limit(Context *cx, Span at, const char *hint, const char *format, ...) PRINTF_LIKE(4, 5);
+/* Names of before, until no caller is left. */
+#define fail(...) diag_fail(__VA_ARGS__)
+#define fail_hint(...) diag_fail_hint(__VA_ARGS__)
 NORETURN void context_over_memory(Context *cx);
 void context_step(Context *cx, int64_t n); /* counts work; fails when there is too much */
 bool stack_short(void);                    /* whether this thread's stack ends soon */

@@ -27,8 +27,8 @@ Span cursor_span(const Cursor *c, const char *at) {
 
 void cursor_wrong(Cursor *c, const char *expected) {
   Span here = cursor_span(c, c->at);
-  if (c->at >= c->end) fail(c->cx, here, "expected %s, found the end of the text", expected);
-  fail(c->cx, here, "expected %s, found '%c'", expected, *c->at >= ' ' && *c->at < 0x7f ? *c->at : '?');
+  if (c->at >= c->end) diag_fail(c->cx, here, "expected %s, found the end of the text", expected);
+  diag_fail(c->cx, here, "expected %s, found '%c'", expected, *c->at >= ' ' && *c->at < 0x7f ? *c->at : '?');
 }
 
 /* ---- signs and words --------------------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ int64_t cursor_int(Cursor *c) {
     int digit = base == 16 ? hex_digit(*c->at) : is_digit(*c->at) ? *c->at - '0' : -1;
     if (digit < 0) break;
     if (v > (UINT64_MAX - (uint64_t)digit) / base)
-      fail(c->cx, cursor_span(c, c->at), "the integer does not fit into 64 bits");
+      diag_fail(c->cx, cursor_span(c, c->at), "the integer does not fit into 64 bits");
     v = v * base + (uint64_t)digit;
   }
   return (int64_t)(negative ? 0 - v : v);
@@ -135,7 +135,7 @@ int cursor_int_between(Cursor *c, int low, int high, const char *what) {
   cursor_space(c);
   const char *start = c->at;
   int64_t v = cursor_int(c);
-  if (v < low || v > high) fail(c->cx, cursor_span(c, start), "%s must lie between %d and %d", what, low, high);
+  if (v < low || v > high) diag_fail(c->cx, cursor_span(c, start), "%s must lie between %d and %d", what, low, high);
   return (int)v;
 }
 
@@ -158,7 +158,7 @@ const char *cursor_text(Cursor *c) {
   char *text = arena_alloc(c->cx->arena, (size_t)((line_end ? line_end : c->end) - start) + 1), *to = text;
   for (;; c->at++) {
     if (c->at >= c->end || *c->at == '\n')
-      fail(c->cx, cursor_span(c, start), "the text has no closing quote on its line");
+      diag_fail(c->cx, cursor_span(c, start), "the text has no closing quote on its line");
     if (*c->at == '"') break;
     char byte = *c->at;
     if (byte == 0) cursor_wrong(c, "no NUL in a text");

@@ -1,8 +1,8 @@
 /* Contexts and diagnostics: what went wrong, where, and the way back to whoever can go on.
  *
  * A context_try pushes a jmp_buf that lives in the caller's frame; cx->unwind points at the innermost and each knows
- * the one outside it. fail() records a diagnostic, takes the innermost try off the chain and jumps there, so that in
- * the else branch of `if (context_try(cx))` the outer try is active again. context_end_try belongs to the success
+ * the one outside it. diag_fail() records a diagnostic, takes the innermost try off the chain and jumps there, so that
+ * in the else branch of `if (context_try(cx))` the outer try is active again. context_end_try belongs to the success
  * branch only.
  *
  * A printed diagnostic:
@@ -67,9 +67,9 @@ static void pop_try(Context *cx) {
 
 void context_end_try(Context *cx) { pop_try(cx); }
 
-NORETURN void fail_now(Context *cx) {
+NORETURN void diag_fail_now(Context *cx) {
   /* Failing outside a context_try is a mistake in Nereid's own code; there is nowhere to go. */
-  assert(cx->unwind && "fail() outside context_try()");
+  assert(cx->unwind && "diag_fail() outside context_try()");
   if (!cx->unwind) __builtin_trap();
   jmp_buf *here = cx->unwind;
   pop_try(cx);
@@ -77,7 +77,7 @@ NORETURN void fail_now(Context *cx) {
 }
 
 void context_go_on(Context *cx) {
-  if ((cx->out_of_memory || cx->over_limit) && cx->unwind) fail_now(cx);
+  if ((cx->out_of_memory || cx->over_limit) && cx->unwind) diag_fail_now(cx);
 }
 
 void context_out_of_memory(Context *cx) {
@@ -86,7 +86,7 @@ void context_out_of_memory(Context *cx) {
     if (cx->diags.cap && cx->diags.n == cx->diags.cap) cx->diags.n--; /* the reason matters more than the last note */
     if (cx->diags.cap) cx->diags.at[cx->diags.n++] = (Diag){.kind = DIAG_ERROR, .message = "out of memory"};
   }
-  if (cx->unwind) fail_now(cx);
+  if (cx->unwind) diag_fail_now(cx);
 }
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
@@ -105,30 +105,30 @@ static void record(Context *cx, DiagKind kind, Span span, const char *hint, cons
   if (cx->diags.n < cx->diags.cap) cx->diags.at[cx->diags.n++] = (Diag){kind, span, message, kept_hint};
 }
 
-void fail(Context *cx, Span span, const char *format, ...) {
+void diag_fail(Context *cx, Span span, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
   record(cx, DIAG_ERROR, span, NULL, format, ap);
   va_end(ap);
-  fail_now(cx);
+  diag_fail_now(cx);
 }
 
-void fail_hint(Context *cx, Span span, const char *hint, const char *format, ...) {
+void diag_fail_hint(Context *cx, Span span, const char *hint, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
   record(cx, DIAG_ERROR, span, hint, format, ap);
   va_end(ap);
-  fail_now(cx);
+  diag_fail_now(cx);
 }
 
-void warn(Context *cx, Span span, const char *format, ...) {
+void diag_warn(Context *cx, Span span, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
   record(cx, DIAG_WARNING, span, NULL, format, ap);
   va_end(ap);
 }
 
-void note(Context *cx, Span span, const char *format, ...) {
+void diag_note(Context *cx, Span span, const char *format, ...) {
   va_list ap;
   va_start(ap, format);
   record(cx, DIAG_NOTE, span, NULL, format, ap);

@@ -35,7 +35,7 @@ const Limits limits_default = {.memory = 1LL << 30, .steps = 400000000, .file = 
 
 /* ---- memory and work ---- */
 
-void fail_limit(Context *cx, Span at, const char *hint, const char *format, ...) {
+void diag_fail_limit(Context *cx, Span at, const char *hint, const char *format, ...) {
   cx->over_limit = true;
   cx->limits.memory += 1 << 20; /* for the message, and for whoever prints it */
   va_list ap;
@@ -43,22 +43,22 @@ void fail_limit(Context *cx, Span at, const char *hint, const char *format, ...)
   char message[256];
   vsnprintf(message, sizeof message, format, ap);
   va_end(ap);
-  fail_hint(cx, at, hint, "%s", message);
+  diag_fail_hint(cx, at, hint, "%s", message);
 }
 
 static Span place_of(const Context *cx) { return cx->place ? *cx->place : (Span){0}; }
 
 void context_over_memory(Context *cx) {
-  fail_limit(cx, place_of(cx), "let it unroll or nest less, or raise limits.memory_bytes",
-             "compiling takes more than %lld MiB of memory", (long long)(cx->limits.memory >> 20));
+  diag_fail_limit(cx, place_of(cx), "let it unroll or nest less, or raise limits.memory_bytes",
+                  "compiling takes more than %lld MiB of memory", (long long)(cx->limits.memory >> 20));
 }
 
 void context_step(Context *cx, int64_t n) {
   cx->steps += n;
   if (cx->steps <= cx->limits.steps || !cx->unwind) return;
   cx->steps = 0; /* whoever catches the failure may say so in as many steps */
-  fail_limit(cx, place_of(cx), "let it unroll or compute less, or raise limits.steps",
-             "compiling takes more than %lld steps", (long long)cx->limits.steps);
+  diag_fail_limit(cx, place_of(cx), "let it unroll or compute less, or raise limits.steps",
+                  "compiling takes more than %lld steps", (long long)cx->limits.steps);
 }
 
 /* ---- the stack ---- */
@@ -96,6 +96,6 @@ void stack_guard(void) {
   if (!cx) return;
   context_step(cx, 1);
   if (!frame_is_low(__builtin_frame_address(0))) return;
-  fail_limit(cx, place_of(cx), "nest it less, or compile on a thread with a larger stack",
-             "this is nested too deeply for the stack of the thread that compiles it");
+  diag_fail_limit(cx, place_of(cx), "nest it less, or compile on a thread with a larger stack",
+                  "this is nested too deeply for the stack of the thread that compiles it");
 }

@@ -80,7 +80,7 @@ Source *source_from_file(Context *cx, const char *path) {
   }
   int error = n < 0 ? errno : ENOMEM;
   close(fd);
-  if (!text && cx->unwind) fail_now(cx);
+  if (!text && cx->unwind) diag_fail_now(cx);
   Source *s = text && n >= 0 ? register_source(cx, path, text, (size_t)got) : NULL;
   if (!s) errno = error;
   return s;

@@ -48,7 +48,7 @@ typedef struct Compiler {
 } Compiler;
 
 static NORETURN void fail_cc(Context *cx, const char *hint, const char *message) {
-  fail_hint(cx, (Span){0}, hint, "%s", message);
+  diag_fail_hint(cx, (Span){0}, hint, "%s", message);
 }
 
 /* ---- the compiler ------------------------------------------------------------------------------------------------ */
@@ -173,7 +173,7 @@ static const char *name_of(Context *cx, const Compiler *c, const char *text, siz
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
-/* False with errno when the folder takes no files. Compiler errors fail(). */
+/* False with errno when the folder takes no files. Compiler errors diag_fail(). */
 static bool build_in(Context *cx, const char *folder, const Compiler *c, const char *text, size_t n, Buf *image) {
   char *source = arena_printf(cx->arena, "%s/kernel.c", folder),
        *object = arena_printf(cx->arena, "%s/kernel.so", folder);
@@ -223,7 +223,7 @@ static bool build_and_remove(Context *cx, TempFolder *t, const Compiler *c, cons
     context_end_try(cx);
   }
   temp_remove(t);
-  if (failed) fail_now(cx);
+  if (failed) diag_fail_now(cx);
   return built;
 }
 
@@ -279,7 +279,7 @@ static CpuCode *compile_and_clean(Context *cx, const char *text, size_t n, CpuCo
     context_end_try(cx);
   }
   buf_destroy(image);
-  if (!code) fail_now(cx);
+  if (!code) diag_fail_now(cx);
   return code;
 }
 

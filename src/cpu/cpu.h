@@ -70,7 +70,7 @@ typedef struct CpuCompileInfo {
   CcStep step;
 } CpuCompileInfo;
 /* Takes the object from the cache, or compiles with $NEREID_CC, else `cc`, `gcc` or `clang` in PATH, without a shell,
- * and keeps it there. fail()s with the compiler's output, or a hint to install one. */
+ * and keeps it there. diag_fail()s with the compiler's output, or a hint to install one. */
 CpuCode *cpu_compile(Context *cx, const char *c_text, size_t n, CpuCompileInfo *info);
 /* What the compiler says to --version; false: there is none, or it does not say. */
 bool cpu_compiler_version(Context *cx, Buf *out);

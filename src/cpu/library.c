@@ -292,7 +292,7 @@ void emit_library_op(Emit *e, Op *op) {
     case OP_ASSERT: emit_assert(e, op); break;
     case OP_PRINT: emit_print(e, op); break;
     default:
-      fail(e->cx, op->span ? *op->span : (Span){0}, "the CPU back end does not support the operation `%s` here",
-           op_info[op->code].name);
+      diag_fail(e->cx, op->span ? *op->span : (Span){0}, "the CPU back end does not support the operation `%s` here",
+                op_info[op->code].name);
   }
 }

@@ -335,9 +335,9 @@ static void plan_op(Planner *p, Op *op) {
       push_op(p, op);
       return;
     case OP_ASM:
-      fail_hint(e->cx, op->span ? *op->span : (Span){0},
-                "write the same in Triton's own operations, or run it on a GPU",
-                "inline assembly is for a GPU; it cannot run on a CPU");
+      diag_fail_hint(e->cx, op->span ? *op->span : (Span){0},
+                     "write the same in Triton's own operations, or run it on a GPU",
+                     "inline assembly is for a GPU; it cannot run on a CPU");
     default: break;
   }
   if (all_scalar(op) && op->code != OP_REDUCE) {

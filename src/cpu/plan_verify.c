@@ -90,10 +90,10 @@ static void check_order(Check *c, const Run *first, const Run *second) {
     note_apart(e, first->at.op, second->at.op,
                one_nest && memory_may_share_if_same(e, &first->at, &second->at, rank, shape));
   else if (!one_nest || !memory_may_share(e, &first->at, &second->at, rank, shape))
-    fail_hint(e->cx, second->at.op->span ? *second->at.op->span : (Span){0},
-              "this is a fault of Nereid, not of the kernel: please report it",
-              "internal error in the CPU back end: %s and %s of one array would run in the wrong order",
-              op_info[first->at.op->code].name, op_info[second->at.op->code].name);
+    diag_fail_hint(e->cx, second->at.op->span ? *second->at.op->span : (Span){0},
+                   "this is a fault of Nereid, not of the kernel: please report it",
+                   "internal error in the CPU back end: %s and %s of one array would run in the wrong order",
+                   op_info[first->at.op->code].name, op_info[second->at.op->code].name);
 }
 
 static void verify_block(Emit *e, const Block *b) {

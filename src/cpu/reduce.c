@@ -445,8 +445,8 @@ void reduce_root(Nest *n, FusionRoot *r) {
     if (d != axis) map[k++] = r->map[d];
   map[MAX_RANK - 1] = -1;
   if (op->in_count > MAX_PARTS)
-    fail(e->cx, op->span ? *op->span : (Span){0}, "a reduction of more than %d tensors at once is not supported",
-         MAX_PARTS);
+    diag_fail(e->cx, op->span ? *op->span : (Span){0}, "a reduction of more than %d tensors at once is not supported",
+              MAX_PARTS);
   const NestText *x[MAX_PARTS];
   for (int k = 0; k < op->in_count; k++) x[k] = nest_demand(n, op->in[k], r->map);
   if (n->vector_dim < 0) { /* one element */

@@ -149,7 +149,8 @@ void emit_scan(Emit *e, Op *op) {
   for (int d = 0; d < axis; d++) s.outer *= t->shape[d];
   for (int d = axis + 1; d < t->rank; d++) s.inner *= t->shape[d];
   if (s.parts > MAX_PARTS)
-    fail(e->cx, op->span ? *op->span : (Span){0}, "a scan of more than %d tensors at once is not supported", MAX_PARTS);
+    diag_fail(e->cx, op->span ? *op->span : (Span){0}, "a scan of more than %d tensors at once is not supported",
+              MAX_PARTS);
   bool narrow = false;
   for (int k = 0; k < s.parts; k++) narrow |= held_dtype(kept(op->in[k])) != kept(op->in[k]);
   bool vectors = body_is_elementwise(op->body[0]);

@@ -33,7 +33,7 @@ static const char *operand(Dot *d, Tensor *x, Index row, Index column, const cha
 FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   Graph *g = p->g;
   Tensor *t = group->roots[0], *a = t->in[0], *b = t->in[1];
-  if (!dtype_is_float(t->dtype)) fail(g->cx, t->span, "a product of %s is not supported", dtype_name(t->dtype));
+  if (!dtype_is_float(t->dtype)) diag_fail(g->cx, t->span, "a product of %s is not supported", dtype_name(t->dtype));
   Dot dot = {.w = writer_create(p, group, fuse_kernel_name(p, group)), .t = t};
   Writer *w = dot.w;
   const Size *m_size = t->size[t->rank - 2], *n_size = t->size[t->rank - 1], *k_size = a->size[a->rank - 1];

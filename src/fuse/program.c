@@ -27,7 +27,8 @@ static void read_symbols(nereid_fusion *f, const nereid_fuse_input *inputs, int 
     for (int k = 0; k < n; k++)
       if (inputs[k].text && !strcmp(inputs[k].name, name)) f->symbols[i] = strtoll(inputs[k].text, NULL, 10);
     if (f->symbols[i] < 1)
-      fail_hint(f->cx, (Span){0}, arena_printf(f->cx->arena, "such as %s=64", name), "the size %s has no value", name);
+      diag_fail_hint(f->cx, (Span){0}, arena_printf(f->cx->arena, "such as %s=64", name), "the size %s has no value",
+                     name);
   }
 }
 
@@ -35,12 +36,12 @@ static void read(nereid_fusion *f, const char *path, const char *function, const
                  const nereid_fuse_options *o) {
   Context *cx = f->cx;
   Source *file = source_from_file(cx, path);
-  if (!file) fail(cx, (Span){0}, "cannot read %s", path);
+  if (!file) diag_fail(cx, (Span){0}, "cannot read %s", path);
   ReadInput *in = NEW_N(cx->arena, ReadInput, n + 1);
   for (int i = 0; i < n; i++) {
     in[i] = (ReadInput){inputs[i].name, !inputs[i].text, (Dtype)inputs[i].dtype, inputs[i].rank, {0}, inputs[i].text};
     if (inputs[i].rank < 0 || inputs[i].rank > GRAPH_MAX_RANK)
-      fail(cx, (Span){0}, "an array of %d dims", inputs[i].rank);
+      diag_fail(cx, (Span){0}, "an array of %d dims", inputs[i].rank);
     memcpy(in[i].shape, inputs[i].shape, sizeof(int64_t) * (size_t)inputs[i].rank);
   }
   f->g = graph_read(cx, file, function, n, in);

@@ -194,12 +194,12 @@ static FuseValue reshape(Writer *w, Tensor *t, const Index *at) {
     }
     if (!index_divide(g, rest, x->size[d], &q, &r)) {
       rest = named(w, rest, left);
-      if (!index_divide(g, rest, x->size[d], &q, &r)) fail(w->cx, t->span, "internal error: a view's index");
+      if (!index_divide(g, rest, x->size[d], &q, &r)) diag_fail(w->cx, t->span, "internal error: a view's index");
     }
     in[d] = r;
     rest = q;
     left = size_divide(g, left, x->size[d]);
-    if (!left) fail(w->cx, t->span, "internal error: a view's sizes");
+    if (!left) diag_fail(w->cx, t->span, "internal error: a view's sizes");
   }
   return writer_value(w, x, in);
 }
@@ -234,7 +234,7 @@ static FuseValue pad(Writer *w, Tensor *t, const Index *at) {
     Index q, r;
     i = named(w, i, size_mul(g, x->size[d], size_int(g, t->dims[d] + 1)));
     if (!index_divide(g, i, size_int(g, t->dims[d] + 1), &q, &r))
-      fail(w->cx, t->span, "internal error: padding's index");
+      diag_fail(w->cx, t->span, "internal error: padding's index");
     in[d] = q;
   }
   int n = w->conditions.n;
@@ -382,8 +382,8 @@ FuseValue writer_value(Writer *w, Tensor *t, const Index *at) {
       case CLASS_VIEW: v = view(w, t, at); break;
       default:
         if (t->op != GRAPH_GATHER)
-          fail(w->cx, t->span, "internal error: %%%d (%s) is not stored and cannot be computed here", t->id,
-               graph_ops[t->op].name);
+          diag_fail(w->cx, t->span, "internal error: %%%d (%s) is not stored and cannot be computed here", t->id,
+                    graph_ops[t->op].name);
         v = gather(w, t, at);
     }
   map_put(w->memo, key.at, arena_copy(w->cx->arena, &v, sizeof v));
@@ -405,10 +405,10 @@ void writer_split(Writer *w, const IndexVar *v, int rank, const Size *const *siz
       rest = index_constant(g, size_int(g, 0));
       continue;
     }
-    if (!index_divide(g, rest, size[d], &q, &r)) fail(w->cx, (Span){0}, "internal error: a kernel's indices");
+    if (!index_divide(g, rest, size[d], &q, &r)) diag_fail(w->cx, (Span){0}, "internal error: a kernel's indices");
     out[d] = r;
     rest = q;
     left = size_divide(g, left, size[d]);
-    if (!left) fail(w->cx, (Span){0}, "internal error: a kernel's sizes");
+    if (!left) diag_fail(w->cx, (Span){0}, "internal error: a kernel's sizes");
   }
 }

@@ -211,8 +211,8 @@ typedef struct GpuCubin {
   char *log;
 } GpuCubin;
 /* By $NEREID_PTXAS, else ptxas in PATH, else /usr/local/cuda/bin/ptxas, through the disk cache; false: there is no
- * ptxas, or NEREID_PTXAS is "none", and the cache has nothing. fail()s with ptxas's words. *out's memory is malloc'ed:
- * gpu_cubin_free. */
+ * ptxas, or NEREID_PTXAS is "none", and the cache has nothing. diag_fail()s with ptxas's words. *out's memory is
+ * malloc'ed: gpu_cubin_free. */
 bool gpu_ptxas(Context *cx, const Buf *text, const GpuPtx *ptx, const GpuTarget *t, GpuCubin *out);
 void gpu_cubin_free(GpuCubin *c);
 /* The machine code's text (cuobjdump or nvdisasm, where found), with source lines beside when the cubin has them; fails

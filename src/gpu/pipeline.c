@@ -103,11 +103,11 @@ const GpuPass gpu_passes[] = {
 static void check_options(Func *f) {
   int n = f->num_warps;
   if (n < 1 || n > 32 || (n & (n - 1)))
-    fail_hint(f->cx, (Span){0}, "use 1, 2, 4, 8, 16 or 32",
-              "num_warps is %d, but a program on a GPU runs on a power of two of at most 32 warps", n);
+    diag_fail_hint(f->cx, (Span){0}, "use 1, 2, 4, 8, 16 or 32",
+                   "num_warps is %d, but a program on a GPU runs on a power of two of at most 32 warps", n);
   if (f->num_ctas > 1)
-    fail_hint(f->cx, (Span){0}, "leave num_ctas out",
-              "num_ctas is %d, but programs that span several blocks are not supported", f->num_ctas);
+    diag_fail_hint(f->cx, (Span){0}, "leave num_ctas out",
+                   "num_ctas is %d, but programs that span several blocks are not supported", f->num_ctas);
 }
 
 static void dump(const GpuRun *r, const char *after) {

@@ -20,18 +20,19 @@ static const char *type_text(Graph *g, const Tensor *t) {
 }
 
 static NORETURN void wrong(Graph *g, const char *what, const Tensor *a, const Tensor *b) {
-  if (!b) fail(g->cx, g->place, "%s, and not %s", what, type_text(g, a));
-  fail(g->cx, g->place, "%s, and not %s and %s", what, type_text(g, a), type_text(g, b));
+  if (!b) diag_fail(g->cx, g->place, "%s, and not %s", what, type_text(g, a));
+  diag_fail(g->cx, g->place, "%s, and not %s and %s", what, type_text(g, a), type_text(g, b));
 }
 
 static Tensor *make(Graph *g, GraphOp op, Dtype t, int rank, const Size *const *size, int n, Tensor *const *in) {
-  if (rank > GRAPH_MAX_RANK) fail(g->cx, g->place, "a tensor has at most %d dims, and not %d", GRAPH_MAX_RANK, rank);
+  if (rank > GRAPH_MAX_RANK)
+    diag_fail(g->cx, g->place, "a tensor has at most %d dims, and not %d", GRAPH_MAX_RANK, rank);
   Tensor *x = NEW(g->cx->arena, Tensor);
   *x = (Tensor){.op = op, .dtype = t, .rank = rank, .in_count = n, .span = g->place, .id = g->at.n};
   x->size = NEW_N(g->cx->arena, const Size *, rank + 1);
   for (int d = 0; d < rank; d++) {
     int64_t v;
-    if (size_is_int(size[d], &v) && v < 0) fail(g->cx, g->place, "a size of %lld", (long long)v);
+    if (size_is_int(size[d], &v) && v < 0) diag_fail(g->cx, g->place, "a size of %lld", (long long)v);
     x->size[d] = size[d];
   }
   x->in = NEW_N(g->cx->arena, Tensor *, n + 1);
@@ -61,7 +62,8 @@ const Size *graph_numel(Graph *g, const Tensor *t) { return size_product(g, t->r
 
 int graph_dim(Graph *g, int64_t dim, int rank) {
   int n = rank ? rank : 1; /* a scalar may be asked for its dim 0 */
-  if (dim < -n || dim >= n) fail(g->cx, g->place, "there is no dim %lld in a tensor of %d dims", (long long)dim, rank);
+  if (dim < -n || dim >= n)
+    diag_fail(g->cx, g->place, "there is no dim %lld in a tensor of %d dims", (long long)dim, rank);
   return (int)(dim < 0 ? dim + n : dim);
 }
 
@@ -96,7 +98,7 @@ Tensor *graph_extent(Graph *g, Dtype t, const Size *value) {
 }
 
 Tensor *graph_uniform(Graph *g, Dtype t, int rank, const Size *const *size) {
-  if (!dtype_is_float(t)) fail(g->cx, g->place, "random numbers of %s", dtype_name(t));
+  if (!dtype_is_float(t)) diag_fail(g->cx, g->place, "random numbers of %s", dtype_name(t));
   Tensor *x = make(g, GRAPH_UNIFORM, t, rank, size, 0, NULL);
   x->attr[0] = g->streams++;
   return x;
@@ -106,7 +108,7 @@ Tensor *graph_uniform(Graph *g, Dtype t, int rank, const Size *const *size) {
 
 Tensor *graph_point(Graph *g, PointOp op, int n, Tensor *const *in) {
   const PointInfo *p = &graph_points[op];
-  if (n != p->operands) fail(g->cx, g->place, "%s takes %d operands, and not %d", p->name, p->operands, n);
+  if (n != p->operands) diag_fail(g->cx, g->place, "%s takes %d operands, and not %d", p->name, p->operands, n);
   int first = p->result == RESULT_SELECT;
   if (first && in[0]->dtype != DT_I1) wrong(g, "where's condition is bool", in[0], NULL);
   for (int i = 0; i < n; i++) {
@@ -144,13 +146,13 @@ Tensor *graph_reduce(Graph *g, Reduction kind, Tensor *x, int n, const int64_t *
   for (int i = 0; i < n; i++) {
     int d = graph_dim(g, dims[i], x->rank);
     if (!x->rank) return index ? graph_full(g, DT_I64, 0, NULL, 0) : x;
-    if (out[d]) fail(g->cx, g->place, "dim %d is reduced twice", d);
+    if (out[d]) diag_fail(g->cx, g->place, "dim %d is reduced twice", d);
     if (size_is(x->size[d], 0) && kind != REDUCE_SUM && kind != REDUCE_PROD)
-      fail(g->cx, g->place, "the %s of no elements", graph_reductions[kind]);
+      diag_fail(g->cx, g->place, "the %s of no elements", graph_reductions[kind]);
     out[d] = true;
     size[d] = size_int(g, 1);
   }
-  if (index && n != 1) fail(g->cx, g->place, "%s is along one dim", graph_reductions[kind]);
+  if (index && n != 1) diag_fail(g->cx, g->place, "%s is along one dim", graph_reductions[kind]);
   int64_t sorted[GRAPH_MAX_RANK];
   int m = 0;
   for (int d = 0; d < x->rank; d++)
@@ -178,7 +180,7 @@ Tensor *graph_permute(Graph *g, Tensor *x, const int64_t *dims) {
   bool seen[GRAPH_MAX_RANK] = {false}, same = true;
   for (int d = 0; d < x->rank; d++) {
     to[d] = graph_dim(g, dims[d], x->rank);
-    if (seen[to[d]]) fail(g->cx, g->place, "a permutation names dim %d twice", (int)to[d]);
+    if (seen[to[d]]) diag_fail(g->cx, g->place, "a permutation names dim %d twice", (int)to[d]);
     seen[to[d]] = true;
     same &= to[d] == d;
     size[d] = x->size[to[d]];
@@ -207,7 +209,7 @@ Tensor *graph_reshape(Graph *g, Tensor *x, int rank, const Size *const *size) {
 Tensor *graph_expand(Graph *g, Tensor *x, int rank, const Size *const *size) {
   if (rank > x->rank) { /* leading dims */
     const Size *padded[GRAPH_MAX_RANK];
-    if (rank > GRAPH_MAX_RANK) fail(g->cx, g->place, "a tensor has at most %d dims", GRAPH_MAX_RANK);
+    if (rank > GRAPH_MAX_RANK) diag_fail(g->cx, g->place, "a tensor has at most %d dims", GRAPH_MAX_RANK);
     for (int d = 0; d < rank; d++) padded[d] = d < rank - x->rank ? size_int(g, 1) : x->size[d - (rank - x->rank)];
     x = graph_reshape(g, x, rank, padded);
   }
@@ -222,15 +224,15 @@ Tensor *graph_expand(Graph *g, Tensor *x, int rank, const Size *const *size) {
 
 Tensor *graph_slice(Graph *g, Tensor *x, int dim, const Size *first, const Size *count, int64_t step) {
   const Size *size[GRAPH_MAX_RANK];
-  if (!x->rank) fail(g->cx, g->place, "a scalar cannot be sliced");
+  if (!x->rank) diag_fail(g->cx, g->place, "a scalar cannot be sliced");
   for (int d = 0; d < x->rank; d++) size[d] = d == dim ? count : x->size[d];
-  if (!step) fail(g->cx, g->place, "a slice has a step other than 0");
+  if (!step) diag_fail(g->cx, g->place, "a slice has a step other than 0");
   int64_t n, from, all;
   if (size_is_int(count, &n) && size_is_int(first, &from) && size_is_int(x->size[dim], &all) && n > 0) {
     int64_t last = from + (n - 1) * step;
     if (from < 0 || from >= all || last < 0 || last >= all)
-      fail(g->cx, g->place, "a slice from %lld to %lld of a dim of %lld", (long long)from, (long long)last,
-           (long long)all);
+      diag_fail(g->cx, g->place, "a slice from %lld to %lld of a dim of %lld", (long long)from, (long long)last,
+                (long long)all);
   }
   if (count == x->size[dim] && step == 1 && size_is(first, 0)) return x;
   Tensor *t = make(g, GRAPH_SLICE, x->dtype, x->rank, size, 1, &x);
@@ -248,7 +250,7 @@ Tensor *graph_pad(Graph *g, Tensor *x, const Size *const *before, const int64_t 
     low[d] = before ? before[d] : size_int(g, 0);
     gap[d] = between ? between[d] : 0;
     nothing &= size_is(low[d], 0) && !gap[d] && size[d] == x->size[d];
-    if (gap[d] < 0) fail(g->cx, g->place, "padding of %lld elements between two", (long long)gap[d]);
+    if (gap[d] < 0) diag_fail(g->cx, g->place, "padding of %lld elements between two", (long long)gap[d]);
   }
   if (nothing) return x;
   Tensor *t = make(g, GRAPH_PAD, x->dtype, x->rank, size, 1, &x);
@@ -259,10 +261,10 @@ Tensor *graph_pad(Graph *g, Tensor *x, const Size *const *before, const int64_t 
 }
 
 Tensor *graph_concat(Graph *g, int n, Tensor *const *in, int dim) {
-  if (!n) fail(g->cx, g->place, "a concatenation of nothing");
+  if (!n) diag_fail(g->cx, g->place, "a concatenation of nothing");
   if (n == 1) return in[0];
   const Size *size[GRAPH_MAX_RANK], *total = size_int(g, 0);
-  if (!in[0]->rank) fail(g->cx, g->place, "scalars cannot be concatenated");
+  if (!in[0]->rank) diag_fail(g->cx, g->place, "scalars cannot be concatenated");
   for (int i = 0; i < n; i++) {
     bool fits = in[i]->rank == in[0]->rank && in[i]->dtype == in[0]->dtype;
     for (int d = 0; fits && d < in[0]->rank; d++) fits = d == dim || in[i]->size[d] == in[0]->size[d];
@@ -277,20 +279,20 @@ Tensor *graph_concat(Graph *g, int n, Tensor *const *in, int dim) {
 
 Tensor *graph_unfold(Graph *g, Tensor *x, int dim, int64_t window, int64_t step, int64_t dilation) {
   const Size *size[GRAPH_MAX_RANK + 1];
-  if (!x->rank) fail(g->cx, g->place, "a scalar has no windows");
+  if (!x->rank) diag_fail(g->cx, g->place, "a scalar has no windows");
   if (window < 1 || step < 1 || dilation < 1)
-    fail(g->cx, g->place, "windows of %lld elements, %lld apart, a step of %lld", (long long)window,
-         (long long)dilation, (long long)step);
-  if (x->rank == GRAPH_MAX_RANK) fail(g->cx, g->place, "a tensor has at most %d dims", GRAPH_MAX_RANK);
+    diag_fail(g->cx, g->place, "windows of %lld elements, %lld apart, a step of %lld", (long long)window,
+              (long long)dilation, (long long)step);
+  if (x->rank == GRAPH_MAX_RANK) diag_fail(g->cx, g->place, "a tensor has at most %d dims", GRAPH_MAX_RANK);
   int64_t reach = (window - 1) * dilation, n;
   const Size *last = size_sub(g, x->size[dim], size_int(g, reach + 1)),
              *count = size_divide(g, last, size_int(g, step));
   if (size_is_int(last, &n)) {
     if (n < 0)
-      fail(g->cx, g->place, "a window of %lld elements in a dim of %s", (long long)reach + 1, x->size[dim]->text);
+      diag_fail(g->cx, g->place, "a window of %lld elements in a dim of %s", (long long)reach + 1, x->size[dim]->text);
     count = size_int(g, n / step);
   }
-  if (!count) fail(g->cx, g->place, "windows %lld apart in a dim of %s", (long long)step, x->size[dim]->text);
+  if (!count) diag_fail(g->cx, g->place, "windows %lld apart in a dim of %s", (long long)step, x->size[dim]->text);
   for (int d = 0; d < x->rank; d++) size[d] = d == dim ? size_add(g, count, size_int(g, 1)) : x->size[d];
   size[x->rank] = size_int(g, window);
   Tensor *t = make(g, GRAPH_UNFOLD, x->dtype, x->rank + 1, size, 1, &x);

@@ -20,12 +20,12 @@ typedef struct Run {
 static NORETURN void out_of_memory(Run *r) {
   for (int i = 0; i < r->g->at.n; i++) free(r->arrays[i].at);
   context_out_of_memory(r->g->cx);
-  fail_now(r->g->cx);
+  diag_fail_now(r->g->cx);
 }
 
 static int64_t value_of(Run *r, const Tensor *t, const Size *s) {
   int64_t v;
-  if (!size_value(s, r->v->symbols, &v)) fail(r->g->cx, t->span, "the size %s does not fit in 63 bits", s->text);
+  if (!size_value(s, r->v->symbols, &v)) diag_fail(r->g->cx, t->span, "the size %s does not fit in 63 bits", s->text);
   return v;
 }
 
@@ -36,7 +36,7 @@ static void shape(Run *r, const Tensor *t) {
     a->size[d] = value_of(r, t, t->size[d]);
     a->stride[d] = a->n;
     if (a->size[d] < 0 || __builtin_mul_overflow(a->n, a->size[d], &a->n) || a->n > INT64_C(1) << 40)
-      fail(r->g->cx, t->span, "a tensor of too many elements");
+      diag_fail(r->g->cx, t->span, "a tensor of too many elements");
   }
 }
 
@@ -175,7 +175,7 @@ static void gather_scatter(Run *r, const Tensor *t, double *out) {
     split(index, t->rank, i, at);
     double k = index->at[i];
     if (!(k >= 0 && k < (double)x->size[dim]))
-      fail(r->g->cx, t->span, "index %.0f of a dim of %lld", k, (long long)x->size[dim]);
+      diag_fail(r->g->cx, t->span, "index %.0f of a dim of %lld", k, (long long)x->size[dim]);
     at[dim] = (int64_t)k;
     int64_t place = 0;
     for (int d = 0; d < t->rank; d++) place += at[d] * x->stride[d];
@@ -271,7 +271,7 @@ void graph_reference(Graph *g, const GraphValues *v) {
     context_end_try(g->cx);
   } else {
     for (int i = 0; i < g->at.n; i++) free(r.arrays[i].at);
-    fail_now(g->cx);
+    diag_fail_now(g->cx);
   }
   for (int i = 0; i < g->at.n; i++) free(r.arrays[i].at);
 }

@@ -11,7 +11,7 @@ static int compare_terms(const SizeTerm *a, const SizeTerm *b) { /* higher degre
   return 0;
 }
 
-static NORETURN void too_large(Graph *g) { fail(g->cx, g->place, "a size does not fit in 63 bits"); }
+static NORETURN void too_large(Graph *g) { diag_fail(g->cx, g->place, "a size does not fit in 63 bits"); }
 
 /* terms in any order; like ones are added up */
 static const Size *make(Graph *g, int n, SizeTerm *terms) {
@@ -77,7 +77,7 @@ const Size *size_sub(Graph *g, const Size *a, const Size *b) { return sum(g, a, 
 
 static SizeTerm term_product(Graph *g, const SizeTerm *a, const SizeTerm *b) {
   SizeTerm t = {.degree = a->degree + b->degree};
-  if (t.degree > SIZE_MAX_DEGREE) fail(g->cx, g->place, "a size is a product of too many symbols");
+  if (t.degree > SIZE_MAX_DEGREE) diag_fail(g->cx, g->place, "a size is a product of too many symbols");
   if (__builtin_mul_overflow(a->factor, b->factor, &t.factor)) too_large(g);
   for (int i = 0, k = 0, n = 0; n < t.degree; n++)
     t.symbols[n] = k == b->degree || (i < a->degree && a->symbols[i]->index <= b->symbols[k]->index) ? a->symbols[i++]

@@ -3,7 +3,7 @@
 #include "graph/graph.h"
 
 static NORETURN void wrong(const Graph *g, const Tensor *t, const char *after, const char *what) {
-  fail(g->cx, t->span, "internal error: the graph is wrong after %s: %%%d: %s", after, t->id, what);
+  diag_fail(g->cx, t->span, "internal error: the graph is wrong after %s: %%%d: %s", after, t->id, what);
 }
 
 static Tensor *again(Graph *g, const Tensor *t) {
@@ -49,6 +49,6 @@ void graph_verify(Graph *g, const char *after) {
   }
   for (int i = 0; i < g->outputs.n; i++)
     if (g->outputs.at[i] && !g->outputs.at[i]->note)
-      fail(g->cx, (Span){0}, "internal error: output %d after %s", i, after);
+      diag_fail(g->cx, (Span){0}, "internal error: output %d after %s", i, after);
   g->place = (Span){0};
 }

@@ -65,7 +65,7 @@ void interp_program(const InterpFrame *frame, int32_t out[3]);
 
 /* Runs the programs of a grid. args: one 8-byte slot per Func argument (pointers; ints extended by their sign; floats
  * as the bits of their type in the low bytes). Returns true when all ran; else `fault` says why. Uses no global state;
- * the Func is not changed. Does not fail(): out of memory is a fault too. */
+ * the Func is not changed. Does not diag_fail(): out of memory is a fault too. */
 bool interp_run(const Func *f, InterpMemory *m, const uint64_t *args, const int32_t grid[3],
                 const InterpOptions *options, InterpFault *fault);
 

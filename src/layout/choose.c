@@ -275,8 +275,8 @@ static void check_op(Op *op, void *arg) {
     const Type *t = op->out[i]->type;
     for (int d = 0; d < t->rank; d++)
       if (t->shape[d] & (t->shape[d] - 1))
-        fail_hint(f->cx, op->span ? *op->span : (Span){0}, "round it up and mask what is too much",
-                  "dim %d of a tensor is %d; a GPU's tensors have dims that are powers of 2", d, t->shape[d]);
+        diag_fail_hint(f->cx, op->span ? *op->span : (Span){0}, "round it up and mask what is too much",
+                       "dim %d of a tensor is %d; a GPU's tensors have dims that are powers of 2", d, t->shape[d]);
   }
 }
 
@@ -293,7 +293,7 @@ static bool wants_rows(const Chooser *c) {
 
 void layout_choose(Func *f, int warps, DotUnit unit) {
   if (warps < 1 || warps > 32 || (warps & (warps - 1)))
-    fail(f->cx, (Span){0}, "`num_warps` must be a power of 2 from 1 to 32, but it is %d", warps);
+    diag_fail(f->cx, (Span){0}, "`num_warps` must be a power of 2 from 1 to 32, but it is %d", warps);
   tile_resolve(f);
   tile_walk(f->body, check_op, f);
   Chooser c = {.cx = f->cx, .f = f, .num_warps = warps, .unit = unit};

@@ -20,7 +20,8 @@ static NORETURN PRINTF_LIKE(3, 4) void bad(const Check *k, const Op *op, const c
   tile_print_op(&text, op, 0, 0);
   const char *line = text.at ? arena_strndup(k->cx->arena, text.at, strcspn(text.at, "\n")) : NULL;
   buf_destroy(&text);
-  fail_hint(k->cx, op->span ? *op->span : (Span){0}, line, "wrong layouts: '%s': %s", op_info[op->code].name, what);
+  diag_fail_hint(k->cx, op->span ? *op->span : (Span){0}, line, "wrong layouts: '%s': %s", op_info[op->code].name,
+                 what);
 }
 
 static const char *show(const Check *k, const Layout *l) {

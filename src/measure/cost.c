@@ -74,10 +74,10 @@ static void tell_fault(const Counting *n, Context *cx, const CostFault *f, const
              *does = f->op->code == OP_LOAD    ? "reads"
                      : f->op->code == OP_STORE ? "writes"
                                                : "updates";
-  fail(cx, f->op->span ? *f->op->span : (Span){0},
-       "%s out of bounds: program (%d,%d,%d) %s %lld bytes at %s%+lld (%s has %lld bytes)", what, f->program[0],
-       f->program[1], f->program[2], does, (long long)f->bytes, name, (long long)f->at, name,
-       (long long)contents[f->arg].bytes);
+  diag_fail(cx, f->op->span ? *f->op->span : (Span){0},
+            "%s out of bounds: program (%d,%d,%d) %s %lld bytes at %s%+lld (%s has %lld bytes)", what, f->program[0],
+            f->program[1], f->program[2], does, (long long)f->bytes, name, (long long)f->at, name,
+            (long long)contents[f->arg].bytes);
 }
 
 static nereid_status count(Counting *n, Context *cx, nereid_cost *out, nereid_error **error) {

@@ -121,8 +121,8 @@ static void check_thread_bytes(const Compiled *front, int64_t most, Context *cx,
   int64_t each = w.bytes / (32 * front->num_warps);
   *phase = NEREID_UNSUPPORTED;
   if (most && each > most)
-    fail(cx, (Span){0}, "a thread would hold %lld bytes of a tile of %lld in its %lld bytes of registers",
-         (long long)each, (long long)w.bytes, (long long)most);
+    diag_fail(cx, (Span){0}, "a thread would hold %lld bytes of a tile of %lld in its %lld bytes of registers",
+              (long long)each, (long long)w.bytes, (long long)most);
 }
 
 /* Of CUDA C every parameter is one slot. */
@@ -145,8 +145,8 @@ static void keep_c_slots(Specialization *s, Context *cx) {
 static void compile_cuda_c(Specialization *s, Context *cx, volatile nereid_status *phase) {
   *phase = NEREID_UNSUPPORTED;
   if (!s->kind->compile_cuda_c)
-    fail_hint(cx, (Span){0}, "open the device \"cuda\"", "kernel '%s' is CUDA C, which the device %s does not run",
-              s->kernel->info.name, s->device->name);
+    diag_fail_hint(cx, (Span){0}, "open the device \"cuda\"", "kernel '%s' is CUDA C, which the device %s does not run",
+                   s->kernel->info.name, s->device->name);
   keep_c_slots(s, cx);
   s->kind->compile_cuda_c(s, cx, phase);
 }

@@ -294,7 +294,7 @@ static CpuCode *compile_text(Context *cx, const Buf *text, CpuCompileInfo *info,
   } else {
     if (info->step == CC_FINDING) *phase = NEREID_NO_COMPILER;
     if (info->step == CC_STORING) *phase = NEREID_BAD_FILE;
-    fail_now(cx);
+    diag_fail_now(cx);
   }
   return code;
 }

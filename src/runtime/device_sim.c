@@ -328,8 +328,9 @@ static nereid_status sim_synchronize(nereid_device *d, nereid_error **error) { r
 
 static void refuse_assembly(LaneOp *op, void *cx) {
   if (op->code == LANE_ASM)
-    fail_hint(cx, op->span ? *op->span : (Span){0}, "write the same in Triton's own operations, or run it on a GPU",
-              "inline assembly is for a GPU; it cannot run on a simulated one");
+    diag_fail_hint(cx, op->span ? *op->span : (Span){0},
+                   "write the same in Triton's own operations, or run it on a GPU",
+                   "inline assembly is for a GPU; it cannot run on a simulated one");
 }
 
 static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {

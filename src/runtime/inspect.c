@@ -86,9 +86,10 @@ static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubi
   }
   *phase = NEREID_NO_COMPILER;
   if (in->stage == STAGE_SASS && !has_ptxas)
-    fail_hint(cx, (Span){0},
-              "install CUDA's ptxas (in the package cuda-nvcc), or name one in NEREID_PTXAS; the stage ptx needs none",
-              "no ptxas was found: neither in PATH nor at /usr/local/cuda/bin/ptxas");
+    diag_fail_hint(
+        cx, (Span){0},
+        "install CUDA's ptxas (in the package cuda-nvcc), or name one in NEREID_PTXAS; the stage ptx needs none",
+        "no ptxas was found: neither in PATH nor at /usr/local/cuda/bin/ptxas");
   in->text.n = 0;
   if (in->stage == STAGE_SASS) {
     gpu_sass(cx, cubin, &in->text);
@@ -124,7 +125,7 @@ static void inspect_gpu(Inspection *in, Context *cx, Func *f, volatile nereid_st
     done = true;
   }
   gpu_cubin_free(&cubin);
-  if (!done) fail_now(cx);
+  if (!done) diag_fail_now(cx);
 }
 
 static void inspect_cuda_c(Inspection *in, Context *cx, volatile nereid_status *phase) {

@@ -116,8 +116,8 @@ struct DeviceKind {
   bool optimizes;       /* wants the Func after tile_optimize */
   bool runs_ptx;        /* takes inline assembly as it stands */
   bool finds_undefined; /* with `debug`, says where an undefined element is used */
-  /* Makes s runnable from func; may fail(). *phase says what a failure is called. Sets s->keeps_context when func must
-   * live. */
+  /* Makes s runnable from func; may diag_fail(). *phase says what a failure is called. Sets s->keeps_context when func
+   * must live. */
   void (*compile)(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase);
   /* The same for a kernel of CUDA C, for kinds that have such; s->slots are there. */
   void (*compile_cuda_c)(Specialization *s, Context *cx, volatile nereid_status *phase);

@@ -101,10 +101,10 @@ static void check_utf8(Context *cx, const Source *src, bool ascii) {
     if (!n) {
       uint32_t at = (uint32_t)(s - src->text);
       while (line < src->line_count && src->line_start[line] <= at) line++;
-      fail_hint(cx, span_of(src, (uint32_t)line, at, at + 1),
-                "save the file as UTF-8, or name its encoding in its first line: \"# coding: latin-1\"",
-                "byte 0x%02x is not %s", (unsigned char)*s,
-                ascii ? "ASCII, which the \"coding:\" line asks for" : "UTF-8 text");
+      diag_fail_hint(cx, span_of(src, (uint32_t)line, at, at + 1),
+                     "save the file as UTF-8, or name its encoding in its first line: \"# coding: latin-1\"",
+                     "byte 0x%02x is not %s", (unsigned char)*s,
+                     ascii ? "ASCII, which the \"coding:\" line asks for" : "UTF-8 text");
     }
     s += n;
   }
@@ -120,8 +120,9 @@ static const Source *rewrite(Context *cx, const Source *src, Encoding encoding) 
     if (!c && src->text[i]) {
       int line = 1;
       while (line < src->line_count && src->line_start[line] <= i) line++;
-      fail(cx, span_of(src, (uint32_t)line, (uint32_t)i, (uint32_t)i + 1),
-           "byte 0x%02x has no meaning in the encoding that the \"coding:\" line names", (unsigned char)src->text[i]);
+      diag_fail(cx, span_of(src, (uint32_t)line, (uint32_t)i, (uint32_t)i + 1),
+                "byte 0x%02x has no meaning in the encoding that the \"coding:\" line names",
+                (unsigned char)src->text[i]);
     }
     size += (size_t)utf8_encode(c, text + size);
   }
@@ -137,7 +138,7 @@ static const Source *rewrite(Context *cx, const Source *src, Encoding encoding) 
 
 const Source *source_as_utf8(Context *cx, const Source *src) {
   if (src->size > UINT32_MAX / 4)
-    fail(cx, (Span){.source = src, .line = 1, .end_line = 1}, "the source has %zu bytes: too large", src->size);
+    diag_fail(cx, (Span){.source = src, .line = 1, .end_line = 1}, "the source has %zu bytes: too large", src->size);
   Span place;
   const char *name;
   size_t n;
@@ -145,8 +146,8 @@ const Source *source_as_utf8(Context *cx, const Source *src) {
   if (find_cookie(src, &place, &name, &n)) {
     encoding = encoding_of(name, n);
     if (encoding == ENC_UNKNOWN)
-      fail_hint(cx, place, "save the file as UTF-8",
-                "unknown encoding: %.*s (UTF-8, ASCII, Latin-1, cp1252 and koi8-r are read)", (int)n, name);
+      diag_fail_hint(cx, place, "save the file as UTF-8",
+                     "unknown encoding: %.*s (UTF-8, ASCII, Latin-1, cp1252 and koi8-r are read)", (int)n, name);
   }
   if (encoding > ENC_ASCII) return rewrite(cx, src, encoding);
   check_utf8(cx, src, encoding == ENC_ASCII);

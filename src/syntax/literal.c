@@ -57,8 +57,8 @@ static ConstValue int_value(Context *cx, const Source *src, const Token *t, cons
 
   while (n > 1 && s[0] == '0') s++, n--;
   if (base == 10 && n > MAX_DECIMAL_DIGITS)
-    fail_hint(cx, token_span(src, t), "write it in hexadecimal",
-              "exceeds the limit (%d digits) for a decimal integer: it has %zu digits", MAX_DECIMAL_DIGITS, n);
+    diag_fail_hint(cx, token_span(src, t), "write it in hexadecimal",
+                   "exceeds the limit (%d digits) for a decimal integer: it has %zu digits", MAX_DECIMAL_DIGITS, n);
   size_t count = n / 8 + 2; /* 4 bits a digit are enough for any base */
   uint32_t *words = NEW_N(cx->arena, uint32_t, count);
   if (base == 10) {
@@ -119,7 +119,7 @@ static double float_value(Context *cx, const Source *src, const Token *t, const 
   double v;
   if (exact_float(s, n, &v)) return v;
   locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  if (!c) fail(cx, token_span(src, t), "out of memory");
+  if (!c) diag_fail(cx, token_span(src, t), "out of memory");
   v = strtod_l(arena_strndup(cx->arena, s, n), NULL, c);
   freelocale(c);
   return v;
@@ -169,8 +169,8 @@ static uint32_t hex_escape(Unescape *u, const char *slash, int n) {
     char c = u->s < u->end ? *u->s : 0;
     bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
     if (!hex)
-      fail_hint(u->cx, place_in(u, slash, u->s), "write '\\\\' for a backslash, or put r before the string",
-                "truncated '\\%c' escape: %d hex digits must follow", slash[1], n);
+      diag_fail_hint(u->cx, place_in(u, slash, u->s), "write '\\\\' for a backslash, or put r before the string",
+                     "truncated '\\%c' escape: %d hex digits must follow", slash[1], n);
     v = v * 16 + (uint32_t)digit_of(c);
   }
   return v;
@@ -179,12 +179,12 @@ static uint32_t hex_escape(Unescape *u, const char *slash, int n) {
 static uint32_t named_escape(Unescape *u, const char *slash) {
   const char *close = u->s < u->end && *u->s == '{' ? memchr(u->s, '}', (size_t)(u->end - u->s)) : NULL;
   if (!close || close == u->s + 1)
-    fail_hint(u->cx, place_in(u, slash, u->s), "write '\\\\' for a backslash, or put r before the string",
-              "malformed '\\N{NAME}' escape");
+    diag_fail_hint(u->cx, place_in(u, slash, u->s), "write '\\\\' for a backslash, or put r before the string",
+                   "malformed '\\N{NAME}' escape");
   uint32_t code = unicode_by_name(u->s + 1, (size_t)(close - u->s - 1));
   if (code == UINT32_MAX)
-    fail(u->cx, place_in(u, slash, close + 1), "unknown Unicode character name '%.*s'", (int)(close - u->s - 1),
-         u->s + 1);
+    diag_fail(u->cx, place_in(u, slash, close + 1), "unknown Unicode character name '%.*s'", (int)(close - u->s - 1),
+              u->s + 1);
   u->s = close + 1;
   return code;
 }
@@ -242,7 +242,7 @@ static void escape(Unescape *u, bool bytes) {
       if (bytes) break;
       uint32_t v = hex_escape(u, slash, 8);
       if (v > 0x10FFFF)
-        fail(u->cx, place_in(u, slash, u->s), "'\\U%08x' is beyond the last Unicode character, U+10FFFF", v);
+        diag_fail(u->cx, place_in(u, slash, u->s), "'\\U%08x' is beyond the last Unicode character, U+10FFFF", v);
       put_code(u, v);
       return;
     }
@@ -267,8 +267,8 @@ static ConstValue text_value(Context *cx, const Source *src, const Token *t, con
   if (bytes)
     for (const char *p = s; p < end; p++)
       if ((unsigned char)*p >= 0x80)
-        fail_hint(cx, place_in(&u, p, p + 1), "write it as '\\x..' escapes",
-                  "bytes can only contain ASCII literal characters");
+        diag_fail_hint(cx, place_in(&u, p, p + 1), "write it as '\\x..' escapes",
+                       "bytes can only contain ASCII literal characters");
   if (plain) {
     if (n) memcpy(out, s, n);
     v.text = out, v.size = n;

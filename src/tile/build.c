@@ -211,7 +211,7 @@ Value *build_expand_dims(Builder *b, Value *x, int axis) {
   int rank = x->type->rank;
   if (rank >= MAX_RANK) {
     Span none = {0};
-    fail(b->func->cx, b->span ? *b->span : none, "a tensor may have at most %d dimensions", MAX_RANK);
+    diag_fail(b->func->cx, b->span ? *b->span : none, "a tensor may have at most %d dimensions", MAX_RANK);
   }
   for (int d = 0; d < rank; d++) shape[d + (d >= axis)] = x->type->shape[d];
   shape[axis] = 1;

@@ -92,11 +92,11 @@ const Type *type_parse(Cursor *c) {
   if (!cursor_take(c, '[')) return type_make(c->cx, t);
   int64_t numel = 1;
   do {
-    if (t.rank == MAX_RANK) fail(c->cx, cursor_span(c, word), "a tensor has at most %d dimensions", MAX_RANK);
+    if (t.rank == MAX_RANK) diag_fail(c->cx, cursor_span(c, word), "a tensor has at most %d dimensions", MAX_RANK);
     t.shape[t.rank] = cursor_int_between(c, 1, MAX_TILE_ELEMENTS, "a dimension");
     numel *= t.shape[t.rank++];
     if (numel > MAX_TILE_ELEMENTS)
-      fail(c->cx, cursor_span(c, word), "a tensor has at most %d elements", MAX_TILE_ELEMENTS);
+      diag_fail(c->cx, cursor_span(c, word), "a tensor has at most %d elements", MAX_TILE_ELEMENTS);
   } while (cursor_take(c, ','));
   cursor_expect(c, ']');
   return type_make(c->cx, t);
@@ -113,7 +113,7 @@ static void parse_types(Parser *p, Types *types) {
 static const char *source_name(const char *name) { return strspn(name, "0123456789") == strlen(name) ? NULL : name; }
 
 static void define(Parser *p, const char *name, Value *v, const char *where) {
-  if (map_has(p->values, name)) fail(p->in->cx, cursor_span(p->in, where), "%%%s is defined twice", name);
+  if (map_has(p->values, name)) diag_fail(p->in->cx, cursor_span(p->in, where), "%%%s is defined twice", name);
   map_put(p->values, name, v);
   v->name = source_name(name);
 }
@@ -122,7 +122,7 @@ static Value *parse_use(Parser *p) {
   cursor_space(p->in);
   const char *where = p->in->at, *name = cursor_value_name(p->in);
   Value *v = map_get(p->values, name);
-  if (!v) fail(p->in->cx, cursor_span(p->in, where), "%%%s is used but not defined above", name);
+  if (!v) diag_fail(p->in->cx, cursor_span(p->in, where), "%%%s is used but not defined above", name);
   return v;
 }
 
@@ -135,8 +135,8 @@ static void parse_attr(Parser *p, Op *op, const AttrInfo *attrs, int n) {
   for (int i = 0; i < n && !a; i++)
     if ((size_t)attrs[i].name_length == length && !memcmp(attrs[i].name, name, length)) a = &attrs[i];
   if (!a)
-    fail(p->in->cx, cursor_span(p->in, name), "'%s' has no attribute '%.*s'", op_info[op->code].name, shown(length),
-         name);
+    diag_fail(p->in->cx, cursor_span(p->in, name), "'%s' has no attribute '%.*s'", op_info[op->code].name,
+              shown(length), name);
   cursor_expect(p->in, '=');
   switch (a->kind) {
     case ATTR_DIMS: parse_dims(p, op); break;
@@ -148,8 +148,8 @@ static void parse_attr(Parser *p, Op *op, const AttrInfo *attrs, int n) {
       const char *word = cursor_word(p->in, "a word", &length);
       int value = attr_word_value(a, word, length);
       if (value < 0)
-        fail(p->in->cx, cursor_span(p->in, word), "'%.*s' is no value of '%.*s'", shown(length), word, a->name_length,
-             a->name);
+        diag_fail(p->in->cx, cursor_span(p->in, word), "'%.*s' is no value of '%.*s'", shown(length), word,
+                  a->name_length, a->name);
       op->attr[a->slot] = value;
     }
   }
@@ -188,7 +188,7 @@ static OpCode parse_op_name(Parser *p) {
   const char *s = cursor_word(p->in, "an operation", &n);
   for (int i = 0; i < OP_COUNT; i++)
     if (cursor_same(s, n, op_info[i].name)) return (OpCode)i;
-  fail(p->in->cx, cursor_span(p->in, s), "there is no operation '%.*s'", shown(n), s);
+  diag_fail(p->in->cx, cursor_span(p->in, s), "there is no operation '%.*s'", shown(n), s);
 }
 
 static void parse_block(Parser *p, Block *b);
@@ -196,9 +196,9 @@ static void parse_block(Parser *p, Block *b);
 static void parse_region(Parser *p, Op *op, int index) {
   const char *where = p->in->at;
   if (index >= op_info[op->code].regions)
-    fail(p->in->cx, cursor_span(p->in, where), "'%s' has no body here", op_info[op->code].name);
+    diag_fail(p->in->cx, cursor_span(p->in, where), "'%s' has no body here", op_info[op->code].name);
   if (++p->depth > MAX_DEPTH)
-    fail(p->in->cx, cursor_span(p->in, where), "bodies are nested more than %d deep", MAX_DEPTH);
+    diag_fail(p->in->cx, cursor_span(p->in, where), "bodies are nested more than %d deep", MAX_DEPTH);
   Block *b = block_create(p->func, op);
   cursor_expect(p->in, '(');
   if (!cursor_take(p->in, ')')) {
@@ -253,8 +253,8 @@ static void parse_op(Parser *p, Block *block) {
   Types types = {0};
   if (cursor_take(p->in, ':')) parse_types(p, &types);
   if (types.n != names.n)
-    fail(p->in->cx, cursor_span(p->in, start), "'%s' names %d results but gives %d types", op_info[code].name, names.n,
-         types.n);
+    diag_fail(p->in->cx, cursor_span(p->in, start), "'%s' names %d results but gives %d types", op_info[code].name,
+              names.n, types.n);
 
   Builder b = {.func = p->func, .block = block};
   Op *op = build_op(&b, code, in.n, in.at, types.n, types.at);
@@ -282,7 +282,7 @@ static void parse_header_word(Parser *p) {
   const char *s = cursor_word(p->in, "'{'", &n);
   int which = 0;
   while (which < 5 && !cursor_same(s, n, words[which])) which++;
-  if (which == 5) fail(p->in->cx, cursor_span(p->in, s), "a kernel has no '%.*s'", shown(n), s);
+  if (which == 5) diag_fail(p->in->cx, cursor_span(p->in, s), "a kernel has no '%.*s'", shown(n), s);
   cursor_expect(p->in, '=');
   int value = cursor_int_between(p->in, 0, 1024, words[which]);
   if (which == 0) p->func->num_warps = value;

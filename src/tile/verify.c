@@ -36,8 +36,8 @@ static NORETURN PRINTF_LIKE(3, 4) void bad(Verifier *v, const Op *op, const char
   const char *line = text.at ? arena_strndup(cx->arena, text.at, strcspn(text.at, "\n")) : NULL;
   buf_destroy(&text);
   Span span = op->span ? *op->span : (Span){0};
-  if (line) fail_hint(cx, span, line, "wrong IR after %s: '%s': %s", v->after, op_info[op->code].name, what);
-  fail(cx, span, "wrong IR after %s: '%s': %s", v->after, op_info[op->code].name, what);
+  if (line) diag_fail_hint(cx, span, line, "wrong IR after %s: '%s': %s", v->after, op_info[op->code].name, what);
+  diag_fail(cx, span, "wrong IR after %s: '%s': %s", v->after, op_info[op->code].name, what);
 }
 
 /* A type as text that lives as long as the compilation. */
@@ -570,8 +570,8 @@ static void check_op(Verifier *v, const Op *op) {
   bool scalars = op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_MAP;
   v->scalars_only += scalars;
   if (++v->depth > MAX_DEPTH)
-    fail_limit(v->func->cx, op->span ? *op->span : (Span){0}, "nest it less",
-               "loops and branches are nested more than %d deep", MAX_DEPTH);
+    diag_fail_limit(v->func->cx, op->span ? *op->span : (Span){0}, "nest it less",
+                    "loops and branches are nested more than %d deep", MAX_DEPTH);
   for (int i = 0; i < 2; i++)
     if (op->body[i]) check_block(v, op, op->body[i]);
   v->depth--;
@@ -609,6 +609,6 @@ void tile_verify(Func *f, const char *after) {
   v.visible = NEW_N(f->cx->arena, uint8_t, f->value_count);
   for (int i = 0; i < f->body->arg_count; i++)
     if (f->body->args[i]->type->rank)
-      fail(f->cx, (Span){0}, "wrong IR after %s: argument %d of the kernel is a tensor", v.after, i);
+      diag_fail(f->cx, (Span){0}, "wrong IR after %s: argument %d of the kernel is a tensor", v.after, i);
   check_block(&v, NULL, f->body);
 }

@@ -45,9 +45,9 @@ static void golden_file(void **state) {
   Buf got = {0}, problem = {0}, file = {0};
   if (context_try(cx)) {
     const Source *s = source_from_file(cx, g->path);
-    if (!s) fail(cx, (Span){0}, "cannot read %s", g->path);
+    if (!s) diag_fail(cx, (Span){0}, "cannot read %s", g->path);
     const char *key = strstr(s->text, g->golden->key), *end = strstr(s->text, line_between);
-    if (!key || !end) fail(cx, (Span){0}, "%s lacks '%s' or the line between", g->path, g->golden->key);
+    if (!key || !end) diag_fail(cx, (Span){0}, "%s lacks '%s' or the line between", g->path, g->golden->key);
     key += strlen(g->golden->key);
     key = arena_strndup(cx->arena, key, strcspn(key, "\n"));
     g->golden->make(cx, source_from_text(cx, g->path, s->text, (size_t)(end - s->text)), key, &got);

@@ -15,7 +15,7 @@ static void one(const char *path, bool expr, bool quiet, Buf *out) {
   const char *volatile status = "ok";
   if (context_try(cx)) {
     src = source_from_file(cx, path);
-    if (!src) fail(cx, (Span){0}, "cannot read %s", path);
+    if (!src) diag_fail(cx, (Span){0}, "cannot read %s", path);
     Node *n = expr ? parse_expression(cx, src) : parse_module(cx, src);
     if (!quiet) ast_dump(out, n, true);
     context_end_try(cx);

@@ -13,10 +13,10 @@ void core_declare_constexpr(Front *fr, Node *target, Py *value, const Node *wher
   Binding *old = scope_find(&f->scope, name);
   if (old && old->value) {
     bool again = old->is_declared && old->where == where;
-    fail_hint(fr->cx, core_span(fr, target),
-              again ? "the body of a tl.static_range runs once for each value: write the constant where it is used"
-                    : "give the constant a name of its own",
-              "%s is already defined. constexpr cannot be reassigned", name);
+    diag_fail_hint(fr->cx, core_span(fr, target),
+                   again ? "the body of a tl.static_range runs once for each value: write the constant where it is used"
+                         : "give the constant a name of its own",
+                   "%s is already defined. constexpr cannot be reassigned", name);
   }
   if (value->kind == PY_TENSOR) { /* Triton wraps it, and lets the library and plain assignments unwrap it */
     value = arena_copy(fr->cx->arena, value, sizeof *value);
@@ -43,8 +43,8 @@ static void check_assigned(Front *fr, Span at, const Py *value) {
   if (value->kind != PY_STR && value->kind != PY_LIBRARY && value->kind != PY_MODULE &&
       !(value->kind == PY_RANGE && !value->range.is_tl) && value->kind != PY_DICT)
     return;
-  fail_hint(fr->cx, at, "annotate the variable: `x: tl.constexpr = ...`",
-            "cannot convert %s of type <class '%s'> to tensor", py_describe(fr, value), py_class_name(value));
+  diag_fail_hint(fr->cx, at, "annotate the variable: `x: tl.constexpr = ...`",
+                 "cannot convert %s of type <class '%s'> to tensor", py_describe(fr, value), py_class_name(value));
 }
 
 void core_assign(Front *fr, Node *target, Py *value) {
@@ -61,19 +61,19 @@ void core_assign(Front *fr, Node *target, Py *value) {
       }
       return;
     }
-    case NODE_LIST: fail_hint(cx, at, "write the names without brackets", "values cannot be unpacked into a list");
+    case NODE_LIST: diag_fail_hint(cx, at, "write the names without brackets", "values cannot be unpacked into a list");
     case NODE_TUPLE: {
       int n = target->Tuple.elts.n;
-      if (value->kind != PY_TUPLE) fail(cx, at, "%s cannot be unpacked into %d names", py_describe(fr, value), n);
-      if (value->tuple.n < n) fail(cx, at, "%d values cannot be unpacked into %d names", value->tuple.n, n);
+      if (value->kind != PY_TUPLE) diag_fail(cx, at, "%s cannot be unpacked into %d names", py_describe(fr, value), n);
+      if (value->tuple.n < n) diag_fail(cx, at, "%d values cannot be unpacked into %d names", value->tuple.n, n);
       for (int i = 0; i < n; i++) core_assign(fr, target->Tuple.elts.at[i], value->tuple.at[i]);
       return;
     }
     case NODE_STARRED: core_unsupported(fr, target, "a starred target", "slice the tuple instead");
     case NODE_SUBSCRIPT:
-      fail_hint(cx, at, "tensors are values; use tl.where to build a changed one, or tl.store to write to memory",
-                "__setitem__ is not supported in triton: an item cannot be assigned");
-    case NODE_ATTRIBUTE: fail(cx, at, "Attribute assignment is not supported in triton");
-    default: fail(cx, at, "this cannot be assigned to");
+      diag_fail_hint(cx, at, "tensors are values; use tl.where to build a changed one, or tl.store to write to memory",
+                     "__setitem__ is not supported in triton: an item cannot be assigned");
+    case NODE_ATTRIBUTE: diag_fail(cx, at, "Attribute assignment is not supported in triton");
+    default: diag_fail(cx, at, "this cannot be assigned to");
   }
 }

@@ -46,13 +46,13 @@ static NORETURN void fail_redefined(Front *fr, const Node *n, const Binding *bef
   const char *name = before->name;
   Span at = binding_span(fr, now, n);
   if (!py_is_runtime(before->value))
-    fail_hint(
+    diag_fail_hint(
         cx, at,
         arena_printf(cx->arena, "a plain assignment before the `if` makes it a run-time value: %s = %s", name, name),
         "`%s` is the constexpr %s and cannot be changed inside a run-time `if`", name, py_describe(fr, before->value));
-  fail_hint(cx, at, "both branches must leave the type that the name had before",
-            "initial value for `%s` is of type %s, but the %s block redefines it as %s", name,
-            py_describe(fr, before->value), branch, now->value ? py_describe(fr, now->value) : "undefined");
+  diag_fail_hint(cx, at, "both branches must leave the type that the name had before",
+                 "initial value for `%s` is of type %s, but the %s block redefines it as %s", name,
+                 py_describe(fr, before->value), branch, now->value ? py_describe(fr, now->value) : "undefined");
 }
 
 typedef struct NameMerge {
@@ -94,14 +94,15 @@ static void merge_names(Join *j, const Node *n, Scope *before, Scope *then, Scop
       bool merged = in_a && in_b && a->value && b->value && py_same_type(a->value, b->value);
       if (!merged) { /* None or a dtype: Triton keeps the old value without a word */
         if (in_a && in_b && a->value && b->value)
-          fail(cx, binding_span(fr, b, n), "`%s` is %s after one branch of the `if` and %s after the other", old->name,
-               py_describe(fr, a->value), py_describe(fr, b->value));
+          diag_fail(cx, binding_span(fr, b, n), "`%s` is %s after one branch of the `if` and %s after the other",
+                    old->name, py_describe(fr, a->value), py_describe(fr, b->value));
         Binding *now = in_a ? a : b;
         if (!check_only && now->value && !py_same_type(now->value, old->value))
-          warn(cx, binding_span(fr, now, n),
-               "`%s` is %s before this run-time `if` and stays so after it, as in Triton: it is assigned in one branch "
-               "only",
-               old->name, py_describe(fr, old->value));
+          diag_warn(
+              cx, binding_span(fr, now, n),
+              "`%s` is %s before this run-time `if` and stays so after it, as in Triton: it is assigned in one branch "
+              "only",
+              old->name, py_describe(fr, old->value));
         continue;
       }
     } else {
@@ -123,9 +124,10 @@ static void merge_names(Join *j, const Node *n, Scope *before, Scope *then, Scop
       if (both) {
         if (pass) continue; /* seen from the other side */
         if (!py_same_type(a->value, b->value))
-          fail_hint(cx, binding_span(fr, b, n), "a name assigned in both branches must get one type; cast one of them",
-                    "Mismatched type for %s between then block (%s) and else block (%s)", a->name,
-                    py_describe(fr, a->value), py_describe(fr, b->value));
+          diag_fail_hint(cx, binding_span(fr, b, n),
+                         "a name assigned in both branches must get one type; cast one of them",
+                         "Mismatched type for %s between then block (%s) and else block (%s)", a->name,
+                         py_describe(fr, a->value), py_describe(fr, b->value));
         if (check_only) continue;
         NameMerge m = {a->name, a->where, join_py(j, a->value, b->value)};
         vec_push(arena, out, m);
@@ -167,9 +169,9 @@ static void agree(Join *j, const Node *where, Py **a, Py **b) {
   if (py_is_number(*a)) *a = in_block(fr, j->a, at, *a);
   if (py_is_number(*b)) *b = in_block(fr, j->b, at, *b);
   if (!py_same_type(*a, *b))
-    fail_hint(fr->cx, at,
-              "all returns of a function must agree in type; write `else:` before what follows a constexpr `if`",
-              "Inconsistent return types: %s and %s", py_describe(fr, *a), py_describe(fr, *b));
+    diag_fail_hint(fr->cx, at,
+                   "all returns of a function must agree in type; write `else:` before what follows a constexpr `if`",
+                   "Inconsistent return types: %s and %s", py_describe(fr, *a), py_describe(fr, *b));
 }
 
 /* ---- the joint of two branches ----------------------------------------------------------------------------------- */
@@ -338,8 +340,8 @@ static Flow runtime_if(Front *fr, Node *n, Value *cond, Rest *rest, bool tail) {
   Frame *f = core->frame;
   bool has_return = contains_return(n);
   if (has_return && f->loop_depth)
-    fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range",
-              "Cannot have `return` statements inside `while` or `for` statements in triton");
+    diag_fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range",
+                   "Cannot have `return` statements inside `while` or `for` statements in triton");
   bool body_tail = has_return && tail && rest->empty;
   const Span *span = fr->b.span;
   Builder outer = fr->b;

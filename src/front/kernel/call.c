@@ -7,19 +7,19 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
     case PY_FUNCTION: {
       Function *fn = callee->fn;
       if (fn->kind == FN_JIT && fn->is_kernel_wrapper)
-        fail_hint(fr->cx, call->span, "move the body into a @triton.jit function of its own and call that",
-                  "%s stands under autotune or heuristics and can only be launched, not called", fn->name);
+        diag_fail_hint(fr->cx, call->span, "move the body into a @triton.jit function of its own and call that",
+                       "%s stands under autotune or heuristics and can only be launched, not called", fn->name);
       if (fn->kind == FN_JIT) return front_hooks.call_function(fr, fn, NULL, call);
       if (fn->kind == FN_CONSTEXPR ||
           callee->is_constexpr) { /* is_constexpr: tl.constexpr(f), or a constexpr argument */
         Py *v = host_call(fr, callee, call);
         if (v->kind == PY_UNKNOWN)
-          fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
+          diag_fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
         return v;
       }
-      fail_hint(fr->cx, call->span,
-                "put @triton.jit above its definition, or @triton.constexpr_function if it computes constants",
-                "%s is a plain Python function; a kernel can only call @triton.jit functions", fn->name);
+      diag_fail_hint(fr->cx, call->span,
+                     "put @triton.jit above its definition, or @triton.constexpr_function if it computes constants",
+                     "%s is a plain Python function; a kernel can only call @triton.jit functions", fn->name);
     }
     case PY_METHOD: {
       if (callee->method.fn) {
@@ -28,27 +28,29 @@ Py *front_call(Front *fr, Py *callee, const Call *call) {
         if (fn->kind == FN_CONSTEXPR) {
           Py *v = host_call(fr, callee, call);
           if (v->kind == PY_UNKNOWN)
-            fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
+            diag_fail(fr->cx, call->span, "%s could not be evaluated at compile time: %s", fn->name, v->library);
           return v;
         }
-        fail_hint(fr->cx, call->span, "put @triton.jit above it",
-                  "%s is a plain Python method; a kernel can only call @triton.jit methods", fn->name);
+        diag_fail_hint(fr->cx, call->span, "put @triton.jit above it",
+                       "%s is a plain Python method; a kernel can only call @triton.jit methods", fn->name);
       }
       const char *why = NULL;
       Py *v = py_call_method(fr, callee->method.self, callee->method.name, call, &why);
-      if (!v) fail(fr->cx, call->span, "%s", why);
+      if (!v) diag_fail(fr->cx, call->span, "%s", why);
       return v;
     }
     case PY_CLASS: return core_construct(fr, callee->cls, call);
     case PY_CONSTEXPR_TYPE:
-      if (call->n != 1 || call->kw_n) fail(fr->cx, call->span, "tl.constexpr takes one value");
+      if (call->n != 1 || call->kw_n) diag_fail(fr->cx, call->span, "tl.constexpr takes one value");
       return call->args[0];
     case PY_TYPE:
-      fail_hint(fr->cx, call->span, "write x.to(dtype), or tl.full([], value, dtype) for a constant",
-                "'dtype' object is not callable: it is %s", py_describe(fr, callee));
-    case PY_UNKNOWN: fail(fr->cx, call->span, "%s is not known here and cannot be called in a kernel", callee->library);
+      diag_fail_hint(fr->cx, call->span, "write x.to(dtype), or tl.full([], value, dtype) for a constant",
+                     "'dtype' object is not callable: it is %s", py_describe(fr, callee));
+    case PY_UNKNOWN:
+      diag_fail(fr->cx, call->span, "%s is not known here and cannot be called in a kernel", callee->library);
     default:
-      fail(fr->cx, call->span, "'%s' object is not callable: it is %s", py_class_name(callee), py_describe(fr, callee));
+      diag_fail(fr->cx, call->span, "'%s' object is not callable: it is %s", py_class_name(callee),
+                py_describe(fr, callee));
   }
 }
 
@@ -76,6 +78,6 @@ Py *front_call_prelude(Front *fr, const char *name, Span at, int n, Py *const *a
   Kernel *k = NULL;
   for (int i = 0; i < fr->prelude->kernels.n && !k; i++)
     if (!strcmp(fr->prelude->kernels.at[i]->fn->name, name)) k = fr->prelude->kernels.at[i];
-  if (!k) fail(fr->cx, at, "the library has no function %s written in Triton", name);
+  if (!k) diag_fail(fr->cx, at, "the library has no function %s written in Triton", name);
   return front_call_values(fr, py_function(fr, k->fn), at, n, args);
 }

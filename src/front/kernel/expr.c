@@ -16,26 +16,26 @@ static void check_global(Front *fr, Span at, const char *name, const Py *v) {
       break;
     case PY_CLASS:
       if (v->cls->is_aggregate || v->cls->is_namedtuple || v->is_constexpr) return;
-      fail_hint(cx, at, "give the kernel what it holds as a global of its own, made with tl.constexpr(...)",
-                "Cannot access global variable %s from within @jit'ed function: it is a class, and no tl.constexpr",
-                name);
+      diag_fail_hint(
+          cx, at, "give the kernel what it holds as a global of its own, made with tl.constexpr(...)",
+          "Cannot access global variable %s from within @jit'ed function: it is a class, and no tl.constexpr", name);
     case PY_UNKNOWN: {
       bool module = !strncmp(v->library, "module ", 7);
-      fail_hint(cx, at,
-                module ? "put the file where the import finds it, beside this one or above it"
-                       : "a kernel needs values that do not depend on the machine or on what runs around it",
-                "`%s` comes from %s", name,
-                module ? v->library : arena_printf(cx->arena, "something that is not known here: %s", v->library));
+      diag_fail_hint(cx, at,
+                     module ? "put the file where the import finds it, beside this one or above it"
+                            : "a kernel needs values that do not depend on the machine or on what runs around it",
+                     "`%s` comes from %s", name,
+                     module ? v->library : arena_printf(cx->arena, "something that is not known here: %s", v->library));
     }
     default: return;
   }
   if (v->is_constexpr) return;
-  fail_hint(cx, at,
-            arena_printf(cx->arena,
-                         "write %s = tl.constexpr(%s) where it is defined, or pass it as a tl.constexpr parameter",
-                         name, py_describe(fr, v)),
-            "Cannot access global variable %s from within @jit'ed function: it is a plain %s, and no tl.constexpr",
-            name, py_kind_name(v));
+  diag_fail_hint(cx, at,
+                 arena_printf(cx->arena,
+                              "write %s = tl.constexpr(%s) where it is defined, or pass it as a tl.constexpr parameter",
+                              name, py_describe(fr, v)),
+                 "Cannot access global variable %s from within @jit'ed function: it is a plain %s, and no tl.constexpr",
+                 name, py_kind_name(v));
 }
 
 Py *core_lookup(Front *fr, Node *n) {
@@ -53,12 +53,12 @@ Py *core_lookup(Front *fr, Node *n) {
   if (v) return v;
   if (b && b->ended) { /* Triton allows it and promises no value */
     core_at(fr, n);
-    warn(fr->cx, core_span(fr, n), "`%s` has no defined value here: %s", name, b->why);
+    diag_warn(fr->cx, core_span(fr, n), "`%s` has no defined value here: %s", name, b->why);
     return py_tensor(fr, build_int(&fr->b, b->ended, 0));
   }
   if (b)
-    fail_hint(fr->cx, core_span(fr, n), "give it a value before", "`%s` is not defined here: %s", name,
-              b->why ? b->why : "it has lost its value");
+    diag_fail_hint(fr->cx, core_span(fr, n), "give it a value before", "`%s` is not defined here: %s", name,
+                   b->why ? b->why : "it has lost its value");
   fail_unknown_name(fr, core_span(fr, n), name);
 }
 
@@ -77,11 +77,11 @@ void core_check_annotation(Front *fr, Node *n) {
   bool host_class = v && ((v->kind == PY_CLASS && !v->cls->is_aggregate && !v->cls->is_namedtuple) ||
                           (v->kind == PY_UNKNOWN && !strncmp(v->library, "typing.", 7)));
   if (host_class)
-    fail_hint(fr->cx, core_span(fr, n), "Triton evaluates annotations: write a string, or leave it out",
-              "Cannot access global variable %s from within @jit'ed function: it is a class", name);
+    diag_fail_hint(fr->cx, core_span(fr, n), "Triton evaluates annotations: write a string, or leave it out",
+                   "Cannot access global variable %s from within @jit'ed function: it is a class", name);
   if (v || builtin_python(fr, name, false)) return;
-  fail_hint(fr->cx, core_span(fr, n), "Triton evaluates annotations: write a string, or leave it out",
-            "%s is not defined", name);
+  diag_fail_hint(fr->cx, core_span(fr, n), "Triton evaluates annotations: write a string, or leave it out",
+                 "%s is not defined", name);
 }
 
 void core_check_annotations(Front *fr, const Function *fn) {
@@ -194,8 +194,8 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
                    ? "an integer argument that equals 1 is a constexpr: use tl.cast(x, dtype), which takes both, "
                      "annotate the parameter with its type, or list it in do_not_specialize"
                    : "tl.cast(x, dtype) takes constants and tensors alike";
-        fail_hint(cx, at, hint, "'%s' object has no attribute '%s': the constexpr %s is no tensor", py_class_name(x),
-                  attr, py_describe(fr, x));
+        diag_fail_hint(cx, at, hint, "'%s' object has no attribute '%s': the constexpr %s is no tensor",
+                       py_class_name(x), attr, py_describe(fr, x));
       }
       near = nearest_name(attr, py_method_names(x));
       break;
@@ -204,8 +204,8 @@ static NORETURN void fail_attribute(Front *fr, Span at, Py *x, const char *attr)
   }
   if (near) hint = arena_printf(cx->arena, "did you mean `%s`?", near);
   const char *text = no_attribute(fr, x, attr);
-  if (hint) fail_hint(cx, at, hint, "%s", text);
-  fail(cx, at, "%s", text);
+  if (hint) diag_fail_hint(cx, at, hint, "%s", text);
+  diag_fail(cx, at, "%s", text);
 }
 
 static Py *eval_attribute(Front *fr, Node *n) {
@@ -214,7 +214,7 @@ static Py *eval_attribute(Front *fr, Node *n) {
   Py *v = front_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
   if (!v) fail_attribute(fr, core_span(fr, n), x, n->Attribute.attr);
   if (v->kind == PY_UNKNOWN)
-    fail(fr->cx, core_span(fr, n), "`%s` is not known to a kernel: %s", n->Attribute.attr, v->library);
+    diag_fail(fr->cx, core_span(fr, n), "`%s` is not known to a kernel: %s", n->Attribute.attr, v->library);
   return v;
 }
 
@@ -235,19 +235,21 @@ static void check_constexpr_operands(Front *fr, Span at, const Py *a, const Py *
   bool tensor = (a->kind == PY_TENSOR && !a->is_constexpr) || (b && b->kind == PY_TENSOR && !b->is_constexpr);
   if (!wrapped || tensor) return;
   const Py *p = is_declared_tensor(a) ? a : b;
-  fail_hint(fr->cx, at, "leave out the annotation", "%s was declared tl.constexpr, but is known only at run time (%s)",
-            p->value->name ? arena_printf(fr->cx->arena, "`%s`", p->value->name) : "a value", py_describe(fr, p));
+  diag_fail_hint(fr->cx, at, "leave out the annotation",
+                 "%s was declared tl.constexpr, but is known only at run time (%s)",
+                 p->value->name ? arena_printf(fr->cx->arena, "`%s`", p->value->name) : "a value", py_describe(fr, p));
 }
 
 Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b) {
   if (op == PYOP_MAT_MULT)
-    fail_hint(fr->cx, at, "use tl.dot(a, b)", "AST binary operator 'MatMult' is not (currently) implemented");
+    diag_fail_hint(fr->cx, at, "use tl.dot(a, b)", "AST binary operator 'MatMult' is not (currently) implemented");
   bool ta = a->kind == PY_TENSOR, tb = b->kind == PY_TENSOR;
   if (ta || tb) {
     check_constexpr_operands(fr, at, a, b);
     if (op == PYOP_POW)
-      fail_hint(fr->cx, at, "multiply, or use libdevice.pow",
-                "'tensor' object has no attribute '%s': `**` does not work on tensors", ta ? "__pow__" : "__rpow__");
+      diag_fail_hint(fr->cx, at, "multiply, or use libdevice.pow",
+                     "'tensor' object has no attribute '%s': `**` does not work on tensors",
+                     ta ? "__pow__" : "__rpow__");
     return sem_binary(fr, at, op, a, b);
   }
   static const char *const methods[] = {[PYOP_ADD] = "__add__",
@@ -262,7 +264,7 @@ Py *core_binary(Front *fr, Span at, PyOp op, Py *a, Py *b) {
   }
   const char *why = NULL;
   Py *v = py_binary(fr, op, a, b, &why);
-  if (!v) fail(fr->cx, at, "%s", why);
+  if (!v) diag_fail(fr->cx, at, "%s", why);
   return v;
 }
 
@@ -273,12 +275,12 @@ static Py *eval_unary(Front *fr, Node *n) {
   if (x->kind == PY_TENSOR) {
     check_constexpr_operands(fr, at, x, NULL);
     if (n->UnaryOp.op == PYOP_U_ADD)
-      fail(fr->cx, at, "'tensor' object has no attribute '__pos__': unary `+` does not work on tensors");
+      diag_fail(fr->cx, at, "'tensor' object has no attribute '__pos__': unary `+` does not work on tensors");
     return sem_unary(fr, at, n->UnaryOp.op, x);
   }
   const char *why = NULL;
   Py *v = py_unary(fr, n->UnaryOp.op, x, &why);
-  if (!v) fail(fr->cx, at, "%s", why);
+  if (!v) diag_fail(fr->cx, at, "%s", why);
   return v;
 }
 
@@ -290,24 +292,24 @@ static Py *compare_pair(Front *fr, Span at, PyOp op, Py *a, Py *b) {
   if (op != PYOP_IN && op != PYOP_NOT_IN && (a->kind == PY_TENSOR || b->kind == PY_TENSOR)) {
     check_constexpr_operands(fr, at, a, b);
     if (a->kind == PY_NONE || b->kind == PY_NONE)
-      fail_hint(fr->cx, at, "write `is None` or `is not None`",
-                "cannot convert None to tensor: a tensor cannot be compared with None");
+      diag_fail_hint(fr->cx, at, "write `is None` or `is not None`",
+                     "cannot convert None to tensor: a tensor cannot be compared with None");
     return sem_compare(fr, at, op, a, b);
   }
   if (op == PYOP_IN || op == PYOP_NOT_IN)
-    fail_hint(fr->cx, at, "compare with each value: `a == 1 or a == 2`",
-              "AST comparison operator '%s' is not (currently) implemented", op == PYOP_IN ? "In" : "NotIn");
+    diag_fail_hint(fr->cx, at, "compare with each value: `a == 1 or a == 2`",
+                   "AST comparison operator '%s' is not (currently) implemented", op == PYOP_IN ? "In" : "NotIn");
   const char *why = NULL;
   Py *v = py_compare(fr, op, a, b, &why);
-  if (!v) fail(fr->cx, at, "%s", why);
+  if (!v) diag_fail(fr->cx, at, "%s", why);
   return v;
 }
 
 static Py *eval_compare(Front *fr, Node *n) {
   Span at = core_span(fr, n);
   if (n->Compare.ops.n > 1)
-    fail_hint(fr->cx, at, "write (a < b) & (b < c); of constexprs, a < b and b < c",
-              "simultaneous multiple comparison is not supported");
+    diag_fail_hint(fr->cx, at, "write (a < b) & (b < c); of constexprs, a < b and b < c",
+                   "simultaneous multiple comparison is not supported");
   Py *left = core_eval(fr, n->Compare.left), *right = core_eval(fr, n->Compare.comparators.at[0]);
   core_at(fr, n);
   return compare_pair(fr, at, n->Compare.ops.at[0], left, right);
@@ -350,7 +352,7 @@ static Py *eval_subscript(Front *fr, Node *n) {
   if (m) return front_call_values(fr, m, at, 1, &index);
   const char *why = NULL;
   Py *v = py_subscript(fr, x, index, &why);
-  if (!v) fail(fr->cx, at, "%s", why);
+  if (!v) diag_fail(fr->cx, at, "%s", why);
   return v;
 }
 
@@ -367,7 +369,7 @@ Call *core_make_call(Front *fr, Node *n) {
     if (arg->kind == NODE_STARRED) {
       Py *items = core_eval(fr, arg->Starred.value);
       if (items->kind != PY_TUPLE)
-        fail(fr->cx, core_span(fr, arg), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
+        diag_fail(fr->cx, core_span(fr, arg), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
       for (int k = 0; k < items->tuple.n; k++) {
         vec_push(a, &args, items->tuple.at[k]);
         vec_push(a, &spans, core_span(fr, arg));
@@ -388,7 +390,7 @@ Call *core_make_call(Front *fr, Node *n) {
       vec_push(a, &spans, core_span(fr, k));
       continue;
     }
-    if (v->kind != PY_DICT) fail(fr->cx, core_span(fr, k), "only a dict can be spread with `**`");
+    if (v->kind != PY_DICT) diag_fail(fr->cx, core_span(fr, k), "only a dict can be spread with `**`");
     for (int d = 0; d < v->dict.n; d++)
       if (v->dict.keys[d]->kind == PY_STR) {
         vec_push(a, &names, intern_z(fr->cx, v->dict.keys[d]->str.s));
@@ -421,7 +423,7 @@ static Py *eval_display(Front *fr, Node *n) {
     }
     Py *items = core_eval(fr, e->Starred.value);
     if (items->kind != PY_TUPLE)
-      fail(fr->cx, core_span(fr, e), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
+      diag_fail(fr->cx, core_span(fr, e), "only a tuple can be spread with `*`, not %s", py_describe(fr, items));
     for (int k = 0; k < items->tuple.n; k++) py_append(fr, t, items->tuple.at[k]);
   }
   t->tuple.is_list = n->kind == NODE_LIST;
@@ -429,17 +431,17 @@ static Py *eval_display(Front *fr, Node *n) {
 }
 
 static Py *eval_comprehension(Front *fr, Node *n) {
-  if (n->ListComp.generators.n != 1) fail(fr->cx, core_span(fr, n), "nested comprehensions are not supported");
+  if (n->ListComp.generators.n != 1) diag_fail(fr->cx, core_span(fr, n), "nested comprehensions are not supported");
   Node *g = n->ListComp.generators.at[0];
   if (g->comprehension.ifs.n)
-    warn(fr->cx, core_span(fr, g->comprehension.ifs.at[0]),
-         "a comprehension's `if` has no effect, as in Triton: all elements are kept");
+    diag_warn(fr->cx, core_span(fr, g->comprehension.ifs.at[0]),
+              "a comprehension's `if` has no effect, as in Triton: all elements are kept");
   Py *over = core_eval(fr, g->comprehension.iter);
   Py *items = over->kind == PY_TUPLE ? py_items(fr, over) : NULL;
   if (!items)
-    fail_hint(fr->cx, core_span(fr, g->comprehension.iter),
-              over->kind == PY_RANGE ? "write the tuple out, or loop with tl.static_range" : NULL,
-              "only tuple comprehensions are supported, and this is one over %s", py_describe(fr, over));
+    diag_fail_hint(fr->cx, core_span(fr, g->comprehension.iter),
+                   over->kind == PY_RANGE ? "write the tuple out, or loop with tl.static_range" : NULL,
+                   "only tuple comprehensions are supported, and this is one over %s", py_describe(fr, over));
   Py *out = py_tuple(fr, 0, NULL);
   for (int i = 0; i < items->tuple.n; i++) {
     Node *t = g->comprehension.target;
@@ -460,13 +462,13 @@ static Py *eval_f_string(Front *fr, Node *n) {
     }
     Py *x = core_eval(fr, v->FormattedValue.value);
     if (py_is_runtime(x))
-      fail_hint(fr->cx, core_span(fr, v), "use tl.device_print for run-time values",
-                "Cannot evaluate f-string containing non-constexpr conversion values, found conversion of %s",
-                py_describe(fr, x));
+      diag_fail_hint(fr->cx, core_span(fr, v), "use tl.device_print for run-time values",
+                     "Cannot evaluate f-string containing non-constexpr conversion values, found conversion of %s",
+                     py_describe(fr, x));
     Py *spec = v->FormattedValue.format_spec ? core_eval(fr, v->FormattedValue.format_spec) : NULL;
     const char *why = NULL;
     Py *text = py_format(fr, x, v->FormattedValue.conversion, spec ? spec->str.s : NULL, &why);
-    if (!text) fail(fr->cx, core_span(fr, v), "%s", why);
+    if (!text) diag_fail(fr->cx, core_span(fr, v), "%s", why);
     buf_write(&out, text->str.s, text->str.n);
   }
   Py *r = py_str_n(fr, out.at ? out.at : "", out.n);
@@ -487,9 +489,9 @@ int constexpr_condition(Front *fr, Span at, Py *cond) {
   const char *hint = cond->kind == PY_STR ? "compare it: `if NAME == \"...\"` or `if NAME != \"\"`"
                      : cond->kind == PY_BLOCK_PTR || cond->kind == PY_DESC ? "write `is not None`"
                                                                            : "compare it, or test `is not None`";
-  fail_hint(fr->cx, at, hint,
-            "`if` conditionals can only accept values of type {bool, int, NoneType}, not objects of type %s: %s",
-            py_kind_name(cond), py_describe(fr, cond));
+  diag_fail_hint(fr->cx, at, hint,
+                 "`if` conditionals can only accept values of type {bool, int, NoneType}, not objects of type %s: %s",
+                 py_kind_name(cond), py_describe(fr, cond));
 }
 
 static Py *eval_ternary(Front *fr, Node *n) {
@@ -508,17 +510,17 @@ static Py *eval_ternary(Front *fr, Node *n) {
     side[i] = core_eval(fr, i ? n->IfExp.orelse : n->IfExp.body);
     core_at(fr, n);
     if (side[i]->kind == PY_TUPLE)
-      fail_hint(fr->cx, core_span(fr, n), "choose each element",
-                "cannot convert %s to tensor: a run-time condition chooses between tensors and numbers only",
-                py_describe(fr, side[i]));
+      diag_fail_hint(fr->cx, core_span(fr, n), "choose each element",
+                     "cannot convert %s to tensor: a run-time condition chooses between tensors and numbers only",
+                     py_describe(fr, side[i]));
     side[i] = front_demote(fr, core_span(fr, n), side[i]);
   }
   fr->b = outer;
   if (!py_same_type(side[0], side[1]))
-    fail_hint(fr->cx, core_span(fr, n),
-              "both sides must have one type; write the constant with the type's kind (1.0, not 1) or cast",
-              "Ternary expression with dynamic condition has inconsistent types %s and %s", py_describe(fr, side[0]),
-              py_describe(fr, side[1]));
+    diag_fail_hint(fr->cx, core_span(fr, n),
+                   "both sides must have one type; write the constant with the type's kind (1.0, not 1) or cast",
+                   "Ternary expression with dynamic condition has inconsistent types %s and %s",
+                   py_describe(fr, side[0]), py_describe(fr, side[1]));
   Merge m = join_py(&j, side[0], side[1]);
   Op *op = join_build(&j, c, span);
   return join_result(fr, &m, op);
@@ -532,7 +534,7 @@ Py *core_eval(Front *fr, Node *n) {
     case NODE_CONSTANT: {
       const char *why = NULL;
       Py *v = py_constant(fr, n, &why);
-      if (!v) fail(fr->cx, core_span(fr, n), "%s", why);
+      if (!v) diag_fail(fr->cx, core_span(fr, n), "%s", why);
       return v;
     }
     case NODE_BIN_OP: {

@@ -50,8 +50,8 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
   for (int i = 0; i < given && i < positional; i++) values[i] = i < self_n ? self : call->args[i - self_n];
   const char *hint = arena_printf(cx->arena, "it is defined as %s", signature_text(fr, fn));
   if (given > positional && !a->arguments.vararg)
-    fail_hint(cx, call->span, hint, "%s() takes %d positional argument%s but %d %s given", fn->name, positional,
-              positional == 1 ? "" : "s", given, given == 1 ? "was" : "were");
+    diag_fail_hint(cx, call->span, hint, "%s() takes %d positional argument%s but %d %s given", fn->name, positional,
+                   positional == 1 ? "" : "s", given, given == 1 ? "was" : "were");
   Py *extra = py_tuple(fr, given > positional ? given - positional : 0,
                        given > positional ? call->args + (positional - self_n) : NULL);
   for (int k = 0; k < call->kw_n; k++) {
@@ -62,10 +62,10 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
     }
     if (i == total && a->arguments.kwarg) continue;
     if (i == total)
-      fail_hint(cx, call->span, near_parameter(fr, fn, call->kw_names[k], hint),
-                "%s() got an unexpected keyword argument '%s'", fn->name, call->kw_names[k]);
+      diag_fail_hint(cx, call->span, near_parameter(fr, fn, call->kw_names[k], hint),
+                     "%s() got an unexpected keyword argument '%s'", fn->name, call->kw_names[k]);
     if (values[i])
-      fail_hint(cx, call->span, hint, "%s() got multiple values for argument '%s'", fn->name, call->kw_names[k]);
+      diag_fail_hint(cx, call->span, hint, "%s() got multiple values for argument '%s'", fn->name, call->kw_names[k]);
     values[i] = call->kw_values[k];
   }
   VEC(const char *) missing = {0};
@@ -85,15 +85,15 @@ static void bind(Front *fr, Frame *f, Function *fn, Py *self, const Call *call) 
     }
     scope_set(fr, p->arg.arg, values[i], p);
   }
-  if (missing.n) fail_hint(cx, call->span, hint, "%s", py_missing_arguments(fr, fn->name, missing.n, missing.at));
+  if (missing.n) diag_fail_hint(cx, call->span, hint, "%s", py_missing_arguments(fr, fn->name, missing.n, missing.at));
   /* Triton binds these two kinds to nothing, or to the wrong argument. */
   for (int i = 0; i < pos_only; i++)
     scope_undefine(fr, a->arguments.posonlyargs.at[i]->arg.arg, "a kernel has no positional-only parameters");
   for (int i = 0; i < a->arguments.kwonlyargs.n; i++)
     scope_undefine(fr, a->arguments.kwonlyargs.at[i]->arg.arg, "a kernel has no keyword-only parameters");
   if (a->arguments.kwarg)
-    fail_hint(cx, call->span, hint, "'dict' object has no attribute 'type': a kernel's functions cannot take **%s",
-              a->arguments.kwarg->arg.arg);
+    diag_fail_hint(cx, call->span, hint, "'dict' object has no attribute 'type': a kernel's functions cannot take **%s",
+                   a->arguments.kwarg->arg.arg);
   if (a->arguments.vararg) {
     values[total] = extra;
     scope_set(fr, a->arguments.vararg->arg.arg, extra, a->arguments.vararg);
@@ -108,11 +108,11 @@ static void check_recursion(Front *fr, const Frame *f, const Call *call) {
     bool same = true;
     for (int i = 0; i < f->arg_count && same; i++) same = py_same_type(up->args[i], f->args[i]);
     if (same)
-      fail_hint(fr->cx, call->span, "recursion works only at compile time, with constexpr arguments that end it",
-                "recursion: %s calls itself with arguments of the same types", f->fn->name);
+      diag_fail_hint(fr->cx, call->span, "recursion works only at compile time, with constexpr arguments that end it",
+                     "recursion: %s calls itself with arguments of the same types", f->fn->name);
   }
   if (fr->depth >= MAX_CALL_DEPTH)
-    fail(fr->cx, call->span, "recursion: calls are nested more than %d deep", MAX_CALL_DEPTH);
+    diag_fail(fr->cx, call->span, "recursion: calls are nested more than %d deep", MAX_CALL_DEPTH);
 }
 
 /* Calls of noinline functions are inlined like all others; what Triton cannot pass to them is refused all the same. */
@@ -120,9 +120,9 @@ static void check_noinline(Front *fr, const Function *fn, const Frame *f, Span a
   for (int i = 0; fn->noinline && i < f->arg_count; i++) {
     const Py *v = f->args[i];
     if (v && v->kind == PY_TENSOR && v->value->type->rank && type_numel(v->value->type) > 1)
-      fail_hint(fr->cx, at, "pass scalars and pointers, or leave out noinline=True",
-                "Function %s is marked noinline, but was called with non-scalar argument %s", fn->name,
-                py_describe(fr, v));
+      diag_fail_hint(fr->cx, at, "pass scalars and pointers, or leave out noinline=True",
+                     "Function %s is marked noinline, but was called with non-scalar argument %s", fn->name,
+                     py_describe(fr, v));
   }
 }
 

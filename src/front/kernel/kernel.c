@@ -36,8 +36,9 @@ static void check_fp8_type(Front *fr, Span at, const Type *t) {
   if (!sm || !dtype_is_fp8(t->dtype) || t->dtype == DT_F8E5 || t->dtype == DT_F8E4B15 ||
       (t->dtype == DT_F8E4NV && sm >= 89))
     return;
-  fail(fr->cx, at, "type %s not supported in this architecture. The supported fp8 dtypes are ('fp8e4b15', %s'fp8e5')",
-       dtype_triton_name(t->dtype), sm >= 89 ? "'fp8e4nv', " : "");
+  diag_fail(fr->cx, at,
+            "type %s not supported in this architecture. The supported fp8 dtypes are ('fp8e4b15', %s'fp8e5')",
+            dtype_triton_name(t->dtype), sm >= 89 ? "'fp8e4nv', " : "");
 }
 
 static void check_fp8_results(Op *op, void *arg) {
@@ -47,10 +48,11 @@ static void check_fp8_results(Op *op, void *arg) {
 static void check_kernel_parameters(Front *fr, const Function *fn) {
   const Node *a = fn->def->FunctionDef.args;
   if (a->arguments.posonlyargs.n)
-    fail_hint(fr->cx, a->arguments.posonlyargs.at[0]->span, "leave out the `/`",
-              "%s is not defined: a kernel has no positional-only parameters", a->arguments.posonlyargs.at[0]->arg.arg);
+    diag_fail_hint(fr->cx, a->arguments.posonlyargs.at[0]->span, "leave out the `/`",
+                   "%s is not defined: a kernel has no positional-only parameters",
+                   a->arguments.posonlyargs.at[0]->arg.arg);
   if (a->arguments.kwarg)
-    fail(fr->cx, a->arguments.kwarg->span, "a kernel cannot take **%s", a->arguments.kwarg->arg.arg);
+    diag_fail(fr->cx, a->arguments.kwarg->span, "a kernel cannot take **%s", a->arguments.kwarg->arg.arg);
   for (int i = 0; i < a->arguments.kwonlyargs.n; i++)
     scope_undefine(fr, a->arguments.kwonlyargs.at[i]->arg.arg, "a kernel has no keyword-only parameters");
   core_check_annotations(fr, fn);
@@ -60,8 +62,9 @@ static void refuse_empty(Op *op, void *arg) {
   Front *fr = arg;
   for (int i = 0; i < op->out_count; i++)
     if (type_numel(op->out[i]->type) == 0)
-      fail_hint(fr->cx, op->span ? *op->span : (Span){0}, "put it under an `if` on the constexpr that makes the size 0",
-                "a value depends on a tensor of no elements");
+      diag_fail_hint(fr->cx, op->span ? *op->span : (Span){0},
+                     "put it under an `if` on the constexpr that makes the size 0",
+                     "a value depends on a tensor of no elements");
 }
 
 /* Tensors of no elements may be made, carried and stored, as long as nothing depends on them: no device sees one. */
@@ -100,8 +103,8 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
   regions_begin(fr, k->fn->def);
   Flow flow = core_exec(fr, &k->fn->def->FunctionDef.body, 0, true);
   if (flow.value && py_is_runtime(flow.value))
-    fail_hint(cx, core_span(fr, flow.where), "write the value to memory with tl.store",
-              "a kernel cannot return a value: this is %s", py_describe(fr, flow.value));
+    diag_fail_hint(cx, core_span(fr, flow.where), "write the value to memory with tl.store",
+                   "a kernel cannot return a value: this is %s", py_describe(fr, flow.value));
   regions_end(fr, NULL);
   core->frame = NULL;
   for (int i = 0; i < fr->func->body->arg_count; i++)

@@ -97,12 +97,12 @@ static NORETURN void fail_carried(Front *fr, const Node *loop, const Carried *c,
   Span at = core_span(fr, now && now->where ? now->where : loop);
   const char *hint = "a loop-carried variable keeps its type: start it with the right one, or cast in the body";
   if (!now || !now->value)
-    fail(fr->cx, at, "`%s` is used by the next turn of the loop, but it is not defined at the end of the body",
-         c->name);
-  fail_hint(fr->cx, at, hint,
-            "Loop-carried variable %s has initial type %s but is re-assigned to %s in loop! "
-            "Please make sure that the type stays consistent",
-            c->name, py_describe(fr, c->init), py_describe(fr, now->value));
+    diag_fail(fr->cx, at, "`%s` is used by the next turn of the loop, but it is not defined at the end of the body",
+              c->name);
+  diag_fail_hint(fr->cx, at, hint,
+                 "Loop-carried variable %s has initial type %s but is re-assigned to %s in loop! "
+                 "Please make sure that the type stays consistent",
+                 c->name, py_describe(fr, c->init), py_describe(fr, now->value));
 }
 
 /* After the body: checks types, and gathers what it yields in the order of the arguments. */
@@ -128,8 +128,8 @@ static Value **end_of_body(Front *fr, const Node *loop, const CarriedList *list,
             ? arena_printf(fr->cx->arena, "a plain assignment before the loop makes it a run-time value: %s = %s",
                            old->name, old->name)
             : "give it a tensor before the loop";
-    fail_hint(fr->cx, core_span(fr, now->where ? now->where : loop), hint,
-              "cannot reassign constexpr %s in the loop: it is %s before", old->name, py_describe(fr, old->value));
+    diag_fail_hint(fr->cx, core_span(fr, now->where ? now->where : loop), hint,
+                   "cannot reassign constexpr %s in the loop: it is %s before", old->name, py_describe(fr, old->value));
   }
   return yields;
 }
@@ -197,12 +197,12 @@ static Value *bound(Front *fr, const Node *n, Py *p, int otherwise, const char *
   Span at = core_span(fr, n);
   if (!p || p->kind == PY_NONE) return build_int(&fr->b, type_number(fr->cx, DT_I32), otherwise);
   if (p->kind != PY_TENSOR && p->kind != PY_INT && p->kind != PY_BOOL)
-    fail(fr->cx, at, "For loop bounds and step must all be ints: the %s is %s (%s)", what, py_describe(fr, p),
-         py_kind_name(p));
+    diag_fail(fr->cx, at, "For loop bounds and step must all be ints: the %s is %s (%s)", what, py_describe(fr, p),
+              py_kind_name(p));
   Value *v = sem_to_value(fr, at, p, what);
   if (v->type->ptr || !dtype_is_int(v->type->dtype))
-    fail(fr->cx, at, "For loop bounds and step must all be ints: the %s is %s", what, py_describe(fr, p));
-  if (v->type->rank) fail(fr->cx, at, "For %s must be a scalar, got %s", what, py_describe(fr, p));
+    diag_fail(fr->cx, at, "For loop bounds and step must all be ints: the %s is %s", what, py_describe(fr, p));
+  if (v->type->rank) diag_fail(fr->cx, at, "For %s must be a scalar, got %s", what, py_describe(fr, p));
   return v;
 }
 
@@ -224,7 +224,7 @@ static int64_t hint_int(Front *fr, const Node *n, const Py *range, const char *n
   Py *p = range->range.hints ? py_dict_get_name(range->range.hints, name) : NULL;
   if (!p || p->kind == PY_NONE) return 0;
   if (p->kind != PY_INT && p->kind != PY_BOOL)
-    fail(fr->cx, core_span(fr, n), "tl.range's %s must be a constexpr int, not %s", name, py_describe(fr, p));
+    diag_fail(fr->cx, core_span(fr, n), "tl.range's %s must be a constexpr int, not %s", name, py_describe(fr, p));
   return (int64_t)p->i;
 }
 
@@ -236,7 +236,8 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
   const Span *span = fr->b.span;
   Py *step_py = range->range.step;
   if (step_py && (step_py->kind == PY_INT || step_py->kind == PY_BOOL) && step_py->i == 0)
-    warn(cx, core_span(fr, n->For.iter), "the step of this loop is 0: unless it has no iterations, it does not end");
+    diag_warn(cx, core_span(fr, n->For.iter),
+              "the step of this loop is 0: unless it has no iterations, it does not end");
   Value *lb = bound(fr, n->For.iter, range->range.start, 0, "start"),
         *ub = bound(fr, n->For.iter, range->range.stop, 0, "end");
   bool known_step = !step_py || step_py->kind != PY_TENSOR;
@@ -250,8 +251,8 @@ static void runtime_for(Front *fr, Node *n, Py *range) {
                                                                          : DT_I64;
   Dtype dt = promote_int(promote_int(lb->type->dtype, ub->type->dtype), step_type);
   if (step_value < 0 && !dtype_is_signed(dt))
-    fail_hint(cx, core_span(fr, n->For.iter), "cast the bounds: x.to(tl.int32)",
-              "a loop with a negative step needs signed bounds, not %s", dtype_name(dt));
+    diag_fail_hint(cx, core_span(fr, n->For.iter), "cast the bounds: x.to(tl.int32)",
+                   "a loop with a negative step needs signed bounds, not %s", dtype_name(dt));
   lb = build_convert(&fr->b, lb, dt);
   ub = build_convert(&fr->b, ub, dt);
   step = known_step ? build_int(&fr->b, type_number(cx, dt), (int64_t)step_value) : build_convert(&fr->b, step, dt);
@@ -340,8 +341,8 @@ static Flow run_turns(Front *fr, Rest *rest, bool tail) {
 static PyInt static_bound(Front *fr, const Node *n, const Py *p, PyInt otherwise, const char *what) {
   if (!p || p->kind == PY_NONE) return otherwise;
   if (p->kind != PY_INT && p->kind != PY_BOOL)
-    fail_hint(fr->cx, core_span(fr, n), "use range or tl.range for bounds that are known only at run time",
-              "%s used as tl.static_range %s value is not a constexpr int", py_describe(fr, p), what);
+    diag_fail_hint(fr->cx, core_span(fr, n), "use range or tl.range for bounds that are known only at run time",
+                   "%s used as tl.static_range %s value is not a constexpr int", py_describe(fr, p), what);
   return p->i;
 }
 
@@ -352,13 +353,13 @@ Flow core_for(Front *fr, Node *n, Rest *rest, bool tail) {
   core_at(fr, n);
   Span at = core_span(fr, n->For.iter);
   if (range->kind != PY_RANGE)
-    fail_hint(cx, at, "to walk over a tuple: for i in tl.static_range(len(t)): ... t[i]",
-              "Only `range` and `static_range` iterators are currently supported, not %s", py_describe(fr, range));
-  if (n->For.target->kind != NODE_NAME) fail(cx, core_span(fr, n->For.target), "a loop has one plain variable");
+    diag_fail_hint(cx, at, "to walk over a tuple: for i in tl.static_range(len(t)): ... t[i]",
+                   "Only `range` and `static_range` iterators are currently supported, not %s", py_describe(fr, range));
+  if (n->For.target->kind != NODE_NAME) diag_fail(cx, core_span(fr, n->For.target), "a loop has one plain variable");
   if (!range->range.is_static) {
     if (n->For.orelse.n)
-      fail(cx, core_span(fr, n->For.orelse.at[0]),
-           "Don't know what to do with else after for: it cannot be used in a kernel");
+      diag_fail(cx, core_span(fr, n->For.orelse.at[0]),
+                "Don't know what to do with else after for: it cannot be used in a kernel");
     runtime_for(fr, n, range);
     return falls;
   }
@@ -366,9 +367,9 @@ Flow core_for(Front *fr, Node *n, Rest *rest, bool tail) {
   t.at = static_bound(fr, n->For.iter, range->range.start, 0, "start");
   t.stop = static_bound(fr, n->For.iter, range->range.stop, 0, "end");
   t.step = static_bound(fr, n->For.iter, range->range.step, 1, "step");
-  if (t.step == 0) fail(cx, at, "range() arg 3 must not be zero: the step of a loop that is unrolled");
+  if (t.step == 0) diag_fail(cx, at, "range() arg 3 must not be zero: the step of a loop that is unrolled");
   PyInt turns = t.step > 0 ? (t.stop - t.at) / t.step : (t.at - t.stop) / -t.step;
-  if (turns > 100000) fail_hint(cx, at, "use range", "tl.static_range would unroll %lld turns", (long long)turns);
+  if (turns > 100000) diag_fail_hint(cx, at, "use range", "tl.static_range would unroll %lld turns", (long long)turns);
   bool returns = contains_return(n);
   if (returns) return run_turns(fr, &t.rest, tail);
   Rest nothing = {NULL, true}; /* the usual case: the caller goes on with what follows */
@@ -384,7 +385,8 @@ void core_while(Front *fr, Node *n) {
   Core *core = core_of(fr);
   Frame *f = core->frame;
   const Span *span = fr->b.span;
-  if (n->While.orelse.n) fail(cx, core_span(fr, n->While.orelse.at[0]), "`while ... else` cannot be used in a kernel");
+  if (n->While.orelse.n)
+    diag_fail(cx, core_span(fr, n->While.orelse.at[0]), "`while ... else` cannot be used in a kernel");
   Names names = assigned_names(fr, &n->While.body, n->While.test);
   CarriedList carried = carried_of(fr, &names);
   Scope before = f->scope;
@@ -397,12 +399,12 @@ void core_while(Front *fr, Node *n) {
   bind_arguments(fr, &carried, test, 0, true);
   Py *cond = core_eval(fr, n->While.test);
   if (cond->kind != PY_TENSOR)
-    fail_hint(cx, core_span(fr, n->While.test),
-              "a kernel has no `break`: let the condition depend on a value that the body changes",
-              "the condition of a `while` must be a run-time scalar, not %s", py_describe(fr, cond));
+    diag_fail_hint(cx, core_span(fr, n->While.test),
+                   "a kernel has no `break`: let the condition depend on a value that the body changes",
+                   "the condition of a `while` must be a run-time scalar, not %s", py_describe(fr, cond));
   if (cond->value->type->ptr || cond->value->type->dtype != DT_I1)
-    fail_hint(cx, core_span(fr, n->While.test), "compare it: `while n != 0`",
-              "the condition of a `while` must be of type i1, but it is %s", py_describe(fr, cond));
+    diag_fail_hint(cx, core_span(fr, n->While.test), "compare it: `while n != 0`",
+                   "the condition of a `while` must be of type i1, but it is %s", py_describe(fr, cond));
   Value *c = sem_condition(fr, core_span(fr, n->While.test), cond);
   Scope after_test = f->scope;
 
@@ -419,7 +421,7 @@ void core_while(Front *fr, Node *n) {
   for (int i = 0; i < carried.n; i++) {
     Binding *b = scope_find(&after_test, carried.at[i].name);
     if (b && b->where && b->where != carried.at[i].binding->where)
-      fail(cx, core_span(fr, b->where), "the condition of a `while` cannot assign a variable");
+      diag_fail(cx, core_span(fr, b->where), "the condition of a `while` cannot assign a variable");
   }
   int *keep = NEW_N(cx->arena, int, count + 1);
   Value **original = NEW_N(cx->arena, Value *, count + 1);

@@ -46,9 +46,9 @@ static bool regions_wanted(Front *fr) {
 typedef enum { WORD_BEGIN, WORD_END, WORD_SCOPE } Word;
 
 static const char *checked_name(Front *fr, Span at, const char *name) {
-  if (strlen(name) > MAX_NAME) fail(fr->cx, at, "a region's name has at most %d bytes", MAX_NAME);
+  if (strlen(name) > MAX_NAME) diag_fail(fr->cx, at, "a region's name has at most %d bytes", MAX_NAME);
   for (const char *c = name; *c; c++)
-    if ((unsigned char)*c < ' ' || *c == 127) fail(fr->cx, at, "a region's name must be printable");
+    if ((unsigned char)*c < ' ' || *c == 127) diag_fail(fr->cx, at, "a region's name must be printable");
   return intern_z(fr->cx, name);
 }
 
@@ -59,13 +59,13 @@ static Word word_of(Front *fr, const Marker *m, const char **name) {
   for (int i = 0; i < 3; i++) {
     if (strlen(words[i]) != n || memcmp(words[i], m->words, n)) continue;
     if (!*rest && i != WORD_END)
-      fail_hint(fr->cx, m->span, arena_printf(fr->cx->arena, "write `# nereid: %s NAME`", words[i]),
-                "this marker names no region");
+      diag_fail_hint(fr->cx, m->span, arena_printf(fr->cx->arena, "write `# nereid: %s NAME`", words[i]),
+                     "this marker names no region");
     *name = *rest ? checked_name(fr, m->span, rest) : NULL;
     return (Word)i;
   }
-  fail_hint(fr->cx, m->span, "there are `# nereid: begin NAME`, `# nereid: end NAME` and `# nereid: scope NAME`",
-            "the marker `%.*s` is not known", (int)n, m->words);
+  diag_fail_hint(fr->cx, m->span, "there are `# nereid: begin NAME`, `# nereid: end NAME` and `# nereid: scope NAME`",
+                 "the marker `%.*s` is not known", (int)n, m->words);
 }
 
 /* ---- where it stands --------------------------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static void place_alone(Placing *p, const NodeList *list, int index, const Marke
   const char *name;
   Word word = word_of(p->fr, m, &name);
   if (word == WORD_SCOPE && index == list->n)
-    fail_hint(p->fr->cx, m->span, "put it above a statement", "no statement follows this marker in its block");
+    diag_fail_hint(p->fr->cx, m->span, "put it above a statement", "no statement follows this marker in its block");
   if (word == WORD_SCOPE) put_scope(p->fr, list, index, name, m->span);
   else put(p->fr, list, (Mark){word == WORD_BEGIN ? MARK_BEGIN : MARK_END, index, false, name, m->span});
 }
@@ -106,8 +106,8 @@ static void place_alone(Placing *p, const NodeList *list, int index, const Marke
 static void place_beside(Placing *p, const NodeList *list, int index, const Marker *m) {
   const char *name;
   if (word_of(p->fr, m, &name) != WORD_SCOPE)
-    fail_hint(p->fr->cx, m->span, "`# nereid: scope NAME` may stand behind a statement, and means it",
-              "this marker must stand on a line of its own");
+    diag_fail_hint(p->fr->cx, m->span, "`# nereid: scope NAME` may stand behind a statement, and means it",
+                   "this marker must stand on a line of its own");
   put_scope(p->fr, list, index, name, m->span);
 }
 
@@ -179,20 +179,20 @@ static void check_pairs(Front *fr, const Marks *marks) {
       continue;
     }
     if (!open.n)
-      fail_hint(cx, m->span, "begin and end of a region stand in one block",
-                "this ends the region%s%s, which does not begin above it in its block", m->name ? " " : "",
-                m->name ? m->name : "");
+      diag_fail_hint(cx, m->span, "begin and end of a region stand in one block",
+                     "this ends the region%s%s, which does not begin above it in its block", m->name ? " " : "",
+                     m->name ? m->name : "");
     const Mark *begin = open.at[--open.n];
     if (m->name && m->name != begin->name)
-      fail_hint(cx, m->span, "regions nest: the last one that began ends first",
-                "this ends the region %s, but %s, which began in line %d, is still open", m->name, begin->name,
-                begin->span.line);
+      diag_fail_hint(cx, m->span, "regions nest: the last one that began ends first",
+                     "this ends the region %s, but %s, which began in line %d, is still open", m->name, begin->name,
+                     begin->span.line);
   }
   if (open.n)
-    fail_hint(cx, open.at[open.n - 1]->span,
-              arena_printf(cx->arena, "put `# nereid: end %s` behind what it is to hold, in the same block",
-                           open.at[open.n - 1]->name),
-              "the region %s does not end in its block", open.at[open.n - 1]->name);
+    diag_fail_hint(cx, open.at[open.n - 1]->span,
+                   arena_printf(cx->arena, "put `# nereid: end %s` behind what it is to hold, in the same block",
+                                open.at[open.n - 1]->name),
+                   "the region %s does not end in its block", open.at[open.n - 1]->name);
 }
 
 /* Marks of one list in the order in which they are met: by statement; what stands after one comes before what stands
@@ -249,8 +249,8 @@ static void check_outside(Front *fr, const Module *m) {
   node_children(m->tree, inside_def, &p);
   for (int i = 0; i < list.n; i++)
     if (!p.placed[i])
-      fail_hint(fr->cx, list.at[i].span, "move it into the body of the kernel",
-                "this marker stands outside of a function");
+      diag_fail_hint(fr->cx, list.at[i].span, "move it into the body of the kernel",
+                     "this marker stands outside of a function");
 }
 
 void regions_begin(Front *fr, const Node *def) {
@@ -273,10 +273,10 @@ void regions_begin(Front *fr, const Node *def) {
   place_in(&p, body, first_line(body->at[0]) > def->span.line ? def->span.line : def->span.line - 1, INT32_MAX);
   for (int i = 0; i < own.n; i++)
     if (!p.placed[i])
-      fail_hint(cx, own.at[i].span,
-                own.at[i].alone ? "give it the indentation of the statements around it"
-                                : "put it on a line of its own, above a statement",
-                "this marker stands between no statements of the kernel");
+      diag_fail_hint(cx, own.at[i].span,
+                     own.at[i].alone ? "give it the indentation of the statements around it"
+                                     : "put it on a line of its own, above a statement",
+                     "this marker stands between no statements of the kernel");
   for (int i = before; i < map_count(core->marks); i++) {
     const void *list;
     void *marks;
@@ -309,11 +309,12 @@ static void leave(Front *fr, Span at, const char *name) {
   const OpenRegion *open = core->regions;
   if (name) name = intern_z(fr->cx, name);
   if (!open)
-    fail_hint(fr->cx, at, "enter it first", "this ends the region %s, which is not open", name ? name : "of before");
+    diag_fail_hint(fr->cx, at, "enter it first", "this ends the region %s, which is not open",
+                   name ? name : "of before");
   if (name && name != open->name)
-    fail_hint(fr->cx, at, "regions nest: the last one that began ends first",
-              "this ends the region %s, but %s, which began in line %d, is still open", name, open->name,
-              open->span.line);
+    diag_fail_hint(fr->cx, at, "regions nest: the last one that began ends first",
+                   "this ends the region %s, but %s, which began in line %d, is still open", name, open->name,
+                   open->span.line);
   core->regions = open->up;
   build(fr, open->name, true);
 }
@@ -354,8 +355,8 @@ void regions_end(Front *fr, const OpenRegion *outer) {
   for (; core->regions && core->regions != outer; core->regions = core->regions->up) {
     const OpenRegion *open = core->regions;
     if (!open->marked)
-      fail_hint(fr->cx, open->span, "leave it on every way through the function that enters it",
-                "the region %s is still open where the function ends", open->name);
+      diag_fail_hint(fr->cx, open->span, "leave it on every way through the function that enters it",
+                     "the region %s is still open where the function ends", open->name);
     build(fr, open->name, true);
   }
 }

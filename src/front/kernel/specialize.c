@@ -32,8 +32,9 @@ static void bad_argument(Spec *s, const char *hint, const char *format, ...) {
   const char *what = arena_strdup(s->fr->cx->arena, b.at ? b.at : "");
   buf_destroy(&b);
   Span at = s->k->param_nodes[s->param]->span;
-  if (hint) fail_hint(s->fr->cx, at, hint, "argument `%s` of %s %s", s->k->params[s->param].name, s->k->fn->name, what);
-  fail(s->fr->cx, at, "argument `%s` of %s %s", s->k->params[s->param].name, s->k->fn->name, what);
+  if (hint)
+    diag_fail_hint(s->fr->cx, at, hint, "argument `%s` of %s %s", s->k->params[s->param].name, s->k->fn->name, what);
+  diag_fail(s->fr->cx, at, "argument `%s` of %s %s", s->k->params[s->param].name, s->k->fn->name, what);
 }
 
 static Value *add_slot(Spec *s, SlotKind kind, int dim, const Type *type, int64_t divisible, const char *suffix) {
@@ -184,10 +185,11 @@ Arguments *front_specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chos
     Spec s = {.fr = fr, .k = k, .out = out, .param = i};
     Span at = k->param_nodes[i]->span;
     if (p->is_constexpr && (p->no_specialize || p->no_align))
-      fail(cx, at,
-           "%s marked as constexpr and listed in do_not_specialize/do_not_specialize_on_alignment. Remove constexpr "
-           "designation to skip specialization.",
-           p->name);
+      diag_fail(
+          cx, at,
+          "%s marked as constexpr and listed in do_not_specialize/do_not_specialize_on_alignment. Remove constexpr "
+          "designation to skip specialization.",
+          p->name);
     if (args[i].kind != ARG_MISSING) {
       out->values[i] = p->is_constexpr ? constexpr_argument(&s, &args[i]) : runtime_argument(&s, &args[i]);
       continue;
@@ -197,8 +199,8 @@ Arguments *front_specialize(Front *fr, Kernel *k, const ArgSpec *args, Py **chos
       v = host_eval_at(fr, k->fn->around ? k->fn->around : k->module->globals, k->default_nodes[i],
                        k->fn->def->span.line);
     if (v && v->kind == PY_UNKNOWN)
-      fail_hint(cx, at, "pass it", "argument `%s` of %s is missing, and its %s is not known here: %s", p->name,
-                k->fn->name, chosen[i] ? "autotune or heuristics value" : "default", v->library);
+      diag_fail_hint(cx, at, "pass it", "argument `%s` of %s is missing, and its %s is not known here: %s", p->name,
+                     k->fn->name, chosen[i] ? "autotune or heuristics value" : "default", v->library);
     if (!v)
       bad_argument(
           &s,

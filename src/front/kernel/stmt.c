@@ -20,8 +20,8 @@ static Flow run_list(Front *fr, Rest *rest, bool tail) {
 
 static void exec_assign(Front *fr, Node *n) {
   if (n->Assign.targets.n != 1)
-    fail_hint(fr->cx, core_span(fr, n), "write one assignment a line",
-              "Simultaneous multiple assignment is not supported");
+    diag_fail_hint(fr->cx, core_span(fr, n), "write one assignment a line",
+                   "Simultaneous multiple assignment is not supported");
   Py *v = core_eval(fr, n->Assign.value);
   core_at(fr, n);
   core_assign(fr, n->Assign.targets.at[0], v);
@@ -66,12 +66,12 @@ static void check_used(Front *fr, Node *call, const Py *callee) {
   const char *name = callee_text(fr, call->Call.func);
   if (callee->kind == PY_BUILTIN && (callee->builtin.b->flags & BUILTIN_MUST_USE)) {
     const char *hint = "it returns the new value: write p = tl.advance(p, ...)";
-    if (!callee->builtin.self) fail_hint(fr->cx, at, hint, "The result of %s is not being used", name);
-    warn(fr->cx, at, "The result of %s is not being used: %s", name, hint); /* Triton says nothing of the method */
+    if (!callee->builtin.self) diag_fail_hint(fr->cx, at, hint, "The result of %s is not being used", name);
+    diag_warn(fr->cx, at, "The result of %s is not being used: %s", name, hint); /* Triton says nothing of the method */
   }
   const Function *fn = callee->kind == PY_FUNCTION ? callee->fn : callee->kind == PY_METHOD ? callee->method.fn : NULL;
   if (fn && fn->must_use)
-    fail(fr->cx, at, "The result of %s is not being used.%s%s", name, fn->must_use[0] ? " " : "", fn->must_use);
+    diag_fail(fr->cx, at, "The result of %s is not being used.%s%s", name, fn->must_use[0] ? " " : "", fn->must_use);
 }
 
 static void exec_expression(Front *fr, Node *n) {
@@ -91,10 +91,10 @@ static void exec_expression(Front *fr, Node *n) {
 static Flow exec_return(Front *fr, Node *n) {
   Frame *f = core_of(fr)->frame;
   if (f->loop_depth)
-    fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range",
-              "Cannot have `return` statements inside `while` or `for` statements in triton");
+    diag_fail_hint(fr->cx, core_span(fr, n), "carry a flag out of the loop, or use tl.static_range",
+                   "Cannot have `return` statements inside `while` or `for` statements in triton");
   if (f->no_return)
-    fail(fr->cx, core_span(fr, n), "Cannot have `return` statements inside `with` statements in triton");
+    diag_fail(fr->cx, core_span(fr, n), "Cannot have `return` statements inside `with` statements in triton");
   Flow flow = {.kind = FLOW_RETURNS, .where = n};
   flow.value = n->Return.value ? core_eval(fr, n->Return.value) : py_none(fr);
   return flow;
@@ -112,8 +112,8 @@ static Flow exec_with(Front *fr, Node *n) {
   for (int i = 0; i < n->With.items.n; i++) { /* profiler scopes: nothing else to do on entry and exit */
     Node *item = n->With.items.at[i];
     if (item->withitem.context_expr->kind != NODE_CALL)
-      fail(fr->cx, core_span(fr, item->withitem.context_expr),
-           "a kernel's `with` takes calls of context managers, such as triton.profiler.language.scope(\"name\")");
+      diag_fail(fr->cx, core_span(fr, item->withitem.context_expr),
+                "a kernel's `with` takes calls of context managers, such as triton.profiler.language.scope(\"name\")");
     if (item->withitem.optional_vars) core_assign(fr, item->withitem.optional_vars, py_none(fr));
   }
   Frame *f = core_of(fr)->frame;
@@ -131,8 +131,8 @@ static Flow exec_statement(Front *fr, Node *n, Rest *rest, bool tail) {
   Flow falls = {.kind = FLOW_FALLS};
   core_at(fr, n);
   if (++core_of(fr)->statements > MAX_STATEMENTS)
-    fail_hint(fr->cx, core_span(fr, n), "use range instead of tl.static_range",
-              "the kernel unrolls to more than %d statements", MAX_STATEMENTS);
+    diag_fail_hint(fr->cx, core_span(fr, n), "use range instead of tl.static_range",
+                   "the kernel unrolls to more than %d statements", MAX_STATEMENTS);
   switch (n->kind) {
     case NODE_EXPR: exec_expression(fr, n); return falls;
     case NODE_ASSIGN: exec_assign(fr, n); return falls;
@@ -146,8 +146,8 @@ static Flow exec_statement(Front *fr, Node *n, Rest *rest, bool tail) {
     case NODE_WITH: return exec_with(fr, n);
     case NODE_PASS: return falls;
     case NODE_FUNCTION_DEF:
-      fail_hint(fr->cx, core_span(fr, n), "define it outside, under @triton.jit",
-                "nested function definition is not supported");
+      diag_fail_hint(fr->cx, core_span(fr, n), "define it outside, under @triton.jit",
+                     "nested function definition is not supported");
     case NODE_CLASS_DEF: core_unsupported(fr, n, "a class definition", NULL);
     case NODE_BREAK: core_unsupported(fr, n, "`break`", "use `while` with a condition, or a mask");
     case NODE_CONTINUE: core_unsupported(fr, n, "`continue`", "put the rest of the body under an `if`");

@@ -37,8 +37,8 @@ NORETURN void lib_fail(Front *fr, Span at, const Builtin *b, const char *hint, c
   va_end(ap);
   const char *text = arena_strdup(fr->cx->arena, t.at ? t.at : "");
   buf_destroy(&t);
-  if (hint) fail_hint(fr->cx, at, hint, "%s: %s", lib_full_name(fr, b), text);
-  fail(fr->cx, at, "%s: %s", lib_full_name(fr, b), text);
+  if (hint) diag_fail_hint(fr->cx, at, hint, "%s: %s", lib_full_name(fr, b), text);
+  diag_fail(fr->cx, at, "%s: %s", lib_full_name(fr, b), text);
 }
 
 NORETURN void lib_refuse(Front *fr, Span at, const char *hint, const char *format, ...) {
@@ -49,8 +49,8 @@ NORETURN void lib_refuse(Front *fr, Span at, const char *hint, const char *forma
   va_end(ap);
   const char *text = arena_strdup(fr->cx->arena, t.at ? t.at : "");
   buf_destroy(&t);
-  if (hint) fail_hint(fr->cx, at, hint, "%s", text);
-  fail(fr->cx, at, "%s", text);
+  if (hint) diag_fail_hint(fr->cx, at, hint, "%s", text);
+  diag_fail(fr->cx, at, "%s", text);
 }
 
 bool lib_none(const Py *p) { return !p || p->kind == PY_NONE; }

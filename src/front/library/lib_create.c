@@ -56,8 +56,8 @@ static Value *number_as(Front *fr, const Builtin *b, Span at, Py *number, const 
       lib_fail(fr, at, b, NULL, "`value` %s does not fit in 64 bits", py_describe(fr, number));
     /* Triton keeps the low bits. Those of an unsigned number are fine for a signed type: full(..., 0xFF, tl.int8). */
     if (bits > 1 && (v < -(one << (bits - 1)) || v >= one << bits))
-      warn(fr->cx, at, "%s: only the low bits of `value` %s fit in %s", lib_full_name(fr, b), py_describe(fr, number),
-           type_text(fr, elem));
+      diag_warn(fr->cx, at, "%s: only the low bits of `value` %s fit in %s", lib_full_name(fr, b),
+                py_describe(fr, number), type_text(fr, elem));
     if (bits == 1) return build_int(&fr->b, elem, v != 0);
   }
   return sem_constant(fr, at, number, elem);

@@ -201,11 +201,11 @@ static Py *call_kernel_min_max(Front *fr, const Builtin *b, Span at, Py **args) 
   const Py *list = args[0], *first = list->tuple.n ? list->tuple.at[0] : NULL;
   bool max = !strcmp(b->name, "max"), any_tensor = false;
   if (list->tuple.n < 2)
-    fail_hint(fr->cx, at,
-              !first || first->kind != PY_TENSOR ? "write the values as separate arguments"
-              : max                              ? "tl.max(x, axis) is the greatest element of a tensor"
-                                                 : "tl.min(x, axis) is the least element of a tensor",
-              "%s requires at least 2 values", b->name);
+    diag_fail_hint(fr->cx, at,
+                   !first || first->kind != PY_TENSOR ? "write the values as separate arguments"
+                   : max                              ? "tl.max(x, axis) is the greatest element of a tensor"
+                                                      : "tl.min(x, axis) is the least element of a tensor",
+                   "%s requires at least 2 values", b->name);
   for (int i = 0; i < list->tuple.n; i++) any_tensor = any_tensor || list->tuple.at[i]->kind == PY_TENSOR;
   for (int i = 0; i < list->tuple.n && !any_tensor; i++) {
     const Py *x = list->tuple.at[i];

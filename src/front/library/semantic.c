@@ -22,7 +22,7 @@ const Type *sem_natural_type(Front *fr, Span at, const Py *number) {
     else if (v >= 0 && v < (one << 32)) d = DT_U32;
     else if (v >= -(one << 63) && v < (one << 63)) d = DT_I64;
     else if (v >= 0 && v < (one << 64)) d = DT_U64;
-    else fail(fr->cx, at, "Nonrepresentable integer %s: it does not fit in 64 bits", py_describe(fr, number));
+    else diag_fail(fr->cx, at, "Nonrepresentable integer %s: it does not fit in 64 bits", py_describe(fr, number));
   } else if (number->kind == PY_FLOAT) {
     double a = fabs(number->f);
     d = isinf(a) || a == 0 || isnan(a) || (a >= 0x1p-126 && a <= 0x1.fffffep127) ? DT_F32 : DT_F64;
@@ -40,10 +40,10 @@ Value *sem_to_value(Front *fr, Span at, Py *x, const char *what) {
   if (x->kind == PY_TENSOR) return x->value;
   if (py_is_number(x)) return sem_constant(fr, at, x, sem_natural_type(fr, at, x));
   if (x->kind == PY_BLOCK_PTR || x->kind == PY_DESC)
-    fail_hint(fr->cx, at, "tl.load gives its elements",
-              "cannot convert a %s to tensor: %s must be a tensor or a number", py_kind_name(x), what);
-  fail(fr->cx, at, "cannot convert %s of type <class '%s'> to tensor: %s must be a tensor or a number",
-       py_describe(fr, x), py_class_name(x), what);
+    diag_fail_hint(fr->cx, at, "tl.load gives its elements",
+                   "cannot convert a %s to tensor: %s must be a tensor or a number", py_kind_name(x), what);
+  diag_fail(fr->cx, at, "cannot convert %s of type <class '%s'> to tensor: %s must be a tensor or a number",
+            py_describe(fr, x), py_class_name(x), what);
 }
 
 /* ---- promotion --------------------------------------------------------------------------------------------------- */
@@ -67,12 +67,13 @@ static Dtype promote_dtypes(Front *fr, Span at, const char *what, Dtype x, Dtype
   if (x == DT_BF16 || y == DT_BF16) return DT_F32;
   if (dtype_is_fp8(x) && dtype_is_fp8(y)) return x == y ? x : DT_F16;
   if (!dtype_is_int(x) || !dtype_is_int(y))
-    fail_hint(fr->cx, at, "cast one side with .to(...)",
-              "unexpected type %s and %s: operator %s has no common type for them", dtype_name(x), dtype_name(y), what);
+    diag_fail_hint(fr->cx, at, "cast one side with .to(...)",
+                   "unexpected type %s and %s: operator %s has no common type for them", dtype_name(x), dtype_name(y),
+                   what);
   if (div && dtype_is_signed(x) != dtype_is_signed(y))
-    fail_hint(fr->cx, at, "cast both sides to the same signedness",
-              "Cannot use /, #, or %% with %s and %s because they have different signedness", dtype_name(x),
-              dtype_name(y));
+    diag_fail_hint(fr->cx, at, "cast both sides to the same signedness",
+                   "Cannot use /, #, or %% with %s and %s because they have different signedness", dtype_name(x),
+                   dtype_name(y));
   return promote_ints(x, y);
 }
 
@@ -86,14 +87,14 @@ static void check_weak_range(Front *fr, Span at, const Py *number, Dtype to) {
   PyInt v = number->kind == PY_FLOAT ? (PyInt)number->f : number->i;
   int bits = dtype_bits(to);
   if (v < 0 && !dtype_is_signed(to))
-    fail_hint(fr->cx, at, "cast the tensor to a signed type, or write the number as an unsigned one",
-              "Cannot perform a binary operation between an unsigned tensor and a negative scalar: %s and %s",
-              dtype_name(to), py_describe(fr, number));
+    diag_fail_hint(fr->cx, at, "cast the tensor to a signed type, or write the number as an unsigned one",
+                   "Cannot perform a binary operation between an unsigned tensor and a negative scalar: %s and %s",
+                   dtype_name(to), py_describe(fr, number));
   PyInt one = 1, lo = dtype_is_signed(to) ? -(one << (bits - 1)) : 0,
         hi = dtype_is_signed(to) ? (one << (bits - 1)) - 1 : (one << bits) - 1;
   if (v < lo || v > hi)
-    fail_hint(fr->cx, at, "cast the tensor to a wider type first", "Scalar %s is out of range for type %s",
-              py_describe(fr, number), dtype_name(to));
+    diag_fail_hint(fr->cx, at, "cast the tensor to a wider type first", "Scalar %s is out of range for type %s",
+                   py_describe(fr, number), dtype_name(to));
 }
 
 void sem_pair(Front *fr, Span at, const char *what, unsigned flags, Py *x, Py *y, Value **vx, Value **vy) {
@@ -105,11 +106,11 @@ void sem_pair(Front *fr, Span at, const char *what, unsigned flags, Py *x, Py *y
   bool px = sem_is_ptr(tx), py = sem_is_ptr(ty);
   if ((px && !(flags & PAIR_PTR_X)) || (py && !(flags & PAIR_PTR_Y)) || (px && py && tx != ty) ||
       (px && dtype_is_float(ty->dtype) && !py) || (py && dtype_is_float(tx->dtype) && !px))
-    fail_hint(fr->cx, at,
-              px && py ? "pointers can be compared with `is None` only, and not be added"
-                       : "a pointer takes an integer offset by + and -",
-              "invalid operands of type %s and %s for %s", type_text(fr, nx ? tx : x->value->type),
-              type_text(fr, ny ? ty : y->value->type), what);
+    diag_fail_hint(fr->cx, at,
+                   px && py ? "pointers can be compared with `is None` only, and not be added"
+                            : "a pointer takes an integer offset by + and -",
+                   "invalid operands of type %s and %s for %s", type_text(fr, nx ? tx : x->value->type),
+                   type_text(fr, ny ? ty : y->value->type), what);
   Value *a, *b;
   if (!(flags & PAIR_NO_PROMOTION) && !px && !py) {
     const Type *to = NULL;
@@ -139,8 +140,8 @@ Value *sem_bf16_to_f32(Front *fr, Value *v) {
 /* Triton has fp8 to be stored, moved and multiplied by tl.dot; no GPU adds or compares it. */
 static Value *no_fp8(Front *fr, Span at, const char *what, Value *v) {
   if (!v->type->ptr && dtype_is_fp8(v->type->dtype))
-    fail_hint(fr->cx, at, "convert first: x.to(tl.float16)",
-              "operator %s does not take %s: there is no arithmetic on fp8", what, type_text(fr, v->type));
+    diag_fail_hint(fr->cx, at, "convert first: x.to(tl.float16)",
+                   "operator %s does not take %s: there is no arithmetic on fp8", what, type_text(fr, v->type));
   return v;
 }
 
@@ -151,8 +152,8 @@ static Value *floor_div(Front *fr, Span at, Py *x, Py *y) {
   Value *a, *b;
   sem_pair(fr, at, "//", PAIR_DIV, x, y, &a, &b);
   if (!dtype_is_int(a->type->dtype))
-    fail_hint(fr->cx, at, "tl.floor(x / y) is the same for floats", "unexpected type %s: operator // wants integers",
-              type_text(fr, a->type));
+    diag_fail_hint(fr->cx, at, "tl.floor(x / y) is the same for floats",
+                   "unexpected type %s: operator // wants integers", type_text(fr, a->type));
   return build_binary(&fr->b, OP_DIV, a, b);
 }
 
@@ -171,9 +172,9 @@ static Value *bitwise(Front *fr, Span at, PyOp op, OpCode code, Py *x, Py *y) {
   Value *a, *b;
   sem_pair(fr, at, pyop_symbol(op), 0, x, y, &a, &b);
   if (!dtype_is_int(a->type->dtype))
-    fail_hint(fr->cx, at, "cast to an integer type, or reinterpret the bits with .to(tl.int32, bitcast=True)",
-              "invalid operands of type %s and %s: operator %s wants integers", py_describe(fr, x), py_describe(fr, y),
-              pyop_symbol(op));
+    diag_fail_hint(fr->cx, at, "cast to an integer type, or reinterpret the bits with .to(tl.int32, bitcast=True)",
+                   "invalid operands of type %s and %s: operator %s wants integers", py_describe(fr, x),
+                   py_describe(fr, y), pyop_symbol(op));
   /* >> is arithmetic when the left operand's own type is signed, whatever the common type is. */
   if (code == OP_SHR) {
     bool wants_signed = x->kind == PY_TENSOR ? dtype_is_signed(x->value->type->dtype) : dtype_is_signed(a->type->dtype);
@@ -211,7 +212,7 @@ Py *sem_arithmetic(Front *fr, Span at, PyOp op, Py *x, Py *y, bool check) {
   Value *a, *b;
   sem_pair(fr, at, pyop_symbol(op), pointers, x, y, &a, &b);
   if (a->type->ptr && b->type->ptr)
-    fail_hint(fr->cx, at, "a pointer takes an integer offset", "cannot add pointers together");
+    diag_fail_hint(fr->cx, at, "a pointer takes an integer offset", "cannot add pointers together");
   if (b->type->ptr) return py_tensor(fr, build_addptr(&fr->b, b, a));
   if (a->type->ptr && op == PYOP_SUB) {
     /* An unsigned offset would wrap when negated in its own width. */
@@ -241,10 +242,10 @@ Py *sem_binary(Front *fr, Span at, PyOp op, Py *x, Py *y) {
     case PYOP_L_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHL, x, y));
     case PYOP_R_SHIFT: return py_tensor(fr, bitwise(fr, at, op, OP_SHR, x, y));
     case PYOP_POW:
-      fail_hint(fr->cx, at, "multiply it out, or use tl.exp2(y * tl.log2(x)) or libdevice.pow(x, y)",
-                "operator ** does not take tensors");
-    case PYOP_MAT_MULT: fail_hint(fr->cx, at, "use tl.dot(a, b)", "operator @ does not take tensors");
-    default: fail(fr->cx, at, "operator %s does not take tensors", pyop_symbol(op));
+      diag_fail_hint(fr->cx, at, "multiply it out, or use tl.exp2(y * tl.log2(x)) or libdevice.pow(x, y)",
+                     "operator ** does not take tensors");
+    case PYOP_MAT_MULT: diag_fail_hint(fr->cx, at, "use tl.dot(a, b)", "operator @ does not take tensors");
+    default: diag_fail(fr->cx, at, "operator %s does not take tensors", pyop_symbol(op));
   }
 }
 
@@ -258,20 +259,21 @@ Py *sem_compare(Front *fr, Span at, PyOp op, Py *x, Py *y) {
     case PYOP_GT: pred = CMP_GT; break;
     case PYOP_GT_E: pred = CMP_GE; break;
     default:
-      fail_hint(fr->cx, at, "compare the elements instead", "operator `%s` does not take tensors", pyop_symbol(op));
+      diag_fail_hint(fr->cx, at, "compare the elements instead", "operator `%s` does not take tensors",
+                     pyop_symbol(op));
   }
   const char *symbol = pyop_symbol(op);
   if (x->kind == PY_NONE || y->kind == PY_NONE)
-    fail_hint(fr->cx, at, "write `is None` or `is not None`",
-              "cannot convert None to tensor: a tensor cannot be compared with None by %s", symbol);
+    diag_fail_hint(fr->cx, at, "write `is None` or `is not None`",
+                   "cannot convert None to tensor: a tensor cannot be compared with None by %s", symbol);
   /* Not weak: a number becomes a tensor of its natural type first. */
   Value *a = sem_to_value(fr, at, x, arena_printf(fr->cx->arena, "the left side of %s", symbol));
   Value *b = sem_to_value(fr, at, y, arena_printf(fr->cx->arena, "the right side of %s", symbol));
   if (a->type->ptr || b->type->ptr)
-    fail_hint(fr->cx, at,
-              "cast pointers to tl.int64 to compare addresses; `is None` tests for an argument that was not given",
-              "invalid operands of type %s and %s: pointers cannot be compared by %s", type_text(fr, a->type),
-              type_text(fr, b->type), symbol);
+    diag_fail_hint(fr->cx, at,
+                   "cast pointers to tl.int64 to compare addresses; `is None` tests for an argument that was not given",
+                   "invalid operands of type %s and %s: pointers cannot be compared by %s", type_text(fr, a->type),
+                   type_text(fr, b->type), symbol);
   sem_pair(fr, at, symbol, 0, py_tensor(fr, a), py_tensor(fr, b), &a, &b);
   return py_tensor(fr, build_cmp(&fr->b, pred, no_fp8(fr, at, symbol, a), b));
 }
@@ -282,7 +284,7 @@ static Value *as_int1(Front *fr, Span at, const char *op, Py *x) {
   Value *v = sem_to_value(fr, at, x, arena_printf(fr->cx->arena, "the operand of `%s`", op));
   if (v->type->ptr) return sem_cast_value(fr, at, v, type_number(fr->cx, DT_I1), 0, false); /* is it set? */
   if (v->type->dtype != DT_I1)
-    fail_hint(
+    diag_fail_hint(
         fr->cx, at, "compare first, as in `x != 0`",
         "Cannot bitcast data-type of size %d to data-type of size 1: `%s` wants conditions (int1), but its operand "
         "is of type %s",
@@ -296,11 +298,11 @@ Py *sem_unary(Front *fr, Span at, PyOp op, Py *x) {
   switch (op) {
     case PYOP_NOT: return py_tensor(fr, build_unary(&fr->b, OP_NOT, as_int1(fr, at, "not", x)));
     case PYOP_U_SUB:
-      if (v->type->ptr) fail(fr->cx, at, "wrong type argument to unary minus (%s)", type_text(fr, v->type));
+      if (v->type->ptr) diag_fail(fr->cx, at, "wrong type argument to unary minus (%s)", type_text(fr, v->type));
       return py_tensor(fr, build_unary(&fr->b, OP_NEG, no_fp8(fr, at, "-", v)));
     case PYOP_INVERT:
       if (v->type->ptr || !dtype_is_int(v->type->dtype))
-        fail(fr->cx, at, "wrong type argument to unary invert (%s)", type_text(fr, v->type));
+        diag_fail(fr->cx, at, "wrong type argument to unary invert (%s)", type_text(fr, v->type));
       return py_tensor(fr, build_unary(&fr->b, OP_NOT, v));
     default: return py_tensor(fr, v); /* unary +: Triton refuses it; it changes nothing */
   }
@@ -316,8 +318,8 @@ Py *sem_logical(Front *fr, Span at, PyOp op, Py *x, Py *y) {
 Value *sem_condition(Front *fr, Span at, Py *x) {
   Value *v = sem_to_value(fr, at, x, "a condition");
   if (v->type->rank && type_numel(v->type) > 1)
-    fail_hint(fr->cx, at, "use tl.where to choose by element, or reduce the condition to a scalar first",
-              "Boolean value of Tensor with more than one value is ambiguous: it is %s", type_text(fr, v->type));
+    diag_fail_hint(fr->cx, at, "use tl.where to choose by element, or reduce the condition to a scalar first",
+                   "Boolean value of Tensor with more than one value is ambiguous: it is %s", type_text(fr, v->type));
   if (v->type->rank) v = build_reshape(&fr->b, v, 0, NULL);
   return sem_cast_value(fr, at, v, type_number(fr->cx, DT_I1), 0, false);
 }

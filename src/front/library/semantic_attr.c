@@ -22,9 +22,9 @@ static Py *tensor_attribute(Front *fr, Span at, Py *x, const char *attr) {
   if (!strcmp(attr, "numel")) return py_int(fr, type_numel(t));
   if (!strcmp(attr, "T")) {
     if (t->rank != 2)
-      fail_hint(fr->cx, at, "use tl.permute or tl.trans(x, ...) with the dims in their new order",
-                "permute dims must have the same length as input shape: .T wants rank 2, but this is %s",
-                type_text(fr, t));
+      diag_fail_hint(fr->cx, at, "use tl.permute or tl.trans(x, ...) with the dims in their new order",
+                     "permute dims must have the same length as input shape: .T wants rank 2, but this is %s",
+                     type_text(fr, t));
     return py_tensor(fr, build_trans(&fr->b, v, (int64_t[]){1, 0}));
   }
   return lib_member(fr, "tensor", attr, x);

@@ -31,8 +31,8 @@ const char *shape_text(Front *fr, int rank, const int32_t *shape) {
 /* ---- casts ------------------------------------------------------------------------------------------------------- */
 
 static NORETURN void cannot_cast(Front *fr, Span at, Value *v, const Type *to, const char *hint) {
-  if (hint) fail_hint(fr->cx, at, hint, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
-  fail(fr->cx, at, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
+  if (hint) diag_fail_hint(fr->cx, at, hint, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
+  diag_fail(fr->cx, at, "cannot cast %s to %s", type_text(fr, v->type), type_text(fr, to));
 }
 
 static Value *not_zero(Front *fr, Value *v) {
@@ -66,8 +66,8 @@ Value *sem_cast_value(Front *fr, Span at, Value *v, const Type *to, int rounding
   Dtype f = from->dtype, t = to->dtype;
   if (bitcast) {
     if (dtype_bits(f) != dtype_bits(t))
-      fail(fr->cx, at, "Cannot bitcast data-type of size %d to data-type of size %d: %s to %s", dtype_bits(f),
-           dtype_bits(t), type_text(fr, v->type), dtype_name(t));
+      diag_fail(fr->cx, at, "Cannot bitcast data-type of size %d to data-type of size %d: %s to %s", dtype_bits(f),
+                dtype_bits(t), type_text(fr, v->type), dtype_name(t));
     return build_bitcast(b, v, to);
   }
   if ((dtype_is_fp8(f) && dtype_is_int(t)) || (dtype_is_fp8(t) && dtype_is_int(f)))
@@ -96,17 +96,19 @@ Value *sem_expand_dims(Front *fr, Value *v, int axis) {
 Value *sem_broadcast_to(Front *fr, Span at, Value *v, int rank, const int32_t *shape) {
   if (v->type->rank == 0) return sem_splat(fr, v, rank, shape);
   if (v->type->rank != rank)
-    fail_hint(fr->cx, at, "add dims with [:, None] or tl.expand_dims first", "Cannot broadcast, rank mismatch: %s, %s",
-              shape_text(fr, v->type->rank, v->type->shape), shape_text(fr, rank, shape));
+    diag_fail_hint(fr->cx, at, "add dims with [:, None] or tl.expand_dims first",
+                   "Cannot broadcast, rank mismatch: %s, %s", shape_text(fr, v->type->rank, v->type->shape),
+                   shape_text(fr, rank, shape));
   bool same = true;
   for (int i = 0; i < rank; i++) {
     if (v->type->shape[i] == shape[i]) continue;
     same = false;
     if (v->type->shape[i] != 1)
-      fail(fr->cx, at,
-           "Cannot broadcast, the expanded size of the tensor (%d) must match the existing size (%d) at non-singleton "
-           "dimension %d: %s, %s",
-           shape[i], v->type->shape[i], i, shape_text(fr, rank, v->type->shape), shape_text(fr, rank, shape));
+      diag_fail(
+          fr->cx, at,
+          "Cannot broadcast, the expanded size of the tensor (%d) must match the existing size (%d) at non-singleton "
+          "dimension %d: %s, %s",
+          shape[i], v->type->shape[i], i, shape_text(fr, rank, v->type->shape), shape_text(fr, rank, shape));
   }
   return same ? v : build_broadcast(&fr->b, v, rank, shape);
 }
@@ -131,15 +133,16 @@ void sem_broadcast_pair(Front *fr, Span at, Value **pa, Value **pb) {
   for (int i = 0; i < rank; i++) {
     int32_t x = a->type->shape[i], y = b->type->shape[i];
     if (x != y && x != 1 && y != 1)
-      fail(fr->cx, at, "Cannot make_shape_compatible: incompatible dimensions at index %d: %d and %d, of %s and %s", i,
-           x, y, type_text(fr, ta), type_text(fr, tb));
+      diag_fail(fr->cx, at,
+                "Cannot make_shape_compatible: incompatible dimensions at index %d: %d and %d, of %s and %s", i, x, y,
+                type_text(fr, ta), type_text(fr, tb));
     shape[i] = x == 1 ? y : x;
     numel *= shape[i];
   }
   if (numel > MAX_TILE_ELEMENTS)
-    fail_hint(fr->cx, at, "use smaller blocks",
-              "numel (%lld) exceeds triton maximum tensor numel (%d): %s and %s broadcast to %s", (long long)numel,
-              MAX_TILE_ELEMENTS, type_text(fr, ta), type_text(fr, tb), shape_text(fr, rank, shape));
+    diag_fail_hint(fr->cx, at, "use smaller blocks",
+                   "numel (%lld) exceeds triton maximum tensor numel (%d): %s and %s broadcast to %s", (long long)numel,
+                   MAX_TILE_ELEMENTS, type_text(fr, ta), type_text(fr, tb), shape_text(fr, rank, shape));
   *pa = sem_broadcast_to(fr, at, a, rank, shape);
   *pb = sem_broadcast_to(fr, at, b, rank, shape);
 }
@@ -157,14 +160,14 @@ static bool absent(const Py *p) { return !p || p->kind == PY_NONE; }
  * than there are, as Triton has it). */
 static Value *subscript_one(Front *fr, Span at, Value *v, const Py *index, int dim) {
   if (index->kind == PY_NONE) {
-    if (v->type->rank == MAX_RANK) fail(fr->cx, at, "a tensor has at most %d dims", MAX_RANK);
+    if (v->type->rank == MAX_RANK) diag_fail(fr->cx, at, "a tensor has at most %d dims", MAX_RANK);
     return sem_expand_dims(fr, v, dim < v->type->rank ? dim : v->type->rank);
   }
   if (index->kind == PY_SLICE && absent(index->slice.start) && absent(index->slice.stop) && absent(index->slice.step))
     return v;
-  fail_hint(fr->cx, at, "to pick elements use tl.gather, tl.split, a reduction, or load them from memory",
-            "unsupported tensor index: %s; a tensor takes only `:` and `None`",
-            index->kind == PY_SLICE ? "a slice with bounds" : py_describe(fr, index));
+  diag_fail_hint(fr->cx, at, "to pick elements use tl.gather, tl.split, a reduction, or load them from memory",
+                 "unsupported tensor index: %s; a tensor takes only `:` and `None`",
+                 index->kind == PY_SLICE ? "a slice with bounds" : py_describe(fr, index));
 }
 
 Py *sem_subscript(Front *fr, Span at, Py *tensor, Py *index) {

@@ -139,10 +139,10 @@ Py *class_bind(Front *fr, PyClass *cls, const Call *call, const char **why) {
 
 Py *core_construct(Front *fr, PyClass *cls, const Call *call) {
   if (!cls->is_namedtuple && !cls->is_aggregate && !cls->is_enum)
-    fail_hint(fr->cx, call->span, "make it a NamedTuple or put @triton.language.core._aggregate above it",
-              "%s is a plain Python class and cannot be constructed in a kernel", cls->name);
+    diag_fail_hint(fr->cx, call->span, "make it a NamedTuple or put @triton.language.core._aggregate above it",
+                   "%s is a plain Python class and cannot be constructed in a kernel", cls->name);
   const char *why = NULL;
   Py *v = class_bind(fr, cls, call, &why);
-  if (!v) fail(fr->cx, call->span, "%s", why);
+  if (!v) diag_fail(fr->cx, call->span, "%s", why);
   return v;
 }

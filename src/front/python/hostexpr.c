@@ -383,5 +383,5 @@ Py *host_constexpr(Front *fr, Kernel *k, const char *text, const char *what) {
   if (last && dtype_parse(last, &d)) return py_dtype(fr, d);
   Py *named = last ? front_hooks.library_lookup(fr, "triton.language", last) : NULL;
   if (named && named->kind == PY_TYPE) return named;
-  fail(cx, n->span, "the value of the constexpr `%s` is not known: %s", what, v->library);
+  diag_fail(cx, n->span, "the value of the constexpr `%s` is not known: %s", what, v->library);
 }

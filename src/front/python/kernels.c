@@ -100,16 +100,16 @@ Kernel *front_kernel(Module *m, const char *name) {
   }
   vec_push(m->cx->arena, &names, NULL);
   Span at = {.source = m->source, .line = 1};
-  if (names.n == 1) fail_hint(m->cx, at, "kernels are functions under @triton.jit", "%s has no kernel", m->path);
+  if (names.n == 1) diag_fail_hint(m->cx, at, "kernels are functions under @triton.jit", "%s has no kernel", m->path);
   const char *near = nearest_name(name, names.at);
   if (near)
-    fail_hint(m->cx, at, arena_printf(m->cx->arena, "did you mean `%s`?", near), "%s has no kernel `%s`", m->path,
-              name);
+    diag_fail_hint(m->cx, at, arena_printf(m->cx->arena, "did you mean `%s`?", near), "%s has no kernel `%s`", m->path,
+                   name);
   Buf list = {.arena = m->cx->arena};
   for (int i = 0; i + 1 < names.n && i < 12; i++) buf_printf(&list, "%s%s", i ? ", " : "it has ", names.at[i]);
   const char *hint = arena_strdup(m->cx->arena, list.at ? list.at : "");
   buf_destroy(&list);
-  fail_hint(m->cx, at, hint, "%s has no kernel `%s`", m->path, name);
+  diag_fail_hint(m->cx, at, hint, "%s has no kernel `%s`", m->path, name);
 }
 
 Kernel *kernel_of(Front *fr, Function *fn) { return map_get(front_project(fr)->jit_of, fn->def); }

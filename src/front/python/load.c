@@ -24,7 +24,7 @@ static Module *finish(Module *m) {
 
 Module *front_load_file(Context *cx, const char *path) {
   Source *src = source_from_file(cx, path);
-  if (!src) fail(cx, (Span){0}, "cannot read %s: %s", path, file_reason(errno));
+  if (!src) diag_fail(cx, (Span){0}, "cannot read %s: %s", path, file_reason(errno));
   return finish(module_from_source(project_create(cx), src, path, "__main__"));
 }
 

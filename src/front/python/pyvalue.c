@@ -313,7 +313,7 @@ int py_truth_known(const Py *p) {
 
 bool py_truth(Front *fr, Span at, const Py *p) {
   int known = py_truth_known(p);
-  if (known < 0) fail(fr->cx, at, "the truth of %s is not known at compile time", py_describe(fr, p));
+  if (known < 0) diag_fail(fr->cx, at, "the truth of %s is not known at compile time", py_describe(fr, p));
   return known;
 }
 

@@ -145,14 +145,15 @@ static NORETURN void fail_eval(Context *cx, Node *e, Front *fr, Py *v, int n, co
       near = nearest_name(arena_strndup(cx->arena, v->library + 1, strlen(v->library) - 2), known);
     }
     if (near)
-      fail_hint(cx, e->span, arena_printf(cx->arena, "did you mean `%s`?", near), "%s is not known", v->library);
-    fail(cx, e->span, "%s is not known", v->library);
+      diag_fail_hint(cx, e->span, arena_printf(cx->arena, "did you mean `%s`?", near), "%s is not known", v->library);
+    diag_fail(cx, e->span, "%s is not known", v->library);
   }
   if (v->kind == PY_FLOAT)
-    fail_hint(cx, e->span, "divide with // or cdiv", "%s is a float, and an integer is needed", py_describe(fr, v));
+    diag_fail_hint(cx, e->span, "divide with // or cdiv", "%s is a float, and an integer is needed",
+                   py_describe(fr, v));
   if (v->kind != PY_INT && v->kind != PY_BOOL)
-    fail(cx, e->span, "%s (%s) is not an integer", py_describe(fr, v), py_kind_name(v));
-  fail(cx, e->span, "%s does not fit in 64 bits", py_describe(fr, v));
+    diag_fail(cx, e->span, "%s (%s) is not an integer", py_describe(fr, v), py_kind_name(v));
+  diag_fail(cx, e->span, "%s does not fit in 64 bits", py_describe(fr, v));
 }
 
 /* Up to `most` expressions separated by commas; returns how many there are. */
@@ -172,7 +173,7 @@ static int eval_ints(Context *cx, const char *expression, int n, const char *con
   }
   bool several = most > 1 && e->kind == NODE_TUPLE;
   int count = several ? e->Tuple.elts.n : 1;
-  if (count < 1 || count > most) fail(cx, e->span, "a grid has one to three dimensions, not %d", count);
+  if (count < 1 || count > most) diag_fail(cx, e->span, "a grid has one to three dimensions, not %d", count);
   for (int i = 0; i < count; i++) {
     Node *part = several ? e->Tuple.elts.at[i] : e;
     Py *v = host_eval(fr, &sc, part);

@@ -172,26 +172,28 @@ static Py *prune(Choice *c, Namespace *ns, Node *decorator, Py *configs, int all
     left = early_prune(c, at, early, configs);
     if (left->kind == PY_UNKNOWN) bad = left, what = "early_config_prune";
     else if (!left->tuple.n && c->list)
-      fail_hint(cx, at->span, "it should leave one at least", "early_config_prune of %s leaves no configuration",
-                c->k->fn->name);
+      diag_fail_hint(cx, at->span, "it should leave one at least", "early_config_prune of %s leaves no configuration",
+                     c->k->fn->name);
   }
   if (!bad && left->tuple.n && model && model->kind != PY_NONE) {
     left = by_model(c, at, model, py_dict_get_name(by, "top_k"), all, left, &bad);
     if (bad) what = "perf_model";
   }
   if (bad && c->list)
-    fail_hint(cx, at->span, "give the configuration's parameters, or take the first that fits with NEREID_AUTOTUNE=0",
-              "%s of %s cannot be evaluated: %s is not supported here", what, c->k->fn->name, bad->library);
+    diag_fail_hint(cx, at->span,
+                   "give the configuration's parameters, or take the first that fits with NEREID_AUTOTUNE=0",
+                   "%s of %s cannot be evaluated: %s is not supported here", what, c->k->fn->name, bad->library);
   return bad || !left->tuple.n ? configs : left;
 }
 
 /* ---- pre_hook ---------------------------------------------------------------------------------------------------- */
 
 static NORETURN void fail_hook(Choice *c, Span at, const char *what, const char *why) {
-  fail_hint(c->fr->cx, at,
-            "a hook may call zero_() on arrays and set block_shape of descriptors; reset_to_zero and restore_value "
-            "serve for the rest",
-            "%s of %s cannot be evaluated: %s is not supported here", what, c->k->fn->name, why);
+  diag_fail_hint(
+      c->fr->cx, at,
+      "a hook may call zero_() on arrays and set block_shape of descriptors; reset_to_zero and restore_value "
+      "serve for the rest",
+      "%s of %s cannot be evaluated: %s is not supported here", what, c->k->fn->name, why);
 }
 
 /* Runs a hook on the arguments with what `config` sets. What it zeroes goes to zeroed, block shapes that it sets to
@@ -230,13 +232,14 @@ static void read_names(Choice *c, Namespace *ns, Node *decorator, const char *wh
   Span at = v ? tuning_argument(decorator, what)->span : decorator->span;
   if (!items) return;
   if (items->kind == PY_UNKNOWN)
-    fail(c->fr->cx, at, "%s of %s is not known here: %s", what, c->k->fn->name, items->library);
+    diag_fail(c->fr->cx, at, "%s of %s is not known here: %s", what, c->k->fn->name, items->library);
   int *list = NEW_N(c->fr->cx->arena, int, items->tuple.n + 1);
   for (int i = 0; i < items->tuple.n; i++) {
     const Py *name = items->tuple.at[i];
     int p = name->kind == PY_STR ? choice_param(c->k, name->str.s) : -1;
     if (p < 0)
-      fail(c->fr->cx, at, "%s of %s names %s, which is no parameter", what, c->k->fn->name, py_describe(c->fr, name));
+      diag_fail(c->fr->cx, at, "%s of %s names %s, which is no parameter", what, c->k->fn->name,
+                py_describe(c->fr, name));
     if (c->args[p].kind == ARG_POINTER || c->args[p].kind == ARG_DESCRIPTOR) list[(*count)++] = p;
   }
   *out = list;
@@ -248,8 +251,8 @@ static const char *key_text(Choice *c, Namespace *ns, Node *decorator) {
   Py *v = value_of(c, ns, decorator, "key"), *names = v ? host_iterate(c->fr, v) : NULL;
   const char *text = "";
   if (names && names->kind == PY_UNKNOWN)
-    fail(c->fr->cx, tuning_argument(decorator, "key")->span, "key of %s is not known here: %s", c->k->fn->name,
-         names->library);
+    diag_fail(c->fr->cx, tuning_argument(decorator, "key")->span, "key of %s is not known here: %s", c->k->fn->name,
+              names->library);
   for (int i = 0; names && i < names->tuple.n; i++) {
     int p = names->tuple.at[i]->kind == PY_STR ? choice_param(c->k, names->tuple.at[i]->str.s) : -1;
     if (p >= 0 && c->known[p] && c->known[p]->kind != PY_OBJECT)
@@ -270,8 +273,8 @@ static double milliseconds(Choice *c, Namespace *ns, Node *decorator, const char
 static void join_hook(Choice *c, Namespace *ns, Node *decorator, const Py *config) {
   Py *pre = value_of(c, ns, decorator, "pre_hook");
   if (value_of(c, ns, decorator, "post_hook"))
-    fail_hint(c->fr->cx, tuning_argument(decorator, "post_hook")->span, "use restore_value",
-              "post_hook of %s is not supported", c->k->fn->name);
+    diag_fail_hint(c->fr->cx, tuning_argument(decorator, "post_hook")->span, "use restore_value",
+                   "post_hook of %s is not supported", c->k->fn->name);
   if (!pre) return;
   int *zeroed, n;
   run_hook(c, tuning_argument(decorator, "pre_hook")->span, "pre_hook", pre, config, &zeroed, &n);
@@ -294,8 +297,8 @@ static void fill_list(Choice *c, Namespace *ns, Node *decorator, Py *all, Py *le
     for (int k = 0; at == all->tuple.n && k < all->tuple.n; k++) /* a copy of one of them */
       if (kwargs_of(all->tuple.at[k]) && !strcmp(config_text(c, all->tuple.at[k]), text)) at = k;
     if (at == all->tuple.n)
-      fail(cx, tuning_argument(decorator, "prune_configs_by")->span,
-           "early_config_prune of %s makes a configuration that is not among configs", c->k->fn->name);
+      diag_fail(cx, tuning_argument(decorator, "prune_configs_by")->span,
+                "early_config_prune of %s makes a configuration that is not among configs", c->k->fn->name);
     int same = 0;
     while (same < t->count && strcmp(t->configs[same].text, text)) same++;
     if (same < t->count) continue; /* they differ in what the caller decided */

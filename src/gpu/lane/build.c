@@ -268,8 +268,8 @@ LaneValue *lane_op(LaneBuilder *b, LaneOp proto, int n, LaneValue *const *in) {
   }
   LaneType type;
   if (!lane_result_type(&proto, &type))
-    fail(b->f->cx, b->span ? *b->span : (Span){0}, "lane operation '%s' has no single result",
-         lane_info[proto.code].name);
+    diag_fail(b->f->cx, b->span ? *b->span : (Span){0}, "lane operation '%s' has no single result",
+              lane_info[proto.code].name);
   return find_or_make(b, &proto, n, in, 1, &type)->out[0];
 }
 

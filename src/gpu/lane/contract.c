@@ -32,7 +32,7 @@ static const struct Property {
 void lane_pass_begin(LaneFunc *f, const char *name, const PassContract *c) {
   for (size_t i = 0; i < sizeof properties / sizeof *properties; i++)
     if (c->needs & ~f->holds & properties[i].bit)
-      fail(f->cx, (Span){0}, "wrong pipeline: %s needs '%s', which does not hold", name, properties[i].name);
+      diag_fail(f->cx, (Span){0}, "wrong pipeline: %s needs '%s', which does not hold", name, properties[i].name);
 }
 
 void lane_pass_end(LaneFunc *f, const char *name, const PassContract *c, bool verify) {
@@ -41,5 +41,5 @@ void lane_pass_end(LaneFunc *f, const char *name, const PassContract *c, bool ve
   lane_verify(f, name);
   for (size_t i = 0; i < sizeof properties / sizeof *properties; i++)
     if (f->holds & properties[i].bit && properties[i].is_wrong(f))
-      fail(f->cx, (Span){0}, "wrong lane IR after %s: '%s' does not hold", name, properties[i].name);
+      diag_fail(f->cx, (Span){0}, "wrong lane IR after %s: '%s' does not hold", name, properties[i].name);
 }

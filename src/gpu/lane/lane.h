@@ -395,7 +395,7 @@ bool lane_sim_step(LaneSim *s, int64_t program);
 bool lane_sim_gave_up(const LaneSim *s);  /* threads of that program have ended at an assertion that failed */
 void lane_sim_close(LaneSim *s);          /* or NULL */
 int64_t lane_sim_bytes(const LaneSim *s); /* of memory that it takes */
-/* The first two, for one program at a time, in cx's arena, where it fail()s when memory runs out. All that is
+/* The first two, for one program at a time, in cx's arena, where it diag_fail()s when memory runs out. All that is
  * given must stay. */
 LaneSim *lane_sim_prepare(Context *cx, const LaneFunc *f, const uint64_t *args, const LaneSimOptions *o,
                           LaneSimFault *fault);

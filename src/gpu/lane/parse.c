@@ -39,17 +39,17 @@ static LaneType parse_type(Parser *p) {
   const char *s = cursor_word(p->in, "a type", &n);
   for (int t = LT_PRED; t <= LT_B64; t++)
     if (cursor_same(s, n, lane_kind_info[lane_bits_kind((LaneType)t)].name)) return (LaneType)t;
-  fail(p->in->cx, cursor_span(p->in, s), "there is no type '%.*s'", shown(n), s);
+  diag_fail(p->in->cx, cursor_span(p->in, s), "there is no type '%.*s'", shown(n), s);
 }
 
 static LaneKind find_kind(Parser *p, const char *s, size_t n) {
   for (int k = 0; k < LK_COUNT; k++)
     if (cursor_same(s, n, lane_kind_info[k].name)) return (LaneKind)k;
-  fail(p->in->cx, cursor_span(p->in, s), "there is no kind '%.*s'", shown(n), s);
+  diag_fail(p->in->cx, cursor_span(p->in, s), "there is no kind '%.*s'", shown(n), s);
 }
 
 static void define(Parser *p, const char *name, LaneValue *v, const char *where) {
-  if (map_has(p->values, name)) fail(p->in->cx, cursor_span(p->in, where), "%%%s is defined twice", name);
+  if (map_has(p->values, name)) diag_fail(p->in->cx, cursor_span(p->in, where), "%%%s is defined twice", name);
   map_put(p->values, name, v);
 }
 
@@ -57,7 +57,7 @@ static LaneValue *parse_use(Parser *p) {
   cursor_space(p->in);
   const char *where = p->in->at, *name = cursor_value_name(p->in);
   LaneValue *v = map_get(p->values, name);
-  if (!v) fail(p->in->cx, cursor_span(p->in, where), "%%%s is used but not defined above", name);
+  if (!v) diag_fail(p->in->cx, cursor_span(p->in, where), "%%%s is used but not defined above", name);
   return v;
 }
 
@@ -109,7 +109,8 @@ static void parse_attrs(Parser *p, LaneOp *op) {
       for (int i = 0; i < count && !known; i++) known = set_word(op, attrs[i], s, n);
     }
     if (!known)
-      fail(p->in->cx, cursor_span(p->in, s), "'%s' has no attribute '%.*s'", lane_info[op->code].name, shown(n), s);
+      diag_fail(p->in->cx, cursor_span(p->in, s), "'%s' has no attribute '%.*s'", lane_info[op->code].name, shown(n),
+                s);
   }
   if (op->code == LANE_CONST) op->imm &= (int64_t)lane_type_mask(lane_kind_info[op->kind].type);
 }
@@ -122,7 +123,7 @@ static void parse_name(Parser *p, LaneOp *op) {
   size_t length = dot ? (size_t)(dot - s) : n;
   int code = 0;
   while (code < LANE_COUNT && !cursor_same(s, length, lane_info[code].name)) code++;
-  if (code == LANE_COUNT) fail(p->in->cx, cursor_span(p->in, s), "there is no operation '%.*s'", shown(length), s);
+  if (code == LANE_COUNT) diag_fail(p->in->cx, cursor_span(p->in, s), "there is no operation '%.*s'", shown(length), s);
   op->code = (LaneCode)code;
   if (dot) op->kind = find_kind(p, dot + 1, n - length - 1);
 }
@@ -132,9 +133,9 @@ static void parse_block(Parser *p, LaneBlock *block);
 static void parse_region(Parser *p, LaneOp *op, int index) {
   const char *where = p->in->at;
   if (index >= lane_info[op->code].regions)
-    fail(p->in->cx, cursor_span(p->in, where), "'%s' has no body here", lane_info[op->code].name);
+    diag_fail(p->in->cx, cursor_span(p->in, where), "'%s' has no body here", lane_info[op->code].name);
   if (++p->depth > MAX_DEPTH)
-    fail(p->in->cx, cursor_span(p->in, where), "bodies are nested more than %d deep", MAX_DEPTH);
+    diag_fail(p->in->cx, cursor_span(p->in, where), "bodies are nested more than %d deep", MAX_DEPTH);
   LaneBlock *block = op->body[index] = NEW(p->in->cx->arena, LaneBlock);
   block->parent = op;
   Values args = {0};
@@ -195,8 +196,8 @@ static void parse_op(Parser *p, LaneBlock *block) {
       vec_push(arena, &types, parse_type(p));
     } while (cursor_take(p->in, ','));
   if (types.n != names.n)
-    fail(p->in->cx, cursor_span(p->in, start), "'%s' names %d results but gives %d types", lane_info[proto.code].name,
-         names.n, types.n);
+    diag_fail(p->in->cx, cursor_span(p->in, start), "'%s' names %d results but gives %d types",
+              lane_info[proto.code].name, names.n, types.n);
   proto.span = cursor_place(p->in, start);
   p->b.block = block;
   LaneOp *op = lane_op_raw(&p->b, proto, in.n, in.at, types.n, types.at);
@@ -275,7 +276,7 @@ static void parse_header_word(Parser *p) {
   const char *s = cursor_word(p->in, "'{'", &n);
   int which = 0;
   while (which < 7 && !cursor_same(s, n, words[which])) which++;
-  if (which == 7) fail(p->in->cx, cursor_span(p->in, s), "a kernel has no '%.*s'", shown(n), s);
+  if (which == 7) diag_fail(p->in->cx, cursor_span(p->in, s), "a kernel has no '%.*s'", shown(n), s);
   cursor_expect(p->in, '=');
   int value = cursor_int_between(p->in, 0, which == 5 ? 1 << 24 : 1024, words[which]);
   LaneFunc *f = p->f;

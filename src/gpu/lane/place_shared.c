@@ -380,9 +380,9 @@ static void check_size(const Shared *s, const GpuTarget *t) {
       n += (size_t)snprintf(text + n, sizeof text - n, " in line %d", span->line);
   }
   const Span *span = s->users[most[0]].first_op->span;
-  fail_hint(s->f->cx, span ? *span : (Span){0}, "use smaller blocks, or a smaller num_stages",
-            "the kernel needs %d bytes of shared memory in a block, but %s has %d: %s", s->f->shared_bytes, t->name,
-            t->shared_bytes, text);
+  diag_fail_hint(s->f->cx, span ? *span : (Span){0}, "use smaller blocks, or a smaller num_stages",
+                 "the kernel needs %d bytes of shared memory in a block, but %s has %d: %s", s->f->shared_bytes,
+                 t->name, t->shared_bytes, text);
 }
 
 void gpu_allocate_shared(LaneFunc *f, const GpuOptions *o) {

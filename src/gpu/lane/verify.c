@@ -28,8 +28,8 @@ static NORETURN void wrong(Verifier *v, const LaneOp *op, const char *format, ..
   vsnprintf(what, sizeof what, format, ap);
   va_end(ap);
   Span span = op && op->span ? *op->span : (Span){0};
-  if (op) fail(v->f->cx, span, "wrong lane IR after %s: '%s': %s", v->after, lane_info[op->code].name, what);
-  fail(v->f->cx, span, "wrong lane IR after %s: %s", v->after, what);
+  if (op) diag_fail(v->f->cx, span, "wrong lane IR after %s: '%s': %s", v->after, lane_info[op->code].name, what);
+  diag_fail(v->f->cx, span, "wrong lane IR after %s: %s", v->after, what);
 }
 
 static const char *type_name(LaneType t) { return lane_kind_info[lane_bits_kind(t)].name; }

@@ -23,8 +23,8 @@ typedef struct Verifier {
 } Verifier;
 
 static NORETURN void wrong(const Verifier *v, const LaneOp *op, const char *what) {
-  fail(v->f->cx, op->span ? *op->span : (Span){0}, "wrong lane IR after %s: '%s': %s", v->after,
-       lane_info[op->code].name, what);
+  diag_fail(v->f->cx, op->span ? *op->span : (Span){0}, "wrong lane IR after %s: '%s': %s", v->after,
+            lane_info[op->code].name, what);
 }
 
 static void set_pending(Verifier *v, const LaneValue *x, bool pending) {

@@ -18,7 +18,7 @@
 enum { MOST = 256 };
 
 static NORETURN void refuse(Lower *l, const Op *op, const char *what) {
-  fail(l->cx, op->span ? *op->span : (Span){0}, "inline_asm_elementwise: %s", what);
+  diag_fail(l->cx, op->span ? *op->span : (Span){0}, "inline_asm_elementwise: %s", what);
 }
 
 /* One of these a register: the letter, and whether it is a result. */

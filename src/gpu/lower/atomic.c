@@ -60,9 +60,9 @@ static LaneValue *emit_one(Lower *l, const Atomic *a, LaneKind k, int rmw, LaneV
 
 static NORETURN void refuse(Lower *l, const Atomic *a) {
   Span span = a->op->span ? *a->op->span : (Span){0};
-  fail_hint(l->cx, span, "use elements of 32 or 64 bits",
-            "the CUDA device has no such atomic operation on elements of type %s",
-            a->type->ptr ? "pointer" : dtype_name(a->type->dtype));
+  diag_fail_hint(l->cx, span, "use elements of 32 or 64 bits",
+                 "the CUDA device has no such atomic operation on elements of type %s",
+                 a->type->ptr ? "pointer" : dtype_name(a->type->dtype));
 }
 
 /* ---- min and max of floats --------------------------------------------------------------------------------------- */

@@ -115,7 +115,7 @@ void lower_debug(Lower *l, Op *op) {
     case OP_ASSERT: lower_assert(l, op); break;
     case OP_BARRIER:
       if (l->divergent)
-        fail(l->cx, op->span ? *op->span : (Span){0}, "a barrier inside a function that works on single elements");
+        diag_fail(l->cx, op->span ? *op->span : (Span){0}, "a barrier inside a function that works on single elements");
       lane_barrier(&l->b, l->out->num_warps == 1);
       lower_order_barrier(l);
       break;

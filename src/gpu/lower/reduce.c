@@ -247,7 +247,7 @@ static void take_all(Lower *l, Reduce *s) {
 
 void lower_reduce(Lower *l, Op *op) {
   int k = op->in_count;
-  if (k > MOST) fail(l->cx, op->span ? *op->span : (Span){0}, "a reduction of more than %d tensors", MOST);
+  if (k > MOST) diag_fail(l->cx, op->span ? *op->span : (Span){0}, "a reduction of more than %d tensors", MOST);
   Reduce s = {.op = op, .k = k, .single = tile_body_single(op), .order = tile_body_order(op)};
   Axis axis;
   s.v = NEW_N(l->cx->arena, LaneValue **, k);

@@ -61,7 +61,7 @@ static void copy_tile(Lower *l, Op *op) {
   const Ring *r = l->rings[op->in[1]->id];
   int dim, vector = access_vector(ptr, mask, ptr->layout, 16, &dim);
   if (vector << r->place.shift < 4)
-    fail(l->cx, op->span ? *op->span : (Span){0}, "an asynchronous copy moves 4 bytes at least");
+    diag_fail(l->cx, op->span ? *op->span : (Span){0}, "an asynchronous copy moves 4 bytes at least");
   lower_order(l, op);
   LaneValue *holder = lower_first_holder(l, ptr->layout);
   LaneOp *branch = holder ? lane_if(&l->b, holder, false, 0, NULL) : NULL;

@@ -243,7 +243,7 @@ static const Op *reduction_of(const Op *op) {
 
 void lower_scan(Lower *l, Op *op) {
   int k = op->in_count, index = (int)op->attr[0];
-  if (k > MOST) fail(l->cx, op->span ? *op->span : (Span){0}, "a scan of more than %d tensors", MOST);
+  if (k > MOST) diag_fail(l->cx, op->span ? *op->span : (Span){0}, "a scan of more than %d tensors", MOST);
   Scan s = {.op = op, .k = k, .reverse = op->attr[1] != 0};
   Axis axis;
   s.x = NEW_N(l->cx->arena, LaneValue **, k);

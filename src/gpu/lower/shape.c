@@ -49,8 +49,8 @@ static LaneValue **arange(Lower *l, const Op *op) {
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static NORETURN void misfit(Lower *l, const Op *op) {
-  fail(l->cx, op->span ? *op->span : (Span){0}, "the layouts of `%s` do not fit together (an error of the compiler)",
-       op_info[op->code].name);
+  diag_fail(l->cx, op->span ? *op->span : (Span){0},
+            "the layouts of `%s` do not fit together (an error of the compiler)", op_info[op->code].name);
 }
 
 static LaneValue *register_at(Lower *l, const Op *op, const Value *from, uint32_t part) {

@@ -12,7 +12,8 @@ static void lower_op(Lower *l, Op *op) {
   if (op->span) l->b.span = op->span;
   l->b.statement = ++l->statements;
   if (!l->table[op->code])
-    fail(l->cx, op->span ? *op->span : (Span){0}, "the CUDA device does not support `%s` yet", op_info[op->code].name);
+    diag_fail(l->cx, op->span ? *op->span : (Span){0}, "the CUDA device does not support `%s` yet",
+              op_info[op->code].name);
   if (op->code != OP_TRANS || !lower_ring_read(op->out[0])) l->table[op->code](l, op);
   l->b.span = outer;
   l->b.statement = around;

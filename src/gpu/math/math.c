@@ -55,8 +55,8 @@ void gpu_math(LaneBuilder *b, const GpuTarget *t, MathFn fn, int arity, const Dt
   }
   row = about == DT_F32 || whole_power ? find(fn, DT_F64) : NULL;
   if (!row)
-    fail(b->f->cx, b->span ? *b->span : (Span){0}, "the GPU back end has no %s of %s", math_info[fn].name,
-         dtype_triton_name(about));
+    diag_fail(b->f->cx, b->span ? *b->span : (Span){0}, "the GPU back end has no %s of %s", math_info[fn].name,
+              dtype_triton_name(about));
   for (int k = 0; k < arity; k++) {
     bool widen = types[k] == DT_F32, number = whole_power && k == 1;
     if (!widen && !number) continue;

@@ -117,8 +117,8 @@ static void special_function(Ptx *p, const LaneOp *op, const char *mnemonic) {
 static void round_whole(Ptx *p, const LaneOp *op) {
   static const char *const names[] = {"cvt.rni", "cvt.rni", "cvt.rzi", "cvt.rmi", "cvt.rpi"};
   if (op->rounding >= sizeof names / sizeof *names)
-    fail(p->cx, op->span ? *op->span : (Span){0},
-         "rounding to whole numbers has no form with ties away from zero in PTX");
+    diag_fail(p->cx, op->span ? *op->span : (Span){0},
+              "rounding to whole numbers has no form with ties away from zero in PTX");
   Arg d = out(p, op), x = in(p, op, 0);
   ptx_open(p, op, names[op->rounding]);
   if (op->ftz && op->kind == LK_F32) put(p, ".ftz");
@@ -204,8 +204,8 @@ void ptx_arith(Ptx *p, const LaneOp *op) {
     case LANE_FUNNEL: plain(p, op, op->right ? "shf.r.wrap" : "shf.l.wrap", "b32"); break;
     case LANE_SAD: plain(p, op, "sad", number); break;
     default:
-      fail(p->cx, op->span ? *op->span : (Span){0}, "PTX has no form of the lane operation %s",
-           lane_info[op->code].name);
+      diag_fail(p->cx, op->span ? *op->span : (Span){0}, "PTX has no form of the lane operation %s",
+                lane_info[op->code].name);
   }
 }
 

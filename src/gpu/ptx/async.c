@@ -57,7 +57,7 @@ void ptx_wgmma(Ptx *p, const LaneOp *op) {
   int n = op->out_count, first = lane_wgmma_inputs(op);
   bool adds = first < op->in_count, registers = first == 5;
   uint64_t high = (uint64_t)op->imm;
-  if (p->target->sm != 90) fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no wgmma", p->target->name);
+  if (p->target->sm != 90) diag_fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no wgmma", p->target->name);
   if (adds && move_in(p, op, op->in + first)) put(p, "\twgmma.fence.sync.aligned;\n");
   Arg a = registers ? ptx_text("") : descriptor(p, op->in[0], (uint32_t)high),
       x = descriptor(p, op->in[first - 1], (uint32_t)(high >> 32));
@@ -114,7 +114,7 @@ void ptx_cp_async(Ptx *p, const LaneOp *op) {
 
 static void needs_sm_90(const Ptx *p, const LaneOp *op) {
   if (p->target->sm < 90)
-    fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no %s", p->target->name, lane_info[op->code].name);
+    diag_fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no %s", p->target->name, lane_info[op->code].name);
 }
 
 /* The generic address of a map that is a parameter. */

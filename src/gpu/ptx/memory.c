@@ -11,7 +11,7 @@
 #include "gpu/ptx/ptx.h"
 
 static NORETURN void cannot(Ptx *p, const LaneOp *op, const char *what) {
-  fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no %s", p->target->name, what);
+  diag_fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no %s", p->target->name, what);
 }
 
 /* ---- addresses and names ----------------------------------------------------------------------------------------- */
@@ -63,8 +63,8 @@ static void check_vector(Ptx *p, const LaneOp *op, int n) {
       most = op->space == SPACE_SHARED ? 16 : p->target->max_vector_bytes;
   bool eight = n == 8 && lane_kind_info[op->kind].bits == 32; /* .v8.b8 and .v8.b16 crash the assembler */
   if ((n != 1 && n != 2 && n != 4 && !eight) || bytes > most)
-    fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no access of %d elements of %s at once", p->target->name, n,
-         lane_kind_info[op->kind].name);
+    diag_fail(p->cx, op->span ? *op->span : (Span){0}, "%s has no access of %d elements of %s at once", p->target->name,
+              n, lane_kind_info[op->kind].name);
 }
 
 static void put_group(Ptx *p, int n, const Arg *regs) {
@@ -366,7 +366,7 @@ void ptx_asm(Ptx *p, const LaneOp *op) {
   Arg *regs = NEW_N(p->cx->arena, Arg, n + 1);
   for (int i = 0; i < op->out_count; i++) regs[i] = ptx_reg(p, op->out[i]);
   for (int i = 0; i < op->in_count; i++) regs[op->out_count + i] = ptx_reg(p, op->in[i]);
-  if (op->guard) fail(p->cx, op->span ? *op->span : (Span){0}, "inline assembly cannot be guarded");
+  if (op->guard) diag_fail(p->cx, op->span ? *op->span : (Span){0}, "inline assembly cannot be guarded");
   put(p, "\t");
   char last = 0;
   for (const char *c = op->text; *c; c++) {
@@ -385,10 +385,11 @@ void ptx_asm(Ptx *p, const LaneOp *op) {
     int number = 0, length = 0;
     while (at[length] >= '0' && at[length] <= '9' && length < 4) number = 10 * number + at[length++] - '0';
     if (!length || (braces && at[length] != '}'))
-      fail_hint(p->cx, op->span ? *op->span : (Span){0}, "write $$ for a dollar sign",
-                "the assembly has a $ that no number follows");
+      diag_fail_hint(p->cx, op->span ? *op->span : (Span){0}, "write $$ for a dollar sign",
+                     "the assembly has a $ that no number follows");
     if (number >= n)
-      fail(p->cx, op->span ? *op->span : (Span){0}, "the assembly names $%d, but there are %d operands", number, n);
+      diag_fail(p->cx, op->span ? *op->span : (Span){0}, "the assembly names $%d, but there are %d operands", number,
+                n);
     put(p, regs[number].s);
     c = at + length - 1 + braces;
     last = '0';

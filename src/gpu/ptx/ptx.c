@@ -283,6 +283,6 @@ GpuPtx gpu_print_ptx(Buf *out, const LaneFunc *f, const GpuTarget *t, bool lines
   }
   buf_destroy(&p->entry);
   buf_destroy(&p->body);
-  if (!done) fail_now(f->cx);
+  if (!done) diag_fail_now(f->cx);
   return p->said;
 }

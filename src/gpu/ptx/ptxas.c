@@ -154,7 +154,7 @@ static Buf with_one_block(Context *cx, const Buf *text, const GpuPtx *ptx) {
 }
 
 /* One run of ptxas in `folder`: *content gets what a cache file holds. False with errno when the folder takes no files.
- * ptxas's errors fail(). */
+ * ptxas's errors diag_fail(). */
 static bool run_ptxas(Context *cx, const char *folder, const Job *job, const Buf *text, bool quick, Buf *content,
                       Figures *f) {
   const GpuTarget *t = job->target;
@@ -193,17 +193,19 @@ static bool run_ptxas(Context *cx, const char *folder, const Job *job, const Buf
   buf_destroy(&said);
   if (full) return errno = ENOSPC, false;
   if (status < 0 && error == ETIMEDOUT)
-    fail_limit(cx, (Span){0}, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
-               "%s was stopped after %.3g seconds of the kernel's PTX", ptxas, (double)o.most_ns / 1e9);
-  if (status < 0 && error == ECANCELED) fail(cx, (Span){0}, "%s was stopped", ptxas);
+    diag_fail_limit(cx, (Span){0}, "NEREID_COMPILER_SECONDS, or options.compiler_seconds, grants it more",
+                    "%s was stopped after %.3g seconds of the kernel's PTX", ptxas, (double)o.most_ns / 1e9);
+  if (status < 0 && error == ECANCELED) diag_fail(cx, (Span){0}, "%s was stopped", ptxas);
   if (status < 0)
-    fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s could not be started: %s", ptxas, words);
+    diag_fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s could not be started: %s", ptxas, words);
   if (status == 0)
-    fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s reported success and left no cubin", ptxas);
-  fail_hint(cx, (Span){0},
-            "this is a fault of Nereid, of inline assembly in the kernel, or of an assembler too old for the target "
-            "(CUDA 12.9 and newer know all)",
-            "%s failed on the kernel's PTX for %s with status %d:\n%s", ptxas, t->name, status, words);
+    diag_fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a working ptxas", "%s reported success and left no cubin",
+                   ptxas);
+  diag_fail_hint(
+      cx, (Span){0},
+      "this is a fault of Nereid, of inline assembly in the kernel, or of an assembler too old for the target "
+      "(CUDA 12.9 and newer know all)",
+      "%s failed on the kernel's PTX for %s with status %d:\n%s", ptxas, t->name, status, words);
 }
 
 /* The text as it is; while that spills, for one block; and where little is spilled, in the other of the two ways. What
@@ -239,7 +241,7 @@ static bool build_and_remove(Context *cx, TempFolder *folder, const Job *job, Bu
     context_end_try(cx);
   }
   temp_remove(folder);
-  if (failed) fail_now(cx);
+  if (failed) diag_fail_now(cx);
   return built;
 }
 
@@ -252,9 +254,9 @@ static void assemble(Context *cx, const Job *job, Buf *content) {
     if (made && build_and_remove(cx, &folder, job, content)) return;
     error = errno;
   }
-  fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written",
-            "there is no place to assemble a kernel in: neither the cache folder nor %s can be written (%s)",
-            temp_place(), strerror(error));
+  diag_fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written",
+                 "there is no place to assemble a kernel in: neither the cache folder nor %s can be written (%s)",
+                 temp_place(), strerror(error));
 }
 
 static bool find_or_make(Context *cx, const Buf *text, const GpuPtx *ptx, const GpuTarget *t, GpuCubin *out,
@@ -265,8 +267,8 @@ static bool find_or_make(Context *cx, const Buf *text, const GpuPtx *ptx, const 
   const char *name = name_of(cx, chosen, text, t);
   if (store_find("cubin", name, identity, content) && unpack(content, out)) return out->from_cache = true;
   if (!ptxas && chosen && *chosen)
-    fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a ptxas, or to none, or unset it",
-              "the assembler that NEREID_PTXAS names, `%s`, was not found", chosen);
+    diag_fail_hint(cx, (Span){0}, "set NEREID_PTXAS to a ptxas, or to none, or unset it",
+                   "the assembler that NEREID_PTXAS names, `%s`, was not found", chosen);
   if (!ptxas) return false;
   int64_t start = clock_ns();
   content->n = 0;
@@ -287,7 +289,7 @@ bool gpu_ptxas(Context *cx, const Buf *text, const GpuPtx *ptx, const GpuTarget 
     context_end_try(cx);
   }
   buf_destroy(content);
-  if (failed) fail_now(cx);
+  if (failed) diag_fail_now(cx);
   return found;
 }
 

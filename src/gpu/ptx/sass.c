@@ -49,8 +49,8 @@ static void put_listing(Context *cx, const char *text, Buf *out) {
 void gpu_sass(Context *cx, const GpuCubin *c, Buf *out) {
   const char *nvdisasm = find_tool(cx, "nvdisasm"), *cuobjdump = find_tool(cx, "cuobjdump");
   if (!nvdisasm && !cuobjdump)
-    fail_hint(cx, (Span){0}, "install CUDA's package cuda-nvdisasm or cuda-cuobjdump; the stage ptx needs neither",
-              "no disassembler was found: neither nvdisasm nor cuobjdump is in PATH or /usr/local/cuda/bin");
+    diag_fail_hint(cx, (Span){0}, "install CUDA's package cuda-nvdisasm or cuda-cuobjdump; the stage ptx needs neither",
+                   "no disassembler was found: neither nvdisasm nor cuobjdump is in PATH or /usr/local/cuda/bin");
   TempFolder folder;
   char path[PATH_MAX] = "";
   bool made = temp_create(&folder, NULL);
@@ -58,8 +58,8 @@ void gpu_sass(Context *cx, const GpuCubin *c, Buf *out) {
   if (!made || !file_write_new(path, c->bytes, c->size)) {
     int error = errno;
     temp_remove(&folder);
-    fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written", "the cubin cannot be written to %s: %s",
-              temp_place(), strerror(error));
+    diag_fail_hint(cx, (Span){0}, "set TMPDIR to a folder that can be written", "the cubin cannot be written to %s: %s",
+                   temp_place(), strerror(error));
   }
   const char *lines[] = {nvdisasm, "-g", "-c", path, NULL}, *plain[] = {cuobjdump, "-sass", path, NULL};
   Buf said = {0};
@@ -77,6 +77,6 @@ void gpu_sass(Context *cx, const GpuCubin *c, Buf *out) {
   const char *words = status < 0 ? arena_strdup(cx->arena, strerror(error))
                                  : arena_strndup(cx->arena, said.at ? said.at : "", said.n > 2000 ? 2000 : said.n);
   buf_destroy(&said);
-  if (status < 0) fail(cx, (Span){0}, "%s could not be started: %s", tool, words);
-  fail(cx, (Span){0}, "%s failed on the cubin with status %d:\n%s", tool, status, words);
+  if (status < 0) diag_fail(cx, (Span){0}, "%s could not be started: %s", tool, words);
+  diag_fail(cx, (Span){0}, "%s failed on the cubin with status %d:\n%s", tool, status, words);
 }

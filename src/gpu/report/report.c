@@ -169,8 +169,8 @@ static void walk_program(Counter *c, const int32_t at[3], int64_t *row) {
   if (!lane_sim_program(c->sim, program)) {
     const LaneSimFault *fault = &c->fault;
     if (fault->message[0])
-      fail(c->f->cx, fault->span ? *fault->span : (Span){0}, "the kernel cannot be walked for a report: %s",
-           fault->message);
+      diag_fail(c->f->cx, fault->span ? *fault->span : (Span){0}, "the kernel cannot be walked for a report: %s",
+                fault->message);
     c->out->cut = true;
   }
   if (c->program_steps > c->longest_steps) {

@@ -261,7 +261,7 @@ bool sim_run_apart(SimRun *r, bool (*body)(SimRun *r, SimMask *m)) {
     coroutine_destroy(a->warps[i].on);
   }
   r->from = 0, r->to = r->threads;
-  if (failed) fail_now(a->cx);
+  if (failed) diag_fail_now(a->cx);
   return ok;
 }
 

@@ -318,8 +318,8 @@ Object *path_call(Reader *r, const char *path, const Args *a) {
   if (f) return call(r, f, a);
   const char *near = nearest(r, path);
   Span at = r->g->place.source ? r->g->place : a->span;
-  if (near) fail_hint(r->cx, at, arena_printf(r->cx->arena, "did you mean %s?", near), "%s is not known", path);
-  fail(r->cx, at, "%s is not known", path);
+  if (near) diag_fail_hint(r->cx, at, arena_printf(r->cx->arena, "did you mean %s?", near), "%s is not known", path);
+  diag_fail(r->cx, at, "%s is not known", path);
 }
 
 /* ---- methods of Python's values ---------------------------------------------------------------------------------- */

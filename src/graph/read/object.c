@@ -178,7 +178,7 @@ void read_fail(Reader *r, Span at, const char *format, ...) {
   buf_vprintf(&b, format, ap);
   va_end(ap);
   if (r->g->place.source) at = r->g->place; /* the user's line */
-  fail(r->cx, at, "%s", b.at);
+  diag_fail(r->cx, at, "%s", b.at);
 }
 
 int64_t want_int(Reader *r, Span at, const Object *x, const char *what) {

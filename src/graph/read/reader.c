@@ -155,8 +155,8 @@ static Object *find(Reader *r, Source *file, const char *name) {
   vec_push(r->cx->arena, &names, NULL);
   const char *near = name ? nearest_name(name, names.at) : n ? names.at[0] : NULL;
   const char *hint = near ? arena_printf(r->cx->arena, "%s has %s", file->path, near) : "it has no functions";
-  if (!name) fail_hint(r->cx, at, hint, "%s has several functions: name one after a colon", file->path);
-  fail_hint(r->cx, at, hint, "there is no function %s", name);
+  if (!name) diag_fail_hint(r->cx, at, hint, "%s has several functions: name one after a colon", file->path);
+  diag_fail_hint(r->cx, at, hint, "there is no function %s", name);
 }
 
 static Reader *reader_create(Context *cx, Graph *g) {
@@ -192,8 +192,8 @@ Graph *graph_read(Context *cx, Source *file, const char *function, int n, const 
     int optional = i - (args->arguments.args.n - args->arguments.defaults.n);
     if (!v && optional >= 0) break;
     if (!v)
-      fail_hint(cx, p->span, arena_printf(cx->arena, "such as %s=randn:f32[64,1000]", p->arg.arg),
-                "nothing is said of the parameter %s", p->arg.arg);
+      diag_fail_hint(cx, p->span, arena_printf(cx->arena, "such as %s=randn:f32[64,1000]", p->arg.arg),
+                     "nothing is said of the parameter %s", p->arg.arg);
     vec_push(cx->arena, &values, v);
   }
   Args call_args = {.span = def->span, .n = values.n, .at = values.at};

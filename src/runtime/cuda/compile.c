@@ -57,13 +57,13 @@ static NORETURN void load_failed(const Cuda *c, Context *cx, CuResult r, const c
   char text[300];
   cuda_describe(&c->api, r, text, sizeof text);
   trim(logs->error), trim(logs->info);
-  if (*logs->info) note(cx, (Span){0}, "the driver's information log: %s", logs->info);
+  if (*logs->info) diag_note(cx, (Span){0}, "the driver's information log: %s", logs->info);
   const char *log = *logs->error ? arena_printf(cx->arena, "\n%s", logs->error) : "";
   const char *hint = cuda_hint(r);
   if (r == CU_INVALID_PTX)
     hint = "this is a defect of Nereid; please report it with the PTX (nereid inspect --stage ptx)";
-  if (hint) fail_hint(cx, (Span){0}, hint, "the driver does not load kernel '%s': %s%s", function, text, log);
-  fail(cx, (Span){0}, "the driver does not load kernel '%s': %s%s", function, text, log);
+  if (hint) diag_fail_hint(cx, (Span){0}, hint, "the driver does not load kernel '%s': %s%s", function, text, log);
+  diag_fail(cx, (Span){0}, "the driver does not load kernel '%s': %s%s", function, text, log);
 }
 
 static CuResult get_function(CudaKernel *k, const char *function) {
@@ -95,7 +95,7 @@ void cuda_load(CudaKernel *k, Context *cx, const void *cubin, const char *ptx, c
   *phase = cuda_error(c, r, &why, "kernel '%s'", k->name);
   const char *known = cuda_is_sticky(r) ? arena_strdup(cx->arena, nereid_error_message(why)) : NULL;
   nereid_error_free(why);
-  if (known) fail(cx, (Span){0}, "kernel '%s' cannot be loaded: %s", k->name, known);
+  if (known) diag_fail(cx, (Span){0}, "kernel '%s' cannot be loaded: %s", k->name, known);
   load_failed(c, cx, r, k->name, logs);
 }
 
@@ -135,8 +135,8 @@ static void check_shared(const Cuda *c, Context *cx, const LaneFunc *f) {
   }
   const char *hint = b.failed ? "" : arena_strdup(cx->arena, b.at);
   buf_destroy(&b);
-  fail_hint(cx, (Span){0}, hint, "the kernel needs %d bytes of shared memory a block; %s has %d", f->shared_bytes,
-            c->name, c->shared_per_block);
+  diag_fail_hint(cx, (Span){0}, hint, "the kernel needs %d bytes of shared memory a block; %s has %d", f->shared_bytes,
+                 c->name, c->shared_per_block);
 }
 
 static void prepare_reports(CudaKernel *k, Context *cx, const LaneFunc *f, volatile nereid_status *phase) {
@@ -151,8 +151,8 @@ static void prepare_reports(CudaKernel *k, Context *cx, const LaneFunc *f, volat
   char text[300];
   cuda_describe(&c->api, r, text, sizeof text);
   *phase = cuda_error(c, r, NULL, "%s", "");
-  fail(cx, (Span){0}, "%d bytes of the host's memory, for what the kernel prints, cannot be page-locked: %s",
-       DIAG_BYTES, text);
+  diag_fail(cx, (Span){0}, "%d bytes of the host's memory, for what the kernel prints, cannot be page-locked: %s",
+            DIAG_BYTES, text);
 }
 
 void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
@@ -164,7 +164,8 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
                               .persist = s->persist,
                               .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
-  if (!options.target) fail(cx, (Span){0}, "there is no target for compute capability %d.%d", c->sm / 10, c->sm % 10);
+  if (!options.target)
+    diag_fail(cx, (Span){0}, "there is no target for compute capability %d.%d", c->sm / 10, c->sm % 10);
   int64_t start = clock_ns();
   s->info.takes_tf32 = gpu_takes_tf32(func, &options);
   LaneFunc *f = gpu_compile(func, &options);
@@ -192,7 +193,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
     gpu_cubin_free(&cubin);
   } else {
     gpu_cubin_free(&cubin);
-    fail_now(cx);
+    diag_fail_now(cx);
   }
   s->info.compiler_ms = cubin.from_cache ? 0 : (double)(clock_ns() - start) / 1e6;
   s->info.registers = k->registers;

@@ -45,7 +45,7 @@ static NORETURN void fail_at(Reader *r, const Token *t, const char *what) {
     s.col = (int)(t->at - r->src->text) - (int)r->src->line_start[t->line - 1];
     s.end_col = s.col + t->n;
   }
-  fail(r->cx, s, "%s", what);
+  diag_fail(r->cx, s, "%s", what);
 }
 
 /* ---- the lexer --------------------------------------------------------------------------------------------------- */

@@ -80,13 +80,14 @@ static void load(Context *cx, Nvrtc *n) {
   void *library = open_library(cx, &tried);
   if (!library) {
     const char *why = dlerror();
-    fail_hint(cx, (Span){0}, hint, "CUDA C needs NVRTC, which was not found: %s (%s)", tried,
-              why ? why : "it cannot be opened");
+    diag_fail_hint(cx, (Span){0}, hint, "CUDA C needs NVRTC, which was not found: %s (%s)", tried,
+                   why ? why : "it cannot be opened");
   }
   for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
     void *f = dlsym(library, functions[i].symbol);
     memcpy((char *)n + functions[i].offset, &f, sizeof f);
-    if (!f) fail_hint(cx, (Span){0}, hint, "this NVRTC is too old, or none: %s has no %s", tried, functions[i].symbol);
+    if (!f)
+      diag_fail_hint(cx, (Span){0}, hint, "this NVRTC is too old, or none: %s has no %s", tried, functions[i].symbol);
   }
   Dl_info where;
   if (dladdr(*(void **)(void *)&n->create, &where) && where.dli_fname && realpath(where.dli_fname, n->folder)) {
@@ -155,18 +156,19 @@ static NORETURN void compilation_failed(Context *cx, const char *path, const cha
   const char *message;
   size_t n = strlen(log);
   while (n && (log[n - 1] == '\n' || log[n - 1] == ' ')) log[--n] = 0;
-  if (!first_error(cx, log, path, &line, &message)) fail(cx, (Span){0}, "NVRTC does not compile %s:\n%s", path, log);
+  if (!first_error(cx, log, path, &line, &message))
+    diag_fail(cx, (Span){0}, "NVRTC does not compile %s:\n%s", path, log);
   const Source *src = source_from_text(cx, path, text, strlen(text));
   if (line < 1 || line > src->line_count) line = 1;
   Span at = {.source = src, .line = line, .end_line = line};
   const char *errors = strstr(log, "errors detected"); /* one has been said whole */
-  if (errors) fail_hint(cx, at, arena_printf(cx->arena, "all that NVRTC says:\n%s", log), "%s", message);
-  fail(cx, at, "%s", message);
+  if (errors) diag_fail_hint(cx, at, arena_printf(cx->arena, "all that NVRTC says:\n%s", log), "%s", message);
+  diag_fail(cx, at, "%s", message);
 }
 
 static NORETURN void failed(Context *cx, const Nvrtc *n, int r, const char *what) {
   const char *text = n->error_string(r);
-  fail(cx, (Span){0}, "NVRTC: %s: %s", what, text ? text : "unknown error");
+  diag_fail(cx, (Span){0}, "NVRTC: %s: %s", what, text ? text : "unknown error");
 }
 
 /* ---- compiling --------------------------------------------------------------------------------------------------- */
@@ -185,8 +187,8 @@ static void use_program(Context *cx, const Nvrtc *n, Program p, const char *path
     if (log && !n->log(p, log)) compilation_failed(cx, path, text, log);
   }
   if (r == NVRTC_INVALID_OPTION)
-    fail_hint(cx, (Span){0}, "a newer CUDA toolkit knows more GPUs", "this NVRTC does not compile for %s: %s", arch,
-              n->error_string(r));
+    diag_fail_hint(cx, (Span){0}, "a newer CUDA toolkit knows more GPUs", "this NVRTC does not compile for %s: %s",
+                   arch, n->error_string(r));
   if (r) failed(cx, n, r, "compiling");
   if ((r = n->lowered_name(p, name, &lowered))) failed(cx, n, r, name);
   out->lowered = arena_strdup(cx->arena, lowered);
@@ -213,7 +215,7 @@ static void compile(Context *cx, const Nvrtc *n, const char *path, const char *t
     n->destroy(&p);
   } else {
     n->destroy(&p);
-    fail_now(cx);
+    diag_fail_now(cx);
   }
 }
 

@@ -520,7 +520,7 @@ static Value *build_atom(PolySpace *s, Builder *b, const PolyAtom *a, int64_t *f
       return build_convert(b, v, t);
     case ATOM_INDEX: break;
   }
-  fail(s->cx, (Span){0}, "internal: an index of a tile is no scalar");
+  diag_fail(s->cx, (Span){0}, "internal: an index of a tile is no scalar");
 }
 
 Value *poly_build(PolySpace *s, Builder *b, const Poly *x, Dtype t, bool top) {

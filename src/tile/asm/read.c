@@ -43,7 +43,7 @@ void asm_refuse(Asm *x, const char *format, ...) {
   vsnprintf(what, sizeof what, format, ap);
   va_end(ap);
   const char *where = x->inst && x->inst->text ? arena_printf(arena, ", in `%.160s`", x->inst->text) : "";
-  fail_hint(x->b->func->cx, at, HINT, "inline assembly: %s%s", what, where);
+  diag_fail_hint(x->b->func->cx, at, HINT, "inline assembly: %s%s", what, where);
 }
 
 bool asm_has(const AsmInst *i, const char *modifier) {

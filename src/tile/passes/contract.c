@@ -74,7 +74,7 @@ static const struct Property {
 void tile_pass_begin(Func *f, const char *name, const PassContract *c) {
   for (size_t i = 0; i < sizeof properties / sizeof *properties; i++)
     if (c->needs & ~f->holds & properties[i].bit)
-      fail(f->cx, (Span){0}, "wrong pipeline: %s needs '%s', which does not hold", name, properties[i].name);
+      diag_fail(f->cx, (Span){0}, "wrong pipeline: %s needs '%s', which does not hold", name, properties[i].name);
 }
 
 void tile_pass_end(Func *f, const char *name, const PassContract *c, bool verify) {
@@ -85,7 +85,7 @@ void tile_pass_end(Func *f, const char *name, const PassContract *c, bool verify
     const struct Property *p = &properties[i];
     const Op *op = (p->once ? c->gives : f->holds) & p->bit ? find_op(f->body, p->is_wrong) : NULL;
     if (op)
-      fail(f->cx, op->span ? *op->span : (Span){0}, "wrong IR after %s: '%s' does not hold at %s", name, p->name,
-           op_info[op->code].name);
+      diag_fail(f->cx, op->span ? *op->span : (Span){0}, "wrong IR after %s: '%s' does not hold at %s", name, p->name,
+                op_info[op->code].name);
   }
 }

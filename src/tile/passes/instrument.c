@@ -81,18 +81,18 @@ static void check(Op *op, void *arg) {
   Func *f = arg;
   for (const Op *up = op->code == OP_SCOPE ? op->block->parent : NULL; up; up = up->block->parent)
     if (up->code == OP_REDUCE || up->code == OP_SCAN || up->code == OP_MAP)
-      fail_hint(f->cx, op->span ? *op->span : (Span){0}, "mark the call",
-                "a region cannot stand in a function that works on single elements");
+      diag_fail_hint(f->cx, op->span ? *op->span : (Span){0}, "mark the call",
+                     "a region cannot stand in a function that works on single elements");
 }
 
 void tile_instrument_check(Func *f) {
   if (!f->instrument) return;
   tile_walk(f->body, check, f);
   if (f->instrument->mode == INSTRUMENT_MARKED && !f->instrument->marked)
-    fail_hint(f->cx, (Span){0},
-              "put lines `# nereid: begin NAME` and `# nereid: end NAME` around what is to be timed, or ask for "
-              "automatic regions",
-              "kernel '%s' marks no regions", f->name);
+    diag_fail_hint(f->cx, (Span){0},
+                   "put lines `# nereid: begin NAME` and `# nereid: end NAME` around what is to be timed, or ask for "
+                   "automatic regions",
+                   "kernel '%s' marks no regions", f->name);
 }
 
 static void number(Op *op, void *arg) {

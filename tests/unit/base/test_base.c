@@ -242,7 +242,7 @@ static void sources(void **state) {
 static void fail_in_depth(Context *cx, int depth) {
   if (depth < 0) return;
   if (depth > 0) fail_in_depth(cx, depth - 1);
-  fail_hint(cx, (Span){0}, "do less", "too deep by %d", 3);
+  diag_fail_hint(cx, (Span){0}, "do less", "too deep by %d", 3);
 }
 
 static void failing_unwinds_to_the_innermost_try(void **state) {
@@ -262,10 +262,10 @@ static void failing_unwinds_to_the_innermost_try(void **state) {
     } else {
       fail_msg("nothing failed here");
     }
-    warn(cx, (Span){0}, "%s", "a warning");
-    note(cx, (Span){0}, "a note");
+    diag_warn(cx, (Span){0}, "%s", "a warning");
+    diag_note(cx, (Span){0}, "a note");
     steps |= 8;
-    fail_now(cx);
+    diag_fail_now(cx);
   } else {
     steps |= 16;
   }

@@ -91,7 +91,7 @@ static void fails_later(void *arg) {
   Context *cx = context_create();
   if (context_try(cx)) {
     coroutine_suspend();
-    fail_hint(cx, (Span){0}, NULL, "late");
+    diag_fail_hint(cx, (Span){0}, NULL, "late");
   } else {
     *(bool *)arg = cx->diags.n == 1 && deep(1 << 20);
   }

@@ -6,7 +6,7 @@
 
 static void make(Context *cx, const Source *input, const char *arguments, Buf *got) {
   bool may_overlap = !strcmp(arguments, "overlapping");
-  if (!may_overlap && strcmp(arguments, "apart")) fail(cx, (Span){0}, "arguments are 'apart' or 'overlapping'");
+  if (!may_overlap && strcmp(arguments, "apart")) diag_fail(cx, (Span){0}, "arguments are 'apart' or 'overlapping'");
   Func *f = tile_parse(cx, input);
   tile_optimize(f, NULL, NULL, true);
   unsigned support;

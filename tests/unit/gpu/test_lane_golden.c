@@ -7,9 +7,10 @@
 static void make(Context *cx, const Source *input, const char *key, Buf *got) {
   char name[32];
   int warps;
-  if (sscanf(key, "%31[^,], %d warps", name, &warps) != 2) fail(cx, (Span){0}, "'%s' is no 'TARGET, N warps'", key);
+  if (sscanf(key, "%31[^,], %d warps", name, &warps) != 2)
+    diag_fail(cx, (Span){0}, "'%s' is no 'TARGET, N warps'", key);
   GpuOptions o = {.target = gpu_target_find(name), .verify = true};
-  if (!o.target) fail(cx, (Span){0}, "there is no target '%s'", name);
+  if (!o.target) diag_fail(cx, (Span){0}, "there is no target '%s'", name);
   Func *f = tile_parse(cx, input);
   f->num_warps = warps;
   tile_optimize(f, NULL, NULL, true);

@@ -6,7 +6,7 @@
 
 static const GpuTarget *find_target(Context *cx, const char *name) {
   const GpuTarget *target = gpu_target_find(name);
-  if (!target) fail(cx, (Span){0}, "there is no target '%s'", name);
+  if (!target) diag_fail(cx, (Span){0}, "there is no target '%s'", name);
   return target;
 }
 

@@ -17,7 +17,7 @@ static void run_passes(Func *f, const char *names) {
       pass->run(f);
       tile_verify(f, pass->name);
     } else if (!is_name("provenance", names, n)) {
-      fail(f->cx, (Span){0}, "no pass is called '%.*s'", (int)n, names);
+      diag_fail(f->cx, (Span){0}, "no pass is called '%.*s'", (int)n, names);
     }
     names += n;
     names += *names == ' ';
