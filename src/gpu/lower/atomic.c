@@ -207,6 +207,7 @@ void lower_hand_out(Lower *l, const Layout *layout, LaneType type, int n, LaneVa
   lane_barrier(b, false); /* the last iteration's readers are done */
   for (int r = 0; r < n; r++) lower_shared_store(l, type, address[r], 0, buffer, regs[r], first);
   lane_barrier(b, false);
+  lower_order_barrier(l);
   for (int r = 0; r < n; r++) regs[r] = lower_shared_load(l, type, address[r], 0, buffer);
 }
 

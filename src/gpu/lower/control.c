@@ -48,10 +48,18 @@ static LaneKind counter_kind(const Type *t) {
   return dtype_is_signed(t->dtype) ? wide ? LK_S64 : LK_S32 : wide ? LK_U64 : LK_U32;
 }
 
+/* As its constant bounds say, which are not negative. */
+static bool runs_at_least_once(Lower *l, const Op *loop) {
+  uint64_t bound[3];
+  for (int i = 0; i < 3; i++)
+    if (!lane_is_const(lower_get(l, loop->in[i])[0], &bound[i]) || bound[i] > INT32_MAX) return false;
+  return bound[0] < bound[1] && bound[2] > 0;
+}
+
 static void lower_for(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
   Block *body = op->body[0];
-  lower_order_loop(l, op);
+  LowerOrder *before = lower_order_loop(l, op);
   Flat init = flatten(l, op->in + 3, op->in_count - 3);
   LaneKind k = counter_kind(op->in[0]->type);
   LaneOp *loop = lane_for(b, k, lower_get(l, op->in[0])[0], lower_get(l, op->in[1])[0], lower_get(l, op->in[2])[0],
@@ -63,6 +71,7 @@ static void lower_for(Lower *l, Op *op) {
   Flat next = flatten(l, end->in, end->in_count);
   lane_yield(b, next.n, next.at);
   lane_leave(b, loop);
+  if (!runs_at_least_once(l, op)) lower_order_join(l, before);
   unflatten(l, op->out, op->out_count, loop->out);
 }
 
@@ -77,12 +86,14 @@ static void lower_while(Lower *l, Op *op) {
   Op *end = lower_body(l, op->body[0]);
   Flat handed = flatten(l, end->in + 1, end->in_count - 1);
   lane_condition(b, lower_get(l, end->in[0])[0], handed.n, handed.at);
+  LowerOrder *left = lower_order_branch(l, NULL); /* where the loop ends */
   lane_enter(b, loop, 1);
   unflatten(l, op->body[1]->args, op->body[1]->arg_count, loop->body[1]->args);
   end = lower_body(l, op->body[1]);
   Flat next = flatten(l, end->in, end->in_count);
   lane_yield(b, next.n, next.at);
   lane_leave(b, loop);
+  lower_order_branch(l, left);
   unflatten(l, op->out, op->out_count, loop->out);
 }
 

@@ -130,7 +130,8 @@ void lower_records_close(Lower *l);
 typedef struct LowerOrder LowerOrder;
 void lower_order(Lower *l, const Op *op);
 void lower_order_barrier(Lower *l);
-void lower_order_loop(Lower *l, const Op *loop);
+/* what was pending before the loop, and is after it where it may not run at all */
+LowerOrder *lower_order_loop(Lower *l, const Op *loop);
 /* a copy of what is pending; then `before` is, unless NULL */
 LowerOrder *lower_order_branch(Lower *l, LowerOrder *before);
 void lower_order_join(Lower *l, const LowerOrder *other);

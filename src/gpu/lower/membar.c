@@ -17,7 +17,7 @@
  * layout, by their first holders.
  *
  * This walks along with the lowering: `pending` are the accesses since the last barrier. A loop's body begins as if an
- * iteration had gone before.
+ * iteration had gone before; what follows a loop, as if it had not run.
  */
 #include "gpu/lower/lower.h"
 #include "tile/analysis/overlap.h"
@@ -140,16 +140,17 @@ static void scan_add(Op *op, void *arg) {
   add(s->l, s->order, &a);
 }
 
-void lower_order_loop(Lower *l, const Op *loop) {
-  if (l->divergent) return;
+LowerOrder *lower_order_loop(Lower *l, const Op *loop) {
   Order *o = order_of(l);
+  if (l->divergent) return lower_order_branch(l, NULL);
   Scan s = {l, o, loop, false};
   for (int i = 0; i < 2; i++)
     if (loop->body[i]) tile_walk(loop->body[i], scan_meets, &s);
   if (s.meets) wait_for_all(l, o); /* once, not in every iteration */
+  LowerOrder *before = lower_order_branch(l, NULL);
   for (int i = 0; i < 2; i++)
     if (loop->body[i]) tile_walk(loop->body[i], scan_add, &s);
-  o->last = NULL;
+  return before;
 }
 
 /* Before a branch's first body, before its second, and after it: what is pending there is what either left. */
