@@ -40,6 +40,10 @@ Index index_add(Graph *g, Index a, Index b);
 Index index_scale(Graph *g, Index a, const Size *by);
 /* a // by and a % by, where that can be said with terms. 0 <= a. */
 bool index_divide(Graph *g, Index a, const Size *by, Index *quotient, Index *rest);
+/* Indices of each dim of a shape, from one that counts its elements row by row; dims with skip[d] (NULL: none) get 0. */
+bool index_split(Graph *g, Index a, int rank, const Size *const *size, const bool *skip, Index *out);
+/* Of a view's operand, for an index of its result; false: it takes more than terms (padding, concatenations). */
+bool fuse_view_index(Graph *g, const Tensor *t, const Index *at, Index *in);
 void index_print(Buf *out, const Index *a);
 const char *index_text(Graph *g, const Index *a);
 unsigned index_bits(const Index *a);
@@ -139,8 +143,7 @@ const char *triton_compute_type(Dtype t); /* float32 for narrower floats */
 /* Ends the kernel: its head with arguments and constants before the body. */
 FuseKernel *writer_finish(Writer *w);
 void writer_constant(Writer *w, const char *name, int64_t value);
-/* Indices of each dim of a shape, from one variable that counts its elements; dims with skip[d] get 0. */
-void writer_split(Writer *w, const IndexVar *v, int rank, const Size *const *size, const bool *skip, Index *out);
+void writer_split(Writer *w, Index a, int rank, const Size *const *size, const bool *skip, Index *out); /* must work */
 void writer_source(Writer *w); /* a comment of the lines that it covers */
 
 /* ---- kernel_*.c -------------------------------------------------------------------------------------------------- */

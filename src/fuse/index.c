@@ -138,7 +138,7 @@ Index index_linear(Graph *g, int rank, const Size *const *size, const Index *at)
   return a;
 }
 
-static void print_size(Buf *out, const Size *s) { buf_printf(out, s->n > 1 ? "(%s)" : "%s", s->text); }
+static void print_size(Buf *out, const Size *s) { buf_printf(out, strpbrk(s->text, "*+-") ? "(%s)" : "%s", s->text); }
 
 void index_print(Buf *out, const Index *a) {
   for (int i = 0; i < a->n; i++) {
@@ -174,4 +174,26 @@ unsigned index_bits(const Index *a) {
   unsigned bits = 0;
   for (int i = 0; i < a->n; i++) bits |= a->at[i].var->bit;
   return bits;
+}
+
+bool index_split(Graph *g, Index a, int rank, const Size *const *size, const bool *skip, Index *out) {
+  const Size *left = size_int(g, 1);
+  Index q, r;
+  for (int d = 0; d < rank; d++)
+    if (!skip || !skip[d]) left = size_mul(g, left, size[d]);
+  for (int d = rank - 1; d >= 0; d--) {
+    out[d] = index_constant(g, size_int(g, 0));
+    if ((skip && skip[d]) || size_is(size[d], 1)) continue;
+    if (left == size[d]) { /* the outermost of them */
+      out[d] = a;
+      left = size_int(g, 1);
+      continue;
+    }
+    if (!index_divide(g, a, size[d], &q, &r)) return false;
+    out[d] = r;
+    a = q;
+    left = size_divide(g, left, size[d]);
+    if (!left) return false;
+  }
+  return true;
 }

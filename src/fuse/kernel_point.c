@@ -30,7 +30,7 @@ FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group) {
   for (int i = 0; i < group->n; i++) {
     Tensor *t = group->roots[i];
     Index at[GRAPH_MAX_RANK];
-    writer_split(w, x, t->rank, t->size, NULL, at);
+    writer_split(w, index_var(w->g, x), t->rank, t->size, NULL, at);
     writer_store(w, t, at, writer_value(w, t, at));
   }
   w->kernel->grid[0] = n;

@@ -47,7 +47,7 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   writer_line(w, "n = tl.program_id(1) * N + tl.arange(0, N)[None, :]");
   writer_line(w, "n_mask = n < %s", writer_size(w, n_size));
   if (!size_is(batches, 1)) writer_line(w, "batch = tl.program_id(2)");
-  writer_split(w, batch, t->rank - 2, t->size, NULL, dot.batch);
+  writer_split(w, index_var(w->g, batch), t->rank - 2, t->size, NULL, dot.batch);
   bool f64 = t->dtype == DT_F64;
   const char *acc = writer_name(w, t->name ? t->name : "acc");
   writer_line(w, "%s = tl.zeros([M, N], %s)", acc, f64 ? "tl.float64" : "tl.float32");
@@ -70,14 +70,21 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   writer_leave(w, outside);
   vec_push(w->cx->arena, &w->members, t);
   FuseValue v = {acc, 3, false};
-  Index at[GRAPH_MAX_RANK];
+  map_put(w->held, t, arena_copy(w->cx->arena, &v, sizeof v));
+  Index at[GRAPH_MAX_RANK], its[GRAPH_MAX_RANK];
   memcpy(at, dot.batch, sizeof at);
   at[t->rank - 2] = index_var(g, m);
   at[t->rank - 1] = index_var(g, n);
+  Index linear = index_linear(g, t->rank, t->size, at);
   w->vars.n = 0;
   vec_push(w->cx->arena, &w->vars, m);
   vec_push(w->cx->arena, &w->vars, n);
-  writer_store(w, t, at, v);
+  for (int i = 0; i < group->n; i++) { /* the product itself, and its epilogue */
+    Tensor *root = group->roots[i];
+    writer_split(w, linear, root->rank, root->size, NULL, its);
+    FuseValue out = writer_value(w, root, its);
+    if (p->stored[root->id]) writer_store(w, root, its, out);
+  }
   w->kernel->grid[0] = m_size;
   w->kernel->grid[1] = n_size;
   w->kernel->grid[2] = batches;

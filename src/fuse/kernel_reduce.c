@@ -19,7 +19,7 @@ typedef struct Rows {
   const IndexVar *x, *r;
   const Tensor *space; /* the operand */
   bool reduced[GRAPH_MAX_RANK];
-  Index at[GRAPH_MAX_RANK], kept[GRAPH_MAX_RANK]; /* of an element; of its row */
+  Index at[GRAPH_MAX_RANK]; /* of an element of the space */
   bool held;
   int x_block, r_block;
 } Rows;
@@ -110,9 +110,27 @@ static const char *combine(Rows *k, const Pending *p, const char *a, const char 
   }
 }
 
+/* The index of an element of a reduction's operand: its row is x, its place there r. */
+static void element(Rows *k, const Tensor *t, Index *at) {
+  const Tensor *in = t->in[0];
+  Index in_row[GRAPH_MAX_RANK];
+  bool skip[2][GRAPH_MAX_RANK] = {{false}, {false}};
+  for (int d = 0; d < in->rank; d++) skip[1][d] = true;
+  for (int i = 0; i < t->dim_count; i++) {
+    skip[0][t->dims[i]] = true;
+    skip[1][t->dims[i]] = false;
+  }
+  writer_split(k->w, index_var(k->w->g, k->x), in->rank, in->size, skip[0], at);
+  writer_split(k->w, index_var(k->w->g, k->r), in->rank, in->size, skip[1], in_row);
+  for (int d = 0; d < in->rank; d++)
+    if (skip[0][d]) at[d] = in_row[d];
+}
+
 static void step(Rows *k, Pending *p) {
   Writer *w = k->w;
-  p->value = writer_value(w, p->t->in[0], k->at);
+  Index at[GRAPH_MAX_RANK];
+  element(k, p->t, at);
+  p->value = writer_value(w, p->t->in[0], at);
   if (k->held) return;
   if (!is_arg(p->t)) {
     writer_line(w, "%s = %s", p->acc, combine(k, p, p->acc, masked(k, p)));
@@ -141,12 +159,18 @@ static void end(Rows *k, Pending *p) {
   vec_push(w->cx->arena, &w->members, t);
 }
 
-static bool has_rows(const Rows *k, const Tensor *t) { return graph_same_shape(t, k->space); }
+/* Whether t has an element for each of the space, and not one for each row. */
+static bool has_rows(const Rows *k, const Tensor *t) {
+  return t->op != GRAPH_REDUCE && graph_numel(k->w->g, t) == graph_numel(k->w->g, k->space);
+}
 
 static void store(Rows *k, Tensor *t) {
-  const Index *at = has_rows(k, t) ? k->at : k->kept;
+  Graph *g = k->w->g;
+  Index at[GRAPH_MAX_RANK];
+  Index linear = has_rows(k, t) ? index_linear(g, k->space->rank, k->space->size, k->at) : index_var(g, k->x);
+  writer_split(k->w, linear, t->rank, t->size, NULL, at);
   FuseValue v = writer_value(k->w, t, at);
-  writer_store(k->w, t, at, v);
+  if (k->w->plan->stored[t->id]) writer_store(k->w, t, at, v);
 }
 
 static int power_above(int64_t n) {
@@ -179,14 +203,9 @@ FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
   Rows rows = {.group = group, .space = group->space->in[0]}, *k = &rows;
   Writer *w = k->w = writer_create(p, group, fuse_kernel_name(p, group));
   const Tensor *space = k->space;
-  bool skip[2][GRAPH_MAX_RANK];
   const Size *n[2] = {size_int(g, 1), size_int(g, 1)};
   for (int i = 0; i < group->space->dim_count; i++) k->reduced[group->space->dims[i]] = true;
-  for (int d = 0; d < space->rank; d++) {
-    n[k->reduced[d]] = size_mul(g, n[k->reduced[d]], space->size[d]);
-    skip[0][d] = k->reduced[d];
-    skip[1][d] = !k->reduced[d];
-  }
+  for (int d = 0; d < space->rank; d++) n[k->reduced[d]] = size_mul(g, n[k->reduced[d]], space->size[d]);
   IndexVar x = {.extent = n[0]}, r = {.extent = n[1]};
   k->x = &x;
   k->r = &r;
@@ -196,11 +215,7 @@ FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
   bool all = size_is_int(n[0], &count) && count % k->x_block == 0;
   k->x = writer_var(w, "x", all ? NULL : "x_mask", n[0], 1);
   k->r = writer_var(w, "r", whole ? NULL : "r_mask", n[1], 2);
-  Index in_row[GRAPH_MAX_RANK];
-  writer_split(w, k->x, space->rank, space->size, skip[0], k->kept);
-  writer_split(w, k->r, space->rank, space->size, skip[1], in_row);
-  for (int d = 0; d < space->rank; d++) k->at[d] = k->reduced[d] ? in_row[d] : k->kept[d];
-
+  element(k, group->space, k->at);
   writer_line(w, "x = %s * X + tl.arange(0, X)[:, None]", kernel_program(w, 0, graph_numel(g, space)));
   if (!all) writer_line(w, "x_mask = x < %s", writer_size(w, n[0]));
   if (k->held) {
@@ -241,7 +256,7 @@ FuseKernel *kernel_reduce(FusePlan *p, const FuseGroup *group) {
     for (int i = 0; i < group->n; i++) {
       Tensor *t = group->roots[i];
       bool row = t->op == GRAPH_REDUCE || !has_rows(k, t);
-      if (row && level(k, t, levels) - (t->op == GRAPH_REDUCE) == l && p->stored[t->id]) store(k, t);
+      if (row && level(k, t, levels) - (t->op == GRAPH_REDUCE) == l) store(k, t);
     }
   }
   w->kernel->grid[0] = n[0];

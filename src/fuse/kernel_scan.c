@@ -12,7 +12,7 @@ FuseKernel *kernel_scan(FusePlan *p, const FuseGroup *group) {
   skip[t->dims[0]] = true;
   const IndexVar *x = writer_var(w, "x", "x_mask", rows, 1), *r = writer_var(w, "r", "r_mask", n, 2);
   Index at[GRAPH_MAX_RANK];
-  writer_split(w, x, t->rank, t->size, skip, at);
+  writer_split(w, index_var(w->g, x), t->rank, t->size, skip, at);
   at[t->dims[0]] = index_var(g, r);
   writer_line(w, "x = %s * X + tl.arange(0, X)[:, None]", kernel_program(w, 0, graph_numel(g, t)));
   writer_line(w, "x_mask = x < %s", writer_size(w, rows));

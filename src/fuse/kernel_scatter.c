@@ -11,7 +11,7 @@ FuseKernel *kernel_scatter(FusePlan *p, const FuseGroup *group) {
   Index at[GRAPH_MAX_RANK], to[GRAPH_MAX_RANK];
   writer_line(w, "x = %s * BLOCK + tl.arange(0, BLOCK)", kernel_program(w, 0, n));
   writer_line(w, "mask = x < %s", writer_size(w, n));
-  writer_split(w, x, t->rank, index->size, NULL, at);
+  writer_split(w, index_var(w->g, x), t->rank, index->size, NULL, at);
   FuseValue i = writer_value(w, index, at), v = writer_value(w, src, at);
   IndexVar place = {.text = i.text, .mask = "mask", .extent = t->size[t->dims[0]], .bit = 1};
   IndexTerm term = {&place, size_int(g, 1), size_int(g, 1), NULL};

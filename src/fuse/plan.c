@@ -39,7 +39,7 @@ static FuseKernel *copy_kernel(FusePlan *p, Tensor *scatter) {
   Index at[GRAPH_MAX_RANK];
   writer_line(w, "x = %s * BLOCK + tl.arange(0, BLOCK)", kernel_program(w, 0, n));
   writer_line(w, "mask = x < %s", writer_size(w, n));
-  writer_split(w, x, scatter->rank, scatter->size, NULL, at);
+  writer_split(w, index_var(w->g, x), scatter->rank, scatter->size, NULL, at);
   writer_store(w, scatter, at, writer_value(w, scatter->in[0], at));
   w->kernel->grid[0] = n;
   w->kernel->block[0] = 1024;

@@ -10,6 +10,7 @@ struct nereid_fusion {
   Graph *g;
   FusePlan *plan;
   int64_t *symbols; /* values */
+  Dtype *narrowest;
   uint64_t seed;
   char *graph_text, *explain_text;
   nereid_module *module;
@@ -32,6 +33,20 @@ static void read_symbols(nereid_fusion *f, const nereid_fuse_input *inputs, int 
   }
 }
 
+/* By tensor's id: the float with the fewest bits among what it is computed from. */
+static void find_narrowest(nereid_fusion *f) {
+  f->narrowest = NEW_N(f->cx->arena, Dtype, f->g->at.n + 1);
+  for (int i = 0; i < f->g->at.n; i++) {
+    const Tensor *t = f->g->at.at[i];
+    Dtype n = dtype_is_float(t->dtype) ? t->dtype : DT_F64;
+    for (int k = 0; k < t->in_count; k++) {
+      Dtype x = f->narrowest[t->in[k]->id];
+      if (dtype_bits(x) < dtype_bits(n) || (x == DT_BF16 && n == DT_F16)) n = x;
+    }
+    f->narrowest[i] = n;
+  }
+}
+
 static void read(nereid_fusion *f, const char *path, const char *function, const nereid_fuse_input *inputs, int n,
                  const nereid_fuse_options *o) {
   Context *cx = f->cx;
@@ -49,6 +64,7 @@ static void read(nereid_fusion *f, const char *path, const char *function, const
   graph_dce(f->g);
   graph_verify(f->g, "cse and dce");
   read_symbols(f, inputs, n);
+  find_narrowest(f);
   FuseOptions options = {.eager = o && o->eager};
   f->plan = fuse_plan(f->g, &options);
   Buf text = {.arena = cx->arena}, explained = {.arena = cx->arena};
@@ -108,9 +124,14 @@ void nereid_fusion_free(nereid_fusion *f) {
 static nereid_tensor_info info_of(const nereid_fusion *f, const Tensor *t) {
   if (!t) return (nereid_tensor_info){.rank = -1};
   nereid_tensor_info info = {.name = t->name, .dtype = (nereid_dtype)t->dtype, .rank = t->rank};
+  info.narrowest = (nereid_dtype)f->narrowest[t->id];
   for (int d = 0; d < t->rank; d++)
     if (!size_value(t->size[d], f->symbols, &info.shape[d])) info.shape[d] = -1;
-  for (int i = 0; i < f->g->writes.n; i++) info.is_written |= f->g->writes.at[i].input == t;
+  for (int i = 0; i < f->g->writes.n; i++) {
+    if (f->g->writes.at[i].input != t) continue;
+    info.is_written = true;
+    info.narrowest = (nereid_dtype)f->narrowest[f->g->writes.at[i].value->id];
+  }
   return info;
 }
 

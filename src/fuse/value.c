@@ -177,31 +177,13 @@ static Index named(Writer *w, Index a, const Size *extent) {
 }
 
 static FuseValue reshape(Writer *w, Tensor *t, const Index *at) {
-  Graph *g = w->g;
-  Tensor *x = t->in[0];
-  Index in[GRAPH_MAX_RANK], rest = index_linear(g, t->rank, t->size, at), q, r;
-  const Size *left = graph_numel(g, x);
-  for (int d = x->rank - 1; d >= 0; d--) {
-    if (size_is(x->size[d], 1)) {
-      in[d] = index_constant(g, size_int(g, 0));
-      continue;
-    }
-    if (left == x->size[d]) { /* the outermost of them */
-      in[d] = rest;
-      rest = index_constant(g, size_int(g, 0));
-      left = size_int(g, 1);
-      continue;
-    }
-    if (!index_divide(g, rest, x->size[d], &q, &r)) {
-      rest = named(w, rest, left);
-      if (!index_divide(g, rest, x->size[d], &q, &r)) diag_fail(w->cx, t->span, "internal error: a view's index");
-    }
-    in[d] = r;
-    rest = q;
-    left = size_divide(g, left, x->size[d]);
-    if (!left) diag_fail(w->cx, t->span, "internal error: a view's sizes");
+  Index in[GRAPH_MAX_RANK], linear = index_linear(w->g, t->rank, t->size, at);
+  if (!index_split(w->g, linear, t->in[0]->rank, t->in[0]->size, NULL, in)) {
+    linear = named(w, linear, graph_numel(w->g, t));
+    if (!index_split(w->g, linear, t->in[0]->rank, t->in[0]->size, NULL, in))
+      diag_fail(w->cx, t->span, "internal error: a view's index");
   }
-  return writer_value(w, x, in);
+  return writer_value(w, t->in[0], in);
 }
 
 static void push_condition(Writer *w, const char *text, unsigned bits) {
@@ -281,32 +263,36 @@ static FuseValue concat(Writer *w, Tensor *t, const Index *at) {
   return v;
 }
 
-static FuseValue view(Writer *w, Tensor *t, const Index *at) {
-  Graph *g = w->g;
-  Tensor *x = t->in[0];
-  Index in[GRAPH_MAX_RANK];
+bool fuse_view_index(Graph *g, const Tensor *t, const Index *at, Index *in) {
+  const Tensor *x = t->in[0];
   switch (t->op) {
     case GRAPH_PERMUTE:
       for (int d = 0; d < t->rank; d++) in[t->dims[d]] = at[d];
-      break;
+      return true;
     case GRAPH_EXPAND:
       for (int d = 0; d < t->rank; d++) in[d] = size_is(x->size[d], 1) ? index_constant(g, size_int(g, 0)) : at[d];
-      break;
+      return true;
     case GRAPH_SLICE:
       for (int d = 0; d < t->rank; d++) in[d] = at[d];
-      in[t->dims[0]] =
-          index_add(g, index_scale(g, at[t->dims[0]], size_int(g, t->dims[1])), index_constant(g, t->sizes[0]));
-      break;
+      in[t->dims[0]] = index_add(g, index_scale(g, at[t->dims[0]], size_int(g, t->dims[1])), index_constant(g, t->sizes[0]));
+      return true;
     case GRAPH_UNFOLD:
       for (int d = 0; d + 1 < t->rank; d++) in[d] = at[d];
       in[t->dims[0]] = index_add(g, index_scale(g, at[t->dims[0]], size_int(g, t->dims[2])),
                                  index_scale(g, at[t->rank - 1], size_int(g, t->dims[3])));
-      break;
-    case GRAPH_RESHAPE: return reshape(w, t, at);
-    case GRAPH_PAD: return pad(w, t, at);
-    default: return concat(w, t, at);
+      return true;
+    case GRAPH_RESHAPE: return index_split(g, index_linear(g, t->rank, t->size, at), x->rank, x->size, NULL, in);
+    default: return false;
   }
-  return writer_value(w, x, in);
+}
+
+static FuseValue view(Writer *w, Tensor *t, const Index *at) {
+  Index in[GRAPH_MAX_RANK];
+  if (t->op == GRAPH_RESHAPE) return reshape(w, t, at);
+  if (t->op == GRAPH_PAD) return pad(w, t, at);
+  if (t->op == GRAPH_CONCAT) return concat(w, t, at);
+  if (!fuse_view_index(w->g, t, at, in)) diag_fail(w->cx, t->span, "internal error: a view's index");
+  return writer_value(w, t->in[0], in);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
@@ -383,32 +369,9 @@ FuseValue writer_value(Writer *w, Tensor *t, const Index *at) {
       default:
         if (t->op != GRAPH_GATHER)
           diag_fail(w->cx, t->span, "internal error: %%%d (%s) is not stored and cannot be computed here", t->id,
-                    graph_ops[t->op].name);
+               graph_ops[t->op].name);
         v = gather(w, t, at);
     }
   map_put(w->memo, key.at, arena_copy(w->cx->arena, &v, sizeof v));
   return v;
-}
-
-/* ---- indices of a shape ------------------------------------------------------------------------------------------ */
-
-void writer_split(Writer *w, const IndexVar *v, int rank, const Size *const *size, const bool *skip, Index *out) {
-  Graph *g = w->g;
-  Index rest = index_var(g, v), q, r;
-  const Size *left = v->extent;
-  for (int d = rank - 1; d >= 0; d--) {
-    out[d] = index_constant(g, size_int(g, 0));
-    if ((skip && skip[d]) || size_is(size[d], 1)) continue;
-    if (left == size[d]) {
-      out[d] = rest;
-      left = size_int(g, 1);
-      rest = index_constant(g, size_int(g, 0));
-      continue;
-    }
-    if (!index_divide(g, rest, size[d], &q, &r)) diag_fail(w->cx, (Span){0}, "internal error: a kernel's indices");
-    out[d] = r;
-    rest = q;
-    left = size_divide(g, left, size[d]);
-    if (!left) diag_fail(w->cx, (Span){0}, "internal error: a kernel's sizes");
-  }
 }

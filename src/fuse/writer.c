@@ -179,3 +179,7 @@ FuseKernel *writer_finish(Writer *w) {
   k->members = w->members.at;
   return k;
 }
+
+void writer_split(Writer *w, Index a, int rank, const Size *const *size, const bool *skip, Index *out) {
+  if (!index_split(w->g, a, rank, size, skip, out)) diag_fail(w->cx, (Span){0}, "internal error: a kernel's indices");
+}
