@@ -105,6 +105,7 @@ typedef struct FuseValue {
   const char *text;
   unsigned bits; /* axes of the tile along which it varies */
   bool literal;
+  bool loaded; /* as it stands in memory; zeros where a mask says that it is not there */
 } FuseValue;
 
 typedef struct Writer { /* one kernel under construction */

@@ -140,7 +140,21 @@ Index index_linear(Graph *g, int rank, const Size *const *size, const Index *at)
 
 static void print_size(Buf *out, const Size *s) { buf_printf(out, strpbrk(s->text, "*+-") ? "(%s)" : "%s", s->text); }
 
+/* Large strides first. */
+static bool comes_before(const IndexTerm *a, const IndexTerm *b) {
+  int64_t x, y;
+  bool known_x = size_is_int(a->factor, &x), known_y = size_is_int(b->factor, &y);
+  if (known_x != known_y) return known_y;
+  return known_x && x > y;
+}
+
 void index_print(Buf *out, const Index *a) {
+  for (int i = 1; i < a->n; i++)
+    for (int k = i; k > 0 && comes_before(&a->at[k], &a->at[k - 1]); k--) {
+      IndexTerm t = a->at[k];
+      a->at[k] = a->at[k - 1];
+      a->at[k - 1] = t;
+    }
   for (int i = 0; i < a->n; i++) {
     const IndexTerm *t = &a->at[i];
     if (i) buf_puts(out, " + ");

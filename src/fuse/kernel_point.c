@@ -31,7 +31,8 @@ FuseKernel *kernel_point(FusePlan *p, const FuseGroup *group) {
     Tensor *t = group->roots[i];
     Index at[GRAPH_MAX_RANK];
     writer_split(w, index_var(w->g, x), t->rank, t->size, NULL, at);
-    writer_store(w, t, at, writer_value(w, t, at));
+    FuseValue v = writer_value(w, t, at);
+    if (p->stored[t->id]) writer_store(w, t, at, v);
   }
   w->kernel->grid[0] = n;
   w->kernel->block[0] = one ? 1 : 1024;

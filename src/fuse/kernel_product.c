@@ -15,19 +15,42 @@ typedef struct Dot {
   Index batch[GRAPH_MAX_RANK];
 } Dot;
 
-/* The tile of an operand, zeros where there is no element. */
-static const char *operand(Dot *d, Tensor *x, Index row, Index column, const char *mask) {
+/* The tile of an operand, zeros where there is no element. masks: "", or what says where there are some. */
+static const char *operand(Dot *d, Tensor *x, Index row, Index column) {
   Writer *w = d->w;
-  Index at[GRAPH_MAX_RANK];
+  Index at[GRAPH_MAX_RANK], both[] = {row, column};
   memcpy(at, d->batch, sizeof at);
   at[x->rank - 2] = row;
   at[x->rank - 1] = column;
   FuseValue v = writer_value(w, x, at);
-  const char *type = triton_type(x->dtype), *name = writer_name(w, x == d->t->in[0] ? "a" : "b");
+  const char *mask = writer_mask(w, &both[0], 1, &both[1]);
+  if (v.bits != 3 || v.literal) {
+    const char *shape = x == d->t->in[0] ? "[M, K]" : "[K, N]";
+    v.text = arena_printf(w->cx->arena, v.literal ? "tl.full(%s, %s, %s)" : "tl.broadcast_to(%s, %s)",
+                          v.literal ? shape : v.text, v.literal ? v.text : shape, triton_compute_type(x->dtype));
+  }
+  if (mask && !v.loaded) v.text = arena_printf(w->cx->arena, "tl.where(%s, %s, 0.0)", mask, v.text);
   bool narrow = dtype_is_float(x->dtype) && dtype_bits(x->dtype) < 32;
-  writer_line(w, "%s = tl.where(%s, %s, 0.0)%s%s%s", name, mask, v.text, narrow ? ".to(" : "", narrow ? type : "",
-              narrow ? ")" : "");
-  return name;
+  if (narrow) v.text = arena_printf(w->cx->arena, "(%s).to(%s)", v.text, triton_type(x->dtype));
+  return v.text;
+}
+
+/* A variable of one of the tile's dims, masked where its blocks do not come out even. */
+static const IndexVar *axis(Writer *w, const char *text, const Size *extent, int64_t block, unsigned bit) {
+  int64_t n;
+  bool even = size_is_int(extent, &n) && n % block == 0;
+  return writer_var(w, text, even ? NULL : arena_printf(w->cx->arena, "%s_mask", text), extent, bit);
+}
+
+static void define(Writer *w, const IndexVar *v, const char *text) {
+  writer_line(w, "%s = %s", v->text, text);
+  if (v->mask) writer_line(w, "%s = %s < %s", v->mask, v->text, writer_size(w, v->extent));
+}
+
+static void set_axes(Writer *w, const IndexVar *rows, const IndexVar *columns) {
+  w->vars.n = 0;
+  vec_push(w->cx->arena, &w->vars, rows);
+  vec_push(w->cx->arena, &w->vars, columns);
 }
 
 FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
@@ -39,13 +62,12 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   const Size *m_size = t->size[t->rank - 2], *n_size = t->size[t->rank - 1], *k_size = a->size[a->rank - 1];
   const Size *batches = size_product(g, t->rank - 2, t->size);
   const IndexVar *batch = writer_var(w, "batch", NULL, batches, 0);
-  const IndexVar *m = writer_var(w, "m", "m_mask", m_size, 1), *n = writer_var(w, "n", "n_mask", n_size, 2);
+  int64_t bm = block_for(m_size, 16, 64), bn = block_for(n_size, 16, 64), bk = block_for(k_size, 16, 32);
+  const IndexVar *m = axis(w, "m", m_size, bm, 1), *n = axis(w, "n", n_size, bn, 2);
   /* k runs along the columns of a and the rows of b */
-  const IndexVar *ka = writer_var(w, "k", "k_mask", k_size, 2), *kb = writer_var(w, "k_row", "k_row_mask", k_size, 1);
-  writer_line(w, "m = tl.program_id(0) * M + tl.arange(0, M)[:, None]");
-  writer_line(w, "m_mask = m < %s", writer_size(w, m_size));
-  writer_line(w, "n = tl.program_id(1) * N + tl.arange(0, N)[None, :]");
-  writer_line(w, "n_mask = n < %s", writer_size(w, n_size));
+  const IndexVar *ka = axis(w, "k", k_size, bk, 2), *kb = axis(w, "k_row", k_size, bk, 1);
+  define(w, m, "tl.program_id(0) * M + tl.arange(0, M)[:, None]");
+  define(w, n, "tl.program_id(1) * N + tl.arange(0, N)[None, :]");
   if (!size_is(batches, 1)) writer_line(w, "batch = tl.program_id(2)");
   writer_split(w, index_var(w->g, batch), t->rank - 2, t->size, NULL, dot.batch);
   bool f64 = t->dtype == DT_F64;
@@ -53,19 +75,12 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   writer_line(w, "%s = tl.zeros([M, N], %s)", acc, f64 ? "tl.float64" : "tl.float32");
   writer_line(w, "for start in range(0, %s, K):", writer_size(w, k_size));
   Map *outside = writer_enter(w);
-  writer_line(w, "k = start + tl.arange(0, K)[None, :]");
-  writer_line(w, "k_mask = k < %s", k_size->text);
-  writer_line(w, "k_row = start + tl.arange(0, K)[:, None]");
-  writer_line(w, "k_row_mask = k_row < %s", k_size->text);
-  /* size-1 dims keep their variable out of an index: the masks below make up for it */
-  w->vars.n = 0;
-  vec_push(w->cx->arena, &w->vars, m);
-  vec_push(w->cx->arena, &w->vars, ka);
-  const char *left = operand(&dot, a, index_var(g, m), index_var(g, ka), "m_mask & k_mask");
-  w->vars.n = 0;
-  vec_push(w->cx->arena, &w->vars, kb);
-  vec_push(w->cx->arena, &w->vars, n);
-  const char *right = operand(&dot, b, index_var(g, kb), index_var(g, n), "k_row_mask & n_mask");
+  define(w, ka, "start + tl.arange(0, K)[None, :]");
+  define(w, kb, "start + tl.arange(0, K)[:, None]");
+  set_axes(w, m, ka);
+  const char *left = operand(&dot, a, index_var(g, m), index_var(g, ka));
+  set_axes(w, kb, n);
+  const char *right = operand(&dot, b, index_var(g, kb), index_var(g, n));
   writer_line(w, "%s = tl.dot(%s, %s, %s, input_precision=\"ieee\")", acc, left, right, acc);
   writer_leave(w, outside);
   vec_push(w->cx->arena, &w->members, t);
@@ -76,9 +91,7 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   at[t->rank - 2] = index_var(g, m);
   at[t->rank - 1] = index_var(g, n);
   Index linear = index_linear(g, t->rank, t->size, at);
-  w->vars.n = 0;
-  vec_push(w->cx->arena, &w->vars, m);
-  vec_push(w->cx->arena, &w->vars, n);
+  set_axes(w, m, n);
   for (int i = 0; i < group->n; i++) { /* the product itself, and its epilogue */
     Tensor *root = group->roots[i];
     writer_split(w, linear, root->rank, root->size, NULL, its);
@@ -88,11 +101,11 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   w->kernel->grid[0] = m_size;
   w->kernel->grid[1] = n_size;
   w->kernel->grid[2] = batches;
-  w->kernel->block[0] = block_for(m_size, 16, 64);
-  w->kernel->block[1] = block_for(n_size, 16, 64);
+  w->kernel->block[0] = bm;
+  w->kernel->block[1] = bn;
   w->kernel->block[2] = 1;
   writer_constant(w, "M", w->kernel->block[0]);
   writer_constant(w, "N", w->kernel->block[1]);
-  writer_constant(w, "K", block_for(k_size, 16, 32));
+  writer_constant(w, "K", bk);
   return writer_finish(w);
 }

@@ -54,7 +54,7 @@ static int level(const Rows *k, Tensor *t, Map *known) {
   int most = 0;
   bool own = false;
   for (int i = 0; i < k->group->n; i++) own |= k->group->roots[i] == t;
-  if (own || (t->op != GRAPH_INPUT && !k->w->plan->stored[t->id]))
+  if (own || (t->op != GRAPH_INPUT && (!k->w->plan->stored[t->id] || k->w->plan->alias[t->id])))
     for (int i = 0; i < t->in_count; i++) {
       int l = level(k, t->in[i], known);
       if (l > most) most = l;

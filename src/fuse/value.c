@@ -84,7 +84,9 @@ static FuseValue load(Writer *w, Tensor *t, const Index *at) {
   if (mask) buf_printf(&b, ", mask=%s", mask);
   buf_putc(&b, ')');
   if (dtype_is_float(t->dtype) && dtype_bits(t->dtype) < 32) buf_puts(&b, ".to(tl.float32)");
-  return variable(w, t, "value", bits, b.at);
+  FuseValue v = variable(w, t, "value", bits, b.at);
+  v.loaded = true;
+  return v;
 }
 
 void writer_store(Writer *w, Tensor *t, const Index *at, FuseValue v) {
@@ -361,7 +363,7 @@ FuseValue writer_value(Writer *w, Tensor *t, const Index *at) {
   FuseValue v;
   bool own = false; /* stored by this very kernel: computed, not loaded */
   for (int i = 0; i < w->group->n; i++) own |= w->group->roots[i] == t;
-  if (t->op == GRAPH_INPUT || (w->plan->stored[t->id] && !own)) v = load(w, t, at);
+  if (t->op == GRAPH_INPUT || (w->plan->stored[t->id] && !w->plan->alias[t->id] && !own)) v = load(w, t, at);
   else switch (graph_ops[t->op].group) {
       case CLASS_CREATE: v = create(w, t, at); break;
       case CLASS_POINT: v = point(w, t, at); break;
