@@ -407,7 +407,7 @@ typedef struct nereid_tensor_info {
   nereid_dtype dtype;
   int rank; /* -1: no tensor; an output that is None */
   int64_t shape[NEREID_MAX_DIMS];
-  bool is_written;       /* an input that a run gives another value */
+  bool is_written;        /* an input that a run gives another value */
   nereid_dtype narrowest; /* of the floats on the way to it: what its accuracy depends on */
 } nereid_tensor_info;
 /* What is said of one parameter, by its name: a tensor's type and shape, or a number, tuple, ... as Python text. The

@@ -244,13 +244,11 @@ static int compare_all(Fuse *f, JsonWriter *w) {
   for (int i = 0; i < f->input_count; i++) count += f->written[i] != NULL;
   for (int i = 0; i < f->output_count; i++)
     if (f->outputs[i].data)
-      wrong +=
-          compare("output", i, nereid_fusion_output(f->fusion, i), &f->outputs[i], f->wanted[i], w,
-                       count <= 16);
+      wrong += compare("output", i, nereid_fusion_output(f->fusion, i), &f->outputs[i], f->wanted[i], w, count <= 16);
   for (int i = 0; i < f->input_count; i++)
     if (f->written[i])
-      wrong += compare("written input", i, nereid_fusion_input(f->fusion, i), &f->inputs[i], f->written[i],
-                       w, count <= 16);
+      wrong +=
+          compare("written input", i, nereid_fusion_input(f->fusion, i), &f->inputs[i], f->written[i], w, count <= 16);
   if (!w) printf("  %d of %d results agree with float64\n", count - wrong, count);
   return wrong != 0;
 }

@@ -40,7 +40,8 @@ Index index_add(Graph *g, Index a, Index b);
 Index index_scale(Graph *g, Index a, const Size *by);
 /* a // by and a % by, where that can be said with terms. 0 <= a. */
 bool index_divide(Graph *g, Index a, const Size *by, Index *quotient, Index *rest);
-/* Indices of each dim of a shape, from one that counts its elements row by row; dims with skip[d] (NULL: none) get 0. */
+/* Indices of each dim of a shape, from one that counts its elements row by row; dims with skip[d] (NULL: none) get 0.
+ */
 bool index_split(Graph *g, Index a, int rank, const Size *const *size, const bool *skip, Index *out);
 /* Of a view's operand, for an index of its result; false: it takes more than terms (padding, concatenations). */
 bool fuse_view_index(Graph *g, const Tensor *t, const Index *at, Index *in);

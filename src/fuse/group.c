@@ -1,8 +1,8 @@
 /* Which tensors are stored, and which of them one kernel computes together.
  *
  * A root is a tensor that some kernel computes as such: results, reductions, scans, scatters, products, and elementwise
- * tensors that several kernels would otherwise compute again. All others are inlined where they are read. Roots join one
- * kernel when they are over one space of indices, have data in common, and no other kernel stands between them:
+ * tensors that several kernels would otherwise compute again. All others are inlined where they are read. Roots join
+ * one kernel when they are over one space of indices, have data in common, and no other kernel stands between them:
  *
  *     elementwise     roots of as many elements
  *     reductions      reductions of as many rows of as many elements, with elementwise roots of the whole space or of
@@ -183,7 +183,8 @@ static bool fits_space(Grouping *q, const FuseGroup *group, Tensor *t) {
   Walk walk = {q, group, &x, &r, map_create(g->cx->arena, true)};
   Index at[GRAPH_MAX_RANK], of_space[GRAPH_MAX_RANK], in_row[GRAPH_MAX_RANK];
   if (group->kind != FUSE_REDUCE) {
-    if (n != graph_numel(g, group->roots[0]) || !index_split(g, index_var(g, &x), t->rank, t->size, NULL, at)) return false;
+    if (n != graph_numel(g, group->roots[0]) || !index_split(g, index_var(g, &x), t->rank, t->size, NULL, at))
+      return false;
   } else {
     const Tensor *s = group->space, *space = s->in[0];
     bool skip[2][GRAPH_MAX_RANK] = {{false}, {false}};
@@ -234,7 +235,8 @@ static bool shares(Grouping *q, const FuseGroup *group, const Tensor *t) {
 static bool joins(Grouping *q, int to, Tensor *t) {
   FuseGroup *group = q->groups.at[to];
   FuseKind kind = kind_of(t);
-  if (group->kind == FUSE_SCAN || group->kind == FUSE_SCATTER || kind == FUSE_SCAN || kind == FUSE_SCATTER || kind == FUSE_PRODUCT)
+  if (group->kind == FUSE_SCAN || group->kind == FUSE_SCATTER || kind == FUSE_SCAN || kind == FUSE_SCATTER ||
+      kind == FUSE_PRODUCT)
     return false;
   if (group->n >= MOST_ROOTS || !shares(q, group, t)) return false;
   if (group->kind == FUSE_PRODUCT && (kind != FUSE_POINT || !has(q->reads[t->id], group->roots[0]->id))) return false;
@@ -320,7 +322,8 @@ static bool store_repeated(Grouping *q) {
     if (q->root[i] && q->group[i] >= 0) add(users + (size_t)i * (size_t)words, q->group[i]);
     for (int k = 0; k < t->in_count; k++)
       if (!q->root[t->in[k]->id])
-        for (int w = 0; w < words; w++) users[(size_t)t->in[k]->id * (size_t)words + (size_t)w] |= users[(size_t)i * (size_t)words + (size_t)w];
+        for (int w = 0; w < words; w++)
+          users[(size_t)t->in[k]->id * (size_t)words + (size_t)w] |= users[(size_t)i * (size_t)words + (size_t)w];
   }
   for (int i = 0; i < n; i++) {
     Tensor *t = q->g->at.at[i];

@@ -276,7 +276,8 @@ bool fuse_view_index(Graph *g, const Tensor *t, const Index *at, Index *in) {
       return true;
     case GRAPH_SLICE:
       for (int d = 0; d < t->rank; d++) in[d] = at[d];
-      in[t->dims[0]] = index_add(g, index_scale(g, at[t->dims[0]], size_int(g, t->dims[1])), index_constant(g, t->sizes[0]));
+      in[t->dims[0]] =
+          index_add(g, index_scale(g, at[t->dims[0]], size_int(g, t->dims[1])), index_constant(g, t->sizes[0]));
       return true;
     case GRAPH_UNFOLD:
       for (int d = 0; d + 1 < t->rank; d++) in[d] = at[d];
@@ -371,7 +372,7 @@ FuseValue writer_value(Writer *w, Tensor *t, const Index *at) {
       default:
         if (t->op != GRAPH_GATHER)
           diag_fail(w->cx, t->span, "internal error: %%%d (%s) is not stored and cannot be computed here", t->id,
-               graph_ops[t->op].name);
+                    graph_ops[t->op].name);
         v = gather(w, t, at);
     }
   map_put(w->memo, key.at, arena_copy(w->cx->arena, &v, sizeof v));
