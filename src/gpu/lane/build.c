@@ -296,12 +296,6 @@ LaneValue *lane_f64(LaneBuilder *b, double v) {
   return lane_const(b, LT_B64, bits);
 }
 
-bool lane_is_const(const LaneValue *v, uint64_t *bits) {
-  if (!v->def || v->def->code != LANE_CONST) return false;
-  if (bits) *bits = (uint64_t)v->def->imm;
-  return true;
-}
-
 /* ---- shorthands -------------------------------------------------------------------------------------------------- */
 
 LaneValue *lane_special(LaneBuilder *b, LaneSpecial s) {

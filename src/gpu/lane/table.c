@@ -209,3 +209,9 @@ bool lane_same_attrs(const LaneOp *a, const LaneOp *b) {
   return a->kind == b->kind && a->to == b->to && a->imm == b->imm && a->buffer == b->buffer &&
          !memcmp((const char *)a + first, (const char *)b + first, end - first);
 }
+
+bool lane_is_const(const LaneValue *v, uint64_t *bits) {
+  if (!v->def || v->def->code != LANE_CONST) return false;
+  if (bits) *bits = (uint64_t)v->def->imm;
+  return true;
+}

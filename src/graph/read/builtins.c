@@ -96,10 +96,6 @@ static const char *nearest(Reader *r, const char *path) {
 
 /* ---- functions of Python ----------------------------------------------------------------------------------------- */
 
-static void count(Reader *r, const char *name, const Args *a, int least, int most) {
-  if (a->n < least || a->n > most) read_fail(r, a->span, "%s takes %d arguments, and not %d", name, least, a->n);
-}
-
 static bool is_a(Reader *r, Span at, const Object *x, const Object *type) {
   if (type->kind == O_TUPLE) {
     for (int i = 0; i < type->list.n; i++)
@@ -129,7 +125,6 @@ static bool is_a(Reader *r, Span at, const Object *x, const Object *type) {
 }
 
 static Object *range(Reader *r, const Args *a) {
-  count(r, "range", a, 1, 3);
   int64_t from = a->n > 1 ? want_int(r, a->span, a->at[0], "range's start") : 0;
   int64_t to = want_int(r, a->span, a->at[a->n > 1], "range's end");
   int64_t step = a->n > 2 ? want_int(r, a->span, a->at[2], "range's step") : 1;
@@ -189,99 +184,157 @@ static bool attribute_there(Reader *r, Object *x, const char *name) {
   return x->kind == O_TENSOR && library_named(r, name);
 }
 
-static Object *python_call(Reader *r, const char *f, const Args *a) {
-  Object *x = a->n ? a->at[0] : r->none, *out = NULL;
-  if (!strcmp(f, "len")) {
-    count(r, f, a, 1, 1);
-    if (x->kind == O_TENSOR && x->tensor->rank) return object_size(r, x->tensor->size[0]);
-    return object_int(r, x->kind == O_DICT ? x->dict.n : want_items(r, a->span, x)->list.n);
+static Object *first(Reader *r, const Args *a) { return a->n ? a->at[0] : r->none; }
+
+static Object *len(Reader *r, const Args *a) {
+  Object *x = first(r, a);
+  if (x->kind == O_TENSOR && x->tensor->rank) return object_size(r, x->tensor->size[0]);
+  return object_int(r, x->kind == O_DICT ? x->dict.n : want_items(r, a->span, x)->list.n);
+}
+
+static Object *to_bool(Reader *r, const Args *a) { return object_bool(r, object_truth(r, a->span, first(r, a))); }
+static Object *to_str(Reader *r, const Args *a) { return object_str(r, object_text(r, first(r, a))); }
+
+static Object *sequence(Reader *r, const Args *a, ObjectKind kind) {
+  Object *items = a->n ? want_items(r, a->span, a->at[0]) : NULL;
+  return object_list(r, kind, items ? items->list.n : 0, items ? items->list.at : NULL);
+}
+
+static Object *to_tuple(Reader *r, const Args *a) { return sequence(r, a, O_TUPLE); }
+static Object *to_list(Reader *r, const Args *a) { return sequence(r, a, O_LIST); }
+
+static Object *to_dict(Reader *r, const Args *a) {
+  Object *out = object_new(r, O_DICT);
+  for (int i = 0; i < a->kw_n; i++) dict_put(r, out, object_str(r, a->names[i]), a->values[i]);
+  return out;
+}
+
+static Object *absolute(Reader *r, const Args *a) {
+  Object *x = first(r, a);
+  if (x->kind == O_TENSOR) return call_values(r, a->span, library_named(r, "abs"), 1, &x);
+  if (x->kind == O_FLOAT) return object_float(r, fabs(x->f));
+  int64_t v = want_int(r, a->span, x, "abs' argument");
+  return object_int(r, v < 0 ? -v : v);
+}
+
+static Object *least(Reader *r, const Args *a) { return extreme(r, a, PYOP_LT); }
+static Object *greatest(Reader *r, const Args *a) { return extreme(r, a, PYOP_GT); }
+
+static Object *sum(Reader *r, const Args *a) {
+  Object *items = want_items(r, a->span, first(r, a)), *out = a->n > 1 ? a->at[1] : object_int(r, 0);
+  for (int i = 0; i < items->list.n; i++) out = op_binary(r, a->span, PYOP_ADD, out, items->list.at[i]);
+  return out;
+}
+
+/* Whether there is an item that is so. */
+static bool has_item(Reader *r, const Args *a, bool truth) {
+  Object *items = want_items(r, a->span, first(r, a));
+  for (int i = 0; i < items->list.n; i++)
+    if (object_truth(r, a->span, items->list.at[i]) == truth) return true;
+  return false;
+}
+
+static Object *any(Reader *r, const Args *a) { return object_bool(r, has_item(r, a, true)); }
+static Object *all(Reader *r, const Args *a) { return object_bool(r, !has_item(r, a, false)); }
+
+static Object *enumerate(Reader *r, const Args *a) {
+  Object *n = object_new(r, O_LIST), *items = want_items(r, a->span, first(r, a));
+  for (int i = 0; i < items->list.n; i++) object_append(r, n, object_int(r, i));
+  return zip(r, &(Args){.span = a->span, .n = 2, .at = (Object *[]){n, items}});
+}
+
+static Object *is_instance(Reader *r, const Args *a) { return object_bool(r, is_a(r, a->span, a->at[0], a->at[1])); }
+
+static Object *has_attribute(Reader *r, const Args *a) {
+  return object_bool(r, attribute_there(r, a->at[0], object_text(r, a->at[1])));
+}
+
+static Object *get_attribute(Reader *r, const Args *a) {
+  const char *name = intern_z(r->cx, object_text(r, a->at[1]));
+  return a->n < 3 || attribute_there(r, a->at[0], name) ? eval_attribute(r, a->span, a->at[0], name) : a->at[2];
+}
+
+static Object *set_attribute(Reader *r, const Args *a) {
+  if (a->at[0]->kind != O_OBJECT) read_fail(r, a->span, "setattr of %s", object_describe(r, a->at[0]));
+  map_put(a->at[0]->object.fields, intern_z(r->cx, object_text(r, a->at[1])), a->at[2]);
+  return r->none;
+}
+
+static Object *print(Reader *r, const Args *a) { return r->none; }
+
+static Object *reversed(Reader *r, const Args *a) {
+  Object *items = want_items(r, a->span, first(r, a)), *out = object_new(r, O_LIST);
+  for (int i = items->list.n - 1; i >= 0; i--) object_append(r, out, items->list.at[i]);
+  return out;
+}
+
+static Object *sorted(Reader *r, const Args *a) {
+  Object *items = want_items(r, a->span, first(r, a));
+  Object *out = object_list(r, O_LIST, items->list.n, items->list.at);
+  for (int i = 1; i < out->list.n; i++)
+    for (int k = i; k > 0; k--) {
+      Object **p = &out->list.at[k - 1], *t = p[0];
+      if (!object_truth(r, a->span, op_compare(r, a->span, PYOP_LT, p[1], p[0]))) break;
+      p[0] = p[1];
+      p[1] = t;
+    }
+  return out;
+}
+
+static Object *rounded(Reader *r, const Args *a) { return object_int(r, (int64_t)rint(object_double(a->at[0]))); }
+
+static Object *slice(Reader *r, const Args *a) {
+  Object *out = object_new(r, O_SLICE);
+  out->slice.start = a->n > 1 ? a->at[0] : r->none;
+  out->slice.stop = a->n > 1 ? a->at[1] : first(r, a);
+  out->slice.step = a->n > 2 ? a->at[2] : r->none;
+  return out;
+}
+
+enum { ANY = 1 << 20 }; /* arguments */
+
+static const struct Function {
+  const char *name;
+  Object *(*run)(Reader *r, const Args *a);
+  int least, most; /* arguments */
+} functions[] = {
+    {"len", len, 1, 1},
+    {"range", range, 1, 3},
+    {"int", to_int, 0, ANY},
+    {"float", to_float, 0, ANY},
+    {"bool", to_bool, 0, ANY},
+    {"str", to_str, 0, ANY},
+    {"tuple", to_tuple, 0, ANY},
+    {"list", to_list, 0, ANY},
+    {"dict", to_dict, 0, ANY},
+    {"abs", absolute, 0, ANY},
+    {"min", least, 0, ANY},
+    {"max", greatest, 0, ANY},
+    {"sum", sum, 0, ANY},
+    {"any", any, 0, ANY},
+    {"all", all, 0, ANY},
+    {"zip", zip, 0, ANY},
+    {"enumerate", enumerate, 0, ANY},
+    {"isinstance", is_instance, 2, 2},
+    {"hasattr", has_attribute, 2, 2},
+    {"getattr", get_attribute, 2, 3},
+    {"setattr", set_attribute, 3, 3},
+    {"print", print, 0, ANY},
+    {"reversed", reversed, 0, ANY},
+    {"sorted", sorted, 0, ANY},
+    {"round", rounded, 1, 1},
+    {"slice", slice, 0, ANY},
+};
+
+static Object *python_call(Reader *r, const char *name, const Args *a) {
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    const struct Function *f = &functions[i];
+    if (strcmp(f->name, name)) continue;
+    if (a->n < f->least || a->n > f->most)
+      read_fail(r, a->span, "%s takes %d arguments, and not %d", name, f->least, a->n);
+    return f->run(r, a);
   }
-  if (!strcmp(f, "range")) return range(r, a);
-  if (!strcmp(f, "int")) return to_int(r, a);
-  if (!strcmp(f, "float")) return to_float(r, a);
-  if (!strcmp(f, "bool")) return object_bool(r, object_truth(r, a->span, x));
-  if (!strcmp(f, "str")) return object_str(r, object_text(r, x));
-  if (!strcmp(f, "tuple") || !strcmp(f, "list")) {
-    ObjectKind kind = *f == 't' ? O_TUPLE : O_LIST;
-    Object *items = a->n ? want_items(r, a->span, x) : NULL;
-    return object_list(r, kind, items ? items->list.n : 0, items ? items->list.at : NULL);
-  }
-  if (!strcmp(f, "dict")) {
-    out = object_new(r, O_DICT);
-    for (int i = 0; i < a->kw_n; i++) dict_put(r, out, object_str(r, a->names[i]), a->values[i]);
-    return out;
-  }
-  if (!strcmp(f, "abs")) {
-    if (x->kind == O_TENSOR) return call_values(r, a->span, library_named(r, "abs"), 1, &x);
-    if (x->kind == O_FLOAT) return object_float(r, fabs(x->f));
-    int64_t v = want_int(r, a->span, x, "abs' argument");
-    return object_int(r, v < 0 ? -v : v);
-  }
-  if (!strcmp(f, "min")) return extreme(r, a, PYOP_LT);
-  if (!strcmp(f, "max")) return extreme(r, a, PYOP_GT);
-  if (!strcmp(f, "sum")) {
-    Object *items = want_items(r, a->span, x);
-    out = a->n > 1 ? a->at[1] : object_int(r, 0);
-    for (int i = 0; i < items->list.n; i++) out = op_binary(r, a->span, PYOP_ADD, out, items->list.at[i]);
-    return out;
-  }
-  if (!strcmp(f, "any") || !strcmp(f, "all")) {
-    Object *items = want_items(r, a->span, x);
-    for (int i = 0; i < items->list.n; i++)
-      if (object_truth(r, a->span, items->list.at[i]) == (f[1] == 'n')) return object_bool(r, f[1] == 'n');
-    return object_bool(r, f[1] != 'n');
-  }
-  if (!strcmp(f, "zip")) return zip(r, a);
-  if (!strcmp(f, "enumerate")) {
-    Object *n = object_new(r, O_LIST), *items = want_items(r, a->span, x);
-    for (int i = 0; i < items->list.n; i++) object_append(r, n, object_int(r, i));
-    return zip(r, &(Args){.span = a->span, .n = 2, .at = (Object *[]){n, items}});
-  }
-  if (!strcmp(f, "isinstance")) {
-    count(r, f, a, 2, 2);
-    return object_bool(r, is_a(r, a->span, x, a->at[1]));
-  }
-  if (!strcmp(f, "hasattr")) {
-    count(r, f, a, 2, 2);
-    return object_bool(r, attribute_there(r, x, object_text(r, a->at[1])));
-  }
-  if (!strcmp(f, "getattr")) {
-    count(r, f, a, 2, 3);
-    const char *name = intern_z(r->cx, object_text(r, a->at[1]));
-    return a->n < 3 || attribute_there(r, x, name) ? eval_attribute(r, a->span, x, name) : a->at[2];
-  }
-  if (!strcmp(f, "setattr") && a->n == 3 && x->kind == O_OBJECT) {
-    map_put(x->object.fields, intern_z(r->cx, object_text(r, a->at[1])), a->at[2]);
-    return r->none;
-  }
-  if (!strcmp(f, "print")) return r->none;
-  if (!strcmp(f, "reversed")) {
-    Object *items = want_items(r, a->span, x);
-    out = object_new(r, O_LIST);
-    for (int i = items->list.n - 1; i >= 0; i--) object_append(r, out, items->list.at[i]);
-    return out;
-  }
-  if (!strcmp(f, "sorted")) {
-    Object *items = want_items(r, a->span, x);
-    out = object_list(r, O_LIST, items->list.n, items->list.at);
-    for (int i = 1; i < out->list.n; i++)
-      for (int k = i; k > 0; k--) {
-        Object **p = &out->list.at[k - 1], *t = p[0];
-        if (!object_truth(r, a->span, op_compare(r, a->span, PYOP_LT, p[1], p[0]))) break;
-        p[0] = p[1];
-        p[1] = t;
-      }
-    return out;
-  }
-  if (!strcmp(f, "round") && a->n == 1) return object_int(r, (int64_t)rint(object_double(x)));
-  if (!strcmp(f, "slice")) {
-    out = object_new(r, O_SLICE);
-    out->slice.start = a->n > 1 ? x : r->none;
-    out->slice.stop = a->n > 1 ? a->at[1] : x;
-    out->slice.step = a->n > 2 ? a->at[2] : r->none;
-    return out;
-  }
-  read_fail(r, a->span, "Python's %s is not supported here", f);
+  read_fail(r, a->span, "Python's %s is not supported here", name);
 }
 
 static Object *math_call(Reader *r, const char *f, const Args *a) {

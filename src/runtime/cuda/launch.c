@@ -182,6 +182,22 @@ static nereid_status wait_for_launch(nereid_device *d, const Launch *l, nereid_e
   return status || capturing ? status : cuda_synchronize_stream(d, l->stream, error);
 }
 
+/* Of a kernel whose blocks run several programs: it is told the grid, and launched with as many blocks as run at once.
+ */
+static nereid_status persist(const CudaKernel *k, const Launch *l, unsigned grid[3], uint64_t hidden[3], void **params,
+                             nereid_error **error) {
+  for (int i = 0; i < 3; i++) {
+    hidden[i] = grid[i];
+    params[i] = &hidden[i];
+  }
+  grid[0] = l->total < k->blocks ? (unsigned)l->total : k->blocks;
+  grid[1] = grid[2] = 1;
+  if (l->total <= INT32_MAX) return NEREID_OK;
+  return error_set(error, NEREID_UNSUPPORTED, "leave persist out (options.without)",
+                   "kernel '%s' runs %lld programs in loops, which count to %d", k->name, (long long)l->total,
+                   INT32_MAX);
+}
+
 static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **error) {
   Cuda *c = d->state;
   const Specialization *s = l->spec;
@@ -226,17 +242,7 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
     hidden[extra] = (uint64_t)(uintptr_t)l->options->instrument_buffer;
     params[n + extra] = &hidden[extra];
   }
-  if (k->persistent) {
-    for (int i = 0; i < 3; i++) {
-      hidden[i] = grid[i];
-      params[n + i] = &hidden[i];
-    }
-    grid[0] = l->total < k->blocks ? (unsigned)l->total : k->blocks, grid[1] = grid[2] = 1;
-    if (l->total > INT32_MAX && !status)
-      status = error_set(error, NEREID_UNSUPPORTED, "leave persist out (options.without)",
-                         "kernel '%s' runs %lld programs in loops, which count to %d", k->name, (long long)l->total,
-                         INT32_MAX);
-  }
+  if (k->persistent && !status) status = persist(k, l, grid, hidden, params + n, error);
   if (!status) {
     const CuKernelNode node = {.function = k->function,
                                .grid = {grid[0], grid[1], grid[2]},
