@@ -15,6 +15,11 @@
  * arithmetic on the loop's variable, on what comes from outside, and on carried values that advance by such arithmetic
  * themselves. Loops that write, wait or hold loops are left alone; num_stages=1, of the loop or the launch, forbids it.
  *
+ * By tensor maps. Where such a tile is a box of an array (tile/analysis/regular.h) that the kernel has not written, one
+ * thread asks for all of it, and threads compute no addresses: ring_tensor instead of ring_copy, ring_full beside the
+ * ring_wait, and (ring_drain) what was asked for and not waited for is waited for after a loop inside others. A slot's
+ * phase goes with its number, through loops around too. Conditions on arguments are the launch's to check (`require`).
+ *
  * Slots. What slot the next copy goes into, nobody may still read. All threads meet at the ring_wait: the iterations
  * before it are over. So with `slots` of them
  *
@@ -24,15 +29,23 @@
  *                                   over. The copy stands after the dots, distance slots - 2
  */
 #include "gpu/loop.h"
+#include "tile/analysis/regular.h"
 
-enum { MAX_COPIED = 96, MAX_RINGS = 8 };
+enum { MAX_COPIED = 96, MAX_RINGS = 8, MAX_AROUND = 8 };
 
 typedef struct Ring {
   Op *load;
   int inner; /* dim */
   int64_t bytes;
   Value *handle;
+  RegularTile *box; /* that a tensor map brings; NULL: none does */
+  Value *from[REGULAR_DIMS], *map;
 } Ring;
+
+/* A slot, and the parity of the phase in which its next tile comes. */
+typedef struct Place {
+  Value *slot, *parity;
+} Place;
 
 typedef struct AsyncLoads {
   Func *f;
@@ -107,6 +120,66 @@ static bool goes_to_dots(const AsyncLoads *p, const Value *v, int inner) {
   return uses > 0;
 }
 
+/* ---- by tensor maps ---------------------------------------------------------------------------------------------- */
+
+static bool writes(const Op *op) {
+  stack_guard();
+  if (op_info[op->code].effect == EFFECT_WRITE || (op->code == OP_ASM && !op_is_pure(op))) return true;
+  for (int i = 0; i < 2; i++)
+    for (const Op *inner = op->body[i] ? op->body[i]->first : NULL; inner; inner = inner->next)
+      if (writes(inner)) return true;
+  return false;
+}
+
+/* Whether the program may have written to memory before the loop: such writes go by another proxy. (Programs that a
+ * block runs one after the other are in no order anyway.) Loops alone may stand around: they carry slots and phases. */
+static bool may_take_maps(const AsyncLoads *p) {
+  if (!p->o->tensor_maps || p->o->target->sm < 90 || gpu_leaves_out(p->o, "tensor_maps")) return false;
+  int around = 0;
+  for (const Op *loop = p->loop; loop; loop = loop->block->parent) {
+    if (loop->code != OP_FOR || around++ > MAX_AROUND) return false;
+    bool own = loop != p->loop && !(p->f->persistent && !loop->block->parent);
+    for (const Op *op = own ? loop->body[0]->first : NULL; op; op = op->next)
+      if (writes(op)) return false;
+    for (const Op *op = loop->block->first; op != loop; op = op->next)
+      if (writes(op)) return false;
+  }
+  return true;
+}
+
+static bool is_same_tile(const RegularTile *r, const Type *t, int inner) {
+  if (r->count < 2 || r->dims[0].dim != inner || r->dims[1].dim != !inner || r->dims[0].box != t->shape[inner] ||
+      r->dims[1].box != t->shape[!inner])
+    return false;
+  for (int i = 2; i < r->count; i++)
+    if (r->dims[i].box != 1) return false;
+  return true;
+}
+
+/* Elements of 4 bytes that products take across lie in an order that maps do not know (lower/ring.c). */
+static bool is_tensor_type(const Type *t) { return type_elem_bytes(t) <= 2; }
+
+static bool take_box(AsyncLoads *p, Op *op, int inner, Ring *out) {
+  const char *why;
+  const Type *t = op->out[0]->type;
+  if (!may_take_maps(p) || !is_tensor_type(t)) return false;
+  RegularTile *r = regular_tile(p->f, op, &why);
+  if (!r || !is_same_tile(r, t, inner)) return false;
+  Builder b = {.func = p->f, .block = p->body, .before = op, .span = op->span};
+  int left = MAX_COPIED, before = p->needed_count;
+  bool known = true;
+  for (int i = 0; i < r->count; i++) {
+    out->from[i] = poly_build(r->space, &b, r->dims[i].start ? r->dims[i].start : poly_int(r->space, 0), DT_I32, false);
+    known = known && can_compute(p, out->from[i], &left);
+  }
+  for (int i = 0; i < r->guard_count; i++) known = known && can_compute(p, r->guards[i], &left);
+  out->box = known ? r : NULL;
+  if (!known) p->needed_count = before;
+  return known;
+}
+
+/* ---- what is taken, of loads ------------------------------------------------------------------------------------- */
+
 static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   if (op->code != OP_LOAD || op_is_volatile(op) || op->out[0]->type->rank != 2) return false;
   const Value *ptr = op->in[0], *mask = op_mask(op);
@@ -117,11 +190,12 @@ static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   int dim, vector = access_vector(ptr, mask, l, 16, &dim);
   if (vector * type_elem_bytes(t) < 4 || !goes_to_dots(p, op->out[0], dim)) return false;
   int before = p->needed_count, left = MAX_COPIED;
+  *out = (Ring){.load = op, .inner = dim, .bytes = type_numel(t) * type_elem_bytes(t)};
+  if (take_box(p, op, dim, out)) return true;
   if (!can_compute(p, ptr, &left) || (mask && !can_compute(p, mask, &left))) {
     p->needed_count = before;
     return false;
   }
-  *out = (Ring){.load = op, .inner = dim, .bytes = type_numel(t) * type_elem_bytes(t)};
   return true;
 }
 
@@ -271,6 +345,14 @@ static Value *variable_after(AsyncLoads *p, Value *from, int n, Value **exists) 
   return iv;
 }
 
+static void copy_box(AsyncLoads *p, const Ring *r, Value *exists, Value *slot) {
+  Value *in[4 + REGULAR_DIMS] = {r->map, r->handle, slot, exists};
+  for (int i = 0; i < r->box->guard_count; i++)
+    in[3] = build_binary(&p->b, OP_AND, in[3], compute(p, r->box->guards[i]));
+  for (int i = 0; i < r->box->count; i++) in[4 + i] = compute(p, r->from[i]);
+  build_op(&p->b, OP_RING_TENSOR, 4 + r->box->count, in, 0, NULL);
+}
+
 static void copy_all(AsyncLoads *p, Value *exists, Value *slot) {
   Context *cx = p->f->cx;
   Builder *b = &p->b;
@@ -278,6 +360,10 @@ static void copy_all(AsyncLoads *p, Value *exists, Value *slot) {
     const Ring *r = &p->rings[i];
     const Type *t = r->load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
     b->span = r->load->span;
+    if (r->box) {
+      copy_box(p, r, exists, slot);
+      continue;
+    }
     Value *mask = build_splat(b, exists, t->rank, t->shape), *own = op_mask(r->load);
     mask->axis = loop_constant_axis(cx, mask_type);
     if (own) {
@@ -311,17 +397,89 @@ static Op *wait_op(Builder *b, OpCode code, int64_t pending) {
   return op;
 }
 
-/* A number of a slot that the loop carries, from `first` on. */
-static Value *carry_slot(AsyncLoads *p, int first) {
+/* The slot after this one; the last one is followed by the first, in its next phase. */
+static Place next_place(AsyncLoads *p, Builder *b, Place at) {
+  const Type *t = at.slot->type;
+  Value *one = build_int(b, t, 1), *next = build_binary(b, OP_ADD, at.slot, one),
+        *wraps = build_cmp(b, CMP_EQ, next, build_int(b, t, p->slots));
+  return (Place){build_select(b, wraps, build_int(b, t, 0), next),
+                 build_select(b, wraps, build_binary(b, OP_XOR, at.parity, one), at.parity)};
+}
+
+static Value *carry(AsyncLoads *p, Op *loop, Value *first) {
+  Value *v = control_carry(p->f, loop, first, first);
+  v->axis = loop_constant_axis(p->f->cx, v->type);
+  return v;
+}
+
+/* Carried by the loop from `first` on. What comes next the caller says (yield). */
+static Place carry_place(AsyncLoads *p, Op *loop, Place first) {
+  return (Place){carry(p, loop, first.slot), carry(p, loop, first.parity)};
+}
+
+static void yield_place(Op *loop, Place at, Place next) {
+  loop->body[0]->last->in[at.slot->index - 1] = next.slot;
+  loop->body[0]->last->in[at.parity->index - 1] = next.parity;
+}
+
+static Place result_of(const Op *loop, Place at) {
+  return (Place){loop->out[at.slot->index - 1], loop->out[at.parity->index - 1]};
+}
+
+/* The place where the loop's first tile comes: that of the first slot, or what loops around it have come to. */
+static Place first_place(AsyncLoads *p, bool tensor) {
   const Type *t = type_number(p->f->cx, DT_I32);
-  Builder before = {.func = p->f, .block = p->loop->block, .before = p->loop, .span = p->loop->span};
-  Value *begin = build_int(&before, t, first);
-  Value *slot = control_carry(p->f, p->loop, begin, begin);
-  Builder end = {.func = p->f, .block = p->body, .before = p->body->last, .span = p->loop->span};
-  Value *next = build_binary(&end, OP_ADD, slot, build_int(&end, t, 1));
-  Value *wraps = build_cmp(&end, CMP_EQ, next, build_int(&end, t, p->slots));
-  p->body->last->in[slot->index - 1] = build_select(&end, wraps, build_int(&end, t, 0), next);
-  return slot;
+  Op *loop = p->loop, *around[MAX_AROUND];
+  int n = 0;
+  for (Op *o = loop->block->parent; o && tensor; o = o->block->parent) around[n++] = o;
+  Builder b = {.func = p->f, .block = (n ? around[n - 1] : loop)->block, .before = n ? around[n - 1] : loop};
+  Place at = {build_int(&b, t, 0), build_int(&b, t, 0)};
+  while (n--) at = carry_place(p, around[n], at);
+  return at;
+}
+
+/* Loops around hand on what the loop has come to. */
+static void hand_on(AsyncLoads *p, Place begin, Place end) {
+  for (Op *o = p->loop->block->parent; o; o = o->block->parent) {
+    yield_place(o, begin, end);
+    end = result_of(o, begin);
+    begin = (Place){o->in[3 + begin.slot->index - 1], o->in[3 + begin.parity->index - 1]};
+  }
+}
+
+static void ring_full(Builder *b, const Ring *r, Place at) {
+  Value *in[] = {r->handle, at.slot, at.parity};
+  build_op(b, OP_RING_FULL, 3, in, 0, NULL);
+}
+
+/* At the function's beginning, where arguments alone are known. */
+static void make_map(AsyncLoads *p, Ring *r) {
+  const RegularTile *t = r->box;
+  PolySpace *s = t->space;
+  Context *cx = p->f->cx;
+  Op *first = p->f->body->first;
+  Builder b = {.func = p->f, .block = p->f->body, .before = first, .span = r->load->span};
+  Value *in[2 * REGULAR_DIMS];
+  in[0] = t->offset->count ? build_addptr(&b, t->base, poly_build(s, &b, t->offset, DT_I64, true)) : t->base;
+  for (int i = 0; i < t->count; i++) {
+    in[1 + i] = t->dims[i].size ? poly_build(s, &b, t->dims[i].size, DT_I64, true)
+                                : build_int(&b, type_number(cx, DT_I64), (int64_t)1 << 31);
+    if (i) in[t->count + i] = poly_build(s, &b, t->dims[i].stride, DT_I64, true);
+  }
+  for (int i = 0; i < s->conditions.n; i++) {
+    const PolyCondition *c = &s->conditions.at[i];
+    Value *of = poly_build(s, &b, c->of, DT_I64, true), *n = build_int(&b, of->type, c->number);
+    Value *holds = c->need == POLY_AT_LEAST
+                       ? build_cmp(&b, CMP_GE, of, n)
+                       : build_cmp(&b, CMP_EQ, build_binary(&b, OP_REM, of, n), build_int(&b, of->type, 0));
+    build_op(&b, OP_REQUIRE, 1, &holds, 0, NULL);
+  }
+  const Type *type = t->base->type;
+  Op *map = build_op(&b, OP_TENSOR_MAP, 2 * t->count, in, 1, &type);
+  map->dim_count = t->count;
+  map->dims = NEW_N(cx->arena, int64_t, t->count);
+  for (int i = 0; i < t->count; i++) map->dims[i] = t->dims[i].box;
+  r->map = map->out[0];
 }
 
 typedef struct Replace {
@@ -339,8 +497,9 @@ static void rewrite(AsyncLoads *p) {
   Func *f = p->f;
   Op *loop = p->loop;
   Block *body = p->body;
-  bool async = p->dot_count > 0;
+  bool async = p->dot_count > 0, tensor = false;
   const Span *span = loop->span;
+  for (int i = 0; i < p->ring_count; i++) tensor |= p->rings[i].box != NULL;
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = span},
           top = {.func = f, .block = body, .before = body->first, .span = span};
   p->b = before;
@@ -356,29 +515,34 @@ static void rewrite(AsyncLoads *p) {
     ring->span = r->load->span;
     r->handle = ring->out[0];
     r->handle->name = r->load->out[0]->name;
+    if (r->box) make_map(p, r);
   }
+  Place first = first_place(p, tensor), at = first;
   Value **carried = NEW_N(f->cx->arena, Value *, p->needed_count + 1), *exists;
   for (int i = 0; i < p->needed_count; i++) carried[i] = loop->in[3 + p->needed[i]];
   for (int s = 0; s < p->distance; s++) {
     Value *iv = variable_after(p, loop->in[0], s, &exists);
     begin_iteration(p, iv, carried);
-    copy_all(p, exists, number(p, DT_I32, s));
+    copy_all(p, exists, at.slot);
+    at = next_place(p, &p->b, at);
     build_op(&p->b, OP_RING_COMMIT, 0, NULL, 0, NULL);
     next_iteration(p, carried);
   }
-  Value *slot = carry_slot(p, 0), *ahead = carry_slot(p, p->distance % p->slots);
+  Place now = carry_place(p, loop, first), ahead = carry_place(p, loop, at);
   for (int i = 0; i < p->needed_count; i++) {
     Value *of = body->args[1 + p->needed[i]];
     carried[i] = control_carry(f, loop, carried[i], carried[i]);
     carried[i]->axis = of->axis;
     carried[i]->name = of->name;
   }
+  for (int i = 0; i < p->ring_count; i++)
+    if (p->rings[i].box) ring_full(&top, &p->rings[i], now);
   wait_op(&top, OP_RING_WAIT, p->distance - 1);
   for (int i = 0; i < p->ring_count; i++) {
     Ring *r = &p->rings[i];
-    Value *in[] = {r->handle, slot};
-    Builder at = {.func = f, .block = body, .before = r->load, .span = r->load->span};
-    Op *read = build_op(&at, OP_RING_READ, 2, in, 1, &r->load->out[0]->type);
+    Value *in[] = {r->handle, now.slot};
+    Builder here = {.func = f, .block = body, .before = r->load, .span = r->load->span};
+    Op *read = build_op(&here, OP_RING_READ, 2, in, 1, &r->load->out[0]->type);
     read->out[0]->name = r->load->out[0]->name;
     value_replace(r->load->out[0], read->out[0]);
   }
@@ -391,8 +555,14 @@ static void rewrite(AsyncLoads *p) {
   next_iteration(p, next);
   Builder outside = p->b;
   p->b = branch_on(&outside, wanted);
-  copy_all(p, exists, ahead);
+  copy_all(p, exists, ahead.slot);
   build_op(&outside, OP_RING_COMMIT, 0, NULL, 0, NULL);
+  Builder end = {.func = f, .block = body, .before = body->last, .span = span};
+  Place later = next_place(p, &end, ahead);
+  yield_place(loop, now, next_place(p, &end, now));
+  yield_place(loop, ahead,
+              (Place){build_select(&end, wanted, later.slot, ahead.slot),
+                      build_select(&end, wanted, later.parity, ahead.parity)});
   for (int i = 0; i < p->needed_count; i++) body->last->in[carried[i]->index - 1] = next[i];
   Builder after = {.func = f, .block = loop->block, .before = loop->next, .span = span};
   for (int i = 0; i < p->dot_count; i++) {
@@ -402,6 +572,12 @@ static void rewrite(AsyncLoads *p) {
     Replace r = {out, wait->out[0], wait};
     tile_walk(f->body, replace_use, &r);
   }
+  Place read = result_of(loop, now), asked = result_of(loop, ahead);
+  for (int i = 0; i < p->ring_count; i++) { /* what is left are tiles that do not exist: only later phases need that */
+    Value *in[] = {p->rings[i].handle, read.slot, read.parity, asked.slot, asked.parity};
+    if (p->rings[i].box && loop->block->parent) build_op(&after, OP_RING_DRAIN, 5, in, 0, NULL);
+  }
+  if (tensor) hand_on(p, first, asked);
   wait_op(&after, OP_RING_WAIT, 0);
   for (int i = 0; i < p->ring_count; i++) op_remove(p->rings[i].load);
   tile_resolve(f);

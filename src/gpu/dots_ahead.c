@@ -144,6 +144,41 @@ static void move_ahead(Ahead *p, Op *dot, Op *last_dot) {
   if (use) op_remove(dot);
 }
 
+/* The slot after this one, and the parity of its phase. */
+static void next_place(Builder *b, int64_t slots, Value *slot, Value *parity, Value **next, Value **after) {
+  const Type *t = slot->type;
+  Value *one = build_int(b, t, 1), *sum = build_binary(b, OP_ADD, slot, one),
+        *wraps = build_cmp(b, CMP_EQ, sum, build_int(b, t, slots));
+  *next = build_select(b, wraps, build_int(b, t, 0), sum);
+  *after = build_select(b, wraps, build_binary(b, OP_XOR, parity, one), parity);
+}
+
+/* The value that the loop begins with where its body has this one. */
+static Value *at_first(const Op *loop, Value *v) {
+  return value_block(v) == loop->body[0] ? loop->in[3 + v->index - 1] : v;
+}
+
+/* Tiles that tensor maps bring are waited for an iteration earlier, too: the first one before the loop. What is waited
+ * for after it begins a tile later. */
+static void wait_earlier(Ahead *p) {
+  Func *f = p->f;
+  Op *loop = p->loop;
+  Builder before = {.func = f, .block = loop->block, .before = loop, .span = loop->span};
+  for (Op *op = p->body->first; op; op = op->next) {
+    if (op->code != OP_RING_FULL) continue;
+    Value *first[] = {op->in[0], at_first(loop, op->in[1]), at_first(loop, op->in[2])};
+    build_op(&before, OP_RING_FULL, 3, first, 0, NULL);
+    Builder here = {.func = f, .block = p->body, .before = op, .span = op->span};
+    next_place(&here, op->in[0]->def->attr[0], op->in[1], op->in[2], &op->in[1], &op->in[2]);
+  }
+  for (Op *op = loop->next; op; op = op->next) {
+    if (op->code != OP_RING_DRAIN) continue;
+    if (op->in[1]->def != loop) continue;
+    Builder here = {.func = f, .block = loop->block, .before = op, .span = op->span};
+    next_place(&here, op->in[0]->def->attr[0], op->in[1], op->in[2], &op->in[1], &op->in[2]);
+  }
+}
+
 static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   Ahead p = {.f = f, .o = o, .loop = loop, .body = loop->body[0]};
   Op *last_dot = NULL, *wanted = NULL;
@@ -156,6 +191,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   for (Op *op = p.body->first; op && !wanted; op = op->next)
     if (op != last_dot && is_wanted(&p, op)) wanted = op;
   if (!wanted) return;
+  wait_earlier(&p);
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = wanted->span};
   Op *wait = build_op(&before, OP_RING_WAIT, 0, NULL, 0, NULL);
   wait->attr[0] = p.wait->attr[0];

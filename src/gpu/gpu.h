@@ -10,7 +10,8 @@
  * 64-bit .u64), so that a launch may point each parameter at the first byte of its 8-byte slot; then the hidden ones,
  * .u64 each, in this order: uses_diag: address of a GpuDiag in memory that both sides reach; uses_list: address of a
  * GpuProgramList: only the listed programs run, one a block, the grid is (count, 1, 1); inside: address of an
- * InstrumentBuffer (tile/passes/instrument.h).
+ * InstrumentBuffer (tile/passes/instrument.h). Last come tensor maps (LaneFunc.maps of them): 128 bytes each, aligned
+ * to 64, of what gpu_plan_maps computes of the arguments; where it refuses, a kernel without maps must be launched.
  */
 #ifndef NEREID_GPU_H
 #define NEREID_GPU_H
@@ -134,6 +135,7 @@ typedef struct GpuOptions {
   bool plain_dot;        /* products by multiply-adds alone, for tests */
   bool no_wgmma;         /* products by single warps, for tests */
   bool persist;          /* blocks run several programs, where they can */
+  bool tensor_maps;      /* a launch computes LaneFunc.plan, and passes its maps */
   int without;           /* bits of what is left out: gpu_without() */
 } GpuOptions;
 /* options.c: of names with commas between; -1, and *wrong the first one that is none, else. */

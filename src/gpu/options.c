@@ -1,12 +1,12 @@
 /* What a compilation may leave out, and what follows for products. */
 #include "gpu/gpu.h"
 
-/* What may be left out: passes by their names, and two more. */
+/* What may be left out: passes by their names, and a few more. */
 static const char *const optional[] = {"hoist_loads", "async_loads", "dots_ahead",   "prefetch", "sink_masks",
-                                       "skip_masks",  "wgmma",       "tensor_cores", "persist"};
+                                       "skip_masks",  "wgmma",       "tensor_cores", "persist",  "tensor_maps"};
 enum { OPTIONAL = sizeof optional / sizeof *optional };
 const char gpu_without_names[] =
-    "hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, wgmma, tensor_cores, persist";
+    "hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, wgmma, tensor_cores, persist, tensor_maps";
 
 static int bit_of(const char *name, size_t n) {
   for (int i = 0; i < OPTIONAL; i++)

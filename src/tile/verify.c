@@ -333,6 +333,36 @@ static void check_map(Verifier *v, const Op *op) {
   check_end(v, op, 0, OP_YIELD, 0, n_out, results);
 }
 
+static void check_tensor_map(Verifier *v, const Op *op) {
+  int rank = op->dim_count;
+  if (rank < 2 || rank > 5 || op->in_count != 2 * rank) bad(v, op, "%d operands for %d dims", op->in_count, rank);
+  const Type *t = in(op, 0);
+  if (t->ptr != 1 || t->rank) bad(v, op, "operand 0 is %s, not a pointer", show(v, t));
+  for (int i = 1; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I64));
+  need_out(v, op, 0, t);
+}
+
+/* Operand `at` is a ring; those after it, up to the end, i32. */
+static void check_slot(Verifier *v, const Op *op, int at, int end) {
+  if (!op->in[at]->def || op->in[at]->def->code != OP_RING) bad(v, op, "operand %d is no ring", at);
+  for (int i = at + 1; i < end; i++) need_in(v, op, i, type_number(v->func->cx, DT_I32));
+}
+
+static void check_tensor_copy(Verifier *v, const Op *op) {
+  const Op *map = op->in[0]->def;
+  if (!map || map->code != OP_TENSOR_MAP) bad(v, op, "operand 0 is no map");
+  check_slot(v, op, 1, 3);
+  need_in(v, op, 3, type_number(v->func->cx, DT_I1));
+  if (op->in_count != 4 + map->dim_count) bad(v, op, "%d coordinates of %d", op->in_count - 4, map->dim_count);
+  for (int i = 4; i < op->in_count; i++) need_in(v, op, i, type_number(v->func->cx, DT_I32));
+  const Op *ring = op->in[1]->def;
+  int inner = (int)ring->attr[1];
+  bool same =
+      in(op, 0)->dtype == in(op, 1)->dtype && map->dims[0] == ring->dims[inner] && map->dims[1] == ring->dims[!inner];
+  for (int i = 2; i < map->dim_count; i++) same &= map->dims[i] == 1;
+  if (!same) bad(v, op, "the map's tile is not the ring's");
+}
+
 static void check_ring(Verifier *v, const Op *op) {
   switch (op->code) {
     case OP_RING: {
@@ -355,6 +385,13 @@ static void check_ring(Verifier *v, const Op *op) {
       if (at && op->in_count > 3) need_mask(v, op, 3, tile);
       break;
     }
+    case OP_TENSOR_MAP: check_tensor_map(v, op); break;
+    case OP_REQUIRE: need_in(v, op, 0, type_number(v->func->cx, DT_I1)); break;
+    case OP_RING_TENSOR: check_tensor_copy(v, op); break;
+    case OP_RING_FULL:
+    case OP_RING_EMPTY:
+    case OP_RING_FREE:
+    case OP_RING_DRAIN: check_slot(v, op, 0, op->in_count); break;
     case OP_DOT_WAIT:
       if (op->in_count != op->out_count) bad(v, op, "%d operands and %d results", op->in_count, op->out_count);
       if (op->in_count) need_out(v, op, 0, in(op, 0));
@@ -491,6 +528,13 @@ static void check_types(Verifier *v, const Op *op) {
     case OP_RING_COMMIT:
     case OP_RING_WAIT:
     case OP_RING_READ:
+    case OP_TENSOR_MAP:
+    case OP_REQUIRE:
+    case OP_RING_TENSOR:
+    case OP_RING_FULL:
+    case OP_RING_EMPTY:
+    case OP_RING_FREE:
+    case OP_RING_DRAIN:
     case OP_DOT_WAIT: check_ring(v, op); break;
     case OP_DOT:
     case OP_REDUCE:

@@ -50,6 +50,7 @@ struct Lower {
   struct LowerOrder *order;      /* of accesses to global memory (lower/membar.c) */
   VEC(int) in_flight;            /* buffers that asynchronous dots read */
   struct LowerRing **rings;      /* by Value.id: of RING's results (lower/ring.c) */
+  int first_thread;              /* of those that this code is for */
   int divergent;                 /* depth of bodies on scalars: there threads go their own ways */
 };
 
@@ -118,6 +119,10 @@ void lower_given(Lower *l, const Value *v, LaneValue **regs);
 /* writes what the products in a loop take from outside; the caller takes it back after the loop */
 void lower_dots_before(Lower *l, Op *loop);
 void lower_ring(Lower *l, Op *op); /* lower/ring.c: rings in shared memory, and waits for what is in flight */
+/* lower/tensor.c: rings that tensor maps bring tiles to. What a launch passes and checks; the kernel's beginning */
+void lower_tensor(Lower *l, Op *op);
+void lower_tensor_params(Lower *l);
+void lower_tensor_open(Lower *l);
 /* the ring_read that v is, or a transpose of; NULL: it is held in registers */
 const Op *lower_ring_read(const Value *v);
 void lower_debug(Lower *l, Op *op); /* lower/debug.c: print, assert, barrier, assume */

@@ -4,12 +4,9 @@
  * come the next 128 bytes of all rows), with places of 16 bytes xor'ed with the row's number (lower/mma.c,
  * lower/wgmma.c).
  */
-#include "gpu/lower/dot.h"
+#include "gpu/lower/ring.h"
 
-typedef struct LowerRing {
-  Place place; /* of slot 0 */
-  int bytes;   /* of a slot */
-} Ring;
+typedef LowerRing Ring;
 
 /* shift: log2 of an element's bytes. singly: elements are loaded one by one (lower/mma.c). */
 static F2Map tile_map(const int64_t *dims, int inner_dim, int shift, bool singly) {
@@ -38,8 +35,17 @@ static void find_across(Op *op, void *arg) {
   }
 }
 
+LowerRing *lower_ring_of(Lower *l, const Value *ring) {
+  Ring **r = &l->rings[ring->id];
+  if (!*r) {
+    *r = NEW(l->cx->arena, Ring);
+    **r = (Ring){0};
+  }
+  return *r;
+}
+
 static void make_ring(Lower *l, const Op *op) {
-  Ring *r = NEW(l->cx->arena, Ring);
+  Ring *r = lower_ring_of(l, op->out[0]);
   LaneKind kind = lane_kind_of(&(Type){.dtype = op->out[0]->type->dtype});
   int shift = lower_kind_shift(kind);
   Across across = {op->out[0], false};
@@ -49,10 +55,9 @@ static void make_ring(Lower *l, const Op *op) {
   r->bytes = 1 << (map.out_bits + r->place.shift);
   r->place.buffer = lane_buffer(&l->b, "ring", r->bytes * (int)op->attr[0], 1024);
   l->out->buffers.at[r->place.buffer].ring = (int)op->attr[0];
-  l->rings[op->out[0]->id] = r;
 }
 
-static LaneValue *slot_begin(Lower *l, const Ring *r, const Value *slot) {
+LaneValue *lower_slot_begin(Lower *l, const Ring *r, const Value *slot) {
   return lane_2(&l->b, LANE_MUL, LK_S32, lower_get(l, slot)[0], lane_i32(&l->b, r->bytes));
 }
 
@@ -66,7 +71,7 @@ static void copy_tile(Lower *l, Op *op) {
   LaneValue *holder = lower_first_holder(l, ptr->layout);
   LaneOp *branch = holder ? lane_if(&l->b, holder, false, 0, NULL) : NULL;
   lower_place_copy(l, &r->place, lower_get(l, ptr), mask ? lower_get(l, mask) : NULL, ptr->layout, vector,
-                   slot_begin(l, r, op->in[2]));
+                   lower_slot_begin(l, r, op->in[2]));
   if (!branch) return;
   lane_yield(&l->b, 0, NULL);
   lane_enter(&l->b, branch, 1);
@@ -84,14 +89,57 @@ static void wait_for_dots(Lower *l, const Op *op) {
   l->in_flight.n = 0;
 }
 
+static void find_copy(Op *op, void *arg) { *(bool *)arg |= op->code == OP_RING_COPY; }
+
+/* Whether threads copy tiles themselves. */
+static bool has_copies(const Lower *l) {
+  bool found = !l->out->maps;
+  if (!found) tile_walk(l->f->body, find_copy, &found);
+  return found;
+}
+
+typedef struct Loaded {
+  const Lower *l;
+  const Value *ring; /* NULL: of any that tensor maps bring tiles to */
+  bool any;
+} Loaded;
+
+static bool is_tensor(const Lower *l, const Value *ring) {
+  const Ring *r = l->rings[ring->id];
+  return r && r->tensor;
+}
+
+/* By products of warps, and not of warpgroups, which are the asynchronous unit's. */
+static void find_loads(Op *op, void *arg) {
+  Loaded *s = arg;
+  for (int k = 0; k < 2 && op->code == OP_DOT; k++) {
+    const Op *read = lower_ring_read(op->in[k]);
+    if (!read || (s->ring ? read->in[0] != s->ring : !is_tensor(s->l, read->in[0]))) continue;
+    const Type *t = op->out[0]->type;
+    s->any |= !s->l->wgmma || !layout_is_wgmma(t, op->out[0]->layout) || t->shape[t->rank - 1] < 16;
+  }
+}
+
+bool lower_ring_is_loaded(const Lower *l, const Value *ring) {
+  Loaded s = {l, ring, false};
+  tile_walk(l->f->body, find_loads, &s);
+  return s.any;
+}
+
+/* Whether threads must fence before copies by tensor maps write over what they have read. */
+static bool is_loaded(const Lower *l) { return l->out->maps && lower_ring_is_loaded(l, NULL); }
+
 void lower_ring(Lower *l, Op *op) {
   LaneBuilder *b = &l->b;
   switch (op->code) {
     case OP_RING: make_ring(l, op); break;
     case OP_RING_COPY: copy_tile(l, op); break;
-    case OP_RING_COMMIT: lane_simple(b, LANE_CP_COMMIT, 0, -1); break;
+    case OP_RING_COMMIT:
+      if (has_copies(l)) lane_simple(b, LANE_CP_COMMIT, 0, -1);
+      break;
     case OP_RING_WAIT:
-      lane_simple(b, LANE_CP_WAIT, op->attr[0], -1);
+      if (has_copies(l)) lane_simple(b, LANE_CP_WAIT, op->attr[0], -1);
+      if (is_loaded(l)) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
       lane_barrier(b, false);
       lower_order_barrier(l);
       break;
@@ -143,6 +191,6 @@ bool lower_ring_operand(Lower *l, const Dot *d, DotOperand *o, int k) {
   o->place = r->place;
   o->place.map = map_of(r, v, &inner);
   o->along = inner == (o->is_a ? 1 : 0);
-  o->begin = slot_begin(l, r, read->in[1]);
+  o->begin = lower_slot_begin(l, r, read->in[1]);
   return true;
 }

@@ -92,7 +92,7 @@ void sim_fence_warp(SimRun *r) { r->apart->warps[r->apart->now].fence = ++r->tim
 
 bool sim_knows(const SimRun *r, int warp, int w, uint32_t time, bool fenced) {
   const SimApart *a = r->apart;
-  if (time < r->block_start) return true;
+  if (time < r->block_start || (!fenced && time < r->block_sync)) return true; /* whoever runs has been there */
   if (warp == w) return !fenced || time < a->warps[w].fence;
   return time < (fenced ? a->known[warp]->fenced : a->known[warp]->known)[w];
 }

@@ -129,7 +129,7 @@ static bool race(const SimAccess *a, int i, int other, const char *did) {
 
 /* Whether an access at that time, by a thread of that warp, is not yet ordered before this thread. */
 static bool is_recent(const SimAccess *a, uint32_t time, int warp) {
-  if (time < a->r->block_start) return false;
+  if (time < a->r->block_start || (a->r->apart && time < a->r->block_sync)) return false;
   if (a->r->apart && warp != a->thread / 32) return !sim_knows(a->r, a->thread / 32, warp, time, false);
   return time >= (warp == a->thread / 32 ? a->r->warp_sync[warp] : a->r->block_sync);
 }

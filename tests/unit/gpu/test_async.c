@@ -512,6 +512,11 @@ static bool orders(const LaneOp *op) {
     case LANE_FENCE_PROXY:
     case LANE_CP_WAIT:
     case LANE_CP_COMMIT:
+    case LANE_FENCE_MBAR:
+    case LANE_MBAR_INIT:
+    case LANE_MBAR_EXPECT:
+    case LANE_MBAR_ARRIVE:
+    case LANE_MBAR_WAIT:
     case LANE_BARRIER: return true;
     default: return false;
   }
@@ -585,11 +590,21 @@ typedef struct Lengths {
 static bool is_seen(DotCase *c, const Lengths *l) {
   LaneSimFault fault;
   bool seen = !verifies(c->lane);
-  for (int steps = l->steps; !seen && steps > l->steps - 4; steps--) {
+  for (int steps = l->steps; !seen && steps >= 0; steps--) {
+    if (steps < l->steps - 3 && steps > 2) continue; /* of short ones, slots are filled for nothing */
     c->args[l->number].bits = (uint64_t)(steps * l->each);
     for (uint64_t seed = 0; !seen && seed < SEEDS; seed++) seen = !dot_simulate(c, seed, &fault);
   }
   return seen;
+}
+
+/* Only slots of tiles that do not exist are stored to by threads; most loops do not read such, and wait for them (in a
+ * `while`) only lest later phases be taken for theirs. */
+static bool is_of_no_tile(const LaneOp *op) {
+  bool stores = false;
+  if (op->code == LANE_MBAR_WAIT) return op->block->parent && op->block->parent->code == LANE_WHILE;
+  for (const LaneOp *o = op->prev; o; o = o->prev) stores |= o->code == LANE_ST;
+  return stores && op->block->parent && op->block->parent->code == LANE_IF;
 }
 
 /* Takes out each in turn, and lets each wait leave one group more in flight. In loops every such change must be seen.
@@ -611,13 +626,15 @@ static void needs_all(DotCase *c, const Lengths *l, int least, int spare) {
         break;
       }
       char what[80];
-      bool inside = in_inner_loop(op), spared = !inside && (op->code == LANE_BARRIER || op->code == LANE_CP_WAIT);
+      bool inside = in_inner_loop(op), no_tile = is_of_no_tile(op),
+           spared = no_tile || (!inside && (op->code == LANE_BARRIER || op->code == LANE_CP_WAIT ||
+                                            (op->code == LANE_FENCE_PROXY && op->next->code == LANE_BARRIER)));
       snprintf(what, sizeof what, "number %d, %s%s {%lld}%s", n, weaker ? "a weaker " : "", lane_info[op->code].name,
                (long long)op->imm, inside ? " in the loop" : "");
       bool done = weaker ? weaken(op) : take_out(c->lane, op);
       if (done && !is_seen(c, l)) {
         if (!spared) fail_msg("nobody misses %s", what);
-        unseen++;
+        unseen += !no_tile;
       }
       context_destroy(c->cx);
     }

@@ -7,6 +7,7 @@
 
 #include "front/front.h"
 #include "gpu/gpu.h"
+#include "gpu/launch_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,6 +38,7 @@ typedef struct DotCase {
   int32_t grid[3];
   bool no_wgmma, persist;
   int64_t blocks; /* of a persistent kernel */
+  int without;    /* bits of gpu_without() */
   DotArg args[DOT_ARGS];
   int arg_count;
   Context *cx;
@@ -121,8 +123,12 @@ static inline void dot_compile(DotCase *c) {
     }
     c->compiled = front_compile(m, k, specs, &(CompileOptions){.num_warps = c->warps, .num_stages = c->stages});
     tile_optimize(c->compiled->func, NULL, NULL, true);
-    GpuOptions o = {
-        .target = gpu_target_find(c->target), .verify = true, .no_wgmma = c->no_wgmma, .persist = c->persist};
+    GpuOptions o = {.target = gpu_target_find(c->target),
+                    .verify = true,
+                    .no_wgmma = c->no_wgmma,
+                    .persist = c->persist,
+                    .tensor_maps = true,
+                    .without = c->without};
     lane = gpu_compile(c->compiled->func, &o);
     context_end_try(cx);
   }
@@ -145,14 +151,34 @@ static inline bool dot_in_bounds(void *arg, uint64_t address, int bytes, bool wr
 }
 
 /* False: the simulator found a fault. */
+typedef struct DotMap {
+  _Alignas(GPU_MAP_ALIGN) char bytes[GPU_MAP_BYTES];
+} DotMap;
+
+/* Where the arguments allow no tensor maps, the kernel is compiled anew, without. */
 static inline bool dot_simulate(DotCase *c, uint64_t seed, LaneSimFault *fault) {
-  uint64_t slots[DOT_ARGS + 3] = {0};
+  uint64_t slots[DOT_ARGS + 3 + GPU_PLAN_MAPS] = {0};
   for (int i = 0; i < c->compiled->slot_count; i++) {
     const DotArg *a = &c->args[c->compiled->slots[i].param];
     slots[i] = a->data ? (uint64_t)(uintptr_t)a->data : a->bits;
   }
   *fault = (LaneSimFault){{0}};
   gpu_put_grid(c->lane, c->grid, slots);
+  DotMap maps[GPU_PLAN_MAPS] = {{{0}}};
+  if (c->lane->plan) { /* each in 128 bytes, as a launch passes it */
+    GpuTensorMap made[GPU_PLAN_MAPS];
+    const char *wrong;
+    if (!gpu_plan_maps(c->lane->plan, slots, made)) {
+      context_destroy(c->cx);
+      c->without |= gpu_without("tensor_maps", &wrong);
+      dot_compile(c);
+      return dot_simulate(c, seed, fault);
+    }
+    for (int i = 0; i < c->lane->maps; i++) {
+      memcpy(maps[i].bytes, &made[i], sizeof made[i]);
+      slots[c->lane->param_count - c->lane->maps + i] = (uint64_t)(uintptr_t)maps[i].bytes;
+    }
+  }
   LaneSimOptions o = {.grid = c->grid,
                       .end = c->blocks ? c->blocks : (int64_t)c->grid[0] * c->grid[1] * c->grid[2],
                       .blocks = c->blocks,
@@ -187,7 +213,7 @@ static inline void dot_run(DotCase *c, const char *what) {
 /* ---- what a kernel is made of ------------------------------------------------------------------------------------ */
 
 typedef struct DotCount {
-  int wgmma, from_registers, mma, copies[17], waits,
+  int wgmma, from_registers, mma, copies[17], tensors, waits,
       products_at_once; /* copies: by bytes; at_once: most pending groups */
 } DotCount;
 
@@ -197,6 +223,7 @@ static inline void dot_count_op(LaneOp *op, void *arg) {
     case LANE_WGMMA: n->wgmma++, n->from_registers += lane_wgmma_inputs(op) == 5; break;
     case LANE_MMA: n->mma++; break;
     case LANE_CP_ASYNC: n->copies[op->bits / 8]++, n->copies[0]++; break;
+    case LANE_TENSOR_LOAD: n->tensors++, n->copies[16]++, n->copies[0]++; break;
     case LANE_WGMMA_WAIT:
       n->waits++;
       if (op->imm > n->products_at_once) n->products_at_once = (int)op->imm;
