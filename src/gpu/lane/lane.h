@@ -190,12 +190,12 @@ typedef struct LaneSite {
 typedef struct LaneFunc {
   Context *cx;
   const char *name;
-  int param_count;          /* the last ones may be hidden, see gpu.h */
-  LaneValue **params;       /* the body's arguments */
-  const Type **param_types; /* NULL for hidden ones */
-  int64_t *param_divisible; /* as Func.arg_divisible; hidden ones 1 */
-  int hidden_params;        /* how many at the end are hidden */
-  int maps;                 /* how many of these, the last ones, are tensor maps: the value is a map's address */
+  int param_count;            /* the last ones may be hidden, see gpu.h */
+  LaneValue **params;         /* the body's arguments */
+  const Type **param_types;   /* NULL for hidden ones */
+  int64_t *param_divisible;   /* as Func.arg_divisible; hidden ones 1 */
+  int hidden_params;          /* how many at the end are hidden */
+  int maps;                   /* how many of these, the last ones, are tensor maps: the value is a map's address */
   struct GpuLaunchPlan *plan; /* what a launch computes for them (gpu/launch_plan.h); NULL: there are none */
   bool uses_diag, uses_list;
   bool persistent; /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
