@@ -37,7 +37,7 @@ LIB_OBJ  = $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  = $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard src/cli/*.c)))
 # Text files that the library carries inside: each becomes $(BUILD)/gen/NAME.inc, a C string literal.
 SUPPORT  = $(patsubst src/cpu/support/%,$(BUILD)/gen/%.inc,$(wildcard src/cpu/support/*.h))
-EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/torch.py.inc $(BUILD)/gen/mathfn.h.inc $(BUILD)/gen/roofline.py.inc $(BUILD)/gen/triton_helper.py.inc $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc $(SUPPORT)
+EMBED    = $(BUILD)/gen/prelude.py.inc $(BUILD)/gen/torch.py.inc $(BUILD)/gen/nn.py.inc $(BUILD)/gen/mathfn.h.inc $(BUILD)/gen/roofline.py.inc $(BUILD)/gen/triton_helper.py.inc $(BUILD)/gen/page.html.inc $(BUILD)/gen/flame.js.inc $(SUPPORT)
 
 .PHONY: .FORCE all lib unit test gpu-tests demo bench clean help shared examples install uninstall lint format sanitize compile_commands.json
 all: $(BUILD)/nereid $(BUILD)/libnereid.a shared $(BUILD)/lib/libnereid-prof.so
@@ -59,7 +59,7 @@ define embed
 endef
 $(BUILD)/gen/prelude.py.inc: src/front/library/prelude.py
 	$(embed)
-$(BUILD)/gen/torch.py.inc: src/graph/read/torch.py
+$(BUILD)/gen/torch.py.inc $(BUILD)/gen/nn.py.inc: $(BUILD)/gen/%.inc: src/graph/read/%
 	$(embed)
 $(BUILD)/gen/mathfn.h.inc: src/base/mathfn.h
 	$(embed)

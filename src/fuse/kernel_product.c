@@ -81,7 +81,8 @@ FuseKernel *kernel_product(FusePlan *p, const FuseGroup *group) {
   const char *left = operand(&dot, a, index_var(g, m), index_var(g, ka));
   set_axes(w, kb, n);
   const char *right = operand(&dot, b, index_var(g, kb), index_var(g, n));
-  writer_line(w, "%s = tl.dot(%s, %s, %s, input_precision=\"ieee\")", acc, left, right, acc);
+  writer_line(w, "%s = tl.dot(%s, %s, %s, input_precision=\"ieee\"%s)", acc, left, right, acc,
+              f64 ? ", out_dtype=tl.float64" : "");
   writer_leave(w, outside);
   vec_push(w->cx->arena, &w->members, t);
   FuseValue v = {acc, 3, false};

@@ -71,7 +71,7 @@ int graph_dim(Graph *g, int64_t dim, int rank) {
 
 Tensor *graph_input(Graph *g, const char *name, Dtype t, int rank, const Size *const *size) {
   Tensor *x = make(g, GRAPH_INPUT, t, rank, size, 0, NULL);
-  x->name = arena_strdup(g->cx->arena, name);
+  x->name = name ? arena_strdup(g->cx->arena, name) : NULL;
   vec_push(g->cx->arena, &g->inputs, x);
   return x;
 }

@@ -383,7 +383,7 @@ static const struct {
 } methods[] = {{O_LIST, " append extend insert pop index reverse copy count "},
                {O_TUPLE, " index count numel "},
                {O_DICT, " get keys values items update pop "},
-               {O_STR, " join split startswith endswith lower upper strip replace format "}};
+               {O_STR, " join split startswith endswith lower upper strip replace format count "}};
 
 bool has_method(const Object *x, const char *name) {
   char word[64];
@@ -487,6 +487,11 @@ static Object *str_method(Reader *r, Object *x, const char *f, const Args *a) {
       object_append(r, out, object_str(r, arena_strndup(r->cx->arena, s, (size_t)(end - s))));
     object_append(r, out, object_str(r, s));
     return out;
+  }
+  if (!strcmp(f, "count") && what && m) {
+    int64_t found = 0;
+    for (const char *at = s; (at = strstr(at, what)); at += m) found++;
+    return object_int(r, found);
   }
   read_fail(r, a->span, "str.%s is not supported here", f);
 }

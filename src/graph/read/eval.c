@@ -108,20 +108,29 @@ static Object *comprehension(Reader *r, Scope *sc, Node *n) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
+/* super(), of the method around, or super(Class, self). */
+static Object *eval_super(Reader *r, Scope *sc, Node *n) {
+  Object *x = object_new(r, O_SUPER), *cls = NULL;
+  if (n->Call.args.n == 2) {
+    cls = eval(r, sc, n->Call.args.at[0]);
+    x->super.self = eval(r, sc, n->Call.args.at[1]);
+  } else if (!n->Call.args.n) {
+    Scope *s = sc;
+    while (s && !s->of_class) s = s->up;
+    if (s) cls = s->of_class;
+    if (s) x->super.self = map_get(s->names, intern_z(r->cx, "self"));
+  }
+  if (!cls || cls->kind != O_CLASS || !x->super.self) read_fail(r, n->span, "super() outside a method");
+  x->super.cls = cls->cls.base;
+  return x;
+}
+
 static Object *eval_call(Reader *r, Scope *sc, Node *n) {
   Arena *a = r->cx->arena;
   Args args = {.span = n->span};
   VEC(Object *) at = {0}, values = {0};
   VEC(const char *) names = {0};
-  if (n->Call.func->kind == NODE_NAME && !strcmp(n->Call.func->Name.id, "super") && !n->Call.args.n) {
-    Scope *s = sc; /* super(): of the method around */
-    while (s && !s->of_class) s = s->up;
-    if (!s) read_fail(r, n->span, "super() outside a method");
-    Object *x = object_new(r, O_SUPER);
-    x->super.self = map_get(s->names, intern_z(r->cx, "self"));
-    x->super.cls = s->of_class->cls.base;
-    return x;
-  }
+  if (n->Call.func->kind == NODE_NAME && !strcmp(n->Call.func->Name.id, "super")) return eval_super(r, sc, n);
   Object *f = eval(r, sc, n->Call.func);
   for (int i = 0; i < n->Call.args.n; i++) {
     Node *x = n->Call.args.at[i];

@@ -201,6 +201,23 @@ static const struct {
              {"unfold", p_unfold},   {"gather", p_gather},   {"scatter", p_scatter}, {"scatter_add", p_scatter_add},
              {"dot", p_dot}};
 
+/* The modules among a module's fields. */
+static Object *children(Reader *r, Object *x) {
+  Object *out = object_new(r, O_LIST);
+  for (int i = 0; x->kind == O_OBJECT && i < map_count(x->object.fields); i++) {
+    const void *key;
+    void *value;
+    map_entry(x->object.fields, i, &key, &value);
+    Object *v = value;
+    if (v->kind == O_OBJECT) object_append(r, out, v);
+    for (int k = 0; v->kind == O_LIST && k < v->list.n; k++)
+      if (v->list.at[k]->kind == O_OBJECT) object_append(r, out, v->list.at[k]);
+    for (int k = 0; v->kind == O_DICT && k < v->dict.n; k++)
+      if (v->dict.values[k]->kind == O_OBJECT) object_append(r, out, v->dict.values[k]);
+  }
+  return out;
+}
+
 /* Questions about values, and what is no operation. */
 static Object *other(Reader *r, const char *name, const Args *a) {
   if (!strcmp(name, "result_type")) return object_dtype(r, op_result_type(r, a->span, a->n, a->at));
@@ -223,11 +240,12 @@ static Object *other(Reader *r, const char *name, const Args *a) {
     vec_push(r->cx->arena, &r->g->writes, (GraphWrite){input, value});
     return object_tensor(r, value);
   }
-  if (!strcmp(name, "parameter")) { /* of a module: an input of the graph, filled by the caller */
+  if (!strcmp(name, "parameter")) { /* of a module: an input of the graph; named when the module is complete */
     const Size *s[GRAPH_MAX_RANK];
-    int rank = sizes(r, a, 1, s);
-    return object_tensor(r, graph_input(r->g, object_text(r, argument(r, a, 0)), dtype(r, a, 2), rank, s));
+    int rank = sizes(r, a, 0, s);
+    return object_tensor(r, graph_input(r->g, NULL, dtype(r, a, 1), rank, s));
   }
+  if (!strcmp(name, "children")) return children(r, argument(r, a, 0));
   if (!strcmp(name, "fail")) read_fail(r, a->span, "%s", object_text(r, argument(r, a, 0)));
   read_fail(r, a->span, "prim.%s is not known", name);
 }

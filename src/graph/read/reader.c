@@ -3,8 +3,11 @@
 
 #include "graph/read/object.h"
 
-static const char library_text[] =
+static const char torch_text[] =
 #include "torch.py.inc"
+    ;
+static const char nn_text[] =
+#include "nn.py.inc"
     ;
 
 /* ---- annotations: "f32[2, s0*4][s0*4, 1]cpu" --------------------------------------------------------------------- */
@@ -145,7 +148,8 @@ static Object *find(Reader *r, Source *file, const char *name) {
     Object *x = v;
     if (x->kind != O_FUNCTION && x->kind != O_CLASS) continue;
     vec_push(r->cx->arena, &names, (const char *)key);
-    if (!strcmp(key, name ? name : "forward")) f = x;
+    bool wanted = !strcmp(key, name ? name : "forward") || (!name && !strcmp(key, "Model"));
+    if (wanted) f = x;
     only = x;
   }
   if (!name && !f && names.n == 1) f = only;
@@ -171,25 +175,64 @@ static Reader *reader_create(Context *cx, Graph *g) {
   *r->library = (Scope){map_create(cx->arena, false), NULL, true, NULL};
   r->file = NEW(cx->arena, Scope);
   *r->file = (Scope){map_create(cx->arena, false), NULL, false, NULL};
-  exec_file(r, r->library, parse_module(cx, source_from_text(cx, "torch.py", library_text, sizeof library_text - 1)));
+  exec_file(r, r->library, parse_module(cx, source_from_text(cx, "torch.py", torch_text, sizeof torch_text - 1)));
+  exec_file(r, r->library, parse_module(cx, source_from_text(cx, "nn.py", nn_text, sizeof nn_text - 1)));
   return r;
 }
 
-Graph *graph_read(Context *cx, Source *file, const char *function, int n, const ReadInput *inputs) {
-  Graph *g = graph_create(cx, function ? function : "forward");
-  Reader *r = reader_create(cx, g);
-  r->said_count = n;
-  r->said = inputs;
-  exec_file(r, r->file, parse_module(cx, file));
-  Object *f = find(r, file, function);
-  if (f->kind != O_FUNCTION) read_fail(r, (Span){.source = file}, "%s is a class", function);
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
+
+/* Parameters and buffers are called by their path from the module. */
+static void name_parameters(Reader *r, Object *x, const char *path) {
+  stack_guard();
+  Arena *a = r->cx->arena;
+  if (x->kind == O_TENSOR && x->tensor->op == GRAPH_INPUT && *path) x->tensor->name = path;
+  if (x->kind == O_LIST || x->kind == O_TUPLE)
+    for (int i = 0; i < x->list.n; i++)
+      name_parameters(r, x->list.at[i], arena_printf(a, "%s%s%d", path, *path ? "." : "", i));
+  if (x->kind == O_DICT)
+    for (int i = 0; i < x->dict.n; i++)
+      name_parameters(r, x->dict.values[i], arena_printf(a, "%s%s%s", path, *path ? "." : "", object_text(r, x->dict.keys[i])));
+  if (x->kind != O_OBJECT) return;
+  for (int i = 0; i < map_count(x->object.fields); i++) {
+    const void *key;
+    void *v;
+    map_entry(x->object.fields, i, &key, &v);
+    bool hidden = !strcmp(key, "_items") || !strcmp(key, "_dict");
+    name_parameters(r, v, hidden ? path : arena_printf(a, "%s%s%s", path, *path ? "." : "", (const char *)key));
+  }
+}
+
+/* Of a class that is a module: an instance made with what get_init_inputs() gives, or what the caller says. */
+static Object *make_module(Reader *r, Object *cls, Node *place) {
+  Object *init = map_get(r->file->names, intern_z(r->cx, "get_init_inputs"));
+  Object *args = init ? want_items(r, place->span, call_values(r, place->span, init, 0, NULL)) : object_new(r, O_LIST);
+  Object *module = call_values(r, place->span, cls, args->list.n, args->list.at);
+  name_parameters(r, module, "");
+  return module;
+}
+
+/* What get_inputs() gives for a parameter of forward: an input of that type and shape, or the value itself. */
+static Object *from_example(Reader *r, const char *name, Object *x) {
+  if (x->kind != O_TENSOR) return x;
+  Tensor *t = x->tensor;
+  return object_tensor(r, graph_input(r->g, name, t->dtype, t->rank, t->size));
+}
+
+static Object *run_function(Reader *r, Object *f, Object *self, int n, const ReadInput *inputs) {
+  Context *cx = r->cx;
   Node *def = f->function.def, *args = def->FunctionDef.args;
+  Object *examples = map_get(r->file->names, intern_z(cx, "get_inputs"));
+  if (examples && self) examples = want_items(r, def->span, call_values(r, def->span, examples, 0, NULL));
+  else examples = NULL;
   VEC(Object *) values = {0};
-  for (int i = 0; i < args->arguments.args.n; i++) {
+  if (self) vec_push(cx->arena, &values, self);
+  for (int i = self != NULL; i < args->arguments.args.n; i++) {
     Node *p = args->arguments.args.at[i];
-    g->place = p->span;
+    int place = i - (self != NULL), optional = i - (args->arguments.args.n - args->arguments.defaults.n);
+    r->g->place = p->span;
     Object *v = parameter(r, p, n, inputs);
-    int optional = i - (args->arguments.args.n - args->arguments.defaults.n);
+    if (!v && examples && place < examples->list.n) v = from_example(r, p->arg.arg, examples->list.at[place]);
     if (!v && optional >= 0) break;
     if (!v)
       diag_fail_hint(cx, p->span, arena_printf(cx->arena, "such as %s=randn:f32[64,1000]", p->arg.arg),
@@ -197,7 +240,29 @@ Graph *graph_read(Context *cx, Source *file, const char *function, int n, const 
     vec_push(cx->arena, &values, v);
   }
   Args call_args = {.span = def->span, .n = values.n, .at = values.at};
-  outputs(r, call(r, f, &call_args));
+  if (!self) return call(r, f, &call_args);
+  call_args.n--;
+  call_args.at++;
+  return call(r, self, &call_args);
+}
+
+Graph *graph_read(Context *cx, Source *file, const char *function, int n, const ReadInput *inputs) {
+  Graph *g = graph_create(cx, function ? function : "forward");
+  Reader *r = reader_create(cx, g);
+  r->said_count = n;
+  r->said = inputs;
+  Node *tree = parse_module(cx, file);
+  exec_file(r, r->file, tree);
+  g->place = (Span){0};
+  Object *f = find(r, file, function), *self = NULL;
+  if (f->kind == O_CLASS) {
+    Object *forward = class_find(f, "forward");
+    if (!forward || forward->kind != O_FUNCTION)
+      diag_fail(cx, (Span){.source = file}, "the class %s has no forward", f->cls.name);
+    self = make_module(r, f, forward->function.def);
+    f = forward;
+  }
+  outputs(r, run_function(r, f, self, n, inputs));
   g->place = (Span){0};
   graph_verify(g, "reading");
   return g;
