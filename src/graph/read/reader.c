@@ -192,7 +192,8 @@ static void name_parameters(Reader *r, Object *x, const char *path) {
       name_parameters(r, x->list.at[i], arena_printf(a, "%s%s%d", path, *path ? "." : "", i));
   if (x->kind == O_DICT)
     for (int i = 0; i < x->dict.n; i++)
-      name_parameters(r, x->dict.values[i], arena_printf(a, "%s%s%s", path, *path ? "." : "", object_text(r, x->dict.keys[i])));
+      name_parameters(r, x->dict.values[i],
+                      arena_printf(a, "%s%s%s", path, *path ? "." : "", object_text(r, x->dict.keys[i])));
   if (x->kind != O_OBJECT) return;
   for (int i = 0; i < map_count(x->object.fields); i++) {
     const void *key;
