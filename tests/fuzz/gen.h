@@ -239,6 +239,8 @@ void load_operand(Gen *g, const Turns *t, const DotOperand *o, bool lines_first)
 /* gen_products.c */
 const char *random_precision(Gen *g, nereid_dtype t); /* an argument of tl.dot for operands of type t */
 bool make_product_loop(Gen *g);
+/* gen_scaled.c */
+bool make_scaled_product(Gen *g);
 /* gen_in_place.c */
 bool make_in_place(Gen *g);
 /* gen_control.c */

@@ -204,5 +204,6 @@ static bool make_attention(Gen *g) {
 
 bool make_product_loop(Gen *g) {
   if (g->in_helper || g->k->param_count > MAX_PARAMS - 14) return false;
+  if (chance(g, 10)) return make_scaled_product(g);
   return chance(g, 30) ? make_attention(g) : make_products(g);
 }
