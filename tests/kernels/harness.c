@@ -48,6 +48,11 @@ void test_devices_close(void) {
   for (int i = 0; test_devices[i]; i++) nereid_device_close(opened[i]), opened[i] = NULL;
 }
 
+void on_every_device(void (*test)(const char *device)) {
+  assert_non_null(test_devices[0]); /* to test on no device is to test nothing */
+  for (int i = 0; test_devices[i]; i++) test(test_devices[i]);
+}
+
 double unit_roundoff(nereid_dtype t) {
   switch (t) {
     case NEREID_F64: return 0x1p-53;
@@ -224,7 +229,7 @@ static bool run_here(const char *device, const char *file, const char *kernel, C
   const char *dir = getenv("NEREID_KERNELS_DIR"); /* where the program runs on another machine than built it */
   snprintf(path, sizeof path, "%s/%s", dir ? dir : KERNELS_DIR, file);
   c->options.check_races = !c->may_race;
-  int64_t grid[3] = {gx, gy, 1};
+  int64_t grid[3] = {gx, gy, c->grid_z ? c->grid_z : 1};
   Job j = {test_device(device), path, kernel, c, grid, NULL};
   long count;
   *error = NULL;

@@ -28,10 +28,12 @@ typedef struct Tensor {
   void *data;     /* the same in dtype */
 } Tensor;
 
+static inline int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 double unit_roundoff(nereid_dtype t);
 extern const char *test_devices[];            /* ends with NULL */
 nereid_device *test_device(const char *name); /* opened once; one that is not among test_devices is added */
 void test_devices_close(void);
+void on_every_device(void (*test)(const char *device));
 
 /* normal; rounded to t first, so that values are exact */
 Tensor tensor_random(nereid_dtype t, int64_t count, uint64_t seed);
@@ -47,7 +49,8 @@ typedef struct Call {
   Tensor *tensors[MAX_ARGS];
   int n;
   nereid_options options;
-  bool may_race; /* interp does not look for races */
+  int64_t grid_z; /* 0: 1 */
+  bool may_race;  /* interp does not look for races */
 } Call;
 void arg_tensor(Call *c, Tensor *t);
 void arg_int(Call *c, int64_t v);

@@ -2,8 +2,6 @@
  * it packed, and with several, against the interpreter. Small whole numbers: every order of adding gives the same. */
 #include "harness.h"
 
-static int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 static Tensor whole_numbers(nereid_dtype t, int64_t count, uint64_t seed) {
   Tensor x = tensor_random(t, count, seed);
   for (int64_t i = 0; i < count; i++) tensor_set(&x, i, (double)((i * 2654435761u + seed * 97) >> 7 & 7) - 3);

@@ -17,12 +17,6 @@ static Work work(int64_t n) {
   return w;
 }
 static void done(Work *w) { free(w->want), free(w->bound); }
-static int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-static void on_every_device(void (*test)(const char *device)) {
-  assert_non_null(test_devices[0]); /* to test on no device is to test nothing */
-  for (int i = 0; test_devices[i]; i++) test(test_devices[i]);
-}
 
 /* exp is one instruction of a GPU's, which gives 0 for results below the least normal number, as Triton's does. */
 static double least_exp(const char *device) { return strstr(device, "sim") || strstr(device, "cuda") ? 0x1p-126 : 0; }

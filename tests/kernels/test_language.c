@@ -3,10 +3,6 @@
 
 static const char FILE_NAME[] = "../tests/kernels/language.py";
 
-static void on_every_device(void (*test)(const char *device)) {
-  for (int i = 0; test_devices[i]; i++) test(test_devices[i]);
-}
-
 static int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return x < y ? -1 : x > y;

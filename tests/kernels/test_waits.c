@@ -5,10 +5,6 @@
 static const char FILE_NAME[] = "../tests/kernels/waits.py";
 enum { BLOCK = 64, N = 37 * BLOCK - 5, PROGRAMS = 37 };
 
-static void on_every_device(void (*test)(const char *device)) {
-  for (int i = 0; test_devices[i]; i++) test(test_devices[i]);
-}
-
 static double total(const Tensor *x, double *magnitude) {
   double sum = 0;
   *magnitude = 0;
