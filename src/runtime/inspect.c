@@ -60,14 +60,11 @@ static void put_summary(Inspection *in, const LaneFunc *f, const GpuCubin *cubin
   Buf *b = &in->print; /* freed with the inspection, also when this fails */
   size_t before = b->n;
   gpu_summary(b, f, in->target, cubin);
-  if (b->failed) {
-    in->text.failed = true;
-    return;
-  }
-  if (mark) put_comment(&in->text, b->at + before, mark);
+  if (b->failed) in->text.failed = true;
+  else if (mark) put_comment(&in->text, b->at + before, mark);
   else buf_puts(&in->text, b->at + before);
-  b->n = before;
-  b->at[before] = 0;
+  b->n = before; /* what is left there is printed */
+  if (b->at) b->at[before] = 0;
 }
 
 static void inspect_lane(Inspection *in, Context *cx, const LaneFunc *f, GpuCubin *cubin,
