@@ -196,6 +196,7 @@ static bool deadlock(SimRun *r) {
     else snprintf(who, sizeof who, "warp %d waits", i);
     if (n < sizeof text) n += (size_t)snprintf(text + n, sizeof text - n, "%s %s %s", n ? ";" : "", who, what[0]);
   }
+  if (!first) return sim_fault(r, NULL, -1, "no warp is left to go on");
   return sim_fault(r, first->at, (int)(first - a->warps) * 32, "no warp can go on:%s", text);
 }
 
