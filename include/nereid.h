@@ -316,6 +316,9 @@ typedef struct nereid_options {
   /* sim, cuda: blocks run one program after the other, as many blocks as the GPU runs at once, wherever that is right;
    * else where the compiler finds that it pays. `without` may forbid it. */
   bool persist;
+  /* sim, cuda: warps of their own copy tiles for those that multiply, wherever that can be; else for loops that ask for
+   * it (tl.range(warp_specialize=True)), and where the compiler finds that it pays. Such kernels are persistent, too. */
+  bool specialize;
   /* a kernel of CUDA C: threads of a block along x, y, z; zeros count as 1, but x must be given */
   int block[3];
   int shared_bytes; /* a kernel of CUDA C: its dynamic shared memory */
@@ -334,7 +337,7 @@ typedef struct nereid_options {
   /* What a run of the C compiler or of ptxas may take before it is killed; 0: NEREID_COMPILER_SECONDS, else 600. */
   double compiler_seconds;
   /* sim, cuda, for who wants to see what each is worth: names of what the compiler leaves out, with commas between:
-   * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, persist (passes), wgmma, tensor_cores.
+   * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, persist, specialize (passes), wgmma, tensor_cores.
    * NULL: nothing
    */
   const char *without;

@@ -412,6 +412,10 @@ static int common_option(Launch *l, int argc, char **argv) {
     l->options.persist = true;
     return 1;
   }
+  if (!strcmp(argv[0], "--specialize")) {
+    l->options.specialize = true;
+    return 1;
+  }
   if (!strcmp(argv[0], "--without")) {
     if (argc < 2) return usage_error(l->verb, "--without needs names, as in dots_ahead,wgmma"), -1;
     l->options.without = argv[1];

@@ -79,6 +79,7 @@ static const struct Option {
     {"--shapes", false, "prof"},
     {"--shared", true, "run bench roofline prof"},
     {"--sort", true, "prof"},
+    {"--specialize", false, "run inspect bench roofline prof tune"},
     {"--stage", true, "inspect"},
     {"--stages", true, "run inspect bench roofline prof tune"},
     {"--step", false, "run"},

@@ -209,17 +209,6 @@ static bool holds_loop(const Block *b) {
   return false;
 }
 
-static int uses_of(const Block *b, const Value *v) {
-  stack_guard();
-  int n = 0;
-  for (const Op *op = b->first; op; op = op->next) {
-    for (int i = 0; i < op->in_count; i++) n += op->in[i] == v;
-    for (int i = 0; i < 2; i++)
-      if (op->body[i]) n += uses_of(op->body[i], v);
-  }
-  return n;
-}
-
 static bool is_in_ring(const AsyncLoads *p, const Value *v) {
   while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
   for (int i = 0; i < p->ring_count; i++)
@@ -248,7 +237,7 @@ static bool can_be_async(const AsyncLoads *p, const Op *op) {
   for (int k = 0; k < 2; k++) /* what is not of 16 bits warpgroups take along k alone */
     if (!is_in_ring(p, op->in[k]) || (type_elem_bytes(op->in[k]->type) != 2 && !lies_along(p, op->in[k], k)))
       return false;
-  return p->body->last->in[acc->index - 1] == out && uses_of(p->body, acc) == 1 && uses_of(p->body, out) == 1;
+  return p->body->last->in[acc->index - 1] == out && loop_uses(p->body, acc) == 1 && loop_uses(p->body, out) == 1;
 }
 
 /* ---- how many slots ---------------------------------------------------------------------------------------------- */

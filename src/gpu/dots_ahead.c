@@ -16,7 +16,7 @@
  * Done for wgmma that adds to zeros, in loops whose tiles come through rings (gpu/async_loads.c) at least two
  * iterations ahead, that have another dot for the result to wait for, and where a thread has registers for it.
  */
-#include "gpu/loop.h"
+#include "gpu/ahead.h"
 
 typedef struct Ahead {
   Func *f;
@@ -33,8 +33,8 @@ static Op *read_of(const Value *v) {
   return v->def && v->def->code == OP_RING_READ ? v->def : NULL;
 }
 
-static int64_t registers_of(const Ahead *p, const Op *dot) {
-  return type_numel(dot->out[0]->type) / (32 * p->f->num_warps);
+static int64_t registers_of(const Func *f, const Op *dot) {
+  return type_numel(dot->out[0]->type) / (32 * f->num_warps);
 }
 
 typedef struct Uses {
@@ -50,44 +50,45 @@ static void count_use(Op *op, void *arg) {
 }
 
 /* The only operation that takes v; NULL when there are others, or it is of another block. */
-static Op *only_use(const Ahead *p, const Value *v) {
+static Op *only_use(Block *body, const Value *v) {
   Uses u = {v, NULL, 0};
-  tile_walk(p->body, count_use, &u);
-  return u.count == 1 && u.last->block == p->body ? u.last : NULL;
+  tile_walk(body, count_use, &u);
+  return u.count == 1 && u.last->block == body ? u.last : NULL;
 }
 
-/* What is done to the dot's result by numbers from outside alone; NULL: nothing. */
-static Op *first_step(const Ahead *p, const Op *dot) {
-  Op *use = only_use(p, dot->out[0]);
+Op *ahead_first_step(Block *body, const Op *dot) {
+  Op *use = only_use(body, dot->out[0]);
   if (!use || !op_is_elementwise(use) || use->out_count != 1 || use->out[0]->type != dot->out[0]->type) return NULL;
   for (int i = 0; i < use->in_count; i++)
-    if (use->in[i] != dot->out[0] && in_body(p, use->in[i])) return NULL;
+    if (use->in[i] != dot->out[0] && value_block(use->in[i]) == body) return NULL;
   return use;
 }
 
-static bool is_wanted(const Ahead *p, const Op *dot) {
-  if (dot->code != OP_DOT || dot->attr[1] || !layout_takes_wgmma(dot, p->f->num_warps) || !loop_is_zero(dot->in[2]))
+bool ahead_is_wanted(const Func *f, const GpuOptions *o, const Block *body, const Op *dot, AheadTile is_tile, void *arg) {
+  if (dot->code != OP_DOT || dot->attr[1] || !layout_takes_wgmma(dot, f->num_warps) || !loop_is_zero(dot->in[2]))
     return false;
   if (dot->out[0]->type->dtype != DT_F32) return false;
   bool ring = false;
   for (int k = 0; k < 2; k++) {
-    if (!in_body(p, dot->in[k])) continue;
-    if (!read_of(dot->in[k])) return false;
+    if (value_block(dot->in[k]) != body) continue;
+    if (!is_tile(dot->in[k], arg)) return false;
     ring = true;
   }
-  const Op *end = p->body->last;
+  const Op *end = body->last;
   for (int i = 0; i < end->in_count; i++)
     if (end->in[i] == dot->out[0]) return false;
-  const GpuBudgets *budgets = p->o->target->budgets;
-  int64_t registers = budgets->beside_sums + registers_of(p, dot);
+  const GpuBudgets *budgets = o->target->budgets;
+  int64_t registers = budgets->beside_sums + registers_of(f, dot);
   bool another = false;
-  for (const Op *op = p->body->first; op; op = op->next) {
+  for (const Op *op = body->first; op; op = op->next) {
     if (op->code != OP_DOT) continue;
-    registers += registers_of(p, op);
+    registers += registers_of(f, op);
     another |= op != dot && !op->attr[1];
   }
   return ring && another && registers <= budgets->with_sums_ahead;
 }
+
+static bool is_read(const Value *v, void *arg) { return read_of(v) != NULL; }
 
 /* ---- the change -------------------------------------------------------------------------------------------------- */
 
@@ -103,16 +104,16 @@ static Value *from_slot(Builder *b, Value *v, Value *slot) {
   return twin->out[0];
 }
 
-static Value *dot_in(const Ahead *p, Builder *b, const Op *dot, Value *slot, bool async) {
+Value *ahead_dot(Builder *b, const Block *body, const Op *dot, Value *slot, bool async) {
   b->span = dot->span;
-  Value *a = in_body(p, dot->in[0]) ? from_slot(b, dot->in[0], slot) : dot->in[0],
-        *x = in_body(p, dot->in[1]) ? from_slot(b, dot->in[1], slot) : dot->in[1];
+  Value *a = value_block(dot->in[0]) == body ? from_slot(b, dot->in[0], slot) : dot->in[0],
+        *x = value_block(dot->in[1]) == body ? from_slot(b, dot->in[1], slot) : dot->in[1];
   Value *zero = build_float(b, dot->out[0]->type, 0), *out = build_dot(b, a, x, zero, (DotPrecision)dot->attr[0]);
   out->def->attr[1] = async;
   return out;
 }
 
-static Value *step(Builder *b, const Op *use, const Op *dot, Value *result) {
+Value *ahead_step(Builder *b, const Op *use, const Op *dot, Value *result) {
   if (!use) return result;
   Map *map = map_create(b->func->cx->arena, false);
   map_put(map, dot->out[0], result);
@@ -122,21 +123,21 @@ static Value *step(Builder *b, const Op *use, const Op *dot, Value *result) {
 
 static void move_ahead(Ahead *p, Op *dot, Op *last_dot) {
   Func *f = p->f;
-  Op *loop = p->loop, *use = first_step(p, dot);
+  Op *loop = p->loop, *use = ahead_first_step(p->body, dot);
   const Op *read = read_of(in_body(p, dot->in[0]) ? dot->in[0] : dot->in[1]);
   Value *slot = read->in[1];
   const Type *t = slot->type;
   int64_t slots = read->in[0]->def->attr[0];
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = dot->span};
-  Value *first = step(&before, use, dot, dot_in(p, &before, dot, loop->in[3 + slot->index - 1], false));
+  Value *first = ahead_step(&before, use, dot, ahead_dot(&before, p->body, dot, loop->in[3 + slot->index - 1], false));
   Builder top = {.func = f, .block = p->body, .before = p->wait->next, .span = dot->span};
   Value *next = build_binary(&top, OP_ADD, slot, build_int(&top, t, 1));
   Value *wraps = build_cmp(&top, CMP_EQ, next, build_int(&top, t, slots));
   next = build_select(&top, wraps, build_int(&top, t, 0), next);
-  Value *result = dot_in(p, &top, dot, next, true);
+  Value *result = ahead_dot(&top, p->body, dot, next, true);
   Builder after = {.func = f, .block = p->body, .before = last_dot->next, .span = dot->span};
   Op *wait = build_op(&after, OP_DOT_WAIT, 1, &result, 1, &result->type);
-  Value *carried = control_carry(f, loop, first, step(&after, use, dot, wait->out[0]));
+  Value *carried = control_carry(f, loop, first, ahead_step(&after, use, dot, wait->out[0]));
   Op *old = use ? use : dot;
   carried->name = old->out[0]->name;
   value_replace(old->out[0], carried);
@@ -189,7 +190,7 @@ static void visit_loop(Func *f, const GpuOptions *o, Op *loop) {
   }
   if (!p.wait || p.wait->attr[0] < 1) return; /* tiles of the next iteration are not there in time */
   for (Op *op = p.body->first; op && !wanted; op = op->next)
-    if (op != last_dot && is_wanted(&p, op)) wanted = op;
+    if (op != last_dot && ahead_is_wanted(f, o, p.body, op, is_read, NULL)) wanted = op;
   if (!wanted) return;
   wait_earlier(&p);
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = wanted->span};

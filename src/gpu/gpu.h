@@ -57,6 +57,8 @@ typedef struct GpuBudgets {
   int ring_slots, beside_rings;
   /* async_loads, dots_ahead: what a loop takes beside its products' sums; the most with the sums of a product ahead */
   int beside_sums, with_sums_ahead;
+  /* specialize: from so many warps on it is done where nobody asks; 0: it is not */
+  int specialized_warps;
   /* skip_masks: elements of a thread for which a mask is worth a branch */
   int skipped_mask;
   /* pipeline.c, in sixteenths of a thread's registers: products that need more are lowered again, register-limited;
@@ -134,6 +136,7 @@ typedef struct GpuOptions {
   bool register_limited; /* as where registers are short, for tests */
   bool plain_dot;        /* products by multiply-adds alone, for tests */
   bool no_wgmma;         /* products by single warps, for tests */
+  bool specialize;       /* warps of their own copy tiles, where that can be, also where nobody asks for it */
   bool persist;          /* blocks run several programs, where they can */
   bool tensor_maps;      /* a launch computes LaneFunc.plan, and passes its maps */
   int without;           /* bits of what is left out: gpu_without() */
@@ -162,6 +165,9 @@ extern const GpuPass gpu_passes[]; /* by stages; ends with name NULL */
 void gpu_lay_out(Func *f, const GpuOptions *o); /* the passes on tile IR alone */
 LaneFunc *gpu_compile(Func *f, const GpuOptions *o);
 
+/* gpu/specialize.c: warps of their own copy tiles; whether they will, and why not */
+void gpu_specialize(Func *f, const GpuOptions *o);
+bool gpu_specializes(Func *f, const GpuOptions *o, const char **why);
 /* gpu/persist.c: a block runs several programs. Why that cannot be; NULL: it can. */
 void gpu_persist(Func *f, const GpuOptions *o);
 const char *gpu_cannot_persist(const Func *f, const GpuOptions *o);

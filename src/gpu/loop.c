@@ -13,6 +13,17 @@ bool loop_has_effects(const Block *b) {
   return false;
 }
 
+int loop_uses(const Block *b, const Value *v) {
+  stack_guard();
+  int n = 0;
+  for (const Op *op = b->first; op; op = op->next) {
+    for (int i = 0; i < op->in_count; i++) n += op->in[i] == v;
+    for (int i = 0; i < 2; i++)
+      if (op->body[i]) n += loop_uses(op->body[i], v);
+  }
+  return n;
+}
+
 bool loop_leads_down(const Op *loop) {
   int64_t step;
   return value_is_const(loop->in[2], &step) && step < 0 && dtype_is_signed(loop->in[2]->type->dtype);

@@ -8,6 +8,7 @@
 /* Whether anything in the block writes, prints, asserts or waits: also for other programs, by reading memory that they
  * write. */
 bool loop_has_effects(const Block *b);
+int loop_uses(const Block *b, const Value *v); /* how often the block, and blocks in it, take v */
 bool loop_leads_down(const Op *loop); /* only a constant step may be negative */
 /* Of a tensor of type t whose elements are all equal. */
 AxisInfo *loop_constant_axis(Context *cx, const Type *t);

@@ -2,11 +2,13 @@
 #include "gpu/gpu.h"
 
 /* What may be left out: passes by their names, and a few more. */
-static const char *const optional[] = {"hoist_loads", "async_loads", "dots_ahead",   "prefetch", "sink_masks",
-                                       "skip_masks",  "wgmma",       "tensor_cores", "persist",  "tensor_maps"};
+static const char *const optional[] = {"hoist_loads", "async_loads", "dots_ahead", "prefetch",
+                                       "sink_masks",  "skip_masks",  "wgmma",      "tensor_cores",
+                                       "persist",     "tensor_maps", "specialize"};
 enum { OPTIONAL = sizeof optional / sizeof *optional };
-const char gpu_without_names[] =
-    "hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, wgmma, tensor_cores, persist, tensor_maps";
+const char gpu_without_names[] = "hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, wgmma, "
+                                 "tensor_cores, persist, tensor_maps, "
+                                 "specialize";
 
 static int bit_of(const char *name, size_t n) {
   for (int i = 0; i < OPTIONAL; i++)

@@ -138,7 +138,8 @@ static void wrap(Func *f) {
 }
 
 void gpu_persist(Func *f, const GpuOptions *o) {
-  if (!o->persist || gpu_cannot_persist(f, o)) return;
+  const char *why;
   tile_resolve(f);
+  if (gpu_cannot_persist(f, o) || (!o->persist && !gpu_specializes(f, o, &why))) return;
   wrap(f);
 }

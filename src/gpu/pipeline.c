@@ -79,6 +79,7 @@ enum {
 const GpuPass gpu_passes[] = {
     /*                                                      needs, gives, keeps */
     {"persist", GPU_TILE, gpu_persist, NULL,               {PLAIN, 0, MAKES}},  /* a block runs several programs */
+    {"specialize", GPU_TILE, gpu_specialize, NULL,         {ACCESS, 0, MAKES}}, /* warps of their own copy tiles */
     {"hoist_loads", GPU_TILE, gpu_hoist_loads, NULL,       {PLAIN, 0, MOVES}},  /* loads before reductions */
     {"async_loads", GPU_TILE, gpu_async_loads, NULL,       {ACCESS, 0, MAKES}}, /* products' tiles, iterations ahead */
     {"dots_ahead", GPU_TILE, gpu_dots_ahead, NULL,         {PLAIN, 0, MAKES}},  /* products of the next iteration */

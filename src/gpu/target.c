@@ -26,6 +26,7 @@ static const GpuBudgets measured = {
     .beside_rings = 2048,
     .beside_sums = 72,
     .with_sums_ahead = 240,
+    .specialized_warps = 0,
     .skipped_mask = 16,
     .lowered_again = 15,
     .recomputed = 16,

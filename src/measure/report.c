@@ -292,6 +292,7 @@ static nereid_status make_in(Making *k, Context *cx, volatile nereid_status *pha
   const char *wrong;
   LaneFunc *f = gpu_compile(front->func, &(GpuOptions){.target = r->target,
                                                        .persist = k->options->persist,
+                                                       .specialize = k->options->specialize,
                                                        .without = gpu_without(k->options->without, &wrong)});
   *phase = NEREID_INTERNAL;
   p->shared_bytes = f->shared_bytes;

@@ -479,7 +479,7 @@ static nereid_status bind(Call *c, const KernelInfo *k, const DeviceKind *kind, 
                       kind->lists_programs && o->programs,
                       o->instrument,
                       o->without ? gpu_without(o->without, &wrong) : 0,
-                      o->persist};
+                      o->persist | o->specialize << 1};
   key_bytes(c, &kind, sizeof kind);
   key_bytes(c, &identity, sizeof identity);
   _Static_assert(HEAD_BYTES == sizeof kind + sizeof identity + sizeof head, "call_param_at begins behind it");

@@ -233,7 +233,8 @@ Specialization *specialization_create_within(nereid_module *m, const Call *c, ne
                         .device = d,
                         .lists_programs = d->kind->lists_programs && o->programs,
                         .without = o->without,
-                        .persist = o->persist};
+                        .persist = o->persist,
+                        .specialize = o->specialize};
   Texts texts = {0};
   bool done = compile(s, c, o, most_thread_bytes, cx, &texts, error);
   s->device = NULL;

@@ -101,6 +101,7 @@ static void inspect_gpu(Inspection *in, Context *cx, Func *f, volatile nereid_st
   GpuOptions o = {.target = in->target,
                   .verify = true,
                   .persist = in->options->persist,
+                  .specialize = in->options->specialize,
                   .without = gpu_without(in->options->without, &wrong)};
   if (in->options->dump_after) {
     o.dump_after = in->options->dump_after;

@@ -295,7 +295,7 @@ struct Specialization {
   nereid_device *device;         /* which asked for it; only while it is compiled */
   bool lists_programs;           /* compiled for options.programs */
   const char *without;           /* while it is compiled: what the options say */
-  bool persist;                  /* likewise */
+  bool persist, specialize;      /* likewise */
   struct Constant {
     char *name;
     double value;

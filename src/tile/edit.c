@@ -63,14 +63,25 @@ static void add_operand(Func *f, Op *op, Value *v) {
   op->in = in;
 }
 
+static Value *add_result(Func *f, Op *op, const Type *t) {
+  Value **out = NEW_N(f->cx->arena, Value *, op->out_count + 1);
+  if (op->out_count) memcpy(out, op->out, (size_t)op->out_count * sizeof *out);
+  out[op->out_count] = value_create(f, t, op->out_count);
+  out[op->out_count]->def = op;
+  op->out = out;
+  return out[op->out_count++];
+}
+
+Value *control_result(Func *f, Op *branch, Value *a, Value *b) {
+  add_operand(f, branch->body[0]->last, a);
+  add_operand(f, branch->body[1]->last, b);
+  return add_result(f, branch, a->type);
+}
+
 Value *control_carry(Func *f, Op *loop, Value *init, Value *next) {
   add_operand(f, loop, init);
   add_operand(f, loop->body[0]->last, next);
-  Value **out = NEW_N(f->cx->arena, Value *, loop->out_count + 1);
-  if (loop->out_count) memcpy(out, loop->out, (size_t)loop->out_count * sizeof *out);
-  out[loop->out_count] = value_create(f, init->type, loop->out_count);
-  out[loop->out_count++]->def = loop;
-  loop->out = out;
+  add_result(f, loop, init->type);
   return block_add_arg(f, loop->body[0], init->type, NULL);
 }
 

@@ -202,7 +202,8 @@ typedef struct Func {
   int value_count;
   int num_warps, num_stages, num_ctas; /* launch options, for back ends that care */
   bool debug;
-  bool persistent; /* a loop runs its programs (gpu/persist.c); the last three arguments are how many: x, y, z */
+  const char *unspecialized; /* why no warps of its own copy tiles (gpu/specialize.c); NULL: they do, or nobody asked */
+  bool persistent;           /* a loop runs its programs (gpu/persist.c); the last three arguments are how many: x, y, z */
   unsigned holds;  /* FUNC_...: what the passes so far saw to */
   struct Instrument *instrument; /* its regions are timed (tile/passes/instrument.h); NULL: not */
 } Func;
@@ -275,6 +276,8 @@ void control_retype(Func *f, Op *op, int i, const Type *type, Value **result, Va
 /* Gives a `for` one more carried value, last: `init` before the loop, `next` (visible where the body ends) after each
  * turn. Returns the body's argument. */
 Value *control_carry(Func *f, Op *loop, Value *init, Value *next);
+/* Gives an `if` one more result, last: a of the first body, b of the second one. */
+Value *control_result(Func *f, Op *branch, Value *a, Value *b);
 bool op_is_pure(const Op *op);            /* no effect at all, bodies included: may be moved, merged, dropped */
 const Block *value_block(const Value *v); /* in which v is defined */
 

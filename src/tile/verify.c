@@ -509,6 +509,7 @@ static void check_types(Verifier *v, const Op *op) {
     case OP_PROGRAM_ID:
     case OP_NUM_PROGRAMS:
     case OP_ARANGE: check_creation(v, op); break;
+    case OP_COMPUTES: need_out(v, op, 0, type_number(v->func->cx, DT_I1)); break;
     case OP_TRANS: check_trans(v, op); break;
     case OP_CAT: check_cat(v, op); break;
     case OP_SPLAT:

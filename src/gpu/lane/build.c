@@ -390,7 +390,9 @@ LaneValue *lane_shfl(LaneBuilder *b, LaneShuffle s, LaneValue *x, LaneValue *lan
 }
 
 void lane_barrier(LaneBuilder *b, bool warp) {
-  lane_op_raw(b, (LaneOp){.code = LANE_BARRIER, .kind = LK_NONE, .warp = warp}, 0, NULL, 0, NULL);
+  LaneOp proto = {.code = LANE_BARRIER, .kind = LK_NONE, .warp = warp};
+  if (!warp && b->part_warps) proto.warps = (uint8_t)b->part_warps, proto.imm = b->part;
+  lane_op_raw(b, proto, 0, NULL, 0, NULL);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

@@ -198,6 +198,7 @@ typedef struct LaneFunc {
   int maps;                   /* how many of these, the last ones, are tensor maps: the value is a map's address */
   struct GpuLaunchPlan *plan; /* what a launch computes for them (gpu/launch_plan.h); NULL: there are none */
   bool uses_diag, uses_list;
+  const char *unspecialized; /* as Func's */
   bool persistent; /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
   /* it records its regions (tile/passes/instrument.h), and has the hidden parameter for that; NULL: not */
   struct Instrument *instrument;
@@ -218,6 +219,7 @@ typedef struct LaneBuilder {
   const Span *span;
   int statement;           /* given to each new operation, as is the span */
   struct LaneScope *scope; /* what has been computed, for finding it again; private to lane/build.c */
+  int part_warps, part;    /* where the block is parted: how many warps are here, and their barrier's number; else 0 */
 } LaneBuilder;
 
 LaneFunc *lane_func_create(Context *cx, const char *name);

@@ -119,9 +119,52 @@ static void lower_if(Lower *l, Op *op) {
   unflatten(l, op->out, op->out_count, branch->out);
 }
 
+/* Registers of a thread that copies, and of one that computes: what is left, in eights. */
+enum { COPY_REGISTERS = 40, MOST_REGISTERS = 240 };
+
+static void set_registers(Lower *l, bool computes) {
+  int warps = l->f->num_warps, all = GPU_REGISTERS / (32 * l->out->num_warps) / 8 * 8,
+      most = (all * l->out->num_warps - COPY_REGISTERS * LOWER_COPY_WARPS) / warps / 8 * 8;
+  if (most > MOST_REGISTERS) most = MOST_REGISTERS;
+  if (all >= most) return; /* there are enough */
+  lane_simple(&l->b, LANE_SETMAXNREG, computes ? most : COPY_REGISTERS, -1)->inc = computes;
+}
+
+/* Warps that compute, and one that copies for them; barriers are of those that compute. */
+static void lower_parts(Lower *l, Op *op) {
+  LaneBuilder *b = &l->b;
+  int warps = l->f->num_warps;
+  LaneOp *parts = lane_if(b, lower_get(l, op->in[0])[0], false, 0, NULL);
+  parts->warps = (uint8_t)warps;
+  LowerOrder *before = lower_order_branch(l, NULL);
+  b->part_warps = warps, b->part = 1;
+  set_registers(l, true);
+  lower_body(l, op->body[0]);
+  lane_yield(b, 0, NULL);
+  lane_enter(b, parts, 1);
+  LowerOrder *first = lower_order_branch(l, before);
+  b->part_warps = LOWER_COPY_WARPS, b->part = 2;
+  set_registers(l, false);
+  LaneOp *one = lane_if(b, lane_setp(b, CMP_EQ, LK_S32, l->warp, lane_i32(b, warps)), false, 0, NULL);
+  l->divergent++;
+  l->first_thread = 32 * warps;
+  lower_body(l, op->body[1]);
+  l->first_thread = 0;
+  l->divergent--;
+  lane_yield(b, 0, NULL);
+  lane_enter(b, one, 1);
+  lane_yield(b, 0, NULL);
+  lane_leave(b, one);
+  lane_yield(b, 0, NULL);
+  b->part_warps = b->part = 0;
+  lane_leave(b, parts);
+  lower_order_join(l, first);
+}
+
 void lower_control(Lower *l, Op *op) {
   if (op->code == OP_IF) {
-    lower_if(l, op);
+    if (op->in[0]->def && op->in[0]->def->code == OP_COMPUTES) lower_parts(l, op);
+    else lower_if(l, op);
     return;
   }
   StagedOperand *placed = l->placed;

@@ -8,41 +8,77 @@
 static void lower_hint(Lower *l, Op *op) { lower_set(l, op->out[0], lower_get(l, op->in[0])); }
 
 static const LowerFn table[OP_COUNT] = {
-    [OP_CONST] = lower_shape,        [OP_PROGRAM_ID] = lower_shape,
-    [OP_NUM_PROGRAMS] = lower_shape, [OP_ARANGE] = lower_shape,
-    [OP_SPLAT] = lower_shape,        [OP_BROADCAST] = lower_shape,
-    [OP_EXPAND_DIMS] = lower_shape,  [OP_RESHAPE] = lower_shape,
-    [OP_TRANS] = lower_shape,        [OP_JOIN] = lower_shape,
-    [OP_SPLIT] = lower_shape,        [OP_CAT] = lower_shape,
-    [OP_GATHER] = lower_gather,      [OP_RELAYOUT] = lower_convert_layout,
-    [OP_ADD] = lower_element_op,     [OP_SUB] = lower_element_op,
-    [OP_MUL] = lower_element_op,     [OP_DIV] = lower_element_op,
-    [OP_REM] = lower_element_op,     [OP_AND] = lower_element_op,
-    [OP_OR] = lower_element_op,      [OP_XOR] = lower_element_op,
-    [OP_SHL] = lower_element_op,     [OP_SHR] = lower_element_op,
-    [OP_MIN] = lower_element_op,     [OP_MAX] = lower_element_op,
-    [OP_MULHI] = lower_element_op,   [OP_NEG] = lower_element_op,
-    [OP_NOT] = lower_element_op,     [OP_ABS] = lower_element_op,
-    [OP_FMA] = lower_element_op,     [OP_MATH] = lower_math,
-    [OP_CMP] = lower_element_op,     [OP_SELECT] = lower_element_op,
-    [OP_CONVERT] = lower_convert,    [OP_BITCAST] = lower_convert,
-    [OP_ADDPTR] = lower_element_op,  [OP_LOAD] = lower_load,
-    [OP_STORE] = lower_store,        [OP_ATOMIC_RMW] = lower_atomic,
-    [OP_ATOMIC_CAS] = lower_atomic,  [OP_DOT] = lower_dot,
-    [OP_RING] = lower_ring,          [OP_RING_COPY] = lower_ring,
-    [OP_RING_COMMIT] = lower_ring,   [OP_RING_WAIT] = lower_ring,
-    [OP_RING_READ] = lower_ring,     [OP_DOT_WAIT] = lower_ring,
-    [OP_TENSOR_MAP] = lower_tensor,  [OP_REQUIRE] = lower_tensor,
-    [OP_RING_TENSOR] = lower_tensor, [OP_RING_FULL] = lower_tensor,
-    [OP_RING_EMPTY] = lower_tensor,  [OP_RING_FREE] = lower_tensor,
-    [OP_RING_DRAIN] = lower_tensor,  [OP_REDUCE] = lower_reduce,
-    [OP_SCAN] = lower_scan,          [OP_MAP] = lower_map,
-    [OP_SORT] = lower_sort,          [OP_HISTOGRAM] = lower_gather,
-    [OP_FOR] = lower_control,        [OP_WHILE] = lower_control,
-    [OP_IF] = lower_control,         [OP_HINT] = lower_hint,
-    [OP_ASSUME] = lower_debug,       [OP_BARRIER] = lower_debug,
-    [OP_PRINT] = lower_debug,        [OP_ASSERT] = lower_debug,
-    [OP_SCOPE] = lower_scope,        [OP_ASM] = lower_asm,
+    [OP_CONST] = lower_shape,
+    [OP_PROGRAM_ID] = lower_shape,
+    [OP_COMPUTES] = lower_shape,
+    [OP_NUM_PROGRAMS] = lower_shape,
+    [OP_ARANGE] = lower_shape,
+    [OP_SPLAT] = lower_shape,
+    [OP_BROADCAST] = lower_shape,
+    [OP_EXPAND_DIMS] = lower_shape,
+    [OP_RESHAPE] = lower_shape,
+    [OP_TRANS] = lower_shape,
+    [OP_JOIN] = lower_shape,
+    [OP_SPLIT] = lower_shape,
+    [OP_CAT] = lower_shape,
+    [OP_GATHER] = lower_gather,
+    [OP_RELAYOUT] = lower_convert_layout,
+    [OP_ADD] = lower_element_op,
+    [OP_SUB] = lower_element_op,
+    [OP_MUL] = lower_element_op,
+    [OP_DIV] = lower_element_op,
+    [OP_REM] = lower_element_op,
+    [OP_AND] = lower_element_op,
+    [OP_OR] = lower_element_op,
+    [OP_XOR] = lower_element_op,
+    [OP_SHL] = lower_element_op,
+    [OP_SHR] = lower_element_op,
+    [OP_MIN] = lower_element_op,
+    [OP_MAX] = lower_element_op,
+    [OP_MULHI] = lower_element_op,
+    [OP_NEG] = lower_element_op,
+    [OP_NOT] = lower_element_op,
+    [OP_ABS] = lower_element_op,
+    [OP_FMA] = lower_element_op,
+    [OP_MATH] = lower_math,
+    [OP_CMP] = lower_element_op,
+    [OP_SELECT] = lower_element_op,
+    [OP_CONVERT] = lower_convert,
+    [OP_BITCAST] = lower_convert,
+    [OP_ADDPTR] = lower_element_op,
+    [OP_LOAD] = lower_load,
+    [OP_STORE] = lower_store,
+    [OP_ATOMIC_RMW] = lower_atomic,
+    [OP_ATOMIC_CAS] = lower_atomic,
+    [OP_DOT] = lower_dot,
+    [OP_RING] = lower_ring,
+    [OP_RING_COPY] = lower_ring,
+    [OP_RING_COMMIT] = lower_ring,
+    [OP_RING_WAIT] = lower_ring,
+    [OP_RING_READ] = lower_ring,
+    [OP_DOT_WAIT] = lower_ring,
+    [OP_TENSOR_MAP] = lower_tensor,
+    [OP_REQUIRE] = lower_tensor,
+    [OP_RING_TENSOR] = lower_tensor,
+    [OP_RING_FULL] = lower_tensor,
+    [OP_RING_EMPTY] = lower_tensor,
+    [OP_RING_FREE] = lower_tensor,
+    [OP_RING_DRAIN] = lower_tensor,
+    [OP_REDUCE] = lower_reduce,
+    [OP_SCAN] = lower_scan,
+    [OP_MAP] = lower_map,
+    [OP_SORT] = lower_sort,
+    [OP_HISTOGRAM] = lower_gather,
+    [OP_FOR] = lower_control,
+    [OP_WHILE] = lower_control,
+    [OP_IF] = lower_control,
+    [OP_HINT] = lower_hint,
+    [OP_ASSUME] = lower_debug,
+    [OP_BARRIER] = lower_debug,
+    [OP_PRINT] = lower_debug,
+    [OP_ASSERT] = lower_debug,
+    [OP_SCOPE] = lower_scope,
+    [OP_ASM] = lower_asm,
 };
 
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
@@ -113,6 +149,12 @@ static void count_uses(Op *op, void *arg) {
   if (op->code == OP_ATOMIC_RMW && op->in[1]->type->rank) found->adds = true;
 }
 
+/* Of a function that is parted: those that copy. */
+static void add_warps(Op *op, void *arg) {
+  LaneFunc *f = arg;
+  if (op->code == OP_COMPUTES) f->num_warps += LOWER_COPY_WARPS;
+}
+
 LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
   Lower l = {.cx = f->cx,
              .f = f,
@@ -123,8 +165,10 @@ LaneFunc *gpu_lower(Func *f, const GpuOptions *o, bool register_limited) {
              .register_limited = register_limited};
   l.out = lane_func_create(f->cx, f->name);
   l.out->num_warps = f->num_warps;
+  tile_walk(f->body, add_warps, l.out);
   l.out->uses_list = o->list;
   l.out->persistent = f->persistent;
+  l.out->unspecialized = f->unspecialized;
   l.out->instrument = f->instrument;
   tile_walk(f->body, find_diag, &l.out->uses_diag);
   l.values = NEW_N(f->cx->arena, LaneValue **, f->value_count + 1);

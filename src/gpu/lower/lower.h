@@ -21,6 +21,7 @@ typedef struct LowerLater {
   const Op *dot;
   LaterWhere where;
 } LowerLater;
+enum { LOWER_COPY_WARPS = 4 }; /* a warpgroup, since registers are handed on by warpgroups */
 struct Lower {
   Context *cx;
   Func *f;

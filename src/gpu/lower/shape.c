@@ -135,6 +135,9 @@ void lower_shape(Lower *l, Op *op) {
   switch (op->code) {
     case OP_CONST: regs = fill(l, op->out[0], constant(l, op)); break;
     case OP_PROGRAM_ID: regs = fill(l, op->out[0], l->program[op->attr[0]]); break;
+    case OP_COMPUTES: /* warps that follow those that compute */
+      regs = fill(l, op->out[0], lane_setp(&l->b, CMP_LT, LK_S32, l->tid, lane_i32(&l->b, 32 * l->f->num_warps)));
+      break;
     case OP_NUM_PROGRAMS: regs = fill(l, op->out[0], l->programs[op->attr[0]]); break;
     case OP_ARANGE: regs = arange(l, op); break;
     case OP_SPLAT: regs = fill(l, op->out[0], lower_get(l, op->in[0])[0]); break;

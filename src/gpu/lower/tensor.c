@@ -175,7 +175,8 @@ static void fill_with_zeros(Lower *l, const Op *op, const LowerRing *r) {
     lane_store(b, SPACE_SHARED, LK_B32, 4, at, (int64_t)i * CHUNK, guard, zeros)->buffer = (int16_t)r->place.buffer;
   lane_simple(b, LANE_FENCE_PROXY, 0, -1);
   lane_barrier(b, l->out->num_warps == 1);
-  lane_mbar(b, LANE_MBAR_ARRIVE, bar, 0, r->bars, NULL)->guard = is_one(l);
+  LaneValue *one = is_one(l);
+  lane_mbar(b, LANE_MBAR_ARRIVE, bar, 0, r->bars, NULL)->guard = one;
 }
 
 static void copy_box(Lower *l, const Op *op) {
@@ -206,8 +207,8 @@ static void free_slot(Lower *l, const Op *op) {
   LaneValue *bar = bars_of(l, r, lower_get(l, op->in[1])[0]);
   if (lower_ring_is_loaded(l, op->in[0])) lane_simple(b, LANE_FENCE_PROXY, 0, -1);
   lane_barrier(b, true);
-  lane_mbar(b, LANE_MBAR_ARRIVE, bar, EMPTY, r->bars, NULL)->guard =
-      lane_setp(b, CMP_EQ, LK_S32, l->lane, lane_i32(b, 0));
+  LaneValue *one = lane_setp(b, CMP_EQ, LK_S32, l->lane, lane_i32(b, 0));
+  lane_mbar(b, LANE_MBAR_ARRIVE, bar, EMPTY, r->bars, NULL)->guard = one;
 }
 
 static void drain(Lower *l, const Op *op) {

@@ -27,6 +27,7 @@ typedef struct Summary {
   Context *cx;
   VEC(Row) rows;
   int group_products, group_columns; /* of warpgroups; the widest one's */
+  int warps, copying_warps;
   int block_barriers, warp_barriers, shuffles, products, shared_loads, shared_stores, asms;
 } Summary;
 
@@ -50,6 +51,9 @@ static void count_op(LaneOp *op, void *arg) {
   Summary *s = arg;
   switch (op->code) {
     case LANE_BARRIER: ++*(op->warp ? &s->warp_barriers : &s->block_barriers); return;
+    case LANE_IF:
+      if (op->warps) s->copying_warps = s->warps - op->warps;
+      return;
     case LANE_SHFL: s->shuffles++; return;
     case LANE_MMA: s->products++; return;
     case LANE_WGMMA:
@@ -191,6 +195,7 @@ static void put_rings(Buf *out, const LaneFunc *f) {
 void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin *cubin) {
   Summary *s = NEW(f->cx->arena, Summary);
   s->cx = f->cx;
+  s->warps = f->num_warps;
   lane_walk(f->body, count_op, s);
   buf_printf(out, "%s for %s: %d warp%s of 32 threads a block\n", f->name, t->name, f->num_warps,
              f->num_warps == 1 ? "" : "s");
@@ -211,6 +216,8 @@ void gpu_summary(Buf *out, const LaneFunc *f, const GpuTarget *t, const GpuCubin
     buf_printf(out, "; %d product%s of warpgroups on tensor cores, of 64 by up to %d by 16", s->group_products,
                s->group_products == 1 ? "" : "s", s->group_columns);
   buf_putc(out, '\n');
+  if (s->group_products && f->unspecialized) buf_printf(out, "not specialized: %s\n", f->unspecialized);
+  if (s->copying_warps) buf_printf(out, "specialized: %d of the warps copy tiles\n", s->copying_warps);
   put_rings(out, f);
   if (s->rows.n) {
     buf_puts(out, "global memory, each thread:\n  line  access    count  bytes  remarks\n");

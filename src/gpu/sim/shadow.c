@@ -220,6 +220,7 @@ static bool was_read_apart(const SimAccess *a, const SimShadow *s, uint64_t byte
   SimRun *r = a->r;
   int own = a->thread / 32;
   bool shared = a->o->op->space == SPACE_SHARED;
+  if (!shared && s->read < r->block_sync) return false;
   if (s->read >= r->block_start && s->read >= r->warp_sync[own]) {
     *reader = s->reader < SIM_WARP ? s->reader : -1;
     if (s->reader == (SIM_WARP | own) || (s->reader < SIM_WARP && s->reader / 32 == own && s->reader != a->thread))

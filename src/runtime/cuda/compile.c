@@ -162,6 +162,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   const GpuOptions options = {.target = gpu_target_for(c->sm),
                               .list = s->lists_programs,
                               .persist = s->persist,
+                              .specialize = s->specialize,
                               .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   if (!options.target)

@@ -219,13 +219,18 @@ bool poly_need(PolySpace *s, PolyNeed need, const Poly *of, int64_t number) {
 
 static int atom_of_value(PolySpace *s, Value *v);
 
+/* Of the kernel's; the grid's sizes are none. */
+static bool is_argument(const Func *f, const Value *v) {
+  return !v->def && v->block == f->body && v->index < f->body->arg_count - (f->persistent ? 3 : 0);
+}
+
 /* Notes that the integer arguments of which v is made are not negative. */
 static void need_arguments(PolySpace *s, Value *v, Map *seen) {
   stack_guard();
   if (map_get(seen, v)) return;
   map_put(seen, v, v);
   bool is_int = !v->type->ptr && !v->type->rank && dtype_is_int(v->type->dtype);
-  if (!v->def && v->block == s->f->body && is_int) poly_need(s, POLY_AT_LEAST, of_atom(s, atom_of_value(s, v)), 0);
+  if (is_argument(s->f, v) && is_int) poly_need(s, POLY_AT_LEAST, of_atom(s, atom_of_value(s, v)), 0);
   for (int i = 0; v->def && i < v->def->in_count; i++) need_arguments(s, v->def->in[i], seen);
 }
 
@@ -251,7 +256,7 @@ static bool is_static_value(const Func *f, const Value *v, int *left) {
   stack_guard();
   const Op *op = v->def;
   if (v->type->rank || --*left < 0) return false;
-  if (!op) return v->block == f->body && v->index < f->body->arg_count - (f->persistent ? 3 : 0);
+  if (!op) return is_argument(f, v);
   if (op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
   if (op->code == OP_PROGRAM_ID || op->code == OP_NUM_PROGRAMS) return false;
   for (int i = 0; i < op->in_count; i++)

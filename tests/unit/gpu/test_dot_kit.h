@@ -36,7 +36,7 @@ typedef struct DotCase {
   const char *target;
   int warps, stages;
   int32_t grid[3];
-  bool no_wgmma, persist;
+  bool no_wgmma, persist, specialize;
   int64_t blocks; /* of a persistent kernel */
   int without;    /* bits of gpu_without() */
   DotArg args[DOT_ARGS];
@@ -127,6 +127,7 @@ static inline void dot_compile(DotCase *c) {
                     .verify = true,
                     .no_wgmma = c->no_wgmma,
                     .persist = c->persist,
+                    .specialize = c->specialize,
                     .tensor_maps = true,
                     .without = c->without};
     lane = gpu_compile(c->compiled->func, &o);

@@ -1,0 +1,234 @@
+/* Specialized kernels, which warps of their own bring tiles to: they leave what float64 says, whatever their trip
+ * counts, grids and the order in which warps run; what cannot be specialized says why and is left as it was. Last, each
+ * wait and arrival is taken out in turn, and each time that is seen. */
+#include "unit/gpu/test_dot_kit.h"
+
+#include <math.h>
+
+enum { SEEDS = 3 };
+
+typedef struct Product {
+  int m, n, k, block_m, block_n, block_k, warps, blocks;
+} Product;
+
+static DotCase product_case(const Product *p, const char *kernel) {
+  DotCase c = {.file = "matmul.py", .kernel = kernel, .target = "sm_90a", .warps = p->warps, .stages = 3};
+  c.specialize = true, c.blocks = p->blocks;
+  int tiles = (p->m + p->block_m - 1) / p->block_m * ((p->n + p->block_n - 1) / p->block_n);
+  c.grid[0] = tiles, c.grid[1] = c.grid[2] = 1;
+  if (c.blocks > tiles) c.blocks = tiles;
+  dot_array(&c, DT_F16, p->m * p->k), dot_array(&c, DT_F16, p->k * p->n), dot_array(&c, DT_F16, p->m * p->n);
+  dot_int(&c, p->m), dot_int(&c, p->n), dot_int(&c, p->k);
+  dot_int(&c, p->k), dot_int(&c, 1), dot_int(&c, p->n), dot_int(&c, 1), dot_int(&c, p->n), dot_int(&c, 1);
+  dot_const(&c, p->block_m), dot_const(&c, p->block_n), dot_const(&c, p->block_k), dot_const(&c, 8);
+  return c;
+}
+
+static void check_product(const Product *p, const DotCase *c, const char *what) {
+  const double *a = c->args[0].values, *b = c->args[1].values, *out = c->args[2].values;
+  for (int i = 0; i < p->m; i++)
+    for (int j = 0; j < p->n; j++) {
+      double sum = 0;
+      for (int k = 0; k < p->k; k++) sum += a[i * p->k + k] * b[k * p->n + j];
+      uint16_t half;
+      dtype_store_float(DT_F16, &half, sum);
+      if (out[i * p->n + j] != dtype_load_float(DT_F16, &half))
+        fail_msg("%s, %d x %d x %d: element %d, %d is %g, not %g", what, p->m, p->n, p->k, i, j, out[i * p->n + j], sum);
+    }
+}
+
+static bool is_specialized(const DotCase *c) { return c->lane->num_warps > c->warps; }
+
+static void run_product(const Product *p) {
+  DotCase c = product_case(p, "matmul");
+  dot_compile(&c);
+  assert_true(is_specialized(&c));
+  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    LaneSimFault fault;
+    for (int64_t i = 0; i < c.args[2].count; i++) dot_store(&c.args[2], i, 7);
+    if (!dot_simulate(&c, seed, &fault)) fail_msg("%d x %d x %d, seed %d: %s", p->m, p->n, p->k, (int)seed, fault.message);
+    dot_read_back(&c.args[2]);
+    check_product(p, &c, "product");
+  }
+  dot_free(&c);
+}
+
+static void products(void **state) {
+  run_product(&(Product){64, 64, 96, 64, 64, 32, 4, 0});
+  run_product(&(Product){200, 96, 160, 64, 32, 32, 4, 3});
+  run_product(&(Product){128, 64, 32, 128, 64, 32, 8, 1});
+  run_product(&(Product){264, 128, 200, 128, 64, 64, 8, 2});
+}
+
+/* ---- attention: two rings, one of them an iteration ahead --------------------------------------------------------- */
+
+typedef struct Attention {
+  int n, d, block_m, block_n, warps, causal, blocks;
+} Attention;
+
+enum { HEADS = 3 };
+static const double softmax_scale = 0.25;
+
+static DotCase attention_case(const Attention *a) {
+  DotCase c = {.file = "attention.py", .kernel = "attention", .target = "sm_90a", .warps = a->warps, .stages = 3};
+  int64_t count = (int64_t)HEADS * a->n * a->d;
+  c.specialize = true, c.blocks = a->blocks;
+  c.grid[0] = (a->n + a->block_m - 1) / a->block_m, c.grid[1] = HEADS, c.grid[2] = 1;
+  for (int i = 0; i < 4; i++) dot_array(&c, DT_F16, count);
+  dot_array(&c, DT_F32, HEADS * a->n);
+  dot_int(&c, a->n), dot_float(&c, softmax_scale);
+  dot_const(&c, a->d), dot_const(&c, a->block_m), dot_const(&c, a->block_n), dot_const(&c, a->causal);
+  return c;
+}
+
+/* Probabilities are rounded to f16 before they are multiplied, and results once. */
+static void check_attention(const Attention *a, const DotCase *c) {
+  double *p = calloc((size_t)a->n, sizeof *p);
+  for (int row = 0; row < HEADS * a->n; row++) {
+    const double *q = c->args[0].values + (int64_t)row * a->d;
+    int first = row / a->n * a->n, end = a->causal ? row % a->n + 1 : a->n;
+    double most = -INFINITY, sum = 0;
+    for (int j = 0; j < end; j++) {
+      p[j] = 0;
+      for (int h = 0; h < a->d; h++) p[j] += softmax_scale * q[h] * c->args[1].values[(int64_t)(first + j) * a->d + h];
+      most = fmax(most, p[j]);
+    }
+    for (int j = 0; j < end; j++) sum += p[j] = exp(p[j] - most);
+    for (int h = 0; h < a->d; h++) {
+      double want = 0, scale = 0, got = c->args[3].values[(int64_t)row * a->d + h];
+      for (int j = 0; j < end; j++) {
+        double v = c->args[2].values[(int64_t)(first + j) * a->d + h];
+        want += p[j] / sum * v, scale += p[j] / sum * fabs(v);
+      }
+      if (!(fabs(got - want) <= 0x1p-9 * scale + 0x1p-20))
+        fail_msg("n %d, D %d, row %d, column %d is %g, not %g", a->n, a->d, row, h, got, want);
+    }
+  }
+  free(p);
+}
+
+static void run_attention(const Attention *a) {
+  DotCase c = attention_case(a);
+  dot_compile(&c);
+  assert_true(is_specialized(&c));
+  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    LaneSimFault fault;
+    if (!dot_simulate(&c, seed, &fault)) fail_msg("attention of %d, %d: %s", a->n, a->d, fault.message);
+    dot_read_back(&c.args[3]);
+    check_attention(a, &c);
+  }
+  dot_free(&c);
+}
+
+static void attention(void **state) {
+  for (int causal = 0; causal < 2; causal++) {
+    run_attention(&(Attention){130, 32, 64, 32, 4, causal, 2});
+    run_attention(&(Attention){96, 64, 128, 32, 8, causal, 0});
+  }
+}
+
+/* ---- what the two halves wait for -------------------------------------------------------------------------------- */
+
+static bool orders(const LaneOp *op) {
+  switch (op->code) {
+    case LANE_MBAR_INIT:
+    case LANE_MBAR_WAIT:
+    case LANE_MBAR_ARRIVE:
+    case LANE_MBAR_EXPECT:
+    case LANE_FENCE_MBAR:
+    case LANE_WGMMA_WAIT:
+    case LANE_WGMMA_FENCE:
+    case LANE_WGMMA_COMMIT:
+    case LANE_BARRIER: return true;
+    default: return false;
+  }
+}
+
+typedef struct Search {
+  int skip;
+  LaneOp *found;
+} Search;
+
+static void find_order(LaneOp *op, void *arg) {
+  Search *s = arg;
+  if (orders(op) && s->skip-- == 0) s->found = op;
+}
+
+static void hand_through(LaneOp *op, void *arg) {
+  const LaneOp *wait = arg;
+  for (int i = 0; i < op->in_count; i++)
+    for (int k = 0; k < wait->out_count; k++)
+      if (op->in[i] == wait->out[k]) op->in[i] = wait->in[k];
+}
+
+static bool verifies(LaneFunc *f) {
+  volatile bool ok = false;
+  if (context_try(f->cx)) {
+    lane_verify(f, "the test");
+    context_end_try(f->cx);
+    ok = true;
+  }
+  return ok;
+}
+
+/* `length`: the argument that says how far the loop goes; so far, and for one iteration, which fills no ring. */
+static bool is_seen(DotCase *c, int length, int most) {
+  LaneSimFault fault;
+  bool seen = !verifies(c->lane);
+  for (int one = 0; !seen && one < 2; one++) {
+    c->args[length].bits = one ? 32 : (uint64_t)most;
+    for (uint64_t seed = 0; !seen && seed < 2 * SEEDS; seed++) seen = !dot_simulate(c, seed, &fault);
+  }
+  return seen;
+}
+
+/* Takes out each in turn; all but `spare` must be missed. Those: where a warp's lanes meet before one of them says that
+ * a slot is free, they have read nothing of it themselves; of two slots that are freed together, the second one's wait
+ * is the first one's; and barriers between stores of one program and of the next, which write to other places here. */
+static void needs_all(DotCase *c, int length, int most, int least, int spare) {
+  int tried = 0, unseen = 0;
+  dot_compile(c);
+  assert_true(is_specialized(c) && !is_seen(c, length, most));
+  context_destroy(c->cx);
+  Buf all = {0};
+  for (;; tried++) {
+    Search s = {.skip = tried};
+    dot_compile(c);
+    lane_walk(c->lane->body, find_order, &s);
+    LaneOp *op = s.found;
+    if (!op) break;
+    bool lanes = op->code == LANE_BARRIER && op->warp;
+    char what[80];
+    snprintf(what, sizeof what, " %d, %s {%lld}", tried, lane_info[op->code].name, (long long)op->imm);
+    lane_walk(c->lane->body, hand_through, op);
+    lane_remove(op);
+    if (!lanes && !is_seen(c, length, most)) unseen++, buf_puts(&all, what);
+    context_destroy(c->cx);
+  }
+  if (tried < least || unseen != spare) fail_msg("%d of %d are not missed:%s", unseen, tried, all.at ? all.at : "");
+  buf_destroy(&all);
+}
+
+static void a_product_needs_its_waits(void **state) {
+  Product p = {64 * 3, 32, 32 * 5, 64, 32, 32, 4, 1};
+  DotCase c = product_case(&p, "matmul");
+  needs_all(&c, 5, 32 * 5, 12, 2);
+  dot_free(&c);
+}
+
+static void attention_needs_its_waits(void **state) {
+  Attention a = {64 * 2, 32, 64, 32, 4, false, 1};
+  DotCase c = attention_case(&a);
+  needs_all(&c, 5, 64 * 2, 20, 4);
+  dot_free(&c);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products),
+      cmocka_unit_test(attention),
+      cmocka_unit_test(a_product_needs_its_waits),
+      cmocka_unit_test(attention_needs_its_waits),
+  };
+  return cmocka_run_group_tests_name("specialize", tests, NULL, NULL);
+}
