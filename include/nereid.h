@@ -317,7 +317,8 @@ typedef struct nereid_options {
    * else where the compiler finds that it pays. `without` may forbid it. */
   bool persist;
   /* sim, cuda: warps of their own copy tiles for those that multiply, wherever that can be; else for loops that ask for
-   * it (tl.range(warp_specialize=True)), and where the compiler finds that it pays. Such kernels are persistent, too. */
+   * it (tl.range(warp_specialize=True)), and where the compiler finds that it pays. Such kernels are persistent, too.
+   */
   bool specialize;
   /* a kernel of CUDA C: threads of a block along x, y, z; zeros count as 1, but x must be given */
   int block[3];
@@ -337,8 +338,8 @@ typedef struct nereid_options {
   /* What a run of the C compiler or of ptxas may take before it is killed; 0: NEREID_COMPILER_SECONDS, else 600. */
   double compiler_seconds;
   /* sim, cuda, for who wants to see what each is worth: names of what the compiler leaves out, with commas between:
-   * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, persist, specialize (passes), wgmma, tensor_cores.
-   * NULL: nothing
+   * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, persist, specialize (passes), wgmma,
+   * tensor_cores. NULL: nothing
    */
   const char *without;
 } nereid_options;

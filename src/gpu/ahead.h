@@ -6,7 +6,8 @@
 
 typedef bool (*AheadTile)(const Value *v, void *arg); /* whether v is a tile of a ring, or a transpose of one */
 /* Whether the body's dot should be computed an iteration earlier. */
-bool ahead_is_wanted(const Func *f, const GpuOptions *o, const Block *body, const Op *dot, AheadTile is_tile, void *arg);
+bool ahead_is_wanted(const Func *f, const GpuOptions *o, const Block *body, const Op *dot, AheadTile is_tile,
+                     void *arg);
 /* What is done to its result by numbers from outside the body alone; NULL: nothing. */
 Op *ahead_first_step(Block *body, const Op *dot);
 /* The dot again, of the tiles in another slot; and that step, of another result. */

@@ -64,7 +64,8 @@ Op *ahead_first_step(Block *body, const Op *dot) {
   return use;
 }
 
-bool ahead_is_wanted(const Func *f, const GpuOptions *o, const Block *body, const Op *dot, AheadTile is_tile, void *arg) {
+bool ahead_is_wanted(const Func *f, const GpuOptions *o, const Block *body, const Op *dot, AheadTile is_tile,
+                     void *arg) {
   if (dot->code != OP_DOT || dot->attr[1] || !layout_takes_wgmma(dot, f->num_warps) || !loop_is_zero(dot->in[2]))
     return false;
   if (dot->out[0]->type->dtype != DT_F32) return false;

@@ -9,7 +9,7 @@
  * write. */
 bool loop_has_effects(const Block *b);
 int loop_uses(const Block *b, const Value *v); /* how often the block, and blocks in it, take v */
-bool loop_leads_down(const Op *loop); /* only a constant step may be negative */
+bool loop_leads_down(const Op *loop);          /* only a constant step may be negative */
 /* Of a tensor of type t whose elements are all equal. */
 AxisInfo *loop_constant_axis(Context *cx, const Type *t);
 bool loop_is_zero(const Value *v); /* a constant, each element of it */

@@ -186,8 +186,7 @@ static bool take_loop(Specialize *p, Op *op) {
     if (can_be_async(l, inner)) l->dots[l->dot_count++] = inner;
   for (Op *inner = body->first; inner && !l->dot_count && !l->ahead; inner = inner->next)
     if (can_be_ahead(p, l, inner)) l->ahead = inner;
-  for (int i = 0; i < l->ring_count && l->ahead; i++)
-    l->rings[i].is_ahead = takes(l->ahead, l->rings[i].load->out[0]);
+  for (int i = 0; i < l->ring_count && l->ahead; i++) l->rings[i].is_ahead = takes(l->ahead, l->rings[i].load->out[0]);
   p->asked |= (op->attr[2] & LOOP_WARP_SPECIALIZE) != 0;
   p->loop_count++;
   return true;

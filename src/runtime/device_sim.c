@@ -336,8 +336,11 @@ static void refuse_assembly(LaneOp *op, void *cx) {
 static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatile nereid_status *phase) {
   const Sim *sim = s->device->state;
   const char *wrong;
-  GpuOptions o = {
-      .target = sim->target, .verify = true, .persist = s->persist, .specialize = s->specialize, .without = gpu_without(s->without, &wrong)};
+  GpuOptions o = {.target = sim->target,
+                  .verify = true,
+                  .persist = s->persist,
+                  .specialize = s->specialize,
+                  .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   int64_t start = clock_ns();
   s->info.takes_tf32 = gpu_takes_tf32(func, &o);

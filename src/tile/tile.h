@@ -203,7 +203,7 @@ typedef struct Func {
   int num_warps, num_stages, num_ctas; /* launch options, for back ends that care */
   bool debug;
   const char *unspecialized; /* why no warps of its own copy tiles (gpu/specialize.c); NULL: they do, or nobody asked */
-  bool persistent;           /* a loop runs its programs (gpu/persist.c); the last three arguments are how many: x, y, z */
+  bool persistent; /* a loop runs its programs (gpu/persist.c); the last three arguments are how many: x, y, z */
   unsigned holds;  /* FUNC_...: what the passes so far saw to */
   struct Instrument *instrument; /* its regions are timed (tile/passes/instrument.h); NULL: not */
 } Func;

@@ -199,7 +199,7 @@ typedef struct LaneFunc {
   struct GpuLaunchPlan *plan; /* what a launch computes for them (gpu/launch_plan.h); NULL: there are none */
   bool uses_diag, uses_list;
   const char *unspecialized; /* as Func's */
-  bool persistent; /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
+  bool persistent;           /* a block runs several programs; the hidden parameters are how many there are: x, y, z */
   /* it records its regions (tile/passes/instrument.h), and has the hidden parameter for that; NULL: not */
   struct Instrument *instrument;
   LaneBlock *body;

@@ -33,7 +33,8 @@ static void check_product(const Product *p, const DotCase *c, const char *what) 
       uint16_t half;
       dtype_store_float(DT_F16, &half, sum);
       if (out[i * p->n + j] != dtype_load_float(DT_F16, &half))
-        fail_msg("%s, %d x %d x %d: element %d, %d is %g, not %g", what, p->m, p->n, p->k, i, j, out[i * p->n + j], sum);
+        fail_msg("%s, %d x %d x %d: element %d, %d is %g, not %g", what, p->m, p->n, p->k, i, j, out[i * p->n + j],
+                 sum);
     }
 }
 
@@ -46,7 +47,8 @@ static void run_product(const Product *p) {
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
     LaneSimFault fault;
     for (int64_t i = 0; i < c.args[2].count; i++) dot_store(&c.args[2], i, 7);
-    if (!dot_simulate(&c, seed, &fault)) fail_msg("%d x %d x %d, seed %d: %s", p->m, p->n, p->k, (int)seed, fault.message);
+    if (!dot_simulate(&c, seed, &fault))
+      fail_msg("%d x %d x %d, seed %d: %s", p->m, p->n, p->k, (int)seed, fault.message);
     dot_read_back(&c.args[2]);
     check_product(p, &c, "product");
   }
