@@ -11,7 +11,7 @@
 
 typedef struct Fuse {
   char *path;
-  const char *function, *device, *folder;
+  const char *function, *device, *folder, *results;
   Launch launch; /* its arguments and seed */
   nereid_fuse_input *said;
   bool eager, check, explain, graph, json;
@@ -26,14 +26,14 @@ typedef struct Fuse {
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
 static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0: unknown, -1: wrong */
-  static const char *const with_value[] = {"--device", "--output-code", "--seed"};
+  static const char *const with_value[] = {"--device", "--output-code", "--seed", "--save"};
   const char *o = argv[0];
   if (!strcmp(o, "--eager")) return f->eager = true, 1;
   if (!strcmp(o, "--check")) return f->check = true, 1;
   if (!strcmp(o, "--explain")) return f->explain = true, 1;
   if (!strcmp(o, "--graph")) return f->graph = true, 1;
   if (!strcmp(o, "--json")) return f->json = true, 1;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     if (strcmp(o, with_value[i])) continue;
     if (argc < 2) {
       usage_error(&verb_fuse, "%s needs a value", o);
@@ -41,6 +41,7 @@ static int option(Fuse *f, int argc, char **argv) { /* how many words it took; 0
     }
     if (i == 0) f->device = argv[1];
     if (i == 1) f->folder = argv[1];
+    if (i == 3) f->results = argv[1];
     if (i == 2) f->launch.seed = strtoull(argv[1], NULL, 10);
     return 2;
   }
@@ -255,11 +256,30 @@ static int compare_all(Fuse *f, JsonWriter *w) {
 
 /* ---- what is shown ----------------------------------------------------------------------------------------------- */
 
-static int write_code(Fuse *f) {
-  if (mkdir(f->folder, 0777) && errno != EEXIST) {
-    fprintf(stderr, "nereid fuse: cannot make the folder %s: %s\n", f->folder, strerror(errno));
-    return 1;
+static int make_folder(const char *path) {
+  if (!mkdir(path, 0777) || errno == EEXIST) return 0;
+  fprintf(stderr, "nereid fuse: cannot make the folder %s: %s\n", path, strerror(errno));
+  return 1;
+}
+
+/* output_0.npy, ..., and NAME.npy for each input that was written. */
+static int save_results(Fuse *f) {
+  int status = make_folder(f->results);
+  for (int i = 0; i < f->output_count + f->input_count && !status; i++) {
+    bool output = i < f->output_count;
+    const Array *a = output ? &f->outputs[i] : &f->inputs[i - f->output_count];
+    nereid_tensor_info t = output ? nereid_fusion_output(f->fusion, i) : nereid_fusion_input(f->fusion, i - f->output_count);
+    if (!a->data || (!output && !t.is_written)) continue;
+    char *path = output ? format_string("%s/output_%d.npy", f->results, i) : format_string("%s/%s.npy", f->results, t.name);
+    nereid_error *err = NULL;
+    if (!path || array_write_npy(a, path, &err)) status = report_error(err);
+    free(path);
   }
+  return status;
+}
+
+static int write_code(Fuse *f) {
+  if (make_folder(f->folder)) return 1;
   static const struct {
     const char *what, *file;
   } files[] = {{"code", "kernels.py"}, {"graph", "graph.txt"}, {"explain", "plan.txt"}};
@@ -301,6 +321,7 @@ static int show(Fuse *f, double read_ms) {
     printf("%s on %s: %d kernels, read and planned in %.1f ms, compiled and ran in %.1f ms\n", f->path, f->device,
            nereid_fusion_kernel_count(f->fusion), read_ms, f->run_ms);
   if (!ran && f->check) status = compare_all(f, w);
+  if (!ran && f->results && !status) status = save_results(f);
   if (!ran && w) {
     json_end_array(w);
     json_end_object(w);
@@ -354,6 +375,7 @@ const Verb verb_fuse = {
     "  --explain      what each kernel computes and what it reads and writes\n"
     "  --graph        the tensor graph\n"
     "  --output-code DIR  keep the kernels (kernels.py, which Triton takes too), the graph and the plan\n"
+    "  --save DIR     keep the results as .npy: output_0.npy, and NAME.npy of each input that is written\n"
     "  --seed N       of random inputs and of the program's random numbers\n"
     "  --json         the figures as JSON\n\n"
     "example: nereid fuse gelu.py:gelu x=randn:f32[4096,4096] --check --output-code out\n"};

@@ -367,6 +367,15 @@ Object *path_call(Reader *r, const char *path, const Args *a) {
   if (!strncmp(path, "python.", 7)) return python_call(r, path + 7, a);
   if (!strncmp(path, "math.", 5)) return math_call(r, path + 5, a);
   if (!strncmp(path, "prim.", 5)) return prim_call(r, path + 5, a);
+  static const char *const modules[] = {"itertools.", "collections.", "functools.", "einops.", "copy."};
+  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) /* python_itertools_repeat of nn.py */
+    if (!strncmp(path, modules[i], strlen(modules[i]))) {
+      char *name = arena_printf(r->cx->arena, "python_%s", path);
+      for (char *c = name; *c; c++)
+        if (*c == '.') *c = '_';
+      Object *f = library_named(r, name);
+      if (f) return call(r, f, a);
+    }
   Object *f = library_function(r, path);
   if (f) return call(r, f, a);
   const char *near = nearest(r, path);
@@ -487,6 +496,16 @@ static Object *str_method(Reader *r, Object *x, const char *f, const Args *a) {
       object_append(r, out, object_str(r, arena_strndup(r->cx->arena, s, (size_t)(end - s))));
     object_append(r, out, object_str(r, s));
     return out;
+  }
+  if (!strcmp(f, "replace") && what && m && a->n == 2 && a->at[1]->kind == O_STR) {
+    Buf b = {.arena = r->cx->arena};
+    buf_puts(&b, "");
+    for (const char *end; (end = strstr(s, what)); s = end + m) {
+      buf_write(&b, s, (size_t)(end - s));
+      buf_puts(&b, a->at[1]->s);
+    }
+    buf_puts(&b, s);
+    return object_str(r, b.at ? b.at : "");
   }
   if (!strcmp(f, "count") && what && m) {
     int64_t found = 0;

@@ -57,6 +57,13 @@ Object *eval_attribute(Reader *r, Span at, Object *x, const char *name) {
       v = library_named(r, arena_printf(r->cx->arena, "tensor_%s", name));
       if (!v) v = library_named(r, name);
       if (v) return bind(r, x, v, name);
+      if (name[strlen(name) - 1] == '_') {
+        v = library_named(r, arena_strndup(r->cx->arena, name, strlen(name) - 1));
+        if (!v) break;
+        v = bind(r, x, v, name);
+        v->method.in_place = true;
+        return v;
+      }
       break;
     case O_OBJECT: {
       v = map_get(x->object.fields, name);

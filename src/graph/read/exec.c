@@ -297,10 +297,35 @@ static Object *construct(Reader *r, Object *cls, const Args *a) {
   return x;
 }
 
+/* x.add_(y): whoever has x sees the result. Views of it would have to see it, too; there may be none. */
+static Object *call_in_place(Reader *r, Object *self, const char *name, Object *f, const Args *a) {
+  Tensor *old = self->tensor;
+  bool viewed = graph_ops[old->op].group == CLASS_VIEW;
+  for (int i = 0; i < r->g->at.n && !viewed; i++) {
+    const Tensor *t = r->g->at.at[i];
+    viewed = graph_ops[t->op].group == CLASS_VIEW && t->in[0] == old && t->op != GRAPH_EXPAND;
+  }
+  if (viewed) read_fail(r, a->span, "%s on a tensor that has views, or is one, is not supported", name);
+  Object *v = call_method(r, self, f, a);
+  if (v->kind != O_TENSOR) read_fail(r, a->span, "%s gives %s", name, object_describe(r, v));
+  Tensor *t = graph_convert(r->g, v->tensor, old->dtype);
+  if (!graph_same_shape(t, old)) t = graph_expand(r->g, t, old->rank, old->size);
+  Tensor *input = old->op == GRAPH_INPUT ? old : NULL;
+  for (int i = 0; i < r->g->writes.n; i++)
+    if (r->g->writes.at[i].value == old) {
+      r->g->writes.at[i].value = t;
+      input = NULL;
+    }
+  if (input) vec_push(r->cx->arena, &r->g->writes, (GraphWrite){input, t});
+  self->tensor = t;
+  return self;
+}
+
 Object *call(Reader *r, Object *f, const Args *a) {
   switch (f->kind) {
     case O_FUNCTION: return call_function(r, f, a);
     case O_METHOD:
+      if (f->method.in_place) return call_in_place(r, f->method.self, f->method.name, f->method.function, a);
       if (f->method.function) return call_method(r, f->method.self, f->method.function, a);
       return method_call(r, f->method.self, f->method.name, a);
     case O_CLASS: return construct(r, f, a);

@@ -765,3 +765,66 @@ def init_constant_(x, value): return x
 def manual_seed(seed): return None
 def no_grad(): return None
 def set_grad_enabled(mode): return None
+
+
+# ---- what else tensor code imports ----
+
+def copy(x, source, non_blocking=False): return prim.expand(prim.convert(source, x.dtype), x.shape)
+def item(x): return prim.item(x)
+def zero(x): return full_like(x, 0)
+def fill(x, value): return full_like(x, value)
+def python_itertools_repeat(x, n): return [x] * n
+def python_collections_OrderedDict(*items): return dict(*items)
+def python_copy_deepcopy(x): return x if not isinstance(x, Module) else prim.fail("copy.deepcopy of a module is not supported")
+
+
+def python_functools_partial(f, *args, **how): return lambda *more, **others: f(*args, *more, **how, **others)
+
+
+def axes_of(pattern):  # "b (c l) ..." -> [['b'], ['c', 'l'], ['...']]
+    out, group = [], None
+    for word in pattern.replace('(', ' ( ').replace(')', ' ) ').split(' '):
+        if word == '(':
+            group = []
+        elif word == ')':
+            out.append(group)
+            group = None
+        elif word != '' and group is not None:
+            group.append(word)
+        elif word != '':
+            out.append([word])
+    return out
+
+
+def python_einops_rearrange(x, pattern, **sizes):
+    left, right = pattern.split('->')
+    left, right = axes_of(left), axes_of(right)
+    rest = [f"...{i}" for i in range(x.ndim - len(left) + 1)]
+    left = sum_lists([[[r] for r in rest] if a == ['...'] else [a] for a in left])
+    right = sum_lists([[[r] for r in rest] if a == ['...'] else [a] for a in right])
+    names, split_sizes = [], []
+    for axis, n in zip(left, x.shape):
+        known = 1
+        for a in axis:
+            known = known * sizes[a] if a in sizes else known
+        for a in axis:
+            names.append(a)
+            split_sizes.append(sizes[a] if a in sizes else n // known)
+    y = prim.reshape(x, [n for a, n in zip(names, split_sizes) if a != '1'])
+    names, split_sizes = [a for a in names if a != '1'], [n for a, n in zip(names, split_sizes) if a != '1']
+    order = [a for axis in right for a in axis if a != '1']
+    y = prim.permute(y, [names.index(a) for a in order])
+    final = []
+    for axis in right:
+        n = 1
+        for a in axis:
+            n = n if a == '1' else n * split_sizes[names.index(a)]
+        final.append(n)
+    return prim.reshape(y, final)
+
+
+def sum_lists(lists):
+    out = []
+    for l in lists:
+        out += l
+    return out

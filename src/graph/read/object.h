@@ -62,6 +62,7 @@ struct Object {
     struct {
       Object *self, *function; /* function NULL: a method of Python's, by name */
       const char *name;
+      bool in_place; /* x.add_(y): the function is add, and x becomes its result */
     } method;
     struct {
       const char *name;

@@ -1,4 +1,6 @@
 /* The primitives as torch.py calls them: prim.NAME(...). The elementwise ones are those of graph.def. */
+#include <stdlib.h>
+
 #include "graph/read/object.h"
 
 static Tensor *tensor(Reader *r, const Args *a, int i) {
@@ -218,6 +220,34 @@ static Object *children(Reader *r, Object *x) {
   return out;
 }
 
+/* The number that a tensor of one element holds, where it is made of constants alone. */
+static Object *item(Reader *r, Tensor *t) {
+  Graph part = *r->g;
+  bool *needed = NEW_N(r->cx->arena, bool, r->g->at.n + 1);
+  double *value = NULL;
+  memset(&part.at, 0, sizeof part.at);
+  memset(&part.outputs, 0, sizeof part.outputs);
+  part.writes.n = 0;
+  needed[t->id] = true;
+  for (int i = r->g->at.n - 1; i >= 0; i--)
+    for (int k = 0; needed[i] && k < r->g->at.at[i]->in_count; k++) needed[r->g->at.at[i]->in[k]->id] = true;
+  for (int i = 0; i < r->g->at.n; i++) {
+    Tensor *x = r->g->at.at[i];
+    if (!needed[i]) continue;
+    if (x->op == GRAPH_INPUT || x->op == GRAPH_UNIFORM || x->op == GRAPH_EXTENT)
+      read_fail(r, r->g->place, "item() of a tensor: what is computed may not depend on data");
+    vec_push(r->cx->arena, &part.at, x);
+  }
+  if (!size_is(graph_numel(r->g, t), 1)) read_fail(r, r->g->place, "item() of more than one element");
+  vec_push(r->cx->arena, &part.outputs, t);
+  for (int i = 0; i < part.at.n; i++) part.at.at[i]->id = i;
+  graph_reference(&part, &(GraphValues){.outputs = &value});
+  for (int i = 0; i < r->g->at.n; i++) r->g->at.at[i]->id = i;
+  double v = *value;
+  free(value);
+  return t->dtype == DT_I1 ? object_bool(r, v != 0) : dtype_is_int(t->dtype) ? object_int(r, (int64_t)v) : object_float(r, v);
+}
+
 /* Questions about values, and what is no operation. */
 static Object *other(Reader *r, const char *name, const Args *a) {
   if (!strcmp(name, "result_type")) return object_dtype(r, op_result_type(r, a->span, a->n, a->at));
@@ -245,6 +275,7 @@ static Object *other(Reader *r, const char *name, const Args *a) {
     int rank = sizes(r, a, 0, s);
     return object_tensor(r, graph_input(r->g, NULL, dtype(r, a, 1), rank, s));
   }
+  if (!strcmp(name, "item")) return item(r, tensor(r, a, 0));
   if (!strcmp(name, "children")) return children(r, argument(r, a, 0));
   if (!strcmp(name, "fail")) read_fail(r, a->span, "%s", object_text(r, argument(r, a, 0)));
   read_fail(r, a->span, "prim.%s is not known", name);
