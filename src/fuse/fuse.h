@@ -88,6 +88,18 @@ typedef struct FuseOptions {
 FusePlan *fuse_plan(Graph *g, const FuseOptions *o);
 void fuse_explain(Buf *out, const FusePlan *p);
 
+/* ---- memory.c ---------------------------------------------------------------------------------------------------- */
+
+typedef struct FuseMemory {
+  int count;      /* slots */
+  int *slot;      /* by tensor's id; -1: it has none */
+  int64_t *bytes; /* of each slot */
+  int64_t total, unshared; /* of all slots; of all stored tensors */
+} FuseMemory;
+/* bytes: of each tensor, by id. place: INT32_MAX, or it lies in the caller's memory. */
+FuseMemory *fuse_memory(const FusePlan *p, const int64_t *bytes, const int *place);
+const Tensor *fuse_base(const FusePlan *p, const Tensor *t); /* whose memory it has */
+
 /* ---- group.c ----------------------------------------------------------------------------------------------------- */
 
 typedef enum { FUSE_POINT, FUSE_REDUCE, FUSE_SCAN, FUSE_SCATTER, FUSE_PRODUCT } FuseKind;

@@ -15,8 +15,10 @@ struct nereid_fusion {
   char *graph_text, *explain_text;
   nereid_module *module;
   nereid_device *device; /* of the buffers */
-  void **buffers;        /* by tensor's id; ours where owned */
-  bool *owned;
+  FuseMemory *memory;
+  int *place;            /* by tensor's id: input or output whose memory it is, counted from 0 and from -1; INT32_MAX */
+  void **slots;          /* memory of stored tensors */
+  void *const *inputs, *const *outputs; /* of the run at hand */
 };
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -102,12 +104,9 @@ nereid_status nereid_fuse(const char *path, const char *function, const nereid_f
 }
 
 static void release(nereid_fusion *f) {
-  for (int i = 0; f->buffers && i < f->g->at.n; i++)
-    if (f->owned[i]) nereid_free(f->device, f->buffers[i]);
-  free(f->buffers);
-  free(f->owned);
-  f->buffers = NULL;
-  f->owned = NULL;
+  for (int i = 0; f->slots && i < f->memory->count; i++) nereid_free(f->device, f->slots[i]);
+  free(f->slots);
+  f->slots = NULL;
   f->device = NULL;
 }
 
@@ -161,28 +160,44 @@ static int64_t bytes_of(const nereid_fusion *f, const Tensor *t) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-static nereid_status allocate(nereid_fusion *f, nereid_device *d, nereid_error **error) {
-  if (f->device == d) return NEREID_OK;
-  release(f);
-  f->buffers = calloc((size_t)f->g->at.n + 1, sizeof *f->buffers);
-  f->owned = calloc((size_t)f->g->at.n + 1, sizeof *f->owned);
-  if (!f->buffers || !f->owned) return error_out_of_memory(error);
-  f->device = d;
-  for (int i = 0; i < f->g->at.n; i++) {
-    const Tensor *t = f->g->at.at[i];
-    if (!f->plan->stored[i] || f->plan->alias[i]) continue;
-    int64_t bytes = bytes_of(f, t);
-    if (bytes < 0) return error_set(error, NEREID_OUT_OF_MEMORY, NULL, "a tensor of the program is too large");
-    nereid_status status = nereid_alloc(d, bytes ? bytes : 1, &f->buffers[i], error);
-    if (status) return status;
-    f->owned[i] = true;
-  }
-  return NEREID_OK;
+static nereid_status plan_memory(nereid_fusion *f, nereid_error **error) {
+  nereid_status status = NEREID_OK;
+  if (f->memory) return status;
+  if (context_try(f->cx)) {
+    int64_t *bytes = NEW_N(f->cx->arena, int64_t, f->g->at.n + 1);
+    for (int i = 0; i < f->g->at.n; i++) {
+      bytes[i] = f->plan->stored[i] ? bytes_of(f, f->g->at.at[i]) : 0;
+      if (bytes[i] < 0) diag_fail(f->cx, f->g->at.at[i]->span, "a tensor of this program does not fit in memory");
+    }
+    f->place = NEW_N(f->cx->arena, int, f->g->at.n + 1);
+    for (int i = 0; i < f->g->at.n; i++) f->place[i] = INT32_MAX;
+    for (int i = f->g->outputs.n - 1; i >= 0; i--)
+      if (f->g->outputs.at[i]) f->place[fuse_base(f->plan, f->g->outputs.at[i])->id] = -1 - i;
+    for (int i = 0; i < f->g->inputs.n; i++) f->place[f->g->inputs.at[i]->id] = i;
+    f->memory = fuse_memory(f->plan, bytes, f->place);
+    context_end_try(f->cx);
+  } else status = error_from_context(error, NEREID_OUT_OF_MEMORY, f->cx);
+  return status;
 }
 
+static nereid_status allocate(nereid_fusion *f, nereid_device *d, nereid_error **error) {
+  nereid_status status = plan_memory(f, error);
+  if (status || f->device == d) return status;
+  release(f);
+  f->slots = calloc((size_t)f->memory->count + 1, sizeof *f->slots);
+  if (!f->slots) return error_out_of_memory(error);
+  f->device = d;
+  for (int i = 0; i < f->memory->count && !status; i++) status = nereid_alloc(d, f->memory->bytes[i], &f->slots[i], error);
+  if (status) release(f);
+  return status;
+}
+
+/* Results are computed where the caller wants them. */
 static void *buffer_of(const nereid_fusion *f, const Tensor *t) {
-  while (f->plan->alias[t->id]) t = f->plan->alias[t->id];
-  return f->buffers[t->id];
+  t = fuse_base(f->plan, t);
+  int place = f->place[t->id];
+  if (place == INT32_MAX) return f->slots[f->memory->slot[t->id]];
+  return place < 0 ? f->outputs[-1 - place] : f->inputs[place];
 }
 
 static nereid_status launch(nereid_fusion *f, const FuseKernel *k, nereid_stream *s, nereid_error **error) {
@@ -212,13 +227,12 @@ static nereid_status hand_over(nereid_fusion *f, nereid_stream *s, void *const *
   Graph *g = f->g;
   nereid_status status = NEREID_OK;
   for (int i = 0; i < g->outputs.n && !status; i++)
-    if (g->outputs.at[i] && outputs[i] && bytes_of(f, g->outputs.at[i]))
+    if (g->outputs.at[i] && outputs[i] && buffer_of(f, g->outputs.at[i]) != outputs[i] && bytes_of(f, g->outputs.at[i]))
       status = nereid_copy_async(f->device, s, outputs[i], buffer_of(f, g->outputs.at[i]),
                                  bytes_of(f, g->outputs.at[i]), error);
   for (int i = 0; i < g->writes.n && !status; i++)
     if (g->writes.at[i].value != g->writes.at[i].input)
-      status = nereid_copy_async(f->device, s, f->buffers[g->writes.at[i].input->id],
-                                 buffer_of(f, g->writes.at[i].value), bytes_of(f, g->writes.at[i].input), error);
+      status = nereid_copy_async(f->device, s, buffer_of(f, g->writes.at[i].input), buffer_of(f, g->writes.at[i].value), bytes_of(f, g->writes.at[i].input), error);
   return status;
 }
 
@@ -227,7 +241,8 @@ nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_strea
   if (!f) return error_null(error, "nereid_fusion_run", "f");
   if (!d) return error_null(error, "nereid_fusion_run", "d");
   nereid_status status = allocate(f, d, error);
-  for (int i = 0; i < f->g->inputs.n && !status; i++) f->buffers[f->g->inputs.at[i]->id] = inputs[i];
+  f->inputs = inputs;
+  f->outputs = outputs;
   for (int i = 0; i < f->plan->kernels.n && !status; i++) status = launch(f, f->plan->kernels.at[i], s, error);
   return status ? status : hand_over(f, s, outputs, error);
 }
