@@ -443,8 +443,8 @@ NEREID_API int nereid_fusion_kernel_count(const nereid_fusion *f);
  * as long as f; NULL: there is no such text. */
 NEREID_API const char *nereid_fusion_text(const nereid_fusion *f, const char *what);
 /* Launches all kernels on row-major arrays of the device: one for each input, and one for each output that is a tensor
- * (another's entry is not looked at). No output may overlap another array. Inputs that are written are written in place. The memory between is f's own, for
- * one device at a time: one run at a time. */
+ * (another's entry is not looked at). No output may overlap another array. Inputs that are written are written in
+ * place. The memory between is f's own, for one device at a time: one run at a time. */
 NEREID_API nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_stream *s, void *const *inputs,
                                            void *const *outputs, nereid_error **error);
 /* The same in double precision on arrays of the host, operation by operation: what is right. outputs: an array of the

@@ -268,9 +268,11 @@ static int save_results(Fuse *f) {
   for (int i = 0; i < f->output_count + f->input_count && !status; i++) {
     bool output = i < f->output_count;
     const Array *a = output ? &f->outputs[i] : &f->inputs[i - f->output_count];
-    nereid_tensor_info t = output ? nereid_fusion_output(f->fusion, i) : nereid_fusion_input(f->fusion, i - f->output_count);
+    nereid_tensor_info t =
+        output ? nereid_fusion_output(f->fusion, i) : nereid_fusion_input(f->fusion, i - f->output_count);
     if (!a->data || (!output && !t.is_written)) continue;
-    char *path = output ? format_string("%s/output_%d.npy", f->results, i) : format_string("%s/%s.npy", f->results, t.name);
+    char *path =
+        output ? format_string("%s/output_%d.npy", f->results, i) : format_string("%s/%s.npy", f->results, t.name);
     nereid_error *err = NULL;
     if (!path || array_write_npy(a, path, &err)) status = report_error(err);
     free(path);

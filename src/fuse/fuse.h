@@ -91,9 +91,9 @@ void fuse_explain(Buf *out, const FusePlan *p);
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
 
 typedef struct FuseMemory {
-  int count;      /* slots */
-  int *slot;      /* by tensor's id; -1: it has none */
-  int64_t *bytes; /* of each slot */
+  int count;               /* slots */
+  int *slot;               /* by tensor's id; -1: it has none */
+  int64_t *bytes;          /* of each slot */
   int64_t total, unshared; /* of all slots; of all stored tensors */
 } FuseMemory;
 /* bytes: of each tensor, by id. place: INT32_MAX, or it lies in the caller's memory. */

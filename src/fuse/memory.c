@@ -37,7 +37,8 @@ FuseMemory *fuse_memory(const FusePlan *p, const int64_t *bytes, const int *plac
       int best = -1;
       int64_t need = bytes[t->id] ? bytes[t->id] : 1;
       for (int s = 0; s < m->count; s++)
-        if (until[s] < k && m->bytes[s] >= need && m->bytes[s] / 2 <= need && (best < 0 || m->bytes[s] < m->bytes[best]))
+        if (until[s] < k && m->bytes[s] >= need && m->bytes[s] / 2 <= need &&
+            (best < 0 || m->bytes[s] < m->bytes[best]))
           best = s;
       if (best < 0) {
         best = m->count++;

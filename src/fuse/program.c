@@ -16,8 +16,8 @@ struct nereid_fusion {
   nereid_module *module;
   nereid_device *device; /* of the buffers */
   FuseMemory *memory;
-  int *place;            /* by tensor's id: input or output whose memory it is, counted from 0 and from -1; INT32_MAX */
-  void **slots;          /* memory of stored tensors */
+  int *place;   /* by tensor's id: input or output whose memory it is, counted from 0 and from -1; INT32_MAX */
+  void **slots; /* memory of stored tensors */
   void *const *inputs, *const *outputs; /* of the run at hand */
 };
 
@@ -187,7 +187,8 @@ static nereid_status allocate(nereid_fusion *f, nereid_device *d, nereid_error *
   f->slots = calloc((size_t)f->memory->count + 1, sizeof *f->slots);
   if (!f->slots) return error_out_of_memory(error);
   f->device = d;
-  for (int i = 0; i < f->memory->count && !status; i++) status = nereid_alloc(d, f->memory->bytes[i], &f->slots[i], error);
+  for (int i = 0; i < f->memory->count && !status; i++)
+    status = nereid_alloc(d, f->memory->bytes[i], &f->slots[i], error);
   if (status) release(f);
   return status;
 }
@@ -232,7 +233,8 @@ static nereid_status hand_over(nereid_fusion *f, nereid_stream *s, void *const *
                                  bytes_of(f, g->outputs.at[i]), error);
   for (int i = 0; i < g->writes.n && !status; i++)
     if (g->writes.at[i].value != g->writes.at[i].input)
-      status = nereid_copy_async(f->device, s, buffer_of(f, g->writes.at[i].input), buffer_of(f, g->writes.at[i].value), bytes_of(f, g->writes.at[i].input), error);
+      status = nereid_copy_async(f->device, s, buffer_of(f, g->writes.at[i].input), buffer_of(f, g->writes.at[i].value),
+                                 bytes_of(f, g->writes.at[i].input), error);
   return status;
 }
 

@@ -245,7 +245,9 @@ static Object *item(Reader *r, Tensor *t) {
   for (int i = 0; i < r->g->at.n; i++) r->g->at.at[i]->id = i;
   double v = *value;
   free(value);
-  return t->dtype == DT_I1 ? object_bool(r, v != 0) : dtype_is_int(t->dtype) ? object_int(r, (int64_t)v) : object_float(r, v);
+  return t->dtype == DT_I1        ? object_bool(r, v != 0)
+         : dtype_is_int(t->dtype) ? object_int(r, (int64_t)v)
+                                  : object_float(r, v);
 }
 
 /* Questions about values, and what is no operation. */
