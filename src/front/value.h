@@ -176,7 +176,8 @@ struct Front {
   Builder b; /* where operations go now; b.span is kept at the current expression */
   const CompileOptions *options;
   int depth;             /* of inlined calls */
-  bool has_empty;        /* tensors of no elements were made */
+  /* made and to be dropped, as nothing may depend on them: tensors of no elements; tensors in a body of scalars */
+  bool has_empty, has_inner_tensors;
   void *core;            /* the core's own state (kernel.c) */
   struct Front *host_of; /* see front_host */
 };

@@ -58,19 +58,32 @@ static void check_kernel_parameters(Front *fr, const Function *fn) {
   core_check_annotations(fr, fn);
 }
 
-static void refuse_empty(Op *op, void *arg) {
-  Front *fr = arg;
-  for (int i = 0; i < op->out_count; i++)
-    if (type_numel(op->out[i]->type) == 0)
-      diag_fail_hint(fr->cx, op->span ? *op->span : (Span){0},
-                     "put it under an `if` on the constexpr that makes the size 0",
-                     "a value depends on a tensor of no elements");
+/* The body of a reduction, scan or map around the operation, or NULL. */
+static const Op *body_of_scalars(const Op *op) {
+  const Op *up = op->block->parent;
+  while (up && op_info[up->code].effect == EFFECT_CONTROL) up = up->block->parent;
+  return up;
 }
 
-/* Tensors of no elements may be made, carried and stored, as long as nothing depends on them: no device sees one. */
-static void drop_empty(Front *fr) {
+static void refuse_unusable(Op *op, void *arg) {
+  Front *fr = arg;
+  for (int i = 0; i < op->out_count; i++) {
+    const Type *t = op->out[i]->type;
+    if (type_numel(t) == 0)
+      diag_fail_hint(fr->cx, op->span ? *op->span : (Span){0}, "put it under an `if` on the constexpr that makes the size 0",
+                "a value depends on a tensor of no elements");
+    if (t->rank && body_of_scalars(op))
+      diag_fail_hint(fr->cx, op->span ? *op->span : (Span){0}, "compute it before, or element by element",
+                "a function that is called for each element or pair of elements works on scalars, but this makes %s",
+                py_describe(fr, py_tensor(fr, op->out[i])));
+  }
+}
+
+/* Tensors of no elements may be made, carried and stored, as long as nothing depends on them: no device sees one. So
+ * may tensors where a function works on scalars, to ask for their type. */
+static void drop_unusable(Front *fr) {
   tile_dce(fr->func);
-  tile_walk(fr->func->body, refuse_empty, fr);
+  tile_walk(fr->func->body, refuse_unusable, fr);
 }
 
 Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const CompileOptions *options) {
@@ -111,7 +124,7 @@ Compiled *front_compile(Module *m, Kernel *k, const ArgSpec *args, const Compile
     check_fp8_type(fr, k->fn->def->span, fr->func->body->args[i]->type);
   tile_walk(fr->func->body, check_fp8_results, fr);
   tile_resolve(fr->func);
-  if (fr->has_empty) drop_empty(fr);
+  if (fr->has_empty || fr->has_inner_tensors) drop_unusable(fr);
   tile_instrument_check(fr->func);
 
   Compiled *c = NEW(a, Compiled);

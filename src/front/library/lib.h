@@ -73,6 +73,7 @@ const char *lib_full_name(Front *fr, const Builtin *b); /* "tl.load", "libdevice
 /* What is called once for many elements must be a jit function: one of the kernel's file, or of the library's those
  * that Triton has as such. */
 void lib_jit_function(Front *fr, Span at, const Builtin *b, const char *name, const Py *fn);
+void lib_note_inner_tensors(Front *fr, Block *body); /* what such a function built */
 
 /* ---- regions ----------------------------------------------------------------------------------------------------- */
 

@@ -224,6 +224,13 @@ void lib_jit_function(Front *fr, Span at, const Builtin *b, const char *name, co
              row ? lib_full_name(fr, row) : py_describe(fr, fn));
 }
 
+static void note_tensor(Op *op, void *arg) {
+  Front *fr = arg;
+  for (int i = 0; i < op->out_count; i++) fr->has_inner_tensors |= op->out[i]->type->rank > 0;
+}
+
+void lib_note_inner_tensors(Front *fr, Block *body) { tile_walk(body, note_tensor, fr); }
+
 /* ---- regions ----------------------------------------------------------------------------------------------------- */
 
 Builder lib_enter(Front *fr, Block *block) {

@@ -195,6 +195,7 @@ static Py *call_map(Front *fr, const Builtin *b, Span at, Py **args) {
   }
   build_yield(&fr->b, k, values);
   fr->b = keep;
+  lib_note_inner_tensors(fr, body);
   if (k == 0 || k % pack)
     lib_fail(fr, at, b, NULL, "the function must return a multiple of `pack` values, but it returns %d", k);
   const Type **out = NEW_N(fr->cx->arena, const Type *, k);

@@ -78,6 +78,7 @@ static Op *combine_by(Front *fr, const Builtin *b, Span at, OpCode code, int k, 
   }
   build_yield(&fr->b, k, values);
   fr->b = keep;
+  lib_note_inner_tensors(fr, body);
   return op;
 }
 

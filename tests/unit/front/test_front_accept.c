@@ -22,6 +22,7 @@
        "wrapped = tl.constexpr(plain)\n" \
        "@tl.constexpr\ndef decorated(v, w=1):\n    return v + w\n" \
        "@triton.constexpr_function\ndef function(v):\n    return v - 1\n" \
+       "@triton.jit\ndef typed(a, b):\n    return a + b if (a + tl.zeros((1,), tl.int1)).dtype.is_int() else b\n" \
        "@triton.jit\ndef k(x, out, n, f, N: tl.constexpr):\n"
 
 static void body_is_taken(const char *lines) {
@@ -134,6 +135,7 @@ static void casts_that_round_nothing(void **state) {
 
 static void library_functions_take_more(void **state) {
   (void)state;
+  body_is_taken("tl.store(out, tl.reduce(tl.arange(0, 16), 0, typed))");
   body_is_taken("tl.static_assert(tl.topk(tl.arange(0, 16), 5).shape[0] == 4)");
   body_is_taken("tl.static_assert(tl.topk(tl.arange(0, 16), 1).shape[0] == 1)");
   body_is_taken("tl.store(out, tl.reduce(tl.arange(0, 16), 0, tl.cdiv))");
