@@ -370,6 +370,11 @@ void ptx_asm(Ptx *p, const LaneOp *op) {
   put(p, "\t");
   char last = 0;
   for (const char *c = op->text; *c; c++) {
+    if (c[0] == '/' && (c[1] == '/' || c[1] == '*')) { /* comments go: what ends the text must not be in one */
+      c += c[1] == '/' ? strcspn(c, "\n") : strstr(c + 2, "*/") ? (size_t)(strstr(c + 2, "*/") - c) + 2 : strlen(c);
+      c--;
+      continue;
+    }
     if (*c != '$') {
       buf_putc(p->out, *c);
       if (!strchr(" \t\r\n", *c)) last = *c;

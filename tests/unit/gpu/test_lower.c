@@ -818,6 +818,9 @@ static void test_asm(void **state) {
   check_asm("f16", "asm %x {pure=1, pack=2, text=\"neg.f16x2 $0, $1;\\x1f=r,r\"} : f16[512]", "neg.f16x2 %r");
   check_asm("f16", "asm %x {pure=1, pack=1, text=\"neg.f16 $0, $1;\\x1f=h,h\"} : f16[512]", "neg.f16 %h");
   check_asm("f64", "asm %x, %x {pure=1, pack=1, text=\"add.f64 $0, $1, $2;\\x1f=d,d,d\"} : f64[512]", "add.f64 %rd");
+  /* no ; after a comment */
+  check_asm("i32", "asm %x {pure=1, pack=1, text=\"/* $ */ not.b32 $0, $1; // a\\n  \\x1f=r,r\"} : i32[512]",
+            " not.b32 %r7, %r3; \n  \n");
   check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=r,r,r\"} : i32[512]",
             "1 results and 1 operands need as many constraints");
   check_asm("i32", "asm %x {pure=1, pack=1, text=\"mov.b32 $0, $1;\\x1f=r,q\"} : i32[512]",
