@@ -70,12 +70,14 @@ static void refuse_unusable(Op *op, void *arg) {
   for (int i = 0; i < op->out_count; i++) {
     const Type *t = op->out[i]->type;
     if (type_numel(t) == 0)
-      diag_fail_hint(fr->cx, op->span ? *op->span : (Span){0}, "put it under an `if` on the constexpr that makes the size 0",
-                "a value depends on a tensor of no elements");
+      diag_fail_hint(fr->cx, op->span ? *op->span : (Span){0},
+                     "put it under an `if` on the constexpr that makes the size 0",
+                     "a value depends on a tensor of no elements");
     if (t->rank && body_of_scalars(op))
-      diag_fail_hint(fr->cx, op->span ? *op->span : (Span){0}, "compute it before, or element by element",
-                "a function that is called for each element or pair of elements works on scalars, but this makes %s",
-                py_describe(fr, py_tensor(fr, op->out[i])));
+      diag_fail_hint(
+          fr->cx, op->span ? *op->span : (Span){0}, "compute it before, or element by element",
+          "a function that is called for each element or pair of elements works on scalars, but this makes %s",
+          py_describe(fr, py_tensor(fr, op->out[i])));
   }
 }
 
