@@ -175,7 +175,7 @@ struct Front {
   Func *func;
   Builder b; /* where operations go now; b.span is kept at the current expression */
   const CompileOptions *options;
-  int depth;             /* of inlined calls */
+  int depth; /* of inlined calls */
   /* made and to be dropped, as nothing may depend on them: tensors of no elements; tensors in a body of scalars */
   bool has_empty, has_inner_tensors;
   void *core;            /* the core's own state (kernel.c) */
