@@ -202,8 +202,132 @@ static void test_varlen(void **s) {
   on_every_device(varlen_on);
 }
 
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
+
+/* One query a sequence, one of them empty, one a single key, one a whole number of pages. */
+enum { BATCH = 5, LONGEST_CONTEXT = 101 };
+static const int lengths[BATCH] = {37, 0, 1, 101, 64};
+
+/* Keys j of sequence i are row j % page of page table[i * pages + j / page]. Pages lie in no order; what is on them
+ * beyond a sequence's end must not be read: it is NaN. */
+typedef struct Paged {
+  int page, pages; /* of each sequence */
+  Tensor table, lengths;
+} Paged;
+static Paged paged(int page) {
+  Paged p = {page, (LONGEST_CONTEXT + page - 1) / page, {0}, {0}};
+  p.table = tensor_full(NEREID_I32, BATCH * p.pages, 0), p.lengths = tensor_full(NEREID_I32, BATCH, 0);
+  for (int i = 0; i < BATCH * p.pages; i++) tensor_set(&p.table, i, (i * 7 + 3) % (BATCH * p.pages));
+  for (int i = 0; i < BATCH; i++) tensor_set(&p.lengths, i, lengths[i]);
+  return p;
+}
+static int64_t slot_of(const Paged *p, int sequence, int key) {
+  return (int64_t)p->table.values[sequence * p->pages + key / p->page] * p->page + key % p->page;
+}
+static Tensor cache_of(const Paged *p, nereid_dtype type, int64_t row, uint64_t seed) {
+  Tensor random = tensor_random(type, BATCH * p->pages * p->page * row, seed),
+         cache = tensor_full(type, random.count, NAN);
+  for (int s = 0; s < BATCH; s++)
+    for (int j = 0; j < lengths[s]; j++)
+      for (int64_t c = 0; c < row; c++) {
+        int64_t i = slot_of(p, s, j) * row + c;
+        tensor_set(&cache, i, random.values[i]);
+      }
+  tensor_free(&random);
+  return cache;
+}
+
+typedef struct Decode {
+  nereid_dtype type;
+  int heads, group; /* heads that share keys */
+  int d, d_value;   /* of a key; of a value */
+  int page, splits, block_h, block_n;
+  bool mla; /* the values are the beginning of the keys */
+} Decode;
+
+static Expected decode_reference(const Decode *c, const Paged *p, const Tensor *q, const Tensor *k, const Tensor *v,
+                                 double scale) {
+  int kv_heads = c->heads / c->group, row_k = kv_heads * c->d, row_v = c->mla ? row_k : kv_heads * c->d_value;
+  Expected out = expected((int64_t)BATCH * c->heads * c->d_value);
+  double *keys = calloc((size_t)LONGEST_CONTEXT * (size_t)row_k, 8),
+         *values = calloc((size_t)LONGEST_CONTEXT * (size_t)row_v, 8);
+  assert_true(keys && values);
+  for (int s = 0; s < BATCH; s++) {
+    for (int j = 0; j < lengths[s]; j++) {
+      memcpy(keys + j * row_k, k->values + slot_of(p, s, j) * row_k, (size_t)row_k * 8);
+      memcpy(values + j * row_v, v->values + slot_of(p, s, j) * row_v, (size_t)row_v * 8);
+    }
+    for (int h = 0; h < c->heads; h++) {
+      int64_t at = s * c->heads + h;
+      int blocks = lengths[s] / c->block_n + 1 + 2 * c->splits; /* each split is scaled and added, as a block is */
+      Row r =
+          attend(q->values + at * c->d, keys + h / c->group * c->d, row_k, 0, lengths[s], c->d, scale, c->type, blocks);
+      weigh(&r, values + h / c->group * (c->mla ? c->d : c->d_value), row_v, c->d_value, &out, at * c->d_value);
+    }
+  }
+  free(keys), free(values);
+  return out;
+}
+
+static void decode_case(const char *device, const Decode *c) {
+  int64_t rows = (int64_t)BATCH * c->heads, kv_heads = c->heads / c->group, size = rows * c->d_value;
+  double scale = (float)(1 / sqrt(c->d));
+  Paged p = paged(c->page);
+  Tensor q = tensor_random(c->type, rows * c->d, 5), k = cache_of(&p, c->type, kv_heads * c->d, 6),
+         v = c->mla ? (Tensor){0} : cache_of(&p, c->type, kv_heads * c->d_value, 7),
+         partial = tensor_full(NEREID_F32, size * c->splits, NAN), out = tensor_full(c->type, size, 9),
+         lse = tensor_full(NEREID_F32, rows * c->splits, NAN);
+  Expected want = decode_reference(c, &p, &q, &k, c->mla ? &k : &v, scale);
+  Call f = {.grid_z = c->splits};
+  arg_tensor(&f, &q), arg_tensor(&f, &k);
+  if (!c->mla) arg_tensor(&f, &v);
+  arg_tensor(&f, &partial), arg_tensor(&f, &lse), arg_tensor(&f, &p.table), arg_tensor(&f, &p.lengths);
+  arg_int(&f, p.pages), arg_int(&f, c->heads), arg_float(&f, scale);
+  if (c->mla) arg_const(&f, "LATENT", c->d_value), arg_const(&f, "ROPE", c->d - c->d_value);
+  else arg_const(&f, "D", c->d), arg_const(&f, "GROUP", c->group);
+  arg_const(&f, "PAGE", c->page), arg_const(&f, "SPLITS", c->splits), arg_const(&f, "BLOCK_H", c->block_h);
+  arg_const(&f, "BLOCK_N", c->block_n);
+  if (c->mla) launch(device, "mla_decode.py", "mla_decode", &f, cdiv(c->heads, c->block_h), BATCH);
+  else launch(device, "attention_decode.py", "attention_decode", &f, BATCH, kv_heads);
+  Call g = {0};
+  arg_tensor(&g, &partial), arg_tensor(&g, &lse), arg_tensor(&g, &out), arg_const(&g, "D", c->d_value);
+  arg_const(&g, "SPLITS", c->splits), arg_const(&g, "BLOCK_D", 64);
+  launch(device, "attention_decode.py", "combine_splits", &g, rows, cdiv(c->d_value, 64));
+  check_close(c->mla ? "MLA decode" : "decode", &out, want.want, want.bound, size);
+  expected_free(&want);
+  Tensor *tensors[] = {&q, &k, &v, &partial, &out, &lse, &p.table, &p.lengths};
+  for (int i = 0; i < 8; i++) tensor_free(tensors[i]);
+}
+
+static void decode_on(const char *device) {
+  static const Decode cases[] = {
+      {NEREID_F32, 4, 2, 24, 24, 16, 4, 16, 32, false}, /* blocks of two pages; some splits without keys */
+      {NEREID_F16, 8, 8, 64, 64, 32, 2, 16, 16, false}, /* pages of two blocks */
+      {NEREID_BF16, 6, 3, 96, 96, 1, 1, 16, 32, false}, /* a page a key */
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) decode_case(device, &cases[i]);
+}
+static void test_decode(void **s) {
+  (void)s;
+  on_every_device(decode_on);
+}
+
+static void mla_decode_on(const char *device) {
+  static const Decode cases[] = {
+      {NEREID_F32, 5, 5, 48, 32, 16, 4, 16, 16, true},
+      {NEREID_BF16, 20, 20, 576, 512, 64, 2, 16, 32, true},
+      {NEREID_F16, 66, 66, 160, 128, 64, 2, 64, 64, true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) decode_case(device, &cases[i]);
+}
+static void test_mla_decode(void **s) {
+  (void)s;
+  on_every_device(mla_decode_on);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_varlen)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_varlen), cmocka_unit_test(test_decode),
+                                     cmocka_unit_test(test_mla_decode)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   test_devices_close();
   return failed;
