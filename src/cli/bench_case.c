@@ -316,3 +316,11 @@ void case_close(Case *c, nereid_device *d) {
   }
   free(c->label);
 }
+
+void case_drop_inputs(Case *c) {
+  for (int i = 0; i < c->count; i++)
+    for (int k = 0; k < c->launches[i].arg_count; k++) {
+      LaunchArg *a = &c->launches[i].args[k];
+      if (a->is_array && !a->shared) free(a->array.data), a->array.data = NULL;
+    }
+}

@@ -82,14 +82,6 @@ int case_check_run(Case *c, nereid_device *d, Outputs *out) {
   return status ? status : case_outputs(c, out, fetch_ours, d);
 }
 
-void case_drop_inputs(Case *c) {
-  for (int i = 0; i < c->count; i++)
-    for (int k = 0; k < c->launches[i].arg_count; k++) {
-      LaunchArg *a = &c->launches[i].args[k];
-      if (a->is_array && !a->shared) free(a->array.data), a->array.data = NULL;
-    }
-}
-
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 static bool is_dense(const Array *a) { return array_count(a) * (int64_t)nereid_dtype_bytes(a->dtype) == a->bytes; }

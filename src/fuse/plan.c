@@ -1,19 +1,6 @@
 /* All kernels of a graph, in order, and their file's text. */
 #include "fuse/fuse.h"
 
-const char *fuse_kernel_name(FusePlan *p, const FuseGroup *group) {
-  Arena *a = p->g->cx->arena;
-  const Tensor *t = group->roots[group->n - 1];
-  const char *base = t->name                 ? t->name
-                     : t->op == GRAPH_POINT  ? graph_points[t->point].name
-                     : t->op == GRAPH_REDUCE ? graph_reductions[t->attr[0]]
-                                             : graph_ops[t->op].name;
-  const char *name = arena_printf(a, "%s_kernel", base);
-  for (int k = 2; map_get(p->names, name); k++) name = arena_printf(a, "%s_kernel_%d", base, k);
-  map_put(p->names, name, p);
-  return name;
-}
-
 static const char head[] = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n";
 
 static const char *const helper_texts[REDUCE_COUNT] = {

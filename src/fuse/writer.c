@@ -183,3 +183,16 @@ FuseKernel *writer_finish(Writer *w) {
 void writer_split(Writer *w, Index a, int rank, const Size *const *size, const bool *skip, Index *out) {
   if (!index_split(w->g, a, rank, size, skip, out)) diag_fail(w->cx, (Span){0}, "internal error: a kernel's indices");
 }
+
+const char *fuse_kernel_name(FusePlan *p, const FuseGroup *group) {
+  Arena *a = p->g->cx->arena;
+  const Tensor *t = group->roots[group->n - 1];
+  const char *base = t->name                 ? t->name
+                     : t->op == GRAPH_POINT  ? graph_points[t->point].name
+                     : t->op == GRAPH_REDUCE ? graph_reductions[t->attr[0]]
+                                             : graph_ops[t->op].name;
+  const char *name = arena_printf(a, "%s_kernel", base);
+  for (int k = 2; map_get(p->names, name); k++) name = arena_printf(a, "%s_kernel_%d", base, k);
+  map_put(p->names, name, p);
+  return name;
+}

@@ -309,6 +309,11 @@ static nereid_status measure(Meter *m, nereid_ceilings *c, nereid_error **error)
   return status;
 }
 
+static const char *const rate_names[NEREID_RATE_COUNT] = {"f64",     "f32",      "f16",     "bf16",    "i32",
+                                                          "exp",     "div",      "dot f64", "dot f32", "dot tf32",
+                                                          "dot f16", "dot bf16", "dot f8",  "dot i8"};
+const char *nereid_rate_name(nereid_rate r) { return (unsigned)r < NEREID_RATE_COUNT ? rate_names[r] : "unknown"; }
+
 void ceilings_identify(const nereid_device *d, char name[32], char description[256]) {
   nereid_device_info info[16];
   int n = nereid_devices(info, 16);

@@ -18,11 +18,6 @@
 
 #include "measure/ceilings.h"
 
-static const char *const rate_names[NEREID_RATE_COUNT] = {"f64",     "f32",      "f16",     "bf16",    "i32",
-                                                          "exp",     "div",      "dot f64", "dot f32", "dot tf32",
-                                                          "dot f16", "dot bf16", "dot f8",  "dot i8"};
-const char *nereid_rate_name(nereid_rate r) { return (unsigned)r < NEREID_RATE_COUNT ? rate_names[r] : "unknown"; }
-
 enum { NAME_BYTES = 64 };
 
 static bool name_of(const char *device, const char *description, char out[NAME_BYTES]) {
@@ -51,7 +46,7 @@ nereid_status nereid_ceilings_save(const nereid_ceilings *c, nereid_error **erro
     buf_printf(&b, "size %.17g %.6g %.6g %.6g\n", c->sizes[i].bytes, c->sizes[i].read, c->sizes[i].write,
                c->sizes[i].copy);
   for (int i = 0; i < NEREID_RATE_COUNT; i++)
-    if (c->rates[i] > 0) buf_printf(&b, "rate %.6g %s\n", c->rates[i], rate_names[i]);
+    if (c->rates[i] > 0) buf_printf(&b, "rate %.6g %s\n", c->rates[i], nereid_rate_name((nereid_rate)i));
   for (int i = 0; i < c->point_count; i++) {
     const nereid_roofline_point *p = &c->points[i];
     buf_printf(&b, "point %s %d %.9g %.9g\n", nereid_dtype_name(p->dtype), p->operations, p->elements, p->ns);
@@ -104,7 +99,7 @@ static bool read_line(nereid_ceilings *c, const char *line, bool *whole) {
   }
   if (!strcmp(word, "rate") && sscanf(rest, "%lf %n", &v, &at) == 1) {
     for (int i = 0; i < NEREID_RATE_COUNT; i++)
-      if (!strcmp(rest + at, rate_names[i])) return c->rates[i] = v, true;
+      if (!strcmp(rest + at, nereid_rate_name((nereid_rate)i))) return c->rates[i] = v, true;
   }
   return false;
 }

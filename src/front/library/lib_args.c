@@ -239,3 +239,28 @@ Builder lib_enter(Front *fr, Block *block) {
   fr->b.before = NULL;
   return keep;
 }
+
+int lib_cache(Front *fr, Span at, const Builtin *b, const Py *p, bool store) {
+  static const struct {
+    const char *name;
+    int hint;
+    bool load, store;
+  } hints[] = {{"", CACHE_NONE, true, true},  {".ca", CACHE_CA, true, false}, {".cg", CACHE_CG, true, true},
+               {".cs", CACHE_CS, true, true}, {".cv", CACHE_CV, true, false}, {".wb", CACHE_WB, false, true},
+               {".wt", CACHE_WT, false, true}};
+  const char *s = lib_str(fr, at, b, "cache_modifier", p);
+  for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+    if (!strcmp(hints[i].name, s) && (store ? hints[i].store : hints[i].load)) return hints[i].hint;
+  lib_refuse(fr, at,
+             store ? "it is \"\", \".wb\", \".cg\", \".cs\" or \".wt\""
+                   : "it is \"\", \".ca\", \".cg\", \".cs\" or \".cv\"",
+             "Cache modifier %s not supported", s);
+}
+
+int lib_evict(Front *fr, Span at, const Builtin *b, const Py *p) {
+  const char *s = lib_str(fr, at, b, "eviction_policy", p);
+  if (!s[0]) return EVICT_DEFAULT;
+  if (!strcmp(s, "evict_first")) return EVICT_FIRST;
+  if (!strcmp(s, "evict_last")) return EVICT_LAST;
+  lib_refuse(fr, at, "it is \"\", \"evict_first\" or \"evict_last\"", "Eviction policy %s not supported", s);
+}

@@ -143,7 +143,7 @@ static Py *call_str(Front *fr, const Builtin *b, Span at, Py **args) {
 static Py *call_abs(Front *fr, const Builtin *b, Span at, Py **args) {
   Py *x = args[0];
   if (x->kind == PY_TENSOR)
-    return builtin_call(fr, builtin_lookup(fr, "triton.language", "abs")->builtin.b, NULL,
+    return builtin_call(fr, front_hooks.library_lookup(fr, "triton.language", "abs")->builtin.b, NULL,
                         &(Call){.span = at, .n = 1, .args = args});
   if (x->kind == PY_FLOAT) return py_float(fr, fabs(x->f));
   PyInt v = lib_int(fr, at, b, "x", x);
@@ -184,8 +184,8 @@ static Py *call_min_max(Front *fr, const Builtin *b, Span at, Py **args) {
     if (i == 0) continue;
     if (x->kind == PY_TENSOR || best->kind == PY_TENSOR) {
       Py *pair[2] = {best, x};
-      best = builtin_call(fr, builtin_lookup(fr, "triton.language", max ? "maximum" : "minimum")->builtin.b, NULL,
-                          &(Call){.span = at, .n = 2, .args = pair});
+      best = builtin_call(fr, front_hooks.library_lookup(fr, "triton.language", max ? "maximum" : "minimum")->builtin.b,
+                          NULL, &(Call){.span = at, .n = 2, .args = pair});
       continue;
     }
     const char *why = NULL;
@@ -265,8 +265,8 @@ static Py *attribute(Front *fr, Span at, Py *x, const char *name) {
     case PY_TENSOR:
     case PY_TYPE:
     case PY_BLOCK_PTR:
-    case PY_DESC: return sem_attribute(fr, at, x, name);
-    case PY_LIBRARY: return builtin_lookup(fr, x->library, name);
+    case PY_DESC: return front_hooks.attribute(fr, at, x, name);
+    case PY_LIBRARY: return front_hooks.library_lookup(fr, x->library, name);
     default: return host_attribute(fr, x, name);
   }
 }
@@ -288,7 +288,7 @@ static Py *call_getattr3(Front *fr, const Builtin *b, Span at, Py **args) {
 }
 
 static Py *call_print(Front *fr, const Builtin *b, Span at, Py **args) {
-  const Builtin *device_print = builtin_lookup(fr, "triton.language", "device_print")->builtin.b;
+  const Builtin *device_print = front_hooks.library_lookup(fr, "triton.language", "device_print")->builtin.b;
   return device_print->call(fr, device_print, at, args); /* of the same signature */
 }
 

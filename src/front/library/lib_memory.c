@@ -5,31 +5,6 @@
  */
 #include "front/library/lib.h"
 
-int lib_cache(Front *fr, Span at, const Builtin *b, const Py *p, bool store) {
-  static const struct {
-    const char *name;
-    int hint;
-    bool load, store;
-  } hints[] = {{"", CACHE_NONE, true, true},  {".ca", CACHE_CA, true, false}, {".cg", CACHE_CG, true, true},
-               {".cs", CACHE_CS, true, true}, {".cv", CACHE_CV, true, false}, {".wb", CACHE_WB, false, true},
-               {".wt", CACHE_WT, false, true}};
-  const char *s = lib_str(fr, at, b, "cache_modifier", p);
-  for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-    if (!strcmp(hints[i].name, s) && (store ? hints[i].store : hints[i].load)) return hints[i].hint;
-  lib_refuse(fr, at,
-             store ? "it is \"\", \".wb\", \".cg\", \".cs\" or \".wt\""
-                   : "it is \"\", \".ca\", \".cg\", \".cs\" or \".cv\"",
-             "Cache modifier %s not supported", s);
-}
-
-int lib_evict(Front *fr, Span at, const Builtin *b, const Py *p) {
-  const char *s = lib_str(fr, at, b, "eviction_policy", p);
-  if (!s[0]) return EVICT_DEFAULT;
-  if (!strcmp(s, "evict_first")) return EVICT_FIRST;
-  if (!strcmp(s, "evict_last")) return EVICT_LAST;
-  lib_refuse(fr, at, "it is \"\", \"evict_first\" or \"evict_last\"", "Eviction policy %s not supported", s);
-}
-
 static Value *pointer_arg(Front *fr, const Builtin *b, Span at, Py *p) {
   if (p->kind == PY_DESC)
     lib_refuse(fr, at, "use the descriptor's .load(offsets) and .store(offsets, value)",

@@ -6,7 +6,7 @@
 
 static Py *call_cdiv(Front *fr, const Builtin *b, Span at, Py **args) {
   if (args[0]->kind == PY_TENSOR || args[1]->kind == PY_TENSOR) /* in a kernel: tl.cdiv */
-    return builtin_call(fr, builtin_lookup(fr, "triton.language", "cdiv")->builtin.b, NULL,
+    return builtin_call(fr, front_hooks.library_lookup(fr, "triton.language", "cdiv")->builtin.b, NULL,
                         &(Call){.span = at, .n = 2, .args = args});
   PyInt x = lib_int(fr, at, b, "x", args[0]), y = lib_int(fr, at, b, "y", args[1]);
   if (y == 0) lib_fail(fr, at, b, NULL, "division by zero");

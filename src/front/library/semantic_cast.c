@@ -10,6 +10,42 @@
  */
 #include "front/library/lib.h"
 
+#include <math.h>
+
+/* ---- constants --------------------------------------------------------------------------------------------------- */
+
+const Type *sem_natural_type(Front *fr, Span at, const Py *number) {
+  Dtype d = DT_I1;
+  if (number->kind == PY_INT) {
+    PyInt v = number->i, one = 1;
+    if (v >= -(one << 31) && v < (one << 31)) d = DT_I32;
+    else if (v >= 0 && v < (one << 32)) d = DT_U32;
+    else if (v >= -(one << 63) && v < (one << 63)) d = DT_I64;
+    else if (v >= 0 && v < (one << 64)) d = DT_U64;
+    else diag_fail(fr->cx, at, "Nonrepresentable integer %s: it does not fit in 64 bits", py_describe(fr, number));
+  } else if (number->kind == PY_FLOAT) {
+    double a = fabs(number->f);
+    d = isinf(a) || a == 0 || isnan(a) || (a >= 0x1p-126 && a <= 0x1.fffffep127) ? DT_F32 : DT_F64;
+  }
+  return type_number(fr->cx, d);
+}
+
+Value *sem_constant(Front *fr, Span at, const Py *number, const Type *elem) {
+  if (dtype_is_float(elem->dtype)) return build_float(&fr->b, elem, py_as_double(number));
+  if (number->kind == PY_FLOAT) return build_int(&fr->b, elem, (int64_t)number->f);
+  return build_int(&fr->b, elem, (int64_t)number->i);
+}
+
+Value *sem_to_value(Front *fr, Span at, Py *x, const char *what) {
+  if (x->kind == PY_TENSOR) return x->value;
+  if (py_is_number(x)) return sem_constant(fr, at, x, sem_natural_type(fr, at, x));
+  if (x->kind == PY_BLOCK_PTR || x->kind == PY_DESC)
+    diag_fail_hint(fr->cx, at, "tl.load gives its elements",
+                   "cannot convert a %s to tensor: %s must be a tensor or a number", py_kind_name(x), what);
+  diag_fail(fr->cx, at, "cannot convert %s of type <class '%s'> to tensor: %s must be a tensor or a number",
+            py_describe(fr, x), py_class_name(x), what);
+}
+
 bool sem_is_ptr(const Type *t) { return t->ptr > 0; }
 
 const Type *sem_pointee(Context *cx, const Type *t) { return type_pointee(cx, t); }

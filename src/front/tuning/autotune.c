@@ -41,26 +41,6 @@ static Py *argument_value(Front *fr, Kernel *k, int i, const ArgSpec *arg) {
   return py_unknown(fr, "the value of '%s'", k->params[i].name);
 }
 
-int choice_param(const Kernel *k, const char *name) {
-  for (int i = 0; i < k->param_count; i++)
-    if (!strcmp(k->params[i].name, name)) return i;
-  return -1;
-}
-
-Node *decorator_argument(Node *call, int position, const char *name) {
-  if (call->kind != NODE_CALL) return NULL;
-  if (position < call->Call.args.n) return call->Call.args.at[position];
-  for (int i = 0; i < call->Call.keywords.n; i++)
-    if (call->Call.keywords.at[i]->keyword.arg && !strcmp(call->Call.keywords.at[i]->keyword.arg, name))
-      return call->Call.keywords.at[i]->keyword.value;
-  return NULL;
-}
-
-void choice_take(Choice *c, int p, Py *v) {
-  if (c->args[p].kind != ARG_MISSING || (c->chosen[p] && c->chosen[p]->kind != PY_UNKNOWN)) return;
-  c->chosen[p] = c->known[p] = v;
-}
-
 static void apply_heuristics(Choice *c, Namespace *ns, Node *decorator) {
   Front *fr = c->fr;
   Node *node = decorator_argument(decorator, 0, "values");

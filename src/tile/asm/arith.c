@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-Value *asm_2(Asm *x, OpCode code, Value *a, Value *b) { return build_binary(x->b, code, a, b); }
-
 Value *asm_math(Asm *x, MathFn fn, Value *a, Value *b, Value *c) {
   Value *in[] = {a, b, c};
   return build_math(x->b, fn, c ? 3 : b ? 2 : 1, in);

@@ -84,14 +84,17 @@ typedef struct AsmRow {
   void (*emit)(Asm *x, AsmInst *i);
   const char *types, *modifiers; /* words */
   int least, most;               /* operands */
+  AsmCode code;
 } AsmRow;
-extern const AsmRow asm_rows[ASMI_COUNT];
 
 /* ---- read.c ---- */
 void asm_read(Asm *x, const char *text); /* makes the operations of all statements */
+
+/* ---- common.c ---- */
 NORETURN PRINTF_LIKE(2, 3) void asm_refuse(Asm *x, const char *format, ...);
 bool asm_has(const AsmInst *i, const char *modifier);
-static inline AsmCode asm_code(const AsmInst *i) { return (AsmCode)(i->row - asm_rows); }
+Value *asm_2(Asm *x, OpCode code, Value *a, Value *b);
+static inline AsmCode asm_code(const AsmInst *i) { return i->row->code; }
 
 /* ---- registers.c ---- */
 const Type *asm_value_type(Asm *x, Dtype d);
@@ -110,7 +113,6 @@ void asm_set_operand(Asm *x, const AsmOperand *o, Value *v);
 void asm_set_lanes(Asm *x, AsmTypeId t, Value *const *lanes);
 
 /* ---- arith.c: what other files make use of ---- */
-Value *asm_2(Asm *x, OpCode code, Value *a, Value *b);
 Value *asm_flush(Asm *x, Value *v); /* subnormal numbers become zeros */
 Value *asm_is_nan(Asm *x, Value *v);
 Value *asm_saturate(Asm *x, Value *v); /* into [0, 1], NaN too */

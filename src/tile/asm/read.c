@@ -13,19 +13,12 @@
 #include <locale.h>
 #include <stdlib.h>
 
-const AsmType asm_types[ASM_TYPE_COUNT] = {
-#define TYPE(name, bits, lanes, dtype) {#name, bits, lanes, DT_##dtype},
-#include "tile/asm/types.def"
-#undef TYPE
-};
-
-const AsmRow asm_rows[ASMI_COUNT] = {
-#define INST(id, name, emit, types, modifiers, least, most) {name, asm_##emit, types, modifiers, least, most},
+static const AsmRow rows[ASMI_COUNT] = {
+#define INST(id, name, emit, types, modifiers, least, most) \
+  {name, asm_##emit, types, modifiers, least, most, ASMI_##id},
 #include "tile/asm/instructions.def"
 #undef INST
 };
-
-static const char HINT[] = "write the same in Triton's own operations, or run it on a GPU";
 
 /* One text; scopes are counted, and end by dropping the names declared since. */
 typedef struct Reader {
@@ -33,24 +26,6 @@ typedef struct Reader {
   const char *at, *start; /* of the statement */
   VEC(AsmReg *) declared;
 } Reader;
-
-void asm_refuse(Asm *x, const char *format, ...) {
-  Arena *arena = x->b->func->cx->arena;
-  Span at = x->op->span ? *x->op->span : (Span){0};
-  char what[400];
-  va_list ap;
-  va_start(ap, format);
-  vsnprintf(what, sizeof what, format, ap);
-  va_end(ap);
-  const char *where = x->inst && x->inst->text ? arena_printf(arena, ", in `%.160s`", x->inst->text) : "";
-  diag_fail_hint(x->b->func->cx, at, HINT, "inline assembly: %s%s", what, where);
-}
-
-bool asm_has(const AsmInst *i, const char *modifier) {
-  for (int k = 1; k < i->parts; k++)
-    if (!strcmp(i->part[k], modifier)) return true;
-  return false;
-}
 
 /* ---- words ---- */
 
@@ -269,9 +244,9 @@ static const char *full_name(const AsmInst *i, char *out, size_t size) {
 static void find_row(Asm *x, AsmInst *i) {
   char name[160];
   for (int k = 0; k < ASMI_COUNT && !i->row; k++)
-    if (!strcmp(asm_rows[k].name, i->part[0])) i->row = &asm_rows[k];
+    if (!strcmp(rows[k].name, i->part[0])) i->row = &rows[k];
   if (i->row && asm_code(i) == ASMI_CVT && i->parts > 1 && !strcmp(i->part[1], "pack")) {
-    i->row = &asm_rows[ASMI_CVT_PACK];
+    i->row = &rows[ASMI_CVT_PACK];
     memmove(&i->part[1], &i->part[2], sizeof i->part[0] * (size_t)(--i->parts - 1));
   }
   if (!i->row) asm_refuse(x, "the instruction `%s` runs on a GPU only", full_name(i, name, sizeof name));

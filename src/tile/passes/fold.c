@@ -46,17 +46,6 @@ static Op *fold_combine(Builder *b, Op *op) {
   return before ? before->next : block->first;
 }
 
-Value *fold_op(Builder *b, Op *op) {
-  if (op->code == OP_SPLIT) return fold_shape(b, op);
-  if (op->out_count != 1 || op->in_count == 0) return NULL;
-  if (op_is_elementwise(op)) {
-    Value *v = fold_elementwise(b, op);
-    return v ? v : op->out[0]->type->rank ? fold_shape(b, op) : NULL;
-  }
-  if (op_info[op->code].group == GROUP_SHAPE || op->code == OP_HINT) return fold_shape(b, op);
-  return NULL;
-}
-
 /* ---- control ----------------------------------------------------------------------------------------------------- */
 
 static void replace_results(Op *op, Value *const *values) {

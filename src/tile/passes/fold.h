@@ -5,15 +5,16 @@
 #include "tile/tile.h"
 
 /* What the operation's only result can be replaced by, or NULL. Operands are resolved; new operations go before `op`.
- */
+ * fold_shape.c. */
 Value *fold_op(Builder *b, Op *op);
 
 /* fold_arith.c: elementwise operations on constants, and identities. */
 Value *fold_elementwise(Builder *b, Op *op);
 /* fold_shape.c: splat, broadcast, reshape ... of constants, of splats and of each other. */
 Value *fold_shape(Builder *b, Op *op);
-bool is_const(const Value *v); /* a const operation's result */
-bool is_splat(const Value *v); /* of a scalar that is no constant */
+/* a const operation's result; a splat of a scalar that is no constant */
+static inline bool is_const(const Value *v) { return v->def && v->def->code == OP_CONST; }
+static inline bool is_splat(const Value *v) { return v->def && v->def->code == OP_SPLAT; }
 Value *const_like(Builder *b, const Type *t,
                   const Value *constant); /* the same number, as a tensor or scalar of type t */
 

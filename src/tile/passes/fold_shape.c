@@ -4,9 +4,6 @@
  */
 #include "tile/passes/fold.h"
 
-bool is_const(const Value *v) { return v->def && v->def->code == OP_CONST; }
-bool is_splat(const Value *v) { return v->def && v->def->code == OP_SPLAT; }
-
 Value *const_like(Builder *b, const Type *t, const Value *constant) {
   const Op *op = constant->def;
   return dtype_is_float(t->dtype) ? build_float(b, t, op->number) : build_int(b, t, op->attr[0]);
@@ -109,4 +106,15 @@ Value *fold_shape(Builder *b, Op *op) {
     case OP_HINT: return is_const(x) ? x : NULL;
     default: return fold_splats(b, op);
   }
+}
+
+Value *fold_op(Builder *b, Op *op) {
+  if (op->code == OP_SPLIT) return fold_shape(b, op);
+  if (op->out_count != 1 || op->in_count == 0) return NULL;
+  if (op_is_elementwise(op)) {
+    Value *v = fold_elementwise(b, op);
+    return v ? v : op->out[0]->type->rank ? fold_shape(b, op) : NULL;
+  }
+  if (op_info[op->code].group == GROUP_SHAPE || op->code == OP_HINT) return fold_shape(b, op);
+  return NULL;
 }
