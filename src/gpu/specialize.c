@@ -222,12 +222,12 @@ static bool need(Specialize *p, Value *v) {
   stack_guard();
   if (map_get(p->needed, v)) return true;
   map_put(p->needed, v, v);
-  if (v->type->rank) return refuse(p, "where a tile begins depends on a tile");
+  if (v->type->rank) return refuse(p, "which tiles it takes depends on a tile");
   const Op *op = v->def;
   if (!op) {
     const Op *parent = v->block->parent;
     if (!parent) return true;
-    if (parent->code != OP_FOR) return refuse(p, "where a tile begins depends on a while");
+    if (parent->code != OP_FOR) return refuse(p, "which tiles it takes depends on a while");
     return !v->index || (need(p, parent->in[v->index + 2]) && need(p, v->block->last->in[v->index - 1]));
   }
   if (op->code == OP_FOR) return need(p, op->body[0]->args[v->index + 1]);
@@ -237,8 +237,8 @@ static bool need(Specialize *p, Value *v) {
     return need(p, op->in[0]);
   }
   if (op_info[op->code].effect != EFFECT_PURE || op->body[0])
-    return refuse(p, op->code == OP_LOAD ? "where a tile begins is read from memory"
-                                         : "where a tile begins is computed by what has effects");
+    return refuse(p, op->code == OP_LOAD ? "which tiles it takes is read from memory"
+                                         : "which tiles it takes is computed by what has effects");
   for (int i = 0; i < op->in_count; i++)
     if (!need(p, op->in[i])) return false;
   return true;

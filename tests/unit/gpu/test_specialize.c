@@ -62,6 +62,142 @@ static void products(void **state) {
   run_product(&(Product){264, 128, 200, 128, 64, 64, 8, 2});
 }
 
+/* ---- loops in all places ------------------------------------------------------------------------------------------ */
+
+#define PARAMS "a_ptr, b_ptr, out_ptr, rows, n_k, limit, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr"
+#define TILES \
+  HEAD "@triton.jit\ndef k(" PARAMS "):\n" \
+       "    m = tl.program_id(0) * M + tl.arange(0, M)\n    n = tl.arange(0, N)\n    k = tl.arange(0, BK)\n" \
+       "    acc = tl.zeros([M, N], tl.float32)\n"
+#define LOAD_A \
+  "tl.load(a_ptr + m[:, None] * n_k + (i + k)[None, :], mask=(m[:, None] < rows) & ((i + k)[None, :] < n_k), " \
+  "other=0.0)"
+#define LOAD_B "tl.load(b_ptr + (i + k)[:, None] * N + n[None, :], mask=(i + k)[:, None] < n_k, other=0.0)"
+#define STORE "    tl.store(out_ptr + m[:, None] * N + n[None, :], acc, mask=m[:, None] < rows)\n"
+
+typedef struct Form {
+  const char *what, *text;
+  int (*times)(int program, int block, int limit); /* how often the program adds block i of k */
+} Form;
+
+static int twice(int program, int block, int limit) { return 2; }
+static int some(int program, int block, int limit) { return program < limit ? 1 : block % 2 ? 0 : 3; }
+static int by_program(int program, int block, int limit) { return program + 1; }
+static int below_program(int program, int block, int limit) { return block < program; }
+static int once(int program, int block, int limit) { return 1; }
+static int below_limit(int program, int block, int limit) { return program < limit; }
+
+static const Form forms[] = {
+    {"two loops, whose rings are shared",
+     TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n"
+           "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
+     twice},
+    {"a loop in each branch",
+     TILES "    if tl.program_id(0) < limit:\n        for i in range(0, n_k, BK):\n"
+           "            acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n"
+           "    else:\n        for i in range(0, n_k, 2 * BK):\n"
+           "            acc += tl.dot(" LOAD_A ", " LOAD_B ") * 3\n" STORE,
+     some},
+    {"a loop in a loop",
+     TILES "    for j in range(0, tl.program_id(0) + 1):\n        for i in range(0, n_k, BK):\n"
+           "            acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
+     by_program},
+    {"as many iterations as the program says, none of the first one's",
+     TILES "    for i in range(0, tl.minimum(n_k, tl.program_id(0) * BK), BK):\n"
+           "        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
+     below_program},
+    {"tiles by descriptors, where the loop asks",
+     HEAD "@triton.jit\ndef k(" PARAMS "):\n"
+          "    a = tl.make_tensor_descriptor(a_ptr, [rows, n_k], [n_k, 1], [M, BK])\n"
+          "    b = tl.make_tensor_descriptor(b_ptr, [n_k, N], [N, 1], [BK, N])\n"
+          "    m = tl.program_id(0) * M + tl.arange(0, M)\n    n = tl.arange(0, N)\n"
+          "    acc = tl.zeros([M, N], tl.float32)\n"
+          "    for i in tl.range(0, n_k, BK, warp_specialize=True):\n"
+          "        acc = tl.dot(a.load([tl.program_id(0) * M, i]), b.load([i, 0]), acc)\n" STORE,
+     once},
+    {"rows that wrap, pointers that advance, a condition on the whole tile",
+     TILES "    a = a_ptr + (m % rows)[:, None] * n_k + k[None, :]\n    b = b_ptr + k[:, None] * N + n[None, :]\n"
+           "    for i in range(0, tl.cdiv(n_k, BK)):\n"
+           "        left = n_k - i * BK\n"
+           "        acc = tl.dot(tl.load(a, mask=(k[None, :] < left) & (tl.program_id(0) < limit), other=0.0), "
+           "tl.load(b, mask=k[:, None] < left, other=0.0), acc)\n"
+           "        a += BK\n        b += BK * N\n" STORE,
+     below_limit},
+};
+
+static void run_form(const Form *form, int blocks, int limit) {
+  enum { M = 64, N = 32, BK = 32, ROWS = 5 * M, K = 3 * BK + 16 };
+  DotCase c = dot_case(form->text, "sm_90a", 4, 3);
+  c.grid[0] = ROWS / M, c.specialize = !strstr(form->what, "asks"), c.blocks = blocks;
+  DotArg *a = dot_array(&c, DT_BF16, ROWS * K), *b = dot_array(&c, DT_BF16, K * N),
+         *out = dot_array(&c, DT_F32, ROWS * N);
+  dot_int(&c, ROWS), dot_int(&c, K), dot_int(&c, limit), dot_const(&c, M), dot_const(&c, N), dot_const(&c, BK);
+  dot_compile(&c);
+  if (!is_specialized(&c)) fail_msg("%s: %s", form->what, c.lane->unspecialized);
+  for (uint64_t seed = 0; seed < SEEDS; seed++) {
+    LaneSimFault fault;
+    if (!dot_simulate(&c, seed, &fault)) fail_msg("%s, %d blocks: %s", form->what, blocks, fault.message);
+    dot_read_back(out);
+    for (int i = 0; i < ROWS; i++)
+      for (int j = 0; j < N; j++) {
+        double sum = 0;
+        for (int k = 0; k < K; k++)
+          sum += form->times(i / M, k / BK, limit) * a->values[i * K + k] * b->values[k * N + j];
+        if (out->values[i * N + j] != sum)
+          fail_msg("%s: %d, %d is %g, not %g", form->what, i, j, out->values[i * N + j], sum);
+      }
+  }
+  dot_free(&c);
+}
+
+static void loops_in_all_places(void **state) {
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+    for (int blocks = 0; blocks <= 2; blocks++) run_form(&forms[i], blocks, 3);
+}
+
+/* Why not. Without specialize nobody asks. */
+static void refused(void **state) {
+  static const struct {
+    const char *why, *text;
+    int warps;
+  } cases[] = {
+      {"nobody asks for it (warp_specialize=True, or --specialize)",
+       TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE, 4},
+      {"its warps are no warpgroups",
+       TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE, 2},
+      {"it writes before it loads tiles, and that may be what it loads",
+       TILES "    tl.store(out_ptr + m, 1.0)\n    for i in range(0, n_k, BK):\n"
+             "        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
+       4},
+      {"which tiles it takes is read from memory",
+       TILES "    end = tl.load(out_ptr).to(tl.int32)\n    for i in range(0, end, BK):\n"
+             "        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n" STORE,
+       4},
+      {"a loop of products writes, prints or waits",
+       TILES "    for i in range(0, n_k, BK):\n        acc = tl.dot(" LOAD_A ", " LOAD_B ", acc)\n"
+             "        tl.atomic_add(out_ptr, 1.0)\n" STORE,
+       4},
+      {"a tile is taken by more than products of warpgroups",
+       TILES "    for i in range(0, n_k, BK):\n        a = " LOAD_A "\n        acc = tl.dot(a, " LOAD_B
+             ", acc) + tl.sum(a)\n" STORE,
+       4},
+      {"num_stages is 1",
+       TILES "    for i in tl.range(0, n_k, BK, num_stages=1):\n        acc = tl.dot(" LOAD_A ", " LOAD_B
+             ", acc)\n" STORE,
+       4},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    DotCase c = dot_case(cases[i].text, "sm_90a", cases[i].warps, 3);
+    c.specialize = i > 0;
+    dot_array(&c, DT_F16, 64 * 64), dot_array(&c, DT_F16, 64 * 32), dot_array(&c, DT_F32, 64 * 32);
+    dot_int(&c, 64), dot_int(&c, 64), dot_int(&c, 3), dot_const(&c, 64), dot_const(&c, 32), dot_const(&c, 32);
+    dot_compile(&c);
+    assert_false(is_specialized(&c));
+    assert_string_equal(c.lane->unspecialized, cases[i].why);
+    dot_free(&c);
+  }
+}
+
 /* ---- attention: two rings, one of them an iteration ahead --------------------------------------------------------- */
 
 typedef struct Attention {
@@ -228,6 +364,8 @@ static void attention_needs_its_waits(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products),
+      cmocka_unit_test(loops_in_all_places),
+      cmocka_unit_test(refused),
       cmocka_unit_test(attention),
       cmocka_unit_test(a_product_needs_its_waits),
       cmocka_unit_test(attention_needs_its_waits),
