@@ -9,7 +9,11 @@ enum { SEEDS = 3 };
 
 typedef struct Product {
   int m, n, k, block_m, block_n, block_k, warps, blocks;
+  Dtype
+      type; /* of a and b; 0 (which is no type of them): f16. Others are multiplied along k: b's columns are in rows */
 } Product;
+
+static bool lies_along(const Product *p) { return p->type != 0; }
 
 static DotCase product_case(const Product *p, const char *kernel) {
   DotCase c = {.file = "matmul.py", .kernel = kernel, .target = "sm_90a", .warps = p->warps, .stages = 3};
@@ -17,9 +21,12 @@ static DotCase product_case(const Product *p, const char *kernel) {
   int tiles = (p->m + p->block_m - 1) / p->block_m * ((p->n + p->block_n - 1) / p->block_n);
   c.grid[0] = tiles, c.grid[1] = c.grid[2] = 1;
   if (c.blocks > tiles) c.blocks = tiles;
-  dot_array(&c, DT_F16, p->m * p->k), dot_array(&c, DT_F16, p->k * p->n), dot_array(&c, DT_F16, p->m * p->n);
+  Dtype t = p->type ? p->type : DT_F16;
+  dot_array(&c, t, p->m * p->k), dot_array(&c, t, p->k * p->n), dot_array(&c, DT_F16, p->m * p->n);
   dot_int(&c, p->m), dot_int(&c, p->n), dot_int(&c, p->k);
-  dot_int(&c, p->k), dot_int(&c, 1), dot_int(&c, p->n), dot_int(&c, 1), dot_int(&c, p->n), dot_int(&c, 1);
+  dot_int(&c, p->k), dot_int(&c, 1);
+  dot_int(&c, lies_along(p) ? 1 : p->n), dot_int(&c, lies_along(p) ? p->k : 1);
+  dot_int(&c, p->n), dot_int(&c, 1);
   dot_const(&c, p->block_m), dot_const(&c, p->block_n), dot_const(&c, p->block_k), dot_const(&c, 8);
   return c;
 }
@@ -29,7 +36,7 @@ static void check_product(const Product *p, const DotCase *c, const char *what) 
   for (int i = 0; i < p->m; i++)
     for (int j = 0; j < p->n; j++) {
       double sum = 0;
-      for (int k = 0; k < p->k; k++) sum += a[i * p->k + k] * b[k * p->n + j];
+      for (int k = 0; k < p->k; k++) sum += a[i * p->k + k] * b[lies_along(p) ? j * p->k + k : k * p->n + j];
       uint16_t half;
       dtype_store_float(DT_F16, &half, sum);
       if (out[i * p->n + j] != dtype_load_float(DT_F16, &half))
@@ -60,6 +67,8 @@ static void products(void **state) {
   run_product(&(Product){200, 96, 160, 64, 32, 32, 4, 3});
   run_product(&(Product){128, 64, 32, 128, 64, 32, 8, 1});
   run_product(&(Product){264, 128, 200, 128, 64, 64, 8, 2});
+  run_product(&(Product){128, 64, 160, 64, 64, 64, 4, 1, DT_F8E4NV});
+  run_product(&(Product){128, 64, 80, 64, 64, 32, 4, 1, DT_BF16});
 }
 
 /* ---- loops in all places ------------------------------------------------------------------------------------------ */
