@@ -1,10 +1,12 @@
 /* fuse: a tensor graph (graph/graph.h) to Triton kernels, as a person would write them, and the plan that runs them.
  *
+ *     split.c    long reductions in two steps
  *     group.c    which tensors are stored, and which of them one kernel computes together
  *     index.c    where an element lies: sums of digits of the kernel's index variables, simplified
  *     value.c    a tensor's value at an index, as lines of Triton; views cost nothing but their index
  *     kernel_*.c one kernel: elementwise, reductions, scans, scatters, products
- *     plan.c     all kernels in order; buffers and what lives when
+ *     plan.c     all kernels in order
+ *     memory.c   what lies where, and when
  *     program.c  what nereid.h promises: read, plan, run, check
  *
  * Eager: a kernel for each operation that computes something; views are part of the kernel that reads them. */
@@ -87,6 +89,10 @@ typedef struct FuseOptions {
 } FuseOptions;
 FusePlan *fuse_plan(Graph *g, const FuseOptions *o);
 void fuse_explain(Buf *out, const FusePlan *p);
+
+/* ---- split.c: before the plan ------------------------------------------------------------------------------------ */
+
+void fuse_split_reductions(Graph *g);
 
 /* ---- memory.c ---------------------------------------------------------------------------------------------------- */
 

@@ -65,6 +65,10 @@ static void read(nereid_fusion *f, const char *path, const char *function, const
   graph_cse(f->g);
   graph_dce(f->g);
   graph_verify(f->g, "cse and dce");
+  if (!o || !o->eager) {
+    fuse_split_reductions(f->g);
+    graph_verify(f->g, "splitting reductions");
+  }
   read_symbols(f, inputs, n);
   find_narrowest(f);
   FuseOptions options = {.eager = o && o->eager};
@@ -201,26 +205,57 @@ static void *buffer_of(const nereid_fusion *f, const Tensor *t) {
   return place < 0 ? f->outputs[-1 - place] : f->inputs[place];
 }
 
-static nereid_status launch(nereid_fusion *f, const FuseKernel *k, nereid_stream *s, nereid_error **error) {
-  int n = k->buffer_count + k->symbol_count + k->seed + k->constant_count, i = 0;
-  nereid_arg *args = calloc((size_t)n + 1, sizeof *args);
-  if (!args) return error_out_of_memory(error);
+/* A kernel's arguments and grid for the run at hand; *args is malloc'ed. */
+static nereid_status arguments(const nereid_fusion *f, const FuseKernel *k, nereid_arg **args, int *n, int64_t grid[3],
+                               nereid_error **error) {
+  int count = k->buffer_count + k->symbol_count + k->seed + k->constant_count, i = 0;
+  nereid_arg *a = *args = calloc((size_t)count + 1, sizeof *a);
+  if (!a) return error_out_of_memory(error);
+  *n = count;
   for (int b = 0; b < k->buffer_count; b++)
-    args[i++] = nereid_pointer(buffer_of(f, k->buffers[b]), (nereid_dtype)k->buffers[b]->dtype);
-  for (int b = 0; b < k->symbol_count; b++) args[i++] = nereid_int(f->symbols[k->symbols[b]->index]);
-  if (k->seed) args[i++] = nereid_int((int64_t)f->seed);
-  for (int b = 0; b < k->constant_count; b++) args[i++] = nereid_constexpr_int(k->constants[b]);
-  int64_t grid[3] = {1, 1, 1};
-  nereid_status status = NEREID_OK;
-  for (int a = 0; a < 3 && !status; a++) {
+    a[i++] = nereid_pointer(buffer_of(f, k->buffers[b]), (nereid_dtype)k->buffers[b]->dtype);
+  for (int b = 0; b < k->symbol_count; b++) a[i++] = nereid_int(f->symbols[k->symbols[b]->index]);
+  if (k->seed) a[i++] = nereid_int((int64_t)f->seed);
+  for (int b = 0; b < k->constant_count; b++) a[i++] = nereid_constexpr_int(k->constants[b]);
+  for (int d = 0; d < 3; d++) {
     int64_t v = 1;
-    if (k->grid[a] && !size_value(k->grid[a], f->symbols, &v))
-      status = error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: the grid does not fit in 63 bits", k->name);
-    grid[a] = k->grid[a] ? (v + k->block[a] - 1) / k->block[a] : 1;
+    if (k->grid[d] && !size_value(k->grid[d], f->symbols, &v))
+      return error_set(error, NEREID_BAD_ARGUMENT, NULL, "%s: the grid does not fit in 63 bits", k->name);
+    grid[d] = k->grid[d] ? (v + k->block[d] - 1) / k->block[d] : 1;
   }
+  return NEREID_OK;
+}
+
+static nereid_status launch(nereid_fusion *f, const FuseKernel *k, nereid_stream *s, nereid_error **error) {
+  nereid_arg *args = NULL;
+  int64_t grid[3];
+  int n;
+  nereid_status status = arguments(f, k, &args, &n, grid, error);
   if (!status) status = nereid_launch(f->device, s, f->module, k->name, grid, args, n, NULL, error);
   free(args);
   return status;
+}
+
+/* All kernels at once, on all processors. What fails says so when it is launched. */
+static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
+  nereid_fusion *f = arg;
+  for (int64_t i = begin; i < end; i++) {
+    nereid_arg *args = NULL;
+    int64_t grid[3];
+    int n;
+    nereid_function *function = NULL;
+    if (!arguments(f, f->plan->kernels.at[i], &args, &n, grid, NULL) &&
+        !nereid_compile(f->device, f->module, f->plan->kernels.at[i]->name, args, n, NULL, &function, NULL))
+      nereid_function_free(function);
+    free(args);
+  }
+}
+
+static void compile_all(nereid_fusion *f) {
+  Pool *pool = f->plan->kernels.n > 1 ? pool_create(0) : NULL;
+  if (!pool) return;
+  pool_run(pool, f->plan->kernels.n, 1, compile_some, f);
+  pool_destroy(pool);
 }
 
 /* outputs and written inputs get their values when all kernels have run: these may read what is written */
@@ -242,9 +277,11 @@ nereid_status nereid_fusion_run(nereid_fusion *f, nereid_device *d, nereid_strea
                                 void *const *outputs, nereid_error **error) {
   if (!f) return error_null(error, "nereid_fusion_run", "f");
   if (!d) return error_null(error, "nereid_fusion_run", "d");
+  bool first = f->device != d;
   nereid_status status = allocate(f, d, error);
   f->inputs = inputs;
   f->outputs = outputs;
+  if (!status && first) compile_all(f);
   for (int i = 0; i < f->plan->kernels.n && !status; i++) status = launch(f, f->plan->kernels.at[i], s, error);
   return status ? status : hand_over(f, s, outputs, error);
 }
