@@ -20,13 +20,23 @@
  * may be what it loads (two arguments may be one array): no write comes before the last copy of a program. Else it
  * stays whole, and says why.
  *
+ * Tiles that a program loads once, for the products of its loops (the queries of attention), come likewise, in rings of
+ * a slot or two: of the next program while this one ends.
+ *
  * A dot that adds to what the loop only carries is waited for an iteration later: then the tiles of the iteration
  * before are free. Others are waited for where they stand, and their tiles are free at once.
  */
 #include "gpu/ahead.h"
 #include "tile/analysis/regular.h"
 
-enum { MAX_RINGS = 8, MAX_LOOPS = 8, MAX_MAPS = 8, OUTSIDE = -(1 << 30) };
+enum {
+  MAX_RINGS = 8,
+  MAX_LOOPS = 8,
+  MAX_SINGLES = 4,
+  MAX_GROUPS = MAX_LOOPS + MAX_SINGLES,
+  MAX_MAPS = 8,
+  OUTSIDE = -(1 << 30)
+};
 
 typedef struct Ring {
   Op *load;
@@ -57,12 +67,19 @@ typedef struct Loop {
   Op *ahead;           /* a dot that is computed an iteration earlier (gpu/dots_ahead.c), or NULL */
 } Loop;
 
+/* A tile that is loaded outside of the loops whose products take it. */
+typedef struct Single {
+  Ring ring;
+  int group;
+} Single;
+
 typedef struct Specialize {
   Func *f;
   const GpuOptions *o;
   Loop loops[MAX_LOOPS];
-  Group groups[MAX_LOOPS];
-  int loop_count, group_count, map_count;
+  Single singles[MAX_SINGLES];
+  Group groups[MAX_GROUPS];
+  int loop_count, single_count, group_count, map_count;
   Block *programs; /* what one program does: the Func's body, or that of the loop over programs */
   Map *needed;     /* values that the half that copies needs */
   Op *first;       /* of what is sliced */
@@ -77,6 +94,15 @@ static bool refuse(Specialize *p, const char *why) {
 
 /* ---- what is taken ----------------------------------------------------------------------------------------------- */
 
+/* Whether operand i of op is one of a product of warpgroups that takes it as it lies. */
+static bool is_operand(const Specialize *p, const Op *op, int i, int inner) {
+  Dtype as[2];
+  if (op->code != OP_DOT || i > 1 || !layout_takes_wgmma(op, p->f->num_warps)) return false;
+  const Type *t = op->in[i]->type;
+  return layout_takes_mma(op, true, p->f->num_warps, as) && as[i] == t->dtype &&
+         (type_elem_bytes(t) == 2 || inner == !i);
+}
+
 /* Whether v, whose dim `inner` is side by side in memory, goes to products of warpgroups of the body alone. */
 static bool feeds_dots(const Specialize *p, const Block *body, const Value *v, int inner) {
   stack_guard();
@@ -84,13 +110,11 @@ static bool feeds_dots(const Specialize *p, const Block *body, const Value *v, i
   for (const Op *op = body->first; op; op = op->next)
     for (int i = 0; i < op->in_count; i++) {
       if (op->in[i] != v) continue;
-      Dtype as[2];
-      if (op->code == OP_DOT && i < 2) {
-        if (!layout_takes_wgmma(op, p->f->num_warps) || !layout_takes_mma(op, true, p->f->num_warps, as)) return false;
-        if (as[i] != v->type->dtype || (type_elem_bytes(v->type) != 2 && inner != !i)) return false;
-      } else if (op->code != OP_TRANS || !feeds_dots(p, body, op->out[0], op->dims[0] == inner ? 0 : 1)) {
-        return false;
+      if (is_operand(p, op, i, inner)) {
+        uses++;
+        continue;
       }
+      if (op->code != OP_TRANS || !feeds_dots(p, body, op->out[0], op->dims[0] == inner ? 0 : 1)) { return false; }
       uses++;
     }
   return uses > 0 && loop_uses(body, v) == uses;
@@ -201,6 +225,8 @@ static bool take_block(Specialize *p, Block *b) {
     bool written = p->writes;
     if (op->code == OP_FOR && op->body[0] != p->programs && holds_dot(op->body[0])) {
       if (!take_loop(p, op)) return false;
+    } else if (op->code == OP_LOAD && !p->writes && p->single_count < MAX_SINGLES) {
+      p->singles[p->single_count++].ring.load = op; /* choose_singles() looks whether it is one */
     } else if (op->code == OP_DOT) {
       if (!layout_takes_wgmma(op, p->f->num_warps)) return refuse(p, "a product is none of warpgroups");
     } else if (e == EFFECT_CONTROL) {
@@ -214,6 +240,46 @@ static bool take_block(Specialize *p, Block *b) {
       return refuse(p, "it writes before it loads tiles, and that may be what it loads");
   }
   return true;
+}
+
+typedef struct Takers {
+  Specialize *p;
+  const Value *tile;
+  int inner;
+  bool in_loop, others;
+} Takers;
+
+static void find_takers(Op *op, void *arg) {
+  Takers *t = arg;
+  for (int i = 0; i < op->in_count; i++) {
+    if (op->in[i] != t->tile) continue;
+    if (op->code == OP_TRANS) {
+      Takers turned = {t->p, op->out[0], op->dims[0] == t->inner ? 0 : 1, false, false};
+      tile_walk(t->p->f->body, find_takers, &turned);
+      t->in_loop |= turned.in_loop, t->others |= turned.others;
+      continue;
+    }
+    t->others |= !is_operand(t->p, op, i, t->inner);
+    for (int k = 0; k < t->p->loop_count; k++) t->in_loop |= op->block == t->p->loops[k].op->body[0];
+  }
+}
+
+/* Of the loads outside of loops, those whose tiles go to products of warpgroups alone, in a loop of them at least. */
+static void choose_singles(Specialize *p) {
+  int count = p->single_count;
+  p->single_count = 0;
+  for (int i = 0; i < count; i++) {
+    Op *load = p->singles[i].ring.load;
+    const Type *t = load->out[0]->type;
+    const char *why;
+    RegularTile *box = t->rank == 2 && p->map_count < MAX_MAPS ? regular_tile(p->f, load, &why) : NULL;
+    if (!box || box->dims[0].box < 16 || box->dims[1].box < 16) continue;
+    Takers takers = {p, load->out[0], box->dims[0].dim, false, false};
+    tile_walk(p->f->body, find_takers, &takers);
+    if (!takers.in_loop || takers.others) continue;
+    p->singles[p->single_count++] = (Single){.ring = {.load = load, .box = box}};
+    p->map_count++;
+  }
 }
 
 /* ---- what the half that copies needs ----------------------------------------------------------------------------- */
@@ -265,17 +331,25 @@ static bool need_poly(Specialize *p, const PolySpace *s, const Poly *x) {
   return true;
 }
 
+static bool need_ring(Specialize *p, const Ring *r) {
+  const RegularTile *box = r->box;
+  for (int d = 0; d < box->count; d++)
+    if (!need_poly(p, box->space, box->dims[d].start)) return false;
+  for (int g = 0; g < box->guard_count; g++)
+    if (!need(p, box->guards[g])) return false;
+  return true;
+}
+
 static bool can_slice(Specialize *p) {
   for (int i = 0; i < p->loop_count; i++) {
     const Loop *l = &p->loops[i];
     if (!need_around(p, l->op->body[0])) return false;
-    for (int k = 0; k < l->ring_count; k++) {
-      const RegularTile *box = l->rings[k].box;
-      for (int d = 0; d < box->count; d++)
-        if (!need_poly(p, box->space, box->dims[d].start)) return false;
-      for (int g = 0; g < box->guard_count; g++)
-        if (!need(p, box->guards[g])) return false;
-    }
+    for (int k = 0; k < l->ring_count; k++)
+      if (!need_ring(p, &l->rings[k])) return false;
+  }
+  for (int i = 0; i < p->single_count; i++) {
+    const Ring *r = &p->singles[i].ring;
+    if (!need_around(p, r->load->block) || !need_ring(p, r)) return false;
   }
   return true;
 }
@@ -301,6 +375,13 @@ static void find_stored(Op *op, void *arg) {
   if (bytes > *most) *most = bytes;
 }
 
+static bool is_single(const Specialize *p, const Value *v) {
+  while (v->def && v->def->code == OP_TRANS) v = v->def->in[0];
+  for (int i = 0; i < p->single_count; i++)
+    if (p->singles[i].ring.load->out[0] == v) return true;
+  return false;
+}
+
 /* Beside the rings lie operands that are no ring's, and what is stored, on its way to its layout. */
 static int64_t other_bytes(const Specialize *p) {
   int64_t stored = 0, operands = 0;
@@ -309,7 +390,7 @@ static int64_t other_bytes(const Specialize *p) {
     int64_t bytes = 0;
     for (const Op *op = p->loops[i].op->body[0]->first; op; op = op->next)
       for (int k = 0; k < 2 && op->code == OP_DOT; k++)
-        if (!is_ring_value(&p->loops[i], op->in[k]))
+        if (!is_ring_value(&p->loops[i], op->in[k]) && !is_single(p, op->in[k]))
           bytes += type_numel(op->in[k]->type) * type_elem_bytes(op->in[k]->type);
     if (bytes > operands) operands = bytes;
   }
@@ -336,10 +417,23 @@ static bool choose_groups(Specialize *p) {
     }
     bytes += g->bytes;
   }
+  int loops = p->group_count;
+  for (int i = 0; i < p->single_count; i++) {
+    const Type *t = p->singles[i].ring.load->out[0]->type;
+    p->singles[i].group = p->group_count;
+    p->groups[p->group_count++] =
+        (Group){.count = 1, .tracks = 1, .slots = 1, .bytes = type_numel(t) * type_elem_bytes(t)};
+    room -= p->groups[p->group_count - 1].bytes;
+  }
   int64_t slots = stages + 1;
   if (slots > p->o->target->budgets->ring_slots) slots = p->o->target->budgets->ring_slots;
   if (slots > room / bytes) slots = room / bytes;
-  for (int i = 0; i < p->group_count; i++) p->groups[i].slots = (int)slots;
+  for (int i = 0; i < loops; i++) p->groups[i].slots = (int)slots;
+  room -= slots * bytes;
+  for (int i = loops; i < p->group_count && p->groups[i].bytes <= room; i++) {
+    room -= p->groups[i].bytes;
+    p->groups[i].slots = 2; /* the next program's comes before this one's is free */
+  }
   return slots >= 2 ? true : refuse(p, "there is no shared memory for two tiles of each");
 }
 
@@ -359,6 +453,7 @@ static bool plan(Specialize *p) {
   if (f->instrument || p->o->list) return refuse(p, "it is timed, or its programs are listed");
   if (!take_block(p, f->body)) return false;
   if (!p->loop_count) return refuse(p, "it has no loop of products");
+  choose_singles(p);
   return can_slice(p) && choose_groups(p);
 }
 
@@ -377,24 +472,21 @@ bool gpu_specializes(Func *f, const GpuOptions *o, const char **why) {
 
 static Value *number(Specialize *p, Builder *b, int64_t v) { return build_int(b, type_number(p->f->cx, DT_I32), v); }
 
-static void make_rings(Specialize *p, Builder *b, Loop *l) {
-  Group *g = &p->groups[l->group];
-  for (int i = 0; i < l->ring_count; i++) {
-    Ring *r = &l->rings[i];
-    if (!g->handles[i]) {
-      const Type *t = r->load->out[0]->type, *handle = type_pointer(p->f->cx, t->dtype);
-      Op *ring = build_op(b, OP_RING, 0, NULL, 1, &handle);
-      ring->attr[0] = g->slots;
-      ring->attr[1] = r->box->dims[0].dim;
-      ring->dim_count = 2;
-      ring->dims = NEW_N(p->f->cx->arena, int64_t, 2);
-      for (int d = 0; d < 2; d++) ring->dims[d] = t->shape[d];
-      ring->span = r->load->span;
-      g->handles[i] = ring->out[0];
-      g->handles[i]->name = r->load->out[0]->name;
-    }
-    r->handle = g->handles[i];
+static void make_ring(Specialize *p, Builder *b, Ring *r, Group *g, int number) {
+  Value **handle = &g->handles[number];
+  if (!*handle) {
+    const Type *t = r->load->out[0]->type, *pointer = type_pointer(p->f->cx, t->dtype);
+    Op *ring = build_op(b, OP_RING, 0, NULL, 1, &pointer);
+    ring->attr[0] = g->slots;
+    ring->attr[1] = r->box->dims[0].dim;
+    ring->dim_count = 2;
+    ring->dims = NEW_N(p->f->cx->arena, int64_t, 2);
+    for (int d = 0; d < 2; d++) ring->dims[d] = t->shape[d];
+    ring->span = r->load->span;
+    *handle = ring->out[0];
+    (*handle)->name = r->load->out[0]->name;
   }
+  r->handle = *handle;
 }
 
 /* The map of a ring's tiles, and what a launch must check. */
@@ -623,17 +715,59 @@ static void put_rings(Specialize *p, Loop *l) {
   g->at[1] = next_place(p, &after, g, g->at[1]);
 }
 
+static bool uses(const Op *op, const Value *v) {
+  stack_guard();
+  for (int i = 0; i < op->in_count; i++)
+    if (op->in[i] == v || (op->in[i]->def && op->in[i]->def->code == OP_TRANS && op->in[i]->def->in[0] == v))
+      return true;
+  for (int i = 0; i < 2; i++)
+    for (const Op *inner = op->body[i] ? op->body[i]->first : NULL; inner; inner = inner->next)
+      if (uses(inner, v)) return true;
+  return false;
+}
+
+/* It is free behind the last operation beside it that takes it, or holds one that does. */
+static void put_single(Specialize *p, Single *single) {
+  Ring *r = &single->ring;
+  Group *g = &p->groups[single->group];
+  Op *load = r->load, *last = load;
+  for (Op *op = load->next; op; op = op->next)
+    if (uses(op, load->out[0])) last = op;
+  Builder here = {.func = p->f, .block = load->block, .before = load, .span = load->span};
+  Place at = g->at[0];
+  build_copy(p, &here, r, at, false);
+  wait_full(&here, r, at);
+  value_replace(load->out[0], put_read(&here, r, at.slot));
+  g->at[0] = next_place(p, &here, g, at);
+  Builder behind = {.func = p->f, .block = load->block, .before = last->next, .span = load->span};
+  free_slot(&behind, r, at.slot);
+  tile_resolve(p->f);
+  op_remove(load);
+}
+
+static Single *single_of(Specialize *p, const Op *op) {
+  for (int i = 0; i < p->single_count; i++)
+    if (p->singles[i].ring.load == op) return &p->singles[i];
+  return NULL;
+}
+
 static Loop *loop_of(Specialize *p, const Op *op) {
   for (int i = 0; i < p->loop_count; i++)
     if (p->loops[i].op == op) return &p->loops[i];
   return NULL;
 }
 
+static bool is_inside(const Op *inner, const Op *op) {
+  for (; inner; inner = inner->block->parent)
+    if (inner == op) return true;
+  return false;
+}
+
 static bool holds_group(const Specialize *p, const Op *op, int group) {
+  for (int i = 0; i < p->single_count; i++)
+    if (p->singles[i].group == group && is_inside(p->singles[i].ring.load, op)) return true;
   for (int i = 0; i < p->loop_count; i++) {
-    if (p->loops[i].group != group) continue;
-    for (const Op *at = p->loops[i].op; at; at = at->block->parent)
-      if (at == op) return true;
+    if (p->loops[i].group == group && is_inside(p->loops[i].op, op)) return true;
   }
   return false;
 }
@@ -642,7 +776,7 @@ static void thread_block(Specialize *p, Block *b);
 
 /* The groups' places go through a loop as carried values, through a branch as its results. */
 static void thread_for(Specialize *p, Op *loop) {
-  Place of[MAX_LOOPS][2] = {{{NULL}}};
+  Place of[MAX_GROUPS][2] = {{{NULL}}};
   for (int g = 0; g < p->group_count; g++)
     for (int t = 0; t < p->groups[g].tracks && holds_group(p, loop, g); t++)
       of[g][t] = p->groups[g].at[t] = carry_place(p, loop, p->groups[g].at[t]);
@@ -652,7 +786,7 @@ static void thread_for(Specialize *p, Op *loop) {
 }
 
 static void thread_if(Specialize *p, Op *branch) {
-  Place before[MAX_LOOPS][2], ends[2][MAX_LOOPS][2];
+  Place before[MAX_GROUPS][2], ends[2][MAX_GROUPS][2];
   for (int g = 0; g < p->group_count; g++) memcpy(before[g], p->groups[g].at, sizeof before[g]);
   for (int i = 0; i < 2; i++) {
     thread_block(p, branch->body[i]);
@@ -672,7 +806,9 @@ static void thread_block(Specialize *p, Block *b) {
   for (Op *op = b->first, *next; op; op = next) {
     next = op->next;
     Loop *l = loop_of(p, op);
-    if (l) put_rings(p, l);
+    Single *single = single_of(p, op);
+    if (single) put_single(p, single);
+    else if (l) put_rings(p, l);
     else if (op->code == OP_FOR) thread_for(p, op);
     else if (op->code == OP_IF) thread_if(p, op);
   }
@@ -775,9 +911,13 @@ void gpu_specialize(Func *f, const GpuOptions *o) {
   plan(&p);
   p.first = f->body->first;
   Builder top = {.func = f, .block = f->body, .before = p.first, .span = p.first->span};
-  for (int i = 0; i < p.loop_count; i++) make_rings(&p, &top, &p.loops[i]);
+  for (int i = 0; i < p.loop_count; i++)
+    for (int k = 0; k < p.loops[i].ring_count; k++)
+      make_ring(&p, &top, &p.loops[i].rings[k], &p.groups[p.loops[i].group], k);
+  for (int i = 0; i < p.single_count; i++) make_ring(&p, &top, &p.singles[i].ring, &p.groups[p.singles[i].group], 0);
   for (int i = 0; i < p.loop_count; i++)
     for (int k = 0; k < p.loops[i].ring_count; k++) make_map(&p, &top, &p.loops[i].rings[k]);
+  for (int i = 0; i < p.single_count; i++) make_map(&p, &top, &p.singles[i].ring);
   Value *zero = number(&p, &top, 0);
   for (int i = 0; i < p.group_count; i++)
     for (int t = 0; t < 2; t++) p.groups[i].at[t] = (Place){zero, zero};

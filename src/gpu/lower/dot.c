@@ -270,7 +270,9 @@ static void place_before(Op *op, void *arg) {
   for (int k = 0; k < 2; k++) {
     const Value *v = op->in[k];
     Dot d = dot_make(l, op);
-    if (stands_in(v, before->loop) || placed(l, op, k) || d.chunk_bits < d.shape.k || in_registers(l, &d, k)) continue;
+    if (stands_in(v, before->loop) || lower_ring_read(v) || placed(l, op, k) || d.chunk_bits < d.shape.k ||
+        in_registers(l, &d, k))
+      continue;
     DotOperand o = {0};
     F2Map map = describe(&d, &o, k == 0);
     Image image = image_of(v, d.kind, &map);

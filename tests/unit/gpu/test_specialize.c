@@ -366,7 +366,7 @@ static void a_product_needs_its_waits(void **state) {
 static void attention_needs_its_waits(void **state) {
   Attention a = {64 * 2, 32, 64, 32, 4, false, 1};
   DotCase c = attention_case(&a);
-  needs_all(&c, 5, 64 * 2, 20, 4);
+  needs_all(&c, 5, 64 * 2, 20, 3);
   dot_free(&c);
 }
 
