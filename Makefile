@@ -90,7 +90,7 @@ FAKE_CUDA = $(BUILD)/tests/lib/libfake_cuda.so
 $(FAKE_CUDA): tests/fakes/cuda.c $(FLAGS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -o $@ $<
-FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_repeat measure/test_prof measure/test_instrument_cuda \
+FAKE_CUDA_TESTS = $(addprefix $(BUILD)/tests/unit/,runtime/test_cuda runtime/test_cuda_repeat runtime/test_cuda_maps measure/test_prof measure/test_instrument_cuda \
   measure/test_tune_cuda) $(BUILD)/tests/kernels/test_allocations
 $(FAKE_CUDA_TESTS): $(FAKE_CUDA) tests/fakes/cuda.h
 $(FAKE_CUDA_TESTS): private ALL_CFLAGS += -DFAKE_CUDA='"$(abspath $(FAKE_CUDA))"'

@@ -339,7 +339,7 @@ typedef struct nereid_options {
   double compiler_seconds;
   /* sim, cuda, for who wants to see what each is worth: names of what the compiler leaves out, with commas between:
    * hoist_loads, async_loads, dots_ahead, prefetch, sink_masks, skip_masks, persist, specialize (passes), wgmma,
-   * tensor_cores. NULL: nothing
+   * tensor_cores, tensor_maps. NULL: nothing
    */
   const char *without;
 } nereid_options;

@@ -159,12 +159,15 @@ static bool is_same_tile(const RegularTile *r, const Type *t, int inner) {
 /* Elements of 4 bytes that products take across lie in an order that maps do not know (lower/ring.c). */
 static bool is_tensor_type(const Type *t) { return type_elem_bytes(t) <= 2; }
 
-static bool take_box(AsyncLoads *p, Op *op, int inner, Ring *out) {
+/* Of which dim neighbours lie side by side the array says, whatever is known of alignment. */
+static bool take_box(AsyncLoads *p, Op *op, Ring *out) {
   const char *why;
   const Type *t = op->out[0]->type;
   if (!may_take_maps(p) || !is_tensor_type(t)) return false;
+  if (!goes_to_dots(p, op->out[0], 0) && !goes_to_dots(p, op->out[0], 1)) return false;
   RegularTile *r = regular_tile(p->f, op, &why);
-  if (!r || !is_same_tile(r, t, inner)) return false;
+  int inner = r ? r->dims[0].dim : -1;
+  if (inner < 0 || !is_same_tile(r, t, inner) || !goes_to_dots(p, op->out[0], inner)) return false;
   Builder b = {.func = p->f, .block = p->body, .before = op, .span = op->span};
   int left = MAX_COPIED, before = p->needed_count;
   bool known = true;
@@ -174,6 +177,7 @@ static bool take_box(AsyncLoads *p, Op *op, int inner, Ring *out) {
   }
   for (int i = 0; i < r->guard_count; i++) known = known && can_compute(p, r->guards[i], &left);
   out->box = known ? r : NULL;
+  if (known) out->inner = inner;
   if (!known) p->needed_count = before;
   return known;
 }
@@ -186,12 +190,12 @@ static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   const Type *t = op->out[0]->type;
   if (t->ptr || t->shape[0] < 16 || t->shape[1] < 16) return false;
   if (!in_body(p, ptr) || (op_other(op) && !loop_is_zero(op_other(op)))) return false;
+  *out = (Ring){.load = op, .bytes = type_numel(t) * type_elem_bytes(t)};
+  if (take_box(p, op, out)) return true;
   const Layout *l = access_layout(p->f->cx, ptr, mask, p->f->num_warps);
-  int dim, vector = access_vector(ptr, mask, l, 16, &dim);
-  if (vector * type_elem_bytes(t) < 4 || !goes_to_dots(p, op->out[0], dim)) return false;
+  int vector = access_vector(ptr, mask, l, 16, &out->inner);
+  if (vector * type_elem_bytes(t) < 4 || !goes_to_dots(p, op->out[0], out->inner)) return false;
   int before = p->needed_count, left = MAX_COPIED;
-  *out = (Ring){.load = op, .inner = dim, .bytes = type_numel(t) * type_elem_bytes(t)};
-  if (take_box(p, op, dim, out)) return true;
   if (!can_compute(p, ptr, &left) || (mask && !can_compute(p, mask, &left))) {
     p->needed_count = before;
     return false;

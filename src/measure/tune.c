@@ -109,6 +109,24 @@ static void check_fits(const Tuner *t, Candidate *c) {
               i->registers, 32 * i->num_warps, i->shared_bytes);
 }
 
+/* A candidate whose tensor maps cannot be made of the call's arguments is compiled anew. */
+static void leave_out_maps(Tuner *t, Candidate *c, const Call *call) {
+  if (!c->racing || launch_takes_maps(t->device, c->spec, c->result->grid, c->slots)) return;
+  char text[WITHOUT_TEXT];
+  const nereid_options plain = launch_without_maps(&c->options, text);
+  nereid_error *why = NULL;
+  specialization_destroy(c->spec);
+  free(c->slots);
+  c->slots = NULL;
+  c->spec = specialization_create_within(t->module, call, t->device, &plain, t->most_thread_bytes, &why);
+  if (!c->spec) {
+    failed(c, why);
+    return;
+  }
+  c->result->info = c->spec->info;
+  prepare_launch(t, c);
+}
+
 static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
   Tuner *t = arg;
   for (int64_t i = begin; i < end; i++) {
@@ -130,7 +148,7 @@ static void compile_some(void *arg, int64_t begin, int64_t end, int worker) {
       out_of_race(c, NEREID_TUNE_NOT_REACHED, "not reached");
       return;
     }
-    if (c->spec) prepare_launch(t, c);
+    if (c->spec) prepare_launch(t, c), leave_out_maps(t, c, &call);
     if (c->racing) check_fits(t, c);
     atomic_fetch_sub(&t->left, 1);
   }

@@ -254,6 +254,7 @@ void specialization_destroy(Specialization *s) {
   s->kind->discard(s);
   instrument_free_regions(s->regions);
   context_destroy(s->cx);
+  free(s->plan);
   free(s->slots);
   for (int i = 0; i < s->constant_count; i++) free(s->constants[i].name);
   free(s->constants);

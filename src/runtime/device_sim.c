@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "gpu/launch_plan.h"
 #include "runtime/instrument.h"
 
 /* Blocks that run at once, for persistent kernels: few, so that each runs several programs. */
@@ -288,6 +289,37 @@ static nereid_status run_grid(nereid_device *d, const Launch *l, const uint64_t 
   return r.has_fault ? fault_error(&r.fault, error) : NEREID_OK;
 }
 
+/* The kernel's own arguments: the slots, and how many programs there are. */
+static void put_arguments(const Launch *l, uint64_t *args) {
+  memcpy(args, l->args, sizeof *args * (size_t)l->spec->slot_count);
+  gpu_put_grid(l->spec->lane, l->grid, args);
+}
+
+static bool sim_takes_maps(nereid_device *d, const Launch *l) {
+  const LaneFunc *f = l->spec->lane;
+  GpuTensorMap maps[GPU_PLAN_MAPS];
+  uint64_t *args = calloc((size_t)f->param_count + 1, sizeof *args);
+  if (!args) return false;
+  put_arguments(l, args);
+  bool ok = gpu_plan_maps(l->spec->plan, args, maps);
+  free(args);
+  return ok;
+}
+
+typedef struct SimMap {
+  _Alignas(GPU_MAP_ALIGN) char bytes[GPU_MAP_BYTES];
+} SimMap;
+
+static bool put_maps(const LaneFunc *f, uint64_t *args, SimMap *out) {
+  GpuTensorMap maps[GPU_PLAN_MAPS];
+  if (f->plan && !gpu_plan_maps(f->plan, args, maps)) return false;
+  for (int i = 0; i < f->maps; i++) {
+    memcpy(out[i].bytes, &maps[i], sizeof maps[i]);
+    args[f->param_count - f->maps + i] = (uintptr_t)out[i].bytes;
+  }
+  return true;
+}
+
 static nereid_status sim_launch(nereid_device *d, const Launch *l, nereid_error **error) {
   const Specialization *s = l->spec;
   const LaneFunc *f = s->lane;
@@ -298,14 +330,19 @@ static nereid_status sim_launch(nereid_device *d, const Launch *l, nereid_error 
     free(args), free(diag);
     return error_out_of_memory(error);
   }
-  memcpy(args, l->args, sizeof *args * (size_t)s->slot_count);
+  SimMap maps[GPU_PLAN_MAPS];
+  put_arguments(l, args);
+  if (!put_maps(f, args, maps)) {
+    free(args), free(diag);
+    return error_set(error, NEREID_INTERNAL, "leave tensor_maps out (options.without)",
+                     "kernel '%s' cannot have its tensor maps", s->kernel->info.name);
+  }
   Extent own = {0};
   if (diag) {
     diag_clear(diag, DIAG_BYTES);
     own = (Extent){(uintptr_t)diag, (uintptr_t)diag + DIAG_BYTES};
     args[s->slot_count] = (uintptr_t)diag;
   }
-  gpu_put_grid(f, l->grid, args);
   if (f->instrument) args[s->slot_count + (diag != NULL)] = (uintptr_t)l->options->instrument_buffer;
   nereid_error *why = NULL;
   nereid_status status = run_grid(d, l, args, own, &why);
@@ -340,6 +377,7 @@ static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, v
                   .verify = true,
                   .persist = s->persist,
                   .specialize = s->specialize,
+                  .tensor_maps = true,
                   .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   int64_t start = clock_ns();
@@ -349,6 +387,7 @@ static void sim_compile(Specialization *s, Func *func, Context *cx, Buf *text, v
   s->info.backend_ms = (double)(clock_ns() - start) / 1e6;
   s->info.shared_bytes = f->shared_bytes;
   if (!diag_sites_keep(f, &s->sites)) context_out_of_memory(cx);
+  if (f->plan && !(s->plan = gpu_plan_keep(f->plan))) context_out_of_memory(cx);
   s->lane = f;
   s->keeps_context = true;
 }
@@ -414,5 +453,6 @@ const DeviceKind device_sim = {
     .compile = sim_compile,
     .discard = sim_discard,
     .launch = sim_launch,
+    .takes_maps = sim_takes_maps,
     .synchronize = sim_synchronize,
 };

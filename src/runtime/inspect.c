@@ -102,6 +102,7 @@ static void inspect_gpu(Inspection *in, Context *cx, Func *f, volatile nereid_st
                   .verify = true,
                   .persist = in->options->persist,
                   .specialize = in->options->specialize,
+                  .tensor_maps = true,
                   .without = gpu_without(in->options->without, &wrong)};
   if (in->options->dump_after) {
     o.dump_after = in->options->dump_after;

@@ -81,6 +81,30 @@ static nereid_status launch_now(nereid_device *d, const Launch *l, const ProfCal
   return profiled && profiled->start ? measure_hooks.launch(profiled, d, l, error) : d->kind->launch(d, l, error);
 }
 
+/* ---- kernels with tensor maps ------------------------------------------------------------------------------------ */
+
+bool launch_takes_maps(nereid_device *d, Specialization *s, const int64_t grid[3], const uint64_t *slots) {
+  if (!s->plan) return true;
+  Launch l = {.spec = s, .options = &options_default, .args = slots};
+  for (int i = 0; i < 3; i++) l.grid[i] = (int32_t)grid[i];
+  return d->kind->takes_maps(d, &l);
+}
+
+nereid_options launch_without_maps(const nereid_options *o, char text[WITHOUT_TEXT]) {
+  nereid_options out = *o;
+  const char *before = o->without && *o->without ? o->without : NULL;
+  snprintf(text, WITHOUT_TEXT, "%s%stensor_maps", before ? before : "", before ? "," : "");
+  out.without = text;
+  return out;
+}
+
+/* The same of a call. */
+static bool call_takes_maps(nereid_device *d, const Call *c, Specialization *s, const int64_t grid[3]) {
+  uint64_t slots[PLAN_SLOTS];
+  if (!s->plan) return true;
+  return s->slot_count <= PLAN_SLOTS && !call_pack(c, s, slots, NULL) && launch_takes_maps(d, s, grid, slots);
+}
+
 /* With the slots filled. */
 static nereid_status launch_slots(nereid_device *d, void *stream, Specialization *s, const int64_t grid[3],
                                   const uint64_t *slots, const nereid_options *o, const ProfCall *profiled,
@@ -121,9 +145,13 @@ static nereid_status launch_args(nereid_device *d, void *stream, nereid_module *
   Specialization *s = NULL;
   if (!status) status = find_specialization(d, m, &c, o, grid, &s, error);
   if (!status) status = grid_find(&c, s, grid, o, found, error);
-  if (!status) status = launch_call(d, stream, &c, s, found, o, NULL, NULL, profiled, error);
+  bool maps = status || call_takes_maps(d, &c, s, found);
+  if (!status && maps) status = launch_call(d, stream, &c, s, found, o, NULL, NULL, profiled, error);
   call_free(&c);
-  return status;
+  if (maps) return status;
+  char without[WITHOUT_TEXT];
+  nereid_options plain = launch_without_maps(o, without);
+  return launch_args(d, stream, m, k, grid, args, arg_count, &plain, profiled, error);
 }
 
 /* After NOTHING_TO_MEASURE, which says `why`: a launch without programs takes the first configuration that fits, under
@@ -254,16 +282,22 @@ nereid_status nereid_run(nereid_function *f, nereid_stream *stream, const int64_
   const Specialization *s = f->spec;
   uint64_t slots[PLAN_SLOTS];
   if (f->plan && grid && !s->zeroed_count && s->slot_count <= PLAN_SLOTS &&
-      arg_plan_pack(f->plan, args, arg_count, slots))
+      arg_plan_pack(f->plan, args, arg_count, slots) && launch_takes_maps(f->device, f->spec, grid, slots))
     return launch_slots(f->device, handle, f->spec, grid, slots, &f->options, &profiled, error);
   Call c;
   status = call_bind_on(&c, s->kernel, f->device, args, arg_count, &f->options, error);
   if (!status && (c.key_size != s->key_size || memcmp(c.key, s->key, s->key_size))) status = differs(f, &c, error);
   int64_t found[3];
   if (!status) status = grid_find(&c, s, grid, &f->options, found, error);
-  if (!status) status = launch_call(f->device, handle, &c, f->spec, found, &f->options, NULL, NULL, &profiled, error);
+  bool maps = status || call_takes_maps(f->device, &c, f->spec, found);
+  if (!status && maps)
+    status = launch_call(f->device, handle, &c, f->spec, found, &f->options, NULL, NULL, &profiled, error);
   call_free(&c);
-  return status;
+  if (maps) return status;
+  char without[WITHOUT_TEXT];
+  nereid_options plain = launch_without_maps(&f->options, without);
+  if (grid) plain.grid = NULL;
+  return launch_args(f->device, handle, s->module, s->kernel, grid, args, arg_count, &plain, &profiled, error);
 }
 
 nereid_status nereid_function_grid(const nereid_function *f, const nereid_arg *args, int arg_count, int64_t grid[3],

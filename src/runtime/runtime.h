@@ -123,6 +123,9 @@ struct DeviceKind {
   void (*compile_cuda_c)(Specialization *s, Context *cx, volatile nereid_status *phase);
   void (*discard)(Specialization *s); /* what compile made */
   nereid_status (*launch)(nereid_device *d, const Launch *l, nereid_error **error);
+  /* Whether the tensor maps of l->spec, which has some, can be made of l's arguments; else a specialization without
+   * maps must be launched. */
+  bool (*takes_maps)(nereid_device *d, const Launch *l);
   nereid_status (*synchronize)(nereid_device *d, nereid_error **error);
 
   const AsyncKind *async; /* NULL: what is asked of the device has been done when the call returns */
@@ -307,6 +310,7 @@ struct Specialization {
   uint64_t reads, writes;    /* parameters whose arrays may be; from the 64th on bit 63 */
   uint64_t code_hash;        /* of the text that was compiled; 0: not known */
   struct CudaKernel *cuda;
+  struct GpuLaunchPlan *plan;      /* gpu/launch_plan.h; NULL: a launch computes nothing */
   const LaneFunc *lane;            /* sim; in cx */
   struct DiagSites *sites;         /* sim */
   struct InstrumentNames *regions; /* inside.h: of an instrumented kernel, else NULL */
@@ -355,6 +359,11 @@ struct Launch {
   bool (*step)(void *arg, InterpFrame *frame, const Op *next); /* interp only */
   void *step_arg;
 };
+/* Whether a launch of s with these slots may go on; else one of a specialization that launch_without_maps is for. */
+bool launch_takes_maps(nereid_device *d, Specialization *s, const int64_t grid[3], const uint64_t *slots);
+/* The options for that; text: room for options.without. */
+enum { WITHOUT_TEXT = 256 };
+nereid_options launch_without_maps(const nereid_options *o, char text[WITHOUT_TEXT]);
 extern const nereid_options options_default;
 nereid_status grid_check(const int64_t grid[3], const nereid_options *options, int32_t out[3], int64_t *total,
                          nereid_error **error);

@@ -327,6 +327,37 @@ API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, un
   LEAVE(0);
 }
 
+/* ---- tensor maps ------------------------------------------------------------------------------------------------- */
+
+/* What cuda.h asks of the arguments. */
+static bool is_map(unsigned rank, const void *base, const uint64_t *sizes, const uint64_t *strides, const unsigned *box,
+                   const unsigned *steps, int size, int swizzle) {
+  bool good = rank >= 1 && rank <= 5 && (uintptr_t)base % 16 == 0;
+  for (unsigned i = 0; good && i < rank; i++) {
+    good = sizes[i] >= 1 && sizes[i] <= (uint64_t)1 << 32 && box[i] >= 1 && box[i] <= 256 && steps[i] >= 1 &&
+           steps[i] <= 8;
+    good = good && (!i || (strides[i - 1] % 16 == 0 && strides[i - 1] < (uint64_t)1 << 40));
+  }
+  return good && box[0] * (unsigned)size % 16 == 0 && (!swizzle || box[0] * (unsigned)size <= 16u << swizzle);
+}
+API int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *base, const uint64_t *sizes,
+                               const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
+                               int swizzle, int promotion, int fill) {
+  static const uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+  ENTER(IN_CONTEXT);
+  if ((uintptr_t)map % 64 || type < 0 || type > 9 || interleave || fill || promotion > 3 || swizzle > 3 ||
+      !is_map(rank, base, sizes, strides, box, steps, bytes[type], swizzle))
+    LEAVE(1);
+  FakeMap m = {.base = (uintptr_t)base, .type = (uint8_t)type, .rank = (uint8_t)rank, .swizzle = (uint8_t)swizzle};
+  m.promotion = (uint8_t)promotion;
+  memcpy(m.sizes, sizes, rank * sizeof *sizes);
+  memcpy(m.strides, strides, (rank - 1) * sizeof *strides);
+  memcpy(m.box, box, rank * sizeof *box);
+  memset(map, 0, 128);
+  memcpy(map, &m, sizeof m);
+  LEAVE((fake.maps_encoded++, 0));
+}
+
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 API int cuStreamBeginCapture_v2(void *stream, int mode) {

@@ -14,6 +14,13 @@
  * next call that waits: 0, or an error such as 700. */
 typedef int (*FakeKernel)(void **params, const unsigned grid[3], const unsigned block[3], unsigned shared);
 
+/* What a tensor map of ours holds, in its 128 bytes. */
+typedef struct FakeMap {
+  uint64_t base, sizes[5], strides[4];
+  uint32_t box[5];
+  uint8_t type, rank, swizzle, promotion;
+} FakeMap;
+
 typedef struct FakeCuda {
   /* what the machine has */
   int device_count, driver_version, major, minor, shared_per_block, compute_mode, max_threads, pageable;
@@ -57,6 +64,7 @@ typedef struct FakeCuda {
   int captured;                            /* launches in it */
   int capture_params;                      /* parameters of each kernel in a graph */
   int graphs, graph_execs, graph_launches; /* alive, alive, calls */
+  int maps_encoded;
 } FakeCuda;
 
 #endif

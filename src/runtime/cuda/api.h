@@ -91,6 +91,9 @@ typedef struct CuKernelNode { /* CUDA_KERNEL_NODE_PARAMS_v2 */
   X(graph_launch, "cuGraphLaunch", 0, (CuGraphExec g, CuStream s)) \
   X(graph_destroy, "cuGraphDestroy", 0, (CuGraph g)) \
   X(graph_exec_destroy, "cuGraphExecDestroy", 0, (CuGraphExec g)) \
+  X(map_encode, "cuTensorMapEncodeTiled", 0, \
+    (void *map, int type, unsigned rank, void *base, const uint64_t *sizes, const uint64_t *strides, \
+     const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int promotion, int fill)) \
   X(event_create, "cuEventCreate", 1, (CuEvent * out, unsigned flags)) \
   X(event_destroy, "cuEventDestroy_v2", 1, (CuEvent e)) \
   X(event_record, "cuEventRecord", 1, (CuEvent e, CuStream s)) \
@@ -119,6 +122,16 @@ enum {
   CU_FUNCTION_STATIC_SHARED = 1,
   CU_FUNCTION_REGISTERS = 4,
   CU_FUNCTION_DYNAMIC_SHARED = 8
+};
+enum { /* CUtensorMapDataType, and what else of a map is always the same */
+       CU_MAP_U8 = 0,
+       CU_MAP_U16 = 1,
+       CU_MAP_F16 = 6,
+       CU_MAP_F32 = 7,
+       CU_MAP_BF16 = 9,
+       CU_MAP_NO_INTERLEAVE = 0,
+       CU_MAP_PROMOTE_128 = 2, /* what misses comes to L2 by 128 bytes */
+       CU_MAP_FILL_ZEROS = 0
 };
 enum { CU_POINTER_MEMORY_TYPE = 2 };
 enum { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE = 2 };

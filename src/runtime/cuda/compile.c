@@ -11,6 +11,7 @@
  */
 #include <stdlib.h>
 
+#include "gpu/launch_plan.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda_c/cuda_c.h"
 
@@ -163,6 +164,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
                               .list = s->lists_programs,
                               .persist = s->persist,
                               .specialize = s->specialize,
+                              .tensor_maps = c->api.map_encode != NULL,
                               .without = gpu_without(s->without, &wrong)};
   *phase = NEREID_UNSUPPORTED;
   if (!options.target)
@@ -179,6 +181,7 @@ void cuda_compile(Specialization *s, Func *func, Context *cx, Buf *text, volatil
   k->shared_bytes = (unsigned)f->shared_bytes;
   k->uses_list = f->uses_list;
   k->persistent = f->persistent;
+  if (f->plan && !(s->plan = gpu_plan_keep(f->plan))) context_out_of_memory(cx);
   if (f->uses_diag) prepare_reports(k, cx, f, phase);
 
   GpuCubin cubin = {0};
@@ -232,6 +235,7 @@ void cuda_discard(Specialization *s) {
     if (k->module) c->api.module_unload(k->module);
     cuda_free_lists(c, k->captured_lists);
   }
+  cuda_maps_drop(k);
   cuda_reports_discard(k, in_context);
   cuda_leave(c, entered);
   diag_sites_free(k->sites);

@@ -5,6 +5,7 @@
  *     cuda/compile.c  tile IR -> PTX -> cubin -> a loaded function
  *     cuda/launch.c   launches, what they leave behind, synchronizing
  *     cuda/graph_replay.c   a kernel that is launched over and over
+ *     cuda/maps.c     tensor maps of a launch's arguments
  *     cuda/report.c   what device_print and device_assert leave behind
  *
  * CUDA C becomes PTX and cubin in ../cuda_c/. The runtime knows this folder by the table device_cuda alone.
@@ -35,7 +36,18 @@ typedef struct CudaRepeat {
   CuGraphExec exec; /* NULL: not made yet */
 } CudaRepeat;
 
-enum { CUDA_REPEATS = 4 };
+/* The tensor maps that were made of these arguments (cuda/maps.c). */
+typedef struct CudaMap {
+  _Alignas(64) char bytes[128];
+} CudaMap;
+typedef struct CudaMaps {
+  atomic_bool busy; /* a thread is at it; the rest is that thread's */
+  bool full, fits;
+  uint64_t *args;
+  CudaMap *maps;
+} CudaMaps;
+
+enum { CUDA_REPEATS = 4, CUDA_MAPS = 4 };
 enum { CUDA_PAGES = 256, CUDA_PAGE_SHIFT = 21 };
 
 typedef struct Cuda {
@@ -92,6 +104,7 @@ struct CudaKernel {
   CudaList *captured_lists; /* a graph may read them as long as the kernel lives */
   atomic_bool launched;     /* since a synchronize: the module must not be unloaded */
   CudaRepeat repeats[CUDA_REPEATS];
+  CudaMaps maps[CUDA_MAPS];
   atomic_uint plain_launches; /* on streams that had no repeat */
   atomic_bool no_repeats;     /* the driver makes none of this kernel */
   /* device_print and device_assert */
@@ -132,6 +145,12 @@ bool cuda_repeats_work(const CudaApi *api);
  * driver said. The kernel's parameters are launch->params alone. In the context. */
 bool cuda_repeat_launch(Cuda *c, CudaKernel *k, const CuKernelNode *launch, CuStream stream, CuResult *result);
 void cuda_repeats_drop(CudaKernel *k); /* none of them runs; in the context */
+
+/* ---- cuda/maps.c ------------------------------------------------------------------------------------------------- */
+/* Those of k's kernel, which has some, for a launch: out gets them. False: they cannot be made. In the context. */
+bool cuda_maps_make(CudaKernel *k, const Launch *l, CudaMap *out);
+bool cuda_takes_maps(nereid_device *d, const Launch *l);
+void cuda_maps_drop(CudaKernel *k);
 
 /* ---- cuda/launch.c ----------------------------------------------------------------------------------------------- */
 nereid_status cuda_launch(nereid_device *d, const Launch *l, nereid_error **error);

@@ -424,6 +424,7 @@ const DeviceKind device_cuda = {
     .compile_cuda_c = cuda_compile_c,
     .discard = cuda_discard,
     .launch = cuda_launch,
+    .takes_maps = cuda_takes_maps,
     .signature = cuda_signature,
     .synchronize = cuda_synchronize,
     .async = &cuda_async,

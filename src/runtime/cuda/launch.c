@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 
+#include "gpu/launch_plan.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/instrument.h"
 
@@ -198,6 +199,14 @@ static nereid_status persist(const CudaKernel *k, const Launch *l, unsigned grid
                    INT32_MAX);
 }
 
+static nereid_status pass_maps(CudaKernel *k, const Launch *l, CudaMap *maps, void **params, nereid_error **error) {
+  if (!cuda_maps_make(k, l, maps))
+    return error_set(error, NEREID_INTERNAL, "leave tensor_maps out (options.without)",
+                     "kernel '%s' cannot have its tensor maps", k->name);
+  for (int i = 0; i < l->spec->plan->map_count; i++) params[i] = &maps[i];
+  return NEREID_OK;
+}
+
 static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **error) {
   Cuda *c = d->state;
   const Specialization *s = l->spec;
@@ -214,12 +223,13 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
   if (status) return status;
 
   uint64_t hidden[3];
+  CudaMap maps[GPU_PLAN_MAPS];
   CudaList *list = NULL;
   CudaReport *report = NULL;
-  void *on_stack[67], **params = on_stack;
+  void *on_stack[67 + GPU_PLAN_MAPS], **params = on_stack;
   int n = s->slot_count, extra = 0, capturing = 0;
   if (n > 64) {
-    params = malloc(sizeof *params * (size_t)(n + 3));
+    params = malloc(sizeof *params * (size_t)(n + 3 + GPU_PLAN_MAPS));
     if (!params) return error_out_of_memory(error);
   }
   for (int i = 0; i < n; i++) params[i] = (void *)(uintptr_t)&l->args[i];
@@ -243,6 +253,8 @@ static nereid_status launch(nereid_device *d, const Launch *l, nereid_error **er
     params[n + extra] = &hidden[extra];
   }
   if (k->persistent && !status) status = persist(k, l, grid, hidden, params + n, error);
+  if (s->plan && !status)
+    status = pass_maps(k, l, maps, params + n + (k->persistent ? 3 : extra + (s->regions != NULL)), error);
   if (!status) {
     const CuKernelNode node = {.function = k->function,
                                .grid = {grid[0], grid[1], grid[2]},

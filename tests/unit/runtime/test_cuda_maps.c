@@ -1,0 +1,150 @@
+/* Tensor maps of launches (runtime/cuda/maps.c), against a driver that is not there: what is passed for which
+ * arguments, and which arguments take a kernel without maps. */
+#define _GNU_SOURCE
+#include "gpu/gpu.h" /* before cmocka, whose `fail` is a macro */
+
+#include "test_cuda_kit.h"
+
+enum { SLOTS = 5, K = 128 };
+
+static const char text[] =
+    "import triton\nimport triton.language as tl\n\n@triton.jit\n"
+    "def product(a_ptr, b_ptr, out_ptr, K, stride, BK: tl.constexpr):\n"
+    "    m = tl.arange(0, 64)\n"
+    "    k = tl.arange(0, BK)\n"
+    "    acc = tl.zeros([64, 64], tl.float32)\n"
+    "    for i in range(0, K, BK):\n"
+    "        a = tl.load(a_ptr + m[:, None] * stride + i + k[None, :], mask=i + k[None, :] < K, other=0.0)\n"
+    "        b = tl.load(b_ptr + (i + k)[:, None] * 64 + m[None, :], mask=i + k[:, None] < K, other=0.0)\n"
+    "        acc = tl.dot(a, b, acc)\n"
+    "    tl.store(out_ptr + m[:, None] * 64 + m[None, :], acc)\n";
+
+static FakeMap seen[2];
+static bool aligned;
+static int run_product(void **p, const unsigned grid[3], const unsigned block[3], unsigned shared) {
+  aligned = true;
+  for (int i = 0; i < 2 && fake->last_params == SLOTS + 2; i++) {
+    aligned &= (uintptr_t)p[SLOTS + i] % 64 == 0;
+    memcpy(&seen[i], p[SLOTS + i], sizeof seen[i]);
+  }
+  return 0;
+}
+
+static nereid_module *load(void) {
+  nereid_module *m;
+  assert_ok(nereid_module_load_string("k.py", text, &m, &error));
+  fake_kernel("product", run_product);
+  setenv("NEREID_PTXAS", "none", 1);
+  return m;
+}
+
+static void arguments(Fixture *f, nereid_arg args[6], int64_t k, int64_t stride) {
+  for (int i = 0; i < 3; i++) args[i] = nereid_pointer(f->p[i], i < 2 ? NEREID_F16 : NEREID_F32);
+  args[3] = nereid_int(k), args[4] = nereid_int(stride), args[5] = nereid_constexpr_int(32);
+}
+
+/* How many parameters the launch passed. */
+static int launch(Fixture *f, nereid_module *m, const nereid_arg *args) {
+  assert_ok(nereid_launch(f->d, NULL, m, "product", one, args, 6, NULL, &error));
+  return fake->last_params;
+}
+
+static void test_what_is_passed(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = load();
+  nereid_arg args[6];
+  arguments(f, args, K, 256);
+  assert_int_equal(launch(f, m, args), SLOTS + 2);
+  assert_true(aligned);
+  const FakeMap *a = seen[0].base == (uintptr_t)f->p[0] ? &seen[0] : &seen[1], *b = a == seen ? &seen[1] : &seen[0];
+  assert_int_equal(a->base, (uintptr_t)f->p[0]);
+  assert_int_equal(a->rank, 2);
+  assert_int_equal(a->type, 6);
+  assert_int_equal(a->sizes[0], K);
+  assert_int_equal(a->strides[0], 512);
+  assert_int_equal(a->box[0], 32);
+  assert_int_equal(a->box[1], 64);
+  assert_int_equal(a->swizzle, 2); /* rows of 64 bytes */
+  assert_int_equal(b->base, (uintptr_t)f->p[1]);
+  assert_int_equal(b->sizes[1], K);
+  assert_int_equal(b->strides[0], 128);
+  assert_int_equal(b->box[0], 64);
+  assert_int_equal(b->box[1], 32);
+  assert_int_equal(b->swizzle, 3); /* of 128 */
+  nereid_module_free(m);
+  unsetenv("NEREID_PTXAS");
+}
+
+static void test_who_has_none(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = load();
+  nereid_arg args[6];
+  arguments(f, args, K, 136); /* no multiple of 16, but rows are 16 bytes apart */
+  assert_int_equal(launch(f, m, args), SLOTS + 2);
+  arguments(f, args, K, 132);
+  assert_int_equal(launch(f, m, args), SLOTS);
+  arguments(f, args, 0, 136); /* an array without elements */
+  assert_int_equal(launch(f, m, args), SLOTS);
+  arguments(f, args, K, 136);
+  assert_int_equal(launch(f, m, args), SLOTS + 2);
+  args[0] = nereid_pointer((char *)f->p[0] + 8, NEREID_F16); /* that is another specialization: b has a map */
+  assert_int_equal(launch(f, m, args), SLOTS + 1);
+  nereid_options without = {.without = "tensor_maps"};
+  arguments(f, args, K, 136);
+  assert_ok(nereid_launch(f->d, NULL, m, "product", one, args, 6, &without, &error));
+  assert_int_equal(fake->last_params, SLOTS);
+  nereid_module_free(m);
+  unsetenv("NEREID_PTXAS");
+}
+
+/* A driver that refuses is no failure. */
+static void test_a_driver_that_refuses(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = load();
+  nereid_arg args[6];
+  arguments(f, args, K, 256);
+  fake->fail.symbol = "cuTensorMapEncodeTiled", fake->fail.result = 1;
+  assert_int_equal(launch(f, m, args), SLOTS);
+  nereid_module_free(m);
+  unsetenv("NEREID_PTXAS");
+}
+
+/* Launched over and over, the kernel is a graph's; maps follow the arguments, and are made once for each. */
+static void test_again_and_again(void **state) {
+  Fixture *f = *state;
+  nereid_module *m = load();
+  nereid_arg args[6];
+  nereid_function *fn;
+  arguments(f, args, K, 256);
+  fake->capture_params = SLOTS; /* the rest is looked at where it is made */
+  assert_ok(nereid_compile(f->d, m, "product", args, 6, NULL, &fn, &error));
+  for (int i = 0; i < 100; i++) {
+    args[0] = nereid_pointer(f->p[i % 2 ? 2 : 0], NEREID_F16);
+    assert_ok(nereid_run(fn, NULL, one, args, 6, &error));
+  }
+  assert_true(fake->graph_launches > 50);
+  assert_true(fake->maps_encoded >= 4 && fake->maps_encoded <= 2 * 100);
+  int before = fake->maps_encoded;
+  for (int i = 0; i < 10; i++) assert_ok(nereid_run(fn, NULL, one, args, 6, &error));
+  assert_true(fake->maps_encoded - before <= 2);
+  args[4] = nereid_int(16 * 9 + 272), args[3] = nereid_int(K); /* still a multiple of 16 */
+  assert_ok(nereid_run(fn, NULL, one, args, 6, &error));
+  args[3] = nereid_int(0);
+  assert_ok(nereid_run(fn, NULL, one, args, 6, &error)); /* by a kernel without maps */
+  assert_int_equal(fake->last_params, SLOTS);
+  nereid_function_free(fn);
+  nereid_module_free(m);
+  unsetenv("NEREID_PTXAS");
+}
+
+static int run(void) {
+  const struct CMUnitTest tests[] = {
+      OPEN(test_what_is_passed),
+      OPEN(test_who_has_none),
+      OPEN(test_a_driver_that_refuses),
+      OPEN(test_again_and_again),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(void) { return cuda_tests(run); }
