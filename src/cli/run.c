@@ -504,8 +504,7 @@ const Verb verb_run = {
     "  --warps N, --stages N, --debug (device_assert checks), --seed N\n"
     "  --without P,... sim, cuda: what the compiler leaves out: hoist_loads async_loads dots_ahead prefetch sink_masks "
     "skip_masks\n"
-    "                 wgmma tensor_cores persist specialize tensor_maps
-"
+    "                 wgmma tensor_cores persist specialize tensor_maps\n"
     "  --persist      sim, cuda: a block runs several programs, as many blocks as the GPU runs at once\n"
     "  --specialize   sim, cuda: warps of their own copy tiles for those that multiply\n"
     "  --program X[,Y[,Z]]  run only this program\n"
