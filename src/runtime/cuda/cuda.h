@@ -149,11 +149,11 @@ void cuda_repeats_drop(CudaKernel *k); /* none of them runs; in the context */
 /* ---- cuda/maps.c ------------------------------------------------------------------------------------------------- */
 /* Those of k's kernel, which has some, for a launch: out gets them. False: they cannot be made. In the context. */
 bool cuda_maps_make(CudaKernel *k, const Launch *l, CudaMap *out);
-bool cuda_takes_maps(nereid_device *d, const Launch *l);
 void cuda_maps_drop(CudaKernel *k);
 
 /* ---- cuda/launch.c ----------------------------------------------------------------------------------------------- */
 nereid_status cuda_launch(nereid_device *d, const Launch *l, nereid_error **error);
+bool cuda_takes_maps(nereid_device *d, const Launch *l);
 nereid_status cuda_synchronize(nereid_device *d, nereid_error **error);
 nereid_status cuda_synchronize_stream(nereid_device *d, void *stream, nereid_error **error);
 /* Waits for k, if it was launched, and takes it out of all lists; a fault is kept for the next synchronize. */

@@ -199,6 +199,14 @@ static nereid_status persist(const CudaKernel *k, const Launch *l, unsigned grid
                    INT32_MAX);
 }
 
+bool cuda_takes_maps(nereid_device *d, const Launch *l) {
+  CudaMap maps[GPU_PLAN_MAPS];
+  CudaEntered entered;
+  bool fits = !cuda_enter(d->state, &entered) && cuda_maps_make(l->spec->cuda, l, maps);
+  cuda_leave(d->state, entered);
+  return fits;
+}
+
 static nereid_status pass_maps(CudaKernel *k, const Launch *l, CudaMap *maps, void **params, nereid_error **error) {
   if (!cuda_maps_make(k, l, maps))
     return error_set(error, NEREID_INTERNAL, "leave tensor_maps out (options.without)",

@@ -76,14 +76,6 @@ bool cuda_maps_make(CudaKernel *k, const Launch *l, CudaMap *out) {
   return fits;
 }
 
-bool cuda_takes_maps(nereid_device *d, const Launch *l) {
-  CudaMap maps[GPU_PLAN_MAPS];
-  CudaEntered entered;
-  bool fits = !cuda_enter(d->state, &entered) && cuda_maps_make(l->spec->cuda, l, maps);
-  cuda_leave(d->state, entered);
-  return fits;
-}
-
 void cuda_maps_drop(CudaKernel *k) {
   for (int i = 0; i < CUDA_MAPS; i++) free(k->maps[i].args), free(k->maps[i].maps);
 }
