@@ -59,6 +59,8 @@ typedef struct GpuBudgets {
   int beside_sums, with_sums_ahead;
   /* specialize: from so many warps on it is done where nobody asks; 0: it is not */
   int specialized_warps;
+  /* the same, lower/convert_layout.c: bytes for a change of layout beside rings that are never free */
+  int converted_parted;
   /* skip_masks: elements of a thread for which a mask is worth a branch */
   int skipped_mask;
   /* pipeline.c, in sixteenths of a thread's registers: products that need more are lowered again, register-limited;

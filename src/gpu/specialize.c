@@ -394,7 +394,8 @@ static int64_t other_bytes(const Specialize *p) {
           bytes += type_numel(op->in[k]->type) * type_elem_bytes(op->in[k]->type);
     if (bytes > operands) operands = bytes;
   }
-  return operands + stored;
+  int64_t most = p->o->target->budgets->converted_parted;
+  return operands + (stored < most ? stored : most);
 }
 
 static bool choose_groups(Specialize *p) {

@@ -27,6 +27,7 @@ static const GpuBudgets measured = {
     .beside_sums = 72,
     .with_sums_ahead = 240,
     .specialized_warps = 0,
+    .converted_parted = 32 * KB,
     .skipped_mask = 16,
     .lowered_again = 15,
     .recomputed = 16,

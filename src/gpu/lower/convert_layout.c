@@ -342,6 +342,7 @@ void lower_convert_many(Lower *l, const char *name, int n, LaneValue **const *re
   int passes = 1;
   bool warp = true, any = false;
   int limit = l->target->shared_bytes / 2 < CONVERT_SHARED_LIMIT ? l->target->shared_bytes / 2 : CONVERT_SHARED_LIMIT;
+  if (l->b.part_warps && limit > l->target->budgets->converted_parted) limit = l->target->budgets->converted_parted;
   for (int i = 0; i < n; i++) {
     plans[i] = convert_plan_within(l->cx, from, to, 1 << lower_kind_shift(kinds[i]), limit / n);
     if (!is_shared(plans[i])) {
