@@ -94,6 +94,18 @@ static int inner_before(const Op *trans, int inner) {
   return trans->dims[0] == inner ? 0 : 1;
 } /* of its result, by its operand's */
 
+/* Whether an operation in a body of op takes v. */
+static bool takes_inside(const Op *op, const Value *v) {
+  stack_guard();
+  for (int i = 0; i < 2; i++)
+    for (const Op *inner = op->body[i] ? op->body[i]->first : NULL; inner; inner = inner->next) {
+      for (int k = 0; k < inner->in_count; k++)
+        if (inner->in[k] == v) return true;
+      if (takes_inside(inner, v)) return true;
+    }
+  return false;
+}
+
 /* Whether everything that takes v, whose neighbours along the dim `inner` lie side by side in memory, is a dot of the
  * body, as an operand that can be copied as it is, or a transpose of which that holds. */
 static bool goes_to_dots(const AsyncLoads *p, const Value *v, int inner) {
@@ -112,10 +124,7 @@ static bool goes_to_dots(const AsyncLoads *p, const Value *v, int inner) {
       }
       uses++;
     }
-    for (int i = 0; i < 2; i++)
-      for (const Op *inner = op->body[i] ? op->body[i]->first : NULL; inner; inner = inner->next)
-        for (int k = 0; k < inner->in_count; k++)
-          if (inner->in[k] == v || inner->body[0]) return false;
+    if (takes_inside(op, v)) return false;
   }
   return uses > 0;
 }

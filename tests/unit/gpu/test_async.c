@@ -124,6 +124,22 @@ static const Loop hinted = {"num_stages of the loop",
                             false,
                             false};
 
+/* A branch in the loop that has nothing to do with the tiles; a reduction, which has a body of its own, stands in it.
+ */
+static const Loop branching = {"a reduction in a branch",
+                               HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    total = 0\n"
+                                    "    for i in range(lo, hi):\n"
+                                    "        at = (i - lo) * BK + k\n"
+                                    "        acc = tl.dot(tl.load(a_ptr + m[:, None] * SA + at[None, :]), "
+                                    "tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n"
+                                    "        if i % 2 == 0:\n"
+                                    "            total += tl.sum(at)\n"
+                                    "    acc = tl.where(total >= 0, acc, -1.0)\n" STORE,
+                               by_number,
+                               one_step,
+                               false,
+                               false};
+
 /* Two loops, one after the other: the second takes the other half. */
 static const Loop twice = {"two loops",
                            HEAD "@triton.jit\ndef k(" PARAMS "):\n" TILES "    half = (lo + hi) // 2\n"
@@ -240,7 +256,7 @@ static void every_trip_count(void **state) {
 }
 
 static void every_kind_of_loop(void **state) {
-  static const Loop *const loops[] = {&stepped, &computed, &hinted, &twice, &nested, &transposed};
+  static const Loop *const loops[] = {&stepped, &computed, &hinted, &twice, &nested, &transposed, &branching};
   for (int t = 0; t < 2; t++)
     for (int i = 0; i < (int)(sizeof loops / sizeof *loops); i++)
       for (int trips = 0; trips <= 9; trips++) {
