@@ -198,11 +198,6 @@ static const Kernel compares[6][DT_COUNT] = {
 
 /* ---- running them ------------------------------------------------------------------------------------------------ */
 
-bool run_kernel(Run *run, const Node *node, int64_t n) {
-  node->kernel(node->out[0], (void *const *)node->in, n);
-  return true;
-}
-
 /* f16 and bf16: node->kernel is f32's loop. */
 static bool run_halves(Run *run, const Node *node, int64_t n) {
   const Op *op = node->op;

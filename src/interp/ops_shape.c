@@ -11,23 +11,6 @@
  */
 #include "interp/run.h"
 
-void fill_elements(void *out, const void *from, int bytes, int64_t n) {
-  switch (bytes) {
-    case 1: memset(out, *(const uint8_t *)from, (size_t)n); break;
-#define FILL(size, T) \
-  case size: { \
-    T v, *o = out; \
-    memcpy(&v, from, sizeof v); \
-    for (int64_t i = 0; i < n; i++) o[i] = v; \
-    break; \
-  }
-      FILL(2, uint16_t)
-      FILL(4, uint32_t)
-      FILL(8, uint64_t)
-#undef FILL
-  }
-}
-
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 bool run_arange(Run *run, const Node *node, int64_t n) {

@@ -47,7 +47,6 @@ typedef struct Planner {
   Const *consts;
   Capture *captures; /* of the lane body being made */
   int capture_count;
-  bool failed;
 } Planner;
 
 /* ---- the table of what runs each operation ----------------------------------------------------------------------- */
@@ -110,49 +109,6 @@ static const struct {
     [OP_ASSERT] = {run_assert},
     [OP_ASM] = {run_asm},
 };
-
-/* ---- types and aliases ------------------------------------------------------------------------------------------- */
-
-int plan_elem_bytes(const Type *t) { return t->ptr ? 8 : dtype_bytes(t->dtype); }
-int64_t plan_type_bytes(const Type *t) { return type_numel(t) * plan_elem_bytes(t); }
-
-void *plan_alloc(Plan *p, size_t bytes) {
-  void *at = arena_alloc(p->arena, bytes);
-  if (!at && p->planner) p->planner->failed = true;
-  return at;
-}
-
-/* The operand whose elements are the result's, in the same order and of the same bits; NULL when there is none. */
-static const Value *same_elements(const Op *op) {
-  const Type *from = op->in_count ? op->in[0]->type : NULL, *to = op->out_count ? op->out[0]->type : NULL;
-  switch (op->code) {
-    case OP_HINT:
-    case OP_RESHAPE:
-    case OP_EXPAND_DIMS:
-    case OP_BITCAST: return op->in[0];
-    case OP_BROADCAST: return type_numel(from) == type_numel(to) ? op->in[0] : NULL;
-    case OP_SPLAT: return type_numel(to) == 1 ? op->in[0] : NULL;
-    case OP_CONVERT:
-      if (from->dtype == to->dtype) return op->in[0];
-      if (!dtype_is_int(from->dtype) || !dtype_is_int(to->dtype)) return NULL;
-      return dtype_bits(from->dtype) == dtype_bits(to->dtype) ? op->in[0] : NULL;
-    default: return NULL;
-  }
-}
-
-static const Value *resolve(const Value *v) {
-  while (v->forward) v = v->forward;
-  return v;
-}
-
-const Value *plan_root(const Value *v) {
-  for (;;) {
-    v = resolve(v);
-    const Value *from = v->def ? same_elements(v->def) : NULL;
-    if (!from) return v;
-    v = from;
-  }
-}
 
 /* ---- where values are used last ---------------------------------------------------------------------------------- */
 
@@ -225,7 +181,7 @@ static int size_class(int64_t bytes) {
 static int64_t take_new_place(Planner *pl, int64_t bytes) {
   int c = size_class(bytes);
   int64_t offset = pl->end;
-  if (1LL << c > INT64_MAX / 4 - pl->end) pl->failed = true;
+  if (1LL << c > INT64_MAX / 4 - pl->end) pl->plan->failed = true;
   else pl->end += 1LL << c;
   return offset;
 }
@@ -272,7 +228,7 @@ static bool elementwise(const Op *op) {
     case OP_HINT:
     case OP_BARRIER:
     case OP_YIELD: return true;
-    default: return op_is_elementwise(op) || (same_elements(op) && op->code == OP_RESHAPE);
+    default: return op_is_elementwise(op) || op->code == OP_RESHAPE;
   }
 }
 
@@ -338,7 +294,7 @@ static void make_node(Planner *pl, Code *code, const Op *op) {
     *c = (Const){op, p->offset[op->out[0]->id], lanes ? LANES : type_numel(op->out[0]->type), pl->consts};
     pl->consts = c;
   }
-  bool nothing = op->code == OP_CONST || same_elements(op) || op_info[op->code].effect == EFFECT_END;
+  bool nothing = op->code == OP_CONST || plan_same_elements(op) || op_info[op->code].effect == EFFECT_END;
   if (!nothing || (p->keep_values && op_info[op->code].effect != EFFECT_END)) {
     Node *node = &code->nodes[code->count++];
     node->op = op;
@@ -364,7 +320,7 @@ static void make_node(Planner *pl, Code *code, const Op *op) {
       for (int i = 0; i < op->out_count && shared; i++)
         p->offset[op->out[i]->id] = p->offset[op->body[0]->args[i + 1]->id];
       node->out = places_of(pl, op->out, op->out_count);
-      for (int r = 0; r < regions && !pl->failed; r++) node->body[r] = make_code(pl, op->body[r], body_lanes);
+      for (int r = 0; r < regions && !pl->plan->failed; r++) node->body[r] = make_code(pl, op->body[r], body_lanes);
       for (int r = 0; r < regions; r++)
         for (int i = shared ? op->out_count + 1 : 0; i < op->body[r]->arg_count; i++)
           free_value(pl, op->body[r]->args[i], body_lanes);
@@ -372,10 +328,11 @@ static void make_node(Planner *pl, Code *code, const Op *op) {
 
       pl->scratch_now = scratch_before;
       node->fn = op_impl[op->code].run;
-      if (op_impl[op->code].prepare && !pl->failed && !op_impl[op->code].prepare(p, node)) pl->failed = true;
+      if (op_impl[op->code].prepare && !pl->plan->failed && !op_impl[op->code].prepare(p, node))
+        pl->plan->failed = true;
     }
   }
-  for (const Value *v = pl->dying[number]; v && !pl->failed; v = pl->dying_next[v->id]) free_value(pl, v, lanes);
+  for (const Value *v = pl->dying[number]; v && !pl->plan->failed; v = pl->dying_next[v->id]) free_value(pl, v, lanes);
 }
 
 static Code *make_code(Planner *pl, const Block *block, bool lanes) {
@@ -383,7 +340,7 @@ static Code *make_code(Planner *pl, const Block *block, bool lanes) {
   int count = 0;
   for (const Op *op = block->first; op; op = op->next) count++;
   if (code) code->nodes = plan_alloc(pl->plan, (size_t)count * sizeof *code->nodes);
-  if (pl->failed) return NULL;
+  if (pl->plan->failed) return NULL;
   code->block = block;
   code->lanes = lanes;
 
@@ -395,17 +352,17 @@ static Code *make_code(Planner *pl, const Block *block, bool lanes) {
     pl->capture_count = code->capture_count;
   }
   code->args = places_of(pl, block->args, block->arg_count);
-  for (const Op *op = block->first; op && !pl->failed; op = op->next) make_node(pl, code, op);
+  for (const Op *op = block->first; op && !pl->plan->failed; op = op->next) make_node(pl, code, op);
   code->work = 64;
   for (int i = 0; i < code->count; i++) code->work += 64 + code->nodes[i].n;
   const Op *end = block->last;
-  if (!pl->failed && end && op_info[end->code].effect == EFFECT_END)
+  if (!pl->plan->failed && end && op_info[end->code].effect == EFFECT_END)
     code->results = places_of(pl, end->in, end->in_count);
   pl->captures = outer;
   pl->capture_count = outer_count;
   for (int i = 0; i < code->capture_count; i++)
     free_place(pl, (intptr_t)code->captures[i].lanes, LANES * code->captures[i].bytes);
-  return pl->failed ? NULL : code;
+  return pl->plan->failed ? NULL : code;
 }
 
 /* ---- from offsets to addresses ----------------------------------------------------------------------------------- */
@@ -447,15 +404,14 @@ static bool plan_fill(Plan *p, PlanLimits *limits) {
   if (limits->too_deep) return false;
   size_t values = (size_t)f->value_count, ops = (size_t)count_ops(f->body);
   Planner planner = {.plan = p}, *pl = &planner;
-  p->planner = pl;
   p->offset = plan_alloc(p, values * sizeof *p->offset);
   p->provenance = provenance_create(p->arena, f);
-  if (!p->provenance) pl->failed = true;
+  if (!p->provenance) pl->plan->failed = true;
   pl->home = plan_alloc(p, values * sizeof *pl->home);
   pl->last_use = plan_alloc(p, values * sizeof *pl->last_use);
   pl->dying = plan_alloc(p, ops * sizeof *pl->dying);
   pl->dying_next = plan_alloc(p, values * sizeof *pl->dying_next);
-  if (!pl->failed) {
+  if (!pl->plan->failed) {
     for (size_t i = 0; i < values; i++) p->offset[i] = -1;
     find_last_uses(pl, f->body, NULL);
     list_dying(pl, f->body);
@@ -464,21 +420,20 @@ static bool plan_fill(Plan *p, PlanLimits *limits) {
     p->code = make_code(pl, f->body, false);
   }
   int64_t bytes = p->bytes = pl->end + pl->scratch_most + PLACE_ALIGN;
-  if (!pl->failed && limits->memory && bytes > limits->memory) {
+  if (!pl->plan->failed && limits->memory && bytes > limits->memory) {
     limits->needed = bytes;
-    pl->failed = true;
+    pl->plan->failed = true;
   }
-  if (!pl->failed) {
+  if (!pl->plan->failed) {
     if (posix_memalign((void **)&p->values, PLACE_ALIGN, (size_t)bytes)) p->values = NULL;
-    if (!p->values) pl->failed = true;
+    if (!p->values) pl->plan->failed = true;
   }
-  if (!pl->failed) {
+  if (!pl->plan->failed) {
     p->scratch = p->values + pl->end;
     move_code(p->code, p->values);
     for (const Const *c = pl->consts; c; c = c->next) write_const(p, c);
   }
-  p->planner = NULL;
-  return !pl->failed;
+  return !pl->plan->failed;
 }
 
 Plan *plan_create(const Func *f, bool keep_values, PlanLimits *limits) {

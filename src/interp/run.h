@@ -79,12 +79,13 @@ struct InterpFrame {
   int step_line;
 };
 
-/* ---- interp.c
+/* ---- code.c
  * -------------------------------------------------------------------------------------------------------- */
 
 /* Records a fault at op and returns false. `element` counts row-major in `type`'s shape; -1: no element. */
 bool run_fault(Run *run, const Op *op, const Type *type, int64_t element, const char *format, ...) PRINTF_LIKE(5, 6);
 bool run_out_of_memory(Run *run, const Op *op);
+bool run_too_deep(Run *run);
 bool run_work(Run *run, const Op *op, int64_t work); /* counts it; false after a fault: that is more than is left */
 bool run_code(Run *run, const Code *code);
 /* Runs a lane body over n <= LANES lanes; code->args hold the lanes. run_captures must have been called since the
@@ -108,8 +109,8 @@ struct Plan {
   const Provenance *provenance; /* which array an access must stay in */
   char *values;                 /* the values of the running program, then scratch space */
   char *scratch;
-  int64_t bytes;           /* of values and scratch */
-  struct Planner *planner; /* while it is being made */
+  int64_t bytes; /* of values and scratch */
+  bool failed;   /* memory ran out, or a limit was met */
 };
 
 /* Returns NULL when out of memory. */
@@ -120,9 +121,10 @@ typedef struct PlanLimits {
 } PlanLimits;
 Plan *plan_create(const Func *f, bool keep_values, PlanLimits *limits);
 void plan_destroy(Plan *p);
-const Value *plan_root(const Value *v);  /* the value whose place v shares, after resolving forwards */
-void *plan_alloc(Plan *p, size_t bytes); /* zeroed, lives as long as the plan; NULL when out of memory */
-int64_t plan_type_bytes(const Type *t);  /* of a whole value */
+const Value *plan_root(const Value *v);        /* the value whose place v shares, after resolving forwards */
+const Value *plan_same_elements(const Op *op); /* the operand whose elements are the result's, or NULL */
+void *plan_alloc(Plan *p, size_t bytes);       /* zeroed, lives as long as the plan; NULL when out of memory */
+int64_t plan_type_bytes(const Type *t);        /* of a whole value */
 int plan_elem_bytes(const Type *t);
 
 /* How each operation is run: one row each in plan.c. `prepare` sets node->fn and what it needs (false: out of memory);
