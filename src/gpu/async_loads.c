@@ -495,6 +495,35 @@ static void replace_use(Op *op, void *arg) {
     if (op->in[i] == r->old) op->in[i] = r->by;
 }
 
+static void make_rings(AsyncLoads *p) {
+  for (int i = 0; i < p->ring_count; i++) {
+    Ring *r = &p->rings[i];
+    const Type *t = r->load->out[0]->type, *handle = type_pointer(p->f->cx, t->dtype);
+    Op *ring = build_op(&p->b, OP_RING, 0, NULL, 1, &handle);
+    ring->attr[0] = p->slots;
+    ring->attr[1] = r->inner;
+    ring->dim_count = 2;
+    ring->dims = NEW_N(p->f->cx->arena, int64_t, 2);
+    for (int d = 0; d < 2; d++) ring->dims[d] = t->shape[d];
+    ring->span = r->load->span;
+    r->handle = ring->out[0];
+    r->handle->name = r->load->out[0]->name;
+    if (r->box) make_map(p, r);
+  }
+}
+
+/* The slots of this iteration stand for its tiles. */
+static void read_rings(AsyncLoads *p, Place now) {
+  for (int i = 0; i < p->ring_count; i++) {
+    Ring *r = &p->rings[i];
+    Value *in[] = {r->handle, now.slot};
+    Builder here = {.func = p->f, .block = p->body, .before = r->load, .span = r->load->span};
+    Op *read = build_op(&here, OP_RING_READ, 2, in, 1, &r->load->out[0]->type);
+    read->out[0]->name = r->load->out[0]->name;
+    value_replace(r->load->out[0], read->out[0]);
+  }
+}
+
 static void rewrite(AsyncLoads *p) {
   Func *f = p->f;
   Op *loop = p->loop;
@@ -505,20 +534,7 @@ static void rewrite(AsyncLoads *p) {
   Builder before = {.func = f, .block = loop->block, .before = loop, .span = span},
           top = {.func = f, .block = body, .before = body->first, .span = span};
   p->b = before;
-  for (int i = 0; i < p->ring_count; i++) {
-    Ring *r = &p->rings[i];
-    const Type *t = r->load->out[0]->type, *handle = type_pointer(f->cx, t->dtype);
-    Op *ring = build_op(&p->b, OP_RING, 0, NULL, 1, &handle);
-    ring->attr[0] = p->slots;
-    ring->attr[1] = r->inner;
-    ring->dim_count = 2;
-    ring->dims = NEW_N(f->cx->arena, int64_t, 2);
-    for (int d = 0; d < 2; d++) ring->dims[d] = t->shape[d];
-    ring->span = r->load->span;
-    r->handle = ring->out[0];
-    r->handle->name = r->load->out[0]->name;
-    if (r->box) make_map(p, r);
-  }
+  make_rings(p);
   Place first = first_place(p, tensor), at = first;
   Value **carried = NEW_N(f->cx->arena, Value *, p->needed_count + 1), *exists;
   for (int i = 0; i < p->needed_count; i++) carried[i] = loop->in[3 + p->needed[i]];
@@ -540,14 +556,7 @@ static void rewrite(AsyncLoads *p) {
   for (int i = 0; i < p->ring_count; i++)
     if (p->rings[i].box) ring_full(&top, &p->rings[i], now);
   wait_op(&top, OP_RING_WAIT, p->distance - 1);
-  for (int i = 0; i < p->ring_count; i++) {
-    Ring *r = &p->rings[i];
-    Value *in[] = {r->handle, now.slot};
-    Builder here = {.func = f, .block = body, .before = r->load, .span = r->load->span};
-    Op *read = build_op(&here, OP_RING_READ, 2, in, 1, &r->load->out[0]->type);
-    read->out[0]->name = r->load->out[0]->name;
-    value_replace(r->load->out[0], read->out[0]);
-  }
+  read_rings(p, now);
   p->b = async ? (Builder){.func = f, .block = body, .before = body->last, .span = span} : top;
   if (async) wait_op(&p->b, OP_DOT_WAIT, p->dot_count);
   Value *wanted, *iv = variable_after(p, body->args[0], p->distance, &exists);
