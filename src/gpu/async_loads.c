@@ -13,7 +13,9 @@
  * the assembler moves no products either. Taken are loads of tiles whose results go to dots on tensor cores alone, as
  * they lie, transposed or not, in runs of 4 bytes at least, with addresses and masks that are known ahead: pure
  * arithmetic on the loop's variable, on what comes from outside, and on carried values that advance by such arithmetic
- * themselves. Loops that write, wait or hold loops are left alone; num_stages=1, of the loop or the launch, forbids it.
+ * themselves; and on what such addresses hold (tables of pages, lists of rows), as nobody writes meanwhile: it is read
+ * again, ahead, where there is such an iteration. Loops that write, wait or hold loops are left alone; num_stages=1, of
+ * the loop or the launch, forbids it.
  *
  * By tensor maps. Where such a tile is a box of an array (tile/analysis/regular.h) that the kernel has not written, one
  * thread asks for all of it, and threads compute no addresses: ring_tensor instead of ring_copy, ring_full beside the
@@ -59,7 +61,8 @@ typedef struct AsyncLoads {
   Op *dots[MAX_RINGS]; /* asynchronous ones */
   int dot_count;
   int slots, distance;
-  Builder b; /* where copies are made */
+  Builder b;     /* where copies are made */
+  Value *exists; /* whether there is the iteration that they are for */
   Map *known;
 } AsyncLoads;
 
@@ -74,19 +77,21 @@ static bool note_needed(AsyncLoads *p, int carried) {
   return true;
 }
 
-/* Whether v can be computed ahead; notes the carried values that it takes, and theirs. */
-static bool can_compute(AsyncLoads *p, const Value *v, int *left) {
+/* Whether v can be computed ahead; notes the carried values that it takes, and theirs. Those must be known beyond the
+ * last iteration too, where nothing is read. */
+static bool can_compute(AsyncLoads *p, const Value *v, bool may_read, int *left) {
   stack_guard();
   if (!in_body(p, v)) return true;
   if (--*left < 0) return false;
   if (!v->def) {
     int carried = v->index - 1;
-    return carried < 0 || !note_needed(p, carried) || can_compute(p, p->body->last->in[carried], left);
+    return carried < 0 || !note_needed(p, carried) || can_compute(p, p->body->last->in[carried], false, left);
   }
   const Op *op = v->def;
-  if (op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
+  bool reads = op->code == OP_LOAD && !op_is_volatile(op);
+  if (reads ? !may_read : op_info[op->code].effect != EFFECT_PURE || op->body[0]) return false;
   for (int i = 0; i < op->in_count; i++)
-    if (!can_compute(p, op->in[i], left)) return false;
+    if (!can_compute(p, op->in[i], may_read, left)) return false;
   return true;
 }
 
@@ -182,9 +187,9 @@ static bool take_box(AsyncLoads *p, Op *op, Ring *out) {
   bool known = true;
   for (int i = 0; i < r->count; i++) {
     out->from[i] = poly_build(r->space, &b, r->dims[i].start ? r->dims[i].start : poly_int(r->space, 0), DT_I32, false);
-    known = known && can_compute(p, out->from[i], &left);
+    known = known && can_compute(p, out->from[i], false, &left);
   }
-  for (int i = 0; i < r->guard_count; i++) known = known && can_compute(p, r->guards[i], &left);
+  for (int i = 0; i < r->guard_count; i++) known = known && can_compute(p, r->guards[i], false, &left);
   out->box = known ? r : NULL;
   if (known) out->inner = inner;
   if (!known) p->needed_count = before;
@@ -205,7 +210,7 @@ static bool is_wanted(AsyncLoads *p, Op *op, Ring *out) {
   int vector = access_vector(ptr, mask, l, 16, &out->inner);
   if (vector * type_elem_bytes(t) < 4 || !goes_to_dots(p, op->out[0], out->inner)) return false;
   int before = p->needed_count, left = MAX_COPIED;
-  if (!can_compute(p, ptr, &left) || (mask && !can_compute(p, mask, &left))) {
+  if (!can_compute(p, ptr, true, &left) || (mask && !can_compute(p, mask, true, &left))) {
     p->needed_count = before;
     return false;
   }
@@ -289,6 +294,26 @@ static int choose_slots(const AsyncLoads *p, int64_t stages) {
 
 /* ---- computing ahead --------------------------------------------------------------------------------------------- */
 
+static Value *compute(AsyncLoads *p, Value *v);
+
+/* `own` (NULL: all) where the iteration exists, for a tile of type t. */
+static Value *mask_ahead(AsyncLoads *p, Value *own, const Type *t) {
+  if (!t->rank) return own ? build_binary(&p->b, OP_AND, compute(p, own), p->exists) : p->exists;
+  Value *mask = build_splat(&p->b, p->exists, t->rank, t->shape);
+  mask->axis = loop_constant_axis(p->f->cx, mask->type);
+  if (!own) return mask;
+  mask = build_binary(&p->b, OP_AND, compute(p, own), mask);
+  mask->axis = own->axis;
+  return mask;
+}
+
+static Value *read_ahead(AsyncLoads *p, const Op *load) {
+  Value *other = op_other(load), *mask = mask_ahead(p, op_mask(load), load->out[0]->type);
+  Value *v = build_load(&p->b, compute(p, load->in[0]), mask, other ? compute(p, other) : NULL);
+  memcpy(v->def->attr, load->attr, sizeof load->attr);
+  return v;
+}
+
 /* v with the block's arguments as `known` has them. */
 static Value *compute(AsyncLoads *p, Value *v) {
   stack_guard();
@@ -296,6 +321,12 @@ static Value *compute(AsyncLoads *p, Value *v) {
   Value *there = map_get(p->known, v);
   if (there) return there;
   Op *op = v->def;
+  if (op->code == OP_LOAD) {
+    Value *read = read_ahead(p, op);
+    read->axis = v->axis;
+    map_put(p->known, v, read);
+    return read;
+  }
   Map *operands = map_create(p->f->cx->arena, false);
   for (int i = 0; i < op->in_count; i++) map_put(operands, op->in[i], compute(p, op->in[i]));
   Op *twin = op_clone(&p->b, op, operands);
@@ -356,22 +387,16 @@ static void copy_box(AsyncLoads *p, const Ring *r, Value *exists, Value *slot) {
 }
 
 static void copy_all(AsyncLoads *p, Value *exists, Value *slot) {
-  Context *cx = p->f->cx;
   Builder *b = &p->b;
+  p->exists = exists;
   for (int i = 0; i < p->ring_count; i++) {
     const Ring *r = &p->rings[i];
-    const Type *t = r->load->out[0]->type, *mask_type = type_with_dtype(cx, t, DT_I1);
     b->span = r->load->span;
     if (r->box) {
       copy_box(p, r, exists, slot);
       continue;
     }
-    Value *mask = build_splat(b, exists, t->rank, t->shape), *own = op_mask(r->load);
-    mask->axis = loop_constant_axis(cx, mask_type);
-    if (own) {
-      mask = build_binary(b, OP_AND, compute(p, own), mask);
-      mask->axis = own->axis;
-    }
+    Value *mask = mask_ahead(p, op_mask(r->load), r->load->out[0]->type);
     Value *in[] = {compute(p, r->load->in[0]), r->handle, slot, mask};
     Op *copy = build_op(b, OP_RING_COPY, 4, in, 0, NULL);
     memcpy(copy->attr, r->load->attr, sizeof copy->attr);

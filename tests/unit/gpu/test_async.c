@@ -284,6 +284,44 @@ static void the_loops_own_stages(void **state) {
   }
 }
 
+/* Which blocks an iteration takes is read from a table, which has no entries beyond those of the iterations there are:
+ * a number for each, or (LIST) one for each row of b. */
+static const char table_text[] = HEAD
+    "@triton.jit\ndef k(a_ptr, b_ptr, table_ptr, out_ptr, trips, M: tl.constexpr, N: tl.constexpr, BK: tl.constexpr, "
+    "LIST: tl.constexpr, SA: tl.constexpr):\n" TILES "    for i in range(trips):\n"
+    "        if LIST:\n"
+    "            at = tl.load(table_ptr + i * BK + k)\n"
+    "        else:\n"
+    "            at = tl.load(table_ptr + i) * BK + k\n"
+    "        a = tl.load(a_ptr + m[:, None] * SA + i * BK + k[None, :])\n"
+    "        acc = tl.dot(a * 2, tl.load(b_ptr + at[:, None] * N + n[None, :]), acc)\n" STORE;
+
+static void tiles_that_tables_name(void **state) {
+  enum { M = 64, N = 32, BK = 32, TRIPS = 5 };
+  for (int trips = 0; trips <= TRIPS; trips++)
+    for (int list = 0; list < 2; list++) {
+      DotCase c = dot_case(table_text, targets[trips % 2], 4, 3);
+      DotArg *a = dot_array(&c, DT_F16, M * TRIPS * BK), *b = dot_array(&c, DT_F16, TRIPS * BK * N),
+             *table = dot_array(&c, DT_I32, list ? trips * BK : trips), *out = dot_array(&c, DT_F32, M * N);
+      for (int i = 0; i < table->count; i++)
+        ((int32_t *)table->data)[i] = list ? (i * 37 + 5) % (TRIPS * BK) : (i * 3 + 1) % TRIPS;
+      dot_int(&c, trips), dot_const(&c, M), dot_const(&c, N), dot_const(&c, BK), dot_const(&c, list);
+      dot_const(&c, TRIPS * BK);
+      dot_run(&c, list ? "rows that a table lists" : "blocks that a table lists");
+      if (trips > 1) assert_true(dot_count(&c).copies[16] > 0);
+      for (int e = 0; e < M * N; e++) {
+        double want = 0;
+        for (int i = 0; i < trips * BK; i++) {
+          const int32_t *t = table->data;
+          int row = list ? t[i] : t[i / BK] * BK + i % BK;
+          want += 2 * a->values[e / N * TRIPS * BK + i] * b->values[row * N + e % N];
+        }
+        if (out->values[e] != want) fail_msg("%d trips: element %d is %g, not %g", trips, e, out->values[e], want);
+      }
+      dot_free(&c);
+    }
+}
+
 /* ---- the ends of the variable's type ----------------------------------------------------------------------------- */
 
 static void the_ends_of_the_type(void **state) {
@@ -751,6 +789,7 @@ int main(void) {
       cmocka_unit_test(every_trip_count),
       cmocka_unit_test(every_kind_of_loop),
       cmocka_unit_test(the_loops_own_stages),
+      cmocka_unit_test(tiles_that_tables_name),
       cmocka_unit_test(the_ends_of_the_type),
       cmocka_unit_test(rows_that_are_not_aligned),
       cmocka_unit_test(other_shapes),
