@@ -65,6 +65,20 @@ static void begin_sum(Gen *g, Sum *s, nereid_dtype t, int batch, int m, int n) {
   else line(g, "%s = tl.full(%s, %d, %s)", s->name, shape, first, tl_name(s->v.t));
 }
 
+/* How large the sum becomes, and whether it stays exact. */
+static void bound_sum(Sum *s, const Turns *t, const DotOperand *a, const DotOperand *b) {
+  Val *v = &s->v;
+  double most = 2 + (double)t->trips * t->block * a->max * b->max;
+  if (!is_float(v->t)) {
+    set_int_range(v, (Int)-most, (Int)most);
+    return;
+  }
+  v->step = a->step + b->step;
+  if (!exact_in(4 * most, v->step, v->t)) /* as in make_dot */
+    v->step = NO_STEP, v->err = (t->trips * t->block / 4.0 + 6) * unit(v->t) * most;
+  v->flo = -most - v->err, v->fhi = most + v->err;
+}
+
 static void put_dot(Gen *g, const Sum *s, const Turns *t, const DotOperand *a, const DotOperand *b) {
   const char *precision = random_precision(g, a->t), *out = sum_text(s->v.t), *type = tl_name(s->v.t);
   char condition[40], shape[64];
@@ -92,13 +106,6 @@ static void put_dot(Gen *g, const Sum *s, const Turns *t, const DotOperand *a, c
   g->loop_count--;
 }
 
-static void end_sum(Gen *g, Sum *s, const Turns *t, const DotOperand *a, const DotOperand *b) {
-  double most = 2 + (double)t->trips * t->block * a->max * b->max;
-  if (is_float(s->v.t)) s->v.flo = -most, s->v.fhi = most, s->v.step = a->step + b->step;
-  else set_int_range(&s->v, (Int)-most, (Int)most);
-  finish(g, s->v, s->name);
-}
-
 static bool make_products(Gen *g) {
   nereid_dtype t = random_operand_type(g);
   int batch = chance(g, 10) ? 2 << draw(g, 2) : 0, m = chance(g, 12) ? 1 << draw(g, 4) : 16 << draw(g, batch ? 2 : 4),
@@ -111,7 +118,7 @@ static bool make_products(Gen *g) {
     else n /= 2;
   }
   Turns turns;
-  begin_turns(g, &turns, k, (int)draw(g, 7));
+  begin_turns(g, &turns, k, chance(g, 6) ? (int)draw_between(g, 8, 60) : (int)draw(g, 7));
   DotOperand a, b[2];
   Sum sum[2];
   int count = chance(g, 20) ? 2 : 1;
@@ -120,6 +127,7 @@ static bool make_products(Gen *g) {
     nereid_dtype other = is_fp8(t) && chance(g, 25) ? gpu_dtype(NEREID_F8E5) : t;
     if (!begin_operand(g, &turns, &b[i], other, batch, n)) return false;
     begin_sum(g, &sum[i], t, batch, m, n);
+    bound_sum(&sum[i], &turns, &a, &b[i]);
   }
   put_turns(g, &turns);
   bool b_first = chance(g, 30);
@@ -128,7 +136,7 @@ static bool make_products(Gen *g) {
   for (int i = b_first; i < count; i++) load_operand(g, &turns, &b[i], false);
   for (int i = 0; i < count; i++) put_dot(g, &sum[i], &turns, &a, &b[i]);
   g->indent--;
-  for (int i = 0; i < count; i++) end_sum(g, &sum[i], &turns, &a, &b[i]);
+  for (int i = 0; i < count; i++) finish(g, sum[i].v, sum[i].name);
   return true;
 }
 
